@@ -1,0 +1,162 @@
+// Command embedd learns a supervised projection from a stream of labelled Arrow record batches and applies it to the stream.
+//
+// Each verb is one file in this directory. Exit codes: 0 done (for run: drained after a signal), 1 failed, 2 wrong usage or
+// configuration, 3 a check did not hold, 128+n ended by signal n.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// verb is one word of the command line. Run reads its flags from args (see newFlags), reports on env.stdout and
+// logs on env.stderr. It returns nil when the work is done; when ctx is cancelled it stops and returns ctx.Err(),
+// except run, for which a drained stop is success.
+type verb struct {
+	name, summary, usage string
+	run                  func(ctx context.Context, e *env, args []string) error
+}
+
+// env is what a verb sees of the process. Tests give buffers.
+type env struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	verb           *verb // the verb that is running: its flags and help are printed under its name
+}
+
+// verbs lists what there is, in the order of the help text. One line a verb.
+func verbs() []verb {
+	return []verb{
+		{"version", "print the version of embedd", "version", runVersion},
+		{"help", "print this text, or the flags of a verb", "help [VERB]", runHelp},
+	}
+}
+
+func main() {
+	e := &env{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		s := <-signals
+		signal.Stop(signals) // a second signal ends the process at once
+		cancel(signalError{s})
+	}()
+	os.Exit(dispatch(ctx, e, os.Args[1:]))
+}
+
+// dispatch runs the verb that args name and returns the exit code. It prints the error that it maps to the code.
+func dispatch(ctx context.Context, e *env, args []string) int {
+	err := run(ctx, e, args)
+	if err == nil {
+		return 0
+	}
+	var (
+		sig   signalError
+		usage usageError
+		check checkError
+		code  = 1
+	)
+	switch {
+	case errors.As(context.Cause(ctx), &sig) && errors.Is(err, context.Canceled):
+		if n, ok := sig.Signal.(syscall.Signal); ok {
+			code = 128 + int(n)
+		}
+		err = sig
+	case errors.As(err, &usage):
+		code = 2
+	case errors.As(err, &check):
+		code = 3
+	}
+	fmt.Fprintf(e.stderr, "embedd: %v\n", err)
+	return code
+}
+
+func run(ctx context.Context, e *env, args []string) error {
+	if len(args) == 0 {
+		printVerbs(e.stderr)
+		return usagef("no verb given: start with `embedd demo`")
+	}
+	name := args[0]
+	switch name {
+	case "-h", "-help", "--help":
+		name = "help"
+	case "-v", "-version", "--version":
+		name = "version"
+	}
+	v, err := lookupVerb(name)
+	if err != nil {
+		return err
+	}
+	e.verb = v
+	err = v.run(ctx, e, args[1:])
+	if errors.Is(err, errHelp) {
+		return nil
+	}
+	return err
+}
+
+func lookupVerb(name string) (*verb, error) {
+	var names []string
+	for _, v := range verbs() {
+		if v.name == name {
+			return &v, nil
+		}
+		names = append(names, v.name)
+	}
+	return nil, usagef("unknown verb %q%s: `embedd help` lists the verbs", name, didYouMean(name, names))
+}
+
+func runHelp(_ context.Context, e *env, args []string) error {
+	if len(args) == 0 {
+		printVerbs(e.stdout)
+		return nil
+	}
+	v, err := lookupVerb(args[0])
+	if err != nil {
+		return err
+	}
+	if v.name == "help" {
+		printVerbs(e.stdout)
+		return nil
+	}
+	// Each verb declares its flags where it reads them, so its help is what it prints for -h.
+	e.verb = v
+	return v.run(context.Background(), e, []string{"-h"})
+}
+
+func printVerbs(w io.Writer) {
+	fmt.Fprint(w, "embedd learns a low-dimensional projection from a stream of labelled rows and applies it to the stream.\n\n"+
+		"usage: embedd VERB [flags]\n\n")
+	t := newTable(w)
+	for _, v := range verbs() {
+		t.row("  "+v.name, v.summary)
+	}
+	t.flush()
+	fmt.Fprint(w, "\n`embedd help VERB` prints the flags of a verb.\n"+
+		"exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 a check did not hold, 128+n ended by signal n\n")
+}
+
+// usageError ends the process with code 2: the command line or the configuration is wrong.
+type usageError struct{ err error }
+
+func (u usageError) Error() string { return u.err.Error() }
+func (u usageError) Unwrap() error { return u.err }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// checkError ends the process with code 3: the command worked, and what it was asked to check does not hold.
+type checkError struct{ err error }
+
+func (c checkError) Error() string { return c.err.Error() }
+func (c checkError) Unwrap() error { return c.err }
+
+// signalError is the cause of a context that a signal cancelled.
+type signalError struct{ os.Signal }
+
+func (s signalError) Error() string { return "stopped by " + s.Signal.String() }
