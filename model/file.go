@@ -1,0 +1,302 @@
+package model
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+)
+
+// The model file, described for other languages in docs/model-file.md: magic,
+// version, then two sections. The content section is a JSON header and the
+// float64 arrays that it names; its SHA-256 is the model's digest. The note
+// section holds note and report as JSON, with a checksum of its own.
+const (
+	magic       = "embedd\r\n" // a transfer that rewrites line ends breaks it, and is told from other damage
+	fileVersion = 1
+	align8      = 8
+
+	// DefaultFileLimit is the size in bytes above which Read refuses a model file.
+	DefaultFileLimit = 256 << 20
+)
+
+// header is the JSON header of the content section. One content has one
+// header: fields in this order, sorted map keys, no escapes that JSON does
+// not ask for but U+2028 and U+2029.
+type header struct {
+	Method   string            `json:"method"`
+	Map      string            `json:"map"`
+	Dim      int               `json:"dim"`
+	Features []string          `json:"features"`
+	Classes  []string          `json:"classes"`
+	Unit     bool              `json:"unit"`
+	Rows     int               `json:"rows"`
+	Rank     int               `json:"informative_rank"`
+	Params   map[string]string `json:"params"`
+	Arrays   []arrayHead       `json:"arrays"`
+}
+
+type arrayHead struct {
+	Name  string `json:"name"`
+	Shape []int  `json:"shape"`
+}
+
+// remarks is the note section.
+type remarks struct {
+	Note   Note   `json:"note"`
+	Report Report `json:"report"`
+}
+
+// allArrays are the arrays of the content: those of every model, then those
+// of its mapping.
+func (m *Model) allArrays() []array {
+	return append([]array{
+		{"mean", []int{len(m.mean)}, m.mean},
+		{"scale", []int{len(m.scale)}, m.scale},
+		{"eigenvalues", []int{len(m.eigenvalues)}, m.eigenvalues},
+	}, m.mapping.arrays()...)
+}
+
+// content is the content section.
+func (m *Model) content() ([]byte, error) {
+	h := header{Method: m.method, Map: m.mapping.kind(), Dim: m.Dim(), Features: m.features, Classes: orEmpty(m.classes),
+		Unit: m.unit, Rows: m.rows, Rank: m.rank, Params: m.params}
+	if h.Params == nil {
+		h.Params = map[string]string{}
+	}
+	arrays := m.allArrays()
+	size := 0
+	for _, a := range arrays {
+		h.Arrays = append(h.Arrays, arrayHead{a.name, a.shape})
+		size += 8 * len(a.data)
+	}
+	b, err := section(h, size)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range arrays {
+		for _, v := range a.data {
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+		}
+	}
+	return b, nil
+}
+
+// section starts a section: the length of its JSON and the JSON, padded with
+// spaces to whole 8 bytes, so that arrays behind it are aligned.
+func section(v any, more int) ([]byte, error) {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	text.Truncate(text.Len() - 1) // the encoder's newline
+	for text.Len()%align8 != 0 {
+		text.WriteByte(' ')
+	}
+	b := make([]byte, 0, 8+text.Len()+more)
+	b = binary.LittleEndian.AppendUint64(b, uint64(text.Len()))
+	return append(b, text.Bytes()...), nil
+}
+
+func digestOf(content []byte) [sha256.Size]byte { return sha256.Sum256(content) }
+
+// Write writes the model file. The same model gives the same bytes.
+func Write(w io.Writer, m *Model) error {
+	content, err := m.content()
+	if err != nil {
+		return fmt.Errorf("model file: %w", err)
+	}
+	note, err := section(remarks{m.note, m.report}, 0)
+	if err != nil {
+		return fmt.Errorf("model file: note: %w", err)
+	}
+	b := make([]byte, 0, 32+len(content)+len(note)+2*sha256.Size)
+	b = append(b, magic...)
+	b = binary.LittleEndian.AppendUint64(b, fileVersion)
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(content)))
+	b = append(b, content...)
+	b = append(b, m.digest[:]...)
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(note)))
+	b = append(b, note...)
+	sum := sha256.Sum256(note)
+	b = append(b, sum[:]...)
+	_, err = w.Write(b)
+	return err
+}
+
+// Read reads a model file of at most DefaultFileLimit bytes. It takes bytes
+// from anyone: memory is bounded by what arrives, and a model that it returns
+// has passed its checksums and every check of a fitted one. Nothing may follow
+// the model.
+func Read(r io.Reader) (*Model, error) { return ReadLimit(r, DefaultFileLimit) }
+
+// ReadLimit is Read with another limit in bytes.
+func ReadLimit(r io.Reader, limit int64) (*Model, error) {
+	b, err := io.ReadAll(io.LimitReader(r, limit))
+	if err != nil {
+		return nil, fmt.Errorf("model file: %w", err)
+	}
+	if int64(len(b)) == limit {
+		if n, _ := io.ReadFull(r, make([]byte, 1)); n > 0 {
+			return nil, fmt.Errorf("model file: more than %d bytes; raise the limit if the model is meant to be this large", limit)
+		}
+	}
+	m, err := parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("model file: %w", err)
+	}
+	return m, nil
+}
+
+var errTruncated = errors.New("truncated; copy or export it again")
+
+func parse(b []byte) (*Model, error) {
+	if len(b) < len(magic) || string(b[:len(magic)]) != magic {
+		return nil, errors.New("not a model file: it does not start with the magic bytes")
+	}
+	b = b[len(magic):]
+	if len(b) < 8 {
+		return nil, errTruncated
+	}
+	if v := binary.LittleEndian.Uint64(b); v != fileVersion {
+		return nil, fmt.Errorf("version %d, this program reads version %d; use the release that wrote it", v, fileVersion)
+	}
+	content, sum, rest, err := cut(b[8:])
+	if err != nil {
+		return nil, err
+	}
+	if digestOf(content) != sum {
+		return nil, errors.New("the content does not match its digest; the file is damaged")
+	}
+	note, noteSum, rest, err := cut(rest)
+	if err != nil {
+		return nil, err
+	}
+	if sha256.Sum256(note) != noteSum {
+		return nil, errors.New("the note does not match its checksum; the file is damaged")
+	}
+	if len(rest) > 0 {
+		return nil, fmt.Errorf("%d bytes follow the model", len(rest))
+	}
+	m, err := parseContent(content)
+	if err != nil {
+		return nil, err
+	}
+	if again, err := m.content(); err != nil || !bytes.Equal(again, content) {
+		return nil, errors.New("the header is not in its one canonical form")
+	}
+	var remarks remarks
+	text, rest, err := cutJSON(note)
+	if err == nil && len(rest) > 0 {
+		err = errors.New("bytes follow the JSON")
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &remarks)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("note: %w", err)
+	}
+	m.report = remarks.Report
+	return m.WithNote(remarks.Note), nil
+}
+
+// cut takes a length, so many bytes, and their checksum from b.
+func cut(b []byte) (body []byte, sum [sha256.Size]byte, rest []byte, err error) {
+	if len(b) < 8+sha256.Size {
+		return nil, sum, nil, errTruncated
+	}
+	n := binary.LittleEndian.Uint64(b)
+	b = b[8:]
+	if n > uint64(len(b)-sha256.Size) {
+		return nil, sum, nil, errTruncated
+	}
+	copy(sum[:], b[n:])
+	return b[:n], sum, b[n+sha256.Size:], nil
+}
+
+// cutJSON takes the length and the JSON that start a section.
+func cutJSON(b []byte) (text, rest []byte, err error) {
+	if len(b) < 8 {
+		return nil, nil, errTruncated
+	}
+	n := binary.LittleEndian.Uint64(b)
+	b = b[8:]
+	if n > uint64(len(b)) {
+		return nil, nil, errTruncated
+	}
+	return b[:n], b[n:], nil
+}
+
+func parseContent(content []byte) (*Model, error) {
+	text, data, err := cutJSON(content)
+	if err != nil {
+		return nil, err
+	}
+	var h header
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&h); err != nil {
+		return nil, fmt.Errorf("header: %w", err)
+	}
+	arrays, err := parseArrays(h.Arrays, data)
+	if err != nil {
+		return nil, err
+	}
+	if len(arrays) < 3 || arrays[0].name != "mean" || arrays[1].name != "scale" || arrays[2].name != "eigenvalues" {
+		return nil, errors.New("header: the arrays do not start with mean, scale and eigenvalues")
+	}
+	rebuild, ok := mappingKinds[h.Map]
+	if !ok {
+		return nil, fmt.Errorf("header: map %q is not known to this program; use a newer release", h.Map)
+	}
+	mp, err := rebuild(arrays[3:])
+	if err != nil {
+		return nil, err
+	}
+	if h.Dim != mp.dim() {
+		return nil, fmt.Errorf("header: dim is %d, the arrays have %d", h.Dim, mp.dim())
+	}
+	m := &Model{method: h.Method, params: h.Params, features: h.Features, classes: h.Classes, rows: h.Rows, unit: h.Unit,
+		mean: arrays[0].data, scale: arrays[1].data, mapping: mp, eigenvalues: arrays[2].data, rank: h.Rank}
+	if len(m.classes) == 0 {
+		m.classes = nil
+	}
+	if len(m.eigenvalues) == 0 {
+		m.eigenvalues = nil
+	}
+	return m.seal()
+}
+
+// parseArrays cuts data into the arrays that the heads name. It allocates no
+// more than data holds.
+func parseArrays(heads []arrayHead, data []byte) ([]array, error) {
+	if len(data)%8 != 0 {
+		return nil, errTruncated
+	}
+	arrays := make([]array, len(heads))
+	for i, h := range heads {
+		count := 1
+		for _, n := range h.Shape {
+			if n < 0 || (n > 0 && count > len(data)/8/n) {
+				return nil, fmt.Errorf("array %q of shape %v is larger than the file", h.Name, h.Shape)
+			}
+			count *= n
+		}
+		v := make([]float64, count)
+		for k := range v {
+			v[k] = math.Float64frombits(binary.LittleEndian.Uint64(data[8*k:]))
+		}
+		data = data[8*count:]
+		arrays[i] = array{h.Name, h.Shape, v}
+	}
+	if len(data) > 0 {
+		return nil, fmt.Errorf("%d bytes belong to no array", len(data))
+	}
+	return arrays, nil
+}

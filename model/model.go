@@ -1,0 +1,292 @@
+// Package model learns projections from rows to few dimensions and applies
+// them. It knows no file format but its own, no transport, and imports
+// nothing but the standard library and gonum.
+package model
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+	"unicode/utf8"
+)
+
+// Model is a fitted projection from M features to Dim outputs. It is
+// immutable and safe for concurrent use. Slices and maps that its methods
+// return are copies.
+type Model struct {
+	method   string
+	params   map[string]string // as used: every parameter with its effective value
+	features []string          // m names
+	classes  []string          // nil: fitted without labels
+	rows     int               // rows it was fitted on
+
+	unit  bool      // each row is first divided by its Euclidean norm
+	mean  []float64 // m
+	scale []float64 // m, positive
+
+	mapping     mapping
+	eigenvalues []float64 // as the method reports them, or nil
+	rank        int       // informative rank: leading outputs that the criterion decides
+
+	report Report
+	note   Note
+
+	// Set by seal.
+	digest [32]byte
+	kernel *kernel
+}
+
+// Note is what is known about a model beside its content: where it came from
+// and how it is called. It is no part of the digest.
+type Note struct {
+	Created time.Time         `json:"created,omitzero"`
+	Version string            `json:"version,omitempty"` // name in a model store
+	Epoch   uint64            `json:"epoch,omitempty"`   // outputs are comparable within one epoch
+	Source  map[string]string `json:"source,omitempty"`  // free form: stream, first, last, file, ...
+}
+
+// mapping is the part of a model that turns a scaled row into outputs. Each
+// kind is one file; it is stored as its named arrays and rebuilt from them
+// (mappingKinds).
+type mapping interface {
+	kind() string
+	dim() int
+	check(m, classes int) error // shapes fit each other, the model's m and its number of classes
+	arrays() []array
+
+	// weights are the vectors whose dot product with the scaled row finish
+	// needs: width x m row-major, and one constant for each (nil: none).
+	weights() (width int, w, offset []float64)
+	// finish turns the dot products y of one row into its outputs and returns
+	// the index of its class, -1 where the kind does not classify.
+	finish(dst, y []float32) int
+}
+
+// array is a named float64 array, row-major.
+type array struct {
+	name  string
+	shape []int
+	data  []float64
+}
+
+// mappingKinds rebuilds a mapping from the arrays of a model file. The arrays
+// are as the file has them: a rebuild checks names and shapes and keeps the data.
+var mappingKinds = map[string]func(arrays []array) (mapping, error){
+	"linear": rebuildLinear,
+	"views":  rebuildViews,
+}
+
+// seal checks the content, builds the tables of the projection and computes
+// the digest. Every model goes through it once, before anyone sees it.
+func (m *Model) seal() (*Model, error) {
+	if err := m.check(); err != nil {
+		return nil, fmt.Errorf("model %q: %w", m.method, err)
+	}
+	m.kernel = newKernel(m.mean, m.scale, m.unit, m.mapping)
+	content, err := m.content()
+	if err != nil {
+		return nil, fmt.Errorf("model %q: %w", m.method, err)
+	}
+	m.digest = digestOf(content)
+	return m, nil
+}
+
+func (m *Model) check() error {
+	n := len(m.mean)
+	switch {
+	case m.method == "":
+		return fmt.Errorf("no method name")
+	case n == 0:
+		return fmt.Errorf("no features")
+	case len(m.scale) != n:
+		return fmt.Errorf("%d scales for %d means", len(m.scale), n)
+	case len(m.features) != n:
+		return fmt.Errorf("%d feature names for %d features", len(m.features), n)
+	case m.mapping == nil:
+		return fmt.Errorf("no mapping")
+	case m.mapping.dim() < 1:
+		return fmt.Errorf("dimension %d; it must be at least 1", m.mapping.dim())
+	case m.rows < 0 || m.rank < 0:
+		return fmt.Errorf("rows %d, informative rank %d; neither may be negative", m.rows, m.rank)
+	}
+	for j, s := range m.scale {
+		if !(s > 0) || !isFinite(s) {
+			return fmt.Errorf("scale of feature %q is %g; it must be positive and finite", m.features[j], s)
+		}
+	}
+	for _, names := range [][]string{{m.method}, m.features, m.classes} {
+		for _, s := range names {
+			if !utf8.ValidString(s) {
+				return fmt.Errorf("name %q is not valid UTF-8; rename the feature or class", s)
+			}
+		}
+	}
+	for k, v := range m.params {
+		if !utf8.ValidString(k) || !utf8.ValidString(v) {
+			return fmt.Errorf("parameter %q is not valid UTF-8", k)
+		}
+	}
+	if err := m.mapping.check(n, len(m.classes)); err != nil {
+		return err
+	}
+	for _, a := range m.allArrays() {
+		for i, v := range a.data {
+			if !isFinite(v) {
+				return fmt.Errorf("%s[%d] is %g; a model holds finite numbers only", a.name, i, v)
+			}
+		}
+	}
+	return nil
+}
+
+// Method is the name of the method that fitted the model.
+func (m *Model) Method() string { return m.method }
+
+// Dim is the number of outputs of a row, d.
+func (m *Model) Dim() int { return m.mapping.dim() }
+
+// M is the number of features of a row, m.
+func (m *Model) M() int { return len(m.mean) }
+
+// Features are the names of the m features, in the order a row has them.
+func (m *Model) Features() []string { return slices.Clone(m.features) }
+
+// Classes are the names of the classes it was fitted on, nil for none.
+func (m *Model) Classes() []string { return slices.Clone(m.classes) }
+
+// Rows is the number of rows it was fitted on.
+func (m *Model) Rows() int { return m.rows }
+
+// Mean is subtracted from each feature and stands for a missing value.
+func (m *Model) Mean() []float64 { return slices.Clone(m.mean) }
+
+// Scale divides each centred feature.
+func (m *Model) Scale() []float64 { return slices.Clone(m.scale) }
+
+// Unit says that each row is divided by its Euclidean norm before anything else.
+func (m *Model) Unit() bool { return m.unit }
+
+// Eigenvalues are those of the method's criterion, one for each output
+// column; nil where the method has none.
+func (m *Model) Eigenvalues() []float64 { return slices.Clone(m.eigenvalues) }
+
+// InformativeRank is the number of leading output columns that the method's
+// criterion decides; the rest follow from a tie-break.
+func (m *Model) InformativeRank() int { return m.rank }
+
+// Params are the parameters as used.
+func (m *Model) Params() map[string]string { return maps.Clone(m.params) }
+
+// Map is the kind of the mapping: "linear" for y = ((x - mean)/scale) · A,
+// "views" for one such map a class.
+func (m *Model) Map() string { return m.mapping.kind() }
+
+// Report is what the fit found and decided.
+func (m *Model) Report() Report { return m.report }
+
+// Digest identifies the content of the model: the SHA-256 of the content
+// section of its file, in hexadecimal. Note and report are no part of it.
+func (m *Model) Digest() string { return hex.EncodeToString(m.digest[:]) }
+
+// Components is the m x d matrix A of a linear map, row-major; nil for other maps.
+func (m *Model) Components() []float64 {
+	if l, ok := m.mapping.(*linear); ok {
+		return slices.Clone(l.components)
+	}
+	return nil
+}
+
+// Note returns the note.
+func (m *Model) Note() Note {
+	n := m.note
+	n.Source = maps.Clone(n.Source)
+	return n
+}
+
+// WithNote returns the same model with another note.
+func (m *Model) WithNote(n Note) *Model {
+	c := *m
+	c.note = n
+	c.note.Created = n.Created.Round(0).UTC()
+	c.note.Source = maps.Clone(n.Source)
+	return &c
+}
+
+// MarshalJSON gives the form of `embedd model show`. The components of a
+// linear map are m rows of d.
+func (m *Model) MarshalJSON() ([]byte, error) {
+	type view struct {
+		Class      string      `json:"class"`
+		Components [][]float64 `json:"components"`
+		Offset     []float64   `json:"offset"`
+	}
+	form := struct {
+		Version     string            `json:"version"`
+		Digest      string            `json:"digest"`
+		Method      string            `json:"method"`
+		Map         string            `json:"map"`
+		Dim         int               `json:"dim"`
+		Features    []string          `json:"features"`
+		Classes     []string          `json:"classes"`
+		Unit        bool              `json:"unit"`
+		Mean        []float64         `json:"mean"`
+		Scale       []float64         `json:"scale"`
+		Components  [][]float64       `json:"components"`
+		Views       []view            `json:"views,omitempty"`
+		Eigenvalues []float64         `json:"eigenvalues"`
+		Rank        int               `json:"informative_rank"`
+		Params      map[string]string `json:"params"`
+		Rows        int               `json:"rows"`
+		Epoch       uint64            `json:"epoch"`
+		Source      map[string]string `json:"source"`
+		Created     *time.Time        `json:"created"`
+		Report      Report            `json:"report"`
+	}{
+		Version: m.note.Version, Digest: m.Digest(), Method: m.method, Map: m.Map(), Dim: m.Dim(),
+		Features: m.features, Classes: orEmpty(m.classes), Unit: m.unit, Mean: m.mean, Scale: m.scale,
+		Eigenvalues: orEmpty(m.eigenvalues), Rank: m.rank, Params: m.params, Rows: m.rows,
+		Epoch: m.note.Epoch, Source: m.note.Source, Report: m.report,
+	}
+	if form.Version == "" {
+		form.Version = m.Digest()[:16]
+	}
+	if form.Params == nil {
+		form.Params = map[string]string{}
+	}
+	if form.Source == nil {
+		form.Source = map[string]string{}
+	}
+	if !m.note.Created.IsZero() {
+		form.Created = &m.note.Created
+	}
+	switch a := m.mapping.(type) {
+	case *linear:
+		form.Components = matrix(a.components, a.d)
+	case *views:
+		for c, name := range m.classes {
+			form.Views = append(form.Views, view{name, matrix(a.of(c), a.d), a.offset[c*a.d : (c+1)*a.d]})
+		}
+	}
+	return json.Marshal(form)
+}
+
+// matrix is a view of row-major data as rows of d.
+func matrix(data []float64, d int) [][]float64 {
+	rows := make([][]float64, 0, len(data)/d)
+	for len(data) > 0 {
+		rows = append(rows, data[:d])
+		data = data[d:]
+	}
+	return rows
+}
+
+// orEmpty makes JSON show [] where there is nothing.
+func orEmpty[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}

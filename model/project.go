@@ -1,0 +1,331 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"gonum.org/v1/gonum/blas/gonum"
+)
+
+// RowError is an error of one row of a call.
+type RowError struct {
+	Row    int
+	Detail string
+}
+
+func (e *RowError) Error() string { return fmt.Sprintf("row %d: %s", e.Row, e.Detail) }
+
+// blas is named, not taken from the blas32 registry: what a host registers
+// there must not change a row's bits.
+var blas gonum.Implementation
+
+const (
+	tile      = 16      // rows centred together: a cache line of float32 of a column
+	lane      = 16      // padding of a row in float32: gonum's dot has no tail then
+	parallel  = 1 << 20 // multiply-adds of a call from which it uses more than one core
+	rangeLow  = 1e-30   // scales and folded weights outside of these two leave the
+	rangeHigh = 1e+30   // range in which float32 is as good as its 24 bits
+)
+
+// kernel projects rows: y = W (x - mean) + offset with W = A^T/scale. It
+// holds the tables of one mapping and a pool of scratch memory.
+//
+// A row's output depends on the row and the model alone. Each row takes the
+// same float32 operations in the same order whatever its batch, place and
+// memory layout: centring is element by element, and a dot product runs over
+// scratch and tables whose length and alignment are fixed here, because the
+// order in which gonum's Sdot sums depends on the alignment of its second
+// argument, and Sgemm's on the size of the batch.
+type kernel struct {
+	m, dim, width int // features, outputs, dot products of a row
+	stride        int // m padded to a multiple of lane
+	unit          bool
+	exact         bool // the model's numbers do not fit float32: every row in float64
+
+	mean      []float64
+	high, low []float32 // mean in two float32: x - mean loses nothing to a large mean
+	w         []float32 // width x stride, aligned
+	w64       []float64 // width x m
+	offset    []float64 // width
+	offset32  []float32
+
+	finish  func(dst, y []float32) int
+	scratch sync.Pool // *scratch
+	jobs    sync.Pool // *job
+}
+
+type scratch struct {
+	z   []float32 // tile x stride, aligned
+	y   []float32 // tile x width
+	x64 []float64 // m
+}
+
+func newKernel(mean, scale []float64, unit bool, mp mapping) *kernel {
+	width, w, offset := mp.weights()
+	m := len(mean)
+	k := &kernel{m: m, dim: mp.dim(), width: width, stride: (m + lane - 1) / lane * lane, unit: unit,
+		mean: mean, high: make([]float32, m), low: make([]float32, m), w64: w, offset: offset, finish: mp.finish}
+	if offset == nil {
+		k.offset = make([]float64, width)
+	}
+	k.offset32 = make([]float32, width)
+	k.w = aligned(width * k.stride)
+	for j, mu := range mean {
+		k.high[j] = float32(mu)
+		k.low[j] = float32(mu - float64(k.high[j]))
+		k.exact = k.exact || scale[j] < rangeLow || scale[j] > rangeHigh || math.Abs(mu) > rangeHigh
+	}
+	for c := range width {
+		k.offset32[c] = float32(k.offset[c])
+		largest := math.Abs(k.offset[c])
+		for j := range m {
+			f := k.w64[c*m+j] / scale[j]
+			k.w64[c*m+j] = f
+			k.w[c*k.stride+j] = float32(f)
+			largest = max(largest, math.Abs(f))
+		}
+		k.exact = k.exact || largest > rangeHigh || (largest != 0 && largest < rangeLow)
+	}
+	k.scratch.New = func() any {
+		return &scratch{aligned(tile * k.stride), make([]float32, tile*width), make([]float64, m)}
+	}
+	k.jobs.New = func() any {
+		j := &job{kernel: k}
+		j.run = j.work
+		return j
+	}
+	return k
+}
+
+// aligned returns n zeros that start on a cache line.
+func aligned(n int) []float32 {
+	const line = 64
+	buf := make([]float32, n+line/4)
+	skip := (line - int(uintptr(unsafe.Pointer(unsafe.SliceData(buf)))%line)) % line / 4
+	return buf[skip : skip+n : skip+n]
+}
+
+// Project writes the outputs of n rows to dst, n x Dim row-major, and
+// allocates nothing. A value that is not finite is imputed by the model's
+// mean. An output that float32 cannot hold is a *RowError with the lowest
+// such row; what dst holds is then undefined.
+func (m *Model) Project(dst []float32, rows Rows) error {
+	if err := rows.check(m.M()); err != nil {
+		return err
+	}
+	if want := rows.N * m.Dim(); len(dst) < want {
+		return fmt.Errorf("project: dst holds %d values, %d rows x %d outputs need %d", len(dst), rows.N, m.Dim(), want)
+	}
+	return m.kernel.project(dst, nil, rows)
+}
+
+// winners writes the class index of each row to class beside its outputs, for
+// mappings that classify.
+func (m *Model) winners(dst []float32, class []int, rows Rows) error {
+	if err := rows.check(m.M()); err != nil {
+		return err
+	}
+	return m.kernel.project(dst, class, rows)
+}
+
+// ScaledTo writes (x - mean)/scale to dst, n x m row-major: the features in
+// the model's scale, a missing value at the mean.
+func (m *Model) ScaledTo(dst []float64, rows Rows) error {
+	if err := rows.check(m.M()); err != nil {
+		return err
+	}
+	if want := rows.N * m.M(); len(dst) < want {
+		return fmt.Errorf("scale: dst holds %d values, %d rows x %d features need %d", len(dst), rows.N, m.M(), want)
+	}
+	for i := range rows.N {
+		x := dst[i*m.M() : (i+1)*m.M()]
+		rows.row(x, i)
+		centre(x, m.mean, m.unit)
+		for j := range x {
+			x[j] = min(max(x[j]/m.scale[j], -math.MaxFloat64), math.MaxFloat64)
+		}
+	}
+	return nil
+}
+
+// project splits the rows over the cores where that pays.
+func (k *kernel) project(dst []float32, class []int, rows Rows) error {
+	workers := 1
+	if float64(rows.N)*float64(k.m)*float64(k.width) > parallel {
+		workers = min(runtime.GOMAXPROCS(0), (rows.N+tile-1)/tile)
+	}
+	j := k.jobs.Get().(*job)
+	j.dst, j.class, j.rows = dst, class, rows
+	j.step = max(tile, rows.N/(8*workers)/tile*tile)
+	j.next.Store(0)
+	j.wait.Add(workers)
+	for range workers - 1 {
+		go j.run()
+	}
+	j.work()
+	j.wait.Wait()
+	err := j.err
+	j.dst, j.class, j.rows, j.err = nil, nil, Rows{}, nil
+	k.jobs.Put(j)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+// job is one call of project, shared by its workers.
+type job struct {
+	kernel *kernel
+	dst    []float32
+	class  []int
+	rows   Rows
+	step   int
+	next   atomic.Int64
+	wait   sync.WaitGroup
+	run    func() // work, bound once: a go statement then allocates nothing
+
+	mu  sync.Mutex
+	err *RowError
+}
+
+func (j *job) work() {
+	defer j.wait.Done()
+	s := j.kernel.scratch.Get().(*scratch)
+	defer j.kernel.scratch.Put(s)
+	for {
+		from := int(j.next.Add(int64(j.step))) - j.step
+		if from >= j.rows.N {
+			return
+		}
+		if err := j.kernel.span(s, j.dst, j.class, j.rows, from, min(from+j.step, j.rows.N)); err != nil {
+			j.mu.Lock()
+			if j.err == nil || err.Row < j.err.Row {
+				j.err = err
+			}
+			j.mu.Unlock()
+			return // spans are taken in order, so this worker's first error is its lowest
+		}
+	}
+}
+
+// span projects the rows from to to, exclusive.
+func (k *kernel) span(s *scratch, dst []float32, class []int, rows Rows, from, to int) *RowError {
+	for ; from < to; from += tile {
+		n := min(tile, to-from)
+		if !k.exact {
+			k.fill(s, rows, from, n)
+			for c := range k.width {
+				w := k.w[c*k.stride : (c+1)*k.stride]
+				for r := range n {
+					z := s.z[r*k.stride : (r+1)*k.stride]
+					s.y[r*k.width+c] = blas.Sdot(k.stride, z, 1, w, 1) + k.offset32[c]
+				}
+			}
+		}
+		for r := range n {
+			i := from + r
+			y := s.y[r*k.width : (r+1)*k.width]
+			if k.exact || !allFinite(y) {
+				if err := k.row64(s, y, rows, i); err != nil {
+					return err
+				}
+			}
+			if winner := k.finish(dst[i*k.dim:(i+1)*k.dim], y); class != nil {
+				class[i] = winner
+			}
+		}
+	}
+	return nil
+}
+
+// fill writes n centred rows to s.z. A value that is not finite stays so: it
+// makes every output of its row NaN or infinite, which sends the row to row64.
+func (k *kernel) fill(s *scratch, rows Rows, from, n int) {
+	if k.unit {
+		for r := range n {
+			rows.row(s.x64, from+r)
+			centre(s.x64, k.mean, true)
+			for j, v := range s.x64 {
+				s.z[r*k.stride+j] = float32(v)
+			}
+		}
+		return
+	}
+	col := 0
+	for b := range rows.Blocks {
+		bl := &rows.Blocks[b]
+		switch {
+		case bl.F64 != nil:
+			k.fill64(s, bl, col, from, n)
+		case bl.ColStride == 1 && bl.Cols >= lane/2:
+			for r := range n {
+				at := (from + r) * bl.RowStride
+				z := s.z[r*k.stride+col:][:bl.Cols]
+				copy(z, bl.F32[at:at+bl.Cols])
+				blas.Saxpy(bl.Cols, -1, k.high[col:], 1, z, 1)
+				blas.Saxpy(bl.Cols, -1, k.low[col:], 1, z, 1)
+			}
+		default:
+			for j := range bl.Cols {
+				high, low := k.high[col+j], k.low[col+j]
+				at := from*bl.RowStride + j*bl.ColStride
+				for r := range n {
+					s.z[r*k.stride+col+j] = (bl.F32[at] - high) - low
+					at += bl.RowStride
+				}
+			}
+		}
+		col += bl.Cols
+	}
+}
+
+func (k *kernel) fill64(s *scratch, b *Block, col, from, n int) {
+	if b.ColStride == 1 {
+		for r := range n {
+			at := (from + r) * b.RowStride
+			x := b.F64[at : at+b.Cols]
+			z := s.z[r*k.stride+col:][:len(x)]
+			mean := k.mean[col:][:len(x)]
+			for j, v := range x {
+				z[j] = float32(v - mean[j])
+			}
+		}
+		return
+	}
+	for j := range b.Cols {
+		mean := k.mean[col+j]
+		at := from*b.RowStride + j*b.ColStride
+		for r := range n {
+			s.z[r*k.stride+col+j] = float32(b.F64[at] - mean)
+			at += b.RowStride
+		}
+	}
+}
+
+// row64 projects one row in float64, missing values imputed: the way of rows
+// and models that float32 cannot carry.
+func (k *kernel) row64(s *scratch, y []float32, rows Rows, i int) *RowError {
+	rows.row(s.x64, i)
+	centre(s.x64, k.mean, k.unit)
+	for c := range k.width {
+		v := blas.Ddot(k.m, s.x64, 1, k.w64[c*k.m:], 1) + k.offset[c]
+		y[c] = float32(v)
+		if !(math.Abs(float64(y[c])) <= math.MaxFloat32) {
+			return &RowError{i, fmt.Sprintf("output %d is %g, which float32 cannot hold; look for a feature far outside the range of the fit", c, v)}
+		}
+	}
+	return nil
+}
+
+func allFinite(y []float32) bool {
+	for _, v := range y {
+		if !(v <= math.MaxFloat32 && v >= -math.MaxFloat32) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,330 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// randomLinear is a linear model with means and scales of the given sizes.
+func randomLinear(t testing.TB, m, d int, mean, scale float64) *Model {
+	t.Helper()
+	r := rand.New(rand.NewPCG(uint64(m), uint64(d)))
+	mo := &Model{method: "test", rows: 10, features: names("f", m), mean: make([]float64, m), scale: make([]float64, m),
+		mapping: &linear{d, normals(r, m*d)}}
+	for j := range m {
+		mo.mean[j] = mean * (1 + 0.1*r.NormFloat64())
+		mo.scale[j] = scale * (0.5 + r.Float64())
+	}
+	return seal(t, mo)
+}
+
+// randomViews is a model of one view a class with a window of n rows of x.
+func randomViews(t testing.TB, m, d, classes int, x Rows, label []int) *Model {
+	t.Helper()
+	r := rand.New(rand.NewPCG(uint64(m), uint64(d+100*classes)))
+	mo := randomLinear(t, m, 1, 1, 1)
+	v := &views{d: d, components: normals(r, classes*m*d), offset: normals(r, classes*d)}
+	if err := v.setWindow(mo.mean, mo.scale, false, x, label); err != nil {
+		t.Fatal(err)
+	}
+	return seal(t, &Model{method: "test", rows: x.N, features: mo.features, classes: names("c", classes),
+		mean: mo.mean, scale: mo.scale, mapping: v})
+}
+
+func seal(t testing.TB, m *Model) *Model {
+	t.Helper()
+	m, err := m.seal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func names(prefix string, n int) []string {
+	s := make([]string, n)
+	for i := range s {
+		s[i] = fmt.Sprint(prefix, i)
+	}
+	return s
+}
+
+func normals(r *rand.Rand, n int) []float64 {
+	x := make([]float64, n)
+	for i := range x {
+		x[i] = r.NormFloat64()
+	}
+	return x
+}
+
+// rowsOf are n rows around the model's mean, as float32 and the same values as float64.
+func rowsOf(mo *Model, n int) (f32 []float32, f64 []float64) {
+	r := rand.New(rand.NewPCG(7, uint64(n)))
+	f32 = make([]float32, n*mo.M())
+	f64 = make([]float64, n*mo.M())
+	for i := range f32 {
+		j := i % mo.M()
+		f32[i] = float32(mo.mean[j] + mo.scale[j]*r.NormFloat64())
+		f64[i] = float64(f32[i])
+	}
+	return f32, f64
+}
+
+func rowMajor(x []float32, n, m int) Rows {
+	return Rows{n, []Block{{F32: x, Cols: m, RowStride: m, ColStride: 1}}}
+}
+
+func project(t testing.TB, m *Model, rows Rows) []float32 {
+	t.Helper()
+	y := make([]float32, rows.N*m.Dim())
+	if err := m.Project(y, rows); err != nil {
+		t.Fatal(err)
+	}
+	return y
+}
+
+func sameBits(a, b []float32) bool {
+	for i := range a {
+		if math.Float32bits(a[i]) != math.Float32bits(b[i]) {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
+// A row's bits depend on the row and the model alone: not on the size of the
+// batch, the row's place in it, its address, or the layout of its features.
+func TestProjectRowAlone(t *testing.T) {
+	for _, c := range []struct{ m, d, n int }{{784, 2, 8192}, {784, 9, 600}, {13, 3, 600}, {1, 1, 40}, {64, 10, 600}, {33, 5, 100}} {
+		mo := randomLinear(t, c.m, c.d, 10, 2)
+		x, x64 := rowsOf(mo, c.n)
+		whole := project(t, mo, rowMajor(x, c.n, c.m))
+		for _, batch := range []int{1, 3, 32, 512} {
+			for from := 0; from < c.n; from += max(batch, c.n/40) + 1 {
+				n := min(batch, c.n-from)
+				shift := make([]float32, n*c.m+3)[from%4:]
+				copy(shift, x[from*c.m:(from+n)*c.m])
+				got := project(t, mo, rowMajor(shift, n, c.m))
+				if !sameBits(got, whole[from*c.d:(from+n)*c.d]) {
+					t.Fatalf("m %d d %d: batch of %d from row %d differs from the whole", c.m, c.d, n, from)
+				}
+			}
+		}
+		colMajor := make([]float32, len(x))
+		columns := Rows{N: c.n}
+		for j := range c.m {
+			for i := range c.n {
+				colMajor[j*c.n+i] = x[i*c.m+j]
+			}
+			columns.Blocks = append(columns.Blocks, Block{F32: colMajor[j*c.n:], Cols: 1, RowStride: 1, ColStride: 1})
+		}
+		if !sameBits(project(t, mo, columns), whole) {
+			t.Fatalf("m %d: %d columns differ from one row-major block", c.m, c.m)
+		}
+		strided := Rows{c.n, []Block{{F32: colMajor, Cols: c.m, RowStride: 1, ColStride: c.n}}}
+		if !sameBits(project(t, mo, strided), whole) {
+			t.Fatalf("m %d: column-major differs from row-major", c.m)
+		}
+		cut := c.m / 3 // three blocks beside each other, the last with the rows far apart
+		three := Rows{c.n, []Block{{F32: x, Cols: cut, RowStride: c.m, ColStride: 1}, {F32: x[cut:], Cols: 1, RowStride: c.m, ColStride: 1},
+			{F32: x[cut+1:], Cols: c.m - cut - 1, RowStride: c.m, ColStride: 1}}}
+		if c.m > 1 && !sameBits(project(t, mo, three), whole) {
+			t.Fatalf("m %d: three blocks differ from one", c.m)
+		}
+		whole64 := project(t, mo, DenseRows(x64, c.n, c.m))
+		one64 := project(t, mo, DenseRows(x64[(c.n-1)*c.m:], 1, c.m))
+		if !sameBits(one64, whole64[(c.n-1)*c.d:]) {
+			t.Fatalf("m %d: a float64 row differs alone", c.m)
+		}
+	}
+}
+
+// exact is y = ((x - mean)/scale) · A in float64.
+func exact(mo *Model, x []float64) []float64 {
+	m, d := mo.M(), mo.Dim()
+	a := mo.Components()
+	y := make([]float64, len(x)/m*d)
+	z := make([]float64, len(x))
+	if err := mo.ScaledTo(z, DenseRows(x, len(x)/m, m)); err != nil {
+		panic(err)
+	}
+	for i := range len(x) / m {
+		for j := range m {
+			for c := range d {
+				y[i*d+c] += z[i*m+j] * a[j*d+c]
+			}
+		}
+	}
+	return y
+}
+
+// relative is |y - want|/|want| over all values.
+func relative(y []float32, want []float64) float64 {
+	var diff, size float64
+	for i, w := range want {
+		diff += (float64(y[i]) - w) * (float64(y[i]) - w)
+		size += w * w
+	}
+	return math.Sqrt(diff / size)
+}
+
+// Centring comes before float32, so a large mean costs nothing.
+func TestProjectLargeMean(t *testing.T) {
+	for _, ratio := range []float64{0, 1, 1e2, 1e4, -1e6} {
+		mo := randomLinear(t, 784, 4, ratio, 1)
+		x, x64 := rowsOf(mo, 64)
+		want := exact(mo, x64)
+		y, y64 := project(t, mo, rowMajor(x, 64, 784)), project(t, mo, DenseRows(x64, 64, 784))
+		if e := relative(y, want); e > 5e-7 {
+			t.Errorf("mean/sd %g: float32 rows are off by %.2g", ratio, e)
+		}
+		if e := relative(y64, want); e > 5e-7 {
+			t.Errorf("mean/sd %g: float64 rows are off by %.2g", ratio, e)
+		}
+	}
+}
+
+// Units of a feature that float32 products would lose or overflow change nothing.
+func TestProjectExtremeScales(t *testing.T) {
+	for _, scale := range []float64{1e-200, 1e-40, 1e-25, 1e25, 1e38, 1e200} {
+		mo := randomLinear(t, 20, 3, 10*scale, scale)
+		_, x64 := rowsOf(mo, 9)
+		for i := range x64 {
+			x64[i] = mo.mean[i%20] + mo.scale[i%20]*math.Sin(float64(i))
+		}
+		if e := relative(project(t, mo, DenseRows(x64, 9, 20)), exact(mo, x64)); e > 5e-7 {
+			t.Errorf("scale %g: off by %.2g", scale, e)
+		}
+	}
+}
+
+// A missing value is the model's mean, whatever the kind of missing and the layout.
+func TestProjectMissing(t *testing.T) {
+	for _, unit := range []bool{false, true} {
+		mo := randomLinear(t, 30, 4, 3, 2)
+		mo.unit = unit
+		mo = seal(t, mo)
+		x, x64 := rowsOf(mo, 5)
+		for i, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+			x[2*30+i], x64[2*30+i] = float32(v), v
+		}
+		y, y64 := project(t, mo, rowMajor(x, 5, 30)), project(t, mo, DenseRows(x64, 5, 30))
+		if !sameBits(y[2*4:3*4], y64[2*4:3*4]) {
+			t.Error("float32 and float64 differ on a row with missing values")
+		}
+		if e := relative(y, exact(mo, x64)); e > 5e-7 {
+			t.Errorf("unit %v: off by %.2g", unit, e)
+		}
+		if !unit { // the mean itself gives the same row
+			for i := range 3 {
+				x64[2*30+i] = mo.mean[i]
+			}
+			want := project(t, mo, DenseRows(x64, 5, 30))
+			for c := range 4 {
+				if d := math.Abs(float64(y[8+c] - want[8+c])); d > 1e-5 {
+					t.Errorf("output %d is %g off the one at the mean", c, d)
+				}
+			}
+		}
+	}
+}
+
+// An output that float32 cannot hold is an error that names the lowest such row.
+func TestProjectOverflow(t *testing.T) {
+	mo := randomLinear(t, 64, 2, 0, 1)
+	n := 20000 // enough for several workers
+	x := make([]float64, n*64)
+	for _, i := range []int{15001, 16, 19999} {
+		x[i*64+5] = 1e300
+	}
+	var rowErr *RowError
+	err := mo.Project(make([]float32, n*2), DenseRows(x, n, 64))
+	if !errors.As(err, &rowErr) || rowErr.Row != 16 {
+		t.Fatalf("error is %v, want one of row 16", err)
+	}
+	x32 := make([]float32, 64)
+	x32[3] = math.MaxFloat32
+	mo2 := randomLinear(t, 64, 2, -1e38, 1e38) // x - mean leaves float32, the output does not
+	y := project(t, mo2, rowMajor(x32, 1, 64))
+	x64 := make([]float64, 64)
+	x64[3] = math.MaxFloat32
+	if e := relative(y, exact(mo2, x64)); e > 5e-7 {
+		t.Errorf("off by %.2g", e)
+	}
+}
+
+// In a call without an error the projection allocates nothing.
+func TestProjectAllocates(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector empties pools at random")
+	}
+	mo := randomLinear(t, 64, 8, 1, 1)
+	for _, n := range []int{1, 100, 8192} {
+		x, _ := rowsOf(mo, n)
+		rows := rowMajor(x, n, 64)
+		y := make([]float32, n*8)
+		allocs := testing.AllocsPerRun(50, func() {
+			if err := mo.Project(y, rows); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if allocs >= 1 {
+			t.Errorf("%d rows: %.1f allocations a call", n, allocs)
+		}
+	}
+}
+
+func TestProjectRefuses(t *testing.T) {
+	mo := randomLinear(t, 4, 2, 0, 1)
+	good := make([]float32, 8)
+	for name, rows := range map[string]Rows{
+		"features": rowMajor(good, 2, 3),
+		"short":    rowMajor(good[:7], 2, 4),
+		"negative": {N: -1, Blocks: []Block{{F32: good, Cols: 4, RowStride: 4, ColStride: 1}}},
+		"both":     {N: 1, Blocks: []Block{{F32: good, F64: make([]float64, 8), Cols: 4, RowStride: 4, ColStride: 1}}},
+		"none":     {N: 1, Blocks: []Block{{Cols: 4, RowStride: 4, ColStride: 1}}},
+		"overflow": {N: 2, Blocks: []Block{{F32: good, Cols: 4, RowStride: math.MaxInt, ColStride: math.MaxInt}}},
+	} {
+		if err := mo.Project(make([]float32, 8), rows); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if err := mo.Project(make([]float32, 3), rowMajor(good, 2, 4)); err == nil {
+		t.Error("short dst: no error")
+	}
+	if err := mo.Project(nil, rowMajor(nil, 0, 4)); err != nil {
+		t.Errorf("no rows: %v", err)
+	}
+}
+
+func BenchmarkProject(b *testing.B) {
+	for _, c := range []struct{ n, m, d int }{{1, 64, 8}, {256, 64, 8}, {1024, 256, 2}, {1024, 256, 32}, {256, 784, 2}, {8192, 784, 2}, {8192, 784, 8}} {
+		mo := randomLinear(b, c.m, c.d, 1, 1)
+		x, x64 := rowsOf(mo, c.n)
+		col := make([]float32, len(x))
+		for i, v := range x {
+			col[i%c.m*c.n+i/c.m] = v
+		}
+		y := make([]float32, c.n*c.d)
+		for _, kind := range []struct {
+			name string
+			rows Rows
+		}{
+			{"f32", rowMajor(x, c.n, c.m)},
+			{"f32col", Rows{c.n, []Block{{F32: col, Cols: c.m, RowStride: 1, ColStride: c.n}}}},
+			{"f64", DenseRows(x64, c.n, c.m)},
+		} {
+			b.Run(fmt.Sprintf("%s/n=%d/m=%d/d=%d", kind.name, c.n, c.m, c.d), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := mo.Project(y, kind.rows); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(2*float64(c.n)*float64(c.m)*float64(c.d)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
+			})
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package model
+
+import (
+	"fmt"
+	"math"
+)
+
+// Rows is a read-only view of n rows of m features. The blocks stand side by
+// side and make the n x m matrix; together they must be as wide as the model
+// that reads them. The memory stays the caller's and must not change while a
+// call reads it.
+type Rows struct {
+	N      int
+	Blocks []Block
+}
+
+// Block is a strided view of some columns: element (i, j) stands at
+// i*RowStride + j*ColStride of exactly one of F32 and F64. Its layout in
+// memory equals that of a decoded Arrow block, so that a host converts one to
+// the other without a copy. A value that is not finite counts as missing.
+type Block struct {
+	F32                        []float32
+	F64                        []float64
+	Cols, RowStride, ColStride int
+}
+
+// DenseRows is the view of an n x m row-major matrix of float64.
+func DenseRows(x []float64, n, m int) Rows {
+	return Rows{N: n, Blocks: []Block{{F64: x, Cols: m, RowStride: m, ColStride: 1}}}
+}
+
+// M is the number of features: the columns of all blocks.
+func (r Rows) M() int {
+	m := 0
+	for _, b := range r.Blocks {
+		m += b.Cols
+	}
+	return m
+}
+
+// check says whether every element that the view names lies in its memory.
+func (r Rows) check(m int) error {
+	if r.N < 0 {
+		return fmt.Errorf("rows: n is %d; it must not be negative", r.N)
+	}
+	if got := r.M(); got != m {
+		return fmt.Errorf("rows: %d features, the model has %d; give the features it was fitted on, in its order", got, m)
+	}
+	for k := range r.Blocks {
+		b := &r.Blocks[k]
+		size := len(b.F32)
+		if b.F64 != nil {
+			size = len(b.F64)
+		}
+		switch {
+		case b.F32 != nil && b.F64 != nil:
+			return fmt.Errorf("rows: block %d has both float32 and float64 data; give one", k)
+		case b.Cols < 0 || b.RowStride < 0 || b.ColStride < 0:
+			return fmt.Errorf("rows: block %d has a negative size or stride", k)
+		case r.N == 0 || b.Cols == 0:
+		case !fits(r.N-1, b.RowStride, b.Cols-1, b.ColStride, size):
+			return fmt.Errorf("rows: block %d holds %d values, too few for %d rows x %d columns at strides %d and %d",
+				k, size, r.N, b.Cols, b.RowStride, b.ColStride)
+		}
+	}
+	return nil
+}
+
+// fits says whether index i*si + j*sj is below size, without overflow.
+func fits(i, si, j, sj, size int) bool {
+	if size == 0 || (i > 0 && si > (size-1)/i) || (j > 0 && sj > (size-1)/j) {
+		return false
+	}
+	return i*si <= size-1-j*sj
+}
+
+// row copies row i to dst as float64, in feature order.
+func (r Rows) row(dst []float64, i int) {
+	for k := range r.Blocks {
+		b := &r.Blocks[k]
+		at := i * b.RowStride
+		if b.F64 != nil {
+			for j := range b.Cols {
+				dst[j] = b.F64[at+j*b.ColStride]
+			}
+		} else {
+			for j := range b.Cols {
+				dst[j] = float64(b.F32[at+j*b.ColStride])
+			}
+		}
+		dst = dst[b.Cols:]
+	}
+}
+
+// centre turns a row of raw features into centred ones, in place: it divides
+// by the row's Euclidean norm where unit is set, subtracts the mean, and puts
+// the mean (0 after centring) in the place of a missing value.
+func centre(x, mean []float64, unit bool) {
+	norm := 1.0
+	if unit {
+		norm = rowNorm(x)
+	}
+	for j, v := range x {
+		if isFinite(v) {
+			x[j] = v/norm - mean[j]
+		} else {
+			x[j] = 0
+		}
+	}
+}
+
+// rowNorm is the Euclidean norm of the present values of x; 1 for a row
+// without any that differs from zero, which division then leaves as it is.
+func rowNorm(x []float64) float64 {
+	var sum, largest float64
+	for _, v := range x {
+		if isFinite(v) {
+			sum += v * v
+			largest = max(largest, math.Abs(v))
+		}
+	}
+	if largest == 0 {
+		return 1
+	}
+	if sum > 1e-290 && sum < 1e300 {
+		return math.Sqrt(sum)
+	}
+	sum = 0 // the squares leave the range of float64: take them relative to the largest
+	for _, v := range x {
+		if isFinite(v) {
+			sum += (v / largest) * (v / largest)
+		}
+	}
+	return min(largest*math.Sqrt(sum), math.MaxFloat64)
+}
+
+func isFinite(v float64) bool {
+	return math.Abs(v) <= math.MaxFloat64
+}
