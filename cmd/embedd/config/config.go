@@ -1,0 +1,211 @@
+// Package config reads the configuration of the daemon: YAML, strict, with every problem reported at its line and column.
+//
+// One table (spec.go) holds each key with its type, default, allowed values and sentence. The defaults, the decoder, the
+// starter file and the reference page all come from it.
+package config
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// Config is a checked configuration. It is plain data: nothing is opened, and it may be copied.
+type Config struct {
+	NATS      NATS
+	HTTP      HTTP
+	Pipelines []Pipeline // in the order of the file; at least one
+	Notes     []Problem  // worth knowing, not wrong
+}
+
+// NATS says how to reach the server. With neither URL nor Context, the daemon embeds a server.
+type NATS struct {
+	URL     string // one or more, separated by commas; may hold credentials: print Redacted instead
+	Context string // name of a context of the nats command line tool
+	Creds   string // credentials file
+	TLS     TLS
+	Wait    time.Duration // for the first connection
+	AckWait time.Duration // of the durable consumers
+}
+
+// TLS holds paths of PEM files.
+type TLS struct {
+	CA, Cert, Key string
+	First         bool // handshake before the server's INFO
+}
+
+// HTTP is the listener of the console, metrics and health.
+type HTTP struct{ Listen string }
+
+// Pipeline is one way from an input subject to an output subject.
+type Pipeline struct {
+	Name     string // letters, digits, - and _: it is part of consumer and bucket names
+	Input    Input
+	Schema   Schema
+	Output   Output
+	Model    Model
+	Training Training
+	Limits   Limits
+}
+
+// Input is where the rows come from. An empty Stream is core NATS: at most once.
+type Input struct{ Stream, Subject string }
+
+// Schema names the columns. Label and Key are empty when there is none.
+type Schema struct {
+	Features   []string // names or globs
+	Label, Key string
+	Nulls      string // reject, impute or skip
+}
+
+// Output is where the reduced rows and the dead letters go.
+type Output struct {
+	Subject     string
+	Column      string
+	Columns     bool     // d columns instead of one list column
+	Keep        []string // "all" or "none" alone, else names or globs
+	Dead        string
+	Compression string // none, lz4 or zstd
+}
+
+// Model says what is fitted, or with File which fixed model is served.
+type Model struct {
+	File   string
+	Method string
+	Dim    int // 0: the method's default
+	Scale  string
+	Params map[string]string // ridge among them, when it was given
+	Seed   uint64
+}
+
+// Training says what is learned from and when a model goes live.
+type Training struct {
+	Window     Window
+	Every      Every
+	Holdout    float64 // fraction of the window
+	Promote    Promote
+	Align      string // none, sign, block or procrustes
+	UntilReady string // hold, pca or skip
+}
+
+// Window bounds the labelled rows that are kept.
+type Window struct {
+	Rows    int
+	Age     time.Duration // 0: no bound
+	Balance string        // none or class
+}
+
+// Every says when to fit again: after Rows new labelled rows or after Period, whichever is first.
+type Every struct {
+	Rows   int
+	Period time.Duration // 0: by rows alone
+}
+
+// Promote is the gate: a candidate's score must reach the live model's plus Margin.
+type Promote struct{ Margin float64 }
+
+// Limits bound what one pipeline may hold. Sizes are bytes.
+type Limits struct {
+	Message  int64
+	Rows     int
+	InFlight int64
+	Classes  int
+}
+
+// Embedded says that no server is configured.
+func (n NATS) Embedded() bool { return n.URL == "" && n.Context == "" }
+
+// Redacted is the URL without its secrets, for logs.
+func (n NATS) Redacted() string { return Redact(n.URL) }
+
+// Redact takes user names, passwords and tokens out of a list of server URLs.
+func Redact(urls string) string {
+	parts := strings.Split(urls, ",")
+	for i, part := range parts {
+		at := strings.LastIndex(part, "@")
+		if at < 0 {
+			continue
+		}
+		scheme, _, ok := strings.Cut(part[:at], "://")
+		if ok {
+			scheme += "://"
+		} else {
+			scheme = ""
+		}
+		parts[i] = scheme + "xxxxx@" + part[at+1:]
+	}
+	return strings.Join(parts, ",")
+}
+
+// Problem is one finding in a file.
+type Problem struct {
+	File    string `json:"file"`
+	Line    int    `json:"line"`   // from 1
+	Column  int    `json:"column"` // from 1, in characters
+	Key     string `json:"key"`    // as in pipelines.digits.model.dim; empty for the file as a whole
+	Message string `json:"message"`
+}
+
+func (p Problem) String() string {
+	key := p.Key
+	if key != "" {
+		key += ": "
+	}
+	return fmt.Sprintf("%s:%d:%d: %s%s", p.File, p.Line, p.Column, key, p.Message)
+}
+
+// Problems are all findings that make a configuration unusable, in the order of the file. It is never empty as an error.
+type Problems []Problem
+
+func (ps Problems) Error() string {
+	lines := make([]string, len(ps))
+	for i, p := range ps {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// maxFile bounds what is read: a configuration is written by hand.
+const maxFile = 1 << 20
+
+// Load reads and checks a file, and the files it names. The error is Problems when the content is wrong.
+func Load(path string) (*Config, error) {
+	data, err := os.ReadFile(path)
+	if os.IsNotExist(err) {
+		return nil, fmt.Errorf("%s does not exist: `embedd init -o %s` writes one to start from", path, path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration: %w", err)
+	}
+	return parse(path, data, os.LookupEnv, readable)
+}
+
+// Parse checks the content of a file; name is used in problems and env looks up ${NAME}. It opens no file and the error
+// is always Problems.
+func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, error) {
+	return parse(name, data, env, func(string) error { return nil })
+}
+
+func parse(name string, data []byte, env func(string) (string, bool), readable func(string) error) (*Config, error) {
+	d := &document{file: name, env: env, readable: readable, places: map[string]place{}}
+	c := d.decode(data)
+	if len(d.problems) == 0 {
+		d.lint(c)
+	}
+	sortByPlace(d.problems)
+	sortByPlace(d.notes)
+	if len(d.problems) > 0 {
+		return nil, Problems(d.problems)
+	}
+	c.Notes = d.notes
+	return c, nil
+}
+
+func readable(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}

@@ -1,0 +1,409 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write docs/configuration.md")
+
+func none(string) (string, bool) { return "", false }
+
+func environment(pairs ...string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] == name {
+				return pairs[i+1], true
+			}
+		}
+		return "", false
+	}
+}
+
+// The form that the project's documents show.
+const full = `nats:     {url: nats://127.0.0.1:4222, tls: {first: true}, wait: 1m}
+http:     {listen: 127.0.0.1:8474}
+pipelines:
+  digits:
+    input:    {stream: FEATURES, subject: features.digits}
+    schema:   {features: [pixels], label: label, key: id, nulls: reject}
+    output:   {subject: reduced.digits, column: embedding, keep: all, dead: dead.digits}
+    model:    {method: lda, dim: 8, scale: standard, ridge: auto}
+    training: {window: {rows: 20000, age: 24h, balance: class}, every: {rows: 5000, period: 10m, drift: false}, holdout: 0.2,
+               promote: {margin: 0.0}, align: block, until_ready: hold}
+    limits:   {message: 8MiB, rows: 100k, in_flight: 256MiB}
+`
+
+func TestFull(t *testing.T) {
+	c, err := Parse("embedd.yaml", []byte(full), none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := c.Pipelines[0]
+	want := Pipeline{
+		Name:   "digits",
+		Input:  Input{"FEATURES", "features.digits"},
+		Schema: Schema{[]string{"pixels"}, "label", "id", "reject"},
+		Output: Output{"reduced.digits", "embedding", false, []string{"all"}, "dead.digits", "none"},
+		Model:  Model{Method: "lda", Dim: 8, Scale: "standard", Params: map[string]string{"ridge": "auto"}, Seed: 1},
+		Training: Training{Window{20000, 24 * time.Hour, "class"}, Every{5000, 10 * time.Minute}, 0.2, Promote{0},
+			"block", "hold"},
+		Limits: Limits{8 << 20, 100_000, 256 << 20, 1000},
+	}
+	if got, want := fmt.Sprintf("%+v", p), fmt.Sprintf("%+v", want); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if c.NATS.Wait != time.Minute || !c.NATS.TLS.First || c.NATS.Embedded() || c.HTTP.Listen != "127.0.0.1:8474" {
+		t.Errorf("nats and http: %+v %+v", c.NATS, c.HTTP)
+	}
+}
+
+// A file that says only what must be said has every default of the table.
+func TestDefaults(t *testing.T) {
+	c, err := Parse("embedd.yaml", []byte("pipelines: {p-1: {schema: {features: 'x*'}}}\n"), none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprintf("%+v", c.Pipelines[0])
+	want := fmt.Sprintf("%+v", Pipeline{
+		Name:     "p-1",
+		Input:    Input{"", "features.p-1"},
+		Schema:   Schema{[]string{"x*"}, "label", "", "reject"},
+		Output:   Output{"reduced.p-1", "embedding", false, []string{"all"}, "dead.p-1", "none"},
+		Model:    Model{Method: "auto", Scale: "standard", Seed: 1},
+		Training: Training{Window{20000, 0, "class"}, Every{5000, 10 * time.Minute}, 0.2, Promote{0}, "block", "hold"},
+		Limits:   Limits{8 << 20, 100_000, 256 << 20, 1000},
+	})
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if !c.NATS.Embedded() || c.NATS.Wait != 30*time.Second || c.NATS.AckWait != 10*time.Second {
+		t.Errorf("nats: %+v", c.NATS)
+	}
+	if len(c.Notes) != 1 || !strings.Contains(c.Notes[0].Message, "core NATS, at most once") {
+		t.Errorf("notes: %v", c.Notes)
+	}
+}
+
+// Every default of the table must be a value that the file could hold.
+func TestDefaultsAreAllowed(t *testing.T) {
+	for _, f := range spec {
+		if f.to == nil || f.value == "" {
+			continue
+		}
+		if err := f.set(f.to(&Config{}, &Pipeline{}), f.value); err != nil {
+			t.Errorf("%s: default %s: %v", f.path, f.value, err)
+		}
+	}
+}
+
+// pipeline is a file with one pipeline p; its lines begin in line 3, column 5.
+func pipeline(lines ...string) string {
+	return "pipelines:\n  p:\n    " + strings.Join(lines, "\n    ") + "\n"
+}
+
+const features = "schema: {features: [x]}"
+
+func TestProblems(t *testing.T) {
+	type bad struct {
+		name, file string
+		want       []string // LINE:COLUMN: MESSAGE, all of them
+	}
+	for _, b := range []bad{
+		{"empty", "", []string{"1:1: the file is empty: `embedd init` writes one to start from"}},
+		{"only a comment", "# nothing\n", []string{"1:1: the file is empty: `embedd init` writes one to start from"}},
+		{"no pipeline", "http: {listen: ':0'}\n", []string{"1:1: pipelines: there is no pipeline: add one, or start from `embedd init`"}},
+		{"pipelines null", "pipelines:\n", []string{"1:11: pipelines: there is no pipeline: add one, or start from `embedd init`"}},
+		{"not a mapping", "- a\n", []string{"1:1: the file must be a mapping (key: value), not a list"}},
+		{"syntax", "pipelines:\n  p: [\n", []string{"2:3: not valid YAML: did not find expected node content"}},
+		{"tab", "pipelines:\n\tp: 1\n", []string{"2:2: not valid YAML: found character that cannot start any token"}},
+		{"two documents", "pipelines: {p: {schema: {features: x}}}\n---\na: 1\n", []string{"2:1: a second YAML document begins here: one file is one configuration"}},
+		{"unknown key near", pipeline(features, "model: {dimm: 8}"), []string{`4:13: pipelines.p.model: unknown key "dimm": did you mean "dim"?`}},
+		{"unknown key at top", "pipelin: {}\n", []string{`1:1: unknown key "pipelin": did you mean "pipelines"?`}},
+		{"key in the wrong section", pipeline(features, "until_ready: hold"), []string{
+			`4:5: pipelines.p: unknown key "until_ready": it belongs to pipelines.NAME.training.until_ready; allowed are input, schema, output, model, training, limits`}},
+		{"unknown key far", pipeline(features, "zzzzzzzzzz: 1"), []string{
+			`4:5: pipelines.p: unknown key "zzzzzzzzzz": allowed are input, schema, output, model, training, limits`}},
+		{"given twice", pipeline(features, "model:", "  dim: 2", "  dim: 3"), []string{"6:7: pipelines.p.model.dim: given twice: the first is in line 5"}},
+		{"pipeline twice", "pipelines:\n  p: {schema: {features: x}}\n  p: {}\n", []string{"3:3: pipelines.p: given twice: the first is in line 2"}},
+		{"pipeline name", "pipelines:\n  a.b: {}\n", []string{`2:3: pipelines.a.b: a pipeline's name has 1 to 64 letters, digits, - and _: "a.b" is part of consumer and bucket names`}},
+		{"required", "pipelines:\n  p:\n    model: {dim: 2}\n", []string{
+			"2:3: pipelines.p.schema.features: required and not given: Feature columns: names or globs. One fixed-size list of floats is the fastest form."}},
+		{"several at once", pipeline("schema: {features: [x], nulls: drop}", "model: {dim: -1, sale: none}", "limits: {message: 8 apples}"), []string{
+			`3:36: pipelines.p.schema.nulls: "drop": want reject, impute or skip`,
+			`4:18: pipelines.p.model.dim: "-1": want a count from 1 to 4096 (as 500, 100k, 2M) or auto`,
+			`4:22: pipelines.p.model: unknown key "sale": did you mean "scale"?`,
+			`5:23: pipelines.p.limits.message: "8 apples": want a size from 1KiB to 64MiB (as 512KiB, 8MiB)`}},
+		{"dim zero", pipeline(features, "model:", "  dim: 0"), []string{`5:12: pipelines.p.model.dim: "0": want a count from 1 to 4096 (as 500, 100k, 2M) or auto`}},
+		{"dim a fraction", pipeline(features, "model:", "  dim: 2.5"), []string{`5:12: pipelines.p.model.dim: "2.5": want a count from 1 to 4096 (as 500, 100k, 2M) or auto`}},
+		{"word near", pipeline(features, "training: {until_ready: holt}"), []string{`4:29: pipelines.p.training.until_ready: "holt": want hold, pca or skip (did you mean "hold"?)`}},
+		{"holdout", pipeline(features, "training: {holdout: 0}"), []string{`4:25: pipelines.p.training.holdout: "0": want a number from 0.01 to 0.5`}},
+		{"not a number", pipeline(features, "training: {holdout: .nan}"), []string{`4:25: pipelines.p.training.holdout: ".nan": want a number from 0.01 to 0.5`}},
+		{"duration", pipeline(features, "training: {every: {period: 10}}"), []string{
+			`4:32: pipelines.p.training.every.period: "10": want a duration from 1s to 365d (as 30s, 10m, 24h, 7d) or none`}},
+		{"huge size", pipeline(features, "limits: {in_flight: 99999999999TiB}"), []string{
+			`4:25: pipelines.p.limits.in_flight: "99999999999TiB": want a size from 1KiB to 1024GiB (as 512KiB, 8MiB)`}},
+		{"boolean", pipeline(features, "output: {columns: yes}"), []string{`4:23: pipelines.p.output.columns: "yes": want true or false`}},
+		{"mapping for a value", pipeline(features, "model: {dim: {a: 1}}"), []string{
+			"4:18: pipelines.p.model.dim: want a count from 1 to 4096 (as 500, 100k, 2M) or auto, not a mapping"}},
+		{"value for a mapping", pipeline(features, "model: lda"), []string{"4:12: pipelines.p.model: pipelines.p.model must be a mapping (key: value), not a single value"}},
+		{"no value", pipeline(features, "model:", "  dim:"), []string{
+			"5:11: pipelines.p.model.dim: the value is missing: want a count from 1 to 4096 (as 500, 100k, 2M) or auto, or delete this line"}},
+		{"empty list", pipeline("schema: {features: []}"), []string{
+			"3:24: pipelines.p.schema.features: the list is empty: Feature columns: names or globs. One fixed-size list of floats is the fastest form."}},
+		{"glob", pipeline("schema: {features: [a, 'x[']}"), []string{`3:28: pipelines.p.schema.features: "x[": not a valid glob: * ? and [a-z] are wildcards, \[ is a literal bracket`}},
+		{"late labels", pipeline(features, "input: {labels: labels.p}"), []string{
+			"4:21: pipelines.p.input.labels: late labels are not available yet: put the label into the row (schema.label) and delete this line"}},
+		{"drift", pipeline(features, "training: {every: {drift: true}}"), []string{
+			"4:31: pipelines.p.training.every.drift: fitting on drift is not available yet: write false or delete this line; every.rows and every.period decide"}},
+		{"model age", pipeline(features, "training: {max_age: 6h}"), []string{
+			"4:25: pipelines.p.training.max_age: a limit on the model's age is not available yet: delete this line"}},
+		{"wildcard out", pipeline(features, "output: {subject: reduced.*}"), []string{`4:23: pipelines.p.output.subject: "reduced.*": a subject that is written has no wildcard`}},
+		{"wildcard inside", pipeline(features, "input: {subject: 'a.b*'}"), []string{`4:22: pipelines.p.input.subject: "a.b*": a wildcard is a whole token: "b*" has one inside`}},
+		{"wildcard in the middle", pipeline(features, "input: {subject: 'a.>.b'}"), []string{`4:22: pipelines.p.input.subject: "a.>.b": the wildcard > stands at the end alone`}},
+		{"everything", pipeline(features, "input: {subject: '>'}"), []string{`4:22: pipelines.p.input.subject: ">": > would read embedd's own output: name the subject`}},
+		{"empty token", pipeline(features, "input: {subject: a..b}"), []string{`4:22: pipelines.p.input.subject: "a..b": a subject has no empty token: check the dots`}},
+		{"reserved", pipeline(features, "input: {subject: $JS.API}"), []string{`4:22: pipelines.p.input.subject: "$JS.API": subjects that begin with $ or _INBOX belong to the server`}},
+		{"stream name", pipeline(features, "input: {stream: A.B}"), []string{
+			`4:21: pipelines.p.input.stream: "A.B": a stream's name has no spaces and none of . * > / \; without a stream delete this line`}},
+		{"own loop", pipeline(features, "input: {subject: a.b}", "output: {subject: a.b}"), []string{
+			"5:23: pipelines.p.output.subject: what goes to a.b comes back by input.subject a.b: a loop; choose a subject outside it"}},
+		{"loop by wildcard", pipeline(features, "input: {subject: 'dead.>'}"), []string{
+			"2:3: pipelines.p.output.subject: what goes to dead.p comes back by input.subject dead.>: a loop; choose a subject outside it"}},
+		{"loop of two", "pipelines:\n  a: {schema: {features: x}, input: {subject: s}, output: {subject: t}}\n  b: {schema: {features: x}, input: {subject: t}, output: {subject: s}}\n", []string{
+			"2:69: pipelines.a.output.subject: the pipelines a -> b -> a feed one another: a loop; change a subject"}},
+		{"one output for two", "pipelines:\n  a: {schema: {features: x}, output: {subject: t}}\n  b: {schema: {features: x}, output: {subject: t}}\n", []string{
+			"3:48: pipelines.b.output.subject: pipeline a writes to t too: their coordinates differ, so give each its own subject"}},
+		{"dead is out", pipeline(features, "output: {dead: reduced.p}"), []string{
+			"4:20: pipelines.p.output.dead: the same subject as output.subject: a reader could not tell rows from dead letters"}},
+		{"keep", pipeline(features, "output: {keep: [id, all]}"), []string{"4:20: pipelines.p.output.keep: all and none stand alone"}},
+		{"label is a feature", pipeline("schema: {features: [x, label]}"), []string{
+			`3:24: pipelines.p.schema.features: column "label" is the label too: a feature that is the label teaches nothing; take it out of the list`}},
+		{"label is key", pipeline("schema: {features: x, key: label}"), []string{
+			`3:32: pipelines.p.schema.key: column "label" is the label too: a key identifies a row, a label its class`}},
+		{"in flight", pipeline(features, "limits: {in_flight: 4MiB}"), []string{
+			"4:25: pipelines.p.limits.in_flight: 4MiB is less than one message (limits.message is 8MiB): nothing could be read"}},
+		{"file and method", pipeline(features, "model: {file: m.embedd, method: lda}", "training: {holdout: 0.1}"), []string{
+			"4:37: pipelines.p.model.method: has no effect with a fixed model: delete it, or delete pipelines.p.model.file",
+			"5:25: pipelines.p.training.holdout: has no effect with a fixed model: delete it, or delete pipelines.p.model.file"}},
+		{"ridge twice", pipeline(features, "model: {ridge: 0.1, params: {ridge: auto}}"), []string{
+			"4:34: pipelines.p.model.params.ridge: given twice: under model and under model.params; keep one"}},
+		{"ridge twice, other order", pipeline(features, "model: {params: {ridge: auto}, ridge: 0.1}"), []string{
+			`4:43: pipelines.p.model.ridge: "0.1": given under model.params too; keep one`}},
+		{"url and context", "nats: {url: localhost, context: prod}\n" + pipeline(features), []string{
+			"1:33: nats.context: url and context exclude one another: the context has a URL of its own; delete one"}},
+		{"certificate without key", "nats:\n  tls: {cert: a.pem}\n" + pipeline(features), []string{"2:3: nats.tls: cert and key go together: give both or none"}},
+		{"listen", "http: {listen: 8474}\n" + pipeline(features), []string{
+			`1:16: http.listen: "8474": want HOST:PORT with a port from 0 to 65535, as 127.0.0.1:8474 or :8474`}},
+		{"unset variable", pipeline("schema: {features: '${COLUMN}'}"), []string{
+			"3:24: pipelines.p.schema.features: environment variable COLUMN is not set: set it, or write ${COLUMN:-default}"}},
+		{"broken variable", pipeline(features, "model: {method: '${1}'}"), []string{
+			"4:21: pipelines.p.model.method: a variable is written ${NAME} or ${NAME:-default}; a literal ${ is written $${"}},
+		{"private use", "a: \ue001\n", []string{"1:1: the file holds private-use characters (U+E000 to U+E07F): delete them"}},
+		{"not text", "a: \xff\n", []string{"1:1: the file is not UTF-8 text"}},
+	} {
+		t.Run(b.name, func(t *testing.T) {
+			_, err := Parse("embedd.yaml", []byte(b.file), none)
+			want := "embedd.yaml:" + strings.Join(b.want, "\nembedd.yaml:")
+			if got := fmt.Sprint(err); got != want {
+				t.Errorf("in\n%s\ngot  %s\nwant %s", b.file, got, want)
+			}
+			var ps Problems
+			if !errors.As(err, &ps) {
+				t.Errorf("the error is %T, not Problems", err)
+			}
+		})
+	}
+}
+
+func TestVariables(t *testing.T) {
+	env := environment("URL", "nats://u:secret@host:4222", "ROWS", "2k", "EMPTY", "", "YAML", "a, b: [c")
+	c, err := Parse("embedd.yaml", []byte(`nats: {url: ${URL}}
+http: {listen: ${EMPTY:-127.0.0.1:1}}
+pipelines:
+  p:
+    input: {stream: ${NOT_SET:-}}
+    schema: {features: [x], label: ${YAML}, key: "$${ROWS}${ROWS}"}
+    training:
+      window: {rows: ${ROWS}}
+      every:
+        rows: ${NOT_SET:-7} # ${NOT_SET} in a comment is nothing
+`), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := c.Pipelines[0]
+	if c.NATS.URL != "nats://u:secret@host:4222" || c.HTTP.Listen != "127.0.0.1:1" || p.Training.Window.Rows != 2000 ||
+		p.Training.Every.Rows != 7 || p.Schema.Label != "a, b: [c" || p.Schema.Key != "${ROWS}2k" || p.Input.Stream != "" {
+		t.Errorf("%+v", c)
+	}
+	if got := c.NATS.Redacted(); got != "nats://xxxxx@host:4222" {
+		t.Errorf("redacted to %s", got)
+	}
+}
+
+// What the environment holds, and what a URL holds, never stands in a message.
+func TestSecretsStaySecret(t *testing.T) {
+	env := environment("SECRET", "hunter2")
+	for _, file := range []string{
+		"nats: {url: 'http://user:hunter2@host'}\n",
+		"nats: {url: 'nats://user:hunter2@ho st:%zz'}\n",
+		"nats: {url: '${SECRET}://x'}\n",
+		"nats: {wait: '${SECRET}'}\n" + pipeline(features, "model: {dim: '${SECRET}', scale: '${SECRET}'}", "input: {subject: '${SECRET}..'}"),
+	} {
+		_, err := Parse("embedd.yaml", []byte(file), env)
+		if err == nil {
+			t.Errorf("no problem in %s", file)
+		} else if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("the secret is in %v", err)
+		}
+	}
+	for in, want := range map[string]string{
+		"nats://a:1":                   "nats://a:1",
+		"nats://token@a:1,tls://u:p@b": "nats://xxxxx@a:1,tls://xxxxx@b",
+		"u:p@a:1":                      "xxxxx@a:1",
+		"nats://u:p@q@a:1":             "nats://xxxxx@a:1",
+	} {
+		if got := Redact(in); got != want {
+			t.Errorf("Redact(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestNotes(t *testing.T) {
+	c, err := Parse("embedd.yaml", []byte(pipeline(features, "input: {stream: S}",
+		"training: {window: {rows: 100, age: 1m}, every: {rows: 200}}")), none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"embedd.yaml:5:46: pipelines.p.training.every.period: 10m0s is more than window.age (1m0s): rows leave the window before they are learned from",
+		"embedd.yaml:5:60: pipelines.p.training.every.rows: 200 is more than window.rows (100): rows leave the window before they are learned from",
+	}
+	var got []string
+	for _, n := range c.Notes {
+		got = append(got, n.String())
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestLoadChecksFiles(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "embedd.yaml")
+	if _, err := Load(path); err == nil || !strings.Contains(err.Error(), "embedd init -o") {
+		t.Errorf("a missing file: %v", err)
+	}
+	missing := filepath.Join(dir, "m.embedd")
+	if err := os.WriteFile(path, []byte(pipeline(features, "model: {file: "+missing+"}")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Load(path)
+	want := path + ":4:19: pipelines.p.model.file: open " + missing + ": no such file or directory"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if err := os.WriteFile(missing, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(path); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnchors(t *testing.T) {
+	c, err := Parse("embedd.yaml", []byte("pipelines:\n  a: {schema: &s {features: [x, y]}}\n  b: {schema: *s}\n"), none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Pipelines[1].Schema.Features; len(got) != 2 {
+		t.Errorf("features of b: %v", got)
+	}
+}
+
+func TestStarterIsRight(t *testing.T) {
+	c, err := Parse("embedd.yaml", Starter(), none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Notes) != 0 {
+		t.Errorf("notes: %v", c.Notes)
+	}
+	// A reader who takes the comment signs away gets the same configuration.
+	var lines []string
+	for line := range strings.Lines(string(Starter())) {
+		if rest, ok := strings.CutPrefix(line, "#"); ok && !strings.HasPrefix(rest, " ") || strings.HasPrefix(rest, "  ") {
+			line = rest
+		}
+		lines = append(lines, line)
+	}
+	all, err := Parse("embedd.yaml", []byte(strings.Join(lines, "")), none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all.Pipelines[0].Model.Params = nil // given and empty
+	if got, want := fmt.Sprintf("%+v", all), fmt.Sprintf("%+v", c); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestReferenceIsFresh(t *testing.T) {
+	path := filepath.Join("..", "..", "..", "docs", "configuration.md")
+	if *update {
+		if err := os.WriteFile(path, Reference(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, Reference()) {
+		t.Error("docs/configuration.md is stale: go test ./cmd/embedd/config -update")
+	}
+}
+
+func TestNearest(t *testing.T) {
+	names := []string{"rows", "message", "in_flight"}
+	for given, want := range map[string]string{"row": "rows", "mesage": "message", "inflight": "in_flight", "zebra": ""} {
+		if got := Nearest(given, names); got != want {
+			t.Errorf("Nearest(%q) = %q, want %q", given, got, want)
+		}
+	}
+}
+
+// Whatever the bytes, Parse returns a configuration or problems with a place; it does not panic.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(full))
+	f.Add(Starter())
+	f.Add([]byte("a: &a [*a]\n<<: *a\n"))
+	f.Add([]byte("pipelines: &p {p: *p}\n"))
+	f.Add([]byte("{? [a] : b, ${X}: ${Y:-{}}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := Parse("f", data, environment("X", "1"))
+		if err == nil {
+			if len(c.Pipelines) == 0 {
+				t.Fatal("passed without a pipeline")
+			}
+			return
+		}
+		var ps Problems
+		if !errors.As(err, &ps) || len(ps) == 0 {
+			t.Fatalf("error %T %v", err, err)
+		}
+		for _, p := range ps {
+			if p.Line < 1 || p.Column < 1 || p.Message == "" {
+				t.Fatalf("problem %+v", p)
+			}
+		}
+	})
+}

@@ -1,0 +1,305 @@
+package config
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// document is a file on its way to a Config.
+type document struct {
+	file     string
+	env      func(string) (string, bool)
+	readable func(path string) error
+	problems []Problem
+	notes    []Problem
+	places   map[string]place // of what the file gives, by path; sections and pipelines too
+}
+
+type place struct{ line, column int }
+
+func placeOf(n *yaml.Node) place { return place{max(n.Line, 1), max(n.Column, 1)} }
+
+func (d *document) problemAt(at place, path, format string, args ...any) {
+	d.problems = append(d.problems, Problem{d.file, at.line, at.column, path, fmt.Sprintf(format, args...)})
+}
+
+// problem reports at the place of path or, when the file does not give it, of the nearest section around it.
+func (d *document) problem(path, format string, args ...any) {
+	d.problemAt(d.near(path), path, format, args...)
+}
+
+func (d *document) note(path, format string, args ...any) {
+	at := d.near(path)
+	d.notes = append(d.notes, Problem{d.file, at.line, at.column, path, fmt.Sprintf(format, args...)})
+}
+
+func (d *document) near(path string) place {
+	for {
+		if at, ok := d.places[path]; ok {
+			return at
+		}
+		i := strings.LastIndexByte(path, '.')
+		if i < 0 {
+			return place{1, 1}
+		}
+		path = path[:i]
+	}
+}
+
+// given says whether the file has the key or section, or anything in it.
+func (d *document) given(path string) bool {
+	_, ok := d.places[path]
+	return ok
+}
+
+func sortByPlace(ps []Problem) {
+	slices.SortStableFunc(ps, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+}
+
+// decode reads the file into a Config with defaults. What it cannot read is a problem.
+func (d *document) decode(data []byte) *Config {
+	c := &Config{}
+	d.defaults("", c, nil)
+	root := d.read(data)
+	if root == nil {
+		return c
+	}
+	d.mapping(root, "", func(key, value *yaml.Node) {
+		if key.Value == "pipelines" {
+			d.pipelines(c, value)
+			return
+		}
+		d.member(c, nil, "", "", key, value)
+	})
+	if len(d.problems) == 0 && len(c.Pipelines) == 0 {
+		d.problem("pipelines", "there is no pipeline: add one, or start from `embedd init`")
+	}
+	return c
+}
+
+// read parses the YAML and returns the top mapping, or nil after a problem.
+func (d *document) read(data []byte) *yaml.Node {
+	start := place{1, 1}
+	if len(data) > maxFile {
+		d.problemAt(start, "", "the file has %d bytes, the limit is %d", len(data), maxFile)
+		return nil
+	}
+	if !utf8.Valid(data) {
+		d.problemAt(start, "", "the file is not UTF-8 text")
+		return nil
+	}
+	if bytes.ContainsFunc(data, masked) {
+		d.problemAt(start, "", "the file holds private-use characters (U+E000 to U+E07F): delete them")
+		return nil
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(mask(data)))
+	var doc yaml.Node
+	switch err := decodeNode(decoder, &doc); {
+	case errors.Is(err, io.EOF):
+		d.problemAt(start, "", "the file is empty: `embedd init` writes one to start from")
+		return nil
+	case err != nil:
+		d.syntax(data, err)
+		return nil
+	}
+	var more yaml.Node
+	if err := decodeNode(decoder, &more); err == nil {
+		d.problemAt(placeOf(&more), "", "a second YAML document begins here: one file is one configuration")
+		return nil
+	} else if !errors.Is(err, io.EOF) {
+		d.syntax(data, err)
+		return nil
+	}
+	return doc.Content[0]
+}
+
+// decodeNode turns what still panics in the YAML package into an error.
+func decodeNode(decoder *yaml.Decoder, into *yaml.Node) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("yaml: %v", r)
+		}
+	}()
+	return decoder.Decode(into)
+}
+
+var lineOf = regexp.MustCompile(`^yaml: line (\d+): `)
+
+// syntax reports a YAML error. The package gives the line alone; the column is that of the line's first character.
+func (d *document) syntax(data []byte, err error) {
+	text, at := err.Error(), place{1, 1}
+	if m := lineOf.FindStringSubmatch(text); m != nil {
+		at.line, _ = strconv.Atoi(m[1])
+		text = text[len(m[0]):]
+		if lines := strings.Split(string(data), "\n"); at.line >= 1 && at.line <= len(lines) {
+			line := lines[at.line-1]
+			at.column = len(line) - len(strings.TrimLeft(line, " \t")) + 1
+		}
+	}
+	d.problemAt(at, "", "not valid YAML: %s", unmask(strings.TrimPrefix(text, "yaml: ")))
+}
+
+// mapping calls each member of a mapping once. Null is an empty mapping.
+func (d *document) mapping(n *yaml.Node, path string, each func(key, value *yaml.Node)) {
+	n = resolve(n)
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		name := "the file"
+		if path != "" {
+			name = path
+		}
+		d.problemAt(placeOf(n), path, "%s must be a mapping (key: value), not %s", name, kindName(n))
+		return
+	}
+	seen := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := resolve(n.Content[i]), n.Content[i+1]
+		key.Value = unmask(key.Value)
+		if key.Kind != yaml.ScalarNode {
+			d.problemAt(placeOf(key), path, "a key must be a word, not %s", kindName(key))
+			continue
+		}
+		if line, twice := seen[key.Value]; twice {
+			d.problemAt(placeOf(key), join(path, key.Value), "given twice: the first is in line %d", line)
+			continue
+		}
+		seen[key.Value] = key.Line
+		each(key, value)
+	}
+}
+
+// pipelines decodes the mapping of pipelines.
+func (d *document) pipelines(c *Config, n *yaml.Node) {
+	d.places["pipelines"] = placeOf(n)
+	d.mapping(n, "pipelines", func(key, value *yaml.Node) {
+		name, path := key.Value, join("pipelines", key.Value)
+		d.places[path] = placeOf(key)
+		if err := checkName(name); err != nil {
+			d.problemAt(placeOf(key), path, "%v", err)
+			return
+		}
+		p := Pipeline{Name: name}
+		d.defaults(each, c, &p)
+		d.mapping(value, path, func(key, value *yaml.Node) { d.member(c, &p, each, path, key, value) })
+		for _, f := range spec {
+			if f.required && strings.HasPrefix(f.path, each) && !d.given(actual(f.path, name)) {
+				d.problem(actual(f.path, name), "required and not given: %s", f.doc)
+			}
+		}
+		c.Pipelines = append(c.Pipelines, p)
+	})
+}
+
+// member decodes one key of a section. Under is the section's path in the spec, path in the file.
+func (d *document) member(c *Config, p *Pipeline, under, path string, key, value *yaml.Node) {
+	specPath, here := under+key.Value, join(path, key.Value)
+	if isSection(specPath) {
+		d.places[here] = placeOf(key)
+		d.mapping(value, here, func(k, v *yaml.Node) { d.member(c, p, specPath+".", here, k, v) })
+		return
+	}
+	f, ok := lookup(specPath)
+	if !ok {
+		d.unknown(under, path, key)
+		return
+	}
+	d.places[here] = placeOf(resolve(value))
+	d.value(f, f.target(c, p), here, resolve(value))
+}
+
+// unknown reports a key that is not in the spec, with the nearest that is.
+func (d *document) unknown(under, path string, key *yaml.Node) {
+	var siblings []string
+	elsewhere := ""
+	add := func(specPath string) {
+		rest, ok := strings.CutPrefix(specPath, under)
+		if ok && rest != "" && !strings.Contains(rest, ".") {
+			siblings = append(siblings, rest)
+		}
+		if strings.HasSuffix(specPath, "."+key.Value) && elsewhere == "" {
+			elsewhere = strings.Replace(specPath, each, "pipelines.NAME.", 1)
+		}
+	}
+	for _, s := range sections {
+		add(s.path)
+	}
+	for _, f := range spec {
+		add(f.path)
+	}
+	hint := fmt.Sprintf("allowed are %s", strings.Join(siblings, ", "))
+	if near := Nearest(key.Value, siblings); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	} else if elsewhere != "" {
+		hint = fmt.Sprintf("it belongs to %s; %s", elsewhere, hint)
+	}
+	d.problemAt(placeOf(key), path, "unknown key %q: %s", key.Value, hint)
+}
+
+// defaults sets the defaults of the spec's fields under a prefix: those of a pipeline, or all others.
+func (d *document) defaults(prefix string, c *Config, p *Pipeline) {
+	for _, f := range spec {
+		if (prefix == each) != strings.HasPrefix(f.path, each) || f.value == "" || f.to == nil {
+			continue
+		}
+		value := f.value
+		if p != nil {
+			value = strings.ReplaceAll(value, "NAME", p.Name)
+		}
+		if err := f.set(f.to(c, p), value); err != nil {
+			panic(fmt.Sprintf("default of %s: %v", f.path, err)) // a test sets every default
+		}
+	}
+}
+
+func (f field) target(c *Config, p *Pipeline) any {
+	if f.to == nil {
+		return nil
+	}
+	return f.to(c, p)
+}
+
+func resolve(n *yaml.Node) *yaml.Node {
+	for n.Kind == yaml.AliasNode && n.Alias != nil {
+		n = n.Alias
+	}
+	return n
+}
+
+func kindName(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	if n.Tag == "!!null" {
+		return "nothing"
+	}
+	return "a single value"
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// actual is the path in the file of a pipeline's path in the spec.
+func actual(specPath, pipeline string) string {
+	return "pipelines." + pipeline + "." + strings.TrimPrefix(specPath, each)
+}

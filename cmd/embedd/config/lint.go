@@ -1,0 +1,302 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// lint checks what no single key can show. It runs on a configuration that decoded without a problem.
+func (d *document) lint(c *Config) {
+	d.lintNATS(c.NATS)
+	for i := range c.Pipelines {
+		p := &c.Pipelines[i]
+		d.lintModel(p)
+		d.lintLimits(p)
+		d.lintSchema(p)
+		d.lintOutput(p, c.Pipelines[:i])
+		if p.Input.Stream == "" {
+			d.note(actual(each+"input", p.Name), "no stream: core NATS, at most once; rows that come while embedd is down are lost")
+		}
+	}
+	d.lintLoops(c.Pipelines)
+}
+
+func (d *document) lintNATS(n NATS) {
+	if n.URL != "" && n.Context != "" {
+		d.problem("nats.context", "url and context exclude one another: the context has a URL of its own; delete one")
+	}
+	if n.Context != "" && n.Creds != "" {
+		d.problem("nats.creds", "creds and context exclude one another: the context has credentials of its own; delete one")
+	}
+	if (n.TLS.Cert == "") != (n.TLS.Key == "") {
+		d.problem("nats.tls", "cert and key go together: give both or none")
+	}
+}
+
+func (d *document) lintModel(p *Pipeline) {
+	model := "pipelines." + p.Name + ".model"
+	if p.Model.File == "" {
+		return
+	}
+	for _, f := range spec {
+		path := actual(f.path, p.Name)
+		inModel := strings.HasPrefix(f.path, each+"model.") && f.path != each+"model.file"
+		if (inModel || strings.HasPrefix(f.path, each+"training.")) && d.given(path) {
+			d.problem(path, "has no effect with a fixed model: delete it, or delete %s.file", model)
+		}
+	}
+}
+
+func (d *document) lintLimits(p *Pipeline) {
+	at := "pipelines." + p.Name + "."
+	if l := p.Limits; l.InFlight < l.Message {
+		d.problem(at+"limits.in_flight", "%s is less than one message (limits.message is %s): nothing could be read", sizeText(float64(l.InFlight)), sizeText(float64(l.Message)))
+	}
+	t := p.Training
+	if t.Every.Rows > t.Window.Rows {
+		d.note(at+"training.every.rows", "%d is more than window.rows (%d): rows leave the window before they are learned from", t.Every.Rows, t.Window.Rows)
+	}
+	if t.Window.Age > 0 && t.Every.Period > t.Window.Age {
+		d.note(at+"training.every.period", "%v is more than window.age (%v): rows leave the window before they are learned from", t.Every.Period, t.Window.Age)
+	}
+}
+
+func (d *document) lintSchema(p *Pipeline) {
+	at := "pipelines." + p.Name + ".schema."
+	s := p.Schema
+	for _, column := range [][2]string{{"label", s.Label}, {"key", s.Key}} {
+		what, name := column[0], column[1]
+		if name != "" && slices.Contains(s.Features, name) {
+			d.problem(at+"features", "column %q is the %s too: a feature that is the %s teaches nothing; take it out of the list", name, what, what)
+		}
+	}
+	if s.Label != "" && s.Label == s.Key {
+		d.problem(at+"key", "column %q is the label too: a key identifies a row, a label its class", s.Key)
+	}
+}
+
+func (d *document) lintOutput(p *Pipeline, earlier []Pipeline) {
+	at := "pipelines." + p.Name + ".output."
+	if len(p.Output.Keep) > 1 && (slices.Contains(p.Output.Keep, "all") || slices.Contains(p.Output.Keep, "none")) {
+		d.problem(at+"keep", "all and none stand alone")
+	}
+	if p.Output.Subject == p.Output.Dead {
+		d.problem(at+"dead", "the same subject as output.subject: a reader could not tell rows from dead letters")
+	}
+	for _, q := range earlier {
+		if p.Output.Subject == q.Output.Subject {
+			d.problem(at+"subject", "pipeline %s writes to %s too: their coordinates differ, so give each its own subject", q.Name, p.Output.Subject)
+		}
+		if p.Output.Subject == q.Output.Dead || p.Output.Dead == q.Output.Subject {
+			d.problem(at+"subject", "pipelines %s and %s mix rows and dead letters on one subject", q.Name, p.Name)
+		}
+	}
+}
+
+// lintLoops refuses ways that lead from a pipeline's output back to its input: every row would go round for ever.
+func (d *document) lintLoops(ps []Pipeline) {
+	feeds := func(p, q *Pipeline) bool {
+		return matches(q.Input.Subject, p.Output.Subject) || matches(q.Input.Subject, p.Output.Dead)
+	}
+	told := map[*Pipeline]bool{} // one problem a loop
+	for i := range ps {
+		start := &ps[i]
+		if told[start] {
+			continue
+		}
+		reached, via := []*Pipeline{start}, map[*Pipeline]*Pipeline{}
+		for k := 0; k < len(reached); k++ {
+			p := reached[k]
+			if feeds(p, start) {
+				d.problem("pipelines."+start.Name+".output.subject", "%s", loopText(start, p, via))
+				for q := p; q != nil; q = via[q] {
+					told[q] = true
+				}
+				break
+			}
+			for j := range ps {
+				if q := &ps[j]; feeds(p, q) && !slices.Contains(reached, q) {
+					via[q] = p
+					reached = append(reached, q)
+				}
+			}
+		}
+	}
+}
+
+func loopText(start, last *Pipeline, via map[*Pipeline]*Pipeline) string {
+	if last == start {
+		subject := start.Output.Subject
+		if !matches(start.Input.Subject, subject) {
+			subject = start.Output.Dead
+		}
+		return fmt.Sprintf("what goes to %s comes back by input.subject %s: a loop; choose a subject outside it", subject, start.Input.Subject)
+	}
+	way := []string{start.Name}
+	for p := last; p != start; p = via[p] {
+		way = slices.Insert(way, 1, p.Name)
+	}
+	return fmt.Sprintf("the pipelines %s -> %s feed one another: a loop; change a subject", strings.Join(way, " -> "), start.Name)
+}
+
+// matches says whether a subject is in a pattern, which may have the wildcards * and >.
+func matches(pattern, subject string) bool {
+	p, s := strings.Split(pattern, "."), strings.Split(subject, ".")
+	for i, token := range p {
+		if token == ">" {
+			return len(s) > i
+		}
+		if i >= len(s) || (token != "*" && token != s[i]) {
+			return false
+		}
+	}
+	return len(p) == len(s)
+}
+
+// checkPattern is for subjects that are read.
+func checkPattern(s string) error {
+	if err := checkTokens(s); err != nil {
+		return err
+	}
+	tokens := strings.Split(s, ".")
+	for i, t := range tokens {
+		if t == ">" && i < len(tokens)-1 {
+			return errors.New("the wildcard > stands at the end alone")
+		}
+		if t != ">" && t != "*" && strings.ContainsAny(t, "*>") {
+			return fmt.Errorf("a wildcard is a whole token: %q has one inside", t)
+		}
+	}
+	if s == ">" {
+		return errors.New("> would read embedd's own output: name the subject")
+	}
+	return nil
+}
+
+// checkSubject is for subjects that are written.
+func checkSubject(s string) error {
+	if err := checkTokens(s); err != nil {
+		return err
+	}
+	if strings.ContainsAny(s, "*>") {
+		return errors.New("a subject that is written has no wildcard")
+	}
+	return nil
+}
+
+func checkTokens(s string) error {
+	switch {
+	case s == "":
+		return errors.New("a subject is not empty")
+	case len(s) > 512:
+		return fmt.Errorf("a subject has at most 512 characters, this has %d", len(s))
+	case strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		return errors.New("a subject has no spaces or control characters")
+	case slices.Contains(strings.Split(s, "."), ""):
+		return errors.New("a subject has no empty token: check the dots")
+	case strings.HasPrefix(s, "$") || strings.HasPrefix(s, "_INBOX."):
+		return errors.New("subjects that begin with $ or _INBOX belong to the server")
+	}
+	return nil
+}
+
+var pipelineName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+func checkName(s string) error {
+	if !pipelineName.MatchString(s) {
+		return fmt.Errorf("a pipeline's name has 1 to 64 letters, digits, - and _: %q is part of consumer and bucket names", s)
+	}
+	return nil
+}
+
+func checkStream(s string) error {
+	if s == "" || len(s) > 255 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || strings.ContainsRune(`.*>/\`, r) || r == 0x7f }) {
+		return errors.New(`a stream's name has no spaces and none of . * > / \; without a stream delete this line`)
+	}
+	return nil
+}
+
+func checkContext(s string) error {
+	if s == "" || strings.Contains(s, "..") {
+		return errors.New("want the name of a context, as `nats context ls` lists them")
+	}
+	return nil
+}
+
+func checkNotEmpty(s string) error {
+	if s == "" {
+		return errors.New("want a name")
+	}
+	return nil
+}
+
+func checkGlob(s string) error {
+	if s == "" {
+		return errors.New("want a column name or a glob")
+	}
+	if _, err := path.Match(s, ""); err != nil {
+		return errors.New(`not a valid glob: * ? and [a-z] are wildcards, \[ is a literal bracket`)
+	}
+	return nil
+}
+
+func checkURL(s string) error {
+	for part := range strings.SplitSeq(s, ",") {
+		u, err := url.Parse(strings.TrimSpace(part))
+		if err == nil && !strings.Contains(part, "://") {
+			u, err = url.Parse("nats://" + strings.TrimSpace(part))
+		}
+		// The error of url.Parse holds the URL, which may hold a password.
+		if err != nil || u.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
+			return errors.New("not a server URL: want nats://HOST:PORT (or tls, ws, wss), several separated by commas")
+		}
+	}
+	return nil
+}
+
+func checkListen(s string) error {
+	_, port, err := net.SplitHostPort(s)
+	if n, e := strconv.ParseUint(port, 10, 16); err != nil || e != nil || n > 65535 {
+		return errors.New("want HOST:PORT with a port from 0 to 65535, as 127.0.0.1:8474 or :8474")
+	}
+	return nil
+}
+
+// Nearest is the name that is closest to the given one, or empty when all are other words. It is for "did you mean".
+func Nearest(given string, names []string) string {
+	best, least := "", len(given)/2+1 // more than half the letters changed is another word
+	for _, name := range names {
+		if d := editDistance(given, name); d < least {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+// editDistance is the Levenshtein distance of two short words, in bytes.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			substitute := diagonal
+			if a[i] != b[j] {
+				substitute++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(row[j+1]+1, row[j]+1, substitute)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,183 @@
+package config
+
+import (
+	"errors"
+	"slices"
+)
+
+// field is one key of the configuration. Where its value goes decides its type: *string, *[]string, *map[string]string,
+// *bool, *int (a count), *int64 (bytes), *uint64, *float64, *time.Duration.
+type field struct {
+	path     string                           // under "pipelines.*." for what each pipeline has
+	to       func(c *Config, p *Pipeline) any // nil for a key that is not available yet
+	later    string                           // what to do instead of such a key; only words are accepted
+	value    string                           // default, as it would be written; NAME stands for the pipeline's name
+	words    []string                         // the only values allowed
+	or       string                           // a word that means "not set", as auto
+	check    func(string) error               // refines strings
+	low      float64                          // range of numbers, bytes, and seconds of durations
+	high     float64
+	required bool
+	file     bool   // the value is a path that must be readable
+	secret   bool   // the value never stands in a message
+	start    string // what the starter file sets; empty: it shows the default in a comment
+	doc      string // ends with a full stop
+}
+
+// section is a mapping that holds keys or more sections.
+type section struct{ path, doc string }
+
+const each = "pipelines.*."
+
+var sections = []section{
+	{"nats", "The server. With neither url nor context, `embedd run` embeds one on 127.0.0.1:4222 that stores in ./embedd-data."},
+	{"nats.tls", "Files in PEM form. Needed only for a private authority or for client certificates."},
+	{"http", "The listener of /metrics, /healthz and /readyz."},
+	{"pipelines", "Each pipeline has a name of letters, digits, - and _ (64 at most). Its consumer is embedd_NAME."},
+	{each + "input", "Where the rows come from: Arrow IPC streams, one a message."},
+	{each + "schema", "Which columns are what."},
+	{each + "output", "Where the reduced rows go."},
+	{each + "model", "What is learned. With file, a fixed model is served and nothing is learned."},
+	{each + "training", "What it is learned from, and when a model goes live."},
+	{each + "training.window", "The labelled rows that are kept."},
+	{each + "training.every", "When to fit: after so many new labelled rows or so much time, whichever is first."},
+	{each + "training.promote", "The gate between a candidate and the stream."},
+	{each + "limits", "What a message and the pipeline may hold."},
+}
+
+const (
+	second = 1
+	day    = 24 * 60 * 60
+	year   = 365 * day
+	kib    = 1 << 10
+	mib    = 1 << 20
+	gib    = 1 << 30
+)
+
+// spec is the one table. The order is that of the reference page.
+var spec = []field{
+	{path: "nats.url", to: func(c *Config, _ *Pipeline) any { return &c.NATS.URL }, check: checkURL, secret: true,
+		doc: "Server URL, or several separated by commas. nats://, tls://, ws:// or wss://."},
+	{path: "nats.context", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Context }, check: checkContext,
+		doc: "Name of a context of the `nats` command line tool, instead of url."},
+	{path: "nats.creds", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Creds }, file: true,
+		doc: "Credentials file."},
+	{path: "nats.tls.ca", to: func(c *Config, _ *Pipeline) any { return &c.NATS.TLS.CA }, file: true,
+		doc: "Certificate authorities to trust instead of the system's."},
+	{path: "nats.tls.cert", to: func(c *Config, _ *Pipeline) any { return &c.NATS.TLS.Cert }, file: true,
+		doc: "Client certificate."},
+	{path: "nats.tls.key", to: func(c *Config, _ *Pipeline) any { return &c.NATS.TLS.Key }, file: true,
+		doc: "Key of the client certificate."},
+	{path: "nats.tls.first", to: func(c *Config, _ *Pipeline) any { return &c.NATS.TLS.First }, value: "false",
+		doc: "Do the TLS handshake before anything else, as the server's `handshake_first`."},
+	{path: "nats.wait", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Wait }, value: "30s", low: 0, high: day,
+		doc: "How long to wait for the first connection. After it, reconnects go on for ever."},
+	{path: "nats.ack_wait", to: func(c *Config, _ *Pipeline) any { return &c.NATS.AckWait }, value: "10s", low: second, high: 3600,
+		doc: "When the server delivers a message again that was not acknowledged. A message that is held is kept alive."},
+
+	{path: "http.listen", to: func(c *Config, _ *Pipeline) any { return &c.HTTP.Listen }, value: "127.0.0.1:8474", check: checkListen,
+		doc: "Address and port. Port 0 takes a free one and logs it."},
+
+	{path: each + "input.stream", to: func(_ *Config, p *Pipeline) any { return &p.Input.Stream }, check: checkStream, start: "FEATURES",
+		doc: "JetStream stream to read. Without it the subject is read with core NATS, at most once."},
+	{path: each + "input.subject", to: func(_ *Config, p *Pipeline) any { return &p.Input.Subject }, value: "features.NAME", check: checkPattern, start: "features.NAME",
+		doc: "Subject to read; the wildcards * and > are allowed."},
+	{path: each + "input.labels", later: "late labels are not available yet: put the label into the row (schema.label) and delete this line",
+		doc: "Subject of labels that come later than their rows. Not available in this version: put the label in the row."},
+
+	{path: each + "schema.features", to: func(_ *Config, p *Pipeline) any { return &p.Schema.Features }, required: true, check: checkGlob, start: "[pixels]",
+		doc: "Feature columns: names or globs. One fixed-size list of floats is the fastest form."},
+	{path: each + "schema.label", to: func(_ *Config, p *Pipeline) any { return &p.Schema.Label }, value: "label", start: "label",
+		doc: "Label column. A string, dictionary, integer or boolean; a row without one is transformed and not learned from. \"\" for none."},
+	{path: each + "schema.key", to: func(_ *Config, p *Pipeline) any { return &p.Schema.Key },
+		doc: "Key column that identifies a row."},
+	{path: each + "schema.nulls", to: func(_ *Config, p *Pipeline) any { return &p.Schema.Nulls }, value: "reject", words: []string{"reject", "impute", "skip"},
+		doc: "Rows with a null, NaN or infinite feature. reject makes them dead letters, impute fills in the model's mean, skip leaves them out and counts them."},
+
+	{path: each + "output.subject", to: func(_ *Config, p *Pipeline) any { return &p.Output.Subject }, value: "reduced.NAME", check: checkSubject, start: "reduced.NAME",
+		doc: "Subject of the reduced rows."},
+	{path: each + "output.column", to: func(_ *Config, p *Pipeline) any { return &p.Output.Column }, value: "embedding", check: checkNotEmpty,
+		doc: "Name of the column that is added. Its type is fixed_size_list<float32>[dim]."},
+	{path: each + "output.columns", to: func(_ *Config, p *Pipeline) any { return &p.Output.Columns }, value: "false",
+		doc: "Write float32 columns NAME_0, NAME_1, ... instead of one list column."},
+	{path: each + "output.keep", to: func(_ *Config, p *Pipeline) any { return &p.Output.Keep }, value: "all", check: checkGlob,
+		doc: "Input columns that are passed on. all is every column but the features; none; or a list of names and globs."},
+	{path: each + "output.dead", to: func(_ *Config, p *Pipeline) any { return &p.Output.Dead }, value: "dead.NAME", check: checkSubject,
+		doc: "Subject of the dead letters."},
+	{path: each + "output.compression", to: func(_ *Config, p *Pipeline) any { return &p.Output.Compression }, value: "none", words: []string{"none", "lz4", "zstd"},
+		doc: "Compression of the output's Arrow bodies. Not every client reads compressed ones."},
+
+	{path: each + "model.file", to: func(_ *Config, p *Pipeline) any { return &p.Model.File }, file: true,
+		doc: "A model file to serve as it is. No other key of model or training goes with it."},
+	{path: each + "model.method", to: func(_ *Config, p *Pipeline) any { return &p.Model.Method }, value: "auto", start: "auto",
+		doc: "Method, as `embedd methods` lists them; auto picks among the fast ones on held-out rows."},
+	{path: each + "model.dim", to: func(_ *Config, p *Pipeline) any { return &p.Model.Dim }, or: "auto", low: 1, high: 4096, start: "8",
+		doc: "Dimensions of the output; auto is the method's default."},
+	{path: each + "model.scale", to: func(_ *Config, p *Pipeline) any { return &p.Model.Scale }, value: "standard", words: []string{"standard", "minmax", "unit", "none"},
+		doc: "Scaling before the projection. standard is zero mean and unit variance, minmax is to [0, 1], unit is each row to unit length."},
+	{path: each + "model.ridge", to: ridgeOf,
+		doc: "Shrinkage of the covariance. A number, or a word that the method knows, as auto. Short for params: {ridge: ...}."},
+	{path: each + "model.params", to: func(_ *Config, p *Pipeline) any { return &p.Model.Params },
+		doc: "Parameters of the method, as `embedd methods` lists them."},
+	{path: each + "model.seed", to: func(_ *Config, p *Pipeline) any { return &p.Model.Seed }, value: "1",
+		doc: "Seed of every random choice. Same rows, order, configuration and seed give the same model."},
+
+	{path: each + "training.window.rows", to: func(_ *Config, p *Pipeline) any { return &p.Training.Window.Rows }, value: "20000", low: 4, high: 1e8, start: "20000",
+		doc: "Most labelled rows that are kept; the oldest leave first."},
+	{path: each + "training.window.age", to: func(_ *Config, p *Pipeline) any { return &p.Training.Window.Age }, or: "none", low: second, high: 10 * year,
+		doc: "Oldest row that is kept, by the server's time of its message."},
+	{path: each + "training.window.balance", to: func(_ *Config, p *Pipeline) any { return &p.Training.Window.Balance }, value: "class", words: []string{"class", "none"},
+		doc: "What leaves a full window. class: the oldest row of the largest class, so that a rare class stays; none: the oldest row."},
+	{path: each + "training.every.rows", to: func(_ *Config, p *Pipeline) any { return &p.Training.Every.Rows }, value: "5000", low: 2, high: 1e8, start: "1000",
+		doc: "Fit after so many new labelled rows; the first model too."},
+	{path: each + "training.every.period", to: func(_ *Config, p *Pipeline) any { return &p.Training.Every.Period }, value: "10m", or: "none", low: second, high: year,
+		doc: "Fit after so much time, when there are at least two classes of two rows."},
+	{path: each + "training.every.drift", words: []string{"false"},
+		later: "fitting on drift is not available yet: write false or delete this line; every.rows and every.period decide",
+		doc:   "Fit when the rows drift. Not available in this version: only false is accepted."},
+	{path: each + "training.holdout", to: func(_ *Config, p *Pipeline) any { return &p.Training.Holdout }, value: "0.2", low: 0.01, high: 0.5,
+		doc: "Part of the window on which a candidate is judged before it goes live."},
+	{path: each + "training.promote.margin", to: func(_ *Config, p *Pipeline) any { return &p.Training.Promote.Margin }, value: "0", low: 0, high: 1,
+		doc: "A candidate goes live when its 1-NN accuracy on held-out rows is at least the live model's plus this."},
+	{path: each + "training.align", to: func(_ *Config, p *Pipeline) any { return &p.Training.Align }, value: "block", words: []string{"none", "sign", "block", "procrustes"},
+		doc: "How a new model is turned towards the live one. sign flips and orders columns, block also turns columns of tied eigenvalues, procrustes turns all together."},
+	{path: each + "training.until_ready", to: func(_ *Config, p *Pipeline) any { return &p.Training.UntilReady }, value: "hold", words: []string{"hold", "pca", "skip"},
+		doc: "What happens before the first model. hold: nothing leaves, nothing is lost; pca: a PCA of the first every.rows rows serves; skip: acknowledged without output, counted."},
+	{path: each + "training.max_age", later: "a limit on the model's age is not available yet: delete this line",
+		doc: "Oldest model that may serve. Not available in this version."},
+
+	{path: each + "limits.message", to: func(_ *Config, p *Pipeline) any { return &p.Limits.Message }, value: "8MiB", low: kib, high: 64 * mib,
+		doc: "Largest message that is decoded. A larger one is a dead letter."},
+	{path: each + "limits.rows", to: func(_ *Config, p *Pipeline) any { return &p.Limits.Rows }, value: "100k", low: 1, high: 1e8,
+		doc: "Most rows in a message."},
+	{path: each + "limits.in_flight", to: func(_ *Config, p *Pipeline) any { return &p.Limits.InFlight }, value: "256MiB", low: kib, high: 1024 * gib,
+		doc: "Bytes of messages that are held at a time, decoded or waiting."},
+	{path: each + "limits.classes", to: func(_ *Config, p *Pipeline) any { return &p.Limits.Classes }, value: "1000", low: 2, high: 1e6,
+		doc: "Most classes. Rows of further classes are transformed and not learned from."},
+}
+
+// ridgeOf puts the ridge among the method's parameters, where methods look for it.
+func ridgeOf(_ *Config, p *Pipeline) any {
+	return func(value string) error {
+		if _, twice := p.Model.Params["ridge"]; twice {
+			return errors.New("given under model.params too; keep one")
+		}
+		if p.Model.Params == nil {
+			p.Model.Params = map[string]string{}
+		}
+		p.Model.Params["ridge"] = value
+		return nil
+	}
+}
+
+func isSection(path string) bool {
+	return slices.ContainsFunc(sections, func(s section) bool { return s.path == path })
+}
+
+func lookup(path string) (field, bool) {
+	i := slices.IndexFunc(spec, func(f field) bool { return f.path == path })
+	if i < 0 {
+		return field{}, false
+	}
+	return spec[i], true
+}

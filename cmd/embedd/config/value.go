@@ -1,0 +1,358 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// value decodes one value of the file into the field's target.
+func (d *document) value(f field, target any, path string, n *yaml.Node) {
+	switch t := target.(type) {
+	case *[]string:
+		nodes := []*yaml.Node{n} // one name needs no list
+		if n.Kind == yaml.SequenceNode {
+			nodes = n.Content
+		}
+		list := make([]string, 0, len(nodes))
+		for _, e := range nodes {
+			e = resolve(e)
+			if s, ok := d.scalar(f, path, e); ok {
+				if f.check != nil {
+					if err := f.check(s); err != nil {
+						d.problemAt(placeOf(e), path, "%s", f.explain(e, err))
+						continue
+					}
+				}
+				list = append(list, s)
+			}
+		}
+		if n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
+			d.problemAt(placeOf(n), path, "the list is empty: %s", f.doc)
+		}
+		*t = list
+	case *map[string]string:
+		if *t == nil {
+			*t = map[string]string{}
+		}
+		d.mapping(n, path, func(key, value *yaml.Node) {
+			value = resolve(value)
+			d.places[join(path, key.Value)] = placeOf(value)
+			if s, ok := d.scalar(f, join(path, key.Value), value); ok {
+				if _, twice := (*t)[key.Value]; twice {
+					d.problemAt(placeOf(key), join(path, key.Value), "given twice: under model and under model.params; keep one")
+				}
+				(*t)[key.Value] = s
+			}
+		})
+	default:
+		s, ok := d.scalar(f, path, n)
+		if !ok {
+			return
+		}
+		if target == nil {
+			if !slices.Contains(f.words, s) {
+				d.problemAt(placeOf(n), path, "%s", f.later)
+			}
+			return
+		}
+		if err := f.set(target, s); err != nil {
+			d.problemAt(placeOf(n), path, "%s", f.explain(n, err))
+			return
+		}
+		if f.file && s != "" {
+			if err := d.readable(s); err != nil {
+				d.problemAt(placeOf(n), path, "%v", err)
+			}
+		}
+	}
+}
+
+// scalar is the text of a value with its environment variables filled in.
+func (d *document) scalar(f field, path string, n *yaml.Node) (string, bool) {
+	switch {
+	case n.Kind != yaml.ScalarNode:
+		d.problemAt(placeOf(n), path, "want %s, not %s", f.form(), kindName(n))
+	case n.Tag == "!!null":
+		d.problemAt(placeOf(n), path, "the value is missing: want %s, or delete this line", f.form())
+	default:
+		s, err := expand(unmask(n.Value), d.env)
+		if err != nil {
+			d.problemAt(placeOf(n), path, "%v", err)
+			return "", false
+		}
+		return s, true
+	}
+	return "", false
+}
+
+// explain is an error about a value with the value as the file has it: before variables are filled in, so that what the
+// environment holds is never printed.
+func (f field) explain(n *yaml.Node, err error) string {
+	if f.secret {
+		return err.Error()
+	}
+	return fmt.Sprintf("%q: %v", unmask(n.Value), err)
+}
+
+// set parses text into the target. The error says what is allowed and does not hold the text.
+func (f field) set(target any, text string) error {
+	if f.or != "" && text == f.or {
+		text = "" // not set
+	}
+	switch t := target.(type) {
+	case *string:
+		if text == "" && f.value == "" { // not set: ${NAME:-} is a way to make a key optional
+			*t = ""
+			return nil
+		}
+		if len(f.words) > 0 && !slices.Contains(f.words, text) {
+			if near := Nearest(text, f.words); near != "" {
+				return fmt.Errorf("want %s (did you mean %q?)", f.form(), near)
+			}
+			return fmt.Errorf("want %s", f.form())
+		}
+		if f.check != nil {
+			if err := f.check(text); err != nil {
+				return err
+			}
+		}
+		*t = text
+		return nil
+	case *[]string: // a default
+		*t = []string{text}
+		return nil
+	case func(string) error:
+		return t(text)
+	}
+	if text == "" && f.or != "" {
+		clearTarget(target)
+		return nil
+	}
+	var (
+		number float64
+		err    error
+	)
+	switch t := target.(type) {
+	case *bool:
+		switch text {
+		case "true", "false":
+			*t = text == "true"
+			return nil
+		}
+		err = errors.New("not a boolean")
+	case *uint64:
+		if *t, err = strconv.ParseUint(text, 10, 64); err == nil {
+			return nil // a seed: any number will do
+		}
+	case *int:
+		var n int64
+		n, err = parseCount(text)
+		*t, number = int(n), float64(n)
+	case *int64:
+		*t, err = parseSize(text)
+		number = float64(*t)
+	case *float64:
+		*t, err = strconv.ParseFloat(text, 64)
+		number = *t
+	case *time.Duration:
+		*t, err = parseDuration(text)
+		number = t.Seconds()
+	default:
+		return fmt.Errorf("no way to read a %T", target)
+	}
+	if err != nil || math.IsNaN(number) || number < f.low || number > f.high {
+		return fmt.Errorf("want %s", f.form())
+	}
+	return nil
+}
+
+func clearTarget(target any) {
+	switch t := target.(type) {
+	case *int:
+		*t = 0
+	case *time.Duration:
+		*t = 0
+	}
+}
+
+// form says in words what a field takes.
+func (f field) form() string {
+	alternative := ""
+	if f.or != "" {
+		alternative = " or " + f.or
+	}
+	switch f.target(&Config{}, &Pipeline{}).(type) {
+	case *bool:
+		return "true or false"
+	case *[]string:
+		return "a name or a list of names"
+	case *map[string]string:
+		return "a mapping of parameters"
+	case *uint64:
+		return "a whole number from 0"
+	case *int:
+		return fmt.Sprintf("a count from %s to %s (as 500, 100k, 2M)%s", countText(f.low), countText(f.high), alternative)
+	case *int64:
+		return fmt.Sprintf("a size from %s to %s (as 512KiB, 8MiB)", sizeText(f.low), sizeText(f.high))
+	case *float64:
+		return fmt.Sprintf("a number from %g to %g", f.low, f.high)
+	case *time.Duration:
+		return fmt.Sprintf("a duration from %s to %s (as 30s, 10m, 24h, 7d)%s", durationText(f.low), durationText(f.high), alternative)
+	default:
+		if len(f.words) == 1 {
+			return f.words[0]
+		}
+		if n := len(f.words); n > 1 {
+			return strings.Join(f.words[:n-1], ", ") + " or " + f.words[n-1]
+		}
+		if f.file {
+			return "a path"
+		}
+		return "text"
+	}
+}
+
+// units of counts and sizes; the longest suffix is tried first.
+var units = []struct {
+	suffix string
+	factor int64
+	bytes  bool
+}{
+	{"KiB", 1 << 10, true}, {"MiB", 1 << 20, true}, {"GiB", 1 << 30, true}, {"TiB", 1 << 40, true},
+	{"kB", 1e3, true}, {"KB", 1e3, true}, {"MB", 1e6, true}, {"GB", 1e9, true}, {"B", 1, true},
+	{"k", 1e3, false}, {"M", 1e6, false}, {"G", 1e9, false},
+}
+
+func parseCount(s string) (int64, error) { return parseUnits(s, false) }
+
+// parseSize reads bytes: a plain number is bytes, k, M and G are decimal as in counts.
+func parseSize(s string) (int64, error) { return parseUnits(s, true) }
+
+func parseUnits(s string, bytes bool) (int64, error) {
+	factor := int64(1)
+	for _, u := range units {
+		if rest, ok := strings.CutSuffix(s, u.suffix); ok && (bytes || !u.bytes) {
+			s, factor = strings.TrimRight(rest, " "), u.factor
+			break
+		}
+	}
+	n, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
+	if err != nil {
+		return 0, err
+	}
+	if n < 0 || n > math.MaxInt64/factor {
+		return 0, errors.New("out of range")
+	}
+	return n * factor, nil
+}
+
+// parseDuration is time.ParseDuration with whole days.
+func parseDuration(s string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		n, err := strconv.ParseInt(days, 10, 32)
+		if err != nil || n < 0 || n > 100*365 {
+			return 0, errors.New("not a number of days")
+		}
+		return time.Duration(n) * 24 * time.Hour, nil
+	}
+	if s == "0" {
+		return 0, nil
+	}
+	return time.ParseDuration(s)
+}
+
+func countText(n float64) string {
+	switch {
+	case n >= 1e6 && math.Mod(n, 1e6) == 0:
+		return fmt.Sprintf("%.0fM", n/1e6)
+	case n >= 1e5 && math.Mod(n, 1e3) == 0:
+		return fmt.Sprintf("%.0fk", n/1e3)
+	}
+	return fmt.Sprintf("%.0f", n)
+}
+
+func sizeText(n float64) string {
+	for _, u := range []struct {
+		name string
+		size float64
+	}{{"GiB", gib}, {"MiB", mib}, {"KiB", kib}} {
+		if n >= u.size && math.Mod(n, u.size) == 0 {
+			return fmt.Sprintf("%.0f%s", n/u.size, u.name)
+		}
+	}
+	return fmt.Sprintf("%.0fB", n)
+}
+
+func durationText(seconds float64) string {
+	switch {
+	case seconds >= day && math.Mod(seconds, day) == 0:
+		return fmt.Sprintf("%.0fd", seconds/day)
+	case seconds >= 3600 && math.Mod(seconds, 3600) == 0:
+		return fmt.Sprintf("%.0fh", seconds/3600)
+	case seconds >= 60 && math.Mod(seconds, 60) == 0:
+		return fmt.Sprintf("%.0fm", seconds/60)
+	}
+	return fmt.Sprintf("%.0fs", seconds)
+}
+
+// variable is ${NAME} or ${NAME:-default}; $${ is a literal ${.
+var variable = regexp.MustCompile(`\$?\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}\n]*)?\}`)
+
+// expand fills in variables. An empty variable counts as not set, as in the shell's ":-".
+func expand(s string, env func(string) (string, bool)) (string, error) {
+	var failed error
+	out := variable.ReplaceAllStringFunc(s, func(m string) string {
+		if strings.HasPrefix(m, "$$") {
+			return m[1:]
+		}
+		name, fallback, has := strings.Cut(m[2:len(m)-1], ":-")
+		if v, ok := env(name); ok && (v != "" || !has) {
+			return v
+		}
+		if !has && failed == nil {
+			failed = fmt.Errorf("environment variable %s is not set: set it, or write ${%s:-default}", name, name)
+		}
+		return fallback
+	})
+	if failed == nil && strings.Contains(variable.ReplaceAllString(s, ""), "${") {
+		failed = errors.New("a variable is written ${NAME} or ${NAME:-default}; a literal ${ is written $${")
+	}
+	return out, failed
+}
+
+// The braces of ${NAME} mean something else to YAML, which would forbid variables in {flow: mappings}. So they reach the
+// YAML parser as private-use characters, one for one, which keeps every line and column.
+const maskBase = 0xE000
+
+func masked(r rune) bool { return r >= maskBase && r < maskBase+0x80 }
+
+func mask(data []byte) []byte {
+	return variable.ReplaceAllFunc(data, func(m []byte) []byte {
+		out := make([]byte, 0, 3*len(m))
+		for _, r := range string(m) {
+			if r != '$' && r < 0x80 && strings.ContainsRune("{}[],:#&*!|>%@` ", r) {
+				r += maskBase
+			}
+			out = utf8.AppendRune(out, r)
+		}
+		return out
+	})
+}
+
+func unmask(s string) string {
+	return strings.Map(func(r rune) rune {
+		if masked(r) {
+			return r - maskBase
+		}
+		return r
+	}, s)
+}
