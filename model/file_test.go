@@ -1,0 +1,266 @@
+package model
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"io"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+)
+
+// fileModels are one model of each kind, with everything set that a file holds.
+func fileModels(t testing.TB) []*Model {
+	lin := randomLinear(t, 5, 2, 1e4, 1)
+	lin.classes = []string{"a<b>&c", "é\u2028\"\\"}
+	lin.params = map[string]string{"ridge": "auto", "alpha": "1"}
+	lin.eigenvalues = []float64{3, math.Copysign(0, -1), 5e-324}
+	lin.rank = 1
+	lin.unit = true
+	lin.report = Report{Rows: 10, Notes: []string{"one note"}, Phases: []Phase{{"eigen", 0.25}}}
+	lin = seal(t, lin).WithNote(Note{Created: time.Date(2024, 2, 29, 12, 0, 0, 123456789, time.FixedZone("x", 3600)),
+		Version: "v7", Epoch: 3, Source: map[string]string{"stream": "FEATURES", "first": "18446744073709551615"}})
+	x := randomLinear(t, 4, 1, 0, 1)
+	_, w := rowsOf(x, 6)
+	return []*Model{lin, randomViews(t, 4, 2, 3, DenseRows(w, 6, 4), []int{0, 1, 2, 0, 1, 2})}
+}
+
+func fileOf(t testing.TB, m *Model) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Write(&b, m); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// What is read equals what was written, and writes the same bytes again.
+func TestFileRoundTrip(t *testing.T) {
+	for _, m := range fileModels(t) {
+		b := fileOf(t, m)
+		got, err := Read(iotest.OneByteReader(bytes.NewReader(b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(fileOf(t, got), b) {
+			t.Error("a model that was read writes other bytes")
+		}
+		if got.Digest() != m.Digest() || !reflect.DeepEqual(got.Note(), m.Note()) || !reflect.DeepEqual(got.Report(), m.Report()) {
+			t.Errorf("digest, note or report differ: %+v, %+v", got.Note(), m.Note())
+		}
+		a, _ := m.MarshalJSON()
+		c, _ := got.MarshalJSON()
+		if !bytes.Equal(a, c) {
+			t.Errorf("shown differently:\n%s\n%s", a, c)
+		}
+		x := make([]float64, 3*m.M())
+		for i := range x {
+			x[i] = math.Cos(float64(i))
+		}
+		rows := DenseRows(x, 3, m.M())
+		if !sameBits(project(t, m, rows), project(t, got, rows)) {
+			t.Error("a model that was read projects differently")
+		}
+	}
+}
+
+// The digest is that of the content: every part of it counts, the note and the report do not.
+func TestDigest(t *testing.T) {
+	m := fileModels(t)[0]
+	if m.WithNote(Note{Version: "other"}).Digest() != m.Digest() {
+		t.Error("the note changes the digest")
+	}
+	change := func(name string, f func(c *Model)) {
+		c := *m
+		f(&c)
+		if seal(t, &c).Digest() == m.Digest() {
+			t.Errorf("%s does not change the digest", name)
+		}
+	}
+	change("method", func(c *Model) { c.method = "other" })
+	change("params", func(c *Model) { c.params = nil })
+	change("features", func(c *Model) { c.features = names("g", 5) })
+	change("classes", func(c *Model) { c.classes = nil })
+	change("rows", func(c *Model) { c.rows++ })
+	change("unit", func(c *Model) { c.unit = !c.unit })
+	change("mean", func(c *Model) { c.mean = append([]float64{m.mean[0] + 1e-11}, m.mean[1:]...) })
+	change("scale", func(c *Model) { c.scale = append([]float64{m.scale[0] * 2}, m.scale[1:]...) })
+	change("eigenvalues", func(c *Model) { c.eigenvalues = nil })
+	change("rank", func(c *Model) { c.rank = 2 })
+	change("components", func(c *Model) {
+		c.mapping = &linear{2, append([]float64{0}, m.mapping.(*linear).components[1:]...)}
+	})
+}
+
+// Every truncation and every flipped bit of a file is an error, none a panic.
+func TestFileDamage(t *testing.T) {
+	for _, m := range fileModels(t) {
+		b := fileOf(t, m)
+		for n := range b {
+			if _, err := Read(bytes.NewReader(b[:n])); err == nil {
+				t.Fatalf("cut to %d of %d bytes: no error", n, len(b))
+			}
+		}
+		for i := range b {
+			for bit := range 8 {
+				b[i] ^= 1 << bit
+				if _, err := Read(bytes.NewReader(b)); err == nil {
+					t.Fatalf("bit %d of byte %d flipped: no error", bit, i)
+				}
+				b[i] ^= 1 << bit
+			}
+		}
+		if _, err := Read(bytes.NewReader(append(b, 0))); err == nil {
+			t.Fatal("a byte behind the model: no error")
+		}
+	}
+}
+
+func TestFileLimit(t *testing.T) {
+	b := fileOf(t, fileModels(t)[0])
+	if _, err := ReadLimit(bytes.NewReader(b), int64(len(b))); err != nil {
+		t.Errorf("at the limit: %v", err)
+	}
+	if _, err := ReadLimit(bytes.NewReader(b), int64(len(b)-1)); err == nil || !strings.Contains(err.Error(), "limit") {
+		t.Errorf("over the limit: %v", err)
+	}
+	if _, err := Read(iotest.ErrReader(io.ErrUnexpectedEOF)); err == nil {
+		t.Error("the reader's error is lost")
+	}
+}
+
+// wrap makes a file with good checksums of any content and note.
+func wrap(content, note []byte) []byte {
+	b := binary.LittleEndian.AppendUint64([]byte(magic), fileVersion)
+	for _, s := range [][]byte{content, note} {
+		sum := sha256.Sum256(s)
+		b = binary.LittleEndian.AppendUint64(b, uint64(len(s)))
+		b = append(append(b, s...), sum[:]...)
+	}
+	return b
+}
+
+// craft is a file with a header and numbers of its own and good checksums.
+func craft(t *testing.T, head string, numbers int) []byte {
+	t.Helper()
+	content, err := section(json.RawMessage(head), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range numbers {
+		content = binary.LittleEndian.AppendUint64(content, math.Float64bits(1))
+	}
+	note, _ := section(remarks{}, 0)
+	return wrap(content, note)
+}
+
+// A file with good checksums and a lying header is an error, and no
+// allocation follows its sizes.
+func TestFileLies(t *testing.T) {
+	head := func(dim, rows, mean, components string) string {
+		return `{"method":"x","map":"linear","dim":` + dim + `,"features":["a"],"classes":[],"unit":false,"rows":` + rows +
+			`,"informative_rank":0,"params":{},"arrays":[{"name":"mean","shape":` + mean +
+			`},{"name":"scale","shape":[1]},{"name":"eigenvalues","shape":[0]},{"name":"components","shape":` + components + `}]}`
+	}
+	if _, err := Read(bytes.NewReader(craft(t, head("1", "1", "[1]", "[1,1]"), 3))); err != nil {
+		t.Fatalf("the honest form is refused: %v", err)
+	}
+	for name, b := range map[string][]byte{
+		"huge mean":        craft(t, head("1", "1", "[1152921504606846976]", "[1,1]"), 3),
+		"huge components":  craft(t, head("4611686018427387904", "1", "[1]", "[0,4611686018427387904]"), 2),
+		"overflow":         craft(t, head("1", "1", "[1]", "[4294967296,4294967296]"), 3),
+		"negative":         craft(t, head("1", "1", "[1]", "[-1,-1]"), 3),
+		"negative rows":    craft(t, head("1", "-1", "[1]", "[1,1]"), 3),
+		"other dim":        craft(t, head("2", "1", "[1]", "[1,1]"), 3),
+		"other shape":      craft(t, head("1", "1", "[1]", "[1]"), 3),
+		"spare numbers":    craft(t, head("1", "1", "[1]", "[1,1]"), 4),
+		"few numbers":      craft(t, head("1", "1", "[1]", "[1,1]"), 2),
+		"unknown field":    craft(t, strings.Replace(head("1", "1", "[1]", "[1,1]"), `"unit"`, `"x":1,"unit"`, 1), 3),
+		"unknown map":      craft(t, strings.Replace(head("1", "1", "[1]", "[1,1]"), `"linear"`, `"kernel"`, 1), 3),
+		"second form":      craft(t, strings.Replace(head("1", "1", "[1]", "[1,1]"), `"rows":1`, `"rows":1,"rows":1`, 1), 3),
+		"views, no arrays": craft(t, strings.Replace(head("1", "1", "[1]", "[1,1]"), `"linear"`, `"views"`, 1), 3),
+	} {
+		if m, err := Read(bytes.NewReader(b)); err == nil {
+			t.Errorf("%s: no error, %s", name, m.Method())
+		}
+	}
+}
+
+// Any bytes give an error or a model that projects and writes itself back.
+// Beside whole files it tries headers, arrays and notes under good checksums.
+func FuzzRead(f *testing.F) {
+	for _, m := range fileModels(f) {
+		b := fileOf(f, m)
+		content, _, rest, _ := cut(b[16:])
+		head, data, _ := cutJSON(content)
+		note, _, _, _ := cut(rest)
+		text, _, _ := cutJSON(note)
+		f.Add(b, []byte{}, []byte{}, []byte{})
+		f.Add([]byte{}, head, data, text)
+	}
+	f.Fuzz(func(t *testing.T, b, head, data, note []byte) {
+		if len(b) == 0 {
+			content := append(binary.LittleEndian.AppendUint64(nil, uint64(len(head))), head...)
+			b = wrap(append(content, data...), append(binary.LittleEndian.AppendUint64(nil, uint64(len(note))), note...))
+		}
+		m, err := ReadLimit(bytes.NewReader(b), 1<<20)
+		if err != nil {
+			return
+		}
+		_ = m.Project(make([]float32, m.Dim()), DenseRows(make([]float64, m.M()), 1, m.M()))
+		if _, err := m.MarshalJSON(); err != nil {
+			t.Fatal(err)
+		}
+		var again bytes.Buffer
+		if err := Write(&again, m); err != nil {
+			t.Fatal(err)
+		}
+		if m2, err := Read(&again); err != nil || m2.Digest() != m.Digest() {
+			t.Fatalf("does not read itself back: %v", err)
+		}
+	})
+}
+
+// The form of `model show` has the names that scripts read, and the map that
+// they stand for: y = ((x - mean) / scale) · components.
+func TestMarshalJSON(t *testing.T) {
+	m := randomLinear(t, 4, 2, 3, 2)
+	b, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var form struct {
+		Version, Digest, Method  string
+		Dim                      int
+		Features, Classes        []string
+		Mean, Scale, Eigenvalues []float64
+		Components               [][]float64
+		Rank                     *int `json:"informative_rank"`
+		Params, Source           map[string]string
+		Rows                     int
+		Created                  *time.Time
+	}
+	if err := json.Unmarshal(b, &form); err != nil {
+		t.Fatal(err)
+	}
+	if form.Digest != m.Digest() || form.Version != m.Digest()[:16] || form.Dim != 2 || form.Rank == nil || form.Created != nil ||
+		form.Params == nil || form.Source == nil || form.Classes == nil || form.Eigenvalues == nil || len(form.Features) != 4 {
+		t.Errorf("form is %s", b)
+	}
+	x, x64 := rowsOf(m, 1)
+	y := project(t, m, rowMajor(x, 1, 4))
+	for c := range 2 {
+		var want float64
+		for j := range 4 {
+			want += (x64[j] - form.Mean[j]) / form.Scale[j] * form.Components[j][c]
+		}
+		if math.Abs(want-float64(y[c])) > 1e-6 {
+			t.Errorf("output %d is %g, the form gives %g", c, y[c], want)
+		}
+	}
+}
