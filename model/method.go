@@ -1,0 +1,182 @@
+package model
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Method is one way to learn a projection.
+type Method struct {
+	Name       string  `json:"name"`
+	Title      string  `json:"title"`
+	Paper      string  `json:"paper"`
+	Supervised bool    `json:"supervised"`
+	Map        string  `json:"map"`       // linear, kernel or extension
+	Streaming  string  `json:"streaming"` // moments: fits from statistics alone; window: needs the rows
+	Params     []Param `json:"params"`
+
+	// dim is the dimension where none is asked for; bound the largest one that
+	// the rows allow, with the words that name it in an error.
+	dim   func(*task) int
+	bound func(*task) (int, string)
+	ridge *ridgeRule // nil: no ridge parameter
+	fit   func(context.Context, *task) (*solution, error)
+	// secondByClass: the fit reads second moments of every class.
+	secondByClass bool
+}
+
+// Param is a parameter of a method.
+type Param struct {
+	Name    string `json:"name"`
+	Default string `json:"default"`
+	Doc     string `json:"doc"`
+
+	check func(string) error
+}
+
+// solution is what a fit hands back, in the coordinates of its task.
+type solution struct {
+	components  []float64 // columns x d row-major
+	d           int
+	eigenvalues []float64
+	informative int
+	mapping     mapping // for maps that are not linear: in place of components
+}
+
+// methods is the table of all methods. A new method is a file with its Method
+// and a line here.
+var methods = []*Method{
+	&pca,
+	&lda,
+}
+
+// Methods returns every method, in the order of the table.
+func Methods() []Method {
+	out := make([]Method, len(methods))
+	for i, m := range methods {
+		out[i] = *m
+		out[i].Params = slices.Clone(m.Params)
+	}
+	return out
+}
+
+// Lookup finds a method by name. The error names the nearest one first.
+func Lookup(name string) (Method, error) {
+	m, err := lookup(name)
+	if err != nil {
+		return Method{}, err
+	}
+	c := *m
+	c.Params = slices.Clone(m.Params)
+	return c, nil
+}
+
+func lookup(name string) (*Method, error) {
+	names := make([]string, len(methods))
+	for i, m := range methods {
+		if m.Name == name {
+			return m, nil
+		}
+		names[i] = m.Name
+	}
+	return nil, fmt.Errorf("unknown method %q; the nearest is %s", name, nearestFirst(name, names))
+}
+
+// nearestFirst lists the names by edit distance to name: "lda, or one of pca".
+func nearestFirst(name string, names []string) string {
+	names = slices.Clone(names)
+	slices.SortStableFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
+	if len(names) == 1 {
+		return names[0]
+	}
+	rest := slices.Clone(names[1:])
+	slices.Sort(rest)
+	return names[0] + ", the others are " + strings.Join(rest, ", ")
+}
+
+// distance is the Levenshtein distance.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// resolve fills in the defaults of the method's parameters and checks given.
+func (m *Method) resolve(given map[string]string) (map[string]string, error) {
+	out := make(map[string]string, len(m.Params))
+	for _, p := range m.Params {
+		out[p.Name] = p.Default
+	}
+	for _, name := range sortedKeys(given) {
+		i := slices.IndexFunc(m.Params, func(p Param) bool { return p.Name == name })
+		if i < 0 {
+			if len(m.Params) == 0 {
+				return nil, fmt.Errorf("method %s has no parameter %q; it takes none", m.Name, name)
+			}
+			var names []string
+			for _, p := range m.Params {
+				names = append(names, p.Name)
+			}
+			return nil, fmt.Errorf("method %s has no parameter %q; allowed: %s", m.Name, name, strings.Join(names, ", "))
+		}
+		if err := m.Params[i].check(given[name]); err != nil {
+			return nil, fmt.Errorf("method %s, parameter %s: %w", m.Name, name, err)
+		}
+		out[name] = given[name]
+	}
+	return out, nil
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// choice is a parameter with named values.
+func choice(name, def, doc string, values ...string) Param {
+	return Param{name, def, doc, func(s string) error {
+		if !slices.Contains(values, s) {
+			return fmt.Errorf("%q is not allowed; give one of %s", s, strings.Join(values, ", "))
+		}
+		return nil
+	}}
+}
+
+// ridgeParam is the ridge of a denominator. Where words is false only a number
+// is allowed.
+func ridgeParam(def, doc string, words bool) Param {
+	return Param{"ridge", def, doc, func(s string) error {
+		if words && (s == "auto" || s == "oas") {
+			return nil
+		}
+		r, err := strconv.ParseFloat(s, 64)
+		if err != nil || !(r >= 0) || !isFinite(r) {
+			if words {
+				return fmt.Errorf("%q is not allowed; give auto, oas or a number >= 0", s)
+			}
+			return fmt.Errorf("%q is not allowed; give a number >= 0", s)
+		}
+		return nil
+	}}
+}

@@ -1,0 +1,365 @@
+// Package moments holds mergeable statistics of labelled rows: for every
+// class its weight, sum and second moments, about one fixed shift. They are
+// all that PCA, LDA, SRDA, SLE and pairacc need, so those methods refit
+// exactly at a cost that does not depend on how many rows went by.
+package moments
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/mat"
+)
+
+// Set is the statistics of weighted rows of m features. Sums are taken of
+// x - r, where the shift r is the mean of the first rows added, so that a mean
+// far from zero costs no digits. The zero value is not usable; see New. A Set
+// is not safe for concurrent use; Add itself uses both cores.
+type Set struct {
+	m        int
+	perClass bool
+	shift    []float64 // r, nil before the first row
+
+	// Slot 0 is the unlabelled rows, slot c+1 class c.
+	weight []float64
+	sum    [][]float64 // nil: nothing yet
+	// Upper triangles, m x m row-major. Per class: one a slot. Otherwise slot 0
+	// is the unlabelled rows and slot 1 all labelled ones.
+	second []*mat.SymDense
+}
+
+// New returns an empty set of m features. With perClass it keeps the second
+// moments of every class apart (m x m numbers each), which SLE one-versus-rest
+// needs; otherwise one matrix for all labelled rows and one for the rest.
+func New(m int, perClass bool) *Set { return &Set{m: m, perClass: perClass} }
+
+// M is the number of features.
+func (s *Set) M() int { return s.m }
+
+// PerClass says whether second moments are kept by class.
+func (s *Set) PerClass() bool { return s.perClass }
+
+// Classes is one more than the largest class index seen.
+func (s *Set) Classes() int { return max(len(s.weight)-1, 0) }
+
+// Count is the weight of class c, of the unlabelled rows for c = -1.
+func (s *Set) Count(c int) float64 {
+	if c+1 >= len(s.weight) {
+		return 0
+	}
+	return s.weight[c+1]
+}
+
+// Clone returns an independent copy.
+func (s *Set) Clone() *Set {
+	c := &Set{m: s.m, perClass: s.perClass, shift: slices.Clone(s.shift), weight: slices.Clone(s.weight)}
+	for _, v := range s.sum {
+		c.sum = append(c.sum, slices.Clone(v))
+	}
+	for _, v := range s.second {
+		if v != nil {
+			d := mat.NewSymDense(s.m, nil)
+			d.CopySym(v)
+			v = d
+		}
+		c.second = append(c.second, v)
+	}
+	return c
+}
+
+// SetShift fixes the shift r before the first row is added. Without it the mean
+// of the first Add is taken.
+func (s *Set) SetShift(r []float64) error {
+	if s.shift != nil {
+		return fmt.Errorf("moments: the shift is fixed once rows were added")
+	}
+	if len(r) != s.m {
+		return fmt.Errorf("moments: shift of %d numbers for %d features", len(r), s.m)
+	}
+	s.shift = slices.Clone(r)
+	return nil
+}
+
+// Add adds rows: x is n x m row-major, y the class of each row (-1: no label;
+// nil: none has one), w the weight of each row (nil: 1). A class index past the
+// last one grows the set. On an error the set is unchanged.
+func (s *Set) Add(x []float64, y []int, w []float64) error { return s.accumulate(x, y, w, 1) }
+
+// Sub takes out rows that were added with the same class and weight. Rounding
+// errors of many evictions add up: prefer a ring of sets that are merged, or
+// rebuild from the rows now and then.
+func (s *Set) Sub(x []float64, y []int, w []float64) error { return s.accumulate(x, y, w, -1) }
+
+// Scale multiplies every statistic by rho, 0 <= rho <= 1: exponential
+// forgetting when done before each Add.
+func (s *Set) Scale(rho float64) error {
+	if !(rho >= 0 && rho <= 1) {
+		return fmt.Errorf("moments: forgetting factor %g; it must be in [0, 1]", rho)
+	}
+	for i := range s.weight {
+		s.weight[i] *= rho
+	}
+	for _, v := range s.sum {
+		for j := range v {
+			v[j] *= rho
+		}
+	}
+	for _, v := range s.second {
+		if v != nil {
+			v.ScaleSym(rho, v)
+		}
+	}
+	return nil
+}
+
+// Merge adds the statistics of o, whose class indices mean the same classes.
+func (s *Set) Merge(o *Set) error {
+	switch {
+	case o.m != s.m:
+		return fmt.Errorf("moments: merging %d features into %d", o.m, s.m)
+	case o.perClass != s.perClass:
+		return fmt.Errorf("moments: merging sets of which only one keeps second moments by class")
+	case o.shift == nil:
+		return nil
+	}
+	if s.shift == nil {
+		s.shift = slices.Clone(o.shift)
+	}
+	s.grow(len(o.weight))
+	// x - r = (x - r_o) + delta.
+	delta := make([]float64, s.m)
+	for j := range delta {
+		delta[j] = o.shift[j] - s.shift[j]
+	}
+	for k, v := range o.second {
+		if v == nil {
+			continue
+		}
+		d := s.matrix(k)
+		d.AddSym(d, v)
+		weight, sum := o.slotTotal(k)
+		rankTwo(d, sum, delta, 1, weight)
+	}
+	for k, v := range o.sum {
+		s.weight[k] += o.weight[k]
+		if v == nil {
+			continue
+		}
+		t := s.sumOf(k)
+		for j := range v {
+			t[j] += v[j] + o.weight[k]*delta[j]
+		}
+	}
+	return nil
+}
+
+// rankTwo adds f (a d' + d a') + w d d' to the upper triangle.
+func rankTwo(s *mat.SymDense, a, d []float64, f, w float64) {
+	m := len(a)
+	raw := s.RawSymmetric()
+	for i := range m {
+		row := raw.Data[i*raw.Stride : i*raw.Stride+m]
+		ai, di := f*a[i], f*d[i]
+		for j := i; j < m; j++ {
+			row[j] += ai*d[j] + di*a[j] + w*d[i]*d[j]
+		}
+	}
+}
+
+// slotTotal is the weight and sum that belong to second-moment slot k.
+func (s *Set) slotTotal(k int) (float64, []float64) {
+	if s.perClass || k == 0 {
+		return s.weight[k], s.sumOf(k)
+	}
+	weight, sum := 0.0, make([]float64, s.m)
+	for c := 1; c < len(s.weight); c++ {
+		weight += s.weight[c]
+		for j, v := range s.sum[c] {
+			sum[j] += v
+		}
+	}
+	return weight, sum
+}
+
+func (s *Set) grow(slots int) {
+	for len(s.weight) < slots {
+		s.weight = append(s.weight, 0)
+		s.sum = append(s.sum, nil)
+	}
+}
+
+func (s *Set) sumOf(k int) []float64 {
+	if s.sum[k] == nil {
+		s.sum[k] = make([]float64, s.m)
+	}
+	return s.sum[k]
+}
+
+func (s *Set) matrix(k int) *mat.SymDense {
+	for len(s.second) <= k {
+		s.second = append(s.second, nil)
+	}
+	if s.second[k] == nil {
+		s.second[k] = mat.NewSymDense(s.m, nil)
+	}
+	return s.second[k]
+}
+
+// secondSlot is the second-moment slot of a row's slot.
+func (s *Set) secondSlot(slot int) int {
+	if s.perClass {
+		return slot
+	}
+	return min(slot, 1)
+}
+
+func (s *Set) accumulate(x []float64, y []int, w []float64, sign float64) error {
+	if s.m < 1 || len(x)%s.m != 0 {
+		return fmt.Errorf("moments: %d numbers are not rows of %d features", len(x), s.m)
+	}
+	n := len(x) / s.m
+	if (y != nil && len(y) != n) || (w != nil && len(w) != n) {
+		return fmt.Errorf("moments: %d rows, %d classes, %d weights", n, len(y), len(w))
+	}
+	slots := 1
+	for i, c := range y {
+		if c < -1 {
+			return fmt.Errorf("moments: row %d has class %d; -1 means no label", i, c)
+		}
+		slots = max(slots, c+2)
+	}
+	for i, v := range w {
+		if !(v >= 0) || math.IsInf(v, 0) {
+			return fmt.Errorf("moments: row %d has weight %g; it must be finite and >= 0", i, v)
+		}
+	}
+	for i, v := range x {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Errorf("moments: row %d, feature %d is %g; impute or leave out such rows first", i/s.m, i%s.m, v)
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	if s.shift == nil {
+		s.shift = columnMeans(x, s.m)
+	}
+	s.grow(slots)
+	slotOf := func(i int) int {
+		if y == nil {
+			return 0
+		}
+		return y[i] + 1
+	}
+	// Rows of one second-moment slot, in row order, so that one product serves
+	// them all.
+	rows := make([][]int, slots)
+	for i := range n {
+		k := slotOf(i)
+		weight := sign
+		if w != nil {
+			weight *= w[i]
+		}
+		s.weight[k] += weight
+		sum := s.sumOf(k)
+		for j, v := range x[i*s.m : (i+1)*s.m] {
+			sum[j] += weight * (v - s.shift[j])
+		}
+		rows[s.secondSlot(k)] = append(rows[s.secondSlot(k)], i)
+	}
+	for k, index := range rows {
+		if len(index) > 0 {
+			addProducts(s.matrix(k), x, w, s.shift, index, sign)
+		}
+	}
+	return nil
+}
+
+func columnMeans(x []float64, m int) []float64 {
+	mean := make([]float64, m)
+	n := float64(len(x) / m)
+	for at := 0; at < len(x); at += m {
+		for j, v := range x[at : at+m] {
+			mean[j] += v / n
+		}
+	}
+	return mean
+}
+
+const (
+	blockRows = 256 // rows transposed at a time: two tiles of them stay in the second-level cache
+	tile      = 64  // gonum's own block; one tile is one serial product
+)
+
+// addProducts adds sign * sum w (x - r)(x - r)' over the rows of index to the
+// upper triangle of s. A tile of s is computed by one goroutine over all rows
+// in order, so the bits do not depend on the number of cores.
+func addProducts(s *mat.SymDense, x, w, shift []float64, index []int, sign float64) {
+	m := len(shift)
+	raw := s.RawSymmetric()
+	tiles := (m + tile - 1) / tile
+	workers := min(runtime.GOMAXPROCS(0), tiles*(tiles+1)/2)
+	if len(index)*m*m < 1<<18 {
+		workers = 1 // not worth a goroutine
+	}
+	// The block is kept transposed, m x rows: products of rows with rows are
+	// gonum's fastest kernel.
+	block := make([]float64, m*blockRows)
+	for from := 0; from < len(index); from += blockRows {
+		part := index[from:min(from+blockRows, len(index))]
+		b := len(part)
+		for i, r := range part {
+			f := 1.0
+			if w != nil {
+				f = math.Sqrt(w[r])
+			}
+			for j, v := range x[r*m : (r+1)*m] {
+				block[j*b+i] = f * (v - shift[j])
+			}
+		}
+		do(workers, tiles*(tiles+1)/2, func(t int) {
+			i, j := tileAt(t)
+			i0, j0 := i*tile, j*tile
+			ni, nj := min(tile, m-i0), min(tile, m-j0)
+			c := blas64.General{Rows: ni, Cols: nj, Stride: raw.Stride, Data: raw.Data[i0*raw.Stride+j0:]}
+			blas64.Gemm(blas.NoTrans, blas.Trans, sign,
+				blas64.General{Rows: ni, Cols: b, Stride: b, Data: block[i0*b:]},
+				blas64.General{Rows: nj, Cols: b, Stride: b, Data: block[j0*b:]}, 1, c)
+		})
+	}
+}
+
+// tileAt is the t-th tile (i <= j) of an upper triangle, column by column.
+func tileAt(t int) (i, j int) {
+	for t > j {
+		t -= j + 1
+		j++
+	}
+	return t, j
+}
+
+// do runs f(0..n-1) on the given number of goroutines.
+func do(workers, n int, f func(int)) {
+	if workers <= 1 {
+		for i := range n {
+			f(i)
+		}
+		return
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				f(i)
+			}
+		})
+	}
+	wg.Wait()
+}

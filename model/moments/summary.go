@@ -1,0 +1,100 @@
+package moments
+
+import (
+	"fmt"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// Summary is what a Set says about the rows in it, about their own mean.
+type Summary struct {
+	Weight float64   // sum of the weights, n for unit weights
+	Mean   []float64 // of the rows, in their own units
+	// Counts and Means hold one entry for each class of the set: its weight and
+	// its mean minus Mean (zero for a class of no weight).
+	Counts []float64
+	Means  *mat.Dense // Classes x m, nil without classes
+	// Total is (1/Weight) sum w (x - Mean)(x - Mean)'.
+	Total *mat.SymDense
+	// Second holds, where the set keeps them, sum w (x - Mean)(x - Mean)' of each
+	// class; nil for a class of no weight.
+	Second []*mat.SymDense
+}
+
+// negligible is the share of the total weight below which a class has left:
+// what remains of it is rounding.
+const negligible = 1e-12
+
+// Summary computes the statistics about the mean, of the labelled rows or of
+// all rows. It costs O(m^2), and with second moments by class O(C m^2).
+func (s *Set) Summary(labelledOnly bool) (*Summary, error) {
+	out := &Summary{Mean: make([]float64, s.m), Total: mat.NewSymDense(s.m, nil)}
+	first := 0
+	if labelledOnly {
+		first = 1
+	}
+	sum := make([]float64, s.m) // of x - r
+	for k := first; k < len(s.weight); k++ {
+		out.Weight += s.weight[k]
+		for j, v := range s.sum[k] {
+			sum[j] += v
+		}
+	}
+	if !(out.Weight > 0) {
+		return nil, fmt.Errorf("moments: no rows")
+	}
+	mu := make([]float64, s.m) // mean of x - r
+	for j := range mu {
+		mu[j] = sum[j] / out.Weight
+		out.Mean[j] = s.shift[j] + mu[j]
+	}
+	for k := first; k < len(s.second); k++ {
+		if s.second[k] != nil {
+			out.Total.AddSym(out.Total, s.second[k])
+		}
+	}
+	raw := make([]float64, s.m)
+	for j := range raw {
+		raw[j] = out.Total.At(j, j)
+	}
+	// sum w (x-r-mu)(x-r-mu)' = M - n mu mu'.
+	rankTwo(out.Total, mu, mu, 0, -out.Weight)
+	for j := range raw {
+		v := out.Total.At(j, j)
+		if v < 0 {
+			if v < -1e-9*raw[j] || raw[j] < 0 {
+				return nil, fmt.Errorf("moments: feature %d has second moment %.3g after evictions; rebuild the set from its rows", j, v)
+			}
+			out.Total.SetSym(j, j, 0)
+		}
+	}
+	out.Total.ScaleSym(1/out.Weight, out.Total)
+
+	classes := s.Classes()
+	if classes == 0 {
+		return out, nil
+	}
+	out.Counts = make([]float64, classes)
+	out.Means = mat.NewDense(classes, s.m, nil)
+	if s.perClass {
+		out.Second = make([]*mat.SymDense, classes)
+	}
+	for c := range classes {
+		n := s.weight[c+1]
+		if s.sum[c+1] == nil || n <= negligible*out.Weight {
+			continue
+		}
+		out.Counts[c] = n
+		row := out.Means.RawRowView(c)
+		for j, v := range s.sum[c+1] {
+			row[j] = v/n - mu[j]
+		}
+		if s.perClass {
+			d := mat.NewSymDense(s.m, nil)
+			d.CopySym(s.second[c+1])
+			rankTwo(d, s.sum[c+1], mu, -1, n)
+			out.Second[c] = d
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,305 @@
+// Package pencil solves symmetric-definite eigenproblems N a = lambda D a.
+//
+// Every linear method of the literature behind this module ends in one such
+// pencil. The denominator D is factored once into a Metric: Z with
+// Z' (D + rho I) Z = I, by a Cholesky factor where D (with its ridge) is
+// definite, or by a rank cut where it is not. The problem is then an ordinary
+// symmetric one, so eigenvalues are always real: an inverse and a
+// nonsymmetric solver are never used.
+//
+// Matrices are gonum's. Functions do not keep or change their arguments
+// unless they say so, and are safe for concurrent use on distinct results.
+package pencil
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/lapack/lapack64"
+	"gonum.org/v1/gonum/mat"
+)
+
+// eps is the unit roundoff that the rank cut is measured in.
+const eps = 0x1p-52
+
+// ErrNotDefinite reports a denominator that is not positive definite, or not
+// finite.
+var ErrNotDefinite = errors.New("denominator is not positive definite")
+
+// Metric is a factored denominator: Z (m x rank) with Z' (D + rho I) Z = I on
+// the kept subspace. It is immutable.
+type Metric struct {
+	m    int
+	rank int
+	d    mat.Symmetric // the denominator as given, nil for the identity
+	rho  float64
+
+	// Cholesky form: Z = diag(e) U^-1 with U'U = E (D + rho I) E; e nil means ones.
+	u blas64.Triangular
+	e []float64
+	// Cut form: Z itself.
+	z *mat.Dense
+}
+
+// Identity is the metric of the constraint A'A = I in m columns.
+func Identity(m int) *Metric { return &Metric{m: m, rank: m} }
+
+// Ridge factors D + rho I by Cholesky. rho is absolute and not negative; see
+// Rho for the relative form.
+func Ridge(d mat.Symmetric, rho float64) (*Metric, error) {
+	m := d.SymmetricDim()
+	if !(rho >= 0) || math.IsInf(rho, 0) {
+		return nil, fmt.Errorf("ridge %g is not a finite number >= 0", rho)
+	}
+	c := mat.NewSymDense(m, nil)
+	c.CopySym(d)
+	for i := range m {
+		c.SetSym(i, i, c.At(i, i)+rho)
+	}
+	u, ok := lapack64.Potrf(c.RawSymmetric())
+	if !ok || !finiteDiagonal(u) {
+		return nil, fmt.Errorf("%w: order %d, trace %.4g, ridge %.4g", ErrNotDefinite, m, mat.Trace(d), rho)
+	}
+	return &Metric{m: m, rank: m, d: d, rho: rho, u: u}, nil
+}
+
+// Rho turns a relative ridge into an absolute one: r tr(D)/columns, where
+// columns is the number of columns after any rank cut in front.
+func Rho(r float64, d mat.Symmetric, columns int) float64 {
+	if columns < 1 {
+		return 0
+	}
+	return r * mat.Trace(d) / float64(columns)
+}
+
+// wellConditioned is the condition number of the equilibrated matrix below
+// which Cut takes the Cholesky factor: nothing is near the cut, so both forms
+// are exact and Cholesky costs a tenth of an eigendecomposition.
+const wellConditioned = 1e10
+
+// Cut factors D by a rank cut. Columns of D with zero variance are dropped,
+// the rest is equilibrated to unit diagonal, and eigenvalues at or below
+// m eps s_max are taken for zero, so that a direction counts by its own scale
+// and not by that of the largest feature. The null space is dropped, which is
+// what a principal component analysis in front does.
+func Cut(d mat.Symmetric) (*Metric, error) {
+	m := d.SymmetricDim()
+	e, q, err := equilibrate(d)
+	if err != nil {
+		return nil, err
+	}
+	k := q.SymmetricDim()
+	if k == 0 {
+		return &Metric{m: m, d: d, z: nil, e: nil, rank: 0}, nil
+	}
+	if k == m {
+		var chol mat.Cholesky
+		if chol.Factorize(q) && chol.Cond() < wellConditioned {
+			u := mat.NewTriDense(m, mat.Upper, nil)
+			chol.UTo(u)
+			return &Metric{m: m, rank: m, d: d, u: u.RawTriangular(), e: e}, nil
+		}
+	}
+	values, vectors, err := eigen(q)
+	if err != nil {
+		return nil, err
+	}
+	smax := values[k-1]
+	first := 0
+	for first < k && values[first] <= float64(m)*eps*smax {
+		first++
+	}
+	r := k - first
+	z := mat.NewDense(m, r, nil)
+	for i, row := 0, 0; i < m; i++ {
+		if e[i] == 0 {
+			continue
+		}
+		for j := range r {
+			// Largest first, so that leading columns are the safest.
+			src := k - 1 - j
+			z.Set(i, j, e[i]*vectors.At(row, src)/math.Sqrt(values[src]))
+		}
+		row++
+	}
+	return &Metric{m: m, rank: r, d: d, z: z}, nil
+}
+
+// Rank is the numeric rank of a positive semidefinite matrix by the rule of
+// Cut, from a pivoted Cholesky factor: no eigendecomposition.
+func Rank(d mat.Symmetric) (int, error) {
+	_, q, err := equilibrate(d)
+	if err != nil {
+		return 0, err
+	}
+	k := q.SymmetricDim()
+	if k == 0 {
+		return 0, nil
+	}
+	var chol mat.PivotedCholesky
+	// The Frobenius norm stands for s_max: between it and sqrt(rank) times it.
+	tol := float64(d.SymmetricDim()) * eps * mat.Norm(q, 2)
+	if chol.Factorize(q, tol) {
+		return k, nil
+	}
+	return chol.Rank(), nil
+}
+
+// equilibrate returns e = diag(D)^-1/2 (0 where the diagonal is 0) and the
+// matrix E D E without its zero columns.
+func equilibrate(d mat.Symmetric) ([]float64, *mat.SymDense, error) {
+	m := d.SymmetricDim()
+	e := make([]float64, m)
+	keep := make([]int, 0, m)
+	for i := range m {
+		v := d.At(i, i)
+		switch {
+		case math.IsNaN(v) || math.IsInf(v, 0):
+			return nil, nil, fmt.Errorf("%w: column %d has second moment %g", ErrNotDefinite, i, v)
+		case v > 0:
+			e[i] = 1 / math.Sqrt(v)
+			if math.IsInf(e[i], 0) || e[i] == 0 {
+				return nil, nil, fmt.Errorf("%w: column %d has second moment %g, out of range", ErrNotDefinite, i, v)
+			}
+			keep = append(keep, i)
+		}
+	}
+	if len(keep) == 0 {
+		return e, new(mat.SymDense), nil
+	}
+	q := mat.NewSymDense(len(keep), nil)
+	for a, i := range keep {
+		for b := a; b < len(keep); b++ {
+			j := keep[b]
+			v := e[i] * d.At(i, j) * e[j]
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return nil, nil, fmt.Errorf("%w: entry (%d, %d) is %g", ErrNotDefinite, i, j, d.At(i, j))
+			}
+			q.SetSym(a, b, v)
+		}
+	}
+	return e, q, nil
+}
+
+// Columns is the order m of the denominator.
+func (q *Metric) Columns() int { return q.m }
+
+// Rank is the dimension of the kept subspace.
+func (q *Metric) Rank() int { return q.rank }
+
+// Rho is the absolute ridge.
+func (q *Metric) Rho() float64 { return q.rho }
+
+// Whiten returns Z'B (rank x c) for B (m x c).
+func (q *Metric) Whiten(b mat.Matrix) *mat.Dense {
+	out := mat.DenseCopyOf(b)
+	switch {
+	case q.z != nil:
+		r := mat.NewDense(q.rank, out.RawMatrix().Cols, nil)
+		r.Mul(q.z.T(), out)
+		return r
+	case q.u.N > 0:
+		scaleRows(out, q.e)
+		blas64.Trsm(blas.Left, blas.Trans, 1, q.u, out.RawMatrix())
+	}
+	return out
+}
+
+// Unwhiten returns Z V (m x c) for V (rank x c): whitened coordinates back to
+// columns of a map.
+func (q *Metric) Unwhiten(v mat.Matrix) *mat.Dense {
+	if q.z != nil {
+		_, c := v.Dims()
+		out := mat.NewDense(q.m, c, nil)
+		out.Mul(q.z, v)
+		return out
+	}
+	out := mat.DenseCopyOf(v)
+	if q.u.N > 0 {
+		blas64.Trsm(blas.Left, blas.NoTrans, 1, q.u, out.RawMatrix())
+		scaleRows(out, q.e)
+	}
+	return out
+}
+
+// Solve returns Z Z'B = (D + rho I)^-1 B, the pseudo-inverse on the kept
+// subspace: the linear form that spectral regression needs.
+func (q *Metric) Solve(b mat.Matrix) *mat.Dense { return q.Unwhiten(q.Whiten(b)) }
+
+// apply returns (D + rho I) A.
+func (q *Metric) apply(a *mat.Dense) *mat.Dense {
+	if q.d == nil {
+		return mat.DenseCopyOf(a)
+	}
+	_, c := a.Dims()
+	out := mat.NewDense(q.m, c, nil)
+	out.Mul(q.d, a)
+	if q.rho != 0 {
+		for i := range q.m {
+			row, src := out.RawRowView(i), a.RawRowView(i)
+			for j := range row {
+				row[j] += q.rho * src[j]
+			}
+		}
+	}
+	return out
+}
+
+// whitenSym returns Z'NZ, symmetrised.
+func (q *Metric) whitenSym(n mat.Symmetric) *mat.SymDense {
+	if q.d == nil && q.z == nil {
+		s := mat.NewSymDense(q.m, nil)
+		s.CopySym(n)
+		return s
+	}
+	half := q.Whiten(n)        // Z'N, rank x m
+	full := q.Whiten(half.T()) // Z'N'Z, rank x rank
+	s := mat.NewSymDense(q.rank, nil)
+	for i := range q.rank {
+		for j := i; j < q.rank; j++ {
+			s.SetSym(i, j, (full.At(i, j)+full.At(j, i))/2)
+		}
+	}
+	return s
+}
+
+func scaleRows(a *mat.Dense, e []float64) {
+	for i, s := range e {
+		row := a.RawRowView(i)
+		for j := range row {
+			row[j] *= s
+		}
+	}
+}
+
+func finiteDiagonal(t blas64.Triangular) bool {
+	for i := range t.N {
+		v := t.Data[i*t.Stride+i]
+		if math.IsNaN(v) || math.IsInf(v, 0) || v <= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// eigen returns the eigenvalues of s, ascending, and its eigenvectors.
+func eigen(s mat.Symmetric) ([]float64, *mat.Dense, error) {
+	n := s.SymmetricDim()
+	for i := range n {
+		for j := i; j < n; j++ {
+			if v := s.At(i, j); math.IsNaN(v) || math.IsInf(v, 0) {
+				return nil, nil, fmt.Errorf("entry (%d, %d) of the whitened matrix is %g", i, j, v)
+			}
+		}
+	}
+	var es mat.EigenSym
+	if !es.Factorize(s, true) {
+		return nil, nil, fmt.Errorf("symmetric eigendecomposition of order %d did not converge", n)
+	}
+	v := mat.NewDense(n, n, nil)
+	es.VectorsTo(v)
+	return es.Values(nil), v, nil
+}

@@ -1,0 +1,288 @@
+package pencil
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// End is the wanted end of the spectrum: part of a method's definition.
+type End int
+
+const (
+	Max End = iota // largest eigenvalues first
+	Min            // smallest first: the literal end of methods without a ridge
+)
+
+// RankError reports more directions asked for than the pencil has.
+type RankError struct{ Asked, Max int }
+
+func (e *RankError) Error() string {
+	return fmt.Sprintf("%d directions asked, the pencil has %d", e.Asked, e.Max)
+}
+
+// Solution is the wanted end of a pencil (N, D).
+type Solution struct {
+	Values  []float64  // the wanted eigenvalues, best first
+	Vectors *mat.Dense // m x d: column j belongs to Values[j], a'(D + rho I)a = 1
+	Rank    int        // directions that could have been asked for
+	// Gap is the smallest relative distance between a wanted eigenvalue and its
+	// neighbour, the first unwanted one included; +Inf when there is only one.
+	Gap float64
+	// Ties are runs of wanted columns [from, to) that share one eigenspace with
+	// each other or, where to is past the last column, with unwanted ones. Inside
+	// a tie the columns are those of least norm first.
+	Ties [][2]int
+	// Residual is max |Z'(N a - lambda D a)| / |lambda|_max over the columns: the
+	// equation checked with the matrices as given, in whitened coordinates.
+	Residual float64
+}
+
+// Solve returns the d wanted eigenpairs of (N, D). For Max, d is bounded by the
+// numeric rank of N in the metric; for Min by the rank of the metric.
+func Solve(n mat.Symmetric, q *Metric, end End, d int) (*Solution, error) {
+	if n.SymmetricDim() != q.m {
+		return nil, fmt.Errorf("numerator of order %d, denominator of order %d", n.SymmetricDim(), q.m)
+	}
+	values, vectors, err := spectrum(q.whitenSym(n))
+	if err != nil {
+		return nil, err
+	}
+	apply := func(a *mat.Dense) *mat.Dense {
+		_, c := a.Dims()
+		out := mat.NewDense(q.m, c, nil)
+		out.Mul(n, a)
+		return out
+	}
+	return finish(q, values, vectors, end, d, apply)
+}
+
+// SolveLow is Solve at the Max end for N = G J G' given by its factors, G m x c
+// with few columns and J symmetric (nil for the identity): one thin
+// decomposition of order c in place of one of order m.
+func SolveLow(g *mat.Dense, j mat.Symmetric, q *Metric, d int) (*Solution, error) {
+	m, c := g.Dims()
+	if m != q.m {
+		return nil, fmt.Errorf("factor with %d rows, denominator of order %d", m, q.m)
+	}
+	if q.rank == 0 || c == 0 {
+		return nil, &RankError{Asked: d, Max: 0}
+	}
+	if j == nil {
+		ones := mat.NewSymDense(c, nil)
+		for i := range c {
+			ones.SetSym(i, i, 1)
+		}
+		j = ones
+	}
+	h := q.Whiten(g)
+	var svd mat.SVD
+	if err := finite(h); err != nil {
+		return nil, err
+	}
+	if !svd.Factorize(h, mat.SVDThin) {
+		return nil, fmt.Errorf("singular value decomposition of %d x %d did not converge", q.rank, c)
+	}
+	s := svd.Values(nil)
+	var left, right mat.Dense
+	svd.UTo(&left)
+	svd.VTo(&right)
+	k := len(s)
+	// H J H' = U (S V' J V S) U'.
+	var jv, core mat.Dense
+	jv.Mul(j, &right)
+	core.Mul(right.T(), &jv)
+	small := mat.NewSymDense(k, nil)
+	for a := range k {
+		for b := a; b < k; b++ {
+			small.SetSym(a, b, s[a]*s[b]*(core.At(a, b)+core.At(b, a))/2)
+		}
+	}
+	values, w, err := spectrum(small)
+	if err != nil {
+		return nil, err
+	}
+	vectors := mat.NewDense(q.rank, k, nil)
+	vectors.Mul(&left, w)
+	apply := func(a *mat.Dense) *mat.Dense {
+		var t, jt, out mat.Dense
+		t.Mul(g.T(), a)
+		jt.Mul(j, &t)
+		out.Mul(g, &jt)
+		return &out
+	}
+	return finish(q, values, vectors, Max, d, apply)
+}
+
+// spectrum is eigen in descending order.
+func spectrum(s *mat.SymDense) ([]float64, *mat.Dense, error) {
+	k := s.SymmetricDim()
+	if k == 0 {
+		return nil, new(mat.Dense), nil
+	}
+	up, v, err := eigen(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	down := make([]float64, k)
+	w := mat.NewDense(k, k, nil)
+	for j := range k {
+		down[j] = up[k-1-j]
+	}
+	for i := range k {
+		src, dst := v.RawRowView(i), w.RawRowView(i)
+		for j := range k {
+			dst[j] = src[k-1-j]
+		}
+	}
+	return down, w, nil
+}
+
+// finish picks the end, settles ties, goes back to the given coordinates, fixes
+// signs and checks the equation. values are descending.
+func finish(q *Metric, values []float64, vectors *mat.Dense, end End, d int, apply func(*mat.Dense) *mat.Dense) (*Solution, error) {
+	k := len(values)
+	largest := 0.0
+	for _, v := range values {
+		largest = max(largest, math.Abs(v))
+	}
+	rank := k
+	if end == Max {
+		rank = 0
+		for rank < k && values[rank] > float64(q.m)*eps*largest {
+			rank++
+		}
+	} else {
+		values, vectors = reversed(values, vectors)
+	}
+	if d < 1 || d > rank {
+		return nil, &RankError{Asked: d, Max: rank}
+	}
+	sol := &Solution{Rank: rank, Gap: math.Inf(1)}
+	tied := func(i, j int) bool {
+		a, b := math.Abs(values[i]), math.Abs(values[j])
+		return math.Abs(values[i]-values[j]) <= 1e-6*max(a, b)+1e-14*float64(k)*largest
+	}
+	for from := 0; from < d; {
+		to := from + 1
+		for to < k && tied(to-1, to) {
+			to++
+		}
+		if to-from > 1 {
+			if err := settle(q, vectors, from, to); err != nil {
+				return nil, err
+			}
+			sol.Ties = append(sol.Ties, [2]int{from, to})
+		}
+		from = to
+	}
+	for i := 0; i < d && i+1 < k; i++ {
+		if w := max(math.Abs(values[i]), math.Abs(values[i+1])); w > 0 {
+			sol.Gap = min(sol.Gap, math.Abs(values[i]-values[i+1])/w)
+		} else {
+			sol.Gap = 0
+		}
+	}
+	sol.Values = append([]float64(nil), values[:d]...)
+	sol.Vectors = q.Unwhiten(vectors.Slice(0, q.rank, 0, d))
+	FixSigns(sol.Vectors)
+	if err := finite(sol.Vectors); err != nil {
+		return nil, err
+	}
+	sol.Residual = residual(q, sol, largest, apply)
+	return sol, nil
+}
+
+// settle makes the basis of a tied eigenspace unique: within it the columns of
+// least norm come first, that is the directions of most variance under the
+// denominator (min a'a subject to a'Da = 1). Without a denominator every basis
+// has the same norms and the solver's own, which is deterministic, stays.
+func settle(q *Metric, v *mat.Dense, from, to int) error {
+	if q.d == nil {
+		return nil
+	}
+	t := v.Slice(0, q.rank, from, to)
+	b := q.Unwhiten(t)
+	var bb mat.SymDense
+	bb.SymOuterK(1, b.T())
+	_, r, err := eigen(&bb)
+	if err != nil {
+		return err
+	}
+	var rotated mat.Dense
+	rotated.Mul(t, r)
+	for i := range q.rank {
+		copy(v.RawRowView(i)[from:to], rotated.RawRowView(i))
+	}
+	return nil
+}
+
+func residual(q *Metric, s *Solution, largest float64, apply func(*mat.Dense) *mat.Dense) float64 {
+	if largest == 0 {
+		return 0
+	}
+	na, da := apply(s.Vectors), q.apply(s.Vectors)
+	m, d := na.Dims()
+	for i := range m {
+		for j := range d {
+			na.Set(i, j, na.At(i, j)-s.Values[j]*da.At(i, j))
+		}
+	}
+	w := q.Whiten(na)
+	worst := 0.0
+	for j := range d {
+		worst = max(worst, mat.Norm(w.ColView(j), 2))
+	}
+	return worst / largest
+}
+
+// FixSigns makes the entry of largest magnitude of every column positive. Of
+// entries within 1e-12 of the largest the one with the lowest index counts.
+func FixSigns(a *mat.Dense) {
+	m, d := a.Dims()
+	for j := range d {
+		largest := 0.0
+		for i := range m {
+			largest = max(largest, math.Abs(a.At(i, j)))
+		}
+		for i := range m {
+			v := a.At(i, j)
+			if math.Abs(v) < largest*(1-1e-12) || v == 0 {
+				continue
+			}
+			if v < 0 {
+				for k := range m {
+					a.Set(k, j, -a.At(k, j))
+				}
+			}
+			break
+		}
+	}
+}
+
+func reversed(values []float64, v *mat.Dense) ([]float64, *mat.Dense) {
+	k := len(values)
+	up := make([]float64, k)
+	m, _ := v.Dims()
+	w := mat.NewDense(m, k, nil)
+	for j := range k {
+		up[j] = values[k-1-j]
+		for i := range m {
+			w.Set(i, j, v.At(i, k-1-j))
+		}
+	}
+	return up, w
+}
+
+func finite(a *mat.Dense) error {
+	m, n := a.Dims()
+	for i := range m {
+		for j := range n {
+			if v := a.At(i, j); math.IsNaN(v) || math.IsInf(v, 0) {
+				return fmt.Errorf("entry (%d, %d) is %g: the values are too large or too small for this scale", i, j, v)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package model
+
+import "time"
+
+// Report is what a fit found and decided. It is evidence, not content: it is
+// no part of a model's digest.
+type Report struct {
+	Rows       int `json:"rows"`                 // rows the fit used
+	Unlabelled int `json:"unlabelled,omitempty"` // rows left out because they had no label
+	Imputed    int `json:"imputed,omitempty"`    // missing values replaced by the feature's mean
+	Constant   int `json:"constant,omitempty"`   // features without variance; they keep scale 1 and carry nothing
+
+	// Rank is the numeric rank of the total scatter: no map has more
+	// independent outputs.
+	Rank int `json:"rank"`
+	// Informative is the number of directions that the criterion decides, at
+	// most the rank. Outputs past it follow from a tie-break.
+	Informative int `json:"informative"`
+
+	Ridge       *Ridge    `json:"ridge,omitempty"` // nil: the method took none
+	Eigenvalues []float64 `json:"eigenvalues,omitempty"`
+	// Gap is the smallest relative distance between a wanted eigenvalue and
+	// its neighbour; nil where there is only one. Near zero, columns may turn
+	// into each other from fit to fit.
+	Gap      *float64 `json:"gap,omitempty"`
+	Ties     [][2]int `json:"ties,omitempty"`     // runs [from, to) of columns in one eigenspace
+	Residual float64  `json:"residual,omitempty"` // of the eigenproblem, relative to its largest eigenvalue
+
+	Notes  []string `json:"notes,omitempty"` // what was clamped, dropped or replaced, in sentences
+	Phases []Phase  `json:"phases,omitempty"`
+}
+
+// Ridge is the ridge of the denominator and how it was chosen.
+type Ridge struct {
+	Relative  float64      `json:"relative"`            // r of rho = r tr(D)/columns
+	Absolute  float64      `json:"absolute"`            // rho
+	Columns   int          `json:"columns"`             // columns after the rank cut in front
+	Rule      string       `json:"rule"`                // cv, oas or fixed
+	Shrinkage *float64     `json:"shrinkage,omitempty"` // s of the oracle approximating shrinkage, where it was computed
+	Scores    []RidgeScore `json:"scores,omitempty"`    // the table that cv decided from
+}
+
+// RidgeScore is one candidate of the cross-validation: how many of the scored
+// rows had a nearest neighbour of their own class.
+type RidgeScore struct {
+	Ridge   float64 `json:"ridge"` // 0 stands for the shrinkage of each fold
+	OAS     bool    `json:"oas,omitempty"`
+	Correct int     `json:"correct"`
+	Scored  int     `json:"scored"`
+}
+
+// Phase is the time one part of a fit took.
+type Phase struct {
+	Name    string  `json:"name"`
+	Seconds float64 `json:"seconds"`
+}
+
+// phase starts a phase and returns the function that ends it.
+func (r *Report) phase(name string) func() {
+	start := time.Now()
+	return func() {
+		r.Phases = append(r.Phases, Phase{name, time.Since(start).Seconds()})
+	}
+}
+
+func (r *Report) note(s string) { r.Notes = append(r.Notes, s) }

@@ -1,0 +1,288 @@
+package model
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/pencil"
+)
+
+// ridgeRule is how a method chooses the relative ridge r of its denominator
+// D + rho I, rho = r tr(D)/columns.
+type ridgeRule struct {
+	of    func(*scatters) *mat.SymDense // what the shrinkage is estimated on
+	grid  []float64                     // candidates of ridge=auto; nil: auto is oas
+	floor float64                       // of oas
+}
+
+// oasRidge stands for the shrinkage estimate in a grid.
+const oasRidge = -1
+
+func withinScatter(s *scatters) *mat.SymDense { return s.within }
+func totalScatter(s *scatters) *mat.SymDense  { return s.total }
+
+// oas is the oracle approximating shrinkage of a covariance S of n rows, in the
+// form of scikit-learn (the formula printed in Chen, Wiesel, Eldar and Hero
+// 2010, eq. 23, differs): s and the relative ridge r = s/(1-s) in [1e-6, 10].
+func oas(s *mat.SymDense, n float64, columns int) (shrinkage, r float64) {
+	p := float64(columns)
+	trace, square := 0.0, 0.0
+	for i := range s.SymmetricDim() {
+		d := s.At(i, i)
+		trace += d
+		square += d * d
+		for j := i + 1; j < s.SymmetricDim(); j++ {
+			square += 2 * s.At(i, j) * s.At(i, j)
+		}
+	}
+	if columns == 1 || trace == 0 {
+		return 0, 1e-6
+	}
+	q, u := square/(p*p), trace/p
+	denominator := (n + 1) * (q - u*u/p)
+	shrinkage = 1
+	if denominator > 0 {
+		shrinkage = min(1, (q+u*u)/denominator)
+	}
+	if shrinkage == 1 {
+		return 1, 10
+	}
+	return shrinkage, min(max(shrinkage/(1-shrinkage), 1e-6), 10)
+}
+
+// ridgeMetric factors D + rho I at the task's ridge.
+func (t *task) ridgeMetric(d *mat.SymDense) (*pencil.Metric, error) {
+	if !(mat.Trace(d) > 0) {
+		return nil, fmt.Errorf("no class has two different rows (n=%g, %d classes): the within-class scatter is zero; give more rows a class, or ridge=0 for the form without it", t.stat.n, t.stat.classes())
+	}
+	rho := pencil.Rho(t.ridge, d, t.columns)
+	if t.report.Ridge != nil {
+		t.report.Ridge.Absolute = rho
+	}
+	return pencil.Ridge(d, rho)
+}
+
+// settleRidge sets t.ridge by the method's rule and reports it.
+func (t *task) settleRidge(ctx context.Context) error {
+	rule := t.method.ridge
+	if rule == nil {
+		return nil
+	}
+	word := t.params["ridge"]
+	if r, err := strconv.ParseFloat(word, 64); err == nil {
+		t.ridge = r
+		t.report.Ridge = &Ridge{Relative: r, Columns: t.columns, Rule: "fixed"}
+		return nil
+	}
+	s, r := oas(rule.of(t.stat), t.stat.n, t.columns)
+	t.ridge = max(r, rule.floor)
+	t.report.Ridge = &Ridge{Relative: t.ridge, Columns: t.columns, Rule: "oas", Shrinkage: &s}
+	if word == "oas" || rule.grid == nil || t.rows == nil {
+		return nil
+	}
+	defer t.report.phase("ridge")()
+	scores, err := t.validateRidges(ctx, rule.grid)
+	if err != nil {
+		return err
+	}
+	if scores == nil {
+		t.report.note("ridge oas: fewer than 2 classes have the 3 rows that cross-validation needs")
+		return nil
+	}
+	// Ties go to the larger ridge.
+	best := -1
+	for i, c := range scores {
+		if c.OAS {
+			scores[i].Ridge = t.ridge
+		}
+		if best < 0 || c.Correct > scores[best].Correct ||
+			(c.Correct == scores[best].Correct && scores[i].Ridge > scores[best].Ridge) {
+			best = i
+		}
+	}
+	t.ridge = scores[best].Ridge
+	t.report.Ridge = &Ridge{Relative: t.ridge, Columns: t.columns, Rule: "cv", Shrinkage: &s, Scores: scores}
+	return nil
+}
+
+// validateRidges scores each ridge of the grid by 3-fold cross-validation at
+// dimension t.d; scaling, rank cut and shrinkage are refitted in each fold. nil
+// where too few classes have the rows for it.
+func (t *task) validateRidges(ctx context.Context, grid []float64) ([]RidgeScore, error) {
+	pick, fold := folds(t.rows, maxValidated)
+	if fold == nil {
+		return nil, nil
+	}
+	scores := make([]RidgeScore, len(grid))
+	for i, r := range grid {
+		scores[i] = RidgeScore{Ridge: r, OAS: r == oasRidge}
+	}
+	for f := range 3 {
+		var train, test []int
+		for i, at := range pick {
+			if fold[i] == f {
+				test = append(test, at)
+			} else {
+				train = append(train, at)
+			}
+		}
+		ft := &task{method: t.method, params: t.params, seed: t.seed, scaling: t.scaling, report: &Report{}}
+		if err := ft.load(ctx, t.rows.subset(train)); err != nil {
+			return nil, err
+		}
+		bound, _ := ft.method.bound(ft)
+		_, shrunk := oas(t.method.ridge.of(ft.stat), ft.stat.n, ft.columns)
+		for i, r := range grid {
+			t.say("ridge", float64(f*len(grid)+i)/float64(3*len(grid)))
+			ft.d, ft.free = min(t.d, bound), true
+			ft.ridge = r
+			if r == oasRidge {
+				ft.ridge = max(shrunk, t.method.ridge.floor)
+			}
+			sol, err := ft.solve(ctx)
+			if err != nil {
+				return nil, err
+			}
+			scores[i].Correct += ft.score(sol, t.rows, train, test)
+			scores[i].Scored += len(test)
+		}
+	}
+	return scores, nil
+}
+
+// score counts the test rows whose nearest training row is of their class.
+func (t *task) score(sol *solution, p *prepared, train, test []int) int {
+	a := t.unreduce(sol.components, sol.d)
+	ref, query := t.embed(a, sol.d, p, train), t.embed(a, sol.d, p, test)
+	correct := 0
+	for i, j := range nearest(ref, len(train), query, len(test), sol.d) {
+		if p.y[train[j]] == p.y[test[i]] {
+			correct++
+		}
+	}
+	return correct
+}
+
+// embed is ((x - mean)/scale) . A of some rows.
+func (t *task) embed(a []float64, d int, p *prepared, rows []int) []float64 {
+	x := mat.NewDense(len(rows), p.m, nil)
+	for i, r := range rows {
+		dst := x.RawRowView(i)
+		for j, v := range p.x[r*p.m : (r+1)*p.m] {
+			dst[j] = (v - t.stat.mean[j]) / t.stat.scale[j]
+		}
+	}
+	y := mat.NewDense(len(rows), d, nil)
+	y.Mul(x, mat.NewDense(p.m, d, a))
+	return y.RawMatrix().Data
+}
+
+func (p *prepared) subset(rows []int) *prepared {
+	s := &prepared{n: len(rows), m: p.m, of: p.of, unit: p.unit, x: make([]float64, 0, len(rows)*p.m)}
+	for _, r := range rows {
+		s.x = append(s.x, p.x[r*p.m:(r+1)*p.m]...)
+		s.y = append(s.y, p.y[r])
+	}
+	return s
+}
+
+// maxValidated is the number of rows that cross-validation looks at; more cost
+// time and change nothing.
+const maxValidated = 1500
+
+// folds deals rows to three folds: classes in sorted order, rows in their own;
+// row j of class c goes to fold (j + rows of earlier classes) mod 3. Classes
+// with fewer than 3 rows train in every fold (fold -1). Of more than limit rows
+// it takes evenly spaced ones, stratified. fold is nil where fewer than 2
+// classes can be scored.
+func folds(p *prepared, limit int) (pick, fold []int) {
+	byClass := map[int][]int{}
+	for i, c := range p.y {
+		byClass[c] = append(byClass[c], i)
+	}
+	order := make([]int, 0, len(byClass))
+	for c := range byClass {
+		order = append(order, c)
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		switch {
+		case p.of[a] < p.of[b]:
+			return -1
+		case p.of[a] > p.of[b]:
+			return 1
+		}
+		return a - b
+	})
+	scored, earlier := 0, 0
+	for _, c := range order {
+		rows := byClass[c]
+		if p.n > limit {
+			rows = spaced(rows, min(len(rows), max(3, int(math.Round(float64(limit)*float64(len(rows))/float64(p.n))))))
+		}
+		if len(rows) >= 3 {
+			scored++
+		}
+		for j, r := range rows {
+			pick = append(pick, r)
+			if len(rows) < 3 {
+				fold = append(fold, -1)
+			} else {
+				fold = append(fold, (j+earlier)%3)
+			}
+		}
+		earlier += len(rows)
+	}
+	if scored < 2 {
+		return nil, nil
+	}
+	sortByRow(pick, fold)
+	return pick, fold
+}
+
+// sortByRow puts pick in row order, so that ties between neighbours go to the
+// earlier row.
+func sortByRow(pick, fold []int) {
+	at := make([]int, len(pick))
+	for i := range at {
+		at[i] = i
+	}
+	slices.SortFunc(at, func(a, b int) int { return pick[a] - pick[b] })
+	p, f := slices.Clone(pick), slices.Clone(fold)
+	for i, k := range at {
+		pick[i], fold[i] = p[k], f[k]
+	}
+}
+
+// spaced takes k of the rows at even distances.
+func spaced(rows []int, k int) []int {
+	out := make([]int, k)
+	for i := range out {
+		out[i] = rows[i*len(rows)/k]
+	}
+	return out
+}
+
+// nearest is the index of the reference row nearest to each query row, ties to
+// the lower index.
+func nearest(ref []float64, refN int, query []float64, queryN, dim int) []int {
+	out := make([]int, queryN)
+	for i := range queryN {
+		q := query[i*dim : (i+1)*dim]
+		best := math.Inf(1)
+		for j := range refN {
+			sum := 0.0
+			for k, v := range ref[j*dim : (j+1)*dim] {
+				sum += (v - q[k]) * (v - q[k])
+			}
+			if sum < best {
+				best, out[i] = sum, j
+			}
+		}
+	}
+	return out
+}
