@@ -162,7 +162,8 @@ type prepared struct {
 	n, m int
 	y    []int    // class of each row; nil for methods without labels
 	of   []string // class names
-	unit bool
+	data *Data    // where the rows come from
+	at   []int    // index of each row there
 }
 
 // prepare checks the data, leaves out what a supervised method cannot use and
@@ -177,7 +178,7 @@ func prepare(d *Data, supervised, unit bool, report *Report) (*prepared, error) 
 		return nil, fmt.Errorf("data: %d feature names for %d features", len(d.Features), d.M)
 	}
 	m := d.M
-	p := &prepared{m: m, of: d.Classes, unit: unit}
+	p := &prepared{m: m, of: d.Classes, data: d}
 	for i := range d.N {
 		c := -1
 		if d.Y != nil {
@@ -194,6 +195,7 @@ func prepare(d *Data, supervised, unit bool, report *Report) (*prepared, error) 
 			p.y = append(p.y, c)
 		}
 		p.x = append(p.x, d.X[i*m:(i+1)*m]...)
+		p.at = append(p.at, i)
 		p.n++
 	}
 	if p.n < 2 {
@@ -362,16 +364,21 @@ func (t *task) say(phase string, done float64) {
 	}
 }
 
-// unreduce takes components back to the scaled features and fixes their signs
-// there: A = V a.
-func (t *task) unreduce(a []float64, d int) []float64 {
-	c := mat.NewDense(t.m, d, a)
-	if t.basis != nil {
-		m, _ := t.basis.Dims()
-		full := mat.NewDense(m, d, nil)
-		full.Mul(t.basis, c)
-		c = full
+// expand takes columns back to the scaled features: V a.
+func (t *task) expand(a *mat.Dense) *mat.Dense {
+	if t.basis == nil {
+		return a
 	}
+	m, _ := t.basis.Dims()
+	_, d := a.Dims()
+	full := mat.NewDense(m, d, nil)
+	full.Mul(t.basis, a)
+	return full
+}
+
+// unreduce is expand with signs fixed among the features.
+func (t *task) unreduce(a []float64, d int) []float64 {
+	c := mat.DenseCopyOf(t.expand(mat.NewDense(t.m, d, a)))
 	pencil.FixSigns(c)
-	return mat.DenseCopyOf(c).RawMatrix().Data
+	return c.RawMatrix().Data
 }

@@ -51,6 +51,10 @@ type solution struct {
 var methods = []*Method{
 	&pca,
 	&lda,
+	&srda,
+	&sle,
+	&sleOvR,
+	&pairacc,
 }
 
 // Methods returns every method, in the order of the table.

@@ -26,6 +26,8 @@ type Report struct {
 	Ties     [][2]int `json:"ties,omitempty"`     // runs [from, to) of columns in one eigenspace
 	Residual float64  `json:"residual,omitempty"` // of the eigenproblem, relative to its largest eigenvalue
 
+	Search *Search `json:"search,omitempty"` // of methods that climb a criterion
+
 	Notes  []string `json:"notes,omitempty"` // what was clamped, dropped or replaced, in sentences
 	Phases []Phase  `json:"phases,omitempty"`
 }
@@ -47,6 +49,14 @@ type RidgeScore struct {
 	OAS     bool    `json:"oas,omitempty"`
 	Correct int     `json:"correct"`
 	Scored  int     `json:"scored"`
+}
+
+// Search is how an iterative method went.
+type Search struct {
+	Start    float64 `json:"start"` // criterion at the start and at the end
+	End      float64 `json:"end"`
+	Gradient float64 `json:"gradient"` // norm of the gradient at the end
+	Steps    int     `json:"steps"`
 }
 
 // Phase is the time one part of a fit took.

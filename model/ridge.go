@@ -160,7 +160,7 @@ func (t *task) score(sol *solution, p *prepared, train, test []int) int {
 	a := t.unreduce(sol.components, sol.d)
 	ref, query := t.embed(a, sol.d, p, train), t.embed(a, sol.d, p, test)
 	correct := 0
-	for i, j := range nearest(ref, len(train), query, len(test), sol.d) {
+	for i, j := range Nearest(ref, len(train), query, len(test), sol.d) {
 		if p.y[train[j]] == p.y[test[i]] {
 			correct++
 		}
@@ -183,10 +183,11 @@ func (t *task) embed(a []float64, d int, p *prepared, rows []int) []float64 {
 }
 
 func (p *prepared) subset(rows []int) *prepared {
-	s := &prepared{n: len(rows), m: p.m, of: p.of, unit: p.unit, x: make([]float64, 0, len(rows)*p.m)}
+	s := &prepared{n: len(rows), m: p.m, of: p.of, data: p.data, x: make([]float64, 0, len(rows)*p.m)}
 	for _, r := range rows {
 		s.x = append(s.x, p.x[r*p.m:(r+1)*p.m]...)
 		s.y = append(s.y, p.y[r])
+		s.at = append(s.at, p.at[r])
 	}
 	return s
 }
@@ -201,10 +202,7 @@ const maxValidated = 1500
 // it takes evenly spaced ones, stratified. fold is nil where fewer than 2
 // classes can be scored.
 func folds(p *prepared, limit int) (pick, fold []int) {
-	byClass := map[int][]int{}
-	for i, c := range p.y {
-		byClass[c] = append(byClass[c], i)
-	}
+	byClass := p.byClass()
 	order := make([]int, 0, len(byClass))
 	for c := range byClass {
 		order = append(order, c)
@@ -219,11 +217,10 @@ func folds(p *prepared, limit int) (pick, fold []int) {
 		return a - b
 	})
 	scored, earlier := 0, 0
+	share := shares(p.n, limit)
 	for _, c := range order {
 		rows := byClass[c]
-		if p.n > limit {
-			rows = spaced(rows, min(len(rows), max(3, int(math.Round(float64(limit)*float64(len(rows))/float64(p.n))))))
-		}
+		rows = spaced(rows, max(min(3, len(rows)), share(len(rows))))
 		if len(rows) >= 3 {
 			scored++
 		}
@@ -242,6 +239,44 @@ func folds(p *prepared, limit int) (pick, fold []int) {
 	}
 	sortByRow(pick, fold)
 	return pick, fold
+}
+
+// byClass is the rows of each class, in order.
+func (p *prepared) byClass() map[int][]int {
+	rows := map[int][]int{}
+	for i, c := range p.y {
+		rows[c] = append(rows[c], i)
+	}
+	return rows
+}
+
+// stratified is all rows, or of more than limit an even choice in each class,
+// at least one, in row order.
+func (p *prepared) stratified(limit int) []int {
+	var pick []int
+	byClass, share := p.byClass(), shares(p.n, limit)
+	for c := range p.of {
+		if rows := byClass[c]; len(rows) > 0 {
+			pick = append(pick, spaced(rows, max(1, share(len(rows))))...)
+		}
+	}
+	slices.Sort(pick)
+	return pick
+}
+
+// shares deals limit places to groups of n rows in all, in proportion to their
+// sizes, which are given one after the other; the shares add up to the limit.
+func shares(n, limit int) func(size int) int {
+	before := 0
+	return func(size int) int {
+		if n <= limit {
+			return size
+		}
+		after := before + size
+		k := limit*after/n - limit*before/n
+		before = after
+		return k
+	}
 }
 
 // sortByRow puts pick in row order, so that ties between neighbours go to the
@@ -263,26 +298,6 @@ func spaced(rows []int, k int) []int {
 	out := make([]int, k)
 	for i := range out {
 		out[i] = rows[i*len(rows)/k]
-	}
-	return out
-}
-
-// nearest is the index of the reference row nearest to each query row, ties to
-// the lower index.
-func nearest(ref []float64, refN int, query []float64, queryN, dim int) []int {
-	out := make([]int, queryN)
-	for i := range queryN {
-		q := query[i*dim : (i+1)*dim]
-		best := math.Inf(1)
-		for j := range refN {
-			sum := 0.0
-			for k, v := range ref[j*dim : (j+1)*dim] {
-				sum += (v - q[k]) * (v - q[k])
-			}
-			if sum < best {
-				best, out[i] = sum, j
-			}
-		}
 	}
 	return out
 }

@@ -40,7 +40,8 @@ type task struct {
 type scatters struct {
 	n           float64 // rows, or their weight
 	mean, scale []float64
-	constant    int // features without variance
+	low         []float64 // least value of each feature, for minmax alone
+	constant    int       // features without variance
 	counts      []float64
 	class       []int // index among the given classes of each present one
 	means       *mat.Dense
@@ -72,7 +73,9 @@ const chunk = 8192
 // features, and gathers the statistics.
 func (t *task) load(ctx context.Context, p *prepared) error {
 	t.rows = p
-	if p.n < p.m {
+	// Without centring the mean counts too, and it lies outside the space that
+	// the centred rows span.
+	if p.n < p.m && t.params["origin"] != "none" {
 		return t.loadWide(ctx, p)
 	}
 	sum, err := gather(ctx, p.x, p.m, p.y, t.method.secondByClass)
@@ -124,8 +127,8 @@ func (t *task) summarise(s *moments.Summary, p *prepared, n float64) error {
 			return fmt.Errorf("feature %d is too large: its second moment leaves the range of float64; divide it by a constant", j)
 		}
 	}
-	scale, constant := t.scales(s.Mean, variance, n, p)
-	sc := &scatters{n: s.Weight, mean: s.Mean, scale: make([]float64, m)}
+	scale, constant, low := t.scales(s.Mean, variance, n, p)
+	sc := &scatters{n: s.Weight, mean: s.Mean, low: low, scale: make([]float64, m)}
 	inverse := make([]float64, m)
 	for j := range m {
 		sc.scale[j] = scale[j]
@@ -189,11 +192,11 @@ func scaleSym(s *mat.SymDense, f []float64) *mat.SymDense {
 // scales is the divisor of each feature, and which features are constant: their
 // variance is what rounding of the mean leaves, as scikit-learn's
 // StandardScaler decides it. Those keep scale 1.
-func (t *task) scales(mean, variance []float64, n float64, p *prepared) ([]float64, []bool) {
+func (t *task) scales(mean, variance []float64, n float64, p *prepared) (scale []float64, constant []bool, low []float64) {
 	const eps = 0x1p-52
 	m := len(mean)
-	scale, constant := make([]float64, m), make([]bool, m)
-	var low, high []float64
+	scale, constant = make([]float64, m), make([]bool, m)
+	var high []float64
 	if t.scaling == MinMax {
 		low, high = ranges(p)
 	}
@@ -211,7 +214,7 @@ func (t *task) scales(mean, variance []float64, n float64, p *prepared) ([]float
 			scale[j] = high[j] - low[j]
 		}
 	}
-	return scale, constant
+	return scale, constant, low
 }
 
 func ranges(p *prepared) (low, high []float64) {
@@ -245,7 +248,7 @@ func (t *task) loadWide(ctx context.Context, p *prepared) error {
 			return fmt.Errorf("feature %d is too large: its second moment leaves the range of float64; divide it by a constant", j)
 		}
 	}
-	scale, constant := t.scales(mean, variance, float64(p.n), p)
+	scale, constant, low := t.scales(mean, variance, float64(p.n), p)
 	x := mat.NewDense(p.n, p.m, nil)
 	for i := range p.n {
 		row := x.RawRowView(i)
@@ -280,7 +283,7 @@ func (t *task) loadWide(ctx context.Context, p *prepared) error {
 		return err
 	}
 	t.stat, t.m, t.basis, t.columns = plain.stat, r, basis, r
-	t.stat.mean, t.stat.scale, t.stat.constant = mean, scale, 0
+	t.stat.mean, t.stat.scale, t.stat.low, t.stat.constant = mean, scale, low, 0
 	for _, c := range constant {
 		if c {
 			t.stat.constant++
@@ -347,6 +350,21 @@ func rowSpace(x *mat.Dense, variance, scale []float64, constant []bool) (*mat.De
 	var basis mat.Dense
 	svd.UTo(&basis)
 	return &basis, nil
+}
+
+// origin is the point that Origin=none leaves uncentred rows about, as the mean
+// minus it in scaled coordinates: zero for standard scaling, which centres.
+func (t *task) origin() []float64 {
+	v := make([]float64, len(t.stat.mean))
+	for j, mean := range t.stat.mean {
+		switch t.scaling {
+		case None, Unit:
+			v[j] = mean
+		case MinMax:
+			v[j] = (mean - t.stat.low[j]) / t.stat.scale[j]
+		}
+	}
+	return v
 }
 
 // solved makes a solution of a pencil's and puts its evidence in the report.

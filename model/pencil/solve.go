@@ -39,7 +39,7 @@ type Solution struct {
 	Residual float64
 }
 
-// Solve returns the d wanted eigenpairs of (N, D). For Max, d is bounded by the
+// Solve returns the d wanted eigenpairs of (N, D), all of them for d = 0. For Max, d is bounded by the
 // numeric rank of N in the metric; for Min by the rank of the metric.
 func Solve(n mat.Symmetric, q *Metric, end End, d int) (*Solution, error) {
 	if n.SymmetricDim() != q.m {
@@ -155,6 +155,9 @@ func finish(q *Metric, values []float64, vectors *mat.Dense, end End, d int, app
 		}
 	} else {
 		values, vectors = reversed(values, vectors)
+	}
+	if d == 0 {
+		d = rank
 	}
 	if d < 1 || d > rank {
 		return nil, &RankError{Asked: d, Max: rank}
