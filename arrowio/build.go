@@ -1,0 +1,423 @@
+package arrowio
+
+import (
+	"slices"
+	"sync"
+
+	flatbuffers "github.com/google/flatbuffers/go"
+)
+
+// typeSlots are the slots of each type's table by width in bytes; s is a string, v a vector of 32-bit integers (format/Schema.fbs).
+var typeSlots = map[int]string{
+	typeInt: "41", typeFloat: "2", typeDecimal: "444", typeDate: "2", typeTime: "24", typeTimestamp: "2s", typeInterval: "2", typeUnion: "2v",
+	typeFixedBinary: "4", typeFixedList: "4", typeMap: "1", typeDuration: "2",
+}
+
+var builders = sync.Pool{New: func() any { return flatbuffers.NewBuilder(1024) }}
+
+// A block is a finished piece of flatbuffer: the kept fields and the user's metadata. Offsets in a flatbuffer point forward and are relative, so a
+// block can be put behind a new head that points into it. Positions are counted from its end, as the builder does.
+type block struct {
+	bytes  []byte // a multiple of 8
+	fields []flatbuffers.UOffsetT
+	pairs  []pairAt
+}
+
+type pairAt struct {
+	key string
+	at  flatbuffers.UOffsetT
+}
+
+// newBlock copies top-level fields of s, and appends those of extra.
+func newBlock(s *schema, fields []int, extra func(*flatbuffers.Builder) []flatbuffers.UOffsetT) (block, *Error) {
+	b := flatbuffers.NewBuilder(1024)
+	var k block
+	for i := 0; i < s.pairs.n; i++ {
+		kv, e := s.pairs.table(i, "a metadata entry")
+		if e != nil {
+			return k, e
+		}
+		key, _, e := kv.text(0, "a metadata text")
+		if e != nil {
+			return k, e
+		}
+		at, e := copyPair(b, kv)
+		if e != nil {
+			return k, e
+		}
+		k.pairs = append(k.pairs, pairAt{string(key), at})
+	}
+	for _, i := range fields {
+		t, e := openTable(s.bytes, s.layout.fields[i].table, "a field")
+		if e != nil {
+			return k, e
+		}
+		at, e := s.copyField(b, t)
+		if e != nil {
+			return k, e.in(s.layout.fields[i].name)
+		}
+		k.fields = append(k.fields, at)
+	}
+	if extra != nil {
+		k.fields = append(k.fields, extra(b)...)
+	}
+	b.Prep(8, 0)
+	k.bytes = slices.Clone(b.Bytes[b.Head():])
+	return k, nil
+}
+
+func copyPair(b *flatbuffers.Builder, kv table) (flatbuffers.UOffsetT, *Error) {
+	var at [2]flatbuffers.UOffsetT
+	for slot := range at {
+		s, ok, e := kv.text(slot, "a metadata text")
+		if e != nil {
+			return 0, e
+		}
+		if ok {
+			at[slot] = b.CreateByteString(s)
+		}
+	}
+	return pair(b, at[0], at[1]), nil
+}
+
+func pair(b *flatbuffers.Builder, key, value flatbuffers.UOffsetT) flatbuffers.UOffsetT {
+	b.StartObject(2)
+	b.PrependUOffsetTSlot(0, key, 0)
+	b.PrependUOffsetTSlot(1, value, 0)
+	return b.EndObject()
+}
+
+func copyPairs(b *flatbuffers.Builder, t table, slot int) (flatbuffers.UOffsetT, *Error) {
+	v, e := t.vector(slot, 4, "the metadata list")
+	if e != nil || v.n == 0 {
+		return 0, e
+	}
+	at := make([]flatbuffers.UOffsetT, v.n)
+	for i := range at {
+		kv, e := v.table(i, "a metadata entry")
+		if e != nil {
+			return 0, e
+		}
+		if at[i], e = copyPair(b, kv); e != nil {
+			return 0, e
+		}
+	}
+	return references(b, at), nil
+}
+
+// references writes a vector of offsets.
+func references(b *flatbuffers.Builder, at []flatbuffers.UOffsetT) flatbuffers.UOffsetT {
+	b.StartVector(4, len(at), 4)
+	for i := len(at) - 1; i >= 0; i-- {
+		b.PrependUOffsetT(at[i])
+	}
+	return b.EndVector(len(at))
+}
+
+// copyField copies a Field table with its children. Only a dictionary's number changes, to the normalised one.
+func (s *schema) copyField(b *flatbuffers.Builder, t table) (at flatbuffers.UOffsetT, e *Error) {
+	children, e := t.vector(5, 4, "the list of children")
+	if e != nil {
+		return 0, e
+	}
+	var kids, pairs, encoding, name flatbuffers.UOffsetT
+	if children.pos != 0 {
+		sub := make([]flatbuffers.UOffsetT, children.n)
+		for i := range sub {
+			c, e := children.table(i, "a child field")
+			if e != nil {
+				return 0, e
+			}
+			if sub[i], e = s.copyField(b, c); e != nil {
+				return 0, e
+			}
+		}
+		kids = references(b, sub)
+	}
+	if pairs, e = copyPairs(b, t, 6); e != nil {
+		return 0, e
+	}
+	if d, ok, e := t.table(4, "a dictionary encoding"); e != nil {
+		return 0, e
+	} else if ok {
+		if encoding, e = s.copyEncoding(b, d); e != nil {
+			return 0, e
+		}
+	}
+	typ, e := t.integer(2, 1, 0, "a field's type")
+	if e != nil {
+		return 0, e
+	}
+	tt, _, e := t.table(3, "a field's type")
+	if e != nil {
+		return 0, e
+	}
+	typeAt, e := copyType(b, tt, typeSlots[int(typ)])
+	if e != nil {
+		return 0, e
+	}
+	n, ok, e := t.text(0, "a field's name")
+	if e != nil {
+		return 0, e
+	}
+	if ok {
+		name = b.CreateByteString(n)
+	}
+	nullable, e := t.integer(1, 1, 0, "a field's nullability")
+	if e != nil {
+		return 0, e
+	}
+	return fieldTable(b, name, nullable != 0, byte(typ), typeAt, encoding, kids, pairs), nil
+}
+
+func fieldTable(b *flatbuffers.Builder, name flatbuffers.UOffsetT, nullable bool, typ byte, typeAt, encoding, kids, pairs flatbuffers.UOffsetT) flatbuffers.UOffsetT {
+	b.StartObject(7)
+	b.PrependUOffsetTSlot(0, name, 0)
+	b.PrependUOffsetTSlot(3, typeAt, 0)
+	b.PrependUOffsetTSlot(4, encoding, 0)
+	b.PrependUOffsetTSlot(5, kids, 0)
+	b.PrependUOffsetTSlot(6, pairs, 0)
+	b.PrependBoolSlot(1, nullable, false)
+	b.PrependByteSlot(2, typ, 0)
+	return b.EndObject()
+}
+
+func (s *schema) copyEncoding(b *flatbuffers.Builder, d table) (flatbuffers.UOffsetT, *Error) {
+	idAt, e := d.slot(0, 8, "a dictionary's number")
+	if e != nil {
+		return 0, e
+	}
+	k, ok := slices.BinarySearch(s.idAt, idAt)
+	if !ok {
+		return 0, fault(Internal, "a dictionary's number was not found again")
+	}
+	index, ok, e := d.table(1, "a dictionary's index type")
+	if e != nil {
+		return 0, e
+	}
+	var indexAt flatbuffers.UOffsetT
+	if ok {
+		if indexAt, e = copyType(b, index, typeSlots[typeInt]); e != nil {
+			return 0, e
+		}
+	}
+	ordered, e := d.integer(2, 1, 0, "a dictionary's order")
+	if e != nil {
+		return 0, e
+	}
+	b.StartObject(4)
+	b.PrependInt64Slot(0, int64(s.idOf[k]), -1) // written even when 0: some readers want it
+	b.PrependUOffsetTSlot(1, indexAt, 0)
+	b.PrependBoolSlot(2, ordered != 0, false)
+	return b.EndObject(), nil
+}
+
+// copyType copies a type's table slot by slot.
+func copyType(b *flatbuffers.Builder, t table, slots string) (flatbuffers.UOffsetT, *Error) {
+	var at [3]flatbuffers.UOffsetT
+	var value [3]int64
+	var have [3]bool
+	for i := range slots {
+		switch slots[i] {
+		case 's':
+			s, ok, e := t.text(i, "a type's text")
+			if e != nil {
+				return 0, e
+			}
+			if ok {
+				at[i] = b.CreateByteString(s)
+			}
+		case 'v':
+			v, e := t.vector(i, 4, "a type's list")
+			if e != nil {
+				return 0, e
+			}
+			if v.pos == 0 {
+				continue
+			}
+			b.StartVector(4, v.n, 4)
+			for k := v.n - 1; k >= 0; k-- {
+				b.PrependUint32(le.Uint32(v.buf[v.pos+4*k:]))
+			}
+			at[i] = b.EndVector(v.n)
+		default:
+			width := int(slots[i] - '0')
+			p, e := t.slot(i, width, "a type's parameter")
+			if e != nil {
+				return 0, e
+			}
+			have[i] = p != 0
+			value[i], _ = t.integer(i, width, 0, "")
+		}
+	}
+	b.StartObject(len(slots))
+	for i := range slots {
+		switch {
+		case at[i] != 0:
+			b.PrependUOffsetTSlot(i, at[i], 0)
+		case !have[i]:
+		case slots[i] == '4':
+			b.PrependInt32Slot(i, int32(value[i]), ^int32(value[i]))
+		case slots[i] == '2':
+			b.PrependInt16Slot(i, int16(value[i]), ^int16(value[i]))
+		case slots[i] == '1':
+			b.PrependByteSlot(i, byte(value[i]), ^byte(value[i]))
+		}
+	}
+	return b.EndObject(), nil
+}
+
+// floatType writes the type table of float32.
+func floatType(b *flatbuffers.Builder) flatbuffers.UOffsetT {
+	b.StartObject(1)
+	b.PrependInt16Slot(0, 1, 0)
+	return b.EndObject()
+}
+
+// embeddingFields writes the field of the output column, or the fields of the output columns.
+func embeddingFields(b *flatbuffers.Builder, names []string, list int) (at []flatbuffers.UOffsetT) {
+	for _, n := range names {
+		if list == 0 {
+			typ := floatType(b)
+			at = append(at, fieldTable(b, b.CreateString(n), false, typeFloat, typ, 0, references(b, nil), 0))
+			continue
+		}
+		item := fieldTable(b, b.CreateString("item"), false, typeFloat, floatType(b), 0, references(b, nil), 0)
+		kids := references(b, []flatbuffers.UOffsetT{item})
+		b.StartObject(1)
+		b.PrependInt32Slot(0, int32(list), -1)
+		typ := b.EndObject()
+		at = append(at, fieldTable(b, b.CreateString(n), false, typeFixedList, typ, 0, kids, 0))
+	}
+	return at
+}
+
+// schemaFrame appends a schema frame: the block, with meta after the pairs of the user.
+func (k *block) schemaFrame(dst []byte, meta []Pair) []byte {
+	b := builders.Get().(*flatbuffers.Builder)
+	defer builders.Put(b)
+	b.Reset()
+	b.CreateByteVector(k.bytes) // the first thing written stands at the end, where its offsets are counted from
+	pairs := make([]flatbuffers.UOffsetT, 0, len(k.pairs)+len(meta))
+	for _, p := range k.pairs {
+		if !slices.ContainsFunc(meta, func(m Pair) bool { return m.Key == p.key }) {
+			pairs = append(pairs, p.at)
+		}
+	}
+	for _, m := range meta {
+		value := b.CreateString(m.Value)
+		pairs = append(pairs, pair(b, b.CreateString(m.Key), value))
+	}
+	var pairsAt flatbuffers.UOffsetT
+	if len(pairs) > 0 {
+		pairsAt = references(b, pairs)
+	}
+	fields := references(b, k.fields)
+	b.StartObject(4)
+	b.PrependUOffsetTSlot(1, fields, 0)
+	b.PrependUOffsetTSlot(2, pairsAt, 0)
+	return appendFrame(dst, b, headSchema, b.EndObject(), 0, 0)
+}
+
+// appendFrame finishes the message table and appends prefix and metadata.
+func appendFrame(dst []byte, b *flatbuffers.Builder, kind byte, head flatbuffers.UOffsetT, body int, pairs flatbuffers.UOffsetT) []byte {
+	b.StartObject(5)
+	b.PrependInt64Slot(3, int64(body), 0)
+	b.PrependUOffsetTSlot(2, head, 0)
+	b.PrependUOffsetTSlot(4, pairs, 0)
+	b.PrependInt16Slot(0, versionV5, 0)
+	b.PrependByteSlot(1, kind, 0)
+	message := b.EndObject()
+	b.Prep(8, 4) // the length of the metadata is a multiple of 8, from its end to the root offset
+	b.Finish(message)
+	meta := b.FinishedBytes()
+	dst = le.AppendUint32(dst, 0xFFFFFFFF)
+	dst = le.AppendUint32(dst, uint32((len(meta)+7)&^7))
+	dst = append(dst, meta...)
+	return pad(dst, len(meta))
+}
+
+// pad appends zeros after n bytes up to a multiple of 8.
+func pad(dst []byte, n int) []byte {
+	for ; n%8 != 0; n++ {
+		dst = append(dst, 0)
+	}
+	return dst
+}
+
+// dataFrame appends a record batch frame, or with dict >= 0 a dictionary batch frame, with its body.
+func (r *record) dataFrame(dst []byte, dict int, frame *table, codec *compressor) ([]byte, *Error) {
+	buffers := r.buffers
+	var e *Error
+	if codec != nil {
+		if buffers, e = codec.pack(buffers); e != nil {
+			return dst, e
+		}
+	}
+	b := builders.Get().(*flatbuffers.Builder)
+	defer builders.Put(b)
+	b.Reset()
+	var pairs flatbuffers.UOffsetT
+	if frame != nil {
+		if pairs, e = copyPairs(b, *frame, 4); e != nil {
+			return dst, e
+		}
+	}
+	head, body := r.header(b, buffers, codec)
+	kind := byte(headRecord)
+	if dict >= 0 {
+		b.StartObject(3)
+		b.PrependInt64Slot(0, int64(dict), -1)
+		b.PrependUOffsetTSlot(1, head, 0)
+		head = b.EndObject()
+		kind = headDictionary
+	}
+	dst = appendFrame(dst, b, kind, head, body, pairs)
+	for _, x := range buffers {
+		dst = append(dst, x...)
+		dst = pad(dst, len(x))
+	}
+	return dst, nil
+}
+
+// header writes the RecordBatch table and returns it with the length of the body.
+func (r *record) header(b *flatbuffers.Builder, buffers [][]byte, codec *compressor) (flatbuffers.UOffsetT, int) {
+	var variadic, compression flatbuffers.UOffsetT
+	if len(r.variadic) > 0 {
+		b.StartVector(8, len(r.variadic), 8)
+		for i := len(r.variadic) - 1; i >= 0; i-- {
+			b.PrependInt64(int64(r.variadic[i]))
+		}
+		variadic = b.EndVector(len(r.variadic))
+	}
+	if codec != nil {
+		b.StartObject(2)
+		b.PrependInt8Slot(0, int8(codec.codec), -1)
+		compression = b.EndObject()
+	}
+	body := 0
+	for _, x := range buffers {
+		body += (len(x) + 7) &^ 7
+	}
+	at := body
+	b.StartVector(16, len(buffers), 8)
+	for i := len(buffers) - 1; i >= 0; i-- {
+		at -= (len(buffers[i]) + 7) &^ 7
+		b.PrependInt64(int64(len(buffers[i])))
+		b.PrependInt64(int64(at))
+	}
+	ranges := b.EndVector(len(buffers))
+	b.StartVector(16, len(r.nodes), 8)
+	for i := len(r.nodes) - 1; i >= 0; i-- {
+		b.PrependInt64(int64(r.nodes[i].nulls))
+		b.PrependInt64(int64(r.nodes[i].rows))
+	}
+	nodes := b.EndVector(len(r.nodes))
+	b.StartObject(5)
+	b.PrependInt64Slot(0, int64(r.rows), 0)
+	b.PrependUOffsetTSlot(1, nodes, 0)
+	b.PrependUOffsetTSlot(2, ranges, 0)
+	b.PrependUOffsetTSlot(3, compression, 0)
+	b.PrependUOffsetTSlot(4, variadic, 0)
+	return b.EndObject(), body
+}

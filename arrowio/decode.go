@@ -1,0 +1,244 @@
+package arrowio
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// A Decoder reads messages of one pipeline. It is safe for concurrent use. The first good message fixes names, count and kind of the features and
+// the kinds of label and key; later messages must agree.
+type Decoder struct {
+	spec   Spec
+	limits Limits
+	codecs codecs
+	pin    atomic.Pointer[pin]
+
+	mu     sync.RWMutex
+	plans  map[int][]*entry // by length of the schema's bytes
+	cached int              // bytes in plans
+	count  int
+}
+
+// Bounds of the plan cache. When one is reached the cache starts afresh, which costs a parse a schema.
+const (
+	maxPlans     = 64
+	maxPlanBytes = 4 << 20
+)
+
+// NewDecoder returns a decoder for messages that look as spec says.
+func NewDecoder(spec Spec) (*Decoder, error) {
+	if e := spec.check(); e != nil {
+		return nil, e
+	}
+	d := &Decoder{spec: spec, limits: spec.Limits.orDefault(), plans: map[int][]*entry{}}
+	d.codecs.body = d.limits.Body
+	d.pin.Store(&pin{})
+	if spec.Pinned != nil {
+		if err := d.Pin(spec.Pinned); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// A Message is one decoded message: a view on the bytes given to Decode. It is immutable and safe for concurrent use.
+type Message struct {
+	bytes   []byte
+	plan    *plan
+	dicts   []chunk
+	batches []*Batch
+	rows    int
+}
+
+// Batches returns the record batches in their order.
+func (m *Message) Batches() []*Batch { return m.batches }
+
+// Rows returns the number of rows of all batches.
+func (m *Message) Rows() int { return m.rows }
+
+// Bytes returns the bytes given to Decode.
+func (m *Message) Bytes() []byte { return m.bytes }
+
+// Decode reads one message. The error is always an *Error. The result is a view on msg, which must not change as long as the result is in use.
+func (d *Decoder) Decode(msg []byte) (m *Message, err error) {
+	defer rescue(&err)
+	for {
+		from := d.pin.Load()
+		m, e := d.decode(msg, from)
+		if e != nil {
+			return nil, e
+		}
+		to := m.pinned(from)
+		if to == from || d.pin.CompareAndSwap(from, to) {
+			return m, nil
+		}
+		// Another message was first to fix something. It must hold for this one too.
+	}
+}
+
+func (d *Decoder) decode(msg []byte, pin *pin) (*Message, *Error) {
+	if len(msg) > d.limits.Message {
+		return nil, fault(TooLarge, "the message has %d bytes, and the limit is %d", len(msg), d.limits.Message).hint("send smaller batches or raise limits.message")
+	}
+	f, rest, end, e := nextFrame(msg, true)
+	if e != nil {
+		return nil, e
+	}
+	if end {
+		return nil, fault(NotArrow, "the stream ends before its schema").hint(streamHint)
+	}
+	if f.kind != headSchema {
+		return nil, fault(Malformed, "the stream does not begin with a schema").hint("send a whole stream in each message, not one batch of a longer stream")
+	}
+	p, ids, e := d.planOf(f, pin)
+	if e != nil {
+		return nil, e
+	}
+	m := &Message{bytes: msg, plan: p}
+	budget := d.limits.Body
+	ended := len(rest) > 0
+	byID := number2dict(ids)
+	var have []bool
+	if len(ids) > 0 {
+		m.dicts, have = make([]chunk, len(ids)), make([]bool, len(ids))
+	}
+	for {
+		if f, rest, end, e = nextFrame(rest, false); e != nil {
+			return nil, e
+		}
+		if end {
+			break
+		}
+		switch f.kind {
+		case headSchema:
+			return nil, fault(Malformed, "a second schema").hint("send one stream a message")
+		case headDictionary:
+			e = d.dictionary(m, f, byID, have, &budget)
+		case headRecord:
+			if len(m.batches) == 0 {
+				e = d.dictionaries(m, have)
+			}
+			if e == nil {
+				e = d.batch(m, f, &budget)
+			}
+		}
+		if e != nil {
+			return nil, e
+		}
+	}
+	if len(m.batches) == 0 && !ended {
+		return nil, fault(Truncated, "the stream stops after its schema, with neither a batch nor an end mark").hint("send the whole stream in one message")
+	}
+	return m, nil
+}
+
+func number2dict(ids []int64) map[int64]int {
+	if len(ids) == 0 {
+		return nil
+	}
+	m := make(map[int64]int, len(ids))
+	for k, id := range ids {
+		m[id] = k
+	}
+	return m
+}
+
+// dictionary reads a DictionaryBatch.
+func (d *Decoder) dictionary(m *Message, f frame, byID map[int64]int, have []bool, budget *int) *Error {
+	id, e := f.head.integer(0, 8, 0, "a dictionary's number")
+	if e != nil {
+		return e
+	}
+	delta, e := f.head.integer(2, 1, 0, "a dictionary's delta mark")
+	if e != nil {
+		return e
+	}
+	k, known := byID[id]
+	const cure = "send each dictionary whole, once, before the first batch"
+	switch {
+	case delta != 0:
+		return fault(Dictionary, "dictionary %d is extended by a delta", id).hint(cure)
+	case !known:
+		return fault(Malformed, "dictionary %d is not in the schema", id).hint(streamHint)
+	case len(m.batches) > 0:
+		return fault(Dictionary, "dictionary %d comes after a record batch", id).hint(cure)
+	case have[k]:
+		return fault(Dictionary, "dictionary %d comes twice", id).hint(cure)
+	}
+	data, ok, e := f.head.table(1, "a dictionary's data")
+	if e != nil {
+		return e
+	}
+	if !ok {
+		return fault(Malformed, "dictionary %d has no data", id).hint(streamHint)
+	}
+	have[k] = true
+	m.dicts[k], e = readChunk(f, data, &m.plan.schema.dicts[k], d.limits, budget, &d.codecs)
+	return e
+}
+
+// dictionaries checks all dictionaries once they are complete, because one may hold indices into another.
+func (d *Decoder) dictionaries(m *Message, have []bool) *Error {
+	for k, ok := range have {
+		if !ok {
+			return fault(Malformed, "a dictionary is missing").hint("send each dictionary before the first batch").in(m.plan.schema.dicts[k].fields[0].name)
+		}
+	}
+	for k := range m.dicts {
+		if e := m.dicts[k].check(d.limits, m.dicts); e != nil {
+			return e
+		}
+	}
+	return d.checkTexts(m)
+}
+
+// batch reads a RecordBatch.
+func (d *Decoder) batch(m *Message, f frame, budget *int) *Error {
+	if len(m.batches) == d.limits.Batches {
+		return fault(TooManyRows, "more than %d record batches", d.limits.Batches).hint("send larger batches or more messages")
+	}
+	b := &Batch{message: m, frame: f.message}
+	w := schemaWalk{s: &schema{bytes: f.meta}, limits: d.limits}
+	pairs, e := w.metadata(f.message, 4)
+	if e != nil {
+		return e
+	}
+	b.extra = w.text + 64*pairs.n
+	if b.chunk, e = readChunk(f, f.head, &m.plan.schema.layout, d.limits, budget, &d.codecs); e != nil {
+		return e
+	}
+	if m.rows += b.rows; m.rows > d.limits.Rows {
+		return tooManyRows(int64(m.rows), d.limits.Rows)
+	}
+	if e := b.check(d.limits, m.dicts); e != nil {
+		return e
+	}
+	if e := d.checkNames(b); e != nil {
+		return e
+	}
+	if b.blocks, e = b.features(budget, d.limits); e != nil {
+		return e
+	}
+	m.batches = append(m.batches, b)
+	return nil
+}
+
+// A Batch is one record batch of a message.
+type Batch struct {
+	chunk
+	message *Message
+	frame   table // of the frame, for its metadata
+	extra   int   // bytes that the metadata takes at most
+	blocks  []Block
+	columns []column // of the features, in order
+
+	once   sync.Once
+	faults []Fault
+}
+
+// Rows returns the number of rows, n.
+func (b *Batch) Rows() int { return b.rows }
+
+// Features returns the blocks that side by side make the n x m matrix of features, in the order of Decoder.Features. They are views on the message
+// wherever the data allows it and must not be written to.
+func (b *Batch) Features() []Block { return b.blocks }

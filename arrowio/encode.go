@@ -1,0 +1,393 @@
+package arrowio
+
+import (
+	"bytes"
+	"path"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	flatbuffers "github.com/google/flatbuffers/go"
+)
+
+// Output says what an Encoder writes.
+type Output struct {
+	Column      string   // name of the output column; "" means "embedding"
+	Columns     bool     // d float32 columns Column_0 ... instead of one fixed_size_list<float32>[d]
+	Keep        []string // nil or "all": every column but the features; "none"; else names and globs. A glob never means a feature; its plain name does
+	Compression string   // "" or "none", "lz4", "zstd"
+}
+
+// Pair is one entry of the schema's metadata.
+type Pair struct{ Key, Value string }
+
+// Reduced is a message and what a model made of it.
+type Reduced struct {
+	Message *Message
+	Dim     int         // d, the columns of Y
+	Y       [][]float32 // for each batch n x d, row after row, with all rows of the batch
+	Drop    [][]int     // for each batch the rows to leave out, ascending; nil = none
+}
+
+// An Encoder writes output messages. It is safe for concurrent use.
+type Encoder struct {
+	out   Output
+	codec *compressor
+
+	mu     sync.Mutex
+	drafts map[draftKey]*draft
+}
+
+const maxDrafts = 64
+
+type draftKey struct {
+	plan *plan
+	dim  int // -1 for the original schema
+}
+
+// A draft is what the outputs of one plan have in common.
+type draft struct {
+	block  block
+	fields []int // the kept top-level fields
+	dicts  []int // the dictionaries they need, inner ones first
+}
+
+// NewEncoder returns an encoder of that form.
+func NewEncoder(out Output) (*Encoder, error) {
+	if out.Column == "" {
+		out.Column = "embedding"
+	}
+	for _, k := range out.Keep {
+		if _, err := path.Match(k, ""); err != nil || k == "" {
+			return nil, fault(Internal, "kept columns %q: not a name or glob", k).hint("name a column, or close the bracket")
+		}
+	}
+	codec, e := newCompressor(out.Compression)
+	if e != nil {
+		return nil, e
+	}
+	return &Encoder{out: out, codec: codec, drafts: map[draftKey]*draft{}}, nil
+}
+
+// Encode writes one message: the kept columns as they came, then the output column, with meta added to the schema's metadata (a pair of the same key
+// is replaced). It has the batches of the input, also where all rows of one were dropped. The error is always an *Error.
+func (e *Encoder) Encode(r Reduced, meta []Pair) (msg []byte, err error) {
+	defer rescue(&err)
+	d, parts, fail := e.prepare(r)
+	if fail != nil {
+		return nil, fail
+	}
+	msg, fail = e.write(r.Message, d, parts, meta)
+	if fail != nil {
+		return nil, fail
+	}
+	return msg, nil
+}
+
+// Rejected writes a message of the original schema, features included, with only these rows of each batch.
+func (e *Encoder) Rejected(m *Message, rows [][]int, meta []Pair) (msg []byte, err error) {
+	defer rescue(&err)
+	if len(rows) != len(m.batches) {
+		return nil, fault(Internal, "rows for %d batches, and the message has %d", len(rows), len(m.batches))
+	}
+	d, fail := e.draft(m.plan, -1)
+	if fail != nil {
+		return nil, fail
+	}
+	parts := make([]*part, len(m.batches))
+	for k, b := range m.batches {
+		if fail := ascending(rows[k], b.rows); fail != nil {
+			return nil, fail
+		}
+		var sel []span
+		for _, row := range rows[k] {
+			sel = join(sel, row, row+1)
+		}
+		if parts[k], fail = e.part(d, b, sel, nil, 0); fail != nil {
+			return nil, fail
+		}
+	}
+	msg, fail = e.write(m, d, parts, meta)
+	if fail != nil {
+		return nil, fail
+	}
+	return msg, nil
+}
+
+func ascending(rows []int, n int) *Error {
+	last := -1
+	for _, r := range rows {
+		if r <= last || r >= n {
+			return fault(Internal, "row %d after row %d in a batch of %d", r, last, n).hint("list rows in ascending order, each once")
+		}
+		last = r
+	}
+	return nil
+}
+
+// check refuses a result that does not fit its message.
+func (r *Reduced) check() *Error {
+	m := r.Message
+	if r.Dim < 1 || r.Dim > maxFeatures || len(r.Y) != len(m.batches) || r.Drop != nil && len(r.Drop) != len(m.batches) {
+		return fault(Internal, "%d dimensions, %d results and %d lists of dropped rows for %d batches", r.Dim, len(r.Y), len(r.Drop), len(m.batches))
+	}
+	for k, b := range m.batches {
+		if len(r.Y[k]) != b.rows*r.Dim {
+			return fault(Internal, "batch %d has %d rows and a result of %d numbers for %d dimensions", k, b.rows, len(r.Y[k]), r.Dim)
+		}
+		if r.Drop != nil {
+			if e := ascending(r.Drop[k], b.rows); e != nil {
+				return e
+			}
+		}
+	}
+	return nil
+}
+
+// drop returns the rows of batch k to leave out.
+func (r *Reduced) drop(k int) []int {
+	if r.Drop == nil {
+		return nil
+	}
+	return r.Drop[k]
+}
+
+// prepare makes the parts of an undivided output.
+func (e *Encoder) prepare(r Reduced) (*draft, []*part, *Error) {
+	if fail := r.check(); fail != nil {
+		return nil, nil, fail
+	}
+	d, fail := e.draft(r.Message.plan, r.Dim)
+	if fail != nil {
+		return nil, nil, fail
+	}
+	parts := make([]*part, len(r.Message.batches))
+	for k, b := range r.Message.batches {
+		if parts[k], fail = e.part(d, b, without(0, b.rows, r.drop(k)), r.Y[k], r.Dim); fail != nil {
+			return nil, nil, fail
+		}
+	}
+	return d, parts, nil
+}
+
+// A part is the selected rows of one batch on their way out.
+type part struct {
+	record
+	batch *Batch
+}
+
+func (e *Encoder) part(d *draft, b *Batch, sel []span, y []float32, dim int) (*part, *Error) {
+	p := &part{batch: b}
+	p.rows = count(sel)
+	for _, i := range d.fields {
+		if fail := p.take(&b.chunk, i, sel); fail != nil {
+			return nil, fail.in(b.layout.fields[i].name)
+		}
+	}
+	switch {
+	case dim == 0:
+	case e.out.Columns:
+		for _, column := range transpose(y, dim, sel, p.rows) {
+			p.node(p.rows, 0)
+			p.buffer(nil, asBytes(column, 4))
+		}
+	default:
+		p.node(p.rows, 0)
+		p.node(p.rows*dim, 0)
+		p.buffer(nil, nil, takeFixed(asBytes(y, 4), 4*dim, sel))
+	}
+	return p, nil
+}
+
+func transpose(y []float32, dim int, sel []span, n int) [][]float32 {
+	columns := make([][]float32, dim)
+	for j := range columns {
+		columns[j] = make([]float32, 0, n)
+		for _, s := range sel {
+			for row := s.lo; row < s.hi; row++ {
+				columns[j] = append(columns[j], y[row*dim+j])
+			}
+		}
+	}
+	return columns
+}
+
+// draft returns what the outputs of a plan have in common.
+func (e *Encoder) draft(p *plan, dim int) (*draft, *Error) {
+	key := draftKey{p, dim}
+	e.mu.Lock()
+	d := e.drafts[key]
+	e.mu.Unlock()
+	if d != nil {
+		return d, nil
+	}
+	d, fail := e.newDraft(p, dim)
+	if fail != nil {
+		return nil, fail
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.drafts) >= maxDrafts {
+		e.drafts = map[draftKey]*draft{}
+	}
+	e.drafts[key] = d
+	return d, nil
+}
+
+func (e *Encoder) newDraft(p *plan, dim int) (*draft, *Error) {
+	d := &draft{}
+	l := &p.schema.layout
+	for _, i := range l.columns {
+		if dim < 0 || e.keeps(p, i) {
+			d.fields = append(d.fields, i)
+		}
+	}
+	names := e.names(dim)
+	for _, i := range d.fields {
+		if slices.Contains(names, l.fields[i].name) {
+			return nil, fault(NameTaken, "a kept column has the name of the output column").
+				hint("rename it, name the output column otherwise (output.column), or do not keep it").in(l.fields[i].name)
+		}
+	}
+	list := 0
+	if !e.out.Columns {
+		list = dim
+	}
+	var fail *Error
+	if d.block, fail = newBlock(p.schema, d.fields, func(b *flatbuffers.Builder) []flatbuffers.UOffsetT {
+		return embeddingFields(b, names, list)
+	}); fail != nil {
+		return nil, fail
+	}
+	d.dicts = p.schema.needed(d.fields)
+	return d, nil
+}
+
+// names are the names of the output columns.
+func (e *Encoder) names(dim int) (names []string) {
+	switch {
+	case dim < 0:
+	case !e.out.Columns:
+		names = []string{e.out.Column}
+	default:
+		for j := 0; j < dim; j++ {
+			names = append(names, e.out.Column+"_"+strconv.Itoa(j))
+		}
+	}
+	return names
+}
+
+func (e *Encoder) keeps(p *plan, i int) bool {
+	name := p.schema.layout.fields[i].name
+	if len(e.out.Keep) == 0 {
+		return !p.taken[i]
+	}
+	for _, k := range e.out.Keep {
+		switch {
+		case k == name:
+			return true
+		case k == "none" || p.taken[i]:
+		case k == "all" || matches(k, name):
+			return true
+		}
+	}
+	return false
+}
+
+// needed returns the dictionaries that fields use, directly or in another dictionary. A dictionary's number is above those inside it.
+func (s *schema) needed(fields []int) (dicts []int) {
+	if len(s.dicts) == 0 {
+		return nil
+	}
+	need := make([]bool, len(s.dicts))
+	mark := func(fields []field) {
+		for _, f := range fields {
+			if f.dict >= 0 {
+				need[f.dict] = true
+			}
+		}
+	}
+	for _, i := range fields {
+		mark(s.layout.fields[i:s.layout.fields[i].end])
+	}
+	for k := len(need) - 1; k >= 0; k-- {
+		if need[k] {
+			mark(s.dicts[k].fields)
+		}
+	}
+	for k, n := range need {
+		if n {
+			dicts = append(dicts, k)
+		}
+	}
+	return dicts
+}
+
+// size bounds the bytes of a data frame but for a batch's own metadata. It does not depend on compression, so that what is made from it depends on
+// the input alone (Invariant 2).
+func (r *record) size() int {
+	n := 256 + 16*len(r.nodes) + 8*len(r.variadic)
+	for _, b := range r.buffers {
+		n += 16 + 16 + len(b) // its range, its padding and, compressed, its size before it
+	}
+	return n
+}
+
+func (p *part) size() int { return p.record.size() + p.batch.extra }
+
+// size bounds the bytes before the first batch but for the metadata that is added.
+func (d *draft) size(m *Message) int {
+	n := 256 + len(d.block.bytes) + 4*len(d.block.fields) + 4*len(d.block.pairs)
+	for _, k := range d.dicts {
+		r := record{rows: m.dicts[k].rows}
+		r.whole(&m.dicts[k], 0)
+		n += r.size()
+	}
+	return n
+}
+
+// write writes the whole stream.
+func (e *Encoder) write(m *Message, d *draft, parts []*part, meta []Pair) ([]byte, *Error) {
+	n := d.size(m) + 8
+	for _, p := range meta {
+		n += 64 + len(p.Key) + len(p.Value)
+	}
+	for _, p := range parts {
+		n += p.size()
+	}
+	dst := d.block.schemaFrame(make([]byte, 0, n), meta)
+	var fail *Error
+	if len(parts) > 0 {
+		for _, k := range d.dicts {
+			r := record{rows: m.dicts[k].rows}
+			r.whole(&m.dicts[k], 0)
+			if dst, fail = r.dataFrame(dst, k, nil, e.codec); fail != nil {
+				return nil, fail
+			}
+		}
+	}
+	for _, p := range parts {
+		if dst, fail = p.dataFrame(dst, -1, &p.batch.frame, e.codec); fail != nil {
+			return nil, fail
+		}
+	}
+	return append(dst, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0), nil
+}
+
+// FromRecords writes records of one schema as one wire message, with Arrow's own writer. The error is always an *Error.
+func FromRecords(schema *arrow.Schema, recs ...arrow.Record) (msg []byte, err error) {
+	defer rescue(&err)
+	var buf bytes.Buffer
+	w := ipc.NewWriter(&buf, ipc.WithSchema(schema))
+	for k, r := range recs {
+		if err := w.Write(r); err != nil {
+			return nil, fault(Internal, "record %d cannot be written: %v", k, err).hint("give records of the schema")
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, fault(Internal, "the stream cannot be closed: %v", err)
+	}
+	return buf.Bytes(), nil
+}

@@ -1,0 +1,180 @@
+package arrowio
+
+import (
+	"math"
+	"slices"
+	"sort"
+	"unsafe"
+)
+
+// A Fault is a row whose features hold a null, a NaN or an infinity.
+type Fault struct {
+	Row     int
+	Feature string // the first such element
+	What    string // "null", "NaN", "+Inf" or "-Inf"
+}
+
+// Faults returns the rows that no method can use as they are, ascending, one fault a row. They are computed once.
+func (b *Batch) Faults() []Fault {
+	b.once.Do(func() { b.faults = b.findFaults() })
+	return b.faults
+}
+
+func (b *Batch) findFaults() []Fault {
+	first := map[int]int{} // row to its first bad element
+	base := 0
+	for i := range b.blocks {
+		k := &b.blocks[i]
+		for _, at := range k.unclean(b.rows) {
+			row, col := at.row, base+at.col
+			if have, ok := first[row]; !ok || col < have {
+				first[row] = col
+			}
+		}
+		base += k.Cols
+	}
+	if len(first) == 0 {
+		return nil
+	}
+	faults := make([]Fault, 0, len(first))
+	for row, element := range first {
+		faults = append(faults, b.faultAt(row, element))
+	}
+	sort.Slice(faults, func(i, j int) bool { return faults[i].Row < faults[j].Row })
+	return slices.Clip(faults)
+}
+
+type cell struct{ row, col int }
+
+// unclean returns the first bad element of each row that has one.
+func (k *Block) unclean(rows int) (bad []cell) {
+	if rows == 0 || k.Cols == 0 {
+		return nil
+	}
+	if k.RowStride == k.Cols && k.ColStride == 1 {
+		if k.clean(0, rows*k.Cols) {
+			return nil
+		}
+		for row := 0; row < rows; row++ {
+			if k.clean(row*k.Cols, k.Cols) {
+				continue
+			}
+			for col := 0; col < k.Cols; col++ {
+				if !finite(k.At(row, col)) {
+					bad = append(bad, cell{row, col})
+					break
+				}
+			}
+		}
+		return bad
+	}
+	var seen []bool
+	for col := 0; col < k.Cols; col++ {
+		if k.clean(col*k.ColStride, rows) {
+			continue
+		}
+		if seen == nil {
+			seen = make([]bool, rows)
+		}
+		for row := 0; row < rows; row++ {
+			if !seen[row] && !finite(k.At(row, col)) {
+				seen[row] = true
+				bad = append(bad, cell{row, col})
+			}
+		}
+	}
+	return bad
+}
+
+// At returns element (row, col) of the block.
+func (k *Block) At(row, col int) float64 {
+	at := row*k.RowStride + col*k.ColStride
+	if k.F32 != nil {
+		return float64(k.F32[at])
+	}
+	return k.F64[at]
+}
+
+func finite(v float64) bool { return v-v == 0 }
+
+// clean reports whether n values that stand one after the other are all finite. A value is not finite exactly when its exponent is all ones; adding
+// one to the exponent then carries into the sign's place, so that the whole scan is an and, an add and an or.
+func (k *Block) clean(from, n int) bool {
+	var acc uint64
+	if k.F32 == nil {
+		bits := view[uint64](asBytes(k.F64[from:from+n], 8), n)
+		for _, v := range bits {
+			acc |= v&^(1<<63) + 1<<52
+		}
+		return acc>>63 == 0
+	}
+	pairs := view[uint64](asBytes(k.F32[from:from+n], 4), n/2)
+	const mask, one = 0x7fffffff_7fffffff, 0x00800000_00800000
+	var a, b uint64
+	for len(pairs) >= 4 {
+		a |= pairs[0]&mask + one
+		b |= pairs[1]&mask + one
+		a |= pairs[2]&mask + one
+		b |= pairs[3]&mask + one
+		pairs = pairs[4:]
+	}
+	acc = a | b
+	for _, v := range pairs {
+		acc |= v&mask + one
+	}
+	if n%2 == 1 {
+		acc |= uint64(math.Float32bits(k.F32[from+n-1]))&(1<<31-1) + 1<<23
+	}
+	return acc&0x80000000_80000000 == 0
+}
+
+func asBytes[T float32 | float64](s []T, width int) []byte {
+	if len(s) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), len(s)*width)
+}
+
+// faultAt describes feature element of row.
+func (b *Batch) faultAt(row, element int) Fault {
+	f := Fault{Row: row}
+	var c column
+	j := element
+	for _, c = range b.columns {
+		if j < c.size {
+			break
+		}
+		j -= c.size
+	}
+	f.Feature = b.layout.fields[c.field].name
+	list := c.value != c.field
+	if list {
+		f.Feature = elementName(f.Feature, j)
+	}
+	if b.isNull(c.field, row) || list && b.isNull(c.value, b.elementRow(&c, row)+j) {
+		f.What = "null"
+		return f
+	}
+	f.What = "NaN"
+	for _, k := range b.blocks {
+		if element < k.Cols {
+			if v := k.At(row, element); math.IsInf(v, 1) {
+				f.What = "+Inf"
+			} else if math.IsInf(v, -1) {
+				f.What = "-Inf"
+			}
+			break
+		}
+		element -= k.Cols
+	}
+	return f
+}
+
+// elementRow returns where the list of a row begins in its child.
+func (b *Batch) elementRow(c *column, row int) int {
+	f := &b.layout.fields[c.field]
+	if f.kind == kindList {
+		return int(offset(b.buffer(c.field, 1), f.width, row))
+	}
+	return row * c.size
+}
