@@ -12,9 +12,11 @@
 package pencil
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
@@ -295,11 +297,29 @@ func eigen(s mat.Symmetric) ([]float64, *mat.Dense, error) {
 			}
 		}
 	}
+	// The reduction to tridiagonal form begins at the last column. With the
+	// diagonal ascending the small end of a graded matrix (features in units far
+	// apart) keeps its digits.
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(s.At(a, a), s.At(b, b)) })
+	graded := mat.NewSymDense(n, nil)
+	for i, a := range order {
+		for j := i; j < n; j++ {
+			graded.SetSym(i, j, s.At(a, order[j]))
+		}
+	}
 	var es mat.EigenSym
-	if !es.Factorize(s, true) {
+	if !es.Factorize(graded, true) {
 		return nil, nil, fmt.Errorf("symmetric eigendecomposition of order %d did not converge", n)
 	}
+	var w mat.Dense
+	es.VectorsTo(&w)
 	v := mat.NewDense(n, n, nil)
-	es.VectorsTo(v)
+	for i, a := range order {
+		copy(v.RawRowView(a), w.RawRowView(i))
+	}
 	return es.Values(nil), v, nil
 }
