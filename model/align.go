@@ -1,0 +1,349 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// Modes of Align.
+const (
+	AlignNone       = "none"       // measure only
+	AlignSign       = "sign"       // order and flip columns
+	AlignBlock      = "block"      // sign, and rotate columns inside one eigenspace
+	AlignProcrustes = "procrustes" // rotate all columns together
+)
+
+// Alignment is how close an aligned candidate comes to the live model on the
+// anchor rows.
+type Alignment struct {
+	// Residual is |Y1 - Y0| / |Y0 - mean| over the columns that both models
+	// have, Y1 the aligned candidate's outputs, Y0 the live ones.
+	Residual float64 `json:"residual"`
+	// Correlation of each column of the aligned candidate with the live one;
+	// 0 where one of the two does not vary.
+	Correlation []float64 `json:"correlation"`
+	// Comparable: the models have the same dimension and every correlation is
+	// at least 0.9, so that a reader of the outputs need not tell them apart.
+	Comparable bool `json:"comparable"`
+}
+
+// minCorrelation is the least correlation of comparable columns.
+const minCorrelation = 0.9
+
+// Align returns the candidate with its output columns turned towards those of
+// the live model, judged by the outputs of both on the anchor rows: a new model
+// with a digest of its own, or the candidate itself where nothing changes.
+//
+// Sign finds for each live column the candidate's column that correlates most,
+// over all columns together, and flips those that correlate negatively: each
+// column keeps its eigenvector. Block also rotates the columns of one
+// eigenspace, which the criterion does not tell apart. Procrustes rotates all
+// columns; distances stay, columns lose their eigenvalues. Columns move only
+// inside the informative part, or inside the rest. Each model keeps its own
+// mean: a shift between the two stays and shows in the residual. With different dimensions
+// the columns that both have are aligned. Maps that are not linear, and
+// models of other features, are handed back as they are.
+func Align(candidate, live *Model, anchors Rows, mode string) (*Model, Alignment, error) {
+	if !slices.Contains([]string{AlignNone, AlignSign, AlignBlock, AlignProcrustes}, mode) {
+		return nil, Alignment{}, fmt.Errorf("align: unknown mode %q; give none, sign, block or procrustes", mode)
+	}
+	if candidate.digest == live.digest {
+		a := Alignment{Comparable: true, Correlation: make([]float64, live.Dim())}
+		for c := range a.Correlation {
+			a.Correlation[c] = 1
+		}
+		return candidate, a, nil
+	}
+	l, ok := candidate.mapping.(*linear)
+	if _, both := live.mapping.(*linear); !ok || !both || !slices.Equal(candidate.features, live.features) {
+		return candidate, Alignment{}, nil
+	}
+	if anchors.N < 2 {
+		return nil, Alignment{}, fmt.Errorf("align: %d anchor rows; give at least 2, better some hundreds", anchors.N)
+	}
+	d := min(candidate.Dim(), live.Dim())
+	y1, err := outputs(candidate, anchors, d)
+	if err != nil {
+		return nil, Alignment{}, fmt.Errorf("align: candidate: %w", err)
+	}
+	y0, err := outputs(live, anchors, d)
+	if err != nil {
+		return nil, Alignment{}, fmt.Errorf("align: live: %w", err)
+	}
+	turn, from := identity(d), columns(d)
+	switch mode {
+	case AlignSign, AlignBlock:
+		turn, from = signTurn(correlations(y1, y0), min(candidate.rank, d))
+		if mode == AlignBlock {
+			rotateTies(turn, from, candidate.eigenvalues, y1, y0)
+		}
+	case AlignProcrustes:
+		if turn, err = procrustes(centred(y1), centred(y0)); err != nil {
+			return nil, Alignment{}, err
+		}
+	}
+	aligned, err := candidate.turned(l, turn, from, mode)
+	if err != nil {
+		return nil, Alignment{}, err
+	}
+	y1.Mul(mat.DenseCopyOf(y1), turn)
+	return aligned, measure(y1, y0, candidate.Dim() == live.Dim()), nil
+}
+
+// outputs are the first d columns of the model's outputs, n x d.
+func outputs(m *Model, rows Rows, d int) (*mat.Dense, error) {
+	y := make([]float32, rows.N*m.Dim())
+	if err := m.Project(y, rows); err != nil {
+		return nil, err
+	}
+	out := mat.NewDense(rows.N, d, nil)
+	for i := range rows.N {
+		for c := range d {
+			out.Set(i, c, float64(y[i*m.Dim()+c]))
+		}
+	}
+	return out, nil
+}
+
+// turned is the model with its first columns multiplied by turn (k x k).
+// from says which old column's eigenvalue each new one has.
+func (m *Model) turned(l *linear, turn *mat.Dense, from []int, mode string) (*Model, error) {
+	k, _ := turn.Dims()
+	if mat.Equal(turn, identity(k)) {
+		return m, nil
+	}
+	a := mat.NewDense(m.M(), l.d, slices.Clone(l.components))
+	var part mat.Dense
+	part.Mul(a.Slice(0, m.M(), 0, k), turn)
+	a.Slice(0, m.M(), 0, k).(*mat.Dense).Copy(&part)
+	c := *m
+	c.mapping = &linear{l.d, a.RawMatrix().Data}
+	switch {
+	case mode == AlignProcrustes:
+		c.eigenvalues = nil
+	case len(m.eigenvalues) >= k:
+		c.eigenvalues = slices.Clone(m.eigenvalues)
+		for to, old := range from {
+			c.eigenvalues[to] = m.eigenvalues[old]
+		}
+	}
+	return c.seal()
+}
+
+// signTurn orders and flips the columns: a signed permutation, and the old
+// column of each new one.
+func signTurn(corr *mat.Dense, informative int) (*mat.Dense, []int) {
+	d, _ := corr.Dims()
+	turn, from := mat.NewDense(d, d, nil), make([]int, d)
+	for _, part := range [][2]int{{0, informative}, {informative, d}} {
+		lo, n := part[0], part[1]-part[0]
+		cost := make([][]float64, n) // live x candidate
+		for i := range cost {
+			cost[i] = make([]float64, n)
+			for j := range cost[i] {
+				cost[i][j] = -math.Abs(corr.At(lo+j, lo+i))
+			}
+			cost[i][i] -= 1e-9 // where nothing is gained a column stays
+		}
+		for i, j := range assign(cost) {
+			from[lo+i] = lo + j
+			sign := 1.0
+			if corr.At(lo+j, lo+i) < 0 {
+				sign = -1
+			}
+			turn.Set(lo+j, lo+i, sign)
+		}
+	}
+	return turn, from
+}
+
+// rotateTies replaces the part of turn that belongs to one eigenspace by the
+// rotation that comes closest to the live columns.
+func rotateTies(turn *mat.Dense, from []int, eigenvalues []float64, y1, y0 *mat.Dense) {
+	d := len(from)
+	if len(eigenvalues) < d {
+		return
+	}
+	c1, c0 := centred(y1), centred(y0)
+	for _, run := range ties(eigenvalues[:d]) {
+		var to []int // the new columns that come from this run
+		for c, old := range from {
+			if old >= run[0] && old < run[1] {
+				to = append(to, c)
+			}
+		}
+		if len(to) < 2 {
+			continue
+		}
+		n, _ := y1.Dims()
+		a, b := mat.NewDense(n, len(to), nil), mat.NewDense(n, len(to), nil)
+		for k, c := range to {
+			a.SetCol(k, mat.Col(nil, run[0]+k, c1))
+			b.SetCol(k, mat.Col(nil, c, c0))
+		}
+		r, err := procrustes(a, b)
+		if err != nil {
+			continue // the signs stand
+		}
+		for k, c := range to {
+			for old := range d {
+				turn.Set(old, c, 0)
+			}
+			for i := range to {
+				turn.Set(run[0]+i, c, r.At(i, k))
+			}
+		}
+	}
+}
+
+// ties are the runs [from, to) of two or more neighbouring eigenvalues that
+// rounding does not tell apart.
+func ties(v []float64) [][2]int {
+	largest := 0.0
+	for _, x := range v {
+		largest = max(largest, math.Abs(x))
+	}
+	var runs [][2]int
+	for from := 0; from < len(v); {
+		to := from + 1
+		for to < len(v) && math.Abs(v[to]-v[to-1]) <= 1e-6*max(math.Abs(v[to]), math.Abs(v[to-1]))+1e-14*float64(len(v))*largest {
+			to++
+		}
+		if to-from > 1 {
+			runs = append(runs, [2]int{from, to})
+		}
+		from = to
+	}
+	return runs
+}
+
+// procrustes is the orthogonal R that minimises |A R - B|_F: U V' of the
+// singular value decomposition of A'B (Schönemann 1966).
+func procrustes(a, b *mat.Dense) (*mat.Dense, error) {
+	var cross, r mat.Dense
+	cross.Mul(a.T(), b)
+	var svd mat.SVD
+	if !svd.Factorize(&cross, mat.SVDFull) {
+		return nil, fmt.Errorf("align: the singular value decomposition of the cross product did not converge; align by sign")
+	}
+	var u, v mat.Dense
+	svd.UTo(&u)
+	svd.VTo(&v)
+	r.Mul(&u, v.T())
+	return &r, nil
+}
+
+// correlations of the columns of y1 (rows of the result) with those of y0.
+func correlations(y1, y0 *mat.Dense) *mat.Dense {
+	a, b := centred(y1), centred(y0)
+	_, d := a.Dims()
+	for _, y := range []*mat.Dense{a, b} {
+		for c := range d {
+			col := mat.Col(nil, c, y)
+			if norm := mat.Norm(mat.NewVecDense(len(col), col), 2); norm > 0 {
+				for i, v := range col {
+					y.Set(i, c, v/norm)
+				}
+			}
+		}
+	}
+	var r mat.Dense
+	r.Mul(a.T(), b)
+	return &r
+}
+
+func centred(y *mat.Dense) *mat.Dense {
+	n, d := y.Dims()
+	c := mat.DenseCopyOf(y)
+	for j := range d {
+		mean := mat.Sum(y.ColView(j)) / float64(n)
+		for i := range n {
+			c.Set(i, j, y.At(i, j)-mean)
+		}
+	}
+	return c
+}
+
+func measure(y1, y0 *mat.Dense, sameDim bool) Alignment {
+	var diff mat.Dense
+	diff.Sub(y1, y0)
+	corr := correlations(y1, y0)
+	d, _ := corr.Dims()
+	a := Alignment{Comparable: sameDim, Correlation: make([]float64, d)}
+	if spread := mat.Norm(centred(y0), 2); spread > 0 {
+		a.Residual = mat.Norm(&diff, 2) / spread
+	}
+	for c := range d {
+		a.Correlation[c] = min(max(corr.At(c, c), -1), 1)
+		a.Comparable = a.Comparable && a.Correlation[c] >= minCorrelation
+	}
+	return a
+}
+
+func identity(d int) *mat.Dense {
+	m := mat.NewDense(d, d, nil)
+	for i := range d {
+		m.Set(i, i, 1)
+	}
+	return m
+}
+
+func columns(d int) []int {
+	c := make([]int, d)
+	for i := range c {
+		c[i] = i
+	}
+	return c
+}
+
+// assign is the assignment of rows to columns with the least total cost, by
+// shortest augmenting paths (Kuhn 1955; Jonker and Volgenant 1987), O(n^3).
+func assign(cost [][]float64) []int {
+	n := len(cost)
+	u, v := make([]float64, n+1), make([]float64, n+1)
+	rowOf := make([]int, n+1) // of each column, 1-based; 0: free
+	for row := 1; row <= n; row++ {
+		rowOf[0] = row
+		least, back, done := make([]float64, n+1), make([]int, n+1), make([]bool, n+1)
+		for c := range least {
+			least[c] = math.Inf(1)
+		}
+		at := 0
+		for rowOf[at] != 0 {
+			done[at] = true
+			delta, next := math.Inf(1), 0
+			for c := 1; c <= n; c++ {
+				if done[c] {
+					continue
+				}
+				if reduced := cost[rowOf[at]-1][c-1] - u[rowOf[at]] - v[c]; reduced < least[c] {
+					least[c], back[c] = reduced, at
+				}
+				if least[c] < delta {
+					delta, next = least[c], c
+				}
+			}
+			for c := range n + 1 {
+				if done[c] {
+					u[rowOf[c]] += delta
+					v[c] -= delta
+				} else {
+					least[c] -= delta
+				}
+			}
+			at = next
+		}
+		for at != 0 {
+			rowOf[at] = rowOf[back[at]]
+			at = back[at]
+		}
+	}
+	out := make([]int, n)
+	for c := 1; c <= n; c++ {
+		out[rowOf[c]-1] = c - 1
+	}
+	return out
+}

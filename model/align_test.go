@@ -1,0 +1,241 @@
+package model
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// live is a linear model of 4 outputs, the inner two of one eigenspace, and anchors for it.
+func live(t *testing.T) (*Model, Rows) {
+	m := randomLinear(t, 10, 4, 5, 2)
+	m.eigenvalues = []float64{3, 2, 2, 1}
+	m.rank = 4
+	m.classes = []string{"a"}
+	_, x := rowsOf(m, 200)
+	return seal(t, m), DenseRows(x, 200, 10)
+}
+
+// turnedBy is the model with its outputs multiplied by r (d x d).
+func turnedBy(t *testing.T, m *Model, r *mat.Dense, eigenvalues []float64) *Model {
+	var a mat.Dense
+	a.Mul(mat.NewDense(m.M(), m.Dim(), m.Components()), r)
+	c := *m
+	c.mapping = &linear{m.Dim(), a.RawMatrix().Data}
+	c.eigenvalues = eigenvalues
+	return seal(t, &c)
+}
+
+func align(t *testing.T, candidate, live *Model, anchors Rows, mode string) (*Model, Alignment) {
+	t.Helper()
+	m, a, err := Align(candidate, live, anchors, mode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, a
+}
+
+// rotation is an orthogonal d x d matrix.
+func rotation(seed uint64, d int) *mat.Dense {
+	var qr mat.QR
+	qr.Factorize(mat.NewDense(d, d, normals(rand.New(rand.NewPCG(seed, 1)), d*d)))
+	var q mat.Dense
+	qr.QTo(&q)
+	return &q
+}
+
+func off(a, b *Model) float64 {
+	worst := 0.0
+	y := b.Components()
+	for i, v := range a.Components() {
+		worst = max(worst, math.Abs(v-y[i]))
+	}
+	return worst
+}
+
+// Columns that were flipped and moved come back to their places, exactly, with their eigenvalues.
+func TestAlignSign(t *testing.T) {
+	m, anchors := live(t)
+	p := mat.NewDense(4, 4, []float64{0, 0, 0, -1, 0, 1, 0, 0, -1, 0, 0, 0, 0, 0, 1, 0})
+	c := turnedBy(t, m, p, []float64{2.5, 2, 1, 3})
+	got, a := align(t, c, m, anchors, AlignSign)
+	if off(got, m) != 0 || !slices.Equal(got.Eigenvalues(), []float64{3, 2, 2.5, 1}) {
+		t.Errorf("off by %g, eigenvalues %v", off(got, m), got.Eigenvalues())
+	}
+	if !a.Comparable || a.Residual > 1e-6 || len(a.Correlation) != 4 || slices.Min(a.Correlation) < 1-1e-9 {
+		t.Errorf("alignment %+v", a)
+	}
+	if got.Digest() == c.Digest() || c.Components()[0] != turnedBy(t, m, p, nil).Components()[0] {
+		t.Error("the candidate changed, or the aligned model has its digest")
+	}
+	_, before := align(t, c, m, anchors, AlignNone)
+	if before.Comparable || before.Residual < 0.5 {
+		t.Errorf("without alignment: %+v", before)
+	}
+	c.rank = 2 // columns may not leave the informative part
+	got, _ = align(t, seal(t, c), m, anchors, AlignSign)
+	if e := got.Eigenvalues(); min(e[0], e[1]) != 2 || max(e[0], e[1]) != 2.5 {
+		t.Errorf("a column left the informative part: %v", e)
+	}
+}
+
+// A turn inside an eigenspace is undone by block and not by sign; what block
+// does to the columns of other eigenvalues is a flip.
+func TestAlignBlock(t *testing.T) {
+	m, anchors := live(t)
+	r := identity(4)
+	r.Slice(1, 3, 1, 3).(*mat.Dense).Copy(rotation(5, 2))
+	r.Set(0, 0, -1)
+	c := turnedBy(t, m, r, m.Eigenvalues())
+	got, a := align(t, c, m, anchors, AlignBlock)
+	if off(got, m) > 1e-6 || !a.Comparable || a.Residual > 1e-6 {
+		t.Errorf("off by %g, %+v", off(got, m), a)
+	}
+	_, sign := align(t, c, m, anchors, AlignSign)
+	if sign.Residual < 0.01 {
+		t.Errorf("sign undoes a rotation: %+v", sign)
+	}
+	mixed := turnedBy(t, m, rotation(6, 4), []float64{4, 3, 2, 1}) // no ties: block is sign
+	b, _ := align(t, mixed, m, anchors, AlignBlock)
+	s, _ := align(t, mixed, m, anchors, AlignSign)
+	if b.Digest() != s.Digest() {
+		t.Error("block turns columns of different eigenvalues")
+	}
+}
+
+// Procrustes undoes any turn of all columns, and keeps distances.
+func TestAlignProcrustes(t *testing.T) {
+	m, anchors := live(t)
+	c := turnedBy(t, m, rotation(7, 4), m.Eigenvalues())
+	got, a := align(t, c, m, anchors, AlignProcrustes)
+	if off(got, m) > 1e-6 || !a.Comparable || got.Eigenvalues() != nil {
+		t.Errorf("off by %g, %+v", off(got, m), a)
+	}
+	other := turnedBy(t, randomLinear(t, 10, 4, 5, 1), identity(4), nil)
+	got, _ = align(t, other, m, anchors, AlignProcrustes)
+	var d0, d1 mat.Dense
+	for _, x := range []struct {
+		m *Model
+		d *mat.Dense
+	}{{other, &d0}, {got, &d1}} {
+		y := mat.NewDense(10, 4, x.m.Components())
+		x.d.Mul(y, y.T()) // A A' decides all distances
+	}
+	d1.Sub(&d1, &d0)
+	if mat.Norm(&d1, 2) > 1e-12*mat.Norm(&d0, 2) {
+		t.Error("distances changed")
+	}
+}
+
+func TestAlignEdges(t *testing.T) {
+	m, anchors := live(t)
+	if got, a := align(t, m.WithNote(Note{Version: "2"}), m, Rows{}, AlignBlock); got.Digest() != m.Digest() || !a.Comparable {
+		t.Error("a model is not comparable to itself")
+	}
+	r := identity(4) // a candidate with 3 of the 4 columns, flipped
+	r.Scale(-1, r)
+	c := turnedBy(t, m, r, m.Eigenvalues())
+	var three []float64
+	for i, v := range c.Components() {
+		if i%4 != 3 {
+			three = append(three, v)
+		}
+	}
+	small := *c
+	small.mapping, small.eigenvalues, small.rank = &linear{3, three}, nil, 3
+	got, a := align(t, seal(t, &small), m, anchors, AlignSign)
+	if a.Comparable || len(a.Correlation) != 3 || slices.Min(a.Correlation) < 1-1e-9 || got.Components()[0] != m.Components()[0] {
+		t.Errorf("3 columns against 4: %+v", a)
+	}
+	v := randomViews(t, 10, 4, 2, anchors, make2(200))
+	if got, a := align(t, v, m, anchors, AlignBlock); got != v || a.Comparable {
+		t.Error("views were aligned")
+	}
+	for name, f := range map[string]func() error{
+		"mode":    func() error { _, _, err := Align(c, m, anchors, "best"); return err },
+		"anchors": func() error { _, _, err := Align(c, m, DenseRows(make([]float64, 10), 1, 10), AlignSign); return err },
+		"width":   func() error { _, _, err := Align(c, m, DenseRows(make([]float64, 10), 2, 5), AlignSign); return err },
+	} {
+		if f() == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	flat := DenseRows(make([]float64, 50*10), 50, 10) // anchors that do not vary
+	if _, a := align(t, c, m, flat, AlignBlock); a.Comparable || math.IsNaN(a.Residual) {
+		t.Errorf("anchors that do not vary: %+v", a)
+	}
+}
+
+func make2(n int) []int {
+	y := make([]int, n)
+	for i := range y {
+		y[i] = i % 2
+	}
+	return y
+}
+
+// On real data: two halves of wine give LDA models that sign alignment makes comparable.
+func TestAlignWine(t *testing.T) {
+	d := dataset(t, "wine")
+	a, b := Stratified(d.Y, 0.5, 1)
+	var models []*Model
+	for _, rows := range [][]int{a, b} {
+		m, err := Fit(t.Context(), d.subset(rows), Config{Method: "lda", Params: map[string]string{"ridge": "0.1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		models = append(models, m)
+	}
+	flipped := turnedBy(t, models[1], mat.NewDense(2, 2, []float64{0, -1, 1, 0}), nil)
+	_, al := align(t, flipped, models[0], DenseRows(d.X, d.N, d.M), AlignSign)
+	t.Logf("%+v", al)
+	if !al.Comparable || al.Residual > 0.4 {
+		t.Errorf("%+v", al)
+	}
+}
+
+// The assignment is the best of all permutations.
+func TestAssign(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 200 {
+		n := 1 + r.IntN(6)
+		cost := make([][]float64, n)
+		for i := range cost {
+			cost[i] = normals(r, n)
+			if r.IntN(2) == 0 {
+				for j := range cost[i] {
+					cost[i][j] = math.Round(cost[i][j]) // ties
+				}
+			}
+		}
+		total := func(p []int) (sum float64) {
+			for i, j := range p {
+				sum += cost[i][j]
+			}
+			return sum
+		}
+		best := math.Inf(1)
+		var try func(p []int, k int)
+		try = func(p []int, k int) {
+			if k == n {
+				best = min(best, total(p))
+				return
+			}
+			for i := k; i < n; i++ {
+				p[k], p[i] = p[i], p[k]
+				try(p, k+1)
+				p[k], p[i] = p[i], p[k]
+			}
+		}
+		try(columns(n), 0)
+		got := assign(cost)
+		sorted := slices.Clone(got)
+		slices.Sort(sorted)
+		if !slices.Equal(sorted, columns(n)) || math.Abs(total(got)-best) > 1e-12 {
+			t.Fatalf("assignment %v costs %g, the best %g", got, total(got), best)
+		}
+	}
+}

@@ -1,0 +1,331 @@
+package model
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Raw is the name under which an evaluation scores the features themselves,
+// in the scale of the training rows.
+const Raw = "raw"
+
+// EvalConfig is what Evaluate scores and how. Zero fields take the default in
+// brackets.
+type EvalConfig struct {
+	Data          string   // name of the data, for the results
+	Methods       []string // names, Raw among them [Raw, then every method]
+	Dims          []int    // [2]
+	Scale         Scale    // [Standard]
+	Splits        int      // [10]
+	TrainFraction float64  // in (0, 1) [0.5]
+	TrainPerClass int      // training rows a class, in place of the fraction
+	Neighbors     int      // of the vote [1]
+	Seed          uint64
+	Params        map[string]map[string]string // by method, then parameter
+	// Progress, where set, is called before each fit with the method, the
+	// dimension and the share of the evaluation that is done.
+	Progress func(method string, dim int, done float64)
+}
+
+// EvalResult is the score of one method at one dimension. Where Error is set
+// the method could not be fitted and has no score.
+type EvalResult struct {
+	Data         string            `json:"data"`
+	Method       string            `json:"method"`
+	Dim          int               `json:"dim"`      // asked for
+	DimUsed      int               `json:"dim_used"` // at most the bound of the method; the least over the splits
+	Splits       int               `json:"splits"`
+	AccuracyMean float64           `json:"accuracy_mean"` // share of test rows whose class is right
+	AccuracySD   float64           `json:"accuracy_sd"`   // over the splits, divided by splits - 1; 0 for one
+	FitSeconds   float64           `json:"fit_seconds"`   // mean of a fit
+	Rank         int               `json:"informative_rank"`
+	Params       map[string]string `json:"params"`
+	Error        string            `json:"error"`
+}
+
+// MarshalJSON shows no error, and the scores of a method that failed, as null.
+func (r EvalResult) MarshalJSON() ([]byte, error) {
+	type plain EvalResult
+	form := struct {
+		plain
+		AccuracyMean *float64 `json:"accuracy_mean"`
+		AccuracySD   *float64 `json:"accuracy_sd"`
+		FitSeconds   *float64 `json:"fit_seconds"`
+		Error        *string  `json:"error"`
+	}{plain: plain(r), AccuracyMean: &r.AccuracyMean, AccuracySD: &r.AccuracySD, FitSeconds: &r.FitSeconds}
+	if r.Error != "" {
+		form.AccuracyMean, form.AccuracySD, form.FitSeconds, form.Error = nil, nil, nil, &r.Error
+	}
+	if form.Params == nil {
+		form.Params = map[string]string{}
+	}
+	return json.Marshal(form)
+}
+
+func (c EvalConfig) withDefaults() EvalConfig {
+	if len(c.Methods) == 0 {
+		c.Methods = []string{Raw}
+		for _, m := range Methods() {
+			c.Methods = append(c.Methods, m.Name)
+		}
+	}
+	if len(c.Dims) == 0 {
+		c.Dims = []int{2}
+	}
+	if c.Splits == 0 {
+		c.Splits = 10
+	}
+	if c.TrainFraction == 0 {
+		c.TrainFraction = 0.5
+	}
+	if c.Neighbors == 0 {
+		c.Neighbors = 1
+	}
+	return c
+}
+
+// Validate checks everything that can be checked without rows.
+func (c EvalConfig) Validate() error {
+	c = c.withDefaults()
+	switch {
+	case c.Splits < 1:
+		return fmt.Errorf("eval: %d splits; give at least 1", c.Splits)
+	case !(c.TrainFraction > 0 && c.TrainFraction < 1):
+		return fmt.Errorf("eval: training fraction %g; give one between 0 and 1", c.TrainFraction)
+	case c.TrainPerClass < 0:
+		return fmt.Errorf("eval: %d training rows a class; give at least 1, or 0 for the fraction", c.TrainPerClass)
+	case c.Neighbors < 1:
+		return fmt.Errorf("eval: %d neighbors; give at least 1", c.Neighbors)
+	}
+	for _, d := range c.Dims {
+		if d < 1 {
+			return fmt.Errorf("eval: dim %d; give at least 1", d)
+		}
+	}
+	for _, name := range c.Methods {
+		if name == Raw {
+			name = "pca" // checks the scale
+		}
+		if err := (Config{Method: name, Scale: c.Scale, Params: c.Params[name]}).Validate(); err != nil {
+			return fmt.Errorf("eval: %w", err)
+		}
+	}
+	for name := range c.Params {
+		if _, err := Lookup(name); err != nil {
+			return fmt.Errorf("eval: parameters: %w", err)
+		}
+	}
+	return nil
+}
+
+// Evaluate scores methods by nearest neighbours over stratified splits and
+// hands each result to yield as soon as it is known: method by method, for
+// each its dimensions. Scale, means of missing values and everything learned
+// come from the training part of a split alone. The reference rows are the
+// training rows; a map of views classifies by itself. A method that cannot
+// reach a dimension runs at its bound. A method that fails has its error in
+// its result and the rest goes on. A cancelled ctx, or an error of yield, ends
+// the evaluation with that error.
+func Evaluate(ctx context.Context, d *Data, c EvalConfig, yield func(EvalResult) error) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	c = c.withDefaults()
+	if len(d.Y) != d.N || d.N == 0 {
+		return fmt.Errorf("eval: %d labels for %d rows; it needs labelled rows", len(d.Y), d.N)
+	}
+	splits, err := c.splits(d.Y)
+	if err != nil {
+		return err
+	}
+	total, done := 0, 0
+	for _, name := range c.Methods {
+		total += len(c.dims(name, d.M)) * c.Splits
+	}
+	for _, name := range c.Methods {
+		for _, dim := range c.dims(name, d.M) {
+			result := EvalResult{Data: c.Data, Method: name, Dim: dim, Splits: c.Splits}
+			var shares []float64
+			for k, s := range splits {
+				if c.Progress != nil {
+					c.Progress(name, dim, float64(done+k)/float64(total))
+				}
+				share, err := c.score(ctx, d, s, &result)
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				if err != nil {
+					result.Error = err.Error()
+					break
+				}
+				shares = append(shares, share)
+			}
+			done += len(splits)
+			if result.Error == "" {
+				result.AccuracyMean, result.AccuracySD = meanSD(shares)
+				result.FitSeconds /= float64(c.Splits)
+			}
+			if err := yield(result); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// dims are the dimensions at which a method is scored.
+func (c EvalConfig) dims(method string, m int) []int {
+	if method == Raw {
+		return []int{m}
+	}
+	return c.Dims
+}
+
+// score fits on the training part of a split and returns the share of test
+// rows whose class is right.
+func (c EvalConfig) score(ctx context.Context, d *Data, s split, r *EvalResult) (float64, error) {
+	train, test := d.subset(s.train), d.subset(s.test)
+	start := time.Now()
+	var correct int
+	if r.Method == Raw {
+		m, err := fitScale(train, c.Scale)
+		if err != nil {
+			return 0, err
+		}
+		r.FitSeconds += time.Since(start).Seconds()
+		r.DimUsed, r.Rank = d.M, d.M
+		if correct, err = m.correctRaw(train, test, c.Neighbors); err != nil {
+			return 0, err
+		}
+	} else {
+		m, err := fitAtMost(ctx, train, Config{Method: r.Method, Dim: r.Dim, Scale: c.Scale, Params: c.Params[r.Method], Seed: c.Seed})
+		if err != nil {
+			return 0, err
+		}
+		r.FitSeconds += time.Since(start).Seconds()
+		r.Params = m.Params()
+		if r.DimUsed == 0 || m.Dim() < r.DimUsed {
+			r.DimUsed, r.Rank = m.Dim(), m.InformativeRank()
+		}
+		if correct, err = m.correct(train, test, c.Neighbors); err != nil {
+			return 0, err
+		}
+	}
+	return float64(correct) / float64(test.N), nil
+}
+
+// fitAtMost fits at the dimension asked for, or at the bound of the method where that is lower.
+func fitAtMost(ctx context.Context, d *Data, c Config) (*Model, error) {
+	m, err := Fit(ctx, d, c)
+	var bound *DimError
+	for errors.As(err, &bound) && bound.Max > 0 && bound.Max < c.Dim {
+		c.Dim = bound.Max
+		m, err = Fit(ctx, d, c)
+	}
+	return m, err
+}
+
+// fitScale learns mean and scale as a fit does, and nothing else: the model it
+// returns has no map and serves ScaledTo alone.
+func fitScale(d *Data, scaling Scale) (*Model, error) {
+	p, err := prepare(d, false, scaling == Unit, &Report{})
+	if err != nil {
+		return nil, err
+	}
+	mean, variance := make([]float64, p.m), make([]float64, p.m)
+	for i, v := range p.x {
+		mean[i%p.m] += v / float64(p.n)
+	}
+	for i, v := range p.x {
+		variance[i%p.m] += (v - mean[i%p.m]) * (v - mean[i%p.m]) / float64(p.n)
+	}
+	scale, _, _ := (&task{scaling: scaling}).scales(mean, variance, float64(p.n), p)
+	for j, v := range scale {
+		if !isFinite(v) {
+			return nil, fmt.Errorf("feature %s is too large: its variance leaves the range of float64; divide it by a constant", featureName(d.Features, j))
+		}
+	}
+	return &Model{unit: scaling == Unit, mean: mean, scale: scale}, nil
+}
+
+// correct is the number of test rows whose class the model gets right: by its
+// own classes where the map has them, else by the vote of the k nearest
+// training rows.
+func (m *Model) correct(train, test *Data, k int) (int, error) {
+	if _, ok := m.mapping.(*views); ok {
+		class := make([]int, test.N)
+		if err := m.winners(make([]float32, test.N*m.Dim()), class, DenseRows(test.X, test.N, test.M)); err != nil {
+			return 0, err
+		}
+		right := 0
+		for i, c := range class {
+			if c == test.Y[i] {
+				right++
+			}
+		}
+		return right, nil
+	}
+	ref, err := m.embed(train)
+	if err != nil {
+		return 0, err
+	}
+	query, err := m.embed(test)
+	if err != nil {
+		return 0, err
+	}
+	return CorrectNN(ref, train.Y, query, test.Y, m.Dim(), k), nil
+}
+
+// correctRaw is correct for the scaled features in place of the outputs.
+func (m *Model) correctRaw(train, test *Data, k int) (int, error) {
+	ref, query := make([]float64, len(train.X)), make([]float64, len(test.X))
+	if err := m.ScaledTo(ref, DenseRows(train.X, train.N, train.M)); err != nil {
+		return 0, err
+	}
+	if err := m.ScaledTo(query, DenseRows(test.X, test.N, test.M)); err != nil {
+		return 0, err
+	}
+	return CorrectNN(ref, train.Y, query, test.Y, m.M(), k), nil
+}
+
+// embed are the outputs of all rows, as float64.
+func (m *Model) embed(d *Data) ([]float64, error) {
+	y := make([]float32, d.N*m.Dim())
+	if err := m.Project(y, DenseRows(d.X, d.N, d.M)); err != nil {
+		return nil, err
+	}
+	out := make([]float64, len(y))
+	for i, v := range y {
+		out[i] = float64(v)
+	}
+	return out, nil
+}
+
+// subset copies the rows at the given indices.
+func (d *Data) subset(rows []int) *Data {
+	s := &Data{N: len(rows), M: d.M, Classes: d.Classes, Features: d.Features,
+		X: make([]float64, 0, len(rows)*d.M), Y: make([]int, 0, len(rows))}
+	for _, i := range rows {
+		s.X = append(s.X, d.X[i*d.M:(i+1)*d.M]...)
+		s.Y = append(s.Y, d.Y[i])
+	}
+	return s
+}
+
+// meanSD is the mean and the sample standard deviation.
+func meanSD(x []float64) (mean, sd float64) {
+	for _, v := range x {
+		mean += v / float64(len(x))
+	}
+	if len(x) < 2 {
+		return mean, 0
+	}
+	for _, v := range x {
+		sd += (v - mean) * (v - mean) / float64(len(x)-1)
+	}
+	return mean, math.Sqrt(sd)
+}

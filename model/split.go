@@ -1,0 +1,73 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+)
+
+// Stratified splits the labelled rows (y >= 0) into a training and a test
+// part, class by class. Of a class of n rows, fraction*n go to training,
+// halves rounded up; at least one does, and at least one row is left for the
+// test where n >= 2. The rows are drawn from seed, each class on its own, and
+// come back in ascending order.
+func Stratified(y []int, fraction float64, seed uint64) (train, test []int) {
+	return stratify(y, seed, func(n int) int { return int(math.Floor(fraction*float64(n) + 0.5)) })
+}
+
+// StratifiedPerClass is Stratified with a number of training rows a class; a
+// class that has no more rows than that leaves one for the test.
+func StratifiedPerClass(y []int, perClass int, seed uint64) (train, test []int) {
+	return stratify(y, seed, func(int) int { return perClass })
+}
+
+func stratify(y []int, seed uint64, share func(n int) int) (train, test []int) {
+	classes := 0
+	for _, c := range y {
+		classes = max(classes, c+1)
+	}
+	rows := make([][]int, classes)
+	for i, c := range y {
+		if c >= 0 {
+			rows[c] = append(rows[c], i)
+		}
+	}
+	inTrain := make([]bool, len(y))
+	for c, of := range rows {
+		r := rand.New(rand.NewPCG(seed, uint64(c)))
+		r.Shuffle(len(of), func(i, j int) { of[i], of[j] = of[j], of[i] })
+		for _, i := range of[:min(max(share(len(of)), 1), max(len(of)-1, 1), len(of))] {
+			inTrain[i] = true
+		}
+	}
+	for i, c := range y {
+		switch {
+		case c < 0:
+		case inTrain[i]:
+			train = append(train, i)
+		default:
+			test = append(test, i)
+		}
+	}
+	return train, test
+}
+
+// split is one split of an evaluation.
+type split struct{ train, test []int }
+
+// splits draws the splits of an evaluation from its seed.
+func (c EvalConfig) splits(y []int) ([]split, error) {
+	r := rand.New(rand.NewPCG(c.Seed, 0))
+	all := make([]split, c.Splits)
+	for i := range all {
+		if c.TrainPerClass > 0 {
+			all[i].train, all[i].test = StratifiedPerClass(y, c.TrainPerClass, r.Uint64())
+		} else {
+			all[i].train, all[i].test = Stratified(y, c.TrainFraction, r.Uint64())
+		}
+	}
+	if len(all[0].test) == 0 {
+		return nil, fmt.Errorf("eval: no class has the 2 labelled rows that a split needs")
+	}
+	return all, nil
+}
