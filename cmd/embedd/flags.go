@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/embedd/embedd/cmd/embedd/config"
 )
 
 // errHelp is returned by flags.parse after -h: the help is printed, and there is nothing left to do.
@@ -169,35 +171,9 @@ func dashed(name string) string {
 
 // didYouMean is ` (did you mean "near"?)` when one of the names is close to the one given, else empty.
 func didYouMean(given string, names []string) string {
-	best, least := "", len(given)/2+1 // more than half the letters changed is another word
-	for _, name := range names {
-		if d := editDistance(given, name); d < least {
-			best, least = name, d
-		}
-	}
-	if best == "" {
+	near := config.Nearest(given, names)
+	if near == "" {
 		return ""
 	}
-	return fmt.Sprintf(" (did you mean %q?)", best)
-}
-
-// editDistance is the Levenshtein distance of two short words, in bytes.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			substitute := diagonal
-			if a[i] != b[j] {
-				substitute++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(row[j+1]+1, row[j]+1, substitute)
-		}
-	}
-	return row[len(b)]
+	return fmt.Sprintf(" (did you mean %q?)", near)
 }

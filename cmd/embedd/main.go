@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/embedd/embedd/cmd/embedd/config"
 )
 
 // verb is one word of the command line. Run reads its flags from args (see newFlags), reports on env.stdout and
@@ -32,6 +34,13 @@ type env struct {
 // verbs lists what there is, in the order of the help text. One line a verb.
 func verbs() []verb {
 	return []verb{
+		{"demo", "show it: real digits through an embedded server, a table and a picture", "demo [-o embedd-demo.png] [-v]", runDemo},
+		{"run", "the daemon: learn from streams and reduce them until a signal", "run [-c embedd.yaml] [--server URL]", runRun},
+		{"publish", "send a file as Arrow batches", "publish --data FILE --subject SUBJECT [--label COLUMN] [--batch 256] [--rate 1000] [--loop]", runPublish},
+		{"tail", "show what flows on a subject", "tail --subject SUBJECT [--limit N] [--all]", runTail},
+		{"setup", "show the streams that a configuration needs, or make them", "setup [-c embedd.yaml] [--apply]", runSetup},
+		{"init", "write a starter configuration", "init [-o embedd.yaml] [--force]", runInit},
+		{"check", "check a configuration, with line and column", "check [-c embedd.yaml]", runCheck},
 		{"version", "print the version of embedd", "version", runVersion},
 		{"help", "print this text, or the flags of a verb", "help [VERB]", runHelp},
 	}
@@ -50,31 +59,41 @@ func main() {
 	os.Exit(dispatch(ctx, e, os.Args[1:]))
 }
 
-// dispatch runs the verb that args name and returns the exit code. It prints the error that it maps to the code.
+// dispatch runs the verb that args name, prints its error and returns the exit code.
 func dispatch(ctx context.Context, e *env, args []string) int {
 	err := run(ctx, e, args)
-	if err == nil {
-		return 0
+	code := exitCode(ctx, err)
+	switch problems := (config.Problems)(nil); {
+	case code > 128:
+		fmt.Fprintf(e.stderr, "embedd: %v\n", context.Cause(ctx))
+	case errors.As(err, &problems):
+		fmt.Fprintln(e.stderr, problems) // FILE:LINE:COLUMN first, where editors look for it
+	case err != nil:
+		fmt.Fprintf(e.stderr, "embedd: %v\n", err)
 	}
+	return code
+}
+
+func exitCode(ctx context.Context, err error) int {
 	var (
-		sig   signalError
+		ended signalError
 		usage usageError
 		check checkError
-		code  = 1
 	)
 	switch {
-	case errors.As(context.Cause(ctx), &sig) && errors.Is(err, context.Canceled):
-		if n, ok := sig.Signal.(syscall.Signal); ok {
-			code = 128 + int(n)
+	case err == nil:
+		return 0
+	case errors.As(context.Cause(ctx), &ended) && errors.Is(err, context.Canceled):
+		if n, ok := ended.Signal.(syscall.Signal); ok {
+			return 128 + int(n)
 		}
-		err = sig
+		return 1
 	case errors.As(err, &usage):
-		code = 2
+		return 2
 	case errors.As(err, &check):
-		code = 3
+		return 3
 	}
-	fmt.Fprintf(e.stderr, "embedd: %v\n", err)
-	return code
+	return 1
 }
 
 func run(ctx context.Context, e *env, args []string) error {

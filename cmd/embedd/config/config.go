@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/embedd/embedd/model"
 )
 
 // Config is a checked configuration. It is plain data: nothing is opened, and it may be copied.
@@ -115,6 +117,11 @@ type Limits struct {
 
 // Embedded says that no server is configured.
 func (n NATS) Embedded() bool { return n.URL == "" && n.Context == "" }
+
+// Fit is how to fit, in the terms of package model.
+func (m Model) Fit() model.Config {
+	return model.Config{Method: m.Method, Dim: m.Dim, Scale: model.Scale(m.Scale), Params: m.Params, Seed: m.Seed}
+}
 
 // Redacted is the URL without its secrets, for logs.
 func (n NATS) Redacted() string { return Redact(n.URL) }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/embedd/embedd/model"
 )
 
 var update = flag.Bool("update", false, "write docs/configuration.md")
@@ -78,7 +80,7 @@ func TestDefaults(t *testing.T) {
 		Input:    Input{"", "features.p-1"},
 		Schema:   Schema{[]string{"x*"}, "label", "", "reject"},
 		Output:   Output{"reduced.p-1", "embedding", false, []string{"all"}, "dead.p-1", "none"},
-		Model:    Model{Method: "auto", Scale: "standard", Seed: 1},
+		Model:    Model{Method: "lda", Scale: "standard", Seed: 1},
 		Training: Training{Window{20000, 0, "class"}, Every{5000, 10 * time.Minute}, 0.2, Promote{0}, "block", "hold"},
 		Limits:   Limits{8 << 20, 100_000, 256 << 20, 1000},
 	})
@@ -191,9 +193,16 @@ func TestProblems(t *testing.T) {
 			`3:32: pipelines.p.schema.key: column "label" is the label too: a key identifies a row, a label its class`}},
 		{"in flight", pipeline(features, "limits: {in_flight: 4MiB}"), []string{
 			"4:25: pipelines.p.limits.in_flight: 4MiB is less than one message (limits.message is 8MiB): nothing could be read"}},
+		{"unknown method", pipeline(features, "model: {method: ldaa}"), []string{`4:21: pipelines.p.model.method: ` + lookupError("ldaa")}},
+		{"unknown parameter", pipeline(features, "model: {method: lda, params: {k: 5}}"), []string{
+			`4:38: pipelines.p.model.params.k: ` + paramError("lda", "k", "5")}},
+		{"wrong ridge", pipeline(features, "model: {method: lda, ridge: much}"), []string{
+			`4:33: pipelines.p.model.ridge: ` + paramError("lda", "ridge", "much")}},
+		{"supervised without label", pipeline("schema: {features: x, label: ''}"), []string{
+			"3:34: pipelines.p.schema.label: method lda learns from labels: name the label column, or use method pca"}},
 		{"file and method", pipeline(features, "model: {file: m.embedd, method: lda}", "training: {holdout: 0.1}"), []string{
-			"4:37: pipelines.p.model.method: has no effect with a fixed model: delete it, or delete pipelines.p.model.file",
-			"5:25: pipelines.p.training.holdout: has no effect with a fixed model: delete it, or delete pipelines.p.model.file"}},
+			"4:37: pipelines.p.model.method: has no effect with a fixed model: delete it, or delete model.file",
+			"5:25: pipelines.p.training.holdout: has no effect with a fixed model: delete it, or delete model.file"}},
 		{"ridge twice", pipeline(features, "model: {ridge: 0.1, params: {ridge: auto}}"), []string{
 			"4:34: pipelines.p.model.params.ridge: given twice: under model and under model.params; keep one"}},
 		{"ridge twice, other order", pipeline(features, "model: {params: {ridge: auto}, ridge: 0.1}"), []string{
@@ -222,6 +231,16 @@ func TestProblems(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a method says of itself is the model's to word.
+func lookupError(method string) string {
+	_, err := model.Lookup(method)
+	return err.Error()
+}
+
+func paramError(method, name, value string) string {
+	return model.Config{Method: method, Params: map[string]string{name: value}}.Validate().Error()
 }
 
 func TestVariables(t *testing.T) {
@@ -374,7 +393,7 @@ func TestReferenceIsFresh(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	names := []string{"rows", "message", "in_flight"}
-	for given, want := range map[string]string{"row": "rows", "mesage": "message", "inflight": "in_flight", "zebra": ""} {
+	for given, want := range map[string]string{"row": "rows", "mesage": "message", "inflight": "in_flight", "rwos": "rows", "zebra": "", "": ""} {
 		if got := Nearest(given, names); got != want {
 			t.Errorf("Nearest(%q) = %q, want %q", given, got, want)
 		}

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"path"
@@ -10,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/embedd/embedd/model"
 )
 
 // lint checks what no single key can show. It runs on a configuration that decoded without a problem.
@@ -41,16 +44,44 @@ func (d *document) lintNATS(n NATS) {
 }
 
 func (d *document) lintModel(p *Pipeline) {
-	model := "pipelines." + p.Name + ".model"
 	if p.Model.File == "" {
+		d.lintMethod(p)
 		return
 	}
 	for _, f := range spec {
 		path := actual(f.path, p.Name)
 		inModel := strings.HasPrefix(f.path, each+"model.") && f.path != each+"model.file"
 		if (inModel || strings.HasPrefix(f.path, each+"training.")) && d.given(path) {
-			d.problem(path, "has no effect with a fixed model: delete it, or delete %s.file", model)
+			d.problem(path, "has no effect with a fixed model: delete it, or delete model.file")
 		}
+	}
+}
+
+// lintMethod checks what a method says of itself, each parameter at its own place.
+func (d *document) lintMethod(p *Pipeline) {
+	at := "pipelines." + p.Name + "."
+	method, err := model.Lookup(p.Model.Method)
+	if err != nil {
+		d.problem(at+"model.method", "%v", err)
+		return
+	}
+	fit := p.Model.Fit()
+	for _, name := range slices.Sorted(maps.Keys(p.Model.Params)) {
+		path := at + "model.params." + name
+		if name == "ridge" && d.given(at+"model.ridge") {
+			path = at + "model.ridge"
+		}
+		fit.Params = map[string]string{name: p.Model.Params[name]}
+		if err := fit.Validate(); err != nil {
+			d.problem(path, "%v", err)
+		}
+	}
+	fit.Params = nil
+	if err := fit.Validate(); err != nil {
+		d.problem(at+"model", "%v", err)
+	}
+	if method.Supervised && p.Schema.Label == "" {
+		d.problem(at+"schema.label", "method %s learns from labels: name the label column, or use method pca", method.Name)
 	}
 }
 
@@ -247,13 +278,13 @@ func checkGlob(s string) error {
 	return nil
 }
 
-func checkURL(s string) error {
+// CheckURL says what is wrong with a list of server URLs. The error never holds the URL, which may hold a password.
+func CheckURL(s string) error {
 	for part := range strings.SplitSeq(s, ",") {
 		u, err := url.Parse(strings.TrimSpace(part))
 		if err == nil && !strings.Contains(part, "://") {
 			u, err = url.Parse("nats://" + strings.TrimSpace(part))
 		}
-		// The error of url.Parse holds the URL, which may hold a password.
 		if err != nil || u.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
 			return errors.New("not a server URL: want nats://HOST:PORT (or tls, ws, wss), several separated by commas")
 		}
@@ -267,36 +298,4 @@ func checkListen(s string) error {
 		return errors.New("want HOST:PORT with a port from 0 to 65535, as 127.0.0.1:8474 or :8474")
 	}
 	return nil
-}
-
-// Nearest is the name that is closest to the given one, or empty when all are other words. It is for "did you mean".
-func Nearest(given string, names []string) string {
-	best, least := "", len(given)/2+1 // more than half the letters changed is another word
-	for _, name := range names {
-		if d := editDistance(given, name); d < least {
-			best, least = name, d
-		}
-	}
-	return best
-}
-
-// editDistance is the Levenshtein distance of two short words, in bytes.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			substitute := diagonal
-			if a[i] != b[j] {
-				substitute++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(row[j+1]+1, row[j]+1, substitute)
-		}
-	}
-	return row[len(b)]
 }

@@ -56,7 +56,7 @@ const (
 
 // spec is the one table. The order is that of the reference page.
 var spec = []field{
-	{path: "nats.url", to: func(c *Config, _ *Pipeline) any { return &c.NATS.URL }, check: checkURL, secret: true,
+	{path: "nats.url", to: func(c *Config, _ *Pipeline) any { return &c.NATS.URL }, check: CheckURL, secret: true,
 		doc: "Server URL, or several separated by commas. nats://, tls://, ws:// or wss://."},
 	{path: "nats.context", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Context }, check: checkContext,
 		doc: "Name of a context of the `nats` command line tool, instead of url."},
@@ -109,8 +109,8 @@ var spec = []field{
 
 	{path: each + "model.file", to: func(_ *Config, p *Pipeline) any { return &p.Model.File }, file: true,
 		doc: "A model file to serve as it is. No other key of model or training goes with it."},
-	{path: each + "model.method", to: func(_ *Config, p *Pipeline) any { return &p.Model.Method }, value: "auto", start: "auto",
-		doc: "Method, as `embedd methods` lists them; auto picks among the fast ones on held-out rows."},
+	{path: each + "model.method", to: func(_ *Config, p *Pipeline) any { return &p.Model.Method }, value: "lda", start: "lda",
+		doc: "Method, as `embedd methods` lists them."},
 	{path: each + "model.dim", to: func(_ *Config, p *Pipeline) any { return &p.Model.Dim }, or: "auto", low: 1, high: 4096, start: "8",
 		doc: "Dimensions of the output; auto is the method's default."},
 	{path: each + "model.scale", to: func(_ *Config, p *Pipeline) any { return &p.Model.Scale }, value: "standard", words: []string{"standard", "minmax", "unit", "none"},
@@ -159,6 +159,9 @@ var spec = []field{
 // ridgeOf puts the ridge among the method's parameters, where methods look for it.
 func ridgeOf(_ *Config, p *Pipeline) any {
 	return func(value string) error {
+		if value == "" {
+			return nil // the method's default
+		}
 		if _, twice := p.Model.Params["ridge"]; twice {
 			return errors.New("given under model.params too; keep one")
 		}

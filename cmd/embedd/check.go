@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/embedd/embedd/cmd/embedd/config"
+)
+
+// loadConfig reads a configuration. What is wrong with it is a usage error that lists every problem.
+func loadConfig(path string) (*config.Config, error) {
+	c, err := config.Load(path)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return c, nil
+}
+
+// finding is one line of `embedd check --format json`.
+type finding struct {
+	Level string `json:"level"` // error or note
+	config.Problem
+}
+
+// verdict is the last line of `embedd check --format json`.
+type verdict struct {
+	File      string   `json:"file"`
+	Valid     bool     `json:"valid"`
+	Errors    int      `json:"errors"`
+	Notes     int      `json:"notes"`
+	Server    string   `json:"server,omitempty"`
+	Pipelines []string `json:"pipelines"`
+}
+
+func runCheck(_ context.Context, e *env, args []string) error {
+	f := newFlags(e)
+	out := f.output()
+	path := f.String("c", "embedd.yaml", "`file` to check")
+	if _, err := f.parse(args, 0, 0); err != nil {
+		return err
+	}
+	c, err := loadConfig(*path)
+	var problems config.Problems
+	switch {
+	case errors.As(err, &problems) && out.json:
+		for _, p := range problems {
+			if err := out.object(finding{"error", p}); err != nil {
+				return err
+			}
+		}
+		if err := out.object(verdict{File: *path, Errors: len(problems), Pipelines: []string{}}); err != nil {
+			return err
+		}
+		return usagef("%s: errors: %d", *path, len(problems))
+	case err != nil:
+		return err
+	case out.json:
+		for _, n := range c.Notes {
+			if err := out.object(finding{"note", n}); err != nil {
+				return err
+			}
+		}
+		v := verdict{File: *path, Valid: true, Notes: len(c.Notes), Server: serverOf(c.NATS)}
+		for _, p := range c.Pipelines {
+			v.Pipelines = append(v.Pipelines, p.Name)
+		}
+		return out.object(v)
+	}
+	for _, n := range c.Notes {
+		out.printf("%s:%d:%d: note: %s: %s\n", n.File, n.Line, n.Column, n.Key, n.Message)
+	}
+	out.printf("%s is right. server: %s\n", *path, serverOf(c.NATS))
+	t := out.table("PIPELINE", "READS", "STREAM", "WRITES", "MODEL")
+	for _, p := range c.Pipelines {
+		stream, what := p.Input.Stream, p.Model.Method
+		if stream == "" {
+			stream = "(core NATS)"
+		}
+		switch {
+		case p.Model.File != "":
+			what = p.Model.File
+		case p.Model.Dim > 0:
+			what = fmt.Sprintf("%s, %d dimensions", what, p.Model.Dim)
+		}
+		t.row(p.Name, p.Input.Subject, stream, p.Output.Subject, what)
+	}
+	return t.flush()
+}
+
+// serverOf says which server a configuration asks for, without its secrets.
+func serverOf(n config.NATS) string {
+	switch {
+	case n.Context != "":
+		return "context " + n.Context
+	case n.URL != "":
+		return n.Redacted()
+	}
+	return "embedded"
+}

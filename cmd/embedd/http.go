@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// readiness is one pipeline's line in /readyz.
+type readiness struct {
+	Pipeline string `json:"pipeline"`
+	Ready    bool   `json:"ready"`
+	Reason   string `json:"reason,omitempty"` // why it is not ready, with figures
+}
+
+// monitor serves /metrics, /healthz and /readyz.
+type monitor struct {
+	server *http.Server
+	addr   net.Addr // where it listens: the port that was taken when http.listen asks for port 0
+	failed chan error
+}
+
+// startMonitor listens at once, so that an occupied port is an error before anything else starts. Ready is called for
+// each request of /readyz and must be safe for concurrent use.
+func startMonitor(listen string, metrics prometheus.Gatherer, ready func() []readiness) (*monitor, error) {
+	l, err := net.Listen("tcp", listen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("http.listen %s is in use by another program, perhaps another embedd: stop it, or set http.listen to another port (port 0 takes a free one)", listen)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("http.listen: %w: set it to an address of this machine, as 127.0.0.1:8474", err)
+	}
+	m := &monitor{
+		server: &http.Server{
+			Handler:           monitorHandler(metrics, ready),
+			ReadHeaderTimeout: 5 * time.Second,
+			ReadTimeout:       10 * time.Second,
+			WriteTimeout:      30 * time.Second,
+			IdleTimeout:       time.Minute,
+			MaxHeaderBytes:    16 << 10,
+		},
+		addr:   l.Addr(),
+		failed: make(chan error, 1),
+	}
+	go func() { m.failed <- m.server.Serve(l) }()
+	return m, nil
+}
+
+// close answers the requests that are being served and stops.
+func (m *monitor) close(ctx context.Context) error {
+	if err := m.server.Shutdown(ctx); err != nil {
+		m.server.Close()
+	}
+	if err := <-m.failed; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("http.listen: %w", err)
+	}
+	return nil
+}
+
+func monitorHandler(metrics prometheus.Gatherer, ready func() []readiness) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusOK, map[string]string{"status": "ok"})
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		answer := struct {
+			Ready     bool        `json:"ready"`
+			Pipelines []readiness `json:"pipelines"`
+		}{true, ready()}
+		for _, p := range answer.Pipelines {
+			answer.Ready = answer.Ready && p.Ready
+		}
+		code := http.StatusOK
+		if !answer.Ready {
+			code = http.StatusServiceUnavailable
+		}
+		reply(w, code, answer)
+	})
+	return mux
+}
+
+func reply(w http.ResponseWriter, code int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	json.NewEncoder(w).Encode(v)
+}

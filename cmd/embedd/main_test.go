@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// call runs a command line and returns its exit code and what it wrote.
+func call(ctx context.Context, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	e := &env{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
+	code = dispatch(ctx, e, args)
+	return code, out.String(), errs.String()
+}
+
+func TestUsage(t *testing.T) {
+	for _, c := range []struct {
+		args   []string
+		code   int
+		stdout string // a part of it
+		stderr string
+	}{
+		{nil, 2, "", "no verb given"},
+		{[]string{"help"}, 0, "usage: embedd VERB [flags]", ""},
+		{[]string{"--help"}, 0, "usage: embedd VERB [flags]", ""},
+		{[]string{"help", "version"}, 0, "--format FORM", ""},
+		{[]string{"version", "-h"}, 0, "usage: embedd version", ""},
+		{[]string{"help", "nothing"}, 2, "", `unknown verb "nothing"`},
+		{[]string{"vresion"}, 2, "", `embedd: unknown verb "vresion" (did you mean "version"?)`},
+		{[]string{"version", "--fromat", "json"}, 2, "", `unknown flag --fromat (did you mean "format"?)`},
+		{[]string{"version", "--format", "xml"}, 2, "", "want text or json"},
+		{[]string{"version", "more"}, 2, "", `argument "more" is not expected`},
+		{[]string{"version"}, 0, "embedd ", ""},
+	} {
+		code, stdout, stderr := call(t.Context(), c.args...)
+		if code != c.code || !strings.Contains(stdout, c.stdout) || !strings.Contains(stderr, c.stderr) {
+			t.Errorf("embedd %v: exit %d, stdout %q, stderr %q", c.args, code, stdout, stderr)
+		}
+		if code == 0 && stderr != "" || code != 0 && stderr == "" {
+			t.Errorf("embedd %v: exit %d with stderr %q", c.args, code, stderr)
+		}
+	}
+}
+
+// Every verb explains itself, and its usage line begins with its name.
+func TestVerbs(t *testing.T) {
+	for _, v := range verbs() {
+		if !strings.HasPrefix(v.usage, v.name) || v.summary == "" {
+			t.Errorf("%s: usage %q, summary %q", v.name, v.usage, v.summary)
+		}
+		if code, stdout, stderr := call(t.Context(), "help", v.name); code != 0 || !strings.Contains(stdout, "usage: embedd ") {
+			t.Errorf("help %s: exit %d, %s%s", v.name, code, stdout, stderr)
+		}
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(signalError{syscall.SIGTERM})
+	for _, c := range []struct {
+		name string
+		ctx  context.Context
+		err  error
+		want int
+	}{
+		{"done", t.Context(), nil, 0},
+		{"failed", t.Context(), errors.New("no"), 1},
+		{"usage", t.Context(), fmt.Errorf("reading: %w", usagef("no")), 2},
+		{"check", t.Context(), checkError{errors.New("no")}, 3},
+		{"cancelled without a signal", t.Context(), context.Canceled, 1},
+		{"signal", ctx, fmt.Errorf("publishing: %w", context.Canceled), 128 + 15},
+		{"signal, and drained", ctx, nil, 0},
+		{"signal, and drained badly", ctx, errors.New("no"), 1},
+	} {
+		if got := exitCode(c.ctx, c.err); got != c.want {
+			t.Errorf("%s: exit %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func TestVersionJSON(t *testing.T) {
+	_, stdout, _ := call(t.Context(), "version", "--format", "json")
+	var b build
+	if err := json.Unmarshal([]byte(stdout), &b); err != nil || b.Version == "" || strings.Count(stdout, "\n") != 1 {
+		t.Errorf("%q: %v", stdout, err)
+	}
+}
+
+func TestInitAndCheck(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "embedd.yaml")
+	if code, _, stderr := call(t.Context(), "init", "-o", path); code != 0 {
+		t.Fatal(stderr)
+	}
+	code, stdout, stderr := call(t.Context(), "check", "-c", path)
+	if code != 0 || !strings.Contains(stdout, "reduced.digits") || stderr != "" {
+		t.Errorf("check: exit %d, %q, %q", code, stdout, stderr)
+	}
+	// The user's file is his.
+	if err := os.WriteFile(path, []byte("pipelines: {p: {schema: {features: x}, modle: {}}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := call(t.Context(), "init", "-o", path); code != 1 || !strings.Contains(stderr, "--force") {
+		t.Errorf("init over a file: exit %d, %q", code, stderr)
+	}
+	want := path + `:1:40: pipelines.p: unknown key "modle": did you mean "model"?` + "\n"
+	if code, stdout, stderr := call(t.Context(), "check", "-c", path); code != 2 || stdout != "" || stderr != want {
+		t.Errorf("check: exit %d, %q, stderr %q, want %q", code, stdout, stderr, want)
+	}
+	code, stdout, _ = call(t.Context(), "check", "-c", path, "--format", "json")
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	if code != 2 || len(lines) != 2 {
+		t.Fatalf("check --format json: exit %d, %s", code, stdout)
+	}
+	var f finding
+	if err := json.Unmarshal([]byte(lines[0]), &f); err != nil || f.Level != "error" || f.Line != 1 || f.Column != 40 {
+		t.Errorf("finding %s: %v", lines[0], err)
+	}
+	var v verdict
+	if err := json.Unmarshal([]byte(lines[1]), &v); err != nil || v.Valid || v.Errors != 1 {
+		t.Errorf("verdict %s: %v", lines[1], err)
+	}
+	if code, _, stderr := call(t.Context(), "init", "--force", "-o", path); code != 0 {
+		t.Error(stderr)
+	}
+	if code, _, _ := call(t.Context(), "check", "-c", path); code != 0 {
+		t.Errorf("check after init --force: exit %d", code)
+	}
+}
