@@ -37,6 +37,7 @@ type Error struct {
 	Code   Code
 	Column string // the column concerned, or ""
 	Row    int    // the row concerned, counted from 0 in its batch, or -1
+	Batch  int    // for too_wide: the batch of that row, counted from 0
 	Detail string // what was wrong, with figures
 	Hint   string // how to mend it, or ""
 }

@@ -91,8 +91,10 @@ func (s *splitter) divide(k int, p *part, lo, hi int) *Error {
 	}
 	if p.rows == 1 {
 		sel := without(lo, hi, s.r.drop(k))
-		return fault(TooWide, "one row comes to %d bytes with its schema and dictionaries, and a part may have %d", size+s.draft.size(s.r.Message), s.room+s.draft.size(s.r.Message)).
+		e := fault(TooWide, "one row comes to %d bytes with its schema and dictionaries, and a part may have %d", size+s.draft.size(s.r.Message), s.room+s.draft.size(s.r.Message)).
 			hint("raise the server's max_payload, or keep fewer columns").at(sel[0].lo)
+		e.Batch = k
+		return e
 	}
 	pieces := 2
 	if s.room > 0 {
