@@ -1,0 +1,131 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/model"
+)
+
+// Nulls says what becomes of rows with a null, NaN or infinite feature.
+type Nulls string
+
+// The policies for missing features.
+const (
+	Reject Nulls = "reject" // the row becomes a dead letter
+	Impute Nulls = "impute" // the model's mean takes the place of the feature
+	Skip   Nulls = "skip"   // the row is left out and counted
+)
+
+// Until says what happens before a first model exists.
+type Until string
+
+// The ways to begin.
+const (
+	Hold    Until = "hold" // nothing leaves and nothing is lost
+	WithPCA Until = "pca"  // a PCA of the first rows, labelled or not, serves meanwhile
+	SkipAll Until = "skip" // messages are let go without output, counted
+)
+
+// Training says when and from what a model is fitted, and when it goes live.
+type Training struct {
+	Window  Window
+	Every   Every
+	Holdout float64 // share of the rows that judge a candidate; default 0.2
+	Margin  float64 // by how much a candidate's accuracy must exceed the live model's
+	Align   string  // none, sign, block (default) or procrustes; see [model.Align]
+}
+
+// Config says all of a stage. Zero fields mean the defaults of [New].
+type Config struct {
+	Name   string       // names the stage in logs
+	Spec   arrowio.Spec // what is read from a message
+	Nulls  Nulls        // default Reject
+	Output arrowio.Output
+
+	Fit      model.Config // how to fit
+	Training Training
+	Until    Until // default Hold
+	Classes  int   // most classes; default 1000
+	Memory   int64 // bytes that the window may take; default 1 GiB. Fewer rows than Window.Rows are kept where they would not fit.
+
+	Fixed  *model.Model // a model that answers as it is: no learning
+	Resume *Live        // the model that was live before a restart; rows up to ResumeSeq only fill the window again
+
+	ResumeSeq uint64
+
+	// Store, where set, keeps a model before it goes live and returns its version. With an error the model does not go live.
+	// It is called by the worker that fits, never under a lock.
+	Store func(ctx context.Context, m *model.Model, epoch int, standin bool) (version string, err error)
+	// Source, where set, says where rows came from, for the model's note.
+	Source map[string]string
+	// Observe, where set, gets what came of every fit, after the pointer moved.
+	Observe func(Fit)
+
+	Logger *slog.Logger     // default: no logs
+	Clock  func() time.Time // default time.Now; it decides when a period has passed, never which rows are in the window
+}
+
+// withDefaults fills the zero fields and refuses what can't be.
+func (c Config) withDefaults() (Config, error) {
+	set(&c.Nulls, Reject)
+	set(&c.Until, Hold)
+	set(&c.Classes, 1000)
+	set(&c.Memory, 1<<30)
+	set(&c.Training.Window.Rows, 20000)
+	set(&c.Training.Window.Balance, "class")
+	set(&c.Training.Align, "block")
+	set(&c.Fit.Method, "lda")
+	if c.Training.Every == (Every{}) {
+		c.Training.Every = Every{Rows: 5000, Period: 10 * time.Minute}
+	}
+	c.Logger = discardLogger(c.Logger)
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	for _, f := range []struct {
+		name, value string
+		allowed     []string
+	}{
+		{"nulls", string(c.Nulls), []string{"reject", "impute", "skip"}},
+		{"until ready", string(c.Until), []string{"hold", "pca", "skip"}},
+		{"window balance", c.Training.Window.Balance, []string{"class", "none"}},
+		{"align", c.Training.Align, []string{"none", "sign", "block", "procrustes"}},
+	} {
+		if !slices.Contains(f.allowed, f.value) {
+			return c, fmt.Errorf("%s %q is not one of %v", f.name, f.value, f.allowed)
+		}
+	}
+	set(&c.Training.Holdout, 0.2)
+	if h := c.Training.Holdout; !(h > 0 && h <= 0.5) {
+		return c, fmt.Errorf("holdout %g is not in (0, 0.5]; without held-out rows no candidate could be judged", h)
+	}
+	if c.Training.Window.Rows < 4 {
+		return c, fmt.Errorf("a window of %d rows is too small; two classes of two rows need 4", c.Training.Window.Rows)
+	}
+	if c.Fixed != nil {
+		return c, nil
+	}
+	method, err := model.Lookup(c.Fit.Method)
+	if err != nil {
+		return c, err
+	}
+	if err := c.Fit.Validate(); err != nil {
+		return c, err
+	}
+	if method.Supervised && c.Spec.Label == "" {
+		return c, fmt.Errorf("method %s learns from labels, and no label column is named; name one, or use method pca", method.Name)
+	}
+	return c, nil
+}
+
+func set[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

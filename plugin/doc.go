@@ -1,0 +1,13 @@
+// Package plugin is the stage that a host embeds: it turns Arrow messages of wide rows into Arrow messages of narrow
+// ones, and learns the projection between them from the labelled rows that pass.
+//
+// A [Stage] has two paths that share one atomic pointer to an immutable model.
+//
+//   - [Stage.Transform] is the hot path: load the live model once, project, done. It takes no lock.
+//   - [Stage.Learn] is the learning path: labelled rows enter a bounded window; when enough rows or time have gone by, a
+//     worker fits a candidate, judges it on held-out rows against the live model, aligns its coordinates to it, and moves
+//     the pointer.
+//
+// The package knows no NATS, no metrics library and no configuration format; a host without any of them uses it as the
+// example of this package shows.
+package plugin

@@ -1,0 +1,443 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/model"
+)
+
+// learner is the learning path of a stage: the window, the policy, and the worker that fits. Its lock is held while rows are
+// copied and decisions are made, never while a model is fitted, stored or promoted.
+type learner struct {
+	stage  *Stage
+	config *Config
+	method model.Method
+
+	mu     sync.Mutex
+	window *window // nil until the first message says how many features there are
+	policy policy
+	warm   []float64 // first rows, labelled or not, for the PCA that stands in
+	next   uint64    // counts messages for hosts that give no sequence
+	last   Fit
+	fits   int
+	note   string
+	idle   chan struct{} // closed and made anew whenever a fit ends
+
+	jobs   chan job
+	cancel context.CancelFunc
+	done   chan struct{}
+	once   sync.Once
+}
+
+// job is one fit: what to fit, from which rows.
+type job struct {
+	rows    snapshot
+	standin bool
+}
+
+func newLearner(s *Stage) *learner {
+	l := &learner{stage: s, config: &s.config, jobs: make(chan job, 1), done: make(chan struct{}), idle: make(chan struct{})}
+	l.method, _ = model.Lookup(s.config.Fit.Method) // the configuration was checked
+	l.policy.every = s.config.Training.Every
+	return l
+}
+
+func (l *learner) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	l.cancel = cancel
+	go func() {
+		defer close(l.done)
+		l.work(ctx)
+	}()
+}
+
+func (l *learner) close() {
+	l.once.Do(l.cancel)
+	<-l.done
+}
+
+// work fits one job after another; between them it lets the time of the policy go on, so that a period passes in silence too.
+func (l *learner) work(ctx context.Context) {
+	tick := time.NewTicker(tickOf(l.config.Training.Every.Period))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			l.mu.Lock()
+			l.policy.tick(l.config.Clock())
+			l.begin()
+			l.mu.Unlock()
+		case j := <-l.jobs:
+			l.end(l.fit(ctx, j))
+		}
+	}
+}
+
+func tickOf(period time.Duration) time.Duration {
+	if period <= 0 {
+		return time.Hour
+	}
+	return min(max(period/20, 10*time.Millisecond), 10*time.Second)
+}
+
+// labelled tells whether rows need a label to be learned from.
+func (l *learner) labelled() bool { return l.config.Spec.Label != "" }
+
+func (l *learner) learn(m *arrowio.Message, at Position) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at.Seq == 0 {
+		l.next++
+		at.Seq = l.next
+	}
+	if at.Time.IsZero() {
+		at.Time = l.config.Clock()
+	}
+	if l.window == nil {
+		if m.Rows() == 0 {
+			return nil
+		}
+		l.open(len(l.stage.decoder.Features()))
+	}
+	l.warmUp(m.Batches())
+	taken, overfull := l.window.add(at, m.Batches(), l.config.Classes)
+	if overfull > 0 {
+		l.config.Logger.Warn("rows of new classes are not learned", "rows", overfull, "limit", l.config.Classes,
+			"cure", "raise limits.classes, or check that the label column holds classes")
+	}
+	// Rows that are read again after a restart fill the window; only what the live model has not seen makes a fit due.
+	if at.Seq > l.config.ResumeSeq {
+		l.policy.learned(taken, at.Time)
+	}
+	l.begin()
+	return nil
+}
+
+func (l *learner) open(features int) {
+	t, f := l.config.Training, l.config.Fit
+	w := newWindow(t.Window, features)
+	w.holdout = t.Holdout
+	w.impute = l.config.Nulls == Impute
+	w.labelled = l.labelled()
+	w.keep = l.method.Streaming == "moments" && (f.Scale == "" || f.Scale == "standard" || f.Scale == "none")
+	w.perClass = l.method.Name == "sle-ovr"
+	if most := int(l.config.Memory / w.rowBytes()); most < t.Window.Rows {
+		w.limit.Rows = max(most, 4)
+		l.config.Logger.Warn("the window holds fewer rows than asked, to stay within its memory",
+			"rows", w.limit.Rows, "asked", t.Window.Rows, "bytes", l.config.Memory, "features", features)
+	}
+	l.window = w
+}
+
+// begin hands a job to the worker where a fit is due. The caller holds the lock.
+func (l *learner) begin() {
+	if l.window == nil {
+		return
+	}
+	if n := l.config.Training.Every.Rows; l.wantsStandin() && n > 0 && len(l.warm) >= n*l.window.m && !l.policy.fitting {
+		l.policy.fitting = true // without began: labelled rows go on counting towards the first model
+		l.jobs <- job{rows: snapshotOf(l.warm, l.window.m), standin: true}
+		l.warm = nil
+		return
+	}
+	if !l.policy.due(l.window.trainable(l.method.Supervised)) {
+		return
+	}
+	l.policy.began()
+	l.jobs <- job{rows: l.window.snapshot()}
+}
+
+// wantsStandin tells whether rows are still gathered for the PCA that serves until a first model exists.
+func (l *learner) wantsStandin() bool {
+	return l.config.Until == WithPCA && l.stage.live.Load() == nil
+}
+
+func (l *learner) warmUp(batches []*arrowio.Batch) {
+	if !l.wantsStandin() {
+		l.warm = nil
+		return
+	}
+	m := l.window.m
+	for _, b := range batches {
+		for i := range b.Rows() {
+			if len(l.warm) >= l.config.Training.Every.Rows*m {
+				return
+			}
+			n := len(l.warm)
+			l.warm = append(l.warm, make([]float64, m)...)
+			gather(l.warm[n:], b.Features(), i)
+			if l.config.Nulls != Impute && !finite(l.warm[n:]) {
+				l.warm = l.warm[:n]
+			}
+		}
+	}
+}
+
+// end records what came of a fit, and lets the next begin where one is due by now.
+func (l *learner) end(f Fit) {
+	l.mu.Lock()
+	l.policy.ended()
+	l.fits++
+	l.last = f
+	l.note = f.Reason
+	close(l.idle)
+	l.idle = make(chan struct{})
+	l.begin()
+	l.mu.Unlock()
+	if l.config.Observe != nil {
+		l.config.Observe(f)
+	}
+}
+
+func (l *learner) wait(ctx context.Context) error {
+	for {
+		l.mu.Lock()
+		busy, idle := l.policy.fitting, l.idle
+		l.mu.Unlock()
+		if !busy {
+			return nil
+		}
+		select {
+		case <-idle:
+		case <-l.done:
+			return errors.New("the stage is closed")
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (l *learner) status() Status {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := Status{Live: l.stage.Live(), Waiting: l.policy.rows, Needed: l.policy.every.Rows, Fitting: l.policy.fitting,
+		Fits: l.fits, LastFit: l.last.Duration, Note: l.note}
+	if l.window != nil {
+		s.Rows = l.window.rows
+		names, _ := l.window.classes.sorted()
+		s.Classes = len(names)
+	}
+	return s
+}
+
+// fit runs one job: candidate, judgement, final fit on all rows, alignment, store, pointer. A panic of a method ends the fit, not
+// the host.
+func (l *learner) fit(ctx context.Context, j job) (f Fit) {
+	begin := time.Now()
+	f = Fit{Live: l.stage.Live(), Candidate: math.NaN(), Previous: math.NaN(), Rows: j.rows.rows}
+	log := l.config.Logger
+	defer func() {
+		if p := recover(); p != nil {
+			f.Err = fmt.Errorf("fitting %s panicked: %v; please report it", l.config.Fit.Method, p)
+		}
+		f.Duration = time.Since(begin)
+		switch {
+		case ctx.Err() != nil:
+		case f.Err != nil:
+			f.Reason = f.Err.Error()
+			log.Error("fit failed; the live model stays", "rows", f.Rows, "error", f.Err)
+		case f.Promoted:
+			log.Info("model goes live", "version", f.Live.Version, "method", f.Live.Model.Method(), "dim", f.Live.Model.Dim(),
+				"epoch", f.Live.Epoch, "rows", f.Rows, "seconds", f.Duration.Seconds(), "reason", f.Reason)
+		default:
+			log.Info("candidate refused; the live model stays", "rows", f.Rows, "reason", f.Reason)
+		}
+	}()
+	if j.standin {
+		f.Err = l.fitStandin(ctx, j.rows, &f)
+		return f
+	}
+	f.Err = l.fitCandidate(ctx, j.rows, &f)
+	return f
+}
+
+func (l *learner) fitStandin(ctx context.Context, rows snapshot, f *Fit) error {
+	c := l.config.Fit
+	c.Method, c.Params = "pca", nil
+	all := rows.all()
+	m, err := model.Fit(ctx, l.data(all, rows), c)
+	if err != nil {
+		return fmt.Errorf("fitting the stand-in: %w", err)
+	}
+	f.Reason = fmt.Sprintf("a PCA of the first %d rows serves until a first model exists", rows.rows)
+	return l.goLive(ctx, m, rows, true, f)
+}
+
+func (l *learner) fitCandidate(ctx context.Context, rows snapshot, f *Fit) error {
+	e := evidence{margin: l.config.Training.Margin}
+	live := l.stage.Live()
+	judgeable := l.judgeable(rows)
+	if judgeable {
+		candidate, err := l.fitPart(ctx, rows, trained)
+		if err != nil {
+			return fmt.Errorf("fitting the candidate on %d rows: %w", len(rows.part[0].y), err)
+		}
+		if e.candidate, err = l.score(candidate, rows); err != nil {
+			return err
+		}
+		f.Candidate = e.candidate.Value
+	}
+	if live != nil && !live.Standin {
+		e.live = &score{}
+		if judgeable {
+			s, err := l.score(live.Model, rows)
+			if err != nil {
+				return err
+			}
+			e.live, f.Previous = &s, s.Value
+		}
+	}
+	var promote bool
+	if promote, f.Reason = judge(e); !promote {
+		return nil
+	}
+	final, err := l.fitPart(ctx, rows, everything)
+	if err != nil {
+		return fmt.Errorf("fitting on %d rows: %w", rows.rows, err)
+	}
+	return l.goLive(ctx, final, rows, false, f)
+}
+
+// judgeable tells whether the rows to train on can be fitted without the rows held out, and these judge anything.
+func (l *learner) judgeable(rows snapshot) bool {
+	train, held := rows.part[0], rows.part[1]
+	if len(held.y) == 0 {
+		return false
+	}
+	if !l.method.Supervised {
+		return len(train.y) >= 2
+	}
+	count := map[int]int{}
+	for _, c := range train.y {
+		count[c]++
+	}
+	return len(count) == len(rows.classes) && len(count) >= 2 && len(train.y) > len(count)
+}
+
+// score judges a model on the held-out rows.
+func (l *learner) score(m *model.Model, rows snapshot) (score, error) {
+	train, held := rows.part[0], rows.part[1]
+	s := score{Rows: len(held.y)}
+	project := func(p rowSet) ([]float64, error) {
+		y := make([]float32, len(p.y)*m.Dim())
+		if err := m.Project(y, model.DenseRows(p.x, len(p.y), rows.m)); err != nil {
+			return nil, fmt.Errorf("judging: %w", err)
+		}
+		wide := make([]float64, len(y))
+		for i, v := range y {
+			wide[i] = float64(v)
+		}
+		return wide, nil
+	}
+	query, err := project(held)
+	if err != nil {
+		return s, err
+	}
+	if rows.classes == nil {
+		s.Value = keptVariance(m, held, rows.m, query)
+		return s, nil
+	}
+	reference, err := project(train)
+	if err != nil {
+		return s, err
+	}
+	right := 0
+	for i, at := range model.Nearest(reference, len(train.y), query, len(held.y), m.Dim()) {
+		if train.y[at] == held.y[i] {
+			right++
+		}
+	}
+	s.Value = float64(right) / float64(len(held.y))
+	return s, nil
+}
+
+// keptVariance is |Y|^2 / |X|^2 with X the scaled rows: for orthonormal components the share of the variance that the
+// projection keeps.
+func keptVariance(m *model.Model, held rowSet, features int, y []float64) float64 {
+	x := make([]float64, len(held.x))
+	m.ScaledTo(x, model.DenseRows(held.x, len(held.y), features))
+	var kept, all float64
+	for _, v := range y {
+		kept += v * v
+	}
+	for _, v := range x {
+		all += v * v
+	}
+	if all == 0 {
+		return 1
+	}
+	return kept / all
+}
+
+// which rows of a snapshot a fit sees
+type which int
+
+const (
+	trained which = iota
+	everything
+)
+
+// fitPart fits from the moments that the window kept where it can, from rows otherwise.
+func (l *learner) fitPart(ctx context.Context, rows snapshot, w which) (*model.Model, error) {
+	if stats := rows.stats[w]; stats != nil {
+		return model.FitMoments(ctx, stats, l.stage.decoder.Features(), rows.classes, l.config.Fit)
+	}
+	set := rows.part[0]
+	if w == everything {
+		set = rows.all()
+	}
+	return model.Fit(ctx, l.data(set, rows), l.config.Fit)
+}
+
+func (l *learner) data(set rowSet, rows snapshot) *model.Data {
+	d := &model.Data{X: set.x, N: len(set.y), M: rows.m, Features: l.stage.decoder.Features()}
+	if rows.classes != nil {
+		d.Y, d.Classes = set.y, rows.classes
+	}
+	return d
+}
+
+// goLive aligns a model to the live one, stores it and moves the pointer, in this order: what answers is always in the store.
+func (l *learner) goLive(ctx context.Context, m *model.Model, rows snapshot, standin bool, f *Fit) error {
+	live := l.stage.Live()
+	epoch := 1
+	if live != nil {
+		anchors := rows.all()
+		aligned, a, err := model.Align(m, live.Model, model.DenseRows(anchors.x, len(anchors.y), rows.m), l.config.Training.Align)
+		if err != nil {
+			return fmt.Errorf("aligning to model %s: %w", live.Version, err)
+		}
+		m, epoch = aligned, live.Epoch
+		if !a.Comparable {
+			epoch++
+		}
+		f.Reason += fmt.Sprintf("; residual to the live model after alignment %.3f", a.Residual)
+	}
+	note := model.Note{Created: l.config.Clock(), Epoch: uint64(epoch), Source: map[string]string{}}
+	for k, v := range l.config.Source {
+		note.Source[k] = v
+	}
+	note.Source["first"] = strconv.FormatUint(rows.oldest, 10)
+	note.Source["last"] = strconv.FormatUint(rows.last, 10)
+	version := m.Digest()[:16]
+	if l.config.Store != nil {
+		var err error
+		if version, err = l.config.Store(ctx, m.WithNote(note), epoch, standin); err != nil {
+			return fmt.Errorf("storing the model: %w", err)
+		}
+	}
+	note.Version = version
+	f.Live = &Live{Model: m.WithNote(note), Version: version, Epoch: epoch, Standin: standin}
+	f.Promoted = true
+	l.stage.promote(f.Live)
+	return nil
+}

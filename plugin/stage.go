@@ -1,0 +1,272 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/model"
+)
+
+// ErrNoModel is returned by [Stage.Transform] while no model is live. A host waits on [Stage.Ready], or lets the message
+// go, by its own choice.
+var ErrNoModel = errors.New("no model is live yet")
+
+// Live is a model that answers, and what outputs say of it. It is immutable.
+type Live struct {
+	Model   *model.Model
+	Version string // its name in the store, else the first 16 hexadecimal digits of its digest
+	Epoch   int    // outputs are comparable within one epoch; from 1
+	Standin bool   // the PCA that serves until a first model exists: any model replaces it
+}
+
+// Metadata is what every output says of its model, in the order in which it is written.
+func (l *Live) Metadata() []arrowio.Pair {
+	return []arrowio.Pair{
+		{Key: "Embedd-Wire", Value: "1"},
+		{Key: "Embedd-Model", Value: l.Version},
+		{Key: "Embedd-Method", Value: l.Model.Method()},
+		{Key: "Embedd-Epoch", Value: fmt.Sprint(l.Epoch)},
+	}
+}
+
+// Stage decodes, learns, projects and encodes. Decode, Transform, Encode and Rejected may be called from many goroutines at once
+// and take no lock that learning holds; Learn is called from one goroutine, in stream order.
+type Stage struct {
+	config  Config
+	decoder *arrowio.Decoder
+	encoder *arrowio.Encoder
+	live    atomic.Pointer[Live]
+	ready   chan struct{} // closed when a first model is live
+	once    sync.Once
+
+	learner *learner // nil with a fixed model
+}
+
+// New makes a stage. It starts nothing but the worker that fits, which [Stage.Close] ends.
+func New(c Config) (*Stage, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if c.Fixed != nil {
+		c.Spec.Pinned = c.Fixed.Features()
+	}
+	decoder, err := arrowio.NewDecoder(c.Spec)
+	if err != nil {
+		return nil, err
+	}
+	encoder, err := arrowio.NewEncoder(c.Output)
+	if err != nil {
+		return nil, err
+	}
+	s := &Stage{config: c, decoder: decoder, encoder: encoder, ready: make(chan struct{})}
+	if c.Fixed != nil {
+		s.promote(liveOf(c.Fixed))
+		return s, nil
+	}
+	s.learner = newLearner(s)
+	if c.Resume != nil {
+		if err := decoder.Pin(c.Resume.Model.Features()); err != nil {
+			return nil, fmt.Errorf("resuming with model %s: %w", c.Resume.Version, err)
+		}
+		s.promote(c.Resume)
+	}
+	s.learner.start()
+	return s, nil
+}
+
+// liveOf is a model from a file: its note names version and epoch where it came from a store.
+func liveOf(m *model.Model) *Live {
+	n := m.Note()
+	l := &Live{Model: m, Version: n.Version, Epoch: int(n.Epoch)}
+	if l.Version == "" {
+		l.Version = m.Digest()[:16]
+	}
+	if l.Epoch == 0 {
+		l.Epoch = 1
+	}
+	return l
+}
+
+// promote moves the pointer. The hot path sees the new model at its next message; who still holds the old one ends with it
+// (Invariant 4).
+func (s *Stage) promote(l *Live) {
+	s.live.Store(l)
+	s.once.Do(func() { close(s.ready) })
+}
+
+// Live is the model that answers now, nil before the first.
+func (s *Stage) Live() *Live { return s.live.Load() }
+
+// Ready is closed when a first model is live.
+func (s *Stage) Ready() <-chan struct{} { return s.ready }
+
+// Learns tells whether the stage learns, or has a fixed model.
+func (s *Stage) Learns() bool { return s.learner != nil }
+
+// Decode reads one message. The message that it returns is a view on msg, which must not change afterwards. An error is an
+// [*arrowio.Error].
+func (s *Stage) Decode(msg []byte) (*arrowio.Message, error) { return s.decoder.Decode(msg) }
+
+// Result is what one message became.
+type Result struct {
+	Live     *Live // the one model of this attempt (Invariant 3)
+	Reduced  arrowio.Reduced
+	Rejected [][]int         // rows for the dead letters, by batch, ascending; nil where there are none
+	Faults   []arrowio.Fault // what is wrong with the rejected rows, in their order
+	Skipped  int             // rows left out by configuration
+}
+
+// RejectedRows is the number of rejected rows.
+func (r *Result) RejectedRows() int { return len(r.Faults) }
+
+// Reject takes one more row out of the output: one that turned out not to fit.
+func (r *Result) Reject(batch, row int, fault arrowio.Fault) {
+	r.Reduced.Drop = insert(r.Reduced.Drop, len(r.Reduced.Y), batch, row)
+	r.Rejected = insert(r.Rejected, len(r.Reduced.Y), batch, row)
+	r.Faults = append(r.Faults, fault)
+}
+
+// Transform projects a message with the model that is live now. Rows with a missing feature go where Config.Nulls says. The result
+// shares memory with the message.
+func (s *Stage) Transform(m *arrowio.Message) (*Result, error) {
+	live := s.live.Load()
+	if live == nil {
+		return nil, ErrNoModel
+	}
+	r := &Result{Live: live, Reduced: arrowio.Reduced{Message: m, Dim: live.Model.Dim()}}
+	batches := m.Batches()
+	r.Reduced.Y = make([][]float32, len(batches))
+	for i, b := range batches {
+		if s.config.Nulls != Impute {
+			for _, f := range b.Faults() {
+				r.Reduced.Drop = insert(r.Reduced.Drop, len(batches), i, f.Row)
+				if s.config.Nulls == Skip {
+					r.Skipped++
+					continue
+				}
+				r.Rejected = insert(r.Rejected, len(batches), i, f.Row)
+				r.Faults = append(r.Faults, f)
+			}
+		}
+		y := make([]float32, b.Rows()*live.Model.Dim())
+		if err := live.Model.Project(y, toRows(b)); err != nil {
+			return nil, fmt.Errorf("projecting batch %d with model %s: %w", i, live.Version, err)
+		}
+		r.Reduced.Y[i] = y
+	}
+	return r, nil
+}
+
+// insert adds a row to the sorted rows of one batch.
+func insert(rows [][]int, batches, batch, row int) [][]int {
+	if rows == nil {
+		rows = make([][]int, batches)
+	}
+	at := len(rows[batch])
+	for at > 0 && rows[batch][at-1] > row {
+		at--
+	}
+	rows[batch] = append(rows[batch], 0)
+	copy(rows[batch][at+1:], rows[batch][at:])
+	rows[batch][at] = row
+	return rows
+}
+
+// Encode writes a result as one wire message that names its model, with further pairs in its schema's metadata.
+func (s *Stage) Encode(r *Result, more ...arrowio.Pair) ([]byte, error) {
+	return s.encoder.Encode(r.Reduced, append(r.Live.Metadata(), more...))
+}
+
+// Split is Encode for a transport with a limit: it writes as many messages, split by rows, as are needed to keep each within
+// limit bytes. Where to split depends on the input and the configuration alone (Invariant 2). pairs gives the further metadata of one part.
+func (s *Stage) Split(r *Result, limit int, pairs func(part, parts int) []arrowio.Pair) ([][]byte, error) {
+	return s.encoder.Split(r.Reduced, limit, func(part, parts int) []arrowio.Pair {
+		return append(r.Live.Metadata(), pairs(part, parts)...)
+	})
+}
+
+// EncodeRejected writes the rejected rows of a result as one wire message of the input's own schema.
+func (s *Stage) EncodeRejected(r *Result, pairs ...arrowio.Pair) ([]byte, error) {
+	return s.encoder.Rejected(r.Reduced.Message, r.Rejected, pairs)
+}
+
+// Learn takes the labelled rows of a message into the window and starts a fit where one is due. It copies what it keeps. With a fixed
+// model it does nothing.
+func (s *Stage) Learn(m *arrowio.Message, at Position) error {
+	if s.learner == nil {
+		return nil
+	}
+	return s.learner.learn(m, at)
+}
+
+// Wait blocks until no fit is running or due, or ctx is done.
+func (s *Stage) Wait(ctx context.Context) error {
+	if s.learner == nil {
+		return nil
+	}
+	return s.learner.wait(ctx)
+}
+
+// Close ends the worker, cancelling a fit that is running, and waits for it. It may be called more than once.
+func (s *Stage) Close() {
+	if s.learner != nil {
+		s.learner.close()
+	}
+}
+
+// Status is how far learning is.
+type Status struct {
+	Live    *Live
+	Rows    int // labelled rows in the window
+	Waiting int // labelled rows since the last fit
+	Needed  int // labelled rows that make a fit due; 0: only time does
+	Fitting bool
+	Classes int
+	Fits    int           // fits that ended, whatever came of them
+	LastFit time.Duration // how long the last one took
+	Note    string        // what came of it, a sentence
+}
+
+// Status tells how far learning is.
+func (s *Stage) Status() Status {
+	if s.learner == nil {
+		return Status{Live: s.Live()}
+	}
+	return s.learner.status()
+}
+
+// Fit is what came of one fit; [Config.Observe] gets it.
+type Fit struct {
+	Live      *Live // the live model after it
+	Promoted  bool
+	Candidate float64 // accuracy on the held-out rows, NaN where none judged
+	Previous  float64 // of the model that was live, NaN where none was
+	Rows      int
+	Duration  time.Duration
+	Reason    string
+	Err       error // why there is no candidate
+}
+
+func discardLogger(l *slog.Logger) *slog.Logger {
+	if l == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return l
+}
+
+// toRows sees the features of a batch as the rows of a model: the same memory under the other package's name.
+func toRows(b *arrowio.Batch) model.Rows {
+	blocks := b.Features()
+	rows := model.Rows{N: b.Rows(), Blocks: make([]model.Block, len(blocks))}
+	for i, v := range blocks {
+		rows.Blocks[i] = model.Block(v)
+	}
+	return rows
+}
