@@ -1,0 +1,233 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ackPending is the most messages between delivery and acknowledgement. It also bounds how far back an answer to a redelivery can stand in the
+// output.
+const ackPending = 1024
+
+// drainWait is how long answers that are on their way may take once the engine was told to stop.
+const drainWait = 15 * time.Second
+
+// input is one message on its way.
+type input struct {
+	msg       jetstream.Msg // nil on core NATS
+	subject   string
+	header    nats.Header
+	data      []byte
+	origin    origin
+	time      time.Time
+	delivered uint64 // deliveries of this message, this one included
+	size      int64
+}
+
+// held is the set of messages between pull and acknowledgement, bounded in bytes (Invariant 5).
+type held struct {
+	mu    sync.Mutex
+	msgs  map[uint64]jetstream.Msg
+	bytes int64
+	freed chan struct{} // signalled when bytes became free
+}
+
+func newHeld() *held {
+	return &held{msgs: map[uint64]jetstream.Msg{}, freed: make(chan struct{}, 1)}
+}
+
+// add takes a message in, unless it is held already: then this is a redelivery of a message that is being answered.
+func (h *held) add(in *input) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, ok := h.msgs[in.origin.seq]; ok {
+		return false
+	}
+	h.msgs[in.origin.seq] = in.msg
+	h.bytes += in.size
+	return true
+}
+
+func (h *held) remove(in *input) {
+	h.mu.Lock()
+	delete(h.msgs, in.origin.seq)
+	h.bytes -= in.size
+	h.mu.Unlock()
+	select {
+	case h.freed <- struct{}{}:
+	default:
+	}
+}
+
+// room waits until some of the bytes are free and returns how many.
+func (h *held) room(ctx context.Context, most int64) int64 {
+	for {
+		h.mu.Lock()
+		room := most - h.bytes
+		if len(h.msgs) >= ackPending {
+			room = 0
+		}
+		h.mu.Unlock()
+		if room > 0 {
+			return room
+		}
+		select {
+		case <-h.freed:
+		case <-ctx.Done():
+			return 0
+		}
+	}
+}
+
+func (h *held) all() []jetstream.Msg {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := make([]jetstream.Msg, 0, len(h.msgs))
+	for _, m := range h.msgs {
+		out = append(out, m)
+	}
+	return out
+}
+
+// keepAlive tells the server that held messages are still being worked on.
+func (h *held) keepAlive(ctx context.Context, ackWait time.Duration) {
+	tick := time.NewTicker(ackWait / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			for _, m := range h.all() {
+				_ = m.InProgress() // where the connection is down the message is redelivered, and absorbed
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// serve is the hot path: pull, answer, publish, see it confirmed, acknowledge, in input order. Three steps of a conveyor: one pulls,
+// one answers and publishes, one waits for confirmations.
+func (p *pipeline) serve(ctx context.Context, feed *queue) error {
+	if !p.ready(ctx) {
+		return nil
+	}
+	h := newHeld()
+	pulled := make(chan *input, ackPending)
+	sent := make(chan *answer, ackPending)
+	// After ctx is done nothing more is pulled; what was pulled has drainWait to get through.
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(drainWait, stop) })()
+
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { h.keepAlive(work, p.AckWait) })
+	wg.Go(func() {
+		defer close(sent)
+		for in := range pulled {
+			if work.Err() != nil {
+				continue
+			}
+			if feed != nil {
+				feed.push(in)
+			}
+			a := p.answer(work, in)
+			p.publish(a)
+			sent <- a
+		}
+	})
+	wg.Go(func() {
+		defer stop()
+		for a := range sent {
+			if p.settle(work, a) {
+				h.remove(a.in)
+			}
+		}
+	})
+	err := p.pull(ctx, h, pulled)
+	close(pulled)
+	return err
+}
+
+// pull brings messages until ctx is done. It survives every failure of the server but the loss of the consumer's configuration.
+func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
+	var consumer jetstream.Consumer
+	for attempt := 0; ctx.Err() == nil; {
+		if consumer == nil {
+			c, err := p.consumer(ctx)
+			if err != nil {
+				if ctx.Err() != nil {
+					return nil
+				}
+				p.log.Warn("the consumer cannot be made; trying again", "stream", p.Stream, "consumer", durable(p.Name), "error", err)
+				if !pause(ctx, attempt) {
+					return nil
+				}
+				attempt++
+				continue
+			}
+			consumer = c
+		}
+		room := h.room(ctx, p.InFlight)
+		if room == 0 {
+			return nil
+		}
+		_, err := fetch(ctx, p.nc, consumer, room, func(msg jetstream.Msg) {
+			if in := p.received(msg); in != nil && h.add(in) {
+				out <- in
+			}
+		})
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			attempt = 0
+		case errors.Is(err, jetstream.ErrConsumerDeleted), errors.Is(err, jetstream.ErrConsumerNotFound), errors.Is(err, nats.ErrNoResponders):
+			p.log.Warn("the consumer is gone; making it again", "stream", p.Stream, "consumer", durable(p.Name), "error", err)
+			consumer = nil
+			fallthrough
+		default:
+			p.log.Debug("pull ended", "error", err)
+			if !pause(ctx, attempt) {
+				return nil
+			}
+			attempt++
+		}
+	}
+	return nil
+}
+
+func durable(pipeline string) string { return "embedd_" + pipeline }
+
+// consumer binds the pipeline's own durable consumer, or makes it.
+func (p *pipeline) consumer(ctx context.Context) (jetstream.Consumer, error) {
+	return p.input.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+		Durable:       durable(p.Name),
+		Description:   "embedd pipeline " + p.Name,
+		DeliverPolicy: jetstream.DeliverAllPolicy,
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       p.AckWait,
+		MaxDeliver:    -1,
+		MaxAckPending: ackPending,
+		FilterSubject: p.Subject,
+	})
+}
+
+// received reads where a message stands.
+func (p *pipeline) received(msg jetstream.Msg) *input {
+	meta, err := msg.Metadata()
+	if err != nil {
+		p.log.Error("a message without stream metadata", "subject", msg.Subject(), "error", err)
+		return nil
+	}
+	return &input{
+		msg: msg, subject: msg.Subject(), header: msg.Headers(), data: msg.Data(), time: meta.Timestamp,
+		origin:    origin{stream: p.Stream, created: p.created, seq: meta.Sequence.Stream},
+		delivered: meta.NumDelivered, size: int64(len(msg.Data())) + 1024,
+	}
+}

@@ -1,0 +1,74 @@
+package stream
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// runCore serves a subject without a stream: at most once. What waits for a first model waits in memory, up to InFlight bytes; beyond that the
+// oldest is dropped, counted and logged.
+func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
+	p.log.Info("the input has no stream: messages are answered at most once", "subject", p.Subject)
+	waiting := newQueue(p.InFlight)
+	var feed *queue
+	if p.stage.Learns() {
+		feed = newQueue(p.InFlight / 4)
+		wg.Go(func() { p.learnFrom(ctx, feed) })
+	}
+	var warned time.Time
+	dropped := 0
+	sub, err := p.nc.Subscribe(p.Subject, func(msg *nats.Msg) {
+		in := &input{subject: msg.Subject, header: msg.Header, data: msg.Data, time: time.Now(), delivered: 1, size: int64(len(msg.Data)) + 1024}
+		if feed != nil {
+			p.metrics.unlearned(p.Name, feed.push(in))
+		}
+		if n := waiting.push(in); n > 0 {
+			p.metrics.dropped(p.Name, n)
+			dropped += n
+			if time.Since(warned) > 10*time.Second {
+				warned = time.Now()
+				p.log.Warn("messages are dropped, the oldest first: they arrive faster than they are answered, or no model is live yet",
+					"limits.in_flight", p.InFlight, "dropped", dropped)
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer sub.Unsubscribe()
+	// The queue above is the bound; the client's own must not drop before it.
+	if err := sub.SetPendingLimits(-1, int(p.InFlight)); err != nil {
+		return err
+	}
+	if !p.ready(ctx) {
+		return nil
+	}
+	for {
+		in, ok := waiting.pop(ctx)
+		if !ok {
+			break
+		}
+		p.answerCore(ctx, in)
+	}
+	// Drain: what arrived before the stop is still answered.
+	_ = sub.Unsubscribe()
+	for in := waiting.tryPop(); in != nil; in = waiting.tryPop() {
+		p.answerCore(context.WithoutCancel(ctx), in)
+	}
+	return p.nc.FlushTimeout(5 * time.Second)
+}
+
+func (p *pipeline) answerCore(ctx context.Context, in *input) {
+	a := p.answer(ctx, in)
+	for _, o := range a.parts {
+		if err := p.nc.PublishMsg(o.msg); err != nil {
+			p.log.Warn("an answer is lost: there is no stream to keep the input", "subject", o.msg.Subject, "error", err)
+			p.metrics.dropped(p.Name, 1)
+			return
+		}
+	}
+	p.metrics.answered(p.Name, a)
+}

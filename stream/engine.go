@@ -1,0 +1,289 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/embedd/embedd/plugin"
+)
+
+// Options say what an engine runs on. Nothing is global: two engines run in one process (Invariant 9).
+type Options struct {
+	Conn       *nats.Conn
+	Pipelines  []Pipeline
+	Logger     *slog.Logger          // default: no logs
+	Registerer prometheus.Registerer // default: no metrics
+	Clock      func() time.Time      // default time.Now
+}
+
+// Engine runs pipelines over one connection, which stays the caller's.
+type Engine struct {
+	options Options
+	log     *slog.Logger
+	metrics *metrics
+
+	mu      sync.Mutex
+	running []*pipeline
+	failed  map[string]error
+}
+
+// New checks the options. It opens nothing.
+func New(o Options) (*Engine, error) {
+	if o.Conn == nil {
+		return nil, errors.New("an engine needs a connection")
+	}
+	if len(o.Pipelines) == 0 {
+		return nil, errors.New("an engine needs a pipeline")
+	}
+	names := map[string]bool{}
+	for i, p := range o.Pipelines {
+		p, err := p.withDefaults()
+		if err != nil {
+			return nil, err
+		}
+		if names[p.Name] {
+			return nil, fmt.Errorf("two pipelines are named %s", p.Name)
+		}
+		names[p.Name] = true
+		o.Pipelines[i] = p
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	m, err := newMetrics(o.Registerer)
+	if err != nil {
+		return nil, fmt.Errorf("registering metrics: %w", err)
+	}
+	return &Engine{options: o, log: o.Logger, metrics: m, failed: map[string]error{}}, nil
+}
+
+// Run opens every pipeline and serves until ctx is done; then it drains and returns nil. Where a pipeline cannot be opened it returns at once with what to do,
+// and nothing has started.
+func (e *Engine) Run(ctx context.Context) (err error) {
+	js, err := jetstream.New(e.options.Conn, jetstream.WithPublishAsyncMaxPending(2*ackPending*len(e.options.Pipelines)),
+		jetstream.WithPublishAsyncTimeout(10*time.Second))
+	if err != nil {
+		return err
+	}
+	var open []*pipeline
+	defer func() {
+		for _, p := range open {
+			p.stage.Close()
+		}
+	}()
+	for _, c := range e.options.Pipelines {
+		p, err := e.open(ctx, js, c)
+		if err != nil {
+			return fmt.Errorf("pipeline %s: %w", c.Name, err)
+		}
+		open = append(open, p)
+	}
+	e.mu.Lock()
+	e.running = open
+	e.mu.Unlock()
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	errs := make(chan error, len(open))
+	var wg sync.WaitGroup
+	for _, p := range open {
+		wg.Go(func() {
+			err := p.run(ctx)
+			if err != nil {
+				err = fmt.Errorf("pipeline %s: %w", p.Name, err)
+				cancel() // one that cannot go on ends the process in the open, not in silence
+			}
+			errs <- err
+		})
+	}
+	wg.Go(func() { e.watchLag(ctx, open) })
+	wg.Wait()
+	close(errs)
+	for one := range errs {
+		err = errors.Join(err, one)
+	}
+	return err
+}
+
+// open binds what a pipeline needs and makes its stage.
+func (e *Engine) open(ctx context.Context, js jetstream.JetStream, c Pipeline) (*pipeline, error) {
+	p := &pipeline{Pipeline: c, nc: e.options.Conn, js: js, metrics: e.metrics, log: e.log.With("pipeline", c.Name)}
+	if c.Stream != "" {
+		if err := p.bind(ctx); err != nil {
+			return nil, err
+		}
+	}
+	s := &p.Stage
+	s.Logger, s.Clock = p.log, e.options.Clock
+	observe := s.Observe
+	s.Observe = func(f plugin.Fit) {
+		e.metrics.fitted(c.Name, f)
+		if observe != nil {
+			observe(f)
+		}
+	}
+	if s.Fixed == nil && p.input != nil {
+		if err := p.resume(ctx); err != nil {
+			return nil, err
+		}
+	}
+	stage, err := plugin.New(*s)
+	if err != nil {
+		return nil, err
+	}
+	p.stage = stage
+	if l := stage.Live(); l != nil {
+		e.metrics.live(c.Name, l)
+		p.log.Info("a model is live", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch", l.Epoch)
+	}
+	return p, nil
+}
+
+// resume opens the store and takes the live model from it.
+func (p *pipeline) resume(ctx context.Context) (err error) {
+	if p.store, err = openStore(ctx, p.js, p.Name); err != nil {
+		return err
+	}
+	live, err := p.store.load(ctx)
+	if err != nil {
+		return err
+	}
+	s := &p.Stage
+	s.Store = p.store.save
+	s.Source = map[string]string{"stream": p.Stream, "created": p.created.UTC().Format(time.RFC3339Nano), "subject": p.Subject}
+	s.Resume, s.ResumeSeq = live, 0
+	if live != nil && live.Model.Note().Source["created"] == s.Source["created"] {
+		s.ResumeSeq = windowEnd(live)
+	}
+	return nil
+}
+
+// bind finds the streams. Streams hold the users' data: they are bound, never made.
+func (p *pipeline) bind(ctx context.Context) error {
+	input, err := p.js.Stream(ctx, p.Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return missing(p.Stream, p.Subject)
+	}
+	if err != nil {
+		return reach(err)
+	}
+	p.input, p.created = input, input.CachedInfo().Created
+	p.tail = &tail{js: p.js, log: p.log, window: time.Hour}
+	for _, o := range []struct {
+		subject string
+		limit   *int64
+	}{{p.Output, &p.limits.out}, {p.Dead, &p.limits.dead}} {
+		name, err := p.js.StreamNameBySubject(ctx, o.subject)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			return missing(streamName(o.subject), o.subject)
+		}
+		if err != nil {
+			return reach(err)
+		}
+		s, err := p.js.Stream(ctx, name)
+		if err != nil {
+			return reach(err)
+		}
+		c := s.CachedInfo().Config
+		if c.MaxMsgSize > 0 {
+			*o.limit = int64(c.MaxMsgSize)
+		}
+		p.tail.window = min(p.tail.window, c.Duplicates)
+		p.tail.streams = append(p.tail.streams, s)
+		if c.Duplicates < 3*p.AckWait {
+			p.log.Warn("the duplicate window of the output is short; redeliveries are looked up in its end instead",
+				"stream", name, "window", c.Duplicates, "advised", 3*p.AckWait)
+		}
+	}
+	return nil
+}
+
+// missing says which stream is missing and how to make it.
+func missing(stream, subject string) error {
+	return fmt.Errorf("no stream takes subject %s; make it: 'embedd setup --apply', or 'nats stream add %s --subjects %q --storage file --defaults'",
+		subject, stream, streamSubjects(subject))
+}
+
+// reach explains an error of the JetStream API.
+func reach(err error) error {
+	if errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, nats.ErrNoResponders) {
+		return fmt.Errorf("the server has no JetStream (%w); start it with 'nats-server -js', or leave input.stream out for core NATS", err)
+	}
+	return err
+}
+
+// streamName is the name that setup gives a stream for a subject: the first token in capitals. streamSubjects is what it takes.
+func streamName(subject string) string {
+	token, _, _ := strings.Cut(subject, ".")
+	return strings.ToUpper(token)
+}
+
+func streamSubjects(subject string) string {
+	token, rest, found := strings.Cut(subject, ".")
+	if !found || rest == "" {
+		return token
+	}
+	return token + ".>"
+}
+
+// watchLag asks now and then how far behind each pipeline is.
+func (e *Engine) watchLag(ctx context.Context, open []*pipeline) {
+	tick := time.NewTicker(5 * time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		for _, p := range open {
+			if p.input == nil {
+				continue
+			}
+			c, err := p.input.Consumer(ctx, durable(p.Name))
+			if err != nil {
+				continue
+			}
+			info := c.CachedInfo()
+			e.metrics.lag.WithLabelValues(p.Name).Set(float64(info.NumPending) + float64(info.NumAckPending))
+		}
+	}
+}
+
+// Status is how one pipeline stands.
+type Status struct {
+	Pipeline string
+	Ready    bool
+	Reason   string // why it is not ready
+	Stage    plugin.Status
+}
+
+// Status tells how the pipelines stand; empty before Run has opened them.
+func (e *Engine) Status() []Status {
+	e.mu.Lock()
+	running := e.running
+	e.mu.Unlock()
+	var out []Status
+	for _, p := range running {
+		s := Status{Pipeline: p.Name, Stage: p.stage.Status()}
+		switch {
+		case s.Stage.Live == nil && p.Stage.Until != plugin.SkipAll:
+			s.Reason = p.progress()
+		case !p.nc.IsConnected():
+			s.Reason = "not connected to the server"
+		default:
+			s.Ready = true
+		}
+		out = append(out, s)
+	}
+	return out
+}

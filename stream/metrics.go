@@ -1,0 +1,90 @@
+package stream
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/embedd/embedd/plugin"
+)
+
+// metrics are the counters of an engine. Their names are a contract.
+type metrics struct {
+	messages  *prometheus.CounterVec
+	rows      *prometheus.CounterVec
+	lost      *prometheus.CounterVec
+	lag       *prometheus.GaugeVec
+	model     *prometheus.GaugeVec
+	score     *prometheus.GaugeVec
+	fits      *prometheus.CounterVec
+	fit       *prometheus.HistogramVec
+	transform *prometheus.HistogramVec
+}
+
+// newMetrics registers the metrics; a nil registerer keeps them to the engine.
+func newMetrics(r prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		messages: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_messages_total",
+			Help: "Input messages by what became of them: out, dead or skip."}, []string{"pipeline", "result"}),
+		rows: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_rows_total",
+			Help: "Rows by what became of them: out, dead or skip."}, []string{"pipeline", "result"}),
+		lost: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_dropped_messages_total",
+			Help: "Messages dropped for want of room, on core NATS (path answer) or by the learning side where one reader feeds both (path learn)."}, []string{"pipeline", "path"}),
+		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_lag_messages",
+			Help: "Input messages that are not acknowledged yet."}, []string{"pipeline"}),
+		model: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_model_info",
+			Help: "1 for the live model."}, []string{"pipeline", "version", "method", "epoch"}),
+		score: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_model_score",
+			Help: "Held-out score of the last candidate and of the model that was live then."}, []string{"pipeline", "model"}),
+		fits: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_fits_total",
+			Help: "Fits by what came of them: promoted, refused or failed."}, []string{"pipeline", "result"}),
+		fit: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "embedd_fit_seconds",
+			Help: "Time of a fit, judgement and alignment included.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 10)}, []string{"pipeline"}),
+		transform: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "embedd_transform_seconds",
+			Help: "Time to decode, project and encode one message.", Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10)}, []string{"pipeline"}),
+	}
+	if r == nil {
+		return m, nil
+	}
+	for _, c := range []prometheus.Collector{m.messages, m.rows, m.lost, m.lag, m.model, m.score, m.fits, m.fit, m.transform} {
+		if err := r.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *metrics) answered(pipeline string, a *answer) {
+	m.messages.WithLabelValues(pipeline, a.result).Inc()
+	m.rows.WithLabelValues(pipeline, "out").Add(float64(a.rows.out))
+	m.rows.WithLabelValues(pipeline, "dead").Add(float64(a.rows.dead))
+	m.rows.WithLabelValues(pipeline, "skip").Add(float64(a.rows.skip))
+	m.transform.WithLabelValues(pipeline).Observe(a.seconds)
+}
+
+func (m *metrics) dropped(pipeline string, n int) {
+	m.lost.WithLabelValues(pipeline, "answer").Add(float64(n))
+}
+
+func (m *metrics) unlearned(pipeline string, n int) {
+	m.lost.WithLabelValues(pipeline, "learn").Add(float64(n))
+}
+
+func (m *metrics) fitted(pipeline string, f plugin.Fit) {
+	result := "refused"
+	switch {
+	case f.Err != nil:
+		result = "failed"
+	case f.Promoted:
+		result = "promoted"
+		m.live(pipeline, f.Live)
+	}
+	m.fits.WithLabelValues(pipeline, result).Inc()
+	m.fit.WithLabelValues(pipeline).Observe(f.Duration.Seconds())
+	m.score.WithLabelValues(pipeline, "candidate").Set(f.Candidate)
+	m.score.WithLabelValues(pipeline, "live").Set(f.Previous)
+}
+
+func (m *metrics) live(pipeline string, l *plugin.Live) {
+	m.model.DeletePartialMatch(prometheus.Labels{"pipeline": pipeline})
+	pairs := l.Metadata()
+	m.model.WithLabelValues(pipeline, pairs[1].Value, pairs[2].Value, pairs[3].Value).Set(1)
+}

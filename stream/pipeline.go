@@ -1,0 +1,126 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/plugin"
+)
+
+// Pipeline is the configuration of one pipeline: an input, a stage, an output.
+type Pipeline struct {
+	Name    string        // names the durable consumer embedd_<name>, metrics and models
+	Stream  string        // the input's stream; "" = core NATS, at most once
+	Subject string        // the input's subject; wildcards as in NATS
+	Output  string        // subject of the reduced messages
+	Dead    string        // subject of the dead letters
+	Stage   plugin.Config // Name, Resume, Store, Source, Logger and Clock are set by the engine
+
+	AckWait  time.Duration // default 10 s
+	InFlight int64         // bytes between pull and acknowledgement; default 256 MiB
+}
+
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+func (p Pipeline) withDefaults() (Pipeline, error) {
+	if p.AckWait == 0 {
+		p.AckWait = 10 * time.Second
+	}
+	if p.InFlight == 0 {
+		p.InFlight = 256 << 20
+	}
+	p.Stage.Name = p.Name
+	switch {
+	case !nameForm.MatchString(p.Name):
+		return p, fmt.Errorf("pipeline name %q: letters, digits, - and _ only, since it names a consumer", p.Name)
+	case p.Subject == "" || p.Output == "" || p.Dead == "":
+		return p, fmt.Errorf("pipeline %s: input %q, output %q and dead letter subject %q must all be named", p.Name, p.Subject, p.Output, p.Dead)
+	case strings.ContainsAny(p.Output+p.Dead, "*> \t"):
+		return p, fmt.Errorf("pipeline %s: output %q and dead letter subject %q must be subjects without wildcards", p.Name, p.Output, p.Dead)
+	}
+	return p, nil
+}
+
+// pipeline is a pipeline that runs.
+type pipeline struct {
+	Pipeline
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	log     *slog.Logger
+	metrics *metrics
+	stage   *plugin.Stage
+	store   *store
+
+	input   jetstream.Stream // nil on core NATS
+	created time.Time        // of the input stream
+	tail    *tail            // nil on core NATS
+	limits  limits
+}
+
+// limits are what the servers accept, beside the connection's own payload limit.
+type limits struct{ out, dead int64 } // bytes of one stored message; 0: no limit of the stream's own
+
+// run serves until ctx is done, then drains: what was pulled is answered and acknowledged.
+func (p *pipeline) run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if p.input == nil {
+		return p.runCore(ctx, &wg)
+	}
+	shared := p.input.CachedInfo().Config.Retention != jetstream.LimitsPolicy
+	if p.stage.Learns() && !shared {
+		wg.Go(func() { p.learn(ctx) })
+	}
+	var feed *queue
+	if p.stage.Learns() && shared {
+		// A second reader would be refused here: the hot path's messages feed both.
+		feed = newQueue(p.InFlight / 4)
+		wg.Go(func() { p.learnFrom(ctx, feed) })
+		p.log.Info("the stream keeps messages until they are acknowledged, so one reader feeds both paths", "stream", p.Stream)
+	}
+	return p.serve(ctx, feed)
+}
+
+// ready waits until there is something to answer with: a model, or the permission to go without.
+func (p *pipeline) ready(ctx context.Context) bool {
+	if p.Stage.Until == plugin.SkipAll {
+		return true
+	}
+	every := time.NewTicker(time.Minute)
+	defer every.Stop()
+	for {
+		select {
+		case <-p.stage.Ready():
+			return true
+		case <-every.C:
+			p.log.Warn("nothing leaves until a first model exists", "progress", p.progress())
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// progress is the sentence that readiness shows while no model is live.
+func (p *pipeline) progress() string {
+	s := p.stage.Status()
+	switch {
+	case s.Fitting:
+		return fmt.Sprintf("fitting on %d rows", s.Rows)
+	case s.Needed > 0 && s.Note != "":
+		return fmt.Sprintf("%d of %d labelled rows; last fit: %s", s.Waiting, s.Needed, s.Note)
+	case s.Needed > 0:
+		return fmt.Sprintf("%d of %d labelled rows", s.Waiting, s.Needed)
+	default:
+		return fmt.Sprintf("%d labelled rows", s.Waiting)
+	}
+}
