@@ -1,0 +1,529 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/file"
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream"
+)
+
+//go:embed data/digits.csv.gz
+var digitsCSV []byte
+
+// What the demo sends and asks for. Half of the digits are sent with their labels and learned from; the other half is never learned
+// from. At the end all are sent once more without labels, so that one model answers for every row that is compared.
+const (
+	demoBatch = 16  // rows in a message
+	demoEvery = 250 // labelled rows that make a fit due
+	demoPace  = 120 * time.Millisecond
+)
+
+// demoReport is what `embedd demo --format json` prints.
+type demoReport struct {
+	BatchesIn   int          `json:"batches_in"`
+	BatchesOut  int          `json:"batches_out"` // inputs that were answered with rows
+	RowsIn      int          `json:"rows_in"`
+	RowsOut     int          `json:"rows_out"`
+	DeadLetters int          `json:"dead_letters"`
+	Skipped     int          `json:"skipped"`
+	Models      []demoModel  `json:"models"`
+	Scale       string       `json:"scale"`
+	Accuracy    demoAccuracy `json:"accuracy"`
+	DimIn       int          `json:"dim_in"`
+	DimOut      int          `json:"dim_out"`
+	Picture     string       `json:"picture"`
+}
+
+type demoModel struct {
+	Version  string  `json:"version"`
+	Method   string  `json:"method"`
+	Score    float64 `json:"score"`
+	Promoted bool    `json:"promoted"`
+}
+
+type demoAccuracy struct {
+	Raw         float64 `json:"raw"`          // 1-NN on the features in the model's scale
+	RawUnscaled float64 `json:"raw_unscaled"` // 1-NN on the features as they are
+	Reduced     float64 `json:"reduced"`      // 1-NN on the outputs of the stream
+	Picture     float64 `json:"picture"`      // 1-NN on the two dimensions of the picture
+}
+
+func runDemo(ctx context.Context, e *env, args []string) error {
+	f := newFlags(e)
+	out := f.output()
+	picture := f.String("o", "embedd-demo.png", "`file` of the picture: .png or .svg")
+	verbose := f.Bool("v", false, "log what happens")
+	if _, err := f.parse(args, 0, 0); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	level := "error"
+	if *verbose {
+		level = "info"
+	}
+	d, err := newDemo(e, out, newLogger(e, "text", level))
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	report, err := d.play(ctx, *picture)
+	if err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	if out.json {
+		return out.object(report)
+	}
+	return d.print(report)
+}
+
+// demo is a server, two pipelines on one input, and the data.
+type demo struct {
+	out      *output
+	show     *progress
+	log      *slog.Logger
+	store    string
+	conn     *nats.Conn
+	js       jetstream.JetStream
+	digits   *digits
+	scale    model.Scale
+	mu       sync.Mutex
+	models   []demoModel // of the main pipeline
+	cleanup  []func()
+	sent     int
+	sentRows int
+}
+
+const (
+	demoSubject = "features.digits"
+	demoMain    = "digits"     // as many dimensions as discriminate ten classes
+	demoMap     = "digits-map" // two dimensions of their own, for the picture
+)
+
+func newDemo(e *env, out *output, log *slog.Logger) (d *demo, err error) {
+	d = &demo{out: out, show: newProgress(e), log: log, scale: "standard"}
+	defer func() {
+		if err != nil {
+			d.close()
+		}
+	}()
+	if d.store, err = os.MkdirTemp("", "embedd-demo-"); err != nil {
+		return nil, err
+	}
+	d.cleanup = append(d.cleanup, func() { os.RemoveAll(d.store) })
+	if d.digits, err = readDigits(d.store); err != nil {
+		return nil, err
+	}
+	s, err := startServer(filepath.Join(d.store, "nats"), -1)
+	if err != nil {
+		return nil, err
+	}
+	d.cleanup = append(d.cleanup, func() { stopServer(s) })
+	if d.conn, err = dialServer(s); err != nil {
+		return nil, err
+	}
+	d.cleanup = append(d.cleanup, d.conn.Close)
+	d.js, err = jetstream.New(d.conn)
+	return d, err
+}
+
+func (d *demo) close() {
+	d.show.end()
+	for _, f := range slices.Backward(d.cleanup) {
+		f()
+	}
+	d.cleanup = nil
+}
+
+// pipelines are the two of the demo: they read the same subject, and learn each for itself.
+func (d *demo) pipelines() []stream.Pipeline {
+	one := func(name, method string, dim int) stream.Pipeline {
+		return stream.Pipeline{
+			Name: name, Stream: "FEATURES", Subject: demoSubject, Output: "reduced." + name, Dead: "dead." + name,
+			Stage: plugin.Config{
+				Spec:     arrowio.Spec{Features: []string{"pixels"}, Label: "label", Key: "id"},
+				Fit:      model.Config{Method: method, Dim: dim, Scale: d.scale},
+				Training: plugin.Training{Every: plugin.Every{Rows: demoEvery}},
+			},
+		}
+	}
+	first := one(demoMain, "pairacc", 10)
+	first.Stage.Observe = d.observe
+	return []stream.Pipeline{first, one(demoMap, "pairacc", 2)}
+}
+
+func (d *demo) observe(f plugin.Fit) {
+	if f.Err != nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m := demoModel{Promoted: f.Promoted, Score: f.Candidate, Method: f.Live.Model.Method()}
+	if f.Promoted {
+		m.Version = f.Live.Version
+	}
+	d.models = append(d.models, m)
+}
+
+// play runs the whole demo.
+func (d *demo) play(ctx context.Context, picture string) (*demoReport, error) {
+	pipelines := d.pipelines()
+	if _, err := stream.Setup(ctx, d.js, pipelines, true); err != nil {
+		return nil, err
+	}
+	engine, err := stream.New(stream.Options{Conn: d.conn, Pipelines: pipelines, Logger: d.log})
+	if err != nil {
+		return nil, err
+	}
+	run, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- engine.Run(run) }()
+	defer func() {
+		stop()
+		<-ended
+	}()
+	// A run that ends by itself has failed.
+	failed := func() error {
+		select {
+		case err := <-ended:
+			ended <- err
+			return fmt.Errorf("the engine stopped: %w", err)
+		default:
+			return ctx.Err()
+		}
+	}
+
+	d.out.printf("%d handwritten digits of 64 pixels flow through a NATS server as Arrow batches;\n"+
+		"%d of them carry a label. Projections to 10 and to 2 dimensions are learned on the way.\n\n", d.digits.n, len(d.digits.train))
+	if err := d.send(ctx, d.digits.train, true, demoPace, "learning from labelled rows", failed); err != nil {
+		return nil, err
+	}
+	if err := d.settle(ctx, engine, failed); err != nil {
+		return nil, err
+	}
+	mark := d.sent
+	if err := d.send(ctx, d.digits.all(), false, 0, "reducing all rows", failed); err != nil {
+		return nil, err
+	}
+	reduced, err := d.collect(ctx, demoMain, mark, failed)
+	if err != nil {
+		return nil, err
+	}
+	flat, err := d.collect(ctx, demoMap, mark, failed)
+	if err != nil {
+		return nil, err
+	}
+	return d.report(engine, reduced, flat, picture)
+}
+
+// send publishes rows in batches.
+func (d *demo) send(ctx context.Context, rows []int, labelled bool, pace time.Duration, phase string, failed func() error) error {
+	for from := 0; from < len(rows); from += demoBatch {
+		part := rows[from:min(from+demoBatch, len(rows))]
+		body, err := d.digits.message(part, labelled)
+		if err != nil {
+			return err
+		}
+		if _, err := d.js.Publish(ctx, demoSubject, body); err != nil {
+			return err
+		}
+		d.sent++
+		d.sentRows += len(part)
+		d.show.show(fmt.Sprintf("%s: %d of %d rows", phase, from+len(part), len(rows)), -1)
+		if err := sleep(ctx, pace); err != nil {
+			return err
+		}
+		if err := failed(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle waits until all labelled rows were seen and no fit is due.
+func (d *demo) settle(ctx context.Context, engine *stream.Engine, failed func() error) error {
+	for {
+		done := true
+		for _, s := range engine.Status() {
+			done = done && s.Stage.Rows == len(d.digits.train) && !s.Stage.Fitting && s.Stage.Live != nil
+		}
+		if done {
+			return nil
+		}
+		d.show.show("fitting", -1)
+		if err := sleep(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+		if err := failed(); err != nil {
+			return err
+		}
+	}
+}
+
+// answers is what one pipeline wrote.
+type answers struct {
+	messages, rows int
+	dead           int
+	model          string // of the answers after the mark
+	dim            int
+	y              map[int][]float32 // by row, after the mark
+}
+
+// collect reads the output of a pipeline until every input is accounted for.
+func (d *demo) collect(ctx context.Context, pipeline string, mark int, failed func() error) (*answers, error) {
+	a := &answers{y: map[int][]float32{}}
+	dead, err := d.js.Stream(ctx, "DEAD")
+	if err != nil {
+		return nil, err
+	}
+	c, err := d.js.OrderedConsumer(ctx, "REDUCED", jetstream.OrderedConsumerConfig{FilterSubjects: []string{"reduced." + pipeline}})
+	if err != nil {
+		return nil, err
+	}
+	msgs, err := c.Messages()
+	if err != nil {
+		return nil, err
+	}
+	defer msgs.Stop()
+	for a.messages+a.dead < d.sent {
+		msg, err := msgs.Next(jetstream.NextMaxWait(500 * time.Millisecond))
+		if errors.Is(err, nats.ErrTimeout) {
+			info, err := dead.Info(ctx, jetstream.WithSubjectFilter("dead."+pipeline))
+			if err != nil {
+				return nil, err
+			}
+			a.dead = int(info.State.Subjects["dead."+pipeline])
+			if err := failed(); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := a.take(msg.Data(), msg.Headers().Get("Embedd-Model"), a.messages >= mark); err != nil {
+			return nil, err
+		}
+		d.show.show(fmt.Sprintf("reading %s: %d of %d messages", pipeline, a.messages, d.sent), -1)
+	}
+	return a, nil
+}
+
+// take reads one output message; keep says whether its rows are compared.
+func (a *answers) take(body []byte, version string, keep bool) error {
+	_, records, err := file.Records(body)
+	if err != nil {
+		return err
+	}
+	a.messages++
+	for _, r := range records {
+		a.rows += int(r.NumRows())
+		if keep {
+			a.model = version
+			ids := r.Column(r.Schema().FieldIndices("id")[0]).(*array.Int32)
+			list := r.Column(r.Schema().FieldIndices("embedding")[0]).(*array.FixedSizeList)
+			a.dim = int(list.DataType().(*arrow.FixedSizeListType).Len())
+			y := list.ListValues().(*array.Float32).Float32Values()
+			for i := range int(r.NumRows()) {
+				a.y[int(ids.Value(i))] = slices.Clone(y[i*a.dim : (i+1)*a.dim])
+			}
+		}
+		r.Release()
+	}
+	return nil
+}
+
+// accuracy is that of 1-NN: the held-out rows against the rows that were learned from.
+func (d *demo) accuracy(dim int, row func(i int) []float64) float64 {
+	gather := func(rows []int) (x []float64) {
+		for _, i := range rows {
+			x = append(x, row(i)...)
+		}
+		return x
+	}
+	nearest := model.Nearest(gather(d.digits.train), len(d.digits.train), gather(d.digits.held), len(d.digits.held), dim)
+	right := 0
+	for i, at := range nearest {
+		if d.digits.label[d.digits.held[i]] == d.digits.label[d.digits.train[at]] {
+			right++
+		}
+	}
+	return float64(right) / float64(len(d.digits.held))
+}
+
+func (d *demo) report(engine *stream.Engine, reduced, flat *answers, path string) (*demoReport, error) {
+	live := engine.Status()[0].Stage.Live
+	if len(reduced.y) != d.digits.n || len(flat.y) != d.digits.n || live.Version != reduced.model {
+		return nil, fmt.Errorf("%d and %d of %d rows came back, from model %s, live is %s", len(reduced.y), len(flat.y), d.digits.n, reduced.model, live.Version)
+	}
+	scaled := make([]float64, d.digits.n*64)
+	live.Model.ScaledTo(scaled, model.DenseRows(d.digits.x, d.digits.n, 64))
+	r := &demoReport{
+		BatchesIn: d.sent, BatchesOut: reduced.messages, RowsIn: d.sentRows, RowsOut: reduced.rows,
+		DeadLetters: reduced.dead, Models: d.models, Scale: string(d.scale), DimIn: 64, DimOut: reduced.dim,
+		Accuracy: demoAccuracy{
+			Raw:         d.accuracy(64, func(i int) []float64 { return scaled[i*64 : (i+1)*64] }),
+			RawUnscaled: d.accuracy(64, func(i int) []float64 { return d.digits.x[i*64 : (i+1)*64] }),
+			Reduced:     d.accuracy(reduced.dim, func(i int) []float64 { return widen(reduced.y[i]) }),
+			Picture:     d.accuracy(flat.dim, func(i int) []float64 { return widen(flat.y[i]) }),
+		},
+	}
+	var err error
+	if r.Picture, err = filepath.Abs(path); err != nil {
+		return nil, err
+	}
+	pic := &picture{
+		title:    "Ten digits, 64 pixels to 2 dimensions",
+		subtitle: fmt.Sprintf("%d digits that were not learned from; 1-NN accuracy %.1f %%", len(d.digits.held), 100*r.Accuracy.Picture),
+		xLabel:   "embedding_0", yLabel: "embedding_1",
+	}
+	for digit := range 10 {
+		pic.classes = append(pic.classes, fmt.Sprint(digit))
+	}
+	for _, i := range d.digits.held {
+		pic.x, pic.y = append(pic.x, float64(flat.y[i][0])), append(pic.y, float64(flat.y[i][1]))
+		pic.class = append(pic.class, slices.Index(pic.classes, d.digits.label[i]))
+	}
+	return r, pic.save(r.Picture)
+}
+
+func widen(y []float32) []float64 {
+	out := make([]float64, len(y))
+	for i, v := range y {
+		out[i] = float64(v)
+	}
+	return out
+}
+
+func (d *demo) print(r *demoReport) error {
+	d.show.end()
+	t := d.out.table("", "BATCHES", "ROWS")
+	t.row("in", r.BatchesIn, r.RowsIn)
+	t.row("out", r.BatchesOut, r.RowsOut)
+	t.row("dead letters", r.DeadLetters, r.RowsIn-r.RowsOut-r.Skipped)
+	t.flush()
+	d.out.printf("\n")
+	t = d.out.table("MODEL", "HELD-OUT ROWS RIGHT", "")
+	for _, m := range r.Models {
+		what := "went live"
+		if !m.Promoted {
+			what = "refused: below the live model"
+		}
+		t.row(strings.TrimSpace(m.Version+" "+m.Method), fmt.Sprintf("%.1f %%", 100*m.Score), what)
+	}
+	t.flush()
+	d.out.printf("\n1-NN accuracy on %d digits that were not learned from:\n", len(d.digits.held))
+	t = newTable(d.out.w)
+	t.row("  64 pixels as they are", fmt.Sprintf("%.1f %%", 100*r.Accuracy.RawUnscaled))
+	t.row("  64 pixels, scale "+r.Scale, fmt.Sprintf("%.1f %%", 100*r.Accuracy.Raw))
+	t.row(fmt.Sprintf("  %d dimensions from the stream", r.DimOut), fmt.Sprintf("%.1f %%", 100*r.Accuracy.Reduced))
+	t.row("  2 dimensions, the picture", fmt.Sprintf("%.1f %%", 100*r.Accuracy.Picture))
+	t.flush()
+	d.out.printf("\nThe picture is %s\nNext: embedd init, then embedd run.\n", r.Picture)
+	return nil
+}
+
+// digits are the shipped rows.
+type digits struct {
+	n           int
+	x           []float64 // n x 64
+	label       []string
+	train, held []int // every other row of a class is held out
+}
+
+func (g *digits) all() []int {
+	out := make([]int, g.n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+func readDigits(dir string) (*digits, error) {
+	path := filepath.Join(dir, "digits.csv.gz")
+	if err := os.WriteFile(path, digitsCSV, 0o600); err != nil {
+		return nil, err
+	}
+	r, err := file.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	g := &digits{}
+	seen := map[string]int{}
+	for {
+		rec, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return g, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		at := rec.Schema().FieldIndices("label")[0]
+		for i := range int(rec.NumRows()) {
+			for j, c := range rec.Columns() {
+				if j != at {
+					v, _ := numberOf(c)(i)
+					g.x = append(g.x, float64(v))
+				}
+			}
+			label := rec.Column(at).ValueStr(i)
+			g.label = append(g.label, label)
+			if seen[label]++; seen[label]%2 == 1 {
+				g.train = append(g.train, g.n)
+			} else {
+				g.held = append(g.held, g.n)
+			}
+			g.n++
+		}
+		rec.Release()
+	}
+}
+
+// message is some digits as one Arrow message: the pixels as one list column, an id, and the label or null.
+func (g *digits) message(rows []int, labelled bool) ([]byte, error) {
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "id", Type: arrow.PrimitiveTypes.Int32},
+		{Name: "label", Type: arrow.BinaryTypes.String, Nullable: true},
+		{Name: "pixels", Type: arrow.FixedSizeListOf(64, arrow.PrimitiveTypes.Float32)},
+	}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	list := b.Field(2).(*array.FixedSizeListBuilder)
+	pixels := list.ValueBuilder().(*array.Float32Builder)
+	for _, i := range rows {
+		b.Field(0).(*array.Int32Builder).Append(int32(i))
+		if labelled {
+			b.Field(1).(*array.StringBuilder).Append(g.label[i])
+		} else {
+			b.Field(1).AppendNull()
+		}
+		list.Append(true)
+		for _, v := range g.x[i*64 : (i+1)*64] {
+			pixels.Append(float32(v))
+		}
+	}
+	rec := b.NewRecord()
+	defer rec.Release()
+	return arrowio.FromRecords(schema, rec)
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream"
+)
+
+// serverURL is the server that a verb talks to: the flag, else NATS_URL, else the fallback.
+func serverURL(given, fallback string) string {
+	if given != "" {
+		return given
+	}
+	if url := os.Getenv("NATS_URL"); url != "" {
+		return url
+	}
+	return fallback
+}
+
+// pipelinesOf turns a configuration into what the engine runs. It reads the model files.
+func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
+	var out []stream.Pipeline
+	for _, p := range c.Pipelines {
+		one := stream.Pipeline{
+			Name: p.Name, Stream: p.Input.Stream, Subject: p.Input.Subject, Output: p.Output.Subject, Dead: p.Output.Dead,
+			AckWait: c.NATS.AckWait, InFlight: p.Limits.InFlight,
+			Stage: plugin.Config{
+				Spec: arrowio.Spec{
+					Features: p.Schema.Features, Label: p.Schema.Label, Key: p.Schema.Key,
+					Limits: arrowio.Limits{Message: int(p.Limits.Message), Rows: p.Limits.Rows},
+				},
+				Nulls:  plugin.Nulls(p.Schema.Nulls),
+				Output: arrowio.Output{Column: p.Output.Column, Columns: p.Output.Columns, Keep: p.Output.Keep, Compression: p.Output.Compression},
+				Fit:    p.Model.Fit(),
+				Training: plugin.Training{
+					Window:  plugin.Window{Rows: p.Training.Window.Rows, Age: p.Training.Window.Age, Balance: p.Training.Window.Balance},
+					Every:   plugin.Every{Rows: p.Training.Every.Rows, Period: p.Training.Every.Period},
+					Holdout: p.Training.Holdout, Margin: p.Training.Promote.Margin, Align: p.Training.Align,
+				},
+				Until:   plugin.Until(p.Training.UntilReady),
+				Classes: p.Limits.Classes,
+			},
+		}
+		if p.Model.File != "" {
+			m, err := readModelFile(p.Model.File)
+			if err != nil {
+				return nil, fmt.Errorf("pipelines.%s.model.file: %w", p.Name, err)
+			}
+			one.Stage.Fixed = m
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// readModelFile reads a model file whole.
+func readModelFile(path string) (*model.Model, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	m, err := model.Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return m, nil
+}

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/file"
+)
+
+// runPublish sends a file as Arrow batches.
+func runPublish(ctx context.Context, e *env, args []string) error {
+	f := newFlags(e)
+	out := f.output()
+	data := f.String("data", "", "`file` to send: .csv, .csv.gz, .parquet, .arrow, .arrows, or - for an Arrow IPC stream")
+	label := f.String("label", "", "label `column`; it must be in the file")
+	subject := f.String("subject", "", "`subject` to publish to")
+	server := f.String("server", "", "NATS `url` (default NATS_URL, else nats://127.0.0.1:4222)")
+	batch := f.Int("batch", 256, "most `rows` in a message")
+	rate := f.Float64("rate", 0, "`rows` a second; 0 is as fast as the server confirms")
+	loop := f.Bool("loop", false, "begin again at the end, until a signal")
+	pack := f.String("pack", "", "pack all numeric columns but the label into one list column of this `name`, the form that is fastest to read")
+	if _, err := f.parse(args, 0, 0); err != nil {
+		return err
+	}
+	if err := f.need("data", "subject"); err != nil {
+		return err
+	}
+	if *batch < 1 || *rate < 0 {
+		return usagef("publish: --batch %d and --rate %g: a batch has at least one row, and a rate is not negative", *batch, *rate)
+	}
+	if *loop && *data == "-" {
+		return usagef("publish: --loop cannot begin standard input again")
+	}
+	nc, err := dialClient(ctx, *server)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	p, err := newPublisher(ctx, nc, *subject)
+	if err != nil {
+		return err
+	}
+	show := newProgress(e)
+	begin := time.Now()
+	for {
+		err = eachBatch(*data, *label, *pack, *batch, func(body []byte, rows int) error {
+			if err := p.send(ctx, body, rows); err != nil {
+				return err
+			}
+			show.show(fmt.Sprintf("%d messages, %d rows", p.messages, p.rows), -1)
+			if *rate == 0 {
+				return nil
+			}
+			return sleep(ctx, time.Until(begin.Add(time.Duration(float64(p.rows) / *rate * float64(time.Second)))))
+		})
+		if err != nil || !*loop {
+			break
+		}
+	}
+	show.end()
+	if flushErr := p.flush(context.WithoutCancel(ctx)); err == nil || errors.Is(err, context.Canceled) && flushErr != nil {
+		err = flushErr
+	}
+	seconds := time.Since(begin).Seconds()
+	if out.json {
+		report := map[string]any{"subject": *subject, "stream": p.stream, "messages": p.messages, "rows": p.rows, "bytes": p.bytes, "seconds": seconds}
+		if err := out.object(report); err != nil {
+			return err
+		}
+	} else {
+		kept := "no stream takes the subject: only who listened got them"
+		if p.stream != "" {
+			kept = "stored in stream " + p.stream
+		}
+		out.printf("%d messages, %d rows, %.1f MB to %s in %.1f s; %s\n", p.messages, p.rows, float64(p.bytes)/1e6, *subject, seconds, kept)
+	}
+	return err
+}
+
+// eachBatch reads a file and hands on messages of at most rows rows.
+func eachBatch(path, label, pack string, rows int, send func(body []byte, rows int) error) error {
+	r, err := file.Open(path)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if label != "" && len(r.Schema().FieldIndices(label)) == 0 {
+		return fmt.Errorf("%s has no column %q; it has %s", path, label, columnNames(r.Schema()))
+	}
+	for {
+		rec, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if pack != "" {
+			packed, err := packRecord(rec, pack, label)
+			rec.Release()
+			if err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+			rec = packed
+		}
+		for from := int64(0); from < rec.NumRows(); from += int64(rows) {
+			part := rec.NewSlice(from, min(from+int64(rows), rec.NumRows()))
+			body, err := arrowio.FromRecords(part.Schema(), part)
+			n := int(part.NumRows())
+			part.Release()
+			if err == nil {
+				err = send(body, n)
+			}
+			if err != nil {
+				rec.Release()
+				return err
+			}
+		}
+		rec.Release()
+	}
+}
+
+func columnNames(s *arrow.Schema) string {
+	names := ""
+	for i, f := range s.Fields() {
+		if i == 12 {
+			return names + ", ..."
+		}
+		if i > 0 {
+			names += ", "
+		}
+		names += f.Name
+	}
+	return names
+}
+
+// publisher sends to a subject, through JetStream where a stream takes it.
+type publisher struct {
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	subject string
+	stream  string
+	pending []jetstream.PubAckFuture
+
+	messages, rows int
+	bytes          int64
+}
+
+// mostUnconfirmed bounds what is on its way to the server.
+const mostUnconfirmed = 64
+
+func newPublisher(ctx context.Context, nc *nats.Conn, subject string) (*publisher, error) {
+	p := &publisher{nc: nc, subject: subject}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, err
+	}
+	switch name, err := js.StreamNameBySubject(ctx, subject); {
+	case err == nil:
+		p.js, p.stream = js, name
+	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, nats.ErrNoResponders):
+	default:
+		return nil, fmt.Errorf("asking which stream takes %s: %w", subject, err)
+	}
+	return p, nil
+}
+
+func (p *publisher) send(ctx context.Context, body []byte, rows int) error {
+	if most := p.nc.MaxPayload(); int64(len(body)) > most {
+		return fmt.Errorf("a message of %d rows has %d bytes and the server takes %d; use a smaller --batch", rows, len(body), most)
+	}
+	msg := nats.NewMsg(p.subject)
+	msg.Header.Set("Content-Type", "application/vnd.apache.arrow.stream")
+	msg.Data = body
+	if p.js == nil {
+		if err := p.nc.PublishMsg(msg); err != nil {
+			return err
+		}
+	} else {
+		future, err := p.js.PublishMsgAsync(msg)
+		if err != nil {
+			return err
+		}
+		p.pending = append(p.pending, future)
+		if len(p.pending) >= mostUnconfirmed {
+			if err := p.confirm(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	p.messages++
+	p.rows += rows
+	p.bytes += int64(len(body))
+	return nil
+}
+
+// confirm waits for the oldest message on its way.
+func (p *publisher) confirm(ctx context.Context) error {
+	f := p.pending[0]
+	p.pending = p.pending[1:]
+	select {
+	case <-f.Ok():
+		return nil
+	case err := <-f.Err():
+		return fmt.Errorf("stream %s did not take a message: %w", p.stream, err)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// flush waits until all is confirmed.
+func (p *publisher) flush(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for len(p.pending) > 0 {
+		if err := p.confirm(ctx); err != nil {
+			return err
+		}
+	}
+	return p.nc.FlushWithContext(ctx)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

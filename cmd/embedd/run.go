@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/stream"
+)
+
+// runRun is the daemon: it serves until a signal, then drains.
+func runRun(ctx context.Context, e *env, args []string) error {
+	f := newFlags(e)
+	path := f.String("c", "embedd.yaml", "configuration `file`")
+	server := f.String("server", "", "NATS `url`; over NATS_URL and the file's nats.url")
+	logFormat := f.choice("log-format", "form of the log on stderr", "text", "json")
+	logLevel := f.choice("log-level", "least level that is logged", "info", "debug", "warn", "error")
+	if _, err := f.parse(args, 0, 0); err != nil {
+		return err
+	}
+	if _, err := os.Stat(*path); errors.Is(err, fs.ErrNotExist) {
+		return usagef("no configuration %s: write one with `embedd init`, or name one with -c", *path)
+	}
+	c, err := loadConfig(*path)
+	if err != nil {
+		return err
+	}
+	if *server != "" {
+		c.NATS.URL, c.NATS.Context = *server, ""
+	} else if c.NATS.Embedded() {
+		c.NATS.URL = os.Getenv("NATS_URL")
+	}
+	log := newLogger(e, *logFormat, *logLevel)
+	for _, n := range c.Notes {
+		log.Info("configuration: "+n.Message, "key", n.Key)
+	}
+	d, err := startDaemon(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	return d.serve(ctx)
+}
+
+func newLogger(e *env, format, level string) *slog.Logger {
+	var l slog.Level
+	_ = l.UnmarshalText([]byte(level)) // the flag allows only levels
+	o := &slog.HandlerOptions{Level: l}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(e.stderr, o))
+	}
+	return slog.New(slog.NewTextHandler(e.stderr, o))
+}
+
+// daemon is what run holds open.
+type daemon struct {
+	log     *slog.Logger
+	engine  *stream.Engine
+	monitor *monitor
+	conn    *nats.Conn
+	cleanup []func()
+}
+
+// startDaemon opens what a configuration asks for, in the order in which a fault is cheapest.
+func startDaemon(ctx context.Context, c *config.Config, log *slog.Logger) (d *daemon, err error) {
+	d = &daemon{log: log}
+	defer func() {
+		if err != nil {
+			d.close()
+		}
+	}()
+	pipelines, err := pipelinesOf(c)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if d.monitor, err = startMonitor(c.HTTP.Listen, registry, d.readiness); err != nil {
+		return nil, err
+	}
+	if err := d.dial(ctx, c, pipelines); err != nil {
+		return nil, err
+	}
+	d.engine, err = stream.New(stream.Options{Conn: d.conn, Pipelines: pipelines, Logger: log, Registerer: registry})
+	if err != nil {
+		return nil, usageError{err}
+	}
+	log.Info("serving", "server", d.conn.ConnectedUrlRedacted(), "pipelines", len(pipelines), "http", d.monitor.addr.String())
+	return d, nil
+}
+
+// dial connects to the configured server, or embeds one and makes its streams.
+func (d *daemon) dial(ctx context.Context, c *config.Config, pipelines []stream.Pipeline) error {
+	handlers := []nats.Option{
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { d.log.Warn("the server is gone; reconnecting for ever", "error", err) }),
+		nats.ReconnectHandler(func(nc *nats.Conn) { d.log.Info("connected again", "server", nc.ConnectedUrlRedacted()) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			d.log.Warn("the connection reports", "error", err)
+		}),
+	}
+	if !c.NATS.Embedded() {
+		conn, err := connect(ctx, c.NATS, c.NATS.Wait, handlers...)
+		if err != nil {
+			return err
+		}
+		d.conn = conn
+		d.cleanup = append(d.cleanup, conn.Close)
+		return nil
+	}
+	s, err := startServer(embeddedStore, embeddedPort)
+	if err != nil {
+		return err
+	}
+	d.cleanup = append(d.cleanup, func() { stopServer(s) })
+	if d.conn, err = dialServer(s, handlers...); err != nil {
+		return fmt.Errorf("connecting to the embedded server: %w", err)
+	}
+	d.cleanup = append(d.cleanup, d.conn.Close)
+	d.log.Info("embedded NATS server", "url", s.ClientURL(), "store", s.StoreDir())
+	js, err := jetstream.New(d.conn)
+	if err != nil {
+		return err
+	}
+	_, err = stream.Setup(ctx, js, pipelines, true)
+	return err
+}
+
+// readiness may be asked before the engine is there.
+func (d *daemon) readiness() []readiness {
+	if d.engine == nil {
+		return []readiness{{Reason: "starting"}}
+	}
+	status := d.engine.Status()
+	if len(status) == 0 {
+		return []readiness{{Reason: "starting"}}
+	}
+	var out []readiness
+	for _, s := range status {
+		out = append(out, readiness{Pipeline: s.Pipeline, Ready: s.Ready, Reason: s.Reason})
+	}
+	return out
+}
+
+// serve runs the engine until a signal, and ends what was opened.
+func (d *daemon) serve(ctx context.Context) error {
+	defer d.close()
+	if err := d.engine.Run(ctx); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		d.log.Info("drained", "cause", context.Cause(ctx).Error())
+	}
+	return nil
+}
+
+func (d *daemon) close() {
+	if d.monitor != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		if err := d.monitor.close(ctx); err != nil {
+			d.log.Warn("closing the listener", "error", err)
+		}
+	}
+	for i := len(d.cleanup) - 1; i >= 0; i-- {
+		d.cleanup[i]()
+	}
+}

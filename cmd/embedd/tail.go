@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/file"
+)
+
+// runTail shows what flows on a subject.
+func runTail(ctx context.Context, e *env, args []string) error {
+	f := newFlags(e)
+	out := f.output()
+	subject := f.String("subject", "", "`subject` to read; wildcards as in NATS")
+	limit := f.Int("limit", 0, "stop after so many `messages`; 0 is none")
+	rows := f.Int("rows", 3, "`rows` of each message to show; -1 is all")
+	all := f.Bool("all", false, "begin with the first message that the subject's stream holds")
+	server := f.String("server", "", "NATS `url` (default NATS_URL, else nats://127.0.0.1:4222)")
+	if _, err := f.parse(args, 0, 0); err != nil {
+		return err
+	}
+	if err := f.need("subject"); err != nil {
+		return err
+	}
+	nc, err := dialClient(ctx, *server)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	n := 0
+	show := func(subject string, header nats.Header, data []byte, at time.Time) error {
+		n++
+		return printMessage(out, message{Subject: subject, Time: at, Headers: header, Bytes: len(data)}, data, *rows)
+	}
+	if *all {
+		return tailStream(ctx, nc, *subject, *limit, show)
+	}
+	sub, err := nc.SubscribeSync(*subject)
+	if err != nil {
+		return err
+	}
+	for *limit == 0 || n < *limit {
+		msg, err := sub.NextMsgWithContext(ctx)
+		if err != nil {
+			return err
+		}
+		if err := show(msg.Subject, msg.Header, msg.Data, time.Now()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tailStream reads the stream that takes the subject, from its first message.
+func tailStream(ctx context.Context, nc *nats.Conn, subject string, limit int, show func(string, nats.Header, []byte, time.Time) error) error {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	name, err := js.StreamNameBySubject(ctx, subject)
+	if err != nil {
+		return fmt.Errorf("no stream takes %s, so there is nothing stored to show: leave --all out (%w)", subject, err)
+	}
+	c, err := js.OrderedConsumer(ctx, name, jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}})
+	if err != nil {
+		return err
+	}
+	msgs, err := c.Messages()
+	if err != nil {
+		return err
+	}
+	defer msgs.Stop()
+	defer context.AfterFunc(ctx, msgs.Stop)()
+	for n := 0; limit == 0 || n < limit; n++ {
+		msg, err := msgs.Next()
+		if errors.Is(err, jetstream.ErrMsgIteratorClosed) {
+			return ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		at := time.Time{}
+		if meta, err := msg.Metadata(); err == nil {
+			at = meta.Timestamp
+		}
+		if err := show(msg.Subject(), msg.Headers(), msg.Data(), at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// message is one line of `embedd tail --format json`.
+type message struct {
+	Subject string            `json:"subject"`
+	Time    time.Time         `json:"time"`
+	Headers nats.Header       `json:"headers"`
+	Bytes   int               `json:"bytes"`
+	Rows    int               `json:"rows"`
+	Schema  []string          `json:"schema"`
+	Data    []json.RawMessage `json:"data"`
+	Error   string            `json:"error,omitempty"` // why it is not read as Arrow
+}
+
+func printMessage(out *output, m message, data []byte, most int) error {
+	if err := m.read(data, most); err != nil {
+		m.Error = err.Error()
+	}
+	if out.json {
+		return out.object(m)
+	}
+	out.printf("%s  %s  %d rows, %d bytes\n", m.Time.Format("15:04:05.000"), m.Subject, m.Rows, m.Bytes)
+	for _, k := range slices.Sorted(maps.Keys(m.Headers)) {
+		out.printf("  %s: %s\n", k, strings.Join(m.Headers[k], ", "))
+	}
+	if m.Error != "" {
+		out.printf("  not Arrow: %s\n", m.Error)
+		return nil
+	}
+	out.printf("  %s\n", strings.Join(m.Schema, ", "))
+	for _, row := range m.Data {
+		out.printf("  %s\n", shorten(string(row), 200))
+	}
+	if len(m.Data) < m.Rows {
+		out.printf("  ... %d more\n", m.Rows-len(m.Data))
+	}
+	return nil
+}
+
+// read fills in rows, schema and the first rows as JSON objects.
+func (m *message) read(data []byte, most int) error {
+	m.Data = []json.RawMessage{}
+	check, err := arrowio.NewDecoder(arrowio.Spec{})
+	if err != nil {
+		return err
+	}
+	if _, err := check.Decode(data); err != nil {
+		return err
+	}
+	schema, records, err := file.Records(data)
+	if err != nil {
+		return err
+	}
+	for _, f := range schema.Fields() {
+		m.Schema = append(m.Schema, f.Name+": "+f.Type.String())
+	}
+	for _, r := range records {
+		m.Rows += int(r.NumRows())
+		if left := int64(most - len(m.Data)); most < 0 || left > 0 {
+			n := r.NumRows()
+			if most >= 0 {
+				n = min(n, left)
+			}
+			part := r.NewSlice(0, n)
+			text, err := part.MarshalJSON()
+			part.Release()
+			if err != nil {
+				return err
+			}
+			var rows []json.RawMessage
+			if err := json.NewDecoder(bytes.NewReader(text)).Decode(&rows); err != nil {
+				return err
+			}
+			m.Data = append(m.Data, rows...)
+		}
+		r.Release()
+	}
+	return nil
+}
+
+func shorten(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "..."
+}
