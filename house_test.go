@@ -1,0 +1,77 @@
+package embedd_test
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/embedd/embedd/"
+
+// below lists, for each room of the house, the rooms that it may import. ARCHITECTURE.md draws the same map.
+var below = map[string][]string{
+	"model/pencil":      {},
+	"model/moments":     {},
+	"model":             {"model/pencil", "model/moments"},
+	"arrowio":           {},
+	"arrowio/file":      {"arrowio"},
+	"plugin":            {"arrowio", "model", "model/moments"},
+	"stream":            {"plugin", "arrowio", "model"},
+	"cmd/embedd/config": {"model"},
+	"cmd/embedd":        {"cmd/embedd/config", "stream", "plugin", "arrowio", "arrowio/file", "model"},
+}
+
+// foreign lists the modules of others that a room may not reach, directly or not: what embedding it must not cost a host.
+var foreign = map[string][]string{
+	"model":   {"github.com/", "go.yaml.in/", "google.golang.org/", "golang.org/x/net"},
+	"arrowio": {"github.com/nats-io/", "github.com/prometheus/", "go.yaml.in/", "github.com/parquet-go/", "gonum.org/"},
+	"plugin":  {"github.com/nats-io/", "github.com/prometheus/", "go.yaml.in/", "github.com/parquet-go/", "google.golang.org/grpc"},
+	"stream":  {"go.yaml.in/", "github.com/parquet-go/", "github.com/nats-io/nats-server"},
+}
+
+// TestArrows holds the map: imports point down, and to nothing that the map does not draw.
+func TestArrows(t *testing.T) {
+	for _, line := range goList(t, "-f", "{{.ImportPath}} {{join .Imports \" \"}}", "./...") {
+		words := strings.Fields(line)
+		room, ok := strings.CutPrefix(words[0], module)
+		if !ok || strings.HasPrefix(room, "examples/") || strings.HasPrefix(room, "integration") {
+			continue
+		}
+		allowed, drawn := below[room]
+		if !drawn {
+			t.Errorf("package %s is not on the map; draw it in ARCHITECTURE.md and here, or put its code where it belongs", room)
+			continue
+		}
+		for _, imported := range words[1:] {
+			if ours, ok := strings.CutPrefix(imported, module); ok && !slices.Contains(allowed, ours) {
+				t.Errorf("%s imports %s, and the map has no arrow for it", room, ours)
+			}
+		}
+	}
+}
+
+// TestEmbeddingIsLight reads off what a room brings along.
+func TestEmbeddingIsLight(t *testing.T) {
+	for room, refused := range foreign {
+		for _, dep := range goList(t, "-deps", "./"+room) {
+			if strings.HasPrefix(dep, module) {
+				continue
+			}
+			for _, prefix := range refused {
+				if strings.HasPrefix(dep, prefix) {
+					t.Errorf("importing %s brings %s along", room, dep)
+				}
+			}
+		}
+	}
+}
+
+func goList(t *testing.T, args ...string) []string {
+	t.Helper()
+	out, err := exec.Command("go", append([]string{"list"}, args...)...).Output()
+	if err != nil {
+		t.Fatalf("go list %v: %v", args, err)
+	}
+	return strings.Split(strings.TrimSpace(string(out)), "\n")
+}
