@@ -1,0 +1,460 @@
+package file
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+)
+
+// csvReader reads CSV twice: once over every value to find the columns' types, once for the rows. A type that is guessed
+// from the first rows would fail, or worse change, at row one million.
+type csvReader struct {
+	name   string
+	again  func() (io.Reader, error) // the text from its beginning
+	file   *os.File
+	arrow  *arrow.Schema
+	kinds  []columnKind
+	rows   *csv.Reader
+	values *array.RecordBuilder
+	batch  int
+}
+
+// columnKind is what the values of one column have in common.
+type columnKind struct {
+	values              int // not empty
+	ints, floats, bools int
+	zeros               int // integers written with leading zeros: identifiers, not quantities
+	textLine            int // where the first value stands that is not a number
+	text                string
+}
+
+func (k *columnKind) see(s string, line int) {
+	if s == "" {
+		return
+	}
+	k.values++
+	if _, err := strconv.ParseInt(s, 10, 64); err == nil {
+		k.ints++
+		k.floats++
+		if digits := strings.TrimLeft(s, "+-"); len(digits) > 1 && digits[0] == '0' {
+			k.zeros++
+		}
+		return
+	}
+	if _, ok := parseFloat(s); ok {
+		k.floats++
+		return
+	}
+	if k.textLine == 0 {
+		k.textLine, k.text = line, s
+	}
+	if _, ok := parseBool(s); ok {
+		k.bools++
+	}
+}
+
+func (k *columnKind) dataType() arrow.DataType {
+	switch {
+	case k.values == 0: // nothing is known; text of nulls is no feature by mistake
+		return arrow.BinaryTypes.String
+	case k.ints == k.values && k.zeros > 0:
+		return arrow.BinaryTypes.String
+	case k.ints == k.values:
+		return arrow.PrimitiveTypes.Int64
+	case k.floats == k.values:
+		return arrow.PrimitiveTypes.Float64
+	case k.bools == k.values:
+		return arrow.FixedWidthTypes.Boolean
+	}
+	return arrow.BinaryTypes.String
+}
+
+// parseFloat reads a decimal number, NaN or an infinity. A number beyond float64 is an infinity.
+func parseFloat(s string) (float64, bool) {
+	if strings.ContainsAny(s, "xX_") { // Go's hexadecimal floats and digit separators are nobody's CSV
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	return v, err == nil || errors.Is(err, strconv.ErrRange)
+}
+
+func parseBool(s string) (v, ok bool) {
+	switch s {
+	case "true", "True", "TRUE":
+		return true, true
+	case "false", "False", "FALSE":
+		return false, true
+	}
+	return false, false
+}
+
+func openCSV(file *os.File, path string, gz bool) (*csvReader, error) {
+	c := &csvReader{name: path, file: file}
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	var held []byte // a pipe cannot be read twice
+	if !info.Mode().IsRegular() {
+		if held, err = io.ReadAll(file); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	c.again = func() (io.Reader, error) {
+		var in io.Reader = bytes.NewReader(held)
+		if held == nil {
+			in = io.NewSectionReader(file, 0, math.MaxInt64)
+		}
+		b := bufio.NewReaderSize(in, 1<<16)
+		if gz {
+			z, err := gzip.NewReader(b)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", path, err)
+			}
+			b = bufio.NewReaderSize(z, 1<<16)
+		}
+		if mark, _ := b.Peek(3); string(mark) == "\ufeff" {
+			b.Discard(3)
+		}
+		return b, nil
+	}
+	header, err := c.start()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.checkHeader(header); err != nil {
+		return nil, err
+	}
+	if err := c.findTypes(len(header)); err != nil {
+		return nil, err
+	}
+	fields := make([]arrow.Field, len(header))
+	for i, name := range header {
+		fields[i] = arrow.Field{Name: name, Type: c.kinds[i].dataType(), Nullable: true}
+	}
+	c.arrow = arrow.NewSchema(fields, nil)
+	c.values = array.NewRecordBuilder(memory.DefaultAllocator, c.arrow)
+	c.batch = batchRows(len(fields))
+	_, err = c.start()
+	return c, err
+}
+
+// start begins at the first line and returns the header.
+func (c *csvReader) start() ([]string, error) {
+	in, err := c.again()
+	if err != nil {
+		return nil, err
+	}
+	c.rows = csv.NewReader(in)
+	c.rows.ReuseRecord = true
+	header, err := c.rows.Read()
+	if err == io.EOF {
+		return nil, fmt.Errorf("%s is empty: the first line names the columns", c.name)
+	}
+	if err != nil {
+		return nil, c.explain(err)
+	}
+	for i := range header {
+		header[i] = strings.TrimSpace(header[i])
+	}
+	return append([]string(nil), header...), nil
+}
+
+func (c *csvReader) checkHeader(header []string) error {
+	if len(header) == 1 {
+		for _, sep := range []string{";", "\t", "|"} {
+			if strings.Contains(header[0], sep) {
+				return fmt.Errorf("%s: line 1 has one column, %q: part the fields by commas instead of %q", c.name, header[0], sep)
+			}
+		}
+	}
+	seen := map[string]int{}
+	for i, name := range header {
+		if name == "" {
+			return fmt.Errorf("%s: line 1: column %d has no name: name it, or leave a row number out (pandas: to_csv(..., index=False))", c.name, i+1)
+		}
+		if first, twice := seen[name]; twice {
+			return fmt.Errorf("%s: line 1: columns %d and %d are both named %q: rename one", c.name, first+1, i+1, name)
+		}
+		seen[name] = i
+	}
+	return nil
+}
+
+func (c *csvReader) findTypes(columns int) error {
+	c.kinds = make([]columnKind, columns)
+	for {
+		row, err := c.rows.Read()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return c.explain(err)
+		}
+		for i, s := range row {
+			k := &c.kinds[i]
+			line := 0
+			if k.textLine == 0 {
+				line, _ = c.rows.FieldPos(i)
+			}
+			k.see(s, line)
+		}
+	}
+}
+
+func (c *csvReader) explain(err error) error {
+	var p *csv.ParseError
+	if !errors.As(err, &p) {
+		return fmt.Errorf("%s: %w", c.name, err)
+	}
+	if errors.Is(p.Err, csv.ErrFieldCount) {
+		return fmt.Errorf("%s: line %d has another number of fields than the %d of the header: mend the line, or quote a field that holds a comma",
+			c.name, p.Line, c.rows.FieldsPerRecord)
+	}
+	return fmt.Errorf("%s: line %d, column %d: %v: a quote inside a quoted field is written twice", c.name, p.Line, p.Column, p.Err)
+}
+
+func (c *csvReader) schema() *arrow.Schema { return c.arrow }
+
+// why explains the text columns that hold numbers too.
+func (c *csvReader) why() map[string]string {
+	w := map[string]string{}
+	for i, k := range c.kinds {
+		switch {
+		case k.ints == k.values && k.zeros > 0:
+			w[c.arrow.Field(i).Name] = "its numbers have leading zeros"
+		case k.floats > 0 && k.floats < k.values:
+			w[c.arrow.Field(i).Name] = fmt.Sprintf("line %d holds %q; leave a missing value empty", k.textLine, k.text)
+		}
+	}
+	return w
+}
+
+func (c *csvReader) next() (arrow.Record, error) {
+	n := 0
+	for ; n < c.batch; n++ {
+		row, err := c.rows.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, c.explain(err)
+		}
+		for i, s := range row {
+			if err := c.append(i, s); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if n == 0 {
+		return nil, io.EOF
+	}
+	return c.values.NewRecord(), nil
+}
+
+func (c *csvReader) append(i int, s string) error {
+	if s == "" {
+		c.values.Field(i).AppendNull()
+		return nil
+	}
+	ok := true
+	switch b := c.values.Field(i).(type) {
+	case *array.StringBuilder:
+		b.Append(s)
+	case *array.Int64Builder:
+		v, err := strconv.ParseInt(s, 10, 64)
+		b.Append(v)
+		ok = err == nil
+	case *array.Float64Builder:
+		var v float64
+		v, ok = parseFloat(s)
+		b.Append(v)
+	case *array.BooleanBuilder:
+		var v bool
+		v, ok = parseBool(s)
+		b.Append(v)
+	}
+	if !ok { // the first reading found every value to be of this type
+		return fmt.Errorf("%s changed while it was read", c.name)
+	}
+	return nil
+}
+
+func (c *csvReader) close() error {
+	c.values.Release()
+	return c.file.Close()
+}
+
+// csvWriter writes records as text. A list column becomes one column an element, name_0, name_1 ...
+type csvWriter struct {
+	name   string
+	buffer *bufio.Writer
+	gz     *gzip.Writer
+	w      *csv.Writer
+	schema *arrow.Schema
+	widths []int // elements of a list column, -1 of any other
+	row    []string
+	rows   int64
+}
+
+func newCSVWriter(out io.Writer, name string, gz bool) *csvWriter {
+	c := &csvWriter{name: name, buffer: bufio.NewWriterSize(out, 1<<16)}
+	if gz {
+		c.gz = gzip.NewWriter(c.buffer)
+		c.w = csv.NewWriter(c.gz)
+	} else {
+		c.w = csv.NewWriter(c.buffer)
+	}
+	return c
+}
+
+func (c *csvWriter) write(msg []byte) error {
+	schema, recs, err := Records(msg)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.name, err)
+	}
+	for _, rec := range recs {
+		err := c.writeRecord(rec)
+		rec.Release()
+		if err != nil {
+			return err
+		}
+	}
+	if c.schema == nil && len(recs) == 0 {
+		return c.header(schema, nil)
+	}
+	return nil
+}
+
+func (c *csvWriter) writeRecord(rec arrow.Record) error {
+	if c.schema == nil {
+		if err := c.header(rec.Schema(), rec); err != nil {
+			return err
+		}
+	} else if !rec.Schema().Equal(c.schema) {
+		return fmt.Errorf("%s: the schema changes between batches: one file holds one schema", c.name)
+	}
+	for row := range int(rec.NumRows()) {
+		c.row = c.row[:0]
+		for i, width := range c.widths {
+			col := rec.Column(i)
+			if width < 0 {
+				c.row = append(c.row, csvText(col, row))
+				continue
+			}
+			elements, from, to := listRange(col, row)
+			if to-from != width && !col.IsNull(row) {
+				return fmt.Errorf("%s: row %d: list column %q has %d elements, the first row had %d: CSV needs one length; write .parquet or .arrow",
+					c.name, c.rows, rec.ColumnName(i), to-from, width)
+			}
+			for k := range width {
+				if col.IsNull(row) {
+					c.row = append(c.row, "")
+				} else {
+					c.row = append(c.row, csvText(elements, from+k))
+				}
+			}
+		}
+		if err := c.w.Write(c.row); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		c.rows++
+	}
+	return nil
+}
+
+// header writes the names. The length of a variable list is that of its first row.
+func (c *csvWriter) header(schema *arrow.Schema, first arrow.Record) error {
+	c.schema = schema
+	var names []string
+	for i, f := range schema.Fields() {
+		width := -1
+		switch t := f.Type.(type) {
+		case *arrow.FixedSizeListType:
+			width = int(t.Len())
+		case *arrow.ListType, *arrow.LargeListType:
+			width = 0
+			for row := 0; first != nil && row < int(first.NumRows()); row++ {
+				if !first.Column(i).IsNull(row) {
+					_, from, to := listRange(first.Column(i), row)
+					width = to - from
+					break
+				}
+			}
+		}
+		c.widths = append(c.widths, width)
+		if width < 0 {
+			names = append(names, f.Name)
+		}
+		for k := range width {
+			names = append(names, fmt.Sprintf("%s_%d", f.Name, k))
+		}
+	}
+	seen := map[string]bool{}
+	for _, n := range names {
+		if seen[n] {
+			return fmt.Errorf("%s: two columns would be named %q: give the output another name with --column, or keep fewer columns", c.name, n)
+		}
+		seen[n] = true
+	}
+	return c.w.Write(names)
+}
+
+func (c *csvWriter) close() error {
+	c.w.Flush()
+	if err := c.w.Error(); err != nil {
+		return fmt.Errorf("%s: %w", c.name, err)
+	}
+	if c.gz != nil {
+		if err := c.gz.Close(); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+	}
+	if err := c.buffer.Flush(); err != nil {
+		return fmt.Errorf("%s: %w", c.name, err)
+	}
+	return nil
+}
+
+// listRange is the elements of a row of a list column. v15's FixedSizeList.ListValues takes no notice of a slice's
+// offset, so the offsets are asked for.
+func listRange(col arrow.Array, row int) (elements arrow.Array, from, to int) {
+	l, ok := col.(array.ListLike)
+	if !ok {
+		return nil, 0, 0
+	}
+	lo, hi := l.ValueOffsets(row)
+	return l.ListValues(), int(lo), int(hi)
+}
+
+// csvText is a value's text: the shortest that reads back to the same number, null as nothing, a nested value as JSON.
+func csvText(col arrow.Array, row int) string {
+	if col.IsNull(row) {
+		return ""
+	}
+	switch a := col.(type) {
+	case *array.Float32:
+		return strconv.FormatFloat(float64(a.Value(row)), 'g', -1, 32)
+	case *array.Float64:
+		return strconv.FormatFloat(a.Value(row), 'g', -1, 64)
+	case *array.String:
+		return a.Value(row)
+	case *array.LargeString:
+		return a.Value(row)
+	case *array.Dictionary:
+		return csvText(a.Dictionary(), a.GetValueIndex(row))
+	}
+	return col.ValueStr(row)
+}

@@ -1,0 +1,437 @@
+// Package file reads and writes tables of rows as CSV, Parquet and Arrow IPC, batch by batch.
+//
+// The suffix of a path chooses the format:
+//
+//	.csv .csv.gz   CSV with a header line (gzip)
+//	.parquet       Parquet
+//	.arrow         Arrow IPC file (random access, with a footer); .feather is the same
+//	.arrows        Arrow IPC stream
+//	-              Arrow IPC stream on standard input or output
+//
+// A batch travels in one of two forms: an arrow.Record, or a message, which is the same batch as one self-contained
+// Arrow IPC stream (schema, dictionaries, one record batch), the form that package arrowio decodes and encodes. Between
+// Arrow files and messages no value is interpreted and no column is rebuilt, so every Arrow type passes unchanged.
+//
+// Memory is bounded by a batch, and for CSV by 256 Ki values. Files are the user's own: lengths are checked against what
+// is there before anything is allocated for Arrow files, and what panics inside a format's library becomes an error.
+package file
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+
+	"github.com/embedd/embedd/arrowio"
+)
+
+type formatName int
+
+const (
+	csvFormat formatName = iota
+	csvGzip
+	parquetFormat
+	arrowFile
+	arrowStream
+)
+
+// suffixes lists the file name endings that Open and Create know.
+var suffixes = []struct {
+	end    string
+	format formatName
+}{
+	{".csv", csvFormat}, {".csv.gz", csvGzip}, {".parquet", parquetFormat},
+	{".arrow", arrowFile}, {".feather", arrowFile}, {".arrows", arrowStream},
+}
+
+func formatOf(path string) (formatName, error) {
+	if path == "-" {
+		return arrowStream, nil
+	}
+	lower := strings.ToLower(path)
+	for _, s := range suffixes {
+		if strings.HasSuffix(lower, s.end) {
+			return s.format, nil
+		}
+	}
+	return 0, fmt.Errorf("%s: the name's ending tells no format: use .csv, .csv.gz, .parquet, .arrow (IPC file), .arrows (IPC stream), or - for an IPC stream", path)
+}
+
+// Limits are the limits under which batches of a file are decoded: those of a file that its user chose to open, not
+// those of a message from the network.
+func Limits() arrowio.Limits {
+	return arrowio.Limits{Message: maxFrame, Body: 2 * maxFrame, Rows: 1<<31 - 1, Fields: 1 << 16, Metadata: 1 << 16}
+}
+
+// batchValues is about how many values a batch holds that is cut from CSV or Parquet: large enough to spread the cost
+// of a batch, small enough to stay in a cache.
+const batchValues = 1 << 18
+
+// batchRows is the number of rows of a batch that has so many columns.
+func batchRows(columns int) int { return min(max(batchValues/max(columns, 1), 64), 8192) }
+
+// source yields the batches of one format as records.
+type source interface {
+	schema() *arrow.Schema
+	next() (arrow.Record, error) // io.EOF at the end
+	close() error
+}
+
+// Reader yields the rows of one file. It is for one goroutine.
+type Reader struct {
+	name     string
+	schema   *arrow.Schema
+	records  source  // CSV and Parquet
+	messages *frames // Arrow
+	first    []byte  // the first message of messages, read ahead
+	check    *arrowio.Decoder
+	notes    []string
+	why      map[string]string
+	err      error
+}
+
+// Open opens the file at path, or standard input for "-".
+func Open(path string) (*Reader, error) {
+	if path == "-" {
+		return NewReader(os.Stdin, "standard input")
+	}
+	f, err := formatOf(path)
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	r, err := open(file, path, f)
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func open(file *os.File, path string, f formatName) (r *Reader, err error) {
+	defer recoverTo(path, &err)
+	if err := looksLike(file, path, f); err != nil {
+		return nil, err
+	}
+	r = &Reader{name: path}
+	switch f {
+	case csvFormat, csvGzip:
+		c, err := openCSV(file, path, f == csvGzip)
+		if err != nil {
+			return nil, err
+		}
+		r.records, r.why = c, c.why()
+	case parquetFormat:
+		p, err := openParquet(file, path)
+		if err != nil {
+			return nil, err
+		}
+		r.records, r.notes = p, p.notes
+	case arrowFile:
+		if r.messages, err = openArrowFile(file, path); err != nil {
+			return nil, err
+		}
+	case arrowStream:
+		if r.messages, err = openArrowStream(file, path); err != nil {
+			return nil, err
+		}
+		r.messages.closer = file
+	}
+	return r, r.start()
+}
+
+// NewReader reads an Arrow IPC stream; name stands for it in errors. Close does not close in.
+func NewReader(in io.Reader, name string) (*Reader, error) {
+	m, err := openArrowStream(in, name)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{name: name, messages: m}
+	return r, r.start()
+}
+
+func (r *Reader) start() (err error) {
+	defer recoverTo(r.name, &err)
+	if r.messages == nil {
+		r.schema = r.records.schema()
+		return nil
+	}
+	if r.check, err = arrowio.NewDecoder(arrowio.Spec{Limits: Limits()}); err != nil {
+		return err
+	}
+	// The schema is parsed from the first batch, because arrowio checks whole messages; that batch is the first that
+	// is handed out.
+	if r.first, err = r.messages.next(); err == io.EOF {
+		r.err = io.EOF
+		r.schema, err = r.checkedSchema(r.messages.empty())
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	r.schema, err = r.checkedSchema(r.first)
+	return err
+}
+
+func (r *Reader) checkedSchema(msg []byte) (*arrow.Schema, error) {
+	if _, err := r.check.Decode(msg); err != nil {
+		return nil, fmt.Errorf("%s: %w", r.name, err)
+	}
+	in, err := ipc.NewReader(bytes.NewReader(msg))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.name, err)
+	}
+	defer in.Release()
+	return in.Schema(), nil
+}
+
+// message is the next batch of an Arrow file or stream.
+func (r *Reader) message() (msg []byte, err error) {
+	if msg = r.first; msg != nil {
+		r.first = nil
+		return msg, nil
+	}
+	return r.messages.next()
+}
+
+// Schema is the schema of every batch.
+func (r *Reader) Schema() *arrow.Schema { return r.schema }
+
+// Notes says what of the file is not read and why, a sentence each: Parquet columns of nested types.
+func (r *Reader) Notes() []string { return r.notes }
+
+// NotNumeric says why a CSV column that holds numbers was not read as one: its first value that is not a number, and the
+// line. It is empty for other columns and formats.
+func (r *Reader) NotNumeric(column string) string { return r.why[column] }
+
+// Next returns the next batch, io.EOF after the last. The caller releases it.
+func (r *Reader) Next() (rec arrow.Record, err error) {
+	if r.err != nil {
+		return nil, r.err
+	}
+	defer func() { r.err = err }()
+	defer recoverTo(r.name, &err)
+	if r.messages == nil {
+		return r.records.next()
+	}
+	msg, err := r.message()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.check.Decode(msg); err != nil {
+		return nil, fmt.Errorf("%s: batch %d: %w", r.name, r.messages.batches, err)
+	}
+	_, recs, err := Records(msg)
+	if err != nil {
+		return nil, fmt.Errorf("%s: batch %d: %w", r.name, r.messages.batches, err)
+	}
+	return recs[0], nil
+}
+
+// NextMessage returns the next batch as one self-contained Arrow IPC stream, io.EOF after the last. The bytes are the
+// caller's. A batch of an Arrow file or stream is not checked here beyond its frame: arrowio.Decoder does that.
+func (r *Reader) NextMessage() ([]byte, error) {
+	if r.messages != nil {
+		if r.err != nil {
+			return nil, r.err
+		}
+		msg, err := r.message()
+		r.err = err
+		return msg, err
+	}
+	rec, err := r.Next()
+	if err != nil {
+		return nil, err
+	}
+	defer rec.Release()
+	return arrowio.FromRecords(r.schema, rec)
+}
+
+// Close closes the file.
+func (r *Reader) Close() error {
+	r.err = errors.New("file: the reader is closed")
+	if r.messages != nil {
+		return r.messages.close()
+	}
+	return r.records.close()
+}
+
+// sink takes the batches of one format.
+type sink interface {
+	write(msg []byte) error
+	close() error // writes what is still held and the format's end; does not close the file
+}
+
+// Writer writes batches of one schema. It is for one goroutine.
+type Writer struct {
+	name   string
+	sink   sink
+	out    io.Writer
+	file   *os.File // nil when out is not ours
+	rename bool     // file is a temporary one beside the path
+	done   bool
+}
+
+// Create makes the file at path, or writes to standard output for "-". A regular file appears under its name at Close
+// and not before, so that a failed run leaves neither half a file nor takes away the one that was there.
+func Create(path string) (*Writer, error) {
+	f, err := formatOf(path)
+	if err != nil {
+		return nil, err
+	}
+	if path == "-" {
+		return NewWriter(os.Stdout, "standard output"), nil
+	}
+	w := &Writer{name: path}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		if w.file, err = os.OpenFile(path, os.O_WRONLY, 0); err != nil {
+			return nil, err
+		}
+	} else {
+		// Beside the path, for only a rename within a directory is atomic.
+		if w.file, err = os.OpenFile(fmt.Sprintf("%s.%d.tmp", path, os.Getpid()), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666); err != nil {
+			return nil, fmt.Errorf("%s cannot be made: %w", path, err)
+		}
+		w.rename = true
+	}
+	w.out = w.file
+	switch f {
+	case csvFormat, csvGzip:
+		w.sink = newCSVWriter(w.out, path, f == csvGzip)
+	case parquetFormat:
+		w.sink = &parquetWriter{out: w.out, name: path}
+	case arrowFile:
+		w.sink = &frameWriter{out: w.out, name: path, footer: true}
+	case arrowStream:
+		w.sink = &frameWriter{out: w.out, name: path}
+	}
+	return w, nil
+}
+
+// NewWriter writes an Arrow IPC stream to out, each batch in one Write. Close does not close out.
+func NewWriter(out io.Writer, name string) *Writer {
+	return &Writer{name: name, sink: &frameWriter{out: out, name: name}, out: out}
+}
+
+// Write writes one batch. All batches have the schema of the first.
+func (w *Writer) Write(rec arrow.Record) error {
+	msg, err := arrowio.FromRecords(rec.Schema(), rec)
+	if err != nil {
+		return fmt.Errorf("%s: %w", w.name, err)
+	}
+	return w.WriteMessage(msg)
+}
+
+// WriteMessage writes the batches of one self-contained Arrow IPC stream that arrowio.Decoder or arrowio.Encoder let
+// through. A message without batches writes no rows and sets the schema. It does not keep msg.
+func (w *Writer) WriteMessage(msg []byte) (err error) {
+	defer recoverTo(w.name, &err)
+	return w.sink.write(msg)
+}
+
+// Close finishes the file and gives it its name.
+func (w *Writer) Close() (err error) {
+	if w.done {
+		return nil
+	}
+	defer w.Discard()
+	defer recoverTo(w.name, &err)
+	if err := w.sink.close(); err != nil {
+		return err
+	}
+	if w.file == nil {
+		return nil
+	}
+	temporary := w.file.Name()
+	if err := w.file.Close(); err != nil {
+		return fmt.Errorf("%s: %w", w.name, err)
+	}
+	if w.rename {
+		if err := os.Rename(temporary, w.name); err != nil {
+			return err
+		}
+	}
+	w.done = true
+	return nil
+}
+
+// Discard gives up what was written and leaves no file. After Close it does nothing.
+func (w *Writer) Discard() {
+	if w.done {
+		return
+	}
+	w.done = true
+	if w.file != nil {
+		w.file.Close()
+		if w.rename {
+			os.Remove(w.file.Name())
+		}
+	}
+}
+
+// Records reads a message with Arrow's own reader. The message must have passed an arrowio.Decoder: unchecked bytes can end the process. The
+// records share no memory with msg; the caller releases them.
+func Records(msg []byte) (*arrow.Schema, []arrow.Record, error) {
+	r, err := ipc.NewReader(bytes.NewReader(msg))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer r.Release()
+	var recs []arrow.Record
+	for r.Next() {
+		rec := r.Record()
+		rec.Retain()
+		recs = append(recs, rec)
+	}
+	if err := r.Err(); err != nil && err != io.EOF {
+		return nil, nil, err
+	}
+	return r.Schema(), recs, nil
+}
+
+// looksLike refuses content that plainly is of another format than the file's name says.
+func looksLike(file *os.File, path string, want formatName) error {
+	head := make([]byte, 8)
+	n, err := file.ReadAt(head, 0)
+	if err != nil && err != io.EOF {
+		return nil // not a regular file: nothing can be looked at before it is read
+	}
+	if n == 0 {
+		return fmt.Errorf("%s is empty", path)
+	}
+	var found string
+	is := want
+	switch {
+	case bytes.HasPrefix(head, []byte("ARROW1")):
+		is, found = arrowFile, "an Arrow IPC file: name it .arrow"
+	case bytes.HasPrefix(head, []byte("PAR1")):
+		is, found = parquetFormat, "Parquet: name it .parquet"
+	case bytes.HasPrefix(head, []byte{0xff, 0xff, 0xff, 0xff}):
+		is, found = arrowStream, "an Arrow IPC stream: name it .arrows"
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		is, found = csvGzip, "gzip: name it .csv.gz if it holds CSV, else unpack it"
+	case want == csvGzip:
+		found = "not gzip: name it .csv if it is plain text"
+	case want == parquetFormat || want == arrowFile:
+		found = "not the format of its name"
+	}
+	if is != want || is == want && strings.HasPrefix(found, "not ") {
+		return fmt.Errorf("%s: the content is %s", path, found)
+	}
+	return nil
+}
+
+// recoverTo turns a panic of a format's library into an error: Invariant 6.
+func recoverTo(name string, err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%s: the file is damaged or holds what cannot be read or written (%v): write it anew with another tool", name, p)
+	}
+}

@@ -1,0 +1,517 @@
+package file
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// An Arrow IPC stream is a row of frames: 0xFFFFFFFF, the length of the metadata (int32), the metadata (a flatbuffer
+// "Message", padded to 8 bytes) and a body. A length of zero ends the stream. An Arrow IPC file is the magic, such a
+// stream, a footer that lists where its dictionary and record batch frames lie, the footer's length, and the magic.
+// See "Serialization and Interprocess Communication (IPC)" in the Arrow columnar format.
+
+const (
+	maxFrame    = 2 << 30   // bytes of one frame
+	maxMetadata = 256 << 20 // bytes of a frame's metadata
+	magic       = "ARROW1"
+	schemaKind  = 1
+	dictionary  = 2
+	recordBatch = 3
+	prefixBytes = 8 // continuation marker and metadata length
+	footerTail  = 4 + len(magic)
+	blockBytes  = 24
+)
+
+var (
+	continuation = []byte{0xff, 0xff, 0xff, 0xff}
+	endOfStream  = []byte{0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0}
+	errFrame     = errors.New("the frame's metadata is malformed")
+)
+
+// table is a flatbuffer table at pos. Every read is checked against the buffer.
+type table struct {
+	b   []byte
+	pos int
+}
+
+func (t table) u16(p int) (int, bool) {
+	if p < 0 || p+2 > len(t.b) {
+		return 0, false
+	}
+	return int(binary.LittleEndian.Uint16(t.b[p:])), true
+}
+
+func (t table) u32(p int) (int, bool) {
+	if p < 0 || p+4 > len(t.b) {
+		return 0, false
+	}
+	return int(binary.LittleEndian.Uint32(t.b[p:])), true
+}
+
+func (t table) i64(p int) (int64, bool) {
+	if p < 0 || p+8 > len(t.b) {
+		return 0, false
+	}
+	return int64(binary.LittleEndian.Uint64(t.b[p:])), true
+}
+
+// at follows the offset that stands at p.
+func (t table) at(p int) (table, bool) {
+	o, ok := t.u32(p)
+	if !ok || o == 0 || p+o+4 > len(t.b) {
+		return table{}, false
+	}
+	return table{t.b, p + o}, true
+}
+
+// field is where the table's field is, or ok = false where it is absent.
+func (t table) field(slot int) (p int, ok bool) {
+	back, ok := t.u32(t.pos)
+	if !ok {
+		return 0, false
+	}
+	v := t.pos - int(int32(back))
+	size, ok := t.u16(v)
+	if !ok || 4+2*slot+2 > size {
+		return 0, false
+	}
+	o, ok := t.u16(v + 4 + 2*slot)
+	return t.pos + o, ok && o != 0 && t.pos+o < len(t.b)
+}
+
+// child is the table in a field.
+func (t table) child(slot int) (table, bool) {
+	p, ok := t.field(slot)
+	if !ok {
+		return table{}, false
+	}
+	return t.at(p)
+}
+
+// frame is one frame of a stream.
+type frame struct {
+	bytes  []byte // all of it
+	meta   []byte
+	kind   byte
+	header table // Schema, DictionaryBatch or RecordBatch
+	body   int64 // bytes
+}
+
+// parseMeta reads what a frame's metadata says about the frame.
+func parseMeta(meta []byte) (frame, error) {
+	root, ok := table{meta, 0}.at(0)
+	if !ok {
+		return frame{}, errFrame
+	}
+	f := frame{meta: meta}
+	p, ok := root.field(1)
+	if !ok {
+		return frame{}, errFrame
+	}
+	f.kind = meta[p]
+	if f.header, ok = root.child(2); !ok {
+		return frame{}, errFrame
+	}
+	if p, ok := root.field(3); ok {
+		if f.body, ok = root.i64(p); !ok {
+			return frame{}, errFrame
+		}
+	}
+	if f.body < 0 || f.body > maxFrame {
+		return frame{}, fmt.Errorf("a frame says that its body has %d bytes; the limit is %d: write smaller batches", f.body, int64(maxFrame))
+	}
+	return f, nil
+}
+
+// cut takes the first frame off a message. At the end of the stream the frame is nil.
+func cut(b []byte) (*frame, []byte, error) {
+	if len(b) == 0 || bytes.HasPrefix(b, endOfStream) {
+		return nil, nil, nil
+	}
+	if len(b) < prefixBytes || !bytes.HasPrefix(b, continuation) {
+		return nil, nil, errFrame
+	}
+	n := int(binary.LittleEndian.Uint32(b[4:]))
+	if n > len(b)-prefixBytes {
+		return nil, nil, errFrame
+	}
+	f, err := parseMeta(b[prefixBytes : prefixBytes+n])
+	if err != nil {
+		return nil, nil, err
+	}
+	end := int64(prefixBytes+n) + f.body
+	if end > int64(len(b)) {
+		return nil, nil, errFrame
+	}
+	f.bytes = b[:end:end]
+	return &f, b[end:], nil
+}
+
+// dictionaryID is the id of a dictionary frame and whether the frame only adds to the dictionary.
+func (f *frame) dictionaryID() (id int64, delta bool) {
+	if p, ok := f.header.field(0); ok {
+		id, _ = f.header.i64(p)
+	}
+	if p, ok := f.header.field(2); ok {
+		delta = f.header.b[p] != 0
+	}
+	return id, delta
+}
+
+// frames reads the frames of a stream or a file and hands out self-contained messages.
+type frames struct {
+	name    string
+	read    func() (*frame, error) // io.EOF at the end
+	closer  io.Closer
+	head    []byte // the schema frame
+	order   []int64
+	dicts   map[int64][]byte
+	batches int // record batches read
+}
+
+func openArrowStream(in io.Reader, name string) (*frames, error) {
+	fs := &frames{name: name, dicts: map[int64][]byte{}}
+	ended := false
+	fs.read = func() (*frame, error) {
+		f, err := readFrame(in)
+		for f == nil && err == nil { // an end of stream; another stream may follow
+			ended = true
+			f, err = readFrame(in)
+		}
+		if err == nil && ended {
+			if f.kind != schemaKind || !bytes.Equal(f.bytes, fs.head) {
+				return nil, errors.New("a second stream with another schema follows the first: split them")
+			}
+			ended = false
+			return fs.read()
+		}
+		return f, err
+	}
+	return fs, fs.first()
+}
+
+// first reads the schema.
+func (fs *frames) first() error {
+	f, err := fs.read()
+	if err == io.EOF {
+		return fmt.Errorf("%s is empty: an Arrow IPC stream begins with a schema", fs.name)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", fs.name, err)
+	}
+	if f.kind != schemaKind {
+		return fmt.Errorf("%s: the first frame is not a schema", fs.name)
+	}
+	fs.head = f.bytes
+	return nil
+}
+
+// readFrame reads one frame; nil without an error is an end of stream marker. It allocates as bytes arrive.
+func readFrame(in io.Reader) (*frame, error) {
+	var prefix [prefixBytes]byte
+	n, err := io.ReadFull(in, prefix[:4])
+	if err != nil {
+		if n == 0 && err == io.EOF {
+			return nil, io.EOF
+		}
+		return nil, errTruncated(err)
+	}
+	if !bytes.Equal(prefix[:4], continuation) {
+		return nil, errors.New("this is not an Arrow IPC stream (or one that was written before Arrow 0.15): write it anew, for example with pyarrow.ipc.new_stream")
+	}
+	if _, err := io.ReadFull(in, prefix[4:]); err != nil {
+		return nil, errTruncated(err)
+	}
+	size := int64(binary.LittleEndian.Uint32(prefix[4:]))
+	if size == 0 {
+		return nil, nil
+	}
+	if size > maxMetadata {
+		return nil, fmt.Errorf("a frame says that its metadata has %d bytes; the limit is %d", size, maxMetadata)
+	}
+	var b bytes.Buffer
+	b.Write(prefix[:])
+	if err := grow(&b, in, size); err != nil {
+		return nil, err
+	}
+	f, err := parseMeta(b.Bytes()[prefixBytes:])
+	if err != nil {
+		return nil, err
+	}
+	if err := grow(&b, in, f.body); err != nil {
+		return nil, err
+	}
+	whole, _, err := cut(b.Bytes())
+	return whole, err
+}
+
+// grow reads n bytes more. Up to 1 MiB is allocated on the word of the frame, more only as it arrives: Invariant 6.
+func grow(b *bytes.Buffer, in io.Reader, n int64) error {
+	b.Grow(int(min(n, 1<<20)))
+	_, err := io.CopyN(b, in, n)
+	return errTruncated(err)
+}
+
+func errTruncated(err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return errors.New("the stream ends in the middle of a frame: it was cut off")
+	}
+	return err
+}
+
+// openArrowFile walks the footer of an Arrow IPC file.
+func openArrowFile(file *os.File, name string) (*frames, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	blocks, err := readFooter(file, info.Size())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	fs := &frames{name: name, dicts: map[int64][]byte{}, closer: file}
+	// The file holds a whole stream after the magic; its first frame is the schema.
+	start := io.NewSectionReader(file, 8, info.Size()-8)
+	schemaRead := false
+	fs.read = func() (*frame, error) {
+		if !schemaRead {
+			schemaRead = true
+			return readFrame(start)
+		}
+		if len(blocks) == 0 {
+			return nil, io.EOF
+		}
+		b := blocks[0]
+		blocks = blocks[1:]
+		whole := make([]byte, b.meta+b.body) // lies within the file: readFooter
+		if _, err := file.ReadAt(whole, b.offset); err != nil {
+			return nil, err
+		}
+		f, _, err := cut(whole)
+		if err == nil && f == nil {
+			err = errFrame
+		}
+		return f, err
+	}
+	return fs, fs.first()
+}
+
+// block is where a frame lies in an Arrow IPC file; meta counts the prefix and the metadata.
+type block struct{ offset, meta, body int64 }
+
+// readFooter returns the blocks of the dictionaries and then those of the record batches.
+func readFooter(file io.ReaderAt, size int64) ([]block, error) {
+	bad := errors.New("the footer is missing or malformed: the Arrow file was cut off or not closed by its writer")
+	tail := make([]byte, footerTail)
+	if size < int64(8+footerTail) {
+		return nil, bad
+	}
+	if _, err := file.ReadAt(tail, size-int64(footerTail)); err != nil {
+		return nil, err
+	}
+	n := int64(binary.LittleEndian.Uint32(tail))
+	if string(tail[4:]) != magic || n > size-int64(8+footerTail) {
+		return nil, bad
+	}
+	footer := make([]byte, n)
+	if _, err := file.ReadAt(footer, size-int64(footerTail)-n); err != nil {
+		return nil, err
+	}
+	root, ok := table{footer, 0}.at(0)
+	if !ok {
+		return nil, bad
+	}
+	var blocks []block
+	for _, slot := range []int{2, 3} { // dictionaries, record batches
+		v, ok := root.child(slot)
+		if !ok {
+			continue
+		}
+		count, _ := v.u32(v.pos)
+		if int64(count)*blockBytes > n-int64(v.pos)-4 {
+			return nil, bad
+		}
+		for i := range count {
+			p := v.pos + 4 + i*blockBytes
+			offset, _ := v.i64(p)
+			meta, _ := v.u32(p + 8)
+			body, _ := v.i64(p + 16)
+			b := block{offset, int64(meta), body}
+			if b.offset < 8 || b.body < 0 || b.offset > size || b.meta > size-b.offset || b.body > size-b.offset-b.meta {
+				return nil, fmt.Errorf("the footer says that batch %d lies outside the file: it was cut off", i)
+			}
+			blocks = append(blocks, b)
+		}
+	}
+	return blocks, nil
+}
+
+// empty is a message of the schema alone.
+func (fs *frames) empty() []byte {
+	return append(append([]byte(nil), fs.head...), endOfStream...)
+}
+
+// next reads up to the next record batch and returns it as a message.
+func (fs *frames) next() ([]byte, error) {
+	for {
+		f, err := fs.read()
+		if err == io.EOF {
+			return nil, io.EOF
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: after batch %d: %w", fs.name, fs.batches, err)
+		}
+		switch f.kind {
+		case dictionary:
+			id, delta := f.dictionaryID()
+			_, known := fs.dicts[id]
+			if delta {
+				return nil, fmt.Errorf("%s: dictionary %d grows by a delta, which is not read: write it without deltas, for example from pyarrow.Table.unify_dictionaries", fs.name, id)
+			}
+			if !known {
+				fs.order = append(fs.order, id)
+			}
+			fs.dicts[id] = f.bytes
+		case recordBatch:
+			fs.batches++
+			size := len(fs.head) + len(f.bytes) + len(endOfStream)
+			for _, d := range fs.dicts {
+				size += len(d)
+			}
+			msg := append(make([]byte, 0, size), fs.head...)
+			for _, id := range fs.order {
+				msg = append(msg, fs.dicts[id]...)
+			}
+			return append(append(msg, f.bytes...), endOfStream...), nil
+		default:
+			return nil, fmt.Errorf("%s: after batch %d: a frame of kind %d (a tensor or a second schema) cannot be read as rows", fs.name, fs.batches, f.kind)
+		}
+	}
+}
+
+func (fs *frames) close() error {
+	if fs.closer == nil {
+		return nil
+	}
+	return fs.closer.Close()
+}
+
+// frameWriter splices the frames of messages into one stream, or into a file with a footer.
+type frameWriter struct {
+	out        io.Writer
+	name       string
+	footer     bool
+	head       []byte
+	headFrame  *frame
+	dicts      map[int64][]byte
+	offset     int64
+	dictBlocks []block
+	rowBlocks  []block
+}
+
+func (w *frameWriter) write(msg []byte) error {
+	var buf bytes.Buffer // a batch leaves in one Write
+	f, rest, err := cut(msg)
+	if err != nil || f == nil || f.kind != schemaKind {
+		return fmt.Errorf("%s: a message without a schema cannot be written", w.name)
+	}
+	if w.head == nil {
+		f.bytes, f.meta = bytes.Clone(f.bytes), bytes.Clone(f.meta)
+		w.head, w.headFrame, w.dicts = f.bytes, f, map[int64][]byte{}
+		if w.footer {
+			buf.WriteString(magic + "\x00\x00")
+		}
+		buf.Write(w.head)
+	} else if !bytes.Equal(w.head, f.bytes) {
+		return fmt.Errorf("%s: the schema changes between batches: one file holds one schema", w.name)
+	}
+	for {
+		if f, rest, err = cut(rest); err != nil {
+			return fmt.Errorf("%s: %w", w.name, err)
+		}
+		if f == nil {
+			break
+		}
+		at := block{w.offset + int64(buf.Len()), int64(len(f.bytes)) - f.body, f.body}
+		if f.kind == dictionary {
+			id, _ := f.dictionaryID()
+			last, known := w.dicts[id]
+			if bytes.Equal(last, f.bytes) {
+				continue // every message brings its dictionaries; a stream needs them once
+			}
+			if known && w.footer {
+				return fmt.Errorf("%s: a dictionary changes between batches, which an Arrow IPC file cannot hold: write .arrows or .parquet", w.name)
+			}
+			w.dicts[id] = bytes.Clone(f.bytes)
+			w.dictBlocks = append(w.dictBlocks, at)
+		} else {
+			w.rowBlocks = append(w.rowBlocks, at)
+		}
+		buf.Write(f.bytes)
+	}
+	n, err := w.out.Write(buf.Bytes())
+	w.offset += int64(n)
+	return err
+}
+
+func (w *frameWriter) close() error {
+	if w.head == nil {
+		return fmt.Errorf("%s: nothing was written, not even a schema", w.name)
+	}
+	end := bytes.Clone(endOfStream)
+	if w.footer {
+		footer := w.buildFooter()
+		end = append(end, footer...)
+		end = binary.LittleEndian.AppendUint32(end, uint32(len(footer)))
+		end = append(end, magic...)
+	}
+	_, err := w.out.Write(end)
+	return err
+}
+
+// buildFooter lays the Footer table out by hand: offsets in a flatbuffer are relative, so the schema's own bytes can
+// stand in it as they came and no column type needs to be understood.
+//
+//	 0 root offset   4 vtable   16 table: vtable, schema, dictionaries, batches, version
+//	36 dictionaries  .. batches  .. metadata of the schema frame
+func (w *frameWriter) buildFooter() []byte {
+	const tableAt, schemaField = 16, 20
+	dictAt := 36
+	rowAt := dictAt + 4 + blockBytes*len(w.dictBlocks) + 4
+	metaAt := rowAt + 4 + blockBytes*len(w.rowBlocks)
+	version := uint16(0)
+	root, _ := table{w.headFrame.meta, 0}.at(0)
+	if p, ok := root.field(0); ok {
+		v, _ := root.u16(p)
+		version = uint16(v)
+	}
+	le := binary.LittleEndian
+	b := le.AppendUint32(nil, tableAt)
+	for _, v := range []uint16{12, 20, 16, 4, 8, 12} { // sizes of vtable and table, then where the fields are
+		b = le.AppendUint16(b, v)
+	}
+	b = le.AppendUint32(b, tableAt-4)
+	b = le.AppendUint32(b, uint32(metaAt+w.headFrame.header.pos-schemaField))
+	b = le.AppendUint32(b, uint32(dictAt-(schemaField+4)))
+	b = le.AppendUint32(b, uint32(rowAt-(schemaField+8)))
+	b = le.AppendUint16(le.AppendUint16(b, version), 0)
+	b = appendBlocks(b, w.dictBlocks)
+	b = le.AppendUint32(b, 0) // the next vector's elements begin at a multiple of 8
+	b = appendBlocks(b, w.rowBlocks)
+	return append(b, w.headFrame.meta...)
+}
+
+func appendBlocks(b []byte, blocks []block) []byte {
+	le := binary.LittleEndian
+	b = le.AppendUint32(b, uint32(len(blocks)))
+	for _, k := range blocks {
+		b = le.AppendUint64(b, uint64(k.offset))
+		b = le.AppendUint64(b, uint64(k.meta))
+		b = le.AppendUint64(b, uint64(k.body))
+	}
+	return b
+}

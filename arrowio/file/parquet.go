@@ -1,0 +1,423 @@
+package file
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/decimal128"
+	"github.com/apache/arrow/go/v15/arrow/float16"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/deprecated"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// parquetReader reads flat columns and lists of flat values, one row group after the other.
+type parquetReader struct {
+	name    string
+	file    *os.File
+	arrow   *arrow.Schema
+	columns []*parquetColumn // by leaf index; nil = not read
+	groups  []parquet.RowGroup
+	rows    parquet.Rows
+	values  *array.RecordBuilder
+	buffer  []parquet.Row
+	notes   []string
+}
+
+// parquetColumn is a leaf that becomes one Arrow column.
+type parquetColumn struct {
+	add      func(parquet.Value)
+	builder  array.Builder      // the column's
+	list     *array.ListBuilder // nil for a flat column
+	listDef  int                // definition level of an empty list; below it the list is null
+	elements bool
+}
+
+func openParquet(file *os.File, path string) (*parquetReader, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	f, err := parquet.OpenFile(file, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	if err != nil {
+		return nil, fmt.Errorf("%s: the Parquet footer cannot be read (%w): the file was cut off or not closed by its writer", path, err)
+	}
+	if err := checkCodecs(f); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	float16s := float16Leaves(f)
+	p := &parquetReader{name: path, file: file, groups: f.RowGroups()}
+	var fields []arrow.Field
+	var leaves []*parquet.Column
+	var lists []bool
+	total := 0
+	for _, c := range f.Root().Columns() {
+		total += countLeaves(c)
+		leaf, isList, why := columnShape(c)
+		var t arrow.DataType
+		if why == "" {
+			if t, why = parquetType(leaf); float16s[leaf.Index()] {
+				t = arrow.PrimitiveTypes.Float32
+			}
+		}
+		if why != "" {
+			p.notes = append(p.notes, fmt.Sprintf("column %q of %s is left out: %s", c.Name(), path, why))
+			continue
+		}
+		field := arrow.Field{Name: c.Name(), Type: t, Nullable: c.Optional()}
+		if isList {
+			field.Type = arrow.ListOfField(arrow.Field{Name: "item", Type: t, Nullable: leaf.Optional()})
+		}
+		fields, leaves, lists = append(fields, field), append(leaves, leaf), append(lists, isList)
+	}
+	if len(fields) == 0 {
+		return nil, fmt.Errorf("%s has no column that can be read: flat columns and lists of numbers or text can", path)
+	}
+	p.arrow = arrow.NewSchema(fields, nil)
+	p.values = array.NewRecordBuilder(memory.DefaultAllocator, p.arrow)
+	p.columns = make([]*parquetColumn, total)
+	for i, leaf := range leaves {
+		col := &parquetColumn{builder: p.values.Field(i)}
+		target := col.builder
+		if lists[i] {
+			col.list = col.builder.(*array.ListBuilder)
+			target = col.list.ValueBuilder()
+			if fields[i].Nullable {
+				col.listDef = 1
+			}
+		}
+		col.add = parquetAppender(target)
+		p.columns[leaf.Index()] = col
+	}
+	p.buffer = make([]parquet.Row, batchRows(total))
+	return p, nil
+}
+
+// checkCodecs refuses LZ4: parquet-go v0.32 decompresses a page of it that shrank to no less than a third into a buffer
+// that it then forgets, so that values would come out as zeros.
+func checkCodecs(f *parquet.File) error {
+	for _, g := range f.Metadata().RowGroups {
+		for _, c := range g.Columns {
+			if codec := c.MetaData.Codec; codec == format.Lz4Raw || codec == format.Lz4 {
+				return fmt.Errorf("column %q is compressed by LZ4, which is not read from Parquet: write it with Snappy or Zstandard", strings.Join(c.MetaData.PathInSchema, "."))
+			}
+		}
+	}
+	return nil
+}
+
+// float16Leaves says which leaves hold half-precision numbers: parquet-go drops that annotation from the type.
+func float16Leaves(f *parquet.File) map[int]bool {
+	found := map[int]bool{}
+	leaf := 0
+	for _, e := range f.Metadata().Schema {
+		if e.NumChildren.V > 0 {
+			continue
+		}
+		if e.LogicalType.Value != nil {
+			_, found[leaf] = e.LogicalType.Value.(*format.Float16Type)
+		}
+		leaf++
+	}
+	return found
+}
+
+func countLeaves(c *parquet.Column) int {
+	if c.Leaf() {
+		return 1
+	}
+	n := 0
+	for _, child := range c.Columns() {
+		n += countLeaves(child)
+	}
+	return n
+}
+
+// columnShape finds the one leaf of a flat column or of a list: a repeated leaf, or an annotated group with a repeated
+// child that is the element (two levels) or holds it (three levels). See "Nested Types" in the Parquet format.
+func columnShape(c *parquet.Column) (leaf *parquet.Column, list bool, why string) {
+	if c.Leaf() {
+		return c, c.Repeated(), ""
+	}
+	if c.Repeated() || !isListGroup(c) || len(c.Columns()) != 1 || !c.Columns()[0].Repeated() {
+		return nil, false, "its type is nested; write it as flat columns or a list"
+	}
+	repeated := c.Columns()[0]
+	if repeated.Leaf() {
+		return repeated, true, ""
+	}
+	if len(repeated.Columns()) != 1 || !repeated.Columns()[0].Leaf() || repeated.Columns()[0].Repeated() {
+		return nil, false, "the elements of its lists are nested"
+	}
+	return repeated.Columns()[0], true, ""
+}
+
+func isListGroup(c *parquet.Column) bool {
+	t := c.Type()
+	if l := t.LogicalType(); l != nil {
+		_, ok := l.Value.(*format.ListType)
+		return ok
+	}
+	conv := t.ConvertedType()
+	return conv != nil && *conv == deprecated.List
+}
+
+// parquetType is the Arrow type of a leaf, or why there is none.
+func parquetType(c *parquet.Column) (arrow.DataType, string) {
+	t := c.Type()
+	if l := t.LogicalType(); l != nil && l.Value != nil {
+		switch v := l.Value.(type) {
+		case *format.DecimalType:
+			return decimalType(t, v.Precision, v.Scale)
+		case *format.TimestampType:
+			zone := ""
+			if v.IsAdjustedToUTC {
+				zone = "UTC"
+			}
+			return &arrow.TimestampType{Unit: arrowUnit(v.Unit.Value), TimeZone: zone}, ""
+		case *format.TimeType:
+			if t.Kind() == parquet.Int32 {
+				return &arrow.Time32Type{Unit: arrow.Millisecond}, ""
+			}
+			return &arrow.Time64Type{Unit: arrowUnit(v.Unit.Value)}, ""
+		case *format.IntType:
+			return intType(v.BitWidth, v.IsSigned), ""
+		case *format.DateType:
+			return arrow.FixedWidthTypes.Date32, ""
+		case *format.StringType, *format.EnumType, *format.JsonType:
+			return arrow.BinaryTypes.String, ""
+		case *format.NullType:
+			return arrow.BinaryTypes.String, ""
+		}
+	} else if conv := t.ConvertedType(); conv != nil {
+		if a := convertedType(*conv); a != nil {
+			return a, ""
+		}
+	}
+	switch t.Kind() {
+	case parquet.Boolean:
+		return arrow.FixedWidthTypes.Boolean, ""
+	case parquet.Int32:
+		return arrow.PrimitiveTypes.Int32, ""
+	case parquet.Int64:
+		return arrow.PrimitiveTypes.Int64, ""
+	case parquet.Int96:
+		return &arrow.TimestampType{Unit: arrow.Nanosecond}, ""
+	case parquet.Float:
+		return arrow.PrimitiveTypes.Float32, ""
+	case parquet.Double:
+		return arrow.PrimitiveTypes.Float64, ""
+	case parquet.ByteArray:
+		return arrow.BinaryTypes.Binary, ""
+	case parquet.FixedLenByteArray:
+		return &arrow.FixedSizeBinaryType{ByteWidth: t.Length()}, ""
+	}
+	return nil, "its type " + t.String() + " is not known"
+}
+
+// convertedType is what files of before 2019 say in place of a logical type.
+func convertedType(c deprecated.ConvertedType) arrow.DataType {
+	switch c {
+	case deprecated.UTF8, deprecated.Enum, deprecated.Json:
+		return arrow.BinaryTypes.String
+	case deprecated.Date:
+		return arrow.FixedWidthTypes.Date32
+	case deprecated.TimestampMillis:
+		return &arrow.TimestampType{Unit: arrow.Millisecond, TimeZone: "UTC"}
+	case deprecated.TimestampMicros:
+		return &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"}
+	case deprecated.Int8, deprecated.Int16, deprecated.Int32, deprecated.Int64:
+		return intType(8<<(c-deprecated.Int8), true)
+	case deprecated.Uint8, deprecated.Uint16, deprecated.Uint32, deprecated.Uint64:
+		return intType(8<<(c-deprecated.Uint8), false)
+	}
+	return nil
+}
+
+func intType(bits int8, signed bool) arrow.DataType {
+	signedTypes := map[int8]arrow.DataType{8: arrow.PrimitiveTypes.Int8, 16: arrow.PrimitiveTypes.Int16, 32: arrow.PrimitiveTypes.Int32, 64: arrow.PrimitiveTypes.Int64}
+	unsignedTypes := map[int8]arrow.DataType{8: arrow.PrimitiveTypes.Uint8, 16: arrow.PrimitiveTypes.Uint16, 32: arrow.PrimitiveTypes.Uint32, 64: arrow.PrimitiveTypes.Uint64}
+	if signed {
+		return signedTypes[bits]
+	}
+	return unsignedTypes[bits]
+}
+
+func decimalType(t parquet.Type, precision, scale int32) (arrow.DataType, string) {
+	wide := (t.Kind() == parquet.FixedLenByteArray || t.Kind() == parquet.ByteArray) && t.Length() > 16
+	if precision > 38 || wide {
+		return nil, fmt.Sprintf("its decimals have %d digits; 38 can be read", precision)
+	}
+	return &arrow.Decimal128Type{Precision: precision, Scale: scale}, ""
+}
+
+func arrowUnit(u format.TimeUnitValue) arrow.TimeUnit {
+	switch u.(type) {
+	case *format.MilliSeconds:
+		return arrow.Millisecond
+	case *format.MicroSeconds:
+		return arrow.Microsecond
+	}
+	return arrow.Nanosecond
+}
+
+// parquetAppender appends values that are not null.
+func parquetAppender(b array.Builder) func(parquet.Value) {
+	switch b := b.(type) {
+	case *array.BooleanBuilder:
+		return func(v parquet.Value) { b.Append(v.Boolean()) }
+	case *array.Int8Builder:
+		return func(v parquet.Value) { b.Append(int8(v.Int32())) }
+	case *array.Int16Builder:
+		return func(v parquet.Value) { b.Append(int16(v.Int32())) }
+	case *array.Int32Builder:
+		return func(v parquet.Value) { b.Append(v.Int32()) }
+	case *array.Int64Builder:
+		return func(v parquet.Value) { b.Append(v.Int64()) }
+	case *array.Uint8Builder:
+		return func(v parquet.Value) { b.Append(uint8(v.Int32())) }
+	case *array.Uint16Builder:
+		return func(v parquet.Value) { b.Append(uint16(v.Int32())) }
+	case *array.Uint32Builder:
+		return func(v parquet.Value) { b.Append(v.Uint32()) }
+	case *array.Uint64Builder:
+		return func(v parquet.Value) { b.Append(v.Uint64()) }
+	case *array.Float32Builder:
+		return func(v parquet.Value) {
+			if v.Kind() == parquet.FixedLenByteArray { // float16 widens without loss
+				b.Append(float16.FromLEBytes(v.ByteArray()).Float32())
+				return
+			}
+			b.Append(v.Float())
+		}
+	case *array.Float64Builder:
+		return func(v parquet.Value) { b.Append(v.Double()) }
+	case *array.StringBuilder:
+		return func(v parquet.Value) { b.BinaryBuilder.Append(v.ByteArray()) }
+	case *array.BinaryBuilder:
+		return func(v parquet.Value) { b.Append(v.ByteArray()) }
+	case *array.FixedSizeBinaryBuilder:
+		return func(v parquet.Value) { b.Append(v.ByteArray()) }
+	case *array.Date32Builder:
+		return func(v parquet.Value) { b.Append(arrow.Date32(v.Int32())) }
+	case *array.Time32Builder:
+		return func(v parquet.Value) { b.Append(arrow.Time32(v.Int32())) }
+	case *array.Time64Builder:
+		return func(v parquet.Value) { b.Append(arrow.Time64(v.Int64())) }
+	case *array.TimestampBuilder:
+		return func(v parquet.Value) {
+			if v.Kind() == parquet.Int96 {
+				b.Append(int96Timestamp(v.Int96()))
+				return
+			}
+			b.Append(arrow.Timestamp(v.Int64()))
+		}
+	case *array.Decimal128Builder:
+		return func(v parquet.Value) { b.Append(decimalValue(v)) }
+	}
+	panic(fmt.Sprintf("no appender for %T", b)) // parquetType and this list go together
+}
+
+// int96Timestamp reads the timestamp that Impala and old Spark wrote: nanoseconds of the day and the Julian day.
+func int96Timestamp(v deprecated.Int96) arrow.Timestamp {
+	const unixEpoch = 2440588
+	nanos := int64(v[0]) | int64(v[1])<<32
+	return arrow.Timestamp((int64(v[2])-unixEpoch)*int64(24*time.Hour) + nanos)
+}
+
+// decimalValue reads a decimal's unscaled integer: a Parquet integer, or big-endian two's complement.
+func decimalValue(v parquet.Value) decimal128.Num {
+	switch v.Kind() {
+	case parquet.Int32:
+		return decimal128.FromI64(int64(v.Int32()))
+	case parquet.Int64:
+		return decimal128.FromI64(v.Int64())
+	}
+	raw := v.ByteArray()
+	var wide [16]byte
+	if len(raw) > len(wide) {
+		raw = raw[len(raw)-len(wide):] // a precision of 38 fits: what is above is the sign
+	}
+	if len(raw) > 0 && raw[0]&0x80 != 0 {
+		for i := range wide {
+			wide[i] = 0xff
+		}
+	}
+	copy(wide[len(wide)-len(raw):], raw)
+	return decimal128.New(int64(binary.BigEndian.Uint64(wide[:8])), binary.BigEndian.Uint64(wide[8:]))
+}
+
+func (p *parquetReader) schema() *arrow.Schema { return p.arrow }
+
+func (p *parquetReader) next() (arrow.Record, error) {
+	for {
+		if p.rows == nil {
+			if len(p.groups) == 0 {
+				return nil, io.EOF
+			}
+			p.rows = p.groups[0].Rows()
+			p.groups = p.groups[1:]
+		}
+		n, err := p.rows.ReadRows(p.buffer)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("%s: %w: the file is damaged or uses an encoding that is not known", p.name, err)
+		}
+		for _, row := range p.buffer[:n] {
+			for _, v := range row {
+				if c := p.columns[v.Column()]; c != nil {
+					c.append(v)
+				}
+			}
+		}
+		if err != nil || n == 0 {
+			p.rows.Close()
+			p.rows = nil
+		}
+		if n > 0 {
+			return p.values.NewRecord(), nil
+		}
+	}
+}
+
+// append takes the next value of the column. A value with repetition level 0 begins a row; a definition level tells at
+// which depth something is missing.
+func (c *parquetColumn) append(v parquet.Value) {
+	if c.list == nil {
+		if v.IsNull() {
+			c.builder.AppendNull()
+		} else {
+			c.add(v)
+		}
+		return
+	}
+	if v.RepetitionLevel() == 0 {
+		if v.DefinitionLevel() < c.listDef {
+			c.list.AppendNull()
+			return
+		}
+		c.list.Append(true)
+	}
+	switch {
+	case v.DefinitionLevel() == c.listDef: // no element
+	case v.IsNull():
+		c.list.ValueBuilder().AppendNull()
+	default:
+		c.add(v)
+	}
+}
+
+func (p *parquetReader) close() error {
+	if p.rows != nil {
+		p.rows.Close()
+	}
+	p.values.Release()
+	return p.file.Close()
+}
