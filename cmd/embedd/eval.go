@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/embedd/embedd/model"
+)
+
+func runEval(ctx context.Context, e *env, args []string) error {
+	f := newFlags(e)
+	spec := rowsSpec{labelled: true}
+	f.dataFlags(&spec)
+	methods := f.commas("methods", "`names` of methods, or all; raw is the features themselves (default raw and all)")
+	dims := f.commas("dims", "`numbers` of outputs (default 2)")
+	scale := f.choice("scale", "how features are `scaled`", scales...)
+	splits := f.Int("splits", 10, "`number` of random splits, stratified by class")
+	fraction := f.Float64("train-fraction", 0.5, "`share` of the rows that is fitted on")
+	perClass := f.Int("train-per-class", 0, "`rows` of each class that are fitted on, in place of the share")
+	neighbors := f.Int("neighbors", 1, "`number` of nearest training rows that vote")
+	seed := f.Uint64("seed", 1, "`number` that the splits are drawn from")
+	set := f.settings("set", "a parameter as `METHOD.NAME`=VALUE; may be repeated")
+	out := f.output()
+	if _, err := f.parse(args, 0, 0); err != nil {
+		return err
+	}
+	if err := f.need("data", "label"); err != nil {
+		return err
+	}
+	if f.given("train-per-class") && f.given("train-fraction") {
+		return usagef("eval: --train-per-class and --train-fraction exclude each other: give one")
+	}
+	c := model.EvalConfig{Scale: model.Scale(*scale), Splits: *splits, TrainFraction: *fraction, TrainPerClass: *perClass, Neighbors: *neighbors, Seed: *seed}
+	for name, n := range map[string]int{"splits": *splits, "neighbors": *neighbors, "train-per-class": *perClass} {
+		if f.given(name) && n < 1 {
+			return usagef("eval: --%s %d: want at least 1", name, n)
+		}
+	}
+	if !(*fraction > 0 && *fraction < 1) {
+		return usagef("eval: --train-fraction %g: want a number between 0 and 1", *fraction)
+	}
+	var err error
+	if c.Dims, err = evalDims(*dims); err != nil {
+		return err
+	}
+	if c.Params, err = evalParams(set); err != nil {
+		return err
+	}
+	c.Methods = evalMethods(*methods)
+	if err := c.Validate(); err != nil {
+		return usageError{err}
+	}
+	r, err := readRows(ctx, e, spec)
+	if err != nil {
+		return err
+	}
+	c.Data = r.name
+	return evaluate(ctx, e, out, r, c)
+}
+
+// evalMethods puts raw first: every other row of the table is read against it.
+func evalMethods(asked []string) []string {
+	names := []string{model.Raw}
+	seen := map[string]bool{model.Raw: true}
+	if len(asked) == 0 {
+		asked = []string{"all"}
+	}
+	for _, name := range asked {
+		more := []string{name}
+		if name == "all" {
+			more = more[:0]
+			for _, m := range model.Methods() {
+				more = append(more, m.Name)
+			}
+		}
+		for _, n := range more {
+			if !seen[n] {
+				seen[n] = true
+				names = append(names, n)
+			}
+		}
+	}
+	return names
+}
+
+func evalDims(asked []string) ([]int, error) {
+	if len(asked) == 0 {
+		return []int{2}, nil
+	}
+	var dims []int
+	for _, s := range asked {
+		d, err := strconv.Atoi(s)
+		if err != nil || d < 1 {
+			return nil, usagef("eval: --dims %s: want numbers from 1, such as 2,5,10", s)
+		}
+		dims = append(dims, d)
+	}
+	return dims, nil
+}
+
+func evalParams(set map[string]string) (map[string]map[string]string, error) {
+	params := map[string]map[string]string{}
+	for key, value := range set {
+		method, name, ok := strings.Cut(key, ".")
+		if !ok || name == "" {
+			return nil, usagef("eval: --set %s=%s: want METHOD.NAME=VALUE, such as lda.ridge=0", key, value)
+		}
+		if params[method] == nil {
+			params[method] = map[string]string{}
+		}
+		params[method][name] = value
+	}
+	return params, nil
+}
+
+// evaluate prints a row as soon as it is known, so that a long table can be read, and stopped, on the way.
+func evaluate(ctx context.Context, e *env, out *output, r *rows, c model.EvalConfig) error {
+	show := newProgress(e)
+	defer show.end()
+	c.Progress = func(method string, dim int, done float64) {
+		show.show(fmt.Sprintf("%s: %s, dim %d", r.name, method, dim), done)
+	}
+	width := len("METHOD")
+	for _, name := range c.Methods {
+		width = max(width, len(name))
+	}
+	line := fmt.Sprintf("%%-%ds  %%5s  %%8s  %%6s  %%9s  %%s\n", width)
+	out.printf("%s: %d rows, %d features, %d classes; %d splits, %d-nearest-neighbour accuracy\n", r.name, r.N, r.M, len(r.Classes), c.Splits, c.Neighbors)
+	out.printf(line, "METHOD", "DIM", "ACCURACY", "SD", "FIT", "NOTE")
+	failed := 0
+	err := model.Evaluate(ctx, &r.Data, c, func(res model.EvalResult) error {
+		show.end()
+		if res.Error != "" {
+			failed++
+		}
+		if out.json {
+			return out.object(res)
+		}
+		if res.Error != "" {
+			out.printf(line, res.Method, strconv.Itoa(res.Dim), "-", "-", "-", res.Error)
+			return nil
+		}
+		out.printf(line, res.Method, strconv.Itoa(res.DimUsed), fmt.Sprintf("%.4f", res.AccuracyMean), fmt.Sprintf("%.4f", res.AccuracySD),
+			fmt.Sprintf("%.3g s", res.FitSeconds), evalNote(res))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if failed > 0 && failed == len(c.Methods)*len(c.Dims) {
+		return fmt.Errorf("%s: no method could be evaluated; the table says why", r.name)
+	}
+	return nil
+}
+
+// evalNote says what the figures alone would hide.
+func evalNote(r model.EvalResult) string {
+	var notes []string
+	if r.Method == model.Raw {
+		notes = append(notes, "the features themselves")
+	} else if r.DimUsed < r.Dim {
+		notes = append(notes, fmt.Sprintf("%d asked, %d is the most there are", r.Dim, r.DimUsed))
+	}
+	if r.Rank < r.DimUsed {
+		notes = append(notes, fmt.Sprintf("the criterion decides %d", r.Rank))
+	}
+	return strings.Join(notes, "; ")
+}

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/embedd/embedd/model"
+)
+
+// fitFlags are the flags that say how to fit.
+type fitFlags struct {
+	method *string
+	dim    string
+	scale  *string
+	seed   *uint64
+	params map[string]string
+}
+
+func (f *flags) fitFlags() *fitFlags {
+	return &fitFlags{
+		method: f.String("method", "", "`name` of the method; `embedd methods` lists them"),
+		params: f.settings("set", "a `parameter` of the method, as NAME=VALUE; may be repeated"),
+		scale:  f.choice("scale", "how features are `scaled`", scales...),
+		seed:   f.Uint64("seed", 1, "`number` that methods draw from; the same seed gives the same model"),
+	}
+}
+
+var scales = []string{string(model.Standard), string(model.MinMax), string(model.Unit), string(model.None)}
+
+func (o *fitFlags) config() (model.Config, error) {
+	c := model.Config{Method: *o.method, Scale: model.Scale(*o.scale), Seed: *o.seed, Params: map[string]string{}}
+	if o.dim != "" && o.dim != "auto" {
+		dim, err := strconv.Atoi(o.dim)
+		if err != nil || dim < 1 {
+			return c, usagef("--dim %s: want a number from 1, or auto for the method's default", o.dim)
+		}
+		c.Dim = dim
+	}
+	for name, value := range o.params {
+		// eval's METHOD.NAME=VALUE is welcome here too.
+		c.Params[strings.TrimPrefix(name, c.Method+".")] = value
+	}
+	if err := c.Validate(); err != nil {
+		return c, usageError{err}
+	}
+	return c, nil
+}
+
+// fitRows fits and shows how far it is.
+func fitRows(ctx context.Context, e *env, r *rows, c model.Config) (*model.Model, error) {
+	method, err := model.Lookup(c.Method)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	if method.Supervised && r.Y == nil {
+		return nil, usagef("method %s learns from labels: name their column with --label", c.Method)
+	}
+	show := newProgress(e)
+	defer show.end()
+	c.Progress = func(phase string, done float64) { show.show(c.Method+": "+phase, done) }
+	m, err := model.Fit(ctx, &r.Data, c)
+	if bound, ok := asDimError(err); ok {
+		return nil, usageError{fmt.Errorf("%w: give --dim %d or less, or --dim auto", err, bound.Max)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m.WithNote(model.Note{Created: time.Now(), Source: map[string]string{"file": r.name}}), nil
+}
+
+// asDimError finds the error of more outputs asked for than there are.
+func asDimError(err error) (bound *model.DimError, ok bool) {
+	ok = errors.As(err, &bound)
+	return bound, ok
+}
+
+func runFit(ctx context.Context, e *env, args []string) error {
+	f := newFlags(e)
+	var spec rowsSpec
+	f.dataFlags(&spec)
+	o := f.fitFlags()
+	f.StringVar(&o.dim, "dim", "auto", "`number` of outputs, or auto for the method's default")
+	path := f.String("o", "", "`file` of the model that is written")
+	out := f.output()
+	if _, err := f.parse(args, 0, 0); err != nil {
+		return err
+	}
+	if err := f.need("data", "method", "o"); err != nil {
+		return err
+	}
+	c, err := o.config()
+	if err != nil {
+		return err
+	}
+	r, err := readRows(ctx, e, spec)
+	if err != nil {
+		return err
+	}
+	m, err := fitRows(ctx, e, r, c)
+	if err != nil {
+		return err
+	}
+	if err := writeModel(*path, m); err != nil {
+		return err
+	}
+	if out.json {
+		return out.object(fitReport{Data: r.name, Model: *path, Digest: m.Digest(), Method: m.Method(), Dim: m.Dim(), Features: m.M(), Classes: m.Classes(),
+			Rows: m.Rows(), Skipped: r.skipped, Scale: *o.scale, Params: m.Params(), Report: m.Report()})
+	}
+	return printFit(out, m, *path, *o.scale)
+}
+
+// fitReport is the JSON form of what fit did. `embedd model show` has the model itself.
+type fitReport struct {
+	Data     string            `json:"data"`
+	Model    string            `json:"model"`
+	Digest   string            `json:"digest"`
+	Method   string            `json:"method"`
+	Dim      int               `json:"dim"`
+	Features int               `json:"features"`
+	Classes  []string          `json:"classes"`
+	Rows     int               `json:"rows"`
+	Skipped  int               `json:"skipped"`
+	Scale    string            `json:"scale"`
+	Params   map[string]string `json:"params"`
+	Report   model.Report      `json:"report"`
+}
+
+func printFit(out *output, m *model.Model, path, scale string) error {
+	t := newTable(out.w)
+	report := m.Report()
+	t.row("model", path)
+	t.row("digest", m.Digest()[:16])
+	t.row("method", fmt.Sprintf("%s%s, scale %s", m.Method(), settings(m.Params()), scale))
+	t.row("map", fmt.Sprintf("%d features to %d", m.M(), m.Dim()))
+	rows := fmt.Sprintf("%d", m.Rows())
+	if n := len(m.Classes()); n > 0 {
+		rows += fmt.Sprintf(" in %d classes: %s", n, listed(m.Classes()))
+	}
+	if report.Unlabelled > 0 {
+		rows += fmt.Sprintf("; %d more have no label and were not used", report.Unlabelled)
+	}
+	t.row("rows", rows)
+	t.row("rank", fmt.Sprintf("%d of %d; the criterion decides %d of the %d outputs", report.Rank, m.M(), min(report.Informative, m.Dim()), m.Dim()))
+	if report.Constant > 0 {
+		t.row("constant", fmt.Sprintf("%d features have no variance and carry nothing", report.Constant))
+	}
+	if r := report.Ridge; r != nil {
+		t.row("ridge", fmt.Sprintf("%.3g relative (%.3g absolute), chosen by %s", r.Relative, r.Absolute, r.Rule))
+	}
+	if len(report.Eigenvalues) > 0 {
+		t.row("eigenvalues", numbers(report.Eigenvalues, 8))
+	}
+	if report.Gap != nil {
+		t.row("gap", fmt.Sprintf("%.3g: the least relative distance of an eigenvalue to the next", *report.Gap))
+	}
+	t.row("residual", fmt.Sprintf("%.2g", report.Residual))
+	for _, p := range report.Phases {
+		t.row("time", fmt.Sprintf("%s %.3g s", p.Name, p.Seconds))
+	}
+	for _, n := range report.Notes {
+		t.row("note", n)
+	}
+	return t.flush()
+}
+
+// numbers is the first few of a list.
+func numbers(v []float64, most int) string {
+	var b strings.Builder
+	for i, x := range v {
+		if i == most {
+			fmt.Fprintf(&b, " ... (%d)", len(v))
+			break
+		}
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		fmt.Fprintf(&b, "%.4g", x)
+	}
+	return b.String()
+}
+
+// settings is " (a=1, b=2)", or nothing.
+func settings(params map[string]string) string {
+	var parts []string
+	for name, value := range params {
+		parts = append(parts, name+"="+value)
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	slices.Sort(parts)
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+// readModel reads a model file.
+func readModel(path string) (*model.Model, error) {
+	in, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	m, err := model.Read(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return m, nil
+}
+
+// writeModel writes a model file. It appears under its name when it is whole.
+func writeModel(path string, m *model.Model) error {
+	return writeWhole(path, func(out *os.File) error { return model.Write(out, m) })
+}
+
+// writeWhole writes a file beside path and renames it.
+func writeWhole(path string, write func(*os.File) error) (err error) {
+	out, err := os.OpenFile(fmt.Sprintf("%s.%d.tmp", path, os.Getpid()), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	if err != nil {
+		return fmt.Errorf("%s cannot be made: %w", filepath.Clean(path), err)
+	}
+	defer func() {
+		if err != nil {
+			out.Close()
+			os.Remove(out.Name())
+		}
+	}()
+	if err := write(out); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if err := out.Close(); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return os.Rename(out.Name(), path)
+}

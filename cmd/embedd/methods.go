@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/embedd/embedd/model"
+)
+
+func runMethods(_ context.Context, e *env, args []string) error {
+	f := newFlags(e)
+	out := f.output()
+	names, err := f.parse(args, 0, -1)
+	if err != nil {
+		return err
+	}
+	methods := model.Methods()
+	if len(names) > 0 {
+		methods = methods[:0]
+		for _, name := range names {
+			m, err := model.Lookup(name)
+			if err != nil {
+				return usageError{err}
+			}
+			methods = append(methods, m)
+		}
+	}
+	if out.json {
+		for _, m := range methods {
+			if err := out.object(m); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	t := out.table("METHOD", "LABELS", "MAP", "STREAMING", "TITLE", "PAPER")
+	for _, m := range methods {
+		labels := "no"
+		if m.Supervised {
+			labels = "yes"
+		}
+		t.row(m.Name, labels, m.Map, m.Streaming, m.Title, m.Paper)
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	out.printf("\n")
+	t = out.table("PARAMETER", "DEFAULT", "WHAT IT DOES")
+	for _, m := range methods {
+		for _, p := range m.Params {
+			t.row(fmt.Sprintf("%s.%s", m.Name, p.Name), orDash(p.Default), strings.TrimSpace(p.Doc))
+		}
+	}
+	return t.flush()
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

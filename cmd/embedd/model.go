@@ -1,0 +1,255 @@
+package main
+
+import (
+	"archive/zip"
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/embedd/embedd/model"
+)
+
+func runModel(ctx context.Context, e *env, args []string) error {
+	verbs := map[string]func(context.Context, *env, []string) error{"show": runModelShow, "export": runModelExport}
+	if len(args) > 0 {
+		if run, ok := verbs[args[0]]; ok {
+			return run(ctx, e, args[1:])
+		}
+		if !strings.HasPrefix(args[0], "-") {
+			return usagef("model: unknown word %q%s: usage: embedd %s", args[0], didYouMean(args[0], []string{"show", "export"}), e.verb.usage)
+		}
+	}
+	f := newFlags(e)
+	if _, err := f.parse(args, 0, 0); err != nil {
+		return err
+	}
+	return usagef("model: say what to do: usage: embedd %s", e.verb.usage)
+}
+
+func runModelShow(_ context.Context, e *env, args []string) error {
+	f := newFlags(e)
+	out := f.output()
+	paths, err := f.parse(args, 1, 1)
+	if err != nil {
+		return err
+	}
+	m, err := readModel(paths[0])
+	if err != nil {
+		return err
+	}
+	if out.json {
+		return out.object(m)
+	}
+	return printModel(out, m)
+}
+
+func printModel(out *output, m *model.Model) error {
+	t := newTable(out.w)
+	if v := m.Note().Version; v != "" {
+		t.row("version", v)
+	}
+	t.row("digest", m.Digest())
+	t.row("method", m.Method()+settings(m.Params()))
+	t.row("map", fmt.Sprintf("%s, %d features to %d", m.Map(), m.M(), m.Dim()))
+	t.row("informative", fmt.Sprintf("%d of %d outputs", min(m.InformativeRank(), m.Dim()), m.Dim()))
+	if len(m.Eigenvalues()) > 0 {
+		t.row("eigenvalues", numbers(m.Eigenvalues(), 8))
+	}
+	t.row("rows", m.Rows())
+	if classes := m.Classes(); len(classes) > 0 {
+		t.row("classes", fmt.Sprintf("%d: %s", len(classes), listed(classes)))
+	}
+	note := m.Note()
+	if !note.Created.IsZero() {
+		t.row("created", note.Created.Format("2006-01-02T15:04:05Z07:00"))
+	}
+	if note.Epoch > 0 {
+		t.row("epoch", note.Epoch)
+	}
+	for _, key := range slices.Sorted(maps.Keys(note.Source)) {
+		t.row("source "+key, note.Source[key])
+	}
+	if m.Unit() {
+		t.row("scale", "each row is divided by its Euclidean norm first")
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	components, d := m.Components(), m.Dim()
+	if components == nil {
+		return nil
+	}
+	const mostRows, mostColumns = 20, 5
+	out.printf("\n")
+	header := []any{"FEATURE", "MEAN", "SCALE"}
+	for k := range min(d, mostColumns) {
+		header = append(header, fmt.Sprintf("EMBEDDING_%d", k))
+	}
+	t = out.table(header...)
+	mean, scale := m.Mean(), m.Scale()
+	for j, name := range m.Features() {
+		if j == mostRows {
+			t.row(fmt.Sprintf("... %d more", m.M()-mostRows))
+			break
+		}
+		row := []any{name, fmt.Sprintf("%.6g", mean[j]), fmt.Sprintf("%.6g", scale[j])}
+		for k := range min(d, mostColumns) {
+			row = append(row, fmt.Sprintf("% .6g", components[j*d+k]))
+		}
+		t.row(row...)
+	}
+	return t.flush()
+}
+
+func runModelExport(_ context.Context, e *env, args []string) error {
+	f := newFlags(e)
+	path := f.String("o", "", "`file` that is written: .json, .npz (NumPy) or .csv (a linear map: feature, mean, scale, components); nothing is JSON on standard output")
+	out := f.output()
+	paths, err := f.parse(args, 1, 1)
+	if err != nil {
+		return err
+	}
+	m, err := readModel(paths[0])
+	if err != nil {
+		return err
+	}
+	if *path == "" {
+		return out.object(m)
+	}
+	var write func(io.Writer, *model.Model) error
+	switch strings.ToLower(filepath.Ext(*path)) {
+	case ".json":
+		write = func(w io.Writer, m *model.Model) error { return json.NewEncoder(w).Encode(m) }
+	case ".npz":
+		write = writeNPZ
+	case ".csv":
+		write = writeModelCSV
+	default:
+		return usagef("model export: -o %s: the name ends in .json, .npz or .csv", *path)
+	}
+	if m.Components() == nil && filepath.Ext(*path) != ".json" {
+		return usagef("model export: a map of kind %s is more than one matrix: export it as .json", m.Map())
+	}
+	return writeWhole(*path, func(file *os.File) error {
+		b := bufio.NewWriter(file)
+		if err := write(b, m); err != nil {
+			return err
+		}
+		return b.Flush()
+	})
+}
+
+// writeModelCSV writes a line a feature: y = ((x - mean) / scale) · components.
+func writeModelCSV(w io.Writer, m *model.Model) error {
+	if m.Unit() {
+		return fmt.Errorf("scale unit divides each row by its norm, which a table of means and scales does not say: export it as .json or .npz")
+	}
+	c := csv.NewWriter(w)
+	header := []string{"feature", "mean", "scale"}
+	for k := range m.Dim() {
+		header = append(header, fmt.Sprintf("component_%d", k))
+	}
+	c.Write(header) // the first error stays with the writer
+	mean, scale, components := m.Mean(), m.Scale(), m.Components()
+	for j, name := range m.Features() {
+		row := []string{name}
+		for _, v := range append([]float64{mean[j], scale[j]}, components[j*m.Dim():(j+1)*m.Dim()]...) {
+			row = append(row, strconv.FormatFloat(v, 'g', -1, 64))
+		}
+		c.Write(row)
+	}
+	c.Flush()
+	return c.Error()
+}
+
+// writeNPZ writes what numpy.load reads without pickle: a zip archive of .npy files. Text is UTF-32, NumPy's own form.
+// A row x gives y = ((x - mean) / scale) @ components; with unit = 1, x is divided by its Euclidean norm first.
+func writeNPZ(w io.Writer, m *model.Model) error {
+	z := zip.NewWriter(w)
+	unit := 0.0
+	if m.Unit() {
+		unit = 1
+	}
+	floats := []struct {
+		name  string
+		shape []int
+		data  []float64
+	}{
+		{"mean", []int{m.M()}, m.Mean()},
+		{"scale", []int{m.M()}, m.Scale()},
+		{"components", []int{m.M(), m.Dim()}, m.Components()},
+		{"eigenvalues", []int{len(m.Eigenvalues())}, m.Eigenvalues()},
+		{"unit", nil, []float64{unit}},
+	}
+	for _, a := range floats {
+		if err := writeNPY(z, a.name, "<f8", a.shape, a.data); err != nil {
+			return err
+		}
+	}
+	texts := []struct {
+		name  string
+		shape []int
+		texts []string
+	}{
+		{"features", []int{m.M()}, m.Features()},
+		{"classes", []int{len(m.Classes())}, m.Classes()},
+		{"method", nil, []string{m.Method()}},
+		{"digest", nil, []string{m.Digest()}},
+	}
+	for _, a := range texts {
+		width, points := utf32(a.texts)
+		if err := writeNPY(z, a.name, fmt.Sprintf("<U%d", width), a.shape, points); err != nil {
+			return err
+		}
+	}
+	return z.Close()
+}
+
+// utf32 pads every text with zeros to the longest.
+func utf32(texts []string) (width int, points []int32) {
+	width = 1
+	for _, s := range texts {
+		width = max(width, len([]rune(s)))
+	}
+	points = make([]int32, width*len(texts))
+	for i, s := range texts {
+		copy(points[i*width:], []rune(s))
+	}
+	return width, points
+}
+
+// writeNPY writes one array in NumPy's format 1.0: magic, version, length of the header, the header as a Python literal
+// padded to 64 bytes, the data in C order. No shape is a scalar.
+func writeNPY(z *zip.Writer, name, dtype string, shape []int, data any) error {
+	w, err := z.Create(name + ".npy")
+	if err != nil {
+		return err
+	}
+	dims := ""
+	for _, n := range shape {
+		dims += fmt.Sprintf("%d,", n)
+	}
+	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", dtype, dims)
+	const before = 10 // magic, version and length
+	header += strings.Repeat(" ", 63-(before+len(header))%64) + "\n"
+	if _, err := io.WriteString(w, "\x93NUMPY\x01\x00"); err != nil {
+		return err
+	}
+	if err := binary.Write(w, binary.LittleEndian, uint16(len(header))); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(w, header); err != nil {
+		return err
+	}
+	return binary.Write(w, binary.LittleEndian, data)
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"fmt"
+	"image/color"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	xfont "golang.org/x/image/font"
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// picture is a scatter of labelled points in the plane. A class differs from the others by its colour and by what its
+// points are drawn as: its name where that is one or two letters, such as a digit, else a marker.
+type picture struct {
+	title    string
+	subtitle string
+	xLabel   string
+	yLabel   string
+	x, y     []float64
+	class    []int // index into classes, -1 for none
+	classes  []string
+}
+
+const (
+	pictureWidth  = 10 * vg.Inch
+	pictureHeight = 8 * vg.Inch
+	pictureDPI    = 144
+	legendWidth   = 1.6 * vg.Inch
+	legendClasses = 40 // more do not fit
+)
+
+// palette holds colours that stay apart on white and, the first eight, for colour-blind eyes too. After the last class
+// that has a colour of its own they repeat with another marker.
+var palette = []color.NRGBA{
+	{0x00, 0x72, 0xb2, 0xff}, {0xd5, 0x5e, 0x00, 0xff}, {0x00, 0x9e, 0x73, 0xff}, {0xcc, 0x79, 0xa7, 0xff}, {0x33, 0x33, 0x33, 0xff},
+	{0xe6, 0x9f, 0x00, 0xff}, {0x56, 0xb4, 0xe9, 0xff}, {0x8b, 0x00, 0x00, 0xff}, {0x6a, 0x3d, 0x9a, 0xff}, {0x7a, 0x8b, 0x00, 0xff},
+	{0xb1, 0x59, 0x28, 0xff}, {0x00, 0xb3, 0xb3, 0xff}, {0xe3, 0x1a, 0x8c, 0xff},
+}
+
+var markers = []draw.GlyphDrawer{
+	draw.CircleGlyph{}, draw.PyramidGlyph{}, draw.BoxGlyph{}, draw.CrossGlyph{}, draw.RingGlyph{}, draw.TriangleGlyph{}, draw.SquareGlyph{}, draw.PlusGlyph{},
+}
+
+// sans is the typeface of the picture.
+var sans = font.Font{Typeface: "Liberation", Variant: "Sans"}
+
+// letters draws each point as a short text.
+type letters struct{ text string }
+
+func (l letters) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
+	bold := sans
+	bold.Weight = xfont.WeightBold
+	size := 2.8 * style.Radius
+	face := font.DefaultCache.Lookup(bold, size)
+	c.SetColor(style.Color)
+	c.FillString(face, vg.Point{X: at.X - face.Width(l.text)/2, Y: at.Y - 0.35*size}, l.text)
+}
+
+// save writes the picture; the suffix of path, .png or .svg, chooses the format.
+func (p *picture) save(path string) (err error) {
+	// gonum/plot panics on figures that it cannot lay out.
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%s: the picture cannot be drawn: %v", path, r)
+		}
+	}()
+	canvas, err := newCanvas(path)
+	if err != nil {
+		return err
+	}
+	if err := p.draw(draw.New(canvas)); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	out, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if _, err := canvas.WriteTo(out); err != nil {
+		out.Close()
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return out.Close()
+}
+
+func newCanvas(path string) (vg.CanvasWriterTo, error) {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".png":
+		return vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(pictureWidth, pictureHeight), vgimg.UseDPI(pictureDPI), vgimg.UseBackgroundColor(color.White))}, nil
+	case ".svg":
+		return vgsvg.New(pictureWidth, pictureHeight), nil
+	}
+	return nil, usagef("%s: a picture's name ends in .png or .svg", path)
+}
+
+func (p *picture) draw(c draw.Canvas) error {
+	if len(p.x) == 0 {
+		return fmt.Errorf("there is no point to draw")
+	}
+	c.FillPolygon(color.White, []vg.Point{c.Min, {X: c.Max.X, Y: c.Min.Y}, c.Max, {X: c.Min.X, Y: c.Max.Y}})
+	chart := plot.New()
+	chart.Title.Text = p.title
+	if p.subtitle != "" {
+		chart.Title.Text += "\n" + p.subtitle
+	}
+	chart.Title.TextStyle.Font = sans
+	chart.Title.TextStyle.Font.Size = 15
+	chart.Title.Padding = 8
+	chart.X.Label.Text, chart.Y.Label.Text = p.xLabel, p.yLabel
+	for _, axis := range []*plot.Axis{&chart.X, &chart.Y} {
+		axis.Label.TextStyle.Font, axis.Tick.Label.Font = sans, sans
+		axis.Label.TextStyle.Font.Size = 12
+		axis.Tick.Label.Font.Size = 10
+	}
+	grid := plotter.NewGrid()
+	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{0xe8}, color.Gray{0xe8}
+	chart.Add(grid)
+
+	legend := plot.NewLegend()
+	legend.Top, legend.Left = true, true
+	legend.TextStyle.Font = sans
+	legend.TextStyle.Font.Size = 12
+	legend.Padding = 3
+	counts := p.byClass()
+	for _, class := range p.order() {
+		points := counts[class]
+		if len(points) == 0 {
+			continue
+		}
+		scatter, err := plotter.NewScatter(points)
+		if err != nil {
+			return err
+		}
+		scatter.GlyphStyle = p.style(class, len(p.x))
+		chart.Add(scatter)
+		if len(p.classes) <= legendClasses || class < legendClasses {
+			key := *scatter
+			key.GlyphStyle.Radius = 5
+			legend.Add(p.name(class), &key)
+		}
+	}
+	if len(p.classes) > legendClasses {
+		legend.Add(fmt.Sprintf("and %d more", len(p.classes)-legendClasses))
+	}
+	const margin = 10
+	chart.Draw(draw.Crop(c, margin, -legendWidth, margin, -margin))
+	side := draw.Crop(c, c.Size().X-legendWidth+8, -4, margin, -48)
+	legend.Draw(side)
+	return nil
+}
+
+// order draws the points without a class first, so that they lie under the others.
+func (p *picture) order() []int {
+	order := []int{-1}
+	for i := range p.classes {
+		order = append(order, i)
+	}
+	return order
+}
+
+func (p *picture) byClass() map[int]plotter.XYs {
+	points := map[int]plotter.XYs{}
+	for i := range p.x {
+		class := -1
+		if p.class != nil {
+			class = p.class[i]
+		}
+		points[class] = append(points[class], plotter.XY{X: p.x[i], Y: p.y[i]})
+	}
+	return points
+}
+
+func (p *picture) name(class int) string {
+	if class < 0 {
+		return "no label"
+	}
+	const longest = 16
+	name := p.classes[class]
+	if utf8.RuneCountInString(name) > longest {
+		name = string([]rune(name)[:longest-1]) + "…"
+	}
+	return name
+}
+
+// style is the colour and shape of a class among so many points.
+func (p *picture) style(class, points int) draw.GlyphStyle {
+	radius := vg.Length(3.4)
+	if points > 5000 {
+		radius = 2
+	}
+	if class < 0 {
+		return draw.GlyphStyle{Color: color.Gray{0xb0}, Radius: radius * 0.7, Shape: draw.CircleGlyph{}}
+	}
+	style := draw.GlyphStyle{Color: palette[class%len(palette)], Radius: radius}
+	if p.named() {
+		style.Shape = letters{p.classes[class]}
+		return style
+	}
+	style.Shape = markers[(class+class/len(palette))%len(markers)]
+	return style
+}
+
+// named says that the classes' names are short enough to be the points.
+func (p *picture) named() bool {
+	return len(p.classes) > 0 && !slices.ContainsFunc(p.classes, func(s string) bool { return s == "" || utf8.RuneCountInString(s) > 2 })
+}
+
+// spread gives points of one dimension a height: a band for each class, and within it a place that a low-discrepancy
+// sequence chooses, so that the picture is the same each time.
+func spread(class []int, n int) []float64 {
+	const golden = 0.6180339887498949
+	y := make([]float64, n)
+	for i := range y {
+		if class != nil {
+			y[i] = float64(class[i])
+		}
+		y[i] += 0.7 * (math.Mod(float64(i)*golden, 1) - 0.5)
+	}
+	return y
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"image/png"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// clusters are n points a class around places on a circle.
+func clusters(classes []string, n int) *picture {
+	p := &picture{title: "clusters", subtitle: "on a circle", xLabel: "embedding_0", yLabel: "embedding_1", classes: classes}
+	for c := range classes {
+		angle := 2 * math.Pi * float64(c) / float64(len(classes))
+		for i := range n {
+			r := 0.3 * math.Sqrt(float64(i)/float64(n))
+			turn := 2.399963 * float64(i)
+			p.x = append(p.x, math.Cos(angle)+r*math.Cos(turn))
+			p.y = append(p.y, math.Sin(angle)+r*math.Sin(turn))
+			p.class = append(p.class, c)
+		}
+	}
+	return p
+}
+
+// Each class shows in its own colour, in the points and in the legend.
+func TestPictureColours(t *testing.T) {
+	digits := []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}
+	words := []string{"setosa", "versicolor", "virginica"}
+	for name, classes := range map[string][]string{"digits": digits, "words": words} {
+		path := filepath.Join(t.TempDir(), name+".png")
+		if err := clusters(classes, 60).save(path); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		img, err := png.Decode(bytes.NewReader(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		size := img.Bounds().Size()
+		if size.X < 1000 || size.Y < 800 {
+			t.Errorf("%s: %v pixels, want at least 1000 x 800", name, size)
+		}
+		for c := range classes {
+			want := palette[c]
+			chart, legend := 0, 0
+			for y := range size.Y {
+				for x := range size.X {
+					r, g, b, _ := img.At(x, y).RGBA()
+					if uint8(r>>8) == want.R && uint8(g>>8) == want.G && uint8(b>>8) == want.B {
+						if x > size.X*84/100 {
+							legend++
+						} else {
+							chart++
+						}
+					}
+				}
+			}
+			if chart < 100 || legend < 10 {
+				t.Errorf("%s: class %s has %d pixels in the chart and %d in the legend", name, classes[c], chart, legend)
+			}
+		}
+	}
+}
+
+func TestPictureFormats(t *testing.T) {
+	p := clusters([]string{"a", "b"}, 5)
+	svg := filepath.Join(t.TempDir(), "p.svg")
+	if err := p.save(svg); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(svg)
+	if err != nil || !bytes.Contains(raw, []byte("<svg")) || !bytes.Contains(raw, []byte("clusters")) {
+		t.Errorf("no SVG with the title: %v", err)
+	}
+	if err := p.save("p.jpeg"); err == nil {
+		t.Error("a .jpeg was accepted")
+	}
+	if err := (&picture{}).save(svg); err == nil {
+		t.Error("a picture without points was drawn")
+	}
+	p.x[0] = math.NaN()
+	if err := p.save(svg); err == nil {
+		t.Error("a point at NaN was drawn")
+	}
+}

@@ -1,0 +1,298 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/file"
+	"github.com/embedd/embedd/model"
+)
+
+// openData opens the argument of --data; "-" is the verb's standard input.
+func openData(e *env, path string) (*file.Reader, error) {
+	if path == "-" {
+		return file.NewReader(e.stdin, "standard input")
+	}
+	return file.Open(path)
+}
+
+// createData makes the argument of -o; "-" is the verb's standard output.
+func createData(e *env, path string) (*file.Writer, error) {
+	if path == "-" {
+		return file.NewWriter(e.stdout, "standard output"), nil
+	}
+	return file.Create(path)
+}
+
+// rowsSpec says which rows of a file are read and what they hold.
+type rowsSpec struct {
+	path       string
+	label, key string
+	features   []string // names and globs; none: every numeric column but label and key
+	nulls      string   // impute, reject or skip: rows with a null, NaN or infinity in a feature
+	labelled   bool     // leave rows without a label out
+	pinned     []string // feature elements of a model, in its order; nil: as features says
+}
+
+// dataFlags declares the flags of the verbs that read labelled rows.
+func (f *flags) dataFlags(s *rowsSpec) {
+	f.StringVar(&s.path, "data", "", "`file` of rows: .csv .csv.gz .parquet .arrow .arrows, or - for an Arrow IPC stream on standard input")
+	f.StringVar(&s.label, "label", "", "`column` of the class: text, integers or booleans")
+	f.StringVar(&s.key, "key", "", "`column` that names a row and is no feature")
+	f.Func("features", "feature columns by name or `glob`, may be repeated (default every numeric column but label and key)", func(glob string) error {
+		s.features = append(s.features, glob)
+		return nil
+	})
+	s.nulls = "impute"
+	f.Func("nulls", "rows with a missing or infinite `feature`: impute (the feature's mean), reject (an error), skip (default impute)", func(v string) error {
+		if !slices.Contains([]string{"impute", "reject", "skip"}, v) {
+			return fmt.Errorf("want impute, reject or skip")
+		}
+		s.nulls = v
+		return nil
+	})
+}
+
+// rows is a file in memory, ready for a fit.
+type rows struct {
+	model.Data
+	name     string // of the file, without its folder
+	imputed  int    // values that are not finite and became NaN
+	affected int    // rows that hold them
+	skipped  int    // rows left out because of them
+	noLabel  int    // rows without a label: left out where spec.labelled, else kept
+}
+
+// readRows reads a whole file. It says on stderr what it left out or filled in.
+func readRows(ctx context.Context, e *env, s rowsSpec) (*rows, error) {
+	in, err := openData(e, s.path)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	if err := s.check(in.Schema()); err != nil {
+		return nil, err
+	}
+	decoder, err := arrowio.NewDecoder(s.decoderSpec())
+	if err != nil {
+		return nil, usageError{err}
+	}
+	r := &rows{name: filepath.Base(s.path)}
+	labels := map[string]int{}
+	show := newProgress(e)
+	defer show.end()
+	read := 0
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		msg, err := in.NextMessage()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		m, err := decoder.Decode(msg)
+		if err != nil {
+			return nil, s.explain(err, read)
+		}
+		for _, b := range m.Batches() {
+			if err := r.add(b, s, labels, read); err != nil {
+				return nil, err
+			}
+			read += b.Rows()
+		}
+		show.show(fmt.Sprintf("reading %s: %d rows", r.name, read), -1)
+	}
+	show.end()
+	r.Features = decoder.Features()
+	r.M = len(r.Features)
+	if s.label != "" {
+		r.sortClasses(labels)
+	} else {
+		r.Y = nil
+	}
+	r.tell(e, in, s, read)
+	if r.N == 0 {
+		return nil, fmt.Errorf("%s: no row is left of %d to work with", s.path, read)
+	}
+	return r, nil
+}
+
+func (s rowsSpec) decoderSpec() arrowio.Spec {
+	features := s.features
+	if len(features) == 0 {
+		features = []string{"*"}
+	}
+	return arrowio.Spec{Features: features, Label: s.label, Key: s.key, Pinned: s.pinned, Limits: file.Limits()}
+}
+
+// check finds a misspelt column before any row is read: on the wire an absent label is no fault, in a file it is one.
+func (s rowsSpec) check(schema *arrow.Schema) error {
+	var names []string
+	for _, f := range schema.Fields() {
+		names = append(names, f.Name)
+	}
+	for _, c := range []struct{ flag, column string }{{"label", s.label}, {"key", s.key}} {
+		if c.column != "" && !slices.Contains(names, c.column) {
+			return usagef("%s has no column %q for --%s%s: its columns are %s", s.path, c.column, c.flag, didYouMean(c.column, names), listed(names))
+		}
+	}
+	return nil
+}
+
+// listed is at most a dozen names.
+func listed(names []string) string {
+	if len(names) > 12 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:12], ", "), len(names)-12)
+	}
+	return strings.Join(names, ", ")
+}
+
+// explain says where in the file a batch is that arrowio refuses.
+func (s rowsSpec) explain(err error, read int) error {
+	return fmt.Errorf("%s, in the batch after row %d: %w", s.path, read, err)
+}
+
+// add copies a batch. before counts the rows of the file before it.
+func (r *rows) add(b *arrowio.Batch, s rowsSpec, labels map[string]int, before int) error {
+	faults := b.Faults()
+	if len(faults) > 0 && s.nulls == "reject" {
+		f := faults[0]
+		return fmt.Errorf("%s: row %d, feature %q: %s: mend the row, or give --nulls impute or --nulls skip", s.path, before+f.Row+1, f.Feature, f.What)
+	}
+	for i := range b.Rows() {
+		faulty := len(faults) > 0 && faults[0].Row == i
+		if faulty {
+			faults = faults[1:]
+			if s.nulls == "skip" {
+				r.skipped++
+				continue
+			}
+			r.affected++
+		}
+		class := -1
+		if s.label != "" {
+			text, ok := b.Label(i)
+			if ok {
+				if class, ok = labels[text]; !ok {
+					class = len(labels)
+					labels[text] = class
+				}
+			} else {
+				r.noLabel++
+				if s.labelled {
+					continue
+				}
+			}
+		}
+		r.Y = append(r.Y, class)
+		r.N++
+		from := len(r.X)
+		for _, block := range b.Features() {
+			r.X = appendRow(r.X, block, i)
+		}
+		if faulty {
+			for j, v := range r.X[from:] {
+				if math.IsNaN(v) || math.IsInf(v, 0) {
+					r.X[from+j] = math.NaN()
+					r.imputed++
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func appendRow(dst []float64, b arrowio.Block, row int) []float64 {
+	for j := range b.Cols {
+		at := row*b.RowStride + j*b.ColStride
+		if b.F64 != nil {
+			dst = append(dst, b.F64[at])
+		} else {
+			dst = append(dst, float64(b.F32[at]))
+		}
+	}
+	return dst
+}
+
+// sortClasses puts the classes in the order people expect, 2 before 10 and numbers before words, whatever order the rows
+// have: the same rows in another order then name the same classes.
+func (r *rows) sortClasses(labels map[string]int) {
+	for name := range labels {
+		r.Classes = append(r.Classes, name)
+	}
+	slices.SortFunc(r.Classes, compareClasses)
+	place := make([]int, len(labels))
+	for i, name := range r.Classes {
+		place[labels[name]] = i
+	}
+	for i, c := range r.Y {
+		if c >= 0 {
+			r.Y[i] = place[c]
+		}
+	}
+}
+
+func compareClasses(a, b string) int {
+	x, errX := strconv.ParseInt(a, 10, 64)
+	y, errY := strconv.ParseInt(b, 10, 64)
+	switch {
+	case errX == nil && errY == nil && x != y:
+		return cmp.Compare(x, y)
+	case errX == nil && errY != nil:
+		return -1
+	case errX != nil && errY == nil:
+		return 1
+	}
+	return cmp.Compare(a, b)
+}
+
+func (r *rows) tell(e *env, in *file.Reader, s rowsSpec, read int) {
+	tellFile(e, in)
+	if len(s.features) == 0 {
+		for _, f := range in.Schema().Fields() {
+			if why := in.NotNumeric(f.Name); why != "" && f.Name != s.label && f.Name != s.key {
+				fmt.Fprintf(e.stderr, "embedd: note: column %q of %s is text and no feature: %s\n", f.Name, s.path, why)
+			}
+		}
+	}
+	if r.imputed > 0 {
+		fmt.Fprintf(e.stderr, "embedd: note: %d of %d values are missing, in %d rows: each becomes its feature's mean (--nulls skip leaves the rows out)\n",
+			r.imputed, r.N*r.M, r.affected)
+	}
+	if r.skipped > 0 {
+		fmt.Fprintf(e.stderr, "embedd: note: %d of %d rows are left out, because a feature is missing\n", r.skipped, read)
+	}
+	if r.noLabel > 0 {
+		fmt.Fprintf(e.stderr, "embedd: note: %d of %d rows have no %s\n", r.noLabel, read, s.label)
+	}
+}
+
+// tellFile prints what of a file is not read.
+func tellFile(e *env, in *file.Reader) {
+	for _, n := range in.Notes() {
+		fmt.Fprintf(e.stderr, "embedd: note: %s\n", n)
+	}
+}
+
+// modelRows is a batch's features as a model reads them: the same memory under another type.
+func modelRows(b *arrowio.Batch) model.Rows {
+	blocks := b.Features()
+	r := model.Rows{N: b.Rows(), Blocks: make([]model.Block, len(blocks))}
+	for i, k := range blocks {
+		r.Blocks[i] = model.Block(k)
+	}
+	return r
+}

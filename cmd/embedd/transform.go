@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/file"
+	"github.com/embedd/embedd/model"
+)
+
+func runTransform(ctx context.Context, e *env, args []string) error {
+	f := newFlags(e)
+	modelPath := f.String("model", "", "`file` of the model")
+	data := f.String("data", "", "`file` of rows: .csv .csv.gz .parquet .arrow .arrows, or - for an Arrow IPC stream on standard input")
+	path := f.String("o", "", "`file` that is written: .csv .csv.gz .parquet .arrow .arrows, or - for an Arrow IPC stream on standard output")
+	keep := f.commas("keep", "`columns` that stay beside the embedding: all (every column but the features), none, names or globs (default all)")
+	column := f.String("column", "embedding", "`name` of the output column")
+	columns := f.Bool("columns", false, "write the embedding as float32 columns NAME_0, NAME_1 ... instead of one list column")
+	nulls := f.choice("nulls", "rows with a missing or infinite `feature`: reject is an error, impute takes the model's mean, skip leaves them out", "reject", "impute", "skip")
+	if _, err := f.parse(args, 0, 0); err != nil {
+		return err
+	}
+	if err := f.need("model", "data", "o"); err != nil {
+		return err
+	}
+	m, err := readModel(*modelPath)
+	if err != nil {
+		return err
+	}
+	encoder, err := arrowio.NewEncoder(arrowio.Output{Column: *column, Columns: *columns, Keep: *keep})
+	if err != nil {
+		return usageError{err}
+	}
+	decoder, err := arrowio.NewDecoder(rowsSpec{pinned: m.Features()}.decoderSpec())
+	if err != nil {
+		return fmt.Errorf("%s: %w", *modelPath, err)
+	}
+	in, err := openData(e, *data)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	tellFile(e, in)
+	out, err := createData(e, *path)
+	if err != nil {
+		return err
+	}
+	defer out.Discard()
+	t := transformer{model: m, decoder: decoder, encoder: encoder, nulls: *nulls, path: *data, meta: modelMeta(m)}
+	if err := t.run(ctx, e, in, out); err != nil {
+		return err
+	}
+	if err := out.Close(); err != nil {
+		return err
+	}
+	if t.skipped > 0 {
+		fmt.Fprintf(e.stderr, "embedd: note: %d of %d rows are left out, because a feature is missing\n", t.skipped, t.rows)
+	}
+	if t.imputed > 0 {
+		fmt.Fprintf(e.stderr, "embedd: note: %d of %d rows have missing features: each became the model's mean\n", t.imputed, t.rows)
+	}
+	fmt.Fprintf(e.stderr, "embedd: %d rows, %d features to %d by %s %s, to %s\n", t.rows-t.skipped, m.M(), m.Dim(), m.Method(), m.Digest()[:16], *path)
+	return nil
+}
+
+// modelMeta names the model in the output's schema, as the daemon does.
+func modelMeta(m *model.Model) []arrowio.Pair {
+	version := m.Note().Version
+	if version == "" {
+		version = m.Digest()[:16]
+	}
+	return []arrowio.Pair{
+		{Key: "Embedd-Model", Value: version},
+		{Key: "Embedd-Method", Value: m.Method()},
+		{Key: "Embedd-Epoch", Value: strconv.FormatUint(m.Note().Epoch, 10)},
+		{Key: "Embedd-Wire", Value: "1"},
+	}
+}
+
+// transformer takes batches the daemon's way: decode, project, encode. So a file's embedding has the bits that the daemon
+// would publish for the same rows.
+type transformer struct {
+	model   *model.Model
+	decoder *arrowio.Decoder
+	encoder *arrowio.Encoder
+	nulls   string
+	path    string
+	meta    []arrowio.Pair
+
+	rows, skipped, imputed int
+}
+
+// run holds one batch at a time, and writes it before it reads the next.
+func (t *transformer) run(ctx context.Context, e *env, in *file.Reader, out *file.Writer) error {
+	show := newProgress(e)
+	defer show.end()
+	for batches := 0; ; batches++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		msg, err := in.NextMessage()
+		if err == io.EOF && batches == 0 {
+			// A file without rows gives an output without rows, with its schema.
+			msg, err = arrowio.FromRecords(in.Schema())
+		} else if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		reduced, err := t.batch(msg)
+		if err != nil {
+			return err
+		}
+		if err := out.WriteMessage(reduced); err != nil {
+			return err
+		}
+		show.show(fmt.Sprintf("%d rows", t.rows), -1)
+	}
+}
+
+func (t *transformer) batch(msg []byte) ([]byte, error) {
+	m, err := t.decoder.Decode(msg)
+	if err != nil {
+		return nil, rowsSpec{path: t.path}.explain(err, t.rows)
+	}
+	r := arrowio.Reduced{Message: m, Dim: t.model.Dim()}
+	for _, b := range m.Batches() {
+		drop, err := t.faulty(b)
+		if err != nil {
+			return nil, err
+		}
+		y := make([]float32, b.Rows()*r.Dim)
+		if err := t.model.Project(y, modelRows(b)); err != nil {
+			return nil, fmt.Errorf("%s: %w", t.path, err)
+		}
+		r.Y, r.Drop = append(r.Y, y), append(r.Drop, drop)
+		t.rows += b.Rows()
+	}
+	out, err := t.encoder.Encode(r, t.meta)
+	if err != nil {
+		return nil, rowsSpec{path: t.path}.explain(err, t.rows)
+	}
+	return out, nil
+}
+
+// faulty applies --nulls to a batch and returns the rows to leave out.
+func (t *transformer) faulty(b *arrowio.Batch) (drop []int, err error) {
+	for _, f := range b.Faults() {
+		switch t.nulls {
+		case "reject":
+			return nil, fmt.Errorf("%s: row %d, feature %q: %s: mend the row, or give --nulls impute or --nulls skip", t.path, t.rows+f.Row+1, f.Feature, f.What)
+		case "skip":
+			drop = append(drop, f.Row)
+			t.skipped++
+		default:
+			t.imputed++
+		}
+	}
+	return drop, nil
+}
