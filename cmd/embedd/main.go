@@ -41,6 +41,12 @@ func verbs() []verb {
 		{"setup", "show the streams that a configuration needs, or make them", "setup [-c embedd.yaml] [--apply]", runSetup},
 		{"init", "write a starter configuration", "init [-o embedd.yaml] [--force]", runInit},
 		{"check", "check a configuration, with line and column", "check [-c embedd.yaml]", runCheck},
+		{"fit", "learn a projection from a file of labelled rows", "fit --data FILE --method NAME -o FILE [--label COLUMN] [--dim D|auto] [--set NAME=VALUE]... [--scale S] [--features GLOB]...", runFit},
+		{"transform", "apply a model to a file or a stream of rows", "transform --model FILE --data FILE|- -o FILE|- [--keep COLUMNS] [--column NAME] [--columns] [--nulls POLICY]", runTransform},
+		{"eval", "compare methods by nearest neighbours over splits of a file", "eval --data FILE --label COLUMN [--methods A,B|all] [--dims 2,5,10] [--splits 10] [--scale S] [--set METHOD.NAME=VALUE]...", runEval},
+		{"methods", "the methods, their parameters and papers", "methods [NAME]...", runMethods},
+		{"plot", "a picture of a file in two dimensions", "plot --data FILE -o FILE.png|.svg (--method NAME | --model FILE) [--label COLUMN]", runPlot},
+		{"model", "what is in a model file, and its export", "model show FILE | model export FILE [-o FILE.json|.npz|.csv]", runModel},
 		{"version", "print the version of embedd", "version", runVersion},
 		{"help", "print this text, or the flags of a verb", "help [VERB]", runHelp},
 	}
