@@ -197,9 +197,7 @@ func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 func parse(name string, data []byte, env func(string) (string, bool), readable func(string) error) (*Config, error) {
 	d := &document{file: name, env: env, readable: readable, places: map[string]place{}}
 	c := d.decode(data)
-	if len(d.problems) == 0 {
-		d.lint(c)
-	}
+	d.lint(c) // even after problems: all are reported at once
 	sortByPlace(d.problems)
 	sortByPlace(d.notes)
 	if len(d.problems) > 0 {

@@ -134,8 +134,8 @@ func TestProblems(t *testing.T) {
 			`4:5: pipelines.p: unknown key "until_ready": it belongs to pipelines.NAME.training.until_ready; allowed are input, schema, output, model, training, limits`}},
 		{"unknown key far", pipeline(features, "zzzzzzzzzz: 1"), []string{
 			`4:5: pipelines.p: unknown key "zzzzzzzzzz": allowed are input, schema, output, model, training, limits`}},
-		{"given twice", pipeline(features, "model:", "  dim: 2", "  dim: 3"), []string{"6:7: pipelines.p.model.dim: given twice: the first is in line 5"}},
-		{"pipeline twice", "pipelines:\n  p: {schema: {features: x}}\n  p: {}\n", []string{"3:3: pipelines.p: given twice: the first is in line 2"}},
+		{"given twice", pipeline(features, "model:", "  dim: 2", "  dim: 3"), []string{"6:7: pipelines.p.model.dim: given twice: the first is in line 5; keep one"}},
+		{"pipeline twice", "pipelines:\n  p: {schema: {features: x}}\n  p: {}\n", []string{"3:3: pipelines.p: given twice: the first is in line 2; keep one"}},
 		{"pipeline name", "pipelines:\n  a.b: {}\n", []string{`2:3: pipelines.a.b: a pipeline's name has 1 to 64 letters, digits, - and _: "a.b" is part of consumer and bucket names`}},
 		{"required", "pipelines:\n  p:\n    model: {dim: 2}\n", []string{
 			"2:3: pipelines.p.schema.features: required and not given: Feature columns: names or globs. One fixed-size list of floats is the fastest form."}},
@@ -144,6 +144,10 @@ func TestProblems(t *testing.T) {
 			`4:18: pipelines.p.model.dim: "-1": want a count from 1 to 4096 (as 500, 100k, 2M) or auto`,
 			`4:22: pipelines.p.model: unknown key "sale": did you mean "scale"?`,
 			`5:23: pipelines.p.limits.message: "8 apples": want a size from 1KiB to 64MiB (as 512KiB, 8MiB)`}},
+		{"in a value and between values at once", pipeline(features, "model: {dim: 0}", "limits: {message: 0, in_flight: 2KiB}", "output: {subject: features.p}"), []string{
+			`4:18: pipelines.p.model.dim: "0": want a count from 1 to 4096 (as 500, 100k, 2M) or auto`,
+			`5:23: pipelines.p.limits.message: "0": want a size from 1KiB to 64MiB (as 512KiB, 8MiB)`,
+			"6:23: pipelines.p.output.subject: what goes to features.p comes back by input.subject features.p: a loop; choose a subject outside it"}},
 		{"dim zero", pipeline(features, "model:", "  dim: 0"), []string{`5:12: pipelines.p.model.dim: "0": want a count from 1 to 4096 (as 500, 100k, 2M) or auto`}},
 		{"dim a fraction", pipeline(features, "model:", "  dim: 2.5"), []string{`5:12: pipelines.p.model.dim: "2.5": want a count from 1 to 4096 (as 500, 100k, 2M) or auto`}},
 		{"word near", pipeline(features, "training: {until_ready: holt}"), []string{`4:29: pipelines.p.training.until_ready: "holt": want hold, pca or skip (did you mean "hold"?)`}},
@@ -156,7 +160,7 @@ func TestProblems(t *testing.T) {
 		{"boolean", pipeline(features, "output: {columns: yes}"), []string{`4:23: pipelines.p.output.columns: "yes": want true or false`}},
 		{"mapping for a value", pipeline(features, "model: {dim: {a: 1}}"), []string{
 			"4:18: pipelines.p.model.dim: want a count from 1 to 4096 (as 500, 100k, 2M) or auto, not a mapping"}},
-		{"value for a mapping", pipeline(features, "model: lda"), []string{"4:12: pipelines.p.model: pipelines.p.model must be a mapping (key: value), not a single value"}},
+		{"value for a mapping", pipeline(features, "model: lda"), []string{"4:12: pipelines.p.model: want a mapping (key: value), not a single value"}},
 		{"no value", pipeline(features, "model:", "  dim:"), []string{
 			"5:11: pipelines.p.model.dim: the value is missing: want a count from 1 to 4096 (as 500, 100k, 2M) or auto, or delete this line"}},
 		{"empty list", pipeline("schema: {features: []}"), []string{

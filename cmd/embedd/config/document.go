@@ -33,8 +33,12 @@ func (d *document) problemAt(at place, path, format string, args ...any) {
 	d.problems = append(d.problems, Problem{d.file, at.line, at.column, path, fmt.Sprintf(format, args...)})
 }
 
-// problem reports at the place of path or, when the file does not give it, of the nearest section around it.
+// problem reports at the place of path or, when the file does not give it, of the nearest section around it. Of a key that
+// has a problem already, it says nothing: the value that it judges is not the one the user meant.
 func (d *document) problem(path, format string, args ...any) {
+	if slices.ContainsFunc(d.problems, func(p Problem) bool { return p.Key == path }) {
+		return
+	}
 	d.problemAt(d.near(path), path, format, args...)
 }
 
@@ -158,11 +162,11 @@ func (d *document) mapping(n *yaml.Node, path string, each func(key, value *yaml
 		return
 	}
 	if n.Kind != yaml.MappingNode {
-		name := "the file"
-		if path != "" {
-			name = path
+		if path == "" {
+			d.problemAt(placeOf(n), path, "the file must be a mapping (key: value), not %s", kindName(n))
+			return
 		}
-		d.problemAt(placeOf(n), path, "%s must be a mapping (key: value), not %s", name, kindName(n))
+		d.problemAt(placeOf(n), path, "want a mapping (key: value), not %s", kindName(n))
 		return
 	}
 	seen := map[string]int{}
@@ -174,7 +178,7 @@ func (d *document) mapping(n *yaml.Node, path string, each func(key, value *yaml
 			continue
 		}
 		if line, twice := seen[key.Value]; twice {
-			d.problemAt(placeOf(key), join(path, key.Value), "given twice: the first is in line %d", line)
+			d.problemAt(placeOf(key), join(path, key.Value), "given twice: the first is in line %d; keep one", line)
 			continue
 		}
 		seen[key.Value] = key.Line
