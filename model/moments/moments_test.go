@@ -1,0 +1,265 @@
+package moments
+
+import (
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// rows draws n labelled rows of m features around mean, with weights.
+func rows(rng *rand.Rand, n, m, classes int, mean float64) (x []float64, y []int, w []float64) {
+	for range n {
+		c := rng.IntN(classes+1) - 1
+		y = append(y, c)
+		w = append(w, 0.5+rng.Float64())
+		for j := range m {
+			x = append(x, mean+float64(c*j)/10+rng.NormFloat64()*float64(1+j))
+		}
+	}
+	return x, y, w
+}
+
+// direct computes a summary the plain way, in two passes.
+func direct(x []float64, y []int, w []float64, m int, labelled bool) *Summary {
+	s := &Summary{Mean: make([]float64, m), Total: mat.NewSymDense(m, nil)}
+	classes := 0
+	for i, c := range y {
+		if labelled && c < 0 {
+			continue
+		}
+		classes = max(classes, c+1)
+		s.Weight += w[i]
+		for j := range m {
+			s.Mean[j] += w[i] * x[i*m+j]
+		}
+	}
+	for j := range m {
+		s.Mean[j] /= s.Weight
+	}
+	s.Counts = make([]float64, classes)
+	s.Means = mat.NewDense(classes, m, nil)
+	s.Second = make([]*mat.SymDense, classes)
+	for c := range classes {
+		s.Second[c] = mat.NewSymDense(m, nil)
+	}
+	for i, c := range y {
+		if labelled && c < 0 {
+			continue
+		}
+		d := mat.NewVecDense(m, nil)
+		for j := range m {
+			d.SetVec(j, x[i*m+j]-s.Mean[j])
+		}
+		s.Total.SymRankOne(s.Total, w[i]/s.Weight, d)
+		if c >= 0 {
+			s.Counts[c] += w[i]
+			s.Second[c].SymRankOne(s.Second[c], w[i], d)
+			for j := range m {
+				s.Means.Set(c, j, s.Means.At(c, j)+w[i]*d.AtVec(j))
+			}
+		}
+	}
+	for c := range classes {
+		for j := range m {
+			s.Means.Set(c, j, s.Means.At(c, j)/s.Counts[c])
+		}
+	}
+	return s
+}
+
+func same(t *testing.T, what string, got, want *Summary, tol float64) {
+	t.Helper()
+	scale := mat.Norm(want.Total, math.Inf(1))
+	near := func(a, b, size float64) bool { return math.Abs(a-b) <= tol*size }
+	if !near(got.Weight, want.Weight, want.Weight) {
+		t.Errorf("%s: weight %g, want %g", what, got.Weight, want.Weight)
+	}
+	for j := range want.Mean {
+		if !near(got.Mean[j], want.Mean[j], math.Abs(want.Mean[j])+math.Sqrt(scale)) {
+			t.Errorf("%s: mean %d is %g, want %g", what, j, got.Mean[j], want.Mean[j])
+		}
+	}
+	if !mat.EqualApprox(got.Total, want.Total, tol*scale) {
+		t.Errorf("%s: total scatter differs", what)
+	}
+	for c := range want.Counts {
+		if !near(got.Counts[c], want.Counts[c], want.Weight) {
+			t.Errorf("%s: class %d has weight %g, want %g", what, c, got.Counts[c], want.Counts[c])
+		}
+		if want.Counts[c] > 0 && !mat.EqualApprox(got.Means.RowView(c), want.Means.RowView(c), tol*math.Sqrt(scale)) {
+			t.Errorf("%s: mean of class %d differs", what, c)
+		}
+		if got.Second != nil && got.Second[c] != nil && !mat.EqualApprox(got.Second[c], want.Second[c], tol*scale*want.Weight) {
+			t.Errorf("%s: second moment of class %d differs", what, c)
+		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func summary(t testing.TB, s *Set, labelled bool) *Summary {
+	t.Helper()
+	out, err := s.Summary(labelled)
+	must(t, err)
+	return out
+}
+
+func TestStatisticsEqualBatch(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, m := range []int{1, 5, 70, 150} {
+		for _, mean := range []float64{0, 1e5} {
+			x, y, w := rows(rng, 700, m, 3, mean)
+			for _, perClass := range []bool{false, true} {
+				s := New(m, perClass)
+				for from := 0; from < 700; from += 99 { // batches that fit no block
+					to := min(from+99, 700)
+					must(t, s.Add(x[from*m:to*m], y[from:to], w[from:to]))
+				}
+				for _, labelled := range []bool{false, true} {
+					same(t, "batches", summary(t, s, labelled), direct(x, y, w, m, labelled), 1e-9)
+				}
+			}
+		}
+	}
+}
+
+func TestAddThenRemoveEqualsNever(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 1))
+	m := 9
+	x, y, w := rows(rng, 300, m, 3, 20)
+	gone, goneY, goneW := rows(rng, 120, m, 4, -30)
+	for _, perClass := range []bool{false, true} {
+		s := New(m, perClass)
+		must(t, s.Add(x[:100*m], y[:100], w[:100]))
+		must(t, s.Add(gone, goneY, goneW))
+		must(t, s.Add(x[100*m:], y[100:], w[100:]))
+		must(t, s.Sub(gone, goneY, goneW))
+		got := summary(t, s, true)
+		same(t, "after removal", got, direct(x, y, w, m, true), 1e-9)
+		if got.Counts[3] != 0 {
+			t.Errorf("a class that left has weight %g", got.Counts[3])
+		}
+	}
+}
+
+func TestMergeEqualsUnion(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	m := 6
+	x, y, w := rows(rng, 200, m, 3, 5)
+	far, farY, farW := rows(rng, 150, m, 5, 500) // another shift, more classes
+	all, allY, allW := append(append([]float64{}, x...), far...), append(append([]int{}, y...), farY...), append(append([]float64{}, w...), farW...)
+	for _, perClass := range []bool{false, true} {
+		a, b := New(m, perClass), New(m, perClass)
+		must(t, a.Add(x, y, w))
+		must(t, b.Add(far, farY, farW))
+		keep := b.Clone()
+		must(t, a.Merge(b))
+		for _, labelled := range []bool{false, true} {
+			same(t, "merged", summary(t, a, labelled), direct(all, allY, allW, m, labelled), 1e-9)
+			same(t, "merged from", summary(t, b, labelled), summary(t, keep, labelled), 0)
+		}
+		empty := New(m, perClass)
+		must(t, empty.Merge(b))
+		must(t, empty.Merge(New(m, perClass)))
+		same(t, "into an empty set", summary(t, empty, true), summary(t, b, true), 1e-12)
+	}
+	if New(3, false).Merge(New(4, false)) == nil || New(3, false).Merge(New(3, true)) == nil {
+		t.Error("sets of different shapes merged")
+	}
+}
+
+func TestScaleForgets(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 1))
+	m := 4
+	x, y, w := rows(rng, 100, m, 2, 3)
+	s := New(m, true)
+	must(t, s.Add(x[:50*m], y[:50], w[:50]))
+	must(t, s.Scale(0.5))
+	must(t, s.Add(x[50*m:], y[50:], w[50:]))
+	for i := range 50 {
+		w[i] *= 0.5
+	}
+	same(t, "forgetting", summary(t, s, false), direct(x, y, w, m, false), 1e-9)
+	if s.Scale(1.5) == nil || s.Scale(math.NaN()) == nil {
+		t.Error("a forgetting factor outside [0, 1] was accepted")
+	}
+}
+
+func TestCloneIsIndependent(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 1))
+	x, y, w := rows(rng, 50, 3, 2, 0)
+	s := New(3, true)
+	must(t, s.Add(x, y, w))
+	before := summary(t, s, false)
+	c := s.Clone()
+	must(t, c.Add(x, y, w))
+	must(t, c.Scale(0.1))
+	same(t, "original", summary(t, s, false), before, 0)
+}
+
+func TestBitsDoNotDependOnCores(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 1))
+	m := 200
+	x, y, _ := rows(rng, 600, m, 3, 0)
+	fit := func(cores int) *Summary {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
+		s := New(m, false)
+		must(t, s.Add(x, y, nil))
+		return summary(t, s, true)
+	}
+	one, two := fit(1), fit(4)
+	if !mat.Equal(one.Total, two.Total) {
+		t.Error("the scatter depends on the number of cores")
+	}
+}
+
+func TestBadRowsAreRefusedWhole(t *testing.T) {
+	s := New(2, false)
+	must(t, s.Add([]float64{1, 2, 3, 4, 5, 7}, []int{0, 1, -1}, nil))
+	before := summary(t, s, false)
+	for name, err := range map[string]error{
+		"NaN":             s.Add([]float64{1, 2, math.NaN(), 4}, []int{0, 1}, nil),
+		"Inf":             s.Add([]float64{1, math.Inf(1)}, nil, nil),
+		"ragged":          s.Add([]float64{1, 2, 3}, nil, nil),
+		"labels":          s.Add([]float64{1, 2}, []int{0, 1}, nil),
+		"class -2":        s.Add([]float64{1, 2}, []int{-2}, nil),
+		"negative weight": s.Add([]float64{1, 2}, nil, []float64{-1}),
+		"late shift":      s.SetShift([]float64{0, 0}),
+	} {
+		if err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+	same(t, "after errors", summary(t, s, false), before, 0)
+	must(t, s.Add(nil, nil, nil))
+	if _, err := New(2, false).Summary(false); err == nil {
+		t.Error("an empty set has a summary")
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	rng := rand.New(rand.NewPCG(7, 1))
+	n, m := 5000, 256
+	x, y, _ := rows(rng, n, m, 10, 0)
+	for _, perClass := range []bool{false, true} {
+		name := "total"
+		if perClass {
+			name = "byclass"
+		}
+		b.Run(name+"/n=5000/m=256", func(b *testing.B) {
+			for b.Loop() {
+				if err := New(m, perClass).Add(x, y, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
