@@ -54,9 +54,7 @@ type Config struct {
 	Memory   int64 // bytes that the window may take; default 1 GiB. Fewer rows than Window.Rows are kept where they would not fit.
 
 	Fixed  *model.Model // a model that answers as it is: no learning
-	Resume *Live        // the model that was live before a restart; rows up to ResumeSeq only fill the window again
-
-	ResumeSeq uint64
+	Resume *Live        // the model that was live before a restart; rows up to what it has seen only fill the window again
 
 	// Store, where set, keeps a model before it goes live and returns its version. With an error the model does not go live.
 	// It is called by the worker that fits, never under a lock.

@@ -115,7 +115,7 @@ func (l *learner) learn(m *arrowio.Message, at Position) error {
 			"cure", "raise limits.classes, or check that the label column holds classes")
 	}
 	// Rows that are read again after a restart fill the window; only what the live model has not seen makes a fit due.
-	if at.Seq > l.config.ResumeSeq {
+	if l.config.Resume == nil || at.Seq > l.config.Resume.Seen {
 		l.policy.learned(taken, at.Time)
 	}
 	l.begin()
@@ -276,12 +276,18 @@ func (l *learner) fitCandidate(ctx context.Context, rows snapshot, f *Fit) error
 	e := evidence{margin: l.config.Training.Margin}
 	live := l.stage.Live()
 	judgeable := l.judgeable(rows)
+	held := rows.part[1]
+	if live != nil && !live.Standin {
+		// The live model was fitted on the held-out rows of its day too. On rows that are new since then both
+		// models are strangers; older ones would speak for the live model.
+		held = held.since(live.Seen, rows.m)
+	}
 	if judgeable {
 		candidate, err := l.fitPart(ctx, rows, trained)
 		if err != nil {
 			return fmt.Errorf("fitting the candidate on %d rows: %w", len(rows.part[0].y), err)
 		}
-		if e.candidate, err = l.score(candidate, rows); err != nil {
+		if e.candidate, err = l.score(candidate, rows, held); err != nil {
 			return err
 		}
 		f.Candidate = e.candidate.Value
@@ -289,7 +295,7 @@ func (l *learner) fitCandidate(ctx context.Context, rows snapshot, f *Fit) error
 	if live != nil && !live.Standin {
 		e.live = &score{}
 		if judgeable {
-			s, err := l.score(live.Model, rows)
+			s, err := l.score(live.Model, rows, held)
 			if err != nil {
 				return err
 			}
@@ -323,9 +329,9 @@ func (l *learner) judgeable(rows snapshot) bool {
 	return len(count) == len(rows.classes) && len(count) >= 2 && len(train.y) > len(count)
 }
 
-// score judges a model on the held-out rows.
-func (l *learner) score(m *model.Model, rows snapshot) (score, error) {
-	train, held := rows.part[0], rows.part[1]
+// score judges a model on held-out rows.
+func (l *learner) score(m *model.Model, rows snapshot, held rowSet) (score, error) {
+	train := rows.part[0]
 	s := score{Rows: len(held.y)}
 	project := func(p rowSet) ([]float64, error) {
 		y := make([]float32, len(p.y)*m.Dim())
@@ -436,7 +442,7 @@ func (l *learner) goLive(ctx context.Context, m *model.Model, rows snapshot, sta
 		}
 	}
 	note.Version = version
-	f.Live = &Live{Model: m.WithNote(note), Version: version, Epoch: epoch, Standin: standin}
+	f.Live = &Live{Model: m.WithNote(note), Version: version, Epoch: epoch, Seen: rows.last, Standin: standin}
 	f.Promoted = true
 	l.stage.promote(f.Live)
 	return nil

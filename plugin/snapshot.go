@@ -15,11 +15,12 @@ type snapshot struct {
 	last    uint64          // sequence number of the newest message in it
 }
 
-// rowSet is n rows of m features, row-major, with their classes and their places in the order of arrival.
+// rowSet is n rows of m features, row-major, with their classes, their places in the order of arrival and the sequence numbers of their messages.
 type rowSet struct {
 	x     []float64
 	y     []int
 	order []int
+	seq   []uint64 // of the message; nil in a merged set
 }
 
 // all merges the two parts back into the order of arrival: the order is part of what a model is a function of.
@@ -34,6 +35,20 @@ func (s *snapshot) all() rowSet {
 			out.x, out.y = append(out.x, b.x[j*s.m:(j+1)*s.m]...), append(out.y, b.y[j])
 			j++
 		}
+	}
+	return out
+}
+
+// since is the rows of messages after a sequence number; all of them where there are none.
+func (p rowSet) since(seq uint64, m int) rowSet {
+	var out rowSet
+	for i, s := range p.seq {
+		if s > seq {
+			out.x, out.y = append(out.x, p.x[i*m:(i+1)*m]...), append(out.y, p.y[i])
+		}
+	}
+	if len(out.y) == 0 {
+		return p
 	}
 	return out
 }

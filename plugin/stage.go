@@ -22,6 +22,7 @@ type Live struct {
 	Model   *model.Model
 	Version string // its name in the store, else the first 16 hexadecimal digits of its digest
 	Epoch   int    // outputs are comparable within one epoch; from 1
+	Seen    uint64 // sequence number of the last message that its fit saw; 0 where nothing was fitted
 	Standin bool   // the PCA that serves until a first model exists: any model replaces it
 }
 

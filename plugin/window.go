@@ -49,6 +49,7 @@ type block struct {
 	x           []float64
 	y           []int
 	at          []time.Time
+	seq         []uint64
 	held        []bool // held out: judges candidates, is not fitted by them
 	gone        []bool
 	alive       int
@@ -102,7 +103,7 @@ func (w *window) add(at Position, batches []*arrowio.Batch, maxClasses int) (tak
 				overfull++
 				continue
 			}
-			w.put(b, batch, i, c, at.Time)
+			w.put(b, batch, i, c, at)
 			taken++
 		}
 	}
@@ -128,7 +129,7 @@ func (w *window) open(seq uint64) *block {
 	return b
 }
 
-func (w *window) put(b *block, batch *arrowio.Batch, i, class int, at time.Time) {
+func (w *window) put(b *block, batch *arrowio.Batch, i, class int, at Position) {
 	n := len(b.x)
 	b.x = slices.Grow(b.x, w.m)[:n+w.m]
 	gather(b.x[n:], batch.Features(), i)
@@ -140,13 +141,13 @@ func (w *window) put(b *block, batch *arrowio.Batch, i, class int, at time.Time)
 	held := int(float64(t.seen[class])*w.holdout) > int(float64(t.seen[class]-1)*w.holdout)
 	t.rows[class] = append(t.rows[class], slot{b, len(b.y)})
 	t.count[class]++
-	b.y, b.at = append(b.y, class), append(b.at, at)
+	b.y, b.at, b.seq = append(b.y, class), append(b.at, at.Time), append(b.seq, at.Seq)
 	b.held, b.gone = append(b.held, held), append(b.gone, false)
 	b.alive++
 	b.stats[part(held)] = nil
 	w.rows++
-	if at.After(w.newest) {
-		w.newest = at
+	if at.Time.After(w.newest) {
+		w.newest = at.Time
 	}
 }
 
@@ -240,7 +241,7 @@ func (w *window) oldest() uint64 {
 
 // rowBytes is the memory that a row takes, its share of the moments included.
 func (w *window) rowBytes() int64 {
-	n := int64(8*w.m + 64)
+	n := int64(8*w.m + 72)
 	if w.keep {
 		n += int64(4 * w.m)
 	}
@@ -267,6 +268,7 @@ func (w *window) snapshot() snapshot {
 			p.x = append(p.x, b.x[i*w.m:(i+1)*w.m]...)
 			p.y = append(p.y, remap[b.y[i]])
 			p.order = append(p.order, s.rows)
+			p.seq = append(p.seq, b.seq[i])
 			s.rows++
 		}
 		s.last = max(s.last, b.last)

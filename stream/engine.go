@@ -160,9 +160,10 @@ func (p *pipeline) resume(ctx context.Context) (err error) {
 	s := &p.Stage
 	s.Store = p.store.save
 	s.Source = map[string]string{"stream": p.Stream, "created": p.created.UTC().Format(time.RFC3339Nano), "subject": p.Subject}
-	s.Resume, s.ResumeSeq = live, 0
+	s.Resume = live
+	// The numbers of another stream of that name would mean other messages.
 	if live != nil && live.Model.Note().Source["created"] == s.Source["created"] {
-		s.ResumeSeq = windowEnd(live)
+		live.Seen, p.learnFirst = windowEnd(live), windowStart(live)
 	}
 	return nil
 }

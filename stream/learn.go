@@ -15,11 +15,7 @@ const learnRoom = 16 << 20
 // learn reads the input once more, in order and without acknowledging, for the learning side: from where the live model's window begins, or from
 // the first message. A gap or a lost consumer makes it begin anew after the last message that it saw.
 func (p *pipeline) learn(ctx context.Context) {
-	next := p.Stage.ResumeSeq
-	if p.Stage.Resume != nil {
-		next = windowStart(p.Stage.Resume)
-	}
-	next = max(next, 1)
+	next := max(p.learnFirst, 1)
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		read, err := p.learnOn(ctx, &next)
 		if ctx.Err() != nil {

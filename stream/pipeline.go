@@ -62,7 +62,9 @@ type pipeline struct {
 	input   jetstream.Stream // nil on core NATS
 	created time.Time        // of the input stream
 	tail    *tail            // nil on core NATS
-	limits  limits
+	// learnFirst is the sequence number from which the window of the live model is filled again; 0: the first.
+	learnFirst uint64
+	limits     limits
 }
 
 // limits are what the servers accept, beside the connection's own payload limit.
