@@ -121,7 +121,7 @@ func openCSV(file *os.File, path string, gz bool) (*csvReader, error) {
 		if gz {
 			z, err := gzip.NewReader(b)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", path, err)
+				return nil, c.explain(err)
 			}
 			b = bufio.NewReaderSize(z, 1<<16)
 		}
@@ -137,12 +137,16 @@ func openCSV(file *os.File, path string, gz bool) (*csvReader, error) {
 	if err := c.checkHeader(header); err != nil {
 		return nil, err
 	}
-	if err := c.findTypes(len(header)); err != nil {
+	rows, err := c.findTypes(len(header))
+	if err != nil {
 		return nil, err
 	}
 	fields := make([]arrow.Field, len(header))
 	for i, name := range header {
 		fields[i] = arrow.Field{Name: name, Type: c.kinds[i].dataType(), Nullable: true}
+		if rows == 0 { // any type holds no rows; numbers let a model take them
+			fields[i].Type = arrow.PrimitiveTypes.Float64
+		}
 	}
 	c.arrow = arrow.NewSchema(fields, nil)
 	c.values = array.NewRecordBuilder(memory.DefaultAllocator, c.arrow)
@@ -193,15 +197,15 @@ func (c *csvReader) checkHeader(header []string) error {
 	return nil
 }
 
-func (c *csvReader) findTypes(columns int) error {
+func (c *csvReader) findTypes(columns int) (rows int, err error) {
 	c.kinds = make([]columnKind, columns)
-	for {
+	for ; ; rows++ {
 		row, err := c.rows.Read()
 		if err == io.EOF {
-			return nil
+			return rows, nil
 		}
 		if err != nil {
-			return c.explain(err)
+			return rows, c.explain(err)
 		}
 		for i, s := range row {
 			k := &c.kinds[i]
@@ -216,7 +220,10 @@ func (c *csvReader) findTypes(columns int) error {
 
 func (c *csvReader) explain(err error) error {
 	var p *csv.ParseError
-	if !errors.As(err, &p) {
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return fmt.Errorf("%s: the gzip data ends early: the file was cut off", c.name)
+	case !errors.As(err, &p):
 		return fmt.Errorf("%s: %w", c.name, err)
 	}
 	if errors.Is(p.Err, csv.ErrFieldCount) {
@@ -228,15 +235,18 @@ func (c *csvReader) explain(err error) error {
 
 func (c *csvReader) schema() *arrow.Schema { return c.arrow }
 
-// why explains the text columns that hold numbers too.
-func (c *csvReader) why() map[string]string {
-	w := map[string]string{}
+// why explains the text columns.
+func (c *csvReader) why() map[string]textColumn {
+	w := map[string]textColumn{}
 	for i, k := range c.kinds {
+		name := c.arrow.Field(i).Name
 		switch {
+		case k.values == 0:
+			w[name] = textColumn{"it has no value", true}
 		case k.ints == k.values && k.zeros > 0:
-			w[c.arrow.Field(i).Name] = "its numbers have leading zeros"
-		case k.floats > 0 && k.floats < k.values:
-			w[c.arrow.Field(i).Name] = fmt.Sprintf("line %d holds %q; leave a missing value empty", k.textLine, k.text)
+			w[name] = textColumn{"its numbers have leading zeros", true}
+		case k.textLine > 0 && k.bools < k.values:
+			w[name] = textColumn{fmt.Sprintf("line %d holds %q; leave a missing value empty", k.textLine, k.text), k.floats > 0}
 		}
 	}
 	return w

@@ -91,7 +91,7 @@ type Reader struct {
 	first    []byte  // the first message of messages, read ahead
 	check    *arrowio.Decoder
 	notes    []string
-	why      map[string]string
+	why      map[string]textColumn
 	err      error
 }
 
@@ -208,9 +208,18 @@ func (r *Reader) Schema() *arrow.Schema { return r.schema }
 // Notes says what of the file is not read and why, a sentence each: Parquet columns of nested types.
 func (r *Reader) Notes() []string { return r.notes }
 
-// NotNumeric says why a CSV column that holds numbers was not read as one: its first value that is not a number, and the
-// line. It is empty for other columns and formats.
-func (r *Reader) NotNumeric(column string) string { return r.why[column] }
+// NotNumeric says why a column of a CSV file is text, by its first value that is no number and the line of it. Doubtful
+// means that the column may have been meant as numbers: it holds some, or nothing at all. Why is empty for other columns
+// and formats.
+func (r *Reader) NotNumeric(column string) (why string, doubtful bool) {
+	t := r.why[column]
+	return t.why, t.doubtful
+}
+
+type textColumn struct {
+	why      string
+	doubtful bool
+}
 
 // Next returns the next batch, io.EOF after the last. The caller releases it.
 func (r *Reader) Next() (rec arrow.Record, err error) {

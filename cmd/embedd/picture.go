@@ -26,7 +26,7 @@ type picture struct {
 	title    string
 	subtitle string
 	xLabel   string
-	yLabel   string
+	yLabel   string // none: heights carry no quantity
 	x, y     []float64
 	class    []int // index into classes, -1 for none
 	classes  []string
@@ -121,6 +121,9 @@ func (p *picture) draw(c draw.Canvas) error {
 		axis.Label.TextStyle.Font, axis.Tick.Label.Font = sans, sans
 		axis.Label.TextStyle.Font.Size = 12
 		axis.Tick.Label.Font.Size = 10
+	}
+	if p.yLabel == "" { // the height of a point says nothing but its class
+		chart.HideY()
 	}
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{0xe8}, color.Gray{0xe8}

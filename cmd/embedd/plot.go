@@ -85,7 +85,7 @@ func plotRows(m *model.Model, r *rows, y []float32) *picture {
 		}
 	}
 	if d == 1 {
-		p.y, p.yLabel = spread(r.Y, r.N), "class, spread"
+		p.y, p.yLabel = spread(r.Y, r.N), ""
 	}
 	return p
 }

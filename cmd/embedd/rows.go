@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -105,7 +106,7 @@ func readRows(ctx context.Context, e *env, s rowsSpec) (*rows, error) {
 		}
 		m, err := decoder.Decode(msg)
 		if err != nil {
-			return nil, s.explain(err, read)
+			return nil, explainBatch(err, in, s.path, read)
 		}
 		for _, b := range m.Batches() {
 			if err := r.add(b, s, labels, read); err != nil {
@@ -160,9 +161,18 @@ func listed(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// explain says where in the file a batch is that arrowio refuses.
-func (s rowsSpec) explain(err error, read int) error {
-	return fmt.Errorf("%s, in the batch after row %d: %w", s.path, read, err)
+// explainBatch says where in the file a batch is that arrowio refuses, and what of the file made it so.
+func explainBatch(err error, in *file.Reader, path string, read int) error {
+	var refused *arrowio.Error
+	if errors.As(err, &refused) && refused.Code == arrowio.NotNumeric {
+		if why, _ := in.NotNumeric(refused.Column); why != "" {
+			return fmt.Errorf("%s: column %q is text where the model needs numbers: %s", path, refused.Column, why)
+		}
+	}
+	if read == 0 {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return fmt.Errorf("%s, in the batch after row %d: %w", path, read, err)
 }
 
 // add copies a batch. before counts the rows of the file before it.
@@ -263,7 +273,7 @@ func (r *rows) tell(e *env, in *file.Reader, s rowsSpec, read int) {
 	tellFile(e, in)
 	if len(s.features) == 0 {
 		for _, f := range in.Schema().Fields() {
-			if why := in.NotNumeric(f.Name); why != "" && f.Name != s.label && f.Name != s.key {
+			if why, doubtful := in.NotNumeric(f.Name); doubtful && s.pinned == nil && f.Name != s.label && f.Name != s.key {
 				fmt.Fprintf(e.stderr, "embedd: note: column %q of %s is text and no feature: %s\n", f.Name, s.path, why)
 			}
 		}

@@ -49,8 +49,8 @@ func runTransform(ctx context.Context, e *env, args []string) error {
 		return err
 	}
 	defer out.Discard()
-	t := transformer{model: m, decoder: decoder, encoder: encoder, nulls: *nulls, path: *data, meta: modelMeta(m)}
-	if err := t.run(ctx, e, in, out); err != nil {
+	t := transformer{in: in, model: m, decoder: decoder, encoder: encoder, nulls: *nulls, path: *data, meta: modelMeta(m)}
+	if err := t.run(ctx, e, out); err != nil {
 		return err
 	}
 	if err := out.Close(); err != nil {
@@ -83,6 +83,7 @@ func modelMeta(m *model.Model) []arrowio.Pair {
 // transformer takes batches the daemon's way: decode, project, encode. So a file's embedding has the bits that the daemon
 // would publish for the same rows.
 type transformer struct {
+	in      *file.Reader
 	model   *model.Model
 	decoder *arrowio.Decoder
 	encoder *arrowio.Encoder
@@ -94,17 +95,17 @@ type transformer struct {
 }
 
 // run holds one batch at a time, and writes it before it reads the next.
-func (t *transformer) run(ctx context.Context, e *env, in *file.Reader, out *file.Writer) error {
+func (t *transformer) run(ctx context.Context, e *env, out *file.Writer) error {
 	show := newProgress(e)
 	defer show.end()
 	for batches := 0; ; batches++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		msg, err := in.NextMessage()
+		msg, err := t.in.NextMessage()
 		if err == io.EOF && batches == 0 {
 			// A file without rows gives an output without rows, with its schema.
-			msg, err = arrowio.FromRecords(in.Schema())
+			msg, err = arrowio.FromRecords(t.in.Schema())
 		} else if err == io.EOF {
 			return nil
 		}
@@ -125,7 +126,7 @@ func (t *transformer) run(ctx context.Context, e *env, in *file.Reader, out *fil
 func (t *transformer) batch(msg []byte) ([]byte, error) {
 	m, err := t.decoder.Decode(msg)
 	if err != nil {
-		return nil, rowsSpec{path: t.path}.explain(err, t.rows)
+		return nil, explainBatch(err, t.in, t.path, t.rows)
 	}
 	r := arrowio.Reduced{Message: m, Dim: t.model.Dim()}
 	for _, b := range m.Batches() {
@@ -142,7 +143,7 @@ func (t *transformer) batch(msg []byte) ([]byte, error) {
 	}
 	out, err := t.encoder.Encode(r, t.meta)
 	if err != nil {
-		return nil, rowsSpec{path: t.path}.explain(err, t.rows)
+		return nil, explainBatch(err, t.in, t.path, t.rows)
 	}
 	return out, nil
 }
