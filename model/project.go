@@ -24,7 +24,7 @@ func (e *RowError) Error() string { return fmt.Sprintf("row %d: %s", e.Row, e.De
 var blas gonum.Implementation
 
 const (
-	tile      = 16      // rows centred together: a cache line of float32 of a column
+	tile      = 64      // rows centred together: whole cache lines of a column, a scratch that stays in cache
 	lane      = 16      // padding of a row in float32: gonum's dot has no tail then
 	parallel  = 1 << 20 // multiply-adds of a call from which it uses more than one core
 	rangeLow  = 1e-30   // scales and folded weights outside of these two leave the
@@ -272,10 +272,10 @@ func (k *kernel) fill(s *scratch, rows Rows, from, n int) {
 		default:
 			for j := range bl.Cols {
 				high, low := k.high[col+j], k.low[col+j]
-				at := from*bl.RowStride + j*bl.ColStride
-				for r := range n {
-					s.z[r*k.stride+col+j] = (bl.F32[at] - high) - low
-					at += bl.RowStride
+				x := bl.F32[from*bl.RowStride+j*bl.ColStride:]
+				z := s.z[col+j : (n-1)*k.stride+col+j+1]
+				for r, at := 0, 0; r < len(z); r, at = r+k.stride, at+bl.RowStride {
+					z[r] = (x[at] - high) - low
 				}
 			}
 		}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"fmt"
 	"math"
 )
@@ -73,14 +74,13 @@ func (v *views) arrays() []array {
 }
 
 func rebuildViews(arrays []array) (mapping, error) {
-	const want = "a map of views has the arrays components (C x m x d), offset (C x d), window (C x n x d) and label (n), in this order"
-	if len(arrays) != 4 {
-		return nil, fmt.Errorf(want)
+	names, ranks := []string{"components", "offset", "window", "label"}, []int{3, 2, 3, 1}
+	ok := len(arrays) == len(names)
+	for i := 0; ok && i < len(names); i++ {
+		ok = arrays[i].name == names[i] && len(arrays[i].shape) == ranks[i]
 	}
-	for i, name := range []string{"components", "offset", "window", "label"} {
-		if arrays[i].name != name || len(arrays[i].shape) != []int{3, 2, 3, 1}[i] {
-			return nil, fmt.Errorf(want)
-		}
+	if !ok {
+		return nil, errors.New("a map of views has the arrays components (C x m x d), offset (C x d), window (C x n x d) and label (n), in this order")
 	}
 	return &views{d: arrays[0].shape[2], components: arrays[0].data, offset: arrays[1].data,
 		window: arrays[2].data, label: arrays[3].data}, nil
