@@ -211,7 +211,7 @@ func (c EvalConfig) score(ctx context.Context, d *Data, s split, r *EvalResult) 
 		if r.DimUsed == 0 || m.Dim() < r.DimUsed {
 			r.DimUsed, r.Rank = m.Dim(), m.InformativeRank()
 		}
-		if correct, err = m.correct(train, test, c.Neighbors); err != nil {
+		if correct, err = m.Correct(train, test, c.Neighbors); err != nil {
 			return 0, err
 		}
 	}
@@ -252,10 +252,16 @@ func fitScale(d *Data, scaling Scale) (*Model, error) {
 	return &Model{unit: scaling == Unit, mean: mean, scale: scale}, nil
 }
 
-// correct is the number of test rows whose class the model gets right: by its
-// own classes where the map has them, else by the vote of the k nearest
-// training rows.
-func (m *Model) correct(train, test *Data, k int) (int, error) {
+// Correct is the number of test rows whose class the model gets right: by the
+// vote of the k nearest training rows among its outputs, ties as in CorrectNN;
+// or, where the map itself classifies, by that alone. Test rows without label
+// count as wrong, training rows without label must not be there.
+func (m *Model) Correct(train, test *Data, k int) (int, error) {
+	for _, d := range []*Data{train, test} {
+		if len(d.Y) != d.N || len(d.X) != d.N*d.M {
+			return 0, fmt.Errorf("correct: %d labels and %d values for %d rows x %d features", len(d.Y), len(d.X), d.N, d.M)
+		}
+	}
 	if _, ok := m.mapping.(*views); ok {
 		class := make([]int, test.N)
 		if err := m.winners(make([]float32, test.N*m.Dim()), class, DenseRows(test.X, test.N, test.M)); err != nil {
@@ -280,7 +286,7 @@ func (m *Model) correct(train, test *Data, k int) (int, error) {
 	return CorrectNN(ref, train.Y, query, test.Y, m.Dim(), k), nil
 }
 
-// correctRaw is correct for the scaled features in place of the outputs.
+// correctRaw is Correct for the scaled features in place of the outputs.
 func (m *Model) correctRaw(train, test *Data, k int) (int, error) {
 	ref, query := make([]float64, len(train.X)), make([]float64, len(test.X))
 	if err := m.ScaledTo(ref, DenseRows(train.X, train.N, train.M)); err != nil {
