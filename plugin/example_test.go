@@ -1,0 +1,101 @@
+package plugin_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/plugin"
+)
+
+// A plain Go program with no NATS: messages come from anywhere, here from a generator.
+func Example() {
+	stage, err := plugin.New(plugin.Config{
+		Spec:     arrowio.Spec{Features: []string{"x"}, Label: "label"},
+		Fit:      model.Config{Method: "lda", Dim: 2},
+		Training: plugin.Training{Every: plugin.Every{Rows: 300}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stage.Close()
+
+	source := rand.New(rand.NewPCG(1, 1))
+	for range 10 {
+		body, err := threeClouds(source, 30)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		msg, err := stage.Decode(body)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if err := stage.Learn(msg, plugin.Position{}); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	// A host in a hurry goes on; this one waits for the fit that 300 rows made due.
+	if err := stage.Wait(context.Background()); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	body, _ := threeClouds(source, 5)
+	msg, err := stage.Decode(body)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	result, err := stage.Transform(msg)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	reduced, err := stage.Encode(result)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%d rows of 20 features became %d rows of %d\n", msg.Rows(), len(result.Reduced.Y[0])/result.Reduced.Dim, result.Reduced.Dim)
+	fmt.Println("smaller:", len(reduced) < len(body))
+	fmt.Println("model:", result.Live.Model.Method(), "epoch", result.Live.Epoch)
+	// Output:
+	// 15 rows of 20 features became 15 rows of 2
+	// smaller: true
+	// model: lda epoch 1
+}
+
+// threeClouds is a wire message of n rows a class: 20 features, of which three tell the classes apart.
+func threeClouds(source *rand.Rand, n int) ([]byte, error) {
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "x", Type: arrow.FixedSizeListOf(20, arrow.PrimitiveTypes.Float32)},
+		{Name: "label", Type: arrow.BinaryTypes.String},
+	}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	list := b.Field(0).(*array.FixedSizeListBuilder)
+	for i := range 3 * n {
+		list.Append(true)
+		for j := range 20 {
+			v := source.NormFloat64()
+			if j == i%3 {
+				v += 8
+			}
+			list.ValueBuilder().(*array.Float32Builder).Append(float32(v))
+		}
+		b.Field(1).(*array.StringBuilder).Append([]string{"red", "green", "blue"}[i%3])
+	}
+	rec := b.NewRecord()
+	defer rec.Release()
+	return arrowio.FromRecords(schema, rec)
+}

@@ -1,0 +1,481 @@
+package plugin
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	"go.uber.org/goleak"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/model"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const testFeatures = 6
+
+// row is a row to send: a class "" is a null label.
+type row struct {
+	x     []float32
+	class string
+}
+
+// clouds makes n rows of k classes, one unit of noise around corners that are far apart.
+func clouds(r *rand.Rand, n, k int) []row {
+	rows := make([]row, n)
+	for i := range rows {
+		c := i % k
+		x := make([]float32, testFeatures)
+		for j := range x {
+			x[j] = float32(r.NormFloat64())
+		}
+		x[c%testFeatures] += 6
+		rows[i] = row{x, fmt.Sprintf("c%d", c)}
+	}
+	return rows
+}
+
+func wire(t testing.TB, rows []row) []byte {
+	t.Helper()
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "x", Type: arrow.FixedSizeListOf(testFeatures, arrow.PrimitiveTypes.Float32)},
+		{Name: "label", Type: arrow.BinaryTypes.String, Nullable: true},
+	}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	list := b.Field(0).(*array.FixedSizeListBuilder)
+	for _, r := range rows {
+		list.Append(true)
+		list.ValueBuilder().(*array.Float32Builder).AppendValues(r.x, nil)
+		if r.class == "" {
+			b.Field(1).AppendNull()
+		} else {
+			b.Field(1).(*array.StringBuilder).Append(r.class)
+		}
+	}
+	rec := b.NewRecord()
+	defer rec.Release()
+	body, err := arrowio.FromRecords(schema, rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+func newStage(t testing.TB, change func(*Config)) *Stage {
+	t.Helper()
+	c := Config{
+		Spec:     arrowio.Spec{Features: []string{"x"}, Label: "label"},
+		Fit:      model.Config{Method: "lda", Dim: 2},
+		Training: Training{Every: Every{Rows: 100}, Window: Window{Rows: 1000}},
+	}
+	if change != nil {
+		change(&c)
+	}
+	s, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func decode(t testing.TB, s *Stage, rows []row) *arrowio.Message {
+	t.Helper()
+	m, err := s.Decode(wire(t, rows))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// teach sends rows in messages of 20, numbered from first, and waits for the fits that they make due.
+func teach(t testing.TB, s *Stage, first uint64, rows []row) {
+	t.Helper()
+	for i := 0; i < len(rows); i += 20 {
+		at := Position{Seq: first, Time: time.Unix(int64(first), 0)}
+		if err := s.Learn(decode(t, s, rows[i:min(i+20, len(rows))]), at); err != nil {
+			t.Fatal(err)
+		}
+		first++
+		settle(t, s)
+	}
+}
+
+func settle(t testing.TB, s *Stage) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := s.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLearnsAndTransforms(t *testing.T) {
+	s := newStage(t, nil)
+	rows := clouds(rand.New(rand.NewPCG(1, 2)), 120, 3)
+	if _, err := s.Transform(decode(t, s, rows[:5])); !errors.Is(err, ErrNoModel) {
+		t.Fatalf("before the first model: %v", err)
+	}
+	teach(t, s, 1, rows[:80])
+	if s.Live() != nil {
+		t.Fatal("a model after 80 of 100 rows")
+	}
+	if st := s.Status(); st.Waiting != 80 || st.Needed != 100 {
+		t.Fatalf("status says %d of %d", st.Waiting, st.Needed)
+	}
+	teach(t, s, 5, rows[80:])
+	live := s.Live()
+	if live == nil || live.Epoch != 1 || live.Version != live.Model.Digest()[:16] || live.Seen != 5 {
+		t.Fatalf("live is %+v", live)
+	}
+	m := decode(t, s, rows)
+	r, err := s.Transform(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A row's bits do not depend on its batch.
+	for i, row := range rows {
+		one, err := s.Transform(decode(t, s, []testRow{row}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j, v := range one.Reduced.Y[0] {
+			if math.Float32bits(v) != math.Float32bits(r.Reduced.Y[0][i*2+j]) {
+				t.Fatalf("row %d output %d: %g alone, %g in a batch", i, j, v, r.Reduced.Y[0][i*2+j])
+			}
+		}
+	}
+	body, err := s.Encode(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Embedd-Model", live.Version, "Embedd-Epoch", "embedding"} {
+		if !bytes.Contains(body, []byte(want)) {
+			t.Errorf("the output does not say %q", want)
+		}
+	}
+}
+
+type testRow = row
+
+func TestNulls(t *testing.T) {
+	rows := clouds(rand.New(rand.NewPCG(3, 4)), 120, 3)
+	bad := clouds(rand.New(rand.NewPCG(5, 6)), 4, 3)
+	bad[1].x[2] = float32(math.NaN())
+	bad[3].x[0] = float32(math.Inf(-1))
+	for _, nulls := range []Nulls{Reject, Skip, Impute} {
+		t.Run(string(nulls), func(t *testing.T) {
+			s := newStage(t, func(c *Config) { c.Nulls = nulls })
+			teach(t, s, 1, rows)
+			r, err := s.Transform(decode(t, s, bad))
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch nulls {
+			case Reject:
+				if fmt.Sprint(r.Rejected) != "[[1 3]]" || fmt.Sprint(r.Reduced.Drop) != "[[1 3]]" || r.Skipped != 0 {
+					t.Errorf("rejected %v, dropped %v, skipped %d", r.Rejected, r.Reduced.Drop, r.Skipped)
+				}
+				if f := r.Faults[1]; f.Row != 3 || f.What != "-Inf" || !strings.Contains(f.Feature, "x[0]") {
+					t.Errorf("fault %+v", f)
+				}
+			case Skip:
+				if r.Rejected != nil || fmt.Sprint(r.Reduced.Drop) != "[[1 3]]" || r.Skipped != 2 {
+					t.Errorf("rejected %v, dropped %v, skipped %d", r.Rejected, r.Reduced.Drop, r.Skipped)
+				}
+			case Impute:
+				if r.Rejected != nil || r.Reduced.Drop != nil {
+					t.Errorf("rejected %v, dropped %v", r.Rejected, r.Reduced.Drop)
+				}
+				for _, v := range r.Reduced.Y[0] {
+					if v != v || math.IsInf(float64(v), 0) {
+						t.Errorf("output %v", r.Reduced.Y[0])
+					}
+				}
+			}
+			before := s.Status().Rows
+			teach(t, s, 100, bad)
+			want := map[Nulls]int{Reject: 2, Skip: 2, Impute: 4}[nulls]
+			if got := s.Status().Rows - before; got != want {
+				t.Errorf("%d rows entered the window, want %d", got, want)
+			}
+		})
+	}
+}
+
+// TestWorseModelStays breaks the labels: candidates from then on are worse and must not go live (Invariant 8).
+func TestWorseModelStays(t *testing.T) {
+	var fits []Fit
+	s := newStage(t, func(c *Config) {
+		c.Observe = func(f Fit) { fits = append(fits, f) }
+		c.Training.Window.Rows = 300
+	})
+	r := rand.New(rand.NewPCG(7, 8))
+	teach(t, s, 1, clouds(r, 200, 3))
+	good := s.Live()
+	if good == nil {
+		t.Fatal("no model")
+	}
+	// The pairs that carry the signal are noise now, and a far outlier class bends every fit.
+	broken := clouds(r, 400, 3)
+	for i := range broken {
+		if i%4 != 0 { // most labels lie, so a fit learns little; one in four is right, so the live model still knows more
+			broken[i].class = fmt.Sprintf("c%d", r.IntN(3))
+		}
+	}
+	teach(t, s, 50, broken)
+	for _, f := range fits {
+		if f.Err != nil {
+			t.Fatal(f.Err)
+		}
+		if f.Promoted && !math.IsNaN(f.Previous) && f.Candidate < f.Previous {
+			t.Errorf("a candidate with %.3f replaced a model with %.3f", f.Candidate, f.Previous)
+		}
+		if !f.Promoted && f.Candidate >= f.Previous {
+			t.Errorf("a candidate with %.3f was refused for a model with %.3f", f.Candidate, f.Previous)
+		}
+	}
+	refused := 0
+	for _, f := range fits {
+		if !f.Promoted {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Error("no candidate was refused; the test shows nothing")
+	}
+}
+
+// TestCoordinatesStay refits on more of the same data: within an epoch the outputs stay where they were.
+func TestCoordinatesStay(t *testing.T) {
+	s := newStage(t, nil)
+	r := rand.New(rand.NewPCG(9, 10))
+	teach(t, s, 1, clouds(r, 200, 3))
+	probe := decode(t, s, clouds(r, 50, 3))
+	before, err := s.Transform(probe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := s.Live()
+	teach(t, s, 100, clouds(r, 400, 3))
+	after, err := s.Transform(probe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after.Live == first {
+		t.Fatal("no model was promoted")
+	}
+	if after.Live.Epoch != before.Live.Epoch {
+		t.Skipf("epoch rose to %d: not comparable, and said so", after.Live.Epoch)
+	}
+	var diff, size float64
+	for i, v := range after.Reduced.Y[0] {
+		d := float64(v - before.Reduced.Y[0][i])
+		diff += d * d
+		size += float64(v) * float64(v)
+	}
+	if r := math.Sqrt(diff / size); r > 0.45 {
+		t.Errorf("outputs moved by %.2f of their size within one epoch", r)
+	}
+}
+
+// TestReproducible: same rows, order, configuration and seed, same digest; also after a restart that reads the window again
+// (Invariant 7).
+func TestReproducible(t *testing.T) {
+	for _, balance := range []string{"none", "class"} {
+		for _, method := range []string{"lda", "pca", "sle"} {
+			t.Run(balance+"/"+method, func(t *testing.T) {
+				change := func(c *Config) {
+					c.Training.Window = Window{Rows: 1500, Balance: balance}
+					c.Training.Every.Rows = 500
+					c.Fit.Method = method
+				}
+				rows := clouds(rand.New(rand.NewPCG(11, 12)), 4000, 3)
+				a, b := newStage(t, change), newStage(t, change)
+				teach(t, a, 1, rows)
+				teach(t, b, 1, rows)
+				if x, y := a.Live().Model.Digest(), b.Live().Model.Digest(); x != y {
+					t.Fatalf("digests %.16s and %.16s", x, y)
+				}
+				// Stop after 2000 rows, start again with the model, read again from the start of its window.
+				c := newStage(t, change)
+				teach(t, c, 1, rows[:2000])
+				live := c.Live()
+				var first int
+				if _, err := fmt.Sscan(live.Model.Note().Source["first"], &first); err != nil {
+					t.Fatal(err)
+				}
+				d := newStage(t, func(c *Config) { change(c); c.Resume = live })
+				teach(t, d, uint64(first), rows[(first-1)*20:])
+				if n := d.Status().Rows; n != a.Status().Rows {
+					t.Fatalf("%d rows in the window after a restart, %d without", n, a.Status().Rows)
+				}
+				if x, y := a.Live().Model.Digest(), d.Live().Model.Digest(); x != y {
+					t.Errorf("digest %.16s without a restart, %.16s with", x, y)
+				}
+			})
+		}
+	}
+}
+
+func TestStandin(t *testing.T) {
+	s := newStage(t, func(c *Config) { c.Until = WithPCA; c.Training.Every.Rows = 60 })
+	r := rand.New(rand.NewPCG(13, 14))
+	unlabelled := clouds(r, 60, 3)
+	for i := range unlabelled {
+		unlabelled[i].class = ""
+	}
+	teach(t, s, 1, unlabelled)
+	live := s.Live()
+	if live == nil || !live.Standin || live.Model.Method() != "pca" {
+		t.Fatalf("after 60 unlabelled rows live is %+v", live)
+	}
+	teach(t, s, 10, clouds(r, 60, 3))
+	if l := s.Live(); l.Standin || l.Model.Method() != "lda" || l.Epoch != 2 {
+		t.Errorf("after 60 labelled rows live is %s, epoch %d", l.Model.Method(), l.Epoch)
+	}
+}
+
+func TestUnsupervisedWithoutLabels(t *testing.T) {
+	s := newStage(t, func(c *Config) { c.Spec.Label = ""; c.Fit.Method = "pca" })
+	teach(t, s, 1, clouds(rand.New(rand.NewPCG(15, 16)), 240, 3))
+	if l := s.Live(); l == nil || l.Model.Method() != "pca" || len(l.Model.Classes()) != 0 {
+		t.Fatalf("live is %+v", l)
+	}
+	if st := s.Status(); st.Fits != 2 {
+		t.Errorf("%d fits after 240 rows, want 2", st.Fits)
+	}
+}
+
+func TestPeriod(t *testing.T) {
+	s := newStage(t, func(c *Config) { c.Training.Every = Every{Rows: 1000, Period: 50 * time.Millisecond}; c.Fit.Dim = 1 })
+	rows := clouds(rand.New(rand.NewPCG(17, 18)), 8, 2)
+	if err := s.Learn(decode(t, s, rows), Position{Seq: 1, Time: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	// 4 + 4 rows and then silence: the period still brings a model.
+	select {
+	case <-s.Ready():
+	case <-time.After(20 * time.Second):
+		t.Fatalf("no model: %+v", s.Status())
+	}
+}
+
+func TestFixed(t *testing.T) {
+	a := newStage(t, nil)
+	rows := clouds(rand.New(rand.NewPCG(19, 20)), 120, 3)
+	teach(t, a, 1, rows)
+	fixed := newStage(t, func(c *Config) { *c = Config{Spec: c.Spec, Fixed: a.Live().Model} })
+	if fixed.Learns() {
+		t.Error("a stage with a fixed model learns")
+	}
+	x, err := a.Transform(decode(t, a, rows))
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := fixed.Transform(decode(t, fixed, rows))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range x.Reduced.Y[0] {
+		if math.Float32bits(v) != math.Float32bits(y.Reduced.Y[0][i]) {
+			t.Fatalf("output %d differs: %g, %g", i, v, y.Reduced.Y[0][i])
+		}
+	}
+}
+
+// TestSwapUnderLoad transforms from many goroutines while models are swapped; run it with -race (Invariants 3 and 4).
+func TestSwapUnderLoad(t *testing.T) {
+	s := newStage(t, func(c *Config) { c.Training.Margin = -1 })
+	rows := clouds(rand.New(rand.NewPCG(21, 22)), 900, 3)
+	teach(t, s, 1, rows[:100])
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				m, err := s.Decode(wire(t, rows[:30]))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				r, err := s.Transform(m)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := s.Encode(r); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	teach(t, s, 10, rows[100:])
+	close(stop)
+	wg.Wait()
+	if s.Status().Fits < 9 {
+		t.Errorf("%d fits", s.Status().Fits)
+	}
+}
+
+func TestClassLimit(t *testing.T) {
+	s := newStage(t, func(c *Config) { c.Classes = 3 })
+	teach(t, s, 1, clouds(rand.New(rand.NewPCG(23, 24)), 50, 5))
+	if st := s.Status(); st.Classes != 3 || st.Rows != 30 {
+		t.Errorf("%d classes, %d rows in the window", st.Classes, st.Rows)
+	}
+}
+
+func TestStoreFailureKeepsTheLiveModel(t *testing.T) {
+	fail := errors.New("disk full")
+	s := newStage(t, func(c *Config) {
+		c.Store = func(context.Context, *model.Model, int, bool) (string, error) { return "", fail }
+	})
+	teach(t, s, 1, clouds(rand.New(rand.NewPCG(25, 26)), 100, 3))
+	if s.Live() != nil {
+		t.Error("a model that was not stored is live")
+	}
+	if st := s.Status(); !strings.Contains(st.Note, "disk full") {
+		t.Errorf("status says %q", st.Note)
+	}
+}
+
+func TestConfigRefused(t *testing.T) {
+	for want, change := range map[string]func(*Config){
+		`nulls "drop" is not one of`:        func(c *Config) { c.Nulls = "drop" },
+		`no label column is named`:          func(c *Config) { c.Spec.Label = "" },
+		`holdout 0.9 is not in`:             func(c *Config) { c.Training.Holdout = 0.9 },
+		`a window of 3 rows is too small`:   func(c *Config) { c.Training.Window.Rows = 3 },
+		`align "spin" is not one of`:        func(c *Config) { c.Training.Align = "spin" },
+		`nosuch`:                            func(c *Config) { c.Fit.Method = "nosuch" },
+		`window balance "some" is not one`:  func(c *Config) { c.Training.Window.Balance = "some" },
+		`until ready "whenever" is not one`: func(c *Config) { c.Until = "whenever" },
+	} {
+		c := Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}}
+		change(&c)
+		if s, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
+			if s != nil {
+				s.Close()
+			}
+			t.Errorf("want an error with %q, got %v", want, err)
+		}
+	}
+}
