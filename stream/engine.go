@@ -122,6 +122,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, c Pipeline) (
 			return nil, err
 		}
 	}
+	p.metrics.begin(c.Name)
 	s := &p.Stage
 	s.Logger, s.Clock = p.log, e.options.Clock
 	observe := s.Observe

@@ -52,6 +52,22 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
+// begin makes the series of a pipeline, so that they are there, at zero, before anything happens.
+func (m *metrics) begin(pipeline string) {
+	for _, result := range []string{"out", "dead", "skip"} {
+		m.messages.WithLabelValues(pipeline, result)
+		m.rows.WithLabelValues(pipeline, result)
+	}
+	for _, result := range []string{"promoted", "refused", "failed"} {
+		m.fits.WithLabelValues(pipeline, result)
+	}
+	m.dropped(pipeline, 0)
+	m.unlearned(pipeline, 0)
+	m.lag.WithLabelValues(pipeline)
+	m.fit.WithLabelValues(pipeline)
+	m.transform.WithLabelValues(pipeline)
+}
+
 func (m *metrics) answered(pipeline string, a *answer) {
 	m.messages.WithLabelValues(pipeline, a.result).Inc()
 	m.rows.WithLabelValues(pipeline, "out").Add(float64(a.rows.out))

@@ -120,31 +120,34 @@ const (
 	demoMap     = "digits-map" // two dimensions of their own, for the picture
 )
 
-func newDemo(e *env, out *output, log *slog.Logger) (d *demo, err error) {
-	d = &demo{out: out, show: newProgress(e), log: log, scale: "standard"}
-	defer func() {
-		if err != nil {
-			d.close()
-		}
-	}()
-	if d.store, err = os.MkdirTemp("", "embedd-demo-"); err != nil {
+func newDemo(e *env, out *output, log *slog.Logger) (*demo, error) {
+	d := &demo{out: out, show: newProgress(e), log: log, scale: "standard"}
+	if err := d.open(); err != nil {
+		d.close()
 		return nil, err
+	}
+	return d, nil
+}
+
+func (d *demo) open() (err error) {
+	if d.store, err = os.MkdirTemp("", "embedd-demo-"); err != nil {
+		return err
 	}
 	d.cleanup = append(d.cleanup, func() { os.RemoveAll(d.store) })
 	if d.digits, err = readDigits(d.store); err != nil {
-		return nil, err
+		return err
 	}
 	s, err := startServer(filepath.Join(d.store, "nats"), -1)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	d.cleanup = append(d.cleanup, func() { stopServer(s) })
 	if d.conn, err = dialServer(s); err != nil {
-		return nil, err
+		return err
 	}
 	d.cleanup = append(d.cleanup, d.conn.Close)
 	d.js, err = jetstream.New(d.conn)
-	return d, err
+	return err
 }
 
 func (d *demo) close() {

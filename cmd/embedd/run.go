@@ -71,37 +71,44 @@ type daemon struct {
 }
 
 // startDaemon opens what a configuration asks for, in the order in which a fault is cheapest.
-func startDaemon(ctx context.Context, c *config.Config, log *slog.Logger) (d *daemon, err error) {
-	d = &daemon{log: log}
-	defer func() {
-		if err != nil {
-			d.close()
-		}
-	}()
+func startDaemon(ctx context.Context, c *config.Config, log *slog.Logger) (*daemon, error) {
+	d := &daemon{log: log}
+	if err := d.open(ctx, c); err != nil {
+		d.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *daemon) open(ctx context.Context, c *config.Config) error {
 	pipelines, err := pipelinesOf(c)
 	if err != nil {
-		return nil, usageError{err}
+		return usageError{err}
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if d.monitor, err = startMonitor(c.HTTP.Listen, registry, d.readiness); err != nil {
-		return nil, err
+		return err
 	}
 	if err := d.dial(ctx, c, pipelines); err != nil {
-		return nil, err
+		return err
 	}
-	d.engine, err = stream.New(stream.Options{Conn: d.conn, Pipelines: pipelines, Logger: log, Registerer: registry})
+	d.engine, err = stream.New(stream.Options{Conn: d.conn, Pipelines: pipelines, Logger: d.log, Registerer: registry})
 	if err != nil {
-		return nil, usageError{err}
+		return usageError{err}
 	}
-	log.Info("serving", "server", d.conn.ConnectedUrlRedacted(), "pipelines", len(pipelines), "http", d.monitor.addr.String())
-	return d, nil
+	d.log.Info("serving", "server", d.conn.ConnectedUrlRedacted(), "pipelines", len(pipelines), "http", d.monitor.addr.String())
+	return nil
 }
 
 // dial connects to the configured server, or embeds one and makes its streams.
 func (d *daemon) dial(ctx context.Context, c *config.Config, pipelines []stream.Pipeline) error {
 	handlers := []nats.Option{
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { d.log.Warn("the server is gone; reconnecting for ever", "error", err) }),
+		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {
+			if !nc.IsClosed() {
+				d.log.Warn("the server is gone; reconnecting for ever", "error", err)
+			}
+		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) { d.log.Info("connected again", "server", nc.ConnectedUrlRedacted()) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			d.log.Warn("the connection reports", "error", err)
