@@ -1,0 +1,133 @@
+package file
+
+import (
+	"bytes"
+	"compress/gzip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow/array"
+)
+
+func csvFile(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// The type of a column is that of all its values, wherever the odd one stands.
+func TestCSVTypes(t *testing.T) {
+	for _, c := range []struct {
+		name, values, kind, first string
+	}{
+		{"integers stay integers", "3|-1|+7", "int64", "3"},
+		{"one fraction makes floats", "3|4|0.5", "float64", "3"},
+		{"exponents", "1e3|2", "float64", "1000"},
+		{"an empty field is a null", "3||4", "int64", "3"},
+		{"a null comes first", "|3", "int64", array.NullValueStr},
+		{"no value at all", "||", "utf8", array.NullValueStr},
+		{"NaN and infinities are floats", "nan|NaN|inf|-Inf|Infinity", "float64", "NaN"},
+		{"a word after numbers", "1|2|three", "utf8", "1"},
+		{"NA is a word", "1|NA", "utf8", "1"},
+		{"leading zeros are identifiers", "007|008", "utf8", "007"},
+		{"zero alone is a number", "0|10", "int64", "0"},
+		{"leading zeros before a point are numbers", "00.5|1", "float64", "0.5"},
+		{"beyond int64", "1|9223372036854775808", "float64", "1"},
+		{"beyond float64", "1|1e999", "float64", "1"},
+		{"no hexadecimal", "0x10|0x1p-2", "utf8", "0x10"},
+		{"no digit separators", "1_000", "utf8", "1_000"},
+		{"booleans", "true|False|TRUE", "bool", "true"},
+		{"booleans and numbers are text", "true|1", "utf8", "true"},
+		{"spaces are text", " 1|2", "utf8", " 1"},
+		{"quoted with comma and quote", `"a, ""b"""|c`, "utf8", `a, "b"`},
+		{"quoted number", `"3"|4`, "int64", "3"},
+		{"text with a line break", "\"a\nb\"|c", "utf8", "a\nb"},
+	} {
+		for _, newline := range []string{"\n", "\r\n"} {
+			if newline == "\r\n" && strings.Contains(c.values, "\n") {
+				continue
+			}
+			content := "id,x" + newline
+			for i, v := range strings.Split(c.values, "|") {
+				content += string(rune('a'+i)) + "," + v + newline
+			}
+			r := open2(t, csvFile(t, "x.csv", content))
+			if got := r.Schema().Field(1).Type.Name(); got != c.kind {
+				t.Errorf("%s: type %s, want %s", c.name, got, c.kind)
+				continue
+			}
+			rows, _ := read(t, r)
+			if rows[0][1] != c.first || len(rows) != 1+strings.Count(c.values, "|") {
+				t.Errorf("%s: first of %d is %q, want %q", c.name, len(rows), rows[0][1], c.first)
+			}
+		}
+	}
+}
+
+// A type found in the first batch holds in the last: one odd value after 20,000 rows changes the whole column.
+func TestCSVTypeOfWholeColumn(t *testing.T) {
+	r := open2(t, csvFile(t, "x.csv", "x\n"+strings.Repeat("1\n", 20000)+"a\n"))
+	if got := r.Schema().Field(0).Type.Name(); got != "utf8" {
+		t.Errorf("type %s, want utf8", got)
+	}
+	rows, batches := read(t, r)
+	if len(rows) != 20001 || batches < 2 {
+		t.Errorf("%d rows in %d batches", len(rows), batches)
+	}
+	if why, doubtful := r.NotNumeric("x"); !doubtful || !strings.Contains(why, "line 20002") || !strings.Contains(why, `"a"`) {
+		t.Errorf("why: %q, %v", why, doubtful)
+	}
+}
+
+// An error names file, line and cure.
+func TestCSVErrors(t *testing.T) {
+	for _, c := range []struct{ content, want string }{
+		{"a,b\n1,2\n3\n", "line 3 has another number of fields than the 2"},
+		{"a,b\n1,2\n\"x\ny\",3\n4,5,6\n", "line 5"},
+		{"a,b\n1,\"2\n", "quote"},
+		{"a;b\n1;2\n", "commas"},
+		{",b\n1,2\n", "column 1 has no name"},
+		{"a,b,a\n1,2,3\n", `columns 1 and 3 are both named "a"`},
+		{"\n\n", "is empty"},
+		{"", "is empty"},
+	} {
+		_, err := Open(csvFile(t, "bad.csv", c.content))
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "bad.csv") {
+			t.Errorf("%q: %v, want %q", c.content, err, c.want)
+		}
+	}
+	var z bytes.Buffer
+	g := gzip.NewWriter(&z)
+	g.Write([]byte(strings.Repeat("some,thing\n", 1000)))
+	g.Close()
+	_, err := Open(csvFile(t, "cut.csv.gz", z.String()[:z.Len()-10]))
+	if err == nil || !strings.Contains(err.Error(), "cut off") {
+		t.Errorf("a cut gzip file: %v", err)
+	}
+}
+
+func TestCSVHeader(t *testing.T) {
+	r := open2(t, csvFile(t, "x.csv", "\ufeff a , b\n1,2\n"))
+	if s := r.Schema(); s.Field(0).Name != "a" || s.Field(1).Name != "b" {
+		t.Errorf("names %v", s)
+	}
+}
+
+// Lists of several lengths do not fit into columns.
+func TestCSVLists(t *testing.T) {
+	rec := sample(4)
+	defer rec.Release()
+	w, err := Create(filepath.Join(t.TempDir(), "x.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Discard()
+	if err := w.Write(rec); err == nil || !strings.Contains(err.Error(), `"list"`) || !strings.Contains(err.Error(), ".parquet") {
+		t.Errorf("lists of several lengths: %v", err)
+	}
+}

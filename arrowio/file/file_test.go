@@ -1,0 +1,507 @@
+package file
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/decimal128"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/embedd/embedd/arrowio"
+)
+
+// sample has n rows of every type that all formats can hold, with nulls.
+func sample(n int) arrow.Record {
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "f64", Type: arrow.PrimitiveTypes.Float64, Nullable: true},
+		{Name: "f32", Type: arrow.PrimitiveTypes.Float32},
+		{Name: "i8", Type: arrow.PrimitiveTypes.Int8},
+		{Name: "u64", Type: arrow.PrimitiveTypes.Uint64},
+		{Name: "bool", Type: arrow.FixedWidthTypes.Boolean, Nullable: true},
+		{Name: "text, with comma", Type: arrow.BinaryTypes.String, Nullable: true},
+		{Name: "when", Type: &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"}},
+		{Name: "price", Type: &arrow.Decimal128Type{Precision: 12, Scale: 2}},
+		{Name: "list", Type: arrow.ListOf(arrow.PrimitiveTypes.Float64), Nullable: true},
+		{Name: "vector", Type: arrow.FixedSizeListOf(3, arrow.PrimitiveTypes.Float32), Nullable: true},
+	}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	for i := range n {
+		if i%5 == 2 {
+			b.Field(0).AppendNull()
+			b.Field(4).AppendNull()
+			b.Field(5).AppendNull()
+			b.Field(8).AppendNull()
+			b.Field(9).AppendNull()
+		} else {
+			b.Field(0).(*array.Float64Builder).Append(float64(i) / 3)
+			b.Field(4).(*array.BooleanBuilder).Append(i%2 == 0)
+			b.Field(5).(*array.StringBuilder).Append(fmt.Sprintf("a \"%d\",\nb", i))
+			l := b.Field(8).(*array.ListBuilder)
+			l.Append(true)
+			for k := range i % 4 {
+				if k == 1 {
+					l.ValueBuilder().AppendNull()
+				} else {
+					l.ValueBuilder().(*array.Float64Builder).Append(float64(k * i))
+				}
+			}
+			v := b.Field(9).(*array.FixedSizeListBuilder)
+			v.Append(true)
+			v.ValueBuilder().(*array.Float32Builder).AppendValues([]float32{float32(i), 0.5, -1}, nil)
+		}
+		b.Field(1).(*array.Float32Builder).Append(float32(i) * 0.1)
+		b.Field(2).(*array.Int8Builder).Append(int8(i))
+		b.Field(3).(*array.Uint64Builder).Append(math.MaxUint64 - uint64(i))
+		b.Field(6).(*array.TimestampBuilder).Append(arrow.Timestamp(1_600_000_000_000_000 + i))
+		b.Field(7).(*array.Decimal128Builder).Append(decimal128.FromI64(int64(i) - 50))
+	}
+	return b.NewRecord()
+}
+
+// write puts the record into a file in batches of the given rows.
+func write(t *testing.T, path string, rec arrow.Record, rows int64) {
+	t.Helper()
+	w, err := Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Discard()
+	for from := int64(0); from == 0 || from < rec.NumRows(); from += rows {
+		part := rec.NewSlice(from, min(from+rows, rec.NumRows()))
+		err := w.Write(part)
+		part.Release()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// read returns the text of every value, row by row, and the number of batches.
+func read(t *testing.T, r *Reader) (rows [][]string, batches int) {
+	t.Helper()
+	for {
+		rec, err := r.Next()
+		if err == io.EOF {
+			return rows, batches
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		batches++
+		for i := range int(rec.NumRows()) {
+			var row []string
+			for c := range int(rec.NumCols()) {
+				row = append(row, rec.Column(c).ValueStr(i))
+			}
+			rows = append(rows, row)
+		}
+		rec.Release()
+	}
+}
+
+func open2(t *testing.T, path string) *Reader {
+	t.Helper()
+	r, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+func text(rec arrow.Record) (rows [][]string) {
+	for i := range int(rec.NumRows()) {
+		var row []string
+		for c := range int(rec.NumCols()) {
+			row = append(row, rec.Column(c).ValueStr(i))
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func equalRows(t *testing.T, got, want [][]string) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%d rows, want %d", len(got), len(want))
+	}
+	for i := range want {
+		for c := range want[i] {
+			if got[i][c] != want[i][c] {
+				t.Fatalf("row %d, column %d: %s, want %s", i, c, got[i][c], want[i][c])
+			}
+		}
+	}
+}
+
+// What is written is read: values and order in every format, and the schema too in those that keep one.
+func TestRoundTrip(t *testing.T) {
+	rec := sample(1000)
+	defer rec.Release()
+	want := text(rec)
+	for _, suffix := range []string{".parquet", ".arrow", ".feather", ".arrows"} {
+		t.Run(suffix, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "rows"+suffix)
+			write(t, path, rec, 300)
+			r := open2(t, path)
+			got, batches := read(t, r)
+			equalRows(t, got, want)
+			if suffix == ".parquet" {
+				return // lists of a fixed size come back as lists
+			}
+			if !r.Schema().Equal(rec.Schema()) {
+				t.Errorf("schema %v, want %v", r.Schema(), rec.Schema())
+			}
+			if batches != 4 {
+				t.Errorf("%d batches, want 4", batches)
+			}
+		})
+	}
+}
+
+func TestCSVRoundTrip(t *testing.T) {
+	rec := sample(20)
+	defer rec.Release()
+	flat := array.NewRecord(arrow.NewSchema(append(rec.Schema().Fields()[:6:6], rec.Schema().Field(9)), nil), append(rec.Columns()[:6:6], rec.Column(9)), rec.NumRows())
+	defer flat.Release()
+	for _, suffix := range []string{".csv", ".csv.gz"} {
+		path := filepath.Join(t.TempDir(), "rows"+suffix)
+		write(t, path, flat, 7)
+		r := open2(t, path)
+		var names []string
+		for _, f := range r.Schema().Fields() {
+			names = append(names, f.Name+":"+f.Type.Name())
+		}
+		want := "f64:float64 f32:float64 i8:int64 u64:float64 bool:bool text, with comma:utf8 vector_0:int64 vector_1:float64 vector_2:int64"
+		if strings.Join(names, " ") != want {
+			t.Errorf("columns %v, want %s", names, want)
+		}
+		got, _ := read(t, r)
+		for i, row := range got {
+			if i%5 == 2 && row[0] != array.NullValueStr || i%5 != 2 && row[5] != fmt.Sprintf("a \"%d\",\nb", i) {
+				t.Errorf("row %d is %q", i, row)
+			}
+			if want := fmt.Sprint(float32(i) * 0.1); row[1] != want {
+				t.Errorf("row %d: float32 came back as %s, want %s", i, row[1], want)
+			}
+		}
+	}
+}
+
+// A record and a message are the same batch: a file of either equals a file of the other, byte for byte.
+func TestMessages(t *testing.T) {
+	rec := sample(64)
+	defer rec.Release()
+	path := filepath.Join(t.TempDir(), "rows.arrow")
+	write(t, path, rec, 16)
+	r := open2(t, path)
+	again := filepath.Join(t.TempDir(), "again.arrow")
+	w, err := Create(again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; ; n++ {
+		msg, err := r.NextMessage()
+		if err == io.EOF {
+			if n != 4 {
+				t.Errorf("%d messages, want 4", n)
+			}
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		schema, recs, err := Records(msg)
+		if err != nil || !schema.Equal(rec.Schema()) || len(recs) != 1 || recs[0].NumRows() != 16 {
+			t.Fatalf("message %d: %d records of %v: %v", n, len(recs), schema, err)
+		}
+		recs[0].Release()
+		if err := w.WriteMessage(msg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	a, _ := os.ReadFile(path)
+	b, _ := os.ReadFile(again)
+	if !bytes.Equal(a, b) {
+		t.Error("the copy of an Arrow file by messages differs from it")
+	}
+}
+
+// A stage of a pipe writes a batch before it reads the next.
+func TestStreamIsFlushedBatchByBatch(t *testing.T) {
+	rec := sample(10)
+	defer rec.Release()
+	in, fill := io.Pipe()
+	defer in.Close()
+	go func() {
+		w := NewWriter(fill, "pipe")
+		for range 3 {
+			if err := w.Write(rec); err != nil {
+				fill.CloseWithError(err)
+				return
+			}
+		}
+		fill.CloseWithError(w.Close())
+	}()
+	r, err := NewReader(in, "pipe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, batches := read(t, r)
+	if len(rows) != 30 || batches != 3 {
+		t.Errorf("%d rows in %d batches, want 30 in 3", len(rows), batches)
+	}
+	var out countingWriter
+	w := NewWriter(&out, "out")
+	for want := 1; want <= 3; want++ {
+		if err := w.Write(rec); err != nil {
+			t.Fatal(err)
+		}
+		if out.writes != want {
+			t.Errorf("%d writes after batch %d", out.writes, want)
+		}
+	}
+}
+
+type countingWriter struct{ writes int }
+
+func (c *countingWriter) Write(b []byte) (int, error) { c.writes++; return len(b), nil }
+
+// Streams one after the other, as `cat` makes them, are read as one when they have one schema.
+func TestConcatenatedStreams(t *testing.T) {
+	rec := sample(10)
+	defer rec.Release()
+	msg, err := arrowio.FromRecords(rec.Schema(), rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewReader(io.MultiReader(bytes.NewReader(msg), bytes.NewReader(msg)), "two")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows, _ := read(t, r); len(rows) != 20 {
+		t.Errorf("%d rows, want 20", len(rows))
+	}
+	other, err := arrowio.FromRecords(arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Int8}}, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err = NewReader(io.MultiReader(bytes.NewReader(msg), bytes.NewReader(other)), "two")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Next()
+	if _, err := r.Next(); err == nil || !strings.Contains(err.Error(), "another schema") {
+		t.Errorf("error %v, want one about another schema", err)
+	}
+}
+
+// A dictionary that changes between batches can be held by a stream, not by a file.
+func TestChangingDictionary(t *testing.T) {
+	message := func(values ...string) []byte {
+		kind := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}
+		b := array.NewDictionaryBuilder(memory.DefaultAllocator, kind).(*array.BinaryDictionaryBuilder)
+		defer b.Release()
+		for _, v := range values {
+			if err := b.AppendString(v); err != nil {
+				t.Fatal(err)
+			}
+		}
+		col := b.NewArray()
+		defer col.Release()
+		rec := array.NewRecord(arrow.NewSchema([]arrow.Field{{Name: "c", Type: kind}}, nil), []arrow.Array{col}, int64(len(values)))
+		defer rec.Release()
+		msg, err := arrowio.FromRecords(rec.Schema(), rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return msg
+	}
+	stream := filepath.Join(t.TempDir(), "d.arrows")
+	for path, wantErr := range map[string]bool{stream: false, filepath.Join(t.TempDir(), "d.arrow"): true} {
+		w, err := Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range [][]byte{message("a", "b"), message("a", "b"), message("c", "d", "c")} {
+			if err = w.WriteMessage(m); err != nil {
+				break
+			}
+		}
+		if (err != nil) != wantErr || err != nil && !strings.Contains(err.Error(), ".arrows") {
+			t.Errorf("%s: %v", filepath.Base(path), err)
+		}
+		if err != nil {
+			w.Discard()
+		} else if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	raw, _ := os.ReadFile(stream)
+	if n := bytes.Count(raw, []byte{0xff, 0xff, 0xff, 0xff}); n < 1+2+3+1 {
+		t.Errorf("%d frames", n)
+	}
+	r := open2(t, stream)
+	var got []string
+	for {
+		rec, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range int(rec.NumRows()) {
+			got = append(got, csvText(rec.Column(0), i))
+		}
+		rec.Release()
+	}
+	if strings.Join(got, "") != "ababcdc" {
+		t.Errorf("values %v", got)
+	}
+}
+
+// A file without rows keeps its schema.
+func TestNoRows(t *testing.T) {
+	rec := sample(0)
+	defer rec.Release()
+	for _, suffix := range []string{".parquet", ".arrow", ".arrows", ".csv"} {
+		path := filepath.Join(t.TempDir(), "rows"+suffix)
+		write(t, path, rec, 10)
+		r := open2(t, path)
+		if n := len(r.Schema().Fields()); n < 10 || suffix != ".csv" && n != 10 {
+			t.Errorf("%s: %d columns, want 10", suffix, n)
+		}
+		if rows, _ := read(t, r); len(rows) != 0 {
+			t.Errorf("%s: %d rows", suffix, len(rows))
+		}
+		if _, err := r.NextMessage(); err != io.EOF {
+			t.Errorf("%s: %v after the end, want io.EOF", suffix, err)
+		}
+	}
+}
+
+// A file appears when it is whole, and what was there stays when it is not.
+func TestCreateIsAtomic(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "rows.parquet")
+	if err := os.WriteFile(path, []byte("old"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	rec := sample(10)
+	defer rec.Release()
+	w, err := Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Write(rec); err != nil {
+		t.Fatal(err)
+	}
+	w.Discard()
+	if b, _ := os.ReadFile(path); string(b) != "old" {
+		t.Errorf("the file holds %q after a failed write", b)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 1 {
+		t.Errorf("%d files are left", len(left))
+	}
+	write(t, path, rec, 10)
+	if rows, _ := read(t, open2(t, path)); len(rows) != 10 {
+		t.Errorf("%d rows after the write", len(rows))
+	}
+}
+
+// Content that is not of the format that the name says gets an error that names the right one.
+func TestWrongSuffix(t *testing.T) {
+	dir := t.TempDir()
+	rec := sample(3)
+	defer rec.Release()
+	for _, c := range []struct{ from, to, want string }{
+		{"a.parquet", "b.arrow", "Parquet"}, {"a.arrow", "b.arrows", ".arrow"}, {"a.arrows", "b.csv", ".arrows"}, {"a.csv.gz", "b.csv", "gzip"}, {"a.csv", "b.csv.gz", "not gzip"},
+		{"a.csv", "b.parquet", "not the format"},
+	} {
+		from, to := filepath.Join(dir, c.from), filepath.Join(dir, c.to)
+		write(t, from, rec.NewSlice(0, 1), 10)
+		os.Rename(from, to)
+		_, err := Open(to)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s as %s: %v, want %q", c.from, c.to, err, c.want)
+		}
+	}
+	for _, path := range []string{"rows.txt", "rows"} {
+		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), ".parquet") {
+			t.Errorf("%s: %v", path, err)
+		}
+		if _, err := Create(path); err == nil {
+			t.Errorf("%s was made", path)
+		}
+	}
+	if _, err := Open(filepath.Join(dir, "none.csv")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a missing file: %v", err)
+	}
+}
+
+// Damage is an error, in every format and at every byte that was tried, never a panic.
+func TestDamagedFiles(t *testing.T) {
+	rec := sample(200)
+	defer rec.Release()
+	for _, suffix := range []string{".parquet", ".arrow", ".arrows", ".csv.gz"} {
+		path := filepath.Join(t.TempDir(), "rows"+suffix)
+		flat := rec
+		if suffix == ".csv.gz" {
+			flat = array.NewRecord(arrow.NewSchema(rec.Schema().Fields()[:6], nil), rec.Columns()[:6], rec.NumRows())
+		}
+		write(t, path, flat, 100)
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		drain := func(b []byte) error {
+			if err := os.WriteFile(path, b, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			r, err := Open(path)
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			for {
+				rec, err := r.Next()
+				if err == io.EOF {
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				array.RecordEqual(rec, rec) // touches every value
+				rec.Release()
+			}
+		}
+		for n := len(whole) - 1; n > 0; n -= max(1, len(whole)/40) {
+			// A stream may end after any frame, since its end marker is optional.
+			if err := drain(whole[:n]); err == nil && suffix != ".arrows" {
+				t.Errorf("%s: cut to %d of %d bytes without an error", suffix, n, len(whole))
+			}
+		}
+		for i := 0; i < len(whole); i += max(1, len(whole)/150) {
+			b := bytes.Clone(whole)
+			b[i] ^= 1 << (i % 8)
+			drain(b) // an error or other values
+		}
+	}
+}

@@ -1,0 +1,39 @@
+# Writes types.parquet and lz4.parquet with pyarrow (26.0.1 wrote the files that are committed): python3 write.py
+import datetime as dt
+import decimal
+import os
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+n = 30
+
+
+def gaps(values):
+    return [None if i % 7 == 3 else v for i, v in enumerate(values)]
+
+
+table = pa.table({
+    "f64": pa.array(gaps([i / 2 for i in range(n)])),
+    "f32": pa.array([i / 4 for i in range(n)], pa.float32()),
+    "f16": pa.array([float(i) for i in range(n)], pa.float16()),
+    "i8": pa.array([i - 50 for i in range(n)], pa.int8()),
+    "u32": pa.array([2**32 - 1 - i for i in range(n)], pa.uint32()),
+    "u64": pa.array([2**64 - 1 - i for i in range(n)], pa.uint64()),
+    "b": pa.array([i % 2 == 0 for i in range(n)]),
+    "s": pa.array(gaps(["name %d" % i for i in range(n)])),
+    "dict": pa.array(gaps(["c%d" % (i % 5) for i in range(n)])).dictionary_encode(),
+    "bin": pa.array([b"\x00\xff%d" % i for i in range(n)]),
+    "fsb": pa.array([b"abcd"] * n, pa.binary(4)),
+    "ts": pa.array([dt.datetime(2020, 1, 1) + dt.timedelta(seconds=i) for i in range(n)], pa.timestamp("us", tz="UTC")),
+    "date": pa.array([dt.date(2020, 1, 1) + dt.timedelta(days=i) for i in range(n)]),
+    "time": pa.array(range(n), pa.time64("us")),
+    "dec": pa.array([decimal.Decimal(i) / 100 for i in range(n)], pa.decimal128(12, 2)),
+    "list": pa.array(gaps([[float(j) for j in range(i % 4)] for i in range(n)]), pa.list_(pa.float64())),
+    "vector": pa.array([[i, i + 1, i + 2] for i in range(n)], pa.list_(pa.float32(), 3)),
+    "struct": pa.array([{"a": 1, "b": "x"}] * n),
+    "map": pa.array([[("a", 1)]] * n, pa.map_(pa.string(), pa.int32())),
+})
+os.chdir(os.path.dirname(os.path.abspath(__file__)))
+pq.write_table(table, "types.parquet", compression="zstd", row_group_size=10)
+pq.write_table(pa.table({"x": [float(i) for i in range(100)]}), "lz4.parquet", compression="lz4")
