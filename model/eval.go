@@ -34,29 +34,34 @@ type EvalConfig struct {
 // EvalResult is the score of one method at one dimension. Where Error is set
 // the method could not be fitted and has no score.
 type EvalResult struct {
-	Data         string            `json:"data"`
-	Method       string            `json:"method"`
-	Dim          int               `json:"dim"`      // asked for
-	DimUsed      int               `json:"dim_used"` // at most the bound of the method; the least over the splits
-	Splits       int               `json:"splits"`
-	AccuracyMean float64           `json:"accuracy_mean"` // share of test rows whose class is right
-	AccuracySD   float64           `json:"accuracy_sd"`   // over the splits, divided by splits - 1; 0 for one
-	FitSeconds   float64           `json:"fit_seconds"`   // mean of a fit
-	Rank         int               `json:"informative_rank"`
-	Params       map[string]string `json:"params"`
-	Error        string            `json:"error"`
+	Data         string
+	Method       string
+	Dim          int // asked for
+	DimUsed      int // at most the bound of the method; the least over the splits
+	Splits       int
+	AccuracyMean float64 // share of test rows whose class is right
+	AccuracySD   float64 // over the splits, divided by splits - 1; 0 for one
+	FitSeconds   float64 // mean of a fit
+	Rank         int     // informative rank
+	Params       map[string]string
+	Error        string
 }
 
 // MarshalJSON shows no error, and the scores of a method that failed, as null.
 func (r EvalResult) MarshalJSON() ([]byte, error) {
-	type plain EvalResult
 	form := struct {
-		plain
-		AccuracyMean *float64 `json:"accuracy_mean"`
-		AccuracySD   *float64 `json:"accuracy_sd"`
-		FitSeconds   *float64 `json:"fit_seconds"`
-		Error        *string  `json:"error"`
-	}{plain: plain(r), AccuracyMean: &r.AccuracyMean, AccuracySD: &r.AccuracySD, FitSeconds: &r.FitSeconds}
+		Data         string            `json:"data"`
+		Method       string            `json:"method"`
+		Dim          int               `json:"dim"`
+		DimUsed      int               `json:"dim_used"`
+		Splits       int               `json:"splits"`
+		AccuracyMean *float64          `json:"accuracy_mean"`
+		AccuracySD   *float64          `json:"accuracy_sd"`
+		FitSeconds   *float64          `json:"fit_seconds"`
+		Rank         int               `json:"informative_rank"`
+		Params       map[string]string `json:"params"`
+		Error        *string           `json:"error"`
+	}{r.Data, r.Method, r.Dim, r.DimUsed, r.Splits, &r.AccuracyMean, &r.AccuracySD, &r.FitSeconds, r.Rank, r.Params, nil}
 	if r.Error != "" {
 		form.AccuracyMean, form.AccuracySD, form.FitSeconds, form.Error = nil, nil, nil, &r.Error
 	}

@@ -264,3 +264,30 @@ func TestMarshalJSON(t *testing.T) {
 		}
 	}
 }
+
+// Every method's model survives its file, with the same outputs, and a second
+// fit gives the same digest.
+func TestFileOfEveryMethod(t *testing.T) {
+	d := dataset(t, "wine")
+	rows := DenseRows(d.X, d.N, d.M)
+	for _, method := range Methods() {
+		for _, dim := range []int{0, 1} {
+			c := Config{Method: method.Name, Dim: dim, Seed: 3}
+			m, err := Fit(t.Context(), d, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := Read(bytes.NewReader(fileOf(t, m)))
+			if err != nil {
+				t.Fatalf("%s: %v", method.Name, err)
+			}
+			if !sameBits(project(t, m, rows), project(t, got, rows)) || !reflect.DeepEqual(got.Report(), m.Report()) {
+				t.Errorf("%s: the model that was read projects or reports differently", method.Name)
+			}
+			again, err := Fit(t.Context(), d, c)
+			if err != nil || again.Digest() != got.Digest() {
+				t.Errorf("%s: a second fit has another digest (%v)", method.Name, err)
+			}
+		}
+	}
+}

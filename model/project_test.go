@@ -328,3 +328,51 @@ func BenchmarkProject(b *testing.B) {
 		}
 	}
 }
+
+// On real data, unscaled and without ridge, the outputs are those of float64
+// arithmetic to 1e-5 of each column's standard deviation.
+func TestProjectRealData(t *testing.T) {
+	for _, c := range []struct {
+		data, method string
+		scale        Scale
+	}{{"wine", "lda", None}, {"wdbc", "lda", None}, {"wdbc", "pca", None}, {"wdbc", "pca", Standard}, {"wdbc", "sle", Standard}, {"digits", "lda", Standard}, {"digits", "pca", None}, {"digits", "srda", MinMax}, {"digits", "pairacc", Unit}} {
+		d := dataset(t, c.data)
+		config := Config{Method: c.method, Scale: c.scale}
+		if c.method == "lda" {
+			config.Params = map[string]string{"ridge": "0"}
+		}
+		m, err := Fit(t.Context(), d, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := exact(m, d.X)
+		x32 := make([]float32, len(d.X))
+		wide := make([]float64, len(d.X))
+		for i, v := range d.X {
+			x32[i] = float32(v)
+			wide[i] = float64(x32[i])
+		}
+		e64 := worstColumn(project(t, m, DenseRows(d.X, d.N, d.M)), want, m.Dim())
+		e32 := worstColumn(project(t, m, rowMajor(x32, d.N, d.M)), exact(m, wide), m.Dim())
+		t.Logf("%s %s %s: %.1e from float64, %.1e from float32", c.data, c.method, c.scale, e64, e32)
+		if e64 > 1e-5 || e32 > 1e-5 {
+			t.Errorf("%s %s %s: off by %.1e and %.1e of a standard deviation", c.data, c.method, c.scale, e64, e32)
+		}
+	}
+}
+
+// worstColumn is the largest difference over the column's standard deviation.
+func worstColumn(y []float32, want []float64, d int) float64 {
+	worst := 0.0
+	for c := range d {
+		var col []float64
+		largest := 0.0
+		for i := c; i < len(want); i += d {
+			col = append(col, want[i])
+			largest = max(largest, math.Abs(float64(y[i])-want[i]))
+		}
+		_, sd := meanSD(col)
+		worst = max(worst, largest/sd)
+	}
+	return worst
+}
