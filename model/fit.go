@@ -117,6 +117,8 @@ func FitMoments(ctx context.Context, s *moments.Set, features, classes []string,
 		return nil, err
 	}
 	switch {
+	case s == nil:
+		return nil, fmt.Errorf("%s: no statistics given", method.Name)
 	case method.Streaming != "moments":
 		return nil, fmt.Errorf("%s: needs the rows; fit it from a window", method.Name)
 	case c.Scale == MinMax || c.Scale == Unit:
@@ -170,6 +172,8 @@ type prepared struct {
 // imputes missing values by the mean of the present ones.
 func prepare(d *Data, supervised, unit bool, report *Report) (*prepared, error) {
 	switch {
+	case d == nil:
+		return nil, fmt.Errorf("data: none given")
 	case d.N < 0 || d.M < 1 || len(d.X) != d.N*d.M:
 		return nil, fmt.Errorf("data: %d values are not %d rows x %d features", len(d.X), d.N, d.M)
 	case d.Y != nil && len(d.Y) != d.N:
@@ -276,6 +280,15 @@ func (t *task) run(ctx context.Context, features, classes []string) (*Model, err
 	t.report.Constant = t.stat.constant
 	if t.stat.constant > 0 {
 		t.report.note(fmt.Sprintf("%d of %d features are constant and carry nothing", t.stat.constant, len(t.stat.mean)))
+	}
+	single := 0
+	for _, n := range t.stat.counts {
+		if n == 1 {
+			single++
+		}
+	}
+	if single > 0 {
+		t.report.note(fmt.Sprintf("%d of %d classes have one row: they count by their mean alone", single, t.stat.classes()))
 	}
 	if err := t.settleDim(); err != nil {
 		return nil, err

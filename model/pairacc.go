@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"errors"
 	"math"
 
 	"gonum.org/v1/gonum/mat"
@@ -48,6 +49,12 @@ func fitPairAcc(ctx context.Context, t *task) (*solution, error) {
 	q := classDirections(t)
 	k := min(t.d, q)
 	s, err := t.whiteSpace(max(q, t.d))
+	var rank *pencil.RankError
+	if errors.As(err, &rank) && rank.Max >= t.d {
+		// Class means that span less than they could, and all d fit all the same.
+		q = rank.Max
+		s, err = t.whiteSpace(q)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -63,7 +64,11 @@ func (t *task) ridgeMetric(d *mat.SymDense) (*pencil.Metric, error) {
 	if t.report.Ridge != nil {
 		t.report.Ridge.Absolute = rho
 	}
-	return pencil.Ridge(d, rho)
+	q, err := pencil.Ridge(d, rho)
+	if errors.Is(err, pencil.ErrNotDefinite) {
+		return nil, fmt.Errorf("%w; raise the ridge (%g), or give 0 for the form with a rank cut", err, t.ridge)
+	}
+	return q, err
 }
 
 // settleRidge sets t.ridge by the method's rule and reports it.

@@ -20,11 +20,10 @@ import (
 // C (1 for two centred groups, where the direction is Fisher's), so all other
 // directions share lambda = n: they are settled by variance, the largest a'Ma/a'a
 // first. No ridge: the literal form with a rank cut, A'M A = I.
-// Signed Laplacian embedding: Gong, Tao, Maybank, Liu, Kang and Yang; Zhang 2009
-// for patch alignment.
+// Gong, Tao, Yang and Fu, AAAI 2014.
 var sle = Method{
 	Name: "sle", Title: "signed Laplacian embedding",
-	Paper:      "Gong, Tao, Maybank, Liu, Kang and Yang, signed Laplacian embedding",
+	Paper:      "Gong, Tao, Yang and Fu, Signed Laplacian embedding for supervised dimension reduction, AAAI 2014",
 	Supervised: true, Map: "linear", Streaming: "moments",
 	Params: []Param{originParam("mean")},
 	dim: func(t *task) int {

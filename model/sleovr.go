@@ -3,7 +3,7 @@ package model
 import (
 	"context"
 	"fmt"
-	"strconv"
+	"math"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -20,10 +20,10 @@ import (
 // Laplacian is not invariant under translation: a constant feature lets the two
 // groups lie at c and -c, so origin=augment is the default. ridge=0 is the
 // literal form, min (P, M) with a rank cut. Rows are mapped by the view of
-// largest membership degree (eq. 7).
+// largest membership degree (eq. 7 of Gong, Tao, Yang and Fu, AAAI 2014).
 var sleOvR = Method{
 	Name: "sle-ovr", Title: "signed Laplacian embedding, one against the rest",
-	Paper:      "Gong, Tao, Maybank, Liu, Kang and Yang, signed Laplacian embedding, section on several classes",
+	Paper:      "Gong, Tao, Yang and Fu, Signed Laplacian embedding for supervised dimension reduction, AAAI 2014",
 	Supervised: true, Map: "extension", Streaming: "window",
 	Params: []Param{
 		choice("weights", "group", "inside the class and inside the rest: group (1/n_p, 1/n_q), target (1/n_p, 1/n_p), positive (1/n_p, 1), none (1, 1)",
@@ -60,7 +60,7 @@ func fitSLEOvR(ctx context.Context, t *task) (*solution, error) {
 		if err != nil {
 			return nil, fmt.Errorf("class %q: %w", t.rows.of[t.stat.class[c]], err)
 		}
-		if t.report.Gap == nil || s.Gap < *t.report.Gap {
+		if !math.IsInf(s.Gap, 0) && (t.report.Gap == nil || s.Gap < *t.report.Gap) {
 			t.report.Gap = &s.Gap
 		}
 		t.report.Residual = max(t.report.Residual, s.Residual)
@@ -184,7 +184,7 @@ func (v *views) fill(t *task) error {
 	p := t.rows
 	rows := p.stratified(maxWindow)
 	if len(rows) < p.n {
-		t.report.note(fmt.Sprintf("the membership degree looks at %s of %d rows, stratified", strconv.Itoa(len(rows)), p.n))
+		t.report.note(fmt.Sprintf("the membership degree looks at %d of %d rows, stratified", len(rows), p.n))
 	}
 	x := make([]float64, 0, len(rows)*p.m)
 	label := make([]int, len(rows))

@@ -50,13 +50,34 @@ func fitSRDA(_ context.Context, t *task) (*solution, error) {
 	var sa, inner mat.Dense
 	sa.Mul(t.stat.total, a)
 	inner.Mul(a.T(), &sa)
-	s, err := pencil.Solve(symmetric(&inner), pencil.Identity(k-1), pencil.Max, t.d)
+	s, err := pencil.Solve(symmetric(&inner), pencil.Identity(k-1), pencil.Max, 0)
 	if err != nil {
 		return nil, err
 	}
-	var turned mat.Dense
+	if t.d > s.Rank {
+		return nil, &pencil.RankError{Asked: t.d, Max: s.Rank}
+	}
+	turned := mat.NewDense(t.m, s.Rank, nil)
 	turned.Mul(a, s.Vectors)
-	s.Vectors = &turned
+	// Responses that are met exactly (rows fewer than features, no ridge) share
+	// one eigenvalue.
+	ties := s.Ties
+	s.Ties = nil
+	for _, tie := range ties {
+		if tie[0] < t.d {
+			s.Ties = append(s.Ties, tie)
+		}
+		tied := turned.Slice(0, t.m, tie[0], min(tie[1], s.Rank)).(*mat.Dense)
+		r, err := pencil.LeastNorm(mat.DenseCopyOf(tied))
+		if err != nil {
+			return nil, err
+		}
+		var settled mat.Dense
+		settled.Mul(tied, r)
+		tied.Copy(&settled)
+	}
+	s.Vectors = mat.DenseCopyOf(turned.Slice(0, t.m, 0, t.d))
+	s.Values = s.Values[:t.d]
 
 	// Residual of the normal equations, which the eigenproblem above is not.
 	var left mat.Dense

@@ -344,12 +344,7 @@ func rowSpace(x *mat.Dense, variance, scale []float64, constant []bool) (*mat.De
 		}
 	}
 	// Back in the columns' own scale the basis has to be made orthonormal again.
-	if !svd.Factorize(span, mat.SVDThin) {
-		return nil, fmt.Errorf("singular value decomposition of %d x %d did not converge", m, r)
-	}
-	var basis mat.Dense
-	svd.UTo(&basis)
-	return &basis, nil
+	return pencil.Orthonormal(span), nil
 }
 
 // origin is the point that Origin=none leaves uncentred rows about, as the mean

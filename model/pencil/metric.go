@@ -127,7 +127,77 @@ func Cut(d mat.Symmetric) (*Metric, error) {
 		}
 		row++
 	}
+	if r < k {
+		intoRange(z, e)
+	}
 	return &Metric{m: m, rank: r, d: d, z: z}, nil
+}
+
+// intoRange replaces the columns of z, which are E u for u in the range of
+// E D E, by those of least norm that D cannot tell from them: their projection
+// on the range of D. It is what a principal component analysis in front gives,
+// and makes the map independent of the units the rank was decided in.
+func intoRange(z *mat.Dense, e []float64) {
+	low, high := math.Inf(1), 0.0
+	for _, v := range e {
+		if v > 0 {
+			low, high = min(low, v), max(high, v)
+		}
+	}
+	if high <= low*(1+1e-12) {
+		return
+	}
+	m, r := z.Dims()
+	b := mat.NewDense(m, r, nil) // range of D = E^-2 z
+	for i, v := range e {
+		if v > 0 {
+			row := b.RawRowView(i)
+			for j, w := range z.RawRowView(i) {
+				row[j] = w / (v * v)
+			}
+		}
+	}
+	q := Orthonormal(b)
+	var inner, out mat.Dense
+	inner.Mul(q.T(), z)
+	out.Mul(q, &inner)
+	z.Copy(&out)
+}
+
+// Orthonormal is an orthonormal basis of the columns of b (m x r, m >= r, of full
+// rank). Each row is exact relative to its own size, which features in units far
+// apart need: rows go in descending size and columns are pivoted (Cox and Higham
+// 1998).
+func Orthonormal(b *mat.Dense) *mat.Dense {
+	m, r := b.Dims()
+	size := make([]float64, m)
+	order := make([]int, m)
+	for i := range m {
+		order[i] = i
+		for _, v := range b.RawRowView(i) {
+			size[i] = max(size[i], math.Abs(v))
+		}
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(size[j], size[i]) })
+	q := mat.NewDense(m, r, nil)
+	for i, at := range order {
+		q.SetRow(i, b.RawRowView(at))
+	}
+	pivot := make([]int, r)
+	for j := range pivot {
+		pivot[j] = -1 // free
+	}
+	tau := make([]float64, r)
+	work := make([]float64, 1)
+	lapack64.Geqp3(q.RawMatrix(), pivot, tau, work, -1)
+	work = make([]float64, int(work[0]))
+	lapack64.Geqp3(q.RawMatrix(), pivot, tau, work, len(work))
+	lapack64.Orgqr(q.RawMatrix(), tau, work, len(work))
+	out := mat.NewDense(m, r, nil)
+	for i, at := range order {
+		out.SetRow(at, q.RawRowView(i))
+	}
+	return out
 }
 
 // Rank is the numeric rank of a positive semidefinite matrix by the rule of

@@ -206,10 +206,7 @@ func settle(q *Metric, v *mat.Dense, from, to int) error {
 		return nil
 	}
 	t := v.Slice(0, q.rank, from, to)
-	b := q.Unwhiten(t)
-	var bb mat.SymDense
-	bb.SymOuterK(1, b.T())
-	_, r, err := eigen(&bb)
+	r, err := LeastNorm(q.Unwhiten(t))
 	if err != nil {
 		return err
 	}
@@ -219,6 +216,15 @@ func settle(q *Metric, v *mat.Dense, from, to int) error {
 		copy(v.RawRowView(i)[from:to], rotated.RawRowView(i))
 	}
 	return nil
+}
+
+// LeastNorm is the rotation R of the columns of b that makes them orthogonal,
+// those of least norm first: the tie-break inside an eigenspace.
+func LeastNorm(b *mat.Dense) (*mat.Dense, error) {
+	var bb mat.SymDense
+	bb.SymOuterK(1, b.T())
+	_, r, err := eigen(&bb)
+	return r, err
 }
 
 func residual(q *Metric, s *Solution, largest float64, apply func(*mat.Dense) *mat.Dense) float64 {
