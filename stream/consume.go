@@ -113,7 +113,9 @@ func (h *held) keepAlive(ctx context.Context, ackWait time.Duration) {
 // serve is the hot path: pull, answer, publish, see it confirmed, acknowledge, in input order. Three steps of a conveyor: one pulls,
 // one answers and publishes, one waits for confirmations.
 func (p *pipeline) serve(ctx context.Context, feed *queue) error {
-	if !p.ready(ctx) {
+	// Waiting for a first model pulls nothing, so it costs no delivery. Where one reader feeds both paths it must pull to learn; then what
+	// it pulled is held and kept alive.
+	if feed == nil && !p.ready(ctx) {
 		return nil
 	}
 	h := newHeld()
@@ -130,11 +132,8 @@ func (p *pipeline) serve(ctx context.Context, feed *queue) error {
 	wg.Go(func() {
 		defer close(sent)
 		for in := range pulled {
-			if work.Err() != nil {
-				continue
-			}
-			if feed != nil {
-				feed.push(in)
+			if feed != nil && p.stage.Live() == nil && !p.ready(ctx) || work.Err() != nil {
+				continue // unanswered and unacknowledged: it is redelivered
 			}
 			a := p.answer(work, in)
 			p.publish(a)
@@ -149,17 +148,18 @@ func (p *pipeline) serve(ctx context.Context, feed *queue) error {
 			}
 		}
 	})
-	err := p.pull(ctx, h, pulled)
+	err := p.pull(ctx, h, feed, pulled)
 	close(pulled)
 	return err
 }
 
 // pull brings messages until ctx is done. It survives every failure of the server but the loss of the consumer's configuration.
-func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
+func (p *pipeline) pull(ctx context.Context, h *held, feed *queue, out chan<- *input) error {
 	var consumer jetstream.Consumer
+	var created time.Time
 	for attempt := 0; ctx.Err() == nil; {
 		if consumer == nil {
-			c, err := p.consumer(ctx)
+			c, at, err := p.consumer(ctx)
 			if err != nil {
 				if ctx.Err() != nil {
 					return nil
@@ -171,14 +171,17 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 				attempt++
 				continue
 			}
-			consumer = c
+			consumer, created = c, at
 		}
 		room := h.room(ctx, p.InFlight)
 		if room == 0 {
 			return nil
 		}
 		_, err := fetch(ctx, p.nc, consumer, room, func(msg jetstream.Msg) {
-			if in := p.received(msg); in != nil && h.add(in) {
+			if in := p.received(msg, created); in != nil && h.add(in) {
+				if feed != nil {
+					p.metrics.unlearned(p.Name, feed.push(in))
+				}
 				out <- in
 			}
 		})
@@ -204,9 +207,14 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 
 func durable(pipeline string) string { return "embedd_" + pipeline }
 
-// consumer binds the pipeline's own durable consumer, or makes it.
-func (p *pipeline) consumer(ctx context.Context) (jetstream.Consumer, error) {
-	return p.input.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+// consumer binds the pipeline's own durable consumer, or makes it. It also says when the stream was made: one of the same name that was deleted and made
+// again is another (Invariant 2).
+func (p *pipeline) consumer(ctx context.Context) (jetstream.Consumer, time.Time, error) {
+	input, err := p.js.Stream(ctx, p.Stream)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	c, err := input.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable:       durable(p.Name),
 		Description:   "embedd pipeline " + p.Name,
 		DeliverPolicy: jetstream.DeliverAllPolicy,
@@ -216,10 +224,11 @@ func (p *pipeline) consumer(ctx context.Context) (jetstream.Consumer, error) {
 		MaxAckPending: ackPending,
 		FilterSubject: p.Subject,
 	})
+	return c, input.CachedInfo().Created, err
 }
 
 // received reads where a message stands.
-func (p *pipeline) received(msg jetstream.Msg) *input {
+func (p *pipeline) received(msg jetstream.Msg, created time.Time) *input {
 	meta, err := msg.Metadata()
 	if err != nil {
 		p.log.Error("a message without stream metadata", "subject", msg.Subject(), "error", err)
@@ -227,7 +236,7 @@ func (p *pipeline) received(msg jetstream.Msg) *input {
 	}
 	return &input{
 		msg: msg, subject: msg.Subject(), header: msg.Headers(), data: msg.Data(), time: meta.Timestamp,
-		origin:    origin{stream: p.Stream, created: p.created, seq: meta.Sequence.Stream},
+		origin:    origin{stream: p.Stream, created: created, seq: meta.Sequence.Stream},
 		delivered: meta.NumDelivered, size: int64(len(msg.Data())) + 1024,
 	}
 }
