@@ -138,6 +138,13 @@ func TestProjectRowAlone(t *testing.T) {
 		if !sameBits(one64, whole64[(c.n-1)*c.d:]) {
 			t.Fatalf("m %d: a float64 row differs alone", c.m)
 		}
+		col64 := make([]float64, len(x))
+		for i, v := range colMajor {
+			col64[i] = float64(v)
+		}
+		if !sameBits(project(t, mo, Rows{c.n, []Block{{F64: col64, Cols: c.m, RowStride: 1, ColStride: c.n}}}), whole64) {
+			t.Fatalf("m %d: float64 column-major differs from row-major", c.m)
+		}
 	}
 }
 

@@ -1,0 +1,132 @@
+package model
+
+import (
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// What the accessors return is the caller's: writing to it changes no model.
+func TestModelImmutable(t *testing.T) {
+	m := fileModels(t)[0]
+	want := fileOf(t, m)
+	for _, s := range [][]string{m.Features(), m.Classes()} {
+		s[0] = "changed"
+	}
+	for _, s := range [][]float64{m.Mean(), m.Scale(), m.Eigenvalues(), m.Components()} {
+		s[0] = 42
+	}
+	m.Params()["ridge"] = "changed"
+	m.Note().Source["stream"] = "changed"
+	source := map[string]string{"file": "a"}
+	noted := m.WithNote(Note{Created: time.Now(), Source: source})
+	source["file"] = "changed"
+	if noted.Note().Source["file"] != "a" || string(fileOf(t, m)) != string(want) {
+		t.Error("a model changed")
+	}
+	if !m.Unit() || m.M() != 5 || m.Dim() != 2 || m.Rows() != 10 || m.InformativeRank() != 1 || m.Map() != "linear" || m.Method() != "test" {
+		t.Error("an accessor is wrong")
+	}
+	if v := fileModels(t)[1]; v.Components() != nil || v.Map() != "views" {
+		t.Error("views have components of their own only")
+	}
+}
+
+// One model serves many goroutines at once, each with the same bits.
+func TestModelConcurrent(t *testing.T) {
+	mo := randomLinear(t, 64, 8, 1, 1)
+	x, _ := rowsOf(mo, 4096)
+	want := project(t, mo, rowMajor(x, 4096, 64))
+	var wait sync.WaitGroup
+	for g := range 8 {
+		wait.Go(func() {
+			for n := 4096; n > 0; n /= 2 {
+				y := make([]float32, n*8)
+				if err := mo.Project(y, rowMajor(x, n, 64)); err != nil || !sameBits(y, want[:n*8]) {
+					t.Errorf("goroutine %d: %d rows differ, %v", g, n, err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// A model that could not answer is not made: the error says what is wrong.
+func TestSealRefuses(t *testing.T) {
+	for want, change := range map[string]func(m *Model){
+		"no method":            func(m *Model) { m.method = "" },
+		"no features":          func(m *Model) { m.mean = nil },
+		"scales":               func(m *Model) { m.scale = m.scale[1:] },
+		"feature names":        func(m *Model) { m.features = m.features[1:] },
+		"no mapping":           func(m *Model) { m.mapping = nil },
+		"dimension":            func(m *Model) { m.mapping = &linear{} },
+		"negative":             func(m *Model) { m.rows = -1 },
+		"positive and finite":  func(m *Model) { m.scale = []float64{1, 0, 1, 1, 1} },
+		"mean[1] is NaN":       func(m *Model) { m.mean = []float64{1, math.NaN(), 1, 1, 1} },
+		"UTF-8":                func(m *Model) { m.classes = []string{"\xff"} },
+		"parameter":            func(m *Model) { m.params = map[string]string{"a": "\xff"} },
+		"5 x 2 are needed":     func(m *Model) { m.mapping = &linear{2, make([]float64, 9)} },
+		"as many outputs":      func(m *Model) { m.mapping = &linear{6, make([]float64, 30)} },
+		"components[3] is Inf": func(m *Model) { m.mapping = &linear{1, []float64{0, 0, 0, math.Inf(1), 0}} },
+	} {
+		m := *fileModels(t)[0]
+		change(&m)
+		if _, err := m.seal(); err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), "+Inf", "Inf"), want) {
+			t.Errorf("want an error with %q, got %v", want, err)
+		}
+	}
+	for want, change := range map[string]func(v *views){
+		"offset":          func(v *views) { v.offset = v.offset[1:] },
+		"components":      func(v *views) { v.components = v.components[1:] },
+		"window, 3":       func(v *views) { v.window = v.window[1:] },
+		"class index":     func(v *views) { v.label = []float64{0, 1, 2, 0, 1, 3} },
+		"is 0.5":          func(v *views) { v.label = []float64{0, 1, 2, 0, 1, 0.5} },
+		"fewer than 2":    func(v *views) { v.label = make([]float64, 6) },
+		"no float32":      func(v *views) { v.window = append([]float64{1e-300}, v.window[1:]...) },
+		"more output":     func(v *views) { v.d, v.offset = 6, make([]float64, 18) },
+		"3 x 4 x 1 are n": func(v *views) { v.d, v.offset = 1, make([]float64, 3) },
+	} {
+		m := *fileModels(t)[1]
+		v := *m.mapping.(*views)
+		change(&v)
+		m.mapping = &v
+		if _, err := m.seal(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("views: want an error with %q, got %v", want, err)
+		}
+	}
+}
+
+// The norm of a row does not leave float64 where the squares would, and leaves
+// out what is missing.
+func TestRowNorm(t *testing.T) {
+	for _, c := range []struct {
+		x    []float64
+		want float64
+	}{
+		{[]float64{3, 4}, 5}, {[]float64{3e200, 4e200}, 5e200}, {[]float64{3e-200, 4e-200}, 5e-200},
+		{[]float64{0, 0}, 1}, {[]float64{math.NaN(), 3, math.Inf(1), 4}, 5}, {nil, 1},
+	} {
+		if got := rowNorm(c.x); math.Abs(got-c.want) > 1e-15*c.want {
+			t.Errorf("norm of %v is %g", c.x, got)
+		}
+	}
+}
+
+func TestScaledTo(t *testing.T) {
+	m := randomLinear(t, 3, 1, 10, 2)
+	x := []float64{m.mean[0] + m.scale[0], math.NaN(), m.mean[2] - 2*m.scale[2]}
+	z := make([]float64, 3)
+	if err := m.ScaledTo(z, DenseRows(x, 1, 3)); err != nil {
+		t.Fatal(err)
+	}
+	for j, want := range []float64{1, 0, -2} {
+		if math.Abs(z[j]-want) > 1e-14 {
+			t.Errorf("feature %d is %g, want %g", j, z[j], want)
+		}
+	}
+	if m.ScaledTo(z[:2], DenseRows(x, 1, 3)) == nil || m.ScaledTo(z, DenseRows(x, 1, 2)) == nil {
+		t.Error("a short dst or too few features: no error")
+	}
+}
