@@ -1,0 +1,178 @@
+package integration
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// buffer collects what a process says while it says it.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// daemon is `embedd run` as a process.
+type daemon struct {
+	t    testing.TB
+	cmd  *exec.Cmd
+	log  *buffer
+	http string // its listener
+	done chan struct{}
+	dir  string
+}
+
+// configFile writes a configuration whose server and listener are the tests' own.
+func configFile(t testing.TB, url, pipelines string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "embedd.yaml")
+	text := "nats: {url: \"" + url + "\", wait: 30s}\nhttp: {listen: 127.0.0.1:0}\npipelines:\n" + indent(pipelines)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func indent(text string) string {
+	return "  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ") + "\n"
+}
+
+var listens = regexp.MustCompile(`msg=serving .*http=(\S+)`)
+
+// startDaemon starts `embedd run` with a configuration file and waits until it serves.
+func startDaemon(t testing.TB, config string) *daemon {
+	t.Helper()
+	d := launch(t, config)
+	eventually(t, time.Minute, func() string { return "the daemon serves; it says:\n" + d.log.String() }, func() bool {
+		select {
+		case <-d.done:
+			t.Fatalf("the daemon ended: %v\n%s", d.cmd.ProcessState, d.log.String())
+		default:
+		}
+		m := listens.FindStringSubmatch(d.log.String())
+		if m != nil {
+			d.http = "http://" + m[1]
+		}
+		return m != nil
+	})
+	return d
+}
+
+// launch starts `embedd run` and does not wait.
+func launch(t testing.TB, config string) *daemon {
+	t.Helper()
+	d := &daemon{t: t, log: &buffer{}, done: make(chan struct{}), dir: filepath.Dir(config)}
+	d.cmd = exec.Command(must(embedd())(t), "run", "-c", config)
+	d.cmd.Dir = d.dir
+	d.cmd.Stderr = d.log
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = d.cmd.Wait()
+		close(d.done)
+	}()
+	t.Cleanup(func() {
+		d.kill()
+		if t.Failed() {
+			t.Logf("the daemon says:\n%s", tailOf(d.log.String(), 60))
+		}
+	})
+	return d
+}
+
+// stop asks the daemon to drain and holds it to end with 0.
+func (d *daemon) stop() {
+	d.t.Helper()
+	_ = d.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-d.done:
+	case <-time.After(40 * time.Second):
+		d.kill()
+		d.t.Fatal("the daemon does not end within 40 s of SIGTERM")
+	}
+	if code := d.cmd.ProcessState.ExitCode(); code != 0 {
+		d.t.Errorf("after SIGTERM the daemon ended with %d, want 0", code)
+	}
+}
+
+// kill ends the daemon at once, as kill -9 does.
+func (d *daemon) kill() {
+	_ = d.cmd.Process.Kill()
+	<-d.done
+}
+
+// get asks the daemon's listener.
+func (d *daemon) get(path string) (code int, body string) {
+	d.t.Helper()
+	answer, err := http.Get(d.http + path)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	return answer.StatusCode, string(must(io.ReadAll(answer.Body))(d.t))
+}
+
+// metric is the value of one line of /metrics, with its labels as they stand there; "" where there is no such line.
+func (d *daemon) metric(line string) string {
+	d.t.Helper()
+	_, body := d.get("/metrics")
+	for _, l := range strings.Split(body, "\n") {
+		if value, ok := strings.CutPrefix(l, line+" "); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// run runs a verb to its end.
+func run(t testing.TB, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	return runIn(t, t.TempDir(), nil, args...)
+}
+
+func runIn(t testing.TB, dir string, environ []string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(within(t, 2*time.Minute), must(embedd())(t), args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errs
+	cmd.Env = append(os.Environ(), environ...)
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// succeed runs a verb that must end with 0.
+func succeed(t testing.TB, args ...string) string {
+	t.Helper()
+	stdout, stderr, code := run(t, args...)
+	if code != 0 {
+		t.Fatalf("embedd %s: exit code %d\n%s", strings.Join(args, " "), code, stderr)
+	}
+	return stdout
+}

@@ -1,0 +1,97 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// binaries is where the programs under test are built, once for all tests.
+var binaries string
+
+// raceFlags build the programs as the tests are built.
+var raceFlags []string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "embedd-integration-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		binaries = dir
+		// What the tests say must not depend on the shell they run in.
+		os.Unsetenv("NATS_URL")
+		return m.Run()
+	}())
+}
+
+// embedd is the path of the program, natsServer that of the server.
+var (
+	embedd     = sync.OnceValues(func() (string, error) { return build("embedd", "github.com/embedd/embedd/cmd/embedd", raceFlags) })
+	natsServer = sync.OnceValues(func() (string, error) { return build("nats-server", "github.com/nats-io/nats-server/v2", nil) })
+)
+
+func build(name, pkg string, flags []string) (string, error) {
+	path := filepath.Join(binaries, name)
+	out, err := exec.Command("go", append(append([]string{"build"}, flags...), "-o", path, pkg)...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("building %s: %w\n%s", pkg, err, out)
+	}
+	return path, nil
+}
+
+// must is for calls that only fail when the machine does: must(call(...))(t).
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// freePort is a port of 127.0.0.1 that nobody listens on now.
+func freePort(t testing.TB) int {
+	t.Helper()
+	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// eventually waits until a condition holds. what says what was waited for, with how far it came.
+func eventually(t testing.TB, within time.Duration, what func() string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(within); ; time.Sleep(50 * time.Millisecond) {
+		if holds() {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("not within %v: %s", within, what())
+		}
+	}
+}
+
+func says(s string) func() string { return func() string { return s } }
+
+// within is a context that ends with the test, or after so long.
+func within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// long tells whether the long forms of the tests are asked for.
+func long() bool {
+	yes, _ := strconv.ParseBool(os.Getenv("EMBEDD_LONG"))
+	return yes
+}

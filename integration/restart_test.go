@@ -1,0 +1,197 @@
+package integration
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const learning = `
+digits:
+  input: {stream: FEATURES, subject: features.digits}
+  schema: {features: [pixels], label: label}
+  output: {subject: reduced.digits, dead: dead.digits}
+  model: {method: lda, dim: 5}
+  training: {window: {rows: 3000}, every: {rows: 1000, period: none}}`
+
+// feed publishes n small labelled batches, as fast as the server confirms them, beside the test.
+func feed(t testing.TB, c *client, n int) (sent *atomic.Int64, done chan struct{}) {
+	g := digits(t)
+	const rows = 3
+	var bodies [][]byte
+	for from := 0; from < g.n; from += rows {
+		bodies = append(bodies, g.message(t, from, from+rows, true))
+	}
+	sent, done = &atomic.Int64{}, make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range n {
+			c.send("features.digits", bodies[i%len(bodies)])
+			sent.Add(1)
+		}
+	}()
+	return sent, done
+}
+
+// batches is how many batches the tests of restarts send.
+func batches() int {
+	if long() {
+		return 10_000
+	}
+	return 2_000
+}
+
+// TestKilledDaemon kills the daemon four times in the middle of the stream and starts it again at once. Every input has exactly one output.
+func TestKilledDaemon(t *testing.T) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.streams()
+	config := configFile(t, s.ClientURL(), learning)
+	n := batches()
+	d := startDaemon(t, config)
+	_, done := feed(t, c, n)
+	for kill := 1; kill <= 4; kill++ {
+		c.await("REDUCED", n*kill/6, 3*time.Minute)
+		before := c.count("REDUCED")
+		d.kill()
+		at := c.count("REDUCED")
+		d = startDaemon(t, config)
+		t.Logf("kill %d: %d inputs, %d outputs then, %d when killed", kill, c.count("FEATURES"), before, at)
+	}
+	<-done
+	last := time.Now()
+	c.await("REDUCED", n, 30*time.Second)
+	c.settled("FEATURES", "digits", 30*time.Second)
+	t.Logf("all answered %.1f s after the last input", time.Since(last).Seconds())
+	once(t, "FEATURES", 1, n, c.read("REDUCED"))
+	if dead := c.count("DEAD"); dead != 0 {
+		t.Errorf("%d dead letters, want none", dead)
+	}
+	d.stop()
+}
+
+// TestDrainedDaemon stops the daemon with SIGTERM in the middle: it ends with 0, what it pulled is answered and acknowledged, and its successor goes
+// on where it ended.
+func TestDrainedDaemon(t *testing.T) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.streams()
+	config := configFile(t, s.ClientURL(), learning)
+	n := batches() / 2
+	d := startDaemon(t, config)
+	_, done := feed(t, c, n)
+	for stop := 1; stop <= 2; stop++ {
+		c.await("REDUCED", n*stop/4, 2*time.Minute)
+		d.stop()
+		consumer := must(c.js.Consumer(within(t, 10*time.Second), "FEATURES", "embedd_digits"))(t)
+		info := consumer.CachedInfo()
+		out := c.count("REDUCED")
+		acknowledged := int(info.Delivered.Stream) - info.NumAckPending
+		if acknowledged != out {
+			t.Errorf("stop %d: %d outputs stand there and %d inputs are acknowledged: not drained", stop, out, acknowledged)
+		}
+		t.Logf("stop %d: %d outputs, %d inputs acknowledged, %d delivered and not acknowledged", stop, out, acknowledged, info.NumAckPending)
+		d = startDaemon(t, config)
+	}
+	<-done
+	c.await("REDUCED", n, time.Minute)
+	c.settled("FEATURES", "digits", 30*time.Second)
+	once(t, "FEATURES", 1, n, c.read("REDUCED"))
+	d.stop()
+}
+
+// TestKilledServer restarts the server in the middle, once in order and once by kill -9, with its store on disk. Nothing is lost and nothing stands there
+// twice.
+func TestKilledServer(t *testing.T) {
+	s := startServerProcess(t, "")
+	c := dial(t, s.url)
+	c.streams()
+	n := batches()
+	d := startDaemon(t, configFile(t, s.url, learning))
+	_, done := feed(t, c, n)
+	for i, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		c.await("REDUCED", n*(i+1)/4, 2*time.Minute)
+		s.restart(signal, time.Second)
+	}
+	<-done
+	// The client looks for the server again after two seconds at most.
+	c.await("REDUCED", n, time.Minute)
+	c.settled("FEATURES", "digits", time.Minute)
+	inputs := c.count("FEATURES")
+	if inputs != n {
+		t.Errorf("the input holds %d messages, %d were sent", inputs, n)
+	}
+	once(t, "FEATURES", 1, inputs, c.read("REDUCED"))
+	d.stop()
+}
+
+var promoted = regexp.MustCompile(`msg="model goes live" .*version=(\S+) .*epoch=(\d+) rows=(\d+)`)
+
+// TestModelSurvives holds a restart to go on with the model that was live, in its coordinates, and with the window that it was fitted on.
+func TestModelSurvives(t *testing.T) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.streams()
+	config := configFile(t, s.ClientURL(), strings.Replace(learning, "every: {rows: 1000", "every: {rows: 600", 1))
+	g := digits(t)
+	send := func(from, to int, labelled bool) {
+		t.Helper()
+		have := c.count("REDUCED")
+		for ; from < to; from += 50 {
+			c.send("features.digits", g.message(t, from, min(from+50, to), labelled))
+			have++
+		}
+		c.await("REDUCED", have, time.Minute)
+	}
+	d := startDaemon(t, config)
+	send(0, 600, true)
+	eventually(t, time.Minute, says("the first model is live"), func() bool { return fits(d) == 1 })
+	send(600, 610, false)
+	before := c.last("REDUCED")
+	d.kill()
+
+	d = startDaemon(t, config)
+	eventually(t, 20*time.Second, says("ready after the restart"), func() bool { code, _ := d.get("/readyz"); return code == 200 })
+	send(600, 610, false)
+	after := c.last("REDUCED")
+	for _, k := range []string{"Embedd-Model", "Embedd-Epoch", "Embedd-Method"} {
+		if before.header.Get(k) != after.header.Get(k) {
+			t.Errorf("%s is %q before the restart and %q after it", k, before.header.Get(k), after.header.Get(k))
+		}
+	}
+	if v := d.metric(fmt.Sprintf(`embedd_model_info{epoch=%q,method="lda",pipeline="digits",version=%q}`, before.header.Get("Embedd-Epoch"), before.header.Get("Embedd-Model"))); v != "1" {
+		t.Errorf("embedd_model_info of %s is %q, want 1", before.header.Get("Embedd-Model"), v)
+	}
+	if n := fits(d); n != 0 {
+		t.Errorf("%d fits after the restart without a new labelled row, want none", n)
+	}
+	// The next fit sees the old rows and the new ones.
+	send(600, 1200, true)
+	eventually(t, time.Minute, says("a fit after the restart"), func() bool { return fits(d) == 1 })
+	rows := regexp.MustCompile(`(?:model goes live|candidate refused).* rows=(\d+)`).FindStringSubmatch(d.log.String())
+	if rows == nil || rows[1] != "1200" {
+		t.Errorf("the fit after the restart saw %v rows, want the 600 of before and the 600 new ones", rows)
+	}
+	if m := promoted.FindStringSubmatch(d.log.String()); m != nil {
+		epoch := must(strconv.Atoi(m[2]))(t)
+		old := must(strconv.Atoi(before.header.Get("Embedd-Epoch")))(t)
+		if epoch < old || m[1] == before.header.Get("Embedd-Model") {
+			t.Errorf("model %s of epoch %d went live after %s of epoch %d", m[1], epoch, before.header.Get("Embedd-Model"), old)
+		}
+	}
+	d.stop()
+}
+
+// last is the newest message of a stream.
+func (c *client) last(stream string) stored {
+	c.t.Helper()
+	ctx := within(c.t, 20*time.Second)
+	s := must(c.js.Stream(ctx, stream))(c.t)
+	msg := must(s.GetMsg(ctx, s.CachedInfo().State.LastSeq))(c.t)
+	return stored{msg.Subject, msg.Header, msg.Data, msg.Sequence}
+}

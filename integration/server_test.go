@@ -1,0 +1,281 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// startServer starts a real server in this process, with JetStream and file storage, on a free port. change, where it is not nil, changes its options.
+func startServer(t testing.TB, change func(*server.Options)) *server.Server {
+	t.Helper()
+	o := &server.Options{ServerName: "test", Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir()}
+	if change != nil {
+		change(o)
+	}
+	s := must(server.NewServer(o))(t)
+	go s.Start()
+	if !s.ReadyForConnections(20 * time.Second) {
+		t.Fatal("the server does not start")
+	}
+	t.Cleanup(func() { stopServer(s) })
+	return s
+}
+
+func stopServer(s *server.Server) {
+	s.Shutdown()
+	s.WaitForShutdown()
+}
+
+// serverProcess is a server of its own process, which can be killed and comes back on the same port with the same store.
+type serverProcess struct {
+	t    testing.TB
+	path string
+	conf string
+	url  string
+	cmd  *exec.Cmd
+}
+
+// startServerProcess starts the nats-server program. settings are further lines of its configuration.
+func startServerProcess(t testing.TB, settings string) *serverProcess {
+	t.Helper()
+	path := must(natsServer())(t)
+	port := freePort(t)
+	dir := t.TempDir()
+	s := &serverProcess{t: t, path: path, conf: filepath.Join(dir, "nats.conf"), url: fmt.Sprintf("nats://127.0.0.1:%d", port)}
+	conf := fmt.Sprintf("listen: 127.0.0.1:%d\njetstream {store_dir: %q}\nlog_file: %q\n%s\n", port, filepath.Join(dir, "store"), filepath.Join(dir, "log"), settings)
+	if err := os.WriteFile(s.conf, []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			log, _ := os.ReadFile(filepath.Join(dir, "log"))
+			t.Logf("server log:\n%s", tailOf(string(log), 40))
+		}
+	})
+	s.start()
+	t.Cleanup(func() { s.end(syscall.SIGKILL) })
+	return s
+}
+
+func (s *serverProcess) start() {
+	s.t.Helper()
+	s.cmd = exec.Command(s.path, "-c", s.conf)
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	eventually(s.t, 30*time.Second, says("the server process listens"), func() bool {
+		nc, err := nats.Connect(s.url, nats.Timeout(time.Second))
+		if err != nil {
+			return false
+		}
+		defer nc.Close()
+		js, _ := jetstream.New(nc)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, err = js.AccountInfo(ctx)
+		return err == nil
+	})
+}
+
+func (s *serverProcess) end(signal syscall.Signal) {
+	_ = s.cmd.Process.Signal(signal)
+	_ = s.cmd.Wait()
+}
+
+// restart ends the process by a signal and starts it again after a pause.
+func (s *serverProcess) restart(signal syscall.Signal, pause time.Duration) {
+	s.t.Helper()
+	s.end(signal)
+	time.Sleep(pause)
+	s.start()
+}
+
+// client is a connection for the test's own side.
+type client struct {
+	t  testing.TB
+	nc *nats.Conn
+	js jetstream.JetStream
+}
+
+func dial(t testing.TB, url string, options ...nats.Option) *client {
+	t.Helper()
+	nc := must(nats.Connect(url, append([]nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(100 * time.Millisecond)}, options...)...))(t)
+	t.Cleanup(nc.Close)
+	return &client{t: t, nc: nc, js: must(jetstream.New(nc))(t)}
+}
+
+// stream makes a stream of file storage for subjects. change, where it is not nil, changes its configuration.
+func (c *client) stream(name string, change func(*jetstream.StreamConfig), subjects ...string) jetstream.Stream {
+	c.t.Helper()
+	config := jetstream.StreamConfig{Name: name, Subjects: subjects, Storage: jetstream.FileStorage, Duplicates: 2 * time.Minute}
+	if change != nil {
+		change(&config)
+	}
+	return must(c.js.CreateStream(within(c.t, 20*time.Second), config))(c.t)
+}
+
+// streams makes the three that the tests' pipelines use.
+func (c *client) streams() {
+	c.t.Helper()
+	c.stream("FEATURES", nil, "features.>")
+	c.stream("REDUCED", nil, "reduced.>")
+	c.stream("DEAD", nil, "dead.>")
+}
+
+// count is how many messages a stream holds; -1 while the server does not answer.
+func (c *client) count(stream string) int {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	s, err := c.js.Stream(ctx, stream)
+	if err != nil {
+		return -1
+	}
+	return int(s.CachedInfo().State.Msgs)
+}
+
+// await waits until a stream holds so many messages.
+func (c *client) await(stream string, n int, limit time.Duration) {
+	c.t.Helper()
+	eventually(c.t, limit, func() string { return fmt.Sprintf("stream %s holds %d of %d messages", stream, c.count(stream), n) },
+		func() bool { return c.count(stream) >= n })
+}
+
+// settled waits until a pipeline has acknowledged everything.
+func (c *client) settled(stream, pipeline string, limit time.Duration) {
+	c.t.Helper()
+	state := "no consumer"
+	eventually(c.t, limit, func() string { return "the input of " + pipeline + " is acknowledged: " + state }, func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		consumer, err := c.js.Consumer(ctx, stream, "embedd_"+pipeline)
+		if err != nil {
+			return false
+		}
+		info := consumer.CachedInfo()
+		state = fmt.Sprintf("%d pending, %d not acknowledged", info.NumPending, info.NumAckPending)
+		return info.NumPending == 0 && info.NumAckPending == 0
+	})
+}
+
+// stored is one message of a stream.
+type stored struct {
+	subject string
+	header  nats.Header
+	data    []byte
+	seq     uint64
+}
+
+// read reads all that a stream holds now, in order.
+func (c *client) read(stream string) []stored {
+	c.t.Helper()
+	ctx := within(c.t, 2*time.Minute)
+	n := c.count(stream)
+	if n == 0 {
+		return nil
+	}
+	consumer := must(c.js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{}))(c.t)
+	msgs := must(consumer.Messages(jetstream.PullMaxMessages(200)))(c.t)
+	defer msgs.Stop()
+	defer context.AfterFunc(ctx, msgs.Stop)()
+	var out []stored
+	for len(out) < n {
+		msg := must(msgs.Next())(c.t)
+		meta := must(msg.Metadata())(c.t)
+		out = append(out, stored{msg.Subject(), msg.Headers(), msg.Data(), meta.Sequence.Stream})
+	}
+	return out
+}
+
+// send stores a message and sees it confirmed. It goes on trying while the server is away, under one identity, so that the input holds it once.
+func (c *client) send(subject string, data []byte, headers ...string) uint64 {
+	c.t.Helper()
+	msg := nats.NewMsg(subject)
+	msg.Data = data
+	for i := 0; i+1 < len(headers); i += 2 {
+		msg.Header.Add(headers[i], headers[i+1])
+	}
+	id := nats.NewInbox()
+	var last error
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ack, err := c.js.PublishMsg(ctx, msg, jetstream.WithMsgID(id))
+		cancel()
+		if err == nil {
+			return ack.Sequence
+		}
+		last = err
+	}
+	c.t.Fatalf("publishing to %s: %v", subject, last)
+	return 0
+}
+
+// once holds every source of an input stream to have exactly one answer: sources first to last, each once. An answer in parts counts as one where its parts are
+// complete.
+func once(t testing.TB, stream string, first, last int, answers []stored) {
+	t.Helper()
+	parts := map[string]map[string]int{}
+	for _, a := range answers {
+		source := a.header.Get("Embedd-Source")
+		if parts[source] == nil {
+			parts[source] = map[string]int{}
+		}
+		parts[source][a.header.Get("Embedd-Part")]++
+	}
+	missing, twice, incomplete := 0, 0, 0
+	var example string
+	for seq := first; seq <= last; seq++ {
+		source := fmt.Sprintf("%s:%d", stream, seq)
+		have := parts[source]
+		delete(parts, source)
+		if len(have) == 0 {
+			missing++
+			example = source
+		}
+		for part, n := range have {
+			if n > 1 {
+				twice++
+				example = source + " part " + part
+			}
+			var i, of int
+			if part != "" {
+				if _, err := fmt.Sscanf(part, "%d/%d", &i, &of); err != nil || i < 1 || i > of || len(have) != of {
+					incomplete++
+					example = source + " part " + part
+				}
+			} else if len(have) > 1 {
+				incomplete++
+				example = source
+			}
+		}
+	}
+	if missing+twice+incomplete+len(parts) > 0 {
+		t.Errorf("of inputs %d to %d: %d have no answer, %d answers stand there twice, %d are incomplete, %d answers are to something else; as %s",
+			first, last, missing, twice, incomplete, len(parts), example)
+	}
+}
+
+func hostOf(t testing.TB, server string) string {
+	t.Helper()
+	return must(url.Parse(server))(t).Host
+}
+
+// tailOf is the last lines of a log.
+func tailOf(log string, lines int) string {
+	all := strings.Split(strings.TrimSpace(log), "\n")
+	if len(all) > lines {
+		all = all[len(all)-lines:]
+	}
+	return strings.Join(all, "\n")
+}
