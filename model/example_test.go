@@ -1,0 +1,83 @@
+package model_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/moments"
+)
+
+// Six rows of three features in two classes.
+var rows = &model.Data{
+	X: []float64{
+		1, 0, 2,
+		2, 1, 1,
+		1, 1, 3,
+		8, 0, 2,
+		9, 1, 3,
+		8, 1, 1,
+	},
+	N: 6, M: 3,
+	Y:        []int{0, 0, 0, 1, 1, 1},
+	Classes:  []string{"low", "high"},
+	Features: []string{"a", "b", "c"},
+}
+
+func ExampleFit() {
+	m, err := model.Fit(context.Background(), rows, model.Config{Method: "lda", Params: map[string]string{"ridge": "0.1"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	y := make([]float32, rows.N*m.Dim())
+	if err := m.Project(y, model.DenseRows(rows.X, rows.N, rows.M)); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(m.Method(), m.Dim(), "low < 0 < high:", y[0] < 0, y[5] > 0)
+	// Output: lda 1 low < 0 < high: true true
+}
+
+func ExampleFit_dimension() {
+	_, err := model.Fit(context.Background(), rows, model.Config{Method: "lda", Dim: 2})
+	fmt.Println(err)
+	var dim *model.DimError
+	if errors.As(err, &dim) {
+		fmt.Println("the most is", dim.Max)
+	}
+	// Output:
+	// lda: dim 2 exceeds the 1 discriminant directions of 2 classes (C-1); n=6, m=3
+	// the most is 1
+}
+
+func ExampleFitMoments() {
+	seen := moments.New(3, false)
+	if err := seen.Add(rows.X, rows.Y, nil); err != nil {
+		fmt.Println(err)
+		return
+	}
+	c := model.Config{Method: "srda", Params: map[string]string{"ridge": "0.1"}}
+	m, err := model.FitMoments(context.Background(), seen, rows.Features, rows.Classes, c)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(m.Method(), m.Dim(), m.Rows(), m.Features())
+	// Output: srda 1 6 [a b c]
+}
+
+func ExampleLookup() {
+	m, err := model.Lookup("pca")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(m.Title, "/", m.Streaming, "/", m.Params[0].Name, "=", m.Params[0].Default)
+	_, err = model.Lookup("slr")
+	fmt.Println(err)
+	// Output:
+	// principal component analysis / moments / whiten = false
+	// unknown method "slr"; the nearest is sle, the others are lda, pairacc, pca, sle-ovr, srda
+}
