@@ -153,6 +153,7 @@ func (d *codecs) unlz4(dst, src []byte) error {
 type compressor struct {
 	codec int64
 	zstd  *zstd.Encoder
+	lz4   sync.Pool
 }
 
 func newCompressor(name string) (*compressor, *Error) {
@@ -182,15 +183,10 @@ func (c *compressor) pack(buffers [][]byte) ([][]byte, *Error) {
 		if c.codec == codecZSTD {
 			dst = c.zstd.EncodeAll(b, dst)
 		} else {
-			buf := bytes.NewBuffer(dst)
-			w := lz4.NewWriter(buf)
-			if _, err := w.Write(b); err != nil {
+			var err error
+			if dst, err = c.packLZ4(dst, b); err != nil {
 				return nil, fault(Internal, "lz4: %v", err)
 			}
-			if err := w.Close(); err != nil {
-				return nil, fault(Internal, "lz4: %v", err)
-			}
-			dst = buf.Bytes()
 		}
 		if len(dst) >= len(b)+8 {
 			dst = append(le.AppendUint64(dst[:0], ^uint64(0)), b...)
@@ -198,4 +194,24 @@ func (c *compressor) pack(buffers [][]byte) ([][]byte, *Error) {
 		out[i] = dst
 	}
 	return out, nil
+}
+
+func (c *compressor) packLZ4(dst, src []byte) ([]byte, error) {
+	buf := bytes.NewBuffer(dst)
+	w, _ := c.lz4.Get().(*lz4.Writer)
+	if w == nil {
+		w = lz4.NewWriter(nil)
+		if err := w.Apply(lz4.BlockSizeOption(lz4.Block256Kb)); err != nil {
+			return nil, err
+		}
+	}
+	w.Reset(buf)
+	if _, err := w.Write(src); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	c.lz4.Put(w)
+	return buf.Bytes(), nil
 }

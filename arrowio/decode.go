@@ -96,18 +96,21 @@ func (d *Decoder) decode(msg []byte, pin *pin) (*Message, *Error) {
 	}
 	m := &Message{bytes: msg, plan: p}
 	budget := d.limits.Body
-	ended := len(rest) > 0
-	byID := number2dict(ids)
+	byID := byNumber(ids)
 	var have []bool
 	if len(ids) > 0 {
 		m.dicts, have = make([]chunk, len(ids)), make([]bool, len(ids))
 	}
 	for {
+		marked := len(rest) > 0 // if this is the end
 		if f, rest, end, e = nextFrame(rest, false); e != nil {
 			return nil, e
 		}
+		if end && !marked && len(m.batches) == 0 {
+			return nil, fault(Truncated, "the stream stops before its first batch and without an end mark").hint("send the whole stream in one message")
+		}
 		if end {
-			break
+			return m, nil
 		}
 		switch f.kind {
 		case headSchema:
@@ -126,13 +129,9 @@ func (d *Decoder) decode(msg []byte, pin *pin) (*Message, *Error) {
 			return nil, e
 		}
 	}
-	if len(m.batches) == 0 && !ended {
-		return nil, fault(Truncated, "the stream stops after its schema, with neither a batch nor an end mark").hint("send the whole stream in one message")
-	}
-	return m, nil
 }
 
-func number2dict(ids []int64) map[int64]int {
+func byNumber(ids []int64) map[int64]int {
 	if len(ids) == 0 {
 		return nil
 	}

@@ -2,12 +2,11 @@ package arrowio
 
 import "encoding/binary"
 
-// A table is a checked view of one flatbuffer table. Opening it proves that its vtable and its fixed part lie inside the buffer; every access to a
+// A table is a checked view of one flatbuffer table. Opening it proves that its vtable lies inside the buffer; every access to a
 // slot, vector or string is checked in the same way, so that a wrong offset is an error and never a read outside.
 type table struct {
 	buf   []byte
 	pos   int // of the table
-	size  int // of its fixed part
 	slots []byte
 }
 
@@ -26,11 +25,10 @@ func openTable(buf []byte, pos int, what string) (table, *Error) {
 		return table{}, brokenTable(what)
 	}
 	n := int(le.Uint16(buf[vt:]))
-	size := int(le.Uint16(buf[vt+2:]))
-	if n < 4 || n%2 != 0 || int(vt)+n > len(buf) || size < 4 || pos+size > len(buf) {
+	if n < 4 || n%2 != 0 || int(vt)+n > len(buf) {
 		return table{}, brokenTable(what)
 	}
-	return table{buf, pos, size, buf[int(vt)+4 : int(vt)+n]}, nil
+	return table{buf, pos, buf[int(vt)+4 : int(vt)+n]}, nil
 }
 
 func rootTable(buf []byte, what string) (table, *Error) {
@@ -58,7 +56,8 @@ func (t table) slot(i, width int, what string) (int, *Error) {
 	if o == 0 {
 		return 0, nil
 	}
-	if o < 4 || o+width > t.size {
+	// The vtable's own size of the table is no bound: the Go builder shares vtables between tables of different sizes.
+	if o < 4 || t.pos+o+width > len(t.buf) {
 		return 0, brokenTable(what)
 	}
 	return t.pos + o, nil

@@ -49,6 +49,9 @@ func nextFrame(rest []byte, first bool) (f frame, tail []byte, end bool, e *Erro
 		if first {
 			return f, nil, false, notArrow(rest)
 		}
+		if len(rest) < 4 && bytes.HasPrefix([]byte{0xff, 0xff, 0xff, 0xff}, rest) {
+			return f, nil, false, truncated("a frame's length", 8, len(rest))
+		}
 		return f, nil, false, fault(Malformed, "%d bytes follow that are no Arrow frame", len(rest)).hint("send one stream a message and nothing after it")
 	}
 	if len(rest) < 8 {

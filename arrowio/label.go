@@ -95,11 +95,13 @@ func (d *Decoder) checkTexts(m *Message) *Error {
 }
 
 func (c *chunk) texts(i, limit int) *Error {
-	if k := c.layout.fields[i].kind; k != kindBinary && k != kindView {
+	f := &c.layout.fields[i]
+	if f.kind != kindBinary && f.kind != kindView || c.rows == 0 || f.kind == kindBinary && c.plainTexts(i, limit) {
 		return nil
 	}
+	valid := c.valid(i)
 	for row := 0; row < c.rows; row++ {
-		if c.isNull(i, row) {
+		if valid != nil && valid[row>>3]>>(row&7)&1 == 0 {
 			continue
 		}
 		b := c.binary(i, row)
@@ -111,4 +113,24 @@ func (c *chunk) texts(i, limit int) *Error {
 		}
 	}
 	return nil
+}
+
+// plainTexts is the quick way: all texts together are UTF-8, and none begins inside a character or is too long. What stands at a null can only make
+// it say no.
+func (c *chunk) plainTexts(i, limit int) bool {
+	w := c.layout.fields[i].width
+	o := c.buffer(i, 1)
+	data := c.buffer(i, 2)[:offset(o, w, c.rows)]
+	last := offset(o, w, 0)
+	if !utf8.Valid(data[last:]) {
+		return false
+	}
+	for row := 1; row <= c.rows; row++ {
+		at := offset(o, w, row)
+		if at-last > int64(limit) || at < int64(len(data)) && !utf8.RuneStart(data[at]) {
+			return false
+		}
+		last = at
+	}
+	return true
 }

@@ -1,0 +1,523 @@
+package arrowio
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+)
+
+// message writes one batch of the given columns.
+func message(t testing.TB, columns ...any) []byte {
+	t.Helper()
+	var fields []arrow.Field
+	var arrays []arrow.Array
+	for k := 0; k < len(columns); k += 2 {
+		a := columns[k+1].(arrow.Array)
+		fields = append(fields, arrow.Field{Name: columns[k].(string), Type: a.DataType(), Nullable: true})
+		arrays = append(arrays, a)
+	}
+	schema := arrow.NewSchema(fields, nil)
+	msg, err := FromRecords(schema, array.NewRecord(schema, arrays, int64(arrays[0].Len())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return msg
+}
+
+// from makes an array out of its JSON form.
+func from(t testing.TB, typ arrow.DataType, json string) arrow.Array {
+	t.Helper()
+	a, _, err := array.FromJSON(memory.DefaultAllocator, typ, strings.NewReader(json))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+var (
+	f32 = arrow.PrimitiveTypes.Float32
+	f64 = arrow.PrimitiveTypes.Float64
+	i32 = arrow.PrimitiveTypes.Int32
+	str = arrow.BinaryTypes.String
+)
+
+func decode(t testing.TB, d *Decoder, msg []byte) *Message {
+	t.Helper()
+	m, err := d.Decode(msg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// matrix reads the features as rows of text, which tells NaN from NaN and shows kinds.
+func matrix(b *Batch) (rows []string) {
+	for i := range b.Rows() {
+		var s []string
+		for _, k := range b.Features() {
+			for j := range k.Cols {
+				s = append(s, fmt.Sprint(k.At(i, j)))
+			}
+		}
+		rows = append(rows, strings.Join(s, " "))
+	}
+	return rows
+}
+
+func TestFeaturesOfEveryForm(t *testing.T) {
+	fsl := func(typ arrow.DataType) arrow.DataType { return arrow.FixedSizeListOf(2, typ) }
+	for _, c := range []struct {
+		name   string
+		typ    arrow.DataType
+		json   string
+		want   []string
+		names  string
+		faults string
+	}{
+		{"float32 list", fsl(f32), `[[1,2],[3,4]]`, []string{"1 2", "3 4"}, "x[0] x[1]", ""},
+		{"float64 list", fsl(f64), `[[1,2],[3,4.5]]`, []string{"1 2", "3 4.5"}, "x[0] x[1]", ""},
+		{"uint8 list", fsl(arrow.PrimitiveTypes.Uint8), `[[1,255],[3,4]]`, []string{"1 255", "3 4"}, "x[0] x[1]", ""},
+		{"list with a null row", fsl(f32), `[null,[3,4]]`, []string{"NaN NaN", "3 4"}, "x[0] x[1]", "0 x[0] null"},
+		{"list with a null element", fsl(f64), `[[1,null],[3,4]]`, []string{"1 NaN", "3 4"}, "x[0] x[1]", "0 x[1] null"},
+		{"integers with nulls", fsl(i32), `[[1,null],null,[-3,4]]`, []string{"1 NaN", "NaN NaN", "-3 4"}, "x[0] x[1]", "0 x[1] null 1 x[0] null"},
+		{"list of one length", arrow.ListOf(f32), `[[1,2],[3,4]]`, []string{"1 2", "3 4"}, "x[0] x[1]", ""},
+		{"list of one length with nulls", arrow.ListOf(f32), `[[1,2],null,[3,null]]`, []string{"1 2", "NaN NaN", "3 NaN"}, "x[0] x[1]", "1 x[0] null 2 x[1] null"},
+		{"large list of integers", arrow.LargeListOf(i32), `[null,[1,2],[3,4]]`, []string{"NaN NaN", "1 2", "3 4"}, "x[0] x[1]", "0 x[0] null"},
+		{"float32", f32, `[1,2]`, []string{"1", "2"}, "x", ""},
+		{"float32 with null", f32, `[1,null]`, []string{"1", "NaN"}, "x", "1 x null"},
+		{"int8", arrow.PrimitiveTypes.Int8, `[-1,2]`, []string{"-1", "2"}, "x", ""},
+		{"int16", arrow.PrimitiveTypes.Int16, `[-1,2]`, []string{"-1", "2"}, "x", ""},
+		{"uint16", arrow.PrimitiveTypes.Uint16, `[65535,2]`, []string{"65535", "2"}, "x", ""},
+		{"uint32", arrow.PrimitiveTypes.Uint32, `[4294967295,2]`, []string{"4.294967295e+09", "2"}, "x", ""},
+		{"int64", arrow.PrimitiveTypes.Int64, `[-9007199254740992,null]`, []string{"-9.007199254740992e+15", "NaN"}, "x", "1 x null"},
+		{"uint64", arrow.PrimitiveTypes.Uint64, `[9007199254740992,1]`, []string{"9.007199254740992e+15", "1"}, "x", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDecoder(t, Spec{Features: []string{"x"}})
+			m := decode(t, d, message(t, "x", from(t, c.typ, c.json), "other", array.NewNull(len(c.want))))
+			b := m.Batches()[0]
+			if got := matrix(b); !slices.Equal(got, c.want) {
+				t.Errorf("matrix %q, not %q", got, c.want)
+			}
+			if got := strings.Join(d.Features(), " "); got != c.names {
+				t.Errorf("names %q, not %q", got, c.names)
+			}
+			var faults []string
+			for _, f := range b.Faults() {
+				faults = append(faults, fmt.Sprint(f.Row), f.Feature, f.What)
+			}
+			if got := strings.Join(faults, " "); got != c.faults {
+				t.Errorf("faults %q, not %q", got, c.faults)
+			}
+		})
+	}
+}
+
+// Float features are the message's own bytes: what changes there changes in the block.
+func TestFeaturesAreViews(t *testing.T) {
+	for _, list := range []bool{true, false} {
+		msg := sample(t, 16, 24, list, true)
+		for offset := range 5 {
+			moved := append(make([]byte, offset, offset+len(msg)), msg...)[offset:] // headers of a message leave payloads unaligned
+			b := decode(t, newDecoder(t, Spec{Features: []string{"x*"}}), moved).Batches()[0]
+			if n := len(b.Features()); n != 1 {
+				t.Errorf("%d blocks where the columns stand in line", n)
+			}
+			want := b.Features()[0].At(3, 5)
+			at := -1
+			for i := range moved[4:] {
+				if math.Float32frombits(le.Uint32(moved[i:])) == float32(want) {
+					at = i
+				}
+			}
+			le.PutUint32(moved[at:], math.Float32bits(-7))
+			if got := b.Features()[0].At(3, 5); got != -7 {
+				t.Errorf("the block is a copy: %v", got)
+			}
+		}
+	}
+}
+
+func TestFaultsNameTheFirstBadElement(t *testing.T) {
+	m := decode(t, newDecoder(t, Spec{Features: []string{"a", "b", "c", "v", "w"}, Label: "label"}), fixtures(t)["mixed"])
+	want := []Fault{{1, "a", "null"}, {2, "a", "NaN"}, {3, "a", "+Inf"}}
+	if got := m.Batches()[0].Faults(); !slices.Equal(got, want) {
+		t.Errorf("%v, not %v", got, want)
+	}
+	m = decode(t, newDecoder(t, Spec{Features: []string{"c", "v", "b"}}), fixtures(t)["mixed"])
+	want = []Fault{{2, "v[0]", "null"}, {3, "c", "-Inf"}}
+	if got := m.Batches()[0].Faults(); !slices.Equal(got, want) {
+		t.Errorf("%v, not %v", got, want)
+	}
+}
+
+// Each bad value is found wherever it stands, for both widths and both layouts.
+func TestFaultsFindEveryPlace(t *testing.T) {
+	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		for n := 1; n < 40; n++ {
+			for at := range n {
+				x, y := make([]float32, n), make([]float64, n)
+				for i := range x {
+					x[i], y[i] = -math.MaxFloat32, -math.MaxFloat64
+				}
+				if k := (&Block{F32: x}); !k.clean(0, n) {
+					t.Fatalf("%d of the largest values are unclean", n)
+				}
+				if k := (&Block{F64: y}); !k.clean(0, n) {
+					t.Fatalf("%d of the largest values are unclean", n)
+				}
+				x[at], y[at] = float32(bad), bad
+				for _, k := range []Block{
+					{F32: x, Cols: n, RowStride: n, ColStride: 1}, {F64: y, Cols: n, RowStride: n, ColStride: 1},
+				} {
+					if got := k.unclean(1); len(got) != 1 || got[0] != (cell{0, at}) {
+						t.Fatalf("%v at %d of %d: %v", bad, at, n, got)
+					}
+					k.Cols, k.RowStride, k.ColStride = 1, 1, n
+					if got := k.unclean(n); len(got) != 1 || got[0] != (cell{at, 0}) {
+						t.Fatalf("%v at row %d of %d: %v", bad, at, n, got)
+					}
+				}
+			}
+		}
+	}
+}
+
+// A label's identity is its text, whatever type holds it.
+func TestLabelsAreText(t *testing.T) {
+	dict := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Uint8, ValueType: str}
+	numbers := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int64, ValueType: i32}
+	for _, c := range []struct {
+		typ  arrow.DataType
+		json string
+		want string
+	}{
+		{str, `["3", null, ""]`, "3 - "},
+		{arrow.BinaryTypes.LargeString, `["3", null, "é"]`, "3 - é"},
+		{arrow.BinaryTypes.StringView, `["3", null, "a label longer than twelve bytes"]`, "3 - a label longer than twelve bytes"},
+		{dict, `["3", null, "x"]`, "3 - x"},
+		{numbers, `[3, null, -4]`, "3 - -4"},
+		{arrow.PrimitiveTypes.Int8, `[3, null, -128]`, "3 - -128"},
+		{arrow.PrimitiveTypes.Uint64, `[3, null, 17]`, "3 - 17"},
+		{arrow.FixedWidthTypes.Boolean, `[true, null, false]`, "true - false"},
+		{arrow.Null, `[null, null, null]`, "- - -"},
+	} {
+		m := decode(t, newDecoder(t, Spec{Label: "l"}), message(t, "l", from(t, c.typ, c.json)))
+		var got []string
+		for i := range m.Rows() {
+			s, ok := m.Batches()[0].Label(i)
+			if !ok {
+				s = "-"
+			}
+			got = append(got, s)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%v: %q, not %q", c.typ, got, c.want)
+		}
+	}
+	if l, _ := decode(t, newDecoder(t, Spec{Label: "uint64"}), fixtures(t)["everything"]).Batches()[0].Label(0); l != "18446744073709551615" {
+		t.Error(l)
+	}
+	m := decode(t, newDecoder(t, Spec{Label: "gone", Key: "k"}), message(t, "k", from(t, i32, `[7]`)))
+	if _, ok := m.Batches()[0].Label(0); ok {
+		t.Error("an absent label column labels a row")
+	}
+	if k, ok := m.Batches()[0].Key(0); !ok || k != "7" {
+		t.Errorf("key %q %v", k, ok)
+	}
+}
+
+func TestWhatIsRefused(t *testing.T) {
+	x := from(t, arrow.FixedSizeListOf(2, f32), `[[1,2],[3,4]]`)
+	for _, c := range []struct {
+		name  string
+		spec  Spec
+		msg   []byte
+		code  Code
+		words []string
+	}{
+		{"missing", Spec{Features: []string{"y"}}, message(t, "x", x), MissingColumn, []string{`"y"`, "x"}},
+		{"missing by glob", Spec{Features: []string{"y*"}}, message(t, "x", x), MissingColumn, []string{`"y*"`}},
+		{"text", Spec{Features: []string{"x"}}, message(t, "x", from(t, str, `["1","2"]`)), NotNumeric, []string{`"x"`, "float32"}},
+		{"text by glob", Spec{Features: []string{"x*"}}, message(t, "x", x, "xs", from(t, str, `["1","2"]`)), NotNumeric, []string{`"xs"`}},
+		{"bool", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.FixedWidthTypes.Boolean, `[true]`)), NotNumeric, nil},
+		{"list of text", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.ListOf(str), `[["1"]]`)), NotNumeric, nil},
+		{"uneven list", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.ListOf(f32), `[[1,2],[3]]`)), FeatureCount, []string{"row 1", "1 elements", "2"}},
+		{"empty lists", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.ListOf(f32), `[[],[]]`)), FeatureCount, nil},
+		{"float label", Spec{Label: "l"}, message(t, "l", from(t, f64, `[1]`)), LabelType, []string{`"l"`}},
+		{"date label", Spec{Label: "l"}, message(t, "l", from(t, arrow.FixedWidthTypes.Date32, `["2024-01-01"]`)), LabelType, nil},
+		{"bool key", Spec{Key: "k"}, message(t, "k", from(t, arrow.FixedWidthTypes.Boolean, `[true]`)), KeyType, []string{`"k"`}},
+		{"long label", Spec{Label: "l", Limits: Limits{LabelBytes: 8}}, message(t, "l", from(t, str, `["short","much too long"]`)), TooLarge, []string{"row 1", "8"}},
+		{"long dictionary label", Spec{Label: "l", Limits: Limits{LabelBytes: 8}},
+			message(t, "l", from(t, &arrow.DictionaryType{IndexType: i32, ValueType: str}, `["short","much too long"]`)), TooLarge, []string{"8"}},
+		{"two of a name", Spec{Features: []string{"x"}}, message(t, "x", x, "x", x), Malformed, []string{"rename"}},
+		{"large", Spec{Limits: Limits{Message: 100}}, message(t, "x", x), TooLarge, []string{"100"}},
+		{"many rows", Spec{Limits: Limits{Rows: 1}}, message(t, "x", x), TooManyRows, []string{"2 rows", "limit is 1"}},
+		{"many fields", Spec{Limits: Limits{Fields: 2}}, message(t, "x", x, "y", x), TooManyFields, []string{"2"}},
+		{"deep", Spec{Limits: Limits{Depth: 1}}, message(t, "x", x), TooManyFields, []string{"1 deep"}},
+		{"large body", Spec{Limits: Limits{Body: 15}}, message(t, "x", x), TooLarge, []string{"15"}},
+		{"large compressed body", Spec{Limits: Limits{Body: 4096}}, fixtures(t)["fsl_zstd"], TooLarge, []string{"4096"}},
+		{"large copy", Spec{Features: []string{"x"}, Limits: Limits{Body: 64}},
+			message(t, "x", from(t, arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Uint8), `[[1,2,3,4],[1,2,3,4],[1,2,3,4]]`)), TooLarge, nil},
+		{"batches", Spec{Limits: Limits{Batches: 1}}, fixtures(t)["fsl"], TooManyRows, []string{"1"}},
+		{"empty", Spec{}, nil, NotArrow, []string{"empty"}},
+		{"json", Spec{}, []byte(`{"x":[1,2]}`), NotArrow, []string{"JSON", "stream"}},
+		{"file", Spec{}, []byte("ARROW1\x00\x00...."), NotArrow, []string{"file", "stream"}},
+		{"noise", Spec{}, []byte("hello, world"), NotArrow, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := newDecoder(t, c.spec).Decode(c.msg)
+			wantCode(t, err, c.code, c.words...)
+		})
+	}
+}
+
+// Once a message is accepted, features, label and key keep their names, count and kind; other columns may differ.
+func TestWhatIsFixed(t *testing.T) {
+	first := message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2],[3,4]]`), "l", from(t, str, `["a","b"]`), "k", from(t, i32, `[1,2]`))
+	columns := message(t, "f0", from(t, f32, `[1]`), "f1", from(t, i32, `[2]`))
+	for _, c := range []struct {
+		name   string
+		spec   []string
+		before []byte
+		after  []byte
+		code   Code
+		words  []string
+	}{
+		{"count", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(3, f32), `[[1,2,3]]`)), FeatureCount, []string{"3 elements", "2 are fixed"}},
+		{"count of a list", []string{"x"}, first, message(t, "x", from(t, arrow.ListOf(f32), `[[1,2,3]]`)), FeatureCount, []string{"3 elements", "2 are fixed"}},
+		{"list of the count", []string{"x"}, first, message(t, "x", from(t, arrow.ListOf(f32), `[[1,2]]`)), "", nil},
+		{"kind", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f64), `[[1,2]]`)), SchemaChanged, []string{"float32"}},
+		{"form", []string{"x"}, first, message(t, "x", from(t, f32, `[1]`)), FeatureCount, nil},
+		{"gone", []string{"x"}, first, message(t, "y", from(t, f32, `[1]`)), MissingColumn, []string{`"x"`}},
+		{"label", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`), "l", from(t, i32, `[1]`)), SchemaChanged, []string{`"l"`, "text"}},
+		{"key", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`), "k", from(t, str, `["1"]`)), SchemaChanged, []string{`"k"`}},
+		{"no label", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`), "new", from(t, i32, `[1]`)), "", nil},
+		{"dictionary label", []string{"x"}, first,
+			message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`), "l", from(t, &arrow.DictionaryType{IndexType: i32, ValueType: str}, `["a"]`)), "", nil},
+		{"order", []string{"f*"}, columns, message(t, "f1", from(t, arrow.PrimitiveTypes.Int8, `[2]`), "z", from(t, i32, `[9]`), "f0", from(t, f32, `[1]`)), "", nil},
+		{"one more", []string{"f*"}, columns, message(t, "f0", from(t, f32, `[1]`), "f1", from(t, i32, `[2]`), "f2", from(t, i32, `[2]`)), SchemaChanged, []string{`"f2"`, "f*"}},
+		{"one less", []string{"f*"}, columns, message(t, "f0", from(t, f32, `[1]`)), MissingColumn, []string{`"f1"`}},
+		{"integer to float", []string{"f*"}, columns, message(t, "f0", from(t, f32, `[1]`), "f1", from(t, f32, `[2]`)), SchemaChanged, []string{`"f1"`, "integers"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDecoder(t, Spec{Features: c.spec, Label: "l", Key: "k"})
+			want := matrix(decode(t, d, c.before).Batches()[0])
+			m, err := d.Decode(c.after)
+			if c.code != "" {
+				wantCode(t, err, c.code, c.words...)
+			} else if err != nil {
+				t.Error(err)
+			} else if got := matrix(m.Batches()[0]); got[0] != want[0] {
+				t.Errorf("%q, not %q: the order of features changed", got[0], want[0])
+			}
+			if _, err := d.Decode(c.before); err != nil {
+				t.Errorf("the first message is refused afterwards: %v", err)
+			}
+		})
+	}
+}
+
+// A refused message fixes nothing.
+func TestRefusedMessageFixesNothing(t *testing.T) {
+	d := newDecoder(t, Spec{Features: []string{"x"}, Label: "l"})
+	if _, err := d.Decode(message(t, "x", from(t, arrow.FixedSizeListOf(3, f32), `[[1,2,3]]`), "l", from(t, f32, `[1]`))); err == nil {
+		t.Fatal("a float label is accepted")
+	}
+	if d.Features() != nil {
+		t.Errorf("features %v are fixed", d.Features())
+	}
+	decode(t, d, message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`)))
+}
+
+func TestEntriesConcatenateInOrder(t *testing.T) {
+	d := newDecoder(t, Spec{Features: []string{"b*", "a", "*"}, Label: "l", Key: "k"})
+	m := decode(t, d, message(t, "a", from(t, f32, `[1]`), "k", from(t, i32, `[9]`), "l", from(t, i32, `[9]`), "s", from(t, str, `["s"]`),
+		"b2", from(t, i32, `[2]`), "c", from(t, arrow.FixedSizeListOf(2, f64), `[[5,6]]`), "b1", from(t, f32, `[3]`)))
+	if got := strings.Join(d.Features(), " "); got != "b2 b1 a c[0] c[1]" {
+		t.Error(got)
+	}
+	if got := matrix(m.Batches()[0])[0]; got != "2 3 1 5 6" {
+		t.Error(got)
+	}
+}
+
+// Names from a model choose columns by name, in the model's order, and are kept.
+func TestPin(t *testing.T) {
+	msg := message(t, "b", from(t, f32, `[1]`), "x", from(t, arrow.FixedSizeListOf(2, f32), `[[2,3]]`), "v", from(t, arrow.ListOf(f32), `[[4,5]]`), "a[0]", from(t, f32, `[6]`),
+		"more", from(t, f32, `[7]`))
+	names := []string{"v[0]", "v[1]", "a[0]", "x[0]", "x[1]", "b"}
+	for _, features := range [][]string{nil, {"*"}} {
+		d := newDecoder(t, Spec{Features: features, Pinned: names})
+		m := decode(t, d, msg)
+		if got := matrix(m.Batches()[0])[0]; got != "4 5 6 2 3 1" {
+			t.Error(got)
+		}
+		if !slices.Equal(d.Features(), names) {
+			t.Error(d.Features())
+		}
+		if err := d.Pin(names); err != nil {
+			t.Error(err)
+		}
+		wantCode(t, d.Pin(names[1:]), SchemaChanged)
+		decode(t, d, msg)
+	}
+	_, err := newDecoder(t, Spec{Pinned: []string{"x[0]", "x[1]", "x[2]"}}).Decode(msg)
+	wantCode(t, err, FeatureCount, "2 elements", "3")
+	_, err = newDecoder(t, Spec{Pinned: []string{"y[0]"}}).Decode(msg)
+	wantCode(t, err, MissingColumn, `"y"`)
+	_, err = newDecoder(t, Spec{Pinned: []string{"y"}}).Decode(msg)
+	wantCode(t, err, MissingColumn, `"y"`)
+}
+
+// Dictionaries that are numbered afresh in every message are one cached schema.
+func TestDictionaryNumbersAreNormalised(t *testing.T) {
+	msg := fixtures(t)["everything"]
+	d := newDecoder(t, Spec{Features: []string{"x"}, Label: "label"})
+	decode(t, d, msg)
+	s := d.plans[metaLength(msg)][0].schema
+	for round := int64(1); round < 20; round++ {
+		other := slices.Clone(msg)
+		renumber(other, s, round)
+		m := decode(t, d, other)
+		out, err := newEncoder(t, Output{}).Encode(numbered(m, 2), []Pair{{"Embedd-Wire", "1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameRows(t, other, out, "x")
+	}
+	if d.count != 1 {
+		t.Errorf("%d schemas are cached", d.count)
+	}
+}
+
+func metaLength(msg []byte) int { return int(le.Uint32(msg[4:])) }
+
+// renumber adds to the numbers of all dictionaries of a message.
+func renumber(msg []byte, s *schema, by int64) {
+	for _, at := range s.idAt {
+		if at != 0 {
+			le.PutUint64(msg[8+at:], le.Uint64(msg[8+at:])+uint64(by)*1000)
+		}
+	}
+	rest := msg
+	for first := true; ; first = false {
+		f, tail, end, e := nextFrame(rest, first)
+		if e != nil || end {
+			return
+		}
+		if f.kind == headDictionary {
+			if p, e := f.head.slot(0, 8, ""); e == nil && p != 0 {
+				le.PutUint64(f.meta[p:], le.Uint64(f.meta[p:])+uint64(by)*1000)
+			} // the number 0 is left out, here and in the schema, and stays
+		}
+		rest = tail
+	}
+}
+
+// The cache is bounded in schemas and in bytes, and works past its bound.
+func TestPlanCacheIsBounded(t *testing.T) {
+	d := newDecoder(t, Spec{Features: []string{"x"}})
+	e := newEncoder(t, Output{})
+	x := from(t, f32, `[1]`)
+	for k := range 3 * maxPlans {
+		m := decode(t, d, message(t, "x", x, fmt.Sprint("c", k), x, strings.Repeat("long", 400*k), x))
+		if _, err := e.Encode(numbered(m, 1), nil); err != nil {
+			t.Fatal(err)
+		}
+		if d.count > maxPlans || d.cached > maxPlanBytes || len(e.drafts) > maxDrafts {
+			t.Fatalf("%d schemas of %d bytes, %d drafts", d.count, d.cached, len(e.drafts))
+		}
+	}
+}
+
+func TestMessagesWithoutRows(t *testing.T) {
+	for _, name := range []string{"empty_stream", "empty_batches"} {
+		d := newDecoder(t, Spec{Features: []string{"x"}})
+		m := decode(t, d, fixtures(t)[name])
+		if m.Rows() != 0 {
+			t.Errorf("%d rows", m.Rows())
+		}
+		out, err := newEncoder(t, Output{}).Encode(numbered(m, 2), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, recs := records(t, out)
+		if len(recs) != len(m.Batches()) {
+			t.Errorf("%s: %d batches became %d", name, len(m.Batches()), len(recs))
+		}
+		if len(d.Features()) != 4 {
+			t.Errorf("%s fixes features %v", name, d.Features())
+		}
+	}
+}
+
+// Many goroutines may decode and encode at once, also with the first messages; all agree on what is fixed.
+func TestConcurrentUse(t *testing.T) {
+	d := newDecoder(t, Spec{Features: []string{"x*"}, Label: "label"})
+	e := newEncoder(t, Output{Compression: "zstd"})
+	good := [][]byte{sample(t, 4, 3, false, true), sample(t, 4, 3, false, false)}
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for k := range 50 {
+				m, err := d.Decode(good[(g+k)%2])
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := e.Encode(numbered(m, 2), []Pair{{"k", "v"}}); err != nil {
+					t.Error(err)
+				}
+				m.Batches()[0].Faults()
+			}
+		})
+	}
+	wg.Wait()
+	if got := strings.Join(d.Features(), " "); got != "x0 x1 x2" {
+		t.Error(got)
+	}
+}
+
+// Every prefix of a message is refused, but for those that end between two batches: the end mark is optional.
+func TestTruncation(t *testing.T) {
+	for name, msg := range fixtures(t) {
+		if len(msg) > 6000 {
+			continue
+		}
+		d := newDecoder(t, Spec{})
+		accepted := 0
+		for n := range msg {
+			m, err := d.Decode(msg[:n])
+			if err == nil {
+				if accepted++; m.Rows() == 0 && name != "empty_batches" {
+					t.Errorf("%s: %d bytes are accepted without a row", name, n)
+				}
+				continue
+			}
+			var e *Error
+			if !errors.As(err, &e) || e.Code != Truncated && e.Code != NotArrow {
+				t.Errorf("%s: %d of %d bytes: %v", name, n, len(msg), err)
+			}
+		}
+		if batches := len(decode(t, d, msg).Batches()); accepted != batches {
+			t.Errorf("%s: %d prefixes are accepted, and it has %d batches", name, accepted, batches)
+		}
+	}
+}
+
+func TestSpecIsChecked(t *testing.T) {
+	for _, s := range []Spec{{Features: []string{""}}, {Features: []string{"["}}, {Features: []string{"x"}, Label: "x"}, {Label: "x", Key: "x"}} {
+		if _, err := NewDecoder(s); err == nil {
+			t.Errorf("%+v is accepted", s)
+		}
+	}
+}

@@ -1,0 +1,493 @@
+package arrowio
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	flatbuffers "github.com/google/flatbuffers/go"
+	"github.com/klauspost/compress/zstd"
+)
+
+// A craft is a message that a writer would not write, and the code it must be refused with.
+type craft struct {
+	msg  []byte
+	code Code
+}
+
+// frames cuts a well-formed message; the parts are views on it.
+func frames(t testing.TB, msg []byte) (list []frame) {
+	t.Helper()
+	rest := msg
+	for {
+		f, tail, end, e := nextFrame(rest, len(list) == 0)
+		if e != nil {
+			t.Fatal(e)
+		}
+		if end {
+			return list
+		}
+		list, rest = append(list, f), tail
+	}
+}
+
+// slotAt is the position of a slot that must be there.
+func slotAt(t testing.TB, tab table, i int) []byte {
+	t.Helper()
+	p, e := tab.slot(i, 4, "")
+	if e != nil || p == 0 {
+		t.Fatalf("slot %d is absent", i)
+	}
+	return tab.buf[p:]
+}
+
+// lengthAt is the length field of the vector in a slot.
+func lengthAt(t testing.TB, tab table, i int) []byte {
+	t.Helper()
+	v, e := tab.vector(i, 1, "")
+	if e != nil || v.pos == 0 {
+		t.Fatalf("vector %d is absent", i)
+	}
+	return v.buf[v.pos-4:]
+}
+
+// patched changes a copy of msg.
+func patched(t testing.TB, msg []byte, change func(f []frame)) []byte {
+	msg = slices.Clone(msg)
+	change(frames(t, msg))
+	return msg
+}
+
+// schemaOf writes a message of a schema and nothing else. fields writes the field tables.
+func schemaOf(fields func(b *flatbuffers.Builder) []flatbuffers.UOffsetT) []byte {
+	b := flatbuffers.NewBuilder(1024)
+	at := references(b, fields(b))
+	b.StartObject(4)
+	b.PrependUOffsetTSlot(1, at, 0)
+	msg := appendFrame(nil, b, headSchema, b.EndObject(), 0, 0)
+	return append(msg, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0)
+}
+
+func emptyType(b *flatbuffers.Builder) flatbuffers.UOffsetT {
+	b.StartObject(0)
+	return b.EndObject()
+}
+
+// shared is n references to one field, levels deep.
+func shared(n, levels int) []byte {
+	return schemaOf(func(b *flatbuffers.Builder) []flatbuffers.UOffsetT {
+		leaf := fieldTable(b, b.CreateString("a"), true, typeNull, emptyType(b), 0, 0, 0)
+		for range levels - 1 {
+			kids := references(b, slices.Repeat([]flatbuffers.UOffsetT{leaf}, n))
+			leaf = fieldTable(b, b.CreateString("a"), true, typeStruct, emptyType(b), 0, kids, 0)
+		}
+		return slices.Repeat([]flatbuffers.UOffsetT{leaf}, n)
+	})
+}
+
+// withBatch appends a batch of the given nodes and buffers to a message that consists of a schema.
+func withBatch(schema []byte, r record) []byte {
+	msg, e := r.dataFrame(schema[:len(schema)-8], -1, nil, nil)
+	if e != nil {
+		panic(e)
+	}
+	return append(msg, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0)
+}
+
+func nullColumn(rows int) []byte {
+	return withBatch(shared(1, 1), record{rows: rows, nodes: []node{{rows, rows}}})
+}
+
+// compressedWith replaces the body of a message's one compressed buffer of values.
+func compressedWith(t testing.TB, codec int8, size uint64, body []byte) []byte {
+	t.Helper()
+	schema := frames(t, message(t, "x", from(t, f32, `[1]`)))[0]
+	msg := le.AppendUint32(nil, 0xFFFFFFFF)
+	msg = le.AppendUint32(msg, uint32(len(schema.meta)))
+	msg = append(msg, schema.meta...)
+	r := record{rows: 1, nodes: []node{{1, 0}}, buffers: [][]byte{nil, append(le.AppendUint64(nil, size), body...)}}
+	b := flatbuffers.NewBuilder(256)
+	head, n := r.header(b, r.buffers, &compressor{codec: int64(codec)})
+	msg = appendFrame(msg, b, headRecord, head, n, 0)
+	msg = append(msg, r.buffers[1]...)
+	return pad(msg, len(r.buffers[1]))
+}
+
+// zstdFrame is a frame header with a window descriptor, and one raw block of 8 bytes.
+func zstdFrame(windowLog byte) []byte {
+	f := []byte{0x28, 0xB5, 0x2F, 0xFD, 0x00, (windowLog - 10) << 3}
+	return append(f, 1|8<<3, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8)
+}
+
+func crafts(t testing.TB) map[string]craft {
+	list := from(t, arrow.FixedSizeListOf(2, f32), `[[1,2],[3,4]]`)
+	plain := message(t, "x", list, "s", from(t, str, `["a","bc"]`))
+	dict := message(t, "x", list, "d", from(t, &arrow.DictionaryType{IndexType: i32, ValueType: str}, `["a","bc"]`))
+	edit := func(msg []byte, change func(f []frame)) []byte { return patched(t, msg, change) }
+	batch := func(msg []byte, change func(nodes, ranges, body []byte, f frame)) []byte {
+		return edit(msg, func(f []frame) {
+			last := f[len(f)-1]
+			nodes, _ := last.head.vector(1, 16, "")
+			ranges, _ := last.head.vector(2, 16, "")
+			change(nodes.bytes(), ranges.bytes(), last.body, last)
+		})
+	}
+	put := func(b []byte, v int64) { le.PutUint64(b, uint64(v)) }
+	c := map[string]craft{
+		"fields length":   {edit(plain, func(f []frame) { le.PutUint32(lengthAt(t, f[0].head, 1), math.MaxUint32) }), Malformed},
+		"metadata length": {edit(fixtures(t)["everything"], func(f []frame) { le.PutUint32(lengthAt(t, f[0].head, 2), math.MaxUint32) }), Malformed},
+		"child is itself": {edit(plain, func(f []frame) {
+			fields, _ := f[0].head.vector(1, 4, "")
+			x, _ := fields.table(0, "")
+			kids, _ := x.vector(5, 4, "")
+			le.PutUint32(kids.bytes(), uint32(x.pos-kids.pos)) // wraps
+		}), Malformed},
+		"body 1 TiB":      {edit(plain, func(f []frame) { put(slotAt(t, f[1].message, 3), 1<<40) }), Truncated},
+		"body 2 GiB":      {edit(plain, func(f []frame) { put(slotAt(t, f[1].message, 3), 1<<31) }), Truncated},
+		"body negative":   {edit(plain, func(f []frame) { put(slotAt(t, f[1].message, 3), -8) }), Malformed},
+		"frame 2 GiB":     {binary.LittleEndian.AppendUint32([]byte{255, 255, 255, 255}, 1<<31-8), Truncated},
+		"frame negative":  {binary.LittleEndian.AppendUint32([]byte{255, 255, 255, 255}, 1<<31+8), Malformed},
+		"buffer 1 TiB":    {batch(plain, func(_, r, _ []byte, _ frame) { put(r[16*2+8:], 1<<40) }), Malformed},
+		"buffer negative": {batch(plain, func(_, r, _ []byte, _ frame) { put(r[16*2+8:], -1) }), Malformed},
+		"buffer wraps":    {batch(plain, func(_, r, _ []byte, _ frame) { put(r[16*2:], 8); put(r[16*2+8:], math.MaxInt64) }), Malformed},
+		"zstd 1 TiB":      {compressedWith(t, codecZSTD, 1<<40, zstdFrame(20)), TooLarge},
+		"lz4 1 TiB":       {compressedWith(t, codecLZ4, 1<<40, []byte{4, 34, 77, 24, 96, 112, 115, 0, 0, 0, 0}), TooLarge},
+		"lz4 garbage":     {compressedWith(t, codecLZ4, 64, []byte("no lz4 frame at all")), Malformed},
+		"zstd garbage":    {compressedWith(t, codecZSTD, 64, []byte("no zstd frame at all")), Malformed},
+		"zstd negative":   {compressedWith(t, codecZSTD, 1<<63, zstdFrame(20)), Malformed},
+		"zstd window":     {compressedWith(t, codecZSTD, 8, zstdFrame(29)), Malformed},
+		"codec":           {compressedWith(t, 7, 8, zstdFrame(20)), Unsupported},
+		"DAG 24 x 2":      {shared(2, 24), TooManyFields},
+		"DAG 12 x 2":      {shared(2, 12), TooManyFields},
+		"DAG 1000^3":      {shared(1000, 3), TooManyFields},
+		"deep":            {shared(1, 15000), TooManyFields},
+		"250k columns":    {shared(250_000, 1), TooManyFields},
+		"2^62 nulls":      {nullColumn(1 << 62), TooManyRows},
+		"2^31 nulls":      {nullColumn(1 << 31), TooManyRows},
+		"negative rows":   {nullColumn(-1), Malformed},
+		"no columns":      {withBatch(shared(0, 1), record{rows: 1 << 62}), TooManyRows},
+		"short values": {batch(plain, func(n, r, _ []byte, f frame) {
+			put(n, 9)
+			put(n[16:], 18)
+			put(n[32:], 9)
+			put(slotAt(t, f.head, 0), 9)
+		}), Malformed},
+		"short child":       {batch(plain, func(n, _, _ []byte, _ frame) { put(n[16:], 3) }), Malformed},
+		"column length":     {batch(plain, func(n, _, _ []byte, _ frame) { put(n, 1) }), Malformed},
+		"too many nulls":    {batch(plain, func(n, _, _ []byte, _ frame) { put(n[8:], 3) }), Malformed},
+		"nulls, no bitmap":  {batch(plain, func(n, _, _ []byte, _ frame) { put(n[8:], 1) }), Malformed},
+		"offsets descend":   {batch(plain, func(_, r, b []byte, _ frame) { le.PutUint32(b[le.Uint64(r[16*4:])+4:], 9) }), Malformed},
+		"offsets negative":  {batch(plain, func(_, r, b []byte, _ frame) { le.PutUint32(b[le.Uint64(r[16*4:]):], 1<<31) }), Malformed},
+		"fewer nodes":       {edit(plain, func(f []frame) { le.PutUint32(lengthAt(t, f[1].head, 1), 2) }), Malformed},
+		"fewer buffers":     {edit(plain, func(f []frame) { le.PutUint32(lengthAt(t, f[1].head, 2), 5) }), Malformed},
+		"list size":         {edit(plain, func(f []frame) { le.PutUint32(slotAt(t, fieldType(t, f[0], 0), 0), 1<<31) }), Malformed},
+		"list size large":   {edit(plain, func(f []frame) { le.PutUint32(slotAt(t, fieldType(t, f[0], 0), 0), 1<<31-1) }), Malformed},
+		"index":             {batch(dict, func(_, r, b []byte, _ frame) { le.PutUint32(b[le.Uint64(r[16*4:]):], 2) }), Malformed},
+		"index negative":    {batch(dict, func(_, r, b []byte, _ frame) { le.PutUint32(b[le.Uint64(r[16*4:]):], math.MaxUint32) }), Malformed},
+		"no schema":         {plain[8+metaLength(plain):], Malformed},
+		"two schemas":       {append(slices.Clone(plain[:8+metaLength(plain)]), plain...), Malformed},
+		"trailing":          {append(slices.Clone(plain), 0), Malformed},
+		"trailing stream":   {append(slices.Clone(plain), plain...), Malformed},
+		"shared body":       {sharedBody(t), TooLarge},
+		"metadata bomb":     {metadataBomb(10_000, 700), TooManyFields},
+		"metadata texts":    {metadataBomb(200, 100<<10), TooManyFields},
+		"union ids":         {unionWith([]int32{3, 3}), Malformed},
+		"union id":          {unionWith([]int32{-1, 3}), Malformed},
+		"union id 200":      {unionWith([]int32{200, 3}), Malformed},
+		"zstd 1 GiB":        {zstdBomb(t, 1<<30), TooLarge},
+		"zstd understated":  {zstdBomb(t, 64), Malformed},
+		"many batches":      {manyBatches(5000), TooManyRows},
+		"run ends":          {runsWith(4, []int32{2, 2}), Malformed},
+		"runs too short":    {runsWith(4, []int32{2, 3}), Malformed},
+		"2^40 rows of runs": {runsWith(1<<40, []int32{2, 3}), TooManyRows},
+	}
+	fs := frames(t, dict)
+	cut := func(keep ...int) (msg []byte) {
+		for _, k := range keep {
+			msg = le.AppendUint32(msg, math.MaxUint32)
+			msg = le.AppendUint32(msg, uint32(len(fs[k].meta)))
+			msg = append(append(msg, fs[k].meta...), fs[k].body...)
+		}
+		return msg
+	}
+	maps.Copy(c, map[string]craft{
+		"dictionary missing":  {cut(0, 2), Malformed},
+		"dictionary twice":    {cut(0, 1, 1, 2), Dictionary},
+		"dictionary replaced": {cut(0, 1, 2, 1, 2), Dictionary},
+		"dictionary late":     {cut(0, 2, 1), Malformed},
+		"dictionary unknown":  {cut(0, 1, 2), ""},
+	})
+	delete(c, "dictionary unknown")
+	for name, msg := range viewCrafts(t) {
+		c[name] = craft{msg, Malformed}
+	}
+	return c
+}
+
+func fieldType(t testing.TB, f frame, i int) table {
+	t.Helper()
+	fields, _ := f.head.vector(1, 4, "")
+	field, e := fields.table(i, "")
+	if e != nil {
+		t.Fatal(e)
+	}
+	typ, ok, e := field.table(3, "")
+	if e != nil || !ok {
+		t.Fatal("no type")
+	}
+	return typ
+}
+
+// sharedBody is 3000 columns that all point at one megabyte.
+func sharedBody(t testing.TB) []byte {
+	schema := schemaOf(func(b *flatbuffers.Builder) (at []flatbuffers.UOffsetT) {
+		for range 3000 {
+			at = append(at, fieldTable(b, b.CreateString("a"), false, typeFloat, floatType(b), 0, 0, 0))
+		}
+		return at
+	})
+	r := record{rows: 1}
+	for range 3000 {
+		r.node(1, 0)
+		r.buffer(nil, nil)
+	}
+	r.buffers[0] = make([]byte, 1<<20)
+	return patched(t, withBatch(schema, r), func(f []frame) {
+		v, _ := f[1].head.vector(2, 16, "")
+		for i := range v.n {
+			le.PutUint64(v.bytes()[16*i:], 0)
+			le.PutUint64(v.bytes()[16*i+8:], 1<<20)
+		}
+	})
+}
+
+func metadataBomb(n, size int) []byte {
+	b := flatbuffers.NewBuilder(1024)
+	text := b.CreateByteString(make([]byte, size))
+	kv := pair(b, text, text)
+	pairs := references(b, slices.Repeat([]flatbuffers.UOffsetT{kv}, n))
+	fields := references(b, nil)
+	b.StartObject(4)
+	b.PrependUOffsetTSlot(1, fields, 0)
+	b.PrependUOffsetTSlot(2, pairs, 0)
+	return append(appendFrame(nil, b, headSchema, b.EndObject(), 0, 0), 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0)
+}
+
+func unionWith(ids []int32) []byte {
+	return schemaOf(func(b *flatbuffers.Builder) []flatbuffers.UOffsetT {
+		kid := fieldTable(b, b.CreateString("a"), true, typeNull, emptyType(b), 0, 0, 0)
+		kids := references(b, slices.Repeat([]flatbuffers.UOffsetT{kid}, len(ids)))
+		b.StartVector(4, len(ids), 4)
+		for _, id := range slices.Backward(ids) {
+			b.PrependInt32(id)
+		}
+		list := b.EndVector(len(ids))
+		b.StartObject(2)
+		b.PrependUOffsetTSlot(1, list, 0)
+		typ := b.EndObject()
+		return []flatbuffers.UOffsetT{fieldTable(b, b.CreateString("u"), true, typeUnion, typ, 0, kids, 0)}
+	})
+}
+
+func runsWith(rows int, ends []int32) []byte {
+	schema := schemaOf(func(b *flatbuffers.Builder) []flatbuffers.UOffsetT {
+		b.StartObject(2)
+		b.PrependInt32Slot(0, 32, 0)
+		b.PrependBoolSlot(1, true, false)
+		integer := b.EndObject()
+		kids := references(b, []flatbuffers.UOffsetT{
+			fieldTable(b, b.CreateString("run_ends"), false, typeInt, integer, 0, 0, 0),
+			fieldTable(b, b.CreateString("values"), true, typeNull, integer, 0, 0, 0),
+		})
+		return []flatbuffers.UOffsetT{
+			fieldTable(b, b.CreateString("n"), true, typeNull, integer, 0, 0, 0),
+			fieldTable(b, b.CreateString("r"), true, typeRunEnd, integer, 0, kids, 0),
+		}
+	})
+	var values []byte
+	for _, e := range ends {
+		values = le.AppendUint32(values, uint32(e))
+	}
+	n := len(ends)
+	return withBatch(schema, record{rows: rows, nodes: []node{{rows, rows}, {rows, 0}, {n, 0}, {n, n}}, buffers: [][]byte{nil, values}})
+}
+
+func zstdBomb(t testing.TB, declared uint64) []byte {
+	t.Helper()
+	z, err := zstd.NewWriter(nil, zstd.WithSingleSegment(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compressedWith(t, codecZSTD, declared, z.EncodeAll(make([]byte, 1<<24), nil))
+}
+
+func manyBatches(n int) []byte {
+	msg := shared(1, 1)
+	msg = msg[:len(msg)-8]
+	for range n {
+		var e *Error
+		if msg, e = (&record{nodes: []node{{0, 0}}}).dataFrame(msg, -1, nil, nil); e != nil {
+			panic(e)
+		}
+	}
+	return msg
+}
+
+// viewCrafts are views and list-views that point outside, and unions that choose what there is not.
+func viewCrafts(t testing.TB) map[string][]byte {
+	msg := fixtures(t)["everything"]
+	d := newDecoder(t, Spec{})
+	l := &decode(t, d, msg).plan.schema.layout
+	c := map[string][]byte{}
+	edit := func(name, column string, buffer int, change func(b []byte)) {
+		copied := slices.Clone(msg)
+		m := decode(t, d, copied)
+		for _, i := range l.columns {
+			if l.fields[i].name == column {
+				change(m.Batches()[0].buffer(i, buffer))
+				c[name] = copied
+				return
+			}
+		}
+		t.Fatal("no column", column)
+	}
+	edit("view buffer", "string_view", 1, func(b []byte) { le.PutUint32(b[16+8:], 5) })
+	edit("view offset", "string_view", 1, func(b []byte) { le.PutUint32(b[16+12:], 1<<30) })
+	edit("view offset negative", "string_view", 1, func(b []byte) { le.PutUint32(b[16+12:], 1<<31) })
+	edit("view size negative", "binary_view", 1, func(b []byte) { le.PutUint32(b, 1<<31) })
+	edit("list-view size", "list_view", 2, func(b []byte) { le.PutUint32(b[4:], 1<<20) })
+	edit("list-view offset", "large_list_view", 1, func(b []byte) { le.PutUint64(b[8:], 1<<63) })
+	edit("union type", "sparse_union", 0, func(b []byte) { b[2] = 77 })
+	edit("union offset", "dense_union", 1, func(b []byte) { le.PutUint32(b[8:], 100) })
+	edit("map offset", "map", 1, func(b []byte) { le.PutUint32(b[8:], 100) })
+	edit("large offset", "large_string", 1, func(b []byte) { le.PutUint64(b[16:], 1<<50) })
+	edit("nested index", "list_of_dictionary", 1, func(b []byte) { le.PutUint32(b[len(b)-4:], 1<<20) })
+	return c
+}
+
+// Nothing crafted is accepted, and none costs more than its own size and a little (Invariant 6).
+func TestCraftedMessages(t *testing.T) {
+	for name, c := range crafts(t) {
+		t.Run(name, func(t *testing.T) {
+			d := newDecoder(t, Spec{})
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			start := time.Now()
+			_, err := d.Decode(c.msg)
+			took := time.Since(start)
+			runtime.ReadMemStats(&after)
+			wantCode(t, err, c.code)
+			if _, err := newDecoder(t, Spec{Features: []string{"*"}}).Decode(c.msg); err == nil {
+				t.Error("it is accepted where features are wanted")
+			}
+			if spent := after.TotalAlloc - before.TotalAlloc; spent > uint64(4*len(c.msg)+2<<20) {
+				t.Errorf("%d bytes allocated for a message of %d", spent, len(c.msg))
+			}
+			if took > time.Second {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
+
+// Every length in the metadata, set to values that matter, is refused or harmless.
+func TestEveryMetadataWord(t *testing.T) {
+	for _, name := range []string{"everything", "everything_zstd", "runs", "fsl", "mixed"} {
+		msg := fixtures(t)[name]
+		d := newDecoder(t, Spec{Features: []string{"*"}, Label: "label", Key: "id"})
+		e := newEncoder(t, Output{})
+		for _, f := range frames(t, msg) {
+			for at := 0; at+4 <= len(f.meta); at += 4 {
+				for _, v := range []uint32{0, 1, 8, 0x7fffffff, 0x80000000, 0xffffffff, 0xfffffff8} {
+					old := le.Uint32(f.meta[at:])
+					le.PutUint32(f.meta[at:], v)
+					lastTouched = fmt.Sprint(name, f.kind, at, v, old)
+					touch(t, d, e, msg)
+					le.PutUint32(f.meta[at:], old)
+				}
+			}
+		}
+	}
+}
+
+// touch decodes a message that may be anything, and uses all of it. It fails on anything but a clean refusal.
+func touch(t testing.TB, d *Decoder, e *Encoder, msg []byte) {
+	m, err := d.Decode(msg)
+	if err != nil {
+		clean(t, err)
+		return
+	}
+	var all, odd [][]int
+	for _, b := range m.Batches() {
+		cols := 0
+		for _, k := range b.Features() {
+			cols += k.Cols
+			for i := range b.Rows() {
+				for j := range k.Cols {
+					k.At(i, j)
+				}
+			}
+		}
+		for i := range b.Rows() {
+			b.Label(i)
+			b.Key(i)
+		}
+		for _, f := range b.Faults() {
+			if f.Row < 0 || f.Row >= b.Rows() || f.Feature == "" && f.What == "" {
+				t.Fatalf("fault %+v of %d rows", f, b.Rows())
+			}
+		}
+		all = append(all, upTo(b.Rows()))
+		var o []int
+		for i := 1; i < b.Rows(); i += 2 {
+			o = append(o, i)
+		}
+		odd = append(odd, o)
+	}
+	r := numbered(m, 2)
+	out, err := e.Encode(r, []Pair{{"Embedd-Wire", "1"}})
+	again(t, out, err)
+	out, err = e.Rejected(m, all, nil)
+	again(t, out, err)
+	r.Drop = odd
+	out, err = e.Encode(r, nil)
+	again(t, out, err)
+	out, err = e.Rejected(m, odd, nil)
+	again(t, out, err)
+	if len(out) > 2*len(msg)+1<<20 && e.codec == nil {
+		t.Fatalf("%d bytes out of %d", len(out), len(msg))
+	}
+	parts, err := e.Split(r, max(256, len(out)/2), func(k, n int) []Pair { return []Pair{{"Embedd-Part", fmt.Sprint(k, n)}} })
+	if err != nil {
+		clean(t, err)
+	}
+	for _, p := range parts {
+		again(t, p, nil)
+	}
+}
+
+// again checks that an output can be decoded: what leaves is as sound as what is asked of what comes.
+func again(t testing.TB, out []byte, err error) {
+	if err != nil {
+		clean(t, err)
+		return
+	}
+	d, _ := NewDecoder(Spec{Limits: Limits{Message: 1 << 30, Body: 1 << 30, Fields: 1 << 20, Metadata: 1 << 16}})
+	if _, err := d.Decode(out); err != nil {
+		t.Fatalf("the output is refused: %v %s", err, lastTouched)
+	}
+}
+
+var lastTouched string
+
+func clean(t testing.TB, err error) {
+	if e, ok := err.(*Error); !ok || e.Code == Internal {
+		t.Fatalf("no clean refusal: %v", err)
+	}
+}
