@@ -1,0 +1,609 @@
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow/array"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/file"
+	"github.com/embedd/embedd/model"
+)
+
+const (
+	wine = "testdata/wine.csv.gz"
+	iris = "testdata/iris.csv.gz"
+	wbc  = "testdata/breastcancer_wbc.csv.gz" // has missing values
+)
+
+// must runs a command line that has to succeed.
+func must(t *testing.T, args ...string) (stdout, stderr string) {
+	t.Helper()
+	code, stdout, stderr := call(t.Context(), args...)
+	if code != 0 {
+		t.Fatalf("embedd %s: exit %d: %s", strings.Join(args, " "), code, stderr)
+	}
+	return stdout, stderr
+}
+
+// fitted is a model file.
+func fitted(t *testing.T, data, method string, more ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), method+".embedd")
+	must(t, append([]string{"fit", "--data", data, "--label", "label", "--method", method, "-o", path}, more...)...)
+	return path
+}
+
+// embedding reads the float32 values of the output column of a file.
+func embedding(t *testing.T, path string) (values []float32) {
+	t.Helper()
+	r, err := file.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for {
+		rec, err := r.Next()
+		if err == io.EOF {
+			return values
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		col := rec.Column(rec.Schema().FieldIndices("embedding")[0]).(array.ListLike)
+		for i := range int(rec.NumRows()) {
+			from, to := col.ValueOffsets(i)
+			values = append(values, col.ListValues().(*array.Float32).Float32Values()[from:to]...)
+		}
+		rec.Release()
+	}
+}
+
+// The acceptance figure of LDA on wine, and the form of an evaluation.
+func TestEvalWine(t *testing.T) {
+	stdout, _ := must(t, "eval", "--data", wine, "--label", "label", "--methods", "lda,pca", "--dims", "2,5", "--format", "json")
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	var got []string
+	for _, line := range lines {
+		var r struct {
+			Data     string            `json:"data"`
+			Method   string            `json:"method"`
+			Dim      int               `json:"dim"`
+			Used     int               `json:"dim_used"`
+			Splits   int               `json:"splits"`
+			Accuracy float64           `json:"accuracy_mean"`
+			SD       float64           `json:"accuracy_sd"`
+			Seconds  float64           `json:"fit_seconds"`
+			Rank     int               `json:"informative_rank"`
+			Params   map[string]string `json:"params"`
+			Error    *string           `json:"error"`
+		}
+		d := json.NewDecoder(strings.NewReader(line))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&r); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		got = append(got, fmt.Sprintf("%s %d %d", r.Method, r.Dim, r.Used))
+		if r.Data != "wine.csv.gz" || r.Splits != 10 || r.Error != nil || r.Accuracy < 0.85 || r.Accuracy > 1 || r.SD <= 0 {
+			t.Errorf("result %s", line)
+		}
+		if r.Method == "lda" && r.Accuracy < 0.96 {
+			t.Errorf("LDA at 2 dimensions has accuracy %.4f, want at least 0.96", r.Accuracy)
+		}
+	}
+	if want := "raw 13 13, lda 2 2, lda 5 2, pca 2 2, pca 5 5"; strings.Join(got, ", ") != want {
+		t.Errorf("results %v, want %s", got, want)
+	}
+}
+
+func TestEvalTable(t *testing.T) {
+	stdout, _ := must(t, "eval", "--data", iris, "--label", "label", "--methods", "lda", "--splits", "3", "--train-per-class", "10", "--neighbors", "3", "--set", "lda.ridge=0")
+	for _, want := range []string{"150 rows, 4 features, 3 classes", "raw ", "lda "} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+	again, _ := must(t, "eval", "--data", iris, "--label", "label", "--methods", "lda", "--format", "json")
+	twice, _ := must(t, "eval", "--data", iris, "--label", "label", "--methods", "lda", "--format", "json", "--seed", "1")
+	cut := func(s string) string { return strings.Split(strings.Split(s, "\n")[1], `"fit_seconds"`)[0] }
+	if cut(again) != cut(twice) {
+		t.Errorf("one seed, two results:\n%s\n%s", again, twice)
+	}
+}
+
+// The same rows, configuration and seed give the same model: Invariant 7. Another order of the columns is another model.
+func TestFit(t *testing.T) {
+	digest := func(path string) string {
+		m, err := readModel(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Digest()
+	}
+	a, b := fitted(t, wine, "lda"), fitted(t, wine, "lda")
+	if digest(a) != digest(b) {
+		t.Error("two fits of the same rows differ")
+	}
+	m, err := readModel(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.M() != 13 || m.Dim() != 2 || strings.Join(m.Classes(), "") != "012" || m.Note().Source["file"] != "wine.csv.gz" || m.Note().Created.IsZero() {
+		t.Errorf("model: %d features, dim %d, classes %v, note %+v", m.M(), m.Dim(), m.Classes(), m.Note())
+	}
+	few := fitted(t, wine, "lda", "--features", "x1?", "--features", "x0", "--key", "x12")
+	if m, err = readModel(few); err != nil || strings.Join(m.Features(), " ") != "x10 x11 x0" {
+		t.Errorf("features %v: %v", m.Features(), err)
+	}
+	var report fitReport
+	stdout, _ := must(t, "fit", "--data", wine, "--label", "label", "--method", "lda", "--dim", "1", "--set", "ridge=0.5", "-o", filepath.Join(t.TempDir(), "m"), "--format", "json")
+	if err := json.Unmarshal([]byte(stdout), &report); err != nil {
+		t.Fatal(err)
+	}
+	if report.Dim != 1 || report.Rows != 178 || report.Params["ridge"] != "0.5" || report.Report.Rank != 13 {
+		t.Errorf("report %s", stdout)
+	}
+}
+
+func TestFitMissingValues(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m")
+	args := []string{"fit", "--data", wbc, "--label", "label", "--method", "lda", "-o", path}
+	_, stderr := must(t, args...)
+	if !strings.Contains(stderr, "16 of 6291 values are missing, in 16 rows") {
+		t.Errorf("stderr does not count the missing values: %s", stderr)
+	}
+	if m, err := readModel(path); err != nil || m.Rows() != 699 || m.Report().Imputed != 16 {
+		t.Errorf("%d rows: %v", m.Rows(), err)
+	}
+	_, stderr = must(t, append(args, "--nulls", "skip")...)
+	if m, err := readModel(path); err != nil || m.Rows() != 683 || !strings.Contains(stderr, "16 of 699 rows are left out") {
+		t.Errorf("%d rows: %v: %s", m.Rows(), err, stderr)
+	}
+	code, _, stderr := call(t.Context(), append(args, "--nulls", "reject")...)
+	if code != 1 || !strings.Contains(stderr, `row 24, feature "x5": null`) {
+		t.Errorf("reject: exit %d, %s", code, stderr)
+	}
+}
+
+// Every format of the output holds the same bits, and they are those of decode, project and encode on the same rows in
+// other batches, which is what the daemon does.
+func TestTransformBits(t *testing.T) {
+	path := fitted(t, wine, "lda")
+	dir := t.TempDir()
+	var want []float32
+	for _, suffix := range []string{".parquet", ".arrow", ".arrows"} {
+		out := filepath.Join(dir, "out"+suffix)
+		must(t, "transform", "--model", path, "--data", wine, "-o", out)
+		got := embedding(t, out)
+		if want == nil {
+			want = got
+		}
+		equalBits(t, suffix, got, want)
+	}
+	if len(want) != 178*2 {
+		t.Fatalf("%d values, want %d", len(want), 178*2)
+	}
+	out := filepath.Join(dir, "out.csv.gz")
+	must(t, "transform", "--model", path, "--data", wine, "-o", out)
+	var fromCSV []float32
+	for i, row := range readCSV(t, out) {
+		if i == 0 {
+			if strings.Join(row, " ") != "label embedding_0 embedding_1" {
+				t.Errorf("CSV header %v", row)
+			}
+			continue
+		}
+		for _, s := range row[1:] {
+			v, err := strconv.ParseFloat(s, 32)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fromCSV = append(fromCSV, float32(v))
+		}
+	}
+	equalBits(t, "csv", fromCSV, want)
+	equalBits(t, "messages of 7 rows", inMessages(t, path, wine, 7), want)
+}
+
+// inMessages projects a file's rows in messages of so many rows.
+func inMessages(t *testing.T, modelPath, data string, rows int64) (y []float32) {
+	t.Helper()
+	m, err := readModel(modelPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder, err := arrowio.NewDecoder(arrowio.Spec{Features: []string{"x*"}, Label: "label", Pinned: m.Features()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := file.Open(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	rec, err := r.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rec.Release()
+	for from := int64(0); from < rec.NumRows(); from += rows {
+		part := rec.NewSlice(from, min(from+rows, rec.NumRows()))
+		msg, err := arrowio.FromRecords(part.Schema(), part)
+		part.Release()
+		if err != nil {
+			t.Fatal(err)
+		}
+		decoded, err := decoder.Decode(msg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range decoded.Batches() {
+			part := make([]float32, b.Rows()*m.Dim())
+			if err := m.Project(part, modelRows(b)); err != nil {
+				t.Fatal(err)
+			}
+			y = append(y, part...)
+		}
+	}
+	return y
+}
+
+func equalBits(t *testing.T, what string, got, want []float32) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d values, want %d", what, len(got), len(want))
+	}
+	for i := range want {
+		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+			t.Fatalf("%s: value %d is %g, want %g", what, i, got[i], want[i])
+		}
+	}
+}
+
+func readCSV(t *testing.T, path string) [][]string {
+	t.Helper()
+	raw, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	var in io.Reader = raw
+	if strings.HasSuffix(path, ".gz") {
+		if in, err = gzip.NewReader(raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows, err := csv.NewReader(in).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// As a stage of a pipe: batch in, batch out, before the next is read.
+func TestTransformPipe(t *testing.T) {
+	path := fitted(t, iris, "lda")
+	r, err := file.Open(iris)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	rec, err := r.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rec.Release()
+	stdin, feed := io.Pipe()
+	drain, stdout := io.Pipe()
+	done := make(chan int, 1)
+	var errs bytes.Buffer
+	go func() {
+		e := &env{stdin: stdin, stdout: stdout, stderr: &errs}
+		code := dispatch(t.Context(), e, []string{"transform", "--model", path, "--data", "-", "-o", "-"})
+		stdout.Close()
+		done <- code
+	}()
+	in := file.NewWriter(feed, "feed")
+	var out *file.Reader
+	for round := range 3 {
+		part := rec.NewSlice(int64(round*50), int64(round*50+50))
+		if err := in.Write(part); err != nil {
+			t.Fatal(err)
+		}
+		part.Release()
+		if out == nil {
+			if out, err = file.NewReader(drain, "drain"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := out.Next() // the answer comes while the input is still open
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.NumRows() != 50 || got.NumCols() != 2 {
+			t.Errorf("round %d: %d rows, %d columns", round, got.NumRows(), got.NumCols())
+		}
+		got.Release()
+	}
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	feed.Close()
+	if _, err := out.Next(); err != io.EOF {
+		t.Errorf("after the last batch: %v", err)
+	}
+	if code := <-done; code != 0 {
+		t.Errorf("exit %d: %s", code, errs.String())
+	}
+}
+
+func TestTransformOutputs(t *testing.T) {
+	path := fitted(t, wbc, "lda")
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out.csv")
+	code, _, stderr := call(t.Context(), "transform", "--model", path, "--data", wbc, "-o", out)
+	if _, err := os.Stat(out); code != 1 || !strings.Contains(stderr, `row 24, feature "x5": null`) || err == nil {
+		t.Errorf("a missing value: exit %d, %s, output there: %v", code, stderr, err == nil)
+	}
+	for nulls, want := range map[string]int{"skip": 683, "impute": 699} {
+		must(t, "transform", "--model", path, "--data", wbc, "-o", out, "--nulls", nulls)
+		if got := len(readCSV(t, out)) - 1; got != want {
+			t.Errorf("--nulls %s: %d rows, want %d", nulls, got, want)
+		}
+	}
+	for _, c := range []struct {
+		flags []string
+		want  string
+	}{
+		{[]string{"--keep", "none"}, "embedding_0"},
+		{[]string{"--keep", "label,x0", "--column", "y", "--columns"}, "x0 label y_0"},
+	} {
+		must(t, append([]string{"transform", "--nulls", "impute", "--model", path, "--data", wbc, "-o", out}, c.flags...)...)
+		if got := strings.Join(readCSV(t, out)[0], " "); got != c.want {
+			t.Errorf("%v: columns %s, want %s", c.flags, got, c.want)
+		}
+	}
+	empty := filepath.Join(dir, "empty.csv")
+	os.WriteFile(empty, []byte("x0,x1,x2,x3,x4,x5,x6,x7,x8,name\n"), 0o644)
+	must(t, "transform", "--model", path, "--data", empty, "-o", out)
+	if rows := readCSV(t, out); len(rows) != 1 || strings.Join(rows[0], " ") != "name embedding_0" {
+		t.Errorf("no rows in, %v out", rows)
+	}
+}
+
+// An export lets anyone compute y = ((x - mean) / scale) · components.
+func TestModelExport(t *testing.T) {
+	path := fitted(t, wine, "lda")
+	dir := t.TempDir()
+	for _, suffix := range []string{".json", ".npz", ".csv"} {
+		must(t, "model", "export", path, "-o", filepath.Join(dir, "m"+suffix))
+	}
+	shown, _ := must(t, "model", "show", path, "--format", "json")
+	raw, err := os.ReadFile(filepath.Join(dir, "m.json"))
+	if err != nil || string(raw) != shown {
+		t.Errorf("the JSON export differs from model show: %v", err)
+	}
+	var form struct {
+		Mean, Scale []float64
+		Components  [][]float64
+		Method      string
+		Dim         int
+		Digest      string
+	}
+	if err := json.Unmarshal(raw, &form); err != nil {
+		t.Fatal(err)
+	}
+	want := inMessages(t, path, wine, 1000)
+	for i, row := range readCSV(t, wine)[1:] {
+		y := make([]float64, form.Dim)
+		for j := range form.Mean {
+			x, err := strconv.ParseFloat(row[j], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k := range y {
+				y[k] += (x - form.Mean[j]) / form.Scale[j] * form.Components[j][k]
+			}
+		}
+		for k := range y {
+			if d := math.Abs(y[k] - float64(want[i*form.Dim+k])); d > 1e-5 {
+				t.Fatalf("row %d: %g by the export, %g by the model", i, y[k], want[i*form.Dim+k])
+			}
+		}
+	}
+	table := readCSV(t, filepath.Join(dir, "m.csv"))
+	if len(table) != 14 || strings.Join(table[0], " ") != "feature mean scale component_0 component_1" ||
+		table[1][3] != strconv.FormatFloat(form.Components[0][0], 'g', -1, 64) {
+		t.Errorf("CSV export begins %v", table[:2])
+	}
+	checkNPZ(t, filepath.Join(dir, "m.npz"), form.Components)
+	text, _ := must(t, "model", "show", path)
+	if !strings.Contains(text, form.Digest) || !strings.Contains(text, "13 features to 2") {
+		t.Errorf("model show:\n%s", text)
+	}
+}
+
+func checkNPZ(t *testing.T, path string, components [][]float64) {
+	t.Helper()
+	z, err := zip.OpenReader(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	names := ""
+	for _, f := range z.File {
+		names += f.Name + " "
+		in, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		header := 10 + int(b[8]) + int(b[9])<<8
+		if string(b[:8]) != "\x93NUMPY\x01\x00" || header%64 != 0 {
+			t.Errorf("%s: magic %q, data at %d", f.Name, b[:8], header)
+		}
+		if f.Name == "components.npy" {
+			if want := "'descr': '<f8', 'fortran_order': False, 'shape': (13,2,)"; !strings.Contains(string(b[:header]), want) {
+				t.Errorf("header %q", b[10:header])
+			}
+			bits := uint64(0)
+			for i := range 8 {
+				bits |= uint64(b[header+8+i]) << (8 * i)
+			}
+			if got := math.Float64frombits(bits); got != components[0][1] {
+				t.Errorf("components[0][1] is %g, want %g", got, components[0][1])
+			}
+		}
+	}
+	if names != "mean.npy scale.npy components.npy eigenvalues.npy unit.npy features.npy classes.npy method.npy digest.npy " {
+		t.Errorf("arrays %s", names)
+	}
+}
+
+func TestMethods(t *testing.T) {
+	stdout, _ := must(t, "methods", "--format", "json")
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	if len(lines) != len(model.Methods()) {
+		t.Errorf("%d lines for %d methods", len(lines), len(model.Methods()))
+	}
+	for _, line := range lines {
+		var m struct {
+			Name, Title, Paper, Map, Streaming string
+			Supervised                         bool
+			Params                             []struct{ Name, Default, Doc string }
+		}
+		d := json.NewDecoder(strings.NewReader(line))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&m); err != nil || m.Name == "" || m.Title == "" || m.Paper == "" {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	if stdout, _ := must(t, "methods"); !strings.Contains(stdout, "lda.ridge") {
+		t.Errorf("no parameters in\n%s", stdout)
+	}
+}
+
+func TestPlot(t *testing.T) {
+	dir := t.TempDir()
+	m := fitted(t, wine, "lda")
+	for _, args := range [][]string{
+		{"--data", wine, "--label", "label", "--model", m, "-o", filepath.Join(dir, "a.png")},
+		{"--data", iris, "--label", "label", "--method", "lda", "-o", filepath.Join(dir, "b.svg")},
+		{"--data", wbc, "--label", "label", "--method", "lda", "-o", filepath.Join(dir, "one-dimension.png")},
+		{"--data", iris, "--method", "pca", "-o", filepath.Join(dir, "no-label.png")},
+	} {
+		must(t, append([]string{"plot"}, args...)...)
+		if info, err := os.Stat(args[len(args)-1]); err != nil || info.Size() < 5000 {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}
+
+// What is wrong is said in words that name the cure; a wrong command line is exit 2.
+func TestFileVerbErrors(t *testing.T) {
+	dir := t.TempDir()
+	m := fitted(t, wine, "lda")
+	out := filepath.Join(dir, "out")
+	words := filepath.Join(dir, "words.csv")
+	os.WriteFile(words, []byte("x0,x1,label\n1,2,a\n3,NA,b\n"), 0o644)
+	pca := filepath.Join(dir, "pca.embedd")
+	numbers := filepath.Join(dir, "numbers.csv")
+	os.WriteFile(numbers, []byte("x0,x1\n1,2\n3,5\n2,2\n"), 0o644)
+	must(t, "fit", "--data", numbers, "--method", "pca", "--dim", "1", "-o", pca)
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"fit --data " + wine + " --label lable --method lda -o " + out, 2, `no column "lable" for --label (did you mean "label"?)`},
+		{"fit --data " + wine + " --label label --method ldaa -o " + out, 2, "nearest is lda"},
+		{"fit --data " + wine + " --method lda -o " + out, 2, "--label"},
+		{"fit --data " + wine + " --label label --method lda --dim 7 -o " + out, 2, "give --dim 2 or less"},
+		{"fit --data " + wine + " --label label --method lda --dim two -o " + out, 2, "--dim two"},
+		{"fit --data " + wine + " --label label --method lda --set rigde=1 -o " + out, 2, "allowed: ridge"},
+		{"fit --data " + wine + " --label label --method lda --scale log -o " + out, 2, "standard, minmax"},
+		{"fit --data " + wine + " --label label --method lda", 2, "-o is required"},
+		{"fit --data " + wine + " --label x0 --method lda -o " + out, 1, `column "x0"`},
+		{"fit --data " + wine + " --label label --features y* --method lda -o " + out, 1, `"y*"`},
+		{"fit --data none.csv --label label --method lda -o " + out, 1, "none.csv"},
+		{"fit --data " + wine + " --label label --method lda -o " + dir + "/no/folder/m", 1, "cannot be made"},
+		{"eval --data " + wine + " --label label --set ridge=1", 2, "METHOD.NAME=VALUE"},
+		{"eval --data " + wine + " --label label --dims 0", 2, "--dims 0"},
+		{"eval --data " + wine + " --label label --splits 0", 2, "--splits 0"},
+		{"eval --data " + wine + " --label label --train-fraction 1", 2, "--train-fraction"},
+		{"eval --data " + wine + " --label label --train-fraction 0.3 --train-per-class 3", 2, "exclude each other"},
+		{"transform --model " + m + " --data " + iris + " -o " + out + ".csv", 1, `"x4"`},
+		{"transform --model " + pca + " --data " + words + " -o " + out + ".csv", 1, `line 3 holds "NA"`},
+		{"transform --model " + wine + " --data " + iris + " -o " + out + ".csv", 1, "not a model file"},
+		{"transform --model " + m + " --data " + wine + " -o " + out + ".xlsx", 1, ".parquet"},
+		{"transform --model " + m + " --data - -o -", 1, "standard input is empty"},
+		{"model show", 2, "argument is missing"},
+		{"model frob x", 2, "unknown word"},
+		{"model export " + m + " -o m.pkl", 2, ".npz"},
+		{"plot --data " + wine + " --method pca -o x.gif", 2, ".png or .svg"},
+		{"plot --data " + wine + " -o x.png", 2, "one of --model and --method"},
+		{"methods nothing", 2, "nearest"},
+	} {
+		code, stdout, stderr := call(t.Context(), strings.Fields(c.args)...)
+		if code != c.code || !strings.Contains(stderr, c.want) || stdout != "" {
+			t.Errorf("embedd %s: exit %d, %q; want exit %d and %q", c.args, code, stderr, c.code, c.want)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*.tmp")); len(left) > 0 {
+		t.Errorf("files are left: %v", left)
+	}
+}
+
+// A column of lists is as many features as it has elements, and the model names them.
+func TestListFeatures(t *testing.T) {
+	r, err := file.Open(iris)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	rec, err := r.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rec.Release()
+	packed, err := packRecord(rec, "pixels", "label")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packed.Release()
+	for _, suffix := range []string{".parquet", ".arrow"} {
+		path := filepath.Join(t.TempDir(), "lists"+suffix)
+		w, err := file.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Write(packed); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		m, err := readModel(fitted(t, path, "lda"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(m.Features(), " "); got != "pixels[0] pixels[1] pixels[2] pixels[3]" {
+			t.Errorf("%s: features %s", suffix, got)
+		}
+	}
+}
