@@ -46,7 +46,7 @@ func verbs() []verb {
 		{"eval", "compare methods by nearest neighbours over splits of a file", "eval --data FILE --label COLUMN [--methods A,B|all] [--dims 2,5,10] [--splits 10] [--scale S] [--set METHOD.NAME=VALUE]...", runEval},
 		{"methods", "the methods, their parameters and papers", "methods [NAME]...", runMethods},
 		{"plot", "a picture of a file in two dimensions", "plot --data FILE -o FILE.png|.svg (--method NAME | --model FILE) [--label COLUMN]", runPlot},
-		{"model", "what is in a model file, and its export", "model show FILE | model export FILE [-o FILE.json|.npz|.csv]", runModel},
+		{"model", "what is in a model, and its export; a file, or a version or pipeline in the store", "model show NAME | model export NAME [-o FILE.embedd|.json|.npz|.csv]", runModel},
 		{"version", "print the version of embedd", "version", runVersion},
 		{"help", "print this text, or the flags of a verb", "help [VERB]", runHelp},
 	}

@@ -7,8 +7,10 @@ import (
 	"encoding/binary"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -16,7 +18,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/stream"
 )
 
 func runModel(ctx context.Context, e *env, args []string) error {
@@ -36,14 +41,15 @@ func runModel(ctx context.Context, e *env, args []string) error {
 	return usagef("model: say what to do: usage: embedd %s", e.verb.usage)
 }
 
-func runModelShow(_ context.Context, e *env, args []string) error {
+func runModelShow(ctx context.Context, e *env, args []string) error {
 	f := newFlags(e)
 	out := f.output()
-	paths, err := f.parse(args, 1, 1)
+	server := f.String("server", "", "NATS `url` of the model store (default NATS_URL, else nats://127.0.0.1:4222)")
+	names, err := f.parse(args, 1, 1)
 	if err != nil {
 		return err
 	}
-	m, err := readModel(paths[0])
+	m, err := findModel(ctx, names[0], *server)
 	if err != nil {
 		return err
 	}
@@ -111,15 +117,34 @@ func printModel(out *output, m *model.Model) error {
 	return t.flush()
 }
 
-func runModelExport(_ context.Context, e *env, args []string) error {
+// findModel reads a model from a file, or where there is no file of that name from the store: a version, or a pipeline for its live model.
+func findModel(ctx context.Context, name, server string) (*model.Model, error) {
+	m, err := readModel(name)
+	if !errors.Is(err, fs.ErrNotExist) || strings.ContainsAny(name, "/.") {
+		return m, err
+	}
+	nc, err := dialClient(ctx, server)
+	if err != nil {
+		return nil, fmt.Errorf("no file is named %s, and the model store cannot be asked: %w", name, err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, err
+	}
+	return stream.ReadModel(ctx, js, name)
+}
+
+func runModelExport(ctx context.Context, e *env, args []string) error {
 	f := newFlags(e)
-	path := f.String("o", "", "`file` that is written: .json, .npz (NumPy) or .csv (a linear map: feature, mean, scale, components); nothing is JSON on standard output")
+	server := f.String("server", "", "NATS `url` of the model store (default NATS_URL, else nats://127.0.0.1:4222)")
+	path := f.String("o", "", "`file` that is written: .embedd (a model file), .json, .npz (NumPy) or .csv (a linear map: feature, mean, scale, components); nothing is JSON on standard output")
 	out := f.output()
-	paths, err := f.parse(args, 1, 1)
+	names, err := f.parse(args, 1, 1)
 	if err != nil {
 		return err
 	}
-	m, err := readModel(paths[0])
+	m, err := findModel(ctx, names[0], *server)
 	if err != nil {
 		return err
 	}
@@ -128,6 +153,8 @@ func runModelExport(_ context.Context, e *env, args []string) error {
 	}
 	var write func(io.Writer, *model.Model) error
 	switch strings.ToLower(filepath.Ext(*path)) {
+	case ".embedd":
+		write = model.Write
 	case ".json":
 		write = func(w io.Writer, m *model.Model) error { return json.NewEncoder(w).Encode(m) }
 	case ".npz":
@@ -135,9 +162,9 @@ func runModelExport(_ context.Context, e *env, args []string) error {
 	case ".csv":
 		write = writeModelCSV
 	default:
-		return usagef("model export: -o %s: the name ends in .json, .npz or .csv", *path)
+		return usagef("model export: -o %s: the name ends in .embedd, .json, .npz or .csv", *path)
 	}
-	if m.Components() == nil && filepath.Ext(*path) != ".json" {
+	if ext := filepath.Ext(*path); m.Components() == nil && (ext == ".npz" || ext == ".csv") {
 		return usagef("model export: a map of kind %s is more than one matrix: export it as .json", m.Map())
 	}
 	return writeWhole(*path, func(file *os.File) error {

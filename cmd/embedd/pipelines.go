@@ -6,7 +6,6 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/cmd/embedd/config"
-	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream"
 )
@@ -47,7 +46,7 @@ func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 			},
 		}
 		if p.Model.File != "" {
-			m, err := readModelFile(p.Model.File)
+			m, err := readModel(p.Model.File)
 			if err != nil {
 				return nil, fmt.Errorf("pipelines.%s.model.file: %w", p.Name, err)
 			}
@@ -56,18 +55,4 @@ func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 		out = append(out, one)
 	}
 	return out, nil
-}
-
-// readModelFile reads a model file whole.
-func readModelFile(path string) (*model.Model, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	m, err := model.Read(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return m, nil
 }
