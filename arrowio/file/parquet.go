@@ -34,11 +34,10 @@ type parquetReader struct {
 
 // parquetColumn is a leaf that becomes one Arrow column.
 type parquetColumn struct {
-	add      func(parquet.Value)
-	builder  array.Builder      // the column's
-	list     *array.ListBuilder // nil for a flat column
-	listDef  int                // definition level of an empty list; below it the list is null
-	elements bool
+	add     func(parquet.Value)
+	builder array.Builder      // the column's
+	list    *array.ListBuilder // nil for a flat column
+	listDef int                // definition level of an empty list; below it the list is null
 }
 
 func openParquet(file *os.File, path string) (*parquetReader, error) {

@@ -34,7 +34,6 @@ type parquetOut struct {
 	node    parquet.Node
 	convert func(arr arrow.Array, row int) parquet.Value // of a value that is not null
 	list    bool
-	null    int // definition level of a present value above which nothing is missing: 1 for an optional column
 }
 
 func (p *parquetWriter) write(msg []byte) error {
@@ -78,7 +77,9 @@ func (p *parquetWriter) start(schema *arrow.Schema, msg []byte) error {
 		group.order = append(group.order, f.Name)
 	}
 	p.schema = schema
+	// Pages and encodings of the oldest kind: pyarrow cannot read a dictionary column from delta-encoded text.
 	p.w = parquet.NewGenericWriter[any](p.out, parquet.NewSchema("schema", group), parquet.Compression(&snappy.Codec{}),
+		parquet.DataPageVersion(1), parquet.DefaultEncoding(&parquet.Plain),
 		parquet.KeyValueMetadata("ARROW:schema", base64.StdEncoding.EncodeToString(head.bytes)))
 	return nil
 }
@@ -221,7 +222,10 @@ func parquetLeaf(t arrow.DataType) (parquet.Node, func(arrow.Array, int) parquet
 		}
 	case *arrow.DictionaryType:
 		node, convert := parquetLeaf(t.ValueType)
-		return node, func(a arrow.Array, i int) parquet.Value {
+		if node == nil {
+			return nil, nil
+		}
+		return parquet.Encoded(node, &parquet.RLEDictionary), func(a arrow.Array, i int) parquet.Value {
 			d := a.(*array.Dictionary)
 			return convert(d.Dictionary(), d.GetValueIndex(i))
 		}
