@@ -440,6 +440,13 @@ func TestPlanCacheIsBounded(t *testing.T) {
 }
 
 func TestMessagesWithoutRows(t *testing.T) {
+	dict, err := FromRecords(arrow.NewSchema([]arrow.Field{{Name: "d", Type: &arrow.DictionaryType{IndexType: i32, ValueType: str}}}, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newEncoder(t, Output{}).Encode(numbered(decode(t, newDecoder(t, Spec{}), dict), 2), nil); err != nil {
+		t.Errorf("a dictionary column without batches: %v", err)
+	}
 	for _, name := range []string{"empty_stream", "empty_batches"} {
 		d := newDecoder(t, Spec{Features: []string{"x"}})
 		m := decode(t, d, fixtures(t)[name])

@@ -340,6 +340,9 @@ func (p *part) size() int { return p.record.size() + p.batch.extra }
 // size bounds the bytes before the first batch but for the metadata that is added.
 func (d *draft) size(m *Message) int {
 	n := 256 + len(d.block.bytes) + 4*len(d.block.fields) + 4*len(d.block.pairs)
+	if len(m.batches) == 0 {
+		return n // dictionaries are written, and may be there at all, only before a batch
+	}
 	for _, k := range d.dicts {
 		r := record{rows: m.dicts[k].rows}
 		r.whole(&m.dicts[k], 0)
