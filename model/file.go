@@ -34,6 +34,7 @@ type header struct {
 	Features []string          `json:"features"`
 	Classes  []string          `json:"classes"`
 	Unit     bool              `json:"unit"`
+	Wide     bool              `json:"float64"`
 	Rows     int               `json:"rows"`
 	Rank     int               `json:"informative_rank"`
 	Params   map[string]string `json:"params"`
@@ -64,7 +65,7 @@ func (m *Model) allArrays() []array {
 // content is the content section.
 func (m *Model) content() ([]byte, error) {
 	h := header{Method: m.method, Map: m.mapping.kind(), Dim: m.Dim(), Features: m.features, Classes: orEmpty(m.classes),
-		Unit: m.unit, Rows: m.rows, Rank: m.rank, Params: m.params}
+		Unit: m.unit, Wide: m.wide, Rows: m.rows, Rank: m.rank, Params: m.params}
 	if h.Params == nil {
 		h.Params = map[string]string{}
 	}
@@ -262,7 +263,7 @@ func parseContent(content []byte) (*Model, error) {
 	if h.Dim != mp.dim() {
 		return nil, fmt.Errorf("header: dim is %d, the arrays have %d", h.Dim, mp.dim())
 	}
-	m := &Model{method: h.Method, params: h.Params, features: h.Features, classes: h.Classes, rows: h.Rows, unit: h.Unit,
+	m := &Model{method: h.Method, params: h.Params, features: h.Features, classes: h.Classes, rows: h.Rows, unit: h.Unit, wide: h.Wide,
 		mean: arrays[0].data, scale: arrays[1].data, mapping: mp, eigenvalues: arrays[2].data, rank: h.Rank}
 	if len(m.classes) == 0 {
 		m.classes = nil

@@ -88,6 +88,7 @@ func TestDigest(t *testing.T) {
 	change("classes", func(c *Model) { c.classes = nil })
 	change("rows", func(c *Model) { c.rows++ })
 	change("unit", func(c *Model) { c.unit = !c.unit })
+	change("wide", func(c *Model) { c.wide = true })
 	change("mean", func(c *Model) { c.mean = append([]float64{m.mean[0] + 1e-11}, m.mean[1:]...) })
 	change("scale", func(c *Model) { c.scale = append([]float64{m.scale[0] * 2}, m.scale[1:]...) })
 	change("eigenvalues", func(c *Model) { c.eigenvalues = nil })
@@ -163,7 +164,7 @@ func craft(t *testing.T, head string, numbers int) []byte {
 // allocation follows its sizes.
 func TestFileLies(t *testing.T) {
 	head := func(dim, rows, mean, components string) string {
-		return `{"method":"x","map":"linear","dim":` + dim + `,"features":["a"],"classes":[],"unit":false,"rows":` + rows +
+		return `{"method":"x","map":"linear","dim":` + dim + `,"features":["a"],"classes":[],"unit":false,"float64":false,"rows":` + rows +
 			`,"informative_rank":0,"params":{},"arrays":[{"name":"mean","shape":` + mean +
 			`},{"name":"scale","shape":[1]},{"name":"eigenvalues","shape":[0]},{"name":"components","shape":` + components + `}]}`
 	}

@@ -182,7 +182,7 @@ func prepare(d *Data, supervised, unit bool, report *Report) (*prepared, error) 
 		return nil, fmt.Errorf("data: %d feature names for %d features", len(d.Features), d.M)
 	}
 	m := d.M
-	p := &prepared{m: m, of: d.Classes, data: d}
+	p := &prepared{m: m, of: d.Classes, data: d, x: make([]float64, 0, len(d.X))}
 	for i := range d.N {
 		c := -1
 		if d.Y != nil {
@@ -209,9 +209,9 @@ func prepare(d *Data, supervised, unit bool, report *Report) (*prepared, error) 
 		}
 		return nil, fmt.Errorf("data: %d %s (of %d rows); a fit needs at least 2", p.n, kind, d.N)
 	}
-	for i, v := range p.x {
+	for k, v := range p.x {
 		if math.IsInf(v, 0) {
-			return nil, fmt.Errorf("data: feature %s is %g in one of the rows; leave the row out or make the value missing (NaN)", featureName(d.Features, i%m), v)
+			return nil, fmt.Errorf("data: row %d, feature %s is %g; leave the row out or make the value missing (NaN)", p.at[k/m], featureName(d.Features, k%m), v)
 		}
 	}
 	if unit {
@@ -228,9 +228,9 @@ func prepare(d *Data, supervised, unit bool, report *Report) (*prepared, error) 
 
 func (p *prepared) impute(features []string, report *Report) error {
 	missing := make([]int, p.m)
-	for i, v := range p.x {
+	for k, v := range p.x {
 		if math.IsNaN(v) {
-			missing[i%p.m]++
+			missing[k%p.m]++
 			report.Imputed++
 		}
 	}
@@ -310,6 +310,10 @@ func (t *task) run(ctx context.Context, features, classes []string) (*Model, err
 	if sol.mapping == nil {
 		sol.mapping = &linear{d: sol.d, components: t.unreduce(sol.components, sol.d)}
 	}
+	wide := false
+	if l, ok := sol.mapping.(*linear); ok {
+		wide = cancellation(mat.NewDense(len(t.stat.mean), l.d, l.components), t.stat.total, t.basis) > maxCancellation
+	}
 	if features == nil {
 		features = make([]string, len(t.stat.mean))
 		for j := range features {
@@ -318,7 +322,7 @@ func (t *task) run(ctx context.Context, features, classes []string) (*Model, err
 	}
 	m := &Model{
 		method: t.method.Name, params: t.params, features: slices.Clone(features), rows: t.report.Rows,
-		unit: t.scaling == Unit, mean: t.stat.mean, scale: t.stat.scale,
+		unit: t.scaling == Unit, wide: wide, mean: t.stat.mean, scale: t.stat.scale,
 		mapping: sol.mapping, eigenvalues: sol.eigenvalues, rank: sol.informative, report: *t.report,
 	}
 	if t.method.Supervised {

@@ -1,6 +1,16 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// maxCancellation is the cancellation up to which float32 products keep an
+// output within about 1e-5 of its standard deviation: the worst row is off by
+// 2^-24 times it, times 2 to 17 as measured on thirteen fits of real data.
+const maxCancellation = 16
 
 // linear is y = ((x - mean)/scale) · A.
 type linear struct {
@@ -51,4 +61,38 @@ func transpose(a []float64, d int) []float64 {
 		}
 	}
 	return t
+}
+
+// cancellation is how much larger the terms of an output are than the output,
+// at the worst of the columns a (m x d): sqrt(sum_j a_j^2 S_jj / a'Sa), S the
+// scatter of the scaled features. Nearly collinear features make it large. S
+// is given as it is, or by its columns basis (m x r) and the scatter in them.
+func cancellation(a *mat.Dense, s *mat.SymDense, basis *mat.Dense) float64 {
+	m, d := a.Dims()
+	variance := make([]float64, m)
+	within := a
+	if basis == nil {
+		for j := range variance {
+			variance[j] = s.At(j, j)
+		}
+	} else {
+		var bs, reduced mat.Dense
+		bs.Mul(basis, s)
+		for j := range variance {
+			variance[j] = mat.Dot(bs.RowView(j), basis.RowView(j))
+		}
+		reduced.Mul(basis.T(), a)
+		within = &reduced
+	}
+	worst := 1.0
+	for c := range d {
+		terms := 0.0
+		for j, v := range variance {
+			terms += a.At(j, c) * a.At(j, c) * v
+		}
+		if out := mat.Inner(within.ColView(c), s, within.ColView(c)); out > 0 {
+			worst = max(worst, math.Sqrt(terms/out))
+		}
+	}
+	return worst
 }

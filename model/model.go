@@ -24,6 +24,7 @@ type Model struct {
 	rows     int               // rows it was fitted on
 
 	unit  bool      // each row is first divided by its Euclidean norm
+	wide  bool      // the outputs are small differences of large terms: project in float64
 	mean  []float64 // m
 	scale []float64 // m, positive
 
@@ -85,7 +86,7 @@ func (m *Model) seal() (*Model, error) {
 	if err := m.check(); err != nil {
 		return nil, fmt.Errorf("model %q: %w", m.method, err)
 	}
-	m.kernel = newKernel(m.mean, m.scale, m.unit, m.mapping)
+	m.kernel = newKernel(m.mean, m.scale, m.unit, m.wide, m.mapping)
 	content, err := m.content()
 	if err != nil {
 		return nil, fmt.Errorf("model %q: %w", m.method, err)
@@ -232,6 +233,7 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 		Features    []string          `json:"features"`
 		Classes     []string          `json:"classes"`
 		Unit        bool              `json:"unit"`
+		Wide        bool              `json:"float64"`
 		Mean        []float64         `json:"mean"`
 		Scale       []float64         `json:"scale"`
 		Components  [][]float64       `json:"components"`
@@ -246,7 +248,7 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 		Report      Report            `json:"report"`
 	}{
 		Version: m.note.Version, Digest: m.Digest(), Method: m.method, Map: m.Map(), Dim: m.Dim(),
-		Features: m.features, Classes: orEmpty(m.classes), Unit: m.unit, Mean: m.mean, Scale: m.scale,
+		Features: m.features, Classes: orEmpty(m.classes), Unit: m.unit, Wide: m.wide, Mean: m.mean, Scale: m.scale,
 		Eigenvalues: orEmpty(m.eigenvalues), Rank: m.rank, Params: m.params, Rows: m.rows,
 		Epoch: m.note.Epoch, Source: m.note.Source, Report: m.report,
 	}

@@ -44,7 +44,7 @@ type kernel struct {
 	m, dim, width int // features, outputs, dot products of a row
 	stride        int // m padded to a multiple of lane
 	unit          bool
-	exact         bool // the model's numbers do not fit float32: every row in float64
+	exact         bool // the model does not fit float32: every row in float64
 
 	mean      []float64
 	high, low []float32 // mean in two float32: x - mean loses nothing to a large mean
@@ -64,10 +64,10 @@ type scratch struct {
 	x64 []float64 // m
 }
 
-func newKernel(mean, scale []float64, unit bool, mp mapping) *kernel {
+func newKernel(mean, scale []float64, unit, wide bool, mp mapping) *kernel {
 	width, w, offset := mp.weights()
 	m := len(mean)
-	k := &kernel{m: m, dim: mp.dim(), width: width, stride: (m + lane - 1) / lane * lane, unit: unit,
+	k := &kernel{m: m, dim: mp.dim(), width: width, stride: (m + lane - 1) / lane * lane, unit: unit, exact: wide,
 		mean: mean, high: make([]float32, m), low: make([]float32, m), w64: w, offset: offset, finish: mp.finish}
 	if offset == nil {
 		k.offset = make([]float64, width)
