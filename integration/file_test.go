@@ -3,6 +3,7 @@ package integration
 import (
 	"encoding/json"
 	"math"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -34,16 +35,16 @@ digits:
   schema: {features: ["x*"], label: label}
   output: {subject: reduced.digits, dead: dead.digits}
   model: {file: `+path+`}
-floats:
-  input: {stream: FEATURES, subject: features.floats}
+doubles:
+  input: {stream: FEATURES, subject: features.doubles}
   schema: {features: ["x*"], label: label}
-  output: {subject: reduced.digits, dead: dead.floats}
+  output: {subject: reduced.doubles, dead: dead.doubles}
   model: {file: `+path+`}`))
 			if code, body := d.get("/readyz"); code != 200 {
 				t.Errorf("with a fixed model /readyz is %d from the start, want 200: %s", code, body)
 			}
-			// Once as the file is typed, by the program's own client, and once as float32 columns of our own making in uneven batches; another
-			// pipeline, since the kind of the features is fixed for one.
+			// Once as the file is typed (integers), by the program's own client, and once as float64 columns of our own making in uneven batches;
+			// another pipeline, since the kind of the features is fixed for one.
 			succeed(t, "publish", "--server", s.ClientURL(), "--data", digitsFile(t), "--label", "label", "--subject", "features.digits", "--batch", "100")
 			published := c.count("FEATURES")
 			if published != (g.n+99)/100 {
@@ -52,15 +53,15 @@ floats:
 			sent := published
 			c.await("REDUCED", sent, time.Minute)
 			for from, rows := 0, 1; from < g.n; from, rows = from+rows, rows*3%127+1 {
-				c.send("features.floats", g.columns(t, from, min(from+rows, g.n)))
+				c.send("features.doubles", g.columns(t, from, min(from+rows, g.n)))
 				sent++
 			}
 			c.await("REDUCED", sent, time.Minute)
 			stream := c.read("REDUCED")
 			once(t, "FEATURES", 1, sent, stream)
 			var daemon [2]reduced
-			for i, msg := range stream {
-				if i < published {
+			for _, msg := range stream {
+				if msg.subject == "reduced.digits" {
 					daemon[0].add(t, msg.data)
 				} else {
 					daemon[1].add(t, msg.data)
@@ -88,17 +89,17 @@ floats:
 	}
 }
 
-// columns is rows from to to as one message of m float32 columns and a label.
+// columns is rows from to to as one message of m float64 columns and a label.
 func (d *table) columns(t testing.TB, from, to int) []byte {
 	t.Helper()
 	var fields []arrow.Field
 	var arrays []arrow.Array
 	for j := range d.m {
-		b := array.NewFloat32Builder(memory.DefaultAllocator)
+		b := array.NewFloat64Builder(memory.DefaultAllocator)
 		for i := from; i < to; i++ {
-			b.Append(d.x[i*d.m+j])
+			b.Append(float64(d.x[i*d.m+j]))
 		}
-		fields = append(fields, arrow.Field{Name: "x" + itoa(j), Type: arrow.PrimitiveTypes.Float32})
+		fields = append(fields, arrow.Field{Name: "x" + itoa(j), Type: arrow.PrimitiveTypes.Float64})
 		arrays = append(arrays, b.NewArray())
 	}
 	b := array.NewStringBuilder(memory.DefaultAllocator)
@@ -106,4 +107,58 @@ func (d *table) columns(t testing.TB, from, to int) []byte {
 	fields = append(fields, arrow.Field{Name: "label", Type: arrow.BinaryTypes.String})
 	arrays = append(arrays, b.NewArray())
 	return encode(t, array.NewRecord(arrow.NewSchema(fields, nil), arrays, int64(to-from)))
+}
+
+// TestFileEqualsPacked holds the bits to be the same where the client packs the file's numbers into one list of float32, the form that is recommended: a
+// row's output depends on its values and the model alone, and every value of the digits is exact in float32.
+func TestFileEqualsPacked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.embedd")
+	// The model as one is told to make it for that form: a file of packed rows has the features pixels[0] ..., so the model is fitted on one.
+	g := digits(t)
+	packed := filepath.Join(t.TempDir(), "digits.arrows")
+	if err := os.WriteFile(packed, g.message(t, 0, g.n, true), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	doubles := filepath.Join(t.TempDir(), "doubles.arrows")
+	if err := os.WriteFile(doubles, g.doubles(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	succeed(t, "fit", "--data", packed, "--features", "pixels", "--label", "label", "--method", "lda", "--dim", "5", "-o", path)
+	var out [2]*reduced
+	for i, data := range []string{packed, doubles} {
+		to := filepath.Join(t.TempDir(), "out.arrows")
+		succeed(t, "transform", "--model", path, "--data", data, "-o", to)
+		out[i] = records(t, to)
+	}
+	different := 0
+	for j := range out[0].y {
+		if math.Float32bits(out[0].y[j]) != math.Float32bits(out[1].y[j]) {
+			different++
+		}
+	}
+	if different > 0 {
+		t.Errorf("%d of %d outputs have other bits when the same values come as float32 and as float64", different, len(out[0].y))
+	}
+}
+
+// doubles is the whole table as one message with the pixels as a list of float64.
+func (d *table) doubles(t testing.TB) []byte {
+	t.Helper()
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "label", Type: arrow.BinaryTypes.String},
+		{Name: "pixels", Type: arrow.FixedSizeListOf(int32(d.m), arrow.PrimitiveTypes.Float64)},
+	}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	pixels := b.Field(1).(*array.FixedSizeListBuilder)
+	for i := range d.n {
+		b.Field(0).(*array.StringBuilder).Append(d.label[i])
+		pixels.Append(true)
+		for _, v := range d.x[i*d.m : (i+1)*d.m] {
+			pixels.ValueBuilder().(*array.Float64Builder).Append(float64(v))
+		}
+	}
+	rec := b.NewRecord()
+	defer rec.Release()
+	return encode(t, rec)
 }

@@ -1,0 +1,494 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream"
+)
+
+// How to run these benchmarks and how to read them stands in docs/performance.md. Each compares ours with a scale (a bare relay, a copy of the
+// message) in the same run, turn by turn, because a ratio survives a busy machine and an absolute figure does not.
+
+// shape is a message of n rows x m float32 features, projected to d.
+type shape struct {
+	n, m, d int
+	columns bool // m columns in place of one fixed-size list
+}
+
+var shapes = []shape{{n: 64, m: 64, d: 2}, {n: 256, m: 256, d: 8}, {n: 1024, m: 256, d: 2}, {n: 256, m: 784, d: 2, columns: true}}
+
+func (s shape) String() string {
+	form := ""
+	if s.columns {
+		form = "columns"
+	}
+	return fmt.Sprintf("%dx%d%s->%d", s.n, s.m, form, s.d)
+}
+
+func (s shape) spec() arrowio.Spec { return arrowio.Spec{Features: []string{"x*"}, Label: "label"} }
+
+// messages are so many different messages: features around the centre of one of ten classes, the class as label, and a number a row that passes through.
+func (s shape) messages(b *testing.B, count int) [][]byte {
+	b.Helper()
+	fields := []arrow.Field{{Name: "id", Type: arrow.PrimitiveTypes.Int32}, {Name: "label", Type: arrow.BinaryTypes.String}}
+	if s.columns {
+		for j := range s.m {
+			fields = append(fields, arrow.Field{Name: "x" + strconv.Itoa(j), Type: arrow.PrimitiveTypes.Float32})
+		}
+	} else {
+		fields = append(fields, arrow.Field{Name: "x", Type: arrow.FixedSizeListOf(int32(s.m), arrow.PrimitiveTypes.Float32)})
+	}
+	schema := arrow.NewSchema(fields, nil)
+	r := rand.New(rand.NewPCG(1, 2))
+	var out [][]byte
+	for range count {
+		build := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+		for i := range s.n {
+			class := r.IntN(10)
+			build.Field(0).(*array.Int32Builder).Append(int32(i))
+			build.Field(1).(*array.StringBuilder).Append("class " + strconv.Itoa(class))
+			if !s.columns {
+				build.Field(2).(*array.FixedSizeListBuilder).Append(true)
+			}
+			for j := range s.m {
+				v := float32(r.NormFloat64())
+				if j%10 == class {
+					v += 2
+				}
+				if s.columns {
+					build.Field(2 + j).(*array.Float32Builder).Append(v)
+				} else {
+					build.Field(2).(*array.FixedSizeListBuilder).ValueBuilder().(*array.Float32Builder).Append(v)
+				}
+			}
+		}
+		rec := build.NewRecord()
+		out = append(out, must(arrowio.FromRecords(schema, rec))(b))
+		rec.Release()
+		build.Release()
+	}
+	return out
+}
+
+// model is a fixed model for the messages: what it was fitted on changes nothing in what it costs.
+func (s shape) model(b *testing.B, msg []byte) *model.Model {
+	b.Helper()
+	decoder := must(arrowio.NewDecoder(s.spec()))(b)
+	must(decoder.Decode(msg))(b)
+	d := &model.Data{N: 300, M: s.m, Features: decoder.Features()}
+	r := rand.New(rand.NewPCG(3, 4))
+	for range d.N * d.M {
+		d.X = append(d.X, r.NormFloat64())
+	}
+	return must(model.Fit(context.Background(), d, model.Config{Method: "pca", Dim: s.d}))(b)
+}
+
+// stage is a stage with that model.
+func (s shape) stage(b *testing.B, msg []byte) *plugin.Stage {
+	b.Helper()
+	return must(plugin.New(plugin.Config{Spec: s.spec(), Fixed: s.model(b, msg)}))(b)
+}
+
+// The size of one turn on JetStream.
+const (
+	turnBytes    = 160 << 20 // of messages, or
+	turnMessages = 8192      // so many
+	inFlight     = 256 << 20 // bytes between pull and acknowledgement: the pipeline's default
+	pending      = 1024      // messages between delivery and acknowledgement: the pipeline's own bound
+)
+
+// course is a filled input stream and the empty output streams.
+type course struct {
+	b        *testing.B
+	nc       *nats.Conn // of those who are measured
+	js       jetstream.JetStream
+	observer jetstream.JetStream // never of those who are measured
+	last     uint64              // sequence number of the last input
+	bytes    float64             // of one input
+	turns    int
+}
+
+// newCourse fills the input with the messages, one after the other, up to the size of a turn.
+func newCourse(b *testing.B, s *server.Server, option nats.Option, msgs [][]byte) *course {
+	b.Helper()
+	connect := func(o nats.Option) *nats.Conn {
+		nc := must(nats.Connect(s.ClientURL(), o))(b)
+		b.Cleanup(nc.Close)
+		return nc
+	}
+	c := &course{b: b, nc: connect(option), bytes: float64(len(msgs[0]))}
+	c.js = must(jetstream.New(c.nc, jetstream.WithPublishAsyncMaxPending(2*pending)))(b)
+	c.observer = must(jetstream.New(connect(nats.InProcessServer(s)), jetstream.WithPublishAsyncMaxPending(64)))(b)
+	ctx := within(b, time.Minute)
+	for _, name := range []string{"features", "reduced", "dead"} {
+		_ = c.observer.DeleteStream(ctx, name)
+		must(c.observer.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"}, Storage: jetstream.FileStorage}))(b)
+	}
+	c.last = uint64(min(turnMessages, turnBytes/len(msgs[0])))
+	for i := range c.last {
+		must(c.observer.PublishAsync("features.bench", msgs[int(i)%len(msgs)]))(b)
+	}
+	select {
+	case <-c.observer.PublishAsyncComplete():
+	case <-ctx.Done():
+		b.Fatal("the input cannot be filled within a minute")
+	}
+	return c
+}
+
+// turn is what one turn took for a message: time on the clock, and time on the processors, the server's and the client's share together.
+type turn struct{ seconds, cpu float64 }
+
+// run lets a contestant answer the whole input through a durable consumer of a given name and times it, from an eighth of the input, where all stages are at
+// work, to the last acknowledgement as the server sees it.
+func (c *course) run(contestant func(ctx context.Context, durable string) error) turn {
+	c.b.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	c.turns++
+	name := "bench_" + strconv.Itoa(c.turns) // another name is another identity: nothing is absorbed as a duplicate
+	durable := "embedd_" + name
+	input := must(c.observer.Stream(ctx, "features"))(c.b)
+	runtime.GC() // nobody pays for the garbage of the one before
+	ended := make(chan error, 1)
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { ended <- contestant(running, name) }()
+	var from, to struct {
+		seq  uint64
+		time time.Time
+		cpu  float64
+	}
+	for to.seq < c.last {
+		select {
+		case err := <-ended:
+			c.b.Fatalf("%s ended before its input did: %v", name, err)
+		case <-time.After(2 * time.Millisecond):
+		}
+		consumer, err := input.Consumer(ctx, durable)
+		if err != nil {
+			if ctx.Err() != nil {
+				c.b.Fatalf("%s has acknowledged %d of %d messages within 2 minutes", name, to.seq, c.last)
+			}
+			continue
+		}
+		to.seq, to.time, to.cpu = consumer.CachedInfo().AckFloor.Stream, time.Now(), processorSeconds(c.b)
+		if from.seq == 0 && to.seq >= c.last/8 {
+			from = to
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		c.b.Fatalf("%s: %v", name, err)
+	}
+	if err := input.DeleteConsumer(ctx, durable); err != nil {
+		c.b.Fatal(err)
+	}
+	for stream, want := range map[string]uint64{"reduced": c.last, "dead": 0} {
+		s := must(c.observer.Stream(ctx, stream))(c.b)
+		if have := s.CachedInfo().State.Msgs; have != want {
+			c.b.Fatalf("%s left %d messages in stream %s, want %d", name, have, stream, want)
+		}
+		if err := s.Purge(ctx); err != nil {
+			c.b.Fatal(err)
+		}
+	}
+	if from.seq == to.seq {
+		c.b.Fatalf("%s went through %d messages between two looks; a turn must be larger", name, c.last)
+	}
+	messages := float64(to.seq - from.seq)
+	return turn{to.time.Sub(from.time).Seconds() / messages, (to.cpu - from.cpu) / messages}
+}
+
+// processorSeconds is the processor time that this process took so far.
+func processorSeconds(b *testing.B) float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
+// pipeline is ours: the engine with one pipeline and a fixed model.
+func (c *course) pipeline(stage plugin.Config) func(context.Context, string) error {
+	return func(ctx context.Context, name string) error {
+		e, err := stream.New(stream.Options{Conn: c.nc, Pipelines: []stream.Pipeline{{Name: name, Stream: "features", Subject: "features.bench",
+			Output: "reduced.bench", Dead: "dead.bench", Stage: stage}}})
+		if err != nil {
+			return err
+		}
+		return e.Run(ctx)
+	}
+}
+
+// relay has the same duties but none of our work: pull within the same bounds, publish under an identity, see it confirmed, acknowledge. body, where it
+// is not nil, is sent in place of the message.
+func (c *course) relay(body []byte) func(context.Context, string) error {
+	return func(ctx context.Context, name string) error {
+		consumer, err := c.js.CreateConsumer(ctx, "features", jetstream.ConsumerConfig{Durable: "embedd_" + name, AckPolicy: jetstream.AckExplicitPolicy,
+			AckWait: 10 * time.Second, MaxDeliver: -1, MaxAckPending: pending, FilterSubject: "features.bench"})
+		if err != nil {
+			return err
+		}
+		type sent struct {
+			msg    jetstream.Msg
+			future jetstream.PubAckFuture
+		}
+		var held atomic.Int64
+		var failed error
+		way := make(chan sent, pending)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for s := range way {
+				select {
+				case <-s.future.Ok():
+					_ = s.msg.Ack()
+				case failed = <-s.future.Err():
+				}
+				held.Add(-int64(len(s.msg.Data())))
+			}
+		})
+		for ctx.Err() == nil {
+			room := max(inFlight-held.Load(), c.nc.MaxPayload()+64<<10)
+			wait, cancel := context.WithTimeout(ctx, 5*time.Second)
+			batch, err := consumer.Fetch(pending, jetstream.FetchMaxBytes(int(room)), jetstream.FetchContext(wait), jetstream.FetchHeartbeat(time.Second))
+			if err != nil {
+				cancel()
+				break
+			}
+			for msg := range batch.Messages() {
+				out := &nats.Msg{Subject: "reduced.bench", Data: msg.Data()}
+				if body != nil {
+					out.Data = body
+				}
+				held.Add(int64(len(msg.Data())))
+				future, err := c.js.PublishMsgAsync(out, jetstream.WithMsgID(name+"/"+msg.Reply()))
+				if err != nil {
+					failed = err
+					break
+				}
+				way <- sent{msg, future}
+			}
+			cancel()
+		}
+		close(way)
+		wg.Wait()
+		return failed
+	}
+}
+
+// BenchmarkPipeline runs the pipeline with a fixed model beside a bare relay of the same messages through the same server, in turns: out = in, and an output of
+// the size of the pipeline's. One iteration is one turn of each. Reported are medians over the iterations: of the throughput of the pipeline over that of each relay,
+// of the processor time of each relay over that of the pipeline, and of what each did in a second. MB are of input.
+func BenchmarkPipeline(b *testing.B) {
+	for _, s := range shapes {
+		for _, transport := range []string{"inprocess", "tcp"} {
+			b.Run(s.String()+"/"+transport, func(b *testing.B) {
+				msgs := s.messages(b, 16)
+				fixed := s.model(b, msgs[0])
+				srv := startServer(b, func(o *server.Options) { o.MaxPayload = 8 << 20 })
+				option := nats.Option(func(*nats.Options) error { return nil })
+				if transport == "inprocess" {
+					option = nats.InProcessServer(srv)
+				}
+				c := newCourse(b, srv, option, msgs)
+				stage := plugin.Config{Spec: s.spec(), Fixed: fixed}
+				contestants := []func(context.Context, string) error{c.pipeline(stage), c.relay(nil), c.relay(s.answer(b, msgs[0]))}
+				for _, contestant := range contestants {
+					c.run(contestant) // caches fill, the heap grows
+				}
+				var turns [3][]turn
+				for i := 0; b.Loop(); i++ {
+					for k := range contestants {
+						k = (k + i) % len(contestants) // nobody always comes after the same
+						turns[k] = append(turns[k], c.run(contestants[k]))
+					}
+				}
+				c.report(turns)
+			})
+		}
+	}
+}
+
+// answer is the body of the pipeline's answer to a message.
+func (s shape) answer(b *testing.B, msg []byte) []byte {
+	b.Helper()
+	stage := s.stage(b, msg)
+	r := must(stage.Transform(must(stage.Decode(msg))(b)))(b)
+	return must(stage.Encode(r, arrowio.Pair{Key: "Embedd-Source", Value: "features:1234"}))(b)
+}
+
+func (c *course) report(turns [3][]turn) {
+	b := c.b
+	ours := turns[0]
+	for k, name := range []string{"pipeline", "relay", "small-relay"} {
+		var rate, speed, cpu []float64
+		for i, t := range turns[k] {
+			rate, speed, cpu = append(rate, 1/t.seconds), append(speed, ours[i].seconds), append(cpu, t.cpu/ours[i].cpu)
+			speed[i] = t.seconds / ours[i].seconds
+		}
+		b.ReportMetric(median(rate)*c.bytes/1e6, name+"-MB/s")
+		b.ReportMetric(median(rate), name+"-msg/s")
+		if k > 0 {
+			b.ReportMetric(median(speed), "pipeline/"+name)
+			b.ReportMetric(median(cpu), "cpu-pipeline/"+name)
+		}
+	}
+	b.ReportMetric(0, "ns/op") // of a turn of each: says nothing
+}
+
+func median(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}
+
+// BenchmarkStage measures one step on one message, in turns with a copy of that message: ns/op and allocations are of the step, x-memcpy is its time over that of the
+// copy. All is the three steps one after the other.
+func BenchmarkStage(b *testing.B) {
+	for _, s := range shapes {
+		for _, step := range []string{"decode", "transform", "encode", "all"} {
+			b.Run(s.String()+"/"+step, func(b *testing.B) { s.step(b, step) })
+		}
+	}
+}
+
+func (s shape) step(b *testing.B, step string) {
+	msgs := s.messages(b, 16)
+	stage := s.stage(b, msgs[0])
+	decoded, results := make([]*arrowio.Message, len(msgs)), make([]*plugin.Result, len(msgs))
+	decode := func(i int) { decoded[i] = must(stage.Decode(msgs[i]))(b) }
+	transform := func(i int) { results[i] = must(stage.Transform(decoded[i]))(b) }
+	encode := func(i int) { must(stage.Encode(results[i]))(b) }
+	before, do := func(int) {}, decode
+	switch step {
+	case "transform": // anew for each: a message looks for faults once
+		before, do = decode, transform
+	case "encode":
+		before, do = func(i int) { decode(i); transform(i) }, encode
+	case "all":
+		do = func(i int) { decode(i); transform(i); encode(i) }
+	}
+	dst := make([]byte, len(msgs[0])+64)
+	copied := func(i int) { copy(dst, msgs[i]) }
+	timed := func(f func(int)) float64 {
+		begin := time.Now()
+		for i := range msgs {
+			f(i)
+		}
+		return time.Since(begin).Seconds() / float64(len(msgs))
+	}
+	var ours, scale []float64
+	for i := 0; b.Loop(); i++ {
+		timed(before)
+		ours = append(ours, timed(do))
+		scale = append(scale, timed(copied))
+	}
+	b.ReportMetric(median(ours)*1e9, "ns/op")
+	b.ReportMetric(median(ours)/median(scale), "x-memcpy")
+	b.ReportMetric(float64(len(msgs[0]))/median(ours)/1e6, "MB/s")
+	b.ReportMetric(median(ours)*1e9/float64(s.n), "ns/row")
+	bytes, allocs := allocated(before, do, len(msgs))
+	b.ReportMetric(bytes, "B/op")
+	b.ReportMetric(allocs, "allocs/op")
+}
+
+// allocated is what one call of do allocates.
+func allocated(before, do func(int), n int) (bytes, count float64) {
+	var from, to runtime.MemStats
+	for i := range n {
+		before(i)
+	}
+	runtime.ReadMemStats(&from)
+	for i := range n {
+		do(i)
+	}
+	runtime.ReadMemStats(&to)
+	return float64(to.TotalAlloc-from.TotalAlloc) / float64(n), float64(to.Mallocs-from.Mallocs) / float64(n)
+}
+
+// BenchmarkLearn measures what learning costs with LDA, a method of moments, on a full window of 20,000 rows with a fit every 5,000. One iteration is 5,000 rows and
+// the fit that they make due, judged, promoted and aligned.
+func BenchmarkLearn(b *testing.B) {
+	const every = 5000
+	for _, s := range shapes {
+		b.Run(s.String(), func(b *testing.B) {
+			var fits []plugin.Fit
+			stage := must(plugin.New(plugin.Config{Spec: s.spec(), Fit: model.Config{Method: "lda", Dim: s.d},
+				// A margin below zero promotes every candidate: the whole cost of a fit.
+				Training: plugin.Training{Window: plugin.Window{Rows: 20000}, Every: plugin.Every{Rows: every}, Margin: -1},
+				Observe:  func(f plugin.Fit) { fits = append(fits, f) }}))(b)
+			defer stage.Close()
+			var msgs []*arrowio.Message
+			for _, body := range s.messages(b, 16) {
+				msgs = append(msgs, must(stage.Decode(body))(b))
+			}
+			var seq uint64
+			// learn goes on up to the message that makes a fit due, and waits for that fit.
+			learn := func() (ordinary, refit time.Duration, rows int) {
+				for fitted := stage.Status().Fits; ; {
+					msg := msgs[seq%uint64(len(msgs))]
+					seq++
+					due := stage.Status().Waiting+s.n >= every
+					begin := time.Now()
+					if err := stage.Learn(msg, plugin.Position{Seq: seq, Time: begin}); err != nil {
+						b.Fatal(err)
+					}
+					rows += s.n
+					if !due {
+						ordinary += time.Since(begin)
+						continue
+					}
+					if err := stage.Wait(within(b, time.Minute)); err != nil {
+						b.Fatal(err)
+					}
+					refit = time.Since(begin)
+					if stage.Status().Fits != fitted+1 {
+						b.Fatalf("%d fits after %d rows, want one", stage.Status().Fits-fitted, rows)
+					}
+					return ordinary, refit, rows
+				}
+			}
+			for range 5 {
+				learn() // fills the window
+			}
+			var row, fit, message []float64
+			for b.Loop() {
+				ordinary, refit, rows := learn()
+				row = append(row, ordinary.Seconds()/float64(rows-s.n))
+				fit = append(fit, refit.Seconds())
+				message = append(message, (ordinary+refit).Seconds()/float64(rows)*float64(s.n))
+			}
+			stage.Close()
+			for _, f := range fits {
+				if f.Err != nil || !f.Promoted {
+					b.Fatalf("a fit was not promoted: %s: %v", f.Reason, f.Err)
+				}
+			}
+			b.ReportMetric(median(row)*1e9, "learn-ns/row")
+			b.ReportMetric(median(fit)*1e3, "refit-ms")
+			b.ReportMetric(median(fit)/every*1e9, "refit-ns/row")
+			b.ReportMetric(median(message)*1e6, "us/message")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
