@@ -433,7 +433,7 @@ func TestPlanCacheIsBounded(t *testing.T) {
 		if _, err := e.Encode(numbered(m, 1), nil); err != nil {
 			t.Fatal(err)
 		}
-		if d.count > maxPlans || d.cached > maxPlanBytes || len(e.drafts) > maxDrafts {
+		if d.count > maxPlans || d.cached > maxPlanBytes || len(e.drafts) > maxPlans || e.cached > maxPlanBytes {
 			t.Fatalf("%d schemas of %d bytes, %d drafts", d.count, d.cached, len(e.drafts))
 		}
 	}

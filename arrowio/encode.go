@@ -38,9 +38,8 @@ type Encoder struct {
 
 	mu     sync.Mutex
 	drafts map[draftKey]*draft
+	cached int // bytes that the drafts hold, with the plans they belong to
 }
-
-const maxDrafts = 64
 
 type draftKey struct {
 	plan *plan
@@ -227,12 +226,17 @@ func (e *Encoder) draft(p *plan, dim int) (*draft, *Error) {
 	if fail != nil {
 		return nil, fail
 	}
+	size := p.schema.size() + 2*len(d.block.bytes)
+	if size > maxPlanBytes {
+		return d, nil
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.drafts) >= maxDrafts {
-		e.drafts = map[draftKey]*draft{}
+	if len(e.drafts) >= maxPlans || e.cached+size > maxPlanBytes {
+		e.drafts, e.cached = map[draftKey]*draft{}, 0
 	}
 	e.drafts[key] = d
+	e.cached += size
 	return d, nil
 }
 

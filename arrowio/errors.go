@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"unicode"
 )
 
 // Code says in one word why a message, or rows of it, cannot be used. Codes are part of the wire contract: they travel in the header of a dead
@@ -40,6 +41,7 @@ type Error struct {
 	Batch  int    // for too_wide: the batch of that row, counted from 0
 	Detail string // what was wrong, with figures
 	Hint   string // how to mend it, or ""
+	Stack  string // where a fault of this package happened, for a log; not part of the sentence
 }
 
 // Error returns one sentence that names column, row, limit and the cure.
@@ -62,13 +64,18 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// clip keeps a name from the wire short enough for a header or a log line.
+// clip makes a name from the wire fit for a header or a log line: short, UTF-8, without control characters.
 func clip(s string) string {
 	const most = 64
-	if len(s) <= most {
-		return s
+	if len(s) > most {
+		s = s[:most] + "..."
 	}
-	return s[:most] + "..."
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
 func fault(code Code, format string, args ...any) *Error {
@@ -98,10 +105,8 @@ func (e *Error) at(row int) *Error {
 // rescue turns a panic into an error: a fault that the checks did not foresee costs one message, not the process.
 func rescue(err *error) {
 	if r := recover(); r != nil {
-		stack := debug.Stack()
-		if len(stack) > 2048 {
-			stack = stack[:2048]
-		}
-		*err = fault(Internal, "unexpected fault: %v", r).hint("report it with the message's bytes; stack: %s", stack)
+		e := fault(Internal, "unexpected fault: %s", clip(fmt.Sprint(r))).hint("report it with the message's bytes")
+		e.Stack = string(debug.Stack())
+		*err = e
 	}
 }

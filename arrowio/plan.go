@@ -87,7 +87,7 @@ func (d *Decoder) planOf(f frame, pin *pin) (*plan, []int64, *Error) {
 
 func (d *Decoder) entry(f frame) (*entry, []int64, *Error) {
 	d.mu.RLock()
-	found := d.cachedEntries(len(f.meta))
+	found := d.plans[len(f.meta)]
 	d.mu.RUnlock()
 	for _, en := range found {
 		if ids, ok := en.schema.sameAs(f.meta); ok {
@@ -103,8 +103,7 @@ func (d *Decoder) entry(f frame) (*entry, []int64, *Error) {
 		return nil, nil, fault(Internal, "dictionary numbers could not be read")
 	}
 	en := &entry{schema: s}
-	// A parsed schema takes some 200 bytes a field beside its bytes.
-	if size := len(s.bytes) + 256*len(s.layout.fields); size <= maxPlanBytes {
+	if size := s.size(); size <= maxPlanBytes {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if d.count == maxPlans || d.cached+size > maxPlanBytes {
@@ -117,7 +116,14 @@ func (d *Decoder) entry(f frame) (*entry, []int64, *Error) {
 	return en, ids, nil
 }
 
-func (d *Decoder) cachedEntries(n int) []*entry { return d.plans[n] }
+// size estimates the bytes that a schema and its plan hold, generously.
+func (s *schema) size() int {
+	n := len(s.layout.fields)
+	for _, d := range s.dicts {
+		n += len(d.fields)
+	}
+	return len(s.bytes) + 512*n
+}
 
 // Features returns the names of the feature elements in order: a column's name, or name[0], name[1] ... for a list; nil before they are fixed.
 func (d *Decoder) Features() []string { return slices.Clone(d.pin.Load().names) }

@@ -1,0 +1,269 @@
+package arrowio
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	flatbuffers "github.com/google/flatbuffers/go"
+)
+
+func columnsOf(t testing.TB, msg []byte) string {
+	t.Helper()
+	schema, _ := records(t, msg)
+	var names []string
+	for _, f := range schema.Fields() {
+		names = append(names, f.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+func TestKeep(t *testing.T) {
+	msg := message(t, "x0", from(t, f32, `[1]`), "x1", from(t, f32, `[2]`), "label", from(t, str, `["a"]`), "id", from(t, i32, `[7]`), "all", from(t, i32, `[7]`))
+	for _, c := range []struct {
+		keep []string
+		want string
+	}{
+		{nil, "label id all embedding"},
+		{[]string{"all"}, "label id all embedding"},
+		{[]string{"none"}, "embedding"},
+		{[]string{"id", "gone"}, "id embedding"},
+		{[]string{"l*", "x*"}, "label embedding"},
+		{[]string{"all", "x1"}, "x1 label id all embedding"},
+	} {
+		m := decode(t, newDecoder(t, Spec{Features: []string{"x*"}, Label: "label"}), msg)
+		out, err := newEncoder(t, Output{Keep: c.keep}).Encode(numbered(m, 2), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := columnsOf(t, out); got != c.want {
+			t.Errorf("keep %q: %s, not %s", c.keep, got, c.want)
+		}
+	}
+}
+
+func TestNameTaken(t *testing.T) {
+	m := decode(t, newDecoder(t, Spec{Features: []string{"x"}}), message(t, "x", from(t, f32, `[1]`), "embedding", from(t, str, `["a"]`), "e_1", from(t, str, `["a"]`)))
+	_, err := newEncoder(t, Output{}).Encode(numbered(m, 2), nil)
+	wantCode(t, err, NameTaken, `"embedding"`, "output.column")
+	_, err = newEncoder(t, Output{Column: "e", Columns: true}).Encode(numbered(m, 2), nil)
+	wantCode(t, err, NameTaken, `"e_1"`)
+	for _, o := range []Output{{Column: "e"}, {Keep: []string{"e_*"}}, {Column: "f", Columns: true}} {
+		if _, err := newEncoder(t, o).Encode(numbered(m, 2), nil); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := newEncoder(t, Output{}).Rejected(m, [][]int{{0}}, nil); err != nil {
+		t.Errorf("a dead letter has no output column: %v", err)
+	}
+}
+
+func TestOutputColumns(t *testing.T) {
+	m := decode(t, newDecoder(t, Spec{Features: []string{"x"}}), fixtures(t)["fsl"])
+	r := numbered(m, 3)
+	r.Drop = [][]int{{0, 2}, nil}
+	out, err := newEncoder(t, Output{Columns: true, Column: "y"}).Encode(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := columnsOf(t, out); got != "label id y_0 y_1 y_2" {
+		t.Error(got)
+	}
+	_, recs := records(t, out)
+	var got []float32
+	for j := 2; j < 5; j++ {
+		got = append(got, recs[0].Column(j).(*array.Float32).Value(1))
+	}
+	if !slices.Equal(got, []float32{30, 31, 32}) {
+		t.Error(got)
+	}
+}
+
+// A dead letter of rows has the schema of the message, its features and its metadata, and those rows.
+func TestRejected(t *testing.T) {
+	for name, msg := range fixtures(t) {
+		if name == "runs" {
+			continue
+		}
+		d := newDecoder(t, Spec{})
+		m := decode(t, d, msg)
+		var rows [][]int
+		var want []rowOf
+		inSchema, in := records(t, msg)
+		for k, b := range m.Batches() {
+			var r []int
+			for i := range b.Rows() {
+				if i%4 == 1 {
+					r = append(r, i)
+					want = append(want, rowOf{in[k], i})
+				}
+			}
+			rows = append(rows, r)
+		}
+		out, err := newEncoder(t, Output{}).Rejected(m, rows, []Pair{{"Embedd-Code", "x"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		outSchema, recs := records(t, out)
+		if !inSchema.Equal(outSchema) {
+			t.Errorf("%s: %v, not %v", name, outSchema, inSchema)
+		}
+		got := rowsOf(recs)
+		if len(got) != len(want) {
+			t.Fatalf("%s: %d rows, not %d", name, len(got), len(want))
+		}
+		for k := range got {
+			for j := range inSchema.Fields() {
+				a, b := want[k], got[k]
+				if !array.SliceEqual(a.rec.Column(j), int64(a.row), int64(a.row+1), b.rec.Column(j), int64(b.row), int64(b.row+1)) && !bothNaN(a.rec.Column(j), a.row, b.rec.Column(j), b.row) {
+					t.Errorf("%s: row %d of %s changed", name, k, inSchema.Field(j).Name)
+				}
+			}
+		}
+	}
+}
+
+// Split points depend on the input and the configuration, not on the metadata, the numbers or the compression.
+func TestSplitPointsAreFixed(t *testing.T) {
+	m := decode(t, newDecoder(t, Spec{Features: []string{"x*"}}), sample(t, 5000, 3, false, true))
+	points := func(o Output, scale float32, meta string) (rows []int) {
+		r := numbered(m, 4)
+		for i := range r.Y[0] {
+			r.Y[0][i] *= scale
+		}
+		msgs, err := newEncoder(t, o).Split(r, 32<<10, func(k, n int) []Pair { return []Pair{{"Embedd-Part", fmt.Sprint(k, "/", n)}, {"m", meta}} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, msg := range msgs {
+			_, recs := records(t, msg)
+			rows = append(rows, int(recs[0].NumRows()))
+		}
+		return rows
+	}
+	want := points(Output{}, 1, "")
+	if len(want) < 4 {
+		t.Errorf("parts of %v rows", want)
+	}
+	for _, got := range [][]int{points(Output{}, 0, ""), points(Output{}, 1, strings.Repeat("m", 3000)), points(Output{Compression: "zstd"}, 0, "")} {
+		if !slices.Equal(got, want) {
+			t.Errorf("%v, not %v", got, want)
+		}
+	}
+}
+
+func TestTooWide(t *testing.T) {
+	wide := strings.Repeat("w", 5000)
+	m := decode(t, newDecoder(t, Spec{Features: []string{"x"}}), message(t, "x", from(t, f32, `[1,2,3]`), "s", from(t, str, `["a","b","`+wide+`"]`)))
+	e := newEncoder(t, Output{})
+	none := func(int, int) []Pair { return nil }
+	_, err := e.Split(numbered(m, 2), 4000, none)
+	wantCode(t, err, TooWide, "row 2", "max_payload")
+	r := numbered(m, 2)
+	r.Drop = [][]int{{2}}
+	if _, err := e.Split(r, 4000, none); err != nil {
+		t.Error(err)
+	}
+	_, err = e.Split(r, 4000, func(int, int) []Pair { return []Pair{{"k", wide}} })
+	wantCode(t, err, TooLarge, "metadata")
+	_, err = e.Split(numbered(m, 2), 10, none)
+	wantCode(t, err, TooWide)
+}
+
+func TestEncodeRefusesWhatDoesNotFit(t *testing.T) {
+	m := decode(t, newDecoder(t, Spec{Features: []string{"x"}}), fixtures(t)["fsl"])
+	e := newEncoder(t, Output{})
+	for _, change := range []func(*Reduced){
+		func(r *Reduced) { r.Dim = 0 },
+		func(r *Reduced) { r.Y = r.Y[1:] },
+		func(r *Reduced) { r.Y[0] = r.Y[0][1:] },
+		func(r *Reduced) { r.Drop = [][]int{{1}} },
+		func(r *Reduced) { r.Drop = [][]int{{1, 1}, nil} },
+		func(r *Reduced) { r.Drop = [][]int{{40}, nil} },
+	} {
+		r := numbered(m, 2)
+		change(&r)
+		_, err := e.Encode(r, nil)
+		var fail *Error
+		if !errors.As(err, &fail) || fail.Code != Internal {
+			t.Errorf("%v", err)
+		}
+	}
+	if _, err := NewEncoder(Output{Compression: "gzip"}); err == nil {
+		t.Error("gzip is accepted")
+	}
+	if _, err := NewEncoder(Output{Keep: []string{"["}}); err == nil {
+		t.Error("a broken glob is accepted")
+	}
+}
+
+// Metadata that a writer put on a batch stays on it.
+func TestBatchMetadata(t *testing.T) {
+	msg := message(t, "x", from(t, f32, `[1]`), "k", from(t, i32, `[1]`))
+	fs := frames(t, msg)
+	b := flatbuffers.NewBuilder(256)
+	r := record{rows: 1}
+	c := decode(t, newDecoder(t, Spec{}), msg).Batches()[0].chunk
+	r.whole(&c, 0)
+	r.whole(&c, 1)
+	head, body := r.header(b, r.buffers, nil)
+	value := b.CreateString("v")
+	pairs := references(b, []flatbuffers.UOffsetT{pair(b, b.CreateString("batch key"), value)})
+	with := append([]byte(nil), msg[:8+len(fs[0].meta)]...)
+	with = appendFrame(with, b, headRecord, head, body, pairs)
+	for _, x := range r.buffers {
+		with = pad(append(with, x...), len(x))
+	}
+	out, err := newEncoder(t, Output{}).Encode(numbered(decode(t, newDecoder(t, Spec{Features: []string{"x"}}), with), 1), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(out, []byte("batch key")) {
+		t.Error("the batch's metadata is gone")
+	}
+	if got := columnsOf(t, out); got != "k embedding" {
+		t.Error(got)
+	}
+}
+
+// The Go builder shares vtables between tables of different sizes: a dictionary encoding and a metadata pair have equal ones.
+func TestSharedVtables(t *testing.T) {
+	dict := from(t, &arrow.DictionaryType{IndexType: i32, ValueType: str}, `["a","b"]`)
+	md := arrow.NewMetadata([]string{"k"}, []string{"v"})
+	schema := arrow.NewSchema([]arrow.Field{{Name: "m", Type: i32, Metadata: md}, {Name: "d", Type: dict.DataType(), Metadata: md}, {Name: "e", Type: dict.DataType()}}, &md)
+	msg, err := FromRecords(schema, array.NewRecord(schema, []arrow.Array{from(t, i32, `[1,2]`), dict, dict}, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newEncoder(t, Output{})
+	for range 3 { // the output's own tables must be read too
+		m := decode(t, newDecoder(t, Spec{Label: "d"}), msg)
+		if l, _ := m.Batches()[0].Label(1); l != "b" {
+			t.Errorf("label %q", l)
+		}
+		if msg, err = e.Rejected(m, [][]int{{0, 1}}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Only the dictionaries that kept columns need leave.
+func TestDictionariesOfDroppedColumnsStay(t *testing.T) {
+	dict := func(json string) arrow.Array {
+		return from(t, &arrow.DictionaryType{IndexType: i32, ValueType: str}, json)
+	}
+	msg := message(t, "x", from(t, f32, `[1]`), "a", dict(`["left behind"]`), "b", dict(`["taken along"]`))
+	out, err := newEncoder(t, Output{Keep: []string{"b"}}).Encode(numbered(decode(t, newDecoder(t, Spec{Features: []string{"x"}}), msg), 1), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(out, []byte("left behind")) || !bytes.Contains(out, []byte("taken along")) {
+		t.Error("the wrong dictionary left")
+	}
+	records(t, out)
+}
