@@ -348,7 +348,7 @@ func TestWrongInputIsRefusedWithFigures(t *testing.T) {
 		{"no labels", &Data{X: good.X, N: 30, M: 4}, Config{Method: "lda"}, "0 labelled rows (of 30 rows)"},
 		{"one class", change(func(d *Data) { clear(d.Y) }), Config{Method: "lda"}, "1 classes in 30 labelled rows; it needs at least 2"},
 		{"bad class", change(func(d *Data) { d.Y[4] = 3 }), Config{Method: "lda"}, "row 4 has class 3 of 3"},
-		{"infinity", change(func(d *Data) { d.X[5] = math.Inf(1) }), Config{Method: "pca"}, "feature 1 is +Inf"},
+		{"infinity", change(func(d *Data) { d.X[5] = math.Inf(1) }), Config{Method: "pca"}, "row 1, feature 1 is +Inf"},
 		{"empty feature", change(func(d *Data) {
 			for i := range d.N {
 				d.X[i*4+3] = math.NaN()

@@ -83,7 +83,7 @@ func fitPairAcc(ctx context.Context, t *task) (*solution, error) {
 	for j := k; j < t.d; j++ {
 		a.SetCol(j, mat.Col(nil, j, s.Vectors))
 	}
-	sol := t.solved(s, k)
+	sol := t.solved(s, q)
 	sol.components, sol.d, sol.eigenvalues = a.RawMatrix().Data, t.d, nil
 	// The gap of the white space says nothing about the directions in it.
 	t.report.Gap, t.report.Ties = nil, nil

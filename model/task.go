@@ -258,10 +258,7 @@ func (t *task) loadWide(ctx context.Context, p *prepared) error {
 			}
 		}
 	}
-	basis, err := rowSpace(x, variance, scale, constant)
-	if err != nil {
-		return err
-	}
+	basis := rowSpace(x, variance, scale, constant)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -302,49 +299,37 @@ func (t *task) countClasses(p *prepared) {
 	}
 }
 
-// rowSpace is an orthonormal basis (m x rank) of the space that the centred
-// rows span. The rank is decided on columns of unit variance, as pencil.Cut
-// decides it, so that a feature counts by its own scale.
-func rowSpace(x *mat.Dense, variance, scale []float64, constant []bool) (*mat.Dense, error) {
+// rowSpace is an orthonormal basis (m x rank) of the space that the centred rows
+// of x span, nil where nothing varies. The rank is decided on columns of unit
+// variance, as pencil.Cut decides it, so that a feature counts by its own scale.
+func rowSpace(x *mat.Dense, variance, scale []float64, constant []bool) *mat.Dense {
 	n, m := x.Dims()
-	f := make([]float64, m) // scaled standard deviation
-	even := mat.NewDense(n, m, nil)
+	even := mat.NewDense(m, n, nil)
+	one := true
+	deviation := make([]float64, m) // in scaled units
 	for j := range m {
-		if !constant[j] {
-			f[j] = math.Sqrt(variance[j]) / scale[j]
+		if constant[j] {
+			continue
+		}
+		deviation[j] = math.Sqrt(variance[j]) / scale[j]
+		one = one && math.Abs(deviation[j]-1) < 1e-12
+		row := even.RawRowView(j)
+		for i := range n {
+			row[i] = x.At(i, j) / deviation[j]
 		}
 	}
-	for i := range n {
-		src, dst := x.RawRowView(i), even.RawRowView(i)
-		for j := range m {
-			if f[j] > 0 {
-				dst[j] = src[j] / f[j]
-			}
-		}
+	// Pivots are singular values, roots of what the cut is on.
+	basis := pencil.Orthonormal(even, math.Sqrt(float64(m)*0x1p-52))
+	if basis == nil || one {
+		return basis
 	}
-	var svd mat.SVD
-	if !svd.Factorize(even.T(), mat.SVDThin) {
-		return nil, fmt.Errorf("singular value decomposition of %d rows x %d features did not converge", n, m)
-	}
-	s := svd.Values(nil)
-	r := 0
-	for r < len(s) && s[r]*s[r] > float64(m)*0x1p-52*s[0]*s[0] {
-		r++
-	}
-	if r == 0 {
-		return nil, nil
-	}
-	var u mat.Dense
-	svd.UTo(&u) // m x n: the row space of the even columns
-	span := mat.DenseCopyOf(u.Slice(0, m, 0, r))
 	for j := range m {
-		row := span.RawRowView(j)
+		row := basis.RawRowView(j)
 		for k := range row {
-			row[k] *= f[j]
+			row[k] *= deviation[j]
 		}
 	}
-	// Back in the columns' own scale the basis has to be made orthonormal again.
-	return pencil.Orthonormal(span), nil
+	return pencil.Orthonormal(basis, 0)
 }
 
 // origin is the point that Origin=none leaves uncentred rows about, as the mean

@@ -157,18 +157,19 @@ func intoRange(z *mat.Dense, e []float64) {
 			}
 		}
 	}
-	q := Orthonormal(b)
+	q := Orthonormal(b, 0)
 	var inner, out mat.Dense
 	inner.Mul(q.T(), z)
 	out.Mul(q, &inner)
 	z.Copy(&out)
 }
 
-// Orthonormal is an orthonormal basis of the columns of b (m x r, m >= r, of full
-// rank). Each row is exact relative to its own size, which features in units far
-// apart need: rows go in descending size and columns are pivoted (Cox and Higham
-// 1998).
-func Orthonormal(b *mat.Dense) *mat.Dense {
+// Orthonormal is an orthonormal basis (m x rank) of the columns of b (m x r,
+// m >= r): those whose pivot is above cut times the first, all for cut = 0; nil
+// where b is zero. Each row is exact relative to its own size, which features in
+// units far apart need: rows go in descending size and columns are pivoted (Cox
+// and Higham 1998).
+func Orthonormal(b *mat.Dense, cut float64) *mat.Dense {
 	m, r := b.Dims()
 	size := make([]float64, m)
 	order := make([]int, m)
@@ -192,10 +193,17 @@ func Orthonormal(b *mat.Dense) *mat.Dense {
 	lapack64.Geqp3(q.RawMatrix(), pivot, tau, work, -1)
 	work = make([]float64, int(work[0]))
 	lapack64.Geqp3(q.RawMatrix(), pivot, tau, work, len(work))
+	rank := r
+	for rank > 0 && cut > 0 && math.Abs(q.At(rank-1, rank-1)) <= cut*math.Abs(q.At(0, 0)) {
+		rank--
+	}
+	if rank == 0 {
+		return nil
+	}
 	lapack64.Orgqr(q.RawMatrix(), tau, work, len(work))
-	out := mat.NewDense(m, r, nil)
+	out := mat.NewDense(m, rank, nil)
 	for i, at := range order {
-		out.SetRow(at, q.RawRowView(i))
+		out.SetRow(at, q.RawRowView(i)[:rank])
 	}
 	return out
 }
