@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"io"
 	"math"
+	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -192,38 +194,90 @@ func TestFileLies(t *testing.T) {
 	}
 }
 
+// tryRead reads a file that may hold anything: an error, or a model that
+// projects and writes itself back.
+func tryRead(t *testing.T, b []byte) bool {
+	t.Helper()
+	m, err := ReadLimit(bytes.NewReader(b), 1<<20)
+	if err != nil {
+		return false
+	}
+	_ = m.Project(make([]float32, m.Dim()), DenseRows(make([]float64, m.M()), 1, m.M()))
+	if _, err := m.MarshalJSON(); err != nil {
+		t.Fatal(err)
+	}
+	var again bytes.Buffer
+	if err := Write(&again, m); err != nil {
+		t.Fatal(err)
+	}
+	if m2, err := Read(&again); err != nil || m2.Digest() != m.Digest() {
+		t.Fatalf("does not read itself back: %v", err)
+	}
+	return true
+}
+
+// parts are the header, the arrays and the note of a file, and assemble puts
+// such parts under good checksums.
+func parts(b []byte) (head, data, note []byte) {
+	content, _, rest, _ := cut(b[16:])
+	head, data, _ = cutJSON(content)
+	note, _, _, _ = cut(rest)
+	note, _, _ = cutJSON(note)
+	return bytes.Clone(head), bytes.Clone(data), bytes.Clone(note)
+}
+
+func assemble(head, data, note []byte) []byte {
+	content := append(binary.LittleEndian.AppendUint64(nil, uint64(len(head))), head...)
+	return wrap(append(content, data...), append(binary.LittleEndian.AppendUint64(nil, uint64(len(note))), note...))
+}
+
+// Header, numbers and note changed at random under good checksums: many are
+// models still, none is a panic.
+func TestFileMutants(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	letters := []byte("0123456789-,[]{}\":.e ")
+	read, n := 0, 5000
+	for i := range n {
+		head, data, note := parts(fileOf(t, fileModels(t)[i%2]))
+		for range 1 + r.IntN(3) {
+			at := r.IntN(len(head))
+			switch r.IntN(4) {
+			case 0:
+				head[at] = letters[r.IntN(len(letters))]
+			case 1: // a longer number
+				if head[at] >= '0' && head[at] <= '9' {
+					head = slices.Insert(head, at, letters[r.IntN(10)])
+				}
+			case 2:
+				data[r.IntN(len(data))] ^= 1 << r.IntN(8)
+			case 3:
+				note[r.IntN(len(note))] = letters[r.IntN(len(letters))]
+			}
+		}
+		if tryRead(t, assemble(head, data, note)) {
+			read++
+		}
+	}
+	t.Logf("%d of %d mutants are models", read, n)
+	if read < n/10 || read > n*9/10 {
+		t.Error("the mutants do not reach past the checks, or all pass them")
+	}
+}
+
 // Any bytes give an error or a model that projects and writes itself back.
 // Beside whole files it tries headers, arrays and notes under good checksums.
 func FuzzRead(f *testing.F) {
 	for _, m := range fileModels(f) {
 		b := fileOf(f, m)
-		content, _, rest, _ := cut(b[16:])
-		head, data, _ := cutJSON(content)
-		note, _, _, _ := cut(rest)
-		text, _, _ := cutJSON(note)
 		f.Add(b, []byte{}, []byte{}, []byte{})
-		f.Add([]byte{}, head, data, text)
+		head, data, note := parts(b)
+		f.Add([]byte{}, head, data, note)
 	}
 	f.Fuzz(func(t *testing.T, b, head, data, note []byte) {
 		if len(b) == 0 {
-			content := append(binary.LittleEndian.AppendUint64(nil, uint64(len(head))), head...)
-			b = wrap(append(content, data...), append(binary.LittleEndian.AppendUint64(nil, uint64(len(note))), note...))
+			b = assemble(head, data, note)
 		}
-		m, err := ReadLimit(bytes.NewReader(b), 1<<20)
-		if err != nil {
-			return
-		}
-		_ = m.Project(make([]float32, m.Dim()), DenseRows(make([]float64, m.M()), 1, m.M()))
-		if _, err := m.MarshalJSON(); err != nil {
-			t.Fatal(err)
-		}
-		var again bytes.Buffer
-		if err := Write(&again, m); err != nil {
-			t.Fatal(err)
-		}
-		if m2, err := Read(&again); err != nil || m2.Digest() != m.Digest() {
-			t.Fatalf("does not read itself back: %v", err)
-		}
+		tryRead(t, b)
 	})
 }
 
