@@ -259,8 +259,9 @@ func fitScale(d *Data, scaling Scale) (*Model, error) {
 
 // Correct is the number of test rows whose class the model gets right: by the
 // vote of the k nearest training rows among its outputs, ties as in CorrectNN;
-// or, where the map itself classifies, by that alone. Test rows without label
-// count as wrong, training rows without label must not be there.
+// or, where the map itself classifies, by that alone. Classes of train and test
+// are indices into one list; the model's own may be in another order. Test rows
+// without label count as wrong, training rows without label must not be there.
 func (m *Model) Correct(train, test *Data, k int) (int, error) {
 	for _, d := range []*Data{train, test} {
 		if len(d.Y) != d.N || len(d.X) != d.N*d.M {
@@ -274,7 +275,7 @@ func (m *Model) Correct(train, test *Data, k int) (int, error) {
 		}
 		right := 0
 		for i, c := range class {
-			if c == test.Y[i] {
+			if y := test.Y[i]; y >= 0 && y < len(test.Classes) && test.Classes[y] == m.classes[c] {
 				right++
 			}
 		}

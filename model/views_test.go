@@ -113,3 +113,25 @@ func TestViewsWine(t *testing.T) {
 		t.Errorf("%+v", r[0])
 	}
 }
+
+// A model judges rows by the names of their classes, whatever order a window lists them in.
+func TestCorrectByName(t *testing.T) {
+	d := dataset(t, "wine")
+	m, err := Fit(t.Context(), d, Config{Method: "sle-ovr"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := *d
+	other.Classes = []string{d.Classes[2], d.Classes[0], d.Classes[1]}
+	other.Y = make([]int, d.N)
+	for i, y := range d.Y {
+		other.Y[i] = (y + 1) % 3
+	}
+	want, err := m.Correct(d, d, 1)
+	if got, err2 := m.Correct(&other, &other, 1); err != nil || err2 != nil || got != want || want < d.N*9/10 {
+		t.Errorf("%d and %d of %d right, %v, %v", got, want, d.N, err, err2)
+	}
+	if _, err := m.Correct(d, &Data{X: d.X, N: d.N, M: d.M}, 1); err == nil {
+		t.Error("no labels: no error")
+	}
+}
