@@ -64,6 +64,11 @@ func (t *task) ridgeMetric(d *mat.SymDense) (*pencil.Metric, error) {
 	if t.report.Ridge != nil {
 		t.report.Ridge.Absolute = rho
 	}
+	return t.factor(d, rho)
+}
+
+// factor is pencil.Ridge with the cure in its error.
+func (t *task) factor(d *mat.SymDense, rho float64) (*pencil.Metric, error) {
 	q, err := pencil.Ridge(d, rho)
 	if errors.Is(err, pencil.ErrNotDefinite) {
 		return nil, fmt.Errorf("%w; raise the ridge (%g), or give 0 for the form with a rank cut", err, t.ridge)

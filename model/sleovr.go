@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -43,23 +46,15 @@ const maxWindow = 2000
 
 func fitSLEOvR(ctx context.Context, t *task) (*solution, error) {
 	moment, sums := t.uncentred()
-	size, k := sums.Dims()
-	second := make([]*mat.SymDense, k)
-	for c := range k {
-		second[c] = t.uncentredClass(c, sums)
-	}
+	size, _ := sums.Dims()
 	classes, features := len(t.rows.of), len(t.stat.mean)
 	v := &views{d: t.d, components: make([]float64, classes*features*t.d), offset: make([]float64, classes*t.d)}
-	t.report.Ridge.Absolute = 0
-	for c := range k {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		t.say("views", float64(c)/float64(k))
-		s, err := t.view(moment, second[c], sums, c)
-		if err != nil {
-			return nil, fmt.Errorf("class %q: %w", t.rows.of[t.stat.class[c]], err)
-		}
+	solved, err := t.solveViews(ctx, moment, sums)
+	if err != nil {
+		return nil, err
+	}
+	for c, s := range solved {
+		t.report.Ridge.Absolute = max(t.report.Ridge.Absolute, s.rho)
 		if !math.IsInf(s.Gap, 0) && (t.report.Gap == nil || s.Gap < *t.report.Gap) {
 			t.report.Gap = &s.Gap
 		}
@@ -73,6 +68,46 @@ func fitSLEOvR(ctx context.Context, t *task) (*solution, error) {
 		return nil, err
 	}
 	return &solution{d: t.d, informative: t.d, mapping: v}, nil
+}
+
+// viewSolution is the pencil of one class, and its absolute ridge.
+type viewSolution struct {
+	*pencil.Solution
+	rho float64
+	err error
+}
+
+// solveViews solves every class against the rest, on all cores.
+func (t *task) solveViews(ctx context.Context, moment *mat.SymDense, sums *mat.Dense) ([]viewSolution, error) {
+	k := t.stat.classes()
+	solved := make([]viewSolution, k)
+	done := make(chan int, k) // never blocks a worker
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), k) {
+		wait.Go(func() {
+			for c := int(next.Add(1)) - 1; c < k; c = int(next.Add(1)) - 1 {
+				if ctx.Err() == nil {
+					solved[c] = t.view(moment, t.uncentredClass(c, sums), sums, c)
+				}
+				done <- c
+			}
+		})
+	}
+	for i := range k {
+		<-done
+		t.say("views", float64(i+1)/float64(k))
+	}
+	wait.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	for c, s := range solved {
+		if s.err != nil {
+			return nil, fmt.Errorf("class %q: %w", t.rows.of[t.stat.class[c]], s.err)
+		}
+	}
+	return solved, nil
 }
 
 // uncentredClass is M_c about the origin of the task.
@@ -102,7 +137,7 @@ func (t *task) uncentredClass(c int, sums *mat.Dense) *mat.SymDense {
 }
 
 // view solves class c against the rest.
-func (t *task) view(moment, mp *mat.SymDense, sums *mat.Dense, c int) (*pencil.Solution, error) {
+func (t *task) view(moment, mp *mat.SymDense, sums *mat.Dense, c int) viewSolution {
 	size, k := sums.Dims()
 	np := t.stat.counts[c]
 	nq := t.stat.n - np
@@ -130,18 +165,19 @@ func (t *task) view(moment, mp *mat.SymDense, sums *mat.Dense, c int) (*pencil.S
 	if t.ridge == 0 {
 		metric, err := pencil.Cut(moment)
 		if err != nil {
-			return nil, err
+			return viewSolution{err: err}
 		}
-		return pencil.Solve(pen, metric, pencil.Min, t.d)
+		s, err := pencil.Solve(pen, metric, pencil.Min, t.d)
+		return viewSolution{s, 0, err}
 	}
 	// The constant coordinate counts among the columns.
 	rho := pencil.Rho(t.ridge, pen, t.columns+size-t.m)
-	metric, err := pencil.Ridge(pen, rho)
+	metric, err := t.factor(pen, rho)
 	if err != nil {
-		return nil, err
+		return viewSolution{err: err}
 	}
-	t.report.Ridge.Absolute = max(t.report.Ridge.Absolute, rho)
-	return pencil.Solve(moment, metric, pencil.Max, t.d)
+	s, err := pencil.Solve(moment, metric, pencil.Max, t.d)
+	return viewSolution{s, rho, err}
 }
 
 func weights(kind string, np, nq float64) (alpha, beta float64) {

@@ -295,6 +295,7 @@ func columnMeans(x []float64, m int) []float64 {
 const (
 	blockRows = 256 // rows transposed at a time: two tiles of them stay in the second-level cache
 	tile      = 64  // gonum's own block; one tile is one serial product
+	fewRows   = 16  // below, one rank-one update a row is faster
 )
 
 // addProducts adds sign * sum w (x - r)(x - r)' over the rows of index to the
@@ -303,6 +304,20 @@ const (
 func addProducts(s *mat.SymDense, x, w, shift []float64, index []int, sign float64) {
 	m := len(shift)
 	raw := s.RawSymmetric()
+	if len(index) < fewRows {
+		centred := make([]float64, m)
+		for _, r := range index {
+			f := sign
+			if w != nil {
+				f *= w[r]
+			}
+			for j, v := range x[r*m : (r+1)*m] {
+				centred[j] = v - shift[j]
+			}
+			blas64.Syr(f, blas64.Vector{N: m, Inc: 1, Data: centred}, raw)
+		}
+		return
+	}
 	tiles := (m + tile - 1) / tile
 	workers := min(runtime.GOMAXPROCS(0), tiles*(tiles+1)/2)
 	if len(index)*m*m < 1<<18 {
@@ -310,7 +325,7 @@ func addProducts(s *mat.SymDense, x, w, shift []float64, index []int, sign float
 	}
 	// The block is kept transposed, m x rows: products of rows with rows are
 	// gonum's fastest kernel.
-	block := make([]float64, m*blockRows)
+	block := make([]float64, m*min(blockRows, len(index)))
 	for from := 0; from < len(index); from += blockRows {
 		part := index[from:min(from+blockRows, len(index))]
 		b := len(part)

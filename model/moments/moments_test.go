@@ -1,6 +1,7 @@
 package moments
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -119,8 +120,8 @@ func TestStatisticsEqualBatch(t *testing.T) {
 			x, y, w := rows(rng, 700, m, 3, mean)
 			for _, perClass := range []bool{false, true} {
 				s := New(m, perClass)
-				for from := 0; from < 700; from += 99 { // batches that fit no block
-					to := min(from+99, 700)
+				for from, to := 0, 0; from < 700; from = to { // batches that fit no block
+					to = min(from+1+(from*7)%310, 700)
 					must(t, s.Add(x[from*m:to*m], y[from:to], w[from:to]))
 				}
 				for _, labelled := range []bool{false, true} {
@@ -249,6 +250,16 @@ func BenchmarkAdd(b *testing.B) {
 	rng := rand.New(rand.NewPCG(7, 1))
 	n, m := 5000, 256
 	x, y, _ := rows(rng, n, m, 10, 0)
+	for _, batch := range []int{1, 4, 8, 32, 256} {
+		b.Run(fmt.Sprintf("batch/n=%d/m=%d", batch, m), func(b *testing.B) {
+			s := New(m, false)
+			for b.Loop() {
+				if err := s.Add(x[:batch*m], nil, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 	for _, perClass := range []bool{false, true} {
 		name := "total"
 		if perClass {
