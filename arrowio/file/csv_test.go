@@ -56,7 +56,7 @@ func TestCSVTypes(t *testing.T) {
 			for i, v := range strings.Split(c.values, "|") {
 				content += string(rune('a'+i)) + "," + v + newline
 			}
-			r := open2(t, csvFile(t, "x.csv", content))
+			r := opened(t, csvFile(t, "x.csv", content))
 			if got := r.Schema().Field(1).Type.Name(); got != c.kind {
 				t.Errorf("%s: type %s, want %s", c.name, got, c.kind)
 				continue
@@ -71,7 +71,7 @@ func TestCSVTypes(t *testing.T) {
 
 // A type found in the first batch holds in the last: one odd value after 20,000 rows changes the whole column.
 func TestCSVTypeOfWholeColumn(t *testing.T) {
-	r := open2(t, csvFile(t, "x.csv", "x\n"+strings.Repeat("1\n", 20000)+"a\n"))
+	r := opened(t, csvFile(t, "x.csv", "x\n"+strings.Repeat("1\n", 20000)+"a\n"))
 	if got := r.Schema().Field(0).Type.Name(); got != "utf8" {
 		t.Errorf("type %s, want utf8", got)
 	}
@@ -112,7 +112,7 @@ func TestCSVErrors(t *testing.T) {
 }
 
 func TestCSVHeader(t *testing.T) {
-	r := open2(t, csvFile(t, "x.csv", "\ufeff a , b\n1,2\n"))
+	r := opened(t, csvFile(t, "x.csv", "\ufeff a , b\n1,2\n"))
 	if s := r.Schema(); s.Field(0).Name != "a" || s.Field(1).Name != "b" {
 		t.Errorf("names %v", s)
 	}

@@ -112,7 +112,7 @@ func read(t *testing.T, r *Reader) (rows [][]string, batches int) {
 	}
 }
 
-func open2(t *testing.T, path string) *Reader {
+func opened(t *testing.T, path string) *Reader {
 	t.Helper()
 	r, err := Open(path)
 	if err != nil {
@@ -156,7 +156,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Run(suffix, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "rows"+suffix)
 			write(t, path, rec, 300)
-			r := open2(t, path)
+			r := opened(t, path)
 			got, batches := read(t, r)
 			equalRows(t, got, want)
 			if suffix == ".parquet" {
@@ -180,7 +180,7 @@ func TestCSVRoundTrip(t *testing.T) {
 	for _, suffix := range []string{".csv", ".csv.gz"} {
 		path := filepath.Join(t.TempDir(), "rows"+suffix)
 		write(t, path, flat, 7)
-		r := open2(t, path)
+		r := opened(t, path)
 		var names []string
 		for _, f := range r.Schema().Fields() {
 			names = append(names, f.Name+":"+f.Type.Name())
@@ -207,7 +207,7 @@ func TestMessages(t *testing.T) {
 	defer rec.Release()
 	path := filepath.Join(t.TempDir(), "rows.arrow")
 	write(t, path, rec, 16)
-	r := open2(t, path)
+	r := opened(t, path)
 	again := filepath.Join(t.TempDir(), "again.arrow")
 	w, err := Create(again)
 	if err != nil {
@@ -357,7 +357,7 @@ func TestChangingDictionary(t *testing.T) {
 	if n := bytes.Count(raw, []byte{0xff, 0xff, 0xff, 0xff}); n < 1+2+3+1 {
 		t.Errorf("%d frames", n)
 	}
-	r := open2(t, stream)
+	r := opened(t, stream)
 	var got []string
 	for {
 		rec, err := r.Next()
@@ -384,7 +384,7 @@ func TestNoRows(t *testing.T) {
 	for _, suffix := range []string{".parquet", ".arrow", ".arrows", ".csv"} {
 		path := filepath.Join(t.TempDir(), "rows"+suffix)
 		write(t, path, rec, 10)
-		r := open2(t, path)
+		r := opened(t, path)
 		if n := len(r.Schema().Fields()); n < 10 || suffix != ".csv" && n != 10 {
 			t.Errorf("%s: %d columns, want 10", suffix, n)
 		}
@@ -421,7 +421,7 @@ func TestCreateIsAtomic(t *testing.T) {
 		t.Errorf("%d files are left", len(left))
 	}
 	write(t, path, rec, 10)
-	if rows, _ := read(t, open2(t, path)); len(rows) != 10 {
+	if rows, _ := read(t, opened(t, path)); len(rows) != 10 {
 		t.Errorf("%d rows after the write", len(rows))
 	}
 }

@@ -15,7 +15,7 @@ import (
 // testdata/types.parquet is written by pyarrow (testdata/write.py): every type that is read, nulls, dictionaries, several
 // row groups, Zstandard. The columns of nested types are left out and named.
 func TestPyarrowFile(t *testing.T) {
-	r := open2(t, filepath.Join("testdata", "types.parquet"))
+	r := opened(t, filepath.Join("testdata", "types.parquet"))
 	want := map[string]string{
 		"f64": "float64", "f32": "float32", "f16": "float32", "i8": "int8", "u32": "uint32", "u64": "uint64", "b": "bool", "s": "utf8", "dict": "utf8",
 		"bin": "binary", "fsb": "fixed_size_binary", "ts": "timestamp", "date": "date32", "time": "time64", "dec": "decimal", "list": "list", "vector": "list",

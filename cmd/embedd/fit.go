@@ -34,7 +34,8 @@ func (f *flags) fitFlags() *fitFlags {
 
 var scales = []string{string(model.Standard), string(model.MinMax), string(model.Unit), string(model.None)}
 
-func (o *fitFlags) config() (model.Config, error) {
+// config checks what can be checked before the rows are read.
+func (o *fitFlags) config(label string) (model.Config, error) {
 	c := model.Config{Method: *o.method, Scale: model.Scale(*o.scale), Seed: *o.seed, Params: map[string]string{}}
 	if o.dim != "" && o.dim != "auto" {
 		dim, err := strconv.Atoi(o.dim)
@@ -50,18 +51,18 @@ func (o *fitFlags) config() (model.Config, error) {
 	if err := c.Validate(); err != nil {
 		return c, usageError{err}
 	}
+	method, err := model.Lookup(c.Method)
+	if err != nil {
+		return c, usageError{err}
+	}
+	if method.Supervised && label == "" {
+		return c, usagef("method %s learns from labels: name their column with --label", c.Method)
+	}
 	return c, nil
 }
 
 // fitRows fits and shows how far it is.
 func fitRows(ctx context.Context, e *env, r *rows, c model.Config) (*model.Model, error) {
-	method, err := model.Lookup(c.Method)
-	if err != nil {
-		return nil, usageError{err}
-	}
-	if method.Supervised && r.Y == nil {
-		return nil, usagef("method %s learns from labels: name their column with --label", c.Method)
-	}
 	show := newProgress(e)
 	defer show.end()
 	c.Progress = func(phase string, done float64) { show.show(c.Method+": "+phase, done) }
@@ -95,7 +96,7 @@ func runFit(ctx context.Context, e *env, args []string) error {
 	if err := f.need("data", "method", "o"); err != nil {
 		return err
 	}
-	c, err := o.config()
+	c, err := o.config(spec.label)
 	if err != nil {
 		return err
 	}

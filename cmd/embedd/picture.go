@@ -82,15 +82,10 @@ func (p *picture) save(path string) (err error) {
 	if err := p.draw(draw.New(canvas)); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	out, err := os.Create(path)
-	if err != nil {
+	return writeWhole(path, func(out *os.File) error {
+		_, err := canvas.WriteTo(out)
 		return err
-	}
-	if _, err := canvas.WriteTo(out); err != nil {
-		out.Close()
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return out.Close()
+	})
 }
 
 func newCanvas(path string) (vg.CanvasWriterTo, error) {

@@ -50,7 +50,7 @@ func plotModel(ctx context.Context, e *env, spec rowsSpec, o *fitFlags, path str
 		return m, r, err
 	}
 	o.dim = "2"
-	c, err := o.config()
+	c, err := o.config(spec.label)
 	if err != nil {
 		return nil, nil, err
 	}
