@@ -124,6 +124,9 @@ func (d *Decoder) decode(msg []byte, pin *pin) (*Message, *Error) {
 			if e == nil {
 				e = d.batch(m, f, &budget)
 			}
+			if e != nil {
+				e.Batch = len(m.batches)
+			}
 		}
 		if e != nil {
 			return nil, e
@@ -185,7 +188,7 @@ func (d *Decoder) dictionaries(m *Message, have []bool) *Error {
 	}
 	for k := range m.dicts {
 		if e := m.dicts[k].check(d.limits, m.dicts); e != nil {
-			return e
+			return e.entry()
 		}
 	}
 	return d.checkTexts(m)

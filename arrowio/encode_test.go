@@ -164,6 +164,10 @@ func TestTooWide(t *testing.T) {
 	none := func(int, int) []Pair { return nil }
 	_, err := e.Split(numbered(m, 2), 4000, none)
 	wantCode(t, err, TooWide, "row 2", "max_payload")
+	second := numbered(decode(t, newDecoder(t, Spec{Features: []string{"x"}}), fixtures(t)["fsl"]), 2)
+	second.Drop = [][]int{upTo(40), nil}
+	_, err = e.Split(second, 1000, none)
+	wantCode(t, err, TooWide, "row 0", "batch 1")
 	r := numbered(m, 2)
 	r.Drop = [][]int{{2}}
 	if _, err := e.Split(r, 4000, none); err != nil {

@@ -38,7 +38,7 @@ type Error struct {
 	Code   Code
 	Column string // the column concerned, or ""
 	Row    int    // the row concerned, counted from 0 in its batch, or -1
-	Batch  int    // for too_wide: the batch of that row, counted from 0
+	Batch  int    // the batch of that row, counted from 0
 	Detail string // what was wrong, with figures
 	Hint   string // how to mend it, or ""
 	Stack  string // where a fault of this package happened, for a log; not part of the sentence
@@ -47,14 +47,18 @@ type Error struct {
 // Error returns one sentence that names column, row, limit and the cure.
 func (e *Error) Error() string {
 	var b strings.Builder
+	var where []string
 	if e.Column != "" {
-		fmt.Fprintf(&b, "column %q", clip(e.Column))
-		if e.Row >= 0 {
-			fmt.Fprintf(&b, ", row %d", e.Row)
-		}
-		b.WriteString(": ")
-	} else if e.Row >= 0 {
-		fmt.Fprintf(&b, "row %d: ", e.Row)
+		where = append(where, fmt.Sprintf("column %q", clip(e.Column)))
+	}
+	if e.Row >= 0 {
+		where = append(where, fmt.Sprintf("row %d", e.Row))
+	}
+	if e.Row >= 0 && e.Batch > 0 {
+		where = append(where, fmt.Sprintf("batch %d", e.Batch))
+	}
+	if where != nil {
+		b.WriteString(strings.Join(where, ", ") + ": ")
 	}
 	b.WriteString(e.Detail)
 	if e.Hint != "" {
@@ -92,6 +96,15 @@ func (e *Error) hint(format string, args ...any) *Error {
 func (e *Error) in(column string) *Error {
 	if e != nil && e.Column == "" {
 		e.Column = column
+	}
+	return e
+}
+
+// entry says that the row is one of a dictionary's entries, and no row of a batch.
+func (e *Error) entry() *Error {
+	if e != nil && e.Row >= 0 {
+		e.Detail = fmt.Sprintf("dictionary entry %d: %s", e.Row, e.Detail)
+		e.Row = -1
 	}
 	return e
 }

@@ -88,7 +88,7 @@ func (d *Decoder) checkTexts(m *Message) *Error {
 			continue
 		}
 		if e := m.dicts[f.dict].texts(0, d.limits.LabelBytes); e != nil {
-			return e.in(f.name)
+			return e.entry().in(f.name)
 		}
 	}
 	return nil

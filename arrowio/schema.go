@@ -401,28 +401,31 @@ func (w *schemaWalk) typed(f *field, t table) *Error {
 		f.number = map[int]number{4: float32s, 8: float64s}[f.width]
 	case typeDecimal:
 		f.kind = kindFixed
-		if v, e = tt.integer(2, 4, 128, "a decimal's width"); e == nil && v != 32 && v != 64 && v != 128 && v != 256 {
-			e = fault(Malformed, "a decimal of %d bits", v).hint("use 128 or 256")
-		}
-		f.width = int(v / 8)
+		f.width, e = decimalWidth(tt)
 	case typeDate:
 		f.kind = kindFixed
 		f.width, e = unit(tt, 0, 1, 4, 8)
 	case typeTime:
 		f.kind = kindFixed
-		if v, e = tt.integer(1, 4, 32, "a time's width"); e == nil && v != 32 && v != 64 {
-			e = fault(Malformed, "a time of %d bits", v).hint("use 32 or 64")
+		if f.width, e = unit(tt, 0, 1, 4, 4, 8, 8); e != nil {
+			break
 		}
-		f.width = int(v / 8)
+		if v, e = tt.integer(1, 4, 32, "a time's width"); e == nil && int(v) != 8*f.width {
+			e = fault(Malformed, "a time of %d bits, and its unit has %d", v, 8*f.width).hint("use 32 bits for seconds and milliseconds, 64 for finer")
+		}
 	case typeTimestamp:
-		f.kind, f.width = kindFixed, 8
+		f.kind = kindFixed
+		if f.width, e = unit(tt, 0, 0, 8, 8, 8, 8); e != nil {
+			break
+		}
 		zone, _, err := tt.text(1, "a time zone")
 		if err != nil {
 			return err
 		}
 		return w.addText(len(zone))
 	case typeDuration:
-		f.kind, f.width = kindFixed, 8
+		f.kind = kindFixed
+		f.width, e = unit(tt, 0, 1, 8, 8, 8, 8)
 	case typeInterval:
 		f.kind = kindFixed
 		f.width, e = unit(tt, 0, 0, 4, 8, 16)
@@ -462,6 +465,22 @@ func (w *schemaWalk) typed(f *field, t table) *Error {
 		return fault(Unsupported, "Arrow type number %d", typ).hint("cast the column to a type of Arrow format 1.4")
 	}
 	return e
+}
+
+// decimalWidth checks a decimal's parameters: who prints a value with a scale of 2^31 runs out of memory.
+func decimalWidth(t table) (int, *Error) {
+	var v [3]int64
+	for i, missing := range [3]int64{0, 0, 128} {
+		var e *Error
+		if v[i], e = t.integer(i, 4, missing, "a decimal's parameter"); e != nil {
+			return 0, e
+		}
+	}
+	digits := map[int64]int64{32: 9, 64: 18, 128: 38, 256: 76}[v[2]]
+	if v[0] < 1 || v[0] > digits || v[1] < -digits || v[1] > digits {
+		return 0, fault(Malformed, "a decimal of %d bits with %d digits and scale %d", v[2], v[0], v[1]).hint("use at most 38 digits in 128 bits, 76 in 256, and a scale in that range")
+	}
+	return int(v[2] / 8), nil
 }
 
 func (w *schemaWalk) union(f *field, t table) *Error {
