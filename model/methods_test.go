@@ -610,3 +610,34 @@ func TestRidgeAutoTakesTheBestScore(t *testing.T) {
 		t.Errorf("ridge %+v, notes %q", r.Ridge, r.Notes)
 	}
 }
+
+// Accuracies over 10 stratified halves, standard scale, against figures that
+// independent prototypes of the same formulas gave.
+func TestAccuracyOnRealData(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fits 60 models")
+	}
+	for _, c := range []struct {
+		data, method string
+		dim          int
+		least        float64
+	}{
+		{"wine", "lda", 2, 0.96},
+		{"wine", "sle-ovr", 2, 0.95},
+		{"digits", "lda", 9, 0.95},
+		{"digits", "lda", 2, 0.58},
+		{"digits", "pairacc", 2, 0.68},
+		{"vowel", "pairacc", 2, 0.53},
+	} {
+		err := Evaluate(context.Background(), dataset(t, c.data), EvalConfig{Methods: []string{c.method}, Dims: []int{c.dim}, Seed: 1}, func(r EvalResult) error {
+			t.Logf("%s %s d=%d: %.2f +- %.2f", c.data, c.method, c.dim, 100*r.AccuracyMean, 100*r.AccuracySD)
+			if r.AccuracyMean < c.least {
+				t.Errorf("%s %s d=%d: accuracy %.3f, want %.2f", c.data, c.method, c.dim, r.AccuracyMean, c.least)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
