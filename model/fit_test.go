@@ -478,3 +478,89 @@ func TestTableIsWellFormed(t *testing.T) {
 		}
 	}
 }
+
+func TestSmallShapesHaveDefinedResults(t *testing.T) {
+	lonely := synthetic(30, 31, 4, 3)
+	lonely.Classes = append(lonely.Classes, "one row")
+	lonely.Y[30] = 3
+	pair := &Data{X: []float64{0, 1, 2, 5, 5, 4, 3, 3, 1, 2, 8, 9}, N: 4, M: 3, Y: []int{0, 0, 1, 1}, Classes: []string{"a", "b"}}
+	for name, data := range map[string]*Data{
+		"one feature": synthetic(31, 30, 1, 3), "a class of one row": lonely, "four rows": pair,
+		"two classes, many features": synthetic(32, 8, 50, 2),
+	} {
+		for _, method := range methods {
+			m := fit(t, data, Config{Method: method.Name})
+			y := make([]float32, data.N*m.Dim())
+			if err := m.Project(y, DenseRows(data.X, data.N, data.M)); err != nil {
+				t.Fatal(err)
+			}
+			varies := false
+			for i, v := range y {
+				if !isFinite(float64(v)) {
+					t.Fatalf("%s, %s: output %d is %g", name, method.Name, i, v)
+				}
+				varies = varies || v != y[i%m.Dim()]
+			}
+			if !varies {
+				t.Errorf("%s, %s: all rows have the same outputs", name, method.Name)
+			}
+		}
+	}
+	m := fit(t, lonely, Config{Method: "lda"})
+	if n := m.Report().Notes; len(n) != 1 || n[0] != "1 of 4 classes have one row: they count by their mean alone" {
+		t.Errorf("notes %q", n)
+	}
+}
+
+func TestCancelInTheMiddleEndsTheFit(t *testing.T) {
+	for _, method := range methods {
+		for _, phase := range []string{"ridge", "fit", "views"} {
+			ctx, cancel := context.WithCancel(context.Background())
+			reached := false
+			_, err := Fit(ctx, dataset(t, "wine"), Config{Method: method.Name, Progress: func(p string, done float64) {
+				if p == phase && done < 1 {
+					reached = true
+					cancel()
+				}
+			}})
+			cancel()
+			if reached && !errors.Is(err, context.Canceled) {
+				t.Errorf("%s cancelled in phase %s: %v", method.Name, phase, err)
+			}
+		}
+	}
+}
+
+// Directions that no criterion decides still do not depend on the solver: rows in
+// another order, or statistics alone, give the same columns.
+func TestTiedDirectionsAreReproducible(t *testing.T) {
+	data := dataset(t, "wdbc")
+	mixed := &Data{M: data.M, Classes: data.Classes}
+	s := moments.New(data.M, false)
+	for _, i := range rand.New(rand.NewPCG(5, 2)).Perm(data.N) {
+		mixed.X = append(mixed.X, data.X[i*data.M:(i+1)*data.M]...)
+		mixed.Y = append(mixed.Y, data.Y[i])
+		mixed.N++
+	}
+	for from := 0; from < data.N; from += 100 {
+		to := min(from+100, data.N)
+		if err := s.Add(data.X[from*data.M:to*data.M], data.Y[from:to], nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := Config{Method: "sle", Dim: 8}
+	want := fit(t, data, c)
+	if e := apart(matrixOf(want), matrixOf(fit(t, mixed, c))); e > 1e-8 {
+		t.Errorf("permuted rows: %.2g apart", e)
+	}
+	got, err := FitMoments(context.Background(), s, data.Features, data.Classes, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := apart(matrixOf(want), matrixOf(got)); e > 1e-9 {
+		t.Errorf("statistics: %.2g apart", e)
+	}
+	if r := want.Report(); r.Informative != 1 || len(r.Ties) != 1 || len(r.Notes) != 1 {
+		t.Errorf("report %+v", r)
+	}
+}
