@@ -331,36 +331,18 @@ func (l *learner) judgeable(rows snapshot) bool {
 
 // score judges a model on held-out rows.
 func (l *learner) score(m *model.Model, rows snapshot, held rowSet) (score, error) {
-	train := rows.part[0]
 	s := score{Rows: len(held.y)}
-	project := func(p rowSet) ([]float64, error) {
-		y := make([]float32, len(p.y)*m.Dim())
-		if err := m.Project(y, model.DenseRows(p.x, len(p.y), rows.m)); err != nil {
-			return nil, fmt.Errorf("judging: %w", err)
-		}
-		wide := make([]float64, len(y))
-		for i, v := range y {
-			wide[i] = float64(v)
-		}
-		return wide, nil
-	}
-	query, err := project(held)
-	if err != nil {
-		return s, err
-	}
 	if rows.classes == nil {
-		s.Value = keptVariance(m, held, rows.m, query)
+		kept, err := keptVariance(m, held, rows.m)
+		if err != nil {
+			return s, fmt.Errorf("judging: %w", err)
+		}
+		s.Value = kept
 		return s, nil
 	}
-	reference, err := project(train)
+	right, err := m.Correct(l.data(rows.part[0], rows), l.data(held, rows), 1)
 	if err != nil {
-		return s, err
-	}
-	right := 0
-	for i, at := range model.Nearest(reference, len(train.y), query, len(held.y), m.Dim()) {
-		if train.y[at] == held.y[i] {
-			right++
-		}
+		return s, fmt.Errorf("judging: %w", err)
 	}
 	s.Value = float64(right) / float64(len(held.y))
 	return s, nil
@@ -368,20 +350,26 @@ func (l *learner) score(m *model.Model, rows snapshot, held rowSet) (score, erro
 
 // keptVariance is |Y|^2 / |X|^2 with X the scaled rows: for orthonormal components the share of the variance that the
 // projection keeps.
-func keptVariance(m *model.Model, held rowSet, features int, y []float64) float64 {
-	x := make([]float64, len(held.x))
-	m.ScaledTo(x, model.DenseRows(held.x, len(held.y), features))
+func keptVariance(m *model.Model, held rowSet, features int) (float64, error) {
+	n := len(held.y)
+	x, y := make([]float64, len(held.x)), make([]float32, n*m.Dim())
+	if err := m.ScaledTo(x, model.DenseRows(held.x, n, features)); err != nil {
+		return 0, err
+	}
+	if err := m.Project(y, model.DenseRows(held.x, n, features)); err != nil {
+		return 0, err
+	}
 	var kept, all float64
 	for _, v := range y {
-		kept += v * v
+		kept += float64(v) * float64(v)
 	}
 	for _, v := range x {
 		all += v * v
 	}
 	if all == 0 {
-		return 1
+		return 1, nil
 	}
-	return kept / all
+	return kept / all, nil
 }
 
 // which rows of a snapshot a fit sees

@@ -102,7 +102,7 @@ func (p *pipeline) encode(in *input, r *plugin.Result) ([][]byte, error) {
 		if r.RejectedRows() >= mostRows {
 			return nil, err
 		}
-		r.Reject(wide.Batch, wide.Row, arrowio.Fault{Row: wide.Row, Feature: wide.Column, What: wide.Detail})
+		r.Reject(wide.Batch, wide.Row, arrowio.Fault{Row: wide.Row, Feature: wide.Column, What: wide.Detail + "; " + wide.Hint})
 	}
 }
 

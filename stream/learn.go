@@ -9,9 +9,6 @@ import (
 	"github.com/embedd/embedd/plugin"
 )
 
-// learnRoom is how many bytes the learning side pulls at a time.
-const learnRoom = 16 << 20
-
 // learn reads the input once more, in order and without acknowledging, for the learning side: from where the live model's window begins, or from
 // the first message. A gap or a lost consumer makes it begin anew after the last message that it saw.
 func (p *pipeline) learn(ctx context.Context) {
@@ -48,7 +45,7 @@ func (p *pipeline) learnOn(ctx context.Context, next *uint64) (read int, err err
 	}()
 	delivered, gap := uint64(0), false
 	for !gap {
-		_, err := fetch(ctx, p.nc, c, learnRoom, func(msg jetstream.Msg) {
+		_, err := fetch(ctx, p.nc, c, pullMost, func(msg jetstream.Msg) {
 			in := p.received(msg, p.created)
 			if in == nil || gap {
 				return
@@ -84,7 +81,15 @@ func (p *pipeline) learnFrom(ctx context.Context, feed *queue) {
 func (p *pipeline) learnFromInput(in *input) {
 	m, err := p.stage.Decode(in.data)
 	if err != nil {
-		return // the hot path makes a dead letter of it, with the reason
+		// The hot path makes a dead letter of it, with the reason; while it holds, readiness says it.
+		u := &unreadable{messages: 1, last: err}
+		if before := p.unreadable.Load(); before != nil {
+			u.messages += before.messages
+		} else if p.stage.Live() == nil {
+			p.log.Warn("a message cannot be read, so nothing is learned from it", "source", in.origin.source(), "error", err)
+		}
+		p.unreadable.Store(u)
+		return
 	}
 	if err := p.stage.Learn(m, plugin.Position{Seq: in.origin.seq, Time: in.time}); err != nil {
 		p.log.Warn("a message could not be learned from", "source", in.origin.source(), "error", err)

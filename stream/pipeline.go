@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -64,6 +65,7 @@ type pipeline struct {
 	tail    *tail            // nil on core NATS
 	// learnFirst is the sequence number from which the window of the live model is filled again; 0: the first.
 	learnFirst uint64
+	unreadable atomic.Pointer[unreadable]
 	limits     limits
 }
 
@@ -112,8 +114,23 @@ func (p *pipeline) ready(ctx context.Context) bool {
 	}
 }
 
+// unreadable counts the messages that the learning side could not read, with the reason of the last: while no model is live they have no dead
+// letter yet that would say it.
+type unreadable struct {
+	messages int
+	last     error
+}
+
 // progress is the sentence that readiness shows while no model is live.
 func (p *pipeline) progress() string {
+	text := p.learned()
+	if u := p.unreadable.Load(); u != nil {
+		text += fmt.Sprintf("; %d messages cannot be read, the last: %v", u.messages, u.last)
+	}
+	return text
+}
+
+func (p *pipeline) learned() string {
 	s := p.stage.Status()
 	switch {
 	case s.Fitting:
