@@ -1,4 +1,4 @@
-"""Compares in pyarrow what the round trip test wrote: python check.py DIR, after go test -run KeptColumns -out DIR .
+"""Compares in pyarrow what the round trip test wrote: python check.py OUT [IN], after go test -run KeptColumns -args -out OUT
 
 The first number of a row's embedding is ten times its row in the input.
 """
@@ -9,7 +9,7 @@ import sys
 
 import pyarrow as pa
 
-here = os.path.dirname(os.path.abspath(__file__))
+here = sys.argv[2] if len(sys.argv) > 2 else os.path.dirname(os.path.abspath(__file__))
 
 
 def read(path):

@@ -1,6 +1,10 @@
-"""Writes the messages that the tests of package arrowio read. Run: python gen.py (pyarrow 16 or later).
+"""Writes the messages that the tests of package arrowio read. Run: python gen.py (pyarrow 18 or later).
 
 Each file is one Arrow IPC stream. The data is made up here; nothing is licensed from elsewhere.
+
+python gen.py DIR N writes N messages of random nested types instead; check them with
+
+    go test ./arrowio -run KeptColumns -args -in DIR -out OUT && python arrowio/testdata/check.py OUT DIR
 """
 import datetime
 import decimal
@@ -10,7 +14,7 @@ import sys
 import numpy as np
 import pyarrow as pa
 
-here = os.path.dirname(os.path.abspath(__file__))
+here = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
 N = 7
 
 
@@ -150,5 +154,69 @@ def main():
     write("v4.arrows", [two.slice(0, 9)], options=pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V4))
 
 
+FLAT = [pa.null(), pa.bool_(), pa.int8(), pa.uint16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.date32(), pa.timestamp("ns", "UTC"),
+        pa.string(), pa.large_string(), pa.binary(), pa.binary(3), pa.string_view(), pa.binary_view(), pa.decimal128(9, 2)]
+
+
+def random_type(r, depth):
+    if depth == 0 or r.random() < 0.3:
+        return FLAT[r.integers(len(FLAT))]
+    kind = r.integers(8)
+    sub = lambda: random_type(r, depth - 1)
+    if kind == 0:
+        return pa.struct([(f"f{k}", sub()) for k in range(r.integers(1, 4))])
+    if kind == 1:
+        return pa.map_(pa.string(), sub())
+    if kind == 2:
+        return pa.list_(sub(), int(r.integers(1, 4)))
+    if kind == 3:
+        return pa.dictionary(pa.int8(), FLAT[[4, 10, 12][r.integers(3)]])
+    return [pa.list_, pa.large_list, pa.list_view, pa.large_list_view][kind - 4](sub())
+
+
+def random_value(r, t):
+    """A value for pa.array of this type; a fifth of them null."""
+    if r.random() < 0.2 or pa.types.is_null(t):
+        return None
+    if pa.types.is_struct(t):
+        return {f.name: random_value(r, f.type) for f in t}
+    if pa.types.is_map(t):
+        return [(str(k), random_value(r, t.item_type)) for k in range(r.integers(4))]
+    if pa.types.is_fixed_size_list(t):
+        return [random_value(r, t.value_type) for _ in range(t.list_size)]
+    if hasattr(t, "value_type") and not pa.types.is_dictionary(t):
+        return [random_value(r, t.value_type) for _ in range(r.integers(4))]
+    if pa.types.is_dictionary(t):
+        return random_value(r, t.value_type)
+    n = int(r.integers(100))
+    if pa.types.is_boolean(t):
+        return n % 2 == 0
+    if pa.types.is_fixed_size_binary(t) and not pa.types.is_decimal(t):
+        return bytes([n] * 3)
+    if "string" in str(t):
+        return f"é{n}" * (n % 5)
+    if "binary" in str(t):
+        return bytes([n, 255]) * (n % 10)
+    if pa.types.is_decimal(t):
+        return decimal.Decimal(n) / 4
+    if pa.types.is_date(t):
+        return datetime.date(2024, 1, 1 + n % 28)
+    return n
+
+
+def random_messages(count):
+    for seed in range(count):
+        r = np.random.default_rng(seed)
+        n = int(r.integers(1, 60))
+        cols = {"x": features(n)}
+        for k in range(r.integers(1, 6)):
+            t = random_type(r, 3)
+            cols[f"c{k}"] = pa.array([random_value(r, t) for _ in range(n)], type=t)
+        b = batch(cols, meta)
+        lo, hi = sorted(int(v) for v in r.integers(0, n + 1, 2))
+        options = pa.ipc.IpcWriteOptions(compression=[None, "lz4", "zstd"][seed % 3], unify_dictionaries=False)
+        write(f"random{seed}.arrows", [[b], [b.slice(lo, hi - lo)], [b.slice(0, lo), b.slice(lo)]][seed % 3 if n > 1 else 0], options=options)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(random_messages(int(sys.argv[2])) if len(sys.argv) > 2 else main())
