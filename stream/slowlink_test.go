@@ -1,0 +1,126 @@
+package stream_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream"
+)
+
+// TestSlowLink holds that a backlog gets through a slow link: a server cuts a connection off when more than its max_pending waits to be written, and then the same
+// pull would be cut off again and again.
+func TestSlowLink(t *testing.T) {
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),
+		MaxPending: 24 << 20}) // three pulls: both readers of the pipeline, and room for one
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Start()
+	defer s.WaitForShutdown()
+	defer s.Shutdown()
+	if !s.ReadyForConnections(20 * time.Second) {
+		t.Fatal("the server does not start")
+	}
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	fast, err := nats.Connect(s.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fast.Close()
+	js, err := jetstream.New(fast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"in", "out"} {
+		if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What cannot be decoded leaves as a dead letter, at no cost of its own.
+	const messages = 80
+	for range messages {
+		if _, err := js.Publish(ctx, "in.x", make([]byte, 900<<10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	slow, err := nats.Connect("nats://"+slowLink(t, s.Addr().String(), 40<<20), nats.MaxReconnects(-1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	e, err := stream.New(stream.Options{Conn: slow, Pipelines: []stream.Pipeline{{Name: "p", Stream: "in", Subject: "in.x", Output: "out.x", Dead: "out.dead",
+		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Until: plugin.SkipAll}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	running, end := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(running) }()
+	for answered := uint64(0); answered < messages; time.Sleep(50 * time.Millisecond) {
+		out, err := js.Stream(ctx, "out")
+		if err != nil {
+			t.Fatalf("%d of %d messages are answered: %v", answered, messages, err)
+		}
+		answered = out.CachedInfo().State.Msgs
+	}
+	end()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if n := s.NumSlowConsumers(); n > 0 {
+		t.Errorf("the server cut the connection off %d times as a slow consumer, want never", n)
+	}
+}
+
+// slowLink is the address of a link to a server that carries so many bytes a second from it.
+func slowLink(t *testing.T, to string, rate int) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", to)
+			if err != nil {
+				near.Close()
+				continue
+			}
+			go func() {
+				defer far.Close()
+				_, _ = io.Copy(far, near)
+			}()
+			go func() {
+				defer near.Close()
+				buf := make([]byte, 64<<10)
+				for {
+					n, err := far.Read(buf)
+					if err != nil {
+						return
+					}
+					if _, err := near.Write(buf[:n]); err != nil {
+						return
+					}
+					time.Sleep(time.Duration(n) * time.Second / time.Duration(rate))
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
