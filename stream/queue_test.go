@@ -1,0 +1,59 @@
+package stream
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// TestQueueDropsOldest: memory is bounded in bytes, and what is dropped is counted (Invariants 5 and 10).
+func TestQueueDropsOldest(t *testing.T) {
+	q := newQueue(100)
+	dropped := 0
+	for i := range 10 {
+		dropped += q.push(&input{origin: origin{seq: uint64(i)}, size: 30})
+	}
+	if dropped != 7 {
+		t.Errorf("%d dropped, want 7: three of 30 bytes fit into 100", dropped)
+	}
+	for want := uint64(7); want < 10; want++ {
+		in, ok := q.pop(context.Background())
+		if !ok || in.origin.seq != want {
+			t.Fatalf("popped %v, want %d", in, want)
+		}
+	}
+	// One message over the bound is kept: it is all there is.
+	if n := q.push(&input{size: 1000}); n != 0 {
+		t.Errorf("the only message was dropped")
+	}
+	q.tryPop()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	if _, ok := q.pop(ctx); ok {
+		t.Error("an empty queue gave a message")
+	}
+}
+
+// TestHeld: bytes and messages between pull and acknowledgement are bounded, and a redelivery of a held message is known.
+func TestHeld(t *testing.T) {
+	h := newHeld()
+	a := &input{origin: origin{seq: 1}, size: 60}
+	if !h.add(a) || h.add(&input{origin: origin{seq: 1}, size: 60}) {
+		t.Fatal("a message is held once")
+	}
+	if room := h.room(context.Background(), 100); room != 40 {
+		t.Errorf("room for %d bytes, want 40", room)
+	}
+	h.add(&input{origin: origin{seq: 2}, size: 60})
+	got := make(chan int64, 1)
+	go func() { got <- h.room(context.Background(), 100) }()
+	select {
+	case n := <-got:
+		t.Fatalf("room for %d bytes in a full set", n)
+	case <-time.After(20 * time.Millisecond):
+	}
+	h.remove(a)
+	if n := <-got; n != 40 {
+		t.Errorf("room for %d bytes after one left, want 40", n)
+	}
+}
