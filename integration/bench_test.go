@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -113,8 +112,8 @@ func (s shape) stage(b *testing.B, msg []byte) *plugin.Stage {
 const (
 	turnBytes    = 160 << 20 // of messages, or
 	turnMessages = 8192      // so many
-	inFlight     = 256 << 20 // bytes between pull and acknowledgement: the pipeline's default
-	pending      = 1024      // messages between delivery and acknowledgement: the pipeline's own bound
+	pending      = 1024      // messages between delivery and acknowledgement, and
+	pullBytes    = 8 << 20   // bytes of one pull: both as the pipeline has them
 )
 
 // course is a filled input stream and the empty output streams.
@@ -254,7 +253,6 @@ func (c *course) relay(body []byte) func(context.Context, string) error {
 			msg    jetstream.Msg
 			future jetstream.PubAckFuture
 		}
-		var held atomic.Int64
 		var failed error
 		way := make(chan sent, pending)
 		var wg sync.WaitGroup
@@ -265,11 +263,10 @@ func (c *course) relay(body []byte) func(context.Context, string) error {
 					_ = s.msg.Ack()
 				case failed = <-s.future.Err():
 				}
-				held.Add(-int64(len(s.msg.Data())))
 			}
 		})
 		for ctx.Err() == nil {
-			room := max(inFlight-held.Load(), c.nc.MaxPayload()+64<<10)
+			room := max(pullBytes, c.nc.MaxPayload()+64<<10)
 			wait, cancel := context.WithTimeout(ctx, 5*time.Second)
 			batch, err := consumer.Fetch(pending, jetstream.FetchMaxBytes(int(room)), jetstream.FetchContext(wait), jetstream.FetchHeartbeat(time.Second))
 			if err != nil {
@@ -281,7 +278,6 @@ func (c *course) relay(body []byte) func(context.Context, string) error {
 				if body != nil {
 					out.Data = body
 				}
-				held.Add(int64(len(msg.Data())))
 				future, err := c.js.PublishMsgAsync(out, jetstream.WithMsgID(name+"/"+msg.Reply()))
 				if err != nil {
 					failed = err

@@ -197,3 +197,16 @@ func records(t testing.TB, path string) *reduced {
 }
 
 func itoa(i int) string { return strconv.Itoa(i) }
+
+// packedModel fits a model on the digits in the form of table.message and returns its file.
+func packedModel(t testing.TB, method string, dim int) string {
+	t.Helper()
+	dir := t.TempDir()
+	data, path := filepath.Join(dir, "digits.arrows"), filepath.Join(dir, method+".embedd")
+	g := digits(t)
+	if err := os.WriteFile(data, g.message(t, 0, g.n, true), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	succeed(t, "fit", "--data", data, "--features", "pixels", "--label", "label", "--method", method, "--dim", itoa(dim), "-o", path)
+	return path
+}

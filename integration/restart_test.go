@@ -40,8 +40,11 @@ func feed(t testing.TB, c *client, n int) (sent *atomic.Int64, done chan struct{
 
 // batches is how many batches the tests of restarts send.
 func batches() int {
-	if long() {
+	switch {
+	case long():
 		return 10_000
+	case testing.Short():
+		return 400
 	}
 	return 2_000
 }

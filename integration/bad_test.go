@@ -1,0 +1,433 @@
+package integration
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// columns is a message of n rows made column by column: pixels (where m > 0), label and more.
+func columnsOf(t testing.TB, n, m int, more ...column) []byte {
+	t.Helper()
+	if m > 0 {
+		g := digits(t)
+		b := array.NewFixedSizeListBuilder(memory.DefaultAllocator, int32(m), arrow.PrimitiveTypes.Float32)
+		for i := range n {
+			b.Append(true)
+			b.ValueBuilder().(*array.Float32Builder).AppendValues(g.x[i*g.m:i*g.m+m], nil)
+		}
+		more = append([]column{{"pixels", b.NewArray()}}, more...)
+	}
+	var fields []arrow.Field
+	var arrays []arrow.Array
+	for _, c := range more {
+		fields = append(fields, arrow.Field{Name: c.name, Type: c.array.DataType(), Nullable: true})
+		arrays = append(arrays, c.array)
+	}
+	return encode(t, array.NewRecord(arrow.NewSchema(fields, nil), arrays, int64(n)))
+}
+
+type column struct {
+	name  string
+	array arrow.Array
+}
+
+func texts(name string, values ...string) column {
+	b := array.NewStringBuilder(memory.DefaultAllocator)
+	b.AppendValues(values, nil)
+	return column{name, b.NewArray()}
+}
+
+func ints(name string, values ...int64) column {
+	b := array.NewInt64Builder(memory.DefaultAllocator)
+	b.AppendValues(values, nil)
+	return column{name, b.NewArray()}
+}
+
+func doubles(name string, values ...float64) column {
+	b := array.NewFloat64Builder(memory.DefaultAllocator)
+	b.AppendValues(values, nil)
+	return column{name, b.NewArray()}
+}
+
+// pixelsWith is a message of n rows whose row at has one value replaced.
+func pixelsWith(t testing.TB, n, at int, value float32) []byte {
+	g := digits(t)
+	changed := &table{n: n, m: g.m, x: slices.Clone(g.x[:n*g.m]), label: g.label[:n]}
+	changed.x[at*g.m+7] = value
+	return changed.message(t, 0, n, true)
+}
+
+// growing is a message whose second batch adds to the dictionary of the first.
+func growing(t testing.TB) []byte {
+	g := digits(t)
+	dictionary := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "pixels", Type: arrow.FixedSizeListOf(int32(g.m), arrow.PrimitiveTypes.Float32)},
+		{Name: "colour", Type: dictionary},
+	}, nil)
+	var out bytes.Buffer
+	w := ipc.NewWriter(&out, ipc.WithSchema(schema), ipc.WithDictionaryDeltas(true))
+	words := []string{"red", "green", "blue", "white"}
+	for _, known := range []int{2, 4} {
+		b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+		pixels := b.Field(0).(*array.FixedSizeListBuilder)
+		values := array.NewStringBuilder(memory.DefaultAllocator)
+		values.AppendValues(words[:known], nil)
+		indices := array.NewInt8Builder(memory.DefaultAllocator)
+		for i := range known {
+			pixels.Append(true)
+			pixels.ValueBuilder().(*array.Float32Builder).AppendValues(g.x[i*g.m:(i+1)*g.m], nil)
+			indices.Append(int8(i))
+		}
+		colour := array.NewDictionaryArray(dictionary, indices.NewArray(), values.NewArray())
+		rec := array.NewRecord(schema, []arrow.Array{pixels.NewArray(), colour}, int64(known))
+		if err := w.Write(rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// TestBadInput holds every bad message to become a dead letter that names what was wrong, and the messages around it to be answered.
+func TestBadInput(t *testing.T) {
+	g := digits(t)
+	good := g.message(t, 0, 4, true)
+	huge := strings.Repeat("w", 1_044_000)
+	cases := []struct {
+		name  string
+		body  []byte
+		code  string
+		words []string // of the sentence
+		rows  string   // the rejected rows where the others are answered; "" where the whole message is dead
+	}{
+		{"not Arrow", []byte("this is not an Arrow message, it is a sentence"), "not_arrow", []string{"Arrow"}, ""},
+		{"nothing", nil, "not_arrow", []string{"empty"}, ""},
+		{"truncated in the body", good[:len(good)*2/3], "truncated", []string{"bytes"}, ""},
+		{"truncated after the schema", good[:len(good)/4/8*8], "truncated", nil, ""},
+		{"wrong feature count", columnsOf(t, 2, 63, texts("label", "1", "2")), "feature_count", []string{"pixels", "63", "64"}, ""},
+		{"missing column", columnsOf(t, 2, 0, texts("label", "1", "2"), doubles("other", 1, 2)), "missing_column", []string{"pixels"}, ""},
+		{"text where numbers belong", columnsOf(t, 2, 0, texts("label", "1", "2"), texts("pixels", "a", "b")), "not_numeric", []string{"pixels"}, ""},
+		{"a label that is a float", columnsOf(t, 2, 64, doubles("label", 1, 2)), "label_type", []string{"label"}, ""},
+		{"a label type that changes", columnsOf(t, 2, 64, ints("label", 1, 2)), "schema_changed", []string{"label"}, ""},
+		{"name taken", columnsOf(t, 2, 64, texts("label", "1", "2"), doubles("embedding", 1, 2)), "name_taken", []string{"embedding"}, ""},
+		{"a dictionary that grows", growing(t), "dictionary", []string{"dictionar"}, ""},
+		{"over limits.message", columnsOf(t, 1, 64, texts("label", "1"), texts("text", strings.Repeat("x", 900<<10))), "too_large", []string{"message"}, ""},
+		{"NaN", pixelsWith(t, 5, 3, float32(math.NaN())), "non_finite", []string{"pixels[7]", "NaN", "1 of 5"}, "3"},
+		{"infinity", pixelsWith(t, 5, 0, float32(math.Inf(-1))), "non_finite", []string{"pixels[7]", "-Inf"}, "0"},
+	}
+
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.streams()
+	model := packedModel(t, "lda", 3)
+	d := startDaemon(t, configFile(t, s.ClientURL(), `
+digits:
+  input: {stream: FEATURES, subject: features.digits}
+  schema: {features: [pixels], label: label}
+  output: {subject: reduced.digits, dead: dead.digits}
+  limits: {message: 800KiB}
+  model: {file: `+model+`}
+wide:
+  input: {stream: FEATURES, subject: features.wide}
+  schema: {features: [pixels], label: label}
+  output: {subject: reduced.wide, dead: dead.wide}
+  model: {file: `+model+`}`))
+
+	source := map[string]int{} // index of the case, by Embedd-Source
+	sent := 1
+	c.send("features.digits", good)
+	for i, one := range cases {
+		source[fmt.Sprintf("FEATURES:%d", c.send("features.digits", one.body, "X-Case", one.name))] = i
+		c.send("features.digits", good)
+		sent += 2
+	}
+	c.settled("FEATURES", "digits", time.Minute)
+	partly := 0
+	for _, one := range cases {
+		if one.rows != "" {
+			partly++
+		}
+	}
+	out, dead := c.read("REDUCED"), c.read("DEAD")
+	if want := sent - len(cases) + partly; len(out) != want {
+		t.Errorf("%d outputs, want %d: the good messages and those with some good rows", len(out), want)
+	}
+	if len(dead) != len(cases) {
+		t.Errorf("%d dead letters, want %d", len(dead), len(cases))
+	}
+	var answered []stored
+	for _, msg := range out {
+		answered = append(answered, msg)
+	}
+	for _, letter := range dead {
+		i, ok := source[letter.header.Get("Embedd-Source")]
+		if !ok {
+			t.Errorf("a dead letter of %s, which was good: %s", letter.header.Get("Embedd-Source"), letter.header.Get("Embedd-Error"))
+			continue
+		}
+		one := cases[i]
+		t.Logf("%-28s %-15s %s", one.name, letter.header.Get("Embedd-Code"), letter.header.Get("Embedd-Error"))
+		if one.rows == "" {
+			answered = append(answered, letter)
+		}
+		checkLetter(t, one.name, letter, one.code, one.words, one.rows)
+		if letter.header.Get("X-Case") != one.name {
+			t.Errorf("%s: the client's own header is %q", one.name, letter.header.Get("X-Case"))
+		}
+		if one.rows == "" && !bytes.Equal(letter.data, one.body) {
+			t.Errorf("%s: the dead letter holds %d bytes, not the %d that came", one.name, len(letter.data), len(one.body))
+		}
+		if one.rows != "" {
+			in, _ := decode(t, one.body)
+			schema, recs := decode(t, letter.data)
+			if !slices.EqualFunc(in.Fields(), schema.Fields(), func(a, b arrow.Field) bool { return a.Equal(b) }) || recs[0].NumRows() != 1 {
+				t.Errorf("%s: the dead letter has schema %v and %d rows, want the original schema and 1", one.name, schema, recs[0].NumRows())
+			}
+			if id := recs[0].Column(0).ValueStr(0); id != one.rows {
+				t.Errorf("%s: the dead letter has row %s, want %s", one.name, id, one.rows)
+			}
+		}
+	}
+	once(t, "FEATURES", 1, sent, answered)
+
+	// One row is too wide for the server; its neighbours leave.
+	seq := c.send("features.wide", columnsOf(t, 3, 64, texts("label", "1", "2", "3"), texts("text", "short", huge, "short")))
+	c.settled("FEATURES", "wide", time.Minute)
+	letter := c.last("DEAD")
+	t.Logf("%-28s %-15s %s", "a row too wide", letter.header.Get("Embedd-Code"), letter.header.Get("Embedd-Error"))
+	checkLetter(t, "a row too wide", letter, "too_wide", []string{"row 1", "max_payload"}, "1")
+	if len(letter.data) != 0 || letter.header.Get("Embedd-Truncated") == "" {
+		t.Errorf("a row too wide: %d bytes and Embedd-Truncated %q, want none and how many there were", len(letter.data), letter.header.Get("Embedd-Truncated"))
+	}
+	var r reduced
+	for _, msg := range c.read("REDUCED") {
+		if msg.header.Get("Embedd-Source") == fmt.Sprintf("FEATURES:%d", seq) {
+			r.add(t, msg.data)
+		}
+	}
+	if !slices.Equal(r.label, []string{"1", "3"}) {
+		t.Errorf("beside the row that is too wide rows %q left, want 1 and 3", r.label)
+	}
+	for line, want := range map[string]int{
+		`embedd_messages_total{pipeline="digits",result="dead"}`: len(cases) - partly,
+		`embedd_messages_total{pipeline="digits",result="out"}`:  sent - len(cases) + partly,
+		`embedd_rows_total{pipeline="digits",result="dead"}`:     2,
+		`embedd_rows_total{pipeline="wide",result="dead"}`:       1,
+		`embedd_rows_total{pipeline="wide",result="out"}`:        2,
+	} {
+		if got := d.metric(line); got != fmt.Sprint(want) {
+			t.Errorf("%s is %q, want %d", line, got, want)
+		}
+	}
+	d.stop()
+}
+
+// checkLetter holds a dead letter to the form of the wire.
+func checkLetter(t *testing.T, name string, letter stored, code string, words []string, rows string) {
+	t.Helper()
+	h := letter.header
+	kind := "message"
+	if rows != "" {
+		kind = "rows"
+	}
+	for k, want := range map[string]string{"Embedd-Code": code, "Embedd-Kind": kind, "Embedd-Rows": rows, "Embedd-Attempts": "1"} {
+		if got := h.Get(k); got != want {
+			t.Errorf("%s: %s is %q, want %q (%s)", name, k, got, want, h.Get("Embedd-Error"))
+		}
+	}
+	for _, word := range words {
+		if !strings.Contains(h.Get("Embedd-Error"), word) {
+			t.Errorf("%s: the sentence does not name %q: %s", name, word, h.Get("Embedd-Error"))
+		}
+	}
+	if h.Get("Embedd-Error") == "" || strings.ContainsAny(h.Get("Embedd-Error"), "\n\r") {
+		t.Errorf("%s: Embedd-Error is %q, want one sentence", name, h.Get("Embedd-Error"))
+	}
+}
+
+// TestNulls holds a row with a missing feature to go where schema.nulls says.
+func TestNulls(t *testing.T) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.streams()
+	model := packedModel(t, "lda", 3)
+	var pipelines strings.Builder
+	for _, nulls := range []string{"reject", "impute", "skip"} {
+		fmt.Fprintf(&pipelines, `%[1]s:
+  input: {stream: FEATURES, subject: features.digits}
+  schema: {features: [pixels], label: label, nulls: %[1]s}
+  output: {subject: reduced.%[1]s, dead: dead.%[1]s}
+  model: {file: %[2]s}
+`, nulls, model)
+	}
+	d := startDaemon(t, configFile(t, s.ClientURL(), pipelines.String()))
+	c.send("features.digits", pixelsWith(t, 6, 2, float32(math.NaN())))
+	for nulls, want := range map[string][4]int{ // rows out, dead, skipped; dead letters
+		"reject": {5, 1, 0, 1}, "impute": {6, 0, 0, 0}, "skip": {5, 0, 1, 0},
+	} {
+		c.settled("FEATURES", nulls, time.Minute)
+		var r reduced
+		letters := 0
+		for _, msg := range c.read("REDUCED") {
+			if msg.subject == "reduced."+nulls {
+				r.add(t, msg.data)
+			}
+		}
+		for _, msg := range c.read("DEAD") {
+			if msg.subject == "dead."+nulls {
+				letters++
+			}
+		}
+		if len(r.id) != want[0] || letters != want[3] {
+			t.Errorf("%s: %d rows and %d dead letters, want %d and %d", nulls, len(r.id), letters, want[0], want[3])
+		}
+		for i, result := range []string{"out", "dead", "skip"} {
+			if got := d.metric(fmt.Sprintf(`embedd_rows_total{pipeline=%q,result=%q}`, nulls, result)); got != fmt.Sprint(want[i]) {
+				t.Errorf("%s: embedd_rows_total of %s is %s, want %d", nulls, result, got, want[i])
+			}
+		}
+		for _, y := range r.y {
+			if math.IsNaN(float64(y)) {
+				t.Errorf("%s: NaN came out", nulls)
+			}
+		}
+	}
+	d.stop()
+}
+
+// TestOversized holds one stored message that is larger than what the server takes now to stop nothing: it was stored under a larger limit, and a pull whose
+// byte bound is below one message ends in silence.
+func TestOversized(t *testing.T) {
+	for _, limit := range []string{"8MiB", "32MiB"} {
+		t.Run("limits.message "+limit, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			before := startServer(t, func(o *server.Options) { o.StoreDir, o.MaxPayload = dir, 16<<20 })
+			c := dial(t, before.ClientURL())
+			c.streams()
+			g := digits(t)
+			large := columnsOf(t, 2, 64, texts("label", "1", "2"), texts("text", "short", strings.Repeat("x", 9<<20)))
+			for i := range 21 {
+				if i == 10 {
+					c.send("features.digits", large)
+				} else {
+					c.send("features.digits", g.message(t, i, i+1, true))
+				}
+			}
+			c.nc.Close()
+			stopServer(before)
+
+			s := startServer(t, func(o *server.Options) { o.StoreDir = dir }) // max_payload 1 MiB
+			c = dial(t, s.ClientURL())
+			d := startDaemon(t, configFile(t, s.ClientURL(), `
+digits:
+  input: {stream: FEATURES, subject: features.digits}
+  schema: {features: [pixels], label: label}
+  output: {subject: reduced.digits, dead: dead.digits}
+  limits: {message: `+limit+`, in_flight: `+limit+`}
+  model: {file: `+packedModel(t, "lda", 3)+`}`))
+			c.settled("FEATURES", "digits", time.Minute)
+			out, dead := c.read("REDUCED"), c.read("DEAD")
+			if len(dead) != 1 || dead[0].header.Get("Embedd-Source") != "FEATURES:11" || len(dead[0].data) != 0 || dead[0].header.Get("Embedd-Truncated") == "" {
+				t.Fatalf("%d dead letters, want one of FEATURES:11 without a body: %v", len(dead), dead)
+			}
+			t.Logf("%s: %s", dead[0].header.Get("Embedd-Code"), dead[0].header.Get("Embedd-Error"))
+			if limit == "8MiB" {
+				checkLetter(t, "9 MiB", dead[0], "too_large", nil, "")
+				out = append(out, dead...)
+			} else {
+				// It is read, one of its two rows fits, and the other is the dead letter.
+				checkLetter(t, "9 MiB", dead[0], "too_wide", nil, "1")
+			}
+			once(t, "FEATURES", 1, 21, out)
+			d.stop()
+		})
+	}
+}
+
+// TestSplit holds an output over the limit of its stream to leave in parts: all rows in order, each part within the limit, and the same parts from
+// another pipeline that does the same.
+func TestSplit(t *testing.T) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	const limit = 24 << 10
+	c.stream("FEATURES", nil, "features.>")
+	c.stream("REDUCED", func(o *jetstream.StreamConfig) { o.MaxMsgSize = limit }, "reduced.>")
+	c.stream("DEAD", nil, "dead.>")
+	pca, lda := packedModel(t, "pca", 9), packedModel(t, "lda", 9)
+	d := startDaemon(t, configFile(t, s.ClientURL(), `
+one:
+  input: {stream: FEATURES, subject: features.digits}
+  schema: {features: [pixels], label: label}
+  output: {subject: reduced.one, dead: dead.one}
+  model: {file: `+pca+`}
+two:
+  input: {stream: FEATURES, subject: features.digits}
+  schema: {features: [pixels], label: label}
+  output: {subject: reduced.two, dead: dead.two}
+  model: {file: `+lda+`}`))
+	g := digits(t)
+	sizes := []int{1, 100, g.n, 900}
+	for _, n := range sizes {
+		c.send("features.digits", g.message(t, 0, n, true))
+	}
+	c.settled("FEATURES", "one", time.Minute)
+	c.settled("FEATURES", "two", time.Minute)
+	ways := map[string][]stored{}
+	for _, msg := range c.read("REDUCED") {
+		ways[msg.subject] = append(ways[msg.subject], msg)
+		if len(msg.data) > limit {
+			t.Errorf("a part of %d bytes, and the stream takes %d", len(msg.data), limit)
+		}
+	}
+	var parts [2][]int
+	for w, subject := range []string{"reduced.one", "reduced.two"} {
+		once(t, "FEATURES", 1, len(sizes), ways[subject])
+		rows := map[string][]int32{}
+		for _, msg := range ways[subject] {
+			var r reduced
+			r.add(t, msg.data)
+			source := msg.header.Get("Embedd-Source")
+			rows[source] = append(rows[source], r.id...)
+			parts[w] = append(parts[w], len(r.id))
+			schema, _ := decode(t, msg.data)
+			if v, _ := schema.Metadata().GetValue("Embedd-Part"); v != msg.header.Get("Embedd-Part") {
+				t.Errorf("schema metadata Embedd-Part is %q and the header %q", v, msg.header.Get("Embedd-Part"))
+			}
+		}
+		for i, n := range sizes {
+			ids := rows[fmt.Sprintf("FEATURES:%d", i+1)]
+			if len(ids) != n {
+				t.Errorf("%s: input %d of %d rows came out with %d", subject, i+1, n, len(ids))
+			}
+			for j, id := range ids {
+				if id != int32(j) {
+					t.Fatalf("%s: input %d, row %d came out at %d", subject, i+1, id, j)
+				}
+			}
+		}
+	}
+	if !slices.Equal(parts[0], parts[1]) || len(parts[0]) <= len(sizes) {
+		t.Errorf("one pipeline made parts of %v rows, the other of %v; want the same, and more than %d", parts[0], parts[1], len(sizes))
+	}
+	t.Logf("rows by part: %v", parts[0])
+	if n := c.count("DEAD"); n != 0 {
+		t.Errorf("%d dead letters, want none", n)
+	}
+	d.stop()
+}
