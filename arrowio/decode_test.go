@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -526,5 +527,21 @@ func TestSpecIsChecked(t *testing.T) {
 		if _, err := NewDecoder(s); err == nil {
 			t.Errorf("%+v is accepted", s)
 		}
+	}
+}
+
+// Neither decoding nor encoding owns a goroutine, compressed or not: there is nothing to close.
+func TestNoGoroutines(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for _, name := range []string{"fsl", "fsl_lz4", "fsl_zstd"} {
+		m := decode(t, newDecoder(t, Spec{Features: []string{"x"}}), fixtures(t)[name])
+		for _, c := range []string{"none", "lz4", "zstd"} {
+			if _, err := newEncoder(t, Output{Compression: c}).Encode(numbered(m, 2), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if after := runtime.NumGoroutine(); after > before {
+		t.Errorf("%d goroutines more", after-before)
 	}
 }

@@ -440,6 +440,18 @@ func described(list bool, n number) string {
 // pinned returns what is fixed once this message is accepted: from itself when it adds nothing.
 func (m *Message) pinned(from *pin) *pin {
 	p := m.plan
+	var shapes []shape
+	var names []string
+	if from.shapes == nil && len(p.columns) > 0 {
+		columns := p.columns
+		if len(m.batches) > 0 {
+			columns = m.batches[len(m.batches)-1].columns
+		}
+		shapes, names = p.shapes(columns)
+	}
+	if shapes == nil && (from.label != unknown || p.labels == unknown) && (from.key != unknown || p.keys == unknown) {
+		return from
+	}
 	to := *from
 	if from.label == unknown {
 		to.label = p.labels
@@ -447,18 +459,11 @@ func (m *Message) pinned(from *pin) *pin {
 	if from.key == unknown {
 		to.key = p.keys
 	}
-	if from.shapes == nil && len(p.columns) > 0 {
-		columns := p.columns
-		if len(m.batches) > 0 {
-			columns = m.batches[len(m.batches)-1].columns
+	if shapes != nil {
+		to.shapes = shapes
+		if to.names == nil {
+			to.names = names
 		}
-		to.shapes, to.names = p.shapes(columns)
-		if from.names != nil {
-			to.names = from.names
-		}
-	}
-	if to.label == from.label && to.key == from.key && (to.shapes == nil) == (from.shapes == nil) {
-		return from
 	}
 	return &to
 }
