@@ -247,10 +247,10 @@ func TestWhatIsRefused(t *testing.T) {
 	}{
 		{"missing", Spec{Features: []string{"y"}}, message(t, "x", x), MissingColumn, []string{`"y"`, "x"}},
 		{"missing by glob", Spec{Features: []string{"y*"}}, message(t, "x", x), MissingColumn, []string{`"y*"`}},
-		{"text", Spec{Features: []string{"x"}}, message(t, "x", from(t, str, `["1","2"]`)), NotNumeric, []string{`"x"`, "float32"}},
+		{"text", Spec{Features: []string{"x"}}, message(t, "x", from(t, str, `["1","2"]`)), NotNumeric, []string{`"x"`, "string", "float32"}},
 		{"text by glob", Spec{Features: []string{"x*"}}, message(t, "x", x, "xs", from(t, str, `["1","2"]`)), NotNumeric, []string{`"xs"`}},
 		{"bool", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.FixedWidthTypes.Boolean, `[true]`)), NotNumeric, nil},
-		{"list of text", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.ListOf(str), `[["1"]]`)), NotNumeric, nil},
+		{"list of text", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.ListOf(str), `[["1"]]`)), NotNumeric, []string{"list of string"}},
 		{"uneven list", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.ListOf(f32), `[[1,2],[3]]`)), FeatureCount, []string{"row 1", "1 elements", "2"}},
 		{"empty lists", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.ListOf(f32), `[[],[]]`)), FeatureCount, nil},
 		{"float label", Spec{Label: "l"}, message(t, "l", from(t, f64, `[1]`)), LabelType, []string{`"l"`}},

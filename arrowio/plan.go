@@ -216,9 +216,9 @@ func (p *plan) named(name string, code Code, fixed class) (int, class, *Error) {
 	}
 	switch {
 	case c == unknown && code == LabelType:
-		return -1, c, fault(code, "Arrow type number %d cannot be a label", f.typ).hint("use a string, dictionary, integer or boolean column").in(name)
+		return -1, c, fault(code, "a column of type %s cannot be a label", p.schema.layout.describe(i)).hint("use a string, dictionary, integer or boolean column").in(name)
 	case code == KeyType && (c == unknown || c == booleans):
-		return -1, c, fault(code, "Arrow type number %d cannot be a key", f.typ).hint("use a string or integer column").in(name)
+		return -1, c, fault(code, "a column of type %s cannot be a key", p.schema.layout.describe(i)).hint("use a string or integer column").in(name)
 	case fixed != unknown && c != fixed:
 		return -1, c, fault(SchemaChanged, "it holds %v and earlier messages held %v", c, fixed).hint("keep the type, or use a new pipeline").in(name)
 	}
@@ -250,7 +250,7 @@ func (p *plan) add(i int) *Error {
 	name := p.schema.layout.fields[i].name
 	value, size, ok := p.numeric(i)
 	if !ok {
-		return fault(NotNumeric, "Arrow type number %d is no number and no list of numbers", p.schema.layout.fields[i].typ).
+		return fault(NotNumeric, "a column of type %s holds no numbers of float32, float64 or an integer type", p.schema.layout.describe(i)).
 			hint("cast it to float32, or choose the features by other names").in(name)
 	}
 	if size == 0 || size > maxFeatures {

@@ -35,6 +35,29 @@ const (
 	typeLargeListView
 )
 
+// typeName is what users call a type, for errors.
+func typeName(typ int) string {
+	names := [...]string{"no type", "null", "integer", "floating point", "binary", "string", "boolean", "decimal", "date", "time", "timestamp", "interval",
+		"list", "struct", "union", "fixed-size binary", "fixed-size list", "map", "duration", "large binary", "large string", "large list",
+		"run-end encoded", "binary view", "string view", "list view", "large list view"}
+	if typ < 0 || typ >= len(names) {
+		return "unknown type"
+	}
+	return names[typ]
+}
+
+// describe names a field's type, with what is in it.
+func (l *layout) describe(i int) string {
+	f := &l.fields[i]
+	switch {
+	case f.dict >= 0:
+		return "dictionary of " + typeName(f.typ)
+	case f.typ == typeList || f.typ == typeLargeList || f.typ == typeFixedList:
+		return typeName(f.typ) + " of " + l.describe(i+1)
+	}
+	return typeName(f.typ)
+}
+
 // A kind is the physical layout of a column: which buffers it has and what they mean (Arrow Columnar Format, "Physical Memory Layout").
 type kind uint8
 
@@ -536,7 +559,7 @@ func childCount(f *field, n int) *Error {
 		want = len(f.ids)
 	}
 	if n != want {
-		return fault(Malformed, "a field of type %d with %d children, not %d", f.typ, n, want).hint("write with an Arrow library")
+		return fault(Malformed, "a %s field with %d children, not %d", typeName(f.typ), n, want).hint("write with an Arrow library")
 	}
 	return nil
 }
