@@ -74,6 +74,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	defer js.CleanupPublisher() // the connection goes on; what listens for confirmations on it must not
 	var open []*pipeline
 	defer func() {
 		for _, p := range open {
