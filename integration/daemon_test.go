@@ -106,15 +106,20 @@ func launch(t testing.TB, config string) *daemon {
 // stop asks the daemon to drain and holds it to end with 0.
 func (d *daemon) stop() {
 	d.t.Helper()
-	_ = d.cmd.Process.Signal(syscall.SIGTERM)
+	d.end(syscall.SIGTERM)
+	if code := d.cmd.ProcessState.ExitCode(); code != 0 {
+		d.t.Errorf("after SIGTERM the daemon ended with %d, want 0", code)
+	}
+}
+
+// end ends the daemon by a signal, whatever it says.
+func (d *daemon) end(signal syscall.Signal) {
+	_ = d.cmd.Process.Signal(signal)
 	select {
 	case <-d.done:
 	case <-time.After(40 * time.Second):
 		d.kill()
-		d.t.Fatal("the daemon does not end within 40 s of SIGTERM")
-	}
-	if code := d.cmd.ProcessState.ExitCode(); code != 0 {
-		d.t.Errorf("after SIGTERM the daemon ended with %d, want 0", code)
+		d.t.Fatalf("the daemon does not end within 40 s of %v", signal)
 	}
 }
 

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -77,6 +78,9 @@ func (s *serverProcess) start() {
 	}
 	eventually(s.t, 30*time.Second, says("the server process listens"), func() bool {
 		nc, err := nats.Connect(s.url, nats.Timeout(time.Second))
+		if errors.Is(err, nats.ErrAuthorization) {
+			return true // it asks who we are
+		}
 		if err != nil {
 			return false
 		}

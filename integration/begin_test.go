@@ -1,0 +1,196 @@
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// readyz is what /readyz says.
+type readyz struct {
+	Ready     bool
+	Pipelines []struct {
+		Pipeline string
+		Ready    bool
+		Reason   string
+	}
+}
+
+func (d *daemon) readyz() (code int, r readyz) {
+	d.t.Helper()
+	code, body := d.get("/readyz")
+	if err := json.Unmarshal([]byte(body), &r); err != nil {
+		d.t.Fatalf("/readyz says %q: %v", body, err)
+	}
+	return code, r
+}
+
+func until(policy string) string {
+	return `
+digits:
+  input: {stream: FEATURES, subject: features.digits}
+  schema: {features: [pixels], label: label}
+  output: {subject: reduced.digits, dead: dead.digits}
+  model: {method: lda, dim: 5}
+  training: {window: {rows: 3000}, every: {rows: 300, period: none}, until_ready: ` + policy + `}`
+}
+
+// TestHold: before the first model nothing leaves, nothing is lost, no delivery is counted against a message, and /readyz says how far it is.
+func TestHold(t *testing.T) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.streams()
+	d := startDaemon(t, configFile(t, s.ClientURL(), until("hold")))
+	g := digits(t)
+	if code, body := d.get("/healthz"); code != 200 {
+		t.Errorf("/healthz is %d: %s", code, body)
+	}
+	c.send("features.digits", g.message(t, 0, 100, true))
+	c.send("features.digits", g.message(t, 100, 200, false)) // not labelled: it does not count
+	c.send("features.digits", g.message(t, 200, 300, true))
+	code, r := 0, readyz{}
+	eventually(t, 20*time.Second, func() string { return fmt.Sprintf("/readyz says 200 of 300 labelled rows: %d %v", code, r) }, func() bool {
+		code, r = d.readyz()
+		return code == 503 && !r.Ready && len(r.Pipelines) == 1 && strings.Contains(r.Pipelines[0].Reason, "200 of 300 labelled rows")
+	})
+	time.Sleep(time.Second)
+	if n := c.count("REDUCED"); n != 0 {
+		t.Errorf("%d outputs before the first model, want none", n)
+	}
+	if consumer, err := c.js.Consumer(within(t, 10*time.Second), "FEATURES", "embedd_digits"); err == nil {
+		if info := consumer.CachedInfo(); info.Delivered.Consumer != 0 {
+			t.Errorf("%d deliveries while the pipeline holds, want none", info.Delivered.Consumer)
+		}
+	}
+	c.send("features.digits", g.message(t, 300, 400, true))
+	c.await("REDUCED", 4, time.Minute)
+	once(t, "FEATURES", 1, 4, c.read("REDUCED"))
+	if code, r := d.readyz(); code != 200 || !r.Ready {
+		t.Errorf("/readyz is %d %v with a live model", code, r)
+	}
+	d.stop()
+}
+
+// TestPCA: a PCA of the first rows, labelled or not, serves until the first model exists, and the first model begins a new epoch.
+func TestPCA(t *testing.T) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.streams()
+	d := startDaemon(t, configFile(t, s.ClientURL(), until("pca")))
+	g := digits(t)
+	n := 0
+	send := func(from, to int, labelled bool) {
+		for ; from < to; from += 50 {
+			c.send("features.digits", g.message(t, from, from+50, labelled))
+			n++
+		}
+	}
+	send(0, 350, false)
+	c.await("REDUCED", n, time.Minute)
+	first := c.last("REDUCED")
+	if m := first.header.Get("Embedd-Method"); m != "pca" {
+		t.Errorf("before the first model %s answers, want pca", m)
+	}
+	send(350, 700, true)
+	eventually(t, time.Minute, says("the first model"), func() bool { return fits(d) >= 2 })
+	send(0, 50, false)
+	c.await("REDUCED", n, time.Minute)
+	c.settled("FEATURES", "digits", 30*time.Second)
+	last := c.last("REDUCED")
+	if last.header.Get("Embedd-Method") != "lda" || last.header.Get("Embedd-Epoch") == first.header.Get("Embedd-Epoch") {
+		t.Errorf("after the first model %s of epoch %s answers, want lda of an epoch after %s",
+			last.header.Get("Embedd-Method"), last.header.Get("Embedd-Epoch"), first.header.Get("Embedd-Epoch"))
+	}
+	once(t, "FEATURES", 1, n, c.read("REDUCED"))
+	d.stop()
+}
+
+// TestSkip: before the first model messages are let go without output, and counted.
+func TestSkip(t *testing.T) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.streams()
+	d := startDaemon(t, configFile(t, s.ClientURL(), until("skip")))
+	g := digits(t)
+	for from := 0; from < 200; from += 50 {
+		c.send("features.digits", g.message(t, from, from+50, true))
+	}
+	c.settled("FEATURES", "digits", time.Minute)
+	if n := c.count("REDUCED"); n != 0 {
+		t.Errorf("%d outputs before the first model, want none", n)
+	}
+	for line, want := range map[string]string{
+		`embedd_messages_total{pipeline="digits",result="skip"}`: "4",
+		`embedd_rows_total{pipeline="digits",result="skip"}`:     "200",
+	} {
+		if got := d.metric(line); got != want {
+			t.Errorf("%s is %q, want %s", line, got, want)
+		}
+	}
+	c.send("features.digits", g.message(t, 200, 350, true))
+	eventually(t, time.Minute, says("the first model"), func() bool { return fits(d) == 1 })
+	seq := c.send("features.digits", g.message(t, 350, 360, false))
+	c.await("REDUCED", 1, time.Minute)
+	if source := c.last("REDUCED").header.Get("Embedd-Source"); source != fmt.Sprintf("FEATURES:%d", seq) {
+		t.Errorf("the first output is of %s, want FEATURES:%d", source, seq)
+	}
+	d.stop()
+}
+
+// TestWorkQueue: a stream that keeps messages until they are acknowledged has one reader, which feeds both paths.
+func TestWorkQueue(t *testing.T) {
+	for _, retention := range []jetstream.RetentionPolicy{jetstream.WorkQueuePolicy, jetstream.InterestPolicy} {
+		t.Run(retention.String(), func(t *testing.T) {
+			t.Parallel()
+			s := startServer(t, nil)
+			c := dial(t, s.ClientURL())
+			c.stream("FEATURES", func(o *jetstream.StreamConfig) { o.Retention = retention }, "features.>")
+			c.stream("REDUCED", nil, "reduced.>")
+			c.stream("DEAD", nil, "dead.>")
+			d := startDaemon(t, configFile(t, s.ClientURL(), until("pca")))
+			// Interest begins with the consumer.
+			eventually(t, 20*time.Second, says("the consumer is there"), func() bool {
+				_, err := c.js.Consumer(within(t, 5*time.Second), "FEATURES", "embedd_digits")
+				return err == nil
+			})
+			g := digits(t)
+			n := 0
+			for from := 0; from < 1000; from += 50 {
+				c.send("features.digits", g.message(t, from, from+50, true))
+				n++
+			}
+			c.await("REDUCED", n, time.Minute)
+			eventually(t, time.Minute, says("a model is learned"), func() bool { return fits(d) >= 2 })
+			c.settled("FEATURES", "digits", 30*time.Second)
+			if left := c.count("FEATURES"); left != 0 {
+				t.Errorf("the queue holds %d messages, want none", left)
+			}
+			once(t, "FEATURES", 1, n, c.read("REDUCED"))
+			d.stop()
+		})
+	}
+}
+
+// TestWorkQueueHold: with one reader for both paths, holding must still read what it learns from.
+func TestWorkQueueHold(t *testing.T) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.stream("FEATURES", func(o *jetstream.StreamConfig) { o.Retention = jetstream.WorkQueuePolicy }, "features.>")
+	c.stream("REDUCED", nil, "reduced.>")
+	c.stream("DEAD", nil, "dead.>")
+	d := startDaemon(t, configFile(t, s.ClientURL(), until("hold")))
+	g := digits(t)
+	n := 0
+	for from := 0; from < 1000; from += 50 {
+		c.send("features.digits", g.message(t, from, from+50, true))
+		n++
+	}
+	c.await("REDUCED", n, 30*time.Second)
+	c.settled("FEATURES", "digits", 30*time.Second)
+	once(t, "FEATURES", 1, n, c.read("REDUCED"))
+	d.stop()
+}

@@ -1,0 +1,120 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestPublishAndTail runs the three verbs of the README against each other, as three processes, with the embedded server's own streams made by setup.
+func TestPublishAndTail(t *testing.T) {
+	s := startServer(t, nil)
+	config := configFile(t, s.ClientURL(), learning)
+	succeed(t, "setup", "--apply", "-c", config)
+	c := dial(t, s.ClientURL())
+	d := startDaemon(t, config)
+	g := digits(t)
+
+	var shown bytes.Buffer
+	tail := exec.CommandContext(within(t, 2*time.Minute), must(embedd())(t), "tail", "--subject", "reduced.>", "--limit", "5", "--format", "json", "--server", s.ClientURL())
+	tail.Stdout = &shown
+	if err := tail.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 20*time.Second, says("tail listens"), func() bool { return c.heard("reduced.probe") })
+
+	report := succeed(t, "publish", "--server", s.ClientURL(), "--data", digitsFile(t), "--label", "label", "--subject", "features.digits",
+		"--pack", "pixels", "--batch", "64", "--format", "json")
+	var sent struct {
+		Stream         string
+		Messages, Rows int
+	}
+	if err := json.Unmarshal([]byte(report), &sent); err != nil {
+		t.Fatalf("publish says %q: %v", report, err)
+	}
+	if want := (g.n + 63) / 64; sent.Messages != want || sent.Rows != g.n || sent.Stream != "FEATURES" {
+		t.Errorf("publish says %+v, want %d messages, %d rows in FEATURES", sent, want, g.n)
+	}
+	c.await("REDUCED", sent.Messages, time.Minute)
+	if err := tail.Wait(); err != nil {
+		t.Errorf("tail: %v", err)
+	}
+	lines := strings.Split(strings.TrimSpace(shown.String()), "\n")
+	if len(lines) != 5 {
+		t.Errorf("tail showed %d lines, want 5", len(lines))
+	}
+	for i, line := range lines {
+		var m struct {
+			Subject string
+			Headers map[string][]string
+			Rows    int
+			Schema  []string
+			Data    []map[string]any
+		}
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatalf("tail says %q: %v", line, err)
+		}
+		if m.Subject != "reduced.digits" || m.Rows != 64 || len(m.Data) != 3 || len(m.Data[0]["embedding"].([]any)) != 5 ||
+			m.Headers["Embedd-Source"][0] != fmt.Sprintf("FEATURES:%d", i+1) {
+			t.Errorf("line %d of tail is %s", i, line)
+		}
+	}
+
+	// A tail without end ends by its signal, with that signal's code.
+	endless := exec.Command(must(embedd())(t), "tail", "--subject", "reduced.>", "--server", s.ClientURL())
+	if err := endless.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second)
+	_ = endless.Process.Signal(syscall.SIGINT)
+	_ = endless.Wait()
+	if code := endless.ProcessState.ExitCode(); code != 128+int(syscall.SIGINT) {
+		t.Errorf("tail ended by SIGINT has code %d, want 130", code)
+	}
+
+	// What the contract names is there.
+	for _, name := range []string{"embedd_messages_total", "embedd_rows_total", "embedd_model_info", "embedd_fit_seconds_count", "embedd_transform_seconds_count"} {
+		if _, body := d.get("/metrics"); !strings.Contains(body, name+"{pipeline=\"digits\"") && !strings.Contains(body, name+"{epoch=") {
+			t.Errorf("/metrics has no %s of pipeline digits", name)
+		}
+	}
+	eventually(t, 20*time.Second, says("embedd_lag_messages is 0"), func() bool { return d.metric(`embedd_lag_messages{pipeline="digits"}`) == "0" })
+	d.stop()
+}
+
+// TestEmbeddedServer: with no server configured the daemon embeds one, makes its streams, and its clients find it at the usual address.
+func TestEmbeddedServer(t *testing.T) {
+	path := t.TempDir() + "/embedd.yaml"
+	write(t, path, "http: {listen: 127.0.0.1:0}\npipelines:\n"+indent(learning))
+	d := launch(t, path)
+	eventually(t, time.Minute, says("the daemon serves, or the port is taken"), func() bool {
+		return strings.Contains(d.log.String(), "msg=serving") || strings.Contains(d.log.String(), "4222 on 127.0.0.1 is taken")
+	})
+	if strings.Contains(d.log.String(), "is taken") {
+		t.Skip("port 4222 is taken on this machine")
+	}
+	g := digits(t)
+	const url = "nats://127.0.0.1:4222"
+	succeed(t, "publish", "--data", digitsFile(t), "--label", "label", "--subject", "features.digits", "--pack", "pixels")
+	c := dial(t, url)
+	n := (g.n + 255) / 256
+	c.await("REDUCED", n, time.Minute)
+	c.settled("FEATURES", "digits", time.Minute)
+	c.nc.Close()
+	d.stop()
+
+	// Its store is on disk.
+	d = startDaemon(t, path)
+	c = dial(t, url)
+	once(t, "FEATURES", 1, n, c.read("REDUCED"))
+	if code, body := d.get("/readyz"); code != 200 {
+		t.Errorf("/readyz is %d after a restart: %s", code, body)
+	}
+	c.nc.Close()
+	d.stop()
+}

@@ -1,0 +1,233 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"go.uber.org/goleak"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream"
+)
+
+// engine is an engine in this process, as a host would run it.
+type engine struct {
+	t        testing.TB
+	registry *prometheus.Registry
+	cancel   context.CancelFunc
+	done     chan error
+}
+
+func startEngine(t testing.TB, c *client, pipelines ...stream.Pipeline) *engine {
+	t.Helper()
+	e := &engine{t: t, registry: prometheus.NewRegistry(), done: make(chan error, 1)}
+	s := must(stream.New(stream.Options{Conn: c.nc, Pipelines: pipelines, Registerer: e.registry}))(t)
+	var ctx context.Context
+	ctx, e.cancel = context.WithCancel(context.Background())
+	go func() { e.done <- s.Run(ctx) }()
+	t.Cleanup(e.cancel)
+	return e
+}
+
+// stop ends the engine and holds it to have drained.
+func (e *engine) stop() {
+	e.t.Helper()
+	e.cancel()
+	select {
+	case err := <-e.done:
+		if err != nil {
+			e.t.Errorf("the engine ended with: %v", err)
+		}
+	case <-time.After(40 * time.Second):
+		e.t.Fatal("the engine does not end within 40 s")
+	}
+}
+
+// counted is a counter by pipeline and result.
+func (e *engine) counted(name string) map[string]float64 {
+	e.t.Helper()
+	out := map[string]float64{}
+	for _, family := range must(e.registry.Gather())(e.t) {
+		if family.GetName() == name {
+			for _, m := range family.GetMetric() {
+				out[label(m, "pipeline")+" "+label(m, "result")] = m.GetCounter().GetValue()
+			}
+		}
+	}
+	return out
+}
+
+func label(m *dto.Metric, name string) string {
+	for _, l := range m.GetLabel() {
+		if l.GetName() == name {
+			return l.GetValue()
+		}
+	}
+	return ""
+}
+
+func digitsPipeline(name, method string) stream.Pipeline {
+	return stream.Pipeline{
+		Name: name, Stream: "FEATURES", Subject: "features.digits", Output: "reduced." + name, Dead: "dead." + name,
+		Stage: plugin.Config{
+			Spec: arrowio.Spec{Features: []string{"pixels"}, Label: "label"},
+			Fit:  model.Config{Method: method, Dim: 5},
+			Training: plugin.Training{
+				Window: plugin.Window{Rows: 3000}, Every: plugin.Every{Rows: 500},
+			},
+		},
+	}
+}
+
+// TestTwoEngines runs two engines with two pipelines each in this process, on one input: each answers everything, counts its own, and leaves no goroutine
+// behind on a connection that stays the caller's.
+func TestTwoEngines(t *testing.T) {
+	s := startServerProcess(t, "")
+	c := dial(t, s.url)
+	c.streams()
+	hosts := []*client{dial(t, s.url), dial(t, s.url)}
+	g := digits(t)
+	for _, host := range hosts {
+		host.count("FEATURES") // the first request of a connection starts what serves all of them
+	}
+	before := goleak.IgnoreCurrent()
+	engines := []*engine{
+		startEngine(t, hosts[0], digitsPipeline("a", "lda"), digitsPipeline("b", "pca")),
+		startEngine(t, hosts[1], digitsPipeline("c", "srda"), digitsPipeline("d", "pairacc")),
+	}
+	n := 0
+	for from := 0; from < 1500; from += 25 {
+		c.send("features.digits", g.message(t, from, from+25, true))
+		n++
+	}
+	c.await("REDUCED", 4*n, time.Minute)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		c.settled("FEATURES", name, 30*time.Second)
+	}
+	by := map[string][]stored{}
+	for _, msg := range c.read("REDUCED") {
+		by[msg.subject] = append(by[msg.subject], msg)
+	}
+	for subject, method := range map[string]string{"reduced.a": "lda", "reduced.b": "pca", "reduced.c": "srda", "reduced.d": "pairacc"} {
+		once(t, "FEATURES", 1, n, by[subject])
+		for _, msg := range by[subject] {
+			if got := msg.header.Get("Embedd-Method"); got != method {
+				t.Fatalf("%s answered on %s, want %s", got, subject, method)
+			}
+		}
+	}
+	for i, e := range engines {
+		e.stop()
+		counts := e.counted("embedd_messages_total")
+		names := [][2]string{{"a", "b"}, {"c", "d"}}[i]
+		sum := 0.0
+		for _, v := range counts {
+			sum += v
+		}
+		if sum != float64(2*n) || counts[names[0]+" out"] != float64(n) || counts[names[1]+" out"] != float64(n) {
+			t.Errorf("engine %d counted %v, want %d outputs of each of its pipelines %v and nothing else", i, counts, n, names)
+		}
+	}
+	if err := goleak.Find(before); err != nil {
+		t.Errorf("after both engines have ended: %v", err)
+	}
+	// The connections still serve their owner.
+	for i, host := range hosts {
+		if err := host.nc.FlushTimeout(5 * time.Second); err != nil {
+			t.Errorf("the connection of engine %d: %v", i, err)
+		}
+	}
+}
+
+// TestPipelineOfFile runs an engine with a fixed model in this process and compares its bytes with the stage's own, without NATS between.
+func TestPipelineOfFile(t *testing.T) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.streams()
+	fixed := must(model.Read(bytes.NewReader(must(os.ReadFile(packedModel(t, "pairacc", 4)))(t))))(t)
+	p := digitsPipeline("digits", "")
+	p.Stage.Fixed = fixed
+	e := startEngine(t, c, p)
+	stage := must(plugin.New(p.Stage))(t)
+	defer stage.Close()
+	g := digits(t)
+	var want reduced
+	for from := 0; from < 500; from += 100 {
+		body := g.message(t, from, from+100, true)
+		c.send("features.digits", body)
+		m := must(stage.Decode(body))(t)
+		r := must(stage.Transform(m))(t)
+		want.add(t, must(stage.Encode(r))(t))
+	}
+	c.await("REDUCED", 5, time.Minute)
+	e.stop()
+	var got reduced
+	for _, msg := range c.read("REDUCED") {
+		got.add(t, msg.data)
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Error("the engine's rows differ from the stage's")
+	}
+}
+
+// forgetful is a stream that absorbs a second copy only within a second.
+func forgetful(o *jetstream.StreamConfig) { o.Duplicates = time.Second }
+
+// TestLostAcknowledgements takes every acknowledgement away, so that each input is delivered again and again, long after the output stream has forgotten what it
+// stored: there is still one output.
+func TestLostAcknowledgements(t *testing.T) {
+	s := startServerProcess(t, `
+authorization: {users: [
+  {user: all, password: x}
+  {user: deaf, password: x, permissions: {publish: {deny: ["$JS.ACK.>"]}}}
+]}`)
+	c := dial(t, "nats://all:x@"+hostOf(t, s.url))
+	c.stream("FEATURES", nil, "features.>")
+	c.stream("REDUCED", forgetful, "reduced.>")
+	c.stream("DEAD", forgetful, "dead.>")
+	pipeline := `
+digits:
+  input: {stream: FEATURES, subject: features.digits}
+  schema: {features: [pixels], label: label}
+  output: {subject: reduced.digits, dead: dead.digits}
+  model: {file: ` + packedModel(t, "lda", 3) + `}`
+	config := func(user string) string {
+		path := configFile(t, "nats://"+user+":x@"+hostOf(t, s.url), pipeline)
+		text := string(must(os.ReadFile(path))(t))
+		write(t, path, "nats: {ack_wait: 1s, "+text[len("nats: {"):])
+		return path
+	}
+	g := digits(t)
+	const n = 40
+	for i := range n {
+		if i%10 == 3 {
+			c.send("features.digits", []byte("not Arrow"))
+		} else {
+			c.send("features.digits", g.message(t, i*10, i*10+10, true))
+		}
+	}
+	d := startDaemon(t, config("deaf"))
+	c.await("REDUCED", n-n/10, time.Minute)
+	time.Sleep(6 * time.Second)
+	consumer := must(c.js.Consumer(within(t, 10*time.Second), "FEATURES", "embedd_digits"))(t)
+	info := consumer.CachedInfo()
+	if info.NumRedelivered == 0 || info.NumAckPending != n {
+		t.Fatalf("%d inputs were delivered again and %d are not acknowledged; the test wants all of %d", info.NumRedelivered, info.NumAckPending, n)
+	}
+	t.Logf("%d deliveries of %d inputs", info.Delivered.Consumer, n)
+	d.end(syscall.SIGTERM)
+	d = startDaemon(t, config("all"))
+	c.settled("FEATURES", "digits", time.Minute)
+	once(t, "FEATURES", 1, n, append(c.read("REDUCED"), c.read("DEAD")...))
+	d.stop()
+}

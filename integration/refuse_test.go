@@ -1,0 +1,128 @@
+package integration
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+const fixed = `
+digits:
+  input: {stream: FEATURES, subject: features.digits}
+  schema: {features: [pixels], label: label}
+  output: {subject: reduced.digits, dead: dead.digits}
+  model: {method: lda, dim: 3}`
+
+// refused starts `embedd run` and holds it to end by itself with a code and an error that names what is wrong and what to do.
+func refused(t *testing.T, config string, code int, limit time.Duration, words ...string) string {
+	t.Helper()
+	began := time.Now()
+	d := launch(t, config)
+	select {
+	case <-d.done:
+	case <-time.After(limit):
+		t.Fatalf("the daemon has not ended after %v:\n%s", limit, d.log)
+	}
+	t.Logf("%.1f s, exit code %d: %s", time.Since(began).Seconds(), d.cmd.ProcessState.ExitCode(), tailOf(d.log.String(), 3))
+	if got := d.cmd.ProcessState.ExitCode(); got != code {
+		t.Errorf("exit code %d, want %d", got, code)
+	}
+	for _, word := range words {
+		if !strings.Contains(d.log.String(), word) {
+			t.Errorf("the error does not name %q:\n%s", word, d.log)
+		}
+	}
+	return d.log.String()
+}
+
+// TestMissingStream: exit 1 with the line that makes it, and `setup --apply` makes it.
+func TestMissingStream(t *testing.T) {
+	s := startServer(t, nil)
+	config := configFile(t, s.ClientURL(), fixed)
+	refused(t, config, 1, 20*time.Second, "embedd setup --apply", "nats stream add FEATURES --subjects", "features.>")
+
+	out, _, code := run(t, "setup", "-c", config)
+	if code != 3 || !strings.Contains(out, "nats stream add DEAD") {
+		t.Errorf("setup without --apply: exit code %d, want 3 and the lines:\n%s", code, out)
+	}
+	succeed(t, "setup", "--apply", "-c", config)
+	succeed(t, "setup", "-c", config)
+	d := startDaemon(t, config)
+	c := dial(t, s.ClientURL())
+	if n := c.count("FEATURES"); n != 0 {
+		t.Errorf("stream FEATURES: %d, want it there and empty", n)
+	}
+	d.stop()
+}
+
+// TestUnreachable: a server that is not there is an error in the time of nats.wait.
+func TestUnreachable(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "embedd.yaml")
+	url := fmt.Sprintf("nats://127.0.0.1:%d", freePort(t))
+	write(t, path, "nats: {url: \""+url+"\", wait: 1s}\nhttp: {listen: 127.0.0.1:0}\npipelines:\n"+indent(fixed))
+	refused(t, path, 1, 10*time.Second, url, "1s", "nats-server -js", "nats.url")
+}
+
+func write(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOccupiedPorts: the error names both cures.
+func TestOccupiedPorts(t *testing.T) {
+	t.Run("http.listen", func(t *testing.T) {
+		l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+		defer l.Close()
+		path := filepath.Join(t.TempDir(), "embedd.yaml")
+		write(t, path, "http: {listen: \""+l.Addr().String()+"\"}\npipelines:\n"+indent(fixed))
+		refused(t, path, 1, 10*time.Second, l.Addr().String(), "stop it", "http.listen")
+		if _, err := os.Stat(filepath.Join(filepath.Dir(path), "embedd-data")); err == nil {
+			t.Error("a store was made before the port was found to be taken")
+		}
+	})
+	t.Run("embedded server", func(t *testing.T) {
+		l, err := net.Listen("tcp", "127.0.0.1:4222") // where it fails, the port is taken already
+		if err == nil {
+			defer l.Close()
+		}
+		path := filepath.Join(t.TempDir(), "embedd.yaml")
+		write(t, path, "http: {listen: 127.0.0.1:0}\npipelines:\n"+indent(fixed))
+		refused(t, path, 1, 10*time.Second, "4222", "nats.url", "stop it")
+	})
+}
+
+// TestWrongConfiguration: exit 2 with file, line and column before anything starts.
+func TestWrongConfiguration(t *testing.T) {
+	for _, one := range []struct {
+		name, text string
+		line       int
+		words      []string
+	}{
+		{"unknown key", "http: {listen: 127.0.0.1:0}\npipelines:\n  digits:\n    schema: {features: [pixels]}\n    outptu: {subject: x}\n", 5, []string{"outptu", "output"}},
+		{"unknown method", "http: {listen: 127.0.0.1:0}\npipelines:\n" + indent(strings.Replace(fixed, "lda", "ldaa", 1)), 7, []string{"ldaa", "lda"}},
+		{"wrong value", "http: {listen: 127.0.0.1:0}\npipelines:\n" + indent(fixed) + "    training: {until_ready: wait}\n", 8, []string{"wait", "hold", "pca", "skip"}},
+		{"no YAML", "pipelines:\n  digits: [\n", 2, nil},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "embedd.yaml")
+			write(t, path, one.text)
+			log := refused(t, path, 2, 10*time.Second, one.words...)
+			if !regexp.MustCompile(regexp.QuoteMeta(path) + fmt.Sprintf(`:%d:\d+: `, one.line)).MatchString(log) {
+				t.Errorf("the error does not begin with %s:%d:COLUMN", path, one.line)
+			}
+			if files, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); len(files) != 1 {
+				t.Errorf("something was started: %v", files)
+			}
+			if _, _, code := run(t, "check", "-c", path); code != 2 {
+				t.Errorf("check: exit code %d, want 2 as run", code)
+			}
+		})
+	}
+}
