@@ -24,6 +24,8 @@ type Method struct {
 	bound func(*task) (int, string)
 	ridge *ridgeRule // nil: no ridge parameter
 	fit   func(context.Context, *task) (*solution, error)
+	// samples: the fit looks at the rows themselves, in task.x.
+	samples bool
 	// secondByClass: the fit reads second moments of every class.
 	secondByClass bool
 }

@@ -24,7 +24,8 @@ type task struct {
 	progress func(string, float64)
 	report   *Report
 
-	rows *prepared // nil when fitting from statistics
+	rows *prepared  // nil when fitting from statistics
+	x    *mat.Dense // n x m samples in the task's coordinates, for methods that look at rows; see sample
 	stat *scatters
 	m    int // columns of stat: the features, or the columns of basis
 	// basis (features x m) spans the scaled rows, orthonormal, where rows are
@@ -70,9 +71,20 @@ func (s *scatters) betweenFactor() *mat.Dense {
 const chunk = 8192
 
 // load takes rows in: it settles the scaling, reduces where rows are fewer than
-// features, and gathers the statistics.
+// features, gathers the statistics, and keeps the samples where the method looks
+// at them.
 func (t *task) load(ctx context.Context, p *prepared) error {
 	t.rows = p
+	if err := t.loadStatistics(ctx, p); err != nil {
+		return err
+	}
+	if t.method.samples {
+		return t.sample(ctx, p)
+	}
+	return nil
+}
+
+func (t *task) loadStatistics(ctx context.Context, p *prepared) error {
 	// Without centring the mean counts too, and it lies outside the space that
 	// the centred rows span.
 	if p.n < p.m && t.params["origin"] != "none" {
