@@ -124,11 +124,13 @@ func printMessage(out *output, m message, data []byte, most int) error {
 	for _, k := range slices.Sorted(maps.Keys(m.Headers)) {
 		out.printf("  %s: %s\n", k, strings.Join(m.Headers[k], ", "))
 	}
+	if len(m.Schema) > 0 {
+		out.printf("  %s\n", strings.Join(m.Schema, ", "))
+	}
 	if m.Error != "" {
-		out.printf("  not Arrow: %s\n", m.Error)
+		out.printf("  not shown: %s\n", m.Error)
 		return nil
 	}
-	out.printf("  %s\n", strings.Join(m.Schema, ", "))
 	for _, row := range m.Data {
 		out.printf("  %s\n", shorten(string(row), 200))
 	}
@@ -139,7 +141,13 @@ func printMessage(out *output, m message, data []byte, most int) error {
 }
 
 // read fills in rows, schema and the first rows as JSON objects.
-func (m *message) read(data []byte, most int) error {
+func (m *message) read(data []byte, most int) (err error) {
+	// Arrow's printing of values panics on some, as on NaN inside a list.
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("its values cannot be printed: %v", p)
+		}
+	}()
 	m.Data = []json.RawMessage{}
 	check, err := arrowio.NewDecoder(arrowio.Spec{})
 	if err != nil {
