@@ -13,7 +13,8 @@ const module = "github.com/embedd/embedd/"
 var below = map[string][]string{
 	"model/pencil":      {},
 	"model/moments":     {},
-	"model":             {"model/pencil", "model/moments"},
+	"model/graph":       {},
+	"model":             {"model/pencil", "model/moments", "model/graph"},
 	"arrowio":           {},
 	"arrowio/file":      {"arrowio"},
 	"plugin":            {"arrowio", "model", "model/moments"},

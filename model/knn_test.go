@@ -73,24 +73,6 @@ func TestNeighborsEqualEveryPair(t *testing.T) {
 	}
 }
 
-// The lower bound holds, and is tight enough to spare nearly all distances.
-func TestFilterBound(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4))
-	for _, dim := range []int{12, 64, 784} {
-		ref, query := normals(r, 400*dim), normals(r, 50*dim)
-		f := newFilter(ref, query, dim)
-		s := &search{ref: ref, query: query, dim: dim}
-		for q := range 50 {
-			for j := range 400 {
-				d, b := s.distance(q, j), f.below(q, j)
-				if b > d || b < 0.99*d {
-					t.Fatalf("dim %d: bound %g of distance %g", dim, b, d)
-				}
-			}
-		}
-	}
-}
-
 // A vote goes to the most frequent class, a tie to the class of the nearest.
 func TestCorrectNN(t *testing.T) {
 	ref, y := []float64{0, 1, 2, 10, 11}, []int{0, 1, 1, 0, 0}

@@ -1,0 +1,251 @@
+package graph
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// Repair is what becomes of a graph that falls into components: geodesics
+// between them would be infinite, and each would be an eigenvector of its own.
+type Repair string
+
+const (
+	Connect Repair = "connect" // join them by the shortest edges that do
+	Refuse  Repair = "error"   // report them
+)
+
+// DisconnectedError reports a graph of several components.
+type DisconnectedError struct{ Sizes []int } // rows of each, largest first
+
+func (e *DisconnectedError) Error() string {
+	sizes := fmt.Sprint(e.Sizes)
+	if len(e.Sizes) > 8 {
+		sizes = fmt.Sprintf("%v and %d more", e.Sizes[:8], len(e.Sizes)-8)
+	}
+	return fmt.Sprintf("the neighbourhood graph has %d components, of %s rows; ask for more neighbours, or let it be connected", len(e.Sizes), sizes)
+}
+
+// weakDegree is the degree, relative to the median one, below which a row hangs
+// on its neighbours by rounding errors alone and is a component of its own.
+const weakDegree = 1e-8
+
+// Components labels the connected parts of symmetric nonnegative weights: 0 for
+// that of row 0, and on in the order of their first rows. An edge counts if its
+// weight is positive and neither end has a degree below 1e-8 of the median one;
+// such a row is a component of its own. Self loops do not count.
+func (a *Matrix) Components() []int {
+	degree := make([]float64, a.rows)
+	for i := range degree {
+		index, value := a.Row(i)
+		for p, j := range index {
+			if j != i {
+				degree[i] += value[p]
+			}
+		}
+	}
+	weak := weakDegree * median(slices.Clone(degree))
+	return label(a.rows, func(join func(i, j int)) {
+		for i := range a.rows {
+			index, value := a.Row(i)
+			for p, j := range index {
+				if value[p] > 0 && degree[i] >= weak && degree[j] >= weak {
+					join(i, j)
+				}
+			}
+		}
+	})
+}
+
+// Components labels the rows that lists connect, in either direction.
+func (nb *Neighbors) Components() []int {
+	return label(nb.Len(), func(join func(i, j int)) {
+		for i := range nb.Len() {
+			index, _ := nb.Of(i)
+			for _, j := range index {
+				join(i, j)
+			}
+		}
+	})
+}
+
+// label numbers the sets that the joins make, in the order of first members.
+func label(n int, joins func(join func(i, j int))) []int {
+	parent := make([]int, n)
+	for i := range parent {
+		parent[i] = i
+	}
+	find := func(i int) int {
+		for parent[i] != i {
+			parent[i] = parent[parent[i]]
+			i = parent[i]
+		}
+		return i
+	}
+	joins(func(i, j int) {
+		// The root is the first member, so that numbering is in their order.
+		i, j = find(i), find(j)
+		parent[max(i, j)] = min(i, j)
+	})
+	out, count := make([]int, n), 0
+	for i := range n {
+		if r := find(i); r == i {
+			out[i] = count
+			count++
+		} else {
+			out[i] = out[r]
+		}
+	}
+	return out
+}
+
+// Edge is a pair of rows I < J and their squared distance.
+type Edge struct {
+	I, J  int
+	Dist2 float64
+}
+
+// before orders edges by length, ties by index: no two are equal, so the
+// minimum spanning tree is one.
+func (e Edge) before(f Edge) bool {
+	if e.Dist2 != f.Dist2 {
+		return e.Dist2 < f.Dist2
+	}
+	return e.I < f.I || e.I == f.I && e.J < f.J
+}
+
+// Bridges is the minimum spanning tree over components, label giving that of
+// each row: each edge is the shortest one between the parts that it joins
+// (Boruvka: every part takes its shortest edge out, at most log2 of the number
+// of components searches for nearest rows).
+func Bridges(ctx context.Context, x *mat.Dense, label []int) ([]Edge, error) {
+	label = slices.Clone(label)
+	var tree []Edge
+	for slices.Max(label) > 0 {
+		_, out, err := NearestByClass(ctx, x, label, 0, 1)
+		if err != nil {
+			return nil, err
+		}
+		best := make([]Edge, slices.Max(label)+1)
+		found := make([]bool, len(best))
+		for i, c := range label {
+			index, dist2 := out.Of(i)
+			e := Edge{min(i, index[0]), max(i, index[0]), dist2[0]}
+			if !found[c] || e.before(best[c]) {
+				best[c], found[c] = e, true
+			}
+		}
+		part := labelParts(len(best), label, best)
+		for c, e := range best {
+			// The two ends may have taken the same edge.
+			if other := label[e.I] + label[e.J] - c; best[other] != e || c < other {
+				tree = append(tree, e)
+			}
+		}
+		for i, c := range label {
+			label[i] = part[c]
+		}
+	}
+	slices.SortFunc(tree, func(a, b Edge) int {
+		if a.before(b) {
+			return -1
+		}
+		return 1
+	})
+	return tree, nil
+}
+
+// labelParts numbers the components after each is joined to another.
+func labelParts(parts int, component []int, edges []Edge) []int {
+	return label(parts, func(join func(i, j int)) {
+		for _, e := range edges {
+			join(component[e.I], component[e.J])
+		}
+	})
+}
+
+// settle is what repair asks for: the edges to add, none for a connected graph.
+func settle(ctx context.Context, x *mat.Dense, label []int, repair Repair) ([]Edge, error) {
+	if n, _ := x.Dims(); n != len(label) {
+		return nil, fmt.Errorf("components: a graph of %d rows, and %d rows given; give the rows that it was made of", len(label), n)
+	}
+	if repair != Connect && repair != Refuse {
+		return nil, fmt.Errorf("unknown way %q with components; the ways are connect, error", repair)
+	}
+	if slices.Max(label) == 0 {
+		return nil, nil
+	}
+	if repair == Refuse {
+		sizes := make([]int, slices.Max(label)+1)
+		for _, c := range label {
+			sizes[c]++
+		}
+		slices.SortFunc(sizes, func(a, b int) int { return b - a })
+		return nil, &DisconnectedError{Sizes: sizes}
+	}
+	return Bridges(ctx, x, label)
+}
+
+// Connect gives lists whose graph is connected, under either end's list: each
+// end of an added edge is listed by the other, in its place by distance. The
+// added edges are reported. x are the rows of the lists. Use it before
+// geodesics and reconstruction weights; Matrix.Connect is for weights.
+func (nb *Neighbors) Connect(ctx context.Context, x *mat.Dense, repair Repair) (*Neighbors, []Edge, error) {
+	edges, err := settle(ctx, x, nb.Components(), repair)
+	if err != nil || len(edges) == 0 {
+		return nb, nil, err
+	}
+	more := make([][]Edge, nb.Len())
+	for _, e := range edges {
+		more[e.I] = append(more[e.I], e)
+		more[e.J] = append(more[e.J], e)
+	}
+	out := &Neighbors{start: make([]int, nb.Len()+1)}
+	for i := range nb.Len() {
+		index, dist2 := nb.Of(i)
+		out.index, out.dist2 = append(out.index, index...), append(out.dist2, dist2...)
+		for _, e := range more[i] {
+			j, p := e.I+e.J-i, len(out.index)
+			for p > out.start[i] && (e.Dist2 < out.dist2[p-1] || e.Dist2 == out.dist2[p-1] && j < out.index[p-1]) {
+				p--
+			}
+			out.index, out.dist2 = slices.Insert(out.index, p, j), slices.Insert(out.dist2, p, e.Dist2)
+		}
+		out.start[i+1] = len(out.index)
+	}
+	return out, edges, nil
+}
+
+// Connect gives weights whose graph is connected, and the edges added or
+// strengthened. The weight of such an edge is the largest of what weight (nil:
+// 0) says of it, what it had, and a thousandth of the median positive weight;
+// and enough for its ends not to be weak again (see Components). x are the rows
+// that the weights are of.
+func (a *Matrix) Connect(ctx context.Context, x *mat.Dense, repair Repair, weight Weight) (*Matrix, []Edge, error) {
+	edges, err := settle(ctx, x, a.Components(), repair)
+	if err != nil || len(edges) == 0 {
+		return a, nil, err
+	}
+	var positive []float64
+	for _, v := range a.value {
+		if v > 0 {
+			positive = append(positive, v)
+		}
+	}
+	floor := max(1e-3*median(positive), 10*weakDegree*median(a.Degrees()))
+	if floor == 0 {
+		floor = 1 // no weight anywhere to measure by
+	}
+	added := make([]entry, len(edges))
+	for k, e := range edges {
+		v := floor
+		if weight != nil {
+			v = max(v, weight(e.I, e.J, e.Dist2))
+		}
+		added[k] = entry{e.I, e.J, v}
+	}
+	out, err := merge(a, assemble(a.rows, added), Union)
+	return out, edges, err
+}

@@ -1,0 +1,129 @@
+package graph
+
+import (
+	"context"
+	"fmt"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/mat"
+)
+
+// WeightForm is X'WX (m x m) of symmetric weights, sparse or dense: the sum of
+// W_ij x_i x_j' over all pairs. It takes Stored m + n m^2/2 multiply-adds.
+func WeightForm(x *mat.Dense, w mat.Matrix) (*mat.SymDense, error) {
+	wx, err := product(w, x)
+	if err != nil {
+		return nil, err
+	}
+	return gram(x, wx), nil
+}
+
+// DegreeForm is X'DX of a diagonal D: the sum of d_i x_i x_i'.
+func DegreeForm(x *mat.Dense, d []float64) (*mat.SymDense, error) {
+	n, _ := x.Dims()
+	if len(d) != n {
+		return nil, fmt.Errorf("degree form: %d degrees for %d rows; give one each", len(d), n)
+	}
+	dx := mat.DenseCopyOf(x)
+	for i, v := range d {
+		row := dx.RawRowView(i)
+		for j := range row {
+			row[j] *= v
+		}
+	}
+	return gram(x, dx), nil
+}
+
+// LaplacianForm is X'LX, L = D - W of symmetric weights, sparse or dense: half
+// the sum of W_ij (x_i - x_j)(x_i - x_j)' over all ordered pairs. It does not
+// depend on where the rows are centred, but rows near the origin lose fewer
+// digits.
+func LaplacianForm(x *mat.Dense, w mat.Matrix) (*mat.SymDense, error) {
+	if s, ok := w.(*Matrix); ok {
+		return WeightForm(x, s.Laplacian())
+	}
+	lx, err := product(w, x)
+	if err != nil {
+		return nil, err
+	}
+	n, _ := x.Dims()
+	for i := range n {
+		d := 0.0
+		for j := range n {
+			d += w.At(i, j)
+		}
+		row := lx.RawRowView(i)
+		for c, v := range x.RawRowView(i) {
+			row[c] = d*v - row[c]
+		}
+	}
+	return gram(x, lx), nil
+}
+
+// FromDS is the linear pencil of the metric framework: maximise
+// tr((A'NA) (A'PA)^-1), N = X'L_D X of dissimilarities D and P = X'L_S X of
+// similarities S, both symmetric n x n, sparse or dense, diagonals ignored. The
+// nonlinear pencil is that of their Laplacians.
+func FromDS(x *mat.Dense, d, s mat.Matrix) (n, p *mat.SymDense, err error) {
+	if n, err = LaplacianForm(x, d); err != nil {
+		return nil, nil, fmt.Errorf("dissimilarities: %w", err)
+	}
+	if p, err = LaplacianForm(x, s); err != nil {
+		return nil, nil, fmt.Errorf("similarities: %w", err)
+	}
+	return n, p, nil
+}
+
+// ReconstructionForm is X'(I-W)'(I-W)X of the weights of Barycentric.
+func ReconstructionForm(x *mat.Dense, w *Matrix) (*mat.SymDense, error) {
+	r, err := product(w, x)
+	if err != nil {
+		return nil, err
+	}
+	r.Sub(x, r)
+	return gram(r, r), nil
+}
+
+// product is w x.
+func product(w mat.Matrix, x *mat.Dense) (*mat.Dense, error) {
+	n, m := x.Dims()
+	if r, c := w.Dims(); r != n || c != n {
+		return nil, fmt.Errorf("weights are %d x %d for %d rows; give %d x %d", r, c, n, n, n)
+	}
+	out := mat.NewDense(n, m, nil)
+	if s, ok := w.(*Matrix); ok {
+		s.Apply(out, x)
+	} else {
+		out.Mul(w, x)
+	}
+	return out, nil
+}
+
+// gram is X'Y of a product that is symmetric: its upper triangle, on all cores,
+// by bands of rows whose sums do not depend on how many there are.
+func gram(x, y *mat.Dense) *mat.SymDense {
+	const band = 64
+	n, m := x.Dims()
+	out := mat.NewSymDense(m, nil)
+	a, b, c := x.RawMatrix(), y.RawMatrix(), out.RawSymmetric()
+	bands := (m + band - 1) / band
+	chunk := bands
+	if n*m*m > parallel {
+		chunk = 1
+	}
+	// A background context does not end.
+	_ = each(context.Background(), bands, max(chunk, 1), func() func(from, to int) {
+		return func(from, to int) {
+			for t := from; t < to; t++ {
+				j := t * band
+				blas64Gemm(a.Data[j:], a.Stride, b.Data[j:], b.Stride, c.Data[j*c.Stride+j:], c.Stride, min(band, m-j), m-j, n)
+			}
+		}
+	})
+	return out
+}
+
+// blas64Gemm is C = A'B with A n x rows and B n x cols.
+func blas64Gemm(a []float64, lda int, b []float64, ldb int, c []float64, ldc int, rows, cols, n int) {
+	impl.Dgemm(blas.Trans, blas.NoTrans, rows, cols, n, 1, a, lda, b, ldb, 0, c, ldc)
+}

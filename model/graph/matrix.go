@@ -1,0 +1,254 @@
+package graph
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// Matrix is a sparse matrix in compressed rows: weights, Laplacians, sums of
+// patches. It is immutable. It is a gonum matrix, and an operator that an
+// eigensolver can apply to a block of vectors.
+type Matrix struct {
+	rows, cols int
+	start      []int // of row i; rows+1 of them
+	index      []int // columns, ascending in a row
+	value      []float64
+}
+
+// Dims, At and T make it a mat.Matrix. At takes a search in the row.
+func (a *Matrix) Dims() (rows, cols int) { return a.rows, a.cols }
+
+// At is the entry (i, j), 0 where nothing is stored.
+func (a *Matrix) At(i, j int) float64 {
+	index, value := a.Row(i)
+	if p, ok := slices.BinarySearch(index, j); ok {
+		return value[p]
+	}
+	return 0
+}
+
+// T is the transpose, a view.
+func (a *Matrix) T() mat.Matrix { return mat.Transpose{Matrix: a} }
+
+// Order is the number of rows.
+func (a *Matrix) Order() int { return a.rows }
+
+// Stored is the number of entries that are kept, zeros among them included.
+func (a *Matrix) Stored() int { return len(a.index) }
+
+// Row is the columns and values of row i, columns ascending. The slices are
+// the receiver's own; do not change them.
+func (a *Matrix) Row(i int) (index []int, value []float64) {
+	from, to := a.start[i], a.start[i+1]
+	return a.index[from:to:to], a.value[from:to:to]
+}
+
+// Apply sets dst to the product of the matrix and x, cols x b; dst is rows x b,
+// not x itself. It takes Stored b multiply-adds, on all cores.
+func (a *Matrix) Apply(dst, x *mat.Dense) {
+	_, b := x.Dims()
+	// A background context does not end, so neither does the product early.
+	_ = each(context.Background(), a.rows, chunkOf(a.rows, len(a.index)*b), func() func(from, to int) {
+		return func(from, to int) {
+			for i := from; i < to; i++ {
+				y := dst.RawRowView(i)
+				clear(y)
+				index, value := a.Row(i)
+				for p, j := range index {
+					v := value[p]
+					for c, z := range x.RawRowView(j)[:len(y)] {
+						y[c] += v * z
+					}
+				}
+			}
+		}
+	})
+}
+
+// Scale is diag(s) A diag(s).
+func (a *Matrix) Scale(s []float64) *Matrix {
+	out := *a
+	out.value = slices.Clone(a.value)
+	for i := range a.rows {
+		for p := a.start[i]; p < a.start[i+1]; p++ {
+			out.value[p] *= s[i] * s[a.index[p]]
+		}
+	}
+	return &out
+}
+
+// Degrees are the sums of the rows, self loops included: the diagonal of D.
+func (a *Matrix) Degrees() []float64 {
+	d := make([]float64, a.rows)
+	for i := range d {
+		_, value := a.Row(i)
+		for _, v := range value {
+			d[i] += v
+		}
+	}
+	return d
+}
+
+// Laplacian is L = D - W of symmetric weights. Self loops cancel.
+func (a *Matrix) Laplacian() *Matrix {
+	out := &Matrix{rows: a.rows, cols: a.cols, start: make([]int, a.rows+1)}
+	for i := range a.rows {
+		index, value := a.Row(i)
+		diagonal, sum := -1, 0.0
+		for p, j := range index {
+			if j >= i && diagonal < 0 {
+				diagonal = len(out.index)
+				out.index, out.value = append(out.index, i), append(out.value, 0)
+			}
+			if j != i {
+				sum += value[p]
+				out.index, out.value = append(out.index, j), append(out.value, -value[p])
+			}
+		}
+		if diagonal < 0 {
+			diagonal = len(out.index)
+			out.index, out.value = append(out.index, i), append(out.value, 0)
+		}
+		out.value[diagonal] = sum
+		out.start[i+1] = len(out.index)
+	}
+	return out
+}
+
+// transposed is the transpose as a matrix of its own.
+func (a *Matrix) transposed() *Matrix {
+	out := &Matrix{rows: a.cols, cols: a.rows, start: make([]int, a.cols+1), index: make([]int, len(a.index)), value: make([]float64, len(a.index))}
+	for _, j := range a.index {
+		out.start[j+1]++
+	}
+	for j := range a.cols {
+		out.start[j+1] += out.start[j]
+	}
+	next := slices.Clone(out.start)
+	for i := range a.rows { // ascending, so that columns of the result ascend
+		for p := a.start[i]; p < a.start[i+1]; p++ {
+			j := a.index[p]
+			out.index[next[j]], out.value[next[j]] = i, a.value[p]
+			next[j]++
+		}
+	}
+	return out
+}
+
+// entry is one term of a sparse sum.
+type entry struct {
+	i, j int
+	v    float64
+}
+
+// assemble sums entries into a symmetric matrix of order n: each stands for
+// (i, j) and (j, i). Terms of a place are taken in the order given.
+func assemble(n int, entries []entry) *Matrix {
+	a := &Matrix{rows: n, cols: n, start: make([]int, n+1)}
+	for _, e := range entries {
+		a.start[e.i+1]++
+		if e.i != e.j {
+			a.start[e.j+1]++
+		}
+	}
+	for i := range n {
+		a.start[i+1] += a.start[i]
+	}
+	index, value := make([]int, a.start[n]), make([]float64, a.start[n])
+	next := slices.Clone(a.start)
+	put := func(i, j int, v float64) {
+		index[next[i]], value[next[i]] = j, v
+		next[i]++
+	}
+	for _, e := range entries {
+		put(e.i, e.j, e.v)
+		if e.i != e.j {
+			put(e.j, e.i, e.v)
+		}
+	}
+	// Sum the row densely; its touched columns, sorted, are its entries.
+	sum, seen := make([]float64, n), make([]bool, n)
+	kept := 0
+	for i := range n {
+		from, to := a.start[i], a.start[i+1]
+		a.start[i] = kept
+		var touched []int
+		for p := from; p < to; p++ {
+			j := index[p]
+			if !seen[j] {
+				seen[j] = true
+				touched = append(touched, j)
+			}
+			sum[j] += value[p]
+		}
+		slices.Sort(touched)
+		for _, j := range touched { // never more than were read
+			index[kept], value[kept] = j, sum[j]
+			sum[j], seen[j] = 0, false
+			kept++
+		}
+	}
+	a.start[n] = kept
+	a.index, a.value = index[:kept:kept], value[:kept:kept]
+	return a
+}
+
+// FromDense keeps the entries of a square matrix whose magnitude is above cut.
+// It must be symmetric: the upper triangle counts.
+func FromDense(w mat.Matrix, cut float64) (*Matrix, error) {
+	n, c := w.Dims()
+	if n != c {
+		return nil, fmt.Errorf("weights are %d x %d; give a square matrix", n, c)
+	}
+	var entries []entry
+	for i := range n {
+		for j := i; j < n; j++ {
+			if v := w.At(i, j); v > cut || v < -cut {
+				entries = append(entries, entry{i, j, v})
+			}
+		}
+	}
+	return assemble(n, entries), nil
+}
+
+// chunkOf is how many of n rows are one piece of work, given the work of all.
+func chunkOf(n, work int) int {
+	if work <= parallel {
+		return max(n, 1)
+	}
+	return max(1, n/(8*runtime.GOMAXPROCS(0)))
+}
+
+// each calls the function that start makes, one for each worker, for the chunks
+// of [0, n) on all cores. It stops early when ctx ends. What is computed for
+// one index must not depend on the chunk it is in.
+func each(ctx context.Context, n, chunk int, start func() func(from, to int)) error {
+	workers := min(runtime.GOMAXPROCS(0), (n+chunk-1)/chunk)
+	var next atomic.Int64
+	run := func() {
+		do := start()
+		for ctx.Err() == nil {
+			from := int(next.Add(int64(chunk))) - chunk
+			if from >= n {
+				return
+			}
+			do(from, min(from+chunk, n))
+		}
+	}
+	if workers <= 1 {
+		run()
+		return ctx.Err()
+	}
+	var wait sync.WaitGroup
+	for range workers {
+		wait.Go(run)
+	}
+	wait.Wait()
+	return ctx.Err()
+}

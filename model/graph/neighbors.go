@@ -1,0 +1,214 @@
+// Package graph builds the neighbourhood graphs of manifold learning and the
+// matrices that methods make of them: exact nearest neighbours, sparse weights
+// and Laplacians, connected components, geodesics, reconstruction weights,
+// tangent spaces, patch alignment and the partition of a manifold into patches.
+//
+// Rows are samples: X is n x m, one sample a row, as everywhere in this module.
+// Functions do not keep or change their arguments unless they say so, and are
+// safe for concurrent use. Results do not depend on the number of cores: ties
+// between distances go to the lower row.
+package graph
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// Neighbors are the nearest rows of each of n rows, nearest first. Lists may
+// differ in length: a class may have fewer rows than were asked for.
+type Neighbors struct {
+	start []int // of row i's list; n+1 of them
+	index []int
+	dist2 []float64
+}
+
+// Len is the number of rows that have a list.
+func (nb *Neighbors) Len() int { return len(nb.start) - 1 }
+
+// Of is the list of row i and the squared distances. The slices are the
+// receiver's own; do not change them.
+func (nb *Neighbors) Of(i int) (index []int, dist2 []float64) {
+	from, to := nb.start[i], nb.start[i+1]
+	return nb.index[from:to:to], nb.dist2[from:to:to]
+}
+
+// Nearest finds the k nearest other rows of each row of x, by Euclidean
+// distance. k is cut to n-1. Duplicates are neighbours at distance 0. The work
+// is n^2 m / 2 multiply-adds on all cores, the memory n m float32 and n k.
+func Nearest(ctx context.Context, x *mat.Dense, k int) (*Neighbors, error) {
+	all, _, err := nearest(ctx, x, nil, k, 0)
+	return all, err
+}
+
+// NearestByClass finds for each row its same nearest rows of its own class and
+// its other nearest rows of other classes; y holds the class of each row. A
+// list is as long as the rows allow. A zero leaves its lists empty and spares
+// their work.
+func NearestByClass(ctx context.Context, x *mat.Dense, y []int, same, other int) (own, foreign *Neighbors, err error) {
+	if n, _ := x.Dims(); len(y) != n {
+		return nil, nil, fmt.Errorf("nearest rows: %d classes for %d rows; give one each", len(y), n)
+	}
+	return nearest(ctx, x, y, same, other)
+}
+
+func nearest(ctx context.Context, x *mat.Dense, y []int, same, other int) (own, foreign *Neighbors, err error) {
+	rows, n, dim, err := rowsOf(x)
+	if err != nil {
+		return nil, nil, err
+	}
+	if same < 0 || other < 0 || same+other < 1 {
+		return nil, nil, fmt.Errorf("nearest rows: %d neighbours asked; ask for at least 1", same+other)
+	}
+	s := newSearch(rows, rows, dim, true)
+	s.y = y
+	if same = min(same, n-1); same > 0 {
+		s.same = newLists(n, same)
+	}
+	if other = min(other, n-1); other > 0 {
+		s.other = newLists(n, other)
+	}
+	if err := s.run(ctx); err != nil {
+		return nil, nil, err
+	}
+	own, foreign = &Neighbors{start: make([]int, n+1)}, &Neighbors{start: make([]int, n+1)}
+	if s.same != nil {
+		own = s.same.neighbors()
+	}
+	if s.other != nil {
+		foreign = s.other.neighbors()
+	}
+	for _, d := range slices.Concat(own.dist2, foreign.dist2) {
+		if math.IsInf(d, 0) {
+			return nil, nil, fmt.Errorf("nearest rows: a squared distance leaves float64; divide the rows by a constant")
+		}
+	}
+	return own, foreign, nil
+}
+
+// NearestTo finds the k nearest rows of ref for each row of query: of new
+// samples, so that a row equal to a reference has it at distance 0. k is cut to
+// the references; both have the same number of columns, all finite. A distance
+// whose square leaves float64 is +Inf.
+func NearestTo(ref, query *mat.Dense, k int) *Neighbors {
+	refN, dim := ref.Dims()
+	queryN, _ := query.Dims()
+	s := newSearch(contiguous(ref), contiguous(query), dim, false)
+	s.same = newLists(queryN, min(k, refN))
+	// A background context does not end, so neither does the search early.
+	_ = s.run(context.Background())
+	return s.same.neighbors()
+}
+
+// rowsOf checks x and gives its rows without gaps.
+func rowsOf(x *mat.Dense) (rows []float64, n, dim int, err error) {
+	n, dim = x.Dims()
+	rows = contiguous(x)
+	for i, v := range rows {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, 0, 0, fmt.Errorf("row %d, column %d is %g; leave such rows out", i/dim, i%dim, v)
+		}
+	}
+	return rows, n, dim, nil
+}
+
+// contiguous is the numbers of x row by row, without a copy where x has no gaps.
+func contiguous(x *mat.Dense) []float64 {
+	r := x.RawMatrix()
+	if r.Stride == r.Cols {
+		return r.Data[:r.Rows*r.Cols]
+	}
+	out := make([]float64, 0, r.Rows*r.Cols)
+	for i := range r.Rows {
+		out = append(out, x.RawRowView(i)...)
+	}
+	return out
+}
+
+// MeanNearest is the mean squared distance to the nearest neighbour, a width
+// for heat weights that needs no choice. Where all rows have duplicates it is
+// the mean of the positive squared distances in the lists, and +Inf, which
+// makes heat weights binary, where there are none.
+func (nb *Neighbors) MeanNearest() float64 {
+	sum, rows := 0.0, 0
+	for i := range nb.Len() {
+		if _, d := nb.Of(i); len(d) > 0 {
+			sum += d[0]
+			rows++
+		}
+	}
+	if sum > 0 {
+		return sum / float64(rows)
+	}
+	return nb.meanPositive()
+}
+
+// MedianFarthest is the median over rows of the squared distance to the k-th
+// neighbour, the last of the list; for duplicates as MeanNearest.
+func (nb *Neighbors) MedianFarthest() float64 {
+	var last []float64
+	for i := range nb.Len() {
+		if _, d := nb.Of(i); len(d) > 0 {
+			last = append(last, d[len(d)-1])
+		}
+	}
+	if m := median(last); m > 0 {
+		return m
+	}
+	return nb.meanPositive()
+}
+
+func (nb *Neighbors) meanPositive() float64 {
+	sum, count := 0.0, 0
+	for _, d := range nb.dist2 {
+		if d > 0 {
+			sum += d
+			count++
+		}
+	}
+	if count == 0 {
+		return math.Inf(1)
+	}
+	return sum / float64(count)
+}
+
+// LocalScale is the distance of each row to the last of its list, the sigma_i
+// of local scaling (Zelnik-Manor and Perona 2005). It is at least 1e-3 of the
+// median over the rows of the same class (y; nil: all rows), so that duplicates
+// keep their weights.
+func (nb *Neighbors) LocalScale(y []int) []float64 {
+	sigma := make([]float64, nb.Len())
+	of := map[int][]float64{}
+	class := func(i int) int {
+		if y == nil {
+			return 0
+		}
+		return y[i]
+	}
+	for i := range sigma {
+		if _, d := nb.Of(i); len(d) > 0 {
+			sigma[i] = math.Sqrt(d[len(d)-1])
+		}
+		of[class(i)] = append(of[class(i)], sigma[i])
+	}
+	floor := map[int]float64{}
+	for c, s := range of {
+		floor[c] = 1e-3 * median(s)
+	}
+	for i := range sigma {
+		sigma[i] = max(sigma[i], floor[class(i)])
+	}
+	return sigma
+}
+
+// median of v, which it sorts; 0 of none. The upper of the two middle ones.
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	slices.Sort(v)
+	return v[len(v)/2]
+}

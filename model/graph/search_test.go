@@ -1,0 +1,229 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/mat"
+)
+
+var ctx = context.Background()
+
+func normals(r *rand.Rand, n, m int) *mat.Dense {
+	x := mat.NewDense(n, m, nil)
+	for i := range n {
+		for j := range m {
+			x.Set(i, j, r.NormFloat64())
+		}
+	}
+	return x
+}
+
+// everyPair is what the search promises: all distances, sorted, ties by index.
+func everyPair(x *mat.Dense, i, k int, take func(j int) bool) (index []int, dist2 []float64) {
+	n, _ := x.Dims()
+	d := make([]float64, n)
+	for j := range n {
+		if j != i && take(j) {
+			index = append(index, j)
+			d[j] = squared(x.RawRowView(i), x.RawRowView(j))
+		}
+	}
+	slices.SortStableFunc(index, func(a, b int) int {
+		switch {
+		case d[a] < d[b]:
+			return -1
+		case d[a] > d[b]:
+			return 1
+		}
+		return 0
+	})
+	index = index[:min(k, len(index))]
+	for _, j := range index {
+		dist2 = append(dist2, d[j])
+	}
+	return index, dist2
+}
+
+// The fast search gives what comparing every pair gives, over all rows and by
+// class: with near ties, exact ties, duplicates, means that dwarf the
+// differences, and classes of one row.
+func TestNearestEqualsEveryPair(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, m := range []int{1, 3, 12, 40} {
+		for name, gen := range map[string]func() float64{
+			"normal":   r.NormFloat64,
+			"integers": func() float64 { return float64(r.IntN(3)) },
+			"far":      func() float64 { return 1e8 + r.NormFloat64() },
+			"near tie": func() float64 { return 1 + 1e-9*float64(r.IntN(3)) },
+			"same":     func() float64 { return 5 },
+			"tiny":     func() float64 { return 1e-170 * r.NormFloat64() },
+			"mixed":    func() float64 { return math.Pow(10, float64(r.IntN(12)-6)) * r.NormFloat64() },
+		} {
+			n, k := 301, 6
+			x, y := mat.NewDense(n, m, nil), make([]int, n)
+			for i := range n {
+				y[i] = r.IntN(3)
+				for j := range m {
+					x.Set(i, j, gen())
+				}
+			}
+			y[7], y[11] = 3, 4 // alone in their classes
+			all, err := Nearest(ctx, x, k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same, other, err := NearestByClass(ctx, x, y, k, k+1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range n {
+				for kind, c := range map[string]struct {
+					nb   *Neighbors
+					k    int
+					take func(j int) bool
+				}{
+					"all":   {all, k, func(int) bool { return true }},
+					"same":  {same, k, func(j int) bool { return y[j] == y[i] }},
+					"other": {other, k + 1, func(j int) bool { return y[j] != y[i] }},
+				} {
+					index, dist2 := everyPair(x, i, c.k, c.take)
+					gotIndex, gotDist := c.nb.Of(i)
+					if !slices.Equal(index, gotIndex) || !slices.Equal(dist2, gotDist) {
+						t.Fatalf("%s, m %d, %s, row %d: %v, every pair gives %v", name, m, kind, i, gotIndex, index)
+					}
+				}
+			}
+		}
+	}
+}
+
+// The answer is the same on one core and on all, and tiles of every number of
+// blocks cover all pairs.
+func TestNearestDoesNotDependOnCores(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
+	for _, n := range []int{256, 257, 700, 1000, 1100} {
+		x := normals(rand.New(rand.NewPCG(5, uint64(n))), n, 13)
+		many, err := Nearest(ctx, x, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runtime.GOMAXPROCS(1)
+		one, _ := Nearest(ctx, x, 5)
+		runtime.GOMAXPROCS(4)
+		queries := NearestTo(x, x, 6)
+		if !slices.Equal(many.index, one.index) || !slices.Equal(many.dist2, one.dist2) {
+			t.Errorf("n %d: four workers and one disagree", n)
+		}
+		for i := range n {
+			want, _ := many.Of(i)
+			if got, _ := queries.Of(i); got[0] != i || !slices.Equal(got[1:], want) {
+				t.Fatalf("n %d, row %d: as a query %v, as a row %v", n, i, got, want)
+			}
+		}
+	}
+}
+
+func TestNearestOfFewRows(t *testing.T) {
+	nb, err := Nearest(ctx, mat.NewDense(1, 2, []float64{1, 2}), 3)
+	if index, _ := nb.Of(0); err != nil || len(index) != 0 {
+		t.Errorf("one row has neighbours %v, %v", index, err)
+	}
+	nb, err = Nearest(ctx, mat.NewDense(3, 1, []float64{0, 1, 5}), 9)
+	if index, _ := nb.Of(2); err != nil || !slices.Equal(index, []int{1, 0}) {
+		t.Errorf("k over the rows: %v, %v", index, err)
+	}
+	for want, x := range map[string]*mat.Dense{
+		"row 1, column 0 is NaN": mat.NewDense(2, 1, []float64{1, math.NaN()}),
+		"divide the rows":        mat.NewDense(2, 1, []float64{1e200, -1e200}),
+	} {
+		if _, err := Nearest(ctx, x, 1); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	done, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := Nearest(done, normals(rand.New(rand.NewPCG(1, 1)), 50, 2), 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled search gave %v", err)
+	}
+}
+
+// The lower bound holds, and is tight enough to spare nearly all distances.
+func TestFilterBound(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, dim := range []int{12, 64, 784} {
+		ref, query := normals(r, 400, dim).RawMatrix().Data, normals(r, 50, dim).RawMatrix().Data
+		s := newSearch(ref, query, dim, false)
+		for q := range 50 {
+			for j := range 400 {
+				d, b := s.distance(q, j), s.filter.below(q, j)
+				if b > d || b < 0.99*d {
+					t.Fatalf("dim %d: bound %g of distance %g", dim, b, d)
+				}
+			}
+		}
+	}
+}
+
+// A width is never 0, and rows in a class of their own do not spoil it.
+func TestWidths(t *testing.T) {
+	x := mat.NewDense(5, 1, []float64{0, 1, 3, 6, 10})
+	nb, err := Nearest(ctx, x, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := nb.MeanNearest(), (1.+1+4+9+16)/5; got != want {
+		t.Errorf("mean squared nearest distance %g, want %g", got, want)
+	}
+	if got := nb.MedianFarthest(); got != 9 { // 9, 4, 9, 16, 49: to rows 2, 2, 0 or 3, 4, 2
+		t.Errorf("median squared distance to the second neighbour %g, want 9", got)
+	}
+	if s := nb.LocalScale(nil); !slices.Equal(s, []float64{3, 2, 3, 4, 7}) {
+		t.Errorf("local scales %v", s)
+	}
+	same, err := Nearest(ctx, mat.NewDense(4, 1, nil), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !math.IsInf(same.MeanNearest(), 1) || !math.IsInf(same.MedianFarthest(), 1) {
+		t.Error("equal rows have a finite width")
+	}
+	// Two pairs of duplicates far apart: the only distances are 0 and 10.
+	pairs, err := Nearest(ctx, mat.NewDense(4, 1, []float64{0, 0, 10, 10}), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pairs.MeanNearest() != 100 {
+		t.Errorf("width %g among duplicates, want 100", pairs.MeanNearest())
+	}
+}
+
+// BenchmarkNearest states the ratio to a product of the same shape in the same
+// run: n x m times m x n by gonum in float64, of which a tenth is measured.
+func BenchmarkNearest(b *testing.B) {
+	for _, c := range []struct{ n, m, k int }{{5000, 3, 10}, {5000, 256, 10}, {10000, 256, 10}} {
+		x := normals(rand.New(rand.NewPCG(3, 4)), c.n, c.m)
+		raw := x.RawMatrix()
+		part := make([]float64, c.n/10*c.n)
+		begin := time.Now()
+		impl.Dgemm(blas.NoTrans, blas.Trans, c.n/10, c.n, c.m, 1, raw.Data, c.m, raw.Data, c.m, 0, part, c.n)
+		dgemm := 10 * time.Since(begin)
+		b.Run(fmt.Sprintf("n=%d/m=%d/k=%d", c.n, c.m, c.k), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := Nearest(ctx, x, c.k); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed())/float64(b.N)/float64(dgemm), "dgemm")
+		})
+	}
+}
