@@ -1,0 +1,582 @@
+package pencil
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/mat"
+)
+
+// Operator is a symmetric matrix M of order n, known by its products.
+type Operator interface {
+	Order() int
+	// Apply sets dst = M x, both n x b for any b >= 1. It keeps neither, gives the
+	// same bits for the same x, and is not called concurrently.
+	Apply(dst, x *mat.Dense)
+}
+
+// Entries is an Operator that shows its rows. The small end of one is found
+// through a factor of it, which products alone do not reach where the wanted
+// values are tiny against the largest.
+type Entries interface {
+	Operator
+	// Row returns the columns and the values of row i, each column at most once, in
+	// any order. The caller does not change them. It may be called concurrently.
+	Row(i int) (columns []int, values []float64)
+}
+
+// Part is the wanted end of the spectrum of an operator.
+type Part struct {
+	Values  []float64  // d eigenvalues, best first
+	Vectors *mat.Dense // n x d, orthonormal, signs fixed
+	// Next is the first eigenvalue that was not asked for, NaN where there is none.
+	Next float64
+	// Gap and Ties are as in Solution: a tie past the last column says that the cut
+	// falls into a cluster, and other vectors are as good as those given.
+	Gap  float64
+	Ties [][2]int
+	// Largest is the largest |eigenvalue|, or a bound for it from below that is
+	// near it.
+	Largest float64
+	// Residual is max |M v - lambda v| over the columns, with products of M itself.
+	Residual float64
+	// Products counts the vectors that M, or its inverse, was applied to. Notes say
+	// how the result was found where it was not by the first way tried.
+	Products int
+	Notes    []string
+
+	all     []float64  // the values found, those beyond the wanted included
+	vectors *mat.Dense // their vectors as columns
+}
+
+const (
+	// fullOrder is the largest order that is decomposed in full where the partial
+	// way fails: about a minute and 200 MB.
+	fullOrder = 2500
+	// cheapFactor is the work, in flops, at which a factor at the small end is made
+	// without trying products first.
+	cheapFactor = 4e9
+	// factorBytes is the most memory a factor may take.
+	factorBytes = 1 << 30
+)
+
+// Dense is a symmetric matrix held in full, as an operator that shows its rows.
+// It copies s: 8 n^2 bytes.
+func Dense(s mat.Symmetric) Entries {
+	n := s.SymmetricDim()
+	a := &dense{a: mat.NewDense(n, n, nil), columns: make([]int, n)}
+	a.a.Copy(s)
+	for i := range a.columns {
+		a.columns[i] = i
+	}
+	return a
+}
+
+type dense struct {
+	a       *mat.Dense
+	columns []int
+}
+
+func (d *dense) Order() int { return len(d.columns) }
+
+func (d *dense) Row(i int) ([]int, []float64) { return d.columns, d.a.RawRowView(i) }
+
+func (d *dense) Apply(dst, x *mat.Dense) {
+	n, b := x.Dims()
+	rows := mat.DenseCopyOf(x.T())
+	// A panel of rows stays in the cache for all b products.
+	const panel = 32
+	split((n+panel-1)/panel, n*n*b, func(i int) {
+		from, to := i*panel, min(n, i*panel+panel)
+		p := rowsOf(d.a, from, to)
+		var y [panel]float64
+		out := blas64.Vector{N: to - from, Data: y[:to-from], Inc: 1}
+		for j := range b {
+			blas64.Gemv(blas.NoTrans, 1, p, blas64.Vector{N: n, Data: rows.RawRowView(j), Inc: 1}, 0, out)
+			for r, v := range out.Data {
+				dst.Set(from+r, j, v)
+			}
+		}
+	})
+}
+
+// Partial returns the d eigenpairs of m at one end, and no others, by thick-restart
+// block Lanczos: on m itself, or, at the Min end of Entries, on the inverse of
+// m plus a tiny shift from a Cholesky factor. known holds eigenvectors as columns
+// (n x q, independent, nil for none) that are not wanted, such as the constant
+// vector of a graph Laplacian: they are taken out and never looked for.
+//
+// The result meets |M v - lambda v| <= 1e-3 times the distance of lambda to its
+// neighbours outside of its tie. Where that cannot be had, small problems are decomposed
+// in full and Notes say so; large ones end in an error. It does not depend on the
+// number of processors. It stops with the error of ctx when that ends; only a
+// decomposition in full, of order 2500 at most, is not interrupted.
+func Partial(ctx context.Context, m Operator, end End, d int, known *mat.Dense) (*Part, error) {
+	n := m.Order()
+	null, err := knownRows(n, known)
+	if err != nil {
+		return nil, err
+	}
+	room := n
+	if null != nil {
+		room -= null.RawMatrix().Rows
+	}
+	if d < 1 || d > room {
+		return nil, &RankError{Asked: d, Max: room}
+	}
+	p := &partial{ctx: ctx, m: m, n: n, end: end, d: d, room: room, null: null}
+	if err := p.checkKnown(); err != nil {
+		return nil, err
+	}
+	return p.find()
+}
+
+// partial is one call of Partial.
+type partial struct {
+	ctx      context.Context
+	m        Operator
+	n        int
+	end      End
+	d        int
+	room     int        // dimension without the known vectors
+	null     *mat.Dense // the known vectors as orthonormal rows, or nil
+	largest  float64
+	products int
+	notes    []string
+}
+
+// errShort reports a way that did not reach the accuracy asked for.
+var errShort = errors.New("not converged")
+
+// find tries the ways in the order of their cost.
+func (p *partial) find() (*Part, error) {
+	type way struct {
+		name string
+		run  func() (*Part, error)
+	}
+	var ways []way
+	if p.room >= krylovRoom(p.d, blockSize(p.d)) {
+		direct := way{"products", func() (*Part, error) { return p.direct(max(2*p.n, 600)) }}
+		ways = []way{direct}
+		if rows, ok := p.m.(Entries); ok && p.end == Min {
+			env := newEnvelope(rows)
+			inverse := way{"inverse", func() (*Part, error) { return p.inverse(rows, env) }}
+			switch {
+			case env.flops() <= cheapFactor:
+				ways = []way{inverse, direct}
+			case env.bytes() <= factorBytes:
+				first := way{"products", func() (*Part, error) { return p.direct(p.n / 2) }}
+				ways = []way{first, inverse}
+			default:
+				p.notes = append(p.notes, fmt.Sprintf("inverse: a factor of order %d would take %.0f MB, more than %d", p.n, env.bytes()/1e6, factorBytes/1000000))
+			}
+		}
+	}
+	if p.n <= fullOrder {
+		ways = append(ways, way{"full", p.full})
+	}
+	for _, w := range ways {
+		part, err := w.run()
+		if err == nil {
+			part.Notes, part.Products = p.notes, p.products
+			return part, nil
+		}
+		if p.ctx.Err() != nil {
+			return nil, p.ctx.Err()
+		}
+		if !errors.Is(err, errShort) && !errors.Is(err, ErrNotDefinite) {
+			return nil, err
+		}
+		p.notes = append(p.notes, fmt.Sprintf("%s: %v", w.name, err))
+	}
+	return nil, fmt.Errorf("no %d eigenvectors of an operator of order %d were found (%v): ask for fewer, or give fewer than %d rows", p.d, p.n, p.notes, fullOrder)
+}
+
+// blockSize is the number of products made at a time for d pairs.
+func blockSize(d int) int { return min(max(d+1, 4), 8) }
+
+// direct is Lanczos with m itself, of at most limit products.
+func (p *partial) direct(limit int) (*Part, error) {
+	sign := 1.0
+	if p.end == Min {
+		sign = -1
+	}
+	k := p.plain()
+	k.limit = limit
+	k.apply = func(dst, x *mat.Dense) {
+		p.apply(dst, x)
+		dst.Scale(sign, dst)
+	}
+	found, err := p.lanczos(k, p.d)
+	if err != nil {
+		return nil, err
+	}
+	p.largest = max(p.largest, found.largest)
+	values := make([]float64, len(found.values))
+	for i, v := range found.values {
+		values[i] = sign * v
+	}
+	return p.judge(values, found.vectors)
+}
+
+// plain is Lanczos for m as it is.
+func (p *partial) plain() *krylov {
+	return &krylov{n: p.n, apply: p.apply, null: p.null,
+		noise: func(_, _, largest float64) float64 { return 4 * eps * largest },
+		tied:  func(a, b, largest float64) bool { return tie(a, b, p.n, largest) }}
+}
+
+// lanczos runs k for d pairs, again with a larger block where the first could
+// have missed copies: a block of b finds no more than b of one eigenvalue.
+func (p *partial) lanczos(k *krylov, d int) (*ritz, error) {
+	for k.block = blockSize(d); ; k.block = d + 1 {
+		q := 0
+		if k.null != nil {
+			q, _ = k.null.Dims()
+		}
+		if p.n-q < krylovRoom(d, k.block) {
+			return nil, fmt.Errorf("%w: blocks of %d do not fit", errShort, k.block)
+		}
+		found, err := k.run(p.ctx, d)
+		if err != nil {
+			return nil, err
+		}
+		p.products += found.products
+		if !found.converged {
+			return nil, fmt.Errorf("%w after %d products, residual %.2g of the largest value", errShort, found.products, found.worst/found.largest)
+		}
+		longest, run := 1, 1
+		for i := 1; i < d; i++ {
+			if k.tied(found.values[i-1], found.values[i], found.largest) {
+				run++
+			} else {
+				run = 1
+			}
+			longest = max(longest, run)
+		}
+		if longest < k.block || k.block > d {
+			return found, nil
+		}
+	}
+}
+
+// inverseShift is the shift of the factored matrix over its norm: large against
+// rounding in the factor, and below what separates two eigenvalues at all.
+const inverseShift = 1e-12
+
+// inverse is Lanczos with (M + shift I)^-1 (Ericsson and Ruhe 1980), whose largest
+// values are well apart where the smallest of M are tiny, then a Rayleigh-Ritz step with
+// M itself, which makes the values as exact as M's own products.
+func (p *partial) inverse(rows Entries, env *envelope) (*Part, error) {
+	if p.largest == 0 {
+		if err := p.measure(); err != nil {
+			return nil, err
+		}
+	}
+	norm := p.largest
+	if norm == 0 {
+		return nil, fmt.Errorf("%w: the matrix is zero", ErrNotDefinite)
+	}
+	shift := inverseShift * norm
+	if err := env.factor(p.ctx, rows, shift); err != nil {
+		return nil, err
+	}
+	found, err := p.stages(&krylov{n: p.n, apply: env.solve, null: p.null, limit: max(600, 40*(p.d+1)),
+		// A backward error E of the factor turns v into mu (M + shift I)^-1 E v.
+		noise: func(mu, outside, largest float64) float64 {
+			return max(16*eps*norm*math.Abs(mu*outside), 4*eps*largest)
+		},
+		tied: func(a, b, _ float64) bool { return tie(1/a, 1/b, p.n, norm) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	// One more step of inverse iteration takes out what rounding put along large eigenvalues.
+	b, _ := found.vectors.Dims()
+	x := mat.NewDense(b, p.n, nil)
+	for i, mu := range found.values {
+		if !(mu > 0) {
+			return nil, fmt.Errorf("%w: an eigenvalue of the inverse is %g", ErrNotDefinite, mu)
+		}
+		row, src := x.RawRowView(i), found.vectors.RawRowView(i)
+		for j := range row {
+			row[j] = src[j] / mu
+		}
+	}
+	env.solve(x, mat.DenseCopyOf(x))
+	p.products += b
+	k := &krylov{n: p.n, null: p.null}
+	k.clean(x, nil)
+	k.orthonormal(x, nil, 0, nil)
+	values, vectors, err := p.rayleighRitz(x)
+	if err != nil {
+		return nil, err
+	}
+	return p.judge(values, vectors)
+}
+
+// stages runs k for the wanted pairs. Where the values found are far apart,
+// rounding at the size of the first hides the last: those found first are then
+// taken out and the others looked for anew.
+func (p *partial) stages(k *krylov) (*ritz, error) {
+	const apart = 1e-3
+	out := &ritz{vectors: new(mat.Dense)}
+	for {
+		found, err := p.lanczos(k, p.d-len(out.values))
+		if err != nil {
+			return nil, err
+		}
+		take := 1
+		for take < len(found.values) && found.values[take] >= apart*found.values[0] {
+			take++
+		}
+		last := len(out.values)+take >= p.d
+		if last {
+			take = len(found.values)
+		}
+		taken := rowsView(found.vectors, 0, take)
+		out.values = append(out.values, found.values[:take]...)
+		if out.vectors.IsEmpty() {
+			out.vectors = mat.DenseCopyOf(taken)
+		} else {
+			all := new(mat.Dense)
+			all.Stack(out.vectors, taken)
+			out.vectors = all
+		}
+		if last {
+			return out, nil
+		}
+		k.null = out.vectors
+		if p.null != nil {
+			k.null = new(mat.Dense)
+			k.null.Stack(p.null, out.vectors)
+		}
+	}
+}
+
+// rayleighRitz is the best that M has in the span of the orthonormal rows of x:
+// values, best first, and vectors as rows.
+func (p *partial) rayleighRitz(x *mat.Dense) ([]float64, *mat.Dense, error) {
+	b, _ := x.Dims()
+	y := mat.NewDense(b, p.n, nil)
+	p.apply(y, x)
+	h := project(mat.DenseCopyOf(y), x)
+	small := mat.NewSymDense(b, nil)
+	for i := range b {
+		for j := i; j < b; j++ {
+			small.SetSym(i, j, (h.At(i, j)+h.At(j, i))/2)
+		}
+	}
+	values, s, err := spectrum(small)
+	if err != nil {
+		return nil, nil, err
+	}
+	if p.end == Min {
+		values, s = reversed(values, s)
+	}
+	var vectors mat.Dense
+	vectors.Mul(s.T(), x)
+	return values, &vectors, nil
+}
+
+// apply is m for vectors as rows.
+func (p *partial) apply(dst, x *mat.Dense) {
+	b, n := x.Dims()
+	in, out := mat.DenseCopyOf(x.T()), mat.NewDense(n, b, nil)
+	p.m.Apply(out, in)
+	dst.Copy(out.T())
+}
+
+// measure sets largest from a short Lanczos run: both ends of the spectrum come first.
+func (p *partial) measure() error {
+	k := p.plain()
+	k.block, k.limit = 4, 40
+	found, err := k.run(p.ctx, 1)
+	if err != nil {
+		return err
+	}
+	p.products += found.products
+	p.largest = max(p.largest, found.largest)
+	return nil
+}
+
+// judge measures the found pairs (rows, best first, the last one or more beyond
+// the wanted) with products of m, and takes or refuses them.
+func (p *partial) judge(values []float64, rows *mat.Dense) (*Part, error) {
+	part := p.part(values, mat.DenseCopyOf(rows.T()))
+	wanted := rowsView(rows, 0, p.d)
+	y := mat.NewDense(p.d, p.n, nil)
+	p.apply(y, wanted)
+	for i := range p.d {
+		row, v := y.RawRowView(i), wanted.RawRowView(i)
+		for j := range row {
+			row[j] -= values[i] * v[j]
+		}
+		r := blas64.Nrm2(blas64.Vector{N: p.n, Data: row, Inc: 1})
+		part.Residual = max(part.Residual, r)
+		gap := math.Inf(1)
+		for _, v := range values {
+			if !tie(v, values[i], p.n, p.largest) {
+				gap = min(gap, math.Abs(v-values[i]))
+			}
+		}
+		if math.IsInf(gap, 1) {
+			gap = p.largest // one tie: there is nothing to be mistaken for
+		}
+		if !(r <= 1e-3*gap && r <= 1e-8*p.largest) {
+			return nil, fmt.Errorf("%w: residual %.2g of eigenvalue %d (%.4g), gap %.2g, largest value %.4g", errShort, r, i, values[i], gap, p.largest)
+		}
+	}
+	return part, nil
+}
+
+// part is the result for values, best first, with their vectors as columns.
+func (p *partial) part(values []float64, vectors *mat.Dense) *Part {
+	k := len(values)
+	out := &Part{Values: append([]float64(nil), values[:p.d]...), Next: math.NaN(), Gap: math.Inf(1),
+		Largest: p.largest, all: values, vectors: vectors}
+	if k > p.d {
+		out.Next = values[p.d]
+	}
+	for from := 0; from < p.d; {
+		to := from + 1
+		for to < k && tie(values[to-1], values[to], p.n, p.largest) {
+			to++
+		}
+		if to-from > 1 {
+			out.Ties = append(out.Ties, [2]int{from, to})
+		}
+		from = to
+	}
+	for i := 0; i < p.d && i+1 < k; i++ {
+		if w := max(math.Abs(values[i]), math.Abs(values[i+1])); w > 0 {
+			out.Gap = min(out.Gap, math.Abs(values[i]-values[i+1])/w)
+		} else {
+			out.Gap = 0
+		}
+	}
+	out.Vectors = mat.DenseCopyOf(vectors.Slice(0, p.n, 0, p.d))
+	FixSigns(out.Vectors)
+	return out
+}
+
+// full decomposes all of m, with the known vectors moved past the other end.
+func (p *partial) full() (*Part, error) {
+	if err := p.ctx.Err(); err != nil {
+		return nil, err
+	}
+	s := mat.NewSymDense(p.n, nil)
+	if rows, ok := p.m.(Entries); ok {
+		for i := range p.n {
+			columns, values := rows.Row(i)
+			for at, j := range columns {
+				if j >= i {
+					s.SetSym(i, j, s.At(i, j)+values[at])
+				}
+			}
+		}
+	} else {
+		const width = 64
+		for from := 0; from < p.n; from += width {
+			b := min(width, p.n-from)
+			x, y := mat.NewDense(p.n, b, nil), mat.NewDense(p.n, b, nil)
+			for j := range b {
+				x.Set(from+j, j, 1)
+			}
+			p.m.Apply(y, x)
+			for j := range b {
+				for i := 0; i <= from+j; i++ {
+					s.SetSym(i, from+j, y.At(i, j))
+				}
+			}
+		}
+	}
+	if p.null != nil {
+		away := 4 * mat.Norm(s, 1)
+		if p.end == Max {
+			away = -away
+		}
+		q, _ := p.null.Dims()
+		for i := range q {
+			s.SymRankOne(s, away, p.null.RowView(i))
+		}
+	}
+	values, vectors, err := spectrum(s)
+	if err != nil {
+		return nil, err
+	}
+	if p.end == Min {
+		values, vectors = reversed(values, vectors)
+	}
+	values = values[:p.room]
+	for _, v := range values {
+		p.largest = max(p.largest, math.Abs(v))
+	}
+	return p.judge(values, mat.DenseCopyOf(vectors.Slice(0, p.n, 0, p.room).T()))
+}
+
+// knownRows is an orthonormal basis, as rows, of the columns of known.
+func knownRows(n int, known *mat.Dense) (*mat.Dense, error) {
+	if known == nil {
+		return nil, nil
+	}
+	rows, q := known.Dims()
+	if rows != n || q > n {
+		return nil, fmt.Errorf("known vectors are %d x %d, the operator has order %d", rows, q, n)
+	}
+	if err := finite(known); err != nil {
+		return nil, fmt.Errorf("known vectors: %w", err)
+	}
+	b := Orthonormal(known, 1e-10)
+	if b == nil {
+		return nil, errors.New("known vectors are zero")
+	}
+	if _, r := b.Dims(); r < q {
+		return nil, fmt.Errorf("known vectors have rank %d, not %d: give an independent set", r, q)
+	}
+	return mat.DenseCopyOf(b.T()), nil
+}
+
+// checkKnown refuses known vectors that m does not keep to themselves: taking
+// them out would change the problem.
+func (p *partial) checkKnown() error {
+	if p.null == nil {
+		return nil
+	}
+	q, _ := p.null.Dims()
+	y := mat.NewDense(q, p.n, nil)
+	p.apply(y, p.null)
+	project(y, p.null)
+	left := maxAbs(y)
+	if left == 0 {
+		return nil
+	}
+	if p.largest == 0 && p.room >= krylovRoom(1, 4) {
+		if err := p.measure(); err != nil {
+			return err
+		}
+	}
+	scale := p.largest
+	if scale == 0 {
+		scale = operatorNorm(p.m)
+	}
+	if !(left <= 1e-9*scale) {
+		return fmt.Errorf("known vectors are no eigenvectors: M takes them %.2g away, its largest value is %.4g", left, scale)
+	}
+	return nil
+}
+
+// operatorNorm is a norm of a small operator by its columns.
+func operatorNorm(m Operator) float64 {
+	n := m.Order()
+	x, y := mat.NewDense(n, n, nil), mat.NewDense(n, n, nil)
+	for i := range n {
+		x.Set(i, i, 1)
+	}
+	m.Apply(y, x)
+	return mat.Norm(y, 2)
+}

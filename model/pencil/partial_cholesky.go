@@ -1,0 +1,279 @@
+package pencil
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/lapack/lapack64"
+	"gonum.org/v1/gonum/mat"
+)
+
+// tile is the order of the square blocks of an envelope: gonum's own block.
+const tile = 64
+
+// envelope is the Cholesky factor L L' = P (M + shift I) P' in the envelope of
+// a reverse Cuthill-McKee order (George and Liu 1981, chapter 4), kept by rows
+// of tiles: tile row i holds columns from first[i] tiles on to the diagonal.
+// A band costs n bandwidth^2, and a full matrix no more than a dense factor.
+type envelope struct {
+	n     int
+	order []int // order[i] is the row of M at place i
+	place []int // the inverse
+	first []int
+	rows  []blas64.General
+}
+
+// newEnvelope orders m and finds its envelope. It holds no numbers yet.
+func newEnvelope(m Entries) *envelope {
+	n := m.Order()
+	e := &envelope{n: n, order: cuthillMcKee(m), place: make([]int, n)}
+	for i, at := range e.order {
+		e.place[at] = i
+	}
+	e.first = make([]int, (n+tile-1)/tile)
+	for i := range e.first {
+		e.first[i] = i
+	}
+	for i, at := range e.order {
+		columns, _ := m.Row(at)
+		for _, c := range columns {
+			e.first[i/tile] = min(e.first[i/tile], e.place[c]/tile)
+		}
+	}
+	return e
+}
+
+// bytes is the memory the factor takes, flops the work to make it.
+func (e *envelope) bytes() (sum float64) {
+	for i, f := range e.first {
+		sum += 8 * tile * tile * float64(i+1-f)
+	}
+	return sum
+}
+
+func (e *envelope) flops() (sum float64) {
+	for i, f := range e.first {
+		w := tile * float64(i+1-f)
+		sum += tile * w * w
+	}
+	return sum
+}
+
+// factor fills the envelope with the factor of M + shift I.
+func (e *envelope) factor(ctx context.Context, m Entries, shift float64) error {
+	tiles := len(e.first)
+	e.rows = make([]blas64.General, tiles)
+	for i, f := range e.first {
+		rows := min(tile, e.n-i*tile)
+		width := i*tile + rows - f*tile
+		g := blas64.General{Rows: rows, Cols: width, Stride: width, Data: make([]float64, rows*width)}
+		for r := range rows {
+			at := i*tile + r
+			columns, values := m.Row(e.order[at])
+			for p, c := range columns {
+				if j := e.place[c]; j <= at {
+					g.Data[r*width+j-f*tile] += values[p]
+				}
+			}
+			g.Data[r*width+at-f*tile] += shift
+		}
+		e.rows[i] = g
+	}
+	// reach[j] is the number of tile rows whose envelope reaches column j.
+	for j := range tiles {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		e.update(j, j)
+		d := e.block(j, j)
+		t, ok := lapack64.Potrf(blas64.Symmetric{N: d.Rows, Stride: d.Stride, Data: d.Data, Uplo: blas.Lower})
+		if !ok || !finiteDiagonal(t) {
+			return fmt.Errorf("%w: order %d, shift %.4g, at row %d of the factor", ErrNotDefinite, e.n, shift, j*tile)
+		}
+		var below []int
+		for i := j + 1; i < tiles; i++ {
+			if e.first[i] <= j {
+				below = append(below, i)
+			}
+		}
+		split(len(below), len(below)*tile*tile*tile*(j+1-e.first[j]), func(p int) {
+			i := below[p]
+			e.update(i, j)
+			blas64.Trsm(blas.Right, blas.Trans, 1, t, e.block(i, j))
+		})
+	}
+	return nil
+}
+
+// block is tile j of tile row i.
+func (e *envelope) block(i, j int) blas64.General {
+	g := e.rows[i]
+	from := (j - e.first[i]) * tile
+	return blas64.General{Rows: g.Rows, Cols: min(tile, g.Cols-from), Stride: g.Stride, Data: g.Data[from:]}
+}
+
+// update takes L_ik L_jk' of all k < j from tile (i, j).
+func (e *envelope) update(i, j int) {
+	from := max(e.first[i], e.first[j])
+	if from >= j {
+		return
+	}
+	part := func(r int) blas64.General {
+		g := e.rows[r]
+		return blas64.General{Rows: g.Rows, Cols: (j - from) * tile, Stride: g.Stride, Data: g.Data[(from-e.first[r])*tile:]}
+	}
+	blas64.Gemm(blas.NoTrans, blas.Trans, -1, part(i), part(j), 1, e.block(i, j))
+}
+
+// solve sets each row of dst to (M + shift I)^-1 times that row of x.
+func (e *envelope) solve(dst, x *mat.Dense) {
+	b, _ := x.Dims()
+	y := mat.NewDense(b, e.n, nil)
+	split(b, 2*b*int(e.bytes()/8), func(r int) {
+		row, src := y.RawRowView(r), x.RawRowView(r)
+		for i, at := range e.order {
+			row[i] = src[at]
+		}
+	})
+	// Pairs of right sides share each read of the factor.
+	const pair = 4
+	split((b+pair-1)/pair, 2*b*int(e.bytes()/8), func(p int) {
+		z := rowsOf(y, p*pair, min(b, p*pair+pair))
+		part := func(from, n int) blas64.General {
+			return blas64.General{Rows: z.Rows, Cols: n, Stride: z.Stride, Data: z.Data[from:]}
+		}
+		for i, f := range e.first {
+			g := e.rows[i]
+			own := part(i*tile, g.Rows)
+			if f < i {
+				before := blas64.General{Rows: g.Rows, Cols: (i - f) * tile, Stride: g.Stride, Data: g.Data}
+				blas64.Gemm(blas.NoTrans, blas.Trans, -1, part(f*tile, before.Cols), before, 1, own)
+			}
+			blas64.Trsm(blas.Right, blas.Trans, 1, e.lower(i), own)
+		}
+		for i := len(e.first) - 1; i >= 0; i-- {
+			f, g := e.first[i], e.rows[i]
+			own := part(i*tile, g.Rows)
+			blas64.Trsm(blas.Right, blas.NoTrans, 1, e.lower(i), own)
+			if f < i {
+				before := blas64.General{Rows: g.Rows, Cols: (i - f) * tile, Stride: g.Stride, Data: g.Data}
+				blas64.Gemm(blas.NoTrans, blas.NoTrans, -1, own, before, 1, part(f*tile, before.Cols))
+			}
+		}
+	})
+	for r := range b {
+		row, src := dst.RawRowView(r), y.RawRowView(r)
+		for i, at := range e.order {
+			row[at] = src[i]
+		}
+	}
+}
+
+// lower is the diagonal block of tile row i.
+func (e *envelope) lower(i int) blas64.Triangular {
+	d := e.block(i, i)
+	return blas64.Triangular{N: d.Rows, Stride: d.Stride, Data: d.Data, Uplo: blas.Lower, Diag: blas.NonUnit}
+}
+
+// cuthillMcKee is the reverse Cuthill-McKee order of m, each component begun at
+// an end of it (George and Liu 1979). Ties go to the lower index.
+func cuthillMcKee(m Entries) []int {
+	n := m.Order()
+	degree := make([]int, n)
+	sum := 0
+	for i := range n {
+		columns, _ := m.Row(i)
+		degree[i] = len(columns)
+		sum += len(columns)
+	}
+	order := make([]int, 0, n)
+	if float64(sum) > float64(n)*float64(n)/4 { // no order makes such a matrix sparse
+		for i := range n {
+			order = append(order, i)
+		}
+		return order
+	}
+	mark := make([]int, n) // the pass that saw the node last
+	pass := 0
+	done := make([]bool, n)
+	// levels appends the nodes around root to out by levels and returns them, with
+	// the place where the last level begins and the number of levels.
+	levels := func(root int, out []int, sorted bool) (nodes []int, last, depth int) {
+		pass++
+		out = append(out, root)
+		mark[root] = pass
+		begin := len(out) - 1
+		last = begin
+		for from := begin; from < len(out); depth++ {
+			last = from
+			to := len(out)
+			for at := from; at < to; at++ {
+				columns, _ := m.Row(out[at])
+				start := len(out)
+				for _, c := range columns {
+					if mark[c] != pass && !done[c] {
+						mark[c] = pass
+						out = append(out, c)
+					}
+				}
+				if sorted {
+					slices.SortFunc(out[start:], func(a, b int) int {
+						if degree[a] != degree[b] {
+							return degree[a] - degree[b]
+						}
+						return a - b
+					})
+				}
+			}
+			from = to
+		}
+		return out, last, depth
+	}
+	var scratch []int
+	for seed := range n {
+		if done[seed] {
+			continue
+		}
+		root, depth := seed, 0
+		for {
+			nodes, last, d := levels(root, scratch[:0], false)
+			scratch = nodes
+			if d <= depth {
+				break
+			}
+			depth = d
+			end := nodes[last]
+			for _, v := range nodes[last:] {
+				if degree[v] < degree[end] || degree[v] == degree[end] && v < end {
+					end = v
+				}
+			}
+			root = end
+		}
+		from := len(order)
+		order, _, _ = levels(root, order, true)
+		for _, v := range order[from:] {
+			done[v] = true
+		}
+	}
+	slices.Reverse(order)
+	return order
+}
+
+// rowNorm is the largest sum of magnitudes of a row: no eigenvalue is larger.
+func rowNorm(m Entries) float64 {
+	worst := 0.0
+	for i := range m.Order() {
+		_, values := m.Row(i)
+		sum := 0.0
+		for _, v := range values {
+			sum += math.Abs(v)
+		}
+		worst = max(worst, sum)
+	}
+	return worst
+}

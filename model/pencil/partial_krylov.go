@@ -1,0 +1,344 @@
+package pencil
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/mat"
+)
+
+// krylov finds the largest eigenvalues of a symmetric operator by thick-restart
+// block Lanczos (Wu and Simon 2000; Zhou and Saad 2008) with full
+// orthogonalisation. A block of b vectors finds up to b copies of a multiple
+// eigenvalue, which graphs with symmetries have and a single vector misses, and
+// reads a matrix from memory once for b products.
+//
+// Vectors are rows in here: their inner products are then contiguous.
+type krylov struct {
+	n     int
+	apply func(dst, x *mat.Dense) // dst = A x for each row of x; both b x n
+	null  *mat.Dense              // orthonormal rows to stay orthogonal to, or nil
+	block int
+	limit int // the most products with A
+	// noise is the size of a residual at eigenvalue theta that rounding in A leaves
+	// outside of the wanted space, where outside is the first value beyond it and
+	// largest the largest magnitude seen.
+	noise func(theta, outside, largest float64) float64
+	tied  func(a, b, largest float64) bool
+}
+
+// tieRoom is the number of values beyond the wanted ones that are looked for
+// to find the end of a tie that the cut falls into.
+const tieRoom = 16
+
+// ritz is what a run has found.
+type ritz struct {
+	values   []float64  // descending: the wanted, those tied with the last of them, and one more
+	vectors  *mat.Dense // rows
+	products int
+	largest  float64 // the largest |Ritz value|
+	// converged says that the wanted pairs, and the next value, are settled.
+	converged bool
+	worst     float64 // the largest estimated residual of the wanted
+}
+
+// basisSize is the number of basis vectors for want pairs with blocks of b.
+func basisSize(want, b int) int { return max(2*want+4*b, 10*b, 40) }
+
+// krylovRoom is the least dimension for d pairs with blocks of b: a basis that
+// comes near the whole space is dearer than a full decomposition.
+func krylovRoom(d, b int) int { return basisSize(d+1+tieRoom, b) + b }
+
+// run finds the d largest pairs and the first value after them. The space has
+// dimension krylovRoom or more. If the limit is reached, converged is false and
+// the pairs are the best so far.
+func (k *krylov) run(ctx context.Context, d int) (*ritz, error) {
+	b, want := k.block, d+1
+	size := basisSize(want, b)
+	rng := rand.New(rand.NewPCG(uint64(k.n), 0x9e3779b97f4a7c15)) // the order alone seeds it
+
+	// Rows below have are the basis whose products are in t; the b rows from have
+	// on are the block that comes next.
+	basis := mat.NewDense(size+b, k.n, nil)
+	t := mat.NewDense(size+b, size+b, nil)
+	w := mat.NewDense(b, k.n, nil)
+	start := rowsView(basis, 0, b)
+	for i := range b {
+		row := start.RawRowView(i)
+		for j := range row {
+			row[j] = rng.NormFloat64()
+		}
+	}
+	k.clean(start, nil)
+	k.orthonormal(start, nil, 0, rng)
+	out := &ritz{}
+	have, checked := 0, 0
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		k.apply(w, rowsView(basis, have, have+b))
+		out.products += b
+		scale := maxAbs(w)
+		if math.IsNaN(scale) || math.IsInf(scale, 0) {
+			return nil, fmt.Errorf("a product with the operator of order %d is not finite", k.n)
+		}
+		c := k.against(w, rowsView(basis, 0, have+b))
+		for i := range have + b {
+			for j := range b {
+				t.Set(i, have+j, c.At(i, j))
+				t.Set(have+j, i, c.At(i, j))
+			}
+		}
+		rest := k.orthonormal(w, rowsView(basis, 0, have+b), 16*eps*max(out.largest, scale), rng)
+		have += b
+		rowsView(basis, have, have+b).Copy(w)
+		if have+b <= size && have-checked < max(2*b, size/4) {
+			continue
+		}
+		checked = have
+
+		small := mat.NewSymDense(have, nil)
+		for i := range have {
+			for j := i; j < have; j++ {
+				small.SetSym(i, j, (t.At(i, j)+t.At(j, i))/2)
+			}
+		}
+		values, s, err := spectrum(small)
+		if err != nil {
+			return nil, err
+		}
+		out.largest = max(out.largest, math.Abs(values[0]), math.Abs(values[have-1]))
+		if have > want {
+			residual := residuals(rest, s, have)
+			for want < min(d+1+tieRoom, have-b) && k.tied(values[want-2], values[want-1], out.largest) {
+				want++
+			}
+			out.converged, out.worst = k.settled(values, residual, want, out.largest)
+		}
+		stop := out.converged || out.products >= k.limit
+		if !stop && have+b <= size {
+			continue
+		}
+		// Thick restart: some pairs beyond the wanted speed up the rest (Wu and
+		// Simon 2000, section 4).
+		keep := min(have, want)
+		if !stop {
+			if larger := basisSize(want, b); larger > size {
+				size = larger
+				basis, t = grown(basis, size+b, k.n), mat.NewDense(size+b, size+b, nil)
+			}
+			keep = min(have-b, want+(size-want)/3)
+		}
+		kept := mat.NewDense(keep, k.n, nil)
+		kept.Mul(s.Slice(0, have, 0, keep).T(), rowsView(basis, 0, have))
+		if stop {
+			out.values, out.vectors = values[:keep], kept
+			return out, nil
+		}
+		rowsView(basis, 0, keep).Copy(kept)
+		rowsView(basis, keep, keep+b).Copy(w)
+		t.Zero()
+		for i := range keep {
+			t.Set(i, i, values[i])
+		}
+		have, checked = keep, keep
+	}
+}
+
+// residuals are |A v - theta v| of all Ritz pairs s: only the last block has a
+// part outside of the basis, with coordinates rest.
+func residuals(rest, s *mat.Dense, have int) []float64 {
+	b, _ := rest.Dims()
+	var out mat.Dense
+	out.Mul(rest, s.Slice(have-b, have, 0, have))
+	norms := make([]float64, have)
+	for i := range norms {
+		norms[i] = mat.Norm(out.ColView(i), 2)
+	}
+	return norms
+}
+
+// settled says whether all but the last of want pairs have converged, measured
+// against the distance to the last, and how large their worst residual is.
+func (k *krylov) settled(values, residual []float64, want int, largest float64) (bool, float64) {
+	outside := values[want-1]
+	ok, worst := true, 0.0
+	for i := range want - 1 {
+		// The angle to the wanted space is the residual over the distance to the rest.
+		aim := max(1e-11*(values[i]-outside), k.noise(values[i], outside, largest))
+		ok = ok && residual[i] <= aim
+		worst = max(worst, residual[i])
+	}
+	gap := values[want-2] - outside
+	return ok && residual[want-1] <= max(1e-3*gap, k.noise(outside, outside, largest)), worst
+}
+
+// against takes out of the rows of w what lies along the null vectors and along
+// the orthonormal rows of v, twice, and returns the coordinates along v.
+func (k *krylov) against(w, v *mat.Dense) *mat.Dense {
+	total := project(w, v)
+	if k.null != nil {
+		project(w, k.null)
+	}
+	total.Add(total, project(w, v))
+	if k.null != nil {
+		project(w, k.null)
+	}
+	return total
+}
+
+// project takes V'Vw out of the rows of w and returns Vw', rows of v by rows of w.
+func project(w, v *mat.Dense) *mat.Dense {
+	r, _ := v.Dims()
+	b, n := w.Dims()
+	c := mat.NewDense(r, b, nil)
+	const tile = 16
+	split((r+tile-1)/tile, r*b*n, func(i int) {
+		from, to := i*tile, min(r, i*tile+tile)
+		blas64.Gemm(blas.NoTrans, blas.Trans, 1, rowsOf(v, from, to), w.RawMatrix(), 0, rowsOf(c, from, to))
+	})
+	const span = 512
+	split((n+span-1)/span, r*b*n, func(i int) {
+		from, to := i*span, min(n, i*span+span)
+		blas64.Gemm(blas.Trans, blas.NoTrans, -1, c.RawMatrix(), columnsOf(v, from, to), 1, columnsOf(w, from, to))
+	})
+	return c
+}
+
+// orthonormal makes the rows of w orthonormal, orthogonal to the rows of v and
+// to the null vectors, and returns the coordinates (rows of w squared) of the
+// old rows in the new. A row of norm tiny or less is taken for zero and gives
+// way to a random one with coordinates zero.
+func (k *krylov) orthonormal(w, v *mat.Dense, tiny float64, rng *rand.Rand) *mat.Dense {
+	b, n := w.Dims()
+	c := mat.NewDense(b, b, nil)
+	for i := range b {
+		row := rowsView(w, i, i+1)
+		x := blas64.Vector{N: n, Data: w.RawRowView(i), Inc: 1}
+		replaced := false
+		for try := 0; ; try++ {
+			before := blas64.Nrm2(x)
+			for range 2 {
+				for j := range i {
+					y := blas64.Vector{N: n, Data: w.RawRowView(j), Inc: 1}
+					dot := blas64.Dot(x, y)
+					blas64.Axpy(-dot, y, x)
+					if !replaced {
+						c.Set(j, i, c.At(j, i)+dot)
+					}
+				}
+			}
+			norm := blas64.Nrm2(x)
+			if !(norm > tiny) {
+				// The space of the start is exhausted: go on with a new direction.
+				replaced = true
+				for j := range n {
+					x.Data[j] = rng.NormFloat64()
+				}
+				k.clean(row, v)
+				continue
+			}
+			// Cancellation brings back what was taken out before.
+			if norm < 0.1*before && try < 3 {
+				k.clean(row, v)
+				continue
+			}
+			if !replaced {
+				c.Set(i, i, norm)
+			}
+			blas64.Scal(1/norm, x)
+			break
+		}
+	}
+	return c
+}
+
+// clean is against without coordinates, for v that may be nil.
+func (k *krylov) clean(w, v *mat.Dense) {
+	for range 2 {
+		if v != nil {
+			project(w, v)
+		}
+		if k.null != nil {
+			project(w, k.null)
+		}
+	}
+}
+
+// tie is the rule for eigenvalues of order k that share an eigenspace.
+func tie(a, b float64, k int, largest float64) bool {
+	return math.Abs(a-b) <= 1e-6*max(math.Abs(a), math.Abs(b))+1e-14*float64(k)*largest
+}
+
+func rowsView(a *mat.Dense, from, to int) *mat.Dense {
+	_, n := a.Dims()
+	return a.Slice(from, to, 0, n).(*mat.Dense)
+}
+
+func rowsOf(a *mat.Dense, from, to int) blas64.General {
+	g := a.RawMatrix()
+	return blas64.General{Rows: to - from, Cols: g.Cols, Stride: g.Stride, Data: g.Data[from*g.Stride:]}
+}
+
+func columnsOf(a *mat.Dense, from, to int) blas64.General {
+	g := a.RawMatrix()
+	return blas64.General{Rows: g.Rows, Cols: to - from, Stride: g.Stride, Data: g.Data[from:]}
+}
+
+func grown(a *mat.Dense, rows, cols int) *mat.Dense {
+	out := mat.NewDense(rows, cols, nil)
+	out.Copy(a)
+	return out
+}
+
+func maxAbs(a *mat.Dense) float64 {
+	r, _ := a.Dims()
+	worst := 0.0
+	for i := range r {
+		for _, v := range a.RawRowView(i) {
+			if math.IsNaN(v) {
+				return v
+			}
+			worst = max(worst, math.Abs(v))
+		}
+	}
+	return worst
+}
+
+// split runs f for each of count tasks, on all processors where work (in
+// multiplications) repays it. Tasks are cut the same for any number of
+// processors, so that results do not depend on it.
+func split(count, work int, f func(i int)) {
+	workers := min(runtime.GOMAXPROCS(0), count)
+	if work < 1<<18 {
+		workers = 1
+	}
+	if workers < 2 {
+		for i := range count {
+			f(i)
+		}
+		return
+	}
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= count {
+					return
+				}
+				f(i)
+			}
+		})
+	}
+	group.Wait()
+}
