@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/moments"
@@ -75,9 +76,10 @@ func ExampleLookup() {
 		return
 	}
 	fmt.Println(m.Title, "/", m.Streaming, "/", m.Params[0].Name, "=", m.Params[0].Default)
-	_, err = model.Lookup("slr")
-	fmt.Println(err)
+	_, err = model.Lookup("sla")
+	nearest, _, _ := strings.Cut(err.Error(), ",")
+	fmt.Println(nearest)
 	// Output:
 	// principal component analysis / moments / whiten = false
-	// unknown method "slr"; the nearest is sle, the others are lda, pairacc, pca, sle-ovr, srda
+	// unknown method "sla"; the nearest is sle
 }

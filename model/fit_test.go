@@ -333,7 +333,7 @@ func TestWrongInputIsRefusedWithFigures(t *testing.T) {
 		cfg  Config
 		want string
 	}{
-		{"method", good, Config{Method: "lta"}, `unknown method "lta"; the nearest is lda, the others are pairacc, pca`},
+		{"method", good, Config{Method: "lta"}, `unknown method "lta"; the nearest is lda`},
 		{"scale", good, Config{Method: "pca", Scale: "zscore"}, "standard, minmax, unit, none"},
 		{"parameter", good, Config{Method: "lda", Params: map[string]string{"rigde": "1"}}, `no parameter "rigde"; allowed: ridge`},
 		{"value", good, Config{Method: "lda", Params: map[string]string{"ridge": "-1"}}, "give auto, oas or a number >= 0"},

@@ -60,6 +60,7 @@ var methods = []*Method{
 	&sle,
 	&sleOvR,
 	&pairacc,
+	&tnca,
 }
 
 // Methods returns every method, in the order of the table.
@@ -170,6 +171,46 @@ func choice(name, def, doc string, values ...string) Param {
 		}
 		return nil
 	}}
+}
+
+// intParam is a whole number of at least least, or one of the words.
+func intParam(name, def, doc string, least int, words ...string) Param {
+	return Param{name, def, doc, func(s string) error {
+		if v, err := strconv.Atoi(s); slices.Contains(words, s) || err == nil && v >= least {
+			return nil
+		}
+		return fmt.Errorf("%q is not allowed; give %sa whole number >= %d", s, alternatives(words), least)
+	}}
+}
+
+// floatParam is a number in [low, high], or one of the words.
+func floatParam(name, def, doc string, low, high float64, words ...string) Param {
+	return Param{name, def, doc, func(s string) error {
+		v, err := strconv.ParseFloat(s, 64)
+		if slices.Contains(words, s) || err == nil && v >= low && v <= high && isFinite(v) {
+			return nil
+		}
+		return fmt.Errorf("%q is not allowed; give %sa number in [%g, %g]", s, alternatives(words), low, high)
+	}}
+}
+
+// alternatives is "auto, inf or " of auto and inf.
+func alternatives(words []string) string {
+	if len(words) == 0 {
+		return ""
+	}
+	return strings.Join(words, ", ") + " or "
+}
+
+// int and float are the values of such parameters, once words are dealt with.
+func (t *task) int(name string) int {
+	v, _ := strconv.Atoi(t.params[name]) // checked by the parameter
+	return v
+}
+
+func (t *task) float(name string) float64 {
+	v, _ := strconv.ParseFloat(t.params[name], 64)
+	return v
 }
 
 // ridgeParam is the ridge of a denominator. Where words is false only a number

@@ -59,23 +59,10 @@ func fitPairAcc(ctx context.Context, t *task) (*solution, error) {
 		return nil, err
 	}
 	lead := s.Vectors.Slice(0, t.m, 0, q)
-	p := &pairs{means: new(mat.Dense), prior: make([]float64, t.stat.classes())}
-	p.means.Mul(t.stat.means, lead)
-	for c, n := range t.stat.counts {
-		p.prior[c] = n / t.stat.n
-	}
-	o, err := p.start(k)
+	o, search, err := t.pairDirections(ctx, lead, k)
 	if err != nil {
 		return nil, err
 	}
-	search := &Search{Start: p.accuracy(o)}
-	if o, err = p.climb(ctx, o, search); err != nil {
-		return nil, err
-	}
-	if o, err = p.turn(o); err != nil {
-		return nil, err
-	}
-	search.End = p.accuracy(o)
 	t.report.Search = search
 
 	a := mat.NewDense(t.m, t.d, nil)
@@ -88,6 +75,29 @@ func fitPairAcc(ctx context.Context, t *task) (*solution, error) {
 	// The gap of the white space says nothing about the directions in it.
 	t.report.Gap, t.report.Ties = nil, nil
 	return sol, nil
+}
+
+// pairDirections is the O (q x k) that maximises F in the leading q columns of a
+// white space.
+func (t *task) pairDirections(ctx context.Context, lead mat.Matrix, k int) (*mat.Dense, *Search, error) {
+	p := &pairs{means: new(mat.Dense), prior: make([]float64, t.stat.classes())}
+	p.means.Mul(t.stat.means, lead)
+	for c, n := range t.stat.counts {
+		p.prior[c] = n / t.stat.n
+	}
+	o, err := p.start(k)
+	if err != nil {
+		return nil, nil, err
+	}
+	search := &Search{Start: p.accuracy(o)}
+	if o, err = p.climb(ctx, o, search); err != nil {
+		return nil, nil, err
+	}
+	if o, err = p.turn(o); err != nil {
+		return nil, nil, err
+	}
+	search.End = p.accuracy(o)
+	return o, search, nil
 }
 
 // pairs is the criterion: class means (C x q) in the white space, and priors.

@@ -57,6 +57,10 @@ type Search struct {
 	End      float64 `json:"end"`
 	Gradient float64 `json:"gradient"` // norm of the gradient at the end
 	Steps    int     `json:"steps"`
+	// Share of the rows looked at whose nearest other row is of their class, in
+	// the outputs at the start and at the end; nil where it was not taken.
+	StartAccuracy *float64 `json:"start_accuracy,omitempty"`
+	EndAccuracy   *float64 `json:"end_accuracy,omitempty"`
 }
 
 // Phase is the time one part of a fit took.

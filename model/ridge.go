@@ -17,7 +17,14 @@ import (
 type ridgeRule struct {
 	of    func(*scatters) *mat.SymDense // what the shrinkage is estimated on
 	grid  []float64                     // candidates of ridge=auto; nil: auto is oas
-	floor float64                       // of oas
+	floor func(d int) float64           // of oas at dimension d; nil: 0
+}
+
+func (r *ridgeRule) least(d int) float64 {
+	if r.floor == nil {
+		return 0
+	}
+	return r.floor(d)
 }
 
 // oasRidge stands for the shrinkage estimate in a grid.
@@ -89,7 +96,7 @@ func (t *task) settleRidge(ctx context.Context) error {
 		return nil
 	}
 	s, r := oas(rule.of(t.stat), t.stat.n, t.columns)
-	t.ridge = max(r, rule.floor)
+	t.ridge = max(r, rule.least(t.d))
 	t.report.Ridge = &Ridge{Relative: t.ridge, Columns: t.columns, Rule: "oas", Shrinkage: &s}
 	if word == "oas" || rule.grid == nil || t.rows == nil {
 		return nil
@@ -151,7 +158,7 @@ func (t *task) validateRidges(ctx context.Context, grid []float64) ([]RidgeScore
 			ft.d, ft.free = min(t.d, bound), true
 			ft.ridge = r
 			if r == oasRidge {
-				ft.ridge = max(shrunk, t.method.ridge.floor)
+				ft.ridge = max(shrunk, t.method.ridge.least(ft.d))
 			}
 			sol, err := ft.solve(ctx)
 			if err != nil {

@@ -1,0 +1,414 @@
+package model
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/pencil"
+)
+
+// tnca: neighbourhood components analysis with a heavy-tailed kernel, log loss
+// and an L2 term, for few dimensions and many classes. In a space U = X T, with
+// Y = U L, s_ij = |y_i - y_j|^2 and K_ij = (1 + s_ij/8)^-4, K_ii = 0, minimise
+//
+//	-(1/n) sum_i log(p_i + 1e-12) + (w/d) |L - L_1|_F^2,
+//	p_i = sum_{j of the class of i} K_ij / sum_j K_ij,
+//
+// over L (columns of T x d) by L-BFGS; i runs over all rows, j over reference
+// rows. Up to 7 dimensions T is the white space of pairacc, L starts at its
+// directions, L_1 = 0 and w = 0.03. From 8 on T is the space of MFA, divided by
+// the root of the mean within-class variance of its leading d columns, L starts
+// at L_1 = c [I; 0] with c the best of 2^-3, 2^-2.5, ..., 2^2, and w = 0.3/c^2.
+// A = T L, turned to the principal axes of its outputs.
+// After Goldberger, Roweis, Hinton and Salakhutdinov, NIPS 17, 2004.
+var tnca = Method{
+	Name: "tnca", Title: "neighbourhood components with a heavy tail",
+	Paper:      "after Goldberger, Roweis, Hinton and Salakhutdinov, Neighbourhood components analysis, NIPS 17, 2004",
+	Supervised: true, Map: "linear", Streaming: "window",
+	Params: []Param{
+		ridgeParam("oas", "relative ridge of the space that is searched: oas (at least 0.3, from 8 dimensions on 0.1; auto is the same), or a number above 0", true),
+		intParam("references", "1000", "most rows that others are drawn to; of more, evenly spaced ones of each class", 2),
+		intParam("iters", "15", "most iterations of the search", 1),
+	},
+	dim:     func(*task) int { return 2 },
+	bound:   func(t *task) (int, string) { return t.columns, rankOfTotal },
+	ridge:   &ridgeRule{of: withinScatter, floor: tncaFloor},
+	fit:     fitTNCA,
+	samples: true,
+}
+
+// tied is the dimension from which the search stays near the directions of MFA:
+// the free one fits the noise of small samples there.
+const tied = 8
+
+func tncaFloor(d int) float64 {
+	if d < tied {
+		return 0.3
+	}
+	return 0.1
+}
+
+func fitTNCA(ctx context.Context, t *task) (*solution, error) {
+	iterations := t.int("iters")
+	l := newNeighbourLoss(t.rows, t.int("references"))
+	var space, start *mat.Dense
+	var s *pencil.Solution
+	var err error
+	if t.d < tied {
+		space, start, s, err = t.freeStart(ctx)
+		if err != nil {
+			return nil, err
+		}
+		l.place(t.x, space)
+		l.penalty = 0.03 / float64(t.d)
+	} else {
+		space, s, err = t.marginSpace(ctx)
+		if err != nil {
+			return nil, err
+		}
+		l.place(t.x, space)
+		start = l.tie(t.d)
+	}
+	r, _ := start.Dims()
+	search := &Search{}
+	startNN := l.leaveOneOut(start)
+	best, err := descend(ctx, start.RawMatrix().Data, iterations, search, func(x, g []float64) float64 {
+		t.say("search", min(float64(search.Steps)/float64(iterations), 1))
+		return l.value(mat.NewDense(r, t.d, x), mat.NewDense(r, t.d, g))
+	})
+	if err != nil {
+		return nil, err
+	}
+	endNN := l.leaveOneOut(mat.NewDense(r, t.d, best))
+	search.StartAccuracy, search.EndAccuracy = &startNN, &endNN
+	t.report.Search = search
+
+	a := mat.NewDense(t.m, t.d, nil)
+	a.Mul(space, mat.NewDense(r, t.d, best))
+	a, err = t.principal(a)
+	if err != nil {
+		return nil, err
+	}
+	sol := t.solved(s, t.d)
+	sol.components, sol.d, sol.eigenvalues = a.RawMatrix().Data, t.d, nil
+	// The gap of the space says nothing about the directions found in it.
+	t.report.Gap, t.report.Ties = nil, nil
+	return sol, nil
+}
+
+// freeStart is the white space and the directions of pairacc in it, padded with
+// the next columns.
+func (t *task) freeStart(ctx context.Context) (space, start *mat.Dense, s *pencil.Solution, err error) {
+	if s, err = t.whiteSpace(0); err != nil {
+		return nil, nil, nil, err
+	}
+	_, r := s.Vectors.Dims()
+	if t.d > r {
+		return nil, nil, nil, &pencil.RankError{Asked: t.d, Max: r}
+	}
+	q := min(classDirections(t), r)
+	k := min(t.d, q)
+	o, _, err := t.pairDirections(ctx, s.Vectors.Slice(0, t.m, 0, q), k)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	start = mat.NewDense(r, t.d, nil)
+	start.Slice(0, q, 0, k).(*mat.Dense).Copy(o)
+	for j := k; j < t.d; j++ {
+		start.Set(q+j-k, j, 1)
+	}
+	return s.Vectors, start, s, nil
+}
+
+// principal turns A to the principal axes of its outputs, most variance first;
+// distances stay.
+func (t *task) principal(a *mat.Dense) (*mat.Dense, error) {
+	var sa, v mat.Dense
+	sa.Mul(t.stat.total, a)
+	v.Mul(a.T(), &sa)
+	_, d := a.Dims()
+	r, err := leading(symmetric(&v), d)
+	if err != nil {
+		return nil, err
+	}
+	out := mat.NewDense(t.m, d, nil)
+	out.Mul(a, r)
+	return out, nil
+}
+
+// neighbourLoss is the loss of tnca over rows in the space that is searched.
+type neighbourLoss struct {
+	u, ref  *mat.Dense // rows (n x r) and reference rows (k x r)
+	y       []int      // class of each row
+	rows    []int      // reference rows, by class
+	own     [][2]int   // of each class: its references [from, to)
+	at      []int      // place of each row among the references, -1
+	penalty float64    // of |L - L_1|^2
+	to      *mat.Dense // L_1, nil for zero
+}
+
+// newNeighbourLoss picks the references: of each class evenly spaced rows, at
+// least 2 where it has them.
+func newNeighbourLoss(p *prepared, references int) *neighbourLoss {
+	l := &neighbourLoss{y: p.y, own: make([][2]int, len(p.of)), at: make([]int, p.n)}
+	for i := range l.at {
+		l.at[i] = -1
+	}
+	byClass, share := p.byClass(), shares(p.n, references)
+	for c := range p.of {
+		rows := byClass[c]
+		from := len(l.rows)
+		l.rows = append(l.rows, spaced(rows, max(min(2, len(rows)), share(len(rows))))...)
+		l.own[c] = [2]int{from, len(l.rows)}
+	}
+	for k, i := range l.rows {
+		l.at[i] = k
+	}
+	return l
+}
+
+// place takes the rows to the space.
+func (l *neighbourLoss) place(x, space *mat.Dense) {
+	n, _ := x.Dims()
+	_, r := space.Dims()
+	l.u = mat.NewDense(n, r, nil)
+	l.u.Mul(x, space)
+	l.ref = mat.NewDense(len(l.rows), r, nil)
+	for k, i := range l.rows {
+		l.ref.SetRow(k, l.u.RawRowView(i))
+	}
+}
+
+// tie finds the scale c at which the leading d columns have the least loss, ties
+// the search to them and returns them as its start.
+func (l *neighbourLoss) tie(d int) *mat.Dense {
+	_, r := l.u.Dims()
+	var best *mat.Dense
+	least, scale := math.Inf(1), 0.0
+	for e := -3.0; e <= 2; e += 0.5 {
+		start := mat.NewDense(r, d, nil)
+		for j := range d {
+			start.Set(j, j, math.Exp2(e))
+		}
+		if v := l.value(start, nil); v < least {
+			best, least, scale = start, v, math.Exp2(e)
+		}
+	}
+	l.to, l.penalty = best, 0.3/(float64(d)*scale*scale)
+	return best
+}
+
+// anchorBlocks is how many parts the sum over the rows has, whatever the number
+// of threads: the order of a sum decides its last digits.
+const anchorBlocks = 16
+
+// value is the loss at L and, where g is not nil, its gradient there.
+func (l *neighbourLoss) value(at, g *mat.Dense) float64 {
+	n, _ := l.u.Dims()
+	k, _ := l.ref.Dims()
+	r, d := at.Dims()
+	var y, refs mat.Dense
+	y.Mul(l.u, at)
+	refs.Mul(l.ref, at)
+	z := make([]float64, k*d) // references by column
+	for j := range d {
+		mat.Col(z[j*k:(j+1)*k], j, &refs)
+	}
+	anchor := mat.NewDense(n, d, nil)
+	losses := make([]float64, anchorBlocks)
+	pulls := make([][]float64, anchorBlocks)
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), anchorBlocks) {
+		wait.Go(func() {
+			for b := int(next.Add(1)) - 1; b < anchorBlocks; b = int(next.Add(1)) - 1 {
+				if g != nil {
+					pulls[b] = make([]float64, k*d)
+				}
+				losses[b] = l.block(b*n/anchorBlocks, (b+1)*n/anchorBlocks, &y, z, anchor, pulls[b])
+			}
+		})
+	}
+	wait.Wait()
+	loss := 0.0
+	for _, v := range losses {
+		loss += v / float64(n)
+	}
+	away := mat.DenseCopyOf(at)
+	if l.to != nil {
+		away.Sub(at, l.to)
+	}
+	norm := mat.Norm(away, 2)
+	loss += l.penalty * norm * norm
+	if g == nil {
+		return loss
+	}
+	pull := mat.NewDense(k, d, nil)
+	for _, p := range pulls {
+		for j := range d {
+			for i, v := range p[j*k : (j+1)*k] {
+				pull.Set(i, j, pull.At(i, j)+v)
+			}
+		}
+	}
+	other := mat.NewDense(r, d, nil)
+	g.Mul(l.u.T(), anchor)
+	other.Mul(l.ref.T(), pull)
+	g.Add(g, other)
+	g.Scale(1/float64(n), g)
+	away.Scale(2*l.penalty, away)
+	g.Add(g, away)
+	return loss
+}
+
+// block is the sum of -log(p_i + 1e-12) over some rows. Where pull is not nil it
+// puts the gradient by y_i in anchor and adds that by the references to pull,
+// which is by column as z is.
+func (l *neighbourLoss) block(from, to int, y *mat.Dense, z []float64, anchor *mat.Dense, pull []float64) float64 {
+	k := len(l.rows)
+	kernel, u := make([]float64, k), make([]float64, k)
+	loss := 0.0
+	for i := from; i < to; i++ {
+		yi := y.RawRowView(i)
+		clear(u)
+		for j, v := range yi {
+			for q, w := range z[j*k:][:len(u)] {
+				u[q] += (v - w) * (v - w)
+			}
+		}
+		for q, s := range u {
+			u[q] = 1 / (1 + s/8)
+		}
+		for q, v := range u {
+			kernel[q] = (v * v) * (v * v)
+		}
+		if l.at[i] >= 0 {
+			kernel[l.at[i]] = 0
+		}
+		own := l.own[l.y[i]]
+		same, other := sum(kernel[own[0]:own[1]]), sum(kernel[:own[0]])+sum(kernel[own[1]:])
+		all := same + other
+		if all == 0 {
+			continue // the row is alone, or too far from every other for float64
+		}
+		p := same / all
+		loss -= math.Log(p + 1e-12)
+		if pull == nil {
+			continue
+		}
+		// d(-log p)/ds = c K u/2 with c = ([same class] - p)/((p + 1e-12) sum K);
+		// ds/dy_i = 2 (y_i - y_j).
+		c := 1 / ((p + 1e-12) * all)
+		weigh(kernel[:own[0]], u, -p*c)
+		weigh(kernel[own[0]:own[1]], u[own[0]:], (1-p)*c)
+		weigh(kernel[own[1]:], u[own[1]:], -p*c)
+		gi := anchor.RawRowView(i)
+		for j, v := range yi {
+			f, total := pull[j*k:][:len(kernel)], 0.0
+			for q, w := range z[j*k:][:len(kernel)] {
+				t := kernel[q] * (v - w)
+				total += t
+				f[q] -= t
+			}
+			gi[j] = total
+		}
+	}
+	return loss
+}
+
+func sum(x []float64) float64 {
+	s := 0.0
+	for _, v := range x {
+		s += v
+	}
+	return s
+}
+
+// weigh multiplies kernel values by c u.
+func weigh(kernel, u []float64, c float64) {
+	u = u[:len(kernel)]
+	for q, v := range u {
+		kernel[q] *= c * v
+	}
+}
+
+// leaveOneOut is the share of reference rows whose nearest other reference is of
+// their class.
+func (l *neighbourLoss) leaveOneOut(at *mat.Dense) float64 {
+	k, _ := l.ref.Dims()
+	_, d := at.Dims()
+	var z mat.Dense
+	z.Mul(l.ref, at)
+	x := z.RawMatrix().Data
+	near := Neighbors(x, k, x, k, d, 2)
+	width := len(near) / k
+	right := 0
+	for q := range k {
+		of := near[q*width : (q+1)*width]
+		if i := slices.IndexFunc(of, func(j int) bool { return j != q }); i >= 0 && l.y[l.rows[of[i]]] == l.y[l.rows[q]] {
+			right++
+		}
+	}
+	return float64(right) / float64(k)
+}
+
+// marginSpace is every column of the pencil of MFA, (X L^p X', X L X' + rho I),
+// divided by the root of the mean within-class variance of its leading d.
+func (t *task) marginSpace(ctx context.Context) (*mat.Dense, *pencil.Solution, error) {
+	n, d, err := t.marginScatters(ctx, 5, 20)
+	if err != nil {
+		return nil, nil, err
+	}
+	q, err := t.ridgeMetric(d)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := pencil.Solve(n, q, pencil.Max, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s.Rank < t.d {
+		return nil, nil, &pencil.RankError{Asked: t.d, Max: s.Rank}
+	}
+	lead := s.Vectors.Slice(0, t.m, 0, t.d)
+	var sw mat.Dense
+	sw.Mul(t.stat.within, lead)
+	variance := 0.0
+	for j := range t.d {
+		variance += mat.Dot(sw.ColView(j), s.Vectors.ColView(j)) / float64(t.d)
+	}
+	space := mat.DenseCopyOf(s.Vectors)
+	if variance > 0 {
+		space.Scale(1/math.Sqrt(variance), space)
+	}
+	return space, s, nil
+}
+
+// marginScatters are X L^p X' and X L X' of MFA: rows joined to their k1 nearest
+// of the own class, and to their k2 nearest of others.
+func (t *task) marginScatters(ctx context.Context, k1, k2 int) (n, d *mat.SymDense, err error) {
+	own, foreign, err := graph.NearestByClass(ctx, t.x, t.rows.y, k1, k2)
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err := own.Weights(graph.Union, graph.Binary)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := foreign.Weights(graph.Union, graph.Binary)
+	if err != nil {
+		return nil, nil, err
+	}
+	if d, err = graph.LaplacianForm(t.x, w); err != nil {
+		return nil, nil, err
+	}
+	n, err = graph.LaplacianForm(t.x, p)
+	return n, d, err
+}
