@@ -170,10 +170,7 @@ wide:
 	if len(dead) != len(cases) {
 		t.Errorf("%d dead letters, want %d", len(dead), len(cases))
 	}
-	var answered []stored
-	for _, msg := range out {
-		answered = append(answered, msg)
-	}
+	answered := slices.Clone(out)
 	for _, letter := range dead {
 		i, ok := source[letter.header.Get("Embedd-Source")]
 		if !ok {
