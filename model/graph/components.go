@@ -20,6 +20,15 @@ const (
 // DisconnectedError reports a graph of several components.
 type DisconnectedError struct{ Sizes []int } // rows of each, largest first
 
+func disconnected(label []int) *DisconnectedError {
+	sizes := make([]int, slices.Max(label)+1)
+	for _, c := range label {
+		sizes[c]++
+	}
+	slices.SortFunc(sizes, func(a, b int) int { return b - a })
+	return &DisconnectedError{Sizes: sizes}
+}
+
 func (e *DisconnectedError) Error() string {
 	sizes := fmt.Sprint(e.Sizes)
 	if len(e.Sizes) > 8 {
@@ -178,12 +187,7 @@ func settle(ctx context.Context, x *mat.Dense, label []int, repair Repair) ([]Ed
 		return nil, nil
 	}
 	if repair == Refuse {
-		sizes := make([]int, slices.Max(label)+1)
-		for _, c := range label {
-			sizes[c]++
-		}
-		slices.SortFunc(sizes, func(a, b int) int { return b - a })
-		return nil, &DisconnectedError{Sizes: sizes}
+		return nil, disconnected(label)
 	}
 	return Bridges(ctx, x, label)
 }
@@ -244,7 +248,7 @@ func (a *Matrix) Connect(ctx context.Context, x *mat.Dense, repair Repair, weigh
 		if weight != nil {
 			v = max(v, weight(e.I, e.J, e.Dist2))
 		}
-		added[k] = entry{e.I, e.J, v}
+		added[k] = entry{int32(e.I), int32(e.J), v}
 	}
 	out, err := merge(a, assemble(a.rows, added), Union)
 	return out, edges, err

@@ -143,7 +143,7 @@ func (a *Matrix) transposed() *Matrix {
 
 // entry is one term of a sparse sum.
 type entry struct {
-	i, j int
+	i, j int32
 	v    float64
 }
 
@@ -162,8 +162,8 @@ func assemble(n int, entries []entry) *Matrix {
 	}
 	index, value := make([]int, a.start[n]), make([]float64, a.start[n])
 	next := slices.Clone(a.start)
-	put := func(i, j int, v float64) {
-		index[next[i]], value[next[i]] = j, v
+	put := func(i, j int32, v float64) {
+		index[next[i]], value[next[i]] = int(j), v
 		next[i]++
 	}
 	for _, e := range entries {
@@ -210,7 +210,7 @@ func FromDense(w mat.Matrix, cut float64) (*Matrix, error) {
 	for i := range n {
 		for j := i; j < n; j++ {
 			if v := w.At(i, j); v > cut || v < -cut {
-				entries = append(entries, entry{i, j, v})
+				entries = append(entries, entry{int32(i), int32(j), v})
 			}
 		}
 	}

@@ -1,0 +1,129 @@
+package graph
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// swissRoll is n rows in three dimensions; angle and height are its two
+// parameters.
+func swissRoll(r *rand.Rand, n int) (x, parameters *mat.Dense) {
+	x, parameters = mat.NewDense(n, 3, nil), mat.NewDense(n, 2, nil)
+	for i := range n {
+		t, h := 1.5*math.Pi*(1+2*r.Float64()), 21*r.Float64()
+		x.SetRow(i, []float64{t * math.Cos(t), h, t * math.Sin(t)})
+		// Along the roll, not the angle: the length of the spiral.
+		parameters.SetRow(i, []float64{(t*math.Sqrt(1+t*t) + math.Asinh(t)) / 2, h})
+	}
+	return x, parameters
+}
+
+// Dijkstra gives what Floyd and Warshall give, with zero lengths and ties, and
+// from single sources the same.
+func TestGeodesicsEqualAllPairs(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 5))
+	for trial := range 10 {
+		n := 5 + r.IntN(120)
+		x := normals(r, n, 2)
+		if trial%2 == 0 {
+			for i := range n {
+				x.SetRow(i, []float64{float64(r.IntN(6)), float64(r.IntN(6))})
+			}
+		}
+		nb, _, err := mustNearest(t, x, 4).Connect(ctx, x, Connect)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lengths := mustWeights(t, nb, Union, Length)
+		want := mat.NewDense(n, n, nil)
+		for i := range n {
+			for j := range n {
+				want.Set(i, j, math.Inf(1))
+			}
+			index, value := lengths.Row(i)
+			for p, j := range index {
+				want.Set(i, j, value[p])
+			}
+			want.Set(i, i, 0)
+		}
+		for k := range n {
+			for i := range n {
+				for j := range n {
+					want.Set(i, j, min(want.At(i, j), want.At(i, k)+want.At(k, j)))
+				}
+			}
+		}
+		got, err := Geodesics(ctx, lengths)
+		if err != nil || !near(got, want, 1e-12) {
+			t.Fatalf("trial %d: differs from all pairs, %v", trial, err)
+		}
+		some, err := GeodesicsFrom(ctx, lengths, []int{n - 1, 0})
+		if err != nil || !near(some.RowView(0).T(), want.RowView(n-1).T(), 1e-12) || !near(some.RowView(1).T(), want.RowView(0).T(), 1e-12) {
+			t.Errorf("trial %d: from two sources other lengths, %v", trial, err)
+		}
+	}
+}
+
+func TestGeodesicsRefuse(t *testing.T) {
+	x := clusters(rand.New(rand.NewPCG(9, 5)), 2, 12, 2)
+	lengths := mustWeights(t, mustNearest(t, x, 3), Union, Length)
+	var apart *DisconnectedError
+	if _, err := Geodesics(ctx, lengths); !errors.As(err, &apart) || !slices.Equal(apart.Sizes, []int{12, 12}) {
+		t.Errorf("two components: %v", err)
+	}
+	negative, err := FromDense(mat.NewDense(2, 2, []float64{0, -1, -1, 0}), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Geodesics(ctx, negative); err == nil {
+		t.Error("negative lengths gave no error")
+	}
+	if _, err := GeodesicsFrom(ctx, negative, []int{2}); err == nil {
+		t.Error("a source outside gave no error")
+	}
+}
+
+// Geodesics follow the roll: they agree with distances on the unrolled sheet,
+// which Euclidean ones do not.
+func TestGeodesicsUnrollTheSwissRoll(t *testing.T) {
+	x, sheet := swissRoll(rand.New(rand.NewPCG(10, 5)), 800)
+	nb := mustNearest(t, x, 10)
+	g, err := Geodesics(ctx, mustWeights(t, nb, Union, Length))
+	if err != nil {
+		t.Fatal(err)
+	}
+	off, euclid, pairs := 0.0, 0.0, 0.0
+	for i := range 800 {
+		for j := range i {
+			flat := math.Sqrt(squared(sheet.RawRowView(i), sheet.RawRowView(j)))
+			if flat > 20 {
+				off += math.Abs(g.At(i, j)/flat - 1)
+				euclid += math.Abs(math.Sqrt(squared(x.RawRowView(i), x.RawRowView(j)))/flat - 1)
+				pairs++
+			}
+		}
+	}
+	if off/pairs > 0.06 || euclid/pairs < 0.4 {
+		t.Errorf("geodesics are off by %g of the distance on the sheet, Euclidean ones by %g", off/pairs, euclid/pairs)
+	}
+}
+
+func BenchmarkGeodesics(b *testing.B) {
+	for _, n := range []int{2000, 5000} {
+		x, _ := swissRoll(rand.New(rand.NewPCG(10, 5)), n)
+		lengths := mustWeights(b, mustNearest(b, x, 10), Union, Length)
+		b.Run(fmt.Sprintf("n=%d/k=10", n), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := Geodesics(ctx, lengths); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

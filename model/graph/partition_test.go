@@ -1,0 +1,99 @@
+package graph
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+func checkPartition(t *testing.T, name string, patches [][]int, n, limit int) {
+	t.Helper()
+	seen := make([]bool, n)
+	for _, rows := range patches {
+		if len(rows) >= limit || len(rows) < 2 && n > 1 {
+			t.Errorf("%s: a patch of %d rows, limit %d", name, len(rows), limit)
+		}
+		for _, i := range rows {
+			if seen[i] {
+				t.Errorf("%s: row %d is in two patches", name, i)
+			}
+			seen[i] = true
+		}
+	}
+	for i, s := range seen {
+		if !s {
+			t.Errorf("%s: row %d is in no patch", name, i)
+		}
+	}
+}
+
+// Zhou and Sun report 65 patches of a Swiss roll of 2000 rows with k' = 31 and
+// M = 48.
+func TestPartitionOfTheSwissRoll(t *testing.T) {
+	x, _ := swissRoll(rand.New(rand.NewPCG(14, 5)), 2000)
+	patches, err := Partition(ctx, x, 31, 48)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkPartition(t, "roll", patches, 2000, 48)
+	t.Logf("%d patches", len(patches))
+	if len(patches) < 55 || len(patches) > 75 {
+		t.Errorf("%d patches, about 65 are known", len(patches))
+	}
+}
+
+// Separate groups, duplicates, lines with an outlier and small inputs all give
+// partitions.
+func TestPartitionCovers(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 5))
+	outlier := mat.NewDense(30, 1, nil)
+	for i := range 29 {
+		outlier.Set(i, 0, float64(i))
+	}
+	outlier.Set(29, 0, 1e6)
+	duplicates := mat.NewDense(60, 2, nil)
+	for i := range 60 {
+		duplicates.SetRow(i, []float64{float64(i % 3), 0})
+	}
+	for name, c := range map[string]struct {
+		x        *mat.Dense
+		k, limit int
+	}{
+		"groups":     {clusters(r, 3, 30, 4), 4, 10},
+		"outlier":    {outlier, 2, 5},
+		"duplicates": {duplicates, 3, 8},
+		"equal":      {mat.NewDense(20, 3, nil), 6, 4},
+		"four":       {normals(r, 4, 2), 1, 4},
+		"one":        {normals(r, 1, 2), 6, 10},
+		"small":      {normals(r, 9, 2), 6, 10},
+		"normal":     {normals(r, 200, 8), 6, 10},
+	} {
+		patches, err := Partition(ctx, c.x, c.k, c.limit)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		n, _ := c.x.Dims()
+		// The level with a ratio closest to 1 need not be the last one.
+		checkPartition(t, name, patches, n, n+1)
+	}
+}
+
+// The least k is the one that trying k, k+2, ... finds.
+func TestConnectedTriesInSteps(t *testing.T) {
+	x := clusters(rand.New(rand.NewPCG(16, 5)), 2, 15, 2)
+	got, err := connected(ctx, x, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := 3
+	for ; ; k += 2 {
+		if c := mustNearest(t, x, k).Components(); c[29] == 0 {
+			break
+		}
+	}
+	if index, _ := got.Of(0); len(index) != k {
+		t.Errorf("k grew to %d, want %d", len(index), k)
+	}
+}

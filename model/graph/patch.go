@@ -1,0 +1,145 @@
+package graph
+
+import (
+	"fmt"
+	"iter"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// Patch is a sample with the rows that its part of an objective involves: the
+// part of an embedding Y is tr(Y_F' L Y_F), Y_F its rows (Zhang, Tao, Li and
+// Yang 2009, patch alignment).
+type Patch struct {
+	Rows []int
+	L    mat.Symmetric // of order len(Rows)
+}
+
+func (p Patch) check(n int) error {
+	if k := p.L.SymmetricDim(); k != len(p.Rows) {
+		return fmt.Errorf("patch alignment: %d rows with a part matrix of order %d", len(p.Rows), k)
+	}
+	for _, i := range p.Rows {
+		if i < 0 || i >= n {
+			return fmt.Errorf("patch alignment: a patch holds row %d of %d", i, n)
+		}
+	}
+	return nil
+}
+
+// Align is the alignment matrix of all patches, sparse n x n: the sum of S_i
+// L_i S_i' with S_i the selection of the rows of patch i. It is the matrix of a
+// nonlinear method; WeightForm makes the one of the linear method from it, at
+// less cost than AlignLinear when patches are small.
+func Align(n int, patches iter.Seq[Patch]) (*Matrix, error) {
+	var entries []entry
+	for p := range patches {
+		if err := p.check(n); err != nil {
+			return nil, err
+		}
+		for a, i := range p.Rows {
+			for b := a; b < len(p.Rows); b++ {
+				v := p.L.At(a, b)
+				if a != b && i == p.Rows[b] {
+					v *= 2 // a row that is twice in a patch: both triangles fall on the diagonal
+				}
+				entries = append(entries, entry{int32(i), int32(p.Rows[b]), v})
+			}
+		}
+	}
+	return assemble(n, entries), nil
+}
+
+// AlignLinear is the sum of X_i' L_i X_i over the patches, m x m, X_i the rows
+// of patch i: the matrix of a linear method. It holds no n x n matrix, whatever
+// the patches, and is additive: a patch is taken out by adding it with -L.
+func AlignLinear(x *mat.Dense, patches iter.Seq[Patch]) (*mat.SymDense, error) {
+	const batch = 1024 // rows that one product takes
+	n, m := x.Dims()
+	sum := mat.NewSymDense(m, nil)
+	var left, right []float64
+	flush := func() {
+		if rows := len(left) / m; rows > 0 {
+			sum.AddSym(sum, gram(mat.NewDense(rows, m, left), mat.NewDense(rows, m, right)))
+		}
+		left, right = left[:0], right[:0]
+	}
+	for p := range patches {
+		if err := p.check(n); err != nil {
+			return nil, err
+		}
+		if len(p.Rows) == 0 {
+			continue
+		}
+		from := len(left)
+		for _, i := range p.Rows {
+			left = append(left, x.RawRowView(i)...)
+		}
+		var lx mat.Dense
+		lx.Mul(p.L, mat.NewDense(len(p.Rows), m, left[from:]))
+		right = append(right, lx.RawMatrix().Data...)
+		if len(left) >= batch*m {
+			flush()
+		}
+	}
+	flush()
+	return sum, nil
+}
+
+// StarPart is the part of weighted squared differences to the first row of a
+// patch, w_j |y_0 - y_j|^2 summed: [[sum w, -w'], [-w, diag w]], of order
+// len(w)+1. Over all rows of symmetric weights the parts sum to 2 L. Weights of
+// other classes may be negative, as in discriminative locality alignment.
+func StarPart(w []float64) *mat.SymDense {
+	l := mat.NewSymDense(len(w)+1, nil)
+	sum := 0.0
+	for j, v := range w {
+		sum += v
+		l.SetSym(0, j+1, -v)
+		l.SetSym(j+1, j+1, v)
+	}
+	l.SetSym(0, 0, sum)
+	return l
+}
+
+// ReconstructionPart is the part of |y_0 - sum c_j y_j|^2 (locally linear
+// embedding): [[1, -c'], [-c, c c']].
+func ReconstructionPart(c []float64) *mat.SymDense {
+	z := append([]float64{1}, c...)
+	for j := range c {
+		z[j+1] = -c[j]
+	}
+	l := mat.NewSymDense(len(z), nil)
+	l.SymRankOne(l, 1, mat.NewVecDense(len(z), z))
+	return l
+}
+
+// TangentPart is the part of what no affine map of the tangent coordinates
+// explains (local tangent space alignment): I - [1/sqrt(k), V][1/sqrt(k), V]'.
+func TangentPart(t *Tangent) *mat.SymDense {
+	k := len(t.Rows)
+	l := mat.NewSymDense(k, nil)
+	for i := range k {
+		for j := i; j < k; j++ {
+			v := -1 / float64(k)
+			if i == j {
+				v++
+			}
+			for c := range t.Dim() {
+				v -= t.Coordinates.At(i, c) * t.Coordinates.At(j, c)
+			}
+			l.SetSym(i, j, v)
+		}
+	}
+	return l
+}
+
+// Patches are row i followed by its list, for each i.
+func (nb *Neighbors) Patches() [][]int {
+	out := make([][]int, nb.Len())
+	for i := range out {
+		index, _ := nb.Of(i)
+		out[i] = append([]int{i}, index...)
+	}
+	return out
+}

@@ -1,0 +1,276 @@
+package graph
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// Barycentric is the weights that best rebuild each query row from its
+// neighbours among the rows of ref, and sum to 1 (Roweis and Saul 2000): a
+// sparse query x ref matrix. The Gram matrix G of the differences is
+// regularised to G + reg tr(G) I; 1e-3 is usual. A row that equals all its
+// neighbours takes them evenly. For weights of rows among themselves ref and
+// query are the same.
+func Barycentric(ctx context.Context, ref, query *mat.Dense, nb *Neighbors, reg float64) (*Matrix, error) {
+	refN, m := ref.Dims()
+	n, qm := query.Dims()
+	switch {
+	case qm != m || nb.Len() != n:
+		return nil, fmt.Errorf("reconstruction: lists of %d rows, %d queries of %d and references of %d columns", nb.Len(), n, qm, m)
+	case !(reg >= 0) || math.IsInf(reg, 0):
+		return nil, fmt.Errorf("reconstruction: regulariser %g is not a finite number >= 0", reg)
+	}
+	for i := range n {
+		if index, _ := nb.Of(i); len(index) == 0 {
+			return nil, fmt.Errorf("reconstruction: row %d has no neighbours; give at least 2 rows", i)
+		}
+	}
+	a := &Matrix{rows: n, cols: refN, start: nb.start, index: nb.index, value: make([]float64, len(nb.index))}
+	failed := make([]bool, n)
+	err := each(ctx, n, chunkOf(n, len(nb.index)*m), func() func(from, to int) {
+		return func(from, to int) {
+			for i := from; i < to; i++ {
+				index, _ := nb.Of(i)
+				failed[i] = !barycenter(a.value[a.start[i]:a.start[i+1]], ref, query.RawRowView(i), index, reg)
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, f := range failed {
+		if f {
+			index, _ := nb.Of(i)
+			return nil, fmt.Errorf("reconstruction: the differences of row %d to its %d neighbours are dependent; give a regulariser above %g", i, len(index), reg)
+		}
+	}
+	return a.transposed().transposed(), nil // columns ascend
+}
+
+func barycenter(w []float64, ref *mat.Dense, x []float64, index []int, reg float64) bool {
+	k := len(index)
+	z := mat.NewDense(k, len(x), nil)
+	for p, j := range index {
+		row := z.RawRowView(p)
+		for c, v := range ref.RawRowView(j) {
+			row[c] = v - x[c]
+		}
+	}
+	g := outer(z)
+	trace := mat.Trace(g)
+	if trace == 0 {
+		for p := range w {
+			w[p] = 1 / float64(k)
+		}
+		return true
+	}
+	ones := mat.NewVecDense(k, nil)
+	for p := range k {
+		for q := p; q < k; q++ {
+			g.SetSym(p, q, g.At(p, q)/trace)
+		}
+		g.SetSym(p, p, g.At(p, p)+reg)
+		ones.SetVec(p, 1)
+	}
+	var c mat.Cholesky
+	if !c.Factorize(g) {
+		return false
+	}
+	v := mat.NewVecDense(k, w)
+	if err := c.SolveVecTo(v, ones); err != nil {
+		return false
+	}
+	sum := mat.Sum(v)
+	if !(sum > 0) || math.IsInf(sum, 0) {
+		return false
+	}
+	v.ScaleVec(1/sum, v)
+	return true
+}
+
+// outer is z z'.
+func outer(z *mat.Dense) *mat.SymDense {
+	k, m := z.Dims()
+	g := mat.NewSymDense(k, nil)
+	for p := range k {
+		for q := p; q < k; q++ {
+			g.SetSym(p, q, impl.Ddot(m, z.RawRowView(p), 1, z.RawRowView(q), 1))
+		}
+	}
+	return g
+}
+
+// Tangent is the principal component analysis of a patch of k rows: the thin
+// decomposition Basis diag(Singular) Coordinates' of the centred rows, in
+// columns, cut to its dimension. The matrices are empty where Dim is 0, as for
+// equal rows.
+type Tangent struct {
+	Rows        []int
+	Mean        []float64
+	Singular    []float64  // descending, all above the numeric rank cut
+	Basis       *mat.Dense // m x Dim, orthonormal columns: the tangent space
+	Coordinates *mat.Dense // k x Dim, orthonormal columns that sum to 0
+}
+
+// Dim is the dimension of the tangent space.
+func (t *Tangent) Dim() int { return len(t.Singular) }
+
+// Dimension chooses how many of the variances, descending and positive, make
+// the tangent space.
+type Dimension func(variance []float64) int
+
+// FixedDim takes d directions, or as many as the rows have.
+func FixedDim(d int) Dimension {
+	return func(variance []float64) int { return min(d, len(variance)) }
+}
+
+// EnergyDim takes the fewest directions that hold this share of the variance,
+// at least one.
+func EnergyDim(share float64) Dimension {
+	return func(variance []float64) int {
+		total, sum := 0.0, 0.0
+		for _, v := range variance {
+			total += v
+		}
+		for i, v := range variance {
+			if sum += v; sum >= share*total {
+				return i + 1
+			}
+		}
+		return len(variance)
+	}
+}
+
+// Tangents are the tangent spaces of patches of rows. Directions below the
+// numeric rank of a patch never count.
+func Tangents(ctx context.Context, x *mat.Dense, patches [][]int, dim Dimension) ([]*Tangent, error) {
+	n, m := x.Dims()
+	out, failed := make([]*Tangent, len(patches)), make([]bool, len(patches))
+	for i, rows := range patches {
+		for _, j := range rows {
+			if j < 0 || j >= n {
+				return nil, fmt.Errorf("tangents: patch %d holds row %d of %d", i, j, n)
+			}
+		}
+		if len(rows) == 0 {
+			return nil, fmt.Errorf("tangents: patch %d has no rows", i)
+		}
+	}
+	err := each(ctx, len(patches), 4, func() func(from, to int) {
+		return func(from, to int) {
+			for i := from; i < to; i++ {
+				out[i] = tangent(x, m, patches[i], dim)
+				failed[i] = out[i] == nil
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, f := range failed {
+		if f {
+			return nil, fmt.Errorf("tangents: the decomposition of patch %d did not converge, or its rows are not finite", i)
+		}
+	}
+	return out, nil
+}
+
+// tangent goes through the smaller of the two Gram matrices of the centred
+// rows; nil if that cannot be decomposed.
+func tangent(x *mat.Dense, m int, rows []int, dim Dimension) *Tangent {
+	k := len(rows)
+	t := &Tangent{Rows: rows, Mean: make([]float64, m), Basis: new(mat.Dense), Coordinates: new(mat.Dense)}
+	for _, i := range rows {
+		for c, v := range x.RawRowView(i) {
+			t.Mean[c] += v / float64(k)
+		}
+	}
+	y, largest, offset := mat.NewDense(k, m, nil), 0.0, 0.0
+	for p, i := range rows {
+		row := y.RawRowView(p)
+		for c, v := range x.RawRowView(i) {
+			row[c] = v - t.Mean[c]
+			largest, offset = max(largest, math.Abs(row[c])), max(offset, math.Abs(v))
+		}
+	}
+	if math.IsNaN(largest) || math.IsInf(largest, 0) {
+		return nil
+	}
+	// What the rounding of the mean leaves of equal rows is no direction.
+	if largest <= 2*float64(k)*0x1p-52*offset {
+		return t
+	}
+	y.Scale(1/largest, y)
+	var g *mat.SymDense
+	if k <= m {
+		g = outer(y)
+	} else {
+		g = outer(mat.DenseCopyOf(y.T()))
+	}
+	var eig mat.EigenSym
+	if !eig.Factorize(g, true) {
+		return nil
+	}
+	up := eig.Values(nil)
+	order := len(up)
+	var variance []float64
+	for i := order - 1; i >= 0 && up[i] > 4*float64(max(k, m))*0x1p-52*up[order-1]; i-- {
+		variance = append(variance, up[i])
+	}
+	d := min(dim(variance), len(variance))
+	if d < 1 {
+		return t
+	}
+	var vectors mat.Dense
+	eig.VectorsTo(&vectors)
+	v := mat.NewDense(order, d, nil)
+	for i := range order {
+		for c := range d {
+			v.Set(i, c, vectors.At(i, order-1-c))
+		}
+	}
+	// The side that was not decomposed follows by a product, which the small
+	// directions leave less than orthonormal.
+	if k <= m {
+		t.Coordinates = v
+		t.Basis.Mul(y.T(), v)
+	} else {
+		t.Basis = v
+		t.Coordinates.Mul(y, v)
+	}
+	orthonormal(t.Coordinates, true)
+	orthonormal(t.Basis, false)
+	for c := range d {
+		t.Singular = append(t.Singular, math.Sqrt(variance[c])*largest)
+	}
+	return t
+}
+
+// orthonormal makes the columns of a orthonormal in their order, after taking
+// out their means where that is asked for. Twice is enough (Kahan and Parlett).
+func orthonormal(a *mat.Dense, centre bool) {
+	n, d := a.Dims()
+	column := make([][]float64, d)
+	for c := range d {
+		column[c] = mat.Col(nil, c, a)
+		for range 2 {
+			if centre {
+				mean := 0.0
+				for _, v := range column[c] {
+					mean += v / float64(n)
+				}
+				for i := range column[c] {
+					column[c][i] -= mean
+				}
+			}
+			for e := range c {
+				impl.Daxpy(n, -impl.Ddot(n, column[e], 1, column[c], 1), column[e], 1, column[c], 1)
+			}
+			impl.Dscal(n, 1/impl.Dnrm2(n, column[c], 1), column[c], 1)
+		}
+		a.SetCol(c, column[c])
+	}
+}

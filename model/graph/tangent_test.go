@@ -1,0 +1,163 @@
+package graph
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// The weights of a row sum to 1 and are the minimum of the regularised error:
+// no competitor of sum 1 is better.
+func TestBarycentricIsOptimal(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 5))
+	x := normals(r, 60, 4)
+	copy(x.RawRowView(1), x.RawRowView(0)) // duplicates are legal
+	nb := mustNearest(t, x, 7)
+	const reg = 1e-3
+	w, err := Barycentric(ctx, x, x, nb, reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 60 {
+		index, value := w.Row(i)
+		k := len(index)
+		z := mat.NewDense(k, 4, nil)
+		for p, j := range index {
+			for c := range 4 {
+				z.Set(p, c, x.At(i, c)-x.At(j, c))
+			}
+		}
+		g := outer(z)
+		trace := mat.Trace(g)
+		cost := func(v []float64) float64 {
+			u := mat.NewVecDense(k, v)
+			return mat.Inner(u, g, u) + reg*trace*mat.Dot(u, u)
+		}
+		sum := 0.0
+		for _, v := range value {
+			sum += v
+		}
+		if math.Abs(sum-1) > 1e-12 {
+			t.Errorf("row %d: weights sum to %g", i, sum)
+		}
+		for range 20 {
+			v, mean := make([]float64, k), 0.0
+			for p := range v {
+				v[p] = 0.1 * r.NormFloat64()
+				mean += v[p] / float64(k)
+			}
+			for p := range v {
+				v[p] += value[p] - mean
+			}
+			if cost(v) < cost(value)*(1-1e-12) {
+				t.Fatalf("row %d: weights cost %g, a competitor %g", i, cost(value), cost(v))
+			}
+		}
+	}
+}
+
+// Rows among equal neighbours have even weights; a new row that lies among its
+// references is rebuilt; what cannot be solved is an error with its cure.
+func TestBarycentricEdges(t *testing.T) {
+	same := mat.NewDense(4, 2, nil)
+	w, err := Barycentric(ctx, same, same, mustNearest(t, same, 3), 1e-3)
+	if err != nil || w.At(0, 1) != 1./3 {
+		t.Errorf("weight %g among equal rows, %v", w.At(0, 1), err)
+	}
+	ref := mat.NewDense(3, 2, []float64{0, 0, 1, 0, 0, 1})
+	query := mat.NewDense(1, 2, []float64{0.2, 0.3})
+	w, err = Barycentric(ctx, ref, query, NearestTo(ref, query, 3), 1e-12)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !near(w, mat.NewDense(1, 3, []float64{0.5, 0.2, 0.3}), 1e-9) {
+		t.Errorf("weights %v", mat.Formatted(w))
+	}
+	line := mat.NewDense(4, 1, []float64{0, 1, 2, 3})
+	if _, err := Barycentric(ctx, line, line, mustNearest(t, line, 3), 0); err == nil || !strings.Contains(err.Error(), "regulariser") {
+		t.Errorf("dependent differences gave %v", err)
+	}
+	one := mat.NewDense(1, 1, nil)
+	if _, err := Barycentric(ctx, one, one, mustNearest(t, one, 1), 0); err == nil {
+		t.Error("a row without neighbours gave no error")
+	}
+}
+
+// A tangent space is the thin singular value decomposition of the centred
+// patch, through either Gram matrix, and stops at the numeric rank.
+func TestTangentsAreTheDecomposition(t *testing.T) {
+	r := rand.New(rand.NewPCG(12, 5))
+	for _, c := range []struct{ k, m, rank int }{{8, 20, 7}, {30, 5, 5}, {12, 30, 3}, {40, 6, 2}, {2, 9, 1}} {
+		var x mat.Dense
+		x.Mul(normals(r, c.k, c.rank), normals(r, c.rank, c.m))
+		for i := range c.k {
+			for j := range c.m {
+				x.Set(i, j, 1e3+1e-3*x.At(i, j))
+			}
+		}
+		rows := make([]int, c.k)
+		for i := range rows {
+			rows[i] = i
+		}
+		tangents, err := Tangents(ctx, &x, [][]int{rows}, FixedDim(100))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := tangents[0]
+		if a.Dim() != c.rank {
+			t.Fatalf("k %d, m %d: dimension %d, rank %d", c.k, c.m, a.Dim(), c.rank)
+		}
+		back := mat.NewDense(c.k, c.m, nil)
+		back.Product(a.Coordinates, mat.NewDiagDense(c.rank, a.Singular), a.Basis.T())
+		for i := range c.k {
+			for j := range c.m {
+				back.Set(i, j, back.At(i, j)+a.Mean[j])
+			}
+		}
+		if !near(back, &x, 1e-9) {
+			t.Errorf("k %d, m %d: the decomposition is not the patch", c.k, c.m)
+		}
+		for _, v := range []*mat.Dense{a.Basis, a.Coordinates} {
+			var vv mat.Dense
+			vv.Mul(v.T(), v)
+			ones := make([]float64, c.rank)
+			for i := range ones {
+				ones[i] = 1
+			}
+			if !near(&vv, mat.NewDiagDense(c.rank, ones), 1e-12) {
+				t.Errorf("k %d, m %d: columns are not orthonormal", c.k, c.m)
+			}
+		}
+		for e := range c.rank {
+			if s := mat.Sum(a.Coordinates.ColView(e)); math.Abs(s) > 1e-12 {
+				t.Errorf("k %d, m %d: coordinates sum to %g", c.k, c.m, s)
+			}
+		}
+	}
+}
+
+func TestTangentDimensions(t *testing.T) {
+	variance := []float64{6, 3, 0.9, 0.1}
+	for share, want := range map[float64]int{0.5: 1, 0.6: 1, 0.61: 2, 0.95: 3, 1: 4} {
+		if got := EnergyDim(share)(variance); got != want {
+			t.Errorf("%g of the variance in %d directions, want %d", share, got, want)
+		}
+	}
+	if FixedDim(2)(variance) != 2 || FixedDim(9)(variance) != 4 {
+		t.Error("fixed dimensions are not cut to the rank")
+	}
+	x := mat.NewDense(5, 3, []float64{0.1, 0.2, 0.3, 0.1, 0.2, 0.3, 0.1, 0.2, 0.3, 0.1, 0.2, 0.3, 7, 7, 7})
+	tangents, err := Tangents(ctx, x, [][]int{{0, 1, 2, 3}, {4}, {0, 4}}, EnergyDim(0.95))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tangents[0].Dim() != 0 || tangents[1].Dim() != 0 || !tangents[0].Basis.IsEmpty() || tangents[2].Dim() != 1 {
+		t.Errorf("dimensions %d, %d, %d of equal rows, one row, two rows", tangents[0].Dim(), tangents[1].Dim(), tangents[2].Dim())
+	}
+	if _, err := Tangents(ctx, x, [][]int{{5}}, FixedDim(1)); err == nil {
+		t.Error("a row outside gave no error")
+	}
+}
