@@ -11,7 +11,6 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/goleak"
 
 	"github.com/embedd/embedd/arrowio"
@@ -60,20 +59,15 @@ func (e *engine) counted(name string) map[string]float64 {
 	for _, family := range must(e.registry.Gather())(e.t) {
 		if family.GetName() == name {
 			for _, m := range family.GetMetric() {
-				out[label(m, "pipeline")+" "+label(m, "result")] = m.GetCounter().GetValue()
+				label := map[string]string{}
+				for _, l := range m.GetLabel() {
+					label[l.GetName()] = l.GetValue()
+				}
+				out[label["pipeline"]+" "+label["result"]] = m.GetCounter().GetValue()
 			}
 		}
 	}
 	return out
-}
-
-func label(m *dto.Metric, name string) string {
-	for _, l := range m.GetLabel() {
-		if l.GetName() == name {
-			return l.GetValue()
-		}
-	}
-	return ""
 }
 
 func digitsPipeline(name, method string) stream.Pipeline {
