@@ -61,6 +61,7 @@ var methods = []*Method{
 	&sleOvR,
 	&pairacc,
 	&tnca,
+	&dawge,
 }
 
 // Methods returns every method, in the order of the table.

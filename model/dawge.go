@@ -1,0 +1,202 @@
+package model
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/pencil"
+)
+
+// dawge: rows of one class are drawn together along its boundary more than
+// across it. For each class c a linear SVM between its rows and the K nearest
+// rows of others gives a normal v_c, and for rows i, j of the class
+//
+//	w_ij = |cos(v_c, x_j - x_i)|,  L = D - W,
+//
+// max (X X', X L X' + rho I), each class divided by its number of rows. The
+// paper has min X L X' with U'U = I (constraint=orthonormal, normalize=none); its
+// cosine changes its sign with the direction of the edge, which makes the sum of
+// w_ij |y_i - y_j|^2 zero: hence the absolute value. Without a term between
+// classes the paper's minimum takes directions of low variance.
+var dawge = Method{
+	Name: "dawge", Title: "graph embedding with edges weighted by their angle to the class boundary",
+	Paper:      "DAWGE, angle-weighted graph embedding",
+	Supervised: true, Map: "linear", Streaming: "window",
+	Params: []Param{
+		intParam("k", "30", "nearest rows of other classes that the boundary of a class is drawn to", 1),
+		floatParam("c", "1", "cost of a row on the wrong side of the boundary", math.SmallestNonzeroFloat64, math.MaxFloat64),
+		choice("f", "abs", "weight of an edge by its cosine with the normal: abs or square", "abs", "square"),
+		choice("normalize", "class", "class divides each class by its number of rows, none is the paper's form", "class", "none"),
+		choice("constraint", "total", "total holds the total variance, orthonormal is the paper's form and takes no ridge", "total", "orthonormal"),
+		ridgeParam("0.1", "relative ridge of the graph, a number; 0 is the form with a rank cut alone", false),
+	},
+	dim:     func(*task) int { return 2 },
+	bound:   func(t *task) (int, string) { return t.columns, rankOfTotal },
+	ridge:   &ridgeRule{of: withinScatter},
+	fit:     fitDAWGE,
+	samples: true,
+}
+
+func fitDAWGE(ctx context.Context, t *task) (*solution, error) {
+	p := mat.NewSymDense(t.m, nil)
+	for i, c := range t.stat.class {
+		t.say("boundaries", float64(i)/float64(len(t.stat.class)))
+		own, others := t.split(c)
+		if rows, _ := own.Dims(); rows < 2 {
+			continue
+		}
+		v, err := t.normal(ctx, own, others)
+		if err != nil {
+			return nil, err
+		}
+		f, err := t.angleForm(ctx, own, v)
+		if err != nil {
+			return nil, err
+		}
+		p.AddSym(p, f)
+	}
+	if t.params["constraint"] == "orthonormal" {
+		t.report.Ridge = nil
+		s, err := pencil.Solve(p, pencil.Identity(t.m), pencil.Min, t.d)
+		if err != nil {
+			return nil, err
+		}
+		return t.solved(s, s.Rank), nil
+	}
+	n := mat.NewSymDense(t.m, nil)
+	n.ScaleSym(t.stat.n, t.stat.total)
+	return t.solveRatio(n, p, pencil.Min)
+}
+
+// split is the rows of class c and those of the others.
+func (t *task) split(c int) (own, others *mat.Dense) {
+	var in, out []int
+	for i, y := range t.rows.y {
+		if y == c {
+			in = append(in, i)
+		} else {
+			out = append(out, i)
+		}
+	}
+	return pick(t.x, in), pick(t.x, out)
+}
+
+// pick copies rows of x.
+func pick(x *mat.Dense, rows []int) *mat.Dense {
+	_, m := x.Dims()
+	out := mat.NewDense(len(rows), m, nil)
+	for k, i := range rows {
+		out.SetRow(k, x.RawRowView(i))
+	}
+	return out
+}
+
+// normal is the unit normal of the boundary between a class and its k nearest
+// other rows; where the machine finds none, the difference of their means.
+func (t *task) normal(ctx context.Context, own, others *mat.Dense) ([]float64, error) {
+	near := nearestTo(own, others, t.int("k"))
+	v, err := svm(ctx, own, near, t.float("c"))
+	if err != nil {
+		return nil, err
+	}
+	norm := floats.Norm(v, 2)
+	if !(norm > 0) || !isFinite(norm) {
+		v = columnMeans(own)
+		floats.Sub(v, columnMeans(near))
+		norm = floats.Norm(v, 2)
+	}
+	if norm > 0 {
+		floats.Scale(1/norm, v)
+	}
+	return v, nil
+}
+
+// nearestTo is the k of the other rows that are nearest to any row of a class,
+// in row order, ties to the earlier one.
+func nearestTo(own, others *mat.Dense, k int) *mat.Dense {
+	n, m := own.Dims()
+	rows, _ := others.Dims()
+	at := Nearest(own.RawMatrix().Data, n, others.RawMatrix().Data, rows, m)
+	distance, order := make([]float64, rows), make([]int, rows)
+	for i, j := range at {
+		distance[i], order[i] = floats.Distance(others.RawRowView(i), own.RawRowView(j), 2), i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		switch {
+		case distance[a] < distance[b]:
+			return -1
+		case distance[a] > distance[b]:
+			return 1
+		}
+		return 0
+	})
+	order = order[:min(k, rows)]
+	slices.Sort(order)
+	return pick(others, order)
+}
+
+func columnMeans(x *mat.Dense) []float64 {
+	n, m := x.Dims()
+	mean := make([]float64, m)
+	for i := range n {
+		floats.AddScaled(mean, 1/float64(n), x.RawRowView(i))
+	}
+	return mean
+}
+
+// angleForm is X L X' of one class and its normal. The weights are made some rows at a
+// time: there are n_c^2 of them.
+func (t *task) angleForm(ctx context.Context, x *mat.Dense, v []float64) (*mat.SymDense, error) {
+	const rows = 256
+	n, m := x.Dims()
+	factor := 1.0
+	if t.params["normalize"] == "class" {
+		factor = 1 / float64(n)
+	}
+	square := t.params["f"] == "square"
+	along := make([]float64, n) // v.x
+	for i := range n {
+		along[i] = floats.Dot(v, x.RawRowView(i))
+	}
+	lx := mat.NewDense(n, m, nil)
+	for from := 0; from < n; from += rows {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		to := min(from+rows, n)
+		w := mat.NewDense(to-from, n, nil)
+		part := lx.Slice(from, to, 0, m).(*mat.Dense)
+		for i := from; i < to; i++ {
+			degree, weights := 0.0, w.RawRowView(i-from)
+			for j := range n {
+				length := floats.Distance(x.RawRowView(i), x.RawRowView(j), 2)
+				if length == 0 {
+					continue // the row itself and its duplicates: no edge
+				}
+				cos := math.Abs(along[j]-along[i]) / length
+				if square {
+					cos *= cos
+				}
+				degree += cos
+				weights[j] = -cos
+			}
+			weights[i] = degree
+		}
+		part.Mul(w, x)
+	}
+	var full mat.Dense
+	full.Mul(x.T(), lx)
+	p := symmetric(&full)
+	p.ScaleSym(factor, p)
+	for i := range m {
+		if !isFinite(p.At(i, i)) {
+			return nil, fmt.Errorf("the graph of a class of %d rows leaves the range of float64; scale the features", n)
+		}
+	}
+	return p, nil
+}
