@@ -57,13 +57,33 @@ type mapping interface {
 	dim() int
 	check(m, classes int) error // shapes fit each other, the model's m and its number of classes
 	arrays() []array
+}
 
+// productMapping is a mapping that needs nothing of a row but dot products.
+type productMapping interface {
+	mapping
 	// weights are the vectors whose dot product with the scaled row finish
 	// needs: width x m row-major, and one constant for each (nil: none).
 	weights() (width int, w, offset []float64)
 	// finish turns the dot products y of one row into its outputs and returns
 	// the index of its class, -1 where the kind does not classify.
 	finish(dst, y []float32) int
+}
+
+// rowMapping is a mapping that needs the scaled row itself: it looks at its
+// distances from rows of the fit, or at a kernel of it and them.
+type rowMapping interface {
+	mapping
+	placer(m int) placer // the mapping with the tables that it places rows by
+}
+
+// placer places rows. It is immutable; what a row needs is in a workspace of its own.
+type placer interface {
+	cost() int // of a row, in rows of the fit that it is compared with
+	workspace() *workspace
+	// place writes the outputs of the scaled row z to dst. What stands in the
+	// workspace before has no influence.
+	place(dst, z []float64, w *workspace) error
 }
 
 // array is a named float64 array, row-major.
@@ -76,8 +96,14 @@ type array struct {
 // mappingKinds rebuilds a mapping from the arrays of a model file. The arrays
 // are as the file has them: a rebuild checks names and shapes and keeps the data.
 var mappingKinds = map[string]func(arrays []array) (mapping, error){
-	"linear": rebuildLinear,
-	"views":  rebuildViews,
+	"linear":      rebuildLinear,
+	"views":       rebuildViews,
+	"kernel":      rebuildKernelMap,
+	"nystrom":     rebuildNystrom,
+	"barycentric": rebuildBarycentric,
+	"geodesic":    rebuildGeodesic,
+	"tangent":     rebuildTangent,
+	"similarity":  rebuildSimilarity,
 }
 
 // seal checks the content, builds the tables of the projection and computes
@@ -182,7 +208,9 @@ func (m *Model) InformativeRank() int { return m.rank }
 func (m *Model) Params() map[string]string { return maps.Clone(m.params) }
 
 // Map is the kind of the mapping: "linear" for y = ((x - mean)/scale) · A,
-// "views" for one such map a class.
+// "views" for one such map a class, "kernel" for a sum of kernels of x and rows
+// of the fit, and the rules that extend an embedding of the rows of the fit to
+// others: "nystrom", "barycentric", "geodesic", "tangent" and "similarity".
 func (m *Model) Map() string { return m.mapping.kind() }
 
 // Report is what the fit found and decided.

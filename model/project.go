@@ -54,6 +54,8 @@ type kernel struct {
 	offset32  []float32
 
 	finish  func(dst, y []float32) int
+	placer  placer    // in place of products and finish; nil: products
+	scale   []float64 // of the row that placer sees
 	scratch sync.Pool // *scratch
 	jobs    sync.Pool // *job
 }
@@ -62,13 +64,19 @@ type scratch struct {
 	z   []float32 // tile x stride, aligned
 	y   []float32 // tile x width
 	x64 []float64 // m
+	y64 []float64 // dim
+	own *workspace
 }
 
 func newKernel(mean, scale []float64, unit, wide bool, mp mapping) *kernel {
-	width, w, offset := mp.weights()
+	if r, ok := mp.(rowMapping); ok {
+		return newRowKernel(mean, scale, unit, r)
+	}
+	pm := mp.(productMapping)
+	width, w, offset := pm.weights()
 	m := len(mean)
 	k := &kernel{m: m, dim: mp.dim(), width: width, stride: (m + lane - 1) / lane * lane, unit: unit, exact: wide,
-		mean: mean, high: make([]float32, m), low: make([]float32, m), w64: w, offset: offset, finish: mp.finish}
+		mean: mean, high: make([]float32, m), low: make([]float32, m), w64: w, offset: offset, finish: pm.finish}
 	if offset == nil {
 		k.offset = make([]float64, width)
 	}
@@ -91,14 +99,27 @@ func newKernel(mean, scale []float64, unit, wide bool, mp mapping) *kernel {
 		k.exact = k.exact || largest > rangeHigh || (largest != 0 && largest < rangeLow)
 	}
 	k.scratch.New = func() any {
-		return &scratch{aligned(tile * k.stride), make([]float32, tile*width), make([]float64, m)}
+		return &scratch{z: aligned(tile * k.stride), y: make([]float32, tile*width), x64: make([]float64, m)}
 	}
-	k.jobs.New = func() any {
-		j := &job{kernel: k}
-		j.run = j.work
-		return j
-	}
+	k.jobs.New = k.newJob
 	return k
+}
+
+// newRowKernel is the kernel of a mapping that sees the scaled row itself.
+func newRowKernel(mean, scale []float64, unit bool, mp rowMapping) *kernel {
+	k := &kernel{m: len(mean), dim: mp.dim(), unit: unit, mean: mean, scale: scale, placer: mp.placer(len(mean))}
+	k.width = k.placer.cost()
+	k.scratch.New = func() any {
+		return &scratch{x64: make([]float64, k.m), y64: make([]float64, k.dim), own: k.placer.workspace()}
+	}
+	k.jobs.New = k.newJob
+	return k
+}
+
+func (k *kernel) newJob() any {
+	j := &job{kernel: k}
+	j.run = j.work
+	return j
 }
 
 // aligned returns n zeros that start on a cache line.
@@ -142,12 +163,7 @@ func (m *Model) ScaledTo(dst []float64, rows Rows) error {
 		return fmt.Errorf("scale: dst holds %d values, %d rows x %d features need %d", len(dst), rows.N, m.M(), want)
 	}
 	for i := range rows.N {
-		x := dst[i*m.M() : (i+1)*m.M()]
-		rows.row(x, i)
-		centre(x, m.mean, m.unit)
-		for j := range x {
-			x[j] = min(max(x[j]/m.scale[j], -math.MaxFloat64), math.MaxFloat64)
-		}
+		rows.scaled(dst[i*m.M():(i+1)*m.M()], i, m.mean, m.scale, m.unit)
 	}
 	return nil
 }
@@ -214,6 +230,9 @@ func (j *job) work() {
 
 // span projects the rows from to to, exclusive.
 func (k *kernel) span(s *scratch, dst []float32, class []int, rows Rows, from, to int) *RowError {
+	if k.placer != nil {
+		return k.place(s, dst, rows, from, to)
+	}
 	for ; from < to; from += tile {
 		n := min(tile, to-from)
 		if !k.exact {
@@ -240,6 +259,28 @@ func (k *kernel) span(s *scratch, dst []float32, class []int, rows Rows, from, t
 		}
 	}
 	return nil
+}
+
+// place is span for a mapping that sees the scaled row itself, in float64.
+func (k *kernel) place(s *scratch, dst []float32, rows Rows, from, to int) *RowError {
+	for i := from; i < to; i++ {
+		rows.scaled(s.x64, i, k.mean, k.scale, k.unit)
+		if err := k.placer.place(s.y64, s.x64, s.own); err != nil {
+			return &RowError{i, err.Error()}
+		}
+		for c, v := range s.y64 {
+			y := float32(v)
+			if !(math.Abs(float64(y)) <= math.MaxFloat32) {
+				return tooLarge(i, c, v)
+			}
+			dst[i*k.dim+c] = y
+		}
+	}
+	return nil
+}
+
+func tooLarge(row, output int, v float64) *RowError {
+	return &RowError{row, fmt.Sprintf("output %d is %g, which float32 cannot hold; look for a feature far outside the range of the fit", output, v)}
 }
 
 // fill writes n centred rows to s.z. A value that is not finite stays so: it
@@ -315,7 +356,7 @@ func (k *kernel) row64(s *scratch, y []float32, rows Rows, i int) *RowError {
 		v := blas.Ddot(k.m, s.x64, 1, k.w64[c*k.m:], 1) + k.offset[c]
 		y[c] = float32(v)
 		if !(math.Abs(float64(y[c])) <= math.MaxFloat32) {
-			return &RowError{i, fmt.Sprintf("output %d is %g, which float32 cannot hold; look for a feature far outside the range of the fit", c, v)}
+			return tooLarge(i, c, v)
 		}
 	}
 	return nil

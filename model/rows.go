@@ -92,6 +92,15 @@ func (r Rows) row(dst []float64, i int) {
 	}
 }
 
+// scaled copies row i to dst as (x - mean)/scale, a missing value at the mean.
+func (r Rows) scaled(dst []float64, i int, mean, scale []float64, unit bool) {
+	r.row(dst, i)
+	centre(dst, mean, unit)
+	for j := range dst {
+		dst[j] = min(max(dst[j]/scale[j], -math.MaxFloat64), math.MaxFloat64)
+	}
+}
+
 // centre turns a row of raw features into centred ones, in place: it divides
 // by the row's Euclidean norm where unit is set, subtracts the mean, and puts
 // the mean (0 after centring) in the place of a missing value.
