@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"fmt"
 
 	"gonum.org/v1/gonum/mat"
@@ -25,7 +26,8 @@ func Neighbors(ref []float64, refN int, query []float64, queryN, dim, k int) []i
 		return nil
 	}
 	found := make([]int, 0, queryN*k)
-	nb := graph.NearestTo(mat.NewDense(refN, dim, ref[:refN*dim]), mat.NewDense(queryN, dim, query[:queryN*dim]), k)
+	// The shapes agree, and a background context does not end: there is no error.
+	nb, _ := graph.NearestTo(context.Background(), mat.NewDense(refN, dim, ref[:refN*dim]), mat.NewDense(queryN, dim, query[:queryN*dim]), k)
 	for i := range queryN {
 		at, _ := nb.Of(i)
 		found = append(found, at...)

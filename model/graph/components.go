@@ -20,8 +20,16 @@ const (
 // DisconnectedError reports a graph of several components.
 type DisconnectedError struct{ Sizes []int } // rows of each, largest first
 
+// parts is the number of components that labels name.
+func parts(label []int) int {
+	if len(label) == 0 {
+		return 0
+	}
+	return slices.Max(label) + 1
+}
+
 func disconnected(label []int) *DisconnectedError {
-	sizes := make([]int, slices.Max(label)+1)
+	sizes := make([]int, parts(label))
 	for _, c := range label {
 		sizes[c]++
 	}
@@ -125,36 +133,47 @@ func (e Edge) before(f Edge) bool {
 	return e.I < f.I || e.I == f.I && e.J < f.J
 }
 
-// Bridges is the minimum spanning tree over components, label giving that of
-// each row: each edge is the shortest one between the parts that it joins
-// (Boruvka: every part takes its shortest edge out, at most log2 of the number
-// of components searches for nearest rows).
-func Bridges(ctx context.Context, x *mat.Dense, label []int) ([]Edge, error) {
-	label = slices.Clone(label)
+// Bridges is the minimum spanning tree over components, component giving that
+// of each row, by any numbers: each edge is the shortest one between the parts
+// that it joins (Boruvka: every part takes its shortest edge out, at most log2
+// of the number of components searches for nearest rows).
+func Bridges(ctx context.Context, x *mat.Dense, component []int) ([]Edge, error) {
+	first := map[int]int{}
+	part := label(len(component), func(join func(i, j int)) {
+		for i, c := range component {
+			if _, ok := first[c]; !ok {
+				first[c] = i
+			}
+			join(first[c], i)
+		}
+	})
 	var tree []Edge
-	for slices.Max(label) > 0 {
-		_, out, err := NearestByClass(ctx, x, label, 0, 1)
+	for parts(part) > 1 {
+		_, out, err := NearestByClass(ctx, x, part, 0, 1)
 		if err != nil {
 			return nil, err
 		}
-		best := make([]Edge, slices.Max(label)+1)
-		found := make([]bool, len(best))
-		for i, c := range label {
+		best, found := make([]Edge, parts(part)), make([]bool, parts(part))
+		for i, c := range part {
 			index, dist2 := out.Of(i)
 			e := Edge{min(i, index[0]), max(i, index[0]), dist2[0]}
 			if !found[c] || e.before(best[c]) {
 				best[c], found[c] = e, true
 			}
 		}
-		part := labelParts(len(best), label, best)
 		for c, e := range best {
 			// The two ends may have taken the same edge.
-			if other := label[e.I] + label[e.J] - c; best[other] != e || c < other {
+			if other := part[e.I] + part[e.J] - c; best[other] != e || c < other {
 				tree = append(tree, e)
 			}
 		}
-		for i, c := range label {
-			label[i] = part[c]
+		joined := label(len(best), func(join func(i, j int)) {
+			for _, e := range best {
+				join(part[e.I], part[e.J])
+			}
+		})
+		for i, c := range part {
+			part[i] = joined[c]
 		}
 	}
 	slices.SortFunc(tree, func(a, b Edge) int {
@@ -166,15 +185,6 @@ func Bridges(ctx context.Context, x *mat.Dense, label []int) ([]Edge, error) {
 	return tree, nil
 }
 
-// labelParts numbers the components after each is joined to another.
-func labelParts(parts int, component []int, edges []Edge) []int {
-	return label(parts, func(join func(i, j int)) {
-		for _, e := range edges {
-			join(component[e.I], component[e.J])
-		}
-	})
-}
-
 // settle is what repair asks for: the edges to add, none for a connected graph.
 func settle(ctx context.Context, x *mat.Dense, label []int, repair Repair) ([]Edge, error) {
 	if n, _ := x.Dims(); n != len(label) {
@@ -183,7 +193,7 @@ func settle(ctx context.Context, x *mat.Dense, label []int, repair Repair) ([]Ed
 	if repair != Connect && repair != Refuse {
 		return nil, fmt.Errorf("unknown way %q with components; the ways are connect, error", repair)
 	}
-	if slices.Max(label) == 0 {
+	if parts(label) < 2 {
 		return nil, nil
 	}
 	if repair == Refuse {

@@ -66,7 +66,7 @@ func paths(ctx context.Context, lengths *Matrix, count int, source func(i int) i
 			}
 		}
 	})
-	if slices.Max(part) > 0 {
+	if parts(part) > 1 {
 		return disconnected(part)
 	}
 	return each(ctx, count, 8, func() func(from, to int) {
@@ -81,93 +81,102 @@ func paths(ctx context.Context, lengths *Matrix, count int, source func(i int) i
 }
 
 // shortest is the scratch of Dijkstra's algorithm: a heap of rows, four
-// children to a parent, that knows where each row is.
+// children to a parent, that knows where each row is. Numbers that are read
+// together lie together.
 type shortest struct {
-	start, index []int32
-	length       []float64
-	dist         []float64
-	heap, place  []int32
+	start []int
+	edges []step
+	dist  []float64
+	heap  []reached
+	place []int32 // in the heap; outside
 }
 
+type step struct {
+	length float64
+	to     int32
+}
+
+type reached struct {
+	dist float64
+	row  int32
+}
+
+const outside = -1
+
 func newShortest(a *Matrix) *shortest {
-	s := &shortest{start: make([]int32, len(a.start)), index: make([]int32, len(a.index)), length: a.value,
-		dist: make([]float64, a.rows), heap: make([]int32, 0, a.rows), place: make([]int32, a.rows)}
-	for i, v := range a.start {
-		s.start[i] = int32(v)
-	}
-	for i, v := range a.index {
-		s.index[i] = int32(v)
+	s := &shortest{start: a.start, edges: make([]step, len(a.index)), dist: make([]float64, a.rows),
+		heap: make([]reached, 0, a.rows), place: make([]int32, a.rows)}
+	for p, j := range a.index {
+		s.edges[p] = step{a.value[p], int32(j)}
 	}
 	return s
 }
 
 // from sets dist to the lengths of the shortest paths from row i.
 func (s *shortest) from(i int) {
-	const outside = -1
 	for j := range s.dist {
 		s.dist[j], s.place[j] = math.Inf(1), outside
 	}
 	s.dist[i] = 0
-	s.heap = append(s.heap[:0], int32(i))
-	s.place[i] = 0
+	s.heap = append(s.heap[:0], reached{0, int32(i)})
 	for len(s.heap) > 0 {
-		v := s.heap[0]
-		last := s.heap[len(s.heap)-1]
-		s.heap = s.heap[:len(s.heap)-1]
-		if len(s.heap) > 0 {
+		v, n := s.heap[0], len(s.heap)-1
+		last := s.heap[n]
+		s.heap = s.heap[:n]
+		if n > 0 {
 			s.down(last)
 		}
-		for p := s.start[v]; p < s.start[v+1]; p++ {
+		for _, e := range s.edges[s.start[v.row]:s.start[v.row+1]] {
 			// A row that has left the heap is never reached shorter, lengths being
 			// not negative, so it does not come back.
-			w, d := s.index[p], s.dist[v]+s.length[p]
-			if d < s.dist[w] {
-				s.dist[w] = d
-				if s.place[w] == outside {
-					s.place[w] = int32(len(s.heap))
-					s.heap = append(s.heap, w)
+			d := v.dist + e.length
+			if d < s.dist[e.to] {
+				s.dist[e.to] = d
+				at := s.place[e.to]
+				if at == outside {
+					at = int32(len(s.heap))
+					s.heap = append(s.heap, reached{})
 				}
-				s.up(w)
+				s.up(reached{d, e.to}, at)
 			}
 		}
 	}
 }
 
-// up moves row w, at its place, towards the root.
-func (s *shortest) up(w int32) {
-	i, d := s.place[w], s.dist[w]
+// up moves w towards the root, from place i.
+func (s *shortest) up(w reached, i int32) {
 	for i > 0 {
 		parent := (i - 1) / 4
 		u := s.heap[parent]
-		if s.dist[u] <= d {
+		if u.dist <= w.dist {
 			break
 		}
-		s.heap[i], s.place[u] = u, i
+		s.heap[i], s.place[u.row] = u, i
 		i = parent
 	}
-	s.heap[i], s.place[w] = w, i
+	s.heap[i], s.place[w.row] = w, i
 }
 
-// down puts row w at the root and moves it towards the leaves.
-func (s *shortest) down(w int32) {
-	i, d, n := int32(0), s.dist[w], int32(len(s.heap))
+// down moves w from the root towards the leaves.
+func (s *shortest) down(w reached) {
+	i, n := int32(0), int32(len(s.heap))
 	for {
 		first := 4*i + 1
 		if first >= n {
 			break
 		}
-		child, least := first, s.dist[s.heap[first]]
+		child := first
 		for c := first + 1; c < min(first+4, n); c++ {
-			if e := s.dist[s.heap[c]]; e < least {
-				child, least = c, e
+			if s.heap[c].dist < s.heap[child].dist {
+				child = c
 			}
 		}
-		if least >= d {
+		u := s.heap[child]
+		if u.dist >= w.dist {
 			break
 		}
-		u := s.heap[child]
-		s.heap[i], s.place[u] = u, i
+		s.heap[i], s.place[u.row] = u, i
 		i = child
 	}
-	s.heap[i], s.place[w] = w, i
+	s.heap[i], s.place[w.row] = w, i
 }

@@ -11,6 +11,7 @@ package graph
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -91,21 +92,27 @@ func nearest(ctx context.Context, x *mat.Dense, y []int, same, other int) (own, 
 
 // NearestTo finds the k nearest rows of ref for each row of query: of new
 // samples, so that a row equal to a reference has it at distance 0. k is cut to
-// the references; both have the same number of columns, all finite. A distance
-// whose square leaves float64 is +Inf.
-func NearestTo(ref, query *mat.Dense, k int) *Neighbors {
+// the references. Rows are taken for finite; a distance whose square leaves
+// float64 is +Inf.
+func NearestTo(ctx context.Context, ref, query *mat.Dense, k int) (*Neighbors, error) {
 	refN, dim := ref.Dims()
-	queryN, _ := query.Dims()
+	queryN, queryDim := query.Dims()
+	if k = min(k, refN); k < 1 || dim != queryDim {
+		return nil, fmt.Errorf("nearest rows: %d of %d references with %d columns for %d queries with %d", k, refN, dim, queryN, queryDim)
+	}
 	s := newSearch(contiguous(ref), contiguous(query), dim, false)
-	s.same = newLists(queryN, min(k, refN))
-	// A background context does not end, so neither does the search early.
-	_ = s.run(context.Background())
-	return s.same.neighbors()
+	s.same = newLists(queryN, k)
+	if err := s.run(ctx); err != nil {
+		return nil, err
+	}
+	return s.same.neighbors(), nil
 }
 
 // rowsOf checks x and gives its rows without gaps.
 func rowsOf(x *mat.Dense) (rows []float64, n, dim int, err error) {
-	n, dim = x.Dims()
+	if n, dim = x.Dims(); n == 0 {
+		return nil, 0, 0, errors.New("there are no rows; give at least one")
+	}
 	rows = contiguous(x)
 	for i, v := range rows {
 		if math.IsNaN(v) || math.IsInf(v, 0) {

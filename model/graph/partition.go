@@ -91,7 +91,7 @@ func connected(ctx context.Context, x *mat.Dense, k int) (*Neighbors, error) {
 			return nil, err
 		}
 		for ; k <= held; k = min(k+2, n-1) {
-			if part := nb.first(k); slices.Max(part.Components()) == 0 {
+			if part := nb.first(k); parts(part.Components()) == 1 {
 				return part, nil
 			}
 		}

@@ -120,7 +120,10 @@ func TestNearestDoesNotDependOnCores(t *testing.T) {
 		runtime.GOMAXPROCS(1)
 		one, _ := Nearest(ctx, x, 5)
 		runtime.GOMAXPROCS(4)
-		queries := NearestTo(x, x, 6)
+		queries, err := NearestTo(ctx, x, x, 6)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if !slices.Equal(many.index, one.index) || !slices.Equal(many.dist2, one.dist2) {
 			t.Errorf("n %d: four workers and one disagree", n)
 		}
@@ -148,6 +151,18 @@ func TestNearestOfFewRows(t *testing.T) {
 	} {
 		if _, err := Nearest(ctx, x, 1); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	x := mat.NewDense(2, 1, nil)
+	for _, bad := range []func() error{
+		func() error { _, err := Nearest(ctx, new(mat.Dense), 1); return err },
+		func() error { _, err := Nearest(ctx, x, 0); return err },
+		func() error { _, _, err := NearestByClass(ctx, x, []int{1}, 1, 1); return err },
+		func() error { _, err := NearestTo(ctx, x, mat.NewDense(1, 2, nil), 1); return err },
+		func() error { _, err := NearestTo(ctx, new(mat.Dense), x, 1); return err },
+	} {
+		if err := bad(); err == nil {
+			t.Error("no rows, no neighbours or other columns gave no error")
 		}
 	}
 	done, cancel := context.WithCancel(ctx)

@@ -69,7 +69,11 @@ func TestBarycentricEdges(t *testing.T) {
 	}
 	ref := mat.NewDense(3, 2, []float64{0, 0, 1, 0, 0, 1})
 	query := mat.NewDense(1, 2, []float64{0.2, 0.3})
-	w, err = Barycentric(ctx, ref, query, NearestTo(ref, query, 3), 1e-12)
+	nb, err := NearestTo(ctx, ref, query, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err = Barycentric(ctx, ref, query, nb, 1e-12)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Shortest keeps the k shortest pairs (i, j), j in the list of i: of all pairs,
+// ShortestPairs keeps the k shortest pairs (i, j), j in the list of i: of all pairs,
 // counted once where both rows list each other (y nil), or for each class of i
 // by itself. Ties go to the pair with the lower row, then the lower other row.
 // With lists at least k long these are the k shortest pairs there are.
-func (nb *Neighbors) Shortest(k int, y []int) *Neighbors {
+func (nb *Neighbors) ShortestPairs(k int, y []int) *Neighbors {
 	type pair struct {
 		Edge
 		i int // whose list it is kept in
