@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
@@ -25,7 +26,7 @@ type Operator interface {
 type Entries interface {
 	Operator
 	// Row returns the columns and the values of row i, each column at most once, in
-	// any order. The caller does not change them. It may be called concurrently.
+	// any order. The caller does not change them.
 	Row(i int) (columns []int, values []float64)
 }
 
@@ -51,6 +52,7 @@ type Part struct {
 
 	all     []float64  // the values found, those beyond the wanted included
 	vectors *mat.Dense // their vectors as columns
+	least   float64    // at the Max end: the least value seen, or 0
 }
 
 const (
@@ -132,7 +134,11 @@ func Partial(ctx context.Context, m Operator, end End, d int, known *mat.Dense) 
 	if err := p.checkKnown(); err != nil {
 		return nil, err
 	}
-	return p.find()
+	ways := p.ways()
+	if n <= fullOrder {
+		ways = append(ways, way{"full", p.full})
+	}
+	return p.find(ways)
 }
 
 // partial is one call of Partial.
@@ -152,33 +158,39 @@ type partial struct {
 // errShort reports a way that did not reach the accuracy asked for.
 var errShort = errors.New("not converged")
 
-// find tries the ways in the order of their cost.
-func (p *partial) find() (*Part, error) {
-	type way struct {
-		name string
-		run  func() (*Part, error)
+// way is one way to the wanted pairs.
+type way struct {
+	name string
+	run  func() (*Part, error)
+}
+
+// ways are those short of a decomposition in full, in the order of their cost.
+func (p *partial) ways() []way {
+	if p.room < krylovRoom(p.d, blockSize(p.d)) {
+		return nil
 	}
-	var ways []way
-	if p.room >= krylovRoom(p.d, blockSize(p.d)) {
-		direct := way{"products", func() (*Part, error) { return p.direct(max(2*p.n, 600)) }}
-		ways = []way{direct}
-		if rows, ok := p.m.(Entries); ok && p.end == Min {
-			env := newEnvelope(rows)
-			inverse := way{"inverse", func() (*Part, error) { return p.inverse(rows, env) }}
-			switch {
-			case env.flops() <= cheapFactor:
-				ways = []way{inverse, direct}
-			case env.bytes() <= factorBytes:
-				first := way{"products", func() (*Part, error) { return p.direct(p.n / 2) }}
-				ways = []way{first, inverse}
-			default:
-				p.notes = append(p.notes, fmt.Sprintf("inverse: a factor of order %d would take %.0f MB, more than %d", p.n, env.bytes()/1e6, factorBytes/1000000))
-			}
-		}
+	direct := func(limit int) way {
+		return way{"products", func() (*Part, error) { return p.direct(limit) }}
 	}
-	if p.n <= fullOrder {
-		ways = append(ways, way{"full", p.full})
+	alone := direct(max(2*p.n, 600))
+	rows, ok := p.m.(Entries)
+	if !ok || p.end == Max {
+		return []way{alone}
 	}
+	env := newEnvelope(rows)
+	inverse := way{"inverse", func() (*Part, error) { return p.inverse(rows, env) }}
+	switch {
+	case env.flops() <= cheapFactor:
+		return []way{inverse, alone}
+	case env.bytes() <= factorBytes:
+		return []way{direct(p.budget(rows, env)), inverse}
+	}
+	p.notes = append(p.notes, fmt.Sprintf("inverse: a factor of order %d would take %.0f MB, more than %d", p.n, env.bytes()/1e6, factorBytes/1000000))
+	return []way{alone}
+}
+
+// find tries the ways in turn.
+func (p *partial) find(ways []way) (*Part, error) {
 	for _, w := range ways {
 		part, err := w.run()
 		if err == nil {
@@ -193,11 +205,23 @@ func (p *partial) find() (*Part, error) {
 		}
 		p.notes = append(p.notes, fmt.Sprintf("%s: %v", w.name, err))
 	}
-	return nil, fmt.Errorf("no %d eigenvectors of an operator of order %d were found (%v): ask for fewer, or give fewer than %d rows", p.d, p.n, p.notes, fullOrder)
+	return nil, fmt.Errorf("%w: %d eigenvectors of an operator of order %d (%s); ask for fewer, or give at most %d rows, which are decomposed in full", errShort, p.d, p.n, strings.Join(p.notes, "; "), fullOrder)
 }
 
 // blockSize is the number of products made at a time for d pairs.
 func blockSize(d int) int { return min(max(d+1, 4), 8) }
+
+// budget is the number of products worth trying before a factor is made: about
+// a third of its time, a flop on sparse rows and thin blocks taken for five.
+func (p *partial) budget(rows Entries, env *envelope) int {
+	entries := 0
+	for i := range p.n {
+		columns, _ := rows.Row(i)
+		entries += len(columns)
+	}
+	product := 2*float64(entries) + 8*float64(p.n*basisSize(p.d+1, blockSize(p.d)))
+	return int(env.flops() / 3 / (5 * product))
+}
 
 // direct is Lanczos with m itself, of at most limit products.
 func (p *partial) direct(limit int) (*Part, error) {
@@ -220,7 +244,11 @@ func (p *partial) direct(limit int) (*Part, error) {
 	for i, v := range found.values {
 		values[i] = sign * v
 	}
-	return p.judge(values, found.vectors)
+	part, err := p.judge(values, found.vectors)
+	if err == nil {
+		part.least = found.least
+	}
+	return part, err
 }
 
 // plain is Lanczos for m as it is.
@@ -517,6 +545,29 @@ func (p *partial) full() (*Part, error) {
 		p.largest = max(p.largest, math.Abs(v))
 	}
 	return p.judge(values, mat.DenseCopyOf(vectors.Slice(0, p.n, 0, p.room).T()))
+}
+
+// few is the end of the spectrum of s for Solve, or nil where the full
+// decomposition is the better way: for small s, where the cut falls into a tie whose
+// other vectors are needed, and for a small end below what a factor resolves, whose
+// digits the full way keeps.
+func few(s *mat.SymDense, end End, d int) *Part {
+	n := s.SymmetricDim()
+	if d < 1 || n < krylovRoom(d, blockSize(d)) {
+		return nil
+	}
+	p := &partial{ctx: context.Background(), m: Dense(s), n: n, end: end, d: d, room: n}
+	part, err := p.find(p.ways())
+	if err != nil {
+		return nil // what is wrong with s, the full way says
+	}
+	if t := len(part.Ties); t > 0 && part.Ties[t-1][1] == len(part.all) {
+		return nil
+	}
+	if end == Min && math.Abs(part.all[0]) < 1e3*inverseShift*part.Largest {
+		return nil
+	}
+	return part
 }
 
 // knownRows is an orthonormal basis, as rows, of the columns of known.

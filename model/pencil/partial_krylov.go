@@ -44,6 +44,7 @@ type ritz struct {
 	vectors  *mat.Dense // rows
 	products int
 	largest  float64 // the largest |Ritz value|
+	least    float64 // the least Ritz value
 	// converged says that the wanted pairs, and the next value, are settled.
 	converged bool
 	worst     float64 // the largest estimated residual of the wanted
@@ -54,7 +55,7 @@ func basisSize(want, b int) int { return max(2*want+4*b, 10*b, 40) }
 
 // krylovRoom is the least dimension for d pairs with blocks of b: a basis that
 // comes near the whole space is dearer than a full decomposition.
-func krylovRoom(d, b int) int { return basisSize(d+1+tieRoom, b) + b }
+func krylovRoom(d, b int) int { return 2 * basisSize(d+1+tieRoom, b) }
 
 // run finds the d largest pairs and the first value after them. The space has
 // dimension krylovRoom or more. If the limit is reached, converged is false and
@@ -116,6 +117,7 @@ func (k *krylov) run(ctx context.Context, d int) (*ritz, error) {
 			return nil, err
 		}
 		out.largest = max(out.largest, math.Abs(values[0]), math.Abs(values[have-1]))
+		out.least = min(out.least, values[have-1])
 		if have > want {
 			residual := residuals(rest, s, have)
 			for want < min(d+1+tieRoom, have-b) && k.tied(values[want-2], values[want-1], out.largest) {

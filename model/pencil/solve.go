@@ -45,17 +45,41 @@ func Solve(n mat.Symmetric, q *Metric, end End, d int) (*Solution, error) {
 	if n.SymmetricDim() != q.m {
 		return nil, fmt.Errorf("numerator of order %d, denominator of order %d", n.SymmetricDim(), q.m)
 	}
-	values, vectors, err := spectrum(q.whitenSym(n))
-	if err != nil {
-		return nil, err
-	}
 	apply := func(a *mat.Dense) *mat.Dense {
 		_, c := a.Dims()
 		out := mat.NewDense(q.m, c, nil)
 		out.Mul(n, a)
 		return out
 	}
+	s := q.whitenSym(n)
+	if part := few(s, end, d); part != nil {
+		if rank := partRank(s, end, part, d); rank >= d {
+			return complete(q, part.all, part.vectors, q.rank, rank, part.Largest, d, apply)
+		}
+	}
+	values, vectors, err := spectrum(s)
+	if err != nil {
+		return nil, err
+	}
 	return finish(q, values, vectors, end, d, apply)
+}
+
+// partRank is the rank that finish would count in the whole spectrum, 0 where
+// only that can tell.
+func partRank(s *mat.SymDense, end End, part *Part, d int) int {
+	m := s.SymmetricDim()
+	if end == Min {
+		return m
+	}
+	tol := float64(m) * eps * part.Largest
+	if part.all[d-1] <= tol || part.least < -tol {
+		return 0
+	}
+	var chol mat.PivotedCholesky
+	if chol.Factorize(s, tol) {
+		return m
+	}
+	return chol.Rank()
 }
 
 // SolveLow is Solve at the Max end for N = G J G' given by its factors, G m x c
@@ -162,11 +186,15 @@ func finish(q *Metric, values []float64, vectors *mat.Dense, end End, d int, app
 	if d < 1 || d > rank {
 		return nil, &RankError{Asked: d, Max: rank}
 	}
+	return complete(q, values, vectors, k, rank, largest, d, apply)
+}
+
+// complete is finish for the leading pairs of a problem of the given order, best
+// first, with the ties of the wanted ones whole.
+func complete(q *Metric, values []float64, vectors *mat.Dense, order, rank int, largest float64, d int, apply func(*mat.Dense) *mat.Dense) (*Solution, error) {
+	k := len(values)
 	sol := &Solution{Rank: rank, Gap: math.Inf(1)}
-	tied := func(i, j int) bool {
-		a, b := math.Abs(values[i]), math.Abs(values[j])
-		return math.Abs(values[i]-values[j]) <= 1e-6*max(a, b)+1e-14*float64(k)*largest
-	}
+	tied := func(i, j int) bool { return tie(values[i], values[j], order, largest) }
 	for from := 0; from < d; {
 		to := from + 1
 		for to < k && tied(to-1, to) {
