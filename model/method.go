@@ -60,6 +60,13 @@ var methods = []*Method{
 	&sle,
 	&sleOvR,
 	&pairacc,
+	&mfa,
+	&lfda,
+	&dla,
+	&lsda,
+	&lpp,
+	&npe,
+	&lltsa,
 	&tnca,
 	&dawge,
 }

@@ -125,3 +125,22 @@ func (t *task) solveRatio(n, d *mat.SymDense, literal pencil.End) (*solution, er
 	}
 	return t.solved(s, s.Rank), nil
 }
+
+// criterion is numerator and denominator of a ratio.
+type criterion struct{ n, d *mat.SymDense }
+
+// maximize is the fit of a method that is a ratio alone. build makes its two
+// sides, which do not depend on the ridge nor on the dimension; literal is the
+// end of the form without a ridge, see solveRatio.
+func maximize(build func(context.Context, *task) (n, d *mat.SymDense, err error), literal pencil.End) func(context.Context, *task) (*solution, error) {
+	return func(ctx context.Context, t *task) (*solution, error) {
+		if t.criterion == nil {
+			n, d, err := build(ctx, t)
+			if err != nil {
+				return nil, err
+			}
+			t.criterion = &criterion{n, d}
+		}
+		return t.solveRatio(t.criterion.n, t.criterion.d, literal)
+	}
+}

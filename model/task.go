@@ -35,6 +35,8 @@ type task struct {
 	// after the rank cut in front, which ridges are measured by.
 	columns int
 	ridge   float64 // relative ridge r, settled before the method runs
+
+	criterion *criterion // of maximize, once it is built
 }
 
 // scatters are the statistics of a task in its coordinates, about the mean.
