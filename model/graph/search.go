@@ -115,7 +115,7 @@ func (s *search) run(ctx context.Context) error {
 	tasks, task := blocks, func(b int) {
 		from, to := b*side, min((b+1)*side, queryN)
 		for r := 0; r < refN && ctx.Err() == nil; r += side {
-			s.tile(from, to, r, min(r+side, refN))
+			s.scan(from, to, r, min(r+side, refN))
 		}
 	}
 	if s.self {
@@ -156,11 +156,35 @@ func (s *search) run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// tile looks at the pairs of queries [q0, q1) and references [r0, r1).
+// scan looks at the pairs of queries [q0, q1) and references [r0, r1) for the
+// queries alone: the inner loop of nearest-neighbour classification.
+func (s *search) scan(q0, q1, r0, r1 int) {
+	l := s.same
+	for q := q0; q < q1; q++ {
+		b, limit := s.query[q*s.dim:(q+1)*s.dim], l.limit[q]
+		for j := r0; j < r1; j++ {
+			if s.filter != nil && s.filter.below(q, j) > limit {
+				continue
+			}
+			sum := 0.0
+			for i, v := range s.ref[j*s.dim:][:len(b)] {
+				d := v - b[i]
+				sum += d * d
+			}
+			if sum > limit {
+				continue
+			}
+			l.offer(q, j, s.distance(q, j))
+			limit = l.limit[q]
+		}
+	}
+}
+
+// tile looks at the pairs of rows [q0, q1) and rows [r0, r1), for both.
 func (s *search) tile(q0, q1, r0, r1 int) {
 	for q := q0; q < q1; q++ {
 		j := r0
-		if s.self && r0 == q0 {
+		if r0 == q0 {
 			j = q + 1
 		}
 		for ; j < r1; j++ {
@@ -171,10 +195,7 @@ func (s *search) tile(q0, q1, r0, r1 int) {
 			if l == nil {
 				continue
 			}
-			limit := l.limit[q]
-			if s.self {
-				limit = max(limit, l.limit[j])
-			}
+			limit := max(l.limit[q], l.limit[j])
 			if s.filter != nil && s.filter.below(q, j) > limit {
 				continue
 			}
@@ -183,9 +204,7 @@ func (s *search) tile(q0, q1, r0, r1 int) {
 				continue
 			}
 			l.offer(q, j, d)
-			if s.self {
-				l.offer(j, q, d)
-			}
+			l.offer(j, q, d)
 		}
 	}
 }
