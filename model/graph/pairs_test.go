@@ -1,0 +1,74 @@
+package graph
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// The kept pairs are the shortest of all pairs between classes, over all and
+// for each class, with tied distances.
+func TestShortestPairsEqualAllPairs(t *testing.T) {
+	r := rand.New(rand.NewPCG(19, 5))
+	for trial := range 20 {
+		n, k := 10+r.IntN(40), 1+r.IntN(12)
+		x, y := normals(r, n, 2), make([]int, n)
+		for i := range n {
+			y[i] = r.IntN(3)
+			if trial%2 == 0 {
+				x.SetRow(i, []float64{float64(r.IntN(4)), float64(r.IntN(4))})
+			}
+		}
+		_, foreign, err := NearestByClass(ctx, x, y, 0, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shortest := func(take func(i, j int) bool) (all []Edge) {
+			for i := range n {
+				for j := range n {
+					if y[i] != y[j] && take(i, j) {
+						all = append(all, Edge{i, j, squared(x.RawRowView(i), x.RawRowView(j))})
+					}
+				}
+			}
+			slices.SortFunc(all, func(a, b Edge) int {
+				if a.before(b) {
+					return -1
+				}
+				return 1
+			})
+			return all[:min(k, len(all))]
+		}
+		pairs := func(nb *Neighbors, take func(i int) bool, unordered bool) (all []Edge) {
+			for i := range n {
+				index, dist2 := nb.Of(i)
+				for p, j := range index {
+					if e := (Edge{i, j, dist2[p]}); take(i) {
+						if unordered {
+							e.I, e.J = min(i, j), max(i, j)
+						}
+						all = append(all, e)
+					}
+				}
+			}
+			slices.SortFunc(all, func(a, b Edge) int {
+				if a.before(b) {
+					return -1
+				}
+				return 1
+			})
+			return all
+		}
+		want := shortest(func(i, j int) bool { return i < j })
+		if got := pairs(foreign.ShortestPairs(k, nil), func(int) bool { return true }, true); !slices.Equal(got, want) {
+			t.Fatalf("trial %d: %v, want %v", trial, got, want)
+		}
+		byClass := foreign.ShortestPairs(k, y)
+		for c := range 3 {
+			want := shortest(func(i, _ int) bool { return y[i] == c })
+			if got := pairs(byClass, func(i int) bool { return y[i] == c }, false); !slices.Equal(got, want) {
+				t.Fatalf("trial %d, class %d: %v, want %v", trial, c, got, want)
+			}
+		}
+	}
+}
