@@ -64,7 +64,7 @@ func fitLLTSA(ctx context.Context, t *task) (*solution, error) {
 	}
 	n := t.moment()
 	if left := mat.Trace(d); left < flat*mat.Trace(n) {
-		return nil, fmt.Errorf("every patch of %d rows is flat: %d tangent directions leave %.2g of the variance; ask for a lower dim (%d now) or a larger k", k, most, left/mat.Trace(n), t.d)
+		return nil, fmt.Errorf("every patch of %d rows is flat: %d tangent directions leave %.2g of the variance; ask for a lower dim (%d now) or a larger k", k, most, max(0, left)/mat.Trace(n), t.d)
 	}
 	return t.solveRatio(n, d, pencil.Min)
 }

@@ -584,7 +584,7 @@ func TestFoldsFollowTheRule(t *testing.T) {
 
 func TestRidgeAutoTakesTheBestScore(t *testing.T) {
 	for _, name := range []string{"iris", "wine", "vowel", "wdbc"} {
-		for _, method := range []string{"lda", "srda"} {
+		for _, method := range []string{"lda", "srda", "mfa", "lfda"} {
 			r := fit(t, dataset(t, name), Config{Method: method}).Report().Ridge
 			if r.Rule != "cv" || len(r.Scores) != 3 {
 				t.Fatalf("%s %s: %+v", name, method, r)
@@ -615,7 +615,7 @@ func TestRidgeAutoTakesTheBestScore(t *testing.T) {
 // independent prototypes of the same formulas gave.
 func TestAccuracyOnRealData(t *testing.T) {
 	if testing.Short() {
-		t.Skip("fits 60 models")
+		t.Skip("fits 100 models")
 	}
 	for _, c := range []struct {
 		data, method string
@@ -628,6 +628,10 @@ func TestAccuracyOnRealData(t *testing.T) {
 		{"digits", "lda", 2, 0.58},
 		{"digits", "pairacc", 2, 0.68},
 		{"vowel", "pairacc", 2, 0.53},
+		{"vowel", "mfa", 10, 0.936},
+		{"iris", "mfa", 4, 0.945},
+		{"wine", "lfda", 2, 0.97},
+		{"digits", "dla", 10, 0.96},
 	} {
 		err := Evaluate(context.Background(), dataset(t, c.data), EvalConfig{Methods: []string{c.method}, Dims: []int{c.dim}, Seed: 1}, func(r EvalResult) error {
 			t.Logf("%s %s d=%d: %.2f +- %.2f", c.data, c.method, c.dim, 100*r.AccuracyMean, 100*r.AccuracySD)

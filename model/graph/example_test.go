@@ -50,6 +50,25 @@ func ExampleNearest() {
 	// 3 [2 1] [0 4]
 }
 
+func ExampleNeighbors_ShortestPairs() {
+	x, y := mat.NewDense(4, 1, []float64{0, 1, 3, 7}), []int{0, 0, 1, 1}
+	_, foreign, err := graph.NearestByClass(ctx, x, y, 0, 2)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	margin := foreign.ShortestPairs(2, nil) // the two shortest pairs between classes
+	for i := range margin.Len() {
+		index, dist2 := margin.Of(i)
+		fmt.Println(i, index, dist2)
+	}
+	// Output:
+	// 0 [2] [9]
+	// 1 [2] [4]
+	// 2 [] []
+	// 3 [] []
+}
+
 func ExampleNearestByClass() {
 	x, y := mat.NewDense(4, 1, []float64{0, 1, 3, 7}), []int{0, 0, 1, 1}
 	own, foreign, err := graph.NearestByClass(ctx, x, y, 1, 2)
