@@ -49,6 +49,28 @@ func (e *geodesic) check(m, classes int) error {
 			return fmt.Errorf("an edge has length %g; it must not be negative", v)
 		}
 	}
+	return e.connected()
+}
+
+// connected says whether there is a path to every row.
+func (e *geodesic) connected() error {
+	parent, parts := columns(e.n()), e.n()
+	root := func(i int) int {
+		for parent[i] != i {
+			parent[i] = parent[parent[i]]
+			i = parent[i]
+		}
+		return i
+	}
+	for k := range e.length {
+		if a, b := root(int(e.edge[2*k])), root(int(e.edge[2*k+1])); a != b {
+			parent[max(a, b)] = min(a, b)
+			parts--
+		}
+	}
+	if parts > 1 {
+		return fmt.Errorf("%d groups of rows of which none is joined to another by an edge; geodesics need one", parts)
+	}
 	return nil
 }
 

@@ -24,7 +24,8 @@ type similarityMap struct {
 	k                 kernelFunction
 }
 
-// maxSimilar bounds the n x n kernel of the rows, which the file does not hold.
+// maxSimilar bounds the n x n kernel of the rows, which the file does not hold,
+// and the time of a row.
 const maxSimilar = 2000
 
 func (e *similarityMap) kind() string { return "similarity" }
@@ -69,12 +70,22 @@ func rebuildSimilarity(arrays []array) (mapping, error) {
 }
 
 func (e *similarityMap) placer(m int) placer {
-	g := e.k.gram(e.rows, m)
-	p := &similarityPlacer{similarityMap: e, index: newIndex(&e.training, m, 1), ready: e.k.ready(e.rows, m), gram: make([]float64, 0, e.n()*e.n())}
-	for i := range e.n() {
-		for j := range e.n() {
-			p.gram = append(p.gram, g.At(i, j))
+	p := &similarityPlacer{similarityMap: e, index: newIndex(&e.training, m, 1), ready: e.k.ready(e.rows, m)}
+	// The linear kernel is the product of the rows themselves, with m numbers in
+	// place of n.
+	p.factor, p.linear = p.ready.rows, true
+	if e.k.name != "linear" {
+		g := e.k.gram(e.rows, m)
+		p.factor, p.linear = make([]float64, 0, e.n()*e.n()), false
+		for i := range e.n() {
+			for j := range e.n() {
+				p.factor = append(p.factor, g.At(i, j))
+			}
 		}
+	}
+	p.diagonal = make([]float64, e.n())
+	for i := range p.diagonal {
+		p.diagonal[i] = p.ready.at(p.ready.rows[i*m:(i+1)*m], p.ready.norm[i], i)
 	}
 	return p
 }
@@ -82,16 +93,18 @@ func (e *similarityMap) placer(m int) placer {
 type similarityPlacer struct {
 	*similarityMap
 	*index
-	ready *readyKernel
-	gram  []float64 // n x n
+	ready    *readyKernel
+	linear   bool
+	factor   []float64 // the rows, or G itself
+	diagonal []float64 // of G
 }
 
-// cost counts the sweeps, some tens of them over the gram matrix.
+// cost counts the sweeps over the rows, some tens of them.
 func (p *similarityPlacer) cost() int { return 10 * p.n() }
 
 func (p *similarityPlacer) workspace() *workspace {
 	w := p.index.workspace()
-	w.row = make([]float64, p.m+3*p.n())
+	w.row = make([]float64, p.m+2*p.n()+len(p.factor)/p.n())
 	return w
 }
 
@@ -130,21 +143,28 @@ func (p *similarityPlacer) place(dst, z []float64, w *workspace) error {
 	return nil
 }
 
-// descend finds the weights by coordinate descent from 0; product is G weight.
+// descend finds the weights by coordinate descent from 0. Along with them it
+// keeps the product G weight, or, of the linear kernel, X weight.
 func (p *similarityPlacer) descend(target, weight, product []float64) {
 	const sweeps, tolerance = 500, 1e-9
-	n := len(weight)
+	width := len(product)
 	clear(weight)
 	clear(product)
 	for range sweeps {
 		moved, largest := 0.0, 0.0
 		for i, v := range weight {
-			column := p.gram[i*n : (i+1)*n]
-			curvature := column[i] + p.alpha
+			curvature := p.diagonal[i] + p.alpha
 			if !(curvature > 0) {
 				continue
 			}
-			next := max(0, v+(target[i]-product[i]-p.alpha*v)/curvature)
+			column := p.factor[i*width : (i+1)*width]
+			var at float64
+			if p.linear {
+				at = dot(column, product)
+			} else {
+				at = product[i]
+			}
+			next := max(0, v+(target[i]-at-p.alpha*v)/curvature)
 			if step := next - v; step != 0 {
 				weight[i] = next
 				for j, g := range column {

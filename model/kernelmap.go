@@ -125,6 +125,9 @@ func newKernelFunction(name string, rows []float64, m int, origin []float64) (ke
 		k.param = []float64{float64(m)}
 	case "chi2":
 		k.origin, k.param = origin, []float64{1}
+		if err := k.check(m); err != nil {
+			return k, err
+		}
 		moved := slices.Clone(rows)
 		for i := range moved {
 			moved[i] += origin[i%m]

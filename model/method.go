@@ -67,6 +67,9 @@ var methods = []*Method{
 	&lpp,
 	&npe,
 	&lltsa,
+	&le,
+	&lle,
+	&isomap,
 	&tnca,
 	&dawge,
 }

@@ -1,0 +1,461 @@
+package model
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/graph"
+)
+
+// randomTraining is n rows of m features about 0 with an embedding of d.
+func randomTraining(r *rand.Rand, n, m, d int) training {
+	return training{d, normals(r, n*m), normals(r, n*d)}
+}
+
+// ring joins n rows to the next one, with some more edges.
+func ring(r *rand.Rand, n int) (edge, length []float64) {
+	for i := range n {
+		edge, length = append(edge, float64(i), float64((i+1)%n)), append(length, 1+r.Float64())
+		if i%3 == 0 {
+			edge, length = append(edge, float64(i), float64(r.IntN(n))), append(length, r.Float64())
+		}
+	}
+	return edge, length
+}
+
+// rowMappings is one mapping of every kind that sees rows, over n rows of m.
+func rowMappings(n, m int) map[string]mapping {
+	const d = 2
+	r := rand.New(rand.NewPCG(uint64(n), uint64(m)))
+	lambda := []float64{0.1, 0.3}
+	k := min(4, n)
+	out := map[string]mapping{}
+	t := randomTraining(r, n, m, d)
+	reach := make([]float64, n)
+	for i := range reach {
+		reach[i] = float64(m) * r.Float64()
+	}
+	out["nystrom"] = &nystrom{t, lambda, reach, k, 1 / float64(m)}
+	out["barycentric"] = &barycentric{t, k, 1e-3}
+	edge, length := ring(r, n)
+	out["geodesic"] = &geodesic{t, []float64{2, 1}, normals(r, n), edge, length, k}
+	patch := make([]float64, n)
+	for i := range patch {
+		patch[i] = float64(i % 3)
+	}
+	out["tangent"] = &tangent{t, patch, normals(r, 3*m*d), 3}
+	positive := slices.Clone(t.rows)
+	for i := range positive {
+		positive[i] = math.Abs(positive[i])
+	}
+	for _, name := range kernelNames {
+		kf, err := newKernelFunction(name, t.rows, m, nil)
+		if name == "chi2" {
+			origin := make([]float64, m)
+			for j := range origin {
+				origin[j] = 0.5
+			}
+			for i := range positive {
+				positive[i] -= 0.5
+			}
+			kf, err = newKernelFunction(name, positive, m, origin)
+		}
+		if err != nil {
+			panic(err)
+		}
+		out["kernel "+name] = &kernelMap{d, t.rows, normals(r, n*d), kf}
+		if name == "linear" || name == "gauss" {
+			out["similarity "+name] = &similarityMap{t, lambda, 1, 0.1, 1 / float64(m), kf}
+		}
+	}
+	return out
+}
+
+// withMapping is a model of the mapping, with means and scales that leave rows as they are.
+func withMapping(t testing.TB, m int, mp mapping) *Model {
+	t.Helper()
+	mo := &Model{method: "test", rows: 5, features: names("f", m), mean: make([]float64, m), scale: make([]float64, m), mapping: mp}
+	for j := range m {
+		mo.scale[j] = 1
+	}
+	return seal(t, mo)
+}
+
+// A row's bits depend on the row and the model alone; rows of the fit come back
+// where they are; nothing is allocated.
+func TestPlaceRowAlone(t *testing.T) {
+	for _, shape := range [][2]int{{30, 3}, {80, 29}} {
+		n, m := shape[0], shape[1]
+		for name, mp := range rowMappings(n, m) {
+			mo := withMapping(t, m, mp)
+			x32, x := rowsOf(mo, 80)
+			whole := project(t, mo, rowMajor(x32, 80, m))
+			for from := 0; from < 80; from += 19 {
+				if one := project(t, mo, rowMajor(x32[from*m:], 1, m)); !sameBits(one, whole[from*2:from*2+2]) {
+					t.Fatalf("%s: row %d differs alone", name, from)
+				}
+			}
+			columns := Rows{N: 80}
+			for j := range m {
+				col := make([]float64, 80)
+				for i := range col {
+					col[i] = x[i*m+j]
+				}
+				columns.Blocks = append(columns.Blocks, Block{F64: col, Cols: 1, RowStride: 1, ColStride: 1})
+			}
+			if !sameBits(project(t, mo, columns), whole) {
+				t.Errorf("%s: columns of float64 differ from rows of float32", name)
+			}
+			y := make([]float32, 16)
+			rows := rowMajor(x32, 8, m)
+			if allocs := testing.AllocsPerRun(20, func() { _ = mo.Project(y, rows) }); allocs >= 1 && !raceEnabled {
+				t.Errorf("%s: %g allocations a call", name, allocs)
+			}
+			tr := trainingOf(mp)
+			if tr == nil {
+				continue
+			}
+			back := project(t, mo, DenseRows(tr.rows, n, m))
+			for i, v := range back {
+				if v != float32(tr.embedding[i]) {
+					t.Fatalf("%s: row %d of the fit comes back at %g, not %g", name, i/2, v, tr.embedding[i])
+				}
+			}
+		}
+	}
+}
+
+func trainingOf(mp mapping) *training {
+	switch e := mp.(type) {
+	case *nystrom:
+		return &e.training
+	case *barycentric:
+		return &e.training
+	case *geodesic:
+		return &e.training
+	case *tangent:
+		return &e.training
+	case *similarityMap:
+		return &e.training
+	}
+	return nil
+}
+
+// The nearest rows are those of comparing all, with ties and duplicates, and
+// with rows far from all others.
+func TestIndexEqualsEveryPair(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	for trial := range 60 {
+		n, m, k := 1+r.IntN(80), 1+r.IntN(40), 1+r.IntN(9)
+		tr := training{1, normals(r, n*m), make([]float64, n)}
+		z := normals(r, m)
+		switch trial % 4 {
+		case 1: // ties
+			for i := range tr.rows {
+				tr.rows[i] = float64(r.IntN(2))
+			}
+			clear(z)
+		case 2:
+			copy(tr.rows[(n-1)*m:], tr.rows[:m])
+			copy(z, tr.rows[:m])
+		case 3:
+			for j := range z {
+				z[j] *= 1e12
+				tr.rows[j] *= 1e5
+			}
+		}
+		x := newIndex(&tr, m, k)
+		w := x.workspace()
+		zero, err := x.nearest(z, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := make([]int, n)
+		for i := range all {
+			all[i] = i
+		}
+		d := func(i int) float64 { return squaredDistance(z, tr.rows[i*m:(i+1)*m]) }
+		sort.SliceStable(all, func(a, b int) bool { return d(all[a]) < d(all[b]) })
+		if !slices.Equal(w.at, all[:x.k]) || zero != (d(all[0]) == 0) {
+			t.Fatalf("trial %d: %v, want %v", trial, w.at, all[:x.k])
+		}
+	}
+}
+
+// Each rule against its formula, written plainly.
+func TestRulesEqualTheirFormulas(t *testing.T) {
+	const n, m, d = 60, 14, 2
+	r := rand.New(rand.NewPCG(4, 4))
+	for name, mp := range rowMappings(n, m) {
+		p := mp.(rowMapping).placer(m)
+		w := p.workspace()
+		for range 20 {
+			z, got, want := normals(r, m), make([]float64, d), make([]float64, d)
+			if err := p.place(got, z, w); err != nil {
+				t.Fatal(err)
+			}
+			plainPlace(t, want, z, mp, m, w)
+			for c := range d {
+				if math.Abs(got[c]-want[c]) > 1e-6*(math.Abs(want[c])+1e-3) {
+					t.Errorf("%s: output %d is %.12g, want %.12g", name, c, got[c], want[c])
+				}
+			}
+		}
+	}
+}
+
+func plainPlace(t *testing.T, dst, z []float64, mp mapping, m int, w *workspace) {
+	tr := trainingOf(mp)
+	var rows, query *mat.Dense
+	var all *graph.Neighbors
+	if tr != nil {
+		rows, query = mat.NewDense(tr.n(), m, tr.rows), mat.NewDense(1, m, z)
+		var err error
+		if all, err = graph.NearestTo(t.Context(), rows, query, tr.n()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// mean is the weighted mean of the embedding.
+	mean := func(weight func(i int) float64) {
+		sum := 0.0
+		clear(dst)
+		for i := range tr.n() {
+			v := weight(i)
+			sum += v
+			for c := range dst {
+				dst[c] += v * tr.embedding[i*tr.d+c]
+			}
+		}
+		for c := range dst {
+			dst[c] /= sum
+		}
+	}
+	distance := func(i int) float64 { return squaredDistance(z, tr.rows[i*m:(i+1)*m]) }
+	switch e := mp.(type) {
+	case *nystrom:
+		index, _ := all.Of(0)
+		mean(func(i int) float64 {
+			if distance(i) < e.reach[i] || slices.Contains(index[:e.k], i) {
+				return math.Exp(-e.rate * distance(i))
+			}
+			return 0
+		})
+		for c, l := range e.lambda {
+			dst[c] /= 1 - l
+		}
+	case *barycentric:
+		few, err := graph.NearestTo(t.Context(), rows, query, e.k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := graph.Barycentric(t.Context(), rows, query, few, e.regular)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mean(func(i int) float64 { return w.At(0, i) })
+	case *geodesic:
+		n := e.n()
+		g := make([]float64, n*n)
+		for i := range g {
+			if g[i] = math.Inf(1); i%(n+1) == 0 {
+				g[i] = 0
+			}
+		}
+		for k, l := range e.length {
+			i, j := int(e.edge[2*k]), int(e.edge[2*k+1])
+			g[i*n+j], g[j*n+i] = min(g[i*n+j], l), min(g[j*n+i], l)
+		}
+		for k := range n { // Floyd and Warshall
+			for i := range n {
+				for j := range n {
+					g[i*n+j] = min(g[i*n+j], g[i*n+k]+g[k*n+j])
+				}
+			}
+		}
+		index, _ := all.Of(0)
+		for c, l := range e.lambda {
+			for i := range n {
+				path := math.Inf(1)
+				for _, j := range index[:e.k] {
+					path = min(path, math.Sqrt(distance(j))+g[j*n+i])
+				}
+				v := e.embedding[i*e.d+c] / math.Sqrt(l)
+				dst[c] += v * (e.mean[i] - path*path) / (2 * math.Sqrt(l))
+			}
+		}
+	case *tangent:
+		index, _ := all.Of(0)
+		j := index[0]
+		for c := range dst {
+			dst[c] = e.embedding[j*e.d+c]
+			for f := range m {
+				dst[c] += e.slope[(int(e.patch[j])*m+f)*e.d+c] * (z[f] - e.rows[j*m+f])
+			}
+		}
+	case *similarityMap:
+		// The weights that the workspace holds meet the conditions of the minimum:
+		// gradient 0 where positive, not negative where 0.
+		n := e.n()
+		g := e.k.gram(e.rows, m)
+		ready := e.k.ready(e.rows, m)
+		x := make([]float64, m)
+		norm := ready.take(x, z)
+		weight := w.row[m+n : m+2*n]
+		for i := range n {
+			slope := e.alpha*(weight[i]-math.Exp(-e.rate*distance(i))) + e.beta/2 - ready.at(x, norm, i)
+			for j, v := range weight {
+				slope += g.At(i, j) * v
+			}
+			if slope < -1e-6 || (weight[i] > 0 && slope > 1e-6) {
+				t.Errorf("weight %d is %g at a slope of %g", i, weight[i], slope)
+			}
+		}
+		mean(func(i int) float64 { return weight[i] })
+		for c, l := range e.lambda {
+			dst[c] /= 1 - l
+		}
+	case *kernelMap:
+		for i := range len(e.rows) / m {
+			var xz, zz, xx, dd, chi float64
+			for j, v := range z {
+				a, b := v, e.rows[i*m+j]
+				xz, zz, xx, dd = xz+a*b, zz+a*a, xx+b*b, dd+(a-b)*(a-b)
+				if e.k.name == "chi2" {
+					a, b = max(a+e.k.origin[j], 0), max(b+e.k.origin[j], 0)
+					if a+b > 0 {
+						chi += (a - b) * (a - b) / (a + b)
+					}
+				}
+			}
+			v := map[string]float64{"linear": xz, "cosine": xz / math.Sqrt(xx*zz)}[e.k.name]
+			switch e.k.name {
+			case "gauss":
+				v = math.Exp(-dd / e.k.param[0])
+			case "polynomial":
+				v = math.Pow(xz/float64(m)+1, 2)
+			case "chi2":
+				v = math.Exp(-chi / e.k.param[0])
+			}
+			for c := range dst {
+				dst[c] += v * e.coefficients[i*e.d+c]
+			}
+		}
+	}
+}
+
+// The width of a kernel is that of the pairs: the median squared distance for
+// gauss, the mean of s for chi2.
+func TestKernelWidths(t *testing.T) {
+	rows := []float64{0, 1, 3, 7} // distances 1 9 49 4 36 16
+	k, err := newKernelFunction("gauss", rows, 1, nil)
+	if err != nil || k.param[0] != 12.5 {
+		t.Errorf("gauss %v, %v; want 12.5", k.param, err)
+	}
+	k, err = newKernelFunction("chi2", rows, 1, []float64{0})
+	if want := (1 + 3 + 7 + 4./4 + 36./8 + 16./10) / 6; err != nil || math.Abs(k.param[0]-want) > 1e-12 {
+		t.Errorf("chi2 %v, %v; want %g", k.param, err, want)
+	}
+	if _, err = newKernelFunction("chi2", rows, 1, []float64{-1}); err == nil || !strings.Contains(err.Error(), "minmax") {
+		t.Errorf("negative values: %v", err)
+	}
+	if k, err = newKernelFunction("gauss", []float64{1, 1, 1, 2}, 1, nil); err != nil || k.param[0] != 1 {
+		t.Errorf("duplicates: width %v, %v", k.param, err)
+	}
+}
+
+// A row too far for float64 is an error that names it; where weights vanish a row
+// is put where its nearest one is.
+func TestPlaceFarRows(t *testing.T) {
+	const n, m = 30, 14
+	for name, mp := range rowMappings(n, m) {
+		mo := withMapping(t, m, mp)
+		x := make([]float64, 300*m)
+		x[200*m], x[250*m+3] = 1e200, -1e200
+		var row *RowError
+		err := mo.Project(make([]float32, 600), DenseRows(x, 300, m))
+		switch {
+		case strings.HasPrefix(name, "kernel "):
+			if err != nil && (!errors.As(err, &row) || row.Row != 200) {
+				t.Errorf("%s: %v", name, err)
+			}
+		case !errors.As(err, &row) || row.Row != 200:
+			t.Errorf("%s: error %v, want one of row 200", name, err)
+		}
+	}
+	e := rowMappings(n, m)["nystrom"].(*nystrom)
+	mo := withMapping(t, m, e)
+	x := make([]float64, m)
+	x[0] = 1e6
+	y := project(t, mo, DenseRows(x, 1, m))
+	nearest := Nearest(e.rows, n, x, 1, m)[0]
+	if y[0] != float32(e.embedding[2*nearest]) {
+		t.Errorf("far away: %v, the nearest row is at %v", y, e.embedding[2*nearest:2*nearest+2])
+	}
+}
+
+// A file of another's making: every array that does not fit is refused.
+func TestExtensionRefuses(t *testing.T) {
+	const n, m = 6, 4
+	change := func(kind string, f func(mp mapping)) error {
+		mp := rowMappings(n, m)[kind]
+		f(mp)
+		mo := &Model{method: "test", features: names("f", m), mean: make([]float64, m), scale: []float64{1, 1, 1, 1}, mapping: mp}
+		_, err := mo.seal()
+		return err
+	}
+	for want, err := range map[string]error{
+		"at least one row":             change("nystrom", func(mp mapping) { mp.(*nystrom).rows = nil }),
+		"5 x 2 are needed":             change("barycentric", func(mp mapping) { e := mp.(*barycentric); e.rows = e.rows[:5*m] }),
+		"within 0.001 of 1":            change("nystrom", func(mp mapping) { mp.(*nystrom).lambda = []float64{0, 1.0005} }),
+		"7 neighbours of 6 rows":       change("nystrom", func(mp mapping) { mp.(*nystrom).k = 7 }),
+		"rate of the weights":          change("nystrom", func(mp mapping) { mp.(*nystrom).rate = math.NaN() }),
+		"0 neighbours":                 change("barycentric", func(mp mapping) { mp.(*barycentric).k = 0 }),
+		"regulariser is 0":             change("barycentric", func(mp mapping) { mp.(*barycentric).regular = 0 }),
+		"eigenvalue 1 is 0":            change("geodesic", func(mp mapping) { mp.(*geodesic).lambda = []float64{1, 0} }),
+		"edge holds 6":                 change("geodesic", func(mp mapping) { mp.(*geodesic).edge[3] = 6 }),
+		"edge holds 0.5":               change("geodesic", func(mp mapping) { mp.(*geodesic).edge[3] = 0.5 }),
+		"length -1":                    change("geodesic", func(mp mapping) { mp.(*geodesic).length[0] = -1 }),
+		"patch holds 3":                change("tangent", func(mp mapping) { mp.(*tangent).patch[0] = 3 }),
+		"in slope, 3 x 4 x 2":          change("tangent", func(mp mapping) { e := mp.(*tangent); e.slope = e.slope[:23] }),
+		"none may be negative":         change("similarity linear", func(mp mapping) { mp.(*similarityMap).beta = -1 }),
+		"divides by 0":                 change("kernel gauss", func(mp mapping) { mp.(*kernelMap).k.param[0] = 0 }),
+		"0 numbers in origin":          change("kernel chi2", func(mp mapping) { mp.(*kernelMap).k.origin = nil }),
+		"\"rbf\" is not known":         change("kernel gauss", func(mp mapping) { mp.(*kernelMap).k.name = "rbf" }),
+		"in coefficients":              change("kernel gauss", func(mp mapping) { e := mp.(*kernelMap); e.coefficients = e.coefficients[1:] }),
+		"finite numbers only":          change("tangent", func(mp mapping) { mp.(*tangent).slope[0] = math.Inf(1) }),
+		"rows of which none is joined": change("geodesic", func(mp mapping) { e := mp.(*geodesic); e.edge, e.length = nil, nil }),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	big := &similarityMap{training: randomTraining(rand.New(rand.NewPCG(1, 1)), maxSimilar+1, 1, 1), lambda: []float64{0}, k: kernelFunction{name: "linear"}}
+	if err := big.check(1, 0); err == nil || !strings.Contains(err.Error(), fmt.Sprint(maxSimilar)) {
+		t.Errorf("too many rows: %v", err)
+	}
+}
+
+// Models of every kind survive their files.
+func TestExtensionFiles(t *testing.T) {
+	for name, mp := range rowMappings(9, 5) {
+		mo := withMapping(t, 5, mp)
+		got, err := Read(bytes.NewReader(fileOf(t, mo)))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		x, _ := rowsOf(mo, 20)
+		if got.Digest() != mo.Digest() || !sameBits(project(t, got, rowMajor(x, 20, 5)), project(t, mo, rowMajor(x, 20, 5))) {
+			t.Errorf("%s: what was read differs", name)
+		}
+	}
+}
