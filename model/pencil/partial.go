@@ -55,16 +55,9 @@ type Part struct {
 	least   float64    // at the Max end: the least value seen, or 0
 }
 
-const (
-	// fullOrder is the largest order that is decomposed in full where the partial
-	// way fails: about a minute and 200 MB.
-	fullOrder = 2500
-	// cheapFactor is the work, in flops, at which a factor at the small end is made
-	// without trying products first.
-	cheapFactor = 4e9
-	// factorBytes is the most memory a factor may take.
-	factorBytes = 1 << 30
-)
+// fullOrder is the largest order that is decomposed in full where the partial
+// way fails: about a minute and 400 MB.
+const fullOrder = 2500
 
 // Dense is a symmetric matrix held in full, as an operator that shows its rows.
 // It copies s: 8 n^2 bytes.
@@ -211,18 +204,6 @@ func (p *partial) find(ways []way) (*Part, error) {
 // blockSize is the number of products made at a time for d pairs.
 func blockSize(d int) int { return min(max(d+1, 4), 8) }
 
-// budget is the number of products worth trying before a factor is made: about
-// a third of its time, a flop on sparse rows and thin blocks taken for five.
-func (p *partial) budget(rows Entries, env *envelope) int {
-	entries := 0
-	for i := range p.n {
-		columns, _ := rows.Row(i)
-		entries += len(columns)
-	}
-	product := 2*float64(entries) + 8*float64(p.n*basisSize(p.d+1, blockSize(p.d)))
-	return int(env.flops() / 3 / (5 * product))
-}
-
 // direct is Lanczos with m itself, of at most limit products.
 func (p *partial) direct(limit int) (*Part, error) {
 	sign := 1.0
@@ -290,125 +271,6 @@ func (p *partial) lanczos(k *krylov, d int) (*ritz, error) {
 			return found, nil
 		}
 	}
-}
-
-// inverseShift is the shift of the factored matrix over its norm: large against
-// rounding in the factor, and below what separates two eigenvalues at all.
-const inverseShift = 1e-12
-
-// inverse is Lanczos with (M + shift I)^-1 (Ericsson and Ruhe 1980), whose largest
-// values are well apart where the smallest of M are tiny, then a Rayleigh-Ritz step with
-// M itself, which makes the values as exact as M's own products.
-func (p *partial) inverse(rows Entries, env *envelope) (*Part, error) {
-	if p.largest == 0 {
-		if err := p.measure(); err != nil {
-			return nil, err
-		}
-	}
-	norm := p.largest
-	if norm == 0 {
-		return nil, fmt.Errorf("%w: the matrix is zero", ErrNotDefinite)
-	}
-	shift := inverseShift * norm
-	if err := env.factor(p.ctx, rows, shift); err != nil {
-		return nil, err
-	}
-	found, err := p.stages(&krylov{n: p.n, apply: env.solve, null: p.null, limit: max(600, 40*(p.d+1)),
-		// A backward error E of the factor turns v into mu (M + shift I)^-1 E v.
-		noise: func(mu, outside, largest float64) float64 {
-			return max(16*eps*norm*math.Abs(mu*outside), 4*eps*largest)
-		},
-		tied: func(a, b, _ float64) bool { return tie(1/a, 1/b, p.n, norm) },
-	})
-	if err != nil {
-		return nil, err
-	}
-	// One more step of inverse iteration takes out what rounding put along large eigenvalues.
-	b, _ := found.vectors.Dims()
-	x := mat.NewDense(b, p.n, nil)
-	for i, mu := range found.values {
-		if !(mu > 0) {
-			return nil, fmt.Errorf("%w: an eigenvalue of the inverse is %g", ErrNotDefinite, mu)
-		}
-		row, src := x.RawRowView(i), found.vectors.RawRowView(i)
-		for j := range row {
-			row[j] = src[j] / mu
-		}
-	}
-	env.solve(x, mat.DenseCopyOf(x))
-	p.products += b
-	k := &krylov{n: p.n, null: p.null}
-	k.clean(x, nil)
-	k.orthonormal(x, nil, 0, nil)
-	values, vectors, err := p.rayleighRitz(x)
-	if err != nil {
-		return nil, err
-	}
-	return p.judge(values, vectors)
-}
-
-// stages runs k for the wanted pairs. Where the values found are far apart,
-// rounding at the size of the first hides the last: those found first are then
-// taken out and the others looked for anew.
-func (p *partial) stages(k *krylov) (*ritz, error) {
-	const apart = 1e-3
-	out := &ritz{vectors: new(mat.Dense)}
-	for {
-		found, err := p.lanczos(k, p.d-len(out.values))
-		if err != nil {
-			return nil, err
-		}
-		take := 1
-		for take < len(found.values) && found.values[take] >= apart*found.values[0] {
-			take++
-		}
-		last := len(out.values)+take >= p.d
-		if last {
-			take = len(found.values)
-		}
-		taken := rowsView(found.vectors, 0, take)
-		out.values = append(out.values, found.values[:take]...)
-		if out.vectors.IsEmpty() {
-			out.vectors = mat.DenseCopyOf(taken)
-		} else {
-			all := new(mat.Dense)
-			all.Stack(out.vectors, taken)
-			out.vectors = all
-		}
-		if last {
-			return out, nil
-		}
-		k.null = out.vectors
-		if p.null != nil {
-			k.null = new(mat.Dense)
-			k.null.Stack(p.null, out.vectors)
-		}
-	}
-}
-
-// rayleighRitz is the best that M has in the span of the orthonormal rows of x:
-// values, best first, and vectors as rows.
-func (p *partial) rayleighRitz(x *mat.Dense) ([]float64, *mat.Dense, error) {
-	b, _ := x.Dims()
-	y := mat.NewDense(b, p.n, nil)
-	p.apply(y, x)
-	h := project(mat.DenseCopyOf(y), x)
-	small := mat.NewSymDense(b, nil)
-	for i := range b {
-		for j := i; j < b; j++ {
-			small.SetSym(i, j, (h.At(i, j)+h.At(j, i))/2)
-		}
-	}
-	values, s, err := spectrum(small)
-	if err != nil {
-		return nil, nil, err
-	}
-	if p.end == Min {
-		values, s = reversed(values, s)
-	}
-	var vectors mat.Dense
-	vectors.Mul(s.T(), x)
-	return values, &vectors, nil
 }
 
 // apply is m for vectors as rows.

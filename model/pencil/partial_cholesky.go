@@ -83,7 +83,6 @@ func (e *envelope) factor(ctx context.Context, m Entries, shift float64) error {
 		}
 		e.rows[i] = g
 	}
-	// reach[j] is the number of tile rows whose envelope reaches column j.
 	for j := range tiles {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -139,10 +138,10 @@ func (e *envelope) solve(dst, x *mat.Dense) {
 			row[i] = src[at]
 		}
 	})
-	// Pairs of right sides share each read of the factor.
-	const pair = 4
-	split((b+pair-1)/pair, 2*b*int(e.bytes()/8), func(p int) {
-		z := rowsOf(y, p*pair, min(b, p*pair+pair))
+	// A few right sides share each read of the factor.
+	const group = 4
+	split((b+group-1)/group, 2*b*int(e.bytes()/8), func(p int) {
+		z := rowsOf(y, p*group, min(b, p*group+group))
 		part := func(from, n int) blas64.General {
 			return blas64.General{Rows: z.Rows, Cols: n, Stride: z.Stride, Data: z.Data[from:]}
 		}
