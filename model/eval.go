@@ -18,7 +18,7 @@ const Raw = "raw"
 type EvalConfig struct {
 	Data          string   // name of the data, for the results
 	Methods       []string // names, Raw among them [Raw, then every method]
-	Dims          []int    // [2]
+	Dims          []int    // [2]; AutoDim among them
 	Scale         Scale    // [Standard]
 	Splits        int      // [10]
 	TrainFraction float64  // in (0, 1) [0.5]
@@ -44,15 +44,20 @@ type EvalResult struct {
 	FitSeconds   float64 // mean of a fit
 	Rank         int     // informative rank
 	Params       map[string]string
+	Chosen       map[string]int // splits by what Auto or AutoDim chose, "lda 2" being lda at 2 dimensions
 	Error        string
 }
 
 // MarshalJSON shows no error, and the scores of a method that failed, as null.
 func (r EvalResult) MarshalJSON() ([]byte, error) {
+	var dim any = r.Dim
+	if r.Dim == AutoDim {
+		dim = Auto
+	}
 	form := struct {
 		Data         string            `json:"data"`
 		Method       string            `json:"method"`
-		Dim          int               `json:"dim"`
+		Dim          any               `json:"dim"` // "auto" where it was chosen
 		DimUsed      int               `json:"dim_used"`
 		Splits       int               `json:"splits"`
 		AccuracyMean *float64          `json:"accuracy_mean"`
@@ -60,8 +65,9 @@ func (r EvalResult) MarshalJSON() ([]byte, error) {
 		FitSeconds   *float64          `json:"fit_seconds"`
 		Rank         int               `json:"informative_rank"`
 		Params       map[string]string `json:"params"`
+		Chosen       map[string]int    `json:"chosen,omitempty"`
 		Error        *string           `json:"error"`
-	}{r.Data, r.Method, r.Dim, r.DimUsed, r.Splits, &r.AccuracyMean, &r.AccuracySD, &r.FitSeconds, r.Rank, r.Params, nil}
+	}{r.Data, r.Method, dim, r.DimUsed, r.Splits, &r.AccuracyMean, &r.AccuracySD, &r.FitSeconds, r.Rank, r.Params, r.Chosen, nil}
 	if r.Error != "" {
 		form.AccuracyMean, form.AccuracySD, form.FitSeconds, form.Error = nil, nil, nil, &r.Error
 	}
@@ -107,8 +113,8 @@ func (c EvalConfig) Validate() error {
 		return fmt.Errorf("eval: %d neighbors; give at least 1", c.Neighbors)
 	}
 	for _, d := range c.Dims {
-		if d < 1 {
-			return fmt.Errorf("eval: dim %d; give at least 1", d)
+		if d < 1 && d != AutoDim {
+			return fmt.Errorf("eval: dim %d; give at least 1, or %d (AutoDim) to choose by cross-validation", d, AutoDim)
 		}
 	}
 	for _, name := range c.Methods {
@@ -213,6 +219,12 @@ func (c EvalConfig) score(ctx context.Context, d *Data, s split, r *EvalResult) 
 		}
 		r.FitSeconds += time.Since(start).Seconds()
 		r.Params = m.Params()
+		if m.report.Choice != nil {
+			if r.Chosen == nil {
+				r.Chosen = map[string]int{}
+			}
+			r.Chosen[fmt.Sprintf("%s %d", m.Method(), m.Dim())]++
+		}
 		if r.DimUsed == 0 || m.Dim() < r.DimUsed {
 			r.DimUsed, r.Rank = m.Dim(), m.InformativeRank()
 		}

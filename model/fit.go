@@ -35,13 +35,16 @@ const (
 // Config is how to fit.
 type Config struct {
 	Method string
-	Dim    int               // outputs of a row, d; 0: the method's default
+	Dim    int               // outputs of a row, d; 0: the method's default; AutoDim: by cross-validation
 	Scale  Scale             // "": Standard
 	Params map[string]string // of the method, by name; see Method.Params
 	Seed   uint64            // for methods that draw; the same seed gives the same model
 	// Progress, where set, is called from the fitting goroutine with the phase
 	// and the share of it that is done, in [0, 1].
 	Progress func(phase string, done float64)
+
+	choice *Choice // what Auto and AutoDim were settled to
+
 }
 
 // DimError reports more outputs asked for than the rows allow. A caller that
@@ -71,8 +74,8 @@ func (c Config) resolve() (*Method, map[string]string, error) {
 	default:
 		return nil, nil, fmt.Errorf("unknown scale %q; give one of standard, minmax, unit, none", c.Scale)
 	}
-	if c.Dim < 0 {
-		return nil, nil, fmt.Errorf("dim is %d; give at least 1, or 0 for the method's default", c.Dim)
+	if c.Dim < 0 && c.Dim != AutoDim {
+		return nil, nil, fmt.Errorf("dim is %d; give at least 1, 0 for the method's default, or %d (AutoDim) for the best by cross-validation", c.Dim, AutoDim)
 	}
 	params, err := m.resolve(c.Params)
 	return m, params, err
@@ -80,13 +83,25 @@ func (c Config) resolve() (*Method, map[string]string, error) {
 
 // Fit learns a model from rows. The same rows in the same order with the same
 // configuration give the same digest. Methods that need labels use the
-// labelled rows only. A cancelled ctx ends the fit with its error.
+// labelled rows only. The model of Auto bears the name of the method that was
+// chosen; its parameter auto, and the report, say so. A cancelled ctx ends the fit with its error.
 func Fit(ctx context.Context, d *Data, c Config) (*Model, error) {
+	if c.Method == Auto || c.Dim == AutoDim {
+		if err := c.Validate(); err != nil {
+			return nil, err
+		}
+		return choose(ctx, d, c)
+	}
+	return fitSettled(ctx, d, c)
+}
+
+// fitSettled is Fit of a method and a dimension that are settled.
+func fitSettled(ctx context.Context, d *Data, c Config) (*Model, error) {
 	method, params, err := c.resolve()
 	if err != nil {
 		return nil, err
 	}
-	report := &Report{}
+	report := c.begin(params)
 	end := report.phase("prepare")
 	rows, err := prepare(d, method.Supervised, c.Scale == Unit, report)
 	if err != nil {
@@ -110,9 +125,15 @@ func Fit(ctx context.Context, d *Data, c Config) (*Model, error) {
 // FitMoments learns a model from statistics alone, for methods whose Streaming
 // is "moments". It gives the model that Fit gives on the same rows, within
 // rounding, where the ridge is a number or oas; ridge=auto means oas here,
-// since no rows are kept to validate on. Scale is standard or none.
+// since no rows are kept to validate on. For the same reason Auto is lda, or
+// pairacc for more than C-1 dimensions, or pca without labels, and AutoDim the method's default.
+// Scale is standard or none.
 func FitMoments(ctx context.Context, s *moments.Set, features, classes []string, c Config) (*Model, error) {
 	method, params, err := c.resolve()
+	if err == nil && s != nil && (c.Method == Auto || c.Dim == AutoDim) {
+		chooseByMoments(s, &c)
+		method, params, err = c.resolve()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +155,7 @@ func FitMoments(ctx context.Context, s *moments.Set, features, classes []string,
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	report := &Report{}
+	report := c.begin(params)
 	t := &task{method: method, params: params, d: c.Dim, seed: c.Seed, scaling: c.Scale, progress: c.Progress, report: report}
 	end := report.phase("statistics")
 	if method.Supervised {
@@ -306,13 +327,19 @@ func (t *task) run(ctx context.Context, features, classes []string) (*Model, err
 	t.say("fit", 1)
 	t.report.Eigenvalues = sol.eigenvalues
 	t.report.Informative = sol.informative
-
-	if sol.mapping == nil {
-		sol.mapping = &linear{d: sol.d, components: t.unreduce(sol.components, sol.d)}
+	if t.report.Choice != nil {
+		t.report.Choice.Dim = sol.d
 	}
-	wide := false
-	if l, ok := sol.mapping.(*linear); ok {
+	return t.model(sol, features, classes)
+}
+
+// model makes the model of a solution.
+func (t *task) model(sol *solution, features, classes []string) (*Model, error) {
+	mapping, wide := sol.mapping, false
+	if mapping == nil {
+		l := &linear{d: sol.d, components: t.unreduce(sol.components, sol.d)}
 		wide = cancellation(mat.NewDense(len(t.stat.mean), l.d, l.components), t.stat.total, t.basis) > maxCancellation
+		mapping = l
 	}
 	if features == nil {
 		features = make([]string, len(t.stat.mean))
@@ -323,7 +350,7 @@ func (t *task) run(ctx context.Context, features, classes []string) (*Model, err
 	m := &Model{
 		method: t.method.Name, params: t.params, features: slices.Clone(features), rows: t.report.Rows,
 		unit: t.scaling == Unit, wide: wide, mean: t.stat.mean, scale: t.stat.scale,
-		mapping: sol.mapping, eigenvalues: sol.eigenvalues, rank: sol.informative, report: *t.report,
+		mapping: mapping, eigenvalues: sol.eigenvalues, rank: sol.informative, report: *t.report,
 	}
 	if t.method.Supervised {
 		m.classes = slices.Clone(classes)

@@ -344,7 +344,7 @@ func TestWrongInputIsRefusedWithFigures(t *testing.T) {
 		{"choice", good, Config{Method: "sle", Params: map[string]string{"origin": "here"}}, "mean, none, augment"},
 		{"dim", good, Config{Method: "lda", Dim: 3}, "dim 3 exceeds the 2 discriminant directions of 3 classes (C-1); n=30, m=4"},
 		{"rank", good, Config{Method: "pca", Dim: 12}, "dim 12 exceeds rank 4 of the total scatter; n=30, m=4"},
-		{"negative dim", good, Config{Method: "pca", Dim: -1}, "dim is -1"},
+		{"negative dim", good, Config{Method: "pca", Dim: -2}, "dim is -2"},
 		{"no data", nil, Config{Method: "pca"}, "none given"},
 		{"shape", change(func(d *Data) { d.N++ }), Config{Method: "pca"}, "120 values are not 31 rows x 4 features"},
 		{"one row", &Data{X: []float64{1, 2}, N: 1, M: 2}, Config{Method: "pca"}, "1 rows (of 1 rows); a fit needs at least 2"},

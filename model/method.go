@@ -74,7 +74,8 @@ var methods = []*Method{
 	&dawge,
 }
 
-// Methods returns every method, in the order of the table.
+// Methods returns every method, in the order of the table. Auto, which stands for
+// one of them, is none of them.
 func Methods() []Method {
 	out := make([]Method, len(methods))
 	for i, m := range methods {
@@ -84,7 +85,7 @@ func Methods() []Method {
 	return out
 }
 
-// Lookup finds a method by name. The error names the nearest one first.
+// Lookup finds a method by name, Auto too. The error names the nearest one first.
 func Lookup(name string) (Method, error) {
 	m, err := lookup(name)
 	if err != nil {
@@ -96,6 +97,9 @@ func Lookup(name string) (Method, error) {
 }
 
 func lookup(name string) (*Method, error) {
+	if name == Auto {
+		return &auto, nil
+	}
 	names := make([]string, len(methods))
 	for i, m := range methods {
 		if m.Name == name {

@@ -5,6 +5,8 @@ import "time"
 // Report is what a fit found and decided. It is evidence, not content: it is
 // no part of a model's digest.
 type Report struct {
+	Choice *Choice `json:"choice,omitempty"` // of method and dimension, where these were left to the rows
+
 	Rows       int `json:"rows"`                 // rows the fit used
 	Unlabelled int `json:"unlabelled,omitempty"` // rows left out because they had no label
 	Imputed    int `json:"imputed,omitempty"`    // missing values replaced by the feature's mean

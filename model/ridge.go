@@ -18,6 +18,8 @@ type ridgeRule struct {
 	of    func(*scatters) *mat.SymDense // what the shrinkage is estimated on
 	grid  []float64                     // candidates of ridge=auto; nil: auto is oas
 	floor func(d int) float64           // of oas at dimension d; nil: 0
+	// without is the ridge of auto where no cross-validation is possible; 0: oas.
+	without float64
 }
 
 func (r *ridgeRule) least(d int) float64 {
@@ -107,7 +109,11 @@ func (t *task) settleRidge(ctx context.Context) error {
 		return err
 	}
 	if scores == nil {
-		t.report.note("ridge oas: fewer than 2 classes have the 3 rows that cross-validation needs")
+		if rule.without > 0 {
+			t.ridge = rule.without
+			t.report.Ridge = &Ridge{Relative: t.ridge, Columns: t.columns, Rule: "fixed"}
+		}
+		t.report.note(fmt.Sprintf("ridge %.3g: fewer than 2 classes have the 3 rows that cross-validation needs", t.ridge))
 		return nil
 	}
 	// Ties go to the larger ridge.
@@ -164,7 +170,11 @@ func (t *task) validateRidges(ctx context.Context, grid []float64) ([]RidgeScore
 			if err != nil {
 				return nil, err
 			}
-			scores[i].Correct += ft.score(sol, t.rows, train, test)
+			correct, err := ft.score(sol, t.rows, train, test)
+			if err != nil {
+				return nil, err
+			}
+			scores[i].Correct += correct
 			scores[i].Scored += len(test)
 		}
 	}
@@ -172,7 +182,14 @@ func (t *task) validateRidges(ctx context.Context, grid []float64) ([]RidgeScore
 }
 
 // score counts the test rows whose nearest training row is of their class.
-func (t *task) score(sol *solution, p *prepared, train, test []int) int {
+func (t *task) score(sol *solution, p *prepared, train, test []int) (int, error) {
+	if sol.mapping != nil {
+		m, err := t.model(sol, nil, p.of)
+		if err != nil {
+			return 0, err
+		}
+		return m.Correct(p.dataOf(train), p.dataOf(test), 1)
+	}
 	a := t.unreduce(sol.components, sol.d)
 	ref, query := t.embed(a, sol.d, p, train), t.embed(a, sol.d, p, test)
 	correct := 0
@@ -181,7 +198,18 @@ func (t *task) score(sol *solution, p *prepared, train, test []int) int {
 			correct++
 		}
 	}
-	return correct
+	return correct, nil
+}
+
+// dataOf is some of the rows, as they were given.
+func (p *prepared) dataOf(rows []int) *Data {
+	d := &Data{N: len(rows), M: p.m, Classes: p.of, X: make([]float64, 0, len(rows)*p.m)}
+	for _, r := range rows {
+		at := p.at[r]
+		d.X = append(d.X, p.data.X[at*p.m:(at+1)*p.m]...)
+		d.Y = append(d.Y, p.y[r])
+	}
+	return d
 }
 
 // embed is ((x - mean)/scale) . A of some rows.
@@ -202,7 +230,9 @@ func (p *prepared) subset(rows []int) *prepared {
 	s := &prepared{n: len(rows), m: p.m, of: p.of, data: p.data, x: make([]float64, 0, len(rows)*p.m)}
 	for _, r := range rows {
 		s.x = append(s.x, p.x[r*p.m:(r+1)*p.m]...)
-		s.y = append(s.y, p.y[r])
+		if p.y != nil {
+			s.y = append(s.y, p.y[r])
+		}
 		s.at = append(s.at, p.at[r])
 	}
 	return s

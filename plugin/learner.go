@@ -45,6 +45,12 @@ type job struct {
 func newLearner(s *Stage) *learner {
 	l := &learner{stage: s, config: &s.config, jobs: make(chan job, 1), done: make(chan struct{}), idle: make(chan struct{})}
 	l.method, _ = model.Lookup(s.config.Fit.Method) // the configuration was checked
+	if l.method.Name == model.Auto {
+		l.method.Supervised = l.labelled()
+		if !l.labelled() {
+			l.method, _ = model.Lookup("pca") // which auto is without labels
+		}
+	}
 	l.policy.every = s.config.Training.Every
 	return l
 }
@@ -282,9 +288,13 @@ func (l *learner) fitCandidate(ctx context.Context, rows snapshot, f *Fit) error
 		// models are strangers; older ones would speak for the live model.
 		held = held.since(live.Seen, rows.m)
 	}
+	c := l.settled(live)
 	if judgeable {
-		candidate, err := l.fitPart(ctx, rows, trained)
+		candidate, err := l.fitPart(ctx, rows, trained, c)
 		if err != nil {
+			return fmt.Errorf("fitting the candidate on %d rows: %w", len(rows.part[0].y), err)
+		}
+		if candidate, c, err = l.keepMethod(ctx, rows, candidate, live, c); err != nil {
 			return fmt.Errorf("fitting the candidate on %d rows: %w", len(rows.part[0].y), err)
 		}
 		if e.candidate, err = l.score(candidate, rows, held); err != nil {
@@ -306,11 +316,54 @@ func (l *learner) fitCandidate(ctx context.Context, rows snapshot, f *Fit) error
 	if promote, f.Reason = judge(e); !promote {
 		return nil
 	}
-	final, err := l.fitPart(ctx, rows, everything)
+	final, err := l.fitPart(ctx, rows, everything, c)
 	if err != nil {
 		return fmt.Errorf("fitting on %d rows: %w", rows.rows, err)
 	}
 	return l.goLive(ctx, final, rows, false, f)
+}
+
+// settled is the configuration of a fit. Readers of the output rely on its dimension: once a model is live, what was left to
+// the rows stays as it was found at the first fit.
+func (l *learner) settled(live *Live) model.Config {
+	c := l.config.Fit
+	if c.Dim == model.AutoDim && l.method.Streaming != "moments" && live != nil && !live.Standin {
+		c.Dim = live.Model.Dim()
+	}
+	return c
+}
+
+// keepMethod turns a choice of auto into a configuration, so that what goes live is what was judged. The method of the live model
+// stays where another is better by no more than the noise: a change of method moves every output.
+func (l *learner) keepMethod(ctx context.Context, rows snapshot, candidate *model.Model, live *Live, c model.Config) (*model.Model, model.Config, error) {
+	choice := candidate.Report().Choice
+	if choice == nil || choice.Rule != "cv" {
+		return candidate, c, nil
+	}
+	kept := *choice
+	again := c.Method == model.Auto && live != nil && !live.Standin && live.Model.Method() != choice.Method && near(choice, live.Model.Method())
+	if again {
+		kept.Method = live.Model.Method()
+	}
+	c = c.Settled(&kept)
+	if again {
+		var err error
+		candidate, err = l.fitPart(ctx, rows, trained, c)
+		return candidate, c, err
+	}
+	return candidate, c, nil
+}
+
+// near tells whether a method scored within one standard error of the best, at the dimension that was chosen.
+func near(c *model.Choice, method string) bool {
+	best := c.Scores[0]
+	for _, s := range c.Scores {
+		if s.Method == method && s.Dim == c.Dim && s.Scored > 0 {
+			p, n := float64(best.Correct)/float64(best.Scored), float64(best.Scored)
+			return float64(best.Correct-s.Correct) <= math.Sqrt(n*p*(1-p))
+		}
+	}
+	return false
 }
 
 // judgeable tells whether the rows to train on can be fitted without the rows held out, and these judge anything.
@@ -381,15 +434,15 @@ const (
 )
 
 // fitPart fits from the moments that the window kept where it can, from rows otherwise.
-func (l *learner) fitPart(ctx context.Context, rows snapshot, w which) (*model.Model, error) {
+func (l *learner) fitPart(ctx context.Context, rows snapshot, w which, c model.Config) (*model.Model, error) {
 	if stats := rows.stats[w]; stats != nil {
-		return model.FitMoments(ctx, stats, l.stage.decoder.Features(), rows.classes, l.config.Fit)
+		return model.FitMoments(ctx, stats, l.stage.decoder.Features(), rows.classes, c)
 	}
 	set := rows.part[0]
 	if w == everything {
 		set = rows.all()
 	}
-	return model.Fit(ctx, l.data(set, rows), l.config.Fit)
+	return model.Fit(ctx, l.data(set, rows), c)
 }
 
 func (l *learner) data(set rowSet, rows snapshot) *model.Data {

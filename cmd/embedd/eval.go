@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,8 +15,8 @@ func runEval(ctx context.Context, e *env, args []string) error {
 	f := newFlags(e)
 	spec := rowsSpec{labelled: true}
 	f.dataFlags(&spec)
-	methods := f.commas("methods", "`names` of methods, or all; raw is the features themselves (default raw and all)")
-	dims := f.commas("dims", "`numbers` of outputs (default 2)")
+	methods := f.commas("methods", "`names` of methods, or all; auto chooses one on the training rows; raw is the features themselves (default raw and all)")
+	dims := f.commas("dims", "`numbers` of outputs, or auto, which chooses on the training rows (default 2)")
 	scale := f.choice("scale", "how features are `scaled`", scales...)
 	splits := f.Int("splits", 10, "`number` of random splits, stratified by class")
 	fraction := f.Float64("train-fraction", 0.5, "`share` of the rows that is fitted on")
@@ -91,9 +93,13 @@ func evalDims(asked []string) ([]int, error) {
 	}
 	var dims []int
 	for _, s := range asked {
+		if s == model.Auto {
+			dims = append(dims, model.AutoDim)
+			continue
+		}
 		d, err := strconv.Atoi(s)
 		if err != nil || d < 1 {
-			return nil, usagef("eval: --dims %s: want numbers from 1, such as 2,5,10", s)
+			return nil, usagef("eval: --dims %s: want numbers from 1 or auto, such as 2,5,10", s)
 		}
 		dims = append(dims, d)
 	}
@@ -120,7 +126,7 @@ func evaluate(ctx context.Context, e *env, out *output, r *rows, c model.EvalCon
 	show := newProgress(e)
 	defer show.end()
 	c.Progress = func(method string, dim int, done float64) {
-		show.show(fmt.Sprintf("%s: %s, dim %d", r.name, method, dim), done)
+		show.show(fmt.Sprintf("%s: %s, dim %s", r.name, method, dimText(dim)), done)
 	}
 	width := len("METHOD")
 	for _, name := range c.Methods {
@@ -139,7 +145,7 @@ func evaluate(ctx context.Context, e *env, out *output, r *rows, c model.EvalCon
 			return out.object(res)
 		}
 		if res.Error != "" {
-			out.printf(line, res.Method, strconv.Itoa(res.Dim), "-", "-", "-", res.Error)
+			out.printf(line, res.Method, dimText(res.Dim), "-", "-", "-", res.Error)
 			return nil
 		}
 		out.printf(line, res.Method, strconv.Itoa(res.DimUsed), fmt.Sprintf("%.4f", res.AccuracyMean), fmt.Sprintf("%.4f", res.AccuracySD),
@@ -155,6 +161,13 @@ func evaluate(ctx context.Context, e *env, out *output, r *rows, c model.EvalCon
 	return nil
 }
 
+func dimText(d int) string {
+	if d == model.AutoDim {
+		return model.Auto
+	}
+	return strconv.Itoa(d)
+}
+
 // evalNote says what the figures alone would hide.
 func evalNote(r model.EvalResult) string {
 	var notes []string
@@ -163,8 +176,22 @@ func evalNote(r model.EvalResult) string {
 	} else if r.DimUsed < r.Dim {
 		notes = append(notes, fmt.Sprintf("%d asked, %d is the most there are", r.Dim, r.DimUsed))
 	}
+	if len(r.Chosen) > 0 {
+		notes = append(notes, "chosen "+chosenText(r.Chosen))
+	}
 	if r.Rank < r.DimUsed {
 		notes = append(notes, fmt.Sprintf("the criterion decides %d", r.Rank))
 	}
 	return strings.Join(notes, "; ")
+}
+
+// chosenText is "lda 2 in 7, mfa 5 in 3": method and dimension, and in how many splits, most first.
+func chosenText(chosen map[string]int) string {
+	names := slices.Sorted(maps.Keys(chosen))
+	slices.SortStableFunc(names, func(a, b string) int { return chosen[b] - chosen[a] })
+	var parts []string
+	for _, name := range names {
+		parts = append(parts, fmt.Sprintf("%s in %d", name, chosen[name]))
+	}
+	return strings.Join(parts, ", ")
 }

@@ -25,7 +25,7 @@ type fitFlags struct {
 
 func (f *flags) fitFlags() *fitFlags {
 	return &fitFlags{
-		method: f.String("method", "", "`name` of the method; `embedd methods` lists them"),
+		method: f.String("method", "", "`name` of the method, as `embedd methods` lists them, or auto, which chooses by cross-validation"),
 		params: f.settings("set", "a `parameter` of the method, as NAME=VALUE; may be repeated"),
 		scale:  f.choice("scale", "how features are `scaled`", scales...),
 		seed:   f.Uint64("seed", 1, "`number` that methods draw from; the same seed gives the same model"),
@@ -37,10 +37,12 @@ var scales = []string{string(model.Standard), string(model.MinMax), string(model
 // config checks what can be checked before the rows are read.
 func (o *fitFlags) config(label string) (model.Config, error) {
 	c := model.Config{Method: *o.method, Scale: model.Scale(*o.scale), Seed: *o.seed, Params: map[string]string{}}
-	if o.dim != "" && o.dim != "auto" {
+	if o.dim == model.Auto {
+		c.Dim = model.AutoDim
+	} else if o.dim != "" {
 		dim, err := strconv.Atoi(o.dim)
 		if err != nil || dim < 1 {
-			return c, usagef("--dim %s: want a number from 1, or auto for the method's default", o.dim)
+			return c, usagef("--dim %s: want a number from 1, or auto to choose by cross-validation", o.dim)
 		}
 		c.Dim = dim
 	}
@@ -87,7 +89,7 @@ func runFit(ctx context.Context, e *env, args []string) error {
 	var spec rowsSpec
 	f.dataFlags(&spec)
 	o := f.fitFlags()
-	f.StringVar(&o.dim, "dim", "auto", "`number` of outputs, or auto for the method's default")
+	f.StringVar(&o.dim, "dim", "auto", "`number` of outputs, or auto to choose by cross-validation; without labels, the method's default")
 	path := f.String("o", "", "`file` of the model that is written")
 	out := f.output()
 	if _, err := f.parse(args, 0, 0); err != nil {
@@ -163,11 +165,67 @@ func printFit(out *output, m *model.Model, path, scale string) error {
 		t.row("gap", fmt.Sprintf("%.3g: the least relative distance of an eigenvalue to the next", *report.Gap))
 	}
 	t.row("residual", fmt.Sprintf("%.2g", report.Residual))
+	if c := report.Choice; c != nil && c.Seconds > 0 {
+		t.row("time", fmt.Sprintf("auto %.3g s", c.Seconds))
+	}
 	for _, p := range report.Phases {
 		t.row("time", fmt.Sprintf("%s %.3g s", p.Name, p.Seconds))
 	}
 	for _, n := range report.Notes {
 		t.row("note", n)
+	}
+	if report.Choice != nil {
+		for _, n := range report.Choice.LeftOut {
+			t.row("left out", n)
+		}
+	}
+	if err := t.flush(); err != nil || report.Choice == nil {
+		return err
+	}
+	return printChoice(out, report.Choice)
+}
+
+// printChoice shows what was chosen and the table that decided: a row for each method, a column for each dimension.
+func printChoice(out *output, c *model.Choice) error {
+	out.printf("\nauto chose the %s: %s at %d", c.Of, c.Method, c.Dim)
+	if c.Rule != "cv" {
+		out.printf(" (%s)\n", c.Rule)
+		return nil
+	}
+	if c.RunnerUp == nil {
+		out.printf(", the only candidate\n")
+		return nil
+	}
+	out.printf("; next is %s at %d\n", c.RunnerUp.Method, c.RunnerUp.Dim)
+	out.printf("accuracy on held-out rows (3 folds, %d rows; too good where nearly the same rows follow each other):\n", c.Scores[0].Scored)
+	var methods []string
+	var dims []int
+	cell := map[string]string{}
+	for _, s := range c.Scores {
+		if !slices.Contains(methods, s.Method) {
+			methods = append(methods, s.Method)
+		}
+		if !slices.Contains(dims, s.Dim) {
+			dims = append(dims, s.Dim)
+		}
+		mark := ""
+		if s.Method == c.Method && s.Dim == c.Dim {
+			mark = " *"
+		}
+		cell[fmt.Sprint(s.Method, s.Dim)] = fmt.Sprintf("%.1f %%%s", 100*float64(s.Correct)/float64(s.Scored), mark)
+	}
+	slices.Sort(dims)
+	header := []any{"METHOD"}
+	for _, d := range dims {
+		header = append(header, fmt.Sprintf("DIM %d", d))
+	}
+	t := out.table(header...)
+	for _, m := range methods {
+		row := []any{m}
+		for _, d := range dims {
+			row = append(row, orDash(cell[fmt.Sprint(m, d)]))
+		}
+		t.row(row...)
 	}
 	return t.flush()
 }

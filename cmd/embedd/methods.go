@@ -45,6 +45,9 @@ func runMethods(_ context.Context, e *env, args []string) error {
 	if err := t.flush(); err != nil {
 		return err
 	}
+	if len(names) == 0 {
+		out.printf("\nauto chooses one of the fast ones by cross-validation on the rows at hand.\n")
+	}
 	out.printf("\n")
 	t = out.table("PARAMETER", "DEFAULT", "WHAT IT DOES")
 	for _, m := range methods {

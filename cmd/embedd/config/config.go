@@ -120,7 +120,11 @@ func (n NATS) Embedded() bool { return n.URL == "" && n.Context == "" }
 
 // Fit is how to fit, in the terms of package model.
 func (m Model) Fit() model.Config {
-	return model.Config{Method: m.Method, Dim: m.Dim, Scale: model.Scale(m.Scale), Params: m.Params, Seed: m.Seed}
+	dim := m.Dim
+	if dim == 0 {
+		dim = model.AutoDim
+	}
+	return model.Config{Method: m.Method, Dim: dim, Scale: model.Scale(m.Scale), Params: m.Params, Seed: m.Seed}
 }
 
 // Redacted is the URL without its secrets, for logs.

@@ -80,7 +80,7 @@ func TestDefaults(t *testing.T) {
 		Input:    Input{"", "features.p-1"},
 		Schema:   Schema{[]string{"x*"}, "label", "", "reject"},
 		Output:   Output{"reduced.p-1", "embedding", false, []string{"all"}, "dead.p-1", "none"},
-		Model:    Model{Method: "lda", Scale: "standard", Seed: 1},
+		Model:    Model{Method: "auto", Scale: "standard", Seed: 1},
 		Training: Training{Window{20000, 0, "class"}, Every{5000, 10 * time.Minute}, 0.2, Promote{0}, "block", "hold"},
 		Limits:   Limits{8 << 20, 100_000, 256 << 20, 1000},
 	})
@@ -202,7 +202,7 @@ func TestProblems(t *testing.T) {
 			`4:38: pipelines.p.model.params.k: ` + paramError("lda", "k", "5")}},
 		{"wrong ridge", pipeline(features, "model: {method: lda, ridge: much}"), []string{
 			`4:33: pipelines.p.model.ridge: ` + paramError("lda", "ridge", "much")}},
-		{"supervised without label", pipeline("schema: {features: x, label: ''}"), []string{
+		{"supervised without label", pipeline("schema: {features: x, label: ''}", "model: {method: lda}"), []string{
 			"3:34: pipelines.p.schema.label: method lda learns from labels: name the label column, or use method pca"}},
 		{"file and method", pipeline(features, "model: {file: m.embedd, method: lda}", "training: {holdout: 0.1}"), []string{
 			"4:37: pipelines.p.model.method: has no effect with a fixed model: delete it, or delete model.file",

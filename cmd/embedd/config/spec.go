@@ -109,10 +109,10 @@ var spec = []field{
 
 	{path: each + "model.file", to: func(_ *Config, p *Pipeline) any { return &p.Model.File }, file: true,
 		doc: "A model file to serve as it is. No other key of model or training goes with it."},
-	{path: each + "model.method", to: func(_ *Config, p *Pipeline) any { return &p.Model.Method }, value: "lda", start: "lda",
-		doc: "Method, as `embedd methods` lists them."},
+	{path: each + "model.method", to: func(_ *Config, p *Pipeline) any { return &p.Model.Method }, value: "auto", start: "auto",
+		doc: "Method, as `embedd methods` lists them. auto chooses one by cross-validation at each fit, and keeps it while no other is better by more than the noise; without a label column it is pca."},
 	{path: each + "model.dim", to: func(_ *Config, p *Pipeline) any { return &p.Model.Dim }, or: "auto", low: 1, high: 4096, start: "8",
-		doc: "Dimensions of the output; auto is the method's default."},
+		doc: "Dimensions of the output. auto chooses at the first fit, by cross-validation on the labelled rows, and keeps what it found; for methods that learn from moments it is the method's default."},
 	{path: each + "model.scale", to: func(_ *Config, p *Pipeline) any { return &p.Model.Scale }, value: "standard", words: []string{"standard", "minmax", "unit", "none"},
 		doc: "Scaling before the projection. standard is zero mean and unit variance, minmax is to [0, 1], unit is each row to unit length."},
 	{path: each + "model.ridge", to: ridgeOf,

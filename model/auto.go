@@ -1,0 +1,473 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/embedd/embedd/model/moments"
+)
+
+// Auto as a method stands for the one that held-out rows like best.
+const Auto = "auto"
+
+// AutoDim as a dimension stands for the one that held-out rows like best, of 2,
+// 5, 10 and C-1. Methods that do not learn from labels take their default.
+const AutoDim = -1
+
+// auto is no method of its own: Fit and FitMoments put one in its place. It
+// needs no labels, since without them it is pca.
+var auto = Method{
+	Name: Auto, Title: "a fast method, chosen by cross-validation on the rows at hand",
+	Paper:     "the rows at hand",
+	Map:       "linear",
+	Streaming: "window",
+	Params:    []Param{ridgeParam("auto", "relative ridge of the chosen method, where it has one: auto (cross-validation), oas, or a number", true)},
+}
+
+// candidates of auto, in the order that decides between equal scores.
+var candidates = []string{"mfa", "lfda", "lda", "dla", "lsmpa", "pca", "pairacc", "tnca", "ksmpa"}
+
+// mostForKernel is the number of rows up to which auto tries a kernel.
+const mostForKernel = 500
+
+// Choice is how auto decided: by 3-fold cross-validation of a nearest-neighbour
+// classifier. Where rows that are nearly the same follow each other, as in a
+// series, they fall into different folds and the scores are too good for all.
+type Choice struct {
+	Of       string  `json:"of"`   // what was chosen: method, dim, or method and dim
+	Rule     string  `json:"rule"` // cv, or why there was none
+	Method   string  `json:"method"`
+	Dim      int     `json:"dim"`
+	RunnerUp *Score  `json:"runner_up,omitempty"` // the best of another method or, where that was given, of another dim
+	Scores   []Score `json:"scores,omitempty"`    // best first
+	// Candidates that could not be fitted, with the reason.
+	LeftOut []string `json:"left_out,omitempty"`
+	Seconds float64  `json:"seconds,omitempty"`
+}
+
+// Score is how many of the scored rows had a nearest neighbour of their own class
+// in the outputs of a method.
+type Score struct {
+	Method  string `json:"method"`
+	Dim     int    `json:"dim"`
+	Correct int    `json:"correct"`
+	Scored  int    `json:"scored"`
+}
+
+// choose is Fit for a configuration that leaves the method, the dimension or
+// both to the rows.
+func choose(ctx context.Context, d *Data, c Config) (*Model, error) {
+	method, _ := lookup(c.Method) // the configuration was checked
+	if c.Method != Auto && !method.Supervised {
+		c.Dim = 0
+		return fitSettled(ctx, d, c)
+	}
+	if classes := presentClasses(d); c.Method == Auto && classes < 2 {
+		// One class tells no more than none.
+		rule := "no row has a label"
+		if classes == 1 {
+			rule = "all labelled rows are of one class"
+		}
+		return fitChosen(ctx, d, c, &Choice{Of: c.leftOpen(), Rule: rule, Method: "pca"})
+	}
+	start := time.Now()
+	p, err := prepare(d, true, c.Scale == Unit, &Report{})
+	if err != nil {
+		return nil, err
+	}
+	a, err := newAuction(ctx, p, c)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Method, err)
+	}
+	ranked, err := a.rank(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Method, err)
+	}
+	if ranked == nil {
+		return fitChosen(ctx, d, c, a.without())
+	}
+	// The criterion may turn out to have fewer directions than there are columns:
+	// the next in the table takes its place.
+	var m *Model
+	for i, s := range ranked {
+		choice := &Choice{Of: c.leftOpen(), Rule: "cv", Method: s.Method, Dim: s.Dim, Scores: ranked,
+			RunnerUp: runnerUp(ranked, i, c.Method == Auto), LeftOut: a.leftOut, Seconds: time.Since(start).Seconds()}
+		m, err = fitChosen(ctx, d, c, choice)
+		if bound := (*DimError)(nil); !errors.As(err, &bound) {
+			return m, err
+		}
+	}
+	return nil, err
+}
+
+// presentClasses is the number of classes that have rows.
+func presentClasses(d *Data) int {
+	if d == nil {
+		return 0
+	}
+	seen := map[int]bool{}
+	for _, c := range d.Y {
+		if c >= 0 {
+			seen[c] = true
+		}
+	}
+	return len(seen)
+}
+
+// leftOpen says what the configuration leaves to the rows.
+func (c Config) leftOpen() string {
+	switch {
+	case c.Method != Auto:
+		return "dim"
+	case c.Dim > 0:
+		return "method"
+	}
+	return "method and dim"
+}
+
+// runnerUp is the best after the one at i, of another method where methods were
+// compared.
+func runnerUp(ranked []Score, i int, methods bool) *Score {
+	for j := range ranked {
+		if j != i && (!methods || ranked[j].Method != ranked[i].Method) {
+			return &ranked[j]
+		}
+	}
+	return nil
+}
+
+// fitChosen fits what was chosen.
+func fitChosen(ctx context.Context, d *Data, c Config, choice *Choice) (*Model, error) {
+	return fitSettled(ctx, d, c.Settled(choice))
+}
+
+// Settled puts what was chosen in the place of Auto and AutoDim, so that other
+// rows are fitted in the same way. The report of such a fit has the choice. A
+// dimension of 0 is the method's default.
+func (c Config) Settled(choice *Choice) Config {
+	if c.Method == Auto {
+		c.Params = candidateParams(choice.Method, c.Params["ridge"])
+		c.Method = choice.Method
+	}
+	if c.Dim == AutoDim || c.Dim == 0 {
+		c.Dim = choice.Dim
+	}
+	c.choice = choice
+	return c
+}
+
+// begin starts the report of a fit, and marks the parameters where auto decided.
+func (c Config) begin(params map[string]string) *Report {
+	r := &Report{}
+	if c.choice != nil {
+		params["auto"] = c.choice.Of
+		copied := *c.choice
+		r.Choice = &copied
+	}
+	return r
+}
+
+// candidateParams hands the ridge of auto on to a method that has one. auto
+// itself is the default of every candidate.
+func candidateParams(name, ridge string) map[string]string {
+	m, err := lookup(name)
+	if err != nil || m.ridge == nil || ridge == "" || ridge == "auto" {
+		return nil
+	}
+	return map[string]string{"ridge": ridge}
+}
+
+// auction is the cross-validation of candidates.
+type auction struct {
+	c       Config
+	p       *prepared
+	whole   *task // statistics of all rows
+	dims    []int // to try, ascending
+	entries []entry
+	leftOut []string
+}
+
+// entry is one method at the dimensions it can reach.
+type entry struct {
+	method *Method
+	params map[string]string
+	dims   []int
+}
+
+// scan is what the candidates share: samples and statistics of labelled rows.
+var scan = Method{Name: Auto, Supervised: true, samples: true}
+
+func newAuction(ctx context.Context, p *prepared, c Config) (*auction, error) {
+	whole := &task{method: &Method{Name: Auto, Supervised: true}, scaling: c.Scale, report: &Report{}}
+	if err := whole.load(ctx, p); err != nil {
+		return nil, err
+	}
+	if whole.columns == 0 {
+		return nil, fmt.Errorf("no feature varies over %d rows", p.n)
+	}
+	a := &auction{c: c, p: p, whole: whole}
+	classes := whole.stat.classes()
+	if c.Dim > 0 {
+		a.dims = []int{c.Dim}
+	} else {
+		for _, d := range []int{2, 5, 10, classes - 1} {
+			a.dims = append(a.dims, max(1, min(d, whole.columns, p.n-1)))
+		}
+		slices.Sort(a.dims)
+		a.dims = slices.Compact(a.dims)
+	}
+	if c.Dim > whole.columns {
+		return nil, &DimError{Asked: c.Dim, Max: whole.columns, what: whole.explain(rankOfTotal, whole.columns)}
+	}
+	names := []string{c.Method}
+	if c.Method == Auto {
+		names = candidates
+	}
+	for _, name := range names {
+		m, err := lookup(name)
+		if err != nil {
+			continue
+		}
+		if e := a.enter(m, classes); len(e.dims) > 0 {
+			a.entries = append(a.entries, e)
+		}
+	}
+	return a, nil
+}
+
+// enter is the entry of a method, without dimensions where it does not take part.
+func (a *auction) enter(m *Method, classes int) entry {
+	e := entry{method: m, params: map[string]string{}}
+	for _, p := range m.Params {
+		e.params[p.Name] = p.Default
+	}
+	t := *a.whole
+	t.method = m
+	bound, _ := m.bound(&t)
+	chosen := a.c.Method == Auto
+	for _, d := range a.dims {
+		switch {
+		case chosen && slices.Contains(fewDims, m.Name) && d >= classes-1:
+		case chosen && m.Map == "kernel" && (classes != 2 || a.p.n > mostForKernel):
+		case d <= bound:
+			e.dims = append(e.dims, d)
+		case !chosen && len(e.dims) == 0:
+			e.dims = append(e.dims, bound)
+		}
+	}
+	if !chosen {
+		for name, v := range a.c.Params {
+			e.params[name] = v
+		}
+	} else if ridge := a.c.Params["ridge"]; m.ridge != nil && ridge != "" && ridge != "auto" {
+		e.params["ridge"] = ridge
+	}
+	if m.ridge != nil && e.params["ridge"] == "auto" {
+		// Choosing the ridge is left for the winner.
+		e.params["ridge"] = "oas"
+		if m.ridge.without > 0 {
+			e.params["ridge"] = fmt.Sprint(m.ridge.without)
+		}
+	}
+	return e
+}
+
+// fewDims are the candidates that are made for fewer dimensions than the classes
+// span. Their first columns at d are not their answer for fewer.
+var fewDims = []string{"pairacc", "tnca"}
+
+// without is the choice where no rows can be held out.
+func (a *auction) without() *Choice {
+	choice := byMoments(a.c, a.whole.stat.classes(), a.whole.columns)
+	choice.Rule = "fewer than 2 classes have the 3 rows that cross-validation needs"
+	return choice
+}
+
+// byMoments is the choice without scores: lda, or pairacc, which goes on past
+// C-1 directions.
+func byMoments(c Config, classes, columns int) *Choice {
+	choice := &Choice{Of: c.leftOpen(), Rule: "no rows are kept", Method: c.Method, Dim: max(c.Dim, 0)}
+	switch {
+	case c.Method != Auto:
+	case classes < 2:
+		choice.Method = "pca"
+	case c.Dim <= min(classes-1, columns):
+		choice.Method = "lda"
+	default:
+		choice.Method = "pairacc"
+	}
+	return choice
+}
+
+// rank scores every entry and returns the table, best first: by rows that are
+// right, then by more dimensions, then by the order of the candidates. nil where
+// no rows can be held out.
+func (a *auction) rank(ctx context.Context) ([]Score, error) {
+	if len(a.entries) == 0 {
+		return nil, nil
+	}
+	if len(a.entries) == 1 && len(a.entries[0].dims) == 1 {
+		return []Score{{Method: a.entries[0].method.Name, Dim: a.entries[0].dims[0]}}, nil
+	}
+	pick, fold := folds(a.p, maxValidated)
+	if fold == nil {
+		return nil, nil
+	}
+	table := make([]map[int]*Score, len(a.entries))
+	for i, e := range a.entries {
+		table[i] = map[int]*Score{}
+		for _, d := range e.dims {
+			table[i][d] = &Score{Method: e.method.Name, Dim: d}
+		}
+	}
+	for f := range 3 {
+		var train, test []int
+		for i, at := range pick {
+			if fold[i] == f {
+				test = append(test, at)
+			} else {
+				train = append(train, at)
+			}
+		}
+		base := &task{method: &scan, scaling: a.c.Scale, seed: a.c.Seed, report: &Report{}}
+		if a.c.Method != Auto {
+			base.method, base.params = a.entries[0].method, a.entries[0].params
+		}
+		if err := base.load(ctx, a.p.subset(train)); err != nil {
+			return nil, err
+		}
+		for i, e := range a.entries {
+			if a.c.Progress != nil {
+				a.c.Progress("auto", float64(f*len(a.entries)+i)/float64(3*len(a.entries)))
+			}
+			if table[i] == nil {
+				continue
+			}
+			err := a.score(ctx, e, base, train, test, table[i])
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			if err != nil && len(a.entries) == 1 {
+				return nil, err
+			}
+			if err != nil {
+				a.leftOut = append(a.leftOut, fmt.Sprintf("%s: %v", e.method.Name, err))
+				table[i] = nil
+			}
+		}
+	}
+	var ranked []Score
+	for i, e := range a.entries {
+		for _, d := range slices.Backward(e.dims) {
+			if table[i] != nil {
+				ranked = append(ranked, *table[i][d])
+			}
+		}
+	}
+	slices.SortStableFunc(ranked, func(x, y Score) int {
+		if x.Correct != y.Correct {
+			return y.Correct - x.Correct
+		}
+		return y.Dim - x.Dim
+	})
+	return ranked, nil
+}
+
+// score fits an entry on the training rows of a fold and counts its test rows.
+func (a *auction) score(ctx context.Context, e entry, base *task, train, test []int, into map[int]*Score) error {
+	nested := slices.Contains(candidates, e.method.Name) && !slices.Contains(fewDims, e.method.Name)
+	var y *outputPair
+	for _, d := range slices.Backward(e.dims) {
+		into[d].Scored += len(test)
+		if nested && y != nil {
+			into[d].Correct += y.correct(a.p.y, train, test, d)
+			continue
+		}
+		t := *base
+		t.method, t.params, t.d, t.free, t.report = e.method, e.params, d, true, &Report{}
+		bound, _ := e.method.bound(&t)
+		t.d = min(d, bound)
+		if err := t.settleRidge(ctx); err != nil {
+			return err
+		}
+		sol, err := t.solve(ctx)
+		if err != nil {
+			return err
+		}
+		if !nested {
+			correct, err := t.score(sol, a.p, train, test)
+			if err != nil {
+				return err
+			}
+			into[d].Correct += correct
+			continue
+		}
+		if y, err = t.outputPair(sol, a.p, train, test); err != nil {
+			return err
+		}
+		into[d].Correct += y.correct(a.p.y, train, test, d)
+	}
+	return nil
+}
+
+// outputPair is the outputs of training and test rows, d columns each.
+type outputPair struct {
+	train, test []float64
+	d           int
+}
+
+func (t *task) outputPair(sol *solution, p *prepared, train, test []int) (*outputPair, error) {
+	if sol.mapping == nil {
+		a := t.unreduce(sol.components, sol.d)
+		return &outputPair{t.embed(a, sol.d, p, train), t.embed(a, sol.d, p, test), sol.d}, nil
+	}
+	m, err := t.model(sol, nil, p.of)
+	if err != nil {
+		return nil, err
+	}
+	ref, err := m.embed(p.dataOf(train))
+	if err != nil {
+		return nil, err
+	}
+	query, err := m.embed(p.dataOf(test))
+	return &outputPair{ref, query, sol.d}, err
+}
+
+// correct counts the test rows whose nearest training row, in the leading d
+// columns or as many as there are, is of their class.
+func (y *outputPair) correct(class, train, test []int, d int) int {
+	d = min(d, y.d)
+	lead := func(x []float64) []float64 {
+		out := make([]float64, 0, len(x)/y.d*d)
+		for from := 0; from < len(x); from += y.d {
+			out = append(out, x[from:from+d]...)
+		}
+		return out
+	}
+	correct := 0
+	for i, j := range Nearest(lead(y.train), len(train), lead(y.test), len(test), d) {
+		if class[train[j]] == class[test[i]] {
+			correct++
+		}
+	}
+	return correct
+}
+
+// chooseByMoments settles what a configuration leaves open where no rows are
+// kept. Where that is the dimension alone, it is the method's default.
+func chooseByMoments(s *moments.Set, c *Config) {
+	classes := 0
+	for k := range s.Classes() {
+		if s.Count(k) > 0 {
+			classes++
+		}
+	}
+	if c.Method != Auto {
+		c.Dim = 0
+		return
+	}
+	*c = c.Settled(byMoments(*c, classes, s.M()))
+}
