@@ -12,8 +12,9 @@ import (
 // -beta): the sum over patches of w_ij (y_i - y_j)^2. Nothing is divided by, so
 // there is no ridge; a rank cut stands in front, or directions without variance
 // would win at value 0. The paper leaves beta open: of 0.05 to 1, 0.2 and 0.3
-// served nine data sets best, and 0.05 cost up to 10 points. t weighs the pairs
-// by distance as well, which the paper does not. Zhang, Tao, Li and Yang, IEEE TKDE 21, 2009, eqs. 17 to 24.
+// served nine data sets best, and 0.05 lost 11 points on digits at 10 outputs. t
+// weighs the pairs by distance as well, which the paper does not. Zhang, Tao, Li
+// and Yang, IEEE TKDE 21, 2009.
 var dla = Method{
 	Name: "dla", Title: "discriminative locality alignment",
 	Paper:      "Zhang, Tao, Li and Yang, Patch alignment for dimensionality reduction, IEEE TKDE 21, 2009",

@@ -18,7 +18,7 @@ import (
 //
 // sigma_i the distance to the kNN-th nearest row of the class, at least 1e-3 of
 // the class's median, s_c the sum of class c. ridge=0 is the literal form, with
-// a rank cut. Sugiyama, JMLR 8, 2007, eqs. 7 to 12 and figure 2.
+// a rank cut. Sugiyama, JMLR 8, 2007.
 var lfda = Method{
 	Name: "lfda", Title: "local Fisher discriminant analysis",
 	Paper:      "Sugiyama, Dimensionality reduction of multimodal labeled data by local Fisher discriminant analysis, JMLR 8, 2007",
@@ -105,12 +105,13 @@ func localScatters(ctx context.Context, t *task, parameter string) (n, d *mat.Sy
 const affinityRows = 256
 
 // localScatter is G_c = sum_ij A_ij (x_i - x_j)(x_i - x_j)'/2 of the rows of a
-// class. A is full, but never held as a whole. Squared distances come from
-// products of rows about the class mean.
+// class. A is full, but only a block of rows of its upper half U is ever held:
+// X A X' = X U X' + (X U X')', the diagonal blocks halved. Squared distances come
+// from products of rows about the class mean.
 func (t *task) localScatter(ctx context.Context, rows []int, mean mat.Vector, sigma []float64) (*mat.SymDense, error) {
 	n := len(rows)
 	x := mat.NewDense(n, t.m, nil)
-	norm := make([]float64, n)
+	norm, degree := make([]float64, n), make([]float64, n)
 	for i, r := range rows {
 		dst := x.RawRowView(i)
 		for j, v := range t.x.RawRowView(r) {
@@ -118,38 +119,43 @@ func (t *task) localScatter(ctx context.Context, rows []int, mean mat.Vector, si
 			norm[i] += dst[j] * dst[j]
 		}
 	}
-	lx := mat.NewDense(n, t.m, nil)
-	block := mat.NewDense(min(n, affinityRows), n, nil)
+	ux := mat.NewDense(n, t.m, nil)
+	block := make([]float64, min(n, affinityRows)*n)
 	for from := 0; from < n; from += affinityRows {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		to := min(from+affinityRows, n)
-		a := block.Slice(0, to-from, 0, n).(*mat.Dense)
-		a.Mul(x.Slice(from, to, 0, t.m), x.T())
-		degree := make([]float64, to-from)
-		for i := range degree {
-			row, si := a.RawRowView(i), sigma[rows[from+i]]
-			for j, product := range row {
+		later := x.Slice(from, n, 0, t.m)
+		a := mat.NewDense(to-from, n-from, block[:(to-from)*(n-from)])
+		a.Mul(x.Slice(from, to, 0, t.m), later.T())
+		for i := from; i < to; i++ {
+			row := a.RawRowView(i - from)
+			for k, product := range row {
 				// Where a scale is 0 rows are equal or infinitely far: either way
 				// the pair adds nothing.
-				row[j] = 0
-				if s := si * sigma[rows[j]]; s > 0 && j != from+i {
-					row[j] = math.Exp(-max(0, norm[from+i]+norm[j]-2*product) / s)
+				j, v := from+k, 0.0
+				if s := sigma[rows[i]] * sigma[rows[j]]; s > 0 && j != i {
+					v = math.Exp(-max(0, norm[i]+norm[j]-2*product) / s)
 				}
-				degree[i] += row[j]
+				degree[i] += v
+				if j < to {
+					v /= 2
+				} else {
+					degree[j] += v
+				}
+				row[k] = v
 			}
 		}
-		part := lx.Slice(from, to, 0, t.m).(*mat.Dense)
-		part.Mul(a, x)
-		for i, v := range degree {
-			row := part.RawRowView(i)
-			for j, u := range x.RawRowView(from + i) {
-				row[j] = v*u - row[j]
-			}
+		ux.Slice(from, to, 0, t.m).(*mat.Dense).Mul(a, later)
+	}
+	for i, v := range degree {
+		row := ux.RawRowView(i)
+		for j, u := range x.RawRowView(i) {
+			row[j] = v*u - 2*row[j]
 		}
 	}
 	var g mat.Dense
-	g.Mul(x.T(), lx)
+	g.Mul(x.T(), ux)
 	return symmetric(&g), nil
 }

@@ -13,7 +13,8 @@ import (
 // nearest rows is split into its edges inside classes, W_w, and between them,
 // W_b. Every row is its own neighbour in W_w, so that no degree is 0. k=0 joins
 // all pairs. ridge=0 is the literal form, with a rank cut. Cai, He, Zhou, Han
-// and Bao, IJCAI 2007, eq. 15; the authors' LSDA.m.
+// and Bao, IJCAI 2007; the authors' LSDA.m, whose numerator is this
+// one divided by 1-beta.
 var lsda = Method{
 	Name: "lsda", Title: "locality sensitive discriminant analysis",
 	Paper:      "Cai, He, Zhou, Han and Bao, Locality sensitive discriminant analysis, IJCAI 2007",

@@ -14,7 +14,7 @@ import (
 // each row with its k2 nearest (per-sample), the k2 shortest pairs of each class
 // (class-pairs, as in the paper), or the k2 shortest of all (global-pairs).
 // ridge=0 is the paper's form, min (X L X', X L^p X') with a rank cut. Yan, Xu,
-// Zhang, Zhang, Yang and Lin, IEEE TPAMI 29, 2007, eqs. 12 to 14.
+// Zhang, Zhang, Yang and Lin, IEEE TPAMI 29, 2007.
 var mfa = Method{
 	Name: "mfa", Title: "marginal Fisher analysis",
 	Paper:      "Yan, Xu, Zhang, Zhang, Yang and Lin, Graph embedding and extensions: a general framework for dimensionality reduction, IEEE TPAMI 29, 2007",

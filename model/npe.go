@@ -12,7 +12,7 @@ import (
 // npe: max (X X', X (I-W)'(I-W) X' + rho I), rows centred. Each row of W rebuilds
 // its row from its k nearest, weights that sum to 1, with the regulariser reg
 // tr(G) on the local Gram matrix G. ridge=0 is the paper's form, the min of the
-// inverse ratio with a rank cut. He, Cai, Yan and Zhang, ICCV 2005, eq. 8.
+// inverse ratio with a rank cut. He, Cai, Yan and Zhang, ICCV 2005.
 var npe = Method{
 	Name: "npe", Title: "neighbourhood preserving embedding",
 	Paper: "He, Cai, Yan and Zhang, Neighborhood preserving embedding, ICCV 2005",
