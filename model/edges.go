@@ -82,14 +82,19 @@ func heatParam(def, doc string) Param {
 	}}
 }
 
-// heat is the weight that the parameter t asks for; auto is the mean squared
-// distance to the nearest row of the lists.
+// heat is the weight that the parameter t asks for.
 func (t *task) heat(lists *graph.Neighbors) graph.Weight {
+	return graph.Heat(t.width(lists))
+}
+
+// width is the parameter t: auto is the mean squared distance to the nearest row
+// of the lists, and +Inf makes weights of 1.
+func (t *task) width(lists *graph.Neighbors) float64 {
 	switch t.params["t"] {
 	case "inf":
-		return graph.Binary
+		return math.Inf(1)
 	case "auto":
-		return graph.Heat(lists.MeanNearest())
+		return lists.MeanNearest()
 	}
-	return graph.Heat(t.float("t"))
+	return t.float("t")
 }

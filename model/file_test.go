@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -29,7 +30,12 @@ func fileModels(t testing.TB) []*Model {
 		Version: "v7", Epoch: 3, Source: map[string]string{"stream": "FEATURES", "first": "18446744073709551615"}})
 	x := randomLinear(t, 4, 1, 0, 1)
 	_, w := rowsOf(x, 6)
-	return []*Model{lin, randomViews(t, 4, 2, 3, DenseRows(w, 6, 4), []int{0, 1, 2, 0, 1, 2})}
+	all := []*Model{lin, randomViews(t, 4, 2, 3, DenseRows(w, 6, 4), []int{0, 1, 2, 0, 1, 2})}
+	mappings := rowMappings(4, 2)
+	for _, name := range slices.Sorted(maps.Keys(mappings)) {
+		all = append(all, withMapping(t, 2, mappings[name]))
+	}
+	return all
 }
 
 func fileOf(t testing.TB, m *Model) []byte {
@@ -237,8 +243,12 @@ func TestFileMutants(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	letters := []byte("0123456789-,[]{}\":.e ")
 	read, n := 0, 5000
+	var files [][]byte
+	for _, m := range fileModels(t) {
+		files = append(files, fileOf(t, m))
+	}
 	for i := range n {
-		head, data, note := parts(fileOf(t, fileModels(t)[i%2]))
+		head, data, note := parts(files[i%len(files)])
 		for range 1 + r.IntN(3) {
 			at := r.IntN(len(head))
 			switch r.IntN(4) {

@@ -58,17 +58,6 @@ func fitLE(ctx context.Context, t *task) (*solution, error) {
 	return &solution{d: t.d, eigenvalues: lambda, informative: t.d, mapping: e}, nil
 }
 
-// width is the t of the heat weights, +Inf for binary ones.
-func (t *task) width(lists *graph.Neighbors) float64 {
-	switch t.params["t"] {
-	case "inf":
-		return math.Inf(1)
-	case "auto":
-		return lists.MeanNearest()
-	}
-	return t.float("t")
-}
-
 // noteEdges says which edges were added to connect a graph.
 func (t *task) noteEdges(edges []graph.Edge) {
 	if len(edges) == 0 {
