@@ -65,8 +65,8 @@ func startServerProcess(t testing.TB, settings string) *serverProcess {
 			t.Logf("server log:\n%s", tailOf(string(log), 40))
 		}
 	})
-	s.start()
 	t.Cleanup(func() { s.end(syscall.SIGKILL) })
+	s.start()
 	return s
 }
 
@@ -94,6 +94,9 @@ func (s *serverProcess) start() {
 }
 
 func (s *serverProcess) end(signal syscall.Signal) {
+	if s.cmd == nil || s.cmd.Process == nil {
+		return
+	}
 	_ = s.cmd.Process.Signal(signal)
 	_ = s.cmd.Wait()
 }
@@ -168,8 +171,17 @@ func (c *client) settled(stream, pipeline string, limit time.Duration) {
 			return false
 		}
 		info := consumer.CachedInfo()
-		state = fmt.Sprintf("%d pending, %d not acknowledged", info.NumPending, info.NumAckPending)
-		return info.NumPending == 0 && info.NumAckPending == 0
+		state = fmt.Sprintf("%d pending, %d not acknowledged, acknowledged up to %d", info.NumPending, info.NumAckPending, info.AckFloor.Stream)
+		if info.NumPending > 0 || info.NumAckPending > 0 {
+			return false
+		}
+		// A message that is stored is not counted as pending at once, so the last one is looked up.
+		s, err := c.js.Stream(ctx, stream)
+		if err != nil {
+			return false
+		}
+		last, err := s.GetLastMsgForSubject(ctx, info.Config.FilterSubject)
+		return errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && info.AckFloor.Stream >= last.Sequence
 	})
 }
 
