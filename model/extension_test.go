@@ -459,3 +459,29 @@ func TestExtensionFiles(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkPlace is one row by each rule, on one core.
+func BenchmarkPlace(b *testing.B) {
+	const n, m, d, k = 5000, 256, 2, 10
+	r := rand.New(rand.NewPCG(1, 2))
+	t := randomTraining(r, n, m, d)
+	edge, length := ring(r, n)
+	for name, mp := range map[string]rowMapping{
+		"nystrom":      &nystrom{t, []float64{0.1, 0.2}, make([]float64, n), k, 1. / m},
+		"barycentric":  &barycentric{t, k, 1e-3},
+		"geodesic":     &geodesic{t, []float64{2, 1}, make([]float64, n), edge, length, k},
+		"tangent":      &tangent{t, make([]float64, n), make([]float64, m*d), 1},
+		"kernel gauss": &kernelMap{d, t.rows, t.embedding, kernelFunction{name: "gauss", param: []float64{m}}},
+	} {
+		p := mp.placer(m)
+		w, z, y := p.workspace(), normals(r, m), make([]float64, d)
+		b.Run(fmt.Sprintf("%s/n=%d/m=%d", name, n, m), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := p.place(y, z, w); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
