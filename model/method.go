@@ -72,6 +72,7 @@ var methods = []*Method{
 	&isomap,
 	&tnca,
 	&dawge,
+	&lsdr,
 }
 
 // Methods returns every method, in the order of the table. Auto, which stands for

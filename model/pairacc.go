@@ -90,7 +90,8 @@ func (t *task) pairDirections(ctx context.Context, lead mat.Matrix, k int) (*mat
 		return nil, nil, err
 	}
 	search := &Search{Start: p.accuracy(o)}
-	if o, err = p.climb(ctx, o, search); err != nil {
+	ascent := climb{steps: 60, value: p.accuracy, gradient: p.gradient}
+	if o, err = ascent.from(ctx, o, search); err != nil {
 		return nil, nil, err
 	}
 	if o, err = p.turn(o); err != nil {
@@ -187,62 +188,6 @@ func (p *pairs) gradient(o *mat.Dense) *mat.Dense {
 		d = max(d, least)
 		return p.prior[i] * p.prior[j] * math.Exp(-d*d/8) / (math.Sqrt(2*math.Pi) * d)
 	})
-}
-
-// climb ascends F on the Stiefel manifold: gradient projected to the tangent
-// space, step doubled and then halved until Armijo's rule holds, QR retraction.
-func (p *pairs) climb(ctx context.Context, o *mat.Dense, s *Search) (*mat.Dense, error) {
-	const steps, armijo, flat = 60, 1e-4, 1e-10
-	f, step := s.Start, 1.0
-	for ; s.Steps < steps; s.Steps++ {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		g := p.gradient(o)
-		var og mat.Dense
-		og.Mul(o.T(), g)
-		var back mat.Dense
-		back.Mul(o, symmetric(&og))
-		g.Sub(g, &back)
-		s.Gradient = mat.Norm(g, 2)
-		if s.Gradient <= flat {
-			break
-		}
-		step *= 2
-		var next *mat.Dense
-		reached := f
-		for ; step > 1e-14; step /= 2 {
-			var moved mat.Dense
-			moved.Scale(step, g)
-			moved.Add(o, &moved)
-			next = retract(&moved)
-			if reached = p.accuracy(next); reached >= f+armijo*step*s.Gradient*s.Gradient {
-				break
-			}
-		}
-		if step <= 1e-14 || reached <= f {
-			break
-		}
-		o, f = next, reached
-	}
-	return o, nil
-}
-
-// retract is the Q of a QR decomposition with positive diagonal of R.
-func retract(a *mat.Dense) *mat.Dense {
-	_, k := a.Dims()
-	out := mat.DenseCopyOf(a)
-	for j := range k {
-		col := out.ColView(j).(*mat.VecDense)
-		for range 2 {
-			for i := range j {
-				e := out.ColView(i)
-				col.AddScaledVec(col, -mat.Dot(e, col), e)
-			}
-		}
-		col.ScaleVec(1/mat.Norm(col, 2), col)
-	}
-	return out
 }
 
 // turn rotates O, which F leaves free, to the principal axes of the class means

@@ -1,0 +1,344 @@
+package model
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/pencil"
+)
+
+// lsdr: the directions W (orthonormal rows) whose outputs u = W x share most
+// squared-loss mutual information with the class, estimated by least squares
+// with b centres u_l = W x_l:
+//
+//	phi_l(u, y) = exp(-|u - u_l|^2 / 2 s^2) [y = y_l],
+//	H = (1/n^2) sum_ij phi(u_i, y_j) phi(u_i, y_j)',  h = (1/n) sum_i phi(u_i, y_i),
+//	alpha = (H + lambda I)^-1 h,  SMI = alpha'h - alpha'H alpha/2 - 1/2.
+//
+// H is one block a class. With beta = lambda (H + lambda I)^-1 alpha,
+//
+//	dSMI = (alpha + beta)'dh - alpha'dH alpha/2 - beta'dH alpha.
+//
+// s and lambda come from cross-validation of J = alpha'H alpha/2 - h'alpha at the
+// directions of LDA; the ascent starts there, at those of PCA and at random ones
+// drawn from the seed. Suzuki and Sugiyama, Neural Computation 25, 2013.
+var lsdr = Method{
+	Name: "lsdr", Title: "least-squares dimension reduction",
+	Paper:      "Suzuki and Sugiyama, Sufficient dimension reduction via squared-loss mutual information estimation, AISTATS 2010; Neural Computation 25, 2013",
+	Supervised: true, Map: "linear", Streaming: "window",
+	Params: []Param{
+		intParam("centres", "100", "rows that kernels stand on, evenly spaced in each class", 2),
+		intParam("starts", "5", "starts of the search: LDA, PCA, then random ones", 1),
+		floatParam("s", "auto", "width of the kernels: auto (cross-validation over 0.5, 1 and 2 times the median distance), or a number", 1e-9, 1e9, "auto"),
+		floatParam("lambda", "auto", "regularisation of alpha: auto (cross-validation over 0.001, 0.1 and 10), or a number", 1e-12, 1e12, "auto"),
+	},
+	dim:     func(*task) int { return 2 },
+	bound:   func(t *task) (int, string) { return t.columns, rankOfTotal },
+	samples: true,
+	fit:     fitLSDR,
+}
+
+func fitLSDR(ctx context.Context, t *task) (*solution, error) {
+	starts, space, err := t.lsdrStarts()
+	if err != nil {
+		return nil, err
+	}
+	q := newInformation(t.x, t.rows, t.int("centres"))
+	if err := q.settle(ctx, t, starts[0]); err != nil {
+		return nil, err
+	}
+	var best *mat.Dense
+	search := &Search{Start: q.value(starts[0]), End: math.Inf(-1)}
+	ascent := climb{steps: 100, relative: 1e-6, value: q.value, gradient: q.gradient}
+	for i, o := range starts {
+		t.say("search", float64(i)/float64(len(starts)))
+		s := &Search{Start: q.value(o)}
+		if o, err = ascent.from(ctx, o, s); err != nil {
+			return nil, err
+		}
+		search.Steps += s.Steps
+		if s.End > search.End {
+			best, search.End = o, s.End
+			search.Gradient = s.Gradient
+		}
+	}
+	t.report.Search = search
+	if best, err = t.principal(best); err != nil {
+		return nil, err
+	}
+	sol := t.solved(space, t.d)
+	sol.components, sol.d, sol.eigenvalues = best.RawMatrix().Data, t.d, nil
+	// The gap is that of the space LDA starts in.
+	t.report.Gap, t.report.Ties = nil, nil
+	return sol, nil
+}
+
+// information is the estimate of squared-loss mutual information.
+type information struct {
+	x, ref    *mat.Dense // rows (n x m) and centres (b x m), centres by class
+	y         []int      // class of each row
+	own       [][2]int   // of each class: its centres [from, to)
+	count     []float64  // of each class: its rows
+	s, lambda float64
+}
+
+func newInformation(x *mat.Dense, p *prepared, centres int) *information {
+	q := &information{x: x, y: p.y, own: make([][2]int, len(p.of)), count: make([]float64, len(p.of))}
+	byClass, share := p.byClass(), shares(p.n, centres)
+	var rows []int
+	for c := range p.of {
+		from := len(rows)
+		if of := byClass[c]; len(of) > 0 {
+			rows = append(rows, spaced(of, max(1, share(len(of))))...)
+			q.count[c] = float64(len(of))
+		}
+		q.own[c] = [2]int{from, len(rows)}
+	}
+	q.ref = pick(x, rows)
+	return q
+}
+
+// kernel is exp(-|u_i - u_l|^2 / 2 s^2) of rows and centres, n x b, with the
+// outputs of both.
+func (q *information) kernel(x, a *mat.Dense) (k, u, z *mat.Dense) {
+	n, _ := x.Dims()
+	b, _ := q.ref.Dims()
+	k, u, z = mat.NewDense(n, b, nil), new(mat.Dense), new(mat.Dense)
+	u.Mul(x, a)
+	z.Mul(q.ref, a)
+	f := -1 / (2 * q.s * q.s)
+	for i := range n {
+		row, ui := k.RawRowView(i), u.RawRowView(i)
+		for l := range row {
+			sum := 0.0
+			for j, v := range z.RawRowView(l) {
+				sum += (ui[j] - v) * (ui[j] - v)
+			}
+			row[l] = math.Exp(f * sum)
+		}
+	}
+	return k, u, z
+}
+
+// solve is alpha and beta, and the quadratic and linear form of alpha, by class.
+func (q *information) solve(k *mat.Dense) (alpha, beta []float64, smi float64) {
+	n, b := k.Dims()
+	alpha, beta = make([]float64, b), make([]float64, b)
+	smi = -0.5
+	for c, own := range q.own {
+		size := own[1] - own[0]
+		if size == 0 {
+			continue
+		}
+		h, linear := q.forms(k, q.y, q.count[c], c)
+		kept := mat.NewSymDense(size, nil)
+		kept.CopySym(h)
+		for l := range size {
+			h.SetSym(l, l, h.At(l, l)+q.lambda)
+		}
+		var chol mat.Cholesky
+		if !chol.Factorize(h) { // lambda is above rounding: it is not
+			return alpha, beta, math.Inf(-1)
+		}
+		a, bb := mat.NewVecDense(size, alpha[own[0]:own[1]]), mat.NewVecDense(size, beta[own[0]:own[1]])
+		if chol.SolveVecTo(a, linear) != nil || chol.SolveVecTo(bb, a) != nil {
+			return alpha, beta, math.Inf(-1)
+		}
+		bb.ScaleVec(q.lambda, bb)
+		smi += mat.Dot(a, linear) - mat.Inner(a, kept, a)/2
+	}
+	if n == 0 {
+		return alpha, beta, math.Inf(-1)
+	}
+	return alpha, beta, smi
+}
+
+// forms are the blocks of H and h of class c over some rows, of which count are
+// of the class.
+func (q *information) forms(k *mat.Dense, y []int, count float64, c int) (*mat.SymDense, *mat.VecDense) {
+	n, _ := k.Dims()
+	own := q.own[c]
+	size := own[1] - own[0]
+	block := k.Slice(0, n, own[0], own[1])
+	h := mat.NewSymDense(size, nil)
+	h.SymOuterK(count/(float64(n)*float64(n)), block.T())
+	linear := mat.NewVecDense(size, nil)
+	for i, class := range y {
+		if class == c {
+			floats.AddScaled(linear.RawVector().Data, 1/float64(n), k.RawRowView(i)[own[0]:own[1]])
+		}
+	}
+	return h, linear
+}
+
+func (q *information) value(a *mat.Dense) float64 {
+	k, _, _ := q.kernel(q.x, a)
+	_, _, smi := q.solve(k)
+	return smi
+}
+
+// gradient is dSMI/dA. With f = K_c alpha_c and g = K_c beta_c in class c,
+// dSMI = sum_il w_il dK_il, w_il = [y_i = c](alpha_l + beta_l)/n
+// - (n_c/n^2) (f_i (alpha_l + beta_l) + g_i alpha_l), and
+// dK_il/dA = -(K_il/s^2) (x_i - x_l)(u_i - u_l)'.
+func (q *information) gradient(a *mat.Dense) *mat.Dense {
+	k, u, z := q.kernel(q.x, a)
+	alpha, beta, _ := q.solve(k)
+	n, b := k.Dims()
+	_, d := a.Dims()
+	both := make([]float64, b)
+	floats.AddTo(both, alpha, beta)
+	anchor, pull := mat.NewDense(n, d, nil), mat.NewDense(b, d, nil)
+	size := float64(n)
+	for i := range n {
+		row, ui, gi := k.RawRowView(i), u.RawRowView(i), anchor.RawRowView(i)
+		for c, own := range q.own {
+			if own[0] == own[1] {
+				continue
+			}
+			part := row[own[0]:own[1]]
+			f, g := floats.Dot(part, alpha[own[0]:own[1]]), floats.Dot(part, beta[own[0]:own[1]])
+			same := 0.0
+			if q.y[i] == c {
+				same = 1 / size
+			}
+			share := q.count[c] / (size * size)
+			for l := own[0]; l < own[1]; l++ {
+				w := same*both[l] - share*(f*both[l]+g*alpha[l])
+				w *= -row[l] / (q.s * q.s)
+				pl := pull.RawRowView(l)
+				for j, v := range z.RawRowView(l) {
+					t := w * (ui[j] - v)
+					gi[j] += t
+					pl[j] -= t
+				}
+			}
+		}
+	}
+	m, _ := a.Dims()
+	out, other := mat.NewDense(m, d, nil), mat.NewDense(m, d, nil)
+	out.Mul(q.x.T(), anchor)
+	other.Mul(q.ref.T(), pull)
+	out.Add(out, other)
+	return out
+}
+
+// settle chooses s and lambda at the outputs of a.
+func (q *information) settle(ctx context.Context, t *task, a *mat.Dense) error {
+	defer t.report.phase("widths")()
+	var z mat.Dense
+	z.Mul(q.ref, a)
+	median := medianDistance(&z)
+	widths, weights := []float64{0.5 * median, median, 2 * median}, []float64{1e-3, 1e-1, 10}
+	if t.params["s"] != "auto" {
+		widths = []float64{t.float("s")}
+	}
+	if t.params["lambda"] != "auto" {
+		weights = []float64{t.float("lambda")}
+	}
+	q.s, q.lambda = widths[len(widths)/2], weights[len(weights)/2]
+	at, fold := folds(t.rows, maxValidated)
+	if fold == nil || len(widths)*len(weights) == 1 {
+		return nil
+	}
+	best := math.Inf(1)
+	scores := make([]float64, len(widths)*len(weights))
+	for f := range 3 {
+		var train, test []int
+		for i, r := range at {
+			if fold[i] == f {
+				test = append(test, r)
+			} else {
+				train = append(train, r)
+			}
+		}
+		part := newInformation(pick(t.x, train), t.rows.subset(train), t.int("centres"))
+		held, y := pick(t.x, test), t.rows.subset(test).y
+		for i, s := range widths {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			part.s = s
+			own, _, _ := part.kernel(part.x, a)
+			other, _, _ := part.kernel(held, a)
+			for j, lambda := range weights {
+				part.lambda = lambda
+				alpha, _, _ := part.solve(own)
+				scores[i*len(weights)+j] += part.risk(other, y, alpha)
+			}
+		}
+	}
+	for k, v := range scores {
+		if v < best {
+			best, q.s, q.lambda = v, widths[k/len(weights)], weights[k%len(weights)]
+		}
+	}
+	return nil
+}
+
+// risk is J of alpha on rows that it has not seen.
+func (q *information) risk(k *mat.Dense, y []int, alpha []float64) float64 {
+	count := make([]float64, len(q.own))
+	for _, c := range y {
+		count[c]++
+	}
+	j := 0.0
+	for c, own := range q.own {
+		if own[0] == own[1] {
+			continue
+		}
+		h, linear := q.forms(k, y, count[c], c)
+		a := mat.NewVecDense(own[1]-own[0], alpha[own[0]:own[1]])
+		j += mat.Inner(a, h, a)/2 - mat.Dot(linear, a)
+	}
+	return j
+}
+
+// medianDistance is the median distance of two rows, 1 where it is zero.
+func medianDistance(z *mat.Dense) float64 {
+	n, _ := z.Dims()
+	var all []float64
+	for i := range n {
+		for j := range i {
+			all = append(all, floats.Distance(z.RawRowView(i), z.RawRowView(j), 2))
+		}
+	}
+	if len(all) == 0 {
+		return 1
+	}
+	slices.Sort(all)
+	if m := all[len(all)/2]; m > 0 {
+		return m
+	}
+	return 1
+}
+
+// lsdrStarts are orthonormal: the columns of LDA, those of PCA, random ones.
+func (t *task) lsdrStarts() ([]*mat.Dense, *pencil.Solution, error) {
+	_, t.ridge = oas(t.stat.within, t.stat.n, t.columns)
+	space, err := t.whiteSpace(t.d)
+	if err != nil {
+		return nil, nil, err
+	}
+	principal, err := leading(t.stat.total, t.d)
+	if err != nil {
+		return nil, nil, err
+	}
+	starts := []*mat.Dense{retract(space.Vectors), principal}
+	r := rand.New(rand.NewPCG(t.seed, 0))
+	for len(starts) < t.int("starts") {
+		a := mat.NewDense(t.m, t.d, nil)
+		for i := range t.m {
+			for j := range t.d {
+				a.Set(i, j, r.NormFloat64())
+			}
+		}
+		starts = append(starts, retract(a))
+	}
+	return starts[:t.int("starts")], space, nil
+}
