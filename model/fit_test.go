@@ -60,7 +60,7 @@ func fixed(method *Method) map[string]string {
 // once, at LDA, and not at random directions of the coordinates too.
 func quick(method *Method) map[string]string {
 	if method.Name == "lsdr" {
-		return map[string]string{"starts": "1", "centres": "40"}
+		return map[string]string{"starts": "1"}
 	}
 	return nil
 }
@@ -207,8 +207,11 @@ func TestRowOrderDoesNotMatter(t *testing.T) {
 		for _, method := range linearMethods() {
 			c := Config{Method: method.Name, Params: fixed(method), Dim: 2}
 			bound := 1e-8
-			if method.Name == "dawge" {
+			switch method.Name {
+			case "dawge":
 				bound = 1e-4 // its machines end at a tolerance, wherever the passes have got to
+			case "ltsimr", "mp-ltsimr":
+				bound = 1e-6 // gamma = 1e9 takes as many digits from the rest of S3
 			}
 			if e := apart(matrixOf(fit(t, data, c)), matrixOf(fit(t, mixed, c))); e > bound {
 				t.Errorf("%s: maps of permuted rows differ by %.2g", method.Name, e)
