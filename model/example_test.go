@@ -53,6 +53,27 @@ func ExampleFit_dimension() {
 	// the most is 1
 }
 
+func ExampleConfig_Settled() {
+	c := model.Config{Method: model.Auto, Dim: model.AutoDim}
+	m, err := model.Fit(context.Background(), rows, c)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	choice := m.Report().Choice
+	best := choice.Scores[0]
+	fmt.Printf("%s at %d: %d of %d held-out rows are right\n", best.Method, best.Dim, best.Correct, best.Scored)
+	again, err := model.Fit(context.Background(), rows, c.Settled(choice)) // other rows, the same method
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(again.Method() == m.Method(), again.Params()["auto"])
+	// Output:
+	// dla at 2: 6 of 6 held-out rows are right
+	// true method and dim
+}
+
 func ExampleFitMoments() {
 	seen := moments.New(3, false)
 	if err := seen.Add(rows.X, rows.Y, nil); err != nil {

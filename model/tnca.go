@@ -10,7 +10,6 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/embedd/embedd/model/graph"
 	"github.com/embedd/embedd/model/pencil"
 )
 
@@ -362,7 +361,10 @@ func (l *neighbourLoss) leaveOneOut(at *mat.Dense) float64 {
 // marginSpace is every column of the pencil of MFA, (X L^p X', X L X' + rho I),
 // divided by the root of the mean within-class variance of its leading d.
 func (t *task) marginSpace(ctx context.Context) (*mat.Dense, *pencil.Solution, error) {
-	n, d, err := t.marginScatters(ctx, 5, 20)
+	margin := *t
+	margin.method, margin.report = &mfa, &Report{}
+	margin.params = map[string]string{"k1": "5", "k2": "20", "penalty": "per-sample"}
+	n, d, err := mfaRatio(ctx, &margin)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -389,26 +391,4 @@ func (t *task) marginSpace(ctx context.Context) (*mat.Dense, *pencil.Solution, e
 		space.Scale(1/math.Sqrt(variance), space)
 	}
 	return space, s, nil
-}
-
-// marginScatters are X L^p X' and X L X' of MFA: rows joined to their k1 nearest
-// of the own class, and to their k2 nearest of others.
-func (t *task) marginScatters(ctx context.Context, k1, k2 int) (n, d *mat.SymDense, err error) {
-	own, foreign, err := graph.NearestByClass(ctx, t.x, t.rows.y, k1, k2)
-	if err != nil {
-		return nil, nil, err
-	}
-	w, err := own.Weights(graph.Union, graph.Binary)
-	if err != nil {
-		return nil, nil, err
-	}
-	p, err := foreign.Weights(graph.Union, graph.Binary)
-	if err != nil {
-		return nil, nil, err
-	}
-	if d, err = graph.LaplacianForm(t.x, w); err != nil {
-		return nil, nil, err
-	}
-	n, err = graph.LaplacianForm(t.x, p)
-	return n, d, err
 }

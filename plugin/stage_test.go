@@ -359,6 +359,36 @@ func TestUnsupervisedWithoutLabels(t *testing.T) {
 	}
 }
 
+// What auto found at the first fit stays: the dimension always, the method while no other is better by more than the noise.
+func TestAutoStays(t *testing.T) {
+	s := newStage(t, func(c *Config) { c.Fit = model.Config{Method: model.Auto, Dim: model.AutoDim} })
+	r := rand.New(rand.NewPCG(31, 32))
+	teach(t, s, 1, clouds(r, 120, 4))
+	first := s.Live()
+	if first == nil || first.Model.Params()["auto"] != "method and dim" || first.Model.Method() == model.Auto {
+		t.Fatalf("live is %+v: %s", first, s.Status().Note)
+	}
+	teach(t, s, 10, clouds(r, 240, 6))
+	last := s.Live()
+	if s.Status().Fits < 3 || last.Version == first.Version {
+		t.Fatalf("%d fits, version %s then %s: %s", s.Status().Fits, first.Version, last.Version, s.Status().Note)
+	}
+	if last.Model.Dim() != first.Model.Dim() {
+		t.Errorf("dim %d became %d", first.Model.Dim(), last.Model.Dim())
+	}
+	if last.Model.Method() != first.Model.Method() {
+		t.Errorf("%s became %s on rows that both tell apart", first.Model.Method(), last.Model.Method())
+	}
+}
+
+func TestAutoWithoutLabelsIsPCA(t *testing.T) {
+	s := newStage(t, func(c *Config) { c.Spec.Label = ""; c.Fit = model.Config{Method: model.Auto, Dim: model.AutoDim} })
+	teach(t, s, 1, clouds(rand.New(rand.NewPCG(33, 34)), 120, 3))
+	if l := s.Live(); l == nil || l.Model.Method() != "pca" || l.Model.Dim() != 2 {
+		t.Fatalf("live is %+v: %s", l, s.Status().Note)
+	}
+}
+
 func TestPeriod(t *testing.T) {
 	s := newStage(t, func(c *Config) { c.Training.Every = Every{Rows: 1000, Period: 50 * time.Millisecond}; c.Fit.Dim = 1 })
 	rows := clouds(rand.New(rand.NewPCG(17, 18)), 8, 2)
