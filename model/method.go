@@ -73,6 +73,13 @@ var methods = []*Method{
 	&tnca,
 	&dawge,
 	&lsdr,
+	&mpda,
+	&pmpda,
+	&tsimr,
+	&mpTSIMR,
+	&ltsimr,
+	&mpLTSIMR,
+	&lpfe,
 }
 
 // Methods returns every method, in the order of the table. Auto, which stands for

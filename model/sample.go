@@ -40,6 +40,32 @@ func (t *task) sample(ctx context.Context, p *prepared) error {
 	return nil
 }
 
+// capped is the task on at most limit of its rows, evenly spaced and, with
+// labels, stratified; the scaling stays that of all rows. Methods whose cost
+// grows with the square or the cube of the rows use it, and the report says so.
+func (t *task) capped(limit int) *task {
+	if t.rows.n <= limit {
+		return t
+	}
+	pick := make([]int, t.rows.n)
+	for i := range pick {
+		pick[i] = i
+	}
+	if t.rows.y != nil {
+		pick = t.rows.stratified(limit)
+	} else {
+		pick = spaced(pick, limit)
+	}
+	t.report.note(fmt.Sprintf("%d of %d rows were looked at, evenly spaced: the cost grows too fast with the rows", len(pick), t.rows.n))
+	c := *t
+	c.rows = t.rows.subset(pick)
+	c.x = mat.NewDense(len(pick), t.m, nil)
+	for i, r := range pick {
+		c.x.SetRow(i, t.x.RawRowView(r))
+	}
+	return &c
+}
+
 // cutRank takes the statistics to an orthonormal basis of the range of the total
 // scatter.
 func (t *task) cutRank() error {
@@ -108,14 +134,7 @@ func (t *task) solveRatio(n, d *mat.SymDense, literal pencil.End) (*solution, er
 		}
 		return t.solved(s, s.Rank), nil
 	}
-	if !(mat.Trace(d) > 0) {
-		return nil, fmt.Errorf("the denominator of the criterion is zero (n=%g, m=%d): every edge joins equal rows; give more rows, or ridge=0 for the form without it", t.stat.n, len(t.stat.mean))
-	}
-	rho := pencil.Rho(t.ridge, d, t.columns)
-	if t.report.Ridge != nil {
-		t.report.Ridge.Absolute = rho
-	}
-	q, err := t.factor(d, rho)
+	q, err := t.denominator(d)
 	if err != nil {
 		return nil, err
 	}
@@ -124,6 +143,18 @@ func (t *task) solveRatio(n, d *mat.SymDense, literal pencil.End) (*solution, er
 		return nil, err
 	}
 	return t.solved(s, s.Rank), nil
+}
+
+// denominator factors D + rho I of a ratio.
+func (t *task) denominator(d *mat.SymDense) (*pencil.Metric, error) {
+	if !(mat.Trace(d) > 0) {
+		return nil, fmt.Errorf("the denominator of the criterion is zero (n=%g, m=%d): every edge joins equal rows; give more rows, or ridge=0 for the form without it", t.stat.n, len(t.stat.mean))
+	}
+	rho := pencil.Rho(t.ridge, d, t.columns)
+	if t.report.Ridge != nil {
+		t.report.Ridge.Absolute = rho
+	}
+	return t.factor(d, rho)
 }
 
 // criterion is numerator and denominator of a ratio.

@@ -1,0 +1,528 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/pencil"
+)
+
+// tangents are the tangent spaces of a manifold: one for each patch of rows, or
+// for each row.
+type tangents struct {
+	of     []int            // patch of each row
+	spaces []*graph.Tangent // T_p of each patch, m x m_p with orthonormal columns; m_p may be 0
+}
+
+// everyRow is the patch of each of n rows where every row has its own.
+func everyRow(n int) []int {
+	of := make([]int, n)
+	for i := range of {
+		of[i] = i
+	}
+	return of
+}
+
+// patchOf is the patch of each of n rows.
+func patchOf(patches [][]int, n int) []int {
+	of := make([]int, n)
+	for p, rows := range patches {
+		for _, r := range rows {
+			of[r] = p
+		}
+	}
+	return of
+}
+
+// tangentForm is the quadratic form that MPDA, TSIMR and their kin share, over
+// values f_j at the rows and tangent vectors v_p at the patches:
+//
+//	sum_ij W_ij (f_i - f_j - v_p(j)' T_p(j)' (x_i - x_j))^2
+//	  + gamma sum_ij W_ij |v_p(i) - T_p(i)' T_p(j) v_p(j)|^2
+//	= f' S1 f + 2 f' S2 v + v' S3 v,  S1 = 2L.
+//
+// Linear methods have f = X t, and with it X' S1 X and X' S2. With B_ji =
+// T_p(j)' (x_i - x_j) and A_ij = T_p(i)' T_p(j),
+//
+//	S2[:,p]  = sum_{j in p} sum_i W_ij (e_j - e_i) B_ji'
+//	S3[p,p]  = sum_{j in p} sum_i W_ij B_ji B_ji' + gamma sum_{j in p} (D_jj I + sum_i W_ij A_ij' A_ij)
+//	S3[p,q] -= gamma sum_{i in p, j in q} 2 W_ij A_ij
+//
+// (Zhou and Sun 2016, supplement, with its slips mended: its S2 has x_i for x_j
+// in the patch, which would make S2 vanish, and T_i T_j' for T_i' T_j.) It is
+// kept by patches: S2 touches the rows of a patch and their neighbours, S3 the
+// patches that share an edge of W.
+type tangentForm struct {
+	w     *graph.Matrix
+	start []int           // of the coordinates of patch p among those of v; P+1
+	rows  [][]int         // rows that S2[:,p] touches, ascending
+	s2    []*mat.Dense    // len(rows[p]) x m_p, nil for m_p = 0
+	s3    []*mat.SymDense // S3[p,p]
+	links []tangentLink
+}
+
+// tangentLink is S3[p,q], p < q.
+type tangentLink struct {
+	p, q int
+	s3   *mat.Dense
+}
+
+// newTangentForm builds the form of symmetric weights w over the rows of x. It
+// takes Stored(w) m_p m multiply-adds, and as many again for gamma > 0.
+func newTangentForm(ctx context.Context, x *mat.Dense, w *graph.Matrix, tan *tangents, gamma float64) (*tangentForm, error) {
+	f := emptyTangentForm(w, tan)
+	members := make([][]int, len(tan.spaces))
+	for j, p := range tan.of {
+		members[p] = append(members[p], j)
+	}
+	for p, space := range tan.spaces {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if space.Dim() > 0 {
+			f.addPatch(x, p, members[p], space.Basis)
+		}
+	}
+	return f, f.addConnection(ctx, tan, gamma)
+}
+
+// emptyTangentForm is the form without its terms in v.
+func emptyTangentForm(w *graph.Matrix, tan *tangents) *tangentForm {
+	patches := len(tan.spaces)
+	f := &tangentForm{w: w, start: make([]int, patches+1), rows: make([][]int, patches),
+		s2: make([]*mat.Dense, patches), s3: make([]*mat.SymDense, patches)}
+	for p, space := range tan.spaces {
+		f.start[p+1] = f.start[p] + space.Dim()
+		if space.Dim() > 0 {
+			f.s3[p] = mat.NewSymDense(space.Dim(), nil)
+		}
+	}
+	return f
+}
+
+// addPatch adds the data term of patch p.
+func (f *tangentForm) addPatch(x *mat.Dense, p int, members []int, basis *mat.Dense) {
+	_, m := x.Dims()
+	_, k := basis.Dims()
+	touched := slices.Clone(members)
+	for _, j := range members {
+		index, _ := f.w.Row(j)
+		touched = append(touched, index...)
+	}
+	slices.Sort(touched)
+	touched = slices.Compact(touched)
+	at := make(map[int]int, len(touched))
+	local := mat.NewDense(len(touched), m, nil)
+	for i, r := range touched {
+		at[r] = i
+		local.SetRow(i, x.RawRowView(r))
+	}
+	y := mat.NewDense(len(touched), k, nil) // coordinates in the tangent space
+	y.Mul(local, basis)
+	s2, s3 := mat.NewDense(len(touched), k, nil), f.s3[p]
+	b := make([]float64, k)
+	for _, j := range members {
+		yj, s2j := y.RawRowView(at[j]), s2.RawRowView(at[j])
+		index, weight := f.w.Row(j)
+		for e, i := range index {
+			v := weight[e]
+			yi, s2i := y.RawRowView(at[i]), s2.RawRowView(at[i])
+			for c := range b {
+				b[c] = yi[c] - yj[c]
+				s2j[c] += v * b[c]
+				s2i[c] -= v * b[c]
+			}
+			for c := range b {
+				for d := c; d < k; d++ {
+					s3.SetSym(c, d, s3.At(c, d)+v*b[c]*b[d])
+				}
+			}
+		}
+	}
+	f.rows[p], f.s2[p] = touched, s2
+}
+
+// addConnection adds the term of gamma to S3: how far tangent vectors of
+// neighbours are from being parallel.
+func (f *tangentForm) addConnection(ctx context.Context, tan *tangents, gamma float64) error {
+	if gamma == 0 {
+		return nil
+	}
+	patches := len(tan.spaces)
+	degree := make([]float64, patches)
+	between := make([]map[int]float64, patches) // weight between p and the other patches
+	for j, p := range tan.of {
+		index, weight := f.w.Row(j)
+		for e, i := range index {
+			q := tan.of[i]
+			if q == p {
+				continue // parallel to itself
+			}
+			if between[p] == nil {
+				between[p] = map[int]float64{}
+			}
+			degree[p] += weight[e]
+			between[p][q] += weight[e]
+		}
+	}
+	for p := range patches {
+		k := tan.spaces[p].Dim()
+		if k == 0 {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for c := range k {
+			f.s3[p].SetSym(c, c, f.s3[p].At(c, c)+gamma*degree[p])
+		}
+		for _, q := range slices.Sorted(maps.Keys(between[p])) {
+			if tan.spaces[q].Dim() == 0 {
+				continue
+			}
+			v := between[p][q]
+			var a mat.Dense // T_q' T_p
+			a.Mul(tan.spaces[q].Basis.T(), tan.spaces[p].Basis)
+			f.s3[p].SymRankK(f.s3[p], gamma*v, a.T())
+			if p < q {
+				link := mat.DenseCopyOf(a.T())
+				link.Scale(-2*gamma*v, link)
+				f.links = append(f.links, tangentLink{p, q, link})
+			}
+		}
+	}
+	return nil
+}
+
+// dim is the number of tangent coordinates, the sum of the m_p.
+func (f *tangentForm) dim() int { return f.start[len(f.start)-1] }
+
+// trace is tr S3.
+func (f *tangentForm) trace() float64 {
+	sum := 0.0
+	for _, s := range f.s3 {
+		if s != nil {
+			sum += mat.Trace(s)
+		}
+	}
+	return sum
+}
+
+// parts are the groups of patches that links join: S3 is block diagonal in them.
+func (f *tangentForm) parts() [][]int {
+	root := make([]int, len(f.s3))
+	for p := range root {
+		root[p] = p
+	}
+	var find func(p int) int
+	find = func(p int) int {
+		for root[p] != p {
+			root[p] = root[root[p]]
+			p = root[p]
+		}
+		return p
+	}
+	for _, l := range f.links {
+		a, b := find(l.p), find(l.q)
+		root[max(a, b)] = min(a, b)
+	}
+	members := make([][]int, len(root))
+	for p, s := range f.s3 {
+		if s != nil {
+			members[find(p)] = append(members[find(p)], p)
+		}
+	}
+	return slices.DeleteFunc(members, func(g []int) bool { return len(g) == 0 })
+}
+
+// connection is S3 as one sparse matrix, over the coordinates of v.
+func (f *tangentForm) connection() (*graph.Matrix, error) {
+	return graph.Align(f.dim(), func(yield func(graph.Patch) bool) {
+		for p, s := range f.s3 {
+			if s != nil && !yield(graph.Patch{Rows: f.coordinates(p), L: s}) {
+				return
+			}
+		}
+		for _, l := range f.links {
+			r, c := l.s3.Dims()
+			s := mat.NewSymDense(r+c, nil)
+			for i := range r {
+				for j := range c {
+					s.SetSym(i, r+j, l.s3.At(i, j))
+				}
+			}
+			if !yield(graph.Patch{Rows: append(f.coordinates(l.p), f.coordinates(l.q)...), L: s}) {
+				return
+			}
+		}
+	})
+}
+
+// coordinates are those of patch p among those of v.
+func (f *tangentForm) coordinates(p int) []int {
+	out := make([]int, 0, f.start[p+1]-f.start[p])
+	for i := f.start[p]; i < f.start[p+1]; i++ {
+		out = append(out, i)
+	}
+	return out
+}
+
+// tangentPart is one diagonal block of S3, factored: Z Z' is the inverse of
+// S3 + a I, or the pseudo-inverse of S3.
+type tangentPart struct {
+	patches []int
+	metric  *pencil.Metric // by Cholesky
+	z       *mat.Dense     // else Z itself; nil where nothing is left
+}
+
+// half is Z'b.
+func (p *tangentPart) half(b *mat.Dense) *mat.Dense {
+	if p.metric != nil {
+		return p.metric.Whiten(b)
+	}
+	if p.z == nil {
+		return nil
+	}
+	var out mat.Dense
+	out.Mul(p.z.T(), b)
+	return &out
+}
+
+// solve is Z Z'b.
+func (p *tangentPart) solve(b *mat.Dense) *mat.Dense {
+	if p.metric != nil {
+		return p.metric.Solve(b)
+	}
+	r, c := b.Dims()
+	out := mat.NewDense(r, c, nil)
+	if p.z != nil {
+		out.Mul(p.z, p.half(b))
+	}
+	return out
+}
+
+// factor factors S3 + ridge I, or for ridge 0 the pseudo-inverse of S3, part by
+// part.
+func (f *tangentForm) factor(ctx context.Context, ridge float64) ([]tangentPart, error) {
+	position := make([]int, len(f.s3))
+	linked := make([][]tangentLink, len(f.s3))
+	for _, l := range f.links {
+		linked[l.p] = append(linked[l.p], l)
+	}
+	var parts []tangentPart
+	for _, patches := range f.parts() {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		size := 0
+		for _, p := range patches {
+			position[p] = size
+			size += f.start[p+1] - f.start[p]
+		}
+		s := mat.NewSymDense(size, nil)
+		for _, p := range patches {
+			for a := range f.s3[p].SymmetricDim() {
+				for b := a; b < f.s3[p].SymmetricDim(); b++ {
+					s.SetSym(position[p]+a, position[p]+b, f.s3[p].At(a, b))
+				}
+			}
+			for _, l := range linked[p] {
+				r, c := l.s3.Dims()
+				for a := range r {
+					for b := range c {
+						s.SetSym(position[p]+a, position[l.q]+b, l.s3.At(a, b))
+					}
+				}
+			}
+		}
+		part := tangentPart{patches: patches}
+		var err error
+		if ridge > 0 {
+			part.metric, err = pencil.Ridge(s, ridge)
+		} else {
+			part.metric, part.z, err = pseudoInverse(s)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("tangent vectors: %w", err)
+		}
+		parts = append(parts, part)
+	}
+	return parts, nil
+}
+
+// tangentCut is the share of the largest eigenvalue of S3 at or below which an
+// eigenvalue is taken for zero.
+const tangentCut = 1e-10
+
+// pseudoInverse factors the pseudo-inverse of S3: by Cholesky where no
+// eigenvalue falls under the cut, which S3 - cut I being definite proves at a
+// thirtieth of the cost of the eigenvalues.
+func pseudoInverse(s *mat.SymDense) (*pencil.Metric, *mat.Dense, error) {
+	n := s.SymmetricDim()
+	bound := 0.0 // the largest row sum is no less than the largest eigenvalue
+	for i := range n {
+		sum := 0.0
+		for j := range n {
+			sum += max(s.At(i, j), -s.At(i, j))
+		}
+		bound = max(bound, sum)
+	}
+	if bound == 0 {
+		return nil, nil, nil
+	}
+	shifted := mat.NewSymDense(n, nil)
+	shifted.CopySym(s)
+	for i := range n {
+		shifted.SetSym(i, i, s.At(i, i)-2*tangentCut*bound)
+	}
+	if _, err := pencil.Ridge(shifted, 0); err == nil {
+		q, err := pencil.Ridge(s, 0)
+		return q, nil, err
+	} else if !errors.Is(err, pencil.ErrNotDefinite) {
+		return nil, nil, err
+	}
+	all, err := pencil.Solve(s, pencil.Identity(n), pencil.Min, n)
+	if err != nil {
+		return nil, nil, err
+	}
+	cut := tangentCut * all.Values[n-1]
+	from := 0
+	for from < n && all.Values[from] <= cut {
+		from++
+	}
+	if from == n {
+		return nil, nil, nil
+	}
+	z := mat.DenseCopyOf(all.Vectors.Slice(0, n, from, n))
+	for j := range n - from {
+		scaleColumn(z, j, 1/math.Sqrt(all.Values[from+j]))
+	}
+	return nil, z, nil
+}
+
+// order is the number of tangent coordinates of a part.
+func (f *tangentForm) order(part *tangentPart) int {
+	size := 0
+	for _, p := range part.patches {
+		size += f.start[p+1] - f.start[p]
+	}
+	return size
+}
+
+// coupling is S2'g of the part, N x c: its tangent coordinates against values g
+// (n x c) at the rows.
+func (f *tangentForm) coupling(part *tangentPart, g *mat.Dense) *mat.Dense {
+	_, c := g.Dims()
+	out := mat.NewDense(f.order(part), c, nil)
+	at := 0
+	for _, p := range part.patches {
+		local := mat.NewDense(len(f.rows[p]), c, nil)
+		for i, r := range f.rows[p] {
+			local.SetRow(i, g.RawRowView(r))
+		}
+		k := f.start[p+1] - f.start[p]
+		out.Slice(at, at+k, 0, c).(*mat.Dense).Mul(f.s2[p].T(), local)
+		at += k
+	}
+	return out
+}
+
+// eliminateLinear is the form in t alone, f = X t and v at its minimum:
+// X'(S1 - S2 (S3 + a I)^-1 S2')X, m x m.
+func (f *tangentForm) eliminateLinear(x *mat.Dense, parts []tangentPart) (*mat.SymDense, error) {
+	s, err := graph.LaplacianForm(x, f.w)
+	if err != nil {
+		return nil, err
+	}
+	s.ScaleSym(2, s)
+	for i := range parts {
+		if h := parts[i].half(f.coupling(&parts[i], x)); h != nil {
+			s.SymRankK(s, -1, h.T())
+		}
+	}
+	return s, nil
+}
+
+// eliminate is the form in f alone, S1 - S2 S3^+ S2', n x n: sparse where S3 is
+// block diagonal (gamma = 0).
+func (f *tangentForm) eliminate(parts []tangentPart) (*graph.Matrix, error) {
+	n := f.w.Order()
+	return graph.Align(n, func(yield func(graph.Patch) bool) {
+		laplacian := f.w.Laplacian()
+		for i := range n {
+			index, value := laplacian.Row(i)
+			for e, j := range index {
+				// Each pair once: Align makes both triangles of it.
+				if j == i && !yield(graph.Patch{Rows: []int{i}, L: mat.NewSymDense(1, []float64{2 * value[e]})}) {
+					return
+				}
+				if j > i && !yield(graph.Patch{Rows: []int{i, j}, L: mat.NewSymDense(2, []float64{0, 2 * value[e], 2 * value[e], 0})}) {
+					return
+				}
+			}
+		}
+		for i := range parts {
+			if p, some := f.explained(&parts[i]); some && !yield(p) {
+				return
+			}
+		}
+	})
+}
+
+// explained is what the tangent vectors of a part explain, -S2 S3^+ S2', over
+// the rows that the part touches.
+func (f *tangentForm) explained(part *tangentPart) (graph.Patch, bool) {
+	var rows []int
+	for _, p := range part.patches {
+		rows = append(rows, f.rows[p]...)
+	}
+	slices.Sort(rows)
+	rows = slices.Compact(rows)
+	at := make(map[int]int, len(rows))
+	for i, r := range rows {
+		at[r] = i
+	}
+	s2 := mat.NewDense(f.order(part), len(rows), nil)
+	from := 0
+	for _, p := range part.patches {
+		r, k := f.s2[p].Dims()
+		for i := range r {
+			for c := range k {
+				s2.Set(from+c, at[f.rows[p][i]], f.s2[p].At(i, c))
+			}
+		}
+		from += k
+	}
+	h := part.half(s2)
+	if h == nil {
+		return graph.Patch{}, false
+	}
+	l := mat.NewSymDense(len(rows), nil)
+	l.SymRankK(l, -1, h.T())
+	return graph.Patch{Rows: rows, L: l}, true
+}
+
+// vectors are the tangent vectors that minimise the form at values g (n x c),
+// v = -S3^+ S2'g: for each patch m_p x c, nil for m_p = 0.
+func (f *tangentForm) vectors(parts []tangentPart, g *mat.Dense) []*mat.Dense {
+	_, c := g.Dims()
+	out := make([]*mat.Dense, len(f.s3))
+	for i := range parts {
+		v := parts[i].solve(f.coupling(&parts[i], g))
+		v.Scale(-1, v)
+		at := 0
+		for _, p := range parts[i].patches {
+			k := f.start[p+1] - f.start[p]
+			out[p] = mat.DenseCopyOf(v.Slice(at, at+k, 0, c))
+			at += k
+		}
+	}
+	return out
+}
