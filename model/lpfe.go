@@ -21,10 +21,10 @@ import (
 //
 //	a = (2 X L X' + rho I)^-1 X r,  r_a = sum_j w_aj (x_a - x_j)'(T_j v_j + T_a v_a)
 //
-// Lin, He, Zhang and Ji, JMLR 14, 2013, sections 3 and 4; f = X'a is ours.
+// After Lin, He, Zhang and Ji 2013; the linear f is ours.
 var lpfe = Method{
 	Name: "lpfe", Title: "linear parallel field embedding",
-	Paper: "Lin, He, Zhang and Ji, Parallel vector fields embedding, JMLR 14, 2013",
+	Paper: "Lin, He, Zhang and Ji, Parallel vector field embedding, JMLR 14, 2013",
 	Map:   "linear", Streaming: "window",
 	Params: []Param{
 		intParam("k", "10", "nearest rows that each row is joined with", 1),

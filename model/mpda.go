@@ -19,8 +19,8 @@ import (
 //
 //	S_b t = lambda (S0 + a_t I) t,  S0 = S1 - S2 (S3 + a_v I)^-1 S2'
 //
-// S3 is block diagonal over the classes. Zhou and Sun 2016, eqs. 6 to 15; the
-// authors' code decides what the paper leaves open.
+// S3 is block diagonal over the classes. After Zhou and Sun 2017 and the authors'
+// code, which decides what the text leaves open.
 var mpda = Method{
 	Name: "mpda", Title: "manifold partition discriminant analysis",
 	Paper:      "Zhou and Sun, Manifold partition discriminant analysis, IEEE Trans. Cybernetics 47, 2017",

@@ -55,7 +55,7 @@ func patchOf(patches [][]int, n int) []int {
 //	S3[p,p]  = sum_{j in p} sum_i W_ij B_ji B_ji' + gamma sum_{j in p} (D_jj I + sum_i W_ij A_ij' A_ij)
 //	S3[p,q] -= gamma sum_{i in p, j in q} 2 W_ij A_ij
 //
-// (Zhou and Sun 2016, supplement, with its slips mended: its S2 has x_i for x_j
+// (Zhou and Sun 2017, supplement, with its slips mended: its S2 has x_i for x_j
 // in the patch, which would make S2 vanish, and T_i T_j' for T_i' T_j.) It is
 // kept by patches: S2 touches the rows of a patch and their neighbours, S3 the
 // patches that share an edge of W.

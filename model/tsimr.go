@@ -17,7 +17,8 @@ import (
 // eliminated f are the lowest eigenvectors of 2L - S2 S3^+ S2', n x n, sparse for
 // gamma = 0. A new row goes to first order: f_j + v_j' T_j' (x - x_j) at the
 // nearest row j, v = -S3^+ S2' f. After Sun 2013; the constraint is ours, the
-// form that of Zhou and Sun 2016.
+// form that of Zhou and Sun 2017. Heat weights may leave a row all but alone, and
+// an eigenvector then on it: t=inf does not.
 var tsimr = Method{
 	Name: "tsimr", Title: "tangent space intrinsic manifold regularisation",
 	Paper: "Sun, Tangent space intrinsic manifold regularization for data representation, IEEE ChinaSIP 2013",
