@@ -190,6 +190,9 @@ func (l *learner) warmUp(batches []*arrowio.Batch) {
 
 // end records what came of a fit, and lets the next begin where one is due by now.
 func (l *learner) end(f Fit) {
+	if l.config.Observe != nil {
+		l.config.Observe(f) // before Wait returns, so that who waited has seen every fit
+	}
 	l.mu.Lock()
 	l.policy.ended()
 	l.fits++
@@ -199,9 +202,6 @@ func (l *learner) end(f Fit) {
 	l.idle = make(chan struct{})
 	l.begin()
 	l.mu.Unlock()
-	if l.config.Observe != nil {
-		l.config.Observe(f)
-	}
 }
 
 func (l *learner) wait(ctx context.Context) error {
