@@ -83,6 +83,9 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	}()
 	for _, c := range e.options.Pipelines {
 		p, err := e.open(ctx, js, c)
+		if err != nil && ctx.Err() != nil {
+			return nil // told to stop before anything had started: there is nothing to drain
+		}
 		if err != nil {
 			return fmt.Errorf("pipeline %s: %w", c.Name, err)
 		}
