@@ -40,9 +40,10 @@ doubles:
   schema: {features: ["x*"], label: label}
   output: {subject: reduced.doubles, dead: dead.doubles}
   model: {file: `+path+`}`))
-			if code, body := d.get("/readyz"); code != 200 {
-				t.Errorf("with a fixed model /readyz is %d from the start, want 200: %s", code, body)
-			}
+			eventually(t, 20*time.Second, says("/readyz is 200 with a fixed model before anything came"), func() bool {
+				code, _ := d.get("/readyz")
+				return code == 200
+			})
 			// Once as the file is typed (integers), by the program's own client, and once as float64 columns of our own making in uneven batches;
 			// another pipeline, since the kind of the features is fixed for one.
 			succeed(t, "publish", "--server", s.ClientURL(), "--data", digitsFile(t), "--label", "label", "--subject", "features.digits", "--batch", "100")

@@ -85,7 +85,7 @@ func TestDrainedDaemon(t *testing.T) {
 	c := dial(t, s.ClientURL())
 	c.streams()
 	config := configFile(t, s.ClientURL(), learning)
-	n := batches() / 2
+	n := max(batches()/2, 400) // enough rows for a model
 	d := startDaemon(t, config)
 	_, done := feed(t, c, n)
 	for stop := 1; stop <= 2; stop++ {
