@@ -221,8 +221,7 @@ func (f *tangentForm) parts() [][]int {
 	for p := range root {
 		root[p] = p
 	}
-	var find func(p int) int
-	find = func(p int) int {
+	find := func(p int) int {
 		for root[p] != p {
 			root[p] = root[root[p]]
 			p = root[p]

@@ -105,10 +105,7 @@ func TestConnect(t *testing.T) {
 	if err != nil || len(edges) != 3 || slices.Max(fixed.Components()) != 0 {
 		t.Fatalf("%d edges, %v", len(edges), err)
 	}
-	var positive []float64
-	for _, v := range w.value {
-		positive = append(positive, v)
-	}
+	positive := slices.Clone(w.value)
 	for _, e := range edges {
 		if v := fixed.At(e.I, e.J); v != 1e-3*median(positive) || v != fixed.At(e.J, e.I) {
 			t.Errorf("edge (%d, %d) has weight %g", e.I, e.J, v)

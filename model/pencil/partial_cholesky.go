@@ -3,7 +3,6 @@ package pencil
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/blas"
@@ -261,18 +260,4 @@ func cuthillMcKee(m Entries) []int {
 	}
 	slices.Reverse(order)
 	return order
-}
-
-// rowNorm is the largest sum of magnitudes of a row: no eigenvalue is larger.
-func rowNorm(m Entries) float64 {
-	worst := 0.0
-	for i := range m.Order() {
-		_, values := m.Row(i)
-		sum := 0.0
-		for _, v := range values {
-			sum += math.Abs(v)
-		}
-		worst = max(worst, sum)
-	}
-	return worst
 }
