@@ -46,12 +46,11 @@ type kernel struct {
 	unit          bool
 	exact         bool // the model does not fit float32: every row in float64
 
-	mean      []float64
-	high, low []float32 // mean in two float32: x - mean loses nothing to a large mean
-	w         []float32 // width x stride, aligned
-	w64       []float64 // width x m
-	offset    []float64 // width
-	offset32  []float32
+	mean     []float64
+	w        []float32 // width x stride, aligned
+	w64      []float64 // width x m
+	offset   []float64 // width
+	offset32 []float32
 
 	finish  func(dst, y []float32) int
 	placer  placer    // in place of products and finish; nil: products
@@ -76,15 +75,13 @@ func newKernel(mean, scale []float64, unit, wide bool, mp mapping) *kernel {
 	width, w, offset := pm.weights()
 	m := len(mean)
 	k := &kernel{m: m, dim: mp.dim(), width: width, stride: (m + lane - 1) / lane * lane, unit: unit, exact: wide,
-		mean: mean, high: make([]float32, m), low: make([]float32, m), w64: w, offset: offset, finish: pm.finish}
+		mean: mean, w64: w, offset: offset, finish: pm.finish}
 	if offset == nil {
 		k.offset = make([]float64, width)
 	}
 	k.offset32 = make([]float32, width)
 	k.w = aligned(width * k.stride)
 	for j, mu := range mean {
-		k.high[j] = float32(mu)
-		k.low[j] = float32(mu - float64(k.high[j]))
 		k.exact = k.exact || scale[j] < rangeLow || scale[j] > rangeHigh || math.Abs(mu) > rangeHigh
 	}
 	for c := range width {
@@ -302,25 +299,35 @@ func (k *kernel) fill(s *scratch, rows Rows, from, n int) {
 		switch {
 		case bl.F64 != nil:
 			k.fill64(s, bl, col, from, n)
-		case bl.ColStride == 1 && bl.Cols >= lane/2:
-			for r := range n {
-				at := (from + r) * bl.RowStride
-				z := s.z[r*k.stride+col:][:bl.Cols]
-				copy(z, bl.F32[at:at+bl.Cols])
-				blas.Saxpy(bl.Cols, -1, k.high[col:], 1, z, 1)
-				blas.Saxpy(bl.Cols, -1, k.low[col:], 1, z, 1)
-			}
 		default:
-			for j := range bl.Cols {
-				high, low := k.high[col+j], k.low[col+j]
-				x := bl.F32[from*bl.RowStride+j*bl.ColStride:]
-				z := s.z[col+j : (n-1)*k.stride+col+j+1]
-				for r, at := 0, 0; r < len(z); r, at = r+k.stride, at+bl.RowStride {
-					z[r] = (x[at] - high) - low
-				}
-			}
+			k.fill32(s, bl, col, from, n)
 		}
 		col += bl.Cols
+	}
+}
+
+// fill32 centres in float64, as fill64 does: the same values give the same bits
+// whether they come as float32 or as float64.
+func (k *kernel) fill32(s *scratch, b *Block, col, from, n int) {
+	if b.ColStride == 1 {
+		for r := range n {
+			at := (from + r) * b.RowStride
+			x := b.F32[at : at+b.Cols]
+			z := s.z[r*k.stride+col:][:len(x)]
+			mean := k.mean[col:][:len(x)]
+			for j, v := range x {
+				z[j] = float32(float64(v) - mean[j])
+			}
+		}
+		return
+	}
+	for j := range b.Cols {
+		mean := k.mean[col+j]
+		x := b.F32[from*b.RowStride+j*b.ColStride:]
+		z := s.z[col+j : (n-1)*k.stride+col+j+1]
+		for r, at := 0, 0; r < len(z); r, at = r+k.stride, at+b.RowStride {
+			z[r] = float32(float64(x[at]) - mean)
+		}
 	}
 }
 
