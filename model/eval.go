@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -213,7 +215,7 @@ func (c EvalConfig) score(ctx context.Context, d *Data, s split, r *EvalResult) 
 			return 0, err
 		}
 	} else {
-		m, err := fitAtMost(ctx, train, Config{Method: r.Method, Dim: r.Dim, Scale: c.Scale, Params: c.Params[r.Method], Seed: c.Seed})
+		m, err := fitAtMost(ctx, train, Config{Method: r.Method, Dim: r.Dim, Scale: c.Scale, Params: c.paramsOf(r.Method), Seed: c.Seed, memo: s.memo})
 		if err != nil {
 			return 0, err
 		}
@@ -233,6 +235,22 @@ func (c EvalConfig) score(ctx context.Context, d *Data, s split, r *EvalResult) 
 		}
 	}
 	return float64(correct) / float64(test.N), nil
+}
+
+// evalRows is what evaluation looks at where a method's cost is the cube of its
+// rows: it fits many times.
+const evalRows = "500"
+
+// paramsOf are the parameters given for a method.
+func (c EvalConfig) paramsOf(name string) map[string]string {
+	given := c.Params[name]
+	m, err := lookup(name)
+	if _, told := given["rows"]; told || err != nil || !slices.ContainsFunc(m.Params, func(p Param) bool { return p.Name == "rows" }) {
+		return given
+	}
+	out := map[string]string{"rows": evalRows}
+	maps.Copy(out, given)
+	return out
 }
 
 // fitAtMost fits at the dimension asked for, or at the bound of the method where that is lower.

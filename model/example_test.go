@@ -70,7 +70,7 @@ func ExampleConfig_Settled() {
 	}
 	fmt.Println(again.Method() == m.Method(), again.Params()["auto"])
 	// Output:
-	// dla at 2: 6 of 6 held-out rows are right
+	// ksmpa at 3: 6 of 6 held-out rows are right
 	// true method and dim
 }
 

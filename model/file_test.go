@@ -337,7 +337,7 @@ func TestFileOfEveryMethod(t *testing.T) {
 	rows := DenseRows(d.X, d.N, d.M)
 	for _, method := range Methods() {
 		for _, dim := range []int{0, 1} {
-			c := Config{Method: method.Name, Dim: dim, Seed: 3}
+			c := Config{Method: method.Name, Dim: dim, Seed: 3, Params: quick(&method)}
 			m, err := Fit(t.Context(), d, c)
 			if err != nil {
 				t.Fatal(err)

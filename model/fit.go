@@ -45,6 +45,7 @@ type Config struct {
 
 	choice *Choice // what Auto and AutoDim were settled to
 
+	memo *memo // of an evaluation, which fits the same rows more than once
 }
 
 // DimError reports more outputs asked for than the rows allow. A caller that
@@ -108,7 +109,7 @@ func fitSettled(ctx context.Context, d *Data, c Config) (*Model, error) {
 		return nil, err
 	}
 	end()
-	t := &task{method: method, params: params, d: c.Dim, seed: c.Seed, scaling: c.Scale, progress: c.Progress, report: report}
+	t := &task{method: method, params: params, d: c.Dim, seed: c.Seed, scaling: c.Scale, progress: c.Progress, report: report, memo: c.memo}
 	t.say("statistics", 0)
 	end = report.phase("statistics")
 	if err := t.load(ctx, rows); err != nil {

@@ -23,6 +23,7 @@ type task struct {
 	scaling  Scale
 	progress func(string, float64)
 	report   *Report
+	memo     *memo // nil: nothing is shared with other fits
 
 	rows *prepared  // nil when fitting from statistics
 	x    *mat.Dense // n x m samples in the task's coordinates, for methods that look at rows; see sample
@@ -36,7 +37,8 @@ type task struct {
 	columns int
 	ridge   float64 // relative ridge r, settled before the method runs
 
-	criterion *criterion // of maximize, once it is built
+	criterion   *criterion   // of maximize, once it is built
+	kernelSpace *kernelSpace // of a kernel form, once it is built
 }
 
 // scatters are the statistics of a task in its coordinates, about the mean.

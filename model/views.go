@@ -8,7 +8,7 @@ import (
 
 // views is one linear map a class, for methods that solve each class against
 // the rest (SLE one-versus-rest). A row is mapped by the view in which its
-// membership degree is largest (Gong, Tao, Maybank, Liu, Kang and Yang, SLE,
+// membership degree is largest (Gong, Tao, Yang and Fu, AAAI 2014,
 // eq. 7): the distance to the nearest window row of another class over the
 // distance to the nearest one of the view's own class.
 type views struct {

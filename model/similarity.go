@@ -1,0 +1,256 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	transposes "gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/mat"
+)
+
+// Learning a similarity from rows, instead of taking the weights of a
+// neighbourhood graph for granted:
+//
+//	min J(W) = |X - X W|^2 + alpha |W - S|^2 + beta sum W   over W = W' >= 0, W_ii = 0
+//
+// with X the rows as columns, G = X'X (or a kernel), and S a heat similarity. J
+// falls at every multiplicative step, which keeps symmetry, sign and the zero
+// diagonal: algorithms 1 and 2 of the LEnewS paper, in the pattern of the rules for
+// nonnegative matrix factorisation (Ding, Li and Jordan, IEEE TPAMI 32, 2010). Where G has no negative entry the step of algorithm 2 needs one
+// product and makes about twice the progress a flop; else that of algorithm 1.
+
+// similarity is what is learned, and how it went.
+type similarity struct {
+	w          *mat.Dense
+	start, end float64 // J
+	steps      int
+	gradient   float64 // max |W o grad J| / max |grad J|: the optimality condition for W >= 0
+}
+
+// similarityRule is the problem without its rows.
+type similarityRule struct {
+	alpha, beta float64
+	steps       int
+	tolerance   float64 // of the relative change of J
+	signed      bool    // use algorithm 1 whatever G is
+}
+
+// heatSimilarity is S: exp(-d^2/(2r)), 2r = sigma min_i max_j d_ij^2, zero on
+// the diagonal. squared is n x n.
+func heatSimilarity(squared *mat.Dense, sigma float64) *mat.Dense {
+	n, _ := squared.Dims()
+	least := math.Inf(1)
+	for i := range n {
+		least = min(least, floatMax(squared.RawRowView(i)))
+	}
+	width := sigma * least
+	s := mat.NewDense(n, n, nil)
+	for i := range n {
+		row, d := s.RawRowView(i), squared.RawRowView(i)
+		for j := range row {
+			switch {
+			case i == j:
+			case width > 0:
+				row[j] = math.Exp(-d[j] / width)
+			default:
+				row[j] = 1 // all rows are equal
+			}
+		}
+	}
+	return s
+}
+
+func floatMax(v []float64) float64 {
+	m := math.Inf(-1)
+	for _, x := range v {
+		m = max(m, x)
+	}
+	return m
+}
+
+// squaredDistances are those of the rows whose products are g, n x n; exact
+// zeros for equal rows are kept by taking the difference where it cancels.
+func squaredDistances(x *mat.Dense) *mat.Dense {
+	n, m := x.Dims()
+	out := mat.NewDense(n, n, nil)
+	flat := mat.DenseCopyOf(x).RawMatrix().Data
+	eachRow(n, func(i int) {
+		for j := range i {
+			d := squaredDistance(flat[i*m:(i+1)*m], flat[j*m:(j+1)*m])
+			out.Set(i, j, d)
+			out.Set(j, i, d)
+		}
+	})
+	return out
+}
+
+// learn finds the similarity. g and s are n x n and symmetric; s has a zero
+// diagonal. say is told how far it is.
+func (r similarityRule) learn(ctx context.Context, g, s *mat.Dense, say func(float64)) (*similarity, error) {
+	n, _ := g.Dims()
+	scale := 0.0
+	signed := r.signed
+	for i := range n {
+		for _, v := range g.RawRowView(i) {
+			scale = max(scale, math.Abs(v))
+			signed = signed || v < 0
+		}
+	}
+	if !isFinite(scale) || scale > 1e150 {
+		return nil, errors.New("products of rows leave the range of float64; scale the features")
+	}
+	w := mat.NewDense(n, n, nil)
+	for i := range n {
+		row := w.RawRowView(i)
+		for j := range row {
+			if i != j {
+				row[j] = 1
+			}
+		}
+	}
+	plus, minus := g, (*mat.Dense)(nil)
+	if signed {
+		plus, minus = mat.NewDense(n, n, nil), mat.NewDense(n, n, nil)
+		for i := range n {
+			p, q := plus.RawRowView(i), minus.RawRowView(i)
+			for j, v := range g.RawRowView(i) {
+				p[j], q[j] = max(v, 0), max(-v, 0)
+			}
+		}
+	}
+	wp := mat.NewDense(n, n, nil)
+	var wm *mat.Dense
+	if signed {
+		wm = mat.NewDense(n, n, nil)
+	}
+	out := &similarity{w: w}
+	previous := math.Inf(1)
+	for step := 0; ; step++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		multiplySquare(wp, w, plus)
+		if signed {
+			multiplySquare(wm, w, minus)
+		}
+		j := r.objective(g, s, w, wp, wm)
+		if step == 0 {
+			out.start = j
+		}
+		out.end, out.steps = j, step
+		if step >= r.steps || math.Abs(previous-j) <= r.tolerance*math.Abs(j) {
+			out.gradient = r.optimality(g, s, w, wp, wm)
+			return out, nil
+		}
+		previous = j
+		say(float64(step) / float64(r.steps))
+		r.step(plus, minus, s, w, wp, wm)
+	}
+}
+
+// multiplySquare is dst = a b of n x n matrices, b symmetric: rows times rows
+// are gonum's fastest product, and it is the same.
+func multiplySquare(dst, a, b *mat.Dense) {
+	blas64.Gemm(transposes.NoTrans, transposes.Trans, 1, a.RawMatrix(), b.RawMatrix(), 0, dst.RawMatrix())
+}
+
+// objective is J = tr G - 2 tr(G W) + tr(W G W) + alpha |W - S|^2 + beta sum W,
+// with W G = wp - wm.
+func (r similarityRule) objective(g, s, w, wp, wm *mat.Dense) float64 {
+	n, _ := g.Dims()
+	sum := 0.0
+	for i := range n {
+		row, product := w.RawRowView(i), wp.RawRowView(i)
+		heat := s.RawRowView(i)
+		part := g.At(i, i) - 2*product[i]
+		var negative []float64
+		if wm != nil {
+			negative = wm.RawRowView(i)
+			part += 2 * negative[i]
+		}
+		for j, v := range row {
+			wg := product[j]
+			if negative != nil {
+				wg -= negative[j]
+			}
+			d := v - heat[j]
+			part += wg*v + r.alpha*d*d + r.beta*v
+		}
+		sum += part
+	}
+	return sum
+}
+
+// step is one multiplicative update, in place; both triangles get the same
+// number.
+func (r similarityRule) step(plus, minus, s, w, wp, wm *mat.Dense) {
+	n, _ := w.Dims()
+	eachRow(n, func(i int) {
+		for j := range i {
+			v := w.At(i, j)
+			if v == 0 {
+				continue
+			}
+			var next float64
+			if minus == nil {
+				// Algorithm 2: W <- W 2(G + alpha S) / (W G + G W + 2 alpha W + beta).
+				above := 2 * (plus.At(i, j) + r.alpha*s.At(i, j))
+				below := wp.At(i, j) + wp.At(j, i) + 2*r.alpha*v + r.beta
+				next = ratio(v, above, below)
+			} else {
+				// Algorithm 1, eq. 7: the square root of the same with the signs apart.
+				above := wm.At(i, j) + wm.At(j, i) + 2*(plus.At(i, j)+r.alpha*s.At(i, j))
+				below := wp.At(i, j) + wp.At(j, i) + 2*r.alpha*v + 2*minus.At(i, j) + r.beta
+				next = v
+				if below > 0 {
+					next = v * math.Sqrt(above/below)
+				}
+			}
+			// The lower triangle is this goroutine's alone; the upper is filled after.
+			w.Set(i, j, next)
+		}
+	})
+	for i := range n {
+		for j := range i {
+			w.Set(j, i, w.At(i, j))
+		}
+	}
+}
+
+func ratio(v, above, below float64) float64 {
+	if below <= 0 {
+		return v // beta = 0 and nothing to weigh: it stays
+	}
+	return v * (above / below)
+}
+
+// optimality is max |W o grad J| over max |grad J|: zero where W is optimal.
+func (r similarityRule) optimality(g, s, w, wp, wm *mat.Dense) float64 {
+	n, _ := w.Dims()
+	complementary, largest := 0.0, 0.0
+	for i := range n {
+		for j := range n {
+			if i == j {
+				continue
+			}
+			product := wp.At(i, j) + wp.At(j, i)
+			if wm != nil {
+				product -= wm.At(i, j) + wm.At(j, i)
+			}
+			gradient := product - 2*g.At(i, j) + 2*r.alpha*(w.At(i, j)-s.At(i, j)) + r.beta
+			complementary = max(complementary, math.Abs(gradient*w.At(i, j)))
+			largest = max(largest, math.Abs(gradient))
+		}
+	}
+	if largest == 0 {
+		return 0
+	}
+	return complementary / largest
+}
+
+func (s *similarity) String() string {
+	return fmt.Sprintf("J from %g to %g in %d steps", s.start, s.end, s.steps)
+}
