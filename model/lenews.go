@@ -3,7 +3,6 @@ package model
 import (
 	"context"
 	"fmt"
-	"math"
 	"strings"
 	"sync"
 
@@ -109,17 +108,10 @@ func (t *task) learnSimilarity(ctx context.Context) (*learnedSimilarity, error) 
 	if o := t.origin(); name == "linear" && mat.Norm(mat.NewVecDense(m, o), 2) > 0 {
 		kernel.origin = o // the paper's X is not centred
 	}
-	squared := squaredDistances(t.x)
 	rule := similarityRule{alpha: t.float("alpha"), beta: t.float("beta"), steps: t.int("iters"), tolerance: t.float("tol")}
 	l := &learnedSimilarity{kernel: kernel}
-	s := heatSimilarity(squared, t.float("sigma"))
-	least := math.Inf(1)
-	for i := range t.rows.n {
-		least = min(least, floatMax(squared.RawRowView(i)))
-	}
-	if width := t.float("sigma") * least; width > 0 {
-		l.rate = min(1/width, math.MaxFloat64)
-	}
+	var s *mat.Dense
+	s, l.rate = heatSimilarity(squaredDistances(t.x), t.float("sigma"))
 	g := mat.DenseCopyOf(kernel.gram(rows, m))
 	if l.similarity, err = rule.learn(ctx, g, s, func(done float64) { t.say("similarity", done) }); err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package model
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 
 	transposes "gonum.org/v1/gonum/blas"
@@ -38,29 +37,27 @@ type similarityRule struct {
 	signed      bool    // use algorithm 1 whatever G is
 }
 
-// heatSimilarity is S: exp(-d^2/(2r)), 2r = sigma min_i max_j d_ij^2, zero on
-// the diagonal. squared is n x n.
-func heatSimilarity(squared *mat.Dense, sigma float64) *mat.Dense {
+// heatSimilarity is S: exp(-rate d^2), rate = 1/(2r), 2r = sigma min_i max_j
+// d_ij^2, zero on the diagonal. squared is n x n.
+func heatSimilarity(squared *mat.Dense, sigma float64) (s *mat.Dense, rate float64) {
 	n, _ := squared.Dims()
 	least := math.Inf(1)
 	for i := range n {
 		least = min(least, floatMax(squared.RawRowView(i)))
 	}
-	width := sigma * least
-	s := mat.NewDense(n, n, nil)
+	if width := sigma * least; width > 0 {
+		rate = min(1/width, math.MaxFloat64)
+	}
+	s = mat.NewDense(n, n, nil)
 	for i := range n {
 		row, d := s.RawRowView(i), squared.RawRowView(i)
 		for j := range row {
-			switch {
-			case i == j:
-			case width > 0:
-				row[j] = math.Exp(-d[j] / width)
-			default:
-				row[j] = 1 // all rows are equal
+			if i != j {
+				row[j] = math.Exp(-rate * d[j])
 			}
 		}
 	}
-	return s
+	return s, rate
 }
 
 func floatMax(v []float64) float64 {
@@ -249,8 +246,4 @@ func (r similarityRule) optimality(g, s, w, wp, wm *mat.Dense) float64 {
 		return 0
 	}
 	return complementary / largest
-}
-
-func (s *similarity) String() string {
-	return fmt.Sprintf("J from %g to %g in %d steps", s.start, s.end, s.steps)
 }

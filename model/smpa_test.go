@@ -81,7 +81,7 @@ func TestSimilarityAlgorithms(t *testing.T) {
 	}
 	g := mat.NewDense(n, n, nil)
 	g.Mul(x, x.T())
-	s := heatSimilarity(squaredDistances(x), 0.02)
+	s, _ := heatSimilarity(squaredDistances(x), 0.02)
 	learn := func(signed bool, steps int) *similarity {
 		out, err := similarityRule{alpha: 1, beta: 1, steps: steps, tolerance: 1e-12, signed: signed}.learn(context.Background(), g, s, func(float64) {})
 		if err != nil {
