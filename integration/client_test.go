@@ -112,9 +112,11 @@ func TestEmbeddedServer(t *testing.T) {
 	d = startDaemon(t, path)
 	c = dial(t, url)
 	once(t, "FEATURES", 1, n, c.read("REDUCED"))
-	if code, body := d.get("/readyz"); code != 200 {
-		t.Errorf("/readyz is %d after a restart: %s", code, body)
-	}
+	// It serves before its pipeline has read the live model back from the store.
+	eventually(t, time.Minute, says("ready after a restart"), func() bool {
+		code, _ := d.get("/readyz")
+		return code == 200
+	})
 	c.nc.Close()
 	d.stop()
 }
