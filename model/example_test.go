@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/graph"
 	"github.com/embedd/embedd/model/moments"
 )
 
@@ -103,4 +107,43 @@ func ExampleLookup() {
 	// Output:
 	// principal component analysis / moments / whiten = false
 	// unknown method "sla"; the nearest is sle
+}
+
+// A method of one's own from patches: each row with its nearest row of the class
+// and its nearest of the others, drawn to the one and away from the other, while
+// the variance is held.
+func ExampleCriterion() {
+	own := model.Criterion{Name: "mine", Supervised: true, Build: func(ctx context.Context, x *mat.Dense, y []int) (n, d *mat.SymDense, err error) {
+		same, other, err := graph.NearestByClass(ctx, x, y, 1, 1)
+		if err != nil {
+			return nil, nil, err
+		}
+		star := func(nb *graph.Neighbors) (*mat.SymDense, error) {
+			return graph.AlignLinear(x, func(yield func(graph.Patch) bool) {
+				for _, rows := range nb.Patches() {
+					if !yield(graph.Patch{Rows: rows, L: graph.StarPart([]float64{1})}) {
+						return
+					}
+				}
+			})
+		}
+		if n, err = star(other); err != nil {
+			return nil, nil, err
+		}
+		d, err = star(same)
+		return n, d, err
+	}}
+	m, err := own.Fit(context.Background(), rows, model.Config{Dim: 1, Params: map[string]string{"ridge": "0.1"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	y := make([]float32, rows.N)
+	if err := m.Project(y, model.DenseRows(rows.X, rows.N, rows.M)); err != nil {
+		fmt.Println(err)
+		return
+	}
+	low, high := slices.Max(y[:3]), slices.Min(y[3:])
+	fmt.Println(m.Method(), "apart:", low < high)
+	// Output: mine apart: true
 }

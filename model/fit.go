@@ -70,16 +70,24 @@ func (c Config) resolve() (*Method, map[string]string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	switch c.Scale {
-	case "", Standard, MinMax, Unit, None:
-	default:
-		return nil, nil, fmt.Errorf("unknown scale %q; give one of standard, minmax, unit, none", c.Scale)
-	}
-	if c.Dim < 0 && c.Dim != AutoDim {
-		return nil, nil, fmt.Errorf("dim is %d; give at least 1, 0 for the method's default, or %d (AutoDim) for the best by cross-validation", c.Dim, AutoDim)
+	if err := c.check(); err != nil {
+		return nil, nil, err
 	}
 	params, err := m.resolve(c.Params)
 	return m, params, err
+}
+
+// check is what holds whatever the method.
+func (c Config) check() error {
+	switch c.Scale {
+	case "", Standard, MinMax, Unit, None:
+	default:
+		return fmt.Errorf("unknown scale %q; give one of standard, minmax, unit, none", c.Scale)
+	}
+	if c.Dim < 0 && c.Dim != AutoDim {
+		return fmt.Errorf("dim is %d; give at least 1, 0 for the method's default, or %d (AutoDim) for the best by cross-validation", c.Dim, AutoDim)
+	}
+	return nil
 }
 
 // Fit learns a model from rows. The same rows in the same order with the same
@@ -102,6 +110,10 @@ func fitSettled(ctx context.Context, d *Data, c Config) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	return fitMethod(ctx, method, params, d, c)
+}
+
+func fitMethod(ctx context.Context, method *Method, params map[string]string, d *Data, c Config) (*Model, error) {
 	report := c.begin(params)
 	end := report.phase("prepare")
 	rows, err := prepare(d, method.Supervised, c.Scale == Unit, report)
