@@ -2,7 +2,10 @@ package model
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -34,6 +37,109 @@ func TestLinearKernelIsLSMPA(t *testing.T) {
 			if c := correlation(a.ColView(j), b.ColView(j)); math.Abs(c) < 1-1e-9 {
 				t.Errorf("%s: output %d of lsmpa and of linear ksmpa correlate by %.12f", name, j, c)
 			}
+		}
+	}
+}
+
+// smpa are the Laplacians of D and S by every pair: geodesics of the union graph
+// of k neighbours by Floyd and Warshall, over the largest.
+func (p *plain) smpa(k int, l1, l2, l3 float64) (dissimilar, similar *mat.Dense) {
+	near := p.graphOf(k, func(int) func(int) bool { return anyRow })
+	g := mat.NewDense(p.n, p.n, nil)
+	g.Apply(func(i, j int, w float64) float64 {
+		switch {
+		case i == j:
+			return 0
+		case w == 0:
+			return math.Inf(1)
+		}
+		return math.Sqrt(p.dist2(i, j))
+	}, near)
+	for via := range p.n {
+		for i := range p.n {
+			for j := range p.n {
+				g.Set(i, j, min(g.At(i, j), g.At(i, via)+g.At(via, j)))
+			}
+		}
+	}
+	g.Scale(1/mat.Max(g), g)
+	laplacian := func(same, other func(g float64) float64) *mat.Dense {
+		l := mat.NewDense(p.n, p.n, nil)
+		for i := range p.n {
+			for j := range p.n {
+				if i == j {
+					continue
+				}
+				w := other(g.At(i, j))
+				if p.y[i] == p.y[j] {
+					w = same(g.At(i, j))
+				}
+				l.Set(i, j, -w)
+				l.Set(i, i, l.At(i, i)+w)
+			}
+		}
+		return l
+	}
+	return laplacian(func(g float64) float64 { return l1 * g }, func(g float64) float64 { return l2 / g }),
+		laplacian(func(g float64) float64 { return l3 / g }, func(float64) float64 { return 0 })
+}
+
+// TestSMPAMeetsItsPencil: both forms solve the pencil of their formulas, and no
+// random columns do better. The kernel form does so on the factor of its kernel.
+func TestSMPAMeetsItsPencil(t *testing.T) {
+	rng := rand.New(rand.NewPCG(43, 1))
+	data := synthetic(43, 80, 6, 4)
+	p := plainly(data)
+	const dim = 3
+	check := func(name string, m *Model, n, d *mat.SymDense, a *mat.Dense, columns int) {
+		t.Helper()
+		if r := m.Report().Ridge.Relative; r > 0 {
+			d = ridged(d, r*mat.Trace(d)/float64(columns))
+		}
+		if e := notIdentity(form(d, a)); e > 1e-9 {
+			t.Errorf("%s: A'DA differs from I by %g", name, e)
+		}
+		if e := equation(n, d, a, m.Eigenvalues()); e > 1e-8 {
+			t.Errorf("%s: residual %g", name, e)
+		}
+		if got, other := mat.Trace(form(n, a)), better(rng, n, d, dim); other > got+1e-9*math.Abs(got) {
+			t.Errorf("%s: random trace %g, the method's %g", name, other, got)
+		}
+	}
+	for _, l := range [][3]float64{{1, 1, 1}, {0.5, 2, 3}} {
+		dissimilar, similar := p.smpa(5, l[0], l[1], l[2])
+		for _, ridge := range []string{"0.3", "oas", "0"} {
+			params := map[string]string{"ridge": ridge, "l1": fmt.Sprint(l[0]), "l2": fmt.Sprint(l[1]), "l3": fmt.Sprint(l[2])}
+			m := fit(t, data, Config{Method: "lsmpa", Dim: dim, Params: params})
+			check("lsmpa ridge "+ridge, m, symmetric(form(dissimilar, p.x)), symmetric(form(similar, p.x)), matrixOf(m), p.m)
+		}
+		// F F' = K of the median squared distance, by a Cholesky factor: with the coefficients a of the model, A = F'a.
+		var squared []float64
+		for i := range p.n {
+			for j := range i {
+				squared = append(squared, p.dist2(i, j))
+			}
+		}
+		slices.Sort(squared)
+		k := mat.NewSymDense(p.n, nil)
+		for i := range p.n {
+			for j := range i + 1 {
+				k.SetSym(i, j, math.Exp(-p.dist2(i, j)/median(squared)))
+			}
+		}
+		var chol mat.Cholesky
+		if !chol.Factorize(k) {
+			t.Fatal("the kernel is not definite")
+		}
+		var f mat.TriDense
+		chol.LTo(&f)
+		for _, ridge := range []string{"0.3", "0.01"} {
+			params := map[string]string{"ridge": ridge, "l1": fmt.Sprint(l[0]), "l2": fmt.Sprint(l[1]), "l3": fmt.Sprint(l[2])}
+			m := fit(t, data, Config{Method: "ksmpa", Dim: dim, Params: params})
+			var a mat.Dense
+			a.Mul(f.T(), mat.NewDense(p.n, dim, m.mapping.(*kernelMap).coefficients))
+			factor := mat.DenseCopyOf(&f)
+			check("ksmpa ridge "+ridge, m, symmetric(form(dissimilar, factor)), symmetric(form(similar, factor)), &a, p.n)
 		}
 	}
 }
@@ -114,5 +220,87 @@ func TestSimilarityAlgorithms(t *testing.T) {
 			}
 			last = j
 		}
+	}
+}
+
+// TestSimilarityBeatsRandomOnes: J at the learned W is below J at feasible ones,
+// and is the J of the paper.
+func TestSimilarityBeatsRandomOnes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(44, 1))
+	p := plainly(synthetic(44, 30, 5, 3))
+	var g mat.Dense
+	g.Mul(p.x, p.x.T())
+	squared := squaredDistances(p.x)
+	s, _ := heatSimilarity(squared, 0.02)
+	rule := similarityRule{alpha: 0.7, beta: 0.4, steps: 500, tolerance: 1e-6}
+	learned, err := rule.learn(context.Background(), &g, s, func(float64) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	objective := func(w *mat.Dense) float64 {
+		var fit, off mat.Dense
+		fit.Mul(w.T(), p.x)
+		fit.Sub(p.x, &fit)
+		off.Sub(w, s)
+		a, b := mat.Norm(&fit, 2), mat.Norm(&off, 2)
+		return a*a + rule.alpha*b*b + rule.beta*mat.Sum(w)
+	}
+	best := objective(learned.w)
+	if math.Abs(best-learned.end) > 1e-9*best {
+		t.Errorf("J is %g by its formula, %g as reported", best, learned.end)
+	}
+	for k := range 200 {
+		w := mat.NewDense(p.n, p.n, nil)
+		for i := range p.n {
+			for j := range i {
+				v := rng.ExpFloat64() / float64(p.n)
+				if k%2 == 0 { // near the learned one
+					v = learned.w.At(i, j) * (1 + 0.1*rng.NormFloat64())
+				}
+				w.Set(i, j, max(v, 0))
+				w.Set(j, i, max(v, 0))
+			}
+		}
+		if j := objective(w); j < best*(1-1e-6) {
+			t.Errorf("a random similarity has J = %g, the learned one %g", j, best)
+		}
+	}
+}
+
+// TestLPPnewSMeetsItsPencil: max (X D X', X L X' + rho I) of the learned W.
+func TestLPPnewSMeetsItsPencil(t *testing.T) {
+	rng := rand.New(rand.NewPCG(45, 1))
+	data := synthetic(45, 60, 5, 3)
+	p := plainly(data)
+	var g mat.Dense
+	g.Mul(p.x, p.x.T())
+	s, _ := heatSimilarity(squaredDistances(p.x), 0.02)
+	learned, err := similarityRule{alpha: 1, beta: 1, steps: 500, tolerance: 1e-6}.learn(context.Background(), &g, s, func(float64) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	largest := mat.Max(learned.w)
+	degrees, laplacian := mat.NewDense(p.n, p.n, nil), mat.NewDense(p.n, p.n, nil)
+	for i := range p.n {
+		for j := range p.n {
+			if w := learned.w.At(i, j); w >= 1e-6*largest {
+				degrees.Set(i, i, degrees.At(i, i)+w)
+				laplacian.Set(i, i, laplacian.At(i, i)+w)
+				laplacian.Set(i, j, laplacian.At(i, j)-w)
+			}
+		}
+	}
+	m := fit(t, data, Config{Method: "lppnews", Dim: 3, Params: map[string]string{"ridge": "0.2"}})
+	n, d := symmetric(form(degrees, p.x)), symmetric(form(laplacian, p.x))
+	d = ridged(d, 0.2*mat.Trace(d)/float64(p.m))
+	a := matrixOf(m)
+	if e := notIdentity(form(d, a)); e > 1e-6 {
+		t.Errorf("A'DA differs from I by %g", e)
+	}
+	if e := equation(n, d, a, m.Eigenvalues()); e > 1e-6 {
+		t.Errorf("residual %g", e)
+	}
+	if got, other := mat.Trace(form(n, a)), better(rng, n, d, 3); other > got*(1+1e-9) {
+		t.Errorf("random trace %g, the method's %g", other, got)
 	}
 }
