@@ -3,7 +3,7 @@ package model
 import (
 	"context"
 	"fmt"
-	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -12,10 +12,10 @@ import (
 )
 
 // ksmpa is lsmpa in the space of a kernel, K L_D K a = lambda K L_S K a, solved on
-// the factor F of K = F F', F = U sqrt(Lambda): the criterion of lsmpa on the rows
-// of F, with the ridge there, and a = U Lambda^-1/2 A. A ridge on K L_S K itself
-// would weigh directions by their eigenvalue squared, which is another method.
-// y(x) = sum_i a_i k(x, x_i).
+// a factor F of K = F F': the criterion of lsmpa on the rows of F, with the ridge
+// there, and F'a = A. Any factor gives the same outputs, as factors differ by a
+// rotation. A ridge on K L_S K itself would weigh directions by their eigenvalue
+// squared, which is another method. y(x) = sum_i a_i k(x, x_i).
 var ksmpa = Method{
 	Name: "ksmpa", Title: "kernel sub-manifold preserving analysis",
 	Paper:      "Sub-manifold preserving analysis (SMPA) and its metric framework of dissimilarity and similarity, kernel form",
@@ -32,7 +32,9 @@ var ksmpa = Method{
 	fit:     fitKSMPA,
 }
 
-// kernelCut drops eigenvalues of the kernel below this share of the largest.
+// kernelCut drops directions of the kernel below this share: of its largest
+// diagonal entry among the pivots of its factor, and where there is no ridge of
+// its largest eigenvalue.
 const kernelCut = 1e-10
 
 func fitKSMPA(ctx context.Context, t *task) (*solution, error) {
@@ -46,16 +48,16 @@ func fitKSMPA(ctx context.Context, t *task) (*solution, error) {
 		full.kernelSpace = space
 	}
 	s := full.kernelSpace
-	n := t.rows.n
+	_, rank := s.back.Dims()
 	// The ridge is measured by all n columns, whatever the rank of the kernel.
-	inner := &task{method: t.method, params: t.params, d: t.d, ridge: t.ridge, m: s.rank, columns: n, stat: t.stat, report: t.report}
+	inner := &task{method: t.method, params: t.params, d: t.d, ridge: t.ridge, m: rank, columns: t.rows.n, stat: t.stat, report: t.report}
 	sol, err := inner.solveRatio(s.n, s.d, pencil.Max)
 	if err != nil {
 		return nil, err
 	}
-	coefficients := mat.NewDense(n, sol.d, nil)
-	coefficients.Mul(s.back, mat.NewDense(s.rank, sol.d, sol.components))
-	pencil.FixSigns(coefficients)
+	var coefficients mat.Dense
+	coefficients.Mul(s.back, mat.NewDense(rank, sol.d, sol.components))
+	pencil.FixSigns(&coefficients)
 	sol.mapping = &kernelMap{d: sol.d, rows: s.rows, coefficients: coefficients.RawMatrix().Data, k: s.kernel}
 	return sol, nil
 }
@@ -63,9 +65,8 @@ func fitKSMPA(ctx context.Context, t *task) (*solution, error) {
 // kernelSpace is what the fit of a kernel form needs and the ridge does not change.
 type kernelSpace struct {
 	kernel kernelFunction
-	rows   []float64     // n x m, as the map sees them
-	rank   int           // of the kernel
-	back   *mat.Dense    // U Lambda^-1/2, n x rank
+	rows   []float64     // that carry coefficients, as the map sees them
+	back   *mat.Dense    // from columns in the coordinates of F to coefficients of those rows
 	n, d   *mat.SymDense // the two sides, in the coordinates of F
 }
 
@@ -75,38 +76,97 @@ func (t *task) newKernelSpace(ctx context.Context) (*kernelSpace, error) {
 		return nil, err
 	}
 	t.say("kernel", 0)
-	s := &kernelSpace{rows: t.features(nil)}
-	m := len(t.stat.mean)
-	if s.kernel, err = newKernelFunction(t.params["kernel"], s.rows, m, t.origin()); err != nil {
+	rows, m := t.features(nil), len(t.stat.mean)
+	s := &kernelSpace{}
+	if s.kernel, err = newKernelFunction(t.params["kernel"], rows, m, t.origin()); err != nil {
 		return nil, err
 	}
-	var e mat.EigenSym
-	if !e.Factorize(s.kernel.gram(s.rows, m), true) {
-		return nil, fmt.Errorf("the eigenproblem of the %s kernel of %d rows does not converge", s.kernel.name, t.rows.n)
+	factor, pivots, back := factorKernel(s.kernel.gram(rows, m))
+	if factor == nil {
+		return nil, fmt.Errorf("the %s kernel of %d rows is zero", s.kernel.name, t.rows.n)
+	}
+	if t.ridge == 0 {
+		if factor, back, err = cutKernel(factor, back); err != nil {
+			return nil, fmt.Errorf("%s kernel of %d rows: %w", s.kernel.name, t.rows.n, err)
+		}
+	}
+	s.back = back
+	for _, i := range pivots {
+		s.rows = append(s.rows, rows[i*m:(i+1)*m]...)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	t.say("kernel", 0.5)
+	s.n, s.d, err = graph.FromDS(factor, dissimilar, similar)
+	return s, err
+}
+
+// factorKernel is F, n x r, with K = F F' up to kernelCut, by a Cholesky factor
+// with pivots. The rows of the pivots, given in row order, determine all others:
+// back takes A, r x d, to the coefficients a of these rows with F'a = A. nil where
+// K is zero.
+func factorKernel(k *mat.SymDense) (factor *mat.Dense, pivots []int, back *mat.Dense) {
+	n := k.SymmetricDim()
+	largest := 0.0
+	for i := range n {
+		largest = max(largest, k.At(i, i))
+	}
+	var chol mat.PivotedCholesky
+	chol.Factorize(k, kernelCut*largest)
+	r := chol.Rank()
+	if r == 0 || largest == 0 {
+		return nil, nil, nil
+	}
+	order := chol.ColumnPivots(nil)
+	upper := chol.RawU()
+	factor = mat.NewDense(n, r, nil)
+	for i, row := range order {
+		for c := range min(i+1, r) {
+			factor.Set(row, c, upper.At(c, i))
+		}
+	}
+	lead := mat.NewTriDense(r, mat.Upper, nil)
+	for i := range r {
+		for j := i; j < r; j++ {
+			lead.SetTri(i, j, upper.At(i, j))
+		}
+	}
+	var inverse mat.TriDense
+	_ = inverse.InverseTri(lead) // its error says how well it is conditioned: kernelCut bounds that
+	pivots = slices.Clone(order[:r])
+	slices.Sort(pivots)
+	at := make(map[int]int, r) // of a pivot, in row order
+	for k, row := range pivots {
+		at[row] = k
+	}
+	back = mat.NewDense(r, r, nil)
+	for i, row := range order[:r] {
+		for j := i; j < r; j++ {
+			back.Set(at[row], j, inverse.At(i, j))
+		}
+	}
+	return factor, pivots, back
+}
+
+// cutKernel turns a factor to the eigenvectors of its kernel and leaves out those
+// below kernelCut of the largest: where nothing holds them back, directions that
+// are rounding alone must not decide.
+func cutKernel(factor, back *mat.Dense) (f, b *mat.Dense, err error) {
+	_, r := factor.Dims()
+	var inner mat.SymDense
+	inner.SymOuterK(1, factor.T())
+	var e mat.EigenSym
+	if !e.Factorize(&inner, true) {
+		return nil, nil, fmt.Errorf("its eigenproblem does not converge")
+	}
 	values := e.Values(nil)
 	var vectors mat.Dense
 	e.VectorsTo(&vectors)
-	n := len(values)
-	for s.rank < n && values[n-1-s.rank] > kernelCut*values[n-1] {
-		s.rank++
-	}
-	if s.rank == 0 {
-		return nil, fmt.Errorf("the %s kernel of %d rows is zero", s.kernel.name, n)
-	}
-	factor := mat.NewDense(n, s.rank, nil)
-	s.back = mat.NewDense(n, s.rank, nil)
-	for k := range s.rank {
-		root := math.Sqrt(values[n-1-k])
-		for i := range n {
-			u := vectors.At(i, n-1-k)
-			factor.Set(i, k, u*root)
-			s.back.Set(i, k, u/root)
-		}
-	}
-	s.n, s.d, err = graph.FromDS(factor, dissimilar, similar)
-	return s, err
+	from, _ := slices.BinarySearch(values, kernelCut*values[r-1])
+	kept := vectors.Slice(0, r, from, r)
+	f, b = &mat.Dense{}, &mat.Dense{}
+	f.Mul(factor, kept)
+	b.Mul(back, kept)
+	return f, b, nil
 }

@@ -94,7 +94,8 @@ func product(w mat.Matrix, x *mat.Dense) (*mat.Dense, error) {
 	if s, ok := w.(*Matrix); ok {
 		s.Apply(out, x)
 	} else {
-		out.Mul(w, x)
+		// A full copy: gonum's product of a symmetric matrix runs on one core, and slowly.
+		out.Mul(mat.DenseCopyOf(w), x)
 	}
 	return out, nil
 }
