@@ -126,12 +126,12 @@ func (r similarityRule) learn(ctx context.Context, g, s *mat.Dense, say func(flo
 	out := &similarity{w: w}
 	previous := math.Inf(1)
 	for step := 0; ; step++ {
-		if err := ctx.Err(); err != nil {
-			return nil, err
+		err := multiplySquare(ctx, wp, w, plus)
+		if err == nil && signed {
+			err = multiplySquare(ctx, wm, w, minus)
 		}
-		multiplySquare(wp, w, plus)
-		if signed {
-			multiplySquare(wm, w, minus)
+		if err != nil {
+			return nil, err
 		}
 		j := r.objective(g, s, w, wp, wm)
 		if step == 0 {
@@ -149,9 +149,20 @@ func (r similarityRule) learn(ctx context.Context, g, s *mat.Dense, say func(flo
 }
 
 // multiplySquare is dst = a b of n x n matrices, b symmetric: rows times rows
-// are gonum's fastest product, and it is the same.
-func multiplySquare(dst, a, b *mat.Dense) {
-	blas64.Gemm(transposes.NoTrans, transposes.Trans, 1, a.RawMatrix(), b.RawMatrix(), 0, dst.RawMatrix())
+// are gonum's fastest product, and it is the same. It goes by bands of rows, so
+// that a cancelled fit does not wait for all of it.
+func multiplySquare(ctx context.Context, dst, a, b *mat.Dense) error {
+	const band = 256
+	n, _ := a.Dims()
+	for from := 0; from < n; from += band {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		to := min(from+band, n)
+		rows, out := a.Slice(from, to, 0, n).(*mat.Dense), dst.Slice(from, to, 0, n).(*mat.Dense)
+		blas64.Gemm(transposes.NoTrans, transposes.Trans, 1, rows.RawMatrix(), b.RawMatrix(), 0, out.RawMatrix())
+	}
+	return nil
 }
 
 // objective is J = tr G - 2 tr(G W) + tr(W G W) + alpha |W - S|^2 + beta sum W,
