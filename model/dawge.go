@@ -97,22 +97,25 @@ func pick(x *mat.Dense, rows []int) *mat.Dense {
 }
 
 // normal is the unit normal of the boundary between a class and its k nearest
-// other rows; where the machine finds none, the difference of their means.
+// other rows; where the machine finds none, the difference of their means; 0
+// where the two coincide. What is left by rounding alone is none.
 func (t *task) normal(ctx context.Context, own, others *mat.Dense) ([]float64, error) {
+	const rounding = 1e-12
 	near := nearestTo(own, others, t.int("k"))
 	v, err := svm(ctx, own, near, t.float("c"))
 	if err != nil {
 		return nil, err
 	}
+	size := max(mat.Max(own), -mat.Min(own))
 	norm := floats.Norm(v, 2)
-	if !(norm > 0) || !isFinite(norm) {
+	if !(norm*size > rounding) || !isFinite(norm) {
 		v = columnMeans(own)
 		floats.Sub(v, columnMeans(near))
-		norm = floats.Norm(v, 2)
+		if norm = floats.Norm(v, 2); !(norm > rounding*size) {
+			return make([]float64, len(v)), nil
+		}
 	}
-	if norm > 0 {
-		floats.Scale(1/norm, v)
-	}
+	floats.Scale(1/norm, v)
 	return v, nil
 }
 
@@ -149,7 +152,8 @@ func columnMeans(x *mat.Dense) []float64 {
 	return mean
 }
 
-// angleForm is X L X' of one class and its normal. The weights are made some rows at a
+// angleForm is X L X' of one class and its normal; without a normal all edges
+// weigh the same. The weights are made some rows at a
 // time: there are n_c^2 of them.
 func (t *task) angleForm(ctx context.Context, x *mat.Dense, v []float64) (*mat.SymDense, error) {
 	const rows = 256
@@ -159,6 +163,7 @@ func (t *task) angleForm(ctx context.Context, x *mat.Dense, v []float64) (*mat.S
 		factor = 1 / float64(n)
 	}
 	square := t.params["f"] == "square"
+	free := floats.Norm(v, math.Inf(1)) == 0
 	along := make([]float64, n) // v.x
 	for i := range n {
 		along[i] = floats.Dot(v, x.RawRowView(i))
@@ -178,7 +183,10 @@ func (t *task) angleForm(ctx context.Context, x *mat.Dense, v []float64) (*mat.S
 				if length == 0 {
 					continue // the row itself and its duplicates: no edge
 				}
-				cos := math.Abs(along[j]-along[i]) / length
+				cos := 1.0
+				if !free {
+					cos = math.Abs(along[j]-along[i]) / length
+				}
 				if square {
 					cos *= cos
 				}
