@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -265,19 +266,31 @@ func (a *auction) enter(m *Method, classes int) entry {
 	} else if ridge := a.c.Params["ridge"]; m.ridge != nil && ridge != "" && ridge != "auto" {
 		e.params["ridge"] = ridge
 	}
-	if m.ridge != nil && e.params["ridge"] == "auto" {
-		// Choosing the ridge is left for the winner.
-		e.params["ridge"] = "oas"
-		if m.ridge.without > 0 {
-			e.params["ridge"] = fmt.Sprint(m.ridge.without)
-		}
-	}
+	e.params = m.foldParams(e.params)
 	return e
+}
+
+// foldParams are the parameters in the folds of a choice: choosing the ridge is
+// left for the winner.
+func (m *Method) foldParams(params map[string]string) map[string]string {
+	if m.ridge == nil || params["ridge"] != "auto" {
+		return params
+	}
+	params = maps.Clone(params)
+	params["ridge"] = "oas"
+	if m.ridge.without > 0 {
+		params["ridge"] = fmt.Sprint(m.ridge.without)
+	}
+	return params
 }
 
 // fewDims are the candidates that are made for fewer dimensions than the classes
 // span. Their first columns at d are not their answer for fewer.
 var fewDims = []string{"pairacc", "tnca"}
+
+// nestedMethods are those whose first columns at d are their answer for fewer:
+// one fit scores all dimensions.
+var nestedMethods = []string{"pca", "lda", "mfa", "lfda", "dla", "lsda", "lpp", "npe", "lsmpa", "ksmpa", "dawge", "mpda", "pmpda", "le", "lle", "isomap"}
 
 // without is the choice where no rows can be held out.
 func (a *auction) without() *Choice {
@@ -312,7 +325,7 @@ func (a *auction) rank(ctx context.Context) ([]Score, error) {
 	if len(a.entries) == 1 && len(a.entries[0].dims) == 1 {
 		return []Score{{Method: a.entries[0].method.Name, Dim: a.entries[0].dims[0]}}, nil
 	}
-	pick, fold := folds(a.p, maxValidated)
+	pick, fold := folds(a.p, maxValidated, 3)
 	if fold == nil {
 		return nil, nil
 	}
@@ -324,14 +337,7 @@ func (a *auction) rank(ctx context.Context) ([]Score, error) {
 		}
 	}
 	for f := range 3 {
-		var train, test []int
-		for i, at := range pick {
-			if fold[i] == f {
-				test = append(test, at)
-			} else {
-				train = append(train, at)
-			}
-		}
+		train, test := heldOut(pick, fold, f)
 		base := &task{method: &scan, scaling: a.c.Scale, seed: a.c.Seed, report: &Report{}}
 		if a.c.Method != Auto {
 			base.method, base.params = a.entries[0].method, a.entries[0].params
@@ -378,7 +384,7 @@ func (a *auction) rank(ctx context.Context) ([]Score, error) {
 
 // score fits an entry on the training rows of a fold and counts its test rows.
 func (a *auction) score(ctx context.Context, e entry, base *task, train, test []int, into map[int]*Score) error {
-	nested := slices.Contains(candidates, e.method.Name) && !slices.Contains(fewDims, e.method.Name)
+	nested := slices.Contains(nestedMethods, e.method.Name)
 	var y *outputPair
 	for _, d := range slices.Backward(e.dims) {
 		into[d].Scored += len(test)

@@ -21,7 +21,7 @@ func TestAutoScoresAreCrossValidation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, fold := folds(p, maxValidated)
+	_, fold := folds(p, maxValidated, 3)
 	for _, s := range choice.Scores {
 		correct := 0
 		for f := range 3 {

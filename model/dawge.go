@@ -28,8 +28,8 @@ var dawge = Method{
 	Paper:      "DAWGE, angle-weighted graph embedding",
 	Supervised: true, Map: "linear", Streaming: "window",
 	Params: []Param{
-		intParam("k", "30", "nearest rows of other classes that the boundary of a class is drawn to", 1),
-		floatParam("c", "1", "cost of a row on the wrong side of the boundary", math.SmallestNonzeroFloat64, math.MaxFloat64),
+		intParam("k", "30", "nearest rows of other classes that the boundary of a class is drawn to", 1).tried("10", "30", "100"),
+		floatParam("c", "1", "cost of a row on the wrong side of the boundary", math.SmallestNonzeroFloat64, math.MaxFloat64).tried("0.1", "1", "10"),
 		choice("f", "abs", "weight of an edge by its cosine with the normal: abs or square", "abs", "square"),
 		choice("normalize", "class", "class divides each class by its number of rows, none is the paper's form", "class", "none"),
 		choice("constraint", "total", "total holds the total variance, orthonormal is the paper's form and takes no ridge", "total", "orthonormal"),

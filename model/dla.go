@@ -20,9 +20,9 @@ var dla = Method{
 	Paper:      "Zhang, Tao, Li and Yang, Patch alignment for dimensionality reduction, IEEE TKDE 21, 2009",
 	Supervised: true, Map: "linear", Streaming: "window",
 	Params: []Param{
-		intParam("k1", "5", "nearest rows of the own class in a patch", 1),
-		intParam("k2", "10", "nearest rows of other classes in a patch", 1),
-		floatParam("beta", "0.3", "weight of the other classes, in [0, 1]", 0, 1),
+		intParam("k1", "5", "nearest rows of the own class in a patch", 1).tried("5", "10", "20"),
+		intParam("k2", "10", "nearest rows of other classes in a patch", 1).tried("5", "10", "20"),
+		floatParam("beta", "0.3", "weight of the other classes, in [0, 1]", 0, 1).tried("0.1", "0.3", "1"),
 		heatParam("inf", "width of heat weights exp(-d^2/t) on both: inf (none, as in the paper), auto (mean squared distance to the nearest of the own class), or a number"),
 	},
 	dim:     twoColumns,

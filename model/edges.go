@@ -71,7 +71,7 @@ func (t *task) moment() *mat.SymDense {
 
 // heatParam is the width t of the weights exp(-d^2/t).
 func heatParam(def, doc string) Param {
-	return Param{"t", def, doc, func(s string) error {
+	return Param{Name: "t", Default: def, Doc: doc, check: func(s string) error {
 		if s == "auto" || s == "inf" {
 			return nil
 		}

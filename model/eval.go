@@ -28,6 +28,10 @@ type EvalConfig struct {
 	Neighbors     int      // of the vote [1]
 	Seed          uint64
 	Params        map[string]map[string]string // by method, then parameter
+	// Tune chooses, for each split and dimension, among the values of the
+	// parameters' grids by 4-fold cross-validation on the training rows. What Params
+	// gives is fixed. Dims are numbers then.
+	Tune bool
 	// Progress, where set, is called before each fit with the method, the
 	// dimension and the share of the evaluation that is done.
 	Progress func(method string, dim int, done float64)
@@ -41,12 +45,13 @@ type EvalResult struct {
 	Dim          int // asked for
 	DimUsed      int // at most the bound of the method; the least over the splits
 	Splits       int
-	AccuracyMean float64 // share of test rows whose class is right
-	AccuracySD   float64 // over the splits, divided by splits - 1; 0 for one
-	FitSeconds   float64 // mean of a fit
-	Rank         int     // informative rank
-	Params       map[string]string
-	Chosen       map[string]int // splits by what Auto or AutoDim chose, "lda 2" being lda at 2 dimensions
+	AccuracyMean float64           // share of test rows whose class is right
+	AccuracySD   float64           // over the splits, divided by splits - 1; 0 for one
+	FitSeconds   float64           // mean of a fit, tuning left out
+	Rank         int               // informative rank
+	Params       map[string]string // of the last split
+	Chosen       map[string]int    // splits by what Auto or AutoDim chose, "lda 2" being lda at 2 dimensions
+	Tuned        map[string]int    // splits by the combination that Tune chose, "k=5 t=auto"
 	Error        string
 }
 
@@ -68,8 +73,9 @@ func (r EvalResult) MarshalJSON() ([]byte, error) {
 		Rank         int               `json:"informative_rank"`
 		Params       map[string]string `json:"params"`
 		Chosen       map[string]int    `json:"chosen,omitempty"`
+		Tuned        map[string]int    `json:"tuned,omitempty"`
 		Error        *string           `json:"error"`
-	}{r.Data, r.Method, dim, r.DimUsed, r.Splits, &r.AccuracyMean, &r.AccuracySD, &r.FitSeconds, r.Rank, r.Params, r.Chosen, nil}
+	}{r.Data, r.Method, dim, r.DimUsed, r.Splits, &r.AccuracyMean, &r.AccuracySD, &r.FitSeconds, r.Rank, r.Params, r.Chosen, r.Tuned, nil}
 	if r.Error != "" {
 		form.AccuracyMean, form.AccuracySD, form.FitSeconds, form.Error = nil, nil, nil, &r.Error
 	}
@@ -115,6 +121,9 @@ func (c EvalConfig) Validate() error {
 		return fmt.Errorf("eval: %d neighbors; give at least 1", c.Neighbors)
 	}
 	for _, d := range c.Dims {
+		if d == AutoDim && c.Tune {
+			return fmt.Errorf("eval: tuning is for a dimension that is given; give numbers, or leave the tuning out")
+		}
 		if d < 1 && d != AutoDim {
 			return fmt.Errorf("eval: dim %d; give at least 1, or %d (AutoDim) to choose by cross-validation", d, AutoDim)
 		}
@@ -163,11 +172,14 @@ func Evaluate(ctx context.Context, d *Data, c EvalConfig, yield func(EvalResult)
 		for _, dim := range c.dims(name, d.M) {
 			result := EvalResult{Data: c.Data, Method: name, Dim: dim, Splits: c.Splits}
 			var shares []float64
-			for k, s := range splits {
-				if c.Progress != nil {
-					c.Progress(name, dim, float64(done+k)/float64(total))
+			for k := range splits {
+				progress := func(of float64) {
+					if c.Progress != nil {
+						c.Progress(name, dim, (float64(done+k)+of)/float64(total))
+					}
 				}
-				share, err := c.score(ctx, d, s, &result)
+				progress(0)
+				share, err := c.score(ctx, d, &splits[k], &result, progress)
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
@@ -199,8 +211,8 @@ func (c EvalConfig) dims(method string, m int) []int {
 }
 
 // score fits on the training part of a split and returns the share of test
-// rows whose class is right.
-func (c EvalConfig) score(ctx context.Context, d *Data, s split, r *EvalResult) (float64, error) {
+// rows whose class is right. progress is told the share that is done.
+func (c EvalConfig) score(ctx context.Context, d *Data, s *split, r *EvalResult, progress func(float64)) (float64, error) {
 	train, test := d.subset(s.train), d.subset(s.test)
 	start := time.Now()
 	var correct int
@@ -215,7 +227,12 @@ func (c EvalConfig) score(ctx context.Context, d *Data, s split, r *EvalResult) 
 			return 0, err
 		}
 	} else {
-		m, err := fitAtMost(ctx, train, Config{Method: r.Method, Dim: r.Dim, Scale: c.Scale, Params: c.paramsOf(r.Method), Seed: c.Seed, memo: s.memo})
+		params, err := c.settle(ctx, train, s, r, progress)
+		if err != nil {
+			return 0, err
+		}
+		start = time.Now()
+		m, err := fitAtMost(ctx, train, Config{Method: r.Method, Dim: r.Dim, Scale: c.Scale, Params: params, Seed: c.Seed, memo: s.memo})
 		if err != nil {
 			return 0, err
 		}
@@ -235,6 +252,34 @@ func (c EvalConfig) score(ctx context.Context, d *Data, s split, r *EvalResult) 
 		}
 	}
 	return float64(correct) / float64(test.N), nil
+}
+
+// settle is the parameters of a fit: those given, and with Tune those chosen on
+// the training rows. A split is tuned once for all dimensions.
+func (c EvalConfig) settle(ctx context.Context, train *Data, s *split, r *EvalResult, progress func(float64)) (map[string]string, error) {
+	given := c.paramsOf(r.Method)
+	if !c.Tune {
+		return given, nil
+	}
+	m, err := lookup(r.Method)
+	if err != nil {
+		return nil, err
+	}
+	if s.tuned[r.Method] == nil {
+		chosen, err := c.tune(ctx, train, m, progress)
+		if err != nil {
+			return nil, err
+		}
+		s.tuned[r.Method] = chosen
+	}
+	params := s.tuned[r.Method][r.Dim]
+	if name := m.tuned(params, given); name != "" {
+		if r.Tuned == nil {
+			r.Tuned = map[string]int{}
+		}
+		r.Tuned[name]++
+	}
+	return params, nil
 }
 
 // evalRows is what evaluation looks at where a method's cost is the cube of its

@@ -19,8 +19,8 @@ var le = Method{
 	Paper: "Belkin and Niyogi, Laplacian eigenmaps for dimensionality reduction and data representation, Neural Computation 2003",
 	Map:   "extension", Streaming: "window",
 	Params: []Param{
-		intParam("k", "10", "nearest rows that each row is joined with", 1),
-		heatParam("auto", "width of the weights exp(-d^2/t): auto (mean squared distance to the nearest row), inf (weight 1), or a number"),
+		intParam("k", "10", "nearest rows that each row is joined with", 1).tried(neighbourCounts...),
+		heatParam("auto", "width of the weights exp(-d^2/t): auto (mean squared distance to the nearest row), inf (weight 1), or a number").tried(heatWidths...),
 		componentsParam,
 	},
 	dim:     twoColumns,

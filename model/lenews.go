@@ -52,7 +52,7 @@ func similarityParams() []Param {
 		floatParam("sigma", "0.02", "width of the heat similarity, as a share of the least of the rows' largest squared distances", 1e-9, 1e9),
 		intParam("iters", "500", "most steps", 1),
 		floatParam("tol", "1e-6", "relative change of the objective that ends the steps", 0, 1),
-		Param{"rows", "1500", "most rows that are looked at, evenly spaced: a step costs the cube of them; eval looks at 500 unless told otherwise", rowsCheck},
+		{Name: "rows", Default: "1500", Doc: "most rows that are looked at, evenly spaced: a step costs the cube of them; eval looks at 500 unless told otherwise", check: rowsCheck},
 	}
 }
 

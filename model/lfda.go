@@ -24,7 +24,7 @@ var lfda = Method{
 	Paper:      "Sugiyama, Dimensionality reduction of multimodal labeled data by local Fisher discriminant analysis, JMLR 8, 2007",
 	Supervised: true, Map: "linear", Streaming: "window",
 	Params: []Param{
-		intParam("kNN", "7", "nearest row of the class whose distance is a row's scale", 1),
+		intParam("kNN", "7", "nearest row of the class whose distance is a row's scale", 1).tried("3", "7", "15"),
 		choice("metric", "plain", "columns as solved (plain), times the root of their eigenvalues (weighted), or made orthonormal (orthonormalized)", "plain", "weighted", "orthonormalized"),
 		ridgeParam("auto", "relative ridge of the local within-class scatter: auto (cross-validation), oas, or a number; 0 is the literal form", true),
 	},

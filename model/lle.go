@@ -19,7 +19,7 @@ var lle = Method{
 	Paper: "Roweis and Saul, Nonlinear dimensionality reduction by locally linear embedding, Science 2000",
 	Map:   "extension", Streaming: "window",
 	Params: []Param{
-		intParam("k", "10", "nearest rows that each row is reconstructed from", 1),
+		intParam("k", "10", "nearest rows that each row is reconstructed from", 1).tried(neighbourCounts...),
 		floatParam("reg", "1e-3", "added to the diagonal of each local Gram matrix, times its trace", 1e-12, 1e3),
 		componentsParam,
 	},

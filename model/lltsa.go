@@ -21,7 +21,7 @@ var lltsa = Method{
 	Paper: "Zhang, Yang, Zhao and Ge, Linear local tangent space alignment and application to face recognition, Neurocomputing 70, 2007",
 	Map:   "linear", Streaming: "window",
 	Params: []Param{
-		intParam("k", "auto", "rows of a patch, the row itself among them: auto (d+2, at least 12) or a number", 2, "auto"),
+		intParam("k", "auto", "rows of a patch, the row itself among them: auto (d+2, at least 12) or a number", 2, "auto").tried("auto", "10", "15", "20", "25", "30"),
 		ridgeParam("oas", "relative ridge of X H B H X': oas (of the total scatter) or a number; 0 is the literal form", true),
 	},
 	dim:     twoColumns,

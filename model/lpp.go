@@ -18,8 +18,8 @@ var lpp = Method{
 	Paper: "He and Niyogi, Locality preserving projections, NIPS 2003",
 	Map:   "linear", Streaming: "window",
 	Params: []Param{
-		intParam("k", "5", "nearest rows that each row is joined with", 1),
-		heatParam("auto", "width of the weights exp(-d^2/t): auto (mean squared distance to the nearest row), inf (weight 1), or a number"),
+		intParam("k", "5", "nearest rows that each row is joined with", 1).tried(neighbourCounts...),
+		heatParam("auto", "width of the weights exp(-d^2/t): auto (mean squared distance to the nearest row), inf (weight 1), or a number").tried(heatWidths...),
 		ridgeParam("oas", "relative ridge of X L X': oas (of the total scatter) or a number; 0 is the literal form", true),
 	},
 	dim:     twoColumns,

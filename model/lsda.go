@@ -20,8 +20,8 @@ var lsda = Method{
 	Paper:      "Cai, He, Zhou, Han and Bao, Locality sensitive discriminant analysis, IJCAI 2007",
 	Supervised: true, Map: "linear", Streaming: "window",
 	Params: []Param{
-		intParam("k", "5", "nearest rows that each row is joined with; 0 joins all", 0),
-		floatParam("beta", "0.1", "share of the edges between classes, in [0, 1]", 0, 1),
+		intParam("k", "5", "nearest rows that each row is joined with; 0 joins all", 0).tried(neighbourCounts...),
+		floatParam("beta", "0.1", "share of the edges between classes, in [0, 1]", 0, 1).tried("0.1", "0.5", "0.9"),
 		ridgeParam("oas", "relative ridge of X D_w X': oas (of the total scatter) or a number; 0 is the literal form", true),
 	},
 	dim:     twoColumns,

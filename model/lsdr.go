@@ -242,21 +242,14 @@ func (q *information) settle(ctx context.Context, t *task, a *mat.Dense) error {
 		weights = []float64{t.float("lambda")}
 	}
 	q.s, q.lambda = widths[len(widths)/2], weights[len(weights)/2]
-	at, fold := folds(t.rows, maxValidated)
+	at, fold := folds(t.rows, maxValidated, 3)
 	if fold == nil || len(widths)*len(weights) == 1 {
 		return nil
 	}
 	best := math.Inf(1)
 	scores := make([]float64, len(widths)*len(weights))
 	for f := range 3 {
-		var train, test []int
-		for i, r := range at {
-			if fold[i] == f {
-				test = append(test, r)
-			} else {
-				train = append(train, r)
-			}
-		}
+		train, test := heldOut(at, fold, f)
 		part := newInformation(pick(t.x, train), t.rows.subset(train), t.int("centres"))
 		held, y := pick(t.x, test), t.rows.subset(test).y
 		for i, s := range widths {

@@ -38,7 +38,7 @@ const smpaRows = 2000
 
 func smpaParams() []Param {
 	return []Param{
-		intParam("k", "5", "nearest rows that each row is joined with in the graph of the geodesics", 1),
+		intParam("k", "5", "nearest rows that each row is joined with in the graph of the geodesics", 1).tried("5", "10", "20"),
 		floatParam("l1", "1", "weight of dissimilarity in a class", 0, 1e6),
 		floatParam("l2", "1", "weight of dissimilarity between classes", 0, 1e6),
 		floatParam("l3", "1", "weight of similarity in a class", 1e-6, 1e6),

@@ -35,8 +35,16 @@ type Param struct {
 	Name    string `json:"name"`
 	Default string `json:"default"`
 	Doc     string `json:"doc"`
+	// Grid are the values that tuning tries, the default among them; nil: the default alone.
+	Grid []string `json:"grid,omitempty"`
 
 	check func(string) error
+}
+
+// tried is the parameter with the values that tuning tries.
+func (p Param) tried(values ...string) Param {
+	p.Grid = values
+	return p
 }
 
 // solution is what a fit hands back, in the coordinates of its task.
@@ -92,10 +100,19 @@ var methods = []*Method{
 func Methods() []Method {
 	out := make([]Method, len(methods))
 	for i, m := range methods {
-		out[i] = *m
-		out[i].Params = slices.Clone(m.Params)
+		out[i] = m.clone()
 	}
 	return out
+}
+
+// clone shares nothing that a caller could change.
+func (m *Method) clone() Method {
+	c := *m
+	c.Params = slices.Clone(m.Params)
+	for i, p := range c.Params {
+		c.Params[i].Grid = slices.Clone(p.Grid)
+	}
+	return c
 }
 
 // Lookup finds a method by name, Auto too. The error names the nearest one first.
@@ -104,9 +121,7 @@ func Lookup(name string) (Method, error) {
 	if err != nil {
 		return Method{}, err
 	}
-	c := *m
-	c.Params = slices.Clone(m.Params)
-	return c, nil
+	return m.clone(), nil
 }
 
 func lookup(name string) (*Method, error) {
@@ -193,7 +208,7 @@ func sortedKeys(m map[string]string) []string {
 
 // choice is a parameter with named values.
 func choice(name, def, doc string, values ...string) Param {
-	return Param{name, def, doc, func(s string) error {
+	return Param{Name: name, Default: def, Doc: doc, check: func(s string) error {
 		if !slices.Contains(values, s) {
 			return fmt.Errorf("%q is not allowed; give one of %s", s, strings.Join(values, ", "))
 		}
@@ -203,7 +218,7 @@ func choice(name, def, doc string, values ...string) Param {
 
 // intParam is a whole number of at least least, or one of the words.
 func intParam(name, def, doc string, least int, words ...string) Param {
-	return Param{name, def, doc, func(s string) error {
+	return Param{Name: name, Default: def, Doc: doc, check: func(s string) error {
 		if v, err := strconv.Atoi(s); slices.Contains(words, s) || err == nil && v >= least {
 			return nil
 		}
@@ -213,7 +228,7 @@ func intParam(name, def, doc string, least int, words ...string) Param {
 
 // floatParam is a number in [low, high], or one of the words.
 func floatParam(name, def, doc string, low, high float64, words ...string) Param {
-	return Param{name, def, doc, func(s string) error {
+	return Param{Name: name, Default: def, Doc: doc, check: func(s string) error {
 		v, err := strconv.ParseFloat(s, 64)
 		if slices.Contains(words, s) || err == nil && v >= low && v <= high && isFinite(v) {
 			return nil
@@ -244,7 +259,7 @@ func (t *task) float(name string) float64 {
 // ridgeParam is the ridge of a denominator. Where words is false only a number
 // is allowed.
 func ridgeParam(def, doc string, words bool) Param {
-	return Param{"ridge", def, doc, func(s string) error {
+	return Param{Name: "ridge", Default: def, Doc: doc, check: func(s string) error {
 		if words && (s == "auto" || s == "oas") {
 			return nil
 		}

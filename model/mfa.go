@@ -20,8 +20,8 @@ var mfa = Method{
 	Paper:      "Yan, Xu, Zhang, Zhang, Yang and Lin, Graph embedding and extensions: a general framework for dimensionality reduction, IEEE TPAMI 29, 2007",
 	Supervised: true, Map: "linear", Streaming: "window",
 	Params: []Param{
-		intParam("k1", "5", "nearest rows of the own class that each row is joined with", 1),
-		intParam("k2", "20", "joins of the penalty graph, counted as penalty says", 1),
+		intParam("k1", "5", "nearest rows of the own class that each row is joined with", 1).tried(neighbourCounts...),
+		intParam("k2", "20", "joins of the penalty graph, counted as penalty says", 1).tried("5", "10", "20", "40", "80"),
 		choice("penalty", "per-sample", "k2 counts for each row its nearest of other classes (per-sample), for each class its shortest pairs with others (class-pairs, the paper's), or the shortest pairs of all (global-pairs)",
 			"per-sample", "class-pairs", "global-pairs"),
 		ridgeParam("auto", "relative ridge of the within-class graph: auto (cross-validation), oas, or a number; 0 is the literal form", true),

@@ -56,11 +56,11 @@ const maxPointwise = 500
 
 func mpdaParams() []Param {
 	return []Param{
-		intParam("k", "7", "nearest rows of the class: of the within-class graph, and the row whose distance is the scale of lfda's scatter", 1),
+		intParam("k", "7", "nearest rows of the class: of the within-class graph, and the row whose distance is the scale of lfda's scatter", 1).tried("5", "7", "15"),
 		heatParam("inf", "width of the within-class weights exp(-d^2/t): inf (weight 1, as in the authors' code), auto (mean squared distance to the nearest row), or a number"),
-		floatParam("gamma", "1", "weight of tangent vectors being parallel", 0, 1e12),
+		floatParam("gamma", "1", "weight of tangent vectors being parallel", 0, 1e12).tried("0", "1"),
 		floatParam("energy", "0.95", "share of a patch's variance in its tangent space", 0, 1),
-		ridgeParam("0.1", "relative ridge of both blocks: a_v = ridge tr(S3)/dim v, a_t = ridge tr(S0)/columns; 0 is a rank cut", false),
+		ridgeParam("0.1", "relative ridge of both blocks: a_v = ridge tr(S3)/dim v, a_t = ridge tr(S0)/columns; 0 is a rank cut", false).tried("0.1", "1", "10"),
 		floatParam("alpha", "relative", "a_t = a_v, in place of the ridge; 1e-5 is the paper's", 1e-300, 1e12, "relative"),
 	}
 }

@@ -18,7 +18,7 @@ var npe = Method{
 	Paper: "He, Cai, Yan and Zhang, Neighborhood preserving embedding, ICCV 2005",
 	Map:   "linear", Streaming: "window",
 	Params: []Param{
-		intParam("k", "5", "nearest rows that rebuild each row", 1),
+		intParam("k", "5", "nearest rows that rebuild each row", 1).tried(neighbourCounts...),
 		floatParam("reg", "1e-3", "regulariser of the rebuilding weights, relative to the trace of their Gram matrix, in [1e-12, 1]", 1e-12, 1),
 		ridgeParam("oas", "relative ridge of X (I-W)'(I-W) X': oas (of the total scatter) or a number; 0 is the literal form", true),
 	},

@@ -136,7 +136,7 @@ func (t *task) settleRidge(ctx context.Context) error {
 // dimension t.d; scaling, rank cut and shrinkage are refitted in each fold. nil
 // where too few classes have the rows for it.
 func (t *task) validateRidges(ctx context.Context, grid []float64) ([]RidgeScore, error) {
-	pick, fold := folds(t.rows, maxValidated)
+	pick, fold := folds(t.rows, maxValidated, 3)
 	if fold == nil {
 		return nil, nil
 	}
@@ -145,14 +145,7 @@ func (t *task) validateRidges(ctx context.Context, grid []float64) ([]RidgeScore
 		scores[i] = RidgeScore{Ridge: r, OAS: r == oasRidge}
 	}
 	for f := range 3 {
-		var train, test []int
-		for i, at := range pick {
-			if fold[i] == f {
-				test = append(test, at)
-			} else {
-				train = append(train, at)
-			}
-		}
+		train, test := heldOut(pick, fold, f)
 		ft := &task{method: t.method, params: t.params, seed: t.seed, scaling: t.scaling, report: &Report{}}
 		if err := ft.load(ctx, t.rows.subset(train)); err != nil {
 			return nil, err
@@ -242,12 +235,12 @@ func (p *prepared) subset(rows []int) *prepared {
 // time and change nothing.
 const maxValidated = 1500
 
-// folds deals rows to three folds: classes in sorted order, rows in their own;
-// row j of class c goes to fold (j + rows of earlier classes) mod 3. Classes
-// with fewer than 3 rows train in every fold (fold -1). Of more than limit rows
+// folds deals rows to count folds: classes in sorted order, rows in their own;
+// row j of class c goes to fold (j + rows of earlier classes) mod count. Classes
+// with fewer rows than folds train in every fold (fold -1). Of more than limit rows
 // it takes evenly spaced ones, stratified. fold is nil where fewer than 2
 // classes can be scored.
-func folds(p *prepared, limit int) (pick, fold []int) {
+func folds(p *prepared, limit, count int) (pick, fold []int) {
 	byClass := p.byClass()
 	order := make([]int, 0, len(byClass))
 	for c := range byClass {
@@ -266,16 +259,16 @@ func folds(p *prepared, limit int) (pick, fold []int) {
 	share := shares(p.n, limit)
 	for _, c := range order {
 		rows := byClass[c]
-		rows = spaced(rows, max(min(3, len(rows)), share(len(rows))))
-		if len(rows) >= 3 {
+		rows = spaced(rows, max(min(count, len(rows)), share(len(rows))))
+		if len(rows) >= count {
 			scored++
 		}
 		for j, r := range rows {
 			pick = append(pick, r)
-			if len(rows) < 3 {
+			if len(rows) < count {
 				fold = append(fold, -1)
 			} else {
-				fold = append(fold, (j+earlier)%3)
+				fold = append(fold, (j+earlier)%count)
 			}
 		}
 		earlier += len(rows)
@@ -285,6 +278,18 @@ func folds(p *prepared, limit int) (pick, fold []int) {
 	}
 	sortByRow(pick, fold)
 	return pick, fold
+}
+
+// heldOut are the rows that fold f trains on, and those that it holds out.
+func heldOut(pick, fold []int, f int) (train, test []int) {
+	for i, at := range pick {
+		if fold[i] == f {
+			test = append(test, at)
+		} else {
+			train = append(train, at)
+		}
+	}
+	return train, test
 }
 
 // byClass is the rows of each class, in order.

@@ -55,7 +55,8 @@ func stratify(y []int, seed uint64, share func(n int) int) (train, test []int) {
 // split is one split of an evaluation.
 type split struct {
 	train, test []int
-	memo        *memo // of the fits on train
+	memo        *memo             // of the fits on train
+	tuned       map[string]tuning // by method
 }
 
 // splits draws the splits of an evaluation from its seed.
@@ -63,7 +64,7 @@ func (c EvalConfig) splits(y []int) ([]split, error) {
 	r := rand.New(rand.NewPCG(c.Seed, 0))
 	all := make([]split, c.Splits)
 	for i := range all {
-		all[i].memo = &memo{}
+		all[i].memo, all[i].tuned = &memo{}, map[string]tuning{}
 		if c.TrainPerClass > 0 {
 			all[i].train, all[i].test = StratifiedPerClass(y, c.TrainPerClass, r.Uint64())
 		} else {

@@ -72,7 +72,7 @@ var mpLTSIMR = Method{
 
 func tangentParams(gamma string) []Param {
 	return []Param{
-		intParam("k", "10", "nearest rows that each row is joined with", 1),
+		intParam("k", "10", "nearest rows that each row is joined with", 1).tried("5", "10", "20"),
 		heatParam("auto", "width of the weights exp(-d^2/t): auto (mean squared distance to the nearest row), inf (weight 1), or a number"),
 		floatParam("gamma", gamma, "weight of tangent vectors being parallel; 0 decouples them", 0, 1e12),
 		componentsParam,

@@ -24,6 +24,7 @@ func runEval(ctx context.Context, e *env, args []string) error {
 	neighbors := f.Int("neighbors", 1, "`number` of nearest training rows that vote")
 	seed := f.Uint64("seed", 1, "`number` that the splits are drawn from")
 	set := f.settings("set", "a parameter as `METHOD.NAME`=VALUE; may be repeated")
+	tune := f.Bool("tune", false, "choose parameters from their grids by 4-fold cross-validation on the training rows of each split; --set fixes one")
 	out := f.output()
 	if _, err := f.parse(args, 0, 0); err != nil {
 		return err
@@ -34,7 +35,7 @@ func runEval(ctx context.Context, e *env, args []string) error {
 	if f.given("train-per-class") && f.given("train-fraction") {
 		return usagef("eval: --train-per-class and --train-fraction exclude each other: give one")
 	}
-	c := model.EvalConfig{Scale: model.Scale(*scale), Splits: *splits, TrainFraction: *fraction, TrainPerClass: *perClass, Neighbors: *neighbors, Seed: *seed}
+	c := model.EvalConfig{Scale: model.Scale(*scale), Splits: *splits, TrainFraction: *fraction, TrainPerClass: *perClass, Neighbors: *neighbors, Seed: *seed, Tune: *tune}
 	for name, n := range map[string]int{"splits": *splits, "neighbors": *neighbors, "train-per-class": *perClass} {
 		if f.given(name) && n < 1 {
 			return usagef("eval: --%s %d: want at least 1", name, n)
@@ -179,13 +180,16 @@ func evalNote(r model.EvalResult) string {
 	if len(r.Chosen) > 0 {
 		notes = append(notes, "chosen "+chosenText(r.Chosen))
 	}
+	if len(r.Tuned) > 0 {
+		notes = append(notes, "tuned "+chosenText(r.Tuned))
+	}
 	if r.Rank < r.DimUsed {
 		notes = append(notes, fmt.Sprintf("the criterion decides %d", r.Rank))
 	}
 	return strings.Join(notes, "; ")
 }
 
-// chosenText is "lda 2 in 7, mfa 5 in 3": method and dimension, and in how many splits, most first.
+// chosenText is "lda 2 in 7, mfa 5 in 3": what was chosen, and in how many splits, most first.
 func chosenText(chosen map[string]int) string {
 	names := slices.Sorted(maps.Keys(chosen))
 	slices.SortStableFunc(names, func(a, b string) int { return chosen[b] - chosen[a] })

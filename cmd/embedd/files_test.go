@@ -108,6 +108,27 @@ func TestEvalWine(t *testing.T) {
 	}
 }
 
+// --tune names the combinations that won, and leaves what --set gives alone.
+func TestEvalTune(t *testing.T) {
+	args := []string{"eval", "--data", iris, "--label", "label", "--methods", "dla,lda", "--splits", "2", "--tune", "--set", "dla.beta=0.1"}
+	stdout, _ := must(t, args...)
+	if !strings.Contains(stdout, "tuned k1=") || strings.Contains(stdout, "beta") {
+		t.Errorf("the table does not say what was tuned:\n%s", stdout)
+	}
+	stdout, _ = must(t, append(args, "--format", "json")...)
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	if len(lines) != 3 || !strings.Contains(lines[1], `"tuned":{"k1=`) || !strings.Contains(lines[1], `"beta":"0.1"`) || strings.Contains(lines[2], "tuned") {
+		t.Errorf("lines of JSON:\n%s", stdout)
+	}
+	if code, _, stderr := call(t.Context(), "eval", "--data", iris, "--label", "label", "--tune", "--dims", "auto"); code != 2 || !strings.Contains(stderr, "dimension") {
+		t.Errorf("--tune --dims auto: exit %d, %s", code, stderr)
+	}
+	stdout, _ = must(t, "methods", "lpp")
+	if !strings.Contains(stdout, "5 10 15 20 25 30") {
+		t.Errorf("no grid in\n%s", stdout)
+	}
+}
+
 func TestEvalTable(t *testing.T) {
 	stdout, _ := must(t, "eval", "--data", iris, "--label", "label", "--methods", "lda", "--splits", "3", "--train-per-class", "10", "--neighbors", "3", "--set", "lda.ridge=0")
 	for _, want := range []string{"150 rows, 4 features, 3 classes", "raw ", "lda "} {
@@ -485,7 +506,10 @@ func TestMethods(t *testing.T) {
 		var m struct {
 			Name, Title, Paper, Map, Streaming string
 			Supervised                         bool
-			Params                             []struct{ Name, Default, Doc string }
+			Params                             []struct {
+				Name, Default, Doc string
+				Grid               []string
+			}
 		}
 		d := json.NewDecoder(strings.NewReader(line))
 		d.DisallowUnknownFields()

@@ -49,10 +49,10 @@ func runMethods(_ context.Context, e *env, args []string) error {
 		out.printf("\nauto chooses one of the fast ones by cross-validation on the rows at hand.\n")
 	}
 	out.printf("\n")
-	t = out.table("PARAMETER", "DEFAULT", "WHAT IT DOES")
+	t = out.table("PARAMETER", "DEFAULT", "TUNED OVER", "WHAT IT DOES")
 	for _, m := range methods {
 		for _, p := range m.Params {
-			t.row(fmt.Sprintf("%s.%s", m.Name, p.Name), orDash(p.Default), strings.TrimSpace(p.Doc))
+			t.row(fmt.Sprintf("%s.%s", m.Name, p.Name), orDash(p.Default), orDash(strings.Join(p.Grid, " ")), strings.TrimSpace(p.Doc))
 		}
 	}
 	return t.flush()
