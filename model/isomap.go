@@ -20,7 +20,7 @@ var isomap = Method{
 	Paper: "Tenenbaum, de Silva and Langford, A global geometric framework for nonlinear dimensionality reduction, Science 2000",
 	Map:   "extension", Streaming: "window",
 	Params: []Param{
-		intParam("k", "10", "nearest rows that each row is joined with", 1).tried(neighbourCounts...),
+		intParam("k", "10", "nearest rows that each row is joined with", 1),
 		componentsParam,
 	},
 	dim:     twoColumns,
@@ -179,8 +179,10 @@ func (s *scaling) least() float64 {
 			h.SetSym(j, k, mat.Dot(p.ColView(0), v.ColView(0)))
 		}
 	}
+	// With vectors, which nobody needs: for values alone gonum's Dsterf panics
+	// where the entries are below 1e-122.
 	var eig mat.EigenSym
-	if !eig.Factorize(h.SliceSym(0, len(basis)), false) {
+	if !eig.Factorize(h.SliceSym(0, len(basis)), true) {
 		return 0
 	}
 	return eig.Values(nil)[0]

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/graph"
@@ -497,6 +498,23 @@ func TestManifoldDuplicates(t *testing.T) {
 }
 
 // Few rows bound the dimension; fewer neighbours than asked for are noted.
+// The coordinates of classical scaling are in the units of the features.
+func TestIsomapFollowsTheUnit(t *testing.T) {
+	data := rolledPlane(9, 60)
+	want := fit(t, data, Config{Method: "isomap", Scale: None}).Eigenvalues()
+	for _, unit := range []float64{0x1p-400, 0x1p-220, 0x1p300} {
+		other := *data
+		other.X = slices.Clone(data.X)
+		floats.Scale(unit, other.X)
+		got := fit(t, &other, Config{Method: "isomap", Scale: None}).Eigenvalues()
+		for c, l := range got {
+			if e := math.Abs(l/unit/unit/want[c] - 1); !(e < 1e-9) {
+				t.Errorf("unit %g: eigenvalue %d is off by %g", unit, c, e)
+			}
+		}
+	}
+}
+
 func TestManifoldFewRows(t *testing.T) {
 	data := rolledPlane(9, 4)
 	for _, method := range manifoldMethods {
