@@ -85,6 +85,13 @@ func fitTNCA(ctx context.Context, t *task) (*solution, error) {
 	if err != nil {
 		return nil, err
 	}
+	if lost(mat.NewDense(r, t.d, best), start) {
+		best = slices.Clone(start.RawMatrix().Data)
+		g := mat.NewDense(r, t.d, nil)
+		search.End, search.Steps = l.value(start, g), 0
+		search.Gradient = mat.Norm(g, 2)
+		t.report.note("the search would give up outputs: no direction separates the classes there; the start is kept")
+	}
 	endNN := l.leaveOneOut(mat.NewDense(r, t.d, best))
 	search.StartAccuracy, search.EndAccuracy = &startNN, &endNN
 	t.report.Search = search
@@ -100,6 +107,18 @@ func fitTNCA(ctx context.Context, t *task) (*solution, error) {
 	// The gap of the space says nothing about the directions found in it.
 	t.report.Gap, t.report.Ties = nil, nil
 	return sol, nil
+}
+
+// lost says that directions have less rank than those the search started at: the
+// L2 term shrinks what does not help, to nothing where no output helps.
+func lost(best, start *mat.Dense) bool {
+	const shrunk = 1e-6
+	_, d := best.Dims()
+	var end, begin mat.SVD
+	if !end.Factorize(best, mat.SVDNone) || !begin.Factorize(start, mat.SVDNone) {
+		return false
+	}
+	return !(end.Values(nil)[d-1] > shrunk*begin.Values(nil)[d-1])
 }
 
 // freeStart is the white space and the directions of pairacc in it, padded with

@@ -121,6 +121,23 @@ func TestTNCADescends(t *testing.T) {
 	}
 }
 
+// Where classes are mixed along every direction the L2 term would shrink the
+// outputs to one point: the start is kept, and said to be.
+func TestTNCAKeepsItsOutputs(t *testing.T) {
+	data := &Data{N: 40, M: 3, Classes: []string{"a", "b"}}
+	for i := range data.N {
+		data.X = append(data.X, float64(i), 2*float64(i), -float64(i))
+		data.Y = append(data.Y, i%2)
+	}
+	m := fit(t, data, Config{Method: "tnca", Dim: 1})
+	if mat.Norm(matrixOf(m), 2) == 0 {
+		t.Error("every row has the same output")
+	}
+	if r := m.Report(); len(r.Notes) == 0 || r.Search.End != r.Search.Start {
+		t.Errorf("search %+v, notes %q", *r.Search, r.Notes)
+	}
+}
+
 // A search that ends by itself ends where the gradient vanishes.
 func TestTNCAReachesAStationaryPoint(t *testing.T) {
 	data := dataset(t, "wine")
