@@ -15,7 +15,7 @@ import (
 const Auto = "auto"
 
 // AutoDim as a dimension stands for the one that held-out rows like best, of 2,
-// 5, 10 and C-1. Methods that do not learn from labels take their default.
+// 5, 10, 20 and C-1. Methods that do not learn from labels take their default.
 const AutoDim = -1
 
 // auto is no method of its own: Fit and FitMoments put one in its place. It
@@ -31,17 +31,24 @@ var auto = Method{
 // candidates of auto, in the order that decides between equal scores.
 var candidates = []string{"mfa", "lfda", "lda", "dla", "lsmpa", "pca", "pairacc", "tnca", "ksmpa"}
 
-// mostForKernel is the number of rows up to which auto tries a kernel.
-const mostForKernel = 500
+// fewRows is the number of rows up to which auto takes its time: it deals them to
+// folds fewRounds times, since which method wins depends on the deal there, and
+// tries a kernel, and tnca for as many dimensions as there are classes too.
+const (
+	fewRows   = 500
+	fewRounds = 4
+)
 
 // Choice is how auto decided: by 3-fold cross-validation of a nearest-neighbour
-// classifier. Where rows that are nearly the same follow each other, as in a
-// series, they fall into different folds and the scores are too good for all.
+// classifier, in 4 rounds for up to 500 rows. Where rows that are nearly the same
+// follow each other, as in a series, they fall into different folds and the scores
+// are too good for all.
 type Choice struct {
 	Of       string  `json:"of"`   // what was chosen: method, dim, or method and dim
 	Rule     string  `json:"rule"` // cv, or why there was none
 	Method   string  `json:"method"`
 	Dim      int     `json:"dim"`
+	Rounds   int     `json:"rounds,omitempty"`    // of 3 folds each; a row is scored once in a round
 	RunnerUp *Score  `json:"runner_up,omitempty"` // the best of another method or, where that was given, of another dim
 	Scores   []Score `json:"scores,omitempty"`    // best first
 	// Candidates that could not be fitted, with the reason.
@@ -55,7 +62,7 @@ type Score struct {
 	Method  string `json:"method"`
 	Dim     int    `json:"dim"`
 	Correct int    `json:"correct"`
-	Scored  int    `json:"scored"`
+	Scored  int    `json:"scored"` // each row once in every round
 }
 
 // choose is Fit for a configuration that leaves the method, the dimension or
@@ -94,7 +101,7 @@ func choose(ctx context.Context, d *Data, c Config) (*Model, error) {
 	// the next in the table takes its place.
 	var m *Model
 	for i, s := range ranked {
-		choice := &Choice{Of: c.leftOpen(), Rule: "cv", Method: s.Method, Dim: s.Dim, Scores: ranked,
+		choice := &Choice{Of: c.leftOpen(), Rule: "cv", Method: s.Method, Dim: s.Dim, Rounds: a.rounds(), Scores: ranked,
 			RunnerUp: runnerUp(ranked, i, c.Method == Auto), LeftOut: a.leftOut, Seconds: time.Since(start).Seconds()}
 		m, err = fitChosen(ctx, d, c, choice)
 		if bound := (*DimError)(nil); !errors.As(err, &bound) {
@@ -214,7 +221,7 @@ func newAuction(ctx context.Context, p *prepared, c Config) (*auction, error) {
 	if c.Dim > 0 {
 		a.dims = []int{c.Dim}
 	} else {
-		for _, d := range []int{2, 5, 10, classes - 1} {
+		for _, d := range []int{2, 5, 10, 20, classes - 1} {
 			a.dims = append(a.dims, max(1, min(d, whole.columns, p.n-1)))
 		}
 		slices.Sort(a.dims)
@@ -251,8 +258,7 @@ func (a *auction) enter(m *Method, classes int) entry {
 	chosen := a.c.Method == Auto
 	for _, d := range a.dims {
 		switch {
-		case chosen && slices.Contains(fewDims, m.Name) && d >= classes-1:
-		case chosen && m.Map == "kernel" && (classes != 2 || a.p.n > mostForKernel):
+		case chosen && !a.wanted(m.Name, d, classes):
 		case d <= bound:
 			e.dims = append(e.dims, d)
 		case !chosen && len(e.dims) == 0:
@@ -284,9 +290,20 @@ func (m *Method) foldParams(params map[string]string) map[string]string {
 	return params
 }
 
-// fewDims are the candidates that are made for fewer dimensions than the classes
-// span. Their first columns at d are not their answer for fewer.
-var fewDims = []string{"pairacc", "tnca"}
+// wanted says whether auto tries a candidate at d: pairacc and tnca are made for
+// fewer dimensions than the classes span, and a kernel for curved classes.
+func (a *auction) wanted(name string, d, classes int) bool {
+	few := a.p.n <= fewRows
+	switch name {
+	case "pairacc":
+		return d < classes-1
+	case "tnca":
+		return d < classes-1 || few
+	case "ksmpa":
+		return classes == 2 && few
+	}
+	return true
+}
 
 // nestedMethods are those whose first columns at d are their answer for fewer:
 // one fit scores all dimensions.
@@ -325,8 +342,7 @@ func (a *auction) rank(ctx context.Context) ([]Score, error) {
 	if len(a.entries) == 1 && len(a.entries[0].dims) == 1 {
 		return []Score{{Method: a.entries[0].method.Name, Dim: a.entries[0].dims[0]}}, nil
 	}
-	pick, fold := folds(a.p, maxValidated, 3)
-	if fold == nil {
+	if _, fold := folds(a.p, maxValidated, 3, 0); fold == nil {
 		return nil, nil
 	}
 	table := make([]map[int]*Score, len(a.entries))
@@ -336,33 +352,9 @@ func (a *auction) rank(ctx context.Context) ([]Score, error) {
 			table[i][d] = &Score{Method: e.method.Name, Dim: d}
 		}
 	}
-	for f := range 3 {
-		train, test := heldOut(pick, fold, f)
-		base := &task{method: &scan, scaling: a.c.Scale, seed: a.c.Seed, report: &Report{}}
-		if a.c.Method != Auto {
-			base.method, base.params = a.entries[0].method, a.entries[0].params
-		}
-		if err := base.load(ctx, a.p.subset(train)); err != nil {
+	for round := range a.rounds() {
+		if err := a.round(ctx, round, table); err != nil {
 			return nil, err
-		}
-		for i, e := range a.entries {
-			if a.c.Progress != nil {
-				a.c.Progress("auto", float64(f*len(a.entries)+i)/float64(3*len(a.entries)))
-			}
-			if table[i] == nil {
-				continue
-			}
-			err := a.score(ctx, e, base, train, test, table[i])
-			if ctx.Err() != nil {
-				return nil, ctx.Err()
-			}
-			if err != nil && len(a.entries) == 1 {
-				return nil, err
-			}
-			if err != nil {
-				a.leftOut = append(a.leftOut, fmt.Sprintf("%s: %v", e.method.Name, err))
-				table[i] = nil
-			}
 		}
 	}
 	var ranked []Score
@@ -380,6 +372,49 @@ func (a *auction) rank(ctx context.Context) ([]Score, error) {
 		return y.Dim - x.Dim
 	})
 	return ranked, nil
+}
+
+func (a *auction) rounds() int {
+	if a.p.n > fewRows {
+		return 1
+	}
+	return fewRounds
+}
+
+// round adds the scores of one deal of the rows to folds. An entry that cannot be
+// fitted leaves the table.
+func (a *auction) round(ctx context.Context, round int, table []map[int]*Score) error {
+	pick, fold := folds(a.p, maxValidated, 3, round)
+	for f := range 3 {
+		train, test := heldOut(pick, fold, f)
+		base := &task{method: &scan, scaling: a.c.Scale, seed: a.c.Seed, report: &Report{}}
+		if a.c.Method != Auto {
+			base.method, base.params = a.entries[0].method, a.entries[0].params
+		}
+		if err := base.load(ctx, a.p.subset(train)); err != nil {
+			return err
+		}
+		for i, e := range a.entries {
+			if a.c.Progress != nil {
+				a.c.Progress("auto", float64((3*round+f)*len(a.entries)+i)/float64(3*a.rounds()*len(a.entries)))
+			}
+			if table[i] == nil {
+				continue
+			}
+			err := a.score(ctx, e, base, train, test, table[i])
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err != nil && len(a.entries) == 1 {
+				return err
+			}
+			if err != nil {
+				a.leftOut = append(a.leftOut, fmt.Sprintf("%s: %v", e.method.Name, err))
+				table[i] = nil
+			}
+		}
+	}
+	return nil
 }
 
 // score fits an entry on the training rows of a fold and counts its test rows.

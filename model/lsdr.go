@@ -242,7 +242,7 @@ func (q *information) settle(ctx context.Context, t *task, a *mat.Dense) error {
 		weights = []float64{t.float("lambda")}
 	}
 	q.s, q.lambda = widths[len(widths)/2], weights[len(weights)/2]
-	at, fold := folds(t.rows, maxValidated, 3)
+	at, fold := folds(t.rows, maxValidated, 3, 0)
 	if fold == nil || len(widths)*len(weights) == 1 {
 		return nil
 	}

@@ -558,14 +558,14 @@ func TestOASIsScikitLearns(t *testing.T) {
 func TestFoldsFollowTheRule(t *testing.T) {
 	// Names sort against their indices; c has two rows and is never scored.
 	p := &prepared{n: 10, of: []string{"z", "a", "c"}, y: []int{0, 1, 0, 1, 1, 2, 0, 1, 0, 2}}
-	pick, fold := folds(p, 1500, 3)
+	pick, fold := folds(p, 1500, 3, 0)
 	want := map[int]int{1: 0, 3: 1, 4: 2, 7: 0, 5: -1, 9: -1, 0: 0, 2: 1, 6: 2, 8: 0}
 	for i, row := range pick {
 		if row != i || fold[i] != want[row] {
 			t.Errorf("row %d at %d is in fold %d, want %d", row, i, fold[i], want[row])
 		}
 	}
-	if _, fold := folds(&prepared{n: 5, of: []string{"a", "b"}, y: []int{0, 0, 0, 1, 1}}, 1500, 3); fold != nil {
+	if _, fold := folds(&prepared{n: 5, of: []string{"a", "b"}, y: []int{0, 0, 0, 1, 1}}, 1500, 3, 0); fold != nil {
 		t.Error("one class that can be scored gave folds")
 	}
 	big := &prepared{n: 4001, of: []string{"a", "b", "c"}}
@@ -576,7 +576,7 @@ func TestFoldsFollowTheRule(t *testing.T) {
 		}
 		big.y = append(big.y, c)
 	}
-	pick, _ = folds(big, 1500, 3)
+	pick, _ = folds(big, 1500, 3, 0)
 	if len(pick) < 1500 || len(pick) > 1501 {
 		t.Errorf("%d rows of 4001 are looked at", len(pick))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 
@@ -136,7 +137,7 @@ func (t *task) settleRidge(ctx context.Context) error {
 // dimension t.d; scaling, rank cut and shrinkage are refitted in each fold. nil
 // where too few classes have the rows for it.
 func (t *task) validateRidges(ctx context.Context, grid []float64) ([]RidgeScore, error) {
-	pick, fold := folds(t.rows, maxValidated, 3)
+	pick, fold := folds(t.rows, maxValidated, 3, 0)
 	if fold == nil {
 		return nil, nil
 	}
@@ -238,9 +239,9 @@ const maxValidated = 1500
 // folds deals rows to count folds: classes in sorted order, rows in their own;
 // row j of class c goes to fold (j + rows of earlier classes) mod count. Classes
 // with fewer rows than folds train in every fold (fold -1). Of more than limit rows
-// it takes evenly spaced ones, stratified. fold is nil where fewer than 2
-// classes can be scored.
-func folds(p *prepared, limit, count int) (pick, fold []int) {
+// it takes evenly spaced ones, stratified. Rounds after 0 deal the rows of each
+// class in another order. fold is nil where fewer than 2 classes can be scored.
+func folds(p *prepared, limit, count, round int) (pick, fold []int) {
 	byClass := p.byClass()
 	order := make([]int, 0, len(byClass))
 	for c := range byClass {
@@ -262,6 +263,10 @@ func folds(p *prepared, limit, count int) (pick, fold []int) {
 		rows = spaced(rows, max(min(count, len(rows)), share(len(rows))))
 		if len(rows) >= count {
 			scored++
+		}
+		if round > 0 {
+			draw := rand.New(rand.NewPCG(uint64(round), uint64(earlier)))
+			draw.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
 		}
 		for j, r := range rows {
 			pick = append(pick, r)

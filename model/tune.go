@@ -82,7 +82,7 @@ func (c EvalConfig) tune(ctx context.Context, train *Data, m *Method, progress f
 	if err != nil {
 		return nil, err
 	}
-	pick, fold := folds(p, maxValidated, tuneFolds)
+	pick, fold := folds(p, maxValidated, tuneFolds, 0)
 	if fold == nil {
 		return chosen, nil
 	}

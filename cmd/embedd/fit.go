@@ -197,7 +197,11 @@ func printChoice(out *output, c *model.Choice) error {
 		return nil
 	}
 	out.printf("; next is %s at %d\n", c.RunnerUp.Method, c.RunnerUp.Dim)
-	out.printf("accuracy on held-out rows (3 folds, %d rows; too good where nearly the same rows follow each other):\n", c.Scores[0].Scored)
+	folds := "3 folds"
+	if c.Rounds > 1 {
+		folds = fmt.Sprintf("3 folds in %d rounds", c.Rounds)
+	}
+	out.printf("accuracy on held-out rows (%s, %d rows; too good where nearly the same rows follow each other):\n", folds, c.Scores[0].Scored/max(c.Rounds, 1))
 	var methods []string
 	var dims []int
 	cell := map[string]string{}
