@@ -20,7 +20,7 @@ var isomap = Method{
 	Paper: "Tenenbaum, de Silva and Langford, A global geometric framework for nonlinear dimensionality reduction, Science 2000",
 	Map:   "extension", Streaming: "window",
 	Params: []Param{
-		intParam("k", "10", "nearest rows that each row is joined with", 1),
+		intParam("k", "10", "nearest rows that each row is joined with", 1).tried(neighbourCounts...),
 		componentsParam,
 	},
 	dim:     twoColumns,
