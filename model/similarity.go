@@ -18,8 +18,11 @@ import (
 // with X the rows as columns, G = X'X (or a kernel), and S a heat similarity. J
 // falls at every multiplicative step, which keeps symmetry, sign and the zero
 // diagonal: algorithms 1 and 2 of the LEnewS paper, in the pattern of the rules for
-// nonnegative matrix factorisation (Ding, Li and Jordan, IEEE TPAMI 32, 2010). Where G has no negative entry the step of algorithm 2 needs one
-// product and makes about twice the progress a flop; else that of algorithm 1.
+// nonnegative matrix factorisation (Ding, Li and Jordan, IEEE TPAMI 32, 2010). Where
+// G has no negative entry the step of algorithm 2 needs one
+// product and makes about twice the progress a flop; else that of algorithm 1, which
+// needs W G+ and W G-: for rows many times the features the second comes from the
+// first, as W G is cheap.
 
 // similarity is what is learned, and how it went.
 type similarity struct {
@@ -99,12 +102,15 @@ func (r similarityRule) learn(ctx context.Context, g, s *mat.Dense, say func(flo
 	if !isFinite(scale) || scale > 1e150 {
 		return nil, errors.New("products of rows leave the range of float64; scale the features")
 	}
+	// The paper begins at weights of 1, from which a few hundred steps of algorithm
+	// 1 do not come near the optimum: each shrinks all weights by a little. The
+	// optimum is the same from rows that sum to 1.
 	w := mat.NewDense(n, n, nil)
 	for i := range n {
 		row := w.RawRowView(i)
 		for j := range row {
 			if i != j {
-				row[j] = 1
+				row[j] = 1 / float64(n-1)
 			}
 		}
 	}
@@ -123,11 +129,19 @@ func (r similarityRule) learn(ctx context.Context, g, s *mat.Dense, say func(flo
 	if signed {
 		wm = mat.NewDense(n, n, nil)
 	}
+	var thin *mat.Dense
+	if signed {
+		thin = thinFactor(g)
+	}
 	out := &similarity{w: w}
 	previous := math.Inf(1)
 	for step := 0; ; step++ {
 		err := multiplySquare(ctx, wp, w, plus)
-		if err == nil && signed {
+		switch {
+		case err != nil || !signed:
+		case thin != nil:
+			subtractThin(wm, wp, w, thin)
+		default:
 			err = multiplySquare(ctx, wm, w, minus)
 		}
 		if err != nil {
@@ -145,6 +159,45 @@ func (r similarityRule) learn(ctx context.Context, g, s *mat.Dense, say func(flo
 		previous = j
 		say(float64(step) / float64(r.steps))
 		r.step(plus, minus, s, w, wp, wm)
+	}
+}
+
+// thinFactor is F (n x r) with G = F F' to rounding, where G has a rank r so far
+// below n that products with F are the cheaper ones; else nil. Products of rows
+// have the rank of the features.
+func thinFactor(g *mat.Dense) *mat.Dense {
+	n, _ := g.Dims()
+	s := symmetric(g)
+	largest := 0.0
+	for i := range n {
+		largest = max(largest, s.At(i, i))
+	}
+	var chol mat.PivotedCholesky
+	chol.Factorize(s, float64(n)*0x1p-52*largest)
+	r := chol.Rank()
+	if r == 0 || r > n/4 {
+		return nil
+	}
+	f, upper := mat.NewDense(n, r, nil), chol.RawU()
+	for i, row := range chol.ColumnPivots(nil) {
+		for c := range min(i+1, r) {
+			f.Set(row, c, upper.At(c, i))
+		}
+	}
+	return f
+}
+
+// subtractThin is wm = W G- from wp = W G+: wp - W G, with W G = (W F) F'.
+func subtractThin(wm, wp, w, f *mat.Dense) {
+	var wf mat.Dense
+	wf.Mul(w, f)
+	wm.Mul(&wf, f.T())
+	n, _ := w.Dims()
+	for i := range n {
+		minus, plus := wm.RawRowView(i), wp.RawRowView(i)
+		for j, v := range minus {
+			minus[j] = max(0, plus[j]-v)
+		}
 	}
 }
 
