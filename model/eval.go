@@ -52,6 +52,7 @@ type EvalResult struct {
 	Params       map[string]string // of the last split
 	Chosen       map[string]int    // splits by what Auto or AutoDim chose, "lda 2" being lda at 2 dimensions
 	Tuned        map[string]int    // splits by the combination that Tune chose, "k=5 t=auto"
+	Report       *Report        // of the fit in the first split; nil for Raw
 	Error        string
 }
 
@@ -74,8 +75,9 @@ func (r EvalResult) MarshalJSON() ([]byte, error) {
 		Params       map[string]string `json:"params"`
 		Chosen       map[string]int    `json:"chosen,omitempty"`
 		Tuned        map[string]int    `json:"tuned,omitempty"`
+		Report       *Report           `json:"report,omitempty"`
 		Error        *string           `json:"error"`
-	}{r.Data, r.Method, dim, r.DimUsed, r.Splits, &r.AccuracyMean, &r.AccuracySD, &r.FitSeconds, r.Rank, r.Params, r.Chosen, r.Tuned, nil}
+	}{r.Data, r.Method, dim, r.DimUsed, r.Splits, &r.AccuracyMean, &r.AccuracySD, &r.FitSeconds, r.Rank, r.Params, r.Chosen, r.Tuned, r.Report, nil}
 	if r.Error != "" {
 		form.AccuracyMean, form.AccuracySD, form.FitSeconds, form.Error = nil, nil, nil, &r.Error
 	}
@@ -238,6 +240,10 @@ func (c EvalConfig) score(ctx context.Context, d *Data, s *split, r *EvalResult,
 		}
 		r.FitSeconds += time.Since(start).Seconds()
 		r.Params = m.Params()
+		if r.Report == nil {
+			report := m.Report()
+			r.Report = &report
+		}
 		if m.report.Choice != nil {
 			if r.Chosen == nil {
 				r.Chosen = map[string]int{}

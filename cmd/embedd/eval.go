@@ -169,7 +169,7 @@ func dimText(d int) string {
 	return strconv.Itoa(d)
 }
 
-// evalNote says what the figures alone would hide.
+// evalNote says what the figures alone would hide; what a fit clamped or left out is that of the first split.
 func evalNote(r model.EvalResult) string {
 	var notes []string
 	if r.Method == model.Raw {
@@ -185,6 +185,9 @@ func evalNote(r model.EvalResult) string {
 	}
 	if r.Rank < r.DimUsed {
 		notes = append(notes, fmt.Sprintf("the criterion decides %d", r.Rank))
+	}
+	if r.Report != nil {
+		notes = append(notes, r.Report.Notes...)
 	}
 	return strings.Join(notes, "; ")
 }

@@ -88,6 +88,7 @@ func TestEvalWine(t *testing.T) {
 			Seconds  float64           `json:"fit_seconds"`
 			Rank     int               `json:"informative_rank"`
 			Params   map[string]string `json:"params"`
+			Report   *model.Report     `json:"report"` // beside the contract's
 			Error    *string           `json:"error"`
 		}
 		d := json.NewDecoder(strings.NewReader(line))
@@ -98,6 +99,9 @@ func TestEvalWine(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %d %d", r.Method, r.Dim, r.Used))
 		if r.Data != "wine.csv.gz" || r.Splits != 10 || r.Error != nil || r.Accuracy < 0.85 || r.Accuracy > 1 || r.SD <= 0 {
 			t.Errorf("result %s", line)
+		}
+		if r.Method != "raw" && (r.Report == nil || r.Report.Rank != 13 || len(r.Report.Phases) == 0) {
+			t.Errorf("the report of a fit is missing or empty: %s", line)
 		}
 		if r.Method == "lda" && r.Accuracy < 0.96 {
 			t.Errorf("LDA at 2 dimensions has accuracy %.4f, want at least 0.96", r.Accuracy)
