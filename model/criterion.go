@@ -14,9 +14,16 @@ import (
 // rows. Package graph has the forms: LaplacianForm, WeightForm, DegreeForm,
 // AlignLinear, FromDS. The model it gives is served, stored and aligned as any
 // other.
+//
+// A graph embedding, min of P = X'LX under a constraint, is N = X'X for constant
+// total variance (A'X'XA = I), N = X'DX for the degrees, and D = P; or Orthonormal.
+// Nonlinear, under Y'Y = I, it is graph.Align with pencil.Partial.
 type Criterion struct {
 	Name       string // of the method in the model; none of the table's
 	Supervised bool   // rows without label are left out
+	// Orthonormal: min tr(A'DA) with A'A = I, D any symmetric matrix, no ridge; the
+	// numerator that Build gives is not looked at, nil will do.
+	Orthonormal bool
 	// Build makes the symmetric m x m matrices N and D (D positive semidefinite)
 	// of the rows x, n x m: scaled, centred, and in a basis where every column
 	// varies. y is the class of each row, nil where the criterion is not
@@ -27,9 +34,9 @@ type Criterion struct {
 }
 
 // Fit fits the criterion to rows. c.Method is empty; c.Dim is 2 where it is 0,
-// and not AutoDim. The one parameter is ridge: auto (by cross-validation; oas for
-// a criterion that is not supervised), oas, or a number; 0 is the rank cut of D
-// alone. The same rows in the same order give the same digest where Build gives
+// and not AutoDim. The one parameter is ridge, where the criterion is not
+// Orthonormal: auto (by cross-validation; oas for a criterion that is not
+// supervised), oas, or a number; 0 is the rank cut of D alone. The same rows in the same order give the same digest where Build gives
 // the same matrices.
 func (own Criterion) Fit(ctx context.Context, d *Data, c Config) (*Model, error) {
 	m, params, err := own.method(c)
@@ -51,18 +58,21 @@ func (own Criterion) method(c Config) (*Method, map[string]string, error) {
 	if _, err := lookup(own.Name); err == nil {
 		return nil, nil, fmt.Errorf("criterion %s: a method has this name; give another", own.Name)
 	}
-	rule := &ridgeRule{of: totalScatter}
-	if own.Supervised {
-		rule = &ridgeRule{of: withinScatter, grid: []float64{oasRidge, 0.1, 1}}
-	}
 	m := &Method{
 		Name: own.Name, Supervised: own.Supervised, Map: "linear", Streaming: "window",
-		Params:  []Param{ridgeParam("auto", "relative ridge of the denominator: auto, oas or a number", true)},
 		dim:     twoColumns,
 		bound:   everyColumn,
-		ridge:   rule,
 		samples: true,
-		fit:     maximize(own.build, pencil.Max),
+	}
+	if own.Orthonormal {
+		m.fit = own.fitOrthonormal
+	} else {
+		m.Params = []Param{ridgeParam("auto", "relative ridge of the denominator: auto, oas or a number", true)}
+		m.ridge = &ridgeRule{of: totalScatter}
+		if own.Supervised {
+			m.ridge = &ridgeRule{of: withinScatter, grid: []float64{oasRidge, 0.1, 1}}
+		}
+		m.fit = maximize(own.build, pencil.Max)
 	}
 	if err := c.check(); err != nil {
 		return nil, nil, fmt.Errorf("criterion %s: %w", own.Name, err)
@@ -71,23 +81,40 @@ func (own Criterion) method(c Config) (*Method, map[string]string, error) {
 	return m, params, err
 }
 
-// build holds what Build gives to its contract.
+func (own Criterion) fitOrthonormal(ctx context.Context, t *task) (*solution, error) {
+	_, d, err := own.Build(ctx, t.x, t.rows.y)
+	if err == nil {
+		err = t.checkSide("denominator", d)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := pencil.Solve(d, pencil.Identity(t.m), pencil.Min, t.d)
+	if err != nil {
+		return nil, err
+	}
+	return t.solved(s, s.Rank), nil
+}
+
 func (own Criterion) build(ctx context.Context, t *task) (n, d *mat.SymDense, err error) {
 	if n, d, err = own.Build(ctx, t.x, t.rows.y); err != nil {
 		return nil, nil, err
 	}
-	for _, side := range []struct {
-		name string
-		of   *mat.SymDense
-	}{{"numerator", n}, {"denominator", d}} {
-		switch {
-		case side.of == nil:
-			return nil, nil, fmt.Errorf("there is no %s", side.name)
-		case side.of.SymmetricDim() != t.m:
-			return nil, nil, fmt.Errorf("the %s has order %d; it must be %d, the columns of the rows", side.name, side.of.SymmetricDim(), t.m)
-		case !isFinite(mat.Norm(side.of, 1)):
-			return nil, nil, fmt.Errorf("the %s is not finite", side.name)
-		}
+	if err := t.checkSide("numerator", n); err != nil {
+		return nil, nil, err
 	}
-	return n, d, nil
+	return n, d, t.checkSide("denominator", d)
+}
+
+// checkSide holds what Build gives to its contract.
+func (t *task) checkSide(name string, s *mat.SymDense) error {
+	switch {
+	case s == nil:
+		return fmt.Errorf("there is no %s", name)
+	case s.SymmetricDim() != t.m:
+		return fmt.Errorf("the %s has order %d; it must be %d, the columns of the rows", name, s.SymmetricDim(), t.m)
+	case !isFinite(mat.Norm(s, 1)):
+		return fmt.Errorf("the %s is not finite", name)
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,12 +61,37 @@ func TestCriterionIsTheMethod(t *testing.T) {
 			}
 			return graph.FromDS(x, everyPair(len(y), one), everyPair(len(y), same))
 		}}},
+		{as: "dla", dim: 4, own: Criterion{Supervised: true, Orthonormal: true, Build: func(ctx context.Context, x *mat.Dense, y []int) (n, d *mat.SymDense, err error) {
+			same, other, err := graph.NearestByClass(ctx, x, y, 5, 10)
+			if err != nil {
+				return nil, nil, err
+			}
+			weights := make([]float64, 15)
+			for i := range weights {
+				if weights[i] = 1; i >= 5 {
+					weights[i] = -0.3
+				}
+			}
+			d, err = graph.AlignLinear(x, func(yield func(graph.Patch) bool) {
+				for i := range y {
+					near, _ := same.Of(i)
+					far, _ := other.Of(i)
+					if !yield(graph.Patch{Rows: slices.Concat([]int{i}, near, far), L: graph.StarPart(weights)}) {
+						return
+					}
+				}
+			})
+			return nil, d, err
+		}}},
 	} {
 		t.Run(c.as, func(t *testing.T) {
 			// The numerator of the framework for LDA is S_t, that of LDA S_b: the same directions, S_t = S_b + S_w, at ridge 0 only.
 			ridge := map[string]string{"ridge": "0.05"}
-			if c.as == "lda" {
+			switch c.as {
+			case "lda":
 				ridge["ridge"] = "0"
+			case "dla":
+				ridge = nil
 			}
 			want, err := Fit(ctx, d, Config{Method: c.as, Dim: c.dim, Params: ridge})
 			if err != nil {
@@ -122,6 +148,8 @@ func TestCriterionRefuses(t *testing.T) {
 		{Criterion{Name: "own", Build: form(0, 1)}, Config{Params: map[string]string{"k": "3"}}, "allowed: ridge"},
 		{Criterion{Name: "own", Build: form(3, 1)}, Config{}, "the numerator has order 3; it must be 13"},
 		{Criterion{Name: "own", Build: form(0, math.NaN())}, Config{}, "the numerator is not finite"},
+		{Criterion{Name: "own", Orthonormal: true, Build: form(3, 1)}, Config{}, "the denominator has order 3"},
+		{Criterion{Name: "own", Orthonormal: true, Build: form(0, 1)}, Config{Params: map[string]string{"ridge": "1"}}, "it takes none"},
 		{Criterion{Name: "own", Build: form(0, 1)}, Config{Dim: 5}, "dim 5 exceeds rank 1 of the criterion"},
 		{Criterion{Name: "own", Build: func(context.Context, *mat.Dense, []int) (n, d *mat.SymDense, err error) { return nil, nil, nil }}, Config{}, "no numerator"},
 	} {

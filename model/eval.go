@@ -52,7 +52,7 @@ type EvalResult struct {
 	Params       map[string]string // of the last split
 	Chosen       map[string]int    // splits by what Auto or AutoDim chose, "lda 2" being lda at 2 dimensions
 	Tuned        map[string]int    // splits by the combination that Tune chose, "k=5 t=auto"
-	Report       *Report        // of the fit in the first split; nil for Raw
+	Report       *Report           // of the fit in the first split; nil for Raw
 	Error        string
 }
 
