@@ -51,6 +51,7 @@ func similarityParams() []Param {
 		floatParam("beta", "1", "weight of the sum of the similarities: a larger one makes them sparser", 0, 1e9),
 		floatParam("sigma", "0.02", "width of the heat similarity, as a share of the least of the rows' largest squared distances", 1e-9, 1e9),
 		intParam("iters", "500", "most steps", 1),
+		choice("start", "ones", "weights to start from: ones (the paper's) or sum (rows that sum to 1: nearer to the optimum after as many steps)", "ones", "sum"),
 		floatParam("tol", "1e-6", "relative change of the objective that ends the steps", 0, 1),
 		{Name: "rows", Default: "1500", Doc: "most rows that are looked at, evenly spaced: a step costs the cube of them; eval looks at 500 unless told otherwise", check: rowsCheck},
 	}
@@ -92,7 +93,7 @@ func (t *task) learnSimilarity(ctx context.Context) (*learnedSimilarity, error) 
 	if k, ok := t.params["kernel"]; ok {
 		name = k
 	}
-	key := strings.Join([]string{name, t.params["alpha"], t.params["beta"], t.params["sigma"], t.params["iters"], t.params["tol"], t.params["rows"]}, " ")
+	key := strings.Join([]string{name, t.params["alpha"], t.params["beta"], t.params["sigma"], t.params["iters"], t.params["start"], t.params["tol"], t.params["rows"]}, " ")
 	if t.memo != nil {
 		t.memo.mu.Lock()
 		defer t.memo.mu.Unlock()
@@ -108,7 +109,7 @@ func (t *task) learnSimilarity(ctx context.Context) (*learnedSimilarity, error) 
 	if o := t.origin(); name == "linear" && mat.Norm(mat.NewVecDense(m, o), 2) > 0 {
 		kernel.origin = o // the paper's X is not centred
 	}
-	rule := similarityRule{alpha: t.float("alpha"), beta: t.float("beta"), steps: t.int("iters"), tolerance: t.float("tol")}
+	rule := similarityRule{alpha: t.float("alpha"), beta: t.float("beta"), steps: t.int("iters"), tolerance: t.float("tol"), sumToOne: t.params["start"] == "sum"}
 	l := &learnedSimilarity{kernel: kernel}
 	var s *mat.Dense
 	s, l.rate = heatSimilarity(squaredDistances(t.x), t.float("sigma"))

@@ -38,6 +38,10 @@ type similarityRule struct {
 	steps       int
 	tolerance   float64 // of the relative change of J
 	signed      bool    // use algorithm 1 whatever G is
+	// sumToOne starts at rows of W that sum to 1, and not at weights of 1 as the
+	// paper. The optimum is the same; from weights of 1 some hundred steps of
+	// algorithm 1 do not come near it, as each shrinks all weights by a little.
+	sumToOne bool
 }
 
 // heatSimilarity is S: exp(-rate d^2), rate = 1/(2r), 2r = sigma min_i max_j
@@ -102,15 +106,16 @@ func (r similarityRule) learn(ctx context.Context, g, s *mat.Dense, say func(flo
 	if !isFinite(scale) || scale > 1e150 {
 		return nil, errors.New("products of rows leave the range of float64; scale the features")
 	}
-	// The paper begins at weights of 1, from which a few hundred steps of algorithm
-	// 1 do not come near the optimum: each shrinks all weights by a little. The
-	// optimum is the same from rows that sum to 1.
+	first := 1.0
+	if r.sumToOne {
+		first = 1 / float64(n-1)
+	}
 	w := mat.NewDense(n, n, nil)
 	for i := range n {
 		row := w.RawRowView(i)
 		for j := range row {
 			if i != j {
-				row[j] = 1 / float64(n-1)
+				row[j] = first
 			}
 		}
 	}

@@ -196,6 +196,10 @@ func TestSimilarityAlgorithms(t *testing.T) {
 		return out
 	}
 	one, two := learn(true, 5000), learn(false, 5000)
+	sum, err := similarityRule{alpha: 1, beta: 1, steps: 5000, tolerance: 1e-12, signed: true, sumToOne: true}.learn(context.Background(), g, s, func(float64) {})
+	if err != nil || math.Abs(sum.end-one.end) > 1e-5*one.end {
+		t.Errorf("objective %g from rows that sum to 1, %g from weights of 1, %v", sum.end, one.end, err)
+	}
 	if diff := math.Abs(one.end-two.end) / two.end; diff > 1e-5 {
 		t.Errorf("objectives %g and %g differ by %g", one.end, two.end, diff)
 	}
