@@ -429,7 +429,8 @@ func TestGraphMethodsRefuseWithFigures(t *testing.T) {
 		cfg  Config
 		want string
 	}{
-		{flat, Config{Method: "lltsa"}, "every patch of 12 rows is flat: 2 tangent directions leave"},
+		{flat, Config{Method: "lltsa", Dim: 2}, "dim 2 exceeds 1: tangent spaces of more dimensions explain all there is"},
+		{flat, Config{Method: "lltsa", Scale: None}, "tangent spaces of 1 dimension explain all there is (n=60, m=3): the rows lie on lines"},
 		{singles, Config{Method: "mfa"}, "denominator of the criterion is zero (n=6, m=3)"},
 		{singles, Config{Method: "lfda"}, "denominator of the criterion is zero (n=6, m=3)"},
 		{few, Config{Method: "mfa", Dim: 5, Params: map[string]string{"penalty": "global-pairs", "k2": "3", "ridge": "0.1"}}, "dim 5 exceeds rank 3 of the criterion"},
@@ -442,6 +443,33 @@ func TestGraphMethodsRefuseWithFigures(t *testing.T) {
 		m, err := Fit(context.Background(), c.data, c.cfg)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: model %v, error %v; want %q", c.cfg.Method, m != nil, err, c.want)
+		}
+	}
+}
+
+// Tangent spaces of as many dimensions as there are columns would explain all, in
+// every method that looks at them; outputs are bounded by the columns alone.
+func TestTangentMethodsReachEveryDimension(t *testing.T) {
+	data := dataset(t, "iris")
+	for _, method := range []string{"lltsa", "ltsimr", "mp-ltsimr", "lpfe"} {
+		m := fit(t, data, Config{Method: method, Dim: data.M})
+		if m.Dim() != data.M || m.InformativeRank() != data.M {
+			t.Errorf("%s: %d outputs, %d of them informative; want %d", method, m.Dim(), m.InformativeRank(), data.M)
+		}
+		one := &Data{N: data.N, M: 1, Y: data.Y, Classes: data.Classes}
+		for i := range data.N {
+			one.X = append(one.X, data.X[i*data.M+2]+1e-3*float64(i))
+		}
+		if m := fit(t, one, Config{Method: method}); m.Dim() != 1 {
+			t.Errorf("%s of one feature: %d outputs", method, m.Dim())
+		}
+		var results []EvalResult
+		c := EvalConfig{Methods: []string{method}, Dims: []int{10}, Splits: 2}
+		if err := Evaluate(context.Background(), data, c, func(r EvalResult) error { results = append(results, r); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if r := results[0]; r.Error != "" || r.DimUsed != data.M {
+			t.Errorf("%s in eval at 10: dim_used %d, error %q", method, r.DimUsed, r.Error)
 		}
 	}
 }

@@ -392,26 +392,28 @@ func (t *task) explain(what string, bound int) string {
 	return fmt.Sprintf("%s; n=%g, m=%d", fmt.Sprintf(what, bound), t.stat.n, len(t.stat.mean))
 }
 
-// solve runs the method. A numerator of lower rank than the bound shows only
-// here: means that lie on a line, for one.
+// solve runs the method. A bound that is not known before the criterion is shows
+// only here: class means that lie on a line, for one.
 func (t *task) solve(ctx context.Context) (*solution, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	sol, err := t.method.fit(ctx, t)
 	var rank *pencil.RankError
-	if !errors.As(err, &rank) {
+	var bound *DimError
+	switch {
+	case errors.As(err, &rank) && rank.Max < 1:
+		return nil, fmt.Errorf("the criterion has no direction: the class means coincide or nothing varies")
+	case errors.As(err, &rank):
+		bound = &DimError{Asked: t.d, Max: rank.Max, what: t.explain("rank %d of the criterion", rank.Max)}
+	case !errors.As(err, &bound):
 		return sol, err
 	}
-	if rank.Max < 1 {
-		return nil, fmt.Errorf("the criterion has no direction: the class means coincide or nothing varies")
-	}
-	what := t.explain("rank %d of the criterion", rank.Max)
 	if !t.free {
-		return nil, &DimError{Asked: t.d, Max: rank.Max, what: what}
+		return nil, bound
 	}
-	t.report.note(fmt.Sprintf("the default dim %d was clamped to %s", t.d, what))
-	t.d = rank.Max
+	t.report.note(fmt.Sprintf("the default dim %d was clamped to %s", t.d, bound.what))
+	t.d = bound.Max
 	return t.method.fit(ctx, t)
 }
 

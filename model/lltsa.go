@@ -31,22 +31,35 @@ var lltsa = Method{
 	fit:     fitLLTSA,
 }
 
-// flat is the share of the total variance below which what the tangent spaces
-// leave over is rounding.
+// flat is the share of the variance below which what tangent spaces leave over is
+// rounding.
 const flat = 1e-9
 
 func fitLLTSA(ctx context.Context, t *task) (*solution, error) {
+	build := func(t *task) (*mat.SymDense, bool, error) { return alignmentForm(ctx, t) }
+	d, explained, err := build(t)
+	if err != nil {
+		return nil, err
+	}
+	if explained {
+		return nil, t.tooFlat(build)
+	}
+	return t.solveRatio(t.moment(), d, pencil.Min)
+}
+
+// alignmentForm is X H B H X', and whether the tangent spaces explain all of it.
+func alignmentForm(ctx context.Context, t *task) (d *mat.SymDense, explained bool, err error) {
 	k := t.patchSize()
 	t.say("neighbours", 0)
 	lists, err := graph.Nearest(ctx, t.x, k-1)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	t.say("tangents", 0)
 	most := max(0, min(t.d, k-2, t.m-1))
 	tangents, err := graph.Tangents(ctx, t.x, lists.Patches(), graph.FixedDim(most))
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	b, err := graph.Align(t.rows.n, func(yield func(graph.Patch) bool) {
 		for _, tangent := range tangents {
@@ -56,17 +69,31 @@ func fitLLTSA(ctx context.Context, t *task) (*solution, error) {
 		}
 	})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	d, err := graph.WeightForm(t.x, b)
-	if err != nil {
-		return nil, err
+	if d, err = graph.WeightForm(t.x, b); err != nil {
+		return nil, false, err
 	}
-	n := t.moment()
-	if left := mat.Trace(d); left < flat*mat.Trace(n) {
-		return nil, fmt.Errorf("every patch of %d rows is flat: %d tangent directions leave %.2g of the variance; ask for a lower dim (%d now) or a larger k", k, most, max(0, left)/mat.Trace(n), t.d)
+	return d, mat.Trace(d) < flat*t.stat.n*mat.Trace(t.stat.total), nil
+}
+
+// tooFlat is the error of a denominator of tangent spaces that explain all: near
+// each row the rows have t.d dimensions or fewer, and the criterion does not tell
+// outputs apart. Its bound is the largest number of dimensions that leave
+// something over. build makes the denominator, and says whether it is nothing.
+func (t *task) tooFlat(build func(*task) (*mat.SymDense, bool, error)) error {
+	for q := t.d - 1; q > 0; q-- {
+		lower := *t
+		lower.d, lower.report = q, &Report{}
+		_, explained, err := build(&lower)
+		if err != nil {
+			return err
+		}
+		if !explained {
+			return &DimError{Asked: t.d, Max: q, what: t.explain("%d: tangent spaces of more dimensions explain all there is, as the rows have no more near any of them", q)}
+		}
 	}
-	return t.solveRatio(n, d, pencil.Min)
+	return fmt.Errorf("tangent spaces of 1 dimension explain all there is (n=%g, m=%d): the rows lie on lines; a larger k reaches further", t.stat.n, len(t.stat.mean))
 }
 
 // patchSize is k, cut to the rows there are.

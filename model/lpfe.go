@@ -47,7 +47,7 @@ func fitLPFE(ctx context.Context, t *task) (*solution, error) {
 	if err != nil {
 		return nil, err
 	}
-	tan, err := t.tangents(ctx, lists.Patches(), everyRow(t.rows.n))
+	tan, err := t.tangents(ctx, lists.Patches(), everyRow(t.rows.n), t.d)
 	if err != nil {
 		return nil, err
 	}

@@ -277,34 +277,37 @@ func (f *tangentForm) coordinates(p int) []int {
 // S3 + a I, or the pseudo-inverse of S3.
 type tangentPart struct {
 	patches []int
-	metric  *pencil.Metric // by Cholesky
-	z       *mat.Dense     // else Z itself; nil where nothing is left
+	metric  *pencil.Metric // Z by Cholesky; nil where S3 is zero
+	null    *mat.Dense     // orthonormal columns that Z Z' is to be zero on, or nil
+}
+
+// outside is b without its part in the null columns.
+func (p *tangentPart) outside(b *mat.Dense) *mat.Dense {
+	if p.null == nil {
+		return b
+	}
+	var inner, out mat.Dense
+	inner.Mul(p.null.T(), b)
+	out.Mul(p.null, &inner)
+	out.Sub(b, &out)
+	return &out
 }
 
 // half is Z'b.
 func (p *tangentPart) half(b *mat.Dense) *mat.Dense {
-	if p.metric != nil {
-		return p.metric.Whiten(b)
-	}
-	if p.z == nil {
+	if p.metric == nil {
 		return nil
 	}
-	var out mat.Dense
-	out.Mul(p.z.T(), b)
-	return &out
+	return p.metric.Whiten(p.outside(b))
 }
 
 // solve is Z Z'b.
 func (p *tangentPart) solve(b *mat.Dense) *mat.Dense {
-	if p.metric != nil {
-		return p.metric.Solve(b)
+	if p.metric == nil {
+		r, c := b.Dims()
+		return mat.NewDense(r, c, nil)
 	}
-	r, c := b.Dims()
-	out := mat.NewDense(r, c, nil)
-	if p.z != nil {
-		out.Mul(p.z, p.half(b))
-	}
-	return out
+	return p.outside(p.metric.Solve(p.outside(b)))
 }
 
 // factor factors S3 + ridge I, or for ridge 0 the pseudo-inverse of S3, part by
@@ -346,7 +349,7 @@ func (f *tangentForm) factor(ctx context.Context, ridge float64) ([]tangentPart,
 		if ridge > 0 {
 			part.metric, err = pencil.Ridge(s, ridge)
 		} else {
-			part.metric, part.z, err = pseudoInverse(s)
+			part.metric, part.null, err = pseudoInverse(ctx, s)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("tangent vectors: %w", err)
@@ -360,32 +363,27 @@ func (f *tangentForm) factor(ctx context.Context, ridge float64) ([]tangentPart,
 // eigenvalue is taken for zero.
 const tangentCut = 1e-10
 
-// pseudoInverse factors the pseudo-inverse of S3: by Cholesky where no
-// eigenvalue falls under the cut, which S3 - cut I being definite proves at a
-// thirtieth of the cost of the eigenvalues.
-func pseudoInverse(s *mat.SymDense) (*pencil.Metric, *mat.Dense, error) {
+// pseudoInverse factors the pseudo-inverse of S3: a Cholesky factor and, where
+// there are any, the eigenvectors of values under the cut. S3 has few of those, and
+// they are the leading ones of its inverse.
+func pseudoInverse(ctx context.Context, s *mat.SymDense) (*pencil.Metric, *mat.Dense, error) {
 	n := s.SymmetricDim()
 	bound := 0.0 // the largest row sum is no less than the largest eigenvalue
 	for i := range n {
 		sum := 0.0
 		for j := range n {
-			sum += max(s.At(i, j), -s.At(i, j))
+			sum += math.Abs(s.At(i, j))
 		}
 		bound = max(bound, sum)
 	}
 	if bound == 0 {
 		return nil, nil, nil
 	}
-	shifted := mat.NewSymDense(n, nil)
-	shifted.CopySym(s)
-	for i := range n {
-		shifted.SetSym(i, i, s.At(i, i)-2*tangentCut*bound)
-	}
-	if _, err := pencil.Ridge(shifted, 0); err == nil {
-		q, err := pencil.Ridge(s, 0)
-		return q, nil, err
-	} else if !errors.Is(err, pencil.ErrNotDefinite) {
-		return nil, nil, err
+	if n > 300 {
+		q, null, err := deflated(ctx, s, bound)
+		if err == nil || ctx.Err() != nil {
+			return q, null, err
+		}
 	}
 	all, err := pencil.Solve(s, pencil.Identity(n), pencil.Min, n)
 	if err != nil {
@@ -396,15 +394,58 @@ func pseudoInverse(s *mat.SymDense) (*pencil.Metric, *mat.Dense, error) {
 	for from < n && all.Values[from] <= cut {
 		from++
 	}
-	if from == n {
-		return nil, nil, nil
+	if from == 0 {
+		q, err := pencil.Ridge(s, 0)
+		return q, nil, err
 	}
-	z := mat.DenseCopyOf(all.Vectors.Slice(0, n, from, n))
-	for j := range n - from {
-		scaleColumn(z, j, 1/math.Sqrt(all.Values[from+j]))
-	}
-	return nil, z, nil
+	// 1 on the null space, which is taken out, makes the rest of it a definite one.
+	null := mat.DenseCopyOf(all.Vectors.Slice(0, n, 0, from))
+	whole := mat.NewSymDense(n, nil)
+	whole.SymOuterK(all.Values[n-1], null)
+	whole.AddSym(whole, s)
+	q, err := pencil.Ridge(whole, 0)
+	return q, null, err
 }
+
+// deflated is pseudoInverse for large S3: the small eigenvalues are the largest of
+// its inverse, with a shift far below the cut where that is singular.
+func deflated(ctx context.Context, s *mat.SymDense, bound float64) (*pencil.Metric, *mat.Dense, error) {
+	n := s.SymmetricDim()
+	shift := 0.0
+	q, err := pencil.Ridge(s, 0)
+	if errors.Is(err, pencil.ErrNotDefinite) {
+		shift = 1e-4 * tangentCut * bound
+		q, err = pencil.Ridge(s, shift)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for d := 1; ; d = min(4*d, n) {
+		part, err := pencil.Partial(ctx, inverse{q}, pencil.Max, d, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		cut := tangentCut * bound
+		from := 0
+		for from < d && 1/part.Values[from]-shift <= cut {
+			from++
+		}
+		switch {
+		case from == 0:
+			return q, nil, nil
+		case from < d:
+			return q, mat.DenseCopyOf(part.Vectors.Slice(0, n, 0, from)), nil
+		case d >= n/8:
+			return nil, nil, fmt.Errorf("more than %d of %d eigenvalues are zero", d, n)
+		}
+	}
+}
+
+// inverse is the operator of a factored matrix's inverse.
+type inverse struct{ q *pencil.Metric }
+
+func (o inverse) Order() int              { return o.q.Columns() }
+func (o inverse) Apply(dst, x *mat.Dense) { dst.Copy(o.q.Solve(x)) }
 
 // order is the number of tangent coordinates of a part.
 func (f *tangentForm) order(part *tangentPart) int {

@@ -464,7 +464,7 @@ func tangentFormOf(t *testing.T, data *Data, c Config, find manifoldTangents) (*
 	if err := task.load(ctx, rows); err != nil {
 		t.Fatal(err)
 	}
-	_, w, tan, err := find(ctx, task)
+	_, w, tan, err := find(ctx, task, task.d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -635,6 +635,63 @@ func TestLPFESolvesItsNormalEquations(t *testing.T) {
 		got.SubVec(&got, gradient)
 		if e := mat.Norm(&got, 2) / mat.Norm(gradient, 2); e > 1e-7 {
 			t.Errorf("field %d: normal equations are off by %.2g", c, e)
+		}
+	}
+}
+
+// The pseudo-inverse of a large block, by its Cholesky factor and the few
+// eigenvectors under the cut, is that of all eigenvectors.
+func TestPseudoInverseOfALargeBlock(t *testing.T) {
+	const n = 320
+	rng := rand.New(rand.NewPCG(7, 6))
+	a := mat.NewDense(n, n, nil)
+	for i := range n {
+		for j := range n {
+			a.Set(i, j, rng.NormFloat64())
+		}
+	}
+	q := pencil.Orthonormal(a, 0)
+	for _, zeros := range []int{0, 1, 6} {
+		values := make([]float64, n)
+		for i := range values {
+			if i >= zeros {
+				values[i] = math.Pow(10, -6*rng.Float64())
+			}
+		}
+		var s, want mat.Dense
+		s.Mul(q, mat.NewDiagDense(n, values))
+		s.Mul(&s, q.T())
+		for i, v := range values {
+			if v > 0 {
+				values[i] = 1 / v
+			}
+		}
+		want.Mul(q, mat.NewDiagDense(n, values))
+		want.Mul(&want, q.T())
+		metric, null, err := pseudoInverse(context.Background(), symmetric(&s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		if null != nil {
+			_, found = null.Dims()
+		}
+		if found != zeros {
+			t.Fatalf("%d zero eigenvalues: %d were found", zeros, found)
+		}
+		part := tangentPart{metric: metric, null: null}
+		got := part.solve(identity(n))
+		var diff mat.Dense
+		diff.Sub(got, &want)
+		if e := mat.Norm(&diff, 2) / mat.Norm(&want, 2); e > 1e-7 {
+			t.Errorf("%d zero eigenvalues: off by %g", zeros, e)
+		}
+		half := part.half(identity(n))
+		var square mat.Dense
+		square.Mul(half.T(), half)
+		diff.Sub(&square, &want)
+		if e := mat.Norm(&diff, 2) / mat.Norm(&want, 2); e > 1e-7 {
+			t.Errorf("%d zero eigenvalues: square of the half off by %g", zeros, e)
 		}
 	}
 }

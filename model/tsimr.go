@@ -44,7 +44,8 @@ var mpTSIMR = Method{
 
 // ltsimr is tsimr with f = X a: max (X H X', S_eff + rho I), S_eff = 2 X L X' -
 // S2 S3^+ S2'. ridge=0 is the literal form, min (S_eff, X H X') with a rank cut.
-// The numerator is ours.
+// The numerator is ours. A tangent space is at most a hyperplane: one of all
+// columns explains every linear f, and S_eff is zero.
 var ltsimr = Method{
 	Name: "ltsimr", Title: "linear TSIMR",
 	Paper: tsimr.Paper,
@@ -91,8 +92,8 @@ func tangentRidge() Param {
 }
 
 // manifoldTangents gives the symmetric weights of a manifold and its tangent
-// spaces, and the rows that they are of where those are not all.
-type manifoldTangents func(ctx context.Context, t *task) (*task, *graph.Matrix, *tangents, error)
+// spaces of dim dimensions, and the rows that they are of where those are not all.
+type manifoldTangents func(ctx context.Context, t *task, dim int) (*task, *graph.Matrix, *tangents, error)
 
 // maxCoordinates is the order of S3 up to which tangent vectors that gamma
 // couples are solved for: 130 MB and 20 Gflop.
@@ -100,9 +101,9 @@ const maxCoordinates = 4000
 
 // pointTangents have a tangent space at each row, of it and its nearest rows.
 // Where gamma couples them S3 is full, so that their number is bounded.
-func pointTangents(ctx context.Context, t *task) (*task, *graph.Matrix, *tangents, error) {
+func pointTangents(ctx context.Context, t *task, dim int) (*task, *graph.Matrix, *tangents, error) {
 	if t.float("gamma") > 0 {
-		t = t.capped(max(maxCoordinates/t.d, t.d+1))
+		t = t.capped(max(maxCoordinates/max(dim, 1), dim+1))
 	}
 	lists, err := t.nearest(ctx, "k")
 	if err != nil {
@@ -112,12 +113,12 @@ func pointTangents(ctx context.Context, t *task) (*task, *graph.Matrix, *tangent
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	tan, err := t.tangents(ctx, lists.Patches(), everyRow(t.rows.n))
+	tan, err := t.tangents(ctx, lists.Patches(), everyRow(t.rows.n), dim)
 	return t, w, tan, err
 }
 
 // patchTangents have a tangent space for each patch of the rows.
-func patchTangents(ctx context.Context, t *task) (*task, *graph.Matrix, *tangents, error) {
+func patchTangents(ctx context.Context, t *task, dim int) (*task, *graph.Matrix, *tangents, error) {
 	lists, err := t.nearest(ctx, "k")
 	if err != nil {
 		return nil, nil, nil, err
@@ -136,7 +137,7 @@ func patchTangents(ctx context.Context, t *task) (*task, *graph.Matrix, *tangent
 		return nil, nil, nil, err
 	}
 	t.report.note(fmt.Sprintf("%d patches of %d rows", len(patches), t.rows.n))
-	tan, err := t.tangents(ctx, patches, patchOf(patches, t.rows.n))
+	tan, err := t.tangents(ctx, patches, patchOf(patches, t.rows.n), dim)
 	return t, w, tan, err
 }
 
@@ -151,28 +152,28 @@ func (t *task) connected(ctx context.Context, lists *graph.Neighbors, weight gra
 	return w, err
 }
 
-// tangents are the tangent spaces of t.d dimensions of patches of rows; of is the
+// tangents are the tangent spaces of dim dimensions of patches of rows; of is the
 // patch of each row.
-func (t *task) tangents(ctx context.Context, patches [][]int, of []int) (*tangents, error) {
-	spaces, err := graph.Tangents(ctx, t.x, patches, graph.FixedDim(t.d))
+func (t *task) tangents(ctx context.Context, patches [][]int, of []int, dim int) (*tangents, error) {
+	spaces, err := graph.Tangents(ctx, t.x, patches, graph.FixedDim(dim))
 	if err != nil {
 		return nil, err
 	}
 	low := 0
 	for _, s := range spaces {
-		if s.Dim() < t.d {
+		if s.Dim() < dim {
 			low++
 		}
 	}
 	if low > 0 {
-		t.report.note(fmt.Sprintf("%d of %d tangent spaces have fewer than %d dimensions: their rows span no more", low, len(spaces), t.d))
+		t.report.note(fmt.Sprintf("%d of %d tangent spaces have fewer than %d dimensions: their rows span no more", low, len(spaces), dim))
 	}
 	return &tangents{of, spaces}, nil
 }
 
 func fitTSIMR(find manifoldTangents) func(context.Context, *task) (*solution, error) {
 	return func(ctx context.Context, t *task) (*solution, error) {
-		rows, w, tan, err := find(ctx, t)
+		rows, w, tan, err := find(ctx, t, t.d)
 		if err != nil {
 			return nil, err
 		}
@@ -232,23 +233,42 @@ func settleConstant(f *mat.Dense) {
 
 func fitLTSIMR(find manifoldTangents) func(context.Context, *task) (*solution, error) {
 	return func(ctx context.Context, t *task) (*solution, error) {
-		rows, w, tan, err := find(ctx, t)
+		build := func(t *task) (*mat.SymDense, bool, error) { return effectiveForm(ctx, t, find) }
+		d, explained, err := build(t)
 		if err != nil {
 			return nil, err
 		}
-		form, err := newTangentForm(ctx, rows.x, w, tan, t.float("gamma"))
-		if err != nil {
-			return nil, err
-		}
-		t.say("tangent vectors", 0)
-		parts, err := form.factor(ctx, 0)
-		if err != nil {
-			return nil, err
-		}
-		d, err := form.eliminateLinear(rows.x, parts)
-		if err != nil {
-			return nil, err
+		if explained {
+			return nil, t.tooFlat(build)
 		}
 		return t.solveRatio(t.moment(), d, pencil.Min)
 	}
+}
+
+// effectiveForm is S_eff, and whether the tangent spaces explain all of it.
+func effectiveForm(ctx context.Context, t *task, find manifoldTangents) (d *mat.SymDense, explained bool, err error) {
+	rows, w, tan, err := find(ctx, t, min(t.d, t.m-1))
+	if err != nil {
+		return nil, false, err
+	}
+	form, err := newTangentForm(ctx, rows.x, w, tan, t.float("gamma"))
+	if err != nil {
+		return nil, false, err
+	}
+	t.say("tangent vectors", 0)
+	parts, err := form.factor(ctx, 0)
+	if err != nil {
+		return nil, false, err
+	}
+	if d, err = form.eliminateLinear(rows.x, parts); err != nil {
+		return nil, false, err
+	}
+	all := 0.0 // tr 2 X L X'
+	for i := range rows.rows.n {
+		index, weight := w.Row(i)
+		for e, j := range index {
+			all += weight[e] * squaredDistance(rows.x.RawRowView(i), rows.x.RawRowView(j))
+		}
+	}
+	return d, mat.Trace(d) < flat*all, nil
 }
