@@ -20,6 +20,7 @@ var below = map[string][]string{
 	"plugin":            {"arrowio", "model", "model/moments"},
 	"stream":            {"plugin", "arrowio", "model"},
 	"cmd/embedd/config": {"model"},
+	"docs/results":      {"model"},
 	"cmd/embedd":        {"cmd/embedd/config", "stream", "plugin", "arrowio", "arrowio/file", "model"},
 }
 

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/embedd/embedd/model"
+)
+
+// curveRows is the number of points on a curve.
+const curveRows = 100
+
+// cShape and sShape are points in the plane in their order along a curve.
+func cShape() *model.Data {
+	return along(func(u float64) (x, y float64) {
+		a := math.Pi * (0.25 + 1.5*u)
+		return math.Cos(a), math.Sin(a)
+	})
+}
+
+func sShape() *model.Data {
+	return along(func(u float64) (x, y float64) {
+		a := 1.5 * math.Pi * (2*u - 1)
+		return math.Sin(a), math.Copysign(math.Cos(a)-1, a) / 2
+	})
+}
+
+func along(at func(u float64) (x, y float64)) *model.Data {
+	d := &model.Data{N: curveRows, M: 2}
+	for i := range d.N {
+		x, y := at(float64(i) / (curveRows - 1))
+		d.X = append(d.X, x, y)
+	}
+	return d
+}
+
+// swaps is the number of swaps of neighbours that bring the rows into the order of their outputs: the pairs whose order
+// is wrong, in the better of the two directions of the axis.
+func swaps(outputs []float64) int {
+	up, down := 0, 0
+	for i := range outputs {
+		for j := range i {
+			switch {
+			case outputs[j] > outputs[i]:
+				up++
+			case outputs[j] < outputs[i]:
+				down++
+			default: // rows in one place have lost their order
+				up++
+				down++
+			}
+		}
+	}
+	return min(up, down)
+}
+
+// curve measures how well the order along a curve survives in one dimension.
+func curve(ctx context.Context, b *bench, out *bytes.Buffer) error {
+	sigmas := []string{"0.005", "0.01", "0.015", "0.02", "0.025", "0.03", "0.05", "0.1", "0.2"}
+	alphas := []string{"0", "1", "1.25", "1.5", "1.75", "2", "4"}
+	near := func(alpha, sigma string) bool {
+		return alpha != "0" && alpha != "4" && sigma >= "0.01" && sigma <= "0.03"
+	}
+	fmt.Fprintf(out, `Fig. 2, 3 and 5 of the paper of lenews: points on a C and on an S are put on a line. The minimum swap distance is the number of swaps of neighbours that restore their true order, in the
+better direction. The paper reports 0 for alpha in [1, 2] and sigma about 0.02. Here %d points on each curve, scaled to [0, 1]; beta = 1, and the curves are ours, since the paper gives no formula.
+lenews:
+
+| curve | alpha |`, curveRows)
+	rule := "|---|---|"
+	for _, sigma := range sigmas {
+		fmt.Fprintf(out, " sigma %s |", sigma)
+		rule += "---|"
+	}
+	fmt.Fprintf(out, "\n%s\n", rule)
+	zero, all := 0, 0
+	for _, shape := range shapes {
+		for _, alpha := range alphas {
+			fmt.Fprintf(out, "| %s | %s |", shape.name, alpha)
+			for _, sigma := range sigmas {
+				n, err := lineSwaps(ctx, shape.rows(), "lenews", map[string]string{"alpha": alpha, "sigma": sigma})
+				if err != nil {
+					return err
+				}
+				if near(alpha, sigma) {
+					if all++; n == 0 {
+						zero++
+					}
+				}
+				fmt.Fprintf(out, " %d |", n)
+			}
+			fmt.Fprintln(out)
+		}
+	}
+	fmt.Fprintf(out, "\nFor alpha in [1, 2] and sigma in [0.01, 0.03], %d of %d are 0. le, by its neighbours k, with weights of 1 (inf) and with its default width (auto):\n\n| curve | t | k = 5 | 10 | 20 | 40 | 60 | 80 |\n|---|---|---|---|---|---|---|---|\n", zero, all)
+	for _, shape := range shapes {
+		for _, t := range []string{"inf", "auto"} {
+			fmt.Fprintf(out, "| %s | %s |", shape.name, t)
+			for _, k := range []int{5, 10, 20, 40, 60, 80} {
+				n, err := lineSwaps(ctx, shape.rows(), "le", map[string]string{"k": strconv.Itoa(k), "t": t})
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(out, " %d |", n)
+			}
+			fmt.Fprintln(out)
+		}
+	}
+	return nil
+}
+
+var shapes = []struct {
+	name string
+	rows func() *model.Data
+}{{"C", cShape}, {"S", sShape}}
+
+func lineSwaps(ctx context.Context, d *model.Data, method string, params map[string]string) (int, error) {
+	m, err := model.Fit(ctx, d, model.Config{Method: method, Dim: 1, Scale: model.MinMax, Params: params})
+	if err != nil {
+		return 0, err
+	}
+	y, err := outputs(m, d)
+	return swaps(y), err
+}

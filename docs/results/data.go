@@ -1,0 +1,88 @@
+package main
+
+import (
+	"compress/gzip"
+	"encoding/csv"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/embedd/embedd/model"
+)
+
+// readData reads NAME.csv.gz: a header, features, and the class in the last column. An empty field is a missing value.
+func readData(dir, name string) (*model.Data, error) {
+	path := filepath.Join(dir, name+".csv.gz")
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	unzipped, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	records, err := csv.NewReader(unzipped).ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if len(records) < 2 || records[0][len(records[0])-1] != "label" {
+		return nil, fmt.Errorf("%s: want a header that ends in label, and rows", path)
+	}
+	d := &model.Data{N: len(records) - 1, M: len(records[0]) - 1}
+	for _, r := range records[1:] {
+		d.Classes = append(d.Classes, r[d.M])
+	}
+	slices.Sort(d.Classes)
+	d.Classes = slices.Compact(d.Classes)
+	for i, r := range records[1:] {
+		for _, field := range r[:d.M] {
+			v := math.NaN()
+			if field != "" {
+				if v, err = strconv.ParseFloat(field, 64); err != nil {
+					return nil, fmt.Errorf("%s, row %d: %w", path, i+1, err)
+				}
+			}
+			d.X = append(d.X, v)
+		}
+		class, _ := slices.BinarySearch(d.Classes, r[d.M])
+		d.Y = append(d.Y, class)
+	}
+	return d, nil
+}
+
+// subset copies some of the rows.
+func subset(d *model.Data, rows []int) *model.Data {
+	s := &model.Data{N: len(rows), M: d.M, Classes: d.Classes}
+	for _, i := range rows {
+		s.X = append(s.X, d.X[i*d.M:(i+1)*d.M]...)
+		s.Y = append(s.Y, d.Y[i])
+	}
+	return s
+}
+
+// relabelled is the same rows in other classes.
+func relabelled(d *model.Data, classes []string, class func(old int) int) *model.Data {
+	r := *d
+	r.Classes, r.Y = classes, make([]int, d.N)
+	for i, y := range d.Y {
+		r.Y[i] = class(y)
+	}
+	return &r
+}
+
+// outputs are the outputs of a model for all rows, n x d.
+func outputs(m *model.Model, d *model.Data) ([]float64, error) {
+	y := make([]float32, d.N*m.Dim())
+	if err := m.Project(y, model.DenseRows(d.X, d.N, d.M)); err != nil {
+		return nil, err
+	}
+	out := make([]float64, len(y))
+	for i, v := range y {
+		out[i] = float64(v)
+	}
+	return out, nil
+}

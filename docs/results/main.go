@@ -1,0 +1,154 @@
+// Command results runs experiments of the papers behind the methods and writes what came out into docs/results.md, each
+// figure beside the paper's, with pictures in docs/results:
+//
+//	go run ./docs/results -data DIR [-only usps,uci] [-repeats 20]
+//
+// DIR holds NAME.csv.gz, features x0..xN and then label. A section that is not run, or whose data are missing, is left as it
+// stands. An interrupt ends a section of repeats with those that are done.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// section is one experiment. run writes its text, without the heading.
+type section struct {
+	name  string
+	title string
+	data  []string // files that it reads, NAME of NAME.csv.gz
+	run   func(context.Context, *bench, *bytes.Buffer) error
+}
+
+var sections = []section{
+	{"usps", "USPS: even against odd, 0-4 against 5-9", []string{"usps"}, usps},
+	{"uci", "Signed Laplacian embedding over d", []string{"breastcancer_wbc", "musk", "waveform", "wine"}, uci},
+	{"learned", "Learned similarity against the best graph", learnedSets, learned},
+	{"curve", "Curves on a line", nil, curve},
+	{"outlier", "One outlier", nil, outlier},
+	{"roll", "Swiss roll, unrolled", nil, swissRoll},
+	{"halves", "Swiss roll, two classes", nil, halves},
+	{"memory", "Memory of tangent spaces", []string{"digits", "vowel"}, memory},
+}
+
+const preamble = `# Results
+
+Experiments of the papers that can be run with data at hand, each with the paper's figure beside ours. ` + "`go run ./docs/results -data DIR`" + ` writes this page;
+each section names its own command. DIR holds NAME.csv.gz with columns x0..xN and label; [docs/methods.md](methods.md) names the papers. Small differences are noise: other
+data files, other splits.
+`
+
+// bench is what the sections share.
+type bench struct {
+	data    string // folder of the data
+	out     string // folder of the pictures
+	repeats int    // most repeats of a section
+}
+
+// say tells how far it is.
+func (b *bench) say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05 ")+format+"\n", args...)
+}
+
+func main() {
+	b := &bench{}
+	page := flag.String("o", "docs/results.md", "page to `write`; pictures go into the folder of its name")
+	only := flag.String("only", "", "`sections` to run, with commas between them (default all)")
+	flag.StringVar(&b.data, "data", "", "`folder` of NAME.csv.gz")
+	flag.IntVar(&b.repeats, "repeats", 20, "most `repeats` of a section")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	b.out = strings.TrimSuffix(*page, ".md")
+	if err := run(ctx, b, *page, *only); err != nil {
+		fmt.Fprintln(os.Stderr, "results:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, b *bench, page, only string) error {
+	names := strings.FieldsFunc(only, func(r rune) bool { return r == ',' })
+	for _, name := range names {
+		if !slices.ContainsFunc(sections, func(s section) bool { return s.name == name }) {
+			return fmt.Errorf("no section %q", name)
+		}
+	}
+	if err := os.MkdirAll(b.out, 0o777); err != nil {
+		return err
+	}
+	for _, s := range sections {
+		if ctx.Err() != nil || len(names) > 0 && !slices.Contains(names, s.name) {
+			continue
+		}
+		var text bytes.Buffer
+		b.say("%s", s.title)
+		if missing := b.missing(s.data); missing != "" {
+			b.say("%s is not there: the section is left as it is", missing)
+			continue
+		}
+		if err := s.run(ctx, b, &text); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		if err := insert(page, s, strings.TrimSpace(text.String())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// missing is the first file that is not there.
+func (b *bench) missing(names []string) string {
+	for _, name := range names {
+		path := filepath.Join(b.data, name+".csv.gz")
+		if _, err := os.Stat(path); err != nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// insert puts the text of a section in its place on the page, and leaves the other sections as they are.
+func insert(page string, s section, text string) error {
+	old, err := os.ReadFile(page)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.WriteFile(page, []byte(assemble(string(old), s, text)), 0o666)
+}
+
+// assemble is the page with the section's text replaced or added, in the order of sections.
+func assemble(page string, s section, text string) string {
+	texts := map[string]string{}
+	for _, part := range strings.Split("\n"+page, "\n## ")[1:] {
+		title, body, _ := strings.Cut(part, "\n")
+		texts[title] = strings.TrimSpace(body)
+	}
+	texts[s.title] = text
+	whole := preamble
+	for _, s := range sections {
+		body, ok := texts[s.title]
+		if !ok {
+			body = fmt.Sprintf("Not run yet. It reads %s.csv.gz.", strings.Join(s.data, ".csv.gz, "))
+			if len(s.data) == 0 {
+				body = "Not run yet."
+			}
+		}
+		whole += fmt.Sprintf("\n## %s\n\n%s\n\n%s\n", s.title, strings.TrimSpace(strings.TrimSuffix(body, command(s))), command(s))
+	}
+	return whole
+}
+
+// command is the line that every section ends in.
+func command(s section) string {
+	return fmt.Sprintf("`go run ./docs/results -data DIR -only %s`", s.name)
+}

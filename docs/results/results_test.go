@@ -1,0 +1,152 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestSwaps(t *testing.T) {
+	for _, c := range []struct {
+		outputs []float64
+		want    int
+	}{
+		{[]float64{1, 2, 3, 4}, 0},
+		{[]float64{4, 3, 2, 1}, 0}, // the axis has no direction
+		{[]float64{1, 3, 2, 4}, 1},
+		{[]float64{4, 2, 3, 1}, 1},
+		{[]float64{3, 4, 1, 2}, 2}, // 4 swaps one way, 2 the other
+		{[]float64{1, 1, 1}, 3},    // an order that is lost is no order
+	} {
+		if got := swaps(c.outputs); got != c.want {
+			t.Errorf("%v: %d swaps, want %d", c.outputs, got, c.want)
+		}
+	}
+	for _, d := range []func() float64{
+		func() float64 { c := cShape(); return c.X[0] - c.X[2*curveRows-2] },
+		func() float64 { s := sShape(); return s.X[0] + s.X[2*curveRows-2] },
+	} {
+		if math.Abs(d()) > 1e-9 {
+			t.Errorf("a curve is not as symmetric as its letter: %g", d())
+		}
+	}
+}
+
+// The counts of every dimension are those of looking at that dimension alone.
+func TestWrongByDim(t *testing.T) {
+	const n, width = 40, 6
+	x, y := make([]float64, n*width), make([]int, n)
+	for i := range x {
+		x[i] = math.Round(3 * math.Sin(float64(7*i+i*i))) // ties too
+	}
+	for i := range y {
+		y[i] = i * i % 3
+	}
+	alone := func(refs, queries []int, d int, same bool) (wrong int) {
+		for _, q := range queries {
+			best, nearest := math.Inf(1), -1
+			for _, r := range refs {
+				sum := 0.0
+				for j := range d {
+					sum += (x[q*width+j] - x[r*width+j]) * (x[q*width+j] - x[r*width+j])
+				}
+				if sum < best && !(same && r == q) {
+					best, nearest = sum, r
+				}
+			}
+			if y[nearest] != y[q] {
+				wrong++
+			}
+		}
+		return wrong
+	}
+	var first, second, all []int
+	for i := range n {
+		all = append(all, i)
+		if i < n/2 {
+			first = append(first, i)
+		} else {
+			second = append(second, i)
+		}
+	}
+	got := wrongByDim(x[:n/2*width], y[:n/2], x[n/2*width:], y[n/2:], width)
+	left := wrongLeftOut(x, y, width)
+	for d := 1; d <= width; d++ {
+		if want := alone(first, second, d, false); got[d-1] != want {
+			t.Errorf("d = %d: %d wrong, want %d", d, got[d-1], want)
+		}
+		if want := alone(all, all, d, true); left[d-1] != want {
+			t.Errorf("d = %d, leave-one-out: %d wrong, want %d", d, left[d-1], want)
+		}
+	}
+	if least([]int{5, 3, 4, 3}) != 1 {
+		t.Error("the best dimension is not the lowest of equals")
+	}
+}
+
+func TestProductAndFold(t *testing.T) {
+	all := product("a=1,2", "b=x,y")
+	if len(all) != 4 || all[1]["a"] != "1" || all[1]["b"] != "y" || len(product()) != 1 {
+		t.Errorf("combinations %v", all)
+	}
+	y := []int{0, 0, 0, 0, 1, 1, 1, 1, 0}
+	held := []int{}
+	for f := range 4 {
+		in, out := fold(y, 4, f)
+		held = append(held, out...)
+		if len(in)+len(out) != len(y) {
+			t.Errorf("fold %d: %v and %v", f, in, out)
+		}
+	}
+	slices.Sort(held)
+	if !slices.Equal(held, []int{0, 1, 2, 3, 4, 5, 6, 7, 8}) {
+		t.Errorf("held out %v: each row once", held)
+	}
+}
+
+func TestThreshold(t *testing.T) {
+	if got := threshold([]float64{1, 2, 3, 9}, 1, []int{0, 0, 1, 1}); got != 1 {
+		t.Errorf("classes apart: %g", got)
+	}
+	if got := threshold([]float64{3, 2, 1, 9}, 1, []int{0, 1, 1, 0}); got != 1 {
+		t.Errorf("the other way round: %g", got)
+	}
+	if got := threshold([]float64{1, 2, 3, 4}, 1, []int{0, 1, 0, 1}); got != 0.75 {
+		t.Errorf("mixed: %g", got)
+	}
+}
+
+// The sheet explains itself, turned and stretched, and noise does not.
+func TestExplained(t *testing.T) {
+	_, place := roll(200, 1)
+	turned := make([]float64, len(place))
+	for i := 0; i < len(place); i += 2 {
+		turned[i], turned[i+1] = place[i]-2*place[i+1]+5, 3*place[i]+place[i+1]
+	}
+	if share, err := explained(turned, 2, place); err != nil || math.Abs(share-1) > 1e-9 {
+		t.Errorf("turned: %g, %v", share, err)
+	}
+	_, other := roll(200, 2)
+	if share, err := explained(other, 2, place); err != nil || share > 0.1 {
+		t.Errorf("another roll: %g, %v", share, err)
+	}
+}
+
+// A section goes in its place, once, and leaves the others as they are.
+func TestAssemble(t *testing.T) {
+	page := assemble("", sections[1], "One.")
+	page = assemble(page, sections[0], "Zero, with a table:\n\n| a |\n|---|\n| 1 |")
+	again := assemble(page, sections[1], "Two.")
+	if strings.Replace(page, "One.", "Two.", 1) != again {
+		t.Errorf("another section changed:\n%s\n%s", page, again)
+	}
+	for _, s := range sections {
+		if strings.Count(again, "## "+s.title+"\n") != 1 || strings.Count(again, "-only "+s.name+"`") != 1 {
+			t.Errorf("%s is not there once:\n%s", s.name, again)
+		}
+	}
+	if strings.Index(again, "Zero") > strings.Index(again, "Two.") || strings.Count(again, "Not run yet") != len(sections)-2 {
+		t.Errorf("order, or sections that are not run:\n%s", again)
+	}
+}

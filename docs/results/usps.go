@@ -1,0 +1,327 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/embedd/embedd/model"
+)
+
+// contender is a method of the table with the parameters that cross-validation chooses from.
+type contender struct {
+	name    string
+	method  string // "": the pixels themselves
+	dim     int    // the largest
+	digits  bool   // learns from the ten digits
+	repeats int    // at most; 0: all
+	grid    []map[string]string
+	paper   [2]string // error % (dimensions), even/odd and 0-4/5-9
+}
+
+var contenders = []contender{
+	{name: "raw pixels", paper: [2]string{"2.72 (256)", "3.25 (256)"}},
+	{name: "pca", method: "pca", dim: 100, paper: [2]string{"2.47 (37.9)", "2.93 (38.8)"}},
+	{name: "lda, the two classes", method: "lda", dim: 1, paper: [2]string{"-", "-"}},
+	{name: "lda, the ten digits", method: "lda", dim: 9, digits: true, paper: [2]string{"10.93 (9)", "21.25 (9)"}},
+	{name: "mfa", method: "mfa", dim: 60, grid: product("k2=20,100", "ridge=0.1,1"), paper: [2]string{"2.79 (26.3)", "3.57 (29.5)"}},
+	{name: "lsda", method: "lsda", dim: 60, grid: product("beta=0.1,0.5", "ridge=oas,1"), paper: [2]string{"3.39 (26.8)", "4.21 (27.1)"}},
+	{name: "lfda", method: "lfda", dim: 60, grid: product("ridge=0.1,1"), paper: [2]string{"7.89 (39.3)", "9.84 (20.9)"}},
+	{name: "lltsa", method: "lltsa", dim: 60, paper: [2]string{"8.16 (28.4)", "8.47 (29.9)"}},
+	{name: "lpfe", method: "lpfe", dim: 100, repeats: 1, paper: [2]string{"4.33 (184.4)", "3.61 (180.3)"}},
+	{name: "pmpda", method: "pmpda", dim: 60, grid: product("ridge=0.1,1,10"), paper: [2]string{"1.76 (28.7)", "2.20 (31.6)"}},
+	{name: "mpda", method: "mpda", dim: 60, grid: product("ridge=0.1,1,10", "gamma=0,1"), paper: [2]string{"1.67 (35.3)", "2.28 (30.2)"}},
+}
+
+// product is every combination of the values, each list being "name=value,value"; the first name varies slowest.
+func product(lists ...string) []map[string]string {
+	all := []map[string]string{{}}
+	for _, list := range lists {
+		name, values, _ := strings.Cut(list, "=")
+		var longer []map[string]string
+		for _, p := range all {
+			for v := range strings.SplitSeq(values, ",") {
+				q := maps.Clone(p)
+				q[name] = v
+				longer = append(longer, q)
+			}
+		}
+		all = longer
+	}
+	return all
+}
+
+// reading is one way to make two classes of ten digits.
+type reading struct {
+	name    string
+	classes []string
+	class   func(digit int) int
+}
+
+var readings = []reading{
+	{"even/odd", []string{"even", "odd"}, func(digit int) int { return digit % 2 }},
+	{"0-4/5-9", []string{"0-4", "5-9"}, func(digit int) int { return digit / 5 }},
+}
+
+// fixedDim is the dimension of the second column, which is nobody's choice in hindsight.
+const fixedDim = 30
+
+// trial is one contender in one repeat and one reading.
+type trial struct {
+	best, fixed float64 // error %, at the best dimension and at fixedDim
+	dim         int     // the best
+	params      map[string]string
+}
+
+func usps(ctx context.Context, b *bench, out *bytes.Buffer) error {
+	d, err := readData(b.data, "usps")
+	if err != nil {
+		return err
+	}
+	trials := make([][2][]trial, len(contenders))
+	done := 0
+	for r := range b.repeats {
+		b.say("repeat %d of %d", r+1, b.repeats)
+		train, test := drawImages(d, 100, uint64(r+1))
+		for i, c := range contenders {
+			if c.repeats > 0 && r >= c.repeats {
+				continue
+			}
+			got, err := c.try(ctx, train, test)
+			if ctx.Err() != nil {
+				break
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", c.name, err)
+			}
+			for k, t := range got {
+				trials[i][k] = append(trials[i][k], t)
+				b.say("%s, %s: %.2f %% at %d, %.2f %% at %d %v", c.name, readings[k].name, t.best, t.dim, t.fixed, fixedDim, t.params)
+			}
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		done++
+	}
+	if done == 0 {
+		return ctx.Err()
+	}
+	for i := range trials { // what an interrupt cut short
+		for k := range trials[i] {
+			trials[i][k] = trials[i][k][:min(done, len(trials[i][k]))]
+		}
+	}
+	writeUSPS(out, trials, done)
+	return nil
+}
+
+// drawImages takes count training rows and count others for the test of each class.
+func drawImages(d *model.Data, count int, seed uint64) (train, test *model.Data) {
+	in, rest := model.StratifiedPerClass(d.Y, count, seed)
+	others := subset(d, rest)
+	picked, _ := model.StratifiedPerClass(others.Y, count, seed)
+	return subset(d, in), subset(others, picked)
+}
+
+// try fits the contender for both readings and counts its errors in them. What learns from no labels, or from the digits,
+// is one fit for both.
+func (c contender) try(ctx context.Context, train, test *model.Data) (got [2]trial, err error) {
+	ref, query, width := train.X, test.X, train.M
+	for k, r := range readings {
+		of := func(d *model.Data) *model.Data { return relabelled(d, r.classes, r.class) }
+		if c.method != "" && (k == 0 || c.byReading()) {
+			fitted := of(train)
+			if c.digits {
+				fitted = train
+			}
+			if got[k].params, err = c.tune(ctx, fitted); err != nil {
+				return got, err
+			}
+			if ref, query, width, err = c.outputs(ctx, fitted, test, got[k].params); err != nil {
+				return got, err
+			}
+		}
+		wrong := wrongByDim(ref, of(train).Y, query, of(test).Y, width)
+		if c.method == "" {
+			wrong = slices.Repeat(wrong[width-1:], width) // all pixels or nothing
+		}
+		share := 100 / float64(test.N)
+		got[k].dim = least(wrong) + 1
+		got[k].best = share * float64(wrong[got[k].dim-1])
+		got[k].fixed = share * float64(wrong[min(fixedDim, width)-1])
+		if c.method == "" {
+			got[k].dim = width
+		}
+	}
+	return got, nil
+}
+
+// byReading says whether the fit depends on the reading of the labels.
+func (c contender) byReading() bool {
+	m, err := model.Lookup(c.method)
+	return err == nil && m.Supervised && !c.digits
+}
+
+// outputs fits on train, once at the largest dimension, and returns the outputs of both parts.
+func (c contender) outputs(ctx context.Context, train, test *model.Data, params map[string]string) (ref, query []float64, width int, err error) {
+	m, err := model.Fit(ctx, train, model.Config{Method: c.method, Dim: c.dim, Scale: model.None, Params: params})
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	if ref, err = outputs(m, train); err != nil {
+		return nil, nil, 0, err
+	}
+	query, err = outputs(m, test)
+	return ref, query, m.Dim(), err
+}
+
+// tune chooses from the grid by 4-fold cross-validation on the training rows: the fewest errors at the best dimension, ties
+// to the first.
+func (c contender) tune(ctx context.Context, train *model.Data) (map[string]string, error) {
+	if len(c.grid) < 2 {
+		return nil, nil
+	}
+	const folds = 4
+	fewest, best := math.MaxInt, map[string]string(nil)
+	for _, params := range c.grid {
+		wrong := make([]int, c.dim)
+		for f := range folds {
+			in, held := fold(train.Y, folds, f)
+			part, test := subset(train, in), subset(train, held)
+			ref, query, width, err := c.outputs(ctx, part, test, params)
+			if err != nil {
+				return nil, err
+			}
+			for d, n := range wrongByDim(ref, part.Y, query, test.Y, width) {
+				wrong[d] += n
+			}
+		}
+		if n := slices.Min(wrong); n < fewest {
+			fewest, best = n, params
+		}
+	}
+	return best, nil
+}
+
+// fold holds out every folds-th row of each class, beginning with the row f.
+func fold(y []int, folds, f int) (in, held []int) {
+	seen := map[int]int{}
+	for i, c := range y {
+		if seen[c]%folds == f {
+			held = append(held, i)
+		} else {
+			in = append(in, i)
+		}
+		seen[c]++
+	}
+	return in, held
+}
+
+// mean is the mean of a figure over trials.
+func mean(trials []trial, figure func(trial) float64) float64 {
+	sum := 0.0
+	for _, t := range trials {
+		sum += figure(t)
+	}
+	return sum / float64(len(trials))
+}
+
+func bestError(t trial) float64 { return t.best }
+
+func writeUSPS(out *bytes.Buffer, trials [][2][]trial, repeats int) {
+	fmt.Fprintf(out, `Table 1 of the MPDA paper's comparison: error in %% of the nearest neighbour among 100 training images a digit, on 100 test images a digit, drawn from all 9298; %d
+repeats. In brackets the mean of the best dimension of each repeat. It is the best on the test rows, as the fractions in the paper's column show that it was there; the column d = %d
+is nobody's choice in hindsight. Pixels are 0..1 and are not scaled (`+"`--scale none`"+`): the authors' code centres the rows, and no scaling is named. Parameters come from
+4-fold cross-validation on the training rows of each repeat, out of the grid named; all others are the defaults.
+
+| method | grid | even/odd | d = %d | paper | 0-4/5-9 | d = %d | paper |
+|---|---|---|---|---|---|---|---|
+`, repeats, fixedDim, fixedDim, fixedDim)
+	for i, c := range contenders {
+		note := c.gridText()
+		if n := len(trials[i][0]); n < repeats {
+			note = strings.TrimPrefix(fmt.Sprintf("%s; %d of the repeats", note, n), "; ")
+		}
+		fmt.Fprintf(out, "| %s | %s |", c.name, note)
+		for k := range readings {
+			t := trials[i][k]
+			fixed := fmt.Sprintf("%.2f", mean(t, func(t trial) float64 { return t.fixed }))
+			if c.dim < fixedDim {
+				fixed = "-"
+			}
+			fmt.Fprintf(out, " %.2f (%.1f) | %s | %s |", mean(t, bestError), mean(t, func(t trial) float64 { return float64(t.dim) }), fixed, c.paper[k])
+		}
+		fmt.Fprintln(out)
+	}
+	fmt.Fprintln(out)
+	for k, r := range readings {
+		fmt.Fprintf(out, "- **%s.** %s\n", r.name, verdict(trials, k))
+	}
+	fmt.Fprint(out, `
+Where it differs from the paper, and why:
+
+- Every error is higher. The paper used the set of 1100 images a digit; the file here is the one of 7291 and 2007 images, whose test part is known to be hard. So the order and the
+  ratios are what compares.
+- The paper lists LDA at 9 dimensions, which two classes do not have. Its errors are those of our LDA of the two classes at its one dimension, not those of the ten digits at 9.
+- mfa and lfda have a ridge here, chosen by cross-validation, which they did not have there: they gain most, and the distance of mpda to the others is smaller.
+- pmpda takes tangent spaces at 500 of the 1000 training rows, its limit.
+- lpfe falls short. The linear form is our reconstruction, it runs to 100 dimensions (the paper's best is at 184), and few repeats, since a fit takes most of a minute.
+`)
+}
+
+// gridText is "k2 20, 100; ridge 0.1, 1".
+func (c contender) gridText() string {
+	if len(c.grid) == 0 {
+		return ""
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(c.grid[0])) {
+		var values []string
+		for _, p := range c.grid {
+			if !slices.Contains(values, p[name]) {
+				values = append(values, p[name])
+			}
+		}
+		parts = append(parts, name+" "+strings.Join(values, ", "))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// verdict says what mpda is against pca and the pixels, and which of the paper's order holds.
+func verdict(trials [][2][]trial, k int) string {
+	of := map[string][]trial{}
+	for i, c := range contenders {
+		of[c.name] = trials[i][k]
+	}
+	mpda := mean(of["mpda"], bestError)
+	text := fmt.Sprintf("With tuned parameters `mpda` makes %.2f %% errors", mpda)
+	for _, other := range []string{"pca", "raw pixels"} {
+		wins := 0
+		for i, t := range of["mpda"] {
+			if t.best < of[other][i].best {
+				wins++
+			}
+		}
+		text += fmt.Sprintf(", against %.2f %% of %s (a ratio of %.2f; fewer in %d of %d repeats)", mean(of[other], bestError), other, mpda/mean(of[other], bestError), wins, len(of["mpda"]))
+	}
+	var holds, fails []string
+	for _, c := range [][2]string{{"mpda", "pca"}, {"mpda", "pmpda"}, {"pca", "mfa"}, {"mfa", "lsda"}, {"pca", "lfda"}, {"pca", "lltsa"}, {"mfa", "lda, the two classes"}} {
+		text := c[0] + " < " + c[1]
+		if mean(of[c[0]], bestError) < mean(of[c[1]], bestError) {
+			holds = append(holds, text)
+		} else {
+			fails = append(fails, text)
+		}
+	}
+	text += ". Of the paper's order " + cmp.Or(strings.Join(holds, ", "), "nothing") + " holds here"
+	if len(fails) > 0 {
+		text += ", and " + strings.Join(fails, ", ") + " does not"
+	}
+	return text + "."
+}
