@@ -52,19 +52,29 @@ func fitLSDR(ctx context.Context, t *task) (*solution, error) {
 	if err := q.settle(ctx, t, starts[0]); err != nil {
 		return nil, err
 	}
+	found := make([]*mat.Dense, len(starts))
+	searches, errs := make([]Search, len(starts)), make([]error, len(starts))
+	done := make(chan struct{}, len(starts)) // never blocks a worker
+	go eachRow(len(starts), func(i int) {
+		own := *q // each start has its own last point
+		searches[i].Start = own.value(starts[i])
+		ascent := climb{steps: 100, relative: 1e-6, value: own.value, gradient: own.gradient}
+		found[i], errs[i] = ascent.from(ctx, starts[i], &searches[i])
+		done <- struct{}{}
+	})
+	for i := range starts {
+		<-done
+		t.say("search", float64(i+1)/float64(len(starts)))
+	}
 	var best *mat.Dense
-	search := &Search{Start: q.value(starts[0]), End: math.Inf(-1)}
-	ascent := climb{steps: 100, relative: 1e-6, value: q.value, gradient: q.gradient}
-	for i, o := range starts {
-		t.say("search", float64(i)/float64(len(starts)))
-		s := &Search{Start: q.value(o)}
-		if o, err = ascent.from(ctx, o, s); err != nil {
-			return nil, err
+	search := &Search{Start: searches[0].Start, End: math.Inf(-1)}
+	for i, s := range searches {
+		if errs[i] != nil {
+			return nil, errs[i]
 		}
 		search.Steps += s.Steps
 		if s.End > search.End {
-			best, search.End = o, s.End
-			search.Gradient = s.Gradient
+			best, search.End, search.Gradient = found[i], s.End, s.Gradient
 		}
 	}
 	t.report.Search = search
@@ -85,6 +95,27 @@ type information struct {
 	own       [][2]int   // of each class: its centres [from, to)
 	count     []float64  // of each class: its rows
 	s, lambda float64
+
+	last point // where value was taken last: a search takes the gradient there next
+}
+
+// point is the estimate at directions a.
+type point struct {
+	a           *mat.Dense
+	k, u, z     *mat.Dense
+	alpha, beta []float64
+	smi         float64
+}
+
+// at is the point of the rows at a.
+func (q *information) at(a *mat.Dense) *point {
+	if q.last.a == nil || !mat.Equal(q.last.a, a) {
+		p := point{a: mat.DenseCopyOf(a)}
+		p.k, p.u, p.z = q.kernel(q.x, a)
+		p.alpha, p.beta, p.smi = q.solve(p.k)
+		q.last = p
+	}
+	return &q.last
 }
 
 func newInformation(x *mat.Dense, p *prepared, centres int) *information {
@@ -177,9 +208,7 @@ func (q *information) forms(k *mat.Dense, y []int, count float64, c int) (*mat.S
 }
 
 func (q *information) value(a *mat.Dense) float64 {
-	k, _, _ := q.kernel(q.x, a)
-	_, _, smi := q.solve(k)
-	return smi
+	return q.at(a).smi
 }
 
 // gradient is dSMI/dA. With f = K_c alpha_c and g = K_c beta_c in class c,
@@ -187,8 +216,8 @@ func (q *information) value(a *mat.Dense) float64 {
 // - (n_c/n^2) (f_i (alpha_l + beta_l) + g_i alpha_l), and
 // dK_il/dA = -(K_il/s^2) (x_i - x_l)(u_i - u_l)'.
 func (q *information) gradient(a *mat.Dense) *mat.Dense {
-	k, u, z := q.kernel(q.x, a)
-	alpha, beta, _ := q.solve(k)
+	p := q.at(a)
+	k, u, z, alpha, beta := p.k, p.u, p.z, p.alpha, p.beta
 	n, b := k.Dims()
 	_, d := a.Dims()
 	both := make([]float64, b)
