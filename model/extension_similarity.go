@@ -143,10 +143,14 @@ func (p *similarityPlacer) place(dst, z []float64, w *workspace) error {
 	return nil
 }
 
-// descend finds the weights by coordinate descent from 0. Along with them it
-// keeps the product G weight, or, of the linear kernel, X weight.
+// descend finds the weights by coordinate descent from 0. Most of them stay 0, so
+// that sweeps go over the others until they have settled, and one over all says
+// whether that is the answer (Friedman, Hastie and Tibshirani 2010).
+// Along with the weights it keeps the product G weight, or, of the linear kernel,
+// X weight.
 func (p *similarityPlacer) descend(target, weight, product []float64) {
-	const sweeps, tolerance = 500, 1e-9
+	const sweeps, tolerance = 1000, 1e-9
+	some := false // a sweep over the weights above 0 alone
 	width := len(product)
 	clear(weight)
 	clear(product)
@@ -154,7 +158,7 @@ func (p *similarityPlacer) descend(target, weight, product []float64) {
 		moved, largest := 0.0, 0.0
 		for i, v := range weight {
 			curvature := p.diagonal[i] + p.alpha
-			if !(curvature > 0) {
+			if !(curvature > 0) || some && v == 0 {
 				continue
 			}
 			column := p.factor[i*width : (i+1)*width]
@@ -174,8 +178,10 @@ func (p *similarityPlacer) descend(target, weight, product []float64) {
 			}
 			largest = max(largest, next)
 		}
-		if moved <= tolerance*largest {
+		settled := moved <= tolerance*largest
+		if settled && !some {
 			return
 		}
+		some = !settled
 	}
 }
