@@ -65,7 +65,7 @@ func curve(ctx context.Context, b *bench, out *bytes.Buffer) error {
 		return alpha != "0" && alpha != "4" && sigma >= "0.01" && sigma <= "0.03"
 	}
 	fmt.Fprintf(out, `Fig. 2, 3 and 5 of the paper of lenews: points on a C and on an S are put on a line. The minimum swap distance is the number of swaps of neighbours that restore their true order, in the
-better direction. The paper reports 0 for alpha in [1, 2] and sigma about 0.02. Here %d points on each curve, scaled to [0, 1]; beta = 1, and the curves are ours, since the paper gives no formula.
+better direction. The paper reports 0 for alpha in [1, 2] and sigma about 0.02. Here %d points on each curve, scaled to [0, 1]; beta = 1; the formulas of the curves are ours.
 lenews:
 
 | curve | alpha |`, curveRows)

@@ -45,7 +45,7 @@ func peak(f func() error) (uint64, error) {
 // memory compares the peaks of pmpda, lpfe and mpda.
 func memory(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	const rows, dim = 500, 10
-	fmt.Fprintf(out, `Fig. 2 of the MPDA paper's comparison: the memory of pmpda and lpfe beside that of mpda, k = 7. Here the peak of the Go heap during a fit of %d rows, drawn by class (pmpda looks at
+	fmt.Fprintf(out, `Fig. 2 of the supplement to the MPDA paper: the memory of pmpda and lpfe beside that of mpda, k = 7. Here the peak of the Go heap during a fit of %d rows, drawn by class (pmpda looks at
 no more), at d = %d, in MB.
 
 | data | mpda | pmpda | lpfe | pmpda to mpda | paper | lpfe to mpda | paper |
@@ -74,7 +74,7 @@ no more), at d = %d, in MB.
 			used["pmpda"]/used["mpda"], used["lpfe"]/used["mpda"])
 	}
 	fmt.Fprint(out, `
-The order is the paper's, the ratios are smaller: matrices of pmpda and lpfe that are dense there are sparse blocks here.
+mpda needs least, as in the paper, by smaller ratios, and here lpfe needs more than pmpda. Matrices of pmpda and lpfe are held as sparse blocks; how many rows the paper took is not known to us.
 `)
 	return nil
 }

@@ -91,7 +91,8 @@ linearly, without the outlier in the sum.
 		}
 	}
 	fmt.Fprint(out, `
-The paper's claim is about lenews; it shows le for the contrast. le keeps its map here too, since a row that its graph does not reach is joined to the others by the shortest edge.
+The claim holds: with the outlier lenews still shows the ring and the sheet. So does le here, since a row that its graph does not reach is joined to the others by the shortest edge. Without the outlier the map of
+the peaks by le is worse than with it: it is spent on a row at the border whose weights are small, the default width being that of the nearest neighbours.
 `)
 	return b.save("outlier.png", 4, panels...)
 }

@@ -87,9 +87,9 @@ of breastcancer_wbc are imputed by the mean. waveform is made by Breiman's gener
 	}
 	fmt.Fprint(out, `
 Where it does not hold, and why: with two classes the criterion of sle decides one direction, Fisher's. The columns after it are of no consequence to the criterion; here they are settled
-by variance, so that the curve comes to that of pca as d grows, and mfa and dla, which decide more directions, pass it. In sle-ovr each view has two classes too: the
-directions after the first add noise to its membership degree. mfa has a ridge here that cross-validation chooses, which the paper's comparison did not have, and lpp one that is
-estimated.
+by variance and count alike in the distance, as A'XX'A = I asks, so that they are whitened principal components; mfa and dla, which decide more directions, pass them. In sle-ovr each
+view has two classes too: the directions after the first add noise to its membership degree. mfa has a ridge here that cross-validation chooses and lpp one that is estimated; the paper
+has PCA in front of each.
 `)
 	return b.save("uci.png", 2, panels...)
 }
