@@ -65,7 +65,7 @@ func main() {
 	page := flag.String("o", "docs/results.md", "page to `write`; pictures go into the folder of its name")
 	only := flag.String("only", "", "`sections` to run, with commas between them (default all)")
 	flag.StringVar(&b.data, "data", "", "`folder` of NAME.csv.gz")
-	flag.IntVar(&b.repeats, "repeats", 20, "most `repeats` of a section")
+	flag.IntVar(&b.repeats, "repeats", usualRepeats, "most `repeats` of a section")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -99,6 +99,7 @@ func run(ctx context.Context, b *bench, page, only string) error {
 		if err := s.run(ctx, b, &text); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
+		fmt.Fprintf(&text, "\n%s\n", s.command(b.repeats))
 		if err := insert(page, s, strings.TrimSpace(text.String())); err != nil {
 			return err
 		}
@@ -138,17 +139,21 @@ func assemble(page string, s section, text string) string {
 	for _, s := range sections {
 		body, ok := texts[s.title]
 		if !ok {
-			body = fmt.Sprintf("Not run yet. It reads %s.csv.gz.", strings.Join(s.data, ".csv.gz, "))
-			if len(s.data) == 0 {
-				body = "Not run yet."
-			}
+			body = "Not run yet.\n\n" + s.command(usualRepeats)
 		}
-		whole += fmt.Sprintf("\n## %s\n\n%s\n\n%s\n", s.title, strings.TrimSpace(strings.TrimSuffix(body, command(s))), command(s))
+		whole += fmt.Sprintf("\n## %s\n\n%s\n", s.title, body)
 	}
 	return whole
 }
 
-// command is the line that every section ends in.
-func command(s section) string {
-	return fmt.Sprintf("`go run ./docs/results -data DIR -only %s`", s.name)
+// usualRepeats is the number of repeats where none is asked for.
+const usualRepeats = 20
+
+// command is the line that makes the section.
+func (s section) command(repeats int) string {
+	line := "go run ./docs/results -data DIR -only " + s.name
+	if repeats != usualRepeats {
+		line += fmt.Sprintf(" -repeats %d", repeats)
+	}
+	return "`" + line + "`"
 }

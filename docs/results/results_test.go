@@ -135,14 +135,14 @@ func TestExplained(t *testing.T) {
 
 // A section goes in its place, once, and leaves the others as they are.
 func TestAssemble(t *testing.T) {
-	page := assemble("", sections[1], "One.")
-	page = assemble(page, sections[0], "Zero, with a table:\n\n| a |\n|---|\n| 1 |")
-	again := assemble(page, sections[1], "Two.")
+	page := assemble("", sections[1], "One. "+sections[1].command(5))
+	page = assemble(page, sections[0], "Zero, with a table:\n\n| a |\n|---|\n| 1 |\n\n"+sections[0].command(usualRepeats))
+	again := assemble(page, sections[1], "Two. "+sections[1].command(5))
 	if strings.Replace(page, "One.", "Two.", 1) != again {
 		t.Errorf("another section changed:\n%s\n%s", page, again)
 	}
 	for _, s := range sections {
-		if strings.Count(again, "## "+s.title+"\n") != 1 || strings.Count(again, "-only "+s.name+"`") != 1 {
+		if strings.Count(again, "## "+s.title+"\n") != 1 || strings.Count(again, " -only "+s.name) != 1 {
 			t.Errorf("%s is not there once:\n%s", s.name, again)
 		}
 	}

@@ -112,6 +112,7 @@ func usps(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	if done == 0 {
 		return ctx.Err()
 	}
+	b.repeats = done        // as the command on the page has it
 	for i := range trials { // what an interrupt cut short
 		for k := range trials[i] {
 			trials[i][k] = trials[i][k][:min(done, len(trials[i][k]))]
