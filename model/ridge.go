@@ -145,34 +145,56 @@ func (t *task) validateRidges(ctx context.Context, grid []float64) ([]RidgeScore
 	for i, r := range grid {
 		scores[i] = RidgeScore{Ridge: r, OAS: r == oasRidge}
 	}
-	for f := range 3 {
+	parts, errs := make([][]RidgeScore, 3), make([]error, 3)
+	done := make(chan struct{}, len(parts)) // never blocks a worker
+	go eachRow(len(parts), func(f int) {
+		parts[f] = slices.Clone(scores)
 		train, test := heldOut(pick, fold, f)
-		ft := &task{method: t.method, params: t.params, seed: t.seed, scaling: t.scaling, report: &Report{}}
-		if err := ft.load(ctx, t.rows.subset(train)); err != nil {
-			return nil, err
+		errs[f] = t.validateFold(ctx, parts[f], train, test)
+		done <- struct{}{}
+	})
+	for f := range parts {
+		<-done
+		t.say("ridge", float64(f+1)/float64(len(parts)))
+	}
+	for f, part := range parts {
+		if errs[f] != nil {
+			return nil, errs[f]
 		}
-		bound, _ := ft.method.bound(ft)
-		_, shrunk := oas(t.method.ridge.of(ft.stat), ft.stat.n, ft.columns)
-		for i, r := range grid {
-			t.say("ridge", float64(f*len(grid)+i)/float64(3*len(grid)))
-			ft.d, ft.free = min(t.d, bound), true
-			ft.ridge = r
-			if r == oasRidge {
-				ft.ridge = max(shrunk, t.method.ridge.least(ft.d))
-			}
-			sol, err := ft.solve(ctx)
-			if err != nil {
-				return nil, err
-			}
-			correct, err := ft.score(sol, t.rows, train, test)
-			if err != nil {
-				return nil, err
-			}
-			scores[i].Correct += correct
-			scores[i].Scored += len(test)
+		for i := range scores {
+			scores[i].Correct += part[i].Correct
+			scores[i].Scored += part[i].Scored
 		}
 	}
 	return scores, nil
+}
+
+// validateFold adds to the scores of each ridge those of one fold.
+func (t *task) validateFold(ctx context.Context, scores []RidgeScore, train, test []int) error {
+	ft := &task{method: t.method, params: t.params, seed: t.seed, scaling: t.scaling, report: &Report{}}
+	if err := ft.load(ctx, t.rows.subset(train)); err != nil {
+		return err
+	}
+	bound, _ := ft.method.bound(ft)
+	_, shrunk := oas(t.method.ridge.of(ft.stat), ft.stat.n, ft.columns)
+	for i := range scores {
+		ft.d, ft.free = min(t.d, bound), true
+		ft.ridge = scores[i].Ridge
+		if scores[i].OAS {
+			ft.ridge = max(shrunk, t.method.ridge.least(ft.d))
+		}
+		sol, err := ft.solve(ctx)
+		if err != nil {
+			return err
+		}
+		correct, err := ft.score(sol, t.rows, train, test)
+		if err != nil {
+			return err
+		}
+		scores[i].Correct += correct
+		scores[i].Scored += len(test)
+	}
+	return nil
 }
 
 // score counts the test rows whose nearest training row is of their class.
@@ -212,11 +234,18 @@ func (t *task) embed(a []float64, d int, p *prepared, rows []int) []float64 {
 	for i, r := range rows {
 		dst := x.RawRowView(i)
 		for j, v := range p.x[r*p.m : (r+1)*p.m] {
-			dst[j] = (v - t.stat.mean[j]) / t.stat.scale[j]
+			dst[j] = v - t.stat.mean[j]
+		}
+	}
+	w := mat.NewDense(p.m, d, slices.Clone(a))
+	for j, s := range t.stat.scale {
+		row := w.RawRowView(j)
+		for c := range row {
+			row[c] /= s
 		}
 	}
 	y := mat.NewDense(len(rows), d, nil)
-	y.Mul(x, mat.NewDense(p.m, d, a))
+	y.Mul(x, w)
 	return y.RawMatrix().Data
 }
 
