@@ -143,6 +143,7 @@ type partial struct {
 	d        int
 	room     int        // dimension without the known vectors
 	null     *mat.Dense // the known vectors as orthonormal rows, or nil
+	brief    bool       // give up before a decomposition in full would cost as much
 	largest  float64
 	products int
 	notes    []string
@@ -165,7 +166,11 @@ func (p *partial) ways() []way {
 	direct := func(limit int) way {
 		return way{"products", func() (*Part, error) { return p.direct(limit) }}
 	}
-	alone := direct(max(2*p.n, 600))
+	limit := max(2*p.n, 600)
+	if p.brief {
+		limit = p.n
+	}
+	alone := direct(limit)
 	rows, ok := p.m.(Entries)
 	if !ok || p.end == Max {
 		return []way{alone}
@@ -418,7 +423,7 @@ func few(s *mat.SymDense, end End, d int) *Part {
 	if d < 1 || n < krylovRoom(d, blockSize(d)) {
 		return nil
 	}
-	p := &partial{ctx: context.Background(), m: Dense(s), n: n, end: end, d: d, room: n}
+	p := &partial{ctx: context.Background(), m: Dense(s), n: n, end: end, d: d, room: n, brief: true}
 	part, err := p.find(p.ways())
 	if err != nil {
 		return nil // what is wrong with s, the full way says
