@@ -15,8 +15,8 @@ import (
 // with G the kernel of the rows of the fit, g that of x and them, and
 // s = exp(-rate |x - x_j|^2). The multiplicative update
 // w <- w (g + alpha s) / ((G + alpha I) w + beta/2) has the same minimum, which
-// is the only one for alpha > 0; coordinate descent gets there sooner, and takes
-// kernels with negative values too.
+// is the only one for alpha > 0; descend gets there sooner, and takes kernels with
+// negative values too.
 type similarityMap struct {
 	training
 	lambda            []float64 // d eigenvalues of L v = lambda D v
@@ -104,7 +104,7 @@ func (p *similarityPlacer) cost() int { return 10 * p.n() }
 
 func (p *similarityPlacer) workspace() *workspace {
 	w := p.index.workspace()
-	w.row = make([]float64, p.m+2*p.n()+len(p.factor)/p.n())
+	w.row = make([]float64, p.m+5*p.n()+2*len(p.factor)/p.n())
 	return w
 }
 
@@ -118,16 +118,17 @@ func (p *similarityPlacer) place(dst, z []float64, w *workspace) error {
 		return nil
 	}
 	n := p.n()
-	x, target, weight, product := w.row[:p.m], w.row[p.m:p.m+n], w.row[p.m+n:p.m+2*n], w.row[p.m+2*n:]
+	x, q := w.row[:p.m], similarityProblem{}
+	q.over(w.row[p.m:], n, len(p.factor)/n)
 	norm := p.ready.take(x, z)
 	for i := range n {
 		s := math.Exp(-p.rate * squaredDistance(z, p.rows[i*p.m:(i+1)*p.m]))
-		target[i] = p.ready.at(x, norm, i) + p.alpha*s - p.beta/2
+		q.target[i] = p.ready.at(x, norm, i) + p.alpha*s - p.beta/2
 	}
-	p.descend(target, weight, product)
+	p.descend(&q)
 	sum := 0.0
 	clear(dst)
-	for i, v := range weight {
+	for i, v := range q.weight {
 		sum += v
 		for c, y := range p.embedding[i*p.d : (i+1)*p.d] {
 			dst[c] += v * y
@@ -143,45 +144,142 @@ func (p *similarityPlacer) place(dst, z []float64, w *workspace) error {
 	return nil
 }
 
-// descend finds the weights by coordinate descent from 0. Most of them stay 0, so
-// that sweeps go over the others until they have settled, and one over all says
-// whether that is the answer (Friedman, Hastie and Tibshirani 2010).
-// Along with the weights it keeps the product G weight, or, of the linear kernel,
-// X weight.
-func (p *similarityPlacer) descend(target, weight, product []float64) {
-	const sweeps, tolerance = 1000, 1e-9
-	some := false // a sweep over the weights above 0 alone
-	width := len(product)
-	clear(weight)
-	clear(product)
-	for range sweeps {
-		moved, largest := 0.0, 0.0
-		for i, v := range weight {
-			curvature := p.diagonal[i] + p.alpha
-			if !(curvature > 0) || some && v == 0 {
-				continue
-			}
-			column := p.factor[i*width : (i+1)*width]
-			var at float64
-			if p.linear {
-				at = dot(column, product)
-			} else {
-				at = product[i]
-			}
-			next := max(0, v+(target[i]-at-p.alpha*v)/curvature)
-			if step := next - v; step != 0 {
-				weight[i] = next
-				for j, g := range column {
-					product[j] += step * g
+// descend finds the weights: sweeps of coordinate descent from 0 find which are
+// above 0, conjugate gradients solve for those, to their minimum or to the first
+// that reaches 0 (after More and Toraldo, SIAM J. Optim. 1, 1991, who find them by
+// projected gradients). Coordinate descent alone needs many thousand sweeps where
+// products are large beside alpha. With the weights it keeps the product G weight,
+// or, of the linear kernel, X weight.
+func (p *similarityPlacer) descend(q *similarityProblem) {
+	const rounds, sweeps, tolerance = 100, 10, 1e-9
+	clear(q.weight)
+	clear(q.product)
+	solved := false
+	for range rounds {
+		for range sweeps {
+			moved, largest := p.sweep(q)
+			if moved <= tolerance*largest {
+				if solved {
+					return
 				}
-				moved = max(moved, math.Abs(step))
+				break
 			}
-			largest = max(largest, next)
+			solved = false
 		}
-		settled := moved <= tolerance*largest
-		if settled && !some {
-			return
-		}
-		some = !settled
+		solved = p.conjugate(q)
 	}
+}
+
+// similarityProblem is that of one row, and the memory to solve it.
+type similarityProblem struct {
+	target, weight         []float64 // n
+	product, image         []float64 // of weight and search
+	residual, search, step []float64 // n
+}
+
+func (q *similarityProblem) over(row []float64, n, width int) {
+	for _, v := range []*[]float64{&q.target, &q.weight, &q.residual, &q.search, &q.step} {
+		*v, row = row[:n], row[n:]
+	}
+	q.product, q.image = row[:width], row[width:2*width]
+}
+
+// sweep takes every weight in turn to its minimum, the others held; moved is the
+// largest change.
+func (p *similarityPlacer) sweep(q *similarityProblem) (moved, largest float64) {
+	for i, v := range q.weight {
+		curvature := p.diagonal[i] + p.alpha
+		if !(curvature > 0) {
+			continue
+		}
+		next := max(0, v+(q.target[i]-p.times(q.product, i)-p.alpha*v)/curvature)
+		if step := next - v; step != 0 {
+			q.weight[i] = next
+			p.add(q.product, i, step)
+			moved = max(moved, math.Abs(step))
+		}
+		largest = max(largest, next)
+	}
+	return moved, largest
+}
+
+// add adds v times column i to a product.
+func (p *similarityPlacer) add(product []float64, i int, v float64) {
+	for j, g := range p.factor[i*len(product) : (i+1)*len(product)] {
+		product[j] += v * g
+	}
+}
+
+// times is entry i of G times the vector that the product is of.
+func (p *similarityPlacer) times(product []float64, i int) float64 {
+	if p.linear {
+		return dot(p.factor[i*len(product):(i+1)*len(product)], product)
+	}
+	return product[i]
+}
+
+// conjugate moves the weights above 0 toward their minimum, the others held at 0.
+// It says whether they got there before one of them reached 0.
+func (p *similarityPlacer) conjugate(q *similarityProblem) bool {
+	const most, tolerance = 500, 1e-26
+	clear(q.step)
+	size, norm := 0.0, 0.0
+	for i, v := range q.weight {
+		q.residual[i] = 0
+		if v > 0 {
+			q.residual[i] = q.target[i] - p.times(q.product, i) - p.alpha*v
+			size += q.target[i] * q.target[i]
+			norm += q.residual[i] * q.residual[i]
+		}
+	}
+	copy(q.search, q.residual)
+	for k := 0; k < most && norm > tolerance*size; k++ {
+		clear(q.image)
+		for i, v := range q.search {
+			if v != 0 {
+				p.add(q.image, i, v)
+			}
+		}
+		curvature := 0.0
+		for i, v := range q.search {
+			if v != 0 {
+				curvature += v * (p.times(q.image, i) + p.alpha*v)
+			}
+		}
+		if !(curvature > 0) {
+			break
+		}
+		length, before := norm/curvature, norm
+		norm = 0
+		for i, v := range q.weight {
+			if v > 0 {
+				q.step[i] += length * q.search[i]
+				q.residual[i] -= length * (p.times(q.image, i) + p.alpha*q.search[i])
+				norm += q.residual[i] * q.residual[i]
+			}
+		}
+		for i, v := range q.residual {
+			q.search[i] = v + norm/before*q.search[i]
+		}
+	}
+	part := 1.0
+	for i, v := range q.step {
+		if v < 0 {
+			part = min(part, -q.weight[i]/v)
+		}
+	}
+	clear(q.product)
+	for i, v := range q.step {
+		if q.weight[i] == 0 {
+			continue
+		}
+		// The one that bounds the step is at 0, not at its rounding.
+		if v < 0 && -q.weight[i]/v <= part {
+			q.weight[i] = 0
+			continue
+		}
+		q.weight[i] = max(0, q.weight[i]+part*v)
+		p.add(q.product, i, q.weight[i])
+	}
+	return part == 1
 }
