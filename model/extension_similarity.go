@@ -145,8 +145,8 @@ func (p *similarityPlacer) place(dst, z []float64, w *workspace) error {
 }
 
 // descend finds the weights: sweeps of coordinate descent from 0 find which are
-// above 0, conjugate gradients solve for those, to their minimum or to the first
-// that reaches 0 (after More and Toraldo, SIAM J. Optim. 1, 1991, who find them by
+// above 0, conjugate gradients solve for those, and again without what
+// reaches 0 (after More and Toraldo, SIAM J. Optim. 1, 1991, who find them by
 // projected gradients). Coordinate descent alone needs many thousand sweeps where
 // products are large beside alpha. With the weights it keeps the product G weight,
 // or, of the linear kernel, X weight.
@@ -166,7 +166,9 @@ func (p *similarityPlacer) descend(q *similarityProblem) {
 			}
 			solved = false
 		}
-		solved = p.conjugate(q)
+		for solved = false; !solved; { // each time fewer are above 0
+			solved = p.conjugate(q)
+		}
 	}
 }
 
@@ -219,9 +221,9 @@ func (p *similarityPlacer) times(product []float64, i int) float64 {
 }
 
 // conjugate moves the weights above 0 toward their minimum, the others held at 0.
-// It says whether they got there before one of them reached 0.
+// It says whether they got there before any of them reached 0.
 func (p *similarityPlacer) conjugate(q *similarityProblem) bool {
-	const most, tolerance = 500, 1e-26
+	const most, tolerance = 500, 1e-20
 	clear(q.step)
 	size, norm := 0.0, 0.0
 	for i, v := range q.weight {
@@ -234,12 +236,7 @@ func (p *similarityPlacer) conjugate(q *similarityProblem) bool {
 	}
 	copy(q.search, q.residual)
 	for k := 0; k < most && norm > tolerance*size; k++ {
-		clear(q.image)
-		for i, v := range q.search {
-			if v != 0 {
-				p.add(q.image, i, v)
-			}
-		}
+		p.multiply(q.image, q.search)
 		curvature := 0.0
 		for i, v := range q.search {
 			if v != 0 {
@@ -262,24 +259,48 @@ func (p *similarityPlacer) conjugate(q *similarityProblem) bool {
 			q.search[i] = v + norm/before*q.search[i]
 		}
 	}
+	// All that would pass 0 stop there, if that is better than the start; else they
+	// move until the first one does, which always is.
+	before := p.value(q, q.weight, q.product)
 	part := 1.0
 	for i, v := range q.step {
+		q.search[i] = max(0, q.weight[i]+v)
 		if v < 0 {
 			part = min(part, -q.weight[i]/v)
 		}
 	}
-	clear(q.product)
-	for i, v := range q.step {
-		if q.weight[i] == 0 {
-			continue
+	p.multiply(q.image, q.search)
+	if part < 1 && !(p.value(q, q.search, q.image) < before) {
+		for i, v := range q.step {
+			q.search[i] = max(0, q.weight[i]+part*v)
+			if v < 0 && -q.weight[i]/v <= part {
+				q.search[i] = 0 // not its rounding
+			}
 		}
-		// The one that bounds the step is at 0, not at its rounding.
-		if v < 0 && -q.weight[i]/v <= part {
-			q.weight[i] = 0
-			continue
-		}
-		q.weight[i] = max(0, q.weight[i]+part*v)
-		p.add(q.product, i, q.weight[i])
+		p.multiply(q.image, q.search)
 	}
+	copy(q.weight, q.search)
+	copy(q.product, q.image)
 	return part == 1
+}
+
+// multiply sets product to that of G, or X, and some weights.
+func (p *similarityPlacer) multiply(product, weight []float64) {
+	clear(product)
+	for i, v := range weight {
+		if v != 0 {
+			p.add(product, i, v)
+		}
+	}
+}
+
+// value is half the criterion.
+func (p *similarityPlacer) value(q *similarityProblem, weight, product []float64) float64 {
+	sum := 0.0
+	for i, v := range weight {
+		if v != 0 {
+			sum += v * ((p.times(product, i)+p.alpha*v)/2 - q.target[i])
+		}
+	}
+	return sum
 }
