@@ -138,16 +138,17 @@ func (r similarityRule) learn(ctx context.Context, g, s *mat.Dense, say func(flo
 	if signed {
 		thin = thinFactor(g)
 	}
+	byPlus, byMinus := &slowProduct{g: plus}, &slowProduct{g: minus}
 	out := &similarity{w: w}
 	previous := math.Inf(1)
 	for step := 0; ; step++ {
-		err := multiplySquare(ctx, wp, w, plus)
+		err := byPlus.of(ctx, wp, w)
 		switch {
 		case err != nil || !signed:
 		case thin != nil:
 			subtractThin(wm, wp, w, thin)
 		default:
-			err = multiplySquare(ctx, wm, w, minus)
+			err = byMinus.of(ctx, wm, w)
 		}
 		if err != nil {
 			return nil, err
@@ -204,6 +205,79 @@ func subtractThin(wm, wp, w, f *mat.Dense) {
 			minus[j] = max(0, plus[j]-v)
 		}
 	}
+}
+
+// slowProduct is W G for a W that moves slowly: in float64 at every sixteenth step,
+// and between those with the product of what has moved since added to it. That is in
+// float32, twice as fast, and its error is a share of the small change: some 1e-9
+// of the product.
+type slowProduct struct {
+	g      *mat.Dense
+	w, out *mat.Dense // of the last step in float64
+	steps  int
+
+	stride      int       // of rows in float32, padded as those of a kernel
+	g32, change []float32 // G and what has moved, over their largest
+	scale       float64   // of G
+}
+
+// cheapProduct is the order below which every product is in float64.
+const cheapProduct = 200
+
+func (p *slowProduct) of(ctx context.Context, dst, w *mat.Dense) error {
+	const fresh = 16
+	n, _ := w.Dims()
+	if n < cheapProduct {
+		return multiplySquare(ctx, dst, w, p.g)
+	}
+	if p.w == nil {
+		p.w, p.out = mat.NewDense(n, n, nil), mat.NewDense(n, n, nil)
+		p.stride = (n + lane - 1) / lane * lane
+		p.g32, p.change = aligned(n*p.stride), aligned(n*p.stride)
+		p.scale = p.round(p.g32, p.g)
+	}
+	p.steps++
+	if p.steps%fresh == 1 {
+		if err := multiplySquare(ctx, dst, w, p.g); err != nil {
+			return err
+		}
+		p.w.Copy(w)
+		p.out.Copy(dst)
+		return nil
+	}
+	dst.Sub(w, p.w)
+	scale := p.scale * p.round(p.change, dst)
+	const band = 32 // rows of G that stay in the cache
+	eachRow((n+band-1)/band, func(b int) {
+		for i := 0; i < n && ctx.Err() == nil; i++ {
+			change := p.change[i*p.stride : (i+1)*p.stride]
+			row, last := dst.RawRowView(i), p.out.RawRowView(i)
+			for j := b * band; j < min(n, (b+1)*band); j++ {
+				moved := blas.Sdot(p.stride, change, 1, p.g32[j*p.stride:(j+1)*p.stride], 1)
+				row[j] = max(0, last[j]+scale*float64(moved))
+			}
+		}
+	})
+	return ctx.Err()
+}
+
+// round sets dst to a over its largest magnitude, which it returns.
+func (p *slowProduct) round(dst []float32, a *mat.Dense) float64 {
+	n, _ := a.Dims()
+	largest := 0.0
+	for i := range n {
+		for _, v := range a.RawRowView(i) {
+			largest = max(largest, math.Abs(v))
+		}
+	}
+	scale := max(largest, math.SmallestNonzeroFloat64)
+	for i := range n {
+		row := dst[i*p.stride:]
+		for j, v := range a.RawRowView(i) {
+			row[j] = float32(v / scale)
+		}
+	}
+	return largest
 }
 
 // multiplySquare is dst = a b of n x n matrices, b symmetric: rows times rows

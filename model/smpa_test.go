@@ -308,3 +308,37 @@ func TestLPPnewSMeetsItsPencil(t *testing.T) {
 		t.Errorf("random trace %g, the method's %g", other, got)
 	}
 }
+
+// TestSlowProduct: products that are carried along in float32 stay at those in
+// float64.
+func TestSlowProduct(t *testing.T) {
+	const n = cheapProduct + 13
+	rng := rand.New(rand.NewPCG(45, 1))
+	g, w := mat.NewDense(n, n, nil), mat.NewDense(n, n, nil)
+	for i := range n {
+		for j := range i + 1 {
+			v := 1e3 * rng.Float64()
+			g.Set(i, j, v)
+			g.Set(j, i, v)
+			w.Set(i, j, rng.Float64())
+		}
+	}
+	p := &slowProduct{g: g}
+	var want, got mat.Dense
+	got.CloneFrom(g)
+	for range 40 {
+		for i, v := range w.RawMatrix().Data {
+			w.RawMatrix().Data[i] = v * (1 + 0.05*(rng.Float64()-0.6))
+		}
+		if err := p.of(context.Background(), &got, w); err != nil {
+			t.Fatal(err)
+		}
+		want.Mul(w, g)
+		if !mat.EqualApprox(&got, &want, 1e-7*mat.Max(&want)) {
+			t.Fatal("products drift apart")
+		}
+	}
+	if err := p.of(context.Background(), &got, w); err != nil || !mat.EqualApprox(&got, &want, 1e-7*mat.Max(&want)) {
+		t.Errorf("the product of a matrix that stayed: %v", err)
+	}
+}
