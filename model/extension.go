@@ -21,6 +21,9 @@ func (t *training) dim() int { return t.d }
 // n is the number of rows.
 func (t *training) n() int { return len(t.embedding) / t.d }
 
+// values are the outputs of the rows, n x d.
+func (t *training) values() []float64 { return t.embedding }
+
 func (t *training) check(m, _ int) error {
 	n := len(t.rows) / m
 	switch {

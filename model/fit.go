@@ -354,6 +354,9 @@ func (t *task) model(sol *solution, features, classes []string) (*Model, error) 
 		wide = cancellation(mat.NewDense(len(t.stat.mean), l.d, l.components), t.stat.total, t.basis) > maxCancellation
 		mapping = l
 	}
+	if s := t.spread(sol); s > 0 && (s < leastSpread || s > mostSpread) {
+		return nil, fmt.Errorf("the outputs vary by %.3g, which float32 cannot hold; scale the features, or multiply them by a constant", s)
+	}
 	if features == nil {
 		features = make([]string, len(t.stat.mean))
 		for j := range features {
@@ -369,6 +372,35 @@ func (t *task) model(sol *solution, features, classes []string) (*Model, error) 
 		m.classes = slices.Clone(classes)
 	}
 	return m.seal()
+}
+
+// Outputs are float32. Some orders of magnitude are left for rows unlike those
+// of the fit.
+const (
+	leastSpread = 1e-34
+	mostSpread  = 1e34
+)
+
+// spread is the largest standard deviation of an output of a linear map, or the
+// largest value that an embedding has; 0 for other maps, whose outputs have a
+// scale of their own.
+func (t *task) spread(sol *solution) float64 {
+	largest := 0.0
+	if sol.mapping != nil {
+		if e, ok := sol.mapping.(interface{ values() []float64 }); ok {
+			for _, v := range e.values() {
+				largest = max(largest, math.Abs(v))
+			}
+		}
+		return largest
+	}
+	a := mat.NewDense(t.m, sol.d, sol.components)
+	var sa mat.Dense
+	sa.Mul(t.stat.total, a)
+	for c := range sol.d {
+		largest = max(largest, math.Sqrt(max(mat.Dot(a.ColView(c), sa.ColView(c)), 0)))
+	}
+	return largest
 }
 
 // settleDim replaces dimension 0 by the method's default and holds d to its bound.

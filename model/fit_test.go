@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/moments"
@@ -588,5 +589,29 @@ func TestTiedDirectionsAreReproducible(t *testing.T) {
 	}
 	if r := want.Report(); r.Informative != 1 || len(r.Ties) != 1 || len(r.Notes) != 1 {
 		t.Errorf("report %+v", r)
+	}
+}
+
+// Outputs in the units of features that float32 cannot hold are an error of the
+// fit, with the figure: rows would all come out as zero, or not at all.
+func TestOutputsFitFloat32(t *testing.T) {
+	data := synthetic(3, 60, 4, 3)
+	for _, unit := range []float64{1e-150, 1e-45, 1e45, 1e150} {
+		far := *data
+		far.X = slices.Clone(data.X)
+		floats.Scale(unit, far.X)
+		for _, method := range []string{"pca", "dla", "isomap", "lpfe"} {
+			if _, err := Fit(context.Background(), &far, Config{Method: method, Scale: None}); err == nil || !strings.Contains(err.Error(), "float32") {
+				t.Errorf("%s of features of size %g: %v", method, unit, err)
+			}
+			fit(t, &far, Config{Method: method})
+		}
+		for _, method := range []string{"lda", "mfa", "le", "ksmpa"} { // these have a scale of their own
+			fit(t, &far, Config{Method: method, Scale: None})
+		}
+	}
+	narrow := map[string]string{"t": "1e-3"}
+	if _, err := Fit(context.Background(), data, Config{Method: "le", Params: narrow}); err == nil || !strings.Contains(err.Error(), "larger t") {
+		t.Errorf("le with weights of exp(-1000) and less: %v", err)
 	}
 }

@@ -78,7 +78,8 @@ func (t *task) laplacianEigenmap(ctx context.Context, w *graph.Matrix) (y, lambd
 	root, inverse := mat.NewDense(len(degrees), 1, nil), make([]float64, len(degrees))
 	for i, d := range degrees {
 		root.Set(i, 0, math.Sqrt(d))
-		if inverse[i] = 1 / math.Sqrt(d); !isFinite(inverse[i]) {
+		// v'Dv = 1 makes outputs of this size, and they are float32.
+		if inverse[i] = 1 / math.Sqrt(d); !(inverse[i] < mostSpread) {
 			return nil, nil, fmt.Errorf("row %d has degree %g in the graph; its weights vanish: give a larger t", i, d)
 		}
 	}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -497,24 +498,37 @@ func TestManifoldDuplicates(t *testing.T) {
 	}
 }
 
-// Few rows bound the dimension; fewer neighbours than asked for are noted.
 // The coordinates of classical scaling are in the units of the features.
 func TestIsomapFollowsTheUnit(t *testing.T) {
 	data := rolledPlane(9, 60)
-	want := fit(t, data, Config{Method: "isomap", Scale: None}).Eigenvalues()
-	for _, unit := range []float64{0x1p-400, 0x1p-220, 0x1p300} {
+	at := func(unit float64) (*Model, error) {
 		other := *data
 		other.X = slices.Clone(data.X)
 		floats.Scale(unit, other.X)
-		got := fit(t, &other, Config{Method: "isomap", Scale: None}).Eigenvalues()
-		for c, l := range got {
-			if e := math.Abs(l/unit/unit/want[c] - 1); !(e < 1e-9) {
+		return Fit(context.Background(), &other, Config{Method: "isomap", Scale: None})
+	}
+	want, err := at(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, unit := range []float64{0x1p-90, 0x1p90} {
+		got, err := at(unit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for c, l := range got.Eigenvalues() {
+			if e := math.Abs(l/unit/unit/want.Eigenvalues()[c] - 1); !(e < 1e-9) {
 				t.Errorf("unit %g: eigenvalue %d is off by %g", unit, c, e)
 			}
 		}
 	}
+	// Squared distances of 1e-240: an error about the outputs, and no panic.
+	if _, err := at(0x1p-400); err == nil {
+		t.Error("outputs of size 1e-120 are no error")
+	}
 }
 
+// Few rows bound the dimension; fewer neighbours than asked for are noted.
 func TestManifoldFewRows(t *testing.T) {
 	data := rolledPlane(9, 4)
 	for _, method := range manifoldMethods {
