@@ -424,6 +424,11 @@ func TestGraphMethodsRefuseWithFigures(t *testing.T) {
 	}
 	singles := synthetic(47, 6, 3, 6)
 	few := synthetic(48, 40, 6, 2)
+	copies := &Data{M: 5, Classes: []string{"a", "b"}} // all neighbours are equal rows, to rounding
+	for i := range 120 {
+		j := i % 10
+		copies.X, copies.Y, copies.N = append(copies.X, synthetic(49, 10, 5, 2).X[j*5:j*5+5]...), append(copies.Y, j%2), i+1
+	}
 	for _, c := range []struct {
 		data *Data
 		cfg  Config
@@ -433,6 +438,8 @@ func TestGraphMethodsRefuseWithFigures(t *testing.T) {
 		{flat, Config{Method: "lltsa", Scale: None}, "tangent spaces of 1 dimension explain all there is (n=60, m=3): the rows lie on lines"},
 		{singles, Config{Method: "mfa"}, "denominator of the criterion is zero (n=6, m=3)"},
 		{singles, Config{Method: "lfda"}, "denominator of the criterion is zero (n=6, m=3)"},
+		{copies, Config{Method: "mfa", Params: map[string]string{"ridge": "0.1"}}, "denominator of the criterion is zero (n=120, m=5)"},
+		{copies, Config{Method: "mpda"}, "denominator of the criterion is zero (n=120, m=5)"},
 		{few, Config{Method: "mfa", Dim: 5, Params: map[string]string{"penalty": "global-pairs", "k2": "3", "ridge": "0.1"}}, "dim 5 exceeds rank 3 of the criterion"},
 		{few, Config{Method: "dla", Dim: 7}, "dim 7 exceeds rank 6 of the total scatter"},
 		{few, Config{Method: "mfa", Params: map[string]string{"k1": "0"}}, `"0" is not allowed; give a whole number >= 1`},

@@ -147,14 +147,20 @@ func (t *task) solveRatio(n, d *mat.SymDense, literal pencil.End) (*solution, er
 
 // denominator factors D + rho I of a ratio.
 func (t *task) denominator(d *mat.SymDense) (*pencil.Metric, error) {
+	const rounding = 1e-12
+	zero := fmt.Errorf("the denominator of the criterion is zero (n=%g, m=%d): every edge joins equal rows; give more rows or neighbours, or ridge=0 for the form without it", t.stat.n, len(t.stat.mean))
 	if !(mat.Trace(d) > 0) {
-		return nil, fmt.Errorf("the denominator of the criterion is zero (n=%g, m=%d): every edge joins equal rows; give more rows, or ridge=0 for the form without it", t.stat.n, len(t.stat.mean))
+		return nil, zero
 	}
 	rho := pencil.Rho(t.ridge, d, t.columns)
 	if t.report.Ridge != nil {
 		t.report.Ridge.Absolute = rho
 	}
-	return t.factor(d, rho)
+	q, err := t.factor(d, rho)
+	if err != nil && mat.Trace(d) <= rounding*t.stat.n*mat.Trace(t.stat.total) {
+		return nil, zero
+	}
+	return q, err
 }
 
 // criterion is numerator and denominator of a ratio.
