@@ -22,7 +22,7 @@ var ksmpa = Method{
 	Supervised: true, Map: "kernel", Streaming: "window",
 	Params: append(smpaParams(),
 		choice("kernel", "gauss", "gauss (bandwidth: the median squared distance of two rows), linear, polynomial (degree 2), cosine, or chi2 (for values >= 0: scale minmax)", kernelNames...),
-		ridgeParam("auto", "relative ridge in the kernel's space: auto (cross-validation over 0.01, 0.1 and 1), or a number; 0 is the literal form", true)),
+		ridgeParam("auto", "relative ridge in the kernel's space: auto (cross-validation over 0.01, 0.1 and 1), or a number; 0 is the literal form, which rounding decides where the kernel has full rank", true)),
 	dim: twoColumns,
 	bound: func(t *task) (int, string) {
 		return min(t.rows.n, smpaRows) - 1, "the %d directions of the rows that were looked at"

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -693,5 +694,14 @@ func TestPseudoInverseOfALargeBlock(t *testing.T) {
 		if e := mat.Norm(&diff, 2) / mat.Norm(&want, 2); e > 1e-7 {
 			t.Errorf("%d zero eigenvalues: square of the half off by %g", zeros, e)
 		}
+	}
+}
+
+// TestFewRowsAreSplit: fewer rows than patch_size are not one patch, whose tangent
+// space would be theirs.
+func TestFewRowsAreSplit(t *testing.T) {
+	m := fit(t, synthetic(47, 40, 6, 2), Config{Method: "mp-tsimr", Dim: 2})
+	if notes := m.Report().Notes; !slices.ContainsFunc(notes, func(s string) bool { return strings.HasSuffix(s, " patches of 40 rows") }) || slices.Contains(notes, "1 patches of 40 rows") {
+		t.Errorf("40 rows: %q", notes)
 	}
 }

@@ -83,7 +83,7 @@ func tangentParams(gamma string) []Param {
 func partitionParams() []Param {
 	return []Param{
 		intParam("patch_k", "31", "nearest rows in the graph that the rows are partitioned by", 1),
-		intParam("patch_size", "48", "a patch of at least this many rows is split", 4),
+		intParam("patch_size", "48", "a patch of at least this many rows, or of all, is split", 4),
 	}
 }
 
@@ -128,7 +128,7 @@ func patchTangents(ctx context.Context, t *task, dim int) (*task, *graph.Matrix,
 		return nil, nil, nil, err
 	}
 	t.say("patches", 0)
-	k, size := t.int("patch_k"), t.int("patch_size")
+	k, size := t.int("patch_k"), min(t.int("patch_size"), t.rows.n)
 	if n := t.rows.n; k > n-1 && n >= size {
 		t.report.note(fmt.Sprintf("patch_k=%d was clamped to %d: there are no more other rows", k, n-1))
 	}
