@@ -104,7 +104,11 @@ func (p *similarityPlacer) cost() int { return 10 * p.n() }
 
 func (p *similarityPlacer) workspace() *workspace {
 	w := p.index.workspace()
-	w.row = make([]float64, p.m+5*p.n()+2*len(p.factor)/p.n())
+	width := len(p.factor) / p.n()
+	w.row = make([]float64, p.m+5*p.n()+2*width)
+	if p.direct(width) {
+		w.gram = make([]float64, width*width+width)
+	}
 	return w
 }
 
@@ -120,6 +124,7 @@ func (p *similarityPlacer) place(dst, z []float64, w *workspace) error {
 	n := p.n()
 	x, q := w.row[:p.m], similarityProblem{}
 	q.over(w.row[p.m:], n, len(p.factor)/n)
+	q.gram = w.gram
 	norm := p.ready.take(x, z)
 	for i := range n {
 		s := math.Exp(-p.rate * squaredDistance(z, p.rows[i*p.m:(i+1)*p.m]))
@@ -177,6 +182,7 @@ type similarityProblem struct {
 	target, weight         []float64 // n
 	product, image         []float64 // of weight and search
 	residual, search, step []float64 // n
+	gram                   []float64 // of the features, and a vector; nil: see direct
 }
 
 func (q *similarityProblem) over(row []float64, n, width int) {
@@ -235,6 +241,9 @@ func (p *similarityPlacer) conjugate(q *similarityProblem) bool {
 		}
 	}
 	copy(q.search, q.residual)
+	if norm > tolerance*size && p.newton(q) {
+		norm = 0
+	}
 	for k := 0; k < most && norm > tolerance*size; k++ {
 		p.multiply(q.image, q.search)
 		curvature := 0.0
@@ -282,6 +291,49 @@ func (p *similarityPlacer) conjugate(q *similarityProblem) bool {
 	copy(q.weight, q.search)
 	copy(q.product, q.image)
 	return part == 1
+}
+
+// direct says whether the linear kernel of so many features is better solved by a
+// factor of their order: (X'X + alpha I)^-1 = (I - X'(X X' + alpha I)^-1 X)/alpha,
+// which needs an alpha that rounding does not swallow.
+func (p *similarityPlacer) direct(features int) bool {
+	return p.linear && features <= 300 && p.alpha > 1e-8*floatMax(p.diagonal)
+}
+
+// newton sets step to that from the weights above 0 to their minimum, and says
+// whether it did.
+func (p *similarityPlacer) newton(q *similarityProblem) bool {
+	if q.gram == nil {
+		return false
+	}
+	m := len(q.product)
+	gram, b := q.gram[:m*m], q.gram[m*m:]
+	clear(q.gram)
+	for j := range m {
+		gram[j*m+j] = p.alpha
+	}
+	for i, v := range q.weight {
+		if v == 0 {
+			continue
+		}
+		x := p.factor[i*m : (i+1)*m]
+		for j, a := range x {
+			b[j] += a * q.residual[i]
+			row := gram[j*m : j*m+j+1]
+			for k, c := range x[:j+1] {
+				row[k] += a * c
+			}
+		}
+	}
+	if !cholesky(gram, b) {
+		return false
+	}
+	for i, v := range q.weight {
+		if v > 0 {
+			q.step[i] = (q.residual[i] - dot(p.factor[i*m:(i+1)*m], b)) / p.alpha
+		}
+	}
+	return true
 }
 
 // multiply sets product to that of G, or X, and some weights.
