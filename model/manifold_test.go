@@ -545,3 +545,18 @@ func TestManifoldFewRows(t *testing.T) {
 		}
 	}
 }
+
+// TestIsomapBesideAnOutlier: a row a million times farther off than the others are
+// from each other leaves their coordinates near rounding; they are found as well
+// as float64 can.
+func TestIsomapBesideAnOutlier(t *testing.T) {
+	for seed := range uint64(30) {
+		d := synthetic(seed, 40, 5, 2)
+		d.X[0] = 1e7
+		for _, scale := range []Scale{Standard, None} {
+			if _, err := Fit(context.Background(), d, Config{Method: "isomap", Dim: 2, Scale: scale}); err != nil {
+				t.Errorf("seed %d, scale %s: %v", seed, scale, err)
+			}
+		}
+	}
+}

@@ -144,6 +144,7 @@ type partial struct {
 	room     int        // dimension without the known vectors
 	null     *mat.Dense // the known vectors as orthonormal rows, or nil
 	brief    bool       // give up before a decomposition in full would cost as much
+	floor    float64    // residual that no way can get below
 	largest  float64
 	products int
 	notes    []string
@@ -203,7 +204,11 @@ func (p *partial) find(ways []way) (*Part, error) {
 		}
 		p.notes = append(p.notes, fmt.Sprintf("%s: %v", w.name, err))
 	}
-	return nil, fmt.Errorf("%w: %d eigenvectors of an operator of order %d (%s); ask for fewer, or give at most %d rows, which are decomposed in full", errShort, p.d, p.n, strings.Join(p.notes, "; "), fullOrder)
+	cure := "ask for fewer"
+	if p.n > fullOrder {
+		cure = fmt.Sprintf("ask for fewer, or give at most %d rows, which are decomposed in full", fullOrder)
+	}
+	return nil, fmt.Errorf("%w: %d eigenvectors of an operator of order %d (%s); %s", errShort, p.d, p.n, strings.Join(p.notes, "; "), cure)
 }
 
 // blockSize is the number of products made at a time for d pairs.
@@ -322,7 +327,7 @@ func (p *partial) judge(values []float64, rows *mat.Dense) (*Part, error) {
 		if math.IsInf(gap, 1) {
 			gap = p.largest // one tie: there is nothing to be mistaken for
 		}
-		if !(r <= 1e-3*gap && r <= 1e-8*p.largest) {
+		if !(r <= max(1e-3*gap, p.floor) && r <= 1e-8*p.largest) {
 			return nil, fmt.Errorf("%w: residual %.2g of eigenvalue %d (%.4g), gap %.2g, largest value %.4g", errShort, r, i, values[i], gap, p.largest)
 		}
 	}
@@ -411,6 +416,8 @@ func (p *partial) full() (*Part, error) {
 	for _, v := range values {
 		p.largest = max(p.largest, math.Abs(v))
 	}
+	// Pairs nearer to each other than rounding are told apart no better than this.
+	p.floor = float64(p.n) * eps * p.largest
 	return p.judge(values, mat.DenseCopyOf(vectors.Slice(0, p.n, 0, p.room).T()))
 }
 
