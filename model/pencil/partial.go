@@ -37,7 +37,8 @@ type Part struct {
 	// Next is the first eigenvalue that was not asked for, NaN where there is none.
 	Next float64
 	// Gap and Ties are as in Solution: a tie past the last column says that the cut
-	// falls into a cluster, and other vectors are as good as those given.
+	// falls into a cluster, and other vectors are as good as those given. Gap is 0
+	// where there is a tie.
 	Gap  float64
 	Ties [][2]int
 	// Largest is the largest |eigenvalue|, or a bound for it from below that is
@@ -337,7 +338,7 @@ func (p *partial) judge(values []float64, rows *mat.Dense) (*Part, error) {
 // part is the result for values, best first, with their vectors as columns.
 func (p *partial) part(values []float64, vectors *mat.Dense) *Part {
 	k := len(values)
-	out := &Part{Values: append([]float64(nil), values[:p.d]...), Next: math.NaN(), Gap: math.Inf(1),
+	out := &Part{Values: append([]float64(nil), values[:p.d]...), Next: math.NaN(),
 		Largest: p.largest, all: values, vectors: vectors}
 	if k > p.d {
 		out.Next = values[p.d]
@@ -352,16 +353,25 @@ func (p *partial) part(values []float64, vectors *mat.Dense) *Part {
 		}
 		from = to
 	}
-	for i := 0; i < p.d && i+1 < k; i++ {
-		if w := max(math.Abs(values[i]), math.Abs(values[i+1])); w > 0 {
-			out.Gap = min(out.Gap, math.Abs(values[i]-values[i+1])/w)
-		} else {
-			out.Gap = 0
-		}
-	}
+	out.Gap = leastGap(values, p.d, p.n, p.largest)
 	out.Vectors = mat.DenseCopyOf(vectors.Slice(0, p.n, 0, p.d))
 	FixSigns(out.Vectors)
 	return out
+}
+
+// leastGap is the least relative distance of the first d values, best first, to
+// the next one: +Inf where there is none, and 0 where two share an eigenspace of a
+// problem of the given order, as what tells those apart is rounding.
+func leastGap(values []float64, d, order int, largest float64) float64 {
+	gap := math.Inf(1)
+	for i := 0; i < d && i+1 < len(values); i++ {
+		a, b := values[i], values[i+1]
+		if tie(a, b, order, largest) {
+			return 0
+		}
+		gap = min(gap, math.Abs(a-b)/max(math.Abs(a), math.Abs(b)))
+	}
+	return gap
 }
 
 // full decomposes all of m, with the known vectors moved past the other end.

@@ -397,6 +397,39 @@ func TestPartialGraphsWithKnownSpectra(t *testing.T) {
 	check("two paths, known", p, err, func(int) float64 { return half2(1) })
 }
 
+// Eigenvalues that are 0 but for rounding have no distance to each other,
+// whichever way finds them; those apart have theirs.
+func TestPartialGapOfATieIsZero(t *testing.T) {
+	for _, n := range []int{12, 300} { // in full; by an inverse
+		paths := newSparse(n)
+		for i := range n - 1 {
+			if i%(n/4) != n/4-1 {
+				paths.join(i, i+1, 1)
+			}
+		}
+		// Of four paths, three eigenvalues are 0 besides that of the constant.
+		for d := 1; d <= 3; d++ {
+			p, err := Partial(context.Background(), paths, Min, d, ones(n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Of d = 3 too: the cut is beside the tie, its columns are not.
+			if len(p.Ties) != 1 || p.Ties[0][0] != 0 || p.Gap != 0 {
+				t.Errorf("order %d, %d of three zeros: values %v, ties %v, gap %g, want 0", n, d, p.Values, p.Ties, p.Gap)
+			}
+		}
+		// The values of one path are 4 sin^2(k pi / 2n).
+		p, err := Partial(context.Background(), ring(n, false), Min, 1, ones(n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := math.Sin(math.Pi/float64(2*n)), math.Sin(math.Pi/float64(n))
+		if want := 1 - a*a/(b*b); math.Abs(p.Gap-want) > 1e-6 {
+			t.Errorf("order %d: gap %g of a path, want %g", n, p.Gap, want)
+		}
+	}
+}
+
 // An eigenvalue of more copies than a block has vectors is found whole.
 func TestPartialManyCopies(t *testing.T) {
 	const n, d = 400, 30
