@@ -129,7 +129,7 @@ func patchTangents(ctx context.Context, t *task, dim int) (*task, *graph.Matrix,
 	}
 	t.say("patches", 0)
 	k, size := t.int("patch_k"), min(t.int("patch_size"), t.rows.n)
-	if n := t.rows.n; k > n-1 && n >= size {
+	if n := t.rows.n; k > n-1 {
 		t.report.note(fmt.Sprintf("patch_k=%d was clamped to %d: there are no more other rows", k, n-1))
 	}
 	patches, err := graph.Partition(ctx, t.x, k, size)
