@@ -7,6 +7,8 @@ import (
 	"math"
 	"strconv"
 
+	"gonum.org/v1/plot"
+
 	"github.com/embedd/embedd/model"
 )
 
@@ -24,7 +26,7 @@ func cShape() *model.Data {
 func sShape() *model.Data {
 	return along(func(u float64) (x, y float64) {
 		a := 1.5 * math.Pi * (2*u - 1)
-		return math.Sin(a), math.Copysign(math.Cos(a)-1, a) / 2
+		return math.Sin(a), math.Copysign(math.Cos(a)-1, -a) / 2 // an S, not its mirror image
 	})
 }
 
@@ -66,7 +68,13 @@ func curve(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	}
 	fmt.Fprintf(out, `Fig. 2, 3 and 5 of the paper of lenews: points on a C and on an S are put on a line. The minimum swap distance is the number of swaps of neighbours that restore their true order, in the
 better direction. The paper reports 0 for alpha in [1, 2] and sigma about 0.02. Here %d points on each curve, scaled to [0, 1]; beta = 1; the formulas of the curves are ours.
-lenews:
+
+![curves on a line](results/curve.png)
+
+Left the points, coloured in their order. Beside them the output of a method, upwards, over that order: where it only rises or only falls, the order is kept. lenews and le have their defaults; the last
+has 20 neighbours with weights of 1.
+
+lenews, in swaps:
 
 | curve | alpha |`, curveRows)
 	rule := "|---|---|"
@@ -108,7 +116,7 @@ lenews:
 			fmt.Fprintln(out)
 		}
 	}
-	return nil
+	return drawCurves(ctx, b)
 }
 
 var shapes = []struct {
@@ -116,11 +124,56 @@ var shapes = []struct {
 	rows func() *model.Data
 }{{"C", cShape}, {"S", sShape}}
 
-func lineSwaps(ctx context.Context, d *model.Data, method string, params map[string]string) (int, error) {
+// onLine are the outputs of a method at d = 1.
+func onLine(ctx context.Context, d *model.Data, method string, params map[string]string) ([]float64, error) {
 	m, err := model.Fit(ctx, d, model.Config{Method: method, Dim: 1, Scale: model.MinMax, Params: params})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	y, err := outputs(m, d)
+	return outputs(m, d)
+}
+
+func lineSwaps(ctx context.Context, d *model.Data, method string, params map[string]string) (int, error) {
+	y, err := onLine(ctx, d, method, params)
 	return swaps(y), err
+}
+
+// drawCurves draws each curve, and beside it what methods put on the line over the true order. A point has the colour of
+// its place in that order.
+func drawCurves(ctx context.Context, b *bench) error {
+	order := make([]int, curveRows)
+	for i := range order {
+		order[i] = i
+	}
+	var panels []*plot.Plot
+	for _, shape := range shapes {
+		d := shape.rows()
+		p, err := dots("the points", d.X, 2, order, curveRows)
+		if err != nil {
+			return err
+		}
+		panels = append(panels, p)
+		for _, of := range []struct {
+			method, title string
+			params        map[string]string
+		}{
+			{"lenews", "lenews", nil},
+			{"le", "le", nil},
+			{"le", "le, k = 20, t = inf", map[string]string{"k": "20", "t": "inf"}},
+		} {
+			y, err := onLine(ctx, d, of.method, of.params)
+			if err != nil {
+				return err
+			}
+			var over []float64
+			for i, v := range y {
+				over = append(over, float64(i), v)
+			}
+			if p, err = dots(fmt.Sprintf("%s: %d swaps", of.title, swaps(y)), over, 2, order, curveRows); err != nil {
+				return err
+			}
+			panels = append(panels, p)
+		}
+	}
+	return b.save("curve.png", 4, panels...)
 }

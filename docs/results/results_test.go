@@ -31,6 +31,9 @@ func TestSwaps(t *testing.T) {
 			t.Errorf("a curve is not as symmetric as its letter: %g", d())
 		}
 	}
+	if s := sShape(); s.X[0] < 0.9 || s.X[1] < 0 {
+		t.Errorf("an S starts at its upper right, not at (%g, %g)", s.X[0], s.X[1])
+	}
 }
 
 // The counts of every dimension are those of looking at that dimension alone.
