@@ -83,8 +83,8 @@ func fitLSDR(ctx context.Context, t *task) (*solution, error) {
 	}
 	sol := t.solved(space, t.d)
 	sol.components, sol.d, sol.eigenvalues = best.RawMatrix().Data, t.d, nil
-	// The gap is that of the space LDA starts in.
-	t.report.Gap, t.report.Ties = nil, nil
+	// Gap and residual are those of the space LDA starts in.
+	t.report.Gap, t.report.Ties, t.report.Residual = nil, nil, 0
 	return sol, nil
 }
 

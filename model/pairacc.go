@@ -72,8 +72,8 @@ func fitPairAcc(ctx context.Context, t *task) (*solution, error) {
 	}
 	sol := t.solved(s, q)
 	sol.components, sol.d, sol.eigenvalues = a.RawMatrix().Data, t.d, nil
-	// The gap of the white space says nothing about the directions in it.
-	t.report.Gap, t.report.Ties = nil, nil
+	// Gap and residual are those of the white space, not of the directions in it.
+	t.report.Gap, t.report.Ties, t.report.Residual = nil, nil, 0
 	return sol, nil
 }
 

@@ -26,7 +26,7 @@ type Report struct {
 	// into each other from fit to fit.
 	Gap      *float64 `json:"gap,omitempty"`
 	Ties     [][2]int `json:"ties,omitempty"`     // runs [from, to) of columns in one eigenspace
-	Residual float64  `json:"residual,omitempty"` // of the eigenproblem, relative to its largest eigenvalue
+	Residual float64  `json:"residual,omitempty"` // of the eigenproblem, relative to its largest eigenvalue; 0 where the outputs come from a search
 
 	Search *Search `json:"search,omitempty"` // of methods that climb a criterion
 

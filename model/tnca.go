@@ -104,8 +104,8 @@ func fitTNCA(ctx context.Context, t *task) (*solution, error) {
 	}
 	sol := t.solved(s, t.d)
 	sol.components, sol.d, sol.eigenvalues = a.RawMatrix().Data, t.d, nil
-	// The gap of the space says nothing about the directions found in it.
-	t.report.Gap, t.report.Ties = nil, nil
+	// Gap and residual are those of the space, not of the directions found in it.
+	t.report.Gap, t.report.Ties, t.report.Residual = nil, nil, 0
 	return sol, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -179,6 +180,51 @@ func TestFit(t *testing.T) {
 	}
 	if report.Dim != 1 || report.Rows != 178 || report.Params["ridge"] != "0.5" || report.Report.Rank != 13 {
 		t.Errorf("report %s", stdout)
+	}
+}
+
+// What fit says of a search and of ties, and no residual where the outputs are not
+// those of the eigenproblem that was solved.
+func TestFitShowsSearchAndTies(t *testing.T) {
+	shown := func(args ...string) string {
+		stdout, _ := must(t, append([]string{"fit", "-o", filepath.Join(t.TempDir(), "m")}, args...)...)
+		return stdout
+	}
+	of := func(method string) string {
+		return shown("--data", wine, "--label", "label", "--dim", "2", "--method", method)
+	}
+	search := regexp.MustCompile(`(?m)^search +criterion \S+ -> \S+ in \d+ steps, gradient \S+ at the end(; leave-one-out accuracy \S+ % -> \S+ %)?$`)
+	for method, scored := range map[string]bool{"tnca": true, "pairacc": false, "lsdr": false} {
+		text := of(method)
+		found := search.FindStringSubmatch(text)
+		if found == nil || (found[1] != "") != scored || strings.Contains(text, "residual") {
+			t.Errorf("%s shows\n%s", method, text)
+		}
+	}
+	if text := of("lda"); search.MatchString(text) || !strings.Contains(text, "residual") || strings.Contains(text, "eigenspace") {
+		t.Errorf("lda shows\n%s", text)
+	}
+	// The variance of the rows is the same along all four axes.
+	cross := filepath.Join(t.TempDir(), "cross.csv")
+	rows := "a,b,c,d\n"
+	for j := range 4 {
+		for _, v := range []string{"1", "-1"} {
+			row := []string{"0", "0", "0", "0"}
+			row[j] = v
+			rows += strings.Join(row, ",") + "\n"
+		}
+	}
+	if err := os.WriteFile(cross, []byte(rows), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for dim, want := range map[string]string{
+		"1": "output 1 shares its eigenspace with 3 left out: other directions in it are as good",
+		"3": "outputs 1 to 3 share one eigenspace with 1 left out: other directions in it are as good",
+		"4": "outputs 1 to 4 share one eigenspace: other directions in it are as good",
+	} {
+		if text := shown("--data", cross, "--method", "pca", "--dim", dim); !strings.Contains(text, want) {
+			t.Errorf("dim %s: want %q in\n%s", dim, want, text)
+		}
 	}
 }
 

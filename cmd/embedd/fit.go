@@ -164,7 +164,15 @@ func printFit(out *output, m *model.Model, path, scale string) error {
 	if report.Gap != nil {
 		t.row("gap", fmt.Sprintf("%.3g: the least relative distance of an eigenvalue to the next", *report.Gap))
 	}
-	t.row("residual", fmt.Sprintf("%.2g", report.Residual))
+	for _, tie := range report.Ties {
+		t.row("tie", tied(tie, m.Dim()))
+	}
+	if report.Residual > 0 { // not of outputs from a search
+		t.row("residual", fmt.Sprintf("%.2g", report.Residual))
+	}
+	if s := report.Search; s != nil {
+		t.row("search", searched(s))
+	}
 	if c := report.Choice; c != nil && c.Seconds > 0 {
 		t.row("time", fmt.Sprintf("auto %.3g s", c.Seconds))
 	}
@@ -183,6 +191,28 @@ func printFit(out *output, m *model.Model, path, scale string) error {
 		return err
 	}
 	return printChoice(out, report.Choice)
+}
+
+// tied says which outputs, from 1, share an eigenspace.
+func tied(run [2]int, dim int) string {
+	from, to := run[0]+1, min(run[1], dim)
+	text := fmt.Sprintf("outputs %d to %d share one eigenspace", from, to)
+	if from == to {
+		text = fmt.Sprintf("output %d shares its eigenspace", from)
+	}
+	if more := run[1] - dim; more > 0 {
+		text += fmt.Sprintf(" with %d left out", more)
+	}
+	return text + ": other directions in it are as good"
+}
+
+// searched is how a search went.
+func searched(s *model.Search) string {
+	text := fmt.Sprintf("criterion %.6g -> %.6g in %d steps, gradient %.2g at the end", s.Start, s.End, s.Steps, s.Gradient)
+	if s.StartAccuracy != nil && s.EndAccuracy != nil {
+		text += fmt.Sprintf("; leave-one-out accuracy %.1f %% -> %.1f %%", 100**s.StartAccuracy, 100**s.EndAccuracy)
+	}
+	return text
 }
 
 // printChoice shows what was chosen and the table that decided: a row for each method, a column for each dimension.
