@@ -2,7 +2,6 @@ package model
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -95,20 +94,30 @@ func choose(ctx context.Context, d *Data, c Config) (*Model, error) {
 		return nil, fmt.Errorf("%s: %w", c.Method, err)
 	}
 	if ranked == nil {
-		return fitChosen(ctx, d, c, a.without())
+		choice := a.without()
+		m, err := fitChosen(ctx, d, c, choice)
+		if err != nil && c.Method == Auto && ctx.Err() == nil {
+			// Where no class has two different rows labels tell nothing of its shape.
+			choice.Method, choice.Rule = "pca", choice.Rule+"; "+err.Error()
+			return fitChosen(ctx, d, c, choice)
+		}
+		return m, err
 	}
-	// The criterion may turn out to have fewer directions than there are columns:
-	// the next in the table takes its place.
-	var m *Model
+	// On all rows the criterion may turn out to have fewer directions than there are
+	// columns, or none: the next in the table takes its place.
+	var first error
 	for i, s := range ranked {
 		choice := &Choice{Of: c.leftOpen(), Rule: "cv", Method: s.Method, Dim: s.Dim, Rounds: a.rounds(), Scores: ranked,
 			RunnerUp: runnerUp(ranked, i, c.Method == Auto), LeftOut: a.leftOut, Seconds: time.Since(start).Seconds()}
-		m, err = fitChosen(ctx, d, c, choice)
-		if bound := (*DimError)(nil); !errors.As(err, &bound) {
+		m, err := fitChosen(ctx, d, c, choice)
+		if err == nil || ctx.Err() != nil {
 			return m, err
 		}
+		if first == nil {
+			first = err
+		}
 	}
-	return nil, err
+	return nil, first
 }
 
 // presentClasses is the number of classes that have rows.
@@ -312,7 +321,7 @@ var nestedMethods = []string{"pca", "lda", "mfa", "lfda", "dla", "lsda", "lpp", 
 // without is the choice where no rows can be held out.
 func (a *auction) without() *Choice {
 	choice := byMoments(a.c, a.whole.stat.classes(), a.whole.columns)
-	choice.Rule = "fewer than 2 classes have the 3 rows that cross-validation needs"
+	choice.Rule = "fewer than 2 classes have the 3 rows that cross-validation needs, or nothing varies in a part of the rows"
 	return choice
 }
 
@@ -365,6 +374,9 @@ func (a *auction) rank(ctx context.Context) ([]Score, error) {
 			}
 		}
 	}
+	if len(ranked) > 0 && ranked[0].Scored == 0 {
+		return nil, nil
+	}
 	slices.SortStableFunc(ranked, func(x, y Score) int {
 		if x.Correct != y.Correct {
 			return y.Correct - x.Correct
@@ -393,6 +405,9 @@ func (a *auction) round(ctx context.Context, round int, table []map[int]*Score) 
 		}
 		if err := base.load(ctx, a.p.subset(train)); err != nil {
 			return err
+		}
+		if base.columns == 0 {
+			continue // nothing to tell the candidates apart by
 		}
 		for i, e := range a.entries {
 			if a.c.Progress != nil {

@@ -229,12 +229,18 @@ func (c EvalConfig) score(ctx context.Context, d *Data, s *split, r *EvalResult,
 			return 0, err
 		}
 	} else {
-		params, err := c.settle(ctx, train, s, r, progress)
+		settled, err := c.settle(ctx, train, s, r.Method, progress)
 		if err != nil {
 			return 0, err
 		}
-		start = time.Now()
-		m, err := fitAtMost(ctx, train, Config{Method: r.Method, Dim: r.Dim, Scale: c.Scale, Params: params, Seed: c.Seed, memo: s.memo})
+		var m *Model
+		for _, params := range settled[r.Dim] {
+			start = time.Now()
+			if m, err = fitAtMost(ctx, train, Config{Method: r.Method, Dim: r.Dim, Scale: c.Scale, Params: params, Seed: c.Seed, memo: s.memo}); err == nil || ctx.Err() != nil {
+				c.countTuned(r, params)
+				break
+			}
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -260,32 +266,42 @@ func (c EvalConfig) score(ctx context.Context, d *Data, s *split, r *EvalResult,
 	return float64(correct) / float64(test.N), nil
 }
 
-// settle is the parameters of a fit: those given, and with Tune those chosen on
-// the training rows. A split is tuned once for all dimensions.
-func (c EvalConfig) settle(ctx context.Context, train *Data, s *split, r *EvalResult, progress func(float64)) (map[string]string, error) {
-	given := c.paramsOf(r.Method)
+// settle is the parameters of a fit at each dimension: those given, and with Tune
+// the combinations ranked on the training rows, best first. One that fits in every
+// fold may fail on all of the rows: then the next takes its place. A split is
+// tuned once for all dimensions.
+func (c EvalConfig) settle(ctx context.Context, train *Data, s *split, method string, progress func(float64)) (tuning, error) {
 	if !c.Tune {
+		given := tuning{}
+		for _, d := range c.Dims {
+			given[d] = []map[string]string{c.paramsOf(method)}
+		}
 		return given, nil
 	}
-	m, err := lookup(r.Method)
+	m, err := lookup(method)
 	if err != nil {
 		return nil, err
 	}
-	if s.tuned[r.Method] == nil {
-		chosen, err := c.tune(ctx, train, m, progress)
-		if err != nil {
+	if s.tuned[method] == nil {
+		if s.tuned[method], err = c.tune(ctx, train, m, progress); err != nil {
 			return nil, err
 		}
-		s.tuned[r.Method] = chosen
 	}
-	params := s.tuned[r.Method][r.Dim]
-	if name := m.tuned(params, given); name != "" {
+	return s.tuned[method], nil
+}
+
+// countTuned counts the combination of a split.
+func (c EvalConfig) countTuned(r *EvalResult, params map[string]string) {
+	m, err := lookup(r.Method)
+	if err != nil || !c.Tune {
+		return
+	}
+	if name := m.tuned(params, c.paramsOf(r.Method)); name != "" {
 		if r.Tuned == nil {
 			r.Tuned = map[string]int{}
 		}
 		r.Tuned[name]++
 	}
-	return params, nil
 }
 
 // evalRows is what evaluation looks at where a method's cost is the cube of its

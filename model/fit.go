@@ -435,7 +435,7 @@ func (t *task) solve(ctx context.Context) (*solution, error) {
 	var bound *DimError
 	switch {
 	case errors.As(err, &rank) && rank.Max < 1:
-		return nil, fmt.Errorf("the criterion has no direction: the class means coincide or nothing varies")
+		return nil, fmt.Errorf("the criterion has no direction (n=%g, m=%d): what it divides by is zero, or what it compares coincides, as class means or neighbours do; give more rows, or others", t.stat.n, len(t.stat.mean))
 	case errors.As(err, &rank):
 		bound = &DimError{Asked: t.d, Max: rank.Max, what: t.explain("rank %d of the criterion", rank.Max)}
 	case !errors.As(err, &bound):

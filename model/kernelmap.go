@@ -163,12 +163,24 @@ func eachPair(rows []float64, m int, f func(a, b []float64) float64) []float64 {
 	return out
 }
 
-// eachRow calls f for every i below n, on all cores.
+// eachRow calls f for every i below n, on all cores. A panic of f is one of
+// eachRow: nobody could recover it where it happened.
 func eachRow(n int, f func(i int)) {
 	var next atomic.Int64
 	var wait sync.WaitGroup
+	var failed atomic.Pointer[any]
+	defer func() {
+		if p := failed.Load(); p != nil {
+			panic(*p)
+		}
+	}()
 	for range min(runtime.GOMAXPROCS(0), n) {
 		wait.Go(func() {
+			defer func() {
+				if p := recover(); p != nil {
+					failed.Store(&p)
+				}
+			}()
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 				f(i)
 			}

@@ -68,7 +68,7 @@ func oas(s *mat.SymDense, n float64, columns int) (shrinkage, r float64) {
 // ridgeMetric factors D + rho I at the task's ridge.
 func (t *task) ridgeMetric(d *mat.SymDense) (*pencil.Metric, error) {
 	if !(mat.Trace(d) > 0) {
-		return nil, fmt.Errorf("no class has two different rows (n=%g, %d classes): the within-class scatter is zero; give more rows a class, or ridge=0 for the form without it", t.stat.n, t.stat.classes())
+		return nil, fmt.Errorf("no class has two different rows (n=%g, %d classes): the within-class scatter is zero; give more rows a class", t.stat.n, t.stat.classes())
 	}
 	rho := pencil.Rho(t.ridge, d, t.columns)
 	if t.report.Ridge != nil {
@@ -81,7 +81,7 @@ func (t *task) ridgeMetric(d *mat.SymDense) (*pencil.Metric, error) {
 func (t *task) factor(d *mat.SymDense, rho float64) (*pencil.Metric, error) {
 	q, err := pencil.Ridge(d, rho)
 	if errors.Is(err, pencil.ErrNotDefinite) {
-		return nil, fmt.Errorf("%w; raise the ridge (%g), or give 0 for the form with a rank cut", err, t.ridge)
+		return nil, fmt.Errorf("%w; raise the ridge (%g)", err, t.ridge)
 	}
 	return q, err
 }
@@ -114,7 +114,7 @@ func (t *task) settleRidge(ctx context.Context) error {
 			t.ridge = rule.without
 			t.report.Ridge = &Ridge{Relative: t.ridge, Columns: t.columns, Rule: "fixed"}
 		}
-		t.report.note(fmt.Sprintf("ridge %.3g: fewer than 2 classes have the 3 rows that cross-validation needs", t.ridge))
+		t.report.note(fmt.Sprintf("ridge %.3g without cross-validation: fewer than 2 classes have the 3 rows that it needs, or no fold can be fitted", t.ridge))
 		return nil
 	}
 	// Ties go to the larger ridge.
@@ -146,34 +146,45 @@ func (t *task) validateRidges(ctx context.Context, grid []float64) ([]RidgeScore
 		scores[i] = RidgeScore{Ridge: r, OAS: r == oasRidge}
 	}
 	parts, errs := make([][]RidgeScore, 3), make([]error, 3)
-	done := make(chan struct{}, len(parts)) // never blocks a worker
-	go eachRow(len(parts), func(f int) {
+	eachRow(len(parts), func(f int) {
 		parts[f] = slices.Clone(scores)
 		train, test := heldOut(pick, fold, f)
 		errs[f] = t.validateFold(ctx, parts[f], train, test)
-		done <- struct{}{}
 	})
-	for f := range parts {
-		<-done
-		t.say("ridge", float64(f+1)/float64(len(parts)))
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
+	t.say("ridge", 1)
+	scored := false
 	for f, part := range parts {
 		if errs[f] != nil {
-			return nil, errs[f]
+			t.report.note(fmt.Sprintf("ridge: fold %d of 3 cannot be fitted and was left out: %v", f+1, errs[f]))
+			continue
 		}
+		scored = true
 		for i := range scores {
 			scores[i].Correct += part[i].Correct
 			scores[i].Scored += part[i].Scored
 		}
 	}
+	if !scored {
+		return nil, nil
+	}
 	return scores, nil
 }
 
-// validateFold adds to the scores of each ridge those of one fold.
+// errFlatFold reports training rows of a fold that are all equal.
+var errFlatFold = errors.New("no feature varies among its training rows")
+
+// validateFold adds to the scores of each ridge those of one fold. It runs beside
+// the other folds, so it reports no progress.
 func (t *task) validateFold(ctx context.Context, scores []RidgeScore, train, test []int) error {
 	ft := &task{method: t.method, params: t.params, seed: t.seed, scaling: t.scaling, report: &Report{}}
 	if err := ft.load(ctx, t.rows.subset(train)); err != nil {
 		return err
+	}
+	if ft.columns == 0 {
+		return errFlatFold
 	}
 	bound, _ := ft.method.bound(ft)
 	_, shrunk := oas(t.method.ridge.of(ft.stat), ft.stat.n, ft.columns)

@@ -148,7 +148,7 @@ func (t *task) solveRatio(n, d *mat.SymDense, literal pencil.End) (*solution, er
 // denominator factors D + rho I of a ratio.
 func (t *task) denominator(d *mat.SymDense) (*pencil.Metric, error) {
 	const rounding = 1e-12
-	zero := fmt.Errorf("the denominator of the criterion is zero (n=%g, m=%d): every edge joins equal rows; give more rows or neighbours, or ridge=0 for the form without it", t.stat.n, len(t.stat.mean))
+	zero := fmt.Errorf("the denominator of the criterion is zero (n=%g, m=%d): every edge joins equal rows or weighs nothing; give more rows, more neighbours or wider weights", t.stat.n, len(t.stat.mean))
 	if !(mat.Trace(d) > 0) {
 		return nil, zero
 	}

@@ -18,9 +18,9 @@ var (
 // of the MPDA paper.
 const tuneFolds = 4
 
-// tuning is what cross-validation on the training rows of a split chose for a
-// method: one combination of its grids for each dimension.
-type tuning map[int]map[string]string
+// tuning is what cross-validation on the training rows of a split says of a
+// method: for each dimension the combinations of its grids, best first.
+type tuning map[int][]map[string]string
 
 // combinations of the method's grids, each a full set of parameters. What is given
 // is fixed. The defaults come first, then the grids in their order, the last
@@ -62,7 +62,7 @@ func (m *Method) tuned(c, given map[string]string) string {
 	return strings.Join(parts, " ")
 }
 
-// tune chooses a combination of the method's grids for each dimension by 4-fold
+// tune ranks the combinations of the method's grids for each dimension by 4-fold
 // cross-validation of a nearest-neighbour classifier on the training rows: the
 // most rows right, ties to the defaults, then to the first. One that cannot be
 // fitted in a fold is out. Scaling and everything learned are refitted in each
@@ -73,7 +73,7 @@ func (c EvalConfig) tune(ctx context.Context, train *Data, m *Method, progress f
 	all := m.combinations(given)
 	chosen := tuning{}
 	for _, d := range c.Dims {
-		chosen[d] = all[0]
+		chosen[d] = all[:1]
 	}
 	if len(all) == 1 {
 		return chosen, nil
@@ -99,7 +99,10 @@ func (c EvalConfig) tune(ctx context.Context, train *Data, m *Method, progress f
 		in, held := heldOut(pick, fold, f)
 		base := &task{method: m, params: all[0], seed: c.Seed, scaling: c.Scale, report: &Report{}}
 		if err := base.load(ctx, p.subset(in)); err != nil {
-			return chosen, ctx.Err()
+			return nil, err
+		}
+		if base.columns == 0 {
+			continue // nothing to tell the combinations apart by
 		}
 		for i, params := range all {
 			progress(float64(f*len(all)+i) / float64(tuneFolds*len(all)))
@@ -116,11 +119,18 @@ func (c EvalConfig) tune(ctx context.Context, train *Data, m *Method, progress f
 		}
 	}
 	for _, d := range c.Dims {
-		most := -1
+		var ranked []int
 		for i, s := range scores {
-			if s != nil && s[d].Correct > most {
-				most, chosen[d] = s[d].Correct, all[i]
+			if s != nil {
+				ranked = append(ranked, i)
 			}
+		}
+		slices.SortStableFunc(ranked, func(i, j int) int { return scores[j][d].Correct - scores[i][d].Correct })
+		if len(ranked) > 0 {
+			chosen[d] = nil
+		}
+		for _, i := range ranked {
+			chosen[d] = append(chosen[d], all[i])
 		}
 	}
 	return chosen, nil

@@ -147,12 +147,27 @@ func TestTuneLeavesFailuresOut(t *testing.T) {
 	}
 	c := EvalConfig{Dims: []int{1}, Scale: None, Tune: true, Params: map[string]map[string]string{"isomap": {"components": "error"}}}.withDefaults()
 	chosen, err := c.tune(t.Context(), d, &isomap, func(float64) {})
-	if err != nil || chosen[1]["k"] != "15" || chosen[1]["components"] != "error" {
+	if err != nil || chosen[1][0]["k"] != "15" || chosen[1][0]["components"] != "error" {
 		t.Errorf("%v, %v", chosen, err)
 	}
 	few := d.subset([]int{0, 1, 2, 3})
-	if chosen, err = c.tune(t.Context(), few, &isomap, func(float64) {}); err != nil || chosen[1]["k"] != "10" {
+	if chosen, err = c.tune(t.Context(), few, &isomap, func(float64) {}); err != nil || chosen[1][0]["k"] != "10" {
 		t.Errorf("no row to hold out: %v, %v", chosen, err)
+	}
+}
+
+// TestTuneTakesTheNext: the best combination of le on this split fits in every
+// fold, and its weights vanish on all of the training rows.
+func TestTuneTakesTheNext(t *testing.T) {
+	c := EvalConfig{Methods: []string{"le"}, Scale: MinMax, Splits: 1, Seed: 1, Tune: true}
+	err := Evaluate(t.Context(), dataset(t, "wine"), c, func(r EvalResult) error {
+		if r.Error != "" || r.AccuracyMean < 0.9 || len(r.Tuned) != 1 {
+			t.Errorf("%s: accuracy %g, tuned %v", r.Error, r.AccuracyMean, r.Tuned)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

@@ -45,6 +45,9 @@ func Solve(n mat.Symmetric, q *Metric, end End, d int) (*Solution, error) {
 	if n.SymmetricDim() != q.m {
 		return nil, fmt.Errorf("numerator of order %d, denominator of order %d", n.SymmetricDim(), q.m)
 	}
+	if q.rank == 0 {
+		return nil, &RankError{Asked: d, Max: 0}
+	}
 	apply := func(a *mat.Dense) *mat.Dense {
 		_, c := a.Dims()
 		out := mat.NewDense(q.m, c, nil)

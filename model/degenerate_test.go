@@ -1,0 +1,99 @@
+package model
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+)
+
+// degenerate are small sets with little or nothing to tell rows apart by.
+func degenerate() map[string]*Data {
+	rare := &Data{X: make([]float64, 12*20), N: 12, M: 20, Classes: []string{"a", "b"}}
+	rare.X[3], rare.X[3*20+7] = 1, 2 // in a fold without rows 0 and 3 nothing varies
+	for i := range rare.N {
+		rare.Y = append(rare.Y, i/6)
+	}
+	equal := &Data{X: make([]float64, 8*3), N: 8, M: 3, Classes: []string{"a", "b"}, Y: []int{0, 0, 0, 0, 1, 1, 1, 1}}
+	for i := 4; i < 8; i++ {
+		equal.X[3*i] = 1 // one point a class
+	}
+	return map[string]*Data{
+		"rare features": rare,
+		"equal rows":    equal,
+		"two rows":      {X: []float64{1, 2, 3, 5}, N: 2, M: 2, Y: []int{0, 1}, Classes: []string{"a", "b"}},
+		"single rows":   {X: []float64{1, 2, 3, 5, 4, 4, 0, 1}, N: 4, M: 2, Y: []int{0, 1, 2, 3}, Classes: []string{"a", "b", "c", "d"}},
+		"one column":    {X: []float64{1, 2, 3, 5, 4, 9}, N: 6, M: 1, Y: []int{0, 0, 0, 1, 1, 1}, Classes: []string{"a", "b"}},
+	}
+}
+
+// TestDegenerateRowsWithEveryRidge: a model with finite outputs or an error, with
+// and without a ridge, chosen or tuned; never a panic.
+func TestDegenerateRowsWithEveryRidge(t *testing.T) {
+	ctx := context.Background()
+	for name, d := range degenerate() {
+		for _, method := range append(methods, &auto) {
+			for _, ridge := range []string{"", "0", "0.1"} {
+				params := map[string]string{}
+				for k, v := range quick(method) {
+					params[k] = v
+				}
+				if ridge != "" {
+					if method.ridge == nil && method != &auto {
+						continue
+					}
+					params["ridge"] = ridge
+				}
+				for _, dim := range []int{1, AutoDim} {
+					m, err := Fit(ctx, d, Config{Method: method.Name, Dim: dim, Params: params})
+					if err != nil {
+						continue
+					}
+					y := make([]float32, d.N*m.Dim())
+					if err := m.Project(y, DenseRows(d.X, d.N, d.M)); err != nil {
+						t.Errorf("%s: %s ridge %q: %v", name, method.Name, ridge, err)
+					}
+					for _, v := range y {
+						if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+							t.Fatalf("%s: %s ridge %q: output %g", name, method.Name, ridge, v)
+						}
+					}
+				}
+			}
+		}
+		c := EvalConfig{Methods: []string{"mfa", "lfda", "le", "lpp"}, Dims: []int{1}, Splits: 2, Tune: true}
+		if err := Evaluate(ctx, d, c, func(EvalResult) error { return nil }); err != nil && !strings.Contains(err.Error(), "2 labelled rows") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestAutoTakesPCAWhereClassesAreSingleRows: labels tell nothing there.
+func TestAutoTakesPCAWhereClassesAreSingleRows(t *testing.T) {
+	m := fit(t, degenerate()["single rows"], Config{Method: Auto, Dim: AutoDim})
+	if choice := m.Report().Choice; m.Method() != "pca" || !strings.Contains(choice.Rule, "no class has two different rows") {
+		t.Errorf("%s, by %+v", m.Method(), choice)
+	}
+}
+
+// TestRareFeaturesHaveARidge: folds in which nothing varies are left out, with a
+// note, and the fit goes on.
+func TestRareFeaturesHaveARidge(t *testing.T) {
+	m := fit(t, degenerate()["rare features"], Config{Method: "srda"})
+	if notes := strings.Join(m.Report().Notes, "; "); !strings.Contains(notes, "no feature varies among its training rows") {
+		t.Errorf("notes %q", notes)
+	}
+}
+
+func TestEachRowPanicsWhereItIsCalled(t *testing.T) {
+	defer func() {
+		if p := recover(); p != "row 7" {
+			t.Errorf("recovered %v", p)
+		}
+	}()
+	eachRow(100, func(i int) {
+		if i == 7 {
+			panic("row 7")
+		}
+	})
+}
