@@ -130,7 +130,15 @@ func (t *task) learnSimilarity(ctx context.Context) (*learnedSimilarity, error) 
 func (t *task) searched(l *learnedSimilarity) *learnedSimilarity {
 	t.report.Search = &Search{Start: l.start, End: l.end, Gradient: l.gradient, Steps: l.steps}
 	if l.steps == t.int("iters") {
-		t.report.note(fmt.Sprintf("the similarity was still moving after iters=%d steps: J %.6g, optimality off by %.2g", l.steps, l.end, l.gradient))
+		worse := ""
+		if l.end > l.zero {
+			worse = fmt.Sprintf(", and without any similarity it is %.6g", l.zero)
+		}
+		cure := "more iters bring it nearer to the optimum"
+		if t.params["start"] != "sum" {
+			cure = "start=sum, or more iters, brings it nearer to the optimum"
+		}
+		t.report.note(fmt.Sprintf("the similarity was still moving after iters=%d steps: J is %.6g%s, optimality off by %.2g; %s", l.steps, l.end, worse, l.gradient, cure))
 	}
 	return l
 }

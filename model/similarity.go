@@ -28,6 +28,7 @@ import (
 type similarity struct {
 	w          *mat.Dense
 	start, end float64 // J
+	zero       float64 // J of W = 0
 	steps      int
 	gradient   float64 // max |W o grad J| / max |grad J|: the optimality condition for W >= 0
 }
@@ -155,7 +156,7 @@ func (r similarityRule) learn(ctx context.Context, g, s *mat.Dense, say func(flo
 		}
 		j := r.objective(g, s, w, wp, wm)
 		if step == 0 {
-			out.start = j
+			out.start, out.zero = j, r.without(g, s)
 		}
 		out.end, out.steps = j, step
 		if step >= r.steps || math.Abs(previous-j) <= r.tolerance*math.Abs(j) {
@@ -322,6 +323,12 @@ func (r similarityRule) objective(g, s, w, wp, wm *mat.Dense) float64 {
 		sum += part
 	}
 	return sum
+}
+
+// without is J of W = 0: tr G + alpha |S|^2.
+func (r similarityRule) without(g, s *mat.Dense) float64 {
+	norm := mat.Norm(s, 2)
+	return mat.Trace(g) + r.alpha*norm*norm
 }
 
 // step is one multiplicative update, in place; both triangles get the same

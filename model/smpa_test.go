@@ -250,6 +250,9 @@ func TestSimilarityBeatsRandomOnes(t *testing.T) {
 		return a*a + rule.alpha*b*b + rule.beta*mat.Sum(w)
 	}
 	best := objective(learned.w)
+	if none := objective(mat.NewDense(p.n, p.n, nil)); math.Abs(none-learned.zero) > 1e-9*none {
+		t.Errorf("J of no similarity is %g by its formula, %g as reported", none, learned.zero)
+	}
 	if math.Abs(best-learned.end) > 1e-9*best {
 		t.Errorf("J is %g by its formula, %g as reported", best, learned.end)
 	}
