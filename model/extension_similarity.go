@@ -130,7 +130,9 @@ func (p *similarityPlacer) place(dst, z []float64, w *workspace) error {
 		s := math.Exp(-p.rate * squaredDistance(z, p.rows[i*p.m:(i+1)*p.m]))
 		q.target[i] = p.ready.at(x, norm, i) + p.alpha*s - p.beta/2
 	}
-	p.descend(&q)
+	if err := p.descend(&q); err != nil {
+		return err
+	}
 	sum := 0.0
 	clear(dst)
 	for i, v := range q.weight {
@@ -155,8 +157,12 @@ func (p *similarityPlacer) place(dst, z []float64, w *workspace) error {
 // projected gradients). Coordinate descent alone needs many thousand sweeps where
 // products are large beside alpha. With the weights it keeps the product G weight,
 // or, of the linear kernel, X weight.
-func (p *similarityPlacer) descend(q *similarityProblem) {
-	const rounds, sweeps, tolerance = 100, 10, 1e-9
+//
+// Where alpha is small beside the products, rounding can keep weights moving at
+// the minimum until the rounds are over. The slope there, some 1e-10, tells that
+// from weights that are not at the minimum, which are an error.
+func (p *similarityPlacer) descend(q *similarityProblem) error {
+	const rounds, sweeps, tolerance, enough = 100, 10, 1e-9, 1e-6
 	clear(q.weight)
 	clear(q.product)
 	solved := false
@@ -165,7 +171,7 @@ func (p *similarityPlacer) descend(q *similarityProblem) {
 			moved, largest := p.sweep(q)
 			if moved <= tolerance*largest {
 				if solved {
-					return
+					return nil
 				}
 				break
 			}
@@ -175,6 +181,24 @@ func (p *similarityPlacer) descend(q *similarityProblem) {
 			solved = p.conjugate(q)
 		}
 	}
+	if off := p.slope(q); !(off <= enough) {
+		return fmt.Errorf("the similarities of a row are not found in %d rounds: a slope of %.2g is left, of their largest target; fit with a larger alpha than %g", rounds, off, p.alpha)
+	}
+	return nil
+}
+
+// slope is how far the weights are from their minimum: the largest derivative of
+// one above 0, or that would fall from 0, as a share of the largest target.
+func (p *similarityPlacer) slope(q *similarityProblem) float64 {
+	worst, largest := 0.0, math.SmallestNonzeroFloat64
+	for i, v := range q.weight {
+		s := p.times(q.product, i) + p.alpha*v - q.target[i]
+		if v > 0 {
+			s = -math.Abs(s)
+		}
+		worst, largest = max(worst, -s), max(largest, math.Abs(q.target[i]))
+	}
+	return worst / largest
 }
 
 // similarityProblem is that of one row, and the memory to solve it.

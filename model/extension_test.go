@@ -213,6 +213,45 @@ func TestRulesEqualTheirFormulas(t *testing.T) {
 	}
 }
 
+// A row's similarities are at their minimum where alpha gives no curvature of its
+// own, and where they cannot be found that is an error and no place.
+func TestSimilaritiesOfARowAreFoundOrRefused(t *testing.T) {
+	const n, m, d = 50, 6, 2
+	r := rand.New(rand.NewPCG(6, 4))
+	k := kernelFunction{name: "polynomial", param: []float64{m}}
+	far := randomTraining(r, n, m, d)
+	for i := range far.rows {
+		far.rows[i] *= math.Pow(30, float64(i%m-2))
+	}
+	for _, alpha := range []float64{1, 1e-6, 0} {
+		p := (&similarityMap{far, []float64{0.1, 0.3}, alpha, 0.1, 1 / float64(m), k}).placer(m).(*similarityPlacer)
+		w, y := p.workspace(), make([]float64, d)
+		for i := range 20 {
+			z := slices.Clone(far.rows[i*m : (i+1)*m])
+			z[0] += 0.1
+			if err := p.place(y, z, w); err != nil {
+				t.Fatalf("alpha %g: %v", alpha, err)
+			}
+			var q similarityProblem
+			q.over(w.row[m:], n, n)
+			if off := p.slope(&q); off > 1e-6 {
+				t.Errorf("alpha %g: slope %g", alpha, off)
+			}
+			q.weight[i] += 0.1
+			p.multiply(q.product, q.weight)
+			if off := p.slope(&q); !(off > 1e-6) {
+				t.Errorf("alpha %g: slope %g of weights that are not at the minimum", alpha, off)
+			}
+		}
+		var q similarityProblem // without a minimum
+		q.over(w.row[m:], n, n)
+		q.target[3] = math.NaN()
+		if err := p.descend(&q); err == nil || !strings.Contains(err.Error(), "a slope of NaN is left") {
+			t.Errorf("alpha %g: error %v", alpha, err)
+		}
+	}
+}
+
 func plainPlace(t *testing.T, dst, z []float64, mp mapping, m int, w *workspace) {
 	tr := trainingOf(mp)
 	var rows, query *mat.Dense
