@@ -210,8 +210,8 @@ func subtractThin(wm, wp, w, f *mat.Dense) {
 
 // slowProduct is W G for a W that moves slowly: in float64 at every sixteenth step,
 // and between those with the product of what has moved since added to it. That is in
-// float32, twice as fast, and its error is a share of the small change: some 1e-9
-// of the product.
+// float32, twice as fast, and its error is a share of the change: some 1e-8 of the
+// product while weights move by some percent a step, less as they settle.
 type slowProduct struct {
 	g      *mat.Dense
 	w, out *mat.Dense // of the last step in float64
