@@ -39,6 +39,7 @@ var sections = []section{
 	{"roll", "Swiss roll, unrolled", nil, swissRoll},
 	{"halves", "Swiss roll, two classes", nil, halves},
 	{"memory", "Memory of tangent spaces", []string{"digits", "vowel"}, memory},
+	{"auto", "The choice of auto", choiceSets, choice},
 }
 
 const preamble = `# Results
