@@ -206,6 +206,8 @@ func TestStatisticsFitEqualsRowsFit(t *testing.T) {
 	}
 }
 
+// Of mpda this holds where its classes are too small to be split, as here: the
+// patches of larger ones depend on the order (see shapedMethods).
 func TestRowOrderDoesNotMatter(t *testing.T) {
 	for _, data := range []*Data{synthetic(3, 90, 6, 4), synthetic(4, 12, 20, 3)} {
 		order := rand.New(rand.NewPCG(1, 2)).Perm(data.N)
