@@ -52,6 +52,11 @@ func runEval(ctx context.Context, e *env, args []string) error {
 		return err
 	}
 	c.Methods = evalMethods(*methods)
+	for _, name := range slices.Sorted(maps.Keys(c.Params)) {
+		if _, err := model.Lookup(name); err == nil && !slices.Contains(c.Methods, name) {
+			return usagef("eval: --set for %s, which is not among the methods that are evaluated: %s", name, strings.Join(c.Methods, ", "))
+		}
+	}
 	if err := c.Validate(); err != nil {
 		return usageError{err}
 	}
@@ -136,9 +141,12 @@ func evaluate(ctx context.Context, e *env, out *output, r *rows, c model.EvalCon
 	line := fmt.Sprintf("%%-%ds  %%5s  %%8s  %%6s  %%9s  %%s\n", width)
 	out.printf("%s: %d rows, %d features, %d classes; %d splits, %d-nearest-neighbour accuracy\n", r.name, r.N, r.M, len(r.Classes), c.Splits, c.Neighbors)
 	out.printf(line, "METHOD", "DIM", "ACCURACY", "SD", "FIT", "NOTE")
-	failed := 0
+	asked, failed := 0, 0 // methods at a dimension; raw cannot fail
 	err := model.Evaluate(ctx, &r.Data, c, func(res model.EvalResult) error {
 		show.end()
+		if res.Method != model.Raw {
+			asked++
+		}
 		if res.Error != "" {
 			failed++
 		}
@@ -156,7 +164,7 @@ func evaluate(ctx context.Context, e *env, out *output, r *rows, c model.EvalCon
 	if err != nil {
 		return err
 	}
-	if failed > 0 && failed == len(c.Methods)*len(c.Dims) {
+	if failed > 0 && failed == asked {
 		return fmt.Errorf("%s: no method could be evaluated; the table says why", r.name)
 	}
 	return nil
