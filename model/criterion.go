@@ -15,9 +15,8 @@ import (
 // AlignLinear, FromDS. The model it gives is served, stored and aligned as any
 // other.
 //
-// A graph embedding, min of P = X'LX under a constraint, is N = X'X for constant
-// total variance (A'X'XA = I), N = X'DX for the degrees, and D = P; or Orthonormal.
-// Nonlinear, under Y'Y = I, it is graph.Align with pencil.Partial.
+// graph.Embedding has both sides of a graph embedding under a constraint; with
+// orthonormal columns it is Orthonormal here too.
 type Criterion struct {
 	Name       string // of the method in the model; none of the table's
 	Supervised bool   // rows without label are left out

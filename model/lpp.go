@@ -38,9 +38,5 @@ func lppRatio(ctx context.Context, t *task) (n, d *mat.SymDense, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if n, err = graph.DegreeForm(t.x, w.Degrees()); err != nil {
-		return nil, nil, err
-	}
-	d, err = graph.LaplacianForm(t.x, w)
-	return n, d, err
+	return graph.Embedding(t.x, w, graph.Degree)
 }

@@ -196,7 +196,7 @@ func finish(q *Metric, values []float64, vectors *mat.Dense, end End, d int, app
 // first, with the ties of the wanted ones whole.
 func complete(q *Metric, values []float64, vectors *mat.Dense, order, rank int, largest float64, d int, apply func(*mat.Dense) *mat.Dense) (*Solution, error) {
 	k := len(values)
-	sol := &Solution{Rank: rank, Gap: math.Inf(1)}
+	sol := &Solution{Rank: rank}
 	tied := func(i, j int) bool { return tie(values[i], values[j], order, largest) }
 	for from := 0; from < d; {
 		to := from + 1
@@ -211,13 +211,7 @@ func complete(q *Metric, values []float64, vectors *mat.Dense, order, rank int, 
 		}
 		from = to
 	}
-	for i := 0; i < d && i+1 < k; i++ {
-		if w := max(math.Abs(values[i]), math.Abs(values[i+1])); w > 0 {
-			sol.Gap = min(sol.Gap, math.Abs(values[i]-values[i+1])/w)
-		} else {
-			sol.Gap = 0
-		}
-	}
+	sol.Gap = leastGap(values, d, order, largest)
 	sol.Values = append([]float64(nil), values[:d]...)
 	sol.Vectors = q.Unwhiten(vectors.Slice(0, q.rank, 0, d))
 	FixSigns(sol.Vectors)
