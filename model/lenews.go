@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -81,10 +80,9 @@ type learnedSimilarity struct {
 }
 
 // memo keeps what fits on the same rows share: evaluation fits a method at
-// several dimensions, and the similarity is the same for all. It is safe for one
-// evaluation, which fits one after the other.
+// several dimensions, and the similarity is the same for all. It is for fits one
+// after the other.
 type memo struct {
-	mu      sync.Mutex
 	learned map[string]*learnedSimilarity
 }
 
@@ -95,8 +93,6 @@ func (t *task) learnSimilarity(ctx context.Context) (*learnedSimilarity, error) 
 	}
 	key := strings.Join([]string{name, t.params["alpha"], t.params["beta"], t.params["sigma"], t.params["iters"], t.params["start"], t.params["tol"], t.params["rows"]}, " ")
 	if t.memo != nil {
-		t.memo.mu.Lock()
-		defer t.memo.mu.Unlock()
 		if l, ok := t.memo.learned[key]; ok {
 			return t.searched(l), nil
 		}

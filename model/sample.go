@@ -167,8 +167,9 @@ func (t *task) denominator(d *mat.SymDense) (*pencil.Metric, error) {
 type criterion struct{ n, d *mat.SymDense }
 
 // maximize is the fit of a method that is a ratio alone. build makes its two
-// sides, which do not depend on the ridge nor on the dimension; literal is the
-// end of the form without a ridge, see solveRatio.
+// sides, which do not depend on the dimension; nor on the ridge where the method
+// chooses one by cross-validation, as a task keeps them for all ridges. literal
+// is the end of the form without a ridge, see solveRatio.
 func maximize(build func(context.Context, *task) (n, d *mat.SymDense, err error), literal pencil.End) func(context.Context, *task) (*solution, error) {
 	return func(ctx context.Context, t *task) (*solution, error) {
 		if t.criterion == nil {
