@@ -32,26 +32,33 @@ var isomap = Method{
 // maxGeodesics is the most rows whose n x n geodesics are held: 3.2 GB.
 const maxGeodesics = 20000
 
+// geodesics are those of the graph of the k nearest rows, with the lengths of its
+// edges, and k as it was clamped to the rows there are. repair is for a graph that
+// falls apart.
+func (t *task) geodesics(ctx context.Context, repair graph.Repair) (g *mat.SymDense, lengths *graph.Matrix, k int, err error) {
+	lists, err := t.nearest(ctx, "k")
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	first, _ := lists.Of(0)
+	lists, edges, err := lists.Connect(ctx, t.x, repair)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	t.noteEdges(edges)
+	if lengths, err = lists.Weights(graph.Union, graph.Length); err != nil {
+		return nil, nil, 0, err
+	}
+	t.say("geodesics", 0)
+	g, err = graph.Geodesics(ctx, lengths)
+	return g, lengths, len(first), err
+}
+
 func fitIsomap(ctx context.Context, t *task) (*solution, error) {
 	if n := t.rows.n; n > maxGeodesics {
 		return nil, fmt.Errorf("%d rows need %.0f GB for the geodesics between them; give at most %d", n, 8e-9*float64(n)*float64(n), maxGeodesics)
 	}
-	lists, err := t.nearest(ctx, "k")
-	if err != nil {
-		return nil, err
-	}
-	index, _ := lists.Of(0)
-	lists, edges, err := lists.Connect(ctx, t.x, graph.Repair(t.params["components"]))
-	if err != nil {
-		return nil, err
-	}
-	t.noteEdges(edges)
-	lengths, err := lists.Weights(graph.Union, graph.Length)
-	if err != nil {
-		return nil, err
-	}
-	t.say("geodesics", 0)
-	g, err := graph.Geodesics(ctx, lengths)
+	g, lengths, k, err := t.geodesics(ctx, graph.Repair(t.params["components"]))
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +84,7 @@ func fitIsomap(ctx context.Context, t *task) (*solution, error) {
 			row[c] *= math.Sqrt(l)
 		}
 	}
-	e := &geodesic{training: t.training(nil, y.RawMatrix().Data, t.d), lambda: part.Values, mean: b.mean, k: len(index)}
+	e := &geodesic{training: t.training(nil, y.RawMatrix().Data, t.d), lambda: part.Values, mean: b.mean, k: k}
 	for i := range t.rows.n {
 		index, value := lengths.Row(i)
 		for p, j := range index {

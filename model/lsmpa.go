@@ -56,7 +56,7 @@ func lsmpaRatio(ctx context.Context, t *task) (n, d *mat.SymDense, err error) {
 
 // smpaWeights are D and S, n x n.
 func (t *task) smpaWeights(ctx context.Context) (dissimilar, similar *mat.SymDense, err error) {
-	g, err := t.geodesics(ctx, "k")
+	g, err := t.nearness(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,28 +78,11 @@ func (t *task) smpaWeights(ctx context.Context) (dissimilar, similar *mat.SymDen
 	return dissimilar, similar, nil
 }
 
-// geodesics are those of the graph of nearest rows, connected where it falls
-// apart, over the largest, so that they are in (0, 1] and a near pair is more
-// similar than dissimilar. Equal rows have distance 0, which would make their
-// weights infinite: the least is 1e-3 of the median.
-func (t *task) geodesics(ctx context.Context, parameter string) (*mat.SymDense, error) {
-	lists, err := t.nearest(ctx, parameter)
-	if err != nil {
-		return nil, err
-	}
-	lists, added, err := lists.Connect(ctx, t.x, graph.Connect)
-	if err != nil {
-		return nil, err
-	}
-	if len(added) > 0 {
-		t.report.note(fmt.Sprintf("the graph of nearest rows fell into %d parts, which were connected by their shortest edges", len(added)+1))
-	}
-	lengths, err := lists.Weights(graph.Union, graph.Length)
-	if err != nil {
-		return nil, err
-	}
-	t.say("geodesics", 0)
-	g, err := graph.Geodesics(ctx, lengths)
+// nearness is the geodesics over the largest, so that they are in (0, 1] and a
+// near pair is more similar than dissimilar. Equal rows have distance 0, which
+// would make their weights infinite: the least is 1e-3 of the median.
+func (t *task) nearness(ctx context.Context) (*mat.SymDense, error) {
+	g, _, _, err := t.geodesics(ctx, graph.Connect)
 	if err != nil {
 		return nil, err
 	}
