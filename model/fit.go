@@ -304,7 +304,7 @@ func featureName(names []string, j int) string {
 // run resolves the dimension and the ridge, fits, and makes the model.
 func (t *task) run(ctx context.Context, features, classes []string) (*Model, error) {
 	if t.method.Supervised && t.stat.classes() < 2 {
-		return nil, fmt.Errorf("%d classes in %g labelled rows; it needs at least 2", t.stat.classes(), t.stat.n)
+		return nil, fmt.Errorf("only one class in %g labelled rows; it needs at least 2", t.stat.n)
 	}
 	if t.columns == 0 {
 		return nil, fmt.Errorf("no feature varies over %g rows", t.stat.n)

@@ -372,7 +372,7 @@ func TestWrongInputIsRefusedWithFigures(t *testing.T) {
 		{"shape", change(func(d *Data) { d.N++ }), Config{Method: "pca"}, "120 values are not 31 rows x 4 features"},
 		{"one row", &Data{X: []float64{1, 2}, N: 1, M: 2}, Config{Method: "pca"}, "1 rows (of 1 rows); a fit needs at least 2"},
 		{"no labels", &Data{X: good.X, N: 30, M: 4}, Config{Method: "lda"}, "0 labelled rows (of 30 rows)"},
-		{"one class", change(func(d *Data) { clear(d.Y) }), Config{Method: "lda"}, "1 classes in 30 labelled rows; it needs at least 2"},
+		{"one class", change(func(d *Data) { clear(d.Y) }), Config{Method: "lda"}, "only one class in 30 labelled rows; it needs at least 2"},
 		{"bad class", change(func(d *Data) { d.Y[4] = 3 }), Config{Method: "lda"}, "row 4 has class 3 of 3"},
 		{"infinity", change(func(d *Data) { d.X[5] = math.Inf(1) }), Config{Method: "pca"}, "row 1, feature 1 is +Inf"},
 		{"empty feature", change(func(d *Data) {

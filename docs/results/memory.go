@@ -46,7 +46,8 @@ func peak(f func() error) (uint64, error) {
 func memory(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	const rows, dim = 500, 10
 	fmt.Fprintf(out, `Fig. 2 of the supplement to the MPDA paper: the memory of pmpda and lpfe beside that of mpda, k = 7. Here the peak of the Go heap during a fit of %d rows, drawn by class (pmpda looks at
-no more), at d = %d, in MB.
+no more), at d = %d, in MB. Peaks are sampled, and the ratios move by a quarter
+from run to run.
 
 | data | mpda | pmpda | lpfe | pmpda to mpda | paper | lpfe to mpda | paper |
 |---|---|---|---|---|---|---|---|
