@@ -1,5 +1,7 @@
 package arrowio
 
+import "github.com/embedd/embedd/arrowio/wire"
+
 // A chunk is the data of one record batch or dictionary batch: nodes and buffer ranges as they stand in the metadata, and the body they point into.
 // After readChunk every range lies inside the body; after check the columns may be read.
 type chunk struct {
@@ -70,7 +72,7 @@ func readChunk(f frame, head table, l *layout, limits Limits, budget *int, codec
 		return c, e
 	}
 	if rows < 0 {
-		return c, fault(Malformed, "a batch of %d rows", rows).hint(streamHint)
+		return c, fault(wire.Malformed, "a batch of %d rows", rows).hint(streamHint)
 	}
 	if f.kind == headRecord && rows > int64(limits.Rows) {
 		return c, tooManyRows(rows, limits.Rows)
@@ -85,7 +87,7 @@ func readChunk(f frame, head table, l *layout, limits Limits, budget *int, codec
 		return c, e
 	}
 	if nodes.n != len(l.fields) {
-		return c, fault(Malformed, "a batch with %d nodes, and the schema has %d fields", nodes.n, len(l.fields)).hint(streamHint)
+		return c, fault(wire.Malformed, "a batch with %d nodes, and the schema has %d fields", nodes.n, len(l.fields)).hint(streamHint)
 	}
 	want := l.buffers
 	if l.views > 0 {
@@ -94,14 +96,14 @@ func readChunk(f frame, head table, l *layout, limits Limits, budget *int, codec
 		}
 	}
 	if buffers.n != want {
-		return c, fault(Malformed, "a batch with %d buffers, and the schema needs %d", buffers.n, want).hint(streamHint)
+		return c, fault(wire.Malformed, "a batch with %d buffers, and the schema needs %d", buffers.n, want).hint(streamHint)
 	}
 	c.nodes, c.ranges = nodes.bytes(), buffers.bytes()
 	total := 0
 	for i := 0; i < buffers.n; i++ {
 		from, n := int64(le.Uint64(c.ranges[16*i:])), int64(le.Uint64(c.ranges[16*i+8:]))
 		if from < 0 || n < 0 || from > int64(len(c.body)) || n > int64(len(c.body))-from {
-			return c, fault(Malformed, "buffer %d is %d bytes from %d, and the body has %d", i, n, from, len(c.body)).hint(streamHint)
+			return c, fault(wire.Malformed, "buffer %d is %d bytes from %d, and the body has %d", i, n, from, len(c.body)).hint(streamHint)
 		}
 		if total += int(n); total > *budget {
 			return c, tooLarge(limits.Body)
@@ -125,27 +127,27 @@ func (c *chunk) readVariadic(head table, want, most int) (int, *Error) {
 		return 0, e
 	}
 	if v.n != c.layout.views {
-		return 0, fault(Malformed, "a batch with %d data buffer counts, and the schema has %d view columns", v.n, c.layout.views).hint(streamHint)
+		return 0, fault(wire.Malformed, "a batch with %d data buffer counts, and the schema has %d view columns", v.n, c.layout.views).hint(streamHint)
 	}
 	c.variadic = v.bytes()
 	c.shift = make([]int, v.n+1)
 	for i := 0; i < v.n; i++ {
 		n := int64(le.Uint64(c.variadic[8*i:]))
 		if n < 0 || n > int64(most) {
-			return 0, fault(Malformed, "a view column with %d data buffers, and the batch has %d", n, most).hint(streamHint)
+			return 0, fault(wire.Malformed, "a view column with %d data buffers, and the batch has %d", n, most).hint(streamHint)
 		}
 		c.shift[i+1] = c.shift[i] + int(n)
 		if c.shift[i+1] > most {
-			return 0, fault(Malformed, "view columns with %d data buffers, and the batch has %d", c.shift[i+1], most).hint(streamHint)
+			return 0, fault(wire.Malformed, "view columns with %d data buffers, and the batch has %d", c.shift[i+1], most).hint(streamHint)
 		}
 	}
 	return want + c.shift[v.n], nil
 }
 
 func tooManyRows(n int64, limit int) *Error {
-	return fault(TooManyRows, "%d rows, and the limit is %d", n, limit).hint("send smaller batches or raise limits.rows")
+	return fault(wire.TooManyRows, "%d rows, and the limit is %d", n, limit).hint("send smaller batches or raise limits.rows")
 }
 
 func tooLarge(limit int) *Error {
-	return fault(TooLarge, "the message's buffers come to more than %d bytes", limit).hint("send smaller batches or raise the limit of decompressed bytes")
+	return fault(wire.TooLarge, "the message's buffers come to more than %d bytes", limit).hint("send smaller batches or raise the limit of decompressed bytes")
 }

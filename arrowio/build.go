@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	flatbuffers "github.com/google/flatbuffers/go"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // typeSlots are the slots of each type's table by width in bytes; s is a string, v a vector of 32-bit integers (format/Schema.fbs).
@@ -189,7 +191,7 @@ func (s *schema) copyEncoding(b *flatbuffers.Builder, d table) (flatbuffers.UOff
 	}
 	k, ok := slices.BinarySearch(s.idAt, idAt)
 	if !ok {
-		return 0, fault(Internal, "a dictionary's number was not found again")
+		return 0, fault(wire.Internal, "a dictionary's number was not found again")
 	}
 	index, ok, e := d.table(1, "a dictionary's index type")
 	if e != nil {
@@ -293,14 +295,14 @@ func embeddingFields(b *flatbuffers.Builder, names []string, list int) (at []fla
 }
 
 // schemaFrame appends a schema frame: the block, with meta after the pairs of the user.
-func (k *block) schemaFrame(dst []byte, meta []Pair) []byte {
+func (k *block) schemaFrame(dst []byte, meta []wire.Pair) []byte {
 	b := builders.Get().(*flatbuffers.Builder)
 	defer builders.Put(b)
 	b.Reset()
 	b.CreateByteVector(k.bytes) // the first thing written stands at the end, where its offsets are counted from
 	pairs := make([]flatbuffers.UOffsetT, 0, len(k.pairs)+len(meta))
 	for _, p := range k.pairs {
-		if !slices.ContainsFunc(meta, func(m Pair) bool { return m.Key == p.key }) {
+		if !slices.ContainsFunc(meta, func(m wire.Pair) bool { return m.Key == p.key }) {
 			pairs = append(pairs, p.at)
 		}
 	}

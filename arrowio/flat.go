@@ -1,6 +1,10 @@
 package arrowio
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/embedd/embedd/arrowio/wire"
+)
 
 // A table is a checked view of one flatbuffer table. Opening it proves that its vtable lies inside the buffer; every access to a
 // slot, vector or string is checked in the same way, so that a wrong offset is an error and never a read outside.
@@ -13,7 +17,7 @@ type table struct {
 var le = binary.LittleEndian
 
 func brokenTable(what string) *Error {
-	return fault(Malformed, "%s points outside the message's metadata", what).hint("publish the bytes of an Arrow IPC stream writer unchanged")
+	return fault(wire.Malformed, "%s points outside the message's metadata", what).hint("publish the bytes of an Arrow IPC stream writer unchanged")
 }
 
 func openTable(buf []byte, pos int, what string) (table, *Error) {
@@ -117,7 +121,7 @@ func (t table) vector(i, elem int, what string) (vector, *Error) {
 	}
 	n := uint64(le.Uint32(t.buf[at:]))
 	if n*uint64(elem) > uint64(len(t.buf)-at-4) {
-		return vector{}, fault(Malformed, "%s declares %d entries and the metadata ends before them", what, n).
+		return vector{}, fault(wire.Malformed, "%s declares %d entries and the metadata ends before them", what, n).
 			hint("publish the bytes of an Arrow IPC stream writer unchanged")
 	}
 	return vector{t.buf, at + 4, int(n), elem}, nil

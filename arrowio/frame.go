@@ -1,6 +1,10 @@
 package arrowio
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/embedd/embedd/arrowio/wire"
+)
 
 // Numbers of the Arrow IPC message format (format/Message.fbs).
 const (
@@ -26,7 +30,7 @@ const streamHint = "publish one Arrow IPC stream a message (pyarrow.ipc.new_stre
 
 // notArrow says what the bytes look like, because a sender seldom knows that there are two forms of Arrow IPC.
 func notArrow(msg []byte) *Error {
-	e := fault(NotArrow, "the message does not begin with an Arrow IPC stream marker")
+	e := fault(wire.NotArrow, "the message does not begin with an Arrow IPC stream marker")
 	switch {
 	case len(msg) == 0:
 		e.Detail = "the message is empty"
@@ -52,7 +56,7 @@ func nextFrame(rest []byte, first bool) (f frame, tail []byte, end bool, e *Erro
 		if len(rest) < 4 && bytes.HasPrefix([]byte{0xff, 0xff, 0xff, 0xff}, rest) {
 			return f, nil, false, truncated("a frame's length", 8, len(rest))
 		}
-		return f, nil, false, fault(Malformed, "%d bytes follow that are no Arrow frame", len(rest)).hint("send one stream a message and nothing after it")
+		return f, nil, false, fault(wire.Malformed, "%d bytes follow that are no Arrow frame", len(rest)).hint("send one stream a message and nothing after it")
 	}
 	if len(rest) < 8 {
 		return f, nil, false, truncated("a frame's length", 8, len(rest))
@@ -61,12 +65,12 @@ func nextFrame(rest []byte, first bool) (f frame, tail []byte, end bool, e *Erro
 	rest = rest[8:]
 	if n == 0 {
 		if len(rest) != 0 {
-			return f, nil, false, fault(Malformed, "%d bytes follow the end of the stream", len(rest)).hint("send one stream a message and nothing after it")
+			return f, nil, false, fault(wire.Malformed, "%d bytes follow the end of the stream", len(rest)).hint("send one stream a message and nothing after it")
 		}
 		return f, nil, true, nil
 	}
 	if n < 16 || n%8 != 0 {
-		return f, nil, false, fault(Malformed, "a frame declares %d bytes of metadata, which is no multiple of 8 from 16 up", n).hint(streamHint)
+		return f, nil, false, fault(wire.Malformed, "a frame declares %d bytes of metadata, which is no multiple of 8 from 16 up", n).hint(streamHint)
 	}
 	if n > len(rest) {
 		return f, nil, false, truncated("a frame's metadata", int64(n), len(rest))
@@ -80,7 +84,7 @@ func nextFrame(rest []byte, first bool) (f frame, tail []byte, end bool, e *Erro
 		return f, nil, false, e
 	}
 	if body < 0 {
-		return f, nil, false, fault(Malformed, "a frame declares a body of %d bytes", body).hint(streamHint)
+		return f, nil, false, fault(wire.Malformed, "a frame declares a body of %d bytes", body).hint(streamHint)
 	}
 	if body > int64(len(rest)) {
 		return f, nil, false, truncated("a frame's body", body, len(rest))
@@ -96,14 +100,14 @@ func (f *frame) open() (body int64, e *Error) {
 		return 0, e
 	}
 	if version != versionV4 && version != versionV5 {
-		return 0, fault(Unsupported, "metadata version %d", version+1).hint("write with Arrow 0.8 or later (version 4 or 5)")
+		return 0, fault(wire.Unsupported, "metadata version %d", version+1).hint("write with Arrow 0.8 or later (version 4 or 5)")
 	}
 	kind, e := f.message.integer(1, 1, 0, "the header's type")
 	if e != nil {
 		return 0, e
 	}
 	if kind < headSchema || kind > headRecord {
-		return 0, fault(Unsupported, "a frame with header type %d", kind).hint("send schema, dictionaries and record batches only; tensors are not read")
+		return 0, fault(wire.Unsupported, "a frame with header type %d", kind).hint("send schema, dictionaries and record batches only; tensors are not read")
 	}
 	f.version, f.kind = int(version), int(kind)
 	head, ok, e := f.message.table(2, "the header")
@@ -111,12 +115,12 @@ func (f *frame) open() (body int64, e *Error) {
 		return 0, e
 	}
 	if !ok {
-		return 0, fault(Malformed, "a frame without header").hint(streamHint)
+		return 0, fault(wire.Malformed, "a frame without header").hint(streamHint)
 	}
 	f.head = head
 	return f.message.integer(3, 8, 0, "the body's length")
 }
 
 func truncated(what string, want int64, have int) *Error {
-	return fault(Truncated, "%s needs %d bytes and %d are left", what, want, have).hint("send the whole stream in one message")
+	return fault(wire.Truncated, "%s needs %d bytes and %d are left", what, want, have).hint("send the whole stream in one message")
 }

@@ -3,6 +3,8 @@ package arrowio
 import (
 	"slices"
 	"unicode/utf8"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // Type numbers of the Arrow format (format/Schema.fbs).
@@ -151,7 +153,7 @@ type encoding struct {
 
 func parseSchema(f frame, l Limits) (*schema, *Error) {
 	if len(f.body) != 0 {
-		return nil, fault(Malformed, "the schema has a body of %d bytes", len(f.body)).hint(streamHint)
+		return nil, fault(wire.Malformed, "the schema has a body of %d bytes", len(f.body)).hint(streamHint)
 	}
 	buf := slices.Clone(f.meta)
 	f.meta = buf
@@ -168,7 +170,7 @@ func parseSchema(f frame, l Limits) (*schema, *Error) {
 		return nil, e
 	}
 	if big != 0 {
-		return nil, fault(Unsupported, "the data is big-endian").hint("write little-endian Arrow")
+		return nil, fault(wire.Unsupported, "the data is big-endian").hint("write little-endian Arrow")
 	}
 	fields, e := f.head.vector(1, 4, "the list of fields")
 	if e != nil {
@@ -199,7 +201,7 @@ func parseSchema(f frame, l Limits) (*schema, *Error) {
 
 func (w *schemaWalk) room(more int) *Error {
 	if more > w.limits.Fields-w.fields {
-		return fault(TooManyFields, "the schema has more than %d fields", w.limits.Fields).hint("send the features as one fixed-size list column, or raise limits.fields")
+		return fault(wire.TooManyFields, "the schema has more than %d fields", w.limits.Fields).hint("send the features as one fixed-size list column, or raise limits.fields")
 	}
 	return nil
 }
@@ -211,7 +213,7 @@ func (w *schemaWalk) metadata(t table, i int) (vector, *Error) {
 		return v, e
 	}
 	if v.n > w.limits.Metadata || w.pairs+v.n > w.limits.Metadata+w.limits.Fields {
-		return v, fault(TooManyFields, "more than %d metadata entries on one schema or field, or %d in all", w.limits.Metadata, w.limits.Metadata+w.limits.Fields).
+		return v, fault(wire.TooManyFields, "more than %d metadata entries on one schema or field, or %d in all", w.limits.Metadata, w.limits.Metadata+w.limits.Fields).
 			hint("send less metadata")
 	}
 	w.pairs += v.n
@@ -237,7 +239,7 @@ func (w *schemaWalk) metadata(t table, i int) (vector, *Error) {
 func (w *schemaWalk) addText(n int) *Error {
 	w.text += n
 	if w.text > len(w.s.bytes)+64<<10 {
-		return fault(TooManyFields, "the schema's names and metadata unfold to more than %d bytes, its own size", w.text-n).hint("do not share texts between fields")
+		return fault(wire.TooManyFields, "the schema's names and metadata unfold to more than %d bytes, its own size", w.text-n).hint("do not share texts between fields")
 	}
 	return nil
 }
@@ -248,7 +250,7 @@ func (w *schemaWalk) field(l *layout, t table, depth int, values bool) *Error {
 		return w.room(0x7fffffff)
 	}
 	if depth > w.limits.Depth {
-		return fault(TooManyFields, "a column is nested more than %d deep", w.limits.Depth).hint("flatten it or raise limits.depth")
+		return fault(wire.TooManyFields, "a column is nested more than %d deep", w.limits.Depth).hint("flatten it or raise limits.depth")
 	}
 	name, _, e := t.text(0, "a field's name")
 	if e != nil {
@@ -258,7 +260,7 @@ func (w *schemaWalk) field(l *layout, t table, depth int, values bool) *Error {
 		return e
 	}
 	if !utf8.Valid(name) {
-		return fault(Malformed, "a field's name is not UTF-8").hint("name columns in UTF-8")
+		return fault(wire.Malformed, "a field's name is not UTF-8").hint("name columns in UTF-8")
 	}
 	at := len(l.fields)
 	l.fields = append(l.fields, field{name: string(name), table: t.pos, dict: -1, buffer: l.buffers, views: l.views})
@@ -350,7 +352,7 @@ func (w *schemaWalk) dictionary(f *field, t, d table, depth int) *Error {
 	if f.dict == len(w.s.dicts) {
 		w.s.dicts = append(w.s.dicts, values)
 	} else if !w.s.dicts[f.dict].same(&values) {
-		return fault(Malformed, "dictionary %d is used with two value types", id).hint("give each dictionary its own number")
+		return fault(wire.Malformed, "dictionary %d is used with two value types", id).hint("give each dictionary its own number")
 	}
 	return nil
 }
@@ -375,7 +377,7 @@ func integerType(f *field, t table) *Error {
 	of := map[int64][2]number{8: {uint8s, int8s}, 16: {uint16s, int16s}, 32: {uint32s, int32s}, 64: {uint64s, int64s}}
 	pair, ok := of[bits]
 	if !ok {
-		return fault(Malformed, "an integer of %d bits", bits).hint("use 8, 16, 32 or 64")
+		return fault(wire.Malformed, "an integer of %d bits", bits).hint("use 8, 16, 32 or 64")
 	}
 	f.kind, f.width, f.number = kindFixed, int(bits/8), pair[0]
 	if signed != 0 {
@@ -391,7 +393,7 @@ func unit(t table, i int, missing int64, widths ...int) (int, *Error) {
 		return 0, e
 	}
 	if v < 0 || int(v) >= len(widths) {
-		return 0, fault(Malformed, "a type with unit or precision %d", v).hint("write with an Arrow library of this format version")
+		return 0, fault(wire.Malformed, "a type with unit or precision %d", v).hint("write with an Arrow library of this format version")
 	}
 	return widths[v], nil
 }
@@ -407,7 +409,7 @@ func (w *schemaWalk) typed(f *field, t table) *Error {
 		return e
 	}
 	if !ok {
-		return fault(Malformed, "a field without type").hint("write with an Arrow library")
+		return fault(wire.Malformed, "a field without type").hint("write with an Arrow library")
 	}
 	f.typ = int(typ)
 	var v int64
@@ -434,7 +436,7 @@ func (w *schemaWalk) typed(f *field, t table) *Error {
 			break
 		}
 		if v, e = tt.integer(1, 4, 32, "a time's width"); e == nil && int(v) != 8*f.width {
-			e = fault(Malformed, "a time of %d bits, and its unit has %d", v, 8*f.width).hint("use 32 bits for seconds and milliseconds, 64 for finer")
+			e = fault(wire.Malformed, "a time of %d bits, and its unit has %d", v, 8*f.width).hint("use 32 bits for seconds and milliseconds, 64 for finer")
 		}
 	case typeTimestamp:
 		f.kind = kindFixed
@@ -455,7 +457,7 @@ func (w *schemaWalk) typed(f *field, t table) *Error {
 	case typeFixedBinary:
 		f.kind = kindFixed
 		if v, e = tt.integer(0, 4, 0, "a width"); e == nil && v < 0 {
-			e = fault(Malformed, "fixed-size binary of %d bytes", v).hint("use a width of 0 or more")
+			e = fault(wire.Malformed, "fixed-size binary of %d bytes", v).hint("use a width of 0 or more")
 		}
 		f.width = int(v)
 	case typeBinary, typeUtf8:
@@ -475,7 +477,7 @@ func (w *schemaWalk) typed(f *field, t table) *Error {
 	case typeFixedList:
 		f.kind = kindFixedList
 		if v, e = tt.integer(0, 4, 0, "a list's size"); e == nil && v < 0 {
-			e = fault(Malformed, "a fixed-size list of %d elements", v).hint("use a size of 0 or more")
+			e = fault(wire.Malformed, "a fixed-size list of %d elements", v).hint("use a size of 0 or more")
 		}
 		f.size = int(v)
 	case typeStruct:
@@ -485,7 +487,7 @@ func (w *schemaWalk) typed(f *field, t table) *Error {
 	case typeRunEnd:
 		f.kind = kindRunEnd
 	default:
-		return fault(Unsupported, "Arrow type number %d", typ).hint("cast the column to a type of Arrow format 1.4")
+		return fault(wire.Unsupported, "Arrow type number %d", typ).hint("cast the column to a type of Arrow format 1.4")
 	}
 	return e
 }
@@ -501,21 +503,21 @@ func decimalWidth(t table) (int, *Error) {
 	}
 	digits := map[int64]int64{32: 9, 64: 18, 128: 38, 256: 76}[v[2]]
 	if v[0] < 1 || v[0] > digits || v[1] < -digits || v[1] > digits {
-		return 0, fault(Malformed, "a decimal of %d bits with %d digits and scale %d", v[2], v[0], v[1]).hint("use at most 38 digits in 128 bits, 76 in 256, and a scale in that range")
+		return 0, fault(wire.Malformed, "a decimal of %d bits with %d digits and scale %d", v[2], v[0], v[1]).hint("use at most 38 digits in 128 bits, 76 in 256, and a scale in that range")
 	}
 	return int(v[2] / 8), nil
 }
 
 func (w *schemaWalk) union(f *field, t table) *Error {
 	if w.s.version == versionV4 {
-		return fault(Unsupported, "a union in metadata version 4, which lays it out in another way").hint("write metadata version 5")
+		return fault(wire.Unsupported, "a union in metadata version 4, which lays it out in another way").hint("write metadata version 5")
 	}
 	mode, e := t.integer(0, 2, 0, "a union's mode")
 	if e != nil {
 		return e
 	}
 	if mode != 0 && mode != 1 {
-		return fault(Malformed, "a union of mode %d", mode).hint("use sparse or dense")
+		return fault(wire.Malformed, "a union of mode %d", mode).hint("use sparse or dense")
 	}
 	f.kind = kindSparse
 	if mode == 1 {
@@ -526,13 +528,13 @@ func (w *schemaWalk) union(f *field, t table) *Error {
 		return e
 	}
 	if ids.n > 128 {
-		return fault(Malformed, "a union with %d type ids", ids.n).hint("use at most 128")
+		return fault(wire.Malformed, "a union with %d type ids", ids.n).hint("use at most 128")
 	}
 	var seen [128]bool
 	for i := 0; i < ids.n; i++ {
 		id := int32(le.Uint32(ids.buf[ids.pos+4*i:]))
 		if id < 0 || id > 127 || seen[id] {
-			return fault(Malformed, "a union with type id %d, negative, over 127 or twice", id).hint("use each of 0 to 127 at most once")
+			return fault(wire.Malformed, "a union with type id %d, negative, over 127 or twice", id).hint("use each of 0 to 127 at most once")
 		}
 		seen[id] = true
 		f.ids = append(f.ids, byte(id))
@@ -559,7 +561,7 @@ func childCount(f *field, n int) *Error {
 		want = len(f.ids)
 	}
 	if n != want {
-		return fault(Malformed, "a %s field with %d children, not %d", typeName(f.typ), n, want).hint("write with an Arrow library")
+		return fault(wire.Malformed, "a %s field with %d children, not %d", typeName(f.typ), n, want).hint("write with an Arrow library")
 	}
 	return nil
 }
@@ -571,12 +573,12 @@ func (l *layout) childTypes(at int) *Error {
 	case f.typ == typeMap && f.dict < 0:
 		entries := &l.fields[at+1]
 		if entries.kind != kindStruct || entries.end == at+2 || l.fields[at+2].end == entries.end || l.fields[l.fields[at+2].end].end != entries.end {
-			return fault(Malformed, "a map whose entries are no struct of key and value").hint("write with an Arrow library")
+			return fault(wire.Malformed, "a map whose entries are no struct of key and value").hint("write with an Arrow library")
 		}
 	case f.kind == kindRunEnd:
 		ends := &l.fields[at+1]
 		if n := ends.number; n != int16s && n != int32s && n != int64s || ends.dict >= 0 {
-			return fault(Malformed, "run ends that are no signed integers of 16, 32 or 64 bits").hint("write with an Arrow library")
+			return fault(wire.Malformed, "run ends that are no signed integers of 16, 32 or 64 bits").hint("write with an Arrow library")
 		}
 	}
 	return nil
