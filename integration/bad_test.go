@@ -432,3 +432,39 @@ two:
 	}
 	d.stop()
 }
+
+// TestAttempts holds a dead letter to say how often its input was delivered: once before, to a daemon that went away without an answer.
+func TestAttempts(t *testing.T) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.streams()
+	c.send("features.digits", []byte("no Arrow"))
+	consumer := must(c.js.CreateConsumer(within(t, 20*time.Second), "FEATURES", jetstream.ConsumerConfig{
+		Durable: "embedd_digits", Description: "embedd pipeline digits", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Second,
+		FilterSubject: "features.digits",
+	}))(t)
+	for msg := range must(consumer.Fetch(1))(t).Messages() {
+		if err := msg.Nak(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.send("features.digits", []byte("no Arrow either"))
+	d := startDaemon(t, configFile(t, s.ClientURL(), `
+digits:
+  input: {stream: FEATURES, subject: features.digits}
+  schema: {features: [pixels], label: label}
+  output: {subject: reduced.digits, dead: dead.digits}
+  model: {file: `+packedModel(t, "lda", 3)+`}`))
+	c.settled("FEATURES", "digits", time.Minute)
+	want := map[string]string{"no Arrow": "2", "no Arrow either": "1"}
+	for _, letter := range c.read("DEAD") {
+		if got := letter.header.Get(wire.HeaderAttempts); got != want[string(letter.data)] {
+			t.Errorf("%q: %q attempts, want %q", letter.data, got, want[string(letter.data)])
+		}
+		delete(want, string(letter.data))
+	}
+	if len(want) > 0 {
+		t.Errorf("no dead letters of %v", want)
+	}
+	d.stop()
+}

@@ -136,7 +136,7 @@ func (p *pipeline) outgoing(in *input, kind wire.Answer, part int, subject strin
 // stream.
 func (p *pipeline) deadMessage(a *answer, cause error, limit int64) *answer {
 	in := a.in
-	letter := wire.Letter{Error: sentence(cause), Code: codeOf(cause), Attempts: 1, Origin: in.origin, Kind: wire.KindMessage}
+	letter := wire.Letter{Error: sentence(cause), Code: codeOf(cause), Attempts: in.delivered, Origin: in.origin, Kind: wire.KindMessage}
 	a.parts = []*outgoing{p.dead(in, wire.AnswerDead, in.data, letter.Pairs(), limit)}
 	a.result = "dead"
 	a.rows = struct{ out, dead, skip int }{}
@@ -153,7 +153,7 @@ func (p *pipeline) deadRows(in *input, r *plugin.Result) (*outgoing, error) {
 	if f.Feature == "" {
 		code, cause = wire.TooWide, fmt.Errorf("row %d: %s", f.Row, f.What)
 	}
-	letter := wire.Letter{Error: sentence(cause), Code: code, Attempts: 1, Origin: in.origin, Kind: wire.KindRows, Rows: rowList(r)}
+	letter := wire.Letter{Error: sentence(cause), Code: code, Attempts: in.delivered, Origin: in.origin, Kind: wire.KindRows, Rows: rowList(r)}
 	pairs := letter.Pairs()
 	body, err := p.stage.EncodeRejected(r, pairs...)
 	if err != nil {
