@@ -15,18 +15,19 @@ const module = "github.com/embedd/embedd/"
 
 // below lists, for each room of the house, the rooms that it may import. ARCHITECTURE.md draws the same map.
 var below = map[string][]string{
-	"model/pencil":      {},
-	"model/moments":     {},
-	"model/graph":       {},
-	"model":             {"model/pencil", "model/moments", "model/graph"},
-	"arrowio/wire":      {},
-	"arrowio":           {"arrowio/wire"},
-	"arrowio/file":      {"arrowio"},
-	"plugin":            {"arrowio", "arrowio/wire", "model", "model/moments"},
-	"stream":            {"plugin", "arrowio", "arrowio/wire", "model"},
-	"cmd/embedd/config": {"model"},
-	"docs/results":      {"model"},
-	"cmd/embedd":        {"cmd/embedd/config", "stream", "plugin", "arrowio", "arrowio/file", "arrowio/wire", "model"},
+	"model/pencil":          {},
+	"model/moments":         {},
+	"model/graph":           {},
+	"model":                 {"model/pencil", "model/moments", "model/graph"},
+	"arrowio/wire":          {},
+	"arrowio/internal/flat": {},
+	"arrowio":               {"arrowio/wire", "arrowio/internal/flat"},
+	"arrowio/file":          {"arrowio", "arrowio/internal/flat"},
+	"plugin":                {"arrowio", "arrowio/wire", "model", "model/moments"},
+	"stream":                {"plugin", "arrowio", "arrowio/wire", "model"},
+	"cmd/embedd/config":     {"model"},
+	"docs/results":          {"model"},
+	"cmd/embedd":            {"cmd/embedd/config", "stream", "plugin", "arrowio", "arrowio/file", "arrowio/wire", "model"},
 }
 
 // foreign lists the modules of others that a room may not reach, directly or not: what embedding it must not cost a host.

@@ -9,6 +9,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
 
+	"github.com/embedd/embedd/arrowio/internal/flat"
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
@@ -38,14 +39,14 @@ func (d *codecs) zstdDecoder() (*zstd.Decoder, error) {
 }
 
 // unpack replaces body and ranges of c by their decompressed form. The declared sizes are summed and checked before anything is allocated.
-func (d *codecs) unpack(c *chunk, t table, limits Limits, budget *int) *Error {
-	codec, e := t.integer(0, 1, 0, "the compression codec")
-	if e != nil {
-		return e
+func (d *codecs) unpack(c *chunk, t flat.Table, limits Limits, budget *int) *Error {
+	codec, err := t.Integer(0, 1, 0, "the compression codec")
+	if err != nil {
+		return broken(err)
 	}
-	method, e := t.integer(1, 1, 0, "the compression method")
-	if e != nil {
-		return e
+	method, err := t.Integer(1, 1, 0, "the compression method")
+	if err != nil {
+		return broken(err)
 	}
 	if codec != codecLZ4 && codec != codecZSTD || method != 0 {
 		return fault(wire.Unsupported, "compression codec %d, method %d", codec, method).hint("use lz4 frames, zstd or no compression")

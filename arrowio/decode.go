@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/embedd/embedd/arrowio/internal/flat"
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
@@ -149,13 +150,13 @@ func byNumber(ids []int64) map[int64]int {
 
 // dictionary reads a DictionaryBatch.
 func (d *Decoder) dictionary(m *Message, f frame, byID map[int64]int, have []bool, budget *int) *Error {
-	id, e := f.head.integer(0, 8, 0, "a dictionary's number")
-	if e != nil {
-		return e
+	id, err := f.head.Integer(0, 8, 0, "a dictionary's number")
+	if err != nil {
+		return broken(err)
 	}
-	delta, e := f.head.integer(2, 1, 0, "a dictionary's delta mark")
-	if e != nil {
-		return e
+	delta, err := f.head.Integer(2, 1, 0, "a dictionary's delta mark")
+	if err != nil {
+		return broken(err)
 	}
 	k, known := byID[id]
 	const cure = "send each dictionary whole, once, before the first batch"
@@ -169,14 +170,15 @@ func (d *Decoder) dictionary(m *Message, f frame, byID map[int64]int, have []boo
 	case have[k]:
 		return fault(wire.Dictionary, "dictionary %d comes twice", id).hint(cure)
 	}
-	data, ok, e := f.head.table(1, "a dictionary's data")
-	if e != nil {
-		return e
+	data, ok, err := f.head.Table(1, "a dictionary's data")
+	if err != nil {
+		return broken(err)
 	}
 	if !ok {
 		return fault(wire.Malformed, "dictionary %d has no data", id).hint(streamHint)
 	}
 	have[k] = true
+	var e *Error
 	m.dicts[k], e = readChunk(f, data, &m.plan.schema.dicts[k], d.limits, budget, &d.codecs)
 	return e
 }
@@ -207,7 +209,7 @@ func (d *Decoder) batch(m *Message, f frame, budget *int) *Error {
 	if e != nil {
 		return e
 	}
-	b.extra = w.text + 64*pairs.n
+	b.extra = w.text + 64*pairs.Len
 	if b.chunk, e = readChunk(f, f.head, &m.plan.schema.layout, d.limits, budget, &d.codecs); e != nil {
 		return e
 	}
@@ -231,8 +233,8 @@ func (d *Decoder) batch(m *Message, f frame, budget *int) *Error {
 type Batch struct {
 	chunk
 	message *Message
-	frame   table // of the frame, for its metadata
-	extra   int   // bytes that the metadata takes at most
+	frame   flat.Table // of the frame, for its metadata
+	extra   int        // bytes that the metadata takes at most
 	blocks  []Block
 	columns []column // of the features, in order
 

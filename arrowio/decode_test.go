@@ -162,9 +162,9 @@ func TestFaultsNameTheFirstBadElement(t *testing.T) {
 	}
 }
 
-// Each bad value is found wherever it stands, for both widths and both layouts.
+// Each err value is found wherever it stands, for both widths and both layouts.
 func TestFaultsFindEveryPlace(t *testing.T) {
-	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+	for _, err := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		for n := 1; n < 40; n++ {
 			for at := range n {
 				x, y := make([]float32, n), make([]float64, n)
@@ -177,16 +177,16 @@ func TestFaultsFindEveryPlace(t *testing.T) {
 				if k := (&Block{F64: y}); !k.clean(0, n) {
 					t.Fatalf("%d of the largest values are unclean", n)
 				}
-				x[at], y[at] = float32(bad), bad
+				x[at], y[at] = float32(err), err
 				for _, k := range []Block{
 					{F32: x, Cols: n, RowStride: n, ColStride: 1}, {F64: y, Cols: n, RowStride: n, ColStride: 1},
 				} {
 					if got := k.unclean(1); len(got) != 1 || got[0] != (cell{0, at}) {
-						t.Fatalf("%v at %d of %d: %v", bad, at, n, got)
+						t.Fatalf("%v at %d of %d: %v", err, at, n, got)
 					}
 					k.Cols, k.RowStride, k.ColStride = 1, 1, n
 					if got := k.unclean(n); len(got) != 1 || got[0] != (cell{at, 0}) {
-						t.Fatalf("%v at row %d of %d: %v", bad, at, n, got)
+						t.Fatalf("%v at row %d of %d: %v", err, at, n, got)
 					}
 				}
 			}
@@ -418,7 +418,7 @@ func renumber(msg []byte, s *schema, by int64) {
 			return
 		}
 		if f.kind == headDictionary {
-			if p, e := f.head.slot(0, 8, ""); e == nil && p != 0 {
+			if p, err := f.head.Slot(0, 8, ""); err == nil && p != 0 {
 				le.PutUint64(f.meta[p:], le.Uint64(f.meta[p:])+uint64(by)*1000)
 			} // the number 0 is left out, here and in the schema, and stays
 		}

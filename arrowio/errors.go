@@ -62,6 +62,11 @@ func fault(code wire.Code, format string, args ...any) *Error {
 	return &Error{Code: code, Row: -1, Detail: fmt.Sprintf(format, args...)}
 }
 
+// broken is the error of a flatbuffer that cannot be walked.
+func broken(err error) *Error {
+	return fault(wire.Malformed, "%v", err).hint("publish the bytes of an Arrow IPC stream writer unchanged")
+}
+
 // hint adds the cure.
 func (e *Error) hint(format string, args ...any) *Error {
 	e.Hint = fmt.Sprintf(format, args...)

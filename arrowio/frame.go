@@ -2,9 +2,13 @@ package arrowio
 
 import (
 	"bytes"
+	"encoding/binary"
 
+	"github.com/embedd/embedd/arrowio/internal/flat"
 	"github.com/embedd/embedd/arrowio/wire"
 )
+
+var le = binary.LittleEndian
 
 // Numbers of the Arrow IPC message format (format/Message.fbs).
 const (
@@ -20,10 +24,10 @@ const (
 type frame struct {
 	meta    []byte
 	body    []byte
-	head    table // the header table: Schema, DictionaryBatch or RecordBatch
+	head    flat.Table // the header table: Schema, DictionaryBatch or RecordBatch
 	kind    int
 	version int
-	message table
+	message flat.Table
 }
 
 const streamHint = "publish one Arrow IPC stream a message (pyarrow.ipc.new_stream, ipc.NewWriter)"
@@ -76,9 +80,11 @@ func nextFrame(rest []byte, first bool) (f frame, tail []byte, end bool, e *Erro
 		return f, nil, false, truncated("a frame's metadata", int64(n), len(rest))
 	}
 	f.meta, rest = rest[:n:n], rest[n:]
-	if f.message, e = rootTable(f.meta, "the message table"); e != nil {
-		return f, nil, false, e
+	root, err := flat.Root(f.meta, "the message table")
+	if err != nil {
+		return f, nil, false, broken(err)
 	}
+	f.message = root
 	body, e := f.open()
 	if e != nil {
 		return f, nil, false, e
@@ -95,30 +101,33 @@ func nextFrame(rest []byte, first bool) (f frame, tail []byte, end bool, e *Erro
 
 // open reads the message table and returns the declared length of the body.
 func (f *frame) open() (body int64, e *Error) {
-	version, e := f.message.integer(0, 2, 0, "the metadata version")
-	if e != nil {
-		return 0, e
+	version, err := f.message.Integer(0, 2, 0, "the metadata version")
+	if err != nil {
+		return 0, broken(err)
 	}
 	if version != versionV4 && version != versionV5 {
 		return 0, fault(wire.Unsupported, "metadata version %d", version+1).hint("write with Arrow 0.8 or later (version 4 or 5)")
 	}
-	kind, e := f.message.integer(1, 1, 0, "the header's type")
-	if e != nil {
-		return 0, e
+	kind, err := f.message.Integer(1, 1, 0, "the header's type")
+	if err != nil {
+		return 0, broken(err)
 	}
 	if kind < headSchema || kind > headRecord {
 		return 0, fault(wire.Unsupported, "a frame with header type %d", kind).hint("send schema, dictionaries and record batches only; tensors are not read")
 	}
 	f.version, f.kind = int(version), int(kind)
-	head, ok, e := f.message.table(2, "the header")
-	if e != nil {
-		return 0, e
+	head, ok, err := f.message.Table(2, "the header")
+	if err != nil {
+		return 0, broken(err)
 	}
 	if !ok {
 		return 0, fault(wire.Malformed, "a frame without header").hint(streamHint)
 	}
 	f.head = head
-	return f.message.integer(3, 8, 0, "the body's length")
+	if body, err = f.message.Integer(3, 8, 0, "the body's length"); err != nil {
+		return 0, broken(err)
+	}
+	return body, nil
 }
 
 func truncated(what string, want int64, have int) *Error {

@@ -14,6 +14,7 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/embedd/embedd/arrowio/internal/flat"
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
@@ -40,23 +41,23 @@ func frames(t testing.TB, msg []byte) (list []frame) {
 }
 
 // slotAt is the position of a slot that must be there.
-func slotAt(t testing.TB, tab table, i int) []byte {
+func slotAt(t testing.TB, tab flat.Table, i int) []byte {
 	t.Helper()
-	p, e := tab.slot(i, 4, "")
-	if e != nil || p == 0 {
+	p, err := tab.Slot(i, 4, "")
+	if err != nil || p == 0 {
 		t.Fatalf("slot %d is absent", i)
 	}
-	return tab.buf[p:]
+	return tab.Buf[p:]
 }
 
 // lengthAt is the length field of the vector in a slot.
-func lengthAt(t testing.TB, tab table, i int) []byte {
+func lengthAt(t testing.TB, tab flat.Table, i int) []byte {
 	t.Helper()
-	v, e := tab.vector(i, 1, "")
-	if e != nil || v.pos == 0 {
+	v, err := tab.Vector(i, 1, "")
+	if err != nil || v.Pos == 0 {
 		t.Fatalf("vector %d is absent", i)
 	}
-	return v.buf[v.pos-4:]
+	return v.Buf[v.Pos-4:]
 }
 
 // patched changes a copy of msg.
@@ -135,9 +136,9 @@ func crafts(t testing.TB) map[string]craft {
 	batch := func(msg []byte, change func(nodes, ranges, body []byte, f frame)) []byte {
 		return edit(msg, func(f []frame) {
 			last := f[len(f)-1]
-			nodes, _ := last.head.vector(1, 16, "")
-			ranges, _ := last.head.vector(2, 16, "")
-			change(nodes.bytes(), ranges.bytes(), last.body, last)
+			nodes, _ := last.head.Vector(1, 16, "")
+			ranges, _ := last.head.Vector(2, 16, "")
+			change(nodes.Bytes(), ranges.Bytes(), last.body, last)
 		})
 	}
 	put := func(b []byte, v int64) { le.PutUint64(b, uint64(v)) }
@@ -145,10 +146,10 @@ func crafts(t testing.TB) map[string]craft {
 		"fields length":   {edit(plain, func(f []frame) { le.PutUint32(lengthAt(t, f[0].head, 1), math.MaxUint32) }), wire.Malformed},
 		"metadata length": {edit(fixtures(t)["everything"], func(f []frame) { le.PutUint32(lengthAt(t, f[0].head, 2), math.MaxUint32) }), wire.Malformed},
 		"child is itself": {edit(plain, func(f []frame) {
-			fields, _ := f[0].head.vector(1, 4, "")
-			x, _ := fields.table(0, "")
-			kids, _ := x.vector(5, 4, "")
-			le.PutUint32(kids.bytes(), uint32(x.pos-kids.pos)) // wraps
+			fields, _ := f[0].head.Vector(1, 4, "")
+			x, _ := fields.Table(0, "")
+			kids, _ := x.Vector(5, 4, "")
+			le.PutUint32(kids.Bytes(), uint32(x.Pos-kids.Pos)) // wraps
 		}), wire.Malformed},
 		"body 1 TiB":      {edit(plain, func(f []frame) { put(slotAt(t, f[1].message, 3), 1<<40) }), wire.Truncated},
 		"body 2 GiB":      {edit(plain, func(f []frame) { put(slotAt(t, f[1].message, 3), 1<<31) }), wire.Truncated},
@@ -232,15 +233,15 @@ func crafts(t testing.TB) map[string]craft {
 	return c
 }
 
-func fieldType(t testing.TB, f frame, i int) table {
+func fieldType(t testing.TB, f frame, i int) flat.Table {
 	t.Helper()
-	fields, _ := f.head.vector(1, 4, "")
-	field, e := fields.table(i, "")
-	if e != nil {
-		t.Fatal(e)
+	fields, _ := f.head.Vector(1, 4, "")
+	field, err := fields.Table(i, "")
+	if err != nil {
+		t.Fatal(err)
 	}
-	typ, ok, e := field.table(3, "")
-	if e != nil || !ok {
+	typ, ok, err := field.Table(3, "")
+	if err != nil || !ok {
 		t.Fatal("no type")
 	}
 	return typ
@@ -261,10 +262,10 @@ func sharedBody(t testing.TB) []byte {
 	}
 	r.buffers[0] = make([]byte, 1<<20)
 	return patched(t, withBatch(schema, r), func(f []frame) {
-		v, _ := f[1].head.vector(2, 16, "")
-		for i := range v.n {
-			le.PutUint64(v.bytes()[16*i:], 0)
-			le.PutUint64(v.bytes()[16*i+8:], 1<<20)
+		v, _ := f[1].head.Vector(2, 16, "")
+		for i := range v.Len {
+			le.PutUint64(v.Bytes()[16*i:], 0)
+			le.PutUint64(v.Bytes()[16*i+8:], 1<<20)
 		}
 	})
 }
