@@ -1,5 +1,10 @@
 package arrowio
 
+import (
+	"github.com/embedd/embedd/arrowio/internal/flat"
+	"github.com/embedd/embedd/arrowio/wire"
+)
+
 // A chunk is the data of one record batch or dictionary batch: nodes and buffer ranges as they stand in the metadata, and the body they point into.
 // After readChunk every range lies inside the body; after check the columns may be read.
 type chunk struct {
@@ -63,53 +68,54 @@ func (c *chunk) isNull(i, row int) bool {
 
 // readChunk reads a RecordBatch table. budget is what is left of Limits.Body; it counts every buffer, so that many small ranges on one piece of body
 // cannot unfold to more.
-func readChunk(f frame, head table, l *layout, limits Limits, budget *int, codecs *codecs) (chunk, *Error) {
+func readChunk(f frame, head flat.Table, l *layout, limits Limits, budget *int, codecs *codecs) (chunk, *Error) {
 	c := chunk{layout: l, body: f.body}
-	rows, e := head.integer(0, 8, 0, "a batch's length")
-	if e != nil {
-		return c, e
+	rows, err := head.Integer(0, 8, 0, "a batch's length")
+	if err != nil {
+		return c, broken(err)
 	}
 	if rows < 0 {
-		return c, fault(Malformed, "a batch of %d rows", rows).hint(streamHint)
+		return c, fault(wire.Malformed, "a batch of %d rows", rows).hint(streamHint)
 	}
 	if f.kind == headRecord && rows > int64(limits.Rows) {
 		return c, tooManyRows(rows, limits.Rows)
 	}
 	c.rows = int(rows)
-	nodes, e := head.vector(1, 16, "the list of nodes")
-	if e != nil {
-		return c, e
+	nodes, err := head.Vector(1, 16, "the list of nodes")
+	if err != nil {
+		return c, broken(err)
 	}
-	buffers, e := head.vector(2, 16, "the list of buffers")
-	if e != nil {
-		return c, e
+	buffers, err := head.Vector(2, 16, "the list of buffers")
+	if err != nil {
+		return c, broken(err)
 	}
-	if nodes.n != len(l.fields) {
-		return c, fault(Malformed, "a batch with %d nodes, and the schema has %d fields", nodes.n, len(l.fields)).hint(streamHint)
+	if nodes.Len != len(l.fields) {
+		return c, fault(wire.Malformed, "a batch with %d nodes, and the schema has %d fields", nodes.Len, len(l.fields)).hint(streamHint)
 	}
 	want := l.buffers
 	if l.views > 0 {
-		if want, e = c.readVariadic(head, want, buffers.n); e != nil {
+		var e *Error
+		if want, e = c.readVariadic(head, want, buffers.Len); e != nil {
 			return c, e
 		}
 	}
-	if buffers.n != want {
-		return c, fault(Malformed, "a batch with %d buffers, and the schema needs %d", buffers.n, want).hint(streamHint)
+	if buffers.Len != want {
+		return c, fault(wire.Malformed, "a batch with %d buffers, and the schema needs %d", buffers.Len, want).hint(streamHint)
 	}
-	c.nodes, c.ranges = nodes.bytes(), buffers.bytes()
+	c.nodes, c.ranges = nodes.Bytes(), buffers.Bytes()
 	total := 0
-	for i := 0; i < buffers.n; i++ {
+	for i := 0; i < buffers.Len; i++ {
 		from, n := int64(le.Uint64(c.ranges[16*i:])), int64(le.Uint64(c.ranges[16*i+8:]))
 		if from < 0 || n < 0 || from > int64(len(c.body)) || n > int64(len(c.body))-from {
-			return c, fault(Malformed, "buffer %d is %d bytes from %d, and the body has %d", i, n, from, len(c.body)).hint(streamHint)
+			return c, fault(wire.Malformed, "buffer %d is %d bytes from %d, and the body has %d", i, n, from, len(c.body)).hint(streamHint)
 		}
 		if total += int(n); total > *budget {
 			return c, tooLarge(limits.Body)
 		}
 	}
-	packed, ok, e := head.table(3, "the compression")
-	if e != nil {
-		return c, e
+	packed, ok, err := head.Table(3, "the compression")
+	if err != nil {
+		return c, broken(err)
 	}
 	if ok {
 		return c, codecs.unpack(&c, packed, limits, budget)
@@ -119,33 +125,33 @@ func readChunk(f frame, head table, l *layout, limits Limits, budget *int, codec
 }
 
 // readVariadic reads the numbers of data buffers of the view columns and returns the number of buffers they come to.
-func (c *chunk) readVariadic(head table, want, most int) (int, *Error) {
-	v, e := head.vector(4, 8, "the list of data buffer counts")
-	if e != nil {
-		return 0, e
+func (c *chunk) readVariadic(head flat.Table, want, most int) (int, *Error) {
+	v, err := head.Vector(4, 8, "the list of data buffer counts")
+	if err != nil {
+		return 0, broken(err)
 	}
-	if v.n != c.layout.views {
-		return 0, fault(Malformed, "a batch with %d data buffer counts, and the schema has %d view columns", v.n, c.layout.views).hint(streamHint)
+	if v.Len != c.layout.views {
+		return 0, fault(wire.Malformed, "a batch with %d data buffer counts, and the schema has %d view columns", v.Len, c.layout.views).hint(streamHint)
 	}
-	c.variadic = v.bytes()
-	c.shift = make([]int, v.n+1)
-	for i := 0; i < v.n; i++ {
+	c.variadic = v.Bytes()
+	c.shift = make([]int, v.Len+1)
+	for i := 0; i < v.Len; i++ {
 		n := int64(le.Uint64(c.variadic[8*i:]))
 		if n < 0 || n > int64(most) {
-			return 0, fault(Malformed, "a view column with %d data buffers, and the batch has %d", n, most).hint(streamHint)
+			return 0, fault(wire.Malformed, "a view column with %d data buffers, and the batch has %d", n, most).hint(streamHint)
 		}
 		c.shift[i+1] = c.shift[i] + int(n)
 		if c.shift[i+1] > most {
-			return 0, fault(Malformed, "view columns with %d data buffers, and the batch has %d", c.shift[i+1], most).hint(streamHint)
+			return 0, fault(wire.Malformed, "view columns with %d data buffers, and the batch has %d", c.shift[i+1], most).hint(streamHint)
 		}
 	}
-	return want + c.shift[v.n], nil
+	return want + c.shift[v.Len], nil
 }
 
 func tooManyRows(n int64, limit int) *Error {
-	return fault(TooManyRows, "%d rows, and the limit is %d", n, limit).hint("send smaller batches or raise limits.rows")
+	return fault(wire.TooManyRows, "%d rows, and the limit is %d", n, limit).hint("send smaller batches or raise limits.rows")
 }
 
 func tooLarge(limit int) *Error {
-	return fault(TooLarge, "the message's buffers come to more than %d bytes", limit).hint("send smaller batches or raise the limit of decompressed bytes")
+	return fault(wire.TooLarge, "the message's buffers come to more than %d bytes", limit).hint("send smaller batches or raise the limit of decompressed bytes")
 }

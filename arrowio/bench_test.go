@@ -8,6 +8,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // sample is one message of rows x m float32 features, as one list column or as m columns, with or without a string label.
@@ -107,7 +109,7 @@ func BenchmarkEncode(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			e, r, meta := newEncoder(b, Output{}), numbered(m, 2), []Pair{{"Embedd-Wire", "1"}, {"Embedd-Model", "7"}}
+			e, r, meta := newEncoder(b, Output{}), numbered(m, 2), []wire.Pair{{Key: wire.HeaderWire, Value: wire.Version}, {Key: wire.HeaderModel, Value: "7"}}
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := e.Encode(r, meta); err != nil {

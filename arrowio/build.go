@@ -5,6 +5,9 @@ import (
 	"sync"
 
 	flatbuffers "github.com/google/flatbuffers/go"
+
+	"github.com/embedd/embedd/arrowio/internal/flat"
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // typeSlots are the slots of each type's table by width in bytes; s is a string, v a vector of 32-bit integers (format/Schema.fbs).
@@ -32,14 +35,14 @@ type pairAt struct {
 func newBlock(s *schema, fields []int, extra func(*flatbuffers.Builder) []flatbuffers.UOffsetT) (block, *Error) {
 	b := flatbuffers.NewBuilder(1024)
 	var k block
-	for i := 0; i < s.pairs.n; i++ {
-		kv, e := s.pairs.table(i, "a metadata entry")
-		if e != nil {
-			return k, e
+	for i := 0; i < s.pairs.Len; i++ {
+		kv, err := s.pairs.Table(i, "a metadata entry")
+		if err != nil {
+			return k, broken(err)
 		}
-		key, _, e := kv.text(0, "a metadata text")
-		if e != nil {
-			return k, e
+		key, _, err := kv.Text(0, "a metadata text")
+		if err != nil {
+			return k, broken(err)
 		}
 		at, e := copyPair(b, kv)
 		if e != nil {
@@ -48,9 +51,9 @@ func newBlock(s *schema, fields []int, extra func(*flatbuffers.Builder) []flatbu
 		k.pairs = append(k.pairs, pairAt{string(key), at})
 	}
 	for _, i := range fields {
-		t, e := openTable(s.bytes, s.layout.fields[i].table, "a field")
-		if e != nil {
-			return k, e
+		t, err := flat.Open(s.bytes, s.layout.fields[i].table, "a field")
+		if err != nil {
+			return k, broken(err)
 		}
 		at, e := s.copyField(b, t)
 		if e != nil {
@@ -66,12 +69,12 @@ func newBlock(s *schema, fields []int, extra func(*flatbuffers.Builder) []flatbu
 	return k, nil
 }
 
-func copyPair(b *flatbuffers.Builder, kv table) (flatbuffers.UOffsetT, *Error) {
+func copyPair(b *flatbuffers.Builder, kv flat.Table) (flatbuffers.UOffsetT, *Error) {
 	var at [2]flatbuffers.UOffsetT
 	for slot := range at {
-		s, ok, e := kv.text(slot, "a metadata text")
-		if e != nil {
-			return 0, e
+		s, ok, err := kv.Text(slot, "a metadata text")
+		if err != nil {
+			return 0, broken(err)
 		}
 		if ok {
 			at[slot] = b.CreateByteString(s)
@@ -87,20 +90,25 @@ func pair(b *flatbuffers.Builder, key, value flatbuffers.UOffsetT) flatbuffers.U
 	return b.EndObject()
 }
 
-func copyPairs(b *flatbuffers.Builder, t table, slot int) (flatbuffers.UOffsetT, *Error) {
-	v, e := t.vector(slot, 4, "the metadata list")
-	if e != nil || v.n == 0 {
-		return 0, e
+func copyPairs(b *flatbuffers.Builder, t flat.Table, slot int) (flatbuffers.UOffsetT, *Error) {
+	v, err := t.Vector(slot, 4, "the metadata list")
+	if err != nil {
+		return 0, broken(err)
 	}
-	at := make([]flatbuffers.UOffsetT, v.n)
+	if v.Len == 0 {
+		return 0, nil
+	}
+	at := make([]flatbuffers.UOffsetT, v.Len)
 	for i := range at {
-		kv, e := v.table(i, "a metadata entry")
+		kv, err := v.Table(i, "a metadata entry")
+		if err != nil {
+			return 0, broken(err)
+		}
+		pair, e := copyPair(b, kv)
 		if e != nil {
 			return 0, e
 		}
-		if at[i], e = copyPair(b, kv); e != nil {
-			return 0, e
-		}
+		at[i] = pair
 	}
 	return references(b, at), nil
 }
@@ -115,18 +123,18 @@ func references(b *flatbuffers.Builder, at []flatbuffers.UOffsetT) flatbuffers.U
 }
 
 // copyField copies a Field table with its children. Only a dictionary's number changes, to the normalised one.
-func (s *schema) copyField(b *flatbuffers.Builder, t table) (at flatbuffers.UOffsetT, e *Error) {
-	children, e := t.vector(5, 4, "the list of children")
-	if e != nil {
-		return 0, e
+func (s *schema) copyField(b *flatbuffers.Builder, t flat.Table) (at flatbuffers.UOffsetT, e *Error) {
+	children, err := t.Vector(5, 4, "the list of children")
+	if err != nil {
+		return 0, broken(err)
 	}
 	var kids, pairs, encoding, name flatbuffers.UOffsetT
-	if children.pos != 0 {
-		sub := make([]flatbuffers.UOffsetT, children.n)
+	if children.Pos != 0 {
+		sub := make([]flatbuffers.UOffsetT, children.Len)
 		for i := range sub {
-			c, e := children.table(i, "a child field")
-			if e != nil {
-				return 0, e
+			c, err := children.Table(i, "a child field")
+			if err != nil {
+				return 0, broken(err)
 			}
 			if sub[i], e = s.copyField(b, c); e != nil {
 				return 0, e
@@ -137,35 +145,35 @@ func (s *schema) copyField(b *flatbuffers.Builder, t table) (at flatbuffers.UOff
 	if pairs, e = copyPairs(b, t, 6); e != nil {
 		return 0, e
 	}
-	if d, ok, e := t.table(4, "a dictionary encoding"); e != nil {
-		return 0, e
+	if d, ok, err := t.Table(4, "a dictionary encoding"); err != nil {
+		return 0, broken(err)
 	} else if ok {
 		if encoding, e = s.copyEncoding(b, d); e != nil {
 			return 0, e
 		}
 	}
-	typ, e := t.integer(2, 1, 0, "a field's type")
-	if e != nil {
-		return 0, e
+	typ, err := t.Integer(2, 1, 0, "a field's type")
+	if err != nil {
+		return 0, broken(err)
 	}
-	tt, _, e := t.table(3, "a field's type")
-	if e != nil {
-		return 0, e
+	tt, _, err := t.Table(3, "a field's type")
+	if err != nil {
+		return 0, broken(err)
 	}
 	typeAt, e := copyType(b, tt, typeSlots[int(typ)])
 	if e != nil {
 		return 0, e
 	}
-	n, ok, e := t.text(0, "a field's name")
-	if e != nil {
-		return 0, e
+	n, ok, err := t.Text(0, "a field's name")
+	if err != nil {
+		return 0, broken(err)
 	}
 	if ok {
 		name = b.CreateByteString(n)
 	}
-	nullable, e := t.integer(1, 1, 0, "a field's nullability")
-	if e != nil {
-		return 0, e
+	nullable, err := t.Integer(1, 1, 0, "a field's nullability")
+	if err != nil {
+		return 0, broken(err)
 	}
 	return fieldTable(b, name, nullable != 0, byte(typ), typeAt, encoding, kids, pairs), nil
 }
@@ -182,28 +190,29 @@ func fieldTable(b *flatbuffers.Builder, name flatbuffers.UOffsetT, nullable bool
 	return b.EndObject()
 }
 
-func (s *schema) copyEncoding(b *flatbuffers.Builder, d table) (flatbuffers.UOffsetT, *Error) {
-	idAt, e := d.slot(0, 8, "a dictionary's number")
-	if e != nil {
-		return 0, e
+func (s *schema) copyEncoding(b *flatbuffers.Builder, d flat.Table) (flatbuffers.UOffsetT, *Error) {
+	idAt, err := d.Slot(0, 8, "a dictionary's number")
+	if err != nil {
+		return 0, broken(err)
 	}
 	k, ok := slices.BinarySearch(s.idAt, idAt)
 	if !ok {
-		return 0, fault(Internal, "a dictionary's number was not found again")
+		return 0, fault(wire.Internal, "a dictionary's number was not found again")
 	}
-	index, ok, e := d.table(1, "a dictionary's index type")
-	if e != nil {
-		return 0, e
+	index, ok, err := d.Table(1, "a dictionary's index type")
+	if err != nil {
+		return 0, broken(err)
 	}
 	var indexAt flatbuffers.UOffsetT
 	if ok {
+		var e *Error
 		if indexAt, e = copyType(b, index, typeSlots[typeInt]); e != nil {
 			return 0, e
 		}
 	}
-	ordered, e := d.integer(2, 1, 0, "a dictionary's order")
-	if e != nil {
-		return 0, e
+	ordered, err := d.Integer(2, 1, 0, "a dictionary's order")
+	if err != nil {
+		return 0, broken(err)
 	}
 	b.StartObject(4)
 	b.PrependInt64Slot(0, int64(s.idOf[k]), -1) // written even when 0: some readers want it
@@ -213,41 +222,41 @@ func (s *schema) copyEncoding(b *flatbuffers.Builder, d table) (flatbuffers.UOff
 }
 
 // copyType copies a type's table slot by slot.
-func copyType(b *flatbuffers.Builder, t table, slots string) (flatbuffers.UOffsetT, *Error) {
+func copyType(b *flatbuffers.Builder, t flat.Table, slots string) (flatbuffers.UOffsetT, *Error) {
 	var at [3]flatbuffers.UOffsetT
 	var value [3]int64
 	var have [3]bool
 	for i := range slots {
 		switch slots[i] {
 		case 's':
-			s, ok, e := t.text(i, "a type's text")
-			if e != nil {
-				return 0, e
+			s, ok, err := t.Text(i, "a type's text")
+			if err != nil {
+				return 0, broken(err)
 			}
 			if ok {
 				at[i] = b.CreateByteString(s)
 			}
 		case 'v':
-			v, e := t.vector(i, 4, "a type's list")
-			if e != nil {
-				return 0, e
+			v, err := t.Vector(i, 4, "a type's list")
+			if err != nil {
+				return 0, broken(err)
 			}
-			if v.pos == 0 {
+			if v.Pos == 0 {
 				continue
 			}
-			b.StartVector(4, v.n, 4)
-			for k := v.n - 1; k >= 0; k-- {
-				b.PrependUint32(le.Uint32(v.buf[v.pos+4*k:]))
+			b.StartVector(4, v.Len, 4)
+			for k := v.Len - 1; k >= 0; k-- {
+				b.PrependUint32(le.Uint32(v.Buf[v.Pos+4*k:]))
 			}
-			at[i] = b.EndVector(v.n)
+			at[i] = b.EndVector(v.Len)
 		default:
 			width := int(slots[i] - '0')
-			p, e := t.slot(i, width, "a type's parameter")
-			if e != nil {
-				return 0, e
+			p, err := t.Slot(i, width, "a type's parameter")
+			if err != nil {
+				return 0, broken(err)
 			}
 			have[i] = p != 0
-			value[i], _ = t.integer(i, width, 0, "")
+			value[i], _ = t.Integer(i, width, 0, "")
 		}
 	}
 	b.StartObject(len(slots))
@@ -293,14 +302,14 @@ func embeddingFields(b *flatbuffers.Builder, names []string, list int) (at []fla
 }
 
 // schemaFrame appends a schema frame: the block, with meta after the pairs of the user.
-func (k *block) schemaFrame(dst []byte, meta []Pair) []byte {
+func (k *block) schemaFrame(dst []byte, meta []wire.Pair) []byte {
 	b := builders.Get().(*flatbuffers.Builder)
 	defer builders.Put(b)
 	b.Reset()
 	b.CreateByteVector(k.bytes) // the first thing written stands at the end, where its offsets are counted from
 	pairs := make([]flatbuffers.UOffsetT, 0, len(k.pairs)+len(meta))
 	for _, p := range k.pairs {
-		if !slices.ContainsFunc(meta, func(m Pair) bool { return m.Key == p.key }) {
+		if !slices.ContainsFunc(meta, func(m wire.Pair) bool { return m.Key == p.key }) {
 			pairs = append(pairs, p.at)
 		}
 	}
@@ -346,7 +355,7 @@ func pad(dst []byte, n int) []byte {
 }
 
 // dataFrame appends a record batch frame, or with dict >= 0 a dictionary batch frame, with its body.
-func (r *record) dataFrame(dst []byte, dict int, frame *table, codec *compressor) ([]byte, *Error) {
+func (r *record) dataFrame(dst []byte, dict int, frame *flat.Table, codec *compressor) ([]byte, *Error) {
 	buffers := r.buffers
 	var e *Error
 	if codec != nil {

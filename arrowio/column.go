@@ -1,13 +1,17 @@
 package arrowio
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/embedd/embedd/arrowio/wire"
+)
 
 // check proves that every column of the chunk may be read: lengths agree, bitmaps and buffers are long enough, offsets ascend and end inside their
 // data, indices are inside their dictionary. Values are not looked at. dicts are the dictionaries by normalised number.
 func (c *chunk) check(limits Limits, dicts []chunk) *Error {
 	for _, i := range c.layout.columns {
 		if n, _ := c.node(i); n != c.rows {
-			return fault(Malformed, "a column of %d rows in a batch of %d", n, c.rows).hint(streamHint).in(c.layout.fields[i].name)
+			return fault(wire.Malformed, "a column of %d rows in a batch of %d", n, c.rows).hint(streamHint).in(c.layout.fields[i].name)
 		}
 		if e := c.column(i, limits, dicts); e != nil {
 			return e.in(c.layout.fields[i].name)
@@ -17,7 +21,7 @@ func (c *chunk) check(limits Limits, dicts []chunk) *Error {
 }
 
 func short(what string, have, want int64) *Error {
-	return fault(Malformed, "%s has %d bytes and its rows need %d", what, have, want).hint(streamHint)
+	return fault(wire.Malformed, "%s has %d bytes and its rows need %d", what, have, want).hint(streamHint)
 }
 
 // column checks field i and its descendants. Its own length is already known to suit its parent.
@@ -26,7 +30,7 @@ func (c *chunk) column(i int, limits Limits, dicts []chunk) *Error {
 	b := c.nodes[16*i:]
 	rows, nulls := int64(le.Uint64(b)), int64(le.Uint64(b[8:]))
 	if rows < 0 || nulls < 0 || nulls > rows {
-		return fault(Malformed, "a column of %d rows with %d nulls", rows, nulls).hint(streamHint)
+		return fault(wire.Malformed, "a column of %d rows with %d nulls", rows, nulls).hint(streamHint)
 	}
 	if rows > int64(limits.Rows) && f.weightless(i) {
 		return tooManyRows(rows, limits.Rows)
@@ -95,7 +99,7 @@ func (c *chunk) nested(i int, rows int64, limits Limits, dicts []chunk) *Error {
 		}
 	case kindFixedList:
 		if need = rows * int64(f.size); f.size > 0 && need/int64(f.size) != rows {
-			return fault(Malformed, "a list of %d rows of %d elements", rows, f.size).hint(streamHint)
+			return fault(wire.Malformed, "a list of %d rows of %d elements", rows, f.size).hint(streamHint)
 		}
 	case kindSparse, kindDense:
 		if e := c.union(i, rows); e != nil {
@@ -112,7 +116,7 @@ func (c *chunk) nested(i int, rows int64, limits Limits, dicts []chunk) *Error {
 	}
 	for j := i + 1; j < f.end; j = c.layout.fields[j].end {
 		if n, _ := c.node(j); int64(n) < need {
-			return fault(Malformed, "child %q has %d rows and its parent needs %d", clip(c.layout.fields[j].name), n, need).hint(streamHint)
+			return fault(wire.Malformed, "child %q has %d rows and its parent needs %d", clip(c.layout.fields[j].name), n, need).hint(streamHint)
 		}
 		if e := c.column(j, limits, dicts); e != nil {
 			return e
@@ -144,13 +148,13 @@ func (c *chunk) offsets(i int, rows, size int64, what string) (int64, *Error) {
 	}
 	last := offset(b, w, 0)
 	if last < 0 {
-		return 0, fault(Malformed, "an offset of %d", last).hint(streamHint).at(0)
+		return 0, fault(wire.Malformed, "an offset of %d", last).hint(streamHint).at(0)
 	}
 	if w == 4 {
 		for k := 1; k <= int(rows); k++ {
 			v := int64(int32(le.Uint32(b[4*k:])))
 			if v < last {
-				return 0, fault(Malformed, "offsets go back from %d to %d", last, v).hint(streamHint).at(k - 1)
+				return 0, fault(wire.Malformed, "offsets go back from %d to %d", last, v).hint(streamHint).at(k - 1)
 			}
 			last = v
 		}
@@ -158,13 +162,13 @@ func (c *chunk) offsets(i int, rows, size int64, what string) (int64, *Error) {
 		for k := 1; k <= int(rows); k++ {
 			v := int64(le.Uint64(b[8*k:]))
 			if v < last {
-				return 0, fault(Malformed, "offsets go back from %d to %d", last, v).hint(streamHint).at(k - 1)
+				return 0, fault(wire.Malformed, "offsets go back from %d to %d", last, v).hint(streamHint).at(k - 1)
 			}
 			last = v
 		}
 	}
 	if last > size {
-		return 0, fault(Malformed, "offsets reach %d and %s ends at %d", last, what, size).hint(streamHint)
+		return 0, fault(wire.Malformed, "offsets reach %d and %s ends at %d", last, what, size).hint(streamHint)
 	}
 	return last, nil
 }
@@ -174,7 +178,7 @@ func (c *chunk) indices(i, rows int, size int64) *Error {
 	valid := c.valid(i)
 	for k := 0; k < rows; k++ {
 		if v, ok := c.index(i, k); (!ok || v >= uint64(size)) && (valid == nil || valid[k>>3]>>(k&7)&1 == 1) {
-			return fault(Malformed, "index %d into a dictionary of %d entries", int64(v), size).hint("write indices below the dictionary's length").at(k)
+			return fault(wire.Malformed, "index %d into a dictionary of %d entries", int64(v), size).hint("write indices below the dictionary's length").at(k)
 		}
 	}
 	return nil
@@ -225,7 +229,7 @@ func (c *chunk) views(i int, rows int64) *Error {
 		}
 		which, from := int32(le.Uint32(v[8:])), int32(le.Uint32(v[12:]))
 		if size < 0 || which < 0 || int(which) >= n || from < 0 || int64(from)+int64(size) > int64(len(c.buf(first+int(which)))) {
-			return fault(Malformed, "a view of %d bytes from %d of data buffer %d is outside its %d buffers", size, from, which, n).hint(streamHint).at(k)
+			return fault(wire.Malformed, "a view of %d bytes from %d of data buffer %d is outside its %d buffers", size, from, which, n).hint(streamHint).at(k)
 		}
 	}
 	return nil
@@ -242,7 +246,7 @@ func (c *chunk) listViews(i int, rows int64) *Error {
 	for k := 0; k < int(rows); k++ {
 		a, n := offset(from, w, k), offset(size, w, k)
 		if (a < 0 || n < 0 || a > int64(child) || n > int64(child)-a) && (valid == nil || valid[k>>3]>>(k&7)&1 == 1) {
-			return fault(Malformed, "a list of %d elements from %d, and the child has %d", n, a, child).hint(streamHint).at(k)
+			return fault(wire.Malformed, "a list of %d elements from %d, and the child has %d", n, a, child).hint(streamHint).at(k)
 		}
 	}
 	return nil
@@ -272,11 +276,11 @@ func (c *chunk) union(i int, rows int64) *Error {
 	for k := 0; k < int(rows); k++ {
 		n := size[types[k]]
 		if n < 0 {
-			return fault(Malformed, "type id %d, which the union does not have", types[k]).hint(streamHint).at(k)
+			return fault(wire.Malformed, "type id %d, which the union does not have", types[k]).hint(streamHint).at(k)
 		}
 		if f.kind == kindDense {
 			if at := int64(int32(le.Uint32(offsets[4*k:]))); at < 0 || at >= n {
-				return fault(Malformed, "offset %d into a child of %d rows", at, n).hint(streamHint).at(k)
+				return fault(wire.Malformed, "offset %d into a child of %d rows", at, n).hint(streamHint).at(k)
 			}
 		}
 	}
@@ -288,7 +292,7 @@ func (c *chunk) runEnds(i int, rows int64) *Error {
 	ends, nulls := c.node(i + 1)
 	values, _ := c.node(c.layout.fields[i+1].end)
 	if nulls != 0 || ends > values || ends == 0 && rows > 0 {
-		return fault(Malformed, "%d run ends with %d nulls for %d values and %d rows", ends, nulls, values, rows).hint(streamHint)
+		return fault(wire.Malformed, "%d run ends with %d nulls for %d values and %d rows", ends, nulls, values, rows).hint(streamHint)
 	}
 	return nil
 }
@@ -300,12 +304,12 @@ func (c *chunk) ascendingRuns(i int, rows int64) *Error {
 	for k := 0; k < n; k++ {
 		v, _ := c.index(i+1, k)
 		if int64(v) <= last {
-			return fault(Malformed, "run ends go from %d to %d", last, int64(v)).hint(streamHint).at(k)
+			return fault(wire.Malformed, "run ends go from %d to %d", last, int64(v)).hint(streamHint).at(k)
 		}
 		last = int64(v)
 	}
 	if last < rows {
-		return fault(Malformed, "the runs end at %d of %d rows", last, rows).hint(streamHint)
+		return fault(wire.Malformed, "the runs end at %d of %d rows", last, rows).hint(streamHint)
 	}
 	return nil
 }

@@ -8,6 +8,9 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
+
+	"github.com/embedd/embedd/arrowio/internal/flat"
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // Codec numbers of the Arrow format (format/Message.fbs, CompressionType).
@@ -36,17 +39,17 @@ func (d *codecs) zstdDecoder() (*zstd.Decoder, error) {
 }
 
 // unpack replaces body and ranges of c by their decompressed form. The declared sizes are summed and checked before anything is allocated.
-func (d *codecs) unpack(c *chunk, t table, limits Limits, budget *int) *Error {
-	codec, e := t.integer(0, 1, 0, "the compression codec")
-	if e != nil {
-		return e
+func (d *codecs) unpack(c *chunk, t flat.Table, limits Limits, budget *int) *Error {
+	codec, err := t.Integer(0, 1, 0, "the compression codec")
+	if err != nil {
+		return broken(err)
 	}
-	method, e := t.integer(1, 1, 0, "the compression method")
-	if e != nil {
-		return e
+	method, err := t.Integer(1, 1, 0, "the compression method")
+	if err != nil {
+		return broken(err)
 	}
 	if codec != codecLZ4 && codec != codecZSTD || method != 0 {
-		return fault(Unsupported, "compression codec %d, method %d", codec, method).hint("use lz4 frames, zstd or no compression")
+		return fault(wire.Unsupported, "compression codec %d, method %d", codec, method).hint("use lz4 frames, zstd or no compression")
 	}
 	n := len(c.ranges) / 16
 	total := 0
@@ -86,14 +89,14 @@ func unpackedSize(src []byte) (int64, *Error) {
 		return 0, nil
 	}
 	if len(src) < 8 {
-		return 0, fault(Malformed, "a compressed buffer of %d bytes has no room for its size", len(src)).hint(streamHint)
+		return 0, fault(wire.Malformed, "a compressed buffer of %d bytes has no room for its size", len(src)).hint(streamHint)
 	}
 	size := int64(le.Uint64(src))
 	if size == -1 {
 		return int64(len(src) - 8), nil
 	}
 	if size < 0 {
-		return 0, fault(Malformed, "a compressed buffer declares %d bytes", size).hint(streamHint)
+		return 0, fault(wire.Malformed, "a compressed buffer declares %d bytes", size).hint(streamHint)
 	}
 	return size, nil
 }
@@ -112,7 +115,7 @@ func (d *codecs) buffer(dst, src []byte, codec int64) *Error {
 		err = d.unlz4(dst, src)
 	}
 	if err != nil {
-		return fault(Malformed, "a compressed buffer that should hold %d bytes: %v", len(dst), err).hint(streamHint)
+		return fault(wire.Malformed, "a compressed buffer that should hold %d bytes: %v", len(dst), err).hint(streamHint)
 	}
 	return nil
 }
@@ -165,11 +168,11 @@ func newCompressor(name string) (*compressor, *Error) {
 	case "zstd":
 		z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 		if err != nil {
-			return nil, fault(Internal, "zstd: %v", err)
+			return nil, fault(wire.Internal, "zstd: %v", err)
 		}
 		return &compressor{codec: codecZSTD, zstd: z}, nil
 	}
-	return nil, fault(Internal, "compression %q", name).hint("use none, lz4 or zstd")
+	return nil, fault(wire.Internal, "compression %q", name).hint("use none, lz4 or zstd")
 }
 
 // pack compresses buffers, each behind its size; one that would grow is stored behind the size -1. Empty ones stay empty.
@@ -185,7 +188,7 @@ func (c *compressor) pack(buffers [][]byte) ([][]byte, *Error) {
 		} else {
 			var err error
 			if dst, err = c.packLZ4(dst, b); err != nil {
-				return nil, fault(Internal, "lz4: %v", err)
+				return nil, fault(wire.Internal, "lz4: %v", err)
 			}
 		}
 		if len(dst) >= len(b)+8 {

@@ -3,6 +3,9 @@ package arrowio
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/embedd/embedd/arrowio/internal/flat"
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // A Decoder reads messages of one pipeline. It is safe for concurrent use. The first good message fixes names, count and kind of the features and
@@ -78,17 +81,17 @@ func (d *Decoder) Decode(msg []byte) (m *Message, err error) {
 
 func (d *Decoder) decode(msg []byte, pin *pin) (*Message, *Error) {
 	if len(msg) > d.limits.Message {
-		return nil, fault(TooLarge, "the message has %d bytes, and the limit is %d", len(msg), d.limits.Message).hint("send smaller batches or raise limits.message")
+		return nil, fault(wire.TooLarge, "the message has %d bytes, and the limit is %d", len(msg), d.limits.Message).hint("send smaller batches or raise limits.message")
 	}
 	f, rest, end, e := nextFrame(msg, true)
 	if e != nil {
 		return nil, e
 	}
 	if end {
-		return nil, fault(NotArrow, "the stream ends before its schema").hint(streamHint)
+		return nil, fault(wire.NotArrow, "the stream ends before its schema").hint(streamHint)
 	}
 	if f.kind != headSchema {
-		return nil, fault(Malformed, "the stream does not begin with a schema").hint("send a whole stream in each message, not one batch of a longer stream")
+		return nil, fault(wire.Malformed, "the stream does not begin with a schema").hint("send a whole stream in each message, not one batch of a longer stream")
 	}
 	p, ids, e := d.planOf(f, pin)
 	if e != nil {
@@ -107,14 +110,14 @@ func (d *Decoder) decode(msg []byte, pin *pin) (*Message, *Error) {
 			return nil, e
 		}
 		if end && !marked && len(m.batches) == 0 {
-			return nil, fault(Truncated, "the stream stops before its first batch and without an end mark").hint("send the whole stream in one message")
+			return nil, fault(wire.Truncated, "the stream stops before its first batch and without an end mark").hint("send the whole stream in one message")
 		}
 		if end {
 			return m, nil
 		}
 		switch f.kind {
 		case headSchema:
-			return nil, fault(Malformed, "a second schema").hint("send one stream a message")
+			return nil, fault(wire.Malformed, "a second schema").hint("send one stream a message")
 		case headDictionary:
 			e = d.dictionary(m, f, byID, have, &budget)
 		case headRecord:
@@ -147,34 +150,35 @@ func byNumber(ids []int64) map[int64]int {
 
 // dictionary reads a DictionaryBatch.
 func (d *Decoder) dictionary(m *Message, f frame, byID map[int64]int, have []bool, budget *int) *Error {
-	id, e := f.head.integer(0, 8, 0, "a dictionary's number")
-	if e != nil {
-		return e
+	id, err := f.head.Integer(0, 8, 0, "a dictionary's number")
+	if err != nil {
+		return broken(err)
 	}
-	delta, e := f.head.integer(2, 1, 0, "a dictionary's delta mark")
-	if e != nil {
-		return e
+	delta, err := f.head.Integer(2, 1, 0, "a dictionary's delta mark")
+	if err != nil {
+		return broken(err)
 	}
 	k, known := byID[id]
 	const cure = "send each dictionary whole, once, before the first batch"
 	switch {
 	case delta != 0:
-		return fault(Dictionary, "dictionary %d is extended by a delta", id).hint(cure)
+		return fault(wire.Dictionary, "dictionary %d is extended by a delta", id).hint(cure)
 	case !known:
-		return fault(Malformed, "dictionary %d is not in the schema", id).hint(streamHint)
+		return fault(wire.Malformed, "dictionary %d is not in the schema", id).hint(streamHint)
 	case len(m.batches) > 0:
-		return fault(Dictionary, "dictionary %d comes after a record batch", id).hint(cure)
+		return fault(wire.Dictionary, "dictionary %d comes after a record batch", id).hint(cure)
 	case have[k]:
-		return fault(Dictionary, "dictionary %d comes twice", id).hint(cure)
+		return fault(wire.Dictionary, "dictionary %d comes twice", id).hint(cure)
 	}
-	data, ok, e := f.head.table(1, "a dictionary's data")
-	if e != nil {
-		return e
+	data, ok, err := f.head.Table(1, "a dictionary's data")
+	if err != nil {
+		return broken(err)
 	}
 	if !ok {
-		return fault(Malformed, "dictionary %d has no data", id).hint(streamHint)
+		return fault(wire.Malformed, "dictionary %d has no data", id).hint(streamHint)
 	}
 	have[k] = true
+	var e *Error
 	m.dicts[k], e = readChunk(f, data, &m.plan.schema.dicts[k], d.limits, budget, &d.codecs)
 	return e
 }
@@ -183,7 +187,7 @@ func (d *Decoder) dictionary(m *Message, f frame, byID map[int64]int, have []boo
 func (d *Decoder) dictionaries(m *Message, have []bool) *Error {
 	for k, ok := range have {
 		if !ok {
-			return fault(Malformed, "a dictionary is missing").hint("send each dictionary before the first batch").in(m.plan.schema.dicts[k].fields[0].name)
+			return fault(wire.Malformed, "a dictionary is missing").hint("send each dictionary before the first batch").in(m.plan.schema.dicts[k].fields[0].name)
 		}
 	}
 	for k := range m.dicts {
@@ -197,7 +201,7 @@ func (d *Decoder) dictionaries(m *Message, have []bool) *Error {
 // batch reads a RecordBatch.
 func (d *Decoder) batch(m *Message, f frame, budget *int) *Error {
 	if len(m.batches) == d.limits.Batches {
-		return fault(TooManyRows, "more than %d record batches", d.limits.Batches).hint("send larger batches or more messages")
+		return fault(wire.TooManyRows, "more than %d record batches", d.limits.Batches).hint("send larger batches or more messages")
 	}
 	b := &Batch{message: m, frame: f.message}
 	w := schemaWalk{s: &schema{bytes: f.meta}, limits: d.limits}
@@ -205,7 +209,7 @@ func (d *Decoder) batch(m *Message, f frame, budget *int) *Error {
 	if e != nil {
 		return e
 	}
-	b.extra = w.text + 64*pairs.n
+	b.extra = w.text + 64*pairs.Len
 	if b.chunk, e = readChunk(f, f.head, &m.plan.schema.layout, d.limits, budget, &d.codecs); e != nil {
 		return e
 	}
@@ -229,8 +233,8 @@ func (d *Decoder) batch(m *Message, f frame, budget *int) *Error {
 type Batch struct {
 	chunk
 	message *Message
-	frame   table // of the frame, for its metadata
-	extra   int   // bytes that the metadata takes at most
+	frame   flat.Table // of the frame, for its metadata
+	extra   int        // bytes that the metadata takes at most
 	blocks  []Block
 	columns []column // of the features, in order
 

@@ -13,6 +13,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // message writes one batch of the given columns.
@@ -160,9 +162,9 @@ func TestFaultsNameTheFirstBadElement(t *testing.T) {
 	}
 }
 
-// Each bad value is found wherever it stands, for both widths and both layouts.
+// Each err value is found wherever it stands, for both widths and both layouts.
 func TestFaultsFindEveryPlace(t *testing.T) {
-	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+	for _, err := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		for n := 1; n < 40; n++ {
 			for at := range n {
 				x, y := make([]float32, n), make([]float64, n)
@@ -175,16 +177,16 @@ func TestFaultsFindEveryPlace(t *testing.T) {
 				if k := (&Block{F64: y}); !k.clean(0, n) {
 					t.Fatalf("%d of the largest values are unclean", n)
 				}
-				x[at], y[at] = float32(bad), bad
+				x[at], y[at] = float32(err), err
 				for _, k := range []Block{
 					{F32: x, Cols: n, RowStride: n, ColStride: 1}, {F64: y, Cols: n, RowStride: n, ColStride: 1},
 				} {
 					if got := k.unclean(1); len(got) != 1 || got[0] != (cell{0, at}) {
-						t.Fatalf("%v at %d of %d: %v", bad, at, n, got)
+						t.Fatalf("%v at %d of %d: %v", err, at, n, got)
 					}
 					k.Cols, k.RowStride, k.ColStride = 1, 1, n
 					if got := k.unclean(n); len(got) != 1 || got[0] != (cell{at, 0}) {
-						t.Fatalf("%v at row %d of %d: %v", bad, at, n, got)
+						t.Fatalf("%v at row %d of %d: %v", err, at, n, got)
 					}
 				}
 			}
@@ -242,37 +244,37 @@ func TestWhatIsRefused(t *testing.T) {
 		name  string
 		spec  Spec
 		msg   []byte
-		code  Code
+		code  wire.Code
 		words []string
 	}{
-		{"missing", Spec{Features: []string{"y"}}, message(t, "x", x), MissingColumn, []string{`"y"`, "x"}},
-		{"missing by glob", Spec{Features: []string{"y*"}}, message(t, "x", x), MissingColumn, []string{`"y*"`}},
-		{"text", Spec{Features: []string{"x"}}, message(t, "x", from(t, str, `["1","2"]`)), NotNumeric, []string{`"x"`, "string", "float32"}},
-		{"text by glob", Spec{Features: []string{"x*"}}, message(t, "x", x, "xs", from(t, str, `["1","2"]`)), NotNumeric, []string{`"xs"`}},
-		{"bool", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.FixedWidthTypes.Boolean, `[true]`)), NotNumeric, nil},
-		{"list of text", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.ListOf(str), `[["1"]]`)), NotNumeric, []string{"list of string"}},
-		{"uneven list", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.ListOf(f32), `[[1,2],[3]]`)), FeatureCount, []string{"row 1", "1 elements", "2"}},
-		{"empty lists", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.ListOf(f32), `[[],[]]`)), FeatureCount, nil},
-		{"float label", Spec{Label: "l"}, message(t, "l", from(t, f64, `[1]`)), LabelType, []string{`"l"`}},
-		{"date label", Spec{Label: "l"}, message(t, "l", from(t, arrow.FixedWidthTypes.Date32, `["2024-01-01"]`)), LabelType, nil},
-		{"bool key", Spec{Key: "k"}, message(t, "k", from(t, arrow.FixedWidthTypes.Boolean, `[true]`)), KeyType, []string{`"k"`}},
-		{"long label", Spec{Label: "l", Limits: Limits{LabelBytes: 8}}, message(t, "l", from(t, str, `["short","much too long"]`)), TooLarge, []string{"row 1", "8"}},
+		{"missing", Spec{Features: []string{"y"}}, message(t, "x", x), wire.MissingColumn, []string{`"y"`, "x"}},
+		{"missing by glob", Spec{Features: []string{"y*"}}, message(t, "x", x), wire.MissingColumn, []string{`"y*"`}},
+		{"text", Spec{Features: []string{"x"}}, message(t, "x", from(t, str, `["1","2"]`)), wire.NotNumeric, []string{`"x"`, "string", "float32"}},
+		{"text by glob", Spec{Features: []string{"x*"}}, message(t, "x", x, "xs", from(t, str, `["1","2"]`)), wire.NotNumeric, []string{`"xs"`}},
+		{"bool", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.FixedWidthTypes.Boolean, `[true]`)), wire.NotNumeric, nil},
+		{"list of text", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.ListOf(str), `[["1"]]`)), wire.NotNumeric, []string{"list of string"}},
+		{"uneven list", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.ListOf(f32), `[[1,2],[3]]`)), wire.FeatureCount, []string{"row 1", "1 elements", "2"}},
+		{"empty lists", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.ListOf(f32), `[[],[]]`)), wire.FeatureCount, nil},
+		{"float label", Spec{Label: "l"}, message(t, "l", from(t, f64, `[1]`)), wire.LabelType, []string{`"l"`}},
+		{"date label", Spec{Label: "l"}, message(t, "l", from(t, arrow.FixedWidthTypes.Date32, `["2024-01-01"]`)), wire.LabelType, nil},
+		{"bool key", Spec{Key: "k"}, message(t, "k", from(t, arrow.FixedWidthTypes.Boolean, `[true]`)), wire.KeyType, []string{`"k"`}},
+		{"long label", Spec{Label: "l", Limits: Limits{LabelBytes: 8}}, message(t, "l", from(t, str, `["short","much too long"]`)), wire.TooLarge, []string{"row 1", "8"}},
 		{"long dictionary label", Spec{Label: "l", Limits: Limits{LabelBytes: 8}},
-			message(t, "l", from(t, &arrow.DictionaryType{IndexType: i32, ValueType: str}, `["short","much too long"]`)), TooLarge, []string{"8"}},
-		{"two of a name", Spec{Features: []string{"x"}}, message(t, "x", x, "x", x), Malformed, []string{"rename"}},
-		{"large", Spec{Limits: Limits{Message: 100}}, message(t, "x", x), TooLarge, []string{"100"}},
-		{"many rows", Spec{Limits: Limits{Rows: 1}}, message(t, "x", x), TooManyRows, []string{"2 rows", "limit is 1"}},
-		{"many fields", Spec{Limits: Limits{Fields: 2}}, message(t, "x", x, "y", x), TooManyFields, []string{"2"}},
-		{"deep", Spec{Limits: Limits{Depth: 1}}, message(t, "x", x), TooManyFields, []string{"1 deep"}},
-		{"large body", Spec{Limits: Limits{Body: 15}}, message(t, "x", x), TooLarge, []string{"15"}},
-		{"large compressed body", Spec{Limits: Limits{Body: 4096}}, fixtures(t)["fsl_zstd"], TooLarge, []string{"4096"}},
+			message(t, "l", from(t, &arrow.DictionaryType{IndexType: i32, ValueType: str}, `["short","much too long"]`)), wire.TooLarge, []string{"8"}},
+		{"two of a name", Spec{Features: []string{"x"}}, message(t, "x", x, "x", x), wire.Malformed, []string{"rename"}},
+		{"large", Spec{Limits: Limits{Message: 100}}, message(t, "x", x), wire.TooLarge, []string{"100"}},
+		{"many rows", Spec{Limits: Limits{Rows: 1}}, message(t, "x", x), wire.TooManyRows, []string{"2 rows", "limit is 1"}},
+		{"many fields", Spec{Limits: Limits{Fields: 2}}, message(t, "x", x, "y", x), wire.TooManyFields, []string{"2"}},
+		{"deep", Spec{Limits: Limits{Depth: 1}}, message(t, "x", x), wire.TooManyFields, []string{"1 deep"}},
+		{"large body", Spec{Limits: Limits{Body: 15}}, message(t, "x", x), wire.TooLarge, []string{"15"}},
+		{"large compressed body", Spec{Limits: Limits{Body: 4096}}, fixtures(t)["fsl_zstd"], wire.TooLarge, []string{"4096"}},
 		{"large copy", Spec{Features: []string{"x"}, Limits: Limits{Body: 64}},
-			message(t, "x", from(t, arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Uint8), `[[1,2,3,4],[1,2,3,4],[1,2,3,4]]`)), TooLarge, nil},
-		{"batches", Spec{Limits: Limits{Batches: 1}}, fixtures(t)["fsl"], TooManyRows, []string{"1"}},
-		{"empty", Spec{}, nil, NotArrow, []string{"empty"}},
-		{"json", Spec{}, []byte(`{"x":[1,2]}`), NotArrow, []string{"JSON", "stream"}},
-		{"file", Spec{}, []byte("ARROW1\x00\x00...."), NotArrow, []string{"file", "stream"}},
-		{"noise", Spec{}, []byte("hello, world"), NotArrow, nil},
+			message(t, "x", from(t, arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Uint8), `[[1,2,3,4],[1,2,3,4],[1,2,3,4]]`)), wire.TooLarge, nil},
+		{"batches", Spec{Limits: Limits{Batches: 1}}, fixtures(t)["fsl"], wire.TooManyRows, []string{"1"}},
+		{"empty", Spec{}, nil, wire.NotArrow, []string{"empty"}},
+		{"json", Spec{}, []byte(`{"x":[1,2]}`), wire.NotArrow, []string{"JSON", "stream"}},
+		{"file", Spec{}, []byte("ARROW1\x00\x00...."), wire.NotArrow, []string{"file", "stream"}},
+		{"noise", Spec{}, []byte("hello, world"), wire.NotArrow, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := newDecoder(t, c.spec).Decode(c.msg)
@@ -290,24 +292,24 @@ func TestWhatIsFixed(t *testing.T) {
 		spec   []string
 		before []byte
 		after  []byte
-		code   Code
+		code   wire.Code
 		words  []string
 	}{
-		{"count", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(3, f32), `[[1,2,3]]`)), FeatureCount, []string{"3 elements", "2 are fixed"}},
-		{"count of a list", []string{"x"}, first, message(t, "x", from(t, arrow.ListOf(f32), `[[1,2,3]]`)), FeatureCount, []string{"3 elements", "2 are fixed"}},
+		{"count", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(3, f32), `[[1,2,3]]`)), wire.FeatureCount, []string{"3 elements", "2 are fixed"}},
+		{"count of a list", []string{"x"}, first, message(t, "x", from(t, arrow.ListOf(f32), `[[1,2,3]]`)), wire.FeatureCount, []string{"3 elements", "2 are fixed"}},
 		{"list of the count", []string{"x"}, first, message(t, "x", from(t, arrow.ListOf(f32), `[[1,2]]`)), "", nil},
-		{"kind", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f64), `[[1,2]]`)), SchemaChanged, []string{"float32"}},
-		{"form", []string{"x"}, first, message(t, "x", from(t, f32, `[1]`)), FeatureCount, nil},
-		{"gone", []string{"x"}, first, message(t, "y", from(t, f32, `[1]`)), MissingColumn, []string{`"x"`}},
-		{"label", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`), "l", from(t, i32, `[1]`)), SchemaChanged, []string{`"l"`, "text"}},
-		{"key", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`), "k", from(t, str, `["1"]`)), SchemaChanged, []string{`"k"`}},
+		{"kind", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f64), `[[1,2]]`)), wire.SchemaChanged, []string{"float32"}},
+		{"form", []string{"x"}, first, message(t, "x", from(t, f32, `[1]`)), wire.FeatureCount, nil},
+		{"gone", []string{"x"}, first, message(t, "y", from(t, f32, `[1]`)), wire.MissingColumn, []string{`"x"`}},
+		{"label", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`), "l", from(t, i32, `[1]`)), wire.SchemaChanged, []string{`"l"`, "text"}},
+		{"key", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`), "k", from(t, str, `["1"]`)), wire.SchemaChanged, []string{`"k"`}},
 		{"no label", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`), "new", from(t, i32, `[1]`)), "", nil},
 		{"dictionary label", []string{"x"}, first,
 			message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`), "l", from(t, &arrow.DictionaryType{IndexType: i32, ValueType: str}, `["a"]`)), "", nil},
 		{"order", []string{"f*"}, columns, message(t, "f1", from(t, arrow.PrimitiveTypes.Int8, `[2]`), "z", from(t, i32, `[9]`), "f0", from(t, f32, `[1]`)), "", nil},
-		{"one more", []string{"f*"}, columns, message(t, "f0", from(t, f32, `[1]`), "f1", from(t, i32, `[2]`), "f2", from(t, i32, `[2]`)), SchemaChanged, []string{`"f2"`, "f*"}},
-		{"one less", []string{"f*"}, columns, message(t, "f0", from(t, f32, `[1]`)), MissingColumn, []string{`"f1"`}},
-		{"integer to float", []string{"f*"}, columns, message(t, "f0", from(t, f32, `[1]`), "f1", from(t, f32, `[2]`)), SchemaChanged, []string{`"f1"`, "integers"}},
+		{"one more", []string{"f*"}, columns, message(t, "f0", from(t, f32, `[1]`), "f1", from(t, i32, `[2]`), "f2", from(t, i32, `[2]`)), wire.SchemaChanged, []string{`"f2"`, "f*"}},
+		{"one less", []string{"f*"}, columns, message(t, "f0", from(t, f32, `[1]`)), wire.MissingColumn, []string{`"f1"`}},
+		{"integer to float", []string{"f*"}, columns, message(t, "f0", from(t, f32, `[1]`), "f1", from(t, f32, `[2]`)), wire.SchemaChanged, []string{`"f1"`, "integers"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDecoder(t, Spec{Features: c.spec, Label: "l", Key: "k"})
@@ -368,15 +370,15 @@ func TestPin(t *testing.T) {
 		if err := d.Pin(names); err != nil {
 			t.Error(err)
 		}
-		wantCode(t, d.Pin(names[1:]), SchemaChanged)
+		wantCode(t, d.Pin(names[1:]), wire.SchemaChanged)
 		decode(t, d, msg)
 	}
 	_, err := newDecoder(t, Spec{Pinned: []string{"x[0]", "x[1]", "x[2]"}}).Decode(msg)
-	wantCode(t, err, FeatureCount, "2 elements", "3")
+	wantCode(t, err, wire.FeatureCount, "2 elements", "3")
 	_, err = newDecoder(t, Spec{Pinned: []string{"y[0]"}}).Decode(msg)
-	wantCode(t, err, MissingColumn, `"y"`)
+	wantCode(t, err, wire.MissingColumn, `"y"`)
 	_, err = newDecoder(t, Spec{Pinned: []string{"y"}}).Decode(msg)
-	wantCode(t, err, MissingColumn, `"y"`)
+	wantCode(t, err, wire.MissingColumn, `"y"`)
 }
 
 // Dictionaries that are numbered afresh in every message are one cached schema.
@@ -389,7 +391,7 @@ func TestDictionaryNumbersAreNormalised(t *testing.T) {
 		other := slices.Clone(msg)
 		renumber(other, s, round)
 		m := decode(t, d, other)
-		out, err := newEncoder(t, Output{}).Encode(numbered(m, 2), []Pair{{"Embedd-Wire", "1"}})
+		out, err := newEncoder(t, Output{}).Encode(numbered(m, 2), []wire.Pair{{Key: wire.HeaderWire, Value: wire.Version}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -416,7 +418,7 @@ func renumber(msg []byte, s *schema, by int64) {
 			return
 		}
 		if f.kind == headDictionary {
-			if p, e := f.head.slot(0, 8, ""); e == nil && p != 0 {
+			if p, err := f.head.Slot(0, 8, ""); err == nil && p != 0 {
 				le.PutUint64(f.meta[p:], le.Uint64(f.meta[p:])+uint64(by)*1000)
 			} // the number 0 is left out, here and in the schema, and stays
 		}
@@ -482,7 +484,7 @@ func TestConcurrentUse(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if _, err := e.Encode(numbered(m, 2), []Pair{{"k", "v"}}); err != nil {
+				if _, err := e.Encode(numbered(m, 2), []wire.Pair{{Key: "k", Value: "v"}}); err != nil {
 					t.Error(err)
 				}
 				m.Batches()[0].Faults()
@@ -512,7 +514,7 @@ func TestTruncation(t *testing.T) {
 				continue
 			}
 			var e *Error
-			if !errors.As(err, &e) || e.Code != Truncated && e.Code != NotArrow {
+			if !errors.As(err, &e) || e.Code != wire.Truncated && e.Code != wire.NotArrow {
 				t.Errorf("%s: %d of %d bytes: %v", name, n, len(msg), err)
 			}
 		}

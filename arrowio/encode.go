@@ -10,6 +10,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	flatbuffers "github.com/google/flatbuffers/go"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // Output says what an Encoder writes.
@@ -19,9 +21,6 @@ type Output struct {
 	Keep        []string // nil or "all": every column but the features; "none"; else names and globs. A glob never means a feature; its plain name does
 	Compression string   // "" or "none", "lz4", "zstd"
 }
-
-// Pair is one entry of the schema's metadata.
-type Pair struct{ Key, Value string }
 
 // Reduced is a message and what a model made of it.
 type Reduced struct {
@@ -60,7 +59,7 @@ func NewEncoder(out Output) (*Encoder, error) {
 	}
 	for _, k := range out.Keep {
 		if _, err := path.Match(k, ""); err != nil || k == "" {
-			return nil, fault(Internal, "kept columns %q: not a name or glob", k).hint("name a column, or close the bracket")
+			return nil, fault(wire.Internal, "kept columns %q: not a name or glob", k).hint("name a column, or close the bracket")
 		}
 	}
 	codec, e := newCompressor(out.Compression)
@@ -72,7 +71,7 @@ func NewEncoder(out Output) (*Encoder, error) {
 
 // Encode writes one message: the kept columns as they came, then the output column, with meta added to the schema's metadata (a pair of the same key
 // is replaced). It has the batches of the input, also where all rows of one were dropped. The error is always an *Error.
-func (e *Encoder) Encode(r Reduced, meta []Pair) (msg []byte, err error) {
+func (e *Encoder) Encode(r Reduced, meta []wire.Pair) (msg []byte, err error) {
 	defer rescue(&err)
 	d, parts, fail := e.prepare(r)
 	if fail != nil {
@@ -86,10 +85,10 @@ func (e *Encoder) Encode(r Reduced, meta []Pair) (msg []byte, err error) {
 }
 
 // Rejected writes a message of the original schema, features included, with only these rows of each batch.
-func (e *Encoder) Rejected(m *Message, rows [][]int, meta []Pair) (msg []byte, err error) {
+func (e *Encoder) Rejected(m *Message, rows [][]int, meta []wire.Pair) (msg []byte, err error) {
 	defer rescue(&err)
 	if len(rows) != len(m.batches) {
-		return nil, fault(Internal, "rows for %d batches, and the message has %d", len(rows), len(m.batches))
+		return nil, fault(wire.Internal, "rows for %d batches, and the message has %d", len(rows), len(m.batches))
 	}
 	d, fail := e.draft(m.plan, -1)
 	if fail != nil {
@@ -119,7 +118,7 @@ func ascending(rows []int, n int) *Error {
 	last := -1
 	for _, r := range rows {
 		if r <= last || r >= n {
-			return fault(Internal, "row %d after row %d in a batch of %d", r, last, n).hint("list rows in ascending order, each once")
+			return fault(wire.Internal, "row %d after row %d in a batch of %d", r, last, n).hint("list rows in ascending order, each once")
 		}
 		last = r
 	}
@@ -130,11 +129,11 @@ func ascending(rows []int, n int) *Error {
 func (r *Reduced) check() *Error {
 	m := r.Message
 	if r.Dim < 1 || r.Dim > maxFeatures || len(r.Y) != len(m.batches) || r.Drop != nil && len(r.Drop) != len(m.batches) {
-		return fault(Internal, "%d dimensions, %d results and %d lists of dropped rows for %d batches", r.Dim, len(r.Y), len(r.Drop), len(m.batches))
+		return fault(wire.Internal, "%d dimensions, %d results and %d lists of dropped rows for %d batches", r.Dim, len(r.Y), len(r.Drop), len(m.batches))
 	}
 	for k, b := range m.batches {
 		if len(r.Y[k]) != b.rows*r.Dim {
-			return fault(Internal, "batch %d has %d rows and a result of %d numbers for %d dimensions", k, b.rows, len(r.Y[k]), r.Dim)
+			return fault(wire.Internal, "batch %d has %d rows and a result of %d numbers for %d dimensions", k, b.rows, len(r.Y[k]), r.Dim)
 		}
 		if r.Drop != nil {
 			if e := ascending(r.Drop[k], b.rows); e != nil {
@@ -251,7 +250,7 @@ func (e *Encoder) newDraft(p *plan, dim int) (*draft, *Error) {
 	names := e.names(dim)
 	for _, i := range d.fields {
 		if slices.Contains(names, l.fields[i].name) {
-			return nil, fault(NameTaken, "a kept column has the name of the output column").
+			return nil, fault(wire.NameTaken, "a kept column has the name of the output column").
 				hint("rename it, name the output column otherwise (output.column), or do not keep it").in(l.fields[i].name)
 		}
 	}
@@ -356,7 +355,7 @@ func (d *draft) size(m *Message) int {
 }
 
 // write writes the whole stream.
-func (e *Encoder) write(m *Message, d *draft, parts []*part, meta []Pair) ([]byte, *Error) {
+func (e *Encoder) write(m *Message, d *draft, parts []*part, meta []wire.Pair) ([]byte, *Error) {
 	n := d.size(m) + 8
 	for _, p := range meta {
 		n += 64 + len(p.Key) + len(p.Value)
@@ -390,11 +389,11 @@ func FromRecords(schema *arrow.Schema, recs ...arrow.Record) (msg []byte, err er
 	w := ipc.NewWriter(&buf, ipc.WithSchema(schema))
 	for k, r := range recs {
 		if err := w.Write(r); err != nil {
-			return nil, fault(Internal, "record %d cannot be written: %v", k, err).hint("give records of the schema")
+			return nil, fault(wire.Internal, "record %d cannot be written: %v", k, err).hint("give records of the schema")
 		}
 	}
 	if err := w.Close(); err != nil {
-		return nil, fault(Internal, "the stream cannot be closed: %v", err)
+		return nil, fault(wire.Internal, "the stream cannot be closed: %v", err)
 	}
 	return buf.Bytes(), nil
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	flatbuffers "github.com/google/flatbuffers/go"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 func columnsOf(t testing.TB, msg []byte) string {
@@ -50,9 +52,9 @@ func TestKeep(t *testing.T) {
 func TestNameTaken(t *testing.T) {
 	m := decode(t, newDecoder(t, Spec{Features: []string{"x"}}), message(t, "x", from(t, f32, `[1]`), "embedding", from(t, str, `["a"]`), "e_1", from(t, str, `["a"]`)))
 	_, err := newEncoder(t, Output{}).Encode(numbered(m, 2), nil)
-	wantCode(t, err, NameTaken, `"embedding"`, "output.column")
+	wantCode(t, err, wire.NameTaken, `"embedding"`, "output.column")
 	_, err = newEncoder(t, Output{Column: "e", Columns: true}).Encode(numbered(m, 2), nil)
-	wantCode(t, err, NameTaken, `"e_1"`)
+	wantCode(t, err, wire.NameTaken, `"e_1"`)
 	for _, o := range []Output{{Column: "e"}, {Keep: []string{"e_*"}}, {Column: "f", Columns: true}} {
 		if _, err := newEncoder(t, o).Encode(numbered(m, 2), nil); err != nil {
 			t.Error(err)
@@ -105,7 +107,7 @@ func TestRejected(t *testing.T) {
 			}
 			rows = append(rows, r)
 		}
-		out, err := newEncoder(t, Output{}).Rejected(m, rows, []Pair{{"Embedd-Code", "x"}})
+		out, err := newEncoder(t, Output{}).Rejected(m, rows, []wire.Pair{{Key: wire.HeaderCode, Value: "x"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +138,9 @@ func TestSplitPointsAreFixed(t *testing.T) {
 		for i := range r.Y[0] {
 			r.Y[0][i] *= scale
 		}
-		msgs, err := newEncoder(t, o).Split(r, 32<<10, func(k, n int) []Pair { return []Pair{{"Embedd-Part", fmt.Sprint(k, "/", n)}, {"m", meta}} })
+		msgs, err := newEncoder(t, o).Split(r, 32<<10, func(k, n int) []wire.Pair {
+			return []wire.Pair{{Key: wire.HeaderPart, Value: fmt.Sprint(k, "/", n)}, {Key: "m", Value: meta}}
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,22 +165,22 @@ func TestTooWide(t *testing.T) {
 	wide := strings.Repeat("w", 5000)
 	m := decode(t, newDecoder(t, Spec{Features: []string{"x"}}), message(t, "x", from(t, f32, `[1,2,3]`), "s", from(t, str, `["a","b","`+wide+`"]`)))
 	e := newEncoder(t, Output{})
-	none := func(int, int) []Pair { return nil }
+	none := func(int, int) []wire.Pair { return nil }
 	_, err := e.Split(numbered(m, 2), 4000, none)
-	wantCode(t, err, TooWide, "row 2", "max_payload")
+	wantCode(t, err, wire.TooWide, "row 2", "max_payload")
 	second := numbered(decode(t, newDecoder(t, Spec{Features: []string{"x"}}), fixtures(t)["fsl"]), 2)
 	second.Drop = [][]int{upTo(40), nil}
 	_, err = e.Split(second, 1000, none)
-	wantCode(t, err, TooWide, "row 0", "batch 1")
+	wantCode(t, err, wire.TooWide, "row 0", "batch 1")
 	r := numbered(m, 2)
 	r.Drop = [][]int{{2}}
 	if _, err := e.Split(r, 4000, none); err != nil {
 		t.Error(err)
 	}
-	_, err = e.Split(r, 4000, func(int, int) []Pair { return []Pair{{"k", wide}} })
-	wantCode(t, err, TooLarge, "metadata")
+	_, err = e.Split(r, 4000, func(int, int) []wire.Pair { return []wire.Pair{{Key: "k", Value: wide}} })
+	wantCode(t, err, wire.TooLarge, "metadata")
 	_, err = e.Split(numbered(m, 2), 10, none)
-	wantCode(t, err, TooWide)
+	wantCode(t, err, wire.TooWide)
 }
 
 func TestEncodeRefusesWhatDoesNotFit(t *testing.T) {
@@ -194,7 +198,7 @@ func TestEncodeRefusesWhatDoesNotFit(t *testing.T) {
 		change(&r)
 		_, err := e.Encode(r, nil)
 		var fail *Error
-		if !errors.As(err, &fail) || fail.Code != Internal {
+		if !errors.As(err, &fail) || fail.Code != wire.Internal {
 			t.Errorf("%v", err)
 		}
 	}

@@ -5,43 +5,19 @@ import (
 	"runtime/debug"
 	"strings"
 	"unicode"
-)
 
-// Code says in one word why a message, or rows of it, cannot be used. Codes are part of the wire contract: they travel in the header of a dead
-// letter and never change their meaning.
-type Code string
-
-// The codes that this package gives.
-const (
-	NotArrow      Code = "not_arrow"       // the bytes are not an Arrow IPC stream
-	Truncated     Code = "truncated"       // the stream ends before what it declares
-	Malformed     Code = "malformed"       // an Arrow stream that contradicts itself or the format
-	TooLarge      Code = "too_large"       // more bytes than a limit allows
-	TooManyRows   Code = "too_many_rows"   // more rows or batches than a limit allows
-	TooManyFields Code = "too_many_fields" // more fields, metadata or nesting than a limit allows
-	Unsupported   Code = "unsupported"     // valid Arrow of a kind that is not read here
-	FeatureCount  Code = "feature_count"   // a feature column with another number of elements than is fixed
-	MissingColumn Code = "missing_column"  // a feature column is not in the message
-	NotNumeric    Code = "not_numeric"     // a feature column does not hold numbers
-	LabelType     Code = "label_type"      // the label column has a type that cannot name a class
-	KeyType       Code = "key_type"        // the key column has a type that cannot be a key
-	SchemaChanged Code = "schema_changed"  // features, label or key differ from what the first message fixed
-	NameTaken     Code = "name_taken"      // a kept column has the name of the output column
-	Dictionary    Code = "dictionary"      // a dictionary is replaced or extended inside the message
-	RowsFixed     Code = "rows_fixed"      // rows cannot be taken out of a column of this type
-	TooWide       Code = "too_wide"        // one row alone is over the size limit
-	Internal      Code = "internal"        // a fault of this package, or wrong use of it
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // Error is the one error type of this package.
 type Error struct {
-	Code   Code
-	Column string // the column concerned, or ""
-	Row    int    // the row concerned, counted from 0 in its batch, or -1
-	Batch  int    // the batch of that row, counted from 0
-	Detail string // what was wrong, with figures
-	Hint   string // how to mend it, or ""
-	Stack  string // where a fault of this package happened, for a log; not part of the sentence
+	Code   wire.Code // the word that a dead letter carries
+	Column string    // the column concerned, or ""
+	Row    int       // the row concerned, counted from 0 in its batch, or -1
+	Batch  int       // the batch of that row, counted from 0
+	Detail string    // what was wrong, with figures
+	Hint   string    // how to mend it, or ""
+	Stack  string    // where a fault of this package happened, for a log; not part of the sentence
 }
 
 // Error returns one sentence that names column, row, limit and the cure.
@@ -82,8 +58,13 @@ func clip(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-func fault(code Code, format string, args ...any) *Error {
+func fault(code wire.Code, format string, args ...any) *Error {
 	return &Error{Code: code, Row: -1, Detail: fmt.Sprintf(format, args...)}
+}
+
+// broken is the error of a flatbuffer that cannot be walked.
+func broken(err error) *Error {
+	return fault(wire.Malformed, "%v", err).hint("publish the bytes of an Arrow IPC stream writer unchanged")
 }
 
 // hint adds the cure.
@@ -118,7 +99,7 @@ func (e *Error) at(row int) *Error {
 // rescue turns a panic into an error: a fault that the checks did not foresee costs one message, not the process.
 func rescue(err *error) {
 	if r := recover(); r != nil {
-		e := fault(Internal, "unexpected fault: %s", clip(fmt.Sprint(r))).hint("report it with the message's bytes")
+		e := fault(wire.Internal, "unexpected fault: %s", clip(fmt.Sprint(r))).hint("report it with the message's bytes")
 		e.Stack = string(debug.Stack())
 		*err = e
 	}

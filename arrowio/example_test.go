@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // exampleMessage is three rows of two features, a label and a time.
@@ -87,7 +88,7 @@ func ExampleEncoder_Encode() {
 		log.Fatal(err)
 	}
 	y := []float32{0.5, 1.5, 2.5} // 3 rows x 1 dimension; row 1 is left out
-	out, err := e.Encode(arrowio.Reduced{Message: m, Dim: 1, Y: [][]float32{y}, Drop: [][]int{{1}}}, []arrowio.Pair{{Key: "Embedd-Wire", Value: "1"}})
+	out, err := e.Encode(arrowio.Reduced{Message: m, Dim: 1, Y: [][]float32{y}, Drop: [][]int{{1}}}, []wire.Pair{{Key: wire.HeaderWire, Value: wire.Version}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -119,8 +120,8 @@ func ExampleEncoder_Split() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	msgs, err := e.Split(arrowio.Reduced{Message: m, Dim: 1, Y: [][]float32{{1, 2, 3}}}, 1800, func(part, parts int) []arrowio.Pair {
-		return []arrowio.Pair{{Key: "Embedd-Part", Value: fmt.Sprintf("%d/%d", part+1, parts)}}
+	msgs, err := e.Split(arrowio.Reduced{Message: m, Dim: 1, Y: [][]float32{{1, 2, 3}}}, 1800, func(part, parts int) []wire.Pair {
+		return []wire.Pair{{Key: wire.HeaderPart, Value: fmt.Sprintf("%d/%d", part+1, parts)}}
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -145,7 +146,7 @@ func ExampleEncoder_Rejected() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	out, err := e.Rejected(m, [][]int{{0, 2}}, []arrowio.Pair{{Key: "Embedd-Kind", Value: "rows"}})
+	out, err := e.Rejected(m, [][]int{{0, 2}}, []wire.Pair{{Key: wire.HeaderKind, Value: string(wire.KindRows)}})
 	if err != nil {
 		log.Fatal(err)
 	}

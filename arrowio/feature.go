@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"unsafe"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // A Block is part of the matrix of features: element (i, j) is at i*RowStride + j*ColStride of the one of F32 and F64 that is not nil. float32 and
@@ -69,16 +71,16 @@ func (b *Batch) sizes() *Error {
 			switch {
 			case size < 0 || size == c.size:
 			case c.size >= 0:
-				return fault(FeatureCount, "lists of %d elements, and %d are fixed", size, c.size).
+				return fault(wire.FeatureCount, "lists of %d elements, and %d are fixed", size, c.size).
 					hint("send %d elements a row, or use a new pipeline", c.size).in(b.layout.fields[c.field].name)
 			case size == 0 || size > maxFeatures:
-				return fault(FeatureCount, "lists of %d elements", size).hint("send 1 to %d", maxFeatures).in(b.layout.fields[c.field].name)
+				return fault(wire.FeatureCount, "lists of %d elements", size).hint("send 1 to %d", maxFeatures).in(b.layout.fields[c.field].name)
 			default:
 				c.size = size
 			}
 		}
 		if total += max(0, c.size); total > maxFeatures {
-			return fault(TooManyFields, "more than %d features", maxFeatures).hint("choose fewer columns")
+			return fault(wire.TooManyFields, "more than %d features", maxFeatures).hint("choose fewer columns")
 		}
 	}
 	return nil
@@ -94,7 +96,7 @@ func (b *Batch) listSize(c *column) (int, *Error) {
 		}
 		n := offset(o, f.width, row+1) - offset(o, f.width, row)
 		if size >= 0 && n != size {
-			return 0, fault(FeatureCount, "a list of %d elements after lists of %d", n, size).hint("send lists of one length").at(row)
+			return 0, fault(wire.FeatureCount, "a list of %d elements after lists of %d", n, size).hint("send lists of one length").at(row)
 		}
 		size = n
 	}

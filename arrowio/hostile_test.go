@@ -13,12 +13,15 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	flatbuffers "github.com/google/flatbuffers/go"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/embedd/embedd/arrowio/internal/flat"
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // A craft is a message that a writer would not write, and the code it must be refused with.
 type craft struct {
 	msg  []byte
-	code Code
+	code wire.Code
 }
 
 // frames cuts a well-formed message; the parts are views on it.
@@ -38,23 +41,23 @@ func frames(t testing.TB, msg []byte) (list []frame) {
 }
 
 // slotAt is the position of a slot that must be there.
-func slotAt(t testing.TB, tab table, i int) []byte {
+func slotAt(t testing.TB, tab flat.Table, i int) []byte {
 	t.Helper()
-	p, e := tab.slot(i, 4, "")
-	if e != nil || p == 0 {
+	p, err := tab.Slot(i, 4, "")
+	if err != nil || p == 0 {
 		t.Fatalf("slot %d is absent", i)
 	}
-	return tab.buf[p:]
+	return tab.Buf[p:]
 }
 
 // lengthAt is the length field of the vector in a slot.
-func lengthAt(t testing.TB, tab table, i int) []byte {
+func lengthAt(t testing.TB, tab flat.Table, i int) []byte {
 	t.Helper()
-	v, e := tab.vector(i, 1, "")
-	if e != nil || v.pos == 0 {
+	v, err := tab.Vector(i, 1, "")
+	if err != nil || v.Pos == 0 {
 		t.Fatalf("vector %d is absent", i)
 	}
-	return v.buf[v.pos-4:]
+	return v.Buf[v.Pos-4:]
 }
 
 // patched changes a copy of msg.
@@ -133,79 +136,79 @@ func crafts(t testing.TB) map[string]craft {
 	batch := func(msg []byte, change func(nodes, ranges, body []byte, f frame)) []byte {
 		return edit(msg, func(f []frame) {
 			last := f[len(f)-1]
-			nodes, _ := last.head.vector(1, 16, "")
-			ranges, _ := last.head.vector(2, 16, "")
-			change(nodes.bytes(), ranges.bytes(), last.body, last)
+			nodes, _ := last.head.Vector(1, 16, "")
+			ranges, _ := last.head.Vector(2, 16, "")
+			change(nodes.Bytes(), ranges.Bytes(), last.body, last)
 		})
 	}
 	put := func(b []byte, v int64) { le.PutUint64(b, uint64(v)) }
 	c := map[string]craft{
-		"fields length":   {edit(plain, func(f []frame) { le.PutUint32(lengthAt(t, f[0].head, 1), math.MaxUint32) }), Malformed},
-		"metadata length": {edit(fixtures(t)["everything"], func(f []frame) { le.PutUint32(lengthAt(t, f[0].head, 2), math.MaxUint32) }), Malformed},
+		"fields length":   {edit(plain, func(f []frame) { le.PutUint32(lengthAt(t, f[0].head, 1), math.MaxUint32) }), wire.Malformed},
+		"metadata length": {edit(fixtures(t)["everything"], func(f []frame) { le.PutUint32(lengthAt(t, f[0].head, 2), math.MaxUint32) }), wire.Malformed},
 		"child is itself": {edit(plain, func(f []frame) {
-			fields, _ := f[0].head.vector(1, 4, "")
-			x, _ := fields.table(0, "")
-			kids, _ := x.vector(5, 4, "")
-			le.PutUint32(kids.bytes(), uint32(x.pos-kids.pos)) // wraps
-		}), Malformed},
-		"body 1 TiB":      {edit(plain, func(f []frame) { put(slotAt(t, f[1].message, 3), 1<<40) }), Truncated},
-		"body 2 GiB":      {edit(plain, func(f []frame) { put(slotAt(t, f[1].message, 3), 1<<31) }), Truncated},
-		"body negative":   {edit(plain, func(f []frame) { put(slotAt(t, f[1].message, 3), -8) }), Malformed},
-		"frame 2 GiB":     {binary.LittleEndian.AppendUint32([]byte{255, 255, 255, 255}, 1<<31-8), Truncated},
-		"frame negative":  {binary.LittleEndian.AppendUint32([]byte{255, 255, 255, 255}, 1<<31+8), Malformed},
-		"buffer 1 TiB":    {batch(plain, func(_, r, _ []byte, _ frame) { put(r[16*2+8:], 1<<40) }), Malformed},
-		"buffer negative": {batch(plain, func(_, r, _ []byte, _ frame) { put(r[16*2+8:], -1) }), Malformed},
-		"buffer wraps":    {batch(plain, func(_, r, _ []byte, _ frame) { put(r[16*2:], 8); put(r[16*2+8:], math.MaxInt64) }), Malformed},
-		"zstd 1 TiB":      {compressedWith(t, codecZSTD, 1<<40, zstdFrame(20)), TooLarge},
-		"lz4 1 TiB":       {compressedWith(t, codecLZ4, 1<<40, []byte{4, 34, 77, 24, 96, 112, 115, 0, 0, 0, 0}), TooLarge},
-		"lz4 garbage":     {compressedWith(t, codecLZ4, 64, []byte("no lz4 frame at all")), Malformed},
-		"zstd garbage":    {compressedWith(t, codecZSTD, 64, []byte("no zstd frame at all")), Malformed},
-		"zstd negative":   {compressedWith(t, codecZSTD, 1<<63, zstdFrame(20)), Malformed},
-		"zstd window":     {compressedWith(t, codecZSTD, 8, zstdFrame(29)), Malformed},
-		"codec":           {compressedWith(t, 7, 8, zstdFrame(20)), Unsupported},
-		"DAG 24 x 2":      {shared(2, 24), TooManyFields},
-		"DAG 12 x 2":      {shared(2, 12), TooManyFields},
-		"DAG 1000^3":      {shared(1000, 3), TooManyFields},
-		"deep":            {shared(1, 15000), TooManyFields},
-		"250k columns":    {shared(250_000, 1), TooManyFields},
-		"2^62 nulls":      {nullColumn(1 << 62), TooManyRows},
-		"2^31 nulls":      {nullColumn(1 << 31), TooManyRows},
-		"negative rows":   {nullColumn(-1), Malformed},
-		"no columns":      {withBatch(shared(0, 1), record{rows: 1 << 62}), TooManyRows},
+			fields, _ := f[0].head.Vector(1, 4, "")
+			x, _ := fields.Table(0, "")
+			kids, _ := x.Vector(5, 4, "")
+			le.PutUint32(kids.Bytes(), uint32(x.Pos-kids.Pos)) // wraps
+		}), wire.Malformed},
+		"body 1 TiB":      {edit(plain, func(f []frame) { put(slotAt(t, f[1].message, 3), 1<<40) }), wire.Truncated},
+		"body 2 GiB":      {edit(plain, func(f []frame) { put(slotAt(t, f[1].message, 3), 1<<31) }), wire.Truncated},
+		"body negative":   {edit(plain, func(f []frame) { put(slotAt(t, f[1].message, 3), -8) }), wire.Malformed},
+		"frame 2 GiB":     {binary.LittleEndian.AppendUint32([]byte{255, 255, 255, 255}, 1<<31-8), wire.Truncated},
+		"frame negative":  {binary.LittleEndian.AppendUint32([]byte{255, 255, 255, 255}, 1<<31+8), wire.Malformed},
+		"buffer 1 TiB":    {batch(plain, func(_, r, _ []byte, _ frame) { put(r[16*2+8:], 1<<40) }), wire.Malformed},
+		"buffer negative": {batch(plain, func(_, r, _ []byte, _ frame) { put(r[16*2+8:], -1) }), wire.Malformed},
+		"buffer wraps":    {batch(plain, func(_, r, _ []byte, _ frame) { put(r[16*2:], 8); put(r[16*2+8:], math.MaxInt64) }), wire.Malformed},
+		"zstd 1 TiB":      {compressedWith(t, codecZSTD, 1<<40, zstdFrame(20)), wire.TooLarge},
+		"lz4 1 TiB":       {compressedWith(t, codecLZ4, 1<<40, []byte{4, 34, 77, 24, 96, 112, 115, 0, 0, 0, 0}), wire.TooLarge},
+		"lz4 garbage":     {compressedWith(t, codecLZ4, 64, []byte("no lz4 frame at all")), wire.Malformed},
+		"zstd garbage":    {compressedWith(t, codecZSTD, 64, []byte("no zstd frame at all")), wire.Malformed},
+		"zstd negative":   {compressedWith(t, codecZSTD, 1<<63, zstdFrame(20)), wire.Malformed},
+		"zstd window":     {compressedWith(t, codecZSTD, 8, zstdFrame(29)), wire.Malformed},
+		"codec":           {compressedWith(t, 7, 8, zstdFrame(20)), wire.Unsupported},
+		"DAG 24 x 2":      {shared(2, 24), wire.TooManyFields},
+		"DAG 12 x 2":      {shared(2, 12), wire.TooManyFields},
+		"DAG 1000^3":      {shared(1000, 3), wire.TooManyFields},
+		"deep":            {shared(1, 15000), wire.TooManyFields},
+		"250k columns":    {shared(250_000, 1), wire.TooManyFields},
+		"2^62 nulls":      {nullColumn(1 << 62), wire.TooManyRows},
+		"2^31 nulls":      {nullColumn(1 << 31), wire.TooManyRows},
+		"negative rows":   {nullColumn(-1), wire.Malformed},
+		"no columns":      {withBatch(shared(0, 1), record{rows: 1 << 62}), wire.TooManyRows},
 		"short values": {batch(plain, func(n, r, _ []byte, f frame) {
 			put(n, 9)
 			put(n[16:], 18)
 			put(n[32:], 9)
 			put(slotAt(t, f.head, 0), 9)
-		}), Malformed},
-		"short child":       {batch(plain, func(n, _, _ []byte, _ frame) { put(n[16:], 3) }), Malformed},
-		"column length":     {batch(plain, func(n, _, _ []byte, _ frame) { put(n, 1) }), Malformed},
-		"too many nulls":    {batch(plain, func(n, _, _ []byte, _ frame) { put(n[8:], 3) }), Malformed},
-		"nulls, no bitmap":  {batch(plain, func(n, _, _ []byte, _ frame) { put(n[8:], 1) }), Malformed},
-		"offsets descend":   {batch(plain, func(_, r, b []byte, _ frame) { le.PutUint32(b[le.Uint64(r[16*4:])+4:], 9) }), Malformed},
-		"offsets negative":  {batch(plain, func(_, r, b []byte, _ frame) { le.PutUint32(b[le.Uint64(r[16*4:]):], 1<<31) }), Malformed},
-		"fewer nodes":       {edit(plain, func(f []frame) { le.PutUint32(lengthAt(t, f[1].head, 1), 2) }), Malformed},
-		"fewer buffers":     {edit(plain, func(f []frame) { le.PutUint32(lengthAt(t, f[1].head, 2), 5) }), Malformed},
-		"list size":         {edit(plain, func(f []frame) { le.PutUint32(slotAt(t, fieldType(t, f[0], 0), 0), 1<<31) }), Malformed},
-		"list size large":   {edit(plain, func(f []frame) { le.PutUint32(slotAt(t, fieldType(t, f[0], 0), 0), 1<<31-1) }), Malformed},
-		"index":             {batch(dict, func(_, r, b []byte, _ frame) { le.PutUint32(b[le.Uint64(r[16*4:]):], 2) }), Malformed},
-		"index negative":    {batch(dict, func(_, r, b []byte, _ frame) { le.PutUint32(b[le.Uint64(r[16*4:]):], math.MaxUint32) }), Malformed},
-		"no schema":         {plain[8+metaLength(plain):], Malformed},
-		"two schemas":       {append(slices.Clone(plain[:8+metaLength(plain)]), plain...), Malformed},
-		"trailing":          {append(slices.Clone(plain), 0), Malformed},
-		"trailing stream":   {append(slices.Clone(plain), plain...), Malformed},
-		"shared body":       {sharedBody(t), TooLarge},
-		"metadata bomb":     {metadataBomb(10_000, 700), TooManyFields},
-		"metadata texts":    {metadataBomb(200, 100<<10), TooManyFields},
-		"union ids":         {unionWith([]int32{3, 3}), Malformed},
-		"union id":          {unionWith([]int32{-1, 3}), Malformed},
-		"union id 200":      {unionWith([]int32{200, 3}), Malformed},
-		"zstd 1 GiB":        {zstdBomb(t, 1<<30), TooLarge},
-		"zstd understated":  {zstdBomb(t, 64), Malformed},
-		"many batches":      {manyBatches(5000), TooManyRows},
-		"run ends":          {runsWith(4, []int32{2, 2}), Malformed},
-		"runs too short":    {runsWith(4, []int32{2, 3}), Malformed},
-		"2^40 rows of runs": {runsWith(1<<40, []int32{2, 3}), TooManyRows},
+		}), wire.Malformed},
+		"short child":       {batch(plain, func(n, _, _ []byte, _ frame) { put(n[16:], 3) }), wire.Malformed},
+		"column length":     {batch(plain, func(n, _, _ []byte, _ frame) { put(n, 1) }), wire.Malformed},
+		"too many nulls":    {batch(plain, func(n, _, _ []byte, _ frame) { put(n[8:], 3) }), wire.Malformed},
+		"nulls, no bitmap":  {batch(plain, func(n, _, _ []byte, _ frame) { put(n[8:], 1) }), wire.Malformed},
+		"offsets descend":   {batch(plain, func(_, r, b []byte, _ frame) { le.PutUint32(b[le.Uint64(r[16*4:])+4:], 9) }), wire.Malformed},
+		"offsets negative":  {batch(plain, func(_, r, b []byte, _ frame) { le.PutUint32(b[le.Uint64(r[16*4:]):], 1<<31) }), wire.Malformed},
+		"fewer nodes":       {edit(plain, func(f []frame) { le.PutUint32(lengthAt(t, f[1].head, 1), 2) }), wire.Malformed},
+		"fewer buffers":     {edit(plain, func(f []frame) { le.PutUint32(lengthAt(t, f[1].head, 2), 5) }), wire.Malformed},
+		"list size":         {edit(plain, func(f []frame) { le.PutUint32(slotAt(t, fieldType(t, f[0], 0), 0), 1<<31) }), wire.Malformed},
+		"list size large":   {edit(plain, func(f []frame) { le.PutUint32(slotAt(t, fieldType(t, f[0], 0), 0), 1<<31-1) }), wire.Malformed},
+		"index":             {batch(dict, func(_, r, b []byte, _ frame) { le.PutUint32(b[le.Uint64(r[16*4:]):], 2) }), wire.Malformed},
+		"index negative":    {batch(dict, func(_, r, b []byte, _ frame) { le.PutUint32(b[le.Uint64(r[16*4:]):], math.MaxUint32) }), wire.Malformed},
+		"no schema":         {plain[8+metaLength(plain):], wire.Malformed},
+		"two schemas":       {append(slices.Clone(plain[:8+metaLength(plain)]), plain...), wire.Malformed},
+		"trailing":          {append(slices.Clone(plain), 0), wire.Malformed},
+		"trailing stream":   {append(slices.Clone(plain), plain...), wire.Malformed},
+		"shared body":       {sharedBody(t), wire.TooLarge},
+		"metadata bomb":     {metadataBomb(10_000, 700), wire.TooManyFields},
+		"metadata texts":    {metadataBomb(200, 100<<10), wire.TooManyFields},
+		"union ids":         {unionWith([]int32{3, 3}), wire.Malformed},
+		"union id":          {unionWith([]int32{-1, 3}), wire.Malformed},
+		"union id 200":      {unionWith([]int32{200, 3}), wire.Malformed},
+		"zstd 1 GiB":        {zstdBomb(t, 1<<30), wire.TooLarge},
+		"zstd understated":  {zstdBomb(t, 64), wire.Malformed},
+		"many batches":      {manyBatches(5000), wire.TooManyRows},
+		"run ends":          {runsWith(4, []int32{2, 2}), wire.Malformed},
+		"runs too short":    {runsWith(4, []int32{2, 3}), wire.Malformed},
+		"2^40 rows of runs": {runsWith(1<<40, []int32{2, 3}), wire.TooManyRows},
 	}
 	fs := frames(t, dict)
 	cut := func(keep ...int) (msg []byte) {
@@ -217,28 +220,28 @@ func crafts(t testing.TB) map[string]craft {
 		return msg
 	}
 	maps.Copy(c, map[string]craft{
-		"dictionary missing":  {cut(0, 2), Malformed},
-		"dictionary twice":    {cut(0, 1, 1, 2), Dictionary},
-		"dictionary replaced": {cut(0, 1, 2, 1, 2), Dictionary},
-		"dictionary late":     {cut(0, 2, 1), Malformed},
+		"dictionary missing":  {cut(0, 2), wire.Malformed},
+		"dictionary twice":    {cut(0, 1, 1, 2), wire.Dictionary},
+		"dictionary replaced": {cut(0, 1, 2, 1, 2), wire.Dictionary},
+		"dictionary late":     {cut(0, 2, 1), wire.Malformed},
 		"dictionary unknown":  {cut(0, 1, 2), ""},
 	})
 	delete(c, "dictionary unknown")
 	for name, msg := range viewCrafts(t) {
-		c[name] = craft{msg, Malformed}
+		c[name] = craft{msg, wire.Malformed}
 	}
 	return c
 }
 
-func fieldType(t testing.TB, f frame, i int) table {
+func fieldType(t testing.TB, f frame, i int) flat.Table {
 	t.Helper()
-	fields, _ := f.head.vector(1, 4, "")
-	field, e := fields.table(i, "")
-	if e != nil {
-		t.Fatal(e)
+	fields, _ := f.head.Vector(1, 4, "")
+	field, err := fields.Table(i, "")
+	if err != nil {
+		t.Fatal(err)
 	}
-	typ, ok, e := field.table(3, "")
-	if e != nil || !ok {
+	typ, ok, err := field.Table(3, "")
+	if err != nil || !ok {
 		t.Fatal("no type")
 	}
 	return typ
@@ -259,10 +262,10 @@ func sharedBody(t testing.TB) []byte {
 	}
 	r.buffers[0] = make([]byte, 1<<20)
 	return patched(t, withBatch(schema, r), func(f []frame) {
-		v, _ := f[1].head.vector(2, 16, "")
-		for i := range v.n {
-			le.PutUint64(v.bytes()[16*i:], 0)
-			le.PutUint64(v.bytes()[16*i+8:], 1<<20)
+		v, _ := f[1].head.Vector(2, 16, "")
+		for i := range v.Len {
+			le.PutUint64(v.Bytes()[16*i:], 0)
+			le.PutUint64(v.Bytes()[16*i+8:], 1<<20)
 		}
 	})
 }
@@ -455,7 +458,7 @@ func touch(d *Decoder, e *Encoder, msg []byte) error {
 	dropped := r
 	dropped.Drop = odd
 	for _, write := range []func() ([]byte, error){
-		func() ([]byte, error) { return e.Encode(r, []Pair{{"Embedd-Wire", "1"}}) },
+		func() ([]byte, error) { return e.Encode(r, []wire.Pair{{Key: wire.HeaderWire, Value: wire.Version}}) },
 		func() ([]byte, error) { return e.Encode(dropped, nil) },
 		func() ([]byte, error) { return e.Rejected(m, all, nil) },
 		func() ([]byte, error) { return e.Rejected(m, odd, nil) },
@@ -468,7 +471,7 @@ func touch(d *Decoder, e *Encoder, msg []byte) error {
 			return err
 		}
 	}
-	parts, err := e.Split(r, max(256, len(msg)/2), func(k, n int) []Pair { return []Pair{{"Embedd-Part", fmt.Sprint(k, n)}} })
+	parts, err := e.Split(r, max(256, len(msg)/2), func(k, n int) []wire.Pair { return []wire.Pair{{Key: wire.HeaderPart, Value: fmt.Sprint(k, n)}} })
 	if err != nil {
 		return clean(err)
 	}
@@ -497,7 +500,7 @@ func again(out []byte, err error) error {
 
 // clean passes a refusal, and nothing else.
 func clean(err error) error {
-	if e, ok := err.(*Error); !ok || e.Code == Internal {
+	if e, ok := err.(*Error); !ok || e.Code == wire.Internal {
 		return fmt.Errorf("no clean refusal: %w", err)
 	}
 	return nil

@@ -3,6 +3,8 @@ package arrowio
 import (
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // Label returns the text that names the class of a row: the identity of a label is its text, so that the integer 3, the string "3" and a dictionary
@@ -106,10 +108,10 @@ func (c *chunk) texts(i, limit int) *Error {
 		}
 		b := c.binary(i, row)
 		if len(b) > limit {
-			return fault(TooLarge, "a text of %d bytes, and the limit for labels and keys is %d", len(b), limit).hint("send a short name").at(row)
+			return fault(wire.TooLarge, "a text of %d bytes, and the limit for labels and keys is %d", len(b), limit).hint("send a short name").at(row)
 		}
 		if !utf8.Valid(b) {
-			return fault(Malformed, "a text that is not UTF-8").hint("send UTF-8").at(row)
+			return fault(wire.Malformed, "a text that is not UTF-8").hint("send UTF-8").at(row)
 		}
 	}
 	return nil

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // The mutation driver changes good messages at random and uses what is still accepted. It runs in a child process under an address-space limit of
@@ -162,7 +164,7 @@ func mutateChild(t *testing.T, file string) {
 	specs := [2]Spec{{Features: []string{"*"}, Label: "label", Key: "id"}, {}}
 	d := newDecoder(t, specs[0])
 	e := newEncoder(t, Output{})
-	accepted, refused := 0, map[Code]int{}
+	accepted, refused := 0, map[wire.Code]int{}
 	var worst time.Duration
 	for seed := *firstSeed; seed < *firstSeed+uint64(*mutations); seed++ {
 		if _, err := f.WriteAt(binary.LittleEndian.AppendUint64(nil, seed), 0); err != nil {

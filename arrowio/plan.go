@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // A pin is what is fixed for a pipeline. It is immutable; a Decoder replaces it whole.
@@ -100,7 +102,7 @@ func (d *Decoder) entry(f frame) (*entry, []int64, *Error) {
 	}
 	ids, ok := s.numbers(f.meta)
 	if !ok {
-		return nil, nil, fault(Internal, "dictionary numbers could not be read")
+		return nil, nil, fault(wire.Internal, "dictionary numbers could not be read")
 	}
 	en := &entry{schema: s}
 	if size := s.size(); size <= maxPlanBytes {
@@ -131,7 +133,7 @@ func (d *Decoder) Features() []string { return slices.Clone(d.pin.Load().names) 
 // Pin fixes the feature elements to those of a model. It fails where other names are fixed already.
 func (d *Decoder) Pin(names []string) error {
 	if len(names) > maxFeatures {
-		return fault(TooManyFields, "%d features, and the limit is %d", len(names), maxFeatures).hint("use fewer features")
+		return fault(wire.TooManyFields, "%d features, and the limit is %d", len(names), maxFeatures).hint("use fewer features")
 	}
 	for {
 		from := d.pin.Load()
@@ -139,7 +141,7 @@ func (d *Decoder) Pin(names []string) error {
 			if slices.Equal(from.names, names) {
 				return nil
 			}
-			return fault(SchemaChanged, "%d features are fixed already and the model has %d, or others", len(from.names), len(names)).
+			return fault(wire.SchemaChanged, "%d features are fixed already and the model has %d, or others", len(from.names), len(names)).
 				hint("use a model of these features or a new pipeline")
 		}
 		to := *from
@@ -157,7 +159,7 @@ func (p *plan) find(name string) (int, *Error) {
 	case !ok:
 		return -1, nil
 	case i < 0:
-		return -1, fault(Malformed, "two columns have this name").hint("rename one").in(name)
+		return -1, fault(wire.Malformed, "two columns have this name").hint("rename one").in(name)
 	}
 	return i, nil
 }
@@ -173,10 +175,10 @@ func (p *plan) resolve(s *Spec) *Error {
 		p.index[name] = i
 	}
 	var e *Error
-	if p.label, p.labels, e = p.named(s.Label, LabelType, p.pin.label); e != nil {
+	if p.label, p.labels, e = p.named(s.Label, wire.LabelType, p.pin.label); e != nil {
 		return e
 	}
-	if p.key, p.keys, e = p.named(s.Key, KeyType, p.pin.key); e != nil {
+	if p.key, p.keys, e = p.named(s.Key, wire.KeyType, p.pin.key); e != nil {
 		return e
 	}
 	switch {
@@ -194,7 +196,7 @@ func (p *plan) resolve(s *Spec) *Error {
 }
 
 // named resolves the label or the key. An absent column, or one of type null, names nothing.
-func (p *plan) named(name string, code Code, fixed class) (int, class, *Error) {
+func (p *plan) named(name string, code wire.Code, fixed class) (int, class, *Error) {
 	if name == "" {
 		return -1, unknown, nil
 	}
@@ -215,12 +217,12 @@ func (p *plan) named(name string, code Code, fixed class) (int, class, *Error) {
 		c = booleans
 	}
 	switch {
-	case c == unknown && code == LabelType:
+	case c == unknown && code == wire.LabelType:
 		return -1, c, fault(code, "a column of type %s cannot be a label", p.schema.layout.describe(i)).hint("use a string, dictionary, integer or boolean column").in(name)
-	case code == KeyType && (c == unknown || c == booleans):
+	case code == wire.KeyType && (c == unknown || c == booleans):
 		return -1, c, fault(code, "a column of type %s cannot be a key", p.schema.layout.describe(i)).hint("use a string or integer column").in(name)
 	case fixed != unknown && c != fixed:
-		return -1, c, fault(SchemaChanged, "it holds %v and earlier messages held %v", c, fixed).hint("keep the type, or use a new pipeline").in(name)
+		return -1, c, fault(wire.SchemaChanged, "it holds %v and earlier messages held %v", c, fixed).hint("keep the type, or use a new pipeline").in(name)
 	}
 	return i, c, nil
 }
@@ -250,15 +252,15 @@ func (p *plan) add(i int) *Error {
 	name := p.schema.layout.fields[i].name
 	value, size, ok := p.numeric(i)
 	if !ok {
-		return fault(NotNumeric, "a column of type %s holds no numbers of float32, float64 or an integer type", p.schema.layout.describe(i)).
+		return fault(wire.NotNumeric, "a column of type %s holds no numbers of float32, float64 or an integer type", p.schema.layout.describe(i)).
 			hint("cast it to float32, or choose the features by other names").in(name)
 	}
 	if size == 0 || size > maxFeatures {
-		return fault(FeatureCount, "a list of %d elements", size).hint("use 1 to %d features", maxFeatures).in(name)
+		return fault(wire.FeatureCount, "a list of %d elements", size).hint("use 1 to %d features", maxFeatures).in(name)
 	}
 	p.elements += max(0, size)
 	if p.elements > maxFeatures {
-		return fault(TooManyFields, "more than %d features", maxFeatures).hint("choose fewer columns").in(name)
+		return fault(wire.TooManyFields, "more than %d features", maxFeatures).hint("choose fewer columns").in(name)
 	}
 	p.taken[i] = true
 	p.columns = append(p.columns, column{field: i, value: value, size: size})
@@ -318,7 +320,7 @@ func (p *plan) noMore(s *Spec) *Error {
 			continue
 		}
 		if more := p.matching(entry, s); len(more) > 0 {
-			return fault(SchemaChanged, "it matches the features %q and is not among the %d that are fixed", entry, len(p.pin.names)).
+			return fault(wire.SchemaChanged, "it matches the features %q and is not among the %d that are fixed", entry, len(p.pin.names)).
 				hint("rename it, or use a new pipeline").in(p.schema.layout.fields[more[0]].name)
 		}
 	}
@@ -334,7 +336,7 @@ func (p *plan) missing(name string) *Error {
 		}
 		have = append(have, clip(p.schema.layout.fields[i].name))
 	}
-	return fault(MissingColumn, "no such feature column; the message has %d: %s", len(p.schema.layout.columns), strings.Join(have, ", ")).
+	return fault(wire.MissingColumn, "no such feature column; the message has %d: %s", len(p.schema.layout.columns), strings.Join(have, ", ")).
 		hint("send it, or name other features").in(name)
 }
 
@@ -353,10 +355,10 @@ func (p *plan) byShape() *Error {
 		}
 		c := &p.columns[len(p.columns)-1]
 		if c.size >= 0 && c.size != want.size {
-			return fault(FeatureCount, "%d elements, and %d are fixed", c.size, want.size).hint("send lists of %d elements, or use a new pipeline", want.size).in(want.name)
+			return fault(wire.FeatureCount, "%d elements, and %d are fixed", c.size, want.size).hint("send lists of %d elements, or use a new pipeline", want.size).in(want.name)
 		}
 		if list, n := c.value != i, p.schema.layout.fields[c.value].number.wide(); list != want.list || n != want.number {
-			return fault(SchemaChanged, "it holds %s and earlier messages held %s", described(list, n), described(want.list, want.number)).
+			return fault(wire.SchemaChanged, "it holds %s and earlier messages held %s", described(list, n), described(want.list, want.number)).
 				hint("keep the type, or use a new pipeline").in(want.name)
 		}
 		p.setSize(want.size)
@@ -408,10 +410,10 @@ func (p *plan) byName() *Error {
 		}
 		c := &p.columns[len(p.columns)-1]
 		if c.value == i {
-			return fault(SchemaChanged, "it is one number and the model has a list of %d", n).hint("send a list, or use another model").in(base)
+			return fault(wire.SchemaChanged, "it is one number and the model has a list of %d", n).hint("send a list, or use another model").in(base)
 		}
 		if c.size >= 0 && c.size != n {
-			return fault(FeatureCount, "%d elements, and the model has %d", c.size, n).hint("send lists of %d elements, or use another model", n).in(base)
+			return fault(wire.FeatureCount, "%d elements, and the model has %d", c.size, n).hint("send lists of %d elements, or use another model", n).in(base)
 		}
 		p.setSize(n)
 		k += n

@@ -14,6 +14,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // With -out the outputs are written for testdata/check.py, which compares them in pyarrow.
@@ -136,7 +138,7 @@ func sameRows(t *testing.T, in []byte, out []byte, without string) (seen []int) 
 	}
 	for k, key := range inSchema.Metadata().Keys() {
 		want := inSchema.Metadata().Values()[k]
-		if key == "Embedd-Wire" {
+		if key == wire.HeaderWire {
 			want = "1"
 		}
 		if got, ok := outSchema.Metadata().GetValue(key); !ok || got != want {
@@ -180,7 +182,7 @@ func keepFile(t *testing.T, name string, k int, out []byte) {
 
 // Every kept column of every type leaves as it came: whole, with rows dropped, and split; plain and compressed.
 func TestKeptColumnsPassThrough(t *testing.T) {
-	meta := []Pair{{"Embedd-Wire", "1"}, {"Embedd-Method", "lda"}}
+	meta := []wire.Pair{{Key: wire.HeaderWire, Value: wire.Version}, {Key: wire.HeaderMethod, Value: "lda"}}
 	for name, in := range fixtures(t) {
 		for _, compression := range []string{"none", "lz4", "zstd"} {
 			t.Run(name+"/"+compression, func(t *testing.T) {
@@ -247,7 +249,7 @@ func TestKeptColumnsPassThrough(t *testing.T) {
 
 func checkSplit(t *testing.T, name string, e *Encoder, r Reduced, in []byte, without string, want []int) {
 	t.Helper()
-	whole, err := e.Split(r, 1<<20, func(int, int) []Pair { return nil })
+	whole, err := e.Split(r, 1<<20, func(int, int) []wire.Pair { return nil })
 	if err != nil || len(whole) != 1 {
 		t.Fatalf("%d parts where one fits, error %v", len(whole), err)
 	}
@@ -267,7 +269,9 @@ func checkSplit(t *testing.T, name string, e *Encoder, r Reduced, in []byte, wit
 		}
 	}
 	limit := (fixed+(row+sizeOf(parts))/2)*4/3 + 16
-	msgs, err := e.Split(r, limit, func(k, n int) []Pair { return []Pair{{"Embedd-Wire", "1"}, {"Embedd-Part", fmt.Sprint(k, "/", n)}} })
+	msgs, err := e.Split(r, limit, func(k, n int) []wire.Pair {
+		return []wire.Pair{{Key: wire.HeaderWire, Value: wire.Version}, {Key: wire.HeaderPart, Value: fmt.Sprint(k, "/", n)}}
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,15 +300,15 @@ func TestRowsFixed(t *testing.T) {
 	r := numbered(m, 2)
 	r.Drop = [][]int{{1}}
 	_, err = newEncoder(t, Output{}).Encode(r, nil)
-	wantCode(t, err, RowsFixed, "runs")
+	wantCode(t, err, wire.RowsFixed, "runs")
 	_, err = newEncoder(t, Output{}).Rejected(m, [][]int{{1}}, nil)
-	wantCode(t, err, RowsFixed, "runs")
+	wantCode(t, err, wire.RowsFixed, "runs")
 	if _, err = newEncoder(t, Output{Keep: []string{"none"}}).Encode(r, nil); err != nil {
 		t.Error(err)
 	}
 }
 
-func wantCode(t *testing.T, err error, code Code, words ...string) {
+func wantCode(t *testing.T, err error, code wire.Code, words ...string) {
 	t.Helper()
 	e, ok := err.(*Error)
 	if !ok {

@@ -3,6 +3,9 @@ package arrowio
 import (
 	"slices"
 	"unicode/utf8"
+
+	"github.com/embedd/embedd/arrowio/internal/flat"
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // Type numbers of the Arrow format (format/Schema.fbs).
@@ -126,10 +129,10 @@ type layout struct {
 type schema struct {
 	bytes   []byte // of the frame's metadata, a copy
 	layout  layout
-	dicts   []layout // value types of the dictionaries, by normalised number
-	idAt    []int    // where in bytes a dictionary's number stands; ascending; 0 = absent, which means 0
-	idOf    []int    // the normalised number of each
-	pairs   vector   // the schema's own metadata, on bytes
+	dicts   []layout    // value types of the dictionaries, by normalised number
+	idAt    []int       // where in bytes a dictionary's number stands; ascending; 0 = absent, which means 0
+	idOf    []int       // the normalised number of each
+	pairs   flat.Vector // the schema's own metadata, on bytes
 	version int
 }
 
@@ -151,39 +154,41 @@ type encoding struct {
 
 func parseSchema(f frame, l Limits) (*schema, *Error) {
 	if len(f.body) != 0 {
-		return nil, fault(Malformed, "the schema has a body of %d bytes", len(f.body)).hint(streamHint)
+		return nil, fault(wire.Malformed, "the schema has a body of %d bytes", len(f.body)).hint(streamHint)
 	}
 	buf := slices.Clone(f.meta)
 	f.meta = buf
-	var e *Error
-	if f.message, e = rootTable(buf, "the message table"); e != nil {
-		return nil, e
+	root, err := flat.Root(buf, "the message table")
+	if err != nil {
+		return nil, broken(err)
 	}
-	if _, e = f.open(); e != nil {
+	f.message = root
+	_, e := f.open()
+	if e != nil {
 		return nil, e
 	}
 	w := schemaWalk{s: &schema{bytes: buf, version: f.version}, limits: l}
-	big, e := f.head.integer(0, 2, 0, "the byte order")
-	if e != nil {
-		return nil, e
+	big, err := f.head.Integer(0, 2, 0, "the byte order")
+	if err != nil {
+		return nil, broken(err)
 	}
 	if big != 0 {
-		return nil, fault(Unsupported, "the data is big-endian").hint("write little-endian Arrow")
+		return nil, fault(wire.Unsupported, "the data is big-endian").hint("write little-endian Arrow")
 	}
-	fields, e := f.head.vector(1, 4, "the list of fields")
-	if e != nil {
-		return nil, e
+	fields, err := f.head.Vector(1, 4, "the list of fields")
+	if err != nil {
+		return nil, broken(err)
 	}
 	if w.s.pairs, e = w.metadata(f.head, 2); e != nil {
 		return nil, e
 	}
-	if e := w.room(fields.n); e != nil {
+	if e := w.room(fields.Len); e != nil {
 		return nil, e
 	}
-	for i := 0; i < fields.n; i++ {
-		t, e := fields.table(i, "a field")
-		if e != nil {
-			return nil, e
+	for i := 0; i < fields.Len; i++ {
+		t, err := fields.Table(i, "a field")
+		if err != nil {
+			return nil, broken(err)
 		}
 		w.s.layout.columns = append(w.s.layout.columns, len(w.s.layout.fields))
 		if e := w.field(&w.s.layout, t, 1, false); e != nil {
@@ -199,31 +204,31 @@ func parseSchema(f frame, l Limits) (*schema, *Error) {
 
 func (w *schemaWalk) room(more int) *Error {
 	if more > w.limits.Fields-w.fields {
-		return fault(TooManyFields, "the schema has more than %d fields", w.limits.Fields).hint("send the features as one fixed-size list column, or raise limits.fields")
+		return fault(wire.TooManyFields, "the schema has more than %d fields", w.limits.Fields).hint("send the features as one fixed-size list column, or raise limits.fields")
 	}
 	return nil
 }
 
 // metadata checks the key/value list of slot i and counts it.
-func (w *schemaWalk) metadata(t table, i int) (vector, *Error) {
-	v, e := t.vector(i, 4, "the metadata list")
-	if e != nil {
-		return v, e
+func (w *schemaWalk) metadata(t flat.Table, i int) (flat.Vector, *Error) {
+	v, err := t.Vector(i, 4, "the metadata list")
+	if err != nil {
+		return v, broken(err)
 	}
-	if v.n > w.limits.Metadata || w.pairs+v.n > w.limits.Metadata+w.limits.Fields {
-		return v, fault(TooManyFields, "more than %d metadata entries on one schema or field, or %d in all", w.limits.Metadata, w.limits.Metadata+w.limits.Fields).
+	if v.Len > w.limits.Metadata || w.pairs+v.Len > w.limits.Metadata+w.limits.Fields {
+		return v, fault(wire.TooManyFields, "more than %d metadata entries on one schema or field, or %d in all", w.limits.Metadata, w.limits.Metadata+w.limits.Fields).
 			hint("send less metadata")
 	}
-	w.pairs += v.n
-	for j := 0; j < v.n; j++ {
-		kv, e := v.table(j, "a metadata entry")
-		if e != nil {
-			return v, e
+	w.pairs += v.Len
+	for j := 0; j < v.Len; j++ {
+		kv, err := v.Table(j, "a metadata entry")
+		if err != nil {
+			return v, broken(err)
 		}
 		for slot := 0; slot < 2; slot++ {
-			b, _, e := kv.text(slot, "a metadata text")
-			if e != nil {
-				return v, e
+			b, _, err := kv.Text(slot, "a metadata text")
+			if err != nil {
+				return v, broken(err)
 			}
 			if e := w.addText(len(b)); e != nil {
 				return v, e
@@ -237,37 +242,37 @@ func (w *schemaWalk) metadata(t table, i int) (vector, *Error) {
 func (w *schemaWalk) addText(n int) *Error {
 	w.text += n
 	if w.text > len(w.s.bytes)+64<<10 {
-		return fault(TooManyFields, "the schema's names and metadata unfold to more than %d bytes, its own size", w.text-n).hint("do not share texts between fields")
+		return fault(wire.TooManyFields, "the schema's names and metadata unfold to more than %d bytes, its own size", w.text-n).hint("do not share texts between fields")
 	}
 	return nil
 }
 
 // field parses one Field table and its children into l. values says that the table is read as the value type of its dictionary.
-func (w *schemaWalk) field(l *layout, t table, depth int, values bool) *Error {
+func (w *schemaWalk) field(l *layout, t flat.Table, depth int, values bool) *Error {
 	if w.fields++; w.fields > w.limits.Fields {
 		return w.room(0x7fffffff)
 	}
 	if depth > w.limits.Depth {
-		return fault(TooManyFields, "a column is nested more than %d deep", w.limits.Depth).hint("flatten it or raise limits.depth")
+		return fault(wire.TooManyFields, "a column is nested more than %d deep", w.limits.Depth).hint("flatten it or raise limits.depth")
 	}
-	name, _, e := t.text(0, "a field's name")
-	if e != nil {
-		return e
+	name, _, err := t.Text(0, "a field's name")
+	if err != nil {
+		return broken(err)
 	}
 	if e := w.addText(len(name)); e != nil {
 		return e
 	}
 	if !utf8.Valid(name) {
-		return fault(Malformed, "a field's name is not UTF-8").hint("name columns in UTF-8")
+		return fault(wire.Malformed, "a field's name is not UTF-8").hint("name columns in UTF-8")
 	}
 	at := len(l.fields)
-	l.fields = append(l.fields, field{name: string(name), table: t.pos, dict: -1, buffer: l.buffers, views: l.views})
-	dictionary, encoded, e := t.table(4, "a dictionary encoding")
-	if e != nil {
-		return e.in(string(name))
+	l.fields = append(l.fields, field{name: string(name), table: t.Pos, dict: -1, buffer: l.buffers, views: l.views})
+	dictionary, encoded, err := t.Table(4, "a dictionary encoding")
+	if err != nil {
+		return broken(err).in(string(name))
 	}
 	if encoded && !values {
-		f := field{name: string(name), table: t.pos, buffer: l.buffers, views: l.views}
+		f := field{name: string(name), table: t.Pos, buffer: l.buffers, views: l.views}
 		if e := w.dictionary(&f, t, dictionary, depth); e != nil {
 			return e.in(string(name))
 		}
@@ -290,20 +295,20 @@ func (w *schemaWalk) field(l *layout, t table, depth int, values bool) *Error {
 	if f.kind == kindView {
 		l.views++
 	}
-	children, e := t.vector(5, 4, "the list of children")
-	if e != nil {
+	children, err := t.Vector(5, 4, "the list of children")
+	if err != nil {
+		return broken(err).in(string(name))
+	}
+	if e := childCount(&f, children.Len); e != nil {
 		return e.in(string(name))
 	}
-	if e := childCount(&f, children.n); e != nil {
-		return e.in(string(name))
-	}
-	if e := w.room(children.n); e != nil {
+	if e := w.room(children.Len); e != nil {
 		return e
 	}
-	for i := 0; i < children.n; i++ {
-		c, e := children.table(i, "a child field")
-		if e != nil {
-			return e.in(string(name))
+	for i := 0; i < children.Len; i++ {
+		c, err := children.Table(i, "a child field")
+		if err != nil {
+			return broken(err).in(string(name))
 		}
 		if e := w.field(l, c, depth+1, false); e != nil {
 			return e.in(string(name))
@@ -315,18 +320,18 @@ func (w *schemaWalk) field(l *layout, t table, depth int, values bool) *Error {
 }
 
 // dictionary parses the encoding of a field and its value type, which two fields with the same number share.
-func (w *schemaWalk) dictionary(f *field, t, d table, depth int) *Error {
-	at, e := d.slot(0, 8, "a dictionary's number")
-	if e != nil {
-		return e
+func (w *schemaWalk) dictionary(f *field, t, d flat.Table, depth int) *Error {
+	at, err := d.Slot(0, 8, "a dictionary's number")
+	if err != nil {
+		return broken(err)
 	}
-	id, e := d.integer(0, 8, 0, "a dictionary's number")
-	if e != nil {
-		return e
+	id, err := d.Integer(0, 8, 0, "a dictionary's number")
+	if err != nil {
+		return broken(err)
 	}
-	index, ok, e := d.table(1, "a dictionary's index type")
-	if e != nil {
-		return e
+	index, ok, err := d.Table(1, "a dictionary's index type")
+	if err != nil {
+		return broken(err)
 	}
 	f.kind, f.number, f.width = kindFixed, int32s, 4
 	if ok {
@@ -350,7 +355,7 @@ func (w *schemaWalk) dictionary(f *field, t, d table, depth int) *Error {
 	if f.dict == len(w.s.dicts) {
 		w.s.dicts = append(w.s.dicts, values)
 	} else if !w.s.dicts[f.dict].same(&values) {
-		return fault(Malformed, "dictionary %d is used with two value types", id).hint("give each dictionary its own number")
+		return fault(wire.Malformed, "dictionary %d is used with two value types", id).hint("give each dictionary its own number")
 	}
 	return nil
 }
@@ -363,19 +368,19 @@ func (l *layout) same(m *layout) bool {
 	})
 }
 
-func integerType(f *field, t table) *Error {
-	bits, e := t.integer(0, 4, 0, "an integer's width")
-	if e != nil {
-		return e
+func integerType(f *field, t flat.Table) *Error {
+	bits, err := t.Integer(0, 4, 0, "an integer's width")
+	if err != nil {
+		return broken(err)
 	}
-	signed, e := t.integer(1, 1, 0, "an integer's sign")
-	if e != nil {
-		return e
+	signed, err := t.Integer(1, 1, 0, "an integer's sign")
+	if err != nil {
+		return broken(err)
 	}
 	of := map[int64][2]number{8: {uint8s, int8s}, 16: {uint16s, int16s}, 32: {uint32s, int32s}, 64: {uint64s, int64s}}
 	pair, ok := of[bits]
 	if !ok {
-		return fault(Malformed, "an integer of %d bits", bits).hint("use 8, 16, 32 or 64")
+		return fault(wire.Malformed, "an integer of %d bits", bits).hint("use 8, 16, 32 or 64")
 	}
 	f.kind, f.width, f.number = kindFixed, int(bits/8), pair[0]
 	if signed != 0 {
@@ -385,32 +390,32 @@ func integerType(f *field, t table) *Error {
 }
 
 // unit reads the 16-bit enumeration of slot i and looks its width up.
-func unit(t table, i int, missing int64, widths ...int) (int, *Error) {
-	v, e := t.integer(i, 2, missing, "a type's unit")
-	if e != nil {
-		return 0, e
+func unit(t flat.Table, i int, missing int64, widths ...int) (int, *Error) {
+	v, err := t.Integer(i, 2, missing, "a type's unit")
+	if err != nil {
+		return 0, broken(err)
 	}
 	if v < 0 || int(v) >= len(widths) {
-		return 0, fault(Malformed, "a type with unit or precision %d", v).hint("write with an Arrow library of this format version")
+		return 0, fault(wire.Malformed, "a type with unit or precision %d", v).hint("write with an Arrow library of this format version")
 	}
 	return widths[v], nil
 }
 
 // typed reads the type table of a field into its layout.
-func (w *schemaWalk) typed(f *field, t table) *Error {
-	typ, e := t.integer(2, 1, 0, "a field's type")
-	if e != nil {
-		return e
+func (w *schemaWalk) typed(f *field, t flat.Table) *Error {
+	typ, err := t.Integer(2, 1, 0, "a field's type")
+	if err != nil {
+		return broken(err)
 	}
-	tt, ok, e := t.table(3, "a field's type")
-	if e != nil {
-		return e
+	tt, ok, err := t.Table(3, "a field's type")
+	if err != nil {
+		return broken(err)
 	}
 	if !ok {
-		return fault(Malformed, "a field without type").hint("write with an Arrow library")
+		return fault(wire.Malformed, "a field without type").hint("write with an Arrow library")
 	}
 	f.typ = int(typ)
-	var v int64
+	var e *Error
 	switch f.typ {
 	case typeNull:
 		f.kind = kindNull
@@ -433,17 +438,21 @@ func (w *schemaWalk) typed(f *field, t table) *Error {
 		if f.width, e = unit(tt, 0, 1, 4, 4, 8, 8); e != nil {
 			break
 		}
-		if v, e = tt.integer(1, 4, 32, "a time's width"); e == nil && int(v) != 8*f.width {
-			e = fault(Malformed, "a time of %d bits, and its unit has %d", v, 8*f.width).hint("use 32 bits for seconds and milliseconds, 64 for finer")
+		v, err := tt.Integer(1, 4, 32, "a time's width")
+		if err != nil {
+			return broken(err)
+		}
+		if int(v) != 8*f.width {
+			return fault(wire.Malformed, "a time of %d bits, and its unit has %d", v, 8*f.width).hint("use 32 bits for seconds and milliseconds, 64 for finer")
 		}
 	case typeTimestamp:
 		f.kind = kindFixed
 		if f.width, e = unit(tt, 0, 0, 8, 8, 8, 8); e != nil {
 			break
 		}
-		zone, _, err := tt.text(1, "a time zone")
+		zone, _, err := tt.Text(1, "a time zone")
 		if err != nil {
-			return err
+			return broken(err)
 		}
 		return w.addText(len(zone))
 	case typeDuration:
@@ -454,8 +463,12 @@ func (w *schemaWalk) typed(f *field, t table) *Error {
 		f.width, e = unit(tt, 0, 0, 4, 8, 16)
 	case typeFixedBinary:
 		f.kind = kindFixed
-		if v, e = tt.integer(0, 4, 0, "a width"); e == nil && v < 0 {
-			e = fault(Malformed, "fixed-size binary of %d bytes", v).hint("use a width of 0 or more")
+		v, err := tt.Integer(0, 4, 0, "a width")
+		if err != nil {
+			return broken(err)
+		}
+		if v < 0 {
+			return fault(wire.Malformed, "fixed-size binary of %d bytes", v).hint("use a width of 0 or more")
 		}
 		f.width = int(v)
 	case typeBinary, typeUtf8:
@@ -474,8 +487,12 @@ func (w *schemaWalk) typed(f *field, t table) *Error {
 		f.kind, f.width = kindListView, 8
 	case typeFixedList:
 		f.kind = kindFixedList
-		if v, e = tt.integer(0, 4, 0, "a list's size"); e == nil && v < 0 {
-			e = fault(Malformed, "a fixed-size list of %d elements", v).hint("use a size of 0 or more")
+		v, err := tt.Integer(0, 4, 0, "a list's size")
+		if err != nil {
+			return broken(err)
+		}
+		if v < 0 {
+			return fault(wire.Malformed, "a fixed-size list of %d elements", v).hint("use a size of 0 or more")
 		}
 		f.size = int(v)
 	case typeStruct:
@@ -485,54 +502,55 @@ func (w *schemaWalk) typed(f *field, t table) *Error {
 	case typeRunEnd:
 		f.kind = kindRunEnd
 	default:
-		return fault(Unsupported, "Arrow type number %d", typ).hint("cast the column to a type of Arrow format 1.4")
+		return fault(wire.Unsupported, "Arrow type number %d", typ).hint("cast the column to a type of Arrow format 1.4")
 	}
 	return e
 }
 
 // decimalWidth checks a decimal's parameters: who prints a value with a scale of 2^31 runs out of memory.
-func decimalWidth(t table) (int, *Error) {
+func decimalWidth(t flat.Table) (int, *Error) {
 	var v [3]int64
 	for i, missing := range [3]int64{0, 0, 128} {
-		var e *Error
-		if v[i], e = t.integer(i, 4, missing, "a decimal's parameter"); e != nil {
-			return 0, e
+		n, err := t.Integer(i, 4, missing, "a decimal's parameter")
+		if err != nil {
+			return 0, broken(err)
 		}
+		v[i] = n
 	}
 	digits := map[int64]int64{32: 9, 64: 18, 128: 38, 256: 76}[v[2]]
 	if v[0] < 1 || v[0] > digits || v[1] < -digits || v[1] > digits {
-		return 0, fault(Malformed, "a decimal of %d bits with %d digits and scale %d", v[2], v[0], v[1]).hint("use at most 38 digits in 128 bits, 76 in 256, and a scale in that range")
+		return 0, fault(wire.Malformed, "a decimal of %d bits with %d digits and scale %d", v[2], v[0], v[1]).hint("use at most 38 digits in 128 bits, 76 in 256, and a scale in that range")
 	}
 	return int(v[2] / 8), nil
 }
 
-func (w *schemaWalk) union(f *field, t table) *Error {
+func (w *schemaWalk) union(f *field, t flat.Table) *Error {
 	if w.s.version == versionV4 {
-		return fault(Unsupported, "a union in metadata version 4, which lays it out in another way").hint("write metadata version 5")
+		return fault(wire.Unsupported, "a union in metadata version 4, which lays it out in another way").hint("write metadata version 5")
 	}
-	mode, e := t.integer(0, 2, 0, "a union's mode")
-	if e != nil {
-		return e
+	mode, err := t.Integer(0, 2, 0, "a union's mode")
+	if err != nil {
+		return broken(err)
 	}
 	if mode != 0 && mode != 1 {
-		return fault(Malformed, "a union of mode %d", mode).hint("use sparse or dense")
+		return fault(wire.Malformed, "a union of mode %d", mode).hint("use sparse or dense")
 	}
 	f.kind = kindSparse
 	if mode == 1 {
 		f.kind = kindDense
 	}
-	ids, e := t.vector(1, 4, "a union's type ids")
-	if e != nil {
-		return e
+	ids, err := t.Vector(1, 4, "a union's type ids")
+	if err != nil {
+		return broken(err)
 	}
-	if ids.n > 128 {
-		return fault(Malformed, "a union with %d type ids", ids.n).hint("use at most 128")
+	if ids.Len > 128 {
+		return fault(wire.Malformed, "a union with %d type ids", ids.Len).hint("use at most 128")
 	}
 	var seen [128]bool
-	for i := 0; i < ids.n; i++ {
-		id := int32(le.Uint32(ids.buf[ids.pos+4*i:]))
+	for i := 0; i < ids.Len; i++ {
+		id := int32(le.Uint32(ids.Buf[ids.Pos+4*i:]))
 		if id < 0 || id > 127 || seen[id] {
-			return fault(Malformed, "a union with type id %d, negative, over 127 or twice", id).hint("use each of 0 to 127 at most once")
+			return fault(wire.Malformed, "a union with type id %d, negative, over 127 or twice", id).hint("use each of 0 to 127 at most once")
 		}
 		seen[id] = true
 		f.ids = append(f.ids, byte(id))
@@ -559,7 +577,7 @@ func childCount(f *field, n int) *Error {
 		want = len(f.ids)
 	}
 	if n != want {
-		return fault(Malformed, "a %s field with %d children, not %d", typeName(f.typ), n, want).hint("write with an Arrow library")
+		return fault(wire.Malformed, "a %s field with %d children, not %d", typeName(f.typ), n, want).hint("write with an Arrow library")
 	}
 	return nil
 }
@@ -571,12 +589,12 @@ func (l *layout) childTypes(at int) *Error {
 	case f.typ == typeMap && f.dict < 0:
 		entries := &l.fields[at+1]
 		if entries.kind != kindStruct || entries.end == at+2 || l.fields[at+2].end == entries.end || l.fields[l.fields[at+2].end].end != entries.end {
-			return fault(Malformed, "a map whose entries are no struct of key and value").hint("write with an Arrow library")
+			return fault(wire.Malformed, "a map whose entries are no struct of key and value").hint("write with an Arrow library")
 		}
 	case f.kind == kindRunEnd:
 		ends := &l.fields[at+1]
 		if n := ends.number; n != int16s && n != int32s && n != int64s || ends.dict >= 0 {
-			return fault(Malformed, "run ends that are no signed integers of 16, 32 or 64 bits").hint("write with an Arrow library")
+			return fault(wire.Malformed, "run ends that are no signed integers of 16, 32 or 64 bits").hint("write with an Arrow library")
 		}
 	}
 	return nil

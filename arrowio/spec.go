@@ -12,6 +12,8 @@ import (
 	"encoding/binary"
 	"path"
 	"strings"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // Limits bound what one message may cost. A zero field means the default of DefaultLimits.
@@ -60,20 +62,20 @@ type Spec struct {
 func (s Spec) check() *Error {
 	for _, f := range s.Features {
 		if f == "" {
-			return fault(Internal, "an empty feature name").hint("name a column or a glob")
+			return fault(wire.Internal, "an empty feature name").hint("name a column or a glob")
 		}
 		if _, err := path.Match(f, ""); err != nil {
-			return fault(Internal, "feature glob %q: %v", f, err).hint("close the bracket or escape it with a backslash")
+			return fault(wire.Internal, "feature glob %q: %v", f, err).hint("close the bracket or escape it with a backslash")
 		}
 		if f == s.Label || f == s.Key {
-			return fault(Internal, "column %q is a feature and also the label or the key", f).hint("take it out of one")
+			return fault(wire.Internal, "column %q is a feature and also the label or the key", f).hint("take it out of one")
 		}
 	}
 	if s.Label != "" && s.Label == s.Key {
-		return fault(Internal, "column %q is both the label and the key", s.Label).hint("name two columns")
+		return fault(wire.Internal, "column %q is both the label and the key", s.Label).hint("name two columns")
 	}
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
-		return fault(Unsupported, "this machine is big-endian and features are read in place").hint("run on a little-endian machine")
+		return fault(wire.Unsupported, "this machine is big-endian and features are read in place").hint("run on a little-endian machine")
 	}
 	return nil
 }

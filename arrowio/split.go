@@ -1,5 +1,7 @@
 package arrowio
 
+import "github.com/embedd/embedd/arrowio/wire"
+
 // metadataRoom is what a part keeps free for the metadata that is added to it. It is fixed, because split points may not depend on that metadata
 // (Invariant 2); a small limit keeps a quarter.
 const metadataRoom = 4096
@@ -7,7 +9,7 @@ const metadataRoom = 4096
 // Split writes parts of at most limit bytes each, in the order of the rows; one part when all fits. meta makes the metadata of a part, counted from 0.
 // Where it splits depends on the input, the configuration and the dimension, never on the metadata or on the numbers in Y. A single row over the limit is
 // too_wide, with the row named. The error is always an *Error.
-func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []Pair) (msgs [][]byte, err error) {
+func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []wire.Pair) (msgs [][]byte, err error) {
 	defer rescue(&err)
 	d, whole, fail := e.prepare(r)
 	if fail != nil {
@@ -23,7 +25,7 @@ func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []Pair)
 			return nil, fail
 		}
 		if len(msg) > limit {
-			return nil, fault(TooLarge, "part %d of %d has %d bytes with its metadata, and the limit is %d", k+1, len(s.out), len(msg), limit).
+			return nil, fault(wire.TooLarge, "part %d of %d has %d bytes with its metadata, and the limit is %d", k+1, len(s.out), len(msg), limit).
 				hint("raise the server's max_payload, or add less metadata")
 		}
 		msgs = append(msgs, msg)
@@ -76,7 +78,7 @@ func (s *splitter) split(whole []*part) *Error {
 		s.out = append(s.out, open)
 	}
 	if len(s.out) == 0 {
-		return fault(TooLarge, "the schema alone does not fit into a part").hint("raise the server's max_payload, or keep fewer columns")
+		return fault(wire.TooLarge, "the schema alone does not fit into a part").hint("raise the server's max_payload, or keep fewer columns")
 	}
 	return nil
 }
@@ -91,7 +93,7 @@ func (s *splitter) divide(k int, p *part, lo, hi int) *Error {
 	}
 	if p.rows == 1 {
 		sel := without(lo, hi, s.r.drop(k))
-		e := fault(TooWide, "one row comes to %d bytes with its schema and dictionaries, and a part may have %d", size+s.draft.size(s.r.Message), s.room+s.draft.size(s.r.Message)).
+		e := fault(wire.TooWide, "one row comes to %d bytes with its schema and dictionaries, and a part may have %d", size+s.draft.size(s.r.Message), s.room+s.draft.size(s.r.Message)).
 			hint("raise the server's max_payload, or keep fewer columns").at(sel[0].lo)
 		e.Batch = k
 		return e

@@ -1,6 +1,10 @@
 package arrowio
 
-import "math"
+import (
+	"math"
+
+	"github.com/embedd/embedd/arrowio/wire"
+)
 
 // A span is the rows lo to hi-1. A list of spans ascends and does not overlap.
 type span struct{ lo, hi int }
@@ -88,7 +92,7 @@ func (r *record) take(c *chunk, i int, sel []span) *Error {
 		r.node(n, n)
 		return nil
 	case kindRunEnd:
-		return fault(RowsFixed, "rows cannot be taken out of a run-end encoded column").hint("send it plain or dictionary-encoded, or leave it out").in(f.name)
+		return fault(wire.RowsFixed, "rows cannot be taken out of a run-end encoded column").hint("send it plain or dictionary-encoded, or leave it out").in(f.name)
 	case kindSparse, kindDense:
 		r.node(n, 0)
 		return r.union(c, i, sel)

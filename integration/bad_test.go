@@ -15,6 +15,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // columns is a message of n rows made column by column: pixels (where m > 0), label and more.
@@ -111,24 +113,24 @@ func TestBadInput(t *testing.T) {
 	cases := []struct {
 		name  string
 		body  []byte
-		code  string
+		code  wire.Code
 		words []string // of the sentence
 		rows  string   // the rejected rows where the others are answered; "" where the whole message is dead
 	}{
-		{"not Arrow", []byte("this is not an Arrow message, it is a sentence"), "not_arrow", []string{"Arrow"}, ""},
-		{"nothing", nil, "not_arrow", []string{"empty"}, ""},
-		{"truncated in the body", good[:len(good)*2/3], "truncated", []string{"bytes"}, ""},
-		{"truncated after the schema", good[:len(good)/4/8*8], "truncated", nil, ""},
-		{"wrong feature count", columnsOf(t, 2, 63, texts("label", "1", "2")), "feature_count", []string{"pixels", "63", "64"}, ""},
-		{"missing column", columnsOf(t, 2, 0, texts("label", "1", "2"), doubles("other", 1, 2)), "missing_column", []string{"pixels"}, ""},
-		{"text where numbers belong", columnsOf(t, 2, 0, texts("label", "1", "2"), texts("pixels", "a", "b")), "not_numeric", []string{"pixels"}, ""},
-		{"a label that is a float", columnsOf(t, 2, 64, doubles("label", 1, 2)), "label_type", []string{"label"}, ""},
-		{"a label type that changes", columnsOf(t, 2, 64, ints("label", 1, 2)), "schema_changed", []string{"label"}, ""},
-		{"name taken", columnsOf(t, 2, 64, texts("label", "1", "2"), doubles("embedding", 1, 2)), "name_taken", []string{"embedding"}, ""},
-		{"a dictionary that grows", growing(t), "dictionary", []string{"dictionar"}, ""},
-		{"over limits.message", columnsOf(t, 1, 64, texts("label", "1"), texts("text", strings.Repeat("x", 900<<10))), "too_large", []string{"message"}, ""},
-		{"NaN", pixelsWith(t, 5, 3, float32(math.NaN())), "non_finite", []string{"pixels[7]", "NaN", "1 of 5"}, "3"},
-		{"infinity", pixelsWith(t, 5, 0, float32(math.Inf(-1))), "non_finite", []string{"pixels[7]", "-Inf"}, "0"},
+		{"not Arrow", []byte("this is not an Arrow message, it is a sentence"), wire.NotArrow, []string{"Arrow"}, ""},
+		{"nothing", nil, wire.NotArrow, []string{"empty"}, ""},
+		{"truncated in the body", good[:len(good)*2/3], wire.Truncated, []string{"bytes"}, ""},
+		{"truncated after the schema", good[:len(good)/4/8*8], wire.Truncated, nil, ""},
+		{"wrong feature count", columnsOf(t, 2, 63, texts("label", "1", "2")), wire.FeatureCount, []string{"pixels", "63", "64"}, ""},
+		{"missing column", columnsOf(t, 2, 0, texts("label", "1", "2"), doubles("other", 1, 2)), wire.MissingColumn, []string{"pixels"}, ""},
+		{"text where numbers belong", columnsOf(t, 2, 0, texts("label", "1", "2"), texts("pixels", "a", "b")), wire.NotNumeric, []string{"pixels"}, ""},
+		{"a label that is a float", columnsOf(t, 2, 64, doubles("label", 1, 2)), wire.LabelType, []string{"label"}, ""},
+		{"a label type that changes", columnsOf(t, 2, 64, ints("label", 1, 2)), wire.SchemaChanged, []string{"label"}, ""},
+		{"name taken", columnsOf(t, 2, 64, texts("label", "1", "2"), doubles("embedding", 1, 2)), wire.NameTaken, []string{"embedding"}, ""},
+		{"a dictionary that grows", growing(t), wire.Dictionary, []string{"dictionar"}, ""},
+		{"over limits.message", columnsOf(t, 1, 64, texts("label", "1"), texts("text", strings.Repeat("x", 900<<10))), wire.TooLarge, []string{"message"}, ""},
+		{"NaN", pixelsWith(t, 5, 3, float32(math.NaN())), wire.NonFinite, []string{"pixels[7]", "NaN", "1 of 5"}, "3"},
+		{"infinity", pixelsWith(t, 5, 0, float32(math.Inf(-1))), wire.NonFinite, []string{"pixels[7]", "-Inf"}, "0"},
 	}
 
 	s := startServer(t, nil)
@@ -172,13 +174,13 @@ wide:
 	}
 	answered := slices.Clone(out)
 	for _, letter := range dead {
-		i, ok := source[letter.header.Get("Embedd-Source")]
+		i, ok := source[letter.header.Get(wire.HeaderSource)]
 		if !ok {
-			t.Errorf("a dead letter of %s, which was good: %s", letter.header.Get("Embedd-Source"), letter.header.Get("Embedd-Error"))
+			t.Errorf("a dead letter of %s, which was good: %s", letter.header.Get(wire.HeaderSource), letter.header.Get(wire.HeaderError))
 			continue
 		}
 		one := cases[i]
-		t.Logf("%-28s %-15s %s", one.name, letter.header.Get("Embedd-Code"), letter.header.Get("Embedd-Error"))
+		t.Logf("%-28s %-15s %s", one.name, letter.header.Get(wire.HeaderCode), letter.header.Get(wire.HeaderError))
 		if one.rows == "" {
 			answered = append(answered, letter)
 		}
@@ -206,14 +208,14 @@ wide:
 	seq := c.send("features.wide", columnsOf(t, 3, 64, texts("label", "1", "2", "3"), texts("text", "short", huge, "short")))
 	c.settled("FEATURES", "wide", time.Minute)
 	letter := c.last("DEAD")
-	t.Logf("%-28s %-15s %s", "a row too wide", letter.header.Get("Embedd-Code"), letter.header.Get("Embedd-Error"))
-	checkLetter(t, "a row too wide", letter, "too_wide", []string{"row 1", "max_payload"}, "1")
-	if len(letter.data) != 0 || letter.header.Get("Embedd-Truncated") == "" {
-		t.Errorf("a row too wide: %d bytes and Embedd-Truncated %q, want none and how many there were", len(letter.data), letter.header.Get("Embedd-Truncated"))
+	t.Logf("%-28s %-15s %s", "a row too wide", letter.header.Get(wire.HeaderCode), letter.header.Get(wire.HeaderError))
+	checkLetter(t, "a row too wide", letter, wire.TooWide, []string{"row 1", "max_payload"}, "1")
+	if len(letter.data) != 0 || letter.header.Get(wire.HeaderTruncated) == "" {
+		t.Errorf("a row too wide: %d bytes and Embedd-Truncated %q, want none and how many there were", len(letter.data), letter.header.Get(wire.HeaderTruncated))
 	}
 	var r reduced
 	for _, msg := range c.read("REDUCED") {
-		if msg.header.Get("Embedd-Source") == fmt.Sprintf("FEATURES:%d", seq) {
+		if msg.header.Get(wire.HeaderSource) == fmt.Sprintf("FEATURES:%d", seq) {
 			r.add(t, msg.data)
 		}
 	}
@@ -235,25 +237,27 @@ wide:
 }
 
 // checkLetter holds a dead letter to the form of the wire.
-func checkLetter(t *testing.T, name string, letter stored, code string, words []string, rows string) {
+func checkLetter(t *testing.T, name string, letter stored, code wire.Code, words []string, rows string) {
 	t.Helper()
 	h := letter.header
-	kind := "message"
+	kind := wire.KindMessage
 	if rows != "" {
-		kind = "rows"
+		kind = wire.KindRows
 	}
-	for k, want := range map[string]string{"Embedd-Code": code, "Embedd-Kind": kind, "Embedd-Rows": rows, "Embedd-Attempts": "1"} {
+	for k, want := range map[string]string{
+		wire.HeaderCode: string(code), wire.HeaderKind: string(kind), wire.HeaderRows: rows, wire.HeaderAttempts: "1",
+	} {
 		if got := h.Get(k); got != want {
-			t.Errorf("%s: %s is %q, want %q (%s)", name, k, got, want, h.Get("Embedd-Error"))
+			t.Errorf("%s: %s is %q, want %q (%s)", name, k, got, want, h.Get(wire.HeaderError))
 		}
 	}
 	for _, word := range words {
-		if !strings.Contains(h.Get("Embedd-Error"), word) {
-			t.Errorf("%s: the sentence does not name %q: %s", name, word, h.Get("Embedd-Error"))
+		if !strings.Contains(h.Get(wire.HeaderError), word) {
+			t.Errorf("%s: the sentence does not name %q: %s", name, word, h.Get(wire.HeaderError))
 		}
 	}
-	if h.Get("Embedd-Error") == "" || strings.ContainsAny(h.Get("Embedd-Error"), "\n\r") {
-		t.Errorf("%s: Embedd-Error is %q, want one sentence", name, h.Get("Embedd-Error"))
+	if h.Get(wire.HeaderError) == "" || strings.ContainsAny(h.Get(wire.HeaderError), "\n\r") {
+		t.Errorf("%s: Embedd-Error is %q, want one sentence", name, h.Get(wire.HeaderError))
 	}
 }
 
@@ -340,16 +344,16 @@ digits:
   model: {file: `+packedModel(t, "lda", 3)+`}`))
 			c.settled("FEATURES", "digits", time.Minute)
 			out, dead := c.read("REDUCED"), c.read("DEAD")
-			if len(dead) != 1 || dead[0].header.Get("Embedd-Source") != "FEATURES:11" || len(dead[0].data) != 0 || dead[0].header.Get("Embedd-Truncated") == "" {
+			if len(dead) != 1 || dead[0].header.Get(wire.HeaderSource) != "FEATURES:11" || len(dead[0].data) != 0 || dead[0].header.Get(wire.HeaderTruncated) == "" {
 				t.Fatalf("%d dead letters, want one of FEATURES:11 without a body: %v", len(dead), dead)
 			}
-			t.Logf("%s: %s", dead[0].header.Get("Embedd-Code"), dead[0].header.Get("Embedd-Error"))
+			t.Logf("%s: %s", dead[0].header.Get(wire.HeaderCode), dead[0].header.Get(wire.HeaderError))
 			if limit == "8MiB" {
-				checkLetter(t, "9 MiB", dead[0], "too_large", nil, "")
+				checkLetter(t, "9 MiB", dead[0], wire.TooLarge, nil, "")
 				out = append(out, dead...)
 			} else {
 				// It is read, one of its two rows fits, and the other is the dead letter.
-				checkLetter(t, "9 MiB", dead[0], "too_wide", nil, "1")
+				checkLetter(t, "9 MiB", dead[0], wire.TooWide, nil, "1")
 			}
 			once(t, "FEATURES", 1, 21, out)
 			d.stop()
@@ -399,12 +403,12 @@ two:
 		for _, msg := range ways[subject] {
 			var r reduced
 			r.add(t, msg.data)
-			source := msg.header.Get("Embedd-Source")
+			source := msg.header.Get(wire.HeaderSource)
 			rows[source] = append(rows[source], r.id...)
 			parts[w] = append(parts[w], len(r.id))
 			schema, _ := decode(t, msg.data)
-			if v, _ := schema.Metadata().GetValue("Embedd-Part"); v != msg.header.Get("Embedd-Part") {
-				t.Errorf("schema metadata Embedd-Part is %q and the header %q", v, msg.header.Get("Embedd-Part"))
+			if v, _ := schema.Metadata().GetValue(wire.HeaderPart); v != msg.header.Get(wire.HeaderPart) {
+				t.Errorf("schema metadata Embedd-Part is %q and the header %q", v, msg.header.Get(wire.HeaderPart))
 			}
 		}
 		for i, n := range sizes {
@@ -425,6 +429,42 @@ two:
 	t.Logf("rows by part: %v", parts[0])
 	if n := c.count("DEAD"); n != 0 {
 		t.Errorf("%d dead letters, want none", n)
+	}
+	d.stop()
+}
+
+// TestAttempts holds a dead letter to say how often its input was delivered: once before, to a daemon that went away without an answer.
+func TestAttempts(t *testing.T) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.streams()
+	c.send("features.digits", []byte("no Arrow"))
+	consumer := must(c.js.CreateConsumer(within(t, 20*time.Second), "FEATURES", jetstream.ConsumerConfig{
+		Durable: "embedd_digits", Description: "embedd pipeline digits", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Second,
+		FilterSubject: "features.digits",
+	}))(t)
+	for msg := range must(consumer.Fetch(1))(t).Messages() {
+		if err := msg.Nak(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.send("features.digits", []byte("no Arrow either"))
+	d := startDaemon(t, configFile(t, s.ClientURL(), `
+digits:
+  input: {stream: FEATURES, subject: features.digits}
+  schema: {features: [pixels], label: label}
+  output: {subject: reduced.digits, dead: dead.digits}
+  model: {file: `+packedModel(t, "lda", 3)+`}`))
+	c.settled("FEATURES", "digits", time.Minute)
+	want := map[string]string{"no Arrow": "2", "no Arrow either": "1"}
+	for _, letter := range c.read("DEAD") {
+		if got := letter.header.Get(wire.HeaderAttempts); got != want[string(letter.data)] {
+			t.Errorf("%q: %q attempts, want %q", letter.data, got, want[string(letter.data)])
+		}
+		delete(want, string(letter.data))
+	}
+	if len(want) > 0 {
+		t.Errorf("no dead letters of %v", want)
 	}
 	d.stop()
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // readyz is what /readyz says.
@@ -92,7 +94,7 @@ func TestPCA(t *testing.T) {
 	send(0, 350, false)
 	c.await("REDUCED", n, time.Minute)
 	first := c.last("REDUCED")
-	if m := first.header.Get("Embedd-Method"); m != "pca" {
+	if m := first.header.Get(wire.HeaderMethod); m != "pca" {
 		t.Errorf("before the first model %s answers, want pca", m)
 	}
 	send(350, 700, true)
@@ -101,9 +103,9 @@ func TestPCA(t *testing.T) {
 	c.await("REDUCED", n, time.Minute)
 	c.settled("FEATURES", "digits", 30*time.Second)
 	last := c.last("REDUCED")
-	if last.header.Get("Embedd-Method") != "lda" || last.header.Get("Embedd-Epoch") == first.header.Get("Embedd-Epoch") {
+	if last.header.Get(wire.HeaderMethod) != "lda" || last.header.Get(wire.HeaderEpoch) == first.header.Get(wire.HeaderEpoch) {
 		t.Errorf("after the first model %s of epoch %s answers, want lda of an epoch after %s",
-			last.header.Get("Embedd-Method"), last.header.Get("Embedd-Epoch"), first.header.Get("Embedd-Epoch"))
+			last.header.Get(wire.HeaderMethod), last.header.Get(wire.HeaderEpoch), first.header.Get(wire.HeaderEpoch))
 	}
 	once(t, "FEATURES", 1, n, c.read("REDUCED"))
 	d.stop()
@@ -135,7 +137,7 @@ func TestSkip(t *testing.T) {
 	eventually(t, time.Minute, says("the first model"), func() bool { return fits(d) == 1 })
 	seq := c.send("features.digits", g.message(t, 350, 360, false))
 	c.await("REDUCED", 1, time.Minute)
-	if source := c.last("REDUCED").header.Get("Embedd-Source"); source != fmt.Sprintf("FEATURES:%d", seq) {
+	if source := c.last("REDUCED").header.Get(wire.HeaderSource); source != fmt.Sprintf("FEATURES:%d", seq) {
 		t.Errorf("the first output is of %s, want FEATURES:%d", source, seq)
 	}
 	d.stop()

@@ -20,6 +20,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream"
@@ -332,7 +333,7 @@ func (s shape) answer(b *testing.B, msg []byte) []byte {
 	b.Helper()
 	stage := s.stage(b, msg)
 	r := must(stage.Transform(must(stage.Decode(msg))(b)))(b)
-	return must(stage.Encode(r, arrowio.Pair{Key: "Embedd-Source", Value: "features:1234"}))(b)
+	return must(stage.Encode(r, wire.Pair{Key: wire.HeaderSource, Value: "features:1234"}))(b)
 }
 
 func (c *course) report(turns [3][]turn) {

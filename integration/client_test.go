@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // TestPublishAndTail runs the three verbs of the README against each other, as three processes, with the embedded server's own streams made by setup.
@@ -60,7 +62,7 @@ func TestPublishAndTail(t *testing.T) {
 			t.Fatalf("tail says %q: %v", line, err)
 		}
 		if m.Subject != "reduced.digits" || m.Rows != 64 || len(m.Data) != 3 || len(m.Data[0]["embedding"].([]any)) != 5 ||
-			m.Headers["Embedd-Source"][0] != fmt.Sprintf("FEATURES:%d", i+1) {
+			m.Headers[wire.HeaderSource][0] != fmt.Sprintf("FEATURES:%d", i+1) {
 			t.Errorf("line %d of tail is %s", i, line)
 		}
 	}

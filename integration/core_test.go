@@ -6,6 +6,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // TestCore: a subject without a stream is served too, at most once: held in memory until there is a model, answered in order, without a source.
@@ -38,7 +40,7 @@ core:
 	var r reduced
 	for range n {
 		msg := must(out.NextMsg(time.Minute))(t)
-		if msg.Header.Get("Embedd-Source") != "" || msg.Header.Get("Nats-Msg-Id") != "" || msg.Header.Get("X-Own") != "kept" || msg.Header.Get("Embedd-Method") != "lda" {
+		if msg.Header.Get(wire.HeaderSource) != "" || msg.Header.Get("Nats-Msg-Id") != "" || msg.Header.Get("X-Own") != "kept" || msg.Header.Get(wire.HeaderMethod) != "lda" {
 			t.Errorf("headers %v: want lda, the client's own, no source and no identity", msg.Header)
 		}
 		r.add(t, msg.Data)
@@ -55,8 +57,8 @@ core:
 		t.Fatal(err)
 	}
 	letter := must(dead.NextMsg(20 * time.Second))(t)
-	if letter.Header.Get("Embedd-Code") != "not_arrow" || string(letter.Data) != "no Arrow" {
-		t.Errorf("the dead letter has code %q and says %q", letter.Header.Get("Embedd-Code"), letter.Data)
+	if letter.Header.Get(wire.HeaderCode) != string(wire.NotArrow) || string(letter.Data) != "no Arrow" {
+		t.Errorf("the dead letter has code %q and says %q", letter.Header.Get(wire.HeaderCode), letter.Data)
 	}
 	d.stop()
 }

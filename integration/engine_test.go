@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream"
@@ -115,7 +116,7 @@ func TestTwoEngines(t *testing.T) {
 	for subject, method := range map[string]string{"reduced.a": "lda", "reduced.b": "pca", "reduced.c": "srda", "reduced.d": "pairacc"} {
 		once(t, "FEATURES", 1, n, by[subject])
 		for _, msg := range by[subject] {
-			if got := msg.header.Get("Embedd-Method"); got != method {
+			if got := msg.header.Get(wire.HeaderMethod); got != method {
 				t.Fatalf("%s answered on %s, want %s", got, subject, method)
 			}
 		}

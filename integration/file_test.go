@@ -11,6 +11,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // TestFileEqualsDaemon holds `fit` and `transform` of a file to give the bits that the daemon publishes for the same rows and model, however the rows
@@ -72,8 +74,8 @@ doubles:
 			if err := json.Unmarshal([]byte(succeed(t, "model", "show", "--format", "json", path)), &shown); err != nil {
 				t.Fatal(err)
 			}
-			if h := stream[0].header.Get("Embedd-Model"); h != shown.Digest[:16] {
-				t.Errorf("Embedd-Model is %q, want the first 16 digits of the file's digest %s", h, shown.Digest)
+			if h := stream[0].header.Get(wire.HeaderModel); h != shown.Digest[:16] {
+				t.Errorf("the header names model %q, want the first 16 digits of the file's digest %s", h, shown.Digest)
 			}
 			for i, r := range daemon {
 				if len(r.y) != len(file.y) || len(r.label) != g.n {

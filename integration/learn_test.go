@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // TestDigits is the whole way: labelled digits in through JetStream, a projection learned from them, reduced digits out.
@@ -64,39 +66,39 @@ digits:
 	}
 	last := out[len(out)-1]
 	for _, msg := range out[sent:] {
-		if msg.header.Get("Embedd-Model") != last.header.Get("Embedd-Model") {
-			t.Fatalf("two models answered while nothing was learned: %s and %s", msg.header.Get("Embedd-Model"), last.header.Get("Embedd-Model"))
+		if msg.header.Get(wire.HeaderModel) != last.header.Get(wire.HeaderModel) {
+			t.Fatalf("two models answered while nothing was learned: %s and %s", msg.header.Get(wire.HeaderModel), last.header.Get(wire.HeaderModel))
 		}
 	}
 	accuracy := second.nearest(g.label)
-	t.Logf("1-NN accuracy %.4f at 9 dimensions; model %s, epoch %s", accuracy, last.header.Get("Embedd-Model"), last.header.Get("Embedd-Epoch"))
+	t.Logf("1-NN accuracy %.4f at 9 dimensions; model %s, epoch %s", accuracy, last.header.Get(wire.HeaderModel), last.header.Get(wire.HeaderEpoch))
 	if accuracy < 0.94 {
 		t.Errorf("1-NN accuracy of the reduced digits is %.4f, want at least 0.94", accuracy)
 	}
 
 	// The headers of the wire.
 	want := map[string][]string{
-		"Embedd-Method": {"lda"}, "Embedd-Wire": {"1"}, "Embedd-Source": {fmt.Sprintf("FEATURES:%d", 2*sent)},
-		"Content-Type": {"application/vnd.apache.arrow.stream"}, "traceparent": {traceparent}, "X-Two": {"a", "b"},
+		wire.HeaderMethod: {"lda"}, wire.HeaderWire: {wire.Version}, wire.HeaderSource: {fmt.Sprintf("FEATURES:%d", 2*sent)},
+		wire.HeaderContentType: {wire.ContentType}, "traceparent": {traceparent}, "X-Two": {"a", "b"},
 	}
 	for k, v := range want {
 		if got := last.header[k]; !slices.Equal(got, v) {
 			t.Errorf("header %s is %q, want %q", k, got, v)
 		}
 	}
-	for _, k := range []string{"Embedd-Model", "Embedd-Epoch", "Nats-Msg-Id"} {
+	for _, k := range []string{wire.HeaderModel, wire.HeaderEpoch, "Nats-Msg-Id"} {
 		if last.header.Get(k) == "" {
 			t.Errorf("header %s is missing", k)
 		}
 	}
-	for _, k := range []string{"Embedd-Part", "Nats-Rollup-Not", "Embedd-Error"} {
+	for _, k := range []string{wire.HeaderPart, "Nats-Rollup-Not", wire.HeaderError} {
 		if v := last.header[k]; v != nil {
 			t.Errorf("header %s is %q, want none", k, v)
 		}
 	}
 	schema, _ := decode(t, last.data)
 	meta := schema.Metadata()
-	for _, k := range []string{"Embedd-Model", "Embedd-Method", "Embedd-Epoch", "Embedd-Source", "Embedd-Wire"} {
+	for _, k := range []string{wire.HeaderModel, wire.HeaderMethod, wire.HeaderEpoch, wire.HeaderSource, wire.HeaderWire} {
 		if v, _ := meta.GetValue(k); v != last.header.Get(k) {
 			t.Errorf("schema metadata %s is %q and the header %q", k, v, last.header.Get(k))
 		}

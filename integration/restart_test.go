@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 const learning = `
@@ -162,13 +164,13 @@ func TestModelSurvives(t *testing.T) {
 	eventually(t, 20*time.Second, says("ready after the restart"), func() bool { code, _ := d.get("/readyz"); return code == 200 })
 	send(600, 610, false)
 	after := c.last("REDUCED")
-	for _, k := range []string{"Embedd-Model", "Embedd-Epoch", "Embedd-Method"} {
+	for _, k := range []string{wire.HeaderModel, wire.HeaderEpoch, wire.HeaderMethod} {
 		if before.header.Get(k) != after.header.Get(k) {
 			t.Errorf("%s is %q before the restart and %q after it", k, before.header.Get(k), after.header.Get(k))
 		}
 	}
-	if v := d.metric(fmt.Sprintf(`embedd_model_info{epoch=%q,method="lda",pipeline="digits",version=%q}`, before.header.Get("Embedd-Epoch"), before.header.Get("Embedd-Model"))); v != "1" {
-		t.Errorf("embedd_model_info of %s is %q, want 1", before.header.Get("Embedd-Model"), v)
+	if v := d.metric(fmt.Sprintf(`embedd_model_info{epoch=%q,method="lda",pipeline="digits",version=%q}`, before.header.Get(wire.HeaderEpoch), before.header.Get(wire.HeaderModel))); v != "1" {
+		t.Errorf("embedd_model_info of %s is %q, want 1", before.header.Get(wire.HeaderModel), v)
 	}
 	if n := fits(d); n != 0 {
 		t.Errorf("%d fits after the restart without a new labelled row, want none", n)
@@ -182,9 +184,9 @@ func TestModelSurvives(t *testing.T) {
 	}
 	if m := promoted.FindStringSubmatch(d.log.String()); m != nil {
 		epoch := must(strconv.Atoi(m[2]))(t)
-		old := must(strconv.Atoi(before.header.Get("Embedd-Epoch")))(t)
-		if epoch < old || m[1] == before.header.Get("Embedd-Model") {
-			t.Errorf("model %s of epoch %d went live after %s of epoch %d", m[1], epoch, before.header.Get("Embedd-Model"), old)
+		old := must(strconv.Atoi(before.header.Get(wire.HeaderEpoch)))(t)
+		if epoch < old || m[1] == before.header.Get(wire.HeaderModel) {
+			t.Errorf("model %s of epoch %d went live after %s of epoch %d", m[1], epoch, before.header.Get(wire.HeaderModel), old)
 		}
 	}
 	d.stop()

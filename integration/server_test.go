@@ -16,6 +16,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // startServer starts a real server in this process, with JetStream and file storage, on a free port. change, where it is not nil, changes its options.
@@ -243,11 +245,11 @@ func once(t testing.TB, stream string, first, last int, answers []stored) {
 	t.Helper()
 	parts := map[string]map[string]int{}
 	for _, a := range answers {
-		source := a.header.Get("Embedd-Source")
+		source := a.header.Get(wire.HeaderSource)
 		if parts[source] == nil {
 			parts[source] = map[string]int{}
 		}
-		parts[source][a.header.Get("Embedd-Part")]++
+		parts[source][a.header.Get(wire.HeaderPart)]++
 	}
 	missing, twice, incomplete := 0, 0, 0
 	var example string

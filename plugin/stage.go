@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/model"
 )
 
@@ -27,13 +28,9 @@ type Live struct {
 }
 
 // Metadata is what every output says of its model, in the order in which it is written.
-func (l *Live) Metadata() []arrowio.Pair {
-	return []arrowio.Pair{
-		{Key: "Embedd-Wire", Value: "1"},
-		{Key: "Embedd-Model", Value: l.Version},
-		{Key: "Embedd-Method", Value: l.Model.Method()},
-		{Key: "Embedd-Epoch", Value: fmt.Sprint(l.Epoch)},
-	}
+func (l *Live) Metadata() []wire.Pair {
+	m := wire.Model{Version: l.Version, Method: l.Model.Method(), Epoch: uint64(l.Epoch)}
+	return append([]wire.Pair{wire.VersionPair()}, m.Pairs()...)
 }
 
 // Stage decodes, learns, projects and encodes. Decode, Transform, Encode and Rejected may be called from many goroutines at once
@@ -181,20 +178,20 @@ func insert(rows [][]int, batches, batch, row int) [][]int {
 }
 
 // Encode writes a result as one wire message that names its model, with further pairs in its schema's metadata.
-func (s *Stage) Encode(r *Result, more ...arrowio.Pair) ([]byte, error) {
+func (s *Stage) Encode(r *Result, more ...wire.Pair) ([]byte, error) {
 	return s.encoder.Encode(r.Reduced, append(r.Live.Metadata(), more...))
 }
 
 // Split is Encode for a transport with a limit: it writes as many messages, split by rows, as are needed to keep each within
 // limit bytes. Where to split depends on the input and the configuration alone (Invariant 2). pairs gives the further metadata of one part.
-func (s *Stage) Split(r *Result, limit int, pairs func(part, parts int) []arrowio.Pair) ([][]byte, error) {
-	return s.encoder.Split(r.Reduced, limit, func(part, parts int) []arrowio.Pair {
+func (s *Stage) Split(r *Result, limit int, pairs func(part, parts int) []wire.Pair) ([][]byte, error) {
+	return s.encoder.Split(r.Reduced, limit, func(part, parts int) []wire.Pair {
 		return append(r.Live.Metadata(), pairs(part, parts)...)
 	})
 }
 
 // EncodeRejected writes the rejected rows of a result as one wire message of the input's own schema.
-func (s *Stage) EncodeRejected(r *Result, pairs ...arrowio.Pair) ([]byte, error) {
+func (s *Stage) EncodeRejected(r *Result, pairs ...wire.Pair) ([]byte, error) {
 	return s.encoder.Rejected(r.Reduced.Message, r.Rejected, pairs)
 }
 

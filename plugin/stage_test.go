@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/model"
 )
 
@@ -46,7 +47,7 @@ func clouds(r *rand.Rand, n, k int) []row {
 	return rows
 }
 
-func wire(t testing.TB, rows []row) []byte {
+func encoded(t testing.TB, rows []row) []byte {
 	t.Helper()
 	schema := arrow.NewSchema([]arrow.Field{
 		{Name: "x", Type: arrow.FixedSizeListOf(testFeatures, arrow.PrimitiveTypes.Float32)},
@@ -93,7 +94,7 @@ func newStage(t testing.TB, change func(*Config)) *Stage {
 
 func decode(t testing.TB, s *Stage, rows []row) *arrowio.Message {
 	t.Helper()
-	m, err := s.Decode(wire(t, rows))
+	m, err := s.Decode(encoded(t, rows))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,7 @@ func TestLearnsAndTransforms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Embedd-Model", live.Version, "Embedd-Epoch", "embedding"} {
+	for _, want := range []string{wire.HeaderModel, live.Version, wire.HeaderEpoch, "embedding"} {
 		if !bytes.Contains(body, []byte(want)) {
 			t.Errorf("the output does not say %q", want)
 		}
@@ -441,7 +442,7 @@ func TestSwapUnderLoad(t *testing.T) {
 					return
 				default:
 				}
-				m, err := s.Decode(wire(t, rows[:30]))
+				m, err := s.Decode(encoded(t, rows[:30]))
 				if err != nil {
 					t.Error(err)
 					return

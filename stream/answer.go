@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/plugin"
 )
 
@@ -22,20 +23,6 @@ type answer struct {
 	seconds float64 // that decoding, projecting and encoding took
 	rows    struct{ out, dead, skip int }
 }
-
-// The contents of Content-Type and the headers of the wire.
-const (
-	contentType = "application/vnd.apache.arrow.stream"
-
-	headerSource    = "Embedd-Source"
-	headerPart      = "Embedd-Part"
-	headerError     = "Embedd-Error"
-	headerCode      = "Embedd-Code"
-	headerAttempts  = "Embedd-Attempts"
-	headerKind      = "Embedd-Kind"
-	headerRows      = "Embedd-Rows"
-	headerTruncated = "Embedd-Truncated"
-)
 
 // ownHeaders is the room that our headers may take beside the user's.
 const ownHeaders = 4 << 10
@@ -74,7 +61,7 @@ func (p *pipeline) transform(in *input) *answer {
 		return p.deadMessage(a, err, p.limits.dead)
 	}
 	for i, body := range bodies {
-		a.parts = append(a.parts, p.outgoing(in, kindOut, i, p.Output, body, append(r.Live.Metadata(), p.pairs(in, i, len(bodies))...)))
+		a.parts = append(a.parts, p.outgoing(in, wire.AnswerOut, i, p.Output, body, append(r.Live.Metadata(), in.origin.Pairs(i, len(bodies))...)))
 	}
 	a.rows.skip = r.Skipped
 	a.rows.dead = r.RejectedRows()
@@ -94,9 +81,9 @@ func (p *pipeline) transform(in *input) *answer {
 func (p *pipeline) encode(in *input, r *plugin.Result) ([][]byte, error) {
 	limit := int(p.room(p.limits.out, in))
 	for {
-		bodies, err := p.stage.Split(r, limit, func(part, parts int) []arrowio.Pair { return p.pairs(in, part, parts) })
+		bodies, err := p.stage.Split(r, limit, func(part, parts int) []wire.Pair { return in.origin.Pairs(part, parts) })
 		var wide *arrowio.Error
-		if err == nil || !errors.As(err, &wide) || wide.Code != arrowio.TooWide || wide.Row < 0 {
+		if err == nil || !errors.As(err, &wide) || wide.Code != wire.TooWide || wide.Row < 0 {
 			return bodies, err
 		}
 		if r.RejectedRows() >= mostRows {
@@ -124,35 +111,23 @@ func headerBytes(h nats.Header) (n int64) {
 	return n
 }
 
-// pairs say where an output comes from.
-func (p *pipeline) pairs(in *input, part, parts int) []arrowio.Pair {
-	var out []arrowio.Pair
-	if in.origin.stream != "" {
-		out = append(out, arrowio.Pair{Key: headerSource, Value: in.origin.source()})
-	}
-	if parts > 1 {
-		out = append(out, arrowio.Pair{Key: headerPart, Value: fmt.Sprintf("%d/%d", part+1, parts)})
-	}
-	return out
-}
-
 // outgoing is a message with the user's own headers, ours, and its identity.
-func (p *pipeline) outgoing(in *input, kind string, part int, subject string, body []byte, pairs []arrowio.Pair) *outgoing {
+func (p *pipeline) outgoing(in *input, kind wire.Answer, part int, subject string, body []byte, pairs []wire.Pair) *outgoing {
 	msg := nats.NewMsg(subject)
 	msg.Data = body
 	for k, v := range in.header {
 		// A dead letter that is sent in again must not carry the error of its first try.
-		if !strings.HasPrefix(k, "Nats-") && !strings.HasPrefix(k, "Embedd-") {
+		if !strings.HasPrefix(k, "Nats-") && !strings.HasPrefix(k, wire.Prefix) {
 			msg.Header[k] = v
 		}
 	}
-	msg.Header.Set("Content-Type", contentType)
+	msg.Header.Set(wire.HeaderContentType, wire.ContentType)
 	for _, pair := range pairs {
 		msg.Header.Set(pair.Key, pair.Value)
 	}
 	o := &outgoing{msg: msg}
-	if in.origin.stream != "" {
-		o.id = in.origin.id(p.Name, kind, part)
+	if in.origin.Stream != "" {
+		o.id = in.origin.ID(p.Name, kind, part)
 	}
 	return o
 }
@@ -161,31 +136,30 @@ func (p *pipeline) outgoing(in *input, kind string, part int, subject string, bo
 // stream.
 func (p *pipeline) deadMessage(a *answer, cause error, limit int64) *answer {
 	in := a.in
-	pairs := append(p.deadPairs(cause), p.pairs(in, 0, 1)...)
-	pairs = append(pairs, arrowio.Pair{Key: headerKind, Value: "message"})
-	a.parts = []*outgoing{p.dead(in, kindDead, in.data, pairs, limit)}
+	letter := wire.Letter{Error: sentence(cause), Code: codeOf(cause), Attempts: in.delivered, Origin: in.origin, Kind: wire.KindMessage}
+	a.parts = []*outgoing{p.dead(in, wire.AnswerDead, in.data, letter.Pairs(), limit)}
 	a.result = "dead"
 	a.rows = struct{ out, dead, skip int }{}
-	p.log.Debug("dead letter", "source", in.origin.source(), "error", cause)
+	p.log.Debug("dead letter", "source", in.origin.Source(), "error", cause)
 	return a
 }
 
 // deadRows is the dead letter of the rejected rows of a message.
 func (p *pipeline) deadRows(in *input, r *plugin.Result) (*outgoing, error) {
 	f := r.Faults[0]
-	cause := fmt.Errorf("%d of %d rows have features that cannot be projected: row %d, feature %q is %s; mend them, or set schema.nulls to impute or skip",
+	code, cause := wire.NonFinite, fmt.Errorf(
+		"%d of %d rows have features that cannot be projected: row %d, feature %q is %s; mend them, or set schema.nulls to impute or skip",
 		r.RejectedRows(), r.Reduced.Message.Rows(), f.Row, f.Feature, f.What)
-	pairs := []arrowio.Pair{{Key: headerError, Value: sentence(cause)}, {Key: headerCode, Value: "non_finite"}, {Key: headerAttempts, Value: "1"}}
 	if f.Feature == "" {
-		pairs[0].Value, pairs[1].Value = sentence(fmt.Errorf("row %d: %s", f.Row, f.What)), string(arrowio.TooWide)
+		code, cause = wire.TooWide, fmt.Errorf("row %d: %s", f.Row, f.What)
 	}
-	pairs = append(pairs, p.pairs(in, 0, 1)...)
-	pairs = append(pairs, arrowio.Pair{Key: headerKind, Value: "rows"}, arrowio.Pair{Key: headerRows, Value: rowList(r)})
+	letter := wire.Letter{Error: sentence(cause), Code: code, Attempts: in.delivered, Origin: in.origin, Kind: wire.KindRows, Rows: rowList(r)}
+	pairs := letter.Pairs()
 	body, err := p.stage.EncodeRejected(r, pairs...)
 	if err != nil {
 		return nil, err
 	}
-	return p.dead(in, kindRows, body, pairs, p.limits.dead), nil
+	return p.dead(in, wire.AnswerRows, body, pairs, p.limits.dead), nil
 }
 
 // rowList names rejected rows by their place in the message, all batches counted through.
@@ -205,25 +179,25 @@ func rowList(r *plugin.Result) string {
 }
 
 // dead is a dead letter; a body that the server would refuse stays behind, and the letter says how long it was.
-func (p *pipeline) dead(in *input, kind string, body []byte, pairs []arrowio.Pair, limit int64) *outgoing {
+func (p *pipeline) dead(in *input, kind wire.Answer, body []byte, pairs []wire.Pair, limit int64) *outgoing {
 	if int64(len(body)) > p.room(limit, in) {
-		pairs = append(pairs, arrowio.Pair{Key: headerTruncated, Value: strconv.Itoa(len(body))})
+		pairs = append(pairs, wire.Pair{Key: wire.HeaderTruncated, Value: strconv.Itoa(len(body))})
 		body = nil
 	}
 	o := p.outgoing(in, kind, 0, p.Dead, body, pairs)
-	if in.header.Get("Content-Type") == "" && kind == kindDead {
-		o.msg.Header.Del("Content-Type") // nobody said that these bytes are Arrow
+	if in.header.Get(wire.HeaderContentType) == "" && kind == wire.AnswerDead {
+		o.msg.Header.Del(wire.HeaderContentType) // nobody said that these bytes are Arrow
 	}
 	return o
 }
 
-func (p *pipeline) deadPairs(cause error) []arrowio.Pair {
-	code := string(arrowio.Internal)
+// codeOf is the code of an error; what carries none is a fault of ours.
+func codeOf(cause error) wire.Code {
 	var e *arrowio.Error
 	if errors.As(cause, &e) {
-		code = string(e.Code)
+		return e.Code
 	}
-	return []arrowio.Pair{{Key: headerError, Value: sentence(cause)}, {Key: headerCode, Value: code}, {Key: headerAttempts, Value: "1"}}
+	return wire.Internal
 }
 
 // sentence fits an error into a header: one line, not too long.

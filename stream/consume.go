@@ -8,6 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // ackPending is the most messages between delivery and acknowledgement. It also bounds how far back an answer to a redelivery can stand in the
@@ -23,7 +25,7 @@ type input struct {
 	subject   string
 	header    nats.Header
 	data      []byte
-	origin    origin
+	origin    wire.Origin
 	time      time.Time
 	delivered uint64 // deliveries of this message, this one included
 	size      int64
@@ -45,17 +47,17 @@ func newHeld() *held {
 func (h *held) add(in *input) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, ok := h.msgs[in.origin.seq]; ok {
+	if _, ok := h.msgs[in.origin.Seq]; ok {
 		return false
 	}
-	h.msgs[in.origin.seq] = in.msg
+	h.msgs[in.origin.Seq] = in.msg
 	h.bytes += in.size
 	return true
 }
 
 func (h *held) remove(in *input) {
 	h.mu.Lock()
-	delete(h.msgs, in.origin.seq)
+	delete(h.msgs, in.origin.Seq)
 	h.bytes -= in.size
 	h.mu.Unlock()
 	select {
@@ -236,7 +238,7 @@ func (p *pipeline) received(msg jetstream.Msg, created time.Time) *input {
 	}
 	return &input{
 		msg: msg, subject: msg.Subject(), header: msg.Headers(), data: msg.Data(), time: meta.Timestamp,
-		origin:    origin{stream: p.Stream, created: created, seq: meta.Sequence.Stream},
+		origin:    wire.Origin{Stream: p.Stream, Created: created, Seq: meta.Sequence.Stream},
 		delivered: meta.NumDelivered, size: int64(len(msg.Data())) + 1024,
 	}
 }

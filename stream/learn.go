@@ -57,7 +57,7 @@ func (p *pipeline) learnOn(ctx context.Context, next *uint64) (read int, err err
 				return
 			}
 			p.learnFromInput(in)
-			*next = in.origin.seq + 1
+			*next = in.origin.Seq + 1
 			read++
 		})
 		if err != nil {
@@ -86,12 +86,12 @@ func (p *pipeline) learnFromInput(in *input) {
 		if before := p.unreadable.Load(); before != nil {
 			u.messages += before.messages
 		} else if p.stage.Live() == nil {
-			p.log.Warn("a message cannot be read, so nothing is learned from it", "source", in.origin.source(), "error", err)
+			p.log.Warn("a message cannot be read, so nothing is learned from it", "source", in.origin.Source(), "error", err)
 		}
 		p.unreadable.Store(u)
 		return
 	}
-	if err := p.stage.Learn(m, plugin.Position{Seq: in.origin.seq, Time: in.time}); err != nil {
-		p.log.Warn("a message could not be learned from", "source", in.origin.source(), "error", err)
+	if err := p.stage.Learn(m, plugin.Position{Seq: in.origin.Seq, Time: in.time}); err != nil {
+		p.log.Warn("a message could not be learned from", "source", in.origin.Source(), "error", err)
 	}
 }

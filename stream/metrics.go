@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"strconv"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/embedd/embedd/plugin"
@@ -101,6 +103,7 @@ func (m *metrics) fitted(pipeline string, f plugin.Fit) {
 
 func (m *metrics) live(pipeline string, l *plugin.Live) {
 	m.model.DeletePartialMatch(prometheus.Labels{"pipeline": pipeline})
-	pairs := l.Metadata()
-	m.model.WithLabelValues(pipeline, pairs[1].Value, pairs[2].Value, pairs[3].Value).Set(1)
+	m.model.With(prometheus.Labels{
+		"pipeline": pipeline, "version": l.Version, "method": l.Model.Method(), "epoch": strconv.Itoa(l.Epoch),
+	}).Set(1)
 }

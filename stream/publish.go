@@ -39,7 +39,7 @@ func (p *pipeline) settle(ctx context.Context, a *answer) bool {
 			return false
 		}
 		// The server will never take this message: the input leaves as a dead letter.
-		p.log.Error("the server refuses an answer for good", "source", a.in.origin.source(), "subject", a.parts[i].msg.Subject, "error", err)
+		p.log.Error("the server refuses an answer for good", "source", a.in.origin.Source(), "subject", a.parts[i].msg.Subject, "error", err)
 		limit := p.limits.dead
 		if refused := a.parts[i].msg; refused.Subject == p.Dead {
 			if len(refused.Data) == 0 {
@@ -52,7 +52,7 @@ func (p *pipeline) settle(ctx context.Context, a *answer) bool {
 	}
 	if a.in.msg != nil {
 		if err := a.in.msg.Ack(); err != nil {
-			p.log.Debug("acknowledging failed; the redelivery will be absorbed", "source", a.in.origin.source(), "error", err)
+			p.log.Debug("acknowledging failed; the redelivery will be absorbed", "source", a.in.origin.Source(), "error", err)
 		}
 	}
 	p.metrics.answered(p.Name, a)

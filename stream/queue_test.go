@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // TestQueueDropsOldest: memory is bounded in bytes, and what is dropped is counted (Invariants 5 and 10).
@@ -11,14 +13,14 @@ func TestQueueDropsOldest(t *testing.T) {
 	q := newQueue(100)
 	dropped := 0
 	for i := range 10 {
-		dropped += q.push(&input{origin: origin{seq: uint64(i)}, size: 30})
+		dropped += q.push(&input{origin: wire.Origin{Seq: uint64(i)}, size: 30})
 	}
 	if dropped != 7 {
 		t.Errorf("%d dropped, want 7: three of 30 bytes fit into 100", dropped)
 	}
 	for want := uint64(7); want < 10; want++ {
 		in, ok := q.pop(context.Background())
-		if !ok || in.origin.seq != want {
+		if !ok || in.origin.Seq != want {
 			t.Fatalf("popped %v, want %d", in, want)
 		}
 	}
@@ -37,14 +39,14 @@ func TestQueueDropsOldest(t *testing.T) {
 // TestHeld: bytes and messages between pull and acknowledgement are bounded, and a redelivery of a held message is known.
 func TestHeld(t *testing.T) {
 	h := newHeld()
-	a := &input{origin: origin{seq: 1}, size: 60}
-	if !h.add(a) || h.add(&input{origin: origin{seq: 1}, size: 60}) {
+	a := &input{origin: wire.Origin{Seq: 1}, size: 60}
+	if !h.add(a) || h.add(&input{origin: wire.Origin{Seq: 1}, size: 60}) {
 		t.Fatal("a message is held once")
 	}
 	if room := h.room(context.Background(), 100); room != 40 {
 		t.Errorf("room for %d bytes, want 40", room)
 	}
-	h.add(&input{origin: origin{seq: 2}, size: 60})
+	h.add(&input{origin: wire.Origin{Seq: 2}, size: 60})
 	got := make(chan int64, 1)
 	go func() { got <- h.room(context.Background(), 100) }()
 	select {

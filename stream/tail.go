@@ -47,7 +47,7 @@ func (t *tail) strike(ctx context.Context, a *answer) {
 		}
 	}
 	if found > 0 {
-		t.log.Info("a redelivery was answered before", "source", a.in.origin.source(), "parts", found)
+		t.log.Info("a redelivery was answered before", "source", a.in.origin.Source(), "parts", found)
 	}
 }
 

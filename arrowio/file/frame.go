@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/embedd/embedd/arrowio/internal/flat"
 )
 
 // An Arrow IPC stream is a row of frames: 0xFFFFFFFF, the length of the metadata (int32), the metadata (a flatbuffer
@@ -32,94 +34,34 @@ var (
 	errFrame     = errors.New("the frame's metadata is malformed")
 )
 
-// table is a flatbuffer table at pos. Every read is checked against the buffer.
-type table struct {
-	b   []byte
-	pos int
-}
-
-func (t table) u16(p int) (int, bool) {
-	if p < 0 || p+2 > len(t.b) {
-		return 0, false
-	}
-	return int(binary.LittleEndian.Uint16(t.b[p:])), true
-}
-
-func (t table) u32(p int) (int, bool) {
-	if p < 0 || p+4 > len(t.b) {
-		return 0, false
-	}
-	return int(binary.LittleEndian.Uint32(t.b[p:])), true
-}
-
-func (t table) i64(p int) (int64, bool) {
-	if p < 0 || p+8 > len(t.b) {
-		return 0, false
-	}
-	return int64(binary.LittleEndian.Uint64(t.b[p:])), true
-}
-
-// at follows the offset that stands at p.
-func (t table) at(p int) (table, bool) {
-	o, ok := t.u32(p)
-	if !ok || o == 0 || p+o+4 > len(t.b) {
-		return table{}, false
-	}
-	return table{t.b, p + o}, true
-}
-
-// field is where the table's field is, or ok = false where it is absent.
-func (t table) field(slot int) (p int, ok bool) {
-	back, ok := t.u32(t.pos)
-	if !ok {
-		return 0, false
-	}
-	v := t.pos - int(int32(back))
-	size, ok := t.u16(v)
-	if !ok || 4+2*slot+2 > size {
-		return 0, false
-	}
-	o, ok := t.u16(v + 4 + 2*slot)
-	return t.pos + o, ok && o != 0 && t.pos+o < len(t.b)
-}
-
-// child is the table in a field.
-func (t table) child(slot int) (table, bool) {
-	p, ok := t.field(slot)
-	if !ok {
-		return table{}, false
-	}
-	return t.at(p)
-}
-
 // frame is one frame of a stream.
 type frame struct {
 	bytes  []byte // all of it
 	meta   []byte
 	kind   byte
-	header table // Schema, DictionaryBatch or RecordBatch
-	body   int64 // bytes
+	header flat.Table // Schema, DictionaryBatch or RecordBatch
+	body   int64      // bytes
 }
 
 // parseMeta reads what a frame's metadata says about the frame.
 func parseMeta(meta []byte) (frame, error) {
-	root, ok := table{meta, 0}.at(0)
-	if !ok {
+	root, err := flat.Root(meta, "the message")
+	if err != nil {
 		return frame{}, errFrame
 	}
 	f := frame{meta: meta}
-	p, ok := root.field(1)
-	if !ok {
+	kind, err := root.Slot(1, 1, "the header's type")
+	if err != nil || kind == 0 {
 		return frame{}, errFrame
 	}
-	f.kind = meta[p]
-	if f.header, ok = root.child(2); !ok {
+	f.kind = meta[kind]
+	header, ok, err := root.Table(2, "the header")
+	if err != nil || !ok {
 		return frame{}, errFrame
 	}
-	if p, ok := root.field(3); ok {
-		if f.body, ok = root.i64(p); !ok {
-			return frame{}, errFrame
-		}
+	f.header = header
+	if f.body, err = root.Integer(3, 8, 0, "the body's length"); err != nil {
+		return frame{}, errFrame
 	}
 	if f.body < 0 || f.body > maxFrame {
 		return frame{}, fmt.Errorf("a frame says that its body has %d bytes; the limit is %d: write smaller batches", f.body, int64(maxFrame))
@@ -153,13 +95,9 @@ func cut(b []byte) (*frame, []byte, error) {
 
 // dictionaryID is the id of a dictionary frame and whether the frame only adds to the dictionary.
 func (f *frame) dictionaryID() (id int64, delta bool) {
-	if p, ok := f.header.field(0); ok {
-		id, _ = f.header.i64(p)
-	}
-	if p, ok := f.header.field(2); ok {
-		delta = f.header.b[p] != 0
-	}
-	return id, delta
+	id, _ = f.header.Integer(0, 8, 0, "a dictionary's number")
+	mark, _ := f.header.Integer(2, 1, 0, "a dictionary's delta mark")
+	return id, mark != 0
 }
 
 // frames reads the frames of a stream or a file and hands out self-contained messages.
@@ -321,25 +259,20 @@ func readFooter(file io.ReaderAt, size int64) ([]block, error) {
 	if _, err := file.ReadAt(footer, size-int64(footerTail)-n); err != nil {
 		return nil, err
 	}
-	root, ok := table{footer, 0}.at(0)
-	if !ok {
+	root, err := flat.Root(footer, "the footer")
+	if err != nil {
 		return nil, bad
 	}
 	var blocks []block
 	for _, slot := range []int{2, 3} { // dictionaries, record batches
-		v, ok := root.child(slot)
-		if !ok {
-			continue
-		}
-		count, _ := v.u32(v.pos)
-		if int64(count)*blockBytes > n-int64(v.pos)-4 {
+		v, err := root.Vector(slot, blockBytes, "the list of blocks")
+		if err != nil {
 			return nil, bad
 		}
-		for i := range count {
-			p := v.pos + 4 + i*blockBytes
-			offset, _ := v.i64(p)
-			meta, _ := v.u32(p + 8)
-			body, _ := v.i64(p + 16)
+		le := binary.LittleEndian
+		for i := range v.Len {
+			at := v.Bytes()[i*blockBytes:]
+			offset, meta, body := int64(le.Uint64(at)), le.Uint32(at[8:]), int64(le.Uint64(at[16:]))
 			b := block{offset, int64(meta), body}
 			if b.offset < 8 || b.body < 0 || b.offset > size || b.meta > size-b.offset || b.body > size-b.offset-b.meta {
 				return nil, fmt.Errorf("the footer says that batch %d lies outside the file: it was cut off", i)
@@ -483,22 +416,18 @@ func (w *frameWriter) buildFooter() []byte {
 	dictAt := 36
 	rowAt := dictAt + 4 + blockBytes*len(w.dictBlocks) + 4
 	metaAt := rowAt + 4 + blockBytes*len(w.rowBlocks)
-	version := uint16(0)
-	root, _ := table{w.headFrame.meta, 0}.at(0)
-	if p, ok := root.field(0); ok {
-		v, _ := root.u16(p)
-		version = uint16(v)
-	}
+	root, _ := flat.Root(w.headFrame.meta, "the message") // parseMeta has read it
+	version, _ := root.Integer(0, 2, 0, "the metadata version")
 	le := binary.LittleEndian
 	b := le.AppendUint32(nil, tableAt)
 	for _, v := range []uint16{12, 20, 16, 4, 8, 12} { // sizes of vtable and table, then where the fields are
 		b = le.AppendUint16(b, v)
 	}
 	b = le.AppendUint32(b, tableAt-4)
-	b = le.AppendUint32(b, uint32(metaAt+w.headFrame.header.pos-schemaField))
+	b = le.AppendUint32(b, uint32(metaAt+w.headFrame.header.Pos-schemaField))
 	b = le.AppendUint32(b, uint32(dictAt-(schemaField+4)))
 	b = le.AppendUint32(b, uint32(rowAt-(schemaField+8)))
-	b = le.AppendUint16(le.AppendUint16(b, version), 0)
+	b = le.AppendUint16(le.AppendUint16(b, uint16(version)), 0)
 	b = appendBlocks(b, w.dictBlocks)
 	b = le.AppendUint32(b, 0) // the next vector's elements begin at a multiple of 8
 	b = appendBlocks(b, w.rowBlocks)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/file"
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream"
@@ -325,7 +326,7 @@ func (d *demo) collect(ctx context.Context, pipeline string, mark int, failed fu
 		if err != nil {
 			return nil, err
 		}
-		if err := a.take(msg.Data(), msg.Headers().Get("Embedd-Model"), a.messages >= mark); err != nil {
+		if err := a.take(msg.Data(), msg.Headers().Get(wire.HeaderModel), a.messages >= mark); err != nil {
 			return nil, err
 		}
 		d.show.show(fmt.Sprintf("reading %s: %d of %d messages", pipeline, a.messages, d.sent), -1)

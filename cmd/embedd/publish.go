@@ -13,6 +13,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/file"
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // runPublish sends a file as Arrow batches.
@@ -178,7 +179,7 @@ func (p *publisher) send(ctx context.Context, body []byte, rows int) error {
 		return fmt.Errorf("a message of %d rows has %d bytes and the server takes %d; use a smaller --batch", rows, len(body), most)
 	}
 	msg := nats.NewMsg(p.subject)
-	msg.Header.Set("Content-Type", "application/vnd.apache.arrow.stream")
+	msg.Header.Set(wire.HeaderContentType, wire.ContentType)
 	msg.Data = body
 	if p.js == nil {
 		if err := p.nc.PublishMsg(msg); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/file"
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/model"
 )
 
@@ -164,7 +165,7 @@ func listed(names []string) string {
 // explainBatch says where in the file a batch is that arrowio refuses, and what of the file made it so.
 func explainBatch(err error, in *file.Reader, path string, read int) error {
 	var refused *arrowio.Error
-	if errors.As(err, &refused) && refused.Code == arrowio.NotNumeric {
+	if errors.As(err, &refused) && refused.Code == wire.NotNumeric {
 		if why, _ := in.NotNumeric(refused.Column); why != "" {
 			return fmt.Errorf("%s: column %q is text where the model needs numbers: %s", path, refused.Column, why)
 		}

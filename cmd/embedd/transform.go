@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strconv"
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/file"
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/model"
 )
 
@@ -67,17 +67,13 @@ func runTransform(ctx context.Context, e *env, args []string) error {
 }
 
 // modelMeta names the model in the output's schema, as the daemon does.
-func modelMeta(m *model.Model) []arrowio.Pair {
-	version := m.Note().Version
+func modelMeta(fitted *model.Model) []wire.Pair {
+	version := fitted.Note().Version
 	if version == "" {
-		version = m.Digest()[:16]
+		version = fitted.Digest()[:16]
 	}
-	return []arrowio.Pair{
-		{Key: "Embedd-Model", Value: version},
-		{Key: "Embedd-Method", Value: m.Method()},
-		{Key: "Embedd-Epoch", Value: strconv.FormatUint(m.Note().Epoch, 10)},
-		{Key: "Embedd-Wire", Value: "1"},
-	}
+	m := wire.Model{Version: version, Method: fitted.Method(), Epoch: fitted.Note().Epoch}
+	return append(m.Pairs(), wire.VersionPair())
 }
 
 // transformer takes batches the daemon's way: decode, project, encode. So a file's embedding has the bits that the daemon
@@ -89,7 +85,7 @@ type transformer struct {
 	encoder *arrowio.Encoder
 	nulls   string
 	path    string
-	meta    []arrowio.Pair
+	meta    []wire.Pair
 
 	rows, skipped, imputed int
 }

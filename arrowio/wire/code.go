@@ -1,0 +1,27 @@
+package wire
+
+// Code says in one word why a message, or rows of it, cannot be used. Codes travel in the header of a dead letter and never change their meaning.
+type Code string
+
+// The codes.
+const (
+	NotArrow      Code = "not_arrow"       // the bytes are not an Arrow IPC stream
+	Truncated     Code = "truncated"       // the stream ends before what it declares
+	Malformed     Code = "malformed"       // an Arrow stream that contradicts itself or the format
+	TooLarge      Code = "too_large"       // more bytes than a limit allows
+	TooManyRows   Code = "too_many_rows"   // more rows or batches than a limit allows
+	TooManyFields Code = "too_many_fields" // more fields, metadata or nesting than a limit allows
+	Unsupported   Code = "unsupported"     // valid Arrow of a kind that is not read here
+	FeatureCount  Code = "feature_count"   // a feature column with another number of elements than is fixed
+	MissingColumn Code = "missing_column"  // a feature column is not in the message
+	NotNumeric    Code = "not_numeric"     // a feature column does not hold numbers
+	LabelType     Code = "label_type"      // the label column has a type that cannot name a class
+	KeyType       Code = "key_type"        // the key column has a type that cannot be a key
+	SchemaChanged Code = "schema_changed"  // features, label or key differ from what the first message fixed
+	NameTaken     Code = "name_taken"      // a kept column has the name of the output column
+	Dictionary    Code = "dictionary"      // a dictionary is replaced or extended inside the message
+	NonFinite     Code = "non_finite"      // rows with a null, NaN or infinite feature, where the configuration rejects them
+	RowsFixed     Code = "rows_fixed"      // rows cannot be taken out of a column of this type
+	TooWide       Code = "too_wide"        // one row alone is over the size limit
+	Internal      Code = "internal"        // a fault of embedd, or wrong use of its packages
+)
