@@ -8,8 +8,11 @@ import (
 )
 
 // Code says in one word why a message, or rows of it, cannot be used. Codes are part of the wire contract: they travel in the header of a dead
-// letter and never change their meaning.
+// letter and never change their meaning. A Code is itself the error that errors.Is looks for in an *Error, through every wrap:
+// errors.Is(err, arrowio.SchemaChanged).
 type Code string
+
+func (c Code) Error() string { return string(c) }
 
 // The codes that this package gives.
 const (
@@ -67,6 +70,9 @@ func (e *Error) Error() string {
 	}
 	return b.String()
 }
+
+// Unwrap returns the code, so that errors.Is finds it.
+func (e *Error) Unwrap() error { return e.Code }
 
 // clip makes a name from the wire fit for a header or a log line: short, UTF-8, without control characters.
 func clip(s string) string {

@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -29,6 +28,7 @@ type learner struct {
 	fits   int
 	note   string
 	idle   chan struct{} // closed and made anew whenever a fit ends
+	closed bool
 
 	jobs   chan job
 	cancel context.CancelFunc
@@ -65,6 +65,9 @@ func (l *learner) start() {
 }
 
 func (l *learner) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
 	l.once.Do(l.cancel)
 	<-l.done
 }
@@ -101,6 +104,9 @@ func (l *learner) labelled() bool { return l.config.Spec.Label != "" }
 func (l *learner) learn(m *arrowio.Message, at Position) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.closed {
+		return ErrClosed
+	}
 	if at.Seq == 0 {
 		l.next++
 		at.Seq = l.next
@@ -207,15 +213,18 @@ func (l *learner) end(f Fit) {
 func (l *learner) wait(ctx context.Context) error {
 	for {
 		l.mu.Lock()
-		busy, idle := l.policy.fitting, l.idle
+		busy, idle, closed := l.policy.fitting, l.idle, l.closed
 		l.mu.Unlock()
+		if closed {
+			return ErrClosed
+		}
 		if !busy {
 			return nil
 		}
 		select {
 		case <-idle:
 		case <-l.done:
-			return errors.New("the stage is closed")
+			return ErrClosed
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -13,9 +13,14 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// ErrNoModel is returned by [Stage.Transform] while no model is live. A host waits on [Stage.Ready], or lets the message
-// go, by its own choice.
-var ErrNoModel = errors.New("no model is live yet")
+// The errors that a host reacts to, for errors.Is. What is wrong with a message is an [*arrowio.Error], whose codes errors.Is finds too.
+var (
+	// ErrNoModel is returned by [Stage.Transform] while no model is live. A host waits on [Stage.Ready], or lets the message
+	// go, by its own choice.
+	ErrNoModel = errors.New("no model is live yet")
+	// ErrClosed is returned by [Stage.Learn] and [Stage.Wait] after [Stage.Close]. The live model goes on answering.
+	ErrClosed = errors.New("the stage is closed")
+)
 
 // Live is a model that answers, and what outputs say of it. It is immutable.
 type Live struct {
@@ -199,7 +204,7 @@ func (s *Stage) EncodeRejected(r *Result, pairs ...arrowio.Pair) ([]byte, error)
 }
 
 // Learn takes the labelled rows of a message into the window and starts a fit where one is due. It copies what it keeps. With a fixed
-// model it does nothing.
+// model it does nothing. After Close it is ErrClosed.
 func (s *Stage) Learn(m *arrowio.Message, at Position) error {
 	if s.learner == nil {
 		return nil
@@ -207,7 +212,8 @@ func (s *Stage) Learn(m *arrowio.Message, at Position) error {
 	return s.learner.learn(m, at)
 }
 
-// Wait blocks until no fit is running or due, or ctx is done.
+// Wait blocks until no fit is running or due, or ctx is done. A stage that is closed meanwhile, or was before, is ErrClosed; with a fixed
+// model there is nothing to wait for.
 func (s *Stage) Wait(ctx context.Context) error {
 	if s.learner == nil {
 		return nil
@@ -215,7 +221,8 @@ func (s *Stage) Wait(ctx context.Context) error {
 	return s.learner.wait(ctx)
 }
 
-// Close ends the worker, cancelling a fit that is running, and waits for it. It may be called more than once.
+// Close ends the worker, cancelling a fit that is running, and waits for it. It may be called more than once. Learning ends with it;
+// the live model goes on answering.
 func (s *Stage) Close() {
 	if s.learner != nil {
 		s.learner.close()

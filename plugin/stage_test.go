@@ -474,6 +474,34 @@ func TestClassLimit(t *testing.T) {
 	}
 }
 
+// TestClosed: learning ends with Close and says so; the live model goes on.
+func TestClosed(t *testing.T) {
+	s := newStage(t, nil)
+	rows := clouds(rand.New(rand.NewPCG(27, 28)), 120, 3)
+	teach(t, s, 1, rows)
+	m := decode(t, s, rows[:5])
+	s.Close()
+	if err := s.Learn(m, Position{}); !errors.Is(err, ErrClosed) {
+		t.Errorf("Learn says %v", err)
+	}
+	if err := s.Wait(context.Background()); !errors.Is(err, ErrClosed) {
+		t.Errorf("Wait says %v", err)
+	}
+	if _, err := s.Transform(m); err != nil {
+		t.Errorf("Transform says %v", err)
+	}
+}
+
+// TestResumeWithOtherFeatures: the codes of arrowio come through the stage's own words.
+func TestResumeWithOtherFeatures(t *testing.T) {
+	s := newStage(t, nil)
+	teach(t, s, 1, clouds(rand.New(rand.NewPCG(29, 30)), 120, 3))
+	_, err := New(Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label", Pinned: []string{"other"}}, Resume: s.Live()})
+	if !errors.Is(err, arrowio.SchemaChanged) {
+		t.Errorf("resuming with other features: %v", err)
+	}
+}
+
 func TestStoreFailureKeepsTheLiveModel(t *testing.T) {
 	fail := errors.New("disk full")
 	s := newStage(t, func(c *Config) {
