@@ -75,6 +75,47 @@ func Example() {
 	// model: lda epoch 1
 }
 
+// A host that knows better than the policy when to fit, here after its one batch of history.
+func ExampleStage_Refit() {
+	stage, err := plugin.New(plugin.Config{
+		Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"},
+		Fit:  model.Config{Method: "lda", Dim: 2},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stage.Close()
+	fmt.Println(stage.Refit())
+
+	body, err := threeClouds(rand.New(rand.NewPCG(1, 1)), 30)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	msg, err := stage.Decode(body)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := stage.Learn(msg, plugin.Position{}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := stage.Refit(); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := stage.Wait(context.Background()); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("fits:", stage.Status().Fits)
+	// Output:
+	// there is nothing to fit from yet: the window has 0 labelled rows of 0 classes, and lda needs two classes of two rows; learn more rows
+	// fits: 1
+}
+
 // threeClouds is a wire message of n rows a class: 20 features, of which three tell the classes apart.
 func threeClouds(source *rand.Rand, n int) ([]byte, error) {
 	schema := arrow.NewSchema([]arrow.Field{

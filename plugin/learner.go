@@ -134,6 +134,29 @@ func (l *learner) learn(m *arrowio.Message, at Position) error {
 	return nil
 }
 
+// refit makes a fit due.
+func (l *learner) refit() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return ErrClosed
+	}
+	if l.window == nil || !l.window.trainable(l.method.Supervised) {
+		rows, classes := 0, 0
+		if l.window != nil {
+			rows, classes = l.window.rows, l.window.classes.alive()
+		}
+		if l.method.Supervised {
+			return fmt.Errorf("%w: the window has %d labelled rows of %d classes, and %s needs two classes of two rows; learn more rows",
+				ErrFewRows, rows, classes, l.method.Name)
+		}
+		return fmt.Errorf("%w: the window has %d rows, and %s needs two; learn more rows", ErrFewRows, rows, l.method.Name)
+	}
+	l.policy.asked()
+	l.begin()
+	return nil
+}
+
 func (l *learner) open(features int) {
 	t, f := l.config.Training, l.config.Fit
 	w := newWindow(t.Window, features)
@@ -238,8 +261,7 @@ func (l *learner) status() Status {
 		Fits: l.fits, LastFit: l.last.Duration, Note: l.note}
 	if l.window != nil {
 		s.Rows = l.window.rows
-		names, _ := l.window.classes.sorted()
-		s.Classes = len(names)
+		s.Classes = l.window.classes.alive()
 	}
 	return s
 }

@@ -18,8 +18,12 @@ var (
 	// ErrNoModel is returned by [Stage.Transform] while no model is live. A host waits on [Stage.Ready], or lets the message
 	// go, by its own choice.
 	ErrNoModel = errors.New("no model is live yet")
-	// ErrClosed is returned by [Stage.Learn] and [Stage.Wait] after [Stage.Close]. The live model goes on answering.
+	// ErrClosed is returned by [Stage.Learn], [Stage.Refit] and [Stage.Wait] after [Stage.Close]. The live model goes on answering.
 	ErrClosed = errors.New("the stage is closed")
+	// ErrFixed is returned by [Stage.Refit] when the stage has a fixed model, which nothing replaces.
+	ErrFixed = errors.New("the stage has a fixed model and learns nothing")
+	// ErrFewRows is returned by [Stage.Refit] when the window does not hold enough rows for a fit yet. A host learns more and asks again.
+	ErrFewRows = errors.New("there is nothing to fit from yet")
 )
 
 // Live is a model that answers, and what outputs say of it. It is immutable.
@@ -210,6 +214,16 @@ func (s *Stage) Learn(m *arrowio.Message, at Position) error {
 		return nil
 	}
 	return s.learner.learn(m, at)
+}
+
+// Refit makes a fit due now, also where Config.Training.Every would wait: from the rows in the window, new or not. It returns at once; the
+// candidate is judged and goes live as any other, and [Stage.Wait] waits for it. While a fit is running the one asked for follows it, one for all
+// that ask. The error is ErrFixed, ErrClosed, or ErrFewRows with the figures; then nothing was asked.
+func (s *Stage) Refit() error {
+	if s.learner == nil {
+		return ErrFixed
+	}
+	return s.learner.refit()
 }
 
 // Wait blocks until no fit is running or due, or ctx is done. A stage that is closed meanwhile, or was before, is ErrClosed; with a fixed

@@ -502,6 +502,68 @@ func TestResumeWithOtherFeatures(t *testing.T) {
 	}
 }
 
+func TestRefit(t *testing.T) {
+	s := newStage(t, func(c *Config) { c.Training.Every = Every{Rows: 1000} })
+	r := rand.New(rand.NewPCG(35, 36))
+	wantFew := func(figures string) {
+		t.Helper()
+		if err := s.Refit(); !errors.Is(err, ErrFewRows) || !strings.Contains(err.Error(), figures) {
+			t.Errorf("want %q, got %v", figures, err)
+		}
+	}
+	wantFew("0 labelled rows of 0 classes")
+	teach(t, s, 1, clouds(r, 3, 2))
+	wantFew("3 labelled rows of 2 classes")
+	teach(t, s, 2, clouds(r, 40, 3))
+	if s.Live() != nil {
+		t.Fatal("the policy did not wait; the test shows nothing")
+	}
+	for fits := 1; fits <= 2; fits++ { // the second time without a new row
+		if err := s.Refit(); err != nil {
+			t.Fatal(err)
+		}
+		settle(t, s)
+		if st := s.Status(); st.Live == nil || st.Fits != fits || st.Waiting != 0 {
+			t.Errorf("after refit %d: %+v", fits, st)
+		}
+	}
+	fixed := newStage(t, func(c *Config) { *c = Config{Spec: c.Spec, Fixed: s.Live().Model} })
+	if err := fixed.Refit(); !errors.Is(err, ErrFixed) {
+		t.Errorf("with a fixed model: %v", err)
+	}
+	s.Close()
+	if err := s.Refit(); !errors.Is(err, ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+// TestRefitWhileFitting: what is asked for during a fit follows it, once.
+func TestRefitWhileFitting(t *testing.T) {
+	began, release := make(chan struct{}, 3), make(chan struct{})
+	s := newStage(t, func(c *Config) {
+		c.Store = func(_ context.Context, m *model.Model, _ int, _ bool) (string, error) {
+			began <- struct{}{}
+			<-release
+			return m.Digest(), nil
+		}
+		c.Training.Margin = -1 // every candidate is stored
+	})
+	if err := s.Learn(decode(t, s, clouds(rand.New(rand.NewPCG(37, 38)), 100, 3)), Position{}); err != nil {
+		t.Fatal(err)
+	}
+	<-began
+	for range 3 {
+		if err := s.Refit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(release)
+	settle(t, s)
+	if n := s.Status().Fits; n != 2 {
+		t.Errorf("%d fits, want the one that was running and one for all that asked", n)
+	}
+}
+
 func TestStoreFailureKeepsTheLiveModel(t *testing.T) {
 	fail := errors.New("disk full")
 	s := newStage(t, func(c *Config) {

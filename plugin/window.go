@@ -368,6 +368,16 @@ func (t *classTable) id(text string, most int) (int, bool) {
 	return c, true
 }
 
+// alive is the number of classes that have rows.
+func (t *classTable) alive() (n int) {
+	for _, rows := range t.count {
+		if rows > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // sorted lists the texts of the classes that have rows, sorted, and where each class number goes.
 func (t *classTable) sorted() (names []string, remap []int) {
 	for c, n := range t.count {
