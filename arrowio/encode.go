@@ -78,11 +78,40 @@ func (e *Encoder) Encode(r Reduced, meta []Pair) (msg []byte, err error) {
 	if fail != nil {
 		return nil, fail
 	}
-	msg, fail = e.write(r.Message, d, parts, meta)
+	msg, fail = e.write(r.Message, d, parts, meta, e.codec)
 	if fail != nil {
 		return nil, fail
 	}
 	return msg, nil
+}
+
+// Record is Encode for a message of one batch, as FromRecord makes it, and gives the output as a record: with the schema and the metadata of the
+// wire form, in memory of its own. The caller releases it. The error is always an *Error.
+func (e *Encoder) Record(r Reduced, meta []Pair) (rec arrow.Record, err error) {
+	defer rescue(&err)
+	if n := len(r.Message.batches); n != 1 {
+		return nil, fault(Internal, "a message of %d batches is not one record", n).hint("encode it, or give records one by one")
+	}
+	d, parts, fail := e.prepare(r)
+	if fail != nil {
+		return nil, fail
+	}
+	msg, fail := e.write(r.Message, d, parts, meta, nil)
+	if fail != nil {
+		return nil, fail
+	}
+	// Arrow's reader is safe on what was checked and written here.
+	reader, err := ipc.NewReader(bytes.NewReader(msg))
+	if err != nil {
+		return nil, fault(Unsupported, "the record cannot be made: %v", err).hint("keep fewer columns, or encode the message")
+	}
+	defer reader.Release()
+	if !reader.Next() {
+		return nil, fault(Unsupported, "the record cannot be made: %v", reader.Err()).hint("keep fewer columns, or encode the message")
+	}
+	rec = reader.Record()
+	rec.Retain()
+	return rec, nil
 }
 
 // Rejected writes a message of the original schema, features included, with only these rows of each batch.
@@ -108,7 +137,7 @@ func (e *Encoder) Rejected(m *Message, rows [][]int, meta []Pair) (msg []byte, e
 			return nil, fail
 		}
 	}
-	msg, fail = e.write(m, d, parts, meta)
+	msg, fail = e.write(m, d, parts, meta, e.codec)
 	if fail != nil {
 		return nil, fail
 	}
@@ -356,7 +385,7 @@ func (d *draft) size(m *Message) int {
 }
 
 // write writes the whole stream.
-func (e *Encoder) write(m *Message, d *draft, parts []*part, meta []Pair) ([]byte, *Error) {
+func (e *Encoder) write(m *Message, d *draft, parts []*part, meta []Pair, codec *compressor) ([]byte, *Error) {
 	n := d.size(m) + 8
 	for _, p := range meta {
 		n += 64 + len(p.Key) + len(p.Value)
@@ -370,13 +399,13 @@ func (e *Encoder) write(m *Message, d *draft, parts []*part, meta []Pair) ([]byt
 		for _, k := range d.dicts {
 			r := record{rows: m.dicts[k].rows}
 			r.whole(&m.dicts[k], 0)
-			if dst, fail = r.dataFrame(dst, k, nil, e.codec); fail != nil {
+			if dst, fail = r.dataFrame(dst, k, nil, codec); fail != nil {
 				return nil, fail
 			}
 		}
 	}
 	for _, p := range parts {
-		if dst, fail = p.dataFrame(dst, -1, &p.batch.frame, e.codec); fail != nil {
+		if dst, fail = p.dataFrame(dst, -1, &p.batch.frame, codec); fail != nil {
 			return nil, fail
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/apache/arrow/go/v15/arrow"
+
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/model"
 )
@@ -45,8 +47,8 @@ func (l *Live) Metadata() []arrowio.Pair {
 	}
 }
 
-// Stage decodes, learns, projects and encodes. Decode, Transform, Encode and Rejected may be called from many goroutines at once
-// and take no lock that learning holds; Learn is called from one goroutine, in stream order.
+// Stage decodes, learns, projects and encodes. All methods may be called from many goroutines at once, but Learn, which is called from one, in
+// stream order. Decode, FromRecord, Transform, Encode, Split, Record and EncodeRejected take no lock that learning holds.
 type Stage struct {
 	config  Config
 	decoder *arrowio.Decoder
@@ -124,6 +126,13 @@ func (s *Stage) Learns() bool { return s.learner != nil }
 // [*arrowio.Error].
 func (s *Stage) Decode(msg []byte) (*arrowio.Message, error) { return s.decoder.Decode(msg) }
 
+// FromRecord is Decode for a record that the host holds: the same contract of schema, limits, nulls and labels, the same outputs and the same
+// models, without the wire form. The message, and a result of it, are views on the record's memory: the host keeps the record (Retain,
+// Release) and does not write to it until it is done with them; [Stage.Learn] copies what it keeps. Goroutines may share a record.
+func (s *Stage) FromRecord(rec arrow.Record) (*arrowio.Message, error) {
+	return s.decoder.FromRecord(rec)
+}
+
 // Result is what one message became.
 type Result struct {
 	Live     *Live // the one model of this attempt (Invariant 3)
@@ -192,6 +201,12 @@ func insert(rows [][]int, batches, batch, row int) [][]int {
 // Encode writes a result as one wire message that names its model, with further pairs in its schema's metadata.
 func (s *Stage) Encode(r *Result, more ...arrowio.Pair) ([]byte, error) {
 	return s.encoder.Encode(r.Reduced, append(r.Live.Metadata(), more...))
+}
+
+// Record is Encode as a record, for a message that FromRecord made: the kept columns, the output, and what names the model in the schema's
+// metadata. Its memory is its own; the caller releases it, and may release the record that it came from.
+func (s *Stage) Record(r *Result, more ...arrowio.Pair) (arrow.Record, error) {
+	return s.encoder.Record(r.Reduced, append(r.Live.Metadata(), more...))
 }
 
 // Split is Encode for a transport with a limit: it writes as many messages, split by rows, as are needed to keep each within

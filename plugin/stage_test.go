@@ -48,11 +48,21 @@ func clouds(r *rand.Rand, n, k int) []row {
 
 func wire(t testing.TB, rows []row) []byte {
 	t.Helper()
+	rec := recordOf(memory.DefaultAllocator, rows)
+	defer rec.Release()
+	body, err := arrowio.FromRecords(rec.Schema(), rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+func recordOf(mem memory.Allocator, rows []row) arrow.Record {
 	schema := arrow.NewSchema([]arrow.Field{
 		{Name: "x", Type: arrow.FixedSizeListOf(testFeatures, arrow.PrimitiveTypes.Float32)},
 		{Name: "label", Type: arrow.BinaryTypes.String, Nullable: true},
 	}, nil)
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	b := array.NewRecordBuilder(mem, schema)
 	defer b.Release()
 	list := b.Field(0).(*array.FixedSizeListBuilder)
 	for _, r := range rows {
@@ -64,13 +74,7 @@ func wire(t testing.TB, rows []row) []byte {
 			b.Field(1).(*array.StringBuilder).Append(r.class)
 		}
 	}
-	rec := b.NewRecord()
-	defer rec.Release()
-	body, err := arrowio.FromRecords(schema, rec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return body
+	return b.NewRecord()
 }
 
 func newStage(t testing.TB, change func(*Config)) *Stage {
@@ -561,6 +565,74 @@ func TestRefitWhileFitting(t *testing.T) {
 	settle(t, s)
 	if n := s.Status().Fits; n != 2 {
 		t.Errorf("%d fits, want the one that was running and one for all that asked", n)
+	}
+}
+
+// TestRecords: a record learns and transforms as its wire form does, bit for bit, and every reference is given back.
+func TestRecords(t *testing.T) {
+	mem := memory.NewCheckedAllocator(memory.DefaultAllocator)
+	defer mem.AssertSize(t, 0)
+	byWire, byRecord := newStage(t, nil), newStage(t, nil)
+	rows := clouds(rand.New(rand.NewPCG(39, 40)), 120, 3)
+	rows[4].class = ""
+	rows[7].x[2] = float32(math.NaN())
+	whole := recordOf(mem, rows)
+	for i := range 6 {
+		at := Position{Seq: uint64(i + 1), Time: time.Unix(int64(i), 0)}
+		if err := byWire.Learn(decode(t, byWire, rows[20*i:20*i+20]), at); err != nil {
+			t.Fatal(err)
+		}
+		part := whole.NewSlice(int64(20*i), int64(20*i+20))
+		m, err := byRecord.FromRecord(part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := byRecord.Learn(m, at); err != nil {
+			t.Fatal(err)
+		}
+		part.Release()
+		settle(t, byWire)
+		settle(t, byRecord)
+	}
+	if x, y := byWire.Live().Model.Digest(), byRecord.Live().Model.Digest(); x != y {
+		t.Fatalf("digest %.16s of messages, %.16s of records", x, y)
+	}
+	want, err := byWire.Transform(decode(t, byWire, rows[3:20]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := whole.NewSlice(3, 20)
+	whole.Release()
+	m, err := byRecord.FromRecord(part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := byRecord.Transform(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range want.Reduced.Y[0] {
+		if math.Float32bits(v) != math.Float32bits(got.Reduced.Y[0][i]) {
+			t.Fatalf("output %d is %g, not %g", i, got.Reduced.Y[0][i], v)
+		}
+	}
+	if x, y := fmt.Sprint(want.Faults, want.Rejected), fmt.Sprint(got.Faults, got.Rejected); x != y {
+		t.Errorf("rejected %s, not %s", y, x)
+	}
+	out, err := byRecord.Record(got, arrowio.Pair{Key: "more", Value: "said"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Release()
+	part.Release()
+	if out.NumRows() != 16 || out.ColumnName(0) != "label" || !out.Column(0).IsNull(1) || out.ColumnName(1) != "embedding" {
+		t.Errorf("the record is %v", out)
+	}
+	meta := out.Schema().Metadata()
+	for key, value := range map[string]string{"Embedd-Model": byRecord.Live().Version, "more": "said"} {
+		if v, _ := meta.GetValue(key); v != value {
+			t.Errorf("%s is %q, not %q", key, v, value)
+		}
 	}
 }
 
