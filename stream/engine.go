@@ -21,7 +21,7 @@ type Options struct {
 	Conn       *nats.Conn
 	Pipelines  []Pipeline
 	Logger     *slog.Logger          // default: no logs
-	Registerer prometheus.Registerer // default: no metrics
+	Registerer prometheus.Registerer // default: no metrics; engines share one where their pipelines have names of their own
 	Clock      func() time.Time      // default time.Now
 }
 
