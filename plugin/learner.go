@@ -161,7 +161,7 @@ func (l *learner) open(features int) {
 	t, f := l.config.Training, l.config.Fit
 	w := newWindow(t.Window, features)
 	w.holdout = t.Holdout
-	w.impute = l.config.Nulls == Impute
+	w.impute = l.config.Nulls == NullsImpute
 	w.labelled = l.labelled()
 	w.keep = l.method.Streaming == "moments" && (f.Scale == "" || f.Scale == "standard" || f.Scale == "none")
 	w.perClass = l.method.Name == "sle-ovr"
@@ -193,7 +193,7 @@ func (l *learner) begin() {
 
 // wantsStandin tells whether rows are still gathered for the PCA that serves until a first model exists.
 func (l *learner) wantsStandin() bool {
-	return l.config.Until == WithPCA && l.stage.live.Load() == nil
+	return l.config.Until == UntilPCA && l.stage.live.Load() == nil
 }
 
 func (l *learner) warmUp(batches []*arrowio.Batch) {
@@ -210,7 +210,7 @@ func (l *learner) warmUp(batches []*arrowio.Batch) {
 			n := len(l.warm)
 			l.warm = append(l.warm, make([]float64, m)...)
 			gather(l.warm[n:], b.Features(), i)
-			if l.config.Nulls != Impute && !finite(l.warm[n:]) {
+			if l.config.Nulls != NullsImpute && !finite(l.warm[n:]) {
 				l.warm = l.warm[:n]
 			}
 		}
@@ -490,7 +490,7 @@ func (l *learner) goLive(ctx context.Context, m *model.Model, rows snapshot, sta
 	epoch := 1
 	if live != nil {
 		anchors := rows.all()
-		aligned, a, err := model.Align(m, live.Model, model.DenseRows(anchors.x, len(anchors.y), rows.m), l.config.Training.Align)
+		aligned, a, err := model.Align(m, live.Model, model.DenseRows(anchors.x, len(anchors.y), rows.m), string(l.config.Training.Align))
 		if err != nil {
 			return fmt.Errorf("aligning to model %s: %w", live.Version, err)
 		}

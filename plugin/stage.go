@@ -163,10 +163,10 @@ func (s *Stage) Transform(m *arrowio.Message) (*Result, error) {
 	batches := m.Batches()
 	r.Reduced.Y = make([][]float32, len(batches))
 	for i, b := range batches {
-		if s.config.Nulls != Impute {
+		if s.config.Nulls != NullsImpute {
 			for _, f := range b.Faults() {
 				r.Reduced.Drop = insert(r.Reduced.Drop, len(batches), i, f.Row)
-				if s.config.Nulls == Skip {
+				if s.config.Nulls == NullsSkip {
 					r.Skipped++
 					continue
 				}

@@ -179,7 +179,7 @@ func TestNulls(t *testing.T) {
 	bad := clouds(rand.New(rand.NewPCG(5, 6)), 4, 3)
 	bad[1].x[2] = float32(math.NaN())
 	bad[3].x[0] = float32(math.Inf(-1))
-	for _, nulls := range []Nulls{Reject, Skip, Impute} {
+	for _, nulls := range []Nulls{NullsReject, NullsSkip, NullsImpute} {
 		t.Run(string(nulls), func(t *testing.T) {
 			s := newStage(t, func(c *Config) { c.Nulls = nulls })
 			teach(t, s, 1, rows)
@@ -188,18 +188,18 @@ func TestNulls(t *testing.T) {
 				t.Fatal(err)
 			}
 			switch nulls {
-			case Reject:
+			case NullsReject:
 				if fmt.Sprint(r.Rejected) != "[[1 3]]" || fmt.Sprint(r.Reduced.Drop) != "[[1 3]]" || r.Skipped != 0 {
 					t.Errorf("rejected %v, dropped %v, skipped %d", r.Rejected, r.Reduced.Drop, r.Skipped)
 				}
 				if f := r.Faults[1]; f.Row != 3 || f.What != "-Inf" || !strings.Contains(f.Feature, "x[0]") {
 					t.Errorf("fault %+v", f)
 				}
-			case Skip:
+			case NullsSkip:
 				if r.Rejected != nil || fmt.Sprint(r.Reduced.Drop) != "[[1 3]]" || r.Skipped != 2 {
 					t.Errorf("rejected %v, dropped %v, skipped %d", r.Rejected, r.Reduced.Drop, r.Skipped)
 				}
-			case Impute:
+			case NullsImpute:
 				if r.Rejected != nil || r.Reduced.Drop != nil {
 					t.Errorf("rejected %v, dropped %v", r.Rejected, r.Reduced.Drop)
 				}
@@ -211,7 +211,7 @@ func TestNulls(t *testing.T) {
 			}
 			before := s.Status().Rows
 			teach(t, s, 100, bad)
-			want := map[Nulls]int{Reject: 2, Skip: 2, Impute: 4}[nulls]
+			want := map[Nulls]int{NullsReject: 2, NullsSkip: 2, NullsImpute: 4}[nulls]
 			if got := s.Status().Rows - before; got != want {
 				t.Errorf("%d rows entered the window, want %d", got, want)
 			}
@@ -298,9 +298,9 @@ func TestCoordinatesStay(t *testing.T) {
 // TestReproducible: same rows, order, configuration and seed, same digest; also after a restart that reads the window again
 // (Invariant 7).
 func TestReproducible(t *testing.T) {
-	for _, balance := range []string{"none", "class"} {
+	for _, balance := range []Balance{BalanceNone, BalanceClass} {
 		for _, method := range []string{"lda", "pca", "sle"} {
-			t.Run(balance+"/"+method, func(t *testing.T) {
+			t.Run(string(balance)+"/"+method, func(t *testing.T) {
 				change := func(c *Config) {
 					c.Training.Window = Window{Rows: 1500, Balance: balance}
 					c.Training.Every.Rows = 500
@@ -335,7 +335,7 @@ func TestReproducible(t *testing.T) {
 }
 
 func TestStandin(t *testing.T) {
-	s := newStage(t, func(c *Config) { c.Until = WithPCA; c.Training.Every.Rows = 60 })
+	s := newStage(t, func(c *Config) { c.Until = UntilPCA; c.Training.Every.Rows = 60 })
 	r := rand.New(rand.NewPCG(13, 14))
 	unlabelled := clouds(r, 60, 3)
 	for i := range unlabelled {

@@ -282,7 +282,7 @@ func (e *Engine) Status() []Status {
 	for _, p := range running {
 		s := Status{Pipeline: p.Name, Stage: p.stage.Status()}
 		switch {
-		case s.Stage.Live == nil && p.Stage.Until != plugin.SkipAll:
+		case s.Stage.Live == nil && p.Stage.Until != plugin.UntilSkip:
 			s.Reason = p.progress()
 		case !p.nc.IsConnected():
 			s.Reason = "not connected to the server"

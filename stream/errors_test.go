@@ -38,7 +38,7 @@ func connect(t *testing.T, jets bool) *nats.Conn {
 // pipelineOf is a pipeline that skips what comes before its first model.
 func pipelineOf(name string) stream.Pipeline {
 	return stream.Pipeline{Name: name, Stream: "in", Subject: "in.x", Output: "out.x", Dead: "out.dead",
-		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Until: plugin.SkipAll}}
+		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Until: plugin.UntilSkip}}
 }
 
 // TestErrorsOfRun: a host tells what keeps an engine from starting without reading sentences.
