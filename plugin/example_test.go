@@ -56,7 +56,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	result, err := stage.Transform(msg)
+	result, err := stage.Transform(context.Background(), msg)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -147,7 +147,7 @@ func ExampleStage_FromRecord() {
 		fmt.Println(err)
 		return
 	}
-	result, err := stage.Transform(msg)
+	result, err := stage.Transform(context.Background(), msg)
 	if err != nil {
 		fmt.Println(err)
 		return

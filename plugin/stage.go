@@ -153,8 +153,9 @@ func (r *Result) Reject(batch, row int, fault arrowio.Fault) {
 }
 
 // Transform projects a message with the model that is live now. Rows with a missing feature go where Config.Nulls says. The result
-// shares memory with the message.
-func (s *Stage) Transform(m *arrowio.Message) (*Result, error) {
+// shares memory with the message. A model that projects through distances to its own rows can take seconds for a large batch: ctx is looked at
+// between batches, and once it is done the error is its own.
+func (s *Stage) Transform(ctx context.Context, m *arrowio.Message) (*Result, error) {
 	live := s.live.Load()
 	if live == nil {
 		return nil, ErrNoModel
@@ -163,6 +164,9 @@ func (s *Stage) Transform(m *arrowio.Message) (*Result, error) {
 	batches := m.Batches()
 	r.Reduced.Y = make([][]float32, len(batches))
 	for i, b := range batches {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("projecting batch %d of %d: %w", i, len(batches), err)
+		}
 		if s.config.Nulls != NullsImpute {
 			for _, f := range b.Faults() {
 				r.Reduced.Drop = insert(r.Reduced.Drop, len(batches), i, f.Row)

@@ -129,7 +129,7 @@ func settle(t testing.TB, s *Stage) {
 func TestLearnsAndTransforms(t *testing.T) {
 	s := newStage(t, nil)
 	rows := clouds(rand.New(rand.NewPCG(1, 2)), 120, 3)
-	if _, err := s.Transform(decode(t, s, rows[:5])); !errors.Is(err, ErrNoModel) {
+	if _, err := s.Transform(t.Context(), decode(t, s, rows[:5])); !errors.Is(err, ErrNoModel) {
 		t.Fatalf("before the first model: %v", err)
 	}
 	teach(t, s, 1, rows[:80])
@@ -145,13 +145,13 @@ func TestLearnsAndTransforms(t *testing.T) {
 		t.Fatalf("live is %+v", live)
 	}
 	m := decode(t, s, rows)
-	r, err := s.Transform(m)
+	r, err := s.Transform(t.Context(), m)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// A row's bits do not depend on its batch.
 	for i, row := range rows {
-		one, err := s.Transform(decode(t, s, []testRow{row}))
+		one, err := s.Transform(t.Context(), decode(t, s, []testRow{row}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,7 +183,7 @@ func TestNulls(t *testing.T) {
 		t.Run(string(nulls), func(t *testing.T) {
 			s := newStage(t, func(c *Config) { c.Nulls = nulls })
 			teach(t, s, 1, rows)
-			r, err := s.Transform(decode(t, s, bad))
+			r, err := s.Transform(t.Context(), decode(t, s, bad))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -268,13 +268,13 @@ func TestCoordinatesStay(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	teach(t, s, 1, clouds(r, 200, 3))
 	probe := decode(t, s, clouds(r, 50, 3))
-	before, err := s.Transform(probe)
+	before, err := s.Transform(t.Context(), probe)
 	if err != nil {
 		t.Fatal(err)
 	}
 	first := s.Live()
 	teach(t, s, 100, clouds(r, 400, 3))
-	after, err := s.Transform(probe)
+	after, err := s.Transform(t.Context(), probe)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -415,11 +415,11 @@ func TestFixed(t *testing.T) {
 	if fixed.Learns() {
 		t.Error("a stage with a fixed model learns")
 	}
-	x, err := a.Transform(decode(t, a, rows))
+	x, err := a.Transform(t.Context(), decode(t, a, rows))
 	if err != nil {
 		t.Fatal(err)
 	}
-	y, err := fixed.Transform(decode(t, fixed, rows))
+	y, err := fixed.Transform(t.Context(), decode(t, fixed, rows))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -450,7 +450,7 @@ func TestSwapUnderLoad(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				r, err := s.Transform(m)
+				r, err := s.Transform(t.Context(), m)
 				if err != nil {
 					t.Error(err)
 					return
@@ -491,7 +491,7 @@ func TestClosed(t *testing.T) {
 	if err := s.Wait(context.Background()); !errors.Is(err, ErrClosed) {
 		t.Errorf("Wait says %v", err)
 	}
-	if _, err := s.Transform(m); err != nil {
+	if _, err := s.Transform(t.Context(), m); err != nil {
 		t.Errorf("Transform says %v", err)
 	}
 }
@@ -597,7 +597,7 @@ func TestRecords(t *testing.T) {
 	if x, y := byWire.Live().Model.Digest(), byRecord.Live().Model.Digest(); x != y {
 		t.Fatalf("digest %.16s of messages, %.16s of records", x, y)
 	}
-	want, err := byWire.Transform(decode(t, byWire, rows[3:20]))
+	want, err := byWire.Transform(t.Context(), decode(t, byWire, rows[3:20]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -607,7 +607,7 @@ func TestRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := byRecord.Transform(m)
+	got, err := byRecord.Transform(t.Context(), m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -633,6 +633,18 @@ func TestRecords(t *testing.T) {
 		if v, _ := meta.GetValue(key); v != value {
 			t.Errorf("%s is %q, not %q", key, v, value)
 		}
+	}
+}
+
+// TestTransformStops: a message of many batches is given up between two of them.
+func TestTransformStops(t *testing.T) {
+	s := newStage(t, nil)
+	rows := clouds(rand.New(rand.NewPCG(41, 42)), 120, 3)
+	teach(t, s, 1, rows)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Transform(ctx, decode(t, s, rows)); !errors.Is(err, context.Canceled) {
+		t.Errorf("after cancel: %v", err)
 	}
 }
 
