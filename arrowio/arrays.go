@@ -13,12 +13,14 @@ type recordSchema struct {
 	frame  frame
 }
 
-// FromRecord makes a message of one batch from a record, without the wire form: what Decode makes of the record's stream, with the same
-// contract of schema, limits (but Limits.Message), nulls, labels and faults, and the same bits. The error is always an *Error.
+// FromRecord makes a message of one batch from a record, without the wire form: what Decode makes of the record's
+// stream, with the same contract of schema, limits (but Limits.Message), nulls, labels and faults, and the same bits.
+// The error is always an *Error.
 //
-// The message is a view on the record's memory: fixed-size lists and columns of float32 or float64 without nulls are not copied, sliced
-// or not. It takes no reference: the caller keeps the record (Retain, Release) and does not write to it as long as the message, or a result that
-// shares memory with it, is in use. Many goroutines may read one record. Bytes of such a message is nil.
+// The message is a view on the record's memory: fixed-size lists and columns of float32 or float64 without nulls are
+// not copied, sliced or not. It takes no reference: the caller keeps the record (Retain, Release) and does not write
+// to it as long as the message, or a result that shares memory with it, is in use. Many goroutines may read one
+// record. Bytes of such a message is nil.
 func (d *Decoder) FromRecord(rec arrow.Record) (m *Message, err error) {
 	defer rescue(&err)
 	s := d.recent.Load()
@@ -96,11 +98,13 @@ func (c *chunk) spend(budget *int, limits Limits) *Error {
 	return nil
 }
 
-// array appends the rows of an array, from row from on, as field i of c with its descendants. Buffers that are too short stay so: check refuses them.
+// array appends the rows of an array, from row from on, as field i of c with its descendants. Buffers that are too
+// short stay so: check refuses them.
 func (m *Message) array(c *chunk, i int, a arrow.ArrayData, from, rows int) *Error {
 	f := &c.layout.fields[i]
 	if from+rows > a.Len() {
-		return fault(Malformed, "an array of %d rows, and its parent or record needs %d", a.Len(), from+rows).hint("give arrays as long as the record")
+		return fault(Malformed, "an array of %d rows, and its parent or record needs %d", a.Len(), from+rows).
+			hint("give arrays as long as the record")
 	}
 	from += a.Offset()
 	nulls := 0
@@ -143,7 +147,8 @@ func (m *Message) array(c *chunk, i int, a arrow.ArrayData, from, rows int) *Err
 		c.arrays = append(c.arrays, offsets)
 		return m.array(c, i+1, a.Children()[0], lo, hi-lo)
 	case kindListView:
-		c.arrays = append(c.arrays, piece(a.Buffers()[1], from, rows, f.width), piece(a.Buffers()[2], from, rows, f.width))
+		sizes := piece(a.Buffers()[2], from, rows, f.width)
+		c.arrays = append(c.arrays, piece(a.Buffers()[1], from, rows, f.width), sizes)
 		return m.children(c, i, a)
 	case kindFixedList:
 		return m.array(c, i+1, a.Children()[0], from*f.size, rows*f.size)
@@ -225,7 +230,8 @@ func piece(b *memory.Buffer, from, n, width int) []byte {
 	return slices.Clip(all[lo:min(hi, len(all))])
 }
 
-// bitsOf is n bits of a bitmap: a view where they begin on a byte, nil where there is none, empty where it is too short.
+// bitsOf is n bits of a bitmap: a view where they begin on a byte, nil where there is none, empty where it is too
+// short.
 func bitsOf(b *memory.Buffer, from, n int) []byte {
 	all := bytesOf(b)
 	if len(all) == 0 || n == 0 {

@@ -190,7 +190,8 @@ func TestRecordsAreViews(t *testing.T) {
 	}
 }
 
-// TestRecordsAreRefused: the contract of the schema and the limits hold for records, and an array that contradicts itself is an error.
+// TestRecordsAreRefused: the contract of the schema and the limits hold for records, and an array that contradicts
+// itself is an error.
 func TestRecordsAreRefused(t *testing.T) {
 	record := func(rows int, columns ...arrow.Array) arrow.Record {
 		var fields []arrow.Field

@@ -42,8 +42,8 @@ func NewDecoder(spec Spec) (*Decoder, error) {
 	return d, nil
 }
 
-// A Message is one decoded message: a view on the bytes given to Decode, or on the record given to FromRecord. It is immutable and safe for
-// concurrent use.
+// A Message is one decoded message: a view on the bytes given to Decode, or on the record given to FromRecord. It is
+// immutable and safe for concurrent use.
 type Message struct {
 	bytes   []byte
 	plan    *plan

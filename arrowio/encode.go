@@ -85,8 +85,9 @@ func (e *Encoder) Encode(r Reduced, meta []Pair) (msg []byte, err error) {
 	return msg, nil
 }
 
-// Record is Encode for a message of one batch, as FromRecord makes it, and gives the output as a record: with the schema and the metadata of the
-// wire form, in memory of its own. The caller releases it. The error is always an *Error.
+// Record is Encode for a message of one batch, as FromRecord makes it, and gives the output as a record: with the
+// schema and the metadata of the wire form, in memory of its own. The caller releases it. The error is always an
+// *Error.
 func (e *Encoder) Record(r Reduced, meta []Pair) (rec arrow.Record, err error) {
 	defer rescue(&err)
 	if n := len(r.Message.batches); n != 1 {
@@ -103,15 +104,19 @@ func (e *Encoder) Record(r Reduced, meta []Pair) (rec arrow.Record, err error) {
 	// Arrow's reader is safe on what was checked and written here.
 	reader, err := ipc.NewReader(bytes.NewReader(msg))
 	if err != nil {
-		return nil, fault(Unsupported, "the record cannot be made: %v", err).hint("keep fewer columns, or encode the message")
+		return nil, noRecord(err)
 	}
 	defer reader.Release()
 	if !reader.Next() {
-		return nil, fault(Unsupported, "the record cannot be made: %v", reader.Err()).hint("keep fewer columns, or encode the message")
+		return nil, noRecord(reader.Err())
 	}
 	rec = reader.Record()
 	rec.Retain()
 	return rec, nil
+}
+
+func noRecord(err error) *Error {
+	return fault(Unsupported, "the record cannot be made: %v", err).hint("keep fewer columns, or encode the message")
 }
 
 // Rejected writes a message of the original schema, features included, with only these rows of each batch.

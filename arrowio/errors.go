@@ -7,9 +7,9 @@ import (
 	"unicode"
 )
 
-// Code says in one word why a message, or rows of it, cannot be used. Codes are part of the wire contract: they travel in the header of a dead
-// letter and never change their meaning. A Code is itself the error that errors.Is looks for in an *Error, through every wrap:
-// errors.Is(err, arrowio.SchemaChanged).
+// Code says in one word why a message, or rows of it, cannot be used. Codes are part of the wire contract: they
+// travel in the header of a dead letter and never change their meaning. A Code is itself the error that errors.Is
+// looks for in an *Error, through every wrap: errors.Is(err, arrowio.SchemaChanged).
 type Code string
 
 func (c Code) Error() string { return string(c) }

@@ -146,7 +146,8 @@ func (b *Batch) run(k int) (n int, block Block) {
 	return n, block
 }
 
-// plain returns where the values of feature column k stand in the body, if there is one; ok is false where it is no float column or has nulls.
+// plain returns where the values of feature column k stand in the body, if there is one; ok is false where it is no
+// float column or has nulls.
 func (b *Batch) plain(k int) (at int, n number, ok bool) {
 	c := &b.columns[k]
 	f := &b.layout.fields[c.field]

@@ -490,7 +490,8 @@ func (l *learner) goLive(ctx context.Context, m *model.Model, rows snapshot, sta
 	epoch := 1
 	if live != nil {
 		anchors := rows.all()
-		aligned, a, err := model.Align(m, live.Model, model.DenseRows(anchors.x, len(anchors.y), rows.m), string(l.config.Training.Align))
+		x, how := model.DenseRows(anchors.x, len(anchors.y), rows.m), string(l.config.Training.Align)
+		aligned, a, err := model.Align(m, live.Model, x, how)
 		if err != nil {
 			return fmt.Errorf("aligning to model %s: %w", live.Version, err)
 		}

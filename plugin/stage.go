@@ -15,16 +15,19 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// The errors that a host reacts to, for errors.Is. What is wrong with a message is an [*arrowio.Error], whose codes errors.Is finds too.
+// The errors that a host reacts to, for errors.Is. What is wrong with a message is an [*arrowio.Error], whose codes
+// errors.Is finds too.
 var (
-	// ErrNoModel is returned by [Stage.Transform] while no model is live. A host waits on [Stage.Ready], or lets the message
-	// go, by its own choice.
+	// ErrNoModel is returned by [Stage.Transform] while no model is live. A host waits on [Stage.Ready], or lets the
+	// message go, by its own choice.
 	ErrNoModel = errors.New("no model is live yet")
-	// ErrClosed is returned by [Stage.Learn], [Stage.Refit] and [Stage.Wait] after [Stage.Close]. The live model goes on answering.
+	// ErrClosed is returned by [Stage.Learn], [Stage.Refit] and [Stage.Wait] after [Stage.Close]. The live model goes
+	// on answering.
 	ErrClosed = errors.New("the stage is closed")
 	// ErrFixed is returned by [Stage.Refit] when the stage has a fixed model, which nothing replaces.
 	ErrFixed = errors.New("the stage has a fixed model and learns nothing")
-	// ErrFewRows is returned by [Stage.Refit] when the window does not hold enough rows for a fit yet. A host learns more and asks again.
+	// ErrFewRows is returned by [Stage.Refit] when the window does not hold enough rows for a fit yet. A host learns
+	// more and asks again.
 	ErrFewRows = errors.New("there is nothing to fit from yet")
 )
 
@@ -47,8 +50,9 @@ func (l *Live) Metadata() []arrowio.Pair {
 	}
 }
 
-// Stage decodes, learns, projects and encodes. All methods may be called from many goroutines at once, but Learn, which is called from one, in
-// stream order. Decode, FromRecord, Transform, Encode, Split, Record and EncodeRejected take no lock that learning holds.
+// Stage decodes, learns, projects and encodes. All methods may be called from many goroutines at once, but Learn,
+// which is called from one, in stream order. Decode, FromRecord, Transform, Encode, Split, Record and EncodeRejected
+// take no lock that learning holds.
 type Stage struct {
 	config  Config
 	decoder *arrowio.Decoder
@@ -126,9 +130,10 @@ func (s *Stage) Learns() bool { return s.learner != nil }
 // [*arrowio.Error].
 func (s *Stage) Decode(msg []byte) (*arrowio.Message, error) { return s.decoder.Decode(msg) }
 
-// FromRecord is Decode for a record that the host holds: the same contract of schema, limits, nulls and labels, the same outputs and the same
-// models, without the wire form. The message, and a result of it, are views on the record's memory: the host keeps the record (Retain,
-// Release) and does not write to it until it is done with them; [Stage.Learn] copies what it keeps. Goroutines may share a record.
+// FromRecord is Decode for a record that the host holds: the same contract of schema, limits, nulls and labels, the
+// same outputs and the same models, without the wire form. The message, and a result of it, are views on the record's
+// memory: the host keeps the record (Retain, Release) and does not write to it until it is done with them;
+// [Stage.Learn] copies what it keeps. Goroutines may share a record.
 func (s *Stage) FromRecord(rec arrow.Record) (*arrowio.Message, error) {
 	return s.decoder.FromRecord(rec)
 }
@@ -152,9 +157,9 @@ func (r *Result) Reject(batch, row int, fault arrowio.Fault) {
 	r.Faults = append(r.Faults, fault)
 }
 
-// Transform projects a message with the model that is live now. Rows with a missing feature go where Config.Nulls says. The result
-// shares memory with the message. A model that projects through distances to its own rows can take seconds for a large batch: ctx is looked at
-// between batches, and once it is done the error is its own.
+// Transform projects a message with the model that is live now. Rows with a missing feature go where Config.Nulls
+// says. The result shares memory with the message. A model that projects through distances to its own rows can take
+// seconds for a large batch: ctx is looked at between batches, and once it is done the error is its own.
 func (s *Stage) Transform(ctx context.Context, m *arrowio.Message) (*Result, error) {
 	live := s.live.Load()
 	if live == nil {
@@ -207,8 +212,9 @@ func (s *Stage) Encode(r *Result, more ...arrowio.Pair) ([]byte, error) {
 	return s.encoder.Encode(r.Reduced, append(r.Live.Metadata(), more...))
 }
 
-// Record is Encode as a record, for a message that FromRecord made: the kept columns, the output, and what names the model in the schema's
-// metadata. Its memory is its own; the caller releases it, and may release the record that it came from.
+// Record is Encode as a record, for a message that FromRecord made: the kept columns, the output, and what names the
+// model in the schema's metadata. Its memory is its own; the caller releases it, and may release the record that it
+// came from.
 func (s *Stage) Record(r *Result, more ...arrowio.Pair) (arrow.Record, error) {
 	return s.encoder.Record(r.Reduced, append(r.Live.Metadata(), more...))
 }
@@ -235,9 +241,10 @@ func (s *Stage) Learn(m *arrowio.Message, at Position) error {
 	return s.learner.learn(m, at)
 }
 
-// Refit makes a fit due now, also where Config.Training.Every would wait: from the rows in the window, new or not. It returns at once; the
-// candidate is judged and goes live as any other, and [Stage.Wait] waits for it. While a fit is running the one asked for follows it, one for all
-// that ask. The error is ErrFixed, ErrClosed, or ErrFewRows with the figures; then nothing was asked.
+// Refit makes a fit due now, also where Config.Training.Every would wait: from the rows in the window, new or not. It
+// returns at once; the candidate is judged and goes live as any other, and [Stage.Wait] waits for it. While a fit is
+// running the one asked for follows it, one for all that ask. The error is ErrFixed, ErrClosed, or ErrFewRows with
+// the figures; then nothing was asked.
 func (s *Stage) Refit() error {
 	if s.learner == nil {
 		return ErrFixed
@@ -245,8 +252,8 @@ func (s *Stage) Refit() error {
 	return s.learner.refit()
 }
 
-// Wait blocks until no fit is running or due, or ctx is done. A stage that is closed meanwhile, or was before, is ErrClosed; with a fixed
-// model there is nothing to wait for.
+// Wait blocks until no fit is running or due, or ctx is done. A stage that is closed meanwhile, or was before, is
+// ErrClosed; with a fixed model there is nothing to wait for.
 func (s *Stage) Wait(ctx context.Context) error {
 	if s.learner == nil {
 		return nil
@@ -254,8 +261,8 @@ func (s *Stage) Wait(ctx context.Context) error {
 	return s.learner.wait(ctx)
 }
 
-// Close ends the worker, cancelling a fit that is running, and waits for it. It may be called more than once. Learning ends with it;
-// the live model goes on answering.
+// Close ends the worker, cancelling a fit that is running, and waits for it. It may be called more than once.
+// Learning ends with it; the live model goes on answering.
 func (s *Stage) Close() {
 	if s.learner != nil {
 		s.learner.close()

@@ -46,8 +46,8 @@ const (
 	mostError = 1000
 )
 
-// answer makes the answer to one input with the model that is live now. It never fails: what cannot be answered becomes a dead letter. Where ctx
-// ends first there is no answer, nil.
+// answer makes the answer to one input with the model that is live now. It never fails: what cannot be answered
+// becomes a dead letter. Where ctx ends first there is no answer, nil.
 func (p *pipeline) answer(ctx context.Context, in *input) *answer {
 	begin := time.Now()
 	a := p.transform(ctx, in)

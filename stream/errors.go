@@ -8,10 +8,11 @@ import (
 
 // The errors that a host reacts to, for errors.Is.
 var (
-	// ErrStreamMissing is returned by [Engine.Run] when the input stream of a pipeline does not exist, or no stream takes its outputs or
-	// dead letters. It is jetstream.ErrStreamNotFound too. [Setup] makes what is missing.
+	// ErrStreamMissing is returned by [Engine.Run] when the input stream of a pipeline does not exist, or no stream
+	// takes its outputs or dead letters. It is jetstream.ErrStreamNotFound too. [Setup] makes what is missing.
 	ErrStreamMissing error = &because{"a stream is missing", jetstream.ErrStreamNotFound}
-	// ErrNoJetStream is returned by [Engine.Run] and [Setup] when a pipeline has an input stream and the server has no JetStream.
+	// ErrNoJetStream is returned by [Engine.Run] and [Setup] when a pipeline has an input stream and the server has
+	// no JetStream.
 	ErrNoJetStream = errors.New("the server has no JetStream")
 	// ErrModelMissing is returned by [ReadModel] when the store has no model and no pipeline of that name.
 	ErrModelMissing = errors.New("the store has no such model")

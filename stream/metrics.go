@@ -22,7 +22,8 @@ type metrics struct {
 	transform *prometheus.HistogramVec
 }
 
-// newMetrics registers the metrics, or shares those that an engine before registered; a nil registerer keeps them to the engine.
+// newMetrics registers the metrics, or shares those that an engine before registered; a nil registerer keeps them to
+// the engine.
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		messages: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_messages_total",
@@ -47,8 +48,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	if r == nil {
 		return m, nil
 	}
-	return m, errors.Join(share(r, &m.messages), share(r, &m.rows), share(r, &m.lost), share(r, &m.lag), share(r, &m.model), share(r, &m.score),
-		share(r, &m.fits), share(r, &m.fit), share(r, &m.transform))
+	return m, errors.Join(share(r, &m.messages), share(r, &m.rows), share(r, &m.lost), share(r, &m.lag), share(r, &m.model),
+		share(r, &m.score), share(r, &m.fits), share(r, &m.fit), share(r, &m.transform))
 }
 
 // share registers a collector, or takes the one of the same name that is there.
