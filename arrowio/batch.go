@@ -15,6 +15,7 @@ type chunk struct {
 	variadic []byte // 8 bytes a view column: its number of data buffers
 	shift    []int  // data buffers of the views before view i, with the total at the end; nil without views
 	body     []byte
+	arrays   [][]byte // of a record instead of ranges and body: the buffers, each by itself
 }
 
 // node returns the length and the null count of field i.
@@ -34,6 +35,9 @@ func (c *chunk) buffer(i, k int) []byte {
 }
 
 func (c *chunk) buf(at int) []byte {
+	if c.arrays != nil {
+		return c.arrays[at]
+	}
 	b := c.ranges[16*at:]
 	from, n := le.Uint64(b), le.Uint64(b[8:])
 	return c.body[from : from+n : from+n]

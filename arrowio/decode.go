@@ -15,6 +15,7 @@ type Decoder struct {
 	limits Limits
 	codecs codecs
 	pin    atomic.Pointer[pin]
+	recent atomic.Pointer[recordSchema] // of the last record
 
 	mu     sync.RWMutex
 	plans  map[int][]*entry // by length of the schema's bytes
@@ -44,7 +45,8 @@ func NewDecoder(spec Spec) (*Decoder, error) {
 	return d, nil
 }
 
-// A Message is one decoded message: a view on the bytes given to Decode. It is immutable and safe for concurrent use.
+// A Message is one decoded message: a view on the bytes given to Decode, or on the record given to FromRecord. It is
+// immutable and safe for concurrent use.
 type Message struct {
 	bytes   []byte
 	plan    *plan
@@ -59,15 +61,20 @@ func (m *Message) Batches() []*Batch { return m.batches }
 // Rows returns the number of rows of all batches.
 func (m *Message) Rows() int { return m.rows }
 
-// Bytes returns the bytes given to Decode.
+// Bytes returns the bytes given to Decode; nil for a message from a record.
 func (m *Message) Bytes() []byte { return m.bytes }
 
 // Decode reads one message. The error is always an *Error. The result is a view on msg, which must not change as long as the result is in use.
 func (d *Decoder) Decode(msg []byte) (m *Message, err error) {
 	defer rescue(&err)
+	return d.settle(func(pin *pin) (*Message, *Error) { return d.decode(msg, pin) })
+}
+
+// settle reads a message under what is fixed, and fixes what it adds.
+func (d *Decoder) settle(read func(*pin) (*Message, *Error)) (*Message, error) {
 	for {
 		from := d.pin.Load()
-		m, e := d.decode(msg, from)
+		m, e := read(from)
 		if e != nil {
 			return nil, e
 		}
@@ -213,6 +220,11 @@ func (d *Decoder) batch(m *Message, f frame, budget *int) *Error {
 	if b.chunk, e = readChunk(f, f.head, &m.plan.schema.layout, d.limits, budget, &d.codecs); e != nil {
 		return e
 	}
+	return d.add(m, b, budget)
+}
+
+// add checks a batch, finds its features, and makes it the message's next.
+func (d *Decoder) add(m *Message, b *Batch, budget *int) (e *Error) {
 	if m.rows += b.rows; m.rows > d.limits.Rows {
 		return tooManyRows(int64(m.rows), d.limits.Rows)
 	}

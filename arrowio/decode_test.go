@@ -341,6 +341,28 @@ func TestRefusedMessageFixesNothing(t *testing.T) {
 	decode(t, d, message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`)))
 }
 
+// TestErrorsByCode: errors.Is finds a code through wraps, and no other code.
+func TestErrorsByCode(t *testing.T) {
+	d := newDecoder(t, Spec{Features: []string{"x"}})
+	decode(t, d, message(t, "x", from(t, f32, `[1]`)))
+	for _, c := range []struct {
+		msg  []byte
+		want wire.Code
+	}{
+		{[]byte("{}"), wire.NotArrow},
+		{message(t, "x", from(t, f64, `[1]`)), wire.SchemaChanged},
+		{message(t, "y", from(t, f32, `[1]`)), wire.MissingColumn},
+	} {
+		_, err := d.Decode(c.msg)
+		err = fmt.Errorf("a host's own words: %w", err)
+		for _, code := range []wire.Code{wire.NotArrow, wire.SchemaChanged, wire.MissingColumn} {
+			if errors.Is(err, code) != (code == c.want) {
+				t.Errorf("%v: errors.Is(err, %q) is %v", err, code, code != c.want)
+			}
+		}
+	}
+}
+
 func TestEntriesConcatenateInOrder(t *testing.T) {
 	d := newDecoder(t, Spec{Features: []string{"b*", "a", "*"}, Label: "l", Key: "k"})
 	m := decode(t, d, message(t, "a", from(t, f32, `[1]`), "k", from(t, i32, `[9]`), "l", from(t, i32, `[9]`), "s", from(t, str, `["s"]`),

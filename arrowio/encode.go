@@ -77,11 +77,45 @@ func (e *Encoder) Encode(r Reduced, meta []wire.Pair) (msg []byte, err error) {
 	if fail != nil {
 		return nil, fail
 	}
-	msg, fail = e.write(r.Message, d, parts, meta)
+	msg, fail = e.write(r.Message, d, parts, meta, e.codec)
 	if fail != nil {
 		return nil, fail
 	}
 	return msg, nil
+}
+
+// Record is Encode for a message of one batch, as FromRecord makes it, and gives the output as a record: with the
+// schema and the metadata of the wire form, in memory of its own. The caller releases it. The error is always an
+// *Error.
+func (e *Encoder) Record(r Reduced, meta []wire.Pair) (rec arrow.Record, err error) {
+	defer rescue(&err)
+	if n := len(r.Message.batches); n != 1 {
+		return nil, fault(wire.Internal, "a message of %d batches is not one record", n).hint("encode it, or give records one by one")
+	}
+	d, parts, fail := e.prepare(r)
+	if fail != nil {
+		return nil, fail
+	}
+	msg, fail := e.write(r.Message, d, parts, meta, nil)
+	if fail != nil {
+		return nil, fail
+	}
+	// Arrow's reader is safe on what was checked and written here.
+	reader, err := ipc.NewReader(bytes.NewReader(msg))
+	if err != nil {
+		return nil, noRecord(err)
+	}
+	defer reader.Release()
+	if !reader.Next() {
+		return nil, noRecord(reader.Err())
+	}
+	rec = reader.Record()
+	rec.Retain()
+	return rec, nil
+}
+
+func noRecord(err error) *Error {
+	return fault(wire.Unsupported, "the record cannot be made: %v", err).hint("keep fewer columns, or encode the message")
 }
 
 // Rejected writes a message of the original schema, features included, with only these rows of each batch.
@@ -107,7 +141,7 @@ func (e *Encoder) Rejected(m *Message, rows [][]int, meta []wire.Pair) (msg []by
 			return nil, fail
 		}
 	}
-	msg, fail = e.write(m, d, parts, meta)
+	msg, fail = e.write(m, d, parts, meta, e.codec)
 	if fail != nil {
 		return nil, fail
 	}
@@ -355,7 +389,7 @@ func (d *draft) size(m *Message) int {
 }
 
 // write writes the whole stream.
-func (e *Encoder) write(m *Message, d *draft, parts []*part, meta []wire.Pair) ([]byte, *Error) {
+func (e *Encoder) write(m *Message, d *draft, parts []*part, meta []wire.Pair, codec *compressor) ([]byte, *Error) {
 	n := d.size(m) + 8
 	for _, p := range meta {
 		n += 64 + len(p.Key) + len(p.Value)
@@ -369,13 +403,13 @@ func (e *Encoder) write(m *Message, d *draft, parts []*part, meta []wire.Pair) (
 		for _, k := range d.dicts {
 			r := record{rows: m.dicts[k].rows}
 			r.whole(&m.dicts[k], 0)
-			if dst, fail = r.dataFrame(dst, k, nil, e.codec); fail != nil {
+			if dst, fail = r.dataFrame(dst, k, nil, codec); fail != nil {
 				return nil, fail
 			}
 		}
 	}
 	for _, p := range parts {
-		if dst, fail = p.dataFrame(dst, -1, &p.batch.frame, e.codec); fail != nil {
+		if dst, fail = p.dataFrame(dst, -1, &p.batch.frame, codec); fail != nil {
 			return nil, fail
 		}
 	}

@@ -44,6 +44,9 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
+// Unwrap returns the code, so that errors.Is finds it.
+func (e *Error) Unwrap() error { return e.Code }
+
 // clip makes a name from the wire fit for a header or a log line: short, UTF-8, without control characters.
 func clip(s string) string {
 	const most = 64

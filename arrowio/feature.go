@@ -116,7 +116,7 @@ func (b *Batch) run(k int) (n int, block Block) {
 	}
 	stride := b.rows * width
 	n = 1
-	for last := first; k+n < len(b.columns); n++ {
+	for last := first; k+n < len(b.columns) && b.arrays == nil; n++ {
 		at, m, ok := b.plain(k + n)
 		if !ok || m != num || at < 0 {
 			break
@@ -136,20 +136,28 @@ func (b *Batch) run(k int) (n int, block Block) {
 	if b.rows > 0 {
 		count = (n-1)*block.ColStride + b.rows
 	}
+	values := b.buffer(b.columns[k].field, 1)
+	if b.arrays == nil {
+		values = b.body[first:]
+	}
 	if num == float32s {
-		block.F32 = view[float32](b.body[first:], count)
+		block.F32 = view[float32](values, count)
 	} else {
-		block.F64 = view[float64](b.body[first:], count)
+		block.F64 = view[float64](values, count)
 	}
 	return n, block
 }
 
-// plain returns where the values of feature column k stand in the body; ok is false where it is no float column or has nulls.
+// plain returns where the values of feature column k stand in the body, if there is one; ok is false where it is no
+// float column or has nulls.
 func (b *Batch) plain(k int) (at int, n number, ok bool) {
 	c := &b.columns[k]
 	f := &b.layout.fields[c.field]
 	if c.value != c.field || f.number != float32s && f.number != float64s || b.valid(c.field) != nil {
 		return 0, 0, false
+	}
+	if b.arrays != nil {
+		return 0, f.number, true
 	}
 	buffer := f.buffer + 1
 	if b.shift != nil {

@@ -1,11 +1,3 @@
-// Package arrowio turns messages into rows and rows into messages. A message is one self-contained Arrow IPC stream: a schema, the dictionaries it
-// needs, and record batches.
-//
-// Nothing from the wire is trusted (Invariant 6). Frames and flatbuffers are walked with every length checked against the bytes that arrived before
-// it is used; then the columns are validated; then features are handed out as views on the message, without a copy. Arrow's own reader is not
-// called: a message of under 2 KB can kill a process that gives it unchecked bytes (out of memory or stack overflow, which recover cannot stop).
-//
-// Columns that only pass through are never interpreted. They leave as they came, from their own field tables and buffer ranges, whatever their type.
 package arrowio
 
 import (

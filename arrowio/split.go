@@ -20,7 +20,7 @@ func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []wire.
 		return nil, fail
 	}
 	for k, parts := range s.out {
-		msg, fail := e.write(r.Message, d, parts, meta(k, len(s.out)))
+		msg, fail := e.write(r.Message, d, parts, meta(k, len(s.out)), e.codec)
 		if fail != nil {
 			return nil, fail
 		}

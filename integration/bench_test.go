@@ -332,7 +332,7 @@ func BenchmarkPipeline(b *testing.B) {
 func (s shape) answer(b *testing.B, msg []byte) []byte {
 	b.Helper()
 	stage := s.stage(b, msg)
-	r := must(stage.Transform(must(stage.Decode(msg))(b)))(b)
+	r := must(stage.Transform(b.Context(), must(stage.Decode(msg))(b)))(b)
 	return must(stage.Encode(r, wire.Pair{Key: wire.HeaderSource, Value: "features:1234"}))(b)
 }
 
@@ -376,7 +376,7 @@ func BenchmarkStage(b *testing.B) {
 func (s shape) step(b *testing.B, step string, stage *plugin.Stage, msgs [][]byte) {
 	decoded, results := make([]*arrowio.Message, len(msgs)), make([]*plugin.Result, len(msgs))
 	decode := func(i int) { decoded[i] = must(stage.Decode(msgs[i]))(b) }
-	transform := func(i int) { results[i] = must(stage.Transform(decoded[i]))(b) }
+	transform := func(i int) { results[i] = must(stage.Transform(b.Context(), decoded[i]))(b) }
 	encode := func(i int) { must(stage.Encode(results[i]))(b) }
 	before, do := func(int) {}, decode
 	switch step {

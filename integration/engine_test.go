@@ -164,7 +164,7 @@ func TestPipelineOfFile(t *testing.T) {
 		body := g.message(t, from, from+100, true)
 		c.send("features.digits", body)
 		m := must(stage.Decode(body))(t)
-		r := must(stage.Transform(m))(t)
+		r := must(stage.Transform(t.Context(), m))(t)
 		want.add(t, must(stage.Encode(r))(t))
 	}
 	c.await("REDUCED", 5, time.Minute)

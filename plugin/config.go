@@ -16,9 +16,9 @@ type Nulls string
 
 // The policies for missing features.
 const (
-	Reject Nulls = "reject" // the row becomes a dead letter
-	Impute Nulls = "impute" // the model's mean takes the place of the feature
-	Skip   Nulls = "skip"   // the row is left out and counted
+	NullsReject Nulls = "reject" // the row becomes a dead letter
+	NullsImpute Nulls = "impute" // the model's mean takes the place of the feature
+	NullsSkip   Nulls = "skip"   // the row is left out and counted
 )
 
 // Until says what happens before a first model exists.
@@ -26,9 +26,29 @@ type Until string
 
 // The ways to begin.
 const (
-	Hold    Until = "hold" // nothing leaves and nothing is lost
-	WithPCA Until = "pca"  // a PCA of the first rows, labelled or not, serves meanwhile
-	SkipAll Until = "skip" // messages are let go without output, counted
+	UntilHold Until = "hold" // nothing leaves and nothing is lost
+	UntilPCA  Until = "pca"  // a PCA of the first rows, labelled or not, serves meanwhile
+	UntilSkip Until = "skip" // messages are let go without output, counted
+)
+
+// Balance says which row leaves a full window first.
+type Balance string
+
+// The ways to choose it.
+const (
+	BalanceClass Balance = "class" // the oldest row of the largest class
+	BalanceNone  Balance = "none"  // the oldest row
+)
+
+// Align says how the coordinates of a new model are brought near those of the live one; see [model.Align].
+type Align string
+
+// The ways to align.
+const (
+	AlignNone       Align = "none"
+	AlignSign       Align = "sign"
+	AlignBlock      Align = "block"
+	AlignProcrustes Align = "procrustes"
 )
 
 // Training says when and from what a model is fitted, and when it goes live.
@@ -37,19 +57,19 @@ type Training struct {
 	Every   Every
 	Holdout float64 // share of the rows that judge a candidate; default 0.2
 	Margin  float64 // by how much a candidate's accuracy must exceed the live model's
-	Align   string  // none, sign, block (default) or procrustes; see [model.Align]
+	Align   Align   // default AlignBlock
 }
 
 // Config says all of a stage. Zero fields mean the defaults of [New].
 type Config struct {
 	Name   string       // names the stage in logs
 	Spec   arrowio.Spec // what is read from a message
-	Nulls  Nulls        // default Reject
+	Nulls  Nulls        // default NullsReject
 	Output arrowio.Output
 
 	Fit      model.Config // how to fit
 	Training Training
-	Until    Until // default Hold
+	Until    Until // default UntilHold
 	Classes  int   // most classes; default 1000
 	Memory   int64 // bytes that the window may take; default 1 GiB. Fewer rows than Window.Rows are kept where they would not fit.
 
@@ -70,13 +90,13 @@ type Config struct {
 
 // withDefaults fills the zero fields and refuses what can't be.
 func (c Config) withDefaults() (Config, error) {
-	set(&c.Nulls, Reject)
-	set(&c.Until, Hold)
+	set(&c.Nulls, NullsReject)
+	set(&c.Until, UntilHold)
 	set(&c.Classes, 1000)
 	set(&c.Memory, 1<<30)
 	set(&c.Training.Window.Rows, 20000)
-	set(&c.Training.Window.Balance, "class")
-	set(&c.Training.Align, "block")
+	set(&c.Training.Window.Balance, BalanceClass)
+	set(&c.Training.Align, AlignBlock)
 	set(&c.Fit.Method, "lda")
 	if c.Training.Every == (Every{}) {
 		c.Training.Every = Every{Rows: 5000, Period: 10 * time.Minute}
@@ -91,8 +111,8 @@ func (c Config) withDefaults() (Config, error) {
 	}{
 		{"nulls", string(c.Nulls), []string{"reject", "impute", "skip"}},
 		{"until ready", string(c.Until), []string{"hold", "pca", "skip"}},
-		{"window balance", c.Training.Window.Balance, []string{"class", "none"}},
-		{"align", c.Training.Align, []string{"none", "sign", "block", "procrustes"}},
+		{"window balance", string(c.Training.Window.Balance), []string{"class", "none"}},
+		{"align", string(c.Training.Align), []string{"none", "sign", "block", "procrustes"}},
 	} {
 		if !slices.Contains(f.allowed, f.value) {
 			return c, fmt.Errorf("%s %q is not one of %v", f.name, f.value, f.allowed)

@@ -8,6 +8,13 @@
 //     worker fits a candidate, judges it on held-out rows against the live model, aligns its coordinates to it, and moves
 //     the pointer.
 //
+// A message comes from its wire form ([Stage.Decode]) or from an arrow.Record that the host holds
+// ([Stage.FromRecord]), and a result leaves in either form ([Stage.Encode], [Stage.Record]). A host that knows better
+// than the policy when to fit asks with [Stage.Refit].
+//
+// Errors are told apart with errors.Is: [ErrNoModel], [ErrClosed], [ErrFixed], [ErrFewRows], and the codes of package
+// arrowio.
+//
 // The package knows no NATS, no metrics library and no configuration format; a host without any of them uses it as the
 // example of this package shows.
 package plugin

@@ -56,7 +56,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	result, err := stage.Transform(msg)
+	result, err := stage.Transform(context.Background(), msg)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -75,8 +75,106 @@ func Example() {
 	// model: lda epoch 1
 }
 
-// threeClouds is a wire message of n rows a class: 20 features, of which three tell the classes apart.
+// A host that knows better than the policy when to fit, here after its one batch of history.
+func ExampleStage_Refit() {
+	stage, err := plugin.New(plugin.Config{
+		Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"},
+		Fit:  model.Config{Method: "lda", Dim: 2},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stage.Close()
+	fmt.Println(stage.Refit())
+
+	body, err := threeClouds(rand.New(rand.NewPCG(1, 1)), 30)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	msg, err := stage.Decode(body)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := stage.Learn(msg, plugin.Position{}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := stage.Refit(); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := stage.Wait(context.Background()); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("fits:", stage.Status().Fits)
+	// Output:
+	// there is nothing to fit from yet: the window has 0 labelled rows of 0 classes, and lda needs two classes of two rows; learn more rows
+	// fits: 1
+}
+
+// A host that holds records needs no wire form.
+func ExampleStage_FromRecord() {
+	stage, err := plugin.New(plugin.Config{
+		Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"},
+		Fit:  model.Config{Method: "lda", Dim: 2},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stage.Close()
+	rec := cloudRecord(rand.New(rand.NewPCG(1, 1)), 30)
+	defer rec.Release() // msg and result are views on it
+
+	msg, err := stage.FromRecord(rec)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := stage.Learn(msg, plugin.Position{}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := stage.Refit(); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := stage.Wait(context.Background()); err != nil {
+		fmt.Println(err)
+		return
+	}
+	result, err := stage.Transform(context.Background(), msg)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	reduced, err := stage.Record(result)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer reduced.Release()
+	for i, c := range reduced.Columns() {
+		fmt.Println(reduced.ColumnName(i), c.DataType(), c.Len())
+	}
+	// Output:
+	// label utf8 90
+	// embedding fixed_size_list<item: float32>[2] 90
+}
+
+// threeClouds is the wire form of a record of three clouds.
 func threeClouds(source *rand.Rand, n int) ([]byte, error) {
+	rec := cloudRecord(source, n)
+	defer rec.Release()
+	return arrowio.FromRecords(rec.Schema(), rec)
+}
+
+// cloudRecord is n rows a class: 20 features, of which three tell the classes apart.
+func cloudRecord(source *rand.Rand, n int) arrow.Record {
 	schema := arrow.NewSchema([]arrow.Field{
 		{Name: "x", Type: arrow.FixedSizeListOf(20, arrow.PrimitiveTypes.Float32)},
 		{Name: "label", Type: arrow.BinaryTypes.String},
@@ -95,7 +193,5 @@ func threeClouds(source *rand.Rand, n int) ([]byte, error) {
 		}
 		b.Field(1).(*array.StringBuilder).Append([]string{"red", "green", "blue"}[i%3])
 	}
-	rec := b.NewRecord()
-	defer rec.Release()
-	return arrowio.FromRecords(schema, rec)
+	return b.NewRecord()
 }

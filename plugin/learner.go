@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -29,6 +28,7 @@ type learner struct {
 	fits   int
 	note   string
 	idle   chan struct{} // closed and made anew whenever a fit ends
+	closed bool
 
 	jobs   chan job
 	cancel context.CancelFunc
@@ -65,6 +65,9 @@ func (l *learner) start() {
 }
 
 func (l *learner) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
 	l.once.Do(l.cancel)
 	<-l.done
 }
@@ -101,6 +104,9 @@ func (l *learner) labelled() bool { return l.config.Spec.Label != "" }
 func (l *learner) learn(m *arrowio.Message, at Position) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.closed {
+		return ErrClosed
+	}
 	if at.Seq == 0 {
 		l.next++
 		at.Seq = l.next
@@ -128,11 +134,34 @@ func (l *learner) learn(m *arrowio.Message, at Position) error {
 	return nil
 }
 
+// refit makes a fit due.
+func (l *learner) refit() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return ErrClosed
+	}
+	if l.window == nil || !l.window.trainable(l.method.Supervised) {
+		rows, classes := 0, 0
+		if l.window != nil {
+			rows, classes = l.window.rows, l.window.classes.alive()
+		}
+		if l.method.Supervised {
+			return fmt.Errorf("%w: the window has %d labelled rows of %d classes, and %s needs two classes of two rows; learn more rows",
+				ErrFewRows, rows, classes, l.method.Name)
+		}
+		return fmt.Errorf("%w: the window has %d rows, and %s needs two; learn more rows", ErrFewRows, rows, l.method.Name)
+	}
+	l.policy.asked()
+	l.begin()
+	return nil
+}
+
 func (l *learner) open(features int) {
 	t, f := l.config.Training, l.config.Fit
 	w := newWindow(t.Window, features)
 	w.holdout = t.Holdout
-	w.impute = l.config.Nulls == Impute
+	w.impute = l.config.Nulls == NullsImpute
 	w.labelled = l.labelled()
 	w.keep = l.method.Streaming == "moments" && (f.Scale == "" || f.Scale == "standard" || f.Scale == "none")
 	w.perClass = l.method.Name == "sle-ovr"
@@ -164,7 +193,7 @@ func (l *learner) begin() {
 
 // wantsStandin tells whether rows are still gathered for the PCA that serves until a first model exists.
 func (l *learner) wantsStandin() bool {
-	return l.config.Until == WithPCA && l.stage.live.Load() == nil
+	return l.config.Until == UntilPCA && l.stage.live.Load() == nil
 }
 
 func (l *learner) warmUp(batches []*arrowio.Batch) {
@@ -181,7 +210,7 @@ func (l *learner) warmUp(batches []*arrowio.Batch) {
 			n := len(l.warm)
 			l.warm = append(l.warm, make([]float64, m)...)
 			gather(l.warm[n:], b.Features(), i)
-			if l.config.Nulls != Impute && !finite(l.warm[n:]) {
+			if l.config.Nulls != NullsImpute && !finite(l.warm[n:]) {
 				l.warm = l.warm[:n]
 			}
 		}
@@ -207,15 +236,18 @@ func (l *learner) end(f Fit) {
 func (l *learner) wait(ctx context.Context) error {
 	for {
 		l.mu.Lock()
-		busy, idle := l.policy.fitting, l.idle
+		busy, idle, closed := l.policy.fitting, l.idle, l.closed
 		l.mu.Unlock()
+		if closed {
+			return ErrClosed
+		}
 		if !busy {
 			return nil
 		}
 		select {
 		case <-idle:
 		case <-l.done:
-			return errors.New("the stage is closed")
+			return ErrClosed
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -229,8 +261,7 @@ func (l *learner) status() Status {
 		Fits: l.fits, LastFit: l.last.Duration, Note: l.note}
 	if l.window != nil {
 		s.Rows = l.window.rows
-		names, _ := l.window.classes.sorted()
-		s.Classes = len(names)
+		s.Classes = l.window.classes.alive()
 	}
 	return s
 }
@@ -459,7 +490,8 @@ func (l *learner) goLive(ctx context.Context, m *model.Model, rows snapshot, sta
 	epoch := 1
 	if live != nil {
 		anchors := rows.all()
-		aligned, a, err := model.Align(m, live.Model, model.DenseRows(anchors.x, len(anchors.y), rows.m), l.config.Training.Align)
+		x, how := model.DenseRows(anchors.x, len(anchors.y), rows.m), string(l.config.Training.Align)
+		aligned, a, err := model.Align(m, live.Model, x, how)
 		if err != nil {
 			return fmt.Errorf("aligning to model %s: %w", live.Version, err)
 		}

@@ -21,6 +21,7 @@ type policy struct {
 	since   time.Time // when the first of them arrived
 	now     time.Time // latest time that any event brought
 	fitting bool
+	wanted  bool // the host asked for a fit that has not begun
 }
 
 // learned records rows labelled rows that arrived at the given time. Rows that are read again after a restart, up to where
@@ -40,11 +41,17 @@ func (p *policy) tick(at time.Time) {
 	}
 }
 
+// asked records that the host wants a fit, whatever the counts say.
+func (p *policy) asked() { p.wanted = true }
+
 // due tells whether a fit should begin now. trainable says whether the window can be fitted at all: for a supervised method
 // two classes of two rows.
 func (p *policy) due(trainable bool) bool {
-	if p.fitting || !trainable || p.rows == 0 {
+	if p.fitting || !trainable || p.rows == 0 && !p.wanted {
 		return false
+	}
+	if p.wanted {
+		return true
 	}
 	if p.every.Rows > 0 && p.rows >= p.every.Rows {
 		return true
@@ -53,7 +60,7 @@ func (p *policy) due(trainable bool) bool {
 }
 
 // began records that a fit has begun: what arrives from now on counts towards the next one.
-func (p *policy) began() { p.fitting, p.rows = true, 0 }
+func (p *policy) began() { p.fitting, p.rows, p.wanted = true, 0, false }
 
 // ended records that the fit is over, whatever came of it. A fit that is due by then begins at once, with the window as it
 // is, so a slow fit makes fits rarer and never piles them up.

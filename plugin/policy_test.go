@@ -55,6 +55,9 @@ func replay(t *testing.T, name string) {
 		case "tick":
 			p.tick(at)
 			got = decide(&p, arg["trainable"] != "no")
+		case "asked":
+			p.asked()
+			got = decide(&p, arg["trainable"] != "no")
 		case "done":
 			p.ended()
 			got = decide(&p, true)

@@ -9,14 +9,28 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/apache/arrow/go/v15/arrow"
+
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/model"
 )
 
-// ErrNoModel is returned by [Stage.Transform] while no model is live. A host waits on [Stage.Ready], or lets the message
-// go, by its own choice.
-var ErrNoModel = errors.New("no model is live yet")
+// The errors that a host reacts to, for errors.Is. What is wrong with a message is an [*arrowio.Error], whose codes
+// errors.Is finds too.
+var (
+	// ErrNoModel is returned by [Stage.Transform] while no model is live. A host waits on [Stage.Ready], or lets the
+	// message go, by its own choice.
+	ErrNoModel = errors.New("no model is live yet")
+	// ErrClosed is returned by [Stage.Learn], [Stage.Refit] and [Stage.Wait] after [Stage.Close]. The live model goes
+	// on answering.
+	ErrClosed = errors.New("the stage is closed")
+	// ErrFixed is returned by [Stage.Refit] when the stage has a fixed model, which nothing replaces.
+	ErrFixed = errors.New("the stage has a fixed model and learns nothing")
+	// ErrFewRows is returned by [Stage.Refit] when the window does not hold enough rows for a fit yet. A host learns
+	// more and asks again.
+	ErrFewRows = errors.New("there is nothing to fit from yet")
+)
 
 // Live is a model that answers, and what outputs say of it. It is immutable.
 type Live struct {
@@ -33,8 +47,9 @@ func (l *Live) Metadata() []wire.Pair {
 	return append([]wire.Pair{wire.VersionPair()}, m.Pairs()...)
 }
 
-// Stage decodes, learns, projects and encodes. Decode, Transform, Encode and Rejected may be called from many goroutines at once
-// and take no lock that learning holds; Learn is called from one goroutine, in stream order.
+// Stage decodes, learns, projects and encodes. All methods may be called from many goroutines at once, but Learn,
+// which is called from one, in stream order. Decode, FromRecord, Transform, Encode, Split, Record and EncodeRejected
+// take no lock that learning holds.
 type Stage struct {
 	config  Config
 	decoder *arrowio.Decoder
@@ -112,6 +127,14 @@ func (s *Stage) Learns() bool { return s.learner != nil }
 // [*arrowio.Error].
 func (s *Stage) Decode(msg []byte) (*arrowio.Message, error) { return s.decoder.Decode(msg) }
 
+// FromRecord is Decode for a record that the host holds: the same contract of schema, limits, nulls and labels, the
+// same outputs and the same models, without the wire form. The message, and a result of it, are views on the record's
+// memory: the host keeps the record (Retain, Release) and does not write to it until it is done with them;
+// [Stage.Learn] copies what it keeps. Goroutines may share a record.
+func (s *Stage) FromRecord(rec arrow.Record) (*arrowio.Message, error) {
+	return s.decoder.FromRecord(rec)
+}
+
 // Result is what one message became.
 type Result struct {
 	Live     *Live // the one model of this attempt (Invariant 3)
@@ -131,9 +154,10 @@ func (r *Result) Reject(batch, row int, fault arrowio.Fault) {
 	r.Faults = append(r.Faults, fault)
 }
 
-// Transform projects a message with the model that is live now. Rows with a missing feature go where Config.Nulls says. The result
-// shares memory with the message.
-func (s *Stage) Transform(m *arrowio.Message) (*Result, error) {
+// Transform projects a message with the model that is live now. Rows with a missing feature go where Config.Nulls
+// says. The result shares memory with the message. A model that projects through distances to its own rows can take
+// seconds for a large batch: ctx is looked at between batches, and once it is done the error is its own.
+func (s *Stage) Transform(ctx context.Context, m *arrowio.Message) (*Result, error) {
 	live := s.live.Load()
 	if live == nil {
 		return nil, ErrNoModel
@@ -142,10 +166,13 @@ func (s *Stage) Transform(m *arrowio.Message) (*Result, error) {
 	batches := m.Batches()
 	r.Reduced.Y = make([][]float32, len(batches))
 	for i, b := range batches {
-		if s.config.Nulls != Impute {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("projecting batch %d of %d: %w", i, len(batches), err)
+		}
+		if s.config.Nulls != NullsImpute {
 			for _, f := range b.Faults() {
 				r.Reduced.Drop = insert(r.Reduced.Drop, len(batches), i, f.Row)
-				if s.config.Nulls == Skip {
+				if s.config.Nulls == NullsSkip {
 					r.Skipped++
 					continue
 				}
@@ -182,6 +209,13 @@ func (s *Stage) Encode(r *Result, more ...wire.Pair) ([]byte, error) {
 	return s.encoder.Encode(r.Reduced, append(r.Live.Metadata(), more...))
 }
 
+// Record is Encode as a record, for a message that FromRecord made: the kept columns, the output, and what names the
+// model in the schema's metadata. Its memory is its own; the caller releases it, and may release the record that it
+// came from.
+func (s *Stage) Record(r *Result, more ...wire.Pair) (arrow.Record, error) {
+	return s.encoder.Record(r.Reduced, append(r.Live.Metadata(), more...))
+}
+
 // Split is Encode for a transport with a limit: it writes as many messages, split by rows, as are needed to keep each within
 // limit bytes. Where to split depends on the input and the configuration alone (Invariant 2). pairs gives the further metadata of one part.
 func (s *Stage) Split(r *Result, limit int, pairs func(part, parts int) []wire.Pair) ([][]byte, error) {
@@ -196,7 +230,7 @@ func (s *Stage) EncodeRejected(r *Result, pairs ...wire.Pair) ([]byte, error) {
 }
 
 // Learn takes the labelled rows of a message into the window and starts a fit where one is due. It copies what it keeps. With a fixed
-// model it does nothing.
+// model it does nothing. After Close it is ErrClosed.
 func (s *Stage) Learn(m *arrowio.Message, at Position) error {
 	if s.learner == nil {
 		return nil
@@ -204,7 +238,19 @@ func (s *Stage) Learn(m *arrowio.Message, at Position) error {
 	return s.learner.learn(m, at)
 }
 
-// Wait blocks until no fit is running or due, or ctx is done.
+// Refit makes a fit due now, also where Config.Training.Every would wait: from the rows in the window, new or not. It
+// returns at once; the candidate is judged and goes live as any other, and [Stage.Wait] waits for it. While a fit is
+// running the one asked for follows it, one for all that ask. The error is ErrFixed, ErrClosed, or ErrFewRows with
+// the figures; then nothing was asked.
+func (s *Stage) Refit() error {
+	if s.learner == nil {
+		return ErrFixed
+	}
+	return s.learner.refit()
+}
+
+// Wait blocks until no fit is running or due, or ctx is done. A stage that is closed meanwhile, or was before, is
+// ErrClosed; with a fixed model there is nothing to wait for.
 func (s *Stage) Wait(ctx context.Context) error {
 	if s.learner == nil {
 		return nil
@@ -213,6 +259,7 @@ func (s *Stage) Wait(ctx context.Context) error {
 }
 
 // Close ends the worker, cancelling a fit that is running, and waits for it. It may be called more than once.
+// Learning ends with it; the live model goes on answering.
 func (s *Stage) Close() {
 	if s.learner != nil {
 		s.learner.close()

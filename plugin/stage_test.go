@@ -49,11 +49,21 @@ func clouds(r *rand.Rand, n, k int) []row {
 
 func encoded(t testing.TB, rows []row) []byte {
 	t.Helper()
+	rec := recordOf(memory.DefaultAllocator, rows)
+	defer rec.Release()
+	body, err := arrowio.FromRecords(rec.Schema(), rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+func recordOf(mem memory.Allocator, rows []row) arrow.Record {
 	schema := arrow.NewSchema([]arrow.Field{
 		{Name: "x", Type: arrow.FixedSizeListOf(testFeatures, arrow.PrimitiveTypes.Float32)},
 		{Name: "label", Type: arrow.BinaryTypes.String, Nullable: true},
 	}, nil)
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	b := array.NewRecordBuilder(mem, schema)
 	defer b.Release()
 	list := b.Field(0).(*array.FixedSizeListBuilder)
 	for _, r := range rows {
@@ -65,13 +75,7 @@ func encoded(t testing.TB, rows []row) []byte {
 			b.Field(1).(*array.StringBuilder).Append(r.class)
 		}
 	}
-	rec := b.NewRecord()
-	defer rec.Release()
-	body, err := arrowio.FromRecords(schema, rec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return body
+	return b.NewRecord()
 }
 
 func newStage(t testing.TB, change func(*Config)) *Stage {
@@ -126,7 +130,7 @@ func settle(t testing.TB, s *Stage) {
 func TestLearnsAndTransforms(t *testing.T) {
 	s := newStage(t, nil)
 	rows := clouds(rand.New(rand.NewPCG(1, 2)), 120, 3)
-	if _, err := s.Transform(decode(t, s, rows[:5])); !errors.Is(err, ErrNoModel) {
+	if _, err := s.Transform(t.Context(), decode(t, s, rows[:5])); !errors.Is(err, ErrNoModel) {
 		t.Fatalf("before the first model: %v", err)
 	}
 	teach(t, s, 1, rows[:80])
@@ -142,13 +146,13 @@ func TestLearnsAndTransforms(t *testing.T) {
 		t.Fatalf("live is %+v", live)
 	}
 	m := decode(t, s, rows)
-	r, err := s.Transform(m)
+	r, err := s.Transform(t.Context(), m)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// A row's bits do not depend on its batch.
 	for i, row := range rows {
-		one, err := s.Transform(decode(t, s, []testRow{row}))
+		one, err := s.Transform(t.Context(), decode(t, s, []testRow{row}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,27 +180,27 @@ func TestNulls(t *testing.T) {
 	bad := clouds(rand.New(rand.NewPCG(5, 6)), 4, 3)
 	bad[1].x[2] = float32(math.NaN())
 	bad[3].x[0] = float32(math.Inf(-1))
-	for _, nulls := range []Nulls{Reject, Skip, Impute} {
+	for _, nulls := range []Nulls{NullsReject, NullsSkip, NullsImpute} {
 		t.Run(string(nulls), func(t *testing.T) {
 			s := newStage(t, func(c *Config) { c.Nulls = nulls })
 			teach(t, s, 1, rows)
-			r, err := s.Transform(decode(t, s, bad))
+			r, err := s.Transform(t.Context(), decode(t, s, bad))
 			if err != nil {
 				t.Fatal(err)
 			}
 			switch nulls {
-			case Reject:
+			case NullsReject:
 				if fmt.Sprint(r.Rejected) != "[[1 3]]" || fmt.Sprint(r.Reduced.Drop) != "[[1 3]]" || r.Skipped != 0 {
 					t.Errorf("rejected %v, dropped %v, skipped %d", r.Rejected, r.Reduced.Drop, r.Skipped)
 				}
 				if f := r.Faults[1]; f.Row != 3 || f.What != "-Inf" || !strings.Contains(f.Feature, "x[0]") {
 					t.Errorf("fault %+v", f)
 				}
-			case Skip:
+			case NullsSkip:
 				if r.Rejected != nil || fmt.Sprint(r.Reduced.Drop) != "[[1 3]]" || r.Skipped != 2 {
 					t.Errorf("rejected %v, dropped %v, skipped %d", r.Rejected, r.Reduced.Drop, r.Skipped)
 				}
-			case Impute:
+			case NullsImpute:
 				if r.Rejected != nil || r.Reduced.Drop != nil {
 					t.Errorf("rejected %v, dropped %v", r.Rejected, r.Reduced.Drop)
 				}
@@ -208,7 +212,7 @@ func TestNulls(t *testing.T) {
 			}
 			before := s.Status().Rows
 			teach(t, s, 100, bad)
-			want := map[Nulls]int{Reject: 2, Skip: 2, Impute: 4}[nulls]
+			want := map[Nulls]int{NullsReject: 2, NullsSkip: 2, NullsImpute: 4}[nulls]
 			if got := s.Status().Rows - before; got != want {
 				t.Errorf("%d rows entered the window, want %d", got, want)
 			}
@@ -265,13 +269,13 @@ func TestCoordinatesStay(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	teach(t, s, 1, clouds(r, 200, 3))
 	probe := decode(t, s, clouds(r, 50, 3))
-	before, err := s.Transform(probe)
+	before, err := s.Transform(t.Context(), probe)
 	if err != nil {
 		t.Fatal(err)
 	}
 	first := s.Live()
 	teach(t, s, 100, clouds(r, 400, 3))
-	after, err := s.Transform(probe)
+	after, err := s.Transform(t.Context(), probe)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,9 +299,9 @@ func TestCoordinatesStay(t *testing.T) {
 // TestReproducible: same rows, order, configuration and seed, same digest; also after a restart that reads the window again
 // (Invariant 7).
 func TestReproducible(t *testing.T) {
-	for _, balance := range []string{"none", "class"} {
+	for _, balance := range []Balance{BalanceNone, BalanceClass} {
 		for _, method := range []string{"lda", "pca", "sle"} {
-			t.Run(balance+"/"+method, func(t *testing.T) {
+			t.Run(string(balance)+"/"+method, func(t *testing.T) {
 				change := func(c *Config) {
 					c.Training.Window = Window{Rows: 1500, Balance: balance}
 					c.Training.Every.Rows = 500
@@ -332,7 +336,7 @@ func TestReproducible(t *testing.T) {
 }
 
 func TestStandin(t *testing.T) {
-	s := newStage(t, func(c *Config) { c.Until = WithPCA; c.Training.Every.Rows = 60 })
+	s := newStage(t, func(c *Config) { c.Until = UntilPCA; c.Training.Every.Rows = 60 })
 	r := rand.New(rand.NewPCG(13, 14))
 	unlabelled := clouds(r, 60, 3)
 	for i := range unlabelled {
@@ -412,11 +416,11 @@ func TestFixed(t *testing.T) {
 	if fixed.Learns() {
 		t.Error("a stage with a fixed model learns")
 	}
-	x, err := a.Transform(decode(t, a, rows))
+	x, err := a.Transform(t.Context(), decode(t, a, rows))
 	if err != nil {
 		t.Fatal(err)
 	}
-	y, err := fixed.Transform(decode(t, fixed, rows))
+	y, err := fixed.Transform(t.Context(), decode(t, fixed, rows))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -447,7 +451,7 @@ func TestSwapUnderLoad(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				r, err := s.Transform(m)
+				r, err := s.Transform(t.Context(), m)
 				if err != nil {
 					t.Error(err)
 					return
@@ -472,6 +476,176 @@ func TestClassLimit(t *testing.T) {
 	teach(t, s, 1, clouds(rand.New(rand.NewPCG(23, 24)), 50, 5))
 	if st := s.Status(); st.Classes != 3 || st.Rows != 30 {
 		t.Errorf("%d classes, %d rows in the window", st.Classes, st.Rows)
+	}
+}
+
+// TestClosed: learning ends with Close and says so; the live model goes on.
+func TestClosed(t *testing.T) {
+	s := newStage(t, nil)
+	rows := clouds(rand.New(rand.NewPCG(27, 28)), 120, 3)
+	teach(t, s, 1, rows)
+	m := decode(t, s, rows[:5])
+	s.Close()
+	if err := s.Learn(m, Position{}); !errors.Is(err, ErrClosed) {
+		t.Errorf("Learn says %v", err)
+	}
+	if err := s.Wait(context.Background()); !errors.Is(err, ErrClosed) {
+		t.Errorf("Wait says %v", err)
+	}
+	if _, err := s.Transform(t.Context(), m); err != nil {
+		t.Errorf("Transform says %v", err)
+	}
+}
+
+// TestResumeWithOtherFeatures: the codes of arrowio come through the stage's own words.
+func TestResumeWithOtherFeatures(t *testing.T) {
+	s := newStage(t, nil)
+	teach(t, s, 1, clouds(rand.New(rand.NewPCG(29, 30)), 120, 3))
+	_, err := New(Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label", Pinned: []string{"other"}}, Resume: s.Live()})
+	if !errors.Is(err, wire.SchemaChanged) {
+		t.Errorf("resuming with other features: %v", err)
+	}
+}
+
+func TestRefit(t *testing.T) {
+	s := newStage(t, func(c *Config) { c.Training.Every = Every{Rows: 1000} })
+	r := rand.New(rand.NewPCG(35, 36))
+	wantFew := func(figures string) {
+		t.Helper()
+		if err := s.Refit(); !errors.Is(err, ErrFewRows) || !strings.Contains(err.Error(), figures) {
+			t.Errorf("want %q, got %v", figures, err)
+		}
+	}
+	wantFew("0 labelled rows of 0 classes")
+	teach(t, s, 1, clouds(r, 3, 2))
+	wantFew("3 labelled rows of 2 classes")
+	teach(t, s, 2, clouds(r, 40, 3))
+	if s.Live() != nil {
+		t.Fatal("the policy did not wait; the test shows nothing")
+	}
+	for fits := 1; fits <= 2; fits++ { // the second time without a new row
+		if err := s.Refit(); err != nil {
+			t.Fatal(err)
+		}
+		settle(t, s)
+		if st := s.Status(); st.Live == nil || st.Fits != fits || st.Waiting != 0 {
+			t.Errorf("after refit %d: %+v", fits, st)
+		}
+	}
+	fixed := newStage(t, func(c *Config) { *c = Config{Spec: c.Spec, Fixed: s.Live().Model} })
+	if err := fixed.Refit(); !errors.Is(err, ErrFixed) {
+		t.Errorf("with a fixed model: %v", err)
+	}
+	s.Close()
+	if err := s.Refit(); !errors.Is(err, ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+// TestRefitWhileFitting: what is asked for during a fit follows it, once.
+func TestRefitWhileFitting(t *testing.T) {
+	began, release := make(chan struct{}, 3), make(chan struct{})
+	s := newStage(t, func(c *Config) {
+		c.Store = func(_ context.Context, m *model.Model, _ int, _ bool) (string, error) {
+			began <- struct{}{}
+			<-release
+			return m.Digest(), nil
+		}
+		c.Training.Margin = -1 // every candidate is stored
+	})
+	if err := s.Learn(decode(t, s, clouds(rand.New(rand.NewPCG(37, 38)), 100, 3)), Position{}); err != nil {
+		t.Fatal(err)
+	}
+	<-began
+	for range 3 {
+		if err := s.Refit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(release)
+	settle(t, s)
+	if n := s.Status().Fits; n != 2 {
+		t.Errorf("%d fits, want the one that was running and one for all that asked", n)
+	}
+}
+
+// TestRecords: a record learns and transforms as its wire form does, bit for bit, and every reference is given back.
+func TestRecords(t *testing.T) {
+	mem := memory.NewCheckedAllocator(memory.DefaultAllocator)
+	defer mem.AssertSize(t, 0)
+	byWire, byRecord := newStage(t, nil), newStage(t, nil)
+	rows := clouds(rand.New(rand.NewPCG(39, 40)), 120, 3)
+	rows[4].class = ""
+	rows[7].x[2] = float32(math.NaN())
+	whole := recordOf(mem, rows)
+	for i := range 6 {
+		at := Position{Seq: uint64(i + 1), Time: time.Unix(int64(i), 0)}
+		if err := byWire.Learn(decode(t, byWire, rows[20*i:20*i+20]), at); err != nil {
+			t.Fatal(err)
+		}
+		part := whole.NewSlice(int64(20*i), int64(20*i+20))
+		m, err := byRecord.FromRecord(part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := byRecord.Learn(m, at); err != nil {
+			t.Fatal(err)
+		}
+		part.Release()
+		settle(t, byWire)
+		settle(t, byRecord)
+	}
+	if x, y := byWire.Live().Model.Digest(), byRecord.Live().Model.Digest(); x != y {
+		t.Fatalf("digest %.16s of messages, %.16s of records", x, y)
+	}
+	want, err := byWire.Transform(t.Context(), decode(t, byWire, rows[3:20]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := whole.NewSlice(3, 20)
+	whole.Release()
+	m, err := byRecord.FromRecord(part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := byRecord.Transform(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range want.Reduced.Y[0] {
+		if math.Float32bits(v) != math.Float32bits(got.Reduced.Y[0][i]) {
+			t.Fatalf("output %d is %g, not %g", i, got.Reduced.Y[0][i], v)
+		}
+	}
+	if x, y := fmt.Sprint(want.Faults, want.Rejected), fmt.Sprint(got.Faults, got.Rejected); x != y {
+		t.Errorf("rejected %s, not %s", y, x)
+	}
+	out, err := byRecord.Record(got, wire.Pair{Key: "more", Value: "said"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Release()
+	part.Release()
+	if out.NumRows() != 16 || out.ColumnName(0) != "label" || !out.Column(0).IsNull(1) || out.ColumnName(1) != "embedding" {
+		t.Errorf("the record is %v", out)
+	}
+	meta := out.Schema().Metadata()
+	for key, value := range map[string]string{wire.HeaderModel: byRecord.Live().Version, "more": "said"} {
+		if v, _ := meta.GetValue(key); v != value {
+			t.Errorf("%s is %q, not %q", key, v, value)
+		}
+	}
+}
+
+// TestTransformStops: a message of many batches is given up between two of them.
+func TestTransformStops(t *testing.T) {
+	s := newStage(t, nil)
+	rows := clouds(rand.New(rand.NewPCG(41, 42)), 120, 3)
+	teach(t, s, 1, rows)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Transform(ctx, decode(t, s, rows)); !errors.Is(err, context.Canceled) {
+		t.Errorf("after cancel: %v", err)
 	}
 }
 

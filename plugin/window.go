@@ -20,7 +20,7 @@ type Position struct {
 type Window struct {
 	Rows    int           // most rows
 	Age     time.Duration // rows older than this, seen from the newest row, leave; 0: no bound
-	Balance string        // "class": the oldest row of the largest class leaves first; "none": the oldest row
+	Balance Balance       // default BalanceClass
 }
 
 // window is the bounded set of rows to learn from, in blocks in order of arrival. Each block keeps the moments of its own rows,
@@ -182,7 +182,7 @@ func (w *window) victim() int {
 			continue
 		}
 		switch {
-		case w.limit.Balance == "class":
+		case w.limit.Balance == BalanceClass:
 			if n > w.classes.count[best] {
 				best = c
 			}
@@ -366,6 +366,16 @@ func (t *classTable) id(text string, most int) (int, bool) {
 	t.names = append(t.names, text)
 	t.rows, t.count, t.seen = append(t.rows, nil), append(t.count, 0), append(t.seen, 0)
 	return c, true
+}
+
+// alive is the number of classes that have rows.
+func (t *classTable) alive() (n int) {
+	for _, rows := range t.count {
+		if rows > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // sorted lists the texts of the classes that have rows, sorted, and where each class number goes.

@@ -33,26 +33,32 @@ const (
 	mostError = 1000
 )
 
-// answer makes the answer to one input with the model that is live now. It never fails: what cannot be answered becomes a dead letter.
+// answer makes the answer to one input with the model that is live now. It never fails: what cannot be answered
+// becomes a dead letter. Where ctx ends first there is no answer, nil.
 func (p *pipeline) answer(ctx context.Context, in *input) *answer {
 	begin := time.Now()
-	a := p.transform(in)
+	a := p.transform(ctx, in)
+	if a == nil {
+		return nil
+	}
 	a.seconds = time.Since(begin).Seconds()
 	p.tail.strike(ctx, a)
 	return a
 }
 
-func (p *pipeline) transform(in *input) *answer {
+func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 	a := &answer{in: in, result: "out"}
 	m, err := p.stage.Decode(in.data)
 	if err != nil {
 		return p.deadMessage(a, err, p.limits.dead)
 	}
-	r, err := p.stage.Transform(m)
+	r, err := p.stage.Transform(ctx, m)
 	switch {
 	case errors.Is(err, plugin.ErrNoModel):
 		a.result, a.rows.skip = "skip", m.Rows()
 		return a
+	case err != nil && ctx.Err() != nil:
+		return nil
 	case err != nil:
 		return p.deadMessage(a, err, p.limits.dead)
 	}

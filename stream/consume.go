@@ -138,6 +138,9 @@ func (p *pipeline) serve(ctx context.Context, feed *queue) error {
 				continue // unanswered and unacknowledged: it is redelivered
 			}
 			a := p.answer(work, in)
+			if a == nil {
+				continue // work has ended: the input stays unanswered too
+			}
 			p.publish(a)
 			sent <- a
 		}

@@ -51,18 +51,19 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 		if !ok {
 			break
 		}
-		p.answerCore(ctx, in)
+		p.answerCore(in)
 	}
 	// Drain: what arrived before the stop is still answered.
 	_ = sub.Unsubscribe()
 	for in := waiting.tryPop(); in != nil; in = waiting.tryPop() {
-		p.answerCore(context.WithoutCancel(ctx), in)
+		p.answerCore(in)
 	}
 	return p.nc.FlushTimeout(5 * time.Second)
 }
 
-func (p *pipeline) answerCore(ctx context.Context, in *input) {
-	a := p.answer(ctx, in)
+// answerCore answers also where the run has ended: what was taken from the queue would be lost.
+func (p *pipeline) answerCore(in *input) {
+	a := p.answer(context.Background(), in)
 	for _, o := range a.parts {
 		if err := p.nc.PublishMsg(o.msg); err != nil {
 			p.log.Warn("an answer is lost: there is no stream to keep the input", "subject", o.msg.Subject, "error", err)

@@ -21,7 +21,7 @@ type Options struct {
 	Conn       *nats.Conn
 	Pipelines  []Pipeline
 	Logger     *slog.Logger          // default: no logs
-	Registerer prometheus.Registerer // default: no metrics
+	Registerer prometheus.Registerer // default: no metrics; engines share one where their pipelines have names of their own
 	Clock      func() time.Time      // default time.Now
 }
 
@@ -67,7 +67,7 @@ func New(o Options) (*Engine, error) {
 }
 
 // Run opens every pipeline and serves until ctx is done; then it drains and returns nil. Where a pipeline cannot be opened it returns at once with what to do,
-// and nothing has started.
+// and nothing has started: ErrStreamMissing, ErrNoJetStream, or an error of the connection or of the stage.
 func (e *Engine) Run(ctx context.Context) (err error) {
 	js, err := jetstream.New(e.options.Conn, jetstream.WithPublishAsyncMaxPending(2*ackPending*len(e.options.Pipelines)),
 		jetstream.WithPublishAsyncTimeout(10*time.Second))
@@ -215,14 +215,14 @@ func (p *pipeline) bind(ctx context.Context) error {
 
 // missing says which stream is missing and how to make it.
 func missing(stream, subject string) error {
-	return fmt.Errorf("no stream takes subject %s; make it: 'embedd setup --apply', or 'nats stream add %s --subjects %q --storage file --defaults'",
-		subject, stream, streamSubjects(subject))
+	return &because{fmt.Sprintf("no stream takes subject %s; make it: 'embedd setup --apply', or 'nats stream add %s --subjects %q --storage file --defaults'",
+		subject, stream, streamSubjects(subject)), ErrStreamMissing}
 }
 
 // reach explains an error of the JetStream API.
 func reach(err error) error {
 	if errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, nats.ErrNoResponders) {
-		return fmt.Errorf("the server has no JetStream (%w); start it with 'nats-server -js', or leave input.stream out for core NATS", err)
+		return fmt.Errorf("%w (%w); start it with 'nats-server -js', or leave input.stream out for core NATS", ErrNoJetStream, err)
 	}
 	return err
 }
@@ -282,7 +282,7 @@ func (e *Engine) Status() []Status {
 	for _, p := range running {
 		s := Status{Pipeline: p.Name, Stage: p.stage.Status()}
 		switch {
-		case s.Stage.Live == nil && p.Stage.Until != plugin.SkipAll:
+		case s.Stage.Live == nil && p.Stage.Until != plugin.UntilSkip:
 			s.Reason = p.progress()
 		case !p.nc.IsConnected():
 			s.Reason = "not connected to the server"

@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"errors"
+	"fmt"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,7 +23,8 @@ type metrics struct {
 	transform *prometheus.HistogramVec
 }
 
-// newMetrics registers the metrics; a nil registerer keeps them to the engine.
+// newMetrics registers the metrics, or shares those that an engine before registered; a nil registerer keeps them to
+// the engine.
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		messages: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_messages_total",
@@ -46,12 +49,23 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.messages, m.rows, m.lost, m.lag, m.model, m.score, m.fits, m.fit, m.transform} {
-		if err := r.Register(c); err != nil {
-			return nil, err
-		}
+	return m, errors.Join(share(r, &m.messages), share(r, &m.rows), share(r, &m.lost), share(r, &m.lag), share(r, &m.model),
+		share(r, &m.score), share(r, &m.fits), share(r, &m.fit), share(r, &m.transform))
+}
+
+// share registers a collector, or takes the one of the same name that is there.
+func share[C prometheus.Collector](r prometheus.Registerer, c *C) error {
+	err := r.Register(*c)
+	var there prometheus.AlreadyRegisteredError
+	if !errors.As(err, &there) {
+		return err
 	}
-	return m, nil
+	same, ok := there.ExistingCollector.(C)
+	if !ok {
+		return fmt.Errorf("%w, by a collector of type %T; give embedd a registry of its own", err, there.ExistingCollector)
+	}
+	*c = same
+	return nil
 }
 
 // begin makes the series of a pipeline, so that they are there, at zero, before anything happens.

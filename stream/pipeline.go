@@ -97,7 +97,7 @@ func (p *pipeline) run(ctx context.Context) error {
 
 // ready waits until there is something to answer with: a model, or the permission to go without.
 func (p *pipeline) ready(ctx context.Context) bool {
-	if p.Stage.Until == plugin.SkipAll {
+	if p.Stage.Until == plugin.UntilSkip {
 		return true
 	}
 	every := time.NewTicker(time.Minute)

@@ -136,7 +136,8 @@ func (s *store) save(ctx context.Context, m *model.Model, epoch int, standin boo
 	return next.Version, nil
 }
 
-// ReadModel reads a model from the store: the live one of a pipeline, or a version by its name.
+// ReadModel reads a model from the store: the live one of a pipeline, or a version by its name. Where the store has
+// neither it is ErrModelMissing.
 func ReadModel(ctx context.Context, js jetstream.JetStream, name string) (*model.Model, error) {
 	objects, err := js.ObjectStore(ctx, ModelBucket)
 	if err != nil {
@@ -155,7 +156,7 @@ func ReadModel(ctx context.Context, js jetstream.JetStream, name string) (*model
 		return nil, err
 	}
 	if live == nil {
-		return nil, fmt.Errorf("the store has neither a model nor a pipeline %q", name)
+		return nil, &because{fmt.Sprintf("the store has neither a model nor a pipeline %q", name), ErrModelMissing}
 	}
 	return live.Model, nil
 }

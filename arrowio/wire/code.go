@@ -1,7 +1,11 @@
 package wire
 
-// Code says in one word why a message, or rows of it, cannot be used. Codes travel in the header of a dead letter and never change their meaning.
+// Code says in one word why a message, or rows of it, cannot be used. Codes travel in the header of a dead letter and
+// never change their meaning. A Code is itself the error that errors.Is looks for in an *arrowio.Error, through every
+// wrap: errors.Is(err, wire.SchemaChanged).
 type Code string
+
+func (c Code) Error() string { return string(c) }
 
 // The codes.
 const (

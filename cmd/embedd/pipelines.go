@@ -37,9 +37,9 @@ func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 				Output: arrowio.Output{Column: p.Output.Column, Columns: p.Output.Columns, Keep: p.Output.Keep, Compression: p.Output.Compression},
 				Fit:    p.Model.Fit(),
 				Training: plugin.Training{
-					Window:  plugin.Window{Rows: p.Training.Window.Rows, Age: p.Training.Window.Age, Balance: p.Training.Window.Balance},
+					Window:  plugin.Window{Rows: p.Training.Window.Rows, Age: p.Training.Window.Age, Balance: plugin.Balance(p.Training.Window.Balance)},
 					Every:   plugin.Every{Rows: p.Training.Every.Rows, Period: p.Training.Every.Period},
-					Holdout: p.Training.Holdout, Margin: p.Training.Promote.Margin, Align: p.Training.Align,
+					Holdout: p.Training.Holdout, Margin: p.Training.Promote.Margin, Align: plugin.Align(p.Training.Align),
 				},
 				Until:   plugin.Until(p.Training.UntilReady),
 				Classes: p.Limits.Classes,

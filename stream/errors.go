@@ -1,0 +1,28 @@
+package stream
+
+import (
+	"errors"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// The errors that a host reacts to, for errors.Is.
+var (
+	// ErrStreamMissing is returned by [Engine.Run] when the input stream of a pipeline does not exist, or no stream
+	// takes its outputs or dead letters. It is jetstream.ErrStreamNotFound too. [Setup] makes what is missing.
+	ErrStreamMissing error = &because{"a stream is missing", jetstream.ErrStreamNotFound}
+	// ErrNoJetStream is returned by [Engine.Run] and [Setup] when a pipeline has an input stream and the server has
+	// no JetStream.
+	ErrNoJetStream = errors.New("the server has no JetStream")
+	// ErrModelMissing is returned by [ReadModel] when the store has no model and no pipeline of that name.
+	ErrModelMissing = errors.New("the store has no such model")
+)
+
+// because is an error with a sentence of its own, which the text of its cause would only repeat.
+type because struct {
+	text  string
+	cause error
+}
+
+func (e *because) Error() string { return e.text }
+func (e *because) Unwrap() error { return e.cause }

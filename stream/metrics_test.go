@@ -1,0 +1,46 @@
+package stream
+
+import (
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// TestTwoEnginesOneRegistry: the second engine counts in the collectors of the first (Invariant 9).
+func TestTwoEnginesOneRegistry(t *testing.T) {
+	r := prometheus.NewRegistry()
+	for _, pipeline := range []string{"a", "b"} {
+		m, err := newMetrics(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.begin(pipeline)
+		m.answered(pipeline, &answer{result: "out"})
+	}
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := map[string]float64{}
+	for _, f := range families {
+		if f.GetName() != "embedd_messages_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			counted[m.GetLabel()[0].GetValue()+" "+m.GetLabel()[1].GetValue()] = m.GetCounter().GetValue()
+		}
+	}
+	if counted["a out"] != 1 || counted["b out"] != 1 || len(counted) != 6 {
+		t.Errorf("the registry has %v", counted)
+	}
+}
+
+// TestForeignMetric: a metric of that name that is no embedd's is an error, not a panic.
+func TestForeignMetric(t *testing.T) {
+	r := prometheus.NewRegistry()
+	r.MustRegister(prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_messages_total",
+		Help: "Input messages by what became of them: out, dead or skip."}, []string{"pipeline", "result"}))
+	if _, err := newMetrics(r); err == nil {
+		t.Error("a gauge serves as a counter")
+	}
+}
