@@ -19,6 +19,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/file"
@@ -68,33 +69,35 @@ type demoAccuracy struct {
 	Picture     float64 `json:"picture"`      // 1-NN on the two dimensions of the picture
 }
 
-func runDemo(ctx context.Context, e *env, args []string) error {
-	f := newFlags(e)
-	out := f.output()
-	picture := f.String("o", "embedd-demo.png", "`file` of the picture: .png or .svg")
-	verbose := f.Bool("v", false, "log what happens")
-	if _, err := f.parse(args, 0, 0); err != nil {
-		return err
+func demoCommand(e *env) *cobra.Command {
+	cmd := &cobra.Command{Use: "demo", Short: "show it: real digits through an embedded server, a table and a picture"}
+	f := flagsOf(cmd)
+	picture := f.StringP("output", "o", "embedd-demo.png", "`FILE` of the picture: .png or .svg")
+	verbose := f.BoolP("verbose", "v", false, "log what happens")
+	out := f.output(e)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx := cmd.Context()
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+		defer cancel()
+		level := "error"
+		if *verbose {
+			level = "info"
+		}
+		d, err := newDemo(e, out, newLogger(e, "text", level))
+		if err != nil {
+			return err
+		}
+		defer d.close()
+		report, err := d.play(ctx, *picture)
+		if err != nil {
+			return fmt.Errorf("demo: %w", err)
+		}
+		if out.json {
+			return out.object(report)
+		}
+		return d.print(report)
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
-	level := "error"
-	if *verbose {
-		level = "info"
-	}
-	d, err := newDemo(e, out, newLogger(e, "text", level))
-	if err != nil {
-		return err
-	}
-	defer d.close()
-	report, err := d.play(ctx, *picture)
-	if err != nil {
-		return fmt.Errorf("demo: %w", err)
-	}
-	if out.json {
-		return out.object(report)
-	}
-	return d.print(report)
+	return cmd
 }
 
 // demo is a server, two pipelines on one input, and the data.
