@@ -129,7 +129,11 @@ func explain(cmd *cobra.Command, err error) error {
 	case errors.As(err, &missing):
 		text = "flag needs an argument: -" + shortest(missing.GetFlag())
 	case errors.As(err, &invalid):
-		text = fmt.Sprintf("invalid value %q for flag -%s: %v", invalid.GetValue(), shortest(invalid.GetFlag()), cause(invalid))
+		d, form := invalid.GetFlag(), "invalid value %q for flag -%s: %v"
+		if d.Value.Type() == "bool" {
+			form = "invalid boolean value %q for -%s: %v"
+		}
+		text = fmt.Sprintf(form, invalid.GetValue(), shortest(d), cause(invalid))
 	}
 	return usagef("%s%s: `%s` lists the flags", prefix(cmd), text, helpOf(cmd))
 }

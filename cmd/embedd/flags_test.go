@@ -73,6 +73,7 @@ func TestFlagErrors(t *testing.T) {
 		{"-x", 0, 0, "v: unknown flag -x: `embedd help v` lists the flags"},
 		{"--dim x", 0, 0, "v: invalid value \"x\" for flag -dim: parse error: `embedd help v` lists the flags"},
 		{"--dim 99999999999999999999", 0, 0, "v: invalid value \"99999999999999999999\" for flag -dim: value out of range: `embedd help v` lists the flags"},
+		{"--loop=x", 0, 0, "v: invalid boolean value \"x\" for -loop: parse error: `embedd help v` lists the flags"},
 		{"--dim", 0, 0, "v: flag needs an argument: -dim: `embedd help v` lists the flags"},
 		{"-o", 0, 0, "v: flag needs an argument: -o: `embedd help v` lists the flags"},
 		{"--data x", 0, 0, "v: -o is required: usage: embedd v --data FILE -o FILE [flags]"},
@@ -89,6 +90,7 @@ func TestFlagErrors(t *testing.T) {
 			f.StringP("output", "o", "", "`FILE` to write")
 			f.require("data", "output")
 			f.Int("dim", 0, "")
+			f.Bool("loop", false, "")
 			f.settings("set", "")
 			f.commas("dims", "")
 			f.choice("scale", "scaling", "standard", "none")
