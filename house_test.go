@@ -32,11 +32,13 @@ var below = map[string][]string{
 
 // foreign lists the modules of others that a room may not reach, directly or not: what embedding it must not cost a host.
 var foreign = map[string][]string{
-	"model":        {"github.com/", "go.yaml.in/", "google.golang.org/", "golang.org/x/net"},
-	"arrowio/wire": {"github.com/", "google.golang.org/", "golang.org/x/", "gonum.org/", "go.yaml.in/"},
-	"arrowio":      {"github.com/nats-io/", "github.com/prometheus/", "go.yaml.in/", "github.com/parquet-go/", "gonum.org/"},
-	"plugin":       {"github.com/nats-io/", "github.com/prometheus/", "go.yaml.in/", "github.com/parquet-go/", "google.golang.org/grpc"},
-	"stream":       {"go.yaml.in/", "github.com/parquet-go/", "github.com/nats-io/nats-server"},
+	"model":             {"github.com/", "go.yaml.in/", "google.golang.org/", "golang.org/x/net"},
+	"arrowio/wire":      {"github.com/", "google.golang.org/", "golang.org/x/", "gonum.org/", "go.yaml.in/"},
+	"arrowio":           {"github.com/nats-io/", "github.com/prometheus/", "go.yaml.in/", "github.com/parquet-go/", "gonum.org/", "github.com/spf13/"},
+	"plugin":            {"github.com/nats-io/", "github.com/prometheus/", "go.yaml.in/", "github.com/parquet-go/", "google.golang.org/grpc", "github.com/spf13/"},
+	"stream":            {"go.yaml.in/", "github.com/parquet-go/", "github.com/nats-io/nats-server", "github.com/spf13/"},
+	"arrowio/file":      {"github.com/spf13/"},
+	"cmd/embedd/config": {"github.com/spf13/"},
 }
 
 // TestArrows holds the map: imports point down, and to nothing that the map does not draw.

@@ -1,9 +1,10 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
+
+	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/cmd/embedd/config"
 )
@@ -33,59 +34,60 @@ type verdict struct {
 	Pipelines []string `json:"pipelines"`
 }
 
-func runCheck(_ context.Context, e *env, args []string) error {
-	f := newFlags(e)
-	out := f.output()
-	path := f.String("c", "embedd.yaml", "`file` to check")
-	if _, err := f.parse(args, 0, 0); err != nil {
-		return err
-	}
-	c, err := loadConfig(*path)
-	var problems config.Problems
-	switch {
-	case errors.As(err, &problems) && out.json:
-		for _, p := range problems {
-			if err := out.object(finding{"error", p}); err != nil {
-				return err
-			}
-		}
-		if err := out.object(verdict{File: *path, Errors: len(problems), Pipelines: []string{}}); err != nil {
-			return err
-		}
-		return usagef("%s: errors: %d", *path, len(problems))
-	case err != nil:
-		return err
-	case out.json:
-		for _, n := range c.Notes {
-			if err := out.object(finding{"note", n}); err != nil {
-				return err
-			}
-		}
-		v := verdict{File: *path, Valid: true, Notes: len(c.Notes), Server: serverOf(c.NATS)}
-		for _, p := range c.Pipelines {
-			v.Pipelines = append(v.Pipelines, p.Name)
-		}
-		return out.object(v)
-	}
-	for _, n := range c.Notes {
-		out.printf("%s:%d:%d: note: %s: %s\n", n.File, n.Line, n.Column, n.Key, n.Message)
-	}
-	out.printf("%s is right. server: %s\n", *path, serverOf(c.NATS))
-	t := out.table("PIPELINE", "READS", "STREAM", "WRITES", "MODEL")
-	for _, p := range c.Pipelines {
-		stream, what := p.Input.Stream, p.Model.Method
-		if stream == "" {
-			stream = "(core NATS)"
-		}
+func checkCommand(e *env) *cobra.Command {
+	cmd := &cobra.Command{Use: "check", Short: "check a configuration, with line and column"}
+	f := flagsOf(cmd)
+	path := f.StringP("config", "c", "embedd.yaml", "`FILE` to check")
+	out := f.output(e)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		c, err := loadConfig(*path)
+		var problems config.Problems
 		switch {
-		case p.Model.File != "":
-			what = p.Model.File
-		case p.Model.Dim > 0:
-			what = fmt.Sprintf("%s, %d dimensions", what, p.Model.Dim)
+		case errors.As(err, &problems) && out.json:
+			for _, p := range problems {
+				if err := out.object(finding{"error", p}); err != nil {
+					return err
+				}
+			}
+			if err := out.object(verdict{File: *path, Errors: len(problems), Pipelines: []string{}}); err != nil {
+				return err
+			}
+			return usagef("%s: errors: %d", *path, len(problems))
+		case err != nil:
+			return err
+		case out.json:
+			for _, n := range c.Notes {
+				if err := out.object(finding{"note", n}); err != nil {
+					return err
+				}
+			}
+			v := verdict{File: *path, Valid: true, Notes: len(c.Notes), Server: serverOf(c.NATS)}
+			for _, p := range c.Pipelines {
+				v.Pipelines = append(v.Pipelines, p.Name)
+			}
+			return out.object(v)
 		}
-		t.row(p.Name, p.Input.Subject, stream, p.Output.Subject, what)
+		for _, n := range c.Notes {
+			out.printf("%s:%d:%d: note: %s: %s\n", n.File, n.Line, n.Column, n.Key, n.Message)
+		}
+		out.printf("%s is right. server: %s\n", *path, serverOf(c.NATS))
+		t := out.table("PIPELINE", "READS", "STREAM", "WRITES", "MODEL")
+		for _, p := range c.Pipelines {
+			stream, what := p.Input.Stream, p.Model.Method
+			if stream == "" {
+				stream = "(core NATS)"
+			}
+			switch {
+			case p.Model.File != "":
+				what = p.Model.File
+			case p.Model.Dim > 0:
+				what = fmt.Sprintf("%s, %d dimensions", what, p.Model.Dim)
+			}
+			t.row(p.Name, p.Input.Subject, stream, p.Output.Subject, what)
+		}
+		return t.flush()
 	}
-	return t.flush()
+	return cmd
 }
 
 // serverOf says which server a configuration asks for, without its secrets.

@@ -2,34 +2,23 @@ package main
 
 import (
 	"context"
-	_ "embed"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/apache/arrow/go/v15/arrow"
-	"github.com/apache/arrow/go/v15/arrow/array"
-	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/arrowio"
-	"github.com/embedd/embedd/arrowio/file"
-	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream"
 )
-
-//go:embed data/digits.csv.gz
-var digitsCSV []byte
 
 // What the demo sends and asks for. Half of the digits are sent with their labels and learned from; the other half is never learned
 // from. At the end all are sent once more without labels, so that one model answers for every row that is compared.
@@ -39,63 +28,35 @@ const (
 	demoPace  = 120 * time.Millisecond
 )
 
-// demoReport is what `embedd demo --format json` prints.
-type demoReport struct {
-	BatchesIn   int          `json:"batches_in"`
-	BatchesOut  int          `json:"batches_out"` // inputs that were answered with rows
-	RowsIn      int          `json:"rows_in"`
-	RowsOut     int          `json:"rows_out"`
-	DeadLetters int          `json:"dead_letters"`
-	Skipped     int          `json:"skipped"`
-	Models      []demoModel  `json:"models"`
-	Scale       string       `json:"scale"`
-	Accuracy    demoAccuracy `json:"accuracy"`
-	DimIn       int          `json:"dim_in"`
-	DimOut      int          `json:"dim_out"`
-	Picture     string       `json:"picture"`
-}
-
-type demoModel struct {
-	Version  string  `json:"version"`
-	Method   string  `json:"method"`
-	Score    float64 `json:"score"`
-	Promoted bool    `json:"promoted"`
-}
-
-type demoAccuracy struct {
-	Raw         float64 `json:"raw"`          // 1-NN on the features in the model's scale
-	RawUnscaled float64 `json:"raw_unscaled"` // 1-NN on the features as they are
-	Reduced     float64 `json:"reduced"`      // 1-NN on the outputs of the stream
-	Picture     float64 `json:"picture"`      // 1-NN on the two dimensions of the picture
-}
-
-func runDemo(ctx context.Context, e *env, args []string) error {
-	f := newFlags(e)
-	out := f.output()
-	picture := f.String("o", "embedd-demo.png", "`file` of the picture: .png or .svg")
-	verbose := f.Bool("v", false, "log what happens")
-	if _, err := f.parse(args, 0, 0); err != nil {
-		return err
+func demoCommand(e *env) *cobra.Command {
+	cmd := &cobra.Command{Use: "demo", Short: "show it: real digits through an embedded server, a table and a picture"}
+	f := flagsOf(cmd)
+	picture := f.StringP("output", "o", "embedd-demo.png", "`FILE` of the picture: .png or .svg")
+	verbose := f.BoolP("verbose", "v", false, "log what happens")
+	out := f.output(e)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx := cmd.Context()
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+		defer cancel()
+		level := "error"
+		if *verbose {
+			level = "info"
+		}
+		d, err := newDemo(e, out, newLogger(e, "text", level))
+		if err != nil {
+			return err
+		}
+		defer d.close()
+		report, err := d.play(ctx, *picture)
+		if err != nil {
+			return fmt.Errorf("demo: %w", err)
+		}
+		if out.json {
+			return out.object(report)
+		}
+		return d.print(report)
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
-	level := "error"
-	if *verbose {
-		level = "info"
-	}
-	d, err := newDemo(e, out, newLogger(e, "text", level))
-	if err != nil {
-		return err
-	}
-	defer d.close()
-	report, err := d.play(ctx, *picture)
-	if err != nil {
-		return fmt.Errorf("demo: %w", err)
-	}
-	if out.json {
-		return out.object(report)
-	}
-	return d.print(report)
+	return cmd
 }
 
 // demo is a server, two pipelines on one input, and the data.
@@ -285,79 +246,6 @@ func (d *demo) settle(ctx context.Context, engine *stream.Engine, failed func() 
 	}
 }
 
-// answers is what one pipeline wrote.
-type answers struct {
-	messages, rows int
-	dead           int
-	model          string // of the answers after the mark
-	dim            int
-	y              map[int][]float32 // by row, after the mark
-}
-
-// collect reads the output of a pipeline until every input is accounted for.
-func (d *demo) collect(ctx context.Context, pipeline string, mark int, failed func() error) (*answers, error) {
-	a := &answers{y: map[int][]float32{}}
-	dead, err := d.js.Stream(ctx, "DEAD")
-	if err != nil {
-		return nil, err
-	}
-	c, err := d.js.OrderedConsumer(ctx, "REDUCED", jetstream.OrderedConsumerConfig{FilterSubjects: []string{"reduced." + pipeline}})
-	if err != nil {
-		return nil, err
-	}
-	msgs, err := c.Messages()
-	if err != nil {
-		return nil, err
-	}
-	defer msgs.Stop()
-	for a.messages+a.dead < d.sent {
-		msg, err := msgs.Next(jetstream.NextMaxWait(500 * time.Millisecond))
-		if errors.Is(err, nats.ErrTimeout) {
-			info, err := dead.Info(ctx, jetstream.WithSubjectFilter("dead."+pipeline))
-			if err != nil {
-				return nil, err
-			}
-			a.dead = int(info.State.Subjects["dead."+pipeline])
-			if err := failed(); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if err := a.take(msg.Data(), msg.Headers().Get(wire.HeaderModel), a.messages >= mark); err != nil {
-			return nil, err
-		}
-		d.show.show(fmt.Sprintf("reading %s: %d of %d messages", pipeline, a.messages, d.sent), -1)
-	}
-	return a, nil
-}
-
-// take reads one output message; keep says whether its rows are compared.
-func (a *answers) take(body []byte, version string, keep bool) error {
-	_, records, err := file.Records(body)
-	if err != nil {
-		return err
-	}
-	a.messages++
-	for _, r := range records {
-		a.rows += int(r.NumRows())
-		if keep {
-			a.model = version
-			ids := r.Column(r.Schema().FieldIndices("id")[0]).(*array.Int32)
-			list := r.Column(r.Schema().FieldIndices("embedding")[0]).(*array.FixedSizeList)
-			a.dim = int(list.DataType().(*arrow.FixedSizeListType).Len())
-			y := list.ListValues().(*array.Float32).Float32Values()
-			for i := range int(r.NumRows()) {
-				a.y[int(ids.Value(i))] = slices.Clone(y[i*a.dim : (i+1)*a.dim])
-			}
-		}
-		r.Release()
-	}
-	return nil
-}
-
 // accuracy is that of 1-NN: the held-out rows against the rows that were learned from.
 func (d *demo) accuracy(dim int, row func(i int) []float64) float64 {
 	gather := func(rows []int) (x []float64) {
@@ -418,117 +306,4 @@ func widen(y []float32) []float64 {
 		out[i] = float64(v)
 	}
 	return out
-}
-
-func (d *demo) print(r *demoReport) error {
-	d.show.end()
-	t := d.out.table("", "BATCHES", "ROWS")
-	t.row("in", r.BatchesIn, r.RowsIn)
-	t.row("out", r.BatchesOut, r.RowsOut)
-	t.row("dead letters", r.DeadLetters, r.RowsIn-r.RowsOut-r.Skipped)
-	t.flush()
-	d.out.printf("\n")
-	t = d.out.table("MODEL", "HELD-OUT ROWS RIGHT", "")
-	for _, m := range r.Models {
-		what := "went live"
-		if !m.Promoted {
-			what = "refused: below the live model"
-		}
-		t.row(strings.TrimSpace(m.Version+" "+m.Method), fmt.Sprintf("%.1f %%", 100*m.Score), what)
-	}
-	t.flush()
-	d.out.printf("\n1-NN accuracy on %d digits that were not learned from:\n", len(d.digits.held))
-	t = newTable(d.out.w)
-	t.row("  64 pixels as they are", fmt.Sprintf("%.1f %%", 100*r.Accuracy.RawUnscaled))
-	t.row("  64 pixels, scale "+r.Scale, fmt.Sprintf("%.1f %%", 100*r.Accuracy.Raw))
-	t.row(fmt.Sprintf("  %d dimensions from the stream", r.DimOut), fmt.Sprintf("%.1f %%", 100*r.Accuracy.Reduced))
-	t.row("  2 dimensions, the picture", fmt.Sprintf("%.1f %%", 100*r.Accuracy.Picture))
-	t.flush()
-	d.out.printf("\nThe picture is %s\nNext: embedd init, then embedd run.\n", r.Picture)
-	return nil
-}
-
-// digits are the shipped rows.
-type digits struct {
-	n           int
-	x           []float64 // n x 64
-	label       []string
-	train, held []int // every other row of a class is held out
-}
-
-func (g *digits) all() []int {
-	out := make([]int, g.n)
-	for i := range out {
-		out[i] = i
-	}
-	return out
-}
-
-func readDigits(dir string) (*digits, error) {
-	path := filepath.Join(dir, "digits.csv.gz")
-	if err := os.WriteFile(path, digitsCSV, 0o600); err != nil {
-		return nil, err
-	}
-	r, err := file.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	g := &digits{}
-	seen := map[string]int{}
-	for {
-		rec, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return g, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		at := rec.Schema().FieldIndices("label")[0]
-		for i := range int(rec.NumRows()) {
-			for j, c := range rec.Columns() {
-				if j != at {
-					v, _ := numberOf(c)(i)
-					g.x = append(g.x, float64(v))
-				}
-			}
-			label := rec.Column(at).ValueStr(i)
-			g.label = append(g.label, label)
-			if seen[label]++; seen[label]%2 == 1 {
-				g.train = append(g.train, g.n)
-			} else {
-				g.held = append(g.held, g.n)
-			}
-			g.n++
-		}
-		rec.Release()
-	}
-}
-
-// message is some digits as one Arrow message: the pixels as one list column, an id, and the label or null.
-func (g *digits) message(rows []int, labelled bool) ([]byte, error) {
-	schema := arrow.NewSchema([]arrow.Field{
-		{Name: "id", Type: arrow.PrimitiveTypes.Int32},
-		{Name: "label", Type: arrow.BinaryTypes.String, Nullable: true},
-		{Name: "pixels", Type: arrow.FixedSizeListOf(64, arrow.PrimitiveTypes.Float32)},
-	}, nil)
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
-	defer b.Release()
-	list := b.Field(2).(*array.FixedSizeListBuilder)
-	pixels := list.ValueBuilder().(*array.Float32Builder)
-	for _, i := range rows {
-		b.Field(0).(*array.Int32Builder).Append(int32(i))
-		if labelled {
-			b.Field(1).(*array.StringBuilder).Append(g.label[i])
-		} else {
-			b.Field(1).AppendNull()
-		}
-		list.Append(true)
-		for _, v := range g.x[i*64 : (i+1)*64] {
-			pixels.Append(float32(v))
-		}
-	}
-	rec := b.NewRecord()
-	defer rec.Release()
-	return arrowio.FromRecords(schema, rec)
 }

@@ -8,64 +8,67 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/embedd/embedd/model"
 )
 
-func runEval(ctx context.Context, e *env, args []string) error {
-	f := newFlags(e)
+func evalCommand(e *env) *cobra.Command {
+	cmd := &cobra.Command{Use: "eval", Short: "compare methods by nearest neighbours over splits of a file"}
+	f := flagsOf(cmd)
 	spec := rowsSpec{labelled: true}
 	f.dataFlags(&spec)
-	methods := f.commas("methods", "`names` of methods, or all; auto chooses one on the training rows; raw is the features themselves (default raw and all)")
-	dims := f.commas("dims", "`numbers` of outputs, or auto, which chooses on the training rows (default 2)")
-	scale := f.choice("scale", "how features are `scaled`", scales...)
-	splits := f.Int("splits", 10, "`number` of random splits, stratified by class")
-	fraction := f.Float64("train-fraction", 0.5, "`share` of the rows that is fitted on")
-	perClass := f.Int("train-per-class", 0, "`rows` of each class that are fitted on, in place of the share")
-	neighbors := f.Int("neighbors", 1, "`number` of nearest training rows that vote")
-	seed := f.Uint64("seed", 1, "`number` that the splits are drawn from")
-	set := f.settings("set", "a parameter as `METHOD.NAME`=VALUE; may be repeated")
+	methods := f.commas("methods", "`NAMES` of methods, or all; auto chooses one on the training rows; raw is the features themselves (default raw and all)")
+	f.offer("methods", append(methodNames(), model.Auto, model.Raw, "all")...)
+	dims := f.commas("dims", "`NUMBERS` of outputs, or auto, which chooses on the training rows (default 2)")
+	scale := f.choice("scale", "`SCALE` of the features", scales...)
+	splits := f.Int("splits", 10, "`NUMBER` of random splits, stratified by class")
+	fraction := f.Float64("train-fraction", 0.5, "`SHARE` of the rows that is fitted on")
+	perClass := f.Int("train-per-class", 0, "`ROWS` of each class that are fitted on, in place of the share")
+	neighbors := f.Int("neighbors", 1, "`NUMBER` of nearest training rows that vote")
+	seed := f.Uint64("seed", 1, "`NUMBER` that the splits are drawn from")
+	set := f.settings("set", "a parameter as `METHOD.NAME=VALUE`; may be repeated")
 	tune := f.Bool("tune", false, "choose parameters from their grids by 4-fold cross-validation on the training rows of each split; --set fixes one")
-	out := f.output()
-	if _, err := f.parse(args, 0, 0); err != nil {
-		return err
-	}
-	if err := f.need("data", "label"); err != nil {
-		return err
-	}
-	if f.given("train-per-class") && f.given("train-fraction") {
-		return usagef("eval: --train-per-class and --train-fraction exclude each other: give one")
-	}
-	c := model.EvalConfig{Scale: model.Scale(*scale), Splits: *splits, TrainFraction: *fraction, TrainPerClass: *perClass, Neighbors: *neighbors, Seed: *seed, Tune: *tune}
-	for name, n := range map[string]int{"splits": *splits, "neighbors": *neighbors, "train-per-class": *perClass} {
-		if f.given(name) && n < 1 {
-			return usagef("eval: --%s %d: want at least 1", name, n)
+	out := f.output(e)
+	f.require("data", "label")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx := cmd.Context()
+		if f.Changed("train-per-class") && f.Changed("train-fraction") {
+			return usagef("eval: --train-per-class and --train-fraction exclude each other: give one")
 		}
-	}
-	if !(*fraction > 0 && *fraction < 1) {
-		return usagef("eval: --train-fraction %g: want a number between 0 and 1", *fraction)
-	}
-	var err error
-	if c.Dims, err = evalDims(*dims); err != nil {
-		return err
-	}
-	if c.Params, err = evalParams(set); err != nil {
-		return err
-	}
-	c.Methods = evalMethods(*methods)
-	for _, name := range slices.Sorted(maps.Keys(c.Params)) {
-		if _, err := model.Lookup(name); err == nil && !slices.Contains(c.Methods, name) {
-			return usagef("eval: --set for %s, which is not among the methods that are evaluated: %s", name, strings.Join(c.Methods, ", "))
+		c := model.EvalConfig{Scale: model.Scale(*scale), Splits: *splits, TrainFraction: *fraction, TrainPerClass: *perClass, Neighbors: *neighbors, Seed: *seed, Tune: *tune}
+		for name, n := range map[string]int{"splits": *splits, "neighbors": *neighbors, "train-per-class": *perClass} {
+			if f.Changed(name) && n < 1 {
+				return usagef("eval: --%s %d: want at least 1", name, n)
+			}
 		}
+		if !(*fraction > 0 && *fraction < 1) {
+			return usagef("eval: --train-fraction %g: want a number between 0 and 1", *fraction)
+		}
+		var err error
+		if c.Dims, err = evalDims(*dims); err != nil {
+			return err
+		}
+		if c.Params, err = evalParams(set); err != nil {
+			return err
+		}
+		c.Methods = evalMethods(*methods)
+		for _, name := range slices.Sorted(maps.Keys(c.Params)) {
+			if _, err := model.Lookup(name); err == nil && !slices.Contains(c.Methods, name) {
+				return usagef("eval: --set for %s, which is not among the methods that are evaluated: %s", name, strings.Join(c.Methods, ", "))
+			}
+		}
+		if err := c.Validate(); err != nil {
+			return usageError{err}
+		}
+		r, err := readRows(ctx, e, spec)
+		if err != nil {
+			return err
+		}
+		c.Data = r.name
+		return evaluate(ctx, e, out, r, c)
 	}
-	if err := c.Validate(); err != nil {
-		return usageError{err}
-	}
-	r, err := readRows(ctx, e, spec)
-	if err != nil {
-		return err
-	}
-	c.Data = r.name
-	return evaluate(ctx, e, out, r, c)
+	return cmd
 }
 
 // evalMethods puts raw first: every other row of the table is read against it.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/embedd/embedd/model"
 )
 
@@ -24,12 +26,14 @@ type fitFlags struct {
 }
 
 func (f *flags) fitFlags() *fitFlags {
-	return &fitFlags{
-		method: f.String("method", "", "`name` of the method, as `embedd methods` lists them, or auto, which chooses by cross-validation"),
-		params: f.settings("set", "a `parameter` of the method, as NAME=VALUE; may be repeated"),
-		scale:  f.choice("scale", "how features are `scaled`", scales...),
-		seed:   f.Uint64("seed", 1, "`number` that methods draw from; the same seed gives the same model"),
+	o := &fitFlags{
+		method: f.String("method", "", "`NAME` of the method, as `embedd methods` lists them, or auto, which chooses by cross-validation"),
+		params: f.settings("set", "a parameter of the method, as `NAME=VALUE`; may be repeated"),
+		scale:  f.choice("scale", "`SCALE` of the features", scales...),
+		seed:   f.Uint64("seed", 1, "`NUMBER` that methods draw from; the same seed gives the same model"),
 	}
+	f.offer("method", append(methodNames(), model.Auto)...)
+	return o
 }
 
 var scales = []string{string(model.Standard), string(model.MinMax), string(model.Unit), string(model.None)}
@@ -84,40 +88,40 @@ func asDimError(err error) (bound *model.DimError, ok bool) {
 	return bound, ok
 }
 
-func runFit(ctx context.Context, e *env, args []string) error {
-	f := newFlags(e)
+func fitCommand(e *env) *cobra.Command {
+	cmd := &cobra.Command{Use: "fit", Short: "learn a projection from a file of labelled rows"}
+	f := flagsOf(cmd)
 	var spec rowsSpec
 	f.dataFlags(&spec)
 	o := f.fitFlags()
-	f.StringVar(&o.dim, "dim", "auto", "`number` of outputs, or auto to choose by cross-validation; without labels, the method's default")
-	path := f.String("o", "", "`file` of the model that is written")
-	out := f.output()
-	if _, err := f.parse(args, 0, 0); err != nil {
-		return err
+	f.StringVar(&o.dim, "dim", "auto", "`NUMBER` of outputs, or auto to choose by cross-validation; without labels, the method's default")
+	path := f.StringP("output", "o", "", "`FILE` of the model that is written")
+	out := f.output(e)
+	f.require("data", "method", "output")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx := cmd.Context()
+		c, err := o.config(spec.label)
+		if err != nil {
+			return err
+		}
+		r, err := readRows(ctx, e, spec)
+		if err != nil {
+			return err
+		}
+		m, err := fitRows(ctx, e, r, c)
+		if err != nil {
+			return err
+		}
+		if err := writeModel(*path, m); err != nil {
+			return err
+		}
+		if out.json {
+			return out.object(fitReport{Data: r.name, Model: *path, Digest: m.Digest(), Method: m.Method(), Dim: m.Dim(), Features: m.M(), Classes: m.Classes(),
+				Rows: m.Rows(), Skipped: r.skipped, Scale: *o.scale, Params: m.Params(), Report: m.Report()})
+		}
+		return printFit(out, m, *path, *o.scale)
 	}
-	if err := f.need("data", "method", "o"); err != nil {
-		return err
-	}
-	c, err := o.config(spec.label)
-	if err != nil {
-		return err
-	}
-	r, err := readRows(ctx, e, spec)
-	if err != nil {
-		return err
-	}
-	m, err := fitRows(ctx, e, r, c)
-	if err != nil {
-		return err
-	}
-	if err := writeModel(*path, m); err != nil {
-		return err
-	}
-	if out.json {
-		return out.object(fitReport{Data: r.name, Model: *path, Digest: m.Digest(), Method: m.Method(), Dim: m.Dim(), Features: m.M(), Classes: m.Classes(),
-			Rows: m.Rows(), Skipped: r.skipped, Scale: *o.scale, Params: m.Params(), Report: m.Report()})
-	}
-	return printFit(out, m, *path, *o.scale)
+	return cmd
 }
 
 // fitReport is the JSON form of what fit did. `embedd model show` has the model itself.

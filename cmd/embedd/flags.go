@@ -2,96 +2,60 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/embedd/embedd/cmd/embedd/config"
 )
 
-// errHelp is returned by flags.parse after -h: the help is printed, and there is nothing left to do.
-var errHelp = errors.New("help was asked for")
-
-// flags are the flags of one verb: a standard flag set that takes flags before and after arguments.
+// flags declares the flags of one command: those of pflag, and the kinds that the verbs share.
 type flags struct {
-	*flag.FlagSet
-	env *env
+	*pflag.FlagSet
+	command *cobra.Command
 }
 
-func newFlags(e *env) *flags {
-	f := &flags{flag.NewFlagSet(e.verb.name, flag.ContinueOnError), e}
-	f.SetOutput(io.Discard) // errors and help are printed here, in one form for all verbs
+func flagsOf(cmd *cobra.Command) *flags {
+	f := &flags{cmd.Flags(), cmd}
+	f.SortFlags = false // help shows them as they are declared
 	return f
 }
 
-// parse reads the flags and returns the arguments. It refuses fewer than low and more than high arguments; high < 0 is
-// any number. Everything after "--" is an argument.
-func (f *flags) parse(args []string, low, high int) ([]string, error) {
-	var rest []string
-	for {
-		if err := f.FlagSet.Parse(args); err != nil {
-			return nil, f.explain(err)
-		}
-		left := f.FlagSet.Args()
-		if len(left) == 0 {
-			break
-		}
-		if read := len(args) - len(left); read > 0 && args[read-1] == "--" {
-			rest = append(rest, left...)
-			break
-		}
-		rest = append(rest, left[0])
-		args = left[1:]
-	}
-	switch {
-	case high >= 0 && len(rest) > high:
-		return nil, usagef("%s: argument %q is not expected: usage: embedd %s", f.Name(), rest[high], f.env.verb.usage)
-	case len(rest) < low:
-		return nil, usagef("%s: an argument is missing: usage: embedd %s", f.Name(), f.env.verb.usage)
-	}
-	return rest, nil
-}
-
-func (f *flags) explain(err error) error {
-	if errors.Is(err, flag.ErrHelp) {
-		f.help(f.env.stdout)
-		return errHelp
-	}
-	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
-		var names []string
-		f.VisitAll(func(d *flag.Flag) { names = append(names, d.Name) })
-		return usagef("%s: unknown flag %s%s: `embedd help %s` lists the flags", f.Name(), dashed(name), didYouMean(name, names), f.Name())
-	}
-	return usagef("%s: %v: `embedd help %s` lists the flags", f.Name(), err, f.Name())
-}
-
-// need is a usage error unless every named flag was given.
-func (f *flags) need(names ...string) error {
+// require says that the command cannot do without the flags, and puts them on its usage line.
+func (f *flags) require(names ...string) {
 	for _, name := range names {
-		if !f.given(name) {
-			return usagef("%s: %s is required: usage: embedd %s", f.Name(), dashed(name), f.env.verb.usage)
-		}
+		d := f.Lookup(name)
+		value, _ := pflag.UnquoteUsage(d)
+		f.command.Use += " " + dashed(shortest(d)) + " " + value
+		f.SetAnnotation(name, cobra.BashCompOneRequiredFlag, []string{"true"})
 	}
-	return nil
 }
 
-// given says whether the flag stood on the command line.
-func (f *flags) given(name string) bool {
-	found := false
-	f.Visit(func(d *flag.Flag) { found = found || d.Name == name })
-	return found
-}
-
-// list declares a flag that may be repeated; each use adds one element.
-func (f *flags) list(name, usage string) *[]string {
-	var values []string
-	f.Func(name, usage, func(s string) error {
-		values = append(values, s)
-		return nil
+// needed is a usage error unless every required flag was given.
+func needed(cmd *cobra.Command, _ []string) (err error) {
+	cmd.Flags().VisitAll(func(d *pflag.Flag) {
+		if _, required := d.Annotations[cobra.BashCompOneRequiredFlag]; required && !d.Changed && err == nil {
+			err = usagef("%s%s is required: usage: %s", prefix(cmd), dashed(shortest(d)), cmd.UseLine())
+		}
 	})
-	return &values
+	return err
+}
+
+// arguments refuses fewer than low and more than high arguments; high < 0 is any number.
+func arguments(low, high int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case high >= 0 && len(args) > high:
+			return usagef("%sargument %q is not expected: usage: %s", prefix(cmd), args[high], cmd.UseLine())
+		case len(args) < low:
+			return usagef("%san argument is missing: usage: %s", prefix(cmd), cmd.UseLine())
+		}
+		return nil
+	}
 }
 
 // commas declares a flag whose values are separated by commas; it may be repeated too.
@@ -136,30 +100,86 @@ func (f *flags) choice(name, usage string, words ...string) *string {
 		value = s
 		return nil
 	})
+	f.offer(name, words...)
 	return &value
 }
 
-// help prints the verb's summary, usage and flags.
-func (f *flags) help(w io.Writer) {
-	fmt.Fprintf(w, "%s\n\nusage: embedd %s\n", f.env.verb.summary, f.env.verb.usage)
-	t := newTable(w)
-	first := true
-	f.VisitAll(func(d *flag.Flag) {
-		if first {
-			fmt.Fprint(w, "\nflags:\n")
-			first = false
+// offer tells the shell which words complete a flag.
+func (f *flags) offer(name string, words ...string) {
+	f.command.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// explain turns what pflag says of a command line into a usage error.
+func explain(cmd *cobra.Command, err error) error {
+	var (
+		unknown *pflag.NotExistError
+		missing *pflag.ValueRequiredError
+		invalid *pflag.InvalidValueError
+	)
+	text := err.Error()
+	switch {
+	case errors.As(err, &unknown):
+		name := unknown.GetSpecifiedName()
+		if letters := unknown.GetSpecifiedShortnames(); letters != "" {
+			name, _, _ = strings.Cut(letters, "=") // one dash, and no flag of one letter
 		}
-		value, usage := flag.UnquoteUsage(d)
-		left := "  " + dashed(d.Name)
-		if value != "" {
-			left += " " + strings.ToUpper(value)
+		var names []string
+		cmd.Flags().VisitAll(func(d *pflag.Flag) { names = append(names, d.Name) })
+		text = "unknown flag " + dashed(name) + didYouMean(name, names)
+	case errors.As(err, &missing):
+		text = "flag needs an argument: -" + shortest(missing.GetFlag())
+	case errors.As(err, &invalid):
+		d, form := invalid.GetFlag(), "invalid value %q for flag -%s: %v"
+		if d.Value.Type() == "bool" {
+			form = "invalid boolean value %q for -%s: %v"
 		}
-		if d.DefValue != "" && d.DefValue != "0" && d.DefValue != "false" {
-			usage += fmt.Sprintf(" (default %s)", d.DefValue)
+		text = fmt.Sprintf(form, invalid.GetValue(), shortest(d), cause(invalid))
+	}
+	return usagef("%s%s: `%s` lists the flags", prefix(cmd), text, helpOf(cmd))
+}
+
+// cause is what is wrong with a value, without the names of Go's functions.
+func cause(err *pflag.InvalidValueError) error {
+	switch {
+	case errors.Is(err, strconv.ErrSyntax):
+		return errors.New("parse error")
+	case errors.Is(err, strconv.ErrRange):
+		return errors.New("value out of range")
+	}
+	return err.Unwrap()
+}
+
+// dashes writes -data as --data and --o as -o. Both were right before the command line had letters that combine.
+func dashes(known *pflag.FlagSet, args []string) []string {
+	out := append([]string{}, args...) // never nil, for which cobra takes those of the process
+	for i := 0; i < len(args) && args[i] != "--"; i++ {
+		text, ok := strings.CutPrefix(args[i], "-")
+		if !ok {
+			continue
 		}
-		t.row(left, usage)
-	})
-	t.flush()
+		text = strings.TrimPrefix(text, "-")
+		name, _, assigned := strings.Cut(text, "=")
+		d := known.Lookup(name)
+		if len(name) == 1 {
+			d = known.ShorthandLookup(name)
+		}
+		if d == nil {
+			continue
+		}
+		out[i] = dashed(name) + text[len(name):]
+		if d.NoOptDefVal == "" && !assigned {
+			i++ // its value, which may begin with a dash
+		}
+	}
+	return out
+}
+
+// shortest is the name that a message gives a flag.
+func shortest(d *pflag.Flag) string {
+	if d.Shorthand != "" {
+		return d.Shorthand
+	}
+	return d.Name
 }
 
 func dashed(name string) string {

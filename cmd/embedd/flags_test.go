@@ -6,7 +6,23 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
+
+// typed runs a command line against a verb v with the given flags, and returns its arguments.
+func typed(t *testing.T, line string, args cobra.PositionalArgs, declare func(*flags)) (got []string, err error) {
+	root := &cobra.Command{Use: "embedd", SilenceErrors: true, SilenceUsage: true, PersistentPreRunE: needed}
+	root.SetFlagErrorFunc(explain)
+	v := &cobra.Command{Use: "v", Args: args, RunE: func(_ *cobra.Command, args []string) error {
+		got = args
+		return nil
+	}}
+	declare(flagsOf(v))
+	root.AddCommand(v)
+	err = run(t.Context(), root, append([]string{"v"}, strings.Fields(line)...))
+	return got, err
+}
 
 func TestFlagsAnywhere(t *testing.T) {
 	for _, c := range []struct {
@@ -14,22 +30,34 @@ func TestFlagsAnywhere(t *testing.T) {
 		args []string
 		dim  int
 		loop bool
+		path string
 	}{
-		{"", nil, 0, false},
-		{"a", []string{"a"}, 0, false},
-		{"--dim 3 a b", []string{"a", "b"}, 3, false},
-		{"a --dim 3 b", []string{"a", "b"}, 3, false},
-		{"a b -dim=3", []string{"a", "b"}, 3, false},
-		{"a --loop b", []string{"a", "b"}, 0, true},
-		{"--loop=false - --dim 3", []string{"-"}, 3, false},
-		{"a -- --dim 3", []string{"a", "--dim", "3"}, 0, false},
-		{"-- -- a", []string{"--", "a"}, 0, false},
+		{"", nil, 0, false, ""},
+		{"a", []string{"a"}, 0, false, ""},
+		{"--dim 3 a b", []string{"a", "b"}, 3, false, ""},
+		{"a --dim 3 b", []string{"a", "b"}, 3, false, ""},
+		{"a b -dim=3", []string{"a", "b"}, 3, false, ""},
+		{"-dim 3 -loop a", []string{"a"}, 3, true, ""},
+		{"a --loop b", []string{"a", "b"}, 0, true, ""},
+		{"--loop=false - --dim 3", []string{"-"}, 3, false, ""},
+		{"-o - a", []string{"a"}, 0, false, "-"},
+		{"--o x -loop", nil, 0, true, "x"},
+		{"-o=x a", []string{"a"}, 0, false, "x"},
+		{"-ox a", []string{"a"}, 0, false, "x"},
+		{"--output x", nil, 0, false, "x"},
+		{"-o -dim a", []string{"a"}, 0, false, "-dim"}, // a value, not a flag
+		{"a -- --dim 3", []string{"a", "--dim", "3"}, 0, false, ""},
+		{"a -- -dim", []string{"a", "-dim"}, 0, false, ""},
+		{"-- -- a", []string{"--", "a"}, 0, false, ""},
 	} {
-		f := newFlags(&env{verb: &verb{name: "v", usage: "v"}})
-		dim, loop := f.Int("dim", 0, ""), f.Bool("loop", false, "")
-		args, err := f.parse(strings.Fields(c.line), 0, -1)
-		if err != nil || !slices.Equal(args, c.args) || *dim != c.dim || *loop != c.loop {
-			t.Errorf("%q: %q, dim %d, loop %v, %v", c.line, args, *dim, *loop, err)
+		var dim *int
+		var loop *bool
+		var path *string
+		args, err := typed(t, c.line, arguments(0, -1), func(f *flags) {
+			dim, loop, path = f.Int("dim", 0, ""), f.Bool("loop", false, ""), f.StringP("output", "o", "", "")
+		})
+		if err != nil || !slices.Equal(args, c.args) || *dim != c.dim || *loop != c.loop || *path != c.path {
+			t.Errorf("%q: %q, dim %d, loop %v, output %q, %v", c.line, args, *dim, *loop, *path, err)
 		}
 	}
 }
@@ -41,21 +69,32 @@ func TestFlagErrors(t *testing.T) {
 		want      string
 	}{
 		{"--dmi 3", 0, 0, "v: unknown flag --dmi (did you mean \"dim\"?): `embedd help v` lists the flags"},
+		{"-dmi=3", 0, 0, "v: unknown flag --dmi (did you mean \"dim\"?): `embedd help v` lists the flags"},
+		{"-x", 0, 0, "v: unknown flag -x: `embedd help v` lists the flags"},
 		{"--dim x", 0, 0, "v: invalid value \"x\" for flag -dim: parse error: `embedd help v` lists the flags"},
+		{"--dim 99999999999999999999", 0, 0, "v: invalid value \"99999999999999999999\" for flag -dim: value out of range: `embedd help v` lists the flags"},
+		{"--loop=x", 0, 0, "v: invalid boolean value \"x\" for -loop: parse error: `embedd help v` lists the flags"},
 		{"--dim", 0, 0, "v: flag needs an argument: -dim: `embedd help v` lists the flags"},
-		{"a b", 0, 1, `v: argument "b" is not expected: usage: embedd v FILE`},
-		{"a --dim 1", 2, -1, "v: an argument is missing: usage: embedd v FILE"},
+		{"-o", 0, 0, "v: flag needs an argument: -o: `embedd help v` lists the flags"},
+		{"--data x", 0, 0, "v: -o is required: usage: embedd v --data FILE -o FILE [flags]"},
+		{"-o x", 0, 0, "v: --data is required: usage: embedd v --data FILE -o FILE [flags]"},
+		{"a b", 0, 1, `v: argument "b" is not expected: usage: embedd v --data FILE -o FILE [flags]`},
+		{"a --dim 1", 2, -1, "v: an argument is missing: usage: embedd v --data FILE -o FILE [flags]"},
 		{"--set a", 0, 0, "v: invalid value \"a\" for flag -set: want KEY=VALUE: `embedd help v` lists the flags"},
 		{"--set a=1 --set a=2", 0, 0, "v: invalid value \"a=2\" for flag -set: a is set twice: `embedd help v` lists the flags"},
 		{"--dims 1,,2", 0, 0, "v: invalid value \"1,,2\" for flag -dims: an element of the list is empty: `embedd help v` lists the flags"},
 		{"--scale big", 0, 0, "v: invalid value \"big\" for flag -scale: want one of standard, none: `embedd help v` lists the flags"},
 	} {
-		f := newFlags(&env{verb: &verb{name: "v", usage: "v FILE"}})
-		f.Int("dim", 0, "")
-		f.settings("set", "")
-		f.commas("dims", "")
-		f.choice("scale", "scaling", "standard", "none")
-		_, err := f.parse(strings.Fields(c.line), c.low, c.high)
+		_, err := typed(t, c.line, arguments(c.low, c.high), func(f *flags) {
+			f.String("data", "", "`FILE` to read")
+			f.StringP("output", "o", "", "`FILE` to write")
+			f.require("data", "output")
+			f.Int("dim", 0, "")
+			f.Bool("loop", false, "")
+			f.settings("set", "")
+			f.commas("dims", "")
+			f.choice("scale", "scaling", "standard", "none")
+		})
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%q: %v, want %s", c.line, err, c.want)
 		}
@@ -66,18 +105,17 @@ func TestFlagErrors(t *testing.T) {
 }
 
 func TestRepeatedFlags(t *testing.T) {
-	f := newFlags(&env{verb: &verb{name: "v", usage: "v"}})
-	list, dims, set, scale := f.list("features", ""), f.commas("dims", ""), f.settings("set", ""), f.choice("scale", "", "standard", "none")
-	_, err := f.parse(strings.Fields("--features a,b --features c --dims 1,2 --dims 3 --set k=v=w --set ridge= --scale none"), 0, 0)
+	var dims *[]string
+	var set map[string]string
+	var scale *string
+	_, err := typed(t, "--dims 1,2 --dims 3 --set k=v=w --set ridge= --scale none", arguments(0, 0), func(f *flags) {
+		dims, set, scale = f.commas("dims", ""), f.settings("set", ""), f.choice("scale", "", "standard", "none")
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(*list, []string{"a,b", "c"}) || !slices.Equal(*dims, []string{"1", "2", "3"}) ||
-		!maps.Equal(set, map[string]string{"k": "v=w", "ridge": ""}) || *scale != "none" {
-		t.Errorf("%q %q %q %q", *list, *dims, set, *scale)
-	}
-	if f.need("dims", "set") != nil || f.need("dims", "zero") == nil || f.given("zero") || !f.given("scale") {
-		t.Error("need and given do not say what was on the command line")
+	if !slices.Equal(*dims, []string{"1", "2", "3"}) || !maps.Equal(set, map[string]string{"k": "v=w", "ridge": ""}) || *scale != "none" {
+		t.Errorf("%q %q %q", *dims, set, *scale)
 	}
 }
 

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // call runs a command line and returns its exit code and what it wrote.
@@ -39,6 +42,14 @@ func TestUsage(t *testing.T) {
 		{[]string{"version", "--format", "xml"}, 2, "", "want text or json"},
 		{[]string{"version", "more"}, 2, "", `argument "more" is not expected`},
 		{[]string{"version"}, 0, "embedd ", ""},
+		{[]string{"--version"}, 0, "embedd ", ""},
+		{[]string{"-v"}, 0, "embedd ", ""},
+		{[]string{"--verison"}, 2, "", `embedd: unknown flag --verison (did you mean "version"?): ` + "`embedd help` lists the flags"},
+		{[]string{"model"}, 2, "", "embedd: model: say what to do: usage: embedd model show|export NAME"},
+		{[]string{"model", "shwo", "--server", "x"}, 2, "", `embedd: model: unknown word "shwo" (did you mean "show"?)`},
+		{[]string{"model", "show", "--format", "json"}, 2, "", "embedd: model show: an argument is missing: usage: embedd model show NAME"},
+		{[]string{"help", "model", "export"}, 0, "usage: embedd model export NAME [flags]", ""},
+		{[]string{"completion", "bsh"}, 2, "", `no script for "bsh" (did you mean "bash"?)`},
 	} {
 		code, stdout, stderr := call(t.Context(), c.args...)
 		if code != c.code || !strings.Contains(stdout, c.stdout) || !strings.Contains(stderr, c.stderr) {
@@ -50,16 +61,29 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// Every verb explains itself, and its usage line begins with its name.
+// Every command explains itself in one line, and its usage line and its flags are what help prints.
 func TestVerbs(t *testing.T) {
-	for _, v := range verbs() {
-		if !strings.HasPrefix(v.usage, v.name) || v.summary == "" {
-			t.Errorf("%s: usage %q, summary %q", v.name, v.usage, v.summary)
+	everyCommand(newRoot(&env{}), func(cmd *cobra.Command) {
+		path := strings.Fields(cmd.CommandPath())[1:]
+		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
+			t.Errorf("%s: summary %q", cmd.CommandPath(), cmd.Short)
 		}
-		if code, stdout, stderr := call(t.Context(), "help", v.name); code != 0 || !strings.Contains(stdout, "usage: embedd ") {
-			t.Errorf("help %s: exit %d, %s%s", v.name, code, stdout, stderr)
+		want := "usage: " + cmd.UseLine() + "\n"
+		for _, line := range [][]string{append([]string{"help"}, path...), append(path, "--help"), append(path, "-h")} {
+			if cmd.Name() == "help" && line[0] == "help" && line[1] == "help" {
+				continue // the help of help is that of embedd
+			}
+			code, stdout, stderr := call(t.Context(), line...)
+			if code != 0 || stderr != "" || !strings.Contains(stdout, want) {
+				t.Errorf("%v: exit %d, %s%s", line, code, stdout, stderr)
+			}
+			cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+				if !strings.Contains(stdout, "--"+f.Name) {
+					t.Errorf("%v does not name --%s", line, f.Name)
+				}
+			})
 		}
-	}
+	})
 }
 
 func TestExitCodes(t *testing.T) {

@@ -1,61 +1,73 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/model"
 )
 
-func runMethods(_ context.Context, e *env, args []string) error {
-	f := newFlags(e)
-	out := f.output()
-	names, err := f.parse(args, 0, -1)
-	if err != nil {
-		return err
+func methodsCommand(e *env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "methods [NAME]...", Short: "the methods, their parameters and papers",
+		Args: cobra.ArbitraryArgs, ValidArgs: methodNames(),
 	}
-	methods := model.Methods()
-	if len(names) > 0 {
-		methods = methods[:0]
-		for _, name := range names {
-			m, err := model.Lookup(name)
-			if err != nil {
-				return usageError{err}
+	f := flagsOf(cmd)
+	out := f.output(e)
+	cmd.RunE = func(_ *cobra.Command, names []string) error {
+		methods := model.Methods()
+		if len(names) > 0 {
+			methods = methods[:0]
+			for _, name := range names {
+				m, err := model.Lookup(name)
+				if err != nil {
+					return usageError{err}
+				}
+				methods = append(methods, m)
 			}
-			methods = append(methods, m)
 		}
-	}
-	if out.json {
+		if out.json {
+			for _, m := range methods {
+				if err := out.object(m); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		t := out.table("METHOD", "LABELS", "MAP", "STREAMING", "TITLE", "PAPER")
 		for _, m := range methods {
-			if err := out.object(m); err != nil {
-				return err
+			labels := "no"
+			if m.Supervised {
+				labels = "yes"
+			}
+			t.row(m.Name, labels, m.Map, m.Streaming, m.Title, m.Paper)
+		}
+		if err := t.flush(); err != nil {
+			return err
+		}
+		if len(names) == 0 {
+			out.printf("\nauto chooses one of the fast ones by cross-validation on the rows at hand.\n")
+		}
+		out.printf("\n")
+		t = out.table("PARAMETER", "DEFAULT", "TUNED OVER", "WHAT IT DOES")
+		for _, m := range methods {
+			for _, p := range m.Params {
+				t.row(fmt.Sprintf("%s.%s", m.Name, p.Name), orDash(p.Default), orDash(strings.Join(p.Grid, " ")), strings.TrimSpace(p.Doc))
 			}
 		}
-		return nil
+		return t.flush()
 	}
-	t := out.table("METHOD", "LABELS", "MAP", "STREAMING", "TITLE", "PAPER")
-	for _, m := range methods {
-		labels := "no"
-		if m.Supervised {
-			labels = "yes"
-		}
-		t.row(m.Name, labels, m.Map, m.Streaming, m.Title, m.Paper)
+	return cmd
+}
+
+// methodNames complete a method on the command line.
+func methodNames() (names []string) {
+	for _, m := range model.Methods() {
+		names = append(names, m.Name)
 	}
-	if err := t.flush(); err != nil {
-		return err
-	}
-	if len(names) == 0 {
-		out.printf("\nauto chooses one of the fast ones by cross-validation on the rows at hand.\n")
-	}
-	out.printf("\n")
-	t = out.table("PARAMETER", "DEFAULT", "TUNED OVER", "WHAT IT DOES")
-	for _, m := range methods {
-		for _, p := range m.Params {
-			t.row(fmt.Sprintf("%s.%s", m.Name, p.Name), orDash(p.Default), orDash(strings.Join(p.Grid, " ")), strings.TrimSpace(p.Doc))
-		}
-	}
-	return t.flush()
+	return names
 }
 
 func orDash(s string) string {

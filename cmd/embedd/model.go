@@ -19,44 +19,44 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/stream"
 )
 
-func runModel(ctx context.Context, e *env, args []string) error {
-	verbs := map[string]func(context.Context, *env, []string) error{"show": runModelShow, "export": runModelExport}
-	if len(args) > 0 {
-		if run, ok := verbs[args[0]]; ok {
-			return run(ctx, e, args[1:])
-		}
-		if !strings.HasPrefix(args[0], "-") {
-			return usagef("model: unknown word %q%s: usage: embedd %s", args[0], didYouMean(args[0], []string{"show", "export"}), e.verb.usage)
-		}
+func modelCommand(e *env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "model show|export NAME",
+		Short: "what is in a model, and its export; a file, or a version or pipeline in the store",
 	}
-	f := newFlags(e)
-	if _, err := f.parse(args, 0, 0); err != nil {
-		return err
+	cmd.AddCommand(modelShowCommand(e), modelExportCommand(e))
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return usagef("model: say what to do: usage: %s", cmd.UseLine())
 	}
-	return usagef("model: say what to do: usage: embedd %s", e.verb.usage)
+	return cmd
 }
 
-func runModelShow(ctx context.Context, e *env, args []string) error {
-	f := newFlags(e)
-	out := f.output()
-	server := f.String("server", "", "NATS `url` of the model store (default NATS_URL, else nats://127.0.0.1:4222)")
-	names, err := f.parse(args, 1, 1)
-	if err != nil {
-		return err
+func modelShowCommand(e *env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "show NAME", Short: "what is in a model: a file, or a version or pipeline in the store",
+		Args: arguments(1, 1), ValidArgsFunction: offerFiles,
 	}
-	m, err := findModel(ctx, names[0], *server)
-	if err != nil {
-		return err
+	f := flagsOf(cmd)
+	server := f.String("server", "", "NATS `URL` of the model store (default NATS_URL, else nats://127.0.0.1:4222)")
+	out := f.output(e)
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		ctx := cmd.Context()
+		m, err := findModel(ctx, names[0], *server)
+		if err != nil {
+			return err
+		}
+		if out.json {
+			return out.object(m)
+		}
+		return printModel(out, m)
 	}
-	if out.json {
-		return out.object(m)
-	}
-	return printModel(out, m)
+	return cmd
 }
 
 func printModel(out *output, m *model.Model) error {
@@ -135,45 +135,49 @@ func findModel(ctx context.Context, name, server string) (*model.Model, error) {
 	return stream.ReadModel(ctx, js, name)
 }
 
-func runModelExport(ctx context.Context, e *env, args []string) error {
-	f := newFlags(e)
-	server := f.String("server", "", "NATS `url` of the model store (default NATS_URL, else nats://127.0.0.1:4222)")
-	path := f.String("o", "", "`file` that is written: .embedd (a model file), .json, .npz (NumPy) or .csv (a linear map: feature, mean, scale, components); nothing is JSON on standard output")
-	out := f.output()
-	names, err := f.parse(args, 1, 1)
-	if err != nil {
-		return err
+func modelExportCommand(e *env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "export NAME", Short: "write a model in a form that other programs read",
+		Args: arguments(1, 1), ValidArgsFunction: offerFiles,
 	}
-	m, err := findModel(ctx, names[0], *server)
-	if err != nil {
-		return err
-	}
-	if *path == "" {
-		return out.object(m)
-	}
-	var write func(io.Writer, *model.Model) error
-	switch strings.ToLower(filepath.Ext(*path)) {
-	case ".embedd":
-		write = model.Write
-	case ".json":
-		write = func(w io.Writer, m *model.Model) error { return json.NewEncoder(w).Encode(m) }
-	case ".npz":
-		write = writeNPZ
-	case ".csv":
-		write = writeModelCSV
-	default:
-		return usagef("model export: -o %s: the name ends in .embedd, .json, .npz or .csv", *path)
-	}
-	if ext := filepath.Ext(*path); m.Components() == nil && (ext == ".npz" || ext == ".csv") {
-		return usagef("model export: a map of kind %s is more than one matrix: export it as .json", m.Map())
-	}
-	return writeWhole(*path, func(file *os.File) error {
-		b := bufio.NewWriter(file)
-		if err := write(b, m); err != nil {
+	f := flagsOf(cmd)
+	server := f.String("server", "", "NATS `URL` of the model store (default NATS_URL, else nats://127.0.0.1:4222)")
+	path := f.StringP("output", "o", "", "`FILE` that is written: .embedd (a model file), .json, .npz (NumPy) or .csv (a linear map: feature, mean, scale, components); nothing is JSON on standard output")
+	out := f.output(e)
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		ctx := cmd.Context()
+		m, err := findModel(ctx, names[0], *server)
+		if err != nil {
 			return err
 		}
-		return b.Flush()
-	})
+		if *path == "" {
+			return out.object(m)
+		}
+		var write func(io.Writer, *model.Model) error
+		switch strings.ToLower(filepath.Ext(*path)) {
+		case ".embedd":
+			write = model.Write
+		case ".json":
+			write = func(w io.Writer, m *model.Model) error { return json.NewEncoder(w).Encode(m) }
+		case ".npz":
+			write = writeNPZ
+		case ".csv":
+			write = writeModelCSV
+		default:
+			return usagef("model export: -o %s: the name ends in .embedd, .json, .npz or .csv", *path)
+		}
+		if ext := filepath.Ext(*path); m.Components() == nil && (ext == ".npz" || ext == ".csv") {
+			return usagef("model export: a map of kind %s is more than one matrix: export it as .json", m.Map())
+		}
+		return writeWhole(*path, func(file *os.File) error {
+			b := bufio.NewWriter(file)
+			if err := write(b, m); err != nil {
+				return err
+			}
+			return b.Flush()
+		})
+	}
+	return cmd
 }
 
 // writeModelCSV writes a line a feature: y = ((x - mean) / scale) · components.

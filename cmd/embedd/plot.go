@@ -5,37 +5,39 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/embedd/embedd/model"
 )
 
-func runPlot(ctx context.Context, e *env, args []string) error {
-	f := newFlags(e)
+func plotCommand(e *env) *cobra.Command {
+	cmd := &cobra.Command{Use: "plot", Short: "a picture of a file in two dimensions"}
+	f := flagsOf(cmd)
 	var spec rowsSpec
 	f.dataFlags(&spec)
 	o := f.fitFlags()
-	modelPath := f.String("model", "", "`file` of a model, in place of --method")
-	path := f.String("o", "", "`file` of the picture: .png or .svg")
-	if _, err := f.parse(args, 0, 0); err != nil {
-		return err
+	modelPath := f.String("model", "", "`FILE` of a model, in place of --method")
+	path := f.StringP("output", "o", "", "`FILE` of the picture: .png or .svg")
+	f.require("data", "output")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx := cmd.Context()
+		if f.Changed("model") == f.Changed("method") {
+			return usagef("plot: give one of --model and --method")
+		}
+		if _, err := newCanvas(*path); err != nil {
+			return err
+		}
+		m, r, err := plotModel(ctx, e, spec, o, *modelPath)
+		if err != nil {
+			return err
+		}
+		y := make([]float32, r.N*m.Dim())
+		if err := m.Project(y, model.DenseRows(r.X, r.N, r.M)); err != nil {
+			return err
+		}
+		return plotRows(m, r, y).save(*path)
 	}
-	if err := f.need("data", "o"); err != nil {
-		return err
-	}
-	if f.given("model") == f.given("method") {
-		return usagef("plot: give one of --model and --method")
-	}
-	if _, err := newCanvas(*path); err != nil {
-		return err
-	}
-	m, r, err := plotModel(ctx, e, spec, o, *modelPath)
-	if err != nil {
-		return err
-	}
-	y := make([]float32, r.N*m.Dim())
-	if err := m.Project(y, model.DenseRows(r.X, r.N, r.M)); err != nil {
-		return err
-	}
-	return plotRows(m, r, y).save(*path)
+	return cmd
 }
 
 // plotModel reads the rows and the model, or fits one to the two dimensions that a picture has.

@@ -10,80 +10,81 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/file"
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// runPublish sends a file as Arrow batches.
-func runPublish(ctx context.Context, e *env, args []string) error {
-	f := newFlags(e)
-	out := f.output()
-	data := f.String("data", "", "`file` to send: .csv, .csv.gz, .parquet, .arrow, .arrows, or - for an Arrow IPC stream")
-	label := f.String("label", "", "label `column`; it must be in the file")
-	subject := f.String("subject", "", "`subject` to publish to")
-	server := f.String("server", "", "NATS `url` (default NATS_URL, else nats://127.0.0.1:4222)")
-	batch := f.Int("batch", 256, "most `rows` in a message")
-	rate := f.Float64("rate", 0, "`rows` a second; 0 is as fast as the server confirms")
+// publishCommand sends a file as Arrow batches.
+func publishCommand(e *env) *cobra.Command {
+	cmd := &cobra.Command{Use: "publish", Short: "send a file as Arrow batches"}
+	f := flagsOf(cmd)
+	data := f.String("data", "", "`FILE` to send: .csv, .csv.gz, .parquet, .arrow, .arrows, or - for an Arrow IPC stream")
+	label := f.String("label", "", "label `COLUMN`; it must be in the file")
+	subject := f.String("subject", "", "`SUBJECT` to publish to")
+	server := f.String("server", "", "NATS `URL` (default NATS_URL, else nats://127.0.0.1:4222)")
+	batch := f.Int("batch", 256, "most `ROWS` in a message")
+	rate := f.Float64("rate", 0, "`ROWS` a second; 0 is as fast as the server confirms")
 	loop := f.Bool("loop", false, "begin again at the end, until a signal")
-	pack := f.String("pack", "", "pack all numeric columns but the label into one list column of this `name`, the form that is fastest to read")
-	if _, err := f.parse(args, 0, 0); err != nil {
-		return err
-	}
-	if err := f.need("data", "subject"); err != nil {
-		return err
-	}
-	if *batch < 1 || *rate < 0 {
-		return usagef("publish: --batch %d and --rate %g: a batch has at least one row, and a rate is not negative", *batch, *rate)
-	}
-	if *loop && *data == "-" {
-		return usagef("publish: --loop cannot begin standard input again")
-	}
-	nc, err := dialClient(ctx, *server)
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	p, err := newPublisher(ctx, nc, *subject)
-	if err != nil {
-		return err
-	}
-	show := newProgress(e)
-	begin := time.Now()
-	for {
-		err = eachBatch(*data, *label, *pack, *batch, func(body []byte, rows int) error {
-			if err := p.send(ctx, body, rows); err != nil {
-				return err
-			}
-			show.show(fmt.Sprintf("%d messages, %d rows", p.messages, p.rows), -1)
-			if *rate == 0 {
-				return nil
-			}
-			return sleep(ctx, time.Until(begin.Add(time.Duration(float64(p.rows) / *rate * float64(time.Second)))))
-		})
-		if err != nil || !*loop {
-			break
+	pack := f.String("pack", "", "pack all numeric columns but the label into one list column of this `NAME`, the form that is fastest to read")
+	out := f.output(e)
+	f.require("data", "subject")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx := cmd.Context()
+		if *batch < 1 || *rate < 0 {
+			return usagef("publish: --batch %d and --rate %g: a batch has at least one row, and a rate is not negative", *batch, *rate)
 		}
-	}
-	show.end()
-	if flushErr := p.flush(context.WithoutCancel(ctx)); err == nil || errors.Is(err, context.Canceled) && flushErr != nil {
-		err = flushErr
-	}
-	seconds := time.Since(begin).Seconds()
-	if out.json {
-		report := map[string]any{"subject": *subject, "stream": p.stream, "messages": p.messages, "rows": p.rows, "bytes": p.bytes, "seconds": seconds}
-		if err := out.object(report); err != nil {
+		if *loop && *data == "-" {
+			return usagef("publish: --loop cannot begin standard input again")
+		}
+		nc, err := dialClient(ctx, *server)
+		if err != nil {
 			return err
 		}
-	} else {
-		kept := "no stream takes the subject: only who listened got them"
-		if p.stream != "" {
-			kept = "stored in stream " + p.stream
+		defer nc.Close()
+		p, err := newPublisher(ctx, nc, *subject)
+		if err != nil {
+			return err
 		}
-		out.printf("%d messages, %d rows, %.1f MB to %s in %.1f s; %s\n", p.messages, p.rows, float64(p.bytes)/1e6, *subject, seconds, kept)
+		show := newProgress(e)
+		begin := time.Now()
+		for {
+			err = eachBatch(*data, *label, *pack, *batch, func(body []byte, rows int) error {
+				if err := p.send(ctx, body, rows); err != nil {
+					return err
+				}
+				show.show(fmt.Sprintf("%d messages, %d rows", p.messages, p.rows), -1)
+				if *rate == 0 {
+					return nil
+				}
+				return sleep(ctx, time.Until(begin.Add(time.Duration(float64(p.rows) / *rate * float64(time.Second)))))
+			})
+			if err != nil || !*loop {
+				break
+			}
+		}
+		show.end()
+		if flushErr := p.flush(context.WithoutCancel(ctx)); err == nil || errors.Is(err, context.Canceled) && flushErr != nil {
+			err = flushErr
+		}
+		seconds := time.Since(begin).Seconds()
+		if out.json {
+			report := map[string]any{"subject": *subject, "stream": p.stream, "messages": p.messages, "rows": p.rows, "bytes": p.bytes, "seconds": seconds}
+			if err := out.object(report); err != nil {
+				return err
+			}
+		} else {
+			kept := "no stream takes the subject: only who listened got them"
+			if p.stream != "" {
+				kept = "stored in stream " + p.stream
+			}
+			out.printf("%d messages, %d rows, %.1f MB to %s in %.1f s; %s\n", p.messages, p.rows, float64(p.bytes)/1e6, *subject, seconds, kept)
+		}
+		return err
 	}
-	return err
+	return cmd
 }
 
 // eachBatch reads a file and hands on messages of at most rows rows.

@@ -48,21 +48,19 @@ type rowsSpec struct {
 
 // dataFlags declares the flags of the verbs that read labelled rows.
 func (f *flags) dataFlags(s *rowsSpec) {
-	f.StringVar(&s.path, "data", "", "`file` of rows: .csv .csv.gz .parquet .arrow .arrows, or - for an Arrow IPC stream on standard input")
-	f.StringVar(&s.label, "label", "", "`column` of the class: text, integers or booleans")
-	f.StringVar(&s.key, "key", "", "`column` that names a row and is no feature")
-	f.Func("features", "feature columns by name or `glob`, may be repeated (default every numeric column but label and key)", func(glob string) error {
-		s.features = append(s.features, glob)
-		return nil
-	})
+	f.StringVar(&s.path, "data", "", "`FILE` of rows: .csv .csv.gz .parquet .arrow .arrows, or - for an Arrow IPC stream on standard input")
+	f.StringVar(&s.label, "label", "", "`COLUMN` of the class: text, integers or booleans")
+	f.StringVar(&s.key, "key", "", "`COLUMN` that names a row and is no feature")
+	f.StringArrayVar(&s.features, "features", nil, "feature columns by name or `GLOB`, may be repeated (default every numeric column but label and key)")
 	s.nulls = "impute"
-	f.Func("nulls", "rows with a missing or infinite `feature`: impute (the feature's mean), reject (an error), skip (default impute)", func(v string) error {
+	f.Func("nulls", "`POLICY` for rows with a missing or infinite feature: impute (the feature's mean), reject (an error), skip (default impute)", func(v string) error {
 		if !slices.Contains([]string{"impute", "reject", "skip"}, v) {
 			return fmt.Errorf("want impute, reject or skip")
 		}
 		s.nulls = v
 		return nil
 	})
+	f.offer("nulls", "impute", "reject", "skip")
 }
 
 // rows is a file in memory, ready for a fit.

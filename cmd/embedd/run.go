@@ -13,42 +13,45 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/stream"
 )
 
-// runRun is the daemon: it serves until a signal, then drains.
-func runRun(ctx context.Context, e *env, args []string) error {
-	f := newFlags(e)
-	path := f.String("c", "embedd.yaml", "configuration `file`")
-	server := f.String("server", "", "NATS `url`; over NATS_URL and the file's nats.url")
-	logFormat := f.choice("log-format", "form of the log on stderr", "text", "json")
-	logLevel := f.choice("log-level", "least level that is logged", "info", "debug", "warn", "error")
-	if _, err := f.parse(args, 0, 0); err != nil {
-		return err
+// runCommand is the daemon: it serves until a signal, then drains.
+func runCommand(e *env) *cobra.Command {
+	cmd := &cobra.Command{Use: "run", Short: "the daemon: learn from streams and reduce them until a signal"}
+	f := flagsOf(cmd)
+	path := f.StringP("config", "c", "embedd.yaml", "configuration `FILE`")
+	server := f.String("server", "", "NATS `URL`; over NATS_URL and the file's nats.url")
+	logFormat := f.choice("log-format", "`FORM` of the log on stderr", "text", "json")
+	logLevel := f.choice("log-level", "least `LEVEL` that is logged", "info", "debug", "warn", "error")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx := cmd.Context()
+		if _, err := os.Stat(*path); errors.Is(err, fs.ErrNotExist) {
+			return usagef("no configuration %s: write one with `embedd init`, or name one with -c", *path)
+		}
+		c, err := loadConfig(*path)
+		if err != nil {
+			return err
+		}
+		if *server != "" {
+			c.NATS.URL, c.NATS.Context = *server, ""
+		} else if c.NATS.Embedded() {
+			c.NATS.URL = os.Getenv("NATS_URL")
+		}
+		log := newLogger(e, *logFormat, *logLevel)
+		for _, n := range c.Notes {
+			log.Info("configuration: "+n.Message, "key", n.Key)
+		}
+		d, err := startDaemon(ctx, c, log)
+		if err != nil {
+			return err
+		}
+		return d.serve(ctx)
 	}
-	if _, err := os.Stat(*path); errors.Is(err, fs.ErrNotExist) {
-		return usagef("no configuration %s: write one with `embedd init`, or name one with -c", *path)
-	}
-	c, err := loadConfig(*path)
-	if err != nil {
-		return err
-	}
-	if *server != "" {
-		c.NATS.URL, c.NATS.Context = *server, ""
-	} else if c.NATS.Embedded() {
-		c.NATS.URL = os.Getenv("NATS_URL")
-	}
-	log := newLogger(e, *logFormat, *logLevel)
-	for _, n := range c.Notes {
-		log.Info("configuration: "+n.Message, "key", n.Key)
-	}
-	d, err := startDaemon(ctx, c, log)
-	if err != nil {
-		return err
-	}
-	return d.serve(ctx)
+	return cmd
 }
 
 func newLogger(e *env, format, level string) *slog.Logger {

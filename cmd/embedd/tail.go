@@ -13,53 +13,54 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/file"
 )
 
-// runTail shows what flows on a subject.
-func runTail(ctx context.Context, e *env, args []string) error {
-	f := newFlags(e)
-	out := f.output()
-	subject := f.String("subject", "", "`subject` to read; wildcards as in NATS")
-	limit := f.Int("limit", 0, "stop after so many `messages`; 0 is none")
-	rows := f.Int("rows", 3, "`rows` of each message to show; -1 is all")
+// tailCommand shows what flows on a subject.
+func tailCommand(e *env) *cobra.Command {
+	cmd := &cobra.Command{Use: "tail", Short: "show what flows on a subject"}
+	f := flagsOf(cmd)
+	subject := f.String("subject", "", "`SUBJECT` to read; wildcards as in NATS")
+	limit := f.Int("limit", 0, "stop after so many `MESSAGES`; 0 is none")
+	rows := f.Int("rows", 3, "`ROWS` of each message to show; -1 is all")
 	all := f.Bool("all", false, "begin with the first message that the subject's stream holds")
-	server := f.String("server", "", "NATS `url` (default NATS_URL, else nats://127.0.0.1:4222)")
-	if _, err := f.parse(args, 0, 0); err != nil {
-		return err
-	}
-	if err := f.need("subject"); err != nil {
-		return err
-	}
-	nc, err := dialClient(ctx, *server)
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	n := 0
-	show := func(subject string, header nats.Header, data []byte, at time.Time) error {
-		n++
-		return printMessage(out, message{Subject: subject, Time: at, Headers: header, Bytes: len(data)}, data, *rows)
-	}
-	if *all {
-		return tailStream(ctx, nc, *subject, *limit, show)
-	}
-	sub, err := nc.SubscribeSync(*subject)
-	if err != nil {
-		return err
-	}
-	for *limit == 0 || n < *limit {
-		msg, err := sub.NextMsgWithContext(ctx)
+	server := f.String("server", "", "NATS `URL` (default NATS_URL, else nats://127.0.0.1:4222)")
+	out := f.output(e)
+	f.require("subject")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx := cmd.Context()
+		nc, err := dialClient(ctx, *server)
 		if err != nil {
 			return err
 		}
-		if err := show(msg.Subject, msg.Header, msg.Data, time.Now()); err != nil {
+		defer nc.Close()
+		n := 0
+		show := func(subject string, header nats.Header, data []byte, at time.Time) error {
+			n++
+			return printMessage(out, message{Subject: subject, Time: at, Headers: header, Bytes: len(data)}, data, *rows)
+		}
+		if *all {
+			return tailStream(ctx, nc, *subject, *limit, show)
+		}
+		sub, err := nc.SubscribeSync(*subject)
+		if err != nil {
 			return err
 		}
+		for *limit == 0 || n < *limit {
+			msg, err := sub.NextMsgWithContext(ctx)
+			if err != nil {
+				return err
+			}
+			if err := show(msg.Subject, msg.Header, msg.Data, time.Now()); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	return nil
+	return cmd
 }
 
 // tailStream reads the stream that takes the subject, from its first message.

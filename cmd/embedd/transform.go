@@ -5,65 +5,67 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/spf13/cobra"
+
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/file"
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/model"
 )
 
-func runTransform(ctx context.Context, e *env, args []string) error {
-	f := newFlags(e)
-	modelPath := f.String("model", "", "`file` of the model")
-	data := f.String("data", "", "`file` of rows: .csv .csv.gz .parquet .arrow .arrows, or - for an Arrow IPC stream on standard input")
-	path := f.String("o", "", "`file` that is written: .csv .csv.gz .parquet .arrow .arrows, or - for an Arrow IPC stream on standard output")
-	keep := f.commas("keep", "`columns` that stay beside the embedding: all (every column but the features), none, names or globs (default all)")
-	column := f.String("column", "embedding", "`name` of the output column")
+func transformCommand(e *env) *cobra.Command {
+	cmd := &cobra.Command{Use: "transform", Short: "apply a model to a file or a stream of rows"}
+	f := flagsOf(cmd)
+	modelPath := f.String("model", "", "`FILE` of the model")
+	data := f.String("data", "", "`FILE` of rows: .csv .csv.gz .parquet .arrow .arrows, or - for an Arrow IPC stream on standard input")
+	path := f.StringP("output", "o", "", "`FILE` that is written: .csv .csv.gz .parquet .arrow .arrows, or - for an Arrow IPC stream on standard output")
+	keep := f.commas("keep", "`COLUMNS` that stay beside the embedding: all (every column but the features), none, names or globs (default all)")
+	column := f.String("column", "embedding", "`NAME` of the output column")
 	columns := f.Bool("columns", false, "write the embedding as float32 columns NAME_0, NAME_1 ... instead of one list column")
-	nulls := f.choice("nulls", "rows with a missing or infinite `feature`: reject is an error, impute takes the model's mean, skip leaves them out", "reject", "impute", "skip")
-	if _, err := f.parse(args, 0, 0); err != nil {
-		return err
+	nulls := f.choice("nulls", "`POLICY` for rows with a missing or infinite feature: reject is an error, impute takes the model's mean, skip leaves them out", "reject", "impute", "skip")
+	f.require("model", "data", "output")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx := cmd.Context()
+		m, err := readModel(*modelPath)
+		if err != nil {
+			return err
+		}
+		encoder, err := arrowio.NewEncoder(arrowio.Output{Column: *column, Columns: *columns, Keep: *keep})
+		if err != nil {
+			return usageError{err}
+		}
+		decoder, err := arrowio.NewDecoder(rowsSpec{pinned: m.Features()}.decoderSpec())
+		if err != nil {
+			return fmt.Errorf("%s: %w", *modelPath, err)
+		}
+		in, err := openData(e, *data)
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		tellFile(e, in)
+		out, err := createData(e, *path)
+		if err != nil {
+			return err
+		}
+		defer out.Discard()
+		t := transformer{in: in, model: m, decoder: decoder, encoder: encoder, nulls: *nulls, path: *data, meta: modelMeta(m)}
+		if err := t.run(ctx, e, out); err != nil {
+			return err
+		}
+		if err := out.Close(); err != nil {
+			return err
+		}
+		if t.skipped > 0 {
+			fmt.Fprintf(e.stderr, "embedd: note: %d of %d rows are left out, because a feature is missing\n", t.skipped, t.rows)
+		}
+		if t.imputed > 0 {
+			fmt.Fprintf(e.stderr, "embedd: note: %d of %d rows have missing features: each became the model's mean\n", t.imputed, t.rows)
+		}
+		fmt.Fprintf(e.stderr, "embedd: %d rows, %d features to %d by %s %s, to %s\n", t.rows-t.skipped, m.M(), m.Dim(), m.Method(), m.Digest()[:16], *path)
+		return nil
 	}
-	if err := f.need("model", "data", "o"); err != nil {
-		return err
-	}
-	m, err := readModel(*modelPath)
-	if err != nil {
-		return err
-	}
-	encoder, err := arrowio.NewEncoder(arrowio.Output{Column: *column, Columns: *columns, Keep: *keep})
-	if err != nil {
-		return usageError{err}
-	}
-	decoder, err := arrowio.NewDecoder(rowsSpec{pinned: m.Features()}.decoderSpec())
-	if err != nil {
-		return fmt.Errorf("%s: %w", *modelPath, err)
-	}
-	in, err := openData(e, *data)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	tellFile(e, in)
-	out, err := createData(e, *path)
-	if err != nil {
-		return err
-	}
-	defer out.Discard()
-	t := transformer{in: in, model: m, decoder: decoder, encoder: encoder, nulls: *nulls, path: *data, meta: modelMeta(m)}
-	if err := t.run(ctx, e, out); err != nil {
-		return err
-	}
-	if err := out.Close(); err != nil {
-		return err
-	}
-	if t.skipped > 0 {
-		fmt.Fprintf(e.stderr, "embedd: note: %d of %d rows are left out, because a feature is missing\n", t.skipped, t.rows)
-	}
-	if t.imputed > 0 {
-		fmt.Fprintf(e.stderr, "embedd: note: %d of %d rows have missing features: each became the model's mean\n", t.imputed, t.rows)
-	}
-	fmt.Fprintf(e.stderr, "embedd: %d rows, %d features to %d by %s %s, to %s\n", t.rows-t.skipped, m.M(), m.Dim(), m.Method(), m.Digest()[:16], *path)
-	return nil
+	return cmd
 }
 
 // modelMeta names the model in the output's schema, as the daemon does.

@@ -1,9 +1,11 @@
 package main
 
 import (
-	"context"
+	"fmt"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/spf13/cobra"
 )
 
 // version may be set by the linker (-ldflags "-X main.version=v1.2.3"); otherwise the build information gives it.
@@ -40,24 +42,28 @@ func buildInfo() build {
 	return b
 }
 
-func runVersion(_ context.Context, e *env, args []string) error {
-	f := newFlags(e)
-	out := f.output()
-	if _, err := f.parse(args, 0, 0); err != nil {
-		return err
-	}
-	b := buildInfo()
-	if out.json {
-		return out.object(b)
-	}
-	out.printf("embedd %s\n", b.Version)
+// String is for people.
+func (b build) String() string {
+	text := fmt.Sprintf("embedd %s\n", b.Version)
 	if b.Revision != "" {
 		modified := ""
 		if b.Modified {
 			modified = " (modified)"
 		}
-		out.printf("revision %s%s\n", b.Revision, modified)
+		text += fmt.Sprintf("revision %s%s\n", b.Revision, modified)
 	}
-	out.printf("%s %s\n", b.Go, b.Platform)
-	return nil
+	return text + fmt.Sprintf("%s %s\n", b.Go, b.Platform)
+}
+
+func versionCommand(e *env) *cobra.Command {
+	cmd := &cobra.Command{Use: "version", Short: "print the version of embedd"}
+	out := flagsOf(cmd).output(e)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		if out.json {
+			return out.object(buildInfo())
+		}
+		_, err := fmt.Fprint(e.stdout, buildInfo())
+		return err
+	}
+	return cmd
 }

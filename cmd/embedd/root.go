@@ -1,0 +1,143 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+func init() { cobra.EnableCommandSorting = false } // help lists the verbs in the order in which they are needed
+
+// newRoot is the command line: one line a verb, in the order of the help text.
+func newRoot(e *env) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "embedd VERB [flags]",
+		Short: "learn a low-dimensional projection from a stream of labelled rows and apply it to the stream",
+		Long: "embedd learns a low-dimensional projection from a stream of labelled rows and applies it to the stream.\n\n" +
+			"exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 a check did not hold, 128+n ended by signal n",
+		PersistentPreRunE: needed,
+		SilenceErrors:     true, // dispatch prints them
+		SilenceUsage:      true,
+		DisableAutoGenTag: true,
+	}
+	version := root.Flags().BoolP("version", "v", false, "print the version of embedd")
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *version {
+			_, err := fmt.Fprint(e.stdout, buildInfo())
+			return err
+		}
+		cmd.SetOut(e.stderr)
+		cmd.Help()
+		return usagef("no verb given: start with `embedd demo`")
+	}
+	root.AddCommand(
+		demoCommand(e),
+		runCommand(e),
+		publishCommand(e),
+		tailCommand(e),
+		setupCommand(e),
+		initCommand(e),
+		checkCommand(e),
+		fitCommand(e),
+		transformCommand(e),
+		evalCommand(e),
+		methodsCommand(e),
+		plotCommand(e),
+		modelCommand(e),
+		versionCommand(e),
+		completionCommand(e),
+		manCommand(),
+	)
+	root.SetHelpCommand(helpCommand())
+	root.InitDefaultHelpCmd()
+	root.SetIn(e.stdin)
+	root.SetOut(e.stdout)
+	root.SetErr(e.stderr)
+	root.SetFlagErrorFunc(explain)
+	root.SetUsageFunc(printUsage)
+	root.CompletionOptions.DisableDefaultCmd = true // completion.go is ours
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
+	everyCommand(root, finish)
+	return root
+}
+
+// everyCommand calls do for a command and all below it.
+func everyCommand(cmd *cobra.Command, do func(*cobra.Command)) {
+	do(cmd)
+	for _, c := range cmd.Commands() {
+		everyCommand(c, do)
+	}
+}
+
+// finish gives a command what all have: a flag for help, a refusal of arguments that it does not take, and files as
+// completions of the flags whose value is one.
+func finish(cmd *cobra.Command) {
+	cmd.InitDefaultHelpFlag()
+	if cmd.Args == nil {
+		cmd.Args = arguments(0, 0)
+	}
+	cmd.Flags().VisitAll(func(d *pflag.Flag) {
+		if value, _ := pflag.UnquoteUsage(d); value == "FILE" {
+			cmd.RegisterFlagCompletionFunc(d.Name, offerFiles)
+		}
+	})
+}
+
+func offerFiles(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveDefault
+}
+
+// find is the command that args name. A word that stands where a verb belongs, and is none, is a usage error.
+func find(root *cobra.Command, args []string) (*cobra.Command, error) {
+	cmd, rest, _ := root.Find(args) // its error says the same in other words
+	if !cmd.HasSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") {
+		return cmd, nil
+	}
+	near := didYouMean(rest[0], verbNames(cmd))
+	if cmd == root {
+		return nil, usagef("unknown verb %q%s: `embedd help` lists the verbs", rest[0], near)
+	}
+	return nil, usagef("%sunknown word %q%s: usage: %s", prefix(cmd), rest[0], near, cmd.UseLine())
+}
+
+func verbNames(cmd *cobra.Command) (names []string) {
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	return names
+}
+
+// printUsage prints how a command is called, its verbs and its flags.
+func printUsage(cmd *cobra.Command) error {
+	w := cmd.OutOrStderr() // cobra points it where the text belongs
+	fmt.Fprintf(w, "usage: %s\n", cmd.UseLine())
+	if cmd.HasSubCommands() {
+		fmt.Fprintln(w)
+		t := newTable(w)
+		for _, c := range cmd.Commands() {
+			t.row("  "+c.Name(), c.Short)
+		}
+		t.flush()
+		fmt.Fprintf(w, "\n`%s VERB` prints the flags of a verb.\n", helpOf(cmd))
+	}
+	if cmd.HasExample() {
+		fmt.Fprintf(w, "\nexamples:\n%s\n", cmd.Example)
+	}
+	_, err := fmt.Fprintf(w, "\nflags:\n%s", cmd.LocalFlags().FlagUsages())
+	return err
+}
+
+// helpOf is the command line that prints the help of a command.
+func helpOf(cmd *cobra.Command) string {
+	return strings.Replace(cmd.CommandPath(), "embedd", "embedd help", 1)
+}
+
+// prefix names the command at the beginning of an error: "model show: ", and nothing for embedd itself.
+func prefix(cmd *cobra.Command) string {
+	if !cmd.HasParent() {
+		return ""
+	}
+	return strings.TrimPrefix(cmd.CommandPath(), "embedd ") + ": "
+}
