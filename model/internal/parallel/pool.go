@@ -23,7 +23,7 @@ type Pool struct {
 // Next until there is no range left, or returns before.
 func NewPool(work func(*Pool)) *Pool {
 	p := &Pool{work: work}
-	p.worker = p.guarded
+	p.worker = p.other
 	return p
 }
 
@@ -33,17 +33,18 @@ func NewPool(work func(*Pool)) *Pool {
 func (p *Pool) Run(ctx context.Context, workers, n, step int) error {
 	p.ctx, p.n, p.step = ctx, n, step
 	p.next.Store(0)
-	p.failed.Store(nil)
-	workers = max(1, min(workers, (n+step-1)/step))
-	p.wait.Add(workers)
-	for range workers - 1 {
+	others := min(workers, (n+step-1)/step) - 1
+	for range others {
+		p.wait.Add(1)
 		go p.worker()
 	}
 	p.guarded()
-	p.wait.Wait()
+	if others > 0 {
+		p.wait.Wait()
+	}
 	p.ctx = nil
-	if failed := p.failed.Load(); failed != nil {
-		return failed
+	if p.failed.Load() != nil {
+		return p.failed.Swap(nil)
 	}
 	return ctx.Err()
 }
@@ -58,12 +59,18 @@ func (p *Pool) Next() (from, to int, ok bool) {
 	return from, min(from+p.step, p.n), from < p.n
 }
 
-func (p *Pool) guarded() {
+func (p *Pool) other() {
 	defer p.wait.Done()
-	defer func() {
-		if v := recover(); v != nil {
-			p.failed.CompareAndSwap(nil, caught(v))
-		}
-	}()
+	p.guarded()
+}
+
+func (p *Pool) guarded() {
+	defer p.catch()
 	p.work(p)
+}
+
+func (p *Pool) catch() {
+	if v := recover(); v != nil {
+		p.failed.CompareAndSwap(nil, caught(v))
+	}
 }
