@@ -2,6 +2,9 @@ package embedd_test
 
 import (
 	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -15,19 +18,20 @@ const module = "github.com/embedd/embedd/"
 
 // below lists, for each room of the house, the rooms that it may import. ARCHITECTURE.md draws the same map.
 var below = map[string][]string{
-	"model/pencil":          {},
-	"model/moments":         {},
-	"model/graph":           {},
-	"model":                 {"model/pencil", "model/moments", "model/graph"},
-	"arrowio/wire":          {},
-	"arrowio/internal/flat": {},
-	"arrowio":               {"arrowio/wire", "arrowio/internal/flat"},
-	"arrowio/file":          {"arrowio", "arrowio/internal/flat"},
-	"plugin":                {"arrowio", "arrowio/wire", "model", "model/moments"},
-	"stream":                {"plugin", "arrowio", "arrowio/wire", "model"},
-	"cmd/embedd/config":     {"model"},
-	"docs/results":          {"model"},
-	"cmd/embedd":            {"cmd/embedd/config", "stream", "plugin", "arrowio", "arrowio/file", "arrowio/wire", "model"},
+	"model/internal/parallel": {},
+	"model/pencil":            {"model/internal/parallel"},
+	"model/moments":           {"model/internal/parallel"},
+	"model/graph":             {"model/internal/parallel"},
+	"model":                   {"model/internal/parallel", "model/pencil", "model/moments", "model/graph"},
+	"arrowio/wire":            {},
+	"arrowio/internal/flat":   {},
+	"arrowio":                 {"arrowio/wire", "arrowio/internal/flat"},
+	"arrowio/file":            {"arrowio", "arrowio/internal/flat"},
+	"plugin":                  {"arrowio", "arrowio/wire", "model", "model/moments"},
+	"stream":                  {"plugin", "arrowio", "arrowio/wire", "model"},
+	"cmd/embedd/config":       {"model"},
+	"docs/results":            {"model"},
+	"cmd/embedd":              {"cmd/embedd/config", "stream", "plugin", "arrowio", "arrowio/file", "arrowio/wire", "model"},
 }
 
 // foreign lists the modules of others that a room may not reach, directly or not: what embedding it must not cost a host.
@@ -99,6 +103,50 @@ func TestEmbeddingIsLight(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestOneParallel: a panic on a goroutine that a package of the mathematics starts by itself would end the host.
+// model/internal/parallel starts them all.
+func TestOneParallel(t *testing.T) {
+	const owner = "model/internal/parallel"
+	found := map[string]int{}
+	err := filepath.WalkDir("model", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		room := filepath.ToSlash(filepath.Dir(path))
+		ast.Inspect(file, func(n ast.Node) bool {
+			if startsGoroutine(n) {
+				found[room]++
+				if room != owner {
+					t.Errorf("%s starts a goroutine; a panic there ends the host: let %s start it", fset.Position(n.Pos()), owner)
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found[owner] == 0 {
+		t.Errorf("no goroutine is started in %s: this test looks in the wrong place", owner)
+	}
+}
+
+// startsGoroutine is a go statement, or a call of a method Go, as sync.WaitGroup has one.
+func startsGoroutine(n ast.Node) bool {
+	if call, ok := n.(*ast.CallExpr); ok {
+		method, ok := call.Fun.(*ast.SelectorExpr)
+		return ok && method.Sel.Name == "Go"
+	}
+	_, ok := n.(*ast.GoStmt)
+	return ok
 }
 
 func goList(t *testing.T, args ...string) []string {

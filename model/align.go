@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/parallel"
 )
 
 // Modes of Align.
@@ -46,7 +48,8 @@ const minCorrelation = 0.9
 // mean: a shift between the two stays and shows in the residual. With different dimensions
 // the columns that both have are aligned. Maps that are not linear, and
 // models of other features, are handed back as they are.
-func Align(candidate, live *Model, anchors Rows, mode string) (*Model, Alignment, error) {
+func Align(candidate, live *Model, anchors Rows, mode string) (_ *Model, _ Alignment, err error) {
+	defer parallel.Recover(&err, "align")
 	if !slices.Contains([]string{AlignNone, AlignSign, AlignBlock, AlignProcrustes}, mode) {
 		return nil, Alignment{}, fmt.Errorf("align: unknown mode %q; give none, sign, block or procrustes", mode)
 	}

@@ -439,7 +439,9 @@ func (a *auction) score(ctx context.Context, e entry, base *task, train, test []
 	for _, d := range slices.Backward(e.dims) {
 		into[d].Scored += len(test)
 		if nested && y != nil {
-			into[d].Correct += y.correct(a.p.y, train, test, d)
+			if err := y.count(into[d], a.p.y, train, test); err != nil {
+				return err
+			}
 			continue
 		}
 		t := *base
@@ -464,7 +466,9 @@ func (a *auction) score(ctx context.Context, e entry, base *task, train, test []
 		if y, err = t.outputPair(sol, a.p, train, test); err != nil {
 			return err
 		}
-		into[d].Correct += y.correct(a.p.y, train, test, d)
+		if err := y.count(into[d], a.p.y, train, test); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -492,10 +496,10 @@ func (t *task) outputPair(sol *solution, p *prepared, train, test []int) (*outpu
 	return &outputPair{ref, query, sol.d}, err
 }
 
-// correct counts the test rows whose nearest training row, in the leading d
-// columns or as many as there are, is of their class.
-func (y *outputPair) correct(class, train, test []int, d int) int {
-	d = min(d, y.d)
+// count adds to the score the test rows whose nearest training row, in its
+// leading columns or as many as there are, is of their class.
+func (y *outputPair) count(into *Score, class, train, test []int) error {
+	d := min(into.Dim, y.d)
 	lead := func(x []float64) []float64 {
 		out := make([]float64, 0, len(x)/y.d*d)
 		for from := 0; from < len(x); from += y.d {
@@ -503,13 +507,16 @@ func (y *outputPair) correct(class, train, test []int, d int) int {
 		}
 		return out
 	}
-	correct := 0
-	for i, j := range Nearest(lead(y.train), len(train), lead(y.test), len(test), d) {
+	nearest, err := Nearest(lead(y.train), len(train), lead(y.test), len(test), d)
+	if err != nil {
+		return err
+	}
+	for i, j := range nearest {
 		if class[train[j]] == class[test[i]] {
-			correct++
+			into.Correct++
 		}
 	}
-	return correct
+	return nil
 }
 
 // chooseByMoments settles what a configuration leaves open where no rows are

@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/pencil"
 )
 
@@ -37,7 +38,8 @@ type Criterion struct {
 // Orthonormal: auto (by cross-validation; oas for a criterion that is not
 // supervised), oas, or a number; 0 is the rank cut of D alone. The same rows in the same order give the same digest where Build gives
 // the same matrices.
-func (own Criterion) Fit(ctx context.Context, d *Data, c Config) (*Model, error) {
+func (own Criterion) Fit(ctx context.Context, d *Data, c Config) (_ *Model, err error) {
+	defer parallel.Recover(&err, own.Name)
 	m, params, err := own.method(c)
 	if err != nil {
 		return nil, err

@@ -57,3 +57,11 @@ func dataset(t testing.TB, name string) *Data {
 	loaded.Store(name, d)
 	return d
 }
+
+// must is for calls whose errors other tests look at.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

@@ -101,7 +101,10 @@ func pick(x *mat.Dense, rows []int) *mat.Dense {
 // where the two coincide. What is left by rounding alone is none.
 func (t *task) normal(ctx context.Context, own, others *mat.Dense) ([]float64, error) {
 	const rounding = 1e-12
-	near := nearestTo(own, others, t.int("k"))
+	near, err := nearestTo(own, others, t.int("k"))
+	if err != nil {
+		return nil, err
+	}
 	v, err := svm(ctx, own, near, t.float("c"))
 	if err != nil {
 		return nil, err
@@ -121,10 +124,13 @@ func (t *task) normal(ctx context.Context, own, others *mat.Dense) ([]float64, e
 
 // nearestTo is the k of the other rows that are nearest to any row of a class,
 // in row order, ties to the earlier one.
-func nearestTo(own, others *mat.Dense, k int) *mat.Dense {
+func nearestTo(own, others *mat.Dense, k int) (*mat.Dense, error) {
 	n, m := own.Dims()
 	rows, _ := others.Dims()
-	at := Nearest(own.RawMatrix().Data, n, others.RawMatrix().Data, rows, m)
+	at, err := Nearest(own.RawMatrix().Data, n, others.RawMatrix().Data, rows, m)
+	if err != nil {
+		return nil, err
+	}
 	distance, order := make([]float64, rows), make([]int, rows)
 	for i, j := range at {
 		distance[i], order[i] = floats.Distance(others.RawRowView(i), own.RawRowView(j), 2), i
@@ -140,7 +146,7 @@ func nearestTo(own, others *mat.Dense, k int) *mat.Dense {
 	})
 	order = order[:min(k, rows)]
 	slices.Sort(order)
-	return pick(others, order)
+	return pick(others, order), nil
 }
 
 func columnMeans(x *mat.Dense) []float64 {

@@ -84,16 +84,3 @@ func TestRareFeaturesHaveARidge(t *testing.T) {
 		t.Errorf("notes %q", notes)
 	}
 }
-
-func TestEachRowPanicsWhereItIsCalled(t *testing.T) {
-	defer func() {
-		if p := recover(); p != "row 7" {
-			t.Errorf("recovered %v", p)
-		}
-	}()
-	eachRow(100, func(i int) {
-		if i == 7 {
-			panic("row 7")
-		}
-	})
-}

@@ -9,6 +9,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/embedd/embedd/model/internal/parallel"
 )
 
 // Raw is the name under which an evaluation scores the features themselves,
@@ -154,7 +156,8 @@ func (c EvalConfig) Validate() error {
 // reach a dimension runs at its bound. A method that fails has its error in
 // its result and the rest goes on. A cancelled ctx, or an error of yield, ends
 // the evaluation with that error.
-func Evaluate(ctx context.Context, d *Data, c EvalConfig, yield func(EvalResult) error) error {
+func Evaluate(ctx context.Context, d *Data, c EvalConfig, yield func(EvalResult) error) (err error) {
+	defer parallel.Recover(&err, "eval")
 	if err := c.Validate(); err != nil {
 		return err
 	}
@@ -386,7 +389,7 @@ func (m *Model) Correct(train, test *Data, k int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return CorrectNN(ref, train.Y, query, test.Y, m.Dim(), k), nil
+	return CorrectNN(ref, train.Y, query, test.Y, m.Dim(), k)
 }
 
 // correctRaw is Correct for the scaled features in place of the outputs.
@@ -398,7 +401,7 @@ func (m *Model) correctRaw(train, test *Data, k int) (int, error) {
 	if err := m.ScaledTo(query, DenseRows(test.X, test.N, test.M)); err != nil {
 		return 0, err
 	}
-	return CorrectNN(ref, train.Y, query, test.Y, m.M(), k), nil
+	return CorrectNN(ref, train.Y, query, test.Y, m.M(), k)
 }
 
 // embed are the outputs of all rows, as float64.

@@ -113,7 +113,11 @@ func ExampleAlign() {
 
 func ExampleNearest() {
 	ref := []float64{0, 0, 1, 0, 5, 5} // three rows of two numbers
-	fmt.Println(model.Nearest(ref, 3, []float64{0.6, 0, 4, 6}, 2, 2))
+	at, err := model.Nearest(ref, 3, []float64{0.6, 0, 4, 6}, 2, 2)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(at)
 	// Output: [1 2]
 }
 

@@ -49,8 +49,8 @@ func rebuildBarycentric(arrays []array) (mapping, error) {
 	return &barycentric{t, k, regular}, err
 }
 
-func (e *barycentric) placer(m int) placer {
-	return &barycentricPlacer{e, newIndex(&e.training, m, e.k)}
+func (e *barycentric) placer(m int) (placer, error) {
+	return &barycentricPlacer{e, newIndex(&e.training, m, e.k)}, nil
 }
 
 type barycentricPlacer struct {

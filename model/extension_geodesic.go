@@ -89,7 +89,7 @@ func rebuildGeodesic(arrays []array) (mapping, error) {
 	return &geodesic{t, rest[0].data, rest[1].data, rest[2].data, rest[3].data, k}, err
 }
 
-func (e *geodesic) placer(m int) placer {
+func (e *geodesic) placer(m int) (placer, error) {
 	n := e.n()
 	p := &geodesicPlacer{geodesic: e, index: newIndex(&e.training, m, e.k), start: make([]int, n+1),
 		end: make([]int, len(e.edge)), length: make([]float64, len(e.edge))}
@@ -106,7 +106,7 @@ func (e *geodesic) placer(m int) placer {
 		p.length[next[from]] = e.length[at/2]
 		next[from]++
 	}
-	return p
+	return p, nil
 }
 
 // geodesicPlacer has the edges in both directions, by row.

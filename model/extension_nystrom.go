@@ -91,7 +91,9 @@ func whole(name string, v, limit float64) (int, error) {
 	return int(v), nil
 }
 
-func (e *nystrom) placer(m int) placer { return &nystromPlacer{e, newIndex(&e.training, m, e.k)} }
+func (e *nystrom) placer(m int) (placer, error) {
+	return &nystromPlacer{e, newIndex(&e.training, m, e.k)}, nil
+}
 
 type nystromPlacer struct {
 	*nystrom

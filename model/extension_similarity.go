@@ -69,13 +69,16 @@ func rebuildSimilarity(arrays []array) (mapping, error) {
 	return e, err
 }
 
-func (e *similarityMap) placer(m int) placer {
+func (e *similarityMap) placer(m int) (placer, error) {
 	p := &similarityPlacer{similarityMap: e, index: newIndex(&e.training, m, 1), ready: e.k.ready(e.rows, m)}
 	// The linear kernel is the product of the rows themselves, with m numbers in
 	// place of n.
 	p.factor, p.linear = p.ready.rows, true
 	if e.k.name != "linear" {
-		g := e.k.gram(e.rows, m)
+		g, err := e.k.gram(e.rows, m)
+		if err != nil {
+			return nil, err
+		}
 		p.factor, p.linear = make([]float64, 0, e.n()*e.n()), false
 		for i := range e.n() {
 			for j := range e.n() {
@@ -87,7 +90,7 @@ func (e *similarityMap) placer(m int) placer {
 	for i := range p.diagonal {
 		p.diagonal[i] = p.ready.at(p.ready.rows[i*m:(i+1)*m], p.ready.norm[i], i)
 	}
-	return p
+	return p, nil
 }
 
 type similarityPlacer struct {

@@ -45,7 +45,9 @@ func rebuildTangent(arrays []array) (mapping, error) {
 	return &tangent{t, rest[0].data, rest[1].data, rest[1].shape[0]}, nil
 }
 
-func (e *tangent) placer(m int) placer { return &tangentPlacer{e, newIndex(&e.training, m, 1)} }
+func (e *tangent) placer(m int) (placer, error) {
+	return &tangentPlacer{e, newIndex(&e.training, m, 1)}, nil
+}
 
 type tangentPlacer struct {
 	*tangent

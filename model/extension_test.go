@@ -196,7 +196,7 @@ func TestRulesEqualTheirFormulas(t *testing.T) {
 	const n, m, d = 60, 14, 2
 	r := rand.New(rand.NewPCG(4, 4))
 	for name, mp := range rowMappings(n, m) {
-		p := mp.(rowMapping).placer(m)
+		p := must(mp.(rowMapping).placer(m))
 		w := p.workspace()
 		for range 20 {
 			z, got, want := normals(r, m), make([]float64, d), make([]float64, d)
@@ -224,7 +224,7 @@ func TestSimilaritiesOfARowAreFoundOrRefused(t *testing.T) {
 		far.rows[i] *= math.Pow(30, float64(i%m-2))
 	}
 	for _, alpha := range []float64{1, 1e-6, 0} {
-		p := (&similarityMap{far, []float64{0.1, 0.3}, alpha, 0.1, 1 / float64(m), k}).placer(m).(*similarityPlacer)
+		p := must((&similarityMap{far, []float64{0.1, 0.3}, alpha, 0.1, 1 / float64(m), k}).placer(m)).(*similarityPlacer)
 		w, y := p.workspace(), make([]float64, d)
 		for i := range 20 {
 			z := slices.Clone(far.rows[i*m : (i+1)*m])
@@ -344,7 +344,7 @@ func plainPlace(t *testing.T, dst, z []float64, mp mapping, m int, w *workspace)
 		// The weights that the workspace holds meet the conditions of the minimum:
 		// gradient 0 where positive, not negative where 0.
 		n := e.n()
-		g := e.k.gram(e.rows, m)
+		g := must(e.k.gram(e.rows, m))
 		ready := e.k.ready(e.rows, m)
 		x := make([]float64, m)
 		norm := ready.take(x, z)
@@ -435,7 +435,7 @@ func TestPlaceFarRows(t *testing.T) {
 	x := make([]float64, m)
 	x[0] = 1e6
 	y := project(t, mo, DenseRows(x, 1, m))
-	nearest := Nearest(e.rows, n, x, 1, m)[0]
+	nearest := must(Nearest(e.rows, n, x, 1, m))[0]
 	if y[0] != float32(e.embedding[2*nearest]) {
 		t.Errorf("far away: %v, the nearest row is at %v", y, e.embedding[2*nearest:2*nearest+2])
 	}
@@ -512,7 +512,7 @@ func BenchmarkPlace(b *testing.B) {
 		"tangent":      &tangent{t, make([]float64, n), make([]float64, m*d), 1},
 		"kernel gauss": &kernelMap{d, t.rows, t.embedding, kernelFunction{name: "gauss", param: []float64{m}}},
 	} {
-		p := mp.placer(m)
+		p := must(mp.placer(m))
 		w, z, y := p.workspace(), normals(r, m), make([]float64, d)
 		b.Run(fmt.Sprintf("%s/n=%d/m=%d", name, n, m), func(b *testing.B) {
 			b.ReportAllocs()

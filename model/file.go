@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+
+	"github.com/embedd/embedd/model/internal/parallel"
 )
 
 // The model file, described for other languages in docs/model-file.md: magic,
@@ -138,7 +140,8 @@ func Write(w io.Writer, m *Model) error {
 func Read(r io.Reader) (*Model, error) { return ReadLimit(r, DefaultFileLimit) }
 
 // ReadLimit is Read with another limit in bytes.
-func ReadLimit(r io.Reader, limit int64) (*Model, error) {
+func ReadLimit(r io.Reader, limit int64) (_ *Model, err error) {
+	defer parallel.Recover(&err, "model file")
 	b, err := io.ReadAll(io.LimitReader(r, limit))
 	if err != nil {
 		return nil, fmt.Errorf("model file: %w", err)

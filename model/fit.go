@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/moments"
 	"github.com/embedd/embedd/model/pencil"
 )
@@ -94,7 +95,8 @@ func (c Config) check() error {
 // configuration give the same digest. Methods that need labels use the
 // labelled rows only. The model of Auto bears the name of the method that was
 // chosen; its parameter auto, and the report, say so. A cancelled ctx ends the fit with its error.
-func Fit(ctx context.Context, d *Data, c Config) (*Model, error) {
+func Fit(ctx context.Context, d *Data, c Config) (_ *Model, err error) {
+	defer parallel.Recover(&err, c.Method)
 	if c.Method == Auto || c.Dim == AutoDim {
 		if err := c.Validate(); err != nil {
 			return nil, err
@@ -141,7 +143,8 @@ func fitMethod(ctx context.Context, method *Method, params map[string]string, d 
 // since no rows are kept to validate on. For the same reason Auto is lda, or
 // pairacc for more than C-1 dimensions, or pca without labels, and AutoDim the method's default.
 // Scale is standard or none.
-func FitMoments(ctx context.Context, s *moments.Set, features, classes []string, c Config) (*Model, error) {
+func FitMoments(ctx context.Context, s *moments.Set, features, classes []string, c Config) (_ *Model, err error) {
+	defer parallel.Recover(&err, c.Method)
 	method, params, err := c.resolve()
 	if err == nil && s != nil && (c.Method == Auto || c.Dim == AutoDim) {
 		chooseByMoments(s, &c)

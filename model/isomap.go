@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/pencil"
 )
 
@@ -133,12 +134,15 @@ func (s *scaling) Apply(dst, x *mat.Dense) {
 		centreVector(columns.RawRowView(c))
 	}
 	out := mat.NewDense(b, s.n, nil)
-	eachRow(s.n, func(i int) {
+	err := parallel.Each(context.Background(), s.n, func(i int) {
 		row := s.squared[i*s.n : (i+1)*s.n]
 		for c := range b {
 			out.Set(c, i, -dot(row, columns.RawRowView(c))/2)
 		}
 	})
+	if err != nil {
+		panic(err) // an operator has no error; whoever applies it recovers
+	}
 	for c := range b {
 		centreVector(out.RawRowView(c))
 	}

@@ -1,14 +1,14 @@
 package model
 
 import (
+	"context"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/parallel"
 )
 
 // kernelMap is y(x) = sum_i a_i k(x, x_i) over rows x_i of the fit, in scaled
@@ -66,8 +66,8 @@ func named(arrays []array, names []string, axes []int) bool {
 	return true
 }
 
-func (k *kernelMap) placer(m int) placer {
-	return &kernelPlacer{k, k.k.ready(k.rows, m), m}
+func (k *kernelMap) placer(m int) (placer, error) {
+	return &kernelPlacer{k, k.k.ready(k.rows, m), m}, nil
 }
 
 type kernelPlacer struct {
@@ -114,7 +114,10 @@ func newKernelFunction(name string, rows []float64, m int, origin []float64) (ke
 	k := kernelFunction{name: name}
 	switch name {
 	case "gauss":
-		d := eachPair(rows, m, squaredDistance)
+		d, err := eachPair(rows, m, squaredDistance)
+		if err != nil {
+			return k, err
+		}
 		slices.Sort(d)
 		k.param = []float64{1}
 		if at := slices.IndexFunc(d, func(v float64) bool { return v > 0 }); at >= 0 {
@@ -137,7 +140,11 @@ func newKernelFunction(name string, rows []float64, m int, origin []float64) (ke
 			}
 			moved[i] = max(moved[i], 0)
 		}
-		if s := eachPair(moved, m, chiSquared); len(s) > 0 {
+		s, err := eachPair(moved, m, chiSquared)
+		if err != nil {
+			return k, err
+		}
+		if len(s) > 0 {
 			mean := 0.0
 			for _, v := range s {
 				mean += v / float64(len(s))
@@ -151,42 +158,16 @@ func newKernelFunction(name string, rows []float64, m int, origin []float64) (ke
 }
 
 // eachPair is f of every two rows, i before j.
-func eachPair(rows []float64, m int, f func(a, b []float64) float64) []float64 {
+func eachPair(rows []float64, m int, f func(a, b []float64) float64) ([]float64, error) {
 	n := len(rows) / m
 	out := make([]float64, n*(n-1)/2)
-	eachRow(n, func(i int) {
+	err := parallel.Each(context.Background(), n, func(i int) {
 		at := i*(n-1) - i*(i-1)/2
 		for j := i + 1; j < n; j++ {
 			out[at+j-i-1] = f(rows[i*m:(i+1)*m], rows[j*m:(j+1)*m])
 		}
 	})
-	return out
-}
-
-// eachRow calls f for every i below n, on all cores. A panic of f is one of
-// eachRow: nobody could recover it where it happened.
-func eachRow(n int, f func(i int)) {
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	var failed atomic.Pointer[any]
-	defer func() {
-		if p := failed.Load(); p != nil {
-			panic(*p)
-		}
-	}()
-	for range min(runtime.GOMAXPROCS(0), n) {
-		wait.Go(func() {
-			defer func() {
-				if p := recover(); p != nil {
-					failed.Store(&p)
-				}
-			}()
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				f(i)
-			}
-		})
-	}
-	wait.Wait()
+	return out, err
 }
 
 // median of sorted values.
@@ -232,16 +213,16 @@ func rebuildKernelFunction(arrays []array) (kernelFunction, error) {
 }
 
 // gram is K_ij = k(x_i, x_j).
-func (k kernelFunction) gram(rows []float64, m int) *mat.SymDense {
+func (k kernelFunction) gram(rows []float64, m int) (*mat.SymDense, error) {
 	n := len(rows) / m
 	out := mat.NewSymDense(n, nil)
 	r := k.ready(rows, m)
-	eachRow(n, func(i int) {
+	err := parallel.Each(context.Background(), n, func(i int) {
 		for j := i; j < n; j++ {
 			out.SetSym(i, j, r.at(r.rows[i*m:(i+1)*m], r.norm[i], j))
 		}
 	})
-	return out
+	return out, err
 }
 
 // readyKernel is a kernel function with rows as it looks at them.

@@ -81,7 +81,11 @@ func (t *task) newKernelSpace(ctx context.Context) (*kernelSpace, error) {
 	if s.kernel, err = newKernelFunction(t.params["kernel"], rows, m, t.origin()); err != nil {
 		return nil, err
 	}
-	factor, pivots, back := factorKernel(s.kernel.gram(rows, m))
+	gram, err := s.kernel.gram(rows, m)
+	if err != nil {
+		return nil, err
+	}
+	factor, pivots, back := factorKernel(gram)
 	if factor == nil {
 		return nil, fmt.Errorf("the %s kernel of %d rows is zero", s.kernel.name, t.rows.n)
 	}

@@ -13,11 +13,14 @@ import (
 // Optimization, 2006, algorithms 7.4 and 3.1). It ends after the iterations
 // given, at a relative decrease below 1e-6, at |g|_inf below 1e-5, or where no
 // step is downhill, and returns the best point seen.
-func descend(ctx context.Context, x []float64, iterations int, s *Search, f func(x, g []float64) float64) ([]float64, error) {
+func descend(ctx context.Context, x []float64, iterations int, s *Search, f func(x, g []float64) (float64, error)) ([]float64, error) {
 	const memory, armijo, shrunk, flat = 10, 1e-4, 1e-6, 1e-5
 	x = slices.Clone(x)
 	g := make([]float64, len(x))
-	value := f(x, g)
+	value, err := f(x, g)
+	if err != nil {
+		return nil, err
+	}
 	s.Start, s.End = value, value
 	var steps, turns [][]float64 // s and y of the last iterations
 	next, gNext := make([]float64, len(x)), make([]float64, len(x))
@@ -37,7 +40,10 @@ func descend(ctx context.Context, x []float64, iterations int, s *Search, f func
 				return nil, err
 			}
 			floats.AddScaledTo(next, x, step, direction)
-			if reached = f(next, gNext); reached <= value+armijo*step*slope {
+			if reached, err = f(next, gNext); err != nil {
+				return nil, err
+			}
+			if reached <= value+armijo*step*slope {
 				break
 			}
 			// The least of the parabola through both values and the slope.

@@ -107,9 +107,17 @@ func (t *task) learnSimilarity(ctx context.Context) (*learnedSimilarity, error) 
 	}
 	rule := similarityRule{alpha: t.float("alpha"), beta: t.float("beta"), steps: t.int("iters"), tolerance: t.float("tol"), sumToOne: t.params["start"] == "sum"}
 	l := &learnedSimilarity{kernel: kernel}
+	squared, err := squaredDistances(t.x)
+	if err != nil {
+		return nil, err
+	}
 	var s *mat.Dense
-	s, l.rate = heatSimilarity(squaredDistances(t.x), t.float("sigma"))
-	g := mat.DenseCopyOf(kernel.gram(rows, m))
+	s, l.rate = heatSimilarity(squared, t.float("sigma"))
+	gram, err := kernel.gram(rows, m)
+	if err != nil {
+		return nil, err
+	}
+	g := mat.DenseCopyOf(gram)
 	if l.similarity, err = rule.learn(ctx, g, s, func(done float64) { t.say("similarity", done) }); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/pencil"
 )
 
@@ -54,17 +55,14 @@ func fitLSDR(ctx context.Context, t *task) (*solution, error) {
 	}
 	found := make([]*mat.Dense, len(starts))
 	searches, errs := make([]Search, len(starts)), make([]error, len(starts))
-	done := make(chan struct{}, len(starts)) // never blocks a worker
-	go eachRow(len(starts), func(i int) {
+	err = parallel.EachTold(ctx, len(starts), func(i int) {
 		own := *q // each start has its own last point
 		searches[i].Start = own.value(starts[i])
 		ascent := climb{steps: 100, relative: 1e-6, value: own.value, gradient: own.gradient}
 		found[i], errs[i] = ascent.from(ctx, starts[i], &searches[i])
-		done <- struct{}{}
-	})
-	for i := range starts {
-		<-done
-		t.say("search", float64(i+1)/float64(len(starts)))
+	}, func(done int) { t.say("search", float64(done)/float64(len(starts))) })
+	if err != nil {
+		return nil, err
 	}
 	var best *mat.Dense
 	search := &Search{Start: searches[0].Start, End: math.Inf(-1)}

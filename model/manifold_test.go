@@ -324,7 +324,7 @@ func TestIsomapMeetsItsProblem(t *testing.T) {
 	}
 	// The rule is exact on the rows of the fit, and continuous there.
 	e := m.mapping.(*geodesic)
-	p := e.placer(3)
+	p := must(e.placer(3))
 	w, z, out := p.workspace(), make([]float64, 3), make([]float64, 3)
 	for i := range n {
 		copy(z, e.rows[3*i:3*i+3])
@@ -469,7 +469,7 @@ func TestManifoldDisconnected(t *testing.T) {
 		y := embeddingOf(m)
 		// Rows keep to their group: the nearest row in the embedding is of it.
 		flat := slices.Clone(y.RawMatrix().Data)
-		for i, j := range Neighbors(flat, 60, flat, 60, 2, 2) {
+		for i, j := range must(Neighbors(flat, 60, flat, 60, 2, 2)) {
 			if j%3 != i/2%3 {
 				t.Errorf("%s: row %d is next to row %d of another group", method, i/2, j)
 			}

@@ -74,7 +74,7 @@ type productMapping interface {
 // distances from rows of the fit, or at a kernel of it and them.
 type rowMapping interface {
 	mapping
-	placer(m int) placer // the mapping with the tables that it places rows by
+	placer(m int) (placer, error) // the mapping with the tables that it places rows by
 }
 
 // placer places rows. It is immutable; what a row needs is in a workspace of its own.
@@ -112,7 +112,10 @@ func (m *Model) seal() (*Model, error) {
 	if err := m.check(); err != nil {
 		return nil, fmt.Errorf("model %q: %w", m.method, err)
 	}
-	m.kernel = newKernel(m.mean, m.scale, m.unit, m.wide, m.mapping)
+	var err error
+	if m.kernel, err = newKernel(m.mean, m.scale, m.unit, m.wide, m.mapping); err != nil {
+		return nil, fmt.Errorf("model %q: %w", m.method, err)
+	}
 	content, err := m.content()
 	if err != nil {
 		return nil, fmt.Errorf("model %q: %w", m.method, err)

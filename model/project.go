@@ -1,14 +1,16 @@
 package model
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"unsafe"
 
 	"gonum.org/v1/gonum/blas/gonum"
+
+	"github.com/embedd/embedd/model/internal/parallel"
 )
 
 // RowError is an error of one row of a call.
@@ -26,7 +28,7 @@ var blas gonum.Implementation
 const (
 	tile      = 64      // rows centred together: whole cache lines of a column, a scratch that stays in cache
 	lane      = 16      // padding of a row in float32: gonum's dot has no tail then
-	parallel  = 1 << 20 // multiply-adds of a call from which it uses more than one core
+	serial    = 1 << 20 // multiply-adds of a call that one core does alone
 	rangeLow  = 1e-30   // scales and folded weights outside of these two leave the
 	rangeHigh = 1e+30   // range in which float32 is as good as its 24 bits
 )
@@ -67,7 +69,7 @@ type scratch struct {
 	own *workspace
 }
 
-func newKernel(mean, scale []float64, unit, wide bool, mp mapping) *kernel {
+func newKernel(mean, scale []float64, unit, wide bool, mp mapping) (*kernel, error) {
 	if r, ok := mp.(rowMapping); ok {
 		return newRowKernel(mean, scale, unit, r)
 	}
@@ -99,23 +101,27 @@ func newKernel(mean, scale []float64, unit, wide bool, mp mapping) *kernel {
 		return &scratch{z: aligned(tile * k.stride), y: make([]float32, tile*width), x64: make([]float64, m)}
 	}
 	k.jobs.New = k.newJob
-	return k
+	return k, nil
 }
 
 // newRowKernel is the kernel of a mapping that sees the scaled row itself.
-func newRowKernel(mean, scale []float64, unit bool, mp rowMapping) *kernel {
-	k := &kernel{m: len(mean), dim: mp.dim(), unit: unit, mean: mean, scale: scale, placer: mp.placer(len(mean))}
+func newRowKernel(mean, scale []float64, unit bool, mp rowMapping) (*kernel, error) {
+	k := &kernel{m: len(mean), dim: mp.dim(), unit: unit, mean: mean, scale: scale}
+	var err error
+	if k.placer, err = mp.placer(k.m); err != nil {
+		return nil, err
+	}
 	k.width = k.placer.cost()
 	k.scratch.New = func() any {
 		return &scratch{x64: make([]float64, k.m), y64: make([]float64, k.dim), own: k.placer.workspace()}
 	}
 	k.jobs.New = k.newJob
-	return k
+	return k, nil
 }
 
 func (k *kernel) newJob() any {
 	j := &job{kernel: k}
-	j.run = j.work
+	j.pool = parallel.NewPool(j.work)
 	return j
 }
 
@@ -131,8 +137,9 @@ func aligned(n int) []float32 {
 // allocates nothing. A value that is not finite is imputed by the model's
 // mean. An output that float32 cannot hold is a *RowError with the lowest
 // such row; what dst holds is then undefined.
-func (m *Model) Project(dst []float32, rows Rows) error {
-	if err := rows.check(m.M()); err != nil {
+func (m *Model) Project(dst []float32, rows Rows) (err error) {
+	defer parallel.Recover(&err, "project")
+	if err = rows.check(m.M()); err != nil {
 		return err
 	}
 	if want := rows.N * m.Dim(); len(dst) < want {
@@ -168,26 +175,20 @@ func (m *Model) ScaledTo(dst []float64, rows Rows) error {
 // project splits the rows over the cores where that pays.
 func (k *kernel) project(dst []float32, class []int, rows Rows) error {
 	workers := 1
-	if float64(rows.N)*float64(k.m)*float64(k.width) > parallel {
+	if float64(rows.N)*float64(k.m)*float64(k.width) > serial {
 		workers = min(runtime.GOMAXPROCS(0), (rows.N+tile-1)/tile)
 	}
 	j := k.jobs.Get().(*job)
 	j.dst, j.class, j.rows = dst, class, rows
-	j.step = max(tile, rows.N/(8*workers)/tile*tile)
-	j.next.Store(0)
-	j.wait.Add(workers)
-	for range workers - 1 {
-		go j.run()
+	err := j.pool.Run(context.Background(), workers, rows.N, max(tile, rows.N/(8*workers)/tile*tile))
+	if err != nil {
+		err = fmt.Errorf("project: %w", err)
+	} else if j.err != nil {
+		err = j.err
 	}
-	j.work()
-	j.wait.Wait()
-	err := j.err
 	j.dst, j.class, j.rows, j.err = nil, nil, Rows{}, nil
 	k.jobs.Put(j)
-	if err != nil {
-		return err
-	}
-	return nil
+	return err
 }
 
 // job is one call of project, shared by its workers.
@@ -196,25 +197,17 @@ type job struct {
 	dst    []float32
 	class  []int
 	rows   Rows
-	step   int
-	next   atomic.Int64
-	wait   sync.WaitGroup
-	run    func() // work, bound once: a go statement then allocates nothing
+	pool   *parallel.Pool
 
 	mu  sync.Mutex
 	err *RowError
 }
 
-func (j *job) work() {
-	defer j.wait.Done()
+func (j *job) work(p *parallel.Pool) {
 	s := j.kernel.scratch.Get().(*scratch)
 	defer j.kernel.scratch.Put(s)
-	for {
-		from := int(j.next.Add(int64(j.step))) - j.step
-		if from >= j.rows.N {
-			return
-		}
-		if err := j.kernel.span(s, j.dst, j.class, j.rows, from, min(from+j.step, j.rows.N)); err != nil {
+	for from, to, ok := p.Next(); ok; from, to, ok = p.Next() {
+		if err := j.kernel.span(s, j.dst, j.class, j.rows, from, to); err != nil {
 			j.mu.Lock()
 			if j.err == nil || err.Row < j.err.Row {
 				j.err = err

@@ -10,6 +10,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/pencil"
 )
 
@@ -146,12 +147,12 @@ func (t *task) validateRidges(ctx context.Context, grid []float64) ([]RidgeScore
 		scores[i] = RidgeScore{Ridge: r, OAS: r == oasRidge}
 	}
 	parts, errs := make([][]RidgeScore, 3), make([]error, 3)
-	eachRow(len(parts), func(f int) {
+	err := parallel.Each(ctx, len(parts), func(f int) {
 		parts[f] = slices.Clone(scores)
 		train, test := heldOut(pick, fold, f)
 		errs[f] = t.validateFold(ctx, parts[f], train, test)
 	})
-	if err := ctx.Err(); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	t.say("ridge", 1)
@@ -219,8 +220,12 @@ func (t *task) score(sol *solution, p *prepared, train, test []int) (int, error)
 	}
 	a := t.unreduce(sol.components, sol.d)
 	ref, query := t.embed(a, sol.d, p, train), t.embed(a, sol.d, p, test)
+	nearest, err := Nearest(ref, len(train), query, len(test), sol.d)
+	if err != nil {
+		return 0, err
+	}
 	correct := 0
-	for i, j := range Nearest(ref, len(train), query, len(test), sol.d) {
+	for i, j := range nearest {
 		if p.y[train[j]] == p.y[test[i]] {
 			correct++
 		}

@@ -8,6 +8,8 @@ import (
 	transposes "gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/parallel"
 )
 
 // Learning a similarity from rows, instead of taking the weights of a
@@ -78,18 +80,18 @@ func floatMax(v []float64) float64 {
 
 // squaredDistances are those of the rows whose products are g, n x n; exact
 // zeros for equal rows are kept by taking the difference where it cancels.
-func squaredDistances(x *mat.Dense) *mat.Dense {
+func squaredDistances(x *mat.Dense) (*mat.Dense, error) {
 	n, m := x.Dims()
 	out := mat.NewDense(n, n, nil)
 	flat := mat.DenseCopyOf(x).RawMatrix().Data
-	eachRow(n, func(i int) {
+	err := parallel.Each(context.Background(), n, func(i int) {
 		for j := range i {
 			d := squaredDistance(flat[i*m:(i+1)*m], flat[j*m:(j+1)*m])
 			out.Set(i, j, d)
 			out.Set(j, i, d)
 		}
 	})
-	return out
+	return out, err
 }
 
 // learn finds the similarity. g and s are n x n and symmetric; s has a zero
@@ -165,7 +167,9 @@ func (r similarityRule) learn(ctx context.Context, g, s *mat.Dense, say func(flo
 		}
 		previous = j
 		say(float64(step) / float64(r.steps))
-		r.step(plus, minus, s, w, wp, wm)
+		if err := r.step(plus, minus, s, w, wp, wm); err != nil {
+			return nil, err
+		}
 	}
 }
 
@@ -249,7 +253,7 @@ func (p *slowProduct) of(ctx context.Context, dst, w *mat.Dense) error {
 	dst.Sub(w, p.w)
 	scale := p.scale * p.round(p.change, dst)
 	const band = 32 // rows of G that stay in the cache
-	eachRow((n+band-1)/band, func(b int) {
+	return parallel.Each(ctx, (n+band-1)/band, func(b int) {
 		for i := 0; i < n && ctx.Err() == nil; i++ {
 			change := p.change[i*p.stride : (i+1)*p.stride]
 			row, last := dst.RawRowView(i), p.out.RawRowView(i)
@@ -259,7 +263,6 @@ func (p *slowProduct) of(ctx context.Context, dst, w *mat.Dense) error {
 			}
 		}
 	})
-	return ctx.Err()
 }
 
 // round sets dst to a over its largest magnitude, which it returns.
@@ -333,9 +336,9 @@ func (r similarityRule) without(g, s *mat.Dense) float64 {
 
 // step is one multiplicative update, in place; both triangles get the same
 // number.
-func (r similarityRule) step(plus, minus, s, w, wp, wm *mat.Dense) {
+func (r similarityRule) step(plus, minus, s, w, wp, wm *mat.Dense) error {
 	n, _ := w.Dims()
-	eachRow(n, func(i int) {
+	err := parallel.Each(context.Background(), n, func(i int) {
 		for j := range i {
 			v := w.At(i, j)
 			if v == 0 {
@@ -365,6 +368,7 @@ func (r similarityRule) step(plus, minus, s, w, wp, wm *mat.Dense) {
 			w.Set(j, i, w.At(i, j))
 		}
 	}
+	return err
 }
 
 func ratio(v, above, below float64) float64 {

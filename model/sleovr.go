@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"runtime"
-	"sync"
-	"sync/atomic"
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/pencil"
 )
 
@@ -81,25 +79,10 @@ type viewSolution struct {
 func (t *task) solveViews(ctx context.Context, moment *mat.SymDense, sums *mat.Dense) ([]viewSolution, error) {
 	k := t.stat.classes()
 	solved := make([]viewSolution, k)
-	done := make(chan int, k) // never blocks a worker
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), k) {
-		wait.Go(func() {
-			for c := int(next.Add(1)) - 1; c < k; c = int(next.Add(1)) - 1 {
-				if ctx.Err() == nil {
-					solved[c] = t.view(moment, t.uncentredClass(c, sums), sums, c)
-				}
-				done <- c
-			}
-		})
-	}
-	for i := range k {
-		<-done
-		t.say("views", float64(i+1)/float64(k))
-	}
-	wait.Wait()
-	if err := ctx.Err(); err != nil {
+	err := parallel.EachTold(ctx, k, func(c int) {
+		solved[c] = t.view(moment, t.uncentredClass(c, sums), sums, c)
+	}, func(done int) { t.say("views", float64(done)/float64(k)) })
+	if err != nil {
 		return nil, err
 	}
 	for c, s := range solved {

@@ -187,7 +187,7 @@ func TestSimilarityAlgorithms(t *testing.T) {
 	}
 	g := mat.NewDense(n, n, nil)
 	g.Mul(x, x.T())
-	s, _ := heatSimilarity(squaredDistances(x), 0.02)
+	s, _ := heatSimilarity(must(squaredDistances(x)), 0.02)
 	learn := func(signed bool, steps int) *similarity {
 		out, err := similarityRule{alpha: 1, beta: 1, steps: steps, tolerance: 1e-12, signed: signed}.learn(context.Background(), g, s, func(float64) {})
 		if err != nil {
@@ -240,7 +240,7 @@ func TestSimilarityFallsWithSlowProducts(t *testing.T) {
 		}
 		var g mat.Dense
 		g.Mul(x, x.T())
-		s, _ := heatSimilarity(squaredDistances(x), 0.02)
+		s, _ := heatSimilarity(must(squaredDistances(x)), 0.02)
 		last := math.Inf(1)
 		for k := range steps + 1 {
 			rule := similarityRule{alpha: 1, beta: 1, steps: k, signed: signed, sumToOne: true}
@@ -269,7 +269,7 @@ func TestSimilarityBeatsRandomOnes(t *testing.T) {
 	p := plainly(synthetic(44, 30, 5, 3))
 	var g mat.Dense
 	g.Mul(p.x, p.x.T())
-	squared := squaredDistances(p.x)
+	squared := must(squaredDistances(p.x))
 	s, _ := heatSimilarity(squared, 0.02)
 	rule := similarityRule{alpha: 0.7, beta: 0.4, steps: 500, tolerance: 1e-6}
 	learned, err := rule.learn(context.Background(), &g, s, func(float64) {})
@@ -316,7 +316,7 @@ func TestLPPnewSMeetsItsPencil(t *testing.T) {
 	p := plainly(data)
 	var g mat.Dense
 	g.Mul(p.x, p.x.T())
-	s, _ := heatSimilarity(squaredDistances(p.x), 0.02)
+	s, _ := heatSimilarity(must(squaredDistances(p.x)), 0.02)
 	learned, err := similarityRule{alpha: 1, beta: 1, steps: 500, tolerance: 1e-6}.learn(context.Background(), &g, s, func(float64) {})
 	if err != nil {
 		t.Fatal(err)

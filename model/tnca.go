@@ -3,13 +3,11 @@ package model
 import (
 	"context"
 	"math"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/pencil"
 )
 
@@ -73,12 +71,17 @@ func fitTNCA(ctx context.Context, t *task) (*solution, error) {
 			return nil, err
 		}
 		l.place(t.x, space)
-		start = l.tie(t.d)
+		if start, err = l.tie(t.d); err != nil {
+			return nil, err
+		}
 	}
 	r, _ := start.Dims()
 	search := &Search{}
-	startNN := l.leaveOneOut(start)
-	best, err := descend(ctx, start.RawMatrix().Data, iterations, search, func(x, g []float64) float64 {
+	startNN, err := l.leaveOneOut(start)
+	if err != nil {
+		return nil, err
+	}
+	best, err := descend(ctx, start.RawMatrix().Data, iterations, search, func(x, g []float64) (float64, error) {
 		t.say("search", min(float64(search.Steps)/float64(iterations), 1))
 		return l.value(mat.NewDense(r, t.d, x), mat.NewDense(r, t.d, g))
 	})
@@ -88,11 +91,17 @@ func fitTNCA(ctx context.Context, t *task) (*solution, error) {
 	if lost(mat.NewDense(r, t.d, best), start) {
 		best = slices.Clone(start.RawMatrix().Data)
 		g := mat.NewDense(r, t.d, nil)
-		search.End, search.Steps = l.value(start, g), 0
+		if search.End, err = l.value(start, g); err != nil {
+			return nil, err
+		}
+		search.Steps = 0
 		search.Gradient = mat.Norm(g, 2)
 		t.report.note("the search would give up outputs: no direction separates the classes there; the start is kept")
 	}
-	endNN := l.leaveOneOut(mat.NewDense(r, t.d, best))
+	endNN, err := l.leaveOneOut(mat.NewDense(r, t.d, best))
+	if err != nil {
+		return nil, err
+	}
 	search.StartAccuracy, search.EndAccuracy = &startNN, &endNN
 	t.report.Search = search
 
@@ -206,7 +215,7 @@ func (l *neighbourLoss) place(x, space *mat.Dense) {
 
 // tie finds the scale c at which the leading d columns have the least loss, ties
 // the search to them and returns them as its start.
-func (l *neighbourLoss) tie(d int) *mat.Dense {
+func (l *neighbourLoss) tie(d int) (*mat.Dense, error) {
 	_, r := l.u.Dims()
 	var best *mat.Dense
 	least, scale := math.Inf(1), 0.0
@@ -215,12 +224,16 @@ func (l *neighbourLoss) tie(d int) *mat.Dense {
 		for j := range d {
 			start.Set(j, j, math.Exp2(e))
 		}
-		if v := l.value(start, nil); v < least {
+		v, err := l.value(start, nil)
+		if err != nil {
+			return nil, err
+		}
+		if v < least {
 			best, least, scale = start, v, math.Exp2(e)
 		}
 	}
 	l.to, l.penalty = best, 0.3/(float64(d)*scale*scale)
-	return best
+	return best, nil
 }
 
 // anchorBlocks is how many parts the sum over the rows has, whatever the number
@@ -228,7 +241,7 @@ func (l *neighbourLoss) tie(d int) *mat.Dense {
 const anchorBlocks = 16
 
 // value is the loss at L and, where g is not nil, its gradient there.
-func (l *neighbourLoss) value(at, g *mat.Dense) float64 {
+func (l *neighbourLoss) value(at, g *mat.Dense) (float64, error) {
 	n, _ := l.u.Dims()
 	k, _ := l.ref.Dims()
 	r, d := at.Dims()
@@ -242,19 +255,15 @@ func (l *neighbourLoss) value(at, g *mat.Dense) float64 {
 	anchor := mat.NewDense(n, d, nil)
 	losses := make([]float64, anchorBlocks)
 	pulls := make([][]float64, anchorBlocks)
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), anchorBlocks) {
-		wait.Go(func() {
-			for b := int(next.Add(1)) - 1; b < anchorBlocks; b = int(next.Add(1)) - 1 {
-				if g != nil {
-					pulls[b] = make([]float64, k*d)
-				}
-				losses[b] = l.block(b*n/anchorBlocks, (b+1)*n/anchorBlocks, &y, z, anchor, pulls[b])
-			}
-		})
+	err := parallel.Each(context.Background(), anchorBlocks, func(b int) {
+		if g != nil {
+			pulls[b] = make([]float64, k*d)
+		}
+		losses[b] = l.block(b*n/anchorBlocks, (b+1)*n/anchorBlocks, &y, z, anchor, pulls[b])
+	})
+	if err != nil {
+		return 0, err
 	}
-	wait.Wait()
 	loss := 0.0
 	for _, v := range losses {
 		loss += v / float64(n)
@@ -266,7 +275,7 @@ func (l *neighbourLoss) value(at, g *mat.Dense) float64 {
 	norm := mat.Norm(away, 2)
 	loss += l.penalty * norm * norm
 	if g == nil {
-		return loss
+		return loss, nil
 	}
 	pull := mat.NewDense(k, d, nil)
 	for _, p := range pulls {
@@ -283,7 +292,7 @@ func (l *neighbourLoss) value(at, g *mat.Dense) float64 {
 	g.Scale(1/float64(n), g)
 	away.Scale(2*l.penalty, away)
 	g.Add(g, away)
-	return loss
+	return loss, nil
 }
 
 // block is the sum of -log(p_i + 1e-12) over some rows. Where pull is not nil it
@@ -359,13 +368,16 @@ func weigh(kernel, u []float64, c float64) {
 
 // leaveOneOut is the share of reference rows whose nearest other reference is of
 // their class.
-func (l *neighbourLoss) leaveOneOut(at *mat.Dense) float64 {
+func (l *neighbourLoss) leaveOneOut(at *mat.Dense) (float64, error) {
 	k, _ := l.ref.Dims()
 	_, d := at.Dims()
 	var z mat.Dense
 	z.Mul(l.ref, at)
 	x := z.RawMatrix().Data
-	near := Neighbors(x, k, x, k, d, 2)
+	near, err := Neighbors(x, k, x, k, d, 2)
+	if err != nil {
+		return 0, err
+	}
 	width := len(near) / k
 	right := 0
 	for q := range k {
@@ -374,7 +386,7 @@ func (l *neighbourLoss) leaveOneOut(at *mat.Dense) float64 {
 			right++
 		}
 	}
-	return float64(right) / float64(k)
+	return float64(right) / float64(k), nil
 }
 
 // marginSpace is every column of the pencil of MFA, (X L^p X', X L X' + rho I),

@@ -48,8 +48,8 @@ func TestTNCAGradient(t *testing.T) {
 			l.place(p.x, random(5, 5))
 			l.penalty, l.to = 0.1, random(5, d)
 			at, g := random(5, d), mat.NewDense(5, d, nil)
-			value := l.value(at, g)
-			if other := l.value(at, nil); other != value {
+			value := must(l.value(at, g))
+			if other := must(l.value(at, nil)); other != value {
 				t.Errorf("loss %v without a gradient, %v with one", other, value)
 			}
 			for i := range 5 {
@@ -58,7 +58,7 @@ func TestTNCAGradient(t *testing.T) {
 					up, down := mat.DenseCopyOf(at), mat.DenseCopyOf(at)
 					up.Set(i, j, at.At(i, j)+h)
 					down.Set(i, j, at.At(i, j)-h)
-					want := (l.value(up, nil) - l.value(down, nil)) / (2 * h)
+					want := (must(l.value(up, nil)) - must(l.value(down, nil))) / (2 * h)
 					if math.Abs(g.At(i, j)-want) > 1e-7 {
 						t.Errorf("d=%d, %d references: dF/dL[%d,%d] is %g, by differences %g", d, len(l.rows), i, j, g.At(i, j), want)
 					}
@@ -101,7 +101,7 @@ func TestTNCALossIsItsFormula(t *testing.T) {
 		}
 		want -= math.Log(same/all+1e-12) / float64(data.N)
 	}
-	if got := l.value(at, nil); math.Abs(got-want) > 1e-12*want {
+	if got := must(l.value(at, nil)); math.Abs(got-want) > 1e-12*want {
 		t.Errorf("loss %v, want %v", got, want)
 	}
 }

@@ -98,7 +98,10 @@ func (v *views) weights() (int, []float64, []float64) {
 // embedded by the projection itself, so that a row of the window that comes
 // back has distance 0 to itself, exactly.
 func (v *views) setWindow(mean, scale []float64, unit bool, rows Rows, label []int) error {
-	k := newKernel(mean, scale, unit, false, v)
+	k, err := newKernel(mean, scale, unit, false, v)
+	if err != nil {
+		return err
+	}
 	k.dim = k.width
 	k.finish = func(dst, y []float32) int { copy(dst, y); return -1 }
 	y := make([]float32, rows.N*k.width)

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -281,7 +282,11 @@ func (l *learner) fit(ctx context.Context, j job) (f Fit) {
 		case ctx.Err() != nil:
 		case f.Err != nil:
 			f.Reason = f.Err.Error()
-			log.Error("fit failed; the live model stays", "rows", f.Rows, "error", f.Err)
+			attrs := []any{"rows", f.Rows, "error", f.Err}
+			if p := new(model.Panic); errors.As(f.Err, &p) {
+				attrs = append(attrs, "stack", string(p.Stack))
+			}
+			log.Error("fit failed; the live model stays", attrs...)
 		case f.Promoted:
 			log.Info("model goes live", "version", f.Live.Version, "method", f.Live.Model.Method(), "dim", f.Live.Model.Dim(),
 				"epoch", f.Live.Epoch, "rows", f.Rows, "seconds", f.Duration.Seconds(), "reason", f.Reason)
@@ -289,6 +294,10 @@ func (l *learner) fit(ctx context.Context, j job) (f Fit) {
 			log.Info("candidate refused; the live model stays", "rows", f.Rows, "reason", f.Reason)
 		}
 	}()
+	if j.rows.err != nil {
+		f.Err = fmt.Errorf("summing the window: %w", j.rows.err)
+		return f
+	}
 	if j.standin {
 		f.Err = l.fitStandin(ctx, j.rows, &f)
 		return f

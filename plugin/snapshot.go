@@ -11,6 +11,7 @@ type snapshot struct {
 	classes []string        // sorted; nil: no labels
 	part    [2]rowSet       // to train on, held out; each in order of arrival
 	stats   [2]*moments.Set // of the rows to train on and of all rows; nil: fit from rows
+	err     error           // of the sums in stats: no fit can be made of this snapshot
 	oldest  uint64          // sequence number to read again from, for this window
 	last    uint64          // sequence number of the newest message in it
 }

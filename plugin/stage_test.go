@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -660,6 +662,50 @@ func TestStoreFailureKeepsTheLiveModel(t *testing.T) {
 	}
 	if st := s.Status(); !strings.Contains(st.Note, "disk full") {
 		t.Errorf("status says %q", st.Note)
+	}
+}
+
+// TestPanicEndsTheFitAlone: in the fitting goroutine (lda) and beside its pool (sle-ovr). The live model answers on, and the
+// next fit is as any.
+func TestPanicEndsTheFitAlone(t *testing.T) {
+	for method, phase := range map[string]string{"lda": "fit", "sle-ovr": "views"} {
+		var broken atomic.Bool
+		var fits []Fit
+		var log bytes.Buffer
+		s := newStage(t, func(c *Config) {
+			c.Fit.Method = method
+			c.Fit.Progress = func(p string, _ float64) {
+				if p == phase && broken.Load() {
+					panic("out of luck")
+				}
+			}
+			c.Training.Holdout = 0.2
+			c.Observe = func(f Fit) { fits = append(fits, f) }
+			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		})
+		rows := clouds(rand.New(rand.NewPCG(31, 32)), 300, 3)
+		teach(t, s, 1, rows[:100])
+		live := s.Live()
+		broken.Store(true)
+		teach(t, s, 6, rows[100:200])
+		if len(fits) != 2 || live == nil || s.Live() != live {
+			t.Fatalf("%s: %d fits, live is %+v", method, len(fits), s.Live())
+		}
+		var p *model.Panic
+		if err := fits[1].Err; !errors.As(err, &p) || !strings.Contains(err.Error(), method+": panicked: out of luck") {
+			t.Errorf("%s: the fit says %v", method, err)
+		}
+		if text := log.String(); !strings.Contains(text, "out of luck") || !strings.Contains(text, "TestPanicEndsTheFitAlone") {
+			t.Errorf("%s: the log does not show where it was: %s", method, text)
+		}
+		if _, err := s.Transform(t.Context(), decode(t, s, rows)); err != nil {
+			t.Errorf("%s: %v", method, err)
+		}
+		broken.Store(false)
+		teach(t, s, 11, rows[200:])
+		if len(fits) != 3 || fits[2].Err != nil || math.IsNaN(fits[2].Candidate) {
+			t.Errorf("%s: the next fit is %+v", method, fits[2])
+		}
 	}
 }
 

@@ -274,24 +274,30 @@ func (w *window) snapshot() snapshot {
 		s.last = max(s.last, b.last)
 	}
 	if w.keep && w.missing == 0 {
-		s.stats = w.moments(remap)
+		s.stats, s.err = w.moments(remap)
 	}
 	return s
 }
 
 // moments merges those of the blocks: of the rows to train on, and of all rows. Only blocks whose rows changed are summed anew.
-func (w *window) moments(remap []int) (out [2]*moments.Set) {
+func (w *window) moments(remap []int) (out [2]*moments.Set, err error) {
 	for i := range out {
 		out[i] = moments.New(w.m, w.perClass)
 	}
 	for _, b := range w.blocks {
 		for p := range b.stats {
 			if b.stats[p] == nil {
-				b.stats[p] = w.sum(b, p)
+				if b.stats[p], err = w.sum(b, p); err != nil {
+					return out, err
+				}
 			}
-			must(out[everything].Merge(b.stats[p]))
+			if err := out[everything].Merge(b.stats[p]); err != nil {
+				return out, err
+			}
 			if p == part(false) {
-				must(out[trained].Merge(b.stats[p]))
+				if err := out[trained].Merge(b.stats[p]); err != nil {
+					return out, err
+				}
 			}
 		}
 	}
@@ -300,11 +306,11 @@ func (w *window) moments(remap []int) (out [2]*moments.Set) {
 			out[i].Relabel(remap)
 		}
 	}
-	return out
+	return out, nil
 }
 
 // sum is the moments of one part of a block, in order of arrival.
-func (w *window) sum(b *block, p int) *moments.Set {
+func (w *window) sum(b *block, p int) (*moments.Set, error) {
 	var x []float64
 	var y []int
 	for i, gone := range b.gone {
@@ -317,15 +323,10 @@ func (w *window) sum(b *block, p int) *moments.Set {
 		y = nil
 	}
 	s := moments.New(w.m, w.perClass)
-	must(s.Add(x, y, nil))
-	return s
-}
-
-// must holds for calls whose errors name a wrong shape or a missing value, which the window has ruled out.
-func must(err error) {
-	if err != nil {
-		panic(err)
+	if err := s.Add(x, y, nil); err != nil {
+		return nil, err
 	}
+	return s, nil
 }
 
 func (w *window) count(p int) (n int) {

@@ -247,21 +247,24 @@ func (d *demo) settle(ctx context.Context, engine *stream.Engine, failed func() 
 }
 
 // accuracy is that of 1-NN: the held-out rows against the rows that were learned from.
-func (d *demo) accuracy(dim int, row func(i int) []float64) float64 {
+func (d *demo) accuracy(dim int, row func(i int) []float64) (float64, error) {
 	gather := func(rows []int) (x []float64) {
 		for _, i := range rows {
 			x = append(x, row(i)...)
 		}
 		return x
 	}
-	nearest := model.Nearest(gather(d.digits.train), len(d.digits.train), gather(d.digits.held), len(d.digits.held), dim)
+	nearest, err := model.Nearest(gather(d.digits.train), len(d.digits.train), gather(d.digits.held), len(d.digits.held), dim)
+	if err != nil {
+		return 0, err
+	}
 	right := 0
 	for i, at := range nearest {
 		if d.digits.label[d.digits.held[i]] == d.digits.label[d.digits.train[at]] {
 			right++
 		}
 	}
-	return float64(right) / float64(len(d.digits.held))
+	return float64(right) / float64(len(d.digits.held)), nil
 }
 
 func (d *demo) report(engine *stream.Engine, reduced, flat *answers, path string) (*demoReport, error) {
@@ -274,14 +277,22 @@ func (d *demo) report(engine *stream.Engine, reduced, flat *answers, path string
 	r := &demoReport{
 		BatchesIn: d.sent, BatchesOut: reduced.messages, RowsIn: d.sentRows, RowsOut: reduced.rows,
 		DeadLetters: reduced.dead, Models: d.models, Scale: string(d.scale), DimIn: 64, DimOut: reduced.dim,
-		Accuracy: demoAccuracy{
-			Raw:         d.accuracy(64, func(i int) []float64 { return scaled[i*64 : (i+1)*64] }),
-			RawUnscaled: d.accuracy(64, func(i int) []float64 { return d.digits.x[i*64 : (i+1)*64] }),
-			Reduced:     d.accuracy(reduced.dim, func(i int) []float64 { return widen(reduced.y[i]) }),
-			Picture:     d.accuracy(flat.dim, func(i int) []float64 { return widen(flat.y[i]) }),
-		},
 	}
 	var err error
+	for _, a := range []struct {
+		to  *float64
+		dim int
+		row func(i int) []float64
+	}{
+		{&r.Accuracy.Raw, 64, func(i int) []float64 { return scaled[i*64 : (i+1)*64] }},
+		{&r.Accuracy.RawUnscaled, 64, func(i int) []float64 { return d.digits.x[i*64 : (i+1)*64] }},
+		{&r.Accuracy.Reduced, reduced.dim, func(i int) []float64 { return widen(reduced.y[i]) }},
+		{&r.Accuracy.Picture, flat.dim, func(i int) []float64 { return widen(flat.y[i]) }},
+	} {
+		if *a.to, err = d.accuracy(a.dim, a.row); err != nil {
+			return nil, err
+		}
+	}
 	if r.Picture, err = filepath.Abs(path); err != nil {
 		return nil, err
 	}

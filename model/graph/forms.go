@@ -15,7 +15,7 @@ func WeightForm(x *mat.Dense, w mat.Matrix) (*mat.SymDense, error) {
 	if err != nil {
 		return nil, err
 	}
-	return gram(x, wx), nil
+	return gram(x, wx)
 }
 
 // DegreeForm is X'DX of a diagonal D: the sum of d_i x_i x_i'.
@@ -31,7 +31,7 @@ func DegreeForm(x *mat.Dense, d []float64) (*mat.SymDense, error) {
 			row[j] *= v
 		}
 	}
-	return gram(x, dx), nil
+	return gram(x, dx)
 }
 
 // LaplacianForm is X'LX, L = D - W of symmetric weights, sparse or dense: half
@@ -57,7 +57,7 @@ func LaplacianForm(x *mat.Dense, w mat.Matrix) (*mat.SymDense, error) {
 			row[c] = d*v - row[c]
 		}
 	}
-	return gram(x, lx), nil
+	return gram(x, lx)
 }
 
 // Constraint is what a graph embedding holds constant while it draws the rows that
@@ -82,7 +82,8 @@ func Embedding(x *mat.Dense, w *Matrix, hold Constraint) (n, d *mat.SymDense, er
 	}
 	switch hold {
 	case Total:
-		return gram(x, x), d, nil
+		n, err = gram(x, x)
+		return n, d, err
 	case Degree:
 		n, err = DegreeForm(x, w.Degrees())
 		return n, d, err
@@ -118,7 +119,7 @@ func ReconstructionForm(x *mat.Dense, w *Matrix) (*mat.SymDense, error) {
 		return nil, err
 	}
 	r.Sub(x, r)
-	return gram(r, r), nil
+	return gram(r, r)
 }
 
 // product is w x.
@@ -129,28 +130,27 @@ func product(w mat.Matrix, x *mat.Dense) (*mat.Dense, error) {
 	}
 	out := mat.NewDense(n, m, nil)
 	if s, ok := w.(*Matrix); ok {
-		s.Apply(out, x)
-	} else {
-		// A full copy: gonum's product of a symmetric matrix runs on one core, and slowly.
-		out.Mul(mat.DenseCopyOf(w), x)
+		return out, s.apply(out, x)
 	}
+	// A full copy: gonum's product of a symmetric matrix runs on one core, and slowly.
+	out.Mul(mat.DenseCopyOf(w), x)
 	return out, nil
 }
 
 // gram is X'Y of a product that is symmetric: its upper triangle, on all cores,
 // by bands of rows whose sums do not depend on how many there are.
-func gram(x, y *mat.Dense) *mat.SymDense {
+func gram(x, y *mat.Dense) (*mat.SymDense, error) {
 	const band = 64
 	n, m := x.Dims()
 	out := mat.NewSymDense(m, nil)
 	a, b, c := x.RawMatrix(), y.RawMatrix(), out.RawSymmetric()
 	bands := (m + band - 1) / band
 	chunk := bands
-	if n*m*m > parallel {
+	if n*m*m > serial {
 		chunk = 1
 	}
 	// A background context does not end.
-	_ = each(context.Background(), bands, max(chunk, 1), func() func(from, to int) {
+	err := each(context.Background(), bands, max(chunk, 1), func() func(from, to int) {
 		return func(from, to int) {
 			for t := from; t < to; t++ {
 				j := t * band
@@ -158,7 +158,7 @@ func gram(x, y *mat.Dense) *mat.SymDense {
 			}
 		}
 	})
-	return out
+	return out, err
 }
 
 // blas64Gemm is C = A'B with A n x rows and B n x cols.

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/parallel"
 )
 
 // Matrix is a sparse matrix in compressed rows: weights, Laplacians, sums of
@@ -50,11 +50,18 @@ func (a *Matrix) Row(i int) (index []int, value []float64) {
 }
 
 // Apply sets dst to the product of the matrix and x, cols x b; dst is rows x b,
-// not x itself. It takes Stored b multiply-adds, on all cores.
+// not x itself; like a product of gonum's it panics where those shapes are
+// others. It takes Stored b multiply-adds, on all cores.
 func (a *Matrix) Apply(dst, x *mat.Dense) {
+	if err := a.apply(dst, x); err != nil {
+		panic(err)
+	}
+}
+
+func (a *Matrix) apply(dst, x *mat.Dense) error {
 	_, b := x.Dims()
 	// A background context does not end, so neither does the product early.
-	_ = each(context.Background(), a.rows, chunkOf(a.rows, len(a.index)*b), func() func(from, to int) {
+	return each(context.Background(), a.rows, chunkOf(a.rows, len(a.index)*b), func() func(from, to int) {
 		return func(from, to int) {
 			for i := from; i < to; i++ {
 				y := dst.RawRowView(i)
@@ -219,7 +226,7 @@ func FromDense(w mat.Matrix, cut float64) (*Matrix, error) {
 
 // chunkOf is how many of n rows are one piece of work, given the work of all.
 func chunkOf(n, work int) int {
-	if work <= parallel {
+	if work <= serial {
 		return max(n, 1)
 	}
 	return max(1, n/(8*runtime.GOMAXPROCS(0)))
@@ -229,26 +236,10 @@ func chunkOf(n, work int) int {
 // of [0, n) on all cores. It stops early when ctx ends. What is computed for
 // one index must not depend on the chunk it is in.
 func each(ctx context.Context, n, chunk int, start func() func(from, to int)) error {
-	workers := min(runtime.GOMAXPROCS(0), (n+chunk-1)/chunk)
-	var next atomic.Int64
-	run := func() {
+	return parallel.NewPool(func(p *parallel.Pool) {
 		do := start()
-		for ctx.Err() == nil {
-			from := int(next.Add(int64(chunk))) - chunk
-			if from >= n {
-				return
-			}
-			do(from, min(from+chunk, n))
+		for from, to, ok := p.Next(); ok; from, to, ok = p.Next() {
+			do(from, to)
 		}
-	}
-	if workers <= 1 {
-		run()
-		return ctx.Err()
-	}
-	var wait sync.WaitGroup
-	for range workers {
-		wait.Go(run)
-	}
-	wait.Wait()
-	return ctx.Err()
+	}).Run(ctx, runtime.GOMAXPROCS(0), n, chunk)
 }

@@ -58,11 +58,16 @@ func AlignLinear(x *mat.Dense, patches iter.Seq[Patch]) (*mat.SymDense, error) {
 	n, m := x.Dims()
 	sum := mat.NewSymDense(m, nil)
 	var left, right []float64
-	flush := func() {
+	flush := func() error {
 		if rows := len(left) / m; rows > 0 {
-			sum.AddSym(sum, gram(mat.NewDense(rows, m, left), mat.NewDense(rows, m, right)))
+			part, err := gram(mat.NewDense(rows, m, left), mat.NewDense(rows, m, right))
+			if err != nil {
+				return err
+			}
+			sum.AddSym(sum, part)
 		}
 		left, right = left[:0], right[:0]
+		return nil
 	}
 	for p := range patches {
 		if err := p.check(n); err != nil {
@@ -79,11 +84,12 @@ func AlignLinear(x *mat.Dense, patches iter.Seq[Patch]) (*mat.SymDense, error) {
 		lx.Mul(p.L, mat.NewDense(len(p.Rows), m, left[from:]))
 		right = append(right, lx.RawMatrix().Data...)
 		if len(left) >= batch*m {
-			flush()
+			if err := flush(); err != nil {
+				return nil, err
+			}
 		}
 	}
-	flush()
-	return sum, nil
+	return sum, flush()
 }
 
 // StarPart is the part of weighted squared differences to the first row of a

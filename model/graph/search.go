@@ -5,9 +5,10 @@ import (
 	"math"
 	"runtime"
 	"sync"
-	"sync/atomic"
 
 	"gonum.org/v1/gonum/blas/gonum"
+
+	"github.com/embedd/embedd/model/internal/parallel"
 )
 
 // impl is named, not taken from the registries: what a host registers there
@@ -18,7 +19,7 @@ const (
 	tileBytes = 128 << 10 // of filter rows on each side of a tile: both sides stay in the second cache
 	filterDim = 12        // from here on a float32 product is cheaper than the distance
 	lane      = 16        // padding of a row in float32: gonum's dot has no tail then
-	parallel  = 1 << 20   // multiply-adds of a call from which it uses more than one core
+	serial    = 1 << 20   // multiply-adds of a call that one core does alone
 )
 
 // lists are the k nearest found so far of each of n rows, ordered by distance
@@ -96,12 +97,12 @@ func newSearch(ref, query []float64, dim int, self bool) *search {
 // rowsPerTile is the side of a tile.
 func (s *search) rowsPerTile() int { return min(max(tileBytes/(4*s.dim), 32), 256) }
 
-func (s *search) workers(tasks int) int {
+func (s *search) workers() int {
 	refN, queryN := len(s.ref)/s.dim, len(s.query)/s.dim
-	if float64(refN)*float64(queryN)*float64(s.dim) <= parallel {
+	if float64(refN)*float64(queryN)*float64(s.dim) <= serial {
 		return 1
 	}
-	return max(1, min(runtime.GOMAXPROCS(0), tasks))
+	return runtime.GOMAXPROCS(0)
 }
 
 // run goes over all pairs. It stops early when ctx ends.
@@ -139,21 +140,7 @@ func (s *search) run(ctx context.Context) error {
 			s.tile(a*side, min((a+1)*side, queryN), b*side, min((b+1)*side, queryN))
 		}
 	}
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for range s.workers(blocks) {
-		wait.Go(func() {
-			for ctx.Err() == nil {
-				t := int(next.Add(1)) - 1
-				if t >= tasks {
-					return
-				}
-				task(t)
-			}
-		})
-	}
-	wait.Wait()
-	return ctx.Err()
+	return parallel.EachOn(ctx, min(s.workers(), blocks), tasks, task)
 }
 
 // scan looks at the pairs of queries [q0, q1) and references [r0, r1) for the

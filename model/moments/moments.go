@@ -5,16 +5,17 @@
 package moments
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/parallel"
 )
 
 // Set is the statistics of weighted rows of m features. Sums are taken of
@@ -88,7 +89,8 @@ func (s *Set) SetShift(r []float64) error {
 
 // Add adds rows: x is n x m row-major, y the class of each row (-1: no label;
 // nil: none has one), w the weight of each row (nil: 1). A class index past the
-// last one grows the set. On an error the set is unchanged.
+// last one grows the set. On an error the set is unchanged, but one of a panic
+// inside: the set is not to be used then.
 func (s *Set) Add(x []float64, y []int, w []float64) error { return s.accumulate(x, y, w, 1) }
 
 // Sub takes out rows that were added with the same class and weight. Rounding
@@ -275,7 +277,9 @@ func (s *Set) accumulate(x []float64, y []int, w []float64, sign float64) error 
 	}
 	for k, index := range rows {
 		if len(index) > 0 {
-			addProducts(s.matrix(k), x, w, s.shift, index, sign)
+			if err := addProducts(s.matrix(k), x, w, s.shift, index, sign); err != nil {
+				return fmt.Errorf("moments: %w", err)
+			}
 		}
 	}
 	return nil
@@ -301,7 +305,7 @@ const (
 // addProducts adds sign * sum w (x - r)(x - r)' over the rows of index to the
 // upper triangle of s. A tile of s is computed by one goroutine over all rows
 // in order, so the bits do not depend on the number of cores.
-func addProducts(s *mat.SymDense, x, w, shift []float64, index []int, sign float64) {
+func addProducts(s *mat.SymDense, x, w, shift []float64, index []int, sign float64) error {
 	m := len(shift)
 	raw := s.RawSymmetric()
 	if len(index) < fewRows {
@@ -316,10 +320,10 @@ func addProducts(s *mat.SymDense, x, w, shift []float64, index []int, sign float
 			}
 			blas64.Syr(f, blas64.Vector{N: m, Inc: 1, Data: centred}, raw)
 		}
-		return
+		return nil
 	}
 	tiles := (m + tile - 1) / tile
-	workers := min(runtime.GOMAXPROCS(0), tiles*(tiles+1)/2)
+	workers := runtime.GOMAXPROCS(0)
 	if len(index)*m*m < 1<<18 {
 		workers = 1 // not worth a goroutine
 	}
@@ -338,7 +342,7 @@ func addProducts(s *mat.SymDense, x, w, shift []float64, index []int, sign float
 				block[j*b+i] = f * (v - shift[j])
 			}
 		}
-		do(workers, tiles*(tiles+1)/2, func(t int) {
+		err := parallel.EachOn(context.Background(), workers, tiles*(tiles+1)/2, func(t int) {
 			i, j := tileAt(t)
 			i0, j0 := i*tile, j*tile
 			ni, nj := min(tile, m-i0), min(tile, m-j0)
@@ -347,7 +351,11 @@ func addProducts(s *mat.SymDense, x, w, shift []float64, index []int, sign float
 				blas64.General{Rows: ni, Cols: b, Stride: b, Data: block[i0*b:]},
 				blas64.General{Rows: nj, Cols: b, Stride: b, Data: block[j0*b:]}, 1, c)
 		})
+		if err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // tileAt is the t-th tile (i <= j) of an upper triangle, column by column.
@@ -357,24 +365,4 @@ func tileAt(t int) (i, j int) {
 		j++
 	}
 	return t, j
-}
-
-// do runs f(0..n-1) on the given number of goroutines.
-func do(workers, n int, f func(int)) {
-	if workers <= 1 {
-		for i := range n {
-			f(i)
-		}
-		return
-	}
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range workers {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				f(i)
-			}
-		})
-	}
-	wg.Wait()
 }

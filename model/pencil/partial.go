@@ -10,13 +10,16 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/parallel"
 )
 
 // Operator is a symmetric matrix M of order n, known by its products.
 type Operator interface {
 	Order() int
 	// Apply sets dst = M x, both n x b for any b >= 1. It keeps neither, gives the
-	// same bits for the same x, and is not called concurrently.
+	// same bits for the same x, and is not called concurrently. A panic of it is an
+	// error of Partial.
 	Apply(dst, x *mat.Dense)
 }
 
@@ -111,7 +114,8 @@ func (d *dense) Apply(dst, x *mat.Dense) {
 // in full and Notes say so; large ones end in an error. It does not depend on the
 // number of processors. It stops with the error of ctx when that ends; only a
 // decomposition in full, of order 2500 at most, is not interrupted.
-func Partial(ctx context.Context, m Operator, end End, d int, known *mat.Dense) (*Part, error) {
+func Partial(ctx context.Context, m Operator, end End, d int, known *mat.Dense) (_ *Part, err error) {
+	defer parallel.Recover(&err, "eigenvectors")
 	n := m.Order()
 	null, err := knownRows(n, known)
 	if err != nil {

@@ -6,12 +6,12 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
-	"sync"
-	"sync/atomic"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/parallel"
 )
 
 // krylov finds the largest eigenvalues of a symmetric operator by thick-restart
@@ -317,30 +317,14 @@ func maxAbs(a *mat.Dense) float64 {
 
 // split runs f for each of count tasks, on all processors where work (in
 // multiplications) repays it. Tasks are cut the same for any number of
-// processors, so that results do not depend on it.
+// processors, so that results do not depend on it. A panic on one of
+// them is one of the caller here, and an error at the boundary of the package.
 func split(count, work int, f func(i int)) {
-	workers := min(runtime.GOMAXPROCS(0), count)
-	if work < 1<<18 {
-		workers = 1
+	workers := 1
+	if work >= 1<<18 {
+		workers = runtime.GOMAXPROCS(0)
 	}
-	if workers < 2 {
-		for i := range count {
-			f(i)
-		}
-		return
+	if err := parallel.EachOn(context.Background(), workers, count, f); err != nil {
+		panic(err)
 	}
-	var next atomic.Int64
-	var group sync.WaitGroup
-	for range workers {
-		group.Go(func() {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= count {
-					return
-				}
-				f(i)
-			}
-		})
-	}
-	group.Wait()
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/parallel"
 )
 
 // End is the wanted end of the spectrum: part of a method's definition.
@@ -41,7 +43,8 @@ type Solution struct {
 
 // Solve returns the d wanted eigenpairs of (N, D), all of them for d = 0. For Max, d is bounded by the
 // numeric rank of N in the metric; for Min by the rank of the metric.
-func Solve(n mat.Symmetric, q *Metric, end End, d int) (*Solution, error) {
+func Solve(n mat.Symmetric, q *Metric, end End, d int) (_ *Solution, err error) {
+	defer parallel.Recover(&err, "eigenvectors")
 	if n.SymmetricDim() != q.m {
 		return nil, fmt.Errorf("numerator of order %d, denominator of order %d", n.SymmetricDim(), q.m)
 	}

@@ -1,0 +1,5 @@
+// Package parallel runs work on all cores. Every goroutine of the mathematics
+// starts here, and whoever starts them waits for them. A panic on one of them,
+// which would end the process where it happened, is a *Panic for the one who
+// waits.
+package parallel

@@ -1,0 +1,61 @@
+package parallel
+
+import (
+	"context"
+	"runtime"
+)
+
+// Each calls f for every i below n, in order, on all cores, and waits for all
+// calls. A panic of f, and the end of ctx, stop the handing out and are the
+// error: a *Panic, or that of ctx.
+func Each(ctx context.Context, n int, f func(i int)) error {
+	return EachOn(ctx, runtime.GOMAXPROCS(0), n, f)
+}
+
+// EachOn is Each on at most so many goroutines, the caller's among them: on 1,
+// work that more would not repay.
+func EachOn(ctx context.Context, workers, n int, f func(i int)) error {
+	return NewPool(func(p *Pool) {
+		for i, _, ok := p.Next(); ok; i, _, ok = p.Next() {
+			f(i)
+		}
+	}).Run(ctx, workers, n, 1)
+}
+
+// EachTold is Each beside the caller, whose goroutine calls told after each call
+// of f with the number of those that are done. A panic of told is as one of f.
+func EachTold(ctx context.Context, n int, f func(i int), told func(done int)) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	done := make(chan struct{}, n) // never blocks a worker
+	var err error
+	go func() {
+		defer close(done)
+		err = Each(ctx, n, func(i int) {
+			f(i)
+			done <- struct{}{}
+		})
+	}()
+	failed := tell(done, told)
+	if failed != nil {
+		stop()
+		for range done { // whoever panics waits for the others too
+		}
+		return failed
+	}
+	return err
+}
+
+func tell(done <-chan struct{}, told func(int)) (failed error) {
+	defer func() {
+		if v := recover(); v != nil {
+			failed = caught(v)
+		}
+	}()
+	count := 0
+	for range done {
+		count++
+		told(count)
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package parallel
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+)
+
+// Pool runs a function on several goroutines, which take ranges of [0, n) in
+// order. It runs again and again, once at a time, and allocates nothing then.
+type Pool struct {
+	work   func(*Pool)
+	worker func() // bound once: a go statement then allocates nothing
+
+	ctx     context.Context
+	n, step int
+	next    atomic.Int64
+	wait    sync.WaitGroup
+	failed  atomic.Pointer[Panic] // the first
+}
+
+// NewPool returns a pool whose workers each call work once in a run. It calls
+// Next until there is no range left, or returns before.
+func NewPool(work func(*Pool)) *Pool {
+	p := &Pool{work: work}
+	p.worker = p.other
+	return p
+}
+
+// Run hands out [0, n) in ranges of step to at most so many workers, the caller
+// among them, and waits for all. A panic, and the end of ctx, stop the handing
+// out; the first panic is the error as a *Panic, else it is that of ctx.
+func (p *Pool) Run(ctx context.Context, workers, n, step int) error {
+	p.ctx, p.n, p.step = ctx, n, step
+	p.next.Store(0)
+	others := min(workers, (n+step-1)/step) - 1
+	for range others {
+		p.wait.Add(1)
+		go p.worker()
+	}
+	p.guarded()
+	if others > 0 {
+		p.wait.Wait()
+	}
+	p.ctx = nil
+	if p.failed.Load() != nil {
+		return p.failed.Swap(nil)
+	}
+	return ctx.Err()
+}
+
+// Next is the next range [from, to) for the worker that calls it; ok is false
+// where there is none.
+func (p *Pool) Next() (from, to int, ok bool) {
+	if p.failed.Load() != nil || p.ctx.Err() != nil {
+		return 0, 0, false
+	}
+	from = int(p.next.Add(int64(p.step))) - p.step
+	return from, min(from+p.step, p.n), from < p.n
+}
+
+func (p *Pool) other() {
+	defer p.wait.Done()
+	p.guarded()
+}
+
+func (p *Pool) guarded() {
+	defer p.catch()
+	p.work(p)
+}
+
+func (p *Pool) catch() {
+	if v := recover(); v != nil {
+		p.failed.CompareAndSwap(nil, caught(v))
+	}
+}
