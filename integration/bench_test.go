@@ -22,6 +22,7 @@ import (
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream"
 )
@@ -100,7 +101,7 @@ func (s shape) model(b *testing.B, msg []byte) *model.Model {
 	for range d.N * d.M {
 		d.X = append(d.X, r.NormFloat64())
 	}
-	return must(model.Fit(context.Background(), d, model.Config{Method: "pca", Dim: s.d}))(b)
+	return must(fit.Fit(context.Background(), d, fit.Config{Method: "pca", Dim: s.d}))(b)
 }
 
 // stage is a stage with that model.
@@ -438,7 +439,7 @@ func BenchmarkLearn(b *testing.B) {
 	for _, s := range shapes {
 		b.Run(s.String(), func(b *testing.B) {
 			var fits []plugin.Fit
-			stage := must(plugin.New(plugin.Config{Spec: s.spec(), Fit: model.Config{Method: "lda", Dim: s.d},
+			stage := must(plugin.New(plugin.Config{Spec: s.spec(), Fit: fit.Config{Method: "lda", Dim: s.d},
 				// A margin below zero promotes every candidate: the whole cost of a fit.
 				Training: plugin.Training{Window: plugin.Window{Rows: 20000}, Every: plugin.Every{Rows: every}, Margin: -1},
 				Observe:  func(f plugin.Fit) { fits = append(fits, f) }}))(b)

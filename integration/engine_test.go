@@ -16,6 +16,7 @@ import (
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream"
 )
@@ -76,7 +77,7 @@ func digitsPipeline(name, method string) stream.Pipeline {
 		Name: name, Stream: "FEATURES", Subject: "features.digits", Output: "reduced." + name, Dead: "dead." + name,
 		Stage: plugin.Config{
 			Spec: arrowio.Spec{Features: []string{"pixels"}, Label: "label"},
-			Fit:  model.Config{Method: method, Dim: 5},
+			Fit:  fit.Config{Method: method, Dim: 5},
 			Training: plugin.Training{
 				Window: plugin.Window{Rows: 3000}, Every: plugin.Every{Rows: 500},
 			},

@@ -7,6 +7,8 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/mapping"
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
@@ -60,8 +62,8 @@ func Align(candidate, live *Model, anchors Rows, mode string) (_ *Model, _ Align
 		}
 		return candidate, a, nil
 	}
-	l, ok := candidate.mapping.(*linear)
-	if _, both := live.mapping.(*linear); !ok || !both || !slices.Equal(candidate.features, live.features) {
+	l, ok := candidate.mapping.(*mapping.Linear)
+	if _, both := live.mapping.(*mapping.Linear); !ok || !both || !slices.Equal(candidate.features, live.features) {
 		return candidate, Alignment{}, nil
 	}
 	if anchors.N < 2 {
@@ -76,7 +78,7 @@ func Align(candidate, live *Model, anchors Rows, mode string) (_ *Model, _ Align
 	if err != nil {
 		return nil, Alignment{}, fmt.Errorf("align: live: %w", err)
 	}
-	turn, from := identity(d), columns(d)
+	turn, from := linalg.Identity(d), linalg.Range(d)
 	switch mode {
 	case AlignSign, AlignBlock:
 		turn, from = signTurn(correlations(y1, y0), min(candidate.rank, d))
@@ -113,17 +115,17 @@ func outputs(m *Model, rows Rows, d int) (*mat.Dense, error) {
 
 // turned is the model with its first columns multiplied by turn (k x k).
 // from says which old column's eigenvalue each new one has.
-func (m *Model) turned(l *linear, turn *mat.Dense, from []int, mode string) (*Model, error) {
+func (m *Model) turned(l *mapping.Linear, turn *mat.Dense, from []int, mode string) (*Model, error) {
 	k, _ := turn.Dims()
-	if mat.Equal(turn, identity(k)) {
+	if mat.Equal(turn, linalg.Identity(k)) {
 		return m, nil
 	}
-	a := mat.NewDense(m.M(), l.d, slices.Clone(l.components))
+	a := mat.NewDense(m.M(), l.D, slices.Clone(l.Components))
 	var part mat.Dense
 	part.Mul(a.Slice(0, m.M(), 0, k), turn)
 	a.Slice(0, m.M(), 0, k).(*mat.Dense).Copy(&part)
 	c := *m
-	c.mapping = &linear{l.d, a.RawMatrix().Data}
+	c.mapping = &mapping.Linear{D: l.D, Components: a.RawMatrix().Data}
 	switch {
 	case mode == AlignProcrustes:
 		c.eigenvalues = nil
@@ -284,22 +286,6 @@ func measure(y1, y0 *mat.Dense, sameDim bool) Alignment {
 		a.Comparable = a.Comparable && a.Correlation[c] >= minCorrelation
 	}
 	return a
-}
-
-func identity(d int) *mat.Dense {
-	m := mat.NewDense(d, d, nil)
-	for i := range d {
-		m.Set(i, i, 1)
-	}
-	return m
-}
-
-func columns(d int) []int {
-	c := make([]int, d)
-	for i := range c {
-		c[i] = i
-	}
-	return c
 }
 
 // assign is the assignment of rows to columns with the least total cost, by

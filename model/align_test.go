@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/mapping"
 )
 
 // live is a linear model of 4 outputs, the inner two of one eigenspace, and anchors for it.
@@ -24,7 +27,7 @@ func turnedBy(t *testing.T, m *Model, r *mat.Dense, eigenvalues []float64) *Mode
 	var a mat.Dense
 	a.Mul(mat.NewDense(m.M(), m.Dim(), m.Components()), r)
 	c := *m
-	c.mapping = &linear{m.Dim(), a.RawMatrix().Data}
+	c.mapping = &mapping.Linear{D: m.Dim(), Components: a.RawMatrix().Data}
 	c.eigenvalues = eigenvalues
 	return seal(t, &c)
 }
@@ -86,7 +89,7 @@ func TestAlignSign(t *testing.T) {
 // does to the columns of other eigenvalues is a flip.
 func TestAlignBlock(t *testing.T) {
 	m, anchors := live(t)
-	r := identity(4)
+	r := linalg.Identity(4)
 	r.Slice(1, 3, 1, 3).(*mat.Dense).Copy(rotation(5, 2))
 	r.Set(0, 0, -1)
 	c := turnedBy(t, m, r, m.Eigenvalues())
@@ -114,7 +117,7 @@ func TestAlignProcrustes(t *testing.T) {
 	if off(got, m) > 1e-6 || !a.Comparable || got.Eigenvalues() != nil {
 		t.Errorf("off by %g, %+v", off(got, m), a)
 	}
-	other := turnedBy(t, randomLinear(t, 10, 4, 5, 1), identity(4), nil)
+	other := turnedBy(t, randomLinear(t, 10, 4, 5, 1), linalg.Identity(4), nil)
 	got, _ = align(t, other, m, anchors, AlignProcrustes)
 	var d0, d1 mat.Dense
 	for _, x := range []struct {
@@ -135,7 +138,7 @@ func TestAlignEdges(t *testing.T) {
 	if got, a := align(t, m.WithNote(Note{Version: "2"}), m, Rows{}, AlignBlock); got.Digest() != m.Digest() || !a.Comparable {
 		t.Error("a model is not comparable to itself")
 	}
-	r := identity(4) // a candidate with 3 of the 4 columns, flipped
+	r := linalg.Identity(4) // a candidate with 3 of the 4 columns, flipped
 	r.Scale(-1, r)
 	c := turnedBy(t, m, r, m.Eigenvalues())
 	var three []float64
@@ -145,7 +148,7 @@ func TestAlignEdges(t *testing.T) {
 		}
 	}
 	small := *c
-	small.mapping, small.eigenvalues, small.rank = &linear{3, three}, nil, 3
+	small.mapping, small.eigenvalues, small.rank = &mapping.Linear{D: 3, Components: three}, nil, 3
 	got, a := align(t, seal(t, &small), m, anchors, AlignSign)
 	if a.Comparable || len(a.Correlation) != 3 || slices.Min(a.Correlation) < 1-1e-9 || got.Components()[0] != m.Components()[0] {
 		t.Errorf("3 columns against 4: %+v", a)
@@ -175,26 +178,6 @@ func make2(n int) []int {
 		y[i] = i % 2
 	}
 	return y
-}
-
-// On real data: two halves of wine give LDA models that sign alignment makes comparable.
-func TestAlignWine(t *testing.T) {
-	d := dataset(t, "wine")
-	a, b := Stratified(d.Y, 0.5, 1)
-	var models []*Model
-	for _, rows := range [][]int{a, b} {
-		m, err := Fit(t.Context(), d.subset(rows), Config{Method: "lda", Params: map[string]string{"ridge": "0.1"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		models = append(models, m)
-	}
-	flipped := turnedBy(t, models[1], mat.NewDense(2, 2, []float64{0, -1, 1, 0}), nil)
-	_, al := align(t, flipped, models[0], DenseRows(d.X, d.N, d.M), AlignSign)
-	t.Logf("%+v", al)
-	if !al.Comparable || al.Residual > 0.4 {
-		t.Errorf("%+v", al)
-	}
 }
 
 // The assignment is the best of all permutations.
@@ -230,11 +213,11 @@ func TestAssign(t *testing.T) {
 				p[k], p[i] = p[i], p[k]
 			}
 		}
-		try(columns(n), 0)
+		try(linalg.Range(n), 0)
 		got := assign(cost)
 		sorted := slices.Clone(got)
 		slices.Sort(sorted)
-		if !slices.Equal(sorted, columns(n)) || math.Abs(total(got)-best) > 1e-12 {
+		if !slices.Equal(sorted, linalg.Range(n)) || math.Abs(total(got)-best) > 1e-12 {
 			t.Fatalf("assignment %v costs %g, the best %g", got, total(got), best)
 		}
 	}

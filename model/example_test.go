@@ -1,149 +1,132 @@
 package model_test
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
-	"strings"
-
-	"gonum.org/v1/gonum/mat"
+	"log"
 
 	"github.com/embedd/embedd/model"
-	"github.com/embedd/embedd/model/graph"
-	"github.com/embedd/embedd/model/moments"
+	"github.com/embedd/embedd/model/eval"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/model/score"
 )
 
-// Six rows of three features in two classes.
-var rows = &model.Data{
-	X: []float64{
-		1, 0, 2,
-		2, 1, 1,
-		1, 1, 3,
-		8, 0, 2,
-		9, 1, 3,
-		8, 1, 1,
-	},
-	N: 6, M: 3,
-	Y:        []int{0, 0, 0, 1, 1, 1},
-	Classes:  []string{"low", "high"},
-	Features: []string{"a", "b", "c"},
+// flowers are twelve rows of iris: sepal length and width, petal length and width in cm.
+func flowers() *model.Data {
+	return &model.Data{
+		X: []float64{
+			5.1, 3.5, 1.4, 0.2, 4.9, 3.0, 1.4, 0.2, 4.7, 3.2, 1.3, 0.2, 4.6, 3.1, 1.5, 0.2,
+			7.0, 3.2, 4.7, 1.4, 6.4, 3.2, 4.5, 1.5, 6.9, 3.1, 4.9, 1.5, 5.5, 2.3, 4.0, 1.3,
+			6.3, 3.3, 6.0, 2.5, 5.8, 2.7, 5.1, 1.9, 7.1, 3.0, 5.9, 2.1, 6.3, 2.9, 5.6, 1.8,
+		},
+		N: 12, M: 4,
+		Y:        []int{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2},
+		Classes:  []string{"setosa", "versicolor", "virginica"},
+		Features: []string{"sepal_length", "sepal_width", "petal_length", "petal_width"},
+	}
 }
 
-func ExampleFit() {
-	m, err := model.Fit(context.Background(), rows, model.Config{Method: "lda", Params: map[string]string{"ridge": "0.1"}})
+func fitted() *model.Model {
+	m, err := fit.Fit(context.Background(), flowers(), fit.Config{Method: "lda", Dim: 2, Params: map[string]string{"ridge": "0.1"}})
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
+	return m
+}
+
+func ExampleModel_Project() {
+	m := fitted()
+	// Two rows as float32, row-major, the way an Arrow batch holds them.
+	x := []float32{5.0, 3.6, 1.4, 0.2, 6.5, 3.0, 5.8, 2.2}
+	rows := model.Rows{N: 2, Blocks: []model.Block{{F32: x, Cols: 4, RowStride: 4, ColStride: 1}}}
 	y := make([]float32, rows.N*m.Dim())
-	if err := m.Project(y, model.DenseRows(rows.X, rows.N, rows.M)); err != nil {
-		fmt.Println(err)
-		return
+	if err := m.Project(y, rows); err != nil {
+		log.Fatal(err)
 	}
-	fmt.Println(m.Method(), m.Dim(), "low < 0 < high:", y[0] < 0, y[5] > 0)
-	// Output: lda 1 low < 0 < high: true true
+	fmt.Printf("%.1f\n%.1f\n", y[:2], y[2:])
+	// Output:
+	// [-10.1 -0.9]
+	// [7.0 -0.8]
 }
 
-func ExampleFit_dimension() {
-	_, err := model.Fit(context.Background(), rows, model.Config{Method: "lda", Dim: 2})
+func ExampleModel_ScaledTo() {
+	m := fitted()
+	x := []float64{5.0, 3.6, 1.4, 0.2}
+	z := make([]float64, 4)
+	if err := m.ScaledTo(z, model.DenseRows(x, 1, 4)); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%.2f\n", z)
+	// Output: [-1.01 1.89 -1.35 -1.30]
+}
+
+func ExampleWrite() {
+	m := fitted().WithNote(model.Note{Version: "7", Source: map[string]string{"file": "iris.csv"}})
+	var file bytes.Buffer
+	if err := model.Write(&file, m); err != nil {
+		log.Fatal(err)
+	}
+	got, err := model.Read(&file)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(got.Method(), got.Dim(), got.Note().Version, got.Digest() == m.Digest())
+	// Output: lda 2 7 true
+}
+
+func ExampleRead() {
+	_, err := model.Read(bytes.NewReader([]byte("a,b,label\n1,2,x\n")))
 	fmt.Println(err)
-	var dim *model.DimError
-	if errors.As(err, &dim) {
-		fmt.Println("the most is", dim.Max)
+	// Output: model file: not a model file: it does not start with the magic bytes
+}
+
+func ExampleEvaluate() {
+	c := eval.Config{Data: "flowers", Methods: []string{eval.Raw, "lda"}, Dims: []int{2, 3}, Splits: 4, Seed: 1}
+	err := eval.Evaluate(context.Background(), flowers(), c, func(r eval.Result) error {
+		fmt.Printf("%s: dim %d, used %d, accuracy %.2f\n", r.Method, r.Dim, r.DimUsed, r.AccuracyMean)
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
 	}
 	// Output:
-	// lda: dim 2 exceeds the 1 discriminant directions of 2 classes (C-1); n=6, m=3
-	// the most is 1
+	// raw: dim 4, used 4, accuracy 0.96
+	// lda: dim 2, used 2, accuracy 0.88
+	// lda: dim 3, used 2, accuracy 0.88
 }
 
-func ExampleConfig_Settled() {
-	c := model.Config{Method: model.Auto, Dim: model.AutoDim}
-	m, err := model.Fit(context.Background(), rows, c)
+func ExampleAlign() {
+	live := fitted()
+	// A later fit on other rows of the same kind.
+	d := flowers()
+	d.X, d.Y, d.N = d.X[4:], d.Y[1:], 11
+	candidate, err := fit.Fit(context.Background(), d, fit.Config{Method: "lda", Dim: 2, Params: map[string]string{"ridge": "0.1"}})
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
-	choice := m.Report().Choice
-	best := choice.Scores[0]
-	fmt.Printf("%s at %d: %d of %d held-out rows are right\n", best.Method, best.Dim, best.Correct, best.Scored)
-	again, err := model.Fit(context.Background(), rows, c.Settled(choice)) // other rows, the same method
+	anchors := flowers()
+	aligned, a, err := model.Align(candidate, live, model.DenseRows(anchors.X, anchors.N, anchors.M), model.AlignBlock)
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
-	fmt.Println(again.Method() == m.Method(), again.Params()["auto"])
-	// Output:
-	// tnca at 3: 24 of 24 held-out rows are right
-	// true method and dim
+	fmt.Printf("comparable %v, correlation %.2f, dim %d\n", a.Comparable, a.Correlation, aligned.Dim())
+	// Output: comparable true, correlation [1.00 1.00], dim 2
 }
 
-func ExampleFitMoments() {
-	seen := moments.New(3, false)
-	if err := seen.Add(rows.X, rows.Y, nil); err != nil {
-		fmt.Println(err)
-		return
-	}
-	c := model.Config{Method: "srda", Params: map[string]string{"ridge": "0.1"}}
-	m, err := model.FitMoments(context.Background(), seen, rows.Features, rows.Classes, c)
+func ExampleNearest() {
+	ref := []float64{0, 0, 1, 0, 5, 5} // three rows of two numbers
+	at, err := score.Nearest(ref, 3, []float64{0.6, 0, 4, 6}, 2, 2)
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
-	fmt.Println(m.Method(), m.Dim(), m.Rows(), m.Features())
-	// Output: srda 1 6 [a b c]
+	fmt.Println(at)
+	// Output: [1 2]
 }
 
-func ExampleLookup() {
-	m, err := model.Lookup("pca")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(m.Title, "/", m.Streaming, "/", m.Params[0].Name, "=", m.Params[0].Default)
-	_, err = model.Lookup("sla")
-	nearest, _, _ := strings.Cut(err.Error(), ",")
-	fmt.Println(nearest)
-	// Output:
-	// principal component analysis / moments / whiten = false
-	// unknown method "sla"; the nearest is sle
-}
-
-// A method of one's own from patches: each row with its nearest row of the class
-// and its nearest of the others, drawn to the one and away from the other, while
-// the variance is held.
-func ExampleCriterion() {
-	own := model.Criterion{Name: "mine", Supervised: true, Build: func(ctx context.Context, x *mat.Dense, y []int) (n, d *mat.SymDense, err error) {
-		same, other, err := graph.NearestByClass(ctx, x, y, 1, 1)
-		if err != nil {
-			return nil, nil, err
-		}
-		star := func(nb *graph.Neighbors) (*mat.SymDense, error) {
-			return graph.AlignLinear(x, func(yield func(graph.Patch) bool) {
-				for _, rows := range nb.Patches() {
-					if !yield(graph.Patch{Rows: rows, L: graph.StarPart([]float64{1})}) {
-						return
-					}
-				}
-			})
-		}
-		if n, err = star(other); err != nil {
-			return nil, nil, err
-		}
-		d, err = star(same)
-		return n, d, err
-	}}
-	m, err := own.Fit(context.Background(), rows, model.Config{Dim: 1, Params: map[string]string{"ridge": "0.1"}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	y := make([]float32, rows.N)
-	if err := m.Project(y, model.DenseRows(rows.X, rows.N, rows.M)); err != nil {
-		fmt.Println(err)
-		return
-	}
-	low, high := slices.Max(y[:3]), slices.Min(y[3:])
-	fmt.Println(m.Method(), "apart:", low < high)
-	// Output: mine apart: true
+func ExampleStratified() {
+	y := []int{0, 0, 0, 0, 1, 1, -1}
+	train, test := score.Stratified(y, 0.5, 1)
+	fmt.Println(len(train), "to train,", len(test), "to test")
+	// Output: 3 to train, 3 to test
 }

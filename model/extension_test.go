@@ -14,11 +14,13 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/mapping"
 )
 
 // randomTraining is n rows of m features about 0 with an embedding of d.
-func randomTraining(r *rand.Rand, n, m, d int) training {
-	return training{d, normals(r, n*m), normals(r, n*d)}
+func randomTraining(r *rand.Rand, n, m, d int) mapping.Training {
+	return mapping.Training{D: d, Rows: normals(r, n*m), Embedding: normals(r, n*d)}
 }
 
 // ring joins n rows to the next one, with some more edges.
@@ -33,32 +35,32 @@ func ring(r *rand.Rand, n int) (edge, length []float64) {
 }
 
 // rowMappings is one mapping of every kind that sees rows, over n rows of m.
-func rowMappings(n, m int) map[string]mapping {
+func rowMappings(n, m int) map[string]mapping.Map {
 	const d = 2
 	r := rand.New(rand.NewPCG(uint64(n), uint64(m)))
 	lambda := []float64{0.1, 0.3}
 	k := min(4, n)
-	out := map[string]mapping{}
+	out := map[string]mapping.Map{}
 	t := randomTraining(r, n, m, d)
 	reach := make([]float64, n)
 	for i := range reach {
 		reach[i] = float64(m) * r.Float64()
 	}
-	out["nystrom"] = &nystrom{t, lambda, reach, k, 1 / float64(m)}
-	out["barycentric"] = &barycentric{t, k, 1e-3}
+	out["nystrom"] = &mapping.Nystrom{Training: t, Lambda: lambda, Reach: reach, K: k, Rate: 1 / float64(m)}
+	out["barycentric"] = &mapping.Barycentric{Training: t, K: k, Regular: 1e-3}
 	edge, length := ring(r, n)
-	out["geodesic"] = &geodesic{t, []float64{2, 1}, normals(r, n), edge, length, k}
+	out["geodesic"] = &mapping.Geodesic{Training: t, Lambda: []float64{2, 1}, Mean: normals(r, n), Edge: edge, Length: length, K: k}
 	patch := make([]float64, n)
 	for i := range patch {
 		patch[i] = float64(i % 3)
 	}
-	out["tangent"] = &tangent{t, patch, normals(r, 3*m*d), 3}
-	positive := slices.Clone(t.rows)
+	out["tangent"] = &mapping.Tangent{Training: t, Patch: patch, Slope: normals(r, 3*m*d), Count: 3}
+	positive := slices.Clone(t.Rows)
 	for i := range positive {
 		positive[i] = math.Abs(positive[i])
 	}
-	for _, name := range kernelNames {
-		kf, err := newKernelFunction(name, t.rows, m, nil)
+	for _, name := range mapping.KernelNames {
+		kf, err := mapping.NewKernel(name, t.Rows, m, nil)
 		if name == "chi2" {
 			origin := make([]float64, m)
 			for j := range origin {
@@ -67,21 +69,21 @@ func rowMappings(n, m int) map[string]mapping {
 			for i := range positive {
 				positive[i] -= 0.5
 			}
-			kf, err = newKernelFunction(name, positive, m, origin)
+			kf, err = mapping.NewKernel(name, positive, m, origin)
 		}
 		if err != nil {
 			panic(err)
 		}
-		out["kernel "+name] = &kernelMap{d, t.rows, normals(r, n*d), kf}
+		out["kernel "+name] = &mapping.KernelMap{D: d, Rows: t.Rows, Coefficients: normals(r, n*d), K: kf}
 		if name == "linear" || name == "gauss" {
-			out["similarity "+name] = &similarityMap{t, lambda, 1, 0.1, 1 / float64(m), kf}
+			out["similarity "+name] = &mapping.SimilarityMap{Training: t, Lambda: lambda, Alpha: 1, Beta: 0.1, Rate: 1 / float64(m), K: kf}
 		}
 	}
 	return out
 }
 
 // withMapping is a model of the mapping, with means and scales that leave rows as they are.
-func withMapping(t testing.TB, m int, mp mapping) *Model {
+func withMapping(t testing.TB, m int, mp mapping.Map) *Model {
 	t.Helper()
 	mo := &Model{method: "test", rows: 5, features: names("f", m), mean: make([]float64, m), scale: make([]float64, m), mapping: mp}
 	for j := range m {
@@ -124,28 +126,28 @@ func TestPlaceRowAlone(t *testing.T) {
 			if tr == nil {
 				continue
 			}
-			back := project(t, mo, DenseRows(tr.rows, n, m))
+			back := project(t, mo, DenseRows(tr.Rows, n, m))
 			for i, v := range back {
-				if v != float32(tr.embedding[i]) {
-					t.Fatalf("%s: row %d of the fit comes back at %g, not %g", name, i/2, v, tr.embedding[i])
+				if v != float32(tr.Embedding[i]) {
+					t.Fatalf("%s: row %d of the fit comes back at %g, not %g", name, i/2, v, tr.Embedding[i])
 				}
 			}
 		}
 	}
 }
 
-func trainingOf(mp mapping) *training {
+func trainingOf(mp mapping.Map) *mapping.Training {
 	switch e := mp.(type) {
-	case *nystrom:
-		return &e.training
-	case *barycentric:
-		return &e.training
-	case *geodesic:
-		return &e.training
-	case *tangent:
-		return &e.training
-	case *similarityMap:
-		return &e.training
+	case *mapping.Nystrom:
+		return &e.Training
+	case *mapping.Barycentric:
+		return &e.Training
+	case *mapping.Geodesic:
+		return &e.Training
+	case *mapping.Tangent:
+		return &e.Training
+	case *mapping.SimilarityMap:
+		return &e.Training
 	}
 	return nil
 }
@@ -156,26 +158,26 @@ func TestIndexEqualsEveryPair(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	for trial := range 60 {
 		n, m, k := 1+r.IntN(80), 1+r.IntN(40), 1+r.IntN(9)
-		tr := training{1, normals(r, n*m), make([]float64, n)}
+		tr := mapping.Training{D: 1, Rows: normals(r, n*m), Embedding: make([]float64, n)}
 		z := normals(r, m)
 		switch trial % 4 {
 		case 1: // ties
-			for i := range tr.rows {
-				tr.rows[i] = float64(r.IntN(2))
+			for i := range tr.Rows {
+				tr.Rows[i] = float64(r.IntN(2))
 			}
 			clear(z)
 		case 2:
-			copy(tr.rows[(n-1)*m:], tr.rows[:m])
-			copy(z, tr.rows[:m])
+			copy(tr.Rows[(n-1)*m:], tr.Rows[:m])
+			copy(z, tr.Rows[:m])
 		case 3:
 			for j := range z {
 				z[j] *= 1e12
-				tr.rows[j] *= 1e5
+				tr.Rows[j] *= 1e5
 			}
 		}
-		x := newIndex(&tr, m, k)
-		w := x.workspace()
-		zero, err := x.nearest(z, w)
+		x := mapping.NewIndex(&tr, m, k)
+		w := x.Workspace()
+		zero, err := x.Nearest(z, w)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,10 +185,10 @@ func TestIndexEqualsEveryPair(t *testing.T) {
 		for i := range all {
 			all[i] = i
 		}
-		d := func(i int) float64 { return squaredDistance(z, tr.rows[i*m:(i+1)*m]) }
+		d := func(i int) float64 { return linalg.SquaredDistance(z, tr.Rows[i*m:(i+1)*m]) }
 		sort.SliceStable(all, func(a, b int) bool { return d(all[a]) < d(all[b]) })
-		if !slices.Equal(w.at, all[:x.k]) || zero != (d(all[0]) == 0) {
-			t.Fatalf("trial %d: %v, want %v", trial, w.at, all[:x.k])
+		if !slices.Equal(w.At, all[:x.K]) || zero != (d(all[0]) == 0) {
+			t.Fatalf("trial %d: %v, want %v", trial, w.At, all[:x.K])
 		}
 	}
 }
@@ -196,11 +198,11 @@ func TestRulesEqualTheirFormulas(t *testing.T) {
 	const n, m, d = 60, 14, 2
 	r := rand.New(rand.NewPCG(4, 4))
 	for name, mp := range rowMappings(n, m) {
-		p := must(mp.(rowMapping).placer(m))
-		w := p.workspace()
+		p := must(mp.(mapping.RowMap).Placer(m))
+		w := p.Workspace()
 		for range 20 {
 			z, got, want := normals(r, m), make([]float64, d), make([]float64, d)
-			if err := p.place(got, z, w); err != nil {
+			if err := p.Place(got, z, w); err != nil {
 				t.Fatal(err)
 			}
 			plainPlace(t, want, z, mp, m, w)
@@ -218,48 +220,48 @@ func TestRulesEqualTheirFormulas(t *testing.T) {
 func TestSimilaritiesOfARowAreFoundOrRefused(t *testing.T) {
 	const n, m, d = 50, 6, 2
 	r := rand.New(rand.NewPCG(6, 4))
-	k := kernelFunction{name: "polynomial", param: []float64{m}}
+	k := mapping.Kernel{Name: "polynomial", Param: []float64{m}}
 	far := randomTraining(r, n, m, d)
-	for i := range far.rows {
-		far.rows[i] *= math.Pow(30, float64(i%m-2))
+	for i := range far.Rows {
+		far.Rows[i] *= math.Pow(30, float64(i%m-2))
 	}
 	for _, alpha := range []float64{1, 1e-6, 0} {
-		p := must((&similarityMap{far, []float64{0.1, 0.3}, alpha, 0.1, 1 / float64(m), k}).placer(m)).(*similarityPlacer)
-		w, y := p.workspace(), make([]float64, d)
+		p := must((&mapping.SimilarityMap{Training: far, Lambda: []float64{0.1, 0.3}, Alpha: alpha, Beta: 0.1, Rate: 1 / float64(m), K: k}).Placer(m)).(*mapping.SimilarityPlacer)
+		w, y := p.Workspace(), make([]float64, d)
 		for i := range 20 {
-			z := slices.Clone(far.rows[i*m : (i+1)*m])
+			z := slices.Clone(far.Rows[i*m : (i+1)*m])
 			z[0] += 0.1
-			if err := p.place(y, z, w); err != nil {
+			if err := p.Place(y, z, w); err != nil {
 				t.Fatalf("alpha %g: %v", alpha, err)
 			}
-			var q similarityProblem
-			q.over(w.row[m:], n, n)
-			if off := p.slope(&q); off > 1e-6 {
+			var q mapping.SimilarityProblem
+			q.Over(w.Row[m:], n, n)
+			if off := p.Slope(&q); off > 1e-6 {
 				t.Errorf("alpha %g: slope %g", alpha, off)
 			}
-			q.weight[i] += 0.1
-			p.multiply(q.product, q.weight)
-			if off := p.slope(&q); !(off > 1e-6) {
+			q.Weight[i] += 0.1
+			p.Multiply(q.Product, q.Weight)
+			if off := p.Slope(&q); !(off > 1e-6) {
 				t.Errorf("alpha %g: slope %g of weights that are not at the minimum", alpha, off)
 			}
 		}
-		var q similarityProblem // without a minimum
-		q.over(w.row[m:], n, n)
-		q.target[3] = math.NaN()
-		if err := p.descend(&q); err == nil || !strings.Contains(err.Error(), "a slope of NaN is left") {
+		var q mapping.SimilarityProblem // without a minimum
+		q.Over(w.Row[m:], n, n)
+		q.Target[3] = math.NaN()
+		if err := p.Descend(&q); err == nil || !strings.Contains(err.Error(), "a slope of NaN is left") {
 			t.Errorf("alpha %g: error %v", alpha, err)
 		}
 	}
 }
 
-func plainPlace(t *testing.T, dst, z []float64, mp mapping, m int, w *workspace) {
+func plainPlace(t *testing.T, dst, z []float64, mp mapping.Map, m int, w *mapping.Workspace) {
 	tr := trainingOf(mp)
 	var rows, query *mat.Dense
 	var all *graph.Neighbors
 	if tr != nil {
-		rows, query = mat.NewDense(tr.n(), m, tr.rows), mat.NewDense(1, m, z)
+		rows, query = mat.NewDense(tr.Len(), m, tr.Rows), mat.NewDense(1, m, z)
 		var err error
-		if all, err = graph.NearestTo(t.Context(), rows, query, tr.n()); err != nil {
+		if all, err = graph.NearestTo(t.Context(), rows, query, tr.Len()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -267,50 +269,50 @@ func plainPlace(t *testing.T, dst, z []float64, mp mapping, m int, w *workspace)
 	mean := func(weight func(i int) float64) {
 		sum := 0.0
 		clear(dst)
-		for i := range tr.n() {
+		for i := range tr.Len() {
 			v := weight(i)
 			sum += v
 			for c := range dst {
-				dst[c] += v * tr.embedding[i*tr.d+c]
+				dst[c] += v * tr.Embedding[i*tr.D+c]
 			}
 		}
 		for c := range dst {
 			dst[c] /= sum
 		}
 	}
-	distance := func(i int) float64 { return squaredDistance(z, tr.rows[i*m:(i+1)*m]) }
+	distance := func(i int) float64 { return linalg.SquaredDistance(z, tr.Rows[i*m:(i+1)*m]) }
 	switch e := mp.(type) {
-	case *nystrom:
+	case *mapping.Nystrom:
 		index, _ := all.Of(0)
 		mean(func(i int) float64 {
-			if distance(i) < e.reach[i] || slices.Contains(index[:e.k], i) {
-				return math.Exp(-e.rate * distance(i))
+			if distance(i) < e.Reach[i] || slices.Contains(index[:e.K], i) {
+				return math.Exp(-e.Rate * distance(i))
 			}
 			return 0
 		})
-		for c, l := range e.lambda {
+		for c, l := range e.Lambda {
 			dst[c] /= 1 - l
 		}
-	case *barycentric:
-		few, err := graph.NearestTo(t.Context(), rows, query, e.k)
+	case *mapping.Barycentric:
+		few, err := graph.NearestTo(t.Context(), rows, query, e.K)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, err := graph.Barycentric(t.Context(), rows, query, few, e.regular)
+		w, err := graph.Barycentric(t.Context(), rows, query, few, e.Regular)
 		if err != nil {
 			t.Fatal(err)
 		}
 		mean(func(i int) float64 { return w.At(0, i) })
-	case *geodesic:
-		n := e.n()
+	case *mapping.Geodesic:
+		n := e.Len()
 		g := make([]float64, n*n)
 		for i := range g {
 			if g[i] = math.Inf(1); i%(n+1) == 0 {
 				g[i] = 0
 			}
 		}
-		for k, l := range e.length {
-			i, j := int(e.edge[2*k]), int(e.edge[2*k+1])
+		for k, l := range e.Length {
+			i, j := int(e.Edge[2*k]), int(e.Edge[2*k+1])
 			g[i*n+j], g[j*n+i] = min(g[i*n+j], l), min(g[j*n+i], l)
 		}
 		for k := range n { // Floyd and Warshall
@@ -321,36 +323,36 @@ func plainPlace(t *testing.T, dst, z []float64, mp mapping, m int, w *workspace)
 			}
 		}
 		index, _ := all.Of(0)
-		for c, l := range e.lambda {
+		for c, l := range e.Lambda {
 			for i := range n {
 				path := math.Inf(1)
-				for _, j := range index[:e.k] {
+				for _, j := range index[:e.K] {
 					path = min(path, math.Sqrt(distance(j))+g[j*n+i])
 				}
-				v := e.embedding[i*e.d+c] / math.Sqrt(l)
-				dst[c] += v * (e.mean[i] - path*path) / (2 * math.Sqrt(l))
+				v := e.Embedding[i*e.D+c] / math.Sqrt(l)
+				dst[c] += v * (e.Mean[i] - path*path) / (2 * math.Sqrt(l))
 			}
 		}
-	case *tangent:
+	case *mapping.Tangent:
 		index, _ := all.Of(0)
 		j := index[0]
 		for c := range dst {
-			dst[c] = e.embedding[j*e.d+c]
+			dst[c] = e.Embedding[j*e.D+c]
 			for f := range m {
-				dst[c] += e.slope[(int(e.patch[j])*m+f)*e.d+c] * (z[f] - e.rows[j*m+f])
+				dst[c] += e.Slope[(int(e.Patch[j])*m+f)*e.D+c] * (z[f] - e.Rows[j*m+f])
 			}
 		}
-	case *similarityMap:
+	case *mapping.SimilarityMap:
 		// The weights that the workspace holds meet the conditions of the minimum:
 		// gradient 0 where positive, not negative where 0.
-		n := e.n()
-		g := must(e.k.gram(e.rows, m))
-		ready := e.k.ready(e.rows, m)
+		n := e.Len()
+		g := must(e.K.Gram(e.Rows, m))
+		ready := e.K.Ready(e.Rows, m)
 		x := make([]float64, m)
-		norm := ready.take(x, z)
-		weight := w.row[m+n : m+2*n]
+		norm := ready.Take(x, z)
+		weight := w.Row[m+n : m+2*n]
 		for i := range n {
-			slope := e.alpha*(weight[i]-math.Exp(-e.rate*distance(i))) + e.beta/2 - ready.at(x, norm, i)
+			slope := e.Alpha*(weight[i]-math.Exp(-e.Rate*distance(i))) + e.Beta/2 - ready.At(x, norm, i)
 			for j, v := range weight {
 				slope += g.At(i, j) * v
 			}
@@ -359,33 +361,33 @@ func plainPlace(t *testing.T, dst, z []float64, mp mapping, m int, w *workspace)
 			}
 		}
 		mean(func(i int) float64 { return weight[i] })
-		for c, l := range e.lambda {
+		for c, l := range e.Lambda {
 			dst[c] /= 1 - l
 		}
-	case *kernelMap:
-		for i := range len(e.rows) / m {
+	case *mapping.KernelMap:
+		for i := range len(e.Rows) / m {
 			var xz, zz, xx, dd, chi float64
 			for j, v := range z {
-				a, b := v, e.rows[i*m+j]
+				a, b := v, e.Rows[i*m+j]
 				xz, zz, xx, dd = xz+a*b, zz+a*a, xx+b*b, dd+(a-b)*(a-b)
-				if e.k.name == "chi2" {
-					a, b = max(a+e.k.origin[j], 0), max(b+e.k.origin[j], 0)
+				if e.K.Name == "chi2" {
+					a, b = max(a+e.K.Origin[j], 0), max(b+e.K.Origin[j], 0)
 					if a+b > 0 {
 						chi += (a - b) * (a - b) / (a + b)
 					}
 				}
 			}
-			v := map[string]float64{"linear": xz, "cosine": xz / math.Sqrt(xx*zz)}[e.k.name]
-			switch e.k.name {
+			v := map[string]float64{"linear": xz, "cosine": xz / math.Sqrt(xx*zz)}[e.K.Name]
+			switch e.K.Name {
 			case "gauss":
-				v = math.Exp(-dd / e.k.param[0])
+				v = math.Exp(-dd / e.K.Param[0])
 			case "polynomial":
 				v = math.Pow(xz/float64(m)+1, 2)
 			case "chi2":
-				v = math.Exp(-chi / e.k.param[0])
+				v = math.Exp(-chi / e.K.Param[0])
 			}
 			for c := range dst {
-				dst[c] += v * e.coefficients[i*e.d+c]
+				dst[c] += v * e.Coefficients[i*e.D+c]
 			}
 		}
 	}
@@ -395,19 +397,19 @@ func plainPlace(t *testing.T, dst, z []float64, mp mapping, m int, w *workspace)
 // gauss, the mean of s for chi2.
 func TestKernelWidths(t *testing.T) {
 	rows := []float64{0, 1, 3, 7} // distances 1 9 49 4 36 16
-	k, err := newKernelFunction("gauss", rows, 1, nil)
-	if err != nil || k.param[0] != 12.5 {
-		t.Errorf("gauss %v, %v; want 12.5", k.param, err)
+	k, err := mapping.NewKernel("gauss", rows, 1, nil)
+	if err != nil || k.Param[0] != 12.5 {
+		t.Errorf("gauss %v, %v; want 12.5", k.Param, err)
 	}
-	k, err = newKernelFunction("chi2", rows, 1, []float64{0})
-	if want := (1 + 3 + 7 + 4./4 + 36./8 + 16./10) / 6; err != nil || math.Abs(k.param[0]-want) > 1e-12 {
-		t.Errorf("chi2 %v, %v; want %g", k.param, err, want)
+	k, err = mapping.NewKernel("chi2", rows, 1, []float64{0})
+	if want := (1 + 3 + 7 + 4./4 + 36./8 + 16./10) / 6; err != nil || math.Abs(k.Param[0]-want) > 1e-12 {
+		t.Errorf("chi2 %v, %v; want %g", k.Param, err, want)
 	}
-	if _, err = newKernelFunction("chi2", rows, 1, []float64{-1}); err == nil || !strings.Contains(err.Error(), "minmax") {
+	if _, err = mapping.NewKernel("chi2", rows, 1, []float64{-1}); err == nil || !strings.Contains(err.Error(), "minmax") {
 		t.Errorf("negative values: %v", err)
 	}
-	if k, err = newKernelFunction("gauss", []float64{1, 1, 1, 2}, 1, nil); err != nil || k.param[0] != 1 {
-		t.Errorf("duplicates: width %v, %v", k.param, err)
+	if k, err = mapping.NewKernel("gauss", []float64{1, 1, 1, 2}, 1, nil); err != nil || k.Param[0] != 1 {
+		t.Errorf("duplicates: width %v, %v", k.Param, err)
 	}
 }
 
@@ -430,21 +432,26 @@ func TestPlaceFarRows(t *testing.T) {
 			t.Errorf("%s: error %v, want one of row 200", name, err)
 		}
 	}
-	e := rowMappings(n, m)["nystrom"].(*nystrom)
+	e := rowMappings(n, m)["nystrom"].(*mapping.Nystrom)
 	mo := withMapping(t, m, e)
 	x := make([]float64, m)
 	x[0] = 1e6
 	y := project(t, mo, DenseRows(x, 1, m))
-	nearest := must(Nearest(e.rows, n, x, 1, m))[0]
-	if y[0] != float32(e.embedding[2*nearest]) {
-		t.Errorf("far away: %v, the nearest row is at %v", y, e.embedding[2*nearest:2*nearest+2])
+	nearest := 0
+	for i := range n {
+		if linalg.SquaredDistance(x, e.Rows[i*m:(i+1)*m]) < linalg.SquaredDistance(x, e.Rows[nearest*m:(nearest+1)*m]) {
+			nearest = i
+		}
+	}
+	if y[0] != float32(e.Embedding[2*nearest]) {
+		t.Errorf("far away: %v, the nearest row is at %v", y, e.Embedding[2*nearest:2*nearest+2])
 	}
 }
 
 // A file of another's making: every array that does not fit is refused.
 func TestExtensionRefuses(t *testing.T) {
 	const n, m = 6, 4
-	change := func(kind string, f func(mp mapping)) error {
+	change := func(kind string, f func(mp mapping.Map)) error {
 		mp := rowMappings(n, m)[kind]
 		f(mp)
 		mo := &Model{method: "test", features: names("f", m), mean: make([]float64, m), scale: []float64{1, 1, 1, 1}, mapping: mp}
@@ -452,33 +459,33 @@ func TestExtensionRefuses(t *testing.T) {
 		return err
 	}
 	for want, err := range map[string]error{
-		"at least one row":             change("nystrom", func(mp mapping) { mp.(*nystrom).rows = nil }),
-		"5 x 2 are needed":             change("barycentric", func(mp mapping) { e := mp.(*barycentric); e.rows = e.rows[:5*m] }),
-		"within 0.001 of 1":            change("nystrom", func(mp mapping) { mp.(*nystrom).lambda = []float64{0, 1.0005} }),
-		"7 neighbours of 6 rows":       change("nystrom", func(mp mapping) { mp.(*nystrom).k = 7 }),
-		"rate of the weights":          change("nystrom", func(mp mapping) { mp.(*nystrom).rate = math.NaN() }),
-		"0 neighbours":                 change("barycentric", func(mp mapping) { mp.(*barycentric).k = 0 }),
-		"regulariser is 0":             change("barycentric", func(mp mapping) { mp.(*barycentric).regular = 0 }),
-		"eigenvalue 1 is 0":            change("geodesic", func(mp mapping) { mp.(*geodesic).lambda = []float64{1, 0} }),
-		"edge holds 6":                 change("geodesic", func(mp mapping) { mp.(*geodesic).edge[3] = 6 }),
-		"edge holds 0.5":               change("geodesic", func(mp mapping) { mp.(*geodesic).edge[3] = 0.5 }),
-		"length -1":                    change("geodesic", func(mp mapping) { mp.(*geodesic).length[0] = -1 }),
-		"patch holds 3":                change("tangent", func(mp mapping) { mp.(*tangent).patch[0] = 3 }),
-		"in slope, 3 x 4 x 2":          change("tangent", func(mp mapping) { e := mp.(*tangent); e.slope = e.slope[:23] }),
-		"none may be negative":         change("similarity linear", func(mp mapping) { mp.(*similarityMap).beta = -1 }),
-		"divides by 0":                 change("kernel gauss", func(mp mapping) { mp.(*kernelMap).k.param[0] = 0 }),
-		"0 numbers in origin":          change("kernel chi2", func(mp mapping) { mp.(*kernelMap).k.origin = nil }),
-		"\"rbf\" is not known":         change("kernel gauss", func(mp mapping) { mp.(*kernelMap).k.name = "rbf" }),
-		"in coefficients":              change("kernel gauss", func(mp mapping) { e := mp.(*kernelMap); e.coefficients = e.coefficients[1:] }),
-		"finite numbers only":          change("tangent", func(mp mapping) { mp.(*tangent).slope[0] = math.Inf(1) }),
-		"rows of which none is joined": change("geodesic", func(mp mapping) { e := mp.(*geodesic); e.edge, e.length = nil, nil }),
+		"at least one row":             change("nystrom", func(mp mapping.Map) { mp.(*mapping.Nystrom).Rows = nil }),
+		"5 x 2 are needed":             change("barycentric", func(mp mapping.Map) { e := mp.(*mapping.Barycentric); e.Rows = e.Rows[:5*m] }),
+		"within 0.001 of 1":            change("nystrom", func(mp mapping.Map) { mp.(*mapping.Nystrom).Lambda = []float64{0, 1.0005} }),
+		"7 neighbours of 6 rows":       change("nystrom", func(mp mapping.Map) { mp.(*mapping.Nystrom).K = 7 }),
+		"rate of the weights":          change("nystrom", func(mp mapping.Map) { mp.(*mapping.Nystrom).Rate = math.NaN() }),
+		"0 neighbours":                 change("barycentric", func(mp mapping.Map) { mp.(*mapping.Barycentric).K = 0 }),
+		"regulariser is 0":             change("barycentric", func(mp mapping.Map) { mp.(*mapping.Barycentric).Regular = 0 }),
+		"eigenvalue 1 is 0":            change("geodesic", func(mp mapping.Map) { mp.(*mapping.Geodesic).Lambda = []float64{1, 0} }),
+		"edge holds 6":                 change("geodesic", func(mp mapping.Map) { mp.(*mapping.Geodesic).Edge[3] = 6 }),
+		"edge holds 0.5":               change("geodesic", func(mp mapping.Map) { mp.(*mapping.Geodesic).Edge[3] = 0.5 }),
+		"length -1":                    change("geodesic", func(mp mapping.Map) { mp.(*mapping.Geodesic).Length[0] = -1 }),
+		"patch holds 3":                change("tangent", func(mp mapping.Map) { mp.(*mapping.Tangent).Patch[0] = 3 }),
+		"in slope, 3 x 4 x 2":          change("tangent", func(mp mapping.Map) { e := mp.(*mapping.Tangent); e.Slope = e.Slope[:23] }),
+		"none may be negative":         change("similarity linear", func(mp mapping.Map) { mp.(*mapping.SimilarityMap).Beta = -1 }),
+		"divides by 0":                 change("kernel gauss", func(mp mapping.Map) { mp.(*mapping.KernelMap).K.Param[0] = 0 }),
+		"0 numbers in origin":          change("kernel chi2", func(mp mapping.Map) { mp.(*mapping.KernelMap).K.Origin = nil }),
+		"\"rbf\" is not known":         change("kernel gauss", func(mp mapping.Map) { mp.(*mapping.KernelMap).K.Name = "rbf" }),
+		"in coefficients":              change("kernel gauss", func(mp mapping.Map) { e := mp.(*mapping.KernelMap); e.Coefficients = e.Coefficients[1:] }),
+		"finite numbers only":          change("tangent", func(mp mapping.Map) { mp.(*mapping.Tangent).Slope[0] = math.Inf(1) }),
+		"rows of which none is joined": change("geodesic", func(mp mapping.Map) { e := mp.(*mapping.Geodesic); e.Edge, e.Length = nil, nil }),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
-	big := &similarityMap{training: randomTraining(rand.New(rand.NewPCG(1, 1)), maxSimilar+1, 1, 1), lambda: []float64{0}, k: kernelFunction{name: "linear"}}
-	if err := big.check(1, 0); err == nil || !strings.Contains(err.Error(), fmt.Sprint(maxSimilar)) {
+	big := &mapping.SimilarityMap{Training: randomTraining(rand.New(rand.NewPCG(1, 1)), mapping.MaxSimilar+1, 1, 1), Lambda: []float64{0}, K: mapping.Kernel{Name: "linear"}}
+	if err := big.Check(1, 0); err == nil || !strings.Contains(err.Error(), fmt.Sprint(mapping.MaxSimilar)) {
 		t.Errorf("too many rows: %v", err)
 	}
 }
@@ -505,19 +512,19 @@ func BenchmarkPlace(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))
 	t := randomTraining(r, n, m, d)
 	edge, length := ring(r, n)
-	for name, mp := range map[string]rowMapping{
-		"nystrom":      &nystrom{t, []float64{0.1, 0.2}, make([]float64, n), k, 1. / m},
-		"barycentric":  &barycentric{t, k, 1e-3},
-		"geodesic":     &geodesic{t, []float64{2, 1}, make([]float64, n), edge, length, k},
-		"tangent":      &tangent{t, make([]float64, n), make([]float64, m*d), 1},
-		"kernel gauss": &kernelMap{d, t.rows, t.embedding, kernelFunction{name: "gauss", param: []float64{m}}},
+	for name, mp := range map[string]mapping.RowMap{
+		"nystrom":      &mapping.Nystrom{Training: t, Lambda: []float64{0.1, 0.2}, Reach: make([]float64, n), K: k, Rate: 1. / m},
+		"barycentric":  &mapping.Barycentric{Training: t, K: k, Regular: 1e-3},
+		"geodesic":     &mapping.Geodesic{Training: t, Lambda: []float64{2, 1}, Mean: make([]float64, n), Edge: edge, Length: length, K: k},
+		"tangent":      &mapping.Tangent{Training: t, Patch: make([]float64, n), Slope: make([]float64, m*d), Count: 1},
+		"kernel gauss": &mapping.KernelMap{D: d, Rows: t.Rows, Coefficients: t.Embedding, K: mapping.Kernel{Name: "gauss", Param: []float64{m}}},
 	} {
-		p := must(mp.placer(m))
-		w, z, y := p.workspace(), normals(r, m), make([]float64, d)
+		p := must(mp.Placer(m))
+		w, z, y := p.Workspace(), normals(r, m), make([]float64, d)
 		b.Run(fmt.Sprintf("%s/n=%d/m=%d", name, n, m), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := p.place(y, z, w); err != nil {
+				if err := p.Place(y, z, w); err != nil {
 					b.Fatal(err)
 				}
 			}

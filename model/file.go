@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/embedd/embedd/model/internal/mapping"
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
@@ -56,17 +57,17 @@ type remarks struct {
 
 // allArrays are the arrays of the content: those of every model, then those
 // of its mapping.
-func (m *Model) allArrays() []array {
-	return append([]array{
-		{"mean", []int{len(m.mean)}, m.mean},
-		{"scale", []int{len(m.scale)}, m.scale},
-		{"eigenvalues", []int{len(m.eigenvalues)}, m.eigenvalues},
-	}, m.mapping.arrays()...)
+func (m *Model) allArrays() []mapping.Array {
+	return append([]mapping.Array{
+		{Name: "mean", Shape: []int{len(m.mean)}, Data: m.mean},
+		{Name: "scale", Shape: []int{len(m.scale)}, Data: m.scale},
+		{Name: "eigenvalues", Shape: []int{len(m.eigenvalues)}, Data: m.eigenvalues},
+	}, m.mapping.Arrays()...)
 }
 
 // content is the content section.
 func (m *Model) content() ([]byte, error) {
-	h := header{Method: m.method, Map: m.mapping.kind(), Dim: m.Dim(), Features: m.features, Classes: orEmpty(m.classes),
+	h := header{Method: m.method, Map: m.mapping.Kind(), Dim: m.Dim(), Features: m.features, Classes: orEmpty(m.classes),
 		Unit: m.unit, Wide: m.wide, Rows: m.rows, Rank: m.rank, Params: m.params}
 	if h.Params == nil {
 		h.Params = map[string]string{}
@@ -74,15 +75,15 @@ func (m *Model) content() ([]byte, error) {
 	arrays := m.allArrays()
 	size := 0
 	for _, a := range arrays {
-		h.Arrays = append(h.Arrays, arrayHead{a.name, a.shape})
-		size += 8 * len(a.data)
+		h.Arrays = append(h.Arrays, arrayHead{a.Name, a.Shape})
+		size += 8 * len(a.Data)
 	}
 	b, err := section(h, size)
 	if err != nil {
 		return nil, err
 	}
 	for _, a := range arrays {
-		for _, v := range a.data {
+		for _, v := range a.Data {
 			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
 		}
 	}
@@ -252,10 +253,10 @@ func parseContent(content []byte) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(arrays) < 3 || arrays[0].name != "mean" || arrays[1].name != "scale" || arrays[2].name != "eigenvalues" {
+	if len(arrays) < 3 || arrays[0].Name != "mean" || arrays[1].Name != "scale" || arrays[2].Name != "eigenvalues" {
 		return nil, errors.New("header: the arrays do not start with mean, scale and eigenvalues")
 	}
-	rebuild, ok := mappingKinds[h.Map]
+	rebuild, ok := mapping.Kinds[h.Map]
 	if !ok {
 		return nil, fmt.Errorf("header: map %q is not known to this program; use a newer release", h.Map)
 	}
@@ -263,11 +264,11 @@ func parseContent(content []byte) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if h.Dim != mp.dim() {
-		return nil, fmt.Errorf("header: dim is %d, the arrays have %d", h.Dim, mp.dim())
+	if h.Dim != mp.Dim() {
+		return nil, fmt.Errorf("header: dim is %d, the arrays have %d", h.Dim, mp.Dim())
 	}
 	m := &Model{method: h.Method, params: h.Params, features: h.Features, classes: h.Classes, rows: h.Rows, unit: h.Unit, wide: h.Wide,
-		mean: arrays[0].data, scale: arrays[1].data, mapping: mp, eigenvalues: arrays[2].data, rank: h.Rank}
+		mean: arrays[0].Data, scale: arrays[1].Data, mapping: mp, eigenvalues: arrays[2].Data, rank: h.Rank}
 	if len(m.classes) == 0 {
 		m.classes = nil
 	}
@@ -279,11 +280,11 @@ func parseContent(content []byte) (*Model, error) {
 
 // parseArrays cuts data into the arrays that the heads name. It allocates no
 // more than data holds.
-func parseArrays(heads []arrayHead, data []byte) ([]array, error) {
+func parseArrays(heads []arrayHead, data []byte) ([]mapping.Array, error) {
 	if len(data)%8 != 0 {
 		return nil, errTruncated
 	}
-	arrays := make([]array, len(heads))
+	arrays := make([]mapping.Array, len(heads))
 	for i, h := range heads {
 		count := 1
 		for _, n := range h.Shape {
@@ -297,7 +298,7 @@ func parseArrays(heads []arrayHead, data []byte) ([]array, error) {
 			v[k] = math.Float64frombits(binary.LittleEndian.Uint64(data[8*k:]))
 		}
 		data = data[8*count:]
-		arrays[i] = array{h.Name, h.Shape, v}
+		arrays[i] = mapping.Array{Name: h.Name, Shape: h.Shape, Data: v}
 	}
 	if len(data) > 0 {
 		return nil, fmt.Errorf("%d bytes belong to no array", len(data))

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"github.com/embedd/embedd/model/internal/mapping"
 )
 
 // fileModels are one model of each kind, with everything set that a file holds.
@@ -102,7 +104,7 @@ func TestDigest(t *testing.T) {
 	change("eigenvalues", func(c *Model) { c.eigenvalues = nil })
 	change("rank", func(c *Model) { c.rank = 2 })
 	change("components", func(c *Model) {
-		c.mapping = &linear{2, append([]float64{0}, m.mapping.(*linear).components[1:]...)}
+		c.mapping = &mapping.Linear{D: 2, Components: append([]float64{0}, m.mapping.(*mapping.Linear).Components[1:]...)}
 	})
 }
 
@@ -326,33 +328,6 @@ func TestMarshalJSON(t *testing.T) {
 		}
 		if math.Abs(want-float64(y[c])) > 1e-6 {
 			t.Errorf("output %d is %g, the form gives %g", c, y[c], want)
-		}
-	}
-}
-
-// Every method's model survives its file, with the same outputs, and a second
-// fit gives the same digest.
-func TestFileOfEveryMethod(t *testing.T) {
-	d := dataset(t, "wine")
-	rows := DenseRows(d.X, d.N, d.M)
-	for _, method := range Methods() {
-		for _, dim := range []int{0, 1} {
-			c := Config{Method: method.Name, Dim: dim, Seed: 3, Params: quick(&method)}
-			m, err := Fit(t.Context(), d, c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := Read(bytes.NewReader(fileOf(t, m)))
-			if err != nil {
-				t.Fatalf("%s: %v", method.Name, err)
-			}
-			if !sameBits(project(t, m, rows), project(t, got, rows)) || !reflect.DeepEqual(got.Report(), m.Report()) {
-				t.Errorf("%s: the model that was read projects or reports differently", method.Name)
-			}
-			again, err := Fit(t.Context(), d, c)
-			if err != nil || again.Digest() != got.Digest() {
-				t.Errorf("%s: a second fit has another digest (%v)", method.Name, err)
-			}
 		}
 	}
 }

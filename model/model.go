@@ -1,6 +1,3 @@
-// Package model learns projections from rows to few dimensions and applies
-// them. It knows no file format but its own, no transport, and imports
-// nothing but the standard library and gonum.
 package model
 
 import (
@@ -11,6 +8,9 @@ import (
 	"slices"
 	"time"
 	"unicode/utf8"
+
+	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/mapping"
 )
 
 // Model is a fitted projection from M features to Dim outputs. It is
@@ -28,7 +28,7 @@ type Model struct {
 	mean  []float64 // m
 	scale []float64 // m, positive
 
-	mapping     mapping
+	mapping     mapping.Map
 	eigenvalues []float64 // as the method reports them, or nil
 	rank        int       // informative rank: leading outputs that the criterion decides
 
@@ -36,8 +36,8 @@ type Model struct {
 	note   Note
 
 	// Set by seal.
-	digest [32]byte
-	kernel *kernel
+	digest     [32]byte
+	projection *projection
 }
 
 // Note is what is known about a model beside its content: where it came from
@@ -49,61 +49,41 @@ type Note struct {
 	Source  map[string]string `json:"source,omitempty"`  // free form: stream, first, last, file, ...
 }
 
-// mapping is the part of a model that turns a scaled row into outputs. Each
-// kind is one file; it is stored as its named arrays and rebuilt from them
-// (mappingKinds).
-type mapping interface {
-	kind() string
-	dim() int
-	check(m, classes int) error // shapes fit each other, the model's m and its number of classes
-	arrays() []array
+// Content is all that a model is made of. Package fit makes it; who has a map of another making reads it from a
+// model file.
+type Content struct {
+	Method   string
+	Params   map[string]string // as used: every parameter with its effective value
+	Features []string          // m names
+	Classes  []string          // nil: fitted without labels
+	Rows     int               // rows it was fitted on
+
+	Unit        bool      // each row is first divided by its Euclidean norm
+	Float64     bool      // the outputs are small differences of large terms: project in float64
+	Mean, Scale []float64 // m each; scales are positive
+
+	Map             mapping.Map
+	Eigenvalues     []float64 // as the method reports them, or nil
+	InformativeRank int       // leading outputs that the criterion decides
+	Report          Report
 }
 
-// productMapping is a mapping that needs nothing of a row but dot products.
-type productMapping interface {
-	mapping
-	// weights are the vectors whose dot product with the scaled row finish
-	// needs: width x m row-major, and one constant for each (nil: none).
-	weights() (width int, w, offset []float64)
-	// finish turns the dot products y of one row into its outputs and returns
-	// the index of its class, -1 where the kind does not classify.
-	finish(dst, y []float32) int
+// New makes a model of its content, which it takes over. It checks that shapes fit each other and that all numbers
+// are finite.
+func New(c Content) (*Model, error) {
+	m := &Model{
+		method: c.Method, params: c.Params, features: c.Features, classes: c.Classes, rows: c.Rows,
+		unit: c.Unit, wide: c.Float64, mean: c.Mean, scale: c.Scale,
+		mapping: c.Map, eigenvalues: c.Eigenvalues, rank: c.InformativeRank, report: c.Report,
+	}
+	return m.seal()
 }
 
-// rowMapping is a mapping that needs the scaled row itself: it looks at its
-// distances from rows of the fit, or at a kernel of it and them.
-type rowMapping interface {
-	mapping
-	placer(m int) (placer, error) // the mapping with the tables that it places rows by
-}
-
-// placer places rows. It is immutable; what a row needs is in a workspace of its own.
-type placer interface {
-	cost() int // of a row, in rows of the fit that it is compared with
-	workspace() *workspace
-	// place writes the outputs of the scaled row z to dst. What stands in the
-	// workspace before has no influence.
-	place(dst, z []float64, w *workspace) error
-}
-
-// array is a named float64 array, row-major.
-type array struct {
-	name  string
-	shape []int
-	data  []float64
-}
-
-// mappingKinds rebuilds a mapping from the arrays of a model file. The arrays
-// are as the file has them: a rebuild checks names and shapes and keeps the data.
-var mappingKinds = map[string]func(arrays []array) (mapping, error){
-	"linear":      rebuildLinear,
-	"views":       rebuildViews,
-	"kernel":      rebuildKernelMap,
-	"nystrom":     rebuildNystrom,
-	"barycentric": rebuildBarycentric,
-	"geodesic":    rebuildGeodesic,
-	"tangent":     rebuildTangent,
-	"similarity":  rebuildSimilarity,
+// Content is what the model is made of. Its slices and its map are the model's own: they are only read.
+func (m *Model) Content() Content {
+	return Content{Method: m.method, Params: m.params, Features: m.features, Classes: m.classes, Rows: m.rows,
+		Unit: m.unit, Float64: m.wide, Mean: m.mean, Scale: m.scale,
+		Map: m.mapping, Eigenvalues: m.eigenvalues, InformativeRank: m.rank, Report: m.report}
 }
 
 // seal checks the content, builds the tables of the projection and computes
@@ -113,7 +93,7 @@ func (m *Model) seal() (*Model, error) {
 		return nil, fmt.Errorf("model %q: %w", m.method, err)
 	}
 	var err error
-	if m.kernel, err = newKernel(m.mean, m.scale, m.unit, m.wide, m.mapping); err != nil {
+	if m.projection, err = newProjection(m.mean, m.scale, m.unit, m.wide, m.mapping); err != nil {
 		return nil, fmt.Errorf("model %q: %w", m.method, err)
 	}
 	content, err := m.content()
@@ -137,13 +117,13 @@ func (m *Model) check() error {
 		return fmt.Errorf("%d feature names for %d features", len(m.features), n)
 	case m.mapping == nil:
 		return fmt.Errorf("no mapping")
-	case m.mapping.dim() < 1:
-		return fmt.Errorf("dimension %d; it must be at least 1", m.mapping.dim())
+	case m.mapping.Dim() < 1:
+		return fmt.Errorf("dimension %d; it must be at least 1", m.mapping.Dim())
 	case m.rows < 0 || m.rank < 0:
 		return fmt.Errorf("rows %d, informative rank %d; neither may be negative", m.rows, m.rank)
 	}
 	for j, s := range m.scale {
-		if !(s > 0) || !isFinite(s) {
+		if !(s > 0) || !linalg.IsFinite(s) {
 			return fmt.Errorf("scale of feature %q is %g; it must be positive and finite", m.features[j], s)
 		}
 	}
@@ -159,13 +139,13 @@ func (m *Model) check() error {
 			return fmt.Errorf("parameter %q is not valid UTF-8", k)
 		}
 	}
-	if err := m.mapping.check(n, len(m.classes)); err != nil {
+	if err := m.mapping.Check(n, len(m.classes)); err != nil {
 		return err
 	}
 	for _, a := range m.allArrays() {
-		for i, v := range a.data {
-			if !isFinite(v) {
-				return fmt.Errorf("%s[%d] is %g; a model holds finite numbers only", a.name, i, v)
+		for i, v := range a.Data {
+			if !linalg.IsFinite(v) {
+				return fmt.Errorf("%s[%d] is %g; a model holds finite numbers only", a.Name, i, v)
 			}
 		}
 	}
@@ -176,7 +156,7 @@ func (m *Model) check() error {
 func (m *Model) Method() string { return m.method }
 
 // Dim is the number of outputs of a row, d.
-func (m *Model) Dim() int { return m.mapping.dim() }
+func (m *Model) Dim() int { return m.mapping.Dim() }
 
 // M is the number of features of a row, m.
 func (m *Model) M() int { return len(m.mean) }
@@ -214,7 +194,7 @@ func (m *Model) Params() map[string]string { return maps.Clone(m.params) }
 // "views" for one such map a class, "kernel" for a sum of kernels of x and rows
 // of the fit, and the rules that extend an embedding of the rows of the fit to
 // others: "nystrom", "barycentric", "geodesic", "tangent" and "similarity".
-func (m *Model) Map() string { return m.mapping.kind() }
+func (m *Model) Map() string { return m.mapping.Kind() }
 
 // Report is what the fit found and decided.
 func (m *Model) Report() Report { return m.report }
@@ -225,8 +205,8 @@ func (m *Model) Digest() string { return hex.EncodeToString(m.digest[:]) }
 
 // Components is the m x d matrix A of a linear map, row-major; nil for other maps.
 func (m *Model) Components() []float64 {
-	if l, ok := m.mapping.(*linear); ok {
-		return slices.Clone(l.components)
+	if l, ok := m.mapping.(*mapping.Linear); ok {
+		return slices.Clone(l.Components)
 	}
 	return nil
 }
@@ -296,11 +276,11 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 		form.Created = &m.note.Created
 	}
 	switch a := m.mapping.(type) {
-	case *linear:
-		form.Components = matrix(a.components, a.d)
-	case *views:
+	case *mapping.Linear:
+		form.Components = matrix(a.Components, a.D)
+	case *mapping.Views:
 		for c, name := range m.classes {
-			form.Views = append(form.Views, view{name, matrix(a.of(c), a.d), a.offset[c*a.d : (c+1)*a.d]})
+			form.Views = append(form.Views, view{name, matrix(a.Of(c), a.D), a.Offset[c*a.D : (c+1)*a.D]})
 		}
 	}
 	return json.Marshal(form)

@@ -6,6 +6,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/mapping"
 )
 
 // What the accessors return is the caller's: writing to it changes no model.
@@ -61,15 +64,15 @@ func TestSealRefuses(t *testing.T) {
 		"scales":               func(m *Model) { m.scale = m.scale[1:] },
 		"feature names":        func(m *Model) { m.features = m.features[1:] },
 		"no mapping":           func(m *Model) { m.mapping = nil },
-		"dimension":            func(m *Model) { m.mapping = &linear{} },
+		"dimension":            func(m *Model) { m.mapping = &mapping.Linear{} },
 		"negative":             func(m *Model) { m.rows = -1 },
 		"positive and finite":  func(m *Model) { m.scale = []float64{1, 0, 1, 1, 1} },
 		"mean[1] is NaN":       func(m *Model) { m.mean = []float64{1, math.NaN(), 1, 1, 1} },
 		"UTF-8":                func(m *Model) { m.classes = []string{"\xff"} },
 		"parameter":            func(m *Model) { m.params = map[string]string{"a": "\xff"} },
-		"5 x 2 are needed":     func(m *Model) { m.mapping = &linear{2, make([]float64, 9)} },
-		"as many outputs":      func(m *Model) { m.mapping = &linear{6, make([]float64, 30)} },
-		"components[3] is Inf": func(m *Model) { m.mapping = &linear{1, []float64{0, 0, 0, math.Inf(1), 0}} },
+		"5 x 2 are needed":     func(m *Model) { m.mapping = &mapping.Linear{D: 2, Components: make([]float64, 9)} },
+		"as many outputs":      func(m *Model) { m.mapping = &mapping.Linear{D: 6, Components: make([]float64, 30)} },
+		"components[3] is Inf": func(m *Model) { m.mapping = &mapping.Linear{D: 1, Components: []float64{0, 0, 0, math.Inf(1), 0}} },
 	} {
 		m := *fileModels(t)[0]
 		change(&m)
@@ -77,19 +80,19 @@ func TestSealRefuses(t *testing.T) {
 			t.Errorf("want an error with %q, got %v", want, err)
 		}
 	}
-	for want, change := range map[string]func(v *views){
-		"offset":          func(v *views) { v.offset = v.offset[1:] },
-		"components":      func(v *views) { v.components = v.components[1:] },
-		"window, 3":       func(v *views) { v.window = v.window[1:] },
-		"class index":     func(v *views) { v.label = []float64{0, 1, 2, 0, 1, 3} },
-		"is 0.5":          func(v *views) { v.label = []float64{0, 1, 2, 0, 1, 0.5} },
-		"fewer than 2":    func(v *views) { v.label = make([]float64, 6) },
-		"no float32":      func(v *views) { v.window = append([]float64{1e-300}, v.window[1:]...) },
-		"more output":     func(v *views) { v.d, v.offset = 6, make([]float64, 18) },
-		"3 x 4 x 1 are n": func(v *views) { v.d, v.offset = 1, make([]float64, 3) },
+	for want, change := range map[string]func(v *mapping.Views){
+		"offset":          func(v *mapping.Views) { v.Offset = v.Offset[1:] },
+		"components":      func(v *mapping.Views) { v.Components = v.Components[1:] },
+		"window, 3":       func(v *mapping.Views) { v.Window = v.Window[1:] },
+		"class index":     func(v *mapping.Views) { v.Label = []float64{0, 1, 2, 0, 1, 3} },
+		"is 0.5":          func(v *mapping.Views) { v.Label = []float64{0, 1, 2, 0, 1, 0.5} },
+		"fewer than 2":    func(v *mapping.Views) { v.Label = make([]float64, 6) },
+		"no float32":      func(v *mapping.Views) { v.Window = append([]float64{1e-300}, v.Window[1:]...) },
+		"more output":     func(v *mapping.Views) { v.D, v.Offset = 6, make([]float64, 18) },
+		"3 x 4 x 1 are n": func(v *mapping.Views) { v.D, v.Offset = 1, make([]float64, 3) },
 	} {
 		m := *fileModels(t)[1]
-		v := *m.mapping.(*views)
+		v := *m.mapping.(*mapping.Views)
 		change(&v)
 		m.mapping = &v
 		if _, err := m.seal(); err == nil || !strings.Contains(err.Error(), want) {
@@ -108,7 +111,7 @@ func TestRowNorm(t *testing.T) {
 		{[]float64{3, 4}, 5}, {[]float64{3e200, 4e200}, 5e200}, {[]float64{3e-200, 4e-200}, 5e-200},
 		{[]float64{0, 0}, 1}, {[]float64{math.NaN(), 3, math.Inf(1), 4}, 5}, {nil, 1},
 	} {
-		if got := rowNorm(c.x); math.Abs(got-c.want) > 1e-15*c.want {
+		if got := linalg.RowNorm(c.x); math.Abs(got-c.want) > 1e-15*c.want {
 			t.Errorf("norm of %v is %g", c.x, got)
 		}
 	}

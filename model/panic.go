@@ -1,6 +1,8 @@
 package model
 
-import "github.com/embedd/embedd/model/internal/parallel"
+import (
+	"github.com/embedd/embedd/model/internal/parallel"
+)
 
 // Panic is a panic as an error: of a function that a caller gave, such as
 // Criterion.Build or Config.Progress, or of the library itself. Fit, FitMoments,

@@ -6,34 +6,20 @@ import (
 	"math"
 	"runtime"
 	"sync"
-	"unsafe"
 
-	"gonum.org/v1/gonum/blas/gonum"
-
+	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/mapping"
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
-// RowError is an error of one row of a call.
-type RowError struct {
-	Row    int
-	Detail string
-}
-
-func (e *RowError) Error() string { return fmt.Sprintf("row %d: %s", e.Row, e.Detail) }
-
-// blas is named, not taken from the blas32 registry: what a host registers
-// there must not change a row's bits.
-var blas gonum.Implementation
-
 const (
 	tile      = 64      // rows centred together: whole cache lines of a column, a scratch that stays in cache
-	lane      = 16      // padding of a row in float32: gonum's dot has no tail then
 	serial    = 1 << 20 // multiply-adds of a call that one core does alone
 	rangeLow  = 1e-30   // scales and folded weights outside of these two leave the
 	rangeHigh = 1e+30   // range in which float32 is as good as its 24 bits
 )
 
-// kernel projects rows: y = W (x - mean) + offset with W = A^T/scale. It
+// projection projects rows: y = W (x - mean) + offset with W = A^T/scale. It
 // holds the tables of one mapping and a pool of scratch memory.
 //
 // A row's output depends on the row and the model alone. Each row takes the
@@ -42,7 +28,7 @@ const (
 // scratch and tables whose length and alignment are fixed here, because the
 // order in which gonum's Sdot sums depends on the alignment of its second
 // argument, and Sgemm's on the size of the batch.
-type kernel struct {
+type projection struct {
 	m, dim, width int // features, outputs, dot products of a row
 	stride        int // m padded to a multiple of lane
 	unit          bool
@@ -55,10 +41,10 @@ type kernel struct {
 	offset32 []float32
 
 	finish  func(dst, y []float32) int
-	placer  placer    // in place of products and finish; nil: products
-	scale   []float64 // of the row that placer sees
-	scratch sync.Pool // *scratch
-	jobs    sync.Pool // *job
+	placer  mapping.Placer // in place of products and finish; nil: products
+	scale   []float64      // of the row that placer sees
+	scratch sync.Pool      // *scratch
+	jobs    sync.Pool      // *job
 }
 
 type scratch struct {
@@ -66,23 +52,23 @@ type scratch struct {
 	y   []float32 // tile x width
 	x64 []float64 // m
 	y64 []float64 // dim
-	own *workspace
+	own *mapping.Workspace
 }
 
-func newKernel(mean, scale []float64, unit, wide bool, mp mapping) (*kernel, error) {
-	if r, ok := mp.(rowMapping); ok {
-		return newRowKernel(mean, scale, unit, r)
+func newProjection(mean, scale []float64, unit, wide bool, mp mapping.Map) (*projection, error) {
+	if r, ok := mp.(mapping.RowMap); ok {
+		return newRowProjection(mean, scale, unit, r)
 	}
-	pm := mp.(productMapping)
-	width, w, offset := pm.weights()
+	pm := mp.(mapping.ProductMap)
+	width, w, offset := pm.Weights()
 	m := len(mean)
-	k := &kernel{m: m, dim: mp.dim(), width: width, stride: (m + lane - 1) / lane * lane, unit: unit, exact: wide,
-		mean: mean, w64: w, offset: offset, finish: pm.finish}
+	k := &projection{m: m, dim: mp.Dim(), width: width, stride: (m + linalg.Lane - 1) / linalg.Lane * linalg.Lane, unit: unit, exact: wide,
+		mean: mean, w64: w, offset: offset, finish: pm.Finish}
 	if offset == nil {
 		k.offset = make([]float64, width)
 	}
 	k.offset32 = make([]float32, width)
-	k.w = aligned(width * k.stride)
+	k.w = linalg.Aligned(width * k.stride)
 	for j, mu := range mean {
 		k.exact = k.exact || scale[j] < rangeLow || scale[j] > rangeHigh || math.Abs(mu) > rangeHigh
 	}
@@ -98,39 +84,31 @@ func newKernel(mean, scale []float64, unit, wide bool, mp mapping) (*kernel, err
 		k.exact = k.exact || largest > rangeHigh || (largest != 0 && largest < rangeLow)
 	}
 	k.scratch.New = func() any {
-		return &scratch{z: aligned(tile * k.stride), y: make([]float32, tile*width), x64: make([]float64, m)}
+		return &scratch{z: linalg.Aligned(tile * k.stride), y: make([]float32, tile*width), x64: make([]float64, m)}
 	}
 	k.jobs.New = k.newJob
 	return k, nil
 }
 
-// newRowKernel is the kernel of a mapping that sees the scaled row itself.
-func newRowKernel(mean, scale []float64, unit bool, mp rowMapping) (*kernel, error) {
-	k := &kernel{m: len(mean), dim: mp.dim(), unit: unit, mean: mean, scale: scale}
+// newRowProjection is the kernel of a mapping that sees the scaled row itself.
+func newRowProjection(mean, scale []float64, unit bool, mp mapping.RowMap) (*projection, error) {
+	k := &projection{m: len(mean), dim: mp.Dim(), unit: unit, mean: mean, scale: scale}
 	var err error
-	if k.placer, err = mp.placer(k.m); err != nil {
+	if k.placer, err = mp.Placer(k.m); err != nil {
 		return nil, err
 	}
-	k.width = k.placer.cost()
+	k.width = k.placer.Cost()
 	k.scratch.New = func() any {
-		return &scratch{x64: make([]float64, k.m), y64: make([]float64, k.dim), own: k.placer.workspace()}
+		return &scratch{x64: make([]float64, k.m), y64: make([]float64, k.dim), own: k.placer.Workspace()}
 	}
 	k.jobs.New = k.newJob
 	return k, nil
 }
 
-func (k *kernel) newJob() any {
+func (k *projection) newJob() any {
 	j := &job{kernel: k}
 	j.pool = parallel.NewPool(j.work)
 	return j
-}
-
-// aligned returns n zeros that start on a cache line.
-func aligned(n int) []float32 {
-	const line = 64
-	buf := make([]float32, n+line/4)
-	skip := (line - int(uintptr(unsafe.Pointer(unsafe.SliceData(buf)))%line)) % line / 4
-	return buf[skip : skip+n : skip+n]
 }
 
 // Project writes the outputs of n rows to dst, n x Dim row-major, and
@@ -145,16 +123,28 @@ func (m *Model) Project(dst []float32, rows Rows) (err error) {
 	if want := rows.N * m.Dim(); len(dst) < want {
 		return fmt.Errorf("project: dst holds %d values, %d rows x %d outputs need %d", len(dst), rows.N, m.Dim(), want)
 	}
-	return m.kernel.project(dst, nil, rows)
+	return m.projection.project(dst, nil, rows)
 }
 
-// winners writes the class index of each row to class beside its outputs, for
+// ProjectClasses writes the class index of each row to class beside its outputs, for
 // mappings that classify.
-func (m *Model) winners(dst []float32, class []int, rows Rows) error {
+func (m *Model) ProjectClasses(dst []float32, class []int, rows Rows) error {
 	if err := rows.check(m.M()); err != nil {
 		return err
 	}
-	return m.kernel.project(dst, class, rows)
+	return m.projection.project(dst, class, rows)
+}
+
+// ViewOutputs are the outputs of n rows in every view, n x (C d): what a map of views keeps of its window.
+func ViewOutputs(mean, scale []float64, unit bool, v *mapping.Views, rows Rows) ([]float32, error) {
+	k, err := newProjection(mean, scale, unit, false, v)
+	if err != nil {
+		return nil, err
+	}
+	k.dim = k.width
+	k.finish = func(dst, y []float32) int { copy(dst, y); return -1 }
+	y := make([]float32, rows.N*k.width)
+	return y, k.project(y, nil, rows)
 }
 
 // ScaledTo writes (x - mean)/scale to dst, n x m row-major: the features in
@@ -167,13 +157,13 @@ func (m *Model) ScaledTo(dst []float64, rows Rows) error {
 		return fmt.Errorf("scale: dst holds %d values, %d rows x %d features need %d", len(dst), rows.N, m.M(), want)
 	}
 	for i := range rows.N {
-		rows.scaled(dst[i*m.M():(i+1)*m.M()], i, m.mean, m.scale, m.unit)
+		rows.Scaled(dst[i*m.M():(i+1)*m.M()], i, m.mean, m.scale, m.unit)
 	}
 	return nil
 }
 
 // project splits the rows over the cores where that pays.
-func (k *kernel) project(dst []float32, class []int, rows Rows) error {
+func (k *projection) project(dst []float32, class []int, rows Rows) error {
 	workers := 1
 	if float64(rows.N)*float64(k.m)*float64(k.width) > serial {
 		workers = min(runtime.GOMAXPROCS(0), (rows.N+tile-1)/tile)
@@ -193,7 +183,7 @@ func (k *kernel) project(dst []float32, class []int, rows Rows) error {
 
 // job is one call of project, shared by its workers.
 type job struct {
-	kernel *kernel
+	kernel *projection
 	dst    []float32
 	class  []int
 	rows   Rows
@@ -219,7 +209,7 @@ func (j *job) work(p *parallel.Pool) {
 }
 
 // span projects the rows from to to, exclusive.
-func (k *kernel) span(s *scratch, dst []float32, class []int, rows Rows, from, to int) *RowError {
+func (k *projection) span(s *scratch, dst []float32, class []int, rows Rows, from, to int) *RowError {
 	if k.placer != nil {
 		return k.place(s, dst, rows, from, to)
 	}
@@ -231,7 +221,7 @@ func (k *kernel) span(s *scratch, dst []float32, class []int, rows Rows, from, t
 				w := k.w[c*k.stride : (c+1)*k.stride]
 				for r := range n {
 					z := s.z[r*k.stride : (r+1)*k.stride]
-					s.y[r*k.width+c] = blas.Sdot(k.stride, z, 1, w, 1) + k.offset32[c]
+					s.y[r*k.width+c] = linalg.BLAS.Sdot(k.stride, z, 1, w, 1) + k.offset32[c]
 				}
 			}
 		}
@@ -252,10 +242,10 @@ func (k *kernel) span(s *scratch, dst []float32, class []int, rows Rows, from, t
 }
 
 // place is span for a mapping that sees the scaled row itself, in float64.
-func (k *kernel) place(s *scratch, dst []float32, rows Rows, from, to int) *RowError {
+func (k *projection) place(s *scratch, dst []float32, rows Rows, from, to int) *RowError {
 	for i := from; i < to; i++ {
-		rows.scaled(s.x64, i, k.mean, k.scale, k.unit)
-		if err := k.placer.place(s.y64, s.x64, s.own); err != nil {
+		rows.Scaled(s.x64, i, k.mean, k.scale, k.unit)
+		if err := k.placer.Place(s.y64, s.x64, s.own); err != nil {
 			return &RowError{i, err.Error()}
 		}
 		for c, v := range s.y64 {
@@ -275,7 +265,7 @@ func tooLarge(row, output int, v float64) *RowError {
 
 // fill writes n centred rows to s.z. A value that is not finite stays so: it
 // makes every output of its row NaN or infinite, which sends the row to row64.
-func (k *kernel) fill(s *scratch, rows Rows, from, n int) {
+func (k *projection) fill(s *scratch, rows Rows, from, n int) {
 	if k.unit {
 		for r := range n {
 			rows.row(s.x64, from+r)
@@ -301,7 +291,7 @@ func (k *kernel) fill(s *scratch, rows Rows, from, n int) {
 
 // fill32 centres in float64, as fill64 does: the same values give the same bits
 // whether they come as float32 or as float64.
-func (k *kernel) fill32(s *scratch, b *Block, col, from, n int) {
+func (k *projection) fill32(s *scratch, b *Block, col, from, n int) {
 	if b.ColStride == 1 {
 		for r := range n {
 			at := (from + r) * b.RowStride
@@ -324,7 +314,7 @@ func (k *kernel) fill32(s *scratch, b *Block, col, from, n int) {
 	}
 }
 
-func (k *kernel) fill64(s *scratch, b *Block, col, from, n int) {
+func (k *projection) fill64(s *scratch, b *Block, col, from, n int) {
 	if b.ColStride == 1 {
 		for r := range n {
 			at := (from + r) * b.RowStride
@@ -349,11 +339,11 @@ func (k *kernel) fill64(s *scratch, b *Block, col, from, n int) {
 
 // row64 projects one row in float64, missing values imputed: the way of rows
 // and models that float32 cannot carry.
-func (k *kernel) row64(s *scratch, y []float32, rows Rows, i int) *RowError {
+func (k *projection) row64(s *scratch, y []float32, rows Rows, i int) *RowError {
 	rows.row(s.x64, i)
 	centre(s.x64, k.mean, k.unit)
 	for c := range k.width {
-		v := blas.Ddot(k.m, s.x64, 1, k.w64[c*k.m:], 1) + k.offset[c]
+		v := linalg.BLAS.Ddot(k.m, s.x64, 1, k.w64[c*k.m:], 1) + k.offset[c]
 		y[c] = float32(v)
 		if !(math.Abs(float64(y[c])) <= math.MaxFloat32) {
 			return tooLarge(i, c, v)

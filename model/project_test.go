@@ -7,7 +7,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/embedd/embedd/model/internal/mapping"
 )
 
 // randomLinear is a linear model with means and scales of the given sizes.
@@ -15,7 +17,7 @@ func randomLinear(t testing.TB, m, d int, mean, scale float64) *Model {
 	t.Helper()
 	r := rand.New(rand.NewPCG(uint64(m), uint64(d)))
 	mo := &Model{method: "test", rows: 10, features: names("f", m), mean: make([]float64, m), scale: make([]float64, m),
-		mapping: &linear{d, normals(r, m*d)}}
+		mapping: &mapping.Linear{D: d, Components: normals(r, m*d)}}
 	for j := range m {
 		mo.mean[j] = mean * (1 + 0.1*r.NormFloat64())
 		mo.scale[j] = scale * (0.5 + r.Float64())
@@ -28,10 +30,12 @@ func randomViews(t testing.TB, m, d, classes int, x Rows, label []int) *Model {
 	t.Helper()
 	r := rand.New(rand.NewPCG(uint64(m), uint64(d+100*classes)))
 	mo := randomLinear(t, m, 1, 1, 1)
-	v := &views{d: d, components: normals(r, classes*m*d), offset: normals(r, classes*d)}
-	if err := v.setWindow(mo.mean, mo.scale, false, x, label); err != nil {
+	v := &mapping.Views{D: d, Components: normals(r, classes*m*d), Offset: normals(r, classes*d)}
+	y, err := ViewOutputs(mo.mean, mo.scale, false, v, x)
+	if err != nil {
 		t.Fatal(err)
 	}
+	v.SetWindow(y, label)
 	return seal(t, &Model{method: "test", rows: x.N, features: mo.features, classes: names("c", classes),
 		mean: mo.mean, scale: mo.scale, mapping: v})
 }
@@ -338,43 +342,6 @@ func BenchmarkProject(b *testing.B) {
 	}
 }
 
-// On real data, unscaled and without ridge, the outputs are those of float64
-// arithmetic to 1e-5 of each column's standard deviation.
-func TestProjectRealData(t *testing.T) {
-	for _, c := range []struct {
-		data, method string
-		scale        Scale
-		dim          int
-	}{
-		{"wine", "lda", None, 0}, {"wdbc", "lda", None, 0}, {"wdbc", "pca", None, 0}, {"wdbc", "pca", Standard, 0}, {"wdbc", "sle", Standard, 0},
-		{"digits", "lda", Standard, 0}, {"digits", "pca", None, 0}, {"digits", "srda", MinMax, 0}, {"digits", "pairacc", Unit, 0}, {"digits", "sle", Standard, 60},
-		{"wdbc", "pca", None, 30}, {"wdbc", "sle", None, 30}, {"wdbc", "sle", Standard, 30}, // collinear features: small differences of large terms
-	} {
-		d := dataset(t, c.data)
-		config := Config{Method: c.method, Scale: c.scale, Dim: c.dim}
-		if c.method == "lda" {
-			config.Params = map[string]string{"ridge": "0"}
-		}
-		m, err := Fit(t.Context(), d, config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := exact(m, d.X)
-		x32 := make([]float32, len(d.X))
-		wide := make([]float64, len(d.X))
-		for i, v := range d.X {
-			x32[i] = float32(v)
-			wide[i] = float64(x32[i])
-		}
-		e64 := worstColumn(project(t, m, DenseRows(d.X, d.N, d.M)), want, m.Dim())
-		e32 := worstColumn(project(t, m, rowMajor(x32, d.N, d.M)), exact(m, wide), m.Dim())
-		t.Logf("%v: %.1e from float64, %.1e from float32; in float64 %v", c, e64, e32, m.wide)
-		if e64 > 1e-5 || e32 > 1e-5 {
-			t.Errorf("%v: off by %.1e and %.1e of a standard deviation", c, e64, e32)
-		}
-	}
-}
-
 // worstColumn is the largest difference over the column's standard deviation.
 func worstColumn(y []float32, want []float64, d int) float64 {
 	worst := 0.0
@@ -385,52 +352,7 @@ func worstColumn(y []float32, want []float64, d int) float64 {
 			col = append(col, want[i])
 			largest = max(largest, math.Abs(float64(y[i])-want[i]))
 		}
-		_, sd := meanSD(col)
-		worst = max(worst, largest/sd)
+		worst = max(worst, largest/stat.StdDev(col, nil))
 	}
 	return worst
-}
-
-// Two features that differ by a millionth of their spread: the output that is
-// their difference is as good as any other, with rows in plenty and with fewer
-// rows than features.
-func TestProjectCollinear(t *testing.T) {
-	r := rand.New(rand.NewPCG(5, 5))
-	for _, c := range []struct{ n, m int }{{200, 3}, {8, 12}} {
-		d := &Data{X: normals(r, c.n*c.m), N: c.n, M: c.m}
-		for i := range c.n {
-			d.X[i*c.m+1] = d.X[i*c.m] + 1e-6*r.NormFloat64()
-		}
-		m, err := Fit(t.Context(), d, Config{Method: "pca", Dim: min(c.n-1, c.m), Scale: None})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e := worstColumn(project(t, m, DenseRows(d.X, c.n, c.m)), exact(m, d.X), m.Dim()); e > 1e-5 || (c.n > c.m && !m.wide) {
-			t.Errorf("%d x %d: off by %.1e of a standard deviation, float64 %v", c.n, c.m, e, m.wide)
-		}
-	}
-}
-
-// The cancellation is the same from the scatter of the features and from that
-// in a basis of the rows.
-func TestCancellation(t *testing.T) {
-	r := rand.New(rand.NewPCG(6, 6))
-	a, basis := mat.NewDense(6, 2, normals(r, 12)), mat.NewDense(6, 3, nil)
-	q := rotation(1, 6)
-	basis.Copy(q.Slice(0, 6, 0, 3))
-	s, full := mat.NewSymDense(3, []float64{4, 1, 0, 1, 3, 0, 0, 0, 1e-8}), mat.NewSymDense(6, nil)
-	var bs, whole mat.Dense
-	bs.Mul(basis, s)
-	whole.Mul(&bs, basis.T())
-	for i := range 6 {
-		for j := i; j < 6; j++ {
-			full.SetSym(i, j, whole.At(i, j))
-		}
-	}
-	if x, y := cancellation(a, full, nil), cancellation(a, s, basis); math.Abs(x-y) > 1e-9*x || x < 1 {
-		t.Errorf("%g and %g", x, y)
-	}
-	if x := cancellation(mat.NewDense(2, 1, []float64{1, -1}), mat.NewSymDense(2, []float64{1, 1 - 5e-9, 1 - 5e-9, 1}), nil); math.Abs(x-1e4*math.Sqrt2) > 1 {
-		t.Errorf("the difference of two features that correlate to 5e-9: %g", x)
-	}
 }

@@ -3,6 +3,8 @@ package model
 import (
 	"fmt"
 	"math"
+
+	"github.com/embedd/embedd/model/internal/linalg"
 )
 
 // Rows is a read-only view of n rows of m features. The blocks stand side by
@@ -92,8 +94,8 @@ func (r Rows) row(dst []float64, i int) {
 	}
 }
 
-// scaled copies row i to dst as (x - mean)/scale, a missing value at the mean.
-func (r Rows) scaled(dst []float64, i int, mean, scale []float64, unit bool) {
+// Scaled copies row i to dst as (x - mean)/scale, a missing value at the mean.
+func (r Rows) Scaled(dst []float64, i int, mean, scale []float64, unit bool) {
 	r.row(dst, i)
 	centre(dst, mean, unit)
 	for j := range dst {
@@ -107,42 +109,13 @@ func (r Rows) scaled(dst []float64, i int, mean, scale []float64, unit bool) {
 func centre(x, mean []float64, unit bool) {
 	norm := 1.0
 	if unit {
-		norm = rowNorm(x)
+		norm = linalg.RowNorm(x)
 	}
 	for j, v := range x {
-		if isFinite(v) {
+		if linalg.IsFinite(v) {
 			x[j] = v/norm - mean[j]
 		} else {
 			x[j] = 0
 		}
 	}
-}
-
-// rowNorm is the Euclidean norm of the present values of x; 1 for a row
-// without any that differs from zero, which division then leaves as it is.
-func rowNorm(x []float64) float64 {
-	var sum, largest float64
-	for _, v := range x {
-		if isFinite(v) {
-			sum += v * v
-			largest = max(largest, math.Abs(v))
-		}
-	}
-	if largest == 0 {
-		return 1
-	}
-	if sum > 1e-290 && sum < 1e300 {
-		return math.Sqrt(sum)
-	}
-	sum = 0 // the squares leave the range of float64: take them relative to the largest
-	for _, v := range x {
-		if isFinite(v) {
-			sum += (v / largest) * (v / largest)
-		}
-	}
-	return min(largest*math.Sqrt(sum), math.MaxFloat64)
-}
-
-func isFinite(v float64) bool {
-	return math.Abs(v) <= math.MaxFloat64
 }

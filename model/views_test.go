@@ -3,16 +3,18 @@ package model
 import (
 	"math"
 	"testing"
+
+	"github.com/embedd/embedd/model/internal/mapping"
 )
 
 // membership is eq. 7 as the paper has it, on the stored window.
-func membership(v *views, c int, y []float32) float64 {
-	n := len(v.label)
+func membership(v *mapping.Views, c int, y []float32) float64 {
+	n := len(v.Label)
 	other, own := math.Inf(1), math.Inf(1)
-	for i, l := range v.label {
+	for i, l := range v.Label {
 		var sum float64
-		for j := range v.d {
-			d := float64(y[j]) - v.window[(c*n+i)*v.d+j]
+		for j := range v.D {
+			d := float64(y[j]) - v.Window[(c*n+i)*v.D+j]
 			sum += d * d
 		}
 		if l == float64(c) {
@@ -35,12 +37,12 @@ func TestViewsWinner(t *testing.T) {
 		label[i] = i % classes
 	}
 	mo := randomViews(t, m, d, classes, DenseRows(x64, n, m), label)
-	v := mo.mapping.(*views)
+	v := mo.mapping.(*mapping.Views)
 	for i := range x {
 		x[i] += 0.1 * float32(math.Sin(float64(i)))
 	}
 	y, class := make([]float32, n*d), make([]int, n)
-	if err := mo.winners(y, class, rowMajor(x, n, m)); err != nil {
+	if err := mo.ProjectClasses(y, class, rowMajor(x, n, m)); err != nil {
 		t.Fatal(err)
 	}
 	// The views one by one: linear maps with the same weights.
@@ -48,11 +50,11 @@ func TestViewsWinner(t *testing.T) {
 		best, want := -1, -1.0
 		var out []float32
 		for c := range classes {
-			one := &linear{d, v.of(c)}
+			one := &mapping.Linear{D: d, Components: v.Of(c)}
 			mc := seal(t, &Model{method: "test", features: mo.features, mean: mo.mean, scale: mo.scale, mapping: one})
 			yc := project(t, mc, rowMajor(x[i*m:(i+1)*m], 1, m))
 			for j := range yc {
-				yc[j] += float32(v.offset[c*d+j])
+				yc[j] += float32(v.Offset[c*d+j])
 			}
 			if theta := membership(v, c, yc); theta > want {
 				best, want, out = c, theta, yc
@@ -66,7 +68,7 @@ func TestViewsWinner(t *testing.T) {
 		}
 	}
 	// A row of the window has distance 0 to itself, so its degree is infinite.
-	if err := mo.winners(y, class, DenseRows(x64, n, m)); err != nil {
+	if err := mo.ProjectClasses(y, class, DenseRows(x64, n, m)); err != nil {
 		t.Fatal(err)
 	}
 	for i := range n {
@@ -94,44 +96,12 @@ func TestViewsGuards(t *testing.T) {
 		"two infinite, first class":  {[]float64{0, 1, 1, 0, 9, 9}, []float64{0, 1}, []float32{0, 0, 0}, 0},
 		"all 0/0, first class again": {[]float64{0, 0, 0, 0, 9, 9}, []float64{0, 1}, []float32{0, 0, 0}, 0},
 	} {
-		v := &views{d: 1, components: make([]float64, 3), offset: make([]float64, 3), window: c.window, label: c.label}
-		if err := v.check(1, 3); err != nil {
+		v := &mapping.Views{D: 1, Components: make([]float64, 3), Offset: make([]float64, 3), Window: c.window, Label: c.label}
+		if err := v.Check(1, 3); err != nil {
 			t.Fatal(err)
 		}
-		if got := v.finish(make([]float32, 1), c.y); got != c.want {
+		if got := v.Finish(make([]float32, 1), c.y); got != c.want {
 			t.Errorf("%s: class %d, want %d", name, got, c.want)
 		}
-	}
-}
-
-// On real data the views classify, alone, about as well as neighbours do in
-// the features.
-func TestViewsWine(t *testing.T) {
-	r := evaluate(t, dataset(t, "wine"), EvalConfig{Methods: []string{"sle-ovr", Raw}, Splits: 5})
-	t.Logf("sle-ovr %.3f, raw %.3f", r[0].AccuracyMean, r[1].AccuracyMean)
-	if r[0].Error != "" || r[0].AccuracyMean < r[1].AccuracyMean-0.02 {
-		t.Errorf("%+v", r[0])
-	}
-}
-
-// A model judges rows by the names of their classes, whatever order a window lists them in.
-func TestCorrectByName(t *testing.T) {
-	d := dataset(t, "wine")
-	m, err := Fit(t.Context(), d, Config{Method: "sle-ovr"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	other := *d
-	other.Classes = []string{d.Classes[2], d.Classes[0], d.Classes[1]}
-	other.Y = make([]int, d.N)
-	for i, y := range d.Y {
-		other.Y[i] = (y + 1) % 3
-	}
-	want, err := m.Correct(d, d, 1)
-	if got, err2 := m.Correct(&other, &other, 1); err != nil || err2 != nil || got != want || want < d.N*9/10 {
-		t.Errorf("%d and %d of %d right, %v, %v", got, want, d.N, err, err2)
-	}
-	if _, err := m.Correct(d, &Data{X: d.X, N: d.N, M: d.M}, 1); err == nil {
-		t.Error("no labels: no error")
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
 )
 
 // Nulls says what becomes of rows with a null, NaN or infinite feature.
@@ -67,7 +68,7 @@ type Config struct {
 	Nulls  Nulls        // default NullsReject
 	Output arrowio.Output
 
-	Fit      model.Config // how to fit
+	Fit      fit.Config // how to fit
 	Training Training
 	Until    Until // default UntilHold
 	Classes  int   // most classes; default 1000
@@ -128,7 +129,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Fixed != nil {
 		return c, nil
 	}
-	method, err := model.Lookup(c.Fit.Method)
+	method, err := fit.Lookup(c.Fit.Method)
 	if err != nil {
 		return c, err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/embedd/embedd/arrowio"
-	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
 )
 
@@ -18,7 +18,7 @@ import (
 func Example() {
 	stage, err := plugin.New(plugin.Config{
 		Spec:     arrowio.Spec{Features: []string{"x"}, Label: "label"},
-		Fit:      model.Config{Method: "lda", Dim: 2},
+		Fit:      fit.Config{Method: "lda", Dim: 2},
 		Training: plugin.Training{Every: plugin.Every{Rows: 300}},
 	})
 	if err != nil {
@@ -79,7 +79,7 @@ func Example() {
 func ExampleStage_Refit() {
 	stage, err := plugin.New(plugin.Config{
 		Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"},
-		Fit:  model.Config{Method: "lda", Dim: 2},
+		Fit:  fit.Config{Method: "lda", Dim: 2},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -120,7 +120,7 @@ func ExampleStage_Refit() {
 func ExampleStage_FromRecord() {
 	stage, err := plugin.New(plugin.Config{
 		Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"},
-		Fit:  model.Config{Method: "lda", Dim: 2},
+		Fit:  fit.Config{Method: "lda", Dim: 2},
 	})
 	if err != nil {
 		fmt.Println(err)

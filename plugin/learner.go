@@ -11,6 +11,8 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/model/score"
 )
 
 // learner is the learning path of a stage: the window, the policy, and the worker that fits. Its lock is held while rows are
@@ -18,7 +20,7 @@ import (
 type learner struct {
 	stage  *Stage
 	config *Config
-	method model.Method
+	method fit.Method
 
 	mu     sync.Mutex
 	window *window // nil until the first message says how many features there are
@@ -45,11 +47,11 @@ type job struct {
 
 func newLearner(s *Stage) *learner {
 	l := &learner{stage: s, config: &s.config, jobs: make(chan job, 1), done: make(chan struct{}), idle: make(chan struct{})}
-	l.method, _ = model.Lookup(s.config.Fit.Method) // the configuration was checked
-	if l.method.Name == model.Auto {
+	l.method, _ = fit.Lookup(s.config.Fit.Method) // the configuration was checked
+	if l.method.Name == fit.Auto {
 		l.method.Supervised = l.labelled()
 		if !l.labelled() {
-			l.method, _ = model.Lookup("pca") // which auto is without labels
+			l.method, _ = fit.Lookup("pca") // which auto is without labels
 		}
 	}
 	l.policy.every = s.config.Training.Every
@@ -310,7 +312,7 @@ func (l *learner) fitStandin(ctx context.Context, rows snapshot, f *Fit) error {
 	c := l.config.Fit
 	c.Method, c.Params = "pca", nil
 	all := rows.all()
-	m, err := model.Fit(ctx, l.data(all, rows), c)
+	m, err := fit.Fit(ctx, l.data(all, rows), c)
 	if err != nil {
 		return fmt.Errorf("fitting the stand-in: %w", err)
 	}
@@ -343,7 +345,7 @@ func (l *learner) fitCandidate(ctx context.Context, rows snapshot, f *Fit) error
 		f.Candidate = e.candidate.Value
 	}
 	if live != nil && !live.Standin {
-		e.live = &score{}
+		e.live = &heldOutScore{}
 		if judgeable {
 			s, err := l.score(live.Model, rows, held)
 			if err != nil {
@@ -365,9 +367,9 @@ func (l *learner) fitCandidate(ctx context.Context, rows snapshot, f *Fit) error
 
 // settled is the configuration of a fit. Readers of the output rely on its dimension: once a model is live, what was left to
 // the rows stays as it was found at the first fit.
-func (l *learner) settled(live *Live) model.Config {
+func (l *learner) settled(live *Live) fit.Config {
 	c := l.config.Fit
-	if c.Dim == model.AutoDim && l.method.Streaming != "moments" && live != nil && !live.Standin {
+	if c.Dim == fit.AutoDim && l.method.Streaming != "moments" && live != nil && !live.Standin {
 		c.Dim = live.Model.Dim()
 	}
 	return c
@@ -375,13 +377,13 @@ func (l *learner) settled(live *Live) model.Config {
 
 // keepMethod turns a choice of auto into a configuration, so that what goes live is what was judged. The method of the live model
 // stays where another is better by no more than the noise: a change of method moves every output.
-func (l *learner) keepMethod(ctx context.Context, rows snapshot, candidate *model.Model, live *Live, c model.Config) (*model.Model, model.Config, error) {
+func (l *learner) keepMethod(ctx context.Context, rows snapshot, candidate *model.Model, live *Live, c fit.Config) (*model.Model, fit.Config, error) {
 	choice := candidate.Report().Choice
 	if choice == nil || choice.Rule != "cv" {
 		return candidate, c, nil
 	}
 	kept := *choice
-	again := c.Method == model.Auto && live != nil && !live.Standin && live.Model.Method() != choice.Method && near(choice, live.Model.Method())
+	again := c.Method == fit.Auto && live != nil && !live.Standin && live.Model.Method() != choice.Method && near(choice, live.Model.Method())
 	if again {
 		kept.Method = live.Model.Method()
 	}
@@ -423,8 +425,8 @@ func (l *learner) judgeable(rows snapshot) bool {
 }
 
 // score judges a model on held-out rows.
-func (l *learner) score(m *model.Model, rows snapshot, held rowSet) (score, error) {
-	s := score{Rows: len(held.y)}
+func (l *learner) score(m *model.Model, rows snapshot, held rowSet) (heldOutScore, error) {
+	s := heldOutScore{Rows: len(held.y)}
 	if rows.classes == nil {
 		kept, err := keptVariance(m, held, rows.m)
 		if err != nil {
@@ -433,7 +435,7 @@ func (l *learner) score(m *model.Model, rows snapshot, held rowSet) (score, erro
 		s.Value = kept
 		return s, nil
 	}
-	right, err := m.Correct(l.data(rows.part[0], rows), l.data(held, rows), 1)
+	right, err := score.Correct(m, l.data(rows.part[0], rows), l.data(held, rows), 1)
 	if err != nil {
 		return s, fmt.Errorf("judging: %w", err)
 	}
@@ -474,15 +476,15 @@ const (
 )
 
 // fitPart fits from the moments that the window kept where it can, from rows otherwise.
-func (l *learner) fitPart(ctx context.Context, rows snapshot, w which, c model.Config) (*model.Model, error) {
+func (l *learner) fitPart(ctx context.Context, rows snapshot, w which, c fit.Config) (*model.Model, error) {
 	if stats := rows.stats[w]; stats != nil {
-		return model.FitMoments(ctx, stats, l.stage.decoder.Features(), rows.classes, c)
+		return fit.FitMoments(ctx, stats, l.stage.decoder.Features(), rows.classes, c)
 	}
 	set := rows.part[0]
 	if w == everything {
 		set = rows.all()
 	}
-	return model.Fit(ctx, l.data(set, rows), c)
+	return fit.Fit(ctx, l.data(set, rows), c)
 }
 
 func (l *learner) data(set rowSet, rows snapshot) *model.Data {

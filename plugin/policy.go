@@ -66,17 +66,17 @@ func (p *policy) began() { p.fitting, p.rows, p.wanted = true, 0, false }
 // is, so a slow fit makes fits rarer and never piles them up.
 func (p *policy) ended() { p.fitting = false }
 
-// score is what the held-out rows say of one model: with labels the share of them whose nearest reference row has their
+// heldOutScore is what the held-out rows say of one model: with labels the share of them whose nearest reference row has their
 // class, without labels the share of their variance that the projection keeps.
-type score struct {
+type heldOutScore struct {
 	Value float64
 	Rows  int // held-out rows that were judged
 }
 
 // evidence is all that the gate looks at.
 type evidence struct {
-	candidate score
-	live      *score // nil: no model is live, or the live one is the stand-in until a first model exists
+	candidate heldOutScore
+	live      *heldOutScore // nil: no model is live, or the live one is the stand-in until a first model exists
 	margin    float64
 }
 

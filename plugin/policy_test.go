@@ -92,7 +92,7 @@ func decide(p *policy, trainable bool) string {
 	return "wait"
 }
 
-func parseScore(t *testing.T, s string) (out score) {
+func parseScore(t *testing.T, s string) (out heldOutScore) {
 	t.Helper()
 	if _, err := fmt.Sscanf(s, "%g/%d", &out.Value, &out.Rows); err != nil {
 		t.Fatalf("score %q: %v", s, err)

@@ -22,6 +22,7 @@ import (
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -84,7 +85,7 @@ func newStage(t testing.TB, change func(*Config)) *Stage {
 	t.Helper()
 	c := Config{
 		Spec:     arrowio.Spec{Features: []string{"x"}, Label: "label"},
-		Fit:      model.Config{Method: "lda", Dim: 2},
+		Fit:      fit.Config{Method: "lda", Dim: 2},
 		Training: Training{Every: Every{Rows: 100}, Window: Window{Rows: 1000}},
 	}
 	if change != nil {
@@ -368,11 +369,11 @@ func TestUnsupervisedWithoutLabels(t *testing.T) {
 
 // What auto found at the first fit stays: the dimension always, the method while no other is better by more than the noise.
 func TestAutoStays(t *testing.T) {
-	s := newStage(t, func(c *Config) { c.Fit = model.Config{Method: model.Auto, Dim: model.AutoDim} })
+	s := newStage(t, func(c *Config) { c.Fit = fit.Config{Method: fit.Auto, Dim: fit.AutoDim} })
 	r := rand.New(rand.NewPCG(31, 32))
 	teach(t, s, 1, clouds(r, 120, 4))
 	first := s.Live()
-	if first == nil || first.Model.Params()["auto"] != "method and dim" || first.Model.Method() == model.Auto {
+	if first == nil || first.Model.Params()["auto"] != "method and dim" || first.Model.Method() == fit.Auto {
 		t.Fatalf("live is %+v: %s", first, s.Status().Note)
 	}
 	teach(t, s, 10, clouds(r, 240, 6))
@@ -389,7 +390,7 @@ func TestAutoStays(t *testing.T) {
 }
 
 func TestAutoWithoutLabelsIsPCA(t *testing.T) {
-	s := newStage(t, func(c *Config) { c.Spec.Label = ""; c.Fit = model.Config{Method: model.Auto, Dim: model.AutoDim} })
+	s := newStage(t, func(c *Config) { c.Spec.Label = ""; c.Fit = fit.Config{Method: fit.Auto, Dim: fit.AutoDim} })
 	teach(t, s, 1, clouds(rand.New(rand.NewPCG(33, 34)), 120, 3))
 	if l := s.Live(); l == nil || l.Model.Method() != "pca" || l.Model.Dim() != 2 {
 		t.Fatalf("live is %+v: %s", l, s.Status().Note)

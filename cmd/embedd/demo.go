@@ -16,6 +16,8 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/model/score"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream"
 )
@@ -127,7 +129,7 @@ func (d *demo) pipelines() []stream.Pipeline {
 			Name: name, Stream: "FEATURES", Subject: demoSubject, Output: "reduced." + name, Dead: "dead." + name,
 			Stage: plugin.Config{
 				Spec:     arrowio.Spec{Features: []string{"pixels"}, Label: "label", Key: "id"},
-				Fit:      model.Config{Method: "pairacc", Dim: dim, Scale: d.scale, Params: map[string]string{"ridge": ridge}},
+				Fit:      fit.Config{Method: "pairacc", Dim: dim, Scale: d.scale, Params: map[string]string{"ridge": ridge}},
 				Training: plugin.Training{Every: plugin.Every{Rows: demoEvery}},
 			},
 		}
@@ -254,7 +256,7 @@ func (d *demo) accuracy(dim int, row func(i int) []float64) (float64, error) {
 		}
 		return x
 	}
-	nearest, err := model.Nearest(gather(d.digits.train), len(d.digits.train), gather(d.digits.held), len(d.digits.held), dim)
+	nearest, err := score.Nearest(gather(d.digits.train), len(d.digits.train), gather(d.digits.held), len(d.digits.held), dim)
 	if err != nil {
 		return 0, err
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/eval"
+	"github.com/embedd/embedd/model/fit"
 )
 
 func evalCommand(e *env) *cobra.Command {
@@ -19,7 +21,7 @@ func evalCommand(e *env) *cobra.Command {
 	spec := rowsSpec{labelled: true}
 	f.dataFlags(&spec)
 	methods := f.commas("methods", "`NAMES` of methods, or all; auto chooses one on the training rows; raw is the features themselves (default raw and all)")
-	f.offer("methods", append(methodNames(), model.Auto, model.Raw, "all")...)
+	f.offer("methods", append(methodNames(), fit.Auto, eval.Raw, "all")...)
 	dims := f.commas("dims", "`NUMBERS` of outputs, or auto, which chooses on the training rows (default 2)")
 	scale := f.choice("scale", "`SCALE` of the features", scales...)
 	splits := f.Int("splits", 10, "`NUMBER` of random splits, stratified by class")
@@ -36,7 +38,7 @@ func evalCommand(e *env) *cobra.Command {
 		if f.Changed("train-per-class") && f.Changed("train-fraction") {
 			return usagef("eval: --train-per-class and --train-fraction exclude each other: give one")
 		}
-		c := model.EvalConfig{Scale: model.Scale(*scale), Splits: *splits, TrainFraction: *fraction, TrainPerClass: *perClass, Neighbors: *neighbors, Seed: *seed, Tune: *tune}
+		c := eval.Config{Scale: model.Scale(*scale), Splits: *splits, TrainFraction: *fraction, TrainPerClass: *perClass, Neighbors: *neighbors, Seed: *seed, Tune: *tune}
 		for name, n := range map[string]int{"splits": *splits, "neighbors": *neighbors, "train-per-class": *perClass} {
 			if f.Changed(name) && n < 1 {
 				return usagef("eval: --%s %d: want at least 1", name, n)
@@ -54,7 +56,7 @@ func evalCommand(e *env) *cobra.Command {
 		}
 		c.Methods = evalMethods(*methods)
 		for _, name := range slices.Sorted(maps.Keys(c.Params)) {
-			if _, err := model.Lookup(name); err == nil && !slices.Contains(c.Methods, name) {
+			if _, err := fit.Lookup(name); err == nil && !slices.Contains(c.Methods, name) {
 				return usagef("eval: --set for %s, which is not among the methods that are evaluated: %s", name, strings.Join(c.Methods, ", "))
 			}
 		}
@@ -73,8 +75,8 @@ func evalCommand(e *env) *cobra.Command {
 
 // evalMethods puts raw first: every other row of the table is read against it.
 func evalMethods(asked []string) []string {
-	names := []string{model.Raw}
-	seen := map[string]bool{model.Raw: true}
+	names := []string{eval.Raw}
+	seen := map[string]bool{eval.Raw: true}
 	if len(asked) == 0 {
 		asked = []string{"all"}
 	}
@@ -82,7 +84,7 @@ func evalMethods(asked []string) []string {
 		more := []string{name}
 		if name == "all" {
 			more = more[:0]
-			for _, m := range model.Methods() {
+			for _, m := range fit.Methods() {
 				more = append(more, m.Name)
 			}
 		}
@@ -102,8 +104,8 @@ func evalDims(asked []string) ([]int, error) {
 	}
 	var dims []int
 	for _, s := range asked {
-		if s == model.Auto {
-			dims = append(dims, model.AutoDim)
+		if s == fit.Auto {
+			dims = append(dims, fit.AutoDim)
 			continue
 		}
 		d, err := strconv.Atoi(s)
@@ -131,7 +133,7 @@ func evalParams(set map[string]string) (map[string]map[string]string, error) {
 }
 
 // evaluate prints a row as soon as it is known, so that a long table can be read, and stopped, on the way.
-func evaluate(ctx context.Context, e *env, out *output, r *rows, c model.EvalConfig) error {
+func evaluate(ctx context.Context, e *env, out *output, r *rows, c eval.Config) error {
 	show := newProgress(e)
 	defer show.end()
 	c.Progress = func(method string, dim int, done float64) {
@@ -145,9 +147,9 @@ func evaluate(ctx context.Context, e *env, out *output, r *rows, c model.EvalCon
 	out.printf("%s: %d rows, %d features, %d classes; %d splits, %d-nearest-neighbour accuracy\n", r.name, r.N, r.M, len(r.Classes), c.Splits, c.Neighbors)
 	out.printf(line, "METHOD", "DIM", "ACCURACY", "SD", "FIT", "NOTE")
 	asked, failed := 0, 0 // methods at a dimension; raw cannot fail
-	err := model.Evaluate(ctx, &r.Data, c, func(res model.EvalResult) error {
+	err := eval.Evaluate(ctx, &r.Data, c, func(res eval.Result) error {
 		show.end()
-		if res.Method != model.Raw {
+		if res.Method != eval.Raw {
 			asked++
 		}
 		if res.Error != "" {
@@ -174,16 +176,16 @@ func evaluate(ctx context.Context, e *env, out *output, r *rows, c model.EvalCon
 }
 
 func dimText(d int) string {
-	if d == model.AutoDim {
-		return model.Auto
+	if d == fit.AutoDim {
+		return fit.Auto
 	}
 	return strconv.Itoa(d)
 }
 
 // evalNote says what the figures alone would hide; what a fit clamped or left out is that of the first split.
-func evalNote(r model.EvalResult) string {
+func evalNote(r eval.Result) string {
 	var notes []string
-	if r.Method == model.Raw {
+	if r.Method == eval.Raw {
 		notes = append(notes, "the features themselves")
 	} else if r.DimUsed < r.Dim {
 		notes = append(notes, fmt.Sprintf("%d asked, %d is the most there are", r.Dim, r.DimUsed))

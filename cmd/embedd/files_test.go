@@ -21,6 +21,7 @@ import (
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/file"
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
 )
 
 const (
@@ -549,8 +550,8 @@ func checkNPZ(t *testing.T, path string, components [][]float64) {
 func TestMethods(t *testing.T) {
 	stdout, _ := must(t, "methods", "--format", "json")
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
-	if len(lines) != len(model.Methods()) {
-		t.Errorf("%d lines for %d methods", len(lines), len(model.Methods()))
+	if len(lines) != len(fit.Methods()) {
+		t.Errorf("%d lines for %d methods", len(lines), len(fit.Methods()))
 	}
 	for _, line := range lines {
 		var m struct {

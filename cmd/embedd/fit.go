@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
 )
 
 // fitFlags are the flags that say how to fit.
@@ -32,17 +33,17 @@ func (f *flags) fitFlags() *fitFlags {
 		scale:  f.choice("scale", "`SCALE` of the features", scales...),
 		seed:   f.Uint64("seed", 1, "`NUMBER` that methods draw from; the same seed gives the same model"),
 	}
-	f.offer("method", append(methodNames(), model.Auto)...)
+	f.offer("method", append(methodNames(), fit.Auto)...)
 	return o
 }
 
-var scales = []string{string(model.Standard), string(model.MinMax), string(model.Unit), string(model.None)}
+var scales = []string{string(model.ScaleStandard), string(model.ScaleMinMax), string(model.ScaleUnit), string(model.ScaleNone)}
 
 // config checks what can be checked before the rows are read.
-func (o *fitFlags) config(label string) (model.Config, error) {
-	c := model.Config{Method: *o.method, Scale: model.Scale(*o.scale), Seed: *o.seed, Params: map[string]string{}}
-	if o.dim == model.Auto {
-		c.Dim = model.AutoDim
+func (o *fitFlags) config(label string) (fit.Config, error) {
+	c := fit.Config{Method: *o.method, Scale: model.Scale(*o.scale), Seed: *o.seed, Params: map[string]string{}}
+	if o.dim == fit.Auto {
+		c.Dim = fit.AutoDim
 	} else if o.dim != "" {
 		dim, err := strconv.Atoi(o.dim)
 		if err != nil || dim < 1 {
@@ -57,7 +58,7 @@ func (o *fitFlags) config(label string) (model.Config, error) {
 	if err := c.Validate(); err != nil {
 		return c, usageError{err}
 	}
-	method, err := model.Lookup(c.Method)
+	method, err := fit.Lookup(c.Method)
 	if err != nil {
 		return c, usageError{err}
 	}
@@ -68,11 +69,11 @@ func (o *fitFlags) config(label string) (model.Config, error) {
 }
 
 // fitRows fits and shows how far it is.
-func fitRows(ctx context.Context, e *env, r *rows, c model.Config) (*model.Model, error) {
+func fitRows(ctx context.Context, e *env, r *rows, c fit.Config) (*model.Model, error) {
 	show := newProgress(e)
 	defer show.end()
 	c.Progress = func(phase string, done float64) { show.show(c.Method+": "+phase, done) }
-	m, err := model.Fit(ctx, &r.Data, c)
+	m, err := fit.Fit(ctx, &r.Data, c)
 	if bound, ok := asDimError(err); ok {
 		return nil, usageError{fmt.Errorf("%w: give --dim %d or less, or --dim auto", err, bound.Max)}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
 )
 
 func methodsCommand(e *env) *cobra.Command {
@@ -17,11 +17,11 @@ func methodsCommand(e *env) *cobra.Command {
 	f := flagsOf(cmd)
 	out := f.output(e)
 	cmd.RunE = func(_ *cobra.Command, names []string) error {
-		methods := model.Methods()
+		methods := fit.Methods()
 		if len(names) > 0 {
 			methods = methods[:0]
 			for _, name := range names {
-				m, err := model.Lookup(name)
+				m, err := fit.Lookup(name)
 				if err != nil {
 					return usageError{err}
 				}
@@ -64,7 +64,7 @@ func methodsCommand(e *env) *cobra.Command {
 
 // methodNames complete a method on the command line.
 func methodNames() (names []string) {
-	for _, m := range model.Methods() {
+	for _, m := range fit.Methods() {
 		names = append(names, m.Name)
 	}
 	return names

@@ -5,7 +5,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/eval"
+	"github.com/embedd/embedd/model/fit"
 )
 
 var choiceSets = []string{"breastcancer_wbc", "digits", "glass", "iris", "musk", "sonar", "vowel", "wdbc", "wine", "zoo"}
@@ -36,12 +37,12 @@ hindsight, measured apart on other splits of the same kind: a difference below a
 		if err != nil {
 			return err
 		}
-		row := map[string]model.EvalResult{}
-		c := model.EvalConfig{Methods: []string{model.Raw, model.Auto}, Dims: []int{model.AutoDim}, Splits: splits, Seed: 1}
-		if err := model.Evaluate(ctx, d, c, func(r model.EvalResult) error { row[r.Method] = r; return nil }); err != nil {
+		row := map[string]eval.Result{}
+		c := eval.Config{Methods: []string{eval.Raw, fit.Auto}, Dims: []int{fit.AutoDim}, Splits: splits, Seed: 1}
+		if err := eval.Evaluate(ctx, d, c, func(r eval.Result) error { row[r.Method] = r; return nil }); err != nil {
 			return err
 		}
-		raw, auto, peer := row[model.Raw], row[model.Auto], peers[name]
+		raw, auto, peer := row[eval.Raw], row[fit.Auto], peers[name]
 		if auto.Error != "" {
 			return fmt.Errorf("%s: %s", name, auto.Error)
 		}

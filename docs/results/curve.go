@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/plot"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
 )
 
 // curveRows is the number of points on a curve.
@@ -126,7 +127,7 @@ var shapes = []struct {
 
 // onLine are the outputs of a method at d = 1.
 func onLine(ctx context.Context, d *model.Data, method string, params map[string]string) ([]float64, error) {
-	m, err := model.Fit(ctx, d, model.Config{Method: method, Dim: 1, Scale: model.MinMax, Params: params})
+	m, err := fit.Fit(ctx, d, fit.Config{Method: method, Dim: 1, Scale: model.ScaleMinMax, Params: params})
 	if err != nil {
 		return nil, err
 	}

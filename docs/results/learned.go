@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
 )
 
 var learnedSets = []string{"iris", "wine", "sonar", "glass", "zoo"}
@@ -78,7 +79,7 @@ Widths of le that are so small that the weights of a row vanish cannot be fitted
 func bestLeftOut(ctx context.Context, d *model.Data, method string, grid []map[string]string) (best leftOut, err error) {
 	var failed error
 	for _, params := range grid {
-		m, err := model.Fit(ctx, d, model.Config{Method: method, Dim: mostLearned, Scale: model.MinMax, Params: params})
+		m, err := fit.Fit(ctx, d, fit.Config{Method: method, Dim: mostLearned, Scale: model.ScaleMinMax, Params: params})
 		if ctx.Err() != nil {
 			return best, ctx.Err()
 		}

@@ -9,7 +9,8 @@ import (
 	"runtime/metrics"
 	"time"
 
-	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/model/score"
 )
 
 // heap is the memory of objects, in bytes, live or not yet collected.
@@ -57,12 +58,12 @@ from run to run.
 		if err != nil {
 			return err
 		}
-		in, _ := model.Stratified(d.Y, float64(rows)/float64(d.N), 1)
+		in, _ := score.Stratified(d.Y, float64(rows)/float64(d.N), 1)
 		part := subset(d, in)
 		used := map[string]float64{}
 		for _, method := range []string{"mpda", "pmpda", "lpfe"} {
 			most, err := peak(func() error {
-				_, err := model.Fit(ctx, part, model.Config{Method: method, Dim: dim, Params: map[string]string{"k": "7"}})
+				_, err := fit.Fit(ctx, part, fit.Config{Method: method, Dim: dim, Params: map[string]string{"k": "7"}})
 				return err
 			})
 			if err != nil {

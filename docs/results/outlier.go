@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/plot"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
 )
 
 // helix is n rows on a helix wound around a torus, in their order.
@@ -65,7 +66,7 @@ linearly, without the outlier in the sum.
 		for _, method := range []string{"le", "lenews"} {
 			var shares [2]float64
 			for i, d := range []*model.Data{s.rows, with} {
-				m, err := model.Fit(ctx, d, model.Config{Method: method, Dim: 2, Scale: model.MinMax})
+				m, err := fit.Fit(ctx, d, fit.Config{Method: method, Dim: 2, Scale: model.ScaleMinMax})
 				if err != nil {
 					return fmt.Errorf("%s: %w", method, err)
 				}

@@ -14,6 +14,7 @@ import (
 	"gonum.org/v1/plot"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
 )
 
 // roll is n rows of the Swiss roll, and their places on the sheet: along it, and across.
@@ -96,7 +97,7 @@ These are the defaults; the others have k = 10, and features are not scaled. R^2
 		var m *model.Model
 		took[name] = math.Inf(1)
 		for range fits {
-			if m, err = model.Fit(ctx, d, model.Config{Method: name, Dim: 2, Scale: model.None}); err != nil {
+			if m, err = fit.Fit(ctx, d, fit.Config{Method: name, Dim: 2, Scale: model.ScaleNone}); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 			took[name] = min(took[name], seconds(m))
@@ -173,7 +174,7 @@ rows, in %%, that the best threshold on the first output puts on the right side.
 `, n)
 	var panels []*plot.Plot
 	for _, name := range []string{"sle", "pca"} {
-		m, err := model.Fit(ctx, d, model.Config{Method: name, Dim: 2, Scale: model.None})
+		m, err := fit.Fit(ctx, d, fit.Config{Method: name, Dim: 2, Scale: model.ScaleNone})
 		if err != nil {
 			return err
 		}

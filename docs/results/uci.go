@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/eval"
 )
 
 // uciSet is a data set with the dimensions that its curves go through.
@@ -50,9 +51,9 @@ of breastcancer_wbc are imputed by the mean. waveform is made by Breiman's gener
 		if len(d.Classes) > 2 {
 			names[0] = "sle-ovr"
 		}
-		c := model.EvalConfig{Data: set.name, Methods: names, Dims: set.dims, Scale: model.MinMax, Splits: splits, Seed: 1, Tune: true}
-		curves := map[string][]model.EvalResult{}
-		err = model.Evaluate(ctx, d, c, func(r model.EvalResult) error {
+		c := eval.Config{Data: set.name, Methods: names, Dims: set.dims, Scale: model.ScaleMinMax, Splits: splits, Seed: 1, Tune: true}
+		curves := map[string][]eval.Result{}
+		err = eval.Evaluate(ctx, d, c, func(r eval.Result) error {
 			if r.Error == "" && r.DimUsed == r.Dim {
 				curves[r.Method] = append(curves[r.Method], r)
 			}
@@ -69,7 +70,7 @@ of breastcancer_wbc are imputed by the mean. waveform is made by Breiman's gener
 			if len(curve) == 0 || curve[0].Dim != set.dims[0] {
 				return fmt.Errorf("%s, %s: no accuracy at d = %d", set.name, name, set.dims[0])
 			}
-			best := slices.MaxFunc(curve, func(x, y model.EvalResult) int { return cmp.Compare(x.AccuracyMean, y.AccuracyMean) })
+			best := slices.MaxFunc(curve, func(x, y eval.Result) int { return cmp.Compare(x.AccuracyMean, y.AccuracyMean) })
 			fmt.Fprintf(out, "| %s | %s | %d | %.1f | %.1f | %.1f |\n", set.name, name, best.Dim, 100*best.AccuracyMean, 100*best.AccuracySD, 100*curve[0].AccuracyMean)
 			points := make(plotter.XYs, len(curve))
 			for k, r := range curve {
@@ -102,7 +103,7 @@ has PCA in front of each.
 }
 
 // claim compares the first of the methods with each other one, at every d that both have.
-func claim(curves map[string][]model.EvalResult, names []string) string {
+func claim(curves map[string][]eval.Result, names []string) string {
 	text := ""
 	for _, other := range names[1:] {
 		at, all := 0, 0

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/model/score"
 )
 
 // contender is a method of the table with the parameters that cross-validation chooses from.
@@ -124,9 +126,9 @@ func usps(ctx context.Context, b *bench, out *bytes.Buffer) error {
 
 // drawImages takes count training rows and count others for the test of each class.
 func drawImages(d *model.Data, count int, seed uint64) (train, test *model.Data) {
-	in, rest := model.StratifiedPerClass(d.Y, count, seed)
+	in, rest := score.StratifiedPerClass(d.Y, count, seed)
 	others := subset(d, rest)
-	picked, _ := model.StratifiedPerClass(others.Y, count, seed)
+	picked, _ := score.StratifiedPerClass(others.Y, count, seed)
 	return subset(d, in), subset(others, picked)
 }
 
@@ -165,13 +167,13 @@ func (c contender) try(ctx context.Context, train, test *model.Data) (got [2]tri
 
 // byReading says whether the fit depends on the reading of the labels.
 func (c contender) byReading() bool {
-	m, err := model.Lookup(c.method)
+	m, err := fit.Lookup(c.method)
 	return err == nil && m.Supervised && !c.digits
 }
 
 // outputs fits on train, once at the largest dimension, and returns the outputs of both parts.
 func (c contender) outputs(ctx context.Context, train, test *model.Data, params map[string]string) (ref, query []float64, width int, err error) {
-	m, err := model.Fit(ctx, train, model.Config{Method: c.method, Dim: c.dim, Scale: model.None, Params: params})
+	m, err := fit.Fit(ctx, train, fit.Config{Method: c.method, Dim: c.dim, Scale: model.ScaleNone, Params: params})
 	if err != nil {
 		return nil, nil, 0, err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
 )
 
 // Config is a checked configuration. It is plain data: nothing is opened, and it may be copied.
@@ -119,12 +120,12 @@ type Limits struct {
 func (n NATS) Embedded() bool { return n.URL == "" && n.Context == "" }
 
 // Fit is how to fit, in the terms of package model.
-func (m Model) Fit() model.Config {
+func (m Model) Fit() fit.Config {
 	dim := m.Dim
 	if dim == 0 {
-		dim = model.AutoDim
+		dim = fit.AutoDim
 	}
-	return model.Config{Method: m.Method, Dim: dim, Scale: model.Scale(m.Scale), Params: m.Params, Seed: m.Seed}
+	return fit.Config{Method: m.Method, Dim: dim, Scale: model.Scale(m.Scale), Params: m.Params, Seed: m.Seed}
 }
 
 // Redacted is the URL without its secrets, for logs.

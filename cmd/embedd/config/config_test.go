@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
 )
 
 var update = flag.Bool("update", false, "write docs/configuration.md")
@@ -239,12 +239,12 @@ func TestProblems(t *testing.T) {
 
 // What a method says of itself is the model's to word.
 func lookupError(method string) string {
-	_, err := model.Lookup(method)
+	_, err := fit.Lookup(method)
 	return err.Error()
 }
 
 func paramError(method, name, value string) string {
-	return model.Config{Method: method, Params: map[string]string{name: value}}.Validate().Error()
+	return fit.Config{Method: method, Params: map[string]string{name: value}}.Validate().Error()
 }
 
 func TestVariables(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
 )
 
 // lint checks what no single key can show. It runs on a configuration that decoded without a problem.
@@ -60,7 +60,7 @@ func (d *document) lintModel(p *Pipeline) {
 // lintMethod checks what a method says of itself, each parameter at its own place.
 func (d *document) lintMethod(p *Pipeline) {
 	at := "pipelines." + p.Name + "."
-	method, err := model.Lookup(p.Model.Method)
+	method, err := fit.Lookup(p.Model.Method)
 	if err != nil {
 		d.problem(at+"model.method", "%v", err)
 		return

@@ -1,0 +1,21 @@
+package model
+
+// Subset copies the rows at the given indices.
+func (d *Data) Subset(rows []int) *Data {
+	s := &Data{N: len(rows), M: d.M, Classes: d.Classes, Features: d.Features,
+		X: make([]float64, 0, len(rows)*d.M), Y: make([]int, 0, len(rows))}
+	for _, i := range rows {
+		s.X = append(s.X, d.X[i*d.M:(i+1)*d.M]...)
+		s.Y = append(s.Y, d.Y[i])
+	}
+	return s
+}
+
+// Data is what a fit sees. It is only read.
+type Data struct {
+	X        []float64 // n x m row-major; NaN is a missing value
+	N, M     int
+	Y        []int    // index into Classes of each row, -1 for no label; nil: none has one
+	Classes  []string // names, in any order; the model lists them as given
+	Features []string // m names; nil: x0, x1, ...
+}

@@ -1,0 +1,386 @@
+package eval
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/parallel"
+	"github.com/embedd/embedd/model/score"
+)
+
+// Raw is the name under which an evaluation scores the features themselves,
+// in the scale of the training rows.
+const Raw = "raw"
+
+// Config is what Evaluate scores and how. Zero fields take the default in
+// brackets.
+type Config struct {
+	Data          string      // name of the data, for the results
+	Methods       []string    // names, Raw among them [Raw, then every method]
+	Dims          []int       // [2]; AutoDim among them
+	Scale         model.Scale // [Standard]
+	Splits        int         // [10]
+	TrainFraction float64     // in (0, 1) [0.5]
+	TrainPerClass int         // training rows a class, in place of the fraction
+	Neighbors     int         // of the vote [1]
+	Seed          uint64
+	Params        map[string]map[string]string // by method, then parameter
+	// Tune chooses, for each split and dimension, among the values of the
+	// parameters' grids by 4-fold cross-validation on the training rows. What Params
+	// gives is fixed. Dims are numbers then.
+	Tune bool
+	// Progress, where set, is called before each fit with the method, the
+	// dimension and the share of the evaluation that is done.
+	Progress func(method string, dim int, done float64)
+}
+
+// Result is the score of one method at one dimension. Where Error is set
+// the method could not be fitted and has no score.
+type Result struct {
+	Data         string
+	Method       string
+	Dim          int // asked for
+	DimUsed      int // at most the bound of the method; the least over the splits
+	Splits       int
+	AccuracyMean float64           // share of test rows whose class is right
+	AccuracySD   float64           // over the splits, divided by splits - 1; 0 for one
+	FitSeconds   float64           // mean of a fit, tuning left out
+	Rank         int               // informative rank
+	Params       map[string]string // of the last split
+	Chosen       map[string]int    // splits by what Auto or AutoDim chose, "lda 2" being lda at 2 dimensions
+	Tuned        map[string]int    // splits by the combination that Tune chose, "k=5 t=auto"
+	Report       *model.Report     // of the fit in the first split; nil for Raw
+	Error        string
+}
+
+// MarshalJSON shows no error, and the scores of a method that failed, as null.
+func (r Result) MarshalJSON() ([]byte, error) {
+	var dim any = r.Dim
+	if r.Dim == fit.AutoDim {
+		dim = fit.Auto
+	}
+	form := struct {
+		Data         string            `json:"data"`
+		Method       string            `json:"method"`
+		Dim          any               `json:"dim"` // "auto" where it was chosen
+		DimUsed      int               `json:"dim_used"`
+		Splits       int               `json:"splits"`
+		AccuracyMean *float64          `json:"accuracy_mean"`
+		AccuracySD   *float64          `json:"accuracy_sd"`
+		FitSeconds   *float64          `json:"fit_seconds"`
+		Rank         int               `json:"informative_rank"`
+		Params       map[string]string `json:"params"`
+		Chosen       map[string]int    `json:"chosen,omitempty"`
+		Tuned        map[string]int    `json:"tuned,omitempty"`
+		Report       *model.Report     `json:"report,omitempty"`
+		Error        *string           `json:"error"`
+	}{r.Data, r.Method, dim, r.DimUsed, r.Splits, &r.AccuracyMean, &r.AccuracySD, &r.FitSeconds, r.Rank, r.Params, r.Chosen, r.Tuned, r.Report, nil}
+	if r.Error != "" {
+		form.AccuracyMean, form.AccuracySD, form.FitSeconds, form.Error = nil, nil, nil, &r.Error
+	}
+	if form.Params == nil {
+		form.Params = map[string]string{}
+	}
+	return json.Marshal(form)
+}
+
+func (c Config) withDefaults() Config {
+	if len(c.Methods) == 0 {
+		c.Methods = []string{Raw}
+		for _, m := range fit.Methods() {
+			c.Methods = append(c.Methods, m.Name)
+		}
+	}
+	if len(c.Dims) == 0 {
+		c.Dims = []int{2}
+	}
+	if c.Splits == 0 {
+		c.Splits = 10
+	}
+	if c.TrainFraction == 0 {
+		c.TrainFraction = 0.5
+	}
+	if c.Neighbors == 0 {
+		c.Neighbors = 1
+	}
+	return c
+}
+
+// Validate checks everything that can be checked without rows.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	switch {
+	case c.Splits < 1:
+		return fmt.Errorf("eval: %d splits; give at least 1", c.Splits)
+	case !(c.TrainFraction > 0 && c.TrainFraction < 1):
+		return fmt.Errorf("eval: training fraction %g; give one between 0 and 1", c.TrainFraction)
+	case c.TrainPerClass < 0:
+		return fmt.Errorf("eval: %d training rows a class; give at least 1, or 0 for the fraction", c.TrainPerClass)
+	case c.Neighbors < 1:
+		return fmt.Errorf("eval: %d neighbors; give at least 1", c.Neighbors)
+	}
+	for _, d := range c.Dims {
+		if d == fit.AutoDim && c.Tune {
+			return fmt.Errorf("eval: tuning is for a dimension that is given; give numbers, or leave the tuning out")
+		}
+		if d < 1 && d != fit.AutoDim {
+			return fmt.Errorf("eval: dim %d; give at least 1, or %d (AutoDim) to choose by cross-validation", d, fit.AutoDim)
+		}
+	}
+	for _, name := range c.Methods {
+		if name == Raw {
+			name = "pca" // checks the scale
+		}
+		if err := (fit.Config{Method: name, Scale: c.Scale, Params: c.Params[name]}).Validate(); err != nil {
+			return fmt.Errorf("eval: %w", err)
+		}
+	}
+	for name := range c.Params {
+		if _, err := fit.Lookup(name); err != nil {
+			return fmt.Errorf("eval: parameters: %w", err)
+		}
+	}
+	return nil
+}
+
+// Evaluate scores methods by nearest neighbours over stratified splits and
+// hands each result to yield as soon as it is known: method by method, for
+// each its dimensions. Scale, means of missing values and everything learned
+// come from the training part of a split alone. The reference rows are the
+// training rows; a map of views classifies by itself. A method that cannot
+// reach a dimension runs at its bound. A method that fails has its error in
+// its result and the rest goes on. A cancelled ctx, or an error of yield, ends
+// the evaluation with that error.
+func Evaluate(ctx context.Context, d *model.Data, c Config, yield func(Result) error) (err error) {
+	defer parallel.Recover(&err, "eval")
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	c = c.withDefaults()
+	if len(d.Y) != d.N || d.N == 0 {
+		return fmt.Errorf("eval: %d labels for %d rows; it needs labelled rows", len(d.Y), d.N)
+	}
+	splits, err := c.splits(d.Y)
+	if err != nil {
+		return err
+	}
+	total, done := 0, 0
+	for _, name := range c.Methods {
+		total += len(c.dims(name, d.M)) * c.Splits
+	}
+	for _, name := range c.Methods {
+		for _, dim := range c.dims(name, d.M) {
+			result := Result{Data: c.Data, Method: name, Dim: dim, Splits: c.Splits}
+			var shares []float64
+			for k := range splits {
+				progress := func(of float64) {
+					if c.Progress != nil {
+						c.Progress(name, dim, (float64(done+k)+of)/float64(total))
+					}
+				}
+				progress(0)
+				share, err := c.score(ctx, d, &splits[k], &result, progress)
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				if err != nil {
+					result.Error = err.Error()
+					break
+				}
+				shares = append(shares, share)
+			}
+			done += len(splits)
+			if result.Error == "" {
+				result.AccuracyMean, result.AccuracySD = meanSD(shares)
+				result.FitSeconds /= float64(c.Splits)
+			}
+			if err := yield(result); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// dims are the dimensions at which a method is scored.
+func (c Config) dims(method string, m int) []int {
+	if method == Raw {
+		return []int{m}
+	}
+	return c.Dims
+}
+
+// score fits on the training part of a split and returns the share of test
+// rows whose class is right. progress is told the share that is done.
+func (c Config) score(ctx context.Context, d *model.Data, s *split, r *Result, progress func(float64)) (float64, error) {
+	train, test := d.Subset(s.train), d.Subset(s.test)
+	start := time.Now()
+	var correct int
+	if r.Method == Raw {
+		var err error
+		if correct, err = correctRaw(train, test, c.Scale, c.Neighbors); err != nil {
+			return 0, err
+		}
+		r.FitSeconds += time.Since(start).Seconds()
+		r.DimUsed, r.Rank = d.M, d.M
+	} else {
+		settled, err := c.settle(ctx, train, s, r.Method, progress)
+		if err != nil {
+			return 0, err
+		}
+		var m *model.Model
+		for _, params := range settled[r.Dim] {
+			start = time.Now()
+			if m, err = fitAtMost(ctx, train, fit.Config{Method: r.Method, Dim: r.Dim, Scale: c.Scale, Params: params, Seed: c.Seed, Memo: s.memo}); err == nil || ctx.Err() != nil {
+				c.countTuned(r, params)
+				break
+			}
+		}
+		if err != nil {
+			return 0, err
+		}
+		r.FitSeconds += time.Since(start).Seconds()
+		r.Params = m.Params()
+		if r.Report == nil {
+			report := m.Report()
+			r.Report = &report
+		}
+		if m.Report().Choice != nil {
+			if r.Chosen == nil {
+				r.Chosen = map[string]int{}
+			}
+			r.Chosen[fmt.Sprintf("%s %d", m.Method(), m.Dim())]++
+		}
+		if r.DimUsed == 0 || m.Dim() < r.DimUsed {
+			r.DimUsed, r.Rank = m.Dim(), m.InformativeRank()
+		}
+		if correct, err = score.Correct(m, train, test, c.Neighbors); err != nil {
+			return 0, err
+		}
+	}
+	return float64(correct) / float64(test.N), nil
+}
+
+// settle is the parameters of a fit at each dimension: those given, and with Tune
+// the combinations ranked on the training rows, best first. One that fits in every
+// fold may fail on all of the rows: then the next takes its place. A split is
+// tuned once for all dimensions.
+func (c Config) settle(ctx context.Context, train *model.Data, s *split, method string, progress func(float64)) (fit.Tuning, error) {
+	if !c.Tune {
+		given := fit.Tuning{}
+		for _, d := range c.Dims {
+			given[d] = []map[string]string{c.paramsOf(method)}
+		}
+		return given, nil
+	}
+	if s.tuned[method] == nil {
+		tuned, err := fit.Tune(ctx, train, fit.Config{Method: method, Scale: c.Scale, Seed: c.Seed, Params: c.paramsOf(method)}, c.Dims, progress)
+		if err != nil {
+			return nil, err
+		}
+		s.tuned[method] = tuned
+	}
+	return s.tuned[method], nil
+}
+
+// countTuned counts the combination of a split.
+func (c Config) countTuned(r *Result, params map[string]string) {
+	if !c.Tune {
+		return
+	}
+	if name := fit.TunedName(r.Method, params, c.paramsOf(r.Method)); name != "" {
+		if r.Tuned == nil {
+			r.Tuned = map[string]int{}
+		}
+		r.Tuned[name]++
+	}
+}
+
+// evalRows is what evaluation looks at where a method's cost is the cube of its
+// rows: it fits many times.
+const evalRows = "500"
+
+// paramsOf are the parameters given for a method.
+func (c Config) paramsOf(name string) map[string]string {
+	given := c.Params[name]
+	m, err := fit.Lookup(name)
+	if _, told := given["rows"]; told || err != nil || !slices.ContainsFunc(m.Params, func(p fit.Param) bool { return p.Name == "rows" }) {
+		return given
+	}
+	out := map[string]string{"rows": evalRows}
+	maps.Copy(out, given)
+	return out
+}
+
+// fitAtMost fits at the dimension asked for, or at the bound of the method where that is lower.
+func fitAtMost(ctx context.Context, d *model.Data, c fit.Config) (*model.Model, error) {
+	m, err := fit.Fit(ctx, d, c)
+	var bound *model.DimError
+	for errors.As(err, &bound) && bound.Max > 0 && bound.Max < c.Dim {
+		c.Dim = bound.Max
+		m, err = fit.Fit(ctx, d, c)
+	}
+	return m, err
+}
+
+// fitScale learns mean and scale as a fit does, and nothing else.
+func fitScale(d *model.Data, scaling model.Scale) (mean, scale []float64, err error) {
+	p, err := frame.Prepare(d, false, scaling == model.ScaleUnit, &model.Report{})
+	if err != nil {
+		return nil, nil, err
+	}
+	mean, variance := make([]float64, p.M), make([]float64, p.M)
+	for i, v := range p.X {
+		mean[i%p.M] += v / float64(p.N)
+	}
+	for i, v := range p.X {
+		variance[i%p.M] += (v - mean[i%p.M]) * (v - mean[i%p.M]) / float64(p.N)
+	}
+	scale, _, _ = (&frame.Task{Scaling: scaling}).Scales(mean, variance, float64(p.N), p)
+	for j, v := range scale {
+		if !linalg.IsFinite(v) {
+			return nil, nil, fmt.Errorf("feature %s is too large: its variance leaves the range of float64; divide it by a constant", frame.FeatureName(d.Features, j))
+		}
+	}
+	return mean, scale, nil
+}
+
+// correctRaw is the number of test rows whose class the nearest training rows give among the scaled features.
+func correctRaw(train, test *model.Data, scaling model.Scale, k int) (int, error) {
+	mean, scale, err := fitScale(train, scaling)
+	if err != nil {
+		return 0, err
+	}
+	scaled := func(d *model.Data) []float64 {
+		out, rows := make([]float64, len(d.X)), model.DenseRows(d.X, d.N, d.M)
+		for i := range d.N {
+			rows.Scaled(out[i*d.M:(i+1)*d.M], i, mean, scale, scaling == model.ScaleUnit)
+		}
+		return out
+	}
+	return score.CorrectNN(scaled(train), train.Y, scaled(test), test.Y, train.M, k)
+}
+
+// meanSD is the mean and the sample standard deviation.
+func meanSD(x []float64) (mean, sd float64) {
+	for _, v := range x {
+		mean += v / float64(len(x))
+	}
+	if len(x) < 2 {
+		return mean, 0
+	}
+	for _, v := range x {
+		sd += (v - mean) * (v - mean) / float64(len(x)-1)
+	}
+	return mean, math.Sqrt(sd)
+}

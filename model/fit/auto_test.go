@@ -1,0 +1,235 @@
+package fit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/fixture"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/moments"
+	"github.com/embedd/embedd/model/score"
+)
+
+// The table of auto is the accuracy that anyone gets who fits and scores each
+// candidate on the folds by himself.
+func TestAutoScoresAreCrossValidation(t *testing.T) {
+	data := fixture.Dataset(t, "wine")
+	choice := fit(t, data, Config{Method: Auto, Dim: AutoDim}).Report().Choice
+	p, err := frame.Prepare(data, true, false, &model.Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range choice.Scores {
+		correct := 0
+		for f := range 3 * fewRounds {
+			_, fold := frame.Folds(p, frame.MaxValidated, 3, f/3)
+			var train, test []int
+			for i, at := range fold {
+				if at == f%3 {
+					test = append(test, i)
+				} else {
+					train = append(train, i)
+				}
+			}
+			c := Config{Method: s.Method, Dim: s.Dim}
+			if m, _ := lookup(s.Method); m.Ridge != nil {
+				c.Params = map[string]string{"ridge": "oas"}
+			}
+			right, err := score.Correct(fit(t, data.Subset(train), c), data.Subset(train), data.Subset(test), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			correct += right
+		}
+		if s.Scored != fewRounds*data.N || s.Correct != correct {
+			t.Errorf("%s at %d: %d of %d right, by hand %d of %d", s.Method, s.Dim, s.Correct, s.Scored, correct, fewRounds*data.N)
+		}
+	}
+}
+
+func TestAutoTakesTheBestAndSaysSo(t *testing.T) {
+	for _, name := range []string{"iris", "wine", "vowel"} {
+		data := fixture.Dataset(t, name)
+		m := fit(t, data, Config{Method: Auto, Dim: AutoDim})
+		choice := m.Report().Choice
+		if choice.Method != m.Method() || choice.Dim != m.Dim() || m.Params()["auto"] != "method and dim" || choice.Rule != "cv" {
+			t.Errorf("%s: model %s at %d, parameters %v, choice %+v", name, m.Method(), m.Dim(), m.Params(), choice)
+		}
+		order := func(s model.Score) int { return slices.Index(candidates, s.Method) }
+		for i, s := range choice.Scores[1:] {
+			before := choice.Scores[i]
+			if s.Correct > before.Correct || s.Correct == before.Correct && (s.Dim > before.Dim || s.Dim == before.Dim && order(s) < order(before)) {
+				t.Errorf("%s: %+v stands after %+v", name, s, before)
+			}
+		}
+		if best := choice.Scores[0]; best.Method != choice.Method || best.Dim != choice.Dim {
+			t.Errorf("%s: %+v is best, %s at %d was chosen", name, best, choice.Method, choice.Dim)
+		}
+		if r := choice.RunnerUp; r == nil || r.Method == choice.Method {
+			t.Errorf("%s: runner-up %+v", name, r)
+		}
+		if again := fit(t, data, Config{Method: Auto, Dim: AutoDim}); again.Digest() != m.Digest() {
+			t.Errorf("%s: another model from the same rows", name)
+		}
+		var file bytes.Buffer
+		if err := model.Write(&file, m); err != nil {
+			t.Fatal(err)
+		}
+		if back, err := model.Read(&file); err != nil || back.Method() != choice.Method || back.Params()["auto"] != "method and dim" {
+			t.Errorf("%s: read back %v", name, err)
+		}
+		// The same choice for other rows.
+		settled := Config{Method: Auto, Dim: AutoDim}.Settled(choice)
+		half, _ := score.Stratified(data.Y, 0.5, 1)
+		if part := fit(t, data.Subset(half), settled); part.Method() != choice.Method || part.Dim() != choice.Dim || part.Params()["auto"] == "" {
+			t.Errorf("%s: settled to %s at %d, not %s at %d", name, part.Method(), part.Dim(), choice.Method, choice.Dim)
+		}
+	}
+}
+
+func TestAutoCandidates(t *testing.T) {
+	methods := func(d *model.Data, dim int) []string {
+		var names []string
+		for _, s := range fit(t, d, Config{Method: Auto, Dim: dim}).Report().Choice.Scores {
+			if dim > 0 && s.Dim != dim {
+				t.Errorf("dim %d was asked for, %+v is in the table", dim, s)
+			}
+			if !slices.Contains(names, s.Method) {
+				names = append(names, s.Method)
+			}
+		}
+		return names
+	}
+	many, two := synthetic(60, 150, 8, 6), synthetic(61, 60, 8, 2)
+	for _, c := range []struct {
+		data    *model.Data
+		dim     int
+		in, out []string
+	}{
+		{many, 2, []string{"mfa", "lda", "pca", "pairacc", "tnca"}, []string{"ksmpa"}},
+		{many, 5, []string{"mfa", "lda", "tnca"}, []string{"pairacc"}},
+		{many, 7, []string{"mfa", "pca", "tnca"}, []string{"lda", "pairacc"}},
+		{two, 1, []string{"lda", "ksmpa", "tnca"}, []string{"pairacc"}},
+		{two, 3, []string{"mfa", "ksmpa"}, []string{"lda"}},
+		{synthetic(62, 520, 3, 2), 1, []string{"lda"}, []string{"ksmpa", "tnca"}},
+	} {
+		got := methods(c.data, c.dim)
+		for _, name := range c.in {
+			if _, err := lookup(name); err == nil && !slices.Contains(got, name) {
+				t.Errorf("n=%d dim %d: %s is missing among %v", c.data.N, c.dim, name, got)
+			}
+		}
+		for _, name := range c.out {
+			if slices.Contains(got, name) {
+				t.Errorf("n=%d dim %d: %s is among %v", c.data.N, c.dim, name, got)
+			}
+		}
+	}
+	_, err := Fit(context.Background(), two, Config{Method: Auto, Dim: 9})
+	if bound := (*model.DimError)(nil); !errors.As(err, &bound) || bound.Max != 8 {
+		t.Errorf("dim 9 of 8 features: %v", err)
+	}
+}
+
+func TestAutoDimOfAMethod(t *testing.T) {
+	data := fixture.Dataset(t, "vowel")
+	m := fit(t, data, Config{Method: "pairacc", Dim: AutoDim, Params: map[string]string{"ridge": "0.1"}})
+	choice := m.Report().Choice
+	var dims []int
+	for _, s := range choice.Scores {
+		dims = append(dims, s.Dim)
+	}
+	slices.Sort(dims)
+	if m.Method() != "pairacc" || choice.Of != "dim" || m.Params()["ridge"] != "0.1" || !slices.Equal(dims, []int{2, 5, 10}) {
+		t.Errorf("%s, parameters %v, dims %v", m.Method(), m.Params(), dims)
+	}
+	if choice.RunnerUp == nil || choice.RunnerUp.Dim == m.Dim() {
+		t.Errorf("runner-up %+v of %d", choice.RunnerUp, m.Dim())
+	}
+	if m := fit(t, data, Config{Method: "pca", Dim: AutoDim}); m.Dim() != 2 || m.Report().Choice != nil {
+		t.Errorf("pca, which does not learn from labels: dim %d", m.Dim())
+	}
+	if m := fit(t, data, Config{Method: "sle-ovr", Dim: AutoDim}); m.Report().Choice == nil {
+		t.Error("sle-ovr: no choice")
+	}
+}
+
+func TestAutoWithoutWhatItNeeds(t *testing.T) {
+	data := synthetic(63, 40, 5, 4)
+	bare, one, few := *data, *data, synthetic(64, 6, 5, 3)
+	bare.Y = nil
+	one.Y = make([]int, data.N)
+	for _, c := range []struct {
+		what   string
+		data   *model.Data
+		dim    int
+		method string
+		d      int
+	}{
+		{"no labels", &bare, AutoDim, "pca", 2},
+		{"no labels", &bare, 3, "pca", 3},
+		{"one class", &one, AutoDim, "pca", 2},
+		{"two rows a class", few, AutoDim, "lda", 2},
+		{"two rows a class", few, 2, "lda", 2},
+		{"two rows a class", few, 3, "pairacc", 3},
+	} {
+		m := fit(t, c.data, Config{Method: Auto, Dim: c.dim})
+		choice := m.Report().Choice
+		if m.Method() != c.method || m.Dim() != c.d || choice.Dim != c.d || choice.Rule == "cv" || len(choice.Scores) > 0 {
+			t.Errorf("%s, dim %d: %s at %d, %+v", c.what, c.dim, m.Method(), m.Dim(), choice)
+		}
+	}
+	s := moments.New(data.M, false)
+	if err := s.Add(data.X, data.Y, nil); err != nil {
+		t.Fatal(err)
+	}
+	unlabelled := moments.New(data.M, false)
+	if err := unlabelled.Add(data.X, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		s      *moments.Set
+		asked  string
+		dim    int
+		method string
+		d      int
+	}{
+		{s, Auto, AutoDim, "lda", 3},
+		{s, Auto, 3, "lda", 3},
+		{s, Auto, 4, "pairacc", 4},
+		{unlabelled, Auto, AutoDim, "pca", 2},
+		{s, "srda", AutoDim, "srda", 3},
+	} {
+		m, err := FitMoments(context.Background(), c.s, nil, data.Classes, Config{Method: c.asked, Dim: c.dim})
+		if err != nil || m.Method() != c.method || m.Dim() != c.d {
+			t.Errorf("%s at %d from moments: %v, %v", c.asked, c.dim, m, err)
+		}
+	}
+}
+
+// Classes of equal rows have no spread: what needs one is left out and named, and
+// the others decide.
+func TestAutoLeavesOutWhatCannotBeFitted(t *testing.T) {
+	data := synthetic(65, 36, 4, 3)
+	for i := 3; i < data.N; i++ {
+		copy(data.X[i*4:i*4+4], data.X[i%3*4:])
+	}
+	m := fit(t, data, Config{Method: Auto, Dim: AutoDim})
+	choice := m.Report().Choice
+	if len(choice.LeftOut) == 0 || len(choice.Scores) == 0 || !strings.Contains(strings.Join(choice.LeftOut, "\n"), "lda: ") {
+		t.Errorf("%+v", choice)
+	}
+}
+
+func TestAutoEndsOnCancel(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	_, err := Fit(ctx, fixture.Dataset(t, "vowel"), Config{Method: Auto, Dim: AutoDim, Progress: func(string, float64) { cancel() }})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}

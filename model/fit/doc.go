@@ -1,0 +1,7 @@
+// Package fit learns a [model.Model] from labelled rows: [Fit] from rows, [FitMoments] from mergeable statistics,
+// [Criterion.Fit] from a numerator and a denominator of the caller's own. [Methods] lists what there is; [Auto] and
+// [AutoDim] leave the method and the dimension to the rows, and [Tune] the parameters.
+//
+// A fit only reads what it is given, ends with the error of its context, and gives the same digest for the same rows
+// in the same order with the same configuration. Calls are independent and may run at the same time.
+package fit

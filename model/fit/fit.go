@@ -1,0 +1,103 @@
+package fit
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/parallel"
+)
+
+// Config is how to fit.
+type Config struct {
+	Method string
+	Dim    int               // outputs of a row, d; 0: the method's default; AutoDim: by cross-validation
+	Scale  model.Scale       // "": Standard
+	Params map[string]string // of the method, by name; see Method.Params
+	Seed   uint64            // for methods that draw; the same seed gives the same model
+	// Progress, where set, is called from the fitting goroutine with the phase
+	// and the share of it that is done, in [0, 1].
+	Progress func(phase string, done float64)
+
+	choice *model.Choice // what Auto and AutoDim were settled to
+
+	Memo *frame.Memo // of an evaluation, which fits the same rows more than once
+}
+
+// Validate checks everything that can be checked without rows.
+func (c Config) Validate() error {
+	_, _, err := c.resolve()
+	return err
+}
+
+func (c Config) resolve() (*frame.Method, map[string]string, error) {
+	m, err := lookup(c.Method)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := c.check(); err != nil {
+		return nil, nil, err
+	}
+	params, err := m.Resolve(c.Params)
+	return m, params, err
+}
+
+// check is what holds whatever the method.
+func (c Config) check() error {
+	switch c.Scale {
+	case "", model.ScaleStandard, model.ScaleMinMax, model.ScaleUnit, model.ScaleNone:
+	default:
+		return fmt.Errorf("unknown scale %q; give one of standard, minmax, unit, none", c.Scale)
+	}
+	if c.Dim < 0 && c.Dim != AutoDim {
+		return fmt.Errorf("dim is %d; give at least 1, 0 for the method's default, or %d (AutoDim) for the best by cross-validation", c.Dim, AutoDim)
+	}
+	return nil
+}
+
+// Fit learns a model from rows. The same rows in the same order with the same
+// configuration give the same digest. Methods that need labels use the
+// labelled rows only. The model of Auto bears the name of the method that was
+// chosen; its parameter auto, and the report, say so. A cancelled ctx ends the fit with its error.
+func Fit(ctx context.Context, d *model.Data, c Config) (_ *model.Model, err error) {
+	defer parallel.Recover(&err, c.Method)
+	if c.Method == Auto || c.Dim == AutoDim {
+		if err := c.Validate(); err != nil {
+			return nil, err
+		}
+		return choose(ctx, d, c)
+	}
+	return fitSettled(ctx, d, c)
+}
+
+// fitSettled is Fit of a method and a dimension that are settled.
+func fitSettled(ctx context.Context, d *model.Data, c Config) (*model.Model, error) {
+	method, params, err := c.resolve()
+	if err != nil {
+		return nil, err
+	}
+	return fitMethod(ctx, method, params, d, c)
+}
+
+func fitMethod(ctx context.Context, method *frame.Method, params map[string]string, d *model.Data, c Config) (*model.Model, error) {
+	report := c.begin(params)
+	end := report.Phase("prepare")
+	rows, err := frame.Prepare(d, method.Supervised, c.Scale == model.ScaleUnit, report)
+	if err != nil {
+		return nil, err
+	}
+	end()
+	t := &frame.Task{Method: method, Params: params, D: c.Dim, Seed: c.Seed, Scaling: c.Scale, Progress: c.Progress, Report: report, Memo: c.Memo}
+	t.Say("statistics", 0)
+	end = report.Phase("statistics")
+	if err := t.Load(ctx, rows); err != nil {
+		return nil, fmt.Errorf("%s: %w", method.Name, err)
+	}
+	end()
+	m, err := t.Run(ctx, d.Features, d.Classes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", method.Name, err)
+	}
+	return m, nil
+}

@@ -1,0 +1,71 @@
+package fit
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/parallel"
+	"github.com/embedd/embedd/model/moments"
+	"github.com/embedd/embedd/model/pencil"
+)
+
+// FitMoments learns a model from statistics alone, for methods whose Streaming
+// is "moments". It gives the model that Fit gives on the same rows, within
+// rounding, where the ridge is a number or oas; ridge=auto means oas here,
+// since no rows are kept to validate on. For the same reason Auto is lda, or
+// pairacc for more than C-1 dimensions, or pca without labels, and AutoDim the method's default.
+// Scale is standard or none.
+func FitMoments(ctx context.Context, s *moments.Set, features, classes []string, c Config) (_ *model.Model, err error) {
+	defer parallel.Recover(&err, c.Method)
+	method, params, err := c.resolve()
+	if err == nil && s != nil && (c.Method == Auto || c.Dim == AutoDim) {
+		chooseByMoments(s, &c)
+		method, params, err = c.resolve()
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case s == nil:
+		return nil, fmt.Errorf("%s: no statistics given", method.Name)
+	case method.Streaming != "moments":
+		return nil, fmt.Errorf("%s: needs the rows; fit it from a window", method.Name)
+	case c.Scale == model.ScaleMinMax || c.Scale == model.ScaleUnit:
+		return nil, fmt.Errorf("%s: scale %s needs the rows; give standard or none", method.Name, c.Scale)
+	case method.SecondByClass && !s.PerClass():
+		return nil, fmt.Errorf("%s: needs second moments by class; make the set with them", method.Name)
+	case features != nil && len(features) != s.M():
+		return nil, fmt.Errorf("%s: %d feature names for %d features", method.Name, len(features), s.M())
+	}
+	if s.Classes() > len(classes) && method.Supervised {
+		return nil, fmt.Errorf("%s: statistics of %d classes, names of %d", method.Name, s.Classes(), len(classes))
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	report := c.begin(params)
+	t := &frame.Task{Method: method, Params: params, D: c.Dim, Seed: c.Seed, Scaling: c.Scale, Progress: c.Progress, Report: report}
+	end := report.Phase("statistics")
+	if method.Supervised {
+		report.Unlabelled = int(math.Round(s.Count(-1)))
+	}
+	sum, err := s.Summary(method.Supervised)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", method.Name, err)
+	}
+	if err := t.Summarise(sum, nil, sum.Weight); err != nil {
+		return nil, fmt.Errorf("%s: %w", method.Name, err)
+	}
+	if t.Columns, err = pencil.Rank(t.Stat.Total); err != nil {
+		return nil, fmt.Errorf("%s: %w", method.Name, err)
+	}
+	end()
+	m, err := t.Run(ctx, features, classes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", method.Name, err)
+	}
+	return m, nil
+}

@@ -1,0 +1,156 @@
+package fit
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/fixture"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/mapping"
+	"github.com/embedd/embedd/model/internal/method"
+	"github.com/embedd/embedd/model/internal/similarity"
+	"github.com/embedd/embedd/model/moments"
+	"github.com/embedd/embedd/model/pencil"
+)
+
+// TestPanicInAPoolIsAnErrorOfTheFit: each method's pool meets a task whose tables
+// are damaged where that pool alone looks. Nothing here recovers but the pool.
+func TestPanicInAPoolIsAnErrorOfTheFit(t *testing.T) {
+	d := synthetic(3, 120, 6, 3)
+	for name, damage := range map[string]func(t *frame.Task){
+		"sle-ovr": func(t *frame.Task) { t.Stat.Second[1] = mat.NewSymDense(1, nil) },
+		"lsdr":    func(t *frame.Task) { t.Rows.Y = append(t.Rows.Y, 0) },
+	} {
+		method := *fixture.Must(lookup(name))
+		honest := method.Fit
+		method.Fit = func(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
+			damage(t)
+			return honest(ctx, t)
+		}
+		params := fixture.Must(method.Resolve(nil))
+		if name == "lsdr" {
+			params["s"], params["lambda"] = "1", "0.1" // not by cross-validation, which looks there too
+		}
+		_, err := fitMethod(t.Context(), &method, params, d, Config{Method: name, Dim: 2})
+		fixture.Panicked(t, name, err, name+": panicked: ")
+	}
+}
+
+// TestPanicInAPoolIsAnErrorOfItsFunction is the same for the pools whose tables
+// nothing but the pool itself could damage in a fit.
+func TestPanicInAPoolIsAnErrorOfItsFunction(t *testing.T) {
+	const n, m = 300, 4
+	r := rand.New(rand.NewPCG(8, 1))
+	rows := normals(r, n*m)
+
+	data := synthetic(4, n, m, 3)
+	l := method.NewNeighbourLoss(&frame.Rows{N: n, M: m, Y: data.Y, Classes: data.Classes}, 50)
+	unit := mat.NewDense(m, m, nil)
+	for i := range m {
+		unit.Set(i, i, 1)
+	}
+	l.Place(mat.NewDense(n, m, rows), unit)
+	l.At = l.At[:n/2]
+	_, err := l.Value(unit, nil)
+	fixture.Panicked(t, "tnca", err, "index out of range")
+
+	_, err = mapping.EachPair(rows, m, func(a, b []float64) float64 { panic("a pair") })
+	fixture.Panicked(t, "pairs", err, "a pair")
+
+	nameless := mapping.Kernel{Name: "gauss"} // without its bandwidth
+	_, err = nameless.Gram(rows, m)
+	fixture.Panicked(t, "gram", err, "index out of range")
+	e := &mapping.SimilarityMap{Training: mapping.Training{D: 2, Rows: normals(r, 20*m), Embedding: normals(r, 40)}, Lambda: []float64{1, 1}, K: nameless}
+	_, err = e.Placer(m)
+	fixture.Panicked(t, "tables of a similarity", err, "index out of range")
+
+	square := mat.NewDense(n, n, nil)
+	err = (similarity.Rule{}).Step(square, nil, mat.NewDense(1, 1, nil), mat.NewDense(n, n, slices.Repeat([]float64{1}, n*n)), square, nil)
+	fixture.Panicked(t, "step of a similarity", err, "out of range")
+	product := &similarity.SlowProduct{G: square}
+	if err := product.Of(t.Context(), mat.NewDense(n, n, nil), square); err != nil {
+		t.Fatal(err)
+	}
+	product.Out = mat.NewDense(1, 1, nil)
+	fixture.Panicked(t, "product of a similarity", product.Of(t.Context(), mat.NewDense(n, n, nil), square), "out of range")
+
+	s := method.NewScaling(mat.NewSymDense(n, slices.Repeat([]float64{1}, n*n)))
+	s.Squared = slices.Clip(s.Squared[:n])
+	_, err = pencil.Partial(t.Context(), s, pencil.Max, 2, linalg.Constant(n))
+	fixture.Panicked(t, "isomap", err, "eigenvectors: panicked: ")
+}
+
+// TestPanicOfACallersFunction, on whatever goroutine, is an error of the call.
+func TestPanicOfACallersFunction(t *testing.T) {
+	ctx, d := t.Context(), synthetic(5, 120, 6, 3)
+	for name, c := range map[string]struct {
+		own    Criterion
+		params map[string]string
+	}{
+		"build": {own: Criterion{Build: func(context.Context, *mat.Dense, []int) (n, d *mat.SymDense, err error) {
+			panic("my build")
+		}}, params: map[string]string{"ridge": "1"}},
+		"folds": {own: Criterion{Supervised: true, Build: func(context.Context, *mat.Dense, []int) (n, d *mat.SymDense, err error) {
+			panic("my folds")
+		}}},
+		"orthonormal": {own: Criterion{Orthonormal: true, Build: func(context.Context, *mat.Dense, []int) (n, d *mat.SymDense, err error) {
+			panic("my orthonormal")
+		}}},
+		"weight": {own: Criterion{Build: func(ctx context.Context, x *mat.Dense, _ []int) (n, d *mat.SymDense, err error) {
+			nb, err := graph.Nearest(ctx, x, 5)
+			if err == nil {
+				_, err = nb.Weights(graph.Union, func(i, j int, _ float64) float64 { panic("my weight") })
+			}
+			return nil, nil, err
+		}}},
+		"dimension": {own: Criterion{Build: func(ctx context.Context, x *mat.Dense, _ []int) (n, d *mat.SymDense, err error) {
+			_, err = graph.Tangents(ctx, x, [][]int{{0, 1, 2}, {3, 4, 5}}, func([]float64) int { panic("my dimension") })
+			return nil, nil, err
+		}}},
+	} {
+		c.own.Name = name + "-criterion"
+		_, err := c.own.Fit(ctx, d, Config{Params: c.params})
+		fixture.Panicked(t, name, err, c.own.Name+": panicked: my "+name)
+	}
+	for _, method := range []string{"lda", "lsdr", "sle-ovr", "tnca", Auto} {
+		// In the fit itself, and before: in the middle of what a pool does beside it.
+		for _, phase := range []string{"statistics", "search", "views", "auto"} {
+			reached := false
+			_, err := Fit(ctx, d, Config{Method: method, Dim: 2, Progress: func(p string, _ float64) {
+				if p == phase {
+					reached = true
+					panic("my progress")
+				}
+			}})
+			if reached {
+				fixture.Panicked(t, method+" "+phase, err, method+": panicked: my progress")
+			} else if err != nil {
+				t.Errorf("%s: %v", method, err)
+			}
+		}
+	}
+	s := moments.New(d.M, false)
+	if err := s.Add(d.X, d.Y, nil); err != nil {
+		t.Fatal(err)
+	}
+	_, err := FitMoments(ctx, s, nil, d.Classes, Config{Method: "lda", Progress: func(string, float64) { panic("my progress") }})
+	fixture.Panicked(t, "moments", err, "lda: panicked: my progress")
+
+	m := fit(t, d, Config{Method: "pca"})
+	fixture.Panicked(t, "project", new(model.Model).Project(nil, model.DenseRows(d.X, d.N, 0)), "project: panicked: ")
+	_, _, err = model.Align(m, nil, model.DenseRows(d.X, d.N, d.M), model.AlignSign)
+	fixture.Panicked(t, "align", err, "align: panicked: ")
+	_, err = model.Read(brokenReader{})
+	fixture.Panicked(t, "read", err, "model file: panicked: my reader")
+}
+
+type brokenReader struct{}
+
+func (brokenReader) Read([]byte) (int, error) { panic("my reader") }

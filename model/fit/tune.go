@@ -1,0 +1,139 @@
+package fit
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/frame"
+)
+
+// tuneFolds is the number of folds that tuning holds out, as in the comparisons
+// of the MPDA paper.
+const tuneFolds = 4
+
+// Tuning is what cross-validation on the training rows of a split says of a
+// method: for each dimension the combinations of its grids, best first.
+type Tuning map[int][]map[string]string
+
+// combinations of the method's grids, each a full set of parameters. What is given
+// is fixed. The defaults come first, then the grids in their order, the last
+// parameter fastest.
+func combinations(m *frame.Method, given map[string]string) []map[string]string {
+	first := make(map[string]string, len(m.Params))
+	for _, p := range m.Params {
+		first[p.Name] = p.Default
+	}
+	maps.Copy(first, given)
+	all := []map[string]string{first}
+	for _, p := range m.Params {
+		if _, fixed := given[p.Name]; fixed || p.Grid == nil {
+			continue
+		}
+		longer := make([]map[string]string, 0, len(all)*len(p.Grid))
+		for _, c := range all {
+			for _, v := range p.Grid {
+				c = maps.Clone(c)
+				c[p.Name] = v
+				longer = append(longer, c)
+			}
+		}
+		all = longer
+	}
+	at := slices.IndexFunc(all, func(c map[string]string) bool { return maps.Equal(c, first) })
+	return slices.Insert(slices.Delete(all, at, at+1), 0, first)
+}
+
+// TunedName is a combination as results name it: "k=10 t=0.01", the parameters with a grid that were not given.
+func TunedName(method string, c, given map[string]string) string {
+	m, err := lookup(method)
+	if err != nil {
+		return ""
+	}
+	var parts []string
+	for _, p := range m.Params {
+		if _, fixed := given[p.Name]; !fixed && p.Grid != nil {
+			parts = append(parts, p.Name+"="+c[p.Name])
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// Tune ranks the combinations of the method's grids for each dimension by 4-fold
+// cross-validation of a nearest-neighbour classifier on the training rows: the
+// most rows right, ties to the defaults, then to the first. One that cannot be
+// fitted in a fold is out. Scaling and everything learned are refitted in each
+// fold. The defaults stand where no row can be held out, and where no
+// combination is left. progress is told the share that is done.
+func Tune(ctx context.Context, train *model.Data, c Config, dims []int, progress func(float64)) (Tuning, error) {
+	m, err := lookup(c.Method)
+	if err != nil {
+		return nil, err
+	}
+	all := combinations(m, c.Params)
+	chosen := Tuning{}
+	for _, d := range dims {
+		chosen[d] = all[:1]
+	}
+	if len(all) == 1 {
+		return chosen, nil
+	}
+	p, err := frame.Prepare(train, true, c.Scale == model.ScaleUnit, &model.Report{})
+	if err != nil {
+		return nil, err
+	}
+	pick, fold := frame.Folds(p, frame.MaxValidated, tuneFolds, 0)
+	if fold == nil {
+		return chosen, nil
+	}
+	a := &auction{c: c, p: p}
+	scores := make([]map[int]*model.Score, len(all)) // nil: out
+	for i := range all {
+		scores[i] = map[int]*model.Score{}
+		for _, d := range dims {
+			scores[i][d] = &model.Score{Method: m.Name, Dim: d}
+		}
+	}
+	ascending := slices.Compact(slices.Sorted(slices.Values(dims)))
+	for f := range tuneFolds {
+		in, held := frame.HeldOut(pick, fold, f)
+		base := &frame.Task{Method: m, Params: all[0], Seed: c.Seed, Scaling: c.Scale, Report: &model.Report{}}
+		if err := base.Load(ctx, p.Subset(in)); err != nil {
+			return nil, err
+		}
+		if base.Columns == 0 {
+			continue // nothing to tell the combinations apart by
+		}
+		for i, params := range all {
+			progress(float64(f*len(all)+i) / float64(tuneFolds*len(all)))
+			if scores[i] == nil {
+				continue
+			}
+			err := a.score(ctx, entry{m, foldParams(m, params), ascending}, base, in, held, scores[i])
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			if err != nil {
+				scores[i] = nil
+			}
+		}
+	}
+	for _, d := range dims {
+		var ranked []int
+		for i, s := range scores {
+			if s != nil {
+				ranked = append(ranked, i)
+			}
+		}
+		slices.SortStableFunc(ranked, func(i, j int) int { return scores[j][d].Correct - scores[i][d].Correct })
+		if len(ranked) > 0 {
+			chosen[d] = nil
+		}
+		for _, i := range ranked {
+			chosen[d] = append(chosen[d], all[i])
+		}
+	}
+	return chosen, nil
+}

@@ -1,0 +1,41 @@
+package fit
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/embedd/embedd/model/internal/method"
+)
+
+// Every grid has the default, only values that the parameter takes, and is small
+// enough to be tried.
+func TestGrids(t *testing.T) {
+	for _, m := range method.Table {
+		for _, p := range m.Params {
+			if p.Grid != nil && !slices.Contains(p.Grid, p.Default) {
+				t.Errorf("%s.%s: the grid %v lacks the default %s", m.Name, p.Name, p.Grid, p.Default)
+			}
+			for _, v := range p.Grid {
+				if err := p.Check(v); err != nil {
+					t.Errorf("%s.%s: %v", m.Name, p.Name, err)
+				}
+			}
+		}
+		all := combinations(m, nil)
+		if len(all) > 36 {
+			t.Errorf("%s has %d combinations", m.Name, len(all))
+		}
+		defaults, _ := m.Resolve(nil)
+		if !maps.Equal(all[0], defaults) {
+			t.Errorf("%s: the first combination is %v", m.Name, all[0])
+		}
+		seen := map[string]bool{}
+		for _, c := range all {
+			seen[TunedName(m.Name, c, nil)] = true
+		}
+		if len(seen) != len(all) {
+			t.Errorf("%s: %d of %d combinations differ", m.Name, len(seen), len(all))
+		}
+	}
+}

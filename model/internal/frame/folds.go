@@ -1,0 +1,123 @@
+package frame
+
+import (
+	"math/rand/v2"
+	"slices"
+)
+
+// MaxValidated is the number of rows that cross-validation looks at; more cost
+// time and change nothing.
+const MaxValidated = 1500
+
+// Folds deals rows to count folds: classes in sorted order, rows in their own;
+// row j of class c goes to fold (j + rows of earlier classes) mod count. Classes
+// with fewer rows than folds train in every fold (fold -1). Of more than limit rows
+// it takes evenly spaced ones, stratified. Rounds after 0 deal the rows of each
+// class in another order. fold is nil where fewer than 2 classes can be scored.
+func Folds(p *Rows, limit, count, round int) (pick, fold []int) {
+	byClass := p.ByClass()
+	order := make([]int, 0, len(byClass))
+	for c := range byClass {
+		order = append(order, c)
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		switch {
+		case p.Classes[a] < p.Classes[b]:
+			return -1
+		case p.Classes[a] > p.Classes[b]:
+			return 1
+		}
+		return a - b
+	})
+	scored, earlier := 0, 0
+	share := Shares(p.N, limit)
+	for _, c := range order {
+		rows := byClass[c]
+		rows = Spaced(rows, max(min(count, len(rows)), share(len(rows))))
+		if len(rows) >= count {
+			scored++
+		}
+		if round > 0 {
+			draw := rand.New(rand.NewPCG(uint64(round), uint64(earlier)))
+			draw.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
+		}
+		for j, r := range rows {
+			pick = append(pick, r)
+			if len(rows) < count {
+				fold = append(fold, -1)
+			} else {
+				fold = append(fold, (j+earlier)%count)
+			}
+		}
+		earlier += len(rows)
+	}
+	if scored < 2 {
+		return nil, nil
+	}
+	sortByRow(pick, fold)
+	return pick, fold
+}
+
+// HeldOut are the rows that fold f trains on, and those that it holds out.
+func HeldOut(pick, fold []int, f int) (train, test []int) {
+	for i, at := range pick {
+		if fold[i] == f {
+			test = append(test, at)
+		} else {
+			train = append(train, at)
+		}
+	}
+	return train, test
+}
+
+// Stratified is all rows, or of more than limit an even choice in each class,
+// at least one, in row order.
+func (p *Rows) Stratified(limit int) []int {
+	var pick []int
+	byClass, share := p.ByClass(), Shares(p.N, limit)
+	for c := range p.Classes {
+		if rows := byClass[c]; len(rows) > 0 {
+			pick = append(pick, Spaced(rows, max(1, share(len(rows))))...)
+		}
+	}
+	slices.Sort(pick)
+	return pick
+}
+
+// Shares deals limit places to groups of n rows in all, in proportion to their
+// sizes, which are given one after the other; the shares add up to the limit.
+func Shares(n, limit int) func(size int) int {
+	before := 0
+	return func(size int) int {
+		if n <= limit {
+			return size
+		}
+		after := before + size
+		k := limit*after/n - limit*before/n
+		before = after
+		return k
+	}
+}
+
+// sortByRow puts pick in row order, so that ties between neighbours go to the
+// earlier row.
+func sortByRow(pick, fold []int) {
+	at := make([]int, len(pick))
+	for i := range at {
+		at[i] = i
+	}
+	slices.SortFunc(at, func(a, b int) int { return pick[a] - pick[b] })
+	p, f := slices.Clone(pick), slices.Clone(fold)
+	for i, k := range at {
+		pick[i], fold[i] = p[k], f[k]
+	}
+}
+
+// Spaced takes k of the rows at even distances.
+func Spaced(rows []int, k int) []int {
+	out := make([]int, k)
+	for i := range out {
+		out[i] = rows[i*len(rows)/k]
+	}
+	return out
+}

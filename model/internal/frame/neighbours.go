@@ -1,0 +1,124 @@
+package frame
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/graph"
+)
+
+// Nearest lists the nearest rows of each row, as many as the parameter says.
+func (t *Task) Nearest(ctx context.Context, parameter string) (*graph.Neighbors, error) {
+	k, others := t.Int(parameter), t.Rows.N-1
+	if k > others {
+		t.Report.Note(fmt.Sprintf("%s=%d was clamped to %d: there are no more other rows", parameter, k, others))
+	}
+	t.Say("neighbours", 0)
+	return graph.Nearest(ctx, t.X, k)
+}
+
+// NearestByClass lists the nearest rows of the own class and of others, as many
+// as the two parameters say or, where the class is shorter, as there are.
+func (t *Task) NearestByClass(ctx context.Context, same, other string) (own, foreign *graph.Neighbors, err error) {
+	k1, k2 := t.Int(same), t.Int(other)
+	t.NoteShort(same, k1, func(rows int) int { return rows - 1 })
+	t.NoteShort(other, k2, func(rows int) int { return t.Rows.N - rows })
+	t.Say("neighbours", 0)
+	return graph.NearestByClass(ctx, t.X, t.Rows.Y, k1, k2)
+}
+
+// NoteShort reports the classes whose rows find fewer than k others; of is how
+// many the rows of a class of that size find.
+func (t *Task) NoteShort(parameter string, k int, of func(rows int) int) {
+	short, least := 0, k
+	for _, n := range t.Stat.Counts {
+		if found := of(int(math.Round(n))); found < k {
+			short++
+			least = min(least, found)
+		}
+	}
+	if short > 0 {
+		t.Report.Note(fmt.Sprintf("%s=%d was clamped in %d of %d classes, down to %d: there are no more rows", parameter, k, short, t.Stat.Classes(), least))
+	}
+}
+
+// LaplacianForm is X L X' of the graph that the lists make.
+func LaplacianForm(t *Task, lists *graph.Neighbors, rule graph.Symmetry, weight graph.Weight) (*mat.SymDense, error) {
+	w, err := lists.Weights(rule, weight)
+	if err != nil {
+		return nil, err
+	}
+	return graph.LaplacianForm(t.X, w)
+}
+
+// Moment is X X', the sum of x x' about the mean.
+func (t *Task) Moment() *mat.SymDense {
+	s := mat.NewSymDense(t.M, nil)
+	s.ScaleSym(t.Stat.N, t.Stat.Total)
+	return s
+}
+
+// Heat is the weight that the parameter t asks for.
+func (t *Task) Heat(lists *graph.Neighbors) graph.Weight {
+	return graph.Heat(t.Width(lists))
+}
+
+// Width is the parameter t: auto is the mean squared distance to the nearest row
+// of the lists, and +Inf makes weights of 1.
+func (t *Task) Width(lists *graph.Neighbors) float64 {
+	switch t.Params["t"] {
+	case "inf":
+		return math.Inf(1)
+	case "auto":
+		return lists.MeanNearest()
+	}
+	return t.Float("t")
+}
+
+// Geodesics are those of the graph of the k nearest rows, with the lengths of its
+// edges, and k as it was clamped to the rows there are. repair is for a graph that
+// falls apart.
+func (t *Task) Geodesics(ctx context.Context, repair graph.Repair) (g *mat.SymDense, lengths *graph.Matrix, k int, err error) {
+	lists, err := t.Nearest(ctx, "k")
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	first, _ := lists.Of(0)
+	lists, edges, err := lists.Connect(ctx, t.X, repair)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	t.NoteEdges(edges)
+	if lengths, err = lists.Weights(graph.Union, graph.Length); err != nil {
+		return nil, nil, 0, err
+	}
+	t.Say("geodesics", 0)
+	g, err = graph.Geodesics(ctx, lengths)
+	return g, lengths, len(first), err
+}
+
+// NoteEdges says which edges were added to connect a graph.
+func (t *Task) NoteEdges(edges []graph.Edge) {
+	if len(edges) == 0 {
+		return
+	}
+	longest := 0.0
+	for _, e := range edges {
+		longest = max(longest, math.Sqrt(e.Dist2))
+	}
+	t.Report.Note(fmt.Sprintf("the neighbourhood graph had %d components; the %d shortest edges that connect them were added, of length up to %.3g", len(edges)+1, len(edges), longest))
+}
+
+// Connected is the weights of the lists, joined where the graph falls apart.
+func (t *Task) Connected(ctx context.Context, lists *graph.Neighbors, weight graph.Weight) (*graph.Matrix, error) {
+	w, err := lists.Weights(graph.Union, weight)
+	if err != nil {
+		return nil, err
+	}
+	w, added, err := w.Connect(ctx, t.X, graph.Repair(t.Params["components"]), weight)
+	t.NoteEdges(added)
+	return w, err
+}

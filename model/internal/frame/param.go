@@ -1,0 +1,159 @@
+package frame
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/linalg"
+)
+
+// HeatParam is the width t of the weights exp(-d^2/t).
+func HeatParam(def, doc string) Param {
+	return Param{Name: "t", Default: def, Doc: doc, Check: func(s string) error {
+		if s == "auto" || s == "inf" {
+			return nil
+		}
+		if v, err := strconv.ParseFloat(s, 64); err != nil || !(v > 0) || !linalg.IsFinite(v) {
+			return fmt.Errorf("%q is not allowed; give auto, inf or a number > 0", s)
+		}
+		return nil
+	}}
+}
+
+var ComponentsParam = Choice("components", "connect", "a graph of several components: connect them by the shortest edges, or error",
+	string(graph.Connect), string(graph.Refuse))
+
+// Param is a parameter of a method.
+type Param struct {
+	Name    string `json:"name"`
+	Default string `json:"default"`
+	Doc     string `json:"doc"`
+	// Grid are the values that tuning tries, the default among them; nil: the default alone.
+	Grid []string `json:"grid,omitempty"`
+
+	Check func(string) error
+}
+
+// Tried is the parameter with the values that tuning tries.
+func (p Param) Tried(values ...string) Param {
+	p.Grid = values
+	return p
+}
+
+// Resolve fills in the defaults of the method's parameters and checks given.
+func (m *Method) Resolve(given map[string]string) (map[string]string, error) {
+	out := make(map[string]string, len(m.Params))
+	for _, p := range m.Params {
+		out[p.Name] = p.Default
+	}
+	for _, name := range sortedKeys(given) {
+		i := slices.IndexFunc(m.Params, func(p Param) bool { return p.Name == name })
+		if i < 0 {
+			if len(m.Params) == 0 {
+				return nil, fmt.Errorf("method %s has no parameter %q; it takes none", m.Name, name)
+			}
+			var names []string
+			for _, p := range m.Params {
+				names = append(names, p.Name)
+			}
+			return nil, fmt.Errorf("method %s has no parameter %q; allowed: %s", m.Name, name, strings.Join(names, ", "))
+		}
+		if err := m.Params[i].Check(given[name]); err != nil {
+			return nil, fmt.Errorf("method %s, parameter %s: %w", m.Name, name, err)
+		}
+		out[name] = given[name]
+	}
+	return out, nil
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Choice is a parameter with named values.
+func Choice(name, def, doc string, values ...string) Param {
+	return Param{Name: name, Default: def, Doc: doc, Check: func(s string) error {
+		if !slices.Contains(values, s) {
+			return fmt.Errorf("%q is not allowed; give one of %s", s, strings.Join(values, ", "))
+		}
+		return nil
+	}}
+}
+
+// IntParam is a whole number of at least least, or one of the words.
+func IntParam(name, def, doc string, least int, words ...string) Param {
+	return Param{Name: name, Default: def, Doc: doc, Check: func(s string) error {
+		if v, err := strconv.Atoi(s); slices.Contains(words, s) || err == nil && v >= least {
+			return nil
+		}
+		return fmt.Errorf("%q is not allowed; give %sa whole number >= %d", s, alternatives(words), least)
+	}}
+}
+
+// FloatParam is a number in [low, high], or one of the words.
+func FloatParam(name, def, doc string, low, high float64, words ...string) Param {
+	return Param{Name: name, Default: def, Doc: doc, Check: func(s string) error {
+		v, err := strconv.ParseFloat(s, 64)
+		if slices.Contains(words, s) || err == nil && v >= low && v <= high && linalg.IsFinite(v) {
+			return nil
+		}
+		return fmt.Errorf("%q is not allowed; give %sa number in [%g, %g]", s, alternatives(words), low, high)
+	}}
+}
+
+// alternatives is "auto, inf or " of auto and inf.
+func alternatives(words []string) string {
+	if len(words) == 0 {
+		return ""
+	}
+	return strings.Join(words, ", ") + " or "
+}
+
+// Int and float are the values of such parameters, once words are dealt with.
+func (t *Task) Int(name string) int {
+	v, _ := strconv.Atoi(t.Params[name]) // checked by the parameter
+	return v
+}
+
+func (t *Task) Float(name string) float64 {
+	v, _ := strconv.ParseFloat(t.Params[name], 64)
+	return v
+}
+
+// RidgeParam is the ridge of a denominator. Where words is false only a number
+// is allowed.
+func RidgeParam(def, doc string, words bool) Param {
+	return Param{Name: "ridge", Default: def, Doc: doc, Check: func(s string) error {
+		if words && (s == "auto" || s == "oas") {
+			return nil
+		}
+		r, err := strconv.ParseFloat(s, 64)
+		if err != nil || !(r >= 0) || !linalg.IsFinite(r) {
+			if words {
+				return fmt.Errorf("%q is not allowed; give auto, oas or a number >= 0", s)
+			}
+			return fmt.Errorf("%q is not allowed; give a number >= 0", s)
+		}
+		return nil
+	}}
+}
+
+func OriginParam(def string) Param {
+	return Choice("origin", def, "what sums of products are about: the mean of the rows, none (the zero of the scaled features), or augment (the mean, with a constant feature appended)",
+		"mean", "none", "augment")
+}
+
+// The grids of the SLE paper: neighbour counts, and widths sigma of the heat
+// kernel exp(-d^2/sigma^2) for features in [0, 1], here as t = sigma^2.
+var (
+	NeighbourCounts = []string{"5", "10", "15", "20", "25", "30"}
+	HeatWidths      = []string{"auto", "0.0001", "0.01", "0.25", "1", "100"} // sigma 0.01, 0.1, 0.5, 1, 10
+)

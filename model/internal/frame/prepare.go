@@ -1,0 +1,150 @@
+package frame
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/linalg"
+)
+
+// Rows is the rows a fit uses: finite, divided by their norm where asked.
+type Rows struct {
+	X       []float64 // n x m
+	N, M    int
+	Y       []int       // class of each row; nil for methods without labels
+	Classes []string    // class names
+	Data    *model.Data // where the rows come from
+	Index   []int       // index of each row there
+}
+
+// Prepare checks the data, leaves out what a supervised method cannot use and
+// imputes missing values by the mean of the present ones.
+func Prepare(d *model.Data, supervised, unit bool, report *model.Report) (*Rows, error) {
+	switch {
+	case d == nil:
+		return nil, fmt.Errorf("data: none given")
+	case d.N < 0 || d.M < 1 || len(d.X) != d.N*d.M:
+		return nil, fmt.Errorf("data: %d values are not %d rows x %d features", len(d.X), d.N, d.M)
+	case d.Y != nil && len(d.Y) != d.N:
+		return nil, fmt.Errorf("data: %d labels for %d rows", len(d.Y), d.N)
+	case d.Features != nil && len(d.Features) != d.M:
+		return nil, fmt.Errorf("data: %d feature names for %d features", len(d.Features), d.M)
+	}
+	m := d.M
+	p := &Rows{M: m, Classes: d.Classes, Data: d, X: make([]float64, 0, len(d.X))}
+	for i := range d.N {
+		c := -1
+		if d.Y != nil {
+			c = d.Y[i]
+		}
+		if c < -1 || c >= len(d.Classes) {
+			return nil, fmt.Errorf("data: row %d has class %d of %d", i, c, len(d.Classes))
+		}
+		if supervised {
+			if c < 0 {
+				report.Unlabelled++
+				continue
+			}
+			p.Y = append(p.Y, c)
+		}
+		p.X = append(p.X, d.X[i*m:(i+1)*m]...)
+		p.Index = append(p.Index, i)
+		p.N++
+	}
+	if p.N < 2 {
+		kind := "rows"
+		if supervised {
+			kind = "labelled rows"
+		}
+		return nil, fmt.Errorf("data: %d %s (of %d rows); a fit needs at least 2", p.N, kind, d.N)
+	}
+	for k, v := range p.X {
+		if math.IsInf(v, 0) {
+			return nil, fmt.Errorf("data: row %d, feature %s is %g; leave the row out or make the value missing (NaN)", p.Index[k/m], FeatureName(d.Features, k%m), v)
+		}
+	}
+	if unit {
+		for i := range p.N {
+			row := p.X[i*m : (i+1)*m]
+			norm := linalg.RowNorm(row)
+			for j := range row {
+				row[j] /= norm
+			}
+		}
+	}
+	return p, p.impute(d.Features, report)
+}
+
+func (p *Rows) impute(features []string, report *model.Report) error {
+	missing := make([]int, p.M)
+	for k, v := range p.X {
+		if math.IsNaN(v) {
+			missing[k%p.M]++
+			report.Imputed++
+		}
+	}
+	if report.Imputed == 0 {
+		return nil
+	}
+	for j, k := range missing {
+		if k == p.N {
+			return fmt.Errorf("data: feature %s has no value in any of %d rows; leave it out", FeatureName(features, j), p.N)
+		}
+		if k == 0 {
+			continue
+		}
+		mean := 0.0
+		for i := range p.N {
+			if v := p.X[i*p.M+j]; !math.IsNaN(v) {
+				mean += v / float64(p.N-k)
+			}
+		}
+		for i := range p.N {
+			if at := i*p.M + j; math.IsNaN(p.X[at]) {
+				p.X[at] = mean
+			}
+		}
+	}
+	report.Note(fmt.Sprintf("%d missing values were replaced by the mean of their feature", report.Imputed))
+	return nil
+}
+
+func FeatureName(names []string, j int) string {
+	if j < len(names) {
+		return fmt.Sprintf("%q", names[j])
+	}
+	return fmt.Sprintf("%d", j)
+}
+
+// dataOf is some of the rows, as they were given.
+func (p *Rows) dataOf(rows []int) *model.Data {
+	d := &model.Data{N: len(rows), M: p.M, Classes: p.Classes, X: make([]float64, 0, len(rows)*p.M)}
+	for _, r := range rows {
+		at := p.Index[r]
+		d.X = append(d.X, p.Data.X[at*p.M:(at+1)*p.M]...)
+		d.Y = append(d.Y, p.Y[r])
+	}
+	return d
+}
+
+func (p *Rows) Subset(rows []int) *Rows {
+	s := &Rows{N: len(rows), M: p.M, Classes: p.Classes, Data: p.Data, X: make([]float64, 0, len(rows)*p.M)}
+	for _, r := range rows {
+		s.X = append(s.X, p.X[r*p.M:(r+1)*p.M]...)
+		if p.Y != nil {
+			s.Y = append(s.Y, p.Y[r])
+		}
+		s.Index = append(s.Index, p.Index[r])
+	}
+	return s
+}
+
+// ByClass is the rows of each class, in order.
+func (p *Rows) ByClass() map[int][]int {
+	rows := map[int][]int{}
+	for i, c := range p.Y {
+		rows[c] = append(rows[c], i)
+	}
+	return rows
+}

@@ -1,0 +1,2 @@
+// Package lbfgs minimises a smooth function by L-BFGS.
+package lbfgs

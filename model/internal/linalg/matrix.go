@@ -1,0 +1,145 @@
+package linalg
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+)
+
+func Identity(d int) *mat.Dense {
+	m := mat.NewDense(d, d, nil)
+	for i := range d {
+		m.Set(i, i, 1)
+	}
+	return m
+}
+
+// Pick copies rows of x.
+func Pick(x *mat.Dense, rows []int) *mat.Dense {
+	_, m := x.Dims()
+	out := mat.NewDense(len(rows), m, nil)
+	for k, i := range rows {
+		out.SetRow(k, x.RawRowView(i))
+	}
+	return out
+}
+
+func ColumnMeans(x *mat.Dense) []float64 {
+	n, m := x.Dims()
+	mean := make([]float64, m)
+	for i := range n {
+		floats.AddScaled(mean, 1/float64(n), x.RawRowView(i))
+	}
+	return mean
+}
+
+// Cholesky solves A x = b in place, A given by its lower triangle, and says
+// whether A is positive definite.
+func Cholesky(a, b []float64) bool {
+	k := len(b)
+	for i := range k {
+		for j := range i + 1 {
+			v := a[i*k+j]
+			for l := range j {
+				v -= a[i*k+l] * a[j*k+l]
+			}
+			if i != j {
+				a[i*k+j] = v / a[j*k+j]
+			} else if a[i*k+i] = math.Sqrt(v); !(v > 0) {
+				return false
+			}
+		}
+	}
+	for i := range k {
+		for l := range i {
+			b[i] -= a[i*k+l] * b[l]
+		}
+		b[i] /= a[i*k+i]
+	}
+	for i := k - 1; i >= 0; i-- {
+		for l := i + 1; l < k; l++ {
+			b[i] -= a[l*k+i] * b[l]
+		}
+		b[i] /= a[i*k+i]
+	}
+	return true
+}
+
+// Transpose turns n x d row-major data into d x n.
+func Transpose(a []float64, d int) []float64 {
+	n := len(a) / d
+	t := make([]float64, len(a))
+	for i := range n {
+		for j := range d {
+			t[j*n+i] = a[i*d+j]
+		}
+	}
+	return t
+}
+
+// Constant is the constant vector, n x 1.
+func Constant(n int) *mat.Dense {
+	v := mat.NewDense(n, 1, nil)
+	for i := range n {
+		v.Set(i, 0, 1)
+	}
+	return v
+}
+
+func ScaleColumn(a *mat.Dense, j int, f float64) {
+	m, _ := a.Dims()
+	for i := range m {
+		a.Set(i, j, f*a.At(i, j))
+	}
+}
+
+// Complement is an orthonormal basis (k x k-1) of the vectors orthogonal to the
+// unit vector u: the last columns of the Householder reflection that takes the
+// first axis to it.
+func Complement(u []float64) *mat.Dense {
+	k := len(u)
+	w := append([]float64(nil), u...)
+	sign := 1.0
+	if w[0] < 0 {
+		sign = -1
+	}
+	w[0] += sign
+	norm := 0.0
+	for _, v := range w {
+		norm += v * v
+	}
+	b := mat.NewDense(k, k-1, nil)
+	for i := range k {
+		for j := 1; j < k; j++ {
+			v := -2 * w[i] * w[j] / norm
+			if i == j {
+				v++
+			}
+			b.Set(i, j-1, v)
+		}
+	}
+	return b
+}
+
+func Symmetric(a *mat.Dense) *mat.SymDense {
+	n, _ := a.Dims()
+	s := mat.NewSymDense(n, nil)
+	for i := range n {
+		for j := i; j < n; j++ {
+			s.SetSym(i, j, (a.At(i, j)+a.At(j, i))/2)
+		}
+	}
+	return s
+}
+
+func ScaleSym(s *mat.SymDense, f []float64) *mat.SymDense {
+	m := len(f)
+	out := mat.NewSymDense(m, nil)
+	for i := range m {
+		for j := i; j < m; j++ {
+			out.SetSym(i, j, f[i]*s.At(i, j)*f[j])
+		}
+	}
+	return out
+}

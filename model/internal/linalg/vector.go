@@ -1,0 +1,92 @@
+package linalg
+
+import (
+	"math"
+)
+
+func Range(d int) []int {
+	c := make([]int, d)
+	for i := range c {
+		c[i] = i
+	}
+	return c
+}
+
+// Median of sorted values.
+func Median(sorted []float64) float64 {
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// SquaredDistance is |a - b|^2. Four sums run side by side, in an order that
+// only the length decides.
+func SquaredDistance(a, b []float64) float64 {
+	var s0, s1, s2, s3 float64
+	b = b[:len(a)]
+	j := 0
+	for ; j+4 <= len(a); j += 4 {
+		d0, d1, d2, d3 := a[j]-b[j], a[j+1]-b[j+1], a[j+2]-b[j+2], a[j+3]-b[j+3]
+		s0 += d0 * d0
+		s1 += d1 * d1
+		s2 += d2 * d2
+		s3 += d3 * d3
+	}
+	for ; j < len(a); j++ {
+		s0 += (a[j] - b[j]) * (a[j] - b[j])
+	}
+	return (s0 + s1) + (s2 + s3)
+}
+
+// Dot is a'b, summed as squaredDistance sums.
+func Dot(a, b []float64) float64 {
+	var s0, s1, s2, s3 float64
+	b = b[:len(a)]
+	j := 0
+	for ; j+4 <= len(a); j += 4 {
+		s0 += a[j] * b[j]
+		s1 += a[j+1] * b[j+1]
+		s2 += a[j+2] * b[j+2]
+		s3 += a[j+3] * b[j+3]
+	}
+	for ; j < len(a); j++ {
+		s0 += a[j] * b[j]
+	}
+	return (s0 + s1) + (s2 + s3)
+}
+
+// RowNorm is the Euclidean norm of the present values of x; 1 for a row
+// without any that differs from zero, which division then leaves as it is.
+func RowNorm(x []float64) float64 {
+	var sum, largest float64
+	for _, v := range x {
+		if IsFinite(v) {
+			sum += v * v
+			largest = max(largest, math.Abs(v))
+		}
+	}
+	if largest == 0 {
+		return 1
+	}
+	if sum > 1e-290 && sum < 1e300 {
+		return math.Sqrt(sum)
+	}
+	sum = 0 // the squares leave the range of float64: take them relative to the largest
+	for _, v := range x {
+		if IsFinite(v) {
+			sum += (v / largest) * (v / largest)
+		}
+	}
+	return min(largest*math.Sqrt(sum), math.MaxFloat64)
+}
+
+func IsFinite(v float64) bool {
+	return math.Abs(v) <= math.MaxFloat64
+}
+
+func FloatMax(v []float64) float64 {
+	m := math.Inf(-1)
+	for _, x := range v {
+		m = max(m, x)
+	}
+	return m
+}

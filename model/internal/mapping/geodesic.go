@@ -1,0 +1,224 @@
+package mapping
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/embedd/embedd/model/internal/linalg"
+)
+
+// Geodesic extends ISOMAP: y_k(x) = v_k'(mean - d(x)^2) / (2 sqrt(lambda_k)) with
+// d(x)_i the length of the shortest path from x to row i, through the k nearest
+// rows of x, and mean the column means of the squared geodesics of the fit (de
+// Silva and Tenenbaum 2003, landmark MDS). The paths are found in the graph of
+// the fit, which is much less than the n x n geodesics and gives the same.
+type Geodesic struct {
+	Training
+	Lambda []float64 // d positive eigenvalues of B
+	Mean   []float64 // n
+	Edge   []float64 // E x 2: rows of the fit
+	Length []float64 // E
+	K      int
+}
+
+func (e *Geodesic) Kind() string { return "geodesic" }
+
+func (e *Geodesic) Check(m, classes int) error {
+	if err := e.Training.Check(m, classes); err != nil {
+		return err
+	}
+	n := e.Len()
+	switch {
+	case len(e.Lambda) != e.D || len(e.Mean) != n:
+		return fmt.Errorf("%d numbers in lambda and %d in mean, %d and %d are needed", len(e.Lambda), len(e.Mean), e.D, n)
+	case len(e.Edge) != 2*len(e.Length):
+		return fmt.Errorf("%d numbers in edge, 2 x %d are needed", len(e.Edge), len(e.Length))
+	case e.K < 1 || e.K > n:
+		return fmt.Errorf("%d neighbours of %d rows; give 1 to %d", e.K, n, n)
+	}
+	for c, l := range e.Lambda {
+		if !(l > 0) {
+			return fmt.Errorf("eigenvalue %d is %g; it must be positive", c, l)
+		}
+	}
+	for _, v := range e.Edge {
+		if _, err := whole("edge", v, float64(n)); err != nil {
+			return err
+		}
+	}
+	for _, v := range e.Length {
+		if !(v >= 0) {
+			return fmt.Errorf("an edge has length %g; it must not be negative", v)
+		}
+	}
+	return e.connected()
+}
+
+// connected says whether there is a path to every row.
+func (e *Geodesic) connected() error {
+	parent, parts := linalg.Range(e.Len()), e.Len()
+	root := func(i int) int {
+		for parent[i] != i {
+			parent[i] = parent[parent[i]]
+			i = parent[i]
+		}
+		return i
+	}
+	for k := range e.Length {
+		if a, b := root(int(e.Edge[2*k])), root(int(e.Edge[2*k+1])); a != b {
+			parent[max(a, b)] = min(a, b)
+			parts--
+		}
+	}
+	if parts > 1 {
+		return fmt.Errorf("%d groups of rows of which none is joined to another by an edge; geodesics need one", parts)
+	}
+	return nil
+}
+
+func (e *Geodesic) Arrays() []Array {
+	return e.with(Array{"lambda", []int{e.D}, e.Lambda}, Array{"mean", []int{e.Len()}, e.Mean},
+		Array{"edge", []int{len(e.Length), 2}, e.Edge}, Array{"length", []int{len(e.Length)}, e.Length},
+		Array{"neighbors", []int{1}, []float64{float64(e.K)}})
+}
+
+func rebuildGeodesic(arrays []Array) (Map, error) {
+	t, rest, err := rebuildTraining("geodesic", arrays, []string{"lambda", "mean", "edge", "length", "neighbors"}, []int{1, 1, 2, 1, 1})
+	if err != nil {
+		return nil, err
+	}
+	k, err := count(rest[4])
+	return &Geodesic{t, rest[0].Data, rest[1].Data, rest[2].Data, rest[3].Data, k}, err
+}
+
+func (e *Geodesic) Placer(m int) (Placer, error) {
+	n := e.Len()
+	p := &geodesicPlacer{Geodesic: e, index: NewIndex(&e.Training, m, e.K), start: make([]int, n+1),
+		end: make([]int, len(e.Edge)), Length: make([]float64, len(e.Edge))}
+	for _, i := range e.Edge {
+		p.start[int(i)+1]++
+	}
+	for i := range n {
+		p.start[i+1] += p.start[i]
+	}
+	next := append([]int(nil), p.start...)
+	for at, i := range e.Edge {
+		from := int(i)
+		p.end[next[from]] = int(e.Edge[at^1]) // the other one of the pair
+		p.Length[next[from]] = e.Length[at/2]
+		next[from]++
+	}
+	return p, nil
+}
+
+// geodesicPlacer has the edges in both directions, by row.
+type geodesicPlacer struct {
+	*Geodesic
+	*index
+	start, end []int
+	Length     []float64
+}
+
+func (p *geodesicPlacer) Workspace() *Workspace {
+	w := p.index.Workspace()
+	w.Row, w.heap, w.Place = make([]float64, p.Len()), make([]int, 0, p.Len()), make([]int, p.Len())
+	return w
+}
+
+func (p *geodesicPlacer) Place(dst, z []float64, w *Workspace) error {
+	zero, err := p.Nearest(z, w)
+	if err != nil {
+		return err
+	}
+	if zero {
+		p.put(dst, w.At[0])
+		return nil
+	}
+	p.paths(w)
+	clear(dst)
+	for i, d := range w.Row {
+		gap := p.Mean[i] - d*d
+		for c, y := range p.Embedding[i*p.D : (i+1)*p.D] {
+			dst[c] += gap * y // y = sqrt(lambda) v
+		}
+	}
+	for c, l := range p.Lambda {
+		dst[c] /= 2 * l
+	}
+	return nil
+}
+
+// paths are the lengths of the shortest paths to every row from one that is
+// joined to its nearest rows (Dijkstra with them all as sources), in w.row.
+func (p *geodesicPlacer) paths(w *Workspace) {
+	q := pathQueue{w.Row, w.heap[:0], w.Place}
+	for i := range q.Length {
+		q.Length[i], q.Place[i] = math.Inf(1), -1
+	}
+	for c, i := range w.At {
+		q.shorten(i, math.Sqrt(w.dist[c]))
+	}
+	for len(q.heap) > 0 {
+		i := q.pop()
+		for e := p.start[i]; e < p.start[i+1]; e++ {
+			q.shorten(p.end[e], q.Length[i]+p.Length[e])
+		}
+	}
+}
+
+// pathQueue is a heap of rows by the length of the path to them.
+type pathQueue struct {
+	Length []float64
+	heap   []int
+	Place  []int // of each row in heap; -1: not in it
+}
+
+// shorten takes row i in, or up, if this path is shorter.
+func (q *pathQueue) shorten(i int, length float64) {
+	if !(length < q.Length[i]) {
+		return
+	}
+	q.Length[i] = length
+	p := q.Place[i]
+	if p < 0 {
+		p = len(q.heap)
+		q.heap = append(q.heap, i)
+	}
+	for p > 0 {
+		up := (p - 1) / 2
+		if !(length < q.Length[q.heap[up]]) {
+			break
+		}
+		q.heap[p] = q.heap[up]
+		q.Place[q.heap[p]] = p
+		p = up
+	}
+	q.heap[p], q.Place[i] = i, p
+}
+
+func (q *pathQueue) pop() int {
+	top, last := q.heap[0], q.heap[len(q.heap)-1]
+	q.Place[top] = -1
+	q.heap = q.heap[:len(q.heap)-1]
+	if len(q.heap) == 0 {
+		return top
+	}
+	p := 0
+	for {
+		down := 2*p + 1
+		if down >= len(q.heap) {
+			break
+		}
+		if down+1 < len(q.heap) && q.Length[q.heap[down+1]] < q.Length[q.heap[down]] {
+			down++
+		}
+		if !(q.Length[q.heap[down]] < q.Length[last]) {
+			break
+		}
+		q.heap[p] = q.heap[down]
+		q.Place[q.heap[p]] = p
+		p = down
+	}
+	q.heap[p], q.Place[last] = last, p
+	return top
+}

@@ -1,0 +1,143 @@
+package mapping
+
+import (
+	"errors"
+	"math"
+
+	"github.com/embedd/embedd/model/internal/linalg"
+)
+
+// errFar is the error of a row whose distances leave float64.
+var errFar = errors.New("its distance to every row of the fit leaves float64; look for a feature far outside the range of the fit")
+
+// Workspace is the memory in which one row is placed. Each mapping makes the
+// parts that it uses.
+type Workspace struct {
+	Row   []float64 // of a mapping's own use
+	query []float32 // the row as the filter of index sees it
+	norm  float64   // of query; negative: the filter does not hold for the row
+	At    []int     // the nearest rows, nearest first
+	dist  []float64 // their squared distances
+	near  []int     // rows that have the row within their reach
+	near2 []float64 // their squared distances
+	Gram  []float64
+	heap  []int
+	Place []int // of each row in heap
+}
+
+// index finds the nearest rows of training. The answer is that of comparing the
+// sums of squared differences in float64 one after the other, ties to the lower
+// row; products in float32, with a bound on their error, spare most of them.
+type index struct {
+	Of   *Training
+	m, K int
+
+	stride int
+	filter []float32 // n x stride: rows, less their mean, times scale; nil: no filter
+	norms  []float64
+	centre []float64
+	scale  float64 // so that no number of filter is above 1
+}
+
+// minFilter is the number of features from which on a product in float32 is
+// cheaper than the distance.
+const minFilter = 12
+
+func NewIndex(t *Training, m, k int) *index {
+	x := &index{Of: t, m: m, K: min(k, t.Len())}
+	if m < minFilter {
+		return x
+	}
+	x.centre = make([]float64, m)
+	for i, v := range t.Rows {
+		x.centre[i%m] += v / float64(t.Len())
+	}
+	largest := 0.0
+	for i, v := range t.Rows {
+		largest = max(largest, math.Abs(v-x.centre[i%m]))
+	}
+	_, exp := math.Frexp(largest)
+	if !linalg.IsFinite(largest) || exp < -400 || exp > 400 {
+		return x // squares leave float64; the distances decide as they are
+	}
+	x.scale = math.Ldexp(1, -exp)
+	x.stride = (m + linalg.Lane - 1) / linalg.Lane * linalg.Lane
+	x.filter, x.norms = make([]float32, t.Len()*x.stride), make([]float64, t.Len())
+	for i := range t.Len() {
+		x.norms[i] = x.Take(x.filter[i*x.stride:], t.Rows[i*m:(i+1)*m])
+	}
+	return x
+}
+
+// Take writes a row as the filter sees it and returns its norm.
+func (x *index) Take(dst []float32, z []float64) float64 {
+	sum := 0.0
+	for j, v := range z {
+		d := (v - x.centre[j]) * x.scale
+		dst[j] = float32(d)
+		sum += d * d
+	}
+	return math.Sqrt(sum)
+}
+
+func (x *index) Cost() int { return x.Of.Len() }
+
+func (x *index) Workspace() *Workspace {
+	return &Workspace{query: make([]float32, x.stride), At: make([]int, x.K), dist: make([]float64, x.K)}
+}
+
+// Nearest finds the k nearest rows of z. zero says that the first of them is z.
+func (x *index) Nearest(z []float64, w *Workspace) (zero bool, err error) {
+	x.Ready(z, w)
+	found := 0
+	limit := math.Inf(1)
+	for i := range x.Of.Len() {
+		if x.below(w, i) > limit {
+			continue
+		}
+		d := linalg.SquaredDistance(z, x.Of.Rows[i*x.m:(i+1)*x.m])
+		if !(d < limit) {
+			continue // a later row must be nearer, and NaN is far
+		}
+		if found < x.K {
+			found++
+		}
+		p := found - 1
+		for ; p > 0 && d < w.dist[p-1]; p-- {
+			w.dist[p], w.At[p] = w.dist[p-1], w.At[p-1]
+		}
+		w.dist[p], w.At[p] = d, i
+		if found == x.K {
+			limit = w.dist[x.K-1]
+		}
+	}
+	if found < x.K {
+		return false, errFar
+	}
+	return w.dist[0] == 0, nil
+}
+
+// Ready prepares the filter for z.
+func (x *index) Ready(z []float64, w *Workspace) {
+	if x.filter == nil {
+		return
+	}
+	if w.norm = x.Take(w.query, z); !(w.norm < 1<<20) {
+		w.norm = -1 // products might leave float32
+	}
+}
+
+// below is at most the squared distance of the row that is ready and row i.
+func (x *index) below(w *Workspace, i int) float64 {
+	if x.filter == nil || w.norm < 0 {
+		return 0
+	}
+	// A dot product of s float32 terms, rounded to float32 before, is off by at
+	// most (s + 2) u |a||b| to first order (Higham 2002, eq. 3.5), u = 2^-24, and
+	// by the smallest float32 for each term that underflows; the norms, the
+	// difference from the mean and this line itself by less than 1e-12.
+	product := float64(linalg.BLAS.Sdot(x.stride, x.filter[i*x.stride:(i+1)*x.stride], 1, w.query, 1))
+	a, b := w.norm, x.norms[i]
+	off := 2*float64(x.stride+8)*(0x1p-24*a*b+0x1p-126) + 1e-12*(a+b)*(a+b)
+	return ((a-b)*(a-b) + 2*(a*b-product) - off) / (x.scale * x.scale)
+}

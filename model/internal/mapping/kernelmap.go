@@ -1,0 +1,74 @@
+package mapping
+
+import (
+	"fmt"
+)
+
+// KernelMap is y(x) = sum_i a_i k(x, x_i) over rows x_i of the fit, in scaled
+// coordinates.
+type KernelMap struct {
+	D            int
+	Rows         []float64 // n x m
+	Coefficients []float64 // a, n x d
+	K            Kernel
+}
+
+func (k *KernelMap) Kind() string { return "kernel" }
+
+func (k *KernelMap) Dim() int { return k.D }
+
+func (k *KernelMap) Check(m, _ int) error {
+	n := len(k.Rows) / m
+	switch {
+	case n < 1 || len(k.Rows) != n*m:
+		return fmt.Errorf("%d numbers in rows; at least one row of %d is needed", len(k.Rows), m)
+	case k.D > len(k.Coefficients) || len(k.Coefficients) != n*k.D: // the first keeps n*d from overflowing
+		return fmt.Errorf("%d numbers in coefficients, %d x %d are needed", len(k.Coefficients), n, k.D)
+	}
+	return k.K.Check(m)
+}
+
+func (k *KernelMap) Arrays() []Array {
+	n := len(k.Coefficients) / k.D
+	return append([]Array{
+		{"rows", []int{n, len(k.Rows) / n}, k.Rows},
+		{"coefficients", []int{n, k.D}, k.Coefficients},
+	}, k.K.Arrays()...)
+}
+
+func rebuildKernelMap(arrays []Array) (Map, error) {
+	if !named(arrays, []string{"rows", "coefficients"}, []int{2, 2}) {
+		return nil, fmt.Errorf("a kernel map starts with the arrays rows (n x m) and coefficients (n x d)")
+	}
+	k, err := rebuildKernel(arrays[2:])
+	if err != nil {
+		return nil, err
+	}
+	return &KernelMap{arrays[1].Shape[1], arrays[0].Data, arrays[1].Data, k}, nil
+}
+
+func (k *KernelMap) Placer(m int) (Placer, error) {
+	return &kernelPlacer{k, k.K.Ready(k.Rows, m), m}, nil
+}
+
+type kernelPlacer struct {
+	*KernelMap
+	Ready *readyKernel
+	m     int
+}
+
+func (p *kernelPlacer) Cost() int { return len(p.Rows) / p.m }
+
+func (p *kernelPlacer) Workspace() *Workspace { return &Workspace{Row: make([]float64, p.m)} }
+
+func (p *kernelPlacer) Place(dst, z []float64, w *Workspace) error {
+	clear(dst)
+	norm := p.Ready.Take(w.Row, z)
+	for i := range p.Cost() {
+		v := p.Ready.At(w.Row, norm, i)
+		for c, a := range p.Coefficients[i*p.D : (i+1)*p.D] {
+			dst[c] += v * a
+		}
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package mapping
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/embedd/embedd/model/internal/linalg"
+)
+
+// Nystrom extends Laplacian eigenmaps: y_k(x) = sum_j p_j(x) y_k(j) / (1 - lambda_k),
+// p the normalised row that x would have in the weights (Bengio et al. 2004,
+// Out-of-sample extensions, section 3). x is joined to its k nearest rows and,
+// as the weights are the union of both directions, to the rows that have it
+// among their own k nearest.
+type Nystrom struct {
+	Training
+	Lambda []float64 // d eigenvalues of L v = lambda D v
+	Reach  []float64 // n: squared distance of each row to its k-th neighbour
+	K      int
+	Rate   float64 // weights are exp(-rate |x - x_j|^2); 0: binary
+}
+
+// minDenominator is the least |1 - lambda_k|: below it the rule has no figures left.
+const minDenominator = 1e-3
+
+func (e *Nystrom) Kind() string { return "nystrom" }
+
+func (e *Nystrom) Check(m, classes int) error {
+	if err := e.Training.Check(m, classes); err != nil {
+		return err
+	}
+	switch n := e.Len(); {
+	case len(e.Lambda) != e.D || len(e.Reach) != n:
+		return fmt.Errorf("%d numbers in lambda and %d in reach, %d and %d are needed", len(e.Lambda), len(e.Reach), e.D, n)
+	case e.K < 1 || e.K > n:
+		return fmt.Errorf("%d neighbours of %d rows; give 1 to %d", e.K, n, n)
+	case !(e.Rate >= 0):
+		return fmt.Errorf("the rate of the weights is %g; it must not be negative", e.Rate)
+	}
+	return extensible(e.Lambda)
+}
+
+// extensible says whether the rule's denominators are large enough.
+func extensible(lambda []float64) error {
+	for c, l := range lambda {
+		if !(math.Abs(1-l) >= minDenominator) {
+			return fmt.Errorf("eigenvalue %d is %g; within %g of 1 an embedding cannot be extended to other rows; ask for fewer dimensions", c, l, minDenominator)
+		}
+	}
+	return nil
+}
+
+func (e *Nystrom) Arrays() []Array {
+	return e.with(Array{"lambda", []int{e.D}, e.Lambda}, Array{"reach", []int{e.Len()}, e.Reach},
+		Array{"neighbors", []int{1}, []float64{float64(e.K)}}, Array{"rate", []int{1}, []float64{e.Rate}})
+}
+
+func rebuildNystrom(arrays []Array) (Map, error) {
+	t, rest, err := rebuildTraining("nystrom", arrays, []string{"lambda", "reach", "neighbors", "rate"}, []int{1, 1, 1, 1})
+	if err != nil {
+		return nil, err
+	}
+	k, err := count(rest[2])
+	if err != nil {
+		return nil, err
+	}
+	rate, err := number(rest[3])
+	return &Nystrom{t, rest[0].Data, rest[1].Data, k, rate}, err
+}
+
+func (e *Nystrom) Placer(m int) (Placer, error) {
+	return &nystromPlacer{e, NewIndex(&e.Training, m, e.K)}, nil
+}
+
+type nystromPlacer struct {
+	*Nystrom
+	*index
+}
+
+func (p *nystromPlacer) Workspace() *Workspace {
+	w := p.index.Workspace()
+	w.near, w.near2 = make([]int, 0, p.Len()), make([]float64, 0, p.Len())
+	return w
+}
+
+func (p *nystromPlacer) Place(dst, z []float64, w *Workspace) error {
+	zero, err := p.Nearest(z, w)
+	if err != nil {
+		return err
+	}
+	if zero {
+		p.put(dst, w.At[0])
+		return nil
+	}
+	// A tie goes to the neighbour that was there before, so reach is exclusive.
+	w.near, w.near2 = w.near[:0], w.near2[:0]
+	for i, r := range p.Reach {
+		if p.below(w, i) < r {
+			if d := linalg.SquaredDistance(z, p.Rows[i*p.m:(i+1)*p.m]); d < r {
+				w.near, w.near2 = append(w.near, i), append(w.near2, d)
+			}
+		}
+	}
+	for c, i := range w.At {
+		if !(w.dist[c] < p.Reach[i]) {
+			w.near, w.near2 = append(w.near, i), append(w.near2, w.dist[c])
+		}
+	}
+	if math.Exp(-p.Rate*w.dist[0]) == 0 {
+		p.put(dst, w.At[0]) // no weight is left: where the nearest row is
+		return nil
+	}
+	p.average(dst, w, p.Rate, w.dist[0])
+	for c, l := range p.Lambda {
+		dst[c] /= 1 - l
+	}
+	return nil
+}
+
+// average is the mean of the embedding of the near rows by their heat weights,
+// which are taken relative to that of the nearest one.
+func (t *Training) average(dst []float64, w *Workspace, rate, nearest float64) {
+	clear(dst)
+	sum := 0.0
+	for c, i := range w.near {
+		v := math.Exp(-rate * (w.near2[c] - nearest))
+		sum += v
+		for j, y := range t.Embedding[i*t.D : (i+1)*t.D] {
+			dst[j] += v * y
+		}
+	}
+	for j := range dst {
+		dst[j] /= sum
+	}
+}

@@ -1,0 +1,387 @@
+package mapping
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/embedd/embedd/model/internal/linalg"
+)
+
+// SimilarityMap extends an embedding of learned similarities W: a new row's own
+// similarities are learned with those of the fit held, then averaged as
+// Laplacian eigenmaps averages them (see nystrom). They are the w >= 0 that
+// minimises
+//
+//	w'(G + alpha I) w - 2 w'(g + alpha s - beta/2)
+//
+// with G the kernel of the rows of the fit, g that of x and them, and
+// s = exp(-rate |x - x_j|^2). The multiplicative update
+// w <- w (g + alpha s) / ((G + alpha I) w + beta/2) has the same minimum, which
+// is the only one for alpha > 0; descend gets there sooner, and takes kernels with
+// negative values too.
+type SimilarityMap struct {
+	Training
+	Lambda            []float64 // d eigenvalues of L v = lambda D v
+	Alpha, Beta, Rate float64
+	K                 Kernel
+}
+
+// MaxSimilar bounds the n x n kernel of the rows, which the file does not hold,
+// and the time of a row.
+const MaxSimilar = 2000
+
+func (e *SimilarityMap) Kind() string { return "similarity" }
+
+func (e *SimilarityMap) Check(m, classes int) error {
+	if err := e.Training.Check(m, classes); err != nil {
+		return err
+	}
+	switch {
+	case e.Len() > MaxSimilar:
+		return fmt.Errorf("%d rows; a map by learned similarities has at most %d", e.Len(), MaxSimilar)
+	case len(e.Lambda) != e.D:
+		return fmt.Errorf("%d numbers in lambda, %d are needed", len(e.Lambda), e.D)
+	case !(e.Alpha >= 0 && e.Beta >= 0 && e.Rate >= 0):
+		return fmt.Errorf("alpha %g, beta %g, rate %g; none may be negative", e.Alpha, e.Beta, e.Rate)
+	}
+	if err := extensible(e.Lambda); err != nil {
+		return err
+	}
+	return e.K.Check(m)
+}
+
+func (e *SimilarityMap) Arrays() []Array {
+	return append(e.with(Array{"lambda", []int{e.D}, e.Lambda}, Array{"alpha", []int{1}, []float64{e.Alpha}},
+		Array{"beta", []int{1}, []float64{e.Beta}}, Array{"rate", []int{1}, []float64{e.Rate}}), e.K.Arrays()...)
+}
+
+func rebuildSimilarity(arrays []Array) (Map, error) {
+	const own = 6 // before the kernel's
+	t, rest, err := rebuildTraining("similarity", arrays[:min(own, len(arrays))], []string{"lambda", "alpha", "beta", "rate"}, []int{1, 1, 1, 1})
+	if err != nil {
+		return nil, err
+	}
+	e := &SimilarityMap{Training: t, Lambda: rest[0].Data}
+	for i, v := range []*float64{&e.Alpha, &e.Beta, &e.Rate} {
+		if *v, err = number(rest[i+1]); err != nil {
+			return nil, err
+		}
+	}
+	e.K, err = rebuildKernel(arrays[own:])
+	return e, err
+}
+
+func (e *SimilarityMap) Placer(m int) (Placer, error) {
+	p := &SimilarityPlacer{SimilarityMap: e, index: NewIndex(&e.Training, m, 1), Ready: e.K.Ready(e.Rows, m)}
+	// The linear kernel is the product of the rows themselves, with m numbers in
+	// place of n.
+	p.factor, p.linear = p.Ready.Rows, true
+	if e.K.Name != "linear" {
+		g, err := e.K.Gram(e.Rows, m)
+		if err != nil {
+			return nil, err
+		}
+		p.factor, p.linear = make([]float64, 0, e.Len()*e.Len()), false
+		for i := range e.Len() {
+			for j := range e.Len() {
+				p.factor = append(p.factor, g.At(i, j))
+			}
+		}
+	}
+	p.diagonal = make([]float64, e.Len())
+	for i := range p.diagonal {
+		p.diagonal[i] = p.Ready.At(p.Ready.Rows[i*m:(i+1)*m], p.Ready.norm[i], i)
+	}
+	return p, nil
+}
+
+type SimilarityPlacer struct {
+	*SimilarityMap
+	*index
+	Ready    *readyKernel
+	linear   bool
+	factor   []float64 // the rows, or G itself
+	diagonal []float64 // of G
+}
+
+// Cost counts the sweeps over the rows, some tens of them.
+func (p *SimilarityPlacer) Cost() int { return 10 * p.Len() }
+
+func (p *SimilarityPlacer) Workspace() *Workspace {
+	w := p.index.Workspace()
+	width := len(p.factor) / p.Len()
+	w.Row = make([]float64, p.m+5*p.Len()+2*width)
+	if p.direct(width) {
+		w.Gram = make([]float64, width*width+width)
+	}
+	return w
+}
+
+func (p *SimilarityPlacer) Place(dst, z []float64, w *Workspace) error {
+	zero, err := p.Nearest(z, w)
+	if err != nil {
+		return err
+	}
+	if zero {
+		p.put(dst, w.At[0])
+		return nil
+	}
+	n := p.Len()
+	x, q := w.Row[:p.m], SimilarityProblem{}
+	q.Over(w.Row[p.m:], n, len(p.factor)/n)
+	q.Gram = w.Gram
+	norm := p.Ready.Take(x, z)
+	for i := range n {
+		s := math.Exp(-p.Rate * linalg.SquaredDistance(z, p.Rows[i*p.m:(i+1)*p.m]))
+		q.Target[i] = p.Ready.At(x, norm, i) + p.Alpha*s - p.Beta/2
+	}
+	if err := p.Descend(&q); err != nil {
+		return err
+	}
+	sum := 0.0
+	clear(dst)
+	for i, v := range q.Weight {
+		sum += v
+		for c, y := range p.Embedding[i*p.D : (i+1)*p.D] {
+			dst[c] += v * y
+		}
+	}
+	if !(sum > 0) {
+		p.put(dst, w.At[0]) // similar to none: where the nearest row is
+		return nil
+	}
+	for c, l := range p.Lambda {
+		dst[c] /= sum * (1 - l)
+	}
+	return nil
+}
+
+// Descend finds the weights: sweeps of coordinate descent from 0 find which are
+// above 0, conjugate gradients solve for those, and again without what
+// reaches 0 (after More and Toraldo, SIAM J. Optim. 1, 1991, who find them by
+// projected gradients). Coordinate descent alone needs many thousand sweeps where
+// products are large beside alpha. With the weights it keeps the product G weight,
+// or, of the linear kernel, X weight.
+//
+// Where alpha is small beside the products, rounding can keep weights moving at
+// the minimum until the rounds are over. The slope there, some 1e-10, tells that
+// from weights that are not at the minimum, which are an error.
+func (p *SimilarityPlacer) Descend(q *SimilarityProblem) error {
+	const rounds, sweeps, tolerance, enough = 100, 10, 1e-9, 1e-6
+	clear(q.Weight)
+	clear(q.Product)
+	solved := false
+	for range rounds {
+		for range sweeps {
+			moved, largest := p.sweep(q)
+			if moved <= tolerance*largest {
+				if solved {
+					return nil
+				}
+				break
+			}
+			solved = false
+		}
+		for solved = false; !solved; { // each time fewer are above 0
+			solved = p.conjugate(q)
+		}
+	}
+	if off := p.Slope(q); !(off <= enough) {
+		return fmt.Errorf("the similarities of a row are not found in %d rounds: a slope of %.2g is left, of their largest target; fit with a larger alpha than %g", rounds, off, p.Alpha)
+	}
+	return nil
+}
+
+// Slope is how far the weights are from their minimum: the largest derivative of
+// one above 0, or that would fall from 0, as a share of the largest target.
+func (p *SimilarityPlacer) Slope(q *SimilarityProblem) float64 {
+	worst, largest := 0.0, math.SmallestNonzeroFloat64
+	for i, v := range q.Weight {
+		s := p.times(q.Product, i) + p.Alpha*v - q.Target[i]
+		if v > 0 {
+			s = -math.Abs(s)
+		}
+		worst, largest = max(worst, -s), max(largest, math.Abs(q.Target[i]))
+	}
+	return worst / largest
+}
+
+// SimilarityProblem is that of one row, and the memory to solve it.
+type SimilarityProblem struct {
+	Target, Weight         []float64 // n
+	Product, image         []float64 // of weight and search
+	residual, search, step []float64 // n
+	Gram                   []float64 // of the features, and a vector; nil: see direct
+}
+
+func (q *SimilarityProblem) Over(row []float64, n, width int) {
+	for _, v := range []*[]float64{&q.Target, &q.Weight, &q.residual, &q.search, &q.step} {
+		*v, row = row[:n], row[n:]
+	}
+	q.Product, q.image = row[:width], row[width:2*width]
+}
+
+// sweep takes every weight in turn to its minimum, the others held; moved is the
+// largest change.
+func (p *SimilarityPlacer) sweep(q *SimilarityProblem) (moved, largest float64) {
+	for i, v := range q.Weight {
+		curvature := p.diagonal[i] + p.Alpha
+		if !(curvature > 0) {
+			continue
+		}
+		next := max(0, v+(q.Target[i]-p.times(q.Product, i)-p.Alpha*v)/curvature)
+		if step := next - v; step != 0 {
+			q.Weight[i] = next
+			p.add(q.Product, i, step)
+			moved = max(moved, math.Abs(step))
+		}
+		largest = max(largest, next)
+	}
+	return moved, largest
+}
+
+// add adds v times column i to a product.
+func (p *SimilarityPlacer) add(product []float64, i int, v float64) {
+	for j, g := range p.factor[i*len(product) : (i+1)*len(product)] {
+		product[j] += v * g
+	}
+}
+
+// times is entry i of G times the vector that the product is of.
+func (p *SimilarityPlacer) times(product []float64, i int) float64 {
+	if p.linear {
+		return linalg.Dot(p.factor[i*len(product):(i+1)*len(product)], product)
+	}
+	return product[i]
+}
+
+// conjugate moves the weights above 0 toward their minimum, the others held at 0.
+// It says whether they got there before any of them reached 0.
+func (p *SimilarityPlacer) conjugate(q *SimilarityProblem) bool {
+	const most, tolerance = 500, 1e-20
+	clear(q.step)
+	size, norm := 0.0, 0.0
+	for i, v := range q.Weight {
+		q.residual[i] = 0
+		if v > 0 {
+			q.residual[i] = q.Target[i] - p.times(q.Product, i) - p.Alpha*v
+			size += q.Target[i] * q.Target[i]
+			norm += q.residual[i] * q.residual[i]
+		}
+	}
+	copy(q.search, q.residual)
+	if norm > tolerance*size && p.newton(q) {
+		norm = 0
+	}
+	for k := 0; k < most && norm > tolerance*size; k++ {
+		p.Multiply(q.image, q.search)
+		curvature := 0.0
+		for i, v := range q.search {
+			if v != 0 {
+				curvature += v * (p.times(q.image, i) + p.Alpha*v)
+			}
+		}
+		if !(curvature > 0) {
+			break
+		}
+		length, before := norm/curvature, norm
+		norm = 0
+		for i, v := range q.Weight {
+			if v > 0 {
+				q.step[i] += length * q.search[i]
+				q.residual[i] -= length * (p.times(q.image, i) + p.Alpha*q.search[i])
+				norm += q.residual[i] * q.residual[i]
+			}
+		}
+		for i, v := range q.residual {
+			q.search[i] = v + norm/before*q.search[i]
+		}
+	}
+	// All that would pass 0 stop there, if that is better than the start; else they
+	// move until the first one does, which always is.
+	before := p.value(q, q.Weight, q.Product)
+	part := 1.0
+	for i, v := range q.step {
+		q.search[i] = max(0, q.Weight[i]+v)
+		if v < 0 {
+			part = min(part, -q.Weight[i]/v)
+		}
+	}
+	p.Multiply(q.image, q.search)
+	if part < 1 && !(p.value(q, q.search, q.image) < before) {
+		for i, v := range q.step {
+			q.search[i] = max(0, q.Weight[i]+part*v)
+			if v < 0 && -q.Weight[i]/v <= part {
+				q.search[i] = 0 // not its rounding
+			}
+		}
+		p.Multiply(q.image, q.search)
+	}
+	copy(q.Weight, q.search)
+	copy(q.Product, q.image)
+	return part == 1
+}
+
+// direct says whether the linear kernel of so many features is better solved by a
+// factor of their order: (X'X + alpha I)^-1 = (I - X'(X X' + alpha I)^-1 X)/alpha,
+// which needs an alpha that rounding does not swallow.
+func (p *SimilarityPlacer) direct(features int) bool {
+	return p.linear && features <= 300 && p.Alpha > 1e-8*linalg.FloatMax(p.diagonal)
+}
+
+// newton sets step to that from the weights above 0 to their minimum, and says
+// whether it did.
+func (p *SimilarityPlacer) newton(q *SimilarityProblem) bool {
+	if q.Gram == nil {
+		return false
+	}
+	m := len(q.Product)
+	gram, b := q.Gram[:m*m], q.Gram[m*m:]
+	clear(q.Gram)
+	for j := range m {
+		gram[j*m+j] = p.Alpha
+	}
+	for i, v := range q.Weight {
+		if v == 0 {
+			continue
+		}
+		x := p.factor[i*m : (i+1)*m]
+		for j, a := range x {
+			b[j] += a * q.residual[i]
+			row := gram[j*m : j*m+j+1]
+			for k, c := range x[:j+1] {
+				row[k] += a * c
+			}
+		}
+	}
+	if !linalg.Cholesky(gram, b) {
+		return false
+	}
+	for i, v := range q.Weight {
+		if v > 0 {
+			q.step[i] = (q.residual[i] - linalg.Dot(p.factor[i*m:(i+1)*m], b)) / p.Alpha
+		}
+	}
+	return true
+}
+
+// Multiply sets product to that of G, or X, and some weights.
+func (p *SimilarityPlacer) Multiply(product, weight []float64) {
+	clear(product)
+	for i, v := range weight {
+		if v != 0 {
+			p.add(product, i, v)
+		}
+	}
+}
+
+// value is half the criterion.
+func (p *SimilarityPlacer) value(q *SimilarityProblem, weight, product []float64) float64 {
+	sum := 0.0
+	for i, v := range weight {
+		if v != 0 {
+			sum += v * ((p.times(product, i)+p.Alpha*v)/2 - q.Target[i])
+		}
+	}
+	return sum
+}

@@ -1,0 +1,178 @@
+package method
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/mapping"
+	"github.com/embedd/embedd/model/pencil"
+)
+
+// ksmpa is lsmpa in the space of a kernel, K L_D K a = lambda K L_S K a, solved on
+// a factor F of K = F F': the criterion of lsmpa on the rows of F, with the ridge
+// there, and F'a = A. Any factor gives the same outputs, as factors differ by a
+// rotation. A ridge on K L_S K itself would weigh directions by their eigenvalue
+// squared, which is another method. y(x) = sum_i a_i k(x, x_i).
+var ksmpa = frame.Method{
+	Name: "ksmpa", Title: "kernel sub-manifold preserving analysis",
+	Paper:      "Sub-manifold preserving analysis (SMPA) and its metric framework of dissimilarity and similarity, kernel form",
+	Supervised: true, Map: "kernel", Streaming: "window",
+	Params: append(smpaParams(),
+		frame.Choice("kernel", "gauss", "gauss (bandwidth: the median squared distance of two rows), linear, polynomial (degree 2), cosine, or chi2 (for values >= 0: scale minmax)", mapping.KernelNames...),
+		frame.RidgeParam("auto", "relative ridge in the kernel's space: auto (cross-validation over 0.01, 0.1 and 1), or a number; 0 is the literal form, which rounding decides where the kernel has full rank", true)),
+	Dim: frame.TwoColumns,
+	Bound: func(t *frame.Task) (int, string) {
+		return min(t.Rows.N, smpaRows) - 1, "the %d directions of the rows that were looked at"
+	},
+	Ridge:   &frame.RidgeRule{Of: frame.WithinScatter, Grid: []float64{0.01, 0.1, 1}, Without: 0.1},
+	Samples: true,
+	Fit:     fitKSMPA,
+}
+
+// kernelCut drops directions of the kernel below this share: of its largest
+// diagonal entry among the pivots of its factor, and where there is no ridge of
+// its largest eigenvalue.
+const kernelCut = 1e-10
+
+func fitKSMPA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
+	full := t
+	t = t.Capped(smpaRows)
+	s, ok := full.Kept.(*kernelSpace)
+	if !ok {
+		var err error
+		if s, err = newKernelSpace(ctx, t); err != nil {
+			return nil, err
+		}
+		full.Kept = s
+	}
+	_, rank := s.back.Dims()
+	// The ridge is measured by all n columns, whatever the rank of the kernel.
+	inner := &frame.Task{Method: t.Method, Params: t.Params, D: t.D, Ridge: t.Ridge, M: rank, Columns: t.Rows.N, Stat: t.Stat, Report: t.Report}
+	sol, err := inner.SolveRatio(s.n, s.d, pencil.Max)
+	if err != nil {
+		return nil, err
+	}
+	var coefficients mat.Dense
+	coefficients.Mul(s.back, mat.NewDense(rank, sol.Dim, sol.Components))
+	pencil.FixSigns(&coefficients)
+	sol.Mapping = &mapping.KernelMap{D: sol.Dim, Rows: s.rows, Coefficients: coefficients.RawMatrix().Data, K: s.kernel}
+	return sol, nil
+}
+
+// kernelSpace is what the fit of a kernel form needs and the ridge does not change.
+type kernelSpace struct {
+	kernel mapping.Kernel
+	rows   []float64     // that carry coefficients, as the map sees them
+	back   *mat.Dense    // from columns in the coordinates of F to coefficients of those rows
+	n, d   *mat.SymDense // the two sides, in the coordinates of F
+}
+
+func newKernelSpace(ctx context.Context, t *frame.Task) (*kernelSpace, error) {
+	dissimilar, similar, err := smpaWeights(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	t.Say("kernel", 0)
+	rows, m := t.Features(nil), len(t.Stat.Mean)
+	s := &kernelSpace{}
+	if s.kernel, err = mapping.NewKernel(t.Params["kernel"], rows, m, t.Origin()); err != nil {
+		return nil, err
+	}
+	gram, err := s.kernel.Gram(rows, m)
+	if err != nil {
+		return nil, err
+	}
+	factor, pivots, back := factorKernel(gram)
+	if factor == nil {
+		return nil, fmt.Errorf("the %s kernel of %d rows is zero", s.kernel.Name, t.Rows.N)
+	}
+	if t.Ridge == 0 {
+		if factor, back, err = cutKernel(factor, back); err != nil {
+			return nil, fmt.Errorf("%s kernel of %d rows: %w", s.kernel.Name, t.Rows.N, err)
+		}
+	}
+	s.back = back
+	for _, i := range pivots {
+		s.rows = append(s.rows, rows[i*m:(i+1)*m]...)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	t.Say("kernel", 0.5)
+	s.n, s.d, err = graph.FromDS(factor, dissimilar, similar)
+	return s, err
+}
+
+// factorKernel is F, n x r, with K = F F' up to kernelCut, by a Cholesky factor
+// with pivots. The rows of the pivots, given in row order, determine all others:
+// back takes A, r x d, to the coefficients a of these rows with F'a = A. nil where
+// K is zero.
+func factorKernel(k *mat.SymDense) (factor *mat.Dense, pivots []int, back *mat.Dense) {
+	n := k.SymmetricDim()
+	largest := 0.0
+	for i := range n {
+		largest = max(largest, k.At(i, i))
+	}
+	var chol mat.PivotedCholesky
+	chol.Factorize(k, kernelCut*largest)
+	r := chol.Rank()
+	if r == 0 || largest == 0 {
+		return nil, nil, nil
+	}
+	order := chol.ColumnPivots(nil)
+	upper := chol.RawU()
+	factor = mat.NewDense(n, r, nil)
+	for i, row := range order {
+		for c := range min(i+1, r) {
+			factor.Set(row, c, upper.At(c, i))
+		}
+	}
+	lead := mat.NewTriDense(r, mat.Upper, nil)
+	for i := range r {
+		for j := i; j < r; j++ {
+			lead.SetTri(i, j, upper.At(i, j))
+		}
+	}
+	var inverse mat.TriDense
+	_ = inverse.InverseTri(lead) // its error says how well it is conditioned: kernelCut bounds that
+	pivots = slices.Clone(order[:r])
+	slices.Sort(pivots)
+	at := make(map[int]int, r) // of a pivot, in row order
+	for k, row := range pivots {
+		at[row] = k
+	}
+	back = mat.NewDense(r, r, nil)
+	for i, row := range order[:r] {
+		for j := i; j < r; j++ {
+			back.Set(at[row], j, inverse.At(i, j))
+		}
+	}
+	return factor, pivots, back
+}
+
+// cutKernel turns a factor to the eigenvectors of its kernel and leaves out those
+// below kernelCut of the largest: where nothing holds them back, directions that
+// are rounding alone must not decide.
+func cutKernel(factor, back *mat.Dense) (f, b *mat.Dense, err error) {
+	_, r := factor.Dims()
+	var inner mat.SymDense
+	inner.SymOuterK(1, factor.T())
+	var e mat.EigenSym
+	if !e.Factorize(&inner, true) {
+		return nil, nil, fmt.Errorf("its eigenproblem does not converge")
+	}
+	values := e.Values(nil)
+	var vectors mat.Dense
+	e.VectorsTo(&vectors)
+	from, _ := slices.BinarySearch(values, kernelCut*values[r-1])
+	kept := vectors.Slice(0, r, from, r)
+	f, b = &mat.Dense{}, &mat.Dense{}
+	f.Mul(factor, kept)
+	b.Mul(back, kept)
+	return f, b, nil
+}

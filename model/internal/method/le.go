@@ -1,0 +1,68 @@
+package method
+
+import (
+	"context"
+	"math"
+
+	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/mapping"
+)
+
+// le: the smallest L v = lambda D v after the constant, W the heat weights of
+// the k nearest rows, D its degrees, L = D - W; v'Dv = 1. Belkin and Niyogi,
+// Neural Computation 15, 2003, section 2.
+var le = frame.Method{
+	Name: "le", Title: "Laplacian eigenmaps",
+	Paper: "Belkin and Niyogi, Laplacian eigenmaps for dimensionality reduction and data representation, Neural Computation 2003",
+	Map:   "extension", Streaming: "window",
+	Params: []frame.Param{
+		frame.IntParam("k", "10", "nearest rows that each row is joined with", 1).Tried(frame.NeighbourCounts...),
+		frame.HeatParam("auto", "width of the weights exp(-d^2/t): auto (mean squared distance to the nearest row), inf (weight 1), or a number").Tried(frame.HeatWidths...),
+		frame.ComponentsParam,
+	},
+	Dim:     frame.TwoColumns,
+	Bound:   frame.RowsLessOne,
+	Samples: true,
+	Fit:     fitLE,
+}
+
+func fitLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
+	lists, err := t.Nearest(ctx, "k")
+	if err != nil {
+		return nil, err
+	}
+	width := t.Width(lists)
+	w, err := lists.Weights(graph.Union, graph.Heat(width))
+	if err != nil {
+		return nil, err
+	}
+	w, edges, err := w.Connect(ctx, t.X, graph.Repair(t.Params["components"]), graph.Heat(width))
+	if err != nil {
+		return nil, err
+	}
+	t.NoteEdges(edges)
+	y, lambda, err := t.LaplacianEigenmap(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	e := &mapping.Nystrom{Training: t.Training(nil, y, t.D), Lambda: lambda, Rate: min(1/width, math.MaxFloat64)}
+	e.Reach, e.K = reaches(&e.Training, lists)
+	return &frame.Solution{Dim: t.D, Eigenvalues: lambda, Informative: t.D, Mapping: e}, nil
+}
+
+// reaches are the squared distances of the rows to the last of their lists,
+// measured as the extension measures them, and the length of the lists.
+func reaches(t *mapping.Training, lists *graph.Neighbors) (reach []float64, k int) {
+	n := t.Len()
+	m := len(t.Rows) / n
+	reach = make([]float64, n)
+	for i := range reach {
+		index, _ := lists.Of(i)
+		k = len(index)
+		j := index[k-1]
+		reach[i] = linalg.SquaredDistance(t.Rows[i*m:(i+1)*m], t.Rows[j*m:(j+1)*m])
+	}
+	return reach, k
+}

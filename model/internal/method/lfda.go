@@ -1,0 +1,62 @@
+package method
+
+import (
+	"context"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/pencil"
+)
+
+// lfda: max (S_b, S_w + rho I) of local scatters,
+//
+//	G_c = X_c (diag(A 1) - A) X_c',  A_ij = exp(-|x_i - x_j|^2/(sigma_i sigma_j))
+//	S_w = sum_c G_c/n_c
+//	S_b = sum_c (G_c/n + (1 - n_c/n) X_c X_c' + s_c s_c'/n) - S_w   about the mean
+//
+// sigma_i the distance to the kNN-th nearest row of the class, at least 1e-3 of
+// the class's median, s_c the sum of class c. ridge=0 is the literal form, with
+// a rank cut. Sugiyama, JMLR 8, 2007.
+var lfda = frame.Method{
+	Name: "lfda", Title: "local Fisher discriminant analysis",
+	Paper:      "Sugiyama, Dimensionality reduction of multimodal labeled data by local Fisher discriminant analysis, JMLR 8, 2007",
+	Supervised: true, Map: "linear", Streaming: "window",
+	Params: []frame.Param{
+		frame.IntParam("kNN", "7", "nearest row of the class whose distance is a row's scale", 1).Tried("3", "7", "15"),
+		frame.Choice("metric", "plain", "columns as solved (plain), times the root of their eigenvalues (weighted), or made orthonormal (orthonormalized)", "plain", "weighted", "orthonormalized"),
+		frame.RidgeParam("auto", "relative ridge of the local within-class scatter: auto (cross-validation), oas, or a number; 0 is the literal form", true),
+	},
+	Dim:     frame.TwoColumns,
+	Bound:   frame.EveryColumn,
+	Ridge:   &frame.RidgeRule{Of: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
+	Samples: true,
+	Fit:     fitLFDA,
+}
+
+var solveLFDA = frame.Maximize(func(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {
+	return frame.LocalScatters(ctx, t, "kNN")
+}, pencil.Max)
+
+func fitLFDA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
+	s, err := solveLFDA(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	a := mat.NewDense(t.M, s.Dim, s.Components)
+	switch t.Params["metric"] {
+	case "weighted":
+		for j, l := range s.Eigenvalues {
+			linalg.ScaleColumn(a, j, math.Sqrt(max(l, 0)))
+		}
+	case "orthonormalized":
+		var qr mat.QR
+		qr.Factorize(a)
+		var q mat.Dense
+		qr.QTo(&q)
+		a.Copy(q.Slice(0, t.M, 0, s.Dim))
+	}
+	return s, nil
+}

@@ -1,0 +1,86 @@
+package method
+
+import (
+	"context"
+	"iter"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/mapping"
+	"github.com/embedd/embedd/model/pencil"
+)
+
+// lle: the smallest eigenvectors of (I - W)'(I - W) after the constant, W the
+// weights, of sum 1, that best reconstruct each row from its k nearest;
+// Y'Y = n I. Roweis and Saul, Science 290, 2000.
+var lle = frame.Method{
+	Name: "lle", Title: "locally linear embedding",
+	Paper: "Roweis and Saul, Nonlinear dimensionality reduction by locally linear embedding, Science 2000",
+	Map:   "extension", Streaming: "window",
+	Params: []frame.Param{
+		frame.IntParam("k", "10", "nearest rows that each row is reconstructed from", 1).Tried(frame.NeighbourCounts...),
+		frame.FloatParam("reg", "1e-3", "added to the diagonal of each local Gram matrix, times its trace", 1e-12, 1e3),
+		frame.ComponentsParam,
+	},
+	Dim:     frame.TwoColumns,
+	Bound:   frame.RowsLessOne,
+	Samples: true,
+	Fit:     fitLLE,
+}
+
+func fitLLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
+	lists, err := t.Nearest(ctx, "k")
+	if err != nil {
+		return nil, err
+	}
+	index, _ := lists.Of(0)
+	lists, edges, err := lists.Connect(ctx, t.X, graph.Repair(t.Params["components"]))
+	if err != nil {
+		return nil, err
+	}
+	t.NoteEdges(edges)
+	t.Say("weights", 0)
+	reg := t.Float("reg")
+	w, err := graph.Barycentric(ctx, t.X, t.X, lists, reg)
+	if err != nil {
+		return nil, err
+	}
+	a, err := graph.Align(t.Rows.N, reconstructions(w))
+	if err != nil {
+		return nil, err
+	}
+	t.Say("eigenvectors", 0)
+	part, err := pencil.Partial(ctx, a, pencil.Min, t.D, linalg.Constant(t.Rows.N))
+	if err != nil {
+		return nil, err
+	}
+	t.Found(part)
+	part.Vectors.Scale(math.Sqrt(float64(t.Rows.N)), part.Vectors)
+	e := &mapping.Barycentric{Training: t.Training(nil, part.Vectors.RawMatrix().Data, t.D), K: len(index), Regular: reg}
+	return &frame.Solution{Dim: t.D, Eigenvalues: part.Values, Informative: t.D, Mapping: e}, nil
+}
+
+// reconstructions are the patches of the weights: |y_i - sum_j w_ij y_j|^2 as
+// the form [1 -w'; -w ww'] of row i and its neighbours.
+func reconstructions(w *graph.Matrix) iter.Seq[graph.Patch] {
+	return func(yield func(graph.Patch) bool) {
+		for i := range w.Order() {
+			index, value := w.Row(i)
+			rows := append([]int{i}, index...)
+			residual := mat.NewVecDense(len(rows), nil)
+			residual.SetVec(0, 1)
+			for c, v := range value {
+				residual.SetVec(c+1, -v)
+			}
+			l := mat.NewSymDense(len(rows), nil)
+			l.SymOuterK(1, residual)
+			if !yield(graph.Patch{Rows: rows, L: l}) {
+				return
+			}
+		}
+	}
+}

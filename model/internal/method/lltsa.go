@@ -1,0 +1,88 @@
+package method
+
+import (
+	"context"
+	"fmt"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/pencil"
+)
+
+// lltsa: max (X H X', X H B H X' + rho I), H the centring. B sums over patches of
+// k rows, the row itself among them, what no affine map of the patch's tangent
+// coordinates explains: I - [1/sqrt(k), V][1/sqrt(k), V]', V the leading right
+// singular vectors of the centred patch, min(d, k-2, m-1, rank) of them. ridge=0
+// is the paper's form, min (X H B H X', X H X') with a rank cut. Zhang, Yang,
+// Zhao and Ge, Neurocomputing 70, 2007.
+var lltsa = frame.Method{
+	Name: "lltsa", Title: "linear local tangent space alignment",
+	Paper: "Zhang, Yang, Zhao and Ge, Linear local tangent space alignment and application to face recognition, Neurocomputing 70, 2007",
+	Map:   "linear", Streaming: "window",
+	Params: []frame.Param{
+		frame.IntParam("k", "auto", "rows of a patch, the row itself among them: auto (d+2, at least 12) or a number", 2, "auto").Tried("auto", "10", "15", "20", "25", "30"),
+		frame.RidgeParam("oas", "relative ridge of X H B H X': oas (of the total scatter) or a number; 0 is the literal form", true),
+	},
+	Dim:     frame.TwoColumns,
+	Bound:   frame.EveryColumn,
+	Ridge:   &frame.RidgeRule{Of: frame.TotalScatter},
+	Samples: true,
+	Fit:     fitLLTSA,
+}
+
+func fitLLTSA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
+	build := func(t *frame.Task) (*mat.SymDense, bool, error) { return alignmentForm(ctx, t) }
+	d, explained, err := build(t)
+	if err != nil {
+		return nil, err
+	}
+	if explained {
+		return nil, t.TooFlat(build)
+	}
+	return t.SolveRatio(t.Moment(), d, pencil.Min)
+}
+
+// alignmentForm is X H B H X', and whether the tangent spaces explain all of it.
+func alignmentForm(ctx context.Context, t *frame.Task) (d *mat.SymDense, explained bool, err error) {
+	k := patchSize(t)
+	t.Say("neighbours", 0)
+	lists, err := graph.Nearest(ctx, t.X, k-1)
+	if err != nil {
+		return nil, false, err
+	}
+	t.Say("tangents", 0)
+	most := max(0, min(t.D, k-2, t.M-1))
+	tangents, err := graph.Tangents(ctx, t.X, lists.Patches(), graph.FixedDim(most))
+	if err != nil {
+		return nil, false, err
+	}
+	b, err := graph.Align(t.Rows.N, func(yield func(graph.Patch) bool) {
+		for _, tangent := range tangents {
+			if !yield(graph.Patch{Rows: tangent.Rows, L: graph.TangentPart(tangent)}) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	if d, err = graph.WeightForm(t.X, b); err != nil {
+		return nil, false, err
+	}
+	return d, mat.Trace(d) < frame.Flat*t.Stat.N*mat.Trace(t.Stat.Total), nil
+}
+
+// patchSize is k, cut to the rows there are.
+func patchSize(t *frame.Task) int {
+	if t.Params["k"] == "auto" {
+		return max(2, min(t.Rows.N-1, max(12, t.D+2)))
+	}
+	k := t.Int("k")
+	if k > t.Rows.N {
+		t.Report.Note(fmt.Sprintf("k=%d was clamped to %d, all rows there are", k, t.Rows.N))
+		k = t.Rows.N
+	}
+	return k
+}

@@ -1,0 +1,126 @@
+package method
+
+import (
+	"context"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/tangent"
+	"github.com/embedd/embedd/model/pencil"
+)
+
+// lpfe: the d vector fields on the rows that are most nearly parallel, and for
+// each the linear function whose gradient follows it. W is the union graph of the
+// k nearest rows, T_i the tangent space of d dimensions of a row and its nearest.
+// The fields are the lowest eigenvectors of
+//
+//	R(v) = sum_ij w_ij |T_i' T_j v_j - v_i|^2
+//
+// with |v_i| then set to 1, and f = X'a minimises sum_ij w_ij ((x_j - x_i)' T_i
+// v_i - f_j + f_i)^2:
+//
+//	a = (2 X L X' + rho I)^-1 X r,  r_a = sum_j w_aj (x_a - x_j)'(T_j v_j + T_a v_a)
+//
+// After Lin, He, Zhang and Ji 2013; the linear f is ours.
+var lpfe = frame.Method{
+	Name: "lpfe", Title: "linear parallel field embedding",
+	Paper: "Lin, He, Zhang and Ji, Parallel vector field embedding, JMLR 14, 2013",
+	Map:   "linear", Streaming: "window",
+	Params: []frame.Param{
+		frame.IntParam("k", "10", "nearest rows that each row is joined with", 1),
+		frame.ComponentsParam,
+		frame.RidgeParam("oas", "relative ridge of 2 X L X': oas (of the total scatter) or a number; 0 is a rank cut", true),
+	},
+	Dim:     frame.TwoColumns,
+	Bound:   frame.EveryColumn,
+	Ridge:   &frame.RidgeRule{Of: frame.TotalScatter},
+	Samples: true,
+	Fit:     fitLPFE,
+}
+
+func fitLPFE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
+	lists, err := t.Nearest(ctx, "k")
+	if err != nil {
+		return nil, err
+	}
+	w, err := t.Connected(ctx, lists, graph.Binary)
+	if err != nil {
+		return nil, err
+	}
+	tan, err := tangents(ctx, t, lists.Patches(), tangent.EveryRow(t.Rows.N), t.D)
+	if err != nil {
+		return nil, err
+	}
+	t.Say("fields", 0)
+	form := tangent.Empty(w, tan)
+	if err := form.AddConnection(ctx, tan, 1); err != nil {
+		return nil, err
+	}
+	m, err := form.Connection()
+	if err != nil {
+		return nil, err
+	}
+	fields, err := pencil.Partial(ctx, m, pencil.Min, t.D, nil)
+	if err != nil {
+		return nil, err
+	}
+	t.Found(fields)
+
+	d, err := graph.LaplacianForm(t.X, w)
+	if err != nil {
+		return nil, err
+	}
+	d.ScaleSym(2, d)
+	var q *pencil.Metric
+	if t.Ridge == 0 {
+		q, err = pencil.Cut(d)
+	} else {
+		q, err = t.Denominator(d)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := mat.NewDense(t.Rows.N, t.D, nil)
+	for c := range t.D {
+		r.SetCol(c, slopes(t, w, tan, form, fields.Vectors.ColView(c)))
+	}
+	var right mat.Dense
+	right.Mul(t.X.T(), r)
+	a := q.Solve(&right)
+	return &frame.Solution{Components: a.RawMatrix().Data, Dim: t.D, Eigenvalues: fields.Values, Informative: t.D}, nil
+}
+
+// slopes is r of the field v with unit vectors.
+func slopes(t *frame.Task, w *graph.Matrix, tan *tangent.Spaces, form *tangent.Form, v mat.Vector) []float64 {
+	u := mat.NewDense(t.Rows.N, t.M, nil) // T_i v_i
+	for i, space := range tan.Spaces {
+		k := space.Dim()
+		if k == 0 {
+			continue
+		}
+		local := mat.NewVecDense(k, nil)
+		for c := range k {
+			local.SetVec(c, v.AtVec(form.Start[i]+c))
+		}
+		if norm := mat.Norm(local, 2); norm > 0 {
+			local.ScaleVec(1/norm, local)
+		}
+		mat.NewVecDense(t.M, u.RawRowView(i)).MulVec(space.Basis, local)
+	}
+	r := make([]float64, t.Rows.N)
+	for a := range r {
+		xa, ua := t.X.RawRowView(a), u.RawRowView(a)
+		index, weight := w.Row(a)
+		for e, j := range index {
+			xj, uj := t.X.RawRowView(j), u.RawRowView(j)
+			sum := 0.0
+			for c, x := range xa {
+				sum += (x - xj[c]) * (uj[c] + ua[c])
+			}
+			r[a] += weight[e] * sum
+		}
+	}
+	return r
+}

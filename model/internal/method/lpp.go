@@ -1,0 +1,43 @@
+package method
+
+import (
+	"context"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/pencil"
+)
+
+// lpp: max (X D X', X L X' + rho I), W the heat weights of the k nearest rows, D
+// its degrees, L = D - W. Rows are centred, or a constant output would be a
+// solution. ridge=0 is the paper's form, min (X L X', X D X') with a rank cut.
+// He and Niyogi, NIPS 2003, eq. 1.
+var lpp = frame.Method{
+	Name: "lpp", Title: "locality preserving projections",
+	Paper: "He and Niyogi, Locality preserving projections, NIPS 2003",
+	Map:   "linear", Streaming: "window",
+	Params: []frame.Param{
+		frame.IntParam("k", "5", "nearest rows that each row is joined with", 1).Tried(frame.NeighbourCounts...),
+		frame.HeatParam("auto", "width of the weights exp(-d^2/t): auto (mean squared distance to the nearest row), inf (weight 1), or a number").Tried(frame.HeatWidths...),
+		frame.RidgeParam("oas", "relative ridge of X L X': oas (of the total scatter) or a number; 0 is the literal form", true),
+	},
+	Dim:     frame.TwoColumns,
+	Bound:   frame.EveryColumn,
+	Ridge:   &frame.RidgeRule{Of: frame.TotalScatter},
+	Samples: true,
+	Fit:     frame.Maximize(lppRatio, pencil.Min),
+}
+
+func lppRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {
+	lists, err := t.Nearest(ctx, "k")
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err := lists.Weights(graph.Union, t.Heat(lists))
+	if err != nil {
+		return nil, nil, err
+	}
+	return graph.Embedding(t.X, w, graph.Degree)
+}

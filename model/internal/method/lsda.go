@@ -1,0 +1,105 @@
+package method
+
+import (
+	"context"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/pencil"
+)
+
+// lsda: max (X (beta L_b + (1-beta) W_w) X', X D_w X' + rho I). One graph of k
+// nearest rows is split into its edges inside classes, W_w, and between them,
+// W_b. Every row is its own neighbour in W_w, so that no degree is 0. k=0 joins
+// all pairs. ridge=0 is the literal form, with a rank cut. Cai, He, Zhou, Han
+// and Bao, IJCAI 2007; the authors' LSDA.m, whose numerator is this
+// one divided by 1-beta.
+var lsda = frame.Method{
+	Name: "lsda", Title: "locality sensitive discriminant analysis",
+	Paper:      "Cai, He, Zhou, Han and Bao, Locality sensitive discriminant analysis, IJCAI 2007",
+	Supervised: true, Map: "linear", Streaming: "window",
+	Params: []frame.Param{
+		frame.IntParam("k", "5", "nearest rows that each row is joined with; 0 joins all", 0).Tried(frame.NeighbourCounts...),
+		frame.FloatParam("beta", "0.1", "share of the edges between classes, in [0, 1]", 0, 1).Tried("0.1", "0.5", "0.9"),
+		frame.RidgeParam("oas", "relative ridge of X D_w X': oas (of the total scatter) or a number; 0 is the literal form", true),
+	},
+	Dim:     frame.TwoColumns,
+	Bound:   frame.EveryColumn,
+	Ridge:   &frame.RidgeRule{Of: frame.TotalScatter},
+	Samples: true,
+	Fit:     frame.Maximize(lsdaRatio, pencil.Max),
+}
+
+func lsdaRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {
+	between, within, degree, err := splitGraph(ctx, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	beta := t.Float("beta")
+	within.ScaleSym(1-beta, within)
+	between.ScaleSym(beta, between)
+	between.AddSym(between, within)
+	d, err = graph.DegreeForm(t.X, degree)
+	return between, d, err
+}
+
+// splitGraph is X L_b X', X W_w X' and the degrees of W_w.
+func splitGraph(ctx context.Context, t *frame.Task) (between, within *mat.SymDense, degree []float64, err error) {
+	y := t.Rows.Y
+	if t.Params["k"] == "0" {
+		return splitPairs(t)
+	}
+	lists, err := t.Nearest(ctx, "k")
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if between, err = frame.LaplacianForm(t, lists, graph.Union, func(i, j int, _ float64) float64 {
+		if y[i] == y[j] {
+			return 0
+		}
+		return 1
+	}); err != nil {
+		return nil, nil, nil, err
+	}
+	w, err := lists.Weights(graph.Union, func(i, j int, _ float64) float64 {
+		if y[i] == y[j] {
+			return 1
+		}
+		return 0
+	})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if within, err = graph.WeightForm(t.X, w); err != nil {
+		return nil, nil, nil, err
+	}
+	within.AddSym(within, t.Moment())
+	degree = w.Degrees()
+	for i := range degree {
+		degree[i]++
+	}
+	return between, within, degree, nil
+}
+
+// splitPairs is splitGraph of all pairs, where class sums s_c are enough:
+// X W_w X' = sum_c s_c s_c' and, about the mean, X W_b X' = -X W_w X'.
+func splitPairs(t *frame.Task) (between, within *mat.SymDense, degree []float64, err error) {
+	within = mat.NewSymDense(t.M, nil)
+	size := make([]float64, len(t.Rows.Classes))
+	for i, c := range t.Stat.Class {
+		size[c] = t.Stat.Counts[i]
+		within.SymRankOne(within, size[c]*size[c], t.Stat.Means.RowView(i))
+	}
+	degree = make([]float64, t.Rows.N)
+	others := make([]float64, t.Rows.N)
+	for i, c := range t.Rows.Y {
+		degree[i], others[i] = size[c], t.Stat.N-size[c]
+	}
+	if between, err = graph.DegreeForm(t.X, others); err != nil {
+		return nil, nil, nil, err
+	}
+	between.AddSym(between, within)
+	return between, within, degree, nil
+}

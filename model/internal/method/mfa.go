@@ -1,0 +1,54 @@
+package method
+
+import (
+	"context"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/pencil"
+)
+
+// mfa: max (X L^p X', X L X' + rho I). W joins each row with its k1 nearest of
+// its own class. W^p joins rows of different classes at the margin between them:
+// each row with its k2 nearest (per-sample), the k2 shortest pairs of each class
+// (class-pairs, as in the paper), or the k2 shortest of all (global-pairs).
+// ridge=0 is the paper's form, min (X L X', X L^p X') with a rank cut. Yan, Xu,
+// Zhang, Zhang, Yang and Lin, IEEE TPAMI 29, 2007.
+var mfa = frame.Method{
+	Name: "mfa", Title: "marginal Fisher analysis",
+	Paper:      "Yan, Xu, Zhang, Zhang, Yang and Lin, Graph embedding and extensions: a general framework for dimensionality reduction, IEEE TPAMI 29, 2007",
+	Supervised: true, Map: "linear", Streaming: "window",
+	Params: []frame.Param{
+		frame.IntParam("k1", "5", "nearest rows of the own class that each row is joined with", 1).Tried(frame.NeighbourCounts...),
+		frame.IntParam("k2", "20", "joins of the penalty graph, counted as penalty says", 1).Tried("5", "10", "20", "40", "80"),
+		frame.Choice("penalty", "per-sample", "k2 counts for each row its nearest of other classes (per-sample), for each class its shortest pairs with others (class-pairs, the paper's), or the shortest pairs of all (global-pairs)",
+			"per-sample", "class-pairs", "global-pairs"),
+		frame.RidgeParam("auto", "relative ridge of the within-class graph: auto (cross-validation), oas, or a number; 0 is the literal form", true),
+	},
+	Dim:     frame.TwoColumns,
+	Bound:   frame.EveryColumn,
+	Ridge:   &frame.RidgeRule{Of: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
+	Samples: true,
+	Fit:     frame.Maximize(mfaRatio, pencil.Min),
+}
+
+func mfaRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {
+	own, foreign, err := t.NearestByClass(ctx, "k1", "k2")
+	if err != nil {
+		return nil, nil, err
+	}
+	k2 := t.Int("k2")
+	switch t.Params["penalty"] {
+	case "class-pairs":
+		foreign = foreign.ShortestPairs(k2, t.Rows.Y)
+	case "global-pairs":
+		foreign = foreign.ShortestPairs(k2, nil)
+	}
+	if n, err = frame.LaplacianForm(t, foreign, graph.Union, graph.Binary); err != nil {
+		return nil, nil, err
+	}
+	d, err = frame.LaplacianForm(t, own, graph.Union, graph.Binary)
+	return n, d, err
+}

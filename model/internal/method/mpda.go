@@ -1,0 +1,181 @@
+package method
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/tangent"
+	"github.com/embedd/embedd/model/pencil"
+)
+
+// mpda: max (blockdiag(S_b, 0), S + blockdiag(a_t I, a_v I)) over (t; v), the
+// projection t and a tangent vector v_p for each patch. S is the tangent form
+// of the within-class graph and f = X t, S_b the local between-class scatter of
+// lfda. The classes are partitioned into patches that are nearly linear. v is
+// free, so it is eliminated exactly:
+//
+//	S_b t = lambda (S0 + a_t I) t,  S0 = S1 - S2 (S3 + a_v I)^-1 S2'
+//
+// S3 is block diagonal over the classes. After Zhou and Sun 2017 and the authors'
+// code, which decides what the text leaves open.
+var mpda = frame.Method{
+	Name: "mpda", Title: "manifold partition discriminant analysis",
+	Paper:      "Zhou and Sun, Manifold partition discriminant analysis, IEEE Trans. Cybernetics 47, 2017",
+	Supervised: true, Map: "linear", Streaming: "window",
+	Params: append(mpdaParams(),
+		frame.IntParam("patch_k", "6", "nearest rows in the graph that a class is partitioned by", 1),
+		frame.IntParam("patch_size", "10", "a patch of at least this many rows is split", 4),
+	),
+	Dim:     frame.TwoColumns,
+	Bound:   frame.EveryColumn,
+	Ridge:   &frame.RidgeRule{Of: frame.WithinScatter},
+	Samples: true,
+	Fit:     fitMPDA(PartitionClasses),
+}
+
+// pmpda is mpda with a tangent space at every row: of the row and its nearest
+// rows of the class.
+var pmpda = frame.Method{
+	Name: "pmpda", Title: "pointwise manifold discriminant analysis",
+	Paper:      mpda.Paper,
+	Supervised: true, Map: "linear", Streaming: "window",
+	Params:  mpdaParams(),
+	Dim:     frame.TwoColumns,
+	Bound:   frame.EveryColumn,
+	Ridge:   &frame.RidgeRule{Of: frame.WithinScatter},
+	Samples: true,
+	Fit:     fitMPDA(capPointwise),
+}
+
+// maxPointwise is the number of rows that pmpda takes tangent spaces of: each
+// adds its dimension to the order of S3.
+const maxPointwise = 500
+
+func mpdaParams() []frame.Param {
+	return []frame.Param{
+		frame.IntParam("k", "7", "nearest rows of the class: of the within-class graph, and the row whose distance is the scale of lfda's scatter", 1).Tried("5", "7", "15"),
+		frame.HeatParam("inf", "width of the within-class weights exp(-d^2/t): inf (weight 1, as in the authors' code), auto (mean squared distance to the nearest row), or a number"),
+		frame.FloatParam("gamma", "1", "weight of tangent vectors being parallel", 0, 1e12).Tried("0", "1"),
+		frame.FloatParam("energy", "0.95", "share of a patch's variance in its tangent space", 0, 1),
+		frame.RidgeParam("0.1", "relative ridge of both blocks: a_v = ridge tr(S3)/dim v, a_t = ridge tr(S0)/columns; 0 is a rank cut", false).Tried("0.1", "1", "10"),
+		frame.FloatParam("alpha", "relative", "a_t = a_v, in place of the ridge; 1e-5 is the paper's", 1e-300, 1e12, "relative"),
+	}
+}
+
+// negligible is the share of the largest eigenvalue below which a direction of
+// mpda is dropped, as in the authors' code.
+const negligible = 1e-10
+
+// fitMPDA is the fit where choose gives the rows that the tangent form is of, and
+// their patches: nil for one around every row. S_b is of all rows.
+func fitMPDA(choose func(context.Context, *frame.Task) (rows *frame.Task, patches [][]int, err error)) func(context.Context, *frame.Task) (*frame.Solution, error) {
+	solve := frame.Maximize(func(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {
+		if n, _, err = frame.LocalScatters(ctx, t, "k"); err != nil {
+			return nil, nil, err
+		}
+		t.Say("patches", 0)
+		rows, patches, err := choose(ctx, t)
+		if err != nil {
+			return nil, nil, err
+		}
+		if d, err = mpdaDenominator(ctx, rows, patches); err != nil {
+			return nil, nil, err
+		}
+		if trace := mat.Trace(d); t.Params["alpha"] != "relative" && trace > 0 {
+			t.Ridge = t.Float("alpha") * float64(t.Columns) / trace
+			t.Report.Ridge.Relative = t.Ridge
+		}
+		return n, d, nil
+	}, pencil.Max)
+	return func(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
+		s, err := solve(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		for j, l := range s.Eigenvalues {
+			if math.Abs(l) < negligible*math.Abs(s.Eigenvalues[0]) {
+				return nil, &pencil.RankError{Asked: t.D, Max: j}
+			}
+		}
+		return s, nil
+	}
+}
+
+// mpdaDenominator is S0.
+func mpdaDenominator(ctx context.Context, t *frame.Task, patches [][]int) (*mat.SymDense, error) {
+	own, _, err := graph.NearestByClass(ctx, t.X, t.Rows.Y, t.Int("k"), 0)
+	if err != nil {
+		return nil, err
+	}
+	w, err := own.Weights(graph.Union, t.Heat(own))
+	if err != nil {
+		return nil, err
+	}
+	tan := &tangent.Spaces{}
+	if patches == nil {
+		patches = own.Patches()
+		tan.Of = tangent.EveryRow(t.Rows.N)
+	} else {
+		tan.Of = tangent.PatchOf(patches, t.Rows.N)
+	}
+	if tan.Spaces, err = graph.Tangents(ctx, t.X, patches, graph.EnergyDim(t.Float("energy"))); err != nil {
+		return nil, err
+	}
+	t.Say("tangent vectors", 0)
+	form, err := tangent.New(ctx, t.X, w, tan, t.Float("gamma"))
+	if err != nil {
+		return nil, err
+	}
+	ridge := t.Float("alpha")
+	if t.Params["alpha"] == "relative" {
+		ridge = t.Ridge * form.Trace() / float64(max(form.Dim(), 1))
+	}
+	parts, err := form.Factor(ctx, ridge)
+	if err != nil {
+		return nil, err
+	}
+	return form.EliminateLinear(t.X, parts)
+}
+
+// capPointwise takes the rows that pmpda can.
+func capPointwise(_ context.Context, t *frame.Task) (*frame.Task, [][]int, error) {
+	return t.Capped(maxPointwise), nil, nil
+}
+
+// PartitionClasses divides the rows of each class into patches.
+func PartitionClasses(ctx context.Context, t *frame.Task) (*frame.Task, [][]int, error) {
+	k, size := t.Int("patch_k"), t.Int("patch_size")
+	t.NoteShort("patch_k", k, func(rows int) int {
+		if rows < size {
+			return k // one patch, no graph
+		}
+		return rows - 1
+	})
+	byClass := t.Rows.ByClass()
+	var patches [][]int
+	for i, c := range t.Stat.Class {
+		t.Say("patches", float64(i)/float64(t.Stat.Classes()))
+		rows := byClass[c]
+		x := mat.NewDense(len(rows), t.M, nil)
+		for j, r := range rows {
+			x.SetRow(j, t.X.RawRowView(r))
+		}
+		parts, err := graph.Partition(ctx, x, k, size)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, part := range parts {
+			for j, r := range part {
+				part[j] = rows[r]
+			}
+			patches = append(patches, part)
+		}
+	}
+	t.Report.Note(fmt.Sprintf("%d patches of %d rows", len(patches), t.Rows.N))
+	return t, patches, nil
+}

@@ -1,0 +1,45 @@
+package method
+
+import (
+	"context"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/pencil"
+)
+
+// npe: max (X X', X (I-W)'(I-W) X' + rho I), rows centred. Each row of W rebuilds
+// its row from its k nearest, weights that sum to 1, with the regulariser reg
+// tr(G) on the local Gram matrix G. ridge=0 is the paper's form, the min of the
+// inverse ratio with a rank cut. He, Cai, Yan and Zhang, ICCV 2005.
+var npe = frame.Method{
+	Name: "npe", Title: "neighbourhood preserving embedding",
+	Paper: "He, Cai, Yan and Zhang, Neighborhood preserving embedding, ICCV 2005",
+	Map:   "linear", Streaming: "window",
+	Params: []frame.Param{
+		frame.IntParam("k", "5", "nearest rows that rebuild each row", 1).Tried(frame.NeighbourCounts...),
+		frame.FloatParam("reg", "1e-3", "regulariser of the rebuilding weights, relative to the trace of their Gram matrix, in [1e-12, 1]", 1e-12, 1),
+		frame.RidgeParam("oas", "relative ridge of X (I-W)'(I-W) X': oas (of the total scatter) or a number; 0 is the literal form", true),
+	},
+	Dim:     frame.TwoColumns,
+	Bound:   frame.EveryColumn,
+	Ridge:   &frame.RidgeRule{Of: frame.TotalScatter},
+	Samples: true,
+	Fit:     frame.Maximize(npeRatio, pencil.Min),
+}
+
+func npeRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {
+	lists, err := t.Nearest(ctx, "k")
+	if err != nil {
+		return nil, nil, err
+	}
+	t.Say("weights", 0)
+	w, err := graph.Barycentric(ctx, t.X, t.X, lists, t.Float("reg"))
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err = graph.ReconstructionForm(t.X, w)
+	return t.Moment(), d, err
+}

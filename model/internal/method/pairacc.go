@@ -1,0 +1,189 @@
+package method
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/stiefel"
+	"github.com/embedd/embedd/model/pencil"
+)
+
+// pairacc: of the space of LDA, the k < C-1 directions in which pairs of classes
+// are told apart best. White space T: all columns of
+// max (S_b + 1e-3 S_w, S_w + rho I). With class means m_i in its first
+// q = min(C-1, m) columns, t_ij = m_i - m_j and priors p_i, maximise over
+// O'O = I (q x k)
+//
+//	F(O) = sum_{i<j} p_i p_j erf(|O't_ij| / (2 sqrt 2)),
+//
+// the pairwise accuracy of Loog, Duin and Haeb-Umbach (IEEE TPAMI 23, 2001)
+// taken in the projected space. A = T[:, :q] O, padded with the next columns of
+// T where d > q. Moments suffice.
+var pairacc = frame.Method{
+	Name: "pairacc", Title: "pairwise accuracy directions",
+	Paper:      "after Loog, Duin and Haeb-Umbach, Multiclass linear dimension reduction by weighted pairwise Fisher criteria, IEEE TPAMI 23, 2001",
+	Supervised: true, Map: "linear", Streaming: "moments",
+	Params: []frame.Param{frame.RidgeParam("oas", "relative ridge of the within-class scatter: oas (auto is the same), or a number", true)},
+	Dim:    frame.ClassDirections,
+	Bound:  func(t *frame.Task) (int, string) { return t.Columns, frame.RankOfTotal },
+	Ridge:  &frame.RidgeRule{Of: frame.WithinScatter},
+	Fit:    fitPairAcc,
+}
+
+func fitPairAcc(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
+	q := frame.ClassDirections(t)
+	k := min(t.D, q)
+	s, err := t.WhiteSpace(max(q, t.D))
+	var rank *pencil.RankError
+	if errors.As(err, &rank) && rank.Max >= t.D {
+		// Class means that span less than they could, and all d fit all the same.
+		q = rank.Max
+		s, err = t.WhiteSpace(q)
+	}
+	if err != nil {
+		return nil, err
+	}
+	lead := s.Vectors.Slice(0, t.M, 0, q)
+	o, search, err := pairDirections(ctx, t, lead, k)
+	if err != nil {
+		return nil, err
+	}
+	t.Report.Search = search
+
+	a := mat.NewDense(t.M, t.D, nil)
+	a.Slice(0, t.M, 0, k).(*mat.Dense).Mul(lead, o)
+	for j := k; j < t.D; j++ {
+		a.SetCol(j, mat.Col(nil, j, s.Vectors))
+	}
+	sol := t.Solved(s, q)
+	sol.Components, sol.Dim, sol.Eigenvalues = a.RawMatrix().Data, t.D, nil
+	// Gap and residual are those of the white space, not of the directions in it.
+	t.Report.Gap, t.Report.Ties, t.Report.Residual = nil, nil, 0
+	return sol, nil
+}
+
+// pairDirections is the O (q x k) that maximises F in the leading q columns of a
+// white space.
+func pairDirections(ctx context.Context, t *frame.Task, lead mat.Matrix, k int) (*mat.Dense, *model.Search, error) {
+	p := &Pairs{Means: new(mat.Dense), Prior: make([]float64, t.Stat.Classes())}
+	p.Means.Mul(t.Stat.Means, lead)
+	for c, n := range t.Stat.Counts {
+		p.Prior[c] = n / t.Stat.N
+	}
+	o, err := p.start(k)
+	if err != nil {
+		return nil, nil, err
+	}
+	search := &model.Search{Start: p.Accuracy(o)}
+	ascent := stiefel.Ascent{Steps: 60, Value: p.Accuracy, Gradient: p.Gradient}
+	if o, err = ascent.From(ctx, o, search); err != nil {
+		return nil, nil, err
+	}
+	if o, err = p.turn(o); err != nil {
+		return nil, nil, err
+	}
+	search.End = p.Accuracy(o)
+	return o, search, nil
+}
+
+// Pairs is the criterion: class means (C x q) in the white space, and priors.
+type Pairs struct {
+	Means *mat.Dense
+	Prior []float64
+}
+
+// least is the distance below which two means coincide.
+const least = 1e-9
+
+// each calls f for every pair i < j of rows of z with their distance.
+func each(z *mat.Dense, f func(i, j int, distance float64)) {
+	c, _ := z.Dims()
+	for i := range c {
+		a := z.RawRowView(i)
+		for j := i + 1; j < c; j++ {
+			sum := 0.0
+			for l, v := range z.RawRowView(j) {
+				sum += (a[l] - v) * (a[l] - v)
+			}
+			f(i, j, math.Sqrt(sum))
+		}
+	}
+}
+
+// laplace is sum_{i<j} w_ij (x_i - x_j)(z_i - z_j)' for rows x of means and z.
+func (p *Pairs) laplace(z *mat.Dense, w func(i, j int, distance float64) float64) *mat.Dense {
+	c, k := z.Dims()
+	r := mat.NewDense(c, k, nil)
+	each(z, func(i, j int, d float64) {
+		weight := w(i, j, d)
+		a, b := z.RawRowView(i), z.RawRowView(j)
+		ri, rj := r.RawRowView(i), r.RawRowView(j)
+		for l := range a {
+			t := weight * (a[l] - b[l])
+			ri[l] += t
+			rj[l] -= t
+		}
+	})
+	var out mat.Dense
+	out.Mul(p.Means.T(), r)
+	return &out
+}
+
+// start is the leading k eigenvectors of the closed form of Loog et al.:
+// sum p_i p_j erf(D/(2 sqrt 2))/(2 D^2) t t', D in the whole white space.
+func (p *Pairs) start(k int) (*mat.Dense, error) {
+	m := p.laplace(p.Means, func(i, j int, d float64) float64 {
+		w := p.Prior[i] * p.Prior[j]
+		if d < least {
+			return w / (2 * math.Sqrt(2*math.Pi) * max(d, least))
+		}
+		return w * math.Erf(d/(2*math.Sqrt2)) / (2 * d * d)
+	})
+	return frame.Leading(linalg.Symmetric(m), k)
+}
+
+// Accuracy is F(O).
+func (p *Pairs) Accuracy(o *mat.Dense) float64 {
+	var z mat.Dense
+	z.Mul(p.Means, o)
+	f := 0.0
+	each(&z, func(i, j int, d float64) {
+		f += p.Prior[i] * p.Prior[j] * math.Erf(d/(2*math.Sqrt2))
+	})
+	return f
+}
+
+// Gradient is dF/dO = sum p_i p_j exp(-D^2/8)/(sqrt(2 pi) D) t t'O, D = |O't|.
+func (p *Pairs) Gradient(o *mat.Dense) *mat.Dense {
+	var z mat.Dense
+	z.Mul(p.Means, o)
+	return p.laplace(&z, func(i, j int, d float64) float64 {
+		d = max(d, least)
+		return p.Prior[i] * p.Prior[j] * math.Exp(-d*d/8) / (math.Sqrt(2*math.Pi) * d)
+	})
+}
+
+// turn rotates O, which F leaves free, to the principal axes of the class means
+// in its span: the first column tells the most apart.
+func (p *Pairs) turn(o *mat.Dense) (*mat.Dense, error) {
+	var z mat.Dense
+	z.Mul(p.Means, o)
+	_, k := z.Dims()
+	s := mat.NewSymDense(k, nil)
+	for c, w := range p.Prior {
+		s.SymRankOne(s, w, z.RowView(c))
+	}
+	r, err := frame.Leading(s, k)
+	if err != nil {
+		return nil, err
+	}
+	var out mat.Dense
+	out.Mul(o, r)
+	return &out, nil
+}

@@ -1,0 +1,413 @@
+package method
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/lbfgs"
+	"github.com/embedd/embedd/model/internal/parallel"
+	"github.com/embedd/embedd/model/pencil"
+	"github.com/embedd/embedd/model/score"
+)
+
+// tnca: neighbourhood components analysis with a heavy-tailed kernel, log loss
+// and an L2 term, for few dimensions and many classes. In a space U = X T, with
+// Y = U L, s_ij = |y_i - y_j|^2 and K_ij = (1 + s_ij/8)^-4, K_ii = 0, minimise
+//
+//	-(1/n) sum_i log(p_i + 1e-12) + (w/d) |L - L_1|_F^2,
+//	p_i = sum_{j of the class of i} K_ij / sum_j K_ij,
+//
+// over L (columns of T x d) by L-BFGS; i runs over all rows, j over reference
+// rows. Up to 7 dimensions T is the white space of pairacc, L starts at its
+// directions, L_1 = 0 and w = 0.03. From 8 on T is the space of MFA, divided by
+// the root of the mean within-class variance of its leading d columns, L starts
+// at L_1 = c [I; 0] with c the best of 2^-3, 2^-2.5, ..., 2^2, and w = 0.3/c^2.
+// A = T L, turned to the principal axes of its outputs.
+// After Goldberger, Roweis, Hinton and Salakhutdinov, NIPS 17, 2004.
+var tnca = frame.Method{
+	Name: "tnca", Title: "neighbourhood components with a heavy tail",
+	Paper:      "after Goldberger, Roweis, Hinton and Salakhutdinov, Neighbourhood components analysis, NIPS 17, 2004",
+	Supervised: true, Map: "linear", Streaming: "window",
+	Params: []frame.Param{
+		frame.RidgeParam("oas", "relative ridge of the space that is searched: oas (at least 0.3, from 8 dimensions on 0.1; auto is the same), or a number above 0", true),
+		frame.IntParam("references", "1000", "most rows that others are drawn to; of more, evenly spaced ones of each class", 2),
+		frame.IntParam("iters", "15", "most iterations of the search", 1),
+	},
+	Dim:     func(*frame.Task) int { return 2 },
+	Bound:   func(t *frame.Task) (int, string) { return t.Columns, frame.RankOfTotal },
+	Ridge:   &frame.RidgeRule{Of: frame.WithinScatter, Floor: tncaFloor},
+	Fit:     fitTNCA,
+	Samples: true,
+}
+
+// tied is the dimension from which the search stays near the directions of MFA:
+// the free one fits the noise of small samples there.
+const tied = 8
+
+func tncaFloor(d int) float64 {
+	if d < tied {
+		return 0.3
+	}
+	return 0.1
+}
+
+func fitTNCA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
+	iterations := t.Int("iters")
+	l := NewNeighbourLoss(t.Rows, t.Int("references"))
+	var space, start *mat.Dense
+	var s *pencil.Solution
+	var err error
+	if t.D < tied {
+		space, start, s, err = freeStart(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		l.Place(t.X, space)
+		l.Penalty = 0.03 / float64(t.D)
+	} else {
+		space, s, err = marginSpace(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		l.Place(t.X, space)
+		if start, err = l.tie(t.D); err != nil {
+			return nil, err
+		}
+	}
+	r, _ := start.Dims()
+	search := &model.Search{}
+	startNN, err := l.leaveOneOut(start)
+	if err != nil {
+		return nil, err
+	}
+	best, err := lbfgs.Minimize(ctx, start.RawMatrix().Data, iterations, search, func(x, g []float64) (float64, error) {
+		t.Say("search", min(float64(search.Steps)/float64(iterations), 1))
+		return l.Value(mat.NewDense(r, t.D, x), mat.NewDense(r, t.D, g))
+	})
+	if err != nil {
+		return nil, err
+	}
+	if lost(mat.NewDense(r, t.D, best), start) {
+		best = slices.Clone(start.RawMatrix().Data)
+		g := mat.NewDense(r, t.D, nil)
+		if search.End, err = l.Value(start, g); err != nil {
+			return nil, err
+		}
+		search.Steps = 0
+		search.Gradient = mat.Norm(g, 2)
+		t.Report.Note("the search would give up outputs: no direction separates the classes there; the start is kept")
+	}
+	endNN, err := l.leaveOneOut(mat.NewDense(r, t.D, best))
+	if err != nil {
+		return nil, err
+	}
+	search.StartAccuracy, search.EndAccuracy = &startNN, &endNN
+	t.Report.Search = search
+
+	a := mat.NewDense(t.M, t.D, nil)
+	a.Mul(space, mat.NewDense(r, t.D, best))
+	a, err = t.Principal(a)
+	if err != nil {
+		return nil, err
+	}
+	sol := t.Solved(s, t.D)
+	sol.Components, sol.Dim, sol.Eigenvalues = a.RawMatrix().Data, t.D, nil
+	// Gap and residual are those of the space, not of the directions found in it.
+	t.Report.Gap, t.Report.Ties, t.Report.Residual = nil, nil, 0
+	return sol, nil
+}
+
+// lost says that directions have less rank than those the search started at: the
+// L2 term shrinks what does not help, to nothing where no output helps.
+func lost(best, start *mat.Dense) bool {
+	const shrunk = 1e-6
+	_, d := best.Dims()
+	var end, begin mat.SVD
+	if !end.Factorize(best, mat.SVDNone) || !begin.Factorize(start, mat.SVDNone) {
+		return false
+	}
+	return !(end.Values(nil)[d-1] > shrunk*begin.Values(nil)[d-1])
+}
+
+// freeStart is the white space and the directions of pairacc in it, padded with
+// the next columns.
+func freeStart(ctx context.Context, t *frame.Task) (space, start *mat.Dense, s *pencil.Solution, err error) {
+	if s, err = t.WhiteSpace(0); err != nil {
+		return nil, nil, nil, err
+	}
+	_, r := s.Vectors.Dims()
+	if t.D > r {
+		return nil, nil, nil, &pencil.RankError{Asked: t.D, Max: r}
+	}
+	q := min(frame.ClassDirections(t), r)
+	k := min(t.D, q)
+	o, _, err := pairDirections(ctx, t, s.Vectors.Slice(0, t.M, 0, q), k)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	start = mat.NewDense(r, t.D, nil)
+	start.Slice(0, q, 0, k).(*mat.Dense).Copy(o)
+	for j := k; j < t.D; j++ {
+		start.Set(q+j-k, j, 1)
+	}
+	return s.Vectors, start, s, nil
+}
+
+// neighbourLoss is the loss of tnca over rows in the space that is searched.
+type neighbourLoss struct {
+	u, ref  *mat.Dense // rows (n x r) and reference rows (k x r)
+	y       []int      // class of each row
+	Rows    []int      // reference rows, by class
+	own     [][2]int   // of each class: its references [from, to)
+	At      []int      // place of each row among the references, -1
+	Penalty float64    // of |L - L_1|^2
+	To      *mat.Dense // L_1, nil for zero
+}
+
+// NewNeighbourLoss picks the references: of each class evenly spaced rows, at
+// least 2 where it has them.
+func NewNeighbourLoss(p *frame.Rows, references int) *neighbourLoss {
+	l := &neighbourLoss{y: p.Y, own: make([][2]int, len(p.Classes)), At: make([]int, p.N)}
+	for i := range l.At {
+		l.At[i] = -1
+	}
+	byClass, share := p.ByClass(), frame.Shares(p.N, references)
+	for c := range p.Classes {
+		rows := byClass[c]
+		from := len(l.Rows)
+		l.Rows = append(l.Rows, frame.Spaced(rows, max(min(2, len(rows)), share(len(rows))))...)
+		l.own[c] = [2]int{from, len(l.Rows)}
+	}
+	for k, i := range l.Rows {
+		l.At[i] = k
+	}
+	return l
+}
+
+// Place takes the rows to the space.
+func (l *neighbourLoss) Place(x, space *mat.Dense) {
+	n, _ := x.Dims()
+	_, r := space.Dims()
+	l.u = mat.NewDense(n, r, nil)
+	l.u.Mul(x, space)
+	l.ref = mat.NewDense(len(l.Rows), r, nil)
+	for k, i := range l.Rows {
+		l.ref.SetRow(k, l.u.RawRowView(i))
+	}
+}
+
+// tie finds the scale c at which the leading d columns have the least loss, ties
+// the search to them and returns them as its start.
+func (l *neighbourLoss) tie(d int) (*mat.Dense, error) {
+	_, r := l.u.Dims()
+	var best *mat.Dense
+	least, scale := math.Inf(1), 0.0
+	for e := -3.0; e <= 2; e += 0.5 {
+		start := mat.NewDense(r, d, nil)
+		for j := range d {
+			start.Set(j, j, math.Exp2(e))
+		}
+		v, err := l.Value(start, nil)
+		if err != nil {
+			return nil, err
+		}
+		if v < least {
+			best, least, scale = start, v, math.Exp2(e)
+		}
+	}
+	l.To, l.Penalty = best, 0.3/(float64(d)*scale*scale)
+	return best, nil
+}
+
+// anchorBlocks is how many parts the sum over the rows has, whatever the number
+// of threads: the order of a sum decides its last digits.
+const anchorBlocks = 16
+
+// Value is the loss at L and, where g is not nil, its gradient there.
+func (l *neighbourLoss) Value(at, g *mat.Dense) (float64, error) {
+	n, _ := l.u.Dims()
+	k, _ := l.ref.Dims()
+	r, d := at.Dims()
+	var y, refs mat.Dense
+	y.Mul(l.u, at)
+	refs.Mul(l.ref, at)
+	z := make([]float64, k*d) // references by column
+	for j := range d {
+		mat.Col(z[j*k:(j+1)*k], j, &refs)
+	}
+	anchor := mat.NewDense(n, d, nil)
+	losses := make([]float64, anchorBlocks)
+	pulls := make([][]float64, anchorBlocks)
+	err := parallel.Each(context.Background(), anchorBlocks, func(b int) {
+		if g != nil {
+			pulls[b] = make([]float64, k*d)
+		}
+		losses[b] = l.block(b*n/anchorBlocks, (b+1)*n/anchorBlocks, &y, z, anchor, pulls[b])
+	})
+	if err != nil {
+		return 0, err
+	}
+	loss := 0.0
+	for _, v := range losses {
+		loss += v / float64(n)
+	}
+	away := mat.DenseCopyOf(at)
+	if l.To != nil {
+		away.Sub(at, l.To)
+	}
+	norm := mat.Norm(away, 2)
+	loss += l.Penalty * norm * norm
+	if g == nil {
+		return loss, nil
+	}
+	pull := mat.NewDense(k, d, nil)
+	for _, p := range pulls {
+		for j := range d {
+			for i, v := range p[j*k : (j+1)*k] {
+				pull.Set(i, j, pull.At(i, j)+v)
+			}
+		}
+	}
+	other := mat.NewDense(r, d, nil)
+	g.Mul(l.u.T(), anchor)
+	other.Mul(l.ref.T(), pull)
+	g.Add(g, other)
+	g.Scale(1/float64(n), g)
+	away.Scale(2*l.Penalty, away)
+	g.Add(g, away)
+	return loss, nil
+}
+
+// block is the sum of -log(p_i + 1e-12) over some rows. Where pull is not nil it
+// puts the gradient by y_i in anchor and adds that by the references to pull,
+// which is by column as z is.
+func (l *neighbourLoss) block(from, to int, y *mat.Dense, z []float64, anchor *mat.Dense, pull []float64) float64 {
+	k := len(l.Rows)
+	kernel, u := make([]float64, k), make([]float64, k)
+	loss := 0.0
+	for i := from; i < to; i++ {
+		yi := y.RawRowView(i)
+		clear(u)
+		for j, v := range yi {
+			for q, w := range z[j*k:][:len(u)] {
+				u[q] += (v - w) * (v - w)
+			}
+		}
+		for q, s := range u {
+			u[q] = 1 / (1 + s/8)
+		}
+		for q, v := range u {
+			kernel[q] = (v * v) * (v * v)
+		}
+		if l.At[i] >= 0 {
+			kernel[l.At[i]] = 0
+		}
+		own := l.own[l.y[i]]
+		same, other := sum(kernel[own[0]:own[1]]), sum(kernel[:own[0]])+sum(kernel[own[1]:])
+		all := same + other
+		if all == 0 {
+			continue // the row is alone, or too far from every other for float64
+		}
+		p := same / all
+		loss -= math.Log(p + 1e-12)
+		if pull == nil {
+			continue
+		}
+		// d(-log p)/ds = c K u/2 with c = ([same class] - p)/((p + 1e-12) sum K);
+		// ds/dy_i = 2 (y_i - y_j).
+		c := 1 / ((p + 1e-12) * all)
+		weigh(kernel[:own[0]], u, -p*c)
+		weigh(kernel[own[0]:own[1]], u[own[0]:], (1-p)*c)
+		weigh(kernel[own[1]:], u[own[1]:], -p*c)
+		gi := anchor.RawRowView(i)
+		for j, v := range yi {
+			f, total := pull[j*k:][:len(kernel)], 0.0
+			for q, w := range z[j*k:][:len(kernel)] {
+				t := kernel[q] * (v - w)
+				total += t
+				f[q] -= t
+			}
+			gi[j] = total
+		}
+	}
+	return loss
+}
+
+func sum(x []float64) float64 {
+	s := 0.0
+	for _, v := range x {
+		s += v
+	}
+	return s
+}
+
+// weigh multiplies kernel values by c u.
+func weigh(kernel, u []float64, c float64) {
+	u = u[:len(kernel)]
+	for q, v := range u {
+		kernel[q] *= c * v
+	}
+}
+
+// leaveOneOut is the share of reference rows whose nearest other reference is of
+// their class.
+func (l *neighbourLoss) leaveOneOut(at *mat.Dense) (float64, error) {
+	k, _ := l.ref.Dims()
+	_, d := at.Dims()
+	var z mat.Dense
+	z.Mul(l.ref, at)
+	x := z.RawMatrix().Data
+	near, err := score.Neighbors(x, k, x, k, d, 2)
+	if err != nil {
+		return 0, err
+	}
+	width := len(near) / k
+	right := 0
+	for q := range k {
+		of := near[q*width : (q+1)*width]
+		if i := slices.IndexFunc(of, func(j int) bool { return j != q }); i >= 0 && l.y[l.Rows[of[i]]] == l.y[l.Rows[q]] {
+			right++
+		}
+	}
+	return float64(right) / float64(k), nil
+}
+
+// marginSpace is every column of the pencil of MFA, (X L^p X', X L X' + rho I),
+// divided by the root of the mean within-class variance of its leading d.
+func marginSpace(ctx context.Context, t *frame.Task) (*mat.Dense, *pencil.Solution, error) {
+	margin := *t
+	margin.Method, margin.Report = &mfa, &model.Report{}
+	margin.Params = map[string]string{"k1": "5", "k2": "20", "penalty": "per-sample"}
+	n, d, err := mfaRatio(ctx, &margin)
+	if err != nil {
+		return nil, nil, err
+	}
+	q, err := t.RidgeMetric(d)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := pencil.Solve(n, q, pencil.Max, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s.Rank < t.D {
+		return nil, nil, &pencil.RankError{Asked: t.D, Max: s.Rank}
+	}
+	lead := s.Vectors.Slice(0, t.M, 0, t.D)
+	var sw mat.Dense
+	sw.Mul(t.Stat.Within, lead)
+	variance := 0.0
+	for j := range t.D {
+		variance += mat.Dot(sw.ColView(j), s.Vectors.ColView(j)) / float64(t.D)
+	}
+	space := mat.DenseCopyOf(s.Vectors)
+	if variance > 0 {
+		space.Scale(1/math.Sqrt(variance), space)
+	}
+	return space, s, nil
+}

@@ -1,0 +1,267 @@
+package method
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/mapping"
+	"github.com/embedd/embedd/model/internal/tangent"
+	"github.com/embedd/embedd/model/pencil"
+)
+
+// tsimr: min over f and v of the tangent form with f'f = 1 and f orthogonal to
+// the constant; W are heat weights of the k nearest rows, connected, and each row
+// has a tangent space of d dimensions, of it and its nearest rows. With v
+// eliminated f are the lowest eigenvectors of 2L - S2 S3^+ S2', n x n, sparse for
+// gamma = 0. A new row goes to first order: f_j + v_j' T_j' (x - x_j) at the
+// nearest row j, v = -S3^+ S2' f. After Sun 2013; the constraint is ours, the
+// form that of Zhou and Sun 2017. Heat weights may leave a row all but alone, and
+// an eigenvector then on it: t=inf does not.
+var tsimr = frame.Method{
+	Name: "tsimr", Title: "tangent space intrinsic manifold regularisation",
+	Paper: "Sun, Tangent space intrinsic manifold regularization for data representation, IEEE ChinaSIP 2013",
+	Map:   "extension", Streaming: "window",
+	Params:  tangentParams("0"),
+	Dim:     frame.TwoColumns,
+	Bound:   frame.RowsLessOne,
+	Samples: true,
+	Fit:     fitTSIMR(PointTangents),
+}
+
+// mpTSIMR is tsimr with a tangent space for each patch of a partition.
+var mpTSIMR = frame.Method{
+	Name: "mp-tsimr", Title: "manifold partition TSIMR",
+	Paper: mpda.Paper,
+	Map:   "extension", Streaming: "window",
+	Params:  append(tangentParams("0"), partitionParams()...),
+	Dim:     frame.TwoColumns,
+	Bound:   frame.RowsLessOne,
+	Samples: true,
+	Fit:     fitTSIMR(PatchTangents),
+}
+
+// ltsimr is tsimr with f = X a: max (X H X', S_eff + rho I), S_eff = 2 X L X' -
+// S2 S3^+ S2'. ridge=0 is the literal form, min (S_eff, X H X') with a rank cut.
+// The numerator is ours. A tangent space is at most a hyperplane: one of all
+// columns explains every linear f, and S_eff is zero.
+var ltsimr = frame.Method{
+	Name: "ltsimr", Title: "linear TSIMR",
+	Paper: tsimr.Paper,
+	Map:   "linear", Streaming: "window",
+	Params:  append(tangentParams("1e9"), tangentRidge()),
+	Dim:     frame.TwoColumns,
+	Bound:   frame.EveryColumn,
+	Ridge:   &frame.RidgeRule{Of: frame.TotalScatter},
+	Samples: true,
+	Fit:     fitLTSIMR(PointTangents),
+}
+
+// mpLTSIMR is ltsimr with a tangent space for each patch of a partition.
+var mpLTSIMR = frame.Method{
+	Name: "mp-ltsimr", Title: "manifold partition linear TSIMR",
+	Paper: mpda.Paper,
+	Map:   "linear", Streaming: "window",
+	Params:  append(append(tangentParams("1e9"), partitionParams()...), tangentRidge()),
+	Dim:     frame.TwoColumns,
+	Bound:   frame.EveryColumn,
+	Ridge:   &frame.RidgeRule{Of: frame.TotalScatter},
+	Samples: true,
+	Fit:     fitLTSIMR(PatchTangents),
+}
+
+func tangentParams(gamma string) []frame.Param {
+	return []frame.Param{
+		frame.IntParam("k", "10", "nearest rows that each row is joined with", 1).Tried("5", "10", "20"),
+		frame.HeatParam("auto", "width of the weights exp(-d^2/t): auto (mean squared distance to the nearest row), inf (weight 1), or a number"),
+		frame.FloatParam("gamma", gamma, "weight of tangent vectors being parallel; 0 decouples them", 0, 1e12),
+		frame.ComponentsParam,
+	}
+}
+
+func partitionParams() []frame.Param {
+	return []frame.Param{
+		frame.IntParam("patch_k", "31", "nearest rows in the graph that the rows are partitioned by", 1),
+		frame.IntParam("patch_size", "48", "a patch of at least this many rows, or of all, is split", 4),
+	}
+}
+
+func tangentRidge() frame.Param {
+	return frame.RidgeParam("oas", "relative ridge of S_eff: oas (of the total scatter) or a number; 0 is the literal form", true)
+}
+
+// ManifoldTangents gives the symmetric weights of a manifold and its tangent
+// spaces of dim dimensions, and the rows that they are of where those are not all.
+type ManifoldTangents func(ctx context.Context, t *frame.Task, dim int) (*frame.Task, *graph.Matrix, *tangent.Spaces, error)
+
+// maxCoordinates is the order of S3 up to which tangent vectors that gamma
+// couples are solved for: 130 MB and 20 Gflop.
+const maxCoordinates = 4000
+
+// PointTangents have a tangent space at each row, of it and its nearest rows.
+// Where gamma couples them S3 is full, so that their number is bounded.
+func PointTangents(ctx context.Context, t *frame.Task, dim int) (*frame.Task, *graph.Matrix, *tangent.Spaces, error) {
+	if t.Float("gamma") > 0 {
+		t = t.Capped(max(maxCoordinates/max(dim, 1), dim+1))
+	}
+	lists, err := t.Nearest(ctx, "k")
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	w, err := t.Connected(ctx, lists, t.Heat(lists))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	tan, err := tangents(ctx, t, lists.Patches(), tangent.EveryRow(t.Rows.N), dim)
+	return t, w, tan, err
+}
+
+// PatchTangents have a tangent space for each patch of the rows.
+func PatchTangents(ctx context.Context, t *frame.Task, dim int) (*frame.Task, *graph.Matrix, *tangent.Spaces, error) {
+	lists, err := t.Nearest(ctx, "k")
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	w, err := t.Connected(ctx, lists, t.Heat(lists))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	t.Say("patches", 0)
+	k, size := t.Int("patch_k"), min(t.Int("patch_size"), t.Rows.N)
+	if n := t.Rows.N; k > n-1 {
+		t.Report.Note(fmt.Sprintf("patch_k=%d was clamped to %d: there are no more other rows", k, n-1))
+	}
+	patches, err := graph.Partition(ctx, t.X, k, size)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	t.Report.Note(fmt.Sprintf("%d patches of %d rows", len(patches), t.Rows.N))
+	tan, err := tangents(ctx, t, patches, tangent.PatchOf(patches, t.Rows.N), dim)
+	return t, w, tan, err
+}
+
+// tangents are the tangent spaces of dim dimensions of patches of rows; of is the
+// patch of each row.
+func tangents(ctx context.Context, t *frame.Task, patches [][]int, of []int, dim int) (*tangent.Spaces, error) {
+	spaces, err := graph.Tangents(ctx, t.X, patches, graph.FixedDim(dim))
+	if err != nil {
+		return nil, err
+	}
+	low := 0
+	for _, s := range spaces {
+		if s.Dim() < dim {
+			low++
+		}
+	}
+	if low > 0 {
+		t.Report.Note(fmt.Sprintf("%d of %d tangent spaces have fewer than %d dimensions: their rows span no more", low, len(spaces), dim))
+	}
+	return &tangent.Spaces{Of: of, Spaces: spaces}, nil
+}
+
+func fitTSIMR(find ManifoldTangents) func(context.Context, *frame.Task) (*frame.Solution, error) {
+	return func(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
+		rows, w, tan, err := find(ctx, t, t.D)
+		if err != nil {
+			return nil, err
+		}
+		form, err := tangent.New(ctx, rows.X, w, tan, t.Float("gamma"))
+		if err != nil {
+			return nil, err
+		}
+		t.Say("tangent vectors", 0)
+		parts, err := form.Factor(ctx, 0)
+		if err != nil {
+			return nil, err
+		}
+		m, err := form.Eliminate(parts)
+		if err != nil {
+			return nil, err
+		}
+		t.Say("eigenvectors", 0)
+		ones := mat.NewDense(rows.Rows.N, 1, nil)
+		for i := range rows.Rows.N {
+			ones.Set(i, 0, 1)
+		}
+		found, err := pencil.Partial(ctx, m, pencil.Min, t.D, ones)
+		if err != nil {
+			return nil, err
+		}
+		t.Found(found)
+		settleConstant(found.Vectors)
+		e := &mapping.Tangent{Training: rows.Training(nil, found.Vectors.RawMatrix().Data, t.D), Count: len(tan.Spaces)}
+		for _, p := range tan.Of {
+			e.Patch = append(e.Patch, float64(p))
+		}
+		for p, v := range form.Vectors(parts, found.Vectors) {
+			slope := mat.NewDense(t.M, t.D, nil)
+			if v != nil {
+				slope.Mul(tan.Spaces[p].Basis, v)
+			}
+			e.Slope = append(e.Slope, t.Expand(slope).RawMatrix().Data...)
+		}
+		return &frame.Solution{Dim: t.D, Eigenvalues: found.Values, Informative: t.D, Mapping: e}, nil
+	}
+}
+
+// settleConstant moves the median of each column to 0. The form does not see a
+// constant added to f, but outputs are float32: where a few rows far off take
+// most of the unit norm, the others differ by less than the digits of a float32
+// that the constant would use up.
+func settleConstant(f *mat.Dense) {
+	n, d := f.Dims()
+	for c := range d {
+		column := mat.Col(nil, c, f)
+		slices.Sort(column)
+		for i := range n {
+			f.Set(i, c, f.At(i, c)-column[n/2])
+		}
+	}
+}
+
+func fitLTSIMR(find ManifoldTangents) func(context.Context, *frame.Task) (*frame.Solution, error) {
+	return func(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
+		build := func(t *frame.Task) (*mat.SymDense, bool, error) { return effectiveForm(ctx, t, find) }
+		d, explained, err := build(t)
+		if err != nil {
+			return nil, err
+		}
+		if explained {
+			return nil, t.TooFlat(build)
+		}
+		return t.SolveRatio(t.Moment(), d, pencil.Min)
+	}
+}
+
+// effectiveForm is S_eff, and whether the tangent spaces explain all of it.
+func effectiveForm(ctx context.Context, t *frame.Task, find ManifoldTangents) (d *mat.SymDense, explained bool, err error) {
+	rows, w, tan, err := find(ctx, t, min(t.D, t.M-1))
+	if err != nil {
+		return nil, false, err
+	}
+	form, err := tangent.New(ctx, rows.X, w, tan, t.Float("gamma"))
+	if err != nil {
+		return nil, false, err
+	}
+	t.Say("tangent vectors", 0)
+	parts, err := form.Factor(ctx, 0)
+	if err != nil {
+		return nil, false, err
+	}
+	if d, err = form.EliminateLinear(rows.X, parts); err != nil {
+		return nil, false, err
+	}
+	all := 0.0 // tr 2 X L X'
+	for i := range rows.Rows.N {
+		index, weight := w.Row(i)
+		for e, j := range index {
+			all += weight[e] * linalg.SquaredDistance(rows.X.RawRowView(i), rows.X.RawRowView(j))
+		}
+	}
+	return d, mat.Trace(d) < frame.Flat*all, nil
+}

@@ -1,0 +1,2 @@
+// Package similarity learns the similarities of rows that LEnewS and its kin embed.
+package similarity

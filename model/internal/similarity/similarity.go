@@ -1,0 +1,396 @@
+package similarity
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	transposes "gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/parallel"
+)
+
+// Learning a similarity from rows, instead of taking the weights of a
+// neighbourhood graph for granted:
+//
+//	min J(W) = |X - X W|^2 + alpha |W - S|^2 + beta sum W   over W = W' >= 0, W_ii = 0
+//
+// with X the rows as columns, G = X'X (or a kernel), and S a heat similarity. J
+// falls at every multiplicative step, which keeps symmetry, sign and the zero
+// diagonal: algorithms 1 and 2 of the LEnewS paper, in the pattern of the rules for
+// nonnegative matrix factorisation (Ding, Li and Jordan, IEEE TPAMI 32, 2010). Where
+// G has no negative entry the step of algorithm 2 needs one
+// product and makes about twice the progress a flop; else that of algorithm 1, which
+// needs W G+ and W G-: for rows many times the features the second comes from the
+// first, as W G is cheap.
+
+// Learned is what is learned, and how it went.
+type Learned struct {
+	W          *mat.Dense
+	Start, End float64 // J
+	Zero       float64 // J of W = 0
+	Steps      int
+	Gradient   float64 // max |W o grad J| / max |grad J|: the optimality condition for W >= 0
+}
+
+// Rule is the problem without its rows.
+type Rule struct {
+	Alpha, Beta float64
+	Steps       int
+	Tolerance   float64 // of the relative change of J
+	Signed      bool    // use algorithm 1 whatever G is
+	// sumToOne starts at rows of W that sum to 1, and not at weights of 1 as the
+	// paper. The optimum is the same; from weights of 1 some hundred steps of
+	// algorithm 1 do not come near it, as each shrinks all weights by a little.
+	SumToOne bool
+}
+
+// Heat is S: exp(-rate d^2), rate = 1/(2r), 2r = sigma min_i max_j
+// d_ij^2, zero on the diagonal. squared is n x n.
+func Heat(squared *mat.Dense, sigma float64) (s *mat.Dense, rate float64) {
+	n, _ := squared.Dims()
+	least := math.Inf(1)
+	for i := range n {
+		least = min(least, linalg.FloatMax(squared.RawRowView(i)))
+	}
+	if width := sigma * least; width > 0 {
+		rate = min(1/width, math.MaxFloat64)
+	}
+	s = mat.NewDense(n, n, nil)
+	for i := range n {
+		row, d := s.RawRowView(i), squared.RawRowView(i)
+		for j := range row {
+			if i != j {
+				row[j] = math.Exp(-rate * d[j])
+			}
+		}
+	}
+	return s, rate
+}
+
+// SquaredDistances are those of the rows whose products are g, n x n; exact
+// zeros for equal rows are kept by taking the difference where it cancels.
+func SquaredDistances(x *mat.Dense) (*mat.Dense, error) {
+	n, m := x.Dims()
+	out := mat.NewDense(n, n, nil)
+	flat := mat.DenseCopyOf(x).RawMatrix().Data
+	err := parallel.Each(context.Background(), n, func(i int) {
+		for j := range i {
+			d := linalg.SquaredDistance(flat[i*m:(i+1)*m], flat[j*m:(j+1)*m])
+			out.Set(i, j, d)
+			out.Set(j, i, d)
+		}
+	})
+	return out, err
+}
+
+// Learn finds the similarity. g and s are n x n and symmetric; s has a zero
+// diagonal. say is told how far it is.
+func (r Rule) Learn(ctx context.Context, g, s *mat.Dense, say func(float64)) (*Learned, error) {
+	n, _ := g.Dims()
+	scale := 0.0
+	signed := r.Signed
+	for i := range n {
+		for _, v := range g.RawRowView(i) {
+			scale = max(scale, math.Abs(v))
+			signed = signed || v < 0
+		}
+	}
+	if !linalg.IsFinite(scale) || scale > 1e150 {
+		return nil, errors.New("products of rows leave the range of float64; scale the features")
+	}
+	first := 1.0
+	if r.SumToOne {
+		first = 1 / float64(n-1)
+	}
+	w := mat.NewDense(n, n, nil)
+	for i := range n {
+		row := w.RawRowView(i)
+		for j := range row {
+			if i != j {
+				row[j] = first
+			}
+		}
+	}
+	plus, minus := g, (*mat.Dense)(nil)
+	if signed {
+		plus, minus = mat.NewDense(n, n, nil), mat.NewDense(n, n, nil)
+		for i := range n {
+			p, q := plus.RawRowView(i), minus.RawRowView(i)
+			for j, v := range g.RawRowView(i) {
+				p[j], q[j] = max(v, 0), max(-v, 0)
+			}
+		}
+	}
+	wp := mat.NewDense(n, n, nil)
+	var wm *mat.Dense
+	if signed {
+		wm = mat.NewDense(n, n, nil)
+	}
+	var thin *mat.Dense
+	if signed {
+		thin = thinFactor(g)
+	}
+	byPlus, byMinus := &SlowProduct{G: plus}, &SlowProduct{G: minus}
+	out := &Learned{W: w}
+	previous := math.Inf(1)
+	for step := 0; ; step++ {
+		err := byPlus.Of(ctx, wp, w)
+		switch {
+		case err != nil || !signed:
+		case thin != nil:
+			subtractThin(wm, wp, w, thin)
+		default:
+			err = byMinus.Of(ctx, wm, w)
+		}
+		if err != nil {
+			return nil, err
+		}
+		j := r.Objective(g, s, w, wp, wm)
+		if step == 0 {
+			out.Start, out.Zero = j, r.without(g, s)
+		}
+		out.End, out.Steps = j, step
+		if step >= r.Steps || math.Abs(previous-j) <= r.Tolerance*math.Abs(j) {
+			out.Gradient = r.optimality(g, s, w, wp, wm)
+			return out, nil
+		}
+		previous = j
+		say(float64(step) / float64(r.Steps))
+		if err := r.Step(plus, minus, s, w, wp, wm); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// thinFactor is F (n x r) with G = F F' to rounding, where G has a rank r so far
+// below n that products with F are the cheaper ones; else nil. Products of rows
+// have the rank of the features.
+func thinFactor(g *mat.Dense) *mat.Dense {
+	n, _ := g.Dims()
+	s := linalg.Symmetric(g)
+	largest := 0.0
+	for i := range n {
+		largest = max(largest, s.At(i, i))
+	}
+	var chol mat.PivotedCholesky
+	chol.Factorize(s, float64(n)*0x1p-52*largest)
+	r := chol.Rank()
+	if r == 0 || r > n/4 {
+		return nil
+	}
+	f, upper := mat.NewDense(n, r, nil), chol.RawU()
+	for i, row := range chol.ColumnPivots(nil) {
+		for c := range min(i+1, r) {
+			f.Set(row, c, upper.At(c, i))
+		}
+	}
+	return f
+}
+
+// subtractThin is wm = W G- from wp = W G+: wp - W G, with W G = (W F) F'.
+func subtractThin(wm, wp, w, f *mat.Dense) {
+	var wf mat.Dense
+	wf.Mul(w, f)
+	wm.Mul(&wf, f.T())
+	n, _ := w.Dims()
+	for i := range n {
+		minus, plus := wm.RawRowView(i), wp.RawRowView(i)
+		for j, v := range minus {
+			minus[j] = max(0, plus[j]-v)
+		}
+	}
+}
+
+// SlowProduct is W G for a W that moves slowly: in float64 at every sixteenth step,
+// and between those with the product of what has moved since added to it. That is in
+// float32, twice as fast, and its error is a share of the change: some 1e-8 of the
+// product while weights move by some percent a step, less as they settle.
+type SlowProduct struct {
+	G      *mat.Dense
+	w, Out *mat.Dense // of the last step in float64
+	steps  int
+
+	stride      int       // of rows in float32, padded as those of a kernel
+	g32, change []float32 // G and what has moved, over their largest
+	scale       float64   // of G
+}
+
+// CheapProduct is the order below which every product is in float64.
+const CheapProduct = 200
+
+func (p *SlowProduct) Of(ctx context.Context, dst, w *mat.Dense) error {
+	const fresh = 16
+	n, _ := w.Dims()
+	if n < CheapProduct {
+		return multiplySquare(ctx, dst, w, p.G)
+	}
+	if p.w == nil {
+		p.w, p.Out = mat.NewDense(n, n, nil), mat.NewDense(n, n, nil)
+		p.stride = (n + linalg.Lane - 1) / linalg.Lane * linalg.Lane
+		p.g32, p.change = linalg.Aligned(n*p.stride), linalg.Aligned(n*p.stride)
+		p.scale = p.round(p.g32, p.G)
+	}
+	p.steps++
+	if p.steps%fresh == 1 {
+		if err := multiplySquare(ctx, dst, w, p.G); err != nil {
+			return err
+		}
+		p.w.Copy(w)
+		p.Out.Copy(dst)
+		return nil
+	}
+	dst.Sub(w, p.w)
+	scale := p.scale * p.round(p.change, dst)
+	const band = 32 // rows of G that stay in the cache
+	return parallel.Each(ctx, (n+band-1)/band, func(b int) {
+		for i := 0; i < n && ctx.Err() == nil; i++ {
+			change := p.change[i*p.stride : (i+1)*p.stride]
+			row, last := dst.RawRowView(i), p.Out.RawRowView(i)
+			for j := b * band; j < min(n, (b+1)*band); j++ {
+				moved := linalg.BLAS.Sdot(p.stride, change, 1, p.g32[j*p.stride:(j+1)*p.stride], 1)
+				row[j] = max(0, last[j]+scale*float64(moved))
+			}
+		}
+	})
+}
+
+// round sets dst to a over its largest magnitude, which it returns.
+func (p *SlowProduct) round(dst []float32, a *mat.Dense) float64 {
+	n, _ := a.Dims()
+	largest := 0.0
+	for i := range n {
+		for _, v := range a.RawRowView(i) {
+			largest = max(largest, math.Abs(v))
+		}
+	}
+	scale := max(largest, math.SmallestNonzeroFloat64)
+	for i := range n {
+		row := dst[i*p.stride:]
+		for j, v := range a.RawRowView(i) {
+			row[j] = float32(v / scale)
+		}
+	}
+	return largest
+}
+
+// multiplySquare is dst = a b of n x n matrices, b symmetric: rows times rows
+// are gonum's fastest product, and it is the same. It goes by bands of rows, so
+// that a cancelled fit does not wait for all of it.
+func multiplySquare(ctx context.Context, dst, a, b *mat.Dense) error {
+	const band = 256
+	n, _ := a.Dims()
+	for from := 0; from < n; from += band {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		to := min(from+band, n)
+		rows, out := a.Slice(from, to, 0, n).(*mat.Dense), dst.Slice(from, to, 0, n).(*mat.Dense)
+		blas64.Gemm(transposes.NoTrans, transposes.Trans, 1, rows.RawMatrix(), b.RawMatrix(), 0, out.RawMatrix())
+	}
+	return nil
+}
+
+// Objective is J = tr G - 2 tr(G W) + tr(W G W) + alpha |W - S|^2 + beta sum W,
+// with W G = wp - wm.
+func (r Rule) Objective(g, s, w, wp, wm *mat.Dense) float64 {
+	n, _ := g.Dims()
+	sum := 0.0
+	for i := range n {
+		row, product := w.RawRowView(i), wp.RawRowView(i)
+		heat := s.RawRowView(i)
+		part := g.At(i, i) - 2*product[i]
+		var negative []float64
+		if wm != nil {
+			negative = wm.RawRowView(i)
+			part += 2 * negative[i]
+		}
+		for j, v := range row {
+			wg := product[j]
+			if negative != nil {
+				wg -= negative[j]
+			}
+			d := v - heat[j]
+			part += wg*v + r.Alpha*d*d + r.Beta*v
+		}
+		sum += part
+	}
+	return sum
+}
+
+// without is J of W = 0: tr G + alpha |S|^2.
+func (r Rule) without(g, s *mat.Dense) float64 {
+	norm := mat.Norm(s, 2)
+	return mat.Trace(g) + r.Alpha*norm*norm
+}
+
+// Step is one multiplicative update, in place; both triangles get the same
+// number.
+func (r Rule) Step(plus, minus, s, w, wp, wm *mat.Dense) error {
+	n, _ := w.Dims()
+	err := parallel.Each(context.Background(), n, func(i int) {
+		for j := range i {
+			v := w.At(i, j)
+			if v == 0 {
+				continue
+			}
+			var next float64
+			if minus == nil {
+				// Algorithm 2: W <- W 2(G + alpha S) / (W G + G W + 2 alpha W + beta).
+				above := 2 * (plus.At(i, j) + r.Alpha*s.At(i, j))
+				below := wp.At(i, j) + wp.At(j, i) + 2*r.Alpha*v + r.Beta
+				next = ratio(v, above, below)
+			} else {
+				// Algorithm 1, eq. 7: the square root of the same with the signs apart.
+				above := wm.At(i, j) + wm.At(j, i) + 2*(plus.At(i, j)+r.Alpha*s.At(i, j))
+				below := wp.At(i, j) + wp.At(j, i) + 2*r.Alpha*v + 2*minus.At(i, j) + r.Beta
+				next = v
+				if below > 0 {
+					next = v * math.Sqrt(above/below)
+				}
+			}
+			// The lower triangle is this goroutine's alone; the upper is filled after.
+			w.Set(i, j, next)
+		}
+	})
+	for i := range n {
+		for j := range i {
+			w.Set(j, i, w.At(i, j))
+		}
+	}
+	return err
+}
+
+func ratio(v, above, below float64) float64 {
+	if below <= 0 {
+		return v // beta = 0 and nothing to weigh: it stays
+	}
+	return v * (above / below)
+}
+
+// optimality is max |W o grad J| over max |grad J|: zero where W is optimal.
+func (r Rule) optimality(g, s, w, wp, wm *mat.Dense) float64 {
+	n, _ := w.Dims()
+	complementary, largest := 0.0, 0.0
+	for i := range n {
+		for j := range n {
+			if i == j {
+				continue
+			}
+			product := wp.At(i, j) + wp.At(j, i)
+			if wm != nil {
+				product -= wm.At(i, j) + wm.At(j, i)
+			}
+			gradient := product - 2*g.At(i, j) + 2*r.Alpha*(w.At(i, j)-s.At(i, j)) + r.Beta
+			complementary = max(complementary, math.Abs(gradient*w.At(i, j)))
+			largest = max(largest, math.Abs(gradient))
+		}
+	}
+	if largest == 0 {
+		return 0
+	}
+	return complementary / largest
+}

@@ -1,0 +1,80 @@
+package stiefel
+
+import (
+	"context"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/linalg"
+)
+
+// Ascent is an ascent over matrices with orthonormal columns.
+type Ascent struct {
+	Steps    int
+	Relative float64 // ends where a step gains less than this share of the value
+	Value    func(*mat.Dense) float64
+	Gradient func(*mat.Dense) *mat.Dense
+}
+
+// From climbs from o: gradient projected to the tangent space, step doubled and
+// then halved until Armijo's rule holds, QR retraction.
+func (c *Ascent) From(ctx context.Context, o *mat.Dense, s *model.Search) (*mat.Dense, error) {
+	const armijo, flat, shortest = 1e-4, 1e-10, 1e-14
+	f, step := s.Start, 1.0
+	s.End = f
+	for ; s.Steps < c.Steps; s.Steps++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		g := c.Gradient(o)
+		var og mat.Dense
+		og.Mul(o.T(), g)
+		var back mat.Dense
+		back.Mul(o, linalg.Symmetric(&og))
+		g.Sub(g, &back)
+		s.Gradient = mat.Norm(g, 2)
+		if s.Gradient <= flat {
+			break
+		}
+		step *= 2
+		var next *mat.Dense
+		reached := f
+		for ; step > shortest; step /= 2 {
+			var moved mat.Dense
+			moved.Scale(step, g)
+			moved.Add(o, &moved)
+			next = Retract(&moved)
+			if reached = c.Value(next); reached >= f+armijo*step*s.Gradient*s.Gradient {
+				break
+			}
+		}
+		if step <= shortest || reached <= f {
+			break
+		}
+		small := reached-f < c.Relative*max(reached, -reached)
+		o, f = next, reached
+		s.End = f
+		if small {
+			break
+		}
+	}
+	return o, nil
+}
+
+// Retract is the Q of a QR decomposition with positive diagonal of R.
+func Retract(a *mat.Dense) *mat.Dense {
+	_, k := a.Dims()
+	out := mat.DenseCopyOf(a)
+	for j := range k {
+		col := out.ColView(j).(*mat.VecDense)
+		for range 2 {
+			for i := range j {
+				e := out.ColView(i)
+				col.AddScaledVec(col, -mat.Dot(e, col), e)
+			}
+		}
+		col.ScaleVec(1/mat.Norm(col, 2), col)
+	}
+	return out
+}

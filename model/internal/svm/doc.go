@@ -1,0 +1,2 @@
+// Package svm finds the normal of a linear support vector machine.
+package svm

@@ -1,0 +1,56 @@
+package score
+
+import (
+	"fmt"
+
+	"github.com/embedd/embedd/model"
+)
+
+// Correct is the number of test rows whose class the model gets right: by the
+// vote of the k nearest training rows among its outputs, ties as in CorrectNN;
+// or, where the map itself classifies, by that alone. Classes of train and test
+// are indices into one list; the model's own may be in another order. Test rows
+// without label count as wrong, training rows without label must not be there.
+func Correct(m *model.Model, train, test *model.Data, k int) (int, error) {
+	for _, d := range []*model.Data{train, test} {
+		if len(d.Y) != d.N || len(d.X) != d.N*d.M {
+			return 0, fmt.Errorf("correct: %d labels and %d values for %d rows x %d features", len(d.Y), len(d.X), d.N, d.M)
+		}
+	}
+	if m.Map() == "views" {
+		names := m.Classes()
+		class := make([]int, test.N)
+		if err := m.ProjectClasses(make([]float32, test.N*m.Dim()), class, model.DenseRows(test.X, test.N, test.M)); err != nil {
+			return 0, err
+		}
+		right := 0
+		for i, c := range class {
+			if y := test.Y[i]; y >= 0 && y < len(test.Classes) && test.Classes[y] == names[c] {
+				right++
+			}
+		}
+		return right, nil
+	}
+	ref, err := Outputs(m, train)
+	if err != nil {
+		return 0, err
+	}
+	query, err := Outputs(m, test)
+	if err != nil {
+		return 0, err
+	}
+	return CorrectNN(ref, train.Y, query, test.Y, m.Dim(), k)
+}
+
+// Outputs are the outputs of all rows, as float64.
+func Outputs(m *model.Model, d *model.Data) ([]float64, error) {
+	y := make([]float32, d.N*m.Dim())
+	if err := m.Project(y, model.DenseRows(d.X, d.N, d.M)); err != nil {
+		return nil, err
+	}
+	out := make([]float64, len(y))
+	for i, v := range y {
+		out[i] = float64(v)
+	}
+	return out, nil
+}
