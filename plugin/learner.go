@@ -167,7 +167,6 @@ func (l *learner) open(features int) {
 	w.impute = l.config.Nulls == NullsImpute
 	w.labelled = l.labelled()
 	w.keep = l.method.Streaming == "moments" && (f.Scale == "" || f.Scale == "standard" || f.Scale == "none")
-	w.perClass = l.method.Name == "sle-ovr"
 	if most := int(l.config.Memory / w.rowBytes()); most < t.Window.Rows {
 		w.limit.Rows = max(most, 4)
 		l.config.Logger.Warn("the window holds fewer rows than asked, to stay within its memory",

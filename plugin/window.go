@@ -33,7 +33,6 @@ type window struct {
 	impute   bool // rows with a missing feature are learned from
 	labelled bool // only rows with a label are learned from
 	keep     bool // keep moments for the fit
-	perClass bool // with second moments by class
 
 	blocks  []*block
 	classes classTable
@@ -282,7 +281,7 @@ func (w *window) snapshot() snapshot {
 // moments merges those of the blocks: of the rows to train on, and of all rows. Only blocks whose rows changed are summed anew.
 func (w *window) moments(remap []int) (out [2]*moments.Set, err error) {
 	for i := range out {
-		out[i] = moments.New(w.m, w.perClass)
+		out[i] = moments.New(w.m, false)
 	}
 	for _, b := range w.blocks {
 		for p := range b.stats {
@@ -322,7 +321,7 @@ func (w *window) sum(b *block, p int) (*moments.Set, error) {
 	if !w.labelled {
 		y = nil
 	}
-	s := moments.New(w.m, w.perClass)
+	s := moments.New(w.m, false)
 	if err := s.Add(x, y, nil); err != nil {
 		return nil, err
 	}

@@ -60,7 +60,9 @@ func TestAutoTakesTheBestAndSaysSo(t *testing.T) {
 		if choice.Method != m.Method() || choice.Dim != m.Dim() || m.Params()["auto"] != "method and dim" || choice.Rule != "cv" {
 			t.Errorf("%s: model %s at %d, parameters %v, choice %+v", name, m.Method(), m.Dim(), m.Params(), choice)
 		}
-		order := func(s model.Score) int { return slices.Index(candidates, s.Method) }
+		order := func(s model.Score) int {
+			return slices.IndexFunc(candidates(), func(m *frame.Method) bool { return m.Name == s.Method })
+		}
 		for i, s := range choice.Scores[1:] {
 			before := choice.Scores[i]
 			if s.Correct > before.Correct || s.Correct == before.Correct && (s.Dim > before.Dim || s.Dim == before.Dim && order(s) < order(before)) {

@@ -101,3 +101,14 @@ func fitMethod(ctx context.Context, method *frame.Method, params map[string]stri
 	}
 	return m, nil
 }
+
+// begin starts the report of a fit, and marks the parameters where auto decided.
+func (c Config) begin(params map[string]string) *model.Report {
+	r := &model.Report{}
+	if c.choice != nil {
+		params["auto"] = c.choice.Of
+		copied := *c.choice
+		r.Choice = &copied
+	}
+	return r
+}

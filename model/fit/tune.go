@@ -88,7 +88,7 @@ func Tune(ctx context.Context, train *model.Data, c Config, dims []int, progress
 	if fold == nil {
 		return chosen, nil
 	}
-	a := &auction{c: c, p: p}
+	a := &selection{c: c, p: p}
 	scores := make([]map[int]*model.Score, len(all)) // nil: out
 	for i := range all {
 		scores[i] = map[int]*model.Score{}

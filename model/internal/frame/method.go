@@ -4,24 +4,37 @@ import (
 	"context"
 )
 
-// Method is one way to learn a projection.
+// Method is one way to learn a projection: all that anything needs to know of it.
 type Method struct {
-	Name       string  `json:"name"`
-	Title      string  `json:"title"`
-	Paper      string  `json:"paper"`
-	Supervised bool    `json:"supervised"`
-	Map        string  `json:"map"`       // linear, kernel or extension
-	Streaming  string  `json:"streaming"` // moments: fits from statistics alone; window: needs the rows
-	Params     []Param `json:"params"`
+	Name       string
+	Title      string
+	Paper      string
+	Supervised bool
+	Map        string // linear, kernel or extension
+	Streaming  string // moments: fits from statistics alone; window: needs the rows
+	Params     []Param
 
-	// dim is the dimension where none is asked for; bound the largest one that
-	// the rows allow, with the words that name it in an error.
+	// Dim is the dimension where none is asked for; Bound the largest one that the rows allow, with the words that
+	// name it in an error.
 	Dim   func(*Task) int
 	Bound func(*Task) (int, string)
 	Ridge *RidgeRule // nil: no ridge parameter
 	Fit   func(context.Context, *Task) (*Solution, error)
-	// samples: the fit looks at the rows themselves, in task.x.
+	// Samples: the fit looks at the rows themselves, in Task.X.
 	Samples bool
-	// secondByClass: the fit reads second moments of every class.
+	// SecondByClass: the fit reads second moments of every class.
 	SecondByClass bool
+	// Nested: the first columns at a dimension are the answer for fewer, so that one fit scores all dimensions.
+	Nested bool
+	// Auto, where set, makes the method a candidate of auto.
+	Auto *Candidate
+}
+
+// Candidate says when auto tries a method.
+type Candidate struct {
+	// Rank orders the candidates, from 1: of two with equal scores the lower one wins.
+	Rank int
+	// Tried says whether auto tries the method at d dimensions of so many classes; few: there are so few rows that
+	// it takes its time. nil: always.
+	Tried func(d, classes int, few bool) bool
 }

@@ -44,6 +44,7 @@ var dawge = frame.Method{
 	Ridge:   &frame.RidgeRule{Of: frame.WithinScatter},
 	Fit:     fitDAWGE,
 	Samples: true,
+	Nested:  true,
 }
 
 func fitDAWGE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {

@@ -30,6 +30,8 @@ var dla = frame.Method{
 	Bound:   frame.EveryColumn,
 	Samples: true,
 	Fit:     fitDLA,
+	Nested:  true,
+	Auto:    &frame.Candidate{Rank: 4},
 }
 
 func fitDLA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {

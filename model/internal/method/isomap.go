@@ -31,6 +31,7 @@ var isomap = frame.Method{
 	Bound:   frame.RowsLessOne,
 	Samples: true,
 	Fit:     fitIsomap,
+	Nested:  true,
 }
 
 // maxGeodesics is the most rows whose n x n geodesics are held: 3.2 GB.

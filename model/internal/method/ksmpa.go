@@ -32,6 +32,9 @@ var ksmpa = frame.Method{
 	Ridge:   &frame.RidgeRule{Of: frame.WithinScatter, Grid: []float64{0.01, 0.1, 1}, Without: 0.1},
 	Samples: true,
 	Fit:     fitKSMPA,
+	Nested:  true,
+	// a kernel is for curved classes
+	Auto: &frame.Candidate{Rank: 9, Tried: func(_, classes int, few bool) bool { return classes == 2 && few }},
 }
 
 // kernelCut drops directions of the kernel below this share: of its largest

@@ -25,6 +25,8 @@ var lda = frame.Method{
 	Bound:  frame.DiscriminantBound,
 	Ridge:  &frame.RidgeRule{Of: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
 	Fit:    fitLDA,
+	Nested: true,
+	Auto:   &frame.Candidate{Rank: 3},
 }
 
 func fitLDA(_ context.Context, t *frame.Task) (*frame.Solution, error) {

@@ -26,6 +26,7 @@ var le = frame.Method{
 	Bound:   frame.RowsLessOne,
 	Samples: true,
 	Fit:     fitLE,
+	Nested:  true,
 }
 
 func fitLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {

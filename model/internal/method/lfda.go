@@ -34,6 +34,8 @@ var lfda = frame.Method{
 	Ridge:   &frame.RidgeRule{Of: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
 	Samples: true,
 	Fit:     fitLFDA,
+	Nested:  true,
+	Auto:    &frame.Candidate{Rank: 2},
 }
 
 var solveLFDA = frame.Maximize(func(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {

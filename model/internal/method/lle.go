@@ -30,6 +30,7 @@ var lle = frame.Method{
 	Bound:   frame.RowsLessOne,
 	Samples: true,
 	Fit:     fitLLE,
+	Nested:  true,
 }
 
 func fitLLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {

@@ -28,6 +28,7 @@ var lpp = frame.Method{
 	Ridge:   &frame.RidgeRule{Of: frame.TotalScatter},
 	Samples: true,
 	Fit:     frame.Maximize(lppRatio, pencil.Min),
+	Nested:  true,
 }
 
 func lppRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {

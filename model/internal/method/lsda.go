@@ -30,6 +30,7 @@ var lsda = frame.Method{
 	Ridge:   &frame.RidgeRule{Of: frame.TotalScatter},
 	Samples: true,
 	Fit:     frame.Maximize(lsdaRatio, pencil.Max),
+	Nested:  true,
 }
 
 func lsdaRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {

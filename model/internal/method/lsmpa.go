@@ -33,6 +33,8 @@ var lsmpa = frame.Method{
 	Ridge:   &frame.RidgeRule{Of: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
 	Samples: true,
 	Fit:     frame.Maximize(lsmpaRatio, pencil.Max),
+	Nested:  true,
+	Auto:    &frame.Candidate{Rank: 5},
 }
 
 // smpaRows caps what is looked at: geodesics, D and S are n x n.

@@ -32,6 +32,8 @@ var mfa = frame.Method{
 	Ridge:   &frame.RidgeRule{Of: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
 	Samples: true,
 	Fit:     frame.Maximize(mfaRatio, pencil.Min),
+	Nested:  true,
+	Auto:    &frame.Candidate{Rank: 1},
 }
 
 func mfaRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {

@@ -36,6 +36,7 @@ var mpda = frame.Method{
 	Ridge:   &frame.RidgeRule{Of: frame.WithinScatter},
 	Samples: true,
 	Fit:     fitMPDA(PartitionClasses),
+	Nested:  true,
 }
 
 // pmpda is mpda with a tangent space at every row: of the row and its nearest
@@ -50,6 +51,7 @@ var pmpda = frame.Method{
 	Ridge:   &frame.RidgeRule{Of: frame.WithinScatter},
 	Samples: true,
 	Fit:     fitMPDA(capPointwise),
+	Nested:  true,
 }
 
 // maxPointwise is the number of rows that pmpda takes tangent spaces of: each

@@ -28,6 +28,7 @@ var npe = frame.Method{
 	Ridge:   &frame.RidgeRule{Of: frame.TotalScatter},
 	Samples: true,
 	Fit:     frame.Maximize(npeRatio, pencil.Min),
+	Nested:  true,
 }
 
 func npeRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {

@@ -34,6 +34,8 @@ var pairacc = frame.Method{
 	Bound:  func(t *frame.Task) (int, string) { return t.Columns, frame.RankOfTotal },
 	Ridge:  &frame.RidgeRule{Of: frame.WithinScatter},
 	Fit:    fitPairAcc,
+	// made for fewer dimensions than the classes span
+	Auto: &frame.Candidate{Rank: 7, Tried: func(d, classes int, _ bool) bool { return d < classes-1 }},
 }
 
 func fitPairAcc(ctx context.Context, t *frame.Task) (*frame.Solution, error) {

@@ -19,6 +19,8 @@ var pca = frame.Method{
 	Dim:    func(*frame.Task) int { return 2 },
 	Bound:  func(t *frame.Task) (int, string) { return t.Columns, frame.RankOfTotal },
 	Fit:    fitPCA,
+	Nested: true,
+	Auto:   &frame.Candidate{Rank: 6},
 }
 
 func fitPCA(_ context.Context, t *frame.Task) (*frame.Solution, error) {
