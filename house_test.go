@@ -22,7 +22,7 @@ var below = map[string][]string{
 	"model/internal/linalg":     {},
 	"model/pencil":              {"model/internal/parallel"},
 	"model/moments":             {"model/internal/parallel"},
-	"model/graph":               {"model/internal/parallel"},
+	"model/graph":               {"model/internal/linalg", "model/internal/parallel"},
 	"model/internal/mapping":    {"model/internal/linalg", "model/internal/parallel"},
 	"model":                     {"model/internal/mapping", "model/internal/linalg", "model/internal/parallel"},
 	"model/score":               {"model", "model/graph"},

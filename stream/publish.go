@@ -101,11 +101,8 @@ func (p *pipeline) confirm(ctx context.Context, o *outgoing) error {
 	}
 }
 
-// Error codes of the server that say that this very message will never be taken.
-const (
-	errMessageTooLarge jetstream.ErrorCode = 10054 // over the stream's max_msg_size
-	errHeaderTooLarge  jetstream.ErrorCode = 10097
-)
+// errHeaderTooLarge is the server's code for a header over its limit; the client has no name for it.
+const errHeaderTooLarge jetstream.ErrorCode = 10097
 
 // refusal is the error where trying again cannot help, nil where it can.
 func refusal(err error) error {
@@ -113,7 +110,7 @@ func refusal(err error) error {
 	switch {
 	case errors.Is(err, nats.ErrMaxPayload):
 		return fmt.Errorf("the message is over the server's max_payload: %w", err)
-	case errors.As(err, &api) && (api.ErrorCode == errMessageTooLarge || api.ErrorCode == errHeaderTooLarge):
+	case errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamMessageExceedsMaximum || api.ErrorCode == errHeaderTooLarge):
 		return fmt.Errorf("the message is over the stream's limit: %w", err)
 	}
 	return nil

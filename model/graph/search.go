@@ -6,19 +6,13 @@ import (
 	"runtime"
 	"sync"
 
-	"gonum.org/v1/gonum/blas/gonum"
-
+	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/parallel"
 )
-
-// impl is named, not taken from the registries: what a host registers there
-// must not change a result.
-var impl gonum.Implementation
 
 const (
 	tileBytes = 128 << 10 // of filter rows on each side of a tile: both sides stay in the second cache
 	filterDim = 12        // from here on a float32 product is cheaper than the distance
-	lane      = 16        // padding of a row in float32: gonum's dot has no tail then
 	serial    = 1 << 20   // multiply-adds of a call that one core does alone
 )
 
@@ -214,15 +208,14 @@ func squared(a, b []float64) float64 {
 	return sum
 }
 
-// filter bounds distances from below by |q|^2 + |r|^2 - 2 q.r with the product
-// in float32, of rows that are centred at the mean reference (a large mean
-// would swallow the differences) and scaled to at most 1 (nothing overflows).
+// filter bounds distances from below by products in float32 of rows that are
+// centred at the mean reference and scaled to at most 1.
 type filter struct {
 	ref, query         []float32 // stride numbers a row
 	refNorm, queryNorm []float64 // Euclidean, of the scaled rows
 	stride             int
 	unscale            float64 // squared distances of the rows over those of the scaled ones
-	relative, absolute float64 // bounds of the error of a product
+	bound              linalg.DistanceBound
 }
 
 func newFilter(ref, query []float64, dim int, self bool) *filter {
@@ -242,12 +235,8 @@ func newFilter(ref, query []float64, dim int, self bool) *filter {
 		return nil // their squares leave float64; the distances decide as they are
 	}
 	scale := math.Ldexp(1, -exp)
-	f := &filter{stride: (dim + lane - 1) / lane * lane, unscale: 1 / (scale * scale)}
-	// A dot product of n float32 terms, rounded to float32 before, is off by at
-	// most (n + 2) u |q||r| to first order (Higham 2002, eq. 3.5), u = 2^-24, and
-	// by the smallest float32 for each term that underflows.
-	f.relative = float64(f.stride+8) * 0x1p-24
-	f.absolute = float64(f.stride+8) * 0x1p-126
+	stride := linalg.Pad(dim)
+	f := &filter{stride: stride, bound: linalg.NewDistanceBound(stride), unscale: 1 / (scale * scale)}
 	f.ref, f.refNorm = f.load(ref, mean, dim, scale)
 	if f.query, f.queryNorm = f.ref, f.refNorm; !self {
 		f.query, f.queryNorm = f.load(query, mean, dim, scale)
@@ -272,9 +261,6 @@ func (f *filter) load(x, mean []float64, dim int, scale float64) ([]float32, []f
 
 // below is at most the squared distance of query q and reference j.
 func (f *filter) below(q, j int) float64 {
-	dot := impl.Sdot(f.stride, f.ref[j*f.stride:(j+1)*f.stride], 1, f.query[q*f.stride:(q+1)*f.stride], 1)
-	a, b := f.queryNorm[q], f.refNorm[j]
-	// (1e-12: the norms, the difference from the mean, and this line itself.)
-	err := 2*(f.relative*a*b+f.absolute) + 1e-12*(a+b)*(a+b)
-	return ((a-b)*(a-b) + 2*(a*b-float64(dot)) - err) * f.unscale
+	dot := linalg.BLAS.Sdot(f.stride, f.ref[j*f.stride:(j+1)*f.stride], 1, f.query[q*f.stride:(q+1)*f.stride], 1)
+	return f.bound.Below(f.queryNorm[q], f.refNorm[j], dot) * f.unscale
 }

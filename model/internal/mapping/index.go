@@ -35,6 +35,7 @@ type index struct {
 	stride int
 	filter []float32 // n x stride: rows, less their mean, times scale; nil: no filter
 	norms  []float64
+	bound  linalg.DistanceBound
 	centre []float64
 	scale  float64 // so that no number of filter is above 1
 }
@@ -61,7 +62,8 @@ func NewIndex(t *Training, m, k int) *index {
 		return x // squares leave float64; the distances decide as they are
 	}
 	x.scale = math.Ldexp(1, -exp)
-	x.stride = (m + linalg.Lane - 1) / linalg.Lane * linalg.Lane
+	x.stride = linalg.Pad(m)
+	x.bound = linalg.NewDistanceBound(x.stride)
 	x.filter, x.norms = make([]float32, t.Len()*x.stride), make([]float64, t.Len())
 	for i := range t.Len() {
 		x.norms[i] = x.Take(x.filter[i*x.stride:], t.Rows[i*m:(i+1)*m])
@@ -132,12 +134,6 @@ func (x *index) below(w *Workspace, i int) float64 {
 	if x.filter == nil || w.norm < 0 {
 		return 0
 	}
-	// A dot product of s float32 terms, rounded to float32 before, is off by at
-	// most (s + 2) u |a||b| to first order (Higham 2002, eq. 3.5), u = 2^-24, and
-	// by the smallest float32 for each term that underflows; the norms, the
-	// difference from the mean and this line itself by less than 1e-12.
-	product := float64(linalg.BLAS.Sdot(x.stride, x.filter[i*x.stride:(i+1)*x.stride], 1, w.query, 1))
-	a, b := w.norm, x.norms[i]
-	off := 2*float64(x.stride+8)*(0x1p-24*a*b+0x1p-126) + 1e-12*(a+b)*(a+b)
-	return ((a-b)*(a-b) + 2*(a*b-product) - off) / (x.scale * x.scale)
+	product := linalg.BLAS.Sdot(x.stride, x.filter[i*x.stride:(i+1)*x.stride], 1, w.query, 1)
+	return x.bound.Below(w.norm, x.norms[i], product) / (x.scale * x.scale)
 }
