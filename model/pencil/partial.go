@@ -7,31 +7,11 @@ import (
 	"math"
 	"strings"
 
-	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/parallel"
 )
-
-// Operator is a symmetric matrix M of order n, known by its products.
-type Operator interface {
-	Order() int
-	// Apply sets dst = M x, both n x b for any b >= 1. It keeps neither, gives the
-	// same bits for the same x, and is not called concurrently. A panic of it is an
-	// error of Partial.
-	Apply(dst, x *mat.Dense)
-}
-
-// Entries is an Operator that shows its rows. The small end of one is found
-// through a factor of it, which products alone do not reach where the wanted
-// values are tiny against the largest.
-type Entries interface {
-	Operator
-	// Row returns the columns and the values of row i, each column at most once, in
-	// any order. The caller does not change them.
-	Row(i int) (columns []int, values []float64)
-}
 
 // Part is the wanted end of the spectrum of an operator.
 type Part struct {
@@ -57,50 +37,6 @@ type Part struct {
 	all     []float64  // the values found, those beyond the wanted included
 	vectors *mat.Dense // their vectors as columns
 	least   float64    // at the Max end: the least value seen, or 0
-}
-
-// fullOrder is the largest order that is decomposed in full where the partial
-// way fails: about a minute and 400 MB.
-const fullOrder = 2500
-
-// Dense is a symmetric matrix held in full, as an operator that shows its rows.
-// It copies s: 8 n^2 bytes.
-func Dense(s mat.Symmetric) Entries {
-	n := s.SymmetricDim()
-	a := &dense{a: mat.NewDense(n, n, nil), columns: make([]int, n)}
-	a.a.Copy(s)
-	for i := range a.columns {
-		a.columns[i] = i
-	}
-	return a
-}
-
-type dense struct {
-	a       *mat.Dense
-	columns []int
-}
-
-func (d *dense) Order() int { return len(d.columns) }
-
-func (d *dense) Row(i int) ([]int, []float64) { return d.columns, d.a.RawRowView(i) }
-
-func (d *dense) Apply(dst, x *mat.Dense) {
-	n, b := x.Dims()
-	rows := mat.DenseCopyOf(x.T())
-	// A panel of rows stays in the cache for all b products.
-	const panel = 32
-	split((n+panel-1)/panel, n*n*b, func(i int) {
-		from, to := i*panel, min(n, i*panel+panel)
-		p := rowsOf(d.a, from, to)
-		var y [panel]float64
-		out := blas64.Vector{N: to - from, Data: y[:to-from], Inc: 1}
-		for j := range b {
-			blas64.Gemv(blas.NoTrans, 1, p, blas64.Vector{N: n, Data: rows.RawRowView(j), Inc: 1}, 0, out)
-			for r, v := range out.Data {
-				dst.Set(from+r, j, v)
-			}
-		}
-	})
 }
 
 // Partial returns the d eigenpairs of m at one end, and no others, by thick-restart
@@ -378,63 +314,6 @@ func leastGap(values []float64, d, order int, largest float64) float64 {
 	return gap
 }
 
-// full decomposes all of m, with the known vectors moved past the other end.
-func (p *partial) full() (*Part, error) {
-	if err := p.ctx.Err(); err != nil {
-		return nil, err
-	}
-	s := mat.NewSymDense(p.n, nil)
-	if rows, ok := p.m.(Entries); ok {
-		for i := range p.n {
-			columns, values := rows.Row(i)
-			for at, j := range columns {
-				if j >= i {
-					s.SetSym(i, j, s.At(i, j)+values[at])
-				}
-			}
-		}
-	} else {
-		const width = 64
-		for from := 0; from < p.n; from += width {
-			b := min(width, p.n-from)
-			x, y := mat.NewDense(p.n, b, nil), mat.NewDense(p.n, b, nil)
-			for j := range b {
-				x.Set(from+j, j, 1)
-			}
-			p.m.Apply(y, x)
-			for j := range b {
-				for i := 0; i <= from+j; i++ {
-					s.SetSym(i, from+j, y.At(i, j))
-				}
-			}
-		}
-	}
-	if p.null != nil {
-		away := 4 * mat.Norm(s, 1)
-		if p.end == Max {
-			away = -away
-		}
-		q, _ := p.null.Dims()
-		for i := range q {
-			s.SymRankOne(s, away, p.null.RowView(i))
-		}
-	}
-	values, vectors, err := spectrum(s)
-	if err != nil {
-		return nil, err
-	}
-	if p.end == Min {
-		values, vectors = reversed(values, vectors)
-	}
-	values = values[:p.room]
-	for _, v := range values {
-		p.largest = max(p.largest, math.Abs(v))
-	}
-	// Pairs nearer to each other than rounding are told apart no better than this.
-	p.floor = float64(p.n) * eps * p.largest
-	return p.judge(values, mat.DenseCopyOf(vectors.Slice(0, p.n, 0, p.room).T()))
-}
-
 // few is the end of the spectrum of s for Solve, or nil where the full
 // decomposition is the better way: for small s, where the cut falls into a tie whose
 // other vectors are needed, and for a small end below what a factor resolves, whose
@@ -456,66 +335,4 @@ func few(s *mat.SymDense, end End, d int) *Part {
 		return nil
 	}
 	return part
-}
-
-// knownRows is an orthonormal basis, as rows, of the columns of known.
-func knownRows(n int, known *mat.Dense) (*mat.Dense, error) {
-	if known == nil {
-		return nil, nil
-	}
-	rows, q := known.Dims()
-	if rows != n || q > n {
-		return nil, fmt.Errorf("known vectors are %d x %d, the operator has order %d", rows, q, n)
-	}
-	if err := finite(known); err != nil {
-		return nil, fmt.Errorf("known vectors: %w", err)
-	}
-	b := Orthonormal(known, 1e-10)
-	if b == nil {
-		return nil, errors.New("known vectors are zero")
-	}
-	if _, r := b.Dims(); r < q {
-		return nil, fmt.Errorf("known vectors have rank %d, not %d: give an independent set", r, q)
-	}
-	return mat.DenseCopyOf(b.T()), nil
-}
-
-// checkKnown refuses known vectors that m does not keep to themselves: taking
-// them out would change the problem.
-func (p *partial) checkKnown() error {
-	if p.null == nil {
-		return nil
-	}
-	q, _ := p.null.Dims()
-	y := mat.NewDense(q, p.n, nil)
-	p.apply(y, p.null)
-	project(y, p.null)
-	left := maxAbs(y)
-	if left == 0 {
-		return nil
-	}
-	if p.largest == 0 && p.room >= krylovRoom(1, 4) {
-		if err := p.measure(); err != nil {
-			return err
-		}
-	}
-	scale := p.largest
-	if scale == 0 {
-		scale = operatorNorm(p.m)
-	}
-	if !(left <= 1e-9*scale) {
-		return fmt.Errorf("known vectors are no eigenvectors: M takes them %.2g away, its largest value is %.4g", left, scale)
-	}
-	return nil
-}
-
-// operatorNorm is a norm of a small operator by its columns.
-func operatorNorm(m Operator) float64 {
-	n := m.Order()
-	x, y := mat.NewDense(n, n, nil), mat.NewDense(n, n, nil)
-	for i := range n {
-		x.Set(i, i, 1)
-	}
-	m.Apply(y, x)
-	return mat.Norm(y, 2)
 }

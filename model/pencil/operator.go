@@ -1,0 +1,77 @@
+package pencil
+
+import (
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/mat"
+)
+
+// Operator is a symmetric matrix M of order n, known by its products.
+type Operator interface {
+	Order() int
+	// Apply sets dst = M x, both n x b for any b >= 1. It keeps neither, gives the
+	// same bits for the same x, and is not called concurrently. A panic of it is an
+	// error of Partial.
+	Apply(dst, x *mat.Dense)
+}
+
+// Entries is an Operator that shows its rows. The small end of one is found
+// through a factor of it, which products alone do not reach where the wanted
+// values are tiny against the largest.
+type Entries interface {
+	Operator
+	// Row returns the columns and the values of row i, each column at most once, in
+	// any order. The caller does not change them.
+	Row(i int) (columns []int, values []float64)
+}
+
+// Dense is a symmetric matrix held in full, as an operator that shows its rows.
+// It copies s: 8 n^2 bytes.
+func Dense(s mat.Symmetric) Entries {
+	n := s.SymmetricDim()
+	a := &dense{a: mat.NewDense(n, n, nil), columns: make([]int, n)}
+	a.a.Copy(s)
+	for i := range a.columns {
+		a.columns[i] = i
+	}
+	return a
+}
+
+type dense struct {
+	a       *mat.Dense
+	columns []int
+}
+
+func (d *dense) Order() int { return len(d.columns) }
+
+func (d *dense) Row(i int) ([]int, []float64) { return d.columns, d.a.RawRowView(i) }
+
+func (d *dense) Apply(dst, x *mat.Dense) {
+	n, b := x.Dims()
+	rows := mat.DenseCopyOf(x.T())
+	// A panel of rows stays in the cache for all b products.
+	const panel = 32
+	split((n+panel-1)/panel, n*n*b, func(i int) {
+		from, to := i*panel, min(n, i*panel+panel)
+		p := rowsOf(d.a, from, to)
+		var y [panel]float64
+		out := blas64.Vector{N: to - from, Data: y[:to-from], Inc: 1}
+		for j := range b {
+			blas64.Gemv(blas.NoTrans, 1, p, blas64.Vector{N: n, Data: rows.RawRowView(j), Inc: 1}, 0, out)
+			for r, v := range out.Data {
+				dst.Set(from+r, j, v)
+			}
+		}
+	})
+}
+
+// operatorNorm is a norm of a small operator by its columns.
+func operatorNorm(m Operator) float64 {
+	n := m.Order()
+	x, y := mat.NewDense(n, n, nil), mat.NewDense(n, n, nil)
+	for i := range n {
+		x.Set(i, i, 1)
+	}
+	m.Apply(y, x)
+	return mat.Norm(y, 2)
+}

@@ -1,0 +1,68 @@
+package pencil
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// fullOrder is the largest order that is decomposed in full where the partial
+// way fails: about a minute and 400 MB.
+const fullOrder = 2500
+
+// full decomposes all of m, with the known vectors moved past the other end.
+func (p *partial) full() (*Part, error) {
+	if err := p.ctx.Err(); err != nil {
+		return nil, err
+	}
+	s := mat.NewSymDense(p.n, nil)
+	if rows, ok := p.m.(Entries); ok {
+		for i := range p.n {
+			columns, values := rows.Row(i)
+			for at, j := range columns {
+				if j >= i {
+					s.SetSym(i, j, s.At(i, j)+values[at])
+				}
+			}
+		}
+	} else {
+		const width = 64
+		for from := 0; from < p.n; from += width {
+			b := min(width, p.n-from)
+			x, y := mat.NewDense(p.n, b, nil), mat.NewDense(p.n, b, nil)
+			for j := range b {
+				x.Set(from+j, j, 1)
+			}
+			p.m.Apply(y, x)
+			for j := range b {
+				for i := 0; i <= from+j; i++ {
+					s.SetSym(i, from+j, y.At(i, j))
+				}
+			}
+		}
+	}
+	if p.null != nil {
+		away := 4 * mat.Norm(s, 1)
+		if p.end == Max {
+			away = -away
+		}
+		q, _ := p.null.Dims()
+		for i := range q {
+			s.SymRankOne(s, away, p.null.RowView(i))
+		}
+	}
+	values, vectors, err := spectrum(s)
+	if err != nil {
+		return nil, err
+	}
+	if p.end == Min {
+		values, vectors = reversed(values, vectors)
+	}
+	values = values[:p.room]
+	for _, v := range values {
+		p.largest = max(p.largest, math.Abs(v))
+	}
+	// Pairs nearer to each other than rounding are told apart no better than this.
+	p.floor = float64(p.n) * eps * p.largest
+	return p.judge(values, mat.DenseCopyOf(vectors.Slice(0, p.n, 0, p.room).T()))
+}
