@@ -157,5 +157,5 @@ func tooManyRows(n int64, limit int) *Error {
 }
 
 func tooLarge(limit int) *Error {
-	return fault(wire.TooLarge, "the message's buffers come to more than %d bytes", limit).hint("send smaller batches or raise the limit of decompressed bytes")
+	return fault(wire.TooLarge, "the message's buffers come to more than %d bytes", limit).hint("send fewer rows a message")
 }

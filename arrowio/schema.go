@@ -88,7 +88,7 @@ func parseSchema(f frame, l Limits) (*schema, *Error) {
 
 func (w *schemaWalk) room(more int) *Error {
 	if more > w.limits.Fields-w.fields {
-		return fault(wire.TooManyFields, "the schema has more than %d fields", w.limits.Fields).hint("send the features as one fixed-size list column, or raise limits.fields")
+		return fault(wire.TooManyFields, "the schema has more than %d fields", w.limits.Fields).hint("send the features as one fixed-size list column, or leave columns out")
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (w *schemaWalk) field(l *layout, t flat.Table, depth int, values bool) *Err
 		return w.room(0x7fffffff)
 	}
 	if depth > w.limits.Depth {
-		return fault(wire.TooManyFields, "a column is nested more than %d deep", w.limits.Depth).hint("flatten it or raise limits.depth")
+		return fault(wire.TooManyFields, "a column is nested more than %d deep", w.limits.Depth).hint("flatten it or leave it out")
 	}
 	name, _, err := t.Text(0, "a field's name")
 	if err != nil {
