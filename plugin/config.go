@@ -68,7 +68,7 @@ type Config struct {
 	Nulls  Nulls        // default NullsReject
 	Output arrowio.Output
 
-	Fit      fit.Config // how to fit
+	Fit      fit.Config // how to fit; Method is lda where neither it nor Own is given
 	Training Training
 	Until    Until // default UntilHold
 	Classes  int   // most classes; default 1000
@@ -98,7 +98,9 @@ func (c Config) withDefaults() (Config, error) {
 	set(&c.Training.Window.Rows, 20000)
 	set(&c.Training.Window.Balance, BalanceClass)
 	set(&c.Training.Align, AlignBlock)
-	set(&c.Fit.Method, "lda")
+	if c.Fit.Own == nil {
+		set(&c.Fit.Method, "lda")
+	}
 	if c.Training.Every == (Every{}) {
 		c.Training.Every = Every{Rows: 5000, Period: 10 * time.Minute}
 	}
@@ -129,7 +131,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Fixed != nil {
 		return c, nil
 	}
-	method, err := fit.Lookup(c.Fit.Method)
+	method, err := c.Fit.Describe()
 	if err != nil {
 		return c, err
 	}

@@ -12,6 +12,8 @@
 // ([Stage.FromRecord]), and a result leaves in either form ([Stage.Encode], [Stage.Record]). A host that knows better
 // than the policy when to fit asks with [Stage.Refit].
 //
+// The method is one of package fit's table, by name, or a fit.Criterion of the host's own, in Fit.Own.
+//
 // Errors are told apart with errors.Is: [ErrNoModel], [ErrClosed], [ErrFixed], [ErrFewRows], and the codes of package
 // arrowio.
 //

@@ -3,11 +3,14 @@ package plugin_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/model/fit"
@@ -164,6 +167,67 @@ func ExampleStage_FromRecord() {
 	// Output:
 	// label utf8 90
 	// embedding fixed_size_list<item: float32>[2] 90
+}
+
+// A method of one's own: here linear discriminants where each class counts the same, however many rows it has. The stage
+// learns, judges, aligns and serves it as one of the table.
+func ExampleConfig_own() {
+	balanced := fit.Criterion{Name: "balanced", Supervised: true, Build: balancedScatters}
+	stage, err := plugin.New(plugin.Config{
+		Spec:     arrowio.Spec{Features: []string{"x"}, Label: "label"},
+		Fit:      fit.Config{Own: &balanced, Dim: 2},
+		Training: plugin.Training{Every: plugin.Every{Rows: 90}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stage.Close()
+	rec := cloudRecord(rand.New(rand.NewPCG(1, 1)), 30)
+	defer rec.Release()
+	msg, err := stage.FromRecord(rec)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := stage.Learn(msg, plugin.Position{}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := stage.Wait(context.Background()); err != nil {
+		fmt.Println(err)
+		return
+	}
+	result, err := stage.Transform(context.Background(), msg)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(result.Live.Model.Method(), "gives", result.Reduced.Dim, "of", result.Live.Model.M())
+	// Output: balanced gives 2 of 20
+}
+
+// balancedScatters is the scatter of the class means, and the sum of the covariances of the classes.
+func balancedScatters(_ context.Context, x *mat.Dense, y []int) (between, within *mat.SymDense, err error) {
+	_, m := x.Dims()
+	between, within = mat.NewSymDense(m, nil), mat.NewSymDense(m, nil)
+	rows := map[int][]int{}
+	for i, c := range y {
+		rows[c] = append(rows[c], i)
+	}
+	for _, c := range slices.Sorted(maps.Keys(rows)) { // sums depend on their order, and a digest on the sums
+		mean := mat.NewVecDense(m, nil)
+		for _, i := range rows[c] {
+			mean.AddScaledVec(mean, 1/float64(len(rows[c])), x.RowView(i))
+		}
+		between.SymRankOne(between, 1, mean) // x is centred
+		for _, i := range rows[c] {
+			var off mat.VecDense
+			off.SubVec(x.RowView(i), mean)
+			within.SymRankOne(within, 1/float64(len(rows[c])), &off)
+		}
+	}
+	return between, within, nil
 }
 
 // threeClouds is the wire form of a record of three clouds.

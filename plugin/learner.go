@@ -47,7 +47,7 @@ type job struct {
 
 func newLearner(s *Stage) *learner {
 	l := &learner{stage: s, config: &s.config, jobs: make(chan job, 1), done: make(chan struct{}), idle: make(chan struct{})}
-	l.method, _ = fit.Lookup(s.config.Fit.Method) // the configuration was checked
+	l.method, _ = s.config.Fit.Describe() // the configuration was checked
 	if l.method.Name == fit.Auto {
 		l.method.Supervised = l.labelled()
 		if !l.labelled() {
@@ -276,7 +276,7 @@ func (l *learner) fit(ctx context.Context, j job) (f Fit) {
 	log := l.config.Logger
 	defer func() {
 		if p := recover(); p != nil {
-			f.Err = fmt.Errorf("fitting %s panicked: %v; please report it", l.config.Fit.Method, p)
+			f.Err = fmt.Errorf("fitting %s panicked: %v; please report it", l.method.Name, p)
 		}
 		f.Duration = time.Since(begin)
 		switch {
@@ -309,7 +309,7 @@ func (l *learner) fit(ctx context.Context, j job) (f Fit) {
 
 func (l *learner) fitStandin(ctx context.Context, rows snapshot, f *Fit) error {
 	c := l.config.Fit
-	c.Method, c.Params = "pca", nil
+	c.Method, c.Own, c.Params = "pca", nil, nil
 	all := rows.all()
 	m, err := fit.Fit(ctx, l.data(all, rows), c)
 	if err != nil {

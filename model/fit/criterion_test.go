@@ -100,7 +100,7 @@ func TestCriterionIsTheMethod(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.own.Name = "own"
-			got, err := c.own.Fit(ctx, d, Config{Dim: c.dim, Params: ridge})
+			got, err := Fit(ctx, d, Config{Own: &c.own, Dim: c.dim, Params: ridge})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -155,7 +155,8 @@ func TestCriterionRefuses(t *testing.T) {
 		{Criterion{Name: "own", Build: form(0, 1)}, Config{Dim: 5}, "dim 5 exceeds rank 1 of the criterion"},
 		{Criterion{Name: "own", Build: func(context.Context, *mat.Dense, []int) (n, d *mat.SymDense, err error) { return nil, nil, nil }}, Config{}, "no numerator"},
 	} {
-		_, err := c.own.Fit(ctx, d, c.c)
+		c.c.Own = &c.own
+		_, err := Fit(ctx, d, c.c)
 		if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v, want an error that says %q", err, c.says)
 		}

@@ -1,5 +1,5 @@
 // Package fit learns a [model.Model] from labelled rows: [Fit] from rows, [FitMoments] from mergeable statistics,
-// [Criterion.Fit] from a numerator and a denominator of the caller's own. [Methods] lists what there is; [Auto] and
+// by a method of the table or by a [Criterion] of the caller's own. [Methods] lists what there is; [Auto] and
 // [AutoDim] leave the method and the dimension to the rows, and [Tune] the parameters.
 //
 // A fit only reads what it is given, ends with the error of its context, and gives the same digest for the same rows

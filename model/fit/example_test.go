@@ -134,7 +134,7 @@ func ExampleCriterion() {
 		d, err = star(same)
 		return n, d, err
 	}}
-	m, err := own.Fit(context.Background(), rows, fit.Config{Dim: 1, Params: map[string]string{"ridge": "0.1"}})
+	m, err := fit.Fit(context.Background(), rows, fit.Config{Own: &own, Dim: 1, Params: map[string]string{"ridge": "0.1"}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -12,6 +12,7 @@ import (
 // Config is how to fit.
 type Config struct {
 	Method string
+	Own    *Criterion        // in place of Method, which is empty then: a method of the caller's own
 	Dim    int               // outputs of a row, d; 0: the method's default; AutoDim: by cross-validation
 	Scale  model.Scale       // "": Standard
 	Params map[string]string // of the method, by name; see Method.Params
@@ -31,8 +32,32 @@ func (c Config) Validate() error {
 	return err
 }
 
+// Describe says what there is to know of the method that is named, or of the caller's own.
+func (c Config) Describe() (Method, error) {
+	m, err := c.method()
+	if err != nil {
+		return Method{}, err
+	}
+	return describe(m), nil
+}
+
+func (c Config) method() (*frame.Method, error) {
+	if c.Own != nil {
+		return c.Own.method(c)
+	}
+	return lookup(c.Method)
+}
+
+// name is that of the method, for errors that come before it is looked at.
+func (c Config) name() string {
+	if c.Own != nil {
+		return c.Own.Name
+	}
+	return c.Method
+}
+
 func (c Config) resolve() (*frame.Method, map[string]string, error) {
-	m, err := lookup(c.Method)
+	m, err := c.method()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -61,7 +86,7 @@ func (c Config) check() error {
 // labelled rows only. The model of Auto bears the name of the method that was
 // chosen; its parameter auto, and the report, say so. A cancelled ctx ends the fit with its error.
 func Fit(ctx context.Context, d *model.Data, c Config) (_ *model.Model, err error) {
-	defer parallel.Recover(&err, c.Method)
+	defer parallel.Recover(&err, c.name())
 	if c.Method == Auto || c.Dim == AutoDim {
 		if err := c.Validate(); err != nil {
 			return nil, err

@@ -19,7 +19,7 @@ import (
 // pairacc for more than C-1 dimensions, or pca without labels, and AutoDim the method's default.
 // Scale is standard or none.
 func FitMoments(ctx context.Context, s *moments.Set, features, classes []string, c Config) (_ *model.Model, err error) {
-	defer parallel.Recover(&err, c.Method)
+	defer parallel.Recover(&err, c.name())
 	method, params, err := c.resolve()
 	if err == nil && s != nil && (c.Method == Auto || c.Dim == AutoDim) {
 		chooseByMoments(s, &c)

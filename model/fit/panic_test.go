@@ -116,7 +116,7 @@ func TestPanicOfACallersFunction(t *testing.T) {
 		}}},
 	} {
 		c.own.Name = name + "-criterion"
-		_, err := c.own.Fit(ctx, d, Config{Params: c.params})
+		_, err := Fit(ctx, d, Config{Own: &c.own, Params: c.params})
 		fixture.Panicked(t, name, err, c.own.Name+": panicked: my "+name)
 	}
 	for _, method := range []string{"lda", "lsdr", "sle-ovr", "tnca", Auto} {

@@ -68,7 +68,7 @@ func TunedName(method string, c, given map[string]string) string {
 // fold. The defaults stand where no row can be held out, and where no
 // combination is left. progress is told the share that is done.
 func Tune(ctx context.Context, train *model.Data, c Config, dims []int, progress func(float64)) (Tuning, error) {
-	m, err := lookup(c.Method)
+	m, err := c.method()
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,8 @@ import (
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/linalg"
 )
 
 // WeightForm is X'WX (m x m) of symmetric weights, sparse or dense: the sum of
@@ -163,5 +165,5 @@ func gram(x, y *mat.Dense) (*mat.SymDense, error) {
 
 // blas64Gemm is C = A'B with A n x rows and B n x cols.
 func blas64Gemm(a []float64, lda int, b []float64, ldb int, c []float64, ldc int, rows, cols, n int) {
-	impl.Dgemm(blas.Trans, blas.NoTrans, rows, cols, n, 1, a, lda, b, ldb, 0, c, ldc)
+	linalg.BLAS.Dgemm(blas.Trans, blas.NoTrans, rows, cols, n, 1, a, lda, b, ldb, 0, c, ldc)
 }

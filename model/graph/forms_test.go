@@ -8,6 +8,8 @@ import (
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/linalg"
 )
 
 // What is summed on several cores has the same bits on one.
@@ -60,7 +62,7 @@ func BenchmarkForms(b *testing.B) {
 	raw := x.RawMatrix()
 	out := make([]float64, n*m)
 	begin := time.Now()
-	impl.Dgemm(blas.NoTrans, blas.NoTrans, n, m, m, 1, raw.Data, m, raw.Data, m, 0, out, m)
+	linalg.BLAS.Dgemm(blas.NoTrans, blas.NoTrans, n, m, m, 1, raw.Data, m, raw.Data, m, 0, out, m)
 	dgemm := time.Since(begin)
 	run := func(name string, f func() error) {
 		b.Run(name+"/n=5000/m=256/k=10", func(b *testing.B) {

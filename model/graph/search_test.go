@@ -14,6 +14,8 @@ import (
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/linalg"
 )
 
 var ctx = context.Background()
@@ -230,7 +232,7 @@ func BenchmarkNearest(b *testing.B) {
 		raw := x.RawMatrix()
 		part := make([]float64, c.n/10*c.n)
 		begin := time.Now()
-		impl.Dgemm(blas.NoTrans, blas.Trans, c.n/10, c.n, c.m, 1, raw.Data, c.m, raw.Data, c.m, 0, part, c.n)
+		linalg.BLAS.Dgemm(blas.NoTrans, blas.Trans, c.n/10, c.n, c.m, 1, raw.Data, c.m, raw.Data, c.m, 0, part, c.n)
 		dgemm := 10 * time.Since(begin)
 		b.Run(fmt.Sprintf("n=%d/m=%d/k=%d", c.n, c.m, c.k), func(b *testing.B) {
 			for b.Loop() {

@@ -6,6 +6,8 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/linalg"
 )
 
 // Barycentric is the weights that best rebuild each query row from its
@@ -97,7 +99,7 @@ func outer(z *mat.Dense) *mat.SymDense {
 	g := mat.NewSymDense(k, nil)
 	for p := range k {
 		for q := p; q < k; q++ {
-			g.SetSym(p, q, impl.Ddot(m, z.RawRowView(p), 1, z.RawRowView(q), 1))
+			g.SetSym(p, q, linalg.BLAS.Ddot(m, z.RawRowView(p), 1, z.RawRowView(q), 1))
 		}
 	}
 	return g
@@ -267,9 +269,9 @@ func orthonormal(a *mat.Dense, centre bool) {
 				}
 			}
 			for e := range c {
-				impl.Daxpy(n, -impl.Ddot(n, column[e], 1, column[c], 1), column[e], 1, column[c], 1)
+				linalg.BLAS.Daxpy(n, -linalg.BLAS.Ddot(n, column[e], 1, column[c], 1), column[e], 1, column[c], 1)
 			}
-			impl.Dscal(n, 1/impl.Dnrm2(n, column[c], 1), column[c], 1)
+			linalg.BLAS.Dscal(n, 1/linalg.BLAS.Dnrm2(n, column[c], 1), column[c], 1)
 		}
 		a.SetCol(c, column[c])
 	}
