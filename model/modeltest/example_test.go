@@ -11,7 +11,9 @@ import (
 )
 
 // scatter is the criterion of principal components: all rows against the identity.
-var scatter = fit.Criterion{Name: "scatter", Build: func(_ context.Context, x *mat.Dense, _ []int) (n, d *mat.SymDense, err error) {
+var scatter = fit.Criterion{Name: "scatter", Build: scatters}
+
+func scatters(_ context.Context, x *mat.Dense, _ []int) (n, d *mat.SymDense, err error) {
 	_, m := x.Dims()
 	n, d = mat.NewSymDense(m, nil), mat.NewSymDense(m, nil)
 	n.SymOuterK(1, x.T())
@@ -19,7 +21,7 @@ var scatter = fit.Criterion{Name: "scatter", Build: func(_ context.Context, x *m
 		d.SetSym(j, j, 1)
 	}
 	return n, d, nil
-}}
+}
 
 // A method of one's own is checked in one line.
 func ExampleRun() {
