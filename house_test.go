@@ -40,6 +40,8 @@ var below = map[string][]string{
 		"model/internal/parallel"},
 	"model/eval": {"model", "model/score", "model/fit", "model/internal/frame", "model/internal/linalg", "model/internal/parallel"},
 
+	"model/modeltest": {"model", "model/fit"},
+
 	"model/internal/fixture": {"model"},
 
 	"arrowio/wire":          {},

@@ -43,13 +43,14 @@ func TestOwnIsAsAnyMethod(t *testing.T) {
 	change := func(c *Config) {
 		c.Fit = fit.Config{Own: &fit.Criterion{Name: "spread", Supervised: true, Build: spread}, Dim: 2}
 		c.Until = UntilPCA
-		c.Training.Align = AlignProcrustes // three clouds alike: only a rotation tells their two directions apart
+		c.Training.Align = AlignProcrustes // three clouds alike: their directions differ by a rotation
 		c.Store = func(_ context.Context, m *model.Model, _ int, _ bool) (string, error) {
 			stored.Reset()
 			return m.Digest()[:16], model.Write(&stored, m)
 		}
 	}
-	a, b := newStage(t, change), newStage(t, func(c *Config) { change(c); c.Observe = func(f Fit) { fits = append(fits, f) } })
+	a := newStage(t, change)
+	b := newStage(t, func(c *Config) { change(c); c.Observe = func(f Fit) { fits = append(fits, f) } })
 	r := rand.New(rand.NewPCG(41, 42))
 	unlabelled := clouds(r, 100, 3)
 	for i := range unlabelled {
@@ -65,10 +66,11 @@ func TestOwnIsAsAnyMethod(t *testing.T) {
 	}
 	live := b.Live()
 	if live.Model.Method() != "spread" || live.Standin || live.Model.Digest() != a.Live().Model.Digest() {
-		t.Fatalf("live are %s %.16s and %s %.16s", live.Model.Method(), live.Model.Digest(), a.Live().Model.Method(), a.Live().Model.Digest())
+		t.Fatalf("live are %s %.16s and %.16s", live.Model.Method(), live.Model.Digest(), a.Live().Model.Digest())
 	}
 	last := fits[len(fits)-1]
-	if len(fits) != 4 || !last.Promoted || !(last.Candidate > 0.9) || !(last.Previous > 0.9) || !strings.Contains(last.Reason, "after alignment") {
+	if len(fits) != 4 || !last.Promoted || !(last.Candidate > 0.9) || !(last.Previous > 0.9) ||
+		!strings.Contains(last.Reason, "after alignment") {
 		t.Errorf("%d fits, the last is %+v", len(fits), last)
 	}
 	if live.Epoch != 1 {

@@ -1,0 +1,54 @@
+package fit_test
+
+import (
+	"context"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/modeltest"
+)
+
+// cheap are parameters with which a dear method is quick on small rows.
+var cheap = map[string]map[string]string{
+	"lsdr":    {"starts": "1"},
+	"lenews":  {"rows": "60", "iters": "30"},
+	"lenewks": {"rows": "60", "iters": "30"},
+	"lppnews": {"rows": "60", "iters": "30"},
+	"ksmpa":   {"ridge": "0.1"},
+}
+
+func TestMethodsConform(t *testing.T) {
+	for _, m := range fit.Methods() {
+		t.Run(m.Name, func(t *testing.T) { modeltest.Run(t, fit.Config{Method: m.Name, Seed: 5, Params: cheap[m.Name]}) })
+	}
+	t.Run(fit.Auto, func(t *testing.T) { modeltest.Run(t, fit.Config{Method: fit.Auto}) })
+}
+
+func TestCriterionConforms(t *testing.T) {
+	laplacian := func(ctx context.Context, x *mat.Dense, _ []int) (n, d *mat.SymDense, err error) {
+		nb, err := graph.Nearest(ctx, x, min(5, x.RawMatrix().Rows-1))
+		if err != nil {
+			return nil, nil, err
+		}
+		w, err := nb.Weights(graph.Union, graph.Heat(nb.MeanNearest()))
+		if err != nil {
+			return nil, nil, err
+		}
+		if n, err = graph.DegreeForm(x, w.Degrees()); err != nil {
+			return nil, nil, err
+		}
+		d, err = graph.LaplacianForm(x, w)
+		return n, d, err
+	}
+	for name, own := range map[string]fit.Criterion{
+		"plain":       {Build: laplacian},
+		"supervised":  {Build: laplacian, Supervised: true},
+		"orthonormal": {Build: laplacian, Orthonormal: true},
+	} {
+		own.Name = name
+		t.Run(name, func(t *testing.T) { modeltest.Run(t, fit.Config{Own: &own}) })
+	}
+}
