@@ -27,10 +27,10 @@ type answer struct {
 // ownHeaders is the room that our headers may take beside the user's.
 const ownHeaders = 4 << 10
 
-// mostRows caps the Embedd-Rows header, mostError the Embedd-Error one.
+// maxRows caps the Embedd-Rows header, maxError the Embedd-Error one.
 const (
-	mostRows  = 100
-	mostError = 1000
+	maxRows  = 100
+	maxError = 1000
 )
 
 // answer makes the answer to one input with the model that is live now. It never fails: what cannot be answered
@@ -42,7 +42,7 @@ func (p *pipeline) answer(ctx context.Context, in *input) *answer {
 		return nil
 	}
 	a.seconds = time.Since(begin).Seconds()
-	p.tail.strike(ctx, a)
+	p.tail.markStored(ctx, a)
 	return a
 }
 
@@ -92,7 +92,7 @@ func (p *pipeline) encode(in *input, r *plugin.Result) ([][]byte, error) {
 		if err == nil || !errors.As(err, &wide) || wide.Code != wire.TooWide || wide.Row < 0 {
 			return bodies, err
 		}
-		if r.RejectedRows() >= mostRows {
+		if r.RejectedRows() >= maxRows {
 			return nil, err
 		}
 		r.Reject(wide.Batch, wide.Row, arrowio.Fault{Row: wide.Row, Feature: wide.Column, What: wide.Detail + "; " + wide.Hint})
@@ -174,7 +174,7 @@ func rowList(r *plugin.Result) string {
 	base := 0
 	for i, b := range r.Reduced.Message.Batches() {
 		for _, row := range r.Rejected[i] {
-			if len(names) == mostRows {
+			if len(names) == maxRows {
 				return strings.Join(names, ",") + ",..."
 			}
 			names = append(names, strconv.Itoa(base+row))
@@ -214,8 +214,8 @@ func sentence(err error) string {
 		}
 		return r
 	}, err.Error())
-	if len(s) > mostError {
-		s = strings.ToValidUTF8(s[:mostError], "") + "..."
+	if len(s) > maxError {
+		s = strings.ToValidUTF8(s[:maxError], "") + "..."
 	}
 	return s
 }

@@ -45,7 +45,7 @@ func (p *pipeline) learnOn(ctx context.Context, next *uint64) (read int, err err
 	}()
 	delivered, gap := uint64(0), false
 	for !gap {
-		_, err := fetch(ctx, p.nc, c, pullMost, func(msg jetstream.Msg) {
+		_, err := fetch(ctx, p.nc, c, maxPull, func(msg jetstream.Msg) {
 			in := p.received(msg, p.created)
 			if in == nil || gap {
 				return
