@@ -326,8 +326,8 @@ func (l *learner) fitCandidate(ctx context.Context, rows snapshot, f *Fit) error
 	judgeable := l.judgeable(rows)
 	held := rows.part[1]
 	if live != nil && !live.Bootstrap {
-		// The live model was fitted on the held-out rows of its day too. On rows that are new since then both
-		// models are strangers; older ones would speak for the live model.
+		// The live model was fitted on the held-out rows of its day too. The rows that are new since then are new
+		// to both models; older ones would speak for the live model.
 		held = held.since(live.Seen, rows.m)
 	}
 	c := l.settled(live)

@@ -24,7 +24,7 @@ type answer struct {
 	rows    struct{ out, dead, skip int }
 }
 
-// ownHeaders is the room that our headers may take beside the user's.
+// ownHeaders is how many bytes our headers may take beside the user's.
 const ownHeaders = 4 << 10
 
 // maxRows caps the Embedd-Rows header, maxError the Embedd-Error one.
@@ -85,7 +85,7 @@ func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 // encode writes the output, in as many parts as the limits ask for. A row that alone is over the limit leaves as a dead letter and
 // the others go on.
 func (p *pipeline) encode(in *input, r *plugin.Result) ([][]byte, error) {
-	limit := int(p.room(p.limits.out, in))
+	limit := int(p.maxBody(p.limits.out, in))
 	for {
 		bodies, err := p.stage.Split(r, limit, func(part, parts int) []wire.Pair { return in.origin.Pairs(part, parts) })
 		var wide *arrowio.Error
@@ -99,8 +99,8 @@ func (p *pipeline) encode(in *input, r *plugin.Result) ([][]byte, error) {
 	}
 }
 
-// room is how many bytes a message's body may take.
-func (p *pipeline) room(streamLimit int64, in *input) int64 {
+// maxBody is how many bytes a message's body may take.
+func (p *pipeline) maxBody(streamLimit int64, in *input) int64 {
 	limit := p.nc.MaxPayload()
 	if streamLimit > 0 {
 		limit = min(limit, streamLimit)
@@ -186,13 +186,13 @@ func rowList(r *plugin.Result) string {
 
 // dead is a dead letter; a body that the server would refuse stays behind, and the letter says how long it was.
 func (p *pipeline) dead(in *input, kind wire.Answer, body []byte, pairs []wire.Pair, limit int64) *outgoing {
-	if int64(len(body)) > p.room(limit, in) {
+	if int64(len(body)) > p.maxBody(limit, in) {
 		pairs = append(pairs, wire.Pair{Key: wire.HeaderTruncated, Value: strconv.Itoa(len(body))})
 		body = nil
 	}
 	o := p.outgoing(in, kind, 0, p.Dead, body, pairs)
 	if in.header.Get(wire.HeaderContentType) == "" && kind == wire.AnswerDead {
-		o.msg.Header.Del(wire.HeaderContentType) // nobody said that these bytes are Arrow
+		o.msg.Header.Del(wire.HeaderContentType) // these bytes need not be Arrow
 	}
 	return o
 }

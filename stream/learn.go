@@ -51,7 +51,7 @@ func (p *pipeline) learnOn(ctx context.Context, next *uint64) (read int, err err
 				return
 			}
 			meta, _ := msg.Metadata()
-			// Nobody acknowledges here, so a message that was lost on the way shows as a gap in the deliveries.
+			// Nothing is acknowledged here, so a message that was lost on the way shows as a gap in the deliveries.
 			if delivered++; meta.Sequence.Consumer != delivered {
 				gap = true
 				return

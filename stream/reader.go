@@ -18,17 +18,17 @@ const fetchWait = 5 * time.Second
 // maxFetch is the most messages of one pull. It sizes the client's channels, so it is far below what a byte bound alone would ask for.
 const maxFetch = 1024
 
-// maxPull is the most bytes of one pull, whatever room there is. A server sends a pull as fast as its disk reads, and cuts a connection off as a slow
+// maxPull is the most bytes of one pull, however many are free. A server sends a pull as fast as its disk reads, and cuts a connection off as a slow
 // consumer when more than its max_pending (64 MiB by default) waits there to be written. Both readers of every pipeline share one connection.
 const maxPull = 8 << 20
 
-// fetch pulls messages of at most room bytes and hands each to take, in order. It returns after one pull, with the number of messages.
+// fetch pulls messages of at most free bytes and hands each to take, in order. It returns after one pull, with the number of messages.
 //
 // A byte bound below one message makes a server refuse the pull, for good and without an error that reaches the caller. So the bound is never below the
 // server's own payload limit, asked anew at each pull because a reconnect may change it; and where a pull comes back empty at once, one
 // message is pulled without a bound: it was stored under a larger limit.
-func fetch(ctx context.Context, nc *nats.Conn, c jetstream.Consumer, room int64, take func(jetstream.Msg)) (int, error) {
-	bound := max(min(room, maxPull), nc.MaxPayload()+headRoom)
+func fetch(ctx context.Context, nc *nats.Conn, c jetstream.Consumer, free int64, take func(jetstream.Msg)) (int, error) {
+	bound := max(min(free, maxPull), nc.MaxPayload()+headRoom)
 	begin := time.Now()
 	n, err := pull(ctx, c, take, maxFetch, jetstream.FetchMaxBytes(int(bound)))
 	if n > 0 || err != nil || time.Since(begin) > fetchWait/2 {

@@ -171,7 +171,7 @@ func (s *scaling) least() float64 {
 			h.SetSym(j, k, mat.Dot(p.ColView(0), v.ColView(0)))
 		}
 	}
-	// With vectors, which nobody needs: for values alone gonum's Dsterf panics
+	// With vectors, though none are used: for values alone gonum's Dsterf panics
 	// where the entries are below 1e-122.
 	var eig mat.EigenSym
 	if !eig.Factorize(h.SliceSym(0, len(basis)), true) {
