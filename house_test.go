@@ -16,7 +16,7 @@ import (
 
 const module = "github.com/embedd/embedd/"
 
-// below lists, for each room of the house, the rooms that it may import. ARCHITECTURE.md draws the same map.
+// below lists, for each package, the packages that it may import. ARCHITECTURE.md draws the same map.
 var below = map[string][]string{
 	"model/internal/parallel":   {},
 	"model/internal/linalg":     {},
@@ -56,7 +56,7 @@ var below = map[string][]string{
 		"model", "model/fit", "model/score", "model/eval"},
 }
 
-// foreign lists the modules of others that a room may not reach, directly or not: what embedding it must not cost a host.
+// foreign lists the modules of others that a package may not reach, directly or not: what embedding it must not cost a host.
 var foreign = map[string][]string{
 	"model":             {"github.com/", "go.yaml.in/", "google.golang.org/", "golang.org/x/net", "gonum.org/v1/gonum/optimize"},
 	"model/eval":        {"github.com/", "go.yaml.in/", "google.golang.org/", "golang.org/x/net"},
@@ -72,18 +72,18 @@ var foreign = map[string][]string{
 func TestArrows(t *testing.T) {
 	for _, line := range goList(t, "-f", "{{.ImportPath}} {{join .Imports \" \"}}", "./...") {
 		words := strings.Fields(line)
-		room, ok := strings.CutPrefix(words[0], module)
-		if !ok || strings.HasPrefix(room, "examples/") || strings.HasPrefix(room, "integration") {
+		pkg, ok := strings.CutPrefix(words[0], module)
+		if !ok || strings.HasPrefix(pkg, "examples/") || strings.HasPrefix(pkg, "integration") {
 			continue
 		}
-		allowed, drawn := below[room]
+		allowed, drawn := below[pkg]
 		if !drawn {
-			t.Errorf("package %s is not on the map; draw it in ARCHITECTURE.md and here, or put its code where it belongs", room)
+			t.Errorf("package %s is not on the map; draw it in ARCHITECTURE.md and here, or put its code where it belongs", pkg)
 			continue
 		}
 		for _, imported := range words[1:] {
 			if ours, ok := strings.CutPrefix(imported, module); ok && !slices.Contains(allowed, ours) {
-				t.Errorf("%s imports %s, and the map has no arrow for it", room, ours)
+				t.Errorf("%s imports %s, and the map has no arrow for it", pkg, ours)
 			}
 		}
 	}
@@ -112,16 +112,16 @@ func TestWireNames(t *testing.T) {
 	}
 }
 
-// TestEmbeddingIsLight reads off what a room brings along.
+// TestEmbeddingIsLight reads off what a package brings along.
 func TestEmbeddingIsLight(t *testing.T) {
-	for room, refused := range foreign {
-		for _, dep := range goList(t, "-deps", "./"+room) {
+	for pkg, refused := range foreign {
+		for _, dep := range goList(t, "-deps", "./"+pkg) {
 			if strings.HasPrefix(dep, module) {
 				continue
 			}
 			for _, prefix := range refused {
 				if strings.HasPrefix(dep, prefix) {
-					t.Errorf("importing %s brings %s along", room, dep)
+					t.Errorf("importing %s brings %s along", pkg, dep)
 				}
 			}
 		}
@@ -142,11 +142,11 @@ func TestOneParallel(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		room := filepath.ToSlash(filepath.Dir(path))
+		pkg := filepath.ToSlash(filepath.Dir(path))
 		ast.Inspect(file, func(n ast.Node) bool {
 			if startsGoroutine(n) {
-				found[room]++
-				if room != owner {
+				found[pkg]++
+				if pkg != owner {
 					t.Errorf("%s starts a goroutine; a panic there ends the host: let %s start it", fset.Position(n.Pos()), owner)
 				}
 			}

@@ -15,7 +15,7 @@ func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []wire.
 	if fail != nil {
 		return nil, fail
 	}
-	s := splitter{e: e, r: r, draft: d, room: limit - min(metadataRoom, limit/4) - d.size(r.Message) - 8}
+	s := splitter{e: e, r: r, draft: d, maxBytes: limit - min(metadataRoom, limit/4) - d.size(r.Message) - 8}
 	if fail := s.split(whole); fail != nil {
 		return nil, fail
 	}
@@ -34,11 +34,11 @@ func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []wire.
 }
 
 type splitter struct {
-	e     *Encoder
-	r     Reduced
-	draft *draft
-	room  int // bytes for data frames in one part
-	out   [][]*part
+	e        *Encoder
+	r        Reduced
+	draft    *draft
+	maxBytes int // bytes for data frames in one part
+	out      [][]*part
 }
 
 func sizeOf(parts []*part) (n int) {
@@ -50,7 +50,7 @@ func sizeOf(parts []*part) (n int) {
 
 // split gathers batches as long as they fit and divides those that do not.
 func (s *splitter) split(whole []*part) *Error {
-	if sizeOf(whole) <= s.room {
+	if sizeOf(whole) <= s.maxBytes {
 		s.out = [][]*part{whole}
 		return nil
 	}
@@ -60,8 +60,8 @@ func (s *splitter) split(whole []*part) *Error {
 		if p.rows == 0 {
 			continue // with rows elsewhere, an empty batch says nothing
 		}
-		if n := p.size(); n <= s.room {
-			if used+n > s.room {
+		if n := p.size(); n <= s.maxBytes {
+			if used+n > s.maxBytes {
 				s.out, open, used = append(s.out, open), nil, 0
 			}
 			open, used = append(open, p), used+n
@@ -87,20 +87,20 @@ func (s *splitter) split(whole []*part) *Error {
 func (s *splitter) divide(k int, p *part, lo, hi int) *Error {
 	b := p.batch
 	size := p.size()
-	if size <= s.room {
+	if size <= s.maxBytes {
 		s.out = append(s.out, []*part{p})
 		return nil
 	}
 	if p.rows == 1 {
 		sel := without(lo, hi, s.r.drop(k))
-		e := fault(wire.TooWide, "one row comes to %d bytes with its schema and dictionaries, and a part may have %d", size+s.draft.size(s.r.Message), s.room+s.draft.size(s.r.Message)).
+		e := fault(wire.TooWide, "one row comes to %d bytes with its schema and dictionaries, and a part may have %d", size+s.draft.size(s.r.Message), s.maxBytes+s.draft.size(s.r.Message)).
 			hint("raise the server's max_payload, or keep fewer columns").at(sel[0].lo)
 		e.Batch = k
 		return e
 	}
 	pieces := 2
-	if s.room > 0 {
-		pieces = max(2, min(hi-lo, (size+s.room-1)/s.room))
+	if s.maxBytes > 0 {
+		pieces = max(2, min(hi-lo, (size+s.maxBytes-1)/s.maxBytes))
 	}
 	for j := 0; j < pieces; j++ {
 		from, to := lo+(hi-lo)*j/pieces, lo+(hi-lo)*(j+1)/pieces

@@ -170,7 +170,7 @@ func (c *course) run(contestant func(ctx context.Context, durable string) error)
 	name := "bench_" + strconv.Itoa(c.turns) // another name is another identity: nothing is absorbed as a duplicate
 	durable := "embedd_" + name
 	input := must(c.observer.Stream(ctx, "features"))(c.b)
-	runtime.GC() // nobody pays for the garbage of the one before
+	runtime.GC() // so that none pays for the garbage of the one before
 	ended := make(chan error, 1)
 	running, stop := context.WithCancel(ctx)
 	defer stop()
@@ -319,7 +319,7 @@ func BenchmarkPipeline(b *testing.B) {
 				var turns [3][]turn
 				for i := 0; b.Loop(); i++ {
 					for k := range contestants {
-						k = (k + i) % len(contestants) // nobody always comes after the same
+						k = (k + i) % len(contestants) // so that none always comes after the same
 						turns[k] = append(turns[k], c.run(contestants[k]))
 					}
 				}

@@ -63,7 +63,7 @@ core:
 	d.stop()
 }
 
-// heard tells whether somebody subscribes to a subject: a request to it fails at once where nobody does.
+// heard tells whether somebody subscribes to a subject: a request to it fails at once where there is no subscriber.
 func (c *client) heard(subject string) bool {
 	_, err := c.nc.Request(subject, nil, 100*time.Millisecond)
 	return err != nats.ErrNoResponders

@@ -60,7 +60,7 @@ func must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-// freePort is a port of 127.0.0.1 that nobody listens on now.
+// freePort is a port of 127.0.0.1 that no program listens on now.
 func freePort(t testing.TB) int {
 	t.Helper()
 	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)

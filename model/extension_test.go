@@ -198,7 +198,7 @@ func TestRulesEqualTheirFormulas(t *testing.T) {
 	const n, m, d = 60, 14, 2
 	r := rand.New(rand.NewPCG(4, 4))
 	for name, mp := range rowMappings(n, m) {
-		p := must(mp.(mapping.RowMap).Placer(m))
+		p := must(mp.(mapping.RowMap).Extension(m))
 		w := p.Workspace()
 		for range 20 {
 			z, got, want := normals(r, m), make([]float64, d), make([]float64, d)
@@ -226,7 +226,7 @@ func TestSimilaritiesOfARowAreFoundOrRefused(t *testing.T) {
 		far.Rows[i] *= math.Pow(30, float64(i%m-2))
 	}
 	for _, alpha := range []float64{1, 1e-6, 0} {
-		p := must((&mapping.SimilarityMap{Training: far, Lambda: []float64{0.1, 0.3}, Alpha: alpha, Beta: 0.1, Rate: 1 / float64(m), K: k}).Placer(m)).(*mapping.SimilarityPlacer)
+		p := must((&mapping.SimilarityMap{Training: far, Lambda: []float64{0.1, 0.3}, Alpha: alpha, Beta: 0.1, Rate: 1 / float64(m), K: k}).Extension(m)).(*mapping.SimilarityExtension)
 		w, y := p.Workspace(), make([]float64, d)
 		for i := range 20 {
 			z := slices.Clone(far.Rows[i*m : (i+1)*m])
@@ -519,7 +519,7 @@ func BenchmarkPlace(b *testing.B) {
 		"tangent":      &mapping.Tangent{Training: t, Patch: make([]float64, n), Slope: make([]float64, m*d), Count: 1},
 		"kernel gauss": &mapping.KernelMap{D: d, Rows: t.Rows, Coefficients: t.Embedding, K: mapping.Kernel{Name: "gauss", Param: []float64{m}}},
 	} {
-		p := must(mp.Placer(m))
+		p := must(mp.Extension(m))
 		w, z, y := p.Workspace(), normals(r, m), make([]float64, d)
 		b.Run(fmt.Sprintf("%s/n=%d/m=%d", name, n, m), func(b *testing.B) {
 			b.ReportAllocs()

@@ -40,11 +40,11 @@ type projection struct {
 	offset   []float64 // width
 	offset32 []float32
 
-	finish  func(dst, y []float32) int
-	placer  mapping.Placer // in place of products and finish; nil: products
-	scale   []float64      // of the row that placer sees
-	scratch sync.Pool      // *scratch
-	jobs    sync.Pool      // *job
+	finish    func(dst, y []float32) int
+	extension mapping.Extension // in place of products and finish; nil: products
+	scale     []float64         // of the row that extension sees
+	scratch   sync.Pool         // *scratch
+	jobs      sync.Pool         // *job
 }
 
 type scratch struct {
@@ -94,12 +94,12 @@ func newProjection(mean, scale []float64, unit, wide bool, mp mapping.Map) (*pro
 func newRowProjection(mean, scale []float64, unit bool, mp mapping.RowMap) (*projection, error) {
 	k := &projection{m: len(mean), dim: mp.Dim(), unit: unit, mean: mean, scale: scale}
 	var err error
-	if k.placer, err = mp.Placer(k.m); err != nil {
+	if k.extension, err = mp.Extension(k.m); err != nil {
 		return nil, err
 	}
-	k.width = k.placer.Cost()
+	k.width = k.extension.Cost()
 	k.scratch.New = func() any {
-		return &scratch{x64: make([]float64, k.m), y64: make([]float64, k.dim), own: k.placer.Workspace()}
+		return &scratch{x64: make([]float64, k.m), y64: make([]float64, k.dim), own: k.extension.Workspace()}
 	}
 	k.jobs.New = k.newJob
 	return k, nil
@@ -210,7 +210,7 @@ func (j *job) work(p *parallel.Pool) {
 
 // span projects the rows from to to, exclusive.
 func (k *projection) span(s *scratch, dst []float32, class []int, rows Rows, from, to int) *RowError {
-	if k.placer != nil {
+	if k.extension != nil {
 		return k.place(s, dst, rows, from, to)
 	}
 	for ; from < to; from += tile {
@@ -245,7 +245,7 @@ func (k *projection) span(s *scratch, dst []float32, class []int, rows Rows, fro
 func (k *projection) place(s *scratch, dst []float32, rows Rows, from, to int) *RowError {
 	for i := from; i < to; i++ {
 		rows.Scaled(s.x64, i, k.mean, k.scale, k.unit)
-		if err := k.placer.Place(s.y64, s.x64, s.own); err != nil {
+		if err := k.extension.Place(s.y64, s.x64, s.own); err != nil {
 			return &RowError{i, err.Error()}
 		}
 		for c, v := range s.y64 {

@@ -79,7 +79,7 @@ type Config struct {
 
 	// Store, where set, keeps a model before it goes live and returns its version. With an error the model does not go live.
 	// It is called by the worker that fits, never under a lock.
-	Store func(ctx context.Context, m *model.Model, epoch int, standin bool) (version string, err error)
+	Store func(ctx context.Context, m *model.Model, epoch int, bootstrap bool) (version string, err error)
 	// Source, where set, says where rows came from, for the model's note.
 	Source map[string]string
 	// Observe, where set, gets what came of every fit, after the pointer moved.

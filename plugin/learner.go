@@ -41,8 +41,8 @@ type learner struct {
 
 // job is one fit: what to fit, from which rows.
 type job struct {
-	rows    snapshot
-	standin bool
+	rows      snapshot
+	bootstrap bool
 }
 
 func newLearner(s *Stage) *learner {
@@ -180,9 +180,9 @@ func (l *learner) begin() {
 	if l.window == nil {
 		return
 	}
-	if n := l.config.Training.Every.Rows; l.wantsStandin() && n > 0 && len(l.warm) >= n*l.window.m && !l.policy.fitting {
+	if n := l.config.Training.Every.Rows; l.wantsBootstrap() && n > 0 && len(l.warm) >= n*l.window.m && !l.policy.fitting {
 		l.policy.fitting = true // without began: labelled rows go on counting towards the first model
-		l.jobs <- job{rows: snapshotOf(l.warm, l.window.m), standin: true}
+		l.jobs <- job{rows: snapshotOf(l.warm, l.window.m), bootstrap: true}
 		l.warm = nil
 		return
 	}
@@ -193,13 +193,13 @@ func (l *learner) begin() {
 	l.jobs <- job{rows: l.window.snapshot()}
 }
 
-// wantsStandin tells whether rows are still gathered for the PCA that serves until a first model exists.
-func (l *learner) wantsStandin() bool {
+// wantsBootstrap tells whether rows are still gathered for the PCA that serves until a first model exists.
+func (l *learner) wantsBootstrap() bool {
 	return l.config.Until == UntilPCA && l.stage.live.Load() == nil
 }
 
 func (l *learner) warmUp(batches []*arrowio.Batch) {
-	if !l.wantsStandin() {
+	if !l.wantsBootstrap() {
 		l.warm = nil
 		return
 	}
@@ -299,15 +299,15 @@ func (l *learner) fit(ctx context.Context, j job) (f Fit) {
 		f.Err = fmt.Errorf("summing the window: %w", j.rows.err)
 		return f
 	}
-	if j.standin {
-		f.Err = l.fitStandin(ctx, j.rows, &f)
+	if j.bootstrap {
+		f.Err = l.fitBootstrap(ctx, j.rows, &f)
 		return f
 	}
 	f.Err = l.fitCandidate(ctx, j.rows, &f)
 	return f
 }
 
-func (l *learner) fitStandin(ctx context.Context, rows snapshot, f *Fit) error {
+func (l *learner) fitBootstrap(ctx context.Context, rows snapshot, f *Fit) error {
 	c := l.config.Fit
 	c.Method, c.Own, c.Params = "pca", nil, nil
 	all := rows.all()
@@ -324,9 +324,9 @@ func (l *learner) fitCandidate(ctx context.Context, rows snapshot, f *Fit) error
 	live := l.stage.Live()
 	judgeable := l.judgeable(rows)
 	held := rows.part[1]
-	if live != nil && !live.Standin {
-		// The live model was fitted on the held-out rows of its day too. On rows that are new since then both
-		// models are strangers; older ones would speak for the live model.
+	if live != nil && !live.Bootstrap {
+		// The live model was fitted on the held-out rows of its day too. The rows that are new since then are new
+		// to both models; older ones would speak for the live model.
 		held = held.since(live.Seen, rows.m)
 	}
 	c := l.settled(live)
@@ -343,7 +343,7 @@ func (l *learner) fitCandidate(ctx context.Context, rows snapshot, f *Fit) error
 		}
 		f.Candidate = e.candidate.Value
 	}
-	if live != nil && !live.Standin {
+	if live != nil && !live.Bootstrap {
 		e.live = &heldOutScore{}
 		if judgeable {
 			s, err := l.score(live.Model, rows, held)
@@ -368,7 +368,7 @@ func (l *learner) fitCandidate(ctx context.Context, rows snapshot, f *Fit) error
 // the rows stays as it was found at the first fit.
 func (l *learner) settled(live *Live) fit.Config {
 	c := l.config.Fit
-	if c.Dim == fit.AutoDim && l.method.Streaming != "moments" && live != nil && !live.Standin {
+	if c.Dim == fit.AutoDim && l.method.Streaming != "moments" && live != nil && !live.Bootstrap {
 		c.Dim = live.Model.Dim()
 	}
 	return c
@@ -382,7 +382,7 @@ func (l *learner) keepMethod(ctx context.Context, rows snapshot, candidate *mode
 		return candidate, c, nil
 	}
 	kept := *choice
-	again := c.Method == fit.Auto && live != nil && !live.Standin && live.Model.Method() != choice.Method && near(choice, live.Model.Method())
+	again := c.Method == fit.Auto && live != nil && !live.Bootstrap && live.Model.Method() != choice.Method && near(choice, live.Model.Method())
 	if again {
 		kept.Method = live.Model.Method()
 	}
@@ -495,7 +495,7 @@ func (l *learner) data(set rowSet, rows snapshot) *model.Data {
 }
 
 // goLive aligns a model to the live one, stores it and moves the pointer, in this order: what answers is always in the store.
-func (l *learner) goLive(ctx context.Context, m *model.Model, rows snapshot, standin bool, f *Fit) error {
+func (l *learner) goLive(ctx context.Context, m *model.Model, rows snapshot, bootstrap bool, f *Fit) error {
 	live := l.stage.Live()
 	epoch := 1
 	if live != nil {
@@ -520,12 +520,12 @@ func (l *learner) goLive(ctx context.Context, m *model.Model, rows snapshot, sta
 	version := m.Digest()[:16]
 	if l.config.Store != nil {
 		var err error
-		if version, err = l.config.Store(ctx, m.WithNote(note), epoch, standin); err != nil {
+		if version, err = l.config.Store(ctx, m.WithNote(note), epoch, bootstrap); err != nil {
 			return fmt.Errorf("storing the model: %w", err)
 		}
 	}
 	note.Version = version
-	f.Live = &Live{Model: m.WithNote(note), Version: version, Epoch: epoch, Seen: rows.last, Standin: standin}
+	f.Live = &Live{Model: m.WithNote(note), Version: version, Epoch: epoch, Seen: rows.last, Bootstrap: bootstrap}
 	f.Promoted = true
 	l.stage.promote(f.Live)
 	return nil

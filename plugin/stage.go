@@ -34,11 +34,11 @@ var (
 
 // Live is a model that answers, and what outputs say of it. It is immutable.
 type Live struct {
-	Model   *model.Model
-	Version string // its name in the store, else the first 16 hexadecimal digits of its digest
-	Epoch   int    // outputs are comparable within one epoch; from 1
-	Seen    uint64 // sequence number of the last message that its fit saw; 0 where nothing was fitted
-	Standin bool   // the PCA that serves until a first model exists: any model replaces it
+	Model     *model.Model
+	Version   string // its name in the store, else the first 16 hexadecimal digits of its digest
+	Epoch     int    // outputs are comparable within one epoch; from 1
+	Seen      uint64 // sequence number of the last message that its fit saw; 0 where nothing was fitted
+	Bootstrap bool   // the PCA that serves until a first model exists: any model replaces it
 }
 
 // Metadata is what every output says of its model, in the order in which it is written.

@@ -338,7 +338,7 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
-func TestStandin(t *testing.T) {
+func TestBootstrap(t *testing.T) {
 	s := newStage(t, func(c *Config) { c.Until = UntilPCA; c.Training.Every.Rows = 60 })
 	r := rand.New(rand.NewPCG(13, 14))
 	unlabelled := clouds(r, 60, 3)
@@ -347,11 +347,11 @@ func TestStandin(t *testing.T) {
 	}
 	teach(t, s, 1, unlabelled)
 	live := s.Live()
-	if live == nil || !live.Standin || live.Model.Method() != "pca" {
+	if live == nil || !live.Bootstrap || live.Model.Method() != "pca" {
 		t.Fatalf("after 60 unlabelled rows live is %+v", live)
 	}
 	teach(t, s, 10, clouds(r, 60, 3))
-	if l := s.Live(); l.Standin || l.Model.Method() != "lda" || l.Epoch != 2 {
+	if l := s.Live(); l.Bootstrap || l.Model.Method() != "lda" || l.Epoch != 2 {
 		t.Errorf("after 60 labelled rows live is %s, epoch %d", l.Model.Method(), l.Epoch)
 	}
 }

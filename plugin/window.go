@@ -351,7 +351,7 @@ func (t *classTable) id(text string, most int) (int, bool) {
 		return c, true
 	}
 	if len(t.names) >= most {
-		// A class that has left the window makes room for a new one.
+		// A class that has left the window makes way for a new one.
 		for c, n := range t.count {
 			if n == 0 {
 				delete(t.index, t.names[c])

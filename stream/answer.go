@@ -24,13 +24,13 @@ type answer struct {
 	rows    struct{ out, dead, skip int }
 }
 
-// ownHeaders is the room that our headers may take beside the user's.
+// ownHeaders is how many bytes our headers may take beside the user's.
 const ownHeaders = 4 << 10
 
-// mostRows caps the Embedd-Rows header, mostError the Embedd-Error one.
+// maxRows caps the Embedd-Rows header, maxError the Embedd-Error one.
 const (
-	mostRows  = 100
-	mostError = 1000
+	maxRows  = 100
+	maxError = 1000
 )
 
 // answer makes the answer to one input with the model that is live now. It never fails: what cannot be answered
@@ -42,7 +42,7 @@ func (p *pipeline) answer(ctx context.Context, in *input) *answer {
 		return nil
 	}
 	a.seconds = time.Since(begin).Seconds()
-	p.tail.strike(ctx, a)
+	p.tail.markStored(ctx, a)
 	return a
 }
 
@@ -85,22 +85,22 @@ func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 // encode writes the output, in as many parts as the limits ask for. A row that alone is over the limit leaves as a dead letter and
 // the others go on.
 func (p *pipeline) encode(in *input, r *plugin.Result) ([][]byte, error) {
-	limit := int(p.room(p.limits.out, in))
+	limit := int(p.maxBody(p.limits.out, in))
 	for {
 		bodies, err := p.stage.Split(r, limit, func(part, parts int) []wire.Pair { return in.origin.Pairs(part, parts) })
 		var wide *arrowio.Error
 		if err == nil || !errors.As(err, &wide) || wide.Code != wire.TooWide || wide.Row < 0 {
 			return bodies, err
 		}
-		if r.RejectedRows() >= mostRows {
+		if r.RejectedRows() >= maxRows {
 			return nil, err
 		}
 		r.Reject(wide.Batch, wide.Row, arrowio.Fault{Row: wide.Row, Feature: wide.Column, What: wide.Detail + "; " + wide.Hint})
 	}
 }
 
-// room is how many bytes a message's body may take.
-func (p *pipeline) room(streamLimit int64, in *input) int64 {
+// maxBody is how many bytes a message's body may take.
+func (p *pipeline) maxBody(streamLimit int64, in *input) int64 {
 	limit := p.nc.MaxPayload()
 	if streamLimit > 0 {
 		limit = min(limit, streamLimit)
@@ -174,7 +174,7 @@ func rowList(r *plugin.Result) string {
 	base := 0
 	for i, b := range r.Reduced.Message.Batches() {
 		for _, row := range r.Rejected[i] {
-			if len(names) == mostRows {
+			if len(names) == maxRows {
 				return strings.Join(names, ",") + ",..."
 			}
 			names = append(names, strconv.Itoa(base+row))
@@ -186,13 +186,13 @@ func rowList(r *plugin.Result) string {
 
 // dead is a dead letter; a body that the server would refuse stays behind, and the letter says how long it was.
 func (p *pipeline) dead(in *input, kind wire.Answer, body []byte, pairs []wire.Pair, limit int64) *outgoing {
-	if int64(len(body)) > p.room(limit, in) {
+	if int64(len(body)) > p.maxBody(limit, in) {
 		pairs = append(pairs, wire.Pair{Key: wire.HeaderTruncated, Value: strconv.Itoa(len(body))})
 		body = nil
 	}
 	o := p.outgoing(in, kind, 0, p.Dead, body, pairs)
 	if in.header.Get(wire.HeaderContentType) == "" && kind == wire.AnswerDead {
-		o.msg.Header.Del(wire.HeaderContentType) // nobody said that these bytes are Arrow
+		o.msg.Header.Del(wire.HeaderContentType) // these bytes need not be Arrow
 	}
 	return o
 }
@@ -214,8 +214,8 @@ func sentence(err error) string {
 		}
 		return r
 	}, err.Error())
-	if len(s) > mostError {
-		s = strings.ToValidUTF8(s[:mostError], "") + "..."
+	if len(s) > maxError {
+		s = strings.ToValidUTF8(s[:maxError], "") + "..."
 	}
 	return s
 }

@@ -66,17 +66,17 @@ func (h *held) remove(in *input) {
 	}
 }
 
-// room waits until some of the bytes are free and returns how many.
-func (h *held) room(ctx context.Context, most int64) int64 {
+// awaitFree waits until some of the bytes are free and returns how many.
+func (h *held) awaitFree(ctx context.Context, most int64) int64 {
 	for {
 		h.mu.Lock()
-		room := most - h.bytes
+		free := most - h.bytes
 		if len(h.msgs) >= ackPending {
-			room = 0
+			free = 0
 		}
 		h.mu.Unlock()
-		if room > 0 {
-			return room
+		if free > 0 {
+			return free
 		}
 		select {
 		case <-h.freed:
@@ -178,11 +178,11 @@ func (p *pipeline) pull(ctx context.Context, h *held, feed *queue, out chan<- *i
 			}
 			consumer, created = c, at
 		}
-		room := h.room(ctx, p.InFlight)
-		if room == 0 {
+		free := h.awaitFree(ctx, p.InFlight)
+		if free == 0 {
 			return nil
 		}
-		_, err := fetch(ctx, p.nc, consumer, room, func(msg jetstream.Msg) {
+		_, err := fetch(ctx, p.nc, consumer, free, func(msg jetstream.Msg) {
 			if in := p.received(msg, created); in != nil && h.add(in) {
 				if feed != nil {
 					p.metrics.unlearned(p.Name, feed.push(in))

@@ -45,13 +45,13 @@ func (p *pipeline) learnOn(ctx context.Context, next *uint64) (read int, err err
 	}()
 	delivered, gap := uint64(0), false
 	for !gap {
-		_, err := fetch(ctx, p.nc, c, pullMost, func(msg jetstream.Msg) {
+		_, err := fetch(ctx, p.nc, c, maxPull, func(msg jetstream.Msg) {
 			in := p.received(msg, p.created)
 			if in == nil || gap {
 				return
 			}
 			meta, _ := msg.Metadata()
-			// Nobody acknowledges here, so a message that was lost on the way shows as a gap in the deliveries.
+			// Nothing is acknowledged here, so a message that was lost on the way shows as a gap in the deliveries.
 			if delivered++; meta.Sequence.Consumer != delivered {
 				gap = true
 				return

@@ -43,19 +43,19 @@ func TestHeld(t *testing.T) {
 	if !h.add(a) || h.add(&input{origin: wire.Origin{Seq: 1}, size: 60}) {
 		t.Fatal("a message is held once")
 	}
-	if room := h.room(context.Background(), 100); room != 40 {
-		t.Errorf("room for %d bytes, want 40", room)
+	if free := h.awaitFree(context.Background(), 100); free != 40 {
+		t.Errorf("%d bytes free, want 40", free)
 	}
 	h.add(&input{origin: wire.Origin{Seq: 2}, size: 60})
 	got := make(chan int64, 1)
-	go func() { got <- h.room(context.Background(), 100) }()
+	go func() { got <- h.awaitFree(context.Background(), 100) }()
 	select {
 	case n := <-got:
-		t.Fatalf("room for %d bytes in a full set", n)
+		t.Fatalf("%d bytes free in a full set", n)
 	case <-time.After(20 * time.Millisecond):
 	}
 	h.remove(a)
 	if n := <-got; n != 40 {
-		t.Errorf("room for %d bytes after one left, want 40", n)
+		t.Errorf("%d bytes free after one left, want 40", n)
 	}
 }

@@ -15,22 +15,22 @@ const headRoom = 64 << 10
 // fetchWait is how long one pull waits for messages; those that arrive meanwhile are handed on at once.
 const fetchWait = 5 * time.Second
 
-// fetchMost is the most messages of one pull. It sizes the client's channels, so it is far below what a byte bound alone would ask for.
-const fetchMost = 1024
+// maxFetch is the most messages of one pull. It sizes the client's channels, so it is far below what a byte bound alone would ask for.
+const maxFetch = 1024
 
-// pullMost is the most bytes of one pull, whatever room there is. A server sends a pull as fast as its disk reads, and cuts a connection off as a slow
+// maxPull is the most bytes of one pull, however many are free. A server sends a pull as fast as its disk reads, and cuts a connection off as a slow
 // consumer when more than its max_pending (64 MiB by default) waits there to be written. Both readers of every pipeline share one connection.
-const pullMost = 8 << 20
+const maxPull = 8 << 20
 
-// fetch pulls messages of at most room bytes and hands each to take, in order. It returns after one pull, with the number of messages.
+// fetch pulls messages of at most free bytes and hands each to take, in order. It returns after one pull, with the number of messages.
 //
 // A byte bound below one message makes a server refuse the pull, for good and without an error that reaches the caller. So the bound is never below the
 // server's own payload limit, asked anew at each pull because a reconnect may change it; and where a pull comes back empty at once, one
 // message is pulled without a bound: it was stored under a larger limit.
-func fetch(ctx context.Context, nc *nats.Conn, c jetstream.Consumer, room int64, take func(jetstream.Msg)) (int, error) {
-	bound := max(min(room, pullMost), nc.MaxPayload()+headRoom)
+func fetch(ctx context.Context, nc *nats.Conn, c jetstream.Consumer, free int64, take func(jetstream.Msg)) (int, error) {
+	bound := max(min(free, maxPull), nc.MaxPayload()+headRoom)
 	begin := time.Now()
-	n, err := pull(ctx, c, take, fetchMost, jetstream.FetchMaxBytes(int(bound)))
+	n, err := pull(ctx, c, take, maxFetch, jetstream.FetchMaxBytes(int(bound)))
 	if n > 0 || err != nil || time.Since(begin) > fetchWait/2 {
 		return n, err
 	}

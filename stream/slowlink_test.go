@@ -20,7 +20,7 @@ import (
 // pull would be cut off again and again.
 func TestSlowLink(t *testing.T) {
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),
-		MaxPending: 24 << 20}) // three pulls: both readers of the pipeline, and room for one
+		MaxPending: 24 << 20}) // three pulls: both readers of the pipeline, and space for one
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,12 +23,12 @@ const storeFormat = 1
 
 // pointer says which model of a pipeline is live.
 type pointer struct {
-	Format  int    `json:"format"`
-	Version string `json:"version"`
-	Digest  string `json:"digest"`
-	Epoch   int    `json:"epoch"`
-	Standin bool   `json:"standin,omitempty"`
-	Number  int    `json:"number"` // of versions so far
+	Format    int    `json:"format"`
+	Version   string `json:"version"`
+	Digest    string `json:"digest"`
+	Epoch     int    `json:"epoch"`
+	Bootstrap bool   `json:"standin,omitempty"`
+	Number    int    `json:"number"` // of versions so far
 }
 
 // store keeps the models of one pipeline. An object is written once and never changed; going live is one compare-and-swap of the
@@ -84,7 +84,7 @@ func (s *store) load(ctx context.Context) (*plugin.Live, error) {
 		return nil, fmt.Errorf("model %s has digest %.16s, its pointer says %.16s; the store is damaged", p.Version, m.Digest(), p.Digest)
 	}
 	s.last, s.revision = p, entry.Revision()
-	return &plugin.Live{Model: m, Version: p.Version, Epoch: p.Epoch, Standin: p.Standin}, nil
+	return &plugin.Live{Model: m, Version: p.Version, Epoch: p.Epoch, Bootstrap: p.Bootstrap}, nil
 }
 
 func (s *store) get(ctx context.Context, version string) (*model.Model, error) {
@@ -101,8 +101,8 @@ func (s *store) get(ctx context.Context, version string) (*model.Model, error) {
 }
 
 // save writes a model, reads it back, and makes it the live one. It fails where somebody else moved the pointer meanwhile.
-func (s *store) save(ctx context.Context, m *model.Model, epoch int, standin bool) (string, error) {
-	next := pointer{Format: storeFormat, Digest: m.Digest(), Epoch: epoch, Standin: standin, Number: s.last.Number + 1}
+func (s *store) save(ctx context.Context, m *model.Model, epoch int, bootstrap bool) (string, error) {
+	next := pointer{Format: storeFormat, Digest: m.Digest(), Epoch: epoch, Bootstrap: bootstrap, Number: s.last.Number + 1}
 	next.Version = s.pipeline + "-" + strconv.Itoa(next.Number) + "-" + m.Digest()[:8]
 	note := m.Note()
 	note.Version = next.Version

@@ -26,8 +26,8 @@ type tail struct {
 	read time.Time // when ids was read
 }
 
-// strike marks the parts of an answer that an earlier attempt stored. It is called by one goroutine.
-func (t *tail) strike(ctx context.Context, a *answer) {
+// markStored marks the parts of an answer that an earlier attempt stored. It is called by one goroutine.
+func (t *tail) markStored(ctx context.Context, a *answer) {
 	if t == nil || a.in.delivered < 2 || time.Since(a.in.time) < t.window/2 {
 		return // a younger answer is absorbed by the duplicate window
 	}
@@ -78,7 +78,7 @@ func (t *tail) scan(ctx context.Context) error {
 				if id := msg.Headers().Get(nats.MsgIdHdr); id != "" {
 					ids[id] = true
 				}
-			}, int(min(pending, fetchMost)))
+			}, int(min(pending, maxFetch)))
 			if err != nil {
 				return fmt.Errorf("reading the end of stream %s: %w", info.Config.Name, err)
 			}

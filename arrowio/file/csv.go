@@ -83,7 +83,7 @@ func (k *columnKind) dataType() arrow.DataType {
 
 // parseFloat reads a decimal number, NaN or an infinity. A number beyond float64 is an infinity.
 func parseFloat(s string) (float64, bool) {
-	if strings.ContainsAny(s, "xX_") { // Go's hexadecimal floats and digit separators are nobody's CSV
+	if strings.ContainsAny(s, "xX_") { // Go's hexadecimal floats and digit separators are not numbers of a CSV file
 		return 0, false
 	}
 	v, err := strconv.ParseFloat(s, 64)

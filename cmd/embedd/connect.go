@@ -46,7 +46,7 @@ func connect(ctx context.Context, n config.NATS, wait time.Duration, more ...nat
 
 const retryPause = 250 * time.Millisecond
 
-// waits says whether another try may do better: nobody listens yet. Everything else is a fault of the configuration.
+// waits says whether another try may do better: no server listens yet. Everything else is a fault of the configuration.
 func waits(err error) bool {
 	var unreachable interface{ Timeout() bool } // net.Error, without its deprecated part
 	return errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.As(err, &unreachable)

@@ -95,21 +95,21 @@ func printModel(out *output, m *model.Model) error {
 	if components == nil {
 		return nil
 	}
-	const mostRows, mostColumns = 20, 5
+	const maxRows, maxColumns = 20, 5
 	out.printf("\n")
 	header := []any{"FEATURE", "MEAN", "SCALE"}
-	for k := range min(d, mostColumns) {
+	for k := range min(d, maxColumns) {
 		header = append(header, fmt.Sprintf("EMBEDDING_%d", k))
 	}
 	t = out.table(header...)
 	mean, scale := m.Mean(), m.Scale()
 	for j, name := range m.Features() {
-		if j == mostRows {
-			t.row(fmt.Sprintf("... %d more", m.M()-mostRows))
+		if j == maxRows {
+			t.row(fmt.Sprintf("... %d more", m.M()-maxRows))
 			break
 		}
 		row := []any{name, fmt.Sprintf("%.6g", mean[j]), fmt.Sprintf("%.6g", scale[j])}
-		for k := range min(d, mostColumns) {
+		for k := range min(d, maxColumns) {
 			row = append(row, fmt.Sprintf("% .6g", components[j*d+k]))
 		}
 		t.row(row...)

@@ -156,8 +156,8 @@ type publisher struct {
 	bytes          int64
 }
 
-// mostUnconfirmed bounds what is on its way to the server.
-const mostUnconfirmed = 64
+// maxUnconfirmed bounds what is on its way to the server.
+const maxUnconfirmed = 64
 
 func newPublisher(ctx context.Context, nc *nats.Conn, subject string) (*publisher, error) {
 	p := &publisher{nc: nc, subject: subject}
@@ -192,7 +192,7 @@ func (p *publisher) send(ctx context.Context, body []byte, rows int) error {
 			return err
 		}
 		p.pending = append(p.pending, future)
-		if len(p.pending) >= mostUnconfirmed {
+		if len(p.pending) >= maxUnconfirmed {
 			if err := p.confirm(ctx); err != nil {
 				return err
 			}

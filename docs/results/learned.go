@@ -11,8 +11,8 @@ import (
 
 var learnedSets = []string{"iris", "wine", "sonar", "glass", "zoo"}
 
-// mostLearned is the largest dimension of the table.
-const mostLearned = 10
+// maxLearned is the largest dimension of the table.
+const maxLearned = 10
 
 // leftOut is the best leave-one-out accuracy of a setting over the dimensions, in %.
 type leftOut struct {
@@ -30,7 +30,7 @@ accurate as the best le.
 
 | data | features | le | best le | lenews | best lenews | lenewks |
 |---|---|---|---|---|---|---|
-`, mostLearned)
+`, maxLearned)
 	wins, level := 0, 0
 	for _, name := range learnedSets {
 		d, err := readData(b.data, name)
@@ -79,7 +79,7 @@ Widths of le that are so small that the weights of a row vanish cannot be fitted
 func bestLeftOut(ctx context.Context, d *model.Data, method string, grid []map[string]string) (best leftOut, err error) {
 	var failed error
 	for _, params := range grid {
-		m, err := fit.Fit(ctx, d, fit.Config{Method: method, Dim: mostLearned, Scale: model.ScaleMinMax, Params: params})
+		m, err := fit.Fit(ctx, d, fit.Config{Method: method, Dim: maxLearned, Scale: model.ScaleMinMax, Params: params})
 		if ctx.Err() != nil {
 			return best, ctx.Err()
 		}

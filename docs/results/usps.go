@@ -70,7 +70,7 @@ var readings = []reading{
 	{"0-4/5-9", []string{"0-4", "5-9"}, func(digit int) int { return digit / 5 }},
 }
 
-// fixedDim is the dimension of the second column, which is nobody's choice in hindsight.
+// fixedDim is the dimension of the second column, which is not chosen in hindsight.
 const fixedDim = 30
 
 // trial is one contender in one repeat and one reading.
@@ -240,7 +240,7 @@ func bestError(t trial) float64 { return t.best }
 func writeUSPS(out *bytes.Buffer, trials [][2][]trial, repeats int) {
 	fmt.Fprintf(out, `Table 1 of the supplement to the MPDA paper: error in %% of the nearest neighbour among 100 training images a digit, on 100 test images a digit, drawn from all 9298; %d
 repeats. In brackets the mean of the best dimension of each repeat. It is the best on the test rows, as the fractions in the paper's column show that it was there; the column d = %d
-is nobody's choice in hindsight. Pixels are 0..1 and are not scaled (`+"`--scale none`"+`): the authors' code centres the rows, and no scaling is named. Parameters come from
+is not chosen in hindsight. Pixels are 0..1 and are not scaled (`+"`--scale none`"+`): the authors' code centres the rows, and no scaling is named. Parameters come from
 4-fold cross-validation on the training rows of each repeat, out of the grid named; all others are the defaults.
 
 | method | grid | even/odd | d = %d | paper | 0-4/5-9 | d = %d | paper |

@@ -114,7 +114,7 @@ func fitMethod(ctx context.Context, method *frame.Method, params map[string]stri
 	}
 	end()
 	t := &frame.Task{Method: method, Params: params, D: c.Dim, Seed: c.Seed, Scaling: c.Scale, Progress: c.Progress, Report: report, Memo: c.Memo}
-	t.Say("statistics", 0)
+	t.ReportProgress("statistics", 0)
 	end = report.Phase("statistics")
 	if err := t.Load(ctx, rows); err != nil {
 		return nil, fmt.Errorf("%s: %w", method.Name, err)

@@ -330,7 +330,7 @@ func TestIsomapMeetsItsProblem(t *testing.T) {
 	}
 	// The rule is exact on the rows of the fit, and continuous there.
 	e := m.Content().Map.(*mapping.Geodesic)
-	p := fixture.Must(e.Placer(3))
+	p := fixture.Must(e.Extension(3))
 	w, z, out := p.Workspace(), make([]float64, 3), make([]float64, 3)
 	for i := range n {
 		copy(z, e.Rows[3*i:3*i+3])

@@ -68,7 +68,7 @@ func TestPanicInAPoolIsAnErrorOfItsFunction(t *testing.T) {
 	_, err = nameless.Gram(rows, m)
 	fixture.Panicked(t, "gram", err, "index out of range")
 	e := &mapping.SimilarityMap{Training: mapping.Training{D: 2, Rows: normals(r, 20*m), Embedding: normals(r, 40)}, Lambda: []float64{1, 1}, K: nameless}
-	_, err = e.Placer(m)
+	_, err = e.Extension(m)
 	fixture.Panicked(t, "tables of a similarity", err, "index out of range")
 
 	square := mat.NewDense(n, n, nil)

@@ -26,12 +26,12 @@ type lists struct {
 	limit []float64 // the last of each row: the distance that counts no more
 }
 
-const nobody = math.MaxInt // stands where no neighbour is found yet
+const noNeighbour = math.MaxInt // stands where no neighbour is found yet
 
 func newLists(n, k int) *lists {
 	l := &lists{k: k, dist: make([]float64, n*k), at: make([]int, n*k), limit: make([]float64, n)}
 	for i := range l.dist {
-		l.dist[i], l.at[i] = math.Inf(1), nobody
+		l.dist[i], l.at[i] = math.Inf(1), noNeighbour
 	}
 	for i := range l.limit {
 		l.limit[i] = math.Inf(1)
@@ -58,7 +58,7 @@ func (l *lists) neighbors() *Neighbors {
 	n := len(l.limit)
 	nb := &Neighbors{start: make([]int, n+1), index: make([]int, 0, n*l.k), dist2: make([]float64, 0, n*l.k)}
 	for i := range n {
-		for p := i * l.k; p < (i+1)*l.k && l.at[p] != nobody; p++ {
+		for p := i * l.k; p < (i+1)*l.k && l.at[p] != noNeighbour; p++ {
 			nb.index, nb.dist2 = append(nb.index, l.at[p]), append(nb.dist2, l.dist[p])
 		}
 		nb.start[i+1] = len(nb.index)

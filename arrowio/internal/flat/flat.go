@@ -1,4 +1,4 @@
-// Package flat walks flatbuffers that nobody vouches for: a wrong offset is an error and never a read outside (Invariant 6).
+// Package flat walks flatbuffers from untrusted sources: a wrong offset is an error and never a read outside (Invariant 6).
 package flat
 
 import (

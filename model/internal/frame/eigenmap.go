@@ -20,11 +20,11 @@ func (t *Task) LaplacianEigenmap(ctx context.Context, w *graph.Matrix) (y, lambd
 	for i, d := range degrees {
 		root.Set(i, 0, math.Sqrt(d))
 		// v'Dv = 1 makes outputs of this size, and they are float32.
-		if inverse[i] = 1 / math.Sqrt(d); !(inverse[i] < mostSpread) {
+		if inverse[i] = 1 / math.Sqrt(d); !(inverse[i] < maxSpread) {
 			return nil, nil, fmt.Errorf("row %d has degree %g in the graph; its weights vanish: give a larger t", i, d)
 		}
 	}
-	t.Say("eigenvectors", 0)
+	t.ReportProgress("eigenvectors", 0)
 	part, err := pencil.Partial(ctx, w.Laplacian().Scale(inverse), pencil.Min, t.D, root)
 	if err != nil {
 		return nil, nil, err

@@ -15,7 +15,7 @@ import (
 func LocalScatters(ctx context.Context, t *Task, parameter string) (n, d *mat.SymDense, err error) {
 	k := t.Int(parameter)
 	t.NoteShort(parameter, k, func(rows int) int { return rows - 1 })
-	t.Say("neighbours", 0)
+	t.ReportProgress("neighbours", 0)
 	own, _, err := graph.NearestByClass(ctx, t.X, t.Rows.Y, k, 0)
 	if err != nil {
 		return nil, nil, err
@@ -26,7 +26,7 @@ func LocalScatters(ctx context.Context, t *Task, parameter string) (n, d *mat.Sy
 	d = mat.NewSymDense(t.M, nil)
 	n = mat.NewSymDense(t.M, nil)
 	for i, c := range t.Stat.Class {
-		t.Say("affinities", float64(i)/float64(t.Stat.Classes()))
+		t.ReportProgress("affinities", float64(i)/float64(t.Stat.Classes()))
 		size := t.Stat.Counts[i]
 		for _, r := range rows[c] {
 			share[r] = 1 - size/t.Stat.N

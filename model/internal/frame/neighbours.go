@@ -16,7 +16,7 @@ func (t *Task) Nearest(ctx context.Context, parameter string) (*graph.Neighbors,
 	if k > others {
 		t.Report.Note(fmt.Sprintf("%s=%d was clamped to %d: there are no more other rows", parameter, k, others))
 	}
-	t.Say("neighbours", 0)
+	t.ReportProgress("neighbours", 0)
 	return graph.Nearest(ctx, t.X, k)
 }
 
@@ -26,7 +26,7 @@ func (t *Task) NearestByClass(ctx context.Context, same, other string) (own, for
 	k1, k2 := t.Int(same), t.Int(other)
 	t.NoteShort(same, k1, func(rows int) int { return rows - 1 })
 	t.NoteShort(other, k2, func(rows int) int { return t.Rows.N - rows })
-	t.Say("neighbours", 0)
+	t.ReportProgress("neighbours", 0)
 	return graph.NearestByClass(ctx, t.X, t.Rows.Y, k1, k2)
 }
 
@@ -95,7 +95,7 @@ func (t *Task) Geodesics(ctx context.Context, repair graph.Repair) (g *mat.SymDe
 	if lengths, err = lists.Weights(graph.Union, graph.Length); err != nil {
 		return nil, nil, 0, err
 	}
-	t.Say("geodesics", 0)
+	t.ReportProgress("geodesics", 0)
 	g, err = graph.Geodesics(ctx, lengths)
 	return g, lengths, len(first), err
 }

@@ -37,8 +37,8 @@ type Param struct {
 	Check func(string) error
 }
 
-// Tried is the parameter with the values that tuning tries.
-func (p Param) Tried(values ...string) Param {
+// WithGrid is the parameter with the values that tuning tries.
+func (p Param) WithGrid(values ...string) Param {
 	p.Grid = values
 	return p
 }

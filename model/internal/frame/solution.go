@@ -43,14 +43,14 @@ func (t *Task) Run(ctx context.Context, features, classes []string) (*model.Mode
 	if err := t.SettleRidge(ctx); err != nil {
 		return nil, err
 	}
-	t.Say("fit", 0)
+	t.ReportProgress("fit", 0)
 	end := t.Report.Phase("fit")
 	sol, err := t.Solve(ctx)
 	if err != nil {
 		return nil, err
 	}
 	end()
-	t.Say("fit", 1)
+	t.ReportProgress("fit", 1)
 	t.Report.Eigenvalues = sol.Eigenvalues
 	t.Report.Informative = sol.Informative
 	if t.Report.Choice != nil {
@@ -67,7 +67,7 @@ func (t *Task) model(sol *Solution, features, classes []string) (*model.Model, e
 		wide = Cancellation(mat.NewDense(len(t.Stat.Mean), l.D, l.Components), t.Stat.Total, t.basis) > maxCancellation
 		mp = l
 	}
-	if s := t.spread(sol); s > 0 && (s < leastSpread || s > mostSpread) {
+	if s := t.spread(sol); s > 0 && (s < minSpread || s > maxSpread) {
 		return nil, fmt.Errorf("the outputs vary by %.3g, which float32 cannot hold; scale the features, or multiply them by a constant", s)
 	}
 	if features == nil {
@@ -90,8 +90,8 @@ func (t *Task) model(sol *Solution, features, classes []string) (*model.Model, e
 // Outputs are float32. Some orders of magnitude are left for rows unlike those
 // of the fit.
 const (
-	leastSpread = 1e-34
-	mostSpread  = 1e34
+	minSpread = 1e-34
+	maxSpread = 1e34
 )
 
 // spread is the largest standard deviation of an output of a linear map, or the
@@ -162,7 +162,8 @@ func (t *Task) Solve(ctx context.Context) (*Solution, error) {
 	return t.Method.Fit(ctx, t)
 }
 
-func (t *Task) Say(phase string, done float64) {
+// ReportProgress tells whoever started the fit which phase it is in and how much of that is done.
+func (t *Task) ReportProgress(phase string, done float64) {
 	if t.Progress != nil {
 		t.Progress(phase, done)
 	}

@@ -57,7 +57,7 @@ func (t *Task) validateRidges(ctx context.Context, grid []float64) ([]model.Ridg
 	if err != nil {
 		return nil, err
 	}
-	t.Say("ridge", 1)
+	t.ReportProgress("ridge", 1)
 	scored := false
 	for f, part := range parts {
 		if errs[f] != nil {

@@ -51,23 +51,23 @@ func rebuildBarycentric(arrays []Array) (Map, error) {
 	return &Barycentric{t, k, regular}, err
 }
 
-func (e *Barycentric) Placer(m int) (Placer, error) {
-	return &barycentricPlacer{e, NewIndex(&e.Training, m, e.K)}, nil
+func (e *Barycentric) Extension(m int) (Extension, error) {
+	return &barycentricExtension{e, NewIndex(&e.Training, m, e.K)}, nil
 }
 
-type barycentricPlacer struct {
+type barycentricExtension struct {
 	*Barycentric
 	*index
 }
 
-func (p *barycentricPlacer) Workspace() *Workspace {
+func (p *barycentricExtension) Workspace() *Workspace {
 	w := p.index.Workspace()
 	k := p.index.K
 	w.Gram, w.Row = make([]float64, k*k), make([]float64, k*(p.m+1))
 	return w
 }
 
-func (p *barycentricPlacer) Place(dst, z []float64, w *Workspace) error {
+func (p *barycentricExtension) Place(dst, z []float64, w *Workspace) error {
 	zero, err := p.Nearest(z, w)
 	if err != nil {
 		return err

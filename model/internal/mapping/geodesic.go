@@ -91,9 +91,9 @@ func rebuildGeodesic(arrays []Array) (Map, error) {
 	return &Geodesic{t, rest[0].Data, rest[1].Data, rest[2].Data, rest[3].Data, k}, err
 }
 
-func (e *Geodesic) Placer(m int) (Placer, error) {
+func (e *Geodesic) Extension(m int) (Extension, error) {
 	n := e.Len()
-	p := &geodesicPlacer{Geodesic: e, index: NewIndex(&e.Training, m, e.K), start: make([]int, n+1),
+	p := &geodesicExtension{Geodesic: e, index: NewIndex(&e.Training, m, e.K), start: make([]int, n+1),
 		end: make([]int, len(e.Edge)), Length: make([]float64, len(e.Edge))}
 	for _, i := range e.Edge {
 		p.start[int(i)+1]++
@@ -111,21 +111,21 @@ func (e *Geodesic) Placer(m int) (Placer, error) {
 	return p, nil
 }
 
-// geodesicPlacer has the edges in both directions, by row.
-type geodesicPlacer struct {
+// geodesicExtension has the edges in both directions, by row.
+type geodesicExtension struct {
 	*Geodesic
 	*index
 	start, end []int
 	Length     []float64
 }
 
-func (p *geodesicPlacer) Workspace() *Workspace {
+func (p *geodesicExtension) Workspace() *Workspace {
 	w := p.index.Workspace()
 	w.Row, w.heap, w.Place = make([]float64, p.Len()), make([]int, 0, p.Len()), make([]int, p.Len())
 	return w
 }
 
-func (p *geodesicPlacer) Place(dst, z []float64, w *Workspace) error {
+func (p *geodesicExtension) Place(dst, z []float64, w *Workspace) error {
 	zero, err := p.Nearest(z, w)
 	if err != nil {
 		return err
@@ -150,7 +150,7 @@ func (p *geodesicPlacer) Place(dst, z []float64, w *Workspace) error {
 
 // paths are the lengths of the shortest paths to every row from one that is
 // joined to its nearest rows (Dijkstra with them all as sources), in w.row.
-func (p *geodesicPlacer) paths(w *Workspace) {
+func (p *geodesicExtension) paths(w *Workspace) {
 	q := pathQueue{w.Row, w.heap[:0], w.Place}
 	for i := range q.Length {
 		q.Length[i], q.Place[i] = math.Inf(1), -1

@@ -47,21 +47,21 @@ func rebuildKernelMap(arrays []Array) (Map, error) {
 	return &KernelMap{arrays[1].Shape[1], arrays[0].Data, arrays[1].Data, k}, nil
 }
 
-func (k *KernelMap) Placer(m int) (Placer, error) {
-	return &kernelPlacer{k, k.K.Ready(k.Rows, m), m}, nil
+func (k *KernelMap) Extension(m int) (Extension, error) {
+	return &kernelExtension{k, k.K.Ready(k.Rows, m), m}, nil
 }
 
-type kernelPlacer struct {
+type kernelExtension struct {
 	*KernelMap
 	Ready *readyKernel
 	m     int
 }
 
-func (p *kernelPlacer) Cost() int { return len(p.Rows) / p.m }
+func (p *kernelExtension) Cost() int { return len(p.Rows) / p.m }
 
-func (p *kernelPlacer) Workspace() *Workspace { return &Workspace{Row: make([]float64, p.m)} }
+func (p *kernelExtension) Workspace() *Workspace { return &Workspace{Row: make([]float64, p.m)} }
 
-func (p *kernelPlacer) Place(dst, z []float64, w *Workspace) error {
+func (p *kernelExtension) Place(dst, z []float64, w *Workspace) error {
 	clear(dst)
 	norm := p.Ready.Take(w.Row, z)
 	for i := range p.Cost() {

@@ -68,11 +68,11 @@ type ProductMap interface {
 // distances from rows of the fit, or at a kernel of it and them.
 type RowMap interface {
 	Map
-	Placer(m int) (Placer, error) // the mapping with the tables that it places rows by
+	Extension(m int) (Extension, error) // the mapping with the tables that it places rows by
 }
 
-// Placer places rows. It is immutable; what a row needs is in a workspace of its own.
-type Placer interface {
+// Extension places rows. It is immutable; what a row needs is in a workspace of its own.
+type Extension interface {
 	Cost() int // of a row, in rows of the fit that it is compared with
 	Workspace() *Workspace
 	// place writes the outputs of the scaled row z to dst. What stands in the

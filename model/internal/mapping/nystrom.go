@@ -68,22 +68,22 @@ func rebuildNystrom(arrays []Array) (Map, error) {
 	return &Nystrom{t, rest[0].Data, rest[1].Data, k, rate}, err
 }
 
-func (e *Nystrom) Placer(m int) (Placer, error) {
-	return &nystromPlacer{e, NewIndex(&e.Training, m, e.K)}, nil
+func (e *Nystrom) Extension(m int) (Extension, error) {
+	return &nystromExtension{e, NewIndex(&e.Training, m, e.K)}, nil
 }
 
-type nystromPlacer struct {
+type nystromExtension struct {
 	*Nystrom
 	*index
 }
 
-func (p *nystromPlacer) Workspace() *Workspace {
+func (p *nystromExtension) Workspace() *Workspace {
 	w := p.index.Workspace()
 	w.near, w.near2 = make([]int, 0, p.Len()), make([]float64, 0, p.Len())
 	return w
 }
 
-func (p *nystromPlacer) Place(dst, z []float64, w *Workspace) error {
+func (p *nystromExtension) Place(dst, z []float64, w *Workspace) error {
 	zero, err := p.Nearest(z, w)
 	if err != nil {
 		return err

@@ -71,8 +71,8 @@ func rebuildSimilarity(arrays []Array) (Map, error) {
 	return e, err
 }
 
-func (e *SimilarityMap) Placer(m int) (Placer, error) {
-	p := &SimilarityPlacer{SimilarityMap: e, index: NewIndex(&e.Training, m, 1), Ready: e.K.Ready(e.Rows, m)}
+func (e *SimilarityMap) Extension(m int) (Extension, error) {
+	p := &SimilarityExtension{SimilarityMap: e, index: NewIndex(&e.Training, m, 1), Ready: e.K.Ready(e.Rows, m)}
 	// The linear kernel is the product of the rows themselves, with m numbers in
 	// place of n.
 	p.factor, p.linear = p.Ready.Rows, true
@@ -95,7 +95,7 @@ func (e *SimilarityMap) Placer(m int) (Placer, error) {
 	return p, nil
 }
 
-type SimilarityPlacer struct {
+type SimilarityExtension struct {
 	*SimilarityMap
 	*index
 	Ready    *readyKernel
@@ -105,9 +105,9 @@ type SimilarityPlacer struct {
 }
 
 // Cost counts the sweeps over the rows, some tens of them.
-func (p *SimilarityPlacer) Cost() int { return 10 * p.Len() }
+func (p *SimilarityExtension) Cost() int { return 10 * p.Len() }
 
-func (p *SimilarityPlacer) Workspace() *Workspace {
+func (p *SimilarityExtension) Workspace() *Workspace {
 	w := p.index.Workspace()
 	width := len(p.factor) / p.Len()
 	w.Row = make([]float64, p.m+5*p.Len()+2*width)
@@ -117,7 +117,7 @@ func (p *SimilarityPlacer) Workspace() *Workspace {
 	return w
 }
 
-func (p *SimilarityPlacer) Place(dst, z []float64, w *Workspace) error {
+func (p *SimilarityExtension) Place(dst, z []float64, w *Workspace) error {
 	zero, err := p.Nearest(z, w)
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func (p *SimilarityPlacer) Place(dst, z []float64, w *Workspace) error {
 // Where alpha is small beside the products, rounding can keep weights moving at
 // the minimum until the rounds are over. The slope there, some 1e-10, tells that
 // from weights that are not at the minimum, which are an error.
-func (p *SimilarityPlacer) Descend(q *SimilarityProblem) error {
+func (p *SimilarityExtension) Descend(q *SimilarityProblem) error {
 	const rounds, sweeps, tolerance, enough = 100, 10, 1e-9, 1e-6
 	clear(q.Weight)
 	clear(q.Product)
@@ -194,7 +194,7 @@ func (p *SimilarityPlacer) Descend(q *SimilarityProblem) error {
 
 // Slope is how far the weights are from their minimum: the largest derivative of
 // one above 0, or that would fall from 0, as a share of the largest target.
-func (p *SimilarityPlacer) Slope(q *SimilarityProblem) float64 {
+func (p *SimilarityExtension) Slope(q *SimilarityProblem) float64 {
 	worst, largest := 0.0, math.SmallestNonzeroFloat64
 	for i, v := range q.Weight {
 		s := p.times(q.Product, i) + p.Alpha*v - q.Target[i]
@@ -223,7 +223,7 @@ func (q *SimilarityProblem) Over(row []float64, n, width int) {
 
 // sweep takes every weight in turn to its minimum, the others held; moved is the
 // largest change.
-func (p *SimilarityPlacer) sweep(q *SimilarityProblem) (moved, largest float64) {
+func (p *SimilarityExtension) sweep(q *SimilarityProblem) (moved, largest float64) {
 	for i, v := range q.Weight {
 		curvature := p.diagonal[i] + p.Alpha
 		if !(curvature > 0) {
@@ -241,14 +241,14 @@ func (p *SimilarityPlacer) sweep(q *SimilarityProblem) (moved, largest float64) 
 }
 
 // add adds v times column i to a product.
-func (p *SimilarityPlacer) add(product []float64, i int, v float64) {
+func (p *SimilarityExtension) add(product []float64, i int, v float64) {
 	for j, g := range p.factor[i*len(product) : (i+1)*len(product)] {
 		product[j] += v * g
 	}
 }
 
 // times is entry i of G times the vector that the product is of.
-func (p *SimilarityPlacer) times(product []float64, i int) float64 {
+func (p *SimilarityExtension) times(product []float64, i int) float64 {
 	if p.linear {
 		return linalg.Dot(p.factor[i*len(product):(i+1)*len(product)], product)
 	}
@@ -257,7 +257,7 @@ func (p *SimilarityPlacer) times(product []float64, i int) float64 {
 
 // conjugate moves the weights above 0 toward their minimum, the others held at 0.
 // It says whether they got there before any of them reached 0.
-func (p *SimilarityPlacer) conjugate(q *SimilarityProblem) bool {
+func (p *SimilarityExtension) conjugate(q *SimilarityProblem) bool {
 	const most, tolerance = 500, 1e-20
 	clear(q.step)
 	size, norm := 0.0, 0.0
@@ -325,13 +325,13 @@ func (p *SimilarityPlacer) conjugate(q *SimilarityProblem) bool {
 // direct says whether the linear kernel of so many features is better solved by a
 // factor of their order: (X'X + alpha I)^-1 = (I - X'(X X' + alpha I)^-1 X)/alpha,
 // which needs an alpha that rounding does not swallow.
-func (p *SimilarityPlacer) direct(features int) bool {
+func (p *SimilarityExtension) direct(features int) bool {
 	return p.linear && features <= 300 && p.Alpha > 1e-8*linalg.FloatMax(p.diagonal)
 }
 
 // newton sets step to that from the weights above 0 to their minimum, and says
 // whether it did.
-func (p *SimilarityPlacer) newton(q *SimilarityProblem) bool {
+func (p *SimilarityExtension) newton(q *SimilarityProblem) bool {
 	if q.Gram == nil {
 		return false
 	}
@@ -366,7 +366,7 @@ func (p *SimilarityPlacer) newton(q *SimilarityProblem) bool {
 }
 
 // Multiply sets product to that of G, or X, and some weights.
-func (p *SimilarityPlacer) Multiply(product, weight []float64) {
+func (p *SimilarityExtension) Multiply(product, weight []float64) {
 	clear(product)
 	for i, v := range weight {
 		if v != 0 {
@@ -376,7 +376,7 @@ func (p *SimilarityPlacer) Multiply(product, weight []float64) {
 }
 
 // value is half the criterion.
-func (p *SimilarityPlacer) value(q *SimilarityProblem, weight, product []float64) float64 {
+func (p *SimilarityExtension) value(q *SimilarityProblem, weight, product []float64) float64 {
 	sum := 0.0
 	for i, v := range weight {
 		if v != 0 {

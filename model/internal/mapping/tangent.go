@@ -47,16 +47,16 @@ func rebuildTangent(arrays []Array) (Map, error) {
 	return &Tangent{t, rest[0].Data, rest[1].Data, rest[1].Shape[0]}, nil
 }
 
-func (e *Tangent) Placer(m int) (Placer, error) {
-	return &tangentPlacer{e, NewIndex(&e.Training, m, 1)}, nil
+func (e *Tangent) Extension(m int) (Extension, error) {
+	return &tangentExtension{e, NewIndex(&e.Training, m, 1)}, nil
 }
 
-type tangentPlacer struct {
+type tangentExtension struct {
 	*Tangent
 	*index
 }
 
-func (p *tangentPlacer) Place(dst, z []float64, w *Workspace) error {
+func (p *tangentExtension) Place(dst, z []float64, w *Workspace) error {
 	zero, err := p.Nearest(z, w)
 	if err != nil {
 		return err

@@ -32,8 +32,8 @@ var dawge = frame.Method{
 	Paper:      "DAWGE, angle-weighted graph embedding",
 	Supervised: true, Map: "linear", Streaming: "window",
 	Params: []frame.Param{
-		frame.IntParam("k", "30", "nearest rows of other classes that the boundary of a class is drawn to", 1).Tried("10", "30", "100"),
-		frame.FloatParam("c", "1", "cost of a row on the wrong side of the boundary", math.SmallestNonzeroFloat64, math.MaxFloat64).Tried("0.1", "1", "10"),
+		frame.IntParam("k", "30", "nearest rows of other classes that the boundary of a class is drawn to", 1).WithGrid("10", "30", "100"),
+		frame.FloatParam("c", "1", "cost of a row on the wrong side of the boundary", math.SmallestNonzeroFloat64, math.MaxFloat64).WithGrid("0.1", "1", "10"),
 		frame.Choice("f", "abs", "weight of an edge by its cosine with the normal: abs or square", "abs", "square"),
 		frame.Choice("normalize", "class", "class divides each class by its number of rows, none is the paper's form", "class", "none"),
 		frame.Choice("constraint", "total", "total holds the total variance, orthonormal is the paper's form and takes no ridge", "total", "orthonormal"),
@@ -50,7 +50,7 @@ var dawge = frame.Method{
 func fitDAWGE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	p := mat.NewSymDense(t.M, nil)
 	for i, c := range t.Stat.Class {
-		t.Say("boundaries", float64(i)/float64(len(t.Stat.Class)))
+		t.ReportProgress("boundaries", float64(i)/float64(len(t.Stat.Class)))
 		own, others := split(t, c)
 		if rows, _ := own.Dims(); rows < 2 {
 			continue

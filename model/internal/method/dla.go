@@ -21,9 +21,9 @@ var dla = frame.Method{
 	Paper:      "Zhang, Tao, Li and Yang, Patch alignment for dimensionality reduction, IEEE TKDE 21, 2009",
 	Supervised: true, Map: "linear", Streaming: "window",
 	Params: []frame.Param{
-		frame.IntParam("k1", "5", "nearest rows of the own class in a patch", 1).Tried("5", "10", "20"),
-		frame.IntParam("k2", "10", "nearest rows of other classes in a patch", 1).Tried("5", "10", "20"),
-		frame.FloatParam("beta", "0.3", "weight of the other classes, in [0, 1]", 0, 1).Tried("0.1", "0.3", "1"),
+		frame.IntParam("k1", "5", "nearest rows of the own class in a patch", 1).WithGrid("5", "10", "20"),
+		frame.IntParam("k2", "10", "nearest rows of other classes in a patch", 1).WithGrid("5", "10", "20"),
+		frame.FloatParam("beta", "0.3", "weight of the other classes, in [0, 1]", 0, 1).WithGrid("0.1", "0.3", "1"),
 		frame.HeatParam("inf", "width of heat weights exp(-d^2/t) on both: inf (none, as in the paper), auto (mean squared distance to the nearest of the own class), or a number"),
 	},
 	Dim:     frame.TwoColumns,

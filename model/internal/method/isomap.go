@@ -24,7 +24,7 @@ var isomap = frame.Method{
 	Paper: "Tenenbaum, de Silva and Langford, A global geometric framework for nonlinear dimensionality reduction, Science 2000",
 	Map:   "extension", Streaming: "window",
 	Params: []frame.Param{
-		frame.IntParam("k", "10", "nearest rows that each row is joined with", 1).Tried(frame.NeighbourCounts...),
+		frame.IntParam("k", "10", "nearest rows that each row is joined with", 1).WithGrid(frame.NeighbourCounts...),
 		frame.ComponentsParam,
 	},
 	Dim:     frame.TwoColumns,
@@ -46,7 +46,7 @@ func fitIsomap(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 		return nil, err
 	}
 	b := NewScaling(g)
-	t.Say("eigenvectors", 0)
+	t.ReportProgress("eigenvectors", 0)
 	part, err := pencil.Partial(ctx, b, pencil.Max, t.D, linalg.Constant(t.Rows.N))
 	if err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func (s *scaling) least() float64 {
 			h.SetSym(j, k, mat.Dot(p.ColView(0), v.ColView(0)))
 		}
 	}
-	// With vectors, which nobody needs: for values alone gonum's Dsterf panics
+	// With vectors, though none are used: for values alone gonum's Dsterf panics
 	// where the entries are below 1e-122.
 	var eig mat.EigenSym
 	if !eig.Factorize(h.SliceSym(0, len(basis)), true) {

@@ -80,7 +80,7 @@ func newKernelSpace(ctx context.Context, t *frame.Task) (*kernelSpace, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.Say("kernel", 0)
+	t.ReportProgress("kernel", 0)
 	rows, m := t.Features(nil), len(t.Stat.Mean)
 	s := &kernelSpace{}
 	if s.kernel, err = mapping.NewKernel(t.Params["kernel"], rows, m, t.Origin()); err != nil {
@@ -106,7 +106,7 @@ func newKernelSpace(ctx context.Context, t *frame.Task) (*kernelSpace, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	t.Say("kernel", 0.5)
+	t.ReportProgress("kernel", 0.5)
 	s.n, s.d, err = graph.FromDS(factor, dissimilar, similar)
 	return s, err
 }

@@ -18,8 +18,8 @@ var le = frame.Method{
 	Paper: "Belkin and Niyogi, Laplacian eigenmaps for dimensionality reduction and data representation, Neural Computation 2003",
 	Map:   "extension", Streaming: "window",
 	Params: []frame.Param{
-		frame.IntParam("k", "10", "nearest rows that each row is joined with", 1).Tried(frame.NeighbourCounts...),
-		frame.HeatParam("auto", "width of the weights exp(-d^2/t): auto (mean squared distance to the nearest row), inf (weight 1), or a number").Tried(frame.HeatWidths...),
+		frame.IntParam("k", "10", "nearest rows that each row is joined with", 1).WithGrid(frame.NeighbourCounts...),
+		frame.HeatParam("auto", "width of the weights exp(-d^2/t): auto (mean squared distance to the nearest row), inf (weight 1), or a number").WithGrid(frame.HeatWidths...),
 		frame.ComponentsParam,
 	},
 	Dim:     frame.TwoColumns,

@@ -116,7 +116,7 @@ func learnSimilarity(ctx context.Context, t *frame.Task) (*learnedSimilarity, er
 		return nil, err
 	}
 	g := mat.DenseCopyOf(gram)
-	if l.Learned, err = rule.Learn(ctx, g, s, func(done float64) { t.Say("similarity", done) }); err != nil {
+	if l.Learned, err = rule.Learn(ctx, g, s, func(done float64) { t.ReportProgress("similarity", done) }); err != nil {
 		return nil, err
 	}
 	if t.Memo != nil {

@@ -25,7 +25,7 @@ var lfda = frame.Method{
 	Paper:      "Sugiyama, Dimensionality reduction of multimodal labeled data by local Fisher discriminant analysis, JMLR 8, 2007",
 	Supervised: true, Map: "linear", Streaming: "window",
 	Params: []frame.Param{
-		frame.IntParam("kNN", "7", "nearest row of the class whose distance is a row's scale", 1).Tried("3", "7", "15"),
+		frame.IntParam("kNN", "7", "nearest row of the class whose distance is a row's scale", 1).WithGrid("3", "7", "15"),
 		frame.Choice("metric", "plain", "columns as solved (plain), times the root of their eigenvalues (weighted), or made orthonormal (orthonormalized)", "plain", "weighted", "orthonormalized"),
 		frame.RidgeParam("auto", "relative ridge of the local within-class scatter: auto (cross-validation), oas, or a number; 0 is the literal form", true),
 	},

@@ -22,7 +22,7 @@ var lle = frame.Method{
 	Paper: "Roweis and Saul, Nonlinear dimensionality reduction by locally linear embedding, Science 2000",
 	Map:   "extension", Streaming: "window",
 	Params: []frame.Param{
-		frame.IntParam("k", "10", "nearest rows that each row is reconstructed from", 1).Tried(frame.NeighbourCounts...),
+		frame.IntParam("k", "10", "nearest rows that each row is reconstructed from", 1).WithGrid(frame.NeighbourCounts...),
 		frame.FloatParam("reg", "1e-3", "added to the diagonal of each local Gram matrix, times its trace", 1e-12, 1e3),
 		frame.ComponentsParam,
 	},
@@ -44,7 +44,7 @@ func fitLLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 		return nil, err
 	}
 	t.NoteEdges(edges)
-	t.Say("weights", 0)
+	t.ReportProgress("weights", 0)
 	reg := t.Float("reg")
 	w, err := graph.Barycentric(ctx, t.X, t.X, lists, reg)
 	if err != nil {
@@ -54,7 +54,7 @@ func fitLLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.Say("eigenvectors", 0)
+	t.ReportProgress("eigenvectors", 0)
 	part, err := pencil.Partial(ctx, a, pencil.Min, t.D, linalg.Constant(t.Rows.N))
 	if err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ var lltsa = frame.Method{
 	Paper: "Zhang, Yang, Zhao and Ge, Linear local tangent space alignment and application to face recognition, Neurocomputing 70, 2007",
 	Map:   "linear", Streaming: "window",
 	Params: []frame.Param{
-		frame.IntParam("k", "auto", "rows of a patch, the row itself among them: auto (d+2, at least 12) or a number", 2, "auto").Tried("auto", "10", "15", "20", "25", "30"),
+		frame.IntParam("k", "auto", "rows of a patch, the row itself among them: auto (d+2, at least 12) or a number", 2, "auto").WithGrid("auto", "10", "15", "20", "25", "30"),
 		frame.RidgeParam("oas", "relative ridge of X H B H X': oas (of the total scatter) or a number; 0 is the literal form", true),
 	},
 	Dim:     frame.TwoColumns,
@@ -47,12 +47,12 @@ func fitLLTSA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 // alignmentForm is X H B H X', and whether the tangent spaces explain all of it.
 func alignmentForm(ctx context.Context, t *frame.Task) (d *mat.SymDense, explained bool, err error) {
 	k := patchSize(t)
-	t.Say("neighbours", 0)
+	t.ReportProgress("neighbours", 0)
 	lists, err := graph.Nearest(ctx, t.X, k-1)
 	if err != nil {
 		return nil, false, err
 	}
-	t.Say("tangents", 0)
+	t.ReportProgress("tangents", 0)
 	most := max(0, min(t.D, k-2, t.M-1))
 	tangents, err := graph.Tangents(ctx, t.X, lists.Patches(), graph.FixedDim(most))
 	if err != nil {

@@ -53,7 +53,7 @@ func fitLPFE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.Say("fields", 0)
+	t.ReportProgress("fields", 0)
 	form := tangent.Empty(w, tan)
 	if err := form.AddConnection(ctx, tan, 1); err != nil {
 		return nil, err

@@ -21,8 +21,8 @@ var lsda = frame.Method{
 	Paper:      "Cai, He, Zhou, Han and Bao, Locality sensitive discriminant analysis, IJCAI 2007",
 	Supervised: true, Map: "linear", Streaming: "window",
 	Params: []frame.Param{
-		frame.IntParam("k", "5", "nearest rows that each row is joined with; 0 joins all", 0).Tried(frame.NeighbourCounts...),
-		frame.FloatParam("beta", "0.1", "share of the edges between classes, in [0, 1]", 0, 1).Tried("0.1", "0.5", "0.9"),
+		frame.IntParam("k", "5", "nearest rows that each row is joined with; 0 joins all", 0).WithGrid(frame.NeighbourCounts...),
+		frame.FloatParam("beta", "0.1", "share of the edges between classes, in [0, 1]", 0, 1).WithGrid("0.1", "0.5", "0.9"),
 		frame.RidgeParam("oas", "relative ridge of X D_w X': oas (of the total scatter) or a number; 0 is the literal form", true),
 	},
 	Dim:     frame.TwoColumns,

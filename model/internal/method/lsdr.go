@@ -64,7 +64,7 @@ func fitLSDR(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 		searches[i].Start = own.Value(starts[i])
 		ascent := stiefel.Ascent{Steps: 100, Relative: 1e-6, Value: own.Value, Gradient: own.Gradient}
 		found[i], errs[i] = ascent.From(ctx, starts[i], &searches[i])
-	}, func(done int) { t.Say("search", float64(done)/float64(len(starts))) })
+	}, func(done int) { t.ReportProgress("search", float64(done)/float64(len(starts))) })
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ const smpaRows = 2000
 
 func smpaParams() []frame.Param {
 	return []frame.Param{
-		frame.IntParam("k", "5", "nearest rows that each row is joined with in the graph of the geodesics", 1).Tried("5", "10", "20"),
+		frame.IntParam("k", "5", "nearest rows that each row is joined with in the graph of the geodesics", 1).WithGrid("5", "10", "20"),
 		frame.FloatParam("l1", "1", "weight of dissimilarity in a class", 0, 1e6),
 		frame.FloatParam("l2", "1", "weight of dissimilarity between classes", 0, 1e6),
 		frame.FloatParam("l3", "1", "weight of similarity in a class", 1e-6, 1e6),

@@ -21,8 +21,8 @@ var mfa = frame.Method{
 	Paper:      "Yan, Xu, Zhang, Zhang, Yang and Lin, Graph embedding and extensions: a general framework for dimensionality reduction, IEEE TPAMI 29, 2007",
 	Supervised: true, Map: "linear", Streaming: "window",
 	Params: []frame.Param{
-		frame.IntParam("k1", "5", "nearest rows of the own class that each row is joined with", 1).Tried(frame.NeighbourCounts...),
-		frame.IntParam("k2", "20", "joins of the penalty graph, counted as penalty says", 1).Tried("5", "10", "20", "40", "80"),
+		frame.IntParam("k1", "5", "nearest rows of the own class that each row is joined with", 1).WithGrid(frame.NeighbourCounts...),
+		frame.IntParam("k2", "20", "joins of the penalty graph, counted as penalty says", 1).WithGrid("5", "10", "20", "40", "80"),
 		frame.Choice("penalty", "per-sample", "k2 counts for each row its nearest of other classes (per-sample), for each class its shortest pairs with others (class-pairs, the paper's), or the shortest pairs of all (global-pairs)",
 			"per-sample", "class-pairs", "global-pairs"),
 		frame.RidgeParam("auto", "relative ridge of the within-class graph: auto (cross-validation), oas, or a number; 0 is the literal form", true),

@@ -60,11 +60,11 @@ const maxPointwise = 500
 
 func mpdaParams() []frame.Param {
 	return []frame.Param{
-		frame.IntParam("k", "7", "nearest rows of the class: of the within-class graph, and the row whose distance is the scale of lfda's scatter", 1).Tried("5", "7", "15"),
+		frame.IntParam("k", "7", "nearest rows of the class: of the within-class graph, and the row whose distance is the scale of lfda's scatter", 1).WithGrid("5", "7", "15"),
 		frame.HeatParam("inf", "width of the within-class weights exp(-d^2/t): inf (weight 1, as in the authors' code), auto (mean squared distance to the nearest row), or a number"),
-		frame.FloatParam("gamma", "1", "weight of tangent vectors being parallel", 0, 1e12).Tried("0", "1"),
+		frame.FloatParam("gamma", "1", "weight of tangent vectors being parallel", 0, 1e12).WithGrid("0", "1"),
 		frame.FloatParam("energy", "0.95", "share of a patch's variance in its tangent space", 0, 1),
-		frame.RidgeParam("0.1", "relative ridge of both blocks: a_v = ridge tr(S3)/dim v, a_t = ridge tr(S0)/columns; 0 is a rank cut", false).Tried("0.1", "1", "10"),
+		frame.RidgeParam("0.1", "relative ridge of both blocks: a_v = ridge tr(S3)/dim v, a_t = ridge tr(S0)/columns; 0 is a rank cut", false).WithGrid("0.1", "1", "10"),
 		frame.FloatParam("alpha", "relative", "a_t = a_v, in place of the ridge; 1e-5 is the paper's", 1e-300, 1e12, "relative"),
 	}
 }
@@ -80,7 +80,7 @@ func fitMPDA(choose func(context.Context, *frame.Task) (rows *frame.Task, patche
 		if n, _, err = frame.LocalScatters(ctx, t, "k"); err != nil {
 			return nil, nil, err
 		}
-		t.Say("patches", 0)
+		t.ReportProgress("patches", 0)
 		rows, patches, err := choose(ctx, t)
 		if err != nil {
 			return nil, nil, err
@@ -128,7 +128,7 @@ func mpdaDenominator(ctx context.Context, t *frame.Task, patches [][]int) (*mat.
 	if tan.Spaces, err = graph.Tangents(ctx, t.X, patches, graph.EnergyDim(t.Float("energy"))); err != nil {
 		return nil, err
 	}
-	t.Say("tangent vectors", 0)
+	t.ReportProgress("tangent vectors", 0)
 	form, err := tangent.New(ctx, t.X, w, tan, t.Float("gamma"))
 	if err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func PartitionClasses(ctx context.Context, t *frame.Task) (*frame.Task, [][]int,
 	byClass := t.Rows.ByClass()
 	var patches [][]int
 	for i, c := range t.Stat.Class {
-		t.Say("patches", float64(i)/float64(t.Stat.Classes()))
+		t.ReportProgress("patches", float64(i)/float64(t.Stat.Classes()))
 		rows := byClass[c]
 		x := mat.NewDense(len(rows), t.M, nil)
 		for j, r := range rows {

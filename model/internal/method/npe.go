@@ -19,7 +19,7 @@ var npe = frame.Method{
 	Paper: "He, Cai, Yan and Zhang, Neighborhood preserving embedding, ICCV 2005",
 	Map:   "linear", Streaming: "window",
 	Params: []frame.Param{
-		frame.IntParam("k", "5", "nearest rows that rebuild each row", 1).Tried(frame.NeighbourCounts...),
+		frame.IntParam("k", "5", "nearest rows that rebuild each row", 1).WithGrid(frame.NeighbourCounts...),
 		frame.FloatParam("reg", "1e-3", "regulariser of the rebuilding weights, relative to the trace of their Gram matrix, in [1e-12, 1]", 1e-12, 1),
 		frame.RidgeParam("oas", "relative ridge of X (I-W)'(I-W) X': oas (of the total scatter) or a number; 0 is the literal form", true),
 	},
@@ -36,7 +36,7 @@ func npeRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error
 	if err != nil {
 		return nil, nil, err
 	}
-	t.Say("weights", 0)
+	t.ReportProgress("weights", 0)
 	w, err := graph.Barycentric(ctx, t.X, t.X, lists, t.Float("reg"))
 	if err != nil {
 		return nil, nil, err

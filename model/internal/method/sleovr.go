@@ -84,7 +84,7 @@ func solveViews(ctx context.Context, t *frame.Task, moment *mat.SymDense, sums *
 	solved := make([]viewSolution, k)
 	err := parallel.EachTold(ctx, k, func(c int) {
 		solved[c] = view(t, moment, uncentredClass(t, c, sums), sums, c)
-	}, func(done int) { t.Say("views", float64(done)/float64(k)) })
+	}, func(done int) { t.ReportProgress("views", float64(done)/float64(k)) })
 	if err != nil {
 		return nil, err
 	}

@@ -88,7 +88,7 @@ func fitTNCA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 		return nil, err
 	}
 	best, err := lbfgs.Minimize(ctx, start.RawMatrix().Data, iterations, search, func(x, g []float64) (float64, error) {
-		t.Say("search", min(float64(search.Steps)/float64(iterations), 1))
+		t.ReportProgress("search", min(float64(search.Steps)/float64(iterations), 1))
 		return l.Value(mat.NewDense(r, t.D, x), mat.NewDense(r, t.D, g))
 	})
 	if err != nil {

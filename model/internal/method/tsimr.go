@@ -77,7 +77,7 @@ var mpLTSIMR = frame.Method{
 
 func tangentParams(gamma string) []frame.Param {
 	return []frame.Param{
-		frame.IntParam("k", "10", "nearest rows that each row is joined with", 1).Tried("5", "10", "20"),
+		frame.IntParam("k", "10", "nearest rows that each row is joined with", 1).WithGrid("5", "10", "20"),
 		frame.HeatParam("auto", "width of the weights exp(-d^2/t): auto (mean squared distance to the nearest row), inf (weight 1), or a number"),
 		frame.FloatParam("gamma", gamma, "weight of tangent vectors being parallel; 0 decouples them", 0, 1e12),
 		frame.ComponentsParam,
@@ -131,7 +131,7 @@ func PatchTangents(ctx context.Context, t *frame.Task, dim int) (*frame.Task, *g
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	t.Say("patches", 0)
+	t.ReportProgress("patches", 0)
 	k, size := t.Int("patch_k"), min(t.Int("patch_size"), t.Rows.N)
 	if n := t.Rows.N; k > n-1 {
 		t.Report.Note(fmt.Sprintf("patch_k=%d was clamped to %d: there are no more other rows", k, n-1))
@@ -174,7 +174,7 @@ func fitTSIMR(find ManifoldTangents) func(context.Context, *frame.Task) (*frame.
 		if err != nil {
 			return nil, err
 		}
-		t.Say("tangent vectors", 0)
+		t.ReportProgress("tangent vectors", 0)
 		parts, err := form.Factor(ctx, 0)
 		if err != nil {
 			return nil, err
@@ -183,7 +183,7 @@ func fitTSIMR(find ManifoldTangents) func(context.Context, *frame.Task) (*frame.
 		if err != nil {
 			return nil, err
 		}
-		t.Say("eigenvectors", 0)
+		t.ReportProgress("eigenvectors", 0)
 		ones := mat.NewDense(rows.Rows.N, 1, nil)
 		for i := range rows.Rows.N {
 			ones.Set(i, 0, 1)
@@ -248,7 +248,7 @@ func effectiveForm(ctx context.Context, t *frame.Task, find ManifoldTangents) (d
 	if err != nil {
 		return nil, false, err
 	}
-	t.Say("tangent vectors", 0)
+	t.ReportProgress("tangent vectors", 0)
 	parts, err := form.Factor(ctx, 0)
 	if err != nil {
 		return nil, false, err
