@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"gonum.org/v1/gonum/stat"
-
 	"github.com/embedd/embedd/model/internal/mapping"
 )
 
@@ -340,19 +338,4 @@ func BenchmarkProject(b *testing.B) {
 			})
 		}
 	}
-}
-
-// worstColumn is the largest difference over the column's standard deviation.
-func worstColumn(y []float32, want []float64, d int) float64 {
-	worst := 0.0
-	for c := range d {
-		var col []float64
-		largest := 0.0
-		for i := c; i < len(want); i += d {
-			col = append(col, want[i])
-			largest = max(largest, math.Abs(float64(y[i])-want[i]))
-		}
-		worst = max(worst, largest/stat.StdDev(col, nil))
-	}
-	return worst
 }
