@@ -22,7 +22,7 @@ type recordSchema struct {
 // The message is a view on the record's memory: fixed-size lists and columns of float32 or float64 without nulls are
 // not copied, sliced or not. It takes no reference: the caller keeps the record (Retain, Release) and does not write
 // to it as long as the message, or a result that shares memory with it, is in use. Many goroutines may read one
-// record. Bytes of such a message is nil.
+// record.
 func (d *Decoder) FromRecord(rec arrow.Record) (m *Message, err error) {
 	defer rescue(&err)
 	s := d.recent.Load()

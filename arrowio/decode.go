@@ -48,7 +48,6 @@ func NewDecoder(spec Spec) (*Decoder, error) {
 // A Message is one decoded message: a view on the bytes given to Decode, or on the record given to FromRecord. It is
 // immutable and safe for concurrent use.
 type Message struct {
-	bytes   []byte
 	plan    *plan
 	dicts   []chunk
 	batches []*Batch
@@ -60,9 +59,6 @@ func (m *Message) Batches() []*Batch { return m.batches }
 
 // Rows returns the number of rows of all batches.
 func (m *Message) Rows() int { return m.rows }
-
-// Bytes returns the bytes given to Decode; nil for a message from a record.
-func (m *Message) Bytes() []byte { return m.bytes }
 
 // Decode reads one message. The error is always an *Error. The result is a view on msg, which must not change as long as the result is in use.
 func (d *Decoder) Decode(msg []byte) (m *Message, err error) {
@@ -104,7 +100,7 @@ func (d *Decoder) decode(msg []byte, pin *pin) (*Message, *Error) {
 	if e != nil {
 		return nil, e
 	}
-	m := &Message{bytes: msg, plan: p}
+	m := &Message{plan: p}
 	budget := d.limits.Body
 	byID := byNumber(ids)
 	var have []bool

@@ -33,7 +33,6 @@ type Engine struct {
 
 	mu      sync.Mutex
 	running []*pipeline
-	failed  map[string]error
 }
 
 // New checks the options. It opens nothing.
@@ -63,7 +62,7 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
-	return &Engine{options: o, log: o.Logger, metrics: m, failed: map[string]error{}}, nil
+	return &Engine{options: o, log: o.Logger, metrics: m}, nil
 }
 
 // Run opens every pipeline and serves until ctx is done; then it drains and returns nil. Where a pipeline cannot be opened it returns at once with what to do,

@@ -133,11 +133,11 @@ func (e Edge) before(f Edge) bool {
 	return e.I < f.I || e.I == f.I && e.J < f.J
 }
 
-// Bridges is the minimum spanning tree over components, component giving that
+// bridges is the minimum spanning tree over components, component giving that
 // of each row, by any numbers: each edge is the shortest one between the parts
 // that it joins (Boruvka: every part takes its shortest edge out, at most log2
 // of the number of components searches for nearest rows).
-func Bridges(ctx context.Context, x *mat.Dense, component []int) ([]Edge, error) {
+func bridges(ctx context.Context, x *mat.Dense, component []int) ([]Edge, error) {
 	first := map[int]int{}
 	part := label(len(component), func(join func(i, j int)) {
 		for i, c := range component {
@@ -199,7 +199,7 @@ func settle(ctx context.Context, x *mat.Dense, label []int, repair Repair) ([]Ed
 	if repair == Refuse {
 		return nil, disconnected(label)
 	}
-	return Bridges(ctx, x, label)
+	return bridges(ctx, x, label)
 }
 
 // Connect gives lists whose graph is connected, under either end's list: each

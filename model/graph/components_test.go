@@ -75,7 +75,7 @@ func TestBridgesAreMinimumSpanningTree(t *testing.T) {
 		for i, c := range component {
 			named[i] = 7 - 3*c
 		}
-		got, err := Bridges(ctx, x, named)
+		got, err := bridges(ctx, x, named)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -153,21 +153,6 @@ func (nb *Neighbors) MeanNearest() float64 {
 	return nb.meanPositive()
 }
 
-// MedianFarthest is the median over rows of the squared distance to the k-th
-// neighbour, the last of the list; for duplicates as MeanNearest.
-func (nb *Neighbors) MedianFarthest() float64 {
-	var last []float64
-	for i := range nb.Len() {
-		if _, d := nb.Of(i); len(d) > 0 {
-			last = append(last, d[len(d)-1])
-		}
-	}
-	if m := median(last); m > 0 {
-		return m
-	}
-	return nb.meanPositive()
-}
-
 func (nb *Neighbors) meanPositive() float64 {
 	sum, count := 0.0, 0
 	for _, d := range nb.dist2 {

@@ -108,18 +108,6 @@ func StarPart(w []float64) *mat.SymDense {
 	return l
 }
 
-// ReconstructionPart is the part of |y_0 - sum c_j y_j|^2 (locally linear
-// embedding): [[1, -c'], [-c, c c']].
-func ReconstructionPart(c []float64) *mat.SymDense {
-	z := append([]float64{1}, c...)
-	for j := range c {
-		z[j+1] = -c[j]
-	}
-	l := mat.NewSymDense(len(z), nil)
-	l.SymRankOne(l, 1, mat.NewVecDense(len(z), z))
-	return l
-}
-
 // TangentPart is the part of what no affine map of the tangent coordinates
 // explains (local tangent space alignment): I - [1/sqrt(k), V][1/sqrt(k), V]'.
 func TangentPart(t *Tangent) *mat.SymDense {

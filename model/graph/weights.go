@@ -36,17 +36,6 @@ func Heat(t float64) Weight {
 	}
 }
 
-// LocalScaling is exp(-d^2/(sigma_i sigma_j)) (Zelnik-Manor and Perona 2005).
-// Where a sigma is 0, duplicates have weight 1 and others 0.
-func LocalScaling(sigma []float64) Weight {
-	return func(i, j int, dist2 float64) float64 {
-		if dist2 == 0 {
-			return 1
-		}
-		return math.Exp(-dist2 / (sigma[i] * sigma[j]))
-	}
-}
-
 // Weights is the n x n symmetric matrix of the edges that the lists make, each
 // with its weight. Edges of weight 0 are stored too: a length may be 0.
 func (nb *Neighbors) Weights(rule Symmetry, weight Weight) (*Matrix, error) {

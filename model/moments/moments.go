@@ -57,23 +57,6 @@ func (s *Set) Count(c int) float64 {
 	return s.weight[c+1]
 }
 
-// Clone returns an independent copy.
-func (s *Set) Clone() *Set {
-	c := &Set{m: s.m, perClass: s.perClass, shift: slices.Clone(s.shift), weight: slices.Clone(s.weight)}
-	for _, v := range s.sum {
-		c.sum = append(c.sum, slices.Clone(v))
-	}
-	for _, v := range s.second {
-		if v != nil {
-			d := mat.NewSymDense(s.m, nil)
-			d.CopySym(v)
-			v = d
-		}
-		c.second = append(c.second, v)
-	}
-	return c
-}
-
 // SetShift fixes the shift r before the first row is added. Without it the mean
 // of the first Add is taken.
 func (s *Set) SetShift(r []float64) error {
@@ -97,28 +80,6 @@ func (s *Set) Add(x []float64, y []int, w []float64) error { return s.accumulate
 // errors of many evictions add up: prefer a ring of sets that are merged, or
 // rebuild from the rows now and then.
 func (s *Set) Sub(x []float64, y []int, w []float64) error { return s.accumulate(x, y, w, -1) }
-
-// Scale multiplies every statistic by rho, 0 <= rho <= 1: exponential
-// forgetting when done before each Add.
-func (s *Set) Scale(rho float64) error {
-	if !(rho >= 0 && rho <= 1) {
-		return fmt.Errorf("moments: forgetting factor %g; it must be in [0, 1]", rho)
-	}
-	for i := range s.weight {
-		s.weight[i] *= rho
-	}
-	for _, v := range s.sum {
-		for j := range v {
-			v[j] *= rho
-		}
-	}
-	for _, v := range s.second {
-		if v != nil {
-			v.ScaleSym(rho, v)
-		}
-	}
-	return nil
-}
 
 // Merge adds the statistics of o, whose class indices mean the same classes.
 func (s *Set) Merge(o *Set) error {

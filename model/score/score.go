@@ -2,7 +2,6 @@ package score
 
 import (
 	"context"
-	"fmt"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -65,16 +64,4 @@ func CorrectNN(ref []float64, refY []int, query []float64, queryY []int, dim, k 
 		}
 	}
 	return correct, nil
-}
-
-// Accuracy1NN is the share of queries whose nearest reference has their class.
-func Accuracy1NN(ref []float64, refY []int, query []float64, queryY []int, dim int) (float64, error) {
-	switch {
-	case len(refY) == 0 || len(queryY) == 0:
-		return 0, fmt.Errorf("accuracy: %d references and %d queries; give at least one of each", len(refY), len(queryY))
-	case dim < 1 || len(ref) != len(refY)*dim || len(query) != len(queryY)*dim:
-		return 0, fmt.Errorf("accuracy: %d and %d numbers are not %d and %d rows of %d", len(ref), len(query), len(refY), len(queryY), dim)
-	}
-	correct, err := CorrectNN(ref, refY, query, queryY, dim, 1)
-	return float64(correct) / float64(len(queryY)), err
 }

@@ -83,12 +83,6 @@ func TestCorrectNN(t *testing.T) {
 			t.Errorf("k %d: the vote is not %d", c.k, c.class)
 		}
 	}
-	if a, err := Accuracy1NN(ref, y, []float64{-1, 1.1, 9, 100}, []int{0, 0, 0, 0}, 1); err != nil || a != 0.75 {
-		t.Errorf("accuracy %g, %v", a, err)
-	}
-	if _, err := Accuracy1NN(ref, y, nil, nil, 1); err == nil {
-		t.Error("no queries: no error")
-	}
 }
 
 func BenchmarkNearest(b *testing.B) {
