@@ -59,13 +59,13 @@ func TestOwnIsAsAnyMethod(t *testing.T) {
 	rows := clouds(r, 300, 3)
 	for _, s := range []*Stage{a, b} {
 		teach(t, s, 1, unlabelled)
-		if l := s.Live(); l == nil || !l.Standin || l.Model.Method() != "pca" {
+		if l := s.Live(); l == nil || !l.Bootstrap || l.Model.Method() != "pca" {
 			t.Fatalf("after 100 unlabelled rows live is %+v", l)
 		}
 		teach(t, s, 6, rows)
 	}
 	live := b.Live()
-	if live.Model.Method() != "spread" || live.Standin || live.Model.Digest() != a.Live().Model.Digest() {
+	if live.Model.Method() != "spread" || live.Bootstrap || live.Model.Digest() != a.Live().Model.Digest() {
 		t.Fatalf("live are %s %.16s and %.16s", live.Model.Method(), live.Model.Digest(), a.Live().Model.Digest())
 	}
 	last := fits[len(fits)-1]
