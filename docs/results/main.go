@@ -50,7 +50,7 @@ data files, other splits.
 
 iris, wine, sonar, glass, zoo, vowel, digits, musk (version 1) and breastcancer_wbc (Breast Cancer Wisconsin, original) come from the UCI Machine Learning Repository, CC BY 4.0. usps is the
 public research set of the USPS digits (LeCun et al.; Hull 1994), 9298 images of 16 x 16 pixels in 0..1. waveform is made by Breiman's generator; the curves and the other manifolds are made by
-the command itself. The repository ships iris, wine and vowel in ` + "`model/testdata`" + `, breastcancer_wbc in ` + "`cmd/embedd/testdata`" + ` and digits in ` + "`cmd/embedd/data`" + `. The others are for you to
+the command itself. The repository ships iris, wine and vowel in ` + "`model/internal/fixture/testdata`" + `, breastcancer_wbc in ` + "`cmd/embedd/testdata`" + ` and digits in ` + "`cmd/embedd/data`" + `. The others are for you to
 put into DIR: a section whose data are missing is left as it stands.
 
 The usps section takes about 30 minutes of processor time, uci about 10, and the others some minutes in all.

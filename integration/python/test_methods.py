@@ -22,7 +22,7 @@ def swiss_roll():
 def real(name):
     """Rows and labels of a set of the repository, standardised. Measurements of few digits repeat distances, and where those tie the graph is a matter
     of choice: noise far below the last digit unties them for both sides alike."""
-    with gzip.open(harness.ROOT / "model" / "testdata" / f"{name}.csv.gz", "rt") as f:
+    with gzip.open(harness.ROOT / "model" / "internal" / "fixture" / "testdata" / f"{name}.csv.gz", "rt") as f:
         rows = list(csv.reader(f))[1:]
     x = np.array([[float(v) for v in row[:-1]] for row in rows])
     x = (x - x.mean(0)) / x.std(0)
