@@ -110,12 +110,24 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	}
 	wg.Go(func() { e.watchLag(ctx, open) })
 	wg.Wait()
+	e.flush()
 	close(errs)
 	for one := range errs {
 		err = errors.Join(err, one)
 	}
 	return err
 }
+
+// flush waits until the server has what was sent: acknowledgements are not confirmed, and who closes the connection next
+// must not lose the last of them. Where the server is gone they are lost, and the redeliveries absorbed.
+func (e *Engine) flush() {
+	if err := e.options.Conn.FlushTimeout(flushWait); err != nil {
+		e.log.Debug("the last acknowledgements may be lost; the redeliveries will be absorbed", "error", err)
+	}
+}
+
+// flushWait is how long the end of Run waits for the server to take the last acknowledgements.
+const flushWait = 2 * time.Second
 
 // open binds what a pipeline needs and makes its stage.
 func (e *Engine) open(ctx context.Context, js jetstream.JetStream, c Pipeline) (*pipeline, error) {

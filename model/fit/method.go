@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/embedd/embedd/internal/spell"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/method"
 )
@@ -75,32 +76,11 @@ func lookup(name string) (*frame.Method, error) {
 // nearestFirst lists the names by edit distance to name: "lda, or one of pca".
 func nearestFirst(name string, names []string) string {
 	names = slices.Clone(names)
-	slices.SortStableFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
+	slices.SortStableFunc(names, func(a, b string) int { return spell.Distance(name, a) - spell.Distance(name, b) })
 	if len(names) == 1 {
 		return names[0]
 	}
 	rest := slices.Clone(names[1:])
 	slices.Sort(rest)
 	return names[0] + ", the others are " + strings.Join(rest, ", ")
-}
-
-// distance is the Levenshtein distance.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

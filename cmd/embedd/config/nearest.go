@@ -1,5 +1,7 @@
 package config
 
+import "github.com/embedd/embedd/internal/spell"
+
 // Nearest is the name that is closest to the given one, or empty when all are other words. It is for "did you mean".
 func Nearest(given string, names []string) string {
 	if len(given) > 64 { // no name is that long, and the distance costs the product of the lengths
@@ -7,36 +9,9 @@ func Nearest(given string, names []string) string {
 	}
 	best, least := "", len(given)/2+1 // more than half the letters changed is another word
 	for _, name := range names {
-		if d := editDistance(given, name); d < least {
+		if d := spell.Distance(given, name); d < least {
 			best, least = name, d
 		}
 	}
 	return best
-}
-
-// editDistance counts the letters to insert, delete, change or swap with their neighbour (optimal string alignment), in
-// bytes. The distance of cobra is not exported, and the modules for Levenshtein's count a swap as two changes: --dmi would
-// not find --dim.
-func editDistance(a, b string) int {
-	d := make([][]int, len(a)+1)
-	for i := range d {
-		d[i] = make([]int, len(b)+1)
-		d[i][0] = i
-	}
-	for j := range d[0] {
-		d[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			change := d[i-1][j-1]
-			if a[i-1] != b[j-1] {
-				change++
-			}
-			d[i][j] = min(change, d[i-1][j]+1, d[i][j-1]+1)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				d[i][j] = min(d[i][j], d[i-2][j-2]+1)
-			}
-		}
-	}
-	return d[len(a)][len(b)]
 }
