@@ -68,7 +68,7 @@ type Config struct {
 	Nulls  Nulls        // default NullsReject
 	Output arrowio.Output
 
-	Fit      fit.Config // how to fit; Method is lda where neither it nor Own is given
+	Fit      fit.Config // how to fit; the zero value is auto
 	Training Training
 	Until    Until // default UntilHold
 	Classes  int   // most classes; default 1000
@@ -99,7 +99,7 @@ func (c Config) withDefaults() (Config, error) {
 	set(&c.Training.Window.Balance, BalanceClass)
 	set(&c.Training.Align, AlignBlock)
 	if c.Fit.Own == nil {
-		set(&c.Fit.Method, "lda")
+		set(&c.Fit.Method, fit.Auto)
 	}
 	if c.Training.Every == (Every{}) {
 		c.Training.Every = Every{Rows: 5000, Period: 10 * time.Minute}

@@ -713,7 +713,7 @@ func TestPanicEndsTheFitAlone(t *testing.T) {
 func TestConfigRefused(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		`nulls "drop" is not one of`:        func(c *Config) { c.Nulls = "drop" },
-		`no label column is named`:          func(c *Config) { c.Spec.Label = "" },
+		`no label column is named`:          func(c *Config) { c.Spec.Label, c.Fit.Method = "", "lda" },
 		`holdout 0.9 is not in`:             func(c *Config) { c.Training.Holdout = 0.9 },
 		`a window of 3 rows is too small`:   func(c *Config) { c.Training.Window.Rows = 3 },
 		`align "spin" is not one of`:        func(c *Config) { c.Training.Align = "spin" },

@@ -28,7 +28,7 @@ type fitFlags struct {
 
 func (f *flags) fitFlags() *fitFlags {
 	o := &fitFlags{
-		method: f.String("method", "", "`NAME` of the method, as `embedd methods` lists them, or auto, which chooses by cross-validation"),
+		method: f.String("method", fit.Auto, "`NAME` of the method, as `embedd methods` lists them, or auto, which chooses by cross-validation"),
 		params: f.settings("set", "a parameter of the method, as `NAME=VALUE`; may be repeated"),
 		scale:  f.choice("scale", "`SCALE` of the features", scales...),
 		seed:   f.Uint64("seed", 1, "`NUMBER` that methods draw from; the same seed gives the same model"),
@@ -98,7 +98,7 @@ func fitCommand(e *env) *cobra.Command {
 	f.StringVar(&o.dim, "dim", "auto", "`NUMBER` of outputs, or auto to choose by cross-validation; without labels, the method's default")
 	path := f.StringP("output", "o", "", "`FILE` of the model that is written")
 	out := f.output(e)
-	f.require("data", "method", "output")
+	f.require("data", "output")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
 		c, err := o.config(spec.label)

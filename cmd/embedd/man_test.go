@@ -14,7 +14,7 @@ func TestMan(t *testing.T) {
 	}
 	for page, want := range map[string]string{
 		"embedd.1":            "exit codes",
-		"embedd-fit.1":        "embedd fit --data FILE --method NAME -o FILE [flags]",
+		"embedd-fit.1":        "embedd fit --data FILE -o FILE [flags]",
 		"embedd-model-show.1": "embedd model show NAME [flags]",
 	} {
 		text, err := os.ReadFile(filepath.Join(dir, page))

@@ -11,7 +11,7 @@ import (
 
 // Config is how to fit.
 type Config struct {
-	Method string
+	Method string            // "": Auto, here and in a stage, on the command line and in the configuration
 	Own    *Criterion        // in place of Method, which is empty then: a method of the caller's own
 	Dim    int               // outputs of a row, d; 0: the method's default; AutoDim: by cross-validation
 	Scale  model.Scale       // "": Standard
@@ -41,11 +41,19 @@ func (c Config) Describe() (Method, error) {
 	return describe(m), nil
 }
 
+// withDefaults fills the zero fields that have one meaning everywhere.
+func (c Config) withDefaults() Config {
+	if c.Own == nil && c.Method == "" {
+		c.Method = Auto
+	}
+	return c
+}
+
 func (c Config) method() (*frame.Method, error) {
 	if c.Own != nil {
 		return c.Own.method(c)
 	}
-	return lookup(c.Method)
+	return lookup(c.withDefaults().Method)
 }
 
 // name is that of the method, for errors that come before it is looked at.
@@ -53,7 +61,7 @@ func (c Config) name() string {
 	if c.Own != nil {
 		return c.Own.Name
 	}
-	return c.Method
+	return c.withDefaults().Method
 }
 
 func (c Config) resolve() (*frame.Method, map[string]string, error) {
@@ -87,6 +95,7 @@ func (c Config) check() error {
 // chosen; its parameter auto, and the report, say so. A cancelled ctx ends the fit with its error.
 func Fit(ctx context.Context, d *model.Data, c Config) (_ *model.Model, err error) {
 	defer parallel.Recover(&err, c.name())
+	c = c.withDefaults()
 	if c.Method == Auto || c.Dim == AutoDim {
 		if err := c.Validate(); err != nil {
 			return nil, err

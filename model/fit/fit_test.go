@@ -620,3 +620,14 @@ func TestOutputsFitFloat32(t *testing.T) {
 		t.Errorf("le with weights of exp(-1000) and less: %v", err)
 	}
 }
+
+// The zero value of Method is Auto: the same rows give the same model.
+func TestNoMethodIsAuto(t *testing.T) {
+	d := fixture.Dataset(t, "iris")
+	if a, b := fit(t, d, Config{Dim: 2}), fit(t, d, Config{Method: Auto, Dim: 2}); a.Digest() != b.Digest() {
+		t.Errorf("digest %s, of auto %s", a.Digest(), b.Digest())
+	}
+	if m, err := (Config{}).Describe(); err != nil || m.Name != Auto {
+		t.Errorf("%s, %v", m.Name, err)
+	}
+}
