@@ -32,14 +32,19 @@ var below = map[string][]string{
 	"model/internal/svm":        {"model/internal/linalg"},
 	"model/internal/similarity": {"model/internal/linalg", "model/internal/parallel"},
 	"model/internal/tangent":    {"model/graph", "model/pencil"},
-	"model/internal/frame": {"model", "model/score", "model/moments", "model/graph", "model/pencil", "model/internal/mapping",
+	"model/internal/frame": {"model", "model/score", "model/moments", "model/graph", "model/pencil",
+		"model/internal/mapping",
 		"model/internal/linalg", "model/internal/parallel"},
-	"model/internal/method": {"model", "model/score", "model/graph", "model/pencil", "model/internal/frame", "model/internal/mapping",
-		"model/internal/lbfgs", "model/internal/stiefel", "model/internal/svm", "model/internal/similarity", "model/internal/tangent",
+	"model/internal/method": {"model", "model/score", "model/graph", "model/pencil", "model/internal/frame",
+		"model/internal/mapping",
+		"model/internal/lbfgs", "model/internal/stiefel", "model/internal/svm", "model/internal/similarity",
+		"model/internal/tangent",
 		"model/internal/linalg", "model/internal/parallel"},
-	"model/fit": {"internal/spell", "model", "model/score", "model/moments", "model/pencil", "model/internal/method", "model/internal/frame",
+	"model/fit": {"internal/spell", "model", "model/score", "model/moments", "model/pencil", "model/internal/method",
+		"model/internal/frame",
 		"model/internal/parallel"},
-	"model/eval": {"model", "model/score", "model/fit", "model/internal/frame", "model/internal/linalg", "model/internal/parallel"},
+	"model/eval": {"model", "model/score", "model/fit", "model/internal/frame", "model/internal/linalg",
+		"model/internal/parallel"},
 
 	"model/modeltest": {"model", "model/fit"},
 
@@ -57,14 +62,19 @@ var below = map[string][]string{
 		"model", "model/fit", "model/score", "model/eval"},
 }
 
-// foreign lists the modules of others that a package may not reach, directly or not: what embedding it must not cost a host.
+// foreign lists the modules of others that a package may not reach, directly or not: what embedding it must not cost
+// a host.
 var foreign = map[string][]string{
-	"model":             {"github.com/", "go.yaml.in/", "google.golang.org/", "golang.org/x/net", "gonum.org/v1/gonum/optimize"},
-	"model/eval":        {"github.com/", "go.yaml.in/", "google.golang.org/", "golang.org/x/net"},
-	"arrowio/wire":      {"github.com/", "google.golang.org/", "golang.org/x/", "gonum.org/", "go.yaml.in/"},
-	"arrowio":           {"github.com/nats-io/", "github.com/prometheus/", "go.yaml.in/", "github.com/parquet-go/", "gonum.org/", "github.com/spf13/"},
-	"plugin":            {"github.com/nats-io/", "github.com/prometheus/", "go.yaml.in/", "github.com/parquet-go/", "google.golang.org/grpc", "github.com/spf13/"},
-	"stream":            {"go.yaml.in/", "github.com/parquet-go/", "github.com/nats-io/nats-server", "github.com/spf13/"},
+	"model": {"github.com/", "go.yaml.in/", "google.golang.org/", "golang.org/x/net",
+		"gonum.org/v1/gonum/optimize"},
+	"model/eval":   {"github.com/", "go.yaml.in/", "google.golang.org/", "golang.org/x/net"},
+	"arrowio/wire": {"github.com/", "google.golang.org/", "golang.org/x/", "gonum.org/", "go.yaml.in/"},
+	"arrowio": {"github.com/nats-io/", "github.com/prometheus/", "go.yaml.in/", "github.com/parquet-go/",
+		"gonum.org/", "github.com/spf13/"},
+	"plugin": {"github.com/nats-io/", "github.com/prometheus/", "go.yaml.in/", "github.com/parquet-go/",
+		"google.golang.org/grpc", "github.com/spf13/"},
+	"stream": {"go.yaml.in/", "github.com/parquet-go/", "github.com/nats-io/nats-server",
+		"github.com/spf13/"},
 	"arrowio/file":      {"github.com/spf13/"},
 	"cmd/embedd/config": {"github.com/spf13/"},
 }
@@ -93,7 +103,8 @@ func TestArrows(t *testing.T) {
 // TestWireNames holds the names of the wire to one place.
 func TestWireNames(t *testing.T) {
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasPrefix(path, filepath.Join("arrowio", "wire")+"/") {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" ||
+			strings.HasPrefix(path, filepath.Join("arrowio", "wire")+"/") {
 			return err
 		}
 		source, err := os.ReadFile(path)

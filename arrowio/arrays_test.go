@@ -30,7 +30,8 @@ func slicesOf(rec arrow.Record) []arrow.Record {
 func same(t *testing.T, got, want *Message) {
 	t.Helper()
 	if got.Rows() != want.Rows() || len(got.Batches()) != len(want.Batches()) {
-		t.Fatalf("%d rows in %d batches, not %d in %d", got.Rows(), len(got.Batches()), want.Rows(), len(want.Batches()))
+		t.Fatalf("%d rows in %d batches, not %d in %d", got.Rows(), len(got.Batches()), want.Rows(),
+			len(want.Batches()))
 	}
 	for k, b := range want.Batches() {
 		a := got.Batches()[k]
@@ -109,16 +110,20 @@ func TestRecordsAreAsTheirWireForm(t *testing.T) {
 		"columns":           {column(f32, number), column(f32, number), column(f64, number)},
 		"columns and nulls": {column(f32, gaps), column(arrow.PrimitiveTypes.Uint8, gaps), column(f64, gaps)},
 	} {
-		for label, labels := range map[string]arrow.Array{"string": column(str, texts), "large string": column(arrow.BinaryTypes.LargeString, texts),
-			"dictionary": column(dict, texts), "integer": column(i32, gaps), "boolean": column(arrow.FixedWidthTypes.Boolean, truths)} {
+		for label, labels := range map[string]arrow.Array{"string": column(str, texts),
+			"large string": column(arrow.BinaryTypes.LargeString, texts),
+			"dictionary":   column(dict, texts), "integer": column(i32, gaps),
+			"boolean": column(arrow.FixedWidthTypes.Boolean, truths)} {
 			t.Run(name+"/"+label, func(t *testing.T) {
 				var fields []arrow.Field
 				for k, c := range columns {
 					fields = append(fields, arrow.Field{Name: fmt.Sprint("x", k), Type: c.DataType(), Nullable: true})
 				}
-				fields = append(fields, arrow.Field{Name: "label", Type: labels.DataType(), Nullable: true}, arrow.Field{Name: "key", Type: str})
+				fields = append(fields, arrow.Field{Name: "label", Type: labels.DataType(), Nullable: true},
+					arrow.Field{Name: "key", Type: str})
 				schema := arrow.NewSchema(fields, nil)
-				arrays := append(append([]arrow.Array{}, columns...), labels, column(str, func(i int) string { return fmt.Sprintf("\"%d\"", i) }))
+				arrays := append(append([]arrow.Array{}, columns...), labels,
+					column(str, func(i int) string { return fmt.Sprintf("\"%d\"", i) }))
 				spec := Spec{Features: []string{"x*"}, Label: "label", Key: "key"}
 				direct, wire := newDecoder(t, spec), newDecoder(t, spec)
 				for _, rec := range slicesOf(array.NewRecord(schema, arrays, rows)) {
@@ -158,9 +163,11 @@ func TestRecordColumnsPassThrough(t *testing.T) {
 					defer out.Release()
 					for c := range int(part.NumCols()) {
 						// As text too, because NaN does not equal NaN.
-						equal := array.Equal(out.Column(c), part.Column(c)) || out.Column(c).String() == part.Column(c).String()
+						equal := array.Equal(out.Column(c), part.Column(c)) ||
+							out.Column(c).String() == part.Column(c).String()
 						if out.ColumnName(c) != part.ColumnName(c) || !equal {
-							t.Errorf("column %s came back as %v, not %v", part.ColumnName(c), out.Column(c), part.Column(c))
+							t.Errorf("column %s came back as %v, not %v", part.ColumnName(c), out.Column(c),
+								part.Column(c))
 						}
 					}
 					embedding := out.Column(int(part.NumCols())).(*array.FixedSizeList).ListValues().(*array.Float32)
@@ -178,7 +185,8 @@ func TestRecordColumnsPassThrough(t *testing.T) {
 // TestRecordsAreViews: float features are the record's own memory, also of a slice.
 func TestRecordsAreViews(t *testing.T) {
 	values := from(t, f32, `[1,2,3,4,5,6]`)
-	list := array.NewFixedSizeListData(array.NewData(arrow.FixedSizeListOf(2, f32), 3, []*memory.Buffer{nil}, []arrow.ArrayData{values.Data()}, 0, 0))
+	list := array.NewFixedSizeListData(array.NewData(arrow.FixedSizeListOf(2, f32), 3, []*memory.Buffer{nil},
+		[]arrow.ArrayData{values.Data()}, 0, 0))
 	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: list.DataType()}, {Name: "y", Type: f32}}, nil)
 	column := from(t, f32, `[7,8,9]`)
 	rec := array.NewRecord(schema, []arrow.Array{list, column}, 3).NewSlice(1, 3)
@@ -187,7 +195,8 @@ func TestRecordsAreViews(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := m.Batches()[0].Features()
-	if &blocks[0].F32[0] != &values.(*array.Float32).Float32Values()[2] || &blocks[1].F32[0] != &column.(*array.Float32).Float32Values()[1] {
+	if &blocks[0].F32[0] != &values.(*array.Float32).Float32Values()[2] ||
+		&blocks[1].F32[0] != &column.(*array.Float32).Float32Values()[1] {
 		t.Error("the features are a copy")
 	}
 }
@@ -220,12 +229,15 @@ func TestRecordsAreRefused(t *testing.T) {
 	}{
 		{"another type", record(2, from(t, f64, `[1,2]`)), wire.SchemaChanged},
 		{"another kind of label", record(2, from(t, f32, `[1,2]`), from(t, i32, `[1,2]`)), wire.SchemaChanged},
-		{"no feature", array.NewRecord(arrow.NewSchema([]arrow.Field{{Name: "other", Type: f32}}, nil), []arrow.Array{from(t, f32, `[1]`)}, 1), wire.MissingColumn},
+		{"no feature", array.NewRecord(arrow.NewSchema([]arrow.Field{{Name: "other", Type: f32}}, nil),
+			[]arrow.Array{from(t, f32, `[1]`)}, 1), wire.MissingColumn},
 		{"too many rows", record(10, from(t, f32, `[1,2,3,4,5,6,7,8,9,10]`)), wire.TooManyRows},
-		{"too many bytes", record(4, from(t, f32, `[1,2,3,4]`), from(t, str, `["aaaaaaaa","bbbbbbbb","cccccccc","dddddddd"]`)), wire.TooLarge},
+		{"too many bytes", record(4, from(t, f32, `[1,2,3,4]`),
+			from(t, str, `["aaaaaaaa","bbbbbbbb","cccccccc","dddddddd"]`)), wire.TooLarge},
 		{"a long label", record(1, from(t, f32, `[1]`), from(t, str, `["a label of many bytes"]`)), wire.TooLarge},
 		{"a short bitmap", record(9, made(f32, 9, []byte{255}, make([]byte, 36))), wire.Malformed},
-		{"offsets that go back", record(2, from(t, f32, `[1,2]`), made(str, 2, nil, []byte{0, 0, 0, 0, 9, 0, 0, 0, 2, 0, 0, 0}, []byte("ab"))), wire.Malformed},
+		{"offsets that go back", record(2, from(t, f32, `[1,2]`),
+			made(str, 2, nil, []byte{0, 0, 0, 0, 9, 0, 0, 0, 2, 0, 0, 0}, []byte("ab"))), wire.Malformed},
 	} {
 		if _, err := d.FromRecord(c.rec); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, not %s", c.name, err, c.want)

@@ -5,8 +5,9 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// A chunk is the data of one record batch or dictionary batch: nodes and buffer ranges as they stand in the metadata, and the body they point into.
-// After readChunk every range lies inside the body; after check the columns may be read.
+// A chunk is the data of one record batch or dictionary batch: nodes and buffer ranges as they stand in the metadata,
+// and the body they point into. After readChunk every range lies inside the body; after check the columns may be
+// read.
 type chunk struct {
 	layout   *layout
 	rows     int
@@ -70,8 +71,8 @@ func (c *chunk) isNull(i, row int) bool {
 	return v != nil && v[row>>3]>>(row&7)&1 == 0
 }
 
-// readChunk reads a RecordBatch table. budget is what is left of Limits.Body; it counts every buffer, so that many small ranges on one piece of body
-// cannot unfold to more.
+// readChunk reads a RecordBatch table. budget is what is left of Limits.Body; it counts every buffer, so that many
+// small ranges on one piece of body cannot unfold to more.
 func readChunk(f frame, head flat.Table, l *layout, limits Limits, budget *int, codecs *codecs) (chunk, *Error) {
 	c := chunk{layout: l, body: f.body}
 	rows, err := head.Integer(0, 8, 0, "a batch's length")
@@ -94,7 +95,8 @@ func readChunk(f frame, head flat.Table, l *layout, limits Limits, budget *int, 
 		return c, broken(err)
 	}
 	if nodes.Len != len(l.fields) {
-		return c, fault(wire.Malformed, "a batch with %d nodes, and the schema has %d fields", nodes.Len, len(l.fields)).hint(streamHint)
+		return c, fault(wire.Malformed, "a batch with %d nodes, and the schema has %d fields", nodes.Len,
+			len(l.fields)).hint(streamHint)
 	}
 	want := l.buffers
 	if l.views > 0 {
@@ -104,14 +106,16 @@ func readChunk(f frame, head flat.Table, l *layout, limits Limits, budget *int, 
 		}
 	}
 	if buffers.Len != want {
-		return c, fault(wire.Malformed, "a batch with %d buffers, and the schema needs %d", buffers.Len, want).hint(streamHint)
+		return c, fault(wire.Malformed, "a batch with %d buffers, and the schema needs %d", buffers.Len,
+			want).hint(streamHint)
 	}
 	c.nodes, c.ranges = nodes.Bytes(), buffers.Bytes()
 	total := 0
 	for i := 0; i < buffers.Len; i++ {
 		from, n := int64(le.Uint64(c.ranges[16*i:])), int64(le.Uint64(c.ranges[16*i+8:]))
 		if from < 0 || n < 0 || from > int64(len(c.body)) || n > int64(len(c.body))-from {
-			return c, fault(wire.Malformed, "buffer %d is %d bytes from %d, and the body has %d", i, n, from, len(c.body)).hint(streamHint)
+			return c, fault(wire.Malformed, "buffer %d is %d bytes from %d, and the body has %d", i, n, from,
+				len(c.body)).hint(streamHint)
 		}
 		if total += int(n); total > *budget {
 			return c, tooLarge(limits.Body)
@@ -135,27 +139,32 @@ func (c *chunk) readVariadic(head flat.Table, want, most int) (int, *Error) {
 		return 0, broken(err)
 	}
 	if v.Len != c.layout.views {
-		return 0, fault(wire.Malformed, "a batch with %d data buffer counts, and the schema has %d view columns", v.Len, c.layout.views).hint(streamHint)
+		return 0, fault(wire.Malformed, "a batch with %d data buffer counts, and the schema has %d view columns", v.Len,
+			c.layout.views).hint(streamHint)
 	}
 	c.variadic = v.Bytes()
 	c.shift = make([]int, v.Len+1)
 	for i := 0; i < v.Len; i++ {
 		n := int64(le.Uint64(c.variadic[8*i:]))
 		if n < 0 || n > int64(most) {
-			return 0, fault(wire.Malformed, "a view column with %d data buffers, and the batch has %d", n, most).hint(streamHint)
+			return 0, fault(wire.Malformed, "a view column with %d data buffers, and the batch has %d", n,
+				most).hint(streamHint)
 		}
 		c.shift[i+1] = c.shift[i] + int(n)
 		if c.shift[i+1] > most {
-			return 0, fault(wire.Malformed, "view columns with %d data buffers, and the batch has %d", c.shift[i+1], most).hint(streamHint)
+			return 0, fault(wire.Malformed, "view columns with %d data buffers, and the batch has %d", c.shift[i+1],
+				most).hint(streamHint)
 		}
 	}
 	return want + c.shift[v.Len], nil
 }
 
 func tooManyRows(n int64, limit int) *Error {
-	return fault(wire.TooManyRows, "%d rows, and the limit is %d", n, limit).hint("send smaller batches or raise limits.rows")
+	return fault(wire.TooManyRows, "%d rows, and the limit is %d", n, limit).hint(
+		"send smaller batches or raise limits.rows")
 }
 
 func tooLarge(limit int) *Error {
-	return fault(wire.TooLarge, "the message's buffers come to more than %d bytes", limit).hint("send fewer rows a message")
+	return fault(wire.TooLarge, "the message's buffers come to more than %d bytes", limit).hint(
+		"send fewer rows a message")
 }

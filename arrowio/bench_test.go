@@ -12,12 +12,14 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// sample is one message of rows x m float32 features, as one list column or as m columns, with or without a string label.
+// sample is one message of rows x m float32 features, as one list column or as m columns, with or without a string
+// label.
 func sample(t testing.TB, rows, m int, list, label bool) []byte {
 	t.Helper()
 	var fields []arrow.Field
 	if list {
-		fields = append(fields, arrow.Field{Name: "x", Type: arrow.FixedSizeListOf(int32(m), arrow.PrimitiveTypes.Float32)})
+		fields = append(fields, arrow.Field{Name: "x",
+			Type: arrow.FixedSizeListOf(int32(m), arrow.PrimitiveTypes.Float32)})
 	} else {
 		for j := range m {
 			fields = append(fields, arrow.Field{Name: fmt.Sprint("x", j), Type: arrow.PrimitiveTypes.Float32})
@@ -109,7 +111,8 @@ func BenchmarkEncode(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			e, r, meta := newEncoder(b, Output{}), numbered(m, 2), []wire.Pair{{Key: wire.HeaderWire, Value: wire.Version}, {Key: wire.HeaderModel, Value: "7"}}
+			e, r, meta := newEncoder(b, Output{}), numbered(m, 2),
+				[]wire.Pair{{Key: wire.HeaderWire, Value: wire.Version}, {Key: wire.HeaderModel, Value: "7"}}
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := e.Encode(r, meta); err != nil {

@@ -10,16 +10,19 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// typeSlots are the slots of each type's table by width in bytes; s is a string, v a vector of 32-bit integers (format/Schema.fbs).
+// typeSlots are the slots of each type's table by width in bytes; s is a string, v a vector of 32-bit integers
+// (format/Schema.fbs).
 var typeSlots = map[int]string{
-	typeInt: "41", typeFloat: "2", typeDecimal: "444", typeDate: "2", typeTime: "24", typeTimestamp: "2s", typeInterval: "2", typeUnion: "2v",
+	typeInt: "41", typeFloat: "2", typeDecimal: "444", typeDate: "2", typeTime: "24", typeTimestamp: "2s",
+	typeInterval: "2", typeUnion: "2v",
 	typeFixedBinary: "4", typeFixedList: "4", typeMap: "1", typeDuration: "2",
 }
 
 var builders = sync.Pool{New: func() any { return flatbuffers.NewBuilder(1024) }}
 
-// A block is a finished piece of flatbuffer: the kept fields and the user's metadata. Offsets in a flatbuffer point forward and are relative, so a
-// block can be put behind a new head that points into it. Positions are counted from its end, as the builder does.
+// A block is a finished piece of flatbuffer: the kept fields and the user's metadata. Offsets in a flatbuffer point
+// forward and are relative, so a block can be put behind a new head that points into it. Positions are counted from
+// its end, as the builder does.
 type block struct {
 	bytes  []byte // a multiple of 8
 	fields []flatbuffers.UOffsetT
@@ -27,8 +30,8 @@ type block struct {
 }
 
 type pairAt struct {
-	key string
-	at  flatbuffers.UOffsetT
+	key    string
+	offset flatbuffers.UOffsetT
 }
 
 // newBlock copies top-level fields of s, and appends those of extra.
@@ -178,7 +181,8 @@ func (s *schema) copyField(b *flatbuffers.Builder, t flat.Table) (at flatbuffers
 	return fieldTable(b, name, nullable != 0, byte(typ), typeAt, encoding, kids, pairs), nil
 }
 
-func fieldTable(b *flatbuffers.Builder, name flatbuffers.UOffsetT, nullable bool, typ byte, typeAt, encoding, kids, pairs flatbuffers.UOffsetT) flatbuffers.UOffsetT {
+func fieldTable(b *flatbuffers.Builder, name flatbuffers.UOffsetT, nullable bool, typ byte, typeAt, encoding, kids,
+	pairs flatbuffers.UOffsetT) flatbuffers.UOffsetT {
 	b.StartObject(7)
 	b.PrependUOffsetTSlot(0, name, 0)
 	b.PrependUOffsetTSlot(3, typeAt, 0)
@@ -310,7 +314,7 @@ func (k *block) schemaFrame(dst []byte, meta []wire.Pair) []byte {
 	pairs := make([]flatbuffers.UOffsetT, 0, len(k.pairs)+len(meta))
 	for _, p := range k.pairs {
 		if !slices.ContainsFunc(meta, func(m wire.Pair) bool { return m.Key == p.key }) {
-			pairs = append(pairs, p.at)
+			pairs = append(pairs, p.offset)
 		}
 	}
 	for _, m := range meta {
@@ -329,7 +333,8 @@ func (k *block) schemaFrame(dst []byte, meta []wire.Pair) []byte {
 }
 
 // appendFrame finishes the message table and appends prefix and metadata.
-func appendFrame(dst []byte, b *flatbuffers.Builder, kind byte, head flatbuffers.UOffsetT, body int, pairs flatbuffers.UOffsetT) []byte {
+func appendFrame(dst []byte, b *flatbuffers.Builder, kind byte, head flatbuffers.UOffsetT, body int,
+	pairs flatbuffers.UOffsetT) []byte {
 	b.StartObject(5)
 	b.PrependInt64Slot(3, int64(body), 0)
 	b.PrependUOffsetTSlot(2, head, 0)

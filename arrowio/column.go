@@ -6,12 +6,14 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// check proves that every column of the chunk may be read: lengths agree, bitmaps and buffers are long enough, offsets ascend and end inside their
-// data, indices are inside their dictionary. Values are not looked at. dicts are the dictionaries by normalised number.
+// check proves that every column of the chunk may be read: lengths agree, bitmaps and buffers are long enough,
+// offsets ascend and end inside their data, indices are inside their dictionary. Values are not looked at. dicts are
+// the dictionaries by normalised number.
 func (c *chunk) check(limits Limits, dicts []chunk) *Error {
 	for _, i := range c.layout.columns {
 		if n, _ := c.node(i); n != c.rows {
-			return fault(wire.Malformed, "a column of %d rows in a batch of %d", n, c.rows).hint(streamHint).in(c.layout.fields[i].name)
+			return fault(wire.Malformed, "a column of %d rows in a batch of %d", n, c.rows).hint(
+				streamHint).in(c.layout.fields[i].name)
 		}
 		if e := c.column(i, limits, dicts); e != nil {
 			return e.in(c.layout.fields[i].name)
@@ -65,7 +67,8 @@ func (c *chunk) column(i int, limits Limits, dicts []chunk) *Error {
 	return c.nested(i, rows, limits, dicts)
 }
 
-// weightless tells the kinds whose length no buffer bounds, neither their own nor a child's: a loop over 2^62 such rows never ends.
+// weightless tells the kinds whose length no buffer bounds, neither their own nor a child's: a loop over 2^62 such
+// rows never ends.
 func (f *field) weightless(i int) bool {
 	switch f.kind {
 	case kindNull, kindRunEnd:
@@ -116,7 +119,8 @@ func (c *chunk) nested(i int, rows int64, limits Limits, dicts []chunk) *Error {
 	}
 	for j := i + 1; j < f.end; j = c.layout.fields[j].end {
 		if n, _ := c.node(j); int64(n) < need {
-			return fault(wire.Malformed, "child %q has %d rows and its parent needs %d", clip(c.layout.fields[j].name), n, need).hint(streamHint)
+			return fault(wire.Malformed, "child %q has %d rows and its parent needs %d", clip(c.layout.fields[j].name),
+				n, need).hint(streamHint)
 		}
 		if e := c.column(j, limits, dicts); e != nil {
 			return e
@@ -178,7 +182,8 @@ func (c *chunk) indices(i, rows int, size int64) *Error {
 	valid := c.valid(i)
 	for k := 0; k < rows; k++ {
 		if v, ok := c.index(i, k); (!ok || v >= uint64(size)) && (valid == nil || valid[k>>3]>>(k&7)&1 == 1) {
-			return fault(wire.Malformed, "index %d into a dictionary of %d entries", int64(v), size).hint("write indices below the dictionary's length").at(k)
+			return fault(wire.Malformed, "index %d into a dictionary of %d entries", int64(v), size).hint(
+				"write indices below the dictionary's length").at(k)
 		}
 	}
 	return nil
@@ -213,7 +218,8 @@ func readInteger(b []byte, n number, row int) (v uint64, ok bool) {
 	return v, int64(v) >= 0
 }
 
-// views checks the 16-byte views of field i: length, then the bytes themselves up to 12, else a prefix, a data buffer and an offset in it.
+// views checks the 16-byte views of field i: length, then the bytes themselves up to 12, else a prefix, a data buffer
+// and an offset in it.
 func (c *chunk) views(i int, rows int64) *Error {
 	b := c.buffer(i, 1)
 	if int64(len(b)/16) < rows {
@@ -228,8 +234,10 @@ func (c *chunk) views(i int, rows int64) *Error {
 			continue
 		}
 		which, from := int32(le.Uint32(v[8:])), int32(le.Uint32(v[12:]))
-		if size < 0 || which < 0 || int(which) >= n || from < 0 || int64(from)+int64(size) > int64(len(c.buf(first+int(which)))) {
-			return fault(wire.Malformed, "a view of %d bytes from %d of data buffer %d is outside its %d buffers", size, from, which, n).hint(streamHint).at(k)
+		if size < 0 || which < 0 || int(which) >= n || from < 0 ||
+			int64(from)+int64(size) > int64(len(c.buf(first+int(which)))) {
+			return fault(wire.Malformed, "a view of %d bytes from %d of data buffer %d is outside its %d buffers", size,
+				from, which, n).hint(streamHint).at(k)
 		}
 	}
 	return nil
@@ -246,7 +254,8 @@ func (c *chunk) listViews(i int, rows int64) *Error {
 	for k := 0; k < int(rows); k++ {
 		a, n := offset(from, w, k), offset(size, w, k)
 		if (a < 0 || n < 0 || a > int64(child) || n > int64(child)-a) && (valid == nil || valid[k>>3]>>(k&7)&1 == 1) {
-			return fault(wire.Malformed, "a list of %d elements from %d, and the child has %d", n, a, child).hint(streamHint).at(k)
+			return fault(wire.Malformed, "a list of %d elements from %d, and the child has %d", n, a, child).hint(
+				streamHint).at(k)
 		}
 	}
 	return nil
@@ -292,12 +301,14 @@ func (c *chunk) runEnds(i int, rows int64) *Error {
 	ends, nulls := c.node(i + 1)
 	values, _ := c.node(c.layout.fields[i+1].end)
 	if nulls != 0 || ends > values || ends == 0 && rows > 0 {
-		return fault(wire.Malformed, "%d run ends with %d nulls for %d values and %d rows", ends, nulls, values, rows).hint(streamHint)
+		return fault(wire.Malformed, "%d run ends with %d nulls for %d values and %d rows", ends, nulls, values,
+			rows).hint(streamHint)
 	}
 	return nil
 }
 
-// ascendingRuns checks that the run ends of field i ascend from above 0 and reach its length. Their buffer has been checked.
+// ascendingRuns checks that the run ends of field i ascend from above 0 and reach its length. Their buffer has been
+// checked.
 func (c *chunk) ascendingRuns(i int, rows int64) *Error {
 	n, _ := c.node(i + 1)
 	last := int64(0)

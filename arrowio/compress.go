@@ -32,13 +32,15 @@ func (d *codecs) zstdDecoder() (*zstd.Decoder, error) {
 	d.once.Do(func() {
 		// Output never outgrows the slice that was allocated for the checked size; a window is never larger than that limit either.
 		window := uint64(max(d.body, zstd.MinWindowSize))
-		d.zstd, d.err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(window),
+		d.zstd, d.err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxMemory(window),
 			zstd.WithDecoderMaxWindow(min(window, zstd.MaxWindowSize)), zstd.WithDecodeAllCapLimit(true))
 	})
 	return d.zstd, d.err
 }
 
-// unpack replaces body and ranges of c by their decompressed form. The declared sizes are summed and checked before anything is allocated.
+// unpack replaces body and ranges of c by their decompressed form. The declared sizes are summed and checked before
+// anything is allocated.
 func (d *codecs) unpack(c *chunk, t flat.Table, limits Limits, budget *int) *Error {
 	codec, err := t.Integer(0, 1, 0, "the compression codec")
 	if err != nil {
@@ -49,7 +51,8 @@ func (d *codecs) unpack(c *chunk, t flat.Table, limits Limits, budget *int) *Err
 		return broken(err)
 	}
 	if codec != codecLZ4 && codec != codecZSTD || method != 0 {
-		return fault(wire.Unsupported, "compression codec %d, method %d", codec, method).hint("use lz4 frames, zstd or no compression")
+		return fault(wire.Unsupported, "compression codec %d, method %d", codec, method).hint(
+			"use lz4 frames, zstd or no compression")
 	}
 	n := len(c.ranges) / 16
 	total := 0
@@ -89,7 +92,8 @@ func unpackedSize(src []byte) (int64, *Error) {
 		return 0, nil
 	}
 	if len(src) < 8 {
-		return 0, fault(wire.Malformed, "a compressed buffer of %d bytes has no room for its size", len(src)).hint(streamHint)
+		return 0, fault(wire.Malformed, "a compressed buffer of %d bytes is too short for its size",
+			len(src)).hint(streamHint)
 	}
 	size := int64(le.Uint64(src))
 	if size == -1 {
@@ -115,7 +119,8 @@ func (d *codecs) buffer(dst, src []byte, codec int64) *Error {
 		err = d.unlz4(dst, src)
 	}
 	if err != nil {
-		return fault(wire.Malformed, "a compressed buffer that should hold %d bytes: %v", len(dst), err).hint(streamHint)
+		return fault(wire.Malformed, "a compressed buffer that should hold %d bytes: %v", len(dst),
+			err).hint(streamHint)
 	}
 	return nil
 }
@@ -175,7 +180,8 @@ func newCompressor(name string) (*compressor, *Error) {
 	return nil, fault(wire.Internal, "compression %q", name).hint("use none, lz4 or zstd")
 }
 
-// pack compresses buffers, each behind its size; one that would grow is stored behind the size -1. Empty ones stay empty.
+// pack compresses buffers, each behind its size; one that would grow is stored behind the size -1. Empty ones stay
+// empty.
 func (c *compressor) pack(buffers [][]byte) ([][]byte, *Error) {
 	out := make([][]byte, len(buffers))
 	for i, b := range buffers {

@@ -8,8 +8,8 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// A Decoder reads messages of one pipeline. It is safe for concurrent use. The first good message fixes names, count and kind of the features and
-// the kinds of label and key; later messages must agree.
+// A Decoder reads messages of one pipeline. It is safe for concurrent use. The first good message fixes names, count
+// and kind of the features and the kinds of label and key; later messages must agree.
 type Decoder struct {
 	spec   Spec
 	limits Limits
@@ -60,7 +60,8 @@ func (m *Message) Batches() []*Batch { return m.batches }
 // Rows returns the number of rows of all batches.
 func (m *Message) Rows() int { return m.rows }
 
-// Decode reads one message. The error is always an *Error. The result is a view on msg, which must not change as long as the result is in use.
+// Decode reads one message. The error is always an *Error. The result is a view on msg, which must not change as long
+// as the result is in use.
 func (d *Decoder) Decode(msg []byte) (m *Message, err error) {
 	defer rescue(&err)
 	return d.settle(func(pin *pin) (*Message, *Error) { return d.decode(msg, pin) })
@@ -84,7 +85,8 @@ func (d *Decoder) settle(read func(*pin) (*Message, *Error)) (*Message, error) {
 
 func (d *Decoder) decode(msg []byte, pin *pin) (*Message, *Error) {
 	if len(msg) > d.limits.Message {
-		return nil, fault(wire.TooLarge, "the message has %d bytes, and the limit is %d", len(msg), d.limits.Message).hint("send smaller batches or raise limits.message")
+		return nil, fault(wire.TooLarge, "the message has %d bytes, and the limit is %d", len(msg),
+			d.limits.Message).hint("send smaller batches or raise limits.message")
 	}
 	f, rest, end, e := nextFrame(msg, true)
 	if e != nil {
@@ -94,7 +96,8 @@ func (d *Decoder) decode(msg []byte, pin *pin) (*Message, *Error) {
 		return nil, fault(wire.NotArrow, "the stream ends before its schema").hint(streamHint)
 	}
 	if f.kind != headSchema {
-		return nil, fault(wire.Malformed, "the stream does not begin with a schema").hint("send a whole stream in each message, not one batch of a longer stream")
+		return nil, fault(wire.Malformed, "the stream does not begin with a schema").hint(
+			"send a whole stream in each message, not one batch of a longer stream")
 	}
 	p, ids, e := d.planOf(f, pin)
 	if e != nil {
@@ -113,7 +116,8 @@ func (d *Decoder) decode(msg []byte, pin *pin) (*Message, *Error) {
 			return nil, e
 		}
 		if end && !marked && len(m.batches) == 0 {
-			return nil, fault(wire.Truncated, "the stream stops before its first batch and without an end mark").hint("send the whole stream in one message")
+			return nil, fault(wire.Truncated, "the stream stops before its first batch and without an end mark").hint(
+				"send the whole stream in one message")
 		}
 		if end {
 			return m, nil
@@ -190,7 +194,8 @@ func (d *Decoder) dictionary(m *Message, f frame, byID map[int64]int, have []boo
 func (d *Decoder) dictionaries(m *Message, have []bool) *Error {
 	for k, ok := range have {
 		if !ok {
-			return fault(wire.Malformed, "a dictionary is missing").hint("send each dictionary before the first batch").in(m.plan.schema.dicts[k].fields[0].name)
+			return fault(wire.Malformed, "a dictionary is missing").hint(
+				"send each dictionary before the first batch").in(m.plan.schema.dicts[k].fields[0].name)
 		}
 	}
 	for k := range m.dicts {
@@ -204,7 +209,8 @@ func (d *Decoder) dictionaries(m *Message, have []bool) *Error {
 // batch reads a RecordBatch.
 func (d *Decoder) batch(m *Message, f frame, budget *int) *Error {
 	if len(m.batches) == d.limits.Batches {
-		return fault(wire.TooManyRows, "more than %d record batches", d.limits.Batches).hint("send larger batches or more messages")
+		return fault(wire.TooManyRows, "more than %d record batches", d.limits.Batches).hint(
+			"send larger batches or more messages")
 	}
 	b := &Batch{message: m, frame: f.message}
 	w := schemaWalk{s: &schema{bytes: f.meta}, limits: d.limits}
@@ -253,6 +259,6 @@ type Batch struct {
 // Rows returns the number of rows, n.
 func (b *Batch) Rows() int { return b.rows }
 
-// Features returns the blocks that side by side make the n x m matrix of features, in the order of Decoder.Features. They are views on the message
-// wherever the data allows it and must not be written to.
+// Features returns the blocks that side by side make the n x m matrix of features, in the order of Decoder.Features.
+// They are views on the message wherever the data allows it and must not be written to.
 func (b *Batch) Features() []Block { return b.blocks }

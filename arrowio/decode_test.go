@@ -89,19 +89,25 @@ func TestFeaturesOfEveryForm(t *testing.T) {
 		{"float64 list", fsl(f64), `[[1,2],[3,4.5]]`, []string{"1 2", "3 4.5"}, "x[0] x[1]", ""},
 		{"uint8 list", fsl(arrow.PrimitiveTypes.Uint8), `[[1,255],[3,4]]`, []string{"1 255", "3 4"}, "x[0] x[1]", ""},
 		{"list with a null row", fsl(f32), `[null,[3,4]]`, []string{"NaN NaN", "3 4"}, "x[0] x[1]", "0 x[0] null"},
-		{"list with a null element", fsl(f64), `[[1,null],[3,4]]`, []string{"1 NaN", "3 4"}, "x[0] x[1]", "0 x[1] null"},
-		{"integers with nulls", fsl(i32), `[[1,null],null,[-3,4]]`, []string{"1 NaN", "NaN NaN", "-3 4"}, "x[0] x[1]", "0 x[1] null 1 x[0] null"},
+		{"list with a null element", fsl(f64), `[[1,null],[3,4]]`, []string{"1 NaN", "3 4"}, "x[0] x[1]",
+			"0 x[1] null"},
+		{"integers with nulls", fsl(i32), `[[1,null],null,[-3,4]]`, []string{"1 NaN", "NaN NaN", "-3 4"}, "x[0] x[1]",
+			"0 x[1] null 1 x[0] null"},
 		{"list of one length", arrow.ListOf(f32), `[[1,2],[3,4]]`, []string{"1 2", "3 4"}, "x[0] x[1]", ""},
-		{"list of one length with nulls", arrow.ListOf(f32), `[[1,2],null,[3,null]]`, []string{"1 2", "NaN NaN", "3 NaN"}, "x[0] x[1]", "1 x[0] null 2 x[1] null"},
-		{"large list of integers", arrow.LargeListOf(i32), `[null,[1,2],[3,4]]`, []string{"NaN NaN", "1 2", "3 4"}, "x[0] x[1]", "0 x[0] null"},
+		{"list of one length with nulls", arrow.ListOf(f32), `[[1,2],null,[3,null]]`,
+			[]string{"1 2", "NaN NaN", "3 NaN"}, "x[0] x[1]", "1 x[0] null 2 x[1] null"},
+		{"large list of integers", arrow.LargeListOf(i32), `[null,[1,2],[3,4]]`, []string{"NaN NaN", "1 2", "3 4"},
+			"x[0] x[1]", "0 x[0] null"},
 		{"float32", f32, `[1,2]`, []string{"1", "2"}, "x", ""},
 		{"float32 with null", f32, `[1,null]`, []string{"1", "NaN"}, "x", "1 x null"},
 		{"int8", arrow.PrimitiveTypes.Int8, `[-1,2]`, []string{"-1", "2"}, "x", ""},
 		{"int16", arrow.PrimitiveTypes.Int16, `[-1,2]`, []string{"-1", "2"}, "x", ""},
 		{"uint16", arrow.PrimitiveTypes.Uint16, `[65535,2]`, []string{"65535", "2"}, "x", ""},
 		{"uint32", arrow.PrimitiveTypes.Uint32, `[4294967295,2]`, []string{"4.294967295e+09", "2"}, "x", ""},
-		{"int64", arrow.PrimitiveTypes.Int64, `[-9007199254740992,null]`, []string{"-9.007199254740992e+15", "NaN"}, "x", "1 x null"},
-		{"uint64", arrow.PrimitiveTypes.Uint64, `[9007199254740992,1]`, []string{"9.007199254740992e+15", "1"}, "x", ""},
+		{"int64", arrow.PrimitiveTypes.Int64, `[-9007199254740992,null]`, []string{"-9.007199254740992e+15", "NaN"},
+			"x", "1 x null"},
+		{"uint64", arrow.PrimitiveTypes.Uint64, `[9007199254740992,1]`, []string{"9.007199254740992e+15", "1"},
+			"x", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDecoder(t, Spec{Features: []string{"x"}})
@@ -129,7 +135,8 @@ func TestFeaturesAreViews(t *testing.T) {
 	for _, list := range []bool{true, false} {
 		msg := sample(t, 16, 24, list, true)
 		for offset := range 5 {
-			moved := append(make([]byte, offset, offset+len(msg)), msg...)[offset:] // headers of a message leave payloads unaligned
+			// headers of a message leave payloads unaligned
+			moved := append(make([]byte, offset, offset+len(msg)), msg...)[offset:]
 			b := decode(t, newDecoder(t, Spec{Features: []string{"x*"}}), moved).Batches()[0]
 			if n := len(b.Features()); n != 1 {
 				t.Errorf("%d blocks where the columns stand in line", n)
@@ -150,7 +157,8 @@ func TestFeaturesAreViews(t *testing.T) {
 }
 
 func TestFaultsNameTheFirstBadElement(t *testing.T) {
-	m := decode(t, newDecoder(t, Spec{Features: []string{"a", "b", "c", "v", "w"}, Label: "label"}), fixtures(t)["mixed"])
+	m := decode(t, newDecoder(t, Spec{Features: []string{"a", "b", "c", "v", "w"}, Label: "label"}),
+		fixtures(t)["mixed"])
 	want := []Fault{{1, "a", "null"}, {2, "a", "NaN"}, {3, "a", "+Inf"}}
 	if got := m.Batches()[0].Faults(); !slices.Equal(got, want) {
 		t.Errorf("%v, not %v", got, want)
@@ -205,7 +213,8 @@ func TestLabelsAreText(t *testing.T) {
 	}{
 		{str, `["3", null, ""]`, "3 - "},
 		{arrow.BinaryTypes.LargeString, `["3", null, "é"]`, "3 - é"},
-		{arrow.BinaryTypes.StringView, `["3", null, "a label longer than twelve bytes"]`, "3 - a label longer than twelve bytes"},
+		{arrow.BinaryTypes.StringView, `["3", null, "a label longer than twelve bytes"]`,
+			"3 - a label longer than twelve bytes"},
 		{dict, `["3", null, "x"]`, "3 - x"},
 		{numbers, `[3, null, -4]`, "3 - -4"},
 		{arrow.PrimitiveTypes.Int8, `[3, null, -128]`, "3 - -128"},
@@ -226,7 +235,8 @@ func TestLabelsAreText(t *testing.T) {
 			t.Errorf("%v: %q, not %q", c.typ, got, c.want)
 		}
 	}
-	if l, _ := decode(t, newDecoder(t, Spec{Label: "uint64"}), fixtures(t)["everything"]).Batches()[0].Label(0); l != "18446744073709551615" {
+	if l, _ := decode(t, newDecoder(t, Spec{Label: "uint64"}),
+		fixtures(t)["everything"]).Batches()[0].Label(0); l != "18446744073709551615" {
 		t.Error(l)
 	}
 	m := decode(t, newDecoder(t, Spec{Label: "gone", Key: "k"}), message(t, "k", from(t, i32, `[7]`)))
@@ -249,27 +259,41 @@ func TestWhatIsRefused(t *testing.T) {
 	}{
 		{"missing", Spec{Features: []string{"y"}}, message(t, "x", x), wire.MissingColumn, []string{`"y"`, "x"}},
 		{"missing by glob", Spec{Features: []string{"y*"}}, message(t, "x", x), wire.MissingColumn, []string{`"y*"`}},
-		{"text", Spec{Features: []string{"x"}}, message(t, "x", from(t, str, `["1","2"]`)), wire.NotNumeric, []string{`"x"`, "string", "float32"}},
-		{"text by glob", Spec{Features: []string{"x*"}}, message(t, "x", x, "xs", from(t, str, `["1","2"]`)), wire.NotNumeric, []string{`"xs"`}},
-		{"bool", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.FixedWidthTypes.Boolean, `[true]`)), wire.NotNumeric, nil},
-		{"list of text", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.ListOf(str), `[["1"]]`)), wire.NotNumeric, []string{"list of string"}},
-		{"uneven list", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.ListOf(f32), `[[1,2],[3]]`)), wire.FeatureCount, []string{"row 1", "1 elements", "2"}},
-		{"empty lists", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.ListOf(f32), `[[],[]]`)), wire.FeatureCount, nil},
+		{"text", Spec{Features: []string{"x"}}, message(t, "x", from(t, str, `["1","2"]`)), wire.NotNumeric,
+			[]string{`"x"`, "string", "float32"}},
+		{"text by glob", Spec{Features: []string{"x*"}}, message(t, "x", x, "xs", from(t, str, `["1","2"]`)),
+			wire.NotNumeric, []string{`"xs"`}},
+		{"bool", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.FixedWidthTypes.Boolean, `[true]`)),
+			wire.NotNumeric, nil},
+		{"list of text", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.ListOf(str), `[["1"]]`)),
+			wire.NotNumeric, []string{"list of string"}},
+		{"uneven list", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.ListOf(f32), `[[1,2],[3]]`)),
+			wire.FeatureCount, []string{"row 1", "1 elements", "2"}},
+		{"empty lists", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.ListOf(f32), `[[],[]]`)),
+			wire.FeatureCount, nil},
 		{"float label", Spec{Label: "l"}, message(t, "l", from(t, f64, `[1]`)), wire.LabelType, []string{`"l"`}},
-		{"date label", Spec{Label: "l"}, message(t, "l", from(t, arrow.FixedWidthTypes.Date32, `["2024-01-01"]`)), wire.LabelType, nil},
-		{"bool key", Spec{Key: "k"}, message(t, "k", from(t, arrow.FixedWidthTypes.Boolean, `[true]`)), wire.KeyType, []string{`"k"`}},
-		{"long label", Spec{Label: "l", Limits: Limits{LabelBytes: 8}}, message(t, "l", from(t, str, `["short","much too long"]`)), wire.TooLarge, []string{"row 1", "8"}},
+		{"date label", Spec{Label: "l"}, message(t, "l", from(t, arrow.FixedWidthTypes.Date32, `["2024-01-01"]`)),
+			wire.LabelType, nil},
+		{"bool key", Spec{Key: "k"}, message(t, "k", from(t, arrow.FixedWidthTypes.Boolean, `[true]`)), wire.KeyType,
+			[]string{`"k"`}},
+		{"long label", Spec{Label: "l", Limits: Limits{LabelBytes: 8}},
+			message(t, "l", from(t, str, `["short","much too long"]`)), wire.TooLarge, []string{"row 1", "8"}},
 		{"long dictionary label", Spec{Label: "l", Limits: Limits{LabelBytes: 8}},
-			message(t, "l", from(t, &arrow.DictionaryType{IndexType: i32, ValueType: str}, `["short","much too long"]`)), wire.TooLarge, []string{"8"}},
-		{"two of a name", Spec{Features: []string{"x"}}, message(t, "x", x, "x", x), wire.Malformed, []string{"rename"}},
+			message(t, "l", from(t, &arrow.DictionaryType{IndexType: i32, ValueType: str},
+				`["short","much too long"]`)), wire.TooLarge, []string{"8"}},
+		{"two of a name", Spec{Features: []string{"x"}}, message(t, "x", x, "x", x), wire.Malformed,
+			[]string{"rename"}},
 		{"large", Spec{Limits: Limits{Message: 100}}, message(t, "x", x), wire.TooLarge, []string{"100"}},
-		{"many rows", Spec{Limits: Limits{Rows: 1}}, message(t, "x", x), wire.TooManyRows, []string{"2 rows", "limit is 1"}},
+		{"many rows", Spec{Limits: Limits{Rows: 1}}, message(t, "x", x), wire.TooManyRows,
+			[]string{"2 rows", "limit is 1"}},
 		{"many fields", Spec{Limits: Limits{Fields: 2}}, message(t, "x", x, "y", x), wire.TooManyFields, []string{"2"}},
 		{"deep", Spec{Limits: Limits{Depth: 1}}, message(t, "x", x), wire.TooManyFields, []string{"1 deep"}},
 		{"large body", Spec{Limits: Limits{Body: 15}}, message(t, "x", x), wire.TooLarge, []string{"15"}},
-		{"large compressed body", Spec{Limits: Limits{Body: 4096}}, fixtures(t)["fsl_zstd"], wire.TooLarge, []string{"4096"}},
+		{"large compressed body", Spec{Limits: Limits{Body: 4096}}, fixtures(t)["fsl_zstd"], wire.TooLarge,
+			[]string{"4096"}},
 		{"large copy", Spec{Features: []string{"x"}, Limits: Limits{Body: 64}},
-			message(t, "x", from(t, arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Uint8), `[[1,2,3,4],[1,2,3,4],[1,2,3,4]]`)), wire.TooLarge, nil},
+			message(t, "x", from(t, arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Uint8),
+				`[[1,2,3,4],[1,2,3,4],[1,2,3,4]]`)), wire.TooLarge, nil},
 		{"batches", Spec{Limits: Limits{Batches: 1}}, fixtures(t)["fsl"], wire.TooManyRows, []string{"1"}},
 		{"empty", Spec{}, nil, wire.NotArrow, []string{"empty"}},
 		{"json", Spec{}, []byte(`{"x":[1,2]}`), wire.NotArrow, []string{"JSON", "stream"}},
@@ -285,7 +309,8 @@ func TestWhatIsRefused(t *testing.T) {
 
 // Once a message is accepted, features, label and key keep their names, count and kind; other columns may differ.
 func TestWhatIsFixed(t *testing.T) {
-	first := message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2],[3,4]]`), "l", from(t, str, `["a","b"]`), "k", from(t, i32, `[1,2]`))
+	first := message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2],[3,4]]`), "l", from(t, str, `["a","b"]`),
+		"k", from(t, i32, `[1,2]`))
 	columns := message(t, "f0", from(t, f32, `[1]`), "f1", from(t, i32, `[2]`))
 	for _, c := range []struct {
 		name   string
@@ -295,21 +320,33 @@ func TestWhatIsFixed(t *testing.T) {
 		code   wire.Code
 		words  []string
 	}{
-		{"count", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(3, f32), `[[1,2,3]]`)), wire.FeatureCount, []string{"3 elements", "2 are fixed"}},
-		{"count of a list", []string{"x"}, first, message(t, "x", from(t, arrow.ListOf(f32), `[[1,2,3]]`)), wire.FeatureCount, []string{"3 elements", "2 are fixed"}},
+		{"count", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(3, f32), `[[1,2,3]]`)),
+			wire.FeatureCount, []string{"3 elements", "2 are fixed"}},
+		{"count of a list", []string{"x"}, first, message(t, "x", from(t, arrow.ListOf(f32), `[[1,2,3]]`)),
+			wire.FeatureCount, []string{"3 elements", "2 are fixed"}},
 		{"list of the count", []string{"x"}, first, message(t, "x", from(t, arrow.ListOf(f32), `[[1,2]]`)), "", nil},
-		{"kind", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f64), `[[1,2]]`)), wire.SchemaChanged, []string{"float32"}},
+		{"kind", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f64), `[[1,2]]`)),
+			wire.SchemaChanged, []string{"float32"}},
 		{"form", []string{"x"}, first, message(t, "x", from(t, f32, `[1]`)), wire.FeatureCount, nil},
 		{"gone", []string{"x"}, first, message(t, "y", from(t, f32, `[1]`)), wire.MissingColumn, []string{`"x"`}},
-		{"label", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`), "l", from(t, i32, `[1]`)), wire.SchemaChanged, []string{`"l"`, "text"}},
-		{"key", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`), "k", from(t, str, `["1"]`)), wire.SchemaChanged, []string{`"k"`}},
-		{"no label", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`), "new", from(t, i32, `[1]`)), "", nil},
+		{"label", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`), "l",
+			from(t, i32, `[1]`)), wire.SchemaChanged, []string{`"l"`, "text"}},
+		{"key", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`), "k",
+			from(t, str, `["1"]`)), wire.SchemaChanged, []string{`"k"`}},
+		{"no label", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`), "new",
+			from(t, i32, `[1]`)), "", nil},
 		{"dictionary label", []string{"x"}, first,
-			message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`), "l", from(t, &arrow.DictionaryType{IndexType: i32, ValueType: str}, `["a"]`)), "", nil},
-		{"order", []string{"f*"}, columns, message(t, "f1", from(t, arrow.PrimitiveTypes.Int8, `[2]`), "z", from(t, i32, `[9]`), "f0", from(t, f32, `[1]`)), "", nil},
-		{"one more", []string{"f*"}, columns, message(t, "f0", from(t, f32, `[1]`), "f1", from(t, i32, `[2]`), "f2", from(t, i32, `[2]`)), wire.SchemaChanged, []string{`"f2"`, "f*"}},
-		{"one less", []string{"f*"}, columns, message(t, "f0", from(t, f32, `[1]`)), wire.MissingColumn, []string{`"f1"`}},
-		{"integer to float", []string{"f*"}, columns, message(t, "f0", from(t, f32, `[1]`), "f1", from(t, f32, `[2]`)), wire.SchemaChanged, []string{`"f1"`, "integers"}},
+			message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`), "l",
+				from(t, &arrow.DictionaryType{IndexType: i32, ValueType: str}, `["a"]`)), "", nil},
+		{"order", []string{"f*"}, columns, message(t, "f1", from(t, arrow.PrimitiveTypes.Int8, `[2]`), "z",
+			from(t, i32, `[9]`), "f0", from(t, f32, `[1]`)), "", nil},
+		{"one more", []string{"f*"}, columns,
+			message(t, "f0", from(t, f32, `[1]`), "f1", from(t, i32, `[2]`), "f2", from(t, i32, `[2]`)),
+			wire.SchemaChanged, []string{`"f2"`, "f*"}},
+		{"one less", []string{"f*"}, columns, message(t, "f0", from(t, f32, `[1]`)), wire.MissingColumn,
+			[]string{`"f1"`}},
+		{"integer to float", []string{"f*"}, columns, message(t, "f0", from(t, f32, `[1]`), "f1", from(t, f32, `[2]`)),
+			wire.SchemaChanged, []string{`"f1"`, "integers"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDecoder(t, Spec{Features: c.spec, Label: "l", Key: "k"})
@@ -332,7 +369,8 @@ func TestWhatIsFixed(t *testing.T) {
 // A refused message fixes nothing.
 func TestRefusedMessageFixesNothing(t *testing.T) {
 	d := newDecoder(t, Spec{Features: []string{"x"}, Label: "l"})
-	if _, err := d.Decode(message(t, "x", from(t, arrow.FixedSizeListOf(3, f32), `[[1,2,3]]`), "l", from(t, f32, `[1]`))); err == nil {
+	if _, err := d.Decode(message(t, "x", from(t, arrow.FixedSizeListOf(3, f32), `[[1,2,3]]`), "l",
+		from(t, f32, `[1]`))); err == nil {
 		t.Fatal("a float label is accepted")
 	}
 	if d.Features() != nil {
@@ -365,7 +403,8 @@ func TestErrorsByCode(t *testing.T) {
 
 func TestEntriesConcatenateInOrder(t *testing.T) {
 	d := newDecoder(t, Spec{Features: []string{"b*", "a", "*"}, Label: "l", Key: "k"})
-	m := decode(t, d, message(t, "a", from(t, f32, `[1]`), "k", from(t, i32, `[9]`), "l", from(t, i32, `[9]`), "s", from(t, str, `["s"]`),
+	m := decode(t, d, message(t, "a", from(t, f32, `[1]`), "k", from(t, i32, `[9]`), "l", from(t, i32, `[9]`), "s",
+		from(t, str, `["s"]`),
 		"b2", from(t, i32, `[2]`), "c", from(t, arrow.FixedSizeListOf(2, f64), `[[5,6]]`), "b1", from(t, f32, `[3]`)))
 	if got := strings.Join(d.Features(), " "); got != "b2 b1 a c[0] c[1]" {
 		t.Error(got)
@@ -377,7 +416,8 @@ func TestEntriesConcatenateInOrder(t *testing.T) {
 
 // Names from a model choose columns by name, in the model's order, and are kept.
 func TestPin(t *testing.T) {
-	msg := message(t, "b", from(t, f32, `[1]`), "x", from(t, arrow.FixedSizeListOf(2, f32), `[[2,3]]`), "v", from(t, arrow.ListOf(f32), `[[4,5]]`), "a[0]", from(t, f32, `[6]`),
+	msg := message(t, "b", from(t, f32, `[1]`), "x", from(t, arrow.FixedSizeListOf(2, f32), `[[2,3]]`), "v",
+		from(t, arrow.ListOf(f32), `[[4,5]]`), "a[0]", from(t, f32, `[6]`),
 		"more", from(t, f32, `[7]`))
 	names := []string{"v[0]", "v[1]", "a[0]", "x[0]", "x[1]", "b"}
 	for _, features := range [][]string{nil, {"*"}} {
@@ -413,7 +453,8 @@ func TestDictionaryNumbersAreNormalised(t *testing.T) {
 		other := slices.Clone(msg)
 		renumber(other, s, round)
 		m := decode(t, d, other)
-		out, err := newEncoder(t, Output{}).Encode(numbered(m, 2), []wire.Pair{{Key: wire.HeaderWire, Value: wire.Version}})
+		out, err := newEncoder(t, Output{}).Encode(numbered(m, 2),
+			[]wire.Pair{{Key: wire.HeaderWire, Value: wire.Version}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -465,7 +506,8 @@ func TestPlanCacheIsBounded(t *testing.T) {
 }
 
 func TestMessagesWithoutRows(t *testing.T) {
-	dict, err := FromRecords(arrow.NewSchema([]arrow.Field{{Name: "d", Type: &arrow.DictionaryType{IndexType: i32, ValueType: str}}}, nil))
+	dict, err := FromRecords(arrow.NewSchema(
+		[]arrow.Field{{Name: "d", Type: &arrow.DictionaryType{IndexType: i32, ValueType: str}}}, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -547,7 +589,8 @@ func TestTruncation(t *testing.T) {
 }
 
 func TestSpecIsChecked(t *testing.T) {
-	for _, s := range []Spec{{Features: []string{""}}, {Features: []string{"["}}, {Features: []string{"x"}, Label: "x"}, {Label: "x", Key: "x"}} {
+	for _, s := range []Spec{{Features: []string{""}}, {Features: []string{"["}}, {Features: []string{"x"}, Label: "x"},
+		{Label: "x", Key: "x"}} {
 		if _, err := NewDecoder(s); err == nil {
 			t.Errorf("%+v is accepted", s)
 		}

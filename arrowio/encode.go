@@ -59,7 +59,8 @@ func NewEncoder(out Output) (*Encoder, error) {
 	}
 	for _, k := range out.Keep {
 		if _, err := path.Match(k, ""); err != nil || k == "" {
-			return nil, fault(wire.Internal, "kept columns %q: not a name or glob", k).hint("name a column, or close the bracket")
+			return nil, fault(wire.Internal, "kept columns %q: not a name or glob", k).hint(
+				"name a column, or close the bracket")
 		}
 	}
 	codec, e := newCompressor(out.Compression)
@@ -69,8 +70,9 @@ func NewEncoder(out Output) (*Encoder, error) {
 	return &Encoder{out: out, codec: codec, drafts: map[draftKey]*draft{}}, nil
 }
 
-// Encode writes one message: the kept columns as they came, then the output column, with meta added to the schema's metadata (a pair of the same key
-// is replaced). It has the batches of the input, also where all rows of one were dropped. The error is always an *Error.
+// Encode writes one message: the kept columns as they came, then the output column, with meta added to the schema's
+// metadata (a pair of the same key is replaced). It has the batches of the input, also where all rows of one were
+// dropped. The error is always an *Error.
 func (e *Encoder) Encode(r Reduced, meta []wire.Pair) (msg []byte, err error) {
 	defer rescue(&err)
 	d, parts, fail := e.prepare(r)
@@ -90,7 +92,8 @@ func (e *Encoder) Encode(r Reduced, meta []wire.Pair) (msg []byte, err error) {
 func (e *Encoder) Record(r Reduced, meta []wire.Pair) (rec arrow.Record, err error) {
 	defer rescue(&err)
 	if n := len(r.Message.batches); n != 1 {
-		return nil, fault(wire.Internal, "a message of %d batches is not one record", n).hint("encode it, or give records one by one")
+		return nil, fault(wire.Internal, "a message of %d batches is not one record", n).hint(
+			"encode it, or give records one by one")
 	}
 	d, parts, fail := e.prepare(r)
 	if fail != nil {
@@ -115,7 +118,8 @@ func (e *Encoder) Record(r Reduced, meta []wire.Pair) (rec arrow.Record, err err
 }
 
 func noRecord(err error) *Error {
-	return fault(wire.Unsupported, "the record cannot be made: %v", err).hint("keep fewer columns, or encode the message")
+	return fault(wire.Unsupported, "the record cannot be made: %v", err).hint(
+		"keep fewer columns, or encode the message")
 }
 
 // Rejected writes a message of the original schema, features included, with only these rows of each batch.
@@ -152,7 +156,8 @@ func ascending(rows []int, n int) *Error {
 	last := -1
 	for _, r := range rows {
 		if r <= last || r >= n {
-			return fault(wire.Internal, "row %d after row %d in a batch of %d", r, last, n).hint("list rows in ascending order, each once")
+			return fault(wire.Internal, "row %d after row %d in a batch of %d", r, last, n).hint(
+				"list rows in ascending order, each once")
 		}
 		last = r
 	}
@@ -162,12 +167,15 @@ func ascending(rows []int, n int) *Error {
 // check refuses a result that does not fit its message.
 func (r *Reduced) check() *Error {
 	m := r.Message
-	if r.Dim < 1 || r.Dim > maxFeatures || len(r.Y) != len(m.batches) || r.Drop != nil && len(r.Drop) != len(m.batches) {
-		return fault(wire.Internal, "%d dimensions, %d results and %d lists of dropped rows for %d batches", r.Dim, len(r.Y), len(r.Drop), len(m.batches))
+	if r.Dim < 1 || r.Dim > maxFeatures || len(r.Y) != len(m.batches) || r.Drop != nil &&
+		len(r.Drop) != len(m.batches) {
+		return fault(wire.Internal, "%d dimensions, %d results and %d lists of dropped rows for %d batches", r.Dim,
+			len(r.Y), len(r.Drop), len(m.batches))
 	}
 	for k, b := range m.batches {
 		if len(r.Y[k]) != b.rows*r.Dim {
-			return fault(wire.Internal, "batch %d has %d rows and a result of %d numbers for %d dimensions", k, b.rows, len(r.Y[k]), r.Dim)
+			return fault(wire.Internal, "batch %d has %d rows and a result of %d numbers for %d dimensions", k, b.rows,
+				len(r.Y[k]), r.Dim)
 		}
 		if r.Drop != nil {
 			if e := ascending(r.Drop[k], b.rows); e != nil {
@@ -285,7 +293,8 @@ func (e *Encoder) newDraft(p *plan, dim int) (*draft, *Error) {
 	for _, i := range d.fields {
 		if slices.Contains(names, l.fields[i].name) {
 			return nil, fault(wire.NameTaken, "a kept column has the name of the output column").
-				hint("rename it, name the output column otherwise (output.column), or do not keep it").in(l.fields[i].name)
+				hint("rename it, name the output column otherwise (output.column), or do not keep it").in(
+				l.fields[i].name)
 		}
 	}
 	list := 0
@@ -333,7 +342,8 @@ func (e *Encoder) keeps(p *plan, i int) bool {
 	return false
 }
 
-// needed returns the dictionaries that fields use, directly or in another dictionary. A dictionary's number is above those inside it.
+// needed returns the dictionaries that fields use, directly or in another dictionary. A dictionary's number is above
+// those inside it.
 func (s *schema) needed(fields []int) (dicts []int) {
 	if len(s.dicts) == 0 {
 		return nil
@@ -362,8 +372,8 @@ func (s *schema) needed(fields []int) (dicts []int) {
 	return dicts
 }
 
-// size bounds the bytes of a data frame but for a batch's own metadata. It does not depend on compression, so that what is made from it depends on
-// the input alone (Invariant 2).
+// size bounds the bytes of a data frame but for a batch's own metadata. It does not depend on compression, so that
+// what is made from it depends on the input alone (Invariant 2).
 func (r *record) size() int {
 	n := 256 + 16*len(r.nodes) + 8*len(r.variadic)
 	for _, b := range r.buffers {
@@ -423,7 +433,8 @@ func FromRecords(schema *arrow.Schema, recs ...arrow.Record) (msg []byte, err er
 	w := ipc.NewWriter(&buf, ipc.WithSchema(schema))
 	for k, r := range recs {
 		if err := w.Write(r); err != nil {
-			return nil, fault(wire.Internal, "record %d cannot be written: %v", k, err).hint("give records of the schema")
+			return nil, fault(wire.Internal, "record %d cannot be written: %v", k, err).hint(
+				"give records of the schema")
 		}
 	}
 	if err := w.Close(); err != nil {

@@ -26,7 +26,8 @@ func columnsOf(t testing.TB, msg []byte) string {
 }
 
 func TestKeep(t *testing.T) {
-	msg := message(t, "x0", from(t, f32, `[1]`), "x1", from(t, f32, `[2]`), "label", from(t, str, `["a"]`), "id", from(t, i32, `[7]`), "all", from(t, i32, `[7]`))
+	msg := message(t, "x0", from(t, f32, `[1]`), "x1", from(t, f32, `[2]`), "label", from(t, str, `["a"]`), "id",
+		from(t, i32, `[7]`), "all", from(t, i32, `[7]`))
 	for _, c := range []struct {
 		keep []string
 		want string
@@ -50,7 +51,8 @@ func TestKeep(t *testing.T) {
 }
 
 func TestNameTaken(t *testing.T) {
-	m := decode(t, newDecoder(t, Spec{Features: []string{"x"}}), message(t, "x", from(t, f32, `[1]`), "embedding", from(t, str, `["a"]`), "e_1", from(t, str, `["a"]`)))
+	m := decode(t, newDecoder(t, Spec{Features: []string{"x"}}),
+		message(t, "x", from(t, f32, `[1]`), "embedding", from(t, str, `["a"]`), "e_1", from(t, str, `["a"]`)))
 	_, err := newEncoder(t, Output{}).Encode(numbered(m, 2), nil)
 	wantCode(t, err, wire.NameTaken, `"embedding"`, "output.column")
 	_, err = newEncoder(t, Output{Column: "e", Columns: true}).Encode(numbered(m, 2), nil)
@@ -122,7 +124,8 @@ func TestRejected(t *testing.T) {
 		for k := range got {
 			for j := range inSchema.Fields() {
 				a, b := want[k], got[k]
-				if !array.SliceEqual(a.rec.Column(j), int64(a.row), int64(a.row+1), b.rec.Column(j), int64(b.row), int64(b.row+1)) && !bothNaN(a.rec.Column(j), a.row, b.rec.Column(j), b.row) {
+				if !array.SliceEqual(a.rec.Column(j), int64(a.row), int64(a.row+1), b.rec.Column(j), int64(b.row),
+					int64(b.row+1)) && !bothNaN(a.rec.Column(j), a.row, b.rec.Column(j), b.row) {
 					t.Errorf("%s: row %d of %s changed", name, k, inSchema.Field(j).Name)
 				}
 			}
@@ -154,7 +157,8 @@ func TestSplitPointsAreFixed(t *testing.T) {
 	if len(want) < 4 {
 		t.Errorf("parts of %v rows", want)
 	}
-	for _, got := range [][]int{points(Output{}, 0, ""), points(Output{}, 1, strings.Repeat("m", 3000)), points(Output{Compression: "zstd"}, 0, "")} {
+	for _, got := range [][]int{points(Output{}, 0, ""), points(Output{}, 1, strings.Repeat("m", 3000)),
+		points(Output{Compression: "zstd"}, 0, "")} {
 		if !slices.Equal(got, want) {
 			t.Errorf("%v, not %v", got, want)
 		}
@@ -163,7 +167,8 @@ func TestSplitPointsAreFixed(t *testing.T) {
 
 func TestTooWide(t *testing.T) {
 	wide := strings.Repeat("w", 5000)
-	m := decode(t, newDecoder(t, Spec{Features: []string{"x"}}), message(t, "x", from(t, f32, `[1,2,3]`), "s", from(t, str, `["a","b","`+wide+`"]`)))
+	m := decode(t, newDecoder(t, Spec{Features: []string{"x"}}),
+		message(t, "x", from(t, f32, `[1,2,3]`), "s", from(t, str, `["a","b","`+wide+`"]`)))
 	e := newEncoder(t, Output{})
 	none := func(int, int) []wire.Pair { return nil }
 	_, err := e.Split(numbered(m, 2), 4000, none)
@@ -227,7 +232,8 @@ func TestBatchMetadata(t *testing.T) {
 	for _, x := range r.buffers {
 		with = pad(append(with, x...), len(x))
 	}
-	out, err := newEncoder(t, Output{}).Encode(numbered(decode(t, newDecoder(t, Spec{Features: []string{"x"}}), with), 1), nil)
+	out, err := newEncoder(t, Output{}).Encode(numbered(decode(t, newDecoder(t, Spec{Features: []string{"x"}}), with),
+		1), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,11 +245,13 @@ func TestBatchMetadata(t *testing.T) {
 	}
 }
 
-// The Go builder shares vtables between tables of different sizes: a dictionary encoding and a metadata pair have equal ones.
+// The Go builder shares vtables between tables of different sizes: a dictionary encoding and a metadata pair have
+// equal ones.
 func TestSharedVtables(t *testing.T) {
 	dict := from(t, &arrow.DictionaryType{IndexType: i32, ValueType: str}, `["a","b"]`)
 	md := arrow.NewMetadata([]string{"k"}, []string{"v"})
-	schema := arrow.NewSchema([]arrow.Field{{Name: "m", Type: i32, Metadata: md}, {Name: "d", Type: dict.DataType(), Metadata: md}, {Name: "e", Type: dict.DataType()}}, &md)
+	schema := arrow.NewSchema([]arrow.Field{{Name: "m", Type: i32, Metadata: md},
+		{Name: "d", Type: dict.DataType(), Metadata: md}, {Name: "e", Type: dict.DataType()}}, &md)
 	msg, err := FromRecords(schema, array.NewRecord(schema, []arrow.Array{from(t, i32, `[1,2]`), dict, dict}, 2))
 	if err != nil {
 		t.Fatal(err)
@@ -266,7 +274,8 @@ func TestDictionariesOfDroppedColumnsStay(t *testing.T) {
 		return from(t, &arrow.DictionaryType{IndexType: i32, ValueType: str}, json)
 	}
 	msg := message(t, "x", from(t, f32, `[1]`), "a", dict(`["left behind"]`), "b", dict(`["taken along"]`))
-	out, err := newEncoder(t, Output{Keep: []string{"b"}}).Encode(numbered(decode(t, newDecoder(t, Spec{Features: []string{"x"}}), msg), 1), nil)
+	out, err := newEncoder(t, Output{Keep: []string{"b"}}).Encode(
+		numbered(decode(t, newDecoder(t, Spec{Features: []string{"x"}}), msg), 1), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

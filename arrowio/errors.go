@@ -102,7 +102,8 @@ func (e *Error) at(row int) *Error {
 // rescue turns a panic into an error: a fault that the checks did not foresee costs one message, not the process.
 func rescue(err *error) {
 	if r := recover(); r != nil {
-		e := fault(wire.Internal, "unexpected fault: %s", clip(fmt.Sprint(r))).hint("report it with the message's bytes")
+		e := fault(wire.Internal, "unexpected fault: %s", clip(fmt.Sprint(r))).hint(
+			"report it with the message's bytes")
 		e.Stack = string(debug.Stack())
 		*err = e
 	}

@@ -88,7 +88,8 @@ func ExampleEncoder_Encode() {
 		log.Fatal(err)
 	}
 	y := []float32{0.5, 1.5, 2.5} // 3 rows x 1 dimension; row 1 is left out
-	out, err := e.Encode(arrowio.Reduced{Message: m, Dim: 1, Y: [][]float32{y}, Drop: [][]int{{1}}}, []wire.Pair{{Key: wire.HeaderWire, Value: wire.Version}})
+	out, err := e.Encode(arrowio.Reduced{Message: m, Dim: 1, Y: [][]float32{y}, Drop: [][]int{{1}}},
+		[]wire.Pair{{Key: wire.HeaderWire, Value: wire.Version}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -120,9 +121,10 @@ func ExampleEncoder_Split() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	msgs, err := e.Split(arrowio.Reduced{Message: m, Dim: 1, Y: [][]float32{{1, 2, 3}}}, 1800, func(part, parts int) []wire.Pair {
-		return []wire.Pair{{Key: wire.HeaderPart, Value: fmt.Sprintf("%d/%d", part+1, parts)}}
-	})
+	msgs, err := e.Split(arrowio.Reduced{Message: m, Dim: 1, Y: [][]float32{{1, 2, 3}}}, 1800,
+		func(part, parts int) []wire.Pair {
+			return []wire.Pair{{Key: wire.HeaderPart, Value: fmt.Sprintf("%d/%d", part+1, parts)}}
+		})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -97,8 +97,9 @@ func (k *Block) At(row, col int) float64 {
 
 func finite(v float64) bool { return v-v == 0 }
 
-// clean reports whether n values that stand one after the other are all finite. A value is not finite exactly when its exponent is all ones; adding
-// one to the exponent then carries into the sign's place, so that the whole scan is an and, an add and an or.
+// clean reports whether n values that stand one after the other are all finite. A value is not finite exactly when
+// its exponent is all ones; adding one to the exponent then carries into the sign's place, so that the whole scan is
+// an and, an add and an or.
 func (k *Block) clean(from, n int) bool {
 	var acc uint64
 	if k.F32 == nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// A Block is part of the matrix of features: element (i, j) is at i*RowStride + j*ColStride of the one of F32 and F64 that is not nil. float32 and
-// float64 columns without nulls are views on the message. Integers are copied to F64. Where a column has nulls the block is a copy with NaN in their
-// place.
+// A Block is part of the matrix of features: element (i, j) is at i*RowStride + j*ColStride of the one of F32 and F64
+// that is not nil. float32 and float64 columns without nulls are views on the message. Integers are copied to F64.
+// Where a column has nulls the block is a copy with NaN in their place.
 type Block struct {
 	F32       []float32
 	F64       []float64
@@ -19,7 +19,8 @@ type Block struct {
 	ColStride int
 }
 
-// view reads the first n values of b in place. Values need not be aligned: the processors that Go runs on with this byte order read them so.
+// view reads the first n values of b in place. Values need not be aligned: the processors that Go runs on with this
+// byte order read them so.
 func view[T any](b []byte, n int) []T {
 	if n == 0 {
 		return []T{}
@@ -74,7 +75,8 @@ func (b *Batch) sizes() *Error {
 				return fault(wire.FeatureCount, "lists of %d elements, and %d are fixed", size, c.size).
 					hint("send %d elements a row, or use a new pipeline", c.size).in(b.layout.fields[c.field].name)
 			case size == 0 || size > maxFeatures:
-				return fault(wire.FeatureCount, "lists of %d elements", size).hint("send 1 to %d", maxFeatures).in(b.layout.fields[c.field].name)
+				return fault(wire.FeatureCount, "lists of %d elements", size).hint(
+					"send 1 to %d", maxFeatures).in(b.layout.fields[c.field].name)
 			default:
 				c.size = size
 			}
@@ -96,15 +98,16 @@ func (b *Batch) listSize(c *column) (int, *Error) {
 		}
 		n := offset(o, f.width, row+1) - offset(o, f.width, row)
 		if size >= 0 && n != size {
-			return 0, fault(wire.FeatureCount, "a list of %d elements after lists of %d", n, size).hint("send lists of one length").at(row)
+			return 0, fault(wire.FeatureCount, "a list of %d elements after lists of %d", n, size).hint(
+				"send lists of one length").at(row)
 		}
 		size = n
 	}
 	return int(size), nil
 }
 
-// run finds columns from k on that are float columns without nulls at equal distances in the body, as writers lay them out: together they are one
-// block with a column stride, and a thousand columns need no thousand blocks.
+// run finds columns from k on that are float columns without nulls at equal distances in the body, as writers lay
+// them out: together they are one block with a column stride, and a thousand columns need no thousand blocks.
 func (b *Batch) run(k int) (n int, block Block) {
 	first, num, ok := b.plain(k)
 	if !ok {

@@ -60,7 +60,8 @@ func nextFrame(rest []byte, first bool) (f frame, tail []byte, end bool, e *Erro
 		if len(rest) < 4 && bytes.HasPrefix([]byte{0xff, 0xff, 0xff, 0xff}, rest) {
 			return f, nil, false, truncated("a frame's length", 8, len(rest))
 		}
-		return f, nil, false, fault(wire.Malformed, "%d bytes follow that are no Arrow frame", len(rest)).hint("send one stream a message and nothing after it")
+		return f, nil, false, fault(wire.Malformed, "%d bytes follow that are no Arrow frame", len(rest)).hint(
+			"send one stream a message and nothing after it")
 	}
 	if len(rest) < 8 {
 		return f, nil, false, truncated("a frame's length", 8, len(rest))
@@ -69,12 +70,14 @@ func nextFrame(rest []byte, first bool) (f frame, tail []byte, end bool, e *Erro
 	rest = rest[8:]
 	if n == 0 {
 		if len(rest) != 0 {
-			return f, nil, false, fault(wire.Malformed, "%d bytes follow the end of the stream", len(rest)).hint("send one stream a message and nothing after it")
+			return f, nil, false, fault(wire.Malformed, "%d bytes follow the end of the stream", len(rest)).hint(
+				"send one stream a message and nothing after it")
 		}
 		return f, nil, true, nil
 	}
 	if n < 16 || n%8 != 0 {
-		return f, nil, false, fault(wire.Malformed, "a frame declares %d bytes of metadata, which is no multiple of 8 from 16 up", n).hint(streamHint)
+		return f, nil, false, fault(wire.Malformed,
+			"a frame declares %d bytes of metadata, which is no multiple of 8 from 16 up", n).hint(streamHint)
 	}
 	if n > len(rest) {
 		return f, nil, false, truncated("a frame's metadata", int64(n), len(rest))
@@ -106,14 +109,16 @@ func (f *frame) open() (body int64, e *Error) {
 		return 0, broken(err)
 	}
 	if version != versionV4 && version != versionV5 {
-		return 0, fault(wire.Unsupported, "metadata version %d", version+1).hint("write with Arrow 0.8 or later (version 4 or 5)")
+		return 0, fault(wire.Unsupported, "metadata version %d", version+1).hint(
+			"write with Arrow 0.8 or later (version 4 or 5)")
 	}
 	kind, err := f.message.Integer(1, 1, 0, "the header's type")
 	if err != nil {
 		return 0, broken(err)
 	}
 	if kind < headSchema || kind > headRecord {
-		return 0, fault(wire.Unsupported, "a frame with header type %d", kind).hint("send schema, dictionaries and record batches only; tensors are not read")
+		return 0, fault(wire.Unsupported, "a frame with header type %d", kind).hint(
+			"send schema, dictionaries and record batches only; tensors are not read")
 	}
 	f.version, f.kind = int(version), int(kind)
 	head, ok, err := f.message.Table(2, "the header")
@@ -131,5 +136,6 @@ func (f *frame) open() (body int64, e *Error) {
 }
 
 func truncated(what string, want int64, have int) *Error {
-	return fault(wire.Truncated, "%s needs %d bytes and %d are left", what, want, have).hint("send the whole stream in one message")
+	return fault(wire.Truncated, "%s needs %d bytes and %d are left", what, want, have).hint(
+		"send the whole stream in one message")
 }

@@ -143,8 +143,10 @@ func crafts(t testing.TB) map[string]craft {
 	}
 	put := func(b []byte, v int64) { le.PutUint64(b, uint64(v)) }
 	c := map[string]craft{
-		"fields length":   {edit(plain, func(f []frame) { le.PutUint32(lengthAt(t, f[0].head, 1), math.MaxUint32) }), wire.Malformed},
-		"metadata length": {edit(fixtures(t)["everything"], func(f []frame) { le.PutUint32(lengthAt(t, f[0].head, 2), math.MaxUint32) }), wire.Malformed},
+		"fields length": {edit(plain, func(f []frame) { le.PutUint32(lengthAt(t, f[0].head, 1), math.MaxUint32) }),
+			wire.Malformed},
+		"metadata length": {edit(fixtures(t)["everything"],
+			func(f []frame) { le.PutUint32(lengthAt(t, f[0].head, 2), math.MaxUint32) }), wire.Malformed},
 		"child is itself": {edit(plain, func(f []frame) {
 			fields, _ := f[0].head.Vector(1, 4, "")
 			x, _ := fields.Table(0, "")
@@ -158,41 +160,62 @@ func crafts(t testing.TB) map[string]craft {
 		"frame negative":  {binary.LittleEndian.AppendUint32([]byte{255, 255, 255, 255}, 1<<31+8), wire.Malformed},
 		"buffer 1 TiB":    {batch(plain, func(_, r, _ []byte, _ frame) { put(r[16*2+8:], 1<<40) }), wire.Malformed},
 		"buffer negative": {batch(plain, func(_, r, _ []byte, _ frame) { put(r[16*2+8:], -1) }), wire.Malformed},
-		"buffer wraps":    {batch(plain, func(_, r, _ []byte, _ frame) { put(r[16*2:], 8); put(r[16*2+8:], math.MaxInt64) }), wire.Malformed},
-		"zstd 1 TiB":      {compressedWith(t, codecZSTD, 1<<40, zstdFrame(20)), wire.TooLarge},
-		"lz4 1 TiB":       {compressedWith(t, codecLZ4, 1<<40, []byte{4, 34, 77, 24, 96, 112, 115, 0, 0, 0, 0}), wire.TooLarge},
-		"lz4 garbage":     {compressedWith(t, codecLZ4, 64, []byte("no lz4 frame at all")), wire.Malformed},
-		"zstd garbage":    {compressedWith(t, codecZSTD, 64, []byte("no zstd frame at all")), wire.Malformed},
-		"zstd negative":   {compressedWith(t, codecZSTD, 1<<63, zstdFrame(20)), wire.Malformed},
-		"zstd window":     {compressedWith(t, codecZSTD, 8, zstdFrame(29)), wire.Malformed},
-		"codec":           {compressedWith(t, 7, 8, zstdFrame(20)), wire.Unsupported},
-		"DAG 24 x 2":      {shared(2, 24), wire.TooManyFields},
-		"DAG 12 x 2":      {shared(2, 12), wire.TooManyFields},
-		"DAG 1000^3":      {shared(1000, 3), wire.TooManyFields},
-		"deep":            {shared(1, 15000), wire.TooManyFields},
-		"250k columns":    {shared(250_000, 1), wire.TooManyFields},
-		"2^62 nulls":      {nullColumn(1 << 62), wire.TooManyRows},
-		"2^31 nulls":      {nullColumn(1 << 31), wire.TooManyRows},
-		"negative rows":   {nullColumn(-1), wire.Malformed},
-		"no columns":      {withBatch(shared(0, 1), record{rows: 1 << 62}), wire.TooManyRows},
+		"buffer wraps": {batch(plain, func(_, r, _ []byte,
+			_ frame) {
+			put(r[16*2:], 8)
+			put(r[16*2+8:], math.MaxInt64)
+		}), wire.Malformed},
+		"zstd 1 TiB": {compressedWith(t, codecZSTD, 1<<40, zstdFrame(20)), wire.TooLarge},
+		"lz4 1 TiB": {compressedWith(t, codecLZ4, 1<<40, []byte{4, 34, 77, 24, 96, 112, 115, 0, 0, 0, 0}),
+			wire.TooLarge},
+		"lz4 garbage":   {compressedWith(t, codecLZ4, 64, []byte("no lz4 frame at all")), wire.Malformed},
+		"zstd garbage":  {compressedWith(t, codecZSTD, 64, []byte("no zstd frame at all")), wire.Malformed},
+		"zstd negative": {compressedWith(t, codecZSTD, 1<<63, zstdFrame(20)), wire.Malformed},
+		"zstd window":   {compressedWith(t, codecZSTD, 8, zstdFrame(29)), wire.Malformed},
+		"codec":         {compressedWith(t, 7, 8, zstdFrame(20)), wire.Unsupported},
+		"DAG 24 x 2":    {shared(2, 24), wire.TooManyFields},
+		"DAG 12 x 2":    {shared(2, 12), wire.TooManyFields},
+		"DAG 1000^3":    {shared(1000, 3), wire.TooManyFields},
+		"deep":          {shared(1, 15000), wire.TooManyFields},
+		"250k columns":  {shared(250_000, 1), wire.TooManyFields},
+		"2^62 nulls":    {nullColumn(1 << 62), wire.TooManyRows},
+		"2^31 nulls":    {nullColumn(1 << 31), wire.TooManyRows},
+		"negative rows": {nullColumn(-1), wire.Malformed},
+		"no columns":    {withBatch(shared(0, 1), record{rows: 1 << 62}), wire.TooManyRows},
 		"short values": {batch(plain, func(n, r, _ []byte, f frame) {
 			put(n, 9)
 			put(n[16:], 18)
 			put(n[32:], 9)
 			put(slotAt(t, f.head, 0), 9)
 		}), wire.Malformed},
-		"short child":       {batch(plain, func(n, _, _ []byte, _ frame) { put(n[16:], 3) }), wire.Malformed},
-		"column length":     {batch(plain, func(n, _, _ []byte, _ frame) { put(n, 1) }), wire.Malformed},
-		"too many nulls":    {batch(plain, func(n, _, _ []byte, _ frame) { put(n[8:], 3) }), wire.Malformed},
-		"nulls, no bitmap":  {batch(plain, func(n, _, _ []byte, _ frame) { put(n[8:], 1) }), wire.Malformed},
-		"offsets descend":   {batch(plain, func(_, r, b []byte, _ frame) { le.PutUint32(b[le.Uint64(r[16*4:])+4:], 9) }), wire.Malformed},
-		"offsets negative":  {batch(plain, func(_, r, b []byte, _ frame) { le.PutUint32(b[le.Uint64(r[16*4:]):], 1<<31) }), wire.Malformed},
-		"fewer nodes":       {edit(plain, func(f []frame) { le.PutUint32(lengthAt(t, f[1].head, 1), 2) }), wire.Malformed},
-		"fewer buffers":     {edit(plain, func(f []frame) { le.PutUint32(lengthAt(t, f[1].head, 2), 5) }), wire.Malformed},
-		"list size":         {edit(plain, func(f []frame) { le.PutUint32(slotAt(t, fieldType(t, f[0], 0), 0), 1<<31) }), wire.Malformed},
-		"list size large":   {edit(plain, func(f []frame) { le.PutUint32(slotAt(t, fieldType(t, f[0], 0), 0), 1<<31-1) }), wire.Malformed},
-		"index":             {batch(dict, func(_, r, b []byte, _ frame) { le.PutUint32(b[le.Uint64(r[16*4:]):], 2) }), wire.Malformed},
-		"index negative":    {batch(dict, func(_, r, b []byte, _ frame) { le.PutUint32(b[le.Uint64(r[16*4:]):], math.MaxUint32) }), wire.Malformed},
+		"short child":      {batch(plain, func(n, _, _ []byte, _ frame) { put(n[16:], 3) }), wire.Malformed},
+		"column length":    {batch(plain, func(n, _, _ []byte, _ frame) { put(n, 1) }), wire.Malformed},
+		"too many nulls":   {batch(plain, func(n, _, _ []byte, _ frame) { put(n[8:], 3) }), wire.Malformed},
+		"nulls, no bitmap": {batch(plain, func(n, _, _ []byte, _ frame) { put(n[8:], 1) }), wire.Malformed},
+		"offsets descend": {batch(plain, func(_, r, b []byte,
+			_ frame) {
+			le.PutUint32(b[le.Uint64(r[16*4:])+4:], 9)
+		}), wire.Malformed},
+		"offsets negative": {batch(plain, func(_, r, b []byte,
+			_ frame) {
+			le.PutUint32(b[le.Uint64(r[16*4:]):], 1<<31)
+		}), wire.Malformed},
+		"fewer nodes": {edit(plain, func(f []frame) { le.PutUint32(lengthAt(t, f[1].head, 1), 2) }),
+			wire.Malformed},
+		"fewer buffers": {edit(plain, func(f []frame) { le.PutUint32(lengthAt(t, f[1].head, 2), 5) }),
+			wire.Malformed},
+		"list size": {edit(plain, func(f []frame) { le.PutUint32(slotAt(t, fieldType(t, f[0], 0), 0), 1<<31) }),
+			wire.Malformed},
+		"list size large": {edit(plain, func(f []frame) {
+			le.PutUint32(slotAt(t, fieldType(t, f[0], 0), 0),
+				1<<31-1)
+		}), wire.Malformed},
+		"index": {batch(dict, func(_, r, b []byte, _ frame) { le.PutUint32(b[le.Uint64(r[16*4:]):], 2) }),
+			wire.Malformed},
+		"index negative": {batch(dict, func(_, r, b []byte,
+			_ frame) {
+			le.PutUint32(b[le.Uint64(r[16*4:]):], math.MaxUint32)
+		}), wire.Malformed},
 		"no schema":         {plain[8+metaLength(plain):], wire.Malformed},
 		"two schemas":       {append(slices.Clone(plain[:8+metaLength(plain)]), plain...), wire.Malformed},
 		"trailing":          {append(slices.Clone(plain), 0), wire.Malformed},
@@ -318,7 +341,8 @@ func runsWith(rows int, ends []int32) []byte {
 		values = le.AppendUint32(values, uint32(e))
 	}
 	n := len(ends)
-	return withBatch(schema, record{rows: rows, nodes: []node{{rows, rows}, {rows, 0}, {n, 0}, {n, n}}, buffers: [][]byte{nil, values}})
+	return withBatch(schema, record{rows: rows, nodes: []node{{rows, rows}, {rows, 0}, {n, 0}, {n, n}},
+		buffers: [][]byte{nil, values}})
 }
 
 func zstdBomb(t testing.TB, declared uint64) []byte {
@@ -424,7 +448,8 @@ func TestEveryMetadataWord(t *testing.T) {
 	}
 }
 
-// touch decodes a message that may be anything, and uses all of it. It returns what is neither a good end nor a clean refusal.
+// touch decodes a message that may be anything, and uses all of it. It returns what is neither a good end nor a clean
+// refusal.
 func touch(d *Decoder, e *Encoder, msg []byte) error {
 	m, err := d.Decode(msg)
 	if err != nil {
@@ -471,7 +496,8 @@ func touch(d *Decoder, e *Encoder, msg []byte) error {
 			return err
 		}
 	}
-	parts, err := e.Split(r, max(256, len(msg)/2), func(k, n int) []wire.Pair { return []wire.Pair{{Key: wire.HeaderPart, Value: fmt.Sprint(k, n)}} })
+	parts, err := e.Split(r, max(256, len(msg)/2),
+		func(k, n int) []wire.Pair { return []wire.Pair{{Key: wire.HeaderPart, Value: fmt.Sprint(k, n)}} })
 	if err != nil {
 		return clean(err)
 	}

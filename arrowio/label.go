@@ -7,8 +7,9 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// Label returns the text that names the class of a row: the identity of a label is its text, so that the integer 3, the string "3" and a dictionary
-// entry "3" are one class. ok is false where the row has no label. The text is a copy.
+// Label returns the text that names the class of a row: the identity of a label is its text, so that the integer 3,
+// the string "3" and a dictionary entry "3" are one class. ok is false where the row has no label. The text is a
+// copy.
 func (b *Batch) Label(row int) (text string, ok bool) {
 	return b.text(b.message.plan.label, row)
 }
@@ -108,7 +109,8 @@ func (c *chunk) texts(i, limit int) *Error {
 		}
 		b := c.binary(i, row)
 		if len(b) > limit {
-			return fault(wire.TooLarge, "a text of %d bytes, and the limit for labels and keys is %d", len(b), limit).hint("send a short name").at(row)
+			return fault(wire.TooLarge, "a text of %d bytes, and the limit for labels and keys is %d", len(b),
+				limit).hint("send a short name").at(row)
 		}
 		if !utf8.Valid(b) {
 			return fault(wire.Malformed, "a text that is not UTF-8").hint("send UTF-8").at(row)
@@ -117,8 +119,8 @@ func (c *chunk) texts(i, limit int) *Error {
 	return nil
 }
 
-// plainTexts is the quick way: all texts together are UTF-8, and none begins inside a character or is too long. What stands at a null can only make
-// it say no.
+// plainTexts is the quick way: all texts together are UTF-8, and none begins inside a character or is too long. What
+// stands at a null can only make it say no.
 func (c *chunk) plainTexts(i, limit int) bool {
 	w := c.layout.fields[i].width
 	o := c.buffer(i, 1)

@@ -22,7 +22,8 @@ type field struct {
 	views  int    // number of view columns before it
 }
 
-// A layout is the columns of a batch with their descendants, depth first: a field's index is its node's index in the batch.
+// A layout is the columns of a batch with their descendants, depth first: a field's index is its node's index in the
+// batch.
 type layout struct {
 	fields  []field
 	columns []int // the top-level fields
@@ -69,7 +70,8 @@ func childCount(f *field, n int) *Error {
 		want = len(f.ids)
 	}
 	if n != want {
-		return fault(wire.Malformed, "a %s field with %d children, not %d", typeName(f.typ), n, want).hint("write with an Arrow library")
+		return fault(wire.Malformed, "a %s field with %d children, not %d", typeName(f.typ), n, want).hint(
+			"write with an Arrow library")
 	}
 	return nil
 }
@@ -80,13 +82,16 @@ func (l *layout) childTypes(at int) *Error {
 	switch {
 	case f.typ == typeMap && f.dict < 0:
 		entries := &l.fields[at+1]
-		if entries.kind != kindStruct || entries.end == at+2 || l.fields[at+2].end == entries.end || l.fields[l.fields[at+2].end].end != entries.end {
-			return fault(wire.Malformed, "a map whose entries are no struct of key and value").hint("write with an Arrow library")
+		if entries.kind != kindStruct || entries.end == at+2 || l.fields[at+2].end == entries.end ||
+			l.fields[l.fields[at+2].end].end != entries.end {
+			return fault(wire.Malformed, "a map whose entries are no struct of key and value").hint(
+				"write with an Arrow library")
 		}
 	case f.kind == kindRunEnd:
 		ends := &l.fields[at+1]
 		if n := ends.number; n != int16s && n != int32s && n != int64s || ends.dict >= 0 {
-			return fault(wire.Malformed, "run ends that are no signed integers of 16, 32 or 64 bits").hint("write with an Arrow library")
+			return fault(wire.Malformed, "run ends that are no signed integers of 16, 32 or 64 bits").hint(
+				"write with an Arrow library")
 		}
 	}
 	return nil

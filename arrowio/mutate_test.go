@@ -20,8 +20,9 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// The mutation driver changes good messages at random and uses what is still accepted. It runs in a child process under an address-space limit of
-// 2 GiB, so that an allocation from a declared size is a death that the parent counts, and it is deterministic: mutation k is the same in every run.
+// The mutation driver changes good messages at random and uses what is still accepted. It runs in a child process
+// under an address-space limit of 2 GiB, so that an allocation from a declared size is a death that the parent
+// counts, and it is deterministic: mutation k is the same in every run.
 //
 //	go test ./arrowio -run TestMutations -v -args -mutations 300000
 var (
@@ -45,7 +46,8 @@ func seeds(t testing.TB) (list [][]byte) {
 	return list
 }
 
-var interesting = []uint64{0, 1, 2, 7, 8, 16, 0x7f, 0x80, 0xff, 0x100, 0x7fff, 0x8000, 0xffff, 1 << 20, 1 << 24, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 1 << 40,
+var interesting = []uint64{0, 1, 2, 7, 8, 16, 0x7f, 0x80, 0xff, 0x100, 0x7fff, 0x8000, 0xffff, 1 << 20, 1 << 24,
+	1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 1 << 40,
 	1 << 62, 1<<63 - 1, 1 << 63, 1<<64 - 1, 1<<64 - 8}
 
 // mutate applies one to three changes.
@@ -135,7 +137,8 @@ func TestMutations(t *testing.T) {
 		if err := os.WriteFile(file, make([]byte, 8), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command("sh", "-c", limit+`exec "$0" -test.run '^TestMutations$' -test.v "$@"`, os.Args[0], "-mutations",
+		cmd := exec.Command("sh", "-c", limit+`exec "$0" -test.run '^TestMutations$' -test.v "$@"`, os.Args[0],
+			"-mutations",
 			strconv.FormatUint(*firstSeed+uint64(*mutations)-next, 10), "-first", strconv.FormatUint(next, 10))
 		cmd.Env = append(os.Environ(), childEnv+"="+file)
 		out, err := cmd.CombinedOutput()

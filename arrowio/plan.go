@@ -127,13 +127,15 @@ func (s *schema) size() int {
 	return len(s.bytes) + 512*n
 }
 
-// Features returns the names of the feature elements in order: a column's name, or name[0], name[1] ... for a list; nil before they are fixed.
+// Features returns the names of the feature elements in order: a column's name, or name[0], name[1] ... for a list;
+// nil before they are fixed.
 func (d *Decoder) Features() []string { return slices.Clone(d.pin.Load().names) }
 
 // Pin fixes the feature elements to those of a model. It fails where other names are fixed already.
 func (d *Decoder) Pin(names []string) error {
 	if len(names) > maxFeatures {
-		return fault(wire.TooManyFields, "%d features, and the limit is %d", len(names), maxFeatures).hint("use fewer features")
+		return fault(wire.TooManyFields, "%d features, and the limit is %d", len(names), maxFeatures).hint(
+			"use fewer features")
 	}
 	for {
 		from := d.pin.Load()
@@ -141,7 +143,8 @@ func (d *Decoder) Pin(names []string) error {
 			if slices.Equal(from.names, names) {
 				return nil
 			}
-			return fault(wire.SchemaChanged, "%d features are fixed already and the model has %d, or others", len(from.names), len(names)).
+			return fault(wire.SchemaChanged, "%d features are fixed already and the model has %d, or others",
+				len(from.names), len(names)).
 				hint("use a model of these features or a new pipeline")
 		}
 		to := *from
@@ -218,11 +221,14 @@ func (p *plan) named(name string, code wire.Code, fixed class) (int, class, *Err
 	}
 	switch {
 	case c == unknown && code == wire.LabelType:
-		return -1, c, fault(code, "a column of type %s cannot be a label", p.schema.layout.describe(i)).hint("use a string, dictionary, integer or boolean column").in(name)
+		return -1, c, fault(code, "a column of type %s cannot be a label", p.schema.layout.describe(i)).hint(
+			"use a string, dictionary, integer or boolean column").in(name)
 	case code == wire.KeyType && (c == unknown || c == booleans):
-		return -1, c, fault(code, "a column of type %s cannot be a key", p.schema.layout.describe(i)).hint("use a string or integer column").in(name)
+		return -1, c, fault(code, "a column of type %s cannot be a key", p.schema.layout.describe(i)).hint(
+			"use a string or integer column").in(name)
 	case fixed != unknown && c != fixed:
-		return -1, c, fault(wire.SchemaChanged, "it holds %v and earlier messages held %v", c, fixed).hint("keep the type, or use a new pipeline").in(name)
+		return -1, c, fault(wire.SchemaChanged, "it holds %v and earlier messages held %v", c, fixed).hint(
+			"keep the type, or use a new pipeline").in(name)
 	}
 	return i, c, nil
 }
@@ -252,11 +258,13 @@ func (p *plan) add(i int) *Error {
 	name := p.schema.layout.fields[i].name
 	value, size, ok := p.numeric(i)
 	if !ok {
-		return fault(wire.NotNumeric, "a column of type %s holds no numbers of float32, float64 or an integer type", p.schema.layout.describe(i)).
+		return fault(wire.NotNumeric, "a column of type %s holds no numbers of float32, float64 or an integer type",
+			p.schema.layout.describe(i)).
 			hint("cast it to float32, or choose the features by other names").in(name)
 	}
 	if size == 0 || size > maxFeatures {
-		return fault(wire.FeatureCount, "a list of %d elements", size).hint("use 1 to %d features", maxFeatures).in(name)
+		return fault(wire.FeatureCount, "a list of %d elements", size).hint(
+			"use 1 to %d features", maxFeatures).in(name)
 	}
 	p.elements += max(0, size)
 	if p.elements > maxFeatures {
@@ -320,7 +328,8 @@ func (p *plan) noMore(s *Spec) *Error {
 			continue
 		}
 		if more := p.matching(entry, s); len(more) > 0 {
-			return fault(wire.SchemaChanged, "it matches the features %q and is not among the %d that are fixed", entry, len(p.pin.names)).
+			return fault(wire.SchemaChanged, "it matches the features %q and is not among the %d that are fixed", entry,
+				len(p.pin.names)).
 				hint("rename it, or use a new pipeline").in(p.schema.layout.fields[more[0]].name)
 		}
 	}
@@ -336,7 +345,8 @@ func (p *plan) missing(name string) *Error {
 		}
 		have = append(have, clip(p.schema.layout.fields[i].name))
 	}
-	return fault(wire.MissingColumn, "no such feature column; the message has %d: %s", len(p.schema.layout.columns), strings.Join(have, ", ")).
+	return fault(wire.MissingColumn, "no such feature column; the message has %d: %s", len(p.schema.layout.columns),
+		strings.Join(have, ", ")).
 		hint("send it, or name other features").in(name)
 }
 
@@ -355,10 +365,13 @@ func (p *plan) byShape() *Error {
 		}
 		c := &p.columns[len(p.columns)-1]
 		if c.size >= 0 && c.size != want.size {
-			return fault(wire.FeatureCount, "%d elements, and %d are fixed", c.size, want.size).hint("send lists of %d elements, or use a new pipeline", want.size).in(want.name)
+			return fault(wire.FeatureCount, "%d elements, and %d are fixed", c.size, want.size).hint(
+				"send lists of %d elements, or use a new pipeline", want.size).in(want.name)
 		}
-		if list, n := c.value != i, p.schema.layout.fields[c.value].number.wide(); list != want.list || n != want.number {
-			return fault(wire.SchemaChanged, "it holds %s and earlier messages held %s", described(list, n), described(want.list, want.number)).
+		if list, n := c.value != i, p.schema.layout.fields[c.value].number.wide(); list != want.list ||
+			n != want.number {
+			return fault(wire.SchemaChanged, "it holds %s and earlier messages held %s", described(list, n),
+				described(want.list, want.number)).
 				hint("keep the type, or use a new pipeline").in(want.name)
 		}
 		p.setSize(want.size)
@@ -410,10 +423,12 @@ func (p *plan) byName() *Error {
 		}
 		c := &p.columns[len(p.columns)-1]
 		if c.value == i {
-			return fault(wire.SchemaChanged, "it is one number and the model has a list of %d", n).hint("send a list, or use another model").in(base)
+			return fault(wire.SchemaChanged, "it is one number and the model has a list of %d", n).hint(
+				"send a list, or use another model").in(base)
 		}
 		if c.size >= 0 && c.size != n {
-			return fault(wire.FeatureCount, "%d elements, and the model has %d", c.size, n).hint("send lists of %d elements, or use another model", n).in(base)
+			return fault(wire.FeatureCount, "%d elements, and the model has %d", c.size, n).hint(
+				"send lists of %d elements, or use another model", n).in(base)
 		}
 		p.setSize(n)
 		k += n
@@ -477,7 +492,8 @@ func (p *plan) shapes(columns []column) (shapes []shape, names []string) {
 		if c.size < 0 {
 			return nil, nil
 		}
-		s := shape{name: f.name, list: c.value != c.field, size: c.size, number: p.schema.layout.fields[c.value].number.wide()}
+		s := shape{name: f.name, list: c.value != c.field, size: c.size,
+			number: p.schema.layout.fields[c.value].number.wide()}
 		shapes = append(shapes, s)
 		if !s.list {
 			names = append(names, f.name)

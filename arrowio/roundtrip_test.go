@@ -109,7 +109,8 @@ func rowsOf(recs []arrow.Record) (rows []rowOf) {
 	return rows
 }
 
-// sameRows checks that outputs hold the kept columns of the input for the rows that their embedding names, and returns these rows.
+// sameRows checks that outputs hold the kept columns of the input for the rows that their embedding names, and
+// returns these rows.
 func sameRows(t *testing.T, in []byte, out []byte, without string) (seen []int) {
 	t.Helper()
 	inSchema, inRecs := records(t, in)
@@ -131,8 +132,10 @@ func sameRows(t *testing.T, in []byte, out []byte, without string) (seen []int) 
 		for _, o := range outRows {
 			from := inRows[embeddingRow(o, last)]
 			a, b := from.rec.Column(k), o.rec.Column(at[0])
-			if !array.SliceEqual(a, int64(from.row), int64(from.row+1), b, int64(o.row), int64(o.row+1)) && !bothNaN(a, from.row, b, o.row) {
-				t.Errorf("column %s: row %d changed from %v to %v", f.Name, from.row, from.rec.Column(k).ValueStr(from.row), o.rec.Column(at[0]).ValueStr(o.row))
+			if !array.SliceEqual(a, int64(from.row), int64(from.row+1), b, int64(o.row), int64(o.row+1)) &&
+				!bothNaN(a, from.row, b, o.row) {
+				t.Errorf("column %s: row %d changed from %v to %v", f.Name, from.row,
+					from.rec.Column(k).ValueStr(from.row), o.rec.Column(at[0]).ValueStr(o.row))
 			}
 		}
 	}
@@ -270,12 +273,14 @@ func checkSplit(t *testing.T, name string, e *Encoder, r Reduced, in []byte, wit
 	}
 	limit := (fixed+(row+sizeOf(parts))/2)*4/3 + 16
 	msgs, err := e.Split(r, limit, func(k, n int) []wire.Pair {
-		return []wire.Pair{{Key: wire.HeaderWire, Value: wire.Version}, {Key: wire.HeaderPart, Value: fmt.Sprint(k, "/", n)}}
+		return []wire.Pair{{Key: wire.HeaderWire, Value: wire.Version},
+			{Key: wire.HeaderPart, Value: fmt.Sprint(k, "/", n)}}
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if room := limit - min(metadataRoom, limit/4) - fixed - 8; len(msgs) < 2 && sizeOf(slices.DeleteFunc(slices.Clone(parts), func(p *part) bool { return p.rows == 0 })) > room {
+	if free := limit - min(metadataReserve, limit/4) - fixed - 8; len(msgs) < 2 &&
+		sizeOf(slices.DeleteFunc(slices.Clone(parts), func(p *part) bool { return p.rows == 0 })) > free {
 		t.Errorf("%d parts under a limit of %d", len(msgs), limit)
 	}
 	var got []int

@@ -8,8 +8,8 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// A schema is the parsed first frame of a stream. It is immutable and may be shared by all messages whose schema has the same bytes but for the
-// numbers of its dictionaries.
+// A schema is the parsed first frame of a stream. It is immutable and may be shared by all messages whose schema has
+// the same bytes but for the numbers of its dictionaries.
 type schema struct {
 	bytes   []byte // of the frame's metadata, a copy
 	layout  layout
@@ -31,9 +31,9 @@ type schemaWalk struct {
 }
 
 type encoding struct {
-	at   int
-	id   int64
-	dict int
+	offset int
+	id     int64
+	dict   int
 }
 
 func parseSchema(f frame, l Limits) (*schema, *Error) {
@@ -66,7 +66,7 @@ func parseSchema(f frame, l Limits) (*schema, *Error) {
 	if w.s.pairs, e = w.metadata(f.head, 2); e != nil {
 		return nil, e
 	}
-	if e := w.room(fields.Len); e != nil {
+	if e := w.reserve(fields.Len); e != nil {
 		return nil, e
 	}
 	for i := 0; i < fields.Len; i++ {
@@ -79,16 +79,17 @@ func parseSchema(f frame, l Limits) (*schema, *Error) {
 			return nil, e
 		}
 	}
-	slices.SortStableFunc(w.ids, func(a, b encoding) int { return a.at - b.at })
+	slices.SortStableFunc(w.ids, func(a, b encoding) int { return a.offset - b.offset })
 	for _, x := range w.ids {
-		w.s.idAt, w.s.idOf = append(w.s.idAt, x.at), append(w.s.idOf, x.dict)
+		w.s.idAt, w.s.idOf = append(w.s.idAt, x.offset), append(w.s.idOf, x.dict)
 	}
 	return w.s, nil
 }
 
-func (w *schemaWalk) room(more int) *Error {
+func (w *schemaWalk) reserve(more int) *Error {
 	if more > w.limits.Fields-w.fields {
-		return fault(wire.TooManyFields, "the schema has more than %d fields", w.limits.Fields).hint("send the features as one fixed-size list column, or leave columns out")
+		return fault(wire.TooManyFields, "the schema has more than %d fields", w.limits.Fields).hint(
+			"send the features as one fixed-size list column, or leave columns out")
 	}
 	return nil
 }
@@ -100,7 +101,8 @@ func (w *schemaWalk) metadata(t flat.Table, i int) (flat.Vector, *Error) {
 		return v, broken(err)
 	}
 	if v.Len > w.limits.Metadata || w.pairs+v.Len > w.limits.Metadata+w.limits.Fields {
-		return v, fault(wire.TooManyFields, "more than %d metadata entries on one schema or field, or %d in all", w.limits.Metadata, w.limits.Metadata+w.limits.Fields).
+		return v, fault(wire.TooManyFields, "more than %d metadata entries on one schema or field, or %d in all",
+			w.limits.Metadata, w.limits.Metadata+w.limits.Fields).
 			hint("send less metadata")
 	}
 	w.pairs += v.Len
@@ -122,22 +124,26 @@ func (w *schemaWalk) metadata(t flat.Table, i int) (flat.Vector, *Error) {
 	return v, nil
 }
 
-// addText bounds the texts by what arrived: more than that can only come from many tables that share one text, and would be written out many times.
+// addText bounds the texts by what arrived: more than that can only come from many tables that share one text, and
+// would be written out many times.
 func (w *schemaWalk) addText(n int) *Error {
 	w.text += n
 	if w.text > len(w.s.bytes)+64<<10 {
-		return fault(wire.TooManyFields, "the schema's names and metadata unfold to more than %d bytes, its own size", w.text-n).hint("do not share texts between fields")
+		return fault(wire.TooManyFields, "the schema's names and metadata unfold to more than %d bytes, its own size",
+			w.text-n).hint("do not share texts between fields")
 	}
 	return nil
 }
 
-// field parses one Field table and its children into l. values says that the table is read as the value type of its dictionary.
+// field parses one Field table and its children into l. values says that the table is read as the value type of its
+// dictionary.
 func (w *schemaWalk) field(l *layout, t flat.Table, depth int, values bool) *Error {
 	if w.fields++; w.fields > w.limits.Fields {
-		return w.room(0x7fffffff)
+		return w.reserve(0x7fffffff)
 	}
 	if depth > w.limits.Depth {
-		return fault(wire.TooManyFields, "a column is nested more than %d deep", w.limits.Depth).hint("flatten it or leave it out")
+		return fault(wire.TooManyFields, "a column is nested more than %d deep", w.limits.Depth).hint(
+			"flatten it or leave it out")
 	}
 	name, _, err := t.Text(0, "a field's name")
 	if err != nil {
@@ -186,7 +192,7 @@ func (w *schemaWalk) field(l *layout, t flat.Table, depth int, values bool) *Err
 	if e := childCount(&f, children.Len); e != nil {
 		return e.in(string(name))
 	}
-	if e := w.room(children.Len); e != nil {
+	if e := w.reserve(children.Len); e != nil {
 		return e
 	}
 	for i := 0; i < children.Len; i++ {
@@ -239,13 +245,14 @@ func (w *schemaWalk) dictionary(f *field, t, d flat.Table, depth int) *Error {
 	if f.dict == len(w.s.dicts) {
 		w.s.dicts = append(w.s.dicts, values)
 	} else if !w.s.dicts[f.dict].same(&values) {
-		return fault(wire.Malformed, "dictionary %d is used with two value types", id).hint("give each dictionary its own number")
+		return fault(wire.Malformed, "dictionary %d is used with two value types", id).hint(
+			"give each dictionary its own number")
 	}
 	return nil
 }
 
-// sameAs reports whether meta is this schema but for the numbers of its dictionaries, and returns those in normalised order. Some writers number
-// the dictionaries afresh in every message.
+// sameAs reports whether meta is this schema but for the numbers of its dictionaries, and returns those in normalised
+// order. Some writers number the dictionaries afresh in every message.
 func (s *schema) sameAs(meta []byte) (ids []int64, ok bool) {
 	if len(meta) != len(s.bytes) {
 		return nil, false
@@ -266,7 +273,8 @@ func (s *schema) sameAs(meta []byte) (ids []int64, ok bool) {
 	return s.numbers(meta)
 }
 
-// numbers reads the dictionaries' numbers in normalised order. ok is false where two that are one dictionary in s differ, or the reverse.
+// numbers reads the dictionaries' numbers in normalised order. ok is false where two that are one dictionary in s
+// differ, or the reverse.
 func (s *schema) numbers(meta []byte) (ids []int64, ok bool) {
 	if len(s.dicts) == 0 {
 		return nil, true

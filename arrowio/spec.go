@@ -22,7 +22,8 @@ type Limits struct {
 
 // DefaultLimits returns the limits that hold unless told otherwise.
 func DefaultLimits() Limits {
-	return Limits{Message: 8 << 20, Body: 64 << 20, Rows: 100_000, Fields: 4096, Depth: 16, Metadata: 256, Batches: 1024, LabelBytes: 1024}
+	return Limits{Message: 8 << 20, Body: 64 << 20, Rows: 100_000, Fields: 4096, Depth: 16, Metadata: 256,
+		Batches: 1024, LabelBytes: 1024}
 }
 
 func (l Limits) orDefault() Limits {
@@ -40,9 +41,9 @@ func (l Limits) orDefault() Limits {
 
 // Spec says what a Decoder looks for in a message.
 type Spec struct {
-	// Features are names of columns, or globs on them (as path.Match), concatenated in this order; within a glob in the schema order of the first
-	// message. A glob never takes the label or the key. "*" takes every numeric column; any other glob must match numeric columns only. No features
-	// means that every column only passes through.
+	// Features are names of columns, or globs on them (as path.Match), concatenated in this order; within a glob in
+	// the schema order of the first message. A glob never takes the label or the key. "*" takes every numeric column;
+	// any other glob must match numeric columns only. No features means that every column only passes through.
 	Features []string
 	Label    string // name of the label column, "" = none
 	Key      string // name of the key column, "" = none
@@ -57,17 +58,20 @@ func (s Spec) check() *Error {
 			return fault(wire.Internal, "an empty feature name").hint("name a column or a glob")
 		}
 		if _, err := path.Match(f, ""); err != nil {
-			return fault(wire.Internal, "feature glob %q: %v", f, err).hint("close the bracket or escape it with a backslash")
+			return fault(wire.Internal, "feature glob %q: %v", f, err).hint(
+				"close the bracket or escape it with a backslash")
 		}
 		if f == s.Label || f == s.Key {
-			return fault(wire.Internal, "column %q is a feature and also the label or the key", f).hint("take it out of one")
+			return fault(wire.Internal, "column %q is a feature and also the label or the key", f).hint(
+				"take it out of one")
 		}
 	}
 	if s.Label != "" && s.Label == s.Key {
 		return fault(wire.Internal, "column %q is both the label and the key", s.Label).hint("name two columns")
 	}
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
-		return fault(wire.Unsupported, "this machine is big-endian and features are read in place").hint("run on a little-endian machine")
+		return fault(wire.Unsupported, "this machine is big-endian and features are read in place").hint(
+			"run on a little-endian machine")
 	}
 	return nil
 }
@@ -75,7 +79,8 @@ func (s Spec) check() *Error {
 // isGlob tells a pattern from a plain name.
 func isGlob(s string) bool { return strings.ContainsAny(s, `*?[\`) }
 
-// matches reports whether a column's name is meant by an entry: the name itself first, so that a column called "x[0]" can be named.
+// matches reports whether a column's name is meant by an entry: the name itself first, so that a column called "x[0]"
+// can be named.
 func matches(entry, name string) bool {
 	if entry == name {
 		return true

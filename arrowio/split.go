@@ -2,20 +2,21 @@ package arrowio
 
 import "github.com/embedd/embedd/arrowio/wire"
 
-// metadataRoom is what a part keeps free for the metadata that is added to it. It is fixed, because split points may not depend on that metadata
-// (Invariant 2); a small limit keeps a quarter.
-const metadataRoom = 4096
+// metadataReserve is what a part keeps free for the metadata that is added to it. It is fixed, because split points may
+// not depend on that metadata (Invariant 2); a small limit keeps a quarter.
+const metadataReserve = 4096
 
-// Split writes parts of at most limit bytes each, in the order of the rows; one part when all fits. meta makes the metadata of a part, counted from 0.
-// Where it splits depends on the input, the configuration and the dimension, never on the metadata or on the numbers in Y. A single row over the limit is
-// too_wide, with the row named. The error is always an *Error.
+// Split writes parts of at most limit bytes each, in the order of the rows; one part when all fits. meta makes the
+// metadata of a part, counted from 0. Where it splits depends on the input, the configuration and the dimension,
+// never on the metadata or on the numbers in Y. A single row over the limit is too_wide, with the row named. The
+// error is always an *Error.
 func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []wire.Pair) (msgs [][]byte, err error) {
 	defer rescue(&err)
 	d, whole, fail := e.prepare(r)
 	if fail != nil {
 		return nil, fail
 	}
-	s := splitter{e: e, r: r, draft: d, maxBytes: limit - min(metadataRoom, limit/4) - d.size(r.Message) - 8}
+	s := splitter{e: e, r: r, draft: d, maxBytes: limit - min(metadataReserve, limit/4) - d.size(r.Message) - 8}
 	if fail := s.split(whole); fail != nil {
 		return nil, fail
 	}
@@ -25,7 +26,8 @@ func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []wire.
 			return nil, fail
 		}
 		if len(msg) > limit {
-			return nil, fault(wire.TooLarge, "part %d of %d has %d bytes with its metadata, and the limit is %d", k+1, len(s.out), len(msg), limit).
+			return nil, fault(wire.TooLarge, "part %d of %d has %d bytes with its metadata, and the limit is %d", k+1,
+				len(s.out), len(msg), limit).
 				hint("raise the server's max_payload, or add less metadata")
 		}
 		msgs = append(msgs, msg)
@@ -78,12 +80,14 @@ func (s *splitter) split(whole []*part) *Error {
 		s.out = append(s.out, open)
 	}
 	if len(s.out) == 0 {
-		return fault(wire.TooLarge, "the schema alone does not fit into a part").hint("raise the server's max_payload, or keep fewer columns")
+		return fault(wire.TooLarge, "the schema alone does not fit into a part").hint(
+			"raise the server's max_payload, or keep fewer columns")
 	}
 	return nil
 }
 
-// divide cuts the rows lo to hi-1 of batch k, of which p is what leaves, into as many equal pieces as their size asks for.
+// divide cuts the rows lo to hi-1 of batch k, of which p is what leaves, into as many equal pieces as their size asks
+// for.
 func (s *splitter) divide(k int, p *part, lo, hi int) *Error {
 	b := p.batch
 	size := p.size()
@@ -93,7 +97,8 @@ func (s *splitter) divide(k int, p *part, lo, hi int) *Error {
 	}
 	if p.rows == 1 {
 		sel := without(lo, hi, s.r.drop(k))
-		e := fault(wire.TooWide, "one row comes to %d bytes with its schema and dictionaries, and a part may have %d", size+s.draft.size(s.r.Message), s.maxBytes+s.draft.size(s.r.Message)).
+		e := fault(wire.TooWide, "one row comes to %d bytes with its schema and dictionaries, and a part may have %d",
+			size+s.draft.size(s.r.Message), s.maxBytes+s.draft.size(s.r.Message)).
 			hint("raise the server's max_payload, or keep fewer columns").at(sel[0].lo)
 		e.Batch = k
 		return e

@@ -40,8 +40,8 @@ func without(lo, hi int, drop []int) (sel []span) {
 	return join(sel, lo, hi)
 }
 
-// A record is the nodes and buffers of one batch on their way out, in the order of the format. Buffers are views on the input wherever rows stay
-// together, and are copied once, into the output.
+// A record is the nodes and buffers of one batch on their way out, in the order of the format. Buffers are views on
+// the input wherever rows stay together, and are copied once, into the output.
 type record struct {
 	rows     int
 	nodes    []node
@@ -92,7 +92,8 @@ func (r *record) take(c *chunk, i int, sel []span) *Error {
 		r.node(n, n)
 		return nil
 	case kindRunEnd:
-		return fault(wire.RowsFixed, "rows cannot be taken out of a run-end encoded column").hint("send it plain or dictionary-encoded, or leave it out").in(f.name)
+		return fault(wire.RowsFixed, "rows cannot be taken out of a run-end encoded column").hint(
+			"send it plain or dictionary-encoded, or leave it out").in(f.name)
 	case kindSparse, kindDense:
 		r.node(n, 0)
 		return r.union(c, i, sel)
@@ -158,7 +159,8 @@ func takeFixed(b []byte, width int, sel []span) []byte {
 	return out
 }
 
-// takeBits copies n selected bits of a bitmap; nil stays nil. A span that begins on a byte is a view but for what follows its last bit.
+// takeBits copies n selected bits of a bitmap; nil stays nil. A span that begins on a byte is a view but for what
+// follows its last bit.
 func takeBits(b []byte, sel []span, n int) []byte {
 	if b == nil || n == 0 {
 		return nil
@@ -200,7 +202,8 @@ func appendInteger(b []byte, width int, v int64) []byte {
 	return le.AppendUint64(b, uint64(v))
 }
 
-// views takes rows of a view column. The long values are gathered in one data buffer when that is the smaller form: views may share their bytes.
+// views takes rows of a view column. The long values are gathered in one data buffer when that is the smaller form:
+// views may share their bytes.
 func (r *record) views(c *chunk, i int, sel []span, n int) {
 	out := takeFixed(c.buffer(i, 1), 16, sel)
 	first, buffers := c.data(i)
@@ -255,8 +258,9 @@ func longView(views, valid []byte, k int) (int, bool) {
 	return size, size > 12 && (valid == nil || valid[k>>3]>>(k&7)&1 == 1)
 }
 
-// listViews takes rows of a list-view column. Where the lists follow one another in the child, the child is taken too; where they overlap or go
-// back it stays whole, because gathering could then make the output larger than the input.
+// listViews takes rows of a list-view column. Where the lists follow one another in the child, the child is taken
+// too; where they overlap or go back it stays whole, because gathering could then make the output larger than the
+// input.
 func (r *record) listViews(c *chunk, i int, sel []span, n int) *Error {
 	w := c.layout.fields[i].width
 	from, size, valid := c.buffer(i, 1), c.buffer(i, 2), c.valid(i)
@@ -300,7 +304,8 @@ func (r *record) listViews(c *chunk, i int, sel []span, n int) *Error {
 	return nil
 }
 
-// union takes rows of a union. The children of a dense one are taken where their rows are used in ascending order, else they stay whole.
+// union takes rows of a union. The children of a dense one are taken where their rows are used in ascending order,
+// else they stay whole.
 func (r *record) union(c *chunk, i int, sel []span) *Error {
 	f := &c.layout.fields[i]
 	types := c.buffer(i, 0)

@@ -37,8 +37,10 @@ const (
 
 // typeName is what users call a type, for errors.
 func typeName(typ int) string {
-	names := [...]string{"no type", "null", "integer", "floating point", "binary", "string", "boolean", "decimal", "date", "time", "timestamp", "interval",
-		"list", "struct", "union", "fixed-size binary", "fixed-size list", "map", "duration", "large binary", "large string", "large list",
+	names := [...]string{"no type", "null", "integer", "floating point", "binary", "string", "boolean", "decimal",
+		"date", "time", "timestamp", "interval",
+		"list", "struct", "union", "fixed-size binary", "fixed-size list", "map", "duration", "large binary",
+		"large string", "large list",
 		"run-end encoded", "binary view", "string view", "list view", "large list view"}
 	if typ < 0 || typ >= len(names) {
 		return "unknown type"
@@ -46,7 +48,8 @@ func typeName(typ int) string {
 	return names[typ]
 }
 
-// A kind is the physical layout of a column: which buffers it has and what they mean (Arrow Columnar Format, "Physical Memory Layout").
+// A kind is the physical layout of a column: which buffers it has and what they mean (Arrow Columnar Format,
+// "Physical Memory Layout").
 type kind uint8
 
 const (
@@ -65,7 +68,8 @@ const (
 )
 
 // ownBuffers is the number of buffers of each kind, the data buffers of views not counted.
-var ownBuffers = [...]int{kindNull: 0, kindBool: 2, kindFixed: 2, kindBinary: 3, kindView: 2, kindList: 2, kindListView: 3, kindFixedList: 1,
+var ownBuffers = [...]int{kindNull: 0, kindBool: 2, kindFixed: 2, kindBinary: 3, kindView: 2, kindList: 2,
+	kindListView: 3, kindFixedList: 1,
 	kindStruct: 1, kindSparse: 1, kindDense: 2, kindRunEnd: 0}
 
 // A number says how the values of a fixed-width column read as numbers.
@@ -113,7 +117,8 @@ func unit(t flat.Table, i int, missing int64, widths ...int) (int, *Error) {
 		return 0, broken(err)
 	}
 	if v < 0 || int(v) >= len(widths) {
-		return 0, fault(wire.Malformed, "a type with unit or precision %d", v).hint("write with an Arrow library of this format version")
+		return 0, fault(wire.Malformed, "a type with unit or precision %d", v).hint(
+			"write with an Arrow library of this format version")
 	}
 	return widths[v], nil
 }
@@ -160,7 +165,8 @@ func (w *schemaWalk) typed(f *field, t flat.Table) *Error {
 			return broken(err)
 		}
 		if int(v) != 8*f.width {
-			return fault(wire.Malformed, "a time of %d bits, and its unit has %d", v, 8*f.width).hint("use 32 bits for seconds and milliseconds, 64 for finer")
+			return fault(wire.Malformed, "a time of %d bits, and its unit has %d", v, 8*f.width).hint(
+				"use 32 bits for seconds and milliseconds, 64 for finer")
 		}
 	case typeTimestamp:
 		f.kind = kindFixed
@@ -219,7 +225,8 @@ func (w *schemaWalk) typed(f *field, t flat.Table) *Error {
 	case typeRunEnd:
 		f.kind = kindRunEnd
 	default:
-		return fault(wire.Unsupported, "Arrow type number %d", typ).hint("cast the column to a type of Arrow format 1.4")
+		return fault(wire.Unsupported, "Arrow type number %d", typ).hint(
+			"cast the column to a type of Arrow format 1.4")
 	}
 	return e
 }
@@ -236,14 +243,16 @@ func decimalWidth(t flat.Table) (int, *Error) {
 	}
 	digits := map[int64]int64{32: 9, 64: 18, 128: 38, 256: 76}[v[2]]
 	if v[0] < 1 || v[0] > digits || v[1] < -digits || v[1] > digits {
-		return 0, fault(wire.Malformed, "a decimal of %d bits with %d digits and scale %d", v[2], v[0], v[1]).hint("use at most 38 digits in 128 bits, 76 in 256, and a scale in that range")
+		return 0, fault(wire.Malformed, "a decimal of %d bits with %d digits and scale %d", v[2], v[0], v[1]).hint(
+			"use at most 38 digits in 128 bits, 76 in 256, and a scale in that range")
 	}
 	return int(v[2] / 8), nil
 }
 
 func (w *schemaWalk) union(f *field, t flat.Table) *Error {
 	if w.s.version == versionV4 {
-		return fault(wire.Unsupported, "a union in metadata version 4, which lays it out in another way").hint("write metadata version 5")
+		return fault(wire.Unsupported, "a union in metadata version 4, which lays it out in another way").hint(
+			"write metadata version 5")
 	}
 	mode, err := t.Integer(0, 2, 0, "a union's mode")
 	if err != nil {
@@ -267,7 +276,8 @@ func (w *schemaWalk) union(f *field, t flat.Table) *Error {
 	for i := 0; i < ids.Len; i++ {
 		id := int32(le.Uint32(ids.Buf[ids.Pos+4*i:]))
 		if id < 0 || id > 127 || seen[id] {
-			return fault(wire.Malformed, "a union with type id %d, negative, over 127 or twice", id).hint("use each of 0 to 127 at most once")
+			return fault(wire.Malformed, "a union with type id %d, negative, over 127 or twice", id).hint(
+				"use each of 0 to 127 at most once")
 		}
 		seen[id] = true
 		f.ids = append(f.ids, byte(id))

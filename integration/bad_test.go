@@ -105,7 +105,8 @@ func growing(t testing.TB) []byte {
 	return out.Bytes()
 }
 
-// TestBadInput holds every bad message to become a dead letter that names what was wrong, and the messages around it to be answered.
+// TestBadInput holds every bad message to become a dead letter that names what was wrong, and the messages around it
+// to be answered.
 func TestBadInput(t *testing.T) {
 	g := digits(t)
 	good := g.message(t, 0, 4, true)
@@ -121,14 +122,20 @@ func TestBadInput(t *testing.T) {
 		{"nothing", nil, wire.NotArrow, []string{"empty"}, ""},
 		{"truncated in the body", good[:len(good)*2/3], wire.Truncated, []string{"bytes"}, ""},
 		{"truncated after the schema", good[:len(good)/4/8*8], wire.Truncated, nil, ""},
-		{"wrong feature count", columnsOf(t, 2, 63, texts("label", "1", "2")), wire.FeatureCount, []string{"pixels", "63", "64"}, ""},
-		{"missing column", columnsOf(t, 2, 0, texts("label", "1", "2"), doubles("other", 1, 2)), wire.MissingColumn, []string{"pixels"}, ""},
-		{"text where numbers belong", columnsOf(t, 2, 0, texts("label", "1", "2"), texts("pixels", "a", "b")), wire.NotNumeric, []string{"pixels"}, ""},
+		{"wrong feature count", columnsOf(t, 2, 63, texts("label", "1", "2")), wire.FeatureCount,
+			[]string{"pixels", "63", "64"}, ""},
+		{"missing column", columnsOf(t, 2, 0, texts("label", "1", "2"), doubles("other", 1, 2)), wire.MissingColumn,
+			[]string{"pixels"}, ""},
+		{"text where numbers belong", columnsOf(t, 2, 0, texts("label", "1", "2"), texts("pixels", "a", "b")),
+			wire.NotNumeric, []string{"pixels"}, ""},
 		{"a label that is a float", columnsOf(t, 2, 64, doubles("label", 1, 2)), wire.LabelType, []string{"label"}, ""},
-		{"a label type that changes", columnsOf(t, 2, 64, ints("label", 1, 2)), wire.SchemaChanged, []string{"label"}, ""},
-		{"name taken", columnsOf(t, 2, 64, texts("label", "1", "2"), doubles("embedding", 1, 2)), wire.NameTaken, []string{"embedding"}, ""},
+		{"a label type that changes", columnsOf(t, 2, 64, ints("label", 1, 2)), wire.SchemaChanged,
+			[]string{"label"}, ""},
+		{"name taken", columnsOf(t, 2, 64, texts("label", "1", "2"), doubles("embedding", 1, 2)), wire.NameTaken,
+			[]string{"embedding"}, ""},
 		{"a dictionary that grows", growing(t), wire.Dictionary, []string{"dictionar"}, ""},
-		{"over limits.message", columnsOf(t, 1, 64, texts("label", "1"), texts("text", strings.Repeat("x", 900<<10))), wire.TooLarge, []string{"message"}, ""},
+		{"over limits.message", columnsOf(t, 1, 64, texts("label", "1"), texts("text", strings.Repeat("x", 900<<10))),
+			wire.TooLarge, []string{"message"}, ""},
 		{"NaN", pixelsWith(t, 5, 3, float32(math.NaN())), wire.NonFinite, []string{"pixels[7]", "NaN", "1 of 5"}, "3"},
 		{"infinity", pixelsWith(t, 5, 0, float32(math.Inf(-1))), wire.NonFinite, []string{"pixels[7]", "-Inf"}, "0"},
 	}
@@ -176,7 +183,8 @@ wide:
 	for _, letter := range dead {
 		i, ok := source[letter.header.Get(wire.HeaderSource)]
 		if !ok {
-			t.Errorf("a dead letter of %s, which was good: %s", letter.header.Get(wire.HeaderSource), letter.header.Get(wire.HeaderError))
+			t.Errorf("a dead letter of %s, which was good: %s", letter.header.Get(wire.HeaderSource),
+				letter.header.Get(wire.HeaderError))
 			continue
 		}
 		one := cases[i]
@@ -189,13 +197,16 @@ wide:
 			t.Errorf("%s: the client's own header is %q", one.name, letter.header.Get("X-Case"))
 		}
 		if one.rows == "" && !bytes.Equal(letter.data, one.body) {
-			t.Errorf("%s: the dead letter holds %d bytes, not the %d that came", one.name, len(letter.data), len(one.body))
+			t.Errorf("%s: the dead letter holds %d bytes, not the %d that came", one.name, len(letter.data),
+				len(one.body))
 		}
 		if one.rows != "" {
 			in, _ := decode(t, one.body)
 			schema, recs := decode(t, letter.data)
-			if !slices.EqualFunc(in.Fields(), schema.Fields(), func(a, b arrow.Field) bool { return a.Equal(b) }) || recs[0].NumRows() != 1 {
-				t.Errorf("%s: the dead letter has schema %v and %d rows, want the original schema and 1", one.name, schema, recs[0].NumRows())
+			if !slices.EqualFunc(in.Fields(), schema.Fields(), func(a, b arrow.Field) bool { return a.Equal(b) }) ||
+				recs[0].NumRows() != 1 {
+				t.Errorf("%s: the dead letter has schema %v and %d rows, want the original schema and 1", one.name,
+					schema, recs[0].NumRows())
 			}
 			if id := recs[0].Column(0).ValueStr(0); id != one.rows {
 				t.Errorf("%s: the dead letter has row %s, want %s", one.name, id, one.rows)
@@ -205,13 +216,15 @@ wide:
 	once(t, "FEATURES", 1, sent, answered)
 
 	// One row is too wide for the server; its neighbours leave.
-	seq := c.send("features.wide", columnsOf(t, 3, 64, texts("label", "1", "2", "3"), texts("text", "short", huge, "short")))
+	seq := c.send("features.wide", columnsOf(t, 3, 64, texts("label", "1", "2", "3"),
+		texts("text", "short", huge, "short")))
 	c.settled("FEATURES", "wide", time.Minute)
 	letter := c.last("DEAD")
 	t.Logf("%-28s %-15s %s", "a row too wide", letter.header.Get(wire.HeaderCode), letter.header.Get(wire.HeaderError))
 	checkLetter(t, "a row too wide", letter, wire.TooWide, []string{"row 1", "max_payload"}, "1")
 	if len(letter.data) != 0 || letter.header.Get(wire.HeaderTruncated) == "" {
-		t.Errorf("a row too wide: %d bytes and Embedd-Truncated %q, want none and how many there were", len(letter.data), letter.header.Get(wire.HeaderTruncated))
+		t.Errorf("a row too wide: %d bytes and Embedd-Truncated %q, want none and how many there were",
+			len(letter.data), letter.header.Get(wire.HeaderTruncated))
 	}
 	var r reduced
 	for _, msg := range c.read("REDUCED") {
@@ -298,7 +311,8 @@ func TestNulls(t *testing.T) {
 			t.Errorf("%s: %d rows and %d dead letters, want %d and %d", nulls, len(r.id), letters, want[0], want[3])
 		}
 		for i, result := range []string{"out", "dead", "skip"} {
-			if got := d.metric(fmt.Sprintf(`embedd_rows_total{pipeline=%q,result=%q}`, nulls, result)); got != fmt.Sprint(want[i]) {
+			if got := d.metric(fmt.Sprintf(`embedd_rows_total{pipeline=%q,result=%q}`, nulls,
+				result)); got != fmt.Sprint(want[i]) {
 				t.Errorf("%s: embedd_rows_total of %s is %s, want %d", nulls, result, got, want[i])
 			}
 		}
@@ -311,8 +325,8 @@ func TestNulls(t *testing.T) {
 	d.stop()
 }
 
-// TestOversized holds one stored message that is larger than what the server takes now to stop nothing: it was stored under a larger limit, and a pull whose
-// byte bound is below one message ends in silence.
+// TestOversized holds one stored message that is larger than what the server takes now to stop nothing: it was stored
+// under a larger limit, and a pull whose byte bound is below one message ends in silence.
 func TestOversized(t *testing.T) {
 	for _, limit := range []string{"8MiB", "32MiB"} {
 		t.Run("limits.message "+limit, func(t *testing.T) {
@@ -344,7 +358,8 @@ digits:
   model: {file: `+packedModel(t, "lda", 3)+`}`))
 			c.settled("FEATURES", "digits", time.Minute)
 			out, dead := c.read("REDUCED"), c.read("DEAD")
-			if len(dead) != 1 || dead[0].header.Get(wire.HeaderSource) != "FEATURES:11" || len(dead[0].data) != 0 || dead[0].header.Get(wire.HeaderTruncated) == "" {
+			if len(dead) != 1 || dead[0].header.Get(wire.HeaderSource) != "FEATURES:11" || len(dead[0].data) != 0 ||
+				dead[0].header.Get(wire.HeaderTruncated) == "" {
 				t.Fatalf("%d dead letters, want one of FEATURES:11 without a body: %v", len(dead), dead)
 			}
 			t.Logf("%s: %s", dead[0].header.Get(wire.HeaderCode), dead[0].header.Get(wire.HeaderError))
@@ -361,8 +376,8 @@ digits:
 	}
 }
 
-// TestSplit holds an output over the limit of its stream to leave in parts: all rows in order, each part within the limit, and the same parts from
-// another pipeline that does the same.
+// TestSplit holds an output over the limit of its stream to leave in parts: all rows in order, each part within the
+// limit, and the same parts from another pipeline that does the same.
 func TestSplit(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -424,7 +439,8 @@ two:
 		}
 	}
 	if !slices.Equal(parts[0], parts[1]) || len(parts[0]) <= len(sizes) {
-		t.Errorf("one pipeline made parts of %v rows, the other of %v; want the same, and more than %d", parts[0], parts[1], len(sizes))
+		t.Errorf("one pipeline made parts of %v rows, the other of %v; want the same, and more than %d", parts[0],
+			parts[1], len(sizes))
 	}
 	t.Logf("rows by part: %v", parts[0])
 	if n := c.count("DEAD"); n != 0 {
@@ -433,14 +449,16 @@ two:
 	d.stop()
 }
 
-// TestAttempts holds a dead letter to say how often its input was delivered: once before, to a daemon that went away without an answer.
+// TestAttempts holds a dead letter to say how often its input was delivered: once before, to a daemon that went away
+// without an answer.
 func TestAttempts(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()
 	c.send("features.digits", []byte("no Arrow"))
 	consumer := must(c.js.CreateConsumer(within(t, 20*time.Second), "FEATURES", jetstream.ConsumerConfig{
-		Durable: "embedd_digits", Description: "embedd pipeline digits", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Second,
+		Durable: "embedd_digits", Description: "embedd pipeline digits", AckPolicy: jetstream.AckExplicitPolicy,
+		AckWait:       time.Second,
 		FilterSubject: "features.digits",
 	}))(t)
 	for msg := range must(consumer.Fetch(1))(t).Messages() {

@@ -41,7 +41,8 @@ digits:
   training: {window: {rows: 3000}, every: {rows: 300, period: none}, until_ready: ` + policy + `}`
 }
 
-// TestHold: before the first model nothing leaves, nothing is lost, no delivery is counted against a message, and /readyz says how far it is.
+// TestHold: before the first model nothing leaves, nothing is lost, no delivery is counted against a message, and
+// /readyz says how far it is.
 func TestHold(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -55,9 +56,13 @@ func TestHold(t *testing.T) {
 	c.send("features.digits", g.message(t, 100, 200, false)) // not labelled: it does not count
 	c.send("features.digits", g.message(t, 200, 300, true))
 	code, r := 0, readyz{}
-	eventually(t, 20*time.Second, func() string { return fmt.Sprintf("/readyz says 200 of 300 labelled rows: %d %v", code, r) }, func() bool {
+	eventually(t, 20*time.Second, func() string {
+		return fmt.Sprintf("/readyz says 200 of 300 labelled rows: %d %v",
+			code, r)
+	}, func() bool {
 		code, r = d.readyz()
-		return code == 503 && !r.Ready && len(r.Pipelines) == 1 && strings.Contains(r.Pipelines[0].Reason, "200 of 300 labelled rows")
+		return code == 503 && !r.Ready && len(r.Pipelines) == 1 &&
+			strings.Contains(r.Pipelines[0].Reason, "200 of 300 labelled rows")
 	})
 	time.Sleep(time.Second)
 	if n := c.count("REDUCED"); n != 0 {
@@ -77,7 +82,8 @@ func TestHold(t *testing.T) {
 	d.stop()
 }
 
-// TestPCA: a PCA of the first rows, labelled or not, serves until the first model exists, and the first model begins a new epoch.
+// TestPCA: a PCA of the first rows, labelled or not, serves until the first model exists, and the first model begins
+// a new epoch.
 func TestPCA(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -103,7 +109,8 @@ func TestPCA(t *testing.T) {
 	c.await("REDUCED", n, time.Minute)
 	c.settled("FEATURES", "digits", 30*time.Second)
 	last := c.last("REDUCED")
-	if last.header.Get(wire.HeaderMethod) != "lda" || last.header.Get(wire.HeaderEpoch) == first.header.Get(wire.HeaderEpoch) {
+	if last.header.Get(wire.HeaderMethod) != "lda" ||
+		last.header.Get(wire.HeaderEpoch) == first.header.Get(wire.HeaderEpoch) {
 		t.Errorf("after the first model %s of epoch %s answers, want lda of an epoch after %s",
 			last.header.Get(wire.HeaderMethod), last.header.Get(wire.HeaderEpoch), first.header.Get(wire.HeaderEpoch))
 	}

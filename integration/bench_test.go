@@ -27,8 +27,9 @@ import (
 	"github.com/embedd/embedd/stream"
 )
 
-// How to run these benchmarks and how to read them stands in docs/performance.md. Each compares ours with a scale (a bare relay, a copy of the
-// message) in the same run, turn by turn, because a ratio survives a busy machine and an absolute figure does not.
+// How to run these benchmarks and how to read them stands in docs/performance.md. Each compares ours with a scale (a
+// bare relay, a copy of the message) in the same run, turn by turn, because a ratio survives a busy machine and an
+// absolute figure does not.
 
 // shape is a message of n rows x m float32 features, projected to d.
 type shape struct {
@@ -36,7 +37,8 @@ type shape struct {
 	columns bool // m columns in place of one fixed-size list
 }
 
-var shapes = []shape{{n: 64, m: 64, d: 2}, {n: 256, m: 256, d: 8}, {n: 1024, m: 256, d: 2}, {n: 256, m: 784, d: 2, columns: true}}
+var shapes = []shape{{n: 64, m: 64, d: 2}, {n: 256, m: 256, d: 8}, {n: 1024, m: 256, d: 2},
+	{n: 256, m: 784, d: 2, columns: true}}
 
 func (s shape) String() string {
 	form := ""
@@ -48,16 +50,19 @@ func (s shape) String() string {
 
 func (s shape) spec() arrowio.Spec { return arrowio.Spec{Features: []string{"x*"}, Label: "label"} }
 
-// messages are so many different messages: features around the centre of one of ten classes, the class as label, and a number a row that passes through.
+// messages are so many different messages: features around the centre of one of ten classes, the class as label, and
+// a number a row that passes through.
 func (s shape) messages(b *testing.B, count int) [][]byte {
 	b.Helper()
-	fields := []arrow.Field{{Name: "id", Type: arrow.PrimitiveTypes.Int32}, {Name: "label", Type: arrow.BinaryTypes.String}}
+	fields := []arrow.Field{{Name: "id", Type: arrow.PrimitiveTypes.Int32},
+		{Name: "label", Type: arrow.BinaryTypes.String}}
 	if s.columns {
 		for j := range s.m {
 			fields = append(fields, arrow.Field{Name: "x" + strconv.Itoa(j), Type: arrow.PrimitiveTypes.Float32})
 		}
 	} else {
-		fields = append(fields, arrow.Field{Name: "x", Type: arrow.FixedSizeListOf(int32(s.m), arrow.PrimitiveTypes.Float32)})
+		fields = append(fields, arrow.Field{Name: "x",
+			Type: arrow.FixedSizeListOf(int32(s.m), arrow.PrimitiveTypes.Float32)})
 	}
 	schema := arrow.NewSchema(fields, nil)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -143,7 +148,8 @@ func newCourse(b *testing.B, s *server.Server, option nats.Option, msgs [][]byte
 	ctx := within(b, time.Minute)
 	for _, name := range []string{"features", "reduced", "dead"} {
 		_ = c.observer.DeleteStream(ctx, name)
-		must(c.observer.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"}, Storage: jetstream.FileStorage}))(b)
+		must(c.observer.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"},
+			Storage: jetstream.FileStorage}))(b)
 	}
 	c.last = uint64(min(turnMessages, turnBytes/len(msgs[0])))
 	for i := range c.last {
@@ -157,11 +163,12 @@ func newCourse(b *testing.B, s *server.Server, option nats.Option, msgs [][]byte
 	return c
 }
 
-// turn is what one turn took for a message: time on the clock, and time on the processors, the server's and the client's share together.
+// turn is what one turn took for a message: time on the clock, and time on the processors, the server's and the
+// client's share together.
 type turn struct{ seconds, cpu float64 }
 
-// run lets a contestant answer the whole input through a durable consumer of a given name and times it, from an eighth of the input, where all stages are at
-// work, to the last acknowledgement as the server sees it.
+// run lets a contestant answer the whole input through a durable consumer of a given name and times it, from an
+// eighth of the input, where all stages are at work, to the last acknowledgement as the server sees it.
 func (c *course) run(contestant func(ctx context.Context, durable string) error) turn {
 	c.b.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -233,8 +240,9 @@ func processorSeconds(b *testing.B) float64 {
 // pipeline is ours: the engine with one pipeline and a fixed model.
 func (c *course) pipeline(stage plugin.Config) func(context.Context, string) error {
 	return func(ctx context.Context, name string) error {
-		e, err := stream.New(stream.Options{Conn: c.nc, Pipelines: []stream.Pipeline{{Name: name, Stream: "features", Subject: "features.bench",
-			Output: "reduced.bench", Dead: "dead.bench", Stage: stage}}})
+		e, err := stream.New(stream.Options{Conn: c.nc,
+			Pipelines: []stream.Pipeline{{Name: name, Stream: "features", Subject: "features.bench",
+				Output: "reduced.bench", Dead: "dead.bench", Stage: stage}}})
 		if err != nil {
 			return err
 		}
@@ -242,12 +250,13 @@ func (c *course) pipeline(stage plugin.Config) func(context.Context, string) err
 	}
 }
 
-// relay has the same duties but none of our work: pull within the same bounds, publish under an identity, see it confirmed, acknowledge. body, where it
-// is not nil, is sent in place of the message.
+// relay has the same duties but none of our work: pull within the same bounds, publish under an identity, see it
+// confirmed, acknowledge. body, where it is not nil, is sent in place of the message.
 func (c *course) relay(body []byte) func(context.Context, string) error {
 	return func(ctx context.Context, name string) error {
-		consumer, err := c.js.CreateConsumer(ctx, "features", jetstream.ConsumerConfig{Durable: "embedd_" + name, AckPolicy: jetstream.AckExplicitPolicy,
-			AckWait: 10 * time.Second, MaxDeliver: -1, MaxAckPending: pending, FilterSubject: "features.bench"})
+		consumer, err := c.js.CreateConsumer(ctx, "features",
+			jetstream.ConsumerConfig{Durable: "embedd_" + name, AckPolicy: jetstream.AckExplicitPolicy,
+				AckWait: 10 * time.Second, MaxDeliver: -1, MaxAckPending: pending, FilterSubject: "features.bench"})
 		if err != nil {
 			return err
 		}
@@ -270,7 +279,8 @@ func (c *course) relay(body []byte) func(context.Context, string) error {
 		for ctx.Err() == nil {
 			room := max(pullBytes, c.nc.MaxPayload()+64<<10)
 			wait, cancel := context.WithTimeout(ctx, 5*time.Second)
-			batch, err := consumer.Fetch(pending, jetstream.FetchMaxBytes(int(room)), jetstream.FetchContext(wait), jetstream.FetchHeartbeat(time.Second))
+			batch, err := consumer.Fetch(pending, jetstream.FetchMaxBytes(int(room)), jetstream.FetchContext(wait),
+				jetstream.FetchHeartbeat(time.Second))
 			if err != nil {
 				cancel()
 				break
@@ -295,10 +305,11 @@ func (c *course) relay(body []byte) func(context.Context, string) error {
 	}
 }
 
-// BenchmarkPipeline runs the pipeline with a fixed model beside a bare relay of the same messages through the same server, in turns: out = in, and an output of
-// the size of the pipeline's. One iteration is one turn of each. Reported are medians over the iterations: throughput of the pipeline over that of each relay
-// (pipeline/relay), processor time of the pipeline over that of each relay, the server's share included (cpu-pipeline/relay), and what each did in a second. MB are of
-// input.
+// BenchmarkPipeline runs the pipeline with a fixed model beside a bare relay of the same messages through the same
+// server, in turns: out = in, and an output of the size of the pipeline's. One iteration is one turn of each.
+// Reported are medians over the iterations: throughput of the pipeline over that of each relay (pipeline/relay),
+// processor time of the pipeline over that of each relay, the server's share included (cpu-pipeline/relay), and what
+// each did in a second. MB are of input.
 func BenchmarkPipeline(b *testing.B) {
 	for _, s := range shapes {
 		for _, transport := range []string{"inprocess", "tcp"} {
@@ -312,7 +323,8 @@ func BenchmarkPipeline(b *testing.B) {
 				}
 				c := newCourse(b, srv, option, msgs)
 				stage := plugin.Config{Spec: s.spec(), Fixed: fixed}
-				contestants := []func(context.Context, string) error{c.pipeline(stage), c.relay(nil), c.relay(s.answer(b, msgs[0]))}
+				contestants := []func(context.Context, string) error{c.pipeline(stage), c.relay(nil),
+					c.relay(s.answer(b, msgs[0]))}
 				for _, contestant := range contestants {
 					c.run(contestant) // caches fill, the heap grows
 				}
@@ -343,7 +355,8 @@ func (c *course) report(turns [3][]turn) {
 	for k, name := range []string{"pipeline", "relay", "small-relay"} {
 		var rate, speed, cpu []float64
 		for i, t := range turns[k] {
-			rate, speed, cpu = append(rate, 1/t.seconds), append(speed, t.seconds/ours[i].seconds), append(cpu, ours[i].cpu/t.cpu)
+			rate, speed, cpu = append(rate, 1/t.seconds), append(speed, t.seconds/ours[i].seconds),
+				append(cpu, ours[i].cpu/t.cpu)
 		}
 		b.ReportMetric(median(rate)*c.bytes/1e6, name+"-MB/s")
 		b.ReportMetric(median(rate), name+"-msg/s")
@@ -360,8 +373,9 @@ func median(v []float64) float64 {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// BenchmarkStage measures one step on one message, in turns with a copy of that message: ns/op and allocations are of the step, x-memcpy is its time over that of the
-// copy. All is the three steps one after the other. A time is the one that a tenth of the iterations stay below: what the step takes where nothing else runs.
+// BenchmarkStage measures one step on one message, in turns with a copy of that message: ns/op and allocations are of
+// the step, x-memcpy is its time over that of the copy. All is the three steps one after the other. A time is the one
+// that a tenth of the iterations stay below: what the step takes where nothing else runs.
 func BenchmarkStage(b *testing.B) {
 	for _, s := range shapes {
 		b.Run(s.String(), func(b *testing.B) {
@@ -429,11 +443,13 @@ func allocated(before, do func(int), n int) (bytes, count float64) {
 		}
 	}
 	runtime.ReadMemStats(&to)
-	return float64(to.TotalAlloc-from.TotalAlloc) / float64(rounds*n), float64(to.Mallocs-from.Mallocs) / float64(rounds*n)
+	return float64(to.TotalAlloc-from.TotalAlloc) / float64(rounds*n),
+		float64(to.Mallocs-from.Mallocs) / float64(rounds*n)
 }
 
-// BenchmarkLearn measures what learning costs with LDA, a method of moments, on a full window of 20,000 rows with a fit every 5,000. One iteration is 5,000 rows and
-// the fit that they make due, judged, promoted and aligned. Reported are medians of processor time, of all cores together, and of the time that a refit took.
+// BenchmarkLearn measures what learning costs with LDA, a method of moments, on a full window of 20,000 rows with a
+// fit every 5,000. One iteration is 5,000 rows and the fit that they make due, judged, promoted and aligned. Reported
+// are medians of processor time, of all cores together, and of the time that a refit took.
 func BenchmarkLearn(b *testing.B) {
 	const every = 5000
 	for _, s := range shapes {
@@ -441,8 +457,9 @@ func BenchmarkLearn(b *testing.B) {
 			var fits []plugin.Fit
 			stage := must(plugin.New(plugin.Config{Spec: s.spec(), Fit: fit.Config{Method: "lda", Dim: s.d},
 				// A margin below zero promotes every candidate: the whole cost of a fit.
-				Training: plugin.Training{Window: plugin.Window{Rows: 20000}, Every: plugin.Every{Rows: every}, Margin: -1},
-				Observe:  func(f plugin.Fit) { fits = append(fits, f) }}))(b)
+				Training: plugin.Training{Window: plugin.Window{Rows: 20000}, Every: plugin.Every{Rows: every},
+					Margin: -1},
+				Observe: func(f plugin.Fit) { fits = append(fits, f) }}))(b)
 			defer stage.Close()
 			var msgs []*arrowio.Message
 			for _, body := range s.messages(b, 16) {
@@ -454,7 +471,8 @@ func BenchmarkLearn(b *testing.B) {
 				begin, rows := processorSeconds(b), 0
 				for ; stage.Status().Waiting+s.n < every; rows += s.n {
 					seq++
-					if err := stage.Learn(msgs[seq%uint64(len(msgs))], plugin.Position{Seq: seq, Time: time.Now()}); err != nil {
+					if err := stage.Learn(msgs[seq%uint64(len(msgs))],
+						plugin.Position{Seq: seq, Time: time.Now()}); err != nil {
 						b.Fatal(err)
 					}
 				}

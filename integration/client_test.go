@@ -13,7 +13,8 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// TestPublishAndTail runs the three verbs of the README against each other, as three processes, with the embedded server's own streams made by setup.
+// TestPublishAndTail runs the three verbs of the README against each other, as three processes, with the embedded
+// server's own streams made by setup.
 func TestPublishAndTail(t *testing.T) {
 	s := startServer(t, nil)
 	config := configFile(t, s.ClientURL(), learning)
@@ -23,14 +24,16 @@ func TestPublishAndTail(t *testing.T) {
 	g := digits(t)
 
 	var shown bytes.Buffer
-	tail := exec.CommandContext(within(t, 2*time.Minute), must(embedd())(t), "tail", "--subject", "reduced.>", "--limit", "5", "--format", "json", "--server", s.ClientURL())
+	tail := exec.CommandContext(within(t, 2*time.Minute), must(embedd())(t), "tail", "--subject", "reduced.>",
+		"--limit", "5", "--format", "json", "--server", s.ClientURL())
 	tail.Stdout = &shown
 	if err := tail.Start(); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, 20*time.Second, says("tail listens"), func() bool { return c.heard("reduced.probe") })
 
-	report := succeed(t, "publish", "--server", s.ClientURL(), "--data", digitsFile(t), "--label", "label", "--subject", "features.digits",
+	report := succeed(t, "publish", "--server", s.ClientURL(), "--data", digitsFile(t), "--label", "label", "--subject",
+		"features.digits",
 		"--pack", "pixels", "--batch", "64", "--format", "json")
 	var sent struct {
 		Stream         string
@@ -61,7 +64,8 @@ func TestPublishAndTail(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &m); err != nil {
 			t.Fatalf("tail says %q: %v", line, err)
 		}
-		if m.Subject != "reduced.digits" || m.Rows != 64 || len(m.Data) != 3 || len(m.Data[0]["embedding"].([]any)) != 5 ||
+		if m.Subject != "reduced.digits" || m.Rows != 64 || len(m.Data) != 3 ||
+			len(m.Data[0]["embedding"].([]any)) != 5 ||
 			m.Headers[wire.HeaderSource][0] != fmt.Sprintf("FEATURES:%d", i+1) {
 			t.Errorf("line %d of tail is %s", i, line)
 		}
@@ -80,29 +84,35 @@ func TestPublishAndTail(t *testing.T) {
 	}
 
 	// What the contract names is there.
-	for _, name := range []string{"embedd_messages_total", "embedd_rows_total", "embedd_model_info", "embedd_fit_seconds_count", "embedd_transform_seconds_count"} {
-		if _, body := d.get("/metrics"); !strings.Contains(body, name+"{pipeline=\"digits\"") && !strings.Contains(body, name+"{epoch=") {
+	for _, name := range []string{"embedd_messages_total", "embedd_rows_total", "embedd_model_info",
+		"embedd_fit_seconds_count", "embedd_transform_seconds_count"} {
+		if _, body := d.get("/metrics"); !strings.Contains(body, name+"{pipeline=\"digits\"") &&
+			!strings.Contains(body, name+"{epoch=") {
 			t.Errorf("/metrics has no %s of pipeline digits", name)
 		}
 	}
-	eventually(t, 20*time.Second, says("embedd_lag_messages is 0"), func() bool { return d.metric(`embedd_lag_messages{pipeline="digits"}`) == "0" })
+	eventually(t, 20*time.Second, says("embedd_lag_messages is 0"),
+		func() bool { return d.metric(`embedd_lag_messages{pipeline="digits"}`) == "0" })
 	d.stop()
 }
 
-// TestEmbeddedServer: with no server configured the daemon embeds one, makes its streams, and its clients find it at the usual address.
+// TestEmbeddedServer: with no server configured the daemon embeds one, makes its streams, and its clients find it at
+// the usual address.
 func TestEmbeddedServer(t *testing.T) {
 	path := t.TempDir() + "/embedd.yaml"
 	write(t, path, "http: {listen: 127.0.0.1:0}\npipelines:\n"+indent(learning))
 	d := launch(t, path)
 	eventually(t, time.Minute, says("the daemon serves, or the port is taken"), func() bool {
-		return strings.Contains(d.log.String(), "msg=serving") || strings.Contains(d.log.String(), "4222 on 127.0.0.1 is taken")
+		return strings.Contains(d.log.String(), "msg=serving") ||
+			strings.Contains(d.log.String(), "4222 on 127.0.0.1 is taken")
 	})
 	if strings.Contains(d.log.String(), "is taken") {
 		t.Skip("port 4222 is taken on this machine")
 	}
 	g := digits(t)
 	const url = "nats://127.0.0.1:4222"
-	succeed(t, "publish", "--data", digitsFile(t), "--label", "label", "--subject", "features.digits", "--pack", "pixels")
+	succeed(t, "publish", "--data", digitsFile(t), "--label", "label", "--subject", "features.digits", "--pack",
+		"pixels")
 	c := dial(t, url)
 	n := (g.n + 255) / 256
 	c.await("REDUCED", n, time.Minute)

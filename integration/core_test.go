@@ -10,7 +10,8 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// TestCore: a subject without a stream is served too, at most once: held in memory until there is a model, answered in order, without a source.
+// TestCore: a subject without a stream is served too, at most once: held in memory until there is a model, answered
+// in order, without a source.
 func TestCore(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -40,7 +41,8 @@ core:
 	var r reduced
 	for range n {
 		msg := must(out.NextMsg(time.Minute))(t)
-		if msg.Header.Get(wire.HeaderSource) != "" || msg.Header.Get("Nats-Msg-Id") != "" || msg.Header.Get("X-Own") != "kept" || msg.Header.Get(wire.HeaderMethod) != "lda" {
+		if msg.Header.Get(wire.HeaderSource) != "" || msg.Header.Get("Nats-Msg-Id") != "" ||
+			msg.Header.Get("X-Own") != "kept" || msg.Header.Get(wire.HeaderMethod) != "lda" {
 			t.Errorf("headers %v: want lda, the client's own, no source and no identity", msg.Header)
 		}
 		r.add(t, msg.Data)

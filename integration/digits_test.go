@@ -207,6 +207,7 @@ func packedModel(t testing.TB, method string, dim int) string {
 	if err := os.WriteFile(data, g.message(t, 0, g.n, true), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	succeed(t, "fit", "--data", data, "--features", "pixels", "--label", "label", "--method", method, "--dim", itoa(dim), "-o", path)
+	succeed(t, "fit", "--data", data, "--features", "pixels", "--label", "label", "--method", method, "--dim",
+		itoa(dim), "-o", path)
 	return path
 }

@@ -85,8 +85,8 @@ func digitsPipeline(name, method string) stream.Pipeline {
 	}
 }
 
-// TestTwoEngines runs two engines with two pipelines each in this process, on one input: each answers everything, counts its own, and leaves no goroutine
-// behind on a connection that stays the caller's.
+// TestTwoEngines runs two engines with two pipelines each in this process, on one input: each answers everything,
+// counts its own, and leaves no goroutine behind on a connection that stays the caller's.
 func TestTwoEngines(t *testing.T) {
 	s := startServerProcess(t, "")
 	c := dial(t, s.url)
@@ -114,7 +114,8 @@ func TestTwoEngines(t *testing.T) {
 	for _, msg := range c.read("REDUCED") {
 		by[msg.subject] = append(by[msg.subject], msg)
 	}
-	for subject, method := range map[string]string{"reduced.a": "lda", "reduced.b": "pca", "reduced.c": "srda", "reduced.d": "pairacc"} {
+	for subject, method := range map[string]string{"reduced.a": "lda", "reduced.b": "pca", "reduced.c": "srda",
+		"reduced.d": "pairacc"} {
 		once(t, "FEATURES", 1, n, by[subject])
 		for _, msg := range by[subject] {
 			if got := msg.header.Get(wire.HeaderMethod); got != method {
@@ -131,11 +132,12 @@ func TestTwoEngines(t *testing.T) {
 			sum += v
 		}
 		if sum != float64(2*n) || counts[names[0]+" out"] != float64(n) || counts[names[1]+" out"] != float64(n) {
-			t.Errorf("engine %d counted %v, want %d outputs of each of its pipelines %v and nothing else", i, counts, n, names)
+			t.Errorf("engine %d counted %v, want %d outputs of each of its pipelines %v and nothing else", i, counts,
+				n, names)
 		}
 	}
-	// The object store of nats.go makes a publisher for each model that it writes, whose watcher can stay behind when it is scheduled too late to see the end. What
-	// an engine itself would leave shows beside it.
+	// The object store of nats.go makes a publisher for each model that it writes, whose watcher can stay behind when
+	// it is scheduled too late to see the end. What an engine itself would leave shows beside it.
 	theirs := goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect")
 	if err := goleak.Find(before, theirs); err != nil {
 		t.Errorf("after both engines have ended: %v", err)
@@ -148,7 +150,8 @@ func TestTwoEngines(t *testing.T) {
 	}
 }
 
-// TestPipelineOfFile runs an engine with a fixed model in this process and compares its bytes with the stage's own, without NATS between.
+// TestPipelineOfFile runs an engine with a fixed model in this process and compares its bytes with the stage's own,
+// without NATS between.
 func TestPipelineOfFile(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -182,8 +185,8 @@ func TestPipelineOfFile(t *testing.T) {
 // forgetful is a stream that absorbs a second copy only within a second.
 func forgetful(o *jetstream.StreamConfig) { o.Duplicates = time.Second }
 
-// TestLostAcknowledgements takes every acknowledgement away, so that each input is delivered again and again, long after the output stream has forgotten what it
-// stored: there is still one output.
+// TestLostAcknowledgements takes every acknowledgement away, so that each input is delivered again and again, long
+// after the output stream has forgotten what it stored: there is still one output.
 func TestLostAcknowledgements(t *testing.T) {
 	s := startServerProcess(t, `
 authorization: {users: [
@@ -221,7 +224,8 @@ digits:
 	consumer := must(c.js.Consumer(within(t, 10*time.Second), "FEATURES", "embedd_digits"))(t)
 	info := consumer.CachedInfo()
 	if info.NumRedelivered == 0 || info.NumAckPending != n {
-		t.Fatalf("%d inputs were delivered again and %d are not acknowledged; the test wants all of %d", info.NumRedelivered, info.NumAckPending, n)
+		t.Fatalf("%d inputs were delivered again and %d are not acknowledged; the test wants all of %d",
+			info.NumRedelivered, info.NumAckPending, n)
 	}
 	t.Logf("%d deliveries of %d inputs", info.Delivered.Consumer, n)
 	d.end(syscall.SIGTERM)

@@ -15,8 +15,8 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// TestFileEqualsDaemon holds `fit` and `transform` of a file to give the bits that the daemon publishes for the same rows and model, however the rows
-// are batched and typed on the way.
+// TestFileEqualsDaemon holds `fit` and `transform` of a file to give the bits that the daemon publishes for the same
+// rows and model, however the rows are batched and typed on the way.
 func TestFileEqualsDaemon(t *testing.T) {
 	for _, method := range []string{"lda", "pca", "pairacc"} {
 		t.Run(method, func(t *testing.T) {
@@ -46,9 +46,10 @@ doubles:
 				code, _ := d.get("/readyz")
 				return code == 200
 			})
-			// Once as the file is typed (integers), by the program's own client, and once as float64 columns of our own making in uneven batches;
-			// another pipeline, since the kind of the features is fixed for one.
-			succeed(t, "publish", "--server", s.ClientURL(), "--data", digitsFile(t), "--label", "label", "--subject", "features.digits", "--batch", "100")
+			// Once as the file is typed (integers), by the program's own client, and once as float64 columns of our
+			// own making in uneven batches; another pipeline, since the kind of the features is fixed for one.
+			succeed(t, "publish", "--server", s.ClientURL(), "--data", digitsFile(t), "--label", "label", "--subject",
+				"features.digits", "--batch", "100")
 			published := c.count("FEATURES")
 			if published != (g.n+99)/100 {
 				t.Errorf("publish made %d messages of 100 rows out of %d", published, g.n)
@@ -71,7 +72,8 @@ doubles:
 				}
 			}
 			var shown struct{ Digest string }
-			if err := json.Unmarshal([]byte(succeed(t, "model", "show", "--format", "json", path)), &shown); err != nil {
+			if err := json.Unmarshal([]byte(succeed(t, "model", "show", "--format", "json", path)),
+				&shown); err != nil {
 				t.Fatal(err)
 			}
 			if h := stream[0].header.Get(wire.HeaderModel); h != shown.Digest[:16] {
@@ -83,7 +85,8 @@ doubles:
 				}
 				for j := range r.y {
 					if math.Float32bits(r.y[j]) != math.Float32bits(file.y[j]) {
-						t.Fatalf("way %d: row %d, output %d: the daemon says %v, the file %v", i, j/5, j%5, r.y[j], file.y[j])
+						t.Fatalf("way %d: row %d, output %d: the daemon says %v, the file %v", i, j/5, j%5, r.y[j],
+							file.y[j])
 					}
 				}
 			}
@@ -112,11 +115,13 @@ func (d *table) columns(t testing.TB, from, to int) []byte {
 	return encode(t, array.NewRecord(arrow.NewSchema(fields, nil), arrays, int64(to-from)))
 }
 
-// TestFileEqualsPacked holds the bits to be the same where the client packs the file's numbers into one list of float32, the form that is recommended: a
-// row's output depends on its values and the model alone, and every value of the digits is exact in float32.
+// TestFileEqualsPacked holds the bits to be the same where the client packs the file's numbers into one list of
+// float32, the form that is recommended: a row's output depends on its values and the model alone, and every value of
+// the digits is exact in float32.
 func TestFileEqualsPacked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.embedd")
-	// The model as one is told to make it for that form: a file of packed rows has the features pixels[0] ..., so the model is fitted on one.
+	// The model as one is told to make it for that form: a file of packed rows has the features pixels[0] ..., so the
+	// model is fitted on one.
 	g := digits(t)
 	packed := filepath.Join(t.TempDir(), "digits.arrows")
 	if err := os.WriteFile(packed, g.message(t, 0, g.n, true), 0o600); err != nil {
@@ -126,7 +131,8 @@ func TestFileEqualsPacked(t *testing.T) {
 	if err := os.WriteFile(doubles, g.doubles(t), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	succeed(t, "fit", "--data", packed, "--features", "pixels", "--label", "label", "--method", "lda", "--dim", "5", "-o", path)
+	succeed(t, "fit", "--data", packed, "--features", "pixels", "--label", "label", "--method", "lda", "--dim", "5",
+		"-o", path)
 	var out [2]*reduced
 	for i, data := range []string{packed, doubles} {
 		to := filepath.Join(t.TempDir(), "out.arrows")
@@ -140,7 +146,8 @@ func TestFileEqualsPacked(t *testing.T) {
 		}
 	}
 	if different > 0 {
-		t.Errorf("%d of %d outputs have other bits when the same values come as float32 and as float64", different, len(out[0].y))
+		t.Errorf("%d of %d outputs have other bits when the same values come as float32 and as float64", different,
+			len(out[0].y))
 	}
 }
 

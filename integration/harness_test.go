@@ -36,8 +36,14 @@ func TestMain(m *testing.M) {
 
 // embedd is the path of the program, natsServer that of the server.
 var (
-	embedd     = sync.OnceValues(func() (string, error) { return build("embedd", "github.com/embedd/embedd/cmd/embedd", raceFlags) })
-	natsServer = sync.OnceValues(func() (string, error) { return build("nats-server", "github.com/nats-io/nats-server/v2", nil) })
+	embedd = sync.OnceValues(func() (string,
+		error) {
+		return build("embedd", "github.com/embedd/embedd/cmd/embedd", raceFlags)
+	})
+	natsServer = sync.OnceValues(func() (string,
+		error) {
+		return build("nats-server", "github.com/nats-io/nats-server/v2", nil)
+	})
 )
 
 func build(name, pkg string, flags []string) (string, error) {

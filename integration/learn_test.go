@@ -11,7 +11,8 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// TestDigits is the whole way: labelled digits in through JetStream, a projection learned from them, reduced digits out.
+// TestDigits is the whole way: labelled digits in through JetStream, a projection learned from them, reduced digits
+// out.
 func TestDigits(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -38,7 +39,8 @@ digits:
 	})
 	const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	for from := 0; from < g.n; from += rows {
-		c.send("features.digits", g.message(t, from, min(from+rows, g.n), false), "traceparent", traceparent, "X-Two", "a", "X-Two", "b", "Nats-Rollup-Not", "x")
+		c.send("features.digits", g.message(t, from, min(from+rows, g.n), false), "traceparent", traceparent, "X-Two",
+			"a", "X-Two", "b", "Nats-Rollup-Not", "x")
 	}
 	c.await("REDUCED", 2*sent, time.Minute)
 	c.settled("FEATURES", "digits", 30*time.Second)
@@ -60,25 +62,30 @@ digits:
 		t.Fatalf("%d and %d rows of %d columns, want twice %d of 9", len(first.id), len(second.id), first.d, g.n)
 	}
 	for i := range first.id {
-		if first.id[i] != int32(i) || second.id[i] != int32(i) || first.label[i] != g.label[i] || second.label[i] != "" {
-			t.Fatalf("row %d came out as id %d label %q and id %d label %q", i, first.id[i], first.label[i], second.id[i], second.label[i])
+		if first.id[i] != int32(i) || second.id[i] != int32(i) || first.label[i] != g.label[i] ||
+			second.label[i] != "" {
+			t.Fatalf("row %d came out as id %d label %q and id %d label %q", i, first.id[i], first.label[i],
+				second.id[i], second.label[i])
 		}
 	}
 	last := out[len(out)-1]
 	for _, msg := range out[sent:] {
 		if msg.header.Get(wire.HeaderModel) != last.header.Get(wire.HeaderModel) {
-			t.Fatalf("two models answered while nothing was learned: %s and %s", msg.header.Get(wire.HeaderModel), last.header.Get(wire.HeaderModel))
+			t.Fatalf("two models answered while nothing was learned: %s and %s", msg.header.Get(wire.HeaderModel),
+				last.header.Get(wire.HeaderModel))
 		}
 	}
 	accuracy := second.nearest(g.label)
-	t.Logf("1-NN accuracy %.4f at 9 dimensions; model %s, epoch %s", accuracy, last.header.Get(wire.HeaderModel), last.header.Get(wire.HeaderEpoch))
+	t.Logf("1-NN accuracy %.4f at 9 dimensions; model %s, epoch %s", accuracy, last.header.Get(wire.HeaderModel),
+		last.header.Get(wire.HeaderEpoch))
 	if accuracy < 0.94 {
 		t.Errorf("1-NN accuracy of the reduced digits is %.4f, want at least 0.94", accuracy)
 	}
 
 	// The headers of the wire.
 	want := map[string][]string{
-		wire.HeaderMethod: {"lda"}, wire.HeaderWire: {wire.Version}, wire.HeaderSource: {fmt.Sprintf("FEATURES:%d", 2*sent)},
+		wire.HeaderMethod: {"lda"}, wire.HeaderWire: {wire.Version},
+		wire.HeaderSource:      {fmt.Sprintf("FEATURES:%d", 2*sent)},
 		wire.HeaderContentType: {wire.ContentType}, "traceparent": {traceparent}, "X-Two": {"a", "b"},
 	}
 	for k, v := range want {
@@ -98,12 +105,15 @@ digits:
 	}
 	schema, _ := decode(t, last.data)
 	meta := schema.Metadata()
-	for _, k := range []string{wire.HeaderModel, wire.HeaderMethod, wire.HeaderEpoch, wire.HeaderSource, wire.HeaderWire} {
+	for _, k := range []string{wire.HeaderModel, wire.HeaderMethod, wire.HeaderEpoch, wire.HeaderSource,
+		wire.HeaderWire} {
 		if v, _ := meta.GetValue(k); v != last.header.Get(k) {
 			t.Errorf("schema metadata %s is %q and the header %q", k, v, last.header.Get(k))
 		}
 	}
-	if f := schema.Field(2); f.Name != "embedding" || !arrow.TypeEqual(f.Type.(*arrow.FixedSizeListType).Elem(), arrow.PrimitiveTypes.Float32) || schema.NumFields() != 3 {
+	if f := schema.Field(2); f.Name != "embedding" ||
+		!arrow.TypeEqual(f.Type.(*arrow.FixedSizeListType).Elem(), arrow.PrimitiveTypes.Float32) ||
+		schema.NumFields() != 3 {
 		t.Errorf("the output's schema is %v, want id, label and embedding: fixed_size_list<float32>[9]", schema)
 	}
 

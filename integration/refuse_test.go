@@ -18,7 +18,8 @@ digits:
   output: {subject: reduced.digits, dead: dead.digits}
   model: {method: lda, dim: 3}`
 
-// refused starts `embedd run` and holds it to end by itself with a code and an error that names what is wrong and what to do.
+// refused starts `embedd run` and holds it to end by itself with a code and an error that names what is wrong and
+// what to do.
 func refused(t *testing.T, config string, code int, limit time.Duration, words ...string) string {
 	t.Helper()
 	began := time.Now()
@@ -28,7 +29,8 @@ func refused(t *testing.T, config string, code int, limit time.Duration, words .
 	case <-time.After(limit):
 		t.Fatalf("the daemon has not ended after %v:\n%s", limit, d.log)
 	}
-	t.Logf("%.1f s, exit code %d: %s", time.Since(began).Seconds(), d.cmd.ProcessState.ExitCode(), tailOf(d.log.String(), 3))
+	t.Logf("%.1f s, exit code %d: %s", time.Since(began).Seconds(), d.cmd.ProcessState.ExitCode(),
+		tailOf(d.log.String(), 3))
 	if got := d.cmd.ProcessState.ExitCode(); got != code {
 		t.Errorf("exit code %d, want %d", got, code)
 	}
@@ -106,8 +108,10 @@ func TestWrongConfiguration(t *testing.T) {
 		words      []string
 	}{
 		{"unknown key", "http: {listen: 127.0.0.1:0}\npipelines:\n  digits:\n    schema: {features: [pixels]}\n    outptu: {subject: x}\n", 5, []string{"outptu", "output"}},
-		{"unknown method", "http: {listen: 127.0.0.1:0}\npipelines:\n" + indent(strings.Replace(fixed, "lda", "ldaa", 1)), 7, []string{"ldaa", "lda"}},
-		{"wrong value", "http: {listen: 127.0.0.1:0}\npipelines:\n" + indent(fixed) + "    training: {until_ready: wait}\n", 8, []string{"wait", "hold", "pca", "skip"}},
+		{"unknown method", "http: {listen: 127.0.0.1:0}\npipelines:\n" +
+			indent(strings.Replace(fixed, "lda", "ldaa", 1)), 7, []string{"ldaa", "lda"}},
+		{"wrong value", "http: {listen: 127.0.0.1:0}\npipelines:\n" + indent(fixed) +
+			"    training: {until_ready: wait}\n", 8, []string{"wait", "hold", "pca", "skip"}},
 		{"no YAML", "pipelines:\n  digits: [\n", 2, nil},
 	} {
 		t.Run(one.name, func(t *testing.T) {

@@ -51,7 +51,8 @@ func batches() int {
 	return 2_000
 }
 
-// TestKilledDaemon kills the daemon four times in the middle of the stream and starts it again at once. Every input has exactly one output.
+// TestKilledDaemon kills the daemon four times in the middle of the stream and starts it again at once. Every input
+// has exactly one output.
 func TestKilledDaemon(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -80,8 +81,8 @@ func TestKilledDaemon(t *testing.T) {
 	d.stop()
 }
 
-// TestDrainedDaemon stops the daemon with SIGTERM in the middle: it ends with 0, what it pulled is answered and acknowledged, and its successor goes
-// on where it ended.
+// TestDrainedDaemon stops the daemon with SIGTERM in the middle: it ends with 0, what it pulled is answered and
+// acknowledged, and its successor goes on where it ended.
 func TestDrainedDaemon(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -98,9 +99,11 @@ func TestDrainedDaemon(t *testing.T) {
 		out := c.count("REDUCED")
 		acknowledged := int(info.Delivered.Stream) - info.NumAckPending
 		if acknowledged != out {
-			t.Errorf("stop %d: %d outputs stand there and %d inputs are acknowledged: not drained", stop, out, acknowledged)
+			t.Errorf("stop %d: %d outputs stand there and %d inputs are acknowledged: not drained", stop, out,
+				acknowledged)
 		}
-		t.Logf("stop %d: %d outputs, %d inputs acknowledged, %d delivered and not acknowledged", stop, out, acknowledged, info.NumAckPending)
+		t.Logf("stop %d: %d outputs, %d inputs acknowledged, %d delivered and not acknowledged", stop, out,
+			acknowledged, info.NumAckPending)
 		d = startDaemon(t, config)
 	}
 	<-done
@@ -110,8 +113,8 @@ func TestDrainedDaemon(t *testing.T) {
 	d.stop()
 }
 
-// TestKilledServer restarts the server in the middle, once in order and once by kill -9, with its store on disk. Nothing is lost and nothing stands there
-// twice.
+// TestKilledServer restarts the server in the middle, once in order and once by kill -9, with its store on disk.
+// Nothing is lost and nothing stands there twice.
 func TestKilledServer(t *testing.T) {
 	s := startServerProcess(t, "")
 	c := dial(t, s.url)
@@ -137,7 +140,8 @@ func TestKilledServer(t *testing.T) {
 
 var promoted = regexp.MustCompile(`msg="model goes live" .*version=(\S+) .*epoch=(\d+) rows=(\d+)`)
 
-// TestModelSurvives holds a restart to go on with the model that was live, in its coordinates, and with the window that it was fitted on.
+// TestModelSurvives holds a restart to go on with the model that was live, in its coordinates, and with the window
+// that it was fitted on.
 func TestModelSurvives(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
@@ -161,7 +165,8 @@ func TestModelSurvives(t *testing.T) {
 	d.kill()
 
 	d = startDaemon(t, config)
-	eventually(t, 20*time.Second, says("ready after the restart"), func() bool { code, _ := d.get("/readyz"); return code == 200 })
+	eventually(t, 20*time.Second, says("ready after the restart"),
+		func() bool { code, _ := d.get("/readyz"); return code == 200 })
 	send(600, 610, false)
 	after := c.last("REDUCED")
 	for _, k := range []string{wire.HeaderModel, wire.HeaderEpoch, wire.HeaderMethod} {
@@ -169,7 +174,8 @@ func TestModelSurvives(t *testing.T) {
 			t.Errorf("%s is %q before the restart and %q after it", k, before.header.Get(k), after.header.Get(k))
 		}
 	}
-	if v := d.metric(fmt.Sprintf(`embedd_model_info{epoch=%q,method="lda",pipeline="digits",version=%q}`, before.header.Get(wire.HeaderEpoch), before.header.Get(wire.HeaderModel))); v != "1" {
+	if v := d.metric(fmt.Sprintf(`embedd_model_info{epoch=%q,method="lda",pipeline="digits",version=%q}`,
+		before.header.Get(wire.HeaderEpoch), before.header.Get(wire.HeaderModel))); v != "1" {
 		t.Errorf("embedd_model_info of %s is %q, want 1", before.header.Get(wire.HeaderModel), v)
 	}
 	if n := fits(d); n != 0 {
@@ -186,7 +192,8 @@ func TestModelSurvives(t *testing.T) {
 		epoch := must(strconv.Atoi(m[2]))(t)
 		old := must(strconv.Atoi(before.header.Get(wire.HeaderEpoch)))(t)
 		if epoch < old || m[1] == before.header.Get(wire.HeaderModel) {
-			t.Errorf("model %s of epoch %d went live after %s of epoch %d", m[1], epoch, before.header.Get(wire.HeaderModel), old)
+			t.Errorf("model %s of epoch %d went live after %s of epoch %d", m[1], epoch,
+				before.header.Get(wire.HeaderModel), old)
 		}
 	}
 	d.stop()

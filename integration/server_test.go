@@ -20,10 +20,12 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// startServer starts a real server in this process, with JetStream and file storage, on a free port. change, where it is not nil, changes its options.
+// startServer starts a real server in this process, with JetStream and file storage, on a free port. change, where it
+// is not nil, changes its options.
 func startServer(t testing.TB, change func(*server.Options)) *server.Server {
 	t.Helper()
-	o := &server.Options{ServerName: "test", Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir()}
+	o := &server.Options{ServerName: "test", Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,
+		StoreDir: t.TempDir()}
 	if change != nil {
 		change(o)
 	}
@@ -41,7 +43,8 @@ func stopServer(s *server.Server) {
 	s.WaitForShutdown()
 }
 
-// serverProcess is a server of its own process, which can be killed and comes back on the same port with the same store.
+// serverProcess is a server of its own process, which can be killed and comes back on the same port with the same
+// store.
 type serverProcess struct {
 	t    testing.TB
 	path string
@@ -56,8 +59,10 @@ func startServerProcess(t testing.TB, settings string) *serverProcess {
 	path := must(natsServer())(t)
 	port := freePort(t)
 	dir := t.TempDir()
-	s := &serverProcess{t: t, path: path, conf: filepath.Join(dir, "nats.conf"), url: fmt.Sprintf("nats://127.0.0.1:%d", port)}
-	conf := fmt.Sprintf("listen: 127.0.0.1:%d\njetstream {store_dir: %q}\nlog_file: %q\n%s\n", port, filepath.Join(dir, "store"), filepath.Join(dir, "log"), settings)
+	s := &serverProcess{t: t, path: path, conf: filepath.Join(dir, "nats.conf"),
+		url: fmt.Sprintf("nats://127.0.0.1:%d", port)}
+	conf := fmt.Sprintf("listen: 127.0.0.1:%d\njetstream {store_dir: %q}\nlog_file: %q\n%s\n", port,
+		filepath.Join(dir, "store"), filepath.Join(dir, "log"), settings)
 	if err := os.WriteFile(s.conf, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +125,8 @@ type client struct {
 
 func dial(t testing.TB, url string, options ...nats.Option) *client {
 	t.Helper()
-	nc := must(nats.Connect(url, append([]nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(100 * time.Millisecond)}, options...)...))(t)
+	nc := must(nats.Connect(url, append([]nats.Option{nats.MaxReconnects(-1),
+		nats.ReconnectWait(100 * time.Millisecond)}, options...)...))(t)
 	t.Cleanup(nc.Close)
 	return &client{t: t, nc: nc, js: must(jetstream.New(nc))(t)}
 }
@@ -128,7 +134,8 @@ func dial(t testing.TB, url string, options ...nats.Option) *client {
 // stream makes a stream of file storage for subjects. change, where it is not nil, changes its configuration.
 func (c *client) stream(name string, change func(*jetstream.StreamConfig), subjects ...string) jetstream.Stream {
 	c.t.Helper()
-	config := jetstream.StreamConfig{Name: name, Subjects: subjects, Storage: jetstream.FileStorage, Duplicates: 2 * time.Minute}
+	config := jetstream.StreamConfig{Name: name, Subjects: subjects, Storage: jetstream.FileStorage,
+		Duplicates: 2 * time.Minute}
 	if change != nil {
 		change(&config)
 	}
@@ -157,7 +164,10 @@ func (c *client) count(stream string) int {
 // await waits until a stream holds so many messages.
 func (c *client) await(stream string, n int, limit time.Duration) {
 	c.t.Helper()
-	eventually(c.t, limit, func() string { return fmt.Sprintf("stream %s holds %d of %d messages", stream, c.count(stream), n) },
+	eventually(c.t, limit, func() string {
+		return fmt.Sprintf("stream %s holds %d of %d messages", stream,
+			c.count(stream), n)
+	},
 		func() bool { return c.count(stream) >= n })
 }
 
@@ -165,26 +175,28 @@ func (c *client) await(stream string, n int, limit time.Duration) {
 func (c *client) settled(stream, pipeline string, limit time.Duration) {
 	c.t.Helper()
 	state := "no consumer"
-	eventually(c.t, limit, func() string { return "the input of " + pipeline + " is acknowledged: " + state }, func() bool {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		consumer, err := c.js.Consumer(ctx, stream, "embedd_"+pipeline)
-		if err != nil {
-			return false
-		}
-		info := consumer.CachedInfo()
-		state = fmt.Sprintf("%d pending, %d not acknowledged, acknowledged up to %d", info.NumPending, info.NumAckPending, info.AckFloor.Stream)
-		if info.NumPending > 0 || info.NumAckPending > 0 {
-			return false
-		}
-		// A message that is stored is not counted as pending at once, so the last one is looked up.
-		s, err := c.js.Stream(ctx, stream)
-		if err != nil {
-			return false
-		}
-		last, err := s.GetLastMsgForSubject(ctx, info.Config.FilterSubject)
-		return errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && info.AckFloor.Stream >= last.Sequence
-	})
+	eventually(c.t, limit, func() string { return "the input of " + pipeline + " is acknowledged: " + state },
+		func() bool {
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			consumer, err := c.js.Consumer(ctx, stream, "embedd_"+pipeline)
+			if err != nil {
+				return false
+			}
+			info := consumer.CachedInfo()
+			state = fmt.Sprintf("%d pending, %d not acknowledged, acknowledged up to %d", info.NumPending,
+				info.NumAckPending, info.AckFloor.Stream)
+			if info.NumPending > 0 || info.NumAckPending > 0 {
+				return false
+			}
+			// A message that is stored is not counted as pending at once, so the last one is looked up.
+			s, err := c.js.Stream(ctx, stream)
+			if err != nil {
+				return false
+			}
+			last, err := s.GetLastMsgForSubject(ctx, info.Config.FilterSubject)
+			return errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && info.AckFloor.Stream >= last.Sequence
+		})
 }
 
 // stored is one message of a stream.
@@ -216,7 +228,8 @@ func (c *client) read(stream string) []stored {
 	return out
 }
 
-// send stores a message and sees it confirmed. It goes on trying while the server is away, under one identity, so that the input holds it once.
+// send stores a message and sees it confirmed. It goes on trying while the server is away, under one identity, so
+// that the input holds it once.
 func (c *client) send(subject string, data []byte, headers ...string) uint64 {
 	c.t.Helper()
 	msg := nats.NewMsg(subject)
@@ -239,8 +252,8 @@ func (c *client) send(subject string, data []byte, headers ...string) uint64 {
 	return 0
 }
 
-// once holds every source of an input stream to have exactly one answer: sources first to last, each once. An answer in parts counts as one where its parts are
-// complete.
+// once holds every source of an input stream to have exactly one answer: sources first to last, each once. An answer
+// in parts counts as one where its parts are complete.
 func once(t testing.TB, stream string, first, last int, answers []stored) {
 	t.Helper()
 	parts := map[string]map[string]int{}

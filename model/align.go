@@ -214,7 +214,8 @@ func ties(v []float64) [][2]int {
 	var runs [][2]int
 	for from := 0; from < len(v); {
 		to := from + 1
-		for to < len(v) && math.Abs(v[to]-v[to-1]) <= 1e-6*max(math.Abs(v[to]), math.Abs(v[to-1]))+1e-14*float64(len(v))*largest {
+		for to < len(v) && math.Abs(v[to]-v[to-1]) <= 1e-6*max(math.Abs(v[to]),
+			math.Abs(v[to-1]))+1e-14*float64(len(v))*largest {
 			to++
 		}
 		if to-from > 1 {

@@ -135,7 +135,8 @@ func TestAlignProcrustes(t *testing.T) {
 
 func TestAlignEdges(t *testing.T) {
 	m, anchors := live(t)
-	if got, a := align(t, m.WithNote(Note{Version: "2"}), m, Rows{}, AlignBlock); got.Digest() != m.Digest() || !a.Comparable {
+	if got, a := align(t, m.WithNote(Note{Version: "2"}), m, Rows{}, AlignBlock); got.Digest() != m.Digest() ||
+		!a.Comparable {
 		t.Error("a model is not comparable to itself")
 	}
 	r := linalg.Identity(4) // a candidate with 3 of the 4 columns, flipped
@@ -150,7 +151,8 @@ func TestAlignEdges(t *testing.T) {
 	small := *c
 	small.mapping, small.eigenvalues, small.rank = &mapping.Linear{D: 3, Components: three}, nil, 3
 	got, a := align(t, seal(t, &small), m, anchors, AlignSign)
-	if a.Comparable || len(a.Correlation) != 3 || slices.Min(a.Correlation) < 1-1e-9 || got.Components()[0] != m.Components()[0] {
+	if a.Comparable || len(a.Correlation) != 3 || slices.Min(a.Correlation) < 1-1e-9 ||
+		got.Components()[0] != m.Components()[0] {
 		t.Errorf("3 columns against 4: %+v", a)
 	}
 	v := randomViews(t, 10, 4, 2, anchors, make2(200))
@@ -158,9 +160,17 @@ func TestAlignEdges(t *testing.T) {
 		t.Error("views were aligned")
 	}
 	for name, f := range map[string]func() error{
-		"mode":    func() error { _, _, err := Align(c, m, anchors, "best"); return err },
-		"anchors": func() error { _, _, err := Align(c, m, DenseRows(make([]float64, 10), 1, 10), AlignSign); return err },
-		"width":   func() error { _, _, err := Align(c, m, DenseRows(make([]float64, 10), 2, 5), AlignSign); return err },
+		"mode": func() error { _, _, err := Align(c, m, anchors, "best"); return err },
+		"anchors": func() error {
+			_, _, err := Align(c, m, DenseRows(make([]float64, 10), 1, 10),
+				AlignSign)
+			return err
+		},
+		"width": func() error {
+			_, _, err := Align(c, m, DenseRows(make([]float64, 10), 2, 5),
+				AlignSign)
+			return err
+		},
 	} {
 		if f() == nil {
 			t.Errorf("%s: no error", name)

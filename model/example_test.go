@@ -28,7 +28,8 @@ func flowers() *model.Data {
 }
 
 func fitted() *model.Model {
-	m, err := fit.Fit(context.Background(), flowers(), fit.Config{Method: "lda", Dim: 2, Params: map[string]string{"ridge": "0.1"}})
+	m, err := fit.Fit(context.Background(), flowers(),
+		fit.Config{Method: "lda", Dim: 2, Params: map[string]string{"ridge": "0.1"}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -101,7 +102,8 @@ func ExampleAlign() {
 	// A later fit on other rows of the same kind.
 	d := flowers()
 	d.X, d.Y, d.N = d.X[4:], d.Y[1:], 11
-	candidate, err := fit.Fit(context.Background(), d, fit.Config{Method: "lda", Dim: 2, Params: map[string]string{"ridge": "0.1"}})
+	candidate, err := fit.Fit(context.Background(), d,
+		fit.Config{Method: "lda", Dim: 2, Params: map[string]string{"ridge": "0.1"}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -49,7 +49,8 @@ func rowMappings(n, m int) map[string]mapping.Map {
 	out["nystrom"] = &mapping.Nystrom{Training: t, Lambda: lambda, Reach: reach, K: k, Rate: 1 / float64(m)}
 	out["barycentric"] = &mapping.Barycentric{Training: t, K: k, Regular: 1e-3}
 	edge, length := ring(r, n)
-	out["geodesic"] = &mapping.Geodesic{Training: t, Lambda: []float64{2, 1}, Mean: normals(r, n), Edge: edge, Length: length, K: k}
+	out["geodesic"] = &mapping.Geodesic{Training: t, Lambda: []float64{2, 1}, Mean: normals(r, n), Edge: edge,
+		Length: length, K: k}
 	patch := make([]float64, n)
 	for i := range patch {
 		patch[i] = float64(i % 3)
@@ -76,7 +77,8 @@ func rowMappings(n, m int) map[string]mapping.Map {
 		}
 		out["kernel "+name] = &mapping.KernelMap{D: d, Rows: t.Rows, Coefficients: normals(r, n*d), K: kf}
 		if name == "linear" || name == "gauss" {
-			out["similarity "+name] = &mapping.SimilarityMap{Training: t, Lambda: lambda, Alpha: 1, Beta: 0.1, Rate: 1 / float64(m), K: kf}
+			out["similarity "+name] = &mapping.SimilarityMap{Training: t, Lambda: lambda, Alpha: 1, Beta: 0.1,
+				Rate: 1 / float64(m), K: kf}
 		}
 	}
 	return out
@@ -85,7 +87,8 @@ func rowMappings(n, m int) map[string]mapping.Map {
 // withMapping is a model of the mapping, with means and scales that leave rows as they are.
 func withMapping(t testing.TB, m int, mp mapping.Map) *Model {
 	t.Helper()
-	mo := &Model{method: "test", rows: 5, features: names("f", m), mean: make([]float64, m), scale: make([]float64, m), mapping: mp}
+	mo := &Model{method: "test", rows: 5, features: names("f", m), mean: make([]float64, m), scale: make([]float64, m),
+		mapping: mp}
 	for j := range m {
 		mo.scale[j] = 1
 	}
@@ -187,8 +190,8 @@ func TestIndexEqualsEveryPair(t *testing.T) {
 		}
 		d := func(i int) float64 { return linalg.SquaredDistance(z, tr.Rows[i*m:(i+1)*m]) }
 		sort.SliceStable(all, func(a, b int) bool { return d(all[a]) < d(all[b]) })
-		if !slices.Equal(w.At, all[:x.K]) || zero != (d(all[0]) == 0) {
-			t.Fatalf("trial %d: %v, want %v", trial, w.At, all[:x.K])
+		if !slices.Equal(w.Nearest, all[:x.K]) || zero != (d(all[0]) == 0) {
+			t.Fatalf("trial %d: %v, want %v", trial, w.Nearest, all[:x.K])
 		}
 	}
 }
@@ -226,7 +229,8 @@ func TestSimilaritiesOfARowAreFoundOrRefused(t *testing.T) {
 		far.Rows[i] *= math.Pow(30, float64(i%m-2))
 	}
 	for _, alpha := range []float64{1, 1e-6, 0} {
-		p := must((&mapping.SimilarityMap{Training: far, Lambda: []float64{0.1, 0.3}, Alpha: alpha, Beta: 0.1, Rate: 1 / float64(m), K: k}).Extension(m)).(*mapping.SimilarityExtension)
+		p := must((&mapping.SimilarityMap{Training: far, Lambda: []float64{0.1, 0.3}, Alpha: alpha, Beta: 0.1,
+			Rate: 1 / float64(m), K: k}).Extension(m)).(*mapping.SimilarityExtension)
 		w, y := p.Workspace(), make([]float64, d)
 		for i := range 20 {
 			z := slices.Clone(far.Rows[i*m : (i+1)*m])
@@ -405,7 +409,8 @@ func TestKernelWidths(t *testing.T) {
 	if want := (1 + 3 + 7 + 4./4 + 36./8 + 16./10) / 6; err != nil || math.Abs(k.Param[0]-want) > 1e-12 {
 		t.Errorf("chi2 %v, %v; want %g", k.Param, err, want)
 	}
-	if _, err = mapping.NewKernel("chi2", rows, 1, []float64{-1}); err == nil || !strings.Contains(err.Error(), "minmax") {
+	if _, err = mapping.NewKernel("chi2", rows, 1, []float64{-1}); err == nil ||
+		!strings.Contains(err.Error(), "minmax") {
 		t.Errorf("negative values: %v", err)
 	}
 	if k, err = mapping.NewKernel("gauss", []float64{1, 1, 1, 2}, 1, nil); err != nil || k.Param[0] != 1 {
@@ -454,37 +459,54 @@ func TestExtensionRefuses(t *testing.T) {
 	change := func(kind string, f func(mp mapping.Map)) error {
 		mp := rowMappings(n, m)[kind]
 		f(mp)
-		mo := &Model{method: "test", features: names("f", m), mean: make([]float64, m), scale: []float64{1, 1, 1, 1}, mapping: mp}
+		mo := &Model{method: "test", features: names("f", m), mean: make([]float64, m), scale: []float64{1, 1, 1, 1},
+			mapping: mp}
 		_, err := mo.seal()
 		return err
 	}
 	for want, err := range map[string]error{
-		"at least one row":             change("nystrom", func(mp mapping.Map) { mp.(*mapping.Nystrom).Rows = nil }),
-		"5 x 2 are needed":             change("barycentric", func(mp mapping.Map) { e := mp.(*mapping.Barycentric); e.Rows = e.Rows[:5*m] }),
-		"within 0.001 of 1":            change("nystrom", func(mp mapping.Map) { mp.(*mapping.Nystrom).Lambda = []float64{0, 1.0005} }),
-		"7 neighbours of 6 rows":       change("nystrom", func(mp mapping.Map) { mp.(*mapping.Nystrom).K = 7 }),
-		"rate of the weights":          change("nystrom", func(mp mapping.Map) { mp.(*mapping.Nystrom).Rate = math.NaN() }),
-		"0 neighbours":                 change("barycentric", func(mp mapping.Map) { mp.(*mapping.Barycentric).K = 0 }),
-		"regulariser is 0":             change("barycentric", func(mp mapping.Map) { mp.(*mapping.Barycentric).Regular = 0 }),
-		"eigenvalue 1 is 0":            change("geodesic", func(mp mapping.Map) { mp.(*mapping.Geodesic).Lambda = []float64{1, 0} }),
-		"edge holds 6":                 change("geodesic", func(mp mapping.Map) { mp.(*mapping.Geodesic).Edge[3] = 6 }),
-		"edge holds 0.5":               change("geodesic", func(mp mapping.Map) { mp.(*mapping.Geodesic).Edge[3] = 0.5 }),
-		"length -1":                    change("geodesic", func(mp mapping.Map) { mp.(*mapping.Geodesic).Length[0] = -1 }),
-		"patch holds 3":                change("tangent", func(mp mapping.Map) { mp.(*mapping.Tangent).Patch[0] = 3 }),
-		"in slope, 3 x 4 x 2":          change("tangent", func(mp mapping.Map) { e := mp.(*mapping.Tangent); e.Slope = e.Slope[:23] }),
-		"none may be negative":         change("similarity linear", func(mp mapping.Map) { mp.(*mapping.SimilarityMap).Beta = -1 }),
-		"divides by 0":                 change("kernel gauss", func(mp mapping.Map) { mp.(*mapping.KernelMap).K.Param[0] = 0 }),
-		"0 numbers in origin":          change("kernel chi2", func(mp mapping.Map) { mp.(*mapping.KernelMap).K.Origin = nil }),
-		"\"rbf\" is not known":         change("kernel gauss", func(mp mapping.Map) { mp.(*mapping.KernelMap).K.Name = "rbf" }),
-		"in coefficients":              change("kernel gauss", func(mp mapping.Map) { e := mp.(*mapping.KernelMap); e.Coefficients = e.Coefficients[1:] }),
-		"finite numbers only":          change("tangent", func(mp mapping.Map) { mp.(*mapping.Tangent).Slope[0] = math.Inf(1) }),
-		"rows of which none is joined": change("geodesic", func(mp mapping.Map) { e := mp.(*mapping.Geodesic); e.Edge, e.Length = nil, nil }),
+		"at least one row": change("nystrom", func(mp mapping.Map) { mp.(*mapping.Nystrom).Rows = nil }),
+		"5 x 2 are needed": change("barycentric",
+			func(mp mapping.Map) { e := mp.(*mapping.Barycentric); e.Rows = e.Rows[:5*m] }),
+		"within 0.001 of 1": change("nystrom",
+			func(mp mapping.Map) { mp.(*mapping.Nystrom).Lambda = []float64{0, 1.0005} }),
+		"7 neighbours of 6 rows": change("nystrom", func(mp mapping.Map) { mp.(*mapping.Nystrom).K = 7 }),
+		"rate of the weights": change("nystrom",
+			func(mp mapping.Map) { mp.(*mapping.Nystrom).Rate = math.NaN() }),
+		"0 neighbours": change("barycentric", func(mp mapping.Map) { mp.(*mapping.Barycentric).K = 0 }),
+		"regulariser is 0": change("barycentric",
+			func(mp mapping.Map) { mp.(*mapping.Barycentric).Regular = 0 }),
+		"eigenvalue 1 is 0": change("geodesic",
+			func(mp mapping.Map) { mp.(*mapping.Geodesic).Lambda = []float64{1, 0} }),
+		"edge holds 6": change("geodesic", func(mp mapping.Map) { mp.(*mapping.Geodesic).Edge[3] = 6 }),
+		"edge holds 0.5": change("geodesic",
+			func(mp mapping.Map) { mp.(*mapping.Geodesic).Edge[3] = 0.5 }),
+		"length -1": change("geodesic",
+			func(mp mapping.Map) { mp.(*mapping.Geodesic).Length[0] = -1 }),
+		"patch holds 3": change("tangent", func(mp mapping.Map) { mp.(*mapping.Tangent).Patch[0] = 3 }),
+		"in slope, 3 x 4 x 2": change("tangent",
+			func(mp mapping.Map) { e := mp.(*mapping.Tangent); e.Slope = e.Slope[:23] }),
+		"none may be negative": change("similarity linear",
+			func(mp mapping.Map) { mp.(*mapping.SimilarityMap).Beta = -1 }),
+		"divides by 0": change("kernel gauss",
+			func(mp mapping.Map) { mp.(*mapping.KernelMap).K.Param[0] = 0 }),
+		"0 numbers in origin": change("kernel chi2",
+			func(mp mapping.Map) { mp.(*mapping.KernelMap).K.Origin = nil }),
+		"\"rbf\" is not known": change("kernel gauss",
+			func(mp mapping.Map) { mp.(*mapping.KernelMap).K.Name = "rbf" }),
+		"in coefficients": change("kernel gauss",
+			func(mp mapping.Map) { e := mp.(*mapping.KernelMap); e.Coefficients = e.Coefficients[1:] }),
+		"finite numbers only": change("tangent",
+			func(mp mapping.Map) { mp.(*mapping.Tangent).Slope[0] = math.Inf(1) }),
+		"rows of which none is joined": change("geodesic",
+			func(mp mapping.Map) { e := mp.(*mapping.Geodesic); e.Edge, e.Length = nil, nil }),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
-	big := &mapping.SimilarityMap{Training: randomTraining(rand.New(rand.NewPCG(1, 1)), mapping.MaxSimilar+1, 1, 1), Lambda: []float64{0}, K: mapping.Kernel{Name: "linear"}}
+	big := &mapping.SimilarityMap{Training: randomTraining(rand.New(rand.NewPCG(1, 1)), mapping.MaxSimilar+1, 1, 1),
+		Lambda: []float64{0}, K: mapping.Kernel{Name: "linear"}}
 	if err := big.Check(1, 0); err == nil || !strings.Contains(err.Error(), fmt.Sprint(mapping.MaxSimilar)) {
 		t.Errorf("too many rows: %v", err)
 	}
@@ -500,7 +522,8 @@ func TestExtensionFiles(t *testing.T) {
 			continue
 		}
 		x, _ := rowsOf(mo, 20)
-		if got.Digest() != mo.Digest() || !sameBits(project(t, got, rowMajor(x, 20, 5)), project(t, mo, rowMajor(x, 20, 5))) {
+		if got.Digest() != mo.Digest() || !sameBits(project(t, got, rowMajor(x, 20, 5)),
+			project(t, mo, rowMajor(x, 20, 5))) {
 			t.Errorf("%s: what was read differs", name)
 		}
 	}
@@ -513,11 +536,14 @@ func BenchmarkPlace(b *testing.B) {
 	t := randomTraining(r, n, m, d)
 	edge, length := ring(r, n)
 	for name, mp := range map[string]mapping.RowMap{
-		"nystrom":      &mapping.Nystrom{Training: t, Lambda: []float64{0.1, 0.2}, Reach: make([]float64, n), K: k, Rate: 1. / m},
-		"barycentric":  &mapping.Barycentric{Training: t, K: k, Regular: 1e-3},
-		"geodesic":     &mapping.Geodesic{Training: t, Lambda: []float64{2, 1}, Mean: make([]float64, n), Edge: edge, Length: length, K: k},
-		"tangent":      &mapping.Tangent{Training: t, Patch: make([]float64, n), Slope: make([]float64, m*d), Count: 1},
-		"kernel gauss": &mapping.KernelMap{D: d, Rows: t.Rows, Coefficients: t.Embedding, K: mapping.Kernel{Name: "gauss", Param: []float64{m}}},
+		"nystrom": &mapping.Nystrom{Training: t, Lambda: []float64{0.1, 0.2}, Reach: make([]float64, n), K: k,
+			Rate: 1. / m},
+		"barycentric": &mapping.Barycentric{Training: t, K: k, Regular: 1e-3},
+		"geodesic": &mapping.Geodesic{Training: t, Lambda: []float64{2, 1}, Mean: make([]float64, n), Edge: edge,
+			Length: length, K: k},
+		"tangent": &mapping.Tangent{Training: t, Patch: make([]float64, n), Slope: make([]float64, m*d), Count: 1},
+		"kernel gauss": &mapping.KernelMap{D: d, Rows: t.Rows, Coefficients: t.Embedding,
+			K: mapping.Kernel{Name: "gauss", Param: []float64{m}}},
 	} {
 		p := must(mp.Extension(m))
 		w, z, y := p.Workspace(), normals(r, m), make([]float64, d)

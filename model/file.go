@@ -67,8 +67,9 @@ func (m *Model) allArrays() []mapping.Array {
 
 // content is the content section.
 func (m *Model) content() ([]byte, error) {
-	h := header{Method: m.method, Map: m.mapping.Kind(), Dim: m.Dim(), Features: m.features, Classes: orEmpty(m.classes),
-		Unit: m.unit, Wide: m.wide, Rows: m.rows, Rank: m.rank, Params: m.params}
+	h := header{Method: m.method, Map: m.mapping.Kind(), Dim: m.Dim(), Features: m.features,
+		Classes: orEmpty(m.classes),
+		Unit:    m.unit, Wide: m.wide, Rows: m.rows, Rank: m.rank, Params: m.params}
 	if h.Params == nil {
 		h.Params = map[string]string{}
 	}
@@ -170,7 +171,8 @@ func parse(b []byte) (*Model, error) {
 		return nil, errTruncated
 	}
 	if v := binary.LittleEndian.Uint64(b); v != fileVersion {
-		return nil, fmt.Errorf("version %d, this program reads version %d; use the release that wrote it", v, fileVersion)
+		return nil, fmt.Errorf("version %d, this program reads version %d; use the release that wrote it", v,
+			fileVersion)
 	}
 	content, sum, rest, err := cut(b[8:])
 	if err != nil {
@@ -267,7 +269,8 @@ func parseContent(content []byte) (*Model, error) {
 	if h.Dim != mp.Dim() {
 		return nil, fmt.Errorf("header: dim is %d, the arrays have %d", h.Dim, mp.Dim())
 	}
-	m := &Model{method: h.Method, params: h.Params, features: h.Features, classes: h.Classes, rows: h.Rows, unit: h.Unit, wide: h.Wide,
+	m := &Model{method: h.Method, params: h.Params, features: h.Features, classes: h.Classes, rows: h.Rows,
+		unit: h.Unit, wide: h.Wide,
 		mean: arrays[0].Data, scale: arrays[1].Data, mapping: mp, eigenvalues: arrays[2].Data, rank: h.Rank}
 	if len(m.classes) == 0 {
 		m.classes = nil

@@ -60,7 +60,8 @@ func TestFileRoundTrip(t *testing.T) {
 		if !bytes.Equal(fileOf(t, got), b) {
 			t.Error("a model that was read writes other bytes")
 		}
-		if got.Digest() != m.Digest() || !reflect.DeepEqual(got.Note(), m.Note()) || !reflect.DeepEqual(got.Report(), m.Report()) {
+		if got.Digest() != m.Digest() || !reflect.DeepEqual(got.Note(), m.Note()) ||
+			!reflect.DeepEqual(got.Report(), m.Report()) {
 			t.Errorf("digest, note or report differ: %+v, %+v", got.Note(), m.Note())
 		}
 		a, _ := m.MarshalJSON()
@@ -104,7 +105,8 @@ func TestDigest(t *testing.T) {
 	change("eigenvalues", func(c *Model) { c.eigenvalues = nil })
 	change("rank", func(c *Model) { c.rank = 2 })
 	change("components", func(c *Model) {
-		c.mapping = &mapping.Linear{D: 2, Components: append([]float64{0}, m.mapping.(*mapping.Linear).Components[1:]...)}
+		c.mapping = &mapping.Linear{D: 2, Components: append([]float64{0},
+			m.mapping.(*mapping.Linear).Components[1:]...)}
 	})
 }
 
@@ -174,26 +176,29 @@ func craft(t *testing.T, head string, numbers int) []byte {
 // allocation follows its sizes.
 func TestFileLies(t *testing.T) {
 	head := func(dim, rows, mean, components string) string {
-		return `{"method":"x","map":"linear","dim":` + dim + `,"features":["a"],"classes":[],"unit":false,"float64":false,"rows":` + rows +
+		return `{"method":"x","map":"linear","dim":` + dim +
+			`,"features":["a"],"classes":[],"unit":false,"float64":false,"rows":` + rows +
 			`,"informative_rank":0,"params":{},"arrays":[{"name":"mean","shape":` + mean +
-			`},{"name":"scale","shape":[1]},{"name":"eigenvalues","shape":[0]},{"name":"components","shape":` + components + `}]}`
+			`},{"name":"scale","shape":[1]},{"name":"eigenvalues","shape":[0]},{"name":"components","shape":` +
+			components + `}]}`
 	}
 	if _, err := Read(bytes.NewReader(craft(t, head("1", "1", "[1]", "[1,1]"), 3))); err != nil {
 		t.Fatalf("the honest form is refused: %v", err)
 	}
 	for name, b := range map[string][]byte{
-		"huge mean":        craft(t, head("1", "1", "[1152921504606846976]", "[1,1]"), 3),
-		"huge components":  craft(t, head("4611686018427387904", "1", "[1]", "[0,4611686018427387904]"), 2),
-		"overflow":         craft(t, head("1", "1", "[1]", "[4294967296,4294967296]"), 3),
-		"negative":         craft(t, head("1", "1", "[1]", "[-1,-1]"), 3),
-		"negative rows":    craft(t, head("1", "-1", "[1]", "[1,1]"), 3),
-		"other dim":        craft(t, head("2", "1", "[1]", "[1,1]"), 3),
-		"other shape":      craft(t, head("1", "1", "[1]", "[1]"), 3),
-		"spare numbers":    craft(t, head("1", "1", "[1]", "[1,1]"), 4),
-		"few numbers":      craft(t, head("1", "1", "[1]", "[1,1]"), 2),
-		"unknown field":    craft(t, strings.Replace(head("1", "1", "[1]", "[1,1]"), `"unit"`, `"x":1,"unit"`, 1), 3),
-		"unknown map":      craft(t, strings.Replace(head("1", "1", "[1]", "[1,1]"), `"linear"`, `"kernel"`, 1), 3),
-		"second form":      craft(t, strings.Replace(head("1", "1", "[1]", "[1,1]"), `"rows":1`, `"rows":1,"rows":1`, 1), 3),
+		"huge mean":       craft(t, head("1", "1", "[1152921504606846976]", "[1,1]"), 3),
+		"huge components": craft(t, head("4611686018427387904", "1", "[1]", "[0,4611686018427387904]"), 2),
+		"overflow":        craft(t, head("1", "1", "[1]", "[4294967296,4294967296]"), 3),
+		"negative":        craft(t, head("1", "1", "[1]", "[-1,-1]"), 3),
+		"negative rows":   craft(t, head("1", "-1", "[1]", "[1,1]"), 3),
+		"other dim":       craft(t, head("2", "1", "[1]", "[1,1]"), 3),
+		"other shape":     craft(t, head("1", "1", "[1]", "[1]"), 3),
+		"spare numbers":   craft(t, head("1", "1", "[1]", "[1,1]"), 4),
+		"few numbers":     craft(t, head("1", "1", "[1]", "[1,1]"), 2),
+		"unknown field":   craft(t, strings.Replace(head("1", "1", "[1]", "[1,1]"), `"unit"`, `"x":1,"unit"`, 1), 3),
+		"unknown map":     craft(t, strings.Replace(head("1", "1", "[1]", "[1,1]"), `"linear"`, `"kernel"`, 1), 3),
+		"second form": craft(t, strings.Replace(head("1", "1", "[1]", "[1,1]"), `"rows":1`,
+			`"rows":1,"rows":1`, 1), 3),
 		"views, no arrays": craft(t, strings.Replace(head("1", "1", "[1]", "[1,1]"), `"linear"`, `"views"`, 1), 3),
 	} {
 		if m, err := Read(bytes.NewReader(b)); err == nil {
@@ -315,8 +320,10 @@ func TestMarshalJSON(t *testing.T) {
 	if err := json.Unmarshal(b, &form); err != nil {
 		t.Fatal(err)
 	}
-	if form.Digest != m.Digest() || form.Version != m.Digest()[:16] || form.Dim != 2 || form.Rank == nil || form.Created != nil ||
-		form.Params == nil || form.Source == nil || form.Classes == nil || form.Eigenvalues == nil || len(form.Features) != 4 {
+	if form.Digest != m.Digest() || form.Version != m.Digest()[:16] || form.Dim != 2 || form.Rank == nil ||
+		form.Created != nil ||
+		form.Params == nil || form.Source == nil || form.Classes == nil || form.Eigenvalues == nil ||
+		len(form.Features) != 4 {
 		t.Errorf("form is %s", b)
 	}
 	x, x64 := rowsOf(m, 1)

@@ -29,7 +29,8 @@ func TestModelImmutable(t *testing.T) {
 	if noted.Note().Source["file"] != "a" || string(fileOf(t, m)) != string(want) {
 		t.Error("a model changed")
 	}
-	if !m.Unit() || m.M() != 5 || m.Dim() != 2 || m.Rows() != 10 || m.InformativeRank() != 1 || m.Map() != "linear" || m.Method() != "test" {
+	if !m.Unit() || m.M() != 5 || m.Dim() != 2 || m.Rows() != 10 || m.InformativeRank() != 1 || m.Map() != "linear" ||
+		m.Method() != "test" {
 		t.Error("an accessor is wrong")
 	}
 	if v := fileModels(t)[1]; v.Components() != nil || v.Map() != "views" {
@@ -59,20 +60,23 @@ func TestModelConcurrent(t *testing.T) {
 // A model that could not answer is not made: the error says what is wrong.
 func TestSealRefuses(t *testing.T) {
 	for want, change := range map[string]func(m *Model){
-		"no method":            func(m *Model) { m.method = "" },
-		"no features":          func(m *Model) { m.mean = nil },
-		"scales":               func(m *Model) { m.scale = m.scale[1:] },
-		"feature names":        func(m *Model) { m.features = m.features[1:] },
-		"no mapping":           func(m *Model) { m.mapping = nil },
-		"dimension":            func(m *Model) { m.mapping = &mapping.Linear{} },
-		"negative":             func(m *Model) { m.rows = -1 },
-		"positive and finite":  func(m *Model) { m.scale = []float64{1, 0, 1, 1, 1} },
-		"mean[1] is NaN":       func(m *Model) { m.mean = []float64{1, math.NaN(), 1, 1, 1} },
-		"UTF-8":                func(m *Model) { m.classes = []string{"\xff"} },
-		"parameter":            func(m *Model) { m.params = map[string]string{"a": "\xff"} },
-		"5 x 2 are needed":     func(m *Model) { m.mapping = &mapping.Linear{D: 2, Components: make([]float64, 9)} },
-		"as many outputs":      func(m *Model) { m.mapping = &mapping.Linear{D: 6, Components: make([]float64, 30)} },
-		"components[3] is Inf": func(m *Model) { m.mapping = &mapping.Linear{D: 1, Components: []float64{0, 0, 0, math.Inf(1), 0}} },
+		"no method":           func(m *Model) { m.method = "" },
+		"no features":         func(m *Model) { m.mean = nil },
+		"scales":              func(m *Model) { m.scale = m.scale[1:] },
+		"feature names":       func(m *Model) { m.features = m.features[1:] },
+		"no mapping":          func(m *Model) { m.mapping = nil },
+		"dimension":           func(m *Model) { m.mapping = &mapping.Linear{} },
+		"negative":            func(m *Model) { m.rows = -1 },
+		"positive and finite": func(m *Model) { m.scale = []float64{1, 0, 1, 1, 1} },
+		"mean[1] is NaN":      func(m *Model) { m.mean = []float64{1, math.NaN(), 1, 1, 1} },
+		"UTF-8":               func(m *Model) { m.classes = []string{"\xff"} },
+		"parameter":           func(m *Model) { m.params = map[string]string{"a": "\xff"} },
+		"5 x 2 are needed":    func(m *Model) { m.mapping = &mapping.Linear{D: 2, Components: make([]float64, 9)} },
+		"as many outputs":     func(m *Model) { m.mapping = &mapping.Linear{D: 6, Components: make([]float64, 30)} },
+		"components[3] is Inf": func(m *Model) {
+			m.mapping = &mapping.Linear{D: 1,
+				Components: []float64{0, 0, 0, math.Inf(1), 0}}
+		},
 	} {
 		m := *fileModels(t)[0]
 		change(&m)

@@ -62,7 +62,8 @@ func newProjection(mean, scale []float64, unit, wide bool, mp mapping.Map) (*pro
 	pm := mp.(mapping.ProductMap)
 	width, w, offset := pm.Weights()
 	m := len(mean)
-	k := &projection{m: m, dim: mp.Dim(), width: width, stride: (m + linalg.Lane - 1) / linalg.Lane * linalg.Lane, unit: unit, exact: wide,
+	k := &projection{m: m, dim: mp.Dim(), width: width, stride: (m + linalg.Lane - 1) / linalg.Lane * linalg.Lane,
+		unit: unit, exact: wide,
 		mean: mean, w64: w, offset: offset, finish: pm.Finish}
 	if offset == nil {
 		k.offset = make([]float64, width)

@@ -101,7 +101,8 @@ func sameBits(a, b []float32) bool {
 // A row's bits depend on the row and the model alone: not on the size of the
 // batch, the row's place in it, its address, or the layout of its features.
 func TestProjectRowAlone(t *testing.T) {
-	for _, c := range []struct{ m, d, n int }{{784, 2, 8192}, {784, 9, 600}, {13, 3, 600}, {1, 1, 40}, {64, 10, 600}, {33, 5, 100}} {
+	for _, c := range []struct{ m, d, n int }{{784, 2, 8192}, {784, 9, 600}, {13, 3, 600}, {1, 1, 40}, {64, 10, 600},
+		{33, 5, 100}} {
 		mo := randomLinear(t, c.m, c.d, 10, 2)
 		x, x64 := rowsOf(mo, c.n)
 		whole := project(t, mo, rowMajor(x, c.n, c.m))
@@ -132,7 +133,8 @@ func TestProjectRowAlone(t *testing.T) {
 			t.Fatalf("m %d: column-major differs from row-major", c.m)
 		}
 		cut := c.m / 3 // three blocks beside each other, the last with the rows far apart
-		three := Rows{c.n, []Block{{F32: x, Cols: cut, RowStride: c.m, ColStride: 1}, {F32: x[cut:], Cols: 1, RowStride: c.m, ColStride: 1},
+		three := Rows{c.n, []Block{{F32: x, Cols: cut, RowStride: c.m, ColStride: 1},
+			{F32: x[cut:], Cols: 1, RowStride: c.m, ColStride: 1},
 			{F32: x[cut+1:], Cols: c.m - cut - 1, RowStride: c.m, ColStride: 1}}}
 		if c.m > 1 && !sameBits(project(t, mo, three), whole) {
 			t.Fatalf("m %d: three blocks differ from one", c.m)
@@ -146,7 +148,8 @@ func TestProjectRowAlone(t *testing.T) {
 		for i, v := range colMajor {
 			col64[i] = float64(v)
 		}
-		if !sameBits(project(t, mo, Rows{c.n, []Block{{F64: col64, Cols: c.m, RowStride: 1, ColStride: c.n}}}), whole64) {
+		if !sameBits(project(t, mo, Rows{c.n, []Block{{F64: col64, Cols: c.m, RowStride: 1, ColStride: c.n}}}),
+			whole64) {
 			t.Fatalf("m %d: float64 column-major differs from row-major", c.m)
 		}
 	}
@@ -311,7 +314,8 @@ func TestProjectRefuses(t *testing.T) {
 }
 
 func BenchmarkProject(b *testing.B) {
-	for _, c := range []struct{ n, m, d int }{{1, 64, 8}, {256, 64, 8}, {1024, 256, 2}, {1024, 256, 32}, {256, 784, 2}, {8192, 784, 2}, {8192, 784, 8}} {
+	for _, c := range []struct{ n, m, d int }{{1, 64, 8}, {256, 64, 8}, {1024, 256, 2}, {1024, 256, 32}, {256, 784, 2},
+		{8192, 784, 2}, {8192, 784, 8}} {
 		mo := randomLinear(b, c.m, c.d, 1, 1)
 		x, x64 := rowsOf(mo, c.n)
 		col := make([]float32, len(x))
@@ -334,7 +338,8 @@ func BenchmarkProject(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				b.ReportMetric(2*float64(c.n)*float64(c.m)*float64(c.d)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
+				b.ReportMetric(2*float64(c.n)*float64(c.m)*float64(c.d)*float64(b.N)/float64(b.Elapsed().Nanoseconds()),
+					"GFLOP/s")
 			})
 		}
 	}

@@ -9,7 +9,7 @@ import (
 // follow each other, as in a series, they fall into different folds and the scores
 // are too good for all.
 type Choice struct {
-	Of       string  `json:"of"`   // what was chosen: method, dim, or method and dim
+	Chosen   string  `json:"of"`   // what was chosen: method, dim, or method and dim
 	Rule     string  `json:"rule"` // cv, or why there was none
 	Method   string  `json:"method"`
 	Dim      int     `json:"dim"`
@@ -52,9 +52,10 @@ type Report struct {
 	// Gap is the smallest relative distance between a wanted eigenvalue and
 	// its neighbour; nil where there is only one. Near zero, columns may turn
 	// into each other from fit to fit.
-	Gap      *float64 `json:"gap,omitempty"`
-	Ties     [][2]int `json:"ties,omitempty"`     // runs [from, to) of columns in one eigenspace
-	Residual float64  `json:"residual,omitempty"` // of the eigenproblem, relative to its largest eigenvalue; 0 where the outputs come from a search
+	Gap  *float64 `json:"gap,omitempty"`
+	Ties [][2]int `json:"ties,omitempty"` // runs [from, to) of columns in one eigenspace
+	// of the eigenproblem, relative to its largest eigenvalue; 0 where the outputs come from a search
+	Residual float64 `json:"residual,omitempty"`
 
 	Search *Search `json:"search,omitempty"` // of methods that climb a criterion
 
@@ -64,12 +65,13 @@ type Report struct {
 
 // Ridge is the ridge of the denominator and how it was chosen.
 type Ridge struct {
-	Relative  float64      `json:"relative"`            // r of rho = r tr(D)/columns
-	Absolute  float64      `json:"absolute"`            // rho
-	Columns   int          `json:"columns"`             // columns after the rank cut in front
-	Rule      string       `json:"rule"`                // cv, oas or fixed
-	Shrinkage *float64     `json:"shrinkage,omitempty"` // s of the oracle approximating shrinkage, where it was computed
-	Scores    []RidgeScore `json:"scores,omitempty"`    // the table that cv decided from
+	Relative float64 `json:"relative"` // r of rho = r tr(D)/columns
+	Absolute float64 `json:"absolute"` // rho
+	Columns  int     `json:"columns"`  // columns after the rank cut in front
+	Rule     string  `json:"rule"`     // cv, oas or fixed
+	// s of the oracle approximating shrinkage, where it was computed
+	Shrinkage *float64     `json:"shrinkage,omitempty"`
+	Scores    []RidgeScore `json:"scores,omitempty"` // the table that cv decided from
 }
 
 // RidgeScore is one candidate of the cross-validation: how many of the scored

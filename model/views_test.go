@@ -96,7 +96,8 @@ func TestViewsGuards(t *testing.T) {
 		"two infinite, first class":  {[]float64{0, 1, 1, 0, 9, 9}, []float64{0, 1}, []float32{0, 0, 0}, 0},
 		"all 0/0, first class again": {[]float64{0, 0, 0, 0, 9, 9}, []float64{0, 1}, []float32{0, 0, 0}, 0},
 	} {
-		v := &mapping.Views{D: 1, Components: make([]float64, 3), Offset: make([]float64, 3), Window: c.window, Label: c.label}
+		v := &mapping.Views{D: 1, Components: make([]float64, 3), Offset: make([]float64, 3), Window: c.window,
+			Label: c.label}
 		if err := v.Check(1, 3); err != nil {
 			t.Fatal(err)
 		}

@@ -72,13 +72,15 @@ type Config struct {
 	Training Training
 	Until    Until // default UntilHold
 	Classes  int   // most classes; default 1000
-	Memory   int64 // bytes that the window may take; default 1 GiB. Fewer rows than Window.Rows are kept where they would not fit.
+	// bytes that the window may take; default 1 GiB. Fewer rows than Window.Rows are kept where they would not fit.
+	Memory int64
 
-	Fixed  *model.Model // a model that answers as it is: no learning
-	Resume *Live        // the model that was live before a restart; rows up to what it has seen only fill the window again
+	Fixed *model.Model // a model that answers as it is: no learning
+	// the model that was live before a restart; rows up to what it has seen only fill the window again
+	Resume *Live
 
-	// Store, where set, keeps a model before it goes live and returns its version. With an error the model does not go live.
-	// It is called by the worker that fits, never under a lock.
+	// Store, where set, keeps a model before it goes live and returns its version. With an error the model does not
+	// go live. It is called by the worker that fits, never under a lock.
 	Store func(ctx context.Context, m *model.Model, epoch int, bootstrap bool) (version string, err error)
 	// Source, where set, says where rows came from, for the model's note.
 	Source map[string]string
@@ -139,7 +141,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, err
 	}
 	if method.Supervised && c.Spec.Label == "" {
-		return c, fmt.Errorf("method %s learns from labels, and no label column is named; name one, or use method pca", method.Name)
+		return c, fmt.Errorf("method %s learns from labels, and no label column is named; name one, or use method pca",
+			method.Name)
 	}
 	return c, nil
 }

@@ -69,7 +69,8 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Printf("%d rows of 20 features became %d rows of %d\n", msg.Rows(), len(result.Reduced.Y[0])/result.Reduced.Dim, result.Reduced.Dim)
+	fmt.Printf("%d rows of 20 features became %d rows of %d\n", msg.Rows(), len(result.Reduced.Y[0])/result.Reduced.Dim,
+		result.Reduced.Dim)
 	fmt.Println("smaller:", len(reduced) < len(body))
 	fmt.Println("model:", result.Live.Model.Method(), "epoch", result.Live.Epoch)
 	// Output:
@@ -169,8 +170,8 @@ func ExampleStage_FromRecord() {
 	// embedding fixed_size_list<item: float32>[2] 90
 }
 
-// A method of one's own: here linear discriminants where each class counts the same, however many rows it has. The stage
-// learns, judges, aligns and serves it as one of the table.
+// A method of one's own: here linear discriminants where each class counts the same, however many rows it has. The
+// stage learns, judges, aligns and serves it as one of the table.
 func ExampleConfig_own() {
 	balanced := fit.Criterion{Name: "balanced", Supervised: true, Build: balancedScatters}
 	stage, err := plugin.New(plugin.Config{

@@ -15,8 +15,8 @@ import (
 	"github.com/embedd/embedd/model/score"
 )
 
-// learner is the learning path of a stage: the window, the policy, and the worker that fits. Its lock is held while rows are
-// copied and decisions are made, never while a model is fitted, stored or promoted.
+// learner is the learning path of a stage: the window, the policy, and the worker that fits. Its lock is held while
+// rows are copied and decisions are made, never while a model is fitted, stored or promoted.
 type learner struct {
 	stage  *Stage
 	config *Config
@@ -46,7 +46,8 @@ type job struct {
 }
 
 func newLearner(s *Stage) *learner {
-	l := &learner{stage: s, config: &s.config, jobs: make(chan job, 1), done: make(chan struct{}), idle: make(chan struct{})}
+	l := &learner{stage: s, config: &s.config, jobs: make(chan job, 1), done: make(chan struct{}),
+		idle: make(chan struct{})}
 	l.method, _ = s.config.Fit.Describe() // the configuration was checked
 	if l.method.Name == fit.Auto {
 		l.method.Supervised = l.labelled()
@@ -75,7 +76,8 @@ func (l *learner) close() {
 	<-l.done
 }
 
-// work fits one job after another; between them it lets the time of the policy go on, so that a period passes in silence too.
+// work fits one job after another; between them it lets the time of the policy go on, so that a period passes in
+// silence too.
 func (l *learner) work(ctx context.Context) {
 	tick := time.NewTicker(tickOf(l.config.Training.Every.Period))
 	defer tick.Stop()
@@ -153,7 +155,8 @@ func (l *learner) refit() error {
 			return fmt.Errorf("%w: the window has %d labelled rows of %d classes, and %s needs two classes of two rows; learn more rows",
 				ErrFewRows, rows, classes, l.method.Name)
 		}
-		return fmt.Errorf("%w: the window has %d rows, and %s needs two; learn more rows", ErrFewRows, rows, l.method.Name)
+		return fmt.Errorf("%w: the window has %d rows, and %s needs two; learn more rows", ErrFewRows, rows,
+			l.method.Name)
 	}
 	l.policy.asked()
 	l.begin()
@@ -180,7 +183,8 @@ func (l *learner) begin() {
 	if l.window == nil {
 		return
 	}
-	if n := l.config.Training.Every.Rows; l.wantsBootstrap() && n > 0 && len(l.warm) >= n*l.window.m && !l.policy.fitting {
+	if n := l.config.Training.Every.Rows; l.wantsBootstrap() && n > 0 && len(l.warm) >= n*l.window.m &&
+		!l.policy.fitting {
 		l.policy.fitting = true // without began: labelled rows go on counting towards the first model
 		l.jobs <- job{rows: snapshotOf(l.warm, l.window.m), bootstrap: true}
 		l.warm = nil
@@ -268,8 +272,8 @@ func (l *learner) status() Status {
 	return s
 }
 
-// fit runs one job: candidate, judgement, final fit on all rows, alignment, store, pointer. A panic of a method ends the fit, not
-// the host.
+// fit runs one job: candidate, judgement, final fit on all rows, alignment, store, pointer. A panic of a method ends
+// the fit, not the host.
 func (l *learner) fit(ctx context.Context, j job) (f Fit) {
 	begin := time.Now()
 	f = Fit{Live: l.stage.Live(), Candidate: math.NaN(), Previous: math.NaN(), Rows: j.rows.rows}
@@ -289,7 +293,8 @@ func (l *learner) fit(ctx context.Context, j job) (f Fit) {
 			}
 			log.Error("fit failed; the live model stays", attrs...)
 		case f.Promoted:
-			log.Info("model goes live", "version", f.Live.Version, "method", f.Live.Model.Method(), "dim", f.Live.Model.Dim(),
+			log.Info("model goes live", "version", f.Live.Version, "method", f.Live.Model.Method(), "dim",
+				f.Live.Model.Dim(),
 				"epoch", f.Live.Epoch, "rows", f.Rows, "seconds", f.Duration.Seconds(), "reason", f.Reason)
 		default:
 			log.Info("candidate refused; the live model stays", "rows", f.Rows, "reason", f.Reason)
@@ -364,8 +369,8 @@ func (l *learner) fitCandidate(ctx context.Context, rows snapshot, f *Fit) error
 	return l.goLive(ctx, final, rows, false, f)
 }
 
-// settled is the configuration of a fit. Readers of the output rely on its dimension: once a model is live, what was left to
-// the rows stays as it was found at the first fit.
+// settled is the configuration of a fit. Readers of the output rely on its dimension: once a model is live, what was
+// left to the rows stays as it was found at the first fit.
 func (l *learner) settled(live *Live) fit.Config {
 	c := l.config.Fit
 	if c.Dim == fit.AutoDim && l.method.Streaming != "moments" && live != nil && !live.Bootstrap {
@@ -374,15 +379,17 @@ func (l *learner) settled(live *Live) fit.Config {
 	return c
 }
 
-// keepMethod turns a choice of auto into a configuration, so that what goes live is what was judged. The method of the live model
-// stays where another is better by no more than the noise: a change of method moves every output.
-func (l *learner) keepMethod(ctx context.Context, rows snapshot, candidate *model.Model, live *Live, c fit.Config) (*model.Model, fit.Config, error) {
+// keepMethod turns a choice of auto into a configuration, so that what goes live is what was judged. The method of
+// the live model stays where another is better by no more than the noise: a change of method moves every output.
+func (l *learner) keepMethod(ctx context.Context, rows snapshot, candidate *model.Model, live *Live,
+	c fit.Config) (*model.Model, fit.Config, error) {
 	choice := candidate.Report().Choice
 	if choice == nil || choice.Rule != "cv" {
 		return candidate, c, nil
 	}
 	kept := *choice
-	again := c.Method == fit.Auto && live != nil && !live.Bootstrap && live.Model.Method() != choice.Method && near(choice, live.Model.Method())
+	again := c.Method == fit.Auto && live != nil && !live.Bootstrap && live.Model.Method() != choice.Method &&
+		near(choice, live.Model.Method())
 	if again {
 		kept.Method = live.Model.Method()
 	}
@@ -494,7 +501,8 @@ func (l *learner) data(set rowSet, rows snapshot) *model.Data {
 	return d
 }
 
-// goLive aligns a model to the live one, stores it and moves the pointer, in this order: what answers is always in the store.
+// goLive aligns a model to the live one, stores it and moves the pointer, in this order: what answers is always in
+// the store.
 func (l *learner) goLive(ctx context.Context, m *model.Model, rows snapshot, bootstrap bool, f *Fit) error {
 	live := l.stage.Live()
 	epoch := 1

@@ -35,8 +35,8 @@ func spread(_ context.Context, x *mat.Dense, y []int) (total, within *mat.SymDen
 	return total, within, nil
 }
 
-// TestOwnIsAsAnyMethod: two stages with one criterion learn the same models, gate and align them; what is stored is read
-// back with the same digest and answers with the same bits.
+// TestOwnIsAsAnyMethod: two stages with one criterion learn the same models, gate and align them; what is stored is
+// read back with the same digest and answers with the same bits.
 func TestOwnIsAsAnyMethod(t *testing.T) {
 	var stored bytes.Buffer
 	var fits []Fit
@@ -101,11 +101,14 @@ func TestOwnIsAsAnyMethod(t *testing.T) {
 
 func TestOwnRefused(t *testing.T) {
 	for want, c := range map[string]Config{
-		"no label column is named":   {Fit: fit.Config{Own: &fit.Criterion{Name: "spread", Supervised: true, Build: spread}}},
-		"a method has this name":     {Fit: fit.Config{Own: &fit.Criterion{Name: "lda", Build: spread}}},
-		`names method "pca"`:         {Fit: fit.Config{Method: "pca", Own: &fit.Criterion{Name: "spread", Build: spread}}},
-		"a function that builds it":  {Fit: fit.Config{Own: &fit.Criterion{Name: "spread"}}},
-		"not chosen by cross-valida": {Fit: fit.Config{Dim: fit.AutoDim, Own: &fit.Criterion{Name: "spread", Build: spread}}},
+		"no label column is named": {Fit: fit.Config{Own: &fit.Criterion{Name: "spread", Supervised: true,
+			Build: spread}}},
+		"a method has this name": {Fit: fit.Config{Own: &fit.Criterion{Name: "lda", Build: spread}}},
+		`names method "pca"`: {Fit: fit.Config{Method: "pca",
+			Own: &fit.Criterion{Name: "spread", Build: spread}}},
+		"a function that builds it": {Fit: fit.Config{Own: &fit.Criterion{Name: "spread"}}},
+		"not chosen by cross-valida": {Fit: fit.Config{Dim: fit.AutoDim,
+			Own: &fit.Criterion{Name: "spread", Build: spread}}},
 	} {
 		c.Spec = arrowio.Spec{Features: []string{"x"}}
 		if s, err := New(c); err == nil || !strings.Contains(err.Error(), want) {

@@ -12,8 +12,8 @@ type Every struct {
 	Period time.Duration
 }
 
-// policy decides when to fit. It is a pure function of its events in virtual time: no clock, no goroutine, no lock, so that
-// a transcript of events is a complete test of it.
+// policy decides when to fit. It is a pure function of its events in virtual time: no clock, no goroutine, no lock,
+// so that a transcript of events is a complete test of it.
 type policy struct {
 	every Every
 
@@ -24,8 +24,8 @@ type policy struct {
 	wanted  bool // the host asked for a fit that has not begun
 }
 
-// learned records rows labelled rows that arrived at the given time. Rows that are read again after a restart, up to where
-// the live model already looked, are not counted: the caller does not report them.
+// learned records rows labelled rows that arrived at the given time. Rows that are read again after a restart, up to
+// where the live model already looked, are not counted: the caller does not report them.
 func (p *policy) learned(rows int, at time.Time) {
 	p.tick(at)
 	if rows > 0 && p.rows == 0 {
@@ -44,8 +44,8 @@ func (p *policy) tick(at time.Time) {
 // asked records that the host wants a fit, whatever the counts say.
 func (p *policy) asked() { p.wanted = true }
 
-// due tells whether a fit should begin now. trainable says whether the window can be fitted at all: for a supervised method
-// two classes of two rows.
+// due tells whether a fit should begin now. trainable says whether the window can be fitted at all: for a supervised
+// method two classes of two rows.
 func (p *policy) due(trainable bool) bool {
 	if p.fitting || !trainable || p.rows == 0 && !p.wanted {
 		return false
@@ -62,12 +62,12 @@ func (p *policy) due(trainable bool) bool {
 // began records that a fit has begun: what arrives from now on counts towards the next one.
 func (p *policy) began() { p.fitting, p.rows, p.wanted = true, 0, false }
 
-// ended records that the fit is over, whatever came of it. A fit that is due by then begins at once, with the window as it
-// is, so a slow fit makes fits rarer and never piles them up.
+// ended records that the fit is over, whatever came of it. A fit that is due by then begins at once, with the window
+// as it is, so a slow fit makes fits rarer and never piles them up.
 func (p *policy) ended() { p.fitting = false }
 
-// heldOutScore is what the held-out rows say of one model: with labels the share of them whose nearest reference row has their
-// class, without labels the share of their variance that the projection keeps.
+// heldOutScore is what the held-out rows say of one model: with labels the share of them whose nearest reference row
+// has their class, without labels the share of their variance that the projection keeps.
 type heldOutScore struct {
 	Value float64
 	Rows  int // held-out rows that were judged
@@ -80,9 +80,9 @@ type evidence struct {
 	margin    float64
 }
 
-// judge is the gate. A candidate goes live when its score on the held-out rows is not below the live model's, on the same
-// rows, plus the margin (Invariant 8). Without a live model it goes live as it is; without held-out rows nothing speaks for it, and
-// the live model stays.
+// judge is the gate. A candidate goes live when its score on the held-out rows is not below the live model's, on the
+// same rows, plus the margin (Invariant 8). Without a live model it goes live as it is; without held-out rows nothing
+// speaks for it, and the live model stays.
 func judge(e evidence) (promote bool, reason string) {
 	c := e.candidate
 	switch {

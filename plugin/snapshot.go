@@ -16,7 +16,8 @@ type snapshot struct {
 	last    uint64          // sequence number of the newest message in it
 }
 
-// rowSet is n rows of m features, row-major, with their classes, their places in the order of arrival and the sequence numbers of their messages.
+// rowSet is n rows of m features, row-major, with their classes, their places in the order of arrival and the
+// sequence numbers of their messages.
 type rowSet struct {
 	x     []float64
 	y     []int

@@ -107,8 +107,8 @@ func liveOf(m *model.Model) *Live {
 	return l
 }
 
-// promote moves the pointer. The hot path sees the new model at its next message; who still holds the old one ends with it
-// (Invariant 4).
+// promote moves the pointer. The hot path sees the new model at its next message; who still holds the old one ends
+// with it (Invariant 4).
 func (s *Stage) promote(l *Live) {
 	s.live.Store(l)
 	s.once.Do(func() { close(s.ready) })
@@ -123,8 +123,8 @@ func (s *Stage) Ready() <-chan struct{} { return s.ready }
 // Learns tells whether the stage learns, or has a fixed model.
 func (s *Stage) Learns() bool { return s.learner != nil }
 
-// Decode reads one message. The message that it returns is a view on msg, which must not change afterwards. An error is an
-// [*arrowio.Error].
+// Decode reads one message. The message that it returns is a view on msg, which must not change afterwards. An error
+// is an [*arrowio.Error].
 func (s *Stage) Decode(msg []byte) (*arrowio.Message, error) { return s.decoder.Decode(msg) }
 
 // FromRecord is Decode for a record that the host holds: the same contract of schema, limits, nulls and labels, the
@@ -216,8 +216,9 @@ func (s *Stage) Record(r *Result, more ...wire.Pair) (arrow.Record, error) {
 	return s.encoder.Record(r.Reduced, append(r.Live.Metadata(), more...))
 }
 
-// Split is Encode for a transport with a limit: it writes as many messages, split by rows, as are needed to keep each within
-// limit bytes. Where to split depends on the input and the configuration alone (Invariant 2). pairs gives the further metadata of one part.
+// Split is Encode for a transport with a limit: it writes as many messages, split by rows, as are needed to keep each
+// within limit bytes. Where to split depends on the input and the configuration alone (Invariant 2). pairs gives the
+// further metadata of one part.
 func (s *Stage) Split(r *Result, limit int, pairs func(part, parts int) []wire.Pair) ([][]byte, error) {
 	return s.encoder.Split(r.Reduced, limit, func(part, parts int) []wire.Pair {
 		return append(r.Live.Metadata(), pairs(part, parts)...)
@@ -229,8 +230,8 @@ func (s *Stage) EncodeRejected(r *Result, pairs ...wire.Pair) ([]byte, error) {
 	return s.encoder.Rejected(r.Reduced.Message, r.Rejected, pairs)
 }
 
-// Learn takes the labelled rows of a message into the window and starts a fit where one is due. It copies what it keeps. With a fixed
-// model it does nothing. After Close it is ErrClosed.
+// Learn takes the labelled rows of a message into the window and starts a fit where one is due. It copies what it
+// keeps. With a fixed model it does nothing. After Close it is ErrClosed.
 func (s *Stage) Learn(m *arrowio.Message, at Position) error {
 	if s.learner == nil {
 		return nil

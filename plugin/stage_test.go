@@ -239,7 +239,8 @@ func TestWorseModelStays(t *testing.T) {
 	// The pairs that carry the signal are noise now, and a far outlier class bends every fit.
 	broken := clouds(r, 400, 3)
 	for i := range broken {
-		if i%4 != 0 { // most labels lie, so a fit learns little; one in four is right, so the live model still knows more
+		// most labels lie, so a fit learns little; one in four is right, so the live model still knows more
+		if i%4 != 0 {
 			broken[i].class = fmt.Sprintf("c%d", r.IntN(3))
 		}
 	}
@@ -299,8 +300,8 @@ func TestCoordinatesStay(t *testing.T) {
 	}
 }
 
-// TestReproducible: same rows, order, configuration and seed, same digest; also after a restart that reads the window again
-// (Invariant 7).
+// TestReproducible: same rows, order, configuration and seed, same digest; also after a restart that reads the window
+// again (Invariant 7).
 func TestReproducible(t *testing.T) {
 	for _, balance := range []Balance{BalanceNone, BalanceClass} {
 		for _, method := range []string{"lda", "pca", "sle"} {
@@ -367,7 +368,8 @@ func TestUnsupervisedWithoutLabels(t *testing.T) {
 	}
 }
 
-// What auto found at the first fit stays: the dimension always, the method while no other is better by more than the noise.
+// What auto found at the first fit stays: the dimension always, the method while no other is better by more than the
+// noise.
 func TestAutoStays(t *testing.T) {
 	s := newStage(t, func(c *Config) { c.Fit = fit.Config{Method: fit.Auto, Dim: fit.AutoDim} })
 	r := rand.New(rand.NewPCG(31, 32))
@@ -398,7 +400,11 @@ func TestAutoWithoutLabelsIsPCA(t *testing.T) {
 }
 
 func TestPeriod(t *testing.T) {
-	s := newStage(t, func(c *Config) { c.Training.Every = Every{Rows: 1000, Period: 50 * time.Millisecond}; c.Fit.Dim = 1 })
+	s := newStage(t, func(c *Config) {
+		c.Training.Every = Every{Rows: 1000,
+			Period: 50 * time.Millisecond}
+		c.Fit.Dim = 1
+	})
 	rows := clouds(rand.New(rand.NewPCG(17, 18)), 8, 2)
 	if err := s.Learn(decode(t, s, rows), Position{Seq: 1, Time: time.Now()}); err != nil {
 		t.Fatal(err)
@@ -504,7 +510,8 @@ func TestClosed(t *testing.T) {
 func TestResumeWithOtherFeatures(t *testing.T) {
 	s := newStage(t, nil)
 	teach(t, s, 1, clouds(rand.New(rand.NewPCG(29, 30)), 120, 3))
-	_, err := New(Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label", Pinned: []string{"other"}}, Resume: s.Live()})
+	_, err := New(Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label", Pinned: []string{"other"}},
+		Resume: s.Live()})
 	if !errors.Is(err, wire.SchemaChanged) {
 		t.Errorf("resuming with other features: %v", err)
 	}
@@ -629,7 +636,8 @@ func TestRecords(t *testing.T) {
 	}
 	defer out.Release()
 	part.Release()
-	if out.NumRows() != 16 || out.ColumnName(0) != "label" || !out.Column(0).IsNull(1) || out.ColumnName(1) != "embedding" {
+	if out.NumRows() != 16 || out.ColumnName(0) != "label" || !out.Column(0).IsNull(1) ||
+		out.ColumnName(1) != "embedding" {
 		t.Errorf("the record is %v", out)
 	}
 	meta := out.Schema().Metadata()
@@ -666,8 +674,8 @@ func TestStoreFailureKeepsTheLiveModel(t *testing.T) {
 	}
 }
 
-// TestPanicEndsTheFitAlone: in the fitting goroutine (lda) and beside its pool (sle-ovr). The live model answers on, and the
-// next fit is as any.
+// TestPanicEndsTheFitAlone: in the fitting goroutine (lda) and beside its pool (sle-ovr). The live model answers on,
+// and the next fit is as any.
 func TestPanicEndsTheFitAlone(t *testing.T) {
 	for method, phase := range map[string]string{"lda": "fit", "sle-ovr": "views"} {
 		var broken atomic.Bool
@@ -696,7 +704,8 @@ func TestPanicEndsTheFitAlone(t *testing.T) {
 		if err := fits[1].Err; !errors.As(err, &p) || !strings.Contains(err.Error(), method+": panicked: out of luck") {
 			t.Errorf("%s: the fit says %v", method, err)
 		}
-		if text := log.String(); !strings.Contains(text, "out of luck") || !strings.Contains(text, "TestPanicEndsTheFitAlone") {
+		if text := log.String(); !strings.Contains(text, "out of luck") ||
+			!strings.Contains(text, "TestPanicEndsTheFitAlone") {
 			t.Errorf("%s: the log does not show where it was: %s", method, text)
 		}
 		if _, err := s.Transform(t.Context(), decode(t, s, rows)); err != nil {

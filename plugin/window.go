@@ -9,8 +9,8 @@ import (
 	"github.com/embedd/embedd/model/moments"
 )
 
-// Position says where a message stands in its stream. Seq is its sequence number, from 1; Time is the server's timestamp. A
-// host without a stream counts its messages and takes its own clock.
+// Position says where a message stands in its stream. Seq is its sequence number, from 1; Time is the server's
+// timestamp. A host without a stream counts its messages and takes its own clock.
 type Position struct {
 	Seq  uint64
 	Time time.Time
@@ -23,9 +23,9 @@ type Window struct {
 	Balance Balance       // default BalanceClass
 }
 
-// window is the bounded set of rows to learn from, in blocks in order of arrival. Each block keeps the moments of its own rows,
-// so a refit from moments merges blocks and never subtracts: no rounding error grows with the age of the stream, and an
-// evicted row is as if it had never been there.
+// window is the bounded set of rows to learn from, in blocks in order of arrival. Each block keeps the moments of its
+// own rows, so a refit from moments merges blocks and never subtracts: no rounding error grows with the age of the
+// stream, and an evicted row is as if it had never been there.
 type window struct {
 	limit    Window
 	holdout  float64
@@ -41,8 +41,9 @@ type window struct {
 	newest  time.Time
 }
 
-// block is a run of messages. It closes at a message's end when it has enough rows, so the borders of blocks are a function of the
-// stream alone, and a learner that reads again from the first message of a block makes the same blocks (Invariant 7).
+// block is a run of messages. It closes at a message's end when it has enough rows, so the borders of blocks are a
+// function of the stream alone, and a learner that reads again from the first message of a block makes the same
+// blocks (Invariant 7).
 type block struct {
 	first, last uint64 // sequence numbers of its messages
 	x           []float64
@@ -247,8 +248,8 @@ func (w *window) rowBytes() int64 {
 	return n
 }
 
-// snapshot copies the rows out, in order of arrival, with the classes sorted by text: a function of which rows are there and
-// of nothing else (Invariant 7).
+// snapshot copies the rows out, in order of arrival, with the classes sorted by text: a function of which rows are
+// there and of nothing else (Invariant 7).
 func (w *window) snapshot() snapshot {
 	names, remap := w.classes.sorted()
 	s := snapshot{m: w.m, oldest: w.oldest()}
@@ -278,7 +279,8 @@ func (w *window) snapshot() snapshot {
 	return s
 }
 
-// moments merges those of the blocks: of the rows to train on, and of all rows. Only blocks whose rows changed are summed anew.
+// moments merges those of the blocks: of the rows to train on, and of all rows. Only blocks whose rows changed are
+// summed anew.
 func (w *window) moments(remap []int) (out [2]*moments.Set, err error) {
 	for i := range out {
 		out[i] = moments.New(w.m, false)

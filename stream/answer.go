@@ -67,7 +67,8 @@ func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 		return p.deadMessage(a, err, p.limits.dead)
 	}
 	for i, body := range bodies {
-		a.parts = append(a.parts, p.outgoing(in, wire.AnswerOut, i, p.Output, body, append(r.Live.Metadata(), in.origin.Pairs(i, len(bodies))...)))
+		a.parts = append(a.parts, p.outgoing(in, wire.AnswerOut, i, p.Output, body,
+			append(r.Live.Metadata(), in.origin.Pairs(i, len(bodies))...)))
 	}
 	a.rows.skip = r.Skipped
 	a.rows.dead = r.RejectedRows()
@@ -82,12 +83,13 @@ func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 	return a
 }
 
-// encode writes the output, in as many parts as the limits ask for. A row that alone is over the limit leaves as a dead letter and
-// the others go on.
+// encode writes the output, in as many parts as the limits ask for. A row that alone is over the limit leaves as a
+// dead letter and the others go on.
 func (p *pipeline) encode(in *input, r *plugin.Result) ([][]byte, error) {
 	limit := int(p.maxBody(p.limits.out, in))
 	for {
-		bodies, err := p.stage.Split(r, limit, func(part, parts int) []wire.Pair { return in.origin.Pairs(part, parts) })
+		bodies, err := p.stage.Split(r, limit,
+			func(part, parts int) []wire.Pair { return in.origin.Pairs(part, parts) })
 		var wide *arrowio.Error
 		if err == nil || !errors.As(err, &wide) || wide.Code != wire.TooWide || wide.Row < 0 {
 			return bodies, err
@@ -95,7 +97,8 @@ func (p *pipeline) encode(in *input, r *plugin.Result) ([][]byte, error) {
 		if r.RejectedRows() >= maxRows {
 			return nil, err
 		}
-		r.Reject(wide.Batch, wide.Row, arrowio.Fault{Row: wide.Row, Feature: wide.Column, What: wide.Detail + "; " + wide.Hint})
+		r.Reject(wide.Batch, wide.Row, arrowio.Fault{Row: wide.Row, Feature: wide.Column,
+			What: wide.Detail + "; " + wide.Hint})
 	}
 }
 
@@ -118,7 +121,8 @@ func headerBytes(h nats.Header) (n int64) {
 }
 
 // outgoing is a message with the user's own headers, ours, and its identity.
-func (p *pipeline) outgoing(in *input, kind wire.Answer, part int, subject string, body []byte, pairs []wire.Pair) *outgoing {
+func (p *pipeline) outgoing(in *input, kind wire.Answer, part int, subject string, body []byte,
+	pairs []wire.Pair) *outgoing {
 	msg := nats.NewMsg(subject)
 	msg.Data = body
 	for k, v := range in.header {
@@ -138,11 +142,12 @@ func (p *pipeline) outgoing(in *input, kind wire.Answer, part int, subject strin
 	return o
 }
 
-// deadMessage turns an answer into the dead letter of its whole input: the original bytes, and why. limit is that of the dead letters'
-// stream.
+// deadMessage turns an answer into the dead letter of its whole input: the original bytes, and why. limit is that of
+// the dead letters' stream.
 func (p *pipeline) deadMessage(a *answer, cause error, limit int64) *answer {
 	in := a.in
-	letter := wire.Letter{Error: sentence(cause), Code: codeOf(cause), Attempts: in.delivered, Origin: in.origin, Kind: wire.KindMessage}
+	letter := wire.Letter{Error: sentence(cause), Code: codeOf(cause), Attempts: in.delivered, Origin: in.origin,
+		Kind: wire.KindMessage}
 	a.parts = []*outgoing{p.dead(in, wire.AnswerDead, in.data, letter.Pairs(), limit)}
 	a.result = "dead"
 	a.rows = struct{ out, dead, skip int }{}
@@ -159,7 +164,8 @@ func (p *pipeline) deadRows(in *input, r *plugin.Result) (*outgoing, error) {
 	if f.Feature == "" {
 		code, cause = wire.TooWide, fmt.Errorf("row %d: %s", f.Row, f.What)
 	}
-	letter := wire.Letter{Error: sentence(cause), Code: code, Attempts: in.delivered, Origin: in.origin, Kind: wire.KindRows, Rows: rowList(r)}
+	letter := wire.Letter{Error: sentence(cause), Code: code, Attempts: in.delivered, Origin: in.origin,
+		Kind: wire.KindRows, Rows: rowList(r)}
 	pairs := letter.Pairs()
 	body, err := p.stage.EncodeRejected(r, pairs...)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// ackPending is the most messages between delivery and acknowledgement. It also bounds how far back an answer to a redelivery can stand in the
-// output.
+// ackPending is the most messages between delivery and acknowledgement. It also bounds how far back an answer to a
+// redelivery can stand in the output.
 const ackPending = 1024
 
 // drainWait is how long answers that are on their way may take once the engine was told to stop.
@@ -112,11 +112,11 @@ func (h *held) keepAlive(ctx context.Context, ackWait time.Duration) {
 	}
 }
 
-// serve is the hot path: pull, answer, publish, see it confirmed, acknowledge, in input order. Three steps of a conveyor: one pulls,
-// one answers and publishes, one waits for confirmations.
+// serve is the hot path: pull, answer, publish, see it confirmed, acknowledge, in input order. Three steps of a
+// conveyor: one pulls, one answers and publishes, one waits for confirmations.
 func (p *pipeline) serve(ctx context.Context, feed *queue) error {
-	// Waiting for a first model pulls nothing, so it costs no delivery. Where one reader feeds both paths it must pull to learn; then what
-	// it pulled is held and kept alive.
+	// Waiting for a first model pulls nothing, so it costs no delivery. Where one reader feeds both paths it must
+	// pull to learn; then what it pulled is held and kept alive.
 	if feed == nil && !p.ready(ctx) {
 		return nil
 	}
@@ -158,7 +158,8 @@ func (p *pipeline) serve(ctx context.Context, feed *queue) error {
 	return err
 }
 
-// pull brings messages until ctx is done. It survives every failure of the server but the loss of the consumer's configuration.
+// pull brings messages until ctx is done. It survives every failure of the server but the loss of the consumer's
+// configuration.
 func (p *pipeline) pull(ctx context.Context, h *held, feed *queue, out chan<- *input) error {
 	var consumer jetstream.Consumer
 	var created time.Time
@@ -169,7 +170,8 @@ func (p *pipeline) pull(ctx context.Context, h *held, feed *queue, out chan<- *i
 				if ctx.Err() != nil {
 					return nil
 				}
-				p.log.Warn("the consumer cannot be made; trying again", "stream", p.Stream, "consumer", durable(p.Name), "error", err)
+				p.log.Warn("the consumer cannot be made; trying again", "stream", p.Stream, "consumer", durable(p.Name),
+					"error", err)
 				if !pause(ctx, attempt) {
 					return nil
 				}
@@ -195,8 +197,10 @@ func (p *pipeline) pull(ctx context.Context, h *held, feed *queue, out chan<- *i
 			return nil
 		case err == nil:
 			attempt = 0
-		case errors.Is(err, jetstream.ErrConsumerDeleted), errors.Is(err, jetstream.ErrConsumerNotFound), errors.Is(err, nats.ErrNoResponders):
-			p.log.Warn("the consumer is gone; making it again", "stream", p.Stream, "consumer", durable(p.Name), "error", err)
+		case errors.Is(err, jetstream.ErrConsumerDeleted), errors.Is(err, jetstream.ErrConsumerNotFound),
+			errors.Is(err, nats.ErrNoResponders):
+			p.log.Warn("the consumer is gone; making it again", "stream", p.Stream, "consumer", durable(p.Name),
+				"error", err)
 			consumer = nil
 			fallthrough
 		default:
@@ -212,8 +216,8 @@ func (p *pipeline) pull(ctx context.Context, h *held, feed *queue, out chan<- *i
 
 func durable(pipeline string) string { return "embedd_" + pipeline }
 
-// consumer binds the pipeline's own durable consumer, or makes it. It also says when the stream was made: one of the same name that was deleted and made
-// again is another (Invariant 2).
+// consumer binds the pipeline's own durable consumer, or makes it. It also says when the stream was made: one of the
+// same name that was deleted and made again is another (Invariant 2).
 func (p *pipeline) consumer(ctx context.Context) (jetstream.Consumer, time.Time, error) {
 	input, err := p.js.Stream(ctx, p.Stream)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// runCore serves a subject without a stream: at most once. What waits for a first model waits in memory, up to InFlight bytes; beyond that the
-// oldest is dropped, counted and logged.
+// runCore serves a subject without a stream: at most once. What waits for a first model waits in memory, up to
+// InFlight bytes; beyond that the oldest is dropped, counted and logged.
 func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 	p.log.Info("the input has no stream: messages are answered at most once", "subject", p.Subject)
 	waiting := newQueue(p.InFlight)
@@ -21,7 +21,8 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 	var warned time.Time
 	dropped := 0
 	sub, err := p.nc.Subscribe(p.Subject, func(msg *nats.Msg) {
-		in := &input{subject: msg.Subject, header: msg.Header, data: msg.Data, time: time.Now(), delivered: 1, size: int64(len(msg.Data)) + 1024}
+		in := &input{subject: msg.Subject, header: msg.Header, data: msg.Data, time: time.Now(), delivered: 1,
+			size: int64(len(msg.Data)) + 1024}
 		if feed != nil {
 			p.metrics.unlearned(p.Name, feed.push(in))
 		}
@@ -66,7 +67,8 @@ func (p *pipeline) answerCore(in *input) {
 	a := p.answer(context.Background(), in)
 	for _, o := range a.parts {
 		if err := p.nc.PublishMsg(o.msg); err != nil {
-			p.log.Warn("an answer is lost: there is no stream to keep the input", "subject", o.msg.Subject, "error", err)
+			p.log.Warn("an answer is lost: there is no stream to keep the input", "subject", o.msg.Subject,
+				"error", err)
 			p.metrics.dropped(p.Name, 1)
 			return
 		}

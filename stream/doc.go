@@ -1,11 +1,13 @@
-// Package stream runs stages on NATS: it consumes the input, publishes what a stage makes of it, sees it confirmed, and only then acknowledges. It
-// feeds the learning side from a reader of its own, and keeps models in the server.
+// Package stream runs stages on NATS: it consumes the input, publishes what a stage makes of it, sees it confirmed,
+// and only then acknowledges. It feeds the learning side from a reader of its own, and keeps models in the server.
 //
-// An [Engine] runs any number of pipelines over one connection. It opens nothing before [Engine.Run] and leaves no goroutine behind after it.
+// An [Engine] runs any number of pipelines over one connection. It opens nothing before [Engine.Run] and leaves no
+// goroutine behind after it.
 //
 // Errors are told apart with errors.Is: [ErrStreamMissing], [ErrNoJetStream], [ErrModelMissing].
 //
-// What holds, on JetStream: every input message has an answer in the output stream or in the dead letters, or is a counted skip; the
-// answer's identity is a function of the input alone, so that a redelivery is absorbed by the server's duplicate window; an input is
-// acknowledged after its answer is confirmed. On core NATS (no input stream): at most once.
+// What holds, on JetStream: every input message has an answer in the output stream or in the dead letters, or is a
+// counted skip; the answer's identity is a function of the input alone, so that a redelivery is absorbed by the
+// server's duplicate window; an input is acknowledged after its answer is confirmed. On core NATS (no input stream):
+// at most once.
 package stream

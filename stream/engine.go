@@ -18,11 +18,12 @@ import (
 
 // Options say what an engine runs on. Nothing is global: two engines run in one process (Invariant 9).
 type Options struct {
-	Conn       *nats.Conn
-	Pipelines  []Pipeline
-	Logger     *slog.Logger          // default: no logs
-	Registerer prometheus.Registerer // default: no metrics; engines share one where their pipelines have names of their own
-	Clock      func() time.Time      // default time.Now
+	Conn      *nats.Conn
+	Pipelines []Pipeline
+	Logger    *slog.Logger // default: no logs
+	// default: no metrics; engines share one where their pipelines have names of their own
+	Registerer prometheus.Registerer
+	Clock      func() time.Time // default time.Now
 }
 
 // Engine runs pipelines over one connection, which stays the caller's.
@@ -65,10 +66,12 @@ func New(o Options) (*Engine, error) {
 	return &Engine{options: o, log: o.Logger, metrics: m}, nil
 }
 
-// Run opens every pipeline and serves until ctx is done; then it drains and returns nil. Where a pipeline cannot be opened it returns at once with what to do,
-// and nothing has started: ErrStreamMissing, ErrNoJetStream, or an error of the connection or of the stage.
+// Run opens every pipeline and serves until ctx is done; then it drains and returns nil. Where a pipeline cannot be
+// opened it returns at once with what to do, and nothing has started: ErrStreamMissing, ErrNoJetStream, or an error
+// of the connection or of the stage.
 func (e *Engine) Run(ctx context.Context) (err error) {
-	js, err := jetstream.New(e.options.Conn, jetstream.WithPublishAsyncMaxPending(2*ackPending*len(e.options.Pipelines)),
+	js, err := jetstream.New(e.options.Conn,
+		jetstream.WithPublishAsyncMaxPending(2*ackPending*len(e.options.Pipelines)),
 		jetstream.WithPublishAsyncTimeout(10*time.Second))
 	if err != nil {
 		return err
@@ -118,8 +121,8 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	return err
 }
 
-// flush waits until the server has what was sent: acknowledgements are not confirmed, and who closes the connection next
-// must not lose the last of them. Where the server is gone they are lost, and the redeliveries absorbed.
+// flush waits until the server has what was sent: acknowledgements are not confirmed, and who closes the connection
+// next must not lose the last of them. Where the server is gone they are lost, and the redeliveries absorbed.
 func (e *Engine) flush() {
 	if err := e.options.Conn.FlushTimeout(flushWait); err != nil {
 		e.log.Debug("the last acknowledgements may be lost; the redeliveries will be absorbed", "error", err)
@@ -159,7 +162,8 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, c Pipeline) (
 	p.stage = stage
 	if l := stage.Live(); l != nil {
 		e.metrics.live(c.Name, l)
-		p.log.Info("a model is live", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch", l.Epoch)
+		p.log.Info("a model is live", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
+			l.Epoch)
 	}
 	return p, nil
 }
@@ -175,7 +179,8 @@ func (p *pipeline) resume(ctx context.Context) (err error) {
 	}
 	s := &p.Stage
 	s.Store = p.store.save
-	s.Source = map[string]string{"stream": p.Stream, "created": p.created.UTC().Format(time.RFC3339Nano), "subject": p.Subject}
+	s.Source = map[string]string{"stream": p.Stream, "created": p.created.UTC().Format(time.RFC3339Nano),
+		"subject": p.Subject}
 	s.Resume = live
 	// The numbers of another stream of that name would mean other messages.
 	if live != nil && live.Model.Note().Source["created"] == s.Source["created"] {
@@ -233,12 +238,14 @@ func missing(stream, subject string) error {
 // reach explains an error of the JetStream API.
 func reach(err error) error {
 	if errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, nats.ErrNoResponders) {
-		return fmt.Errorf("%w (%w); start it with 'nats-server -js', or leave input.stream out for core NATS", ErrNoJetStream, err)
+		return fmt.Errorf("%w (%w); start it with 'nats-server -js', or leave input.stream out for core NATS",
+			ErrNoJetStream, err)
 	}
 	return err
 }
 
-// streamName is the name that setup gives a stream for a subject: the first token in capitals. streamSubjects is what it takes.
+// streamName is the name that setup gives a stream for a subject: the first token in capitals. streamSubjects is what
+// it takes.
 func streamName(subject string) string {
 	token, _, _ := strings.Cut(subject, ".")
 	return strings.ToUpper(token)

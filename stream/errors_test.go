@@ -18,7 +18,8 @@ import (
 // connect starts a server and connects to it.
 func connect(t *testing.T, jets bool) *nats.Conn {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: jets, StoreDir: t.TempDir()})
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: jets,
+		StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,8 @@ func TestErrorOfAMissingModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := js.CreateObjectStore(t.Context(), jetstream.ObjectStoreConfig{Bucket: stream.ModelBucket}); err != nil {
+	if _, err := js.CreateObjectStore(t.Context(),
+		jetstream.ObjectStoreConfig{Bucket: stream.ModelBucket}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: stream.ModelBucket}); err != nil {

@@ -9,8 +9,9 @@ import (
 	"github.com/embedd/embedd/plugin"
 )
 
-// learn reads the input once more, in order and without acknowledging, for the learning side: from where the live model's window begins, or from
-// the first message. A gap or a lost consumer makes it begin anew after the last message that it saw.
+// learn reads the input once more, in order and without acknowledging, for the learning side: from where the live
+// model's window begins, or from the first message. A gap or a lost consumer makes it begin anew after the last
+// message that it saw.
 func (p *pipeline) learn(ctx context.Context) {
 	next := max(p.learnFirst, 1)
 	for attempt := 0; ctx.Err() == nil; attempt++ {
@@ -33,7 +34,8 @@ func (p *pipeline) learnOn(ctx context.Context, next *uint64) (read int, err err
 	c, err := p.input.CreateConsumer(ctx, jetstream.ConsumerConfig{
 		Description:   "embedd pipeline " + p.Name + ", learning",
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: *next,
-		AckPolicy: jetstream.AckNonePolicy, FilterSubject: p.Subject, MemoryStorage: true, InactiveThreshold: 5 * time.Minute,
+		AckPolicy: jetstream.AckNonePolicy, FilterSubject: p.Subject, MemoryStorage: true,
+		InactiveThreshold: 5 * time.Minute,
 	})
 	if err != nil {
 		return 0, err
@@ -86,7 +88,8 @@ func (p *pipeline) learnFromInput(in *input) {
 		if before := p.unreadable.Load(); before != nil {
 			u.messages += before.messages
 		} else if p.stage.Live() == nil {
-			p.log.Warn("a message cannot be read, so nothing is learned from it", "source", in.origin.Source(), "error", err)
+			p.log.Warn("a message cannot be read, so nothing is learned from it", "source", in.origin.Source(),
+				"error", err)
 		}
 		p.unreadable.Store(u)
 		return

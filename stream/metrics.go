@@ -32,24 +32,28 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		rows: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_rows_total",
 			Help: "Rows by what became of them: out, dead or skip."}, []string{"pipeline", "result"}),
 		lost: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_dropped_messages_total",
-			Help: "Messages dropped for want of room, on core NATS (path answer) or by the learning side where one reader feeds both (path learn)."}, []string{"pipeline", "path"}),
+			Help: "Messages dropped from a full queue, on core NATS (path answer) or by the learning side where one reader feeds both (path learn)."}, []string{"pipeline", "path"}),
 		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_lag_messages",
 			Help: "Input messages that are not acknowledged yet."}, []string{"pipeline"}),
 		model: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_model_info",
 			Help: "1 for the live model."}, []string{"pipeline", "version", "method", "epoch"}),
 		score: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_model_score",
-			Help: "Held-out score of the last candidate and of the model that was live then."}, []string{"pipeline", "model"}),
+			Help: "Held-out score of the last candidate and of the model that was live then."},
+			[]string{"pipeline", "model"}),
 		fits: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_fits_total",
 			Help: "Fits by what came of them: promoted, refused or failed."}, []string{"pipeline", "result"}),
 		fit: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "embedd_fit_seconds",
-			Help: "Time of a fit, judgement and alignment included.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 10)}, []string{"pipeline"}),
+			Help:    "Time of a fit, judgement and alignment included.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10)}, []string{"pipeline"}),
 		transform: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "embedd_transform_seconds",
-			Help: "Time to decode, project and encode one message.", Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10)}, []string{"pipeline"}),
+			Help:    "Time to decode, project and encode one message.",
+			Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10)}, []string{"pipeline"}),
 	}
 	if r == nil {
 		return m, nil
 	}
-	return m, errors.Join(share(r, &m.messages), share(r, &m.rows), share(r, &m.lost), share(r, &m.lag), share(r, &m.model),
+	return m, errors.Join(share(r, &m.messages), share(r, &m.rows), share(r, &m.lost), share(r, &m.lag),
+		share(r, &m.model),
 		share(r, &m.score), share(r, &m.fits), share(r, &m.fit), share(r, &m.transform))
 }
 
@@ -62,7 +66,8 @@ func share[C prometheus.Collector](r prometheus.Registerer, c *C) error {
 	}
 	same, ok := there.ExistingCollector.(C)
 	if !ok {
-		return fmt.Errorf("%w, by a collector of type %T; give embedd a registry of its own", err, there.ExistingCollector)
+		return fmt.Errorf("%w, by a collector of type %T; give embedd a registry of its own", err,
+			there.ExistingCollector)
 	}
 	*c = same
 	return nil

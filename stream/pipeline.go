@@ -43,9 +43,11 @@ func (p Pipeline) withDefaults() (Pipeline, error) {
 	case !nameForm.MatchString(p.Name):
 		return p, fmt.Errorf("pipeline name %q: letters, digits, - and _ only, since it names a consumer", p.Name)
 	case p.Subject == "" || p.Output == "" || p.Dead == "":
-		return p, fmt.Errorf("pipeline %s: input %q, output %q and dead letter subject %q must all be named", p.Name, p.Subject, p.Output, p.Dead)
+		return p, fmt.Errorf("pipeline %s: input %q, output %q and dead letter subject %q must all be named", p.Name,
+			p.Subject, p.Output, p.Dead)
 	case strings.ContainsAny(p.Output+p.Dead, "*> \t"):
-		return p, fmt.Errorf("pipeline %s: output %q and dead letter subject %q must be subjects without wildcards", p.Name, p.Output, p.Dead)
+		return p, fmt.Errorf("pipeline %s: output %q and dead letter subject %q must be subjects without wildcards",
+			p.Name, p.Output, p.Dead)
 	}
 	return p, nil
 }
@@ -90,7 +92,8 @@ func (p *pipeline) run(ctx context.Context) error {
 		// A second reader would be refused here: the hot path's messages feed both.
 		feed = newQueue(p.InFlight / 4)
 		wg.Go(func() { p.learnFrom(ctx, feed) })
-		p.log.Info("the stream keeps messages until they are acknowledged, so one reader feeds both paths", "stream", p.Stream)
+		p.log.Info("the stream keeps messages until they are acknowledged, so one reader feeds both paths", "stream",
+			p.Stream)
 	}
 	return p.serve(ctx, feed)
 }
@@ -114,8 +117,8 @@ func (p *pipeline) ready(ctx context.Context) bool {
 	}
 }
 
-// unreadable counts the messages that the learning side could not read, with the reason of the last: while no model is live they have no dead
-// letter yet that would say it.
+// unreadable counts the messages that the learning side could not read, with the reason of the last: while no model
+// is live they have no dead letter yet that would say it.
 type unreadable struct {
 	messages int
 	last     error

@@ -27,8 +27,8 @@ func (p *pipeline) publish(a *answer) {
 	}
 }
 
-// settle waits until the server has confirmed every part, then acknowledges the input (Invariant 1). It reports false where ctx ended
-// first: the input is then redelivered.
+// settle waits until the server has confirmed every part, then acknowledges the input (Invariant 1). It reports false
+// where ctx ended first: the input is then redelivered.
 func (p *pipeline) settle(ctx context.Context, a *answer) bool {
 	for i := 0; i < len(a.parts); i++ {
 		err := p.confirm(ctx, a.parts[i])
@@ -39,7 +39,8 @@ func (p *pipeline) settle(ctx context.Context, a *answer) bool {
 			return false
 		}
 		// The server will never take this message: the input leaves as a dead letter.
-		p.log.Error("the server refuses an answer for good", "source", a.in.origin.Source(), "subject", a.parts[i].msg.Subject, "error", err)
+		p.log.Error("the server refuses an answer for good", "source", a.in.origin.Source(), "subject",
+			a.parts[i].msg.Subject, "error", err)
 		limit := p.limits.dead
 		if refused := a.parts[i].msg; refused.Subject == p.Dead {
 			if len(refused.Data) == 0 {
@@ -52,15 +53,16 @@ func (p *pipeline) settle(ctx context.Context, a *answer) bool {
 	}
 	if a.in.msg != nil {
 		if err := a.in.msg.Ack(); err != nil {
-			p.log.Debug("acknowledging failed; the redelivery will be absorbed", "source", a.in.origin.Source(), "error", err)
+			p.log.Debug("acknowledging failed; the redelivery will be absorbed", "source", a.in.origin.Source(),
+				"error", err)
 		}
 	}
 	p.metrics.answered(p.Name, a)
 	return true
 }
 
-// confirm waits for the confirmation of one part and sends it again, for ever, where the server could not take it now. It returns an
-// error where the server never will, or ctx is done.
+// confirm waits for the confirmation of one part and sends it again, for ever, where the server could not take it
+// now. It returns an error where the server never will, or ctx is done.
 func (p *pipeline) confirm(ctx context.Context, o *outgoing) error {
 	if o.stored {
 		return nil
@@ -82,7 +84,8 @@ func (p *pipeline) confirm(ctx context.Context, o *outgoing) error {
 				return final
 			}
 			if attempt == 3 || attempt > 0 && attempt%20 == 0 {
-				p.log.Warn("publishing fails; trying again", "subject", o.msg.Subject, "attempt", attempt, "error", explain(err, o.msg.Subject))
+				p.log.Warn("publishing fails; trying again", "subject", o.msg.Subject, "attempt", attempt, "error",
+					explain(err, o.msg.Subject))
 			}
 			if !pause(ctx, attempt) {
 				return ctx.Err()
@@ -110,7 +113,8 @@ func refusal(err error) error {
 	switch {
 	case errors.Is(err, nats.ErrMaxPayload):
 		return fmt.Errorf("the message is over the server's max_payload: %w", err)
-	case errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamMessageExceedsMaximum || api.ErrorCode == errHeaderTooLarge):
+	case errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamMessageExceedsMaximum ||
+		api.ErrorCode == errHeaderTooLarge):
 		return fmt.Errorf("the message is over the stream's limit: %w", err)
 	}
 	return nil

@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// queue holds messages up to a number of bytes. A push beyond that drops the oldest: what it feeds would rather have the newest.
+// queue holds messages up to a number of bytes. A push beyond that drops the oldest: what it feeds would rather have
+// the newest.
 type queue struct {
 	most int64
 

@@ -36,7 +36,8 @@ func TestQueueDropsOldest(t *testing.T) {
 	}
 }
 
-// TestHeld: bytes and messages between pull and acknowledgement are bounded, and a redelivery of a held message is known.
+// TestHeld: bytes and messages between pull and acknowledgement are bounded, and a redelivery of a held message is
+// known.
 func TestHeld(t *testing.T) {
 	h := newHeld()
 	a := &input{origin: wire.Origin{Seq: 1}, size: 60}

@@ -19,8 +19,8 @@ type Plan struct {
 // Duplicates is the duplicate window of streams that Setup makes.
 const Duplicates = 2 * time.Minute
 
-// Setup lists the streams that the pipelines need and, with apply, makes those that are missing: file storage, limits retention. It never
-// changes one that is there.
+// Setup lists the streams that the pipelines need and, with apply, makes those that are missing: file storage, limits
+// retention. It never changes one that is there.
 func Setup(ctx context.Context, js jetstream.JetStream, pipelines []Pipeline, apply bool) ([]Plan, error) {
 	var plans []Plan
 	need := func(name, subject string) error {
@@ -44,7 +44,8 @@ func Setup(ctx context.Context, js jetstream.JetStream, pipelines []Pipeline, ap
 		}
 		plan := Plan{Name: name, Subjects: []string{streamSubjects(subject)}}
 		if apply {
-			_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: plan.Subjects, Storage: jetstream.FileStorage, Duplicates: Duplicates})
+			_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: plan.Subjects,
+				Storage: jetstream.FileStorage, Duplicates: Duplicates})
 			if err != nil {
 				return fmt.Errorf("making stream %s for %v: %w", name, plan.Subjects, err)
 			}

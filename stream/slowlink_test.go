@@ -16,10 +16,11 @@ import (
 	"github.com/embedd/embedd/stream"
 )
 
-// TestSlowLink holds that a backlog gets through a slow link: a server cuts a connection off when more than its max_pending waits to be written, and then the same
-// pull would be cut off again and again.
+// TestSlowLink holds that a backlog gets through a slow link: a server cuts a connection off when more than its
+// max_pending waits to be written, and then the same pull would be cut off again and again.
 func TestSlowLink(t *testing.T) {
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,
+		StoreDir:   t.TempDir(),
 		MaxPending: 24 << 20}) // three pulls: both readers of the pipeline, and space for one
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +43,8 @@ func TestSlowLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"in", "out"} {
-		if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"}}); err != nil {
+		if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: name,
+			Subjects: []string{name + ".>"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -59,8 +61,9 @@ func TestSlowLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer slow.Close()
-	e, err := stream.New(stream.Options{Conn: slow, Pipelines: []stream.Pipeline{{Name: "p", Stream: "in", Subject: "in.x", Output: "out.x", Dead: "out.dead",
-		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Until: plugin.UntilSkip}}}})
+	e, err := stream.New(stream.Options{Conn: slow,
+		Pipelines: []stream.Pipeline{{Name: "p", Stream: "in", Subject: "in.x", Output: "out.x", Dead: "out.dead",
+			Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Until: plugin.UntilSkip}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

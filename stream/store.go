@@ -15,7 +15,8 @@ import (
 	"github.com/embedd/embedd/plugin"
 )
 
-// ModelBucket is the name of the object store that holds the models and of the key-value bucket that points to the live ones.
+// ModelBucket is the name of the object store that holds the models and of the key-value bucket that points to the
+// live ones.
 const ModelBucket = "EMBEDD_MODELS"
 
 // storeFormat is the version of the pointer's form. A store that a newer one wrote is refused, never rewritten.
@@ -31,8 +32,8 @@ type pointer struct {
 	Number    int    `json:"number"` // of versions so far
 }
 
-// store keeps the models of one pipeline. An object is written once and never changed; going live is one compare-and-swap of the
-// pointer, after the object is there.
+// store keeps the models of one pipeline. An object is written once and never changed; going live is one
+// compare-and-swap of the pointer, after the object is there.
 type store struct {
 	objects  jetstream.ObjectStore
 	pointers jetstream.KeyValue
@@ -45,14 +46,18 @@ type store struct {
 func openStore(ctx context.Context, js jetstream.JetStream, pipeline string) (*store, error) {
 	objects, err := js.ObjectStore(ctx, ModelBucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
-		objects, err = js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: ModelBucket, Description: "embedd models", Storage: jetstream.FileStorage})
+		objects, err = js.CreateObjectStore(ctx,
+			jetstream.ObjectStoreConfig{Bucket: ModelBucket, Description: "embedd models",
+				Storage: jetstream.FileStorage})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the model store (object store %s): %w", ModelBucket, err)
 	}
 	pointers, err := js.KeyValue(ctx, ModelBucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		pointers, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: ModelBucket, Description: "live embedd models", Storage: jetstream.FileStorage, History: 64})
+		pointers, err = js.CreateKeyValue(ctx,
+			jetstream.KeyValueConfig{Bucket: ModelBucket, Description: "live embedd models",
+				Storage: jetstream.FileStorage, History: 64})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the model store (key-value bucket %s): %w", ModelBucket, err)
@@ -71,17 +76,20 @@ func (s *store) load(ctx context.Context) (*plugin.Live, error) {
 	}
 	var p pointer
 	if err := json.Unmarshal(entry.Value(), &p); err != nil {
-		return nil, fmt.Errorf("the pointer to the live model of %s (bucket %s, revision %d) is damaged: %w", s.pipeline, ModelBucket, entry.Revision(), err)
+		return nil, fmt.Errorf("the pointer to the live model of %s (bucket %s, revision %d) is damaged: %w",
+			s.pipeline, ModelBucket, entry.Revision(), err)
 	}
 	if p.Format > storeFormat {
-		return nil, fmt.Errorf("the model store is of format %d and this embedd writes %d; use a newer embedd", p.Format, storeFormat)
+		return nil, fmt.Errorf("the model store is of format %d and this embedd writes %d; use a newer embedd",
+			p.Format, storeFormat)
 	}
 	m, err := s.get(ctx, p.Version)
 	if err != nil {
 		return nil, err
 	}
 	if m.Digest() != p.Digest {
-		return nil, fmt.Errorf("model %s has digest %.16s, its pointer says %.16s; the store is damaged", p.Version, m.Digest(), p.Digest)
+		return nil, fmt.Errorf("model %s has digest %.16s, its pointer says %.16s; the store is damaged", p.Version,
+			m.Digest(), p.Digest)
 	}
 	s.last, s.revision = p, entry.Revision()
 	return &plugin.Live{Model: m, Version: p.Version, Epoch: p.Epoch, Bootstrap: p.Bootstrap}, nil
@@ -100,9 +108,11 @@ func (s *store) get(ctx context.Context, version string) (*model.Model, error) {
 	return m, nil
 }
 
-// save writes a model, reads it back, and makes it the live one. It fails where somebody else moved the pointer meanwhile.
+// save writes a model, reads it back, and makes it the live one. It fails where somebody else moved the pointer
+// meanwhile.
 func (s *store) save(ctx context.Context, m *model.Model, epoch int, bootstrap bool) (string, error) {
-	next := pointer{Format: storeFormat, Digest: m.Digest(), Epoch: epoch, Bootstrap: bootstrap, Number: s.last.Number + 1}
+	next := pointer{Format: storeFormat, Digest: m.Digest(), Epoch: epoch, Bootstrap: bootstrap,
+		Number: s.last.Number + 1}
 	next.Version = s.pipeline + "-" + strconv.Itoa(next.Number) + "-" + m.Digest()[:8]
 	note := m.Note()
 	note.Version = next.Version
@@ -112,7 +122,8 @@ func (s *store) save(ctx context.Context, m *model.Model, epoch int, bootstrap b
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if _, err := s.objects.Put(ctx, jetstream.ObjectMeta{Name: next.Version, Description: m.Method()}, bytes.NewReader(file.Bytes())); err != nil {
+	if _, err := s.objects.Put(ctx, jetstream.ObjectMeta{Name: next.Version, Description: m.Method()},
+		bytes.NewReader(file.Bytes())); err != nil {
 		return "", fmt.Errorf("writing model %s: %w", next.Version, err)
 	}
 	back, err := s.objects.GetBytes(ctx, next.Version)
@@ -130,7 +141,8 @@ func (s *store) save(ctx context.Context, m *model.Model, epoch int, bootstrap b
 		revision, err = s.pointers.Update(ctx, s.pipeline, value, s.revision)
 	}
 	if err != nil {
-		return "", fmt.Errorf("making model %s the live one (another daemon may run this pipeline): %w", next.Version, err)
+		return "", fmt.Errorf("making model %s the live one (another daemon may run this pipeline): %w",
+			next.Version, err)
 	}
 	s.last, s.revision = next, revision
 	return next.Version, nil
@@ -161,8 +173,8 @@ func ReadModel(ctx context.Context, js jetstream.JetStream, name string) (*model
 	return live.Model, nil
 }
 
-// windowStart is the sequence number from which the window of a model's fit can be filled again, windowEnd that of the last message it
-// saw; 0 where the note does not say.
+// windowStart is the sequence number from which the window of a model's fit can be filled again, windowEnd that of
+// the last message it saw; 0 where the note does not say.
 func windowStart(l *plugin.Live) uint64 { return sourceNumber(l, "first") }
 func windowEnd(l *plugin.Live) uint64   { return sourceNumber(l, "last") }
 

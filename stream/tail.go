@@ -10,12 +10,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// tailLength is how many of the newest messages of a stream are searched for an answer. An answer to a message that was not acknowledged stands at most ackPending inputs
-// before the end; the rest is for other pipelines that write to the same stream.
+// tailLength is how many of the newest messages of a stream are searched for an answer. An answer to a message that
+// was not acknowledged stands at most ackPending inputs before the end; the rest is for other pipelines that write to
+// the same stream.
 const tailLength = 16 * ackPending
 
-// tail knows which answers the newest end of the output and dead letter streams holds. A redelivery that is younger than the duplicate
-// window is absorbed by the server; an older one, after a long outage, is looked up here.
+// tail knows which answers the newest end of the output and dead letter streams holds. A redelivery that is younger
+// than the duplicate window is absorbed by the server; an older one, after a long outage, is looked up here.
 type tail struct {
 	js      jetstream.JetStream
 	streams []jetstream.Stream

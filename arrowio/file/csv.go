@@ -18,8 +18,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 )
 
-// csvReader reads CSV twice: once over every value to find the columns' types, once for the rows. A type that is guessed
-// from the first rows would fail, or worse change, at row one million.
+// csvReader reads CSV twice: once over every value to find the columns' types, once for the rows. A type that is
+// guessed from the first rows would fail, or worse change, at row one million.
 type csvReader struct {
 	name   string
 	again  func() (io.Reader, error) // the text from its beginning
@@ -180,7 +180,8 @@ func (c *csvReader) checkHeader(header []string) error {
 	if len(header) == 1 {
 		for _, sep := range []string{";", "\t", "|"} {
 			if strings.Contains(header[0], sep) {
-				return fmt.Errorf("%s: line 1 has one column, %q: part the fields by commas instead of %q", c.name, header[0], sep)
+				return fmt.Errorf("%s: line 1 has one column, %q: part the fields by commas instead of %q", c.name,
+					header[0], sep)
 			}
 		}
 	}
@@ -230,7 +231,8 @@ func (c *csvReader) explain(err error) error {
 		return fmt.Errorf("%s: line %d has another number of fields than the %d of the header: mend the line, or quote a field that holds a comma",
 			c.name, p.Line, c.rows.FieldsPerRecord)
 	}
-	return fmt.Errorf("%s: line %d, column %d: %v: a quote inside a quoted field is written twice", c.name, p.Line, p.Column, p.Err)
+	return fmt.Errorf("%s: line %d, column %d: %v: a quote inside a quoted field is written twice", c.name, p.Line,
+		p.Column, p.Err)
 }
 
 func (c *csvReader) schema() *arrow.Schema { return c.arrow }
@@ -246,7 +248,8 @@ func (c *csvReader) why() map[string]textColumn {
 		case k.ints == k.values && k.zeros > 0:
 			w[name] = textColumn{"its numbers have leading zeros", true}
 		case k.textLine > 0 && k.bools < k.values:
-			w[name] = textColumn{fmt.Sprintf("line %d holds %q; leave a missing value empty", k.textLine, k.text), k.floats > 0}
+			w[name] = textColumn{fmt.Sprintf("line %d holds %q; leave a missing value empty", k.textLine, k.text),
+				k.floats > 0}
 		}
 	}
 	return w

@@ -79,7 +79,8 @@ func TestCSVTypeOfWholeColumn(t *testing.T) {
 	if len(rows) != 20001 || batches < 2 {
 		t.Errorf("%d rows in %d batches", len(rows), batches)
 	}
-	if why, doubtful := r.NotNumeric("x"); !doubtful || !strings.Contains(why, "line 20002") || !strings.Contains(why, `"a"`) {
+	if why, doubtful := r.NotNumeric("x"); !doubtful || !strings.Contains(why, "line 20002") ||
+		!strings.Contains(why, `"a"`) {
 		t.Errorf("why: %q, %v", why, doubtful)
 	}
 }
@@ -127,7 +128,8 @@ func TestCSVLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Discard()
-	if err := w.Write(rec); err == nil || !strings.Contains(err.Error(), `"list"`) || !strings.Contains(err.Error(), ".parquet") {
+	if err := w.Write(rec); err == nil || !strings.Contains(err.Error(), `"list"`) ||
+		!strings.Contains(err.Error(), ".parquet") {
 		t.Errorf("lists of several lengths: %v", err)
 	}
 }

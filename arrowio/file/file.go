@@ -12,8 +12,9 @@
 // Arrow IPC stream (schema, dictionaries, one record batch), the form that package arrowio decodes and encodes. Between
 // Arrow files and messages no value is interpreted and no column is rebuilt, so every Arrow type passes unchanged.
 //
-// Memory is bounded by a batch, and for CSV by 256 Ki values. Files are the user's own: lengths are checked against what
-// is there before anything is allocated for Arrow files, and what panics inside a format's library becomes an error.
+// Memory is bounded by a batch, and for CSV by 256 Ki values. Files are the user's own: lengths are checked against
+// what is there before anything is allocated for Arrow files, and what panics inside a format's library becomes an
+// error.
 package file
 
 import (
@@ -209,8 +210,8 @@ func (r *Reader) Schema() *arrow.Schema { return r.schema }
 func (r *Reader) Notes() []string { return r.notes }
 
 // NotNumeric says why a column of a CSV file is text, by its first value that is no number and the line of it. Doubtful
-// means that the column may have been meant as numbers: it holds some, or nothing at all. Why is empty for other columns
-// and formats.
+// means that the column may have been meant as numbers: it holds some, or nothing at all. Why is empty for other
+// columns and formats.
 func (r *Reader) NotNumeric(column string) (why string, doubtful bool) {
 	t := r.why[column]
 	return t.why, t.doubtful
@@ -306,7 +307,8 @@ func Create(path string) (*Writer, error) {
 		}
 	} else {
 		// Beside the path, for only a rename within a directory is atomic.
-		if w.file, err = os.OpenFile(fmt.Sprintf("%s.%d.tmp", path, os.Getpid()), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666); err != nil {
+		if w.file, err = os.OpenFile(fmt.Sprintf("%s.%d.tmp", path, os.Getpid()), os.O_RDWR|os.O_CREATE|os.O_TRUNC,
+			0o666); err != nil {
 			return nil, fmt.Errorf("%s cannot be made: %w", path, err)
 		}
 		w.rename = true
@@ -386,8 +388,8 @@ func (w *Writer) Discard() {
 	}
 }
 
-// Records reads a message with Arrow's own reader. The message must have passed an arrowio.Decoder: unchecked bytes can end the process. The
-// records share no memory with msg; the caller releases them.
+// Records reads a message with Arrow's own reader. The message must have passed an arrowio.Decoder: unchecked bytes
+// can end the process. The records share no memory with msg; the caller releases them.
 func Records(msg []byte) (*arrow.Schema, []arrow.Record, error) {
 	r, err := ipc.NewReader(bytes.NewReader(msg))
 	if err != nil {

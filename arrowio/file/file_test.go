@@ -175,7 +175,8 @@ func TestRoundTrip(t *testing.T) {
 func TestCSVRoundTrip(t *testing.T) {
 	rec := sample(20)
 	defer rec.Release()
-	flat := array.NewRecord(arrow.NewSchema(append(rec.Schema().Fields()[:6:6], rec.Schema().Field(9)), nil), append(rec.Columns()[:6:6], rec.Column(9)), rec.NumRows())
+	flat := array.NewRecord(arrow.NewSchema(append(rec.Schema().Fields()[:6:6], rec.Schema().Field(9)), nil),
+		append(rec.Columns()[:6:6], rec.Column(9)), rec.NumRows())
 	defer flat.Release()
 	for _, suffix := range []string{".csv", ".csv.gz"} {
 		path := filepath.Join(t.TempDir(), "rows"+suffix)
@@ -325,7 +326,8 @@ func TestChangingDictionary(t *testing.T) {
 		}
 		col := b.NewArray()
 		defer col.Release()
-		rec := array.NewRecord(arrow.NewSchema([]arrow.Field{{Name: "c", Type: kind}}, nil), []arrow.Array{col}, int64(len(values)))
+		rec := array.NewRecord(arrow.NewSchema([]arrow.Field{{Name: "c", Type: kind}}, nil), []arrow.Array{col},
+			int64(len(values)))
 		defer rec.Release()
 		msg, err := arrowio.FromRecords(rec.Schema(), rec)
 		if err != nil {
@@ -432,7 +434,8 @@ func TestWrongSuffix(t *testing.T) {
 	rec := sample(3)
 	defer rec.Release()
 	for _, c := range []struct{ from, to, want string }{
-		{"a.parquet", "b.arrow", "Parquet"}, {"a.arrow", "b.arrows", ".arrow"}, {"a.arrows", "b.csv", ".arrows"}, {"a.csv.gz", "b.csv", "gzip"}, {"a.csv", "b.csv.gz", "not gzip"},
+		{"a.parquet", "b.arrow", "Parquet"}, {"a.arrow", "b.arrows", ".arrow"}, {"a.arrows", "b.csv", ".arrows"},
+		{"a.csv.gz", "b.csv", "gzip"}, {"a.csv", "b.csv.gz", "not gzip"},
 		{"a.csv", "b.parquet", "not the format"},
 	} {
 		from, to := filepath.Join(dir, c.from), filepath.Join(dir, c.to)

@@ -64,7 +64,8 @@ func parseMeta(meta []byte) (frame, error) {
 		return frame{}, errFrame
 	}
 	if f.body < 0 || f.body > maxFrame {
-		return frame{}, fmt.Errorf("a frame says that its body has %d bytes; the limit is %d: write smaller batches", f.body, int64(maxFrame))
+		return frame{}, fmt.Errorf("a frame says that its body has %d bytes; the limit is %d: write smaller batches",
+			f.body, int64(maxFrame))
 	}
 	return f, nil
 }
@@ -274,7 +275,8 @@ func readFooter(file io.ReaderAt, size int64) ([]block, error) {
 			at := v.Bytes()[i*blockBytes:]
 			offset, meta, body := int64(le.Uint64(at)), le.Uint32(at[8:]), int64(le.Uint64(at[16:]))
 			b := block{offset, int64(meta), body}
-			if b.offset < 8 || b.body < 0 || b.offset > size || b.meta > size-b.offset || b.body > size-b.offset-b.meta {
+			if b.offset < 8 || b.body < 0 || b.offset > size || b.meta > size-b.offset ||
+				b.body > size-b.offset-b.meta {
 				return nil, fmt.Errorf("the footer says that batch %d lies outside the file: it was cut off", i)
 			}
 			blocks = append(blocks, b)

@@ -242,8 +242,10 @@ func convertedType(c deprecated.ConvertedType) arrow.DataType {
 }
 
 func intType(bits int8, signed bool) arrow.DataType {
-	signedTypes := map[int8]arrow.DataType{8: arrow.PrimitiveTypes.Int8, 16: arrow.PrimitiveTypes.Int16, 32: arrow.PrimitiveTypes.Int32, 64: arrow.PrimitiveTypes.Int64}
-	unsignedTypes := map[int8]arrow.DataType{8: arrow.PrimitiveTypes.Uint8, 16: arrow.PrimitiveTypes.Uint16, 32: arrow.PrimitiveTypes.Uint32, 64: arrow.PrimitiveTypes.Uint64}
+	signedTypes := map[int8]arrow.DataType{8: arrow.PrimitiveTypes.Int8, 16: arrow.PrimitiveTypes.Int16,
+		32: arrow.PrimitiveTypes.Int32, 64: arrow.PrimitiveTypes.Int64}
+	unsignedTypes := map[int8]arrow.DataType{8: arrow.PrimitiveTypes.Uint8, 16: arrow.PrimitiveTypes.Uint16,
+		32: arrow.PrimitiveTypes.Uint32, 64: arrow.PrimitiveTypes.Uint64}
 	if signed {
 		return signedTypes[bits]
 	}

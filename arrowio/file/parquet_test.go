@@ -12,13 +12,15 @@ import (
 	"github.com/parquet-go/parquet-go/deprecated"
 )
 
-// testdata/types.parquet is written by pyarrow (testdata/write.py): every type that is read, nulls, dictionaries, several
-// row groups, Zstandard. The columns of nested types are left out and named.
+// testdata/types.parquet is written by pyarrow (testdata/write.py): every type that is read, nulls, dictionaries,
+// several row groups, Zstandard. The columns of nested types are left out and named.
 func TestPyarrowFile(t *testing.T) {
 	r := opened(t, filepath.Join("testdata", "types.parquet"))
 	want := map[string]string{
-		"f64": "float64", "f32": "float32", "f16": "float32", "i8": "int8", "u32": "uint32", "u64": "uint64", "b": "bool", "s": "utf8", "dict": "utf8",
-		"bin": "binary", "fsb": "fixed_size_binary", "ts": "timestamp", "date": "date32", "time": "time64", "dec": "decimal", "list": "list", "vector": "list",
+		"f64": "float64", "f32": "float32", "f16": "float32", "i8": "int8", "u32": "uint32", "u64": "uint64",
+		"b": "bool", "s": "utf8", "dict": "utf8",
+		"bin": "binary", "fsb": "fixed_size_binary", "ts": "timestamp", "date": "date32", "time": "time64",
+		"dec": "decimal", "list": "list", "vector": "list",
 	}
 	for _, f := range r.Schema().Fields() {
 		if got := f.Type.Name(); got != want[f.Name] {
@@ -29,7 +31,8 @@ func TestPyarrowFile(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("columns missing: %v", want)
 	}
-	if notes := strings.Join(r.Notes(), "\n"); !strings.Contains(notes, `"struct"`) || !strings.Contains(notes, `"map"`) {
+	if notes := strings.Join(r.Notes(), "\n"); !strings.Contains(notes, `"struct"`) ||
+		!strings.Contains(notes, `"map"`) {
 		t.Errorf("notes %q do not name the nested columns", notes)
 	}
 	rows, batches := read(t, r)
@@ -55,7 +58,8 @@ func TestParquetLZ4IsRefused(t *testing.T) {
 }
 
 func TestParquetUnsupportedTypes(t *testing.T) {
-	schema := arrow.NewSchema([]arrow.Field{{Name: "s", Type: arrow.StructOf(arrow.Field{Name: "a", Type: arrow.PrimitiveTypes.Int8})}}, nil)
+	schema := arrow.NewSchema([]arrow.Field{{Name: "s",
+		Type: arrow.StructOf(arrow.Field{Name: "a", Type: arrow.PrimitiveTypes.Int8})}}, nil)
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
 	defer b.Release()
 	b.Field(0).AppendNull()
@@ -66,16 +70,19 @@ func TestParquetUnsupportedTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Discard()
-	if err := w.Write(rec); err == nil || !strings.Contains(err.Error(), `"s"`) || !strings.Contains(err.Error(), "--keep") {
+	if err := w.Write(rec); err == nil || !strings.Contains(err.Error(), `"s"`) ||
+		!strings.Contains(err.Error(), "--keep") {
 		t.Errorf("a struct: %v", err)
 	}
 }
 
 func TestParquetOldForms(t *testing.T) {
-	if got, want := int96Timestamp(deprecated.Int96{1000, 0, 2440589}), arrow.Timestamp(86_400_000_001_000); got != want {
+	if got, want := int96Timestamp(deprecated.Int96{1000, 0, 2440589}),
+		arrow.Timestamp(86_400_000_001_000); got != want {
 		t.Errorf("INT96 day after the epoch is %d, want %d", got, want)
 	}
-	if got := decimalValue(parquet.FixedLenByteArrayValue([]byte{0xff, 0x38})); got.LowBits() != ^uint64(199) || got.HighBits() != -1 {
+	if got := decimalValue(parquet.FixedLenByteArrayValue([]byte{0xff, 0x38})); got.LowBits() != ^uint64(199) ||
+		got.HighBits() != -1 {
 		t.Errorf("two's complement 0xff38 is %v, want -200", got)
 	}
 }

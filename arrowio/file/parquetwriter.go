@@ -171,31 +171,58 @@ func parquetLeaf(t arrow.DataType) (parquet.Node, func(arrow.Array, int) parquet
 	case *arrow.NullType:
 		return parquet.String(), func(arrow.Array, int) parquet.Value { return parquet.NullValue() }
 	case *arrow.BooleanType:
-		return parquet.Leaf(parquet.BooleanType), func(a arrow.Array, i int) parquet.Value { return parquet.BooleanValue(a.(*array.Boolean).Value(i)) }
+		return parquet.Leaf(parquet.BooleanType),
+			func(a arrow.Array, i int) parquet.Value { return parquet.BooleanValue(a.(*array.Boolean).Value(i)) }
 	case *arrow.Int8Type:
-		return parquet.Int(8), func(a arrow.Array, i int) parquet.Value { return parquet.Int32Value(int32(a.(*array.Int8).Value(i))) }
+		return parquet.Int(8), func(a arrow.Array,
+			i int) parquet.Value {
+			return parquet.Int32Value(int32(a.(*array.Int8).Value(i)))
+		}
 	case *arrow.Int16Type:
-		return parquet.Int(16), func(a arrow.Array, i int) parquet.Value { return parquet.Int32Value(int32(a.(*array.Int16).Value(i))) }
+		return parquet.Int(16), func(a arrow.Array,
+			i int) parquet.Value {
+			return parquet.Int32Value(int32(a.(*array.Int16).Value(i)))
+		}
 	case *arrow.Int32Type:
-		return parquet.Int(32), func(a arrow.Array, i int) parquet.Value { return parquet.Int32Value(a.(*array.Int32).Value(i)) }
+		return parquet.Int(32), func(a arrow.Array,
+			i int) parquet.Value {
+			return parquet.Int32Value(a.(*array.Int32).Value(i))
+		}
 	case *arrow.Int64Type:
-		return parquet.Int(64), func(a arrow.Array, i int) parquet.Value { return parquet.Int64Value(a.(*array.Int64).Value(i)) }
+		return parquet.Int(64), func(a arrow.Array,
+			i int) parquet.Value {
+			return parquet.Int64Value(a.(*array.Int64).Value(i))
+		}
 	case *arrow.Uint8Type:
-		return parquet.Uint(8), func(a arrow.Array, i int) parquet.Value { return parquet.Int32Value(int32(a.(*array.Uint8).Value(i))) }
+		return parquet.Uint(8), func(a arrow.Array,
+			i int) parquet.Value {
+			return parquet.Int32Value(int32(a.(*array.Uint8).Value(i)))
+		}
 	case *arrow.Uint16Type:
-		return parquet.Uint(16), func(a arrow.Array, i int) parquet.Value { return parquet.Int32Value(int32(a.(*array.Uint16).Value(i))) }
+		return parquet.Uint(16), func(a arrow.Array,
+			i int) parquet.Value {
+			return parquet.Int32Value(int32(a.(*array.Uint16).Value(i)))
+		}
 	case *arrow.Uint32Type:
-		return parquet.Uint(32), func(a arrow.Array, i int) parquet.Value { return parquet.Int32Value(int32(a.(*array.Uint32).Value(i))) }
+		return parquet.Uint(32), func(a arrow.Array,
+			i int) parquet.Value {
+			return parquet.Int32Value(int32(a.(*array.Uint32).Value(i)))
+		}
 	case *arrow.Uint64Type:
-		return parquet.Uint(64), func(a arrow.Array, i int) parquet.Value { return parquet.Int64Value(int64(a.(*array.Uint64).Value(i))) }
+		return parquet.Uint(64), func(a arrow.Array,
+			i int) parquet.Value {
+			return parquet.Int64Value(int64(a.(*array.Uint64).Value(i)))
+		}
 	case *arrow.Float16Type:
 		return parquet.Leaf(parquet.FloatType), func(a arrow.Array, i int) parquet.Value {
 			return parquet.FloatValue(a.(*array.Float16).Value(i).Float32())
 		}
 	case *arrow.Float32Type:
-		return parquet.Leaf(parquet.FloatType), func(a arrow.Array, i int) parquet.Value { return parquet.FloatValue(a.(*array.Float32).Value(i)) }
+		return parquet.Leaf(parquet.FloatType),
+			func(a arrow.Array, i int) parquet.Value { return parquet.FloatValue(a.(*array.Float32).Value(i)) }
 	case *arrow.Float64Type:
-		return parquet.Leaf(parquet.DoubleType), func(a arrow.Array, i int) parquet.Value { return parquet.DoubleValue(a.(*array.Float64).Value(i)) }
+		return parquet.Leaf(parquet.DoubleType),
+			func(a arrow.Array, i int) parquet.Value { return parquet.DoubleValue(a.(*array.Float64).Value(i)) }
 	case *arrow.StringType:
 		return parquet.String(), func(a arrow.Array, i int) parquet.Value {
 			return parquet.ByteArrayValue([]byte(a.(*array.String).Value(i)))
@@ -205,7 +232,8 @@ func parquetLeaf(t arrow.DataType) (parquet.Node, func(arrow.Array, int) parquet
 			return parquet.ByteArrayValue([]byte(a.(*array.LargeString).Value(i)))
 		}
 	case *arrow.BinaryType:
-		return parquet.Leaf(parquet.ByteArrayType), func(a arrow.Array, i int) parquet.Value { return parquet.ByteArrayValue(a.(*array.Binary).Value(i)) }
+		return parquet.Leaf(parquet.ByteArrayType),
+			func(a arrow.Array, i int) parquet.Value { return parquet.ByteArrayValue(a.(*array.Binary).Value(i)) }
 	case *arrow.LargeBinaryType:
 		return parquet.Leaf(parquet.ByteArrayType), func(a arrow.Array, i int) parquet.Value {
 			return parquet.ByteArrayValue(a.(*array.LargeBinary).Value(i))
@@ -215,11 +243,12 @@ func parquetLeaf(t arrow.DataType) (parquet.Node, func(arrow.Array, int) parquet
 			return parquet.FixedLenByteArrayValue(a.(*array.FixedSizeBinary).Value(i))
 		}
 	case *arrow.Decimal128Type:
-		return parquet.Decimal(int(t.Scale), int(t.Precision), parquet.FixedLenByteArrayType(16)), func(a arrow.Array, i int) parquet.Value {
-			v := a.(*array.Decimal128).Value(i)
-			b := binary.BigEndian.AppendUint64(nil, uint64(v.HighBits()))
-			return parquet.FixedLenByteArrayValue(binary.BigEndian.AppendUint64(b, v.LowBits()))
-		}
+		return parquet.Decimal(int(t.Scale), int(t.Precision), parquet.FixedLenByteArrayType(16)),
+			func(a arrow.Array, i int) parquet.Value {
+				v := a.(*array.Decimal128).Value(i)
+				b := binary.BigEndian.AppendUint64(nil, uint64(v.HighBits()))
+				return parquet.FixedLenByteArrayValue(binary.BigEndian.AppendUint64(b, v.LowBits()))
+			}
 	case *arrow.DictionaryType:
 		node, convert := parquetLeaf(t.ValueType)
 		if node == nil {
@@ -238,7 +267,10 @@ func parquetTimeLeaf(t arrow.DataType) (parquet.Node, func(arrow.Array, int) par
 	const dayMillis = 24 * 60 * 60 * 1000
 	switch t := t.(type) {
 	case *arrow.Date32Type:
-		return parquet.Date(), func(a arrow.Array, i int) parquet.Value { return parquet.Int32Value(int32(a.(*array.Date32).Value(i))) }
+		return parquet.Date(), func(a arrow.Array,
+			i int) parquet.Value {
+			return parquet.Int32Value(int32(a.(*array.Date32).Value(i)))
+		}
 	case *arrow.Date64Type:
 		return parquet.Date(), func(a arrow.Array, i int) parquet.Value {
 			return parquet.Int32Value(int32(int64(a.(*array.Date64).Value(i)) / dayMillis))

@@ -20,7 +20,8 @@ func TestDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc := string(text)
-	headers, codes, kinds := constants(t, "header.go", "Header"), constants(t, "code.go", ""), constants(t, "letter.go", "Kind")
+	headers, codes, kinds := constants(t, "header.go", "Header"), constants(t, "code.go", ""),
+		constants(t, "letter.go", "Kind")
 	own := slices.DeleteFunc(headers, func(h string) bool { return h == HeaderContentType })
 	same(t, "headers", own, regexp.MustCompile(`Embedd-\w+`).FindAllString(doc, -1))
 	same(t, "headers of the table", own, firstCells(t, doc, "## Headers"))

@@ -21,10 +21,11 @@ type Letter struct {
 	Rows     string // places of the rejected rows in the message; with KindRows alone
 }
 
-// Pairs are the entries of a dead letter, in the order in which they are written. Embedd-Truncated comes after them, in the header alone: whether the
-// body fits is known only when it is written.
+// Pairs are the entries of a dead letter, in the order in which they are written. Embedd-Truncated comes after them,
+// in the header alone: whether the body fits is known only when it is written.
 func (l Letter) Pairs() []Pair {
-	out := []Pair{{HeaderError, l.Error}, {HeaderCode, string(l.Code)}, {HeaderAttempts, strconv.FormatUint(l.Attempts, 10)}}
+	out := []Pair{{HeaderError, l.Error}, {HeaderCode, string(l.Code)},
+		{HeaderAttempts, strconv.FormatUint(l.Attempts, 10)}}
 	out = append(out, l.Origin.Pairs(0, 1)...)
 	out = append(out, Pair{HeaderKind, string(l.Kind)})
 	if l.Kind == KindRows {

@@ -18,7 +18,8 @@ type Origin struct {
 // Source is the value of Embedd-Source.
 func (o Origin) Source() string { return o.Stream + ":" + strconv.FormatUint(o.Seq, 10) }
 
-// Pairs say which input an output comes from, where a stream keeps it, and which part of it, counted from 0, where it was split.
+// Pairs say which input an output comes from, where a stream keeps it, and which part of it, counted from 0, where it
+// was split.
 func (o Origin) Pairs(part, parts int) []Pair {
 	var out []Pair
 	if o.Stream != "" {
@@ -40,8 +41,8 @@ const (
 	AnswerRows Answer = "dead-rows" // some of its rows, as a dead letter
 )
 
-// ID is the Nats-Msg-Id of one part of an answer. It is a function of the input and the configuration, never of the model: an answer to a redelivery
-// after a model swap is the same answer (Invariant 2).
+// ID is the Nats-Msg-Id of one part of an answer. It is a function of the input and the configuration, never of the
+// model: an answer to a redelivery after a model swap is the same answer (Invariant 2).
 func (o Origin) ID(pipeline string, a Answer, part int) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\x00%d\x00%d\x00%s\x00%s\x00%d", o.Stream, o.Created.UnixNano(), o.Seq, pipeline, a, part)

@@ -32,7 +32,8 @@ func (d *demo) collect(ctx context.Context, pipeline string, mark int, failed fu
 	if err != nil {
 		return nil, err
 	}
-	c, err := d.js.OrderedConsumer(ctx, "REDUCED", jetstream.OrderedConsumerConfig{FilterSubjects: []string{"reduced." + pipeline}})
+	c, err := d.js.OrderedConsumer(ctx, "REDUCED",
+		jetstream.OrderedConsumerConfig{FilterSubjects: []string{"reduced." + pipeline}})
 	if err != nil {
 		return nil, err
 	}

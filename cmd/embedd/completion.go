@@ -28,7 +28,8 @@ func completionCommand(e *env) *cobra.Command {
 		script, ok := scripts[args[0]]
 		if !ok {
 			near := didYouMean(args[0], shells)
-			return usagef("completion: there is no script for %q%s: want one of %s", args[0], near, strings.Join(shells, ", "))
+			return usagef("completion: there is no script for %q%s: want one of %s", args[0], near,
+				strings.Join(shells, ", "))
 		}
 		return script()
 	}

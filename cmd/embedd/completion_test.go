@@ -55,7 +55,8 @@ func TestCompletions(t *testing.T) {
 		lines := strings.Split(strings.TrimSuffix(stdout, "\n"), "\n")
 		directive, got := lines[len(lines)-1], lines[:len(lines)-1]
 		typed := words[len(words)-1]
-		got = slices.DeleteFunc(got, func(word string) bool { return !strings.HasPrefix(word, typed) }) // as the scripts do
+		// as the scripts do
+		got = slices.DeleteFunc(got, func(word string) bool { return !strings.HasPrefix(word, typed) })
 		if code != 0 || !slices.Equal(got, c.want) || (directive == ":0") != c.file {
 			t.Errorf("%s: exit %d, %q, %s\n%s", c.line, code, got, directive, stderr)
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/config"
 )
 
-// connect reaches the server that n names, trying again until wait is over. The connection that it returns reconnects for
-// ever. More options go over those of n.
+// connect reaches the server that n names, trying again until wait is over. The connection that it returns reconnects
+// for ever. More options go over those of n.
 func connect(ctx context.Context, n config.NATS, wait time.Duration, more ...nats.Option) (*nats.Conn, error) {
 	if n.Context == "" {
 		// The client's own error would hold the URL with its password.
@@ -29,7 +29,8 @@ func connect(ctx context.Context, n config.NATS, wait time.Duration, more ...nat
 			return nc, nil
 		}
 		switch {
-		case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
+		case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired),
+			errors.Is(err, nats.ErrAuthRevoked):
 			return nil, fmt.Errorf("the NATS server (%s) refuses the credentials: %w: check nats.creds, nats.context or the user in the URL", serverOf(n), err)
 		case !waits(err):
 			return nil, fmt.Errorf("connecting to NATS (%s): %w", serverOf(n), err)

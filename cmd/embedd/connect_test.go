@@ -19,7 +19,8 @@ import (
 // startNATS starts a real server on a free port that wants a user and a password.
 func startNATS(t *testing.T, port int) *server.Server {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, Username: "u", Password: "hunter2", NoSigs: true, NoLog: true})
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, Username: "u", Password: "hunter2",
+		NoSigs: true, NoLog: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,8 @@ func TestConnect(t *testing.T) {
 	// Wrong credentials are not waited for.
 	start := time.Now()
 	_, err = connect(t.Context(), config.NATS{URL: withUser(s, "u:hunter3")}, time.Minute)
-	if err == nil || !strings.Contains(err.Error(), "refuses the credentials") || strings.Contains(err.Error(), "hunter3") {
+	if err == nil || !strings.Contains(err.Error(), "refuses the credentials") ||
+		strings.Contains(err.Error(), "hunter3") {
 		t.Errorf("wrong password: %v", err)
 	}
 	if d := time.Since(start); d > 20*time.Second {
@@ -78,12 +80,14 @@ func TestConnectByContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	nc.Close()
-	if _, err := connect(t.Context(), config.NATS{Context: "test"}, time.Minute); err == nil || !strings.Contains(err.Error(), `unknown context "test"`) {
+	if _, err := connect(t.Context(), config.NATS{Context: "test"}, time.Minute); err == nil ||
+		!strings.Contains(err.Error(), `unknown context "test"`) {
 		t.Errorf("a context that is not there: %v", err)
 	}
 }
 
-// A server that starts later is waited for, one that does not is an error that says what to do, and a signal ends the wait.
+// A server that starts later is waited for, one that does not is an error that says what to do, and a signal ends the
+// wait.
 func TestConnectWaits(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -94,7 +98,8 @@ func TestConnectWaits(t *testing.T) {
 	n := config.NATS{URL: "nats://u:hunter2@" + l.Addr().String()}
 
 	_, err = connect(t.Context(), n, time.Second)
-	if err == nil || !strings.Contains(err.Error(), "start one (nats-server -js)") || strings.Contains(err.Error(), "hunter2") {
+	if err == nil || !strings.Contains(err.Error(), "start one (nats-server -js)") ||
+		strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("no server: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)

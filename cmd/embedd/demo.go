@@ -22,8 +22,9 @@ import (
 	"github.com/embedd/embedd/stream"
 )
 
-// What the demo sends and asks for. Half of the digits are sent with their labels and learned from; the other half is never learned
-// from. At the end all are sent once more without labels, so that one model answers for every row that is compared.
+// What the demo sends and asks for. Half of the digits are sent with their labels and learned from; the other half is
+// never learned from. At the end all are sent once more without labels, so that one model answers for every row that
+// is compared.
 const (
 	demoBatch = 16  // rows in a message
 	demoEvery = 200 // labelled rows that make a fit due
@@ -128,8 +129,9 @@ func (d *demo) pipelines() []stream.Pipeline {
 		return stream.Pipeline{
 			Name: name, Stream: "FEATURES", Subject: demoSubject, Output: "reduced." + name, Dead: "dead." + name,
 			Stage: plugin.Config{
-				Spec:     arrowio.Spec{Features: []string{"pixels"}, Label: "label", Key: "id"},
-				Fit:      fit.Config{Method: "pairacc", Dim: dim, Scale: d.scale, Params: map[string]string{"ridge": ridge}},
+				Spec: arrowio.Spec{Features: []string{"pixels"}, Label: "label", Key: "id"},
+				Fit: fit.Config{Method: "pairacc", Dim: dim, Scale: d.scale,
+					Params: map[string]string{"ridge": ridge}},
 				Training: plugin.Training{Every: plugin.Every{Rows: demoEvery}},
 			},
 		}
@@ -182,7 +184,8 @@ func (d *demo) play(ctx context.Context, picture string) (*demoReport, error) {
 	}
 
 	d.out.printf("%d handwritten digits of 64 pixels flow through a NATS server as Arrow batches;\n"+
-		"%d of them carry a label. Projections to 10 and to 2 dimensions are learned on the way.\n\n", d.digits.n, len(d.digits.train))
+		"%d of them carry a label. Projections to 10 and to 2 dimensions are learned on the way.\n\n", d.digits.n,
+		len(d.digits.train))
 	if err := d.send(ctx, d.digits.train, true, demoPace, "learning from labelled rows", failed); err != nil {
 		return nil, err
 	}
@@ -205,7 +208,8 @@ func (d *demo) play(ctx context.Context, picture string) (*demoReport, error) {
 }
 
 // send publishes rows in batches.
-func (d *demo) send(ctx context.Context, rows []int, labelled bool, pace time.Duration, phase string, failed func() error) error {
+func (d *demo) send(ctx context.Context, rows []int, labelled bool, pace time.Duration, phase string,
+	failed func() error) error {
 	for from := 0; from < len(rows); from += demoBatch {
 		part := rows[from:min(from+demoBatch, len(rows))]
 		body, err := d.digits.message(part, labelled)
@@ -256,7 +260,8 @@ func (d *demo) accuracy(dim int, row func(i int) []float64) (float64, error) {
 		}
 		return x
 	}
-	nearest, err := score.Nearest(gather(d.digits.train), len(d.digits.train), gather(d.digits.held), len(d.digits.held), dim)
+	nearest, err := score.Nearest(gather(d.digits.train), len(d.digits.train), gather(d.digits.held),
+		len(d.digits.held), dim)
 	if err != nil {
 		return 0, err
 	}
@@ -272,7 +277,8 @@ func (d *demo) accuracy(dim int, row func(i int) []float64) (float64, error) {
 func (d *demo) report(engine *stream.Engine, reduced, flat *answers, path string) (*demoReport, error) {
 	live := engine.Status()[0].Stage.Live
 	if len(reduced.y) != d.digits.n || len(flat.y) != d.digits.n || live.Version != reduced.model {
-		return nil, fmt.Errorf("%d and %d of %d rows came back, from model %s, live is %s", len(reduced.y), len(flat.y), d.digits.n, reduced.model, live.Version)
+		return nil, fmt.Errorf("%d and %d of %d rows came back, from model %s, live is %s", len(reduced.y), len(flat.y),
+			d.digits.n, reduced.model, live.Version)
 	}
 	scaled := make([]float64, d.digits.n*64)
 	live.Model.ScaledTo(scaled, model.DenseRows(d.digits.x, d.digits.n, 64))
@@ -299,9 +305,10 @@ func (d *demo) report(engine *stream.Engine, reduced, flat *answers, path string
 		return nil, err
 	}
 	pic := &picture{
-		title:    "Ten digits, 64 pixels to 2 dimensions",
-		subtitle: fmt.Sprintf("%d digits that were not learned from; 1-NN accuracy %.1f %%", len(d.digits.held), 100*r.Accuracy.Picture),
-		xLabel:   "embedding_0", yLabel: "embedding_1",
+		title: "Ten digits, 64 pixels to 2 dimensions",
+		subtitle: fmt.Sprintf("%d digits that were not learned from; 1-NN accuracy %.1f %%", len(d.digits.held),
+			100*r.Accuracy.Picture),
+		xLabel: "embedding_0", yLabel: "embedding_1",
 	}
 	for digit := range 10 {
 		pic.classes = append(pic.classes, fmt.Sprint(digit))

@@ -38,7 +38,8 @@ func evalCommand(e *env) *cobra.Command {
 		if f.Changed("train-per-class") && f.Changed("train-fraction") {
 			return usagef("eval: --train-per-class and --train-fraction exclude each other: give one")
 		}
-		c := eval.Config{Scale: model.Scale(*scale), Splits: *splits, TrainFraction: *fraction, TrainPerClass: *perClass, Neighbors: *neighbors, Seed: *seed, Tune: *tune}
+		c := eval.Config{Scale: model.Scale(*scale), Splits: *splits, TrainFraction: *fraction,
+			TrainPerClass: *perClass, Neighbors: *neighbors, Seed: *seed, Tune: *tune}
 		for name, n := range map[string]int{"splits": *splits, "neighbors": *neighbors, "train-per-class": *perClass} {
 			if f.Changed(name) && n < 1 {
 				return usagef("eval: --%s %d: want at least 1", name, n)
@@ -57,7 +58,8 @@ func evalCommand(e *env) *cobra.Command {
 		c.Methods = evalMethods(*methods)
 		for _, name := range slices.Sorted(maps.Keys(c.Params)) {
 			if _, err := fit.Lookup(name); err == nil && !slices.Contains(c.Methods, name) {
-				return usagef("eval: --set for %s, which is not among the methods that are evaluated: %s", name, strings.Join(c.Methods, ", "))
+				return usagef("eval: --set for %s, which is not among the methods that are evaluated: %s", name,
+					strings.Join(c.Methods, ", "))
 			}
 		}
 		if err := c.Validate(); err != nil {
@@ -144,7 +146,8 @@ func evaluate(ctx context.Context, e *env, out *output, r *rows, c eval.Config) 
 		width = max(width, len(name))
 	}
 	line := fmt.Sprintf("%%-%ds  %%5s  %%8s  %%6s  %%9s  %%s\n", width)
-	out.printf("%s: %d rows, %d features, %d classes; %d splits, %d-nearest-neighbour accuracy\n", r.name, r.N, r.M, len(r.Classes), c.Splits, c.Neighbors)
+	out.printf("%s: %d rows, %d features, %d classes; %d splits, %d-nearest-neighbour accuracy\n", r.name, r.N, r.M,
+		len(r.Classes), c.Splits, c.Neighbors)
 	out.printf(line, "METHOD", "DIM", "ACCURACY", "SD", "FIT", "NOTE")
 	asked, failed := 0, 0 // methods at a dimension; raw cannot fail
 	err := eval.Evaluate(ctx, &r.Data, c, func(res eval.Result) error {
@@ -162,7 +165,8 @@ func evaluate(ctx context.Context, e *env, out *output, r *rows, c eval.Config) 
 			out.printf(line, res.Method, dimText(res.Dim), "-", "-", "-", res.Error)
 			return nil
 		}
-		out.printf(line, res.Method, strconv.Itoa(res.DimUsed), fmt.Sprintf("%.4f", res.AccuracyMean), fmt.Sprintf("%.4f", res.AccuracySD),
+		out.printf(line, res.Method, strconv.Itoa(res.DimUsed), fmt.Sprintf("%.4f", res.AccuracyMean),
+			fmt.Sprintf("%.4f", res.AccuracySD),
 			fmt.Sprintf("%.3g s", res.FitSeconds), evalNote(res))
 		return nil
 	})

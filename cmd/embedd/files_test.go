@@ -75,7 +75,8 @@ func embedding(t *testing.T, path string) (values []float32) {
 
 // The acceptance figure of LDA on wine, and the form of an evaluation.
 func TestEvalWine(t *testing.T) {
-	stdout, _ := must(t, "eval", "--data", wine, "--label", "label", "--methods", "lda,pca", "--dims", "2,5", "--format", "json")
+	stdout, _ := must(t, "eval", "--data", wine, "--label", "label", "--methods", "lda,pca", "--dims", "2,5",
+		"--format", "json")
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
 	var got []string
 	for _, line := range lines {
@@ -99,7 +100,8 @@ func TestEvalWine(t *testing.T) {
 			t.Fatalf("%s: %v", line, err)
 		}
 		got = append(got, fmt.Sprintf("%s %d %d", r.Method, r.Dim, r.Used))
-		if r.Data != "wine.csv.gz" || r.Splits != 10 || r.Error != nil || r.Accuracy < 0.85 || r.Accuracy > 1 || r.SD <= 0 {
+		if r.Data != "wine.csv.gz" || r.Splits != 10 || r.Error != nil || r.Accuracy < 0.85 || r.Accuracy > 1 ||
+			r.SD <= 0 {
 			t.Errorf("result %s", line)
 		}
 		if r.Method != "raw" && (r.Report == nil || r.Report.Rank != 13 || len(r.Report.Phases) == 0) {
@@ -116,17 +118,20 @@ func TestEvalWine(t *testing.T) {
 
 // --tune names the combinations that won, and leaves what --set gives alone.
 func TestEvalTune(t *testing.T) {
-	args := []string{"eval", "--data", iris, "--label", "label", "--methods", "dla,lda", "--splits", "2", "--tune", "--set", "dla.beta=0.1"}
+	args := []string{"eval", "--data", iris, "--label", "label", "--methods", "dla,lda", "--splits", "2", "--tune",
+		"--set", "dla.beta=0.1"}
 	stdout, _ := must(t, args...)
 	if !strings.Contains(stdout, "tuned k1=") || strings.Contains(stdout, "beta") {
 		t.Errorf("the table does not say what was tuned:\n%s", stdout)
 	}
 	stdout, _ = must(t, append(args, "--format", "json")...)
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
-	if len(lines) != 3 || !strings.Contains(lines[1], `"tuned":{"k1=`) || !strings.Contains(lines[1], `"beta":"0.1"`) || strings.Contains(lines[2], "tuned") {
+	if len(lines) != 3 || !strings.Contains(lines[1], `"tuned":{"k1=`) || !strings.Contains(lines[1], `"beta":"0.1"`) ||
+		strings.Contains(lines[2], "tuned") {
 		t.Errorf("lines of JSON:\n%s", stdout)
 	}
-	if code, _, stderr := call(t.Context(), "eval", "--data", iris, "--label", "label", "--tune", "--dims", "auto"); code != 2 || !strings.Contains(stderr, "dimension") {
+	if code, _, stderr := call(t.Context(), "eval", "--data", iris, "--label", "label", "--tune", "--dims",
+		"auto"); code != 2 || !strings.Contains(stderr, "dimension") {
 		t.Errorf("--tune --dims auto: exit %d, %s", code, stderr)
 	}
 	stdout, _ = must(t, "methods", "lpp")
@@ -136,21 +141,24 @@ func TestEvalTune(t *testing.T) {
 }
 
 func TestEvalTable(t *testing.T) {
-	stdout, _ := must(t, "eval", "--data", iris, "--label", "label", "--methods", "lda", "--splits", "3", "--train-per-class", "10", "--neighbors", "3", "--set", "lda.ridge=0")
+	stdout, _ := must(t, "eval", "--data", iris, "--label", "label", "--methods", "lda", "--splits", "3",
+		"--train-per-class", "10", "--neighbors", "3", "--set", "lda.ridge=0")
 	for _, want := range []string{"150 rows, 4 features, 3 classes", "raw ", "lda "} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in\n%s", want, stdout)
 		}
 	}
 	again, _ := must(t, "eval", "--data", iris, "--label", "label", "--methods", "lda", "--format", "json")
-	twice, _ := must(t, "eval", "--data", iris, "--label", "label", "--methods", "lda", "--format", "json", "--seed", "1")
+	twice, _ := must(t, "eval", "--data", iris, "--label", "label", "--methods", "lda", "--format", "json",
+		"--seed", "1")
 	cut := func(s string) string { return strings.Split(strings.Split(s, "\n")[1], `"fit_seconds"`)[0] }
 	if cut(again) != cut(twice) {
 		t.Errorf("one seed, two results:\n%s\n%s", again, twice)
 	}
 }
 
-// The same rows, configuration and seed give the same model: Invariant 7. Another order of the columns is another model.
+// The same rows, configuration and seed give the same model: Invariant 7. Another order of the columns is another
+// model.
 func TestFit(t *testing.T) {
 	digest := func(path string) string {
 		m, err := readModel(path)
@@ -167,7 +175,8 @@ func TestFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.M() != 13 || m.Dim() != 2 || strings.Join(m.Classes(), "") != "012" || m.Note().Source["file"] != "wine.csv.gz" || m.Note().Created.IsZero() {
+	if m.M() != 13 || m.Dim() != 2 || strings.Join(m.Classes(), "") != "012" ||
+		m.Note().Source["file"] != "wine.csv.gz" || m.Note().Created.IsZero() {
 		t.Errorf("model: %d features, dim %d, classes %v, note %+v", m.M(), m.Dim(), m.Classes(), m.Note())
 	}
 	few := fitted(t, wine, "lda", "--features", "x1?", "--features", "x0", "--key", "x12")
@@ -175,7 +184,8 @@ func TestFit(t *testing.T) {
 		t.Errorf("features %v: %v", m.Features(), err)
 	}
 	var report fitReport
-	stdout, _ := must(t, "fit", "--data", wine, "--label", "label", "--method", "lda", "--dim", "1", "--set", "ridge=0.5", "-o", filepath.Join(t.TempDir(), "m"), "--format", "json")
+	stdout, _ := must(t, "fit", "--data", wine, "--label", "label", "--method", "lda", "--dim", "1", "--set",
+		"ridge=0.5", "-o", filepath.Join(t.TempDir(), "m"), "--format", "json")
 	if err := json.Unmarshal([]byte(stdout), &report); err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +212,8 @@ func TestFitShowsSearchAndTies(t *testing.T) {
 			t.Errorf("%s shows\n%s", method, text)
 		}
 	}
-	if text := of("lda"); search.MatchString(text) || !strings.Contains(text, "residual") || strings.Contains(text, "eigenspace") {
+	if text := of("lda"); search.MatchString(text) || !strings.Contains(text, "residual") ||
+		strings.Contains(text, "eigenspace") {
 		t.Errorf("lda shows\n%s", text)
 	}
 	// The variance of the rows is the same along all four axes.
@@ -240,7 +251,8 @@ func TestFitMissingValues(t *testing.T) {
 		t.Errorf("%d rows: %v", m.Rows(), err)
 	}
 	_, stderr = must(t, append(args, "--nulls", "skip")...)
-	if m, err := readModel(path); err != nil || m.Rows() != 683 || !strings.Contains(stderr, "16 of 699 rows are left out") {
+	if m, err := readModel(path); err != nil || m.Rows() != 683 ||
+		!strings.Contains(stderr, "16 of 699 rows are left out") {
 		t.Errorf("%d rows: %v: %s", m.Rows(), err, stderr)
 	}
 	code, _, stderr := call(t.Context(), append(args, "--nulls", "reject")...)
@@ -442,7 +454,8 @@ func TestTransformOutputs(t *testing.T) {
 		{[]string{"--keep", "none"}, "embedding_0"},
 		{[]string{"--keep", "label,x0", "--column", "y", "--columns"}, "x0 label y_0"},
 	} {
-		must(t, append([]string{"transform", "--nulls", "impute", "--model", path, "--data", wbc, "-o", out}, c.flags...)...)
+		must(t, append([]string{"transform", "--nulls", "impute", "--model", path, "--data", wbc, "-o", out},
+			c.flags...)...)
 		if got := strings.Join(readCSV(t, out)[0], " "); got != c.want {
 			t.Errorf("%v: columns %s, want %s", c.flags, got, c.want)
 		}
@@ -530,7 +543,8 @@ func checkNPZ(t *testing.T, path string, components [][]float64) {
 			t.Errorf("%s: magic %q, data at %d", f.Name, b[:8], header)
 		}
 		if f.Name == "components.npy" {
-			if want := "'descr': '<f8', 'fortran_order': False, 'shape': (13,2,)"; !strings.Contains(string(b[:header]), want) {
+			if want := "'descr': '<f8', 'fortran_order': False, 'shape': (13,2,)"; !strings.Contains(
+				string(b[:header]), want) {
 				t.Errorf("header %q", b[10:header])
 			}
 			bits := uint64(0)
@@ -605,7 +619,8 @@ func TestFileVerbErrors(t *testing.T) {
 		code int
 		want string
 	}{
-		{"fit --data " + wine + " --label lable --method lda -o " + out, 2, `no column "lable" for --label (did you mean "label"?)`},
+		{"fit --data " + wine + " --label lable --method lda -o " + out, 2,
+			`no column "lable" for --label (did you mean "label"?)`},
 		{"fit --data " + wine + " --label label --method ldaa -o " + out, 2, "nearest is lda"},
 		{"fit --data " + wine + " --method lda -o " + out, 2, "--label"},
 		{"fit --data " + wine + " --label label --method lda --dim 7 -o " + out, 2, "give --dim 2 or less"},

@@ -28,7 +28,8 @@ type fitFlags struct {
 
 func (f *flags) fitFlags() *fitFlags {
 	o := &fitFlags{
-		method: f.String("method", fit.Auto, "`NAME` of the method, as `embedd methods` lists them, or auto, which chooses by cross-validation"),
+		method: f.String("method", fit.Auto,
+			"`NAME` of the method, as `embedd methods` lists them, or auto, which chooses by cross-validation"),
 		params: f.settings("set", "a parameter of the method, as `NAME=VALUE`; may be repeated"),
 		scale:  f.choice("scale", "`SCALE` of the features", scales...),
 		seed:   f.Uint64("seed", 1, "`NUMBER` that methods draw from; the same seed gives the same model"),
@@ -37,7 +38,8 @@ func (f *flags) fitFlags() *fitFlags {
 	return o
 }
 
-var scales = []string{string(model.ScaleStandard), string(model.ScaleMinMax), string(model.ScaleUnit), string(model.ScaleNone)}
+var scales = []string{string(model.ScaleStandard), string(model.ScaleMinMax), string(model.ScaleUnit),
+	string(model.ScaleNone)}
 
 // config checks what can be checked before the rows are read.
 func (o *fitFlags) config(label string) (fit.Config, error) {
@@ -117,7 +119,8 @@ func fitCommand(e *env) *cobra.Command {
 			return err
 		}
 		if out.json {
-			return out.object(fitReport{Data: r.name, Model: *path, Digest: m.Digest(), Method: m.Method(), Dim: m.Dim(), Features: m.M(), Classes: m.Classes(),
+			return out.object(fitReport{Data: r.name, Model: *path, Digest: m.Digest(), Method: m.Method(),
+				Dim: m.Dim(), Features: m.M(), Classes: m.Classes(),
 				Rows: m.Rows(), Skipped: r.skipped, Scale: *o.scale, Params: m.Params(), Report: m.Report()})
 		}
 		return printFit(out, m, *path, *o.scale)
@@ -156,7 +159,8 @@ func printFit(out *output, m *model.Model, path, scale string) error {
 		rows += fmt.Sprintf("; %d more have no label and were not used", report.Unlabelled)
 	}
 	t.row("rows", rows)
-	t.row("rank", fmt.Sprintf("%d of %d; the criterion decides %d of the %d outputs", report.Rank, m.M(), min(report.Informative, m.Dim()), m.Dim()))
+	t.row("rank", fmt.Sprintf("%d of %d; the criterion decides %d of the %d outputs", report.Rank, m.M(),
+		min(report.Informative, m.Dim()), m.Dim()))
 	if report.Constant > 0 {
 		t.row("constant", fmt.Sprintf("%d features have no variance and carry nothing", report.Constant))
 	}
@@ -213,7 +217,8 @@ func tied(run [2]int, dim int) string {
 
 // searched is how a search went.
 func searched(s *model.Search) string {
-	text := fmt.Sprintf("criterion %.6g -> %.6g in %d steps, gradient %.2g at the end", s.Start, s.End, s.Steps, s.Gradient)
+	text := fmt.Sprintf("criterion %.6g -> %.6g in %d steps, gradient %.2g at the end", s.Start, s.End, s.Steps,
+		s.Gradient)
 	if s.StartAccuracy != nil && s.EndAccuracy != nil {
 		text += fmt.Sprintf("; leave-one-out accuracy %.1f %% -> %.1f %%", 100**s.StartAccuracy, 100**s.EndAccuracy)
 	}
@@ -222,7 +227,7 @@ func searched(s *model.Search) string {
 
 // printChoice shows what was chosen and the table that decided: a row for each method, a column for each dimension.
 func printChoice(out *output, c *model.Choice) error {
-	out.printf("\nauto chose the %s: %s at %d", c.Of, c.Method, c.Dim)
+	out.printf("\nauto chose the %s: %s at %d", c.Chosen, c.Method, c.Dim)
 	if c.Rule != "cv" {
 		out.printf(" (%s)\n", c.Rule)
 		return nil
@@ -236,7 +241,8 @@ func printChoice(out *output, c *model.Choice) error {
 	if c.Rounds > 1 {
 		folds = fmt.Sprintf("3 folds in %d rounds", c.Rounds)
 	}
-	out.printf("accuracy on held-out rows (%s, %d rows; too good where nearly the same rows follow each other):\n", folds, c.Scores[0].Scored/max(c.Rounds, 1))
+	out.printf("accuracy on held-out rows (%s, %d rows; too good where nearly the same rows follow each other):\n",
+		folds, c.Scores[0].Scored/max(c.Rounds, 1))
 	var methods []string
 	var dims []int
 	cell := map[string]string{}

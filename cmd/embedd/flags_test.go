@@ -72,7 +72,8 @@ func TestFlagErrors(t *testing.T) {
 		{"-dmi=3", 0, 0, "v: unknown flag --dmi (did you mean \"dim\"?): `embedd help v` lists the flags"},
 		{"-x", 0, 0, "v: unknown flag -x: `embedd help v` lists the flags"},
 		{"--dim x", 0, 0, "v: invalid value \"x\" for flag -dim: parse error: `embedd help v` lists the flags"},
-		{"--dim 99999999999999999999", 0, 0, "v: invalid value \"99999999999999999999\" for flag -dim: value out of range: `embedd help v` lists the flags"},
+		{"--dim 99999999999999999999", 0, 0,
+			"v: invalid value \"99999999999999999999\" for flag -dim: value out of range: `embedd help v` lists the flags"},
 		{"--loop=x", 0, 0, "v: invalid boolean value \"x\" for -loop: parse error: `embedd help v` lists the flags"},
 		{"--dim", 0, 0, "v: flag needs an argument: -dim: `embedd help v` lists the flags"},
 		{"-o", 0, 0, "v: flag needs an argument: -o: `embedd help v` lists the flags"},
@@ -114,7 +115,8 @@ func TestRepeatedFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(*dims, []string{"1", "2", "3"}) || !maps.Equal(set, map[string]string{"k": "v=w", "ridge": ""}) || *scale != "none" {
+	if !slices.Equal(*dims, []string{"1", "2", "3"}) || !maps.Equal(set, map[string]string{"k": "v=w", "ridge": ""}) ||
+		*scale != "none" {
 		t.Errorf("%q %q %q", *dims, set, *scale)
 	}
 }

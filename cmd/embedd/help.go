@@ -7,7 +7,8 @@ func helpCommand() *cobra.Command {
 		Use:   "help [VERB]",
 		Short: "print this text, or the flags of a verb",
 		Args:  cobra.ArbitraryArgs, // of a verb of two words there are two
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion,
+			cobra.ShellCompDirective) {
 			about, err := find(cmd.Root(), args)
 			if err != nil {
 				return nil, cobra.ShellCompDirectiveNoFileComp

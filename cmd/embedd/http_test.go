@@ -61,7 +61,8 @@ func TestMonitor(t *testing.T) {
 	}
 
 	// The port is taken now.
-	if _, err := startMonitor(address, registry, nil); err == nil || !strings.Contains(err.Error(), "set http.listen to another port") {
+	if _, err := startMonitor(address, registry, nil); err == nil ||
+		!strings.Contains(err.Error(), "set http.listen to another port") {
 		t.Errorf("a second monitor on %s: %v", address, err)
 	}
 	if err := m.close(context.Background()); err != nil {

@@ -44,7 +44,8 @@ func initCommand(e *env) *cobra.Command {
 		if out.json {
 			return out.object(map[string]string{"file": *path})
 		}
-		out.printf("wrote %s. Name your feature column in it, then: embedd check -c %s && embedd run -c %s\n", *path, *path, *path)
+		out.printf("wrote %s. Name your feature column in it, then: embedd check -c %s && embedd run -c %s\n", *path,
+			*path, *path)
 		return nil
 	}
 	return cmd

@@ -1,10 +1,12 @@
-// Command embedd learns a supervised projection from a stream of labelled Arrow record batches and applies it to the stream.
+// Command embedd learns a supervised projection from a stream of labelled Arrow record batches and applies it to the
+// stream.
 //
-// Each verb is one file in this directory: its function declares the flags and does the work. It returns nil when the work
-// is done; when its context is cancelled it stops and returns ctx.Err(), except run, for which a drained stop is success.
+// Each verb is one file in this directory: its function declares the flags and does the work. It returns nil when the
+// work is done; when its context is cancelled it stops and returns ctx.Err(), except run, for which a drained stop is
+// success.
 //
-// Exit codes: 0 done (for run: drained after a signal), 1 failed, 2 wrong usage or configuration, 3 a check did not hold,
-// 128+n ended by signal n.
+// Exit codes: 0 done (for run: drained after a signal), 1 failed, 2 wrong usage or configuration, 3 a check did not
+// hold, 128+n ended by signal n.
 package main
 
 import (

@@ -44,10 +44,13 @@ func TestUsage(t *testing.T) {
 		{[]string{"version"}, 0, "embedd ", ""},
 		{[]string{"--version"}, 0, "embedd ", ""},
 		{[]string{"-v"}, 0, "embedd ", ""},
-		{[]string{"--verison"}, 2, "", `embedd: unknown flag --verison (did you mean "version"?): ` + "`embedd help` lists the flags"},
+		{[]string{"--verison"}, 2, "", `embedd: unknown flag --verison (did you mean "version"?): ` +
+			"`embedd help` lists the flags"},
 		{[]string{"model"}, 2, "", "embedd: model: say what to do: usage: embedd model show|export NAME"},
-		{[]string{"model", "shwo", "--server", "x"}, 2, "", `embedd: model: unknown word "shwo" (did you mean "show"?)`},
-		{[]string{"model", "show", "--format", "json"}, 2, "", "embedd: model show: an argument is missing: usage: embedd model show NAME"},
+		{[]string{"model", "shwo", "--server", "x"}, 2, "",
+			`embedd: model: unknown word "shwo" (did you mean "show"?)`},
+		{[]string{"model", "show", "--format", "json"}, 2, "",
+			"embedd: model show: an argument is missing: usage: embedd model show NAME"},
 		{[]string{"help", "model", "export"}, 0, "usage: embedd model export NAME [flags]", ""},
 		{[]string{"completion", "bsh"}, 2, "", `no script for "bsh" (did you mean "bash"?)`},
 	} {

@@ -54,7 +54,8 @@ func methodsCommand(e *env) *cobra.Command {
 		t = out.table("PARAMETER", "DEFAULT", "TUNED OVER", "WHAT IT DOES")
 		for _, m := range methods {
 			for _, p := range m.Params {
-				t.row(fmt.Sprintf("%s.%s", m.Name, p.Name), orDash(p.Default), orDash(strings.Join(p.Grid, " ")), strings.TrimSpace(p.Doc))
+				t.row(fmt.Sprintf("%s.%s", m.Name, p.Name), orDash(p.Default), orDash(strings.Join(p.Grid, " ")),
+					strings.TrimSpace(p.Doc))
 			}
 		}
 		return t.flush()

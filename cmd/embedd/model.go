@@ -117,7 +117,8 @@ func printModel(out *output, m *model.Model) error {
 	return t.flush()
 }
 
-// findModel reads a model from a file, or where there is no file of that name from the store: a version, or a pipeline for its live model.
+// findModel reads a model from a file, or where there is no file of that name from the store: a version, or a
+// pipeline for its live model.
 func findModel(ctx context.Context, name, server string) (*model.Model, error) {
 	m, err := readModel(name)
 	if !errors.Is(err, fs.ErrNotExist) || strings.ContainsAny(name, "/.") {
@@ -142,7 +143,8 @@ func modelExportCommand(e *env) *cobra.Command {
 	}
 	f := flagsOf(cmd)
 	server := f.String("server", "", "NATS `URL` of the model store (default NATS_URL, else nats://127.0.0.1:4222)")
-	path := f.StringP("output", "o", "", "`FILE` that is written: .embedd (a model file), .json, .npz (NumPy) or .csv (a linear map: feature, mean, scale, components); nothing is JSON on standard output")
+	path := f.StringP("output", "o", "",
+		"`FILE` that is written: .embedd (a model file), .json, .npz (NumPy) or .csv (a linear map: feature, mean, scale, components); nothing is JSON on standard output")
 	out := f.output(e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()

@@ -18,14 +18,15 @@ type output struct {
 // output declares --format and returns the writer that obeys it. Use it after parse.
 func (f *flags) output(e *env) *output {
 	o := &output{w: e.stdout}
-	f.Func("format", "`FORM` of the report: text or json, which is one object a line (default text)", func(s string) error {
-		switch s {
-		case "text", "json":
-			o.json = s == "json"
-			return nil
-		}
-		return fmt.Errorf("want text or json")
-	})
+	f.Func("format", "`FORM` of the report: text or json, which is one object a line (default text)",
+		func(s string) error {
+			switch s {
+			case "text", "json":
+				o.json = s == "json"
+				return nil
+			}
+			return fmt.Errorf("want text or json")
+		})
 	f.offer("format", "text", "json")
 	return o
 }

@@ -43,13 +43,16 @@ const (
 // palette holds colours that stay apart on white and, the first eight, for colour-blind eyes too. After the last class
 // that has a colour of its own they repeat with another marker.
 var palette = []color.NRGBA{
-	{0x00, 0x72, 0xb2, 0xff}, {0xd5, 0x5e, 0x00, 0xff}, {0x00, 0x9e, 0x73, 0xff}, {0xcc, 0x79, 0xa7, 0xff}, {0x33, 0x33, 0x33, 0xff},
-	{0xe6, 0x9f, 0x00, 0xff}, {0x56, 0xb4, 0xe9, 0xff}, {0x8b, 0x00, 0x00, 0xff}, {0x6a, 0x3d, 0x9a, 0xff}, {0x7a, 0x8b, 0x00, 0xff},
+	{0x00, 0x72, 0xb2, 0xff}, {0xd5, 0x5e, 0x00, 0xff}, {0x00, 0x9e, 0x73, 0xff}, {0xcc, 0x79, 0xa7, 0xff},
+	{0x33, 0x33, 0x33, 0xff},
+	{0xe6, 0x9f, 0x00, 0xff}, {0x56, 0xb4, 0xe9, 0xff}, {0x8b, 0x00, 0x00, 0xff}, {0x6a, 0x3d, 0x9a, 0xff},
+	{0x7a, 0x8b, 0x00, 0xff},
 	{0xb1, 0x59, 0x28, 0xff}, {0x00, 0xb3, 0xb3, 0xff}, {0xe3, 0x1a, 0x8c, 0xff},
 }
 
 var markers = []draw.GlyphDrawer{
-	draw.CircleGlyph{}, draw.PyramidGlyph{}, draw.BoxGlyph{}, draw.CrossGlyph{}, draw.RingGlyph{}, draw.TriangleGlyph{}, draw.SquareGlyph{}, draw.PlusGlyph{},
+	draw.CircleGlyph{}, draw.PyramidGlyph{}, draw.BoxGlyph{}, draw.CrossGlyph{}, draw.RingGlyph{}, draw.TriangleGlyph{},
+	draw.SquareGlyph{}, draw.PlusGlyph{},
 }
 
 // sans is the typeface of the picture.
@@ -91,7 +94,8 @@ func (p *picture) save(path string) (err error) {
 func newCanvas(path string) (vg.CanvasWriterTo, error) {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".png":
-		return vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(pictureWidth, pictureHeight), vgimg.UseDPI(pictureDPI), vgimg.UseBackgroundColor(color.White))}, nil
+		return vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(pictureWidth, pictureHeight), vgimg.UseDPI(pictureDPI),
+			vgimg.UseBackgroundColor(color.White))}, nil
 	case ".svg":
 		return vgsvg.New(pictureWidth, pictureHeight), nil
 	}
@@ -210,7 +214,8 @@ func (p *picture) style(class, points int) draw.GlyphStyle {
 
 // named says that the classes' names are short enough to be the points.
 func (p *picture) named() bool {
-	return len(p.classes) > 0 && !slices.ContainsFunc(p.classes, func(s string) bool { return s == "" || utf8.RuneCountInString(s) > 2 })
+	return len(p.classes) > 0 && !slices.ContainsFunc(p.classes,
+		func(s string) bool { return s == "" || utf8.RuneCountInString(s) > 2 })
 }
 
 // spread gives points of one dimension a height: a band for each class, and within it a place that a low-discrepancy

@@ -11,7 +11,8 @@ import (
 
 // clusters are n points a class around places on a circle.
 func clusters(classes []string, n int) *picture {
-	p := &picture{title: "clusters", subtitle: "on a circle", xLabel: "embedding_0", yLabel: "embedding_1", classes: classes}
+	p := &picture{title: "clusters", subtitle: "on a circle", xLabel: "embedding_0", yLabel: "embedding_1",
+		classes: classes}
 	for c := range classes {
 		angle := 2 * math.Pi * float64(c) / float64(len(classes))
 		for i := range n {
@@ -62,7 +63,8 @@ func TestPictureColours(t *testing.T) {
 				}
 			}
 			if chart < 100 || legend < 10 {
-				t.Errorf("%s: class %s has %d pixels in the chart and %d in the legend", name, classes[c], chart, legend)
+				t.Errorf("%s: class %s has %d pixels in the chart and %d in the legend", name, classes[c],
+					chart, legend)
 			}
 		}
 	}

@@ -26,20 +26,24 @@ func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 	var out []stream.Pipeline
 	for _, p := range c.Pipelines {
 		one := stream.Pipeline{
-			Name: p.Name, Stream: p.Input.Stream, Subject: p.Input.Subject, Output: p.Output.Subject, Dead: p.Output.Dead,
+			Name: p.Name, Stream: p.Input.Stream, Subject: p.Input.Subject, Output: p.Output.Subject,
+			Dead:    p.Output.Dead,
 			AckWait: c.NATS.AckWait, InFlight: p.Limits.InFlight,
 			Stage: plugin.Config{
 				Spec: arrowio.Spec{
 					Features: p.Schema.Features, Label: p.Schema.Label, Key: p.Schema.Key,
 					Limits: arrowio.Limits{Message: int(p.Limits.Message), Rows: p.Limits.Rows},
 				},
-				Nulls:  plugin.Nulls(p.Schema.Nulls),
-				Output: arrowio.Output{Column: p.Output.Column, Columns: p.Output.Columns, Keep: p.Output.Keep, Compression: p.Output.Compression},
-				Fit:    p.Model.Fit(),
+				Nulls: plugin.Nulls(p.Schema.Nulls),
+				Output: arrowio.Output{Column: p.Output.Column, Columns: p.Output.Columns, Keep: p.Output.Keep,
+					Compression: p.Output.Compression},
+				Fit: p.Model.Fit(),
 				Training: plugin.Training{
-					Window:  plugin.Window{Rows: p.Training.Window.Rows, Age: p.Training.Window.Age, Balance: plugin.Balance(p.Training.Window.Balance)},
+					Window: plugin.Window{Rows: p.Training.Window.Rows, Age: p.Training.Window.Age,
+						Balance: plugin.Balance(p.Training.Window.Balance)},
 					Every:   plugin.Every{Rows: p.Training.Every.Rows, Period: p.Training.Every.Period},
-					Holdout: p.Training.Holdout, Margin: p.Training.Promote.Margin, Align: plugin.Align(p.Training.Align),
+					Holdout: p.Training.Holdout, Margin: p.Training.Promote.Margin,
+					Align: plugin.Align(p.Training.Align),
 				},
 				Until:   plugin.Until(p.Training.UntilReady),
 				Classes: p.Limits.Classes,

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/term"
 )
 
-// progress shows how far a long step is: one line that rewrites itself on a terminal, a plain line now and then elsewhere,
-// so that a log file stays readable. It is safe for concurrent use.
+// progress shows how far a long step is: one line that rewrites itself on a terminal, a plain line now and then
+// elsewhere, so that a log file stays readable. It is safe for concurrent use.
 type progress struct {
 	mu       sync.Mutex
 	w        io.Writer

@@ -34,7 +34,8 @@ func publishCommand(e *env) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
 		if *batch < 1 || *rate < 0 {
-			return usagef("publish: --batch %d and --rate %g: a batch has at least one row, and a rate is not negative", *batch, *rate)
+			return usagef("publish: --batch %d and --rate %g: a batch has at least one row, and a rate is not negative",
+				*batch, *rate)
 		}
 		if *loop && *data == "-" {
 			return usagef("publish: --loop cannot begin standard input again")
@@ -66,12 +67,14 @@ func publishCommand(e *env) *cobra.Command {
 			}
 		}
 		show.end()
-		if flushErr := p.flush(context.WithoutCancel(ctx)); err == nil || errors.Is(err, context.Canceled) && flushErr != nil {
+		if flushErr := p.flush(context.WithoutCancel(ctx)); err == nil || errors.Is(err, context.Canceled) &&
+			flushErr != nil {
 			err = flushErr
 		}
 		seconds := time.Since(begin).Seconds()
 		if out.json {
-			report := map[string]any{"subject": *subject, "stream": p.stream, "messages": p.messages, "rows": p.rows, "bytes": p.bytes, "seconds": seconds}
+			report := map[string]any{"subject": *subject, "stream": p.stream, "messages": p.messages, "rows": p.rows,
+				"bytes": p.bytes, "seconds": seconds}
 			if err := out.object(report); err != nil {
 				return err
 			}
@@ -80,7 +83,8 @@ func publishCommand(e *env) *cobra.Command {
 			if p.stream != "" {
 				kept = "stored in stream " + p.stream
 			}
-			out.printf("%d messages, %d rows, %.1f MB to %s in %.1f s; %s\n", p.messages, p.rows, float64(p.bytes)/1e6, *subject, seconds, kept)
+			out.printf("%d messages, %d rows, %.1f MB to %s in %.1f s; %s\n", p.messages, p.rows, float64(p.bytes)/1e6,
+				*subject, seconds, kept)
 		}
 		return err
 	}
@@ -168,7 +172,8 @@ func newPublisher(ctx context.Context, nc *nats.Conn, subject string) (*publishe
 	switch name, err := js.StreamNameBySubject(ctx, subject); {
 	case err == nil:
 		p.js, p.stream = js, name
-	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, nats.ErrNoResponders):
+	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrJetStreamNotEnabled),
+		errors.Is(err, nats.ErrNoResponders):
 	default:
 		return nil, fmt.Errorf("asking which stream takes %s: %w", subject, err)
 	}
@@ -177,7 +182,8 @@ func newPublisher(ctx context.Context, nc *nats.Conn, subject string) (*publishe
 
 func (p *publisher) send(ctx context.Context, body []byte, rows int) error {
 	if most := p.nc.MaxPayload(); int64(len(body)) > most {
-		return fmt.Errorf("a message of %d rows has %d bytes and the server takes %d; use a smaller --batch", rows, len(body), most)
+		return fmt.Errorf("a message of %d rows has %d bytes and the server takes %d; use a smaller --batch", rows,
+			len(body), most)
 	}
 	msg := nats.NewMsg(p.subject)
 	msg.Header.Set(wire.HeaderContentType, wire.ContentType)

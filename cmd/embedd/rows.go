@@ -51,7 +51,8 @@ func (f *flags) dataFlags(s *rowsSpec) {
 	f.StringVar(&s.path, "data", "", "`FILE` of rows: .csv .csv.gz .parquet .arrow .arrows, or - for an Arrow IPC stream on standard input")
 	f.StringVar(&s.label, "label", "", "`COLUMN` of the class: text, integers or booleans")
 	f.StringVar(&s.key, "key", "", "`COLUMN` that names a row and is no feature")
-	f.StringArrayVar(&s.features, "features", nil, "feature columns by name or `GLOB`, may be repeated (default every numeric column but label and key)")
+	f.StringArrayVar(&s.features, "features", nil,
+		"feature columns by name or `GLOB`, may be repeated (default every numeric column but label and key)")
 	s.nulls = "impute"
 	f.Func("nulls", "`POLICY` for rows with a missing or infinite feature: impute (the feature's mean), reject (an error), skip (default impute)", func(v string) error {
 		if !slices.Contains([]string{"impute", "reject", "skip"}, v) {
@@ -146,7 +147,8 @@ func (s rowsSpec) check(schema *arrow.Schema) error {
 	}
 	for _, c := range []struct{ flag, column string }{{"label", s.label}, {"key", s.key}} {
 		if c.column != "" && !slices.Contains(names, c.column) {
-			return usagef("%s has no column %q for --%s%s: its columns are %s", s.path, c.column, c.flag, didYouMean(c.column, names), listed(names))
+			return usagef("%s has no column %q for --%s%s: its columns are %s", s.path, c.column, c.flag,
+				didYouMean(c.column, names), listed(names))
 		}
 	}
 	return nil
@@ -179,7 +181,8 @@ func (r *rows) add(b *arrowio.Batch, s rowsSpec, labels map[string]int, before i
 	faults := b.Faults()
 	if len(faults) > 0 && s.nulls == "reject" {
 		f := faults[0]
-		return fmt.Errorf("%s: row %d, feature %q: %s: mend the row, or give --nulls impute or --nulls skip", s.path, before+f.Row+1, f.Feature, f.What)
+		return fmt.Errorf("%s: row %d, feature %q: %s: mend the row, or give --nulls impute or --nulls skip", s.path,
+			before+f.Row+1, f.Feature, f.What)
 	}
 	for i := range b.Rows() {
 		faulty := len(faults) > 0 && faults[0].Row == i
@@ -236,8 +239,8 @@ func appendRow(dst []float64, b arrowio.Block, row int) []float64 {
 	return dst
 }
 
-// sortClasses puts the classes in the order people expect, 2 before 10 and numbers before words, whatever order the rows
-// have: the same rows in another order then name the same classes.
+// sortClasses puts the classes in the order people expect, 2 before 10 and numbers before words, whatever order the
+// rows have: the same rows in another order then name the same classes.
 func (r *rows) sortClasses(labels map[string]int) {
 	for name := range labels {
 		r.Classes = append(r.Classes, name)
@@ -272,7 +275,8 @@ func (r *rows) tell(e *env, in *file.Reader, s rowsSpec, read int) {
 	tellFile(e, in)
 	if len(s.features) == 0 {
 		for _, f := range in.Schema().Fields() {
-			if why, doubtful := in.NotNumeric(f.Name); doubtful && s.pinned == nil && f.Name != s.label && f.Name != s.key {
+			if why, doubtful := in.NotNumeric(f.Name); doubtful && s.pinned == nil && f.Name != s.label &&
+				f.Name != s.key {
 				fmt.Fprintf(e.stderr, "embedd: note: column %q of %s is text and no feature: %s\n", f.Name, s.path, why)
 			}
 		}
@@ -282,7 +286,8 @@ func (r *rows) tell(e *env, in *file.Reader, s rowsSpec, read int) {
 			r.imputed, r.N*r.M, r.affected)
 	}
 	if r.skipped > 0 {
-		fmt.Fprintf(e.stderr, "embedd: note: %d of %d rows are left out, because a feature is missing\n", r.skipped, read)
+		fmt.Fprintf(e.stderr, "embedd: note: %d of %d rows are left out, because a feature is missing\n",
+			r.skipped, read)
 	}
 	if r.noLabel > 0 {
 		fmt.Fprintf(e.stderr, "embedd: note: %d of %d rows have no %s\n", r.noLabel, read, s.label)

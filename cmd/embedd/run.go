@@ -89,7 +89,8 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 		return usageError{err}
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if d.monitor, err = startMonitor(c.HTTP.Listen, registry, d.readiness); err != nil {
 		return err
 	}
@@ -100,7 +101,8 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return usageError{err}
 	}
-	d.log.Info("serving", "server", d.conn.ConnectedUrlRedacted(), "pipelines", len(pipelines), "http", d.monitor.addr.String())
+	d.log.Info("serving", "server", d.conn.ConnectedUrlRedacted(), "pipelines", len(pipelines), "http",
+		d.monitor.addr.String())
 	return nil
 }
 
@@ -112,7 +114,10 @@ func (d *daemon) dial(ctx context.Context, c *config.Config, pipelines []stream.
 				d.log.Warn("the server is gone; reconnecting for ever", "error", err)
 			}
 		}),
-		nats.ReconnectHandler(func(nc *nats.Conn) { d.log.Info("connected again", "server", nc.ConnectedUrlRedacted()) }),
+		nats.ReconnectHandler(func(nc *nats.Conn) {
+			d.log.Info("connected again", "server",
+				nc.ConnectedUrlRedacted())
+		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			d.log.Warn("the connection reports", "error", err)
 		}),

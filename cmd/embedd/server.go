@@ -22,8 +22,8 @@ const (
 	embeddedStore = "embedd-data"
 )
 
-// startServer embeds a NATS server with JetStream and file storage on loopback. Port -1 takes a free one. The caller shuts it down
-// with stopServer.
+// startServer embeds a NATS server with JetStream and file storage on loopback. Port -1 takes a free one. The caller
+// shuts it down with stopServer.
 func startServer(store string, port int) (*server.Server, error) {
 	dir, err := filepath.Abs(store)
 	if err != nil {

@@ -50,7 +50,8 @@ func setupCommand(e *env) *cobra.Command {
 				missing++
 			}
 			if out.json {
-				if err := out.object(map[string]any{"stream": p.Name, "subjects": p.Subjects, "exists": p.Exists}); err != nil {
+				if err := out.object(map[string]any{"stream": p.Name, "subjects": p.Subjects,
+					"exists": p.Exists}); err != nil {
 					return err
 				}
 				continue

@@ -40,7 +40,8 @@ func tailCommand(e *env) *cobra.Command {
 		n := 0
 		show := func(subject string, header nats.Header, data []byte, at time.Time) error {
 			n++
-			return printMessage(out, message{Subject: subject, Time: at, Headers: header, Bytes: len(data)}, data, *rows)
+			return printMessage(out, message{Subject: subject, Time: at, Headers: header, Bytes: len(data)},
+				data, *rows)
 		}
 		if *all {
 			return tailStream(ctx, nc, *subject, *limit, show)
@@ -64,7 +65,8 @@ func tailCommand(e *env) *cobra.Command {
 }
 
 // tailStream reads the stream that takes the subject, from its first message.
-func tailStream(ctx context.Context, nc *nats.Conn, subject string, limit int, show func(string, nats.Header, []byte, time.Time) error) error {
+func tailStream(ctx context.Context, nc *nats.Conn, subject string, limit int,
+	show func(string, nats.Header, []byte, time.Time) error) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return err

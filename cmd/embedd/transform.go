@@ -18,10 +18,12 @@ func transformCommand(e *env) *cobra.Command {
 	f := flagsOf(cmd)
 	modelPath := f.String("model", "", "`FILE` of the model")
 	data := f.String("data", "", "`FILE` of rows: .csv .csv.gz .parquet .arrow .arrows, or - for an Arrow IPC stream on standard input")
-	path := f.StringP("output", "o", "", "`FILE` that is written: .csv .csv.gz .parquet .arrow .arrows, or - for an Arrow IPC stream on standard output")
+	path := f.StringP("output", "o", "",
+		"`FILE` that is written: .csv .csv.gz .parquet .arrow .arrows, or - for an Arrow IPC stream on standard output")
 	keep := f.commas("keep", "`COLUMNS` that stay beside the embedding: all (every column but the features), none, names or globs (default all)")
 	column := f.String("column", "embedding", "`NAME` of the output column")
-	columns := f.Bool("columns", false, "write the embedding as float32 columns NAME_0, NAME_1 ... instead of one list column")
+	columns := f.Bool("columns", false,
+		"write the embedding as float32 columns NAME_0, NAME_1 ... instead of one list column")
 	nulls := f.choice("nulls", "`POLICY` for rows with a missing or infinite feature: reject is an error, impute takes the model's mean, skip leaves them out", "reject", "impute", "skip")
 	f.require("model", "data", "output")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -49,7 +51,8 @@ func transformCommand(e *env) *cobra.Command {
 			return err
 		}
 		defer out.Discard()
-		t := transformer{in: in, model: m, decoder: decoder, encoder: encoder, nulls: *nulls, path: *data, meta: modelMeta(m)}
+		t := transformer{in: in, model: m, decoder: decoder, encoder: encoder, nulls: *nulls, path: *data,
+			meta: modelMeta(m)}
 		if err := t.run(ctx, e, out); err != nil {
 			return err
 		}
@@ -57,12 +60,15 @@ func transformCommand(e *env) *cobra.Command {
 			return err
 		}
 		if t.skipped > 0 {
-			fmt.Fprintf(e.stderr, "embedd: note: %d of %d rows are left out, because a feature is missing\n", t.skipped, t.rows)
+			fmt.Fprintf(e.stderr, "embedd: note: %d of %d rows are left out, because a feature is missing\n",
+				t.skipped, t.rows)
 		}
 		if t.imputed > 0 {
-			fmt.Fprintf(e.stderr, "embedd: note: %d of %d rows have missing features: each became the model's mean\n", t.imputed, t.rows)
+			fmt.Fprintf(e.stderr, "embedd: note: %d of %d rows have missing features: each became the model's mean\n",
+				t.imputed, t.rows)
 		}
-		fmt.Fprintf(e.stderr, "embedd: %d rows, %d features to %d by %s %s, to %s\n", t.rows-t.skipped, m.M(), m.Dim(), m.Method(), m.Digest()[:16], *path)
+		fmt.Fprintf(e.stderr, "embedd: %d rows, %d features to %d by %s %s, to %s\n", t.rows-t.skipped, m.M(), m.Dim(),
+			m.Method(), m.Digest()[:16], *path)
 		return nil
 	}
 	return cmd
@@ -78,8 +84,8 @@ func modelMeta(fitted *model.Model) []wire.Pair {
 	return append(m.Pairs(), wire.VersionPair())
 }
 
-// transformer takes batches the daemon's way: decode, project, encode. So a file's embedding has the bits that the daemon
-// would publish for the same rows.
+// transformer takes batches the daemon's way: decode, project, encode. So a file's embedding has the bits that the
+// daemon would publish for the same rows.
 type transformer struct {
 	in      *file.Reader
 	model   *model.Model
@@ -151,7 +157,8 @@ func (t *transformer) faulty(b *arrowio.Batch) (drop []int, err error) {
 	for _, f := range b.Faults() {
 		switch t.nulls {
 		case "reject":
-			return nil, fmt.Errorf("%s: row %d, feature %q: %s: mend the row, or give --nulls impute or --nulls skip", t.path, t.rows+f.Row+1, f.Feature, f.What)
+			return nil, fmt.Errorf("%s: row %d, feature %q: %s: mend the row, or give --nulls impute or --nulls skip",
+				t.path, t.rows+f.Row+1, f.Feature, f.What)
 		case "skip":
 			drop = append(drop, f.Row)
 			t.skipped++

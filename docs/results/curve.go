@@ -139,8 +139,8 @@ func lineSwaps(ctx context.Context, d *model.Data, method string, params map[str
 	return swaps(y), err
 }
 
-// drawCurves draws each curve, and beside it what methods put on the line over the true order. A point has the colour of
-// its place in that order.
+// drawCurves draws each curve, and beside it what methods put on the line over the true order. A point has the colour
+// of its place in that order.
 func drawCurves(ctx context.Context, b *bench) error {
 	order := make([]int, curveRows)
 	for i := range order {

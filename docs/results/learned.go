@@ -63,9 +63,11 @@ accurate as the best le.
 		if found["best lenews"].accuracy >= found["best le"].accuracy {
 			level++
 		}
-		fmt.Fprintf(out, "| %s | %.1f | %s | %s, k %s, t %s | %s | %s, alpha %s, sigma %s | %s |\n", name, raw, found["le"],
+		fmt.Fprintf(out, "| %s | %.1f | %s | %s, k %s, t %s | %s | %s, alpha %s, sigma %s | %s |\n", name, raw,
+			found["le"],
 			found["best le"], found["best le"].params["k"], found["best le"].params["t"], found["lenews"],
-			found["best lenews"], found["best lenews"].params["alpha"], found["best lenews"].params["sigma"], found["lenewks"])
+			found["best lenews"], found["best lenews"].params["alpha"], found["best lenews"].params["sigma"],
+			found["lenewks"])
 	}
 	fmt.Fprintf(out, `
 The claim holds on %d of %d sets with the defaults of lenews, and on %d with its best setting. The best le is out of 42 settings and the best lenews out of 9, so the comparison favours
@@ -76,7 +78,8 @@ Widths of le that are so small that the weights of a row vanish cannot be fitted
 }
 
 // bestLeftOut is the best of the settings that can be fitted, over the dimensions.
-func bestLeftOut(ctx context.Context, d *model.Data, method string, grid []map[string]string) (best leftOut, err error) {
+func bestLeftOut(ctx context.Context, d *model.Data, method string, grid []map[string]string) (best leftOut,
+	err error) {
 	var failed error
 	for _, params := range grid {
 		m, err := fit.Fit(ctx, d, fit.Config{Method: method, Dim: maxLearned, Scale: model.ScaleMinMax, Params: params})

@@ -3,8 +3,8 @@
 //
 //	go run ./docs/results -data DIR [-only usps,uci] [-repeats 20]
 //
-// DIR holds NAME.csv.gz, features x0..xN and then label. A section that is not run, or whose data are missing, is left as it
-// stands. An interrupt ends a section of repeats with those that are done.
+// DIR holds NAME.csv.gz, features x0..xN and then label. A section that is not run, or whose data are missing, is
+// left as it stands. An interrupt ends a section of repeats with those that are done.
 package main
 
 import (

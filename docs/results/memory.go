@@ -20,7 +20,8 @@ func heap() uint64 {
 	return s[0].Value.Uint64()
 }
 
-// peak is how far the heap grows while f runs, looked at every few microseconds with a collector that runs all the time.
+// peak is how far the heap grows while f runs, looked at every few microseconds with a collector that runs all the
+// time.
 func peak(f func() error) (uint64, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(5))
 	runtime.GC()
@@ -72,7 +73,8 @@ from run to run.
 			used[method] = float64(most)
 			b.say("%s, %s: %.1f MB", name, method, used[method]/1e6)
 		}
-		fmt.Fprintf(out, "| %s | %.1f | %.1f | %.1f | %.1f | about 150 | %.1f | about 60 |\n", name, used["mpda"]/1e6, used["pmpda"]/1e6, used["lpfe"]/1e6,
+		fmt.Fprintf(out, "| %s | %.1f | %.1f | %.1f | %.1f | about 150 | %.1f | about 60 |\n", name, used["mpda"]/1e6,
+			used["pmpda"]/1e6, used["lpfe"]/1e6,
 			used["pmpda"]/used["mpda"], used["lpfe"]/used["mpda"])
 	}
 	fmt.Fprint(out, `

@@ -88,8 +88,11 @@ func (b *bench) save(name string, columns int, panels ...*plot.Plot) error {
 		grid[r] = make([]*plot.Plot, columns)
 		copy(grid[r], panels[r*columns:min(len(panels), (r+1)*columns)])
 	}
-	c := vgimg.NewWith(vgimg.UseWH(vg.Length(columns)*panelWidth, vg.Length(rows)*panelHeight), vgimg.UseDPI(96), vgimg.UseBackgroundColor(color.White))
-	for r, of := range plot.Align(grid, canvas.Tiles{Rows: rows, Cols: columns, PadX: 6, PadY: 6, PadTop: 4, PadLeft: 4, PadRight: 6, PadBottom: 4}, canvas.New(c)) {
+	c := vgimg.NewWith(vgimg.UseWH(vg.Length(columns)*panelWidth, vg.Length(rows)*panelHeight), vgimg.UseDPI(96),
+		vgimg.UseBackgroundColor(color.White))
+	for r, of := range plot.Align(grid,
+		canvas.Tiles{Rows: rows, Cols: columns, PadX: 6, PadY: 6, PadTop: 4, PadLeft: 4, PadRight: 6, PadBottom: 4},
+		canvas.New(c)) {
 		for k, tile := range of {
 			if grid[r][k] != nil {
 				grid[r][k].Draw(tile)

@@ -139,7 +139,8 @@ func TestExplained(t *testing.T) {
 // A section goes in its place, once, and leaves the others as they are.
 func TestAssemble(t *testing.T) {
 	page := assemble("", sections[1], "One. "+sections[1].command(5))
-	page = assemble(page, sections[0], "Zero, with a table:\n\n| a |\n|---|\n| 1 |\n\n"+sections[0].command(usualRepeats))
+	page = assemble(page, sections[0], "Zero, with a table:\n\n| a |\n|---|\n| 1 |\n\n"+sections[0].command(
+		usualRepeats))
 	again := assemble(page, sections[1], "Two. "+sections[1].command(5))
 	if strings.Replace(page, "One.", "Two.", 1) != again {
 		t.Errorf("another section changed:\n%s\n%s", page, again)
@@ -149,7 +150,8 @@ func TestAssemble(t *testing.T) {
 			t.Errorf("%s is not there once:\n%s", s.name, again)
 		}
 	}
-	if strings.Index(again, "Zero") > strings.Index(again, "Two.") || strings.Count(again, "Not run yet") != len(sections)-2 {
+	if strings.Index(again, "Zero") > strings.Index(again, "Two.") ||
+		strings.Count(again, "Not run yet") != len(sections)-2 {
 		t.Errorf("order, or sections that are not run:\n%s", again)
 	}
 }

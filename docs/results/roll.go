@@ -43,8 +43,8 @@ func bands(place []float64, width, count int) []int {
 	return class
 }
 
-// explained is R^2 of the best linear map from the outputs, n x d, to the places, n x 2: 1 where the map is the sheet, up
-// to scale, turn and shear.
+// explained is R^2 of the best linear map from the outputs, n x d, to the places, n x 2: 1 where the map is the
+// sheet, up to scale, turn and shear.
 func explained(y []float64, d int, place []float64) (float64, error) {
 	n := len(place) / 2
 	x := mat.NewDense(n, d+1, nil)

@@ -51,7 +51,8 @@ of breastcancer_wbc are imputed by the mean. waveform is made by Breiman's gener
 		if len(d.Classes) > 2 {
 			names[0] = "sle-ovr"
 		}
-		c := eval.Config{Data: set.name, Methods: names, Dims: set.dims, Scale: model.ScaleMinMax, Splits: splits, Seed: 1, Tune: true}
+		c := eval.Config{Data: set.name, Methods: names, Dims: set.dims, Scale: model.ScaleMinMax, Splits: splits,
+			Seed: 1, Tune: true}
 		curves := map[string][]eval.Result{}
 		err = eval.Evaluate(ctx, d, c, func(r eval.Result) error {
 			if r.Error == "" && r.DimUsed == r.Dim {
@@ -70,8 +71,12 @@ of breastcancer_wbc are imputed by the mean. waveform is made by Breiman's gener
 			if len(curve) == 0 || curve[0].Dim != set.dims[0] {
 				return fmt.Errorf("%s, %s: no accuracy at d = %d", set.name, name, set.dims[0])
 			}
-			best := slices.MaxFunc(curve, func(x, y eval.Result) int { return cmp.Compare(x.AccuracyMean, y.AccuracyMean) })
-			fmt.Fprintf(out, "| %s | %s | %d | %.1f | %.1f | %.1f |\n", set.name, name, best.Dim, 100*best.AccuracyMean, 100*best.AccuracySD, 100*curve[0].AccuracyMean)
+			best := slices.MaxFunc(curve, func(x,
+				y eval.Result) int {
+				return cmp.Compare(x.AccuracyMean, y.AccuracyMean)
+			})
+			fmt.Fprintf(out, "| %s | %s | %d | %.1f | %.1f | %.1f |\n", set.name, name, best.Dim, 100*best.AccuracyMean,
+				100*best.AccuracySD, 100*curve[0].AccuracyMean)
 			points := make(plotter.XYs, len(curve))
 			for k, r := range curve {
 				points[k] = plotter.XY{X: float64(r.Dim), Y: 100 * r.AccuracyMean}
@@ -92,7 +97,8 @@ of breastcancer_wbc are imputed by the mean. waveform is made by Breiman's gener
 	for _, c := range claims {
 		fmt.Fprintln(out, c)
 	}
-	fmt.Fprintf(out, "- At d = 1 sle, or sle-ovr, is at least as accurate as all others on %d of %d sets.\n", first, len(uciSets))
+	fmt.Fprintf(out, "- At d = 1 sle, or sle-ovr, is at least as accurate as all others on %d of %d sets.\n", first,
+		len(uciSets))
 	fmt.Fprint(out, `
 Where it does not hold, and why: with two classes the criterion of sle decides one direction, Fisher's. The columns after it are of no consequence to the criterion; here they are settled
 by variance and count alike in the distance, as A'XX'A = I asks, so that they are whitened principal components; mfa and dla, which decide more directions, pass them. In sle-ovr each

@@ -31,13 +31,18 @@ var contenders = []contender{
 	{name: "pca", method: "pca", dim: 100, paper: [2]string{"2.47 (37.9)", "2.93 (38.8)"}},
 	{name: "lda, the two classes", method: "lda", dim: 1, paper: [2]string{"10.93 (9)", "21.25 (9)"}},
 	{name: "lda, the ten digits", method: "lda", dim: 9, digits: true, paper: [2]string{"10.93 (9)", "21.25 (9)"}},
-	{name: "mfa", method: "mfa", dim: 60, grid: product("k2=20,100", "ridge=0.1,1"), paper: [2]string{"2.79 (26.3)", "3.57 (29.5)"}},
-	{name: "lsda", method: "lsda", dim: 60, grid: product("beta=0.1,0.5", "ridge=oas,1"), paper: [2]string{"3.39 (26.8)", "4.21 (27.1)"}},
-	{name: "lfda", method: "lfda", dim: 60, grid: product("ridge=0.1,1"), paper: [2]string{"7.89 (39.3)", "9.84 (20.9)"}},
+	{name: "mfa", method: "mfa", dim: 60, grid: product("k2=20,100", "ridge=0.1,1"),
+		paper: [2]string{"2.79 (26.3)", "3.57 (29.5)"}},
+	{name: "lsda", method: "lsda", dim: 60, grid: product("beta=0.1,0.5", "ridge=oas,1"),
+		paper: [2]string{"3.39 (26.8)", "4.21 (27.1)"}},
+	{name: "lfda", method: "lfda", dim: 60, grid: product("ridge=0.1,1"),
+		paper: [2]string{"7.89 (39.3)", "9.84 (20.9)"}},
 	{name: "lltsa", method: "lltsa", dim: 60, paper: [2]string{"8.16 (28.4)", "8.47 (29.9)"}},
 	{name: "lpfe", method: "lpfe", dim: 100, repeats: 1, paper: [2]string{"4.33 (184.4)", "3.61 (180.3)"}},
-	{name: "pmpda", method: "pmpda", dim: 60, grid: product("ridge=0.1,1,10"), paper: [2]string{"1.76 (28.7)", "2.20 (31.6)"}},
-	{name: "mpda", method: "mpda", dim: 60, grid: product("ridge=0.1,1,10", "gamma=0,1"), paper: [2]string{"1.67 (35.3)", "2.28 (30.2)"}},
+	{name: "pmpda", method: "pmpda", dim: 60, grid: product("ridge=0.1,1,10"),
+		paper: [2]string{"1.76 (28.7)", "2.20 (31.6)"}},
+	{name: "mpda", method: "mpda", dim: 60, grid: product("ridge=0.1,1,10", "gamma=0,1"),
+		paper: [2]string{"1.67 (35.3)", "2.28 (30.2)"}},
 }
 
 // product is every combination of the values, each list being "name=value,value"; the first name varies slowest.
@@ -103,7 +108,8 @@ func usps(ctx context.Context, b *bench, out *bytes.Buffer) error {
 			}
 			for k, t := range got {
 				trials[i][k] = append(trials[i][k], t)
-				b.say("%s, %s: %.2f %% at %d, %.2f %% at %d %v", c.name, readings[k].name, t.best, t.dim, t.fixed, fixedDim, t.params)
+				b.say("%s, %s: %.2f %% at %d, %.2f %% at %d %v", c.name, readings[k].name, t.best, t.dim, t.fixed,
+					fixedDim, t.params)
 			}
 		}
 		if ctx.Err() != nil {
@@ -132,8 +138,8 @@ func drawImages(d *model.Data, count int, seed uint64) (train, test *model.Data)
 	return subset(d, in), subset(others, picked)
 }
 
-// try fits the contender for both readings and counts its errors in them. What learns from no labels, or from the digits,
-// is one fit for both.
+// try fits the contender for both readings and counts its errors in them. What learns from no labels, or from the
+// digits, is one fit for both.
 func (c contender) try(ctx context.Context, train, test *model.Data) (got [2]trial, err error) {
 	ref, query, width := train.X, test.X, train.M
 	for k, r := range readings {
@@ -172,7 +178,8 @@ func (c contender) byReading() bool {
 }
 
 // outputs fits on train, once at the largest dimension, and returns the outputs of both parts.
-func (c contender) outputs(ctx context.Context, train, test *model.Data, params map[string]string) (ref, query []float64, width int, err error) {
+func (c contender) outputs(ctx context.Context, train, test *model.Data, params map[string]string) (ref,
+	query []float64, width int, err error) {
 	m, err := fit.Fit(ctx, train, fit.Config{Method: c.method, Dim: c.dim, Scale: model.ScaleNone, Params: params})
 	if err != nil {
 		return nil, nil, 0, err
@@ -184,8 +191,8 @@ func (c contender) outputs(ctx context.Context, train, test *model.Data, params 
 	return ref, query, m.Dim(), err
 }
 
-// tune chooses from the grid by 4-fold cross-validation on the training rows: the fewest errors at the best dimension, ties
-// to the first.
+// tune chooses from the grid by 4-fold cross-validation on the training rows: the fewest errors at the best
+// dimension, ties to the first.
 func (c contender) tune(ctx context.Context, train *model.Data) (map[string]string, error) {
 	if len(c.grid) < 2 {
 		return nil, nil
@@ -258,7 +265,8 @@ is not chosen in hindsight. Pixels are 0..1 and are not scaled (`+"`--scale none
 			if c.dim < fixedDim {
 				fixed = "-"
 			}
-			fmt.Fprintf(out, " %.2f (%.1f) | %s | %s |", mean(t, bestError), mean(t, func(t trial) float64 { return float64(t.dim) }), fixed, c.paper[k])
+			fmt.Fprintf(out, " %.2f (%.1f) | %s | %s |", mean(t, bestError),
+				mean(t, func(t trial) float64 { return float64(t.dim) }), fixed, c.paper[k])
 		}
 		fmt.Fprintln(out)
 	}
@@ -298,7 +306,8 @@ func (c contender) gridText() string {
 }
 
 // orders are the pairs of the table whose order the verdict compares with the paper's.
-var orders = [][2]string{{"mpda", "pca"}, {"mpda", "pmpda"}, {"pca", "mfa"}, {"mfa", "lsda"}, {"pca", "lfda"}, {"pca", "lltsa"}, {"mfa", "lda, the two classes"}}
+var orders = [][2]string{{"mpda", "pca"}, {"mpda", "pmpda"}, {"pca", "mfa"}, {"mfa", "lsda"}, {"pca", "lfda"},
+	{"pca", "lltsa"}, {"mfa", "lda, the two classes"}}
 
 // verdict says what mpda is against pca and the pixels, and which of the paper's order holds.
 func verdict(trials [][2][]trial, k int) string {
@@ -309,7 +318,8 @@ func verdict(trials [][2][]trial, k int) string {
 	}
 	fixedError := func(t trial) float64 { return t.fixed }
 	mpda := mean(of["mpda"], bestError)
-	text := fmt.Sprintf("With tuned parameters `mpda` makes %.2f %% errors (%.2f %% at d = %d)", mpda, mean(of["mpda"], fixedError), fixedDim)
+	text := fmt.Sprintf("With tuned parameters `mpda` makes %.2f %% errors (%.2f %% at d = %d)", mpda,
+		mean(of["mpda"], fixedError), fixedDim)
 	for _, other := range []string{"pca", "raw pixels"} {
 		fewer := 0
 		for i, t := range of["mpda"] {

@@ -2,8 +2,8 @@
 package spell
 
 // Distance counts the letters to insert, delete, change or swap with their neighbour (optimal string alignment), in
-// bytes. The distance of cobra is not exported, and the modules for Levenshtein's count a swap as two changes: --dmi would
-// not find --dim.
+// bytes. The distance of cobra is not exported, and the modules for Levenshtein's count a swap as two changes: --dmi
+// would not find --dim.
 func Distance(a, b string) int {
 	d := make([][]int, len(a)+1)
 	for i := range d {

@@ -29,13 +29,14 @@ func TestAccuracyOnRealData(t *testing.T) {
 		{"wine", "lfda", 2, 0.97},
 		{"digits", "dla", 10, 0.96},
 	} {
-		err := Evaluate(context.Background(), fixture.Dataset(t, c.data), Config{Methods: []string{c.method}, Dims: []int{c.dim}, Seed: 1}, func(r Result) error {
-			t.Logf("%s %s d=%d: %.2f +- %.2f", c.data, c.method, c.dim, 100*r.AccuracyMean, 100*r.AccuracySD)
-			if r.AccuracyMean < c.least {
-				t.Errorf("%s %s d=%d: accuracy %.3f, want %.2f", c.data, c.method, c.dim, r.AccuracyMean, c.least)
-			}
-			return nil
-		})
+		err := Evaluate(context.Background(), fixture.Dataset(t, c.data),
+			Config{Methods: []string{c.method}, Dims: []int{c.dim}, Seed: 1}, func(r Result) error {
+				t.Logf("%s %s d=%d: %.2f +- %.2f", c.data, c.method, c.dim, 100*r.AccuracyMean, 100*r.AccuracySD)
+				if r.AccuracyMean < c.least {
+					t.Errorf("%s %s d=%d: accuracy %.3f, want %.2f", c.data, c.method, c.dim, r.AccuracyMean, c.least)
+				}
+				return nil
+			})
 		if err != nil {
 			t.Fatal(err)
 		}

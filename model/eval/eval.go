@@ -84,7 +84,8 @@ func (r Result) MarshalJSON() ([]byte, error) {
 		Tuned        map[string]int    `json:"tuned,omitempty"`
 		Report       *model.Report     `json:"report,omitempty"`
 		Error        *string           `json:"error"`
-	}{r.Data, r.Method, dim, r.DimUsed, r.Splits, &r.AccuracyMean, &r.AccuracySD, &r.FitSeconds, r.Rank, r.Params, r.Chosen, r.Tuned, r.Report, nil}
+	}{r.Data, r.Method, dim, r.DimUsed, r.Splits, &r.AccuracyMean, &r.AccuracySD, &r.FitSeconds, r.Rank, r.Params,
+		r.Chosen, r.Tuned, r.Report, nil}
 	if r.Error != "" {
 		form.AccuracyMean, form.AccuracySD, form.FitSeconds, form.Error = nil, nil, nil, &r.Error
 	}
@@ -134,7 +135,8 @@ func (c Config) Validate() error {
 			return fmt.Errorf("eval: tuning is for a dimension that is given; give numbers, or leave the tuning out")
 		}
 		if d < 1 && d != fit.AutoDim {
-			return fmt.Errorf("eval: dim %d; give at least 1, or %d (AutoDim) to choose by cross-validation", d, fit.AutoDim)
+			return fmt.Errorf("eval: dim %d; give at least 1, or %d (AutoDim) to choose by cross-validation", d,
+				fit.AutoDim)
 		}
 	}
 	for _, name := range c.Methods {
@@ -222,7 +224,8 @@ func (c Config) dims(method string, m int) []int {
 
 // score fits on the training part of a split and returns the share of test
 // rows whose class is right. progress is told the share that is done.
-func (c Config) score(ctx context.Context, d *model.Data, s *split, r *Result, progress func(float64)) (float64, error) {
+func (c Config) score(ctx context.Context, d *model.Data, s *split, r *Result, progress func(float64)) (float64,
+	error) {
 	train, test := d.Subset(s.train), d.Subset(s.test)
 	start := time.Now()
 	var correct int
@@ -241,7 +244,8 @@ func (c Config) score(ctx context.Context, d *model.Data, s *split, r *Result, p
 		var m *model.Model
 		for _, params := range settled[r.Dim] {
 			start = time.Now()
-			if m, err = fitAtMost(ctx, train, fit.Config{Method: r.Method, Dim: r.Dim, Scale: c.Scale, Params: params, Seed: c.Seed, Memo: s.memo}); err == nil || ctx.Err() != nil {
+			if m, err = fitAtMost(ctx, train, fit.Config{Method: r.Method, Dim: r.Dim, Scale: c.Scale, Params: params,
+				Seed: c.Seed, Memo: s.memo}); err == nil || ctx.Err() != nil {
 				c.countTuned(r, params)
 				break
 			}
@@ -275,7 +279,8 @@ func (c Config) score(ctx context.Context, d *model.Data, s *split, r *Result, p
 // the combinations ranked on the training rows, best first. One that fits in every
 // fold may fail on all of the rows: then the next takes its place. A split is
 // tuned once for all dimensions.
-func (c Config) settle(ctx context.Context, train *model.Data, s *split, method string, progress func(float64)) (fit.Tuning, error) {
+func (c Config) settle(ctx context.Context, train *model.Data, s *split, method string,
+	progress func(float64)) (fit.Tuning, error) {
 	if !c.Tune {
 		given := fit.Tuning{}
 		for _, d := range c.Dims {
@@ -284,7 +289,8 @@ func (c Config) settle(ctx context.Context, train *model.Data, s *split, method 
 		return given, nil
 	}
 	if s.tuned[method] == nil {
-		tuned, err := fit.Tune(ctx, train, fit.Config{Method: method, Scale: c.Scale, Seed: c.Seed, Params: c.paramsOf(method)}, c.Dims, progress)
+		tuned, err := fit.Tune(ctx, train, fit.Config{Method: method, Scale: c.Scale, Seed: c.Seed,
+			Params: c.paramsOf(method)}, c.Dims, progress)
 		if err != nil {
 			return nil, err
 		}
@@ -314,7 +320,8 @@ const evalRows = "500"
 func (c Config) paramsOf(name string) map[string]string {
 	given := c.Params[name]
 	m, err := fit.Lookup(name)
-	if _, told := given["rows"]; told || err != nil || !slices.ContainsFunc(m.Params, func(p fit.Param) bool { return p.Name == "rows" }) {
+	if _, told := given["rows"]; told || err != nil ||
+		!slices.ContainsFunc(m.Params, func(p fit.Param) bool { return p.Name == "rows" }) {
 		return given
 	}
 	out := map[string]string{"rows": evalRows}

@@ -31,11 +31,13 @@ func TestEvaluateWine(t *testing.T) {
 		t.Fatalf("%d results, want raw, lda and pca at two dimensions", len(got))
 	}
 	raw, lda, lda5 := got[0], got[1], got[2]
-	t.Logf("raw %.3f, lda %.3f +- %.3f, pca %.3f", raw.AccuracyMean, lda.AccuracyMean, lda.AccuracySD, got[3].AccuracyMean)
+	t.Logf("raw %.3f, lda %.3f +- %.3f, pca %.3f", raw.AccuracyMean, lda.AccuracyMean, lda.AccuracySD,
+		got[3].AccuracyMean)
 	if raw.Method != Raw || raw.DimUsed != 13 || raw.AccuracyMean < 0.9 || raw.AccuracyMean > 0.98 {
 		t.Errorf("raw: %+v", raw)
 	}
-	if lda.AccuracyMean < 0.96 || lda.AccuracySD <= 0 || lda.AccuracySD > 0.05 || lda.FitSeconds <= 0 || lda.DimUsed != 2 {
+	if lda.AccuracyMean < 0.96 || lda.AccuracySD <= 0 || lda.AccuracySD > 0.05 || lda.FitSeconds <= 0 ||
+		lda.DimUsed != 2 {
 		t.Errorf("lda: %+v", lda)
 	}
 	if lda5.Dim != 5 || lda5.DimUsed != 2 || lda5.AccuracyMean != lda.AccuracyMean || lda5.Error != "" {
@@ -85,7 +87,8 @@ func TestEvaluateMissingAndFailing(t *testing.T) {
 			t.Errorf("%s with missing values: %+v", r.Method, r)
 		}
 	}
-	few := &model.Data{X: []float64{0, 1, 0, 1, 5, 1, 5, 1}, N: 4, M: 2, Y: []int{0, 0, 1, 1}, Classes: []string{"a", "b"}}
+	few := &model.Data{X: []float64{0, 1, 0, 1, 5, 1, 5, 1}, N: 4, M: 2, Y: []int{0, 0, 1, 1},
+		Classes: []string{"a", "b"}}
 	got := evaluate(t, few, Config{Methods: []string{"lda", Raw}, Dims: []int{1}, Splits: 2})
 	if got[0].Error == "" || got[1].Error != "" || got[1].AccuracyMean != 1 {
 		t.Errorf("lda on one row a class: %+v; raw: %+v", got[0], got[1])
@@ -105,7 +108,8 @@ func TestEvaluateStops(t *testing.T) {
 		t.Errorf("cancelled: %v after %d results", err, n)
 	}
 	stop := errors.New("enough")
-	if err := Evaluate(t.Context(), d, Config{Methods: []string{"pca"}}, func(Result) error { return stop }); !errors.Is(err, stop) {
+	if err := Evaluate(t.Context(), d, Config{Methods: []string{"pca"}},
+		func(Result) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("the error of yield is lost: %v", err)
 	}
 	var last float64
@@ -143,13 +147,15 @@ func TestEvaluateRefuses(t *testing.T) {
 
 // The form has every name of the contract; what is not known is null.
 func TestEvalResultJSON(t *testing.T) {
-	b, _ := json.Marshal(Result{Data: "wine.csv.gz", Method: "lda", Dim: 2, DimUsed: 2, Splits: 10, AccuracyMean: 0.981, AccuracySD: 0.012,
+	b, _ := json.Marshal(Result{Data: "wine.csv.gz", Method: "lda", Dim: 2, DimUsed: 2, Splits: 10, AccuracyMean: 0.981,
+		AccuracySD: 0.012,
 		FitSeconds: 0.004, Rank: 2, Params: map[string]string{"ridge": "auto"}})
 	var form map[string]any
 	if err := json.Unmarshal(b, &form); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"data", "method", "dim", "dim_used", "splits", "accuracy_mean", "accuracy_sd", "fit_seconds", "informative_rank", "params", "error"} {
+	for _, name := range []string{"data", "method", "dim", "dim_used", "splits", "accuracy_mean", "accuracy_sd",
+		"fit_seconds", "informative_rank", "params", "error"} {
 		if _, ok := form[name]; !ok {
 			t.Errorf("no %s in %s", name, b)
 		}
@@ -158,7 +164,8 @@ func TestEvalResultJSON(t *testing.T) {
 		t.Errorf("form is %s", b)
 	}
 	b, _ = json.Marshal(Result{Error: "no"})
-	if s := string(b); !strings.Contains(s, `"accuracy_mean":null`) || !strings.Contains(s, `"error":"no"`) || !strings.Contains(s, `"params":{}`) {
+	if s := string(b); !strings.Contains(s, `"accuracy_mean":null`) || !strings.Contains(s, `"error":"no"`) ||
+		!strings.Contains(s, `"params":{}`) {
 		t.Errorf("form of a failure is %s", b)
 	}
 }
@@ -167,7 +174,8 @@ func TestEvalResultJSON(t *testing.T) {
 func TestEvaluateDegenerateRows(t *testing.T) {
 	for name, d := range fixture.Degenerate() {
 		c := Config{Methods: []string{"mfa", "lfda", "le", "lpp"}, Dims: []int{1}, Splits: 2, Tune: true}
-		if err := Evaluate(t.Context(), d, c, func(Result) error { return nil }); err != nil && !strings.Contains(err.Error(), "2 labelled rows") {
+		if err := Evaluate(t.Context(), d, c, func(Result) error { return nil }); err != nil &&
+			!strings.Contains(err.Error(), "2 labelled rows") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -187,7 +195,9 @@ func TestEvaluateAtTheBound(t *testing.T) {
 // A panic of a caller's function is an error of the evaluation.
 func TestEvaluatePanics(t *testing.T) {
 	d, c := fixture.Dataset(t, "iris"), Config{Methods: []string{"pca"}, Splits: 1}
-	fixture.Panicked(t, "yield", Evaluate(t.Context(), d, c, func(Result) error { panic("my yield") }), "eval: panicked: my yield")
+	fixture.Panicked(t, "yield", Evaluate(t.Context(), d, c, func(Result) error { panic("my yield") }),
+		"eval: panicked: my yield")
 	c.Progress = func(string, int, float64) { panic("my progress") }
-	fixture.Panicked(t, "eval", Evaluate(t.Context(), d, c, func(Result) error { return nil }), "eval: panicked: my progress")
+	fixture.Panicked(t, "eval", Evaluate(t.Context(), d, c, func(Result) error { return nil }),
+		"eval: panicked: my progress")
 }

@@ -40,14 +40,17 @@ func TestTuneFindsNeighbours(t *testing.T) {
 	c.Tune = true
 	tuned := evaluate(t, d, c)[0]
 	t.Logf("default %.3f, tuned %.3f by %v", plain.AccuracyMean, tuned.AccuracyMean, tuned.Tuned)
-	if plain.AccuracyMean > 0.8 || tuned.AccuracyMean < 0.9 || !maps.Equal(tuned.Tuned, map[string]int{"k=5": 3}) || tuned.Params["k"] != "5" {
+	if plain.AccuracyMean > 0.8 || tuned.AccuracyMean < 0.9 || !maps.Equal(tuned.Tuned, map[string]int{"k=5": 3}) ||
+		tuned.Params["k"] != "5" {
 		t.Errorf("default: %+v\ntuned: %+v", plain, tuned)
 	}
-	if again := evaluate(t, d, c)[0]; again.AccuracyMean != tuned.AccuracyMean || !maps.Equal(again.Tuned, tuned.Tuned) {
+	if again := evaluate(t, d, c)[0]; again.AccuracyMean != tuned.AccuracyMean ||
+		!maps.Equal(again.Tuned, tuned.Tuned) {
 		t.Error("a second run differs")
 	}
 	c.Params = map[string]map[string]string{"isomap": {"k": "10"}}
-	if given := evaluate(t, d, c)[0]; given.Params["k"] != "10" || given.Tuned != nil || given.AccuracyMean != plain.AccuracyMean {
+	if given := evaluate(t, d, c)[0]; given.Params["k"] != "10" || given.Tuned != nil ||
+		given.AccuracyMean != plain.AccuracyMean {
 		t.Errorf("k given: %+v", given)
 	}
 }
@@ -56,7 +59,8 @@ func TestTuneFindsNeighbours(t *testing.T) {
 // it is the same, and the score is another.
 func TestTuneTrainingPartOnly(t *testing.T) {
 	d := *fixture.Dataset(t, "wine")
-	c := Config{Methods: []string{"lpp", "dla"}, Dims: []int{1, 3}, Scale: model.ScaleMinMax, Splits: 1, Seed: 3, Tune: true}.withDefaults()
+	c := Config{Methods: []string{"lpp", "dla"}, Dims: []int{1, 3}, Scale: model.ScaleMinMax, Splits: 1, Seed: 3,
+		Tune: true}.withDefaults()
 	choose := func(d *model.Data) (chosen []map[string]int, scores []float64) {
 		splits, err := c.splits(fixture.Dataset(t, "wine").Y)
 		if err != nil {
@@ -101,7 +105,8 @@ func TestTuneTies(t *testing.T) {
 		d.X = append(d.X, float64(100*(i%2))+math.Sin(float64(i)), math.Cos(float64(3*i)), math.Sin(float64(7*i)))
 		d.Y = append(d.Y, i%2)
 	}
-	for _, r := range evaluate(t, d, Config{Methods: []string{"mfa", "dla", "lda"}, Dims: []int{1}, Splits: 2, Tune: true}) {
+	for _, r := range evaluate(t, d, Config{Methods: []string{"mfa", "dla", "lda"}, Dims: []int{1}, Splits: 2,
+		Tune: true}) {
 		want := map[string]map[string]int{"mfa": {"k1=5 k2=20": 2}, "dla": {"k1=5 k2=10 beta=0.3": 2}}[r.Method]
 		if !maps.Equal(r.Tuned, want) || r.AccuracyMean != 1 {
 			t.Errorf("%s: %v, accuracy %g", r.Method, r.Tuned, r.AccuracyMean)
@@ -117,14 +122,16 @@ func TestTuneLeavesFailuresOut(t *testing.T) {
 		d.X = append(d.X, float64(1000*(i%2))+math.Sin(float64(i)), math.Cos(float64(3*i)))
 		d.Y = append(d.Y, i%2)
 	}
-	c := Config{Dims: []int{1}, Scale: model.ScaleNone, Tune: true, Params: map[string]map[string]string{"isomap": {"components": "error"}}}.withDefaults()
+	c := Config{Dims: []int{1}, Scale: model.ScaleNone, Tune: true,
+		Params: map[string]map[string]string{"isomap": {"components": "error"}}}.withDefaults()
 	one := fit.Config{Method: "isomap", Scale: model.ScaleNone, Params: c.Params["isomap"]}
 	chosen, err := fit.Tune(t.Context(), d, one, c.Dims, func(float64) {})
 	if err != nil || chosen[1][0]["k"] != "15" || chosen[1][0]["components"] != "error" {
 		t.Errorf("%v, %v", chosen, err)
 	}
 	few := d.Subset([]int{0, 1, 2, 3})
-	if chosen, err = fit.Tune(t.Context(), few, one, c.Dims, func(float64) {}); err != nil || chosen[1][0]["k"] != "10" {
+	if chosen, err = fit.Tune(t.Context(), few, one, c.Dims, func(float64) {}); err != nil ||
+		chosen[1][0]["k"] != "10" {
 		t.Errorf("no row to hold out: %v, %v", chosen, err)
 	}
 }
@@ -155,7 +162,8 @@ func TestTuneStops(t *testing.T) {
 			cancel()
 		}
 	}}
-	if err := Evaluate(ctx, fixture.Dataset(t, "wine"), c, func(Result) error { return nil }); !errors.Is(err, context.Canceled) {
+	if err := Evaluate(ctx, fixture.Dataset(t, "wine"), c, func(Result) error { return nil }); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if last < 0.3 || last > 0.32 {

@@ -26,7 +26,8 @@ var auto = frame.Method{
 	Paper:     "the rows at hand",
 	Map:       "linear",
 	Streaming: "window",
-	Params:    []frame.Param{frame.RidgeParam("auto", "relative ridge of the chosen method, where it has one: auto (cross-validation), oas, or a number", true)},
+	Params: []frame.Param{frame.RidgeParam("auto",
+		"relative ridge of the chosen method, where it has one: auto (cross-validation), oas, or a number", true)},
 }
 
 // candidates are the methods that auto chooses from, in the order that decides between equal scores.
@@ -63,7 +64,7 @@ func choose(ctx context.Context, d *model.Data, c Config) (*model.Model, error) 
 		if classes == 1 {
 			rule = "all labelled rows are of one class"
 		}
-		return fitChosen(ctx, d, c, &model.Choice{Of: c.leftOpen(), Rule: rule, Method: "pca"})
+		return fitChosen(ctx, d, c, &model.Choice{Chosen: c.leftOpen(), Rule: rule, Method: "pca"})
 	}
 	start := time.Now()
 	p, err := frame.Prepare(d, true, c.Scale == model.ScaleUnit, &model.Report{})
@@ -92,7 +93,8 @@ func choose(ctx context.Context, d *model.Data, c Config) (*model.Model, error) 
 	// columns, or none: the next in the table takes its place.
 	var first error
 	for i, s := range ranked {
-		choice := &model.Choice{Of: c.leftOpen(), Rule: "cv", Method: s.Method, Dim: s.Dim, Rounds: a.rounds(), Scores: ranked,
+		choice := &model.Choice{Chosen: c.leftOpen(), Rule: "cv", Method: s.Method, Dim: s.Dim, Rounds: a.rounds(),
+			Scores:   ranked,
 			RunnerUp: runnerUp(ranked, i, c.Method == Auto), LeftOut: a.leftOut, Seconds: time.Since(start).Seconds()}
 		m, err := fitChosen(ctx, d, c, choice)
 		if err == nil || ctx.Err() != nil {
@@ -174,7 +176,7 @@ func candidateParams(name, ridge string) map[string]string {
 // byMoments is the choice without scores: lda, or pairacc, which goes on past
 // C-1 directions.
 func byMoments(c Config, classes, columns int) *model.Choice {
-	choice := &model.Choice{Of: c.leftOpen(), Rule: "no rows are kept", Method: c.Method, Dim: max(c.Dim, 0)}
+	choice := &model.Choice{Chosen: c.leftOpen(), Rule: "no rows are kept", Method: c.Method, Dim: max(c.Dim, 0)}
 	switch {
 	case c.Method != Auto:
 	case classes < 2:

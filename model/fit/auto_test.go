@@ -47,7 +47,8 @@ func TestAutoScoresAreCrossValidation(t *testing.T) {
 			correct += right
 		}
 		if s.Scored != fewRounds*data.N || s.Correct != correct {
-			t.Errorf("%s at %d: %d of %d right, by hand %d of %d", s.Method, s.Dim, s.Correct, s.Scored, correct, fewRounds*data.N)
+			t.Errorf("%s at %d: %d of %d right, by hand %d of %d", s.Method, s.Dim, s.Correct, s.Scored, correct,
+				fewRounds*data.N)
 		}
 	}
 }
@@ -57,7 +58,8 @@ func TestAutoTakesTheBestAndSaysSo(t *testing.T) {
 		data := fixture.Dataset(t, name)
 		m := fit(t, data, Config{Method: Auto, Dim: AutoDim})
 		choice := m.Report().Choice
-		if choice.Method != m.Method() || choice.Dim != m.Dim() || m.Params()["auto"] != "method and dim" || choice.Rule != "cv" {
+		if choice.Method != m.Method() || choice.Dim != m.Dim() || m.Params()["auto"] != "method and dim" ||
+			choice.Rule != "cv" {
 			t.Errorf("%s: model %s at %d, parameters %v, choice %+v", name, m.Method(), m.Dim(), m.Params(), choice)
 		}
 		order := func(s model.Score) int {
@@ -65,7 +67,8 @@ func TestAutoTakesTheBestAndSaysSo(t *testing.T) {
 		}
 		for i, s := range choice.Scores[1:] {
 			before := choice.Scores[i]
-			if s.Correct > before.Correct || s.Correct == before.Correct && (s.Dim > before.Dim || s.Dim == before.Dim && order(s) < order(before)) {
+			if s.Correct > before.Correct || s.Correct == before.Correct &&
+				(s.Dim > before.Dim || s.Dim == before.Dim && order(s) < order(before)) {
 				t.Errorf("%s: %+v stands after %+v", name, s, before)
 			}
 		}
@@ -82,14 +85,17 @@ func TestAutoTakesTheBestAndSaysSo(t *testing.T) {
 		if err := model.Write(&file, m); err != nil {
 			t.Fatal(err)
 		}
-		if back, err := model.Read(&file); err != nil || back.Method() != choice.Method || back.Params()["auto"] != "method and dim" {
+		if back, err := model.Read(&file); err != nil || back.Method() != choice.Method ||
+			back.Params()["auto"] != "method and dim" {
 			t.Errorf("%s: read back %v", name, err)
 		}
 		// The same choice for other rows.
 		settled := Config{Method: Auto, Dim: AutoDim}.Settled(choice)
 		half, _ := score.Stratified(data.Y, 0.5, 1)
-		if part := fit(t, data.Subset(half), settled); part.Method() != choice.Method || part.Dim() != choice.Dim || part.Params()["auto"] == "" {
-			t.Errorf("%s: settled to %s at %d, not %s at %d", name, part.Method(), part.Dim(), choice.Method, choice.Dim)
+		if part := fit(t, data.Subset(half), settled); part.Method() != choice.Method || part.Dim() != choice.Dim ||
+			part.Params()["auto"] == "" {
+			t.Errorf("%s: settled to %s at %d, not %s at %d", name, part.Method(), part.Dim(), choice.Method,
+				choice.Dim)
 		}
 	}
 }
@@ -147,7 +153,8 @@ func TestAutoDimOfAMethod(t *testing.T) {
 		dims = append(dims, s.Dim)
 	}
 	slices.Sort(dims)
-	if m.Method() != "pairacc" || choice.Of != "dim" || m.Params()["ridge"] != "0.1" || !slices.Equal(dims, []int{2, 5, 10}) {
+	if m.Method() != "pairacc" || choice.Chosen != "dim" || m.Params()["ridge"] != "0.1" ||
+		!slices.Equal(dims, []int{2, 5, 10}) {
 		t.Errorf("%s, parameters %v, dims %v", m.Method(), m.Params(), dims)
 	}
 	if choice.RunnerUp == nil || choice.RunnerUp.Dim == m.Dim() {
@@ -182,7 +189,8 @@ func TestAutoWithoutWhatItNeeds(t *testing.T) {
 	} {
 		m := fit(t, c.data, Config{Method: Auto, Dim: c.dim})
 		choice := m.Report().Choice
-		if m.Method() != c.method || m.Dim() != c.d || choice.Dim != c.d || choice.Rule == "cv" || len(choice.Scores) > 0 {
+		if m.Method() != c.method || m.Dim() != c.d || choice.Dim != c.d || choice.Rule == "cv" ||
+			len(choice.Scores) > 0 {
 			t.Errorf("%s, dim %d: %s at %d, %+v", c.what, c.dim, m.Method(), m.Dim(), choice)
 		}
 	}
@@ -223,14 +231,16 @@ func TestAutoLeavesOutWhatCannotBeFitted(t *testing.T) {
 	}
 	m := fit(t, data, Config{Method: Auto, Dim: AutoDim})
 	choice := m.Report().Choice
-	if len(choice.LeftOut) == 0 || len(choice.Scores) == 0 || !strings.Contains(strings.Join(choice.LeftOut, "\n"), "lda: ") {
+	if len(choice.LeftOut) == 0 || len(choice.Scores) == 0 ||
+		!strings.Contains(strings.Join(choice.LeftOut, "\n"), "lda: ") {
 		t.Errorf("%+v", choice)
 	}
 }
 
 func TestAutoEndsOnCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	_, err := Fit(ctx, fixture.Dataset(t, "vowel"), Config{Method: Auto, Dim: AutoDim, Progress: func(string, float64) { cancel() }})
+	_, err := Fit(ctx, fixture.Dataset(t, "vowel"),
+		Config{Method: Auto, Dim: AutoDim, Progress: func(string, float64) { cancel() }})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}

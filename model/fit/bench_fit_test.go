@@ -84,7 +84,8 @@ func BenchmarkFitMoments(b *testing.B) {
 				b.ReportAllocs()
 				defer processorTime(b)()
 				for b.Loop() {
-					if _, err := FitMoments(context.Background(), s, nil, d.Classes, Config{Method: method.Name, Dim: 16}); err != nil {
+					if _, err := FitMoments(context.Background(), s, nil, d.Classes,
+						Config{Method: method.Name, Dim: 16}); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -22,7 +22,10 @@ var cheap = map[string]map[string]string{
 
 func TestMethodsConform(t *testing.T) {
 	for _, m := range fit.Methods() {
-		t.Run(m.Name, func(t *testing.T) { modeltest.Run(t, fit.Config{Method: m.Name, Seed: 5, Params: cheap[m.Name]}) })
+		t.Run(m.Name, func(t *testing.T) {
+			modeltest.Run(t,
+				fit.Config{Method: m.Name, Seed: 5, Params: cheap[m.Name]})
+		})
 	}
 	t.Run(fit.Auto, func(t *testing.T) { modeltest.Run(t, fit.Config{Method: fit.Auto}) })
 }

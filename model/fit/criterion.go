@@ -63,10 +63,11 @@ func (own *Criterion) method(c Config) (*frame.Method, error) {
 	if own.Orthonormal {
 		m.Fit = own.fitOrthonormal
 	} else {
-		m.Params = []frame.Param{frame.RidgeParam("auto", "relative ridge of the denominator: auto, oas or a number", true)}
-		m.Ridge = &frame.RidgeRule{Of: frame.TotalScatter}
+		m.Params = []frame.Param{frame.RidgeParam("auto",
+			"relative ridge of the denominator: auto, oas or a number", true)}
+		m.Ridge = &frame.RidgeRule{Scatter: frame.TotalScatter}
 		if own.Supervised {
-			m.Ridge = &frame.RidgeRule{Of: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}}
+			m.Ridge = &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}}
 		}
 		m.Fit = frame.Maximize(own.build, pencil.Max)
 	}

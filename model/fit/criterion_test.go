@@ -33,7 +33,8 @@ func TestCriterionIsTheMethod(t *testing.T) {
 		as  string
 		dim int
 	}{
-		{as: "lpp", dim: 4, own: Criterion{Build: func(ctx context.Context, x *mat.Dense, y []int) (n, d *mat.SymDense, err error) {
+		{as: "lpp", dim: 4, own: Criterion{Build: func(ctx context.Context, x *mat.Dense, y []int) (n, d *mat.SymDense,
+			err error) {
 			nb, err := graph.Nearest(ctx, x, 5)
 			if err != nil {
 				return nil, nil, err
@@ -48,46 +49,50 @@ func TestCriterionIsTheMethod(t *testing.T) {
 			d, err = graph.LaplacianForm(x, w)
 			return n, d, err
 		}}},
-		// In the metric framework every pair is dissimilar and pairs of a class are similar: total scatter against within-class scatter.
-		{as: "lda", dim: 2, own: Criterion{Supervised: true, Build: func(ctx context.Context, x *mat.Dense, y []int) (n, d *mat.SymDense, err error) {
-			count := map[int]float64{}
-			for _, c := range y {
-				count[c]++
-			}
-			one := func(int, int) float64 { return 1 }
-			same := func(i, j int) float64 {
-				if y[i] != y[j] {
-					return 0
+		// In the metric framework every pair is dissimilar and pairs of a class are similar: total scatter against
+		// within-class scatter.
+		{as: "lda", dim: 2, own: Criterion{Supervised: true,
+			Build: func(ctx context.Context, x *mat.Dense, y []int) (n, d *mat.SymDense, err error) {
+				count := map[int]float64{}
+				for _, c := range y {
+					count[c]++
 				}
-				return 1 / count[y[i]]
-			}
-			return graph.FromDS(x, everyPair(len(y), one), everyPair(len(y), same))
-		}}},
-		{as: "dla", dim: 4, own: Criterion{Supervised: true, Orthonormal: true, Build: func(ctx context.Context, x *mat.Dense, y []int) (n, d *mat.SymDense, err error) {
-			same, other, err := graph.NearestByClass(ctx, x, y, 5, 10)
-			if err != nil {
-				return nil, nil, err
-			}
-			weights := make([]float64, 15)
-			for i := range weights {
-				if weights[i] = 1; i >= 5 {
-					weights[i] = -0.3
+				one := func(int, int) float64 { return 1 }
+				same := func(i, j int) float64 {
+					if y[i] != y[j] {
+						return 0
+					}
+					return 1 / count[y[i]]
 				}
-			}
-			d, err = graph.AlignLinear(x, func(yield func(graph.Patch) bool) {
-				for i := range y {
-					near, _ := same.Of(i)
-					far, _ := other.Of(i)
-					if !yield(graph.Patch{Rows: slices.Concat([]int{i}, near, far), L: graph.StarPart(weights)}) {
-						return
+				return graph.FromDS(x, everyPair(len(y), one), everyPair(len(y), same))
+			}}},
+		{as: "dla", dim: 4, own: Criterion{Supervised: true, Orthonormal: true,
+			Build: func(ctx context.Context, x *mat.Dense, y []int) (n, d *mat.SymDense, err error) {
+				same, other, err := graph.NearestByClass(ctx, x, y, 5, 10)
+				if err != nil {
+					return nil, nil, err
+				}
+				weights := make([]float64, 15)
+				for i := range weights {
+					if weights[i] = 1; i >= 5 {
+						weights[i] = -0.3
 					}
 				}
-			})
-			return nil, d, err
-		}}},
+				d, err = graph.AlignLinear(x, func(yield func(graph.Patch) bool) {
+					for i := range y {
+						near, _ := same.Of(i)
+						far, _ := other.Of(i)
+						if !yield(graph.Patch{Rows: slices.Concat([]int{i}, near, far), L: graph.StarPart(weights)}) {
+							return
+						}
+					}
+				})
+				return nil, d, err
+			}}},
 	} {
 		t.Run(c.as, func(t *testing.T) {
-			// The numerator of the framework for LDA is S_t, that of LDA S_b: the same directions, S_t = S_b + S_w, at ridge 0 only.
+			// The numerator of the framework for LDA is S_t, that of LDA S_b: the same directions, S_t = S_b + S_w,
+			// at ridge 0 only.
 			ridge := map[string]string{"ridge": "0.05"}
 			switch c.as {
 			case "lda":
@@ -151,9 +156,13 @@ func TestCriterionRefuses(t *testing.T) {
 		{Criterion{Name: "own", Build: form(3, 1)}, Config{}, "the numerator has order 3; it must be 13"},
 		{Criterion{Name: "own", Build: form(0, math.NaN())}, Config{}, "the numerator is not finite"},
 		{Criterion{Name: "own", Orthonormal: true, Build: form(3, 1)}, Config{}, "the denominator has order 3"},
-		{Criterion{Name: "own", Orthonormal: true, Build: form(0, 1)}, Config{Params: map[string]string{"ridge": "1"}}, "it takes none"},
+		{Criterion{Name: "own", Orthonormal: true, Build: form(0, 1)}, Config{Params: map[string]string{"ridge": "1"}},
+			"it takes none"},
 		{Criterion{Name: "own", Build: form(0, 1)}, Config{Dim: 5}, "dim 5 exceeds rank 1 of the criterion"},
-		{Criterion{Name: "own", Build: func(context.Context, *mat.Dense, []int) (n, d *mat.SymDense, err error) { return nil, nil, nil }}, Config{}, "no numerator"},
+		{Criterion{Name: "own", Build: func(context.Context, *mat.Dense, []int) (n, d *mat.SymDense,
+			err error) {
+			return nil, nil, nil
+		}}, Config{}, "no numerator"},
 	} {
 		c.c.Own = &c.own
 		_, err := Fit(ctx, d, c.c)

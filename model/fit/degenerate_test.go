@@ -51,7 +51,8 @@ func TestDegenerateRowsWithEveryRidge(t *testing.T) {
 // TestAutoTakesPCAWhereClassesAreSingleRows: labels tell nothing there.
 func TestAutoTakesPCAWhereClassesAreSingleRows(t *testing.T) {
 	m := fit(t, fixture.Degenerate()["single rows"], Config{Method: Auto, Dim: AutoDim})
-	if choice := m.Report().Choice; m.Method() != "pca" || !strings.Contains(choice.Rule, "no class has two different rows") {
+	if choice := m.Report().Choice; m.Method() != "pca" ||
+		!strings.Contains(choice.Rule, "no class has two different rows") {
 		t.Errorf("%s, by %+v", m.Method(), choice)
 	}
 }
@@ -60,7 +61,8 @@ func TestAutoTakesPCAWhereClassesAreSingleRows(t *testing.T) {
 // note, and the fit goes on.
 func TestRareFeaturesHaveARidge(t *testing.T) {
 	m := fit(t, fixture.Degenerate()["rare features"], Config{Method: "srda"})
-	if notes := strings.Join(m.Report().Notes, "; "); !strings.Contains(notes, "no feature varies among its training rows") {
+	if notes := strings.Join(m.Report().Notes, "; "); !strings.Contains(notes,
+		"no feature varies among its training rows") {
 		t.Errorf("notes %q", notes)
 	}
 }

@@ -268,12 +268,15 @@ func TestGraphRatiosMeetTheirPencils(t *testing.T) {
 		formulas func() (n, d *mat.SymDense)
 	}{
 		{"mfa", nil, true, func() (n, d *mat.SymDense) { return p.mfa("per-sample", 5, 20) }},
-		{"mfa", map[string]string{"penalty": "class-pairs", "k1": "3"}, true, func() (n, d *mat.SymDense) { return p.mfa("class-pairs", 3, 20) }},
-		{"mfa", map[string]string{"penalty": "global-pairs", "k2": "9"}, true, func() (n, d *mat.SymDense) { return p.mfa("global-pairs", 5, 9) }},
+		{"mfa", map[string]string{"penalty": "class-pairs", "k1": "3"}, true,
+			func() (n, d *mat.SymDense) { return p.mfa("class-pairs", 3, 20) }},
+		{"mfa", map[string]string{"penalty": "global-pairs", "k2": "9"}, true,
+			func() (n, d *mat.SymDense) { return p.mfa("global-pairs", 5, 9) }},
 		{"lfda", nil, false, func() (n, d *mat.SymDense) { return p.lfda(7) }},
 		{"lfda", map[string]string{"kNN": "2"}, false, func() (n, d *mat.SymDense) { return p.lfda(2) }},
 		{"lsda", nil, false, func() (n, d *mat.SymDense) { return p.lsda(5, 0.1) }},
-		{"lsda", map[string]string{"k": "0", "beta": "0.6"}, false, func() (n, d *mat.SymDense) { return p.lsda(p.n-1, 0.6) }},
+		{"lsda", map[string]string{"k": "0", "beta": "0.6"}, false,
+			func() (n, d *mat.SymDense) { return p.lsda(p.n-1, 0.6) }},
 		{"lpp", nil, true, func() (n, d *mat.SymDense) { return p.lpp(5, 0) }},
 		{"lpp", map[string]string{"k": "3", "t": "0.7"}, true, func() (n, d *mat.SymDense) { return p.lpp(3, 0.7) }},
 		{"lpp", map[string]string{"t": "inf"}, true, func() (n, d *mat.SymDense) { return p.lpp(5, math.Inf(1)) }},
@@ -434,25 +437,35 @@ func TestGraphMethodsRefuseWithFigures(t *testing.T) {
 	copies := &model.Data{M: 5, Classes: []string{"a", "b"}} // all neighbours are equal rows, to rounding
 	for i := range 120 {
 		j := i % 10
-		copies.X, copies.Y, copies.N = append(copies.X, synthetic(49, 10, 5, 2).X[j*5:j*5+5]...), append(copies.Y, j%2), i+1
+		copies.X, copies.Y, copies.N = append(copies.X, synthetic(49, 10, 5, 2).X[j*5:j*5+5]...),
+			append(copies.Y, j%2), i+1
 	}
 	for _, c := range []struct {
 		data *model.Data
 		cfg  Config
 		want string
 	}{
-		{flat, Config{Method: "lltsa", Dim: 2}, "dim 2 exceeds 1: tangent spaces of more dimensions explain all there is"},
-		{flat, Config{Method: "lltsa", Scale: model.ScaleNone}, "tangent spaces of 1 dimension explain all there is (n=60, m=3): the rows lie on lines"},
+		{flat, Config{Method: "lltsa", Dim: 2},
+			"dim 2 exceeds 1: tangent spaces of more dimensions explain all there is"},
+		{flat, Config{Method: "lltsa", Scale: model.ScaleNone},
+			"tangent spaces of 1 dimension explain all there is (n=60, m=3): the rows lie on lines"},
 		{singles, Config{Method: "mfa"}, "denominator of the criterion is zero (n=6, m=3)"},
 		{singles, Config{Method: "lfda"}, "denominator of the criterion is zero (n=6, m=3)"},
-		{copies, Config{Method: "mfa", Params: map[string]string{"ridge": "0.1"}}, "denominator of the criterion is zero (n=120, m=5)"},
+		{copies, Config{Method: "mfa", Params: map[string]string{"ridge": "0.1"}},
+			"denominator of the criterion is zero (n=120, m=5)"},
 		{copies, Config{Method: "mpda"}, "denominator of the criterion is zero (n=120, m=5)"},
-		{few, Config{Method: "mfa", Dim: 5, Params: map[string]string{"penalty": "global-pairs", "k2": "3", "ridge": "0.1"}}, "dim 5 exceeds rank 3 of the criterion"},
+		{few, Config{Method: "mfa", Dim: 5,
+			Params: map[string]string{"penalty": "global-pairs", "k2": "3", "ridge": "0.1"}},
+			"dim 5 exceeds rank 3 of the criterion"},
 		{few, Config{Method: "dla", Dim: 7}, "dim 7 exceeds rank 6 of the total scatter"},
-		{few, Config{Method: "mfa", Params: map[string]string{"k1": "0"}}, `"0" is not allowed; give a whole number >= 1`},
-		{few, Config{Method: "dla", Params: map[string]string{"beta": "1.5"}}, `"1.5" is not allowed; give a number in [0, 1]`},
-		{few, Config{Method: "lpp", Params: map[string]string{"t": "0"}}, `"0" is not allowed; give auto, inf or a number > 0`},
-		{few, Config{Method: "lltsa", Params: map[string]string{"k": "1"}}, `"1" is not allowed; give auto or a whole number >= 2`},
+		{few, Config{Method: "mfa", Params: map[string]string{"k1": "0"}},
+			`"0" is not allowed; give a whole number >= 1`},
+		{few, Config{Method: "dla", Params: map[string]string{"beta": "1.5"}},
+			`"1.5" is not allowed; give a number in [0, 1]`},
+		{few, Config{Method: "lpp", Params: map[string]string{"t": "0"}},
+			`"0" is not allowed; give auto, inf or a number > 0`},
+		{few, Config{Method: "lltsa", Params: map[string]string{"k": "1"}},
+			`"1" is not allowed; give auto or a whole number >= 2`},
 	} {
 		m, err := Fit(context.Background(), c.data, c.cfg)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -114,27 +114,29 @@ func ExampleLookup() {
 // and its nearest of the others, drawn to the one and away from the other, while
 // the variance is held.
 func ExampleCriterion() {
-	own := fit.Criterion{Name: "mine", Supervised: true, Build: func(ctx context.Context, x *mat.Dense, y []int) (n, d *mat.SymDense, err error) {
-		same, other, err := graph.NearestByClass(ctx, x, y, 1, 1)
-		if err != nil {
-			return nil, nil, err
-		}
-		star := func(nb *graph.Neighbors) (*mat.SymDense, error) {
-			return graph.AlignLinear(x, func(yield func(graph.Patch) bool) {
-				for _, rows := range nb.Patches() {
-					if !yield(graph.Patch{Rows: rows, L: graph.StarPart([]float64{1})}) {
-						return
+	own := fit.Criterion{Name: "mine", Supervised: true,
+		Build: func(ctx context.Context, x *mat.Dense, y []int) (n, d *mat.SymDense, err error) {
+			same, other, err := graph.NearestByClass(ctx, x, y, 1, 1)
+			if err != nil {
+				return nil, nil, err
+			}
+			star := func(nb *graph.Neighbors) (*mat.SymDense, error) {
+				return graph.AlignLinear(x, func(yield func(graph.Patch) bool) {
+					for _, rows := range nb.Patches() {
+						if !yield(graph.Patch{Rows: rows, L: graph.StarPart([]float64{1})}) {
+							return
+						}
 					}
-				}
-			})
-		}
-		if n, err = star(other); err != nil {
-			return nil, nil, err
-		}
-		d, err = star(same)
-		return n, d, err
-	}}
-	m, err := fit.Fit(context.Background(), rows, fit.Config{Own: &own, Dim: 1, Params: map[string]string{"ridge": "0.1"}})
+				})
+			}
+			if n, err = star(other); err != nil {
+				return nil, nil, err
+			}
+			d, err = star(same)
+			return n, d, err
+		}}
+	m, err := fit.Fit(context.Background(), rows,
+		fit.Config{Own: &own, Dim: 1, Params: map[string]string{"ridge": "0.1"}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -114,7 +114,8 @@ func fitSettled(ctx context.Context, d *model.Data, c Config) (*model.Model, err
 	return fitMethod(ctx, method, params, d, c)
 }
 
-func fitMethod(ctx context.Context, method *frame.Method, params map[string]string, d *model.Data, c Config) (*model.Model, error) {
+func fitMethod(ctx context.Context, method *frame.Method, params map[string]string, d *model.Data,
+	c Config) (*model.Model, error) {
 	report := c.begin(params)
 	end := report.Phase("prepare")
 	rows, err := frame.Prepare(d, method.Supervised, c.Scale == model.ScaleUnit, report)
@@ -122,7 +123,8 @@ func fitMethod(ctx context.Context, method *frame.Method, params map[string]stri
 		return nil, err
 	}
 	end()
-	t := &frame.Task{Method: method, Params: params, D: c.Dim, Seed: c.Seed, Scaling: c.Scale, Progress: c.Progress, Report: report, Memo: c.Memo}
+	t := &frame.Task{Method: method, Params: params, D: c.Dim, Seed: c.Seed, Scaling: c.Scale, Progress: c.Progress,
+		Report: report, Memo: c.Memo}
 	t.ReportProgress("statistics", 0)
 	end = report.Phase("statistics")
 	if err := t.Load(ctx, rows); err != nil {
@@ -140,7 +142,7 @@ func fitMethod(ctx context.Context, method *frame.Method, params map[string]stri
 func (c Config) begin(params map[string]string) *model.Report {
 	r := &model.Report{}
 	if c.choice != nil {
-		params["auto"] = c.choice.Of
+		params["auto"] = c.choice.Chosen
 		copied := *c.choice
 		r.Choice = &copied
 	}

@@ -147,10 +147,12 @@ func TestEveryScaleOnRealData(t *testing.T) {
 			if method.Samples && fixture.Dataset(t, name).N > 200 {
 				continue // the cost is in the rows, and small sets show the same
 			}
-			for _, scale := range []model.Scale{model.ScaleStandard, model.ScaleMinMax, model.ScaleUnit, model.ScaleNone} {
+			for _, scale := range []model.Scale{model.ScaleStandard, model.ScaleMinMax, model.ScaleUnit,
+				model.ScaleNone} {
 				m := fit(t, fixture.Dataset(t, name), Config{Method: method.Name, Scale: scale, Params: quick(method)})
 				if r := m.Report(); r.Residual > 1e-8 || r.Rank != m.M() || len(r.Phases) == 0 {
-					t.Errorf("%s %s %s: residual %.2g, rank %d of %d, phases %v", name, method.Name, scale, r.Residual, r.Rank, m.M(), r.Phases)
+					t.Errorf("%s %s %s: residual %.2g, rank %d of %d, phases %v", name, method.Name, scale, r.Residual,
+						r.Rank, m.M(), r.Phases)
 				}
 			}
 		}
@@ -163,7 +165,8 @@ func TestStatisticsFitEqualsRowsFit(t *testing.T) {
 	for i := range units.X {
 		units.X[i] *= math.Pow(10, float64(i%40%5))
 	}
-	for _, data := range []*model.Data{fixture.Dataset(t, "wine"), fixture.Dataset(t, "vowel"), synthetic(2, 15, 40, 3), units} {
+	for _, data := range []*model.Data{fixture.Dataset(t, "wine"), fixture.Dataset(t, "vowel"), synthetic(2, 15, 40, 3),
+		units} {
 		// In two batches, merged, with other rows come and gone.
 		a, b := moments.New(data.M, false), moments.New(data.M, false)
 		half := data.N / 2
@@ -200,9 +203,11 @@ func TestStatisticsFitEqualsRowsFit(t *testing.T) {
 						continue
 					}
 					if e := apart(matrixOf(want), matrixOf(got)); e > 1e-9 {
-						t.Errorf("%s n=%d m=%d %s ridge %s: maps differ by %.2g", method.Name, data.N, data.M, scale, ridge, e)
+						t.Errorf("%s n=%d m=%d %s ridge %s: maps differ by %.2g", method.Name, data.N, data.M, scale,
+							ridge, e)
 					}
-					if !slices.EqualFunc(want.Mean(), got.Mean(), func(x, y float64) bool { return math.Abs(x-y) < 1e-9*(1+math.Abs(x)) }) {
+					if !slices.EqualFunc(want.Mean(), got.Mean(),
+						func(x, y float64) bool { return math.Abs(x-y) < 1e-9*(1+math.Abs(x)) }) {
 						t.Errorf("%s: means differ", method.Name)
 					}
 				}
@@ -310,7 +315,8 @@ func TestUnlabelledRowsAndEmptyClassesAreLeftOut(t *testing.T) {
 			t.Errorf("%s: maps differ by %.2g", method.Name, e)
 		}
 		if b.Report().Unlabelled != 1 || b.Rows() != 60 || len(b.Classes()) != 4 {
-			t.Errorf("%s: %d unlabelled, %d rows, classes %v", method.Name, b.Report().Unlabelled, b.Rows(), b.Classes())
+			t.Errorf("%s: %d unlabelled, %d rows, classes %v", method.Name, b.Report().Unlabelled, b.Rows(),
+				b.Classes())
 		}
 	}
 	if m := fit(t, &more, Config{Method: "pca"}); m.Rows() != 61 {
@@ -338,7 +344,8 @@ func TestDegenerateRowsHaveDefinedResults(t *testing.T) {
 			r := m.Report()
 			// Division by the row's norm makes the constants vary.
 			if scale != model.ScaleUnit && (r.Rank != 3 || r.Constant != 2) {
-				t.Errorf("%s %s: rank %d and %d constant features, want 3 and 2", method.Name, scale, r.Rank, r.Constant)
+				t.Errorf("%s %s: rank %d and %d constant features, want 3 and 2", method.Name, scale, r.Rank,
+					r.Constant)
 			}
 			y := make([]float32, odd.N*m.Dim())
 			if err := m.Project(y, model.DenseRows(odd.X, odd.N, odd.M)); err != nil {
@@ -367,19 +374,26 @@ func TestWrongInputIsRefusedWithFigures(t *testing.T) {
 	}{
 		{"method", good, Config{Method: "lta"}, `unknown method "lta"; the nearest is lda`},
 		{"scale", good, Config{Method: "pca", Scale: "zscore"}, "standard, minmax, unit, none"},
-		{"parameter", good, Config{Method: "lda", Params: map[string]string{"rigde": "1"}}, `no parameter "rigde"; allowed: ridge`},
-		{"value", good, Config{Method: "lda", Params: map[string]string{"ridge": "-1"}}, "give auto, oas or a number >= 0"},
+		{"parameter", good, Config{Method: "lda", Params: map[string]string{"rigde": "1"}},
+			`no parameter "rigde"; allowed: ridge`},
+		{"value", good, Config{Method: "lda", Params: map[string]string{"ridge": "-1"}},
+			"give auto, oas or a number >= 0"},
 		{"choice", good, Config{Method: "sle", Params: map[string]string{"origin": "here"}}, "mean, none, augment"},
-		{"dim", good, Config{Method: "lda", Dim: 3}, "dim 3 exceeds the 2 discriminant directions of 3 classes (C-1); n=30, m=4"},
+		{"dim", good, Config{Method: "lda", Dim: 3},
+			"dim 3 exceeds the 2 discriminant directions of 3 classes (C-1); n=30, m=4"},
 		{"rank", good, Config{Method: "pca", Dim: 12}, "dim 12 exceeds rank 4 of the total scatter; n=30, m=4"},
 		{"negative dim", good, Config{Method: "pca", Dim: -2}, "dim is -2"},
 		{"no data", nil, Config{Method: "pca"}, "none given"},
-		{"shape", change(func(d *model.Data) { d.N++ }), Config{Method: "pca"}, "120 values are not 31 rows x 4 features"},
-		{"one row", &model.Data{X: []float64{1, 2}, N: 1, M: 2}, Config{Method: "pca"}, "1 rows (of 1 rows); a fit needs at least 2"},
+		{"shape", change(func(d *model.Data) { d.N++ }), Config{Method: "pca"},
+			"120 values are not 31 rows x 4 features"},
+		{"one row", &model.Data{X: []float64{1, 2}, N: 1, M: 2}, Config{Method: "pca"},
+			"1 rows (of 1 rows); a fit needs at least 2"},
 		{"no labels", &model.Data{X: good.X, N: 30, M: 4}, Config{Method: "lda"}, "0 labelled rows (of 30 rows)"},
-		{"one class", change(func(d *model.Data) { clear(d.Y) }), Config{Method: "lda"}, "only one class in 30 labelled rows; it needs at least 2"},
+		{"one class", change(func(d *model.Data) { clear(d.Y) }), Config{Method: "lda"},
+			"only one class in 30 labelled rows; it needs at least 2"},
 		{"bad class", change(func(d *model.Data) { d.Y[4] = 3 }), Config{Method: "lda"}, "row 4 has class 3 of 3"},
-		{"infinity", change(func(d *model.Data) { d.X[5] = math.Inf(1) }), Config{Method: "pca"}, "row 1, feature 1 is +Inf"},
+		{"infinity", change(func(d *model.Data) { d.X[5] = math.Inf(1) }), Config{Method: "pca"},
+			"row 1, feature 1 is +Inf"},
 		{"empty feature", change(func(d *model.Data) {
 			for i := range d.N {
 				d.X[i*4+3] = math.NaN()
@@ -391,9 +405,11 @@ func TestWrongInputIsRefusedWithFigures(t *testing.T) {
 			}
 		}), Config{Method: "pca"}, "no feature varies over 30 rows"},
 		{"overflow", change(func(d *model.Data) { d.X[0] = 1e200 }), Config{Method: "pca"}, "feature 0 is too large"},
-		{"no spread", &model.Data{X: []float64{1, 2, 3, 5, 9, 2}, N: 3, M: 2, Y: []int{0, 1, 2}, Classes: []string{"a", "b", "c"}},
+		{"no spread", &model.Data{X: []float64{1, 2, 3, 5, 9, 2}, N: 3, M: 2, Y: []int{0, 1, 2},
+			Classes: []string{"a", "b", "c"}},
 			Config{Method: "lda"}, "no class has two different rows (n=3, 3 classes)"},
-		{"equal means", &model.Data{X: []float64{1, -1, 1, -1}, N: 4, M: 1, Y: []int{0, 0, 1, 1}, Classes: []string{"a", "b"}},
+		{"equal means", &model.Data{X: []float64{1, -1, 1, -1}, N: 4, M: 1, Y: []int{0, 0, 1, 1},
+			Classes: []string{"a", "b"}},
 			Config{Method: "lda", Scale: model.ScaleNone}, "no direction"},
 	} {
 		m, err := Fit(context.Background(), c.data, c.cfg)
@@ -440,7 +456,8 @@ func TestCancelEndsTheFit(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	for _, method := range method.Table {
-		if _, err := Fit(ctx, fixture.Dataset(t, "wine"), Config{Method: method.Name}); !errors.Is(err, context.Canceled) {
+		if _, err := Fit(ctx, fixture.Dataset(t, "wine"), Config{Method: method.Name}); !errors.Is(err,
+			context.Canceled) {
 			t.Errorf("%s: error %v, want context.Canceled", method.Name, err)
 		}
 	}
@@ -478,7 +495,8 @@ func TestFitMomentsGuards(t *testing.T) {
 		{moments.New(2, false), []string{"a", "b"}, Config{Method: "lda"}, "no rows"},
 		{nil, nil, Config{Method: "pca"}, "no statistics given"},
 	} {
-		if _, err := FitMoments(context.Background(), c.set, nil, c.classes, c.cfg); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := FitMoments(context.Background(), c.set, nil, c.classes, c.cfg); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want %q", err, c.want)
 		}
 	}
@@ -494,7 +512,8 @@ func TestFitMomentsGuards(t *testing.T) {
 func TestTableIsWellFormed(t *testing.T) {
 	for _, m := range method.Table {
 		if m.Title == "" || m.Paper == "" || m.Fit == nil || m.Bound == nil || m.Dim == nil ||
-			!slices.Contains([]string{"linear", "kernel", "extension"}, m.Map) || !slices.Contains([]string{"moments", "window"}, m.Streaming) {
+			!slices.Contains([]string{"linear", "kernel", "extension"}, m.Map) ||
+			!slices.Contains([]string{"moments", "window"}, m.Streaming) {
 			t.Errorf("%s: incomplete entry", m.Name)
 		}
 		for _, p := range m.Params {
@@ -515,7 +534,8 @@ func TestSmallShapesHaveDefinedResults(t *testing.T) {
 	lonely := synthetic(30, 31, 4, 3)
 	lonely.Classes = append(lonely.Classes, "one row")
 	lonely.Y[30] = 3
-	pair := &model.Data{X: []float64{0, 1, 2, 5, 5, 4, 3, 3, 1, 2, 8, 9}, N: 4, M: 3, Y: []int{0, 0, 1, 1}, Classes: []string{"a", "b"}}
+	pair := &model.Data{X: []float64{0, 1, 2, 5, 5, 4, 3, 3, 1, 2, 8, 9}, N: 4, M: 3, Y: []int{0, 0, 1, 1},
+		Classes: []string{"a", "b"}}
 	for name, data := range map[string]*model.Data{
 		"one feature": synthetic(31, 30, 1, 3), "a class of one row": lonely, "four rows": pair,
 		"two classes, many features": synthetic(32, 8, 50, 2),
@@ -549,12 +569,13 @@ func TestCancelInTheMiddleEndsTheFit(t *testing.T) {
 		for _, phase := range []string{"ridge", "fit", "views"} {
 			ctx, cancel := context.WithCancel(context.Background())
 			reached := false
-			_, err := Fit(ctx, fixture.Dataset(t, "wine"), Config{Method: method.Name, Progress: func(p string, done float64) {
-				if p == phase && done < 1 {
-					reached = true
-					cancel()
-				}
-			}})
+			_, err := Fit(ctx, fixture.Dataset(t, "wine"),
+				Config{Method: method.Name, Progress: func(p string, done float64) {
+					if p == phase && done < 1 {
+						reached = true
+						cancel()
+					}
+				}})
 			cancel()
 			if reached && !errors.Is(err, context.Canceled) {
 				t.Errorf("%s cancelled in phase %s: %v", method.Name, phase, err)
@@ -606,7 +627,8 @@ func TestOutputsFitFloat32(t *testing.T) {
 		far.X = slices.Clone(data.X)
 		floats.Scale(unit, far.X)
 		for _, method := range []string{"pca", "dla", "isomap", "lpfe"} {
-			if _, err := Fit(context.Background(), &far, Config{Method: method, Scale: model.ScaleNone}); err == nil || !strings.Contains(err.Error(), "float32") {
+			if _, err := Fit(context.Background(), &far, Config{Method: method, Scale: model.ScaleNone}); err == nil ||
+				!strings.Contains(err.Error(), "float32") {
 				t.Errorf("%s of features of size %g: %v", method, unit, err)
 			}
 			fit(t, &far, Config{Method: method})
@@ -616,7 +638,8 @@ func TestOutputsFitFloat32(t *testing.T) {
 		}
 	}
 	narrow := map[string]string{"t": "1e-3"}
-	if _, err := Fit(context.Background(), data, Config{Method: "le", Params: narrow}); err == nil || !strings.Contains(err.Error(), "larger t") {
+	if _, err := Fit(context.Background(), data, Config{Method: "le", Params: narrow}); err == nil ||
+		!strings.Contains(err.Error(), "larger t") {
 		t.Errorf("le with weights of exp(-1000) and less: %v", err)
 	}
 }

@@ -146,17 +146,19 @@ func TestMapsFollowTheirRows(t *testing.T) {
 		for _, change := range []struct {
 			name    string
 			data    *model.Data
-			of      func(*mat.Dense) *mat.Dense
+			output  func(*mat.Dense) *mat.Dense
 			depends bool
-		}{{"in another order", mixed, same, s.order}, {"moved", &moved, move, s.origin}, {"turned", &turned, turn, false}} {
+		}{{"in another order", mixed, same, s.order}, {"moved", &moved, move, s.origin},
+			{"turned", &turned, turn, false}} {
 			b := fit(t, change.data, c)
 			for _, at := range []*mat.Dense{x, other} {
-				e := apartEmbedded(outputsAt(t, a, at), outputsAt(t, b, change.of(at)))
+				e := apartEmbedded(outputsAt(t, a, at), outputsAt(t, b, change.output(at)))
 				if !change.depends && !(e < 1e-6) {
 					t.Errorf("%s: outputs of rows %s are %.2g apart", s, change.name, e)
 				}
 				if change.depends && e < 1e-3 {
-					t.Errorf("%s: outputs of rows %s are only %.2g apart: it does not depend on that", s, change.name, e)
+					t.Errorf("%s: outputs of rows %s are only %.2g apart: it does not depend on that", s,
+						change.name, e)
 				}
 			}
 		}
@@ -169,7 +171,8 @@ func TestRowsOfTheFitComeBack(t *testing.T) {
 	for name, data := range map[string]*model.Data{"tall": synthetic(13, 60, 4, 3), "wide": synthetic(14, 30, 50, 3)} {
 		x := mat.NewDense(data.N, data.M, data.X)
 		for _, s := range shapedMethods {
-			for _, scale := range []model.Scale{model.ScaleStandard, model.ScaleMinMax, model.ScaleUnit, model.ScaleNone} {
+			for _, scale := range []model.Scale{model.ScaleStandard, model.ScaleMinMax, model.ScaleUnit,
+				model.ScaleNone} {
 				m := fit(t, data, s.config(scale))
 				got := project(t, m, model.DenseRows(data.X, data.N, data.M))
 				switch e := m.Content().Map.(type) {
@@ -177,7 +180,8 @@ func TestRowsOfTheFitComeBack(t *testing.T) {
 					for i, c := range data.Y { // rows are in their order, in the view of their class
 						for j := range e.D {
 							if want := e.Window[(c*data.N+i)*e.D+j]; float64(got[i*e.D+j]) != want {
-								t.Fatalf("%s, %s, %s: row %d comes back at %g, not %g", name, s, scale, i, got[i*e.D+j], want)
+								t.Fatalf("%s, %s, %s: row %d comes back at %g, not %g", name, s, scale, i,
+									got[i*e.D+j], want)
 							}
 						}
 					}
@@ -186,14 +190,16 @@ func TestRowsOfTheFitComeBack(t *testing.T) {
 					size := mat.Max(absolute(want))
 					for i, v := range got {
 						if math.Abs(float64(v)-want.At(i/e.D, i%e.D)) > 1e-6*size {
-							t.Fatalf("%s, %s, %s: row %d comes back at %g, not %g", name, s, scale, i/e.D, v, want.At(i/e.D, i%e.D))
+							t.Fatalf("%s, %s, %s: row %d comes back at %g, not %g", name, s, scale, i/e.D, v,
+								want.At(i/e.D, i%e.D))
 						}
 					}
 				default:
 					y := embeddingOf(m)
 					for i, v := range got {
 						if v != float32(y.At(i/2, i%2)) {
-							t.Fatalf("%s, %s, %s: row %d comes back at %g, not %g", name, s, scale, i/2, v, y.At(i/2, i%2))
+							t.Fatalf("%s, %s, %s: row %d comes back at %g, not %g", name, s, scale, i/2, v,
+								y.At(i/2, i%2))
 						}
 					}
 				}

@@ -228,7 +228,8 @@ func TestLLEMeetsItsProblem(t *testing.T) {
 			var r mat.VecDense
 			r.AddScaledVec(ay.ColView(c), -l, y.ColView(c))
 			if e := mat.Norm(&r, 2); e > 1e-3*(values[c+2]-values[c+1]) {
-				t.Errorf("%s: residual %g of column %d, the next eigenvalue is %g away", name, e, c, values[c+2]-values[c+1])
+				t.Errorf("%s: residual %g of column %d, the next eigenvalue is %g away", name, e, c,
+					values[c+2]-values[c+1])
 			}
 		}
 		if other := worse(rand.New(rand.NewPCG(2, 1)), a, ones, d); other < sumOf(m.Eigenvalues()) {
@@ -259,7 +260,8 @@ func TestIsomapOfAllNeighboursIsPCA(t *testing.T) {
 		}
 	}
 	var dim *model.DimError
-	if _, err := Fit(t.Context(), data, Config{Method: "isomap", Dim: 5, Params: all}); !errors.As(err, &dim) || dim.Max != 4 {
+	if _, err := Fit(t.Context(), data, Config{Method: "isomap", Dim: 5, Params: all}); !errors.As(err, &dim) ||
+		dim.Max != 4 {
 		t.Errorf("five dimensions of four: %v", err)
 	}
 	// New rows by the rule are the scores too.
@@ -325,7 +327,8 @@ func TestIsomapMeetsItsProblem(t *testing.T) {
 		t.Errorf("a random embedding has %g, isomap %g", other, sumOf(m.Eigenvalues()))
 	}
 	// The roll is curved: some eigenvalues are negative, and the report says so.
-	if notes := strings.Join(m.Report().Notes, "\n"); values[0] > -1e-6*values[n-1] || !strings.Contains(notes, "not those of a Euclidean space") {
+	if notes := strings.Join(m.Report().Notes, "\n"); values[0] > -1e-6*values[n-1] ||
+		!strings.Contains(notes, "not those of a Euclidean space") {
 		t.Errorf("least eigenvalue %g, notes %q", values[0], notes)
 	}
 	// The rule is exact on the rows of the fit, and continuous there.
@@ -399,7 +402,8 @@ func TestManifoldInvariances(t *testing.T) {
 		for i := range data.N {
 			turned.Set(i, 0, turned.At(i, 0)+100)
 		}
-		if e := apartEmbedded(want, embeddingOf(fit(t, &model.Data{X: turned.RawMatrix().Data, N: data.N, M: 3}, c))); e > 1e-6 {
+		if e := apartEmbedded(want, embeddingOf(fit(t, &model.Data{X: turned.RawMatrix().Data, N: data.N, M: 3},
+			c))); e > 1e-6 {
 			t.Errorf("%s: turned and moved rows are %.2g apart", method, e)
 		}
 		cores := runtime.GOMAXPROCS(1)
@@ -418,7 +422,8 @@ func TestManifoldInvariances(t *testing.T) {
 // the row itself, much nearer for the others.
 func TestManifoldOutOfSample(t *testing.T) {
 	for _, method := range manifoldMethods {
-		for name, data := range map[string]*model.Data{"roll": rolledPlane(5, 300), "wine": fixture.Dataset(t, "wine"), "wide": synthetic(3, 30, 50, 3)} {
+		for name, data := range map[string]*model.Data{"roll": rolledPlane(5, 300), "wine": fixture.Dataset(t, "wine"),
+			"wide": synthetic(3, 30, 50, 3)} {
 			m := fit(t, data, Config{Method: method})
 			y := embeddingOf(m)
 			got := project(t, m, model.DenseRows(data.X, data.N, data.M))
@@ -437,7 +442,8 @@ func TestManifoldOutOfSample(t *testing.T) {
 				off += (float64(v) - y.At(i/2, i%2)) * (float64(v) - y.At(i/2, i%2))
 			}
 			t.Logf("%s, %s: rows nearby are off by %.2g of the spread", method, name, math.Sqrt(off)/spread)
-			if bound := map[string]float64{"le": 0.25, "lle": 0.01, "isomap": 1e-5}[method]; math.Sqrt(off) > bound*spread {
+			if bound := map[string]float64{"le": 0.25, "lle": 0.01,
+				"isomap": 1e-5}[method]; math.Sqrt(off) > bound*spread {
 				t.Errorf("%s, %s: rows nearby are off by %.2g of the spread", method, name, math.Sqrt(off)/spread)
 			}
 		}
@@ -480,7 +486,8 @@ func TestManifoldDisconnected(t *testing.T) {
 				t.Errorf("%s: row %d is next to row %d of another group", method, i/2, j)
 			}
 		}
-		_, err := Fit(t.Context(), data, Config{Method: method, Scale: model.ScaleNone, Params: map[string]string{"k": "5", "components": "error"}})
+		_, err := Fit(t.Context(), data, Config{Method: method, Scale: model.ScaleNone,
+			Params: map[string]string{"k": "5", "components": "error"}})
 		var apart *graph.DisconnectedError
 		if !errors.As(err, &apart) || !slices.Equal(apart.Sizes, []int{20, 20, 20}) {
 			t.Errorf("%s: error %v, want three components of 20", method, err)
@@ -539,14 +546,16 @@ func TestManifoldFewRows(t *testing.T) {
 	data := rolledPlane(9, 4)
 	for _, method := range manifoldMethods {
 		m := fit(t, data, Config{Method: method, Dim: 1})
-		if notes := strings.Join(m.Report().Notes, "\n"); m.Dim() != 1 || !strings.Contains(notes, "k=10 was clamped to 3") {
+		if notes := strings.Join(m.Report().Notes, "\n"); m.Dim() != 1 ||
+			!strings.Contains(notes, "k=10 was clamped to 3") {
 			t.Errorf("%s: dim %d, notes %q", method, m.Dim(), notes)
 		}
 		var dim *model.DimError
 		if _, err := Fit(t.Context(), data, Config{Method: method, Dim: 4}); !errors.As(err, &dim) || dim.Max != 3 {
 			t.Errorf("%s: four dimensions of four rows: %v", method, err)
 		}
-		if _, err := Fit(t.Context(), &model.Data{X: []float64{1, 2, 3}, N: 1, M: 3}, Config{Method: method}); err == nil || !strings.Contains(err.Error(), "at least 2") {
+		if _, err := Fit(t.Context(), &model.Data{X: []float64{1, 2, 3}, N: 1, M: 3},
+			Config{Method: method}); err == nil || !strings.Contains(err.Error(), "at least 2") {
 			t.Errorf("%s: one row: %v", method, err)
 		}
 	}

@@ -32,8 +32,9 @@ type Param struct {
 
 // describe copies what there is to know of a method.
 func describe(m *frame.Method) Method {
-	d := Method{Name: m.Name, Title: m.Title, Paper: m.Paper, Supervised: m.Supervised, Map: m.Map, Streaming: m.Streaming,
-		Params: make([]Param, len(m.Params))}
+	d := Method{Name: m.Name, Title: m.Title, Paper: m.Paper, Supervised: m.Supervised, Map: m.Map,
+		Streaming: m.Streaming,
+		Params:    make([]Param, len(m.Params))}
 	for i, p := range m.Params {
 		d.Params[i] = Param{Name: p.Name, Default: p.Default, Doc: p.Doc, Grid: slices.Clone(p.Grid)}
 	}

@@ -212,7 +212,8 @@ func TestLiteralLDAReportsCollapsedDirections(t *testing.T) {
 }
 
 func TestSRDASolvesTheNormalEquations(t *testing.T) {
-	for name, data := range map[string]*model.Data{"wine": fixture.Dataset(t, "wine"), "five classes": synthetic(20, 80, 7, 5)} {
+	for name, data := range map[string]*model.Data{"wine": fixture.Dataset(t, "wine"),
+		"five classes": synthetic(20, 80, 7, 5)} {
 		p := plainly(data)
 		m := fit(t, data, Config{Method: "srda", Params: map[string]string{"ridge": "0.2"}})
 		rho := 0.2 * mat.Trace(p.total) / float64(p.m)
@@ -353,7 +354,8 @@ func TestSLEBeatsRandomColumns(t *testing.T) {
 	m := fit(t, data, Config{Method: "sle", Dim: 2})
 	var minus mat.Dense
 	minus.Scale(-1, pen)
-	if other, got := -better(rand.New(rand.NewPCG(4, 4)), &minus, moment, 2), mat.Trace(form(pen, matrixOf(m))); other < got*(1-1e-9) {
+	if other, got := -better(rand.New(rand.NewPCG(4, 4)), &minus, moment, 2),
+		mat.Trace(form(pen, matrixOf(m))); other < got*(1-1e-9) {
 		t.Errorf("random trace %g, sle %g", other, got)
 	}
 }
@@ -388,7 +390,8 @@ func TestSLEOvREqualsTheGraphForm(t *testing.T) {
 	p := plainly(data)
 	for _, kind := range []string{"group", "target", "positive", "none"} {
 		for _, ridge := range []string{"1e-3", "0"} {
-			m := fit(t, data, Config{Method: "sle-ovr", Dim: 2, Params: map[string]string{"weights": kind, "ridge": ridge}})
+			m := fit(t, data, Config{Method: "sle-ovr", Dim: 2,
+				Params: map[string]string{"weights": kind, "ridge": ridge}})
 			v := m.Content().Map.(*mapping.Views)
 			for c := range p.classes {
 				np := 0.0
@@ -573,7 +576,8 @@ func TestFoldsFollowTheRule(t *testing.T) {
 			t.Errorf("row %d at %d is in fold %d, want %d", row, i, fold[i], want[row])
 		}
 	}
-	if _, fold := frame.Folds(&frame.Rows{N: 5, Classes: []string{"a", "b"}, Y: []int{0, 0, 0, 1, 1}}, 1500, 3, 0); fold != nil {
+	if _, fold := frame.Folds(&frame.Rows{N: 5, Classes: []string{"a", "b"}, Y: []int{0, 0, 0, 1, 1}}, 1500, 3,
+		0); fold != nil {
 		t.Error("one class that can be scored gave folds")
 	}
 	big := &frame.Rows{N: 4001, Classes: []string{"a", "b", "c"}}

@@ -20,7 +20,8 @@ import (
 func TestMPDAEqualsTheFullSystem(t *testing.T) {
 	data := synthetic(41, 60, 6, 3)
 	for _, method := range []string{"mpda", "pmpda"} {
-		for _, params := range []map[string]string{{}, {"ridge": "1", "gamma": "0.3"}, {"alpha": "1e-5"}, {"alpha": "100", "t": "auto"}} {
+		for _, params := range []map[string]string{{}, {"ridge": "1", "gamma": "0.3"}, {"alpha": "1e-5"},
+			{"alpha": "100", "t": "auto"}} {
 			m := fit(t, data, Config{Method: method, Dim: 5, Params: params})
 			// The task as the fit has it.
 			w, form, task := mpdaForm(t, data, method, params)
@@ -80,7 +81,8 @@ func TestMPDAEqualsTheFullSystem(t *testing.T) {
 			}
 			for j, l := range m.Eigenvalues() {
 				if math.Abs(l-want.Values[j]) > 1e-8*want.Values[0] {
-					t.Errorf("%s %v: eigenvalue %d is %.12g, of the full system %.12g", method, params, j, l, want.Values[j])
+					t.Errorf("%s %v: eigenvalue %d is %.12g, of the full system %.12g", method, params, j, l,
+						want.Values[j])
 				}
 			}
 		}
@@ -88,7 +90,8 @@ func TestMPDAEqualsTheFullSystem(t *testing.T) {
 }
 
 // mpdaForm rebuilds what a fit of mpda or pmpda solves with.
-func mpdaForm(t *testing.T, data *model.Data, name string, params map[string]string) (*graph.Matrix, *tangent.Form, *frame.Task) {
+func mpdaForm(t *testing.T, data *model.Data, name string, params map[string]string) (*graph.Matrix, *tangent.Form,
+	*frame.Task) {
 	t.Helper()
 	ctx := context.Background()
 	m, p, err := Config{Method: name, Params: params}.resolve()
@@ -125,7 +128,7 @@ func mpdaForm(t *testing.T, data *model.Data, name string, params map[string]str
 	if err != nil {
 		t.Fatal(err)
 	}
-	form, err := tangent.New(ctx, task.X, w, &tangent.Spaces{Of: of, Spaces: spaces}, task.Float("gamma"))
+	form, err := tangent.New(ctx, task.X, w, &tangent.Spaces{Patch: of, Spaces: spaces}, task.Float("gamma"))
 	if err != nil {
 		t.Fatal(err)
 	}

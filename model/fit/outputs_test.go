@@ -82,9 +82,14 @@ func TestProjectRealData(t *testing.T) {
 		scale        model.Scale
 		dim          int
 	}{
-		{"wine", "lda", model.ScaleNone, 0}, {"wdbc", "lda", model.ScaleNone, 0}, {"wdbc", "pca", model.ScaleNone, 0}, {"wdbc", "pca", model.ScaleStandard, 0}, {"wdbc", "sle", model.ScaleStandard, 0},
-		{"digits", "lda", model.ScaleStandard, 0}, {"digits", "pca", model.ScaleNone, 0}, {"digits", "srda", model.ScaleMinMax, 0}, {"digits", "pairacc", model.ScaleUnit, 0}, {"digits", "sle", model.ScaleStandard, 60},
-		{"wdbc", "pca", model.ScaleNone, 30}, {"wdbc", "sle", model.ScaleNone, 30}, {"wdbc", "sle", model.ScaleStandard, 30}, // collinear features: small differences of large terms
+		{"wine", "lda", model.ScaleNone, 0}, {"wdbc", "lda", model.ScaleNone, 0}, {"wdbc", "pca", model.ScaleNone, 0},
+		{"wdbc", "pca", model.ScaleStandard, 0}, {"wdbc", "sle", model.ScaleStandard, 0},
+		{"digits", "lda", model.ScaleStandard, 0}, {"digits", "pca", model.ScaleNone, 0},
+		{"digits", "srda", model.ScaleMinMax, 0}, {"digits", "pairacc", model.ScaleUnit, 0},
+		{"digits", "sle", model.ScaleStandard, 60},
+		// collinear features: small differences of large terms
+		{"wdbc", "pca", model.ScaleNone, 30}, {"wdbc", "sle", model.ScaleNone, 30},
+		{"wdbc", "sle", model.ScaleStandard, 30},
 	} {
 		d := fixture.Dataset(t, c.data)
 		config := Config{Method: c.method, Scale: c.scale, Dim: c.dim}
@@ -125,7 +130,8 @@ func TestProjectCollinear(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e := worstColumn(project(t, m, model.DenseRows(d.X, c.n, c.m)), exact(m, d.X), m.Dim()); e > 1e-5 || (c.n > c.m && !m.Content().Float64) {
+		if e := worstColumn(project(t, m, model.DenseRows(d.X, c.n, c.m)), exact(m, d.X), m.Dim()); e > 1e-5 ||
+			(c.n > c.m && !m.Content().Float64) {
 			t.Errorf("%d x %d: off by %.1e of a standard deviation, float64 %v", c.n, c.m, e, m.Content().Float64)
 		}
 	}
@@ -150,7 +156,8 @@ func TestCancellation(t *testing.T) {
 	if x, y := frame.Cancellation(a, full, nil), frame.Cancellation(a, s, basis); math.Abs(x-y) > 1e-9*x || x < 1 {
 		t.Errorf("%g and %g", x, y)
 	}
-	if x := frame.Cancellation(mat.NewDense(2, 1, []float64{1, -1}), mat.NewSymDense(2, []float64{1, 1 - 5e-9, 1 - 5e-9, 1}), nil); math.Abs(x-1e4*math.Sqrt2) > 1 {
+	if x := frame.Cancellation(mat.NewDense(2, 1, []float64{1, -1}),
+		mat.NewSymDense(2, []float64{1, 1 - 5e-9, 1 - 5e-9, 1}), nil); math.Abs(x-1e4*math.Sqrt2) > 1 {
 		t.Errorf("the difference of two features that correlate to 5e-9: %g", x)
 	}
 }

@@ -57,7 +57,7 @@ func TestPanicInAPoolIsAnErrorOfItsFunction(t *testing.T) {
 		unit.Set(i, i, 1)
 	}
 	l.Place(mat.NewDense(n, m, rows), unit)
-	l.At = l.At[:n/2]
+	l.Slot = l.Slot[:n/2]
 	_, err := l.Value(unit, nil)
 	fixture.Panicked(t, "tnca", err, "index out of range")
 
@@ -67,19 +67,22 @@ func TestPanicInAPoolIsAnErrorOfItsFunction(t *testing.T) {
 	nameless := mapping.Kernel{Name: "gauss"} // without its bandwidth
 	_, err = nameless.Gram(rows, m)
 	fixture.Panicked(t, "gram", err, "index out of range")
-	e := &mapping.SimilarityMap{Training: mapping.Training{D: 2, Rows: normals(r, 20*m), Embedding: normals(r, 40)}, Lambda: []float64{1, 1}, K: nameless}
+	e := &mapping.SimilarityMap{Training: mapping.Training{D: 2, Rows: normals(r, 20*m), Embedding: normals(r, 40)},
+		Lambda: []float64{1, 1}, K: nameless}
 	_, err = e.Extension(m)
 	fixture.Panicked(t, "tables of a similarity", err, "index out of range")
 
 	square := mat.NewDense(n, n, nil)
-	err = (similarity.Rule{}).Step(square, nil, mat.NewDense(1, 1, nil), mat.NewDense(n, n, slices.Repeat([]float64{1}, n*n)), square, nil)
+	err = (similarity.Rule{}).Step(square, nil, mat.NewDense(1, 1, nil),
+		mat.NewDense(n, n, slices.Repeat([]float64{1}, n*n)), square, nil)
 	fixture.Panicked(t, "step of a similarity", err, "out of range")
 	product := &similarity.SlowProduct{G: square}
 	if err := product.Of(t.Context(), mat.NewDense(n, n, nil), square); err != nil {
 		t.Fatal(err)
 	}
 	product.Out = mat.NewDense(1, 1, nil)
-	fixture.Panicked(t, "product of a similarity", product.Of(t.Context(), mat.NewDense(n, n, nil), square), "out of range")
+	fixture.Panicked(t, "product of a similarity", product.Of(t.Context(), mat.NewDense(n, n, nil), square),
+		"out of range")
 
 	s := method.NewScaling(mat.NewSymDense(n, slices.Repeat([]float64{1}, n*n)))
 	s.Squared = slices.Clip(s.Squared[:n])
@@ -97,21 +100,26 @@ func TestPanicOfACallersFunction(t *testing.T) {
 		"build": {own: Criterion{Build: func(context.Context, *mat.Dense, []int) (n, d *mat.SymDense, err error) {
 			panic("my build")
 		}}, params: map[string]string{"ridge": "1"}},
-		"folds": {own: Criterion{Supervised: true, Build: func(context.Context, *mat.Dense, []int) (n, d *mat.SymDense, err error) {
-			panic("my folds")
-		}}},
-		"orthonormal": {own: Criterion{Orthonormal: true, Build: func(context.Context, *mat.Dense, []int) (n, d *mat.SymDense, err error) {
-			panic("my orthonormal")
-		}}},
-		"weight": {own: Criterion{Build: func(ctx context.Context, x *mat.Dense, _ []int) (n, d *mat.SymDense, err error) {
+		"folds": {own: Criterion{Supervised: true,
+			Build: func(context.Context, *mat.Dense, []int) (n, d *mat.SymDense, err error) {
+				panic("my folds")
+			}}},
+		"orthonormal": {own: Criterion{Orthonormal: true,
+			Build: func(context.Context, *mat.Dense, []int) (n, d *mat.SymDense, err error) {
+				panic("my orthonormal")
+			}}},
+		"weight": {own: Criterion{Build: func(ctx context.Context, x *mat.Dense, _ []int) (n, d *mat.SymDense,
+			err error) {
 			nb, err := graph.Nearest(ctx, x, 5)
 			if err == nil {
 				_, err = nb.Weights(graph.Union, func(i, j int, _ float64) float64 { panic("my weight") })
 			}
 			return nil, nil, err
 		}}},
-		"dimension": {own: Criterion{Build: func(ctx context.Context, x *mat.Dense, _ []int) (n, d *mat.SymDense, err error) {
-			_, err = graph.Tangents(ctx, x, [][]int{{0, 1, 2}, {3, 4, 5}}, func([]float64) int { panic("my dimension") })
+		"dimension": {own: Criterion{Build: func(ctx context.Context, x *mat.Dense, _ []int) (n, d *mat.SymDense,
+			err error) {
+			_, err = graph.Tangents(ctx, x, [][]int{{0, 1, 2}, {3, 4, 5}},
+				func([]float64) int { panic("my dimension") })
 			return nil, nil, err
 		}}},
 	} {
@@ -140,7 +148,8 @@ func TestPanicOfACallersFunction(t *testing.T) {
 	if err := s.Add(d.X, d.Y, nil); err != nil {
 		t.Fatal(err)
 	}
-	_, err := FitMoments(ctx, s, nil, d.Classes, Config{Method: "lda", Progress: func(string, float64) { panic("my progress") }})
+	_, err := FitMoments(ctx, s, nil, d.Classes,
+		Config{Method: "lda", Progress: func(string, float64) { panic("my progress") }})
 	fixture.Panicked(t, "moments", err, "lda: panicked: my progress")
 
 	m := fit(t, d, Config{Method: "pca"})

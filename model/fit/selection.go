@@ -51,7 +51,8 @@ func newSelection(ctx context.Context, p *frame.Rows, c Config) (*selection, err
 		a.dims = slices.Compact(a.dims)
 	}
 	if c.Dim > whole.Columns {
-		return nil, &model.DimError{Asked: c.Dim, Max: whole.Columns, What: whole.Explain(frame.RankOfTotal, whole.Columns)}
+		return nil, &model.DimError{Asked: c.Dim, Max: whole.Columns,
+			What: whole.Explain(frame.RankOfTotal, whole.Columns)}
 	}
 	methods := candidates()
 	if c.Method != Auto {
@@ -212,7 +213,8 @@ func (a *selection) round(ctx context.Context, round int, table []map[int]*model
 }
 
 // score fits an entry on the training rows of a fold and counts its test rows.
-func (a *selection) score(ctx context.Context, e entry, base *frame.Task, train, test []int, into map[int]*model.Score) error {
+func (a *selection) score(ctx context.Context, e entry, base *frame.Task, train, test []int,
+	into map[int]*model.Score) error {
 	nested := e.method.Nested
 	var y *frame.OutputPair
 	for _, d := range slices.Backward(e.dims) {

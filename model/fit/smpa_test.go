@@ -116,9 +116,11 @@ func TestSMPAMeetsItsPencil(t *testing.T) {
 	for _, l := range [][3]float64{{1, 1, 1}, {0.5, 2, 3}} {
 		dissimilar, similar := p.smpa(5, l[0], l[1], l[2])
 		for _, ridge := range []string{"0.3", "oas", "0"} {
-			params := map[string]string{"ridge": ridge, "l1": fmt.Sprint(l[0]), "l2": fmt.Sprint(l[1]), "l3": fmt.Sprint(l[2])}
+			params := map[string]string{"ridge": ridge, "l1": fmt.Sprint(l[0]), "l2": fmt.Sprint(l[1]),
+				"l3": fmt.Sprint(l[2])}
 			m := fit(t, data, Config{Method: "lsmpa", Dim: dim, Params: params})
-			check("lsmpa ridge "+ridge, m, linalg.Symmetric(form(dissimilar, p.x)), linalg.Symmetric(form(similar, p.x)), matrixOf(m), p.m)
+			check("lsmpa ridge "+ridge, m, linalg.Symmetric(form(dissimilar, p.x)),
+				linalg.Symmetric(form(similar, p.x)), matrixOf(m), p.m)
 		}
 		// F F' = K of the median squared distance, by a Cholesky factor: with the coefficients a of the model, A = F'a.
 		var squared []float64
@@ -141,12 +143,14 @@ func TestSMPAMeetsItsPencil(t *testing.T) {
 		var f mat.TriDense
 		chol.LTo(&f)
 		for _, ridge := range []string{"0.3", "0.01"} {
-			params := map[string]string{"ridge": ridge, "l1": fmt.Sprint(l[0]), "l2": fmt.Sprint(l[1]), "l3": fmt.Sprint(l[2])}
+			params := map[string]string{"ridge": ridge, "l1": fmt.Sprint(l[0]), "l2": fmt.Sprint(l[1]),
+				"l3": fmt.Sprint(l[2])}
 			m := fit(t, data, Config{Method: "ksmpa", Dim: dim, Params: params})
 			var a mat.Dense
 			a.Mul(f.T(), mat.NewDense(p.n, dim, m.Content().Map.(*mapping.KernelMap).Coefficients))
 			factor := mat.DenseCopyOf(&f)
-			check("ksmpa ridge "+ridge, m, linalg.Symmetric(form(dissimilar, factor)), linalg.Symmetric(form(similar, factor)), &a, p.n)
+			check("ksmpa ridge "+ridge, m, linalg.Symmetric(form(dissimilar, factor)),
+				linalg.Symmetric(form(similar, factor)), &a, p.n)
 		}
 	}
 }
@@ -170,7 +174,8 @@ func TestSMPADuplicates(t *testing.T) {
 	twice.X = append(append(twice.X, d.X...), d.X...)
 	twice.Y = append(append(twice.Y, d.Y...), d.Y...)
 	for _, method := range []string{"lsmpa", "ksmpa"} {
-		m, err := Fit(context.Background(), twice, Config{Method: method, Dim: 2, Params: map[string]string{"ridge": "0.1"}})
+		m, err := Fit(context.Background(), twice,
+			Config{Method: method, Dim: 2, Params: map[string]string{"ridge": "0.1"}})
 		if err != nil {
 			t.Fatalf("%s: %v", method, err)
 		}
@@ -196,14 +201,16 @@ func TestSimilarityAlgorithms(t *testing.T) {
 	g.Mul(x, x.T())
 	s, _ := similarity.Heat(fixture.Must(similarity.SquaredDistances(x)), 0.02)
 	learn := func(signed bool, steps int) *similarity.Learned {
-		out, err := similarity.Rule{Alpha: 1, Beta: 1, Steps: steps, Tolerance: 1e-12, Signed: signed}.Learn(context.Background(), g, s, func(float64) {})
+		out, err := similarity.Rule{Alpha: 1, Beta: 1, Steps: steps, Tolerance: 1e-12,
+			Signed: signed}.Learn(context.Background(), g, s, func(float64) {})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return out
 	}
 	one, two := learn(true, 5000), learn(false, 5000)
-	sum, err := similarity.Rule{Alpha: 1, Beta: 1, Steps: 5000, Tolerance: 1e-12, Signed: true, SumToOne: true}.Learn(context.Background(), g, s, func(float64) {})
+	sum, err := similarity.Rule{Alpha: 1, Beta: 1, Steps: 5000, Tolerance: 1e-12, Signed: true,
+		SumToOne: true}.Learn(context.Background(), g, s, func(float64) {})
 	if err != nil || math.Abs(sum.End-one.End) > 1e-5*one.End {
 		t.Errorf("objective %g from rows that sum to 1, %g from weights of 1, %v", sum.End, one.End, err)
 	}
@@ -259,7 +266,8 @@ func TestSimilarityFallsWithSlowProducts(t *testing.T) {
 			product.Mul(learned.W, &g)
 			j := rule.Objective(&g, s, learned.W, &product, nil)
 			if learned.Steps != k || math.Abs(j-learned.End) > 1e-6*j {
-				t.Errorf("signed %t: after %d steps J is %g, reported as %g after %d", signed, k, j, learned.End, learned.Steps)
+				t.Errorf("signed %t: after %d steps J is %g, reported as %g after %d", signed, k, j, learned.End,
+					learned.Steps)
 			}
 			if j > last*(1+1e-9) {
 				t.Errorf("signed %t: J rose from %g to %g at step %d", signed, last, j, k)
@@ -324,7 +332,8 @@ func TestLPPnewSMeetsItsPencil(t *testing.T) {
 	var g mat.Dense
 	g.Mul(p.x, p.x.T())
 	s, _ := similarity.Heat(fixture.Must(similarity.SquaredDistances(p.x)), 0.02)
-	learned, err := similarity.Rule{Alpha: 1, Beta: 1, Steps: 500, Tolerance: 1e-6}.Learn(context.Background(), &g, s, func(float64) {})
+	learned, err := similarity.Rule{Alpha: 1, Beta: 1, Steps: 500, Tolerance: 1e-6}.Learn(context.Background(), &g, s,
+		func(float64) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -383,7 +392,8 @@ func TestSlowProduct(t *testing.T) {
 			t.Fatal("products drift apart")
 		}
 	}
-	if err := p.Of(context.Background(), &got, w); err != nil || !mat.EqualApprox(&got, &want, slowError*mat.Max(&want)) {
+	if err := p.Of(context.Background(), &got, w); err != nil ||
+		!mat.EqualApprox(&got, &want, slowError*mat.Max(&want)) {
 		t.Errorf("the product of a matrix that stayed: %v", err)
 	}
 }

@@ -78,10 +78,10 @@ func manifoldOf(t *testing.T, n, m, patches int) (*mat.Dense, *graph.Matrix, *ta
 	if err != nil {
 		t.Fatal(err)
 	}
-	tan := &tangent.Spaces{Of: make([]int, n)}
+	tan := &tangent.Spaces{Patch: make([]int, n)}
 	rows := make([][]int, patches)
 	for i := range n {
-		tan.Of[i] = i % patches
+		tan.Patch[i] = i % patches
 		rows[i%patches] = append(rows[i%patches], i, (i+1)%n, (i+2)%n)
 	}
 	tan.Spaces, err = graph.Tangents(ctx, x, rows, graph.FixedDim(2))
@@ -161,7 +161,7 @@ func TestTangentFormEqualsItsDoubleSum(t *testing.T) {
 				want := 0.0
 				for i := range 16 {
 					for j := range 16 {
-						p, q := tan.Of[i], tan.Of[j]
+						p, q := tan.Patch[i], tan.Patch[j]
 						var step mat.VecDense
 						step.SubVec(x.RowView(i), x.RowView(j))
 						want += w.At(i, j) * math.Pow(z[i]-z[j]-mat.Dot(v(q), &step), 2)
@@ -215,7 +215,8 @@ func TestTangentEliminationIsTheMinimum(t *testing.T) {
 				}
 				at := mat.Inner(z, s, z)
 				if math.Abs(at-mf.At(c, c)) > 1e-6*mf.At(c, c) {
-					t.Errorf("%d patches, gamma %g: %.9g eliminated, %.9g at the vectors", patches, gamma, mf.At(c, c), at)
+					t.Errorf("%d patches, gamma %g: %.9g eliminated, %.9g at the vectors", patches, gamma,
+						mf.At(c, c), at)
 				}
 				rng := rand.New(rand.NewPCG(8, 8))
 				for range 20 {

@@ -49,7 +49,8 @@ func TestTNCAGradient(t *testing.T) {
 	}
 	for _, references := range []int{1000, 20} {
 		for _, d := range []int{1, 2, 5} {
-			l := method.NewNeighbourLoss(&frame.Rows{N: data.N, M: data.M, Y: data.Y, Classes: data.Classes}, references)
+			l := method.NewNeighbourLoss(&frame.Rows{N: data.N, M: data.M, Y: data.Y, Classes: data.Classes},
+				references)
 			l.Place(p.x, random(5, 5))
 			l.Penalty, l.To = 0.1, random(5, d)
 			at, g := random(5, d), mat.NewDense(5, d, nil)
@@ -65,7 +66,8 @@ func TestTNCAGradient(t *testing.T) {
 					down.Set(i, j, at.At(i, j)-h)
 					want := (fixture.Must(l.Value(up, nil)) - fixture.Must(l.Value(down, nil))) / (2 * h)
 					if math.Abs(g.At(i, j)-want) > 1e-7 {
-						t.Errorf("d=%d, %d references: dF/dL[%d,%d] is %g, by differences %g", d, len(l.Rows), i, j, g.At(i, j), want)
+						t.Errorf("d=%d, %d references: dF/dL[%d,%d] is %g, by differences %g", d, len(l.Rows), i, j,
+							g.At(i, j), want)
 					}
 				}
 			}
@@ -121,7 +123,8 @@ func TestTNCADescends(t *testing.T) {
 				t.Errorf("%s d=%d: %+v", name, d, *s)
 				continue
 			}
-			t.Logf("%s d=%d: loss %.4f to %.4f in %d steps, accuracy %.3f to %.3f", name, d, s.Start, s.End, s.Steps, *s.StartAccuracy, *s.EndAccuracy)
+			t.Logf("%s d=%d: loss %.4f to %.4f in %d steps, accuracy %.3f to %.3f", name, d, s.Start, s.End, s.Steps,
+				*s.StartAccuracy, *s.EndAccuracy)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func TestPatchesOfOneRowArePoints(t *testing.T) {
 	slices.Reverse(of)
 	for _, gamma := range []float64{0, 1} {
 		var m [2]*graph.Matrix
-		for i, tan := range []*tangent.Spaces{{Of: tangent.EveryRow(roll.N), Spaces: spaces}, {Of: of, Spaces: back}} {
+		for i, tan := range []*tangent.Spaces{{Patch: tangent.EveryRow(roll.N), Spaces: spaces}, {Patch: of, Spaces: back}} {
 			form, err := tangent.New(context.Background(), x, w, tan, gamma)
 			if err != nil {
 				t.Fatal(err)
@@ -95,7 +95,8 @@ func TestTSIMRUnrollsTheSwissRoll(t *testing.T) {
 }
 
 // tangentFormOf is the form that a fit of the tsimr family minimises.
-func tangentFormOf(t *testing.T, data *model.Data, c Config, find method.ManifoldTangents) (*frame.Task, *tangent.Form, []tangent.Part) {
+func tangentFormOf(t *testing.T, data *model.Data, c Config, find method.ManifoldTangents) (*frame.Task, *tangent.Form,
+	[]tangent.Part) {
 	t.Helper()
 	ctx := context.Background()
 	m, p, err := c.resolve()
@@ -129,7 +130,8 @@ func tangentFormOf(t *testing.T, data *model.Data, c Config, find method.Manifol
 // constant: no other orthonormal columns have a lower trace.
 func TestTSIMRMeetsItsProblem(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	for name, find := range map[string]method.ManifoldTangents{"tsimr": method.PointTangents, "mp-tsimr": method.PatchTangents} {
+	for name, find := range map[string]method.ManifoldTangents{"tsimr": method.PointTangents,
+		"mp-tsimr": method.PatchTangents} {
 		for _, gamma := range []string{"0", "2"} {
 			c := Config{Method: name, Dim: 3, Params: map[string]string{"gamma": gamma}}
 			data := fixture.Dataset(t, "iris")
@@ -179,7 +181,8 @@ func TestTSIMRMeetsItsProblem(t *testing.T) {
 
 func TestLTSIMRMeetsItsPencil(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
-	for name, find := range map[string]method.ManifoldTangents{"ltsimr": method.PointTangents, "mp-ltsimr": method.PatchTangents} {
+	for name, find := range map[string]method.ManifoldTangents{"ltsimr": method.PointTangents,
+		"mp-ltsimr": method.PatchTangents} {
 		for _, gamma := range []string{"0", "1", "1e9"} {
 			c := Config{Method: name, Dim: 2, Params: map[string]string{"gamma": gamma, "ridge": "0.1"}}
 			data := fixture.Dataset(t, "wine")
@@ -209,7 +212,9 @@ func TestLTSIMRMeetsItsPencil(t *testing.T) {
 // space would be theirs.
 func TestFewRowsAreSplit(t *testing.T) {
 	m := fit(t, synthetic(47, 40, 6, 2), Config{Method: "mp-tsimr", Dim: 2})
-	if notes := m.Report().Notes; !slices.ContainsFunc(notes, func(s string) bool { return strings.HasSuffix(s, " patches of 40 rows") }) || slices.Contains(notes, "1 patches of 40 rows") {
+	if notes := m.Report().Notes; !slices.ContainsFunc(notes,
+		func(s string) bool { return strings.HasSuffix(s, " patches of 40 rows") }) ||
+		slices.Contains(notes, "1 patches of 40 rows") {
 		t.Errorf("40 rows: %q", notes)
 	}
 }

@@ -188,7 +188,8 @@ func bridges(ctx context.Context, x *mat.Dense, component []int) ([]Edge, error)
 // settle is what repair asks for: the edges to add, none for a connected graph.
 func settle(ctx context.Context, x *mat.Dense, label []int, repair Repair) ([]Edge, error) {
 	if n, _ := x.Dims(); n != len(label) {
-		return nil, fmt.Errorf("components: a graph of %d rows, and %d rows given; give the rows that it was made of", len(label), n)
+		return nil, fmt.Errorf("components: a graph of %d rows, and %d rows given; give the rows that it was made of",
+			len(label), n)
 	}
 	if repair != Connect && repair != Refuse {
 		return nil, fmt.Errorf("unknown way %q with components; the ways are connect, error", repair)

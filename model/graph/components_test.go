@@ -113,7 +113,8 @@ func TestConnect(t *testing.T) {
 	}
 	_, _, err = w.Connect(ctx, x, Refuse, nil)
 	var apart *DisconnectedError
-	if !errors.As(err, &apart) || !slices.Equal(apart.Sizes, []int{20, 20, 20, 20}) || !strings.Contains(err.Error(), "[20 20 20 20]") {
+	if !errors.As(err, &apart) || !slices.Equal(apart.Sizes, []int{20, 20, 20, 20}) ||
+		!strings.Contains(err.Error(), "[20 20 20 20]") {
 		t.Errorf("error %v", err)
 	}
 	if _, _, err := w.Connect(ctx, x, "largest", nil); err == nil {

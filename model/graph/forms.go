@@ -156,7 +156,8 @@ func gram(x, y *mat.Dense) (*mat.SymDense, error) {
 		return func(from, to int) {
 			for t := from; t < to; t++ {
 				j := t * band
-				blas64Gemm(a.Data[j:], a.Stride, b.Data[j:], b.Stride, c.Data[j*c.Stride+j:], c.Stride, min(band, m-j), m-j, n)
+				blas64Gemm(a.Data[j:], a.Stride, b.Data[j:], b.Stride, c.Data[j*c.Stride+j:], c.Stride,
+					min(band, m-j), m-j, n)
 			}
 		}
 	})

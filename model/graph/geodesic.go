@@ -46,7 +46,8 @@ func GeodesicsFrom(ctx context.Context, lengths *Matrix, sources []int) (*mat.De
 
 // paths runs Dijkstra from count sources and hands each result to take, which
 // must not keep it.
-func paths(ctx context.Context, lengths *Matrix, count int, source func(i int) int, take func(i int, dist []float64)) error {
+func paths(ctx context.Context, lengths *Matrix, count int, source func(i int) int,
+	take func(i int, dist []float64)) error {
 	if lengths.rows != lengths.cols {
 		return fmt.Errorf("geodesics: %d x %d lengths; give a square matrix", lengths.rows, lengths.cols)
 	}
@@ -54,7 +55,8 @@ func paths(ctx context.Context, lengths *Matrix, count int, source func(i int) i
 		index, value := lengths.Row(i)
 		for p, v := range value {
 			if !(v >= 0) || math.IsInf(v, 0) {
-				return fmt.Errorf("geodesics: edge (%d, %d) has length %g; lengths are finite and not negative", i, index[p], v)
+				return fmt.Errorf("geodesics: edge (%d, %d) has length %g; lengths are finite and not negative", i,
+					index[p], v)
 			}
 		}
 	}

@@ -64,7 +64,8 @@ func TestGeodesicsEqualAllPairs(t *testing.T) {
 			t.Fatalf("trial %d: differs from all pairs, %v", trial, err)
 		}
 		some, err := GeodesicsFrom(ctx, lengths, []int{n - 1, 0})
-		if err != nil || !near(some.RowView(0).T(), want.RowView(n-1).T(), 1e-12) || !near(some.RowView(1).T(), want.RowView(0).T(), 1e-12) {
+		if err != nil || !near(some.RowView(0).T(), want.RowView(n-1).T(), 1e-12) ||
+			!near(some.RowView(1).T(), want.RowView(0).T(), 1e-12) {
 			t.Errorf("trial %d: from two sources other lengths, %v", trial, err)
 		}
 	}

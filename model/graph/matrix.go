@@ -130,7 +130,8 @@ func (a *Matrix) Laplacian() *Matrix {
 
 // transposed is the transpose as a matrix of its own.
 func (a *Matrix) transposed() *Matrix {
-	out := &Matrix{rows: a.cols, cols: a.rows, start: make([]int, a.cols+1), index: make([]int, len(a.index)), value: make([]float64, len(a.index))}
+	out := &Matrix{rows: a.cols, cols: a.rows, start: make([]int, a.cols+1), index: make([]int, len(a.index)),
+		value: make([]float64, len(a.index))}
 	for _, j := range a.index {
 		out.start[j+1]++
 	}

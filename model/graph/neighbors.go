@@ -98,7 +98,8 @@ func NearestTo(ctx context.Context, ref, query *mat.Dense, k int) (*Neighbors, e
 	refN, dim := ref.Dims()
 	queryN, queryDim := query.Dims()
 	if k = min(k, refN); k < 1 || dim != queryDim {
-		return nil, fmt.Errorf("nearest rows: %d of %d references with %d columns for %d queries with %d", k, refN, dim, queryN, queryDim)
+		return nil, fmt.Errorf("nearest rows: %d of %d references with %d columns for %d queries with %d", k, refN, dim,
+			queryN, queryDim)
 	}
 	s := newSearch(contiguous(ref), contiguous(query), dim, false)
 	s.same = newLists(queryN, k)

@@ -33,7 +33,8 @@ func TestPanicInAPoolIsAnError(t *testing.T) {
 			return err
 		},
 		"geodesics": func() error {
-			return paths(ctx, mustWeights(t, nb, Union, Length), 9, func(i int) int { return i }, func(int, []float64) { panic("nowhere") })
+			return paths(ctx, mustWeights(t, nb, Union, Length), 9, func(i int) int { return i },
+				func(int, []float64) { panic("nowhere") })
 		},
 		"search": func() error {
 			s := newSearch(rows, rows, m, true)

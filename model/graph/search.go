@@ -22,16 +22,16 @@ const (
 type lists struct {
 	k     int
 	dist  []float64 // n x k squared distances, ascending
-	at    []int     // n x k
+	row   []int     // n x k
 	limit []float64 // the last of each row: the distance that counts no more
 }
 
 const noNeighbour = math.MaxInt // stands where no neighbour is found yet
 
 func newLists(n, k int) *lists {
-	l := &lists{k: k, dist: make([]float64, n*k), at: make([]int, n*k), limit: make([]float64, n)}
+	l := &lists{k: k, dist: make([]float64, n*k), row: make([]int, n*k), limit: make([]float64, n)}
 	for i := range l.dist {
-		l.dist[i], l.at[i] = math.Inf(1), noNeighbour
+		l.dist[i], l.row[i] = math.Inf(1), noNeighbour
 	}
 	for i := range l.limit {
 		l.limit[i] = math.Inf(1)
@@ -41,7 +41,7 @@ func newLists(n, k int) *lists {
 
 // offer puts row j at distance d into the list of row i if it belongs there.
 func (l *lists) offer(i, j int, d float64) {
-	dist, at := l.dist[i*l.k:(i+1)*l.k], l.at[i*l.k:(i+1)*l.k]
+	dist, at := l.dist[i*l.k:(i+1)*l.k], l.row[i*l.k:(i+1)*l.k]
 	p := l.k - 1
 	if d > dist[p] || d == dist[p] && j > at[p] {
 		return
@@ -58,8 +58,8 @@ func (l *lists) neighbors() *Neighbors {
 	n := len(l.limit)
 	nb := &Neighbors{start: make([]int, n+1), index: make([]int, 0, n*l.k), dist2: make([]float64, 0, n*l.k)}
 	for i := range n {
-		for p := i * l.k; p < (i+1)*l.k && l.at[p] != noNeighbour; p++ {
-			nb.index, nb.dist2 = append(nb.index, l.at[p]), append(nb.dist2, l.dist[p])
+		for p := i * l.k; p < (i+1)*l.k && l.row[p] != noNeighbour; p++ {
+			nb.index, nb.dist2 = append(nb.index, l.row[p]), append(nb.dist2, l.dist[p])
 		}
 		nb.start[i+1] = len(nb.index)
 	}

@@ -21,7 +21,8 @@ func Barycentric(ctx context.Context, ref, query *mat.Dense, nb *Neighbors, reg 
 	n, qm := query.Dims()
 	switch {
 	case qm != m || nb.Len() != n:
-		return nil, fmt.Errorf("reconstruction: lists of %d rows, %d queries of %d and references of %d columns", nb.Len(), n, qm, m)
+		return nil, fmt.Errorf("reconstruction: lists of %d rows, %d queries of %d and references of %d columns",
+			nb.Len(), n, qm, m)
 	case !(reg >= 0) || math.IsInf(reg, 0):
 		return nil, fmt.Errorf("reconstruction: regulariser %g is not a finite number >= 0", reg)
 	}

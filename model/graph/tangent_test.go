@@ -81,7 +81,8 @@ func TestBarycentricEdges(t *testing.T) {
 		t.Errorf("weights %v", mat.Formatted(w))
 	}
 	line := mat.NewDense(4, 1, []float64{0, 1, 2, 3})
-	if _, err := Barycentric(ctx, line, line, mustNearest(t, line, 3), 0); err == nil || !strings.Contains(err.Error(), "regulariser") {
+	if _, err := Barycentric(ctx, line, line, mustNearest(t, line, 3), 0); err == nil ||
+		!strings.Contains(err.Error(), "regulariser") {
 		t.Errorf("dependent differences gave %v", err)
 	}
 	one := mat.NewDense(1, 1, nil)
@@ -159,7 +160,8 @@ func TestTangentDimensions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if tangents[0].Dim() != 0 || tangents[1].Dim() != 0 || !tangents[0].Basis.IsEmpty() || tangents[2].Dim() != 1 {
-		t.Errorf("dimensions %d, %d, %d of equal rows, one row, two rows", tangents[0].Dim(), tangents[1].Dim(), tangents[2].Dim())
+		t.Errorf("dimensions %d, %d, %d of equal rows, one row, two rows", tangents[0].Dim(), tangents[1].Dim(),
+			tangents[2].Dim())
 	}
 	if _, err := Tangents(ctx, x, [][]int{{5}}, FixedDim(1)); err == nil {
 		t.Error("a row outside gave no error")

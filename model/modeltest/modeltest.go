@@ -25,8 +25,8 @@ import (
 //   - rows without label are left out, where the method learns from labels;
 //   - rows that tell nothing give an error or a model of finite outputs, never a panic.
 //
-// The rows are tall (60 x 6) and wide (18 x 30), with duplicates, missing values and a rare class of three rows. Dim and
-// Progress of the configuration are the suite's; what makes a method quicker on small rows goes into Params.
+// The rows are tall (60 x 6) and wide (18 x 30), with duplicates, missing values and a rare class of three rows. Dim
+// and Progress of the configuration are the suite's; what makes a method quicker on small rows goes into Params.
 func Run(t *testing.T, c fit.Config) {
 	t.Helper()
 	c.Dim, c.Progress = 0, nil
@@ -134,7 +134,8 @@ func (s suite) dim(t *testing.T, d *model.Data) {
 			return
 		}
 		var bound *model.DimError
-		if !errors.As(err, &bound) || bound.Asked != c.Dim || bound.Max < 1 || bound.Max >= bound.Asked || bound.What == "" {
+		if !errors.As(err, &bound) || bound.Asked != c.Dim || bound.Max < 1 || bound.Max >= bound.Asked ||
+			bound.What == "" {
 			t.Fatalf("dim %d: %v, want a DimError with the largest dim that can be had", c.Dim, err)
 		}
 		c.Dim = bound.Max

@@ -39,13 +39,14 @@ var faulty = map[string]struct {
 // another is scatter with a fault, which is told how often it was called.
 func another(fault func(n *mat.SymDense, call int) error) fit.Criterion {
 	calls := 0
-	return fit.Criterion{Name: "faulty", Build: func(ctx context.Context, x *mat.Dense, y []int) (n, d *mat.SymDense, err error) {
-		if n, d, err = scatter.Build(ctx, x, y); err == nil {
-			calls++
-			err = fault(n, calls)
-		}
-		return n, d, err
-	}}
+	return fit.Criterion{Name: "faulty",
+		Build: func(ctx context.Context, x *mat.Dense, y []int) (n, d *mat.SymDense, err error) {
+			if n, d, err = scatter.Build(ctx, x, y); err == nil {
+				calls++
+				err = fault(n, calls)
+			}
+			return n, d, err
+		}}
 }
 
 // TestRunFindsFaults runs the suite in a process of its own, which has to fail where the fault is.

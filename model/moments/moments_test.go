@@ -93,7 +93,8 @@ func same(t *testing.T, what string, got, want *Summary, tol float64) {
 		if want.Counts[c] > 0 && !mat.EqualApprox(got.Means.RowView(c), want.Means.RowView(c), tol*math.Sqrt(scale)) {
 			t.Errorf("%s: mean of class %d differs", what, c)
 		}
-		if got.Second != nil && got.Second[c] != nil && !mat.EqualApprox(got.Second[c], want.Second[c], tol*scale*want.Weight) {
+		if got.Second != nil && got.Second[c] != nil &&
+			!mat.EqualApprox(got.Second[c], want.Second[c], tol*scale*want.Weight) {
 			t.Errorf("%s: second moment of class %d differs", what, c)
 		}
 	}
@@ -156,7 +157,8 @@ func TestMergeEqualsUnion(t *testing.T) {
 	m := 6
 	x, y, w := rows(rng, 200, m, 3, 5)
 	far, farY, farW := rows(rng, 150, m, 5, 500) // another shift, more classes
-	all, allY, allW := append(append([]float64{}, x...), far...), append(append([]int{}, y...), farY...), append(append([]float64{}, w...), farW...)
+	all, allY, allW := append(append([]float64{}, x...), far...), append(append([]int{}, y...), farY...),
+		append(append([]float64{}, w...), farW...)
 	for _, perClass := range []bool{false, true} {
 		a, b := New(m, perClass), New(m, perClass)
 		must(t, a.Add(x, y, w))

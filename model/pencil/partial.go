@@ -57,14 +57,14 @@ func Partial(ctx context.Context, m Operator, end End, d int, known *mat.Dense) 
 	if err != nil {
 		return nil, err
 	}
-	room := n
+	free := n
 	if null != nil {
-		room -= null.RawMatrix().Rows
+		free -= null.RawMatrix().Rows
 	}
-	if d < 1 || d > room {
-		return nil, &RankError{Asked: d, Max: room}
+	if d < 1 || d > free {
+		return nil, &RankError{Asked: d, Max: free}
 	}
-	p := &partial{ctx: ctx, m: m, n: n, end: end, d: d, room: room, null: null}
+	p := &partial{ctx: ctx, m: m, n: n, end: end, d: d, free: free, null: null}
 	if err := p.checkKnown(); err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ type partial struct {
 	n        int
 	end      End
 	d        int
-	room     int        // dimension without the known vectors
+	free     int        // dimension without the known vectors
 	null     *mat.Dense // the known vectors as orthonormal rows, or nil
 	brief    bool       // give up before a decomposition in full would cost as much
 	floor    float64    // residual that no way can get below
@@ -102,7 +102,7 @@ type way struct {
 
 // ways are those short of a decomposition in full, in the order of their cost.
 func (p *partial) ways() []way {
-	if p.room < krylovRoom(p.d, blockSize(p.d)) {
+	if p.free < krylovOrder(p.d, blockSize(p.d)) {
 		return nil
 	}
 	direct := func(limit int) way {
@@ -125,7 +125,8 @@ func (p *partial) ways() []way {
 	case env.bytes() <= factorBytes:
 		return []way{direct(p.budget(rows, env)), inverse}
 	}
-	p.notes = append(p.notes, fmt.Sprintf("inverse: a factor of order %d would take %.0f MB, more than %d", p.n, env.bytes()/1e6, factorBytes/1000000))
+	p.notes = append(p.notes, fmt.Sprintf("inverse: a factor of order %d would take %.0f MB, more than %d", p.n,
+		env.bytes()/1e6, factorBytes/1000000))
 	return []way{alone}
 }
 
@@ -149,7 +150,8 @@ func (p *partial) find(ways []way) (*Part, error) {
 	if p.n > fullOrder {
 		cure = fmt.Sprintf("ask for fewer, or give at most %d rows, which are decomposed in full", fullOrder)
 	}
-	return nil, fmt.Errorf("%w: %d eigenvectors of an operator of order %d (%s); %s", errShort, p.d, p.n, strings.Join(p.notes, "; "), cure)
+	return nil, fmt.Errorf("%w: %d eigenvectors of an operator of order %d (%s); %s", errShort, p.d, p.n,
+		strings.Join(p.notes, "; "), cure)
 }
 
 // blockSize is the number of products made at a time for d pairs.
@@ -198,7 +200,7 @@ func (p *partial) lanczos(k *krylov, d int) (*ritz, error) {
 		if k.null != nil {
 			q, _ = k.null.Dims()
 		}
-		if p.n-q < krylovRoom(d, k.block) {
+		if p.n-q < krylovOrder(d, k.block) {
 			return nil, fmt.Errorf("%w: blocks of %d do not fit", errShort, k.block)
 		}
 		found, err := k.run(p.ctx, d)
@@ -207,7 +209,8 @@ func (p *partial) lanczos(k *krylov, d int) (*ritz, error) {
 		}
 		p.products += found.products
 		if !found.converged {
-			return nil, fmt.Errorf("%w after %d products, residual %.2g of the largest value", errShort, found.products, found.worst/found.largest)
+			return nil, fmt.Errorf("%w after %d products, residual %.2g of the largest value", errShort, found.products,
+				found.worst/found.largest)
 		}
 		longest, run := 1, 1
 		for i := 1; i < d; i++ {
@@ -269,7 +272,8 @@ func (p *partial) judge(values []float64, rows *mat.Dense) (*Part, error) {
 			gap = p.largest // one tie: there is nothing to be mistaken for
 		}
 		if !(r <= max(1e-3*gap, p.floor) && r <= 1e-8*p.largest) {
-			return nil, fmt.Errorf("%w: residual %.2g of eigenvalue %d (%.4g), gap %.2g, largest value %.4g", errShort, r, i, values[i], gap, p.largest)
+			return nil, fmt.Errorf("%w: residual %.2g of eigenvalue %d (%.4g), gap %.2g, largest value %.4g", errShort,
+				r, i, values[i], gap, p.largest)
 		}
 	}
 	return part, nil
@@ -320,10 +324,10 @@ func leastGap(values []float64, d, order int, largest float64) float64 {
 // digits the full way keeps.
 func few(s *mat.SymDense, end End, d int) *Part {
 	n := s.SymmetricDim()
-	if d < 1 || n < krylovRoom(d, blockSize(d)) {
+	if d < 1 || n < krylovOrder(d, blockSize(d)) {
 		return nil
 	}
-	p := &partial{ctx: context.Background(), m: Dense(s), n: n, end: end, d: d, room: n, brief: true}
+	p := &partial{ctx: context.Background(), m: Dense(s), n: n, end: end, d: d, free: n, brief: true}
 	part, err := p.find(p.ways())
 	if err != nil {
 		return nil // what is wrong with s, the full way says

@@ -122,7 +122,8 @@ func (e *envelope) update(i, j int) {
 	}
 	part := func(r int) blas64.General {
 		g := e.rows[r]
-		return blas64.General{Rows: g.Rows, Cols: (j - from) * tile, Stride: g.Stride, Data: g.Data[(from-e.first[r])*tile:]}
+		return blas64.General{Rows: g.Rows, Cols: (j - from) * tile, Stride: g.Stride,
+			Data: g.Data[(from-e.first[r])*tile:]}
 	}
 	blas64.Gemm(blas.NoTrans, blas.Trans, -1, part(i), part(j), 1, e.block(i, j))
 }

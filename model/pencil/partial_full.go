@@ -58,11 +58,11 @@ func (p *partial) full() (*Part, error) {
 	if p.end == Min {
 		values, vectors = reversed(values, vectors)
 	}
-	values = values[:p.room]
+	values = values[:p.free]
 	for _, v := range values {
 		p.largest = max(p.largest, math.Abs(v))
 	}
 	// Pairs nearer to each other than rounding are told apart no better than this.
 	p.floor = float64(p.n) * eps * p.largest
-	return p.judge(values, mat.DenseCopyOf(vectors.Slice(0, p.n, 0, p.room).T()))
+	return p.judge(values, mat.DenseCopyOf(vectors.Slice(0, p.n, 0, p.free).T()))
 }

@@ -43,7 +43,7 @@ func (p *partial) checkKnown() error {
 	if left == 0 {
 		return nil
 	}
-	if p.largest == 0 && p.room >= krylovRoom(1, 4) {
+	if p.largest == 0 && p.free >= krylovOrder(1, 4) {
 		if err := p.measure(); err != nil {
 			return err
 		}
@@ -53,7 +53,8 @@ func (p *partial) checkKnown() error {
 		scale = operatorNorm(p.m)
 	}
 	if !(left <= 1e-9*scale) {
-		return fmt.Errorf("known vectors are no eigenvectors: M takes them %.2g away, its largest value is %.4g", left, scale)
+		return fmt.Errorf("known vectors are no eigenvectors: M takes them %.2g away, its largest value is %.4g",
+			left, scale)
 	}
 	return nil
 }

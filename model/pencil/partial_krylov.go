@@ -34,9 +34,9 @@ type krylov struct {
 	tied  func(a, b, largest float64) bool
 }
 
-// tieRoom is the number of values beyond the wanted ones that are looked for
+// tieReserve is the number of values beyond the wanted ones that are looked for
 // to find the end of a tie that the cut falls into.
-const tieRoom = 16
+const tieReserve = 16
 
 // ritz is what a run has found.
 type ritz struct {
@@ -53,9 +53,9 @@ type ritz struct {
 // basisSize is the number of basis vectors for want pairs with blocks of b.
 func basisSize(want, b int) int { return max(2*want+4*b, 10*b, 40) }
 
-// krylovRoom is the least dimension for d pairs with blocks of b: a basis that
+// krylovOrder is the least dimension for d pairs with blocks of b: a basis that
 // comes near the whole space is dearer than a full decomposition.
-func krylovRoom(d, b int) int { return 2 * basisSize(d+1+tieRoom, b) }
+func krylovOrder(d, b int) int { return 2 * basisSize(d+1+tieReserve, b) }
 
 // run finds the d largest pairs and the first value after them. The space has
 // dimension krylovRoom or more. If the limit is reached, converged is false and
@@ -120,7 +120,7 @@ func (k *krylov) run(ctx context.Context, d int) (*ritz, error) {
 		out.least = min(out.least, values[have-1])
 		if have > want {
 			residual := residuals(rest, s, have)
-			for want < min(d+1+tieRoom, have-b) && k.tied(values[want-2], values[want-1], out.largest) {
+			for want < min(d+1+tieReserve, have-b) && k.tied(values[want-2], values[want-1], out.largest) {
 				want++
 			}
 			out.converged, out.worst = k.settled(values, residual, want, out.largest)

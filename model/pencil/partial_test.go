@@ -415,7 +415,8 @@ func TestPartialGapOfATieIsZero(t *testing.T) {
 			}
 			// Of d = 3 too: the cut is beside the tie, its columns are not.
 			if len(p.Ties) != 1 || p.Ties[0][0] != 0 || p.Gap != 0 {
-				t.Errorf("order %d, %d of three zeros: values %v, ties %v, gap %g, want 0", n, d, p.Values, p.Ties, p.Gap)
+				t.Errorf("order %d, %d of three zeros: values %v, ties %v, gap %g, want 0", n, d, p.Values,
+					p.Ties, p.Gap)
 			}
 		}
 		// The values of one path are 4 sin^2(k pi / 2n).
@@ -454,7 +455,8 @@ func TestPartialManyCopies(t *testing.T) {
 	}
 	// The identity and zero: every vector is as good.
 	for _, v := range []float64{1, 0} {
-		p, err := Partial(context.Background(), Dense(withSpectrum(spectrumOf(n, func(int) float64 { return v }), 1)), Max, 3, nil)
+		p, err := Partial(context.Background(), Dense(withSpectrum(spectrumOf(n, func(int) float64 { return v }), 1)),
+			Max, 3, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -556,7 +558,8 @@ func TestPartialRefuses(t *testing.T) {
 			t.Errorf("%s: error %v does not say %q", c.name, err, c.says)
 		}
 	}
-	if _, err := Partial(context.Background(), products{ring(2600, false)}, Min, 2, nil); err == nil || !strings.Contains(err.Error(), "order 2600") {
+	if _, err := Partial(context.Background(), products{ring(2600, false)}, Min, 2, nil); err == nil ||
+		!strings.Contains(err.Error(), "order 2600") {
 		t.Errorf("products alone at the small end of a long path: error %v", err)
 	}
 }
@@ -588,7 +591,8 @@ func TestPartialSmall(t *testing.T) {
 
 func TestEnvelopeSolves(t *testing.T) {
 	x, near := roll(500, 6)
-	for _, m := range []Entries{ring(130, true), lle(x, near), Dense(withSpectrum(spectrumOf(200, func(i int) float64 { return float64(i + 1) }), 4))} {
+	for _, m := range []Entries{ring(130, true), lle(x, near),
+		Dense(withSpectrum(spectrumOf(200, func(i int) float64 { return float64(i + 1) }), 4))} {
 		n := m.Order()
 		env := newEnvelope(m)
 		order := slices.Clone(env.order)
@@ -622,7 +626,8 @@ func TestEnvelopeSolves(t *testing.T) {
 	if env := newEnvelope(ring(1000, true)); env.bytes() > 1000*4*tile*8 {
 		t.Errorf("the envelope of a ring takes %g bytes: the order is not by levels", env.bytes())
 	}
-	if err := newEnvelope(ring(100, true)).factor(context.Background(), ring(100, true), -1); !errors.Is(err, ErrNotDefinite) {
+	if err := newEnvelope(ring(100, true)).factor(context.Background(), ring(100, true), -1); !errors.Is(err,
+		ErrNotDefinite) {
 		t.Errorf("an indefinite matrix: error %v", err)
 	}
 }

@@ -171,7 +171,8 @@ func spectrum(s *mat.SymDense) ([]float64, *mat.Dense, error) {
 
 // finish picks the end, settles ties, goes back to the given coordinates, fixes
 // signs and checks the equation. values are descending.
-func finish(q *Metric, values []float64, vectors *mat.Dense, end End, d int, apply func(*mat.Dense) *mat.Dense) (*Solution, error) {
+func finish(q *Metric, values []float64, vectors *mat.Dense, end End, d int,
+	apply func(*mat.Dense) *mat.Dense) (*Solution, error) {
 	k := len(values)
 	largest := 0.0
 	for _, v := range values {
@@ -197,7 +198,8 @@ func finish(q *Metric, values []float64, vectors *mat.Dense, end End, d int, app
 
 // complete is finish for the leading pairs of a problem of the given order, best
 // first, with the ties of the wanted ones whole.
-func complete(q *Metric, values []float64, vectors *mat.Dense, order, rank int, largest float64, d int, apply func(*mat.Dense) *mat.Dense) (*Solution, error) {
+func complete(q *Metric, values []float64, vectors *mat.Dense, order, rank int, largest float64, d int,
+	apply func(*mat.Dense) *mat.Dense) (*Solution, error) {
 	k := len(values)
 	sol := &Solution{Rank: rank}
 	tied := func(i, j int) bool { return tie(values[i], values[j], order, largest) }

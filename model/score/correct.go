@@ -14,13 +14,15 @@ import (
 func Correct(m *model.Model, train, test *model.Data, k int) (int, error) {
 	for _, d := range []*model.Data{train, test} {
 		if len(d.Y) != d.N || len(d.X) != d.N*d.M {
-			return 0, fmt.Errorf("correct: %d labels and %d values for %d rows x %d features", len(d.Y), len(d.X), d.N, d.M)
+			return 0, fmt.Errorf("correct: %d labels and %d values for %d rows x %d features", len(d.Y), len(d.X),
+				d.N, d.M)
 		}
 	}
 	if m.Map() == "views" {
 		names := m.Classes()
 		class := make([]int, test.N)
-		if err := m.ProjectClasses(make([]float32, test.N*m.Dim()), class, model.DenseRows(test.X, test.N, test.M)); err != nil {
+		if err := m.ProjectClasses(make([]float32, test.N*m.Dim()), class,
+			model.DenseRows(test.X, test.N, test.M)); err != nil {
 			return 0, err
 		}
 		right := 0

@@ -25,7 +25,8 @@ func Neighbors(ref []float64, refN int, query []float64, queryN, dim, k int) ([]
 		return nil, nil
 	}
 	found := make([]int, 0, queryN*k)
-	nb, err := graph.NearestTo(context.Background(), mat.NewDense(refN, dim, ref[:refN*dim]), mat.NewDense(queryN, dim, query[:queryN*dim]), k)
+	nb, err := graph.NearestTo(context.Background(), mat.NewDense(refN, dim, ref[:refN*dim]),
+		mat.NewDense(queryN, dim, query[:queryN*dim]), k)
 	if err != nil {
 		return nil, err
 	}

@@ -67,7 +67,8 @@ func TestNeighborsEqualEveryPair(t *testing.T) {
 			}
 		}
 	}
-	if got, err := Neighbors([]float64{1, 2}, 2, []float64{1.9}, 1, 1, 5); err != nil || !slices.Equal(got, []int{1, 0}) {
+	if got, err := Neighbors([]float64{1, 2}, 2, []float64{1.9}, 1, 1, 5); err != nil ||
+		!slices.Equal(got, []int{1, 0}) {
 		t.Errorf("k over the references: %v", got)
 	}
 	if got, err := Nearest(nil, 0, []float64{1}, 1, 1); err != nil || len(got) != 0 {

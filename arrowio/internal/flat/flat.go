@@ -1,4 +1,5 @@
-// Package flat walks flatbuffers from untrusted sources: a wrong offset is an error and never a read outside (Invariant 6).
+// Package flat walks flatbuffers from untrusted sources: a wrong offset is an error and never a read outside
+// (Invariant 6).
 package flat
 
 import (
@@ -6,8 +7,8 @@ import (
 	"fmt"
 )
 
-// A Table is a checked view of one flatbuffer table. Opening it proves that its vtable lies inside the buffer; every access to a
-// slot, vector or string is checked in the same way.
+// A Table is a checked view of one flatbuffer table. Opening it proves that its vtable lies inside the buffer; every
+// access to a slot, vector or string is checked in the same way.
 type Table struct {
 	Buf   []byte
 	Pos   int // of the table

@@ -1,7 +1,8 @@
-// Package config reads the configuration of the daemon: YAML, strict, with every problem reported at its line and column.
+// Package config reads the configuration of the daemon: YAML, strict, with every problem reported at its line and
+// column.
 //
-// One table (spec.go) holds each key with its type, default, allowed values and sentence. The defaults, the decoder, the
-// starter file and the reference page all come from it.
+// One table (spec.go) holds each key with its type, default, allowed values and sentence. The defaults, the decoder,
+// the starter file and the reference page all come from it.
 package config
 
 import (
@@ -167,7 +168,8 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s%s", p.File, p.Line, p.Column, key, p.Message)
 }
 
-// Problems are all findings that make a configuration unusable, in the order of the file. It is never empty as an error.
+// Problems are all findings that make a configuration unusable, in the order of the file. It is never empty as an
+// error.
 type Problems []Problem
 
 func (ps Problems) Error() string {

@@ -122,62 +122,85 @@ func TestProblems(t *testing.T) {
 	for _, b := range []bad{
 		{"empty", "", []string{"1:1: the file is empty: `embedd init` writes one to start from"}},
 		{"only a comment", "# nothing\n", []string{"1:1: the file is empty: `embedd init` writes one to start from"}},
-		{"no pipeline", "http: {listen: ':0'}\n", []string{"1:1: pipelines: there is no pipeline: add one, or start from `embedd init`"}},
+		{"no pipeline", "http: {listen: ':0'}\n",
+			[]string{"1:1: pipelines: there is no pipeline: add one, or start from `embedd init`"}},
 		{"pipelines null", "pipelines:\n", []string{"1:11: pipelines: there is no pipeline: add one, or start from `embedd init`"}},
 		{"not a mapping", "- a\n", []string{"1:1: the file must be a mapping (key: value), not a list"}},
 		{"syntax", "pipelines:\n  p: [\n", []string{"2:3: not valid YAML: did not find expected node content"}},
 		{"tab", "pipelines:\n\tp: 1\n", []string{"2:2: not valid YAML: found character that cannot start any token"}},
-		{"two documents", "pipelines: {p: {schema: {features: x}}}\n---\na: 1\n", []string{"2:1: a second YAML document begins here: one file is one configuration"}},
-		{"unknown key near", pipeline(features, "model: {dimm: 8}"), []string{`4:13: pipelines.p.model: unknown key "dimm": did you mean "dim"?`}},
+		{"two documents", "pipelines: {p: {schema: {features: x}}}\n---\na: 1\n",
+			[]string{"2:1: a second YAML document begins here: one file is one configuration"}},
+		{"unknown key near", pipeline(features, "model: {dimm: 8}"),
+			[]string{`4:13: pipelines.p.model: unknown key "dimm": did you mean "dim"?`}},
 		{"unknown key at top", "pipelin: {}\n", []string{`1:1: unknown key "pipelin": did you mean "pipelines"?`}},
 		{"key in the wrong section", pipeline(features, "until_ready: hold"), []string{
 			`4:5: pipelines.p: unknown key "until_ready": it belongs to pipelines.NAME.training.until_ready; allowed are input, schema, output, model, training, limits`}},
 		{"unknown key far", pipeline(features, "zzzzzzzzzz: 1"), []string{
 			`4:5: pipelines.p: unknown key "zzzzzzzzzz": allowed are input, schema, output, model, training, limits`}},
-		{"given twice", pipeline(features, "model:", "  dim: 2", "  dim: 3"), []string{"6:7: pipelines.p.model.dim: given twice: the first is in line 5; keep one"}},
-		{"pipeline twice", "pipelines:\n  p: {schema: {features: x}}\n  p: {}\n", []string{"3:3: pipelines.p: given twice: the first is in line 2; keep one"}},
-		{"pipeline name", "pipelines:\n  a.b: {}\n", []string{`2:3: pipelines.a.b: a pipeline's name has 1 to 64 letters, digits, - and _: "a.b" is part of consumer and bucket names`}},
+		{"given twice", pipeline(features, "model:", "  dim: 2", "  dim: 3"),
+			[]string{"6:7: pipelines.p.model.dim: given twice: the first is in line 5; keep one"}},
+		{"pipeline twice", "pipelines:\n  p: {schema: {features: x}}\n  p: {}\n",
+			[]string{"3:3: pipelines.p: given twice: the first is in line 2; keep one"}},
+		{"pipeline name", "pipelines:\n  a.b: {}\n",
+			[]string{`2:3: pipelines.a.b: a pipeline's name has 1 to 64 letters, digits, - and _: "a.b" is part of consumer and bucket names`}},
 		{"required", "pipelines:\n  p:\n    model: {dim: 2}\n", []string{
 			"2:3: pipelines.p.schema.features: required and not given: Feature columns: names or globs. One fixed-size list of floats is the fastest form."}},
-		{"several at once", pipeline("schema: {features: [x], nulls: drop}", "model: {dim: -1, sale: none}", "limits: {message: 8 apples}"), []string{
+		{"several at once", pipeline("schema: {features: [x], nulls: drop}", "model: {dim: -1, sale: none}",
+			"limits: {message: 8 apples}"), []string{
 			`3:36: pipelines.p.schema.nulls: "drop": want reject, impute or skip`,
 			`4:18: pipelines.p.model.dim: "-1": want a count from 1 to 4096 (as 500, 100k, 2M) or auto`,
 			`4:22: pipelines.p.model: unknown key "sale": did you mean "scale"?`,
 			`5:23: pipelines.p.limits.message: "8 apples": want a size from 1KiB to 64MiB (as 512KiB, 8MiB)`}},
-		{"in a value and between values at once", pipeline(features, "model: {dim: 0}", "limits: {message: 0, in_flight: 2KiB}", "output: {subject: features.p}"), []string{
-			`4:18: pipelines.p.model.dim: "0": want a count from 1 to 4096 (as 500, 100k, 2M) or auto`,
-			`5:23: pipelines.p.limits.message: "0": want a size from 1KiB to 64MiB (as 512KiB, 8MiB)`,
-			"6:23: pipelines.p.output.subject: what goes to features.p comes back by input.subject features.p: a loop; choose a subject outside it"}},
-		{"dim zero", pipeline(features, "model:", "  dim: 0"), []string{`5:12: pipelines.p.model.dim: "0": want a count from 1 to 4096 (as 500, 100k, 2M) or auto`}},
-		{"dim a fraction", pipeline(features, "model:", "  dim: 2.5"), []string{`5:12: pipelines.p.model.dim: "2.5": want a count from 1 to 4096 (as 500, 100k, 2M) or auto`}},
-		{"word near", pipeline(features, "training: {until_ready: holt}"), []string{`4:29: pipelines.p.training.until_ready: "holt": want hold, pca or skip (did you mean "hold"?)`}},
-		{"holdout", pipeline(features, "training: {holdout: 0}"), []string{`4:25: pipelines.p.training.holdout: "0": want a number from 0.01 to 0.5`}},
-		{"not a number", pipeline(features, "training: {holdout: .nan}"), []string{`4:25: pipelines.p.training.holdout: ".nan": want a number from 0.01 to 0.5`}},
+		{"in a value and between values at once",
+			pipeline(features, "model: {dim: 0}", "limits: {message: 0, in_flight: 2KiB}",
+				"output: {subject: features.p}"), []string{
+				`4:18: pipelines.p.model.dim: "0": want a count from 1 to 4096 (as 500, 100k, 2M) or auto`,
+				`5:23: pipelines.p.limits.message: "0": want a size from 1KiB to 64MiB (as 512KiB, 8MiB)`,
+				"6:23: pipelines.p.output.subject: what goes to features.p comes back by input.subject features.p: a loop; choose a subject outside it"}},
+		{"dim zero", pipeline(features, "model:", "  dim: 0"),
+			[]string{`5:12: pipelines.p.model.dim: "0": want a count from 1 to 4096 (as 500, 100k, 2M) or auto`}},
+		{"dim a fraction", pipeline(features, "model:", "  dim: 2.5"),
+			[]string{`5:12: pipelines.p.model.dim: "2.5": want a count from 1 to 4096 (as 500, 100k, 2M) or auto`}},
+		{"word near", pipeline(features, "training: {until_ready: holt}"),
+			[]string{`4:29: pipelines.p.training.until_ready: "holt": want hold, pca or skip (did you mean "hold"?)`}},
+		{"holdout", pipeline(features, "training: {holdout: 0}"),
+			[]string{`4:25: pipelines.p.training.holdout: "0": want a number from 0.01 to 0.5`}},
+		{"not a number", pipeline(features, "training: {holdout: .nan}"),
+			[]string{`4:25: pipelines.p.training.holdout: ".nan": want a number from 0.01 to 0.5`}},
 		{"duration", pipeline(features, "training: {every: {period: 10}}"), []string{
 			`4:32: pipelines.p.training.every.period: "10": want a duration from 1s to 365d (as 30s, 10m, 24h, 7d) or none`}},
 		{"huge size", pipeline(features, "limits: {in_flight: 99999999999TiB}"), []string{
 			`4:25: pipelines.p.limits.in_flight: "99999999999TiB": want a size from 1KiB to 1024GiB (as 512KiB, 8MiB)`}},
-		{"boolean", pipeline(features, "output: {columns: yes}"), []string{`4:23: pipelines.p.output.columns: "yes": want true or false`}},
+		{"boolean", pipeline(features, "output: {columns: yes}"),
+			[]string{`4:23: pipelines.p.output.columns: "yes": want true or false`}},
 		{"mapping for a value", pipeline(features, "model: {dim: {a: 1}}"), []string{
 			"4:18: pipelines.p.model.dim: want a count from 1 to 4096 (as 500, 100k, 2M) or auto, not a mapping"}},
-		{"value for a mapping", pipeline(features, "model: lda"), []string{"4:12: pipelines.p.model: want a mapping (key: value), not a single value"}},
+		{"value for a mapping", pipeline(features, "model: lda"),
+			[]string{"4:12: pipelines.p.model: want a mapping (key: value), not a single value"}},
 		{"no value", pipeline(features, "model:", "  dim:"), []string{
 			"5:11: pipelines.p.model.dim: the value is missing: want a count from 1 to 4096 (as 500, 100k, 2M) or auto, or delete this line"}},
 		{"empty list", pipeline("schema: {features: []}"), []string{
 			"3:24: pipelines.p.schema.features: the list is empty: Feature columns: names or globs. One fixed-size list of floats is the fastest form."}},
-		{"glob", pipeline("schema: {features: [a, 'x[']}"), []string{`3:28: pipelines.p.schema.features: "x[": not a valid glob: * ? and [a-z] are wildcards, \[ is a literal bracket`}},
+		{"glob", pipeline("schema: {features: [a, 'x[']}"),
+			[]string{`3:28: pipelines.p.schema.features: "x[": not a valid glob: * ? and [a-z] are wildcards, \[ is a literal bracket`}},
 		{"late labels", pipeline(features, "input: {labels: labels.p}"), []string{
 			"4:21: pipelines.p.input.labels: late labels are not available yet: put the label into the row (schema.label) and delete this line"}},
 		{"drift", pipeline(features, "training: {every: {drift: true}}"), []string{
 			"4:31: pipelines.p.training.every.drift: fitting on drift is not available yet: write false or delete this line; every.rows and every.period decide"}},
 		{"model age", pipeline(features, "training: {max_age: 6h}"), []string{
 			"4:25: pipelines.p.training.max_age: a limit on the model's age is not available yet: delete this line"}},
-		{"wildcard out", pipeline(features, "output: {subject: reduced.*}"), []string{`4:23: pipelines.p.output.subject: "reduced.*": a subject that is written has no wildcard`}},
-		{"wildcard inside", pipeline(features, "input: {subject: 'a.b*'}"), []string{`4:22: pipelines.p.input.subject: "a.b*": a wildcard is a whole token: "b*" has one inside`}},
-		{"wildcard in the middle", pipeline(features, "input: {subject: 'a.>.b'}"), []string{`4:22: pipelines.p.input.subject: "a.>.b": the wildcard > stands at the end alone`}},
-		{"everything", pipeline(features, "input: {subject: '>'}"), []string{`4:22: pipelines.p.input.subject: ">": > would read embedd's own output: name the subject`}},
-		{"empty token", pipeline(features, "input: {subject: a..b}"), []string{`4:22: pipelines.p.input.subject: "a..b": a subject has no empty token: check the dots`}},
-		{"reserved", pipeline(features, "input: {subject: $JS.API}"), []string{`4:22: pipelines.p.input.subject: "$JS.API": subjects that begin with $ or _INBOX belong to the server`}},
+		{"wildcard out", pipeline(features, "output: {subject: reduced.*}"),
+			[]string{`4:23: pipelines.p.output.subject: "reduced.*": a subject that is written has no wildcard`}},
+		{"wildcard inside", pipeline(features, "input: {subject: 'a.b*'}"),
+			[]string{`4:22: pipelines.p.input.subject: "a.b*": a wildcard is a whole token: "b*" has one inside`}},
+		{"wildcard in the middle", pipeline(features, "input: {subject: 'a.>.b'}"),
+			[]string{`4:22: pipelines.p.input.subject: "a.>.b": the wildcard > stands at the end alone`}},
+		{"everything", pipeline(features, "input: {subject: '>'}"),
+			[]string{`4:22: pipelines.p.input.subject: ">": > would read embedd's own output: name the subject`}},
+		{"empty token", pipeline(features, "input: {subject: a..b}"),
+			[]string{`4:22: pipelines.p.input.subject: "a..b": a subject has no empty token: check the dots`}},
+		{"reserved", pipeline(features, "input: {subject: $JS.API}"),
+			[]string{`4:22: pipelines.p.input.subject: "$JS.API": subjects that begin with $ or _INBOX belong to the server`}},
 		{"stream name", pipeline(features, "input: {stream: A.B}"), []string{
 			`4:21: pipelines.p.input.stream: "A.B": a stream's name has no spaces and none of . * > / \; without a stream delete this line`}},
 		{"own loop", pipeline(features, "input: {subject: a.b}", "output: {subject: a.b}"), []string{
@@ -190,30 +213,34 @@ func TestProblems(t *testing.T) {
 			"3:48: pipelines.b.output.subject: pipeline a writes to t too: their coordinates differ, so give each its own subject"}},
 		{"dead is out", pipeline(features, "output: {dead: reduced.p}"), []string{
 			"4:20: pipelines.p.output.dead: the same subject as output.subject: a reader could not tell rows from dead letters"}},
-		{"keep", pipeline(features, "output: {keep: [id, all]}"), []string{"4:20: pipelines.p.output.keep: all and none stand alone"}},
+		{"keep", pipeline(features, "output: {keep: [id, all]}"),
+			[]string{"4:20: pipelines.p.output.keep: all and none stand alone"}},
 		{"label is a feature", pipeline("schema: {features: [x, label]}"), []string{
 			`3:24: pipelines.p.schema.features: column "label" is the label too: a feature that is the label teaches nothing; take it out of the list`}},
 		{"label is key", pipeline("schema: {features: x, key: label}"), []string{
 			`3:32: pipelines.p.schema.key: column "label" is the label too: a key identifies a row, a label its class`}},
 		{"in flight", pipeline(features, "limits: {in_flight: 4MiB}"), []string{
 			"4:25: pipelines.p.limits.in_flight: 4MiB is less than one message (limits.message is 8MiB): nothing could be read"}},
-		{"unknown method", pipeline(features, "model: {method: ldaa}"), []string{`4:21: pipelines.p.model.method: ` + lookupError("ldaa")}},
+		{"unknown method", pipeline(features, "model: {method: ldaa}"),
+			[]string{`4:21: pipelines.p.model.method: ` + lookupError("ldaa")}},
 		{"unknown parameter", pipeline(features, "model: {method: lda, params: {k: 5}}"), []string{
 			`4:38: pipelines.p.model.params.k: ` + paramError("lda", "k", "5")}},
 		{"wrong ridge", pipeline(features, "model: {method: lda, ridge: much}"), []string{
 			`4:33: pipelines.p.model.ridge: ` + paramError("lda", "ridge", "much")}},
 		{"supervised without label", pipeline("schema: {features: x, label: ''}", "model: {method: lda}"), []string{
 			"3:34: pipelines.p.schema.label: method lda learns from labels: name the label column, or use method pca"}},
-		{"file and method", pipeline(features, "model: {file: m.embedd, method: lda}", "training: {holdout: 0.1}"), []string{
-			"4:37: pipelines.p.model.method: has no effect with a fixed model: delete it, or delete model.file",
-			"5:25: pipelines.p.training.holdout: has no effect with a fixed model: delete it, or delete model.file"}},
+		{"file and method", pipeline(features, "model: {file: m.embedd, method: lda}", "training: {holdout: 0.1}"),
+			[]string{
+				"4:37: pipelines.p.model.method: has no effect with a fixed model: delete it, or delete model.file",
+				"5:25: pipelines.p.training.holdout: has no effect with a fixed model: delete it, or delete model.file"}},
 		{"ridge twice", pipeline(features, "model: {ridge: 0.1, params: {ridge: auto}}"), []string{
 			"4:34: pipelines.p.model.params.ridge: given twice: under model and under model.params; keep one"}},
 		{"ridge twice, other order", pipeline(features, "model: {params: {ridge: auto}, ridge: 0.1}"), []string{
 			`4:43: pipelines.p.model.ridge: "0.1": given under model.params too; keep one`}},
 		{"url and context", "nats: {url: localhost, context: prod}\n" + pipeline(features), []string{
 			"1:33: nats.context: url and context exclude one another: the context has a URL of its own; delete one"}},
-		{"certificate without key", "nats:\n  tls: {cert: a.pem}\n" + pipeline(features), []string{"2:3: nats.tls: cert and key go together: give both or none"}},
+		{"certificate without key", "nats:\n  tls: {cert: a.pem}\n" + pipeline(features),
+			[]string{"2:3: nats.tls: cert and key go together: give both or none"}},
 		{"listen", "http: {listen: 8474}\n" + pipeline(features), []string{
 			`1:16: http.listen: "8474": want HOST:PORT with a port from 0 to 65535, as 127.0.0.1:8474 or :8474`}},
 		{"unset variable", pipeline("schema: {features: '${COLUMN}'}"), []string{
@@ -265,7 +292,8 @@ pipelines:
 	}
 	p := c.Pipelines[0]
 	if c.NATS.URL != "nats://u:secret@host:4222" || c.HTTP.Listen != "127.0.0.1:1" || p.Training.Window.Rows != 2000 ||
-		p.Training.Every.Rows != 7 || p.Schema.Label != "a, b: [c" || p.Schema.Key != "${ROWS}2k" || p.Input.Stream != "" {
+		p.Training.Every.Rows != 7 || p.Schema.Label != "a, b: [c" || p.Schema.Key != "${ROWS}2k" ||
+		p.Input.Stream != "" {
 		t.Errorf("%+v", c)
 	}
 	if got := c.NATS.Redacted(); got != "nats://xxxxx@host:4222" {
@@ -280,7 +308,8 @@ func TestSecretsStaySecret(t *testing.T) {
 		"nats: {url: 'http://user:hunter2@host'}\n",
 		"nats: {url: 'nats://user:hunter2@ho st:%zz'}\n",
 		"nats: {url: '${SECRET}://x'}\n",
-		"nats: {wait: '${SECRET}'}\n" + pipeline(features, "model: {dim: '${SECRET}', scale: '${SECRET}'}", "input: {subject: '${SECRET}..'}"),
+		"nats: {wait: '${SECRET}'}\n" + pipeline(features, "model: {dim: '${SECRET}', scale: '${SECRET}'}",
+			"input: {subject: '${SECRET}..'}"),
 	} {
 		_, err := Parse("embedd.yaml", []byte(file), env)
 		if err == nil {
@@ -344,7 +373,8 @@ func TestLoadChecksFiles(t *testing.T) {
 }
 
 func TestAnchors(t *testing.T) {
-	c, err := Parse("embedd.yaml", []byte("pipelines:\n  a: {schema: &s {features: [x, y]}}\n  b: {schema: *s}\n"), none)
+	c, err := Parse("embedd.yaml", []byte(
+		"pipelines:\n  a: {schema: &s {features: [x, y]}}\n  b: {schema: *s}\n"), none)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -364,7 +394,8 @@ func TestStarterIsRight(t *testing.T) {
 	// A reader who takes the comment signs away gets the same configuration.
 	var lines []string
 	for line := range strings.Lines(string(Starter())) {
-		if rest, ok := strings.CutPrefix(line, "#"); ok && !strings.HasPrefix(rest, " ") || strings.HasPrefix(rest, "  ") {
+		if rest, ok := strings.CutPrefix(line, "#"); ok && !strings.HasPrefix(rest, " ") ||
+			strings.HasPrefix(rest, "  ") {
 			line = rest
 		}
 		lines = append(lines, line)
@@ -397,7 +428,8 @@ func TestReferenceIsFresh(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	names := []string{"rows", "message", "in_flight"}
-	for given, want := range map[string]string{"row": "rows", "mesage": "message", "inflight": "in_flight", "rwos": "rows", "zebra": "", "": ""} {
+	for given, want := range map[string]string{"row": "rows", "mesage": "message", "inflight": "in_flight",
+		"rwos": "rows", "zebra": "", "": ""} {
 		if got := Nearest(given, names); got != want {
 			t.Errorf("Nearest(%q) = %q, want %q", given, got, want)
 		}

@@ -33,8 +33,8 @@ func (d *document) problemAt(at place, path, format string, args ...any) {
 	d.problems = append(d.problems, Problem{d.file, at.line, at.column, path, fmt.Sprintf(format, args...)})
 }
 
-// problem reports at the place of path or, when the file does not give it, of the nearest section around it. Of a key that
-// has a problem already, it says nothing: the value that it judges is not the one the user meant.
+// problem reports at the place of path or, when the file does not give it, of the nearest section around it. Of a key
+// that has a problem already, it says nothing: the value that it judges is not the one the user meant.
 func (d *document) problem(path, format string, args ...any) {
 	if slices.ContainsFunc(d.problems, func(p Problem) bool { return p.Key == path }) {
 		return

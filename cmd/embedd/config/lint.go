@@ -25,7 +25,8 @@ func (d *document) lint(c *Config) {
 		d.lintSchema(p)
 		d.lintOutput(p, c.Pipelines[:i])
 		if p.Input.Stream == "" {
-			d.note(actual(each+"input", p.Name), "no stream: core NATS, at most once; rows that come while embedd is down are lost")
+			d.note(actual(each+"input", p.Name),
+				"no stream: core NATS, at most once; rows that come while embedd is down are lost")
 		}
 	}
 	d.lintLoops(c.Pipelines)
@@ -81,14 +82,16 @@ func (d *document) lintMethod(p *Pipeline) {
 		d.problem(at+"model", "%v", err)
 	}
 	if method.Supervised && p.Schema.Label == "" {
-		d.problem(at+"schema.label", "method %s learns from labels: name the label column, or use method pca", method.Name)
+		d.problem(at+"schema.label", "method %s learns from labels: name the label column, or use method pca",
+			method.Name)
 	}
 }
 
 func (d *document) lintLimits(p *Pipeline) {
 	at := "pipelines." + p.Name + "."
 	if l := p.Limits; l.InFlight < l.Message {
-		d.problem(at+"limits.in_flight", "%s is less than one message (limits.message is %s): nothing could be read", sizeText(float64(l.InFlight)), sizeText(float64(l.Message)))
+		d.problem(at+"limits.in_flight", "%s is less than one message (limits.message is %s): nothing could be read",
+			sizeText(float64(l.InFlight)), sizeText(float64(l.Message)))
 	}
 	t := p.Training
 	if t.Every.Rows > t.Window.Rows {
@@ -168,13 +171,15 @@ func loopText(start, last *Pipeline, via map[*Pipeline]*Pipeline) string {
 		if !matches(start.Input.Subject, subject) {
 			subject = start.Output.Dead
 		}
-		return fmt.Sprintf("what goes to %s comes back by input.subject %s: a loop; choose a subject outside it", subject, start.Input.Subject)
+		return fmt.Sprintf("what goes to %s comes back by input.subject %s: a loop; choose a subject outside it",
+			subject, start.Input.Subject)
 	}
 	way := []string{start.Name}
 	for p := last; p != start; p = via[p] {
 		way = slices.Insert(way, 1, p.Name)
 	}
-	return fmt.Sprintf("the pipelines %s -> %s feed one another: a loop; change a subject", strings.Join(way, " -> "), start.Name)
+	return fmt.Sprintf("the pipelines %s -> %s feed one another: a loop; change a subject", strings.Join(way, " -> "),
+		start.Name)
 }
 
 // matches says whether a subject is in a pattern, which may have the wildcards * and >.
@@ -248,7 +253,8 @@ func checkName(s string) error {
 }
 
 func checkStream(s string) error {
-	if s == "" || len(s) > 255 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || strings.ContainsRune(`.*>/\`, r) || r == 0x7f }) {
+	if s == "" || len(s) > 255 || strings.ContainsFunc(s,
+		func(r rune) bool { return r <= ' ' || strings.ContainsRune(`.*>/\`, r) || r == 0x7f }) {
 		return errors.New(`a stream's name has no spaces and none of . * > / \; without a stream delete this line`)
 	}
 	return nil

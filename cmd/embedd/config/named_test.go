@@ -15,7 +15,8 @@ import (
 )
 
 // dotted is a word such as limits.rows: a section of the configuration and what it would hold.
-var dotted = regexp.MustCompile(`(?:^|[^\w./*-])((?:pipelines\.\S+?\.)?(?:` + strings.Join(sectionNames(), "|") + `)\.[a-z_]+(?:\.[a-z_]+)*)(\(?)`)
+var dotted = regexp.MustCompile(`(?:^|[^\w./*-])((?:pipelines\.\S+?\.)?(?:` + strings.Join(sectionNames(), "|") +
+	`)\.[a-z_]+(?:\.[a-z_]+)*)(\(?)`)
 
 // sectionNames are the sections of the table without what they stand in, as messages name them: limits, window.
 func sectionNames() []string {
@@ -51,8 +52,8 @@ func settable(key string) bool {
 		slices.ContainsFunc(sections, func(s section) bool { return named(s.path) })
 }
 
-// TestKeysThatAreNamed reads every string of the sources and every document: a cure that names a key of the configuration
-// names one that exists.
+// TestKeysThatAreNamed reads every string of the sources and every document: a cure that names a key of the
+// configuration names one that exists.
 func TestKeysThatAreNamed(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
 	read := 0

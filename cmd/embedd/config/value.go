@@ -48,7 +48,8 @@ func (d *document) value(f field, target any, path string, n *yaml.Node) {
 			d.places[join(path, key.Value)] = placeOf(value)
 			if s, ok := d.scalar(f, join(path, key.Value), value); ok {
 				if _, twice := (*t)[key.Value]; twice {
-					d.problemAt(placeOf(key), join(path, key.Value), "given twice: under model and under model.params; keep one")
+					d.problemAt(placeOf(key), join(path, key.Value),
+						"given twice: under model and under model.params; keep one")
 				}
 				(*t)[key.Value] = s
 			}
@@ -200,13 +201,15 @@ func (f field) form() string {
 	case *uint64:
 		return "a whole number from 0"
 	case *int:
-		return fmt.Sprintf("a count from %s to %s (as 500, 100k, 2M)%s", countText(f.low), countText(f.high), alternative)
+		return fmt.Sprintf("a count from %s to %s (as 500, 100k, 2M)%s", countText(f.low), countText(f.high),
+			alternative)
 	case *int64:
 		return fmt.Sprintf("a size from %s to %s (as 512KiB, 8MiB)", sizeText(f.low), sizeText(f.high))
 	case *float64:
 		return fmt.Sprintf("a number from %g to %g", f.low, f.high)
 	case *time.Duration:
-		return fmt.Sprintf("a duration from %s to %s (as 30s, 10m, 24h, 7d)%s", durationText(f.low), durationText(f.high), alternative)
+		return fmt.Sprintf("a duration from %s to %s (as 30s, 10m, 24h, 7d)%s", durationText(f.low),
+			durationText(f.high), alternative)
 	default:
 		if len(f.words) == 1 {
 			return f.words[0]
@@ -329,8 +332,8 @@ func expand(s string, env func(string) (string, bool)) (string, error) {
 	return out, failed
 }
 
-// The braces of ${NAME} mean something else to YAML, which would forbid variables in {flow: mappings}. So they reach the
-// YAML parser as private-use characters, one for one, which keeps every line and column.
+// The braces of ${NAME} mean something else to YAML, which would forbid variables in {flow: mappings}. So they reach
+// the YAML parser as private-use characters, one for one, which keeps every line and column.
 const maskBase = 0xE000
 
 func masked(r rune) bool { return r >= maskBase && r < maskBase+0x80 }

@@ -25,7 +25,8 @@ func (t *Task) TooFlat(build func(*Task) (*mat.SymDense, bool, error)) error {
 			return err
 		}
 		if !explained {
-			return &model.DimError{Asked: t.D, Max: q, What: t.Explain("%d: tangent spaces of more dimensions explain all there is, as the rows have no more near any of them", q)}
+			return &model.DimError{Asked: t.D, Max: q,
+				What: t.Explain("%d: tangent spaces of more dimensions explain all there is, as the rows have no more near any of them", q)}
 		}
 	}
 	return fmt.Errorf("tangent spaces of 1 dimension explain all there is (n=%g, m=%d): the rows lie on lines; a larger k reaches further", t.Stat.N, len(t.Stat.Mean))

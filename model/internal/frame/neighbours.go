@@ -41,7 +41,8 @@ func (t *Task) NoteShort(parameter string, k int, of func(rows int) int) {
 		}
 	}
 	if short > 0 {
-		t.Report.Note(fmt.Sprintf("%s=%d was clamped in %d of %d classes, down to %d: there are no more rows", parameter, k, short, t.Stat.Classes(), least))
+		t.Report.Note(fmt.Sprintf("%s=%d was clamped in %d of %d classes, down to %d: there are no more rows",
+			parameter, k, short, t.Stat.Classes(), least))
 	}
 }
 
@@ -81,7 +82,8 @@ func (t *Task) Width(lists *graph.Neighbors) float64 {
 // Geodesics are those of the graph of the k nearest rows, with the lengths of its
 // edges, and k as it was clamped to the rows there are. repair is for a graph that
 // falls apart.
-func (t *Task) Geodesics(ctx context.Context, repair graph.Repair) (g *mat.SymDense, lengths *graph.Matrix, k int, err error) {
+func (t *Task) Geodesics(ctx context.Context, repair graph.Repair) (g *mat.SymDense, lengths *graph.Matrix, k int,
+	err error) {
 	lists, err := t.Nearest(ctx, "k")
 	if err != nil {
 		return nil, nil, 0, err

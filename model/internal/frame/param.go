@@ -23,7 +23,8 @@ func HeatParam(def, doc string) Param {
 	}}
 }
 
-var ComponentsParam = Choice("components", "connect", "a graph of several components: connect them by the shortest edges, or error",
+var ComponentsParam = Choice("components", "connect",
+	"a graph of several components: connect them by the shortest edges, or error",
 	string(graph.Connect), string(graph.Refuse))
 
 // Param is a parameter of a method.
@@ -59,7 +60,8 @@ func (m *Method) Resolve(given map[string]string) (map[string]string, error) {
 			for _, p := range m.Params {
 				names = append(names, p.Name)
 			}
-			return nil, fmt.Errorf("method %s has no parameter %q; allowed: %s", m.Name, name, strings.Join(names, ", "))
+			return nil, fmt.Errorf("method %s has no parameter %q; allowed: %s", m.Name, name,
+				strings.Join(names, ", "))
 		}
 		if err := m.Params[i].Check(given[name]); err != nil {
 			return nil, fmt.Errorf("method %s, parameter %s: %w", m.Name, name, err)

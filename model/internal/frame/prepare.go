@@ -61,7 +61,8 @@ func Prepare(d *model.Data, supervised, unit bool, report *model.Report) (*Rows,
 	}
 	for k, v := range p.X {
 		if math.IsInf(v, 0) {
-			return nil, fmt.Errorf("data: row %d, feature %s is %g; leave the row out or make the value missing (NaN)", p.Index[k/m], FeatureName(d.Features, k%m), v)
+			return nil, fmt.Errorf("data: row %d, feature %s is %g; leave the row out or make the value missing (NaN)",
+				p.Index[k/m], FeatureName(d.Features, k%m), v)
 		}
 	}
 	if unit {
@@ -89,7 +90,8 @@ func (p *Rows) impute(features []string, report *model.Report) error {
 	}
 	for j, k := range missing {
 		if k == p.N {
-			return fmt.Errorf("data: feature %s has no value in any of %d rows; leave it out", FeatureName(features, j), p.N)
+			return fmt.Errorf("data: feature %s has no value in any of %d rows; leave it out",
+				FeatureName(features, j), p.N)
 		}
 		if k == 0 {
 			continue

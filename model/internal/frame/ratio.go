@@ -80,7 +80,8 @@ type criterion struct{ n, d *mat.SymDense }
 // sides, which do not depend on the dimension; nor on the ridge where the method
 // chooses one by cross-validation, as a task keeps them for all ridges. literal
 // is the end of the form without a ridge, see solveRatio.
-func Maximize(build func(context.Context, *Task) (n, d *mat.SymDense, err error), literal pencil.End) func(context.Context, *Task) (*Solution, error) {
+func Maximize(build func(context.Context, *Task) (n, d *mat.SymDense, err error),
+	literal pencil.End) func(context.Context, *Task) (*Solution, error) {
 	return func(ctx context.Context, t *Task) (*Solution, error) {
 		if t.criterion == nil {
 			n, d, err := build(ctx, t)

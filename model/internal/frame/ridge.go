@@ -15,9 +15,9 @@ import (
 // RidgeRule is how a method chooses the relative ridge r of its denominator
 // D + rho I, rho = r tr(D)/columns.
 type RidgeRule struct {
-	Of    func(*scatters) *mat.SymDense // what the shrinkage is estimated on
-	Grid  []float64                     // candidates of ridge=auto; nil: auto is oas
-	Floor func(d int) float64           // of oas at dimension d; nil: 0
+	Scatter func(*scatters) *mat.SymDense // what the shrinkage is estimated on
+	Grid    []float64                     // candidates of ridge=auto; nil: auto is oas
+	Floor   func(d int) float64           // of oas at dimension d; nil: 0
 	// without is the ridge of auto where no cross-validation is possible; 0: oas.
 	Without float64
 }
@@ -98,7 +98,7 @@ func (t *Task) SettleRidge(ctx context.Context) error {
 		t.Report.Ridge = &model.Ridge{Relative: r, Columns: t.Columns, Rule: "fixed"}
 		return nil
 	}
-	s, r := OAS(rule.Of(t.Stat), t.Stat.N, t.Columns)
+	s, r := OAS(rule.Scatter(t.Stat), t.Stat.N, t.Columns)
 	t.Ridge = max(r, rule.least(t.D))
 	t.Report.Ridge = &model.Ridge{Relative: t.Ridge, Columns: t.Columns, Rule: "oas", Shrinkage: &s}
 	if word == "oas" || rule.Grid == nil || t.Rows == nil {

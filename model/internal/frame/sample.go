@@ -56,7 +56,8 @@ func (t *Task) Capped(limit int) *Task {
 	} else {
 		pick = Spaced(pick, limit)
 	}
-	t.Report.Note(fmt.Sprintf("%d of %d rows were looked at, evenly spaced: the cost grows too fast with the rows", len(pick), t.Rows.N))
+	t.Report.Note(fmt.Sprintf("%d of %d rows were looked at, evenly spaced: the cost grows too fast with the rows",
+		len(pick), t.Rows.N))
 	c := *t
 	c.Rows = t.Rows.Subset(pick)
 	c.X = mat.NewDense(len(pick), t.M, nil)

@@ -26,7 +26,8 @@ func (t *Task) Run(ctx context.Context, features, classes []string) (*model.Mode
 	t.Report.Rank = t.Columns
 	t.Report.Constant = t.Stat.constant
 	if t.Stat.constant > 0 {
-		t.Report.Note(fmt.Sprintf("%d of %d features are constant and carry nothing", t.Stat.constant, len(t.Stat.Mean)))
+		t.Report.Note(fmt.Sprintf("%d of %d features are constant and carry nothing", t.Stat.constant,
+			len(t.Stat.Mean)))
 	}
 	single := 0
 	for _, n := range t.Stat.Counts {
@@ -35,7 +36,8 @@ func (t *Task) Run(ctx context.Context, features, classes []string) (*model.Mode
 		}
 	}
 	if single > 0 {
-		t.Report.Note(fmt.Sprintf("%d of %d classes have one row: they count by their mean alone", single, t.Stat.Classes()))
+		t.Report.Note(fmt.Sprintf("%d of %d classes have one row: they count by their mean alone", single,
+			t.Stat.Classes()))
 	}
 	if err := t.settleDim(); err != nil {
 		return nil, err

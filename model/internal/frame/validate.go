@@ -90,7 +90,7 @@ func (t *Task) validateFold(ctx context.Context, scores []model.RidgeScore, trai
 		return errFlatFold
 	}
 	bound, _ := ft.Method.Bound(ft)
-	_, shrunk := OAS(t.Method.Ridge.Of(ft.Stat), ft.Stat.N, ft.Columns)
+	_, shrunk := OAS(t.Method.Ridge.Scatter(ft.Stat), ft.Stat.N, ft.Columns)
 	for i := range scores {
 		ft.D, ft.Free = min(t.D, bound), true
 		ft.Ridge = scores[i].Ridge

@@ -15,7 +15,8 @@ import (
 // Optimization, 2006, algorithms 7.4 and 3.1). It ends after the iterations
 // given, at a relative decrease below 1e-6, at |g|_inf below 1e-5, or where no
 // step is downhill, and returns the best point seen.
-func Minimize(ctx context.Context, x []float64, iterations int, s *model.Search, f func(x, g []float64) (float64, error)) ([]float64, error) {
+func Minimize(ctx context.Context, x []float64, iterations int, s *model.Search,
+	f func(x, g []float64) (float64, error)) ([]float64, error) {
 	const memory, armijo, shrunk, flat = 10, 1e-4, 1e-6, 1e-5
 	x = slices.Clone(x)
 	g := make([]float64, len(x))

@@ -35,7 +35,8 @@ func (e *Barycentric) Check(m, classes int) error {
 }
 
 func (e *Barycentric) Arrays() []Array {
-	return e.with(Array{"neighbors", []int{1}, []float64{float64(e.K)}}, Array{"regular", []int{1}, []float64{e.Regular}})
+	return e.with(Array{"neighbors", []int{1}, []float64{float64(e.K)}},
+		Array{"regular", []int{1}, []float64{e.Regular}})
 }
 
 func rebuildBarycentric(arrays []Array) (Map, error) {
@@ -73,7 +74,7 @@ func (p *barycentricExtension) Place(dst, z []float64, w *Workspace) error {
 		return err
 	}
 	if zero {
-		p.put(dst, w.At[0])
+		p.put(dst, w.Nearest[0])
 		return nil
 	}
 	k := p.index.K
@@ -83,7 +84,7 @@ func (p *barycentricExtension) Place(dst, z []float64, w *Workspace) error {
 	if !linalg.IsFinite(scale) {
 		scale = 1
 	}
-	for a, i := range w.At {
+	for a, i := range w.Nearest {
 		x := p.Rows[i*p.m : (i+1)*p.m]
 		for j, v := range z {
 			diff[a*p.m+j] = (v - x[j]) * scale
@@ -101,7 +102,7 @@ func (p *barycentricExtension) Place(dst, z []float64, w *Workspace) error {
 		weight[a] = 1
 	}
 	if !linalg.Cholesky(w.Gram, weight) {
-		p.put(dst, w.At[0]) // the distances underflow: the nearest row is as good as x
+		p.put(dst, w.Nearest[0]) // the distances underflow: the nearest row is as good as x
 		return nil
 	}
 	sum := 0.0
@@ -109,7 +110,7 @@ func (p *barycentricExtension) Place(dst, z []float64, w *Workspace) error {
 		sum += v
 	}
 	clear(dst)
-	for a, i := range w.At {
+	for a, i := range w.Nearest {
 		for c, y := range p.Embedding[i*p.D : (i+1)*p.D] {
 			dst[c] += weight[a] / sum * y
 		}

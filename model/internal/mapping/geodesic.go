@@ -30,7 +30,8 @@ func (e *Geodesic) Check(m, classes int) error {
 	n := e.Len()
 	switch {
 	case len(e.Lambda) != e.D || len(e.Mean) != n:
-		return fmt.Errorf("%d numbers in lambda and %d in mean, %d and %d are needed", len(e.Lambda), len(e.Mean), e.D, n)
+		return fmt.Errorf("%d numbers in lambda and %d in mean, %d and %d are needed", len(e.Lambda),
+			len(e.Mean), e.D, n)
 	case len(e.Edge) != 2*len(e.Length):
 		return fmt.Errorf("%d numbers in edge, 2 x %d are needed", len(e.Edge), len(e.Length))
 	case e.K < 1 || e.K > n:
@@ -83,7 +84,8 @@ func (e *Geodesic) Arrays() []Array {
 }
 
 func rebuildGeodesic(arrays []Array) (Map, error) {
-	t, rest, err := rebuildTraining("geodesic", arrays, []string{"lambda", "mean", "edge", "length", "neighbors"}, []int{1, 1, 2, 1, 1})
+	t, rest, err := rebuildTraining("geodesic", arrays, []string{"lambda", "mean", "edge", "length", "neighbors"},
+		[]int{1, 1, 2, 1, 1})
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +133,7 @@ func (p *geodesicExtension) Place(dst, z []float64, w *Workspace) error {
 		return err
 	}
 	if zero {
-		p.put(dst, w.At[0])
+		p.put(dst, w.Nearest[0])
 		return nil
 	}
 	p.paths(w)
@@ -155,7 +157,7 @@ func (p *geodesicExtension) paths(w *Workspace) {
 	for i := range q.Length {
 		q.Length[i], q.Place[i] = math.Inf(1), -1
 	}
-	for c, i := range w.At {
+	for c, i := range w.Nearest {
 		q.shorten(i, math.Sqrt(w.dist[c]))
 	}
 	for len(q.heap) > 0 {

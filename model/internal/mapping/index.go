@@ -13,24 +13,24 @@ var errFar = errors.New("its distance to every row of the fit leaves float64; lo
 // Workspace is the memory in which one row is placed. Each mapping makes the
 // parts that it uses.
 type Workspace struct {
-	Row   []float64 // of a mapping's own use
-	query []float32 // the row as the filter of index sees it
-	norm  float64   // of query; negative: the filter does not hold for the row
-	At    []int     // the nearest rows, nearest first
-	dist  []float64 // their squared distances
-	near  []int     // rows that have the row within their reach
-	near2 []float64 // their squared distances
-	Gram  []float64
-	heap  []int
-	Place []int // of each row in heap
+	Row     []float64 // of a mapping's own use
+	query   []float32 // the row as the filter of index sees it
+	norm    float64   // of query; negative: the filter does not hold for the row
+	Nearest []int     // the nearest rows, nearest first
+	dist    []float64 // their squared distances
+	near    []int     // rows that have the row within their reach
+	near2   []float64 // their squared distances
+	Gram    []float64
+	heap    []int
+	Place   []int // of each row in heap
 }
 
 // index finds the nearest rows of training. The answer is that of comparing the
 // sums of squared differences in float64 one after the other, ties to the lower
 // row; products in float32, with a bound on their error, spare most of them.
 type index struct {
-	Of   *Training
-	m, K int
+	Training *Training
+	m, K     int
 
 	stride int
 	filter []float32 // n x stride: rows, less their mean, times scale; nil: no filter
@@ -45,7 +45,7 @@ type index struct {
 const minFilter = 12
 
 func NewIndex(t *Training, m, k int) *index {
-	x := &index{Of: t, m: m, K: min(k, t.Len())}
+	x := &index{Training: t, m: m, K: min(k, t.Len())}
 	if m < minFilter {
 		return x
 	}
@@ -82,10 +82,10 @@ func (x *index) Take(dst []float32, z []float64) float64 {
 	return math.Sqrt(sum)
 }
 
-func (x *index) Cost() int { return x.Of.Len() }
+func (x *index) Cost() int { return x.Training.Len() }
 
 func (x *index) Workspace() *Workspace {
-	return &Workspace{query: make([]float32, x.stride), At: make([]int, x.K), dist: make([]float64, x.K)}
+	return &Workspace{query: make([]float32, x.stride), Nearest: make([]int, x.K), dist: make([]float64, x.K)}
 }
 
 // Nearest finds the k nearest rows of z. zero says that the first of them is z.
@@ -93,11 +93,11 @@ func (x *index) Nearest(z []float64, w *Workspace) (zero bool, err error) {
 	x.Ready(z, w)
 	found := 0
 	limit := math.Inf(1)
-	for i := range x.Of.Len() {
+	for i := range x.Training.Len() {
 		if x.below(w, i) > limit {
 			continue
 		}
-		d := linalg.SquaredDistance(z, x.Of.Rows[i*x.m:(i+1)*x.m])
+		d := linalg.SquaredDistance(z, x.Training.Rows[i*x.m:(i+1)*x.m])
 		if !(d < limit) {
 			continue // a later row must be nearer, and NaN is far
 		}
@@ -106,9 +106,9 @@ func (x *index) Nearest(z []float64, w *Workspace) (zero bool, err error) {
 		}
 		p := found - 1
 		for ; p > 0 && d < w.dist[p-1]; p-- {
-			w.dist[p], w.At[p] = w.dist[p-1], w.At[p-1]
+			w.dist[p], w.Nearest[p] = w.dist[p-1], w.Nearest[p-1]
 		}
-		w.dist[p], w.At[p] = d, i
+		w.dist[p], w.Nearest[p] = d, i
 		if found == x.K {
 			limit = w.dist[x.K-1]
 		}

@@ -117,8 +117,10 @@ func (k Kernel) Arrays() []Array {
 }
 
 func rebuildKernel(arrays []Array) (Kernel, error) {
-	if len(arrays) < 1 || len(arrays) > 2 || len(arrays[0].Shape) != 1 || (len(arrays) == 2 && !named(arrays[1:], []string{"origin"}, []int{1})) {
-		return Kernel{}, fmt.Errorf("a kernel has an array of its name, one of %v, and perhaps the array origin (m)", KernelNames)
+	if len(arrays) < 1 || len(arrays) > 2 || len(arrays[0].Shape) != 1 ||
+		(len(arrays) == 2 && !named(arrays[1:], []string{"origin"}, []int{1})) {
+		return Kernel{}, fmt.Errorf("a kernel has an array of its name, one of %v, and perhaps the array origin (m)",
+			KernelNames)
 	}
 	k := Kernel{Name: arrays[0].Name, Param: arrays[0].Data}
 	if len(arrays) == 2 {

@@ -31,7 +31,8 @@ func (e *Nystrom) Check(m, classes int) error {
 	}
 	switch n := e.Len(); {
 	case len(e.Lambda) != e.D || len(e.Reach) != n:
-		return fmt.Errorf("%d numbers in lambda and %d in reach, %d and %d are needed", len(e.Lambda), len(e.Reach), e.D, n)
+		return fmt.Errorf("%d numbers in lambda and %d in reach, %d and %d are needed", len(e.Lambda),
+			len(e.Reach), e.D, n)
 	case e.K < 1 || e.K > n:
 		return fmt.Errorf("%d neighbours of %d rows; give 1 to %d", e.K, n, n)
 	case !(e.Rate >= 0):
@@ -56,7 +57,8 @@ func (e *Nystrom) Arrays() []Array {
 }
 
 func rebuildNystrom(arrays []Array) (Map, error) {
-	t, rest, err := rebuildTraining("nystrom", arrays, []string{"lambda", "reach", "neighbors", "rate"}, []int{1, 1, 1, 1})
+	t, rest, err := rebuildTraining("nystrom", arrays, []string{"lambda", "reach", "neighbors", "rate"},
+		[]int{1, 1, 1, 1})
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +91,7 @@ func (p *nystromExtension) Place(dst, z []float64, w *Workspace) error {
 		return err
 	}
 	if zero {
-		p.put(dst, w.At[0])
+		p.put(dst, w.Nearest[0])
 		return nil
 	}
 	// A tie goes to the neighbour that was there before, so reach is exclusive.
@@ -101,13 +103,13 @@ func (p *nystromExtension) Place(dst, z []float64, w *Workspace) error {
 			}
 		}
 	}
-	for c, i := range w.At {
+	for c, i := range w.Nearest {
 		if !(w.dist[c] < p.Reach[i]) {
 			w.near, w.near2 = append(w.near, i), append(w.near2, w.dist[c])
 		}
 	}
 	if math.Exp(-p.Rate*w.dist[0]) == 0 {
-		p.put(dst, w.At[0]) // no weight is left: where the nearest row is
+		p.put(dst, w.Nearest[0]) // no weight is left: where the nearest row is
 		return nil
 	}
 	p.average(dst, w, p.Rate, w.dist[0])

@@ -57,7 +57,8 @@ func (e *SimilarityMap) Arrays() []Array {
 
 func rebuildSimilarity(arrays []Array) (Map, error) {
 	const own = 6 // before the kernel's
-	t, rest, err := rebuildTraining("similarity", arrays[:min(own, len(arrays))], []string{"lambda", "alpha", "beta", "rate"}, []int{1, 1, 1, 1})
+	t, rest, err := rebuildTraining("similarity", arrays[:min(own, len(arrays))],
+		[]string{"lambda", "alpha", "beta", "rate"}, []int{1, 1, 1, 1})
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +124,7 @@ func (p *SimilarityExtension) Place(dst, z []float64, w *Workspace) error {
 		return err
 	}
 	if zero {
-		p.put(dst, w.At[0])
+		p.put(dst, w.Nearest[0])
 		return nil
 	}
 	n := p.Len()
@@ -147,7 +148,7 @@ func (p *SimilarityExtension) Place(dst, z []float64, w *Workspace) error {
 		}
 	}
 	if !(sum > 0) {
-		p.put(dst, w.At[0]) // similar to none: where the nearest row is
+		p.put(dst, w.Nearest[0]) // similar to none: where the nearest row is
 		return nil
 	}
 	for c, l := range p.Lambda {

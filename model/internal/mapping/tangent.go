@@ -36,7 +36,8 @@ func (e *Tangent) Check(m, classes int) error {
 }
 
 func (e *Tangent) Arrays() []Array {
-	return e.with(Array{"patch", []int{e.Len()}, e.Patch}, Array{"slope", []int{e.Count, len(e.Slope) / e.Count / e.D, e.D}, e.Slope})
+	return e.with(Array{"patch", []int{e.Len()}, e.Patch},
+		Array{"slope", []int{e.Count, len(e.Slope) / e.Count / e.D, e.D}, e.Slope})
 }
 
 func rebuildTangent(arrays []Array) (Map, error) {
@@ -61,7 +62,7 @@ func (p *tangentExtension) Place(dst, z []float64, w *Workspace) error {
 	if err != nil {
 		return err
 	}
-	i, d := w.At[0], p.D
+	i, d := w.Nearest[0], p.D
 	p.put(dst, i)
 	if zero {
 		return nil

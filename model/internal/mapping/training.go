@@ -48,7 +48,8 @@ func rebuildTraining(kind string, arrays []Array, names []string, axes []int) (T
 	names = append([]string{"rows", "embedding"}, names...)
 	axes = append([]int{2, 2}, axes...)
 	if len(arrays) != len(names) || !named(arrays, names, axes) {
-		return Training{}, nil, fmt.Errorf("a map of kind %s has the arrays %v, of %v axes, in this order", kind, names, axes)
+		return Training{}, nil, fmt.Errorf("a map of kind %s has the arrays %v, of %v axes, in this order", kind,
+			names, axes)
 	}
 	return Training{arrays[1].Shape[1], arrays[0].Data, arrays[1].Data}, arrays[2:], nil
 }

@@ -39,7 +39,8 @@ const maxGeodesics = 20000
 
 func fitIsomap(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	if n := t.Rows.N; n > maxGeodesics {
-		return nil, fmt.Errorf("%d rows need %.0f GB for the geodesics between them; give at most %d", n, 8e-9*float64(n)*float64(n), maxGeodesics)
+		return nil, fmt.Errorf("%d rows need %.0f GB for the geodesics between them; give at most %d", n,
+			8e-9*float64(n)*float64(n), maxGeodesics)
 	}
 	g, lengths, k, err := t.Geodesics(ctx, graph.Repair(t.Params["components"]))
 	if err != nil {

@@ -29,7 +29,7 @@ var ksmpa = frame.Method{
 	Bound: func(t *frame.Task) (int, string) {
 		return min(t.Rows.N, smpaRows) - 1, "the %d directions of the rows that were looked at"
 	},
-	Ridge:   &frame.RidgeRule{Of: frame.WithinScatter, Grid: []float64{0.01, 0.1, 1}, Without: 0.1},
+	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{0.01, 0.1, 1}, Without: 0.1},
 	Samples: true,
 	Fit:     fitKSMPA,
 	Nested:  true,
@@ -55,7 +55,8 @@ func fitKSMPA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	}
 	_, rank := s.back.Dims()
 	// The ridge is measured by all n columns, whatever the rank of the kernel.
-	inner := &frame.Task{Method: t.Method, Params: t.Params, D: t.D, Ridge: t.Ridge, M: rank, Columns: t.Rows.N, Stat: t.Stat, Report: t.Report}
+	inner := &frame.Task{Method: t.Method, Params: t.Params, D: t.D, Ridge: t.Ridge, M: rank, Columns: t.Rows.N,
+		Stat: t.Stat, Report: t.Report}
 	sol, err := inner.SolveRatio(s.n, s.d, pencil.Max)
 	if err != nil {
 		return nil, err

@@ -41,10 +41,11 @@ var lppnews = frame.Method{
 	Name: "lppnews", Title: "locality preserving projections on a learned similarity",
 	Paper: "LEnewS: Laplacian eigenmaps with a learned similarity, linear form (LPPnewS)",
 	Map:   "linear", Streaming: "window",
-	Params:  append(similarityParams(), frame.RidgeParam("oas", "relative ridge of the Laplacian form: oas, or a number; 0 is the literal form", true)),
+	Params: append(similarityParams(),
+		frame.RidgeParam("oas", "relative ridge of the Laplacian form: oas, or a number; 0 is the literal form", true)),
 	Dim:     frame.TwoColumns,
 	Bound:   frame.EveryColumn,
-	Ridge:   &frame.RidgeRule{Of: frame.TotalScatter},
+	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Samples: true,
 	Fit:     frame.Maximize(lppnewsRatio, pencil.Min),
 }
@@ -89,7 +90,8 @@ func learnSimilarity(ctx context.Context, t *frame.Task) (*learnedSimilarity, er
 	if k, ok := t.Params["kernel"]; ok {
 		name = k
 	}
-	key := strings.Join([]string{name, t.Params["alpha"], t.Params["beta"], t.Params["sigma"], t.Params["iters"], t.Params["start"], t.Params["tol"], t.Params["rows"]}, " ")
+	key := strings.Join([]string{name, t.Params["alpha"], t.Params["beta"], t.Params["sigma"], t.Params["iters"],
+		t.Params["start"], t.Params["tol"], t.Params["rows"]}, " ")
 	if t.Memo != nil {
 		if l, ok := t.Memo.Learned[key].(*learnedSimilarity); ok {
 			return searched(t, l), nil
@@ -103,7 +105,8 @@ func learnSimilarity(ctx context.Context, t *frame.Task) (*learnedSimilarity, er
 	if o := t.Origin(); name == "linear" && mat.Norm(mat.NewVecDense(m, o), 2) > 0 {
 		kernel.Origin = o // the paper's X is not centred
 	}
-	rule := similarity.Rule{Alpha: t.Float("alpha"), Beta: t.Float("beta"), Steps: t.Int("iters"), Tolerance: t.Float("tol"), SumToOne: t.Params["start"] == "sum"}
+	rule := similarity.Rule{Alpha: t.Float("alpha"), Beta: t.Float("beta"), Steps: t.Int("iters"),
+		Tolerance: t.Float("tol"), SumToOne: t.Params["start"] == "sum"}
 	l := &learnedSimilarity{kernel: kernel}
 	squared, err := similarity.SquaredDistances(t.X)
 	if err != nil {
@@ -182,7 +185,8 @@ func fitLEnewS(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &mapping.SimilarityMap{Training: t.Training(nil, y, t.D), Lambda: lambda, Alpha: t.Float("alpha"), Beta: t.Float("beta"), Rate: l.rate, K: l.kernel}
+	e := &mapping.SimilarityMap{Training: t.Training(nil, y, t.D), Lambda: lambda, Alpha: t.Float("alpha"),
+		Beta: t.Float("beta"), Rate: l.rate, K: l.kernel}
 	return &frame.Solution{Dim: t.D, Eigenvalues: lambda, Informative: t.D, Mapping: e}, nil
 }
 

@@ -22,7 +22,8 @@ var lle = frame.Method{
 	Paper: "Roweis and Saul, Nonlinear dimensionality reduction by locally linear embedding, Science 2000",
 	Map:   "extension", Streaming: "window",
 	Params: []frame.Param{
-		frame.IntParam("k", "10", "nearest rows that each row is reconstructed from", 1).WithGrid(frame.NeighbourCounts...),
+		frame.IntParam("k", "10", "nearest rows that each row is reconstructed from",
+			1).WithGrid(frame.NeighbourCounts...),
 		frame.FloatParam("reg", "1e-3", "added to the diagonal of each local Gram matrix, times its trace", 1e-12, 1e3),
 		frame.ComponentsParam,
 	},
@@ -61,7 +62,8 @@ func fitLLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	}
 	t.Found(part)
 	part.Vectors.Scale(math.Sqrt(float64(t.Rows.N)), part.Vectors)
-	e := &mapping.Barycentric{Training: t.Training(nil, part.Vectors.RawMatrix().Data, t.D), K: len(index), Regular: reg}
+	e := &mapping.Barycentric{Training: t.Training(nil, part.Vectors.RawMatrix().Data, t.D), K: len(index),
+		Regular: reg}
 	return &frame.Solution{Dim: t.D, Eigenvalues: part.Values, Informative: t.D, Mapping: e}, nil
 }
 

@@ -22,12 +22,13 @@ var lltsa = frame.Method{
 	Paper: "Zhang, Yang, Zhao and Ge, Linear local tangent space alignment and application to face recognition, Neurocomputing 70, 2007",
 	Map:   "linear", Streaming: "window",
 	Params: []frame.Param{
-		frame.IntParam("k", "auto", "rows of a patch, the row itself among them: auto (d+2, at least 12) or a number", 2, "auto").WithGrid("auto", "10", "15", "20", "25", "30"),
+		frame.IntParam("k", "auto", "rows of a patch, the row itself among them: auto (d+2, at least 12) or a number",
+			2, "auto").WithGrid("auto", "10", "15", "20", "25", "30"),
 		frame.RidgeParam("oas", "relative ridge of X H B H X': oas (of the total scatter) or a number; 0 is the literal form", true),
 	},
 	Dim:     frame.TwoColumns,
 	Bound:   frame.EveryColumn,
-	Ridge:   &frame.RidgeRule{Of: frame.TotalScatter},
+	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Samples: true,
 	Fit:     fitLLTSA,
 }

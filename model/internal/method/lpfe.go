@@ -35,7 +35,7 @@ var lpfe = frame.Method{
 	},
 	Dim:     frame.TwoColumns,
 	Bound:   frame.EveryColumn,
-	Ridge:   &frame.RidgeRule{Of: frame.TotalScatter},
+	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Samples: true,
 	Fit:     fitLPFE,
 }

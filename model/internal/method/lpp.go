@@ -25,7 +25,7 @@ var lpp = frame.Method{
 	},
 	Dim:     frame.TwoColumns,
 	Bound:   frame.EveryColumn,
-	Ridge:   &frame.RidgeRule{Of: frame.TotalScatter},
+	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Samples: true,
 	Fit:     frame.Maximize(lppRatio, pencil.Min),
 	Nested:  true,

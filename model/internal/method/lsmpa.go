@@ -27,10 +27,11 @@ var lsmpa = frame.Method{
 	Name: "lsmpa", Title: "linear sub-manifold preserving analysis",
 	Paper:      "Sub-manifold preserving analysis (SMPA) and its metric framework of dissimilarity and similarity",
 	Supervised: true, Map: "linear", Streaming: "window",
-	Params:  append(smpaParams(), frame.RidgeParam("auto", "relative ridge of the similarity form: auto (cross-validation), oas, or a number; 0 is the literal form", true)),
+	Params: append(smpaParams(), frame.RidgeParam("auto",
+		"relative ridge of the similarity form: auto (cross-validation), oas, or a number; 0 is the literal form", true)),
 	Dim:     frame.TwoColumns,
 	Bound:   frame.EveryColumn,
-	Ridge:   &frame.RidgeRule{Of: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
+	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
 	Samples: true,
 	Fit:     frame.Maximize(lsmpaRatio, pencil.Max),
 	Nested:  true,
@@ -42,7 +43,8 @@ const smpaRows = 2000
 
 func smpaParams() []frame.Param {
 	return []frame.Param{
-		frame.IntParam("k", "5", "nearest rows that each row is joined with in the graph of the geodesics", 1).WithGrid("5", "10", "20"),
+		frame.IntParam("k", "5", "nearest rows that each row is joined with in the graph of the geodesics",
+			1).WithGrid("5", "10", "20"),
 		frame.FloatParam("l1", "1", "weight of dissimilarity in a class", 0, 1e6),
 		frame.FloatParam("l2", "1", "weight of dissimilarity between classes", 0, 1e6),
 		frame.FloatParam("l3", "1", "weight of similarity in a class", 1e-6, 1e6),

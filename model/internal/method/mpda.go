@@ -33,7 +33,7 @@ var mpda = frame.Method{
 	),
 	Dim:     frame.TwoColumns,
 	Bound:   frame.EveryColumn,
-	Ridge:   &frame.RidgeRule{Of: frame.WithinScatter},
+	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter},
 	Samples: true,
 	Fit:     fitMPDA(PartitionClasses),
 	Nested:  true,
@@ -48,7 +48,7 @@ var pmpda = frame.Method{
 	Params:  mpdaParams(),
 	Dim:     frame.TwoColumns,
 	Bound:   frame.EveryColumn,
-	Ridge:   &frame.RidgeRule{Of: frame.WithinScatter},
+	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter},
 	Samples: true,
 	Fit:     fitMPDA(capPointwise),
 	Nested:  true,
@@ -65,7 +65,8 @@ func mpdaParams() []frame.Param {
 		frame.FloatParam("gamma", "1", "weight of tangent vectors being parallel", 0, 1e12).WithGrid("0", "1"),
 		frame.FloatParam("energy", "0.95", "share of a patch's variance in its tangent space", 0, 1),
 		frame.RidgeParam("0.1", "relative ridge of both blocks: a_v = ridge tr(S3)/dim v, a_t = ridge tr(S0)/columns; 0 is a rank cut", false).WithGrid("0.1", "1", "10"),
-		frame.FloatParam("alpha", "relative", "a_t = a_v, in place of the ridge; 1e-5 is the paper's", 1e-300, 1e12, "relative"),
+		frame.FloatParam("alpha", "relative", "a_t = a_v, in place of the ridge; 1e-5 is the paper's", 1e-300, 1e12,
+			"relative"),
 	}
 }
 
@@ -75,7 +76,8 @@ const negligible = 1e-10
 
 // fitMPDA is the fit where choose gives the rows that the tangent form is of, and
 // their patches: nil for one around every row. S_b is of all rows.
-func fitMPDA(choose func(context.Context, *frame.Task) (rows *frame.Task, patches [][]int, err error)) func(context.Context, *frame.Task) (*frame.Solution, error) {
+func fitMPDA(choose func(context.Context, *frame.Task) (rows *frame.Task, patches [][]int, err error)) func(
+	context.Context, *frame.Task) (*frame.Solution, error) {
 	solve := frame.Maximize(func(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {
 		if n, _, err = frame.LocalScatters(ctx, t, "k"); err != nil {
 			return nil, nil, err
@@ -121,9 +123,9 @@ func mpdaDenominator(ctx context.Context, t *frame.Task, patches [][]int) (*mat.
 	tan := &tangent.Spaces{}
 	if patches == nil {
 		patches = own.Patches()
-		tan.Of = tangent.EveryRow(t.Rows.N)
+		tan.Patch = tangent.EveryRow(t.Rows.N)
 	} else {
-		tan.Of = tangent.PatchOf(patches, t.Rows.N)
+		tan.Patch = tangent.PatchOf(patches, t.Rows.N)
 	}
 	if tan.Spaces, err = graph.Tangents(ctx, t.X, patches, graph.EnergyDim(t.Float("energy"))); err != nil {
 		return nil, err

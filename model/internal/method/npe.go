@@ -25,7 +25,7 @@ var npe = frame.Method{
 	},
 	Dim:     frame.TwoColumns,
 	Bound:   frame.EveryColumn,
-	Ridge:   &frame.RidgeRule{Of: frame.TotalScatter},
+	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Samples: true,
 	Fit:     frame.Maximize(npeRatio, pencil.Min),
 	Nested:  true,

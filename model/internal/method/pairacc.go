@@ -29,11 +29,12 @@ var pairacc = frame.Method{
 	Name: "pairacc", Title: "pairwise accuracy directions",
 	Paper:      "after Loog, Duin and Haeb-Umbach, Multiclass linear dimension reduction by weighted pairwise Fisher criteria, IEEE TPAMI 23, 2001",
 	Supervised: true, Map: "linear", Streaming: "moments",
-	Params: []frame.Param{frame.RidgeParam("oas", "relative ridge of the within-class scatter: oas (auto is the same), or a number", true)},
-	Dim:    frame.ClassDirections,
-	Bound:  func(t *frame.Task) (int, string) { return t.Columns, frame.RankOfTotal },
-	Ridge:  &frame.RidgeRule{Of: frame.WithinScatter},
-	Fit:    fitPairAcc,
+	Params: []frame.Param{frame.RidgeParam("oas",
+		"relative ridge of the within-class scatter: oas (auto is the same), or a number", true)},
+	Dim:   frame.ClassDirections,
+	Bound: func(t *frame.Task) (int, string) { return t.Columns, frame.RankOfTotal },
+	Ridge: &frame.RidgeRule{Scatter: frame.WithinScatter},
+	Fit:   fitPairAcc,
 	// made for fewer dimensions than the classes span
 	Auto: &frame.Candidate{Rank: 7, Tried: func(d, classes int, _ bool) bool { return d < classes-1 }},
 }

@@ -112,7 +112,8 @@ func fitSLE(_ context.Context, t *frame.Task) (*frame.Solution, error) {
 	for i, kappa := range first.Values {
 		put(first.Vectors.ColView(i), t.Stat.N-kappa)
 	}
-	sol := &pencil.Solution{Gap: first.Gap, Ties: first.Ties, Rank: q.Rank(), Residual: max(first.Residual, last.Residual)}
+	sol := &pencil.Solution{Gap: first.Gap, Ties: first.Ties, Rank: q.Rank(),
+		Residual: max(first.Residual, last.Residual)}
 	if at < t.D {
 		tied := q.Rank() - informative - len(last.Values)
 		rest, err := leastNorm(moment, first.Vectors, last.Vectors, min(tied, t.D-at))

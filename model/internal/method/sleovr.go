@@ -37,7 +37,7 @@ var sleOvR = frame.Method{
 	},
 	Dim:           func(*frame.Task) int { return 2 },
 	Bound:         func(t *frame.Task) (int, string) { return t.Columns, frame.RankOfTotal },
-	Ridge:         &frame.RidgeRule{Of: frame.TotalScatter},
+	Ridge:         &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Fit:           fitSLEOvR,
 	SecondByClass: true,
 }
@@ -214,7 +214,8 @@ func fillWindow(t *frame.Task, v *mapping.Views) error {
 		x = append(x, p.Data.X[p.Index[r]*p.M:(p.Index[r]+1)*p.M]...)
 		label[i] = p.Y[r]
 	}
-	y, err := model.ViewOutputs(t.Stat.Mean, t.Stat.Scale, t.Scaling == model.ScaleUnit, v, model.DenseRows(x, len(rows), p.M))
+	y, err := model.ViewOutputs(t.Stat.Mean, t.Stat.Scale, t.Scaling == model.ScaleUnit, v,
+		model.DenseRows(x, len(rows), p.M))
 	if err != nil {
 		return err
 	}

@@ -20,11 +20,12 @@ var srda = frame.Method{
 	Name: "srda", Title: "spectral regression discriminant analysis",
 	Paper:      "Cai, He and Han, SRDA: an efficient algorithm for large-scale discriminant analysis, IEEE TKDE 20, 2008",
 	Supervised: true, Map: "linear", Streaming: "moments",
-	Params: []frame.Param{frame.RidgeParam("auto", "relative ridge of the total scatter: auto (cross-validation), oas, or a number", true)},
-	Dim:    frame.ClassDirections,
-	Bound:  frame.DiscriminantBound,
-	Ridge:  &frame.RidgeRule{Of: frame.TotalScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
-	Fit:    fitSRDA,
+	Params: []frame.Param{frame.RidgeParam("auto",
+		"relative ridge of the total scatter: auto (cross-validation), oas, or a number", true)},
+	Dim:   frame.ClassDirections,
+	Bound: frame.DiscriminantBound,
+	Ridge: &frame.RidgeRule{Scatter: frame.TotalScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
+	Fit:   fitSRDA,
 }
 
 func fitSRDA(_ context.Context, t *frame.Task) (*frame.Solution, error) {

@@ -35,12 +35,13 @@ var tnca = frame.Method{
 	Supervised: true, Map: "linear", Streaming: "window",
 	Params: []frame.Param{
 		frame.RidgeParam("oas", "relative ridge of the space that is searched: oas (at least 0.3, from 8 dimensions on 0.1; auto is the same), or a number above 0", true),
-		frame.IntParam("references", "1000", "most rows that others are drawn to; of more, evenly spaced ones of each class", 2),
+		frame.IntParam("references", "1000",
+			"most rows that others are drawn to; of more, evenly spaced ones of each class", 2),
 		frame.IntParam("iters", "15", "most iterations of the search", 1),
 	},
 	Dim:     func(*frame.Task) int { return 2 },
 	Bound:   func(t *frame.Task) (int, string) { return t.Columns, frame.RankOfTotal },
-	Ridge:   &frame.RidgeRule{Of: frame.WithinScatter, Floor: tncaFloor},
+	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter, Floor: tncaFloor},
 	Fit:     fitTNCA,
 	Samples: true,
 	// made for fewer dimensions than the classes span; on few rows it costs little
@@ -166,7 +167,7 @@ type neighbourLoss struct {
 	y       []int      // class of each row
 	Rows    []int      // reference rows, by class
 	own     [][2]int   // of each class: its references [from, to)
-	At      []int      // place of each row among the references, -1
+	Slot    []int      // place of each row among the references, -1
 	Penalty float64    // of |L - L_1|^2
 	To      *mat.Dense // L_1, nil for zero
 }
@@ -174,9 +175,9 @@ type neighbourLoss struct {
 // NewNeighbourLoss picks the references: of each class evenly spaced rows, at
 // least 2 where it has them.
 func NewNeighbourLoss(p *frame.Rows, references int) *neighbourLoss {
-	l := &neighbourLoss{y: p.Y, own: make([][2]int, len(p.Classes)), At: make([]int, p.N)}
-	for i := range l.At {
-		l.At[i] = -1
+	l := &neighbourLoss{y: p.Y, own: make([][2]int, len(p.Classes)), Slot: make([]int, p.N)}
+	for i := range l.Slot {
+		l.Slot[i] = -1
 	}
 	byClass, share := p.ByClass(), frame.Shares(p.N, references)
 	for c := range p.Classes {
@@ -186,7 +187,7 @@ func NewNeighbourLoss(p *frame.Rows, references int) *neighbourLoss {
 		l.own[c] = [2]int{from, len(l.Rows)}
 	}
 	for k, i := range l.Rows {
-		l.At[i] = k
+		l.Slot[i] = k
 	}
 	return l
 }
@@ -306,8 +307,8 @@ func (l *neighbourLoss) block(from, to int, y *mat.Dense, z []float64, anchor *m
 		for q, v := range u {
 			kernel[q] = (v * v) * (v * v)
 		}
-		if l.At[i] >= 0 {
-			kernel[l.At[i]] = 0
+		if l.Slot[i] >= 0 {
+			kernel[l.Slot[i]] = 0
 		}
 		own := l.own[l.y[i]]
 		same, other := sum(kernel[own[0]:own[1]]), sum(kernel[:own[0]])+sum(kernel[own[1]:])
@@ -372,7 +373,8 @@ func (l *neighbourLoss) leaveOneOut(at *mat.Dense) (float64, error) {
 	right := 0
 	for q := range k {
 		of := near[q*width : (q+1)*width]
-		if i := slices.IndexFunc(of, func(j int) bool { return j != q }); i >= 0 && l.y[l.Rows[of[i]]] == l.y[l.Rows[q]] {
+		if i := slices.IndexFunc(of, func(j int) bool { return j != q }); i >= 0 &&
+			l.y[l.Rows[of[i]]] == l.y[l.Rows[q]] {
 			right++
 		}
 	}

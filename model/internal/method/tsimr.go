@@ -57,7 +57,7 @@ var ltsimr = frame.Method{
 	Params:  append(tangentParams("1e9"), tangentRidge()),
 	Dim:     frame.TwoColumns,
 	Bound:   frame.EveryColumn,
-	Ridge:   &frame.RidgeRule{Of: frame.TotalScatter},
+	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Samples: true,
 	Fit:     fitLTSIMR(PointTangents),
 }
@@ -70,7 +70,7 @@ var mpLTSIMR = frame.Method{
 	Params:  append(append(tangentParams("1e9"), partitionParams()...), tangentRidge()),
 	Dim:     frame.TwoColumns,
 	Bound:   frame.EveryColumn,
-	Ridge:   &frame.RidgeRule{Of: frame.TotalScatter},
+	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Samples: true,
 	Fit:     fitLTSIMR(PatchTangents),
 }
@@ -97,7 +97,8 @@ func tangentRidge() frame.Param {
 
 // ManifoldTangents gives the symmetric weights of a manifold and its tangent
 // spaces of dim dimensions, and the rows that they are of where those are not all.
-type ManifoldTangents func(ctx context.Context, t *frame.Task, dim int) (*frame.Task, *graph.Matrix, *tangent.Spaces, error)
+type ManifoldTangents func(ctx context.Context, t *frame.Task, dim int) (*frame.Task, *graph.Matrix,
+	*tangent.Spaces, error)
 
 // maxCoordinates is the order of S3 up to which tangent vectors that gamma
 // couples are solved for: 130 MB and 20 Gflop.
@@ -159,9 +160,10 @@ func tangents(ctx context.Context, t *frame.Task, patches [][]int, of []int, dim
 		}
 	}
 	if low > 0 {
-		t.Report.Note(fmt.Sprintf("%d of %d tangent spaces have fewer than %d dimensions: their rows span no more", low, len(spaces), dim))
+		t.Report.Note(fmt.Sprintf("%d of %d tangent spaces have fewer than %d dimensions: their rows span no more", low,
+			len(spaces), dim))
 	}
-	return &tangent.Spaces{Of: of, Spaces: spaces}, nil
+	return &tangent.Spaces{Patch: of, Spaces: spaces}, nil
 }
 
 func fitTSIMR(find ManifoldTangents) func(context.Context, *frame.Task) (*frame.Solution, error) {
@@ -195,7 +197,7 @@ func fitTSIMR(find ManifoldTangents) func(context.Context, *frame.Task) (*frame.
 		t.Found(found)
 		settleConstant(found.Vectors)
 		e := &mapping.Tangent{Training: rows.Training(nil, found.Vectors.RawMatrix().Data, t.D), Count: len(tan.Spaces)}
-		for _, p := range tan.Of {
+		for _, p := range tan.Patch {
 			e.Patch = append(e.Patch, float64(p))
 		}
 		for p, v := range form.Vectors(parts, found.Vectors) {
@@ -239,7 +241,8 @@ func fitLTSIMR(find ManifoldTangents) func(context.Context, *frame.Task) (*frame
 }
 
 // effectiveForm is S_eff, and whether the tangent spaces explain all of it.
-func effectiveForm(ctx context.Context, t *frame.Task, find ManifoldTangents) (d *mat.SymDense, explained bool, err error) {
+func effectiveForm(ctx context.Context, t *frame.Task, find ManifoldTangents) (d *mat.SymDense, explained bool,
+	err error) {
 	rows, w, tan, err := find(ctx, t, min(t.D, t.M-1))
 	if err != nil {
 		return nil, false, err

@@ -39,7 +39,8 @@ func TestEachCallsEveryIndexOnce(t *testing.T) {
 
 func TestOneWorkerGoesInOrder(t *testing.T) {
 	var got []int
-	if err := EachOn(t.Context(), 1, 5, func(i int) { got = append(got, i) }); err != nil || !slices.Equal(got, []int{0, 1, 2, 3, 4}) {
+	if err := EachOn(t.Context(), 1, 5, func(i int) { got = append(got, i) }); err != nil ||
+		!slices.Equal(got, []int{0, 1, 2, 3, 4}) {
 		t.Errorf("%v, %v", got, err)
 	}
 }

@@ -64,7 +64,8 @@ func (f *Form) Eliminate(parts []Part) (*graph.Matrix, error) {
 				if j == i && !yield(graph.Patch{Rows: []int{i}, L: mat.NewSymDense(1, []float64{2 * value[e]})}) {
 					return
 				}
-				if j > i && !yield(graph.Patch{Rows: []int{i, j}, L: mat.NewSymDense(2, []float64{0, 2 * value[e], 2 * value[e], 0})}) {
+				if j > i && !yield(graph.Patch{Rows: []int{i, j},
+					L: mat.NewSymDense(2, []float64{0, 2 * value[e], 2 * value[e], 0})}) {
 					return
 				}
 			}

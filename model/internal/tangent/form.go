@@ -48,7 +48,7 @@ type Link struct {
 func New(ctx context.Context, x *mat.Dense, w *graph.Matrix, tan *Spaces, gamma float64) (*Form, error) {
 	f := Empty(w, tan)
 	members := make([][]int, len(tan.Spaces))
-	for j, p := range tan.Of {
+	for j, p := range tan.Patch {
 		members[p] = append(members[p], j)
 	}
 	for p, space := range tan.Spaces {
@@ -127,10 +127,10 @@ func (f *Form) AddConnection(ctx context.Context, tan *Spaces, gamma float64) er
 	patches := len(tan.Spaces)
 	degree := make([]float64, patches)
 	between := make([]map[int]float64, patches) // weight between p and the other patches
-	for j, p := range tan.Of {
+	for j, p := range tan.Patch {
 		index, weight := f.W.Row(j)
 		for e, i := range index {
-			q := tan.Of[i]
+			q := tan.Patch[i]
 			if q == p {
 				continue // parallel to itself
 			}

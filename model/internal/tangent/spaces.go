@@ -7,7 +7,7 @@ import (
 // Spaces are the tangent spaces of a manifold: one for each patch of rows, or
 // for each row.
 type Spaces struct {
-	Of     []int            // patch of each row
+	Patch  []int            // patch of each row
 	Spaces []*graph.Tangent // T_p of each patch, m x m_p with orthonormal columns; m_p may be 0
 }
 
