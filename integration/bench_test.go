@@ -454,12 +454,12 @@ func BenchmarkLearn(b *testing.B) {
 	const every = 5000
 	for _, s := range shapes {
 		b.Run(s.String(), func(b *testing.B) {
-			var fits []plugin.Fit
+			var fits []plugin.Outcome
 			stage := must(plugin.New(plugin.Config{Spec: s.spec(), Fit: fit.Config{Method: "lda", Dim: s.d},
 				// A margin below zero promotes every candidate: the whole cost of a fit.
 				Training: plugin.Training{Window: plugin.Window{Rows: 20000}, Every: plugin.Every{Rows: every},
 					Margin: -1},
-				Observe: func(f plugin.Fit) { fits = append(fits, f) }}))(b)
+				Observe: func(f plugin.Outcome) { fits = append(fits, f) }}))(b)
 			defer stage.Close()
 			var msgs []*arrowio.Message
 			for _, body := range s.messages(b, 16) {

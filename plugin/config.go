@@ -85,7 +85,7 @@ type Config struct {
 	// Source, where set, says where rows came from, for the model's note.
 	Source map[string]string
 	// Observe, where set, gets what came of every fit, after the pointer moved.
-	Observe func(Fit)
+	Observe func(Outcome)
 
 	Logger *slog.Logger     // default: no logs
 	Clock  func() time.Time // default time.Now; it decides when a period has passed, never which rows are in the window

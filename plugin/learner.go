@@ -27,7 +27,7 @@ type learner struct {
 	policy policy
 	warm   []float64 // first rows, labelled or not, for the PCA that stands in
 	next   uint64    // counts messages for hosts that give no sequence
-	last   Fit
+	last   Outcome
 	fits   int
 	note   string
 	idle   chan struct{} // closed and made anew whenever a fit ends
@@ -224,7 +224,7 @@ func (l *learner) warmUp(batches []*arrowio.Batch) {
 }
 
 // end records what came of a fit, and lets the next begin where one is due by now.
-func (l *learner) end(f Fit) {
+func (l *learner) end(f Outcome) {
 	if l.config.Observe != nil {
 		l.config.Observe(f) // before Wait returns, so that who waited has seen every fit
 	}
@@ -274,9 +274,9 @@ func (l *learner) status() Status {
 
 // fit runs one job: candidate, judgement, final fit on all rows, alignment, store, pointer. A panic of a method ends
 // the fit, not the host.
-func (l *learner) fit(ctx context.Context, j job) (f Fit) {
+func (l *learner) fit(ctx context.Context, j job) (f Outcome) {
 	begin := time.Now()
-	f = Fit{Live: l.stage.Live(), Candidate: math.NaN(), Previous: math.NaN(), Rows: j.rows.rows}
+	f = Outcome{Live: l.stage.Live(), Candidate: math.NaN(), Previous: math.NaN(), Rows: j.rows.rows}
 	log := l.config.Logger
 	defer func() {
 		if p := recover(); p != nil {
@@ -312,7 +312,7 @@ func (l *learner) fit(ctx context.Context, j job) (f Fit) {
 	return f
 }
 
-func (l *learner) fitBootstrap(ctx context.Context, rows snapshot, f *Fit) error {
+func (l *learner) fitBootstrap(ctx context.Context, rows snapshot, f *Outcome) error {
 	c := l.config.Fit
 	c.Method, c.Own, c.Params = "pca", nil, nil
 	all := rows.all()
@@ -324,7 +324,7 @@ func (l *learner) fitBootstrap(ctx context.Context, rows snapshot, f *Fit) error
 	return l.goLive(ctx, m, rows, true, f)
 }
 
-func (l *learner) fitCandidate(ctx context.Context, rows snapshot, f *Fit) error {
+func (l *learner) fitCandidate(ctx context.Context, rows snapshot, f *Outcome) error {
 	e := evidence{margin: l.config.Training.Margin}
 	live := l.stage.Live()
 	judgeable := l.judgeable(rows)
@@ -503,7 +503,7 @@ func (l *learner) data(set rowSet, rows snapshot) *model.Data {
 
 // goLive aligns a model to the live one, stores it and moves the pointer, in this order: what answers is always in
 // the store.
-func (l *learner) goLive(ctx context.Context, m *model.Model, rows snapshot, bootstrap bool, f *Fit) error {
+func (l *learner) goLive(ctx context.Context, m *model.Model, rows snapshot, bootstrap bool, f *Outcome) error {
 	live := l.stage.Live()
 	epoch := 1
 	if live != nil {

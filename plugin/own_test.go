@@ -39,7 +39,7 @@ func spread(_ context.Context, x *mat.Dense, y []int) (total, within *mat.SymDen
 // read back with the same digest and answers with the same bits.
 func TestOwnIsAsAnyMethod(t *testing.T) {
 	var stored bytes.Buffer
-	var fits []Fit
+	var fits []Outcome
 	change := func(c *Config) {
 		c.Fit = fit.Config{Own: &fit.Criterion{Name: "spread", Supervised: true, Build: spread}, Dim: 2}
 		c.Until = UntilPCA
@@ -50,7 +50,7 @@ func TestOwnIsAsAnyMethod(t *testing.T) {
 		}
 	}
 	a := newStage(t, change)
-	b := newStage(t, func(c *Config) { change(c); c.Observe = func(f Fit) { fits = append(fits, f) } })
+	b := newStage(t, func(c *Config) { change(c); c.Observe = func(f Outcome) { fits = append(fits, f) } })
 	r := rand.New(rand.NewPCG(41, 42))
 	unlabelled := clouds(r, 100, 3)
 	for i := range unlabelled {

@@ -288,8 +288,8 @@ func (s *Stage) Status() Status {
 	return s.learner.status()
 }
 
-// Fit is what came of one fit; [Config.Observe] gets it.
-type Fit struct {
+// Outcome is what came of one fit; [Config.Observe] gets it.
+type Outcome struct {
 	Live      *Live // the live model after it
 	Promoted  bool
 	Candidate float64 // accuracy on the held-out rows, NaN where none judged

@@ -225,9 +225,9 @@ func TestNulls(t *testing.T) {
 
 // TestWorseModelStays breaks the labels: candidates from then on are worse and must not go live (Invariant 8).
 func TestWorseModelStays(t *testing.T) {
-	var fits []Fit
+	var fits []Outcome
 	s := newStage(t, func(c *Config) {
-		c.Observe = func(f Fit) { fits = append(fits, f) }
+		c.Observe = func(f Outcome) { fits = append(fits, f) }
 		c.Training.Window.Rows = 300
 	})
 	r := rand.New(rand.NewPCG(7, 8))
@@ -679,7 +679,7 @@ func TestStoreFailureKeepsTheLiveModel(t *testing.T) {
 func TestPanicEndsTheFitAlone(t *testing.T) {
 	for method, phase := range map[string]string{"lda": "fit", "sle-ovr": "views"} {
 		var broken atomic.Bool
-		var fits []Fit
+		var fits []Outcome
 		var log bytes.Buffer
 		s := newStage(t, func(c *Config) {
 			c.Fit.Method = method
@@ -689,7 +689,7 @@ func TestPanicEndsTheFitAlone(t *testing.T) {
 				}
 			}
 			c.Training.Holdout = 0.2
-			c.Observe = func(f Fit) { fits = append(fits, f) }
+			c.Observe = func(f Outcome) { fits = append(fits, f) }
 			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		})
 		rows := clouds(rand.New(rand.NewPCG(31, 32)), 300, 3)

@@ -144,7 +144,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, c Pipeline) (
 	s := &p.Stage
 	s.Logger, s.Clock = p.log, e.options.Clock
 	observe := s.Observe
-	s.Observe = func(f plugin.Fit) {
+	s.Observe = func(f plugin.Outcome) {
 		e.metrics.fitted(c.Name, f)
 		if observe != nil {
 			observe(f)

@@ -105,7 +105,7 @@ func (m *metrics) unlearned(pipeline string, n int) {
 	m.lost.WithLabelValues(pipeline, "learn").Add(float64(n))
 }
 
-func (m *metrics) fitted(pipeline string, f plugin.Fit) {
+func (m *metrics) fitted(pipeline string, f plugin.Outcome) {
 	result := "refused"
 	switch {
 	case f.Err != nil:

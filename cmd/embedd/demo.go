@@ -142,7 +142,7 @@ func (d *demo) pipelines() []stream.Pipeline {
 	return []stream.Pipeline{first, one(demoMap, 2, "auto")}
 }
 
-func (d *demo) observe(f plugin.Fit) {
+func (d *demo) observe(f plugin.Outcome) {
 	if f.Err != nil {
 		return
 	}
