@@ -81,7 +81,10 @@ type Config struct {
 
 	// Store, where set, keeps a model before it goes live and returns its version. With an error the model does not
 	// go live. It is called by the worker that fits, never under a lock.
-	Store func(ctx context.Context, m *model.Model, epoch int, bootstrap bool) (version string, err error)
+	Store func(ctx context.Context, r *Release) (version string, err error)
+	// Checkpoint, where set, keeps what the learner knows beside its window; the host gives the newest back in
+	// Resume.State. It is called as Store is. A checkpoint that is lost costs a restart nothing but reading more rows.
+	Checkpoint func(ctx context.Context, state []byte) error
 	// Source, where set, says where rows came from, for the model's note.
 	Source map[string]string
 	// Observe, where set, gets what came of every fit, after the pointer moved.

@@ -32,6 +32,7 @@ type learner struct {
 	note   string
 	idle   chan struct{} // closed and made anew whenever a fit ends
 	closed bool
+	pinned bool // the live model was chosen outside and stays
 
 	jobs   chan job
 	cancel context.CancelFunc
@@ -163,6 +164,25 @@ func (l *learner) refit() error {
 	return nil
 }
 
+// adopt takes a model from outside.
+func (l *learner) adopt(m *Live, pinned bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return ErrClosed
+	}
+	if live := l.stage.Live(); live != nil && !live.Bootstrap && live.Model.Dim() != m.Model.Dim() {
+		return fmt.Errorf("model %s has %d dimensions, and readers of the output rely on %d; choose another version",
+			m.Version, m.Model.Dim(), live.Model.Dim())
+	}
+	if err := l.stage.decoder.Pin(m.Model.Features()); err != nil {
+		return fmt.Errorf("adopting model %s: %w", m.Version, err)
+	}
+	l.pinned = pinned
+	l.stage.promote(m)
+	return nil
+}
+
 func (l *learner) open(features int) {
 	t, f := l.config.Training, l.config.Fit
 	w := newWindow(t.Window, features)
@@ -190,7 +210,7 @@ func (l *learner) begin() {
 		l.warm = nil
 		return
 	}
-	if !l.policy.due(l.window.trainable(l.method.Supervised)) {
+	if l.pinned || !l.policy.due(l.window.trainable(l.method.Supervised)) {
 		return
 	}
 	l.policy.began()
@@ -528,7 +548,12 @@ func (l *learner) goLive(ctx context.Context, m *model.Model, rows snapshot, boo
 	version := m.Digest()[:16]
 	if l.config.Store != nil {
 		var err error
-		if version, err = l.config.Store(ctx, m.WithNote(note), epoch, bootstrap); err != nil {
+		r := &Release{Model: m.WithNote(note), Epoch: epoch, Bootstrap: bootstrap, First: rows.oldest, Last: rows.last,
+			Rows: rows.rows, Score: f.Candidate, LiveScore: f.Previous, Why: f.Reason}
+		if live != nil {
+			r.Parent = live.Version
+		}
+		if version, err = l.config.Store(ctx, r); err != nil {
 			return fmt.Errorf("storing the model: %w", err)
 		}
 	}

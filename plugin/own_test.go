@@ -44,9 +44,9 @@ func TestOwnIsAsAnyMethod(t *testing.T) {
 		c.Fit = fit.Config{Own: &fit.Criterion{Name: "spread", Supervised: true, Build: spread}, Dim: 2}
 		c.Until = UntilPCA
 		c.Training.Align = AlignProcrustes // three clouds alike: their directions differ by a rotation
-		c.Store = func(_ context.Context, m *model.Model, _ int, _ bool) (string, error) {
+		c.Store = func(_ context.Context, r *Release) (string, error) {
 			stored.Reset()
-			return m.Digest()[:16], model.Write(&stored, m)
+			return r.Model.Digest()[:16], model.Write(&stored, r.Model)
 		}
 	}
 	a := newStage(t, change)

@@ -39,6 +39,7 @@ type Live struct {
 	Epoch     int    // outputs are comparable within one epoch; from 1
 	Seen      uint64 // sequence number of the last message that its fit saw; 0 where nothing was fitted
 	Bootstrap bool   // the PCA that serves until a first model exists: any model replaces it
+	State     []byte // for [Config.Resume]: the learner's newest checkpoint, as Config.Store or Config.Checkpoint got it
 }
 
 // Metadata is what every output says of its model, in the order in which it is written.
@@ -105,6 +106,16 @@ func liveOf(m *model.Model) *Live {
 		l.Epoch = 1
 	}
 	return l
+}
+
+// Adopt makes a model the live one that somebody chose outside of the stage: a pinned version, or the one before. While
+// it is pinned no fit replaces it; Adopt with pinned false lets learning go on from it. The model has the features of
+// the pipeline and as many dimensions as the live one. The error is ErrFixed or ErrClosed, or says what differs.
+func (s *Stage) Adopt(l *Live, pinned bool) error {
+	if s.learner == nil {
+		return ErrFixed
+	}
+	return s.learner.adopt(l, pinned)
 }
 
 // promote moves the pointer. The hot path sees the new model at its next message; who still holds the old one ends
@@ -298,6 +309,20 @@ type Outcome struct {
 	Duration  time.Duration
 	Reason    string
 	Err       error // why there is no candidate
+}
+
+// Release is a model that is about to go live, and what speaks for it; [Config.Store] keeps it.
+type Release struct {
+	Model       *model.Model // its note says what is below, but for the figures
+	Epoch       int
+	Bootstrap   bool
+	Parent      string // version of the model that it replaces, "" for the first
+	First, Last uint64 // sequence numbers of the oldest and the newest message that it was fitted on
+	Rows        int    // it was fitted on
+	Score       float64
+	LiveScore   float64 // of the model that it replaces on the same rows; NaN where nothing judged, as Score is
+	Why         string  // a sentence
+	State       []byte  // the learner's checkpoint as of this model; opaque, small, part of what a restart needs
 }
 
 func discardLogger(l *slog.Logger) *slog.Logger {

@@ -556,10 +556,10 @@ func TestRefit(t *testing.T) {
 func TestRefitWhileFitting(t *testing.T) {
 	began, release := make(chan struct{}, 3), make(chan struct{})
 	s := newStage(t, func(c *Config) {
-		c.Store = func(_ context.Context, m *model.Model, _ int, _ bool) (string, error) {
+		c.Store = func(_ context.Context, r *Release) (string, error) {
 			began <- struct{}{}
 			<-release
-			return m.Digest(), nil
+			return r.Model.Digest(), nil
 		}
 		c.Training.Margin = -1 // every candidate is stored
 	})
@@ -663,7 +663,7 @@ func TestTransformStops(t *testing.T) {
 func TestStoreFailureKeepsTheLiveModel(t *testing.T) {
 	fail := errors.New("disk full")
 	s := newStage(t, func(c *Config) {
-		c.Store = func(context.Context, *model.Model, int, bool) (string, error) { return "", fail }
+		c.Store = func(context.Context, *Release) (string, error) { return "", fail }
 	})
 	teach(t, s, 1, clouds(rand.New(rand.NewPCG(25, 26)), 100, 3))
 	if s.Live() != nil {

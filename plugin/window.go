@@ -9,11 +9,13 @@ import (
 	"github.com/embedd/embedd/model/moments"
 )
 
-// Position says where a message stands in its stream. Seq is its sequence number, from 1; Time is the server's
+// Position says where a message stands in its stream. Created is when the stream was made: one that was deleted and
+// made again is another, and what it holds comes after. Seq is the sequence number, from 1; Time is the server's
 // timestamp. A host without a stream counts its messages and takes its own clock.
 type Position struct {
-	Seq  uint64
-	Time time.Time
+	Created time.Time
+	Seq     uint64
+	Time    time.Time
 }
 
 // Window bounds the rows that a fit sees.

@@ -94,7 +94,7 @@ func (p *pipeline) learnFromInput(in *input) {
 		p.unreadable.Store(u)
 		return
 	}
-	if err := p.stage.Learn(m, plugin.Position{Seq: in.origin.Seq, Time: in.time}); err != nil {
+	if err := p.stage.Learn(m, plugin.Position{Created: in.origin.Created, Seq: in.origin.Seq, Time: in.time}); err != nil {
 		p.log.Warn("a message could not be learned from", "source", in.origin.Source(), "error", err)
 	}
 }

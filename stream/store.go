@@ -110,8 +110,9 @@ func (s *store) get(ctx context.Context, version string) (*model.Model, error) {
 
 // save writes a model, reads it back, and makes it the live one. It fails where somebody else moved the pointer
 // meanwhile.
-func (s *store) save(ctx context.Context, m *model.Model, epoch int, bootstrap bool) (string, error) {
-	next := pointer{Format: storeFormat, Digest: m.Digest(), Epoch: epoch, Bootstrap: bootstrap,
+func (s *store) save(ctx context.Context, r *plugin.Release) (string, error) {
+	m := r.Model
+	next := pointer{Format: storeFormat, Digest: m.Digest(), Epoch: r.Epoch, Bootstrap: r.Bootstrap,
 		Number: s.last.Number + 1}
 	next.Version = s.pipeline + "-" + strconv.Itoa(next.Number) + "-" + m.Digest()[:8]
 	note := m.Note()
