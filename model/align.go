@@ -14,10 +14,10 @@ import (
 
 // Modes of Align.
 const (
-	AlignNone       = "none"       // measure only
-	AlignSign       = "sign"       // order and flip columns
-	AlignBlock      = "block"      // sign, and rotate columns inside one eigenspace
-	AlignProcrustes = "procrustes" // rotate all columns together
+	AlignNone  = "none"  // measure only
+	AlignSign  = "sign"  // order and flip columns
+	AlignBlock = "block" // sign, and rotate columns inside one eigenspace
+	AlignRigid = "rigid" // rotate all columns together and shift them: orthogonal Procrustes
 )
 
 // Alignment is how close an aligned candidate comes to the live model on the
@@ -44,16 +44,17 @@ const minCorrelation = 0.9
 // Sign finds for each live column the candidate's column that correlates most,
 // over all columns together, and flips those that correlate negatively: each
 // column keeps its eigenvector. Block also rotates the columns of one
-// eigenspace, which the criterion does not tell apart. Procrustes rotates all
-// columns; distances stay, columns lose their eigenvalues. Columns move only
-// inside the informative part, or inside the rest. Each model keeps its own
-// mean: a shift between the two stays and shows in the residual. With different dimensions
-// the columns that both have are aligned. Maps that are not linear, and
-// models of other features, are handed back as they are.
+// eigenspace, which the criterion does not tell apart. With both, columns move
+// only inside the informative part, or inside the rest, and the model keeps its
+// own mean. Rigid rotates all columns and shifts them, by the least change of the
+// model's mean that does it; distances stay, columns lose their eigenvalues.
+// None of them scales: what scales creeps over many refits. With different
+// dimensions the columns that both have are aligned. Maps that are not linear,
+// and models of other features, are handed back as they are.
 func Align(candidate, live *Model, anchors Rows, mode string) (_ *Model, _ Alignment, err error) {
 	defer parallel.Recover(&err, "align")
-	if !slices.Contains([]string{AlignNone, AlignSign, AlignBlock, AlignProcrustes}, mode) {
-		return nil, Alignment{}, fmt.Errorf("align: unknown mode %q; give none, sign, block or procrustes", mode)
+	if !slices.Contains([]string{AlignNone, AlignSign, AlignBlock, AlignRigid}, mode) {
+		return nil, Alignment{}, fmt.Errorf("align: unknown mode %q; give none, sign, block or rigid", mode)
 	}
 	if candidate.digest == live.digest {
 		a := Alignment{Comparable: true, Correlation: make([]float64, live.Dim())}
@@ -85,7 +86,7 @@ func Align(candidate, live *Model, anchors Rows, mode string) (_ *Model, _ Align
 		if mode == AlignBlock {
 			rotateTies(turn, from, candidate.eigenvalues, y1, y0)
 		}
-	case AlignProcrustes:
+	case AlignRigid:
 		if turn, err = procrustes(centred(y1), centred(y0)); err != nil {
 			return nil, Alignment{}, err
 		}
@@ -95,6 +96,14 @@ func Align(candidate, live *Model, anchors Rows, mode string) (_ *Model, _ Align
 		return nil, Alignment{}, err
 	}
 	y1.Mul(mat.DenseCopyOf(y1), turn)
+	if mode == AlignRigid {
+		if aligned, err = aligned.shifted(between(y1, y0)); err != nil {
+			return nil, Alignment{}, err
+		}
+		if y1, err = outputs(aligned, anchors, d); err != nil {
+			return nil, Alignment{}, fmt.Errorf("align: %w", err)
+		}
+	}
 	return aligned, measure(y1, y0, candidate.Dim() == live.Dim()), nil
 }
 
@@ -127,7 +136,7 @@ func (m *Model) turned(l *mapping.Linear, turn *mat.Dense, from []int, mode stri
 	c := *m
 	c.mapping = &mapping.Linear{D: l.D, Components: a.RawMatrix().Data}
 	switch {
-	case mode == AlignProcrustes:
+	case mode == AlignRigid:
 		c.eigenvalues = nil
 	case len(m.eigenvalues) >= k:
 		c.eigenvalues = slices.Clone(m.eigenvalues)
@@ -137,6 +146,54 @@ func (m *Model) turned(l *mapping.Linear, turn *mat.Dense, from []int, mode stri
 	}
 	return c.seal()
 }
+
+// between is what to add to the rows of y1 so that their mean is that of y0.
+func between(y1, y0 *mat.Dense) []float64 {
+	n, d := y1.Dims()
+	shift := make([]float64, d)
+	for c := range shift {
+		shift[c] = (mat.Sum(y0.ColView(c)) - mat.Sum(y1.ColView(c))) / float64(n)
+	}
+	return shift
+}
+
+// shifted is the model with shift added to its first outputs, by the change of least norm of its scaled mean:
+// mean - scale * A (A'A)^-1 shift, with the outputs past shift left as they are.
+func (m *Model) shifted(shift []float64) (*Model, error) {
+	l := m.mapping.(*mapping.Linear)
+	full := mat.NewVecDense(l.D, nil)
+	for c, v := range shift {
+		full.SetVec(c, v)
+	}
+	a := mat.NewDense(m.M(), l.D, l.Components)
+	var svd mat.SVD
+	if !svd.Factorize(a, mat.SVDThin) {
+		return nil, fmt.Errorf("align: the singular value decomposition of the components did not converge; align by sign")
+	}
+	var delta mat.VecDense // A^T delta = shift
+	var u, v mat.Dense
+	svd.UTo(&u)
+	svd.VTo(&v)
+	var inV mat.VecDense
+	inV.MulVec(v.T(), full)
+	for i, s := range svd.Values(nil) {
+		if s > minSingular*svd.Values(nil)[0] {
+			inV.SetVec(i, inV.AtVec(i)/s)
+		} else {
+			inV.SetVec(i, 0) // columns that depend on each other take no shift apart
+		}
+	}
+	delta.MulVec(&u, &inV)
+	c := *m
+	c.mean = slices.Clone(m.mean)
+	for j := range c.mean {
+		c.mean[j] -= m.scale[j] * delta.AtVec(j)
+	}
+	return c.seal()
+}
+
+// minSingular is the least singular value of the components, relative to the largest, along which they are shifted.
+const minSingular = 1e-10
 
 // signTurn orders and flips the columns: a signed permutation, and the old
 // column of each new one.

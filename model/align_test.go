@@ -109,16 +109,16 @@ func TestAlignBlock(t *testing.T) {
 	}
 }
 
-// Procrustes undoes any turn of all columns, and keeps distances.
-func TestAlignProcrustes(t *testing.T) {
+// Rigid undoes any turn of all columns, and keeps distances.
+func TestAlignRigid(t *testing.T) {
 	m, anchors := live(t)
 	c := turnedBy(t, m, rotation(7, 4), m.Eigenvalues())
-	got, a := align(t, c, m, anchors, AlignProcrustes)
+	got, a := align(t, c, m, anchors, AlignRigid)
 	if off(got, m) > 1e-6 || !a.Comparable || got.Eigenvalues() != nil {
 		t.Errorf("off by %g, %+v", off(got, m), a)
 	}
 	other := turnedBy(t, randomLinear(t, 10, 4, 5, 1), linalg.Identity(4), nil)
-	got, _ = align(t, other, m, anchors, AlignProcrustes)
+	got, _ = align(t, other, m, anchors, AlignRigid)
 	var d0, d1 mat.Dense
 	for _, x := range []struct {
 		m *Model
@@ -130,6 +130,27 @@ func TestAlignProcrustes(t *testing.T) {
 	d1.Sub(&d1, &d0)
 	if mat.Norm(&d1, 2) > 1e-12*mat.Norm(&d0, 2) {
 		t.Error("distances changed")
+	}
+}
+
+// Rigid shifts as well: rows whose features have moved keep the place that the live model gave them on average.
+func TestAlignRigidShifts(t *testing.T) {
+	m, anchors := live(t)
+	moved := m.Content()
+	moved.Mean = slices.Clone(moved.Mean)
+	for j := range moved.Mean {
+		moved.Mean[j] += float64(j%3) - 0.7
+	}
+	c, err := New(moved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, a := align(t, c, m, anchors, AlignRigid)
+	if off(got, m) > 1e-6 || a.Residual > 1e-6 || !a.Comparable {
+		t.Errorf("components off by %g, %+v", off(got, m), a)
+	}
+	if _, a := align(t, c, m, anchors, AlignBlock); a.Residual < 0.1 {
+		t.Errorf("block moves the mean: residual %g", a.Residual)
 	}
 }
 

@@ -46,10 +46,10 @@ type Align string
 
 // The ways to align.
 const (
-	AlignNone       Align = "none"
-	AlignSign       Align = "sign"
-	AlignBlock      Align = "block"
-	AlignProcrustes Align = "procrustes"
+	AlignNone  Align = "none"
+	AlignSign  Align = "sign"
+	AlignBlock Align = "block"
+	AlignRigid Align = "rigid"
 )
 
 // Training says when and from what a model is fitted, and when it goes live.
@@ -102,7 +102,7 @@ func (c Config) withDefaults() (Config, error) {
 	set(&c.Memory, 1<<30)
 	set(&c.Training.Window.Rows, 20000)
 	set(&c.Training.Window.Balance, BalanceClass)
-	set(&c.Training.Align, AlignBlock)
+	set(&c.Training.Align, AlignRigid)
 	if c.Fit.Own == nil {
 		set(&c.Fit.Method, fit.Auto)
 	}
@@ -120,7 +120,7 @@ func (c Config) withDefaults() (Config, error) {
 		{"nulls", string(c.Nulls), []string{"reject", "impute", "skip"}},
 		{"until ready", string(c.Until), []string{"hold", "pca", "skip"}},
 		{"window balance", string(c.Training.Window.Balance), []string{"class", "none"}},
-		{"align", string(c.Training.Align), []string{"none", "sign", "block", "procrustes"}},
+		{"align", string(c.Training.Align), []string{"none", "sign", "block", "rigid"}},
 	} {
 		if !slices.Contains(f.allowed, f.value) {
 			return c, fmt.Errorf("%s %q is not one of %v", f.name, f.value, f.allowed)

@@ -43,7 +43,7 @@ func TestOwnIsAsAnyMethod(t *testing.T) {
 	change := func(c *Config) {
 		c.Fit = fit.Config{Own: &fit.Criterion{Name: "spread", Supervised: true, Build: spread}, Dim: 2}
 		c.Until = UntilPCA
-		c.Training.Align = AlignProcrustes // three clouds alike: their directions differ by a rotation
+		c.Training.Align = AlignRigid // three clouds alike: their directions differ by a rotation
 		c.Store = func(_ context.Context, r *Release) (string, error) {
 			stored.Reset()
 			return r.Model.Digest()[:16], model.Write(&stored, r.Model)

@@ -11,9 +11,13 @@ import (
 
 // Config is how to fit.
 type Config struct {
-	Method string            // "": Auto, here and in a stage, on the command line and in the configuration
-	Own    *Criterion        // in place of Method, which is empty then: a method of the caller's own
-	Dim    int               // outputs of a row, d; 0: the method's default; AutoDim: by cross-validation
+	Method string     // "": Auto, here and in a stage, on the command line and in the configuration
+	Own    *Criterion // in place of Method, which is empty then: a method of the caller's own
+	Dim    int        // outputs of a row, d; 0: the method's default; AutoDim: by cross-validation
+	// Pad fills up to Dim where a linear method's criterion has fewer directions, as discriminants of C classes have
+	// C-1: with directions of most variance whose outputs are uncorrelated with the criterion's. Without it more
+	// outputs than there are is a *model.DimError. The model's InformativeRank says how many the criterion decided.
+	Pad    bool
 	Scale  model.Scale       // "": Standard
 	Params map[string]string // of the method, by name; see Method.Params
 	Seed   uint64            // for methods that draw; the same seed gives the same model
@@ -123,8 +127,8 @@ func fitMethod(ctx context.Context, method *frame.Method, params map[string]stri
 		return nil, err
 	}
 	end()
-	t := &frame.Task{Method: method, Params: params, D: c.Dim, Seed: c.Seed, Scaling: c.Scale, Progress: c.Progress,
-		Report: report, Memo: c.Memo}
+	t := &frame.Task{Method: method, Params: params, D: c.Dim, Pad: c.Pad, Seed: c.Seed, Scaling: c.Scale,
+		Progress: c.Progress, Report: report, Memo: c.Memo}
 	t.ReportProgress("statistics", 0)
 	end = report.Phase("statistics")
 	if err := t.Load(ctx, rows); err != nil {

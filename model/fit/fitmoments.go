@@ -48,8 +48,8 @@ func FitMoments(ctx context.Context, s *moments.Set, features, classes []string,
 		return nil, err
 	}
 	report := c.begin(params)
-	t := &frame.Task{Method: method, Params: params, D: c.Dim, Seed: c.Seed, Scaling: c.Scale, Progress: c.Progress,
-		Report: report}
+	t := &frame.Task{Method: method, Params: params, D: c.Dim, Pad: c.Pad, Seed: c.Seed, Scaling: c.Scale,
+		Progress: c.Progress, Report: report}
 	end := report.Phase("statistics")
 	if method.Supervised {
 		report.Unlabelled = int(math.Round(s.Count(-1)))

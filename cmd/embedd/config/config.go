@@ -89,7 +89,7 @@ type Training struct {
 	Every      Every
 	Holdout    float64 // fraction of the window
 	Promote    Promote
-	Align      string // none, sign, block or procrustes
+	Align      string // none, sign, block or rigid
 	UntilReady string // hold, pca or skip
 }
 

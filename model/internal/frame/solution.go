@@ -52,6 +52,9 @@ func (t *Task) Run(ctx context.Context, features, classes []string) (*model.Mode
 		return nil, err
 	}
 	end()
+	if err := t.padSolution(sol); err != nil {
+		return nil, err
+	}
 	t.ReportProgress("fit", 1)
 	t.Report.Eigenvalues = sol.Eigenvalues
 	t.Report.Informative = sol.Informative
@@ -129,6 +132,9 @@ func (t *Task) settleDim() error {
 			t.D = bound
 		}
 	}
+	if t.D > bound && bound > 0 && t.narrow(bound) {
+		return nil
+	}
 	if t.D > bound {
 		return &model.DimError{Asked: t.D, Max: bound, What: t.Explain(what, bound)}
 	}
@@ -156,11 +162,13 @@ func (t *Task) Solve(ctx context.Context) (*Solution, error) {
 	case !errors.As(err, &bound):
 		return sol, err
 	}
-	if !t.Free {
+	if !t.Free && !t.narrow(bound.Max) {
 		return nil, bound
 	}
-	t.Report.Note(fmt.Sprintf("the default dim %d was clamped to %s", t.D, bound.What))
-	t.D = bound.Max
+	if t.Free {
+		t.Report.Note(fmt.Sprintf("the default dim %d was clamped to %s", t.D, bound.What))
+		t.D = bound.Max
+	}
 	return t.Method.Fit(ctx, t)
 }
 

@@ -21,6 +21,8 @@ type Task struct {
 	Params   map[string]string
 	D        int  // outputs; settled before the method runs
 	Free     bool // d was the method's choice
+	Pad      bool // outputs that the criterion does not decide are directions of variance
+	padTo    int  // outputs, where the criterion decides fewer
 	Seed     uint64
 	Scaling  model.Scale
 	Progress func(string, float64)

@@ -1,0 +1,72 @@
+package frame
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/linalg"
+)
+
+// narrow lets a criterion with fewer directions than outputs were asked for decide those it can, where the rest may be
+// padded.
+func (t *Task) narrow(bound int) bool {
+	if !t.Pad || t.Method.Map != "linear" || t.D > t.Columns {
+		return false
+	}
+	if t.padTo == 0 {
+		t.padTo = t.D
+	}
+	t.D = bound
+	return true
+}
+
+// padSolution widens a solution to the outputs that were asked for, with the directions of most variance among those
+// whose outputs are uncorrelated with the criterion's: the leading v of max v'Tv, v'v = 1, W'Tv = 0, with T the total
+// scatter and W the columns so far, each scaled to v'Tv = 1. What the criterion found stays as it is.
+func (t *Task) padSolution(sol *Solution) error {
+	if t.padTo <= sol.Dim || sol.Mapping != nil {
+		return nil
+	}
+	k := t.padTo - sol.Dim
+	w := mat.NewDense(t.M, sol.Dim, sol.Components)
+	var tw mat.Dense
+	tw.Mul(t.Stat.Total, w)
+	var qr mat.QR
+	qr.Factorize(&tw)
+	var q mat.Dense
+	qr.QTo(&q)
+	if t.M-sol.Dim < k {
+		return &model.DimError{Asked: t.padTo, Max: t.M, What: t.Explain(RankOfTotal, t.M)}
+	}
+	free := q.Slice(0, t.M, sol.Dim, t.M) // an orthonormal basis of the rest
+	var half, inner mat.Dense
+	half.Mul(t.Stat.Total, free)
+	inner.Mul(free.T(), &half)
+	var eig mat.EigenSym
+	if !eig.Factorize(linalg.Symmetric(&inner), true) {
+		return fmt.Errorf("padding to %d outputs: the eigenvectors of the total scatter did not converge", t.padTo)
+	}
+	var vectors mat.Dense
+	eig.VectorsTo(&vectors)
+	values := eig.Values(nil)
+	wide := mat.NewDense(t.M, t.padTo, nil)
+	wide.Slice(0, t.M, 0, sol.Dim).(*mat.Dense).Copy(w)
+	for c := range k {
+		from := len(values) - 1 - c
+		if !(values[from] > 0) {
+			return &model.DimError{Asked: t.padTo, Max: sol.Dim + c, What: t.Explain(RankOfTotal, sol.Dim+c)}
+		}
+		var v mat.VecDense
+		v.MulVec(free, vectors.ColView(from))
+		v.ScaleVec(1/math.Sqrt(values[from]), &v)
+		wide.SetCol(sol.Dim+c, v.RawVector().Data)
+	}
+	t.Report.Note(fmt.Sprintf("the criterion has %d directions; %d outputs are the directions of most variance beside them",
+		sol.Dim, k))
+	sol.Components, sol.Dim = wide.RawMatrix().Data, t.padTo
+	sol.Eigenvalues = append(sol.Eigenvalues[:len(sol.Eigenvalues):len(sol.Eigenvalues)], make([]float64, k)...)
+	return nil
+}
