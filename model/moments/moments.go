@@ -30,6 +30,8 @@ type Set struct {
 	// Slot 0 is the unlabelled rows, slot c+1 class c.
 	weight []float64
 	sum    [][]float64 // nil: nothing yet
+	// The sum of all labelled rows, in their order: that of the classes' sums would depend on their numbers.
+	labelled []float64
 	// Upper triangles, m x m row-major. Per class: one a slot. Otherwise slot 0
 	// is the unlabelled rows and slot 1 all labelled ones.
 	second []*mat.SymDense
@@ -109,6 +111,11 @@ func (s *Set) Merge(o *Set) error {
 		weight, sum := o.slotTotal(k)
 		rankTwo(d, sum, delta, 1, weight)
 	}
+	if !s.perClass && o.labelled != nil {
+		weight, sum := o.slotTotal(1)
+		s.addLabelled(1, sum)
+		s.addLabelled(weight, delta)
+	}
 	for k, v := range o.sum {
 		s.weight[k] += o.weight[k]
 		if v == nil {
@@ -140,14 +147,21 @@ func (s *Set) slotTotal(k int) (float64, []float64) {
 	if s.perClass || k == 0 {
 		return s.weight[k], s.sumOf(k)
 	}
-	weight, sum := 0.0, make([]float64, s.m)
-	for c := 1; c < len(s.weight); c++ {
-		weight += s.weight[c]
-		for j, v := range s.sum[c] {
-			sum[j] += v
-		}
+	weight := 0.0
+	for _, w := range s.weight[1:] {
+		weight += w
 	}
-	return weight, sum
+	return weight, s.labelled
+}
+
+// addLabelled adds f v to the sum of all labelled rows.
+func (s *Set) addLabelled(f float64, v []float64) {
+	if s.labelled == nil {
+		s.labelled = make([]float64, s.m)
+	}
+	for j, x := range v {
+		s.labelled[j] += f * x
+	}
 }
 
 func (s *Set) grow(slots int) {
@@ -214,6 +228,9 @@ func (s *Set) accumulate(x []float64, y []int, w []float64, sign float64) error 
 		s.shift = columnMeans(x, s.m)
 	}
 	s.grow(slots)
+	if s.labelled == nil {
+		s.labelled = make([]float64, s.m)
+	}
 	slotOf := func(i int) int {
 		if y == nil {
 			return 0
@@ -232,7 +249,11 @@ func (s *Set) accumulate(x []float64, y []int, w []float64, sign float64) error 
 		s.weight[k] += weight
 		sum := s.sumOf(k)
 		for j, v := range x[i*s.m : (i+1)*s.m] {
-			sum[j] += weight * (v - s.shift[j])
+			d := weight * (v - s.shift[j])
+			sum[j] += d
+			if k > 0 {
+				s.labelled[j] += d
+			}
 		}
 		rows[s.secondSlot(k)] = append(rows[s.secondSlot(k)], i)
 	}

@@ -1,0 +1,76 @@
+package window
+
+import (
+	"slices"
+
+	"github.com/embedd/embedd/model/moments"
+)
+
+// Row is one row. The window owns X, which nobody changes after it was added.
+type Row struct {
+	Position
+	Time  int64     // of its message, nanoseconds
+	Label string    // "" in a window without labels
+	X     []float64 // m
+
+	class int
+	held  bool
+}
+
+// Held tells whether the row is held out: no fit sees it, so it judges all models alike.
+func (r *Row) Held() bool { return r.held }
+
+// block is a run of rows. It begins with a row whose position draws a border, so its borders are a function of the
+// rows that are there: where rows have become sparse, so have borders, and blocks keep their size.
+type block struct {
+	rows []*Row
+	sum  *moments.Set // of the rows that are not held out; nil where rows came or went since
+}
+
+// moments of the block, by the window's class numbers.
+func (b *block) moments(m int, labelled bool) (*moments.Set, error) {
+	if b.sum != nil {
+		return b.sum, nil
+	}
+	s, err := sumOf(b.rows, m, labelled)
+	if err != nil {
+		return nil, err
+	}
+	b.sum = s
+	return s, nil
+}
+
+// sumOf is the moments of rows, in their order, without those held out.
+func sumOf(rows []*Row, m int, labelled bool) (*moments.Set, error) {
+	s := moments.New(m, false)
+	x, y := make([]float64, 0, min(len(rows), sumRows)*m), make([]int, 0, min(len(rows), sumRows))
+	for len(rows) > 0 {
+		part := rows[:min(len(rows), sumRows)]
+		rows = rows[len(part):]
+		x, y = x[:0], y[:0]
+		for _, r := range part {
+			if !r.held {
+				x, y = append(x, r.X...), append(y, r.class)
+			}
+		}
+		classes := y
+		if !labelled {
+			classes = nil
+		}
+		if err := s.Add(x, classes, nil); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// sumRows is how many rows are copied side by side to be summed.
+const sumRows = 1024
+
+// find is where a position stands, or would, among rows in order.
+func find(rows []*Row, p Position) (int, bool) {
+	if n := len(rows); n > 0 && rows[n-1].Compare(p) < 0 {
+		return n, false // the usual case: the newest row
+	}
+	return slices.BinarySearchFunc(rows, p, func(r *Row, p Position) int { return r.Compare(p) })
+}

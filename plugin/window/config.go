@@ -1,0 +1,42 @@
+package window
+
+import "time"
+
+// Config bounds a window.
+type Config struct {
+	Features int           // m
+	Rows     int           // most rows
+	Age      time.Duration // rows older than this, seen from the newest, leave; 0: no bound
+	Bytes    int64         // most bytes of rows, moments and copies; 0: no bound. Fewer rows are kept where it binds.
+	Classes  int           // most classes
+	Holdout  float64       // share of the rows that no fit sees
+	Balance  bool          // each class has a quota; otherwise the oldest row leaves, whatever its class
+	Labelled bool          // rows have labels
+	Moments  bool          // fits are made from moments, otherwise from a copy of the rows
+}
+
+// rowOverhead is what a row takes beside its features: the row itself, its places in a block and in its class, and
+// what the allocator rounds up.
+const rowOverhead = 192
+
+// RowBytes is the memory of one row, with its part of the moments, or of the copy that a fit makes.
+func (c Config) RowBytes() int64 {
+	m := int64(c.Features)
+	bytes := 9*m + rowOverhead // an eighth for the allocator's size classes
+	if !c.Moments {
+		return bytes + 8*m
+	}
+	perBlock := 8 * m * (m + int64(min(c.Classes, c.blockRows()))) // second moments, and a sum a class
+	return bytes + perBlock/int64(c.blockRows())
+}
+
+// MaxRows is how many rows the window holds at most: Rows, or fewer to stay within Bytes.
+func (c Config) MaxRows() int {
+	if c.Bytes <= 0 {
+		return c.Rows
+	}
+	return max(min(c.Rows, int(c.Bytes/c.RowBytes())), 4)
+}
+
+// blockRows is the mean number of rows of a block: enough that their moments take less memory than they.
+func (c Config) blockRows() int { return max(1024, 4*c.Features) }

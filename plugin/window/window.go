@@ -1,0 +1,366 @@
+package window
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/embedd/embedd/model/moments"
+)
+
+// Window is the rows that there are.
+type Window struct {
+	config  Config
+	maxRows int
+	held    uint64 // a row whose draw is below is held out
+	border  uint64 // a row whose draw is below begins a block
+
+	blocks  []*block
+	classes classes
+	rows    int
+	level   int // most rows a class; it never rises, so that no order of arrival matters
+	newest  int64
+	start   Position // rows before are not taken: see Cut
+}
+
+// New makes an empty window.
+func New(c Config) *Window {
+	w := &Window{config: c, maxRows: c.MaxRows(), classes: classes{index: map[string]int{}}}
+	w.held, w.border = share(c.Holdout), share(1/float64(c.blockRows()))
+	w.level = w.maxRows
+	return w
+}
+
+// Outcome says what became of a row that was added.
+type Outcome int
+
+const (
+	Taken     Outcome = iota // it is in the window
+	Old                      // it is before the start, too old, or past the quota of its class
+	Duplicate                // its position is taken
+	Overfull                 // its class would be one too many
+)
+
+// Add takes a row. The window owns its features from now on.
+func (w *Window) Add(r Row) Outcome {
+	if r.Compare(w.start) < 0 || w.config.Age > 0 && w.newest-r.Time > int64(w.config.Age) {
+		return Old
+	}
+	if _, _, there := w.find(r.Position); there {
+		return Duplicate
+	}
+	c, ok := w.classes.number(r.Label, w.config.Classes)
+	if !ok {
+		return Overfull
+	}
+	r.class, r.held = c, r.draw(drawHeld) < w.held
+	row := &r
+	w.insert(row)
+	w.classes.insert(row)
+	w.newest = max(w.newest, r.Time)
+	if w.config.Balance {
+		w.trim(c)
+	}
+	w.evict()
+	if at, i, there := w.find(r.Position); !there || w.blocks[at].rows[i] != row {
+		return Old
+	}
+	return Taken
+}
+
+// Relabel gives the row at a position another label. It tells whether the row is in the window and the label is new.
+func (w *Window) Relabel(p Position, label string) bool {
+	at, i, there := w.find(p)
+	if !there || w.blocks[at].rows[i].Label == label {
+		return false
+	}
+	r := w.blocks[at].rows[i]
+	w.remove(r)
+	moved := *r
+	moved.Label = label
+	return w.Add(moved) == Taken
+}
+
+// Cut leaves out all rows before a position, those that come later too. The quota of a class is what it was at first.
+func (w *Window) Cut(p Position) {
+	if p.Compare(w.start) <= 0 {
+		return
+	}
+	w.start, w.level = p, w.maxRows
+	for r := w.oldest(); r != nil && r.Compare(p) < 0; r = w.oldest() {
+		w.remove(r)
+	}
+}
+
+// Start is the position of the last Cut.
+func (w *Window) Start() Position { return w.start }
+
+// Level is the most rows that a class may have. With LowerLevel a window that is filled again after a restart has the
+// quota that it had.
+func (w *Window) Level() int { return w.level }
+
+// LowerLevel lowers the quota of a class, where it is higher.
+func (w *Window) LowerLevel(level int) {
+	if level > 0 && level < w.level && w.config.Balance {
+		w.lower(level)
+	}
+}
+
+// Len is the number of rows.
+func (w *Window) Len() int { return w.rows }
+
+// Config is what the window was made with.
+func (w *Window) Config() Config { return w.config }
+
+// Classes is the number of classes that have rows.
+func (w *Window) Classes() int { return w.classes.alive }
+
+// Trainable tells whether there are two classes of two rows, or two rows where there are no labels.
+func (w *Window) Trainable() bool {
+	if !w.config.Labelled {
+		return w.rows >= 2
+	}
+	n := 0
+	for _, rows := range w.classes.rows {
+		if len(rows) >= 2 {
+			if n++; n == 2 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Largest is the number of rows of the largest class.
+func (w *Window) Largest() (n int) {
+	for _, rows := range w.classes.rows {
+		n = max(n, len(rows))
+	}
+	return n
+}
+
+// Bytes is what the rows and their moments take, as Config.Bytes counts it.
+func (w *Window) Bytes() int64 { return int64(w.rows) * w.config.RowBytes() }
+
+// Oldest is the position of the oldest row: who reads from its message on has this window again. It is false where the
+// window is empty.
+func (w *Window) Oldest() (Position, bool) {
+	if r := w.oldest(); r != nil {
+		return r.Position, true
+	}
+	return Position{}, false
+}
+
+// Back is the position of the n-th newest row, of the oldest where there are fewer. There is at least one.
+func (w *Window) Back(n int) Position {
+	for i := len(w.blocks) - 1; i >= 0; i-- {
+		rows := w.blocks[i].rows
+		if n <= len(rows) {
+			return rows[len(rows)-max(n, 1)].Position
+		}
+		n -= len(rows)
+	}
+	return w.blocks[0].rows[0].Position
+}
+
+// All calls f for each row, oldest first, until it says false.
+func (w *Window) All(f func(*Row) bool) {
+	for _, b := range w.blocks {
+		for _, r := range b.rows {
+			if !f(r) {
+				return
+			}
+		}
+	}
+}
+
+// Suffix is about the newest rows of a window, to learn from: without those held out.
+type Suffix struct {
+	First, Last Position
+	Rows        int
+	Classes     []string     // those with rows, sorted; nil without labels
+	Moments     *moments.Set // of the window that is made for them
+	X           []float64    // Rows x m, else, with the class of each row, oldest first
+	Y           []int
+}
+
+// Newest is the suffix of about n rows, held-out ones counted: from n rows back, or from the border of a block before
+// that where n is more than two blocks. It costs what changed since the last one, and O(m^2) a block.
+func (w *Window) Newest(n int) (*Suffix, error) {
+	s := &Suffix{}
+	if w.rows == 0 {
+		return s, nil
+	}
+	first := w.Back(n)
+	at, i, _ := w.find(first)
+	if n > 2*w.config.blockRows() {
+		i = 0
+	}
+	s.First = w.blocks[at].rows[i].Position
+	last := w.blocks[len(w.blocks)-1].rows
+	s.Last = last[len(last)-1].Position
+	count := make([]int, len(w.classes.names))
+	for b, from := at, i; b < len(w.blocks); b, from = b+1, 0 {
+		for _, r := range w.blocks[b].rows[from:] {
+			if !r.held {
+				count[r.class]++
+				s.Rows++
+			}
+		}
+	}
+	names, to := w.classes.sorted(count)
+	if w.config.Labelled {
+		s.Classes = names
+	}
+	if !w.config.Moments {
+		w.copyRows(s, at, i, to)
+		return s, nil
+	}
+	s.Moments = moments.New(w.config.Features, false)
+	for b, from := at, i; b < len(w.blocks); b, from = b+1, 0 {
+		var part *moments.Set
+		var err error
+		if from == 0 {
+			part, err = w.blocks[b].moments(w.config.Features, w.config.Labelled)
+		} else {
+			part, err = sumOf(w.blocks[b].rows[from:], w.config.Features, w.config.Labelled)
+		}
+		if err == nil {
+			err = s.Moments.Merge(part)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("summing the window: %w", err)
+		}
+	}
+	if w.config.Labelled {
+		s.Moments.Relabel(to[:min(len(to), s.Moments.Classes())])
+	}
+	return s, nil
+}
+
+// copyRows copies the rows from row i of block at on.
+func (w *Window) copyRows(s *Suffix, at, i int, to []int) {
+	s.X, s.Y = make([]float64, 0, s.Rows*w.config.Features), make([]int, 0, s.Rows)
+	for b, from := at, i; b < len(w.blocks); b, from = b+1, 0 {
+		for _, r := range w.blocks[b].rows[from:] {
+			if !r.held {
+				s.X, s.Y = append(s.X, r.X...), append(s.Y, to[r.class])
+			}
+		}
+	}
+}
+
+// evict removes rows until the window is within its bounds.
+func (w *Window) evict() {
+	if w.config.Age > 0 {
+		// Times ascend with positions, as the server gives them.
+		for r := w.oldest(); r != nil && w.newest-r.Time > int64(w.config.Age); r = w.oldest() {
+			w.remove(r)
+		}
+	}
+	if !w.config.Balance {
+		for w.rows > w.maxRows {
+			w.remove(w.oldest())
+		}
+		return
+	}
+	if w.rows > w.maxRows {
+		w.lower(w.classes.level(w.maxRows))
+	}
+}
+
+// lower lowers the quota of a class.
+func (w *Window) lower(level int) {
+	w.level = min(w.level, level)
+	for c := range w.classes.rows {
+		w.trim(c)
+	}
+}
+
+// trim removes the oldest rows of a class past its quota.
+func (w *Window) trim(class int) {
+	for len(w.classes.rows[class]) > w.level {
+		w.remove(w.classes.rows[class][0])
+	}
+}
+
+func (w *Window) oldest() *Row {
+	if len(w.blocks) == 0 {
+		return nil
+	}
+	return w.blocks[0].rows[0]
+}
+
+// find is the block of a position, and its place there; the block in which it would stand where it is not there.
+func (w *Window) find(p Position) (at, i int, there bool) {
+	at = len(w.blocks) - 1
+	if at < 0 {
+		return 0, 0, false
+	}
+	if w.blocks[at].rows[0].Compare(p) > 0 {
+		at, there = slices.BinarySearchFunc(w.blocks, p,
+			func(b *block, p Position) int { return b.rows[0].Compare(p) })
+		if there {
+			return at, 0, true
+		}
+		at = max(at-1, 0)
+	}
+	i, there = find(w.blocks[at].rows, p)
+	return at, i, there
+}
+
+func (w *Window) insert(r *Row) {
+	w.rows++
+	begins := r.draw(drawBorder) < w.border
+	if len(w.blocks) == 0 {
+		w.blocks = append(w.blocks, &block{rows: []*Row{r}})
+		return
+	}
+	at, i, _ := w.find(r.Position)
+	b := w.blocks[at]
+	switch {
+	case i == 0: // before all: the block of the oldest rows need not begin with a border
+		if w.border > b.rows[0].draw(drawBorder) {
+			w.blocks = slices.Insert(w.blocks, 0, &block{rows: []*Row{r}})
+			return
+		}
+		b.rows, b.sum = slices.Insert(b.rows, 0, r), nil
+	case begins:
+		rest := &block{rows: append([]*Row{r}, b.rows[i:]...)}
+		clear(b.rows[i:])
+		if i < len(b.rows) {
+			b.sum = nil
+		}
+		b.rows = b.rows[:i]
+		w.blocks = slices.Insert(w.blocks, at+1, rest)
+	default:
+		b.rows, b.sum = slices.Insert(b.rows, i, r), nil
+	}
+}
+
+// remove takes a row out of its block and its class.
+func (w *Window) remove(r *Row) {
+	w.rows--
+	w.classes.remove(r)
+	at, i, _ := w.find(r.Position)
+	b := w.blocks[at]
+	if i == 0 {
+		b.rows[0] = nil
+		b.rows = b.rows[1:]
+	} else {
+		b.rows = slices.Delete(b.rows, i, i+1)
+	}
+	b.sum = nil
+	switch {
+	case len(b.rows) == 0:
+		w.blocks = slices.Delete(w.blocks, at, at+1)
+	case i == 0 && at > 0 && b.rows[0].draw(drawBorder) >= w.border:
+		// The border has gone: what it began belongs to the block before.
+		before := w.blocks[at-1]
+		before.rows, before.sum = append(before.rows, b.rows...), nil
+		w.blocks = slices.Delete(w.blocks, at, at+1)
+	}
+}
+
+// Time is the time of the newest row.
+func (w *Window) Time() time.Time { return time.Unix(0, w.newest) }

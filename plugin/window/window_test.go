@@ -1,0 +1,268 @@
+package window
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/embedd/embedd/model/moments"
+)
+
+// stream is n rows of m features in messages of up to 9 rows, of classes that are as frequent as they say.
+func stream(seed uint64, n, m int, share ...float64) []Row {
+	r := rand.New(rand.NewPCG(seed, 1))
+	var rows []Row
+	for seq := uint64(1); len(rows) < n; seq++ {
+		for i := range 1 + r.IntN(9) {
+			c, u := 0, r.Float64()
+			for u > share[c] && c < len(share)-1 {
+				u -= share[c]
+				c++
+			}
+			x := make([]float64, m)
+			for j := range x {
+				x[j] = r.NormFloat64() + float64(c*(j%3))
+			}
+			rows = append(rows, Row{Position: Position{Created: 7, Seq: seq, Row: i},
+				Time: int64(seq) * int64(time.Second), Label: fmt.Sprint("class ", c), X: x})
+		}
+	}
+	return rows[:n]
+}
+
+func fill(c Config, rows []Row) *Window {
+	w := New(c)
+	for _, r := range rows {
+		w.Add(r)
+	}
+	return w
+}
+
+// look is all that can be seen of a window: rows, hold-out, blocks and the bits of the moments of several suffixes.
+func look(t *testing.T, w *Window) string {
+	t.Helper()
+	text := ""
+	for _, b := range w.blocks {
+		text += "|"
+		for _, r := range b.rows {
+			text += fmt.Sprint(" ", r.Seq, ".", r.Row, r.Label, r.held)
+		}
+	}
+	for _, n := range []int{50, 500, 5000, 1 << 30} {
+		s, err := w.Newest(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Rows == 0 {
+			continue
+		}
+		sum, err := s.Moments.Summary(true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += fmt.Sprintf("\n%v %v %d %v %x %x", s.First, s.Last, s.Rows, s.Classes, sum.Mean,
+			sum.Total.RawSymmetric().Data)
+	}
+	return text
+}
+
+var config = Config{Features: 3, Rows: 6000, Classes: 10, Holdout: 0.2, Balance: true, Labelled: true, Moments: true}
+
+// TestOrderOfArrival: the window is a function of the rows, not of the order in which they come, nor of how often.
+func TestOrderOfArrival(t *testing.T) {
+	for _, c := range []Config{config, {Features: 3, Rows: 6000, Classes: 10, Holdout: 0.2, Labelled: true, Moments: true}} {
+		rows := stream(1, 12000, 3, 0.6, 0.3, 0.095, 0.005)
+		want := look(t, fill(c, rows))
+		r := rand.New(rand.NewPCG(2, 2))
+		for try := range 3 {
+			late := slices.Clone(rows)
+			for i := range late { // each up to 10,000 rows late
+				j := min(i+r.IntN(10000), len(late)-1)
+				late[i], late[j] = late[j], late[i]
+			}
+			w := New(c)
+			for i, row := range late {
+				w.Add(row)
+				if i%7 == 0 {
+					w.Add(late[r.IntN(i+1)])
+				}
+				if i == 5000 {
+					look(t, w) // sums on the way change nothing
+				}
+			}
+			if look(t, w) != want {
+				t.Errorf("balance %v, try %d: another window", c.Balance, try)
+			}
+		}
+	}
+}
+
+// TestRestart: a window that is filled again from the oldest row that it had, with the level that it had, is the same.
+func TestRestart(t *testing.T) {
+	rows := stream(3, 15000, 3, 0.6, 0.3, 0.095, 0.005)
+	c := config
+	c.Age = 3000 * time.Second
+	for _, at := range []int{40, 900, 5000, 9000, 14000} {
+		before := fill(c, rows[:at])
+		oldest, _ := before.Oldest()
+		again := New(c)
+		again.LowerLevel(before.Level())
+		for _, r := range rows[:at] {
+			if r.Seq >= oldest.Seq {
+				again.Add(r)
+			}
+		}
+		// Of the oldest row's message the rows before it have left the window; only the quota keeps them out again.
+		if look(t, before) != look(t, again) {
+			t.Errorf("after %d rows: another window", at)
+		}
+		for _, r := range rows[at:] {
+			before.Add(r)
+			again.Add(r)
+		}
+		if look(t, before) != look(t, again) {
+			t.Errorf("after %d rows and the rest: another window", at)
+		}
+	}
+}
+
+// TestRelabel: a label that changes ends in the window of the rows with the last labels.
+func TestRelabel(t *testing.T) {
+	rows := stream(4, 4000, 3, 0.5, 0.3, 0.2)
+	w := fill(config, rows)
+	r := rand.New(rand.NewPCG(5, 5))
+	for range 500 {
+		i := r.IntN(len(rows))
+		label := fmt.Sprint("class ", r.IntN(5))
+		if w.Relabel(rows[i].Position, label) != (rows[i].Label != label) {
+			t.Fatalf("row %v from %s to %s", rows[i].Position, rows[i].Label, label)
+		}
+		rows[i].Label = label
+	}
+	if w.Relabel(Position{Seq: 1 << 40}, "x") {
+		t.Error("a row that is not there was relabelled")
+	}
+	if look(t, w) != look(t, fill(config, rows)) {
+		t.Error("another window")
+	}
+}
+
+// TestBounds: rows, classes, bytes and age hold, whatever the classes; what leaves are the oldest of their class; a
+// rare class keeps none of the others' dead rows.
+func TestBounds(t *testing.T) {
+	rows := stream(6, 60000, 3, 0.995, 0.005)
+	c := config
+	c.Rows = 2000
+	w := fill(c, rows)
+	if w.Len() > 2000 || w.Classes() != 2 || w.Largest() < 1600 {
+		t.Errorf("%d rows of %d classes, the largest of %d", w.Len(), w.Classes(), w.Largest())
+	}
+	alive, mean := 0, w.Len()/len(w.blocks)
+	for _, b := range w.blocks {
+		alive += len(b.rows)
+	}
+	if alive != w.Len() || mean < 300 {
+		t.Errorf("%d rows in blocks, %d in the window; %d a block", alive, w.Len(), mean)
+	}
+	last := map[string]int{}
+	w.All(func(r *Row) bool { last[r.Label]++; return true })
+	for i := len(rows) - 1; i >= 0; i-- {
+		_, _, there := w.find(rows[i].Position)
+		if want := last[rows[i].Label] > 0; there != want {
+			t.Fatalf("row %v of %s is in: %v", rows[i].Position, rows[i].Label, there)
+		}
+		last[rows[i].Label]--
+	}
+	c.Bytes = 100 << 10
+	if w := fill(c, rows); w.Bytes() > c.Bytes || w.Len() < 100 {
+		t.Errorf("%d rows of %d bytes", w.Len(), w.Bytes())
+	}
+	c.Bytes, c.Age = 0, 100*time.Second
+	w = fill(c, rows)
+	newest := rows[len(rows)-1].Time
+	w.All(func(r *Row) bool {
+		if newest-r.Time > int64(c.Age) {
+			t.Fatalf("row %v is %s old", r.Position, time.Duration(newest-r.Time))
+		}
+		return true
+	})
+	c.Age, c.Classes = 0, 3
+	w = New(c)
+	for i := range 100000 {
+		if got := w.Add(Row{Position: Position{Seq: uint64(i)}, Label: fmt.Sprint(i), X: []float64{1, 2, 3}}); (i < 3) !=
+			(got == Taken) {
+			t.Fatalf("class %d: %v", i, got)
+		}
+	}
+	if len(w.classes.names) > 4 {
+		t.Errorf("%d names of 3 classes", len(w.classes.names))
+	}
+}
+
+// TestCut: rows before are gone and stay out, and quotas begin anew.
+func TestCut(t *testing.T) {
+	rows := stream(8, 9000, 3, 0.7, 0.3)
+	w := fill(config, rows)
+	cut := w.Back(1000)
+	w.Cut(cut)
+	if w.Len() != 1000 || w.Add(rows[0]) != Old || w.Start() != cut {
+		t.Errorf("%d rows after the cut", w.Len())
+	}
+	var after []Row
+	for _, r := range rows {
+		if r.Compare(cut) >= 0 {
+			after = append(after, r)
+		}
+	}
+	if look(t, w) != look(t, fill(config, after)) {
+		t.Error("another window than that of the rows after the cut")
+	}
+}
+
+// TestMoments: merged blocks are the moments of the rows that are not held out, and about a fifth is.
+func TestMoments(t *testing.T) {
+	rows := stream(9, 8000, 3, 0.5, 0.5)
+	w := fill(config, rows)
+	s, err := w.Newest(5000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := moments.New(3, false)
+	n, held := 0, 0
+	w.All(func(r *Row) bool {
+		if r.Compare(s.First) >= 0 {
+			n++
+			if r.Held() {
+				held++
+			} else if err := want.Add(r.X, []int{int(r.Label[6] - '0')}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return true
+	})
+	if n < 5000 || n > 8000 || s.Rows != n-held || held < n/6 || held > n/4 {
+		t.Errorf("%d rows, %d of them held out, %d learned", n, held, s.Rows)
+	}
+	a, err := s.Moments.Summary(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := want.Summary(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range a.Total.RawSymmetric().Data {
+		if d := math.Abs(v - b.Total.RawSymmetric().Data[i]); d > 1e-12 {
+			t.Errorf("entry %d of the scatter is off by %g", i, d)
+		}
+	}
+	c := config
+	c.Moments = false
+	w = fill(c, rows)
+	if s, err = w.Newest(300); err != nil || len(s.X) != 3*s.Rows || len(s.Y) != s.Rows || s.Rows < 200 {
+		t.Errorf("%d numbers, %d labels of %d rows: %v", len(s.X), len(s.Y), s.Rows, err)
+	}
+}
