@@ -1,0 +1,104 @@
+package evidence
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+)
+
+// until is after how many outcomes the evidence reaches 1000: the candidate is right where the live model is wrong
+// with probability up, the reverse with down; most where it does not.
+func until(seed uint64, margin, up, down float64, most int) int {
+	r := rand.New(rand.NewPCG(seed, 1))
+	t := Test{Margin: margin}
+	for i := range most {
+		x := 0.0
+		switch u := r.Float64(); {
+		case u < up:
+			x = 1
+		case u < up+down:
+			x = -1
+		}
+		t.Add(x)
+		if t.Value() >= 1000 {
+			return i
+		}
+	}
+	return most
+}
+
+// TestEvidence: what is better passes soon, what is equal or worse hardly ever, and a past in which it was worse does
+// not hide that it is better now.
+func TestEvidence(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		margin, up, down float64
+		rows, passes     int // of 200 runs of so many rows, at least (passes > 0) or at most (< 0) so many pass
+	}{
+		{"20 points better", 0.005, 0.3, 0.1, 300, 180},
+		{"5 points better", 0.005, 0.1, 0.05, 2000, 185},
+		{"2 points better", 0.005, 0.06, 0.04, 12000, 150},
+		{"equal, models alike", 0.005, 0.03, 0.03, 30000, -3},
+		{"equal, models unlike", 0.005, 0.15, 0.15, 30000, -6},
+		{"2 points worse", 0.005, 0.06, 0.08, 30000, -1},
+		{"not worse by a point, where it is equal", -0.01, 0.03, 0.03, 15000, 165},
+		{"not worse by a point, where it is by two", -0.01, 0.03, 0.05, 30000, -3},
+	} {
+		passed := 0
+		for seed := range uint64(200) {
+			if until(seed, c.margin, c.up, c.down, c.rows) < c.rows {
+				passed++
+			}
+		}
+		if c.passes > 0 && passed < c.passes || c.passes < 0 && passed > -c.passes {
+			t.Errorf("%s: %d of 200 passed within %d rows", c.name, passed, c.rows)
+		}
+	}
+	var old Test
+	for range 10000 {
+		old.Add(-1)
+	}
+	n := 0
+	for ; old.Value() < 1000; n++ {
+		old.Add(1)
+	}
+	if n > 40 {
+		t.Errorf("%d rows to forget 10,000", n)
+	}
+}
+
+// TestAdaptive: a change is found soon after it, where it was, and a mean that stays gives no alarm.
+func TestAdaptive(t *testing.T) {
+	for _, c := range []struct {
+		before, after float64
+		within        int
+	}{{0.25, 0.87, 64}, {0.25, 0.45, 300}, {0.3, 0.1, 250}, {0.02, 0.2, 160}} {
+		for seed := range uint64(20) {
+			r := rand.New(rand.NewPCG(seed, 2))
+			var a Adaptive
+			draw := func(p float64) float64 {
+				if r.Float64() < p {
+					return 1
+				}
+				return 0
+			}
+			for i := range 5000 {
+				if a.Add(draw(c.before)) {
+					t.Errorf("seed %d: false alarm after %d of mean %g", seed, i, c.before)
+				}
+			}
+			n := 1
+			for ; !a.Add(draw(c.after)); n++ {
+			}
+			if n > c.within || a.Len() > n+200 {
+				t.Errorf("seed %d: %g to %g was found after %d, window %d", seed, c.before, c.after, n, a.Len())
+			}
+			text, err := json.Marshal(a)
+			var back Adaptive
+			if err != nil || json.Unmarshal(text, &back) != nil || !reflect.DeepEqual(a, back) || len(text) > 8000 {
+				t.Fatalf("%d bytes of state: %v", len(text), err)
+			}
+		}
+	}
+}
