@@ -1,0 +1,3 @@
+package main
+
+func draw(path string, all []*figures) error { return nil }
