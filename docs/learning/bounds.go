@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // bound is one thing that has to hold.
 type bound struct {
@@ -29,9 +32,7 @@ func bounds(all []*figures) []bound {
 	worst := none
 	for _, f := range all {
 		judged, one, two = judged+f.Judged, one+f.LostOne, two+f.LostTwo
-		if f.Worst > worst || worst != worst {
-			worst = f.Worst
-		}
+		worst = larger(worst, f.Worst)
 		if f.stream.slack > 0 {
 			what := fmt.Sprintf("below the oracle in the %d rows after an event", afterRows)
 			if f.Name == "gradual" {
@@ -49,7 +50,7 @@ func bounds(all []*figures) []bound {
 	}
 	found = append(found,
 		bound{"promotions that lose more than 2 points", "all", "none",
-			fmt.Sprintf("%d of %d, the worst %.1f points", two, judged, 100*worst), two == 0},
+			fmt.Sprintf("%d of %d, the worst %s", two, judged, inPoints(worst)), two == 0},
 		bound{"promotions that lose more than 1 point", "all", "2 %", fmt.Sprintf("%d of %d", one, judged),
 			float64(one) <= shareLostOne*float64(judged)})
 	for _, f := range all {
@@ -68,15 +69,23 @@ func bounds(all []*figures) []bound {
 
 // points is a spread of shares in points.
 func points(s spread) string {
-	if s.Mean != s.Mean {
+	if math.IsNaN(float64(s.Mean)) {
 		return "-"
 	}
 	return fmt.Sprintf("%.1f +- %.1f", 100*s.Mean, 100*s.Deviation)
 }
 
+// inPoints is a share in points.
+func inPoints(f figure) string {
+	if math.IsNaN(float64(f)) {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", 100*f)
+}
+
 // most is the greatest of a spread times a unit.
 func most(s spread, unit figure) string {
-	if s.Most != s.Most {
+	if math.IsNaN(float64(s.Most)) {
 		return "-"
 	}
 	return fmt.Sprintf("%.3g", unit*s.Most)

@@ -20,6 +20,7 @@ const (
 	separation   = 1.0 // standard deviation of a class mean in one signal direction; the noise there has 1
 	nuisanceDims = 8
 	nuisance     = 3.0 // standard deviation of the noise in a nuisance direction
+	step         = 0.8 // of a class mean that moves, in one signal direction
 )
 
 // concept is one distribution of labelled rows: classes that are normal about means of their own with one covariance.
@@ -93,7 +94,7 @@ func classNames(n int) []string {
 type world struct {
 	base    *concept
 	rotated *concept // the features turned by a random rotation
-	moved   *concept // the classes at new places, drawn as the old ones were
+	moved   *concept // each class mean a random step away
 	scaled  *concept // one feature times 1000
 	lacking *concept // without the last class
 	rare    *concept // the last class once in 200 rows of another
@@ -104,11 +105,11 @@ type world struct {
 func newWorld(seed uint64) *world {
 	r := rand.New(rand.NewPCG(seed, 1))
 	signal, noise := rotation(r, featureCount), rotation(r, featureCount)
-	places := func() *mat.Dense {
+	places := func(deviation float64) *mat.Dense {
 		at := mat.NewDense(classCount, featureCount, nil)
 		for c := range classCount {
 			for j := range signalDims {
-				at.Set(c, j, separation*r.NormFloat64())
+				at.Set(c, j, deviation*r.NormFloat64())
 			}
 		}
 		means := new(mat.Dense)
@@ -122,8 +123,10 @@ func newWorld(seed uint64) *world {
 		}
 	}
 	even := slices.Repeat([]float64{1}, classCount)
-	w := &world{base: &concept{shares: even, means: places(), spread: spread}}
-	w.moved = &concept{shares: even, means: places(), spread: spread}
+	w := &world{base: &concept{shares: even, means: places(separation), spread: spread}}
+	moved := new(mat.Dense)
+	moved.Add(w.base.means, places(step))
+	w.moved = &concept{shares: even, means: moved, spread: spread}
 	turn := rotation(r, featureCount)
 	w.rotated = w.base.mapped(turn)
 	w.scaled = w.base.mapped(stretch(featureCount, r.IntN(featureCount), 1000))

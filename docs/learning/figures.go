@@ -164,9 +164,7 @@ func summarise(s stream, runs []run) *figures {
 			if lost > 0.02 {
 				f.LostTwo++
 			}
-			if !(lost <= f.Worst) {
-				f.Worst = lost
-			}
+			f.Worst = larger(f.Worst, lost)
 		}
 		for _, w := range r.Widths {
 			if !slices.Contains(f.Widths, w) {
@@ -199,9 +197,15 @@ func (f *figures) reach(spans func(stream, int) []span) reach {
 func greatest[T any](all []T, of func(T) figure) figure {
 	most := none
 	for _, one := range all {
-		if v := of(one); !(v <= most) && !math.IsNaN(float64(v)) {
-			most = v
-		}
+		most = larger(most, of(one))
 	}
 	return most
+}
+
+// larger is the larger of two figures, or the one that is there.
+func larger(a, b figure) figure {
+	if b > a || math.IsNaN(float64(a)) {
+		return b
+	}
+	return a
 }

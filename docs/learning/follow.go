@@ -94,6 +94,14 @@ type follower struct {
 	first    stored       // coordinates of the epoch's first model
 	founder  *model.Model // the epoch's first model
 	epoch    int
+	lost     comparison // the last one
+}
+
+// comparison is by how much one model is worse than another at a row.
+type comparison struct {
+	of, to *model.Model
+	at     int
+	share  figure
 }
 
 // follow runs one stream through a stage of the defaults.
@@ -165,8 +173,9 @@ func (f *follower) step(ctx context.Context, at int) error {
 	}
 	// A thousand rows a second, by a clock of the stream's own.
 	f.clock.Store(int64(time.Duration(at) * time.Millisecond))
-	position := plugin.Position{Created: time.Unix(0, 0), Seq: uint64(at/batchRows + 1), Time: time.Unix(0, f.clock.Load())}
-	if err := f.stage.Learn(msg, position); err != nil {
+	now := time.Unix(0, f.clock.Load())
+	seq := uint64(at/batchRows + 1)
+	if err := f.stage.Learn(msg, plugin.Position{Created: time.Unix(0, 0), Seq: seq, Time: now}); err != nil {
 		return err
 	}
 	if err := f.stage.Wait(ctx); err != nil {
@@ -184,11 +193,13 @@ func (f *follower) note(at int) error {
 	if len(f.released) == 0 {
 		return nil
 	}
-	if last := f.released[len(f.released)-1].Model; f.stage.Live() == nil || f.stage.Live().Model.Digest() != last.Digest() {
+	last := f.released[len(f.released)-1].Model
+	if live := f.stage.Live(); live == nil || live.Model.Digest() != last.Digest() {
 		return fmt.Errorf("the model that was stored last is not the live one")
 	}
 	for _, r := range f.released {
-		p := promotion{Row: at + batchRows, Epoch: r.Epoch, Before: none, Stored: none, Moved: none, Strayed: none, Why: r.Why}
+		p := promotion{Row: at + batchRows, Epoch: r.Epoch, Before: none, Stored: none, Moved: none, Strayed: none,
+			Why: r.Why}
 		// The same rows at each promotion, but for what the concept makes of them.
 		ref, query := f.source.fresh(rand.New(rand.NewPCG(f.run.Seed, 3)), at, manyRefs, manyQueries)
 		after, err := accuracy(r.Model, ref, query)
@@ -283,10 +294,14 @@ func (f *follower) check(ctx context.Context, at int) error {
 	return nil
 }
 
-// loss is by how much the live model is worse than the one at the last change.
+// loss is by how much the live model is worse than the one at the last change. It is dear, and the same as long as
+// nothing changes.
 func (f *follower) loss(at int) (figure, error) {
 	if f.atChange == f.live {
 		return 0, nil
+	}
+	if f.lost.of == f.live && f.lost.to == f.atChange && f.source.same(f.lost.at, at) {
+		return f.lost.share, nil
 	}
 	ref, query := f.source.fresh(rand.New(rand.NewPCG(f.run.Seed, 3)), at, manyRefs, manyQueries)
 	then, err := accuracy(f.atChange, ref, query)
@@ -294,7 +309,8 @@ func (f *follower) loss(at int) (figure, error) {
 		return none, err
 	}
 	now, err := accuracy(f.live, ref, query)
-	return figure(then - now), err
+	f.lost = comparison{of: f.live, to: f.atChange, at: at, share: figure(then - now)}
+	return f.lost.share, err
 }
 
 // conceptChunks is how many chunks the oracle has of the concept that the next row is of.

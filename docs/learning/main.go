@@ -1,5 +1,5 @@
-// Command learning lets stages of the defaults learn from streams whose concept changes, and writes what came of it into
-// docs/learning.md, with a picture in docs/learning:
+// Command learning lets stages of the defaults learn from streams whose concept changes, and writes what came of it
+// into docs/learning.md, with a picture in docs/learning:
 //
 //	go run ./docs/learning [-streams rotation,means] [-seeds 3] [-rows 40000] [-o DIR] [-json] [-quiet]
 //

@@ -68,7 +68,7 @@ var streams = []stream{
 	{name: "rotation", title: "Rotation", about: "all features turned by a random rotation at half",
 		events: atHalf(later), concept: after(base, rotated), slack: usualSlack},
 	{name: "means", title: "Class means move",
-		about:  "the classes at new places at half, drawn anew in the 10 directions in which classes differ",
+		about:  "at half each takes a random step in the directions in which classes differ",
 		events: atHalf(soon), concept: after(base, moved), slack: usualSlack},
 	{name: "scale", title: "One feature times 1000", about: "at half", events: atHalf(soon),
 		concept: after(base, scaled), slack: usualSlack},
@@ -151,6 +151,8 @@ type source interface {
 	rows() int
 	// next is the next message, with the labels that the learner is shown.
 	next() *model.Data
+	// same tells whether one concept is in force at two rows.
+	same(a, b int) bool
 	// fresh is rows of the concept that is in force at a row of the stream, with true classes: some to refer to, some
 	// to ask about. None of them is ever in the stream.
 	fresh(r *rand.Rand, at, refs, queries int) (ref, query *model.Data)
@@ -178,6 +180,8 @@ func (g *generated) rows() int { return g.total }
 func (g *generated) concept(at int) *concept {
 	return g.stream.concept(g.world, float64(at)/float64(g.total))
 }
+
+func (g *generated) same(a, b int) bool { return g.concept(a) == g.concept(b) }
 
 func (g *generated) next() *model.Data {
 	d := g.concept(g.at).draw(g.random, batchRows)

@@ -82,6 +82,8 @@ func openDigits(s stream, rows int, seed uint64) (*digits, error) {
 
 func (d *digits) rows() int { return len(d.stream) }
 
+func (d *digits) same(a, b int) bool { return a >= d.turned == (b >= d.turned) }
+
 func (d *digits) next() *model.Data {
 	rows := d.pick(d.stream[d.at:d.at+batchRows], d.at >= d.turned)
 	d.at += batchRows
