@@ -155,7 +155,8 @@ func TestShuffledLabels(t *testing.T) {
 	src.random = rand.New(rand.NewPCG(7, 7))
 	d := src.next()
 	want := src.world.base.draw(rand.New(rand.NewPCG(7, 7)), batchRows)
-	if slices.Equal(d.Y, want.Y) || !slices.Equal(slices.Sorted(slices.Values(d.Y)), slices.Sorted(slices.Values(want.Y))) {
+	sorted := func(y []int) []int { return slices.Sorted(slices.Values(y)) }
+	if slices.Equal(d.Y, want.Y) || !slices.Equal(sorted(d.Y), sorted(want.Y)) {
 		t.Error("shuffled labels are not the same labels in another order")
 	}
 }
@@ -201,7 +202,7 @@ func TestShares(t *testing.T) {
 // A tenth of the labels name another class, and any other one.
 func TestNoise(t *testing.T) {
 	src := opened(t, "noise", 1).(*generated)
-	wrong, named := 0, map[int]int{}
+	wrong, named := 0, map[int]int{} // by how far the class named is from the true one
 	const messages = 80
 	for k := range messages {
 		src.random = rand.New(rand.NewPCG(7, uint64(k)))
@@ -213,12 +214,12 @@ func TestNoise(t *testing.T) {
 		for i, y := range d.Y {
 			if y != truth.Y[i] {
 				wrong++
-				named[y]++
+				named[(y-truth.Y[i]+classCount)%classCount]++
 			}
 		}
 	}
-	if share := float64(wrong) / (messages * batchRows); math.Abs(share-0.1) > 0.01 || len(named) != classCount {
-		t.Errorf("%.3f of the labels name another class, one of %d", share, len(named))
+	if share := float64(wrong) / (messages * batchRows); math.Abs(share-0.1) > 0.01 || len(named) != classCount-1 {
+		t.Errorf("%.3f of the labels name another class, one of %d others", share, len(named))
 	}
 }
 
