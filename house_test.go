@@ -57,7 +57,10 @@ var below = map[string][]string{
 	"plugin":                {"arrowio", "arrowio/wire", "model", "model/fit", "model/score", "model/moments"},
 	"stream":                {"plugin", "arrowio", "arrowio/wire", "model"},
 	"cmd/embedd/config":     {"internal/spell", "model", "model/fit"},
-	"docs/results":          {"model", "model/fit", "model/score", "model/eval"},
+	"docs/internal/picture": {},
+	"docs/results":          {"docs/internal/picture", "model", "model/fit", "model/score", "model/eval"},
+	"docs/learning": {"docs/internal/picture", "plugin", "arrowio", "model", "model/fit", "model/moments",
+		"model/score"},
 	"cmd/embedd": {"cmd/embedd/config", "stream", "plugin", "arrowio", "arrowio/file", "arrowio/wire",
 		"model", "model/fit", "model/score", "model/eval"},
 }

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 
+	"github.com/embedd/embedd/docs/internal/picture"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/eval"
 )
@@ -64,7 +65,7 @@ of breastcancer_wbc are imputed by the mean. waveform is made by Breiman's gener
 		if err != nil {
 			return err
 		}
-		p := panel(set.name, "d", "accuracy %")
+		p := picture.Panel(set.name, "d", "accuracy %")
 		p.Legend.Top = false
 		for i, name := range names {
 			curve := curves[name]
@@ -81,7 +82,7 @@ of breastcancer_wbc are imputed by the mean. waveform is made by Breiman's gener
 			for k, r := range curve {
 				points[k] = plotter.XY{X: float64(r.Dim), Y: 100 * r.AccuracyMean}
 			}
-			if err := addLine(p, name, points, i); err != nil {
+			if err := picture.AddLine(p, name, points, i, true); err != nil {
 				return err
 			}
 		}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"math"
+	"slices"
+)
+
+// spread is a figure over the seeds.
+type spread struct {
+	Mean      figure `json:"mean"`
+	Deviation figure `json:"deviation"`
+	Least     figure `json:"least"`
+	Most      figure `json:"most"`
+}
+
+// over is the spread of the values that are there.
+func over(values []figure) spread {
+	values = slices.DeleteFunc(slices.Clone(values), func(v figure) bool { return math.IsNaN(float64(v)) })
+	if len(values) == 0 {
+		return spread{none, none, none, none}
+	}
+	s := spread{Least: slices.Min(values), Most: slices.Max(values)}
+	for _, v := range values {
+		s.Mean += v / figure(len(values))
+	}
+	squares := 0.0
+	for _, v := range values {
+		squares += float64((v - s.Mean) * (v - s.Mean))
+	}
+	s.Deviation = figure(math.Sqrt(squares / float64(max(1, len(values)-1))))
+	return s
+}
+
+// span is some rows of a run.
+type span struct{ from, to int }
+
+// mean is that of a figure of the checkpoints over a span. A checkpoint speaks for the rows up to the next one.
+func (r run) mean(s span, of func(checkpoint) figure) figure {
+	sum, rows := 0.0, 0
+	for i, c := range r.Checkpoints {
+		next := r.Rows
+		if i+1 < len(r.Checkpoints) {
+			next = r.Checkpoints[i+1].Row
+		}
+		if n := min(next, s.to) - max(c.Row, s.from); n > 0 {
+			sum += float64(n) * float64(of(c))
+			rows += n
+		}
+	}
+	if rows == 0 {
+		return none
+	}
+	return figure(sum / float64(rows))
+}
+
+func frozen(c checkpoint) figure { return c.Frozen }
+func live(c checkpoint) figure   { return c.Live }
+func best(c checkpoint) figure   { return c.Oracle }
+func gap(c checkpoint) figure    { return c.Oracle - c.Live }
+
+// spans are the rows after each change of a run: those that come first, and those where the learner is held to have
+// recovered.
+func (s stream) spans(rows int) (early, settled []span) {
+	changes := s.changes()
+	for i, e := range changes {
+		limit := rows
+		if i+1 < len(changes) {
+			limit = rowOf(changes[i+1].start, rows)
+		}
+		start, end := rowOf(e.start, rows), rowOf(e.end, rows)
+		early = append(early, span{start, min(max(end, start+afterRows), limit)})
+		if from := end + e.settle; from < limit {
+			settled = append(settled, span{from, min(from+afterRows, limit)})
+		}
+	}
+	return early, settled
+}
+
+// reach is what the three models reach in some rows after the changes.
+type reach struct {
+	Frozen spread `json:"frozen"`
+	Live   spread `json:"live"`
+	Oracle spread `json:"oracle"`
+	Gap    spread `json:"gap"` // oracle - live
+}
+
+// figures are what the runs of one stream come to.
+type figures struct {
+	Name    string `json:"name"`
+	Early   reach  `json:"early"`
+	Settled reach  `json:"settled"`
+	Loss    spread `json:"loss"` // the worst of each run against the model that was live at the last change
+
+	Promotions     spread `json:"promotions"`
+	LatePromotions spread `json:"late_promotions"` // after the first quarter
+	LostOne        int    `json:"lost_one"`        // promotions that lost more than a point, of all runs
+	LostTwo        int    `json:"lost_two"`
+	Worst          figure `json:"worst"` // the most that a promotion lost
+	Judged         int    `json:"judged"`
+
+	Stored  spread `json:"stored"`  // the most that coordinates of the epoch's first model lost
+	Moved   spread `json:"moved"`   // the farthest that one promotion moved a probe once the window was full
+	Strayed spread `json:"strayed"` // the farthest that a probe was from where the epoch's first model had it, then
+	Epochs  spread `json:"epochs"`
+	First   spread `json:"first"` // rows before the first model
+	Widths  []int  `json:"widths"`
+
+	Runs   []run `json:"runs"`
+	stream stream
+}
+
+// fullWindow is the rows of a window of the defaults.
+const fullWindow = 20_000
+
+// summarise draws the figures of the runs of a stream.
+func summarise(s stream, runs []run) *figures {
+	f := &figures{Name: s.name, Runs: runs, stream: s, Worst: none}
+	f.Early = f.reach(func(s stream, rows int) []span { early, _ := s.spans(rows); return early })
+	f.Settled = f.reach(func(s stream, rows int) []span { _, settled := s.spans(rows); return settled })
+	each := func(of func(run) figure) spread {
+		var values []figure
+		for _, r := range runs {
+			values = append(values, of(r))
+		}
+		return over(values)
+	}
+	f.Loss = each(func(r run) figure {
+		return greatest(r.Checkpoints, func(c checkpoint) figure { return c.Loss })
+	})
+	f.Promotions = each(func(r run) figure { return figure(len(r.Promotions)) })
+	f.LatePromotions = each(func(r run) figure {
+		late := figure(0)
+		for _, p := range r.Promotions {
+			if p.Row > r.Rows/4 {
+				late++
+			}
+		}
+		return late
+	})
+	f.Stored = each(func(r run) figure {
+		return greatest(r.Promotions, func(p promotion) figure { return p.After - p.Stored })
+	})
+	full := func(of func(promotion) figure) func(r run) figure {
+		return func(r run) figure {
+			return greatest(r.Promotions, func(p promotion) figure {
+				if p.Row <= fullWindow {
+					return none
+				}
+				return of(p)
+			})
+		}
+	}
+	f.Moved = each(full(func(p promotion) figure { return p.Moved }))
+	f.Strayed = each(full(func(p promotion) figure { return p.Strayed }))
+	f.Epochs = each(func(r run) figure { return figure(r.Epochs) })
+	f.First = each(func(r run) figure { return figure(r.First) })
+	for _, r := range runs {
+		for _, p := range r.Promotions {
+			lost := p.Before - p.After
+			f.Judged++
+			if lost > 0.01 {
+				f.LostOne++
+			}
+			if lost > 0.02 {
+				f.LostTwo++
+			}
+			f.Worst = larger(f.Worst, lost)
+		}
+		for _, w := range r.Widths {
+			if !slices.Contains(f.Widths, w) {
+				f.Widths = append(f.Widths, w)
+			}
+		}
+	}
+	return f
+}
+
+func (f *figures) reach(spans func(stream, int) []span) reach {
+	each := func(of func(checkpoint) figure) spread {
+		var values []figure
+		for _, r := range f.Runs {
+			sum, all := figure(0), spans(f.stream, r.Rows)
+			for _, s := range all {
+				sum += r.mean(s, of) / figure(len(all))
+			}
+			if len(all) == 0 {
+				sum = none
+			}
+			values = append(values, sum)
+		}
+		return over(values)
+	}
+	return reach{Frozen: each(frozen), Live: each(live), Oracle: each(best), Gap: each(gap)}
+}
+
+// greatest is the greatest of the figures that are there.
+func greatest[T any](all []T, of func(T) figure) figure {
+	most := none
+	for _, one := range all {
+		most = larger(most, of(one))
+	}
+	return most
+}
+
+// larger is the larger of two figures, or the one that is there.
+func larger(a, b figure) figure {
+	if b > a || math.IsNaN(float64(a)) {
+		return b
+	}
+	return a
+}

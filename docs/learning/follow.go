@@ -1,0 +1,345 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin"
+)
+
+const (
+	everyRows = 500 // rows between two checkpoints; half of that in the rows after a change
+	freshRows = 1000
+	// A promotion, a loss and stored coordinates are judged to fractions of a point, on more rows.
+	manyRefs    = 4000
+	manyQueries = 8000
+	afterRows   = 5000 // the rows after an event that are looked at more closely
+)
+
+// figure is a number that may be missing: NaN, in JSON null.
+type figure float64
+
+// MarshalJSON writes what no JSON number can be as null.
+func (f figure) MarshalJSON() ([]byte, error) {
+	if math.IsNaN(float64(f)) || math.IsInf(float64(f), 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(f))
+}
+
+var none = figure(math.NaN())
+
+// checkpoint is the accuracy on fresh rows of the concept of the row that comes next.
+type checkpoint struct {
+	Row    int    `json:"row"`
+	Live   figure `json:"live"`
+	Frozen figure `json:"frozen"`
+	Oracle figure `json:"oracle"`
+	// Loss is by how much the live model is worse than the one that was live at the last change, on many fresh rows.
+	Loss figure `json:"loss"`
+}
+
+// promotion is one model that went live in place of another, judged on many fresh rows of the concept so far.
+type promotion struct {
+	Row    int    `json:"row"` // rows learned by then
+	Epoch  int    `json:"epoch"`
+	Before figure `json:"before"`
+	After  figure `json:"after"`
+	// Stored is the accuracy with the coordinates as reference that the epoch's first model gave rows of its day.
+	Stored  figure `json:"stored"`
+	Moved   figure `json:"moved"`   // displacement of a probe by this promotion
+	Strayed figure `json:"strayed"` // displacement of a probe from the epoch's first model
+	Why     string `json:"why"`
+}
+
+// run is what came of one stream with one seed.
+type run struct {
+	Seed        uint64       `json:"seed"`
+	Rows        int          `json:"rows"`
+	First       int          `json:"first"` // rows learned when the first model went live
+	Checkpoints []checkpoint `json:"checkpoints"`
+	Promotions  []promotion  `json:"promotions"` // without the first model
+	Epochs      int          `json:"epochs"`
+	Widths      []int        `json:"widths"` // dimensions of the outputs, each new one
+	Refused     int          `json:"refused"`
+}
+
+// follower watches a stage learn.
+type follower struct {
+	stream stream
+	source source
+	run    run
+	stage  *plugin.Stage
+	clock  atomic.Int64
+	oracle oracle
+
+	released []*plugin.Release // since the last message, by Config.Store
+	failed   error
+	live     *model.Model
+	frozen   *model.Model
+	atChange *model.Model // live at the last change
+	first    stored       // coordinates of the epoch's first model
+	founder  *model.Model // the epoch's first model
+	epoch    int
+	lost     comparison // the last one
+}
+
+// comparison is by how much one model is worse than another at a row.
+type comparison struct {
+	of, to *model.Model
+	at     int
+	share  figure
+}
+
+// follow runs one stream through a stage of the defaults.
+func follow(ctx context.Context, s stream, rows int, seed uint64) (run, error) {
+	source, err := s.open(rows, seed)
+	if err != nil {
+		return run{}, err
+	}
+	f := &follower{stream: s, source: source, run: run{Seed: seed, Rows: source.rows()}}
+	f.stage, err = plugin.New(plugin.Config{
+		Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"},
+		Fit:  fit.Config{Method: method},
+		Store: func(_ context.Context, r *plugin.Release) (string, error) {
+			f.released = append(f.released, r)
+			return r.Model.Digest()[:16], nil
+		},
+		Observe: func(o plugin.Outcome) {
+			switch {
+			case o.Err != nil:
+				f.failed = o.Err
+			case !o.Promoted:
+				f.run.Refused++
+			}
+		},
+		Clock: func() time.Time { return time.Unix(0, f.clock.Load()) },
+	})
+	if err != nil {
+		return run{}, err
+	}
+	defer f.stage.Close()
+	for at := 0; at < f.run.Rows; at += batchRows {
+		if f.isChange(at) {
+			f.atChange = f.live
+		}
+		if f.isCheckpoint(at) {
+			if err := f.check(ctx, at); err != nil {
+				return run{}, fmt.Errorf("row %d: %w", at, err)
+			}
+		}
+		if err := f.step(ctx, at); err != nil {
+			return run{}, fmt.Errorf("row %d: %w", at, err)
+		}
+	}
+	return f.run, f.check(ctx, f.run.Rows)
+}
+
+// step lets the next message be answered, and learned.
+func (f *follower) step(ctx context.Context, at int) error {
+	d := f.source.next()
+	if !f.stream.poisoned(float64(at) / float64(f.run.Rows)) {
+		if err := f.oracle.add(d); err != nil {
+			return err
+		}
+	}
+	rec := record(d)
+	defer rec.Release()
+	msg, err := f.stage.FromRecord(rec)
+	if err != nil {
+		return err
+	}
+	if f.live != nil {
+		answer, err := f.stage.Transform(ctx, msg)
+		if err != nil {
+			return err
+		}
+		if width := answer.Reduced.Dim; !slices.Contains(f.run.Widths, width) {
+			f.run.Widths = append(f.run.Widths, width)
+		}
+	}
+	// A thousand rows a second, by a clock of the stream's own.
+	f.clock.Store(int64(time.Duration(at) * time.Millisecond))
+	now := time.Unix(0, f.clock.Load())
+	seq := uint64(at/batchRows + 1)
+	if err := f.stage.Learn(msg, plugin.Position{Created: time.Unix(0, 0), Seq: seq, Time: now}); err != nil {
+		return err
+	}
+	if err := f.stage.Wait(ctx); err != nil {
+		return err
+	}
+	if f.failed != nil {
+		return f.failed
+	}
+	return f.note(at)
+}
+
+// note judges what went live while the message at a row was learned.
+func (f *follower) note(at int) error {
+	defer func() { f.released = f.released[:0] }()
+	if len(f.released) == 0 {
+		return nil
+	}
+	last := f.released[len(f.released)-1].Model
+	if live := f.stage.Live(); live == nil || live.Model.Digest() != last.Digest() {
+		return fmt.Errorf("the model that was stored last is not the live one")
+	}
+	for _, r := range f.released {
+		p := promotion{Row: at + batchRows, Epoch: r.Epoch, Before: none, Stored: none, Moved: none, Strayed: none,
+			Why: r.Why}
+		// The same rows at each promotion, but for what the concept makes of them.
+		ref, query := f.source.fresh(rand.New(rand.NewPCG(f.run.Seed, 3)), at, manyRefs, manyQueries)
+		after, err := accuracy(r.Model, ref, query)
+		if err != nil {
+			return err
+		}
+		p.After = figure(after)
+		if f.live != nil {
+			if p.Before, p.Moved, err = f.compare(f.live, r.Model, ref, query); err != nil {
+				return err
+			}
+		}
+		if f.epoch != r.Epoch {
+			f.epoch, f.founder = r.Epoch, r.Model
+			f.run.Epochs++
+			if f.first, err = store(r.Model, ref); err != nil {
+				return err
+			}
+		} else {
+			kept, err := f.first.accuracy(r.Model, query)
+			if err != nil {
+				return err
+			}
+			strayed, err := displacement(f.founder, r.Model, ref, query)
+			if err != nil {
+				return err
+			}
+			p.Stored, p.Strayed = figure(kept), figure(strayed)
+		}
+		if f.live == nil {
+			f.run.First, f.frozen = p.Row, r.Model
+		} else {
+			f.run.Promotions = append(f.run.Promotions, p)
+		}
+		f.live = r.Model
+	}
+	return nil
+}
+
+func (f *follower) compare(from, to *model.Model, ref, query *model.Data) (before, moved figure, err error) {
+	b, err := accuracy(from, ref, query)
+	if err != nil {
+		return none, none, err
+	}
+	m, err := displacement(from, to, ref, query)
+	return figure(b), figure(m), err
+}
+
+// isChange tells whether an event or poison starts at a row.
+func (f *follower) isChange(at int) bool {
+	return slices.ContainsFunc(f.stream.changes(), func(e event) bool { return rowOf(e.start, f.run.Rows) == at })
+}
+
+// isCheckpoint tells whether the models are judged before a row is learned.
+func (f *follower) isCheckpoint(at int) bool {
+	close := slices.ContainsFunc(f.stream.changes(), func(e event) bool {
+		start := rowOf(e.start, f.run.Rows)
+		return start <= at && at < start+afterRows
+	})
+	return at%everyRows == 0 || close
+}
+
+// check judges the models on rows of the concept that the next row is of.
+func (f *follower) check(ctx context.Context, at int) error {
+	if f.live == nil {
+		return nil
+	}
+	r := rand.New(rand.NewPCG(f.run.Seed, uint64(4+at)))
+	ref, query := f.source.fresh(r, at, freshRows, freshRows)
+	chooseRef, choose := f.source.fresh(r, at, freshRows, freshRows)
+	best, err := f.oracle.best(ctx, f.conceptChunks(at), chooseRef, choose)
+	if err != nil {
+		return err
+	}
+	p := checkpoint{Row: at, Loss: none}
+	for _, c := range []struct {
+		to *figure
+		of *model.Model
+	}{{&p.Live, f.live}, {&p.Frozen, f.frozen}, {&p.Oracle, best}} {
+		a, err := accuracy(c.of, ref, query)
+		if err != nil {
+			return err
+		}
+		*c.to = figure(a)
+	}
+	if f.atChange != nil {
+		if p.Loss, err = f.loss(at); err != nil {
+			return err
+		}
+	}
+	f.run.Checkpoints = append(f.run.Checkpoints, p)
+	return nil
+}
+
+// loss is by how much the live model is worse than the one at the last change. It is dear, and the same as long as
+// nothing changes.
+func (f *follower) loss(at int) (figure, error) {
+	if f.atChange == f.live {
+		return 0, nil
+	}
+	if f.lost.of == f.live && f.lost.to == f.atChange && f.source.same(f.lost.at, at) {
+		return f.lost.share, nil
+	}
+	ref, query := f.source.fresh(rand.New(rand.NewPCG(f.run.Seed, 3)), at, manyRefs, manyQueries)
+	then, err := accuracy(f.atChange, ref, query)
+	if err != nil {
+		return none, err
+	}
+	now, err := accuracy(f.live, ref, query)
+	f.lost = comparison{of: f.live, to: f.atChange, at: at, share: figure(then - now)}
+	return f.lost.share, err
+}
+
+// conceptChunks is how many chunks the oracle has of the concept that the next row is of.
+func (f *follower) conceptChunks(at int) int {
+	since := 0
+	for _, e := range f.stream.events {
+		if start := rowOf(e.start, f.run.Rows); start <= at {
+			since = start
+		}
+	}
+	return (at - since) / batchRows
+}
+
+// record is the rows as a host holds them.
+func record(d *model.Data) arrow.Record {
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "x", Type: arrow.FixedSizeListOf(int32(d.M), arrow.PrimitiveTypes.Float32)},
+		{Name: "label", Type: arrow.BinaryTypes.String},
+	}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	list, label := b.Field(0).(*array.FixedSizeListBuilder), b.Field(1).(*array.StringBuilder)
+	values := list.ValueBuilder().(*array.Float32Builder)
+	for i, y := range d.Y {
+		list.Append(true)
+		for _, v := range d.X[i*d.M : (i+1)*d.M] {
+			values.Append(float32(v))
+		}
+		label.Append(d.Classes[y])
+	}
+	return b.NewRecord()
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/model/moments"
+	"github.com/embedd/embedd/model/score"
+)
+
+// method is what all fit: the stage by its defaults, and the oracle from the same moments.
+const method = "lda"
+
+// oracle refits on the best window, which nobody can know who does not know the true classes of rows to come. Its
+// windows are the newest 250, 500, 1,000 ... rows, and the whole concept so far. Rows whose labels are shuffled it does
+// not learn.
+type oracle struct {
+	classes []string
+	chunks  []*moments.Set // of batchRows rows each, oldest first
+}
+
+func (o *oracle) add(d *model.Data) error {
+	o.classes = d.Classes
+	s := moments.New(d.M, false)
+	if err := s.Add(d.X, d.Y, nil); err != nil {
+		return err
+	}
+	o.chunks = append(o.chunks, s)
+	return nil
+}
+
+// best is the model whose window serves the query rows best. concept is the chunks since the last change.
+func (o *oracle) best(ctx context.Context, concept int, ref, query *model.Data) (*model.Model, error) {
+	var best *model.Model
+	most := -1
+	sum := moments.New(ref.M, false)
+	for n, length := 1, 1; n <= len(o.chunks); n++ {
+		if err := sum.Merge(o.chunks[len(o.chunks)-n]); err != nil {
+			return nil, err
+		}
+		if n != length && n != concept && n != len(o.chunks) {
+			continue
+		}
+		if n == length {
+			length *= 2
+		}
+		m, err := fit.FitMoments(ctx, sum, nil, o.classes, fit.Config{Method: method})
+		if err != nil {
+			return nil, fmt.Errorf("refitting on %d rows: %w", n*batchRows, err)
+		}
+		right, err := score.Correct(m, ref, query, 1)
+		if err != nil {
+			return nil, err
+		}
+		if right > most {
+			best, most = m, right
+		}
+	}
+	return best, nil
+}
+
+// accuracy is the share of the queries whose nearest reference row, in the outputs of the model, has their class.
+func accuracy(m *model.Model, ref, query *model.Data) (float64, error) {
+	right, err := score.Correct(m, ref, query, 1)
+	return float64(right) / float64(query.N), err
+}
+
+// stored are the outputs that somebody kept, with their classes.
+type stored struct {
+	y     []float64
+	class []int
+	dim   int
+}
+
+func store(m *model.Model, d *model.Data) (stored, error) {
+	y, err := score.Outputs(m, d)
+	return stored{y: y, class: d.Y, dim: m.Dim()}, err
+}
+
+// accuracy is that of stored outputs as the reference of a newer model's. Outputs of another width compare to nothing.
+func (s stored) accuracy(m *model.Model, query *model.Data) (float64, error) {
+	if m.Dim() != s.dim {
+		return 0, nil
+	}
+	y, err := score.Outputs(m, query)
+	if err != nil {
+		return 0, err
+	}
+	right, err := score.CorrectNN(s.y, s.class, y, query.Y, s.dim, 1)
+	return float64(right) / float64(query.N), err
+}
+
+// displacement is how far rows move from their outputs under one model to those under another, in units of the
+// distance from the old output to the nearest old output of a reference row: the mean of one over the mean of the
+// other.
+func displacement(from, to *model.Model, ref, probe *model.Data) (float64, error) {
+	if from.Dim() != to.Dim() {
+		return math.Inf(1), nil
+	}
+	old, err := score.Outputs(from, probe)
+	if err != nil {
+		return 0, err
+	}
+	now, err := score.Outputs(to, probe)
+	if err != nil {
+		return 0, err
+	}
+	others, err := score.Outputs(from, ref)
+	if err != nil {
+		return 0, err
+	}
+	nearest, err := score.Nearest(others, ref.N, old, probe.N, from.Dim())
+	if err != nil {
+		return 0, err
+	}
+	moved, apart := 0.0, 0.0
+	for i, j := range nearest {
+		moved += distance(old, i, now, i, from.Dim())
+		apart += distance(old, i, others, j, from.Dim())
+	}
+	return moved / apart, nil
+}
+
+// distance is that of row i of x from row j of y, rows of d numbers.
+func distance(x []float64, i int, y []float64, j, d int) float64 {
+	sum := 0.0
+	for c := range d {
+		sum += (x[i*d+c] - y[j*d+c]) * (x[i*d+c] - y[j*d+c])
+	}
+	return math.Sqrt(sum)
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+const preamble = `# Learning
+
+What a stage does between two fits, on streams whose concept changes: %s, beside the first model kept for ever (frozen) and
+an oracle. ` + "`go run ./docs/learning`" + ` writes this page in some minutes; ` + "`-streams rotation,means -seeds 1`" + ` runs a part of it and prints the tables, ` + "`-json`" + ` prints every figure.
+
+## How it is measured
+
+%s rows of %d features and %d classes, in messages of %d, go through a stage of the public library (package plugin) with method %s and the defaults: each message is answered, then learned, and the stage is waited for, so that a run is a function of its seed.
+A class is normal; the means differ in %d directions, and %d directions of the noise are %g times as strong as the others, and tell nothing. %d seeds; +- is the standard deviation over them.
+
+Accuracy is that of the nearest neighbour in the outputs of the model that is live, in %%: %s fresh rows with their true classes are asked about, %s others referred to, all of the concept of the *next* row and never in the stream. It is taken every %d rows, and every %d in the %s rows after an event, where a learner cannot know of the change yet.
+Promotions, losses and stored coordinates are judged on %s and %s rows.
+
+The oracle refits on the best window: of the newest 250, 500, 1,000 ... rows, all rows, and the whole concept so far it takes the one that serves best on fresh rows with their true classes, again others than it is judged on. It learns no shuffled label. No learner can know what it knows.
+
+`
+
+// page is docs/learning.md.
+func page(o options, all []*figures) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, preamble, "`embedd`", thousands(o.rows), featureCount, classCount, batchRows, method, signalDims,
+		nuisanceDims, nuisance, o.seeds, thousands(freshRows), thousands(freshRows), everyRows, batchRows,
+		thousands(afterRows), thousands(manyQueries), thousands(manyRefs))
+	b.WriteString("The streams:\n\n| stream | what happens |\n|---|---|\n")
+	for _, f := range all {
+		fmt.Fprintf(&b, "| %s | %s: %s |\n", f.Name, f.stream.title, f.stream.about)
+	}
+	b.WriteString("\n![accuracy over the stream](learning/streams.png)\n\nAccuracy in % over thousands of rows, the mean of the seeds.\n\n")
+	b.WriteString(tables(all))
+	return b.String()
+}
+
+// tables are all the figures.
+func tables(all []*figures) string { return boundTable(all) + reachTable(all) + promotionTable(all) }
+
+func boundTable(all []*figures) string {
+	var b strings.Builder
+	b.WriteString(`## Bounds
+
+Means are judged by the mean of the seeds, what must never happen by the worst of them.
+
+| what | stream | at most | found | holds |
+|---|---|---|---|---|
+`)
+	for _, c := range bounds(all) {
+		holds := "yes"
+		if !c.Holds {
+			holds = "**no**"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", c.What, c.Stream, c.Limit, c.Found, holds)
+	}
+	return b.String()
+}
+
+func reachTable(all []*figures) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `
+## Accuracy
+
+First the mean of the %s rows after an event (of gradual drift: while it lasts), then that of as many rows from %s rows after the event on, %s where the features were rotated; over all events of a stream. Where nothing happens it is the rows after the first quarter, with poison those after it starts, and after its end.
+Below is how far it stays below the oracle, in points. The worst loss is the most by which learning was worse than keeping the model that was live at the event, at any later checkpoint.
+
+| stream | frozen | embedd | oracle | below | frozen | embedd | oracle | below | worst loss |
+|---|---|---|---|---|---|---|---|---|---|
+`, thousands(afterRows), thousands(soon), thousands(later))
+	for _, f := range all {
+		fmt.Fprintf(&b, "| %s |", f.Name)
+		for _, r := range []reach{f.Early, f.Settled} {
+			fmt.Fprintf(&b, " %.1f | %.1f | %.1f | %s |", 100*r.Frozen.Mean, 100*r.Live.Mean, 100*r.Oracle.Mean,
+				points(r.Gap))
+		}
+		fmt.Fprintf(&b, " %s |\n", points(f.Loss))
+	}
+	return b.String()
+}
+
+func promotionTable(all []*figures) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `
+## Promotions and coordinates
+
+How often a model replaces another, in a run; after the first quarter; how many of all runs lost more than 1 and 2 points on the same fresh rows, and the most that one lost. Epochs, counted from 1, and the widths of the outputs.
+Stored: the most by which accuracy falls where the reference keeps the coordinates that the first model of the epoch gave it. Moved: how far one promotion moved a row, at most, once the window of %s rows was full; strayed: how far it was then from where the first model of the epoch had it;
+both in units of the distance from its nearest neighbour.
+
+| stream | first model after | promotions | late | lost > 1 | > 2 | worst | epochs | widths | stored | moved | strayed |
+|---|---|---|---|---|---|---|---|---|---|---|---|
+`, thousands(fullWindow))
+	for _, f := range all {
+		fmt.Fprintf(&b, "| %s | %.0f | %.1f | %.1f | %d | %d | %s | %.1f | %s | %s | %s | %s |\n", f.Name, f.First.Mean,
+			f.Promotions.Mean, f.LatePromotions.Mean, f.LostOne, f.LostTwo, inPoints(f.Worst), f.Epochs.Mean,
+			strings.Trim(fmt.Sprint(f.Widths), "[]"), most(f.Stored, 100), most(f.Moved, 1), most(f.Strayed, 1))
+	}
+	return b.String()
+}
+
+// thousands writes 40000 as 40,000.
+func thousands(n int) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
+}

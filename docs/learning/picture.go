@@ -1,0 +1,47 @@
+package main
+
+import (
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+
+	"github.com/embedd/embedd/docs/internal/picture"
+)
+
+// draw draws the accuracy over the rows, a panel for each stream.
+func draw(path string, all []*figures) error {
+	var panels []*plot.Plot
+	for _, f := range all {
+		p := picture.Panel(f.stream.title, "", "")
+		p.Y.Min, p.Y.Max = 0, 100
+		p.Legend.Left = true
+		for _, line := range []struct {
+			name  string
+			of    func(checkpoint) figure
+			color int
+		}{{"frozen", frozen, 1}, {"oracle", best, 3}, {"embedd", live, 0}} {
+			if err := picture.AddLine(p, line.name, f.course(line.of), line.color, false); err != nil {
+				return err
+			}
+		}
+		panels = append(panels, p)
+	}
+	return picture.Save(path, min(4, len(panels)), panels...)
+}
+
+// course is a figure over thousands of rows, the mean of the seeds in points, from where all of them have it.
+func (f *figures) course(of func(checkpoint) figure) plotter.XYs {
+	sum, count := map[int]figure{}, map[int]int{}
+	for _, r := range f.Runs {
+		for _, c := range r.Checkpoints {
+			sum[c.Row] += of(c)
+			count[c.Row]++
+		}
+	}
+	var points plotter.XYs
+	for _, c := range f.Runs[0].Checkpoints {
+		if n := len(f.Runs); count[c.Row] == n {
+			points = append(points, plotter.XY{X: float64(c.Row) / 1000, Y: 100 * float64(sum[c.Row]) / float64(n)})
+		}
+	}
+	return points
+}
