@@ -32,14 +32,24 @@ const (
 	UntilSkip Until = "skip" // messages are let go without output, counted
 )
 
-// Balance says which row leaves a full window first.
+// Balance says which row leaves a full window.
 type Balance string
 
 // The ways to choose it.
 const (
-	BalanceClass Balance = "class" // the oldest row of the largest class
+	BalanceClass Balance = "class" // the oldest of each class that has more than its share
 	BalanceNone  Balance = "none"  // the oldest row
 )
+
+// Window bounds the rows that a fit sees.
+type Window struct {
+	Rows int           // most rows; default 20,000
+	Age  time.Duration // rows older than this, seen from the newest row, leave; 0: no bound
+	// Bytes is the most memory of rows, of the statistics and copies that fits are made from, and of rows that wait to be
+	// learned; default 1 GiB. Fewer than Rows are kept where it binds.
+	Bytes   int64
+	Balance Balance // default BalanceClass
+}
 
 // Align says how the coordinates of a new model are brought near those of the live one; see [model.Align].
 type Align string
@@ -56,9 +66,11 @@ const (
 type Training struct {
 	Window  Window
 	Every   Every
-	Holdout float64 // share of the rows that judge a candidate; default 0.2
-	Margin  float64 // by how much a candidate's accuracy must exceed the live model's
-	Align   Align   // default AlignBlock
+	Holdout float64 // share of the rows that no fit sees, and that all models are judged by; default 0.2
+	Gate    Gate
+	// IgnoreDrift leaves the window as it is when the rows change; without it older rows are left out then.
+	IgnoreDrift bool
+	Align       Align // default AlignRigid
 }
 
 // Config says all of a stage. Zero fields mean the defaults of [New].
@@ -70,12 +82,9 @@ type Config struct {
 
 	Fit      fit.Config // how to fit; the zero value is auto
 	Training Training
-	Until    Until // default UntilHold
-	Classes  int   // most classes; default 1000
-	// bytes that the window may take; default 1 GiB. Fewer rows than Window.Rows are kept where they would not fit.
-	Memory int64
-
-	Fixed *model.Model // a model that answers as it is: no learning
+	Until    Until        // default UntilHold
+	Classes  int          // most classes; default 1000
+	Fixed    *model.Model // a model that answers as it is: no learning
 	// the model that was live before a restart; rows up to what it has seen only fill the window again
 	Resume *Live
 
@@ -99,7 +108,8 @@ func (c Config) withDefaults() (Config, error) {
 	set(&c.Nulls, NullsReject)
 	set(&c.Until, UntilHold)
 	set(&c.Classes, 1000)
-	set(&c.Memory, 1<<30)
+	set(&c.Training.Window.Bytes, 1<<30)
+	set(&c.Training.Gate.Evidence, 1000)
 	set(&c.Training.Window.Rows, 20000)
 	set(&c.Training.Window.Balance, BalanceClass)
 	set(&c.Training.Align, AlignRigid)
@@ -129,6 +139,9 @@ func (c Config) withDefaults() (Config, error) {
 	set(&c.Training.Holdout, 0.2)
 	if h := c.Training.Holdout; !(h > 0 && h <= 0.5) {
 		return c, fmt.Errorf("holdout %g is not in (0, 0.5]; without held-out rows no candidate could be judged", h)
+	}
+	if g := c.Training.Gate; !(g.Evidence > 1) || !(g.Margin >= 0 && g.Margin < 1) {
+		return c, fmt.Errorf("gate: evidence %g is not above 1, or margin %g not in [0, 1)", g.Evidence, g.Margin)
 	}
 	if c.Training.Window.Rows < 4 {
 		return c, fmt.Errorf("a window of %d rows is too small; two classes of two rows need 4", c.Training.Window.Rows)

@@ -56,7 +56,7 @@ func TestOwnIsAsAnyMethod(t *testing.T) {
 	for i := range unlabelled {
 		unlabelled[i].class = ""
 	}
-	rows := clouds(r, 300, 3)
+	rows := clouds(r, 3000, 3)
 	for _, s := range []*Stage{a, b} {
 		teach(t, s, 1, unlabelled)
 		if l := s.Live(); l == nil || !l.Bootstrap || l.Model.Method() != "pca" {
@@ -69,12 +69,12 @@ func TestOwnIsAsAnyMethod(t *testing.T) {
 		t.Fatalf("live are %s %.16s and %.16s", live.Model.Method(), live.Model.Digest(), a.Live().Model.Digest())
 	}
 	last := fits[len(fits)-1]
-	if len(fits) != 4 || !last.Promoted || !(last.Candidate > 0.9) || !(last.Previous > 0.9) ||
-		!strings.Contains(last.Reason, "after alignment") {
+	if len(fits) < 3 || !last.Promoted || !(last.Candidate > 0.9) || !(last.Previous > 0.9) ||
+		!strings.Contains(last.Reason, "coordinates of the epoch's first model lose") {
 		t.Errorf("%d fits, the last is %+v", len(fits), last)
 	}
-	if live.Epoch != 1 {
-		t.Errorf("epoch %d; every model is aligned to the one before it, so that all share one", live.Epoch)
+	if live.Epoch != 2 {
+		t.Errorf("epoch %d; every model is aligned to the one before it, so that all but the PCA share one", live.Epoch)
 	}
 	read, err := model.Read(&stored)
 	if err != nil {

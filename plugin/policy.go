@@ -1,104 +1,197 @@
 package plugin
 
 import (
-	"fmt"
 	"time"
 )
 
-// Every says how often a model is fitted anew: after Rows labelled rows or after Period with at least one new labelled
-// row, whichever comes first. A zero field never fires.
+// Every says how often a model is fitted anew at least: after Rows labelled rows or after Period with at least one new
+// labelled row, whichever comes first. A zero field never fires.
 type Every struct {
 	Rows   int
 	Period time.Duration
 }
 
-// policy decides when to fit. It is a pure function of its events in virtual time: no clock, no goroutine, no lock,
-// so that a transcript of events is a complete test of it.
+// policy decides from which newest rows candidates are fitted, and when. It is a step function of its events in the
+// time of the rows: no clock, no goroutine, no lock, so that a transcript of events is a complete test of it.
+//
+// Candidates are fitted from nested suffixes of the stream, each twice as long as the next, up to the whole window,
+// since nobody knows how long ago the world was as it is now. A suffix is looked at again when a quarter of it is new.
+// Methods that need the rows themselves are fitted from the whole window alone, when it has doubled or Every says so.
 type policy struct {
-	every Every
+	every    Every
+	features int
+	nested   bool // suffixes are fitted from moments, at a cost that does not depend on their length
 
-	rows    int       // labelled rows since the last fit began
-	since   time.Time // when the first of them arrived
-	now     time.Time // latest time that any event brought
-	fitting bool
-	wanted  bool // the host asked for a fit that has not begun
+	Learned int       `json:"learned"` // labelled rows
+	Since   time.Time `json:"since"`   // when the first row since the last look at everything came
+	Now     time.Time `json:"now"`     // of the newest row
+	Class   int       `json:"class"`   // rows learned when the newest class appeared
+	Looked  int       `json:"looked"`  // rows learned at the last look at everything
+	Fitted  []fitted  `json:"fitted"`  // the last fit of each suffix
+	Saved   int       `json:"saved"`   // rows learned at the last checkpoint
+	wanted  bool      // the host asked for a look
 }
 
-// learned records rows labelled rows that arrived at the given time. Rows that are read again after a restart, up to
-// where the live model already looked, are not counted: the caller does not report them.
-func (p *policy) learned(rows int, at time.Time) {
+// fitted is the last fit of one suffix.
+type fitted struct {
+	Size int `json:"size"` // 0: the whole window
+	At   int `json:"at"`   // rows learned then
+	Rows int `json:"rows"` // that the suffix had
+}
+
+const (
+	leastSuffix = 250 // rows of the shortest suffix
+	leastRows   = 64  // rows that a candidate is fitted from at least, once a model is live
+	costShare   = 32  // a fit of m^3 is worth its cost every m^2/costShare rows, which are scored by then
+)
+
+// learn records rows labelled rows that arrived at the given time. classes says that one of them was the first of its
+// class.
+func (p *policy) learn(rows int, class bool, at time.Time) {
+	if p.Learned == p.Looked && rows > 0 {
+		p.Since = later(p.Now, at)
+	}
 	p.tick(at)
-	if rows > 0 && p.rows == 0 {
-		p.since = p.now
-	}
-	p.rows += rows
-}
-
-// tick moves the virtual time; it never moves backwards.
-func (p *policy) tick(at time.Time) {
-	if at.After(p.now) {
-		p.now = at
+	p.Learned += rows
+	if class {
+		p.Class = p.Learned
 	}
 }
 
-// asked records that the host wants a fit, whatever the counts say.
-func (p *policy) asked() { p.wanted = true }
+// tick moves the time; it never moves backwards.
+func (p *policy) tick(at time.Time) { p.Now = later(p.Now, at) }
 
-// due tells whether a fit should begin now. trainable says whether the window can be fitted at all: for a supervised
-// method two classes of two rows.
-func (p *policy) due(trainable bool) bool {
-	if p.fitting || !trainable || p.rows == 0 && !p.wanted {
-		return false
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
 	}
+	return a
+}
+
+// ask records that the host wants a look, whatever the counts say.
+func (p *policy) ask() { p.wanted = true }
+
+// cut forgets the suffixes: the window begins anew with so many rows.
+func (p *policy) cut(rows int) {
+	p.Learned, p.Looked, p.Class, p.Saved, p.Fitted = rows, 0, 0, 0, nil
+	p.Since = p.Now
+}
+
+// firstRows is how many labelled rows make a first model.
+func (p *policy) firstRows() int {
+	n := max(leastSuffix, 5*p.features)
+	if p.every.Rows > 0 {
+		n = min(n, p.every.Rows)
+	}
+	return n
+}
+
+// first tells whether a first model is due, with rows rows in a window that can be fitted at all. While classes are
+// still appearing it waits, up to four times as long: the outputs of a pipeline stay as many as its first model has.
+func (p *policy) first(rows int) bool {
 	if p.wanted {
 		return true
 	}
-	if p.every.Rows > 0 && p.rows >= p.every.Rows {
+	if p.every.Period > 0 && rows > 0 && p.Now.Sub(p.Since) >= p.every.Period {
 		return true
 	}
-	return p.every.Period > 0 && p.now.Sub(p.since) >= p.every.Period
+	n := p.firstRows()
+	return rows >= n && (2*p.Class <= p.Learned || p.Learned >= 4*n)
 }
 
-// began records that a fit has begun: what arrives from now on counts towards the next one.
-func (p *policy) began() { p.fitting, p.rows, p.wanted = true, 0, false }
-
-// ended records that the fit is over, whatever came of it. A fit that is due by then begins at once, with the window
-// as it is, so a slow fit makes fits rarer and never piles them up.
-func (p *policy) ended() { p.fitting = false }
-
-// heldOutScore is what the held-out rows say of one model: with labels the share of them whose nearest reference row
-// has their class, without labels the share of their variance that the projection keeps.
-type heldOutScore struct {
-	Value float64
-	Rows  int // held-out rows that were judged
-}
-
-// evidence is all that the gate looks at.
-type evidence struct {
-	candidate heldOutScore
-	live      *heldOutScore // nil: no model is live, or the live one is the stand-in until a first model exists
-	margin    float64
-}
-
-// judge is the gate. A candidate goes live when its score on the held-out rows is not below the live model's, on the
-// same rows, plus the margin (Invariant 8). Without a live model it goes live as it is; without held-out rows nothing
-// speaks for it, and the live model stays.
-func judge(e evidence) (promote bool, reason string) {
-	c := e.candidate
-	switch {
-	case e.live == nil && c.Rows == 0:
-		return true, "first model; no held-out rows to judge it on"
-	case e.live == nil:
-		return true, fmt.Sprintf("first model; held-out score %.4f on %d rows", c.Value, c.Rows)
-	case c.Rows == 0:
-		return false, "no held-out rows to judge the candidate on"
+// due lists the suffixes to fit now, 0 for the whole window of so many rows, longest first.
+func (p *policy) due(rows int) (sizes []int) {
+	all := p.all()
+	for _, size := range p.sizes(rows) {
+		have := rows
+		if size > 0 {
+			have = size
+		}
+		last, there := p.last(size)
+		switch {
+		case all, p.wanted,
+			!there && (rows >= p.firstRows() || p.nested && have >= max(leastRows, p.features)),
+			there && have >= 2*last.Rows,
+			there && p.nested && p.Learned-last.At >= p.refresh(have):
+			sizes = append(sizes, size)
+		}
 	}
-	l := *e.live
-	promote = c.Value >= l.Value+e.margin
-	verdict := "not below"
-	if !promote {
-		verdict = "below"
+	return sizes
+}
+
+// all tells whether Every says to look at everything.
+func (p *policy) all() bool {
+	since := p.Learned - p.Looked
+	return p.every.Rows > 0 && since >= p.every.Rows ||
+		p.every.Period > 0 && since > 0 && p.Now.Sub(p.Since) >= p.every.Period
+}
+
+// began records that suffixes are fitted, the whole window having so many rows.
+func (p *policy) began(sizes []int, rows int) {
+	for _, size := range sizes {
+		f := fitted{Size: size, At: p.Learned, Rows: size}
+		if size == 0 {
+			f.Rows = rows
+		}
+		there := false
+		for i := range p.Fitted {
+			if p.Fitted[i].Size == size {
+				p.Fitted[i], there = f, true
+			}
+		}
+		if !there {
+			p.Fitted = append(p.Fitted, f)
+		}
 	}
-	return promote, fmt.Sprintf("held-out score %.4f is %s the live model's %.4f plus margin %g, on %d rows",
-		c.Value, verdict, l.Value, e.margin, c.Rows)
+	p.wanted = false
+	if len(sizes) > 0 && len(sizes) == len(p.sizes(rows)) {
+		p.Looked = p.Learned
+	}
+}
+
+// checkpoint tells whether it is time to fit all suffixes, so that what the learner knows can be kept.
+func (p *policy) checkpoint() bool {
+	return p.nested && p.Learned-p.Saved >= checkpointRows
+}
+
+// saved records a checkpoint.
+func (p *policy) saved() { p.Saved = p.Learned }
+
+const checkpointRows = 2500
+
+// sizes are the suffixes of a window of so many rows, longest first.
+func (p *policy) sizes(rows int) []int {
+	sizes := []int{0}
+	if !p.nested {
+		return sizes
+	}
+	least := leastSuffix
+	for least < p.features {
+		least *= 2
+	}
+	n := least
+	for 2*n <= rows {
+		n *= 2
+	}
+	for ; n >= least; n /= 2 {
+		if 4*n <= 3*rows {
+			sizes = append(sizes, n)
+		}
+	}
+	return sizes
+}
+
+// refresh is after how many new rows a suffix is fitted again: a quarter of it, or so many that their scoring costs as
+// much as the fit.
+func (p *policy) refresh(rows int) int {
+	return max(rows/4, leastRows/2, p.features*p.features/costShare)
+}
+
+func (p *policy) last(size int) (fitted, bool) {
+	for _, f := range p.Fitted {
+		if f.Size == size {
+			return f, true
+		}
+	}
+	return fitted{}, false
 }

@@ -22,18 +22,27 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
+// transcript is what the events of a file act on.
+type transcript struct {
+	policy policy
+	rows   int // in the window
+	live   bool
+	gate   Gate
+	trial  standing
+	agree  agreement
+}
+
 func replay(t *testing.T, name string) {
 	f, err := os.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	var p policy
-	start := time.Unix(0, 0)
+	var s transcript
 	lines := bufio.NewScanner(f)
 	for n := 1; lines.Scan(); n++ {
 		text, _, _ := strings.Cut(lines.Text(), "#")
-		event, want, _ := strings.Cut(text, "->")
+		event, want, asked := strings.Cut(text, "->")
 		words := strings.Fields(event)
 		if len(words) == 0 {
 			continue
@@ -43,83 +52,141 @@ func replay(t *testing.T, name string) {
 			k, v, _ := strings.Cut(w, "=")
 			arg[k] = v
 		}
-		at := start.Add(duration(t, arg["at"]))
-		got := ""
-		switch words[0] {
-		case "every":
-			p.every = Every{Rows: integer(t, arg["rows"]), Period: duration(t, arg["period"])}
-			continue
-		case "learn":
-			p.learned(integer(t, arg["rows"]), at)
-			got = decide(&p, arg["trainable"] != "no")
-		case "tick":
-			p.tick(at)
-			got = decide(&p, arg["trainable"] != "no")
-		case "asked":
-			p.asked()
-			got = decide(&p, arg["trainable"] != "no")
-		case "done":
-			p.ended()
-			got = decide(&p, true)
-		case "judge":
-			e := evidence{candidate: parseScore(t, arg["candidate"])}
-			if arg["live"] != "" {
-				s := parseScore(t, arg["live"])
-				e.live = &s
-			}
-			if arg["margin"] != "" {
-				e.margin, err = strconv.ParseFloat(arg["margin"], 64)
-				if err != nil {
-					t.Fatal(err)
+		got := s.event(t, words[0], arg)
+		if want = strings.TrimSpace(want); asked && got != want {
+			t.Errorf("%s:%d: %s\n got %s\nwant %s", name, n, strings.TrimSpace(event), got, want)
+		}
+	}
+}
+
+func (s *transcript) event(t *testing.T, name string, arg map[string]string) string {
+	p := &s.policy
+	at := time.Unix(0, 0).Add(duration(t, arg["at"]))
+	switch name {
+	case "policy":
+		*s = transcript{policy: policy{every: Every{Rows: integer(t, arg["rows"]), Period: duration(t, arg["period"])},
+			features: integer(t, arg["features"]), nested: arg["nested"] != "no"}}
+	case "learn":
+		p.learn(integer(t, arg["rows"]), arg["class"] == "new", at)
+		s.rows += integer(t, arg["rows"])
+		return s.decide()
+	case "tick":
+		p.tick(at)
+		return s.decide()
+	case "asked":
+		p.ask()
+		return s.decide()
+	case "cut":
+		s.rows = integer(t, arg["rows"])
+		p.cut(s.rows)
+		return s.decide()
+	case "gate":
+		s.gate = Gate{Evidence: number(t, arg["evidence"]), Margin: number(t, arg["margin"])}
+	case "trial":
+		s.trial = standing{Test: s.gate.begin(arg["rows"] == "twice"), Growing: arg["rows"] == "twice"}
+		s.agree = agreement{}
+	case "rows": // so many rows that candidate and live model are right about: both, one of the two, none
+		kinds := []string{"both", "candidate", "live", "none"}
+		total, done := 0, map[string]int{}
+		for _, kind := range kinds {
+			total += integer(t, arg[kind])
+		}
+		for i := range total { // evenly mixed
+			for _, kind := range kinds {
+				if n := integer(t, arg[kind]); done[kind]*total < n*(i+1) {
+					s.scored(kind, done[kind])
+					done[kind]++
 				}
 			}
-			ok, reason := judge(e)
-			got = map[bool]string{true: "promote: ", false: "keep: "}[ok] + reason
-		default:
-			t.Fatalf("%s:%d: unknown event %q", name, n, words[0])
 		}
-		if want = strings.TrimSpace(want); got != want {
-			t.Errorf("%s:%d: %s\n got  %s\n want %s", name, n, strings.TrimSpace(event), got, want)
+		pass, reason := s.gate.passes(s.trial, &s.agree)
+		if pass {
+			return "promote: " + reason
+		}
+		return "keep: " + reason
+	default:
+		t.Fatalf("unknown event %s", name)
+	}
+	return ""
+}
+
+// scored takes one row of one of two classes.
+func (s *transcript) scored(kind string, i int) {
+	label, other := "a", "b"
+	if i%2 == 0 {
+		label, other = other, label
+	}
+	switch kind {
+	case "both":
+		s.trial.Test.Add(0)
+		s.agree.add(1, label, label)
+	case "candidate":
+		s.trial.Test.Add(1)
+		s.agree.add(1, label, label)
+	case "live":
+		s.trial.Test.Add(-1)
+		s.agree.add(0, label, other)
+	case "none":
+		s.trial.Test.Add(0)
+		s.agree.add(0, label, other)
+	}
+}
+
+// decide says what the policy fits now, and takes it as done.
+func (s *transcript) decide() string {
+	if !s.live {
+		if !s.policy.first(s.rows) {
+			return "wait"
+		}
+		s.live = true
+		s.policy.began([]int{0}, s.rows)
+		return "first"
+	}
+	due := s.policy.due(s.rows)
+	s.policy.began(due, s.rows)
+	if len(due) == 0 {
+		return "wait"
+	}
+	text := "fit"
+	for _, size := range due {
+		if size == 0 {
+			text += " all"
+		} else {
+			text += fmt.Sprint(" ", size)
 		}
 	}
+	return text
 }
 
-func decide(p *policy, trainable bool) string {
-	if p.due(trainable) {
-		p.began()
-		return "fit"
-	}
-	return "wait"
-}
-
-func parseScore(t *testing.T, s string) (out heldOutScore) {
-	t.Helper()
-	if _, err := fmt.Sscanf(s, "%g/%d", &out.Value, &out.Rows); err != nil {
-		t.Fatalf("score %q: %v", s, err)
-	}
-	return out
-}
-
-func integer(t *testing.T, s string) int {
-	t.Helper()
-	if s == "" {
+func duration(t *testing.T, text string) time.Duration {
+	if text == "" {
 		return 0
 	}
-	n, err := strconv.Atoi(s)
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func integer(t *testing.T, text string) int {
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return n
 }
 
-func duration(t *testing.T, s string) time.Duration {
-	t.Helper()
-	if s == "" {
+func number(t *testing.T, text string) float64 {
+	if text == "" {
 		return 0
 	}
-	d, err := time.ParseDuration(s)
+	v, err := strconv.ParseFloat(text, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d
+	return v
 }

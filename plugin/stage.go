@@ -39,7 +39,9 @@ type Live struct {
 	Epoch     int    // outputs are comparable within one epoch; from 1
 	Seen      uint64 // sequence number of the last message that its fit saw; 0 where nothing was fitted
 	Bootstrap bool   // the PCA that serves until a first model exists: any model replaces it
-	State     []byte // for [Config.Resume]: the learner's newest checkpoint, as Config.Store or Config.Checkpoint got it
+	// Origin is the first model of the epoch, against which the next ones are judged; nil: Model itself.
+	Origin *model.Model
+	State  []byte // for [Config.Resume]: the learner's newest checkpoint, as Config.Store or Config.Checkpoint got it
 }
 
 // Metadata is what every output says of its model, in the order in which it is written.
@@ -84,13 +86,13 @@ func New(c Config) (*Stage, error) {
 		s.promote(liveOf(c.Fixed))
 		return s, nil
 	}
-	s.learner = newLearner(s)
 	if c.Resume != nil {
 		if err := decoder.Pin(c.Resume.Model.Features()); err != nil {
 			return nil, fmt.Errorf("resuming with model %s: %w", c.Resume.Version, err)
 		}
 		s.promote(c.Resume)
 	}
+	s.learner = newLearner(s)
 	s.learner.start()
 	return s, nil
 }
@@ -241,8 +243,8 @@ func (s *Stage) EncodeRejected(r *Result, pairs ...wire.Pair) ([]byte, error) {
 	return s.encoder.Rejected(r.Reduced.Message, r.Rejected, pairs)
 }
 
-// Learn takes the labelled rows of a message into the window and starts a fit where one is due. It copies what it
-// keeps. With a fixed model it does nothing. After Close it is ErrClosed.
+// Learn copies the labelled rows of a message for the worker, which scores the models on them and then learns from
+// them, and returns: it never waits for a fit. With a fixed model it does nothing. After Close it is ErrClosed.
 func (s *Stage) Learn(m *arrowio.Message, at Position) error {
 	if s.learner == nil {
 		return nil
@@ -250,10 +252,10 @@ func (s *Stage) Learn(m *arrowio.Message, at Position) error {
 	return s.learner.learn(m, at)
 }
 
-// Refit makes a fit due now, also where Config.Training.Every would wait: from the rows in the window, new or not. It
-// returns at once; the candidate is judged and goes live as any other, and [Stage.Wait] waits for it. While a fit is
-// running the one asked for follows it, one for all that ask. The error is ErrFixed, ErrClosed, or ErrFewRows with
-// the figures; then nothing was asked.
+// Refit fits candidates now from the rows in the window, new or not: a first model where there is none. It returns at
+// once; a candidate is judged on rows that come after it, and goes live as any other. While a fit is running the one
+// asked for follows it, one for all that ask. The error is ErrFixed, ErrClosed, or ErrFewRows with the figures; then
+// nothing was asked.
 func (s *Stage) Refit() error {
 	if s.learner == nil {
 		return ErrFixed
@@ -261,13 +263,22 @@ func (s *Stage) Refit() error {
 	return s.learner.refit()
 }
 
-// Wait blocks until no fit is running or due, or ctx is done. A stage that is closed meanwhile, or was before, is
+// Wait blocks until every row was learned from and no fit is running or due, or ctx is done. A stage that is closed meanwhile, or was before, is
 // ErrClosed; with a fixed model there is nothing to wait for.
 func (s *Stage) Wait(ctx context.Context) error {
 	if s.learner == nil {
 		return nil
 	}
 	return s.learner.wait(ctx)
+}
+
+// Backlog is how many labelled rows wait to be learned from. A host that can read them later waits while there are
+// many; what the queue has no memory for is not learned, counted in Status.Dropped.
+func (s *Stage) Backlog() int {
+	if s.learner == nil {
+		return 0
+	}
+	return s.learner.backlog()
 }
 
 // Close ends the worker, cancelling a fit that is running, and waits for it. It may be called more than once.
@@ -280,15 +291,34 @@ func (s *Stage) Close() {
 
 // Status is how far learning is.
 type Status struct {
-	Live    *Live
-	Rows    int // labelled rows in the window
-	Waiting int // labelled rows since the last fit
-	Needed  int // labelled rows that make a fit due; 0: only time does
-	Fitting bool
-	Classes int
-	Fits    int           // fits that ended, whatever came of them
-	LastFit time.Duration // how long the last one took
-	Note    string        // what came of it, a sentence
+	Live     *Live
+	Rows     int   // labelled rows in the window
+	Classes  int   // that they are of
+	Largest  int   // rows of the largest class
+	Bytes    int64 // that the window takes
+	Needed   int   // labelled rows that make a first model due
+	Backlog  int   // labelled rows that wait to be learned from
+	Dropped  int   // labelled rows that were not learned: they came too fast
+	Overfull int   // labelled rows that were not learned: their class was one too many
+	Fitting  bool  // the worker has something to do
+	Filling  bool  // the window is filled again after a restart
+	Pinned   bool  // the live model was chosen, and nothing replaces it
+
+	// Accuracy is the share of the last 500 to 1,000 labelled rows whose class the live model's outputs told before it
+	// was learned, by the nearest of the newest held-out rows; Chance is what it would be if labels meant nothing.
+	// Without labels it is the share of variance that the outputs keep. NaN before there is any.
+	Accuracy, Chance float64
+	// Candidate is the accuracy of the candidate for which most speaks, Evidence how much; see Gate.
+	Candidate     float64
+	CandidateRows int
+	Evidence      float64
+
+	Alarms  int           // changes of the rows that cut the window
+	Fits    int           // models that were fitted, candidates included
+	LastFit time.Duration // how long the last promotion took, from the fit to the pointer
+	Note    string        // what came of the last candidate that passed or failed, a sentence
+
+	trainable bool
 }
 
 // Status tells how far learning is.
@@ -296,19 +326,20 @@ func (s *Stage) Status() Status {
 	if s.learner == nil {
 		return Status{Live: s.Live()}
 	}
-	return s.learner.status()
+	return s.learner.now()
 }
 
-// Outcome is what came of one fit; [Config.Observe] gets it.
+// Outcome is what came of a candidate that went live, or of a fit that failed; [Config.Observe] gets it.
 type Outcome struct {
-	Live      *Live // the live model after it
-	Promoted  bool
-	Candidate float64 // accuracy on the held-out rows, NaN where none judged
-	Previous  float64 // of the model that was live, NaN where none was
-	Rows      int
-	Duration  time.Duration
-	Reason    string
-	Err       error // why there is no candidate
+	Live         *Live // the live model after it
+	Promoted     bool
+	Candidate    float64 // accuracy on the rows that it was judged on, NaN where none judged
+	Previous     float64 // of the model that was live on the same rows, NaN where none was
+	Displacement float64 // of the outputs by the change, relative to their spread, after alignment
+	Rows         int     // that it was fitted on
+	Duration     time.Duration
+	Reason       string
+	Err          error // why there is no candidate
 }
 
 // Release is a model that is about to go live, and what speaks for it; [Config.Store] keeps it.
@@ -322,6 +353,7 @@ type Release struct {
 	Score       float64
 	LiveScore   float64 // of the model that it replaces on the same rows; NaN where nothing judged, as Score is
 	Why         string  // a sentence
+	NewEpoch    bool    // it is the first of its epoch: keep it as long as models of the epoch, for Live.Origin
 	State       []byte  // the learner's checkpoint as of this model; opaque, small, part of what a restart needs
 }
 

@@ -135,14 +135,9 @@ func (p *pipeline) progress() string {
 
 func (p *pipeline) learned() string {
 	s := p.stage.Status()
-	switch {
-	case s.Fitting:
-		return fmt.Sprintf("fitting on %d rows", s.Rows)
-	case s.Needed > 0 && s.Note != "":
-		return fmt.Sprintf("%d of %d labelled rows; last fit: %s", s.Waiting, s.Needed, s.Note)
-	case s.Needed > 0:
-		return fmt.Sprintf("%d of %d labelled rows", s.Waiting, s.Needed)
-	default:
-		return fmt.Sprintf("%d labelled rows", s.Waiting)
+	text := fmt.Sprintf("%d of %d labelled rows", s.Rows, s.Needed)
+	if s.Note != "" {
+		text += "; last fit: " + s.Note
 	}
+	return text
 }

@@ -12,7 +12,8 @@ type Config struct {
 	Holdout  float64       // share of the rows that no fit sees
 	Balance  bool          // each class has a quota; otherwise the oldest row leaves, whatever its class
 	Labelled bool          // rows have labels
-	Moments  bool          // fits are made from moments, otherwise from a copy of the rows
+	Moments  bool          // fits are made from moments, which blocks keep
+	Copies   bool          // fits are made from a copy of the rows
 }
 
 // rowOverhead is what a row takes beside its features: the row itself, its places in a block and in its class, and
@@ -23,8 +24,11 @@ const rowOverhead = 192
 func (c Config) RowBytes() int64 {
 	m := int64(c.Features)
 	bytes := 9*m + rowOverhead // an eighth for the allocator's size classes
+	if c.Copies {
+		bytes += 8 * m
+	}
 	if !c.Moments {
-		return bytes + 8*m
+		return bytes
 	}
 	perBlock := 8 * m * (m + int64(min(c.Classes, c.blockRows()))) // second moments, and a sum a class
 	return bytes + perBlock/int64(c.blockRows())

@@ -163,6 +163,14 @@ func (w *Window) Back(n int) Position {
 	return w.blocks[0].rows[0].Position
 }
 
+// At is the row at a position, nil where there is none.
+func (w *Window) At(p Position) *Row {
+	if at, i, there := w.find(p); there {
+		return w.blocks[at].rows[i]
+	}
+	return nil
+}
+
 // All calls f for each row, oldest first, until it says false.
 func (w *Window) All(f func(*Row) bool) {
 	for _, b := range w.blocks {
@@ -179,41 +187,25 @@ type Suffix struct {
 	First, Last Position
 	Rows        int
 	Classes     []string     // those with rows, sorted; nil without labels
-	Moments     *moments.Set // of the window that is made for them
-	X           []float64    // Rows x m, else, with the class of each row, oldest first
+	Moments     *moments.Set // of Newest
+	X           []float64    // of NewestRows: Rows x m, with the class of each row, oldest first
 	Y           []int
 }
 
-// Newest is the suffix of about n rows, held-out ones counted: from n rows back, or from the border of a block before
-// that where n is more than two blocks. It costs what changed since the last one, and O(m^2) a block.
-func (w *Window) Newest(n int) (*Suffix, error) {
-	s := &Suffix{}
-	if w.rows == 0 {
-		return s, nil
-	}
-	first := w.Back(n)
-	at, i, _ := w.find(first)
-	if n > 2*w.config.blockRows() {
-		i = 0
-	}
-	s.First = w.blocks[at].rows[i].Position
-	last := w.blocks[len(w.blocks)-1].rows
-	s.Last = last[len(last)-1].Position
-	count := make([]int, len(w.classes.names))
-	for b, from := at, i; b < len(w.blocks); b, from = b+1, 0 {
-		for _, r := range w.blocks[b].rows[from:] {
-			if !r.held {
-				count[r.class]++
-				s.Rows++
-			}
-		}
-	}
-	names, to := w.classes.sorted(count)
-	if w.config.Labelled {
-		s.Classes = names
-	}
-	if !w.config.Moments {
+// NewestRows is the suffix of n rows, held-out ones counted, as a copy of its rows.
+func (w *Window) NewestRows(n int) *Suffix {
+	s, at, i, to := w.suffix(n, false)
+	if s.Rows > 0 {
 		w.copyRows(s, at, i, to)
+	}
+	return s
+}
+
+// Newest is the suffix of about n rows, held-out ones counted, as moments: from n rows back, or from the border of a
+// block before that where n is more than two blocks. It costs what changed since the last one, and O(m^2) a block.
+func (w *Window) Newest(n int) (*Suffix, error) {
+	s, at, i, to := w.suffix(n, true)
+	if s.Rows == 0 {
 		return s, nil
 	}
 	s.Moments = moments.New(w.config.Features, false)
@@ -236,6 +228,36 @@ func (w *Window) Newest(n int) (*Suffix, error) {
 		s.Moments.Relabel(to[:min(len(to), s.Moments.Classes())])
 	}
 	return s, nil
+}
+
+// suffix is a suffix without its rows: it begins at row i of block at, and class number c is to[c] in it.
+func (w *Window) suffix(n int, borders bool) (s *Suffix, at, i int, to []int) {
+	s = &Suffix{}
+	if w.rows == 0 {
+		return s, 0, 0, nil
+	}
+	first := w.Back(n)
+	at, i, _ = w.find(first)
+	if borders && n > 2*w.config.blockRows() {
+		i = 0
+	}
+	s.First = w.blocks[at].rows[i].Position
+	last := w.blocks[len(w.blocks)-1].rows
+	s.Last = last[len(last)-1].Position
+	count := make([]int, len(w.classes.names))
+	for b, from := at, i; b < len(w.blocks); b, from = b+1, 0 {
+		for _, r := range w.blocks[b].rows[from:] {
+			if !r.held {
+				count[r.class]++
+				s.Rows++
+			}
+		}
+	}
+	names, to := w.classes.sorted(count)
+	if w.config.Labelled {
+		s.Classes = names
+	}
+	return s, at, i, to
 }
 
 // copyRows copies the rows from row i of block at on.

@@ -88,7 +88,7 @@ type Training struct {
 	Window     Window
 	Every      Every
 	Holdout    float64 // fraction of the window
-	Promote    Promote
+	Gate       Gate
 	Align      string // none, sign, block or rigid
 	UntilReady string // hold, pca or skip
 }
@@ -96,18 +96,20 @@ type Training struct {
 // Window bounds the labelled rows that are kept.
 type Window struct {
 	Rows    int
+	Bytes   int64
 	Age     time.Duration // 0: no bound
 	Balance string        // none or class
 }
 
-// Every says when to fit again: after Rows new labelled rows or after Period, whichever is first.
+// Every says when to look at all candidates again: after Rows new labelled rows or after Period, whichever is first.
 type Every struct {
 	Rows   int
 	Period time.Duration // 0: by rows alone
+	Drift  string        // true or false: whether a change of the rows cuts the window
 }
 
-// Promote is the gate: a candidate's score must reach the live model's plus Margin.
-type Promote struct{ Margin float64 }
+// Gate says how much must speak for a candidate.
+type Gate struct{ Evidence, Margin float64 }
 
 // Limits bound what one pipeline may hold. Sizes are bytes.
 type Limits struct {

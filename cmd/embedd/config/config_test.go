@@ -39,8 +39,8 @@ pipelines:
     schema:   {features: [pixels], label: label, key: id, nulls: reject}
     output:   {subject: reduced.digits, column: embedding, keep: all, dead: dead.digits}
     model:    {method: lda, dim: 8, scale: standard, ridge: auto}
-    training: {window: {rows: 20000, age: 24h, balance: class}, every: {rows: 5000, period: 10m, drift: false}, holdout: 0.2,
-               promote: {margin: 0.0}, align: block, until_ready: hold}
+    training: {window: {rows: 20000, bytes: 1GiB, age: 24h, balance: class}, every: {rows: 5000, period: 10m, drift: true}, holdout: 0.2,
+               gate: {evidence: 1000, margin: 0.0}, align: rigid, until_ready: hold}
     limits:   {message: 8MiB, rows: 100k, in_flight: 256MiB}
 `
 
@@ -56,8 +56,8 @@ func TestFull(t *testing.T) {
 		Schema: Schema{[]string{"pixels"}, "label", "id", "reject"},
 		Output: Output{"reduced.digits", "embedding", false, []string{"all"}, "dead.digits", "none"},
 		Model:  Model{Method: "lda", Dim: 8, Scale: "standard", Params: map[string]string{"ridge": "auto"}, Seed: 1},
-		Training: Training{Window{20000, 24 * time.Hour, "class"}, Every{5000, 10 * time.Minute}, 0.2, Promote{0},
-			"block", "hold"},
+		Training: Training{Window{20000, 1 << 30, 24 * time.Hour, "class"}, Every{5000, 10 * time.Minute, "true"}, 0.2,
+			Gate{1000, 0}, "rigid", "hold"},
 		Limits: Limits{8 << 20, 100_000, 256 << 20, 1000},
 	}
 	if got, want := fmt.Sprintf("%+v", p), fmt.Sprintf("%+v", want); got != want {
@@ -81,7 +81,8 @@ func TestDefaults(t *testing.T) {
 		Schema:   Schema{[]string{"x*"}, "label", "", "reject"},
 		Output:   Output{"reduced.p-1", "embedding", false, []string{"all"}, "dead.p-1", "none"},
 		Model:    Model{Method: "auto", Scale: "standard", Seed: 1},
-		Training: Training{Window{20000, 0, "class"}, Every{5000, 10 * time.Minute}, 0.2, Promote{0}, "block", "hold"},
+		Training: Training{Window{20000, 1 << 30, 0, "class"}, Every{5000, 10 * time.Minute, "true"}, 0.2, Gate{1000, 0},
+			"rigid", "hold"},
 		Limits:   Limits{8 << 20, 100_000, 256 << 20, 1000},
 	})
 	if got != want {
@@ -185,8 +186,8 @@ func TestProblems(t *testing.T) {
 			[]string{`3:28: pipelines.p.schema.features: "x[": not a valid glob: * ? and [a-z] are wildcards, \[ is a literal bracket`}},
 		{"late labels", pipeline(features, "input: {labels: labels.p}"), []string{
 			"4:21: pipelines.p.input.labels: late labels are not available yet: put the label into the row (schema.label) and delete this line"}},
-		{"drift", pipeline(features, "training: {every: {drift: true}}"), []string{
-			"4:31: pipelines.p.training.every.drift: fitting on drift is not available yet: write false or delete this line; every.rows and every.period decide"}},
+		{"drift", pipeline(features, "training: {every: {drift: maybe}}"), []string{
+			`4:31: pipelines.p.training.every.drift: "maybe": want true or false`}},
 		{"model age", pipeline(features, "training: {max_age: 6h}"), []string{
 			"4:25: pipelines.p.training.max_age: a limit on the model's age is not available yet: delete this line"}},
 		{"wildcard out", pipeline(features, "output: {subject: reduced.*}"),

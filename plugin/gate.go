@@ -1,0 +1,58 @@
+package plugin
+
+import (
+	"fmt"
+
+	"github.com/embedd/embedd/plugin/evidence"
+)
+
+// Gate says how much must speak for a candidate before it goes live.
+type Gate struct {
+	// Evidence is the odds that must be reached: the capital of a bettor who began with 1 and stakes on the candidate
+	// being right where the live model is wrong; see package evidence. Default 1000. Candidates that are no better
+	// pass about once in as many tries.
+	Evidence float64
+	Margin   float64 // by how much a candidate's accuracy must exceed the live model's, in [0, 1); default 0
+}
+
+const (
+	// tie is the gain in accuracy that is not worth a change of coordinates.
+	tie = 0.005
+	// tolerance is the loss in accuracy that a candidate from at least twice as many rows may not have: more rows of the
+	// same world can only help, so it need not be shown to be better, only not to be worse.
+	tolerance = 0.01
+)
+
+// standing is how a candidate stands against the live model on the rows that neither has seen.
+type standing struct {
+	Test    evidence.Test
+	Growing bool // the candidate was fitted on at least twice as many rows as the live model
+}
+
+// begin starts a comparison.
+func (g Gate) begin(growing bool) evidence.Test {
+	margin := g.Margin + tie
+	if growing {
+		margin = g.Margin - tolerance
+	}
+	return evidence.Test{Margin: margin}
+}
+
+// passes is the gate (Invariant 8): the evidence suffices, and the candidate knows something of the labels. Where
+// labels contradict every model nothing is promoted. agree is the candidate's, nil without labels. The reason is a
+// sentence.
+func (g Gate) passes(s standing, agree *agreement) (bool, string) {
+	value := s.Test.Value()
+	what := "better"
+	if s.Growing {
+		what = "not worse, from more rows"
+	}
+	if value < g.Evidence {
+		return false, fmt.Sprintf("evidence %.3g of %.4g that it is %s, on %d rows", value, g.Evidence, what, s.Test.Count)
+	}
+	if agree != nil && !agree.aboveChance() {
+		return false, fmt.Sprintf("it is right about %.1f%% of the last rows, and chance is %.1f%%: the labels contradict every model",
+			100*agree.rate(), 100*agree.chance())
+	}
+	return true, fmt.Sprintf("evidence %.4g that it is %s, on %d rows that neither has seen", value, what, s.Test.Count)
+}

@@ -1,0 +1,82 @@
+package plugin
+
+import (
+	"math"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/plugin/window"
+)
+
+// lesson is what waits to be learned: the rows of one message, or a wish of the host.
+type lesson struct {
+	rows   []window.Row // with a label, where labels are learned from
+	other  [][]float64  // rows without a label, for the PCA that serves until a first model exists
+	refit  bool         // the host asks for candidates now
+	adopt  *Live        // a model that the host chose
+	pinned bool         // with adopt: no other replaces it
+	bytes  int64        // in memory
+}
+
+// rowOverhead is what a waiting row takes beside its features.
+const rowOverhead = 160
+
+// lessonOf copies out of a message what is learned from it. Rows with a missing feature are learned from where they
+// are projected too.
+func (c *Config) lessonOf(m *arrowio.Message, at Position, features int, unlabelled bool) *lesson {
+	l, i := &lesson{}, 0
+	for _, batch := range m.Batches() {
+		faults := batch.Faults()
+		for k := range batch.Rows() {
+			faulty := len(faults) > 0 && faults[0].Row == k
+			if faulty {
+				faults = faults[1:]
+			}
+			place := at.row(i)
+			i++
+			if faulty && c.Nulls != NullsImpute {
+				continue // the hot path gives no output for it either
+			}
+			label, ok := "", true
+			if c.Spec.Label != "" {
+				label, ok = batch.Label(k)
+			}
+			if !ok && !unlabelled {
+				continue
+			}
+			x := make([]float64, features)
+			gather(x, batch.Features(), k)
+			if !ok {
+				l.other = append(l.other, x)
+				continue
+			}
+			l.rows = append(l.rows, window.Row{Position: place, Time: at.Time.UnixNano(), Label: label, X: x})
+		}
+	}
+	return l
+}
+
+// gather copies row i of blocks that stand side by side.
+func gather(dst []float64, blocks []arrowio.Block, i int) {
+	for _, b := range blocks {
+		at := i * b.RowStride
+		if b.F32 != nil {
+			for j := range b.Cols {
+				dst[j] = float64(b.F32[at+j*b.ColStride])
+			}
+		} else {
+			for j := range b.Cols {
+				dst[j] = b.F64[at+j*b.ColStride]
+			}
+		}
+		dst = dst[b.Cols:]
+	}
+}
+
+func finite(x []float64) bool {
+	for _, v := range x {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,117 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/plugin/evidence"
+	"github.com/embedd/embedd/plugin/window"
+)
+
+// stateFormat is the version of the form of a checkpoint.
+const stateFormat = 1
+
+// state is a checkpoint: what the trainer knows beside the rows of its window and the live model. It is taken when all
+// candidates have just been fitted, so that they come back from the rows.
+type state struct {
+	Format     int               `json:"format"`
+	Last       window.Position   `json:"last"`   // of the newest row that was learned
+	Oldest     window.Position   `json:"oldest"` // of the window: who reads from its message on has the rows again
+	Start      window.Position   `json:"start"`
+	Level      int               `json:"level"`
+	Policy     policy            `json:"policy"`
+	Drift      evidence.Adaptive `json:"drift"`
+	Live       agreement         `json:"live"`
+	Candidates []stood           `json:"candidates"`
+	Choice     *model.Choice     `json:"choice,omitempty"`
+	Alarms     int               `json:"alarms"`
+}
+
+// stood is how one candidate stood.
+type stood struct {
+	Size    int           `json:"size"`
+	Growing bool          `json:"growing"`
+	Test    evidence.Test `json:"test"`
+	Agree   agreement     `json:"agree"`
+}
+
+// state is the checkpoint as of now.
+func (t *trainer) state() []byte {
+	s := state{Format: stateFormat, Start: t.window.Start(), Level: t.window.Level(), Policy: t.policy, Drift: t.drift,
+		Choice: t.choice, Alarms: t.alarms}
+	if t.window.Len() > 0 {
+		s.Last = t.window.Back(1)
+		s.Oldest, _ = t.window.Oldest()
+	}
+	if t.live != nil {
+		s.Live = t.live.agree
+	}
+	for _, c := range t.candidates {
+		s.Candidates = append(s.Candidates, stood{c.size, c.Growing, c.Test, c.agree})
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(fmt.Sprintf("a checkpoint cannot be written: %v", err)) // plain data always can
+	}
+	return text
+}
+
+// readState reads a checkpoint. One that this version cannot read is as none: the rows come back from the stream.
+func readState(text []byte) (*state, error) {
+	s := &state{}
+	if err := json.Unmarshal(text, s); err != nil {
+		return nil, fmt.Errorf("the checkpoint is damaged: %w", err)
+	}
+	if s.Format > stateFormat {
+		return nil, fmt.Errorf("the checkpoint is of format %d and this embedd reads %d; use a newer embedd", s.Format,
+			stateFormat)
+	}
+	return s, nil
+}
+
+// ReadFrom tells from which message on a host has to call Learn again to have the window of a checkpoint back: the
+// creation time of its stream in nanoseconds, and its sequence number; 0: from the first.
+func ReadFrom(checkpoint []byte) (created int64, seq uint64) {
+	s, err := readState(checkpoint)
+	if len(checkpoint) == 0 || err != nil {
+		return 0, 0
+	}
+	return s.Oldest.Created, s.Oldest.Seq
+}
+
+// restore ends the filling of the window after a restart: all is as it was at the checkpoint.
+func (t *trainer) restore(ctx context.Context) {
+	s := t.resume
+	t.resume = nil
+	t.references = newReferences()
+	t.window.All(func(r *window.Row) bool {
+		if r.Held() {
+			t.references.add(r)
+		}
+		return true
+	})
+	if s.Format == 0 { // a model without a checkpoint
+		t.policy.cut(t.window.Len())
+		return
+	}
+	nested := t.policy
+	t.policy = s.Policy
+	t.policy.every, t.policy.features, t.policy.nested = nested.every, nested.features, nested.nested
+	t.drift, t.alarms = s.Drift, s.Alarms
+	if t.live != nil {
+		t.live.agree = s.Live
+	}
+	if !t.window.Trainable() || t.live == nil {
+		return
+	}
+	fitted := t.policy.Fitted
+	for _, c := range s.Candidates {
+		t.fitCandidate(ctx, c.Size)
+		if back := t.candidateOf(c.Size); back != nil {
+			back.Growing, back.Test, back.agree = c.Growing, c.Test, c.Agree
+		}
+	}
+	t.policy.Fitted = fitted
+}
