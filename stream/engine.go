@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/registry"
 )
 
 // Options say what an engine runs on. Nothing is global: two engines run in one process (Invariant 9).
@@ -146,11 +147,12 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, c Pipeline) (
 	observe := s.Observe
 	s.Observe = func(f plugin.Outcome) {
 		e.metrics.fitted(c.Name, f)
+		p.judged(f)
 		if observe != nil {
 			observe(f)
 		}
 	}
-	if s.Fixed == nil && p.input != nil {
+	if s.Fixed == nil && p.keepsModels() {
 		if err := p.resume(ctx); err != nil {
 			return nil, err
 		}
@@ -160,6 +162,10 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, c Pipeline) (
 		return nil, err
 	}
 	p.stage = stage
+	if err := p.keepPin(); err != nil {
+		stage.Close()
+		return nil, err
+	}
 	if l := stage.Live(); l != nil {
 		e.metrics.live(c.Name, l)
 		p.log.Info("a model is live", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
@@ -170,18 +176,27 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, c Pipeline) (
 
 // resume opens the store and takes the live model from it.
 func (p *pipeline) resume(ctx context.Context) (err error) {
-	if p.store, err = openStore(ctx, p.js, p.Name); err != nil {
-		return err
-	}
-	live, err := p.store.load(ctx)
+	store, err := p.openStore(ctx)
 	if err != nil {
 		return err
 	}
+	p.models = registry.Of(store, p.Name, registry.Options{Limit: p.Models.Limit, Keep: p.Models.Keep, Logger: p.log,
+		Clock: p.Stage.Clock})
+	live, pinned, err := p.models.Live(ctx)
+	if err != nil {
+		return err
+	}
+	p.pinned.Store(pinned)
+	if err := p.models.Sweep(ctx); err != nil {
+		p.log.Warn("what crashes left in the model store stays", "error", err)
+	}
 	s := &p.Stage
-	s.Store = p.store.save
+	s.Store, s.Checkpoint, s.Resume = p.models.Save, p.models.Checkpoint, live
+	if p.input == nil {
+		return nil
+	}
 	s.Source = map[string]string{"stream": p.Stream, "created": p.created.UTC().Format(time.RFC3339Nano),
 		"subject": p.Subject}
-	s.Resume = live
 	// The numbers of another stream of that name would mean other messages.
 	if live != nil && live.Model.Note().Source["created"] == s.Source["created"] {
 		live.Seen, p.learnFirst = windowEnd(live), windowStart(live)

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/registry"
 )
 
 // Pipeline is the configuration of one pipeline: an input, a stage, an output.
@@ -24,6 +25,8 @@ type Pipeline struct {
 	Output  string        // subject of the reduced messages
 	Dead    string        // subject of the dead letters
 	Stage   plugin.Config // Name, Resume, Store, Source, Logger and Clock are set by the engine
+
+	Models Models // where models are kept, and how many
 
 	AckWait  time.Duration // default 10 s
 	InFlight int64         // bytes between pull and acknowledgement; default 256 MiB
@@ -60,7 +63,8 @@ type pipeline struct {
 	log     *slog.Logger
 	metrics *metrics
 	stage   *plugin.Stage
-	store   *store
+	models  *registry.Registry // nil: none are kept
+	pinned  atomic.Bool        // somebody chose the live model, and it stays
 
 	input   jetstream.Stream // nil on core NATS
 	created time.Time        // of the input stream
@@ -80,6 +84,9 @@ func (p *pipeline) run(ctx context.Context) error {
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if p.models != nil {
+		wg.Go(func() { p.models.Follow(ctx, p.adopt) })
+	}
 	if p.input == nil {
 		return p.runCore(ctx, &wg)
 	}

@@ -81,6 +81,14 @@ type Model struct {
 	Scale  string
 	Params map[string]string // ridge among them, when it was given
 	Seed   uint64
+	Store  string // auto, none or a directory
+	Keep   Keep
+}
+
+// Keep says how many versions stay in the store beside the live, the previous and the pinned one.
+type Keep struct {
+	Versions int
+	Age      time.Duration // 0: no bound
 }
 
 // Training says what is learned from and when a model goes live.
@@ -115,6 +123,7 @@ type Limits struct {
 	Rows     int
 	InFlight int64
 	Classes  int
+	Model    int64
 }
 
 // Embedded says that no server is configured.

@@ -55,10 +55,11 @@ func TestFull(t *testing.T) {
 		Input:  Input{"FEATURES", "features.digits"},
 		Schema: Schema{[]string{"pixels"}, "label", "id", "reject"},
 		Output: Output{"reduced.digits", "embedding", false, []string{"all"}, "dead.digits", "none"},
-		Model:  Model{Method: "lda", Dim: 8, Scale: "standard", Params: map[string]string{"ridge": "auto"}, Seed: 1},
+		Model: Model{Method: "lda", Dim: 8, Scale: "standard", Params: map[string]string{"ridge": "auto"}, Seed: 1,
+			Store: "auto", Keep: Keep{20, 90 * 24 * time.Hour}},
 		Training: Training{Window{20000, 24 * time.Hour, "class"}, Every{5000, 10 * time.Minute}, 0.2, Promote{0},
 			"block", "hold"},
-		Limits: Limits{8 << 20, 100_000, 256 << 20, 1000},
+		Limits: Limits{8 << 20, 100_000, 256 << 20, 1000, 256 << 20},
 	}
 	if got, want := fmt.Sprintf("%+v", p), fmt.Sprintf("%+v", want); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -76,13 +77,14 @@ func TestDefaults(t *testing.T) {
 	}
 	got := fmt.Sprintf("%+v", c.Pipelines[0])
 	want := fmt.Sprintf("%+v", Pipeline{
-		Name:     "p-1",
-		Input:    Input{"", "features.p-1"},
-		Schema:   Schema{[]string{"x*"}, "label", "", "reject"},
-		Output:   Output{"reduced.p-1", "embedding", false, []string{"all"}, "dead.p-1", "none"},
-		Model:    Model{Method: "auto", Scale: "standard", Seed: 1},
+		Name:   "p-1",
+		Input:  Input{"", "features.p-1"},
+		Schema: Schema{[]string{"x*"}, "label", "", "reject"},
+		Output: Output{"reduced.p-1", "embedding", false, []string{"all"}, "dead.p-1", "none"},
+		Model: Model{Method: "auto", Scale: "standard", Seed: 1, Store: "auto",
+			Keep: Keep{20, 90 * 24 * time.Hour}},
 		Training: Training{Window{20000, 0, "class"}, Every{5000, 10 * time.Minute}, 0.2, Promote{0}, "block", "hold"},
-		Limits:   Limits{8 << 20, 100_000, 256 << 20, 1000},
+		Limits:   Limits{8 << 20, 100_000, 256 << 20, 1000, 256 << 20},
 	})
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
