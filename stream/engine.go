@@ -186,7 +186,7 @@ func (p *pipeline) resume(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	p.pinned.Store(pinned)
+	p.setPinned(pinned)
 	if err := p.models.Sweep(ctx); err != nil {
 		p.log.Warn("what crashes left in the model store stays", "error", err)
 	}

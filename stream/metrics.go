@@ -17,6 +17,7 @@ type metrics struct {
 	lost      *prometheus.CounterVec
 	lag       *prometheus.GaugeVec
 	model     *prometheus.GaugeVec
+	pinned    *prometheus.GaugeVec
 	score     *prometheus.GaugeVec
 	fits      *prometheus.CounterVec
 	fit       *prometheus.HistogramVec
@@ -37,6 +38,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Help: "Input messages that are not acknowledged yet."}, []string{"pipeline"}),
 		model: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_model_info",
 			Help: "1 for the live model."}, []string{"pipeline", "version", "method", "epoch"}),
+		pinned: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_model_pinned",
+			Help: "1 while the live model was chosen and nothing replaces it."}, []string{"pipeline"}),
 		score: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_model_score",
 			Help: "Held-out score of the last candidate and of the model that was live then."},
 			[]string{"pipeline", "model"}),
@@ -53,7 +56,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	return m, errors.Join(share(r, &m.messages), share(r, &m.rows), share(r, &m.lost), share(r, &m.lag),
-		share(r, &m.model),
+		share(r, &m.model), share(r, &m.pinned),
 		share(r, &m.score), share(r, &m.fits), share(r, &m.fit), share(r, &m.transform))
 }
 
@@ -85,6 +88,7 @@ func (m *metrics) begin(pipeline string) {
 	m.dropped(pipeline, 0)
 	m.unlearned(pipeline, 0)
 	m.lag.WithLabelValues(pipeline)
+	m.pin(pipeline, false)
 	m.fit.WithLabelValues(pipeline)
 	m.transform.WithLabelValues(pipeline)
 }
@@ -118,6 +122,14 @@ func (m *metrics) fitted(pipeline string, f plugin.Outcome) {
 	m.fit.WithLabelValues(pipeline).Observe(f.Duration.Seconds())
 	m.score.WithLabelValues(pipeline, "candidate").Set(f.Candidate)
 	m.score.WithLabelValues(pipeline, "live").Set(f.Previous)
+}
+
+func (m *metrics) pin(pipeline string, pinned bool) {
+	value := 0.0
+	if pinned {
+		value = 1
+	}
+	m.pinned.WithLabelValues(pipeline).Set(value)
 }
 
 func (m *metrics) live(pipeline string, l *plugin.Live) {

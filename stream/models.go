@@ -41,12 +41,17 @@ func (p *pipeline) keepPin() error {
 	return p.stage.Adopt(p.stage.Live(), true)
 }
 
+func (p *pipeline) setPinned(pinned bool) {
+	p.pinned.Store(pinned)
+	p.metrics.pin(p.Name, pinned)
+}
+
 // adopt makes a model that somebody chose in the store the live one.
 func (p *pipeline) adopt(l *plugin.Live, pinned bool) error {
 	if err := p.stage.Adopt(l, pinned); err != nil {
 		return err
 	}
-	p.pinned.Store(pinned)
+	p.setPinned(pinned)
 	p.metrics.live(p.Name, l)
 	p.log.Info("a model was chosen", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
 		l.Epoch, "pinned", pinned)
