@@ -113,6 +113,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 		})
 	}
 	wg.Go(func() { e.watchLag(ctx, open) })
+	wg.Go(func() { e.watchAge(ctx, open) })
 	wg.Wait()
 	e.flush()
 	close(errs)
@@ -144,9 +145,17 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, c Pipeline) (
 	p.metrics.begin(c.Name)
 	s := &p.Stage
 	s.Logger, s.Clock = p.log, e.options.Clock
+	if s.Clock == nil {
+		s.Clock = time.Now
+	}
+	p.clock = s.Clock
+	if s.Fixed == nil {
+		p.staleness.maxAge = c.MaxAge
+	}
 	observe := s.Observe
 	s.Observe = func(f plugin.Outcome) {
 		e.metrics.fitted(c.Name, f)
+		p.observed(f)
 		p.judged(f)
 		if observe != nil {
 			observe(f)
@@ -167,6 +176,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, c Pipeline) (
 		return nil, err
 	}
 	if l := stage.Live(); l != nil {
+		p.chosen(l, p.good)
 		e.metrics.live(c.Name, l)
 		p.log.Info("a model is live", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
 			l.Epoch)
@@ -182,11 +192,15 @@ func (p *pipeline) resume(ctx context.Context) (err error) {
 	}
 	p.models = registry.Of(store, p.Name, registry.Options{Limit: p.Models.Limit, Keep: p.Models.Keep, Logger: p.log,
 		Clock: p.Stage.Clock})
-	live, pinned, err := p.models.Live(ctx)
+	chosen, err := p.models.Live(ctx)
 	if err != nil {
 		return err
 	}
-	p.setPinned(pinned)
+	var live *plugin.Live
+	if chosen != nil {
+		live, p.good = chosen.Live, chosen.Good
+		p.setPinned(chosen.Pinned)
+	}
 	if err := p.models.Sweep(ctx); err != nil {
 		p.log.Warn("what crashes left in the model store stays", "error", err)
 	}
@@ -298,12 +312,31 @@ func (e *Engine) watchLag(ctx context.Context, open []*pipeline) {
 	}
 }
 
+// watchAge keeps the age of the live models current.
+func (e *Engine) watchAge(ctx context.Context, open []*pipeline) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		for _, p := range open {
+			age, _ := p.age()
+			e.metrics.age.WithLabelValues(p.Name).Set(age.Seconds())
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // Status is how one pipeline stands.
 type Status struct {
 	Pipeline string
 	Ready    bool
 	Reason   string // why it is not ready
 	Stage    plugin.Status
+	Pinned   bool          // the live model was chosen, and nothing replaces it
+	Age      time.Duration // since the live model was last found good: made, or kept over a newer candidate
 }
 
 // Status tells how the pipelines stand; empty before Run has opened them.
@@ -313,10 +346,14 @@ func (e *Engine) Status() []Status {
 	e.mu.Unlock()
 	var out []Status
 	for _, p := range running {
-		s := Status{Pipeline: p.Name, Stage: p.stage.Status()}
+		s := Status{Pipeline: p.Name, Stage: p.stage.Status(), Pinned: p.pinned.Load()}
+		var stale bool
+		s.Age, stale = p.age()
 		switch {
 		case s.Stage.Live == nil && p.Stage.Until != plugin.UntilSkip:
 			s.Reason = p.progress()
+		case stale:
+			s.Reason = p.staleReason(s.Age)
 		case !p.nc.IsConnected():
 			s.Reason = "not connected to the server"
 		default:

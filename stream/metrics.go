@@ -18,6 +18,7 @@ type metrics struct {
 	lag       *prometheus.GaugeVec
 	model     *prometheus.GaugeVec
 	pinned    *prometheus.GaugeVec
+	age       *prometheus.GaugeVec
 	score     *prometheus.GaugeVec
 	fits      *prometheus.CounterVec
 	fit       *prometheus.HistogramVec
@@ -29,15 +30,18 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		messages: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_messages_total",
-			Help: "Input messages by what became of them: out, dead or skip."}, []string{"pipeline", "result"}),
+			Help: "Input messages by what became of them: out, dead, skip, or pass while the model is stale."}, []string{"pipeline", "result"}),
 		rows: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_rows_total",
-			Help: "Rows by what became of them: out, dead or skip."}, []string{"pipeline", "result"}),
+			Help: "Rows by what became of them: out, dead, skip, or pass while the model is stale."}, []string{"pipeline", "result"}),
 		lost: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_dropped_messages_total",
 			Help: "Messages dropped from a full queue, on core NATS (path answer) or by the learning side where one reader feeds both (path learn)."}, []string{"pipeline", "path"}),
 		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_lag_messages",
 			Help: "Input messages that are not acknowledged yet."}, []string{"pipeline"}),
 		model: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_model_info",
 			Help: "1 for the live model."}, []string{"pipeline", "version", "method", "epoch"}),
+		age: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_model_age_seconds",
+			Help: "Time since the live model was last found good: made, or kept over a candidate from newer rows."},
+			[]string{"pipeline"}),
 		pinned: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_model_pinned",
 			Help: "1 while the live model was chosen and nothing replaces it."}, []string{"pipeline"}),
 		score: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_model_score",
@@ -56,7 +60,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	return m, errors.Join(share(r, &m.messages), share(r, &m.rows), share(r, &m.lost), share(r, &m.lag),
-		share(r, &m.model), share(r, &m.pinned),
+		share(r, &m.model), share(r, &m.pinned), share(r, &m.age),
 		share(r, &m.score), share(r, &m.fits), share(r, &m.fit), share(r, &m.transform))
 }
 
@@ -78,7 +82,7 @@ func share[C prometheus.Collector](r prometheus.Registerer, c *C) error {
 
 // begin makes the series of a pipeline, so that they are there, at zero, before anything happens.
 func (m *metrics) begin(pipeline string) {
-	for _, result := range []string{"out", "dead", "skip"} {
+	for _, result := range []string{"out", "dead", "skip", "pass"} {
 		m.messages.WithLabelValues(pipeline, result)
 		m.rows.WithLabelValues(pipeline, result)
 	}
@@ -98,6 +102,7 @@ func (m *metrics) answered(pipeline string, a *answer) {
 	m.rows.WithLabelValues(pipeline, "out").Add(float64(a.rows.out))
 	m.rows.WithLabelValues(pipeline, "dead").Add(float64(a.rows.dead))
 	m.rows.WithLabelValues(pipeline, "skip").Add(float64(a.rows.skip))
+	m.rows.WithLabelValues(pipeline, "pass").Add(float64(a.rows.pass))
 	m.transform.WithLabelValues(pipeline).Observe(a.seconds)
 }
 

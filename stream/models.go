@@ -47,14 +47,16 @@ func (p *pipeline) setPinned(pinned bool) {
 }
 
 // adopt makes a model that somebody chose in the store the live one.
-func (p *pipeline) adopt(l *plugin.Live, pinned bool) error {
-	if err := p.stage.Adopt(l, pinned); err != nil {
+func (p *pipeline) adopt(c *registry.Choice) error {
+	l := c.Live
+	if err := p.stage.Adopt(l, c.Pinned); err != nil {
 		return err
 	}
-	p.setPinned(pinned)
+	p.setPinned(c.Pinned)
+	p.chosen(l, c.Good)
 	p.metrics.live(p.Name, l)
 	p.log.Info("a model was chosen", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
-		l.Epoch, "pinned", pinned)
+		l.Epoch, "pinned", c.Pinned)
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,9 @@ type Pipeline struct {
 	Stage   plugin.Config // Name, Resume, Store, Source, Logger and Clock are set by the engine
 
 	Models Models // where models are kept, and how many
+	// The live model is stale when it was not found good for longer; 0: never. WhenStale says what happens then.
+	MaxAge    time.Duration
+	WhenStale WhenStale // default StaleServe
 
 	AckWait  time.Duration // default 10 s
 	InFlight int64         // bytes between pull and acknowledgement; default 256 MiB
@@ -41,6 +45,9 @@ func (p Pipeline) withDefaults() (Pipeline, error) {
 	if p.InFlight == 0 {
 		p.InFlight = 256 << 20
 	}
+	if p.WhenStale == "" {
+		p.WhenStale = StaleServe
+	}
 	p.Stage.Name = p.Name
 	switch {
 	case !nameForm.MatchString(p.Name):
@@ -48,6 +55,8 @@ func (p Pipeline) withDefaults() (Pipeline, error) {
 	case p.Subject == "" || p.Output == "" || p.Dead == "":
 		return p, fmt.Errorf("pipeline %s: input %q, output %q and dead letter subject %q must all be named", p.Name,
 			p.Subject, p.Output, p.Dead)
+	case !slices.Contains([]WhenStale{StaleServe, StaleHold, StalePass}, p.WhenStale):
+		return p, fmt.Errorf("pipeline %s: when stale %q is not one of serve, hold and pass", p.Name, p.WhenStale)
 	case strings.ContainsAny(p.Output+p.Dead, "*> \t"):
 		return p, fmt.Errorf("pipeline %s: output %q and dead letter subject %q must be subjects without wildcards",
 			p.Name, p.Output, p.Dead)
@@ -71,6 +80,10 @@ type pipeline struct {
 	tail    *tail            // nil on core NATS
 	// learnFirst is the sequence number from which the window of the live model is filled again; 0: the first.
 	learnFirst uint64
+	clock      func() time.Time
+	good       time.Time // when the model of the store was last found good
+	staleMu    sync.Mutex
+	staleness  staleness
 	unreadable atomic.Pointer[unreadable]
 	limits     limits
 }

@@ -35,6 +35,7 @@ func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 			AckWait: c.NATS.AckWait, InFlight: p.Limits.InFlight,
 			Models: stream.Models{Limit: p.Limits.Model,
 				Keep: registry.Keep{Versions: p.Model.Keep.Versions, Age: p.Model.Keep.Age}},
+			MaxAge: p.Training.MaxAge, WhenStale: stream.WhenStale(p.Training.WhenStale),
 			Stage: plugin.Config{
 				Spec: arrowio.Spec{
 					Features: p.Schema.Features, Label: p.Schema.Label, Key: p.Schema.Key,

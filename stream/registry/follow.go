@@ -3,13 +3,11 @@ package registry
 import (
 	"context"
 	"time"
-
-	"github.com/embedd/embedd/plugin"
 )
 
 // Follow calls adopt whenever somebody else made another version the live one, or pinned or unpinned it, until ctx is
 // done. What this registry saved is not news. An error of adopt is logged, and the same choice is not offered again.
-func (r *Registry) Follow(ctx context.Context, adopt func(l *plugin.Live, pinned bool) error) {
+func (r *Registry) Follow(ctx context.Context, adopt func(*Choice) error) {
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		revision, err := r.catchUp(ctx, adopt)
 		if err == nil {
@@ -30,7 +28,7 @@ func (r *Registry) Follow(ctx context.Context, adopt func(l *plugin.Live, pinned
 }
 
 // catchUp looks once.
-func (r *Registry) catchUp(ctx context.Context, adopt func(*plugin.Live, bool) error) (uint64, error) {
+func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint64, error) {
 	r.saving.Lock()
 	defer r.saving.Unlock()
 	p, revision, err := r.read(ctx)
@@ -41,9 +39,9 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*plugin.Live, bool) e
 	if p.Live == "" || chosen == r.known || chosen == r.offered {
 		return revision, nil
 	}
-	l, err := r.liveOf(ctx, p)
+	c, err := r.choiceOf(ctx, p)
 	if err == nil {
-		err = adopt(l, p.Pin != "")
+		err = adopt(c)
 	}
 	if ctx.Err() != nil {
 		return 0, ctx.Err()

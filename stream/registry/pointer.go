@@ -125,9 +125,8 @@ func (p *Pointer) Find(name string) *Version {
 	return nil
 }
 
-// Confirmed is when the live model was last found good: when it was made, or when it was last kept over a candidate
-// that newer rows made.
-func (p *Pointer) Confirmed() time.Time {
+// good is when the live model was last found good.
+func (p *Pointer) good() time.Time {
 	v := p.Find(p.Live)
 	if v == nil {
 		return time.Time{}

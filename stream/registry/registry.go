@@ -174,22 +174,30 @@ func (r *Registry) upgrade(ctx context.Context, p *Pointer) error {
 	return nil
 }
 
-// Live is the live model, read and checked; nil where there is none yet. State is the learner's newest checkpoint.
-func (r *Registry) Live(ctx context.Context) (l *plugin.Live, pinned bool, err error) {
+// Choice is a live model and how it came to be live.
+type Choice struct {
+	Live   *plugin.Live // State is the learner's newest checkpoint
+	Pinned bool         // nothing may replace it
+	Good   time.Time    // when it was last found good: made, or kept over a candidate from newer rows
+}
+
+// Live is the live model, read and checked; nil where there is none yet.
+func (r *Registry) Live(ctx context.Context) (*Choice, error) {
 	r.saving.Lock()
 	defer r.saving.Unlock()
 	p, _, err := r.read(ctx)
 	if err != nil || p.Live == "" {
-		return nil, false, err
+		return nil, err
 	}
-	if l, err = r.liveOf(ctx, p); err != nil {
-		return nil, false, err
+	c, err := r.choiceOf(ctx, p)
+	if err != nil {
+		return nil, err
 	}
 	r.known = choice{p.Live, p.Pin}
-	return l, p.Pin != "", nil
+	return c, nil
 }
 
-func (r *Registry) liveOf(ctx context.Context, p *Pointer) (*plugin.Live, error) {
+func (r *Registry) choiceOf(ctx context.Context, p *Pointer) (*Choice, error) {
 	v := p.Find(p.Live)
 	m, err := r.get(ctx, *v)
 	if err != nil {
@@ -206,7 +214,7 @@ func (r *Registry) liveOf(ctx context.Context, p *Pointer) (*plugin.Live, error)
 	if p.StateOf == p.Live {
 		l.State = p.State
 	}
-	return l, nil
+	return &Choice{Live: l, Pinned: p.Pin != "", Good: p.good()}, nil
 }
 
 // get reads a version as a start does.

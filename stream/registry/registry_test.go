@@ -109,15 +109,15 @@ func save(t testing.TB, r *Registry, seed uint64, parent string) string {
 func live(t testing.TB, s Store) (*plugin.Live, *Pointer) {
 	t.Helper()
 	r := Of(s, "digits", Options{})
-	l, _, err := r.Live(context.Background())
-	if err != nil {
-		t.Fatal(err)
+	c, err := r.Live(context.Background())
+	if err != nil || c == nil {
+		t.Fatalf("live is %v: %v", c, err)
 	}
 	p, err := r.Pointer(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l, p
+	return c.Live, p
 }
 
 // there are the names of the models that lie in a store.
@@ -138,8 +138,8 @@ func there(t testing.TB, s Store) (names []string) {
 func TestSave(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		r := Of(s, "digits", Options{})
-		if l, _, err := r.Live(t.Context()); l != nil || err != nil {
-			t.Fatalf("an empty store has %v, %v", l, err)
+		if c, err := r.Live(t.Context()); c != nil || err != nil {
+			t.Fatalf("an empty store has %v, %v", c, err)
 		}
 		a := save(t, r, 1, "")
 		b := save(t, r, 2, a)
@@ -310,7 +310,7 @@ func TestDamaged(t *testing.T) {
 		damage(t, s, b)
 		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
 		defer stop()
-		_, _, err := Of(s, "digits", Options{}).Live(ctx)
+		_, err := Of(s, "digits", Options{}).Live(ctx)
 		if err == nil || !strings.Contains(err.Error(), "embedd model rollback digits") || !strings.Contains(err.Error(), a) {
 			t.Fatalf("a damaged model: %v", err)
 		}
@@ -338,8 +338,8 @@ func TestTooLarge(t *testing.T) {
 		if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "limits.model") {
 			t.Errorf("saving over the limit: %v", err)
 		}
-		if l, _, err := small.Live(t.Context()); err != nil || l.Version != a {
-			t.Errorf("with a lower limit the live model is %v, %v", l, err)
+		if c, err := small.Live(t.Context()); err != nil || c.Live.Version != a {
+			t.Errorf("with a lower limit the live model is %v, %v", c, err)
 		}
 		if got := there(t, s); !slices.Equal(got, []string{a}) {
 			t.Errorf("there are %v", got)
@@ -389,7 +389,7 @@ func TestFormats(t *testing.T) {
 			t.Fatal(err)
 		}
 		for what, do := range map[string]func() error{
-			"live":       func() error { _, _, err := fresh.Live(t.Context()); return err },
+			"live":       func() error { _, err := fresh.Live(t.Context()); return err },
 			"save":       func() error { _, err := fresh.Save(t.Context(), release(t, 4, c)); return err },
 			"pin":        func() error { _, err := fresh.Pin(t.Context(), a); return err },
 			"checkpoint": func() error { return fresh.Checkpoint(t.Context(), nil) },
@@ -550,8 +550,8 @@ func TestFollow(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			r.Follow(ctx, func(l *plugin.Live, pinned bool) error {
-				heard <- fmt.Sprint(l.Version, pinned)
+			r.Follow(ctx, func(c *Choice) error {
+				heard <- fmt.Sprint(c.Live.Version, c.Pinned)
 				return nil
 			})
 		}()

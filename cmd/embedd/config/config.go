@@ -97,8 +97,10 @@ type Training struct {
 	Every      Every
 	Holdout    float64 // fraction of the window
 	Promote    Promote
-	Align      string // none, sign, block or procrustes
-	UntilReady string // hold, pca or skip
+	Align      string        // none, sign, block or procrustes
+	UntilReady string        // hold, pca or skip
+	MaxAge     time.Duration // 0: no bound
+	WhenStale  string        // serve, hold or pass
 }
 
 // Window bounds the labelled rows that are kept.

@@ -58,7 +58,7 @@ func TestFull(t *testing.T) {
 		Model: Model{Method: "lda", Dim: 8, Scale: "standard", Params: map[string]string{"ridge": "auto"}, Seed: 1,
 			Store: "auto", Keep: Keep{20, 90 * 24 * time.Hour}},
 		Training: Training{Window{20000, 24 * time.Hour, "class"}, Every{5000, 10 * time.Minute}, 0.2, Promote{0},
-			"block", "hold"},
+			"block", "hold", 0, "serve"},
 		Limits: Limits{8 << 20, 100_000, 256 << 20, 1000, 256 << 20},
 	}
 	if got, want := fmt.Sprintf("%+v", p), fmt.Sprintf("%+v", want); got != want {
@@ -83,7 +83,7 @@ func TestDefaults(t *testing.T) {
 		Output: Output{"reduced.p-1", "embedding", false, []string{"all"}, "dead.p-1", "none"},
 		Model: Model{Method: "auto", Scale: "standard", Seed: 1, Store: "auto",
 			Keep: Keep{20, 90 * 24 * time.Hour}},
-		Training: Training{Window{20000, 0, "class"}, Every{5000, 10 * time.Minute}, 0.2, Promote{0}, "block", "hold"},
+		Training: Training{Window{20000, 0, "class"}, Every{5000, 10 * time.Minute}, 0.2, Promote{0}, "block", "hold", 0, "serve"},
 		Limits:   Limits{8 << 20, 100_000, 256 << 20, 1000, 256 << 20},
 	})
 	if got != want {
@@ -189,8 +189,9 @@ func TestProblems(t *testing.T) {
 			"4:21: pipelines.p.input.labels: late labels are not available yet: put the label into the row (schema.label) and delete this line"}},
 		{"drift", pipeline(features, "training: {every: {drift: true}}"), []string{
 			"4:31: pipelines.p.training.every.drift: fitting on drift is not available yet: write false or delete this line; every.rows and every.period decide"}},
-		{"model age", pipeline(features, "training: {max_age: 6h}"), []string{
-			"4:25: pipelines.p.training.max_age: a limit on the model's age is not available yet: delete this line"}},
+		{"model age", pipeline(features, "training: {max_age: 6 hours, when_stale: help}"), []string{
+			`4:25: pipelines.p.training.max_age: "6 hours": want a duration from 1s to 365d (as 30s, 10m, 24h, 7d) or none`,
+			`4:46: pipelines.p.training.when_stale: "help": want serve, hold or pass (did you mean "hold"?)`}},
 		{"wildcard out", pipeline(features, "output: {subject: reduced.*}"),
 			[]string{`4:23: pipelines.p.output.subject: "reduced.*": a subject that is written has no wildcard`}},
 		{"wildcard inside", pipeline(features, "input: {subject: 'a.b*'}"),
