@@ -58,14 +58,15 @@ var below = map[string][]string{
 	"plugin/window":         {"model/moments"},
 	"plugin": {"plugin/window", "plugin/evidence", "arrowio", "arrowio/wire", "model", "model/fit",
 		"model/score"},
-	"stream":                {"plugin", "arrowio", "arrowio/wire", "model"},
+	"stream/registry":       {"plugin", "model"},
+	"stream":                {"stream/registry", "plugin", "arrowio", "arrowio/wire", "model"},
 	"cmd/embedd/config":     {"internal/spell", "model", "model/fit"},
 	"docs/internal/picture": {},
 	"docs/results":          {"docs/internal/picture", "model", "model/fit", "model/score", "model/eval"},
 	"docs/learning": {"docs/internal/picture", "plugin", "arrowio", "model", "model/fit", "model/moments",
 		"model/score"},
-	"cmd/embedd": {"cmd/embedd/config", "stream", "plugin", "arrowio", "arrowio/file", "arrowio/wire",
-		"model", "model/fit", "model/score", "model/eval"},
+	"cmd/embedd": {"cmd/embedd/config", "stream", "stream/registry", "plugin", "arrowio", "arrowio/file",
+		"arrowio/wire", "model", "model/fit", "model/score", "model/eval"},
 }
 
 // foreign lists the modules of others that a package may not reach, directly or not: what embedding it must not cost

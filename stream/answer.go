@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,10 +20,13 @@ import (
 type answer struct {
 	in      *input
 	parts   []*outgoing
-	result  string  // out, dead or skip
+	result  string  // out, dead, skip or pass
 	seconds float64 // that decoding, projecting and encoding took
-	rows    struct{ out, dead, skip int }
+	rows    counts
 }
+
+// counts are rows by what became of them.
+type counts struct{ out, dead, skip, pass int }
 
 // ownHeaders is how many bytes our headers may take beside the user's.
 const ownHeaders = 4 << 10
@@ -52,6 +56,10 @@ func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 	if err != nil {
 		return p.deadMessage(a, err, p.limits.dead)
 	}
+	age, stale := p.age()
+	if stale && p.WhenStale == StalePass {
+		return p.pass(a, m, mark(age, stale))
+	}
 	r, err := p.stage.Transform(ctx, m)
 	switch {
 	case errors.Is(err, plugin.ErrNoModel):
@@ -62,13 +70,14 @@ func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 	case err != nil:
 		return p.deadMessage(a, err, p.limits.dead)
 	}
-	bodies, err := p.encode(in, r)
+	marks := mark(age, stale)
+	bodies, err := p.encode(in, r, marks)
 	if err != nil {
 		return p.deadMessage(a, err, p.limits.dead)
 	}
 	for i, body := range bodies {
 		a.parts = append(a.parts, p.outgoing(in, wire.AnswerOut, i, p.Output, body,
-			append(r.Live.Metadata(), in.origin.Pairs(i, len(bodies))...)))
+			slices.Concat(r.Live.Metadata(), in.origin.Pairs(i, len(bodies)), marks)))
 	}
 	a.rows.skip = r.Skipped
 	a.rows.dead = r.RejectedRows()
@@ -83,13 +92,22 @@ func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 	return a
 }
 
+// pass answers a message with itself: no model is fresh enough to reduce it.
+func (p *pipeline) pass(a *answer, m *arrowio.Message, marks []wire.Pair) *answer {
+	in := a.in
+	a.result, a.rows.pass = "pass", m.Rows()
+	a.parts = []*outgoing{p.outgoing(in, wire.AnswerOut, 0, p.Output, in.data,
+		slices.Concat([]wire.Pair{wire.VersionPair()}, in.origin.Pairs(0, 1), marks))}
+	return a
+}
+
 // encode writes the output, in as many parts as the limits ask for. A row that alone is over the limit leaves as a
 // dead letter and the others go on.
-func (p *pipeline) encode(in *input, r *plugin.Result) ([][]byte, error) {
+func (p *pipeline) encode(in *input, r *plugin.Result, marks []wire.Pair) ([][]byte, error) {
 	limit := int(p.maxBody(p.limits.out, in))
 	for {
 		bodies, err := p.stage.Split(r, limit,
-			func(part, parts int) []wire.Pair { return in.origin.Pairs(part, parts) })
+			func(part, parts int) []wire.Pair { return slices.Concat(in.origin.Pairs(part, parts), marks) })
 		var wide *arrowio.Error
 		if err == nil || !errors.As(err, &wide) || wide.Code != wire.TooWide || wide.Row < 0 {
 			return bodies, err
@@ -150,7 +168,7 @@ func (p *pipeline) deadMessage(a *answer, cause error, limit int64) *answer {
 		Kind: wire.KindMessage}
 	a.parts = []*outgoing{p.dead(in, wire.AnswerDead, in.data, letter.Pairs(), limit)}
 	a.result = "dead"
-	a.rows = struct{ out, dead, skip int }{}
+	a.rows = counts{}
 	p.log.Debug("dead letter", "source", in.origin.Source(), "error", cause)
 	return a
 }

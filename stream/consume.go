@@ -134,7 +134,7 @@ func (p *pipeline) serve(ctx context.Context, feed *queue) error {
 	wg.Go(func() {
 		defer close(sent)
 		for in := range pulled {
-			if feed != nil && p.stage.Live() == nil && !p.ready(ctx) || work.Err() != nil {
+			if feed != nil && p.stage.Live() == nil && !p.ready(ctx) || !p.awaitFresh(ctx) || work.Err() != nil {
 				continue // unanswered and unacknowledged: it is redelivered
 			}
 			a := p.answer(work, in)
@@ -179,6 +179,9 @@ func (p *pipeline) pull(ctx context.Context, h *held, feed *queue, out chan<- *i
 				continue
 			}
 			consumer, created = c, at
+		}
+		if feed == nil && !p.awaitFresh(ctx) {
+			return nil
 		}
 		free := h.awaitFree(ctx, p.InFlight)
 		if free == 0 {

@@ -52,10 +52,20 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 		if !ok {
 			break
 		}
+		if !p.awaitFresh(ctx) {
+			waiting.unpop(in)
+			break
+		}
 		p.answerCore(in)
 	}
 	// Drain: what arrived before the stop is still answered.
 	_ = sub.Unsubscribe()
+	if _, stale := p.age(); stale && p.WhenStale == StaleHold {
+		n := waiting.len()
+		p.metrics.dropped(p.Name, n)
+		p.log.Warn("what a stale model held back is lost: there is no stream to keep it", "messages", n)
+		return nil
+	}
 	for in := waiting.tryPop(); in != nil; in = waiting.tryPop() {
 		p.answerCore(in)
 	}

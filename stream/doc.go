@@ -4,7 +4,7 @@
 // An [Engine] runs any number of pipelines over one connection. It opens nothing before [Engine.Run] and leaves no
 // goroutine behind after it.
 //
-// Errors are told apart with errors.Is: [ErrStreamMissing], [ErrNoJetStream], [ErrModelMissing].
+// Errors are told apart with errors.Is: [ErrStreamMissing], [ErrNoJetStream].
 //
 // What holds, on JetStream: every input message has an answer in the output stream or in the dead letters, or is a
 // counted skip; the answer's identity is a function of the input alone, so that a redelivery is absorbed by the

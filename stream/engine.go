@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/registry"
 )
 
 // Options say what an engine runs on. Nothing is global: two engines run in one process (Invariant 9).
@@ -112,6 +113,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 		})
 	}
 	wg.Go(func() { e.watchLag(ctx, open) })
+	wg.Go(func() { e.watchAge(ctx, open) })
 	wg.Wait()
 	e.flush()
 	close(errs)
@@ -143,14 +145,23 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, c Pipeline) (
 	p.metrics.begin(c.Name)
 	s := &p.Stage
 	s.Logger, s.Clock = p.log, e.options.Clock
+	if s.Clock == nil {
+		s.Clock = time.Now
+	}
+	p.clock = s.Clock
+	if s.Fixed == nil {
+		p.staleness.maxAge = c.MaxAge
+	}
 	observe := s.Observe
 	s.Observe = func(f plugin.Outcome) {
 		e.metrics.fitted(c.Name, f)
+		p.observed(f)
+		p.judged(f)
 		if observe != nil {
 			observe(f)
 		}
 	}
-	if s.Fixed == nil && p.input != nil {
+	if s.Fixed == nil && p.keepsModels() {
 		if err := p.resume(ctx); err != nil {
 			return nil, err
 		}
@@ -160,7 +171,12 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, c Pipeline) (
 		return nil, err
 	}
 	p.stage = stage
+	if err := p.keepPin(); err != nil {
+		stage.Close()
+		return nil, err
+	}
 	if l := stage.Live(); l != nil {
+		p.chosen(l, p.good)
 		e.metrics.live(c.Name, l)
 		p.log.Info("a model is live", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
 			l.Epoch)
@@ -170,18 +186,31 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, c Pipeline) (
 
 // resume opens the store and takes the live model from it.
 func (p *pipeline) resume(ctx context.Context) (err error) {
-	if p.store, err = openStore(ctx, p.js, p.Name); err != nil {
-		return err
-	}
-	live, err := p.store.load(ctx)
+	store, err := p.openStore(ctx)
 	if err != nil {
 		return err
 	}
+	p.models = registry.Of(store, p.Name, registry.Options{Limit: p.Models.Limit, Keep: p.Models.Keep, Logger: p.log,
+		Clock: p.Stage.Clock})
+	chosen, err := p.models.Live(ctx)
+	if err != nil {
+		return err
+	}
+	var live *plugin.Live
+	if chosen != nil {
+		live, p.good = chosen.Live, chosen.Good
+		p.setPinned(chosen.Pinned)
+	}
+	if err := p.models.Sweep(ctx); err != nil {
+		p.log.Warn("what crashes left in the model store stays", "error", err)
+	}
 	s := &p.Stage
-	s.Store = p.store.save
+	s.Store, s.Checkpoint, s.Resume = p.models.Save, p.models.Checkpoint, live
+	if p.input == nil {
+		return nil
+	}
 	s.Source = map[string]string{"stream": p.Stream, "created": p.created.UTC().Format(time.RFC3339Nano),
 		"subject": p.Subject}
-	s.Resume = live
 	// The numbers of another stream of that name would mean other messages.
 	if live != nil && live.Model.Note().Source["created"] == s.Source["created"] {
 		live.Seen, p.learnFirst = windowEnd(live), windowStart(live)
@@ -283,12 +312,31 @@ func (e *Engine) watchLag(ctx context.Context, open []*pipeline) {
 	}
 }
 
+// watchAge keeps the age of the live models current.
+func (e *Engine) watchAge(ctx context.Context, open []*pipeline) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		for _, p := range open {
+			age, _ := p.age()
+			e.metrics.age.WithLabelValues(p.Name).Set(age.Seconds())
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // Status is how one pipeline stands.
 type Status struct {
 	Pipeline string
 	Ready    bool
 	Reason   string // why it is not ready
 	Stage    plugin.Status
+	Pinned   bool          // the live model was chosen, and nothing replaces it
+	Age      time.Duration // since the live model was last found good: made, or kept over a newer candidate
 }
 
 // Status tells how the pipelines stand; empty before Run has opened them.
@@ -298,10 +346,14 @@ func (e *Engine) Status() []Status {
 	e.mu.Unlock()
 	var out []Status
 	for _, p := range running {
-		s := Status{Pipeline: p.Name, Stage: p.stage.Status()}
+		s := Status{Pipeline: p.Name, Stage: p.stage.Status(), Pinned: p.pinned.Load()}
+		var stale bool
+		s.Age, stale = p.age()
 		switch {
 		case s.Stage.Live == nil && p.Stage.Until != plugin.UntilSkip:
 			s.Reason = p.progress()
+		case stale:
+			s.Reason = p.staleReason(s.Age)
 		case !p.nc.IsConnected():
 			s.Reason = "not connected to the server"
 		default:

@@ -14,8 +14,6 @@ var (
 	// ErrNoJetStream is returned by [Engine.Run] and [Setup] when a pipeline has an input stream and the server has
 	// no JetStream.
 	ErrNoJetStream = errors.New("the server has no JetStream")
-	// ErrModelMissing is returned by [ReadModel] when the store has no model and no pipeline of that name.
-	ErrModelMissing = errors.New("the store has no such model")
 )
 
 // because is an error with a sentence of its own, which the text of its cause would only repeat.

@@ -73,21 +73,3 @@ func TestErrorsOfRun(t *testing.T) {
 	}
 	wantMissing("an output stream")
 }
-
-func TestErrorOfAMissingModel(t *testing.T) {
-	nc := connect(t, true)
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := js.CreateObjectStore(t.Context(),
-		jetstream.ObjectStoreConfig{Bucket: stream.ModelBucket}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: stream.ModelBucket}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := stream.ReadModel(t.Context(), js, "p"); !errors.Is(err, stream.ErrModelMissing) {
-		t.Errorf("reading a model that is not there: %v", err)
-	}
-}

@@ -17,6 +17,8 @@ type metrics struct {
 	lost      *prometheus.CounterVec
 	lag       *prometheus.GaugeVec
 	model     *prometheus.GaugeVec
+	pinned    *prometheus.GaugeVec
+	age       *prometheus.GaugeVec
 	score     *prometheus.GaugeVec
 	fits      *prometheus.CounterVec
 	fit       *prometheus.HistogramVec
@@ -28,15 +30,20 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		messages: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_messages_total",
-			Help: "Input messages by what became of them: out, dead or skip."}, []string{"pipeline", "result"}),
+			Help: "Input messages by what became of them: out, dead, skip, or pass while the model is stale."}, []string{"pipeline", "result"}),
 		rows: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_rows_total",
-			Help: "Rows by what became of them: out, dead or skip."}, []string{"pipeline", "result"}),
+			Help: "Rows by what became of them: out, dead, skip, or pass while the model is stale."}, []string{"pipeline", "result"}),
 		lost: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_dropped_messages_total",
 			Help: "Messages dropped from a full queue, on core NATS (path answer) or by the learning side where one reader feeds both (path learn)."}, []string{"pipeline", "path"}),
 		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_lag_messages",
 			Help: "Input messages that are not acknowledged yet."}, []string{"pipeline"}),
 		model: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_model_info",
 			Help: "1 for the live model."}, []string{"pipeline", "version", "method", "epoch"}),
+		age: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_model_age_seconds",
+			Help: "Time since the live model was last found good: made, or kept over a candidate from newer rows."},
+			[]string{"pipeline"}),
+		pinned: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_model_pinned",
+			Help: "1 while the live model was chosen and nothing replaces it."}, []string{"pipeline"}),
 		score: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_model_score",
 			Help: "Held-out score of the last candidate and of the model that was live then."},
 			[]string{"pipeline", "model"}),
@@ -53,7 +60,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	return m, errors.Join(share(r, &m.messages), share(r, &m.rows), share(r, &m.lost), share(r, &m.lag),
-		share(r, &m.model),
+		share(r, &m.model), share(r, &m.pinned), share(r, &m.age),
 		share(r, &m.score), share(r, &m.fits), share(r, &m.fit), share(r, &m.transform))
 }
 
@@ -75,7 +82,7 @@ func share[C prometheus.Collector](r prometheus.Registerer, c *C) error {
 
 // begin makes the series of a pipeline, so that they are there, at zero, before anything happens.
 func (m *metrics) begin(pipeline string) {
-	for _, result := range []string{"out", "dead", "skip"} {
+	for _, result := range []string{"out", "dead", "skip", "pass"} {
 		m.messages.WithLabelValues(pipeline, result)
 		m.rows.WithLabelValues(pipeline, result)
 	}
@@ -85,6 +92,7 @@ func (m *metrics) begin(pipeline string) {
 	m.dropped(pipeline, 0)
 	m.unlearned(pipeline, 0)
 	m.lag.WithLabelValues(pipeline)
+	m.pin(pipeline, false)
 	m.fit.WithLabelValues(pipeline)
 	m.transform.WithLabelValues(pipeline)
 }
@@ -94,6 +102,7 @@ func (m *metrics) answered(pipeline string, a *answer) {
 	m.rows.WithLabelValues(pipeline, "out").Add(float64(a.rows.out))
 	m.rows.WithLabelValues(pipeline, "dead").Add(float64(a.rows.dead))
 	m.rows.WithLabelValues(pipeline, "skip").Add(float64(a.rows.skip))
+	m.rows.WithLabelValues(pipeline, "pass").Add(float64(a.rows.pass))
 	m.transform.WithLabelValues(pipeline).Observe(a.seconds)
 }
 
@@ -118,6 +127,14 @@ func (m *metrics) fitted(pipeline string, f plugin.Outcome) {
 	m.fit.WithLabelValues(pipeline).Observe(f.Duration.Seconds())
 	m.score.WithLabelValues(pipeline, "candidate").Set(f.Candidate)
 	m.score.WithLabelValues(pipeline, "live").Set(f.Previous)
+}
+
+func (m *metrics) pin(pipeline string, pinned bool) {
+	value := 0.0
+	if pinned {
+		value = 1
+	}
+	m.pinned.WithLabelValues(pipeline).Set(value)
 }
 
 func (m *metrics) live(pipeline string, l *plugin.Live) {

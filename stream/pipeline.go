@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/registry"
 )
 
 // Pipeline is the configuration of one pipeline: an input, a stage, an output.
@@ -24,6 +26,11 @@ type Pipeline struct {
 	Output  string        // subject of the reduced messages
 	Dead    string        // subject of the dead letters
 	Stage   plugin.Config // Name, Resume, Store, Source, Logger and Clock are set by the engine
+
+	Models Models // where models are kept, and how many
+	// The live model is stale when it was not found good for longer; 0: never. WhenStale says what happens then.
+	MaxAge    time.Duration
+	WhenStale WhenStale // default StaleServe
 
 	AckWait  time.Duration // default 10 s
 	InFlight int64         // bytes between pull and acknowledgement; default 256 MiB
@@ -38,6 +45,9 @@ func (p Pipeline) withDefaults() (Pipeline, error) {
 	if p.InFlight == 0 {
 		p.InFlight = 256 << 20
 	}
+	if p.WhenStale == "" {
+		p.WhenStale = StaleServe
+	}
 	p.Stage.Name = p.Name
 	switch {
 	case !nameForm.MatchString(p.Name):
@@ -45,6 +55,8 @@ func (p Pipeline) withDefaults() (Pipeline, error) {
 	case p.Subject == "" || p.Output == "" || p.Dead == "":
 		return p, fmt.Errorf("pipeline %s: input %q, output %q and dead letter subject %q must all be named", p.Name,
 			p.Subject, p.Output, p.Dead)
+	case !slices.Contains([]WhenStale{StaleServe, StaleHold, StalePass}, p.WhenStale):
+		return p, fmt.Errorf("pipeline %s: when stale %q is not one of serve, hold and pass", p.Name, p.WhenStale)
 	case strings.ContainsAny(p.Output+p.Dead, "*> \t"):
 		return p, fmt.Errorf("pipeline %s: output %q and dead letter subject %q must be subjects without wildcards",
 			p.Name, p.Output, p.Dead)
@@ -60,13 +72,18 @@ type pipeline struct {
 	log     *slog.Logger
 	metrics *metrics
 	stage   *plugin.Stage
-	store   *store
+	models  *registry.Registry // nil: none are kept
+	pinned  atomic.Bool        // somebody chose the live model, and it stays
 
 	input   jetstream.Stream // nil on core NATS
 	created time.Time        // of the input stream
 	tail    *tail            // nil on core NATS
 	// learnFirst is the sequence number from which the window of the live model is filled again; 0: the first.
 	learnFirst uint64
+	clock      func() time.Time
+	good       time.Time // when the model of the store was last found good
+	staleMu    sync.Mutex
+	staleness  staleness
 	unreadable atomic.Pointer[unreadable]
 	limits     limits
 }
@@ -80,6 +97,9 @@ func (p *pipeline) run(ctx context.Context) error {
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if p.models != nil {
+		wg.Go(func() { p.models.Follow(ctx, p.adopt) })
+	}
 	if p.input == nil {
 		return p.runCore(ctx, &wg)
 	}

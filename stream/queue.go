@@ -51,6 +51,20 @@ func (q *queue) pop(ctx context.Context) (*input, bool) {
 	}
 }
 
+// unpop puts back what was popped last.
+func (q *queue) unpop(in *input) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.msgs = append([]*input{in}, q.msgs...)
+	q.bytes += in.size
+}
+
+func (q *queue) len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.msgs)
+}
+
 func (q *queue) tryPop() *input {
 	q.mu.Lock()
 	defer q.mu.Unlock()

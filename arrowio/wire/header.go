@@ -12,6 +12,7 @@ const (
 	HeaderEpoch  = "Embedd-Epoch"
 	HeaderSource = "Embedd-Source"
 	HeaderPart   = "Embedd-Part"
+	HeaderStale  = "Embedd-Stale"
 
 	// Of dead letters, beside Embedd-Source.
 	HeaderError     = "Embedd-Error"

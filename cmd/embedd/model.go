@@ -18,19 +18,19 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/model"
-	"github.com/embedd/embedd/stream"
+	"github.com/embedd/embedd/stream/registry"
 )
 
 func modelCommand(e *env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "model show|export NAME",
-		Short: "what is in a model, and its export; a file, or a version or pipeline in the store",
+		Use:   "model ls|show|diff|pin|unpin|rollback|export",
+		Short: "the models of pipelines: what there is, what is in one, which of them is live",
 	}
-	cmd.AddCommand(modelShowCommand(e), modelExportCommand(e))
+	cmd.AddCommand(modelLsCommand(e), modelShowCommand(e), modelDiffCommand(e), modelPinCommand(e),
+		modelUnpinCommand(e), modelRollbackCommand(e), modelExportCommand(e))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return usagef("model: say what to do: usage: %s", cmd.UseLine())
 	}
@@ -43,11 +43,11 @@ func modelShowCommand(e *env) *cobra.Command {
 		Args: arguments(1, 1), ValidArgsFunction: offerFiles,
 	}
 	f := flagsOf(cmd)
-	server := f.String("server", "", "NATS `URL` of the model store (default NATS_URL, else nats://127.0.0.1:4222)")
+	where := f.store()
 	out := f.output(e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
-		m, err := findModel(ctx, names[0], *server)
+		m, err := findModel(ctx, names[0], where)
 		if err != nil {
 			return err
 		}
@@ -119,21 +119,17 @@ func printModel(out *output, m *model.Model) error {
 
 // findModel reads a model from a file, or where there is no file of that name from the store: a version, or a
 // pipeline for its live model.
-func findModel(ctx context.Context, name, server string) (*model.Model, error) {
+func findModel(ctx context.Context, name string, where *storeFlags) (*model.Model, error) {
 	m, err := readModel(name)
 	if !errors.Is(err, fs.ErrNotExist) || strings.ContainsAny(name, "/.") {
 		return m, err
 	}
-	nc, err := dialClient(ctx, server)
+	store, done, err := where.open(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("no file is named %s, and the model store cannot be asked: %w", name, err)
 	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return nil, err
-	}
-	return stream.ReadModel(ctx, js, name)
+	defer done()
+	return registry.Read(ctx, store, name)
 }
 
 func modelExportCommand(e *env) *cobra.Command {
@@ -142,13 +138,13 @@ func modelExportCommand(e *env) *cobra.Command {
 		Args: arguments(1, 1), ValidArgsFunction: offerFiles,
 	}
 	f := flagsOf(cmd)
-	server := f.String("server", "", "NATS `URL` of the model store (default NATS_URL, else nats://127.0.0.1:4222)")
+	where := f.store()
 	path := f.StringP("output", "o", "",
 		"`FILE` that is written: .embedd (a model file), .json, .npz (NumPy) or .csv (a linear map: feature, mean, scale, components); nothing is JSON on standard output")
 	out := f.output(e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
-		m, err := findModel(ctx, names[0], *server)
+		m, err := findModel(ctx, names[0], where)
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream"
+	"github.com/embedd/embedd/stream/registry"
 )
 
 // serverURL is the server that a verb talks to: the flag, else NATS_URL, else the fallback.
@@ -21,6 +22,9 @@ func serverURL(given, fallback string) string {
 	return fallback
 }
 
+// defaultStore is where the models of pipelines on core NATS are, beside what the embedded server stores.
+const defaultStore = embeddedStore + "/models"
+
 // pipelinesOf turns a configuration into what the engine runs. It reads the model files.
 func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 	var out []stream.Pipeline
@@ -29,6 +33,9 @@ func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 			Name: p.Name, Stream: p.Input.Stream, Subject: p.Input.Subject, Output: p.Output.Subject,
 			Dead:    p.Output.Dead,
 			AckWait: c.NATS.AckWait, InFlight: p.Limits.InFlight,
+			Models: stream.Models{Limit: p.Limits.Model,
+				Keep: registry.Keep{Versions: p.Model.Keep.Versions, Age: p.Model.Keep.Age}},
+			MaxAge: p.Training.MaxAge, WhenStale: stream.WhenStale(p.Training.WhenStale),
 			Stage: plugin.Config{
 				Spec: arrowio.Spec{
 					Features: p.Schema.Features, Label: p.Schema.Label, Key: p.Schema.Key,
@@ -50,6 +57,14 @@ func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 				Until:   plugin.Until(p.Training.UntilReady),
 				Classes: p.Limits.Classes,
 			},
+		}
+		switch {
+		case p.Model.Store == "none":
+			one.Models.None = true
+		case p.Model.Store != "auto":
+			one.Models.Directory = p.Model.Store
+		case p.Input.Stream == "":
+			one.Models.Directory = defaultStore
 		}
 		if p.Model.File != "" {
 			m, err := readModel(p.Model.File)

@@ -81,6 +81,14 @@ type Model struct {
 	Scale  string
 	Params map[string]string // ridge among them, when it was given
 	Seed   uint64
+	Store  string // auto, none or a directory
+	Keep   Keep
+}
+
+// Keep says how many versions stay in the store beside the live, the previous and the pinned one.
+type Keep struct {
+	Versions int
+	Age      time.Duration // 0: no bound
 }
 
 // Training says what is learned from and when a model goes live.
@@ -89,8 +97,10 @@ type Training struct {
 	Every      Every
 	Holdout    float64 // fraction of the window
 	Gate       Gate
-	Align      string // none, sign, block or rigid
-	UntilReady string // hold, pca or skip
+	Align      string        // none, sign, block or rigid
+	UntilReady string        // hold, pca or skip
+	MaxAge     time.Duration // 0: no bound
+	WhenStale  string        // serve, hold or pass
 }
 
 // Window bounds the labelled rows that are kept.
@@ -117,6 +127,7 @@ type Limits struct {
 	Rows     int
 	InFlight int64
 	Classes  int
+	Model    int64
 }
 
 // Embedded says that no server is configured.

@@ -55,10 +55,11 @@ func TestFull(t *testing.T) {
 		Input:  Input{"FEATURES", "features.digits"},
 		Schema: Schema{[]string{"pixels"}, "label", "id", "reject"},
 		Output: Output{"reduced.digits", "embedding", false, []string{"all"}, "dead.digits", "none"},
-		Model:  Model{Method: "lda", Dim: 8, Scale: "standard", Params: map[string]string{"ridge": "auto"}, Seed: 1},
+		Model: Model{Method: "lda", Dim: 8, Scale: "standard", Params: map[string]string{"ridge": "auto"}, Seed: 1,
+			Store: "auto", Keep: Keep{20, 90 * 24 * time.Hour}},
 		Training: Training{Window{20000, 1 << 30, 24 * time.Hour, "class"}, Every{5000, 10 * time.Minute, "true"}, 0.2,
-			Gate{1000, 0}, "rigid", "hold"},
-		Limits: Limits{8 << 20, 100_000, 256 << 20, 1000},
+			Gate{1000, 0}, "rigid", "hold", 0, "serve"},
+		Limits: Limits{8 << 20, 100_000, 256 << 20, 1000, 256 << 20},
 	}
 	if got, want := fmt.Sprintf("%+v", p), fmt.Sprintf("%+v", want); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -76,14 +77,15 @@ func TestDefaults(t *testing.T) {
 	}
 	got := fmt.Sprintf("%+v", c.Pipelines[0])
 	want := fmt.Sprintf("%+v", Pipeline{
-		Name:     "p-1",
-		Input:    Input{"", "features.p-1"},
-		Schema:   Schema{[]string{"x*"}, "label", "", "reject"},
-		Output:   Output{"reduced.p-1", "embedding", false, []string{"all"}, "dead.p-1", "none"},
-		Model:    Model{Method: "auto", Scale: "standard", Seed: 1},
-		Training: Training{Window{20000, 1 << 30, 0, "class"}, Every{5000, 10 * time.Minute, "true"}, 0.2, Gate{1000, 0},
-			"rigid", "hold"},
-		Limits:   Limits{8 << 20, 100_000, 256 << 20, 1000},
+		Name:   "p-1",
+		Input:  Input{"", "features.p-1"},
+		Schema: Schema{[]string{"x*"}, "label", "", "reject"},
+		Output: Output{"reduced.p-1", "embedding", false, []string{"all"}, "dead.p-1", "none"},
+		Model: Model{Method: "auto", Scale: "standard", Seed: 1, Store: "auto",
+			Keep: Keep{20, 90 * 24 * time.Hour}},
+		Training: Training{Window{20000, 1 << 30, 0, "class"}, Every{5000, 10 * time.Minute, "true"}, 0.2,
+			Gate{1000, 0}, "rigid", "hold", 0, "serve"},
+		Limits: Limits{8 << 20, 100_000, 256 << 20, 1000, 256 << 20},
 	})
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -188,8 +190,9 @@ func TestProblems(t *testing.T) {
 			"4:21: pipelines.p.input.labels: late labels are not available yet: put the label into the row (schema.label) and delete this line"}},
 		{"drift", pipeline(features, "training: {every: {drift: maybe}}"), []string{
 			`4:31: pipelines.p.training.every.drift: "maybe": want true or false`}},
-		{"model age", pipeline(features, "training: {max_age: 6h}"), []string{
-			"4:25: pipelines.p.training.max_age: a limit on the model's age is not available yet: delete this line"}},
+		{"model age", pipeline(features, "training: {max_age: 6 hours, when_stale: help}"), []string{
+			`4:25: pipelines.p.training.max_age: "6 hours": want a duration from 1s to 365d (as 30s, 10m, 24h, 7d) or none`,
+			`4:46: pipelines.p.training.when_stale: "help": want serve, hold or pass (did you mean "hold"?)`}},
 		{"wildcard out", pipeline(features, "output: {subject: reduced.*}"),
 			[]string{`4:23: pipelines.p.output.subject: "reduced.*": a subject that is written has no wildcard`}},
 		{"wildcard inside", pipeline(features, "input: {subject: 'a.b*'}"),

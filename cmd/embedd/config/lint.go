@@ -94,6 +94,9 @@ func (d *document) lintLimits(p *Pipeline) {
 			sizeText(float64(l.InFlight)), sizeText(float64(l.Message)))
 	}
 	t := p.Training
+	if t.MaxAge == 0 && t.WhenStale != "serve" {
+		d.note(at+"training.when_stale", "has no effect without training.max_age: no model is ever stale")
+	}
 	if t.Every.Rows > t.Window.Rows {
 		d.note(at+"training.every.rows", "%d is more than window.rows (%d): rows leave the window before they are learned from", t.Every.Rows, t.Window.Rows)
 	}

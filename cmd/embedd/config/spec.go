@@ -38,6 +38,7 @@ var sections = []section{
 	{each + "schema", "Which columns are what."},
 	{each + "output", "Where the reduced rows go."},
 	{each + "model", "What is learned. With file, a fixed model is served and nothing is learned."},
+	{each + "model.keep", "The versions that stay in the store, for `embedd model rollback` and `embedd model diff`."},
 	{each + "training", "What it is learned from, and when a model goes live."},
 	{each + "training.window", "The labelled rows that are kept."},
 	{each + "training.every", "When to fit: after so many new labelled rows or so much time, whichever is first."},
@@ -136,6 +137,15 @@ var spec = []field{
 		doc: "Parameters of the method, as `embedd methods` lists them."},
 	{path: each + "model.seed", to: func(_ *Config, p *Pipeline) any { return &p.Model.Seed }, value: "1",
 		doc: "Seed of every random choice. Same rows, order, configuration and seed give the same model."},
+	{path: each + "model.store", to: func(_ *Config, p *Pipeline) any { return &p.Model.Store }, value: "auto",
+		check: checkNotEmpty,
+		doc:   "Where models are kept, so that a restart goes on with model and epoch. auto is the server's JetStream where input.stream is given, else the directory ./embedd-data/models; or a directory; or none."},
+	{path: each + "model.keep.versions", to: func(_ *Config, p *Pipeline) any { return &p.Model.Keep.Versions },
+		value: "20", low: 3, high: 200,
+		doc: "Most versions that are kept. The oldest leave first; the live, the previous and a pinned one stay."},
+	{path: each + "model.keep.age", to: func(_ *Config, p *Pipeline) any { return &p.Model.Keep.Age },
+		value: "90d", or: "none", low: second, high: 10 * year,
+		doc: "Oldest version that is kept, but for the live, the previous and a pinned one."},
 
 	{path: each + "training.window.rows", to: func(_ *Config, p *Pipeline) any { return &p.Training.Window.Rows },
 		value: "20000", low: 4, high: 1e8, start: "20000",
@@ -173,8 +183,12 @@ var spec = []field{
 	{path: each + "training.until_ready", to: func(_ *Config, p *Pipeline) any { return &p.Training.UntilReady },
 		value: "hold", words: []string{"hold", "pca", "skip"},
 		doc: "What happens before the first model. hold: nothing leaves, nothing is lost; pca: a PCA of the first every.rows rows serves; skip: acknowledged without output, counted."},
-	{path: each + "training.max_age", later: "a limit on the model's age is not available yet: delete this line",
-		doc: "Oldest model that may serve. Not available in this version."},
+	{path: each + "training.max_age", to: func(_ *Config, p *Pipeline) any { return &p.Training.MaxAge },
+		or: "none", low: second, high: year,
+		doc: "Oldest model that serves as fresh: the time since it was made, or since it was last kept over a candidate from newer rows. Over it /readyz is 503."},
+	{path: each + "training.when_stale", to: func(_ *Config, p *Pipeline) any { return &p.Training.WhenStale },
+		value: "serve", words: []string{"serve", "hold", "pass"},
+		doc: "What happens over max_age. serve: outputs go on, marked by a header with the age; hold: nothing leaves, nothing is lost; pass: messages leave as they came, without an embedding, marked."},
 
 	{path: each + "limits.message", to: func(_ *Config, p *Pipeline) any { return &p.Limits.Message }, value: "8MiB",
 		low: kib, high: 64 * mib,
@@ -188,6 +202,9 @@ var spec = []field{
 	{path: each + "limits.classes", to: func(_ *Config, p *Pipeline) any { return &p.Limits.Classes }, value: "1000",
 		low: 2, high: 1e6,
 		doc: "Most classes. Rows of further classes are transformed and not learned from."},
+	{path: each + "limits.model", to: func(_ *Config, p *Pipeline) any { return &p.Limits.Model }, value: "256MiB",
+		low: 64 * kib, high: 16 * gib,
+		doc: "Largest model that is stored and read back. One above it does not go live, and the log says so."},
 }
 
 // ridgeOf puts the ridge among the method's parameters, where methods look for it.

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/embedd/embedd/model"
+)
+
+// modelDifference is what differs between two models, as `embedd model diff --format json` writes it.
+type modelDifference struct {
+	A       string        `json:"a"`
+	B       string        `json:"b"`
+	Same    bool          `json:"same"`    // one digest
+	Changes []modelChange `json:"changes"` // in what is said of them
+	// of linear maps of the same features: how far each output turned, 1 for not at all, and the features whose weight
+	// changed most
+	Cosines  []float64       `json:"cosines,omitempty"`
+	Features []featureChange `json:"features,omitempty"`
+}
+
+type modelChange struct {
+	What string `json:"what"`
+	A    string `json:"a"`
+	B    string `json:"b"`
+}
+
+type featureChange struct {
+	Feature string  `json:"feature"`
+	Change  float64 `json:"change"` // of its weights, against the Euclidean norm of all weights of a
+}
+
+// maxFeatureChanges is how many features a difference names.
+const maxFeatureChanges = 10
+
+func modelDiffCommand(e *env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "diff A B", Short: "what differs between two models: files, versions, or pipelines for their live ones",
+		Args: arguments(2, 2), ValidArgsFunction: offerFiles,
+	}
+	f := flagsOf(cmd)
+	where := f.store()
+	out := f.output(e)
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		a, err := findModel(cmd.Context(), names[0], where)
+		if err != nil {
+			return err
+		}
+		b, err := findModel(cmd.Context(), names[1], where)
+		if err != nil {
+			return err
+		}
+		d := compareModels(a, b)
+		d.A, d.B = names[0], names[1]
+		if out.json {
+			return out.object(d)
+		}
+		return printDifference(out, d)
+	}
+	return cmd
+}
+
+func compareModels(a, b *model.Model) modelDifference {
+	d := modelDifference{Same: a.Digest() == b.Digest(), Changes: []modelChange{}}
+	add := func(what string, x, y any) {
+		if s, t := fmt.Sprint(x), fmt.Sprint(y); s != t {
+			d.Changes = append(d.Changes, modelChange{what, s, t})
+		}
+	}
+	add("digest", a.Digest(), b.Digest())
+	add("method", a.Method(), b.Method())
+	pa, pb := a.Params(), b.Params()
+	names := maps.Clone(pa)
+	maps.Copy(names, pb)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		add("parameter "+name, pa[name], pb[name])
+	}
+	add("map", a.Map(), b.Map())
+	add("dim", a.Dim(), b.Dim())
+	add("informative", a.InformativeRank(), b.InformativeRank())
+	add("rows", a.Rows(), b.Rows())
+	add("epoch", a.Note().Epoch, b.Note().Epoch)
+	sa, sb := a.Note().Source, b.Note().Source
+	names = maps.Clone(sa)
+	if names == nil {
+		names = map[string]string{}
+	}
+	maps.Copy(names, sb)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		add("source "+name, sa[name], sb[name])
+	}
+	add("features", only(a.Features(), b.Features()), only(b.Features(), a.Features()))
+	add("classes", only(a.Classes(), b.Classes()), only(b.Classes(), a.Classes()))
+	d.compareWeights(a, b)
+	return d
+}
+
+// only are the names in a that b lacks.
+func only(a, b []string) string {
+	in := map[string]bool{}
+	for _, s := range b {
+		in[s] = true
+	}
+	var out []string
+	for _, s := range a {
+		if !in[s] {
+			out = append(out, s)
+		}
+	}
+	return listed(out)
+}
+
+// compareWeights compares what each output takes of each feature as it comes, before any scaling.
+func (d *modelDifference) compareWeights(a, b *model.Model) {
+	wa, wb := weights(a), weights(b)
+	if wa == nil || wb == nil || !slices.Equal(a.Features(), b.Features()) || a.Unit() != b.Unit() {
+		return
+	}
+	for k := range min(a.Dim(), b.Dim()) {
+		var dot, na, nb float64
+		for j := range a.M() {
+			x, y := wa[j*a.Dim()+k], wb[j*b.Dim()+k]
+			dot, na, nb = dot+x*y, na+x*x, nb+y*y
+		}
+		cosine := 0.0
+		if na > 0 && nb > 0 {
+			cosine = dot / math.Sqrt(na*nb)
+		}
+		d.Cosines = append(d.Cosines, cosine)
+	}
+	var all float64
+	for _, v := range wa {
+		all += v * v
+	}
+	for j, name := range a.Features() {
+		var change float64
+		for k := range min(a.Dim(), b.Dim()) {
+			v := wb[j*b.Dim()+k] - wa[j*a.Dim()+k]
+			change += v * v
+		}
+		if change > 0 && all > 0 {
+			d.Features = append(d.Features, featureChange{name, math.Sqrt(change / all)})
+		}
+	}
+	slices.SortStableFunc(d.Features, func(a, b featureChange) int {
+		switch {
+		case a.Change > b.Change:
+			return -1
+		case a.Change < b.Change:
+			return 1
+		}
+		return strings.Compare(a.Feature, b.Feature)
+	})
+	d.Features = d.Features[:min(len(d.Features), maxFeatureChanges)]
+}
+
+// weights are the components divided by the scale, m x dim; nil where the map is not linear.
+func weights(m *model.Model) []float64 {
+	w, scale := m.Components(), m.Scale()
+	for i := range w {
+		w[i] /= scale[i/m.Dim()]
+	}
+	return w
+}
+
+func printDifference(out *output, d modelDifference) error {
+	if d.Same {
+		out.printf("the same model: one digest\n")
+	}
+	t := out.table("", d.A, d.B)
+	for _, c := range d.Changes {
+		t.row(c.What, orDash(c.A), orDash(c.B))
+	}
+	for k, cosine := range d.Cosines {
+		t.row(fmt.Sprintf("cosine of output %d", k), fmt.Sprintf("%.4f", cosine))
+	}
+	for _, f := range d.Features {
+		t.row("weight of "+f.Feature, fmt.Sprintf("changed by %.4f of all", f.Change))
+	}
+	return t.flush()
+}

@@ -1,0 +1,87 @@
+package integration
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/embedd/embedd/arrowio/wire"
+)
+
+// TestStaleModel: once labels end the model grows too old. Readiness and metrics say so, and what is configured happens
+// to the messages; a model that is found good again ends it.
+func TestStaleModel(t *testing.T) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.streams()
+	var pipelines string
+	for _, how := range []string{"serve", "hold", "pass"} {
+		pipelines += strings.NewReplacer("digits:", how+":", "reduced.digits", "reduced."+how, "dead.digits", "dead."+how,
+			"training: {", "training: {max_age: 3s, when_stale: "+how+", ").Replace(learning)
+	}
+	d := startDaemon(t, configFile(t, s.ClientURL(), pipelines))
+	g := digits(t)
+	learn := func() {
+		t.Helper()
+		for from := 0; from < 1000; from += 50 {
+			c.send("features.digits", g.message(t, from, from+50, true))
+		}
+	}
+	learn()
+	eventually(t, time.Minute, says("ready"), func() bool { code, _ := d.get("/readyz"); return code == 200 })
+	c.await("REDUCED", 60, time.Minute)
+	for _, m := range c.read("REDUCED") {
+		if m.header.Get(wire.HeaderStale) != "" {
+			t.Errorf("a fresh model answered as stale on %s", m.subject)
+		}
+	}
+
+	eventually(t, 20*time.Second, says("not ready"), func() bool { code, _ := d.get("/readyz"); return code == 503 })
+	if _, body := d.get("/readyz"); strings.Count(body, "over training.max_age 3s") != 3 {
+		t.Errorf("/readyz says %s", body)
+	}
+	if age, err := strconv.ParseFloat(d.metric(`embedd_model_age_seconds{pipeline="serve"}`), 64); err != nil || age < 2 {
+		t.Errorf("embedd_model_age_seconds is %v", age)
+	}
+	body := g.message(t, 0, 5, false)
+	c.send("features.digits", body, "X-Own", "kept")
+	c.await("REDUCED", 62, 20*time.Second)
+	time.Sleep(500 * time.Millisecond)
+	by := map[string]stored{}
+	for _, m := range c.read("REDUCED")[60:] {
+		by[m.subject] = m
+	}
+	if _, held := by["reduced.hold"]; held || len(by) != 2 {
+		t.Errorf("of a stale model there are %d outputs, one of them of the pipeline that holds: %v", len(by), held)
+	}
+	served, passed := by["reduced.serve"], by["reduced.pass"]
+	if served.header.Get(wire.HeaderModel) == "" || passed.header.Get(wire.HeaderModel) != "" ||
+		!bytes.Equal(passed.data, body) || passed.header.Get("X-Own") != "kept" ||
+		passed.header.Get(wire.HeaderSource) != served.header.Get(wire.HeaderSource) {
+		t.Errorf("served with %v, passed with %v", served.header, passed.header)
+	}
+	for _, m := range by {
+		if age, err := strconv.Atoi(m.header.Get(wire.HeaderStale)); err != nil || age < 3 {
+			t.Errorf("%s is marked %q", m.subject, m.header.Get(wire.HeaderStale))
+		}
+	}
+	schema, _ := decode(t, served.data)
+	meta := schema.Metadata()
+	if v, _ := meta.GetValue(wire.HeaderStale); v != served.header.Get(wire.HeaderStale) {
+		t.Errorf("the schema is marked %q", v)
+	}
+	if v := d.metric(`embedd_rows_total{pipeline="pass",result="pass"}`); v != "5" {
+		t.Errorf("%s rows were passed, want 5", v)
+	}
+
+	learn()
+	c.await("REDUCED", 123, time.Minute)
+	for _, m := range c.read("REDUCED") {
+		if m.subject == "reduced.hold" && m.header.Get(wire.HeaderStale) != "" {
+			t.Error("the pipeline that holds answered with a stale model")
+		}
+	}
+	d.stop()
+}

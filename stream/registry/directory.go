@@ -1,0 +1,231 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// directory is the store in a directory of files: a directory a pipeline, in it a file a version, and the pointer,
+// whose file's name holds its revision. Linking a file to the next name is the compare-and-swap: it fails where the
+// name is taken, and a link is whole or not there. So processes need no lock that a crash could leave behind.
+type directory struct{ path string }
+
+const (
+	modelEnd    = ".embedd"
+	pointerEnd  = ".json"
+	pointerName = "pointer-"
+	temporary   = ".new-"
+)
+
+// pollFiles is how often a directory is looked at for a change.
+const pollFiles = time.Second
+
+// oldTemporary is when a file that was never finished is nobody's any more.
+const oldTemporary = time.Hour
+
+// maxPointer bounds a pointer's file.
+const maxPointer = 4 << 20
+
+// Directory is the store in a directory, which is made where it is missing.
+func Directory(path string) (Store, error) {
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(full, 0o777); err != nil {
+		return nil, fmt.Errorf("the model store %s cannot be made: %w; set model.store to a directory that can be written, or to none",
+			full, err)
+	}
+	return &directory{full}, nil
+}
+
+func (d *directory) put(_ context.Context, pipeline, version string, data []byte) error {
+	dir := filepath.Join(d.path, pipeline)
+	return d.write(dir, data, func(temp string) error { return os.Rename(temp, filepath.Join(dir, version+modelEnd)) })
+}
+
+// write makes a file under a passing name, durable before finish gives it its own.
+func (d *directory) write(dir string, data []byte, finish func(temp string) error) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(dir, temporary)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name())
+	_, err = file.Write(data)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if err := finish(file.Name()); err != nil {
+		return err
+	}
+	return syncDirectory(dir)
+}
+
+// syncDirectory makes names durable. Windows has no such call, and keeps names with the files.
+func syncDirectory(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	file, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Sync(), file.Close())
+}
+
+func (d *directory) get(_ context.Context, pipeline, version string) (io.ReadCloser, error) {
+	file, err := os.Open(filepath.Join(d.path, pipeline, version+modelEnd))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errAbsent
+	}
+	return file, err
+}
+
+func (d *directory) remove(_ context.Context, pipeline, version string) error {
+	err := os.Remove(filepath.Join(d.path, pipeline, version+modelEnd))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// versions also removes what a crash left unfinished.
+func (d *directory) versions(_ context.Context, pipeline string) (out []stored, err error) {
+	entries, err := d.entries(pipeline)
+	for _, e := range entries {
+		name, isModel := strings.CutSuffix(e.Name(), modelEnd)
+		info, err := e.Info()
+		if err != nil {
+			continue // removed meanwhile
+		}
+		if of, ok := PipelineOf(name); isModel && ok && of == pipeline {
+			out = append(out, stored{name, info.ModTime(), info.Size()})
+		}
+		if strings.HasPrefix(e.Name(), temporary) && time.Since(info.ModTime()) > oldTemporary {
+			_ = os.Remove(filepath.Join(d.path, pipeline, e.Name()))
+		}
+	}
+	return out, err
+}
+
+func (d *directory) entries(pipeline string) ([]fs.DirEntry, error) {
+	entries, err := os.ReadDir(filepath.Join(d.path, pipeline))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return entries, err
+}
+
+func (d *directory) pointerFile(pipeline string, revision uint64) string {
+	return filepath.Join(d.path, pipeline, pointerName+strconv.FormatUint(revision, 10)+pointerEnd)
+}
+
+// revisions are those of the pointers that lie there, ascending. There is more than one for a moment alone.
+func (d *directory) revisions(pipeline string) (out []uint64, err error) {
+	entries, err := d.entries(pipeline)
+	for _, e := range entries {
+		name, begins := strings.CutPrefix(e.Name(), pointerName)
+		number, ends := strings.CutSuffix(name, pointerEnd)
+		if n, err := strconv.ParseUint(number, 10, 64); begins && ends && err == nil {
+			out = append(out, n)
+		}
+	}
+	slices.Sort(out)
+	return out, err
+}
+
+func (d *directory) load(ctx context.Context, pipeline string) ([]byte, uint64, error) {
+	for {
+		revisions, err := d.revisions(pipeline)
+		if err != nil || len(revisions) == 0 {
+			return nil, 0, err
+		}
+		newest := revisions[len(revisions)-1]
+		file, err := os.Open(d.pointerFile(pipeline, newest))
+		if errors.Is(err, fs.ErrNotExist) && ctx.Err() == nil {
+			continue // there is a newer one by now
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		value, err := io.ReadAll(io.LimitReader(file, maxPointer))
+		return value, newest, errors.Join(err, file.Close())
+	}
+}
+
+func (d *directory) swap(_ context.Context, pipeline string, value []byte, revision uint64) (uint64, error) {
+	next := revision + 1
+	err := d.write(filepath.Join(d.path, pipeline), value, func(temp string) error {
+		return os.Link(temp, d.pointerFile(pipeline, next))
+	})
+	if errors.Is(err, fs.ErrExist) {
+		return 0, errMoved
+	}
+	if err != nil {
+		return 0, err
+	}
+	// Who was slow may have taken a name that others had used and cleared.
+	revisions, err := d.revisions(pipeline)
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range revisions {
+		if r > next {
+			_ = os.Remove(d.pointerFile(pipeline, next))
+			return 0, errMoved
+		}
+		if r < next {
+			_ = os.Remove(d.pointerFile(pipeline, r))
+		}
+	}
+	return next, nil
+}
+
+func (d *directory) wait(ctx context.Context, pipeline string, revision uint64) error {
+	tick := time.NewTicker(pollFiles)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		revisions, err := d.revisions(pipeline)
+		if err != nil {
+			return err
+		}
+		if n := len(revisions); n > 0 && revisions[n-1] != revision || n == 0 && revision != 0 {
+			return nil
+		}
+	}
+}
+
+func (d *directory) most() int { return maxPointer }
+
+func (d *directory) pipelines(context.Context) (out []string, err error) {
+	entries, err := os.ReadDir(d.path)
+	for _, e := range entries {
+		if revisions, _ := d.revisions(e.Name()); e.IsDir() && len(revisions) > 0 {
+			out = append(out, e.Name())
+		}
+	}
+	return out, err
+}
+
+func (d *directory) String() string { return "directory " + d.path }

@@ -1,0 +1,22 @@
+package registry
+
+import "errors"
+
+// The errors that a caller reacts to, for errors.Is.
+var (
+	// ErrMissing is returned where the store has no version and no pipeline of a name.
+	ErrMissing = errors.New("the store has no such model")
+	// ErrPinned is returned by [Registry.Save] while a version is pinned: nothing else goes live.
+	ErrPinned = errors.New("a version is pinned")
+	// ErrTooLarge is returned by [Registry.Save] for a model that a start could not read back.
+	ErrTooLarge = errors.New("the model is too large for the store")
+	// ErrOvertaken is returned by [Registry.Save] where the live model is not the one that the new model replaces:
+	// somebody chose another meanwhile, or another process learns the same pipeline.
+	ErrOvertaken = errors.New("another model went live meanwhile")
+)
+
+// Errors of a store, for the registry alone.
+var (
+	errMoved  = errors.New("the pointer moved meanwhile")
+	errAbsent = errors.New("there is no such entry")
+)

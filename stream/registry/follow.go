@@ -1,0 +1,57 @@
+package registry
+
+import (
+	"context"
+	"time"
+)
+
+// Follow calls adopt whenever somebody else made another version the live one, or pinned or unpinned it, until ctx is
+// done. What this registry saved is not news. An error of adopt is logged, and the same choice is not offered again.
+func (r *Registry) Follow(ctx context.Context, adopt func(*Choice) error) {
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		revision, err := r.catchUp(ctx, adopt)
+		if err == nil {
+			err = r.store.wait(ctx, r.pipeline, revision)
+		}
+		if err == nil {
+			attempt = 0
+			continue
+		}
+		if ctx.Err() == nil {
+			r.options.Logger.Debug("the model store cannot be watched; trying again", "error", err)
+		}
+		select {
+		case <-time.After(min(50*time.Millisecond<<min(attempt, 8), 10*time.Second)):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// catchUp looks once.
+func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint64, error) {
+	r.saving.Lock()
+	defer r.saving.Unlock()
+	p, revision, err := r.read(ctx)
+	if err != nil {
+		return 0, err
+	}
+	chosen := choice{p.Live, p.Pin}
+	if p.Live == "" || chosen == r.known || chosen == r.offered {
+		return revision, nil
+	}
+	c, err := r.choiceOf(ctx, p)
+	if err == nil {
+		err = adopt(c)
+	}
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	if err != nil {
+		r.options.Logger.Error("the model that was chosen cannot go live; the one before answers on", "version", p.Live,
+			"error", err)
+		r.offered = chosen
+		return revision, nil
+	}
+	r.known = chosen
+	return revision, nil
+}

@@ -1,0 +1,29 @@
+package registry
+
+// Listed is one line of what there is: a version, or a candidate that was refused, which has no name.
+type Listed struct {
+	Pipeline string `json:"pipeline"`
+	State    string `json:"state"` // live, previous, kept or refused
+	Pinned   bool   `json:"pinned"`
+	Version
+}
+
+// List is what the pointer of a pipeline knows: the versions, oldest first, then the refused candidates, oldest first.
+func (p *Pointer) List(pipeline string) []Listed {
+	out := []Listed{}
+	for _, v := range p.Versions {
+		state := "kept"
+		switch v.Name {
+		case p.Live:
+			state = "live"
+		case p.Previous:
+			state = "previous"
+		}
+		out = append(out, Listed{pipeline, state, v.Name == p.Pin, v})
+	}
+	for _, r := range p.Refused {
+		out = append(out, Listed{pipeline, "refused", false, Version{Parent: r.Live, Rows: r.Rows, Score: r.Score,
+			LiveScore: r.LiveScore, Why: r.Reason, Created: r.Time}})
+	}
+	return out
+}

@@ -1,0 +1,218 @@
+package registry
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/embedd/embedd/plugin"
+)
+
+// Format is the version of the pointer's form. One that a newer embedd wrote is refused, never rewritten; one of format
+// 1, which named the live model alone, is read and leaves as the newest with the next change.
+const Format = 2
+
+// Pointer is all that is known of the models of a pipeline but their bytes.
+type Pointer struct {
+	Format int `json:"format"`
+	Number int `json:"number"` // of versions so far
+	Epochs int `json:"epochs"` // the highest epoch so far
+
+	Live      string `json:"live,omitempty"`
+	Previous  string `json:"previous,omitempty"`  // what was live before
+	Candidate string `json:"candidate,omitempty"` // claimed and being written; no version yet
+	Pin       string `json:"pin,omitempty"`       // the live one, while nothing may replace it
+
+	Versions []Version `json:"versions"`          // oldest first
+	Refused  []Refusal `json:"refused,omitempty"` // the newest, oldest first
+
+	StateOf string `json:"state_of,omitempty"` // the live model to which State belongs
+	State   []byte `json:"state,omitempty"`    // the learner's newest checkpoint
+}
+
+// Version is what is known of one model.
+type Version struct {
+	Name      string            `json:"version"`
+	Digest    string            `json:"digest,omitempty"` // "" for one that an early embedd stored
+	Parent    string            `json:"parent,omitempty"` // the version that it replaced
+	Epoch     int               `json:"epoch"`
+	Bootstrap bool              `json:"bootstrap,omitempty"` // the PCA that serves until a first model exists
+	Method    string            `json:"method,omitempty"`
+	Dim       int               `json:"dim,omitempty"`
+	Features  int               `json:"features,omitempty"`
+	Classes   int               `json:"classes,omitempty"`
+	Params    map[string]string `json:"params,omitempty"`
+	First     uint64            `json:"first,omitempty"` // sequence numbers of the messages that it was fitted on
+	Last      uint64            `json:"last,omitempty"`
+	Rows      int               `json:"rows,omitempty"`
+	Score     *float64          `json:"score,omitempty"`
+	LiveScore *float64          `json:"live_score,omitempty"` // of the version that it replaced
+	Why       string            `json:"why,omitempty"`
+	Created   time.Time         `json:"created,omitzero"`
+	Size      int64             `json:"size,omitempty"` // bytes
+}
+
+// Refusal is a candidate that did not go live.
+type Refusal struct {
+	Time      time.Time `json:"time"`
+	Live      string    `json:"live,omitempty"` // the version that it was compared with
+	Rows      int       `json:"rows"`
+	Score     *float64  `json:"score,omitempty"`
+	LiveScore *float64  `json:"live_score,omitempty"`
+	Reason    string    `json:"reason"`
+}
+
+// maxRefused bounds the refusals that are kept, maxText the sentences in the pointer, in bytes.
+const (
+	maxRefused = 20
+	maxText    = 500
+)
+
+// first is the pointer of format 1.
+type first struct {
+	Version   string `json:"version"`
+	Digest    string `json:"digest"`
+	Epoch     int    `json:"epoch"`
+	Bootstrap bool   `json:"standin"`
+	Number    int    `json:"number"`
+}
+
+// parse reads a pointer; no bytes are the pointer of a pipeline without a model.
+func parse(value []byte) (*Pointer, error) {
+	p := &Pointer{Format: Format}
+	if len(value) == 0 {
+		return p, nil
+	}
+	var head struct{ Format int }
+	if err := json.Unmarshal(value, &head); err != nil {
+		return nil, fmt.Errorf("it is damaged: %w", err)
+	}
+	switch {
+	case head.Format > Format:
+		return nil, fmt.Errorf("the model store is of format %d and this embedd writes %d; use a newer embedd",
+			head.Format, Format)
+	case head.Format == 1:
+		var old first
+		if err := json.Unmarshal(value, &old); err != nil {
+			return nil, fmt.Errorf("it is damaged: %w", err)
+		}
+		p.Format, p.Number, p.Epochs, p.Live = 1, old.Number, old.Epoch, old.Version
+		p.Versions = []Version{{Name: old.Version, Digest: old.Digest, Epoch: old.Epoch, Bootstrap: old.Bootstrap}}
+	case head.Format == Format:
+		if err := json.Unmarshal(value, p); err != nil {
+			return nil, fmt.Errorf("it is damaged: %w", err)
+		}
+	default:
+		return nil, fmt.Errorf("it is damaged: format %d", head.Format)
+	}
+	for _, name := range []string{p.Live, p.Previous, p.Pin} {
+		if name != "" && p.Find(name) == nil {
+			return nil, fmt.Errorf("it is damaged: it names %s and does not list it", name)
+		}
+	}
+	return p, nil
+}
+
+// Find is the version of a name, nil where the pointer lists none.
+func (p *Pointer) Find(name string) *Version {
+	if i := slices.IndexFunc(p.Versions, func(v Version) bool { return v.Name == name }); i >= 0 {
+		return &p.Versions[i]
+	}
+	return nil
+}
+
+// good is when the live model was last found good.
+func (p *Pointer) good() time.Time {
+	v := p.Find(p.Live)
+	if v == nil {
+		return time.Time{}
+	}
+	at := v.Created
+	for _, r := range p.Refused {
+		if r.Live == p.Live && r.Time.After(at) {
+			at = r.Time
+		}
+	}
+	return at
+}
+
+// choose makes a version the live one; what was live becomes the previous one.
+func (p *Pointer) choose(name string) {
+	if p.Live != name {
+		p.Previous, p.Live = p.Live, name
+	}
+	p.State, p.StateOf = nil, ""
+}
+
+// prune takes the versions out that are too many or too old, the oldest first, and returns their names. What is live,
+// previous or pinned stays.
+func (p *Pointer) prune(k Keep, now time.Time) (gone []string) {
+	left := len(p.Versions)
+	p.Versions = slices.DeleteFunc(p.Versions, func(v Version) bool {
+		if v.Name == p.Live || v.Name == p.Previous || v.Name == p.Pin {
+			return false
+		}
+		if left <= k.Versions && (k.Age == 0 || now.Sub(v.Created) <= k.Age) {
+			return false
+		}
+		left--
+		gone = append(gone, v.Name)
+		return true
+	})
+	return gone
+}
+
+// versionOf is what a release says of itself, under a name.
+func versionOf(name string, r *plugin.Release, created time.Time, size int64) Version {
+	m := r.Model
+	return Version{
+		Name: name, Digest: m.Digest(), Parent: r.Parent, Epoch: r.Epoch, Bootstrap: r.Bootstrap,
+		Method: m.Method(), Dim: m.Dim(), Features: m.M(), Classes: len(m.Classes()), Params: m.Params(),
+		First: r.First, Last: r.Last, Rows: r.Rows, Score: figure(r.Score), LiveScore: figure(r.LiveScore),
+		Why: short(r.Why), Created: created, Size: size,
+	}
+}
+
+// figure is a number for JSON, nil for what is none.
+func figure(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}
+
+func short(s string) string {
+	if len(s) > maxText {
+		return string([]rune(s[:maxText-3])) + "..."
+	}
+	return s
+}
+
+// A version is named PIPELINE-NUMBER-DIGEST, the digest in its first eight digits.
+var versionForm = regexp.MustCompile(`^([A-Za-z0-9_-]+)-([0-9]+)-[0-9a-f]{8}$`)
+
+func nameOf(pipeline string, number int, digest string) string {
+	return pipeline + "-" + strconv.Itoa(number) + "-" + digest[:8]
+}
+
+// PipelineOf is the pipeline of a version by its name, false where it is no name of a version.
+func PipelineOf(version string) (pipeline string, ok bool) {
+	m := versionForm.FindStringSubmatch(version)
+	if m == nil {
+		return "", false
+	}
+	return m[1], true
+}
+
+func numberOf(version string) int {
+	m := versionForm.FindStringSubmatch(version)
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(m[2])
+	return n
+}

@@ -1,0 +1,572 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/plugin"
+)
+
+// Keep says which versions are kept beside the live, the previous and the pinned one. Zero fields mean the defaults.
+type Keep struct {
+	Versions int           // at most so many, those three included; default 20, at most 200
+	Age      time.Duration // none older; 0: no bound
+}
+
+// Options say how a registry works. Zero fields mean the defaults.
+type Options struct {
+	Limit  int64 // most bytes of a model, in writing and in reading; default model.DefaultFileLimit
+	Keep   Keep
+	Logger *slog.Logger     // default: no logs
+	Clock  func() time.Time // default time.Now
+}
+
+// Registry is what a store holds of one pipeline. Its methods may be called from many goroutines.
+type Registry struct {
+	store    Store
+	pipeline string
+	options  Options
+
+	// saving is held while a model is written, and while what others chose is taken over: what this process makes live
+	// by itself is not news to it.
+	saving  sync.Mutex
+	known   choice // what this process lives with
+	offered choice // what it was offered last and did not take
+}
+
+// choice is what a follower has to follow.
+type choice struct{ live, pin string }
+
+// stored is a model as it lies in a store.
+type stored struct {
+	name string
+	time time.Time
+	size int64
+}
+
+// Of is the registry of one pipeline in a store. It opens nothing.
+func Of(s Store, pipeline string, o Options) *Registry {
+	if o.Limit == 0 {
+		o.Limit = model.DefaultFileLimit
+	}
+	if o.Keep.Versions == 0 {
+		o.Keep.Versions = 20
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	return &Registry{store: s, pipeline: pipeline, options: o}
+}
+
+// Pipelines are the names of the pipelines of which a store has models.
+func Pipelines(ctx context.Context, s Store) ([]string, error) {
+	names, err := s.pipelines(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing the pipelines of the model store (%s): %w", s, err)
+	}
+	return names, nil
+}
+
+// Pointer is what is known of the pipeline's models.
+func (r *Registry) Pointer(ctx context.Context) (*Pointer, error) {
+	p, _, err := r.read(ctx)
+	return p, err
+}
+
+func (r *Registry) read(ctx context.Context) (*Pointer, uint64, error) {
+	value, revision, err := r.store.load(ctx, r.pipeline)
+	if err != nil {
+		return nil, 0, fmt.Errorf("asking for the live model of %s (%s): %w", r.pipeline, r.store, err)
+	}
+	p, err := parse(value)
+	if err != nil {
+		return nil, 0, fmt.Errorf("the pointer to the models of %s (%s, revision %d): %w", r.pipeline, r.store, revision,
+			err)
+	}
+	return p, revision, nil
+}
+
+// maxSwaps is how often a change is tried while others move the pointer.
+const maxSwaps = 20
+
+// update changes the pointer, on what others left. change may be called more than once.
+func (r *Registry) update(ctx context.Context, change func(*Pointer) error) (*Pointer, error) {
+	for attempt := 0; ; attempt++ {
+		p, revision, err := r.read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err := r.upgrade(ctx, p); err != nil {
+			return nil, err
+		}
+		if err := change(p); err != nil {
+			return nil, err
+		}
+		value, err := r.encode(p)
+		if err != nil {
+			return nil, err
+		}
+		_, err = r.store.swap(ctx, r.pipeline, value, revision)
+		if err == nil {
+			return p, nil
+		}
+		if !errors.Is(err, errMoved) || attempt == maxSwaps {
+			return nil, fmt.Errorf("moving the pointer to the models of %s (%s): %w", r.pipeline, r.store, err)
+		}
+	}
+}
+
+// encode writes the pointer. Where a server takes only short messages the checkpoint stays behind first: a restart
+// without one reads more rows and loses nothing.
+func (r *Registry) encode(p *Pointer) ([]byte, error) {
+	p.Format = Format
+	value, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	if len(value) > r.store.most() && p.State != nil {
+		r.options.Logger.Warn("the learner's checkpoint does not fit beside the pointer; a restart will read more rows",
+			"bytes", len(value), "limit", r.store.most(), "cure", "raise the server's max_payload")
+		p.State, p.StateOf = nil, ""
+		if value, err = json.Marshal(p); err != nil {
+			return nil, err
+		}
+	}
+	if len(value) > r.store.most() {
+		return nil, fmt.Errorf("what is known of %d versions of %s takes %d bytes, and the server takes %d a message: raise its max_payload, or lower model.keep.versions",
+			len(p.Versions), r.pipeline, len(value), r.store.most())
+	}
+	return value, nil
+}
+
+// upgrade lists the models that an early embedd stored and did not list.
+func (r *Registry) upgrade(ctx context.Context, p *Pointer) error {
+	if p.Format != 1 {
+		return nil
+	}
+	there, err := r.store.versions(ctx, r.pipeline)
+	if err != nil {
+		return fmt.Errorf("listing the models of %s (%s): %w", r.pipeline, r.store, err)
+	}
+	for _, s := range there {
+		v := p.Find(s.name)
+		if v == nil && numberOf(s.name) < p.Number {
+			p.Versions = append(p.Versions, Version{Name: s.name})
+			v = &p.Versions[len(p.Versions)-1]
+		}
+		if v != nil {
+			v.Created, v.Size = s.time, s.size
+		}
+	}
+	slices.SortFunc(p.Versions, func(a, b Version) int { return numberOf(a.Name) - numberOf(b.Name) })
+	return nil
+}
+
+// Choice is a live model and how it came to be live.
+type Choice struct {
+	Live   *plugin.Live // State is the learner's newest checkpoint
+	Pinned bool         // nothing may replace it
+	Good   time.Time    // when it was last found good: made, or kept over a candidate from newer rows
+}
+
+// Live is the live model, read and checked; nil where there is none yet.
+func (r *Registry) Live(ctx context.Context) (*Choice, error) {
+	r.saving.Lock()
+	defer r.saving.Unlock()
+	p, _, err := r.read(ctx)
+	if err != nil || p.Live == "" {
+		return nil, err
+	}
+	c, err := r.choiceOf(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	r.known = choice{p.Live, p.Pin}
+	return c, nil
+}
+
+func (r *Registry) choiceOf(ctx context.Context, p *Pointer) (*Choice, error) {
+	v := p.Find(p.Live)
+	m, err := r.get(ctx, *v)
+	if err != nil {
+		cure := "; no other version is known"
+		if p.Previous != "" {
+			cure = fmt.Sprintf("; `embedd model rollback %s` goes back to %s", r.pipeline, p.Previous)
+		}
+		return nil, fmt.Errorf("%w%s", err, cure)
+	}
+	l := &plugin.Live{Model: m, Version: v.Name, Epoch: v.Epoch, Bootstrap: v.Bootstrap}
+	if l.Epoch == 0 {
+		l.Epoch = max(int(m.Note().Epoch), 1)
+	}
+	if p.StateOf == p.Live {
+		l.State = p.State
+	}
+	return &Choice{Live: l, Pinned: p.Pin != "", Good: p.good()}, nil
+}
+
+// get reads a version as a start does.
+func (r *Registry) get(ctx context.Context, v Version) (*model.Model, error) {
+	// A limit that was lowered since does not lock out what was stored before.
+	m, err := read(ctx, r.store, r.pipeline, v.Name, max(r.options.Limit, v.Size))
+	if err != nil {
+		return nil, err
+	}
+	if v.Digest != "" && m.Digest() != v.Digest {
+		return nil, fmt.Errorf("model %s has digest %.16s, its pointer says %.16s; the store (%s) is damaged", v.Name,
+			m.Digest(), v.Digest, r.store)
+	}
+	return m, nil
+}
+
+// storeWait is how long a model may take to be stored, or to be read.
+const storeWait = 5 * time.Minute
+
+func read(ctx context.Context, s Store, pipeline, version string, limit int64) (*model.Model, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeWait)
+	defer cancel()
+	object, err := s.get(ctx, pipeline, version)
+	if errors.Is(err, errAbsent) {
+		return nil, &missing{fmt.Sprintf("the store (%s) has no model %s", s, version)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading model %s (%s): %w", version, s, err)
+	}
+	defer object.Close()
+	m, err := model.ReadLimit(object, limit)
+	if err != nil {
+		return nil, fmt.Errorf("reading model %s (%s): %w", version, s, err)
+	}
+	return m, nil
+}
+
+// Read reads a model from a store: the live one of a pipeline, or a version by its name. Where the store has neither
+// it is ErrMissing. The limit is that of a model file, or the size that the version was stored with.
+func Read(ctx context.Context, s Store, name string) (*model.Model, error) {
+	pipeline, isVersion := PipelineOf(name)
+	candidates := []string{name}
+	if isVersion {
+		candidates = []string{pipeline, name}
+	}
+	for _, pipeline := range candidates {
+		r := Of(s, pipeline, Options{})
+		p, err := r.Pointer(ctx)
+		if err != nil {
+			return nil, err
+		}
+		v := p.Find(name)
+		if v == nil && pipeline == name {
+			v = p.Find(p.Live)
+		}
+		if v != nil {
+			return r.get(ctx, *v)
+		}
+	}
+	if isVersion {
+		// The pointer of an early embedd does not list it.
+		m, err := read(ctx, s, pipeline, name, model.DefaultFileLimit)
+		if !errors.Is(err, ErrMissing) {
+			return m, err
+		}
+	}
+	return nil, &missing{fmt.Sprintf("the store (%s) has neither a model nor a pipeline %q", s, name)}
+}
+
+// missing is ErrMissing with a sentence of its own.
+type missing struct{ text string }
+
+func (e *missing) Error() string { return e.text }
+func (e *missing) Unwrap() error { return ErrMissing }
+
+// Save stores a model and makes it the live one: it claims a name, writes the model, reads it back as a start does, and
+// moves the pointer. While a version is pinned it is ErrPinned, and ErrOvertaken where the live model is not r.Parent
+// any more.
+func (r *Registry) Save(ctx context.Context, release *plugin.Release) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeWait)
+	defer cancel()
+	r.saving.Lock()
+	defer r.saving.Unlock()
+	name, err := r.claim(ctx, release)
+	if err != nil {
+		return "", err
+	}
+	size, err := r.write(ctx, name, release.Model)
+	if err != nil {
+		return "", err
+	}
+	now := r.options.Clock()
+	var gone []string
+	p, err := r.update(ctx, func(p *Pointer) error {
+		if err := r.mayReplace(p, release); err != nil {
+			return err
+		}
+		if p.Candidate != name {
+			return fmt.Errorf("%w: another process learns pipeline %s and took the place of model %s; let one learn it",
+				ErrOvertaken, r.pipeline, name)
+		}
+		p.Versions = append(p.Versions, versionOf(name, release, now, size))
+		p.choose(name)
+		p.Candidate, p.Epochs = "", max(p.Epochs, release.Epoch)
+		if release.State != nil {
+			p.State, p.StateOf = release.State, name
+		}
+		gone = p.prune(r.options.Keep, now)
+		return nil
+	})
+	if errors.Is(err, ErrOvertaken) || errors.Is(err, ErrPinned) {
+		r.discard(ctx, []string{name})
+	}
+	if err != nil {
+		return "", fmt.Errorf("making model %s the live one: %w", name, err)
+	}
+	r.known = choice{p.Live, p.Pin}
+	r.discard(ctx, gone)
+	return name, nil
+}
+
+// claim takes a name that nobody else writes under, and clears what a crash left under the last claim.
+func (r *Registry) claim(ctx context.Context, release *plugin.Release) (name string, err error) {
+	var abandoned string
+	_, err = r.update(ctx, func(p *Pointer) error {
+		if err := r.mayReplace(p, release); err != nil {
+			return err
+		}
+		p.Number++
+		abandoned, name = p.Candidate, nameOf(r.pipeline, p.Number, release.Model.Digest())
+		p.Candidate = name
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	if abandoned != "" {
+		r.discard(ctx, []string{abandoned})
+	}
+	return name, nil
+}
+
+// mayReplace tells whether a release may take the place of the live model. A store that has lost its models takes any.
+func (r *Registry) mayReplace(p *Pointer, release *plugin.Release) error {
+	switch {
+	case p.Pin != "":
+		return fmt.Errorf("%w: %s; `embedd model unpin %s` lets learning go on", ErrPinned, p.Pin, r.pipeline)
+	case p.Live != "" && p.Live != release.Parent:
+		return fmt.Errorf("%w: %s is live, and the model was to replace %s; somebody chose it, or another process learns pipeline %s",
+			ErrOvertaken, p.Live, nothing(release.Parent), r.pipeline)
+	}
+	return nil
+}
+
+func nothing(version string) string {
+	if version == "" {
+		return "no model"
+	}
+	return version
+}
+
+// write stores a model under a claimed name and reads it back.
+func (r *Registry) write(ctx context.Context, name string, m *model.Model) (size int64, err error) {
+	note := m.Note()
+	note.Version = name
+	var file bytes.Buffer
+	if err := model.Write(&file, m.WithNote(note)); err != nil {
+		return 0, err
+	}
+	size = int64(file.Len())
+	if size > r.options.Limit {
+		return 0, fmt.Errorf("%w: it takes %s and limits.model allows %s; raise limits.model, or learn a smaller one: a linear method, or a smaller window.rows where the model holds rows",
+			ErrTooLarge, mebibytes(size), mebibytes(r.options.Limit))
+	}
+	if err := r.store.put(ctx, r.pipeline, name, file.Bytes()); err != nil {
+		return 0, fmt.Errorf("writing model %s (%s): %w", name, r.store, err)
+	}
+	if _, err := r.get(ctx, Version{Name: name, Digest: m.Digest()}); err != nil {
+		return 0, fmt.Errorf("a model does not read back as it was written: %w", err)
+	}
+	return size, nil
+}
+
+func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
+
+// discard removes models that the pointer does not name. What cannot be removed now is found by Sweep.
+func (r *Registry) discard(ctx context.Context, names []string) {
+	for _, name := range names {
+		if err := r.store.remove(ctx, r.pipeline, name); err != nil {
+			r.options.Logger.Debug("a model that nobody needs stays until the next start", "version", name, "error", err)
+		}
+	}
+}
+
+// Sweep removes what crashes left behind: models that the pointer does not name.
+func (r *Registry) Sweep(ctx context.Context) error {
+	// A name is claimed before it is written, so what lies there now and is not named by a later look is nobody's.
+	there, err := r.store.versions(ctx, r.pipeline)
+	if err != nil {
+		return err
+	}
+	p, err := r.Pointer(ctx)
+	if err != nil || p.Format == 1 {
+		return err
+	}
+	for _, s := range there {
+		if p.Find(s.name) == nil && s.name != p.Candidate {
+			r.discard(ctx, []string{s.name})
+		}
+	}
+	return nil
+}
+
+// maxState bounds a checkpoint.
+const maxState = 64 << 10
+
+// Checkpoint keeps what the learner knows beside its window. Before a first model there is nothing that it would
+// belong to, and it is let go.
+func (r *Registry) Checkpoint(ctx context.Context, state []byte) error {
+	if len(state) > maxState {
+		return fmt.Errorf("a checkpoint of %d bytes is over the limit of %d", len(state), maxState)
+	}
+	r.saving.Lock()
+	live := r.known.live
+	r.saving.Unlock()
+	_, err := r.update(ctx, func(p *Pointer) error {
+		if p.Live == "" || p.Live != live {
+			return errUnchanged
+		}
+		p.State, p.StateOf = state, p.Live
+		return nil
+	})
+	return unlessUnchanged(err)
+}
+
+// errUnchanged ends an update that has nothing to change.
+var errUnchanged = errors.New("unchanged")
+
+func unlessUnchanged(err error) error {
+	if errors.Is(err, errUnchanged) {
+		return nil
+	}
+	return err
+}
+
+// Refuse keeps what became of a candidate that did not go live.
+func (r *Registry) Refuse(ctx context.Context, f plugin.Outcome) error {
+	one := Refusal{Time: r.options.Clock(), Rows: f.Rows, Score: figure(f.Candidate), LiveScore: figure(f.Previous),
+		Reason: short(f.Reason)}
+	if f.Live != nil {
+		one.Live = f.Live.Version
+	}
+	_, err := r.update(ctx, func(p *Pointer) error {
+		p.Refused = append(p.Refused, one)
+		p.Refused = p.Refused[max(len(p.Refused)-maxRefused, 0):]
+		return nil
+	})
+	return err
+}
+
+// Pin makes a version the live one and keeps it so; version "" pins the live one.
+func (r *Registry) Pin(ctx context.Context, version string) (*Pointer, error) {
+	return r.choose(ctx, func(p *Pointer) (string, error) {
+		if version == "" {
+			version = p.Live
+		}
+		if version == "" {
+			return "", &missing{fmt.Sprintf("pipeline %s has no model yet (%s)", r.pipeline, r.store)}
+		}
+		return version, nil
+	}, true)
+}
+
+// Unpin lets learning go on from the version that was pinned.
+func (r *Registry) Unpin(ctx context.Context) (*Pointer, error) {
+	return r.update(ctx, func(p *Pointer) error {
+		if p.Pin == "" {
+			return fmt.Errorf("no version of pipeline %s is pinned", r.pipeline)
+		}
+		p.Pin = ""
+		return nil
+	})
+}
+
+// Rollback makes an earlier version the live one, from which learning goes on; version "" is the one before the live
+// one.
+func (r *Registry) Rollback(ctx context.Context, version string) (*Pointer, error) {
+	return r.choose(ctx, func(p *Pointer) (string, error) {
+		switch {
+		case p.Pin != "":
+			return "", fmt.Errorf("%w: %s; `embedd model unpin %s` first, or pin another version", ErrPinned, p.Pin,
+				r.pipeline)
+		case version != "":
+			return version, nil
+		case p.Previous == "":
+			return "", &missing{fmt.Sprintf("no version of pipeline %s was live before %s", r.pipeline,
+				nothing(p.Live))}
+		}
+		return p.Previous, nil
+	}, false)
+}
+
+// choose makes a stored version the live one, once it was read as a start would read it.
+func (r *Registry) choose(ctx context.Context, which func(*Pointer) (string, error), pin bool) (*Pointer, error) {
+	p, _, err := r.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.upgrade(ctx, p); err != nil {
+		return nil, err
+	}
+	name, err := which(p)
+	if err != nil {
+		return nil, err
+	}
+	v := p.Find(name)
+	if v == nil {
+		return nil, &missing{fmt.Sprintf("pipeline %s has no version %q; it has %s", r.pipeline, name, p.names())}
+	}
+	m, err := r.get(ctx, *v)
+	if err != nil {
+		return nil, err
+	}
+	if live := p.Find(p.Live); live != nil && !live.Bootstrap && live.Dim != 0 && live.Dim != m.Dim() {
+		return nil, fmt.Errorf("model %s has %d dimensions, and readers of the output rely on the %d of %s; choose another version",
+			name, m.Dim(), live.Dim, live.Name)
+	}
+	return r.update(ctx, func(p *Pointer) error {
+		v := p.Find(name)
+		if v == nil {
+			return &missing{fmt.Sprintf("version %s of pipeline %s was removed meanwhile", name, r.pipeline)}
+		}
+		if v.Epoch == 0 { // what an early embedd stored and did not list
+			*v = Version{Name: name, Digest: m.Digest(), Epoch: int(m.Note().Epoch), Method: m.Method(), Dim: m.Dim(),
+				Features: m.M(), Classes: len(m.Classes()), Params: m.Params(), Rows: m.Rows(), Created: v.Created,
+				Size: v.Size}
+		}
+		p.choose(name)
+		if pin {
+			p.Pin = name
+		}
+		return nil
+	})
+}
+
+func (p *Pointer) names() string {
+	if len(p.Versions) == 0 {
+		return "none"
+	}
+	var names []string
+	for _, v := range p.Versions {
+		names = append(names, v.Name)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,612 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin"
+)
+
+// js is a connection to a server of this test's own.
+func js(t *testing.T, change func(*server.Options)) jetstream.JetStream {
+	t.Helper()
+	o := &server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir()}
+	if change != nil {
+		change(o)
+	}
+	s, err := server.NewServer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(20 * time.Second) {
+		t.Fatal("the server does not start")
+	}
+	nc, err := nats.Connect(s.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	j, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// eachStore runs a test on both stores.
+func eachStore(t *testing.T, test func(t *testing.T, s Store)) {
+	t.Run("jetstream", func(t *testing.T) {
+		s, err := MakeJetStream(t.Context(), js(t, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, s)
+	})
+	t.Run("directory", func(t *testing.T) {
+		s, err := Directory(filepath.Join(t.TempDir(), "models"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, s)
+	})
+}
+
+// fitted is a model of its own for each seed.
+func fitted(t testing.TB, seed uint64, features int) *model.Model {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 1))
+	const n = 30
+	x := make([]float64, n*features)
+	for i := range x {
+		x[i] = r.NormFloat64()
+	}
+	names := make([]string, features)
+	for j := range names {
+		names[j] = fmt.Sprintf("x%d", j)
+	}
+	m, err := fit.Fit(context.Background(), &model.Data{X: x, N: n, M: features, Features: names},
+		fit.Config{Method: "pca", Dim: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func release(t testing.TB, seed uint64, parent string) *plugin.Release {
+	return &plugin.Release{Model: fitted(t, seed, 5), Epoch: 1, Parent: parent, First: seed, Last: seed + 10, Rows: 30,
+		Score: 0.9, LiveScore: math.NaN(), Why: "a test", State: fmt.Appendf(nil, "state %d", seed)}
+}
+
+func save(t testing.TB, r *Registry, seed uint64, parent string) string {
+	t.Helper()
+	v, err := r.Save(context.Background(), release(t, seed, parent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// live is what a start would take.
+func live(t testing.TB, s Store) (*plugin.Live, *Pointer) {
+	t.Helper()
+	r := Of(s, "digits", Options{})
+	c, err := r.Live(context.Background())
+	if err != nil || c == nil {
+		t.Fatalf("live is %v: %v", c, err)
+	}
+	p, err := r.Pointer(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Live, p
+}
+
+// there are the names of the models that lie in a store.
+func there(t testing.TB, s Store) (names []string) {
+	t.Helper()
+	all, err := s.versions(context.Background(), "digits")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range all {
+		names = append(names, v.name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestSave: what was saved is what a start finds, with all that is known of it.
+func TestSave(t *testing.T) {
+	eachStore(t, func(t *testing.T, s Store) {
+		r := Of(s, "digits", Options{})
+		if c, err := r.Live(t.Context()); c != nil || err != nil {
+			t.Fatalf("an empty store has %v, %v", c, err)
+		}
+		a := save(t, r, 1, "")
+		b := save(t, r, 2, a)
+		if err := r.Checkpoint(t.Context(), []byte("newer")); err != nil {
+			t.Fatal(err)
+		}
+		l, p := live(t, s)
+		if l.Version != b || l.Epoch != 1 || string(l.State) != "newer" || l.Model.Digest() != fitted(t, 2, 5).Digest() ||
+			l.Model.Note().Version != b {
+			t.Errorf("live is %+v with state %q, want %s", l, l.State, b)
+		}
+		v := p.Find(b)
+		if p.Previous != a || p.Candidate != "" || len(p.Versions) != 2 || v.Parent != a || v.First != 2 || v.Last != 12 ||
+			*v.Score != 0.9 || v.LiveScore != nil || v.Why != "a test" || v.Method != "pca" || v.Dim != 2 || v.Size == 0 {
+			t.Errorf("the pointer is %+v", p)
+		}
+		if got := there(t, s); !slices.Equal(got, []string{a, b}) {
+			t.Errorf("there are %v", got)
+		}
+		for name, want := range map[string]string{a: a, b: b, "digits": b} {
+			m, err := Read(t.Context(), s, name)
+			if err != nil || m.Note().Version != want {
+				t.Errorf("reading %s: %v, %v", name, m, err)
+			}
+		}
+		for _, name := range []string{"other", "digits-9-00000000", "other-1-00000000"} {
+			if _, err := Read(t.Context(), s, name); !errors.Is(err, ErrMissing) {
+				t.Errorf("reading %s: %v", name, err)
+			}
+		}
+	})
+}
+
+// cut is a store that ends at one of its calls: before it was done, or after it and without telling.
+type cut struct {
+	Store
+	mu    sync.Mutex
+	left  int
+	after bool
+}
+
+var errCut = errors.New("cut")
+
+func (c *cut) step(do func() error) error {
+	c.mu.Lock()
+	c.left--
+	left := c.left
+	c.mu.Unlock()
+	switch {
+	case left < 0 || left == 0 && !c.after:
+		return errCut
+	case left == 0:
+		_ = do()
+		return errCut
+	}
+	return do()
+}
+
+func (c *cut) put(ctx context.Context, pipeline, version string, data []byte) error {
+	return c.step(func() error { return c.Store.put(ctx, pipeline, version, data) })
+}
+
+func (c *cut) get(ctx context.Context, pipeline, version string) (r io.ReadCloser, err error) {
+	err = c.step(func() (err error) { r, err = c.Store.get(ctx, pipeline, version); return err })
+	return r, err
+}
+
+func (c *cut) remove(ctx context.Context, pipeline, version string) error {
+	return c.step(func() error { return c.Store.remove(ctx, pipeline, version) })
+}
+
+func (c *cut) load(ctx context.Context, pipeline string) (value []byte, revision uint64, err error) {
+	err = c.step(func() (err error) { value, revision, err = c.Store.load(ctx, pipeline); return err })
+	return value, revision, err
+}
+
+func (c *cut) swap(ctx context.Context, pipeline string, value []byte, revision uint64) (next uint64, err error) {
+	err = c.step(func() (err error) { next, err = c.Store.swap(ctx, pipeline, value, revision); return err })
+	return next, err
+}
+
+// TestCutAtEachStep ends a save at each of its calls on the store, before the call and after it. A start finds the model
+// from before or the new one, whole; the next save goes on; nothing stays that nobody needs.
+func TestCutAtEachStep(t *testing.T) {
+	eachStore(t, func(t *testing.T, s Store) {
+		first := Of(s, "digits", Options{Keep: Keep{Versions: 3}})
+		at := save(t, first, 1, "")
+		for seed := uint64(2); seed < 5; seed++ {
+			at = save(t, first, seed, at)
+		}
+		cuts, seed := 0, uint64(10)
+		for _, after := range []bool{false, true} {
+			for left := 1; ; left++ {
+				seed++
+				r := Of(&cut{Store: s, left: left, after: after}, "digits", Options{Keep: Keep{Versions: 3}})
+				version, err := r.Save(t.Context(), release(t, seed, at))
+				l, p := live(t, s)
+				if l.Version != at && l.Model.Digest() != fitted(t, seed, 5).Digest() {
+					t.Fatalf("cut at %d: live is %s, neither the one before nor the new one", left, l.Version)
+				}
+				for _, v := range p.Versions {
+					if _, err := first.get(t.Context(), v); err != nil {
+						t.Errorf("cut at %d: the pointer lists a model that cannot be read: %v", left, err)
+					}
+				}
+				at = l.Version
+				if err == nil && version != at {
+					t.Errorf("cut at %d: saved %s, live is %s", left, version, at)
+				}
+				cuts++
+				if c := r.store.(*cut); c.left > 0 {
+					break // this one was not cut any more
+				}
+			}
+		}
+		t.Logf("%d cuts", cuts)
+		seed++
+		at = save(t, Of(s, "digits", Options{Keep: Keep{Versions: 3}}), seed, at)
+		if err := first.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		_, p := live(t, s)
+		var listed []string
+		for _, v := range p.Versions {
+			listed = append(listed, v.Name)
+		}
+		slices.Sort(listed)
+		if got := there(t, s); !slices.Equal(got, listed) || len(listed) != 3 || p.Candidate != "" {
+			t.Errorf("there are %v, the pointer lists %v and candidate %q", got, listed, p.Candidate)
+		}
+	})
+}
+
+// TestDamaged: a live model that was damaged in the store is an error that names the way back, and the way back works.
+func TestDamaged(t *testing.T) {
+	damage := func(t *testing.T, s Store, version string) {
+		t.Helper()
+		switch s := s.(type) {
+		case *jetStream:
+			info, err := s.objects.GetInfo(t.Context(), version)
+			if err != nil {
+				t.Fatal(err)
+			}
+			j, _ := jetstream.New(s.conn)
+			st, err := j.Stream(t.Context(), "OBJ_"+Bucket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := st.Purge(t.Context(), jetstream.WithPurgeSubject("$O."+Bucket+".C."+info.NUID)); err != nil {
+				t.Fatal(err)
+			}
+		case *directory:
+			path := filepath.Join(s.path, "digits", version+modelEnd)
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data[len(data)/2] ^= 1
+			if err := os.WriteFile(path, data, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	eachStore(t, func(t *testing.T, s Store) {
+		r := Of(s, "digits", Options{})
+		a := save(t, r, 1, "")
+		b := save(t, r, 2, a)
+		damage(t, s, b)
+		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+		defer stop()
+		_, err := Of(s, "digits", Options{}).Live(ctx)
+		if err == nil || !strings.Contains(err.Error(), "embedd model rollback digits") || !strings.Contains(err.Error(), a) {
+			t.Fatalf("a damaged model: %v", err)
+		}
+		if _, err := r.Pin(ctx, b); err == nil {
+			t.Error("a damaged model was pinned")
+		}
+		if _, err := r.Rollback(ctx, ""); err != nil {
+			t.Fatal(err)
+		}
+		if l, _ := live(t, s); l.Version != a {
+			t.Errorf("live is %s, want %s", l.Version, a)
+		}
+	})
+}
+
+// TestTooLarge: a model that a start could not read is not written, and says what to do; one that was stored under a
+// larger limit is still read.
+func TestTooLarge(t *testing.T) {
+	eachStore(t, func(t *testing.T, s Store) {
+		r := Of(s, "digits", Options{})
+		a := save(t, r, 1, "")
+		_, p := live(t, s)
+		small := Of(s, "digits", Options{Limit: p.Find(a).Size - 1})
+		_, err := small.Save(t.Context(), release(t, 2, a))
+		if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "limits.model") {
+			t.Errorf("saving over the limit: %v", err)
+		}
+		if c, err := small.Live(t.Context()); err != nil || c.Live.Version != a {
+			t.Errorf("with a lower limit the live model is %v, %v", c, err)
+		}
+		if got := there(t, s); !slices.Equal(got, []string{a}) {
+			t.Errorf("there are %v", got)
+		}
+		save(t, r, 3, a)
+	})
+}
+
+// TestFormats: the pointer of an early embedd is read, and leaves with its models listed; one of a later embedd is
+// refused and stays as it is.
+func TestFormats(t *testing.T) {
+	eachStore(t, func(t *testing.T, s Store) {
+		r := Of(s, "digits", Options{})
+		a := save(t, r, 1, "")
+		b := save(t, r, 2, a)
+		_, revision, err := s.load(t.Context(), "digits")
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := fmt.Sprintf(`{"format":1,"version":%q,"digest":%q,"epoch":3,"number":2}`, b, fitted(t, 2, 5).Digest())
+		if revision, err = s.swap(t.Context(), "digits", []byte(old), revision); err != nil {
+			t.Fatal(err)
+		}
+		fresh := Of(s, "digits", Options{})
+		if err := fresh.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l, p := live(t, s)
+		if l.Version != b || l.Epoch != 3 || p.Number != 2 {
+			t.Errorf("of format 1, live is %+v", l)
+		}
+		c := save(t, fresh, 3, b)
+		l, p = live(t, s)
+		if l.Version != c || p.Format != Format || p.Previous != b || p.Find(a) == nil || p.Number != 3 {
+			t.Errorf("after the next save live is %s, the pointer %+v", l.Version, p)
+		}
+		if _, err := fresh.Rollback(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		if l, p := live(t, s); l.Version != a || p.Find(a).Method != "pca" {
+			t.Errorf("after going back to a model of format 1, live is %+v, the pointer %+v", l, p)
+		}
+
+		_, revision, _ = s.load(t.Context(), "digits")
+		newer := []byte(`{"format":99,"live":{"some":"thing"}}`)
+		if _, err = s.swap(t.Context(), "digits", newer, revision); err != nil {
+			t.Fatal(err)
+		}
+		for what, do := range map[string]func() error{
+			"live":       func() error { _, err := fresh.Live(t.Context()); return err },
+			"save":       func() error { _, err := fresh.Save(t.Context(), release(t, 4, c)); return err },
+			"pin":        func() error { _, err := fresh.Pin(t.Context(), a); return err },
+			"checkpoint": func() error { return fresh.Checkpoint(t.Context(), nil) },
+			"refuse":     func() error { return fresh.Refuse(t.Context(), plugin.Outcome{}) },
+			"sweep":      func() error { return fresh.Sweep(t.Context()) },
+		} {
+			if err := do(); err == nil || !strings.Contains(err.Error(), "use a newer embedd") {
+				t.Errorf("%s of a newer format: %v", what, err)
+			}
+		}
+		if value, _, _ := s.load(t.Context(), "digits"); string(value) != string(newer) {
+			t.Errorf("the newer pointer became %s", value)
+		}
+		if got := there(t, s); len(got) != 3 {
+			t.Errorf("of the models of a newer store there are %v", got)
+		}
+	})
+}
+
+// TestPrune: versions leave by count and by age, but never the live, the previous and the pinned one.
+func TestPrune(t *testing.T) {
+	eachStore(t, func(t *testing.T, s Store) {
+		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		r := Of(s, "digits", Options{Keep: Keep{Versions: 4, Age: 10 * time.Hour}, Clock: func() time.Time { return now }})
+		var all []string
+		at := ""
+		for seed := uint64(1); seed <= 6; seed++ {
+			at = save(t, r, seed, at)
+			all = append(all, at)
+			now = now.Add(time.Hour)
+		}
+		if got := there(t, s); !slices.Equal(got, all[2:]) {
+			t.Errorf("by count there are %v, want %v", got, all[2:])
+		}
+		// The oldest is pinned and so the live one, and stays so for a hundred hours.
+		if _, err := r.Pin(t.Context(), all[2]); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(100 * time.Hour)
+		if _, err := r.Unpin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		last := save(t, r, 7, all[2])
+		if got := there(t, s); !slices.Equal(got, []string{all[2], last}) {
+			t.Errorf("by age there are %v, want the previous %s and the live %s", got, all[2], last)
+		}
+		for range 3 * maxRefused {
+			if err := r.Refuse(t.Context(), plugin.Outcome{Candidate: 0.5, Previous: math.NaN(), Rows: 7,
+				Reason: strings.Repeat("é", maxText)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, p := live(t, s)
+		if n := len(p.Refused); n != maxRefused || *p.Refused[0].Score != 0.5 || p.Refused[0].LiveScore != nil ||
+			len(p.Refused[0].Reason) > maxText+3 {
+			t.Errorf("%d refused candidates are kept, the first %+v", n, p.Refused[0])
+		}
+	})
+}
+
+// TestPin: a pinned version stays, whatever is learned; unpinned, learning goes on from it.
+func TestPin(t *testing.T) {
+	eachStore(t, func(t *testing.T, s Store) {
+		r := Of(s, "digits", Options{})
+		if _, err := r.Pin(t.Context(), ""); !errors.Is(err, ErrMissing) {
+			t.Errorf("pinning nothing: %v", err)
+		}
+		a := save(t, r, 1, "")
+		b := save(t, r, 2, a)
+		if _, err := r.Rollback(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
+		if l, p := live(t, s); l.Version != a || p.Previous != b || l.State != nil {
+			t.Errorf("rolled back, live is %s with state %q, before it %s", l.Version, l.State, p.Previous)
+		}
+		if _, err := r.Save(t.Context(), release(t, 3, b)); !errors.Is(err, ErrOvertaken) {
+			t.Errorf("a model that was to replace another than the live one: %v", err)
+		}
+		if p, err := r.Pin(t.Context(), b); err != nil || p.Live != b || p.Pin != b {
+			t.Errorf("pinned: %+v, %v", p, err)
+		}
+		if _, err := r.Save(t.Context(), release(t, 3, b)); !errors.Is(err, ErrPinned) {
+			t.Errorf("saving while pinned: %v", err)
+		}
+		if _, err := r.Rollback(t.Context(), ""); !errors.Is(err, ErrPinned) {
+			t.Errorf("rolling back while pinned: %v", err)
+		}
+		if _, err := r.Pin(t.Context(), "digits-9-00000000"); !errors.Is(err, ErrMissing) {
+			t.Errorf("pinning what is not there: %v", err)
+		}
+		if _, err := r.Unpin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Unpin(t.Context()); err == nil {
+			t.Error("unpinned twice")
+		}
+		save(t, r, 3, b)
+		if got := there(t, s); len(got) != 3 {
+			t.Errorf("there are %v", got)
+		}
+	})
+}
+
+// TestTwoWriters: two processes that learn one pipeline and find the same model at the same time. One of them wins each
+// round, and its model is whole.
+func TestTwoWriters(t *testing.T) {
+	eachStore(t, func(t *testing.T, s Store) {
+		rs := []*Registry{Of(s, "digits", Options{Keep: Keep{Versions: 3}}), Of(s, "digits", Options{Keep: Keep{Versions: 3}})}
+		at, lost := "", 0
+		for round := uint64(1); round <= 15; round++ {
+			var wg sync.WaitGroup
+			var versions [2]string
+			var errs [2]error
+			for i, r := range rs {
+				one := release(t, round, at)
+				wg.Go(func() { versions[i], errs[i] = r.Save(t.Context(), one) })
+			}
+			wg.Wait()
+			won := 0
+			for i := range rs {
+				switch {
+				case errs[i] == nil:
+					won++
+					at = versions[i]
+				case errors.Is(errs[i], ErrOvertaken):
+					lost++
+				case strings.Contains(errs[i].Error(), "does not read back"): // cleared by who took its place
+					lost++
+				default:
+					t.Fatal(errs[i])
+				}
+			}
+			if won != 1 {
+				t.Fatalf("round %d: %d won: %v", round, won, errs)
+			}
+			if l, _ := live(t, s); l.Version != at {
+				t.Fatalf("round %d: live is %s, %s won", round, l.Version, at)
+			}
+		}
+		if lost != 15 {
+			t.Errorf("%d lost", lost)
+		}
+		if err := rs[0].Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := there(t, s); len(got) != 3 {
+			t.Errorf("there are %v", got)
+		}
+	})
+}
+
+// TestFollow: who follows hears of what others chose, once, and not of what it saved.
+func TestFollow(t *testing.T) {
+	eachStore(t, func(t *testing.T, s Store) {
+		r, other := Of(s, "digits", Options{}), Of(s, "digits", Options{})
+		ctx, stop := context.WithCancel(t.Context())
+		heard := make(chan string, 10)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			r.Follow(ctx, func(c *Choice) error {
+				heard <- fmt.Sprint(c.Live.Version, c.Pinned)
+				return nil
+			})
+		}()
+		want := func(what string) {
+			t.Helper()
+			select {
+			case got := <-heard:
+				if got != what {
+					t.Fatalf("heard %s, want %s", got, what)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatalf("did not hear %s", what)
+			}
+		}
+		a := save(t, r, 1, "")
+		b := save(t, r, 2, a)
+		if _, err := other.Pin(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		want(a + "true")
+		if _, err := other.Unpin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want(a + "false")
+		c := save(t, other, 3, a)
+		want(c + "false")
+		if _, err := other.Rollback(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		want(b + "false")
+		save(t, r, 4, b)
+		time.Sleep(1500 * time.Millisecond)
+		stop()
+		<-done
+		if len(heard) > 0 {
+			t.Errorf("heard %s too", <-heard)
+		}
+	})
+}
+
+// TestSmallMessages: a server that takes short messages keeps models too.
+func TestSmallMessages(t *testing.T) {
+	s, err := MakeJetStream(t.Context(), js(t, func(o *server.Options) { o.MaxPayload = 16 << 10 }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Of(s, "digits", Options{})
+	one := release(t, 1, "")
+	one.Model = fitted(t, 1, 3000)
+	one.State = make([]byte, 20<<10)
+	version, err := r.Save(t.Context(), one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, _ := live(t, s); l.Version != version || l.State != nil {
+		t.Errorf("live is %s with a state of %d bytes", l.Version, len(l.State))
+	}
+}

@@ -1,0 +1,33 @@
+package registry
+
+import (
+	"context"
+	"io"
+)
+
+// Store is where the models of any number of pipelines are: [JetStream] or [Directory]. Its methods may be called from
+// many goroutines, and many processes may use one place at a time.
+type Store interface {
+	// put writes a model under a name that nobody else writes. It returns when the bytes are durable.
+	put(ctx context.Context, pipeline, version string, data []byte) error
+	// get opens a model; errAbsent where there is none.
+	get(ctx context.Context, pipeline, version string) (io.ReadCloser, error)
+	// remove ends a model; none of that name is no error.
+	remove(ctx context.Context, pipeline, version string) error
+	// versions are the names of the models that lie there, whatever the pointer says.
+	versions(ctx context.Context, pipeline string) ([]stored, error)
+
+	// load reads the pointer of a pipeline; revision 0 where there is none.
+	load(ctx context.Context, pipeline string) (value []byte, revision uint64, err error)
+	// swap writes the pointer if its revision is still the one given, else it is errMoved.
+	swap(ctx context.Context, pipeline string, value []byte, revision uint64) (uint64, error)
+	// wait returns when the revision may be another, or after a while without a change.
+	wait(ctx context.Context, pipeline string, revision uint64) error
+	// most is how many bytes a pointer may take.
+	most() int
+
+	// pipelines are the names of those that have a pointer, sorted.
+	pipelines(ctx context.Context) ([]string, error)
+	// String says where the store is, for messages.
+	String() string
+}

@@ -1,0 +1,128 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/plugin"
+)
+
+// WhenStale says what becomes of messages while the live model is older than MaxAge.
+type WhenStale string
+
+// The ways to go on without a fresh model.
+const (
+	StaleServe WhenStale = "serve" // answered all the same, and marked
+	StaleHold  WhenStale = "hold"  // nothing leaves and nothing is lost
+	StalePass  WhenStale = "pass"  // messages leave as they came, marked, without an embedding
+)
+
+// staleness says how old the live model is. A model is as old as the last time that it was found good: when it was
+// made, or when it was last kept over a candidate from newer rows. So a stream that does not change has no stale
+// model, and one whose labels have ended has. It is a pure function of its events in virtual time.
+type staleness struct {
+	maxAge time.Duration // 0: no model is ever stale
+	good   time.Time     // zero: there is no model
+	now    time.Time
+}
+
+// tick moves the virtual time; it never moves backwards.
+func (s *staleness) tick(at time.Time) {
+	if at.After(s.now) {
+		s.now = at
+	}
+}
+
+// chosen records that a model became the live one, and when it was last found good.
+func (s *staleness) chosen(good, at time.Time) {
+	s.tick(at)
+	s.good = good
+}
+
+// judged records that a fit ended and the live model is the better one: the new one, or the one before.
+func (s *staleness) judged(at time.Time) {
+	s.tick(at)
+	s.good = s.now
+}
+
+func (s *staleness) age() time.Duration {
+	if s.good.IsZero() {
+		return 0
+	}
+	return max(s.now.Sub(s.good), 0)
+}
+
+func (s *staleness) stale() bool { return s.maxAge > 0 && s.age() > s.maxAge }
+
+// age is how old the live model is now, and whether that is too old.
+func (p *pipeline) age() (age time.Duration, stale bool) {
+	p.staleMu.Lock()
+	defer p.staleMu.Unlock()
+	p.staleness.tick(p.clock())
+	return p.staleness.age(), p.staleness.stale()
+}
+
+// observed takes what came of a fit.
+func (p *pipeline) observed(f plugin.Outcome) {
+	if f.Err != nil || f.Live == nil {
+		return
+	}
+	p.staleMu.Lock()
+	defer p.staleMu.Unlock()
+	p.staleness.judged(p.clock())
+}
+
+// chosen takes a model that the store brought, and when it was last found good.
+func (p *pipeline) chosen(l *plugin.Live, good time.Time) {
+	p.staleMu.Lock()
+	defer p.staleMu.Unlock()
+	if made := l.Model.Note().Created; made.After(good) {
+		good = made
+	}
+	p.staleness.chosen(good, p.clock())
+}
+
+// stalePoll is how often a pipeline that holds looks whether it may go on.
+const stalePoll = 50 * time.Millisecond
+
+// awaitFresh waits while a stale model holds the output back; false where ctx ended first.
+func (p *pipeline) awaitFresh(ctx context.Context) bool {
+	if p.WhenStale != StaleHold {
+		return true
+	}
+	for told := (time.Time{}); ; {
+		age, stale := p.age()
+		if !stale {
+			return true
+		}
+		if time.Since(told) > time.Minute {
+			told = time.Now()
+			p.log.Warn("nothing leaves until the live model is found good again or a newer one is", "age", age,
+				"training.max_age", p.MaxAge, "progress", p.progress())
+		}
+		select {
+		case <-time.After(stalePoll):
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// mark is what an output says of a stale model; nothing for a fresh one.
+func mark(age time.Duration, stale bool) []wire.Pair {
+	if !stale {
+		return nil
+	}
+	return []wire.Pair{{Key: wire.HeaderStale, Value: strconv.FormatInt(int64(age/time.Second), 10)}}
+}
+
+// staleReason is the sentence that readiness shows.
+func (p *pipeline) staleReason(age time.Duration) string {
+	does := map[WhenStale]string{StaleServe: "outputs are marked", StaleHold: "nothing leaves",
+		StalePass: "messages leave as they came"}[p.WhenStale]
+	return fmt.Sprintf("model %s was last found good %v ago, over training.max_age %v, and %s; %s",
+		p.stage.Live().Version, age.Round(time.Second), p.MaxAge, does, p.learned())
+}

@@ -1,0 +1,68 @@
+package stream
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestStaleness plays the transcripts in testdata/staleness: a line is the time since the start, an event, and what
+// is so after it.
+func TestStaleness(t *testing.T) {
+	files, err := filepath.Glob("testdata/staleness/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcripts: %v", err)
+	}
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s staleness
+		start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		for i, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+			if line == "" || strings.HasPrefix(line, "#") {
+				continue
+			}
+			event, want, _ := strings.Cut(line, "->")
+			words := strings.Fields(event)
+			after, err := time.ParseDuration(words[0])
+			if err != nil {
+				t.Fatalf("%s:%d: %v", path, i+1, err)
+			}
+			at := start.Add(after)
+			switch words[1] {
+			case "max_age":
+				s.maxAge = duration(t, words[2])
+				s.tick(at)
+			case "chosen":
+				s.chosen(start.Add(duration(t, words[2])), at)
+			case "judged":
+				s.judged(at)
+			case "tick":
+				s.tick(at)
+			default:
+				t.Fatalf("%s:%d: no event %s", path, i+1, words[1])
+			}
+			got := fmt.Sprintf("age %v", s.age())
+			if s.stale() {
+				got += " stale"
+			}
+			if got != strings.TrimSpace(want) {
+				t.Errorf("%s:%d: after %s it is %q, want %q", path, i+1, event, got, strings.TrimSpace(want))
+			}
+		}
+	}
+}
+
+func duration(t *testing.T, s string) time.Duration {
+	t.Helper()
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
