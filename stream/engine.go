@@ -288,6 +288,8 @@ type Status struct {
 	Pipeline string
 	Ready    bool
 	Reason   string // why it is not ready
+	// what last happened to the input stream that learning had to follow, with the time; "" where nothing did
+	Learning string
 	Stage    plugin.Status
 }
 
@@ -299,6 +301,9 @@ func (e *Engine) Status() []Status {
 	var out []Status
 	for _, p := range running {
 		s := Status{Pipeline: p.Name, Stage: p.stage.Status()}
+		if turn := p.turn.Load(); turn != nil {
+			s.Learning = *turn
+		}
 		switch {
 		case s.Stage.Live == nil && p.Stage.Until != plugin.UntilSkip:
 			s.Reason = p.progress()
