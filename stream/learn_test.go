@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -31,7 +34,8 @@ type site struct {
 	options server.Options
 	server  *server.Server
 	js      jetstream.JetStream
-	sent    int // messages of input so far; each has its number in it
+	sent    int    // messages of input so far; each has its number in it
+	first   uint64 // where the window of the next pupil's model begins
 }
 
 func newSite(t *testing.T) *site {
@@ -117,11 +121,20 @@ func (s *site) send(n int) {
 	}
 }
 
+// store goes on trying while the server is away, under one identity, so that the stream holds the message once.
 func (s *site) store(subject string, body []byte) {
 	s.Helper()
-	if _, err := s.js.Publish(s.Context(), subject, body); err != nil {
-		s.Fatal(err)
+	id := nats.NewInbox()
+	var err error
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(s.Context(), 2*time.Second)
+		_, err = s.js.Publish(ctx, subject, body, jetstream.WithMsgID(id))
+		cancel()
+		if err == nil {
+			return
+		}
 	}
+	s.Fatal(err)
 }
 
 // numbered is a message of one labelled row whose first feature is a number. More rows make it larger.
@@ -181,6 +194,7 @@ func (s *site) pupil(change func(*Pipeline), teach func(*pupil, *lesson)) *pupil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
+	q.learnFirst = s.first
 	q.feed = newFeed(q.InFlight/4, false)
 	wg.Go(func() {
 		newReader(q.pipeline, func(l *lesson) {
@@ -411,3 +425,198 @@ func TestStreamMadeAnewBusy(t *testing.T) {
 	q.exactly(append(want, between(s.sent-9, s.sent)...))
 }
 
+// TestPurged: what is purged before it was learned is counted and said, and learning goes on with what is left.
+func TestPurged(t *testing.T) {
+	s := newSite(t)
+	const n, upTo = 3000, 2000
+	s.send(n)
+	reached, purged := make(chan struct{}), make(chan struct{})
+	// The hot path holds, so the reader is on its own; its first pull brings maxFetch messages.
+	q := s.pupil(func(c *Pipeline) { c.Stage.Until = plugin.UntilHold }, func(q *pupil, l *lesson) {
+		if l.origin.Seq == 100 {
+			close(reached)
+			<-purged
+		}
+	})
+	<-reached
+	s.purge(upTo + 1)
+	close(purged)
+	q.await(n, 10*time.Second)
+	s.send(10)
+	q.await(n+10, 10*time.Second)
+	for end := time.Now().Add(10 * time.Second); q.status() == "" && time.Now().Before(end); {
+		time.Sleep(50 * time.Millisecond)
+	}
+	q.exactly(append(to(maxFetch), between(upTo+1, n+10)...))
+	lost := upTo - maxFetch
+	q.says(fmt.Sprintf("up to %d messages were gone", lost))
+	if got := q.metric("embedd_dropped_messages_total", "learn"); got != float64(lost) {
+		t.Errorf("%v lost messages are counted, want %d", got, lost)
+	}
+	if got := q.metric("embedd_reader_restarts_total", "purged"); got != 1 {
+		t.Errorf("%v restarts are counted, want 1", got)
+	}
+}
+
+// TestPurgedLearned: a purge of what was learned already is no event.
+func TestPurgedLearned(t *testing.T) {
+	s := newSite(t)
+	q := s.pupil(nil, nil)
+	s.send(50)
+	q.await(50, 10*time.Second)
+	s.purge(0)
+	time.Sleep(quiet + quiet/2)
+	s.send(50)
+	q.await(100, 10*time.Second)
+	q.exactly(to(100))
+	if q.status() != "" {
+		t.Errorf("the status says %q, want nothing", q.status())
+	}
+}
+
+// TestRenumbered puts an old copy of the server's store back: the stream has the same name and was made at the same
+// time, and the numbers that were read are given out again for other messages.
+func TestRenumbered(t *testing.T) {
+	for name, more := range map[string]int{"seen by its end": 20, "grown past what was read": 90} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			q := s.pupil(nil, nil)
+			s.send(50)
+			q.await(50, 10*time.Second)
+			s.stop()
+			backup := t.TempDir()
+			if err := os.CopyFS(backup, os.DirFS(s.options.StoreDir)); err != nil {
+				t.Fatal(err)
+			}
+			s.start()
+			s.send(50)
+			q.await(100, 10*time.Second)
+			s.stop()
+			s.options.StoreDir = backup
+			s.start()
+			s.send(more)
+			q.await(100+more, 20*time.Second)
+			q.exactly(to(100 + more))
+			q.says("renumbered")
+		})
+	}
+}
+
+// TestReplicas: two replicas share a durable consumer, so each hot path sees a part; each learning side sees all.
+func TestReplicas(t *testing.T) {
+	s := newSite(t)
+	s.send(200)
+	a := s.pupil(nil, nil)
+	b := s.pupil(nil, nil)
+	for range 8 {
+		s.send(100)
+		time.Sleep(20 * time.Millisecond)
+	}
+	for _, q := range []*pupil{a, b} {
+		q.await(1000, 30*time.Second)
+		q.exactly(to(1000))
+	}
+	shared := a.metric("embedd_read_messages_total", "answer")
+	if shared == 0 || shared >= 1000 {
+		t.Fatalf("one replica answered %v of 1000 messages; the test wants both to", shared)
+	}
+	// One of them ends: the other is in step again.
+	a.end()
+	time.Sleep(apart)
+	s.send(10)
+	b.await(1010, 20*time.Second)
+	time.Sleep(apart)
+	before := b.metric("embedd_read_messages_total", "learn")
+	s.send(300)
+	b.await(1310, 20*time.Second)
+	b.exactly(to(1310))
+	if more := b.metric("embedd_read_messages_total", "learn") - before; more > 50 {
+		t.Errorf("the replica that is alone read %v of 300 messages once more to learn", more)
+	}
+}
+
+// TestOverflow: what falls out of the feed is read from the stream.
+func TestOverflow(t *testing.T) {
+	s := newSite(t)
+	q := s.pupil(func(c *Pipeline) { c.InFlight = 64 << 10 }, func(*pupil, *lesson) { time.Sleep(time.Millisecond) })
+	const n = 1500
+	s.send(n)
+	q.await(n, 30*time.Second)
+	q.exactly(to(n))
+	gaps, learn := q.metric("embedd_reader_restarts_total", "behind"), q.metric("embedd_read_messages_total", "learn")
+	t.Logf("%v gaps, %v of %d messages read once more", gaps, learn, n)
+	if gaps == 0 {
+		t.Error("the feed did not overflow; the test wants it to")
+	}
+	if lost := q.metric("embedd_dropped_messages_total", "learn"); lost != 0 {
+		t.Errorf("%v messages are counted as lost, want none: they were read", lost)
+	}
+}
+
+// TestFilteredStream: numbers of other subjects are no gaps and no losses, and reading ends where only such are left.
+func TestFilteredStream(t *testing.T) {
+	s := newSite(t)
+	mixed := func(n int) {
+		for range n {
+			s.store("in.other", []byte("x"))
+			s.send(1)
+			s.store("in.other", []byte("y"))
+		}
+	}
+	mixed(100)
+	q := s.pupil(nil, nil)
+	q.await(100, 10*time.Second)
+	mixed(50)
+	time.Sleep(quiet + time.Second)
+	mixed(50)
+	q.await(200, 10*time.Second)
+	q.exactly(to(200))
+	if lost := q.metric("embedd_dropped_messages_total", "learn"); lost != 0 || q.status() != "" {
+		t.Errorf("%v messages are counted as lost, and the status says %q", lost, q.status())
+	}
+	if n := q.metric("embedd_read_messages_total", "learn"); n > 10 {
+		t.Errorf("%v messages were read once more, want none", n)
+	}
+}
+
+// TestServerRestarts restarts the server in the middle.
+func TestServerRestarts(t *testing.T) {
+	s := newSite(t)
+	q := s.pupil(nil, nil)
+	for range 3 {
+		s.send(200)
+		s.stop()
+		s.start()
+		s.send(200)
+	}
+	q.await(1200, 30*time.Second)
+	q.exactly(to(1200))
+	if s := q.status(); s != "" {
+		t.Errorf("the status says %q; a restart of the server is no change of the stream", s)
+	}
+}
+
+// TestRestarts ends the pipeline at random points. Each time its successor gets every message from the one on where
+// the window begins, in order.
+func TestRestarts(t *testing.T) {
+	s := newSite(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	times := 12
+	if yes, _ := strconv.ParseBool(os.Getenv("EMBEDD_LONG")); yes {
+		times = 100
+	}
+	for i := range times {
+		s.first = uint64(random.IntN(s.sent + 1))
+		q := s.pupil(func(c *Pipeline) { c.AckWait = time.Second }, nil)
+		s.send(50 + random.IntN(100))
+		if i%3 > 0 { // or it ends with messages under way
+			q.await(s.sent, 20*time.Second)
+		}
+		q.end()
+		got := q.got()
+		if len(got) > 0 {
+			q.exactly(between(max(int(s.first), 1), got[len(got)-1]))
+		}
+	}
+}
