@@ -72,7 +72,7 @@ func (r *reader) run(ctx context.Context) {
 	}
 }
 
-// step takes or reads some messages, or waits for them a while.
+// step takes one message or reads those of one pull, or waits for them a while.
 func (r *reader) step(ctx context.Context) error {
 	if r.doubt || r.at.skipped.n > 0 && time.Since(r.looked) > quiet {
 		_, err := r.look(ctx)
@@ -83,7 +83,10 @@ func (r *reader) step(ctx context.Context) error {
 		r.binding, r.doubt = s.binding, true
 		return nil
 	}
-	if r.holds() || time.Since(s.broken) < apart {
+	switch c := r.cursor; {
+	case c != nil && c.upTo != everything:
+		return r.read(ctx, c.upTo) // a read that was begun
+	case r.holds() || time.Since(s.broken) < apart:
 		return r.read(ctx, everything)
 	}
 	if r.head == nil {
@@ -134,6 +137,7 @@ func (r *reader) learned(l *lesson) {
 // cursor is a consumer of the reader's own.
 type cursor struct {
 	jetstream.Consumer
+	upTo      uint64 // where the read ends, or everything
 	delivered uint64
 	pending   uint64 // messages of ours that it has still to bring, as of the newest
 }
@@ -165,41 +169,35 @@ func (r *reader) drop(ctx context.Context, c *cursor) {
 	_ = r.js.DeleteConsumer(clean, r.Stream, c.CachedInfo().Name) // it ends by itself too
 }
 
-// read brings the messages up to a number from the stream. Without an end it returns after one pull, for the caller to
-// see whether the hot path has come to where it is.
+// read brings messages up to a number from the stream, as many as one pull has; the next step goes on with it.
 func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
-	if upTo != everything {
-		r.close(ctx) // what it has pending was counted long ago
-	}
-	if r.cursor == nil {
+	if r.cursor == nil || r.cursor.upTo != upTo {
+		r.close(ctx)
 		if r.cursor, err = r.open(ctx, jetstream.ConsumerConfig{
 			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: r.at.next}); err != nil {
 			return err
 		}
+		r.cursor.upTo = upTo
 	}
+	c, most := r.cursor, uint64(maxFetch)
 	if upTo != everything {
-		defer r.close(ctx)
-	}
-	for c := r.cursor; r.at.next <= upTo && ctx.Err() == nil; {
-		most := uint64(maxFetch)
-		if upTo != everything {
-			if most = min(most, c.pending, upTo-r.at.next+1); most == 0 {
-				r.at.skip(upTo + 1) // the rest is of other subjects, or gone
-				return nil
-			}
-		}
-		n, err := r.pull(ctx, c, int(most))
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			_, err = r.look(ctx)
-		}
-		if n == 0 || upTo == everything {
-			return err
+		if most = min(most, c.pending, upTo-r.at.next+1); most == 0 {
+			r.at.skip(upTo + 1) // the rest is of other subjects, or gone
+			r.close(ctx)
+			return nil
 		}
 	}
-	return nil
+	n, err := r.pull(ctx, c, int(most))
+	if err != nil {
+		return err
+	}
+	if r.at.next > upTo {
+		r.close(ctx)
+	}
+	if n == 0 {
+		_, err = r.look(ctx)
+	}
+	return err
 }
 
 // errGap is an end of a read: nothing is acknowledged here, so a message that was lost on the way shows as a gap in

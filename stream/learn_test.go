@@ -523,10 +523,9 @@ func TestReplicas(t *testing.T) {
 	}
 	// One of them ends: the other is in step again.
 	a.end()
-	time.Sleep(apart)
 	s.send(10)
 	b.await(1010, 20*time.Second)
-	time.Sleep(apart)
+	time.Sleep(apart + fetchWait + time.Second) // a pull that was begun while both were there ends first
 	before := b.metric("embedd_read_messages_total", "learn")
 	s.send(300)
 	b.await(1310, 20*time.Second)
