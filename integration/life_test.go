@@ -114,12 +114,13 @@ func TestOneReader(t *testing.T) {
 	send(0, 800)
 	eventually(t, time.Minute, says("the first fit"), func() bool { return fits(d) >= 1 })
 	time.Sleep(6 * time.Second) // the learning side's own pull, of the time before the model, has ended
+	sentBefore := must(s.Varz(nil))(t).OutBytes
 	answer, learn := read("answer"), read("learn")
 	bytes := send(800, 16_000)
 	eventually(t, time.Minute, says("fits"), func() bool { return fits(d) >= 3 })
 	answer, learn = read("answer")-answer, read("learn")-learn
-	t.Logf("of %d bytes of input, %.0f were read to be answered and %.0f to be learned: %.2f times in all", bytes,
-		answer, learn, (answer+learn)/float64(bytes))
+	t.Logf("of %d bytes of input, %.0f were read to be answered and %.0f to be learned: %.2f times in all; the server sent %d bytes",
+		bytes, answer, learn, (answer+learn)/float64(bytes), must(s.Varz(nil))(t).OutBytes-sentBefore)
 	if answer != float64(bytes) || learn > float64(bytes)/20 {
 		t.Errorf("%.0f and %.0f bytes were read, want %d and none", answer, learn, bytes)
 	}
