@@ -20,6 +20,9 @@ const quiet = 3 * time.Second
 // apart is how long the reader reads everything itself once another replica was seen to get messages.
 const apart = 5 * time.Second
 
+// maxBacklog is how many rows may wait to be learned from, where they are of more than one message.
+const maxBacklog = 256
+
 // everything is the end of a read that has none.
 const everything = math.MaxUint64
 
@@ -28,7 +31,7 @@ const everything = math.MaxUint64
 // after a start, everything while the hot path holds, what fell out of the feed, and what other replicas got.
 type reader struct {
 	*pipeline
-	take func(*lesson)
+	take func(context.Context, *lesson)
 
 	at      place
 	binding int       // of the hot path's consumer, as of the last close look
@@ -39,7 +42,7 @@ type reader struct {
 	cursor  *cursor
 }
 
-func newReader(p *pipeline, take func(*lesson)) *reader {
+func newReader(p *pipeline, take func(context.Context, *lesson)) *reader {
 	return &reader{pipeline: p, take: take, doubt: true,
 		at: place{stream: p.created, created: p.created, next: max(p.learnFirst, 1)}}
 }
@@ -108,7 +111,7 @@ func (r *reader) step(ctx context.Context) error {
 	default:
 		r.close(ctx)
 		r.head = nil
-		r.learned(l)
+		r.learned(ctx, l)
 	}
 	return nil
 }
@@ -128,10 +131,10 @@ func (r *reader) await(ctx context.Context, s standing) error {
 	return r.read(ctx, last)
 }
 
-func (r *reader) learned(l *lesson) {
+func (r *reader) learned(ctx context.Context, l *lesson) {
 	l.origin.Created = r.at.created
 	r.at.learned(l.origin.Seq, l.time)
-	r.take(l)
+	r.take(ctx, l)
 }
 
 // cursor is a consumer of the reader's own.
@@ -218,7 +221,7 @@ func (r *reader) pull(ctx context.Context, c *cursor, most int) (int, error) {
 			return
 		}
 		c.pending = meta.NumPending
-		r.learned(&lesson{origin: in.origin, time: in.time, data: in.data})
+		r.learned(ctx, &lesson{origin: in.origin, time: in.time, data: in.data})
 	})
 	if err == nil && gap {
 		err = errGap
@@ -346,12 +349,12 @@ func (p *pipeline) learnFrom(ctx context.Context) {
 			p.turned(fmt.Sprintf("the input stream was made anew at %s; learning goes on from its first message",
 				stamp(stream)))
 		}
-		p.learn(l)
+		p.learn(ctx, l)
 	}
 }
 
-// learn brings a lesson to the stage.
-func (p *pipeline) learn(l *lesson) {
+// learn brings a lesson to the stage, once that has room for it: no reader races ahead of what is learned.
+func (p *pipeline) learn(ctx context.Context, l *lesson) {
 	m, err := l.message, l.err
 	if !l.decoded {
 		m, err = p.stage.Decode(l.data)
@@ -370,6 +373,13 @@ func (p *pipeline) learn(l *lesson) {
 	}
 	if m == nil {
 		return
+	}
+	for n := p.stage.Backlog(); n > 0 && n+m.Rows() > maxBacklog; n = p.stage.Backlog() {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return
+		}
 	}
 	at := plugin.Position{Created: l.origin.Created, Seq: l.origin.Seq, Time: l.time}
 	if err := p.stage.Learn(m, at); err != nil {

@@ -197,7 +197,7 @@ func (s *site) pupil(change func(*Pipeline), teach func(*pupil, *lesson)) *pupil
 	q.learnFirst = s.first
 	q.feed = newFeed(q.InFlight/4, false)
 	wg.Go(func() {
-		newReader(q.pipeline, func(l *lesson) {
+		newReader(q.pipeline, func(ctx context.Context, l *lesson) {
 			q.note(l)
 			if teach != nil {
 				teach(q, l)
@@ -348,7 +348,7 @@ func TestOneReadFeedsBoth(t *testing.T) {
 func TestHandover(t *testing.T) {
 	s := newSite(t)
 	s.send(300)
-	q := s.pupil(func(c *Pipeline) { c.Stage.Until = plugin.UntilHold }, func(q *pupil, l *lesson) { q.learn(l) })
+	q := s.pupil(func(c *Pipeline) { c.Stage.Until = plugin.UntilHold }, func(q *pupil, l *lesson) { q.learn(t.Context(), l) })
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -431,7 +431,7 @@ func TestPurged(t *testing.T) {
 	const n, upTo = 3000, 2000
 	s.send(n)
 	reached, purged := make(chan struct{}), make(chan struct{})
-	// The hot path holds, so the reader is on its own; its first pull brings maxFetch messages.
+	// The hot path holds, so the reader is on its own; its first pull brings up to maxFetch messages.
 	q := s.pupil(func(c *Pipeline) { c.Stage.Until = plugin.UntilHold }, func(q *pupil, l *lesson) {
 		if l.origin.Seq == 100 {
 			close(reached)
@@ -447,8 +447,12 @@ func TestPurged(t *testing.T) {
 	for end := time.Now().Add(10 * time.Second); q.status() == "" && time.Now().Before(end); {
 		time.Sleep(50 * time.Millisecond)
 	}
-	q.exactly(append(to(maxFetch), between(upTo+1, n+10)...))
-	lost := upTo - maxFetch
+	before, _ := slices.BinarySearch(q.got(), upTo+1) // as many as the pull had brought when the purge came
+	if before < 100 || before > maxFetch {
+		t.Fatalf("%d messages were learned before the purge, want 100 to %d", before, maxFetch)
+	}
+	q.exactly(append(to(before), between(upTo+1, n+10)...))
+	lost := upTo - before
 	q.says(fmt.Sprintf("up to %d messages were gone", lost))
 	if got := q.metric("embedd_dropped_messages_total", "learn"); got != float64(lost) {
 		t.Errorf("%v lost messages are counted, want %d", got, lost)
