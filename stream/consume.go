@@ -278,11 +278,7 @@ func durable(pipeline string) string { return "embedd_" + pipeline }
 // consumer binds the pipeline's own durable consumer, or makes it. It also says when the stream was made: one of the
 // same name that was deleted and made again is another (Invariant 2).
 func (p *pipeline) consumer(ctx context.Context) (jetstream.Consumer, time.Time, error) {
-	input, err := p.js.Stream(ctx, p.Stream)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	c, err := input.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+	c, err := p.js.CreateOrUpdateConsumer(ctx, p.Stream, jetstream.ConsumerConfig{
 		Durable:       durable(p.Name),
 		Description:   "embedd pipeline " + p.Name,
 		DeliverPolicy: jetstream.DeliverAllPolicy,
@@ -292,7 +288,15 @@ func (p *pipeline) consumer(ctx context.Context) (jetstream.Consumer, time.Time,
 		MaxAckPending: ackPending,
 		FilterSubject: p.Subject,
 	})
-	return c, input.CachedInfo().Created, err
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	// Asked afterwards: were the stream made anew in between, the consumer would be gone, and be bound again.
+	input, err := p.js.Stream(ctx, p.Stream)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	return c, input.CachedInfo().Created, nil
 }
 
 // received reads where a message stands.

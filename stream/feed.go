@@ -27,6 +27,12 @@ type lesson struct {
 
 func (l *lesson) bytes() int64 { return l.size }
 
+// end is how far a stream was read.
+type end struct {
+	created time.Time
+	pulled  uint64
+}
+
 // lessonSize is what a lesson takes beside its message.
 const lessonSize = 256
 
@@ -47,6 +53,7 @@ type feed struct {
 	broken    time.Time
 	handed    uint64 // sequence number up to which what was pulled has been handed on
 	seen      spans  // where only: what was handed on or is on its way
+	before    end    // of the stream of that name before
 }
 
 func newFeed(most int64, only bool) *feed {
@@ -58,7 +65,7 @@ func (f *feed) bind(created time.Time, c *jetstream.ConsumerInfo) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.created.Equal(created) {
-		f.seen = nil
+		f.seen, f.before = nil, end{f.created, f.pulled}
 	}
 	f.binding++
 	f.created = created
@@ -105,12 +112,13 @@ type standing struct {
 	created time.Time
 	handed  uint64    // all up to here was handed on, or is nothing that the hot path will bring
 	broken  time.Time // when somebody else was seen to get messages
+	before  end
 }
 
 func (f *feed) standing() standing {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return standing{f.binding, f.created, f.handed, f.broken}
+	return standing{f.binding, f.created, f.handed, f.broken, f.before}
 }
 
 // hand gives a lesson to the learning side, and returns what had to be dropped for it.

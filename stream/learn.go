@@ -23,6 +23,9 @@ const apart = 5 * time.Second
 // maxBacklog is how many rows may wait to be learned from, where they are of more than one message.
 const maxBacklog = 256
 
+// patience is how many failures in a row are an interruption that need not be told: some seconds.
+const patience = 6
+
 // everything is the end of a read that has none.
 const everything = math.MaxUint64
 
@@ -56,6 +59,10 @@ func (r *reader) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		if err == nil && attempt > patience && !r.away {
+			r.turned(fmt.Sprintf("learning reads the input stream again, since %s; it goes on from message %d",
+				stamp(time.Now()), from))
+		}
 		if r.at.next > from || err == nil {
 			attempt = 0
 		}
@@ -64,8 +71,13 @@ func (r *reader) run(ctx context.Context) {
 		}
 		r.close(ctx)
 		r.doubt = true
-		if attempt == 0 && !r.away {
+		switch {
+		case r.away:
+		case attempt == 0:
 			r.metrics.restarted(r.Name, failed)
+		case attempt == patience:
+			r.turned(fmt.Sprintf("learning cannot read the input stream, seen at %s, and tries again: %v",
+				stamp(time.Now()), err))
 		}
 		r.log.Debug("the learning side begins anew", "from", r.at.next, "error", err)
 		if !pause(ctx, min(attempt, 5)) {
@@ -77,11 +89,15 @@ func (r *reader) run(ctx context.Context) {
 
 // step takes one message or reads those of one pull, or waits for them a while.
 func (r *reader) step(ctx context.Context) error {
-	if r.doubt || r.at.skipped.n > 0 && time.Since(r.looked) > quiet {
-		_, err := r.look(ctx)
-		return err
-	}
 	s := r.feed.standing()
+	if s.before.created.Equal(r.at.stream) {
+		r.at.end = max(r.at.end, s.before.pulled)
+	}
+	if r.doubt || r.at.skipped.n > 0 && time.Since(r.looked) > quiet {
+		if _, err := r.look(ctx); err != nil {
+			return err
+		}
+	}
 	if s.binding > r.binding && r.head == nil && r.feed.empty() {
 		r.binding, r.doubt = s.binding, true
 		return nil
@@ -101,8 +117,7 @@ func (r *reader) step(ctx context.Context) error {
 	case l.binding > r.binding:
 		r.binding, r.doubt = l.binding, true
 	case !l.origin.Created.Equal(r.at.stream):
-		r.head = nil // of the stream before, whose end learning did not wait for
-		r.metrics.unlearned(r.Name, 1)
+		r.head = nil // of the stream before; what of it was not learned is counted
 	case l.origin.Seq < r.at.next:
 		r.head = nil
 	case l.after >= r.at.next:
@@ -181,6 +196,10 @@ func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 			return err
 		}
 		r.cursor.upTo = upTo
+		// Asked after the consumer was made: were it another stream's, this would say so.
+		if _, err := r.look(ctx); err != nil || r.cursor == nil {
+			return err
+		}
 	}
 	c, most := r.cursor, uint64(maxFetch)
 	if upTo != everything {

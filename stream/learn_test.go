@@ -623,3 +623,35 @@ func TestRestarts(t *testing.T) {
 		}
 	}
 }
+
+// TestStreamMadeAnewBehind makes the stream anew while learning is behind, with a gap of numbers that the new stream
+// has messages for: none of them is taken for one of the old stream.
+func TestStreamMadeAnewBehind(t *testing.T) {
+	s := newSite(t)
+	q := s.pupil(func(c *Pipeline) { c.InFlight = 64 << 10 }, func(*pupil, *lesson) { time.Sleep(2 * time.Millisecond) })
+	s.send(1000)
+	q.await(100, 10*time.Second)
+	s.delete("in")
+	s.make(jetstream.StreamConfig{Name: "in"})
+	s.send(1500)
+	q.await(2500, 30*time.Second)
+	got := q.got()
+	if !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != len(got) {
+		t.Error("messages came twice or out of order")
+	}
+	of, _ := slices.BinarySearch(got, 1001)
+	t.Logf("%d of 1000 messages of the old stream were learned", of)
+	lost := 1000 - of
+	q.says(fmt.Sprintf("%d messages of the one before were not learned", lost))
+	if n := q.metric("embedd_dropped_messages_total", "learn"); n != float64(lost) {
+		t.Errorf("%v messages are counted as lost, want %d", n, lost)
+	}
+	if !slices.Equal(got[of:], between(1001, 2500)) {
+		t.Errorf("%d messages of the new stream were learned, want 1500", len(got)-of)
+	}
+	for i, at := range q.at {
+		if old := at.Created.Equal(q.at[0].Created); old != (i < of) {
+			t.Fatalf("message %d has the position %v", got[i], at)
+		}
+	}
+}

@@ -25,6 +25,7 @@ type place struct {
 	next    uint64    // all before it was learned, or is gone
 	last    uint64    // number of the newest message that was learned, 0: none since the numbering began
 	time    time.Time // the server's, of that message
+	end     uint64    // the highest number that the stream is known to have had
 	skipped hole      // numbers that were passed over since the stream was looked at
 }
 
@@ -74,17 +75,21 @@ func (a *place) follow(s state) (c cause, lost uint64, text string) {
 	begun := a.last > 0
 	switch {
 	case a.newer(s):
-		*a = place{stream: s.created, created: s.created, next: s.first}
-		return recreated, 0, fmt.Sprintf(
-			"the input stream was made anew at %s; learning goes on from its first message", stamp(s.created))
+		if a.end >= a.next {
+			lost = a.end - a.next + 1
+			text = fmt.Sprintf("; %d messages of the one before were not learned", lost)
+		}
+		*a = place{stream: s.created, created: s.created, next: s.first, end: s.last}
+		return recreated, lost, fmt.Sprintf(
+			"the input stream was made anew at %s; learning goes on from its first message%s", stamp(s.created), text)
 	case !a.same(s):
 		was := a.next - 1
-		*a = place{stream: s.created, created: s.now, next: max(s.resume, s.first)}
+		*a = place{stream: s.created, created: s.now, next: max(s.resume, s.first), end: s.last}
 		return renumbered, 0, fmt.Sprintf("the input stream was renumbered, seen at %s: its last message is %d, and %d was read; learning goes on from message %d, the first that was stored after those",
 			stamp(s.now), s.last, was, a.next)
 	}
 	h := a.skipped
-	a.skipped = hole{}
+	a.skipped, a.end = hole{}, max(a.end, s.last)
 	if h.n > 0 && s.first > h.first {
 		lost = min(h.n, s.first-h.first)
 	}
