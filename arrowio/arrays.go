@@ -78,7 +78,9 @@ func (d *Decoder) fromRecord(f frame, rec arrow.Record, pin *pin) (*Message, *Er
 	if e := d.dictionaries(m, nil); e != nil {
 		return nil, e
 	}
-	return m, d.add(m, b, &budget)
+	err := d.add(m, b, &budget)
+	m.size = d.limits.Body - budget
+	return m, err
 }
 
 // newArrays is a chunk whose buffers stand each by itself.

@@ -52,6 +52,7 @@ type Message struct {
 	dicts   []chunk
 	batches []*Batch
 	rows    int
+	size    int
 }
 
 // Batches returns the record batches in their order.
@@ -59,6 +60,10 @@ func (m *Message) Batches() []*Batch { return m.batches }
 
 // Rows returns the number of rows of all batches.
 func (m *Message) Rows() int { return m.rows }
+
+// Bytes returns what the buffers of the message come to, unpacked and with the features that had to be copied. What it
+// is over the length of the message is memory of the result's own.
+func (m *Message) Bytes() int { return m.size }
 
 // Decode reads one message. The error is always an *Error. The result is a view on msg, which must not change as long
 // as the result is in use.
@@ -120,6 +125,7 @@ func (d *Decoder) decode(msg []byte, pin *pin) (*Message, *Error) {
 				"send the whole stream in one message")
 		}
 		if end {
+			m.size = d.limits.Body - budget
 			return m, nil
 		}
 		switch f.kind {

@@ -19,6 +19,7 @@ type readyz struct {
 		Pipeline string
 		Ready    bool
 		Reason   string
+		Learning string
 	}
 }
 

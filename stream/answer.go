@@ -53,6 +53,7 @@ func (p *pipeline) answer(ctx context.Context, in *input) *answer {
 func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 	a := &answer{in: in, result: "out"}
 	m, err := p.stage.Decode(in.data)
+	p.teach(in, m, err)
 	if err != nil {
 		return p.deadMessage(a, err, p.limits.dead)
 	}

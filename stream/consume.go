@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -28,36 +29,66 @@ type input struct {
 	origin    wire.Origin
 	time      time.Time
 	delivered uint64 // deliveries of this message, this one included
+	number    uint64 // the consumer's own number of this delivery
 	size      int64
+
+	// For the learning side: see lesson. taught: it has this message already, or gets it another way.
+	after   uint64
+	binding int
+	taught  bool
+
+	// The input stream was made anew since: the number that an acknowledgement would name is another message's now.
+	stale atomic.Bool
 }
+
+func (in *input) bytes() int64 { return in.size }
 
 // held is the set of messages between pull and acknowledgement, bounded in bytes (Invariant 5).
 type held struct {
 	mu    sync.Mutex
-	msgs  map[uint64]jetstream.Msg
+	msgs  map[heldKey]*input
 	bytes int64
 	freed chan struct{} // signalled when bytes became free
 }
 
+// heldKey tells messages apart, those of a stream and of one of the same name before it too.
+type heldKey struct {
+	created int64
+	seq     uint64
+}
+
+func keyOf(in *input) heldKey { return heldKey{in.origin.Created.UnixNano(), in.origin.Seq} }
+
 func newHeld() *held {
-	return &held{msgs: map[uint64]jetstream.Msg{}, freed: make(chan struct{}, 1)}
+	return &held{msgs: map[heldKey]*input{}, freed: make(chan struct{}, 1)}
+}
+
+// bind marks what is held of another stream of that name: its answers still leave, and nothing is acknowledged.
+func (h *held) bind(created time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, in := range h.msgs {
+		if !in.origin.Created.Equal(created) {
+			in.stale.Store(true)
+		}
+	}
 }
 
 // add takes a message in, unless it is held already: then this is a redelivery of a message that is being answered.
 func (h *held) add(in *input) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, ok := h.msgs[in.origin.Seq]; ok {
+	if _, ok := h.msgs[keyOf(in)]; ok {
 		return false
 	}
-	h.msgs[in.origin.Seq] = in.msg
+	h.msgs[keyOf(in)] = in
 	h.bytes += in.size
 	return true
 }
 
 func (h *held) remove(in *input) {
 	h.mu.Lock()
-	delete(h.msgs, in.origin.Seq)
+	delete(h.msgs, keyOf(in))
 	h.bytes -= in.size
 	h.mu.Unlock()
 	select {
@@ -90,8 +121,10 @@ func (h *held) all() []jetstream.Msg {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out := make([]jetstream.Msg, 0, len(h.msgs))
-	for _, m := range h.msgs {
-		out = append(out, m)
+	for _, in := range h.msgs {
+		if !in.stale.Load() {
+			out = append(out, in.msg)
+		}
 	}
 	return out
 }
@@ -114,10 +147,11 @@ func (h *held) keepAlive(ctx context.Context, ackWait time.Duration) {
 
 // serve is the hot path: pull, answer, publish, see it confirmed, acknowledge, in input order. Three steps of a
 // conveyor: one pulls, one answers and publishes, one waits for confirmations.
-func (p *pipeline) serve(ctx context.Context, feed *queue) error {
-	// Waiting for a first model pulls nothing, so it costs no delivery. Where one reader feeds both paths it must
+func (p *pipeline) serve(ctx context.Context) error {
+	// Waiting for a first model pulls nothing, so it costs no delivery. Where nobody else can read the input it must
 	// pull to learn; then what it pulled is held and kept alive.
-	if feed == nil && !p.ready(ctx) {
+	only := p.feed != nil && p.feed.only
+	if !only && !p.ready(ctx) {
 		return nil
 	}
 	h := newHeld()
@@ -134,7 +168,7 @@ func (p *pipeline) serve(ctx context.Context, feed *queue) error {
 	wg.Go(func() {
 		defer close(sent)
 		for in := range pulled {
-			if feed != nil && p.stage.Live() == nil && !p.ready(ctx) || !p.awaitFresh(ctx) || work.Err() != nil {
+			if only && p.holds() && !p.ready(ctx) || !p.awaitFresh(ctx) || work.Err() != nil {
 				continue // unanswered and unacknowledged: it is redelivered
 			}
 			a := p.answer(work, in)
@@ -153,16 +187,17 @@ func (p *pipeline) serve(ctx context.Context, feed *queue) error {
 			}
 		}
 	})
-	err := p.pull(ctx, h, feed, pulled)
+	err := p.pull(ctx, h, pulled)
 	close(pulled)
 	return err
 }
 
 // pull brings messages until ctx is done. It survives every failure of the server but the loss of the consumer's
 // configuration.
-func (p *pipeline) pull(ctx context.Context, h *held, feed *queue, out chan<- *input) error {
+func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 	var consumer jetstream.Consumer
 	var created time.Time
+	var number uint64 // of the consumer's newest delivery
 	for attempt := 0; ctx.Err() == nil; {
 		if consumer == nil {
 			c, at, err := p.consumer(ctx)
@@ -179,18 +214,37 @@ func (p *pipeline) pull(ctx context.Context, h *held, feed *queue, out chan<- *i
 				continue
 			}
 			consumer, created = c, at
+			number = c.CachedInfo().Delivered.Consumer
+			h.bind(created)
+			if p.feed != nil {
+				p.feed.bind(created, c.CachedInfo())
+			}
 		}
-		if feed == nil && !p.awaitFresh(ctx) {
+		if (p.feed == nil || !p.feed.only) && !p.awaitFresh(ctx) {
 			return nil
 		}
 		free := h.awaitFree(ctx, p.InFlight)
 		if free == 0 {
 			return nil
 		}
-		_, err := fetch(ctx, p.nc, consumer, free, func(msg jetstream.Msg) {
-			if in := p.received(msg, created); in != nil && h.add(in) {
-				if feed != nil {
-					p.metrics.unlearned(p.Name, feed.push(in))
+		another := false
+		_, err := fetch(ctx, p.nc, consumer, maxFetch, free, func(msg jetstream.Msg) {
+			p.metrics.fetched(p.Name, pathAnswer, msg)
+			in := p.received(msg, created)
+			if in == nil {
+				return
+			}
+			if another = another || in.number <= number; another {
+				_ = msg.Nak()
+				return
+			}
+			number = in.number
+			if p.feed != nil {
+				p.feed.saw(in)
+			}
+			if h.add(in) {
+				if p.feed != nil && p.feed.only && p.holds() {
+					p.hand(in, &lesson{data: in.data})
 				}
 				out <- in
 			}
@@ -198,6 +252,11 @@ func (p *pipeline) pull(ctx context.Context, h *held, feed *queue, out chan<- *i
 		switch {
 		case ctx.Err() != nil:
 			return nil
+		case another:
+			// Deliveries are counted from one again: somebody made the consumer anew, and perhaps the stream.
+			p.log.Warn("the consumer was made anew by another; binding it again", "stream", p.Stream, "consumer",
+				durable(p.Name))
+			consumer = nil
 		case err == nil:
 			attempt = 0
 		case errors.Is(err, jetstream.ErrConsumerDeleted), errors.Is(err, jetstream.ErrConsumerNotFound),
@@ -222,11 +281,7 @@ func durable(pipeline string) string { return "embedd_" + pipeline }
 // consumer binds the pipeline's own durable consumer, or makes it. It also says when the stream was made: one of the
 // same name that was deleted and made again is another (Invariant 2).
 func (p *pipeline) consumer(ctx context.Context) (jetstream.Consumer, time.Time, error) {
-	input, err := p.js.Stream(ctx, p.Stream)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	c, err := input.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+	c, err := p.js.CreateOrUpdateConsumer(ctx, p.Stream, jetstream.ConsumerConfig{
 		Durable:       durable(p.Name),
 		Description:   "embedd pipeline " + p.Name,
 		DeliverPolicy: jetstream.DeliverAllPolicy,
@@ -236,7 +291,15 @@ func (p *pipeline) consumer(ctx context.Context) (jetstream.Consumer, time.Time,
 		MaxAckPending: ackPending,
 		FilterSubject: p.Subject,
 	})
-	return c, input.CachedInfo().Created, err
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	// Asked afterwards: were the stream made anew in between, the consumer would be gone, and be bound again.
+	input, err := p.js.Stream(ctx, p.Stream)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	return c, input.CachedInfo().Created, nil
 }
 
 // received reads where a message stands.
@@ -249,6 +312,6 @@ func (p *pipeline) received(msg jetstream.Msg, created time.Time) *input {
 	return &input{
 		msg: msg, subject: msg.Subject(), header: msg.Headers(), data: msg.Data(), time: meta.Timestamp,
 		origin:    wire.Origin{Stream: p.Stream, Created: created, Seq: meta.Sequence.Stream},
-		delivered: meta.NumDelivered, size: int64(len(msg.Data())) + 1024,
+		delivered: meta.NumDelivered, number: meta.Sequence.Consumer, size: int64(len(msg.Data())) + 1024,
 	}
 }

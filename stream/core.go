@@ -12,22 +12,27 @@ import (
 // InFlight bytes; beyond that the oldest is dropped, counted and logged.
 func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 	p.log.Info("the input has no stream: messages are answered at most once", "subject", p.Subject)
-	waiting := newQueue(p.InFlight)
-	var feed *queue
+	waiting := newQueue[*input](p.InFlight)
 	if p.stage.Learns() {
-		feed = newQueue(p.InFlight / 4)
-		wg.Go(func() { p.learnFrom(ctx, feed) })
+		p.feed = newFeed(p.InFlight/4, true)
+		wg.Go(func() { p.learnFrom(ctx) })
 	}
 	var warned time.Time
 	dropped := 0
 	sub, err := p.nc.Subscribe(p.Subject, func(msg *nats.Msg) {
 		in := &input{subject: msg.Subject, header: msg.Header, data: msg.Data, time: time.Now(), delivered: 1,
 			size: int64(len(msg.Data)) + 1024}
-		if feed != nil {
-			p.metrics.unlearned(p.Name, feed.push(in))
+		if p.feed != nil && p.holds() {
+			p.hand(in, &lesson{data: in.data})
 		}
-		if n := waiting.push(in); n > 0 {
+		if gone := waiting.push(in); len(gone) > 0 {
+			n := len(gone)
 			p.metrics.dropped(p.Name, n)
+			for _, in := range gone {
+				if p.feed != nil && !in.taught {
+					p.metrics.unlearned(p.Name, 1)
+				}
+			}
 			dropped += n
 			if time.Since(warned) > 10*time.Second {
 				warned = time.Now()
@@ -66,7 +71,7 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 		p.log.Warn("what a stale model held back is lost: there is no stream to keep it", "messages", n)
 		return nil
 	}
-	for in := waiting.tryPop(); in != nil; in = waiting.tryPop() {
+	for in, ok := waiting.tryPop(); ok; in, ok = waiting.tryPop() {
 		p.answerCore(in)
 	}
 	return p.nc.FlushTimeout(5 * time.Second)

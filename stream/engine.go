@@ -211,8 +211,10 @@ func (p *pipeline) resume(ctx context.Context) (err error) {
 	}
 	s.Source = map[string]string{"stream": p.Stream, "created": p.created.UTC().Format(time.RFC3339Nano),
 		"subject": p.Subject}
-	// The numbers of another stream of that name would mean other messages.
-	if live != nil && live.Model.Note().Source["created"] == s.Source["created"] {
+	// The numbers of another stream of that name would mean other messages, as those of an older copy would that was
+	// put back.
+	if live != nil && live.Model.Note().Source["created"] == s.Source["created"] &&
+		windowEnd(live) <= p.input.CachedInfo().State.LastSeq {
 		live.Seen, p.learnFirst = windowEnd(live), windowStart(live)
 	}
 	return nil
@@ -334,6 +336,8 @@ type Status struct {
 	Pipeline string
 	Ready    bool
 	Reason   string // why it is not ready
+	// what last happened to the input stream that learning had to follow, with the time; "" where nothing did
+	Learning string
 	Stage    plugin.Status
 	Pinned   bool          // the live model was chosen, and nothing replaces it
 	Age      time.Duration // since the live model was last found good: made, or kept over a newer candidate
@@ -349,6 +353,9 @@ func (e *Engine) Status() []Status {
 		s := Status{Pipeline: p.Name, Stage: p.stage.Status(), Pinned: p.pinned.Load()}
 		var stale bool
 		s.Age, stale = p.age()
+		if turn := p.turn.Load(); turn != nil {
+			s.Learning = *turn
+		}
 		switch {
 		case s.Stage.Live == nil && p.Stage.Until != plugin.UntilSkip:
 			s.Reason = p.progress()

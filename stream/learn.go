@@ -2,99 +2,406 @@ package stream
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"math"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/plugin"
 )
 
-// learn reads the input once more, in order and without acknowledging, for the learning side: from where the live
-// model's window begins, or from the first message. A gap or a lost consumer makes it begin anew after the last
-// message that it saw.
-func (p *pipeline) learn(ctx context.Context) {
-	next := max(p.learnFirst, 1)
-	for attempt := 0; ctx.Err() == nil; attempt++ {
-		read, err := p.learnOn(ctx, &next)
+// quiet is how long nothing may come from the hot path before the stream is looked at. It bounds how late learning
+// follows a stream that was deleted and made again.
+const quiet = 3 * time.Second
+
+// apart is how long the reader reads everything itself once another replica was seen to get messages.
+const apart = 5 * time.Second
+
+// maxBacklog is how many rows may wait to be learned from, where they are of more than one message.
+const maxBacklog = 256
+
+// patience is how many failures in a row are an interruption that need not be told: some seconds.
+const patience = 6
+
+// everything is the end of a read that has none.
+const everything = math.MaxUint64
+
+// reader brings the learning side every message of the input once, in stream order. Where it can, it takes what the
+// hot path has read; it reads for itself, without acknowledging, what the hot path did not see: the past of the window
+// after a start, everything while the hot path holds, what fell out of the feed, and what other replicas got.
+type reader struct {
+	*pipeline
+	take func(context.Context, *lesson)
+
+	at      place
+	binding int       // of the hot path's consumer, as of the last close look
+	doubt   bool      // the stream may be another
+	looked  time.Time // when it was looked at
+	away    bool      // the stream was not there
+	head    *lesson   // taken out of the feed, not yet learned
+	cursor  *cursor
+}
+
+func newReader(p *pipeline, take func(context.Context, *lesson)) *reader {
+	return &reader{pipeline: p, take: take, doubt: true,
+		at: place{stream: p.created, created: p.created, next: max(p.learnFirst, 1)}}
+}
+
+// run reads until ctx is done. It survives everything that can happen to a stream and its server.
+func (r *reader) run(ctx context.Context) {
+	defer func() { r.close(ctx) }()
+	for attempt := 0; ctx.Err() == nil; {
+		from := r.at.next
+		err := r.step(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		if read > 0 {
+		if err == nil && attempt > patience && !r.away {
+			r.turned(fmt.Sprintf("learning reads the input stream again, since %s; it goes on from message %d",
+				stamp(time.Now()), from))
+		}
+		if r.at.next > from || err == nil {
 			attempt = 0
 		}
-		p.log.Debug("the learning side begins anew", "from", next, "error", err)
-		if !pause(ctx, attempt) {
+		if err == nil {
+			continue
+		}
+		r.close(ctx)
+		r.doubt = true
+		switch {
+		case r.away:
+		case attempt == 0:
+			r.metrics.restarted(r.Name, failed)
+		case attempt == patience:
+			r.turned(fmt.Sprintf("learning cannot read the input stream, seen at %s, and tries again: %v",
+				stamp(time.Now()), err))
+		}
+		r.log.Debug("the learning side begins anew", "from", r.at.next, "error", err)
+		if !pause(ctx, min(attempt, 5)) {
 			return
 		}
+		attempt++
 	}
 }
 
-// learnOn reads until something fails; next is the sequence number to go on from.
-func (p *pipeline) learnOn(ctx context.Context, next *uint64) (read int, err error) {
-	c, err := p.input.CreateConsumer(ctx, jetstream.ConsumerConfig{
-		Description:   "embedd pipeline " + p.Name + ", learning",
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: *next,
-		AckPolicy: jetstream.AckNonePolicy, FilterSubject: p.Subject, MemoryStorage: true,
-		InactiveThreshold: 5 * time.Minute,
+// step takes one message or reads those of one pull, or waits for them a while.
+func (r *reader) step(ctx context.Context) error {
+	s := r.feed.standing()
+	if s.before.created.Equal(r.at.stream) {
+		r.at.end = max(r.at.end, s.before.pulled)
+	}
+	if r.doubt || r.at.skipped.n > 0 && time.Since(r.looked) > quiet {
+		if _, err := r.look(ctx); err != nil {
+			return err
+		}
+	}
+	if s.binding > r.binding && r.head == nil && r.feed.empty() {
+		r.binding, r.doubt = s.binding, true
+		return nil
+	}
+	switch c := r.cursor; {
+	case c != nil && c.upTo != everything:
+		return r.read(ctx, c.upTo) // a read that was begun
+	case r.holds() || time.Since(s.broken) < apart:
+		return r.read(ctx, everything)
+	}
+	if r.head == nil {
+		r.head, _ = r.feed.tryPop()
+	}
+	switch l := r.head; {
+	case l == nil:
+		return r.await(ctx, s)
+	case l.binding > r.binding:
+		r.binding, r.doubt = l.binding, true
+	case !l.origin.Created.Equal(r.at.stream):
+		r.head = nil // of the stream before; what of it was not learned is counted
+	case l.origin.Seq < r.at.next:
+		r.head = nil
+	case l.after >= r.at.next:
+		r.metrics.restarted(r.Name, behind)
+		return r.read(ctx, l.after)
+	default:
+		r.close(ctx)
+		r.head = nil
+		r.learned(ctx, l)
+	}
+	return nil
+}
+
+// await waits for the hot path, and reads for itself what that will not bring.
+func (r *reader) await(ctx context.Context, s standing) error {
+	if s.created.Equal(r.at.stream) && s.handed >= r.at.next && s.binding == r.binding {
+		return r.read(ctx, s.handed)
+	}
+	if r.feed.await(ctx, quiet) || ctx.Err() != nil {
+		return nil
+	}
+	last, err := r.look(ctx)
+	if err != nil || last < r.at.next {
+		return err
+	}
+	return r.read(ctx, last)
+}
+
+func (r *reader) learned(ctx context.Context, l *lesson) {
+	l.origin.Created = r.at.created
+	r.at.learned(l.origin.Seq, l.time)
+	r.take(ctx, l)
+}
+
+// cursor is a consumer of the reader's own.
+type cursor struct {
+	jetstream.Consumer
+	upTo      uint64 // where the read ends, or everything
+	delivered uint64
+	pending   uint64 // messages of ours that it has still to bring, as of the newest
+}
+
+// open makes a consumer that begins at a number, or at a time.
+func (r *reader) open(ctx context.Context, c jetstream.ConsumerConfig) (*cursor, error) {
+	c.Description = "embedd pipeline " + r.Name + ", learning"
+	c.AckPolicy, c.FilterSubject = jetstream.AckNonePolicy, r.Subject
+	c.MemoryStorage, c.InactiveThreshold = true, 5*time.Minute
+	made, err := r.js.CreateConsumer(ctx, r.Stream, c)
+	if err != nil {
+		return nil, err
+	}
+	return &cursor{Consumer: made, pending: made.CachedInfo().NumPending}, nil
+}
+
+// close gives the reader's consumer up.
+func (r *reader) close(ctx context.Context) {
+	if r.cursor == nil {
+		return
+	}
+	r.drop(ctx, r.cursor)
+	r.cursor = nil
+}
+
+func (r *reader) drop(ctx context.Context, c *cursor) {
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	_ = r.js.DeleteConsumer(clean, r.Stream, c.CachedInfo().Name) // it ends by itself too
+}
+
+// read brings messages up to a number from the stream, as many as one pull has; the next step goes on with it.
+func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
+	if r.cursor == nil || r.cursor.upTo != upTo {
+		r.close(ctx)
+		if r.cursor, err = r.open(ctx, jetstream.ConsumerConfig{
+			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: r.at.next}); err != nil {
+			return err
+		}
+		r.cursor.upTo = upTo
+		// Asked after the consumer was made: were it another stream's, this would say so.
+		if _, err := r.look(ctx); err != nil || r.cursor == nil {
+			return err
+		}
+	}
+	c, most := r.cursor, uint64(maxFetch)
+	if upTo != everything {
+		if most = min(most, c.pending, upTo-r.at.next+1); most == 0 {
+			r.at.skip(upTo + 1) // the rest is of other subjects, or gone
+			r.close(ctx)
+			return nil
+		}
+	}
+	n, err := r.pull(ctx, c, int(most))
+	if err != nil {
+		return err
+	}
+	if r.at.next > upTo {
+		r.close(ctx)
+	}
+	if n == 0 {
+		_, err = r.look(ctx)
+	}
+	return err
+}
+
+// errGap is an end of a read: nothing is acknowledged here, so a message that was lost on the way shows as a gap in
+// the deliveries.
+var errGap = errors.New("a message was lost on its way")
+
+func (r *reader) pull(ctx context.Context, c *cursor, most int) (int, error) {
+	gap := false
+	n, err := fetch(ctx, r.nc, c, most, maxPull, func(msg jetstream.Msg) {
+		r.metrics.fetched(r.Name, pathLearn, msg)
+		in := r.received(msg, r.at.stream)
+		if in == nil || gap {
+			return
+		}
+		meta, _ := msg.Metadata()
+		if c.delivered++; in.number != c.delivered {
+			gap = true
+			return
+		}
+		c.pending = meta.NumPending
+		r.learned(ctx, &lesson{origin: in.origin, time: in.time, data: in.data})
 	})
+	if err == nil && gap {
+		err = errGap
+	}
+	return n, err
+}
+
+// look asks the server how the input stream stands, and moves to where learning goes on. It returns the number of the
+// stream's last message.
+func (r *reader) look(ctx context.Context) (last uint64, err error) {
+	input, err := r.js.Stream(ctx, r.Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) && !r.away {
+		r.away = true
+		r.turned(fmt.Sprintf("the input stream %s is gone, seen at %s; learning goes on once it is made again ('embedd setup --apply')",
+			r.Stream, stamp(time.Now())))
+	}
 	if err != nil {
 		return 0, err
 	}
-	defer func() {
-		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-		defer cancel()
-		_ = p.input.DeleteConsumer(clean, c.CachedInfo().Name) // it ends by itself too
-	}()
-	delivered, gap := uint64(0), false
-	for !gap {
-		_, err := fetch(ctx, p.nc, c, maxPull, func(msg jetstream.Msg) {
-			in := p.received(msg, p.created)
-			if in == nil || gap {
-				return
-			}
-			meta, _ := msg.Metadata()
-			// Nothing is acknowledged here, so a message that was lost on the way shows as a gap in the deliveries.
-			if delivered++; meta.Sequence.Consumer != delivered {
-				gap = true
-				return
-			}
-			p.learnFromInput(in)
-			*next = in.origin.Seq + 1
-			read++
-		})
-		if err != nil {
-			return read, err
+	info := input.CachedInfo()
+	s := state{created: info.Created, now: info.TimeStamp, first: info.State.FirstSeq, last: info.State.LastSeq}
+	if r.doubt && r.at.last > 0 && s.created.Equal(r.at.stream) {
+		msg, err := input.GetMsg(ctx, r.at.last)
+		if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+			return 0, err
+		}
+		if err == nil {
+			s.at = msg.Time
 		}
 	}
-	return read, nil
+	if !r.at.same(s) && !r.at.newer(s) {
+		if s.resume, err = r.after(ctx, r.at.time); err != nil {
+			return 0, err
+		}
+	}
+	r.looked, r.doubt = time.Now(), false
+	c, lost, text := r.at.follow(s)
+	switch {
+	case c != "":
+		r.close(ctx)
+		r.metrics.restarted(r.Name, c)
+		r.metrics.unlearned(r.Name, lost)
+		r.turned(text)
+	case r.away:
+		r.turned(fmt.Sprintf("the input stream was gone and is back, seen at %s; learning goes on from message %d",
+			stamp(s.now), r.at.next))
+	}
+	r.away = false
+	return s.last, nil
+}
+
+// after is the number of the first message that was stored after a time.
+func (r *reader) after(ctx context.Context, t time.Time) (uint64, error) {
+	t = t.Add(1)
+	c, err := r.open(ctx, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &t,
+		HeadersOnly: true})
+	if err != nil {
+		return 0, err
+	}
+	defer r.drop(ctx, c)
+	return c.CachedInfo().Delivered.Stream + 1, nil
+}
+
+// turned says what happened to the input: in the log, in the status, and in what readiness says.
+func (p *pipeline) turned(text string) {
+	p.log.Warn(text, "stream", p.Stream)
+	p.turn.Store(&text)
+}
+
+// teach hands a message that the hot path has decoded to the learning side.
+func (p *pipeline) teach(in *input, m *arrowio.Message, err error) {
+	if p.feed == nil || in.taught {
+		return
+	}
+	l := &lesson{decoded: true, message: m, err: err}
+	if m != nil && !p.teaches(m) {
+		l.message = nil
+	}
+	p.hand(in, l)
+}
+
+// teaches tells whether there is anything in a message to learn from. Once a model is live, rows without a label are
+// only answered.
+func (p *pipeline) teaches(m *arrowio.Message) bool {
+	if p.Stage.Spec.Label == "" || p.stage.Live() == nil {
+		return true
+	}
+	for _, b := range m.Batches() {
+		for i := range b.Rows() {
+			if _, ok := b.Label(i); ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hand puts a lesson into the feed. It never waits.
+func (p *pipeline) hand(in *input, l *lesson) {
+	in.taught = true
+	l.origin, l.time, l.after, l.binding, l.size = in.origin, in.time, in.after, in.binding, lessonSize
+	if !l.decoded || l.message != nil {
+		l.size += in.size
+	}
+	if l.message != nil {
+		l.size += max(0, int64(l.message.Bytes()-len(in.data)))
+	}
+	dropped := p.feed.hand(l)
+	if p.feed.only {
+		p.metrics.unlearned(p.Name, uint64(len(dropped)))
+	}
 }
 
 // learnFrom is the learning side of an input that can be read only once.
-func (p *pipeline) learnFrom(ctx context.Context, feed *queue) {
+func (p *pipeline) learnFrom(ctx context.Context) {
+	stream := p.created
 	for {
-		in, ok := feed.pop(ctx)
+		l, ok := p.feed.pop(ctx)
 		if !ok {
 			return
 		}
-		p.learnFromInput(in)
+		if l.origin.Created.After(stream) {
+			stream = l.origin.Created
+			p.metrics.restarted(p.Name, recreated)
+			p.turned(fmt.Sprintf("the input stream was made anew at %s; learning goes on from its first message",
+				stamp(stream)))
+		}
+		p.learn(ctx, l)
 	}
 }
 
-func (p *pipeline) learnFromInput(in *input) {
-	m, err := p.stage.Decode(in.data)
+// learn brings a lesson to the stage, once that has room for it: no reader races ahead of what is learned.
+func (p *pipeline) learn(ctx context.Context, l *lesson) {
+	m, err := l.message, l.err
+	if !l.decoded {
+		m, err = p.stage.Decode(l.data)
+	}
 	if err != nil {
 		// The hot path makes a dead letter of it, with the reason; while it holds, readiness says it.
 		u := &unreadable{messages: 1, last: err}
 		if before := p.unreadable.Load(); before != nil {
 			u.messages += before.messages
 		} else if p.stage.Live() == nil {
-			p.log.Warn("a message cannot be read, so nothing is learned from it", "source", in.origin.Source(),
+			p.log.Warn("a message cannot be read, so nothing is learned from it", "source", l.origin.Source(),
 				"error", err)
 		}
 		p.unreadable.Store(u)
 		return
 	}
-	if err := p.stage.Learn(m, plugin.Position{Created: in.origin.Created, Seq: in.origin.Seq, Time: in.time}); err != nil {
-		p.log.Warn("a message could not be learned from", "source", in.origin.Source(), "error", err)
+	if m == nil {
+		return
+	}
+	for n := p.stage.Backlog(); n > 0 && n+m.Rows() > maxBacklog; n = p.stage.Backlog() {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return
+		}
+	}
+	at := plugin.Position{Created: l.origin.Created, Seq: l.origin.Seq, Time: l.time}
+	if err := p.stage.Learn(m, at); err != nil {
+		p.log.Warn("a message could not be learned from", "source", l.origin.Source(), "error", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/embedd/embedd/plugin"
@@ -15,6 +16,9 @@ type metrics struct {
 	messages  *prometheus.CounterVec
 	rows      *prometheus.CounterVec
 	lost      *prometheus.CounterVec
+	read      *prometheus.CounterVec
+	readBytes *prometheus.CounterVec
+	restarts  *prometheus.CounterVec
 	lag       *prometheus.GaugeVec
 	model     *prometheus.GaugeVec
 	pinned    *prometheus.GaugeVec
@@ -34,7 +38,15 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		rows: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_rows_total",
 			Help: "Rows by what became of them: out, dead, skip, or pass while the model is stale."}, []string{"pipeline", "result"}),
 		lost: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_dropped_messages_total",
-			Help: "Messages dropped from a full queue, on core NATS (path answer) or by the learning side where one reader feeds both (path learn)."}, []string{"pipeline", "path"}),
+			Help: "Messages dropped from a full queue, on core NATS (path answer) or by the learning side where the input can be read only once (path learn), and messages that left the input stream before they were learned (path learn)."}, []string{"pipeline", "path"}),
+		read: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_read_messages_total",
+			Help: "Messages that were read from the input stream, to be answered or once more to be learned."},
+			[]string{"pipeline", "path"}),
+		readBytes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_read_bytes_total",
+			Help: "Bytes of the messages of embedd_read_messages_total."}, []string{"pipeline", "path"}),
+		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_reader_restarts_total",
+			Help: "Times that the learning side began to read anew, by cause: recreated, purged or renumbered input stream, behind the hot path's messages, failed."},
+			[]string{"pipeline", "cause"}),
 		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_lag_messages",
 			Help: "Input messages that are not acknowledged yet."}, []string{"pipeline"}),
 		model: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_model_info",
@@ -60,6 +72,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	return m, errors.Join(share(r, &m.messages), share(r, &m.rows), share(r, &m.lost), share(r, &m.lag),
+		share(r, &m.read), share(r, &m.readBytes), share(r, &m.restarts),
 		share(r, &m.model), share(r, &m.pinned), share(r, &m.age),
 		share(r, &m.score), share(r, &m.fits), share(r, &m.fit), share(r, &m.transform))
 }
@@ -91,6 +104,13 @@ func (m *metrics) begin(pipeline string) {
 	}
 	m.dropped(pipeline, 0)
 	m.unlearned(pipeline, 0)
+	for _, path := range []string{pathAnswer, pathLearn} {
+		m.read.WithLabelValues(pipeline, path)
+		m.readBytes.WithLabelValues(pipeline, path)
+	}
+	for _, cause := range causes {
+		m.restarts.WithLabelValues(pipeline, string(cause))
+	}
 	m.lag.WithLabelValues(pipeline)
 	m.pin(pipeline, false)
 	m.fit.WithLabelValues(pipeline)
@@ -106,12 +126,27 @@ func (m *metrics) answered(pipeline string, a *answer) {
 	m.transform.WithLabelValues(pipeline).Observe(a.seconds)
 }
 
-func (m *metrics) dropped(pipeline string, n int) {
-	m.lost.WithLabelValues(pipeline, "answer").Add(float64(n))
+// The paths of a message, as labels.
+const (
+	pathAnswer = "answer"
+	pathLearn  = "learn"
+)
+
+func (m *metrics) fetched(pipeline, path string, msg jetstream.Msg) {
+	m.read.WithLabelValues(pipeline, path).Inc()
+	m.readBytes.WithLabelValues(pipeline, path).Add(float64(len(msg.Data())))
 }
 
-func (m *metrics) unlearned(pipeline string, n int) {
-	m.lost.WithLabelValues(pipeline, "learn").Add(float64(n))
+func (m *metrics) restarted(pipeline string, c cause) {
+	m.restarts.WithLabelValues(pipeline, string(c)).Inc()
+}
+
+func (m *metrics) dropped(pipeline string, n int) {
+	m.lost.WithLabelValues(pipeline, pathAnswer).Add(float64(n))
+}
+
+func (m *metrics) unlearned(pipeline string, n uint64) {
+	m.lost.WithLabelValues(pipeline, pathLearn).Add(float64(n))
 }
 
 func (m *metrics) fitted(pipeline string, f plugin.Outcome) {

@@ -76,7 +76,8 @@ type pipeline struct {
 	pinned  atomic.Bool        // somebody chose the live model, and it stays
 
 	input   jetstream.Stream // nil on core NATS
-	created time.Time        // of the input stream
+	created time.Time        // of the input stream, when the pipeline was opened
+	feed    *feed            // nil where nothing is learned
 	tail    *tail            // nil on core NATS
 	// learnFirst is the sequence number from which the window of the live model is filled again; 0: the first.
 	learnFirst uint64
@@ -85,6 +86,7 @@ type pipeline struct {
 	staleMu    sync.Mutex
 	staleness  staleness
 	unreadable atomic.Pointer[unreadable]
+	turn       atomic.Pointer[string] // what last happened to the input, for the learning side
 	limits     limits
 }
 
@@ -103,20 +105,22 @@ func (p *pipeline) run(ctx context.Context) error {
 	if p.input == nil {
 		return p.runCore(ctx, &wg)
 	}
-	shared := p.input.CachedInfo().Config.Retention != jetstream.LimitsPolicy
-	if p.stage.Learns() && !shared {
-		wg.Go(func() { p.learn(ctx) })
+	if p.stage.Learns() {
+		only := p.input.CachedInfo().Config.Retention != jetstream.LimitsPolicy
+		p.feed = newFeed(p.InFlight/4, only)
+		if only {
+			p.log.Info("the stream keeps messages until they are acknowledged, so one reader feeds both paths",
+				"stream", p.Stream)
+			wg.Go(func() { p.learnFrom(ctx) })
+		} else {
+			wg.Go(func() { newReader(p, p.learn).run(ctx) })
+		}
 	}
-	var feed *queue
-	if p.stage.Learns() && shared {
-		// A second reader would be refused here: the hot path's messages feed both.
-		feed = newQueue(p.InFlight / 4)
-		wg.Go(func() { p.learnFrom(ctx, feed) })
-		p.log.Info("the stream keeps messages until they are acknowledged, so one reader feeds both paths", "stream",
-			p.Stream)
-	}
-	return p.serve(ctx, feed)
+	return p.serve(ctx)
 }
+
+// holds tells whether nothing may leave yet.
+func (p *pipeline) holds() bool { return p.Stage.Until != plugin.UntilSkip && p.stage.Live() == nil }
 
 // ready waits until there is something to answer with: a model, or the permission to go without.
 func (p *pipeline) ready(ctx context.Context) bool {
@@ -149,6 +153,9 @@ func (p *pipeline) progress() string {
 	text := p.learned()
 	if u := p.unreadable.Load(); u != nil {
 		text += fmt.Sprintf("; %d messages cannot be read, the last: %v", u.messages, u.last)
+	}
+	if turn := p.turn.Load(); turn != nil {
+		text += "; " + *turn
 	}
 	return text
 }

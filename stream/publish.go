@@ -51,7 +51,7 @@ func (p *pipeline) settle(ctx context.Context, a *answer) bool {
 		a = p.deadMessage(a, err, limit)
 		i = -1
 	}
-	if a.in.msg != nil {
+	if a.in.msg != nil && !a.in.stale.Load() {
 		if err := a.in.msg.Ack(); err != nil {
 			p.log.Debug("acknowledging failed; the redelivery will be absorbed", "source", a.in.origin.Source(),
 				"error", err)

@@ -3,31 +3,34 @@ package stream
 import (
 	"context"
 	"sync"
+	"time"
 )
+
+// sized is what a queue holds.
+type sized interface{ bytes() int64 }
 
 // queue holds messages up to a number of bytes. A push beyond that drops the oldest: what it feeds would rather have
 // the newest.
-type queue struct {
+type queue[T sized] struct {
 	most int64
 
 	mu     sync.Mutex
-	msgs   []*input
-	bytes  int64
+	msgs   []T
+	size   int64
 	filled chan struct{}
 }
 
-func newQueue(most int64) *queue { return &queue{most: most, filled: make(chan struct{}, 1)} }
+func newQueue[T sized](most int64) *queue[T] {
+	return &queue[T]{most: most, filled: make(chan struct{}, 1)}
+}
 
-// push never blocks. It returns how many messages had to be dropped.
-func (q *queue) push(in *input) (dropped int) {
+// push never blocks. It returns what had to be dropped.
+func (q *queue[T]) push(v T) (dropped []T) {
 	q.mu.Lock()
-	q.msgs = append(q.msgs, in)
-	q.bytes += in.size
-	for q.bytes > q.most && len(q.msgs) > 1 {
-		q.bytes -= q.msgs[0].size
-		q.msgs[0] = nil
-		q.msgs = q.msgs[1:]
-		dropped++
+	q.msgs = append(q.msgs, v)
+	q.size += v.bytes()
+	for q.size > q.most && len(q.msgs) > 1 {
+		dropped = append(dropped, q.shift())
 	}
 	q.mu.Unlock()
 	select {
@@ -37,43 +40,69 @@ func (q *queue) push(in *input) (dropped int) {
 	return dropped
 }
 
+// shift takes the oldest out. The caller holds the lock.
+func (q *queue[T]) shift() T {
+	var none T
+	v := q.msgs[0]
+	q.msgs[0] = none
+	q.msgs = q.msgs[1:]
+	q.size -= v.bytes()
+	return v
+}
+
 // pop waits for a message; false where ctx is done.
-func (q *queue) pop(ctx context.Context) (*input, bool) {
+func (q *queue[T]) pop(ctx context.Context) (v T, ok bool) {
 	for {
-		if in := q.tryPop(); in != nil {
-			return in, true
+		if v, ok = q.tryPop(); ok {
+			return v, true
 		}
 		select {
 		case <-q.filled:
 		case <-ctx.Done():
-			return nil, false
+			return v, false
 		}
 	}
 }
 
 // unpop puts back what was popped last.
-func (q *queue) unpop(in *input) {
+func (q *queue[T]) unpop(v T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.msgs = append([]*input{in}, q.msgs...)
-	q.bytes += in.size
+	q.msgs = append([]T{v}, q.msgs...)
+	q.size += v.bytes()
 }
 
-func (q *queue) len() int {
+func (q *queue[T]) len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.msgs)
 }
 
-func (q *queue) tryPop() *input {
+func (q *queue[T]) tryPop() (v T, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.msgs) == 0 {
-		return nil
+		return v, false
 	}
-	in := q.msgs[0]
-	q.msgs[0] = nil
-	q.msgs = q.msgs[1:]
-	q.bytes -= in.size
-	return in
+	return q.shift(), true
+}
+
+// await waits until something was pushed since it was asked last, and tells whether that was before so long.
+func (q *queue[T]) await(ctx context.Context, most time.Duration) bool {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-q.filled:
+		return true
+	case <-timer.C:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (q *queue[T]) empty() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.msgs) == 0
 }

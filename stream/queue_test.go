@@ -10,10 +10,10 @@ import (
 
 // TestQueueDropsOldest: memory is bounded in bytes, and what is dropped is counted (Invariants 5 and 10).
 func TestQueueDropsOldest(t *testing.T) {
-	q := newQueue(100)
+	q := newQueue[*input](100)
 	dropped := 0
 	for i := range 10 {
-		dropped += q.push(&input{origin: wire.Origin{Seq: uint64(i)}, size: 30})
+		dropped += len(q.push(&input{origin: wire.Origin{Seq: uint64(i)}, size: 30}))
 	}
 	if dropped != 7 {
 		t.Errorf("%d dropped, want 7: three of 30 bytes fit into 100", dropped)
@@ -25,7 +25,7 @@ func TestQueueDropsOldest(t *testing.T) {
 		}
 	}
 	// One message over the bound is kept: it is all there is.
-	if n := q.push(&input{size: 1000}); n != 0 {
+	if gone := q.push(&input{size: 1000}); len(gone) != 0 {
 		t.Errorf("the only message was dropped")
 	}
 	q.tryPop()

@@ -24,18 +24,18 @@ const maxFetch = 1024
 // written. Both readers of every pipeline share one connection.
 const maxPull = 8 << 20
 
-// fetch pulls messages of at most free bytes and hands each to take, in order. It returns after one pull, with the
-// number of messages.
+// fetch pulls so many messages, of at most free bytes, and hands each to take, in order. It returns after one pull,
+// with the number of messages.
 //
 // A byte bound below one message makes a server refuse the pull, for good and without an error that reaches the
 // caller. So the bound is never below the server's own payload limit, asked anew at each pull because a reconnect may
 // change it; and where a pull comes back empty at once, one message is pulled without a bound: it was stored under a
 // larger limit.
-func fetch(ctx context.Context, nc *nats.Conn, c jetstream.Consumer, free int64, take func(jetstream.Msg)) (int,
-	error) {
+func fetch(ctx context.Context, nc *nats.Conn, c jetstream.Consumer, most int, free int64,
+	take func(jetstream.Msg)) (int, error) {
 	bound := max(min(free, maxPull), nc.MaxPayload()+headerLimit)
 	begin := time.Now()
-	n, err := pull(ctx, c, take, maxFetch, jetstream.FetchMaxBytes(int(bound)))
+	n, err := pull(ctx, c, take, most, jetstream.FetchMaxBytes(int(bound)))
 	if n > 0 || err != nil || time.Since(begin) > fetchWait/2 {
 		return n, err
 	}

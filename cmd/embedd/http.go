@@ -18,7 +18,8 @@ import (
 type readiness struct {
 	Pipeline string `json:"pipeline"`
 	Ready    bool   `json:"ready"`
-	Reason   string `json:"reason,omitempty"` // why it is not ready, with figures
+	Reason   string `json:"reason,omitempty"`   // why it is not ready, with figures
+	Learning string `json:"learning,omitempty"` // what last happened to the input stream that learning had to follow
 }
 
 // monitor serves /metrics, /healthz and /readyz.

@@ -160,7 +160,8 @@ func (d *daemon) readiness() []readiness {
 	}
 	var out []readiness
 	for _, s := range status {
-		out = append(out, readiness{Pipeline: s.Pipeline, Ready: s.Ready, Reason: s.Reason})
+		out = append(out, readiness{Pipeline: s.Pipeline, Ready: s.Ready, Reason: s.Reason,
+			Learning: s.Learning})
 	}
 	return out
 }
