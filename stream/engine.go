@@ -328,38 +328,3 @@ func (e *Engine) watchAge(ctx context.Context, open []*pipeline) {
 		}
 	}
 }
-
-// Status is how one pipeline stands.
-type Status struct {
-	Pipeline string
-	Ready    bool
-	Reason   string // why it is not ready
-	Stage    plugin.Status
-	Pinned   bool          // the live model was chosen, and nothing replaces it
-	Age      time.Duration // since the live model was last found good: made, or kept over a newer candidate
-}
-
-// Status tells how the pipelines stand; empty before Run has opened them.
-func (e *Engine) Status() []Status {
-	e.mu.Lock()
-	running := e.running
-	e.mu.Unlock()
-	var out []Status
-	for _, p := range running {
-		s := Status{Pipeline: p.Name, Stage: p.stage.Status(), Pinned: p.pinned.Load()}
-		var stale bool
-		s.Age, stale = p.age()
-		switch {
-		case s.Stage.Live == nil && p.Stage.Until != plugin.UntilSkip:
-			s.Reason = p.progress()
-		case stale:
-			s.Reason = p.staleReason(s.Age)
-		case !p.nc.IsConnected():
-			s.Reason = "not connected to the server"
-		default:
-			s.Ready = true
-		}
-		out = append(out, s)
-	}
-	return out
-}
