@@ -140,7 +140,10 @@ func (l *learner) counted() {
 // ended tells what came of candidates.
 func (l *learner) ended(o Outcome) {
 	l.mu.Lock()
-	l.status.LastFit, l.status.Note = o.Duration, o.Reason
+	l.status.Note = o.Reason
+	if o.Promoted {
+		l.status.LastFit = o.Duration
+	}
 	l.mu.Unlock()
 	if l.config.Observe != nil {
 		l.config.Observe(o)

@@ -329,7 +329,8 @@ func (s *Stage) Status() Status {
 	return s.learner.now()
 }
 
-// Outcome is what came of a candidate that went live, or of a fit that failed; [Config.Observe] gets it.
+// Outcome is what came of candidates: one went live, or all were looked at and the live model was kept, or none could be
+// fitted. [Config.Observe] gets it.
 type Outcome struct {
 	Live         *Live // the live model after it
 	Promoted     bool

@@ -299,11 +299,15 @@ func (t *trainer) look(ctx context.Context) {
 		return
 	}
 	if t.policy.checkpoint() {
+		t.refused()
 		t.fitAll(ctx)
 		t.keep(ctx)
 		return
 	}
 	due := t.policy.due(t.window.Len())
+	if len(due) == len(t.policy.sizes(t.window.Len())) {
+		t.refused()
+	}
 	for _, size := range due {
 		t.fitCandidate(ctx, size)
 	}
@@ -311,6 +315,22 @@ func (t *trainer) look(ctx context.Context) {
 	if len(due) > 0 && !t.policy.nested {
 		t.keep(ctx)
 	}
+}
+
+// refused tells that candidates were looked at and the live model was kept, where rows judged them.
+func (t *trainer) refused() {
+	var best *candidate
+	for _, c := range t.candidates {
+		if c.Test.Count > 0 && (best == nil || c.Test.Value() > best.Test.Value()) {
+			best = c
+		}
+	}
+	if best == nil {
+		return
+	}
+	_, why := t.passes(best)
+	t.stage.learner.ended(Outcome{Live: t.stage.Live(), Candidate: best.agree.rate(), Previous: t.live.agree.rate(),
+		Rows: best.rows, Reason: why})
 }
 
 // keep hands a checkpoint to the host.
@@ -469,6 +489,14 @@ func (t *trainer) failed(ctx context.Context, err error, rows int) {
 // failedRows is how many rows go by between two reports of failed fits.
 const failedRows = 1000
 
+// passes asks the gate about a candidate.
+func (t *trainer) passes(c *candidate) (bool, string) {
+	if !t.labelled() {
+		return t.config.Training.Gate.passes(c.standing, nil)
+	}
+	return t.config.Training.Gate.passes(c.standing, &c.agree)
+}
+
 // promoteBest promotes the candidate for which most speaks, where it passes the gate.
 func (t *trainer) promoteBest(ctx context.Context) {
 	if t.pinned || t.live == nil {
@@ -477,11 +505,7 @@ func (t *trainer) promoteBest(ctx context.Context) {
 	var best *candidate
 	var why string
 	for _, c := range t.candidates {
-		agree := &c.agree
-		if !t.labelled() {
-			agree = nil
-		}
-		pass, reason := t.config.Training.Gate.passes(c.standing, agree)
+		pass, reason := t.passes(c)
 		if pass && (best == nil || c.Test.Value() > best.Test.Value()) {
 			best, why = c, reason
 		}

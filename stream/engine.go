@@ -82,6 +82,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	defer func() {
 		for _, p := range open {
 			p.stage.Close()
+			e.metrics.stages.remove(p.Name)
 		}
 	}()
 	for _, c := range e.options.Pipelines {
@@ -171,6 +172,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, c Pipeline) (
 		return nil, err
 	}
 	p.stage = stage
+	e.metrics.stages.add(c.Name, stage.Status)
 	if err := p.keepPin(); err != nil {
 		stage.Close()
 		return nil, err
@@ -329,44 +331,4 @@ func (e *Engine) watchAge(ctx context.Context, open []*pipeline) {
 			return
 		}
 	}
-}
-
-// Status is how one pipeline stands.
-type Status struct {
-	Pipeline string
-	Ready    bool
-	Reason   string // why it is not ready
-	// what last happened to the input stream that learning had to follow, with the time; "" where nothing did
-	Learning string
-	Stage    plugin.Status
-	Pinned   bool          // the live model was chosen, and nothing replaces it
-	Age      time.Duration // since the live model was last found good: made, or kept over a newer candidate
-}
-
-// Status tells how the pipelines stand; empty before Run has opened them.
-func (e *Engine) Status() []Status {
-	e.mu.Lock()
-	running := e.running
-	e.mu.Unlock()
-	var out []Status
-	for _, p := range running {
-		s := Status{Pipeline: p.Name, Stage: p.stage.Status(), Pinned: p.pinned.Load()}
-		var stale bool
-		s.Age, stale = p.age()
-		if turn := p.turn.Load(); turn != nil {
-			s.Learning = *turn
-		}
-		switch {
-		case s.Stage.Live == nil && p.Stage.Until != plugin.UntilSkip:
-			s.Reason = p.progress()
-		case stale:
-			s.Reason = p.staleReason(s.Age)
-		case !p.nc.IsConnected():
-			s.Reason = "not connected to the server"
-		default:
-			s.Ready = true
-		}
-		out = append(out, s)
-	}
-	return out
 }

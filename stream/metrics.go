@@ -23,8 +23,9 @@ type metrics struct {
 	model     *prometheus.GaugeVec
 	pinned    *prometheus.GaugeVec
 	age       *prometheus.GaugeVec
-	score     *prometheus.GaugeVec
-	fits      *prometheus.CounterVec
+	outcomes  *prometheus.CounterVec
+	moved     *prometheus.GaugeVec
+	stages    *stages
 	fit       *prometheus.HistogramVec
 	transform *prometheus.HistogramVec
 }
@@ -56,13 +57,15 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			[]string{"pipeline"}),
 		pinned: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_model_pinned",
 			Help: "1 while the live model was chosen and nothing replaces it."}, []string{"pipeline"}),
-		score: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_model_score",
-			Help: "Held-out score of the last candidate and of the model that was live then."},
-			[]string{"pipeline", "model"}),
-		fits: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_fits_total",
-			Help: "Fits by what came of them: promoted, refused or failed."}, []string{"pipeline", "result"}),
+		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_outcomes_total",
+			Help: "What came of candidates: promoted, refused (looked at, and the live model kept), failed (no fit)."},
+			[]string{"pipeline", "result"}),
+		moved: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_swap_displacement",
+			Help: "How far the last promotion moved the outputs after alignment, relative to their spread."},
+			[]string{"pipeline"}),
+		stages: newStages(),
 		fit: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "embedd_fit_seconds",
-			Help:    "Time of a fit, judgement and alignment included.",
+			Help:    "Time of a promotion: fits of the other candidates, alignment and the store included.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10)}, []string{"pipeline"}),
 		transform: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "embedd_transform_seconds",
 			Help:    "Time to decode, project and encode one message.",
@@ -74,7 +77,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	return m, errors.Join(share(r, &m.messages), share(r, &m.rows), share(r, &m.lost), share(r, &m.lag),
 		share(r, &m.read), share(r, &m.readBytes), share(r, &m.restarts),
 		share(r, &m.model), share(r, &m.pinned), share(r, &m.age),
-		share(r, &m.score), share(r, &m.fits), share(r, &m.fit), share(r, &m.transform))
+		share(r, &m.outcomes), share(r, &m.moved), share(r, &m.stages), share(r, &m.fit), share(r, &m.transform))
 }
 
 // share registers a collector, or takes the one of the same name that is there.
@@ -100,7 +103,7 @@ func (m *metrics) begin(pipeline string) {
 		m.rows.WithLabelValues(pipeline, result)
 	}
 	for _, result := range []string{"promoted", "refused", "failed"} {
-		m.fits.WithLabelValues(pipeline, result)
+		m.outcomes.WithLabelValues(pipeline, result)
 	}
 	m.dropped(pipeline, 0)
 	m.unlearned(pipeline, 0)
@@ -158,10 +161,11 @@ func (m *metrics) fitted(pipeline string, f plugin.Outcome) {
 		result = "promoted"
 		m.live(pipeline, f.Live)
 	}
-	m.fits.WithLabelValues(pipeline, result).Inc()
-	m.fit.WithLabelValues(pipeline).Observe(f.Duration.Seconds())
-	m.score.WithLabelValues(pipeline, "candidate").Set(f.Candidate)
-	m.score.WithLabelValues(pipeline, "live").Set(f.Previous)
+	m.outcomes.WithLabelValues(pipeline, result).Inc()
+	if f.Promoted {
+		m.fit.WithLabelValues(pipeline).Observe(f.Duration.Seconds())
+		m.moved.WithLabelValues(pipeline).Set(f.Displacement)
+	}
 }
 
 func (m *metrics) pin(pipeline string, pinned bool) {

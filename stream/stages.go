@@ -1,0 +1,106 @@
+package stream
+
+import (
+	"math"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/embedd/embedd/plugin"
+)
+
+// stages are the figures of learning, read from each stage when somebody asks for them. Engines that share a registerer
+// share one.
+type stages struct {
+	mu   sync.Mutex
+	read map[string]func() plugin.Status // by pipeline
+}
+
+func newStages() *stages { return &stages{read: map[string]func() plugin.Status{}} }
+
+func (s *stages) add(pipeline string, read func() plugin.Status) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.read[pipeline] = read
+}
+
+func (s *stages) remove(pipeline string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.read, pipeline)
+}
+
+// figure is one metric of a stage.
+type figure struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	of   func(plugin.Status) []value
+}
+
+// value is a figure with its labels beside the pipeline; one that is not a number is left out.
+type value struct {
+	labels []string
+	number float64
+}
+
+func one(v float64) []value { return []value{{number: v}} }
+
+var figures = []figure{
+	{describe("embedd_fits_total", "Models that were fitted, candidates included."), prometheus.CounterValue,
+		func(s plugin.Status) []value { return one(float64(s.Fits)) }},
+	{describe("embedd_prequential_accuracy",
+		"Share of the last 500 to 1,000 labelled rows whose class the live model's outputs told before they were learned; of the candidate for which most speaks; and what chance would have.", "model"),
+		prometheus.GaugeValue, func(s plugin.Status) []value {
+			return []value{{[]string{"live"}, s.Accuracy}, {[]string{"candidate"}, s.Candidate}, {[]string{"chance"}, s.Chance}}
+		}},
+	{describe("embedd_evidence", "What speaks for the best candidate; training.gate.evidence is when it goes live."),
+		prometheus.GaugeValue, func(s plugin.Status) []value { return one(s.Evidence) }},
+	{describe("embedd_drift_alarms_total", "Changes of the rows that cut the window."), prometheus.CounterValue,
+		func(s plugin.Status) []value { return one(float64(s.Alarms)) }},
+	{describe("embedd_window_rows", "Labelled rows in the window, and of its largest class.", "class"),
+		prometheus.GaugeValue, func(s plugin.Status) []value {
+			return []value{{[]string{"all"}, float64(s.Rows)}, {[]string{"largest"}, float64(s.Largest)}}
+		}},
+	{describe("embedd_window_classes", "Classes that have rows in the window."), prometheus.GaugeValue,
+		func(s plugin.Status) []value { return one(float64(s.Classes)) }},
+	{describe("embedd_window_bytes", "Memory of the window, as training.window.bytes bounds it."), prometheus.GaugeValue,
+		func(s plugin.Status) []value { return one(float64(s.Bytes)) }},
+	{describe("embedd_learn_backlog_rows", "Labelled rows that wait to be learned from."), prometheus.GaugeValue,
+		func(s plugin.Status) []value { return one(float64(s.Backlog)) }},
+	{describe("embedd_unlearned_rows_total",
+		"Labelled rows that were not learned from, by reason: they came too fast (backlog), or their class was one too many (classes).", "reason"),
+		prometheus.CounterValue, func(s plugin.Status) []value {
+			return []value{{[]string{"backlog"}, float64(s.Dropped)}, {[]string{"classes"}, float64(s.Overfull)}}
+		}},
+}
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, append([]string{"pipeline"}, labels...), nil)
+}
+
+// Describe is that of a prometheus.Collector.
+func (s *stages) Describe(out chan<- *prometheus.Desc) {
+	for _, f := range figures {
+		out <- f.desc
+	}
+}
+
+// Collect is that of a prometheus.Collector.
+func (s *stages) Collect(out chan<- prometheus.Metric) {
+	s.mu.Lock()
+	read := make(map[string]func() plugin.Status, len(s.read))
+	for name, f := range s.read {
+		read[name] = f
+	}
+	s.mu.Unlock()
+	for name, status := range read {
+		now := status()
+		for _, f := range figures {
+			for _, v := range f.of(now) {
+				if !math.IsNaN(v.number) {
+					out <- prometheus.MustNewConstMetric(f.desc, f.kind, v.number, append([]string{name}, v.labels...)...)
+				}
+			}
+		}
+	}
+}
