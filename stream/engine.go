@@ -161,6 +161,17 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, c Pipeline) (
 			observe(f)
 		}
 	}
+	if c.Labels != "" && s.Fixed == nil {
+		if s.Labels == nil {
+			s.Labels = &plugin.Labels{}
+		}
+		p.metrics.beginLabels(c.Name)
+		if p.input != nil {
+			if err := p.bindLabels(ctx); err != nil {
+				return nil, err
+			}
+		}
+	}
 	if s.Fixed == nil && p.keepsModels() {
 		if err := p.resume(ctx); err != nil {
 			return nil, err
@@ -174,6 +185,12 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, c Pipeline) (
 	if err := p.keepPin(); err != nil {
 		stage.Close()
 		return nil, err
+	}
+	if p.joins() && p.input != nil {
+		if err := p.labelsFrom(ctx); err != nil {
+			stage.Close()
+			return nil, err
+		}
 	}
 	if l := stage.Live(); l != nil {
 		p.chosen(l, p.good)
@@ -339,8 +356,9 @@ type Status struct {
 	// what last happened to the input stream that learning had to follow, with the time; "" where nothing did
 	Learning string
 	Stage    plugin.Status
-	Pinned   bool          // the live model was chosen, and nothing replaces it
-	Age      time.Duration // since the live model was last found good: made, or kept over a newer candidate
+	Pinned   bool               // the live model was chosen, and nothing replaces it
+	Age      time.Duration      // since the live model was last found good: made, or kept over a newer candidate
+	Labels   plugin.LabelStatus // zero where labels come with their rows
 }
 
 // Status tells how the pipelines stand; empty before Run has opened them.
@@ -350,7 +368,8 @@ func (e *Engine) Status() []Status {
 	e.mu.Unlock()
 	var out []Status
 	for _, p := range running {
-		s := Status{Pipeline: p.Name, Stage: p.stage.Status(), Pinned: p.pinned.Load()}
+		s := Status{Pipeline: p.Name, Stage: p.stage.Status(), Pinned: p.pinned.Load(),
+			Labels: p.stage.LabelStatus()}
 		var stale bool
 		s.Age, stale = p.age()
 		if turn := p.turn.Load(); turn != nil {
