@@ -19,6 +19,20 @@ func (b *Batch) Key(row int) (text string, ok bool) {
 	return b.text(b.message.plan.key, row)
 }
 
+// LabelKind says what the label column holds: "text", "integers" or "booleans"; "" where the message has none, or one
+// of type null.
+func (m *Message) LabelKind() string { return m.plan.labels.column() }
+
+// KeyKind is the same for the key column.
+func (m *Message) KeyKind() string { return m.plan.keys.column() }
+
+func (c class) column() string {
+	if c == unknown {
+		return ""
+	}
+	return c.String()
+}
+
 func (b *Batch) text(i, row int) (string, bool) {
 	if i < 0 || row < 0 || row >= b.rows || b.isNull(i, row) {
 		return "", false

@@ -82,9 +82,12 @@ type Config struct {
 
 	Fit      fit.Config // how to fit; the zero value is auto
 	Training Training
-	Until    Until        // default UntilHold
-	Classes  int          // most classes; default 1000
-	Fixed    *model.Model // a model that answers as it is: no learning
+	Until    Until // default UntilHold
+	Classes  int   // most classes; default 1000
+	// Labels, where set, lets labels come apart from their rows: Stage.LearnLabels takes them. Spec names key and label.
+	Labels *Labels
+
+	Fixed *model.Model // a model that answers as it is: no learning
 	// the model that was live before a restart; rows up to what it has seen only fill the window again
 	Resume *Live
 
@@ -148,6 +151,13 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Fixed != nil {
 		return c, nil
+	}
+	if c.Labels != nil {
+		labels, err := c.Labels.withDefaults(c.Spec)
+		if err != nil {
+			return c, err
+		}
+		c.Labels = labels
 	}
 	method, err := c.Fit.Describe()
 	if err != nil {

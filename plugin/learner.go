@@ -16,6 +16,7 @@ type learner struct {
 	stage   *Stage
 	config  *Config
 	trainer *trainer // the worker's alone
+	late    *late    // nil where labels come with their rows
 
 	mu       sync.Mutex
 	queue    []*lesson
@@ -39,8 +40,12 @@ type learner struct {
 func queueBytes(window int64) int64 { return window / 8 }
 
 func newLearner(s *Stage) *learner {
-	return &learner{stage: s, config: &s.config, trainer: newTrainer(s), wake: make(chan struct{}, 1),
+	l := &learner{stage: s, config: &s.config, trainer: newTrainer(s), wake: make(chan struct{}, 1),
 		done: make(chan struct{}), idle: make(chan struct{})}
+	if s.config.Labels != nil {
+		l.late = newLate(s.config.Labels)
+	}
+	return l
 }
 
 func (l *learner) start() {
@@ -168,23 +173,39 @@ func (l *learner) learn(m *arrowio.Message, at Position) error {
 		return nil
 	}
 	features := len(l.stage.decoder.Features())
-	rows := l.config.lessonOf(m, at, features, l.config.Until == UntilPCA && l.stage.Live() == nil)
-	if len(rows.rows)+len(rows.other) == 0 {
-		return nil
+	unlabelled := l.config.Until == UntilPCA && l.stage.Live() == nil
+	if l.late != nil {
+		next := l.late.rowsOf(m, at, features, l.config.Nulls == NullsImpute, unlabelled)
+		l.late.tell(l)
+		l.enqueue(next)
+	} else {
+		l.enqueue(l.config.lessonOf(m, at, features, unlabelled))
 	}
-	rows.bytes = int64(len(rows.rows)+len(rows.other)) * int64(9*features+rowOverhead)
-	if len(l.queue) > 0 && l.bytes+rows.bytes > queueBytes(l.config.Training.Window.Bytes) {
+	return nil
+}
+
+// enqueue puts a lesson into the queue, where that has memory for it. The caller holds the lock.
+func (l *learner) enqueue(rows *lesson) {
+	if len(rows.rows)+len(rows.other)+len(rows.fixes) == 0 {
+		return
+	}
+	features := len(l.stage.decoder.Features())
+	rows.bytes = int64(len(rows.rows)+len(rows.other))*int64(9*features+rowOverhead) + int64(len(rows.fixes))*rowOverhead
+	need := l.bytes + rows.bytes
+	if l.late != nil {
+		need = l.bytes // one label may set free many rows, whose memory was counted until now
+	}
+	if len(l.queue) > 0 && need > queueBytes(l.config.Training.Window.Bytes) {
 		if l.dropped == 0 {
 			l.config.Logger.Warn("rows are not learned: they come faster than they are learned from", "rows",
 				len(rows.rows), "cure", "send fewer labelled rows, raise training.window.bytes, or wait on Stage.Backlog")
 		}
 		l.dropped += len(rows.rows)
-		return nil
+		return
 	}
 	l.bytes += rows.bytes
 	l.waiting += len(rows.rows)
 	l.push(rows)
-	return nil
 }
 
 // push adds a lesson. The caller holds the lock.

@@ -10,11 +10,14 @@ import (
 // lesson is what waits to be learned: the rows of one message, or a wish of the host.
 type lesson struct {
 	rows   []window.Row // with a label, where labels are learned from
+	fixes  []fix        // to rows that were learned before
 	other  [][]float64  // rows without a label, for the PCA that serves until a first model exists
 	refit  bool         // the host asks for candidates now
 	adopt  *Live        // a model that the host chose
 	pinned bool         // with adopt: no other replaces it
 	bytes  int64        // in memory
+
+	waits window.Position // the oldest row that waits for a label that comes apart from it; zero: none
 }
 
 // rowOverhead is what a waiting row takes beside its features.

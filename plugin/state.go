@@ -43,7 +43,7 @@ func (t *trainer) state() []byte {
 		Choice: t.choice, Alarms: t.alarms}
 	if t.window.Len() > 0 {
 		s.Last = t.window.Back(1)
-		s.Oldest, _ = t.window.Oldest()
+		s.Oldest = t.readFrom()
 	}
 	if t.live != nil {
 		s.Live = t.live.agree

@@ -39,8 +39,9 @@ type trainer struct {
 	pinned     bool
 	resume     *state // of a restart, until the window is filled again
 	alarms     int
-	overfull   int // rows of one class too many
-	failedAt   int // rows learned when a failed fit was last told of; 0: never
+	overfull   int             // rows of one class too many
+	failedAt   int             // rows learned when a failed fit was last told of; 0: never
+	waits      window.Position // the oldest row that waits for its label; zero: none
 }
 
 // candidate is a model that is scored beside the live one.
@@ -149,6 +150,10 @@ func (t *trainer) learn(ctx context.Context, l *lesson) {
 		part := rows[:min(chunkRows, len(rows))]
 		rows = rows[len(part):]
 		t.step(ctx, part)
+	}
+	t.mend(l.fixes)
+	if !l.refit && l.adopt == nil {
+		t.waits = l.waits
 	}
 	if l.refit && t.window != nil {
 		if t.resume != nil {
@@ -585,8 +590,7 @@ func (t *trainer) publish(ctx context.Context, m *model.Model, epoch int, s *win
 	for k, v := range t.config.Source {
 		note.Source[k] = v
 	}
-	oldest, _ := t.window.Oldest()
-	note.Source["first"] = strconv.FormatUint(oldest.Seq, 10)
+	note.Source["first"] = strconv.FormatUint(t.readFrom().Seq, 10)
 	note.Source["last"] = strconv.FormatUint(s.Last.Seq, 10)
 	live := &Live{Version: m.Digest()[:16], Epoch: epoch, Seen: s.Last.Seq, Bootstrap: bootstrap, Origin: t.origin}
 	if t.config.Store != nil {

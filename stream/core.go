@@ -17,6 +17,13 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 		p.feed = newFeed(p.InFlight/4, true)
 		wg.Go(func() { p.learnFrom(ctx) })
 	}
+	if p.joins() {
+		labels, err := p.learnLabelsCore(ctx)
+		if err != nil {
+			return err
+		}
+		defer labels.Unsubscribe()
+	}
 	var warned time.Time
 	dropped := 0
 	sub, err := p.nc.Subscribe(p.Subject, func(msg *nats.Msg) {

@@ -162,6 +162,17 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, c Pipeline) (
 			observe(f)
 		}
 	}
+	if c.Labels != "" && s.Fixed == nil {
+		if s.Labels == nil {
+			s.Labels = &plugin.Labels{}
+		}
+		p.metrics.beginLabels(c.Name)
+		if p.input != nil {
+			if err := p.bindLabels(ctx); err != nil {
+				return nil, err
+			}
+		}
+	}
 	if s.Fixed == nil && p.keepsModels() {
 		if err := p.resume(ctx); err != nil {
 			return nil, err
@@ -176,6 +187,12 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, c Pipeline) (
 	if err := p.keepPin(); err != nil {
 		stage.Close()
 		return nil, err
+	}
+	if p.joins() && p.input != nil {
+		if err := p.labelsFrom(ctx); err != nil {
+			stage.Close()
+			return nil, err
+		}
 	}
 	if l := stage.Live(); l != nil {
 		p.chosen(l, p.good)

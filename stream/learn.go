@@ -323,9 +323,9 @@ func (p *pipeline) teach(in *input, m *arrowio.Message, err error) {
 }
 
 // teaches tells whether there is anything in a message to learn from. Once a model is live, rows without a label are
-// only answered.
+// only answered, unless it may come apart from them.
 func (p *pipeline) teaches(m *arrowio.Message) bool {
-	if p.Stage.Spec.Label == "" || p.stage.Live() == nil {
+	if p.Stage.Spec.Label == "" || p.stage.Live() == nil || p.joins() {
 		return true
 	}
 	for _, b := range m.Batches() {
@@ -393,15 +393,27 @@ func (p *pipeline) learn(ctx context.Context, l *lesson) {
 	if m == nil {
 		return
 	}
-	for n := p.stage.Backlog(); n > 0 && n+m.Rows() > maxBacklog; n = p.stage.Backlog() {
-		select {
-		case <-time.After(time.Millisecond):
-		case <-ctx.Done():
-			return
-		}
+	if !p.awaitBacklog(ctx, m.Rows()) {
+		return
 	}
+	p.awaitLabels(ctx, l)
 	at := plugin.Position{Created: l.origin.Created, Seq: l.origin.Seq, Time: l.time}
 	if err := p.stage.Learn(m, at); err != nil {
 		p.log.Warn("a message could not be learned from", "source", l.origin.Source(), "error", err)
 	}
+	if p.joins() {
+		p.countLabels()
+	}
+}
+
+// awaitBacklog waits until the stage has room for so many rows more; false where ctx is done.
+func (p *pipeline) awaitBacklog(ctx context.Context, rows int) bool {
+	for n := p.stage.Backlog(); n > 0 && n+rows > maxBacklog; n = p.stage.Backlog() {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
 }

@@ -28,6 +28,11 @@ type metrics struct {
 	stages    *stages
 	fit       *prometheus.HistogramVec
 	transform *prometheus.HistogramVec
+
+	labels        *prometheus.CounterVec
+	labelMessages *prometheus.CounterVec
+	labelsWaiting *prometheus.GaugeVec
+	labelBytes    *prometheus.GaugeVec
 }
 
 // newMetrics registers the metrics, or shares those that an engine before registered; a nil registerer keeps them to
@@ -70,6 +75,14 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		transform: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "embedd_transform_seconds",
 			Help:    "Time to decode, project and encode one message.",
 			Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10)}, []string{"pipeline"}),
+		labels: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_labels_total",
+			Help: "Labels that come apart from their rows, by what became of them: joined, corrected (a row that was learned got another), duplicate, late (their row was gone, or never came), skip (without key or label); expired counts rows whose label never came."}, []string{"pipeline", "result"}),
+		labelMessages: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_label_messages_total",
+			Help: "Messages of labels by what became of them: learned or dead."}, []string{"pipeline", "result"}),
+		labelsWaiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_labels_waiting",
+			Help: "What waits for its other half: rows for a label, labels for a row."}, []string{"pipeline", "what"}),
+		labelBytes: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_labels_bytes",
+			Help: "Memory of rows and labels that wait, and of what is remembered to correct them."}, []string{"pipeline"}),
 	}
 	if r == nil {
 		return m, nil
@@ -77,7 +90,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	return m, errors.Join(share(r, &m.messages), share(r, &m.rows), share(r, &m.lost), share(r, &m.lag),
 		share(r, &m.read), share(r, &m.readBytes), share(r, &m.restarts),
 		share(r, &m.model), share(r, &m.pinned), share(r, &m.age),
-		share(r, &m.outcomes), share(r, &m.moved), share(r, &m.stages), share(r, &m.fit), share(r, &m.transform))
+		share(r, &m.outcomes), share(r, &m.moved), share(r, &m.stages), share(r, &m.fit), share(r, &m.transform),
+		share(r, &m.labels), share(r, &m.labelMessages), share(r, &m.labelsWaiting), share(r, &m.labelBytes))
 }
 
 // share registers a collector, or takes the one of the same name that is there.
@@ -174,6 +188,31 @@ func (m *metrics) pin(pipeline string, pinned bool) {
 		value = 1
 	}
 	m.pinned.WithLabelValues(pipeline).Set(value)
+}
+
+// beginLabels makes the series of a pipeline whose labels come apart from its rows.
+func (m *metrics) beginLabels(pipeline string) {
+	m.joined(pipeline, plugin.LabelStatus{}, plugin.LabelStatus{})
+	for _, result := range []string{"learned", "dead"} {
+		m.labelMessages.WithLabelValues(pipeline, result)
+	}
+}
+
+// joined counts what became of labels between two looks.
+func (m *metrics) joined(pipeline string, before, now plugin.LabelStatus) {
+	for _, c := range []struct {
+		result      string
+		before, now uint64
+	}{
+		{"joined", before.Joined, now.Joined}, {"corrected", before.Corrected, now.Corrected},
+		{"duplicate", before.Duplicate, now.Duplicate}, {"late", before.Late, now.Late},
+		{"expired", before.Expired, now.Expired}, {"skip", before.Skipped, now.Skipped},
+	} {
+		m.labels.WithLabelValues(pipeline, c.result).Add(float64(c.now - c.before))
+	}
+	m.labelsWaiting.WithLabelValues(pipeline, "rows").Set(float64(now.Rows))
+	m.labelsWaiting.WithLabelValues(pipeline, "labels").Set(float64(now.Early))
+	m.labelBytes.WithLabelValues(pipeline).Set(float64(now.Bytes))
 }
 
 func (m *metrics) live(pipeline string, l *plugin.Live) {

@@ -23,6 +23,7 @@ type Pipeline struct {
 	Name    string        // names the durable consumer embedd_<name>, metrics and models
 	Stream  string        // the input's stream; "" = core NATS, at most once
 	Subject string        // the input's subject; wildcards as in NATS
+	Labels  string        // subject of labels that come apart from their rows; "" = they come with them
 	Output  string        // subject of the reduced messages
 	Dead    string        // subject of the dead letters
 	Stage   plugin.Config // Name, Resume, Store, Source, Logger and Clock are set by the engine
@@ -57,6 +58,8 @@ func (p Pipeline) withDefaults() (Pipeline, error) {
 			p.Subject, p.Output, p.Dead)
 	case !slices.Contains([]WhenStale{StaleServe, StaleHold, StalePass}, p.WhenStale):
 		return p, fmt.Errorf("pipeline %s: when stale %q is not one of serve, hold and pass", p.Name, p.WhenStale)
+	case p.Stage.Labels != nil && p.Labels == "":
+		return p, fmt.Errorf("pipeline %s: rows wait for labels that come apart from them, and their subject is not named", p.Name)
 	case strings.ContainsAny(p.Output+p.Dead, "*> \t"):
 		return p, fmt.Errorf("pipeline %s: output %q and dead letter subject %q must be subjects without wildcards",
 			p.Name, p.Output, p.Dead)
@@ -88,6 +91,7 @@ type pipeline struct {
 	unreadable atomic.Pointer[unreadable]
 	turn       atomic.Pointer[string] // what last happened to the input, for the learning side
 	limits     limits
+	labels     labels // of p.Labels
 }
 
 // limits are what the servers accept, beside the connection's own payload limit.
@@ -110,6 +114,9 @@ func (p *pipeline) run(ctx context.Context) error {
 	if p.input == nil {
 		return p.runCore(ctx, &wg)
 	}
+	if p.joins() {
+		wg.Go(func() { p.learnLabels(ctx) })
+	}
 	if p.stage.Learns() {
 		only := p.input.CachedInfo().Config.Retention != jetstream.LimitsPolicy
 		p.feed = newFeed(p.InFlight/4, only)
@@ -126,6 +133,9 @@ func (p *pipeline) run(ctx context.Context) error {
 
 // holds tells whether nothing may leave yet.
 func (p *pipeline) holds() bool { return p.Stage.Until != plugin.UntilSkip && p.stage.Live() == nil }
+
+// joins tells whether labels come apart from their rows.
+func (p *pipeline) joins() bool { return p.Labels != "" && p.stage.Learns() }
 
 // ready waits until there is something to answer with: a model, or the permission to go without.
 func (p *pipeline) ready(ctx context.Context) bool {
@@ -166,6 +176,17 @@ func (p *pipeline) progress() string {
 }
 
 func (p *pipeline) learned() string {
+	text := p.labelled()
+	if s := p.stage.LabelStatus(); p.joins() {
+		text += fmt.Sprintf("; %d rows wait for labels on %s", s.Rows, p.Labels)
+		if s.Note != "" {
+			text += "; " + s.Note
+		}
+	}
+	return text
+}
+
+func (p *pipeline) labelled() string {
 	s := p.stage.Status()
 	text := fmt.Sprintf("%d of %d labelled rows", s.Rows, s.Needed)
 	if s.Note != "" {

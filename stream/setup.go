@@ -61,6 +61,11 @@ func Setup(ctx context.Context, js jetstream.JetStream, pipelines []Pipeline, ap
 		if err := need(p.Stream, p.Subject); err != nil {
 			return plans, err
 		}
+		if p.Labels != "" {
+			if err := need(streamName(p.Labels), p.Labels); err != nil {
+				return plans, err
+			}
+		}
 		for _, subject := range []string{p.Output, p.Dead} {
 			if err := need(streamName(subject), subject); err != nil {
 				return plans, err

@@ -15,9 +15,10 @@ type Status struct {
 	// what last happened to the input stream that learning had to follow, with the time; "" where nothing did
 	Turn   string
 	Stage  plugin.Status
-	Pinned bool          // the live model was chosen, and nothing replaces it
-	Age    time.Duration // since the live model was last found good: made, or kept over a newer candidate
-	Stale  bool          // the age is over MaxAge
+	Pinned bool               // the live model was chosen, and nothing replaces it
+	Age    time.Duration      // since the live model was last found good: made, or kept over a newer candidate
+	Stale  bool               // the age is over MaxAge
+	Labels plugin.LabelStatus // zero where labels come with their rows
 }
 
 // Status tells how the pipelines stand; empty before Run has opened them.
@@ -33,7 +34,8 @@ func (e *Engine) Status() []Status {
 }
 
 func (p *pipeline) status() Status {
-	s := Status{Pipeline: p.Name, Stage: p.stage.Status(), Pinned: p.pinned.Load()}
+	s := Status{Pipeline: p.Name, Stage: p.stage.Status(), Pinned: p.pinned.Load(),
+		Labels: p.stage.LabelStatus()}
 	s.Age, s.Stale = p.age()
 	if turn := p.turn.Load(); turn != nil {
 		s.Turn = *turn

@@ -671,7 +671,7 @@ func TestListFeatures(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rec.Release()
-	packed, err := packRecord(rec, "pixels", "label")
+	packed, err := packRecord(rec, "pixels", "label", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,15 +8,15 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 )
 
-// packRecord replaces the numeric columns, the label apart, by one fixed-size list of float32, in schema order. Nulls
+// packRecord replaces the numeric columns, label and key apart, by one fixed-size list of float32, in schema order. Nulls
 // become null elements.
-func packRecord(rec arrow.Record, name, label string) (arrow.Record, error) {
+func packRecord(rec arrow.Record, name, label, key string) (arrow.Record, error) {
 	var fields []arrow.Field
 	var kept []arrow.Array
 	var numbers []func(int) (float32, bool)
 	for i, f := range rec.Schema().Fields() {
 		get := numberOf(rec.Column(i))
-		if get == nil || f.Name == label {
+		if get == nil || f.Name == label || f.Name == key {
 			fields, kept = append(fields, f), append(kept, rec.Column(i))
 			continue
 		}

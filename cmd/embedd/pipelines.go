@@ -30,8 +30,8 @@ func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 	var out []stream.Pipeline
 	for _, p := range c.Pipelines {
 		one := stream.Pipeline{
-			Name: p.Name, Stream: p.Input.Stream, Subject: p.Input.Subject, Output: p.Output.Subject,
-			Dead:    p.Output.Dead,
+			Name: p.Name, Stream: p.Input.Stream, Subject: p.Input.Subject, Labels: p.Input.Labels,
+			Output: p.Output.Subject, Dead: p.Output.Dead,
 			AckWait: c.NATS.AckWait, InFlight: p.Limits.InFlight,
 			Models: stream.Models{Limit: p.Limits.Model,
 				Keep: registry.Keep{Versions: p.Model.Keep.Versions, Age: p.Model.Keep.Age}},
@@ -65,6 +65,9 @@ func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 			one.Models.Directory = p.Model.Store
 		case p.Input.Stream == "":
 			one.Models.Directory = defaultStore
+		}
+		if p.Input.Labels != "" {
+			one.Stage.Labels = &plugin.Labels{Wait: p.Limits.LabelWait, Bytes: p.Limits.Labels}
 		}
 		if p.Model.File != "" {
 			m, err := readModel(p.Model.File)

@@ -29,6 +29,9 @@ func publishCommand(e *env) *cobra.Command {
 	rate := f.Float64("rate", 0, "`ROWS` a second; 0 is as fast as the server confirms")
 	loop := f.Bool("loop", false, "begin again at the end, until a signal")
 	pack := f.String("pack", "", "pack all numeric columns but the label into one list column of this `NAME`, the form that is fastest to read")
+	labels := f.String("labels", "", "send the labels apart from the rows, to this `SUBJECT`, as input.labels reads them; needs --label and --key")
+	key := f.String("key", "", "`COLUMN` that joins a row with its label; where the file has none of this name, the row's number")
+	delay := f.Int("delay", 0, "with --labels: a label leaves so many `ROWS` after its row")
 	out := f.output(e)
 	f.require("data", "subject")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -36,6 +39,12 @@ func publishCommand(e *env) *cobra.Command {
 		if *batch < 1 || *rate < 0 {
 			return usagef("publish: --batch %d and --rate %g: a batch has at least one row, and a rate is not negative",
 				*batch, *rate)
+		}
+		if *labels != "" && (*label == "" || *key == "") {
+			return usagef("publish: --labels needs --label and --key: a label finds its row by key")
+		}
+		if *delay < 0 || *delay > 0 && *labels == "" {
+			return usagef("publish: --delay %d: a number of rows, for --labels", *delay)
 		}
 		if *loop && *data == "-" {
 			return usagef("publish: --loop cannot begin standard input again")
@@ -49,12 +58,25 @@ func publishCommand(e *env) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		var late *apart
+		if *labels != "" {
+			to, err := newPublisher(ctx, nc, *labels)
+			if err != nil {
+				return err
+			}
+			late = &apart{to: to, key: *key, label: *label, delay: *delay}
+		}
 		show := newProgress(e)
 		begin := time.Now()
 		for {
-			err = eachBatch(*data, *label, *pack, *batch, func(body []byte, rows int) error {
+			err = eachBatch(*data, *label, *key, *pack, *batch, late, func(body []byte, rows int) error {
 				if err := p.send(ctx, body, rows); err != nil {
 					return err
+				}
+				if late != nil {
+					if err := late.send(ctx, false); err != nil {
+						return err
+					}
 				}
 				show.show(fmt.Sprintf("%d messages, %d rows", p.messages, p.rows), -1)
 				if *rate == 0 {
@@ -67,6 +89,9 @@ func publishCommand(e *env) *cobra.Command {
 			}
 		}
 		show.end()
+		if late != nil && err == nil {
+			err = errors.Join(late.send(ctx, true), late.to.flush(context.WithoutCancel(ctx)))
+		}
 		if flushErr := p.flush(context.WithoutCancel(ctx)); err == nil || errors.Is(err, context.Canceled) &&
 			flushErr != nil {
 			err = flushErr
@@ -75,6 +100,10 @@ func publishCommand(e *env) *cobra.Command {
 		if out.json {
 			report := map[string]any{"subject": *subject, "stream": p.stream, "messages": p.messages, "rows": p.rows,
 				"bytes": p.bytes, "seconds": seconds}
+			if late != nil {
+				report["labels"] = map[string]any{"subject": *labels, "stream": late.to.stream, "messages": late.to.messages,
+					"rows": late.to.rows}
+			}
 			if err := out.object(report); err != nil {
 				return err
 			}
@@ -85,14 +114,17 @@ func publishCommand(e *env) *cobra.Command {
 			}
 			out.printf("%d messages, %d rows, %.1f MB to %s in %.1f s; %s\n", p.messages, p.rows, float64(p.bytes)/1e6,
 				*subject, seconds, kept)
+			if late != nil {
+				out.printf("%d messages of labels to %s\n", late.to.messages, *labels)
+			}
 		}
 		return err
 	}
 	return cmd
 }
 
-// eachBatch reads a file and hands on messages of at most rows rows.
-func eachBatch(path, label, pack string, rows int, send func(body []byte, rows int) error) error {
+// eachBatch reads a file and hands on messages of at most rows rows, without their labels where these go apart.
+func eachBatch(path, label, key, pack string, rows int, late *apart, send func(body []byte, rows int) error) error {
 	r, err := file.Open(path)
 	if err != nil {
 		return err
@@ -110,7 +142,7 @@ func eachBatch(path, label, pack string, rows int, send func(body []byte, rows i
 			return err
 		}
 		if pack != "" {
-			packed, err := packRecord(rec, pack, label)
+			packed, err := packRecord(rec, pack, label, key)
 			rec.Release()
 			if err != nil {
 				return fmt.Errorf("%s: %w", path, err)
@@ -119,12 +151,8 @@ func eachBatch(path, label, pack string, rows int, send func(body []byte, rows i
 		}
 		for from := int64(0); from < rec.NumRows(); from += int64(rows) {
 			part := rec.NewSlice(from, min(from+int64(rows), rec.NumRows()))
-			body, err := arrowio.FromRecords(part.Schema(), part)
-			n := int(part.NumRows())
+			err := sendPart(part, late, send)
 			part.Release()
-			if err == nil {
-				err = send(body, n)
-			}
 			if err != nil {
 				rec.Release()
 				return err
@@ -132,6 +160,21 @@ func eachBatch(path, label, pack string, rows int, send func(body []byte, rows i
 		}
 		rec.Release()
 	}
+}
+
+func sendPart(part arrow.Record, late *apart, send func(body []byte, rows int) error) error {
+	if late != nil {
+		var err error
+		if part, err = late.split(part); err != nil {
+			return err
+		}
+		defer part.Release()
+	}
+	body, err := arrowio.FromRecords(part.Schema(), part)
+	if err != nil {
+		return err
+	}
+	return send(body, int(part.NumRows()))
 }
 
 func columnNames(s *arrow.Schema) string {

@@ -81,6 +81,15 @@ func (w *Window) Relabel(p Position, label string) bool {
 	return w.Add(moved) == Taken
 }
 
+// Remove takes out the row at a position. It tells whether the row was in the window.
+func (w *Window) Remove(p Position) bool {
+	at, i, there := w.find(p)
+	if there {
+		w.remove(w.blocks[at].rows[i])
+	}
+	return there
+}
+
 // Cut leaves out all rows before a position, those that come later too. The quota of a class is what it was at first.
 func (w *Window) Cut(p Position) {
 	if p.Compare(w.start) <= 0 {

@@ -54,7 +54,10 @@ type Pipeline struct {
 }
 
 // Input is where the rows come from. An empty Stream is core NATS: at most once.
-type Input struct{ Stream, Subject string }
+type Input struct {
+	Stream, Subject string
+	Labels          string // subject of labels that come apart from their rows; empty: they come with them
+}
 
 // Schema names the columns. Label and Key are empty when there is none.
 type Schema struct {
@@ -128,6 +131,9 @@ type Limits struct {
 	InFlight int64
 	Classes  int
 	Model    int64
+	Labels   int64 // of the rows and labels that wait for one another
+
+	LabelWait time.Duration // most time between them
 }
 
 // Embedded says that no server is configured.

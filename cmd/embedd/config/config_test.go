@@ -35,7 +35,7 @@ const full = `nats:     {url: nats://127.0.0.1:4222, tls: {first: true}, wait: 1
 http:     {listen: 127.0.0.1:8474}
 pipelines:
   digits:
-    input:    {stream: FEATURES, subject: features.digits}
+    input:    {stream: FEATURES, subject: features.digits, labels: labels.digits}
     schema:   {features: [pixels], label: label, key: id, nulls: reject}
     output:   {subject: reduced.digits, column: embedding, keep: all, dead: dead.digits}
     model:    {method: lda, dim: 8, scale: standard, ridge: auto}
@@ -52,14 +52,14 @@ func TestFull(t *testing.T) {
 	p := c.Pipelines[0]
 	want := Pipeline{
 		Name:   "digits",
-		Input:  Input{"FEATURES", "features.digits"},
+		Input:  Input{"FEATURES", "features.digits", "labels.digits"},
 		Schema: Schema{[]string{"pixels"}, "label", "id", "reject"},
 		Output: Output{"reduced.digits", "embedding", false, []string{"all"}, "dead.digits", "none"},
 		Model: Model{Method: "lda", Dim: 8, Scale: "standard", Params: map[string]string{"ridge": "auto"}, Seed: 1,
 			Store: "auto", Keep: Keep{20, 90 * 24 * time.Hour}},
 		Training: Training{Window{20000, 1 << 30, 24 * time.Hour, "class"}, Every{5000, 10 * time.Minute, "true"}, 0.2,
 			Gate{1000, 0}, "rigid", "hold", 0, "serve"},
-		Limits: Limits{8 << 20, 100_000, 256 << 20, 1000, 256 << 20},
+		Limits: Limits{8 << 20, 100_000, 256 << 20, 1000, 256 << 20, 256 << 20, 24 * time.Hour},
 	}
 	if got, want := fmt.Sprintf("%+v", p), fmt.Sprintf("%+v", want); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -78,14 +78,14 @@ func TestDefaults(t *testing.T) {
 	got := fmt.Sprintf("%+v", c.Pipelines[0])
 	want := fmt.Sprintf("%+v", Pipeline{
 		Name:   "p-1",
-		Input:  Input{"", "features.p-1"},
+		Input:  Input{"", "features.p-1", ""},
 		Schema: Schema{[]string{"x*"}, "label", "", "reject"},
 		Output: Output{"reduced.p-1", "embedding", false, []string{"all"}, "dead.p-1", "none"},
 		Model: Model{Method: "auto", Scale: "standard", Seed: 1, Store: "auto",
 			Keep: Keep{20, 90 * 24 * time.Hour}},
 		Training: Training{Window{20000, 1 << 30, 0, "class"}, Every{5000, 10 * time.Minute, "true"}, 0.2,
 			Gate{1000, 0}, "rigid", "hold", 0, "serve"},
-		Limits: Limits{8 << 20, 100_000, 256 << 20, 1000, 256 << 20},
+		Limits: Limits{8 << 20, 100_000, 256 << 20, 1000, 256 << 20, 256 << 20, 24 * time.Hour},
 	})
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -186,8 +186,19 @@ func TestProblems(t *testing.T) {
 			"3:24: pipelines.p.schema.features: the list is empty: Feature columns: names or globs. One fixed-size list of floats is the fastest form."}},
 		{"glob", pipeline("schema: {features: [a, 'x[']}"),
 			[]string{`3:28: pipelines.p.schema.features: "x[": not a valid glob: * ? and [a-z] are wildcards, \[ is a literal bracket`}},
-		{"late labels", pipeline(features, "input: {labels: labels.p}"), []string{
-			"4:21: pipelines.p.input.labels: late labels are not available yet: put the label into the row (schema.label) and delete this line"}},
+		{"labels without a key", pipeline(features, "input: {labels: labels.p}"), []string{
+			"4:21: pipelines.p.input.labels: a label finds its row by key: name the key column, which rows and labels have, in schema.key"}},
+		{"labels without a label", pipeline("schema: {features: [a], key: id, label: ''}", "input: {labels: labels.p}",
+			"model: {method: pca}"), []string{
+			"4:21: pipelines.p.input.labels: name the column of the label in schema.label"}},
+		{"labels among the rows", pipeline("schema: {features: [a], key: id}",
+			"input: {subject: 'a.*.b', labels: 'a.c.>'}"), []string{
+			"4:39: pipelines.p.input.labels: input.subject a.*.b takes it too: labels would be read as rows; give them a subject outside of it"}},
+		{"labels among the dead letters", pipeline("schema: {features: [a], key: id}", "input: {labels: 'dead.*'}"),
+			[]string{"4:21: pipelines.p.input.labels: pipeline p writes to dead.p (output.dead): it would be read as labels; give labels a subject of their own"}},
+		{"labels for a fixed model", pipeline("schema: {features: [a], key: id}", "input: {labels: labels.p}",
+			"model: {file: m.embedd}"), []string{
+			"4:21: pipelines.p.input.labels: has no effect with a fixed model: delete it, or delete model.file"}},
 		{"drift", pipeline(features, "training: {every: {drift: maybe}}"), []string{
 			`4:31: pipelines.p.training.every.drift: "maybe": want true or false`}},
 		{"model age", pipeline(features, "training: {max_age: 6 hours, when_stale: help}"), []string{

@@ -24,6 +24,7 @@ func (d *document) lint(c *Config) {
 		d.lintLimits(p)
 		d.lintSchema(p)
 		d.lintOutput(p, c.Pipelines[:i])
+		d.lintLabels(p, c.Pipelines)
 		if p.Input.Stream == "" {
 			d.note(actual(each+"input", p.Name),
 				"no stream: core NATS, at most once; rows that come while embedd is down are lost")
@@ -135,6 +136,51 @@ func (d *document) lintOutput(p *Pipeline, earlier []Pipeline) {
 			d.problem(at+"subject", "pipelines %s and %s mix rows and dead letters on one subject", q.Name, p.Name)
 		}
 	}
+}
+
+// lintLabels checks labels that come apart from their rows.
+func (d *document) lintLabels(p *Pipeline, all []Pipeline) {
+	at := "pipelines." + p.Name + "."
+	labels := p.Input.Labels
+	if labels == "" {
+		return
+	}
+	switch {
+	case p.Model.File != "":
+		d.problem(at+"input.labels", "has no effect with a fixed model: delete it, or delete model.file")
+	case p.Schema.Key == "":
+		d.problem(at+"input.labels", "a label finds its row by key: name the key column, which rows and labels have, in schema.key")
+	case p.Schema.Label == "":
+		d.problem(at+"input.labels", "name the column of the label in schema.label")
+	case overlap(p.Input.Subject, labels):
+		d.problem(at+"input.labels", "input.subject %s takes it too: labels would be read as rows; give them a subject outside of it",
+			p.Input.Subject)
+	}
+	for _, q := range all {
+		for _, s := range []struct{ key, subject string }{{"output.subject", q.Output.Subject},
+			{"output.dead", q.Output.Dead}} {
+			if matches(labels, s.subject) {
+				d.problem(at+"input.labels", "pipeline %s writes to %s (%s): it would be read as labels; give labels a subject of their own",
+					q.Name, s.subject, s.key)
+			}
+		}
+	}
+}
+
+// overlap tells whether a subject can be in both of two patterns.
+func overlap(p, q string) bool {
+	a, b := strings.Split(p, "."), strings.Split(q, ".")
+	for i := range max(len(a), len(b)) {
+		switch {
+		case i >= len(a) || i >= len(b):
+			return false
+		case a[i] == ">" || b[i] == ">":
+			return true
+		case a[i] != "*" && b[i] != "*" && a[i] != b[i]:
+			return false
+		}
+	}
+	return true
 }
 
 // lintLoops refuses ways that lead from a pipeline's output back to its input: every row would go round for ever.

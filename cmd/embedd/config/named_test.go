@@ -115,7 +115,7 @@ func TestUnknownKeys(t *testing.T) {
 		"flatten it or raise limits.depth":                          {"limits.depth"},
 		"`limits.fields`, or limits.rows.":                          {"limits.fields"},
 		"set pipelines.digits.model.fiel":                           {"pipelines.digits.model.fiel"},
-		"put it in input.labels":                                    {"input.labels"}, // not available yet
+		"put it in input.label":                                     {"input.label"},
 		"(schema.nulls), training.every.rows, every.rows, nats.tls": nil,
 		"see nats.go and stream/window.rows":                        nil,
 	} {

@@ -87,8 +87,8 @@ var spec = []field{
 	{path: each + "input.subject", to: func(_ *Config, p *Pipeline) any { return &p.Input.Subject },
 		value: "features.NAME", check: checkPattern, start: "features.NAME",
 		doc: "Subject to read; the wildcards * and > are allowed."},
-	{path: each + "input.labels", later: "late labels are not available yet: put the label into the row (schema.label) and delete this line",
-		doc: "Subject of labels that come later than their rows. Not available in this version: put the label in the row."},
+	{path: each + "input.labels", to: func(_ *Config, p *Pipeline) any { return &p.Input.Labels }, check: checkPattern,
+		doc: "Subject of labels that come apart from their rows, with the columns schema.key and schema.label; see late-labels.md. Its stream is found by the subject. Without it labels come with the rows."},
 
 	{path: each + "schema.features", to: func(_ *Config, p *Pipeline) any { return &p.Schema.Features }, required: true,
 		check: checkGlob, start: "[pixels]",
@@ -97,7 +97,7 @@ var spec = []field{
 		start: "label",
 		doc:   "Label column. A string, dictionary, integer or boolean; a row without one is transformed and not learned from. \"\" for none."},
 	{path: each + "schema.key", to: func(_ *Config, p *Pipeline) any { return &p.Schema.Key },
-		doc: "Key column that identifies a row."},
+		doc: "Key column that identifies a row: text or integers. With input.labels a label finds its row by it."},
 	{path: each + "schema.nulls", to: func(_ *Config, p *Pipeline) any { return &p.Schema.Nulls }, value: "reject",
 		words: []string{"reject", "impute", "skip"},
 		doc:   "Rows with a null, NaN or infinite feature. reject makes them dead letters, impute fills in the model's mean, skip leaves them out and counts them."},
@@ -205,6 +205,12 @@ var spec = []field{
 	{path: each + "limits.model", to: func(_ *Config, p *Pipeline) any { return &p.Limits.Model }, value: "256MiB",
 		low: 64 * kib, high: 16 * gib,
 		doc: "Largest model that is stored and read back. One above it does not go live, and the log says so."},
+	{path: each + "limits.labels", to: func(_ *Config, p *Pipeline) any { return &p.Limits.Labels }, value: "256MiB",
+		low: 64 * kib, high: 1024 * gib,
+		doc: "Bytes of the rows and labels that wait for one another, and of what is remembered to correct them. The oldest go first. Needs input.labels."},
+	{path: each + "limits.label_wait", to: func(_ *Config, p *Pipeline) any { return &p.Limits.LabelWait }, value: "24h",
+		low: second, high: year,
+		doc: "Most time between a row and its label, by the server's times of their messages. Needs input.labels."},
 }
 
 // ridgeOf puts the ridge among the method's parameters, where methods look for it.

@@ -1,0 +1,362 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream"
+)
+
+const lateLabels = `
+digits:
+  input: {stream: FEATURES, subject: features.digits, labels: labels.digits}
+  schema: {features: [pixels], label: label, key: id}
+  output: {subject: reduced.digits, dead: dead.digits}
+  model: {method: lda, dim: 5}
+  training: {window: {rows: 3000}, every: {rows: 600, period: none}}`
+
+// labelOf is one label on its way: of which row, and what it says; "" is null.
+type labelOf struct {
+	id   int
+	text string
+}
+
+// labelMessage is labels as one wire message.
+func labelMessage(t testing.TB, labels []labelOf) []byte {
+	t.Helper()
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "id", Type: arrow.PrimitiveTypes.Int64}, // rows have int32: the identity of a key is its text
+		{Name: "label", Type: arrow.BinaryTypes.String, Nullable: true},
+	}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	for _, l := range labels {
+		b.Field(0).(*array.Int64Builder).Append(int64(l.id))
+		if l.text == "" {
+			b.Field(1).AppendNull()
+		} else {
+			b.Field(1).(*array.StringBuilder).Append(l.text)
+		}
+	}
+	rec := b.NewRecord()
+	defer rec.Release()
+	return encode(t, rec)
+}
+
+// sendLabels sends labels of the digits, some a message.
+func (c *client) sendLabels(labels []labelOf) (messages int) {
+	c.t.Helper()
+	for from := 0; from < len(labels); from += 20 {
+		c.send("labels.digits", labelMessage(c.t, labels[from:min(from+20, len(labels))]))
+		messages++
+	}
+	return messages
+}
+
+// labels is what became of the labels of a daemon so far.
+func (d *daemon) labels(result string) int {
+	d.t.Helper()
+	n, _ := strconv.Atoi(d.metric(fmt.Sprintf(`embedd_labels_total{pipeline="digits",result=%q}`, result)))
+	return n
+}
+
+func (d *daemon) labelled() string {
+	var out []string
+	for _, r := range []string{"joined", "corrected", "duplicate", "late", "expired", "skip"} {
+		out = append(out, fmt.Sprint(r, " ", d.labels(r)))
+	}
+	return strings.Join(out, ", ")
+}
+
+// TestLateLabels learns from rows without labels and labels that come before them, after them, out of order, twice,
+// corrected, never, and for rows that there are not; with the daemon killed in the middle.
+func TestLateLabels(t *testing.T) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.streams()
+	c.stream("LABELS", nil, "labels.>")
+	config := configFile(t, s.ClientURL(), lateLabels)
+	g := digits(t)
+	rng := rand.New(rand.NewPCG(1, 2))
+	d := startDaemon(t, config)
+	sent := 0
+	rows := func(from, to int) {
+		for ; from < to; from += 50 {
+			c.send("features.digits", g.message(t, from, min(from+50, to), false))
+			sent++
+		}
+	}
+
+	// Of 600 rows 12 are labelled early, 6 never, 6 twice, 6 are corrected.
+	var early, late, again []labelOf
+	for i := range 600 {
+		l := labelOf{i, g.label[i]}
+		switch i % 100 {
+		case 0, 1:
+			early = append(early, l)
+		case 2:
+		case 3:
+			late, again = append(late, l), append(again, l)
+		case 4:
+			late, again = append(late, labelOf{i, string('0' + (g.label[i][0]-'0'+1)%10)}), append(again, l)
+		default:
+			late = append(late, l)
+		}
+	}
+	rng.Shuffle(len(late), func(i, j int) { late[i], late[j] = late[j], late[i] })
+	c.sendLabels(early)
+	eventually(t, 20*time.Second, says("early labels wait"), func() bool {
+		return d.metric(`embedd_labels_waiting{pipeline="digits",what="labels"}`) == "12"
+	})
+	rows(0, 600)
+	eventually(t, 20*time.Second, func() string { return "rows wait for labels: " + d.labelled() }, func() bool {
+		return d.labels("joined") == 12
+	})
+	_, body := d.get("/readyz")
+	if !strings.Contains(body, "588 rows wait for labels on labels.digits") {
+		t.Errorf("readiness does not say that rows wait for labels: %s", body)
+	}
+	c.sendLabels(late[:300])
+	eventually(t, 20*time.Second, says("half is joined"), func() bool { return d.labels("joined") == 312 })
+
+	// What is neither a row's label nor Arrow.
+	strange := c.send("labels.digits", []byte("no Arrow"))
+	nameless := c.send("labels.digits", g.message(t, 0, 2, true)) // int32 keys as in the rows are welcome
+	column := c.send("labels.digits", lineMessage(t, "key", "label"))
+	c.sendLabels([]labelOf{{5, ""}}) // null says nothing
+	c.sendLabels([]labelOf{{1_000_000, "1"}})
+	c.await("DEAD", 2, 20*time.Second)
+	letters := c.read("DEAD")
+	for i, want := range []struct {
+		seq  uint64
+		code wire.Code
+	}{{strange, wire.NotArrow}, {column, wire.MissingColumn}} {
+		h := letters[i].header
+		if h.Get(wire.HeaderSource) != fmt.Sprintf("LABELS:%d", want.seq) || h.Get(wire.HeaderCode) != string(want.code) ||
+			h.Get(wire.HeaderKind) != string(wire.KindMessage) {
+			t.Errorf("dead letter %v, want %s of LABELS:%d", h, want.code, want.seq)
+		}
+		t.Log(h.Get(wire.HeaderError))
+	}
+	_ = nameless
+	d.kill()
+
+	// The rest comes while nobody listens, and after.
+	c.sendLabels(late[300:450])
+	d = startDaemon(t, config)
+	c.sendLabels(late[450:])
+	c.sendLabels(again)
+	joined := len(early) + len(late)
+	eventually(t, 30*time.Second, func() string { return "all is joined: " + d.labelled() }, func() bool {
+		return d.labels("joined") == joined && d.labels("corrected") == 6 && d.labels("duplicate") >= 6
+	})
+	if d.labels("late") != 0 || d.labels("expired") != 0 || d.labels("skip") != 1 {
+		t.Errorf("%s; want none late, none expired, one skipped", d.labelled())
+	}
+	// Bad messages that are read again do not become dead letters again.
+	if n := c.count("DEAD"); n != 2 {
+		t.Errorf("%d dead letters after the restart, want the two of before", n)
+	}
+	// Six rows more, and a restart with a live model: it goes back to the oldest row that waits.
+	rows(600, 606)
+	c.sendLabels([]labelOf{{600, g.label[600]}, {601, g.label[601]}, {602, g.label[602]}, {603, g.label[603]},
+		{604, g.label[604]}, {605, g.label[605]}})
+	eventually(t, time.Minute, says("a model is live"), func() bool { return fits(d) > 0 })
+	eventually(t, 20*time.Second, says("the last six are joined"), func() bool { return d.labels("joined") == joined+6 })
+	c.await("REDUCED", sent, time.Minute)
+	d.kill()
+	d = startDaemon(t, config)
+	eventually(t, 30*time.Second, func() string { return "all is joined again: " + d.labelled() }, func() bool {
+		return d.labels("joined") == joined+6 && d.labels("corrected") == 6
+	})
+	if n := d.metric(`embedd_labels_waiting{pipeline="digits",what="rows"}`); n != "6" {
+		t.Errorf("%s rows wait after the restart, want the six that never got a label", n)
+	}
+	if n := c.count("DEAD"); n != 2 {
+		t.Errorf("%d dead letters after the second restart, want the two of before", n)
+	}
+	d.stop()
+}
+
+// lineMessage is one row of a text and another.
+func lineMessage(t testing.TB, key, label string) []byte {
+	t.Helper()
+	schema := arrow.NewSchema([]arrow.Field{{Name: key, Type: arrow.BinaryTypes.String},
+		{Name: label, Type: arrow.BinaryTypes.String}}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	b.Field(0).(*array.StringBuilder).Append("a")
+	b.Field(1).(*array.StringBuilder).Append("b")
+	rec := b.NewRecord()
+	defer rec.Release()
+	return encode(t, rec)
+}
+
+// TestLabelRestarts ends an engine at random points of a stream whose labels are late, and starts another. After each
+// start, and at the end, the window has the rows that have a label by then, and the rest waits.
+func TestLabelRestarts(t *testing.T) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.streams()
+	c.stream("LABELS", nil, "labels.>")
+	g := digits(t)
+	rng := rand.New(rand.NewPCG(3, 4))
+	pipeline := digitsPipeline("digits", "lda")
+	pipeline.Labels, pipeline.Stage.Spec.Key = "labels.digits", "id"
+	pipeline.Stage.Labels = &plugin.Labels{}
+	const rows, delay = 3000, 400
+	due := make([][]labelOf, rows/20+1)
+	labelled := 0
+	for i := range rows {
+		if rng.IntN(100) == 0 {
+			continue // never
+		}
+		at := min(i+rng.IntN(delay), rows)
+		due[at/20] = append(due[at/20], labelOf{i, g.label[i%g.n]})
+	}
+	for start, sent := 1, 0; sent < len(due); start++ {
+		e := must(stream.New(stream.Options{Conn: c.nc, Pipelines: []stream.Pipeline{pipeline}}))(t)
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- e.Run(ctx) }()
+		for n := 10 + rng.IntN(40); n > 0 && sent < len(due); n, sent = n-1, sent+1 {
+			if from := 20 * sent; from < rows {
+				c.send("features.digits", g.message(t, from, from+20, false))
+			}
+			if len(due[sent]) > 0 {
+				c.send("labels.digits", labelMessage(t, due[sent]))
+				labelled += len(due[sent])
+			}
+		}
+		if rng.IntN(2) == 0 || sent == len(due) { // otherwise it ends in the middle
+			var now stream.Status
+			eventually(t, time.Minute, func() string {
+				return fmt.Sprintf("start %d: %d rows are in the window and %d wait; want %d and %d", start, now.Stage.Rows,
+					now.Labels.Rows, labelled, min(20*sent, rows)-labelled)
+			}, func() bool {
+				if all := e.Status(); len(all) == 1 {
+					now = all[0]
+				}
+				return now.Stage.Rows == labelled && now.Labels.Rows == min(20*sent, rows)-labelled && now.Stage.Backlog == 0
+			})
+			t.Logf("start %d: %d rows in the window, %d wait; %+v", start, now.Stage.Rows, now.Labels.Rows, now.Labels.Counts)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestLateLabelsCore: without streams labels are joined as they come.
+func TestLateLabelsCore(t *testing.T) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	dead := must(c.nc.SubscribeSync("dead.digits"))(t)
+	d := startDaemon(t, configFile(t, s.ClientURL(), strings.Replace(lateLabels, "stream: FEATURES, ", "", 1)))
+	eventually(t, 20*time.Second, says("the daemon listens to both subjects"), func() bool {
+		for _, subject := range []string{"features.digits", "labels.digits"} {
+			z, err := s.Subsz(&server.SubszOptions{Subscriptions: true, Test: subject})
+			if err != nil || len(z.Subs) == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	g := digits(t)
+	var labels []labelOf
+	for from := 0; from < 650; from += 50 {
+		if err := c.nc.Publish("features.digits", g.message(t, from, from+50, false)); err != nil {
+			t.Fatal(err)
+		}
+		for i := from; i < from+50; i++ {
+			labels = append(labels, labelOf{i, g.label[i]})
+		}
+	}
+	if err := c.nc.Publish("labels.digits", labelMessage(t, labels)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, time.Minute, func() string { return "the first model is live: " + d.labelled() }, func() bool {
+		return fits(d) == 1
+	})
+	if n := d.labels("joined"); n != 650 {
+		t.Errorf("%s; want 650 joined", d.labelled())
+	}
+	if err := c.nc.Publish("labels.digits", []byte("no Arrow")); err != nil {
+		t.Fatal(err)
+	}
+	letter := must(dead.NextMsg(20 * time.Second))(t)
+	if letter.Header.Get(wire.HeaderCode) != string(wire.NotArrow) || string(letter.Data) != "no Arrow" {
+		t.Errorf("the dead letter has code %q and says %q", letter.Header.Get(wire.HeaderCode), letter.Data)
+	}
+	d.stop()
+}
+
+// TestLabelsFromThePast starts a daemon behind a long history and with a buffer for a small part of it: neither reader
+// runs ahead of the other by more than that, so every label finds its row.
+func TestLabelsFromThePast(t *testing.T) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.streams()
+	c.stream("LABELS", nil, "labels.>")
+	g := digits(t)
+	const rows = 20_000
+	for from := 0; from < rows; from += 100 {
+		var labels []labelOf
+		for i := from; i < from+100; i++ {
+			labels = append(labels, labelOf{i, g.label[i%g.n]})
+		}
+		c.send("features.digits", g.message(t, from, from+100, false))
+		c.send("labels.digits", labelMessage(t, labels))
+	}
+	d := startDaemon(t, configFile(t, s.ClientURL(), lateLabels+"\n  limits: {labels: 1MiB}"))
+	eventually(t, time.Minute, func() string { return "all labels are read: " + d.labelled() }, func() bool {
+		return d.labels("joined")+d.labels("late") >= rows
+	})
+	if d.labels("joined") != rows || d.labels("late") != 0 || d.labels("expired") != 0 {
+		t.Errorf("%s; want %d joined, none late and none expired", d.labelled(), rows)
+	}
+	if n := must(strconv.ParseFloat(d.metric(`embedd_labels_bytes{pipeline="digits"}`), 64))(t); n > 1<<20 {
+		t.Errorf("%.0f bytes are held, and 1 MiB is allowed", n)
+	}
+	d.stop()
+}
+
+// TestPublishLabels is the way that the documentation shows: setup makes the stream of the labels, publish sends them
+// apart from their rows.
+func TestPublishLabels(t *testing.T) {
+	s := startServer(t, nil)
+	config := configFile(t, s.ClientURL(), lateLabels)
+	succeed(t, "setup", "--apply", "-c", config)
+	c := dial(t, s.ClientURL())
+	d := startDaemon(t, config)
+	g := digits(t)
+	report := succeed(t, "publish", "--server", s.ClientURL(), "--data", digitsFile(t), "--label", "label", "--subject",
+		"features.digits", "--pack", "pixels", "--batch", "100", "--labels", "labels.digits", "--key", "id", "--delay", "700")
+	t.Log(report)
+	eventually(t, time.Minute, func() string { return "all is joined: " + d.labelled() }, func() bool {
+		return d.labels("joined") == g.n
+	})
+	eventually(t, time.Minute, says("a model is live"), func() bool { return fits(d) > 0 })
+	c.await("REDUCED", (g.n+99)/100, time.Minute)
+	if n := c.count("LABELS"); n != (g.n+99)/100 {
+		t.Errorf("%d messages of labels, want %d", n, (g.n+99)/100)
+	}
+	d.stop()
+	_, stderr, code := run(t, "publish", "--server", s.ClientURL(), "--data", digitsFile(t), "--subject", "x", "--labels", "y")
+	if code != 2 || !strings.Contains(stderr, "--labels needs --label and --key") {
+		t.Errorf("publish --labels without a key: exit %d, %s", code, stderr)
+	}
+}

@@ -1,0 +1,291 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/plugin"
+)
+
+// labels is the reader of the labels that come apart from their rows. Rows and labels are two streams; each reader
+// says how far it is, so that after a restart neither runs so far ahead of the other that the buffer is too small.
+type labels struct {
+	stream  string    // "" on core NATS
+	created time.Time // of the stream; the reader's own
+	from    time.Time // server time from which labels are read again after a restart; zero: from the first
+	letters *tail     // of the dead letters
+
+	unreadable int       // messages so far
+	warned     time.Time // when the last of them was logged
+
+	mu      sync.Mutex
+	rows    position // how far the rows are
+	labels  time.Time
+	atEnd   bool // all labels that were stored are read
+	counted plugin.LabelStatus
+}
+
+type position struct {
+	seq  uint64
+	time time.Time
+}
+
+// bindLabels finds the stream of the labels.
+func (p *pipeline) bindLabels(ctx context.Context) error {
+	name, err := p.js.StreamNameBySubject(ctx, p.Labels)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return missing(streamName(p.Labels), p.Labels)
+	}
+	if err != nil {
+		return reach(err)
+	}
+	s, err := p.js.Stream(ctx, name)
+	if err != nil {
+		return reach(err)
+	}
+	if r := s.CachedInfo().Config.Retention; r != jetstream.LimitsPolicy {
+		return fmt.Errorf("stream %s, which takes labels on %s, has retention %v: after a restart labels are read again, so it needs limits; send labels to a stream of their own",
+			name, p.Labels, r)
+	}
+	p.labels.stream = name
+	p.labels.letters = &tail{js: p.js, log: p.log, window: p.tail.window, streams: p.tail.streams[1:]}
+	return nil
+}
+
+// labelsFrom says from when labels are read again: as long before the first row that is read again as a label may
+// come before its row.
+func (p *pipeline) labelsFrom(ctx context.Context) error {
+	if p.learnFirst == 0 {
+		return nil
+	}
+	first, err := p.input.GetMsg(ctx, p.learnFirst)
+	at := p.input.CachedInfo().State.FirstTime // the rows before it are gone
+	if err == nil {
+		at = first.Time
+	} else if !errors.Is(err, jetstream.ErrMsgNotFound) {
+		return fmt.Errorf("reading message %d of stream %s: %w", p.learnFirst, p.Stream, err)
+	}
+	p.labels.from = at.Add(-p.stage.LabelLimits().Wait)
+	return nil
+}
+
+// learnLabels reads labels, in order and without acknowledging, as learn reads rows.
+func (p *pipeline) learnLabels(ctx context.Context) {
+	var next uint64 // 0: from the beginning of what is needed
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		read, err := p.learnLabelsOn(ctx, &next)
+		if ctx.Err() != nil {
+			return
+		}
+		if read > 0 {
+			attempt = 0
+		}
+		p.log.Debug("the reader of labels begins anew", "stream", p.labels.stream, "from", next, "error", err)
+		if attempt == maxLabelAttempts {
+			p.log.Warn("labels cannot be read; trying again, and rows are read on meanwhile", "stream", p.labels.stream,
+				"error", err)
+			p.labels.reached(time.Time{}, true)
+		}
+		if !pause(ctx, attempt) {
+			return
+		}
+	}
+}
+
+// maxLabelAttempts is how often in a row the labels cannot be read before rows no longer wait for them: three seconds.
+const maxLabelAttempts = 5
+
+// learnLabelsOn reads until something fails; next is the sequence number to go on from.
+func (p *pipeline) learnLabelsOn(ctx context.Context, next *uint64) (read int, err error) {
+	s, err := p.js.Stream(ctx, p.labels.stream)
+	if err != nil {
+		return 0, err
+	}
+	info := s.CachedInfo()
+	if !p.labels.created.Equal(info.Created) {
+		if !p.labels.created.IsZero() {
+			p.log.Warn("the stream of labels was made anew; it is read from its first message", "stream",
+				p.labels.stream, "created", info.Created)
+			*next = 1
+		}
+		p.labels.created = info.Created
+	}
+	config := jetstream.ConsumerConfig{
+		Description:   "embedd pipeline " + p.Name + ", labels",
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(*next, 1),
+		AckPolicy: jetstream.AckNonePolicy, FilterSubject: p.Labels, MemoryStorage: true,
+		InactiveThreshold: 5 * time.Minute,
+	}
+	if *next == 0 && !p.labels.from.IsZero() {
+		config.DeliverPolicy, config.OptStartSeq, config.OptStartTime = jetstream.DeliverByStartTimePolicy, 0,
+			&p.labels.from
+	}
+	c, err := s.CreateConsumer(ctx, config)
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		_ = s.DeleteConsumer(clean, c.CachedInfo().Name) // it ends by itself too
+	}()
+	p.labels.reached(time.Time{}, c.CachedInfo().NumPending == 0)
+	delivered, gap := uint64(0), false
+	for !gap {
+		rows := p.labels.rowsTime()
+		n, err := fetch(ctx, p.nc, c, maxFetch, maxPull, func(msg jetstream.Msg) {
+			meta, err := msg.Metadata()
+			if err != nil || gap {
+				return
+			}
+			// Nothing is acknowledged here, so a message that was lost on the way shows as a gap in the deliveries.
+			if delivered++; meta.Sequence.Consumer != delivered {
+				gap = true
+				return
+			}
+			in := &input{subject: msg.Subject(), header: msg.Headers(), data: msg.Data(), time: meta.Timestamp,
+				delivered: 1,
+				origin: wire.Origin{Stream: p.labels.stream, Created: p.labels.created,
+					Seq: meta.Sequence.Stream}}
+			p.awaitRows(ctx, in.time)
+			p.awaitBacklog(ctx, 0)
+			if ctx.Err() != nil {
+				gap = true
+				return
+			}
+			p.learnFromLabels(ctx, in)
+			p.labels.reached(in.time, meta.NumPending == 0)
+			*next = in.origin.Seq + 1
+			read++
+		})
+		if err != nil {
+			return read, err
+		}
+		if n == 0 {
+			// Whatever was stored before this pull began would have come.
+			p.labels.reached(rows, true)
+			p.stage.LabelsReached(rows)
+			p.countLabels()
+		}
+	}
+	return read, nil
+}
+
+// learnLabelsCore reads labels without a stream: those that come while nobody listens are lost.
+func (p *pipeline) learnLabelsCore(ctx context.Context) (*nats.Subscription, error) {
+	return p.nc.Subscribe(p.Labels, func(msg *nats.Msg) {
+		p.learnFromLabels(ctx, &input{subject: msg.Subject, header: msg.Header, data: msg.Data, time: time.Now(),
+			delivered: 1})
+	})
+}
+
+// learnFromLabels learns from one message of labels. One that cannot be read becomes a dead letter.
+func (p *pipeline) learnFromLabels(ctx context.Context, in *input) {
+	m, err := p.stage.DecodeLabels(in.data)
+	if err != nil {
+		p.deadLabels(ctx, in, err)
+		return
+	}
+	at := plugin.Position{Created: in.origin.Created, Seq: in.origin.Seq, Time: in.time}
+	if err := p.stage.LearnLabels(m, at); err != nil {
+		p.log.Warn("labels could not be learned from", "source", in.origin.Source(), "error", err)
+	}
+	p.metrics.labelMessages.WithLabelValues(p.Name, "learned").Inc()
+	p.countLabels()
+}
+
+// deadLabels sends a message of labels that cannot be read to the dead letters.
+func (p *pipeline) deadLabels(ctx context.Context, in *input, cause error) {
+	p.metrics.labelMessages.WithLabelValues(p.Name, "dead").Inc()
+	p.labels.unreadable++
+	if time.Since(p.labels.warned) > 10*time.Second {
+		p.labels.warned = time.Now()
+		p.log.Warn("a message of labels cannot be read; it goes to the dead letters", "source", in.origin.Source(),
+			"subject", in.subject, "so far", p.labels.unreadable, "error", cause)
+	}
+	a := p.deadMessage(&answer{in: in}, cause, p.limits.dead)
+	if p.labels.stream == "" {
+		if err := p.nc.PublishMsg(a.parts[0].msg); err != nil {
+			p.log.Warn("a dead letter is lost", "subject", p.Dead, "error", err)
+		}
+		return
+	}
+	in.delivered = 2 // a process before this one may have sent it: after a restart labels are read again
+	p.labels.letters.markStored(ctx, a)
+	for _, o := range a.parts {
+		if err := p.confirm(ctx, o); err != nil && ctx.Err() == nil {
+			p.log.Error("the server refuses a dead letter for good", "source", in.origin.Source(), "error", err)
+		}
+	}
+}
+
+// countLabels brings the metrics up to the join's own counts.
+func (p *pipeline) countLabels() {
+	p.labels.mu.Lock()
+	defer p.labels.mu.Unlock()
+	s := p.stage.LabelStatus()
+	p.metrics.joined(p.Name, p.labels.counted, s)
+	p.labels.counted = s
+}
+
+// reached says how far the reader of labels is, and whether that is the end.
+func (l *labels) reached(t time.Time, atEnd bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t.After(l.labels) {
+		l.labels = t
+	}
+	l.atEnd = atEnd
+}
+
+func (l *labels) rowsTime() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rows.time
+}
+
+// awaitLabels makes the reader of rows wait where too many of them wait for labels that are stored and not yet read. It
+// says how far the rows are.
+func (p *pipeline) awaitLabels(ctx context.Context, row *lesson) {
+	if !p.joins() {
+		return
+	}
+	l := &p.labels
+	for {
+		rows, _ := p.stage.LabelsAhead()
+		l.mu.Lock()
+		l.rows = position{row.origin.Seq, row.time}
+		wait := rows && !l.atEnd && l.labels.Before(row.time)
+		l.mu.Unlock()
+		if !wait || !pause(ctx, 1) {
+			return
+		}
+	}
+}
+
+// awaitRows makes the reader of labels wait where too many of them wait for rows that are stored and not yet read.
+func (p *pipeline) awaitRows(ctx context.Context, t time.Time) {
+	l := &p.labels
+	for {
+		_, labels := p.stage.LabelsAhead()
+		l.mu.Lock()
+		rows := l.rows
+		l.mu.Unlock()
+		if !labels || !rows.time.Before(t) || p.rowsAtEnd(ctx, rows.seq) || !pause(ctx, 1) {
+			return
+		}
+	}
+}
+
+// rowsAtEnd tells whether there is no row to read after a sequence number.
+func (p *pipeline) rowsAtEnd(ctx context.Context, seq uint64) bool {
+	last, err := p.input.GetLastMsgForSubject(ctx, p.Subject)
+	return errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && last.Sequence <= seq
+}
