@@ -102,6 +102,11 @@ func (p *pipeline) run(ctx context.Context) error {
 	if p.models != nil {
 		wg.Go(func() { p.models.Follow(ctx, p.adopt) })
 	}
+	if s, err := p.startService(ctx); err != nil {
+		p.log.Warn("the pipeline answers no requests", "error", err)
+	} else {
+		defer s.stop()
+	}
 	if p.input == nil {
 		return p.runCore(ctx, &wg)
 	}

@@ -134,8 +134,7 @@ func changeCommand(e *env, use, short string,
 			return err
 		}
 		if out.json {
-			return out.object(map[string]any{"pipeline": pipeline, "live": p.Live, "previous": p.Previous,
-				"pinned": p.Pin != ""})
+			return out.object(p.Chosen(pipeline))
 		}
 		pinned := ""
 		if p.Pin != "" {

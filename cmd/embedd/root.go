@@ -35,6 +35,8 @@ func newRoot(e *env) *cobra.Command {
 	root.AddCommand(
 		demoCommand(e),
 		runCommand(e),
+		statusCommand(e),
+		retrainCommand(e),
 		publishCommand(e),
 		tailCommand(e),
 		setupCommand(e),

@@ -7,5 +7,6 @@
 // names it as live. So the pointer never names a model that is missing, damaged or cannot be read, wherever a crash
 // comes between.
 //
-// Errors are told apart with errors.Is: [ErrMissing], [ErrPinned], [ErrTooLarge], [ErrOvertaken].
+// Errors are told apart with errors.Is: [ErrMissing], [ErrPinned], [ErrNotPinned], [ErrDim], [ErrTooLarge],
+// [ErrOvertaken].
 package registry

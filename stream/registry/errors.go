@@ -8,6 +8,10 @@ var (
 	ErrMissing = errors.New("the store has no such model")
 	// ErrPinned is returned by [Registry.Save] while a version is pinned: nothing else goes live.
 	ErrPinned = errors.New("a version is pinned")
+	// ErrNotPinned is returned by [Registry.Unpin] where no version is pinned.
+	ErrNotPinned = errors.New("no version is pinned")
+	// ErrDim is returned for a version with other dimensions than the live one: readers of the output rely on them.
+	ErrDim = errors.New("the dimensions differ")
 	// ErrTooLarge is returned by [Registry.Save] for a model that a start could not read back.
 	ErrTooLarge = errors.New("the model is too large for the store")
 	// ErrOvertaken is returned by [Registry.Save] where the live model is not the one that the new model replaces:

@@ -8,6 +8,19 @@ type Listed struct {
 	Version
 }
 
+// Chosen says which models of a pipeline the pointer names.
+type Chosen struct {
+	Pipeline string `json:"pipeline"`
+	Live     string `json:"live"`
+	Previous string `json:"previous"`
+	Pinned   bool   `json:"pinned"`
+}
+
+// Chosen is what the pointer of a pipeline names.
+func (p *Pointer) Chosen(pipeline string) Chosen {
+	return Chosen{pipeline, p.Live, p.Previous, p.Pin != ""}
+}
+
 // List is what the pointer of a pipeline knows: the versions, oldest first, then the refused candidates, oldest first.
 func (p *Pointer) List(pipeline string) []Listed {
 	out := []Listed{}

@@ -217,6 +217,23 @@ func (r *Registry) choiceOf(ctx context.Context, p *Pointer) (*Choice, error) {
 	return &Choice{Live: l, Pinned: p.Pin != "", Good: p.good()}, nil
 }
 
+// Model is a version of the pipeline; ErrMissing where the pointer lists none of that name.
+func (r *Registry) Model(ctx context.Context, version string) (*model.Model, error) {
+	p, _, err := r.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v := p.Find(version)
+	if v == nil {
+		return nil, r.noVersion(p, version)
+	}
+	return r.get(ctx, *v)
+}
+
+func (r *Registry) noVersion(p *Pointer, name string) error {
+	return &missing{fmt.Sprintf("pipeline %s has no version %q; it has %s", r.pipeline, name, p.names())}
+}
+
 // get reads a version as a start does.
 func (r *Registry) get(ctx context.Context, v Version) (*model.Model, error) {
 	// A limit that was lowered since does not lock out what was stored before.
@@ -492,7 +509,7 @@ func (r *Registry) Pin(ctx context.Context, version string) (*Pointer, error) {
 func (r *Registry) Unpin(ctx context.Context) (*Pointer, error) {
 	return r.update(ctx, func(p *Pointer) error {
 		if p.Pin == "" {
-			return fmt.Errorf("no version of pipeline %s is pinned", r.pipeline)
+			return fmt.Errorf("%w: pipeline %s learns", ErrNotPinned, r.pipeline)
 		}
 		p.Pin = ""
 		return nil
@@ -532,15 +549,15 @@ func (r *Registry) choose(ctx context.Context, which func(*Pointer) (string, err
 	}
 	v := p.Find(name)
 	if v == nil {
-		return nil, &missing{fmt.Sprintf("pipeline %s has no version %q; it has %s", r.pipeline, name, p.names())}
+		return nil, r.noVersion(p, name)
 	}
 	m, err := r.get(ctx, *v)
 	if err != nil {
 		return nil, err
 	}
 	if live := p.Find(p.Live); live != nil && !live.Bootstrap && live.Dim != 0 && live.Dim != m.Dim() {
-		return nil, fmt.Errorf("model %s has %d dimensions, and readers of the output rely on the %d of %s; choose another version",
-			name, m.Dim(), live.Dim, live.Name)
+		return nil, fmt.Errorf("%w: model %s has %d, and readers of the output rely on the %d of %s; choose another version",
+			ErrDim, name, m.Dim(), live.Dim, live.Name)
 	}
 	return r.update(ctx, func(p *Pointer) error {
 		v := p.Find(name)

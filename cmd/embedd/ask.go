@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/embedd/embedd/stream"
+)
+
+// askWait is how long running daemons have to answer, discoverWait how long they have to be found.
+const (
+	askWait      = 5 * time.Second
+	discoverWait = 500 * time.Millisecond
+)
+
+// discover finds the pipelines that run somewhere on the server, by their services, and how many processes run each.
+func discover(ctx context.Context, nc *nats.Conn) (map[string]int, error) {
+	subject, err := micro.ControlSubject(micro.PingVerb, "", "")
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]int{}
+	// After the first answer the others have a short while.
+	err = gather(ctx, nc, subject, discoverWait, func(msg *nats.Msg) bool {
+		var p micro.Ping
+		if json.Unmarshal(msg.Data, &p) == nil {
+			name := p.Metadata[stream.ServicePipeline]
+			if name != "" && p.Name == stream.ServiceName(name) {
+				found[name]++
+			}
+		}
+		return true
+	})
+	return found, err
+}
+
+// gather sends a request to all that listen and hands their answers to take, until it says that it has enough or the
+// time is over.
+func gather(ctx context.Context, nc *nats.Conn, subject string, wait time.Duration, take func(*nats.Msg) bool) error {
+	inbox := nc.NewInbox()
+	sub, err := nc.SubscribeSync(inbox)
+	if err != nil {
+		return err
+	}
+	defer sub.Unsubscribe()
+	if err := nc.PublishRequest(subject, inbox, nil); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	for {
+		msg, err := sub.NextMsgWithContext(ctx)
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrNoResponders) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if msg.Header.Get("Status") == "503" || !take(msg) {
+			return nil // nobody listens, or it was enough
+		}
+	}
+}
+
+// running names the pipelines to ask: those that are named, else all that run.
+func running(ctx context.Context, nc *nats.Conn, names []string) ([]string, map[string]int, error) {
+	found, err := discover(ctx, nc)
+	if err != nil {
+		return nil, nil, err
+	}
+	var all []string
+	for name := range found {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	for _, name := range names {
+		if found[name] == 0 {
+			there := "no embedd answers there"
+			if len(all) > 0 {
+				there = "there run " + strings.Join(all, ", ")
+			}
+			return nil, nil, fmt.Errorf("no running embedd serves pipeline %q on %s; %s%s: start one with `embedd run`",
+				name, nc.ConnectedUrlRedacted(), there, didYouMean(name, all))
+		}
+	}
+	if len(names) > 0 {
+		return names, found, nil
+	}
+	if len(all) == 0 {
+		return nil, nil, fmt.Errorf("no running embedd answers on %s: start one with `embedd run`, or name its server with --server",
+			nc.ConnectedUrlRedacted())
+	}
+	return all, found, nil
+}
+
+// reportOf reads an answer of a pipeline, or its error.
+func reportOf(msg *nats.Msg) (r stream.Report, err error) {
+	if code := msg.Header.Get(micro.ErrorCodeHeader); code != "" {
+		return r, fmt.Errorf("%s (%s)", msg.Header.Get(micro.ErrorHeader), code)
+	}
+	if err := json.Unmarshal(msg.Data, &r); err != nil {
+		return r, fmt.Errorf("an answer that is not understood, perhaps of another version of embedd: %w", err)
+	}
+	return r, nil
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/spf13/cobra"
+
+	"github.com/embedd/embedd/stream"
+)
+
+// statusCommand asks running daemons how their pipelines stand.
+func statusCommand(e *env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "status [PIPELINE]", Short: "ask running daemons how their pipelines stand",
+		Args: arguments(0, 1),
+	}
+	f := flagsOf(cmd)
+	server := f.String("server", "", "NATS `URL` of the daemon (default NATS_URL, else nats://127.0.0.1:4222)")
+	out := f.output(e)
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		ctx := cmd.Context()
+		nc, err := dialClient(ctx, *server)
+		if err != nil {
+			return err
+		}
+		defer nc.Close()
+		names, instances, err := running(ctx, nc, names)
+		if err != nil {
+			return err
+		}
+		var reports []stream.Report
+		for _, name := range names {
+			want := len(reports) + instances[name]
+			var failed error
+			err := gather(ctx, nc, stream.ServiceSubject(name, "status"), askWait, func(msg *nats.Msg) bool {
+				r, err := reportOf(msg)
+				if err != nil {
+					failed = fmt.Errorf("pipeline %s: %w", name, err)
+					return false
+				}
+				reports = append(reports, r)
+				return len(reports) < want
+			})
+			if err == nil {
+				err = failed
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return printReports(out, reports)
+	}
+	return cmd
+}
+
+func printReports(out *output, reports []stream.Report) error {
+	if out.json {
+		for _, r := range reports {
+			if err := out.object(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	t := out.table("PIPELINE", "READY", "MODEL", "EPOCH", "AGE", "WINDOW", "LEARNING")
+	for _, r := range reports {
+		ready, version, epoch, age := "yes", "-", "-", "-"
+		if !r.Ready {
+			ready = "no: " + r.Reason
+		}
+		if m := r.Model; m != nil {
+			version, epoch = m.Version+" ("+m.Method+", "+fmt.Sprint(m.Dim)+")", fmt.Sprint(m.Epoch)
+			if m.Pinned {
+				version += ", pinned"
+			}
+			age = (time.Duration(m.AgeSeconds) * time.Second).String()
+			if m.Stale {
+				age += ", stale"
+			}
+		}
+		l := r.Learning
+		t.row(r.Pipeline, ready, version, epoch, age, fmt.Sprintf("%d rows, %d classes", l.Rows, l.Classes),
+			learningText(l))
+	}
+	return t.flush()
+}
+
+// learningText says how learning goes: how good the live model is, and what may replace it.
+func learningText(l stream.Learning) string {
+	var parts []string
+	if l.Accuracy != nil {
+		parts = append(parts, fmt.Sprintf("accuracy %.3f", *l.Accuracy))
+	}
+	if l.Candidate != nil {
+		parts = append(parts, fmt.Sprintf("a candidate %.3f on %d rows, evidence %.3g", *l.Candidate, l.CandidateRows,
+			l.Evidence))
+	}
+	switch {
+	case l.Filling:
+		parts = append(parts, "filling the window again")
+	case l.Backlog > 0:
+		parts = append(parts, fmt.Sprintf("%d rows wait", l.Backlog))
+	}
+	for _, text := range []string{l.LastFit, l.Input} {
+		if text != "" {
+			parts = append(parts, text)
+		}
+	}
+	if parts == nil {
+		return "-"
+	}
+	return strings.Join(parts, "; ")
+}

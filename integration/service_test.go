@@ -1,0 +1,181 @@
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/stream"
+)
+
+// ask requests an endpoint of a pipeline.
+func (c *client) ask(pipeline, endpoint string, data []byte) *nats.Msg {
+	c.t.Helper()
+	return must(c.nc.Request(stream.ServiceSubject(pipeline, endpoint), data, 20*time.Second))(c.t)
+}
+
+// wantCode holds an answer to be an error of a code, in the headers of NATS services and in ours.
+func wantCode(t testing.TB, msg *nats.Msg, code, says string) {
+	t.Helper()
+	h := msg.Header
+	if h.Get(micro.ErrorCodeHeader) != code || h.Get(wire.HeaderCode) != code ||
+		!strings.Contains(h.Get(micro.ErrorHeader), says) || h.Get(wire.HeaderError) != h.Get(micro.ErrorHeader) {
+		t.Errorf("the answer is %v %.100q, want code %s and %q", h, msg.Data, code, says)
+	}
+}
+
+// TestService: a running pipeline answers by the conventions of NATS services, and transforms a message for who asks,
+// to the bits of the stream.
+func TestService(t *testing.T) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.streams()
+	config := configFile(t, s.ClientURL(), learning+"\nfixed:\n  input: {stream: FEATURES, subject: features.fixed}\n"+
+		"  schema: {features: [pixels], label: label}\n  output: {subject: reduced.fixed, dead: dead.fixed}\n"+
+		"  model: {file: "+packedModel(t, "lda", 3)+"}")
+	d := startDaemon(t, config)
+	g := digits(t)
+	eventually(t, 20*time.Second, says("the service answers"),
+		func() bool { return c.heard(stream.ServiceSubject("digits", "status")) })
+
+	wantCode(t, c.ask("digits", "transform", g.message(t, 0, 3, false)), "no_model", "of 1000 labelled rows")
+	wantCode(t, c.ask("digits", "retrain", nil), "few_rows", "learn more rows")
+	wantCode(t, c.ask("digits", "model.pin", nil), "no_model", "has no model yet")
+	wantCode(t, c.ask("digits", "model.show", nil), "no_model", "no model is live")
+	wantCode(t, c.ask("fixed", "retrain", nil), "fixed", "learns nothing")
+	for from := 0; from < 1000; from += 50 {
+		c.send("features.digits", g.message(t, from, from+50, true))
+	}
+	c.await("REDUCED", 20, time.Minute)
+
+	// A daemon is found by name and by metadata.
+	var info micro.Info
+	msg := must(c.nc.Request("$SRV.INFO."+stream.ServiceName("digits"), nil, 10*time.Second))(t)
+	if err := json.Unmarshal(msg.Data, &info); err != nil || info.Metadata["pipeline"] != "digits" ||
+		len(info.Endpoints) != 8 {
+		t.Errorf("the service says %s: %v", msg.Data, err)
+	}
+
+	// What is asked for is what the stream gets.
+	body := g.message(t, 40, 60, false)
+	c.send("features.digits", body)
+	c.await("REDUCED", 21, 20*time.Second)
+	streamed := c.last("REDUCED")
+	msg = c.ask("digits", "transform", body)
+	var got, want reduced
+	got.add(t, msg.Data)
+	want.add(t, streamed.data)
+	if fmt.Sprint(got) != fmt.Sprint(want) || msg.Header.Get(wire.HeaderModel) != streamed.header.Get(wire.HeaderModel) ||
+		msg.Header.Get(wire.HeaderContentType) != wire.ContentType || msg.Header.Get(wire.HeaderEpoch) != "1" {
+		t.Errorf("asked for, %d rows with %v; streamed, %d rows", len(got.id), msg.Header, len(want.id))
+	}
+	wantCode(t, c.ask("digits", "transform", []byte("no Arrow")), "not_arrow", "")
+	wantCode(t, c.ask("digits", "transform", nil), "not_arrow", "")
+	wantCode(t, c.ask("digits", "model.pin", []byte("{")), "bad_request", "JSON")
+	wantCode(t, c.ask("digits", "model.pin", []byte(`{"version":"digits-9-00000000"}`)), "no_model", "it has digits-1-")
+	wantCode(t, c.ask("digits", "model.unpin", nil), "not_pinned", "")
+
+	// Many at a time.
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			msg, err := c.nc.Request(stream.ServiceSubject("digits", "transform"), body, 20*time.Second)
+			if err != nil || msg.Header.Get(micro.ErrorCodeHeader) != "" {
+				t.Errorf("request %d: %v", i, err)
+			}
+		})
+	}
+	wg.Wait()
+
+	// The models.
+	var listed struct{ Models []version }
+	if err := json.Unmarshal(c.ask("digits", "model.ls", nil).Data, &listed); err != nil || len(listed.Models) == 0 {
+		t.Fatalf("%v: %+v", err, listed)
+	}
+	live := listed.Models[0].Version
+	var shown struct {
+		Version, Method string
+		Dim             int
+		Components      [][]float64
+	}
+	if err := json.Unmarshal(c.ask("digits", "model.show", nil).Data, &shown); err != nil || shown.Version != live ||
+		shown.Method != "lda" || len(shown.Components) != 64 {
+		t.Errorf("shown is %s: %v", shown.Version, err)
+	}
+	var chosen struct {
+		Live   string
+		Pinned bool
+	}
+	msg = c.ask("digits", "model.pin", []byte(`{"version":"`+live+`"}`))
+	if err := json.Unmarshal(msg.Data, &chosen); err != nil || chosen.Live != live || !chosen.Pinned {
+		t.Errorf("pinned: %s, %v", msg.Data, err)
+	}
+	report := func() (r stream.Report) {
+		t.Helper()
+		text := succeed(t, "status", "digits", "--format", "json", "--server", s.ClientURL())
+		if err := json.Unmarshal([]byte(text), &r); err != nil {
+			t.Fatalf("status says %q: %v", text, err)
+		}
+		return r
+	}
+	eventually(t, 20*time.Second, says("status says pinned"), func() bool { return report().Model.Pinned })
+	wantCode(t, c.ask("digits", "retrain", nil), "pinned", "embedd model unpin digits")
+	if _, stderr, code := run(t, "retrain", "digits", "--server", s.ClientURL()); code != 1 ||
+		!strings.Contains(stderr, "embedd model unpin digits") {
+		t.Errorf("retrain while pinned: code %d, %s", code, stderr)
+	}
+	wantCode(t, c.ask("digits", "model.rollback", nil), "pinned", "")
+	c.ask("digits", "model.unpin", nil)
+	eventually(t, 20*time.Second, says("status says not pinned"), func() bool { return !report().Model.Pinned })
+
+	// The verbs.
+	r := report()
+	if !r.Ready || r.Model.Version != live || r.Model.Dim != 5 || r.Model.Epoch != 1 || r.Learning.Rows != 1000 ||
+		r.Learning.Classes != 10 || r.Instance == "" {
+		t.Errorf("status says %+v, %+v", r, r.Model)
+	}
+	if lines := strings.Count(succeed(t, "status", "--server", s.ClientURL()), "\n"); lines != 3 {
+		t.Errorf("status of all has %d lines, want a header and two pipelines", lines)
+	}
+	fits := report().Learning.Fits
+	succeed(t, "retrain", "digits", "--server", s.ClientURL())
+	eventually(t, 20*time.Second, says("a fit that was asked for"), func() bool { return report().Learning.Fits > fits })
+	for _, args := range [][]string{{"status", "digit"}, {"retrain", "digit"}} {
+		_, stderr, code := run(t, append(args, "--server", s.ClientURL())...)
+		if code != 1 || !strings.Contains(stderr, `did you mean "digits"`) {
+			t.Errorf("%v: code %d, %s", args, code, stderr)
+		}
+	}
+	d.stop()
+	_, stderr, code := run(t, "status", "--server", s.ClientURL())
+	if code != 1 || !strings.Contains(stderr, "no running embedd answers") {
+		t.Errorf("status of nobody: code %d, %s", code, stderr)
+	}
+}
+
+// TestServiceEnds: engines in one process end their services with them, and leave nothing on the connection.
+func TestServiceEnds(t *testing.T) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.streams()
+	before := c.nc.NumSubscriptions()
+	for range 3 {
+		e := startEngine(t, c, digitsPipeline("a", "lda"), digitsPipeline("b", "pca"))
+		eventually(t, 20*time.Second, says("the service answers"),
+			func() bool { return c.heard(stream.ServiceSubject("b", "status")) })
+		e.stop()
+		if c.heard(stream.ServiceSubject("b", "status")) {
+			t.Error("the service answers after its engine has ended")
+		}
+	}
+	eventually(t, 10*time.Second, func() string {
+		return fmt.Sprintf("%d subscriptions, %d before", c.nc.NumSubscriptions(), before)
+	}, func() bool { return c.nc.NumSubscriptions() <= before+1 })
+}

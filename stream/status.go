@@ -1,0 +1,122 @@
+package stream
+
+import (
+	"math"
+	"time"
+
+	"github.com/embedd/embedd/plugin"
+)
+
+// Status is how one pipeline stands.
+type Status struct {
+	Pipeline string
+	Ready    bool
+	Reason   string // why it is not ready
+	// what last happened to the input stream that learning had to follow, with the time; "" where nothing did
+	Learning string
+	Stage    plugin.Status
+	Age      time.Duration // since the live model was last found good: made, or kept over a newer candidate
+	Stale    bool          // the age is over MaxAge
+}
+
+// Status tells how the pipelines stand; empty before Run has opened them.
+func (e *Engine) Status() []Status {
+	e.mu.Lock()
+	running := e.running
+	e.mu.Unlock()
+	var out []Status
+	for _, p := range running {
+		out = append(out, p.status())
+	}
+	return out
+}
+
+func (p *pipeline) status() Status {
+	s := Status{Pipeline: p.Name, Stage: p.stage.Status()}
+	s.Age, s.Stale = p.age()
+	if turn := p.turn.Load(); turn != nil {
+		s.Learning = *turn
+	}
+	switch {
+	case s.Stage.Live == nil && p.Stage.Until != plugin.UntilSkip:
+		s.Reason = p.progress()
+	case s.Stale:
+		s.Reason = p.staleReason(s.Age)
+	case !p.nc.IsConnected():
+		s.Reason = "not connected to the server"
+	default:
+		s.Ready = true
+	}
+	return s
+}
+
+// Report is a status in the form in which it travels.
+type Report struct {
+	Pipeline string       `json:"pipeline"`
+	Instance string       `json:"instance,omitempty"` // the service that says it, where several run the pipeline
+	Ready    bool         `json:"ready"`
+	Reason   string       `json:"reason,omitempty"`
+	Model    *ReportModel `json:"model"` // null before the first
+	Learning Learning     `json:"learning"`
+}
+
+// ReportModel is the live model.
+type ReportModel struct {
+	Version    string  `json:"version"`
+	Method     string  `json:"method"`
+	Dim        int     `json:"dim"`
+	Epoch      int     `json:"epoch"`
+	Bootstrap  bool    `json:"bootstrap"` // the PCA that serves until a first model exists
+	Pinned     bool    `json:"pinned"`
+	AgeSeconds float64 `json:"age_seconds"`
+	Stale      bool    `json:"stale"`
+}
+
+// Learning is how far the learning side is.
+type Learning struct {
+	Rows     int   `json:"rows"` // labelled rows in the window
+	Classes  int   `json:"classes"`
+	Bytes    int64 `json:"bytes"`
+	Needed   int   `json:"needed"`   // labelled rows that make a first model due
+	Backlog  int   `json:"backlog"`  // labelled rows that wait to be learned from
+	Dropped  int   `json:"dropped"`  // labelled rows that came too fast
+	Overfull int   `json:"overfull"` // labelled rows of a class too many
+	Fitting  bool  `json:"fitting"`
+	Filling  bool  `json:"filling"` // the window is filled again after a restart
+
+	Accuracy      *float64 `json:"accuracy"`  // of the live model on rows before they were learned; null: not known yet
+	Chance        *float64 `json:"chance"`    // what it would be if labels meant nothing
+	Candidate     *float64 `json:"candidate"` // accuracy of the candidate for which most speaks
+	CandidateRows int      `json:"candidate_rows"`
+	Evidence      float64  `json:"evidence"` // how much speaks for it
+
+	Alarms         int     `json:"alarms"` // changes of the rows that cut the window
+	Fits           int     `json:"fits"`
+	LastFitSeconds float64 `json:"last_fit_seconds"`
+	LastFit        string  `json:"last_fit,omitempty"` // what came of it
+	Input          string  `json:"input,omitempty"`    // what last happened to the input stream
+}
+
+// Report is the status for others.
+func (s Status) Report() Report {
+	g := s.Stage
+	r := Report{Pipeline: s.Pipeline, Ready: s.Ready, Reason: s.Reason,
+		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
+			Dropped: g.Dropped, Overfull: g.Overfull, Fitting: g.Fitting, Filling: g.Filling,
+			Accuracy: known(g.Accuracy), Chance: known(g.Chance), Candidate: known(g.Candidate),
+			CandidateRows: g.CandidateRows, Evidence: g.Evidence, Alarms: g.Alarms, Fits: g.Fits,
+			LastFitSeconds: g.LastFit.Seconds(), LastFit: g.Note, Input: s.Learning}}
+	if l := g.Live; l != nil {
+		r.Model = &ReportModel{Version: l.Version, Method: l.Model.Method(), Dim: l.Model.Dim(), Epoch: l.Epoch,
+			Bootstrap: l.Bootstrap, Pinned: g.Pinned, AgeSeconds: s.Age.Seconds(), Stale: s.Stale}
+	}
+	return r
+}
+
+// known is a figure for JSON, nil where there is none.
+func known(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}
