@@ -30,9 +30,6 @@ const (
 // pollFiles is how often a directory is looked at for a change.
 const pollFiles = time.Second
 
-// oldTemporary is when a file that was never finished is nobody's any more.
-const oldTemporary = time.Hour
-
 // maxPointer bounds a pointer's file.
 const maxPointer = 4 << 20
 
@@ -105,7 +102,6 @@ func (d *directory) remove(_ context.Context, pipeline, version string) error {
 	return err
 }
 
-// versions also removes what a crash left unfinished.
 func (d *directory) versions(_ context.Context, pipeline string) (out []stored, err error) {
 	entries, err := d.entries(pipeline)
 	for _, e := range entries {
@@ -117,11 +113,19 @@ func (d *directory) versions(_ context.Context, pipeline string) (out []stored, 
 		if of, ok := PipelineOf(name); isModel && ok && of == pipeline {
 			out = append(out, stored{name, info.ModTime(), info.Size()})
 		}
-		if strings.HasPrefix(e.Name(), temporary) && time.Since(info.ModTime()) > oldTemporary {
-			_ = os.Remove(filepath.Join(d.path, pipeline, e.Name()))
-		}
 	}
 	return out, err
+}
+
+func (d *directory) tidy(_ context.Context, pipeline string, older time.Duration) error {
+	entries, err := d.entries(pipeline)
+	for _, e := range entries {
+		info, gone := e.Info()
+		if gone == nil && strings.HasPrefix(e.Name(), temporary) && time.Since(info.ModTime()) > older {
+			err = errors.Join(err, os.Remove(filepath.Join(d.path, pipeline, e.Name())))
+		}
+	}
+	return err
 }
 
 func (d *directory) entries(pipeline string) ([]fs.DirEntry, error) {

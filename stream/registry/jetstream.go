@@ -3,6 +3,7 @@ package registry
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,9 @@ const history = 8
 
 // chunk is the size of the messages that a model is cut into, the client's default; less where the server takes less.
 const chunk = 128 << 10
+
+// chunkPrefix begins the subjects on which the object store keeps bytes; what follows is the name of one writing.
+const chunkPrefix = "$O." + Bucket + ".C."
 
 // pollServer is how long a change may go unseen where the server lost who watches.
 const pollServer = time.Minute
@@ -97,28 +101,59 @@ func (s *jetStream) get(ctx context.Context, _, version string) (io.ReadCloser, 
 	if err != nil {
 		return nil, err
 	}
-	// The client waits for ever for a chunk that is not there.
-	chunks := "$O." + Bucket + ".C." + info.NUID
-	bytes, err := s.bytes.Info(ctx, jetstream.WithSubjectFilter(chunks))
-	if err != nil {
-		return nil, err
-	}
-	if have := bytes.State.Subjects[chunks]; have != uint64(info.Chunks) {
-		return nil, fmt.Errorf("it is damaged: %d of its %d chunks are there", have, info.Chunks)
-	}
-	object, err := s.objects.Get(ctx, version)
-	if errors.Is(err, jetstream.ErrObjectNotFound) {
-		return nil, errAbsent
-	}
-	return object, err
+	return &chunks{ctx: ctx, stream: s.bytes, subject: chunkPrefix + info.NUID, all: info.Chunks}, nil
 }
+
+// chunks reads an object one chunk after another. The client's own reader waits for a chunk that is not there.
+type chunks struct {
+	ctx       context.Context
+	stream    jetstream.Stream
+	subject   string
+	all, read uint32
+	last      uint64 // sequence number of the last chunk
+	rest      []byte
+}
+
+func (c *chunks) Read(p []byte) (int, error) {
+	for len(c.rest) == 0 {
+		if c.read == c.all {
+			return 0, io.EOF
+		}
+		msg, err := c.stream.GetMsg(c.ctx, c.last+1, jetstream.WithGetMsgSubject(c.subject))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return 0, fmt.Errorf("it is damaged or was removed meanwhile: %d of its %d chunks are there", c.read, c.all)
+		}
+		if err != nil {
+			return 0, err
+		}
+		c.rest, c.last, c.read = msg.Data, msg.Sequence, c.read+1
+	}
+	n := copy(p, c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
+}
+
+func (c *chunks) Close() error { return nil }
 
 func (s *jetStream) remove(ctx context.Context, _, version string) error {
 	err := s.objects.Delete(ctx, version)
 	if errors.Is(err, jetstream.ErrObjectNotFound) {
 		return nil
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	// A deleted object leaves a mark, which a name that never comes back does not need.
+	return s.purge(ctx, markOf(version))
+}
+
+func (s *jetStream) purge(ctx context.Context, subject string) error {
+	return s.bytes.Purge(ctx, jetstream.WithPurgeSubject(subject))
+}
+
+// markOf is the subject on which the object store tells of an object.
+func markOf(version string) string {
+	return "$O." + Bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(version))
 }
 
 func (s *jetStream) versions(ctx context.Context, pipeline string) ([]stored, error) {
@@ -136,6 +171,42 @@ func (s *jetStream) versions(ctx context.Context, pipeline string) ([]stored, er
 		}
 	}
 	return out, nil
+}
+
+// tidy purges chunks of which no object tells, since their writer ended before its object was there, and the marks of
+// objects that were deleted.
+func (s *jetStream) tidy(ctx context.Context, _ string, older time.Duration) error {
+	info, err := s.bytes.Info(ctx, jetstream.WithSubjectFilter(chunkPrefix+">"))
+	if err != nil {
+		return err
+	}
+	var told []string
+	all, err := s.objects.List(ctx, jetstream.ListObjectsShowDeleted())
+	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
+		return err
+	}
+	for _, o := range all {
+		if !o.Deleted {
+			told = append(told, chunkPrefix+o.NUID)
+		} else if _, ours := PipelineOf(o.Name); ours && time.Since(o.ModTime) > older {
+			if err := s.purge(ctx, markOf(o.Name)); err != nil {
+				return err
+			}
+		}
+	}
+	for subject := range info.State.Subjects {
+		if slices.Contains(told, subject) {
+			continue
+		}
+		last, err := s.bytes.GetLastMsgForSubject(ctx, subject)
+		if err == nil && time.Since(last.Time) > older {
+			err = s.purge(ctx, subject)
+		}
+		if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *jetStream) load(ctx context.Context, pipeline string) ([]byte, uint64, error) {

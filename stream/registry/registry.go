@@ -442,8 +442,11 @@ func (r *Registry) Sweep(ctx context.Context) error {
 			r.discard(ctx, []string{s.name})
 		}
 	}
-	return nil
+	return r.store.tidy(ctx, r.pipeline, unfinished)
 }
+
+// unfinished is how long a model that is being written may stand still, before it is nobody's any more.
+const unfinished = time.Hour
 
 // maxState bounds a checkpoint.
 const maxState = 64 << 10

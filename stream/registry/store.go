@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"io"
+	"time"
 )
 
 // Store is where the models of any number of pipelines are: [JetStream] or [Directory]. Its methods may be called from
@@ -16,6 +17,8 @@ type Store interface {
 	remove(ctx context.Context, pipeline, version string) error
 	// versions are the names of the models that lie there, whatever the pointer says.
 	versions(ctx context.Context, pipeline string) ([]stored, error)
+	// tidy removes what writers that crashed left unfinished, where it has not changed for so long.
+	tidy(ctx context.Context, pipeline string, older time.Duration) error
 
 	// load reads the pointer of a pipeline; revision 0 where there is none.
 	load(ctx context.Context, pipeline string) (value []byte, revision uint64, err error)

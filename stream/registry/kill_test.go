@@ -1,0 +1,215 @@
+package registry
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/plugin"
+)
+
+// childStore, in the environment, makes this program the learner that TestKilled kills: the URL of a server or a
+// directory.
+const childStore = "EMBEDD_REGISTRY_CHILD"
+
+func TestMain(m *testing.M) {
+	if where := os.Getenv(childStore); where != "" {
+		fmt.Fprintln(os.Stderr, learn(where))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// learn saves one model after another for ever.
+func learn(where string) error {
+	ctx := context.Background()
+	s, err := openChild(ctx, where)
+	if err != nil {
+		return err
+	}
+	r := Of(s, "digits", Options{Keep: Keep{Versions: 3}})
+	if err := r.Sweep(ctx); err != nil {
+		return err
+	}
+	c, err := r.Live(ctx)
+	if err != nil {
+		return err
+	}
+	parent := ""
+	if c != nil {
+		parent = c.Live.Version
+	}
+	models := []*model.Model{fitted(&testing.T{}, 1, 500), fitted(&testing.T{}, 2, 500)}
+	fmt.Println("learning")
+	for i := 0; ; i++ {
+		one := &plugin.Release{Model: models[i%2], Epoch: 1, Parent: parent, State: []byte("s")}
+		if parent, err = r.Save(ctx, one); err != nil {
+			return err
+		}
+		if err := r.Checkpoint(ctx, []byte("later")); err != nil {
+			return err
+		}
+		if err := r.Refuse(ctx, plugin.Outcome{Reason: "a test"}); err != nil {
+			return err
+		}
+		fmt.Println("saved")
+	}
+}
+
+func openChild(ctx context.Context, where string) (Store, error) {
+	if !strings.Contains(where, "://") {
+		return Directory(where)
+	}
+	nc, err := nats.Connect(where)
+	if err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, err
+	}
+	return MakeJetStream(ctx, js)
+}
+
+// TestKilled kills a process that saves models 50 times, wherever it is. After each the pointer names a model that a
+// start reads, all versions that it lists are whole, and the next process goes on from there.
+func TestKilled(t *testing.T) {
+	places := map[string]func(t *testing.T) string{
+		"jetstream": func(t *testing.T) string { return js(t, nil).Conn().ConnectedUrl() },
+		"directory": func(t *testing.T) string { return filepath.Join(t.TempDir(), "models") },
+	}
+	for name, place := range places {
+		t.Run(name, func(t *testing.T) {
+			where := place(t)
+			s, err := openChild(t.Context(), where)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kills := 50
+			if testing.Short() {
+				kills = 10
+			}
+			rng := rand.New(rand.NewPCG(1, 2))
+			saved, claimed, last := 0, 0, 0
+			for kill := range kills {
+				saved += killed(t, where, time.Duration(rng.IntN(30_000))*time.Microsecond)
+				r := Of(s, "digits", Options{})
+				c, err := r.Live(t.Context())
+				if err != nil {
+					t.Fatalf("kill %d: %v", kill, err)
+				}
+				if c == nil {
+					continue
+				}
+				p, err := r.Pointer(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, v := range p.Versions {
+					if _, err := r.get(t.Context(), v); err != nil {
+						t.Errorf("kill %d: the pointer lists a model that cannot be read: %v", kill, err)
+					}
+				}
+				if p.Number < last {
+					t.Errorf("kill %d: version %d after %d", kill, p.Number, last)
+				}
+				if last = p.Number; p.Candidate != "" {
+					claimed++
+				}
+			}
+			if saved == 0 || claimed == 0 {
+				t.Errorf("%d models were saved and %d kills left a claim: the test does not hit what it wants", saved, claimed)
+			}
+			r := Of(s, "digits", Options{Keep: Keep{Versions: 3}})
+			c, err := r.Live(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			save(t, r, 1, c.Live.Version)
+			if err := r.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := there(t, s); len(got) != 3 {
+				t.Errorf("there are %v", got)
+			}
+			before := writings(t, s)
+			if err := s.tidy(t.Context(), "digits", 0); err != nil {
+				t.Fatal(err)
+			}
+			if n := writings(t, s); n != 3 {
+				t.Errorf("the store holds something of %d models, of %d before it was tidied, want 3", n, before)
+			}
+			live(t, s)
+			t.Logf("%d models were left unfinished", before-3)
+			t.Logf("%d kills, %d of them in the middle of a save; %d models were saved", kills, claimed, saved)
+		})
+	}
+}
+
+// writings are the models of which a store holds bytes, or a mark that one was there.
+func writings(t *testing.T, s Store) int {
+	t.Helper()
+	switch s := s.(type) {
+	case *jetStream:
+		info, err := s.bytes.Info(t.Context(), jetstream.WithSubjectFilter("$O.>"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes := 0
+		for subject := range info.State.Subjects {
+			if strings.HasPrefix(subject, chunkPrefix) {
+				bytes++
+			}
+		}
+		return max(bytes, len(info.State.Subjects)-bytes)
+	case *directory:
+		entries, err := s.entries("digits")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries) - 1 // the pointer
+	}
+	return 0
+}
+
+// killed runs a learner and kills it a while after it began. It returns how many models it saved.
+func killed(t *testing.T, where string, after time.Duration) (saved int) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childStore+"="+where)
+	var says strings.Builder
+	cmd.Stderr = &says
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() {
+		_ = cmd.Wait()
+		t.Fatalf("the learner ended by itself: %s", says.String())
+	}
+	kill := time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
+	defer kill.Stop()
+	for lines.Scan() {
+		saved++
+	}
+	_ = cmd.Wait()
+	if says.Len() > 0 {
+		t.Fatalf("the learner ended by itself: %s", says.String())
+	}
+	return saved
+}
