@@ -13,12 +13,11 @@ type Status struct {
 	Ready    bool
 	Reason   string // why it is not ready
 	// what last happened to the input stream that learning had to follow, with the time; "" where nothing did
-	Turn   string
-	Stage  plugin.Status
-	Pinned bool               // the live model was chosen, and nothing replaces it
-	Age    time.Duration      // since the live model was last found good: made, or kept over a newer candidate
-	Stale  bool               // the age is over MaxAge
-	Labels plugin.LabelStatus // zero where labels come with their rows
+	Learning string
+	Stage    plugin.Status
+	Age      time.Duration      // since the live model was last found good: made, or kept over a newer candidate
+	Stale    bool               // the age is over MaxAge
+	Labels   plugin.LabelStatus // zero where labels come with their rows
 }
 
 // Status tells how the pipelines stand; empty before Run has opened them.
@@ -34,11 +33,10 @@ func (e *Engine) Status() []Status {
 }
 
 func (p *pipeline) status() Status {
-	s := Status{Pipeline: p.Name, Stage: p.stage.Status(), Pinned: p.pinned.Load(),
-		Labels: p.stage.LabelStatus()}
+	s := Status{Pipeline: p.Name, Stage: p.stage.Status(), Labels: p.stage.LabelStatus()}
 	s.Age, s.Stale = p.age()
 	if turn := p.turn.Load(); turn != nil {
-		s.Turn = *turn
+		s.Learning = *turn
 	}
 	switch {
 	case s.Stage.Live == nil && p.Stage.Until != plugin.UntilSkip:
@@ -75,54 +73,51 @@ type ReportModel struct {
 	Stale      bool    `json:"stale"`
 }
 
-// Learning is how far the learning side is; see [plugin.Status], whose figures these are. What has not been measured
-// yet is null.
+// Learning is how far the learning side is.
 type Learning struct {
-	Rows           int      `json:"rows"`    // labelled rows in the window
-	Classes        int      `json:"classes"` // of them
-	Largest        int      `json:"largest"` // rows of the largest class
-	Bytes          int64    `json:"bytes"`
-	Needed         int      `json:"needed"`   // labelled rows that make a first model due
-	Backlog        int      `json:"backlog"`  // labelled rows that wait to be learned from
-	Dropped        int      `json:"dropped"`  // labelled rows that came too fast
-	Overfull       int      `json:"overfull"` // labelled rows whose class was one too many
-	Fitting        bool     `json:"fitting"`
-	Filling        bool     `json:"filling"` // the window is filled again after a restart
-	Accuracy       *float64 `json:"accuracy"`
-	Chance         *float64 `json:"chance"`
-	Candidate      *float64 `json:"candidate"` // accuracy of the candidate for which most speaks
-	CandidateRows  int      `json:"candidate_rows"`
-	Evidence       float64  `json:"evidence"`
-	Alarms         int      `json:"drift_alarms"`
-	Fits           int      `json:"fits"`
-	LastFitSeconds float64  `json:"last_fit_seconds"`
-	LastFit        string   `json:"last_fit,omitempty"` // what came of it
-}
+	Rows     int   `json:"rows"` // labelled rows in the window
+	Classes  int   `json:"classes"`
+	Bytes    int64 `json:"bytes"`
+	Needed   int   `json:"needed"`   // labelled rows that make a first model due
+	Backlog  int   `json:"backlog"`  // labelled rows that wait to be learned from
+	Dropped  int   `json:"dropped"`  // labelled rows that came too fast
+	Overfull int   `json:"overfull"` // labelled rows of a class too many
+	Fitting  bool  `json:"fitting"`
+	Filling  bool  `json:"filling"` // the window is filled again after a restart
 
-func learning(s plugin.Status) Learning {
-	return Learning{Rows: s.Rows, Classes: s.Classes, Largest: s.Largest, Bytes: s.Bytes, Needed: s.Needed,
-		Backlog: s.Backlog, Dropped: s.Dropped, Overfull: s.Overfull, Fitting: s.Fitting, Filling: s.Filling,
-		Accuracy: known(s.Accuracy), Chance: known(s.Chance), Candidate: known(s.Candidate),
-		CandidateRows: s.CandidateRows, Evidence: s.Evidence, Alarms: s.Alarms, Fits: s.Fits,
-		LastFitSeconds: s.LastFit.Seconds(), LastFit: s.Note}
-}
+	Accuracy      *float64 `json:"accuracy"`  // of the live model on rows before they were learned; null: not known yet
+	Chance        *float64 `json:"chance"`    // what it would be if labels meant nothing
+	Candidate     *float64 `json:"candidate"` // accuracy of the candidate for which most speaks
+	CandidateRows int      `json:"candidate_rows"`
+	Evidence      float64  `json:"evidence"` // how much speaks for it
 
-// known is nil for what is not a number: JSON has none.
-func known(v float64) *float64 {
-	if math.IsNaN(v) {
-		return nil
-	}
-	return &v
+	Alarms         int     `json:"alarms"` // changes of the rows that cut the window
+	Fits           int     `json:"fits"`
+	LastFitSeconds float64 `json:"last_fit_seconds"`
+	LastFit        string  `json:"last_fit,omitempty"` // what came of it
+	Input          string  `json:"input,omitempty"`    // what last happened to the input stream
 }
 
 // Report is the status for others.
 func (s Status) Report() Report {
 	g := s.Stage
 	r := Report{Pipeline: s.Pipeline, Ready: s.Ready, Reason: s.Reason,
-		Learning: learning(g)}
+		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
+			Dropped: g.Dropped, Overfull: g.Overfull, Fitting: g.Fitting, Filling: g.Filling,
+			Accuracy: known(g.Accuracy), Chance: known(g.Chance), Candidate: known(g.Candidate),
+			CandidateRows: g.CandidateRows, Evidence: g.Evidence, Alarms: g.Alarms, Fits: g.Fits,
+			LastFitSeconds: g.LastFit.Seconds(), LastFit: g.Note, Input: s.Learning}}
 	if l := g.Live; l != nil {
 		r.Model = &ReportModel{Version: l.Version, Method: l.Model.Method(), Dim: l.Model.Dim(), Epoch: l.Epoch,
-			Bootstrap: l.Bootstrap, Pinned: s.Pinned, AgeSeconds: s.Age.Seconds(), Stale: s.Stale}
+			Bootstrap: l.Bootstrap, Pinned: g.Pinned, AgeSeconds: s.Age.Seconds(), Stale: s.Stale}
 	}
 	return r
+}
+
+// known is a figure for JSON, nil where there is none.
+func known(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
 }

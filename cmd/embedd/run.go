@@ -161,7 +161,7 @@ func (d *daemon) readiness() []readiness {
 	var out []readiness
 	for _, s := range status {
 		out = append(out, readiness{Pipeline: s.Pipeline, Ready: s.Ready, Reason: s.Reason,
-			Learning: s.Turn})
+			Learning: s.Learning})
 	}
 	return out
 }

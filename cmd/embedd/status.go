@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -81,22 +82,35 @@ func printReports(out *output, reports []stream.Report) error {
 			}
 		}
 		l := r.Learning
-		var learning string
-		switch {
-		case l.Filling:
-			learning = "filling the window again"
-		case r.Model == nil || r.Model.Bootstrap:
-			learning = fmt.Sprintf("%d of %d labelled rows for a first model", l.Rows, l.Needed)
-		case l.Accuracy != nil:
-			learning = fmt.Sprintf("right about %.1f%% of new rows", 100**l.Accuracy)
-			if l.Candidate != nil {
-				learning += fmt.Sprintf(", a candidate about %.1f%% (evidence %.3g)", 100**l.Candidate, l.Evidence)
-			}
-		}
-		if l.LastFit != "" {
-			learning += "; last: " + l.LastFit
-		}
-		t.row(r.Pipeline, ready, version, epoch, age, fmt.Sprintf("%d rows, %d classes", l.Rows, l.Classes), learning)
+		t.row(r.Pipeline, ready, version, epoch, age, fmt.Sprintf("%d rows, %d classes", l.Rows, l.Classes),
+			learningText(l))
 	}
 	return t.flush()
+}
+
+// learningText says how learning goes: how good the live model is, and what may replace it.
+func learningText(l stream.Learning) string {
+	var parts []string
+	if l.Accuracy != nil {
+		parts = append(parts, fmt.Sprintf("accuracy %.3f", *l.Accuracy))
+	}
+	if l.Candidate != nil {
+		parts = append(parts, fmt.Sprintf("a candidate %.3f on %d rows, evidence %.3g", *l.Candidate, l.CandidateRows,
+			l.Evidence))
+	}
+	switch {
+	case l.Filling:
+		parts = append(parts, "filling the window again")
+	case l.Backlog > 0:
+		parts = append(parts, fmt.Sprintf("%d rows wait", l.Backlog))
+	}
+	for _, text := range []string{l.LastFit, l.Input} {
+		if text != "" {
+			parts = append(parts, text)
+		}
+	}
+	if parts == nil {
+		return "-"
+	}
+	return strings.Join(parts, "; ")
 }
