@@ -150,8 +150,7 @@ func (h *held) keepAlive(ctx context.Context, ackWait time.Duration) {
 func (p *pipeline) serve(ctx context.Context) error {
 	// Waiting for a first model pulls nothing, so it costs no delivery. Where nobody else can read the input it must
 	// pull to learn; then what it pulled is held and kept alive.
-	only := p.feed != nil && p.feed.only
-	if !only && !p.ready(ctx) {
+	if !p.readsOnce() && !p.ready(ctx) {
 		return nil
 	}
 	h := newHeld()
@@ -168,7 +167,7 @@ func (p *pipeline) serve(ctx context.Context) error {
 	wg.Go(func() {
 		defer close(sent)
 		for in := range pulled {
-			if only && p.holds() && !p.ready(ctx) || !p.awaitFresh(ctx) || work.Err() != nil {
+			if p.readsOnce() && p.holds() && !p.ready(ctx) || !p.awaitFresh(ctx) || work.Err() != nil {
 				continue // unanswered and unacknowledged: it is redelivered
 			}
 			a := p.answer(work, in)
@@ -220,7 +219,7 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 				p.feed.bind(created, c.CachedInfo())
 			}
 		}
-		if (p.feed == nil || !p.feed.only) && !p.awaitFresh(ctx) {
+		if !p.readsOnce() && !p.awaitFresh(ctx) {
 			return nil
 		}
 		free := h.awaitFree(ctx, p.InFlight)
@@ -243,7 +242,7 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 				p.feed.saw(in)
 			}
 			if h.add(in) {
-				if p.feed != nil && p.feed.only && p.holds() {
+				if p.readsOnce() && p.holds() {
 					p.hand(in, &lesson{data: in.data})
 				}
 				out <- in

@@ -50,6 +50,25 @@ func newReader(p *pipeline, take func(context.Context, *lesson)) *reader {
 		at: place{stream: p.created, created: p.created, next: max(p.learnFirst, 1)}}
 }
 
+// goOn finds where to read after a restart: where the window of the newest checkpoint begins, or that of the live
+// model. The numbers of another stream of that name would mean other messages, as those of an older copy would that
+// was put back: then it is the first message.
+func (p *pipeline) goOn(live *plugin.Live) {
+	same := live.Model.Note().Source["created"] == p.Stage.Source["created"]
+	if same && windowEnd(live) > p.input.CachedInfo().State.LastSeq {
+		live.State = nil
+		return
+	}
+	if same {
+		live.Seen, p.learnFirst = windowEnd(live), windowStart(live)
+	}
+	if created, first := plugin.ReadFrom(live.State); created == p.created.UnixNano() {
+		p.learnFirst = first
+	} else if created != 0 {
+		p.learnFirst = 0
+	}
+}
+
 // run reads until ctx is done. It survives everything that can happen to a stream and its server.
 func (r *reader) run(ctx context.Context) {
 	defer func() { r.close(ctx) }()

@@ -72,8 +72,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	return m, errors.Join(share(r, &m.messages), share(r, &m.rows), share(r, &m.lost), share(r, &m.lag),
-		share(r, &m.read), share(r, &m.readBytes), share(r, &m.restarts),
 		share(r, &m.model), share(r, &m.pinned), share(r, &m.age),
+		share(r, &m.read), share(r, &m.readBytes), share(r, &m.restarts),
 		share(r, &m.score), share(r, &m.fits), share(r, &m.fit), share(r, &m.transform))
 }
 

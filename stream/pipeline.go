@@ -119,6 +119,9 @@ func (p *pipeline) run(ctx context.Context) error {
 	return p.serve(ctx)
 }
 
+// readsOnce tells whether learning has only the messages that the hot path pulls.
+func (p *pipeline) readsOnce() bool { return p.feed != nil && p.feed.only }
+
 // holds tells whether nothing may leave yet.
 func (p *pipeline) holds() bool { return p.Stage.Until != plugin.UntilSkip && p.stage.Live() == nil }
 
