@@ -41,6 +41,7 @@ type reader struct {
 	doubt   bool      // the stream may be another
 	looked  time.Time // when it was looked at
 	away    bool      // the stream was not there
+	stuck   bool      // it could not be read for a while, and the status says so
 	head    *lesson   // taken out of the feed, not yet learned
 	cursor  *cursor
 }
@@ -78,7 +79,8 @@ func (r *reader) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if err == nil && attempt > patience && !r.away {
+		if err == nil && r.stuck {
+			r.stuck = false
 			r.turned(fmt.Sprintf("learning reads the input stream again, since %s; it goes on from message %d",
 				stamp(time.Now()), from))
 		}
@@ -95,6 +97,7 @@ func (r *reader) run(ctx context.Context) {
 		case attempt == 0:
 			r.metrics.restarted(r.Name, failed)
 		case attempt == patience:
+			r.stuck = true
 			r.turned(fmt.Sprintf("learning cannot read the input stream, seen at %s, and tries again: %v",
 				stamp(time.Now()), err))
 		}
@@ -220,6 +223,10 @@ func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 			return err
 		}
 	}
+	if r.at.next > upTo {
+		r.close(ctx) // the rest was purged
+		return nil
+	}
 	c, most := r.cursor, uint64(maxFetch)
 	if upTo != everything {
 		if most = min(most, c.pending, upTo-r.at.next+1); most == 0 {
@@ -235,9 +242,13 @@ func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 	if r.at.next > upTo {
 		r.close(ctx)
 	}
-	if n == 0 {
-		_, err = r.look(ctx)
+	if n > 0 {
+		return nil
 	}
+	if upTo != everything {
+		r.close(ctx) // what it had pending is gone
+	}
+	_, err = r.look(ctx)
 	return err
 }
 
