@@ -1,8 +1,10 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,7 +37,7 @@ type input struct {
 	// For the learning side: see lesson. taught: it has this message already, or gets it another way.
 	after   uint64
 	binding int
-	taught  bool
+	taught  atomic.Bool
 
 	// The input stream was made anew since: the number that an acknowledgement would name is another message's now.
 	stale atomic.Bool
@@ -84,6 +86,20 @@ func (h *held) add(in *input) bool {
 	h.msgs[keyOf(in)] = in
 	h.bytes += in.size
 	return true
+}
+
+// untaught is what the learning side has not got, in stream order.
+func (h *held) untaught() []*input {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []*input
+	for _, in := range h.msgs {
+		if !in.taught.Load() {
+			out = append(out, in)
+		}
+	}
+	slices.SortFunc(out, func(a, b *input) int { return cmp.Compare(a.origin.Seq, b.origin.Seq) })
+	return out
 }
 
 func (h *held) remove(in *input) {
@@ -221,6 +237,12 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 		}
 		if !p.readsOnce() && !p.awaitFresh(ctx) {
 			return nil
+		}
+		if p.readsOnce() && p.holds() {
+			// What was pulled just before would wait for a model that it may have to make.
+			for _, in := range h.untaught() {
+				p.hand(in, &lesson{data: in.data})
+			}
 		}
 		free := h.awaitFree(ctx, p.InFlight)
 		if free == 0 {

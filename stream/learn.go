@@ -342,7 +342,7 @@ func (p *pipeline) turned(text string) {
 
 // teach hands a message that the hot path has decoded to the learning side.
 func (p *pipeline) teach(in *input, m *arrowio.Message, err error) {
-	if p.feed == nil || in.taught {
+	if p.feed == nil || in.taught.Load() {
 		return
 	}
 	l := &lesson{decoded: true, message: m, err: err}
@@ -368,9 +368,11 @@ func (p *pipeline) teaches(m *arrowio.Message) bool {
 	return false
 }
 
-// hand puts a lesson into the feed. It never waits.
+// hand puts a lesson into the feed, once for each message. It never waits.
 func (p *pipeline) hand(in *input, l *lesson) {
-	in.taught = true
+	if !in.taught.CompareAndSwap(false, true) {
+		return
+	}
 	l.origin, l.time, l.after, l.binding, l.size = in.origin, in.time, in.after, in.binding, lessonSize
 	if !l.decoded || l.message != nil {
 		l.size += in.size

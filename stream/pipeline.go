@@ -122,8 +122,14 @@ func (p *pipeline) run(ctx context.Context) error {
 // readsOnce tells whether learning has only the messages that the hot path pulls.
 func (p *pipeline) readsOnce() bool { return p.feed != nil && p.feed.only }
 
-// holds tells whether nothing may leave yet.
-func (p *pipeline) holds() bool { return p.Stage.Until != plugin.UntilSkip && p.stage.Live() == nil }
+// holds tells whether nothing may leave now: there is no model yet, or none that is fresh enough.
+func (p *pipeline) holds() bool {
+	if p.stage.Live() == nil {
+		return p.Stage.Until != plugin.UntilSkip
+	}
+	_, stale := p.age()
+	return stale && p.WhenStale == StaleHold
+}
 
 // ready waits until there is something to answer with: a model, or the permission to go without.
 func (p *pipeline) ready(ctx context.Context) bool {
