@@ -30,7 +30,7 @@ func TestTwoEnginesOneRegistry(t *testing.T) {
 			counted[m.GetLabel()[0].GetValue()+" "+m.GetLabel()[1].GetValue()] = m.GetCounter().GetValue()
 		}
 	}
-	if counted["a out"] != 1 || counted["b out"] != 1 || len(counted) != 6 {
+	if counted["a out"] != 1 || counted["b out"] != 1 || len(counted) != 8 {
 		t.Errorf("the registry has %v", counted)
 	}
 }
