@@ -24,6 +24,7 @@ import (
 // engine is an engine in this process, as a host would run it.
 type engine struct {
 	t        testing.TB
+	*stream.Engine
 	registry *prometheus.Registry
 	cancel   context.CancelFunc
 	done     chan error
@@ -32,10 +33,10 @@ type engine struct {
 func startEngine(t testing.TB, c *client, pipelines ...stream.Pipeline) *engine {
 	t.Helper()
 	e := &engine{t: t, registry: prometheus.NewRegistry(), done: make(chan error, 1)}
-	s := must(stream.New(stream.Options{Conn: c.nc, Pipelines: pipelines, Registerer: e.registry}))(t)
+	e.Engine = must(stream.New(stream.Options{Conn: c.nc, Pipelines: pipelines, Registerer: e.registry}))(t)
 	var ctx context.Context
 	ctx, e.cancel = context.WithCancel(context.Background())
-	go func() { e.done <- s.Run(ctx) }()
+	go func() { e.done <- e.Run(ctx) }()
 	t.Cleanup(e.cancel)
 	return e
 }

@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/embedd/embedd/stream"
 )
 
 // value is a metric of the daemon as a number.
@@ -16,14 +18,27 @@ func (d *daemon) value(line string) float64 {
 	return v
 }
 
-// TestInputMadeAnew deletes the input stream and makes it again, while the daemon runs and while it does not: every
-// message of either stream has its one output, learning goes on with the new one, and readiness says what happened.
+// window waits until the window of the only pipeline has so many rows, and returns its status.
+func (e *engine) window(rows int, within time.Duration) (s stream.Status) {
+	e.t.Helper()
+	eventually(e.t, within, func() string { return fmt.Sprintf("%d rows are in the window: %+v", rows, s) }, func() bool {
+		if all := e.Status(); len(all) == 1 {
+			s = all[0]
+		}
+		return s.Stage.Rows == rows
+	})
+	return s
+}
+
+// TestInputMadeAnew deletes the input stream and makes it again, while the engine runs and while it does not: every
+// message of any of the streams has its one output, learning goes on with the new one, and the status says what
+// happened.
 func TestInputMadeAnew(t *testing.T) {
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()
-	config := configFile(t, s.ClientURL(), until("hold"))
-	d := startDaemon(t, config)
+	p := digitsPipeline("digits", "lda")
+	e := startEngine(t, dial(t, s.ClientURL()), p)
 	g := digits(t)
 	out := 0
 	send := func(from, to int) {
@@ -40,39 +55,37 @@ func TestInputMadeAnew(t *testing.T) {
 		}
 		c.stream("FEATURES", nil, "features.>")
 	}
-	send(0, 300)
+	send(0, 500)
 	c.await("REDUCED", out, time.Minute)
-	eventually(t, 20*time.Second, says("the first fit"), func() bool { return fits(d) == 1 })
+	if learned := e.window(500, 10*time.Second).Learning; learned != "" {
+		t.Errorf("the status says %q before anything happened", learned)
+	}
 
 	again()
 	begin := time.Now()
-	send(300, 700)
-	eventually(t, 10*time.Second, says("a fit from the new stream's rows"), func() bool { return fits(d) >= 2 })
-	t.Logf("a fit ended %v after the stream was made anew", time.Since(begin).Round(time.Millisecond))
+	send(500, 900)
+	status := e.window(900, 10*time.Second)
+	t.Logf("learning was up to date %v after the stream was made anew", time.Since(begin).Round(time.Millisecond))
+	if !strings.Contains(status.Learning, "the input stream was made anew at") || !status.Ready {
+		t.Errorf("the status says %q, ready %t", status.Learning, status.Ready)
+	}
 	c.await("REDUCED", out, time.Minute)
-	code, r := 0, readyz{}
-	eventually(t, 10*time.Second, func() string { return fmt.Sprint("readiness says what happened: ", code, r) },
-		func() bool {
-			code, r = d.readyz()
-			return code == 200 && strings.Contains(r.Pipelines[0].Learning, "the input stream was made anew at")
-		})
-	if n := d.value(`embedd_reader_restarts_total{cause="recreated",pipeline="digits"}`); n != 1 {
-		t.Errorf("%v restarts are counted, want 1", n)
-	}
-	if !strings.Contains(d.log.String(), "the input stream was made anew at") {
-		t.Error("the log does not say it")
-	}
-	d.stop()
+	e.stop()
 
 	again()
-	send(700, 750)
-	d = startDaemon(t, config)
-	c.await("REDUCED", out, 20*time.Second)
-	send(750, 1100)
-	eventually(t, 20*time.Second, says("a fit from the third stream's rows"), func() bool { return fits(d) >= 1 })
+	send(900, 950)
+	e = startEngine(t, dial(t, s.ClientURL()), p)
+	e.window(50, 10*time.Second) // the window begins with the first message of the stream that is there
+	send(950, 1000)
+	e.window(100, 10*time.Second)
 	c.await("REDUCED", out, time.Minute)
 	c.settled("FEATURES", "digits", 20*time.Second)
-	d.stop()
+	e.stop()
+
+	// The same engine again: the window is filled from the stream.
+	e = startEngine(t, dial(t, s.ClientURL()), p)
+	e.window(100, 10*time.Second)
+	e.stop()
 	ids := map[string]bool{}
 	answers := c.read("REDUCED")
 	for _, a := range answers {
@@ -117,7 +130,6 @@ func TestOneReader(t *testing.T) {
 	sentBefore := must(s.Varz(nil))(t).OutBytes
 	answer, learn := read("answer"), read("learn")
 	bytes := send(800, 16_000)
-	eventually(t, time.Minute, says("fits"), func() bool { return fits(d) >= 3 })
 	answer, learn = read("answer")-answer, read("learn")-learn
 	t.Logf("of %d bytes of input, %.0f were read to be answered and %.0f to be learned: %.2f times in all; the server sent %d bytes",
 		bytes, answer, learn, (answer+learn)/float64(bytes), must(s.Varz(nil))(t).OutBytes-sentBefore)
@@ -132,7 +144,7 @@ func TestHangingServer(t *testing.T) {
 	s := startServerProcess(t, "")
 	c := dial(t, s.url)
 	c.streams()
-	d := startDaemon(t, configFile(t, s.url, until("hold")))
+	e := startEngine(t, dial(t, s.url), digitsPipeline("digits", "lda"))
 	g := digits(t)
 	n := 0
 	send := func(from, to int) {
@@ -141,9 +153,9 @@ func TestHangingServer(t *testing.T) {
 			n++
 		}
 	}
-	send(0, 300)
+	send(0, 500)
 	c.await("REDUCED", n, time.Minute)
-	eventually(t, 20*time.Second, says("the first fit"), func() bool { return fits(d) == 1 })
+	e.window(500, 10*time.Second)
 	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -151,12 +163,12 @@ func TestHangingServer(t *testing.T) {
 	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	send(300, 700)
-	eventually(t, time.Minute, says("a fit after the server hung"), func() bool { return fits(d) >= 2 })
+	send(500, 900)
+	status := e.window(900, time.Minute)
 	c.await("REDUCED", n, time.Minute)
 	once(t, "FEATURES", 1, n, c.read("REDUCED"))
-	if _, r := d.readyz(); r.Pipelines[0].Learning != "" {
-		t.Errorf("readiness says %q; a server that hangs is no change of the stream", r.Pipelines[0].Learning)
+	if status.Learning != "" {
+		t.Errorf("the status says %q; a server that hangs is no change of the stream", status.Learning)
 	}
-	d.stop()
+	e.stop()
 }

@@ -1,8 +1,10 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,7 +37,7 @@ type input struct {
 	// For the learning side: see lesson. taught: it has this message already, or gets it another way.
 	after   uint64
 	binding int
-	taught  bool
+	taught  atomic.Bool
 
 	// The input stream was made anew since: the number that an acknowledgement would name is another message's now.
 	stale atomic.Bool
@@ -84,6 +86,20 @@ func (h *held) add(in *input) bool {
 	h.msgs[keyOf(in)] = in
 	h.bytes += in.size
 	return true
+}
+
+// untaught is what the learning side has not got, in stream order.
+func (h *held) untaught() []*input {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []*input
+	for _, in := range h.msgs {
+		if !in.taught.Load() {
+			out = append(out, in)
+		}
+	}
+	slices.SortFunc(out, func(a, b *input) int { return cmp.Compare(a.origin.Seq, b.origin.Seq) })
+	return out
 }
 
 func (h *held) remove(in *input) {
@@ -150,8 +166,7 @@ func (h *held) keepAlive(ctx context.Context, ackWait time.Duration) {
 func (p *pipeline) serve(ctx context.Context) error {
 	// Waiting for a first model pulls nothing, so it costs no delivery. Where nobody else can read the input it must
 	// pull to learn; then what it pulled is held and kept alive.
-	only := p.feed != nil && p.feed.only
-	if !only && !p.ready(ctx) {
+	if !p.readsOnce() && !p.ready(ctx) {
 		return nil
 	}
 	h := newHeld()
@@ -168,7 +183,7 @@ func (p *pipeline) serve(ctx context.Context) error {
 	wg.Go(func() {
 		defer close(sent)
 		for in := range pulled {
-			if only && p.holds() && !p.ready(ctx) || !p.awaitFresh(ctx) || work.Err() != nil {
+			if p.readsOnce() && p.holds() && !p.ready(ctx) || !p.awaitFresh(ctx) || work.Err() != nil {
 				continue // unanswered and unacknowledged: it is redelivered
 			}
 			a := p.answer(work, in)
@@ -220,8 +235,14 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 				p.feed.bind(created, c.CachedInfo())
 			}
 		}
-		if (p.feed == nil || !p.feed.only) && !p.awaitFresh(ctx) {
+		if !p.readsOnce() && !p.awaitFresh(ctx) {
 			return nil
+		}
+		if p.readsOnce() && p.holds() {
+			// What was pulled just before would wait for a model that it may have to make.
+			for _, in := range h.untaught() {
+				p.hand(in, &lesson{data: in.data})
+			}
 		}
 		free := h.awaitFree(ctx, p.InFlight)
 		if free == 0 {
@@ -243,7 +264,7 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 				p.feed.saw(in)
 			}
 			if h.add(in) {
-				if p.feed != nil && p.feed.only && p.holds() {
+				if p.readsOnce() && p.holds() {
 					p.hand(in, &lesson{data: in.data})
 				}
 				out <- in

@@ -36,7 +36,7 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 			n := len(gone)
 			p.metrics.dropped(p.Name, n)
 			for _, in := range gone {
-				if p.feed != nil && !in.taught {
+				if p.feed != nil && !in.taught.Load() {
 					p.metrics.unlearned(p.Name, 1)
 				}
 			}

@@ -230,11 +230,8 @@ func (p *pipeline) resume(ctx context.Context) (err error) {
 	}
 	s.Source = map[string]string{"stream": p.Stream, "created": p.created.UTC().Format(time.RFC3339Nano),
 		"subject": p.Subject}
-	// The numbers of another stream of that name would mean other messages, as those of an older copy would that was
-	// put back.
-	if live != nil && live.Model.Note().Source["created"] == s.Source["created"] &&
-		windowEnd(live) <= p.input.CachedInfo().State.LastSeq {
-		live.Seen, p.learnFirst = windowEnd(live), windowStart(live)
+	if live != nil {
+		p.goOn(live)
 	}
 	return nil
 }

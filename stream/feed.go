@@ -100,9 +100,9 @@ func (f *feed) saw(in *input) {
 		f.pulled, f.whole = in.origin.Seq, true
 	}
 	if f.only {
-		in.taught = !f.seen.add(in.after+1, in.origin.Seq)
+		in.taught.Store(!f.seen.add(in.after+1, in.origin.Seq))
 	} else {
-		in.taught = !first
+		in.taught.Store(!first)
 	}
 }
 

@@ -41,6 +41,7 @@ type reader struct {
 	doubt   bool      // the stream may be another
 	looked  time.Time // when it was looked at
 	away    bool      // the stream was not there
+	stuck   bool      // it could not be read for a while, and the status says so
 	head    *lesson   // taken out of the feed, not yet learned
 	cursor  *cursor
 }
@@ -48,6 +49,25 @@ type reader struct {
 func newReader(p *pipeline, take func(context.Context, *lesson)) *reader {
 	return &reader{pipeline: p, take: take, doubt: true,
 		at: place{stream: p.created, created: p.created, next: max(p.learnFirst, 1)}}
+}
+
+// goOn finds where to read after a restart: where the window of the newest checkpoint begins, or that of the live
+// model. The numbers of another stream of that name would mean other messages, as those of an older copy would that
+// was put back: then it is the first message.
+func (p *pipeline) goOn(live *plugin.Live) {
+	same := live.Model.Note().Source["created"] == p.Stage.Source["created"]
+	if same && windowEnd(live) > p.input.CachedInfo().State.LastSeq {
+		live.State = nil
+		return
+	}
+	if same {
+		live.Seen, p.learnFirst = windowEnd(live), windowStart(live)
+	}
+	if created, first := plugin.ReadFrom(live.State); created == p.created.UnixNano() {
+		p.learnFirst = first
+	} else if created != 0 {
+		p.learnFirst = 0
+	}
 }
 
 // run reads until ctx is done. It survives everything that can happen to a stream and its server.
@@ -59,7 +79,8 @@ func (r *reader) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if err == nil && attempt > patience && !r.away {
+		if err == nil && r.stuck {
+			r.stuck = false
 			r.turned(fmt.Sprintf("learning reads the input stream again, since %s; it goes on from message %d",
 				stamp(time.Now()), from))
 		}
@@ -76,6 +97,7 @@ func (r *reader) run(ctx context.Context) {
 		case attempt == 0:
 			r.metrics.restarted(r.Name, failed)
 		case attempt == patience:
+			r.stuck = true
 			r.turned(fmt.Sprintf("learning cannot read the input stream, seen at %s, and tries again: %v",
 				stamp(time.Now()), err))
 		}
@@ -201,6 +223,10 @@ func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 			return err
 		}
 	}
+	if r.at.next > upTo {
+		r.close(ctx) // the rest was purged
+		return nil
+	}
 	c, most := r.cursor, uint64(maxFetch)
 	if upTo != everything {
 		if most = min(most, c.pending, upTo-r.at.next+1); most == 0 {
@@ -216,9 +242,13 @@ func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 	if r.at.next > upTo {
 		r.close(ctx)
 	}
-	if n == 0 {
-		_, err = r.look(ctx)
+	if n > 0 {
+		return nil
 	}
+	if upTo != everything {
+		r.close(ctx) // what it had pending is gone
+	}
+	_, err = r.look(ctx)
 	return err
 }
 
@@ -312,7 +342,7 @@ func (p *pipeline) turned(text string) {
 
 // teach hands a message that the hot path has decoded to the learning side.
 func (p *pipeline) teach(in *input, m *arrowio.Message, err error) {
-	if p.feed == nil || in.taught {
+	if p.feed == nil || in.taught.Load() {
 		return
 	}
 	l := &lesson{decoded: true, message: m, err: err}
@@ -338,9 +368,11 @@ func (p *pipeline) teaches(m *arrowio.Message) bool {
 	return false
 }
 
-// hand puts a lesson into the feed. It never waits.
+// hand puts a lesson into the feed, once for each message. It never waits.
 func (p *pipeline) hand(in *input, l *lesson) {
-	in.taught = true
+	if !in.taught.CompareAndSwap(false, true) {
+		return
+	}
 	l.origin, l.time, l.after, l.binding, l.size = in.origin, in.time, in.after, in.binding, lessonSize
 	if !l.decoded || l.message != nil {
 		l.size += in.size

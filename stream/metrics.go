@@ -88,8 +88,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	return m, errors.Join(share(r, &m.messages), share(r, &m.rows), share(r, &m.lost), share(r, &m.lag),
-		share(r, &m.read), share(r, &m.readBytes), share(r, &m.restarts),
 		share(r, &m.model), share(r, &m.pinned), share(r, &m.age),
+		share(r, &m.read), share(r, &m.readBytes), share(r, &m.restarts),
 		share(r, &m.outcomes), share(r, &m.moved), share(r, &m.stages), share(r, &m.fit), share(r, &m.transform),
 		share(r, &m.labels), share(r, &m.labelMessages), share(r, &m.labelsWaiting), share(r, &m.labelBytes))
 }

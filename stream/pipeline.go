@@ -131,8 +131,17 @@ func (p *pipeline) run(ctx context.Context) error {
 	return p.serve(ctx)
 }
 
-// holds tells whether nothing may leave yet.
-func (p *pipeline) holds() bool { return p.Stage.Until != plugin.UntilSkip && p.stage.Live() == nil }
+// readsOnce tells whether learning has only the messages that the hot path pulls.
+func (p *pipeline) readsOnce() bool { return p.feed != nil && p.feed.only }
+
+// holds tells whether nothing may leave now: there is no model yet, or none that is fresh enough.
+func (p *pipeline) holds() bool {
+	if p.stage.Live() == nil {
+		return p.Stage.Until != plugin.UntilSkip
+	}
+	_, stale := p.age()
+	return stale && p.WhenStale == StaleHold
+}
 
 // joins tells whether labels come apart from their rows.
 func (p *pipeline) joins() bool { return p.Labels != "" && p.stage.Learns() }
