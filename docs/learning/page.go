@@ -41,22 +41,23 @@ func page(o options, all []*figures) string {
 func tables(all []*figures) string { return boundTable(all) + reachTable(all) + promotionTable(all) }
 
 func boundTable(all []*figures) string {
-	var b strings.Builder
-	b.WriteString(`## Bounds
+	var lines strings.Builder
+	found, held := bounds(all), 0
+	for _, c := range found {
+		holds := "**no**"
+		if c.Holds {
+			holds = "yes"
+			held++
+		}
+		fmt.Fprintf(&lines, "| %s | %s | %s | %s | %s |\n", c.What, c.Stream, c.Limit, c.Found, holds)
+	}
+	return fmt.Sprintf(`## Bounds
 
-Means are judged by the mean of the seeds, what must never happen by the worst of them.
+%d of %d hold. Means are judged by the mean of the seeds, what must never happen by the worst of them.
 
 | what | stream | at most | found | holds |
 |---|---|---|---|---|
-`)
-	for _, c := range bounds(all) {
-		holds := "yes"
-		if !c.Holds {
-			holds = "**no**"
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", c.What, c.Stream, c.Limit, c.Found, holds)
-	}
-	return b.String()
+%s`, held, len(found), lines.String())
 }
 
 func reachTable(all []*figures) string {
@@ -67,7 +68,7 @@ func reachTable(all []*figures) string {
 First the mean of the %s rows after an event (of gradual drift: while it lasts), then that of as many rows from %s rows after the event on, %s where the features were rotated; over all events of a stream. Where nothing happens it is the rows after the first quarter, with poison those after it starts, and after its end.
 Below is how far it stays below the oracle, in points. The worst loss is the most by which learning was worse than keeping the model that was live at the event, at any later checkpoint.
 
-| stream | frozen | embedd | oracle | below | frozen | embedd | oracle | below | worst loss |
+| stream | at first: frozen | embedd | oracle | below | later: frozen | embedd | oracle | below | worst loss |
 |---|---|---|---|---|---|---|---|---|---|
 `, thousands(afterRows), thousands(soon), thousands(later))
 	for _, f := range all {
