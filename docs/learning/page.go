@@ -87,16 +87,16 @@ func promotionTable(all []*figures) string {
 	fmt.Fprintf(&b, `
 ## Promotions and coordinates
 
-How often a model replaces another, in a run; after the first quarter; how many of all runs lost more than 1 and 2 points on the same fresh rows, and the most that one lost. Epochs, counted from 1, and the widths of the outputs.
+Alarms are the changes of the rows that the stage saw. Promotions: how often a model replaces another, in a run; after the first quarter; how many of all runs lost more than 1 and 2 points on the same fresh rows, and the most that one lost. Epochs, counted from 1, and the widths of the outputs.
 Stored: the most by which accuracy falls where the reference keeps the coordinates that the first model of the epoch gave it. Moved: how far one promotion moved a row, at most, once the window of %s rows was full; strayed: how far it was then from where the first model of the epoch had it;
 both in units of the distance from its nearest neighbour.
 
-| stream | first model after | promotions | late | lost > 1 | > 2 | worst | epochs | widths | stored | moved | strayed |
-|---|---|---|---|---|---|---|---|---|---|---|---|
+| stream | first model after | alarms | promotions | late | lost > 1 | > 2 | worst | epochs | widths | stored | moved | strayed |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|
 `, thousands(fullWindow))
 	for _, f := range all {
-		fmt.Fprintf(&b, "| %s | %.0f | %.1f | %.1f | %d | %d | %s | %.1f | %s | %s | %s | %s |\n", f.Name, f.First.Mean,
-			f.Promotions.Mean, f.LatePromotions.Mean, f.LostOne, f.LostTwo, inPoints(f.Worst), f.Epochs.Mean,
+		fmt.Fprintf(&b, "| %s | %.0f | %.1f | %.1f | %.1f | %d | %d | %s | %.1f | %s | %s | %s | %s |\n", f.Name, f.First.Mean,
+			f.Alarms.Mean, f.Promotions.Mean, f.LatePromotions.Mean, f.LostOne, f.LostTwo, inPoints(f.Worst), f.Epochs.Mean,
 			strings.Trim(fmt.Sprint(f.Widths), "[]"), most(f.Stored, 100), most(f.Moved, 1), most(f.Strayed, 1))
 	}
 	return b.String()

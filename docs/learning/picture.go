@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strconv"
+
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 
@@ -23,8 +25,10 @@ func draw(path string, all []*figures) error {
 		}
 		p.Legend.Left = true
 		p.Y.Max = 100
+		p.Y.Tick.Marker = plot.ConstantTicks(ticks(0, 20))
 		if p.Y.Min = 0; f.least() > 0.5 {
 			p.Y.Min = 50
+			p.Y.Tick.Marker = plot.ConstantTicks(ticks(50, 10))
 		}
 		panels = append(panels, p)
 	}
@@ -58,4 +62,13 @@ func (f *figures) least() figure {
 		}
 	}
 	return least
+}
+
+// ticks are those up to 100.
+func ticks(from, step int) []plot.Tick {
+	var all []plot.Tick
+	for v := from; v <= 100; v += step {
+		all = append(all, plot.Tick{Value: float64(v), Label: strconv.Itoa(v)})
+	}
+	return all
 }
