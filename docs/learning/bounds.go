@@ -88,5 +88,8 @@ func most(s spread, unit figure) string {
 	if math.IsNaN(float64(s.Most)) {
 		return "-"
 	}
+	if math.IsInf(float64(s.Most), 1) {
+		return "another width"
+	}
 	return fmt.Sprintf("%.3g", unit*s.Most)
 }

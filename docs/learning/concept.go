@@ -17,10 +17,10 @@ const (
 	featureCount = 48
 	classCount   = 8
 	signalDims   = 10
-	separation   = 1.0 // standard deviation of a class mean in one signal direction; the noise there has 1
+	separation   = 1.1 // standard deviation of a class mean in one signal direction; the noise there has 1
 	nuisanceDims = 8
 	nuisance     = 3.0 // standard deviation of the noise in a nuisance direction
-	step         = 0.8 // of a class mean that moves, in one signal direction
+	stays        = 0.6 // of a class mean that moves: it becomes 0.6 times itself and 0.8 times another, as far apart
 )
 
 // concept is one distribution of labelled rows: classes that are normal about means of their own with one covariance.
@@ -94,7 +94,7 @@ func classNames(n int) []string {
 type world struct {
 	base    *concept
 	rotated *concept // the features turned by a random rotation
-	moved   *concept // each class mean a random step away
+	moved   *concept // the classes at other places
 	scaled  *concept // one feature times 1000
 	lacking *concept // without the last class
 	rare    *concept // the last class once in 200 rows of another
@@ -105,11 +105,11 @@ type world struct {
 func newWorld(seed uint64) *world {
 	r := rand.New(rand.NewPCG(seed, 1))
 	signal, noise := rotation(r, featureCount), rotation(r, featureCount)
-	places := func(deviation float64) *mat.Dense {
+	places := func() *mat.Dense {
 		at := mat.NewDense(classCount, featureCount, nil)
 		for c := range classCount {
 			for j := range signalDims {
-				at.Set(c, j, deviation*r.NormFloat64())
+				at.Set(c, j, separation*r.NormFloat64())
 			}
 		}
 		means := new(mat.Dense)
@@ -123,9 +123,11 @@ func newWorld(seed uint64) *world {
 		}
 	}
 	even := slices.Repeat([]float64{1}, classCount)
-	w := &world{base: &concept{shares: even, means: places(separation), spread: spread}}
-	moved := new(mat.Dense)
-	moved.Add(w.base.means, places(step))
+	w := &world{base: &concept{shares: even, means: places(), spread: spread}}
+	kept, moved := new(mat.Dense), places()
+	kept.Scale(stays, w.base.means)
+	moved.Scale(math.Sqrt(1-stays*stays), moved)
+	moved.Add(moved, kept)
 	w.moved = &concept{shares: even, means: moved, spread: spread}
 	turn := rotation(r, featureCount)
 	w.rotated = w.base.mapped(turn)

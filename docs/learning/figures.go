@@ -102,6 +102,7 @@ type figures struct {
 	Moved   spread `json:"moved"`   // the farthest that one promotion moved a probe once the window was full
 	Strayed spread `json:"strayed"` // the farthest that a probe was from where the epoch's first model had it, then
 	Epochs  spread `json:"epochs"`
+	Alarms  spread `json:"alarms"`
 	First   spread `json:"first"` // rows before the first model
 	Widths  []int  `json:"widths"`
 
@@ -153,6 +154,7 @@ func summarise(s stream, runs []run) *figures {
 	f.Moved = each(full(func(p promotion) figure { return p.Moved }))
 	f.Strayed = each(full(func(p promotion) figure { return p.Strayed }))
 	f.Epochs = each(func(r run) figure { return figure(r.Epochs) })
+	f.Alarms = each(func(r run) figure { return figure(r.Alarms) })
 	f.First = each(func(r run) figure { return figure(r.First) })
 	for _, r := range runs {
 		for _, p := range r.Promotions {

@@ -74,7 +74,7 @@ type run struct {
 	Promotions  []promotion  `json:"promotions"` // without the first model
 	Epochs      int          `json:"epochs"`
 	Widths      []int        `json:"widths"` // dimensions of the outputs, each new one
-	Refused     int          `json:"refused"`
+	Alarms      int          `json:"alarms"` // changes of the rows that the stage saw
 }
 
 // follower watches a stage learn.
@@ -119,11 +119,8 @@ func follow(ctx context.Context, s stream, rows int, seed uint64) (run, error) {
 			return r.Model.Digest()[:16], nil
 		},
 		Observe: func(o plugin.Outcome) {
-			switch {
-			case o.Err != nil:
+			if o.Err != nil {
 				f.failed = o.Err
-			case !o.Promoted:
-				f.run.Refused++
 			}
 		},
 		Clock: func() time.Time { return time.Unix(0, f.clock.Load()) },
@@ -145,7 +142,13 @@ func follow(ctx context.Context, s stream, rows int, seed uint64) (run, error) {
 			return run{}, fmt.Errorf("row %d: %w", at, err)
 		}
 	}
-	return f.run, f.check(ctx, f.run.Rows)
+	status := f.stage.Status()
+	if status.Dropped+status.Overfull > 0 {
+		return run{}, fmt.Errorf("%d rows were not learned", status.Dropped+status.Overfull)
+	}
+	f.run.Alarms = status.Alarms
+	err = f.check(ctx, f.run.Rows)
+	return f.run, err
 }
 
 // step lets the next message be answered, and learned.

@@ -79,6 +79,10 @@ func TestRotationsAreOrthogonal(t *testing.T) {
 }
 
 func TestConcepts(t *testing.T) {
+	recurring, _ := chosen("recurring")
+	if w := newWorld(1); recurring[0].concept(w, 1) != w.rotated {
+		t.Error("the concept of the last checkpoint is not the last one")
+	}
 	for name, want := range map[string]string{ // which quarters have the concept of the first
 		"stationary": "1111", "rotation": "1100", "means": "1100", "scale": "1100", "appears": "1100", "vanishes": "1100",
 		"imbalance": "1100", "noise": "1100", "recurring": "1010", "poison6": "1111", "poison20": "1111", "usps": "1100",

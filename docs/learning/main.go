@@ -1,7 +1,7 @@
 // Command learning lets stages of the defaults learn from streams whose concept changes, and writes what came of it
 // into docs/learning.md, with a picture in docs/learning:
 //
-//	go run ./docs/learning [-streams rotation,means] [-seeds 3] [-rows 40000] [-o DIR] [-json] [-quiet]
+//	go run ./docs/learning [-streams rotation,means] [-seeds 3] [-first 1] [-rows 40000] [-o DIR] [-json] [-quiet]
 //
 // A run of a part of it writes no page where -o names no folder, and prints the tables.
 package main
@@ -25,6 +25,7 @@ import (
 type options struct {
 	streams string
 	seeds   int
+	first   uint64
 	rows    int
 	out     string
 	json    bool
@@ -35,6 +36,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.streams, "streams", "", "`names` of streams, with commas between them (default all)")
 	flag.IntVar(&o.seeds, "seeds", usualSeeds, "`number` of seeds")
+	flag.Uint64Var(&o.first, "first", 1, "the first `seed`; the others follow it")
 	flag.IntVar(&o.rows, "rows", usualRows, "`rows` of a generated stream, a multiple of 10,000")
 	flag.StringVar(&o.out, "o", "", "`folder` of the page (default docs for a run of everything, none for a part)")
 	flag.BoolVar(&o.json, "json", false, "print all figures as JSON")
@@ -62,7 +64,8 @@ func (o options) run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	o.say("%d runs in %s", len(some)*o.seeds, time.Since(begun).Round(time.Second))
-	if o.out == "" && o.streams == "" && o.seeds == usualSeeds && o.rows == usualRows && !o.json {
+	usual := o.streams == "" && o.seeds == usualSeeds && o.first == 1 && o.rows == usualRows && !o.json
+	if o.out == "" && usual {
 		o.out = "docs"
 	}
 	if o.out != "" {
@@ -98,12 +101,12 @@ func (o options) follow(ctx context.Context, some []stream) ([]*figures, error) 
 					return
 				}
 				begun := time.Now()
-				r, err := follow(ctx, s, o.rows, uint64(seed+1))
+				r, err := follow(ctx, s, o.rows, o.first+uint64(seed))
 				if err != nil {
-					cancel(fmt.Errorf("%s, seed %d: %w", s.name, seed+1, err))
+					cancel(fmt.Errorf("%s, seed %d: %w", s.name, o.first+uint64(seed), err))
 					return
 				}
-				o.say("%s, seed %d: %d promotions, %s", s.name, seed+1, len(r.Promotions),
+				o.say("%s, seed %d: %d promotions, %s", s.name, r.Seed, len(r.Promotions),
 					time.Since(begun).Round(time.Second))
 				runs[i][seed] = r
 			})

@@ -41,22 +41,23 @@ func page(o options, all []*figures) string {
 func tables(all []*figures) string { return boundTable(all) + reachTable(all) + promotionTable(all) }
 
 func boundTable(all []*figures) string {
-	var b strings.Builder
-	b.WriteString(`## Bounds
+	var lines strings.Builder
+	found, held := bounds(all), 0
+	for _, c := range found {
+		holds := "**no**"
+		if c.Holds {
+			holds = "yes"
+			held++
+		}
+		fmt.Fprintf(&lines, "| %s | %s | %s | %s | %s |\n", c.What, c.Stream, c.Limit, c.Found, holds)
+	}
+	return fmt.Sprintf(`## Bounds
 
-Means are judged by the mean of the seeds, what must never happen by the worst of them.
+%d of %d hold. Means are judged by the mean of the seeds, what must never happen by the worst of them.
 
 | what | stream | at most | found | holds |
 |---|---|---|---|---|
-`)
-	for _, c := range bounds(all) {
-		holds := "yes"
-		if !c.Holds {
-			holds = "**no**"
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", c.What, c.Stream, c.Limit, c.Found, holds)
-	}
-	return b.String()
+%s`, held, len(found), lines.String())
 }
 
 func reachTable(all []*figures) string {
@@ -67,7 +68,7 @@ func reachTable(all []*figures) string {
 First the mean of the %s rows after an event (of gradual drift: while it lasts), then that of as many rows from %s rows after the event on, %s where the features were rotated; over all events of a stream. Where nothing happens it is the rows after the first quarter, with poison those after it starts, and after its end.
 Below is how far it stays below the oracle, in points. The worst loss is the most by which learning was worse than keeping the model that was live at the event, at any later checkpoint.
 
-| stream | frozen | embedd | oracle | below | frozen | embedd | oracle | below | worst loss |
+| stream | at first: frozen | embedd | oracle | below | later: frozen | embedd | oracle | below | worst loss |
 |---|---|---|---|---|---|---|---|---|---|
 `, thousands(afterRows), thousands(soon), thousands(later))
 	for _, f := range all {
@@ -86,16 +87,16 @@ func promotionTable(all []*figures) string {
 	fmt.Fprintf(&b, `
 ## Promotions and coordinates
 
-How often a model replaces another, in a run; after the first quarter; how many of all runs lost more than 1 and 2 points on the same fresh rows, and the most that one lost. Epochs, counted from 1, and the widths of the outputs.
+Alarms are the changes of the rows that the stage saw. Promotions: how often a model replaces another, in a run; after the first quarter; how many of all runs lost more than 1 and 2 points on the same fresh rows, and the most that one lost. Epochs, counted from 1, and the widths of the outputs.
 Stored: the most by which accuracy falls where the reference keeps the coordinates that the first model of the epoch gave it. Moved: how far one promotion moved a row, at most, once the window of %s rows was full; strayed: how far it was then from where the first model of the epoch had it;
 both in units of the distance from its nearest neighbour.
 
-| stream | first model after | promotions | late | lost > 1 | > 2 | worst | epochs | widths | stored | moved | strayed |
-|---|---|---|---|---|---|---|---|---|---|---|---|
+| stream | first model after | alarms | promotions | late | lost > 1 | > 2 | worst | epochs | widths | stored | moved | strayed |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|
 `, thousands(fullWindow))
 	for _, f := range all {
-		fmt.Fprintf(&b, "| %s | %.0f | %.1f | %.1f | %d | %d | %s | %.1f | %s | %s | %s | %s |\n", f.Name, f.First.Mean,
-			f.Promotions.Mean, f.LatePromotions.Mean, f.LostOne, f.LostTwo, inPoints(f.Worst), f.Epochs.Mean,
+		fmt.Fprintf(&b, "| %s | %.0f | %.1f | %.1f | %.1f | %d | %d | %s | %.1f | %s | %s | %s | %s |\n", f.Name, f.First.Mean,
+			f.Alarms.Mean, f.Promotions.Mean, f.LatePromotions.Mean, f.LostOne, f.LostTwo, inPoints(f.Worst), f.Epochs.Mean,
 			strings.Trim(fmt.Sprint(f.Widths), "[]"), most(f.Stored, 100), most(f.Moved, 1), most(f.Strayed, 1))
 	}
 	return b.String()

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strconv"
+
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 
@@ -11,9 +13,7 @@ import (
 func draw(path string, all []*figures) error {
 	var panels []*plot.Plot
 	for _, f := range all {
-		p := picture.Panel(f.stream.title, "", "")
-		p.Y.Min, p.Y.Max = 0, 100
-		p.Legend.Left = true
+		p := picture.Panel(f.stream.title, "thousands of rows", "accuracy %")
 		for _, line := range []struct {
 			name  string
 			of    func(checkpoint) figure
@@ -22,6 +22,13 @@ func draw(path string, all []*figures) error {
 			if err := picture.AddLine(p, line.name, f.course(line.of), line.color, false); err != nil {
 				return err
 			}
+		}
+		p.Legend.Left = true
+		p.Y.Max = 100
+		p.Y.Tick.Marker = plot.ConstantTicks(ticks(0, 20))
+		if p.Y.Min = 0; f.least() > 0.5 {
+			p.Y.Min = 50
+			p.Y.Tick.Marker = plot.ConstantTicks(ticks(50, 10))
 		}
 		panels = append(panels, p)
 	}
@@ -44,4 +51,24 @@ func (f *figures) course(of func(checkpoint) figure) plotter.XYs {
 		}
 	}
 	return points
+}
+
+// least is the least accuracy of any model at any checkpoint.
+func (f *figures) least() figure {
+	least := figure(1)
+	for _, r := range f.Runs {
+		for _, c := range r.Checkpoints {
+			least = min(least, c.Live, c.Frozen, c.Oracle)
+		}
+	}
+	return least
+}
+
+// ticks are those up to 100.
+func ticks(from, step int) []plot.Tick {
+	var all []plot.Tick
+	for v := from; v <= 100; v += step {
+		all = append(all, plot.Tick{Value: float64(v), Label: strconv.Itoa(v)})
+	}
+	return all
 }

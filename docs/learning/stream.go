@@ -68,7 +68,7 @@ var streams = []stream{
 	{name: "rotation", title: "Rotation", about: "all features turned by a random rotation at half",
 		events: atHalf(later), concept: after(base, rotated), slack: usualSlack},
 	{name: "means", title: "Class means move",
-		about:  "at half each takes a random step in the directions in which classes differ",
+		about:  "at half each becomes 0.6 times itself and 0.8 times another, in the directions in which classes differ",
 		events: atHalf(soon), concept: after(base, moved), slack: usualSlack},
 	{name: "scale", title: "One feature times 1000", about: "at half", events: atHalf(soon),
 		concept: after(base, scaled), slack: usualSlack},
@@ -89,7 +89,7 @@ var streams = []stream{
 	{name: "recurring", title: "Recurring concepts", about: "A B A B, a quarter of the stream each; B is A rotated",
 		events: []event{{0.25, 0.25, later}, {0.5, 0.5, later}, {0.75, 0.75, later}},
 		concept: func(w *world, place float64) *concept {
-			if int(4*place)%2 == 0 || place >= 1 {
+			if quarter := min(int(4*place), 3); quarter%2 == 0 {
 				return w.base
 			}
 			return w.rotated
@@ -98,8 +98,10 @@ var streams = []stream{
 		concept: after(base, base), poison: event{start: 0.5, end: 0.65, settle: soon}},
 	{name: "poison20", title: "Poison, 20,000 rows", about: "labels shuffled for 20,000 rows from three eighths on",
 		concept: after(base, base), poison: event{start: 0.375, end: 0.875, settle: soon}},
-	{name: "usps", title: "USPS", about: "handwritten digits, turned by a quarter at half", events: atHalf(later),
-		slack: usualSlack, real: true},
+	{name: "usps", title: "USPS",
+		about: "real: 7,000 handwritten digits of 16 x 16 pixels, then the same turned by a quarter; fresh rows are " +
+			"of 2,298 others",
+		events: atHalf(later), slack: usualSlack, real: true},
 }
 
 // chosen are the streams of these names, all for none.
