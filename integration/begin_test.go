@@ -105,7 +105,7 @@ func TestPCA(t *testing.T) {
 		t.Errorf("before the first model %s answers, want pca", m)
 	}
 	send(350, 700, true)
-	eventually(t, time.Minute, says("the first model"), func() bool { return fits(d) >= 2 })
+	eventually(t, time.Minute, says("the first model"), func() bool { return promotions(d) >= 2 })
 	send(0, 50, false)
 	c.await("REDUCED", n, time.Minute)
 	c.settled("FEATURES", "digits", 30*time.Second)
@@ -142,7 +142,7 @@ func TestSkip(t *testing.T) {
 		}
 	}
 	c.send("features.digits", g.message(t, 200, 350, true))
-	eventually(t, time.Minute, says("the first model"), func() bool { return fits(d) == 1 })
+	eventually(t, time.Minute, says("the first model"), func() bool { return promotions(d) >= 1 })
 	seq := c.send("features.digits", g.message(t, 350, 360, false))
 	c.await("REDUCED", 1, time.Minute)
 	if source := c.last("REDUCED").header.Get(wire.HeaderSource); source != fmt.Sprintf("FEATURES:%d", seq) {
@@ -174,7 +174,7 @@ func TestWorkQueue(t *testing.T) {
 				n++
 			}
 			c.await("REDUCED", n, time.Minute)
-			eventually(t, time.Minute, says("a model is learned"), func() bool { return fits(d) >= 2 })
+			eventually(t, time.Minute, says("a model is learned"), func() bool { return promotions(d) >= 2 })
 			c.settled("FEATURES", "digits", 30*time.Second)
 			if left := c.count("FEATURES"); left != 0 {
 				t.Errorf("the queue holds %d messages, want none", left)

@@ -23,7 +23,7 @@ import (
 
 // engine is an engine in this process, as a host would run it.
 type engine struct {
-	t        testing.TB
+	t testing.TB
 	*stream.Engine
 	registry *prometheus.Registry
 	cancel   context.CancelFunc

@@ -137,3 +137,10 @@ func fits(d *daemon) int {
 	_, _ = fmt.Sscan(d.metric(`embedd_fits_total{pipeline="digits"}`), &v)
 	return int(v)
 }
+
+// promotions is how many models a daemon has promoted.
+func promotions(d *daemon) int {
+	var v float64
+	_, _ = fmt.Sscan(d.metric(`embedd_outcomes_total{pipeline="digits",result="promoted"}`), &v)
+	return int(v)
+}

@@ -45,7 +45,7 @@ func TestService(t *testing.T) {
 	eventually(t, 20*time.Second, says("the service answers"),
 		func() bool { return c.heard(stream.ServiceSubject("digits", "status")) })
 
-	wantCode(t, c.ask("digits", "transform", g.message(t, 0, 3, false)), "no_model", "of 1000 labelled rows")
+	wantCode(t, c.ask("digits", "transform", g.message(t, 0, 3, false)), "no_model", "of 250 labelled rows")
 	wantCode(t, c.ask("digits", "retrain", nil), "few_rows", "learn more rows")
 	wantCode(t, c.ask("digits", "model.pin", nil), "no_model", "has no model yet")
 	wantCode(t, c.ask("digits", "model.show", nil), "no_model", "no model is live")

@@ -42,6 +42,7 @@ func queueBytes(window int64) int64 { return window / 8 }
 func newLearner(s *Stage) *learner {
 	l := &learner{stage: s, config: &s.config, trainer: newTrainer(s), wake: make(chan struct{}, 1),
 		done: make(chan struct{}), idle: make(chan struct{})}
+	l.status = l.trainer.status()
 	if s.config.Labels != nil {
 		l.late = newLate(s.config.Labels)
 	}
