@@ -2,12 +2,15 @@ package integration
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/embedd/embedd/stream"
+	"github.com/embedd/embedd/stream/registry"
 )
 
 // value is a metric of the daemon as a number.
@@ -171,4 +174,61 @@ func TestHangingServer(t *testing.T) {
 		t.Errorf("the status says %q; a server that hangs is no change of the stream", status.Learning)
 	}
 	e.stop()
+}
+
+// TestRestartsDecideAlike runs two pipelines over one stream that changes in the middle, and ends one of them again
+// and again at random points: both release the same models, digest for digest.
+func TestRestartsDecideAlike(t *testing.T) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.streams()
+	g := digits(t)
+	const rows, step = 6000, 10
+	for from := 0; from < rows; from += step {
+		if from == rows/2 {
+			g = g.reversed()
+		}
+		c.send("features.digits", g.message(t, from, from+step, true))
+	}
+	random := rand.New(rand.NewPCG(3, 4))
+	run := func(name string, restarts int) (models []string) {
+		for i := range restarts + 1 {
+			e := startEngine(t, dial(t, s.ClientURL()), digitsPipeline(name, "lda"))
+			if i == restarts {
+				c.settled("FEATURES", name, time.Minute)
+				time.Sleep(time.Second)
+				eventually(t, time.Minute, says("everything is learned"), func() bool {
+					status := e.Status()[0].Stage
+					return status.Rows > 0 && status.Backlog == 0 && !status.Fitting && !status.Filling
+				})
+			} else {
+				time.Sleep(time.Duration(random.IntN(25*(i+1))) * time.Millisecond)
+				if all := e.Status(); len(all) > 0 {
+					t.Logf("ended with %d rows in the window", all[0].Stage.Rows)
+				}
+			}
+			e.stop()
+		}
+		store := must(registry.JetStream(within(t, 10*time.Second), c.js))(t)
+		p := must(registry.Of(store, name, registry.Options{}).Pointer(within(t, 10*time.Second)))(t)
+		for _, v := range p.Versions {
+			models = append(models, fmt.Sprint(v.Digest[:8], " ", v.Epoch, " ", v.First, " ", v.Last, " ", v.Rows))
+		}
+		return models
+	}
+	a, b := run("a", 0), run("b", 12)
+	t.Logf("%d models:\n%s", len(a), strings.Join(a, "\n"))
+	if !slices.Equal(a, b) || len(a) < 2 {
+		t.Errorf("without restarts\n%s\nwith\n%s", strings.Join(a, "\n"), strings.Join(b, "\n"))
+	}
+}
+
+// reversed is the table with its features in the opposite order.
+func (d *table) reversed() *table {
+	r := *d
+	r.x = slices.Clone(d.x)
+	for i := range r.n {
+		slices.Reverse(r.x[i*r.m : (i+1)*r.m])
+	}
+	return &r
 }

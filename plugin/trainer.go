@@ -126,7 +126,8 @@ func (t *trainer) open(features int) {
 	}
 }
 
-// past tells whether a row was learned before a restart: it only fills the window again.
+// past tells whether a row was learned before a restart: it only fills the window again. Rows of another stream than
+// the last one that was learned are new, also where that was made earlier: an older copy was put back.
 func (t *trainer) past(r *window.Row) bool {
 	if t.resume == nil {
 		return false
@@ -134,7 +135,7 @@ func (t *trainer) past(r *window.Row) bool {
 	if t.resume.Format == 0 {
 		return r.Seq <= t.config.Resume.Seen
 	}
-	return r.Compare(t.resume.Last) <= 0
+	return r.Created == t.resume.Last.Created && r.Compare(t.resume.Last) <= 0
 }
 
 // learn takes one lesson.

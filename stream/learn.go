@@ -227,9 +227,10 @@ func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 		r.close(ctx) // the rest was purged
 		return nil
 	}
-	c, most := r.cursor, uint64(maxFetch)
+	// Without an end each pull is short: the hot path may begin to bring the same messages meanwhile.
+	c, most := r.cursor, uint64(maxFetch/8)
 	if upTo != everything {
-		if most = min(most, c.pending, upTo-r.at.next+1); most == 0 {
+		if most = min(maxFetch, c.pending, upTo-r.at.next+1); most == 0 {
 			r.at.skip(upTo + 1) // the rest is of other subjects, or gone
 			r.close(ctx)
 			return nil
