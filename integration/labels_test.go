@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -184,6 +185,13 @@ func TestLateLabels(t *testing.T) {
 	})
 	if n := d.metric(`embedd_labels_waiting{pipeline="digits",what="rows"}`); n != "6" {
 		t.Errorf("%s rows wait after the restart, want the six that never got a label", n)
+	}
+	var report stream.Report
+	if err := json.Unmarshal([]byte(succeed(t, "status", "--server", s.ClientURL(), "--format", "json")), &report); err != nil {
+		t.Fatal(err)
+	}
+	if l := report.Labels; l == nil || int(l.Joined) != joined+6 || l.Rows != 6 || l.Skipped != 1 || l.Note != "" {
+		t.Errorf("status says of the labels: %+v", l)
 	}
 	if n := c.count("DEAD"); n != 2 {
 		t.Errorf("%d dead letters after the second restart, want the two of before", n)
