@@ -128,9 +128,10 @@ func (s *Stage) LabelStatus() LabelStatus {
 // late joins the rows of a learner with labels that come apart from them. The learner's lock guards it.
 type late struct {
 	join    *join.Join[[]float64]
-	next    uint64 // counts messages of labels for hosts that give no sequence
-	created int64  // of the stream of the newest row
-	rows    uint64 // rows with a key so far
+	next    uint64          // counts messages of labels for hosts that give no sequence
+	created int64           // of the stream of the newest row
+	newest  window.Position // label
+	rows    uint64          // rows with a key so far
 	keyless uint64
 	skipped uint64
 	kind    string    // of the labels so far
@@ -155,6 +156,7 @@ func (l *lesson) take(out []join.Out[[]float64]) {
 		at := window.Position(o.Place)
 		if o.Kind == join.Give {
 			l.rows = append(l.rows, window.Row{Position: at, Time: o.Time.UnixNano(), Label: o.Text, X: o.Payload})
+			l.by = append(l.by, window.Position(o.By))
 		} else {
 			l.fixes = append(l.fixes, fix{at, o.Text, o.Kind == join.Withdraw})
 		}
@@ -196,7 +198,7 @@ func (t *late) rowsOf(m *arrowio.Message, at Position, features int, impute, unl
 		}
 	}
 	t.created = at.row(0).Created
-	l.waits = t.oldest()
+	l.waits, l.labels = t.oldest(), t.newest
 	return l
 }
 
@@ -214,6 +216,9 @@ func (t *late) labelsOf(m *arrowio.Message, at Position) *lesson {
 		for k := range b.Rows() {
 			one := join.Label{Place: join.Place(at.row(i)), Time: at.Time}
 			i++
+			if at := window.Position(one.Place); at.Compare(t.newest) > 0 {
+				t.newest = at
+			}
 			var labelled bool
 			one.Key, _ = b.Key(k)
 			if one.Text, labelled = b.Label(k); !labelled || one.Key == "" {
@@ -223,7 +228,7 @@ func (t *late) labelsOf(m *arrowio.Message, at Position) *lesson {
 			l.take(t.join.Label(one))
 		}
 	}
-	l.waits = t.oldest()
+	l.waits, l.labels = t.oldest(), t.newest
 	return l
 }
 
@@ -297,6 +302,27 @@ func (l *learner) learnLabels(m *arrowio.Message, at Position) error {
 	l.late.tell(l)
 	l.enqueue(next)
 	return nil
+}
+
+// refill puts the rows of a lesson that were learned before a restart into the window, and returns the rest. Their
+// labels may come back after rows that are new; no model is judged by them again.
+func (t *trainer) refill(l *lesson) []window.Row {
+	if l.by == nil || t.learned.Seq == 0 {
+		return l.rows
+	}
+	rest := l.rows[:0]
+	for i, r := range l.rows {
+		if r.Compare(t.learned) > 0 || l.by[i].Compare(t.joined) > 0 {
+			rest = append(rest, r)
+			continue
+		}
+		if t.window.Add(r) == window.Taken && t.resume == nil {
+			if held := t.window.At(r.Position); held.Held() {
+				t.references.add(held)
+			}
+		}
+	}
+	return rest
 }
 
 // mend changes rows that were learned, in the window and among the references. What was scored before stays.

@@ -227,6 +227,86 @@ func TestSameWindow(t *testing.T) {
 	t.Logf("%d rows in the window; %+v", len(a), c)
 }
 
+// TestLateReproducible: with labels that are late too, same decisions, also after a restart at any point that reads rows
+// and labels again in the order of their times; and no model is judged by a row that it has learned.
+func TestLateReproducible(t *testing.T) {
+	const n = 4000
+	rng := rand.New(rand.NewPCG(11, 12))
+	rows := clouds(rng, n, 3)
+	keys := make([]string, n)
+	type sent struct{ key, label string }
+	labels := make([][]sent, n/20+60) // by the message of rows that they follow
+	for i := range rows {
+		for j := range rows[i].x {
+			rows[i].x[j] /= 2
+		}
+		if i > 2000 { // the place of the classes changes
+			slices.Reverse(rows[i].x)
+		}
+		rows[i].x[i%testFeatures] += float32(i % 7)
+		keys[i] = fmt.Sprint("row", i)
+		at := i/20 + rng.IntN(50)
+		switch p := rng.Float64(); {
+		case p < 0.01:
+			continue
+		case p < 0.03:
+			at = max(0, i/20-3)
+		case p < 0.05:
+			labels[at] = append(labels[at], sent{keys[i], rows[(i+1)%n].class})
+			at += 5
+		}
+		labels[at] = append(labels[at], sent{keys[i], rows[i].class})
+	}
+	change := func(c *Config) {
+		c.Spec.Key, c.Labels = "id", &Labels{Wait: 200 * time.Second} // of one second a message
+		c.Training.Window = Window{Rows: 600}
+		c.Training.Every.Rows = 500
+	}
+	// feed sends rows from message first on, and labels from as long before as they may wait, up to a moment.
+	feed := func(w *watched, first uint64, until int) {
+		for i := max(0, int(first)-1-200); i < until; i++ {
+			at := Position{Seq: uint64(1 + i), Time: time.Unix(int64(1+i), 0)}
+			if i+1 >= int(first) && 20*i < n {
+				m, err := w.Decode(keyed(t, rows[20*i:20*i+20], keys[20*i:20*i+20], true))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := w.Learn(m, at); err != nil {
+					t.Fatal(err)
+				}
+				settle(t, w.Stage)
+			}
+			var k, l []string
+			for _, one := range labels[i] {
+				k, l = append(k, one.key), append(l, one.label)
+			}
+			learnLabels(t, w.Stage, at.Seq, i+1, labelled(t, k, l))
+			settle(t, w.Stage)
+		}
+	}
+	whole := watch(t, change)
+	feed(whole, 1, len(labels))
+	if len(whole.decisions) < 2 || whole.LabelStatus().Corrected == 0 {
+		t.Fatalf("decisions %v, %+v", whole.decisions, whole.LabelStatus())
+	}
+	for _, stop := range []int{40, 66, 97, 120, 151, 200, 230} {
+		first := watch(t, change)
+		feed(first, 1, stop)
+		_, seq := ReadFrom(first.live.State)
+		second := watch(t, func(c *Config) { change(c); c.Resume = first.live })
+		second.decisions = first.decisions
+		feed(second, seq, len(labels))
+		x, y := whole.Status(), second.Status()
+		if x.Rows != y.Rows || x.Accuracy != y.Accuracy || x.Evidence != y.Evidence {
+			t.Errorf("stopped after %d, read again from %d: %d rows, accuracy %v, evidence %v after a restart; %d, %v and %v without",
+				stop, seq, y.Rows, y.Accuracy, y.Evidence, x.Rows, x.Accuracy, x.Evidence)
+		}
+		if x, y := strings.Join(whole.decisions, "\n"), strings.Join(second.decisions, "\n"); x != y {
+			t.Errorf("stopped after %d, read again from %d: without\n%s\nwith\n%s", stop, seq, x, y)
+		}
+	}
+}
+
 // TestLabelNotes holds the sentences for labels and rows that do not meet: each names the cause and what to do.
 func TestLabelNotes(t *testing.T) {
 	rows := clouds(rand.New(rand.NewPCG(1, 1)), 100, 3)

@@ -19,6 +19,7 @@ type state struct {
 	Format     int               `json:"format"`
 	Last       window.Position   `json:"last"`   // of the newest row that was learned
 	Oldest     window.Position   `json:"oldest"` // of the window: who reads from its message on has the rows again
+	Labels     window.Position   `json:"labels"` // the newest that was read, where labels come apart from their rows
 	Start      window.Position   `json:"start"`
 	Level      int               `json:"level"`
 	Policy     policy            `json:"policy"`
@@ -39,7 +40,7 @@ type stood struct {
 
 // state is the checkpoint as of now.
 func (t *trainer) state() []byte {
-	s := state{Format: stateFormat, Start: t.window.Start(), Level: t.window.Level(), Policy: t.policy, Drift: t.drift,
+	s := state{Format: stateFormat, Labels: t.labels, Start: t.window.Start(), Level: t.window.Level(), Policy: t.policy, Drift: t.drift,
 		Choice: t.choice, Alarms: t.alarms}
 	if t.window.Len() > 0 {
 		s.Last = t.window.Back(1)

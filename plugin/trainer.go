@@ -39,9 +39,14 @@ type trainer struct {
 	pinned     bool
 	resume     *state // of a restart, until the window is filled again
 	alarms     int
-	overfull   int             // rows of one class too many
-	failedAt   int             // rows learned when a failed fit was last told of; 0: never
-	waits      window.Position // the oldest row that waits for its label; zero: none
+	overfull   int // rows of one class too many
+	failedAt   int // rows learned when a failed fit was last told of; 0: never
+
+	// Of labels that come apart from their rows:
+	waits   window.Position // the oldest row that waits for one; zero: none
+	labels  window.Position // the newest that was read
+	learned window.Position // the newest row that was learned before a restart
+	joined  window.Position // the newest label that was read then
 }
 
 // candidate is a model that is scored beside the live one.
@@ -83,7 +88,7 @@ func (t *trainer) takeUp(r *Live) {
 		if s, err := readState(r.State); err != nil {
 			t.log.Warn("what the learner knew is lost; it learns the rows again", "error", err)
 		} else {
-			t.resume = s
+			t.resume, t.learned, t.joined = s, s.Last, s.Labels
 		}
 	}
 	if r.Bootstrap {
@@ -129,7 +134,7 @@ func (t *trainer) open(features int) {
 // past tells whether a row was learned before a restart: it only fills the window again. Rows of another stream than
 // the last one that was learned are new, also where that was made earlier: an older copy was put back.
 func (t *trainer) past(r *window.Row) bool {
-	if t.resume == nil {
+	if t.resume == nil || t.config.Labels != nil && t.resume.Format > 0 { // these are refilled apart
 		return false
 	}
 	if t.resume.Format == 0 {
@@ -147,7 +152,10 @@ func (t *trainer) learn(ctx context.Context, l *lesson) {
 		t.adopt(l.adopt, l.pinned)
 	}
 	t.warmUp(ctx, l.other)
-	for rows := l.rows; len(rows) > 0 && ctx.Err() == nil; {
+	if l.by != nil {
+		t.labels = l.labels
+	}
+	for rows := t.refill(l); len(rows) > 0 && ctx.Err() == nil; {
 		part := rows[:min(chunkRows, len(rows))]
 		rows = rows[len(part):]
 		t.step(ctx, part)

@@ -18,6 +18,8 @@ type Status struct {
 	Age      time.Duration      // since the live model was last found good: made, or kept over a newer candidate
 	Stale    bool               // the age is over MaxAge
 	Labels   plugin.LabelStatus // zero where labels come with their rows
+
+	joins bool // labels come apart from their rows
 }
 
 // Status tells how the pipelines stand; empty before Run has opened them.
@@ -33,7 +35,8 @@ func (e *Engine) Status() []Status {
 }
 
 func (p *pipeline) status() Status {
-	s := Status{Pipeline: p.Name, Stage: p.stage.Status(), Labels: p.stage.LabelStatus()}
+	s := Status{Pipeline: p.Name, Stage: p.stage.Status(), Labels: p.stage.LabelStatus(),
+		joins: p.joins()}
 	s.Age, s.Stale = p.age()
 	if turn := p.turn.Load(); turn != nil {
 		s.Learning = *turn
@@ -59,6 +62,7 @@ type Report struct {
 	Reason   string       `json:"reason,omitempty"`
 	Model    *ReportModel `json:"model"` // null before the first
 	Learning Learning     `json:"learning"`
+	Labels   *Labels      `json:"labels,omitempty"` // where labels come apart from their rows
 }
 
 // ReportModel is the live model.
@@ -98,6 +102,22 @@ type Learning struct {
 	Input          string  `json:"input,omitempty"`    // what last happened to the input stream
 }
 
+// Labels is how labels that come apart from their rows meet them; see [plugin.LabelStatus], whose figures these are.
+type Labels struct {
+	Joined    uint64 `json:"joined"`
+	Corrected uint64 `json:"corrected"`
+	Duplicate uint64 `json:"duplicate"`
+	Late      uint64 `json:"late"`
+	Expired   uint64 `json:"expired"`  // rows
+	Repeated  uint64 `json:"repeated"` // rows that replaced one of their key
+	Skipped   uint64 `json:"skipped"`  // labels without key or text
+	Keyless   uint64 `json:"keyless"`  // rows without a key
+	Rows      int    `json:"rows_waiting"`
+	Early     int    `json:"labels_waiting"`
+	Bytes     int64  `json:"bytes"`
+	Note      string `json:"note,omitempty"` // why they do not meet, and what to do
+}
+
 // Report is the status for others.
 func (s Status) Report() Report {
 	g := s.Stage
@@ -107,6 +127,11 @@ func (s Status) Report() Report {
 			Accuracy: known(g.Accuracy), Chance: known(g.Chance), Candidate: known(g.Candidate),
 			CandidateRows: g.CandidateRows, Evidence: g.Evidence, Alarms: g.Alarms, Fits: g.Fits,
 			LastFitSeconds: g.LastFit.Seconds(), LastFit: g.Note, Input: s.Learning}}
+	if l := s.Labels; s.joins {
+		r.Labels = &Labels{Joined: l.Joined, Corrected: l.Corrected, Duplicate: l.Duplicate, Late: l.Late,
+			Expired: l.Expired, Repeated: l.Repeated, Skipped: l.Skipped, Keyless: l.Keyless, Rows: l.Rows, Early: l.Early,
+			Bytes: l.Bytes, Note: l.Note}
+	}
 	if l := g.Live; l != nil {
 		r.Model = &ReportModel{Version: l.Version, Method: l.Model.Method(), Dim: l.Model.Dim(), Epoch: l.Epoch,
 			Bootstrap: l.Bootstrap, Pinned: g.Pinned, AgeSeconds: s.Age.Seconds(), Stale: s.Stale}

@@ -83,13 +83,13 @@ func printReports(out *output, reports []stream.Report) error {
 		}
 		l := r.Learning
 		t.row(r.Pipeline, ready, version, epoch, age, fmt.Sprintf("%d rows, %d classes", l.Rows, l.Classes),
-			learningText(l))
+			learningText(l, r.Labels))
 	}
 	return t.flush()
 }
 
 // learningText says how learning goes: how good the live model is, and what may replace it.
-func learningText(l stream.Learning) string {
+func learningText(l stream.Learning, late *stream.Labels) string {
 	var parts []string
 	if l.Accuracy != nil {
 		parts = append(parts, fmt.Sprintf("accuracy %.3f", *l.Accuracy))
@@ -103,6 +103,12 @@ func learningText(l stream.Learning) string {
 		parts = append(parts, "filling the window again")
 	case l.Backlog > 0:
 		parts = append(parts, fmt.Sprintf("%d rows wait", l.Backlog))
+	}
+	if late != nil {
+		parts = append(parts, fmt.Sprintf("%d rows wait for labels, %d labels for rows", late.Rows, late.Early))
+		if late.Note != "" {
+			parts = append(parts, late.Note)
+		}
 	}
 	for _, text := range []string{l.LastFit, l.Input} {
 		if text != "" {

@@ -56,7 +56,8 @@ type Out[P any] struct {
 	Place   Place
 	Time    time.Time
 	Text    string
-	Payload P // of Give
+	By      Place // of the label that says it; zero where it is the row's own
+	Payload P     // of Give
 }
 
 // Limits bound what is held.
@@ -299,7 +300,7 @@ func (j *Join[P]) tell(r *row[P], l *label[P]) {
 	default:
 		j.size(r, textBytes(l.text)-textBytes(r.text))
 		r.text, r.by = l.text, l.place
-		j.out = append(j.out, Out[P]{Kind: Correct, Place: r.place, Time: r.time, Text: r.text})
+		j.out = append(j.out, Out[P]{Kind: Correct, Place: r.place, Time: r.time, Text: r.text, By: r.by})
 		j.count(l, &j.counts.Corrected)
 	}
 }
@@ -318,7 +319,7 @@ func (j *Join[P]) reaches(t time.Time, r *row[P]) bool {
 
 // give hands a row that waits to the host, and remembers its place.
 func (j *Join[P]) give(r *row[P], text string, by Place) {
-	j.out = append(j.out, Out[P]{Kind: Give, Place: r.place, Time: r.time, Text: text, Payload: r.payload})
+	j.out = append(j.out, Out[P]{Kind: Give, Place: r.place, Time: r.time, Text: text, By: by, Payload: r.payload})
 	j.settle(r, given)
 	r.text, r.by = text, by
 	j.size(r, textBytes(text))
