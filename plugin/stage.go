@@ -37,6 +37,7 @@ type Live struct {
 	Model     *model.Model
 	Version   string // its name in the store, else the first 16 hexadecimal digits of its digest
 	Epoch     int    // outputs are comparable within one epoch; from 1
+	Epochs    int    // the highest epoch so far, where an earlier model was chosen again; 0: Epoch
 	Seen      uint64 // sequence number of the last message that its fit saw; 0 where nothing was fitted
 	Bootstrap bool   // the PCA that serves until a first model exists: any model replaces it
 	// Origin is the first model of the epoch, against which the next ones are judged; nil: Model itself.
@@ -292,17 +293,18 @@ func (s *Stage) Close() {
 // Status is how far learning is.
 type Status struct {
 	Live     *Live
-	Rows     int   // labelled rows in the window
-	Classes  int   // that they are of
-	Largest  int   // rows of the largest class
-	Bytes    int64 // that the window takes
-	Needed   int   // labelled rows that make a first model due
-	Backlog  int   // labelled rows that wait to be learned from
-	Dropped  int   // labelled rows that were not learned: they came too fast
-	Overfull int   // labelled rows that were not learned: their class was one too many
-	Fitting  bool  // the worker has something to do
-	Filling  bool  // the window is filled again after a restart
-	Pinned   bool  // the live model was chosen, and nothing replaces it
+	Rows     int       // labelled rows in the window
+	Classes  int       // that they are of
+	Largest  int       // rows of the largest class
+	Bytes    int64     // that the window takes
+	Needed   int       // labelled rows that make a first model due
+	Backlog  int       // labelled rows that wait to be learned from
+	Dropped  int       // labelled rows that were not learned: they came too fast
+	Overfull int       // labelled rows that were not learned: their class was one too many
+	Newest   time.Time // of the labelled rows that the live model was judged on; zero: none since the start
+	Fitting  bool      // the worker has something to do
+	Filling  bool      // the window is filled again after a restart
+	Pinned   bool      // the live model was chosen, and nothing replaces it
 
 	// Accuracy is the share of the last 500 to 1,000 labelled rows whose class the live model's outputs told before it
 	// was learned, by the nearest of the newest held-out rows; Chance is what it would be if labels meant nothing.

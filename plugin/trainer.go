@@ -32,6 +32,7 @@ type trainer struct {
 	drift      evidence.Adaptive // of how right the class means are under the live model
 	live       *view             // of Stage.live; nil before the first model that is no bootstrap model
 	origin     *model.Model      // the first model of the epoch
+	newest     int64             // time of the newest row that was scored
 	candidates []*candidate
 	settled    fit.Config    // the method as auto chose it, with the number of outputs
 	choice     *model.Choice // of auto
@@ -204,6 +205,9 @@ func (t *trainer) status() Status {
 		s.Rows, s.Classes, s.Bytes = t.window.Len(), t.window.Classes(), t.window.Bytes()
 		s.Largest, s.trainable = t.window.Largest(), t.window.Trainable()
 	}
+	if t.newest != 0 {
+		s.Newest = time.Unix(0, t.newest)
+	}
 	if t.live != nil {
 		s.Accuracy, s.Chance = t.live.agree.rate(), t.live.agree.chance()
 	}
@@ -226,6 +230,9 @@ func (t *trainer) step(ctx context.Context, rows []window.Row) {
 	}
 	if t.resume != nil {
 		t.restore(ctx)
+	}
+	for _, r := range rows {
+		t.newest = max(t.newest, r.Time)
 	}
 	changed := t.score(rows)
 	t.take(rows)
@@ -568,7 +575,7 @@ func (t *trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 // align brings a model into the coordinates of the live one, and says which epoch its outputs belong to.
 func (t *trainer) align(m *model.Model, live *Live, o *Outcome) (*model.Model, int, *model.Model, error) {
 	if live.Bootstrap {
-		return m, live.Epoch + 1, m, nil
+		return m, live.nextEpoch(), m, nil
 	}
 	x, labels := newestRows(t.window, epochRows)
 	anchors := model.DenseRows(x, len(labels), m.M())
@@ -589,8 +596,11 @@ func (t *trainer) align(m *model.Model, live *Live, o *Outcome) (*model.Model, i
 		return aligned, live.Epoch, t.origin, nil
 	}
 	o.Reason += fmt.Sprintf("; a new epoch: coordinates of the old one's first model lose %.1f points", 100*loss)
-	return aligned, live.Epoch + 1, aligned, nil
+	return aligned, live.nextEpoch(), aligned, nil
 }
+
+// nextEpoch is one that no model had before.
+func (l *Live) nextEpoch() int { return max(l.Epoch, l.Epochs) + 1 }
 
 // publish stores a model and moves the pointer.
 func (t *trainer) publish(ctx context.Context, m *model.Model, epoch int, s *window.Suffix, o *Outcome,
@@ -602,6 +612,9 @@ func (t *trainer) publish(ctx context.Context, m *model.Model, epoch int, s *win
 	note.Source["first"] = strconv.FormatUint(t.readFrom().Seq, 10)
 	note.Source["last"] = strconv.FormatUint(s.Last.Seq, 10)
 	live := &Live{Version: m.Digest()[:16], Epoch: epoch, Seen: s.Last.Seq, Bootstrap: bootstrap, Origin: t.origin}
+	if before := t.stage.Live(); before != nil {
+		live.Epochs = max(before.Epochs, epoch)
+	}
 	if t.config.Store != nil {
 		r := &Release{Model: m.WithNote(note), Epoch: epoch, Bootstrap: bootstrap, First: s.First.Seq, Last: s.Last.Seq,
 			Rows: s.Rows, Score: o.Candidate, LiveScore: o.Previous, Why: o.Reason, State: t.state(),

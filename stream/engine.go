@@ -156,7 +156,9 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, c Pipeline) (
 	observe := s.Observe
 	s.Observe = func(f plugin.Outcome) {
 		e.metrics.fitted(c.Name, f)
-		p.observed(f)
+		if f.Promoted {
+			p.foundGood(p.clock())
+		}
 		p.judged(f)
 		if observe != nil {
 			observe(f)
@@ -336,6 +338,7 @@ func (e *Engine) watchAge(ctx context.Context, open []*pipeline) {
 	defer tick.Stop()
 	for {
 		for _, p := range open {
+			p.lookFresh()
 			age, _ := p.age()
 			e.metrics.age.WithLabelValues(p.Name).Set(age.Seconds())
 		}

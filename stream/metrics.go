@@ -58,7 +58,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		model: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_model_info",
 			Help: "1 for the live model."}, []string{"pipeline", "version", "method", "epoch"}),
 		age: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_model_age_seconds",
-			Help: "Time since the live model was last found good: made, or kept over a candidate from newer rows."},
+			Help: "Time since the live model was last found good: made, or judged on a labelled row and kept."},
 			[]string{"pipeline"}),
 		pinned: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_model_pinned",
 			Help: "1 while the live model was chosen and nothing replaces it."}, []string{"pipeline"}),

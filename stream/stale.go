@@ -21,8 +21,8 @@ const (
 )
 
 // staleness says how old the live model is. A model is as old as the last time that it was found good: when it was
-// made, or when it was last kept over a candidate from newer rows. So a stream that does not change has no stale
-// model, and one whose labels have ended has. It is a pure function of its events in virtual time.
+// made, or the time of the newest labelled row that it was judged on and kept. So a stream that does not change has
+// no stale model, and one whose labels have ended has. It is a pure function of its events in virtual time.
 type staleness struct {
 	maxAge time.Duration // 0: no model is ever stale
 	good   time.Time     // zero: there is no model
@@ -42,10 +42,16 @@ func (s *staleness) chosen(good, at time.Time) {
 	s.good = good
 }
 
-// judged records that a fit ended and the live model is the better one: the new one, or the one before.
-func (s *staleness) judged(at time.Time) {
+// judged records that the live model was good as of a time: it was made then, or a labelled row of then was compared
+// with what it makes of it and nothing better is known.
+func (s *staleness) judged(good, at time.Time) {
 	s.tick(at)
-	s.good = s.now
+	if good.After(s.now) {
+		good = s.now
+	}
+	if good.After(s.good) {
+		s.good = good
+	}
 }
 
 func (s *staleness) age() time.Duration {
@@ -65,14 +71,19 @@ func (p *pipeline) age() (age time.Duration, stale bool) {
 	return p.staleness.age(), p.staleness.stale()
 }
 
-// observed takes what came of a fit.
-func (p *pipeline) observed(f plugin.Outcome) {
-	if f.Err != nil || f.Live == nil {
-		return
-	}
+// foundGood takes that the live model is the best that is known as of a time.
+func (p *pipeline) foundGood(at time.Time) {
 	p.staleMu.Lock()
 	defer p.staleMu.Unlock()
-	p.staleness.judged(p.clock())
+	p.staleness.judged(at, p.clock())
+}
+
+// lookFresh asks how new the rows are that the live model was judged on. The hot path does not: the answer takes a lock
+// that learning holds.
+func (p *pipeline) lookFresh() {
+	if s := p.stage.Status(); s.Live != nil && !s.Newest.IsZero() {
+		p.foundGood(s.Newest)
+	}
 }
 
 // chosen takes a model that the store brought, and when it was last found good.
@@ -95,6 +106,10 @@ func (p *pipeline) awaitFresh(ctx context.Context) bool {
 	}
 	for told := (time.Time{}); ; {
 		age, stale := p.age()
+		if stale {
+			p.lookFresh()
+			age, stale = p.age()
+		}
 		if !stale {
 			return true
 		}

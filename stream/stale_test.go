@@ -41,7 +41,7 @@ func TestStaleness(t *testing.T) {
 			case "chosen":
 				s.chosen(start.Add(duration(t, words[2])), at)
 			case "judged":
-				s.judged(at)
+				s.judged(start.Add(duration(t, words[2])), at)
 			case "tick":
 				s.tick(at)
 			default:

@@ -15,7 +15,7 @@ type Status struct {
 	// what last happened to the input stream that learning had to follow, with the time; "" where nothing did
 	Learning string
 	Stage    plugin.Status
-	Age      time.Duration      // since the live model was last found good: made, or kept over a newer candidate
+	Age      time.Duration      // since the live model was last found good: made, or judged on a labelled row and kept
 	Stale    bool               // the age is over MaxAge
 	Labels   plugin.LabelStatus // zero where labels come with their rows
 

@@ -30,6 +30,9 @@ type Pointer struct {
 	Versions []Version `json:"versions"`          // oldest first
 	Refused  []Refusal `json:"refused,omitempty"` // the newest, oldest first
 
+	// Good is when the live model was last found good: made, or judged on labelled rows and kept.
+	Good time.Time `json:"good,omitzero"`
+
 	StateOf string `json:"state_of,omitempty"` // the live model to which State belongs
 	State   []byte `json:"state,omitempty"`    // the learner's newest checkpoint
 }
@@ -40,6 +43,7 @@ type Version struct {
 	Digest    string            `json:"digest,omitempty"` // "" for one that an early embedd stored
 	Parent    string            `json:"parent,omitempty"` // the version that it replaced
 	Epoch     int               `json:"epoch"`
+	NewEpoch  bool              `json:"new_epoch,omitempty"` // the first of its epoch, against which the next ones are judged
 	Bootstrap bool              `json:"bootstrap,omitempty"` // the PCA that serves until a first model exists
 	Method    string            `json:"method,omitempty"`
 	Dim       int               `json:"dim,omitempty"`
@@ -125,44 +129,45 @@ func (p *Pointer) Find(name string) *Version {
 	return nil
 }
 
-// good is when the live model was last found good.
-func (p *Pointer) good() time.Time {
-	v := p.Find(p.Live)
-	if v == nil {
-		return time.Time{}
-	}
-	at := v.Created
-	for _, r := range p.Refused {
-		if r.Live == p.Live && r.Time.After(at) {
-			at = r.Time
-		}
-	}
-	return at
-}
-
-// choose makes a version the live one; what was live becomes the previous one.
-func (p *Pointer) choose(name string) {
+// choose makes a version the live one, good as of a time; what was live becomes the previous one.
+func (p *Pointer) choose(name string, good time.Time) {
 	if p.Live != name {
 		p.Previous, p.Live = p.Live, name
+		p.State, p.StateOf = nil, ""
 	}
-	p.State, p.StateOf = nil, ""
+	p.Good = good
+}
+
+// originOf is the first version of the epoch of another, nil where it is the first itself or none is listed.
+func (p *Pointer) originOf(v *Version) *Version {
+	i := slices.IndexFunc(p.Versions, func(o Version) bool { return o.NewEpoch && o.Epoch == v.Epoch })
+	if i < 0 || p.Versions[i].Name == v.Name {
+		return nil
+	}
+	return &p.Versions[i]
 }
 
 // prune takes the versions out that are too many or too old, the oldest first, and returns their names. What is live,
-// previous or pinned stays.
+// previous or pinned stays, and the first of an epoch as long as any other of it.
 func (p *Pointer) prune(k Keep, now time.Time) (gone []string) {
 	left := len(p.Versions)
-	p.Versions = slices.DeleteFunc(p.Versions, func(v Version) bool {
-		if v.Name == p.Live || v.Name == p.Previous || v.Name == p.Pin {
-			return false
-		}
-		if left <= k.Versions && (k.Age == 0 || now.Sub(v.Created) <= k.Age) {
-			return false
-		}
-		left--
-		gone = append(gone, v.Name)
-		return true
-	})
+	leave := func(mayLeave func(Version) bool) {
+		p.Versions = slices.DeleteFunc(p.Versions, func(v Version) bool {
+			if v.Name == p.Live || v.Name == p.Previous || v.Name == p.Pin || !mayLeave(v) ||
+				left <= k.Versions && (k.Age == 0 || now.Sub(v.Created) <= k.Age) {
+				return false
+			}
+			left--
+			gone = append(gone, v.Name)
+			return true
+		})
+	}
+	leave(func(v Version) bool { return !v.NewEpoch })
+	of := map[int]int{}
+	for _, v := range p.Versions {
+		of[v.Epoch]++
+	}
+	leave(func(v Version) bool { return of[v.Epoch] == 1 })
 	return gone
 }
 
@@ -170,7 +175,7 @@ func (p *Pointer) prune(k Keep, now time.Time) (gone []string) {
 func versionOf(name string, r *plugin.Release, created time.Time, size int64) Version {
 	m := r.Model
 	return Version{
-		Name: name, Digest: m.Digest(), Parent: r.Parent, Epoch: r.Epoch, Bootstrap: r.Bootstrap,
+		Name: name, Digest: m.Digest(), Parent: r.Parent, Epoch: r.Epoch, NewEpoch: r.NewEpoch, Bootstrap: r.Bootstrap,
 		Method: m.Method(), Dim: m.Dim(), Features: m.M(), Classes: len(m.Classes()), Params: m.Params(),
 		First: r.First, Last: r.Last, Rows: r.Rows, Score: figure(r.Score), LiveScore: figure(r.LiveScore),
 		Why: short(r.Why), Created: created, Size: size,

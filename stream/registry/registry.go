@@ -178,7 +178,7 @@ func (r *Registry) upgrade(ctx context.Context, p *Pointer) error {
 type Choice struct {
 	Live   *plugin.Live // State is the learner's newest checkpoint
 	Pinned bool         // nothing may replace it
-	Good   time.Time    // when it was last found good: made, or kept over a candidate from newer rows
+	Good   time.Time    // when it was last found good: made, or judged on labelled rows and kept
 }
 
 // Live is the live model, read and checked; nil where there is none yet.
@@ -207,14 +207,21 @@ func (r *Registry) choiceOf(ctx context.Context, p *Pointer) (*Choice, error) {
 		}
 		return nil, fmt.Errorf("%w%s", err, cure)
 	}
-	l := &plugin.Live{Model: m, Version: v.Name, Epoch: v.Epoch, Bootstrap: v.Bootstrap}
+	l := &plugin.Live{Model: m, Version: v.Name, Epoch: v.Epoch, Epochs: p.Epochs, Bootstrap: v.Bootstrap}
 	if l.Epoch == 0 {
 		l.Epoch = max(int(m.Note().Epoch), 1)
+	}
+	if origin := p.originOf(v); origin != nil {
+		// Without it the epoch is judged from this model on: that is no reason not to start.
+		if l.Origin, err = r.get(ctx, *origin); err != nil {
+			r.options.Logger.Warn("the first model of the epoch cannot be read; the epoch is judged from the live one on",
+				"error", err)
+		}
 	}
 	if p.StateOf == p.Live {
 		l.State = p.State
 	}
-	return &Choice{Live: l, Pinned: p.Pin != "", Good: p.good()}, nil
+	return &Choice{Live: l, Pinned: p.Pin != "", Good: p.Good}, nil
 }
 
 // Model is a version of the pipeline; ErrMissing where the pointer lists none of that name.
@@ -334,7 +341,7 @@ func (r *Registry) Save(ctx context.Context, release *plugin.Release) (string, e
 				ErrOvertaken, r.pipeline, name)
 		}
 		p.Versions = append(p.Versions, versionOf(name, release, now, size))
-		p.choose(name)
+		p.choose(name, now)
 		p.Candidate, p.Epochs = "", max(p.Epochs, release.Epoch)
 		if release.State != nil {
 			p.State, p.StateOf = release.State, name
@@ -451,8 +458,8 @@ const unfinished = time.Hour
 // maxState bounds a checkpoint.
 const maxState = 64 << 10
 
-// Checkpoint keeps what the learner knows beside its window. Before a first model there is nothing that it would
-// belong to, and it is let go.
+// Checkpoint keeps what the learner knows beside its window, once it has compared the live model with candidates from
+// newer rows and kept it. Before a first model there is nothing that it would belong to, and it is let go.
 func (r *Registry) Checkpoint(ctx context.Context, state []byte) error {
 	if len(state) > maxState {
 		return fmt.Errorf("a checkpoint of %d bytes is over the limit of %d", len(state), maxState)
@@ -464,7 +471,7 @@ func (r *Registry) Checkpoint(ctx context.Context, state []byte) error {
 		if p.Live == "" || p.Live != live {
 			return errUnchanged
 		}
-		p.State, p.StateOf = state, p.Live
+		p.State, p.StateOf, p.Good = state, p.Live, r.options.Clock()
 		return nil
 	})
 	return unlessUnchanged(err)
@@ -490,6 +497,9 @@ func (r *Registry) Refuse(ctx context.Context, f plugin.Outcome) error {
 	_, err := r.update(ctx, func(p *Pointer) error {
 		p.Refused = append(p.Refused, one)
 		p.Refused = p.Refused[max(len(p.Refused)-maxRefused, 0):]
+		if one.Live == p.Live {
+			p.Good = one.Time
+		}
 		return nil
 	})
 	return err
@@ -563,6 +573,10 @@ func (r *Registry) choose(ctx context.Context, which func(*Pointer) (string, err
 			ErrDim, name, m.Dim(), live.Dim, live.Name)
 	}
 	return r.update(ctx, func(p *Pointer) error {
+		good := m.Note().Created
+		if name == p.Live {
+			good = p.Good
+		}
 		v := p.Find(name)
 		if v == nil {
 			return &missing{fmt.Sprintf("version %s of pipeline %s was removed meanwhile", name, r.pipeline)}
@@ -572,7 +586,7 @@ func (r *Registry) choose(ctx context.Context, which func(*Pointer) (string, err
 				Features: m.M(), Classes: len(m.Classes()), Params: m.Params(), Rows: m.Rows(), Created: v.Created,
 				Size: v.Size}
 		}
-		p.choose(name)
+		p.choose(name, good)
 		if pin {
 			p.Pin = name
 		}

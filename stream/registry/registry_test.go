@@ -450,6 +450,55 @@ func TestPrune(t *testing.T) {
 	})
 }
 
+// TestEpochs: the first model of an epoch comes back with every model of it, and is kept as long as one of them is. An
+// epoch that was once begun is not begun again.
+func TestEpochs(t *testing.T) {
+	eachStore(t, func(t *testing.T, s Store) {
+		r := Of(s, "digits", Options{Keep: Keep{Versions: 3}})
+		at := ""
+		epoch := func(seed uint64, epoch int, first bool) string {
+			t.Helper()
+			one := release(t, seed, at)
+			one.Epoch, one.NewEpoch = epoch, first
+			v, err := r.Save(t.Context(), one)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at = v
+			return v
+		}
+		a := epoch(1, 1, true)
+		if l, _ := live(t, s); l.Origin != nil || l.Epochs != 1 {
+			t.Errorf("the first of its epoch has the origin %v and %d epochs", l.Origin, l.Epochs)
+		}
+		for seed := uint64(2); seed < 7; seed++ {
+			epoch(seed, 1, false)
+		}
+		l, p := live(t, s)
+		if l.Origin == nil || l.Origin.Digest() != fitted(t, 1, 5).Digest() || p.Find(a) == nil || len(p.Versions) != 3 {
+			t.Errorf("the epoch's first model is %v; versions %s", l.Origin, p.names())
+		}
+		before := at
+		c := epoch(10, 2, true)
+		epoch(11, 2, false)
+		epoch(13, 2, false)
+		if l, p := live(t, s); l.Origin.Digest() != fitted(t, 10, 5).Digest() || p.Find(a) != nil || p.Find(c) == nil {
+			t.Errorf("in the second epoch the first model is of %v; versions %s", l.Origin.Note(), p.names())
+		}
+		if _, err := r.Rollback(t.Context(), before); !errors.Is(err, ErrMissing) {
+			t.Errorf("going back to what was pruned: %v", err)
+		}
+		r.options.Keep.Versions = 4
+		epoch(12, 3, true)
+		if _, err := r.Rollback(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		if l, _ := live(t, s); l.Epoch != 2 || l.Epochs != 3 || l.Origin != nil {
+			t.Errorf("back in epoch 2 live is %+v", l)
+		}
+	})
+}
+
 // TestPin: a pinned version stays, whatever is learned; unpinned, learning goes on from it.
 func TestPin(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {

@@ -185,7 +185,7 @@ var spec = []field{
 		doc: "What happens before the first model. hold: nothing leaves, nothing is lost; pca: a PCA of the first every.rows rows serves; skip: acknowledged without output, counted."},
 	{path: each + "training.max_age", to: func(_ *Config, p *Pipeline) any { return &p.Training.MaxAge },
 		or: "none", low: second, high: year,
-		doc: "Oldest model that serves as fresh: the time since it was made, or since it was last kept over a candidate from newer rows. Over it /readyz is 503."},
+		doc: "Oldest model that serves as fresh: the time since it was made, or since the newest labelled row on which it was judged and kept. Over it /readyz is 503."},
 	{path: each + "training.when_stale", to: func(_ *Config, p *Pipeline) any { return &p.Training.WhenStale },
 		value: "serve", words: []string{"serve", "hold", "pass"},
 		doc: "What happens over max_age. serve: outputs go on, marked by a header with the age; hold: nothing leaves, nothing is lost; pass: messages leave as they came, without an embedding, marked."},
