@@ -2,10 +2,14 @@ package integration
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -190,5 +194,112 @@ core:
 	succeed(t, "model", "pin", "core", "--store", dir)
 	eventually(t, 20*time.Second, says("embedd_model_pinned is 1"),
 		func() bool { return d.metric(`embedd_model_pinned{pipeline="core"}`) == "1" })
+	d.stop()
+}
+
+// TestServerDiesWhileSaving kills the server again and again while models are saved. The pointer always names a model
+// that a start reads, and saving goes on by itself.
+func TestServerDiesWhileSaving(t *testing.T) {
+	s := startServerProcess(t, "")
+	c := dial(t, s.url)
+	store := must(registry.MakeJetStream(within(t, 20*time.Second), c.js))(t)
+	fitted := []*model.Model{
+		must(model.Read(bytes.NewReader(must(os.ReadFile(packedModel(t, "lda", 5)))(t))))(t),
+		must(model.Read(bytes.NewReader(must(os.ReadFile(packedModel(t, "pca", 5)))(t))))(t),
+	}
+	options := registry.Options{Keep: registry.Keep{Versions: 3}}
+	ctx, stop := context.WithCancel(t.Context())
+	var saved, failed atomic.Int64
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r := registry.Of(store, "digits", options)
+		for i := 0; ctx.Err() == nil; i++ {
+			once, cancel := context.WithTimeout(ctx, 2*time.Second)
+			parent := ""
+			p, err := r.Pointer(once)
+			if err == nil {
+				parent = p.Live
+				_, err = r.Save(once, &plugin.Release{Model: fitted[i%2], Epoch: 1, Parent: parent})
+			}
+			cancel()
+			if err != nil {
+				failed.Add(1)
+			} else {
+				saved.Add(1)
+			}
+		}
+	}()
+	kills := 6
+	if long() {
+		kills = 20
+	}
+	for kill := range kills {
+		before := saved.Load()
+		eventually(t, 30*time.Second, says("saving goes on"), func() bool { return saved.Load() >= before+3 })
+		s.restart(syscall.SIGKILL, 0)
+		var chosen *registry.Choice
+		eventually(t, 30*time.Second, says("the store is asked"), func() bool {
+			once, cancel := context.WithTimeout(ctx, 5*time.Second)
+			defer cancel()
+			fresh, err := registry.JetStream(once, dial(t, s.url).js)
+			if err != nil {
+				return false
+			}
+			chosen, err = registry.Of(fresh, "digits", options).Live(once)
+			if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, nats.ErrNoResponders) {
+				t.Fatalf("kill %d: %v", kill, err)
+			}
+			return err == nil
+		})
+		if chosen == nil {
+			t.Fatalf("kill %d: no model is live any more", kill)
+		}
+	}
+	stop()
+	<-done
+	t.Logf("%d models were saved, %d savings were cut", saved.Load(), failed.Load())
+	if failed.Load() == 0 {
+		t.Error("no saving was cut: the test does not hit what it wants")
+	}
+}
+
+// TestModelTooLarge: a model over the limit does not go live and the pipeline says what to do; a start with the limit
+// raised goes on, and one with the limit lowered again still reads what is live.
+func TestModelTooLarge(t *testing.T) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.streams()
+	config := func(limit string) string {
+		return configFile(t, s.ClientURL(), `
+digits:
+  input: {stream: FEATURES, subject: features.digits}
+  schema: {features: [pixels], label: label}
+  output: {subject: reduced.digits, dead: dead.digits}
+  model: {method: isomap, dim: 5}
+  limits: {model: `+limit+`}
+  training: {window: {rows: 400}, every: {rows: 300, period: none}}`)
+	}
+	g := digits(t)
+	for from := 0; from < 400; from += 50 {
+		c.send("features.digits", g.message(t, from, from+50, true))
+	}
+	d := startDaemon(t, config("64KiB"))
+	eventually(t, time.Minute, func() string { _, body := d.get("/readyz"); return "readiness names the limit: " + body },
+		func() bool {
+			code, body := d.get("/readyz")
+			return code == 503 && strings.Contains(body, "limits.model allows 0.1 MiB; raise limits.model")
+		})
+	d.stop()
+	d = startDaemon(t, config("16MiB"))
+	ready := func() {
+		t.Helper()
+		eventually(t, time.Minute, func() string { _, body := d.get("/readyz"); return "ready: " + body },
+			func() bool { code, _ := d.get("/readyz"); return code == 200 })
+	}
+	ready()
+	d.stop()
+	d = startDaemon(t, config("64KiB"))
+	ready()
 	d.stop()
 }

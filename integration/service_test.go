@@ -48,8 +48,8 @@ func TestService(t *testing.T) {
 
 	wantCode(t, c.ask("digits", "transform", g.message(t, 0, 3, false)), "no_model", "labelled rows")
 	wantCode(t, c.ask("digits", "retrain", nil), "few_rows", "learn more rows")
-	wantCode(t, c.ask("digits", "model.pin", nil), "no_model", "has no model yet")
-	wantCode(t, c.ask("digits", "model.show", nil), "no_model", "no model is live")
+	wantCode(t, c.ask("digits", "model pin", nil), "no_model", "has no model yet")
+	wantCode(t, c.ask("digits", "model show", nil), "no_model", "no model is live")
 	wantCode(t, c.ask("fixed", "retrain", nil), "fixed", "learns nothing")
 	for from := 0; from < 1000; from += 50 {
 		c.send("features.digits", g.message(t, from, from+50, true))
@@ -91,9 +91,9 @@ func TestService(t *testing.T) {
 	}
 	wantCode(t, c.ask("digits", "transform", []byte("no Arrow")), "not_arrow", "")
 	wantCode(t, c.ask("digits", "transform", nil), "not_arrow", "")
-	wantCode(t, c.ask("digits", "model.pin", []byte("{")), "bad_request", "JSON")
-	wantCode(t, c.ask("digits", "model.pin", []byte(`{"version":"digits-9-00000000"}`)), "no_model", "it has digits-1-")
-	wantCode(t, c.ask("digits", "model.unpin", nil), "not_pinned", "")
+	wantCode(t, c.ask("digits", "model pin", []byte("{")), "bad_request", "JSON")
+	wantCode(t, c.ask("digits", "model pin", []byte(`{"version":"digits-9-00000000"}`)), "no_model", "it has digits-1-")
+	wantCode(t, c.ask("digits", "model unpin", nil), "not_pinned", "")
 
 	// Many at a time.
 	var wg sync.WaitGroup
@@ -109,19 +109,19 @@ func TestService(t *testing.T) {
 
 	// The models.
 	var listed struct{ Models []version }
-	if err := json.Unmarshal(c.ask("digits", "model.ls", nil).Data, &listed); err != nil || len(listed.Models) == 0 {
+	if err := json.Unmarshal(c.ask("digits", "model ls", nil).Data, &listed); err != nil || len(listed.Models) == 0 {
 		t.Fatalf("%v: %+v", err, listed)
 	}
 	live := streamed.header.Get(wire.HeaderModel)
 	if i := slices.IndexFunc(listed.Models, func(v version) bool { return v.State == "live" }); listed.Models[i].Version != live {
-		t.Errorf("%s answers, and model.ls says %+v", live, listed.Models)
+		t.Errorf("%s answers, and model ls says %+v", live, listed.Models)
 	}
 	var shown struct {
 		Version, Method string
 		Dim             int
 		Components      [][]float64
 	}
-	if err := json.Unmarshal(c.ask("digits", "model.show", nil).Data, &shown); err != nil || shown.Version != live ||
+	if err := json.Unmarshal(c.ask("digits", "model show", nil).Data, &shown); err != nil || shown.Version != live ||
 		shown.Method != "lda" || len(shown.Components) != 64 {
 		t.Errorf("shown is %s: %v", shown.Version, err)
 	}
@@ -129,7 +129,7 @@ func TestService(t *testing.T) {
 		Live   string
 		Pinned bool
 	}
-	msg = c.ask("digits", "model.pin", []byte(`{"version":"`+live+`"}`))
+	msg = c.ask("digits", "model pin", []byte(`{"version":"`+live+`"}`))
 	if err := json.Unmarshal(msg.Data, &chosen); err != nil || chosen.Live != live || !chosen.Pinned {
 		t.Errorf("pinned: %s, %v", msg.Data, err)
 	}
@@ -139,8 +139,8 @@ func TestService(t *testing.T) {
 		!strings.Contains(stderr, "embedd model unpin digits") {
 		t.Errorf("retrain while pinned: code %d, %s", code, stderr)
 	}
-	wantCode(t, c.ask("digits", "model.rollback", nil), "pinned", "")
-	c.ask("digits", "model.unpin", nil)
+	wantCode(t, c.ask("digits", "model rollback", nil), "pinned", "")
+	c.ask("digits", "model unpin", nil)
 	eventually(t, 20*time.Second, says("status says not pinned"), func() bool { return !report().Model.Pinned })
 
 	// The verbs.

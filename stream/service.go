@@ -48,9 +48,13 @@ const (
 // requestWait bounds one request.
 const requestWait = 30 * time.Second
 
-// ServiceName is the name of a pipeline's service, ServiceSubject the subject of one of its endpoints.
-func ServiceName(pipeline string) string              { return "embedd_" + pipeline }
-func ServiceSubject(pipeline, endpoint string) string { return "embedd." + pipeline + "." + endpoint }
+// ServiceName is the name of a pipeline's service.
+func ServiceName(pipeline string) string { return "embedd_" + pipeline }
+
+// ServiceSubject is the subject of an endpoint, which is called as the verb of the command line: status, model ls.
+func ServiceSubject(pipeline, endpoint string) string {
+	return "embedd." + pipeline + "." + strings.ReplaceAll(endpoint, " ", ".")
+}
 
 // service answers requests about one pipeline. Each endpoint answers one request at a time.
 type service struct {
@@ -79,11 +83,11 @@ func (p *pipeline) startService(ctx context.Context) (*service, error) {
 		{"status", "how the pipeline stands", s.status, true},
 		{"retrain", "make a fit due now", s.retrain, false},
 		{"transform", "an Arrow message in, the reduced one out", s.transform, false},
-		{"model.ls", "the versions, and the candidates that were refused", s.list, false},
-		{"model.show", `a model: {"version":"..."}, the live one without`, s.show, false},
-		{"model.pin", `make a version the live one and keep it so: {"version":"..."}, the live one without`, s.pin, false},
-		{"model.unpin", "let learning go on", s.unpin, false},
-		{"model.rollback", `go back: {"version":"..."}, the one before without`, s.rollback, false},
+		{"model ls", "the versions, and the candidates that were refused", s.list, false},
+		{"model show", `a model: {"version":"..."}, the live one without`, s.show, false},
+		{"model pin", `make a version the live one and keep it so: {"version":"..."}, the live one without`, s.pin, false},
+		{"model unpin", "let learning go on", s.unpin, false},
+		{"model rollback", `go back: {"version":"..."}, the one before without`, s.rollback, false},
 	} {
 		bytes := smallBytes
 		if e.name == "transform" {
@@ -95,8 +99,7 @@ func (p *pipeline) startService(ctx context.Context) (*service, error) {
 		if e.everyOne {
 			options = append(options, micro.WithEndpointQueueGroupDisabled())
 		}
-		// A name of an endpoint has no dots.
-		if err := s.micro.AddEndpoint(strings.ReplaceAll(e.name, ".", "-"), s.handler(ctx, e.answer),
+		if err := s.micro.AddEndpoint(strings.ReplaceAll(e.name, " ", "-"), s.handler(ctx, e.answer),
 			options...); err != nil {
 			s.stop()
 			return nil, err

@@ -1,0 +1,61 @@
+package stream
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestCodesAreDocumented holds docs/service.md to the codes of the service, and them to be none of a message's.
+func TestCodesAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../docs/service.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var documented []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|").FindAllStringSubmatch(
+		string(page)[strings.Index(string(page), "| code |"):], -1) {
+		documented = append(documented, m[1])
+	}
+	ours, messages := constants(t, "service.go", "Code"), constants(t, "../arrowio/wire/code.go", "")
+	slices.Sort(documented)
+	slices.Sort(ours)
+	if len(ours) == 0 || !slices.Equal(ours, documented) {
+		t.Errorf("the codes are %q, and the document has %q", ours, documented)
+	}
+	for _, c := range ours {
+		if slices.Contains(messages, c) {
+			t.Errorf("code %s is one of package wire too", c)
+		}
+	}
+}
+
+// constants are the values of the constants of a file whose names have a prefix.
+func constants(t *testing.T, file, prefix string) (values []string) {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || !strings.HasPrefix(spec.Names[0].Name, prefix) || len(spec.Values) == 0 {
+			return true
+		}
+		if literal, ok := spec.Values[0].(*ast.BasicLit); ok && literal.Kind == token.STRING {
+			value, err := strconv.Unquote(literal.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			values = append(values, value)
+		}
+		return true
+	})
+	return values
+}
