@@ -15,7 +15,7 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 	waiting := newQueue[*input](p.InFlight)
 	if p.stage.Learns() {
 		p.feed = newFeed(p.InFlight/4, true)
-		wg.Go(func() { p.learnFrom(ctx) })
+		wg.Go(func() { p.learnFrom(ctx, p.learn) })
 	}
 	if p.joins() {
 		labels, err := p.learnLabelsCore(ctx)

@@ -388,7 +388,7 @@ func (p *pipeline) hand(in *input, l *lesson) {
 }
 
 // learnFrom is the learning side of an input that can be read only once.
-func (p *pipeline) learnFrom(ctx context.Context) {
+func (p *pipeline) learnFrom(ctx context.Context, take func(context.Context, *lesson)) {
 	stream := p.created
 	for {
 		l, ok := p.feed.pop(ctx)
@@ -401,7 +401,7 @@ func (p *pipeline) learnFrom(ctx context.Context) {
 			p.turned(fmt.Sprintf("the input stream was made anew at %s; learning goes on from its first message",
 				stamp(stream)))
 		}
-		p.learn(ctx, l)
+		take(ctx, l)
 	}
 }
 

@@ -195,14 +195,19 @@ func (s *site) pupil(change func(*Pipeline), teach func(*pupil, *lesson)) *pupil
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	q.learnFirst = s.first
-	q.feed = newFeed(q.InFlight/4, false)
+	q.feed = newFeed(q.InFlight/4, q.input.CachedInfo().Config.Retention != jetstream.LimitsPolicy)
+	take := func(_ context.Context, l *lesson) {
+		q.note(l)
+		if teach != nil {
+			teach(q, l)
+		}
+	}
 	wg.Go(func() {
-		newReader(q.pipeline, func(ctx context.Context, l *lesson) {
-			q.note(l)
-			if teach != nil {
-				teach(q, l)
-			}
-		}).run(ctx)
+		if q.readsOnce() {
+			q.learnFrom(ctx, take)
+		} else {
+			newReader(q.pipeline, take).run(ctx)
+		}
 	})
 	wg.Go(func() { _ = q.serve(ctx) })
 	q.end = sync.OnceFunc(func() {
@@ -708,4 +713,44 @@ func TestRenumberedRestart(t *testing.T) {
 	q = s.pupil(learning, teach)
 	s.send(100)
 	rows(q, 3500)
+}
+
+// TestReadOnce: where the hot path's messages are all that learning gets, those that are delivered again, to this
+// process or to its successor, are learned once by each, and all are learned.
+func TestReadOnce(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.delete("in")
+	s.make(jetstream.StreamConfig{Name: "in", Retention: jetstream.WorkQueuePolicy})
+	all := map[int]bool{}
+	random := rand.New(rand.NewPCG(5, 6))
+	for i := range 6 {
+		q := s.pupil(func(c *Pipeline) {
+			c.AckWait = time.Second
+			if i%2 == 0 {
+				c.Stage.Until = plugin.UntilHold // everything that is pulled waits, and is left to the successor
+			}
+		}, nil)
+		s.send(200)
+		if i%2 == 0 {
+			q.await(s.sent, 20*time.Second)
+			time.Sleep(time.Duration(random.IntN(2500)) * time.Millisecond) // some are delivered again
+		} else {
+			for end := time.Now().Add(20 * time.Second); len(q.got()) < 400 && time.Now().Before(end); {
+				time.Sleep(20 * time.Millisecond)
+			}
+		}
+		q.end()
+		got := q.got()
+		slices.Sort(got)
+		if twice := len(got) - len(slices.Compact(slices.Clone(got))); twice > 0 {
+			t.Errorf("%d of %d messages were learned twice", twice, len(got))
+		}
+		for _, n := range got {
+			all[n] = true
+		}
+	}
+	if len(all) != s.sent {
+		t.Errorf("%d of %d messages were learned", len(all), s.sent)
+	}
 }

@@ -123,7 +123,7 @@ func (p *pipeline) run(ctx context.Context) error {
 		if only {
 			p.log.Info("the stream keeps messages until they are acknowledged, so one reader feeds both paths",
 				"stream", p.Stream)
-			wg.Go(func() { p.learnFrom(ctx) })
+			wg.Go(func() { p.learnFrom(ctx, p.learn) })
 		} else {
 			wg.Go(func() { newReader(p, p.learn).run(ctx) })
 		}

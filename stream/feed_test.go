@@ -1,0 +1,63 @@
+package stream
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio/wire"
+)
+
+// TestSpans: a set of numbers knows what it has, however it was filled, and does not grow with what it has.
+func TestSpans(t *testing.T) {
+	var s spans
+	for _, c := range []struct {
+		first, last uint64
+		fresh       bool
+		runs        int
+	}{
+		{1, 1, true, 1}, {2, 2, true, 1}, {2, 2, false, 1}, {5, 7, true, 2}, {6, 6, false, 2}, {1, 1, false, 2},
+		{10, 10, true, 3}, {9, 9, true, 3}, {3, 4, true, 2}, {8, 8, true, 1}, {10, 10, false, 1}, {11, 20, true, 1},
+	} {
+		if fresh := s.add(c.first, c.last); fresh != c.fresh || len(s) != c.runs {
+			t.Fatalf("adding %d to %d: fresh is %t, want %t; %v, want %d runs", c.first, c.last, fresh, c.fresh, s, c.runs)
+		}
+	}
+	for i := range uint64(3 * maxSpans) {
+		s.add(100+2*i, 100+2*i)
+	}
+	if len(s) != maxSpans || s.add(100+6*maxSpans-2, 100+6*maxSpans-2) {
+		t.Errorf("%d runs, want the newest %d", len(s), maxSpans)
+	}
+}
+
+// TestFeedSeesGaps: what lies between two deliveries of ours is known to be nothing only where the consumer's numbers
+// say that nobody else got anything.
+func TestFeedSeesGaps(t *testing.T) {
+	type delivery struct{ number, seq, times uint64 }
+	for name, c := range map[string]struct {
+		only       bool
+		deliveries []delivery
+		after      []uint64 // of each; where it is not taught
+		taught     []bool
+	}{
+		"in step":      {false, []delivery{{6, 11, 1}, {7, 12, 1}, {8, 15, 1}}, []uint64{10, 11, 12}, []bool{false, false, false}},
+		"another's":    {false, []delivery{{6, 11, 1}, {8, 15, 1}, {9, 16, 1}}, []uint64{10, 14, 15}, []bool{false, false, false}},
+		"redelivered":  {false, []delivery{{6, 9, 2}, {7, 11, 1}, {8, 11, 2}, {9, 13, 1}}, []uint64{0, 10, 0, 11}, []bool{true, false, true, false}},
+		"lost before":  {false, []delivery{{6, 11, 1}, {8, 9, 2}, {9, 15, 1}}, []uint64{10, 0, 14}, []bool{false, true, false}},
+		"read once":    {true, []delivery{{6, 9, 2}, {7, 11, 1}, {8, 11, 2}, {9, 13, 1}, {10, 12, 3}}, []uint64{8, 10, 0, 11, 0}, []bool{false, false, true, false, true}},
+		"once, a part": {true, []delivery{{7, 12, 1}, {8, 11, 2}, {9, 12, 2}}, []uint64{11, 10, 0}, []bool{false, false, true}},
+	} {
+		f := newFeed(1<<20, c.only)
+		f.bind(time.Unix(1, 0), &jetstream.ConsumerInfo{Delivered: jetstream.SequenceInfo{Consumer: 5, Stream: 10}})
+		for i, d := range c.deliveries {
+			in := &input{origin: wire.Origin{Seq: d.seq}, number: d.number, delivered: d.times}
+			f.saw(in)
+			if in.taught.Load() != c.taught[i] || !c.taught[i] && in.after != c.after[i] {
+				t.Errorf("%s: delivery %+v is taught: %t and comes after %d, want %t and %d", name, d, in.taught.Load(),
+					in.after, c.taught[i], c.after[i])
+			}
+		}
+	}
+}
