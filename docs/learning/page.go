@@ -18,7 +18,7 @@ A class is normal; the means differ in %d directions, and %d directions of the n
 Accuracy is that of the nearest neighbour in the outputs of the model that is live, in %%: %s fresh rows with their true classes are asked about, %s others referred to, all of the concept of the *next* row and never in the stream. It is taken every %d rows, and every %d in the %s rows after an event, where a learner cannot know of the change yet.
 Promotions, losses and stored coordinates are judged on %s and %s rows.
 
-The oracle refits on the best window: of the newest 250, 500, 1,000 ... rows, all rows, and the whole concept so far it takes the one that serves best on fresh rows with their true classes, again others than it is judged on. It learns no shuffled label. No learner can know what it knows.
+The oracle refits on the best window: of the newest 250, 500, 1,000 ... rows, all rows, and the whole concept so far it takes the one that serves best on fresh rows with their true classes, again others than it is judged on. It learns no shuffled label, and its outputs are as wide as its classes allow, where a stage keeps the width of its first model. No learner can know what it knows.
 
 `
 
