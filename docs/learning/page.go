@@ -88,7 +88,7 @@ func promotionTable(all []*figures) string {
 ## Promotions and coordinates
 
 Alarms are the changes of the rows that the stage saw. Promotions: how often a model replaces another, in a run; after the first quarter; how many of all runs lost more than 1 and 2 points on the same fresh rows, and the most that one lost. Epochs, counted from 1, and the widths of the outputs.
-Stored: the most by which accuracy falls where the reference keeps the coordinates that the first model of the epoch gave it. Moved: how far one promotion moved a row, at most, once the window of %s rows was full; strayed: how far it was then from where the first model of the epoch had it;
+Stored: the most by which accuracy falls where the reference has the coordinates that the first model of the epoch gives it. Moved: how far one promotion moved a row, at most, once the window of %s rows was full; strayed: how far it was then from where the first model of the epoch had it;
 both in units of the distance from its nearest neighbour.
 
 | stream | first model after | alarms | promotions | late | lost > 1 | > 2 | worst | epochs | widths | stored | moved | strayed |
