@@ -58,7 +58,7 @@ type promotion struct {
 	Epoch  int    `json:"epoch"`
 	Before figure `json:"before"`
 	After  figure `json:"after"`
-	// Stored is the accuracy with the coordinates as reference that the epoch's first model gave rows of its day.
+	// Stored is the accuracy with the coordinates as reference that the epoch's first model gives.
 	Stored  figure `json:"stored"`
 	Moved   figure `json:"moved"`   // displacement of a probe by this promotion
 	Strayed figure `json:"strayed"` // displacement of a probe from the epoch's first model
@@ -91,7 +91,6 @@ type follower struct {
 	live     *model.Model
 	frozen   *model.Model
 	atChange *model.Model // live at the last change
-	first    stored       // coordinates of the epoch's first model
 	founder  *model.Model // the epoch's first model
 	epoch    int
 	lost     comparison // the last one
@@ -218,19 +217,8 @@ func (f *follower) note(at int) error {
 		if f.epoch != r.Epoch {
 			f.epoch, f.founder = r.Epoch, r.Model
 			f.run.Epochs++
-			if f.first, err = store(r.Model, ref); err != nil {
-				return err
-			}
-		} else {
-			kept, err := f.first.accuracy(r.Model, query)
-			if err != nil {
-				return err
-			}
-			strayed, err := displacement(f.founder, r.Model, ref, query)
-			if err != nil {
-				return err
-			}
-			p.Stored, p.Strayed = figure(kept), figure(strayed)
+		} else if p.Stored, p.Strayed, err = f.sinceFounder(r.Model, ref, query); err != nil {
+			return err
 		}
 		if f.live == nil {
 			f.run.First, f.frozen = p.Row, r.Model
@@ -240,6 +228,16 @@ func (f *follower) note(at int) error {
 		f.live = r.Model
 	}
 	return nil
+}
+
+// sinceFounder compares a model with the first of its epoch.
+func (f *follower) sinceFounder(m *model.Model, ref, query *model.Data) (kept, strayed figure, err error) {
+	k, err := storedAccuracy(f.founder, m, ref, query)
+	if err != nil {
+		return none, none, err
+	}
+	s, err := displacement(f.founder, m, ref, query)
+	return figure(k), figure(s), err
 }
 
 func (f *follower) compare(from, to *model.Model, ref, query *model.Data) (before, moved figure, err error) {

@@ -276,16 +276,12 @@ func TestScores(t *testing.T) {
 	if got, err := accuracy(here, ref, query); err != nil || got != 0.75 {
 		t.Errorf("three of four are next to their class: %g, %v", got, err)
 	}
-	kept, err := store(here, ref)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := kept.accuracy(here, query); err != nil || got != 0.75 {
+	if got, err := storedAccuracy(here, here, ref, query); err != nil || got != 0.75 {
 		t.Errorf("stored by the same model: %g, %v", got, err)
 	}
 	// The other model has everything 10 to the left of here, in the coordinates of the first: 0, 1 and 2 are taken
 	// for what is left of them, and 12 too.
-	if got, err := kept.accuracy(there, query); err != nil || got != 0.25 {
+	if got, err := storedAccuracy(here, there, ref, query); err != nil || got != 0.25 {
 		t.Errorf("stored by a model from which it is shifted: %g, %v", got, err)
 	}
 	// The queries are 1, sqrt 2, sqrt 2 and 2 from their neighbours, and move by 10.

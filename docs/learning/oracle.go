@@ -68,28 +68,21 @@ func accuracy(m *model.Model, ref, query *model.Data) (float64, error) {
 	return float64(right) / float64(query.N), err
 }
 
-// stored are the outputs that somebody kept, with their classes.
-type stored struct {
-	y     []float64
-	class []int
-	dim   int
-}
-
-func store(m *model.Model, d *model.Data) (stored, error) {
-	y, err := score.Outputs(m, d)
-	return stored{y: y, class: d.Y, dim: m.Dim()}, err
-}
-
-// accuracy is that of stored outputs as the reference of a newer model's. Outputs of another width compare to nothing.
-func (s stored) accuracy(m *model.Model, query *model.Data) (float64, error) {
-	if m.Dim() != s.dim {
+// storedAccuracy is that of one model's outputs of the queries where the outputs of the reference rows were stored
+// when another model was live. Outputs of another width compare to nothing.
+func storedAccuracy(then, now *model.Model, ref, query *model.Data) (float64, error) {
+	if then.Dim() != now.Dim() {
 		return 0, nil
 	}
-	y, err := score.Outputs(m, query)
+	old, err := score.Outputs(then, ref)
 	if err != nil {
 		return 0, err
 	}
-	right, err := score.CorrectNN(s.y, s.class, y, query.Y, s.dim, 1)
+	y, err := score.Outputs(now, query)
+	if err != nil {
+		return 0, err
+	}
+	right, err := score.CorrectNN(old, ref.Y, y, query.Y, now.Dim(), 1)
 	return float64(right) / float64(query.N), err
 }
 

@@ -18,7 +18,7 @@ A class is normal; the means differ in %d directions, and %d directions of the n
 Accuracy is that of the nearest neighbour in the outputs of the model that is live, in %%: %s fresh rows with their true classes are asked about, %s others referred to, all of the concept of the *next* row and never in the stream. It is taken every %d rows, and every %d in the %s rows after an event, where a learner cannot know of the change yet.
 Promotions, losses and stored coordinates are judged on %s and %s rows.
 
-The oracle refits on the best window: of the newest 250, 500, 1,000 ... rows, all rows, and the whole concept so far it takes the one that serves best on fresh rows with their true classes, again others than it is judged on. It learns no shuffled label. No learner can know what it knows.
+The oracle refits on the best window: of the newest 250, 500, 1,000 ... rows, all rows, and the whole concept so far it takes the one that serves best on fresh rows with their true classes, again others than it is judged on. It learns no shuffled label, and its outputs are as wide as its classes allow, where a stage keeps the width of its first model. No learner can know what it knows.
 
 `
 
@@ -88,7 +88,7 @@ func promotionTable(all []*figures) string {
 ## Promotions and coordinates
 
 Alarms are the changes of the rows that the stage saw. Promotions: how often a model replaces another, in a run; after the first quarter; how many of all runs lost more than 1 and 2 points on the same fresh rows, and the most that one lost. Epochs, counted from 1, and the widths of the outputs.
-Stored: the most by which accuracy falls where the reference keeps the coordinates that the first model of the epoch gave it. Moved: how far one promotion moved a row, at most, once the window of %s rows was full; strayed: how far it was then from where the first model of the epoch had it;
+Stored: the most by which accuracy falls where the reference has the coordinates that the first model of the epoch gives it. Moved: how far one promotion moved a row, at most, once the window of %s rows was full; strayed: how far it was then from where the first model of the epoch had it;
 both in units of the distance from its nearest neighbour.
 
 | stream | first model after | alarms | promotions | late | lost > 1 | > 2 | worst | epochs | widths | stored | moved | strayed |
