@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,12 +64,16 @@ func TestChosenModel(t *testing.T) {
 	at := func(args ...string) []string { return append(args, "--server", s.ClientURL()) }
 	store := must(registry.JetStream(t.Context(), c.js))(t)
 	models := registry.Of(store, "digits", registry.Options{})
-	first := must(models.Pointer(t.Context()))(t).Live
+	eventually(t, time.Minute, says("all rows are learned"), func() bool {
+		return d.metric(`embedd_window_rows{class="all",pipeline="digits"}`) == "1000"
+	})
+	p := must(models.Pointer(t.Context()))(t)
+	first, epoch := p.Live, p.Versions[len(p.Versions)-1].Epoch
 
 	// Another process trains the pipeline too.
 	other := must(model.Read(bytes.NewReader(must(os.ReadFile(packedModel(t, "pairacc", 5)))(t))))(t)
-	second := must(models.Save(t.Context(), &plugin.Release{Model: other, Epoch: 2, Parent: first, Why: "by hand"}))(t)
-	answers := func(model, epoch string) {
+	second := must(models.Save(t.Context(), &plugin.Release{Model: other, Epoch: epoch + 1, Parent: first, Why: "by hand"}))(t)
+	answers := func(model string, epoch int) {
 		t.Helper()
 		last := ""
 		eventually(t, 20*time.Second, func() string { return "answered by " + model + ", not by " + last },
@@ -78,10 +83,10 @@ func TestChosenModel(t *testing.T) {
 				c.await("REDUCED", n+1, 20*time.Second)
 				h := c.last("REDUCED").header
 				last = h.Get(wire.HeaderModel)
-				return last == model && h.Get(wire.HeaderEpoch) == epoch
+				return last == model && h.Get(wire.HeaderEpoch) == fmt.Sprint(epoch)
 			})
 	}
-	answers(second, "2")
+	answers(second, epoch+1)
 
 	list := versions(t, at()...)
 	if n := len(list); n < 2 || list[n-1].Version != second || list[n-1].State != "live" || list[n-1].Parent != first ||
@@ -90,9 +95,9 @@ func TestChosenModel(t *testing.T) {
 		t.Fatalf("model ls says %+v", list)
 	}
 	succeed(t, at("model", "rollback", "digits")...)
-	answers(first, "1")
+	answers(first, epoch)
 	succeed(t, at("model", "pin", second)...)
-	answers(second, "2")
+	answers(second, epoch+1)
 	if v := d.metric(`embedd_model_pinned{pipeline="digits"}`); v != "1" {
 		t.Errorf("embedd_model_pinned is %q, want 1", v)
 	}
@@ -102,7 +107,7 @@ func TestChosenModel(t *testing.T) {
 	for from := 0; from < 1500; from += 50 {
 		c.send("features.digits", g.message(t, from, from+50, true))
 	}
-	answers(second, "2")
+	answers(second, epoch+1)
 	if _, stderr, code := run(t, at("model", "rollback", "digits")...); code != 1 ||
 		!strings.Contains(stderr, "embedd model unpin digits") {
 		t.Errorf("rolling back while pinned: code %d, %s", code, stderr)

@@ -30,11 +30,15 @@ func sectionNames() []string {
 // fileName is a word that looks like a key and names a file or a package.
 var fileName = regexp.MustCompile(`\.(go|md|yaml|embedd|json|parquet|csv)$`)
 
+// endpoint is a word that looks like a key and names a question to a pipeline's service (docs/service.md).
+var endpoint = regexp.MustCompile(`^model\.(ls|show|pin|unpin|rollback)$`)
+
 // unknownKeys lists the keys that a text names and that a user cannot set.
 func unknownKeys(text string) []string {
 	var unknown []string
 	for _, match := range dotted.FindAllStringSubmatch(text, -1) {
-		if key := match[1]; match[2] == "" && !fileName.MatchString(key) && !settable(key) { // model.pop( is a call
+		if key := match[1]; match[2] == "" && !fileName.MatchString(key) &&
+			!endpoint.MatchString(key) && !settable(key) { // model.pop( is a call
 			unknown = append(unknown, key)
 		}
 	}
