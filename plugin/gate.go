@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/embedd/embedd/plugin/evidence"
 )
@@ -10,7 +11,7 @@ import (
 type Gate struct {
 	// Evidence is the odds that must be reached: the capital of a bettor who began with 1 and stakes on the candidate
 	// being right where the live model is wrong; see package evidence. Default 1000. Candidates that are no better
-	// pass about once in as many tries.
+	// pass about once in as many tries. One from at least twice as many rows needs the root of it, to be no worse.
 	Evidence float64
 	Margin   float64 // by how much a candidate's accuracy must exceed the live model's, in [0, 1); default 0
 }
@@ -19,7 +20,7 @@ const (
 	// tie is the gain in accuracy that is not worth a change of coordinates.
 	tie = 0.005
 	// tolerance is the loss in accuracy that a candidate from at least twice as many rows may not have: more rows of the
-	// same world can only help, so it need not be shown to be better, only not to be worse.
+	// same world can only help, so it need not be shown to be better, only not to be worse, at the root of the odds.
 	tolerance = 0.01
 )
 
@@ -43,12 +44,12 @@ func (g Gate) begin(growing bool) evidence.Test {
 // sentence.
 func (g Gate) passes(s standing, agree *agreement) (bool, string) {
 	value := s.Test.Value()
-	what := "better"
+	what, need := "better", g.Evidence
 	if s.Growing {
-		what = "not worse, from more rows"
+		what, need = "not worse, from more rows", math.Sqrt(g.Evidence)
 	}
-	if value < g.Evidence {
-		return false, fmt.Sprintf("evidence %.3g of %.4g that it is %s, on %d rows", value, g.Evidence, what, s.Test.Count)
+	if value < need {
+		return false, fmt.Sprintf("evidence %.3g of %.4g that it is %s, on %d rows", value, need, what, s.Test.Count)
 	}
 	if agree != nil && !agree.aboveChance() {
 		return false, fmt.Sprintf("it is right about %.1f%% of the last rows, and chance is %.1f%%: the labels contradict every model",

@@ -53,7 +53,9 @@ func TestMemory(t *testing.T) {
 		}
 		slowest = max(slowest, time.Since(begin))
 		rec.Release()
-		settle(t, s)
+		if err := s.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		if sent += 256; seq%20 == 0 {
 			most = max(most, heap()-before)
 		}

@@ -74,6 +74,17 @@ func (r *references) drop(x *window.Row) {
 	}
 }
 
+// follow leaves out rows that have left the window, so that a window that is filled again has the same references.
+func (r *references) follow(w *window.Window) {
+	r.rows = slices.DeleteFunc(r.rows, func(x *window.Row) bool {
+		if w.At(x.Position) == x {
+			return false
+		}
+		r.drop(x)
+		return true
+	})
+}
+
 // cut leaves out rows before a position.
 func (r *references) cut(p window.Position) {
 	r.level = maxReferences

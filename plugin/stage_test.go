@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math"
@@ -374,6 +375,8 @@ func watch(t *testing.T, change func(*Config)) *watched {
 	return w
 }
 
+var restarts = flag.Int("restarts", 8, "restarts at random points of TestReproducible")
+
 // TestReproducible: same rows, order, configuration and seed, same digests and decisions; also after a restart at any
 // point that reads the window again (Invariant 7).
 func TestReproducible(t *testing.T) {
@@ -401,7 +404,12 @@ func TestReproducible(t *testing.T) {
 				if fmt.Sprint(a.decisions) != fmt.Sprint(b.decisions) || len(a.decisions) == 0 {
 					t.Fatalf("decisions\n%v\nand\n%v", a.decisions, b.decisions)
 				}
-				for _, stop := range []int{600, 1020, 1980, 2060, 3000} {
+				stops := []int{600, 1020, 1980, 2060, 3000}
+				random := rand.New(rand.NewPCG(uint64(len(method)), uint64(len(balance))))
+				for range *restarts / 8 {
+					stops = append(stops, 320+20*random.IntN(180))
+				}
+				for _, stop := range stops {
 					c := watch(t, change)
 					teach(t, c.Stage, 1, rows[:stop])
 					_, first := ReadFrom(c.live.State)

@@ -22,6 +22,7 @@ type state struct {
 	Labels     window.Position   `json:"labels"` // the newest that was read, where labels come apart from their rows
 	Start      window.Position   `json:"start"`
 	Level      int               `json:"level"`
+	References int               `json:"references"` // most of a class
 	Policy     policy            `json:"policy"`
 	Drift      evidence.Adaptive `json:"drift"`
 	Live       agreement         `json:"live"`
@@ -40,7 +41,8 @@ type stood struct {
 
 // state is the checkpoint as of now.
 func (t *trainer) state() []byte {
-	s := state{Format: stateFormat, Labels: t.labels, Start: t.window.Start(), Level: t.window.Level(), Policy: t.policy, Drift: t.drift,
+	s := state{Format: stateFormat, Labels: t.labels, Start: t.window.Start(), Level: t.window.Level(),
+		References: t.references.level, Policy: t.policy, Drift: t.drift,
 		Choice: t.choice, Alarms: t.alarms}
 	if t.window.Len() > 0 {
 		s.Last = t.window.Back(1)
@@ -87,6 +89,9 @@ func (t *trainer) restore(ctx context.Context) {
 	s := t.resume
 	t.resume = nil
 	t.references = newReferences()
+	if s.References > 0 {
+		t.references.level = s.References
+	}
 	t.window.All(func(r *window.Row) bool {
 		if r.Held() {
 			t.references.add(r)
@@ -115,4 +120,5 @@ func (t *trainer) restore(ctx context.Context) {
 		}
 	}
 	t.policy.Fitted = fitted
+	t.look(ctx) // as the trainer did after the checkpoint, before the next row
 }

@@ -285,6 +285,7 @@ func (t *trainer) take(rows []window.Row) {
 			over++
 		}
 	}
+	t.references.follow(t.window)
 	if over > 0 && t.overfull == 0 {
 		t.log.Warn("rows of new classes are not learned", "rows", over, "limit", t.config.Classes,
 			"cure", "raise limits.classes, or check that the label column holds classes")
@@ -313,10 +314,10 @@ func (t *trainer) look(ctx context.Context) {
 	if t.window == nil || t.pinned || !t.window.Trainable() {
 		return
 	}
+	if t.live == nil && t.policy.first(t.window.Len()) {
+		t.fitFirst(ctx)
+	}
 	if t.live == nil {
-		if t.policy.first(t.window.Len()) {
-			t.fitFirst(ctx)
-		}
 		return
 	}
 	if t.policy.checkpoint() {

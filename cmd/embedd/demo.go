@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -148,7 +149,10 @@ func (d *demo) observe(f plugin.Outcome) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	m := demoModel{Promoted: f.Promoted, Score: f.Candidate, Method: f.Live.Model.Method()}
+	m := demoModel{Promoted: f.Promoted, Method: f.Live.Model.Method()}
+	if !math.IsNaN(f.Candidate) {
+		m.Score = &f.Candidate
+	}
 	if f.Promoted {
 		m.Version = f.Live.Version
 	}

@@ -22,10 +22,10 @@ type demoReport struct {
 }
 
 type demoModel struct {
-	Version  string  `json:"version"`
-	Method   string  `json:"method"`
-	Score    float64 `json:"score"`
-	Promoted bool    `json:"promoted"`
+	Version  string   `json:"version"`
+	Method   string   `json:"method"`
+	Score    *float64 `json:"score"` // share of new rows that it was right about; null where nothing judged it
+	Promoted bool     `json:"promoted"`
 }
 
 type demoAccuracy struct {
@@ -43,13 +43,16 @@ func (d *demo) print(r *demoReport) error {
 	t.row("dead letters", r.DeadLetters, r.RowsIn-r.RowsOut-r.Skipped)
 	t.flush()
 	d.out.printf("\n")
-	t = d.out.table("MODEL", "HELD-OUT ROWS RIGHT", "")
+	t = d.out.table("MODEL", "NEW ROWS RIGHT", "")
 	for _, m := range r.Models {
-		what := "went live"
+		what, right := "went live", "-"
 		if !m.Promoted {
-			what = "refused: below the live model"
+			what = "kept out: not enough speaks for it"
 		}
-		t.row(strings.TrimSpace(m.Version+" "+m.Method), fmt.Sprintf("%.1f %%", 100*m.Score), what)
+		if m.Score != nil {
+			right = fmt.Sprintf("%.1f %%", 100**m.Score)
+		}
+		t.row(strings.TrimSpace(m.Version+" "+m.Method), right, what)
 	}
 	t.flush()
 	d.out.printf("\n1-NN accuracy on %d digits that were not learned from:\n", len(d.digits.held))
