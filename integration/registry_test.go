@@ -308,3 +308,34 @@ digits:
 	ready()
 	d.stop()
 }
+
+// TestRefusedCandidates: a candidate that did not go live leaves its score and the reason in the store.
+func TestRefusedCandidates(t *testing.T) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.streams()
+	d := startDaemon(t, configFile(t, s.ClientURL(), learning))
+	g := digits(t)
+	for from := 0; from < 3*g.n; from += 100 {
+		c.send("features.digits", g.message(t, from, from+100, true))
+	}
+	var refused []map[string]any
+	eventually(t, time.Minute, says("a candidate was refused"), func() bool {
+		refused = nil
+		text := succeed(t, "model", "ls", "digits", "--format", "json", "--server", s.ClientURL())
+		for line := range strings.Lines(text) {
+			var v map[string]any
+			if err := json.Unmarshal([]byte(line), &v); err == nil && v["state"] == "refused" {
+				refused = append(refused, v)
+			}
+		}
+		return len(refused) > 0
+	})
+	for _, v := range refused {
+		if score, _ := v["score"].(float64); score < 0.5 || v["live_score"] == nil || v["parent"] == "" ||
+			!strings.Contains(v["why"].(string), "evidence") || v["rows"].(float64) == 0 {
+			t.Errorf("refused is %v", v)
+		}
+	}
+	d.stop()
+}

@@ -26,7 +26,7 @@ import (
 
 func modelCommand(e *env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "model ls|show|diff|pin|unpin|rollback|export",
+		Use:   "model ls|show|diff|pin|unpin|rollback|export NAME",
 		Short: "the models of pipelines: what there is, what is in one, which of them is live",
 	}
 	cmd.AddCommand(modelLsCommand(e), modelShowCommand(e), modelDiffCommand(e), modelPinCommand(e),

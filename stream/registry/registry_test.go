@@ -257,7 +257,7 @@ func TestCutAtEachStep(t *testing.T) {
 		}
 		t.Logf("%d cuts", cuts)
 		seed++
-		at = save(t, Of(s, "digits", Options{Keep: Keep{Versions: 3}}), seed, at)
+		save(t, Of(s, "digits", Options{Keep: Keep{Versions: 3}}), seed, at)
 		if err := first.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -360,7 +360,7 @@ func TestFormats(t *testing.T) {
 			t.Fatal(err)
 		}
 		old := fmt.Sprintf(`{"format":1,"version":%q,"digest":%q,"epoch":3,"number":2}`, b, fitted(t, 2, 5).Digest())
-		if revision, err = s.swap(t.Context(), "digits", []byte(old), revision); err != nil {
+		if _, err = s.swap(t.Context(), "digits", []byte(old), revision); err != nil {
 			t.Fatal(err)
 		}
 		fresh := Of(s, "digits", Options{})
