@@ -294,11 +294,8 @@ func (r *reader) look(ctx context.Context) (last uint64, err error) {
 	info := input.CachedInfo()
 	s := state{created: info.Created, now: info.TimeStamp, first: info.State.FirstSeq, last: info.State.LastSeq}
 	if r.doubt && r.at.last > 0 && s.created.Equal(r.at.stream) {
-		msg, err := input.GetMsg(ctx, r.at.last)
-		if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
-			return 0, err
-		}
-		if err == nil {
+		// Where it is gone, or must not be asked for, the numbers alone have to tell.
+		if msg, err := input.GetMsg(ctx, r.at.last); err == nil {
 			s.at = msg.Time
 		}
 	}
