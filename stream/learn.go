@@ -26,6 +26,12 @@ const maxBacklog = 256
 // patience is how many failures in a row are an interruption that need not be told: some seconds.
 const patience = 6
 
+// settling is how long the numbers of a stream have to contradict what was read before that is believed: a server of a
+// cluster that has just been elected may not have come to its newest messages yet.
+const settling = 2 * time.Second
+
+var errOdd = errors.New("the numbers of the input stream are not those that were read; it is looked at again")
+
 // everything is the end of a read that has none.
 const everything = math.MaxUint64
 
@@ -42,6 +48,7 @@ type reader struct {
 	looked  time.Time // when it was looked at
 	away    bool      // the stream was not there
 	stuck   bool      // it could not be read for a while, and the status says so
+	odd     time.Time // since when its numbers are not those that were read; zero: they are
 	head    *lesson   // taken out of the feed, not yet learned
 	cursor  *cursor
 }
@@ -294,15 +301,20 @@ func (r *reader) look(ctx context.Context) (last uint64, err error) {
 	info := input.CachedInfo()
 	s := state{created: info.Created, now: info.TimeStamp, first: info.State.FirstSeq, last: info.State.LastSeq}
 	if r.doubt && r.at.last > 0 && s.created.Equal(r.at.stream) {
-		msg, err := input.GetMsg(ctx, r.at.last)
-		if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
-			return 0, err
-		}
-		if err == nil {
+		// Where it is gone, or must not be asked for, the numbers alone have to tell.
+		if msg, err := input.GetMsg(ctx, r.at.last); err == nil {
 			s.at = msg.Time
 		}
 	}
-	if !r.at.same(s) && !r.at.newer(s) {
+	if r.at.same(s) || r.at.newer(s) {
+		r.odd = time.Time{}
+	} else {
+		if r.odd.IsZero() {
+			r.odd = time.Now()
+		}
+		if time.Since(r.odd) < settling {
+			return 0, errOdd
+		}
 		if s.resume, err = r.after(ctx, r.at.time); err != nil {
 			return 0, err
 		}
