@@ -269,6 +269,80 @@ func TestLabelRestarts(t *testing.T) {
 	}
 }
 
+// TestLabelRestartsDecideAlike stops engines at random points of a history of rows and late labels that is stored, and
+// starts others: they end with the model, and with what is known of it, of an engine that read all of it at once.
+func TestLabelRestartsDecideAlike(t *testing.T) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.streams()
+	c.stream("LABELS", nil, "labels.>")
+	g := digits(t)
+	rng := rand.New(rand.NewPCG(5, 6))
+	const rows, delay = 4000, 400
+	due := make([][]labelOf, rows/20+1)
+	never := 0
+	for i := range rows {
+		if i == 5 || rng.IntN(100) == 0 {
+			never++
+			continue
+		}
+		at := min(i+rng.IntN(delay), rows)
+		due[at/20] = append(due[at/20], labelOf{i, g.label[i%g.n]})
+	}
+	for sent := range due {
+		if from := 20 * sent; from < rows {
+			c.send("features.digits", g.message(t, from, from+20, false))
+		}
+		if len(due[sent]) > 0 {
+			c.send("labels.digits", labelMessage(t, due[sent]))
+		}
+	}
+	// run reads for a while, or to the end where stop is 0 rows.
+	run := func(name string, stop int) (out string) {
+		p := digitsPipeline(name, "lda")
+		p.Labels, p.Stage.Spec.Key, p.Stage.Labels = "labels.digits", "id", &plugin.Labels{}
+		p.Stage.Training.Window.Rows, p.Stage.Training.Every.Rows = 3000, 700
+		e := must(stream.New(stream.Options{Conn: c.nc, Pipelines: []stream.Pipeline{p}}))(t)
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- e.Run(ctx) }()
+		eventually(t, time.Minute, func() string { return name + " reads all: " + out }, func() bool {
+			all := e.Status()
+			if len(all) == 0 {
+				return false
+			}
+			st := all[0]
+			if stop > 0 && int(st.Labels.Joined) >= stop {
+				return true
+			}
+			// A restart goes back to the oldest row that waits, so all rows without a label come again.
+			if st.Stage.Live == nil || st.Labels.Rows != never || st.Stage.Backlog > 0 || st.Stage.Fitting {
+				return false
+			}
+			before := out
+			out = fmt.Sprintf("%.12s of epoch %d; window %d, accuracy %v, %d alarms, evidence %v", st.Stage.Live.Model.Digest(),
+				st.Stage.Live.Epoch, st.Stage.Rows, st.Stage.Accuracy, st.Stage.Alarms, st.Stage.Evidence)
+			return out == before // it was the end, and no chance
+		})
+		cancel()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	want := run("whole", 0)
+	for i := range 5 {
+		name := fmt.Sprint("part", i)
+		for range 3 {
+			run(name, 400+rng.IntN(1200))
+		}
+		if got := run(name, 0); got != want {
+			t.Errorf("with restarts: %s\nwithout: %s", got, want)
+		}
+	}
+	t.Log(want)
+}
+
 // TestLateLabelsCore: without streams labels are joined as they come.
 func TestLateLabelsCore(t *testing.T) {
 	s := startServer(t, nil)

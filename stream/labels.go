@@ -14,8 +14,7 @@ import (
 	"github.com/embedd/embedd/plugin"
 )
 
-// labels is the reader of the labels that come apart from their rows. Rows and labels are two streams; each reader
-// says how far it is, so that after a restart neither runs so far ahead of the other that the buffer is too small.
+// labels is the reader of the labels that come apart from their rows.
 type labels struct {
 	stream  string    // "" on core NATS
 	created time.Time // of the stream; the reader's own
@@ -25,16 +24,10 @@ type labels struct {
 	unreadable int       // messages so far
 	warned     time.Time // when the last of them was logged
 
-	mu      sync.Mutex
-	rows    position // how far the rows are
-	labels  time.Time
-	atEnd   bool // all labels that were stored are read
-	counted plugin.LabelStatus
-}
+	pace pace
 
-type position struct {
-	seq  uint64
-	time time.Time
+	mu      sync.Mutex
+	counted plugin.LabelStatus // as the metrics have it
 }
 
 // bindLabels finds the stream of the labels.
@@ -55,6 +48,7 @@ func (p *pipeline) bindLabels(ctx context.Context) error {
 			name, p.Labels, r)
 	}
 	p.labels.stream = name
+	p.labels.pace.rows.moved, p.labels.pace.labels.moved = time.Now(), time.Now()
 	p.labels.letters = &tail{js: p.js, log: p.log, window: p.tail.window, streams: p.tail.streams[1:]}
 	return nil
 }
@@ -91,7 +85,7 @@ func (p *pipeline) learnLabels(ctx context.Context) {
 		if attempt == maxLabelAttempts {
 			p.log.Warn("labels cannot be read; trying again, and rows are read on meanwhile", "stream", p.labels.stream,
 				"error", err)
-			p.labels.reached(time.Time{}, true)
+			p.labels.pace.labelsAt(time.Time{}, true)
 		}
 		if !pause(ctx, attempt) {
 			return
@@ -136,10 +130,10 @@ func (p *pipeline) learnLabelsOn(ctx context.Context, next *uint64) (read int, e
 		defer cancel()
 		_ = s.DeleteConsumer(clean, c.CachedInfo().Name) // it ends by itself too
 	}()
-	p.labels.reached(time.Time{}, c.CachedInfo().NumPending == 0)
+	p.labels.pace.labelsAt(time.Time{}, c.CachedInfo().NumPending == 0)
 	delivered, gap := uint64(0), false
 	for !gap {
-		rows := p.labels.rowsTime()
+		rows := p.labels.pace.rowsTime()
 		n, err := fetch(ctx, p.nc, c, maxFetch, maxPull, func(msg jetstream.Msg) {
 			meta, err := msg.Metadata()
 			if err != nil || gap {
@@ -161,7 +155,7 @@ func (p *pipeline) learnLabelsOn(ctx context.Context, next *uint64) (read int, e
 				return
 			}
 			p.learnFromLabels(ctx, in)
-			p.labels.reached(in.time, meta.NumPending == 0)
+			p.labels.pace.labelsAt(in.time, meta.NumPending == 0)
 			*next = in.origin.Seq + 1
 			read++
 		})
@@ -170,7 +164,7 @@ func (p *pipeline) learnLabelsOn(ctx context.Context, next *uint64) (read int, e
 		}
 		if n == 0 {
 			// Whatever was stored before this pull began would have come.
-			p.labels.reached(rows, true)
+			p.labels.pace.labelsAt(rows, true)
 			p.stage.LabelsReached(rows)
 			p.countLabels()
 		}
@@ -233,59 +227,4 @@ func (p *pipeline) countLabels() {
 	s := p.stage.LabelStatus()
 	p.metrics.joined(p.Name, p.labels.counted, s)
 	p.labels.counted = s
-}
-
-// reached says how far the reader of labels is, and whether that is the end.
-func (l *labels) reached(t time.Time, atEnd bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if t.After(l.labels) {
-		l.labels = t
-	}
-	l.atEnd = atEnd
-}
-
-func (l *labels) rowsTime() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.rows.time
-}
-
-// awaitLabels makes the reader of rows wait where too many of them wait for labels that are stored and not yet read. It
-// says how far the rows are.
-func (p *pipeline) awaitLabels(ctx context.Context, row *lesson) {
-	if !p.joins() {
-		return
-	}
-	l := &p.labels
-	for {
-		rows, _ := p.stage.LabelsAhead()
-		l.mu.Lock()
-		l.rows = position{row.origin.Seq, row.time}
-		wait := rows && !l.atEnd && l.labels.Before(row.time)
-		l.mu.Unlock()
-		if !wait || !pause(ctx, 1) {
-			return
-		}
-	}
-}
-
-// awaitRows makes the reader of labels wait where too many of them wait for rows that are stored and not yet read.
-func (p *pipeline) awaitRows(ctx context.Context, t time.Time) {
-	l := &p.labels
-	for {
-		_, labels := p.stage.LabelsAhead()
-		l.mu.Lock()
-		rows := l.rows
-		l.mu.Unlock()
-		if !labels || !rows.time.Before(t) || p.rowsAtEnd(ctx, rows.seq) || !pause(ctx, 1) {
-			return
-		}
-	}
-}
-
-// rowsAtEnd tells whether there is no row to read after a sequence number.
-func (p *pipeline) rowsAtEnd(ctx context.Context, seq uint64) bool {
-	last, err := p.input.GetLastMsgForSubject(ctx, p.Subject)
-	return errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && last.Sequence <= seq
 }

@@ -419,6 +419,10 @@ func (p *pipeline) learnFrom(ctx context.Context, take func(context.Context, *le
 
 // learn brings a lesson to the stage, once that has room for it: no reader races ahead of what is learned.
 func (p *pipeline) learn(ctx context.Context, l *lesson) {
+	if p.joins() {
+		p.awaitLabels(ctx, l)
+		defer p.rowLearned(l)
+	}
 	m, err := l.message, l.err
 	if !l.decoded {
 		m, err = p.stage.Decode(l.data)
@@ -441,13 +445,9 @@ func (p *pipeline) learn(ctx context.Context, l *lesson) {
 	if !p.awaitBacklog(ctx, m.Rows()) {
 		return
 	}
-	p.awaitLabels(ctx, l)
 	at := plugin.Position{Created: l.origin.Created, Seq: l.origin.Seq, Time: l.time}
 	if err := p.stage.Learn(m, at); err != nil {
 		p.log.Warn("a message could not be learned from", "source", l.origin.Source(), "error", err)
-	}
-	if p.joins() {
-		p.countLabels()
 	}
 }
 
