@@ -27,9 +27,9 @@ import (
 // never learned from. At the end all are sent once more without labels, so that one model answers for every row that
 // is compared.
 const (
-	demoBatch = 16  // rows in a message
-	demoEvery = 200 // labelled rows that make a fit due
-	demoPace  = 120 * time.Millisecond
+	demoBatch    = 16 // rows in a message
+	demoEvidence = 20 // the stream is short
+	demoPace     = 120 * time.Millisecond
 )
 
 func demoCommand(e *env) *cobra.Command {
@@ -133,7 +133,7 @@ func (d *demo) pipelines() []stream.Pipeline {
 				Spec: arrowio.Spec{Features: []string{"pixels"}, Label: "label", Key: "id"},
 				Fit: fit.Config{Method: "pairacc", Dim: dim, Scale: d.scale,
 					Params: map[string]string{"ridge": ridge}},
-				Training: plugin.Training{Every: plugin.Every{Rows: demoEvery}},
+				Training: plugin.Training{Gate: plugin.Gate{Evidence: demoEvidence}},
 			},
 		}
 	}
