@@ -179,7 +179,7 @@ func (t *trainer) learn(ctx context.Context, l *lesson) {
 func (t *trainer) adopt(m *Live, pinned bool) {
 	t.pinned = pinned
 	t.stage.promote(m)
-	t.live, t.origin, t.candidates = newView(m.Model), m.Model, nil
+	t.live, t.origin, t.candidates, t.newest = newView(m.Model), m.Model, nil, 0
 	if m.Origin != nil {
 		t.origin = m.Origin
 	}

@@ -16,8 +16,8 @@ import (
 )
 
 // directory is the store in a directory of files: a directory a pipeline, in it a file a version, and the pointer,
-// whose file's name holds its revision. Linking a file to the next name is the compare-and-swap: it fails where the
-// name is taken, and a link is whole or not there. So processes need no lock that a crash could leave behind.
+// whose file's name holds its revision. Whoever moves the pointer holds a lock of the system, which a crash does not
+// leave behind; who reads needs none.
 type directory struct{ path string }
 
 const (
@@ -25,6 +25,7 @@ const (
 	pointerEnd  = ".json"
 	pointerName = "pointer-"
 	temporary   = ".new-"
+	lockName    = "lock"
 )
 
 // pollFiles is how often a directory is looked at for a change.
@@ -174,31 +175,49 @@ func (d *directory) load(ctx context.Context, pipeline string) ([]byte, uint64, 
 }
 
 func (d *directory) swap(_ context.Context, pipeline string, value []byte, revision uint64) (uint64, error) {
-	next := revision + 1
-	err := d.write(filepath.Join(d.path, pipeline), value, func(temp string) error {
-		return os.Link(temp, d.pointerFile(pipeline, next))
-	})
-	if errors.Is(err, fs.ErrExist) {
-		return 0, errMoved
-	}
+	unlock, err := d.lock(pipeline)
 	if err != nil {
 		return 0, err
 	}
-	// Who was slow may have taken a name that others had used and cleared.
+	defer unlock()
 	revisions, err := d.revisions(pipeline)
 	if err != nil {
 		return 0, err
 	}
+	newest := uint64(0)
+	if n := len(revisions); n > 0 {
+		newest = revisions[n-1]
+	}
+	if newest != revision {
+		return 0, errMoved
+	}
+	next := revision + 1
+	err = d.write(filepath.Join(d.path, pipeline), value,
+		func(temp string) error { return os.Rename(temp, d.pointerFile(pipeline, next)) })
+	if err != nil {
+		return 0, err
+	}
 	for _, r := range revisions {
-		if r > next {
-			_ = os.Remove(d.pointerFile(pipeline, next))
-			return 0, errMoved
-		}
-		if r < next {
-			_ = os.Remove(d.pointerFile(pipeline, r))
-		}
+		_ = os.Remove(d.pointerFile(pipeline, r)) // one that stays is older than the newest
 	}
 	return next, nil
+}
+
+// lock keeps others from the pointer of a pipeline. The system lets go of it when a process ends.
+func (d *directory) lock(pipeline string) (unlock func(), err error) {
+	dir := filepath.Join(d.path, pipeline)
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	if err := lockFile(file); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("locking %s: %w", file.Name(), err)
+	}
+	return func() { file.Close() }, nil
 }
 
 func (d *directory) wait(ctx context.Context, pipeline string, revision uint64) error {

@@ -590,6 +590,34 @@ func TestTwoWriters(t *testing.T) {
 	})
 }
 
+// TestSwap: many that change one pointer at a time lose no change.
+func TestSwap(t *testing.T) {
+	eachStore(t, func(t *testing.T, s Store) {
+		const writers, each = 6, 20
+		var wg sync.WaitGroup
+		for range writers {
+			wg.Go(func() {
+				r := Of(s, "digits", Options{})
+				for done := 0; done < each; {
+					_, err := r.update(t.Context(), func(p *Pointer) error { p.Number++; return nil })
+					switch {
+					case err == nil:
+						done++
+					case !errors.Is(err, errMoved): // it may have to try again for long
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		p, err := Of(s, "digits", Options{}).Pointer(t.Context())
+		if err != nil || p.Number != writers*each {
+			t.Errorf("after %d changes the pointer counts %+v, %v", writers*each, p, err)
+		}
+	})
+}
+
 // TestFollow: who follows hears of what others chose, once, and not of what it saved.
 func TestFollow(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
