@@ -23,7 +23,8 @@ type learner struct {
 	bytes    int64  // of queue
 	waiting  int    // labelled rows in queue
 	next     uint64 // counts messages for hosts that give no sequence
-	dropped  int    // rows that the queue had no memory for
+	intake   intake
+	dropped  int // rows that the queue had no memory for
 	busy     bool
 	refitted bool // a wish to fit waits in the queue
 	status   Status
@@ -173,6 +174,7 @@ func (l *learner) learn(m *arrowio.Message, at Position) error {
 	if m.Rows() == 0 {
 		return nil
 	}
+	l.intake.count(m, l.config)
 	features := len(l.stage.decoder.Features())
 	unlabelled := l.config.Until == UntilPCA && l.stage.Live() == nil
 	if l.late != nil {
@@ -293,5 +295,7 @@ func (l *learner) now() Status {
 	defer l.mu.Unlock()
 	s := l.status
 	s.Live, s.Fitting, s.Backlog, s.Dropped = l.stage.Live(), l.busy, l.waiting, l.dropped
+	s.Seen, s.Unlabelled, s.Faulty = l.intake.rows, l.intake.unlabelled, l.intake.faulty
+	s.Hint = l.intake.hint(s, l.config.Spec.Label)
 	return s
 }

@@ -292,19 +292,23 @@ func (s *Stage) Close() {
 
 // Status is how far learning is.
 type Status struct {
-	Live     *Live
-	Rows     int       // labelled rows in the window
-	Classes  int       // that they are of
-	Largest  int       // rows of the largest class
-	Bytes    int64     // that the window takes
-	Needed   int       // labelled rows that make a first model due
-	Backlog  int       // labelled rows that wait to be learned from
-	Dropped  int       // labelled rows that were not learned: they came too fast
-	Overfull int       // labelled rows that were not learned: their class was one too many
-	Newest   time.Time // of the labelled rows that the live model was judged on; zero: none since the start
-	Fitting  bool      // the worker has something to do
-	Filling  bool      // the window is filled again after a restart
-	Pinned   bool      // the live model was chosen, and nothing replaces it
+	Live    *Live
+	Rows    int   // labelled rows in the window
+	Classes int   // that they are of
+	Largest int   // rows of the largest class
+	Bytes   int64 // that the window takes
+	Needed  int   // labelled rows that make a first model due
+	// Seen is the rows that came to be learned from, Unlabelled those of them without a label, Faulty those with a
+	// missing feature that are not learned from.
+	Seen, Unlabelled, Faulty int
+	Hint                     string    // what keeps a first model away where it is not the number of rows, and what to do
+	Backlog                  int       // labelled rows that wait to be learned from
+	Dropped                  int       // labelled rows that were not learned: they came too fast
+	Overfull                 int       // labelled rows that were not learned: their class was one too many
+	Newest                   time.Time // of the labelled rows that the live model was judged on; zero: none since the start
+	Fitting                  bool      // the worker has something to do
+	Filling                  bool      // the window is filled again after a restart
+	Pinned                   bool      // the live model was chosen, and nothing replaces it
 
 	// Accuracy is the share of the last 500 to 1,000 labelled rows whose class the live model's outputs told before it
 	// was learned, by the nearest of the newest held-out rows; Chance is what it would be if labels meant nothing.

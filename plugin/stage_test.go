@@ -658,7 +658,7 @@ func TestAdopt(t *testing.T) {
 func TestClassLimit(t *testing.T) {
 	s := newStage(t, func(c *Config) { c.Classes = 3 })
 	teach(t, s, 1, clouds(rand.New(rand.NewPCG(23, 24)), 50, 5))
-	if st := s.Status(); st.Classes != 3 || st.Rows != 30 {
+	if st := s.Status(); st.Classes != 3 || st.Rows < 20 || st.Overfull < 15 {
 		t.Errorf("%d classes, %d rows in the window", st.Classes, st.Rows)
 	}
 }

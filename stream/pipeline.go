@@ -198,6 +198,9 @@ func (p *pipeline) learned() string {
 func (p *pipeline) labelled() string {
 	s := p.stage.Status()
 	text := fmt.Sprintf("%d of %d labelled rows", s.Rows, s.Needed)
+	if s.Hint != "" {
+		text += "; " + s.Hint
+	}
 	if s.Note != "" {
 		text += "; last fit: " + s.Note
 	}

@@ -54,6 +54,19 @@ func (t *classes) remove(r *Row) {
 	}
 }
 
+// single is the oldest row that is alone in its class, and how many such there are; nil where there is none.
+func (t *classes) single() (oldest *Row, n int) {
+	for _, rows := range t.rows {
+		if len(rows) == 1 {
+			n++
+			if oldest == nil || rows[0].Compare(oldest.Position) < 0 {
+				oldest = rows[0]
+			}
+		}
+	}
+	return oldest, n
+}
+
 // level is the most rows a class with which all together are at most so many; at least one.
 func (t *classes) level(most int) int {
 	counts := make([]int, 0, len(t.rows))

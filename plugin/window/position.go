@@ -35,6 +35,7 @@ func mix(x uint64) uint64 {
 const (
 	drawHeld uint64 = iota + 1
 	drawBorder
+	drawMakesWay
 )
 
 // share turns a probability into the bound that a draw stays below as often.

@@ -51,7 +51,14 @@ func (w *Window) Add(r Row) Outcome {
 	}
 	c, ok := w.classes.number(r.Label, w.config.Classes)
 	if !ok {
-		return Overfull
+		// A label that was seen once may be no class at all: the oldest such makes way, now and then. Always would
+		// let as many classes as there are one too many push one another out for ever.
+		alone, _ := w.classes.single()
+		if alone == nil || r.draw(drawMakesWay) >= share(0.25) {
+			return Overfull
+		}
+		w.remove(alone)
+		c, _ = w.classes.number(r.Label, w.config.Classes)
 	}
 	r.class, r.held = c, r.draw(drawHeld) < w.held
 	row := &r
@@ -295,10 +302,18 @@ func (w *Window) evict() {
 		}
 		return
 	}
-	if w.rows > w.maxRows {
-		w.lower(w.classes.level(w.maxRows))
+	for w.rows > w.maxRows {
+		if alone, n := w.classes.single(); n > w.maxRows/singles {
+			w.remove(alone)
+		} else {
+			w.lower(w.classes.level(w.maxRows))
+		}
 	}
 }
+
+// singles bounds the part of a full window that labels may take which were seen once: a column of numbers or typing
+// errors does not displace the classes.
+const singles = 10
 
 // lower lowers the quota of a class.
 func (w *Window) lower(level int) {

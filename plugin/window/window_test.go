@@ -191,14 +191,33 @@ func TestBounds(t *testing.T) {
 	})
 	c.Age, c.Classes = 0, 3
 	w = New(c)
-	for i := range 100000 {
-		if got := w.Add(Row{Position: Position{Seq: uint64(i)}, Label: fmt.Sprint(i), X: []float64{1, 2, 3}}); (i < 3) !=
-			(got == Taken) {
-			t.Fatalf("class %d: %v", i, got)
-		}
+	for i := range 100000 { // labels that are seen once make way for one another
+		w.Add(Row{Position: Position{Seq: uint64(i)}, Label: fmt.Sprint(i), X: []float64{1, 2, 3}})
+	}
+	for i := range 200 { // and for classes, which do not
+		w.Add(Row{Position: Position{Seq: uint64(200000 + i)}, Label: fmt.Sprint("class ", i%5), X: []float64{1, 2, 3}})
+	}
+	if w.Classes() != 3 || w.Largest() < 30 || !w.Trainable() {
+		t.Errorf("%d classes, the largest of %d rows", w.Classes(), w.Largest())
 	}
 	if len(w.classes.names) > 4 {
 		t.Errorf("%d names of 3 classes", len(w.classes.names))
+	}
+}
+
+// TestJunk: labels that are seen once, more than the window has rows, leave the classes most of it.
+func TestJunk(t *testing.T) {
+	c := config
+	c.Rows, c.Classes = 1000, 1000
+	w := New(c)
+	for i := range 5000 {
+		w.Add(Row{Position: Position{Seq: uint64(i)}, Label: fmt.Sprint("junk", i), X: []float64{1, 2, 3}})
+	}
+	for i := range 5000 {
+		w.Add(Row{Position: Position{Seq: uint64(10000 + i)}, Label: fmt.Sprint("class", i%3), X: []float64{1, 2, 3}})
+	}
+	if w.Largest() < 290 || w.Len() > 1000 {
+		t.Errorf("the largest class has %d of %d rows", w.Largest(), w.Len())
 	}
 }
 
