@@ -8,41 +8,43 @@ import (
 )
 
 // maxCrossLoss is how much less often rows under a new model find their class among coordinates that the epoch's first
-// model gave, than among its own, while the two count as one epoch.
+// model gave, than among its own, while the two count as one epoch: the loss and its standard error together.
 const maxCrossLoss = 0.01
 
 // epochRows is on how many of the newest rows that is judged, and models are aligned.
-const epochRows = 1000
+const epochRows = 3000
 
 // crossLoss is the accuracy that is lost when the outputs of first serve as references for outputs of next: by the
 // nearest neighbour of each row among the others, over rows that both project. It is what a reader of stored outputs
-// loses. Models of different dimensions have nothing in common: 1.
-func crossLoss(first, next *model.Model, x []float64, labels []string) (float64, error) {
+// loses. spread is its standard error. Models of different dimensions have nothing in common: 1.
+func crossLoss(first, next *model.Model, x []float64, labels []string) (loss, spread float64, err error) {
 	if first.Dim() != next.Dim() {
-		return 1, nil
+		return 1, 0, nil
 	}
 	n, d := len(labels), next.Dim()
 	if n < 2 {
-		return 0, nil
+		return 0, 0, nil
 	}
 	old, err := outputsOf(first, x, n)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	now, err := outputsOf(next, x, n)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	own, cross := 0, 0
+	lost, gained := 0, 0
 	for i := range n {
-		if labels[others(now, now, i, n, d)] == labels[i] {
-			own++
+		own := labels[others(now, now, i, n, d)] == labels[i]
+		cross := labels[others(old, now, i, n, d)] == labels[i]
+		if own && !cross {
+			lost++
 		}
-		if labels[others(old, now, i, n, d)] == labels[i] {
-			cross++
+		if cross && !own {
+			gained++
 		}
 	}
-	return float64(own-cross) / float64(n), nil
+	return float64(lost-gained) / float64(n), math.Sqrt(float64(lost+gained)) / float64(n), nil
 }
 
 // others is the row of ref, other than i, that is nearest to row i of y.

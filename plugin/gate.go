@@ -11,7 +11,7 @@ import (
 type Gate struct {
 	// Evidence is the odds that must be reached: the capital of a bettor who began with 1 and stakes on the candidate
 	// being right where the live model is wrong; see package evidence. Default 1000. Candidates that are no better
-	// pass about once in as many tries. One from at least twice as many rows needs the root of it, to be no worse.
+	// pass about once in as many tries. One from far more rows needs the root of it, to be no worse.
 	Evidence float64
 	Margin   float64 // by how much a candidate's accuracy must exceed the live model's, in [0, 1); default 0
 }
@@ -19,15 +19,24 @@ type Gate struct {
 const (
 	// tie is the gain in accuracy that is not worth a change of coordinates.
 	tie = 0.005
-	// tolerance is the loss in accuracy that a candidate from at least twice as many rows may not have: more rows of the
-	// same world can only help, so it need not be shown to be better, only not to be worse, at the root of the odds.
+	// tolerance is the loss in accuracy that a candidate from far more rows may not have: more rows of the same world can
+	// only help, so it need not be shown to be better, only not to be worse, at the root of the odds.
 	tolerance = 0.01
 )
+
+// grown tells whether a candidate is from so many more rows than the live model that it need only be no worse: twice as
+// many, and four times from a thousand rows on, where each such step gains less and moves the outputs all the same.
+func grown(rows, live int) bool {
+	if live < 1000 {
+		return live > 0 && rows >= 2*live
+	}
+	return rows >= 4*live
+}
 
 // standing is how a candidate stands against the live model on the rows that neither has seen.
 type standing struct {
 	Test    evidence.Test
-	Growing bool // the candidate was fitted on at least twice as many rows as the live model
+	Growing bool // the candidate was fitted on far more rows than the live model; see grown
 }
 
 // begin starts a comparison.

@@ -426,7 +426,7 @@ func (t *trainer) fitCandidate(ctx context.Context, size int) {
 		return
 	}
 	c := t.candidateOf(size)
-	growing := t.live.model.Rows() > 0 && s.Rows >= 2*t.live.model.Rows()
+	growing := grown(s.Rows, t.live.model.Rows())
 	if c == nil {
 		c = &candidate{size: size}
 		c.Test = t.config.Training.Gate.begin(growing)
@@ -585,12 +585,12 @@ func (t *trainer) align(m *model.Model, live *Live, o *Outcome) (*model.Model, i
 		return nil, 0, nil, err
 	}
 	o.Displacement = a.Residual
-	loss, comparable := 0.0, a.Comparable
+	loss, spread, comparable := 0.0, 0.0, a.Comparable
 	if t.labelled() {
-		if loss, err = crossLoss(t.origin, aligned, x, labels); err != nil {
+		if loss, spread, err = crossLoss(t.origin, aligned, x, labels); err != nil {
 			return nil, 0, nil, err
 		}
-		comparable = loss <= maxCrossLoss
+		comparable = loss+spread <= maxCrossLoss
 	}
 	if comparable {
 		o.Reason += fmt.Sprintf("; coordinates of the epoch's first model lose %.1f points", 100*loss)
