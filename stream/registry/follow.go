@@ -36,6 +36,11 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 		return 0, err
 	}
 	chosen := choice{p.Live, p.Pin}
+	if p.Live == "" && r.known.live != "" {
+		r.options.Logger.Error("the model store was emptied; the live model answers on, and a restart begins anew unless another is stored",
+			"version", r.known.live, "store", r.store.String())
+		r.known = choice{}
+	}
 	if p.Live == "" || chosen == r.known || chosen == r.offered {
 		return revision, nil
 	}

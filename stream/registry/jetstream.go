@@ -35,6 +35,8 @@ type jetStream struct {
 	objects  jetstream.ObjectStore
 	pointers jetstream.KeyValue
 	bytes    jetstream.Stream // of the object store
+	// remake makes the buckets again where somebody deleted them; nil where who asks may not make them.
+	remake func(ctx context.Context) error
 }
 
 // JetStream is the store of a server, as it is: where the server keeps no models it is ErrMissing.
@@ -43,7 +45,7 @@ func JetStream(ctx context.Context, js jetstream.JetStream) (Store, error) {
 	if err == nil {
 		var pointers jetstream.KeyValue
 		if pointers, err = js.KeyValue(ctx, Bucket); err == nil {
-			return jetStreamOf(ctx, js, objects, pointers)
+			return jetStreamOf(ctx, js, objects, pointers, nil)
 		}
 	}
 	if absent(err) {
@@ -53,12 +55,12 @@ func JetStream(ctx context.Context, js jetstream.JetStream) (Store, error) {
 }
 
 func jetStreamOf(ctx context.Context, js jetstream.JetStream, objects jetstream.ObjectStore,
-	pointers jetstream.KeyValue) (Store, error) {
+	pointers jetstream.KeyValue, remake func(context.Context) error) (Store, error) {
 	bytes, err := js.Stream(ctx, "OBJ_"+Bucket)
 	if err != nil {
 		return nil, fmt.Errorf("opening the model store (object store %s): %w", Bucket, err)
 	}
-	return &jetStream{js.Conn(), objects, pointers, bytes}, nil
+	return &jetStream{js.Conn(), objects, pointers, bytes, remake}, nil
 }
 
 // MakeJetStream is the store of a server; its buckets are made where they are missing: they are ours, not the user's.
@@ -79,7 +81,10 @@ func MakeJetStream(ctx context.Context, js jetstream.JetStream) (Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the model store (key-value bucket %s): %w", Bucket, err)
 	}
-	return jetStreamOf(ctx, js, objects, pointers)
+	return jetStreamOf(ctx, js, objects, pointers, func(ctx context.Context) error {
+		_, err := MakeJetStream(ctx, js) // buckets are found by name, so the new ones do for who holds the old
+		return err
+	})
 }
 
 func absent(err error) bool {
@@ -211,6 +216,12 @@ func (s *jetStream) tidy(ctx context.Context, _ string, older time.Duration) err
 
 func (s *jetStream) load(ctx context.Context, pipeline string) ([]byte, uint64, error) {
 	entry, err := s.pointers.Get(ctx, pipeline)
+	if (errors.Is(err, nats.ErrNoResponders) || absent(err)) && s.remake != nil {
+		if err := s.remake(ctx); err != nil {
+			return nil, 0, err
+		}
+		entry, err = s.pointers.Get(ctx, pipeline)
+	}
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return nil, 0, nil
 	}
