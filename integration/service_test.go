@@ -187,3 +187,30 @@ func TestServiceEnds(t *testing.T) {
 		return fmt.Sprintf("%d subscriptions, %d before", c.nc.NumSubscriptions(), before)
 	}, func() bool { return c.nc.NumSubscriptions() <= before+1 })
 }
+
+// TestServiceDenied: where the account may not subscribe to the service's subjects, the pipeline serves without it.
+func TestServiceDenied(t *testing.T) {
+	s := startServerProcess(t, `
+authorization: {users: [
+  {user: all, password: x}
+  {user: shut, password: x, permissions: {subscribe: {deny: ["embedd.>", "$SRV.>"]}}}
+]}`)
+	c := dial(t, "nats://all:x@"+hostOf(t, s.url))
+	c.streams()
+	d := startDaemon(t, configFile(t, "nats://shut:x@"+hostOf(t, s.url), `
+digits:
+  input: {stream: FEATURES, subject: features.digits}
+  schema: {features: [pixels], label: label}
+  output: {subject: reduced.digits, dead: dead.digits}
+  model: {file: `+packedModel(t, "lda", 3)+`}`))
+	g := digits(t)
+	c.send("features.digits", g.message(t, 0, 10, true))
+	c.await("REDUCED", 1, 30*time.Second)
+	if c.heard(stream.ServiceSubject("digits", "status")) {
+		t.Error("the service answers, and its account may not")
+	}
+	if !strings.Contains(d.log.String(), "embedd.digits.status") {
+		t.Error("the log does not say what was denied")
+	}
+	d.stop()
+}
