@@ -368,7 +368,9 @@ func TestOneReadFeedsBoth(t *testing.T) {
 func TestHandover(t *testing.T) {
 	s := newSite(t)
 	s.send(300)
-	q := s.pupil(func(c *Pipeline) { c.Stage.Until = plugin.UntilHold }, func(q *pupil, l *lesson) { q.learn(t.Context(), l) })
+	q := s.pupil(func(c *Pipeline) { c.Stage.Until = plugin.UntilHold }, func(q *pupil, l *lesson) {
+		q.learn(t.Context(), l)
+	})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
