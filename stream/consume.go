@@ -302,7 +302,12 @@ func durable(pipeline string) string { return "embedd_" + pipeline }
 // consumer binds the pipeline's own durable consumer, or makes it. It also says when the stream was made: one of the
 // same name that was deleted and made again is another (Invariant 2).
 func (p *pipeline) consumer(ctx context.Context) (jetstream.Consumer, time.Time, error) {
-	c, err := p.js.CreateOrUpdateConsumer(ctx, p.Stream, jetstream.ConsumerConfig{
+	input, err := p.js.Stream(ctx, p.Stream)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	created := input.CachedInfo().Created
+	c, err := input.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable:       durable(p.Name),
 		Description:   "embedd pipeline " + p.Name,
 		DeliverPolicy: jetstream.DeliverAllPolicy,
@@ -315,12 +320,11 @@ func (p *pipeline) consumer(ctx context.Context) (jetstream.Consumer, time.Time,
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	// Asked afterwards: were the stream made anew in between, the consumer would be gone, and be bound again.
-	input, err := p.js.Stream(ctx, p.Stream)
-	if err != nil {
-		return nil, time.Time{}, err
+	info, err := input.Info(ctx)
+	if err == nil && !info.Created.Equal(created) {
+		err = errors.New("the stream was made anew while its consumer was bound")
 	}
-	return c, input.CachedInfo().Created, nil
+	return c, created, err
 }
 
 // received reads where a message stands.

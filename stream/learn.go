@@ -226,8 +226,16 @@ func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 		}
 		r.cursor.upTo = upTo
 		// Asked after the consumer was made: were it another stream's, this would say so.
-		if _, err := r.look(ctx); err != nil || r.cursor == nil {
+		last, err := r.look(ctx)
+		if err != nil || r.cursor == nil {
 			return err
+		}
+		if upTo != everything && upTo > last { // what is not stored yet must not be passed over
+			r.close(ctx)
+			if last < r.at.next {
+				return errOdd
+			}
+			return r.read(ctx, last)
 		}
 	}
 	if r.at.next > upTo {
