@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/plugin"
@@ -301,7 +302,7 @@ func TestLabelRestartsDecideAlike(t *testing.T) {
 	run := func(name string, stop int) (out string) {
 		p := digitsPipeline(name, "lda")
 		p.Labels, p.Stage.Spec.Key, p.Stage.Labels = "labels.digits", "id", &plugin.Labels{}
-		p.Stage.Training.Window.Rows, p.Stage.Training.Every.Rows = 3000, 700
+		p.Stage.Training.Window.Rows, p.Stage.Training.Every.Rows = 1000, 700
 		e := must(stream.New(stream.Options{Conn: c.nc, Pipelines: []stream.Pipeline{p}}))(t)
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
@@ -341,6 +342,45 @@ func TestLabelRestartsDecideAlike(t *testing.T) {
 		}
 	}
 	t.Log(want)
+}
+
+// TestLabelStream: a missing stream of labels is said with its cure, one that hands each message out once is refused,
+// and one that is deleted and made again while the daemon runs is read from its first message.
+func TestLabelStream(t *testing.T) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.streams()
+	config := configFile(t, s.ClientURL(), lateLabels)
+	_, stderr, code := run(t, "run", "-c", config)
+	if code != 1 || !strings.Contains(stderr, "no stream takes subject labels.digits; make it: 'embedd setup --apply'") {
+		t.Errorf("without a stream of labels: exit %d, %s", code, stderr)
+	}
+	c.stream("LABELS", func(s *jetstream.StreamConfig) { s.Retention = jetstream.WorkQueuePolicy }, "labels.>")
+	_, stderr, code = run(t, "run", "-c", config)
+	if code != 1 || !strings.Contains(stderr, "it needs limits; send labels to a stream of their own") {
+		t.Errorf("with a work queue of labels: exit %d, %s", code, stderr)
+	}
+	remake := func() {
+		if err := c.js.DeleteStream(within(t, 10*time.Second), "LABELS"); err != nil {
+			t.Fatal(err)
+		}
+		c.stream("LABELS", nil, "labels.>")
+	}
+	remake()
+	d := startDaemon(t, config)
+	g := digits(t)
+	c.send("features.digits", g.message(t, 0, 100, false))
+	c.sendLabels([]labelOf{{0, "a"}, {1, "a"}, {2, "a"}})
+	eventually(t, 20*time.Second, func() string { return "three are joined: " + d.labelled() },
+		func() bool { return d.labels("joined") == 3 })
+	remake()
+	c.sendLabels([]labelOf{{2, "b"}, {3, "b"}})
+	eventually(t, 20*time.Second, func() string { return "labels of the new stream are read: " + d.labelled() },
+		func() bool { return d.labels("joined") == 4 && d.labels("corrected") == 1 })
+	if !strings.Contains(d.log.String(), "the stream of labels was made anew") {
+		t.Error("the log does not say that the stream of labels was made anew")
+	}
+	d.stop()
 }
 
 // TestLateLabelsCore: without streams labels are joined as they come.

@@ -336,7 +336,7 @@ func (t *trainer) mend(fixes []fix) {
 		} else if !t.window.Relabel(f.at, f.label) {
 			continue
 		}
-		t.references.remove(f.at)
+		t.references.follow(t.window)
 		if r := t.window.At(f.at); r != nil && r.Held() {
 			t.references.add(r)
 		}

@@ -57,17 +57,6 @@ func (r *references) add(row *window.Row) {
 	}
 }
 
-// remove takes out the row at a position.
-func (r *references) remove(p window.Position) {
-	r.rows = slices.DeleteFunc(r.rows, func(x *window.Row) bool {
-		if x.Position != p {
-			return false
-		}
-		r.drop(x)
-		return true
-	})
-}
-
 func (r *references) drop(x *window.Row) {
 	if r.count[x.Label]--; r.count[x.Label] == 0 {
 		delete(r.count, x.Label)
