@@ -226,7 +226,7 @@ func (p *pipeline) resume(ctx context.Context) (err error) {
 		p.log.Warn("what crashes left in the model store stays", "error", err)
 	}
 	s := &p.Stage
-	s.Store, s.Checkpoint, s.Resume = p.models.Save, p.checkpoint, live
+	s.Store, s.Checkpoint, s.Resume = p.models.Save, p.models.Checkpoint, live
 	if p.input == nil {
 		return nil
 	}

@@ -2,7 +2,6 @@ package stream
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -59,16 +58,6 @@ func (p *pipeline) adopt(c *registry.Choice) error {
 	p.log.Info("a model was chosen", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
 		l.Epoch, "pinned", c.Pinned)
 	return nil
-}
-
-// checkpoint keeps what the learner knows. All candidates have just been made anew from newer rows, so the one for which
-// most spoke until then was refused.
-func (p *pipeline) checkpoint(ctx context.Context, state []byte) error {
-	if s := p.stage.Status(); s.CandidateRows > 0 {
-		p.judged(plugin.Outcome{Live: s.Live, Candidate: s.Candidate, Previous: s.Accuracy, Rows: s.CandidateRows,
-			Reason: fmt.Sprintf("evidence %.3g does not suffice; a candidate from newer rows takes its place", s.Evidence)})
-	}
-	return p.models.Checkpoint(ctx, state)
 }
 
 // judged notes a candidate that was refused. The store is for who asks later: learning does not depend on it.

@@ -3,7 +3,6 @@ package window
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/embedd/embedd/model/moments"
 )
@@ -124,9 +123,6 @@ func (w *Window) LowerLevel(level int) {
 
 // Len is the number of rows.
 func (w *Window) Len() int { return w.rows }
-
-// Config is what the window was made with.
-func (w *Window) Config() Config { return w.config }
 
 // Classes is the number of classes that have rows.
 func (w *Window) Classes() int { return w.classes.alive }
@@ -407,6 +403,3 @@ func (w *Window) remove(r *Row) {
 		w.blocks = slices.Delete(w.blocks, at, at+1)
 	}
 }
-
-// Time is the time of the newest row.
-func (w *Window) Time() time.Time { return time.Unix(0, w.newest) }
