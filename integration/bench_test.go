@@ -467,7 +467,8 @@ func BenchmarkLearn(b *testing.B) {
 				for rows := 0; rows < each; rows += s.n {
 					seq++
 					clock := time.Now()
-					if err := stage.Learn(msgs[seq%uint64(len(msgs))], plugin.Position{Seq: seq, Time: clock}); err != nil {
+					if err := stage.Learn(msgs[seq%uint64(len(msgs))],
+						plugin.Position{Seq: seq, Time: clock}); err != nil {
 						b.Fatal(err)
 					}
 					took = append(took, time.Since(clock).Seconds())

@@ -146,7 +146,8 @@ func TestLateLabels(t *testing.T) {
 		code wire.Code
 	}{{strange, wire.NotArrow}, {column, wire.MissingColumn}} {
 		h := letters[i].header
-		if h.Get(wire.HeaderSource) != fmt.Sprintf("LABELS:%d", want.seq) || h.Get(wire.HeaderCode) != string(want.code) ||
+		if h.Get(wire.HeaderSource) != fmt.Sprintf("LABELS:%d", want.seq) ||
+			h.Get(wire.HeaderCode) != string(want.code) ||
 			h.Get(wire.HeaderKind) != string(wire.KindMessage) {
 			t.Errorf("dead letter %v, want %s of LABELS:%d", h, want.code, want.seq)
 		}
@@ -177,7 +178,8 @@ func TestLateLabels(t *testing.T) {
 	c.sendLabels([]labelOf{{600, g.label[600]}, {601, g.label[601]}, {602, g.label[602]}, {603, g.label[603]},
 		{604, g.label[604]}, {605, g.label[605]}})
 	eventually(t, time.Minute, says("a model is live"), func() bool { return promotions(d) > 0 })
-	eventually(t, 20*time.Second, says("the last six are joined"), func() bool { return d.labels("joined") == joined+6 })
+	eventually(t, 20*time.Second, says("the last six are joined"),
+		func() bool { return d.labels("joined") == joined+6 })
 	c.await("REDUCED", sent, time.Minute)
 	d.kill()
 	d = startDaemon(t, config)
@@ -188,7 +190,8 @@ func TestLateLabels(t *testing.T) {
 		t.Errorf("%s rows wait after the restart, want the six that never got a label", n)
 	}
 	var report stream.Report
-	if err := json.Unmarshal([]byte(succeed(t, "status", "--server", s.ClientURL(), "--format", "json")), &report); err != nil {
+	if err := json.Unmarshal([]byte(succeed(t, "status", "--server", s.ClientURL(), "--format", "json")),
+		&report); err != nil {
 		t.Fatal(err)
 	}
 	if l := report.Labels; l == nil || int(l.Joined) != joined+6 || l.Rows != 6 || l.Skipped != 1 || l.Note != "" {
@@ -253,15 +256,18 @@ func TestLabelRestarts(t *testing.T) {
 		if rng.IntN(2) == 0 || sent == len(due) { // otherwise it ends in the middle
 			var now stream.Status
 			eventually(t, time.Minute, func() string {
-				return fmt.Sprintf("start %d: %d rows are in the window and %d wait; want %d and %d", start, now.Stage.Rows,
+				return fmt.Sprintf("start %d: %d rows are in the window and %d wait; want %d and %d", start,
+					now.Stage.Rows,
 					now.Labels.Rows, labelled, min(20*sent, rows)-labelled)
 			}, func() bool {
 				if all := e.Status(); len(all) == 1 {
 					now = all[0]
 				}
-				return now.Stage.Rows == labelled && now.Labels.Rows == min(20*sent, rows)-labelled && now.Stage.Backlog == 0
+				return now.Stage.Rows == labelled && now.Labels.Rows == min(20*sent, rows)-labelled &&
+					now.Stage.Backlog == 0
 			})
-			t.Logf("start %d: %d rows in the window, %d wait; %+v", start, now.Stage.Rows, now.Labels.Rows, now.Labels.Counts)
+			t.Logf("start %d: %d rows in the window, %d wait; %+v", start, now.Stage.Rows, now.Labels.Rows,
+				now.Labels.Counts)
 		}
 		cancel()
 		if err := <-ended; err != nil {
@@ -321,7 +327,8 @@ func TestLabelRestartsDecideAlike(t *testing.T) {
 				return false
 			}
 			before := out
-			out = fmt.Sprintf("%.12s of epoch %d; window %d, accuracy %v, %d alarms, evidence %v", st.Stage.Live.Model.Digest(),
+			out = fmt.Sprintf("%.12s of epoch %d; window %d, accuracy %v, %d alarms, evidence %v",
+				st.Stage.Live.Model.Digest(),
 				st.Stage.Live.Epoch, st.Stage.Rows, st.Stage.Accuracy, st.Stage.Alarms, st.Stage.Evidence)
 			return out == before // it was the end, and no chance
 		})
@@ -352,7 +359,8 @@ func TestLabelStream(t *testing.T) {
 	c.streams()
 	config := configFile(t, s.ClientURL(), lateLabels)
 	_, stderr, code := run(t, "run", "-c", config)
-	if code != 1 || !strings.Contains(stderr, "no stream takes subject labels.digits; make it: 'embedd setup --apply'") {
+	if code != 1 || !strings.Contains(stderr,
+		"no stream takes subject labels.digits; make it: 'embedd setup --apply'") {
 		t.Errorf("without a stream of labels: exit %d, %s", code, stderr)
 	}
 	c.stream("LABELS", func(s *jetstream.StreamConfig) { s.Retention = jetstream.WorkQueuePolicy }, "labels.>")
@@ -467,7 +475,8 @@ func TestPublishLabels(t *testing.T) {
 	d := startDaemon(t, config)
 	g := digits(t)
 	report := succeed(t, "publish", "--server", s.ClientURL(), "--data", digitsFile(t), "--label", "label", "--subject",
-		"features.digits", "--pack", "pixels", "--batch", "100", "--labels", "labels.digits", "--key", "id", "--delay", "700")
+		"features.digits", "--pack", "pixels", "--batch", "100", "--labels", "labels.digits", "--key", "id",
+		"--delay", "700")
 	t.Log(report)
 	eventually(t, time.Minute, func() string { return "all is joined: " + d.labelled() }, func() bool {
 		return d.labels("joined") == g.n
@@ -478,7 +487,8 @@ func TestPublishLabels(t *testing.T) {
 		t.Errorf("%d messages of labels, want %d", n, (g.n+99)/100)
 	}
 	d.stop()
-	_, stderr, code := run(t, "publish", "--server", s.ClientURL(), "--data", digitsFile(t), "--subject", "x", "--labels", "y")
+	_, stderr, code := run(t, "publish", "--server", s.ClientURL(), "--data", digitsFile(t), "--subject", "x",
+		"--labels", "y")
 	if code != 2 || !strings.Contains(stderr, "--labels needs --label and --key") {
 		t.Errorf("publish --labels without a key: exit %d, %s", code, stderr)
 	}

@@ -26,12 +26,13 @@ func (d *daemon) value(line string) float64 {
 // window waits until the window of the only pipeline has so many rows, and returns its status.
 func (e *engine) window(rows int, within time.Duration) (s stream.Status) {
 	e.t.Helper()
-	eventually(e.t, within, func() string { return fmt.Sprintf("%d rows are in the window: %+v", rows, s) }, func() bool {
-		if all := e.Status(); len(all) == 1 {
-			s = all[0]
-		}
-		return s.Stage.Rows == rows
-	})
+	eventually(e.t, within, func() string { return fmt.Sprintf("%d rows are in the window: %+v", rows, s) },
+		func() bool {
+			if all := e.Status(); len(all) == 1 {
+				s = all[0]
+			}
+			return s.Stage.Rows == rows
+		})
 	return s
 }
 

@@ -72,7 +72,8 @@ func TestChosenModel(t *testing.T) {
 
 	// Another process trains the pipeline too.
 	other := must(model.Read(bytes.NewReader(must(os.ReadFile(packedModel(t, "pairacc", 5)))(t))))(t)
-	second := must(models.Save(t.Context(), &plugin.Release{Model: other, Epoch: epoch + 1, Parent: first, Why: "by hand"}))(t)
+	second := must(models.Save(t.Context(),
+		&plugin.Release{Model: other, Epoch: epoch + 1, Parent: first, Why: "by hand"}))(t)
 	answers := func(model string, epoch int) {
 		t.Helper()
 		last := ""
@@ -90,7 +91,8 @@ func TestChosenModel(t *testing.T) {
 
 	list := versions(t, at()...)
 	if n := len(list); n < 2 || list[n-1].Version != second || list[n-1].State != "live" || list[n-1].Parent != first ||
-		list[n-2].Version != first || list[n-2].State != "previous" || list[n-2].Method != "lda" || list[n-2].Dim != 5 ||
+		list[n-2].Version != first || list[n-2].State != "previous" || list[n-2].Method != "lda" ||
+		list[n-2].Dim != 5 ||
 		list[n-2].Last == 0 || list[n-2].Rows == 0 || list[n-2].Why == "" || list[n-2].Params["ridge"] == "" {
 		t.Fatalf("model ls says %+v", list)
 	}
@@ -290,7 +292,11 @@ digits:
 		c.send("features.digits", g.message(t, from, from+50, true))
 	}
 	d := startDaemon(t, config("64KiB"))
-	eventually(t, time.Minute, func() string { _, body := d.get("/readyz"); return "readiness names the limit: " + body },
+	eventually(t, time.Minute, func() string {
+		_,
+			body := d.get("/readyz")
+		return "readiness names the limit: " + body
+	},
 		func() bool {
 			code, body := d.get("/readyz")
 			return code == 503 && strings.Contains(body, "limits.model allows 0.1 MiB; raise limits.model")

@@ -161,7 +161,8 @@ func TestModelSurvives(t *testing.T) {
 	send(0, 600, true)
 	eventually(t, time.Minute, says("the first model is live"),
 		func() bool {
-			return promotions(d) >= 1 && strings.Contains(d.metric(`embedd_window_rows{class="all",pipeline="digits"}`), "600")
+			return promotions(d) >= 1 && strings.Contains(
+				d.metric(`embedd_window_rows{class="all",pipeline="digits"}`), "600")
 		})
 	send(600, 610, false)
 	before := c.last("REDUCED")

@@ -85,8 +85,10 @@ func TestService(t *testing.T) {
 	var got, want reduced
 	got.add(t, msg.Data)
 	want.add(t, streamed.data)
-	if fmt.Sprint(got) != fmt.Sprint(want) || msg.Header.Get(wire.HeaderModel) != streamed.header.Get(wire.HeaderModel) ||
-		msg.Header.Get(wire.HeaderContentType) != wire.ContentType || msg.Header.Get(wire.HeaderEpoch) != streamed.header.Get(wire.HeaderEpoch) {
+	if fmt.Sprint(got) != fmt.Sprint(want) ||
+		msg.Header.Get(wire.HeaderModel) != streamed.header.Get(wire.HeaderModel) ||
+		msg.Header.Get(wire.HeaderContentType) != wire.ContentType ||
+		msg.Header.Get(wire.HeaderEpoch) != streamed.header.Get(wire.HeaderEpoch) {
 		t.Errorf("asked for, %d rows with %v; streamed, %d rows", len(got.id), msg.Header, len(want.id))
 	}
 	wantCode(t, c.ask("digits", "transform", []byte("no Arrow")), "not_arrow", "")
@@ -113,7 +115,8 @@ func TestService(t *testing.T) {
 		t.Fatalf("%v: %+v", err, listed)
 	}
 	live := streamed.header.Get(wire.HeaderModel)
-	if i := slices.IndexFunc(listed.Models, func(v version) bool { return v.State == "live" }); listed.Models[i].Version != live {
+	if i := slices.IndexFunc(listed.Models,
+		func(v version) bool { return v.State == "live" }); listed.Models[i].Version != live {
 		t.Errorf("%s answers, and model ls says %+v", live, listed.Models)
 	}
 	var shown struct {
@@ -154,7 +157,8 @@ func TestService(t *testing.T) {
 	}
 	fits := report().Learning.Fits
 	succeed(t, "retrain", "digits", "--server", s.ClientURL())
-	eventually(t, 20*time.Second, says("a fit that was asked for"), func() bool { return report().Learning.Fits > fits })
+	eventually(t, 20*time.Second, says("a fit that was asked for"),
+		func() bool { return report().Learning.Fits > fits })
 	for _, args := range [][]string{{"status", "digit"}, {"retrain", "digit"}} {
 		_, stderr, code := run(t, append(args, "--server", s.ClientURL())...)
 		if code != 1 || !strings.Contains(stderr, `did you mean "digits"`) {

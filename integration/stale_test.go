@@ -18,7 +18,8 @@ func TestStaleModel(t *testing.T) {
 	c.streams()
 	var pipelines string
 	for _, how := range []string{"serve", "hold", "pass"} {
-		pipelines += strings.NewReplacer("digits:", how+":", "reduced.digits", "reduced."+how, "dead.digits", "dead."+how,
+		pipelines += strings.NewReplacer("digits:", how+":", "reduced.digits", "reduced."+how, "dead.digits",
+			"dead."+how,
 			"training: {", "training: {max_age: 3s, when_stale: "+how+", ").Replace(learning)
 	}
 	d := startDaemon(t, configFile(t, s.ClientURL(), pipelines))
@@ -42,7 +43,8 @@ func TestStaleModel(t *testing.T) {
 		code, body := d.get("/readyz")
 		return code == 503 && strings.Count(body, "over training.max_age 3s") == 3
 	})
-	if age, err := strconv.ParseFloat(d.metric(`embedd_model_age_seconds{pipeline="serve"}`), 64); err != nil || age < 2 {
+	if age, err := strconv.ParseFloat(d.metric(`embedd_model_age_seconds{pipeline="serve"}`), 64); err != nil ||
+		age < 2 {
 		t.Errorf("embedd_model_age_seconds is %v", age)
 	}
 	body := g.message(t, 0, 5, false)

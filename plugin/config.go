@@ -45,8 +45,8 @@ const (
 type Window struct {
 	Rows int           // most rows; default 20,000
 	Age  time.Duration // rows older than this, seen from the newest row, leave; 0: no bound
-	// Bytes is the most memory of rows, of the statistics and copies that fits are made from, and of rows that wait to be
-	// learned; default 1 GiB. Fewer than Rows are kept where it binds.
+	// Bytes is the most memory of rows, of the statistics and copies that fits are made from, and of rows that wait
+	// to be learned; default 1 GiB. Fewer than Rows are kept where it binds.
 	Bytes   int64
 	Balance Balance // default BalanceClass
 }
@@ -84,7 +84,8 @@ type Config struct {
 	Training Training
 	Until    Until // default UntilHold
 	Classes  int   // most classes; default 1000
-	// Labels, where set, lets labels come apart from their rows: Stage.LearnLabels takes them. Spec names key and label.
+	// Labels, where set, lets labels come apart from their rows: Stage.LearnLabels takes them. Spec names key and
+	// label.
 	Labels *Labels
 
 	Fixed *model.Model // a model that answers as it is: no learning

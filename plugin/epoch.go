@@ -8,7 +8,8 @@ import (
 )
 
 // maxCrossLoss is how much less often rows under a new model find their class among coordinates that the epoch's first
-// model gave, than among its own, while the two count as one epoch: the loss and its standard error together.
+// model gave, than among its own, while the two count as one epoch: the loss and one and a half times its standard
+// error.
 const maxCrossLoss = 0.01
 
 // epochRows is on how many of the newest rows that is judged, and models are aligned.

@@ -19,8 +19,8 @@ type Gate struct {
 const (
 	// tie is the gain in accuracy that is not worth a change of coordinates.
 	tie = 0.005
-	// tolerance is the loss in accuracy that a candidate from far more rows may not have: more rows of the same world can
-	// only help, so it need not be shown to be better, only not to be worse, at the root of the odds.
+	// tolerance is the loss in accuracy that a candidate from far more rows may not have: more rows of the same world
+	// can only help, so it need not be shown to be better, only not to be worse, at the root of the odds.
 	tolerance = 0.01
 )
 

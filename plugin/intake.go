@@ -52,7 +52,8 @@ func (in *intake) hint(s Status, label string) string {
 	case in.rows == 0 || s.Live != nil && !s.Live.Bootstrap:
 		return ""
 	case label != "" && in.unlabelled == in.rows:
-		return fmt.Sprintf("none of %d rows has a label: check that column %q is filled, or take method pca", in.rows, label)
+		return fmt.Sprintf("none of %d rows has a label: check that column %q is filled, or take method pca",
+			in.rows, label)
 	case in.faulty == in.rows:
 		return fmt.Sprintf("all of %d rows have a missing or infinite feature, %s: mend it, leave it out of schema.features, or set schema.nulls to impute",
 			in.rows, in.worst())
@@ -66,7 +67,8 @@ func (in *intake) hint(s Status, label string) string {
 		return fmt.Sprintf("classes are still appearing, %d so far: the first model waits for up to %d rows, since the outputs stay as many as it has",
 			s.Classes, 4*s.Needed)
 	case in.faulty > in.rows/2:
-		return fmt.Sprintf("%d of %d rows have a missing or infinite feature, most often %s", in.faulty, in.rows, in.worst())
+		return fmt.Sprintf("%d of %d rows have a missing or infinite feature, most often %s", in.faulty, in.rows,
+			in.worst())
 	}
 	return ""
 }

@@ -61,7 +61,8 @@ func (s *Stage) DecodeLabels(msg []byte) (*arrowio.Message, error) {
 		if c.kind == "" {
 			return nil, &arrowio.Error{Code: wire.MissingColumn, Column: c.name, Row: -1,
 				Detail: "a message of labels without the " + c.what + " column",
-				Hint:   "send a column of this name beside the other, or name the " + c.what + " column that is sent as schema." + c.what}
+				Hint: "send a column of this name beside the other, or name the " + c.what +
+					" column that is sent as schema." + c.what}
 		}
 	}
 	return m, nil
@@ -281,7 +282,8 @@ func (t *late) tell(l *learner) {
 	if s.Note == "" {
 		return
 	}
-	l.config.Logger.Warn("labels and rows do not all meet", "reason", s.Note, "joined", s.Joined, "corrected", s.Corrected,
+	l.config.Logger.Warn("labels and rows do not all meet", "reason", s.Note, "joined", s.Joined, "corrected",
+		s.Corrected,
 		"duplicate", s.Duplicate, "late", s.Late, "expired", s.Expired, "repeated", s.Repeated, "skipped", s.Skipped)
 }
 

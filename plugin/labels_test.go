@@ -227,8 +227,8 @@ func TestSameWindow(t *testing.T) {
 	t.Logf("%d rows in the window; %+v", len(a), c)
 }
 
-// TestLateReproducible: with labels that are late too, same decisions, also after a restart at any point that reads rows
-// and labels again in the order of their times; and no model is judged by a row that it has learned.
+// TestLateReproducible: with labels that are late too, same decisions, also after a restart at any point that reads
+// rows and labels again in the order of their times; and no model is judged by a row that it has learned.
 func TestLateReproducible(t *testing.T) {
 	const n = 4000
 	rng := rand.New(rand.NewPCG(11, 12))
@@ -340,7 +340,8 @@ func TestLabelNotes(t *testing.T) {
 			learnKeyed(t, s, 1, rows, names("row", 100))
 			learnLabels(t, s, 1, 2, labelled(t, names("row", 50), same("1", 50)))
 			b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{
-				{Name: "id", Type: arrow.BinaryTypes.String}, {Name: "label", Type: arrow.FixedWidthTypes.Boolean}}, nil))
+				{Name: "id", Type: arrow.BinaryTypes.String},
+				{Name: "label", Type: arrow.FixedWidthTypes.Boolean}}, nil))
 			defer b.Release()
 			text(b.Field(0), "row50", true)
 			b.Field(1).(*array.BooleanBuilder).Append(true)
@@ -396,7 +397,8 @@ func TestBadLabels(t *testing.T) {
 	if _, err := plain.DecodeLabels(nil); err == nil {
 		t.Error("without Labels a message of labels was decoded")
 	}
-	if _, err := New(Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Labels: &Labels{}}); err == nil ||
+	if _, err := New(Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"},
+		Labels: &Labels{}}); err == nil ||
 		!strings.Contains(err.Error(), "key column") {
 		t.Errorf("without a key: %v", err)
 	}

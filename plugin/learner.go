@@ -193,7 +193,8 @@ func (l *learner) enqueue(rows *lesson) {
 		return
 	}
 	features := len(l.stage.decoder.Features())
-	rows.bytes = int64(len(rows.rows)+len(rows.other))*int64(9*features+rowOverhead) + int64(len(rows.fixes))*rowOverhead
+	rows.bytes = int64(len(rows.rows)+len(rows.other))*int64(9*features+rowOverhead) +
+		int64(len(rows.fixes))*rowOverhead
 	need := l.bytes + rows.bytes
 	if l.late != nil {
 		need = l.bytes // one label may set free many rows, whose memory was counted until now

@@ -264,8 +264,8 @@ func (s *Stage) Refit() error {
 	return s.learner.refit()
 }
 
-// Wait blocks until every row was learned from and no fit is running or due, or ctx is done. A stage that is closed meanwhile, or was before, is
-// ErrClosed; with a fixed model there is nothing to wait for.
+// Wait blocks until every row was learned from and no fit is running or due, or ctx is done. A stage that is closed
+// meanwhile, or was before, is ErrClosed; with a fixed model there is nothing to wait for.
 func (s *Stage) Wait(ctx context.Context) error {
 	if s.learner == nil {
 		return nil
@@ -301,14 +301,16 @@ type Status struct {
 	// Seen is the rows that came to be learned from, Unlabelled those of them without a label, Faulty those with a
 	// missing feature that are not learned from.
 	Seen, Unlabelled, Faulty int
-	Hint                     string    // what keeps a first model away where it is not the number of rows, and what to do
-	Backlog                  int       // labelled rows that wait to be learned from
-	Dropped                  int       // labelled rows that were not learned: they came too fast
-	Overfull                 int       // labelled rows that were not learned: their class was one too many
-	Newest                   time.Time // of the labelled rows that the live model was judged on; zero: none since the start
-	Fitting                  bool      // the worker has something to do
-	Filling                  bool      // the window is filled again after a restart
-	Pinned                   bool      // the live model was chosen, and nothing replaces it
+	// what keeps a first model away where it is not the number of rows, and what to do
+	Hint     string
+	Backlog  int // labelled rows that wait to be learned from
+	Dropped  int // labelled rows that were not learned: they came too fast
+	Overfull int // labelled rows that were not learned: their class was one too many
+	// of the labelled rows that the live model was judged on; zero: none since the start
+	Newest  time.Time
+	Fitting bool // the worker has something to do
+	Filling bool // the window is filled again after a restart
+	Pinned  bool // the live model was chosen, and nothing replaces it
 
 	// Accuracy is the share of the last 500 to 1,000 labelled rows whose class the live model's outputs told before it
 	// was learned, by the nearest of the newest held-out rows; Chance is what it would be if labels meant nothing.
@@ -335,8 +337,8 @@ func (s *Stage) Status() Status {
 	return s.learner.now()
 }
 
-// Outcome is what came of candidates: one went live, or all were looked at and the live model was kept, or none could be
-// fitted. [Config.Observe] gets it.
+// Outcome is what came of candidates: one went live, or all were looked at and the live model was kept, or none could
+// be fitted. [Config.Observe] gets it.
 type Outcome struct {
 	Live         *Live // the live model after it
 	Promoted     bool

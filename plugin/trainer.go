@@ -590,7 +590,7 @@ func (t *trainer) align(m *model.Model, live *Live, o *Outcome) (*model.Model, i
 		if loss, spread, err = crossLoss(t.origin, aligned, x, labels); err != nil {
 			return nil, 0, nil, err
 		}
-		comparable = loss+spread <= maxCrossLoss
+		comparable = loss+1.5*spread <= maxCrossLoss
 	}
 	if comparable {
 		o.Reason += fmt.Sprintf("; coordinates of the epoch's first model lose %.1f points", 100*loss)

@@ -21,7 +21,8 @@ func TestSpans(t *testing.T) {
 		{10, 10, true, 3}, {9, 9, true, 3}, {3, 4, true, 2}, {8, 8, true, 1}, {10, 10, false, 1}, {11, 20, true, 1},
 	} {
 		if fresh := s.add(c.first, c.last); fresh != c.fresh || len(s) != c.runs {
-			t.Fatalf("adding %d to %d: fresh is %t, want %t; %v, want %d runs", c.first, c.last, fresh, c.fresh, s, c.runs)
+			t.Fatalf("adding %d to %d: fresh is %t, want %t; %v, want %d runs", c.first, c.last, fresh, c.fresh,
+				s, c.runs)
 		}
 	}
 	for i := range uint64(3 * maxSpans) {
@@ -42,12 +43,18 @@ func TestFeedSeesGaps(t *testing.T) {
 		after      []uint64 // of each; where it is not taught
 		taught     []bool
 	}{
-		"in step":      {false, []delivery{{6, 11, 1}, {7, 12, 1}, {8, 15, 1}}, []uint64{10, 11, 12}, []bool{false, false, false}},
-		"another's":    {false, []delivery{{6, 11, 1}, {8, 15, 1}, {9, 16, 1}}, []uint64{10, 14, 15}, []bool{false, false, false}},
-		"redelivered":  {false, []delivery{{6, 9, 2}, {7, 11, 1}, {8, 11, 2}, {9, 13, 1}}, []uint64{0, 10, 0, 11}, []bool{true, false, true, false}},
-		"lost before":  {false, []delivery{{6, 11, 1}, {8, 9, 2}, {9, 15, 1}}, []uint64{10, 0, 14}, []bool{false, true, false}},
-		"read once":    {true, []delivery{{6, 9, 2}, {7, 11, 1}, {8, 11, 2}, {9, 13, 1}, {10, 12, 3}}, []uint64{8, 10, 0, 11, 0}, []bool{false, false, true, false, true}},
-		"once, a part": {true, []delivery{{7, 12, 1}, {8, 11, 2}, {9, 12, 2}}, []uint64{11, 10, 0}, []bool{false, false, true}},
+		"in step": {false, []delivery{{6, 11, 1}, {7, 12, 1}, {8, 15, 1}}, []uint64{10, 11, 12},
+			[]bool{false, false, false}},
+		"another's": {false, []delivery{{6, 11, 1}, {8, 15, 1}, {9, 16, 1}}, []uint64{10, 14, 15},
+			[]bool{false, false, false}},
+		"redelivered": {false, []delivery{{6, 9, 2}, {7, 11, 1}, {8, 11, 2}, {9, 13, 1}}, []uint64{0, 10, 0, 11},
+			[]bool{true, false, true, false}},
+		"lost before": {false, []delivery{{6, 11, 1}, {8, 9, 2}, {9, 15, 1}}, []uint64{10, 0, 14},
+			[]bool{false, true, false}},
+		"read once": {true, []delivery{{6, 9, 2}, {7, 11, 1}, {8, 11, 2}, {9, 13, 1}, {10, 12, 3}},
+			[]uint64{8, 10, 0, 11, 0}, []bool{false, false, true, false, true}},
+		"once, a part": {true, []delivery{{7, 12, 1}, {8, 11, 2}, {9, 12, 2}}, []uint64{11, 10, 0},
+			[]bool{false, false, true}},
 	} {
 		f := newFeed(1<<20, c.only)
 		f.bind(time.Unix(1, 0), &jetstream.ConsumerInfo{Delivered: jetstream.SequenceInfo{Consumer: 5, Stream: 10}})

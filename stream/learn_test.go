@@ -655,7 +655,8 @@ func TestRestarts(t *testing.T) {
 func TestStreamMadeAnewBehind(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	q := s.pupil(func(c *Pipeline) { c.InFlight = 64 << 10 }, func(*pupil, *lesson) { time.Sleep(2 * time.Millisecond) })
+	q := s.pupil(func(c *Pipeline) { c.InFlight = 64 << 10 },
+		func(*pupil, *lesson) { time.Sleep(2 * time.Millisecond) })
 	s.send(1000)
 	q.await(100, 10*time.Second)
 	s.again(jetstream.StreamConfig{})

@@ -40,9 +40,11 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		messages: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_messages_total",
-			Help: "Input messages by what became of them: out, dead, skip, or pass while the model is stale."}, []string{"pipeline", "result"}),
+			Help: "Input messages by what became of them: out, dead, skip, or pass while the model is stale."},
+			[]string{"pipeline", "result"}),
 		rows: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_rows_total",
-			Help: "Rows by what became of them: out, dead, skip, or pass while the model is stale."}, []string{"pipeline", "result"}),
+			Help: "Rows by what became of them: out, dead, skip, or pass while the model is stale."},
+			[]string{"pipeline", "result"}),
 		lost: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_dropped_messages_total",
 			Help: "Messages dropped from a full queue, on core NATS (path answer) or by the learning side where the input can be read only once (path learn), and messages that left the input stream before they were learned (path learn)."}, []string{"pipeline", "path"}),
 		read: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_read_messages_total",
@@ -82,7 +84,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		labelsWaiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_labels_waiting",
 			Help: "What waits for its other half: rows for a label, labels for a row."}, []string{"pipeline", "what"}),
 		labelBytes: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_labels_bytes",
-			Help: "Memory of rows and labels that wait, and of what is remembered to correct them."}, []string{"pipeline"}),
+			Help: "Memory of rows and labels that wait, and of what is remembered to correct them."},
+			[]string{"pipeline"}),
 	}
 	if r == nil {
 		return m, nil

@@ -25,20 +25,29 @@ func TestFollow(t *testing.T) {
 		created time.Time
 		says    string
 	}{
-		"as it was":             {read, state{at(10), at(99), 1, 100, time.Time{}, 0}, "", 0, 101, at(10), ""},
-		"grown":                 {read, state{at(10), at(99), 40, 900, at(50), 0}, "", 0, 101, at(10), ""},
-		"purged, all learned":   {read, state{at(10), at(99), 101, 100, time.Time{}, 0}, "", 0, 101, at(10), ""},
-		"purged":                {read, state{at(10), at(99), 151, 160, time.Time{}, 0}, purged, 50, 151, at(10), "up to 50 messages were gone"},
-		"purged while passing":  {passed, state{at(10), at(99), 106, 160, time.Time{}, 0}, purged, 5, 111, at(10), "up to 5 messages"},
-		"other subjects":        {passed, state{at(10), at(99), 1, 160, time.Time{}, 0}, "", 0, 111, at(10), ""},
-		"begins in the middle":  {fresh, state{at(10), at(99), 500, 600, time.Time{}, 0}, "", 0, 500, at(10), ""},
-		"made anew":             {read, state{at(20), at(99), 1, 7, time.Time{}, 0}, recreated, 0, 1, at(20), "made anew at 1970-01-01T00:00:20Z; learning goes on from its first message"},
-		"made anew, longer":     {read, state{at(20), at(99), 1, 700, time.Time{}, 0}, recreated, 0, 1, at(20), "made anew"},
-		"made anew, renumbered": {read, state{at(20), at(99), 101, 110, time.Time{}, 0}, recreated, 0, 101, at(20), "made anew"},
-		"made anew, behind":     {behind, state{at(20), at(99), 1, 0, time.Time{}, 0}, recreated, 30, 1, at(20), "30 messages of the one before were not learned"},
-		"an older copy":         {read, state{at(10), at(99), 1, 60, time.Time{}, 61}, renumbered, 0, 61, at(99), "its last message is 60, and 100 was read; learning goes on from message 61"},
-		"an older copy, grown":  {read, state{at(10), at(99), 1, 300, at(77), 61}, renumbered, 0, 61, at(99), "learning goes on from message 61"},
-		"an older stream":       {read, state{at(5), at(99), 1, 300, time.Time{}, 200}, renumbered, 0, 200, at(99), "learning goes on from message 200"},
+		"as it was":           {read, state{at(10), at(99), 1, 100, time.Time{}, 0}, "", 0, 101, at(10), ""},
+		"grown":               {read, state{at(10), at(99), 40, 900, at(50), 0}, "", 0, 101, at(10), ""},
+		"purged, all learned": {read, state{at(10), at(99), 101, 100, time.Time{}, 0}, "", 0, 101, at(10), ""},
+		"purged": {read, state{at(10), at(99), 151, 160, time.Time{}, 0}, purged, 50, 151, at(10),
+			"up to 50 messages were gone"},
+		"purged while passing": {passed, state{at(10), at(99), 106, 160, time.Time{}, 0}, purged, 5, 111, at(10),
+			"up to 5 messages"},
+		"other subjects":       {passed, state{at(10), at(99), 1, 160, time.Time{}, 0}, "", 0, 111, at(10), ""},
+		"begins in the middle": {fresh, state{at(10), at(99), 500, 600, time.Time{}, 0}, "", 0, 500, at(10), ""},
+		"made anew": {read, state{at(20), at(99), 1, 7, time.Time{}, 0}, recreated, 0, 1, at(20),
+			"made anew at 1970-01-01T00:00:20Z; learning goes on from its first message"},
+		"made anew, longer": {read, state{at(20), at(99), 1, 700, time.Time{}, 0}, recreated, 0, 1, at(20),
+			"made anew"},
+		"made anew, renumbered": {read, state{at(20), at(99), 101, 110, time.Time{}, 0}, recreated, 0, 101, at(20),
+			"made anew"},
+		"made anew, behind": {behind, state{at(20), at(99), 1, 0, time.Time{}, 0}, recreated, 30, 1, at(20),
+			"30 messages of the one before were not learned"},
+		"an older copy": {read, state{at(10), at(99), 1, 60, time.Time{}, 61}, renumbered, 0, 61, at(99),
+			"its last message is 60, and 100 was read; learning goes on from message 61"},
+		"an older copy, grown": {read, state{at(10), at(99), 1, 300, at(77), 61}, renumbered, 0, 61, at(99),
+			"learning goes on from message 61"},
+		"an older stream": {read, state{at(5), at(99), 1, 300, time.Time{}, 200}, renumbered, 0, 200, at(99),
+			"learning goes on from message 200"},
 	} {
 		p := c.from
 		cause, lost, text := p.follow(c.to)
@@ -47,7 +56,8 @@ func TestFollow(t *testing.T) {
 			t.Errorf("%s: cause %q, %d lost, goes on with %d as of %d: %q", name, cause, lost, p.next,
 				p.created.Unix(), text)
 		}
-		if again, _, _ := p.follow(state{c.to.created, at(99), c.to.first, max(c.to.last, p.next-1), time.Time{}, 0}); again != "" {
+		if again, _, _ := p.follow(state{c.to.created, at(99), c.to.first, max(c.to.last, p.next-1), time.Time{},
+			0}); again != "" {
 			t.Errorf("%s: looked at again, the cause is %q", name, again)
 		}
 	}

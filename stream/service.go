@@ -85,7 +85,8 @@ func (p *pipeline) startService(ctx context.Context) (*service, error) {
 		{"transform", "an Arrow message in, the reduced one out", s.transform, false},
 		{"model ls", "the versions, and the candidates that were refused", s.list, false},
 		{"model show", `a model: {"version":"..."}, the live one without`, s.show, false},
-		{"model pin", `make a version the live one and keep it so: {"version":"..."}, the live one without`, s.pin, false},
+		{"model pin", `make a version the live one and keep it so: {"version":"..."}, the live one without`,
+			s.pin, false},
 		{"model unpin", "let learning go on", s.unpin, false},
 		{"model rollback", `go back: {"version":"..."}, the one before without`, s.rollback, false},
 	} {
@@ -161,7 +162,8 @@ func (s *service) handler(ctx context.Context, answer func(context.Context, *nat
 			return
 		}
 		if most := s.pipeline.nc.MaxPayload() - ownHeaders; int64(len(out.data)) > most {
-			s.refuse(r, coded(string(wire.TooLarge), fmt.Errorf("the answer has %d bytes and the server takes %d; ask for less, or raise the server's max_payload", len(out.data), most)))
+			s.refuse(r, coded(string(wire.TooLarge),
+				fmt.Errorf("the answer has %d bytes and the server takes %d; ask for less, or raise the server's max_payload", len(out.data), most)))
 			return
 		}
 		if err := r.Respond(out.data, micro.WithHeaders(headers)); err != nil {
@@ -245,7 +247,8 @@ func (s *service) report() Report {
 func (s *service) retrain(context.Context, *nats.Msg) (any, error) {
 	p := s.pipeline
 	if p.pinned.Load() {
-		return nil, coded(CodePinned, fmt.Errorf("%s is pinned, and nothing that is learned goes live; `embedd model unpin %s` first",
+		return nil, coded(CodePinned, fmt.Errorf(
+			"%s is pinned, and nothing that is learned goes live; `embedd model unpin %s` first",
 			p.stage.Live().Version, p.Name))
 	}
 	if err := p.stage.Refit(); err != nil {
@@ -279,8 +282,9 @@ func (s *service) transform(ctx context.Context, msg *nats.Msg) (any, error) {
 	}
 	if r.RejectedRows() > 0 {
 		f := r.Faults[0]
-		return nil, coded(string(wire.NonFinite), fmt.Errorf("%d of %d rows have features that cannot be projected: row %d, feature %q is %s; mend them, or set schema.nulls to impute or skip",
-			r.RejectedRows(), m.Rows(), f.Row, f.Feature, f.What))
+		return nil, coded(string(wire.NonFinite),
+			fmt.Errorf("%d of %d rows have features that cannot be projected: row %d, feature %q is %s; mend them, or set schema.nulls to impute or skip",
+				r.RejectedRows(), m.Rows(), f.Row, f.Feature, f.What))
 	}
 	data, err := p.stage.Encode(r, marks...)
 	if err != nil {

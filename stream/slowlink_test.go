@@ -63,7 +63,8 @@ func TestSlowLink(t *testing.T) {
 	defer slow.Close()
 	e, err := stream.New(stream.Options{Conn: slow,
 		Pipelines: []stream.Pipeline{{Name: "p", Stream: "in", Subject: "in.x", Output: "out.x", Dead: "out.dead",
-			Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Until: plugin.UntilSkip}}}})
+			Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"},
+				Until: plugin.UntilSkip}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

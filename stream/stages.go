@@ -51,7 +51,8 @@ var figures = []figure{
 	{describe("embedd_prequential_accuracy",
 		"Share of the last 500 to 1,000 labelled rows whose class the live model's outputs told before they were learned; of the candidate for which most speaks; and what chance would have.", "model"),
 		prometheus.GaugeValue, func(s plugin.Status) []value {
-			return []value{{[]string{"live"}, s.Accuracy}, {[]string{"candidate"}, s.Candidate}, {[]string{"chance"}, s.Chance}}
+			return []value{{[]string{"live"}, s.Accuracy}, {[]string{"candidate"}, s.Candidate},
+				{[]string{"chance"}, s.Chance}}
 		}},
 	{describe("embedd_evidence", "What speaks for the best candidate; training.gate.evidence is when it goes live."),
 		prometheus.GaugeValue, func(s plugin.Status) []value { return one(s.Evidence) }},
@@ -63,7 +64,8 @@ var figures = []figure{
 		}},
 	{describe("embedd_window_classes", "Classes that have rows in the window."), prometheus.GaugeValue,
 		func(s plugin.Status) []value { return one(float64(s.Classes)) }},
-	{describe("embedd_window_bytes", "Memory of the window, as training.window.bytes bounds it."), prometheus.GaugeValue,
+	{describe("embedd_window_bytes", "Memory of the window, as training.window.bytes bounds it."),
+		prometheus.GaugeValue,
 		func(s plugin.Status) []value { return one(float64(s.Bytes)) }},
 	{describe("embedd_learn_backlog_rows", "Labelled rows that wait to be learned from."), prometheus.GaugeValue,
 		func(s plugin.Status) []value { return one(float64(s.Backlog)) }},
@@ -98,7 +100,8 @@ func (s *stages) Collect(out chan<- prometheus.Metric) {
 		for _, f := range figures {
 			for _, v := range f.of(now) {
 				if !math.IsNaN(v.number) {
-					out <- prometheus.MustNewConstMetric(f.desc, f.kind, v.number, append([]string{name}, v.labels...)...)
+					out <- prometheus.MustNewConstMetric(f.desc, f.kind, v.number,
+						append([]string{name}, v.labels...)...)
 				}
 			}
 		}

@@ -129,7 +129,8 @@ func (s Status) Report() Report {
 			LastFitSeconds: g.LastFit.Seconds(), LastFit: g.Note, Input: s.Learning}}
 	if l := s.Labels; s.joins {
 		r.Labels = &Labels{Joined: l.Joined, Corrected: l.Corrected, Duplicate: l.Duplicate, Late: l.Late,
-			Expired: l.Expired, Repeated: l.Repeated, Skipped: l.Skipped, Keyless: l.Keyless, Rows: l.Rows, Early: l.Early,
+			Expired: l.Expired, Repeated: l.Repeated, Skipped: l.Skipped, Keyless: l.Keyless, Rows: l.Rows,
+			Early: l.Early,
 			Bytes: l.Bytes, Note: l.Note}
 	}
 	if l := g.Live; l != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 )
 
-// packRecord replaces the numeric columns, label and key apart, by one fixed-size list of float32, in schema order. Nulls
-// become null elements.
+// packRecord replaces the numeric columns, label and key apart, by one fixed-size list of float32, in schema order.
+// Nulls become null elements.
 func packRecord(rec arrow.Record, name, label, key string) (arrow.Record, error) {
 	var fields []arrow.Field
 	var kept []arrow.Array

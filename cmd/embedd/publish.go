@@ -101,8 +101,9 @@ func publishCommand(e *env) *cobra.Command {
 			report := map[string]any{"subject": *subject, "stream": p.stream, "messages": p.messages, "rows": p.rows,
 				"bytes": p.bytes, "seconds": seconds}
 			if late != nil {
-				report["labels"] = map[string]any{"subject": *labels, "stream": late.to.stream, "messages": late.to.messages,
-					"rows": late.to.rows}
+				report["labels"] = map[string]any{"subject": *labels, "stream": late.to.stream,
+					"messages": late.to.messages,
+					"rows":     late.to.rows}
 			}
 			if err := out.object(report); err != nil {
 				return err

@@ -56,7 +56,8 @@ func (a *apart) split(rec arrow.Record) (arrow.Record, error) {
 		fields = append(fields, arrow.Field{Name: a.key, Type: key.DataType()})
 		columns = append(columns, key)
 	}
-	labels := array.NewRecord(arrow.NewSchema([]arrow.Field{{Name: a.key, Type: key.DataType(), Nullable: true}, labelField},
+	labels := array.NewRecord(arrow.NewSchema([]arrow.Field{{Name: a.key, Type: key.DataType(), Nullable: true},
+		labelField},
 		nil), []arrow.Array{key, label}, n)
 	defer labels.Release()
 	body, err := arrowio.FromRecords(labels.Schema(), labels)

@@ -40,7 +40,8 @@ func bounds(all []*figures) []bound {
 			}
 			found = append(found, bound{what, f.Name, fmt.Sprintf("%g points", f.stream.slack),
 				points(f.Early.Gap), f.Early.Gap.Mean <= figure(f.stream.slack/100)})
-			found = append(found, bound{fmt.Sprintf("below the oracle from %d rows after it", f.stream.events[0].settle),
+			found = append(found, bound{fmt.Sprintf("below the oracle from %d rows after it",
+				f.stream.events[0].settle),
 				f.Name, "2 points", points(f.Settled.Gap), f.Settled.Gap.Mean <= settledSlack})
 		}
 		if f.stream.poison.end > 0 {

@@ -38,7 +38,8 @@ func rowsOf(src source, messages int) *model.Data {
 
 func TestSameSeedSameStream(t *testing.T) {
 	for _, s := range streams {
-		one, again, other := rowsOf(opened(t, s.name, 1), 4), rowsOf(opened(t, s.name, 1), 4), rowsOf(opened(t, s.name, 2), 4)
+		one, again, other := rowsOf(opened(t, s.name, 1), 4), rowsOf(opened(t, s.name, 1), 4),
+			rowsOf(opened(t, s.name, 2), 4)
 		if !slices.Equal(one.X, again.X) || !slices.Equal(one.Y, again.Y) {
 			t.Errorf("%s: the same seed gave another stream", s.name)
 		}
@@ -84,8 +85,10 @@ func TestConcepts(t *testing.T) {
 		t.Error("the concept of the last checkpoint is not the last one")
 	}
 	for name, want := range map[string]string{ // which quarters have the concept of the first
-		"stationary": "1111", "rotation": "1100", "means": "1100", "scale": "1100", "appears": "1100", "vanishes": "1100",
-		"imbalance": "1100", "noise": "1100", "recurring": "1010", "poison6": "1111", "poison20": "1111", "usps": "1100",
+		"stationary": "1111", "rotation": "1100", "means": "1100", "scale": "1100", "appears": "1100",
+		"vanishes":  "1100",
+		"imbalance": "1100", "noise": "1100", "recurring": "1010", "poison6": "1111", "poison20": "1111",
+		"usps": "1100",
 	} {
 		src := opened(t, name, 1)
 		got := ""
@@ -271,7 +274,8 @@ func identity(t *testing.T, mean float64) *model.Model {
 // The scores on rows of which all is known.
 func TestScores(t *testing.T) {
 	ref := &model.Data{X: []float64{0, 0, 10, 0, 20, 0}, Y: []int{0, 1, 2}, N: 3, M: 2, Classes: classNames(3)}
-	query := &model.Data{X: []float64{1, 0, 9, 1, 19, -1, 12, 0}, Y: []int{0, 1, 2, 2}, N: 4, M: 2, Classes: classNames(3)}
+	query := &model.Data{X: []float64{1, 0, 9, 1, 19, -1, 12, 0}, Y: []int{0, 1, 2, 2}, N: 4, M: 2,
+		Classes: classNames(3)}
 	here, there := identity(t, 0), identity(t, 10)
 	if got, err := accuracy(here, ref, query); err != nil || got != 0.75 {
 		t.Errorf("three of four are next to their class: %g, %v", got, err)
@@ -418,7 +422,8 @@ func TestFollow(t *testing.T) {
 		}
 		texts = append(texts, string(text))
 		last := r.Checkpoints[len(r.Checkpoints)-1]
-		if r.First == 0 || last.Row != 10_000 || last.Frozen > 0.4 || last.Oracle < 0.6 || !slices.Equal(r.Widths, []int{7}) {
+		if r.First == 0 || last.Row != 10_000 || last.Frozen > 0.4 || last.Oracle < 0.6 ||
+			!slices.Equal(r.Widths, []int{7}) {
 			t.Errorf("first model after %d rows, widths %v, at the end %+v", r.First, r.Widths, last)
 		}
 	}

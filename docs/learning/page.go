@@ -95,8 +95,10 @@ both in units of the distance from its nearest neighbour.
 |---|---|---|---|---|---|---|---|---|---|---|---|---|
 `, thousands(fullWindow))
 	for _, f := range all {
-		fmt.Fprintf(&b, "| %s | %.0f | %.1f | %.1f | %.1f | %d | %d | %s | %.1f | %s | %s | %s | %s |\n", f.Name, f.First.Mean,
-			f.Alarms.Mean, f.Promotions.Mean, f.LatePromotions.Mean, f.LostOne, f.LostTwo, inPoints(f.Worst), f.Epochs.Mean,
+		fmt.Fprintf(&b, "| %s | %.0f | %.1f | %.1f | %.1f | %d | %d | %s | %.1f | %s | %s | %s | %s |\n", f.Name,
+			f.First.Mean,
+			f.Alarms.Mean, f.Promotions.Mean, f.LatePromotions.Mean, f.LostOne, f.LostTwo, inPoints(f.Worst),
+			f.Epochs.Mean,
 			strings.Trim(fmt.Sprint(f.Widths), "[]"), most(f.Stored, 100), most(f.Moved, 1), most(f.Strayed, 1))
 	}
 	return b.String()

@@ -71,7 +71,8 @@ func TestPad(t *testing.T) {
 	if _, err := Fit(context.Background(), d, Config{Method: "lda", Dim: 13, Pad: true}); !errors.As(err, &bound) {
 		t.Errorf("13 outputs of 12 features: %v", err)
 	}
-	if _, err := Fit(context.Background(), d, Config{Method: "lda", Dim: 7}); !errors.As(err, &bound) || bound.Max != 3 {
+	if _, err := Fit(context.Background(), d, Config{Method: "lda", Dim: 7}); !errors.As(err, &bound) ||
+		bound.Max != 3 {
 		t.Errorf("without padding: %v", err)
 	}
 }

@@ -43,7 +43,8 @@ func TestPatchesOfOneRowArePoints(t *testing.T) {
 	slices.Reverse(of)
 	for _, gamma := range []float64{0, 1} {
 		var m [2]*graph.Matrix
-		for i, tan := range []*tangent.Spaces{{Patch: tangent.EveryRow(roll.N), Spaces: spaces}, {Patch: of, Spaces: back}} {
+		for i, tan := range []*tangent.Spaces{{Patch: tangent.EveryRow(roll.N), Spaces: spaces},
+			{Patch: of, Spaces: back}} {
 			form, err := tangent.New(context.Background(), x, w, tan, gamma)
 			if err != nil {
 				t.Fatal(err)

@@ -31,7 +31,8 @@ func TestMemoryBound(t *testing.T) {
 				Payload: make([]float64, 48), Size: 48 * 8})
 		}, 0.7},
 		{"labels", 200_000, func(j *Join[[]float64], i int) {
-			j.Label(Label{Place: Place{Seq: uint64(i + 1)}, Time: at(i), Key: fmt.Sprint("label ", i), Text: fmt.Sprint(i)})
+			j.Label(Label{Place: Place{Seq: uint64(i + 1)}, Time: at(i), Key: fmt.Sprint("label ", i),
+				Text: fmt.Sprint(i)})
 		}, 0.6},
 		{"both", 1_000_000, func(j *Join[[]float64], i int) {
 			j.Row(Row[[]float64]{Place: Place{Seq: uint64(i + 1)}, Time: at(i), Key: fmt.Sprint("row ", i),

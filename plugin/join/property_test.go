@@ -79,7 +79,8 @@ func TestDelayed(t *testing.T) {
 			var events []event
 			want := window{}
 			for i := range rows {
-				r := Row[int]{Place: Place{1, uint64(1 + i/perMessage), i % perMessage}, Key: fmt.Sprint("k", i), Size: 400,
+				r := Row[int]{Place: Place{1, uint64(1 + i/perMessage), i % perMessage}, Key: fmt.Sprint("k", i),
+					Size: 400,
 					Time: time.Unix(int64(i/perMessage), 0)}
 				r.Payload = int(r.Place.Seq)*1000 + r.Place.Row
 				events = append(events, event{row: &r, due: float64(i)})
@@ -157,9 +158,11 @@ func TestDelayed(t *testing.T) {
 			}
 			c := j.Counts()
 			waiting, _ := j.Waiting()
-			t.Logf("%d rows, %d labels: %s; %d rows wait, %d bytes held", rows, len(labels), counted(c), waiting, j.Bytes())
+			t.Logf("%d rows, %d labels: %s; %d rows wait, %d bytes held", rows, len(labels), counted(c), waiting,
+				j.Bytes())
 			if n := c.Joined + c.Corrected + c.Duplicate; n != uint64(len(labels)) || c.Expired+c.Late > 0 {
-				t.Errorf("%d labels were sent and %d counted, %d late and %d expired", len(labels), n, c.Late, c.Expired)
+				t.Errorf("%d labels were sent and %d counted, %d late and %d expired", len(labels), n, c.Late,
+					c.Expired)
 			}
 		})
 	}
@@ -194,7 +197,8 @@ func TestFunctionOfStreams(t *testing.T) {
 		now := 0
 		for i := range 60 {
 			now += rng.IntN(5)
-			r := Row[int]{Place: Place{0, uint64(i + 1), 0}, Time: time.Unix(int64(now), 0), Payload: 1000 * (i + 1), Size: 50}
+			r := Row[int]{Place: Place{0, uint64(i + 1), 0}, Time: time.Unix(int64(now), 0), Payload: 1000 * (i + 1),
+				Size: 50}
 			if rng.IntN(20) > 0 {
 				r.Key = fmt.Sprint(rng.IntN(keys))
 			}

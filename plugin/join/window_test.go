@@ -82,13 +82,15 @@ func TestSameModels(t *testing.T) {
 			label := func(until float64) {
 				for ; next < len(order) && at(order[next]) <= until; next++ {
 					s := order[next]
-					take(j.Label(join.Label{Place: join.Place{Created: 2, Seq: uint64(next + 1)}, Key: fmt.Sprint(s.row),
+					take(j.Label(join.Label{Place: join.Place{Created: 2, Seq: uint64(next + 1)},
+						Key:  fmt.Sprint(s.row),
 						Time: time.Unix(int64(max(0, at(s))/perMessage), 0), Text: s.text}))
 				}
 			}
 			for i := range x {
 				label(float64(i) - 0.5)
-				take(j.Row(join.Row[[]float64]{Place: join.Place{Created: 1, Seq: uint64(1 + i/perMessage), Row: i % perMessage},
+				take(j.Row(join.Row[[]float64]{Place: join.Place{Created: 1, Seq: uint64(1 + i/perMessage),
+					Row: i % perMessage},
 					Time: time.Unix(int64(i/perMessage), 0), Key: fmt.Sprint(i), Payload: x[i], Size: 9 * m}))
 			}
 			label(1e9)
@@ -99,7 +101,8 @@ func TestSameModels(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			model, err := fit.FitMoments(context.Background(), s.Moments, features, s.Classes, fit.Config{Method: "lda", Dim: 4})
+			model, err := fit.FitMoments(context.Background(), s.Moments, features, s.Classes,
+				fit.Config{Method: "lda", Dim: 4})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +119,8 @@ func TestSameModels(t *testing.T) {
 		// A buffer that is too small shows: this test can fail.
 		small, j := learned(func(s sent) float64 { return s.at }, 1<<20)
 		if c := digest(small); c == a || j.Counts().Expired == 0 {
-			t.Errorf("seed %d: with 1 MiB digest %.16s and %d rows expired; want another digest", seed, c, j.Counts().Expired)
+			t.Errorf("seed %d: with 1 MiB digest %.16s and %d rows expired; want another digest", seed, c,
+				j.Counts().Expired)
 		}
 	}
 }

@@ -73,7 +73,8 @@ var config = Config{Features: 3, Rows: 6000, Classes: 10, Holdout: 0.2, Balance:
 
 // TestOrderOfArrival: the window is a function of the rows, not of the order in which they come, nor of how often.
 func TestOrderOfArrival(t *testing.T) {
-	for _, c := range []Config{config, {Features: 3, Rows: 6000, Classes: 10, Holdout: 0.2, Labelled: true, Moments: true}} {
+	for _, c := range []Config{config, {Features: 3, Rows: 6000, Classes: 10, Holdout: 0.2, Labelled: true,
+		Moments: true}} {
 		rows := stream(1, 12000, 3, 0.6, 0.3, 0.095, 0.005)
 		want := look(t, fill(c, rows))
 		r := rand.New(rand.NewPCG(2, 2))

@@ -137,7 +137,8 @@ func TestKilled(t *testing.T) {
 				}
 			}
 			if saved < kills/2 || claimed == 0 {
-				t.Errorf("%d models were saved and %d kills left a claim: the test does not hit what it wants", saved, claimed)
+				t.Errorf("%d models were saved and %d kills left a claim: the test does not hit what it wants", saved,
+					claimed)
 			}
 			r := Of(s, "digits", Options{Keep: Keep{Versions: 3}})
 			c, err := r.Live(t.Context())

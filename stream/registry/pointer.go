@@ -39,11 +39,12 @@ type Pointer struct {
 
 // Version is what is known of one model.
 type Version struct {
-	Name      string            `json:"version"`
-	Digest    string            `json:"digest,omitempty"` // "" for one that an early embedd stored
-	Parent    string            `json:"parent,omitempty"` // the version that it replaced
-	Epoch     int               `json:"epoch"`
-	NewEpoch  bool              `json:"new_epoch,omitempty"` // the first of its epoch, against which the next ones are judged
+	Name   string `json:"version"`
+	Digest string `json:"digest,omitempty"` // "" for one that an early embedd stored
+	Parent string `json:"parent,omitempty"` // the version that it replaced
+	Epoch  int    `json:"epoch"`
+	// the first of its epoch, against which the next ones are judged
+	NewEpoch  bool              `json:"new_epoch,omitempty"`
 	Bootstrap bool              `json:"bootstrap,omitempty"` // the PCA that serves until a first model exists
 	Method    string            `json:"method,omitempty"`
 	Dim       int               `json:"dim,omitempty"`

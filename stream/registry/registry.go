@@ -92,7 +92,8 @@ func (r *Registry) read(ctx context.Context) (*Pointer, uint64, error) {
 	}
 	p, err := parse(value)
 	if err != nil {
-		return nil, 0, fmt.Errorf("the pointer to the models of %s (%s, revision %d): %w", r.pipeline, r.store, revision,
+		return nil, 0, fmt.Errorf("the pointer to the models of %s (%s, revision %d): %w", r.pipeline, r.store,
+			revision,
 			err)
 	}
 	return p, revision, nil
@@ -428,7 +429,8 @@ func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<2
 func (r *Registry) discard(ctx context.Context, names []string) {
 	for _, name := range names {
 		if err := r.store.remove(ctx, r.pipeline, name); err != nil {
-			r.options.Logger.Debug("a model that nobody needs stays until the next start", "version", name, "error", err)
+			r.options.Logger.Debug("a model that nobody needs stays until the next start", "version", name,
+				"error", err)
 		}
 	}
 }

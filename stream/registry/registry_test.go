@@ -147,13 +147,16 @@ func TestSave(t *testing.T) {
 			t.Fatal(err)
 		}
 		l, p := live(t, s)
-		if l.Version != b || l.Epoch != 1 || string(l.State) != "newer" || l.Model.Digest() != fitted(t, 2, 5).Digest() ||
+		if l.Version != b || l.Epoch != 1 || string(l.State) != "newer" ||
+			l.Model.Digest() != fitted(t, 2, 5).Digest() ||
 			l.Model.Note().Version != b {
 			t.Errorf("live is %+v with state %q, want %s", l, l.State, b)
 		}
 		v := p.Find(b)
-		if p.Previous != a || p.Candidate != "" || len(p.Versions) != 2 || v.Parent != a || v.First != 2 || v.Last != 12 ||
-			*v.Score != 0.9 || v.LiveScore != nil || v.Why != "a test" || v.Method != "pca" || v.Dim != 2 || v.Size == 0 {
+		if p.Previous != a || p.Candidate != "" || len(p.Versions) != 2 || v.Parent != a || v.First != 2 ||
+			v.Last != 12 ||
+			*v.Score != 0.9 || v.LiveScore != nil || v.Why != "a test" || v.Method != "pca" || v.Dim != 2 ||
+			v.Size == 0 {
 			t.Errorf("the pointer is %+v", p)
 		}
 		if got := there(t, s); !slices.Equal(got, []string{a, b}) {
@@ -221,8 +224,8 @@ func (c *cut) swap(ctx context.Context, pipeline string, value []byte, revision 
 	return next, err
 }
 
-// TestCutAtEachStep ends a save at each of its calls on the store, before the call and after it. A start finds the model
-// from before or the new one, whole; the next save goes on; nothing stays that nobody needs.
+// TestCutAtEachStep ends a save at each of its calls on the store, before the call and after it. A start finds the
+// model from before or the new one, whole; the next save goes on; nothing stays that nobody needs.
 func TestCutAtEachStep(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		first := Of(s, "digits", Options{Keep: Keep{Versions: 3}})
@@ -311,7 +314,8 @@ func TestDamaged(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
 		defer stop()
 		_, err := Of(s, "digits", Options{}).Live(ctx)
-		if err == nil || !strings.Contains(err.Error(), "embedd model rollback digits") || !strings.Contains(err.Error(), a) {
+		if err == nil || !strings.Contains(err.Error(), "embedd model rollback digits") ||
+			!strings.Contains(err.Error(), a) {
 			t.Fatalf("a damaged model: %v", err)
 		}
 		if _, err := r.Pin(ctx, b); err == nil {
@@ -413,7 +417,8 @@ func TestFormats(t *testing.T) {
 func TestPrune(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		r := Of(s, "digits", Options{Keep: Keep{Versions: 4, Age: 10 * time.Hour}, Clock: func() time.Time { return now }})
+		r := Of(s, "digits", Options{Keep: Keep{Versions: 4, Age: 10 * time.Hour},
+			Clock: func() time.Time { return now }})
 		var all []string
 		at := ""
 		for seed := uint64(1); seed <= 6; seed++ {
@@ -475,7 +480,8 @@ func TestEpochs(t *testing.T) {
 			epoch(seed, 1, false)
 		}
 		l, p := live(t, s)
-		if l.Origin == nil || l.Origin.Digest() != fitted(t, 1, 5).Digest() || p.Find(a) == nil || len(p.Versions) != 3 {
+		if l.Origin == nil || l.Origin.Digest() != fitted(t, 1, 5).Digest() || p.Find(a) == nil ||
+			len(p.Versions) != 3 {
 			t.Errorf("the epoch's first model is %v; versions %s", l.Origin, p.names())
 		}
 		before := at
@@ -546,7 +552,8 @@ func TestPin(t *testing.T) {
 // round, and its model is whole.
 func TestTwoWriters(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
-		rs := []*Registry{Of(s, "digits", Options{Keep: Keep{Versions: 3}}), Of(s, "digits", Options{Keep: Keep{Versions: 3}})}
+		rs := []*Registry{Of(s, "digits", Options{Keep: Keep{Versions: 3}}),
+			Of(s, "digits", Options{Keep: Keep{Versions: 3}})}
 		at, lost := "", 0
 		for round := uint64(1); round <= 15; round++ {
 			var wg sync.WaitGroup

@@ -208,8 +208,9 @@ var spec = []field{
 	{path: each + "limits.labels", to: func(_ *Config, p *Pipeline) any { return &p.Limits.Labels }, value: "256MiB",
 		low: 64 * kib, high: 1024 * gib,
 		doc: "Bytes of the rows and labels that wait for one another, and of what is remembered to correct them. The oldest go first. Needs input.labels."},
-	{path: each + "limits.label_wait", to: func(_ *Config, p *Pipeline) any { return &p.Limits.LabelWait }, value: "24h",
-		low: second, high: year,
+	{path: each + "limits.label_wait", to: func(_ *Config, p *Pipeline) any { return &p.Limits.LabelWait },
+		value: "24h",
+		low:   second, high: year,
 		doc: "Most time between a row and its label, by the server's times of their messages. Needs input.labels."},
 }
 
