@@ -1,0 +1,52 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin/window"
+)
+
+// wantsBootstrap tells whether rows are gathered for the PCA that serves until a first model exists.
+func (t *trainer) wantsBootstrap() bool {
+	return t.config.Until == UntilPCA && t.stage.Live() == nil
+}
+
+// warmUp gathers rows for the bootstrap model, and fits it when there are enough.
+func (t *trainer) warmUp(ctx context.Context, rows [][]float64) {
+	if !t.wantsBootstrap() {
+		t.others = nil
+		return
+	}
+	for _, x := range rows {
+		if t.config.Nulls == NullsImpute || finite(x) {
+			t.others = append(t.others, x...)
+		}
+	}
+	m := t.policy.features
+	if len(t.others) < t.policy.firstRows()*m {
+		return
+	}
+	n := len(t.others) / m
+	c := t.config.Fit
+	c.Method, c.Own, c.Params = "pca", nil, nil
+	begin := t.config.Clock()
+	p, err := fit.Fit(ctx, &model.Data{X: t.others, N: n, M: m, Features: t.stage.decoder.Features()}, c)
+	t.others = nil
+	if err != nil {
+		t.failed(ctx, fmt.Errorf("fitting the bootstrap model: %w", err), n)
+		return
+	}
+	o := Outcome{Candidate: math.NaN(), Previous: math.NaN(), Rows: n,
+		Reason: fmt.Sprintf("a PCA of the first %d rows serves until a first model exists", n)}
+	t.origin = p
+	if err := t.publish(ctx, p, 1, &window.Suffix{Rows: n}, &o, true); err != nil {
+		t.failed(ctx, err, n)
+		return
+	}
+	o.Duration = t.config.Clock().Sub(begin)
+	t.stage.learner.ended(o)
+}
