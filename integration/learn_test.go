@@ -34,8 +34,8 @@ digits:
 	}
 	c.await("REDUCED", sent, time.Minute)
 	// The second pass has no labels: one model answers for all of it.
-	eventually(t, time.Minute, says("the second fit ends"), func() bool {
-		return fits(d) >= 2
+	eventually(t, time.Minute, says("all rows are learned"), func() bool {
+		return d.metric(`embedd_window_rows{class="all",pipeline="digits"}`) == fmt.Sprint(g.n)
 	})
 	const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	for from := 0; from < g.n; from += rows {

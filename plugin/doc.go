@@ -4,9 +4,13 @@
 // A [Stage] has two paths that share one atomic pointer to an immutable model.
 //
 //   - [Stage.Transform] is the hot path: load the live model once, project, done. It takes no lock.
-//   - [Stage.Learn] is the learning path: labelled rows enter a bounded window; when enough rows or time have gone by, a
-//     worker fits a candidate, judges it on held-out rows against the live model, aligns its coordinates to it, and moves
-//     the pointer.
+//   - [Stage.Learn] is the learning path: it copies the labelled rows and returns. A worker scores the live model and
+//     the candidates on each row before it learns it, fits candidates from the newest rows of a bounded window, and
+//     moves the pointer to one when the evidence for it suffices, turned to the live coordinates.
+//
+// What the worker decides is a function of the rows in their order. A host that keeps what [Config.Store] and
+// [Config.Checkpoint] get, and reads again from where [ReadFrom] says, goes on after a restart as if there had been none.
+// Labels that come apart from their rows are joined with them ([Config.Labels], [Stage.LearnLabels]).
 //
 // A message comes from its wire form ([Stage.Decode]) or from an arrow.Record that the host holds
 // ([Stage.FromRecord]), and a result leaves in either form ([Stage.Encode], [Stage.Record]). A host that knows better

@@ -54,6 +54,21 @@ func (t *trainer) state() []byte {
 	for _, c := range t.candidates {
 		s.Candidates = append(s.Candidates, stood{c.size, c.Growing, c.Test, c.agree})
 	}
+	text := marshal(s)
+	if len(text) > maxState { // of very many classes: their agreement is counted anew after a restart
+		s.Live = agreement{}
+		for i := range s.Candidates {
+			s.Candidates[i].Agree = agreement{}
+		}
+		text = marshal(s)
+	}
+	return text
+}
+
+// maxState is the size of a checkpoint that stores take, with its encoding.
+const maxState = 40 << 10
+
+func marshal(s state) []byte {
 	text, err := json.Marshal(s)
 	if err != nil {
 		panic(fmt.Sprintf("a checkpoint cannot be written: %v", err)) // plain data always can
