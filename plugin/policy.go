@@ -110,7 +110,7 @@ func (p *policy) due(rows int) (sizes []int) {
 		last, there := p.last(size)
 		switch {
 		case all, p.wanted,
-			!there && (rows >= p.firstRows() || p.nested && have >= max(leastRows, p.features)),
+			!there && have >= max(leastRows, p.features),
 			there && have >= 2*last.Rows,
 			there && p.nested && p.Learned-last.At >= p.refresh(have):
 			sizes = append(sizes, size)

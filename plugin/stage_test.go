@@ -255,25 +255,30 @@ func TestWorseModelStays(t *testing.T) {
 	}
 }
 
-// TestChange turns the features: the window is cut, and a model of the new world goes live soon, in a new epoch.
+// TestChange turns the features: the window is cut, and a model of the new world goes live soon, in a new epoch, for
+// methods that learn from moments, for those that need the rows, and for auto.
 func TestChange(t *testing.T) {
-	s := newStage(t, nil)
-	r := rand.New(rand.NewPCG(7, 9))
-	teach(t, s, 1, clouds(r, 1000, 4))
-	before := s.Live()
-	turned := clouds(r, 400, 4)
-	for i := range turned {
-		x := turned[i].x
-		turned[i].x = append(append([]float32{}, x[2:]...), x[:2]...)
-		turned[i].x[4] *= -1
-	}
-	teach(t, s, 100, turned)
-	st := s.Status()
-	if st.Alarms == 0 || st.Rows > 400 || st.Live.Epoch == before.Epoch || st.Accuracy < 0.8 {
-		t.Errorf("after a turn: %+v, live %+v", st, st.Live)
-	}
-	if st.Live.Model.Dim() != before.Model.Dim() {
-		t.Errorf("%d outputs became %d", before.Model.Dim(), st.Live.Model.Dim())
+	for _, method := range []string{"lda", "lfda", fit.Auto} {
+		t.Run(method, func(t *testing.T) {
+			s := newStage(t, func(c *Config) { c.Fit.Method = method })
+			r := rand.New(rand.NewPCG(7, 9))
+			teach(t, s, 1, clouds(r, 1000, 4))
+			before := s.Live()
+			turned := clouds(r, 500, 4)
+			for i := range turned {
+				x := turned[i].x
+				turned[i].x = append(append([]float32{}, x[2:]...), x[:2]...)
+				turned[i].x[4] *= -1
+			}
+			teach(t, s, 100, turned)
+			st := s.Status()
+			if st.Alarms == 0 || st.Rows > 520 || st.Live.Epoch == before.Epoch || st.Accuracy < 0.8 {
+				t.Errorf("after a turn: %+v, live %+v", st, st.Live)
+			}
+			if st.Live.Model.Dim() != before.Model.Dim() {
+				t.Errorf("%d outputs became %d", before.Model.Dim(), st.Live.Model.Dim())
+			}
+		})
 	}
 }
 
