@@ -25,6 +25,9 @@ var (
 // TestMemory sends rows of which one in 200 is of a rare class, under a bound that the window reaches: the heap stays
 // within it and a constant of some matrices of m x m, and Learn copies and returns.
 func TestMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector has other bounds")
+	}
 	rows, m := *soakRows, *soakFeatures
 	bound := int64(16) << 20
 	if m > 64 {
