@@ -1,6 +1,9 @@
 package stream
 
 import (
+	"os"
+	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -42,5 +45,37 @@ func TestForeignMetric(t *testing.T) {
 		Help: "Input messages by what became of them: out, dead or skip."}, []string{"pipeline", "result"}))
 	if _, err := newMetrics(r); err == nil {
 		t.Error("a gauge serves as a counter")
+	}
+}
+
+// TestMetricsPage: docs/metrics.md names every metric, and no other.
+func TestMetricsPage(t *testing.T) {
+	m, err := newMetrics(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var there []string
+	for _, c := range []prometheus.Collector{m.messages, m.rows, m.lost, m.read, m.readBytes, m.restarts, m.lag, m.model,
+		m.age, m.pinned, m.outcomes, m.moved, m.stages, m.fit, m.transform, m.labels, m.labelMessages, m.labelsWaiting,
+		m.labelBytes} {
+		descs := make(chan *prometheus.Desc, 100)
+		c.Describe(descs)
+		close(descs)
+		for d := range descs {
+			there = append(there, regexp.MustCompile(`fqName: "(\w+)"`).FindStringSubmatch(d.String())[1])
+		}
+	}
+	page, err := os.ReadFile("../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var named []string
+	for _, match := range regexp.MustCompile("(?m)^\\| `(embedd_\\w+)`").FindAllStringSubmatch(string(page), -1) {
+		named = append(named, match[1])
+	}
+	slices.Sort(there)
+	slices.Sort(named)
+	if !slices.Equal(there, named) {
+		t.Errorf("there are\n%v\nand the page has\n%v", there, named)
 	}
 }

@@ -182,7 +182,7 @@ var spec = []field{
 		doc:   "How a new model is turned towards the live one. sign flips and orders columns, block also turns columns of tied eigenvalues, rigid turns and shifts all together (orthogonal Procrustes)."},
 	{path: each + "training.until_ready", to: func(_ *Config, p *Pipeline) any { return &p.Training.UntilReady },
 		value: "hold", words: []string{"hold", "pca", "skip"},
-		doc: "What happens before the first model. hold: nothing leaves, nothing is lost; pca: a PCA of the first every.rows rows serves; skip: acknowledged without output, counted."},
+		doc: "What happens before the first model. hold: nothing leaves, nothing is lost; pca: a PCA of the first rows serves, as many as a first model takes, labelled or not; skip: acknowledged without output, counted."},
 	{path: each + "training.max_age", to: func(_ *Config, p *Pipeline) any { return &p.Training.MaxAge },
 		or: "none", low: second, high: year,
 		doc: "Oldest model that serves as fresh: the time since it was made, or since the newest labelled row on which it was judged and kept. Over it /readyz is 503."},
