@@ -499,3 +499,73 @@ func BenchmarkLearn(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkTransformWhileLearning measures one message at a time, decoded, projected and encoded every 2 ms, in turns
+// without learning and while the same stage learns as fast as it can, so that it fits all the time: the ratios of the
+// medians and of what 99 of 100 stay below.
+func BenchmarkTransformWhileLearning(b *testing.B) {
+	for _, s := range shapes[:2] {
+		b.Run(s.String(), func(b *testing.B) {
+			stage := must(plugin.New(plugin.Config{Spec: s.spec(), Fit: fit.Config{Method: "lda", Dim: s.d}}))(b)
+			defer stage.Close()
+			bodies := s.messages(b, 16)
+			var seq uint64
+			learn := func() {
+				seq++
+				m := must(stage.Decode(bodies[seq%uint64(len(bodies))]))(b)
+				if err := stage.Learn(m, plugin.Position{Seq: seq, Time: time.Now()}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for range 20000 / s.n {
+				learn()
+			}
+			if err := stage.Wait(within(b, time.Minute)); err != nil {
+				b.Fatal(err)
+			}
+			transform := func() float64 {
+				begin := time.Now()
+				r := must(stage.Transform(b.Context(), must(stage.Decode(bodies[0]))(b)))(b)
+				must(stage.Encode(r))(b)
+				return time.Since(begin).Seconds()
+			}
+			var quiet, busy []float64
+			for b.Loop() {
+				for range 500 {
+					quiet = append(quiet, transform())
+					time.Sleep(2 * time.Millisecond)
+				}
+				stop, ended := make(chan struct{}), make(chan struct{})
+				go func() {
+					defer close(ended)
+					for {
+						select {
+						case <-stop:
+							return
+						case <-time.After(time.Millisecond):
+						}
+						for stage.Backlog() < 2000 {
+							learn()
+						}
+					}
+				}()
+				for range 500 {
+					busy = append(busy, transform())
+					time.Sleep(2 * time.Millisecond)
+				}
+				close(stop)
+				<-ended
+				if err := stage.Wait(within(b, time.Minute)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			slices.Sort(quiet)
+			slices.Sort(busy)
+			p99 := len(quiet) * 99 / 100
+			b.ReportMetric(busy[len(busy)/2]/quiet[len(quiet)/2], "x-p50")
+			b.ReportMetric(busy[p99]/quiet[p99], "x-p99")
+			b.ReportMetric(quiet[p99]*1e3, "quiet-p99-ms")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
