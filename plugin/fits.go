@@ -50,6 +50,7 @@ func (t *trainer) fitFirst(ctx context.Context) {
 	t.policy.began([]int{0}, t.window.Len())
 	if err == nil {
 		t.settle(m, m.Report().Choice)
+		t.policy.chose(t.window.Len())
 		err = t.promote(ctx, m, s, nil, fmt.Sprintf("the first model, of %d rows", s.Rows), begin)
 	}
 	t.failed(ctx, err, t.window.Len())
@@ -59,7 +60,7 @@ func (t *trainer) fitFirst(ctx context.Context) {
 func (t *trainer) settle(m *model.Model, choice *model.Choice) {
 	if choice != nil && choice.Rule == "cv" {
 		t.choice = choice
-		t.settled = t.settled.Settled(choice)
+		t.settled = t.config.Fit.Settled(choice)
 		t.settled.Pad = true
 	}
 	t.settled.Dim = m.Dim()
@@ -67,6 +68,49 @@ func (t *trainer) settle(m *model.Model, choice *model.Choice) {
 		t.method = method
 		t.policy.nested = t.byMoments()
 	}
+}
+
+// choose asks auto again, with more rows than it had, or others. The method stays while no other is better by more than
+// the noise; where one is, the candidates from now on are fitted by it, and have to earn their place as any.
+func (t *trainer) choose(ctx context.Context) {
+	t.policy.chose(t.window.Len())
+	c := t.config.Fit
+	c.Dim, c.Pad = t.settled.Dim, true
+	s := t.window.NewestRows(t.window.Len())
+	m, err := fit.Fit(ctx, t.data(s), c)
+	t.stage.learner.counted()
+	if err != nil {
+		t.failed(ctx, fmt.Errorf("choosing the method from %d rows: %w", s.Rows, err), t.window.Len())
+		return
+	}
+	choice := m.Report().Choice
+	if choice == nil || choice.Rule != "cv" || choice.Method == t.method.Name || near(choice, t.method.Name) {
+		return
+	}
+	t.log.Info("auto takes another method for candidates", "before", t.method.Name, "now", choice.Method, "rows", s.Rows)
+	t.settle(m, choice)
+	t.candidates, t.policy.Fitted = nil, nil
+}
+
+// near tells whether a method scored within one standard error of the best, at the dimension that was chosen.
+func near(c *model.Choice, method string) bool {
+	best := c.Scores[0]
+	for _, s := range c.Scores {
+		if s.Method == method && s.Dim == c.Dim && s.Scored > 0 {
+			p, n := float64(best.Correct)/float64(best.Scored), float64(best.Scored)
+			return float64(best.Correct-s.Correct) <= math.Sqrt(n*p*(1-p))
+		}
+	}
+	return false
+}
+
+// data is a suffix as a fit from rows takes it.
+func (t *trainer) data(s *window.Suffix) *model.Data {
+	d := &model.Data{X: s.X, N: s.Rows, M: t.policy.features, Features: t.stage.decoder.Features()}
+	if t.labelled() {
+		d.Y, d.Classes = s.Y, s.Classes
+	}
+	return d
 }
 
 // fitCandidate fits a suffix anew. A candidate of that suffix that was there goes on with the evidence that its
@@ -133,11 +177,7 @@ func (t *trainer) fit(ctx context.Context, size int, c fit.Config) (s *window.Su
 		m, err = fit.FitMoments(ctx, s.Moments, t.stage.decoder.Features(), s.Classes, c)
 	} else {
 		s = t.window.NewestRows(n)
-		d := &model.Data{X: s.X, N: s.Rows, M: t.policy.features, Features: t.stage.decoder.Features()}
-		if t.labelled() {
-			d.Y, d.Classes = s.Y, s.Classes
-		}
-		m, err = fit.Fit(ctx, d, c)
+		m, err = fit.Fit(ctx, t.data(s), c)
 	}
 	t.stage.learner.counted()
 	if err != nil {

@@ -29,6 +29,7 @@ type policy struct {
 	Looked  int       `json:"looked"`  // rows learned at the last look at everything
 	Fitted  []fitted  `json:"fitted"`  // the last fit of each suffix
 	Saved   int       `json:"saved"`   // rows learned at the last checkpoint
+	Chosen  int       `json:"chosen"`  // rows in the window when auto last chose
 	wanted  bool      // the host asked for a look
 }
 
@@ -75,7 +76,17 @@ func (p *policy) ask() { p.wanted = true }
 func (p *policy) cut(rows int) {
 	p.Learned, p.Looked, p.Class, p.Saved, p.Fitted = rows, 0, 0, 0, nil
 	p.Since = p.Now
+	p.Chosen = p.firstRows() / choiceGrowth
 }
+
+// choose tells whether auto should choose again, of so many rows: four times as many as it chose from, or as a first
+// model needs since the rows changed.
+func (p *policy) choose(rows int) bool { return p.Chosen > 0 && rows >= choiceGrowth*p.Chosen }
+
+// chose records that it did.
+func (p *policy) chose(rows int) { p.Chosen = rows }
+
+const choiceGrowth = 4
 
 // firstRows is how many labelled rows make a first model.
 func (p *policy) firstRows() int {

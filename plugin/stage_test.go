@@ -396,7 +396,7 @@ func TestReproducible(t *testing.T) {
 		rows[i].x[i%testFeatures] += float32(i % 7)
 	}
 	for _, balance := range []Balance{BalanceNone, BalanceClass} {
-		for _, method := range []string{"lda", "pca", "sle", "lfda"} {
+		for _, method := range []string{"lda", "pca", "sle", "lfda", fit.Auto} {
 			if testing.Short() && (method == "sle" || balance == BalanceNone) {
 				continue // their way is that of the others
 			}
@@ -482,6 +482,9 @@ func TestAutoStays(t *testing.T) {
 	last := s.Live()
 	if s.Status().Fits < 3 || last.Version == first.Version {
 		t.Fatalf("%d fits, version %s then %s: %+v", s.Status().Fits, first.Version, last.Version, s.Status())
+	}
+	if n := s.learner.trainer.policy.Chosen; n < 400 {
+		t.Errorf("auto chose from %d rows, and not again from more", n)
 	}
 	if last.Model.Dim() != first.Model.Dim() {
 		t.Errorf("dim %d became %d", first.Model.Dim(), last.Model.Dim())

@@ -98,13 +98,19 @@ func (t *trainer) byMoments() bool {
 		(scale == "" || scale == model.ScaleStandard || scale == model.ScaleNone)
 }
 
+// chooses tells whether the method is left to the rows.
+func (t *trainer) chooses() bool {
+	method, _ := t.config.Fit.Describe() // the configuration was checked
+	return method.Name == fit.Auto && t.labelled()
+}
+
 func (t *trainer) open(features int) {
 	w := t.config.Training.Window
 	c := window.Config{Features: features, Rows: w.Rows, Age: w.Age, Bytes: w.Bytes - queueBytes(w.Bytes),
 		Classes: t.config.Classes, Holdout: t.config.Training.Holdout, Balance: w.Balance == BalanceClass,
 		Labelled: t.labelled(), Moments: t.byMoments(), Copies: !t.byMoments()}
-	if t.method.Name == fit.Auto {
-		c.Moments = t.config.Nulls != NullsImpute // it may choose a method of moments
+	if t.chooses() { // now a method that learns from moments, now one that needs the rows
+		c.Moments, c.Copies = t.config.Nulls != NullsImpute, true
 	}
 	t.window = window.New(c)
 	if most := c.MaxRows(); most < w.Rows {
@@ -305,6 +311,9 @@ func (t *trainer) look(ctx context.Context) {
 	}
 	if t.live == nil {
 		return
+	}
+	if t.chooses() && t.policy.choose(t.window.Len()) {
+		t.choose(ctx)
 	}
 	if t.policy.checkpoint() {
 		t.refused()
