@@ -3,6 +3,8 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"math"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -74,7 +76,7 @@ func (l *learner) work(ctx context.Context) {
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		if next := l.take(); next != nil {
-			l.trainer.learn(ctx, next)
+			l.teach(ctx, next)
 			l.report()
 			continue
 		}
@@ -88,6 +90,19 @@ func (l *learner) work(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// teach gives the trainer one lesson. A panic of ours ends the lesson, not the host.
+func (l *learner) teach(ctx context.Context, next *lesson) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.config.Logger.Error("learning from a message panicked; please report it", "panic", p,
+				"stack", string(debug.Stack()))
+			l.ended(Outcome{Live: l.stage.Live(), Candidate: math.NaN(), Previous: math.NaN(), Rows: len(next.rows),
+				Reason: "learning from a message panicked", Err: fmt.Errorf("learning from a message panicked: %v", p)})
+		}
+	}()
+	l.trainer.learn(ctx, next)
 }
 
 func tickOf(period time.Duration) time.Duration {
