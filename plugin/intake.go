@@ -11,7 +11,7 @@ import (
 // intake counts the rows that came to be learned from, and why rows were not.
 type intake struct {
 	rows       int
-	unlabelled int
+	unlabelled int            // without a label, and without a fault
 	faulty     int            // with a missing feature, where such rows are not learned from
 	features   map[string]int // rows with a fault, by the first faulty feature; of at most maxNamed features
 }
@@ -19,17 +19,11 @@ type intake struct {
 // maxNamed bounds the features whose faults are counted by name.
 const maxNamed = 64
 
-// count takes one message.
-func (in *intake) count(m *arrowio.Message, c *Config) {
+// count takes one message, of which so many rows are learned from.
+func (in *intake) count(m *arrowio.Message, c *Config, learned int) {
+	faulty := in.faulty
 	for _, b := range m.Batches() {
 		in.rows += b.Rows()
-		if c.Spec.Label != "" && c.Labels == nil {
-			for i := range b.Rows() {
-				if _, ok := b.Label(i); !ok {
-					in.unlabelled++
-				}
-			}
-		}
 		if c.Nulls == NullsImpute {
 			continue
 		}
@@ -43,6 +37,9 @@ func (in *intake) count(m *arrowio.Message, c *Config) {
 			}
 		}
 	}
+	if c.Spec.Label != "" && c.Labels == nil {
+		in.unlabelled += m.Rows() - (in.faulty - faulty) - learned
+	}
 }
 
 // hint says what keeps a first model from being fitted, where it is not that rows are still few; s is the status of the
@@ -51,7 +48,7 @@ func (in *intake) hint(s Status, label string) string {
 	switch {
 	case in.rows == 0 || s.Live != nil && !s.Live.Bootstrap:
 		return ""
-	case label != "" && in.unlabelled == in.rows:
+	case label != "" && in.unlabelled > 0 && in.unlabelled+in.faulty == in.rows:
 		return fmt.Sprintf("none of %d rows has a label: check that column %q is filled, or take method pca",
 			in.rows, label)
 	case in.faulty == in.rows:

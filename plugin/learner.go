@@ -189,16 +189,18 @@ func (l *learner) learn(m *arrowio.Message, at Position) error {
 	if m.Rows() == 0 {
 		return nil
 	}
-	l.intake.count(m, l.config)
 	features := len(l.stage.decoder.Features())
 	unlabelled := l.config.Until == UntilPCA && l.stage.Live() == nil
 	if l.late != nil {
 		next := l.late.rowsOf(m, at, features, l.config.Nulls == NullsImpute, unlabelled)
 		l.late.tell(l)
+		l.intake.count(m, l.config, len(next.rows))
 		l.enqueue(next)
-	} else {
-		l.enqueue(l.config.lessonOf(m, at, features, unlabelled))
+		return nil
 	}
+	next := l.config.lessonOf(m, at, features, unlabelled)
+	l.intake.count(m, l.config, len(next.rows))
+	l.enqueue(next)
 	return nil
 }
 

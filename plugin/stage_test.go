@@ -543,6 +543,8 @@ func TestFixed(t *testing.T) {
 	}
 }
 
+var swaps = flag.Int("swaps", 200, "swaps of TestSwapUnderLoad")
+
 // TestSwapUnderLoad transforms from many goroutines while models are swapped; run it with -race (Invariants 3 and 4).
 func TestSwapUnderLoad(t *testing.T) {
 	s := newStage(t, nil)
@@ -582,17 +584,21 @@ func TestSwapUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	for i := range 200 {
+	before := heap()
+	for i := range *swaps {
 		if err := s.Adopt([]*Live{a, b}[i%2], false); err != nil {
 			t.Fatal(err)
 		}
-		teach(t, s, uint64(100+i), rows[300+i:301+i])
+		teach(t, s, uint64(100+i), rows[300+i%600:301+i%600])
 		if s.Live() != []*Live{a, b}[i%2] {
 			t.Fatalf("swap %d: live is %s", i, s.Live().Version)
 		}
 	}
 	close(stop)
 	wg.Wait()
+	if grown := heap() - before; grown > 4<<20 {
+		t.Errorf("%d swaps left %d bytes", *swaps, grown)
+	}
 }
 
 // dataOf is rows as a fit takes them.
