@@ -240,21 +240,13 @@ func (t *trainer) score(rows []window.Row) (changed bool) {
 	if t.live == nil || t.labelled() && len(t.references.rows) == 0 {
 		return false
 	}
-	v, err := t.live.judge(t.references, rows, t.labelled())
-	if err != nil {
-		t.log.Error("scoring the live model", "error", err)
-		return false
-	}
+	v := t.live.judge(t.references, rows, t.labelled())
 	t.live.agree.addAll(v, rows)
 	for _, wrong := range v.means {
 		changed = t.drift.Add(1-wrong) || changed
 	}
 	for _, c := range t.candidates {
-		u, err := c.judge(t.references, rows, t.labelled())
-		if err != nil {
-			t.log.Error("scoring a candidate", "error", err)
-			continue
-		}
+		u := c.judge(t.references, rows, t.labelled())
 		c.agree.addAll(u, rows)
 		for i := range rows {
 			c.Test.Add(u.right[i] - v.right[i])

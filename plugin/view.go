@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"errors"
 	"math"
 
 	"github.com/embedd/embedd/model"
@@ -25,8 +26,27 @@ type verdict struct {
 }
 
 // judge says how right the model is about rows that it has not seen: whether the nearest reference has the label of
-// the row, or, without labels, the share of the row's variance that the outputs keep.
-func (v *view) judge(refs *references, rows []window.Row, labelled bool) (verdict, error) {
+// the row, or, without labels, the share of the row's variance that the outputs keep. It is wrong about a row that it
+// cannot project.
+func (v *view) judge(refs *references, rows []window.Row, labelled bool) verdict {
+	out, err := v.judgeAll(refs, rows, labelled)
+	if err == nil {
+		return out
+	}
+	// One far row fails the others: each for itself.
+	out = verdict{right: make([]float64, len(rows)), class: make([]string, len(rows)), means: make([]float64, len(rows))}
+	for i := range rows {
+		if one, err := v.judgeAll(refs, rows[i:i+1], labelled); err == nil {
+			out.right[i], out.means[i] = one.right[0], one.means[0]
+			if one.class != nil {
+				out.class[i] = one.class[0]
+			}
+		}
+	}
+	return out
+}
+
+func (v *view) judgeAll(refs *references, rows []window.Row, labelled bool) (verdict, error) {
 	x := make([]float64, 0, len(rows)*v.model.M())
 	for i := range rows {
 		x = append(x, rows[i].X...)
@@ -41,37 +61,46 @@ func (v *view) judge(refs *references, rows []window.Row, labelled bool) (verdic
 	if err != nil {
 		return verdict{}, err
 	}
-	ref, err := v.referred(refs)
-	if err != nil {
-		return verdict{}, err
+	ref, known := v.referred(refs)
+	if len(known) == 0 {
+		return verdict{}, errNoReference
 	}
 	d := v.model.Dim()
-	nearest, err := score.Nearest(ref, len(refs.rows), y, len(rows), d)
+	nearest, err := score.Nearest(ref, len(known), y, len(rows), d)
 	if err != nil {
 		return verdict{}, err
 	}
 	out := verdict{right: make([]float64, len(rows)), class: make([]string, len(rows))}
 	for i, at := range nearest {
-		out.class[i] = refs.rows[at].Label
+		out.class[i] = known[at].Label
 		if out.class[i] == rows[i].Label {
 			out.right[i] = 1
 		}
 	}
-	out.means = nearestMeans(refs, ref, rows, y, d)
+	out.means = nearestMeans(known, ref, rows, y, d)
 	return out, nil
 }
 
+// errNoReference is for a model that can project none of the references.
+var errNoReference = errors.New("no reference can be projected")
+
 // nearestMeans tells which rows lie nearest to the mean of their class.
-func nearestMeans(refs *references, ref []float64, rows []window.Row, y []float64, d int) []float64 {
-	mean, labels := map[string][]float64{}, []string{}
-	for i, r := range refs.rows {
+func nearestMeans(known []*window.Row, ref []float64, rows []window.Row, y []float64, d int) []float64 {
+	mean, count, labels := map[string][]float64{}, map[string]float64{}, []string{}
+	for i, r := range known {
 		sum := mean[r.Label]
 		if sum == nil {
 			sum = make([]float64, d)
 			mean[r.Label], labels = sum, append(labels, r.Label)
 		}
+		count[r.Label]++
 		for c, v := range ref[i*d : (i+1)*d] {
-			sum[c] += v / float64(refs.count[r.Label])
+			sum[c] += v
+		}
+	}
+	for label, sum := range mean {
+		for c := range sum {
+			sum[c] /= count[label]
 		}
 	}
 	right := make([]float64, len(rows))
@@ -130,10 +159,16 @@ func (v *view) kept(x []float64, n int) (verdict, error) {
 		if all > 0 {
 			out.right[i] = min(kept/all, 1)
 		}
+		if math.IsInf(all, 0) || math.IsNaN(out.right[i]) {
+			return verdict{}, errFar
+		}
 	}
 	out.means = out.right
 	return out, nil
 }
+
+// errFar is for a row whose square leaves float64.
+var errFar = errors.New("the square of a row leaves float64")
 
 func squares(x []float64) (sum float64) {
 	for _, v := range x {
@@ -159,8 +194,8 @@ func outputsOf(m *model.Model, x []float64, n int) ([]float64, error) {
 	return out, nil
 }
 
-// referred are the outputs of the references; only those that are new are projected.
-func (v *view) referred(refs *references) ([]float64, error) {
+// referred are the references that the model can project, and their outputs; only those that are new are projected.
+func (v *view) referred(refs *references) (ref []float64, known []*window.Row) {
 	var x []float64
 	var fresh []*window.Row
 	for _, r := range refs.rows {
@@ -171,16 +206,18 @@ func (v *view) referred(refs *references) ([]float64, error) {
 	d := v.model.Dim()
 	if len(fresh) > 0 {
 		y, err := v.outputs(x, len(fresh))
-		if err != nil {
-			return nil, err
-		}
 		for i, r := range fresh {
-			v.seen[r] = y[i*d : (i+1)*d : (i+1)*d]
+			if err == nil {
+				v.seen[r] = y[i*d : (i+1)*d : (i+1)*d]
+			} else if v.seen[r], _ = v.outputs(r.X, 1); v.seen[r] == nil {
+				v.seen[r] = []float64{} // too far away
+			}
 		}
 	}
-	out := make([]float64, 0, len(refs.rows)*d)
 	for _, r := range refs.rows {
-		out = append(out, v.seen[r]...)
+		if y := v.seen[r]; len(y) == d {
+			ref, known = append(ref, y...), append(known, r)
+		}
 	}
 	if len(v.seen) > 2*maxReferences {
 		kept := make(map[*window.Row][]float64, len(refs.rows))
@@ -189,5 +226,5 @@ func (v *view) referred(refs *references) ([]float64, error) {
 		}
 		v.seen = kept
 	}
-	return out, nil
+	return ref, known
 }
