@@ -125,6 +125,9 @@ func (t *trainer) fitCandidate(ctx context.Context, size int) {
 		t.failed(ctx, err, t.window.Len())
 		return
 	}
+	if !t.policy.nested && size > 0 { // it takes the place of the suffix before
+		t.candidates = slices.DeleteFunc(t.candidates, func(c *candidate) bool { return c.size > 0 && c.size != size })
+	}
 	c := t.candidateOf(size)
 	growing := grown(s.Rows, t.live.model.Rows())
 	if c == nil {

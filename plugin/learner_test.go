@@ -190,7 +190,7 @@ func TestReproducible(t *testing.T) {
 		rows[i].x[i%testFeatures] += float32(i % 7)
 	}
 	for _, balance := range []Balance{BalanceNone, BalanceClass} {
-		for _, method := range []string{"lda", "pca", "sle", "lfda", fit.Auto} {
+		for _, method := range []string{"lda", "pca", "sle", "lfda", "lfda, no alarms", fit.Auto} {
 			if testing.Short() && (method == "sle" || balance == BalanceNone) {
 				continue // their way is that of the others
 			}
@@ -198,7 +198,7 @@ func TestReproducible(t *testing.T) {
 				change := func(c *Config) {
 					c.Training.Window = Window{Rows: 1500, Balance: balance}
 					c.Training.Every.Rows = 500
-					c.Fit.Method = method
+					c.Fit.Method, _, c.Training.IgnoreDrift = strings.Cut(method, ", ") // then a suffix has to lead
 				}
 				a, b := watch(t, change), watch(t, change)
 				teach(t, a.Stage, 1, rows)

@@ -1,6 +1,8 @@
 package plugin
 
 import (
+	"math"
+	"slices"
 	"time"
 )
 
@@ -16,7 +18,8 @@ type Every struct {
 //
 // Candidates are fitted from nested suffixes of the stream, each twice as long as the next, up to the whole window,
 // since nobody knows how long ago the world was as it is now. A suffix is looked at again when a quarter of it is new.
-// Methods that need the rows themselves are fitted from the whole window alone, when it has doubled or Every says so.
+// Methods that need the rows themselves are fitted from the whole window, when it has doubled or Every says so, and from
+// the suffix that scouts lead to, when it has twice the rows of the last such fit or half of it is new.
 type policy struct {
 	every    Every
 	features int
@@ -30,6 +33,7 @@ type policy struct {
 	Fitted  []fitted  `json:"fitted"`  // the last fit of each suffix
 	Saved   int       `json:"saved"`   // rows learned at the last checkpoint
 	Chosen  int       `json:"chosen"`  // rows in the window when auto last chose
+	Suffix  int       `json:"suffix"`  // that is fitted beside the whole window where they are not nested; 0: none
 	wanted  bool      // the host asked for a look
 }
 
@@ -74,7 +78,7 @@ func (p *policy) ask() { p.wanted = true }
 
 // cut forgets the suffixes: the window begins anew with so many rows.
 func (p *policy) cut(rows int) {
-	p.Learned, p.Looked, p.Class, p.Saved, p.Fitted = rows, 0, 0, 0, nil
+	p.Learned, p.Looked, p.Class, p.Saved, p.Fitted, p.Suffix = rows, 0, 0, 0, nil, 0
 	p.Since = p.Now
 	p.Chosen = p.firstRows() / choiceGrowth
 }
@@ -123,7 +127,7 @@ func (p *policy) due(rows int) (sizes []int) {
 		case all, p.wanted,
 			!there && have >= max(leastRows, p.features),
 			there && have >= 2*last.Rows,
-			there && p.nested && p.Learned-last.At >= p.refresh(have):
+			there && p.Learned-last.At >= p.refresh(size, have):
 			sizes = append(sizes, size)
 		}
 	}
@@ -144,13 +148,9 @@ func (p *policy) began(sizes []int, rows int) {
 		if size == 0 {
 			f.Rows = rows
 		}
-		there := false
-		for i := range p.Fitted {
-			if p.Fitted[i].Size == size {
-				p.Fitted[i], there = f, true
-			}
-		}
-		if !there {
+		if i := p.place(size); i >= 0 {
+			p.Fitted[i] = f
+		} else {
 			p.Fitted = append(p.Fitted, f)
 		}
 	}
@@ -174,6 +174,9 @@ const checkpointRows = 2500
 func (p *policy) sizes(rows int) []int {
 	sizes := []int{0}
 	if !p.nested {
+		if 0 < p.Suffix && p.Suffix < rows {
+			sizes = append(sizes, p.Suffix)
+		}
 		return sizes
 	}
 	least := leastSuffix
@@ -192,17 +195,30 @@ func (p *policy) sizes(rows int) []int {
 	return sizes
 }
 
-// refresh is after how many new rows a suffix is fitted again: a quarter of it, or so many that their scoring costs as
-// much as the fit.
-func (p *policy) refresh(rows int) int {
+// refresh is after how many new rows a suffix, of so many rows, is fitted again: a quarter of it, or so many that their
+// scoring costs as much as the fit. Of a method that needs the rows it is half of a suffix, and the whole window waits
+// for other reasons.
+func (p *policy) refresh(size, rows int) int {
+	switch {
+	case !p.nested && size == 0:
+		return math.MaxInt
+	case !p.nested:
+		return rows / 2
+	}
 	return max(rows/4, leastRows/2, p.features*p.features/costShare)
 }
 
 func (p *policy) last(size int) (fitted, bool) {
-	for _, f := range p.Fitted {
-		if f.Size == size {
-			return f, true
-		}
+	if i := p.place(size); i >= 0 {
+		return p.Fitted[i], true
 	}
 	return fitted{}, false
+}
+
+// place is where the last fit of a suffix is, -1 where there is none. Where they are not nested, one suffix takes the
+// place of another.
+func (p *policy) place(size int) int {
+	return slices.IndexFunc(p.Fitted, func(f fitted) bool {
+		return f.Size == size || !p.nested && f.Size > 0 && size > 0
+	})
 }

@@ -80,6 +80,9 @@ func (s *transcript) event(t *testing.T, name string, arg map[string]string) str
 		s.rows = integer(t, arg["rows"])
 		p.cut(s.rows)
 		return s.decide()
+	case "lead":
+		p.Suffix = integer(t, arg["suffix"])
+		return s.decide()
 	case "gate":
 		s.gate = Gate{Evidence: number(t, arg["evidence"]), Margin: number(t, arg["margin"])}
 	case "trial":

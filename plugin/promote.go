@@ -80,6 +80,7 @@ func (t *trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 	t.drift.Reset()
 	t.policy.saved()
 	t.fitOthers(ctx, c)
+	t.scout(ctx, true)
 	if err := t.publish(ctx, m, epoch, s, &o, false); err != nil {
 		*t = before
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin/evidence"
@@ -27,6 +28,7 @@ type state struct {
 	Drift      evidence.Adaptive `json:"drift"`
 	Live       agreement         `json:"live"`
 	Candidates []stood           `json:"candidates"`
+	Scouts     *scouted          `json:"scouts,omitempty"`
 	Choice     *model.Choice     `json:"choice,omitempty"`
 	Alarms     int               `json:"alarms"`
 }
@@ -37,6 +39,13 @@ type stood struct {
 	Growing bool          `json:"growing"`
 	Test    evidence.Test `json:"test"`
 	Agree   agreement     `json:"agree"`
+}
+
+// scouted is how scouts stood.
+type scouted struct {
+	Policy policy `json:"policy"`
+	Sizes  []int  `json:"sizes"`
+	Leads  []lead `json:"leads"`
 }
 
 // state is the checkpoint as of now.
@@ -53,6 +62,12 @@ func (t *trainer) state() []byte {
 	}
 	for _, c := range t.candidates {
 		s.Candidates = append(s.Candidates, stood{c.size, c.Growing, c.Test, c.agree})
+	}
+	if t.scouting() {
+		s.Scouts = &scouted{Policy: t.scouts.policy}
+		for _, c := range t.scouts.members {
+			s.Scouts.Sizes, s.Scouts.Leads = append(s.Scouts.Sizes, c.size), append(s.Scouts.Leads, c.lead)
+		}
 	}
 	text := marshal(s)
 	if len(text) > maxState { // of very many classes: their agreement is counted anew after a restart
@@ -135,5 +150,24 @@ func (t *trainer) restore(ctx context.Context) {
 		}
 	}
 	t.policy.Fitted = fitted
+	t.restoreScouts(ctx, s.Scouts)
 	t.look(ctx) // as the trainer did after the checkpoint, before the next row
+}
+
+// restoreScouts fits the scouts of a checkpoint again.
+func (t *trainer) restoreScouts(ctx context.Context, s *scouted) {
+	if s == nil || !t.scouting() {
+		return
+	}
+	for _, size := range s.Sizes {
+		t.fitScout(ctx, size)
+	}
+	for _, c := range t.scouts.members {
+		if at := slices.Index(s.Sizes, c.size); at >= 0 && at < len(s.Leads) {
+			c.lead = s.Leads[at]
+		}
+	}
+	features := t.scouts.policy.features
+	t.scouts.policy = s.Policy
+	t.scouts.policy.features, t.scouts.policy.nested = features, true
 }

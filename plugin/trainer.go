@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/embedd/embedd/model"
@@ -30,6 +31,7 @@ type trainer struct {
 	origin     *model.Model      // the first model of the epoch
 	newest     int64             // time of the newest row that was scored
 	candidates []*candidate
+	scouts     *scouts       // nil: the method needs none, or they would cost too much
 	settled    fit.Config    // the method as auto chose it, with the number of outputs
 	choice     *model.Choice // of auto
 	others     []float64     // first rows, labelled or not, for the bootstrap model
@@ -92,10 +94,12 @@ func (t *trainer) takeUp(r *Live) {
 func (t *trainer) labelled() bool { return t.config.Spec.Label != "" }
 
 // byMoments tells whether the method, or what auto settled on, is fitted from moments.
-func (t *trainer) byMoments() bool {
+func (t *trainer) byMoments() bool { return t.method.Streaming == "moments" && t.sums() }
+
+// sums tells whether a model can be fitted from moments at all, given how rows are prepared.
+func (t *trainer) sums() bool {
 	scale := t.config.Fit.Scale
-	return t.method.Streaming == "moments" && t.config.Nulls != NullsImpute &&
-		(scale == "" || scale == model.ScaleStandard || scale == model.ScaleNone)
+	return t.config.Nulls != NullsImpute && (scale == "" || scale == model.ScaleStandard || scale == model.ScaleNone)
 }
 
 // chooses tells whether the method is left to the rows.
@@ -111,6 +115,11 @@ func (t *trainer) open(features int) {
 		Labelled: t.labelled(), Moments: t.byMoments(), Copies: !t.byMoments()}
 	if t.chooses() { // now a method that learns from moments, now one that needs the rows
 		c.Moments, c.Copies = t.config.Nulls != NullsImpute, true
+	}
+	if t.labelled() && t.sums() && features <= maxScoutFeatures && (t.chooses() || !t.byMoments()) {
+		c.Moments = true
+		t.scouts = newScouts()
+		t.scouts.policy.features = features
 	}
 	t.window = window.New(c)
 	if most := c.MaxRows(); most < w.Rows {
@@ -245,6 +254,10 @@ func (t *trainer) score(rows []window.Row) (changed bool) {
 	for _, wrong := range v.means {
 		changed = t.drift.Add(1-wrong) || changed
 	}
+	if t.scouting() {
+		t.scouts.score(t.references, rows)
+		t.policy.Suffix = t.scouts.best()
+	}
 	for _, c := range t.candidates {
 		u := c.judge(t.references, rows, t.labelled())
 		c.agree.addAll(u, rows)
@@ -275,7 +288,11 @@ func (t *trainer) take(rows []window.Row) {
 			"cure", "raise limits.classes, or check that the label column holds classes")
 	}
 	t.overfull += over
-	t.policy.learn(taken, t.window.Classes() > classes, time.Unix(0, rows[len(rows)-1].Time))
+	fresh, at := t.window.Classes() > classes, time.Unix(0, rows[len(rows)-1].Time)
+	t.policy.learn(taken, fresh, at)
+	if t.scouts != nil {
+		t.scouts.policy.learn(taken, fresh, at)
+	}
 }
 
 // cut leaves out what was before a change: the window and the references keep the newest rows, and candidates are
@@ -290,6 +307,9 @@ func (t *trainer) cut(rows int) {
 	t.references.cut(at)
 	t.policy.cut(t.window.Len())
 	t.candidates = nil
+	if t.scouts != nil {
+		t.scouts.cut(t.window.Len())
+	}
 	t.log.Info("the rows have changed; older ones are left out", "kept", t.window.Len())
 }
 
@@ -307,21 +327,27 @@ func (t *trainer) look(ctx context.Context) {
 	if t.chooses() && t.policy.choose(t.window.Len()) {
 		t.choose(ctx)
 	}
+	t.scout(ctx, false)
 	if t.policy.checkpoint() {
 		t.refused()
 		t.fitAll(ctx)
 		t.keep(ctx)
 		return
 	}
-	due := t.policy.due(t.window.Len())
-	if len(due) == len(t.policy.sizes(t.window.Len())) {
+	due, sizes := t.policy.due(t.window.Len()), t.policy.sizes(t.window.Len())
+	keep := !t.policy.nested && slices.Contains(due, 0)
+	if keep { // a suffix costs less, and with all candidates anew a restart can begin here
+		due = sizes
+		t.candidates = slices.DeleteFunc(t.candidates, func(c *candidate) bool { return !slices.Contains(sizes, c.size) })
+	}
+	if len(due) == len(sizes) {
 		t.refused()
 	}
 	for _, size := range due {
 		t.fitCandidate(ctx, size)
 	}
 	t.policy.began(due, t.window.Len())
-	if len(due) > 0 && !t.policy.nested {
+	if keep {
 		t.keep(ctx)
 	}
 }
@@ -329,6 +355,7 @@ func (t *trainer) look(ctx context.Context) {
 // keep hands a checkpoint to the host.
 func (t *trainer) keep(ctx context.Context) {
 	t.policy.saved()
+	t.scout(ctx, true)
 	if t.config.Checkpoint == nil {
 		return
 	}

@@ -103,8 +103,8 @@ type comparison struct {
 	share  figure
 }
 
-// follow runs one stream through a stage of the defaults.
-func follow(ctx context.Context, s stream, rows int, seed uint64) (run, error) {
+// follow runs one stream through a stage that fits as c says, with the defaults.
+func follow(ctx context.Context, s stream, rows int, seed uint64, c fit.Config) (run, error) {
 	source, err := s.open(rows, seed)
 	if err != nil {
 		return run{}, err
@@ -112,7 +112,7 @@ func follow(ctx context.Context, s stream, rows int, seed uint64) (run, error) {
 	f := &follower{stream: s, source: source, run: run{Seed: seed, Rows: source.rows()}}
 	f.stage, err = plugin.New(plugin.Config{
 		Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"},
-		Fit:  fit.Config{Method: method},
+		Fit:  c,
 		Store: func(_ context.Context, r *plugin.Release) (string, error) {
 			f.released = append(f.released, r)
 			return r.Model.Digest()[:16], nil

@@ -412,7 +412,7 @@ func TestFollow(t *testing.T) {
 	s, _ := chosen("rotation")
 	var texts []string
 	for range 2 {
-		r, err := follow(t.Context(), s[0], 10_000, 1)
+		r, err := follow(t.Context(), s[0], 10_000, 1, options{method: method}.fit())
 		if err != nil {
 			t.Fatal(err)
 		}

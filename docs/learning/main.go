@@ -19,6 +19,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/embedd/embedd/model/fit"
 )
 
 // options are the flags.
@@ -27,6 +29,8 @@ type options struct {
 	seeds   int
 	first   uint64
 	rows    int
+	method  string
+	dim     int
 	out     string
 	json    bool
 	quiet   bool
@@ -38,6 +42,8 @@ func main() {
 	flag.IntVar(&o.seeds, "seeds", usualSeeds, "`number` of seeds")
 	flag.Uint64Var(&o.first, "first", 1, "the first `seed`; the others follow it")
 	flag.IntVar(&o.rows, "rows", usualRows, "`rows` of a generated stream, a multiple of 10,000")
+	flag.StringVar(&o.method, "method", method, "`method` of the stage; the oracle keeps to "+method)
+	flag.IntVar(&o.dim, "dim", 0, "`outputs` of the stage (default those of the method)")
 	flag.StringVar(&o.out, "o", "", "`folder` of the page (default docs for a run of everything, none for a part)")
 	flag.BoolVar(&o.json, "json", false, "print all figures as JSON")
 	flag.BoolVar(&o.quiet, "quiet", false, "do not say how far it is")
@@ -49,6 +55,9 @@ func main() {
 		os.Exit(1)
 	}
 }
+
+// fit is how the stage fits.
+func (o options) fit() fit.Config { return fit.Config{Method: o.method, Dim: o.dim} }
 
 func (o options) run(ctx context.Context, stdout io.Writer) error {
 	some, err := chosen(o.streams)
@@ -64,7 +73,7 @@ func (o options) run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	o.say("%d runs in %s", len(some)*o.seeds, time.Since(begun).Round(time.Second))
-	usual := o.streams == "" && o.seeds == usualSeeds && o.first == 1 && o.rows == usualRows && !o.json
+	usual := o.streams == "" && o.seeds == usualSeeds && o.first == 1 && o.rows == usualRows && o.method == method && o.dim == 0 && !o.json
 	if o.out == "" && usual {
 		o.out = "docs"
 	}
@@ -101,7 +110,7 @@ func (o options) follow(ctx context.Context, some []stream) ([]*figures, error) 
 					return
 				}
 				begun := time.Now()
-				r, err := follow(ctx, s, o.rows, o.first+uint64(seed))
+				r, err := follow(ctx, s, o.rows, o.first+uint64(seed), o.fit())
 				if err != nil {
 					cancel(fmt.Errorf("%s, seed %d: %w", s.name, o.first+uint64(seed), err))
 					return

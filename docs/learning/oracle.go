@@ -11,7 +11,7 @@ import (
 	"github.com/embedd/embedd/model/score"
 )
 
-// method is what all fit: the stage by its defaults, and the oracle from the same moments.
+// method is what the oracle fits, and the stage by its defaults too, from the same moments.
 const method = "lda"
 
 // oracle refits on the best window, which nobody can know who does not know the true classes of rows to come. Its
