@@ -129,7 +129,7 @@ func (t *trainer) fitCandidate(ctx context.Context, size int) {
 		t.candidates = slices.DeleteFunc(t.candidates, func(c *candidate) bool { return c.size > 0 && c.size != size })
 	}
 	c := t.candidateOf(size)
-	growing := grown(s.Rows, t.live.model.Rows())
+	growing := grown(s.Rows, t.live.model.Rows()) || appeared(s, t.live.model)
 	if c == nil {
 		c = &candidate{size: size}
 		c.Test = t.config.Training.Gate.begin(growing)

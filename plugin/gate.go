@@ -3,15 +3,19 @@ package plugin
 import (
 	"fmt"
 	"math"
+	"slices"
 
+	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin/evidence"
+	"github.com/embedd/embedd/plugin/window"
 )
 
 // Gate says how much must speak for a candidate before it goes live.
 type Gate struct {
 	// Evidence is the odds that must be reached: the capital of a bettor who began with 1 and stakes on the candidate
 	// being right where the live model is wrong; see package evidence. Default 1000. Candidates that are no better
-	// pass about once in as many tries. One from far more rows needs the root of it, to be no worse.
+	// pass about once in as many tries. One from far more rows, or with one class more, needs the root of it, to be no
+	// worse.
 	Evidence float64
 	Margin   float64 // by how much a candidate's accuracy must exceed the live model's, in [0, 1); default 0
 }
@@ -33,10 +37,25 @@ func grown(rows, live int) bool {
 	return rows >= 4*live
 }
 
+// appeared tells whether a class that the live model was not fitted on has come to half of a fair share of a suffix that
+// is about as long: the live model may tell its rows well enough by accident, so that a gain takes long to show.
+func appeared(s *window.Suffix, live *model.Model) bool {
+	if 2*s.Rows < live.Rows() || len(live.Classes()) == 0 {
+		return false
+	}
+	known := live.Classes()
+	for i, class := range s.Classes {
+		if 2*s.Counts[i]*len(s.Classes) >= s.Rows && !slices.Contains(known, class) {
+			return true
+		}
+	}
+	return false
+}
+
 // standing is how a candidate stands against the live model on the rows that neither has seen.
 type standing struct {
 	Test    evidence.Test
-	Growing bool // the candidate was fitted on far more rows than the live model; see grown
+	Growing bool // the candidate was fitted on far more rows than the live model, or on one class more
 }
 
 // begin starts a comparison.
@@ -55,7 +74,7 @@ func (g Gate) passes(s standing, agree *agreement) (bool, string) {
 	value := s.Test.Value()
 	what, need := "better", g.Evidence
 	if s.Growing {
-		what, need = "not worse, from more rows", math.Sqrt(g.Evidence)
+		what, need = "not worse, from more rows or classes", math.Sqrt(g.Evidence)
 	}
 	if value < need {
 		return false, fmt.Sprintf("evidence %.3g of %.4g that it is %s, on %d rows", value, need, what, s.Test.Count)

@@ -57,6 +57,7 @@ func frozen(c checkpoint) figure { return c.Frozen }
 func live(c checkpoint) figure   { return c.Live }
 func best(c checkpoint) figure   { return c.Oracle }
 func gap(c checkpoint) figure    { return c.Oracle - c.Live }
+func level(c checkpoint) figure  { return c.Narrow - c.Live }
 
 // spans are the rows after each change of a run: those that come first, and those where the learner is held to have
 // recovered.
@@ -81,7 +82,8 @@ type reach struct {
 	Frozen spread `json:"frozen"`
 	Live   spread `json:"live"`
 	Oracle spread `json:"oracle"`
-	Gap    spread `json:"gap"` // oracle - live
+	Gap    spread `json:"gap"`   // oracle - live
+	Level  spread `json:"level"` // the same of an oracle with as many outputs as the stage
 }
 
 // figures are what the runs of one stream come to.
@@ -192,7 +194,7 @@ func (f *figures) reach(spans func(stream, int) []span) reach {
 		}
 		return over(values)
 	}
-	return reach{Frozen: each(frozen), Live: each(live), Oracle: each(best), Gap: each(gap)}
+	return reach{Frozen: each(frozen), Live: each(live), Oracle: each(best), Gap: each(gap), Level: each(level)}
 }
 
 // greatest is the greatest of the figures that are there.

@@ -48,6 +48,7 @@ type checkpoint struct {
 	Live   figure `json:"live"`
 	Frozen figure `json:"frozen"`
 	Oracle figure `json:"oracle"`
+	Narrow figure `json:"narrow"` // an oracle with as many outputs as the stage
 	// Loss is by how much the live model is worse than the one that was live at the last change, on many fresh rows.
 	Loss figure `json:"loss"`
 }
@@ -271,15 +272,21 @@ func (f *follower) check(ctx context.Context, at int) error {
 	r := rand.New(rand.NewPCG(f.run.Seed, uint64(4+at)))
 	ref, query := f.source.fresh(r, at, freshRows, freshRows)
 	chooseRef, choose := f.source.fresh(r, at, freshRows, freshRows)
-	best, err := f.oracle.best(ctx, f.conceptChunks(at), chooseRef, choose)
+	best, err := f.oracle.best(ctx, f.conceptChunks(at), 0, chooseRef, choose)
 	if err != nil {
 		return err
+	}
+	narrow := best
+	if dim := f.live.Dim(); dim < best.Dim() {
+		if narrow, err = f.oracle.best(ctx, f.conceptChunks(at), dim, chooseRef, choose); err != nil {
+			return err
+		}
 	}
 	p := checkpoint{Row: at, Loss: none}
 	for _, c := range []struct {
 		to *figure
 		of *model.Model
-	}{{&p.Live, f.live}, {&p.Frozen, f.frozen}, {&p.Oracle, best}} {
+	}{{&p.Live, f.live}, {&p.Frozen, f.frozen}, {&p.Oracle, best}, {&p.Narrow, narrow}} {
 		a, err := accuracy(c.of, ref, query)
 		if err != nil {
 			return err

@@ -309,7 +309,7 @@ func TestOracle(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m, err := o.best(t.Context(), 16, w.rotated.draw(r, freshRows), w.rotated.draw(r, freshRows))
+	m, err := o.best(t.Context(), 16, 0, w.rotated.draw(r, freshRows), w.rotated.draw(r, freshRows))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,8 +32,9 @@ func (o *oracle) add(d *model.Data) error {
 	return nil
 }
 
-// best is the model whose window serves the query rows best. concept is the chunks since the last change.
-func (o *oracle) best(ctx context.Context, concept int, ref, query *model.Data) (*model.Model, error) {
+// best is the model of dim outputs, 0: as many as its classes allow, whose window serves the query rows best. concept
+// is the chunks since the last change.
+func (o *oracle) best(ctx context.Context, concept, dim int, ref, query *model.Data) (*model.Model, error) {
 	var best *model.Model
 	most := -1
 	sum := moments.New(ref.M, false)
@@ -47,7 +48,7 @@ func (o *oracle) best(ctx context.Context, concept int, ref, query *model.Data) 
 		if n == length {
 			length *= 2
 		}
-		m, err := fit.FitMoments(ctx, sum, nil, o.classes, fit.Config{Method: method})
+		m, err := fit.FitMoments(ctx, sum, nil, o.classes, fit.Config{Method: method, Dim: dim})
 		if err != nil {
 			return nil, fmt.Errorf("refitting on %d rows: %w", n*batchRows, err)
 		}

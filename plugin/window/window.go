@@ -199,6 +199,7 @@ type Suffix struct {
 	First, Last Position
 	Rows        int
 	Classes     []string     // those with rows, sorted; nil without labels
+	Counts      []int        // rows of each
 	Moments     *moments.Set // of Newest
 	X           []float64    // of NewestRows: Rows x m, with the class of each row, oldest first
 	Y           []int
@@ -267,7 +268,12 @@ func (w *Window) suffix(n int, borders bool) (s *Suffix, at, i int, to []int) {
 	}
 	names, to := w.classes.sorted(count)
 	if w.config.Labelled {
-		s.Classes = names
+		s.Classes, s.Counts = names, make([]int, len(names))
+		for class, n := range count {
+			if n > 0 {
+				s.Counts[to[class]] = n
+			}
+		}
 	}
 	return s, at, i, to
 }
