@@ -37,8 +37,8 @@ func grown(rows, live int) bool {
 	return rows >= 4*live
 }
 
-// appeared tells whether a class that the live model was not fitted on has come to half of a fair share of a suffix that
-// is about as long: the live model may tell its rows well enough by accident, so that a gain takes long to show.
+// appeared tells whether a class that the live model was not fitted on has come to half of a fair share of a suffix
+// that is about as long: the live model may tell its rows well enough by accident, so that a gain takes long to show.
 func appeared(s *window.Suffix, live *model.Model) bool {
 	if 2*s.Rows < live.Rows() || len(live.Classes()) == 0 {
 		return false
