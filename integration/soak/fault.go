@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// fault is something that goes wrong and ends.
+type fault struct {
+	name string
+	do   func(ctx context.Context, w *world, r *rand.Rand) error
+}
+
+var faults = []fault{
+	{"kill", func(_ context.Context, w *world, _ *rand.Rand) error { // the daemon, in the middle of everything
+		w.daemon.kill()
+		return w.daemon.start()
+	}},
+	{"stop", func(_ context.Context, w *world, _ *rand.Rand) error { // the daemon, in order
+		w.daemon.stop(40 * time.Second)
+		return w.daemon.start()
+	}},
+	{"server", func(ctx context.Context, w *world, r *rand.Rand) error { // a restart of the server
+		w.server.stop(10 * time.Second)
+		wait(ctx, time.Duration(r.IntN(2000))*time.Millisecond)
+		return w.server.start()
+	}},
+	{"crash", func(ctx context.Context, w *world, r *rand.Rand) error { // kill -9 of the server
+		w.server.kill()
+		wait(ctx, time.Duration(r.IntN(2000))*time.Millisecond)
+		return w.server.start()
+	}},
+	{"cut", func(_ context.Context, w *world, _ *rand.Rand) error { // every connection of the daemon
+		w.link.cut()
+		return nil
+	}},
+	{"hang", func(ctx context.Context, w *world, r *rand.Rand) error { // a server that answers nothing, longer than the window
+		w.server.signal(syscall.SIGSTOP)
+		wait(ctx, w.longer(r))
+		w.server.signal(syscall.SIGCONT)
+		return nil
+	}},
+	{"part", func(ctx context.Context, w *world, r *rand.Rand) error { // a network that carries nothing, longer than the window
+		w.link.held.Store(true)
+		wait(ctx, w.longer(r))
+		w.link.held.Store(false)
+		return nil
+	}},
+	{"slow", func(ctx context.Context, w *world, r *rand.Rand) error { // a network that takes its time
+		w.link.delay.Store(int64(time.Duration(5+r.IntN(45)) * time.Millisecond))
+		wait(ctx, 5*time.Second)
+		w.link.delay.Store(0)
+		return nil
+	}},
+	{"freeze", func(ctx context.Context, w *world, r *rand.Rand) error { // the daemon sleeps longer than the ack wait
+		w.daemon.signal(syscall.SIGSTOP)
+		wait(ctx, 11*time.Second+time.Duration(r.IntN(4000))*time.Millisecond)
+		w.daemon.signal(syscall.SIGCONT)
+		return nil
+	}},
+}
+
+// longer is a time over the duplicate window where that is at most 20 s, else 20 s and more.
+func (w *world) longer(r *rand.Rand) time.Duration {
+	return min(w.window, 20*time.Second) + time.Second + time.Duration(r.IntN(5000))*time.Millisecond
+}
+
+func names() (all []string) {
+	for _, f := range faults {
+		all = append(all, f.name)
+	}
+	return all
+}
+
+// chosen are the faults of these names.
+func chosen(text string) (some []fault, err error) {
+	if text == "" {
+		return faults, nil
+	}
+	if text == "none" {
+		return nil, nil
+	}
+	for name := range strings.SplitSeq(text, ",") {
+		i := slices.IndexFunc(faults, func(f fault) bool { return f.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no fault %q; there are %s", name, strings.Join(names(), ", "))
+		}
+		some = append(some, faults[i])
+	}
+	return some, nil
+}
+
+// trouble makes one fault after another until ctx ends, and says how many of each.
+func (w *world) trouble(ctx context.Context, some []fault, out io.Writer) string {
+	r := rand.New(rand.NewPCG(w.seed, 2))
+	count := map[string]int{}
+	for ctx.Err() == nil {
+		wait(ctx, time.Duration(r.ExpFloat64()*float64(w.pause)))
+		if ctx.Err() != nil {
+			break
+		}
+		if state, ended := w.daemon.ended(); ended {
+			fmt.Fprintf(out, "the daemon ended by itself: %s\n", state)
+			count["ended by itself"]++
+			if err := w.daemon.start(); err != nil {
+				fmt.Fprintln(out, err)
+			}
+			continue
+		}
+		if len(some) == 0 {
+			continue
+		}
+		f := some[r.IntN(len(some))]
+		if err := f.do(ctx, w, r); err != nil {
+			fmt.Fprintf(out, "%s: %v\n", f.name, err)
+		}
+		count[f.name]++
+	}
+	w.server.signal(syscall.SIGCONT)
+	w.daemon.signal(syscall.SIGCONT)
+	var text []string
+	for name, n := range count {
+		text = append(text, fmt.Sprintf("%d %s", n, name))
+	}
+	slices.Sort(text)
+	return strings.Join(text, ", ")
+}
+
+// wait is a pause that ends with ctx.
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

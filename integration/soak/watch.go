@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// watch looks at the daemon now and then: memory, goroutines, files, the store, and how long answers take.
+type watch struct {
+	world  *world
+	sender *sender
+	out    io.Writer
+	began  time.Time
+	at     uint64 // the last output that was looked at
+	looks  []look
+}
+
+// look is what was seen at one time.
+type look struct {
+	after          time.Duration
+	sent, answered uint64
+	lag            uint64
+	resident, most float64 // MiB
+	files          int
+	goroutines     float64
+	heap           float64 // MiB
+	p50, p99       time.Duration
+	store          float64 // KiB of the models
+}
+
+func newWatch(w *world, s *sender, out io.Writer) *watch {
+	return &watch{world: w, sender: s, out: out, began: time.Now()}
+}
+
+const lookEvery = 10 * time.Second
+
+func (v *watch) run(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			v.look(context.WithoutCancel(ctx))
+		}
+	}
+}
+
+// look takes one look and prints it. What cannot be seen, since something is down, is 0.
+func (v *watch) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	l := look{after: time.Since(v.began), sent: uint64(v.sender.sent())}
+	l.resident, l.most, l.files = v.world.daemon.usage()
+	m := v.metrics(ctx)
+	l.goroutines, l.heap = m["go_goroutines"], m["go_memstats_heap_inuse_bytes"]/(1<<20)
+	if s, err := v.world.js.Stream(ctx, outputs); err == nil {
+		l.answered = s.CachedInfo().State.LastSeq
+		l.p50, l.p99 = v.latency(ctx, s, l.answered)
+	}
+	if c, err := v.world.js.Consumer(ctx, inputs, durable); err == nil {
+		l.lag = c.CachedInfo().NumPending + uint64(c.CachedInfo().NumAckPending)
+	}
+	if s, err := v.world.js.Stream(ctx, "OBJ_EMBEDD_MODELS"); err == nil {
+		l.store = float64(s.CachedInfo().State.Bytes) / (1 << 10)
+	}
+	v.looks = append(v.looks, l)
+	fmt.Fprintln(v.out, l)
+}
+
+// latency is how long the newest outputs took, from when their input was sent.
+func (v *watch) latency(ctx context.Context, s jetstream.Stream, last uint64) (p50, p99 time.Duration) {
+	const most = 200
+	from := max(v.at+1, last-min(last, most)+1)
+	v.at = last
+	var took []time.Duration
+	for seq := from; seq <= last && ctx.Err() == nil; seq++ {
+		msg, err := s.GetMsg(ctx, seq)
+		if err != nil {
+			break
+		}
+		var sent int64
+		if _, err := fmt.Sscan(msg.Header.Get(headerSent), &sent); err == nil {
+			took = append(took, msg.Time.Sub(time.Unix(0, sent)))
+		}
+	}
+	if len(took) == 0 {
+		return 0, 0
+	}
+	slices.Sort(took)
+	return took[len(took)/2], took[len(took)*99/100]
+}
+
+// metrics are the lines of /metrics.
+func (v *watch) metrics(ctx context.Context) map[string]float64 {
+	out := map[string]float64{}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, v.world.http+"/metrics", nil)
+	if err != nil {
+		return out
+	}
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return out
+	}
+	defer answer.Body.Close()
+	body, _ := io.ReadAll(answer.Body)
+	for line := range strings.Lines(string(body)) {
+		name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		var value float64
+		if _, err := fmt.Sscan(text, &value); err == nil {
+			out[name] = value
+		}
+	}
+	return out
+}
+
+func (l look) String() string {
+	return fmt.Sprintf("%6s: %7d sent %7d outputs %5d behind; %4.0f MiB (heap %3.0f), %3.0f goroutines, %2d files, store %.0f KiB; p50 %s p99 %s",
+		l.after.Round(time.Second), l.sent, l.answered, l.lag, l.resident, l.heap, l.goroutines, l.files, l.store,
+		l.p50.Round(100*time.Microsecond), l.p99.Round(time.Millisecond))
+}
+
+// table is the run in ten parts: the middle one of the looks of each.
+func (v *watch) table() {
+	fmt.Fprint(v.out, "\nOver time, the middle of the looks of each tenth:\n\n| after | resident MiB | heap MiB | goroutines | files | store KiB | p50 ms | p99 ms |\n|---|---|---|---|---|---|---|---|\n")
+	parts := min(10, len(v.looks))
+	for p := range parts {
+		part := v.looks[p*len(v.looks)/parts : (p+1)*len(v.looks)/parts]
+		middle := func(of func(look) float64) float64 {
+			var values []float64
+			for _, l := range part {
+				if x := of(l); x > 0 {
+					values = append(values, x)
+				}
+			}
+			if len(values) == 0 {
+				return 0
+			}
+			slices.Sort(values)
+			return values[len(values)/2]
+		}
+		ms := func(d time.Duration) float64 { return d.Seconds() * 1e3 }
+		fmt.Fprintf(v.out, "| %s | %.0f | %.0f | %.0f | %.0f | %.1f | %.1f | %.1f |\n",
+			part[len(part)-1].after.Round(time.Second),
+			middle(func(l look) float64 { return l.resident }), middle(func(l look) float64 { return l.heap }),
+			middle(func(l look) float64 { return l.goroutines }),
+			middle(func(l look) float64 { return float64(l.files) }),
+			middle(func(l look) float64 { return l.store }),
+			middle(func(l look) float64 { return ms(l.p50) }), middle(func(l look) float64 { return ms(l.p99) }))
+	}
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// world is a server, a link to it that can be cut, the daemon behind the link, and a connection of our own that no
+// fault touches but those of the server.
+type world struct {
+	options
+	server *process
+	daemon *process
+	link   *link
+	url    string // of the server itself
+	http   string // of the daemon
+	nc     *nats.Conn
+	js     jetstream.JetStream
+}
+
+// The streams and subjects of a run.
+const (
+	inputs, input   = "SOAK_IN", "soak.in"
+	outputs, output = "SOAK_OUT", "soak.out"
+	letters, letter = "SOAK_DEAD", "soak.dead"
+	durable         = "embedd_soak"
+)
+
+func build(ctx context.Context, path, pkg string) error {
+	text, err := exec.CommandContext(ctx, "go", "build", "-o", path, pkg).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("building %s: %w\n%s", pkg, err, text)
+	}
+	return nil
+}
+
+func newWorld(ctx context.Context, o options) (*world, error) {
+	w := &world{options: o}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	w.url = fmt.Sprintf("nats://127.0.0.1:%d", port)
+	conf := filepath.Join(o.dir, "nats.conf")
+	text := fmt.Sprintf("listen: 127.0.0.1:%d\njetstream {store_dir: %q}\n", port, filepath.Join(o.dir, "store"))
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	w.server = &process{path: filepath.Join(o.dir, "nats-server"), args: []string{"-c", conf},
+		log: filepath.Join(o.dir, "nats.log")}
+	if w.link, err = newLink(fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
+		return nil, err
+	}
+	if port, err = freePort(); err != nil {
+		return nil, err
+	}
+	w.http = fmt.Sprintf("http://127.0.0.1:%d", port)
+	config := filepath.Join(o.dir, "embedd.yaml")
+	text = fmt.Sprintf(configuration, w.link.address(), port)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	w.daemon = &process{path: filepath.Join(o.dir, "embedd"), args: []string{"run", "-c", config},
+		log: filepath.Join(o.dir, "embedd.log")}
+	return w, nil
+}
+
+// configuration promotes models as often as it can, on a concept that turns all the time.
+const configuration = `nats: {url: "nats://%s", wait: 1m}
+http: {listen: 127.0.0.1:%d}
+pipelines:
+  soak:
+    input: {stream: SOAK_IN, subject: soak.in}
+    schema: {features: [x], label: label, key: id}
+    output: {subject: soak.out, dead: soak.dead}
+    model: {method: lda, dim: 3}
+    training: {window: {rows: 2000}, every: {rows: 250}, gate: {evidence: 2}}
+`
+
+// begin starts all, with the streams.
+func (w *world) begin(ctx context.Context) error {
+	if err := w.server.start(); err != nil {
+		return err
+	}
+	var err error
+	if w.nc, err = nats.Connect(w.url, nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
+		nats.ReconnectWait(100*time.Millisecond)); err != nil {
+		return err
+	}
+	if w.js, err = jetstream.New(w.nc); err != nil {
+		return err
+	}
+	for name, subject := range map[string]string{inputs: input, outputs: output, letters: letter} {
+		c := jetstream.StreamConfig{Name: name, Subjects: []string{subject}, Duplicates: w.window}
+		err := again(ctx, time.Minute, func(ctx context.Context) error {
+			_, err := w.js.CreateOrUpdateStream(ctx, c)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("making stream %s: %w", name, err)
+		}
+	}
+	return w.daemon.start()
+}
+
+// end stops all.
+func (w *world) end() {
+	w.daemon.stop(10 * time.Second)
+	w.link.close()
+	if w.nc != nil {
+		w.nc.Close()
+	}
+	w.server.stop(10 * time.Second)
+}
+
+// settle waits until no input waits or is under way.
+func (w *world) settle(ctx context.Context, most time.Duration) error {
+	return again(ctx, most, func(ctx context.Context) error {
+		c, err := w.js.Consumer(ctx, inputs, durable)
+		if err != nil {
+			return err
+		}
+		if i := c.CachedInfo(); i.NumPending > 0 || i.NumAckPending > 0 {
+			return fmt.Errorf("%d inputs wait, %d are under way", i.NumPending, i.NumAckPending)
+		}
+		return nil
+	})
+}
+
+// again tries until it works.
+func again(ctx context.Context, most time.Duration, try func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	for {
+		one, done := context.WithTimeout(ctx, 3*time.Second)
+		err := try(one)
+		done()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
