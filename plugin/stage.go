@@ -52,8 +52,8 @@ func (l *Live) Metadata() []wire.Pair {
 }
 
 // Stage decodes, learns, projects and encodes. All methods may be called from many goroutines at once, but Learn,
-// which is called from one, in stream order. Decode, FromRecord, Transform, Encode, Split, Record and EncodeRejected
-// take no lock that learning holds.
+// which is called from one, in stream order. Decode, Expanded, FromRecord, Transform, Encode, Split, Record and
+// EncodeRejected take no lock that learning holds.
 type Stage struct {
 	config  Config
 	decoder *arrowio.Decoder
@@ -140,6 +140,16 @@ func (s *Stage) Learns() bool { return s.learner != nil }
 // Decode reads one message. The message that it returns is a view on msg, which must not change afterwards. An error
 // is an [*arrowio.Error].
 func (s *Stage) Decode(msg []byte) (*arrowio.Message, error) { return s.decoder.Decode(msg) }
+
+// Expanded is the number of bytes that a message comes to while it is decoded and answered with the live model, told
+// before anything is unpacked; see [arrowio.Decoder.Expanded]. A host that holds messages counts them by it.
+func (s *Stage) Expanded(msg []byte) int {
+	dim := s.config.Fit.Dim
+	if live := s.live.Load(); live != nil {
+		dim = live.Model.Dim()
+	}
+	return s.decoder.Expanded(msg, dim)
+}
 
 // FromRecord is Decode for a record that the host holds: the same contract of schema, limits, nulls and labels, the
 // same outputs and the same models, without the wire form. The message, and a result of it, are views on the record's

@@ -244,6 +244,11 @@ func TestFixed(t *testing.T) {
 			t.Fatalf("output %d differs: %g, %g", i, v, y.Reduced.Y[0][i])
 		}
 	}
+	msg := encoded(t, rows)
+	want := len(msg) + y.Reduced.Message.Bytes() + 4*len(y.Reduced.Y[0])
+	if got := fixed.Expanded(msg); got != want {
+		t.Errorf("the message comes to %d bytes, and %d were told before", want, got)
+	}
 }
 
 var swaps = flag.Int("swaps", 200, "swaps of TestSwapUnderLoad")
