@@ -25,7 +25,6 @@ const (
 	NameTaken     Code = "name_taken"      // a kept column has the name of the output column
 	Dictionary    Code = "dictionary"      // a dictionary is replaced or extended inside the message
 	NonFinite     Code = "non_finite"      // rows with a null, NaN or infinite feature, where the configuration rejects them
-	RowsFixed     Code = "rows_fixed"      // rows cannot be taken out of a column of this type
 	TooWide       Code = "too_wide"        // one row alone is over the size limit
 	Internal      Code = "internal"        // a fault of embedd, or wrong use of its packages
 )
