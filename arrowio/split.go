@@ -77,7 +77,7 @@ func sizeOf(parts []*part) (n int) {
 func (s *splitter) close(g *bundle) *Error {
 	if s.total += s.draft.size() + g.size; s.total > s.most {
 		return fault(wire.TooLarge,
-			"%d of its parts come to %d bytes, since each repeats schema and dictionaries, and all may have %d",
+			"the first %d parts of the output come to %d bytes, since each repeats schema and dictionaries; all may have %d",
 			len(s.out)+1, s.total, s.most).
 			hint("send fewer rows a message, long texts as plain strings, or raise the server's max_payload")
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -178,8 +179,8 @@ func (r *Result) Reject(batch, row int, fault arrowio.Fault) {
 	r.Faults = append(r.Faults, fault)
 }
 
-// Transform projects a message with the model that is live now. Rows with a missing feature go where Config.Nulls
-// says. The result shares memory with the message. A model that projects through distances to its own rows can take
+// Transform projects a message with the model that is live now. Rows with a missing feature, or one so far out that
+// float32 cannot hold the output, go where Config.Nulls says. The result shares memory with the message. A model that projects through distances to its own rows can take
 // seconds for a large batch: ctx is looked at between batches, and once it is done the error is its own.
 func (s *Stage) Transform(ctx context.Context, m *arrowio.Message) (*Result, error) {
 	live := s.live.Load()
@@ -193,24 +194,31 @@ func (s *Stage) Transform(ctx context.Context, m *arrowio.Message) (*Result, err
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("projecting batch %d of %d: %w", i, len(batches), err)
 		}
-		if s.config.Nulls != NullsImpute {
-			for _, f := range b.Faults() {
-				r.Reduced.Drop = insert(r.Reduced.Drop, len(batches), i, f.Row)
-				if s.config.Nulls == NullsSkip {
-					r.Skipped++
-					continue
-				}
-				r.Rejected = insert(r.Rejected, len(batches), i, f.Row)
-				r.Faults = append(r.Faults, f)
-			}
-		}
-		y := make([]float32, b.Rows()*live.Model.Dim())
-		if err := live.Model.Project(y, toRows(b)); err != nil {
+		y, far, err := s.project(ctx, live, b)
+		if err != nil {
 			return nil, fmt.Errorf("projecting batch %d with model %s: %w", i, live.Version, err)
 		}
 		r.Reduced.Y[i] = y
+		faults := far
+		if s.config.Nulls != NullsImpute {
+			faults = slices.Concat(b.Faults(), far)
+			slices.SortFunc(faults, func(a, b arrowio.Fault) int { return a.Row - b.Row })
+		}
+		s.leaveOut(r, i, faults)
 	}
 	return r, nil
+}
+
+// leaveOut takes faulty rows of a batch out of the output. What cannot even be imputed is rejected.
+func (s *Stage) leaveOut(r *Result, batch int, faults []arrowio.Fault) {
+	for _, f := range faults {
+		if s.config.Nulls != NullsSkip {
+			r.Reject(batch, f.Row, f)
+			continue
+		}
+		r.Reduced.Drop = insert(r.Reduced.Drop, len(r.Reduced.Y), batch, f.Row)
+		r.Skipped++
+	}
 }
 
 // insert adds a row to the sorted rows of one batch.

@@ -100,7 +100,7 @@ var spec = []field{
 		doc: "Key column that identifies a row: text or integers. With input.labels a label finds its row by it."},
 	{path: each + "schema.nulls", to: func(_ *Config, p *Pipeline) any { return &p.Schema.Nulls }, value: "reject",
 		words: []string{"reject", "impute", "skip"},
-		doc:   "Rows with a null, NaN or infinite feature. reject makes them dead letters, impute fills in the model's mean, skip leaves them out and counts them."},
+		doc:   "Rows with a null, NaN or infinite feature, or one beyond float32. reject makes them dead letters, impute fills in the model's mean, skip leaves them out and counts them."},
 
 	{path: each + "output.subject", to: func(_ *Config, p *Pipeline) any { return &p.Output.Subject },
 		value: "reduced.NAME", check: checkSubject, start: "reduced.NAME",
