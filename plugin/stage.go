@@ -319,7 +319,7 @@ type Status struct {
 	// Seen is the rows that came to be learned from, Unlabelled those of them without a label, Faulty those with a
 	// missing feature that are not learned from.
 	Seen, Unlabelled, Faulty int
-	// what keeps a first model away where it is not the number of rows, and what to do
+	// what keeps a first model away where it is not the number of rows, or narrows learning, and what to do
 	Hint     string
 	Backlog  int // labelled rows that wait to be learned from
 	Dropped  int // labelled rows that were not learned: they came too fast
@@ -345,6 +345,7 @@ type Status struct {
 	Note    string        // what came of the last candidate that passed or failed, a sentence
 
 	trainable bool
+	nothing   bool // is learned, whatever comes
 }
 
 // Status tells how far learning is.
