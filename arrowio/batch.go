@@ -166,5 +166,5 @@ func tooManyRows(n int64, limit int) *Error {
 
 func tooLarge(limit int) *Error {
 	return fault(wire.TooLarge, "the message's buffers come to more than %d bytes", limit).hint(
-		"send fewer rows a message")
+		"send fewer rows a message, or raise limits.expanded")
 }

@@ -34,7 +34,8 @@ func NewDecoder(spec Spec) (*Decoder, error) {
 	if e := spec.check(); e != nil {
 		return nil, e
 	}
-	d := &Decoder{spec: spec, limits: spec.Limits.orDefault(), plans: map[int][]*entry{}}
+	spec.Limits = spec.Limits.orDefault()
+	d := &Decoder{spec: spec, limits: spec.Limits, plans: map[int][]*entry{}}
 	d.codecs.body = d.limits.Body
 	d.pin.Store(&pin{})
 	if spec.Pinned != nil {

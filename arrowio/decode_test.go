@@ -172,12 +172,12 @@ func TestFaultsNameTheFirstBadElement(t *testing.T) {
 
 // Each err value is found wherever it stands, for both widths and both layouts.
 func TestFaultsFindEveryPlace(t *testing.T) {
-	for _, err := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+	for _, err := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1 << 128, -1e160, math.MaxFloat64} {
 		for n := 1; n < 40; n++ {
 			for at := range n {
 				x, y := make([]float32, n), make([]float64, n)
 				for i := range x {
-					x[i], y[i] = -math.MaxFloat32, -math.MaxFloat64
+					x[i], y[i] = -math.MaxFloat32, math.Nextafter(-1<<128, 0)
 				}
 				if k := (&Block{F32: x}); !k.clean(0, n) {
 					t.Fatalf("%d of the largest values are unclean", n)

@@ -79,7 +79,7 @@ func (e *Encoder) Encode(r Reduced, meta []wire.Pair) (msg []byte, err error) {
 	if fail != nil {
 		return nil, fail
 	}
-	msg, fail = e.write(r.Message, d, parts, meta, e.codec)
+	msg, fail = e.write(d, &bundle{parts: parts, dicts: d.whole(r.Message)}, meta, e.codec)
 	if fail != nil {
 		return nil, fail
 	}
@@ -99,7 +99,7 @@ func (e *Encoder) Record(r Reduced, meta []wire.Pair) (rec arrow.Record, err err
 	if fail != nil {
 		return nil, fail
 	}
-	msg, fail := e.write(r.Message, d, parts, meta, nil)
+	msg, fail := e.write(d, &bundle{parts: parts, dicts: d.whole(r.Message)}, meta, nil)
 	if fail != nil {
 		return nil, fail
 	}
@@ -122,7 +122,8 @@ func noRecord(err error) *Error {
 		"keep fewer columns, or encode the message")
 }
 
-// Rejected writes a message of the original schema, features included, with only these rows of each batch.
+// Rejected writes a message of the original schema, features included, with only these rows of each batch, and of
+// dictionaries the entries that they use.
 func (e *Encoder) Rejected(m *Message, rows [][]int, meta []wire.Pair) (msg []byte, err error) {
 	defer rescue(&err)
 	if len(rows) != len(m.batches) {
@@ -145,8 +146,12 @@ func (e *Encoder) Rejected(m *Message, rows [][]int, meta []wire.Pair) (msg []by
 			return nil, fail
 		}
 	}
-	msg, fail = e.write(m, d, parts, meta, e.codec)
+	g, fail := newBundle(d, m, parts)
 	if fail != nil {
+		return nil, fail
+	}
+	g.finish()
+	if msg, fail = e.write(d, g, meta, e.codec); fail != nil {
 		return nil, fail
 	}
 	return msg, nil
@@ -220,7 +225,7 @@ type part struct {
 
 func (e *Encoder) part(d *draft, b *Batch, sel []span, y []float32, dim int) (*part, *Error) {
 	p := &part{batch: b}
-	p.rows = count(sel)
+	p.rows, p.noting = count(sel), len(d.dicts) > 0
 	for _, i := range d.fields {
 		if fail := p.take(&b.chunk, i, sel); fail != nil {
 			return nil, fail.in(b.layout.fields[i].name)
@@ -384,41 +389,41 @@ func (r *record) size() int {
 
 func (p *part) size() int { return p.record.size() + p.batch.extra }
 
-// size bounds the bytes before the first batch but for the metadata that is added.
-func (d *draft) size(m *Message) int {
-	n := 256 + len(d.block.bytes) + 4*len(d.block.fields) + 4*len(d.block.pairs)
+// size bounds the bytes of the schema but for the metadata that is added.
+func (d *draft) size() int {
+	return 256 + len(d.block.bytes) + 4*len(d.block.fields) + 4*len(d.block.pairs)
+}
+
+// whole are the dictionaries as they came.
+func (d *draft) whole(m *Message) []*record {
 	if len(m.batches) == 0 {
-		return n // dictionaries are written, and may be there at all, only before a batch
+		return nil
 	}
-	for _, k := range d.dicts {
-		r := record{rows: m.dicts[k].rows}
-		r.whole(&m.dicts[k], 0)
-		n += r.size()
+	dicts := make([]*record, len(d.dicts))
+	for k, at := range d.dicts {
+		dicts[k] = &record{rows: m.dicts[at].rows}
+		dicts[k].whole(&m.dicts[at], 0)
 	}
-	return n
+	return dicts
 }
 
 // write writes the whole stream.
-func (e *Encoder) write(m *Message, d *draft, parts []*part, meta []wire.Pair, codec *compressor) ([]byte, *Error) {
-	n := d.size(m) + 8
+func (e *Encoder) write(d *draft, g *bundle, meta []wire.Pair, codec *compressor) ([]byte, *Error) {
+	n := d.size() + sizeOf(g.parts) + 8
+	for _, r := range g.dicts {
+		n += r.size()
+	}
 	for _, p := range meta {
 		n += 64 + len(p.Key) + len(p.Value)
 	}
-	for _, p := range parts {
-		n += p.size()
-	}
 	dst := d.block.schemaFrame(make([]byte, 0, n), meta)
 	var fail *Error
-	if len(parts) > 0 {
-		for _, k := range d.dicts {
-			r := record{rows: m.dicts[k].rows}
-			r.whole(&m.dicts[k], 0)
-			if dst, fail = r.dataFrame(dst, k, nil, codec); fail != nil {
-				return nil, fail
-			}
+	for k, r := range g.dicts {
+		if dst, fail = r.dataFrame(dst, d.dicts[k], nil, codec); fail != nil {
+			return nil, fail
 		}
 	}
-	for _, p := range parts {
+	for _, p := range g.parts {
 		if dst, fail = p.dataFrame(dst, -1, &p.batch.frame, codec); fail != nil {
 			return nil, fail
 		}

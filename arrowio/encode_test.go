@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
 	flatbuffers "github.com/google/flatbuffers/go"
 
 	"github.com/embedd/embedd/arrowio/wire"
@@ -91,9 +93,6 @@ func TestOutputColumns(t *testing.T) {
 // A dead letter of rows has the schema of the message, its features and its metadata, and those rows.
 func TestRejected(t *testing.T) {
 	for name, msg := range fixtures(t) {
-		if name == "runs" {
-			continue
-		}
 		d := newDecoder(t, Spec{})
 		m := decode(t, d, msg)
 		var rows [][]int
@@ -124,8 +123,7 @@ func TestRejected(t *testing.T) {
 		for k := range got {
 			for j := range inSchema.Fields() {
 				a, b := want[k], got[k]
-				if !array.SliceEqual(a.rec.Column(j), int64(a.row), int64(a.row+1), b.rec.Column(j), int64(b.row),
-					int64(b.row+1)) && !bothNaN(a.rec.Column(j), a.row, b.rec.Column(j), b.row) {
+				if !sameValue(a.rec.Column(j), a.row, b.rec.Column(j), b.row) {
 					t.Errorf("%s: row %d of %s changed", name, k, inSchema.Field(j).Name)
 				}
 			}
@@ -283,4 +281,48 @@ func TestDictionariesOfDroppedColumnsStay(t *testing.T) {
 		t.Error("the wrong dictionary left")
 	}
 	records(t, out)
+}
+
+// Runs lose rows as other columns do: those of one run that are left stay one run.
+func TestRunsLoseRows(t *testing.T) {
+	r := rand.New(rand.NewPCG(29, 30))
+	for range 50 {
+		rows := 1 + r.IntN(40)
+		ends, values := array.NewInt16Builder(memory.DefaultAllocator), array.NewStringBuilder(memory.DefaultAllocator)
+		for end := 0; end < rows; {
+			end = min(end+1+r.IntN(6), rows)
+			ends.Append(int16(end))
+			if r.IntN(4) == 0 {
+				values.AppendNull()
+			} else {
+				values.Append(fmt.Sprint("run to ", end))
+			}
+		}
+		runs := array.NewRunEndEncodedArray(ends.NewArray(), values.NewArray(), rows, 0)
+		msg := message(t, "runs", runs)
+		m := decode(t, newDecoder(t, Spec{}), msg)
+		reduced := numbered(m, 2)
+		reduced.Drop = make([][]int, 1)
+		var kept []int
+		for i := range rows {
+			if r.IntN(3) == 0 {
+				reduced.Drop[0] = append(reduced.Drop[0], i)
+			} else {
+				kept = append(kept, i)
+			}
+		}
+		out, err := newEncoder(t, Output{}).Encode(reduced, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen := sameRows(t, msg, out, ""); !slices.Equal(seen, kept) {
+			t.Fatalf("rows %v, not %v", seen, kept)
+		}
+		if len(kept) > 0 {
+			_, recs := records(t, out)
+			if n := recs[0].Column(0).(*array.RunEndEncoded).RunEndsArr().Len(); n > runs.RunEndsArr().Len() {
+				t.Fatalf("%d runs of %d", n, runs.RunEndsArr().Len())
+			}
+		}
+	}
 }

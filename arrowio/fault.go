@@ -1,17 +1,19 @@
 package arrowio
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"sort"
 	"unsafe"
 )
 
-// A Fault is a row whose features hold a null, a NaN or an infinity.
+// A Fault is a row whose features hold a null, a NaN, an infinity or a float64 beyond the range of float32, in which
+// outputs are written.
 type Fault struct {
 	Row     int
 	Feature string // the first such element
-	What    string // "null", "NaN", "+Inf" or "-Inf"
+	What    string // "null", "NaN", "+Inf", "-Inf", or the number and why
 }
 
 // Faults returns the rows that no method can use as they are, ascending, one fault a row. They are computed once.
@@ -60,7 +62,7 @@ func (k *Block) unclean(rows int) (bad []cell) {
 				continue
 			}
 			for col := 0; col < k.Cols; col++ {
-				if !finite(k.At(row, col)) {
+				if !Held(k.At(row, col)) {
 					bad = append(bad, cell{row, col})
 					break
 				}
@@ -77,7 +79,7 @@ func (k *Block) unclean(rows int) (bad []cell) {
 			seen = make([]bool, rows)
 		}
 		for row := 0; row < rows; row++ {
-			if !seen[row] && !finite(k.At(row, col)) {
+			if !seen[row] && !Held(k.At(row, col)) {
 				seen[row] = true
 				bad = append(bad, cell{row, col})
 			}
@@ -95,17 +97,18 @@ func (k *Block) At(row, col int) float64 {
 	return k.F64[at]
 }
 
-func finite(v float64) bool { return v-v == 0 }
+// Held tells whether a feature is a number in the range of float32.
+func Held(v float64) bool { return math.Abs(v) < 1<<128 }
 
-// clean reports whether n values that stand one after the other are all finite. A value is not finite exactly when
+// clean reports whether n values that stand one after the other are all held. A float32 is not finite exactly when
 // its exponent is all ones; adding one to the exponent then carries into the sign's place, so that the whole scan is
-// an and, an add and an or.
+// an and, an add and an or. A float64 is not held from the exponent of 2^128 on, and what is added makes that one carry.
 func (k *Block) clean(from, n int) bool {
 	var acc uint64
 	if k.F32 == nil {
 		bits := view[uint64](asBytes(k.F64[from:from+n], 8), n)
 		for _, v := range bits {
-			acc |= v&^(1<<63) + 1<<52
+			acc |= v&^(1<<63) + (2048-(1023+128))<<52
 		}
 		return acc>>63 == 0
 	}
@@ -156,13 +159,11 @@ func (b *Batch) faultAt(row, element int) Fault {
 		f.What = "null"
 		return f
 	}
-	f.What = "NaN"
 	for _, k := range b.blocks {
 		if element < k.Cols {
-			if v := k.At(row, element); math.IsInf(v, 1) {
-				f.What = "+Inf"
-			} else if math.IsInf(v, -1) {
-				f.What = "-Inf"
+			v := k.At(row, element)
+			if f.What = fmt.Sprint(v); v-v == 0 {
+				f.What += ", beyond float32"
 			}
 			break
 		}

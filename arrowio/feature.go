@@ -55,6 +55,7 @@ func (b *Batch) features(budget *int, limits Limits) ([]Block, *Error) {
 
 // sizes completes the columns whose number of elements only the data tell, and checks the others.
 func (b *Batch) sizes() *Error {
+	p := b.message.plan
 	if slices.ContainsFunc(b.columns, func(c column) bool { return c.size < 0 }) {
 		b.columns = slices.Clone(b.columns) // the plan's are shared
 	}
@@ -74,15 +75,15 @@ func (b *Batch) sizes() *Error {
 			case c.size >= 0:
 				return fault(wire.FeatureCount, "lists of %d elements, and %d are fixed", size, c.size).
 					hint("send %d elements a row, or use a new pipeline", c.size).in(b.layout.fields[c.field].name)
-			case size == 0 || size > maxFeatures:
-				return fault(wire.FeatureCount, "lists of %d elements", size).hint(
-					"send 1 to %d", maxFeatures).in(b.layout.fields[c.field].name)
+			case size == 0:
+				return fault(wire.FeatureCount, "lists of no elements").hint(
+					"send 1 to %d", p.most).in(b.layout.fields[c.field].name)
 			default:
 				c.size = size
 			}
 		}
-		if total += max(0, c.size); total > maxFeatures {
-			return fault(wire.TooManyFields, "more than %d features", maxFeatures).hint("choose fewer columns")
+		if total += max(0, c.size); total > p.most {
+			return p.tooMany().in(b.layout.fields[c.field].name)
 		}
 	}
 	return nil

@@ -58,6 +58,7 @@ type plan struct {
 	taken    []bool         // fields that are features
 	index    map[string]int // top-level field by name, -1 where two have it
 	elements int
+	most     int // elements
 	label    int // index of the top-level field, -1 = none
 	key      int
 	labels   class
@@ -79,7 +80,10 @@ func (d *Decoder) planOf(f frame, pin *pin) (*plan, []int64, *Error) {
 	if p := en.plan.Load(); p != nil && p.pin == pin {
 		return p, ids, nil
 	}
-	p := &plan{schema: en.schema, pin: pin}
+	p := &plan{schema: en.schema, pin: pin, most: d.limits.Features}
+	if pin.names != nil {
+		p.most = maxFeatures // they are fixed
+	}
 	if e := p.resolve(&d.spec); e != nil {
 		return nil, nil, e
 	}
@@ -262,17 +266,20 @@ func (p *plan) add(i int) *Error {
 			p.schema.layout.describe(i)).
 			hint("cast it to float32, or choose the features by other names").in(name)
 	}
-	if size == 0 || size > maxFeatures {
-		return fault(wire.FeatureCount, "a list of %d elements", size).hint(
-			"use 1 to %d features", maxFeatures).in(name)
+	if size == 0 {
+		return fault(wire.FeatureCount, "a list of no elements").hint("use 1 to %d features", p.most).in(name)
 	}
-	p.elements += max(0, size)
-	if p.elements > maxFeatures {
-		return fault(wire.TooManyFields, "more than %d features", maxFeatures).hint("choose fewer columns").in(name)
+	if p.elements += max(0, size); p.elements > p.most {
+		return p.tooMany().in(name)
 	}
 	p.taken[i] = true
 	p.columns = append(p.columns, column{field: i, value: value, size: size})
 	return nil
+}
+
+func (p *plan) tooMany() *Error {
+	return fault(wire.TooManyFields, "more than %d features", p.most).hint(
+		"send fewer, choose fewer columns, or raise limits.features (at most %d)", maxFeatures)
 }
 
 // bySpec chooses the columns of the first message.

@@ -18,12 +18,15 @@ type Limits struct {
 	Metadata   int // key/value pairs on the schema or on one field; all together at most Fields more
 	Batches    int // record batches of a message
 	LabelBytes int // bytes of one label or key
+	// Features is the most elements of a row's features, m, at most 65536. What learns from them may take m x m numbers.
+	// It holds for the message that fixes the features; a model's own are as many as they are.
+	Features int
 }
 
 // DefaultLimits returns the limits that hold unless told otherwise.
 func DefaultLimits() Limits {
 	return Limits{Message: 8 << 20, Body: 64 << 20, Rows: 100_000, Fields: 4096, Depth: 16, Metadata: 256,
-		Batches: 1024, LabelBytes: 1024}
+		Batches: 1024, LabelBytes: 1024, Features: maxFeatures}
 }
 
 func (l Limits) orDefault() Limits {
@@ -31,11 +34,13 @@ func (l Limits) orDefault() Limits {
 	for _, f := range []struct{ v, d *int }{
 		{&l.Message, &d.Message}, {&l.Body, &d.Body}, {&l.Rows, &d.Rows}, {&l.Fields, &d.Fields},
 		{&l.Depth, &d.Depth}, {&l.Metadata, &d.Metadata}, {&l.Batches, &d.Batches}, {&l.LabelBytes, &d.LabelBytes},
+		{&l.Features, &d.Features},
 	} {
 		if *f.v <= 0 {
 			*f.v = *f.d
 		}
 	}
+	l.Features = min(l.Features, maxFeatures)
 	return l
 }
 

@@ -1,27 +1,44 @@
 package arrowio
 
-import "github.com/embedd/embedd/arrowio/wire"
+import (
+	"slices"
+
+	"github.com/embedd/embedd/arrowio/wire"
+)
 
 // metadataReserve is what a part keeps free for the metadata that is added to it. It is fixed, because split points may
 // not depend on that metadata (Invariant 2); a small limit keeps a quarter.
 const metadataReserve = 4096
 
 // Split writes parts of at most limit bytes each, in the order of the rows; one part when all fits. meta makes the
-// metadata of a part, counted from 0. Where it splits depends on the input, the configuration and the dimension,
-// never on the metadata or on the numbers in Y. A single row over the limit is too_wide, with the row named. The
-// error is always an *Error.
+// metadata of a part, counted from 0. A part of several has the entries of dictionaries that its rows use and no
+// others. Where it splits depends on the input, the configuration and the dimension, never on the metadata or on the
+// numbers in Y. A single row over the limit is too_wide, with the row named. What all rows share stands in every part:
+// where that makes the parts together more than twice as long as the undivided output, and 64 KiB, they are too_large
+// and none is made. The error is always an *Error.
 func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []wire.Pair) (msgs [][]byte, err error) {
 	defer rescue(&err)
 	d, whole, fail := e.prepare(r)
 	if fail != nil {
 		return nil, fail
 	}
-	s := splitter{e: e, r: r, draft: d, maxBytes: limit - min(metadataReserve, limit/4) - d.size(r.Message) - 8}
-	if fail := s.split(whole); fail != nil {
-		return nil, fail
+	dicts := d.whole(r.Message)
+	s := splitter{e: e, r: r, draft: d, maxBytes: limit - min(metadataReserve, limit/4) - d.size() - 8}
+	all := sizeOf(whole)
+	for _, x := range dicts {
+		all += x.size()
 	}
-	for k, parts := range s.out {
-		msg, fail := e.write(r.Message, d, parts, meta(k, len(s.out)), e.codec)
+	if all <= s.maxBytes {
+		s.out = []*bundle{{parts: whole, dicts: dicts, size: all}}
+	} else {
+		s.most = 2*(d.size()+all) + maxRepeated
+		if fail := s.split(whole); fail != nil {
+			return nil, fail
+		}
+	}
+	for k, g := range s.out {
+		g.finish()
+		msg, fail := e.write(d, g, meta(k, len(s.out)), e.codec)
 		if fail != nil {
 			return nil, fail
 		}
@@ -31,16 +48,22 @@ func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []wire.
 				hint("raise the server's max_payload, or add less metadata")
 		}
 		msgs = append(msgs, msg)
+		s.out[k] = nil
 	}
 	return msgs, nil
 }
+
+// maxRepeated is how many bytes the parts of one output may take beside twice its length.
+const maxRepeated = 64 << 10
 
 type splitter struct {
 	e        *Encoder
 	r        Reduced
 	draft    *draft
 	maxBytes int // bytes for data frames in one part
-	out      [][]*part
+	most     int // bytes of all parts together
+	total    int
+	out      []*bundle
 }
 
 func sizeOf(parts []*part) (n int) {
@@ -50,34 +73,57 @@ func sizeOf(parts []*part) (n int) {
 	return n
 }
 
+// close makes a bundle the next part.
+func (s *splitter) close(g *bundle) *Error {
+	if s.total += s.draft.size() + g.size; s.total > s.most {
+		return fault(wire.TooLarge,
+			"the first %d parts of the output come to %d bytes, since each repeats schema and dictionaries; all may have %d",
+			len(s.out)+1, s.total, s.most).
+			hint("send fewer rows a message, long texts as plain strings, or raise the server's max_payload")
+	}
+	s.out = append(s.out, g)
+	return nil
+}
+
 // split gathers batches as long as they fit and divides those that do not.
 func (s *splitter) split(whole []*part) *Error {
-	if sizeOf(whole) <= s.maxBytes {
-		s.out = [][]*part{whole}
-		return nil
-	}
-	var open []*part
-	used := 0
+	var open *bundle
 	for k, p := range whole {
 		if p.rows == 0 {
 			continue // with rows elsewhere, an empty batch says nothing
 		}
-		if n := p.size(); n <= s.maxBytes {
-			if used+n > s.maxBytes {
-				s.out, open, used = append(s.out, open), nil, 0
+		alone, fail := newBundle(s.draft, s.r.Message, []*part{p})
+		if fail != nil {
+			return fail
+		}
+		if open != nil && alone.size <= s.maxBytes {
+			grown, fail := newBundle(s.draft, s.r.Message, append(slices.Clip(open.parts), p))
+			if fail != nil {
+				return fail
 			}
-			open, used = append(open, p), used+n
-			continue
+			if grown.size <= s.maxBytes {
+				open = grown
+				continue
+			}
 		}
 		if open != nil {
-			s.out, open, used = append(s.out, open), nil, 0
+			if fail := s.close(open); fail != nil {
+				return fail
+			}
+			open = nil
 		}
-		if fail := s.divide(k, p, 0, p.batch.rows); fail != nil {
+		if alone.size <= s.maxBytes {
+			open = alone
+			continue
+		}
+		if fail := s.divide(k, alone, 0, p.batch.rows); fail != nil {
 			return fail
 		}
 	}
 	if open != nil {
-		s.out = append(s.out, open)
+		if fail := s.close(open); fail != nil {
+			return fail
+		}
 	}
 	if len(s.out) == 0 {
 		return fault(wire.TooLarge, "the schema alone does not fit into a part").hint(
@@ -86,26 +132,24 @@ func (s *splitter) split(whole []*part) *Error {
 	return nil
 }
 
-// divide cuts the rows lo to hi-1 of batch k, of which p is what leaves, into as many equal pieces as their size asks
+// divide cuts the rows lo to hi-1 of batch k, of which g is what leaves, into as many equal pieces as their size asks
 // for.
-func (s *splitter) divide(k int, p *part, lo, hi int) *Error {
-	b := p.batch
-	size := p.size()
-	if size <= s.maxBytes {
-		s.out = append(s.out, []*part{p})
-		return nil
+func (s *splitter) divide(k int, g *bundle, lo, hi int) *Error {
+	p := g.parts[0]
+	if g.size <= s.maxBytes {
+		return s.close(g)
 	}
 	if p.rows == 1 {
 		sel := without(lo, hi, s.r.drop(k))
 		e := fault(wire.TooWide, "one row comes to %d bytes with its schema and dictionaries, and a part may have %d",
-			size+s.draft.size(s.r.Message), s.maxBytes+s.draft.size(s.r.Message)).
+			g.size+s.draft.size(), s.maxBytes+s.draft.size()).
 			hint("raise the server's max_payload, or keep fewer columns").at(sel[0].lo)
 		e.Batch = k
 		return e
 	}
 	pieces := 2
 	if s.maxBytes > 0 {
-		pieces = max(2, min(hi-lo, (size+s.maxBytes-1)/s.maxBytes))
+		pieces = max(2, min(hi-lo, (g.size+s.maxBytes-1)/s.maxBytes))
 	}
 	for j := 0; j < pieces; j++ {
 		from, to := lo+(hi-lo)*j/pieces, lo+(hi-lo)*(j+1)/pieces
@@ -113,11 +157,15 @@ func (s *splitter) divide(k int, p *part, lo, hi int) *Error {
 		if len(sel) == 0 {
 			continue
 		}
-		piece, fail := s.e.part(s.draft, b, sel, s.r.Y[k], s.r.Dim)
+		piece, fail := s.e.part(s.draft, p.batch, sel, s.r.Y[k], s.r.Dim)
 		if fail != nil {
 			return fail
 		}
-		if fail := s.divide(k, piece, from, to); fail != nil {
+		g, fail := newBundle(s.draft, s.r.Message, []*part{piece})
+		if fail != nil {
+			return fail
+		}
+		if fail := s.divide(k, g, from, to); fail != nil {
 			return fail
 		}
 	}

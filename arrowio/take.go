@@ -2,8 +2,7 @@ package arrowio
 
 import (
 	"math"
-
-	"github.com/embedd/embedd/arrowio/wire"
+	"sort"
 )
 
 // A span is the rows lo to hi-1. A list of spans ascends and does not overlap.
@@ -47,6 +46,8 @@ type record struct {
 	nodes    []node
 	buffers  [][]byte
 	variadic []int
+	noting   bool // dictionary indices are noted
+	indices  []indices
 }
 
 type node struct{ rows, nulls int }
@@ -54,6 +55,13 @@ type node struct{ rows, nulls int }
 func (r *record) node(rows, nulls int) { r.nodes = append(r.nodes, node{rows, nulls}) }
 
 func (r *record) buffer(b ...[]byte) { r.buffers = append(r.buffers, b...) }
+
+// note remembers where the indices of a dictionary-encoded field stand.
+func (r *record) note(f *field, buffer, rows int, valid []byte) {
+	if r.noting && f.dict >= 0 {
+		r.indices = append(r.indices, indices{buffer, rows, f, valid})
+	}
+}
 
 // whole appends field i of c with its descendants as they are.
 func (r *record) whole(c *chunk, i int) {
@@ -69,6 +77,14 @@ func (r *record) whole(c *chunk, i int) {
 	}
 	for j := i; j < end; j++ {
 		r.node(c.node(j))
+		if f := &l.fields[j]; r.noting && f.dict >= 0 {
+			at := f.buffer + 1
+			if c.shift != nil {
+				at += c.shift[f.views]
+			}
+			rows, _ := c.node(j)
+			r.note(f, len(r.buffers)+at-first, rows, c.valid(j))
+		}
 	}
 	for k := first; k < last; k++ {
 		r.buffer(c.buf(k))
@@ -92,8 +108,8 @@ func (r *record) take(c *chunk, i int, sel []span) *Error {
 		r.node(n, n)
 		return nil
 	case kindRunEnd:
-		return fault(wire.RowsFixed, "rows cannot be taken out of a run-end encoded column").hint(
-			"send it plain or dictionary-encoded, or leave it out").in(f.name)
+		r.node(n, 0)
+		return r.runs(c, i, sel)
 	case kindSparse, kindDense:
 		r.node(n, 0)
 		return r.union(c, i, sel)
@@ -111,6 +127,7 @@ func (r *record) take(c *chunk, i int, sel []span) *Error {
 	case kindBool:
 		r.buffer(takeBits(c.buffer(i, 1), sel, n))
 	case kindFixed:
+		r.note(f, len(r.buffers), n, valid)
 		r.buffer(takeFixed(c.buffer(i, 1), f.width, sel))
 	case kindBinary:
 		offsets, data, _ := takeOffsets(c.buffer(i, 1), f.width, sel)
@@ -202,24 +219,37 @@ func appendInteger(b []byte, width int, v int64) []byte {
 	return le.AppendUint64(b, uint64(v))
 }
 
-// views takes rows of a view column. The long values are gathered in one data buffer when that is the smaller form:
-// views may share their bytes.
+// views takes rows of a view column. The long values are gathered in one data buffer when that is the smaller form;
+// bytes that views share are gathered once.
 func (r *record) views(c *chunk, i int, sel []span, n int) {
 	out := takeFixed(c.buffer(i, 1), 16, sel)
 	first, buffers := c.data(i)
-	have := 0
+	begins, have := make([]int, buffers), 0 // of the data buffers side by side, each a byte apart from the next
 	for k := 0; k < buffers; k++ {
+		begins[k] = have + k
 		have += len(c.buf(first + k))
 	}
 	valid := c.valid(i)
-	long := 0
+	var used []span
+	ordered := true
 	for _, s := range sel {
 		for k := s.lo; k < s.hi; k++ {
 			if size, ok := longView(c.buffer(i, 1), valid, k); ok {
-				long += size
+				v := c.buffer(i, 1)[16*k:]
+				at := begins[le.Uint32(v[8:])] + int(le.Uint32(v[12:]))
+				ordered = ordered && (len(used) == 0 || used[len(used)-1].hi <= at)
+				if ordered {
+					used = join(used, at, at+size)
+				} else {
+					used = append(used, span{at, at + size})
+				}
 			}
 		}
 	}
+	if !ordered {
+		used = union(used)
+	}
+	long := count(used)
 	if long >= have || long > math.MaxInt32 {
 		r.buffer(out)
 		for k := 0; k < buffers; k++ {
@@ -229,7 +259,7 @@ func (r *record) views(c *chunk, i int, sel []span, n int) {
 		return
 	}
 	out = append(make([]byte, 0, len(out)), out...)
-	data := make([]byte, 0, long)
+	base := bases(used)
 	at := 0
 	for _, s := range sel {
 		for k := s.lo; k < s.hi; k, at = k+1, at+1 {
@@ -239,17 +269,25 @@ func (r *record) views(c *chunk, i int, sel []span, n int) {
 				}
 				continue
 			}
+			from := begins[le.Uint32(out[16*at+8:])] + int(le.Uint32(out[16*at+12:]))
 			le.PutUint32(out[16*at+8:], 0)
-			le.PutUint32(out[16*at+12:], uint32(len(data)))
-			data = append(data, c.binary(i, k)...)
+			le.PutUint32(out[16*at+12:], uint32(place(used, base, from)))
 		}
 	}
-	if r.buffer(out); len(data) > 0 {
-		r.buffer(data)
-		r.variadic = append(r.variadic, 1)
+	if r.buffer(out); long == 0 {
+		r.variadic = append(r.variadic, 0)
 		return
 	}
-	r.variadic = append(r.variadic, 0)
+	data := make([]byte, 0, long)
+	k := 0
+	for _, s := range used {
+		for k+1 < buffers && begins[k+1] <= s.lo {
+			k++
+		}
+		data = append(data, c.buf(first + k)[s.lo-begins[k]:s.hi-begins[k]]...)
+	}
+	r.buffer(data)
+	r.variadic = append(r.variadic, 1)
 }
 
 // longView reports the size of a valid value that is not inside its view.
@@ -258,54 +296,76 @@ func longView(views, valid []byte, k int) (int, bool) {
 	return size, size > 12 && (valid == nil || valid[k>>3]>>(k&7)&1 == 1)
 }
 
-// listViews takes rows of a list-view column. Where the lists follow one another in the child, the child is taken
-// too; where they overlap or go back it stays whole, because gathering could then make the output larger than the
-// input.
+// listViews takes rows of a list-view column, and of the child what their lists cover, once where lists overlap.
 func (r *record) listViews(c *chunk, i int, sel []span, n int) *Error {
 	w := c.layout.fields[i].width
 	from, size, valid := c.buffer(i, 1), c.buffer(i, 2), c.valid(i)
-	offsets, sizes := make([]byte, 0, n*w), make([]byte, 0, n*w)
 	var child []span
-	end, total, ordered := int64(0), int64(0), true
-	for _, s := range sel {
-		for k := s.lo; k < s.hi; k++ {
-			a, m := offset(from, w, k), offset(size, w, k)
-			if valid != nil && valid[k>>3]>>(k&7)&1 == 0 {
-				a, m = 0, 0
-			}
-			if m > 0 {
-				ordered = ordered && a >= end
-				end = a + m
-				if ordered {
-					child = join(child, int(a), int(a+m))
+	ordered := true
+	each := func(f func(at, size int64)) {
+		for _, s := range sel {
+			for k := s.lo; k < s.hi; k++ {
+				if m := offset(size, w, k); valid == nil || valid[k>>3]>>(k&7)&1 == 1 {
+					f(offset(from, w, k), m)
+				} else {
+					f(0, 0)
 				}
 			}
-			offsets, sizes = appendInteger(offsets, w, total), appendInteger(sizes, w, m)
-			total += m
 		}
 	}
-	if ordered {
-		r.buffer(offsets, sizes)
-		return r.take(c, i+1, child)
-	}
-	// Sizes at nulls were cleared above, and an offset of 0 is inside every child.
-	at := 0
-	for _, s := range sel {
-		for k := s.lo; k < s.hi; k, at = k+1, at+1 {
-			a := offset(from, w, k)
-			if valid != nil && valid[k>>3]>>(k&7)&1 == 0 {
-				a = 0
-			}
-			copy(offsets[at*w:], appendInteger(nil, w, a))
+	each(func(at, m int64) {
+		ordered = ordered && (m == 0 || len(child) == 0 || int64(child[len(child)-1].hi) <= at)
+		if ordered {
+			child = join(child, int(at), int(at+m))
+		} else if m > 0 {
+			child = append(child, span{int(at), int(at + m)})
 		}
+	})
+	if !ordered {
+		child = union(child)
 	}
+	base := bases(child)
+	offsets, sizes := make([]byte, 0, n*w), make([]byte, 0, n*w)
+	each(func(at, m int64) {
+		to := 0
+		if m > 0 {
+			to = place(child, base, int(at))
+		}
+		offsets, sizes = appendInteger(offsets, w, int64(to)), appendInteger(sizes, w, m)
+	})
 	r.buffer(offsets, sizes)
-	r.whole(c, i+1)
-	return nil
+	return r.take(c, i+1, child)
 }
 
-// union takes rows of a union. The children of a dense one are taken where their rows are used in ascending order,
-// else they stay whole.
+// runs takes rows of a run-end encoded column: the runs that they are in, each once where its rows follow one another.
+func (r *record) runs(c *chunk, i int, sel []span) *Error {
+	ends := &c.layout.fields[i+1]
+	n, _ := c.node(i + 1)
+	end := func(k int) int { v, _ := c.index(i+1, k); return int(v) }
+	var out []byte
+	var child []span
+	run, newest, total := 0, -1, 0
+	for _, s := range sel {
+		for lo := s.lo; lo < s.hi; {
+			run += sort.Search(n-run, func(k int) bool { return end(run+k) > lo })
+			hi := min(end(run), s.hi)
+			total += hi - lo
+			lo = hi
+			if run == newest {
+				out = out[:len(out)-ends.width] // the run goes on after rows that are left out
+			} else {
+				child = join(child, run, run+1)
+			}
+			newest = run
+			out = append(out, le.AppendUint64(nil, uint64(total))[:ends.width]...)
+		}
+	}
+	r.node(count(child), 0)
+	r.buffer(nil, out)
+	return r.take(c, ends.end, child)
+}
+
+// union takes rows of a union, and of the children of a dense one the rows that they use.
 func (r *record) union(c *chunk, i int, sel []span) *Error {
 	f := &c.layout.fields[i]
 	types := c.buffer(i, 0)
@@ -318,28 +378,38 @@ func (r *record) union(c *chunk, i int, sel []span) *Error {
 		childOf[id] = k
 	}
 	from := c.buffer(i, 1)
-	child, taken, ordered := make([][]span, len(f.ids)), make([]int64, len(f.ids)), true
-	offsets := make([]byte, 0, 4*count(sel))
+	child, ordered := make([][]span, len(f.ids)), make([]bool, len(f.ids))
+	for k := range ordered {
+		ordered[k] = true
+	}
 	for _, s := range sel {
-		for k := s.lo; k < s.hi && ordered; k++ {
+		for k := s.lo; k < s.hi; k++ {
 			id, at := childOf[types[k]], int(offset(from, 4, k))
-			if n := len(child[id]); n > 0 && at < child[id][n-1].hi {
-				ordered = false
+			n := len(child[id])
+			if ordered[id] = ordered[id] && (n == 0 || child[id][n-1].hi <= at); ordered[id] {
+				child[id] = join(child[id], at, at+1)
+			} else {
+				child[id] = append(child[id], span{at, at + 1})
 			}
-			child[id] = join(child[id], at, at+1)
-			offsets = appendInteger(offsets, 4, taken[id])
-			taken[id]++
 		}
 	}
-	if !ordered {
-		r.buffer(takeFixed(from, 4, sel))
-	} else {
-		r.buffer(offsets)
+	base := make([][]int, len(child))
+	for id := range child {
+		if !ordered[id] {
+			child[id] = union(child[id])
+		}
+		base[id] = bases(child[id])
 	}
+	offsets := make([]byte, 0, 4*count(sel))
+	for _, s := range sel {
+		for k := s.lo; k < s.hi; k++ {
+			id := childOf[types[k]]
+			offsets = appendInteger(offsets, 4, int64(place(child[id], base[id], int(offset(from, 4, k)))))
+		}
+	}
+	r.buffer(offsets)
 	for j, k := i+1, 0; j < f.end; j, k = c.layout.fields[j].end, k+1 {
-		if !ordered {
-			r.whole(c, j)
-		} else if e := r.take(c, j, child[k]); e != nil {
+		if e := r.take(c, j, child[k]); e != nil {
 			return e
 		}
 	}

@@ -105,6 +105,37 @@ func growing(t testing.TB) []byte {
 	return out.Bytes()
 }
 
+// sharing is a compressed message of 55 KB whose rows all have one dictionary entry, of nearly a megabyte: in parts that
+// the server takes it would leave a hundred times.
+func sharing(t testing.TB) []byte {
+	g := digits(t)
+	words := texts("word", strings.Repeat("w", 1_038_000))
+	indices := array.NewInt32Builder(memory.DefaultAllocator)
+	pixels := array.NewFixedSizeListBuilder(memory.DefaultAllocator, int32(g.m), arrow.PrimitiveTypes.Float32)
+	for i := range 8000 {
+		indices.Append(0)
+		pixels.Append(true)
+		at := i % 200 * g.m
+		pixels.ValueBuilder().(*array.Float32Builder).AppendValues(g.x[at:at+g.m], nil)
+	}
+	dictionary := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int32, ValueType: arrow.BinaryTypes.String}
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "pixels", Type: arrow.FixedSizeListOf(int32(g.m), arrow.PrimitiveTypes.Float32)},
+		{Name: "word", Type: dictionary},
+	}, nil)
+	var out bytes.Buffer
+	w := ipc.NewWriter(&out, ipc.WithSchema(schema), ipc.WithZstd())
+	rec := array.NewRecord(schema, []arrow.Array{pixels.NewArray(),
+		array.NewDictionaryArray(dictionary, indices.NewArray(), words.array)}, 8000)
+	if err := w.Write(rec); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
 // TestBadInput holds every bad message to become a dead letter that names what was wrong, and the messages around it
 // to be answered.
 func TestBadInput(t *testing.T) {
@@ -138,6 +169,7 @@ func TestBadInput(t *testing.T) {
 			wire.TooLarge, []string{"message"}, ""},
 		{"NaN", pixelsWith(t, 5, 3, float32(math.NaN())), wire.NonFinite, []string{"pixels[7]", "NaN", "1 of 5"}, "3"},
 		{"infinity", pixelsWith(t, 5, 0, float32(math.Inf(-1))), wire.NonFinite, []string{"pixels[7]", "-Inf"}, "0"},
+		{"one entry that all rows share", sharing(t), wire.TooLarge, []string{"parts", "max_payload"}, ""},
 	}
 
 	s := startServer(t, nil)

@@ -17,7 +17,7 @@ func (t *trainer) wantsBootstrap() bool {
 
 // warmUp gathers rows for the bootstrap model, and fits it when there are enough.
 func (t *trainer) warmUp(ctx context.Context, rows [][]float64) {
-	if !t.wantsBootstrap() {
+	if !t.wantsBootstrap() || t.learnsNothing() {
 		t.others = nil
 		return
 	}

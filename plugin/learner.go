@@ -314,6 +314,8 @@ func (l *learner) now() Status {
 	s := l.status
 	s.Live, s.Fitting, s.Backlog, s.Dropped = l.stage.Live(), l.busy, l.waiting, l.dropped
 	s.Seen, s.Unlabelled, s.Faulty = l.intake.rows, l.intake.unlabelled, l.intake.faulty
-	s.Hint = l.intake.hint(s, l.config.Spec.Label)
+	if hint := l.intake.hint(s, l.config.Spec.Label); hint != "" && !s.nothing {
+		s.Hint = hint
+	}
 	return s
 }

@@ -60,7 +60,7 @@ func (c *Config) lessonOf(m *arrowio.Message, at Position, features int, unlabel
 	return l
 }
 
-// gather copies row i of blocks that stand side by side.
+// gather copies row i of blocks that stand side by side. What is out of float32's range is missing.
 func gather(dst []float64, blocks []arrowio.Block, i int) {
 	for _, b := range blocks {
 		at := i * b.RowStride
@@ -70,7 +70,11 @@ func gather(dst []float64, blocks []arrowio.Block, i int) {
 			}
 		} else {
 			for j := range b.Cols {
-				dst[j] = b.F64[at+j*b.ColStride]
+				v := b.F64[at+j*b.ColStride]
+				if !arrowio.Held(v) {
+					v = math.NaN()
+				}
+				dst[j] = v
 			}
 		}
 		dst = dst[b.Cols:]

@@ -23,6 +23,7 @@ type Every struct {
 type policy struct {
 	every    Every
 	features int
+	most     int  // rows that the window may have; 0: not known yet
 	nested   bool // suffixes are fitted from moments, at a cost that does not depend on their length
 
 	Learned int       `json:"learned"` // labelled rows
@@ -97,6 +98,9 @@ func (p *policy) firstRows() int {
 	n := max(leastSuffix, 5*p.features)
 	if p.every.Rows > 0 {
 		n = min(n, p.every.Rows)
+	}
+	if p.most > 0 {
+		n = min(n, p.most)
 	}
 	return n
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,8 +53,8 @@ func (l *Live) Metadata() []wire.Pair {
 }
 
 // Stage decodes, learns, projects and encodes. All methods may be called from many goroutines at once, but Learn,
-// which is called from one, in stream order. Decode, FromRecord, Transform, Encode, Split, Record and EncodeRejected
-// take no lock that learning holds.
+// which is called from one, in stream order. Decode, Expanded, FromRecord, Transform, Encode, Split, Record and
+// EncodeRejected take no lock that learning holds.
 type Stage struct {
 	config  Config
 	decoder *arrowio.Decoder
@@ -141,6 +142,16 @@ func (s *Stage) Learns() bool { return s.learner != nil }
 // is an [*arrowio.Error].
 func (s *Stage) Decode(msg []byte) (*arrowio.Message, error) { return s.decoder.Decode(msg) }
 
+// Expanded is the number of bytes that a message comes to while it is decoded and answered with the live model, told
+// before anything is unpacked; see [arrowio.Decoder.Expanded]. A host that holds messages counts them by it.
+func (s *Stage) Expanded(msg []byte) int {
+	dim := s.config.Fit.Dim
+	if live := s.live.Load(); live != nil {
+		dim = live.Model.Dim()
+	}
+	return s.decoder.Expanded(msg, dim)
+}
+
 // FromRecord is Decode for a record that the host holds: the same contract of schema, limits, nulls and labels, the
 // same outputs and the same models, without the wire form. The message, and a result of it, are views on the record's
 // memory: the host keeps the record (Retain, Release) and does not write to it until it is done with them;
@@ -168,8 +179,8 @@ func (r *Result) Reject(batch, row int, fault arrowio.Fault) {
 	r.Faults = append(r.Faults, fault)
 }
 
-// Transform projects a message with the model that is live now. Rows with a missing feature go where Config.Nulls
-// says. The result shares memory with the message. A model that projects through distances to its own rows can take
+// Transform projects a message with the model that is live now. Rows with a missing feature, or one so far out that
+// float32 cannot hold the output, go where Config.Nulls says. The result shares memory with the message. A model that projects through distances to its own rows can take
 // seconds for a large batch: ctx is looked at between batches, and once it is done the error is its own.
 func (s *Stage) Transform(ctx context.Context, m *arrowio.Message) (*Result, error) {
 	live := s.live.Load()
@@ -183,24 +194,31 @@ func (s *Stage) Transform(ctx context.Context, m *arrowio.Message) (*Result, err
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("projecting batch %d of %d: %w", i, len(batches), err)
 		}
-		if s.config.Nulls != NullsImpute {
-			for _, f := range b.Faults() {
-				r.Reduced.Drop = insert(r.Reduced.Drop, len(batches), i, f.Row)
-				if s.config.Nulls == NullsSkip {
-					r.Skipped++
-					continue
-				}
-				r.Rejected = insert(r.Rejected, len(batches), i, f.Row)
-				r.Faults = append(r.Faults, f)
-			}
-		}
-		y := make([]float32, b.Rows()*live.Model.Dim())
-		if err := live.Model.Project(y, toRows(b)); err != nil {
+		y, far, err := s.project(ctx, live, b)
+		if err != nil {
 			return nil, fmt.Errorf("projecting batch %d with model %s: %w", i, live.Version, err)
 		}
 		r.Reduced.Y[i] = y
+		faults := far
+		if s.config.Nulls != NullsImpute {
+			faults = slices.Concat(b.Faults(), far)
+			slices.SortFunc(faults, func(a, b arrowio.Fault) int { return a.Row - b.Row })
+		}
+		s.leaveOut(r, i, faults)
 	}
 	return r, nil
+}
+
+// leaveOut takes faulty rows of a batch out of the output. What cannot even be imputed is rejected.
+func (s *Stage) leaveOut(r *Result, batch int, faults []arrowio.Fault) {
+	for _, f := range faults {
+		if s.config.Nulls != NullsSkip {
+			r.Reject(batch, f.Row, f)
+			continue
+		}
+		r.Reduced.Drop = insert(r.Reduced.Drop, len(r.Reduced.Y), batch, f.Row)
+		r.Skipped++
+	}
 }
 
 // insert adds a row to the sorted rows of one batch.
@@ -301,7 +319,7 @@ type Status struct {
 	// Seen is the rows that came to be learned from, Unlabelled those of them without a label, Faulty those with a
 	// missing feature that are not learned from.
 	Seen, Unlabelled, Faulty int
-	// what keeps a first model away where it is not the number of rows, and what to do
+	// what keeps a first model away where it is not the number of rows, or narrows learning, and what to do
 	Hint     string
 	Backlog  int // labelled rows that wait to be learned from
 	Dropped  int // labelled rows that were not learned: they came too fast
@@ -327,6 +345,7 @@ type Status struct {
 	Note    string        // what came of the last candidate that passed or failed, a sentence
 
 	trainable bool
+	nothing   bool // is learned, whatever comes
 }
 
 // Status tells how far learning is.

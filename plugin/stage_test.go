@@ -223,6 +223,111 @@ func TestNulls(t *testing.T) {
 	}
 }
 
+// TestOutOfRange: a feature beyond float32, or an output, is its row's fault and nobody else's.
+func TestOutOfRange(t *testing.T) {
+	rows := clouds(rand.New(rand.NewPCG(3, 4)), 200, 3)
+	for i := range rows {
+		for j := range rows[i].x {
+			rows[i].x[j] /= 1000 // a unit of the outputs is little of a feature
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		value  float64
+		type_  arrow.DataType
+		row    int
+		learns bool // it is a fault before anything is projected
+	}{
+		{"float64 beyond float32", -1e160, arrow.PrimitiveTypes.Float64, 70, false},
+		{"float64 that is an output too far", 3e38, arrow.PrimitiveTypes.Float64, 64, true},
+		{"float32 that is an output too far", 3e38, arrow.PrimitiveTypes.Float32, 0, true},
+	} {
+		for _, nulls := range []Nulls{NullsReject, NullsSkip, NullsImpute} {
+			t.Run(c.name+"/"+string(nulls), func(t *testing.T) {
+				s := newStage(t, func(c *Config) { c.Nulls = nulls })
+				send := func(change bool) *arrowio.Message {
+					b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{
+						{Name: "x", Type: arrow.FixedSizeListOf(testFeatures, c.type_)},
+						{Name: "label", Type: arrow.BinaryTypes.String}}, nil))
+					defer b.Release()
+					list := b.Field(0).(*array.FixedSizeListBuilder)
+					for i, row := range rows {
+						list.Append(true)
+						for j, v := range row.x {
+							x := float64(v)
+							if change && i == c.row && j == 2 {
+								x = c.value
+							}
+							switch values := list.ValueBuilder().(type) {
+							case *array.Float64Builder:
+								values.Append(x)
+							case *array.Float32Builder:
+								values.Append(float32(x))
+							}
+						}
+						b.Field(1).(*array.StringBuilder).Append(row.class)
+					}
+					m, err := s.FromRecord(b.NewRecord())
+					if err != nil {
+						t.Fatal(err)
+					}
+					return m
+				}
+				for seq := range uint64(3) {
+					if err := s.Learn(send(false), Position{Seq: seq + 1}); err != nil {
+						t.Fatal(err)
+					}
+					settle(t, s)
+				}
+				want, err := s.Transform(t.Context(), send(false))
+				if err != nil {
+					t.Fatal(err)
+				}
+				m := send(true)
+				r, err := s.Transform(t.Context(), m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				dim := r.Live.Model.Dim()
+				for i, v := range r.Reduced.Y[0] {
+					if i/dim != c.row && math.Float32bits(v) != math.Float32bits(want.Reduced.Y[0][i]) {
+						t.Fatalf("output %d of a sound row is %g, not %g", i, v, want.Reduced.Y[0][i])
+					}
+				}
+				imputed := nulls == NullsImpute && math.Abs(c.value) > math.MaxFloat32
+				switch {
+				case imputed:
+					if r.Reduced.Drop != nil || r.RejectedRows() != 0 {
+						t.Errorf("dropped %v", r.Reduced.Drop)
+					}
+				case nulls == NullsSkip:
+					if r.Skipped != 1 || r.RejectedRows() != 0 || fmt.Sprint(r.Reduced.Drop) != fmt.Sprintf("[[%d]]", c.row) {
+						t.Errorf("skipped %d, dropped %v", r.Skipped, r.Reduced.Drop)
+					}
+				default:
+					if r.RejectedRows() != 1 {
+						t.Fatalf("%d rows rejected", r.RejectedRows())
+					}
+					f := r.Faults[0]
+					if f.Row != c.row || f.Feature != "x[2]" || !strings.Contains(f.What, "float32") ||
+						!strings.Contains(f.What, fmt.Sprintf("%g", c.value)) && !strings.Contains(f.What, "e+38") {
+						t.Errorf("fault %+v", f)
+					}
+				}
+				before := s.Status()
+				if err := s.Learn(m, Position{Seq: 100}); err != nil {
+					t.Fatal(err)
+				}
+				settle(t, s)
+				faulty := s.Status().Faulty - before.Faulty
+				if want := !c.learns && nulls != NullsImpute; (faulty == 1) != want {
+					t.Errorf("%d rows are not learned from", faulty)
+				}
+			})
+		}
+	}
+}
+
 func TestFixed(t *testing.T) {
 	a := newStage(t, nil)
 	rows := clouds(rand.New(rand.NewPCG(19, 20)), 120, 3)
@@ -243,6 +348,11 @@ func TestFixed(t *testing.T) {
 		if math.Float32bits(v) != math.Float32bits(y.Reduced.Y[0][i]) {
 			t.Fatalf("output %d differs: %g, %g", i, v, y.Reduced.Y[0][i])
 		}
+	}
+	msg := encoded(t, rows)
+	want := len(msg) + y.Reduced.Message.Bytes() + 4*len(y.Reduced.Y[0])
+	if got := fixed.Expanded(msg); got != want {
+		t.Errorf("the message comes to %d bytes, and %d were told before", want, got)
 	}
 }
 

@@ -135,6 +135,7 @@ func (t *trainer) restore(ctx context.Context) {
 	nested := t.policy
 	t.policy = s.Policy
 	t.policy.every, t.policy.features, t.policy.nested = nested.every, nested.features, nested.nested
+	t.policy.most = nested.most
 	t.drift, t.alarms = s.Drift, s.Alarms
 	if t.live != nil {
 		t.live.agree = s.Live

@@ -36,6 +36,8 @@ type trainer struct {
 	choice     *model.Choice // of auto
 	others     []float64     // first rows, labelled or not, for the bootstrap model
 	pinned     bool
+	most       int    // rows that fits may have where matrices of features x features would be too large; 0: no bound
+	narrow     string // a sentence about it
 	resume     *state // of a restart, until the window is filled again
 	alarms     int
 	overfull   int // rows of one class too many
@@ -99,7 +101,7 @@ func (t *trainer) byMoments() bool { return t.method.Streaming == "moments" && t
 // sums tells whether a model can be fitted from moments at all, given how rows are prepared.
 func (t *trainer) sums() bool {
 	scale := t.config.Fit.Scale
-	return t.config.Nulls != NullsImpute && (scale == "" || scale == model.ScaleStandard || scale == model.ScaleNone)
+	return t.narrow == "" && t.config.Nulls != NullsImpute && (scale == "" || scale == model.ScaleStandard || scale == model.ScaleNone)
 }
 
 // chooses tells whether the method is left to the rows.
@@ -110,11 +112,16 @@ func (t *trainer) chooses() bool {
 
 func (t *trainer) open(features int) {
 	w := t.config.Training.Window
+	if t.most, t.narrow = t.room(features); t.narrow != "" {
+		t.log.Warn("learning is narrower than asked", "cause", t.narrow)
+		w.Rows = min(w.Rows, max(t.most, 4))
+		t.policy.nested = t.byMoments()
+	}
 	c := window.Config{Features: features, Rows: w.Rows, Age: w.Age, Bytes: w.Bytes - queueBytes(w.Bytes),
 		Classes: t.config.Classes, Holdout: t.config.Training.Holdout, Balance: w.Balance == BalanceClass,
 		Labelled: t.labelled(), Moments: t.byMoments(), Copies: !t.byMoments()}
 	if t.chooses() { // now a method that learns from moments, now one that needs the rows
-		c.Moments, c.Copies = t.config.Nulls != NullsImpute, true
+		c.Moments, c.Copies = t.sums(), true
 	}
 	if t.labelled() && t.sums() && features <= maxScoutFeatures && (t.chooses() || !t.byMoments()) {
 		c.Moments = true
@@ -126,7 +133,7 @@ func (t *trainer) open(features int) {
 		t.log.Warn("the window holds fewer rows than asked, to stay within its memory", "rows", most, "asked", w.Rows,
 			"window.bytes", w.Bytes, "features", features)
 	}
-	t.policy.features = features
+	t.policy.features, t.policy.most = features, t.window.MaxRows()
 	if t.resume != nil {
 		t.window.Cut(t.resume.Start)
 		t.window.LowerLevel(t.resume.Level)
@@ -200,7 +207,7 @@ func (t *trainer) tick(ctx context.Context, now time.Time) {
 
 // status is how far learning is.
 func (t *trainer) status() Status {
-	s := Status{Needed: t.policy.firstRows(), Alarms: t.alarms, Overfull: t.overfull, Filling: t.resume != nil,
+	s := Status{Needed: t.policy.firstRows(), Hint: t.narrow, nothing: t.learnsNothing(), Alarms: t.alarms, Overfull: t.overfull, Filling: t.resume != nil,
 		Pinned: t.pinned, Accuracy: math.NaN(), Candidate: math.NaN()}
 	if t.window != nil {
 		s.Rows, s.Classes, s.Bytes = t.window.Len(), t.window.Classes(), t.window.Bytes()
@@ -315,7 +322,7 @@ func (t *trainer) cut(rows int) {
 
 // look fits what is due.
 func (t *trainer) look(ctx context.Context) {
-	if t.window == nil || t.pinned || !t.window.Trainable() {
+	if t.window == nil || t.pinned || t.learnsNothing() || !t.window.Trainable() {
 		return
 	}
 	if t.live == nil && t.policy.first(t.window.Len()) {

@@ -24,8 +24,7 @@ const (
 	SchemaChanged Code = "schema_changed"  // features, label or key differ from what the first message fixed
 	NameTaken     Code = "name_taken"      // a kept column has the name of the output column
 	Dictionary    Code = "dictionary"      // a dictionary is replaced or extended inside the message
-	NonFinite     Code = "non_finite"      // rows with a null, NaN or infinite feature, where the configuration rejects them
-	RowsFixed     Code = "rows_fixed"      // rows cannot be taken out of a column of this type
+	NonFinite     Code = "non_finite"      // rows with a null, NaN or infinite feature, or one out of float32's range
 	TooWide       Code = "too_wide"        // one row alone is over the size limit
 	Internal      Code = "internal"        // a fault of embedd, or wrong use of its packages
 )

@@ -39,7 +39,8 @@ func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 			Stage: plugin.Config{
 				Spec: arrowio.Spec{
 					Features: p.Schema.Features, Label: p.Schema.Label, Key: p.Schema.Key,
-					Limits: arrowio.Limits{Message: int(p.Limits.Message), Rows: p.Limits.Rows},
+					Limits: arrowio.Limits{Message: int(p.Limits.Message), Body: int(p.Limits.Expanded),
+						Rows: p.Limits.Rows, Features: p.Limits.Features},
 				},
 				Nulls: plugin.Nulls(p.Schema.Nulls),
 				Output: arrowio.Output{Column: p.Output.Column, Columns: p.Output.Columns, Keep: p.Output.Keep,

@@ -121,6 +121,9 @@ func (w *Window) LowerLevel(level int) {
 	}
 }
 
+// MaxRows is how many rows there can be.
+func (w *Window) MaxRows() int { return w.maxRows }
+
 // Len is the number of rows.
 func (w *Window) Len() int { return w.rows }
 

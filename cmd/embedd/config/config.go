@@ -127,7 +127,9 @@ type Gate struct{ Evidence, Margin float64 }
 // Limits bound what one pipeline may hold. Sizes are bytes.
 type Limits struct {
 	Message  int64
+	Expanded int64 // of one message: its buffers, unpacked
 	Rows     int
+	Features int
 	InFlight int64
 	Classes  int
 	Model    int64

@@ -59,7 +59,7 @@ func TestFull(t *testing.T) {
 			Store: "auto", Keep: Keep{20, 90 * 24 * time.Hour}},
 		Training: Training{Window{20000, 1 << 30, 24 * time.Hour, "class"}, Every{5000, 10 * time.Minute, "true"}, 0.2,
 			Gate{1000, 0}, "rigid", "hold", 0, "serve"},
-		Limits: Limits{8 << 20, 100_000, 256 << 20, 1000, 256 << 20, 256 << 20, 24 * time.Hour},
+		Limits: Limits{8 << 20, 64 << 20, 100_000, 10_000, 256 << 20, 1000, 256 << 20, 256 << 20, 24 * time.Hour},
 	}
 	if got, want := fmt.Sprintf("%+v", p), fmt.Sprintf("%+v", want); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -85,7 +85,7 @@ func TestDefaults(t *testing.T) {
 			Keep: Keep{20, 90 * 24 * time.Hour}},
 		Training: Training{Window{20000, 1 << 30, 0, "class"}, Every{5000, 10 * time.Minute, "true"}, 0.2,
 			Gate{1000, 0}, "rigid", "hold", 0, "serve"},
-		Limits: Limits{8 << 20, 100_000, 256 << 20, 1000, 256 << 20, 256 << 20, 24 * time.Hour},
+		Limits: Limits{8 << 20, 64 << 20, 100_000, 10_000, 256 << 20, 1000, 256 << 20, 256 << 20, 24 * time.Hour},
 	})
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -1,0 +1,191 @@
+package arrowio
+
+import (
+	"bytes"
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	flatbuffers "github.com/google/flatbuffers/go"
+
+	"github.com/embedd/embedd/arrowio/wire"
+)
+
+type flatType func(*flatbuffers.Builder) flatbuffers.UOffsetT
+
+// columnOf is a message of one batch of one column.
+func columnOf(typ byte, typeTable flatType, children []flatType, r record) []byte {
+	return withBatch(schemaOf(func(b *flatbuffers.Builder) []flatbuffers.UOffsetT {
+		var kids []flatbuffers.UOffsetT
+		for _, k := range children {
+			kids = append(kids, k(b))
+		}
+		at := references(b, kids)
+		return []flatbuffers.UOffsetT{fieldTable(b, b.CreateString("c"), true, typ, typeTable(b), 0, at, 0)}
+	}), r)
+}
+
+func integerField(bits int32) flatType {
+	return func(b *flatbuffers.Builder) flatbuffers.UOffsetT {
+		b.StartObject(2)
+		b.PrependInt32Slot(0, bits, 0)
+		b.PrependBoolSlot(1, true, false)
+		integer := b.EndObject()
+		return fieldTable(b, b.CreateString("i"), false, typeInt, integer, 0, 0, 0)
+	}
+}
+
+func textField(b *flatbuffers.Builder) flatbuffers.UOffsetT {
+	return fieldTable(b, b.CreateString("s"), false, typeUtf8, emptyType(b), 0, 0, 0)
+}
+
+func denseUnion(b *flatbuffers.Builder) flatbuffers.UOffsetT {
+	b.StartObject(2)
+	b.PrependInt16Slot(0, 1, 0)
+	return b.EndObject()
+}
+
+// repeated is n copies of 32-bit integers.
+func repeated(n int, v ...int) (b []byte) {
+	for range n {
+		for _, x := range v {
+			b = le.AppendUint32(b, uint32(x))
+		}
+	}
+	return b
+}
+
+// packed is a message as Arrow's own writer compresses it.
+func packed(t testing.TB, name string, a arrow.Array) []byte {
+	t.Helper()
+	schema := arrow.NewSchema([]arrow.Field{{Name: name, Type: a.DataType(), Nullable: true}}, nil)
+	var out bytes.Buffer
+	w := ipc.NewWriter(&out, ipc.WithSchema(schema), ipc.WithZstd())
+	if err := w.Write(array.NewRecord(schema, []arrow.Array{a}, int64(a.Len()))); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// entries is a dictionary column: row i has entry index(i).
+func entries(n int, index func(int) int, values arrow.Array) arrow.Array {
+	b := array.NewInt32Builder(memory.DefaultAllocator)
+	defer b.Release()
+	for i := range n {
+		b.Append(int32(index(i)))
+	}
+	return array.NewDictionaryArray(&arrow.DictionaryType{IndexType: i32, ValueType: values.DataType()},
+		b.NewArray(), values)
+}
+
+func texts(n, size int) arrow.Array {
+	b := array.NewStringBuilder(memory.DefaultAllocator)
+	defer b.Release()
+	for i := range n {
+		b.Append(string(bytes.Repeat(fmt.Appendf(nil, "%06d", i), size/6)))
+	}
+	return b.NewArray()
+}
+
+// sharing are messages whose many rows all refer to one megabyte.
+func sharing(t testing.TB) map[string][]byte {
+	const rows, size = 8000, 1_042_000 // a part of a mebibyte has room for it and a few rows
+	shared := bytes.Repeat([]byte("embedd!!"), size/8)
+	c := map[string][]byte{
+		"dictionary": packed(t, "c", entries(rows, func(int) int { return 0 }, texts(1, size))),
+		"views": columnOf(typeUtf8View, emptyType, nil, record{rows: rows, nodes: []node{{rows, 0}},
+			buffers: [][]byte{nil, repeated(rows, size, 0, 0, 0), shared}, variadic: []int{1}}),
+		"list views": columnOf(typeListView, emptyType, []flatType{integerField(8)}, record{rows: rows,
+			nodes:   []node{{rows, 0}, {size, 0}},
+			buffers: [][]byte{nil, repeated(rows, 0), repeated(rows, size), nil, shared}}),
+		"dense union": columnOf(typeUnion, denseUnion, []flatType{textField}, record{rows: rows,
+			nodes:   []node{{rows, 0}, {1, 0}},
+			buffers: [][]byte{make([]byte, rows), repeated(rows, 0), nil, repeated(1, 0, size), shared}}),
+		"runs": columnOf(typeRunEnd, emptyType, []flatType{integerField(32), textField}, record{rows: rows,
+			nodes:   []node{{rows, 0}, {1, 0}, {1, 0}},
+			buffers: [][]byte{nil, repeated(1, rows), nil, repeated(1, 0, size), shared}}),
+	}
+	c["metadata"] = withBatch(schemaOf(func(b *flatbuffers.Builder) []flatbuffers.UOffsetT {
+		kv := pair(b, b.CreateString("k"), b.CreateByteString(shared))
+		pairs := references(b, []flatbuffers.UOffsetT{kv})
+		b.StartObject(1)
+		b.PrependInt32Slot(0, 100, -1)
+		wide := b.EndObject()
+		return []flatbuffers.UOffsetT{fieldTable(b, b.CreateString("c"), false, typeFixedBinary, wide, 0, 0, pairs)}
+	}), record{rows: 10_000, nodes: []node{{10_000, 0}}, buffers: [][]byte{nil, make([]byte, size)}})
+	return c
+}
+
+// What many rows share is not written out for each of many parts: such a message is refused, in memory that is a small
+// multiple of what it comes to.
+func TestWhatRowsShareIsNotMultiplied(t *testing.T) {
+	for name, msg := range sharing(t) {
+		t.Run(name, func(t *testing.T) {
+			d := newDecoder(t, Spec{})
+			comesTo := uint64(d.Expanded(msg, 2))
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			m := decode(t, d, msg)
+			parts, err := newEncoder(t, Output{}).Split(numbered(m, 2), 1<<20, func(int, int) []wire.Pair { return nil })
+			runtime.ReadMemStats(&after)
+			t.Logf("%d bytes come to %d; %d parts, %d bytes allocated, error %v", len(msg), comesTo, len(parts),
+				after.TotalAlloc-before.TotalAlloc, err)
+			if err != nil {
+				wantCode(t, err, wire.TooLarge, "max_payload")
+			}
+			if total := len(slices.Concat(parts...)); total > 2*int(comesTo)+maxRepeated {
+				t.Errorf("%d bytes in %d parts", total, len(parts))
+			}
+			if spent := after.TotalAlloc - before.TotalAlloc; spent > 12*comesTo {
+				t.Errorf("%d bytes allocated for a message that comes to %d", spent, comesTo)
+			}
+		})
+	}
+}
+
+// Where rows refer to different entries, each part has those of its own rows, and all parts are little more than the
+// whole.
+func TestPartsHaveTheirOwnEntries(t *testing.T) {
+	const rows, limit = 2000, 256 << 10
+	values := texts(300, 12_000)
+	flat := entries(rows, func(i int) int { return i * 300 / rows }, values)
+	spread := entries(rows, func(i int) int { return i * 7919 % 300 }, texts(300, 600))
+	sparse := entries(rows, func(i int) int { return i * 31 }, texts(62_000, 60))
+	none := array.MakeArrayOfNull(memory.DefaultAllocator, flat.DataType(), rows)
+	for name, a := range map[string]arrow.Array{"ordered": flat, "spread": spread, "sparse": sparse, "none": none} {
+		t.Run(name, func(t *testing.T) {
+			plain := texts(rows, 600)
+			msg := message(t, "d", a, "s", plain)
+			d := newDecoder(t, Spec{})
+			m := decode(t, d, msg)
+			parts, err := newEncoder(t, Output{}).Split(numbered(m, 2), limit,
+				func(int, int) []wire.Pair { return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			var seen []int
+			total := 0
+			for _, p := range parts {
+				if len(p) > limit {
+					t.Errorf("a part of %d bytes", len(p))
+				}
+				total += len(p)
+				seen = append(seen, sameRows(t, msg, p, "")...)
+			}
+			if most := 2*d.Expanded(msg, 2) + maxRepeated; len(parts) < 4 || total > most {
+				t.Errorf("%d parts of %d bytes; the bound is %d", len(parts), total, most)
+			}
+			if !slices.Equal(seen, upTo(rows)) {
+				t.Errorf("rows are missing: %d of %d", len(seen), rows)
+			}
+		})
+	}
+}

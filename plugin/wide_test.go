@@ -1,0 +1,126 @@
+package plugin
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/model/fit"
+)
+
+// TestManyFeatures: rows of so many features that one matrix of features x features would be many times the window's
+// memory are learned from in that memory, or not at all, and the status says which. Four such rows are 480 KB; the
+// matrices of their fit would be 7.2 GB each.
+func TestManyFeatures(t *testing.T) {
+	for _, c := range []struct {
+		method string
+		m      int
+		bytes  int64
+		rows   int
+		live   bool
+		want   []string
+	}{
+		{"lda", 30_000, 1 << 30, 4, true, []string{"30000 features", "training.window.bytes", "223 rows"}},
+		{"pca", 20_000, 64 << 20, 60, true, []string{"20 rows", "fewer features"}},
+		{"auto", 3000, 16 << 20, 80, true, []string{"34 rows"}},
+		{"lpp", 3000, 16 << 20, 80, true, []string{"34 rows"}},
+		{"lda", 30_000, 16 << 20, 60, false, []string{"nothing is learned", "raise training.window.bytes"}},
+		{"lda", 300, 16 << 20, 60, true, nil},
+	} {
+		t.Run(fmt.Sprintf("%s of %d features in %d MiB", c.method, c.m, c.bytes>>20), func(t *testing.T) {
+			s, err := New(Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"},
+				Fit:      fit.Config{Method: c.method, Dim: 1},
+				Training: Training{Window: Window{Rows: 20_000, Bytes: c.bytes}, Every: Every{Rows: c.rows}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			r := rand.New(rand.NewPCG(71, 72))
+			for seq := range uint64(3) {
+				rec := wideRecord(r, c.rows, c.m)
+				m, err := s.FromRecord(rec)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Learn(m, Position{Seq: seq + 1}); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Wait(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if s.Live() == nil && c.live && seq == 2 {
+					t.Errorf("no model: %+v", s.Status())
+				}
+				if live := s.Live(); live != nil {
+					if _, err := s.Transform(t.Context(), m); err != nil {
+						t.Error(err)
+					}
+				}
+				rec.Release()
+			}
+			runtime.ReadMemStats(&after)
+			st := s.Status()
+			for _, want := range c.want {
+				if !strings.Contains(st.Hint, want) {
+					t.Errorf("the status says %q, not %q", st.Hint, want)
+				}
+			}
+			if c.want == nil && st.Hint != "" {
+				t.Errorf("the status says %q", st.Hint)
+			}
+			if (s.Live() != nil) != c.live {
+				t.Errorf("live %v", s.Live())
+			}
+			// What the process has from the system is a bound on what it had at one time.
+			if grown := int64(after.HeapSys) - int64(before.HeapSys); grown > 4*c.bytes+64<<20 {
+				t.Errorf("the heap grew by %d MiB, and the window has %d", grown>>20, c.bytes>>20)
+			}
+		})
+	}
+}
+
+// wideRecord is n rows of m features of two classes.
+func wideRecord(r *rand.Rand, n, m int) arrow.Record {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{
+		{Name: "x", Type: arrow.FixedSizeListOf(int32(m), arrow.PrimitiveTypes.Float32)},
+		{Name: "label", Type: arrow.BinaryTypes.String}}, nil))
+	defer b.Release()
+	list := b.Field(0).(*array.FixedSizeListBuilder)
+	for i := range n {
+		list.Append(true)
+		for j := range m {
+			list.ValueBuilder().(*array.Float32Builder).Append(r.Float32() + float32(i%2*(j%3)))
+		}
+		b.Field(1).(*array.StringBuilder).Append(fmt.Sprint("c", i%2))
+	}
+	return b.NewRecord()
+}
+
+// TestFeatureLimit: what would fix more features than the limit fixes nothing.
+func TestFeatureLimit(t *testing.T) {
+	s, err := New(Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label",
+		Limits: arrowio.Limits{Features: 100}}, Fit: fit.Config{Method: "lda"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	r := rand.New(rand.NewPCG(73, 74))
+	_, err = s.FromRecord(wideRecord(r, 4, 101))
+	if !errors.Is(err, wire.TooManyFields) || !strings.Contains(err.Error(), "limits.features") {
+		t.Error(err)
+	}
+	if _, err = s.FromRecord(wideRecord(r, 4, 100)); err != nil {
+		t.Error(err)
+	}
+}
