@@ -134,7 +134,7 @@ func (p *pipeline) learnLabelsOn(ctx context.Context, next *uint64) (read int, e
 	delivered, gap := uint64(0), false
 	for !gap {
 		rows := p.labels.pace.rowsTime()
-		n, err := fetch(ctx, p.nc, c, maxFetch, maxPull, func(msg jetstream.Msg) {
+		n, err := fetch(ctx, p.js, c, maxFetch, maxPull, func(msg *delivery) {
 			meta, err := msg.Metadata()
 			if err != nil || gap {
 				return

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/embedd/embedd/plugin"
@@ -152,7 +151,7 @@ const (
 	pathLearn  = "learn"
 )
 
-func (m *metrics) fetched(pipeline, path string, msg jetstream.Msg) {
+func (m *metrics) fetched(pipeline, path string, msg *delivery) {
 	m.read.WithLabelValues(pipeline, path).Inc()
 	m.readBytes.WithLabelValues(pipeline, path).Add(float64(len(msg.Data())))
 }
