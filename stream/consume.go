@@ -314,7 +314,7 @@ func (p *pipeline) consumer(ctx context.Context) (jetstream.Consumer, time.Time,
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       p.AckWait,
 		MaxDeliver:    -1,
-		MaxAckPending: ackPending,
+		MaxAckPending: ackPending + maxParked,
 		FilterSubject: p.Subject,
 	})
 	if err != nil {

@@ -87,13 +87,28 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 // answerCore answers also where the run has ended: what was taken from the queue would be lost.
 func (p *pipeline) answerCore(in *input) {
 	a := p.answer(context.Background(), in)
+	if p.sendCore(a) {
+		p.metrics.answered(p.Name, a)
+	}
+}
+
+// sendCore sends an answer, and tells whether all of it could be sent.
+func (p *pipeline) sendCore(a *answer) bool {
+	for _, l := range a.letters {
+		if !l.enclosed {
+			p.log.Error("a dead letter is lost: it does not fit into what the server takes", "subject", p.Dead)
+			p.metrics.dropped(p.Name, 1)
+			return false
+		}
+	}
 	for _, o := range a.parts {
 		if err := p.nc.PublishMsg(o.msg); err != nil {
 			p.log.Warn("an answer is lost: there is no stream to keep the input", "subject", o.msg.Subject,
 				"error", err)
 			p.metrics.dropped(p.Name, 1)
-			return
+			return false
 		}
 	}
-	p.metrics.answered(p.Name, a)
+	p.deaths.note(p, a)
+	return true
 }

@@ -23,8 +23,12 @@ func (d *delivery) Headers() nats.Header                 { return d.msg.Header }
 func (d *delivery) Data() []byte                         { return d.msg.Data }
 func (d *delivery) Metadata() (*nats.MsgMetadata, error) { return d.msg.Metadata() }
 
-func (d *delivery) Ack() error        { return d.nc.Publish(d.msg.Reply, []byte("+ACK")) }
-func (d *delivery) Nak() error        { return d.nc.Publish(d.msg.Reply, []byte("-NAK")) }
+func (d *delivery) Ack() error { return d.nc.Publish(d.msg.Reply, []byte("+ACK")) }
+func (d *delivery) Nak() error { return d.nc.Publish(d.msg.Reply, []byte("-NAK")) }
+func (d *delivery) NakWithDelay(delay time.Duration) error {
+	return d.nc.Publish(d.msg.Reply, fmt.Appendf(nil, `-NAK {"delay": %d}`, delay.Nanoseconds()))
+}
+
 func (d *delivery) InProgress() error { return d.nc.Publish(d.msg.Reply, []byte("+WPI")) }
 
 // pullRequest asks a consumer for messages, in the form of the JetStream API.

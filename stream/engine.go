@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -251,7 +252,7 @@ func (p *pipeline) bind(ctx context.Context) error {
 	p.tail = &tail{js: p.js, log: p.log, window: time.Hour}
 	for _, o := range []struct {
 		subject string
-		limit   *int64
+		limit   *atomic.Int64
 	}{{p.Output, &p.limits.out}, {p.Dead, &p.limits.dead}} {
 		name, err := p.js.StreamNameBySubject(ctx, o.subject)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -265,9 +266,7 @@ func (p *pipeline) bind(ctx context.Context) error {
 			return reach(err)
 		}
 		c := s.CachedInfo().Config
-		if c.MaxMsgSize > 0 {
-			*o.limit = int64(c.MaxMsgSize)
-		}
+		o.limit.Store(int64(c.MaxMsgSize))
 		p.tail.window = min(p.tail.window, c.Duplicates)
 		p.tail.streams = append(p.tail.streams, s)
 		if c.Duplicates < 3*p.AckWait {
@@ -341,6 +340,7 @@ func (e *Engine) watchAge(ctx context.Context, open []*pipeline) {
 			p.lookFresh()
 			age, _ := p.age()
 			e.metrics.age.WithLabelValues(p.Name).Set(age.Seconds())
+			p.countParked() // those that another replica got are ours no more
 		}
 		select {
 		case <-tick.C:

@@ -92,10 +92,12 @@ type pipeline struct {
 	turn       atomic.Pointer[string] // what last happened to the input, for the learning side
 	limits     limits
 	labels     labels // of p.Labels
+	parked     parked
+	deaths     deaths
 }
 
 // limits are what the servers accept, beside the connection's own payload limit.
-type limits struct{ out, dead int64 } // bytes of one stored message; 0: no limit of the stream's own
+type limits struct{ out, dead atomic.Int64 } // bytes of one stored message; 0: no limit of the stream's own
 
 // run serves until ctx is done, then drains: what was pulled is answered and acknowledged.
 func (p *pipeline) run(ctx context.Context) error {
@@ -106,6 +108,7 @@ func (p *pipeline) run(ctx context.Context) error {
 	if p.models != nil {
 		wg.Go(func() { p.models.Follow(ctx, p.adopt) })
 	}
+	wg.Go(func() { p.tellDeaths(ctx, time.Minute) })
 	if s, err := p.startService(ctx); err != nil {
 		p.log.Warn("the pipeline answers no requests", "error", err)
 	} else {

@@ -27,5 +27,6 @@ const (
 	NonFinite     Code = "non_finite"      // rows with a null, NaN or infinite feature, where the configuration rejects them
 	RowsFixed     Code = "rows_fixed"      // rows cannot be taken out of a column of this type
 	TooWide       Code = "too_wide"        // one row alone is over the size limit
+	LargeHeaders  Code = "large_headers"   // the message's headers leave no room in an output
 	Internal      Code = "internal"        // a fault of embedd, or wrong use of its packages
 )
