@@ -42,6 +42,7 @@ func (p *pipeline) answer(ctx context.Context, in *input) *answer {
 	a.seconds = time.Since(begin).Seconds()
 	if in.delivered < 2 || !p.parked.known(a) {
 		p.tail.markStored(ctx, a)
+		p.judge(a)
 	}
 	return a
 }

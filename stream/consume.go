@@ -183,7 +183,8 @@ func (p *pipeline) serve(ctx context.Context) error {
 	wg.Go(func() {
 		defer close(sent)
 		for in := range pulled {
-			if p.readsOnce() && p.holds() && !p.ready(ctx) || !p.awaitFresh(ctx) || work.Err() != nil {
+			if p.readsOnce() && p.holds() && !p.ready(ctx) || !p.awaitFresh(ctx) || !p.halt.await(ctx) ||
+				work.Err() != nil {
 				continue // unanswered and unacknowledged: it is redelivered
 			}
 			a := p.answer(work, in)
@@ -236,6 +237,9 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 			}
 		}
 		if !p.readsOnce() && !p.awaitFresh(ctx) {
+			return nil
+		}
+		if !p.halt.await(ctx) {
 			return nil
 		}
 		if p.readsOnce() && p.holds() {

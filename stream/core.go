@@ -64,7 +64,7 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 		if !ok {
 			break
 		}
-		if !p.awaitFresh(ctx) {
+		if !p.awaitFresh(ctx) || !p.halt.await(ctx) {
 			waiting.unpop(in)
 			break
 		}
@@ -72,10 +72,10 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 	}
 	// Drain: what arrived before the stop is still answered.
 	_ = sub.Unsubscribe()
-	if _, stale := p.age(); stale && p.WhenStale == StaleHold {
+	if _, stale := p.age(); stale && p.WhenStale == StaleHold || p.halt.why() != "" {
 		n := waiting.len()
 		p.metrics.dropped(p.Name, n)
-		p.log.Warn("what a stale model held back is lost: there is no stream to keep it", "messages", n)
+		p.log.Warn("what was held back is lost: there is no stream to keep it", "messages", n)
 		return nil
 	}
 	for in, ok := waiting.tryPop(); ok; in, ok = waiting.tryPop() {

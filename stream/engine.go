@@ -138,7 +138,8 @@ const flushWait = 2 * time.Second
 
 // open binds what a pipeline needs and makes its stage.
 func (e *Engine) open(ctx context.Context, js jetstream.JetStream, c Pipeline) (*pipeline, error) {
-	p := &pipeline{Pipeline: c, nc: e.options.Conn, js: js, metrics: e.metrics, log: e.log.With("pipeline", c.Name)}
+	p := &pipeline{Pipeline: c, nc: e.options.Conn, js: js, metrics: e.metrics, log: e.log.With("pipeline", c.Name),
+		halt: halt{stop: c.Stop}}
 	if c.Stream != "" {
 		if err := p.bind(ctx); err != nil {
 			return nil, err

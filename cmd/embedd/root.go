@@ -37,6 +37,7 @@ func newRoot(e *env) *cobra.Command {
 		runCommand(e),
 		statusCommand(e),
 		retrainCommand(e),
+		resumeCommand(e),
 		publishCommand(e),
 		tailCommand(e),
 		setupCommand(e),
