@@ -147,15 +147,23 @@ func (d DeadLetters) read(ctx context.Context, js jetstream.JetStream, s jetstre
 	take func(*DeadLetter, int) error) error {
 	stream := s.CachedInfo()
 	c.Description, c.FilterSubject, c.HeadersOnly = "embedd dlq", d.Subject, !d.Bodies
-	c.AckPolicy, c.MemoryStorage, c.InactiveThreshold = jetstream.AckNonePolicy, true, time.Minute
+	c.AckPolicy, c.MemoryStorage, c.InactiveThreshold = jetstream.AckNonePolicy, true, 10*time.Minute
 	consumer, err := s.CreateConsumer(ctx, c)
 	if err != nil {
 		return fmt.Errorf("reading stream %s: %w", stream.Config.Name, err)
 	}
-	defer func() { _ = s.DeleteConsumer(context.WithoutCancel(ctx), consumer.CachedInfo().Name) }() // it ends by itself too
+	defer func() {
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		_ = s.DeleteConsumer(clean, consumer.CachedInfo().Name) // it ends by itself too
+	}()
+	most := uint64(maxFetch)
+	if d.Bodies {
+		most /= 16 // somebody works on each; the consumer must not end meanwhile
+	}
 	for left, number := consumer.CachedInfo().NumPending, uint64(0); left > 0; {
 		var failed error
-		n, err := fetch(ctx, js, consumer, int(min(left, maxFetch)), maxPull, func(msg *delivery) {
+		n, err := fetch(ctx, js, consumer, int(min(left, most)), maxPull, func(msg *delivery) {
 			meta, err := msg.Metadata()
 			switch {
 			case failed != nil:

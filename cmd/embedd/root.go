@@ -49,6 +49,7 @@ func newRoot(e *env) *cobra.Command {
 		methodsCommand(e),
 		plotCommand(e),
 		modelCommand(e),
+		dlqCommand(e),
 		versionCommand(e),
 		completionCommand(e),
 		manCommand(),
