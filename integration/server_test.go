@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -205,6 +206,30 @@ type stored struct {
 	header  nats.Header
 	data    []byte
 	seq     uint64
+}
+
+// letters puts the parts of dead letters together.
+func letters(t testing.TB, msgs []stored) (out []stored) {
+	t.Helper()
+	at := map[string]int{}
+	for _, m := range msgs {
+		part, parts, ok := wire.ParsePart(m.header.Get(wire.HeaderPart))
+		id := m.header.Get(wire.HeaderLetter)
+		i, begun := at[id]
+		switch {
+		case !ok || parts > 1 && begun != (part > 0):
+			t.Fatalf("part %q of dead letter %q is not expected", m.header.Get(wire.HeaderPart), id)
+		case part > 0:
+			out[i].data = append(out[i].data, m.data...)
+		default:
+			if parts > 1 {
+				at[id] = len(out)
+			}
+			m.data = bytes.Clone(m.data)
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 // read reads all that a stream holds now, in order.

@@ -3,10 +3,9 @@ package stream
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -20,8 +19,9 @@ import (
 type answer struct {
 	in      *input
 	parts   []*outgoing
-	result  string  // out, dead, skip or pass
-	seconds float64 // that decoding, projecting and encoding took
+	letters []*letter // that parts bring; one that none brings cannot leave in any form
+	result  string    // out, dead, skip or pass
+	seconds float64   // that decoding, projecting and encoding took
 	rows    counts
 }
 
@@ -30,12 +30,6 @@ type counts struct{ out, dead, skip, pass int }
 
 // ownHeaders is how many bytes our headers may take beside the user's.
 const ownHeaders = 4 << 10
-
-// maxRows caps the Embedd-Rows header, maxError the Embedd-Error one.
-const (
-	maxRows  = 100
-	maxError = 1000
-)
 
 // answer makes the answer to one input with the model that is live now. It never fails: what cannot be answered
 // becomes a dead letter. Where ctx ends first there is no answer, nil.
@@ -46,7 +40,10 @@ func (p *pipeline) answer(ctx context.Context, in *input) *answer {
 		return nil
 	}
 	a.seconds = time.Since(begin).Seconds()
-	p.tail.markStored(ctx, a)
+	if in.delivered < 2 || !p.parked.known(a) {
+		p.tail.markStored(ctx, a)
+		p.judge(a)
+	}
 	return a
 }
 
@@ -54,8 +51,11 @@ func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 	a := &answer{in: in, result: "out"}
 	m, err := p.stage.Decode(in.data)
 	p.teach(in, m, err)
+	if err == nil {
+		err = p.fits(in)
+	}
 	if err != nil {
-		return p.deadMessage(a, err, p.limits.dead)
+		return p.deadMessage(a, err)
 	}
 	age, stale := p.age()
 	if stale && p.WhenStale == StalePass {
@@ -69,26 +69,24 @@ func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 	case err != nil && ctx.Err() != nil:
 		return nil
 	case err != nil:
-		return p.deadMessage(a, err, p.limits.dead)
+		return p.deadMessage(a, err)
 	}
 	marks := mark(age, stale)
 	bodies, err := p.encode(in, r, marks)
 	if err != nil {
-		return p.deadMessage(a, err, p.limits.dead)
+		return p.deadMessage(a, err)
 	}
 	for i, body := range bodies {
-		a.parts = append(a.parts, p.outgoing(in, wire.AnswerOut, i, p.Output, body,
+		a.parts = append(a.parts, p.reduced(in, i, body,
 			slices.Concat(r.Live.Metadata(), in.origin.Pairs(i, len(bodies)), marks)))
 	}
 	a.rows.skip = r.Skipped
 	a.rows.dead = r.RejectedRows()
 	a.rows.out = m.Rows() - a.rows.skip - a.rows.dead
 	if a.rows.dead > 0 {
-		part, err := p.deadRows(in, r)
-		if err != nil {
-			return p.deadMessage(a, err, p.limits.dead)
+		if err := p.deadRows(a, r); err != nil {
+			return p.deadMessage(a, err)
 		}
-		a.parts = append(a.parts, part)
 	}
 	return a
 }
@@ -97,7 +95,7 @@ func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 func (p *pipeline) pass(a *answer, m *arrowio.Message, marks []wire.Pair) *answer {
 	in := a.in
 	a.result, a.rows.pass = "pass", m.Rows()
-	a.parts = []*outgoing{p.outgoing(in, wire.AnswerOut, 0, p.Output, in.data,
+	a.parts = []*outgoing{p.reduced(in, 0, in.data,
 		slices.Concat([]wire.Pair{wire.VersionPair()}, in.origin.Pairs(0, 1), marks))}
 	return a
 }
@@ -105,7 +103,7 @@ func (p *pipeline) pass(a *answer, m *arrowio.Message, marks []wire.Pair) *answe
 // encode writes the output, in as many parts as the limits ask for. A row that alone is over the limit leaves as a
 // dead letter and the others go on.
 func (p *pipeline) encode(in *input, r *plugin.Result, marks []wire.Pair) ([][]byte, error) {
-	limit := int(p.maxBody(p.limits.out, in))
+	limit := int(p.maxBody(in))
 	for {
 		bodies, err := p.stage.Split(r, limit,
 			func(part, parts int) []wire.Pair { return slices.Concat(in.origin.Pairs(part, parts), marks) })
@@ -121,17 +119,26 @@ func (p *pipeline) encode(in *input, r *plugin.Result, marks []wire.Pair) ([][]b
 	}
 }
 
-// maxBody is how many bytes a message's body may take.
-func (p *pipeline) maxBody(streamLimit int64, in *input) int64 {
-	limit := p.nc.MaxPayload()
-	if streamLimit > 0 {
-		limit = min(limit, streamLimit)
-	}
-	return limit - ownHeaders - headerBytes(in.header)
+// maxBody is how many bytes an output's body may take.
+func (p *pipeline) maxBody(in *input) int64 {
+	return p.most(&p.limits.out) - ownHeaders - headerBytes(in.header)
 }
 
+// most is how many bytes a message may take: what the server takes, and the stream where it has a limit of its own.
+func (p *pipeline) most(stream *atomic.Int64) int64 {
+	most := p.nc.MaxPayload()
+	if limit := stream.Load(); limit > 0 {
+		most = min(most, limit)
+	}
+	return most
+}
+
+// headerBytes is what of the user's headers is copied.
 func headerBytes(h nats.Header) (n int64) {
 	for k, vs := range h {
+		if wire.Reserved(k) {
+			continue
+		}
 		for _, v := range vs {
 			n += int64(len(k) + len(v) + 4)
 		}
@@ -140,17 +147,16 @@ func headerBytes(h nats.Header) (n int64) {
 }
 
 // outgoing is a message with the user's own headers, ours, and its identity.
-func (p *pipeline) outgoing(in *input, kind wire.Answer, part int, subject string, body []byte,
+func (p *pipeline) outgoing(in *input, kind wire.Answer, part int, subject string, body []byte, header nats.Header,
 	pairs []wire.Pair) *outgoing {
 	msg := nats.NewMsg(subject)
 	msg.Data = body
-	for k, v := range in.header {
+	for k, v := range header {
 		// A dead letter that is sent in again must not carry the error of its first try.
-		if !strings.HasPrefix(k, "Nats-") && !strings.HasPrefix(k, wire.Prefix) {
+		if !wire.Reserved(k) {
 			msg.Header[k] = v
 		}
 	}
-	msg.Header.Set(wire.HeaderContentType, wire.ContentType)
 	for _, pair := range pairs {
 		msg.Header.Set(pair.Key, pair.Value)
 	}
@@ -161,86 +167,19 @@ func (p *pipeline) outgoing(in *input, kind wire.Answer, part int, subject strin
 	return o
 }
 
-// deadMessage turns an answer into the dead letter of its whole input: the original bytes, and why. limit is that of
-// the dead letters' stream.
-func (p *pipeline) deadMessage(a *answer, cause error, limit int64) *answer {
-	in := a.in
-	letter := wire.Letter{Error: sentence(cause), Code: codeOf(cause), Attempts: in.delivered, Origin: in.origin,
-		Kind: wire.KindMessage}
-	a.parts = []*outgoing{p.dead(in, wire.AnswerDead, in.data, letter.Pairs(), limit)}
-	a.result = "dead"
-	a.rows = counts{}
-	p.log.Debug("dead letter", "source", in.origin.Source(), "error", cause)
-	return a
-}
-
-// deadRows is the dead letter of the rejected rows of a message.
-func (p *pipeline) deadRows(in *input, r *plugin.Result) (*outgoing, error) {
-	f := r.Faults[0]
-	code, cause := wire.NonFinite, fmt.Errorf(
-		"%d of %d rows have features that cannot be projected: row %d, feature %q is %s; mend them, or set schema.nulls to impute or skip",
-		r.RejectedRows(), r.Reduced.Message.Rows(), f.Row, f.Feature, f.What)
-	if f.Feature == "" {
-		code, cause = wire.TooWide, fmt.Errorf("row %d: %s", f.Row, f.What)
-	}
-	letter := wire.Letter{Error: sentence(cause), Code: code, Attempts: in.delivered, Origin: in.origin,
-		Kind: wire.KindRows, Rows: rowList(r)}
-	pairs := letter.Pairs()
-	body, err := p.stage.EncodeRejected(r, pairs...)
-	if err != nil {
-		return nil, err
-	}
-	return p.dead(in, wire.AnswerRows, body, pairs, p.limits.dead), nil
-}
-
-// rowList names rejected rows by their place in the message, all batches counted through.
-func rowList(r *plugin.Result) string {
-	var names []string
-	base := 0
-	for i, b := range r.Reduced.Message.Batches() {
-		for _, row := range r.Rejected[i] {
-			if len(names) == maxRows {
-				return strings.Join(names, ",") + ",..."
-			}
-			names = append(names, strconv.Itoa(base+row))
-		}
-		base += b.Rows()
-	}
-	return strings.Join(names, ",")
-}
-
-// dead is a dead letter; a body that the server would refuse stays behind, and the letter says how long it was.
-func (p *pipeline) dead(in *input, kind wire.Answer, body []byte, pairs []wire.Pair, limit int64) *outgoing {
-	if int64(len(body)) > p.maxBody(limit, in) {
-		pairs = append(pairs, wire.Pair{Key: wire.HeaderTruncated, Value: strconv.Itoa(len(body))})
-		body = nil
-	}
-	o := p.outgoing(in, kind, 0, p.Dead, body, pairs)
-	if in.header.Get(wire.HeaderContentType) == "" && kind == wire.AnswerDead {
-		o.msg.Header.Del(wire.HeaderContentType) // these bytes need not be Arrow
-	}
+// reduced is a part of an output.
+func (p *pipeline) reduced(in *input, part int, body []byte, pairs []wire.Pair) *outgoing {
+	o := p.outgoing(in, wire.AnswerOut, part, p.Output, body, in.header, pairs)
+	setContentType(o.msg.Header)
 	return o
 }
 
-// codeOf is the code of an error; what carries none is a fault of ours.
-func codeOf(cause error) wire.Code {
-	var e *arrowio.Error
-	if errors.As(cause, &e) {
-		return e.Code
-	}
-	return wire.Internal
-}
-
-// sentence fits an error into a header: one line, not too long.
-func sentence(err error) string {
-	s := strings.Map(func(r rune) rune {
-		if r < ' ' {
-			return ' '
+// setContentType says that a body is Arrow, whatever the input said of its own and in whatever case of letters.
+func setContentType(h nats.Header) {
+	for k := range h {
+		if strings.EqualFold(k, wire.HeaderContentType) {
+			delete(h, k)
 		}
-		return r
-	}, err.Error())
-	if len(s) > maxError {
-		s = strings.ToValidUTF8(s[:maxError], "") + "..."
 	}
-	return s
+	h.Set(wire.HeaderContentType, wire.ContentType)
 }

@@ -24,7 +24,7 @@ const drainWait = 15 * time.Second
 
 // input is one message on its way.
 type input struct {
-	msg       jetstream.Msg // nil on core NATS
+	msg       *delivery // nil on core NATS
 	subject   string
 	header    nats.Header
 	data      []byte
@@ -133,10 +133,10 @@ func (h *held) awaitFree(ctx context.Context, most int64) int64 {
 	}
 }
 
-func (h *held) all() []jetstream.Msg {
+func (h *held) all() []*delivery {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	out := make([]jetstream.Msg, 0, len(h.msgs))
+	out := make([]*delivery, 0, len(h.msgs))
 	for _, in := range h.msgs {
 		if !in.stale.Load() {
 			out = append(out, in.msg)
@@ -183,7 +183,8 @@ func (p *pipeline) serve(ctx context.Context) error {
 	wg.Go(func() {
 		defer close(sent)
 		for in := range pulled {
-			if p.readsOnce() && p.holds() && !p.ready(ctx) || !p.awaitFresh(ctx) || work.Err() != nil {
+			if p.readsOnce() && p.holds() && !p.ready(ctx) || !p.awaitFresh(ctx) || !p.halt.await(ctx) ||
+				work.Err() != nil {
 				continue // unanswered and unacknowledged: it is redelivered
 			}
 			a := p.answer(work, in)
@@ -238,6 +239,9 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 		if !p.readsOnce() && !p.awaitFresh(ctx) {
 			return nil
 		}
+		if !p.halt.await(ctx) {
+			return nil
+		}
 		if p.readsOnce() && p.holds() {
 			// What was pulled just before would wait for a model that it may have to make.
 			for _, in := range h.untaught() {
@@ -249,7 +253,7 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 			return nil
 		}
 		another := false
-		_, err := fetch(ctx, p.nc, consumer, maxFetch, free, func(msg jetstream.Msg) {
+		_, err := fetch(ctx, p.js, consumer, maxFetch, free, func(msg *delivery) {
 			p.metrics.fetched(p.Name, pathAnswer, msg)
 			in := p.received(msg, created)
 			if in == nil {
@@ -314,7 +318,7 @@ func (p *pipeline) consumer(ctx context.Context) (jetstream.Consumer, time.Time,
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       p.AckWait,
 		MaxDeliver:    -1,
-		MaxAckPending: ackPending,
+		MaxAckPending: ackPending + maxParked,
 		FilterSubject: p.Subject,
 	})
 	if err != nil {
@@ -328,7 +332,7 @@ func (p *pipeline) consumer(ctx context.Context) (jetstream.Consumer, time.Time,
 }
 
 // received reads where a message stands.
-func (p *pipeline) received(msg jetstream.Msg, created time.Time) *input {
+func (p *pipeline) received(msg *delivery, created time.Time) *input {
 	meta, err := msg.Metadata()
 	if err != nil {
 		p.log.Error("a message without stream metadata", "subject", msg.Subject(), "error", err)

@@ -64,7 +64,7 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 		if !ok {
 			break
 		}
-		if !p.awaitFresh(ctx) {
+		if !p.awaitFresh(ctx) || !p.halt.await(ctx) {
 			waiting.unpop(in)
 			break
 		}
@@ -72,10 +72,10 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 	}
 	// Drain: what arrived before the stop is still answered.
 	_ = sub.Unsubscribe()
-	if _, stale := p.age(); stale && p.WhenStale == StaleHold {
+	if _, stale := p.age(); stale && p.WhenStale == StaleHold || p.halt.why() != "" {
 		n := waiting.len()
 		p.metrics.dropped(p.Name, n)
-		p.log.Warn("what a stale model held back is lost: there is no stream to keep it", "messages", n)
+		p.log.Warn("what was held back is lost: there is no stream to keep it", "messages", n)
 		return nil
 	}
 	for in, ok := waiting.tryPop(); ok; in, ok = waiting.tryPop() {
@@ -87,13 +87,28 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 // answerCore answers also where the run has ended: what was taken from the queue would be lost.
 func (p *pipeline) answerCore(in *input) {
 	a := p.answer(context.Background(), in)
+	if p.sendCore(a) {
+		p.metrics.answered(p.Name, a)
+	}
+}
+
+// sendCore sends an answer, and tells whether all of it could be sent.
+func (p *pipeline) sendCore(a *answer) bool {
+	for _, l := range a.letters {
+		if !l.enclosed {
+			p.log.Error("a dead letter is lost: it does not fit into what the server takes", "subject", p.Dead)
+			p.metrics.dropped(p.Name, 1)
+			return false
+		}
+	}
 	for _, o := range a.parts {
 		if err := p.nc.PublishMsg(o.msg); err != nil {
 			p.log.Warn("an answer is lost: there is no stream to keep the input", "subject", o.msg.Subject,
 				"error", err)
 			p.metrics.dropped(p.Name, 1)
-			return
+			return false
 		}
 	}
-	p.metrics.answered(p.Name, a)
+	p.deaths.note(p, a)
+	return true
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -137,7 +138,8 @@ const flushWait = 2 * time.Second
 
 // open binds what a pipeline needs and makes its stage.
 func (e *Engine) open(ctx context.Context, js jetstream.JetStream, c Pipeline) (*pipeline, error) {
-	p := &pipeline{Pipeline: c, nc: e.options.Conn, js: js, metrics: e.metrics, log: e.log.With("pipeline", c.Name)}
+	p := &pipeline{Pipeline: c, nc: e.options.Conn, js: js, metrics: e.metrics, log: e.log.With("pipeline", c.Name),
+		halt: halt{stop: c.Stop}}
 	if c.Stream != "" {
 		if err := p.bind(ctx); err != nil {
 			return nil, err
@@ -251,7 +253,7 @@ func (p *pipeline) bind(ctx context.Context) error {
 	p.tail = &tail{js: p.js, log: p.log, window: time.Hour}
 	for _, o := range []struct {
 		subject string
-		limit   *int64
+		limit   *atomic.Int64
 	}{{p.Output, &p.limits.out}, {p.Dead, &p.limits.dead}} {
 		name, err := p.js.StreamNameBySubject(ctx, o.subject)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -265,9 +267,7 @@ func (p *pipeline) bind(ctx context.Context) error {
 			return reach(err)
 		}
 		c := s.CachedInfo().Config
-		if c.MaxMsgSize > 0 {
-			*o.limit = int64(c.MaxMsgSize)
-		}
+		o.limit.Store(int64(c.MaxMsgSize))
 		p.tail.window = min(p.tail.window, c.Duplicates)
 		p.tail.streams = append(p.tail.streams, s)
 		if c.Duplicates < 3*p.AckWait {
@@ -341,6 +341,7 @@ func (e *Engine) watchAge(ctx context.Context, open []*pipeline) {
 			p.lookFresh()
 			age, _ := p.age()
 			e.metrics.age.WithLabelValues(p.Name).Set(age.Seconds())
+			p.countParked() // those that another replica got are ours no more
 		}
 		select {
 		case <-tick.C:

@@ -21,9 +21,6 @@ type labels struct {
 	from    time.Time // server time from which labels are read again after a restart; zero: from the first
 	letters *tail     // of the dead letters
 
-	unreadable int       // messages so far
-	warned     time.Time // when the last of them was logged
-
 	pace pace
 
 	mu      sync.Mutex
@@ -134,7 +131,7 @@ func (p *pipeline) learnLabelsOn(ctx context.Context, next *uint64) (read int, e
 	delivered, gap := uint64(0), false
 	for !gap {
 		rows := p.labels.pace.rowsTime()
-		n, err := fetch(ctx, p.nc, c, maxFetch, maxPull, func(msg jetstream.Msg) {
+		n, err := fetch(ctx, p.js, c, maxFetch, maxPull, func(msg *delivery) {
 			meta, err := msg.Metadata()
 			if err != nil || gap {
 				return
@@ -195,28 +192,24 @@ func (p *pipeline) learnFromLabels(ctx context.Context, in *input) {
 	p.countLabels()
 }
 
-// deadLabels sends a message of labels that cannot be read to the dead letters.
+// deadLabels sends a message of labels that cannot be read to the dead letters. Where they are not taken it goes on
+// all the same: the message stays in its stream, and labels are read again after a restart.
 func (p *pipeline) deadLabels(ctx context.Context, in *input, cause error) {
 	p.metrics.labelMessages.WithLabelValues(p.Name, "dead").Inc()
-	p.labels.unreadable++
-	if time.Since(p.labels.warned) > 10*time.Second {
-		p.labels.warned = time.Now()
-		p.log.Warn("a message of labels cannot be read; it goes to the dead letters", "source", in.origin.Source(),
-			"subject", in.subject, "so far", p.labels.unreadable, "error", cause)
-	}
-	a := p.deadMessage(&answer{in: in}, cause, p.limits.dead)
+	a := p.deadMessage(&answer{in: in}, cause)
 	if p.labels.stream == "" {
-		if err := p.nc.PublishMsg(a.parts[0].msg); err != nil {
-			p.log.Warn("a dead letter is lost", "subject", p.Dead, "error", err)
-		}
+		p.sendCore(a)
 		return
 	}
 	in.delivered = 2 // a process before this one may have sent it: after a restart labels are read again
 	p.labels.letters.markStored(ctx, a)
-	for _, o := range a.parts {
-		if err := p.confirm(ctx, o); err != nil && ctx.Err() == nil {
-			p.log.Error("the server refuses a dead letter for good", "source", in.origin.Source(), "error", err)
-		}
+	a, err := p.deliver(ctx, a)
+	if err != nil && ctx.Err() == nil {
+		p.log.Error("a dead letter of labels is not stored; the message stays in its stream", "source",
+			in.origin.Source(), "error", err)
+	}
+	if err == nil {
+		p.deaths.note(p, a)
 	}
 }
 

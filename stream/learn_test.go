@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -34,8 +35,9 @@ type site struct {
 	options server.Options
 	server  *server.Server
 	js      jetstream.JetStream
-	sent    int    // messages of input so far; each has its number in it
-	first   uint64 // where the window of the next pupil's model begins
+	log     *slog.Logger // of the next pupil; nil: no logs
+	sent    int          // messages of input so far; each has its number in it
+	first   uint64       // where the window of the next pupil's model begins
 }
 
 func newSite(t *testing.T) *site {
@@ -193,7 +195,8 @@ func (s *site) pupil(change func(*Pipeline), teach func(*pupil, *lesson)) *pupil
 	}
 	js := s.dial()
 	q := &pupil{t: s.T, registry: prometheus.NewRegistry()}
-	e, err := New(Options{Conn: js.Conn(), Pipelines: []Pipeline{c}, Registerer: q.registry})
+	e, err := New(Options{Conn: js.Conn(), Pipelines: []Pipeline{c}, Registerer: q.registry,
+		Logger: s.log})
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/embedd/embedd/plugin"
@@ -19,6 +18,9 @@ type metrics struct {
 	read      *prometheus.CounterVec
 	readBytes *prometheus.CounterVec
 	restarts  *prometheus.CounterVec
+	letters   *prometheus.CounterVec
+	parked    *prometheus.GaugeVec
+	halted    *prometheus.GaugeVec
 	lag       *prometheus.GaugeVec
 	model     *prometheus.GaugeVec
 	pinned    *prometheus.GaugeVec
@@ -55,6 +57,14 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_reader_restarts_total",
 			Help: "Times that the learning side began to read anew, by cause: recreated, purged or renumbered input stream, behind the hot path's messages, failed."},
 			[]string{"pipeline", "cause"}),
+		letters: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_dead_letters_total",
+			Help: "Dead letters by the code of what was wrong, those of rows and of labels included."},
+			[]string{"pipeline", "code"}),
+		parked: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_parked_messages",
+			Help: "Input messages that cannot leave in any form now: their dead letters are not taken. They come back."},
+			[]string{"pipeline"}),
+		halted: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_halted",
+			Help: "1 while the pipeline answers nothing because too many messages were bad."}, []string{"pipeline"}),
 		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_lag_messages",
 			Help: "Input messages that are not acknowledged yet."}, []string{"pipeline"}),
 		model: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_model_info",
@@ -91,6 +101,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	return m, errors.Join(share(r, &m.messages), share(r, &m.rows), share(r, &m.lost), share(r, &m.lag),
+		share(r, &m.letters), share(r, &m.parked), share(r, &m.halted),
 		share(r, &m.model), share(r, &m.pinned), share(r, &m.age),
 		share(r, &m.read), share(r, &m.readBytes), share(r, &m.restarts),
 		share(r, &m.outcomes), share(r, &m.moved), share(r, &m.stages), share(r, &m.fit), share(r, &m.transform),
@@ -132,6 +143,8 @@ func (m *metrics) begin(pipeline string) {
 		m.restarts.WithLabelValues(pipeline, string(cause))
 	}
 	m.lag.WithLabelValues(pipeline)
+	m.parked.WithLabelValues(pipeline)
+	m.halted.WithLabelValues(pipeline)
 	m.pin(pipeline, false)
 	m.fit.WithLabelValues(pipeline)
 	m.transform.WithLabelValues(pipeline)
@@ -152,7 +165,7 @@ const (
 	pathLearn  = "learn"
 )
 
-func (m *metrics) fetched(pipeline, path string, msg jetstream.Msg) {
+func (m *metrics) fetched(pipeline, path string, msg *delivery) {
 	m.read.WithLabelValues(pipeline, path).Inc()
 	m.readBytes.WithLabelValues(pipeline, path).Add(float64(len(msg.Data())))
 }

@@ -33,6 +33,7 @@ type Pipeline struct {
 	MaxAge    time.Duration
 	WhenStale WhenStale // default StaleServe
 
+	Stop     Stop          // when too many bad messages halt the pipeline; default never
 	AckWait  time.Duration // default 10 s
 	InFlight int64         // bytes between pull and acknowledgement; default 256 MiB
 }
@@ -60,6 +61,8 @@ func (p Pipeline) withDefaults() (Pipeline, error) {
 		return p, fmt.Errorf("pipeline %s: when stale %q is not one of serve, hold and pass", p.Name, p.WhenStale)
 	case p.Stage.Labels != nil && p.Labels == "":
 		return p, fmt.Errorf("pipeline %s: rows wait for labels that come apart from them, and their subject is not named", p.Name)
+	case p.Stop.Bad < 0 || p.Stop.Of < p.Stop.Bad || p.Stop.Bad == 0 && p.Stop.Of > 0:
+		return p, fmt.Errorf("pipeline %s: %d bad messages of %d cannot halt it", p.Name, p.Stop.Bad, p.Stop.Of)
 	case strings.ContainsAny(p.Output+p.Dead, "*> \t"):
 		return p, fmt.Errorf("pipeline %s: output %q and dead letter subject %q must be subjects without wildcards",
 			p.Name, p.Output, p.Dead)
@@ -92,10 +95,13 @@ type pipeline struct {
 	turn       atomic.Pointer[string] // what last happened to the input, for the learning side
 	limits     limits
 	labels     labels // of p.Labels
+	parked     parked
+	deaths     deaths
+	halt       halt
 }
 
 // limits are what the servers accept, beside the connection's own payload limit.
-type limits struct{ out, dead int64 } // bytes of one stored message; 0: no limit of the stream's own
+type limits struct{ out, dead atomic.Int64 } // bytes of one stored message; 0: no limit of the stream's own
 
 // run serves until ctx is done, then drains: what was pulled is answered and acknowledged.
 func (p *pipeline) run(ctx context.Context) error {
@@ -106,6 +112,7 @@ func (p *pipeline) run(ctx context.Context) error {
 	if p.models != nil {
 		wg.Go(func() { p.models.Follow(ctx, p.adopt) })
 	}
+	wg.Go(func() { p.tellDeaths(ctx, time.Minute) })
 	if s, err := p.startService(ctx); err != nil {
 		p.log.Warn("the pipeline answers no requests", "error", err)
 	} else {

@@ -13,43 +13,37 @@ import (
 // outgoing is one message on its way to the server.
 type outgoing struct {
 	msg    *nats.Msg
-	id     string // Nats-Msg-Id; "" on core NATS
-	stored bool   // an earlier attempt stored it already
+	id     string  // Nats-Msg-Id; "" on core NATS
+	stored bool    // an earlier attempt stored it already
+	letter *letter // of which it is a part; nil: it is an output
 	future jetstream.PubAckFuture
 }
 
 // publish sends the parts of an answer without waiting for their confirmation. What fails here is sent again by settle.
 func (p *pipeline) publish(a *answer) {
 	for _, o := range a.parts {
-		if !o.stored {
+		if !o.stored && (o.letter == nil || !p.parked.refused()) {
 			o.future, _ = p.js.PublishMsgAsync(o.msg, jetstream.WithMsgID(o.id))
 		}
 	}
 }
 
-// settle waits until the server has confirmed every part, then acknowledges the input (Invariant 1). It reports false
-// where ctx ended first: the input is then redelivered.
+// settle waits until the server has confirmed every part, then acknowledges the input (Invariant 1), or parks it where
+// it cannot leave. It reports false where ctx ended first: the input is then redelivered.
 func (p *pipeline) settle(ctx context.Context, a *answer) bool {
-	for i := 0; i < len(a.parts); i++ {
-		err := p.confirm(ctx, a.parts[i])
-		if err == nil {
-			continue
-		}
+	a, err := p.deliver(ctx, a)
+	for attempt := 0; err != nil; attempt++ {
 		if ctx.Err() != nil {
 			return false
 		}
-		// The server will never take this message: the input leaves as a dead letter.
-		p.log.Error("the server refuses an answer for good", "source", a.in.origin.Source(), "subject",
-			a.parts[i].msg.Subject, "error", err)
-		limit := p.limits.dead
-		if refused := a.parts[i].msg; refused.Subject == p.Dead {
-			if len(refused.Data) == 0 {
-				return false // not even an empty dead letter is taken: the input stays
-			}
-			limit = 1 // whatever the limit is, this body was over it
+		if p.park(a, err) {
+			return true
 		}
-		a = p.deadMessage(a, err, limit)
-		i = -1
+		// There is no place left to put it off: those behind it wait too.
+		if !pause(ctx, attempt) {
+			return false
+		}
+		a, err = p.deliver(ctx, a)
 	}
 	if a.in.msg != nil && !a.in.stale.Load() {
 		if err := a.in.msg.Ack(); err != nil {
@@ -57,8 +51,57 @@ func (p *pipeline) settle(ctx context.Context, a *answer) bool {
 				"error", err)
 		}
 	}
-	p.metrics.answered(p.Name, a)
+	p.left(a)
 	return true
+}
+
+// deliver waits until the server has confirmed every part. What it refuses for good leaves as a dead letter, and a dead
+// letter that it refuses in smaller messages. The error says why the answer cannot leave now.
+func (p *pipeline) deliver(ctx context.Context, a *answer) (*answer, error) {
+	for i := 0; i < len(a.parts); i++ {
+		o := a.parts[i]
+		err := p.confirmPart(ctx, o)
+		if err == nil {
+			continue
+		}
+		if refusal(err) == nil {
+			return a, err
+		}
+		p.log.Warn("the server refuses an answer for good", "source", a.in.origin.Source(), "subject", o.msg.Subject,
+			"error", err)
+		p.readDeadLimit(ctx)
+		if o.letter == nil {
+			a = p.deadMessage(a, err)
+		} else {
+			p.encloseAgain(a, o)
+		}
+		i = -1
+	}
+	for _, l := range a.letters {
+		if !l.enclosed {
+			err := fmt.Errorf("a dead letter of %d bytes does not fit into messages of %d: raise max_msg_size of the stream of %s",
+				len(l.body), p.most(&p.limits.dead), p.Dead)
+			p.readDeadLimit(ctx)
+			return a, err
+		}
+	}
+	return a, nil
+}
+
+func (p *pipeline) confirmPart(ctx context.Context, o *outgoing) error {
+	if o.letter != nil {
+		return p.confirmLetter(ctx, o)
+	}
+	return p.confirm(ctx, o)
+}
+
+// left notes an input that has left.
+func (p *pipeline) left(a *answer) {
+	p.metrics.answered(p.Name, a)
+	if a.in.delivered > 1 {
+		p.parked.left(a.in)
+	}
+	p.deaths.note(p, a)
 }
 
 // confirm waits for the confirmation of one part and sends it again, for ever, where the server could not take it
@@ -88,7 +131,7 @@ func (p *pipeline) confirm(ctx context.Context, o *outgoing) error {
 					explain(err, o.msg.Subject))
 			}
 			if !pause(ctx, attempt) {
-				return ctx.Err()
+				return err // who gives up wants to know why
 			}
 		}
 		wait, cancel := context.WithTimeout(ctx, 10*time.Second)

@@ -2,10 +2,8 @@ package stream
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -31,38 +29,15 @@ const maxPull = 8 << 20
 // caller. So the bound is never below the server's own payload limit, asked anew at each pull because a reconnect may
 // change it; and where a pull comes back empty at once, one message is pulled without a bound: it was stored under a
 // larger limit.
-func fetch(ctx context.Context, nc *nats.Conn, c jetstream.Consumer, most int, free int64,
-	take func(jetstream.Msg)) (int, error) {
-	bound := max(min(free, maxPull), nc.MaxPayload()+headerLimit)
+func fetch(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, most int, free int64,
+	take func(*delivery)) (int, error) {
+	bound := max(min(free, maxPull), js.Conn().MaxPayload()+headerLimit)
 	begin := time.Now()
-	n, err := pull(ctx, c, take, most, jetstream.FetchMaxBytes(int(bound)))
+	n, err := pull(ctx, js, c, take, most, int(bound))
 	if n > 0 || err != nil || time.Since(begin) > fetchWait/2 {
 		return n, err
 	}
-	return pull(ctx, c, take, 1)
-}
-
-func pull(ctx context.Context, c jetstream.Consumer, take func(jetstream.Msg), most int,
-	opts ...jetstream.FetchOpt) (n int, err error) {
-	wait, cancel := context.WithTimeout(ctx, fetchWait)
-	defer cancel() // ends the client's goroutine where the pull is given up
-	batch, err := c.Fetch(most, append(opts, jetstream.FetchContext(wait), jetstream.FetchHeartbeat(fetchWait/5))...)
-	if err != nil {
-		return 0, err
-	}
-	for msg := range batch.Messages() {
-		if ctx.Err() != nil {
-			return n, ctx.Err() // what the pull still brings is redelivered
-		}
-		n++
-		take(msg)
-	}
-	err = batch.Error()
-	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) ||
-		errors.Is(err, jetstream.ErrNoMessages) {
-		err = nil
-	}
-	return n, err
+	return pull(ctx, js, c, take, 1, 0)
 }
 
 // pause waits before a further attempt, longer each time, and tells whether to go on.

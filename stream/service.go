@@ -82,6 +82,7 @@ func (p *pipeline) startService(ctx context.Context) (*service, error) {
 	}{
 		{"status", "how the pipeline stands", s.status, true},
 		{"retrain", "make a fit due now", s.retrain, false},
+		{"resume", "go on after too many bad messages", s.resume, true},
 		{"transform", "an Arrow message in, the reduced one out", s.transform, false},
 		{"model ls", "the versions, and the candidates that were refused", s.list, false},
 		{"model show", `a model: {"version":"..."}, the live one without`, s.show, false},
@@ -254,6 +255,11 @@ func (s *service) retrain(context.Context, *nats.Msg) (any, error) {
 	if err := p.stage.Refit(); err != nil {
 		return nil, err
 	}
+	return s.report(), nil
+}
+
+func (s *service) resume(context.Context, *nats.Msg) (any, error) {
+	s.pipeline.unhalt() // another process that runs it may be the one that halted
 	return s.report(), nil
 }
 

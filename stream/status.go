@@ -19,6 +19,10 @@ type Status struct {
 	Stale    bool               // the age is over MaxAge
 	Labels   plugin.LabelStatus // zero where labels come with their rows
 
+	Halted   string // why nothing is answered until somebody resumes it; "" while it is
+	Parked   int    // inputs that cannot leave in any form now
+	ParkedBy string // why the last of them cannot
+
 	joins bool // labels come apart from their rows
 }
 
@@ -38,10 +42,14 @@ func (p *pipeline) status() Status {
 	s := Status{Pipeline: p.Name, Stage: p.stage.Status(), Labels: p.stage.LabelStatus(),
 		joins: p.joins()}
 	s.Age, s.Stale = p.age()
+	s.Halted = p.haltReason()
+	s.Parked, s.ParkedBy = p.parked.standing(time.Now())
 	if turn := p.turn.Load(); turn != nil {
 		s.Learning = *turn
 	}
 	switch {
+	case s.Halted != "":
+		s.Reason = s.Halted
 	case s.Stage.Live == nil && p.Stage.Until != plugin.UntilSkip:
 		s.Reason = p.progress()
 	case s.Stale:
@@ -60,7 +68,9 @@ type Report struct {
 	Instance string       `json:"instance,omitempty"` // the service that says it, where several run the pipeline
 	Ready    bool         `json:"ready"`
 	Reason   string       `json:"reason,omitempty"`
-	Model    *ReportModel `json:"model"` // null before the first
+	Model    *ReportModel `json:"model"`            // null before the first
+	Halted   bool         `json:"halted,omitempty"` // too many messages were bad; reason says it
+	Parked   *Parked      `json:"parked,omitempty"` // what cannot leave in any form now
 	Learning Learning     `json:"learning"`
 	Labels   *Labels      `json:"labels,omitempty"` // where labels come apart from their rows
 }
@@ -75,6 +85,12 @@ type ReportModel struct {
 	Pinned     bool    `json:"pinned"`
 	AgeSeconds float64 `json:"age_seconds"`
 	Stale      bool    `json:"stale"`
+}
+
+// Parked is what cannot leave in any form now: its dead letters are not taken.
+type Parked struct {
+	Messages int    `json:"messages"`
+	Reason   string `json:"reason"` // of the last
 }
 
 // Learning is how far the learning side is.
@@ -121,12 +137,15 @@ type Labels struct {
 // Report is the status for others.
 func (s Status) Report() Report {
 	g := s.Stage
-	r := Report{Pipeline: s.Pipeline, Ready: s.Ready, Reason: s.Reason,
+	r := Report{Pipeline: s.Pipeline, Ready: s.Ready, Reason: s.Reason, Halted: s.Halted != "",
 		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
 			Dropped: g.Dropped, Overfull: g.Overfull, Fitting: g.Fitting, Filling: g.Filling,
 			Accuracy: known(g.Accuracy), Chance: known(g.Chance), Candidate: known(g.Candidate),
 			CandidateRows: g.CandidateRows, Evidence: g.Evidence, Alarms: g.Alarms, Fits: g.Fits,
 			LastFitSeconds: g.LastFit.Seconds(), LastFit: g.Note, Input: s.Learning}}
+	if s.Parked > 0 {
+		r.Parked = &Parked{s.Parked, s.ParkedBy}
+	}
 	if l := s.Labels; s.joins {
 		r.Labels = &Labels{Joined: l.Joined, Corrected: l.Corrected, Duplicate: l.Duplicate, Late: l.Late,
 			Expired: l.Expired, Repeated: l.Repeated, Skipped: l.Skipped, Keyless: l.Keyless, Rows: l.Rows,

@@ -75,11 +75,11 @@ func (t *tail) scan(ctx context.Context) error {
 			return fmt.Errorf("reading the end of stream %s: %w", info.Config.Name, err)
 		}
 		for pending := c.CachedInfo().NumPending; pending > 0; {
-			n, err := pull(ctx, c, func(msg jetstream.Msg) {
+			n, err := pull(ctx, t.js, c, func(msg *delivery) {
 				if id := msg.Headers().Get(nats.MsgIdHdr); id != "" {
 					ids[id] = true
 				}
-			}, int(min(pending, maxFetch)))
+			}, int(min(pending, maxFetch)), 0)
 			if err != nil {
 				return fmt.Errorf("reading the end of stream %s: %w", info.Config.Name, err)
 			}

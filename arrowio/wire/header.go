@@ -1,6 +1,9 @@
 package wire
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // The headers. But for Content-Type they stand in the schema's metadata too.
 const (
@@ -20,14 +23,25 @@ const (
 	HeaderAttempts  = "Embedd-Attempts"
 	HeaderKind      = "Embedd-Kind"
 	HeaderRows      = "Embedd-Rows"
+	HeaderSubject   = "Embedd-Subject"
+	HeaderLetter    = "Embedd-Letter"
 	HeaderTruncated = "Embedd-Truncated"
 )
 
 const (
+	NATSPrefix  = "Nats-"                               // of every header that is the server's
 	Prefix      = "Embedd-"                             // of every header that is embedd's own
 	Version     = "1"                                   // the value of Embedd-Wire
 	ContentType = "application/vnd.apache.arrow.stream" // the value of Content-Type
 )
+
+// Reserved tells whether a header's name is the server's or embedd's own, in whatever case of letters: neither is
+// copied from an input, for what a server does not read some client or mirror may.
+func Reserved(name string) bool { return begins(name, NATSPrefix) || begins(name, Prefix) }
+
+func begins(name, prefix string) bool {
+	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
+}
 
 // Pair is one entry of the headers or of the schema's metadata.
 type Pair struct{ Key, Value string }

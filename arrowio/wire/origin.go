@@ -26,7 +26,7 @@ func (o Origin) Pairs(part, parts int) []Pair {
 		out = append(out, Pair{HeaderSource, o.Source()})
 	}
 	if parts > 1 {
-		out = append(out, Pair{HeaderPart, fmt.Sprintf("%d/%d", part+1, parts)})
+		out = append(out, Pair{HeaderPart, PartOf(part, parts)})
 	}
 	return out
 }

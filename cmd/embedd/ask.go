@@ -101,6 +101,33 @@ func running(ctx context.Context, nc *nats.Conn, names []string) ([]string, map[
 	return all, found, nil
 }
 
+// askOne asks the one pipeline that is named, or that runs, to do something, and returns how it stands then.
+func askOne(ctx context.Context, server, endpoint string, names []string) (r stream.Report, err error) {
+	nc, err := dialClient(ctx, server)
+	if err != nil {
+		return r, err
+	}
+	defer nc.Close()
+	names, _, err = running(ctx, nc, names)
+	if err != nil {
+		return r, err
+	}
+	if len(names) > 1 {
+		return r, usagef("%s: name one of the pipelines %s", endpoint, listed(names))
+	}
+	msg, err := nc.Request(stream.ServiceSubject(names[0], endpoint), nil, askWait)
+	if errors.Is(err, nats.ErrTimeout) {
+		return r, fmt.Errorf("pipeline %s does not answer within %v", names[0], askWait)
+	}
+	if err != nil {
+		return r, fmt.Errorf("asking pipeline %s: %w", names[0], err)
+	}
+	if r, err = reportOf(msg); err != nil {
+		return r, fmt.Errorf("pipeline %s: %w", names[0], err)
+	}
+	return r, nil
+}
+
 // reportOf reads an answer of a pipeline, or its error.
 func reportOf(msg *nats.Msg) (r stream.Report, err error) {
 	if code := msg.Header.Get(micro.ErrorCodeHeader); code != "" {

@@ -1,13 +1,7 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-
-	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
-
-	"github.com/embedd/embedd/stream"
 )
 
 // retrainCommand makes a fit due in a running daemon.
@@ -21,29 +15,9 @@ func retrainCommand(e *env) *cobra.Command {
 	server := f.String("server", "", "NATS `URL` of the daemon (default NATS_URL, else nats://127.0.0.1:4222)")
 	out := f.output(e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		ctx := cmd.Context()
-		nc, err := dialClient(ctx, *server)
+		r, err := askOne(cmd.Context(), *server, "retrain", names)
 		if err != nil {
 			return err
-		}
-		defer nc.Close()
-		names, _, err = running(ctx, nc, names)
-		if err != nil {
-			return err
-		}
-		if len(names) > 1 {
-			return usagef("retrain: name one of the pipelines %s", listed(names))
-		}
-		msg, err := nc.Request(stream.ServiceSubject(names[0], "retrain"), nil, askWait)
-		if errors.Is(err, nats.ErrTimeout) {
-			return fmt.Errorf("pipeline %s does not answer within %v", names[0], askWait)
-		}
-		if err != nil {
-			return fmt.Errorf("asking pipeline %s: %w", names[0], err)
-		}
-		r, err := reportOf(msg)
-		if err != nil {
-			return fmt.Errorf("pipeline %s: %w", names[0], err)
 		}
 		if out.json {
 			return out.object(r)

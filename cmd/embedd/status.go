@@ -71,6 +71,9 @@ func printReports(out *output, reports []stream.Report) error {
 		if !r.Ready {
 			ready = "no: " + r.Reason
 		}
+		if r.Parked != nil {
+			ready += fmt.Sprintf("; %d inputs are parked: %s", r.Parked.Messages, r.Parked.Reason)
+		}
 		if m := r.Model; m != nil {
 			version, epoch = m.Version+" ("+m.Method+", "+fmt.Sprint(m.Dim)+")", fmt.Sprint(m.Epoch)
 			if m.Pinned {

@@ -136,6 +136,8 @@ type Limits struct {
 	Labels   int64 // of the rows and labels that wait for one another
 
 	LabelWait time.Duration // most time between them
+
+	Bad, BadOf int // so many bad messages of the newest so many halt the pipeline; 0: never
 }
 
 // Embedded says that no server is configured.

@@ -59,13 +59,31 @@ func TestFull(t *testing.T) {
 			Store: "auto", Keep: Keep{20, 90 * 24 * time.Hour}},
 		Training: Training{Window{20000, 1 << 30, 24 * time.Hour, "class"}, Every{5000, 10 * time.Minute, "true"}, 0.2,
 			Gate{1000, 0}, "rigid", "hold", 0, "serve"},
-		Limits: Limits{8 << 20, 64 << 20, 100_000, 10_000, 256 << 20, 1000, 256 << 20, 256 << 20, 24 * time.Hour},
+		Limits: Limits{8 << 20, 64 << 20, 100_000, 10_000, 256 << 20, 1000, 256 << 20, 256 << 20, 24 * time.Hour, 0, 0},
 	}
 	if got, want := fmt.Sprintf("%+v", p), fmt.Sprintf("%+v", want); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if c.NATS.Wait != time.Minute || !c.NATS.TLS.First || c.NATS.Embedded() || c.HTTP.Listen != "127.0.0.1:8474" {
 		t.Errorf("nats and http: %+v %+v", c.NATS, c.HTTP)
+	}
+}
+
+// TestBad: the threshold is two counts.
+func TestBad(t *testing.T) {
+	for value, want := range map[string][2]int{"50 of 100": {50, 100}, "1 of 1": {1, 1}, "1k of 2k": {1000, 2000},
+		"none": {0, 0}, "100 of 50": {-1}, "0 of 5": {-1}, "50": {-1}, "50%": {-1}, "5 of 2M": {-1}, "-1 of 5": {-1}} {
+		c, err := Parse("embedd.yaml", []byte("pipelines: {p: {schema: {features: x}, limits: {bad: "+value+"}}}\n"), none)
+		switch {
+		case want[0] < 0:
+			if err == nil || !strings.Contains(err.Error(), "as 50 of 100") {
+				t.Errorf("%s: %v", value, err)
+			}
+		case err != nil:
+			t.Errorf("%s: %v", value, err)
+		case c.Pipelines[0].Limits.Bad != want[0] || c.Pipelines[0].Limits.BadOf != want[1]:
+			t.Errorf("%s: %+v", value, c.Pipelines[0].Limits)
+		}
 	}
 }
 
@@ -85,7 +103,7 @@ func TestDefaults(t *testing.T) {
 			Keep: Keep{20, 90 * 24 * time.Hour}},
 		Training: Training{Window{20000, 1 << 30, 0, "class"}, Every{5000, 10 * time.Minute, "true"}, 0.2,
 			Gate{1000, 0}, "rigid", "hold", 0, "serve"},
-		Limits: Limits{8 << 20, 64 << 20, 100_000, 10_000, 256 << 20, 1000, 256 << 20, 256 << 20, 24 * time.Hour},
+		Limits: Limits{8 << 20, 64 << 20, 100_000, 10_000, 256 << 20, 1000, 256 << 20, 256 << 20, 24 * time.Hour, 0, 0},
 	})
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

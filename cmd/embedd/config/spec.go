@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"slices"
+	"strings"
 )
 
 // field is one key of the configuration. Where its value goes decides its type: *string, *[]string, *map[string]string,
@@ -205,6 +206,8 @@ var spec = []field{
 	{path: each + "limits.in_flight", to: func(_ *Config, p *Pipeline) any { return &p.Limits.InFlight },
 		value: "256MiB", low: kib, high: 1024 * gib,
 		doc: "Bytes of messages that are held at a time, decoded or waiting."},
+	{path: each + "limits.bad", to: badOf, or: "none",
+		doc: "Halt when so many of the newest so many messages were bad, as 50 of 100: nothing is answered until `embedd resume` or a restart, and /readyz is 503. A message is bad where none of its rows could be answered."},
 	{path: each + "limits.classes", to: func(_ *Config, p *Pipeline) any { return &p.Limits.Classes }, value: "1000",
 		low: 2, high: 1e6,
 		doc: "Most classes. Rows of further classes are transformed and not learned from."},
@@ -233,6 +236,27 @@ func ridgeOf(_ *Config, p *Pipeline) any {
 			p.Model.Params = map[string]string{}
 		}
 		p.Model.Params["ridge"] = value
+		return nil
+	}
+}
+
+// mostBad bounds the newest messages of which the bad ones are counted.
+const mostBad = 1_000_000
+
+// badOf reads "50 of 100".
+func badOf(_ *Config, p *Pipeline) any {
+	return func(value string) error {
+		p.Limits.Bad, p.Limits.BadOf = 0, 0
+		if value == "" {
+			return nil
+		}
+		bad, of, _ := strings.Cut(value, " of ")
+		n, err := parseCount(strings.TrimSpace(bad))
+		m, errOf := parseCount(strings.TrimSpace(of))
+		if err != nil || errOf != nil || n < 1 || n > m || m > mostBad {
+			return errors.New("want two counts from 1 to 1M, the first not above the second, as 50 of 100, or none")
+		}
+		p.Limits.Bad, p.Limits.BadOf = int(n), int(m)
 		return nil
 	}
 }

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/spf13/cobra"
+
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/stream"
+)
+
+func dlqCommand(e *env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dlq ls|show|replay",
+		Short: "the dead letters: what could not be answered, why, and sending it in again",
+	}
+	cmd.AddCommand(dlqLsCommand(e), dlqShowCommand(e), dlqReplayCommand(e))
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return usagef("dlq: say what to do: usage: %s", cmd.UseLine())
+	}
+	return cmd
+}
+
+// letterFlags say which dead letters are meant.
+type letterFlags struct {
+	server, subject *string
+	codes           *[]string
+	since, until    moment
+}
+
+// letters declares the flags of a verb that reads dead letters; many adds those that choose among them.
+func (f *flags) letters(many bool) *letterFlags {
+	l := &letterFlags{
+		server: f.String("server", "", "NATS `URL` (default NATS_URL, else nats://127.0.0.1:4222)"),
+		subject: f.String("subject", "",
+			"`SUBJECT` of the dead letters, output.dead; wildcards as in NATS (default dead.PIPELINE, or dead.>)"),
+		codes: &[]string{},
+	}
+	if many {
+		l.codes = f.commas("code", "only letters with these `CODES`, as not_arrow,non_finite")
+		f.Var(&l.since, "since", "only letters since a `TIME`: RFC 3339, or so long ago, as 1h30m")
+		f.Var(&l.until, "until", "only letters until a `TIME`")
+	}
+	return l
+}
+
+// of is what the flags choose, of a pipeline where its name is not empty.
+func (l *letterFlags) of(pipeline string, bodies bool) stream.DeadLetters {
+	subject := *l.subject
+	switch {
+	case subject != "":
+	case pipeline != "":
+		subject = "dead." + pipeline
+	default:
+		subject = "dead.>"
+	}
+	return stream.DeadLetters{Subject: subject, Codes: *l.codes, Since: l.since.Time, Until: l.until.Time,
+		Bodies: bodies}
+}
+
+// filters tells whether some of the letters are to be left out.
+func (l *letterFlags) filters() bool { return len(*l.codes) > 0 || !l.since.IsZero() || !l.until.IsZero() }
+
+func (l *letterFlags) open(ctx context.Context) (jetstream.JetStream, func(), error) {
+	nc, err := dialClient(ctx, *l.server)
+	if err != nil {
+		return nil, nil, err
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		nc.Close()
+		return nil, nil, err
+	}
+	return js, nc.Close, nil
+}
+
+// moment is a flag that takes a time, or how long ago it was.
+type moment struct{ time.Time }
+
+func (m *moment) Set(s string) (err error) {
+	if ago, err := time.ParseDuration(s); err == nil {
+		m.Time = time.Now().Add(-ago)
+		return nil
+	}
+	if m.Time, err = time.Parse(time.RFC3339, s); err != nil {
+		return fmt.Errorf("want a time as 2026-01-02T15:04:05Z, or a duration as 1h30m")
+	}
+	return nil
+}
+
+func (m *moment) Type() string { return "time" }
+func (m *moment) String() string {
+	if m.IsZero() {
+		return ""
+	}
+	return m.Format(time.RFC3339)
+}
+
+// listedLetter is one line of `embedd dlq ls --format json`.
+type listedLetter struct {
+	Stream   string    `json:"stream"`
+	Number   uint64    `json:"number"`
+	Time     time.Time `json:"time"`
+	Subject  string    `json:"subject"` // of the letter
+	Code     string    `json:"code"`
+	Kind     string    `json:"kind"`
+	Source   string    `json:"source,omitempty"`
+	Input    string    `json:"input"` // the subject of the message
+	Attempts int       `json:"attempts"`
+	Rows     string    `json:"rows,omitempty"`
+	Bytes    int       `json:"bytes"`
+	Parts    int       `json:"parts"`
+	Of       int       `json:"of"`
+	Error    string    `json:"error"`
+}
+
+func listedOf(l *stream.DeadLetter) listedLetter {
+	attempts, _ := strconv.Atoi(l.Header.Get(wire.HeaderAttempts))
+	return listedLetter{Stream: l.Stream, Number: l.Number, Time: l.Time, Subject: l.Subject,
+		Code: l.Header.Get(wire.HeaderCode), Kind: l.Header.Get(wire.HeaderKind),
+		Source: l.Header.Get(wire.HeaderSource), Input: l.Header.Get(wire.HeaderSubject), Attempts: attempts,
+		Rows: l.Header.Get(wire.HeaderRows), Bytes: l.Bytes, Parts: l.Parts, Of: l.Of,
+		Error: l.Header.Get(wire.HeaderError)}
+}
+
+func dlqLsCommand(e *env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "ls [PIPELINE]", Short: "list dead letters, the newest last",
+		Args: arguments(0, 1),
+	}
+	f := flagsOf(cmd)
+	which := f.letters(true)
+	out := f.output(e)
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		ctx := cmd.Context()
+		js, done, err := which.open(ctx)
+		if err != nil {
+			return err
+		}
+		defer done()
+		const page = 500 // columns are aligned so many at a time
+		n := 0
+		var t *table
+		err = which.of(append(names, "")[0], false).Read(ctx, js, func(l *stream.DeadLetter) error {
+			one := listedOf(l)
+			if out.json {
+				return out.object(one)
+			}
+			if n%page == 0 {
+				if t != nil {
+					if err := t.flush(); err != nil {
+						return err
+					}
+				}
+				t = out.table("NUMBER", "TIME", "SUBJECT", "CODE", "KIND", "SOURCE", "BYTES", "ERROR")
+			}
+			n++
+			size := strconv.Itoa(one.Bytes)
+			if !l.Whole() {
+				size += fmt.Sprintf(" (%d of %d parts)", l.Parts, l.Of)
+			}
+			t.row(one.Number, one.Time.Format("2006-01-02T15:04:05Z07:00"), one.Subject, one.Code, one.Kind,
+				orDash(one.Source), size, shorten(one.Error, 100))
+			return nil
+		})
+		if err == nil && t != nil {
+			err = t.flush()
+		}
+		if err == nil && n == 0 {
+			out.printf("no dead letters\n")
+		}
+		return err
+	}
+	return cmd
+}
+
+// shownLetter is what `embedd dlq show --format json` prints.
+type shownLetter struct {
+	listedLetter
+	Headers nats.Header `json:"headers"` // of the message, without the server's and embedd's
+	File    string      `json:"file,omitempty"`
+}
+
+func dlqShowCommand(e *env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "show NUMBER", Short: "show a dead letter: what was wrong, the headers, and the bytes in a file",
+		Args: arguments(1, 1),
+	}
+	f := flagsOf(cmd)
+	which := f.letters(false)
+	path := f.StringP("output", "o", "",
+		"`FILE` that gets the original bytes (of kind rows, those rows as an Arrow message); - is standard output, and no report")
+	out := f.output(e)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		number, err := letterNumber(args[0])
+		if err != nil {
+			return err
+		}
+		js, done, err := which.open(ctx)
+		if err != nil {
+			return err
+		}
+		defer done()
+		l, err := which.of("", true).Find(ctx, js, number)
+		if err != nil {
+			return err
+		}
+		if !l.Whole() {
+			return fmt.Errorf("dead letter %d: %d of %d parts are there; the others are gone, or come before it", number,
+				l.Parts, l.Of)
+		}
+		header, body, err := l.Original()
+		if err != nil {
+			return fmt.Errorf("dead letter %d: %w", number, err)
+		}
+		switch *path {
+		case "":
+		case "-":
+			_, err := e.stdout.Write(body)
+			return err
+		default:
+			if err := writeWhole(*path, func(file *os.File) error {
+				_, err := file.Write(body)
+				return err
+			}); err != nil {
+				return err
+			}
+		}
+		one := listedOf(l)
+		one.Bytes = len(body)
+		if out.json {
+			return out.object(shownLetter{one, header, *path})
+		}
+		return printLetter(out, one, header, body, *path)
+	}
+	return cmd
+}
+
+// letterNumber is a sequence number as it was typed.
+func letterNumber(s string) (uint64, error) {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil || n == 0 {
+		return 0, usagef("%q is not the number of a dead letter: `embedd dlq ls` lists them", s)
+	}
+	return n, nil
+}
+
+func printLetter(out *output, l listedLetter, header nats.Header, body []byte, path string) error {
+	t := newTable(out.w)
+	t.row("error", l.Error)
+	t.row("code", l.Code)
+	t.row("letter", fmt.Sprintf("%s:%d on %s, %s", l.Stream, l.Number, l.Subject, l.Time.Format(time.RFC3339)))
+	t.row("input", strings.TrimSpace(l.Source+" on "+l.Input))
+	t.row("attempts", l.Attempts)
+	t.row("kind", l.Kind)
+	if l.Rows != "" {
+		t.row("rows", l.Rows)
+	}
+	for _, k := range slices.Sorted(maps.Keys(header)) {
+		for _, v := range header[k] {
+			t.row("header "+k, shorten(v, 200))
+		}
+	}
+	t.row("bytes", fmt.Sprintf("%d, which begin %q", len(body), body[:min(len(body), 40)]))
+	if path != "" {
+		t.row("saved in", path)
+	}
+	return t.flush()
+}

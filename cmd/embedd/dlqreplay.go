@@ -1,0 +1,164 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/spf13/cobra"
+
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/stream"
+)
+
+// replayedLetter is one line of `embedd dlq replay --format json`.
+type replayedLetter struct {
+	Stream string `json:"stream"`
+	Number uint64 `json:"number"`
+	Code   string `json:"code"`
+	Source string `json:"source,omitempty"`
+	To     string `json:"to"`
+	Bytes  int    `json:"bytes"`
+	As     string `json:"as,omitempty"`    // STREAM:NUMBER of the message that it became
+	Again  bool   `json:"again,omitempty"` // it had been replayed before, and no second message came of it
+	Kept   bool   `json:"kept"`            // it is still among the dead letters
+	DryRun bool   `json:"dry_run,omitempty"`
+	Error  string `json:"error,omitempty"` // why it was not replayed
+}
+
+func dlqReplayCommand(e *env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "replay [PIPELINE|NUMBER...]",
+		Short: "publish the messages of dead letters again as they came, and take the letters out of their stream",
+		Long: "Publish the messages of dead letters again: the original bytes and headers, on the original subject, under an identity of\n" +
+			"their own. A letter that was replayed is deleted from its stream, so that it is replayed once; what is bad still becomes a new\n" +
+			"one. Without arguments and flags all are replayed that are there when it begins: --dry-run shows which.",
+		Example: "embedd dlq replay --dry-run --code non_finite --since 2h digits\n" +
+			"embedd dlq replay --code non_finite --since 2h digits\n" +
+			"embedd dlq replay 17 23",
+		Args: arguments(0, -1),
+	}
+	f := flagsOf(cmd)
+	which := f.letters(true)
+	to := f.String("to", "", "publish on this `SUBJECT` instead of the original one")
+	keep := f.Bool("keep", false, "leave the letters where they are; a second replay within the stream's duplicate window is absorbed, a later one is not")
+	dry := f.Bool("dry-run", false, "say what would be replayed, and do nothing")
+	out := f.output(e)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		pipeline, numbers, err := chosen(args)
+		if err != nil {
+			return err
+		}
+		if len(numbers) > 0 && which.filters() {
+			return usagef("dlq replay: numbers say which letters; leave --code, --since and --until out")
+		}
+		js, done, err := which.open(ctx)
+		if err != nil {
+			return err
+		}
+		defer done()
+		r := &replay{js: js, to: *to, keep: *keep, dry: *dry, out: out}
+		letters := which.of(pipeline, true)
+		for _, number := range numbers {
+			l, err := letters.Find(ctx, js, number)
+			if err != nil {
+				return err
+			}
+			if err := r.one(ctx, l); err != nil {
+				return err
+			}
+		}
+		if numbers == nil {
+			if err := letters.Read(ctx, js, func(l *stream.DeadLetter) error { return r.one(ctx, l) }); err != nil {
+				return err
+			}
+		}
+		return r.end()
+	}
+	return cmd
+}
+
+// chosen tells numbers of letters from the name of a pipeline.
+func chosen(args []string) (pipeline string, numbers []uint64, err error) {
+	if len(args) == 1 && strings.Trim(args[0], "0123456789") != "" {
+		return args[0], nil, nil
+	}
+	for _, arg := range args {
+		n, err := letterNumber(arg)
+		if err != nil {
+			return "", nil, err
+		}
+		numbers = append(numbers, n)
+	}
+	return "", numbers, nil
+}
+
+// replay sends letters in again, one after another, and tells of each.
+type replay struct {
+	js           jetstream.JetStream
+	to           string
+	keep, dry    bool
+	out          *output
+	done, failed int
+}
+
+func (r *replay) one(ctx context.Context, l *stream.DeadLetter) error {
+	one := replayedLetter{Stream: l.Stream, Number: l.Number, Code: l.Header.Get(wire.HeaderCode),
+		Source: l.Header.Get(wire.HeaderSource), To: cmp.Or(r.to, l.Header.Get(wire.HeaderSubject)), Bytes: l.Bytes,
+		Kept: true, DryRun: r.dry}
+	what := "would be replayed"
+	var failed error // which would fail for each
+	if !r.dry {
+		ctx, cancel := context.WithTimeout(ctx, askWait)
+		defer cancel()
+		sent, err := l.Replay(ctx, r.js, r.to)
+		one.As, one.Again = sent.As, sent.Again
+		switch {
+		case err != nil:
+			one.Error = err.Error()
+			what = "not replayed: " + one.Error
+		case sent.Again:
+			what = "had been replayed before, as " + sent.As
+		default:
+			what = strings.TrimSuffix("replayed as "+sent.As, " as ")
+		}
+		if err == nil && !r.keep {
+			if failed = l.Remove(ctx, r.js); failed != nil {
+				one.Error = fmt.Sprintf("it stays among the dead letters, and would be replayed again: %v", failed)
+				what += ", but " + one.Error
+			}
+			one.Kept = failed != nil
+		}
+	}
+	if one.Error == "" {
+		r.done++
+	} else {
+		r.failed++
+	}
+	if r.out.json {
+		if err := r.out.object(one); err != nil {
+			return err
+		}
+	}
+	r.out.printf("%s:%d  %s  %s, %d bytes to %s: %s\n", one.Stream, one.Number, one.Code, orDash(one.Source), one.Bytes,
+		one.To, what)
+	if failed != nil {
+		return fmt.Errorf("%w; --keep leaves letters where they are", failed)
+	}
+	return nil
+}
+
+func (r *replay) end() error {
+	switch {
+	case r.failed > 0:
+		return fmt.Errorf("%d dead letters were replayed and %d could not be", r.done, r.failed)
+	case r.dry:
+		r.out.printf("%d dead letters would be replayed\n", r.done)
+	default:
+		r.out.printf("%d dead letters were replayed\n", r.done)
+	}
+	return nil
+}

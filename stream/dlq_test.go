@@ -1,0 +1,163 @@
+package stream
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio/wire"
+)
+
+func (s *site) letters(d DeadLetters) (out []*DeadLetter) {
+	s.Helper()
+	if d.Subject == "" {
+		d.Subject = "dead.>"
+	}
+	if err := d.Read(s.Context(), s.js, func(l *DeadLetter) error { out = append(out, l); return nil }); err != nil {
+		s.Fatal(err)
+	}
+	return out
+}
+
+// TestDeadLettersAreRead: letters are found by code and time, whole and with the headers and bytes that came, also
+// those in parts; what else is in their stream is passed over.
+func TestDeadLettersAreRead(t *testing.T) {
+	s := newSite(t)
+	s.make(jetstream.StreamConfig{Name: "dead", MaxMsgSize: 16 << 10})
+	s.serving(nil)
+	long := bytes.Repeat([]byte("no Arrow "), 5000)
+	header := nats.Header{"Trace": {"a", "b"}, "Large": {strings.Repeat("h", 9000)}}
+	larger := nats.Header{"Large": {strings.Repeat("h", 64_000)}}
+	begin := time.Now()
+	s.put(&nats.Msg{Subject: "in.x", Data: []byte("bad")})
+	foreign, err := s.js.Publish(s.Context(), "dead.x", []byte("no dead letter"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.put(&nats.Msg{Subject: "in.x", Header: nats.Header{"Status": {"409"}}})
+	s.put(&nats.Msg{Subject: "in.x", Header: header, Data: long})
+	s.put(&nats.Msg{Subject: "in.x", Data: long})
+	s.put(&nats.Msg{Subject: "in.x", Header: larger, Data: numbered(1, 0)})
+	s.settled()
+	want := []struct {
+		header nats.Header
+		body   []byte
+		code   wire.Code
+	}{{nats.Header{}, []byte("bad"), wire.NotArrow}, {nats.Header{"Status": {"409"}}, nil, wire.NotArrow},
+		{header, long, wire.NotArrow}, {nats.Header{}, long, wire.NotArrow}, {larger, numbered(1, 0), wire.LargeHeaders}}
+	all := s.letters(DeadLetters{Bodies: true})
+	if len(all) != len(want) {
+		t.Fatalf("%d letters, want %d", len(all), len(want))
+	}
+	for i, l := range all {
+		got, body, err := l.Original()
+		if err != nil || !l.Whole() || l.Header.Get(wire.HeaderCode) != string(want[i].code) ||
+			!bytes.Equal(body, want[i].body) || fmt.Sprint(got) != fmt.Sprint(want[i].header) {
+			t.Errorf("letter %d: %v, %d bytes of %d, headers %.100v", i, err, len(body), len(want[i].body), got)
+		}
+		one, err := DeadLetters{Subject: "dead.x", Bodies: true}.Find(s.Context(), s.js, l.Number)
+		if err != nil || !bytes.Equal(one.Body, l.Body) || one.Number != l.Number {
+			t.Errorf("letter %d by its number: %v", i, err)
+		}
+	}
+	for i, l := range s.letters(DeadLetters{}) {
+		if l.Body != nil || l.Bytes != all[i].Bytes || l.Parts != all[i].Parts || l.Number != all[i].Number {
+			t.Errorf("letter %d without its body: %+v", i, l)
+		}
+	}
+	for name, c := range map[string]struct {
+		DeadLetters
+		n int
+	}{
+		"a code":         {DeadLetters{Codes: []string{"large_headers", "too_wide"}}, 1},
+		"another code":   {DeadLetters{Codes: []string{"too_wide"}}, 0},
+		"since then":     {DeadLetters{Since: begin}, 5},
+		"since tomorrow": {DeadLetters{Since: begin.Add(24 * time.Hour)}, 0},
+		"until then":     {DeadLetters{Until: begin.Add(-time.Minute)}, 0},
+		"until tomorrow": {DeadLetters{Until: begin.Add(24 * time.Hour)}, 5},
+	} {
+		if n := len(s.letters(c.DeadLetters)); n != c.n {
+			t.Errorf("%s: %d letters, want %d", name, n, c.n)
+		}
+	}
+	for _, number := range []uint64{0, foreign.Sequence, 1000} {
+		if _, err := (DeadLetters{Subject: "dead.x"}).Find(s.Context(), s.js, number); !errors.Is(err, ErrNoLetter) {
+			t.Errorf("letter %d: %v", number, err)
+		}
+	}
+	if err := (DeadLetters{Subject: "dread.x"}).Read(s.Context(), s.js, nil); !errors.Is(err, jetstream.ErrStreamNotFound) {
+		t.Error(err)
+	}
+}
+
+// TestDeadLetterWithoutAPart: what is left of a letter is shown as that, and is not replayed.
+func TestDeadLetterWithoutAPart(t *testing.T) {
+	s := newSite(t)
+	s.make(jetstream.StreamConfig{Name: "dead", MaxMsgSize: 16 << 10})
+	s.serving(nil)
+	s.put(&nats.Msg{Subject: "in.x", Data: bytes.Repeat([]byte("no Arrow "), 5000)})
+	s.settled()
+	dead, err := s.js.Stream(s.Context(), "dead")
+	if err == nil {
+		err = dead.DeleteMsg(s.Context(), 2)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := s.letters(DeadLetters{Bodies: true})
+	if len(all) != 1 || all[0].Whole() || all[0].Parts != all[0].Of-1 {
+		t.Fatalf("%+v", all)
+	}
+	if _, err := all[0].Replay(s.Context(), s.js, ""); err == nil || !strings.Contains(err.Error(), "2 of 3 parts") {
+		t.Error(err)
+	}
+}
+
+// TestReplay: a letter is published on its subject as it came, once, and is gone where it is removed.
+func TestReplay(t *testing.T) {
+	s := newSite(t)
+	s.make(jetstream.StreamConfig{Name: "dead", MaxMsgSize: 16 << 10})
+	s.serving(nil)
+	long := bytes.Repeat([]byte("no Arrow "), 5000)
+	header := nats.Header{nats.MsgIdHdr: {"mine"}, "Trace": {"a", "b"}, "Embedd-Model": {"of another"}}
+	s.put(&nats.Msg{Subject: "in.x", Header: header, Data: long})
+	s.settled()
+	l := s.letters(DeadLetters{Bodies: true})[0]
+	for i := range 2 {
+		r, err := l.Replay(s.Context(), s.js, "")
+		if err != nil || r.As != "in:2" || r.Again != (i == 1) {
+			t.Errorf("replay %d: %+v, %v", i, r, err)
+		}
+	}
+	again := s.stored("in", "in.x", 2)[1]
+	if !bytes.Equal(again.Data, long) || !slices.Equal(again.Header.Values("Trace"), []string{"a", "b"}) ||
+		len(again.Header) != 2 {
+		t.Errorf("%d bytes with headers %v", len(again.Data), again.Header)
+	}
+	s.settled()
+	all := s.letters(DeadLetters{})
+	if len(all) != 2 || all[1].Header.Get(wire.HeaderSource) != "in:2" {
+		t.Errorf("%d letters: what is bad again is a new one", len(all))
+	}
+	if err := l.Remove(s.Context(), s.js); err != nil {
+		t.Error(err)
+	}
+	if all = s.letters(DeadLetters{}); len(all) != 1 {
+		t.Errorf("%d letters after one was removed", len(all))
+	}
+	for _, to := range []string{"$JS.API.STREAM.DELETE.in", "in.*", "_INBOX.a", "in x"} {
+		if _, err := l.Replay(s.Context(), s.js, to); err == nil || !strings.Contains(err.Error(), "not one of messages") {
+			t.Errorf("to %s: %v", to, err)
+		}
+	}
+	if _, err := l.Replay(s.Context(), s.js, "nobody.takes"); err == nil || !strings.Contains(err.Error(), "no stream takes") {
+		t.Error(err)
+	}
+}

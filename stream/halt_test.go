@@ -1,0 +1,117 @@
+package stream
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// TestHaltCounts: the newest messages count, and only they.
+func TestHaltCounts(t *testing.T) {
+	h := halt{stop: Stop{Bad: 3, Of: 5}}
+	for i, c := range strings.Split("b b g g g b b g b", " ") { // b b g g g: two; the last five are g b b g b
+		if halted := h.judge(c == "b", "no Arrow"); halted != (i == 8) {
+			t.Errorf("message %d: halted %t", i, halted)
+		}
+	}
+	if h.why() != "3 of the newest 5 messages were bad, the last: no Arrow" {
+		t.Error(h.why())
+	}
+	if h.judge(true, "") || !h.resume() || h.resume() || h.why() != "" {
+		t.Error("it halts twice, or does not resume once")
+	}
+	if h.judge(true, "") || h.judge(true, "") || !h.judge(true, "") {
+		t.Error("what was before counts after it was resumed")
+	}
+}
+
+// TestHalt: too many bad messages halt a pipeline. Nothing more is answered or acknowledged, readiness says why, and it
+// goes on from there when it is told.
+func TestHalt(t *testing.T) {
+	for _, retention := range []jetstream.RetentionPolicy{jetstream.LimitsPolicy, jetstream.WorkQueuePolicy} {
+		t.Run(retention.String(), func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.again(jetstream.StreamConfig{Retention: retention})
+			s.make(jetstream.StreamConfig{Name: "dead"})
+			s.send(10)
+			for range 5 {
+				s.put(&nats.Msg{Subject: "in.x", Data: []byte("bad")})
+			}
+			s.send(10)
+			q := s.serving(func(c *Pipeline) { c.Stop = Stop{Bad: 3, Of: 10} })
+			s.stored("dead", "dead.x", 3)
+			s.eventually(20*time.Second, func() any { return q.pipeline.status() }, func() bool {
+				st := q.pipeline.status()
+				return !st.Ready && strings.Contains(st.Reason, "3 of the newest 10") && st.Halted == st.Reason
+			})
+			s.send(1) // what comes now waits too
+			time.Sleep(300 * time.Millisecond)
+			s.stored("dead", "dead.x", 3)
+			s.stored("out", "out.x", 10)
+			if !q.unhalt() || q.unhalt() {
+				t.Error("it is not resumed once")
+			}
+			s.stored("dead", "dead.x", 5)
+			s.stored("out", "out.x", 21)
+			if st := q.pipeline.status(); !st.Ready || st.Halted != "" {
+				t.Error(st.Reason)
+			}
+			s.settled()
+		})
+	}
+}
+
+// lines is a log that can be read while it is written.
+type lines struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+func (l *lines) with(words string) (out []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.all.String()) {
+		if strings.Contains(line, words) {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// TestDeathsAreTold: the first dead letter of each code is a warning with its sentence, the others a number, and the
+// metric counts them all.
+func TestDeathsAreTold(t *testing.T) {
+	s := newSite(t)
+	s.make(jetstream.StreamConfig{Name: "dead"})
+	var log lines
+	s.log = slog.New(slog.NewTextHandler(&log, nil))
+	q := s.serving(nil)
+	for range 20 {
+		s.put(&nats.Msg{Subject: "in.x", Data: []byte("bad")})
+	}
+	s.put(&nats.Msg{Subject: "in.x", Header: nats.Header{"X": {strings.Repeat("h", 64_000)}}, Data: numbered(1, 0)})
+	s.settled()
+	if first := log.with("level=WARN"); len(first) != 2 || !strings.Contains(first[0], "code=not_arrow") ||
+		!strings.Contains(first[0], "Arrow IPC stream marker") || !strings.Contains(first[1], "code=large_headers") {
+		t.Errorf("the log has %q", first)
+	}
+	if counts, last := q.deaths.rest(); counts != "not_arrow 19" || last != "in:20" {
+		t.Errorf("still to be told: %q, the last %q", counts, last)
+	}
+	if n := q.metric("embedd_dead_letters_total", "not_arrow"); n != 20 {
+		t.Errorf("the metric counts %v", n)
+	}
+}
