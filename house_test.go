@@ -66,7 +66,8 @@ var below = map[string][]string{
 	"docs/results":          {"docs/internal/picture", "model", "model/fit", "model/score", "model/eval"},
 	"docs/learning": {"docs/internal/picture", "plugin", "arrowio", "model", "model/fit", "model/moments",
 		"model/score"},
-	"cmd/embedd": {"cmd/embedd/config", "stream", "stream/registry", "plugin", "arrowio", "arrowio/file",
+	"cmd/embedd/connection": {"cmd/embedd/config"},
+	"cmd/embedd": {"cmd/embedd/config", "cmd/embedd/connection", "stream", "stream/registry", "plugin", "arrowio", "arrowio/file",
 		"arrowio/wire", "model", "model/fit", "model/score", "model/eval"},
 }
 
@@ -83,8 +84,9 @@ var foreign = map[string][]string{
 		"google.golang.org/grpc", "github.com/spf13/"},
 	"stream": {"go.yaml.in/", "github.com/parquet-go/", "github.com/nats-io/nats-server",
 		"github.com/spf13/"},
-	"arrowio/file":      {"github.com/spf13/"},
-	"cmd/embedd/config": {"github.com/spf13/"},
+	"arrowio/file":          {"github.com/spf13/"},
+	"cmd/embedd/config":     {"github.com/spf13/", "github.com/nats-io/nats-server"},
+	"cmd/embedd/connection": {"github.com/spf13/", "github.com/nats-io/nats-server"},
 }
 
 // TestArrows holds the map: imports point down, and to nothing that the map does not draw.

@@ -21,6 +21,7 @@ import (
 // Options say what an engine runs on. Nothing is global: two engines run in one process (Invariant 9).
 type Options struct {
 	Conn      *nats.Conn
+	APIPrefix string // begins the requests of JetStream; default $JS.API
 	Pipelines []Pipeline
 	Logger    *slog.Logger // default: no logs
 	// default: no metrics; engines share one where their pipelines have names of their own
@@ -58,6 +59,9 @@ func New(o Options) (*Engine, error) {
 		names[p.Name] = true
 		o.Pipelines[i] = p
 	}
+	if o.APIPrefix == "" {
+		o.APIPrefix = strings.TrimSuffix(jetstream.DefaultAPIPrefix, ".")
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -72,7 +76,7 @@ func New(o Options) (*Engine, error) {
 // opened it returns at once with what to do, and nothing has started: ErrStreamMissing, ErrNoJetStream, or an error
 // of the connection or of the stage.
 func (e *Engine) Run(ctx context.Context) (err error) {
-	js, err := jetstream.New(e.options.Conn,
+	js, err := jetstream.NewWithAPIPrefix(e.options.Conn, e.options.APIPrefix,
 		jetstream.WithPublishAsyncMaxPending(2*ackPending*len(e.options.Pipelines)),
 		jetstream.WithPublishAsyncTimeout(10*time.Second))
 	if err != nil {

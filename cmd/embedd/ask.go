@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/embedd/embedd/cmd/embedd/connection"
 	"github.com/embedd/embedd/stream"
 )
 
@@ -71,8 +72,8 @@ func gather(ctx context.Context, nc *nats.Conn, subject string, wait time.Durati
 }
 
 // running names the pipelines to ask: those that are named, else all that run.
-func running(ctx context.Context, nc *nats.Conn, names []string) ([]string, map[string]int, error) {
-	found, err := discover(ctx, nc)
+func running(ctx context.Context, nc *connection.Conn, names []string) ([]string, map[string]int, error) {
+	found, err := discover(ctx, nc.Conn)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -88,7 +89,7 @@ func running(ctx context.Context, nc *nats.Conn, names []string) ([]string, map[
 				there = "there run " + strings.Join(all, ", ")
 			}
 			return nil, nil, fmt.Errorf("no running embedd serves pipeline %q on %s; %s%s: start one with `embedd run`",
-				name, nc.ConnectedUrlRedacted(), there, didYouMean(name, all))
+				name, nc.Address(), there, didYouMean(name, all))
 		}
 	}
 	if len(names) > 0 {
@@ -96,14 +97,14 @@ func running(ctx context.Context, nc *nats.Conn, names []string) ([]string, map[
 	}
 	if len(all) == 0 {
 		return nil, nil, fmt.Errorf("no running embedd answers on %s: start one with `embedd run`, or name its server with --server",
-			nc.ConnectedUrlRedacted())
+			nc.Address())
 	}
 	return all, found, nil
 }
 
 // askOne asks the one pipeline that is named, or that runs, to do something, and returns how it stands then.
-func askOne(ctx context.Context, server, endpoint string, names []string) (r stream.Report, err error) {
-	nc, err := dialClient(ctx, server)
+func askOne(ctx context.Context, e *env, server *serverFlags, endpoint string, names []string) (r stream.Report, err error) {
+	nc, err := server.dial(ctx, e)
 	if err != nil {
 		return r, err
 	}

@@ -2,82 +2,113 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"os"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/synadia-io/orbit.go/natscontext"
 
 	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/cmd/embedd/connection"
 )
 
-// connect reaches the server that n names, trying again until wait is over. The connection that it returns reconnects
-// for ever. More options go over those of n.
-func connect(ctx context.Context, n config.NATS, wait time.Duration, more ...nats.Option) (*nats.Conn, error) {
-	if n.Context == "" {
-		// The client's own error would hold the URL with its password.
-		if err := config.CheckURL(n.URL); err != nil {
-			return nil, usagef("--server, NATS_URL or nats.url: %w", err)
-		}
+// clientWait is how long a verb other than run waits for its connection.
+const clientWait = 5 * time.Second
+
+// address is what the command line says of the server, over the configuration.
+type address struct{ url, context, creds *string }
+
+func (f *flags) address(about string) *address {
+	a := &address{
+		f.String("server", "", about),
+		f.String("context", "", "`NAME` of a context of the nats tool, instead of --server"),
+		f.String("creds", "", "credentials `FILE`"),
 	}
-	options := append(connectOptions(n), more...)
-	deadline := time.Now().Add(wait)
-	for {
-		nc, err := connectOnce(n, options)
-		if err == nil {
-			return nc, nil
-		}
-		switch {
-		case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired),
-			errors.Is(err, nats.ErrAuthRevoked):
-			return nil, fmt.Errorf("the NATS server (%s) refuses the credentials: %w: check nats.creds, nats.context or the user in the URL", serverOf(n), err)
-		case !waits(err):
-			return nil, fmt.Errorf("connecting to NATS (%s): %w", serverOf(n), err)
-		case time.Now().Add(retryPause).After(deadline):
-			return nil, fmt.Errorf("no NATS server answers (%s) within %v: %w: start one (nats-server -js), or name another with --server, NATS_URL or nats.url", serverOf(n), wait, err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(retryPause):
-		}
+	f.command.MarkFlagsMutuallyExclusive("server", "context")
+	f.command.MarkFlagsMutuallyExclusive("creds", "context")
+	return a
+}
+
+// over puts what was given over a configuration.
+func (a *address) over(n config.NATS) config.NATS {
+	if *a.url != "" {
+		n.URL, n.Context = *a.url, ""
+	}
+	if *a.context != "" {
+		n.URL, n.Context, n.Login = "", *a.context, config.Login{}
+	}
+	if *a.creds != "" {
+		n.Login = config.Login{Creds: *a.creds}
+	}
+	return n
+}
+
+// serverFlags say which server a verb without a configuration of its own talks to, and who it is there.
+type serverFlags struct {
+	*address
+	config *string
+}
+
+// server declares them; of says whose server it is.
+func (f *flags) server(of string) *serverFlags {
+	return &serverFlags{
+		f.address("NATS `URL`" + of + " (default that of -c, else NATS_URL, else nats://127.0.0.1:4222)"),
+		f.StringP("config", "c", "", "configuration `FILE` whose nats section says how to connect and who"),
 	}
 }
 
-const retryPause = 250 * time.Millisecond
-
-// waits says whether another try may do better: no server listens yet. Everything else is a fault of the configuration.
-func waits(err error) bool {
-	var unreachable interface{ Timeout() bool } // net.Error, without its deprecated part
-	return errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.As(err, &unreachable)
+// dial connects as the flags say.
+func (s *serverFlags) dial(ctx context.Context, e *env) (*connection.Conn, error) {
+	var n config.NATS
+	if *s.config != "" {
+		c, err := loadConfig(*s.config)
+		if err != nil {
+			return nil, err
+		}
+		n = c.NATS
+	}
+	return dial(ctx, e, usual(s.over(n)))
 }
 
-func connectOnce(n config.NATS, options []nats.Option) (*nats.Conn, error) {
+// usual is the server where none is named.
+func usual(n config.NATS) config.NATS {
+	if n.Embedded() {
+		if n.URL = os.Getenv("NATS_URL"); n.URL == "" {
+			n.URL = nats.DefaultURL
+		}
+	}
+	return n
+}
+
+// dial connects a verb that is no daemon.
+func dial(ctx context.Context, e *env, n config.NATS) (*connection.Conn, error) {
+	if err := checkAddress(n); err != nil {
+		return nil, err
+	}
+	nc, err := connection.Dial(ctx, n, connection.Options{Wait: clientWait})
+	if err != nil {
+		return nil, err
+	}
+	e.conns = append(e.conns, nc)
+	return nc, nil
+}
+
+// checkAddress looks at what came from the command line or the environment.
+func checkAddress(n config.NATS) error {
 	if n.Context != "" {
-		nc, _, err := natscontext.Connect(n.Context, options...)
-		return nc, err
+		return nil
 	}
-	return nats.Connect(n.URL, options...)
+	if err := config.CheckURL(n.URL); err != nil {
+		return usagef("--server, NATS_URL or nats.url: %w", err)
+	}
+	if _, err := config.LoginOf(n.URL); err != nil {
+		return usagef("--server, NATS_URL or nats.url: %w", err)
+	}
+	return nil
 }
 
-func connectOptions(n config.NATS) []nats.Option {
-	options := []nats.Option{
-		nats.Name("embedd"),
-		nats.MaxReconnects(-1),
-		nats.PingInterval(20 * time.Second), // a dead peer is seen within a minute; the client's default takes four
-	}
-	if n.Creds != "" {
-		options = append(options, nats.UserCredentials(n.Creds))
-	}
-	if n.TLS.CA != "" {
-		options = append(options, nats.RootCAs(n.TLS.CA))
-	}
-	if n.TLS.Cert != "" {
-		options = append(options, nats.ClientCert(n.TLS.Cert, n.TLS.Key))
-	}
-	if n.TLS.First {
-		options = append(options, nats.TLSHandshakeFirst())
-	}
-	return options
+// dialServer connects to the embedded server without a socket between.
+func dialServer(ctx context.Context, s *server.Server, o connection.Options) (*connection.Conn, error) {
+	o.Server = s
+	return connection.Dial(ctx, config.NATS{}, o)
 }

@@ -1,32 +1,109 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
-	"net"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-
-	"github.com/embedd/embedd/cmd/embedd/config"
 )
 
-// startNATS starts a real server on a free port that wants a user and a password.
-func startNATS(t *testing.T, port int) *server.Server {
+// said collects what a verb says while it says it.
+type said struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// runningDaemon is `embedd run` in this process.
+type runningDaemon struct {
+	t    *testing.T
+	log  *said
+	http string
+	stop func() (code int)
+}
+
+var serves = regexp.MustCompile(`msg=serving .*http=(\S+)`)
+
+// startRun runs a configuration until the test ends, and waits until it serves.
+func startRun(t *testing.T, config string, flags ...string) *runningDaemon {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, Username: "u", Password: "hunter2",
-		NoSigs: true, NoLog: true})
+	d := &runningDaemon{t: t, log: &said{}}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan int, 1)
+	go func() {
+		ended <- dispatch(ctx, &env{stdin: strings.NewReader(""), stdout: d.log, stderr: d.log},
+			append([]string{"run", "-c", config}, flags...))
+	}()
+	d.stop = sync.OnceValue(func() int {
+		cancel()
+		return <-ended
+	})
+	t.Cleanup(func() { d.stop() })
+	d.until("the daemon serves", func() bool {
+		m := serves.FindStringSubmatch(d.log.String())
+		if m != nil {
+			d.http = "http://" + m[1]
+		}
+		return m != nil
+	})
+	return d
+}
+
+// until waits for a condition.
+func (d *runningDaemon) until(what string, holds func() bool) {
+	d.t.Helper()
+	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			d.t.Fatalf("not within a minute: %s; the daemon says:\n%s", what, d.log)
+		}
+	}
+}
+
+func (d *runningDaemon) get(path string) (code int, body string) {
+	d.t.Helper()
+	answer, err := http.Get(d.http + path)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	b, err := io.ReadAll(answer.Body)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return answer.StatusCode, string(b)
+}
+
+// serveNATS starts a real server until the test ends.
+func serveNATS(t *testing.T, o server.Options) *server.Server {
+	t.Helper()
+	o.Host, o.Port, o.NoSigs, o.NoLog = "127.0.0.1", -1, true, true
+	s, err := server.NewServer(&o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	go s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(20 * time.Second) {
 		t.Fatal("the NATS server does not start")
 	}
 	return s
@@ -36,88 +113,61 @@ func withUser(s *server.Server, user string) string {
 	return strings.Replace(s.ClientURL(), "nats://", "nats://"+user+"@", 1)
 }
 
-func TestConnect(t *testing.T) {
-	s := startNATS(t, -1)
-	nc, err := connect(t.Context(), config.NATS{URL: withUser(s, "u:hunter2")}, time.Second)
-	if err != nil {
+// writeFile writes a file of a test's own directory and returns its path.
+func writeFile(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	nc.Close()
-
-	// Wrong credentials are not waited for.
-	start := time.Now()
-	_, err = connect(t.Context(), config.NATS{URL: withUser(s, "u:hunter3")}, time.Minute)
-	if err == nil || !strings.Contains(err.Error(), "refuses the credentials") ||
-		strings.Contains(err.Error(), "hunter3") {
-		t.Errorf("wrong password: %v", err)
-	}
-	if d := time.Since(start); d > 20*time.Second {
-		t.Errorf("wrong password took %v", d)
-	}
-	_, err = connect(t.Context(), config.NATS{URL: "nats://u:hunter2@:%zz"}, time.Second)
-	if usage := (usageError{}); !errors.As(err, &usage) || strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("a URL that is none: %v", err)
-	}
+	return path
 }
 
-func TestConnectByContext(t *testing.T) {
-	s := startNATS(t, -1)
-	home := t.TempDir()
-	t.Setenv("XDG_CONFIG_HOME", home)
-	dir := filepath.Join(home, "nats", "context")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(map[string]string{"url": s.ClientURL(), "user": "u", "password": "hunter2"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "prod.json"), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	nc, err := connect(t.Context(), config.NATS{Context: "prod"}, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	nc.Close()
-	if _, err := connect(t.Context(), config.NATS{Context: "test"}, time.Minute); err == nil ||
-		!strings.Contains(err.Error(), `unknown context "test"`) {
-		t.Errorf("a context that is not there: %v", err)
-	}
-}
+// corePipeline needs no stream.
+const corePipeline = "http: {listen: 127.0.0.1:0}\npipelines:\n  p: {schema: {features: x}, model: {store: none}}\n"
 
-// A server that starts later is waited for, one that does not is an error that says what to do, and a signal ends the
-// wait.
-func TestConnectWaits(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
-	n := config.NATS{URL: "nats://u:hunter2@" + l.Addr().String()}
-
-	_, err = connect(t.Context(), n, time.Second)
-	if err == nil || !strings.Contains(err.Error(), "start one (nats-server -js)") ||
-		strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("no server: %v", err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	if _, err := connect(ctx, n, time.Minute); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a cancelled wait: %v", err)
-	}
-	connected := make(chan error, 1)
-	go func() {
-		nc, err := connect(t.Context(), n, 30*time.Second)
-		if err == nil {
-			nc.Close()
+// A password that is wrong for a while ends no reconnecting, however often it was refused; and the probes tell.
+func TestPasswordIsRotated(t *testing.T) {
+	options := server.Options{Username: "u", Password: "old"}
+	s := serveNATS(t, options)
+	d := startRun(t, writeFile(t, t.TempDir(), "embedd.yaml",
+		"nats: {url: '"+withUser(s, "u:old")+"'}\n"+corePipeline))
+	reload := func(password string) {
+		options.Host, options.Port, options.NoSigs, options.NoLog, options.Password = "127.0.0.1", -1, true, true, password
+		changed := options
+		if err := s.ReloadOptions(&changed); err != nil {
+			t.Fatal(err)
 		}
-		connected <- err
-	}()
-	time.Sleep(2 * retryPause)
-	startNATS(t, port)
-	if err := <-connected; err != nil {
-		t.Errorf("a server that starts later: %v", err)
 	}
+	reload("new")
+	d.until("it is refused three times", func() bool { return s.NumClients() == 0 && refusals(s) >= 3 })
+	const says = "the NATS server refuses the credentials"
+	if code, body := d.get("/readyz"); code != 503 || !strings.Contains(body, says) {
+		t.Errorf("/readyz while it is refused: %d %s", code, body)
+	}
+	if code, body := d.get("/healthz"); code != 200 || !strings.Contains(body, says) {
+		t.Errorf("/healthz while it is refused: %d %s", code, body)
+	}
+	reload("old")
+	d.until("it is connected again", func() bool { return s.NumClients() == 1 })
+	if log := d.log.String(); strings.Count(log, says) != 1 || !strings.Contains(log, "connected again") {
+		t.Errorf("the log should tell once:\n%s", log)
+	}
+	if code, body := d.get("/healthz"); code != 200 || body != `{"status":"ok"}`+"\n" {
+		t.Errorf("/healthz afterwards: %d %s", code, body)
+	}
+}
+
+// refusals is how many clients the server closed for what they said of themselves.
+func refusals(s *server.Server) (n int) {
+	z, err := s.Connz(&server.ConnzOptions{State: server.ConnClosed})
+	if err != nil {
+		return 0
+	}
+	for _, c := range z.Conns {
+		if strings.Contains(c.Reason, "Authentication") {
+			n++
+		}
+	}
+	return n
 }

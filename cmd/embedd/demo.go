@@ -11,11 +11,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/cmd/embedd/connection"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/model/score"
@@ -69,7 +69,7 @@ type demo struct {
 	show     *progress
 	log      *slog.Logger
 	store    string
-	conn     *nats.Conn
+	conn     *connection.Conn
 	js       jetstream.JetStream
 	digits   *digits
 	scale    model.Scale
@@ -108,11 +108,11 @@ func (d *demo) open() (err error) {
 		return err
 	}
 	d.cleanup = append(d.cleanup, func() { stopServer(s) })
-	if d.conn, err = dialServer(s); err != nil {
+	if d.conn, err = dialServer(context.Background(), s, connection.Options{}); err != nil {
 		return err
 	}
 	d.cleanup = append(d.cleanup, d.conn.Close)
-	d.js, err = jetstream.New(d.conn)
+	d.js, err = d.conn.JetStream()
 	return err
 }
 
@@ -165,7 +165,7 @@ func (d *demo) play(ctx context.Context, picture string) (*demoReport, error) {
 	if _, err := stream.Setup(ctx, d.js, pipelines, true); err != nil {
 		return nil, err
 	}
-	engine, err := stream.New(stream.Options{Conn: d.conn, Pipelines: pipelines, Logger: d.log})
+	engine, err := stream.New(stream.Options{Conn: d.conn.Conn, Pipelines: pipelines, Logger: d.log})
 	if err != nil {
 		return nil, err
 	}

@@ -32,15 +32,16 @@ func dlqCommand(e *env) *cobra.Command {
 
 // letterFlags say which dead letters are meant.
 type letterFlags struct {
-	server, subject *string
-	codes           *[]string
-	since, until    moment
+	server       *serverFlags
+	subject      *string
+	codes        *[]string
+	since, until moment
 }
 
 // letters declares the flags of a verb that reads dead letters; many adds those that choose among them.
 func (f *flags) letters(many bool) *letterFlags {
 	l := &letterFlags{
-		server: f.String("server", "", "NATS `URL` (default NATS_URL, else nats://127.0.0.1:4222)"),
+		server: f.server(""),
 		subject: f.String("subject", "",
 			"`SUBJECT` of the dead letters, output.dead; wildcards as in NATS (default dead.PIPELINE, or dead.>)"),
 		codes: &[]string{},
@@ -68,14 +69,16 @@ func (l *letterFlags) of(pipeline string, bodies bool) stream.DeadLetters {
 }
 
 // filters tells whether some of the letters are to be left out.
-func (l *letterFlags) filters() bool { return len(*l.codes) > 0 || !l.since.IsZero() || !l.until.IsZero() }
+func (l *letterFlags) filters() bool {
+	return len(*l.codes) > 0 || !l.since.IsZero() || !l.until.IsZero()
+}
 
-func (l *letterFlags) open(ctx context.Context) (jetstream.JetStream, func(), error) {
-	nc, err := dialClient(ctx, *l.server)
+func (l *letterFlags) open(ctx context.Context, e *env) (jetstream.JetStream, func(), error) {
+	nc, err := l.server.dial(ctx, e)
 	if err != nil {
 		return nil, nil, err
 	}
-	js, err := jetstream.New(nc)
+	js, err := nc.JetStream()
 	if err != nil {
 		nc.Close()
 		return nil, nil, err
@@ -142,7 +145,7 @@ func dlqLsCommand(e *env) *cobra.Command {
 	out := f.output(e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
-		js, done, err := which.open(ctx)
+		js, done, err := which.open(ctx, e)
 		if err != nil {
 			return err
 		}
@@ -206,7 +209,7 @@ func dlqShowCommand(e *env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		js, done, err := which.open(ctx)
+		js, done, err := which.open(ctx, e)
 		if err != nil {
 			return err
 		}

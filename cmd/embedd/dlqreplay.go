@@ -55,7 +55,7 @@ func dlqReplayCommand(e *env) *cobra.Command {
 		if len(numbers) > 0 && which.filters() {
 			return usagef("dlq replay: numbers say which letters; leave --code, --since and --until out")
 		}
-		js, done, err := which.open(ctx)
+		js, done, err := which.open(ctx, e)
 		if err != nil {
 			return err
 		}

@@ -29,9 +29,14 @@ type monitor struct {
 	failed chan error
 }
 
-// startMonitor listens at once, so that an occupied port is an error before anything else starts. Ready is called for
-// each request of /readyz and must be safe for concurrent use.
-func startMonitor(listen string, metrics prometheus.Gatherer, ready func() []readiness) (*monitor, error) {
+// probes answer for a daemon; they are called for each request and must be safe for concurrent use.
+type probes struct {
+	ready   func() []readiness
+	trouble func() string // what is wrong with the connection; "" for nothing
+}
+
+// startMonitor listens at once, so that an occupied port is an error before anything else starts.
+func startMonitor(listen string, metrics prometheus.Gatherer, p probes) (*monitor, error) {
 	l, err := net.Listen("tcp", listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("http.listen %s is in use by another program, perhaps another embedd: stop it, or set http.listen to another port (port 0 takes a free one)", listen)
@@ -41,7 +46,7 @@ func startMonitor(listen string, metrics prometheus.Gatherer, ready func() []rea
 	}
 	m := &monitor{
 		server: &http.Server{
-			Handler:           monitorHandler(metrics, ready),
+			Handler:           monitorHandler(metrics, p),
 			ReadHeaderTimeout: 5 * time.Second,
 			ReadTimeout:       10 * time.Second,
 			WriteTimeout:      30 * time.Second,
@@ -66,17 +71,22 @@ func (m *monitor) close(ctx context.Context) error {
 	return nil
 }
 
-func monitorHandler(metrics prometheus.Gatherer, ready func() []readiness) http.Handler {
+func monitorHandler(metrics prometheus.Gatherer, p probes) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, http.StatusOK, map[string]string{"status": "ok"})
+		// The process lives, and restarting it would not mend the connection.
+		answer := map[string]string{"status": "ok"}
+		if text := p.trouble(); text != "" {
+			answer["connection"] = text
+		}
+		reply(w, http.StatusOK, answer)
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		answer := struct {
 			Ready     bool        `json:"ready"`
 			Pipelines []readiness `json:"pipelines"`
-		}{true, ready()}
+		}{true, p.ready()}
 		for _, p := range answer.Pipelines {
 			answer.Ready = answer.Ready && p.Ready
 		}

@@ -18,12 +18,12 @@ func TestMonitor(t *testing.T) {
 	registry.MustRegister(counter)
 	counter.Add(3)
 	var learned atomic.Bool
-	m, err := startMonitor("127.0.0.1:0", registry, func() []readiness {
+	m, err := startMonitor("127.0.0.1:0", registry, probes{func() []readiness {
 		if learned.Load() {
 			return []readiness{{Pipeline: "digits", Ready: true}, {Pipeline: "wine", Ready: true}}
 		}
 		return []readiness{{Pipeline: "digits", Reason: "412 of 1000 labelled rows"}, {Pipeline: "wine", Ready: true}}
-	})
+	}, func() string { return "" }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,14 +61,14 @@ func TestMonitor(t *testing.T) {
 	}
 
 	// The port is taken now.
-	if _, err := startMonitor(address, registry, nil); err == nil ||
+	if _, err := startMonitor(address, registry, probes{}); err == nil ||
 		!strings.Contains(err.Error(), "set http.listen to another port") {
 		t.Errorf("a second monitor on %s: %v", address, err)
 	}
 	if err := m.close(context.Background()); err != nil {
 		t.Error(err)
 	}
-	if m, err = startMonitor(address, registry, func() []readiness { return nil }); err != nil {
+	if m, err = startMonitor(address, registry, probes{}); err != nil {
 		t.Fatalf("the port is not free after close: %v", err)
 	}
 	if err := m.close(context.Background()); err != nil {

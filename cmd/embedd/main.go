@@ -21,12 +21,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/cmd/embedd/connection"
 )
 
 // env is what a verb sees of the process. Tests give buffers.
 type env struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
+
+	conns []*connection.Conn // that the verb made: they know what else was wrong when it fails
 }
 
 func main() {
@@ -45,6 +48,9 @@ func main() {
 // dispatch runs the verb that args name, prints its error and returns the exit code.
 func dispatch(ctx context.Context, e *env, args []string) int {
 	err := run(ctx, newRoot(e), args)
+	for _, nc := range e.conns {
+		err = nc.Explain(err)
+	}
 	code := exitCode(ctx, err)
 	switch problems := (config.Problems)(nil); {
 	case code > 128:

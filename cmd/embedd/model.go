@@ -47,7 +47,7 @@ func modelShowCommand(e *env) *cobra.Command {
 	out := f.output(e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
-		m, err := findModel(ctx, names[0], where)
+		m, err := findModel(ctx, e, names[0], where)
 		if err != nil {
 			return err
 		}
@@ -119,12 +119,12 @@ func printModel(out *output, m *model.Model) error {
 
 // findModel reads a model from a file, or where there is no file of that name from the store: a version, or a
 // pipeline for its live model.
-func findModel(ctx context.Context, name string, where *storeFlags) (*model.Model, error) {
+func findModel(ctx context.Context, e *env, name string, where *storeFlags) (*model.Model, error) {
 	m, err := readModel(name)
 	if !errors.Is(err, fs.ErrNotExist) || strings.ContainsAny(name, "/.") {
 		return m, err
 	}
-	store, done, err := where.open(ctx)
+	store, done, err := where.open(ctx, e)
 	if err != nil {
 		return nil, fmt.Errorf("no file is named %s, and the model store cannot be asked: %w", name, err)
 	}
@@ -144,7 +144,7 @@ func modelExportCommand(e *env) *cobra.Command {
 	out := f.output(e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
-		m, err := findModel(ctx, names[0], where)
+		m, err := findModel(ctx, e, names[0], where)
 		if err != nil {
 			return err
 		}

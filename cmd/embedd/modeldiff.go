@@ -47,11 +47,11 @@ func modelDiffCommand(e *env) *cobra.Command {
 	where := f.store()
 	out := f.output(e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		a, err := findModel(cmd.Context(), names[0], where)
+		a, err := findModel(cmd.Context(), e, names[0], where)
 		if err != nil {
 			return err
 		}
-		b, err := findModel(cmd.Context(), names[1], where)
+		b, err := findModel(cmd.Context(), e, names[1], where)
 		if err != nil {
 			return err
 		}

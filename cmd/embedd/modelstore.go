@@ -22,7 +22,7 @@ func modelLsCommand(e *env) *cobra.Command {
 	out := f.output(e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
-		store, done, err := where.open(ctx)
+		store, done, err := where.open(ctx, e)
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func changeCommand(e *env, use, short string,
 	out := f.output(e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
-		store, done, err := where.open(ctx)
+		store, done, err := where.open(ctx, e)
 		if err != nil {
 			return err
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/cmd/embedd/config"
@@ -10,17 +9,6 @@ import (
 	"github.com/embedd/embedd/stream"
 	"github.com/embedd/embedd/stream/registry"
 )
-
-// serverURL is the server that a verb talks to: the flag, else NATS_URL, else the fallback.
-func serverURL(given, fallback string) string {
-	if given != "" {
-		return given
-	}
-	if url := os.Getenv("NATS_URL"); url != "" {
-		return url
-	}
-	return fallback
-}
 
 // defaultStore is where the models of pipelines on core NATS are, beside what the embedded server stores.
 const defaultStore = embeddedStore + "/models"

@@ -15,6 +15,7 @@ import (
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/file"
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/cmd/embedd/connection"
 )
 
 // publishCommand sends a file as Arrow batches.
@@ -24,7 +25,7 @@ func publishCommand(e *env) *cobra.Command {
 	data := f.String("data", "", "`FILE` to send: .csv, .csv.gz, .parquet, .arrow, .arrows, or - for an Arrow IPC stream")
 	label := f.String("label", "", "label `COLUMN`; it must be in the file")
 	subject := f.String("subject", "", "`SUBJECT` to publish to")
-	server := f.String("server", "", "NATS `URL` (default NATS_URL, else nats://127.0.0.1:4222)")
+	server := f.server("")
 	batch := f.Int("batch", 256, "most `ROWS` in a message")
 	rate := f.Float64("rate", 0, "`ROWS` a second; 0 is as fast as the server confirms")
 	loop := f.Bool("loop", false, "begin again at the end, until a signal")
@@ -49,7 +50,7 @@ func publishCommand(e *env) *cobra.Command {
 		if *loop && *data == "-" {
 			return usagef("publish: --loop cannot begin standard input again")
 		}
-		nc, err := dialClient(ctx, *server)
+		nc, err := server.dial(ctx, e)
 		if err != nil {
 			return err
 		}
@@ -194,7 +195,7 @@ func columnNames(s *arrow.Schema) string {
 
 // publisher sends to a subject, through JetStream where a stream takes it.
 type publisher struct {
-	nc      *nats.Conn
+	nc      *connection.Conn
 	js      jetstream.JetStream
 	subject string
 	stream  string
@@ -207,9 +208,9 @@ type publisher struct {
 // maxUnconfirmed bounds what is on its way to the server.
 const maxUnconfirmed = 64
 
-func newPublisher(ctx context.Context, nc *nats.Conn, subject string) (*publisher, error) {
+func newPublisher(ctx context.Context, nc *connection.Conn, subject string) (*publisher, error) {
 	p := &publisher{nc: nc, subject: subject}
-	js, err := jetstream.New(nc)
+	js, err := nc.JetStream()
 	if err != nil {
 		return nil, err
 	}
@@ -277,7 +278,14 @@ func (p *publisher) flush(ctx context.Context) error {
 			return err
 		}
 	}
-	return p.nc.FlushWithContext(ctx)
+	if err := p.nc.FlushWithContext(ctx); err != nil {
+		return err
+	}
+	// Without a stream nothing else tells that a message was refused.
+	if err := p.nc.LastError(); errors.Is(err, nats.ErrPermissionViolation) {
+		return err
+	}
+	return nil
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -12,10 +12,10 @@ func resumeCommand(e *env) *cobra.Command {
 		Args:  arguments(0, 1),
 	}
 	f := flagsOf(cmd)
-	server := f.String("server", "", "NATS `URL` of the daemon (default NATS_URL, else nats://127.0.0.1:4222)")
+	server := f.server(" of the daemon")
 	out := f.output(e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		r, err := askOne(cmd.Context(), *server, "resume", names)
+		r, err := askOne(cmd.Context(), e, server, "resume", names)
 		if err != nil {
 			return err
 		}

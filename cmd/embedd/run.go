@@ -7,15 +7,15 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/cmd/embedd/connection"
 	"github.com/embedd/embedd/stream"
 )
 
@@ -24,7 +24,7 @@ func runCommand(e *env) *cobra.Command {
 	cmd := &cobra.Command{Use: "run", Short: "the daemon: learn from streams and reduce them until a signal"}
 	f := flagsOf(cmd)
 	path := f.StringP("config", "c", "embedd.yaml", "configuration `FILE`")
-	server := f.String("server", "", "NATS `URL`; over NATS_URL and the file's nats.url")
+	where := f.address("NATS `URL`; over NATS_URL and the file's nats.url")
 	logFormat := f.choice("log-format", "`FORM` of the log on stderr", "text", "json")
 	logLevel := f.choice("log-level", "least `LEVEL` that is logged", "info", "debug", "warn", "error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -36,9 +36,7 @@ func runCommand(e *env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if *server != "" {
-			c.NATS.URL, c.NATS.Context = *server, ""
-		} else if c.NATS.Embedded() {
+		if c.NATS = where.over(c.NATS); c.NATS.Embedded() {
 			c.NATS.URL = os.Getenv("NATS_URL")
 		}
 		log := newLogger(e, *logFormat, *logLevel)
@@ -69,7 +67,8 @@ type daemon struct {
 	log     *slog.Logger
 	engine  *stream.Engine
 	monitor *monitor
-	conn    *nats.Conn
+	conn    *connection.Conn
+	dialled atomic.Pointer[connection.Conn] // conn, for the probes
 	cleanup []func()
 }
 
@@ -91,43 +90,36 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if d.monitor, err = startMonitor(c.HTTP.Listen, registry, d.readiness); err != nil {
+	if d.monitor, err = startMonitor(c.HTTP.Listen, registry,
+		probes{d.readiness, d.trouble}); err != nil {
 		return err
 	}
 	if err := d.dial(ctx, c, pipelines); err != nil {
 		return err
 	}
-	d.engine, err = stream.New(stream.Options{Conn: d.conn, Pipelines: pipelines, Logger: d.log, Registerer: registry})
+	d.engine, err = stream.New(stream.Options{Conn: d.conn.Conn, APIPrefix: d.conn.APIPrefix(), Pipelines: pipelines,
+		Logger: d.log, Registerer: registry})
 	if err != nil {
 		return usageError{err}
 	}
-	d.log.Info("serving", "server", d.conn.ConnectedUrlRedacted(), "pipelines", len(pipelines), "http",
+	d.log.Info("serving", "server", d.conn.Address(), "pipelines", len(pipelines), "http",
 		d.monitor.addr.String())
 	return nil
 }
 
 // dial connects to the configured server, or embeds one and makes its streams.
 func (d *daemon) dial(ctx context.Context, c *config.Config, pipelines []stream.Pipeline) error {
-	handlers := []nats.Option{
-		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {
-			if !nc.IsClosed() {
-				d.log.Warn("the server is gone; reconnecting for ever", "error", err)
-			}
-		}),
-		nats.ReconnectHandler(func(nc *nats.Conn) {
-			d.log.Info("connected again", "server",
-				nc.ConnectedUrlRedacted())
-		}),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			d.log.Warn("the connection reports", "error", err)
-		}),
-	}
+	o := connection.Options{Wait: c.NATS.Wait, Logger: d.log}
 	if !c.NATS.Embedded() {
-		conn, err := connect(ctx, c.NATS, c.NATS.Wait, handlers...)
+		if err := checkAddress(c.NATS); err != nil {
+			return err
+		}
+		conn, err := connection.Dial(ctx, c.NATS, o)
 		if err != nil {
 			return err
 		}
 		d.conn = conn
+		d.dialled.Store(conn)
 		d.cleanup = append(d.cleanup, conn.Close)
 		return nil
 	}
@@ -136,17 +128,26 @@ func (d *daemon) dial(ctx context.Context, c *config.Config, pipelines []stream.
 		return err
 	}
 	d.cleanup = append(d.cleanup, func() { stopServer(s) })
-	if d.conn, err = dialServer(s, handlers...); err != nil {
+	if d.conn, err = dialServer(ctx, s, o); err != nil {
 		return fmt.Errorf("connecting to the embedded server: %w", err)
 	}
+	d.dialled.Store(d.conn)
 	d.cleanup = append(d.cleanup, d.conn.Close)
 	d.log.Info("embedded NATS server", "url", s.ClientURL(), "store", s.StoreDir())
-	js, err := jetstream.New(d.conn)
+	js, err := d.conn.JetStream()
 	if err != nil {
 		return err
 	}
 	_, err = stream.Setup(ctx, js, pipelines, true)
 	return err
+}
+
+// trouble may be asked before the connection is there.
+func (d *daemon) trouble() string {
+	if conn := d.dialled.Load(); conn != nil {
+		return conn.Trouble()
+	}
+	return "not connected yet"
 }
 
 // readiness may be asked before the engine is there.
@@ -158,8 +159,12 @@ func (d *daemon) readiness() []readiness {
 	if len(status) == 0 {
 		return []readiness{{Reason: "starting"}}
 	}
+	trouble := d.trouble()
 	var out []readiness
 	for _, s := range status {
+		if trouble != "" {
+			s.Ready, s.Reason = false, trouble
+		}
 		out = append(out, readiness{Pipeline: s.Pipeline, Ready: s.Ready, Reason: s.Reason,
 			Learning: s.Learning})
 	}
@@ -169,14 +174,33 @@ func (d *daemon) readiness() []readiness {
 // serve runs the engine until a signal, and ends what was opened.
 func (d *daemon) serve(ctx context.Context) error {
 	defer d.close()
-	if err := d.engine.Run(ctx); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
+	stop, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-d.conn.Ended():
+			cancel(errConnectionEnded)
+		case <-stop.Done():
+		}
+	}()
+	err := d.engine.Run(stop)
+	cancel(nil)
+	<-watched
+	switch {
+	case errors.Is(context.Cause(stop), errConnectionEnded):
+		return fmt.Errorf("%w: %s", errConnectionEnded, d.conn.Trouble())
+	case err != nil:
+		return d.conn.Explain(err)
+	case ctx.Err() != nil:
 		d.log.Info("drained", "cause", context.Cause(ctx).Error())
 	}
 	return nil
 }
+
+// errConnectionEnded ends the daemon in the open: who restarts it makes a new connection, and nothing else would.
+var errConnectionEnded = errors.New("the connection ended for good")
 
 func (d *daemon) close() {
 	if d.monitor != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -11,9 +10,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
-
-	"github.com/embedd/embedd/cmd/embedd/config"
 )
 
 // The embedded server's address and store, for run.
@@ -63,18 +59,4 @@ func startServer(store string, port int) (*server.Server, error) {
 func stopServer(s *server.Server) {
 	s.Shutdown()
 	s.WaitForShutdown()
-}
-
-// dialServer connects to the embedded server without a socket between.
-func dialServer(s *server.Server, more ...nats.Option) (*nats.Conn, error) {
-	options := append(connectOptions(config.NATS{}), nats.InProcessServer(s))
-	return nats.Connect("", append(options, more...)...)
-}
-
-// clientWait is how long a verb other than run waits for its connection.
-const clientWait = 5 * time.Second
-
-// dialClient connects a verb that talks to a server: --server, else NATS_URL, else the usual address.
-func dialClient(ctx context.Context, given string, more ...nats.Option) (*nats.Conn, error) {
-	return connect(ctx, config.NATS{URL: serverURL(given, nats.DefaultURL)}, clientWait, more...)
 }

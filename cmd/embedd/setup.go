@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/stream"
@@ -15,7 +14,7 @@ func setupCommand(e *env) *cobra.Command {
 	cmd := &cobra.Command{Use: "setup", Short: "show the streams that a configuration needs, or make them"}
 	f := flagsOf(cmd)
 	path := f.StringP("config", "c", "embedd.yaml", "configuration `FILE`")
-	server := f.String("server", "", "NATS `URL`; over NATS_URL and the file's nats.url")
+	where := f.address("NATS `URL`; over NATS_URL and the file's nats.url")
 	apply := f.Bool("apply", false, "make the streams that are missing; one that is there is never changed")
 	out := f.output(e)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -28,15 +27,12 @@ func setupCommand(e *env) *cobra.Command {
 		if err != nil {
 			return usageError{err}
 		}
-		if *server != "" || c.NATS.Embedded() {
-			c.NATS.URL, c.NATS.Context = serverURL(*server, "nats://127.0.0.1:4222"), ""
-		}
-		nc, err := connect(ctx, c.NATS, clientWait)
+		nc, err := dial(ctx, e, usual(where.over(c.NATS)))
 		if err != nil {
 			return err
 		}
 		defer nc.Close()
-		js, err := jetstream.New(nc)
+		js, err := nc.JetStream()
 		if err != nil {
 			return err
 		}

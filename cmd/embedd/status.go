@@ -18,11 +18,11 @@ func statusCommand(e *env) *cobra.Command {
 		Args: arguments(0, 1),
 	}
 	f := flagsOf(cmd)
-	server := f.String("server", "", "NATS `URL` of the daemon (default NATS_URL, else nats://127.0.0.1:4222)")
+	server := f.server(" of the daemon")
 	out := f.output(e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
-		nc, err := dialClient(ctx, *server)
+		nc, err := server.dial(ctx, e)
 		if err != nil {
 			return err
 		}
@@ -35,7 +35,7 @@ func statusCommand(e *env) *cobra.Command {
 		for _, name := range names {
 			want := len(reports) + instances[name]
 			var failed error
-			err := gather(ctx, nc, stream.ServiceSubject(name, "status"), askWait, func(msg *nats.Msg) bool {
+			err := gather(ctx, nc.Conn, stream.ServiceSubject(name, "status"), askWait, func(msg *nats.Msg) bool {
 				r, err := reportOf(msg)
 				if err != nil {
 					failed = fmt.Errorf("pipeline %s: %w", name, err)

@@ -7,24 +7,25 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/embedd/embedd/stream/registry"
 )
 
 // storeFlags say where the models are.
-type storeFlags struct{ server, directory *string }
+type storeFlags struct {
+	server    *serverFlags
+	directory *string
+}
 
 // store declares the flags of a verb that reads or changes the model store.
 func (f *flags) store() *storeFlags {
 	return &storeFlags{
-		f.String("server", "", "NATS `URL` of the model store (default NATS_URL, else nats://127.0.0.1:4222)"),
+		f.server(" of the model store"),
 		f.String("store", "", "`DIRECTORY` of the model store, where model.store names one"),
 	}
 }
 
 // open opens the store that the flags name; done closes what it needed.
-func (s *storeFlags) open(ctx context.Context) (store registry.Store, done func(), err error) {
+func (s *storeFlags) open(ctx context.Context, e *env) (store registry.Store, done func(), err error) {
 	if *s.directory != "" {
 		if _, err := os.Stat(*s.directory); errors.Is(err, fs.ErrNotExist) {
 			return nil, nil, usagef("--store %s: there is no such directory", *s.directory)
@@ -32,11 +33,11 @@ func (s *storeFlags) open(ctx context.Context) (store registry.Store, done func(
 		store, err = registry.Directory(*s.directory)
 		return store, func() {}, err
 	}
-	nc, err := dialClient(ctx, *s.server)
+	nc, err := s.server.dial(ctx, e)
 	if err != nil {
 		return nil, nil, err
 	}
-	js, err := jetstream.New(nc)
+	js, err := nc.JetStream()
 	if err == nil {
 		store, err = registry.JetStream(ctx, js)
 	}

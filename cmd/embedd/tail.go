@@ -17,6 +17,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/file"
+	"github.com/embedd/embedd/cmd/embedd/connection"
 )
 
 // tailCommand shows what flows on a subject.
@@ -27,12 +28,12 @@ func tailCommand(e *env) *cobra.Command {
 	limit := f.Int("limit", 0, "stop after so many `MESSAGES`; 0 is none")
 	rows := f.Int("rows", 3, "`ROWS` of each message to show; -1 is all")
 	all := f.Bool("all", false, "begin with the first message that the subject's stream holds")
-	server := f.String("server", "", "NATS `URL` (default NATS_URL, else nats://127.0.0.1:4222)")
+	server := f.server("")
 	out := f.output(e)
 	f.require("subject")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
-		nc, err := dialClient(ctx, *server)
+		nc, err := server.dial(ctx, e)
 		if err != nil {
 			return err
 		}
@@ -65,9 +66,9 @@ func tailCommand(e *env) *cobra.Command {
 }
 
 // tailStream reads the stream that takes the subject, from its first message.
-func tailStream(ctx context.Context, nc *nats.Conn, subject string, limit int,
+func tailStream(ctx context.Context, nc *connection.Conn, subject string, limit int,
 	show func(string, nats.Header, []byte, time.Time) error) error {
-	js, err := jetstream.New(nc)
+	js, err := nc.JetStream()
 	if err != nil {
 		return err
 	}

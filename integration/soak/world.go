@@ -50,13 +50,13 @@ func newWorld(ctx context.Context, o options) (*world, error) {
 		return nil, err
 	}
 	w.url = fmt.Sprintf("nats://127.0.0.1:%d", port)
-	conf := filepath.Join(o.dir, "nats.conf")
+	conf := filepath.Join(o.dir, "server.conf")
 	text := fmt.Sprintf("listen: 127.0.0.1:%d\njetstream {store_dir: %q}\n", port, filepath.Join(o.dir, "store"))
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
 	w.server = &process{path: filepath.Join(o.dir, "nats-server"), args: []string{"-c", conf},
-		log: filepath.Join(o.dir, "nats.log")}
+		log: filepath.Join(o.dir, "server.log")}
 	if w.link, err = newLink(fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -281,5 +282,7 @@ func (s *jetStream) pipelines(ctx context.Context) ([]string, error) {
 }
 
 func (s *jetStream) String() string {
-	return "bucket " + Bucket + " of " + s.conn.ConnectedUrlRedacted()
+	where := s.conn.ConnectedUrl()
+	// Who connects is left out whole: where there is no password, the user is a token.
+	return "bucket " + Bucket + " of " + where[strings.LastIndex(where, "@")+1:]
 }

@@ -25,12 +25,14 @@ type Config struct {
 
 // NATS says how to reach the server. With neither URL nor Context, the daemon embeds a server.
 type NATS struct {
-	URL     string // one or more, separated by commas; may hold credentials: print Redacted instead
-	Context string // name of a context of the nats command line tool
-	Creds   string // credentials file
-	TLS     TLS
-	Wait    time.Duration // for the first connection
-	AckWait time.Duration // of the durable consumers
+	URL         string // one or more, separated by commas; may hold credentials: print Redacted instead
+	Context     string // name of a context of the nats command line tool
+	Login       Login
+	InboxPrefix string // of the subjects of answers; "" is the client's own
+	Domain      string // of JetStream
+	TLS         TLS
+	Wait        time.Duration // for the first connection
+	AckWait     time.Duration // of the durable consumers
 }
 
 // TLS holds paths of PEM files.
@@ -215,17 +217,17 @@ func Load(path string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the configuration: %w", err)
 	}
-	return parse(path, data, os.LookupEnv, readable)
+	return parse(path, data, os.LookupEnv, true)
 }
 
 // Parse checks the content of a file; name is used in problems and env looks up ${NAME}. It opens no file and the error
 // is always Problems.
 func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, error) {
-	return parse(name, data, env, func(string) error { return nil })
+	return parse(name, data, env, false)
 }
 
-func parse(name string, data []byte, env func(string) (string, bool), readable func(string) error) (*Config, error) {
-	d := &document{file: name, env: env, readable: readable, places: map[string]place{}}
+func parse(name string, data []byte, env func(string) (string, bool), files bool) (*Config, error) {
+	d := &document{file: name, env: env, files: files, places: map[string]place{}}
 	c := d.decode(data)
 	d.lint(c) // even after problems: all are reported at once
 	sortByPlace(d.problems)
@@ -235,12 +237,4 @@ func parse(name string, data []byte, env func(string) (string, bool), readable f
 	}
 	c.Notes = d.notes
 	return c, nil
-}
-
-func readable(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return f.Close()
 }

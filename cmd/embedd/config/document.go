@@ -19,7 +19,7 @@ import (
 type document struct {
 	file     string
 	env      func(string) (string, bool)
-	readable func(path string) error
+	files    bool // whether the files that it names are read
 	problems []Problem
 	notes    []Problem
 	places   map[string]place // of what the file gives, by path; sections and pipelines too

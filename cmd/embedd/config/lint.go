@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/embedd/embedd/model/fit"
 )
@@ -37,11 +38,72 @@ func (d *document) lintNATS(n NATS) {
 	if n.URL != "" && n.Context != "" {
 		d.problem("nats.context", "url and context exclude one another: the context has a URL of its own; delete one")
 	}
-	if n.Context != "" && n.Creds != "" {
-		d.problem("nats.creds", "creds and context exclude one another: the context has credentials of its own; delete one")
-	}
+	d.lintLogin(n)
 	if (n.TLS.Cert == "") != (n.TLS.Key == "") {
 		d.problem("nats.tls", "cert and key go together: give both or none")
+	}
+	if !d.files {
+		return
+	}
+	if n.TLS.Cert != "" && n.TLS.Key != "" {
+		if err := holdsPair(n.TLS.Cert, n.TLS.Key); err != nil {
+			d.problem("nats.tls.key", "it does not go with nats.tls.cert: %v", err)
+		}
+	}
+	if n.Context != "" {
+		c, err := ReadContext(n.Context)
+		if err == nil {
+			n.Login = c.Login
+			err = c.check()
+		}
+		if err != nil {
+			d.problem("nats.context", "%v", err)
+			return
+		}
+	}
+	// An expired login is no fault of the configuration: the file may be another at the next connect.
+	if id, err := n.Login.Read(); err == nil {
+		if at := id.Expires(); !at.IsZero() && at.Before(time.Now()) {
+			d.note("nats", "the credentials expired at %s: make new ones", at.UTC().Format(time.RFC3339))
+		}
+	}
+}
+
+// lintLogin refuses more than one way to say who connects.
+func (d *document) lintLogin(n NATS) {
+	l := n.Login
+	var given []string
+	for _, key := range []struct{ name, value string }{{"user", l.User}, {"token", l.Token},
+		{"token_file", l.TokenFile}, {"creds", l.Creds}, {"nkey", l.NKey}} {
+		if key.value != "" {
+			given = append(given, key.name)
+		}
+	}
+	for _, key := range given {
+		switch {
+		case n.Context != "":
+			d.problem("nats."+key, "%s and context exclude one another: the context has credentials of its own; delete one", key)
+		case key != given[0]:
+			d.problem("nats."+key, "%s and %s exclude one another: a connection has one login; delete one", given[0], key)
+		}
+	}
+	login, err := LoginOf(n.URL)
+	switch {
+	case err != nil:
+		d.problem("nats.url", "%v", err)
+	case login != (Login{}) && len(given) > 0:
+		d.problem("nats."+given[0], "the address in nats.url holds a user or token too: a connection has one login; delete one")
+	}
+	switch {
+	case l.Password != "" && l.PasswordFile != "":
+		d.problem("nats.password_file", "password and password_file exclude one another; delete one")
+	case l.User == "" && (l.Password != "" || l.PasswordFile != ""):
+		d.problem("nats.user", "a password needs a user: give nats.user, or nats.token instead of the password")
+	case l.User != "" && l.Password == "" && l.PasswordFile == "":
+		d.problem("nats.user", "a user needs nats.password or nats.password_file; a token alone is nats.token")
+	}
+	if l.JWT != "" && l.NKey == "" {
+		d.problem("nats.jwt", "a JWT needs its seed: name its file in nats.nkey, or a file of both in nats.creds")
 	}
 }
 
@@ -305,6 +367,13 @@ func checkStream(s string) error {
 	if s == "" || len(s) > 255 || strings.ContainsFunc(s,
 		func(r rune) bool { return r <= ' ' || strings.ContainsRune(`.*>/\`, r) || r == 0x7f }) {
 		return errors.New(`a stream's name has no spaces and none of . * > / \; without a stream delete this line`)
+	}
+	return nil
+}
+
+func checkInbox(s string) error {
+	if slices.Contains(strings.Split(s, "."), "") || strings.ContainsAny(s, "*> \t\r\n") {
+		return errors.New("want the begin of a subject, as _INBOX_embedd, without wildcards and without a dot at its end")
 	}
 	return nil
 }

@@ -19,10 +19,10 @@ type field struct {
 	low      float64                          // range of numbers, bytes, and seconds of durations
 	high     float64
 	required bool
-	file     bool   // the value is a path that must be readable
-	secret   bool   // the value never stands in a message
-	start    string // what the starter file sets; empty: it shows the default in a comment
-	doc      string // ends with a full stop
+	content  func(path string) error // the value is the path of a file that must hold this; beside the configuration
+	secret   bool                    // the value never stands in a message
+	start    string                  // what the starter file sets; empty: it shows the default in a comment
+	doc      string                  // ends with a full stop
 }
 
 // section is a mapping that holds keys or more sections.
@@ -32,7 +32,7 @@ const each = "pipelines.*."
 
 var sections = []section{
 	{"nats", "The server. With neither url nor context, `embedd run` embeds one on 127.0.0.1:4222 that stores in ./embedd-data."},
-	{"nats.tls", "Files in PEM form. Needed only for a private authority or for client certificates."},
+	{"nats.tls", "Files in PEM form, read again at each connect. Needed only for a private authority or for client certificates."},
 	{"http", "The listener of /metrics, /healthz and /readyz."},
 	{"pipelines", "Each pipeline has a name of letters, digits, - and _ (64 at most). Its consumer is embedd_NAME."},
 	{each + "input", "Where the rows come from: Arrow IPC streams, one a message."},
@@ -62,13 +62,35 @@ var spec = []field{
 		doc: "Server URL, or several separated by commas. nats://, tls://, ws:// or wss://."},
 	{path: "nats.context", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Context }, check: checkContext,
 		doc: "Name of a context of the `nats` command line tool, instead of url."},
-	{path: "nats.creds", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Creds }, file: true,
-		doc: "Credentials file."},
-	{path: "nats.tls.ca", to: func(c *Config, _ *Pipeline) any { return &c.NATS.TLS.CA }, file: true,
+	{path: "nats.creds", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Login.Creds }, content: holdsCreds,
+		doc: "Credentials file: a JWT and its seed. This and every file below it is read again at each connect."},
+	{path: "nats.nkey", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Login.NKey }, content: holdsSeed,
+		doc: "File of a user's NKey seed."},
+	{path: "nats.jwt", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Login.JWT }, content: holdsJWT,
+		doc: "File of a user's JWT; its seed is in the file of nats.nkey."},
+	{path: "nats.user", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Login.User }, check: checkNotEmpty,
+		doc: "User, with password or password_file."},
+	{path: "nats.password", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Login.Password }, secret: true,
+		doc: "Password. Better from the environment, or in password_file."},
+	{path: "nats.password_file", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Login.PasswordFile },
+		content: holdsSecret,
+		doc:     "File with the password alone."},
+	{path: "nats.token", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Login.Token }, secret: true,
+		doc: "Token. Better from the environment, or in token_file."},
+	{path: "nats.token_file", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Login.TokenFile },
+		content: holdsSecret,
+		doc:     "File with the token alone."},
+	{path: "nats.inbox_prefix", to: func(c *Config, _ *Pipeline) any { return &c.NATS.InboxPrefix },
+		check: checkInbox,
+		doc:   "Begin of the subjects on which answers come, instead of _INBOX: with one of its own a user can be kept from the answers to others."},
+	{path: "nats.domain", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Domain }, check: checkStream,
+		doc: "JetStream domain."},
+	{path: "nats.tls.ca", to: func(c *Config, _ *Pipeline) any { return &c.NATS.TLS.CA }, content: holdsCertificates,
 		doc: "Certificate authorities to trust instead of the system's."},
-	{path: "nats.tls.cert", to: func(c *Config, _ *Pipeline) any { return &c.NATS.TLS.Cert }, file: true,
-		doc: "Client certificate."},
-	{path: "nats.tls.key", to: func(c *Config, _ *Pipeline) any { return &c.NATS.TLS.Key }, file: true,
+	{path: "nats.tls.cert", to: func(c *Config, _ *Pipeline) any { return &c.NATS.TLS.Cert },
+		content: holdsCertificates,
+		doc:     "Client certificate."},
+	{path: "nats.tls.key", to: func(c *Config, _ *Pipeline) any { return &c.NATS.TLS.Key }, content: holdsKey,
 		doc: "Key of the client certificate."},
 	{path: "nats.tls.first", to: func(c *Config, _ *Pipeline) any { return &c.NATS.TLS.First }, value: "false",
 		doc: "Do the TLS handshake before anything else, as the server's `handshake_first`."},
@@ -121,7 +143,7 @@ var spec = []field{
 		value: "none", words: []string{"none", "lz4", "zstd"},
 		doc: "Compression of the output's Arrow bodies. Not every client reads compressed ones."},
 
-	{path: each + "model.file", to: func(_ *Config, p *Pipeline) any { return &p.Model.File }, file: true,
+	{path: each + "model.file", to: func(_ *Config, p *Pipeline) any { return &p.Model.File }, content: readable,
 		doc: "A model file to serve as it is. No other key of model or training goes with it."},
 	{path: each + "model.method", to: func(_ *Config, p *Pipeline) any { return &p.Model.Method }, value: "auto",
 		start: "auto",

@@ -69,8 +69,10 @@ func (d *document) value(f field, target any, path string, n *yaml.Node) {
 			d.problemAt(placeOf(n), path, "%s", f.explain(n, err))
 			return
 		}
-		if f.file && s != "" {
-			if err := d.readable(s); err != nil {
+		if f.content != nil && s != "" && d.files {
+			s = d.beside(path, s)
+			*target.(*string) = s
+			if err := f.content(s); err != nil {
 				d.problemAt(placeOf(n), path, "%v", err)
 			}
 		}
@@ -217,7 +219,7 @@ func (f field) form() string {
 		if n := len(f.words); n > 1 {
 			return strings.Join(f.words[:n-1], ", ") + " or " + f.words[n-1]
 		}
-		if f.file {
+		if f.content != nil {
 			return "a path"
 		}
 		return "text"

@@ -1,0 +1,148 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nkeys"
+)
+
+func write(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestJunkInFiles: a file that is there and is not what it should be does not pass, and what it holds is not printed.
+func TestJunkInFiles(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", dir)
+	account, err := nkeys.CreateAccount()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed, _ := account.Seed()
+	write(t, dir, "junk", "hunter2 is\nno secret of ours")
+	write(t, dir, "empty", "")
+	write(t, dir, "account", string(seed))
+	write(t, dir, "half.pem", "-----BEGIN CERTIFICATE-----\naHVudGVyMg==\n-----END CERTIFICATE-----\n")
+	write(t, dir, "nats/context/junk.json", "hunter2")
+	write(t, dir, "nats/context/creds.json", `{"url":"nats://h","creds":"`+filepath.Join(dir, "junk")+`"}`)
+	write(t, dir, "nats/context/ca.json", `{"url":"nats://h","ca":"`+filepath.Join(dir, "junk")+`"}`)
+	write(t, dir, "nats/context/url.json", `{"url":"http://u:hunter2@h"}`)
+	write(t, dir, "nats/context/none.json", `{"url":"nats://h","nkey":"/nowhere/hunter2"}`)
+	for _, c := range []struct{ nats, want string }{
+		{"{url: h, tls: {ca: junk}}", "nats.tls.ca: " + dir + "/junk holds no certificate in PEM form"},
+		{"{url: h, tls: {ca: half.pem}}", "nats.tls.ca: " + dir + "/half.pem holds a certificate that cannot be read"},
+		{"{url: h, tls: {cert: junk, key: junk}}", "nats.tls.key: the file holds no private key in PEM form"},
+		{"{url: h, creds: junk}", "nats.creds: the file holds no user's JWT"},
+		{"{url: h, creds: /nowhere/hunter2}", "nats.creds: the file cannot be read: no such file or directory"},
+		{"{url: h, nkey: junk}", "nats.nkey: the file holds no NKey seed (SU...)"},
+		{"{url: h, nkey: account}", "nats.nkey: the file holds the seed of something else than a user"},
+		{"{url: h, nkey: account, jwt: junk}", "nats.jwt: the file holds no user's JWT"},
+		{"{url: h, user: u, password_file: junk}", "nats.password_file: the file must hold the secret alone, in one line"},
+		{"{url: h, token_file: empty}", "nats.token_file: the file must hold the secret alone, in one line"},
+		{"{context: absent}", `nats.context: unknown context "absent": there is no ` + dir + "/nats/context/absent.json"},
+		{"{context: junk}", `nats.context: context "junk": ` + dir + "/nats/context/junk.json is not a context"},
+		{"{context: creds}", "nats.context: the context: nats.creds: the file holds no user's JWT"},
+		{"{context: ca}", "nats.context: the context's ca: " + dir + "/junk holds no certificate"},
+		{"{context: url}", "nats.context: the context's url: not a server URL"},
+		{"{context: none}", "nats.context: the context: nats.nkey: "},
+	} {
+		path := write(t, dir, "embedd.yaml", "nats: "+c.nats+"\n"+pipeline(features))
+		_, err := Load(path)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %s", c.nats, err, c.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: a secret is in %v", c.nats, err)
+		}
+	}
+}
+
+// TestOneLogin: a connection is somebody, once.
+func TestOneLogin(t *testing.T) {
+	for nats, want := range map[string]string{
+		"{url: h, user: u, password: p, token: t}":         "nats.token: user and token exclude one another",
+		"{url: h, creds: a, nkey: b}":                      "nats.nkey: creds and nkey exclude one another",
+		"{url: h, token: t, token_file: f}":                "nats.token_file: token and token_file exclude one another",
+		"{url: h, user: u}":                                "nats.user: a user needs nats.password or nats.password_file",
+		"{url: h, password: p}":                            "a password needs a user",
+		"{url: h, user: u, password: p, password_file: f}": "nats.password_file: password and password_file exclude one another",
+		"{url: h, jwt: j}":                                 "nats.jwt: a JWT needs its seed",
+		"{context: c, token: t}":                           "nats.token: token and context exclude one another",
+		"{url: 'nats://u:p@h', token: t}":                  "nats.token: the address in nats.url holds a user or token too",
+		"{url: 'nats://u:p@h,nats://v:p@h'}":               "nats.url: the addresses hold different users",
+		"{url: h, inbox_prefix: a.*}":                      "nats.inbox_prefix: \"a.*\": want the begin of a subject",
+		"{url: h, ack_wait: -5s}":                          "nats.ack_wait: \"-5s\": want a duration from 1s to 1h",
+		"{url: h, wait: -5s}":                              "nats.wait: \"-5s\": want a duration from 0s to 1d",
+	} {
+		_, err := Parse("f", []byte("nats: "+nats+"\n"+pipeline(features)), none)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", nats, err, want)
+		}
+	}
+}
+
+// TestNothingIsNegative: no duration, size or count of the table goes below its least, which is never below zero.
+func TestNothingIsNegative(t *testing.T) {
+	for _, f := range spec {
+		if f.to == nil {
+			continue
+		}
+		switch target := f.to(&Config{}, &Pipeline{}); target.(type) {
+		case *int, *int64, *uint64, *float64:
+			if err := f.set(target, "-1"); err == nil {
+				t.Errorf("%s takes -1", f.path)
+			}
+		default:
+			if f.high > 0 {
+				for _, v := range []string{"-1s", "-1d", "-0.5h"} {
+					if err := f.set(target, v); err == nil {
+						t.Errorf("%s takes %s", f.path, v)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestPathsAreBesideTheFile: a path is that of a file beside the configuration, wherever the process runs.
+func TestPathsAreBesideTheFile(t *testing.T) {
+	dir, work := t.TempDir(), t.TempDir()
+	t.Chdir(work)
+	path := write(t, dir, "embedd.yaml", pipeline(features, "model: {file: m.embedd}"))
+	beside := write(t, dir, "m.embedd", "")
+	load := func() (string, string) {
+		t.Helper()
+		c, err := Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Pipelines[0].Model.File, fmt.Sprint(c.Notes)
+	}
+	if got, notes := load(); got != beside || strings.Contains(notes, "working directory") {
+		t.Errorf("beside the file: %s, %s", got, notes)
+	}
+	write(t, work, "m.embedd", "")
+	if got, notes := load(); got != beside || !strings.Contains(notes, "the working directory has one too") {
+		t.Errorf("both: %s, %s", got, notes)
+	}
+	os.Remove(beside)
+	if got, notes := load(); got != "m.embedd" || !strings.Contains(notes, "taken from the working directory") {
+		t.Errorf("only in the working directory, as it once was: %s, %s", got, notes)
+	}
+	os.Remove("m.embedd")
+	if _, err := Load(path); err == nil || !strings.Contains(err.Error(), "open "+beside) {
+		t.Errorf("nowhere: %v", err)
+	}
+}

@@ -1,0 +1,545 @@
+package connection
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nkeys"
+
+	"github.com/embedd/embedd/cmd/embedd/config"
+)
+
+// serve starts a real server until the test ends.
+func serve(t *testing.T, o server.Options) *server.Server {
+	t.Helper()
+	o.Host, o.NoSigs, o.NoLog = "127.0.0.1", true, true
+	if o.Port == 0 {
+		o.Port = -1
+	}
+	s, err := server.NewServer(&o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(20 * time.Second) {
+		t.Fatal("the NATS server does not start")
+	}
+	return s
+}
+
+// address is where a server listens, with a user before it.
+func address(s *server.Server, user string) string {
+	if user != "" {
+		user += "@"
+	}
+	return "nats://" + user + s.Addr().String()
+}
+
+func file(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// must is for calls that only fail when the machine does.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// user is a key pair with its seed and public key.
+func user(t *testing.T) (key nkeys.KeyPair, seed, public string) {
+	t.Helper()
+	key = must(nkeys.CreateUser())
+	return key, string(must(key.Seed())), must(key.PublicKey())
+}
+
+// operator is a chain of trust, and a server's options that trust it.
+type operator struct {
+	account nkeys.KeyPair
+	options server.Options
+}
+
+func newOperator(t *testing.T) *operator {
+	t.Helper()
+	root := must(nkeys.CreateOperator())
+	o := &operator{account: must(nkeys.CreateAccount())}
+	claims := jwt.NewOperatorClaims(must(root.PublicKey()))
+	trusted := must(jwt.DecodeOperatorClaims(must(claims.Encode(root))))
+	public := must(o.account.PublicKey())
+	resolver := &server.MemAccResolver{}
+	if err := resolver.Store(public, must(jwt.NewAccountClaims(public).Encode(root))); err != nil {
+		t.Fatal(err)
+	}
+	o.options = server.Options{TrustedOperators: []*jwt.OperatorClaims{trusted}, AccountResolver: resolver}
+	return o
+}
+
+// sign makes a user's JWT.
+func (o *operator) sign(public string, change func(*jwt.UserClaims)) string {
+	claims := jwt.NewUserClaims(public)
+	if change != nil {
+		change(claims)
+	}
+	return must(claims.Encode(o.account))
+}
+
+func (o *operator) creds(t *testing.T, dir, name string, change func(*jwt.UserClaims)) string {
+	t.Helper()
+	_, seed, public := user(t)
+	return file(t, dir, name, string(must(jwt.FormatUserConfig(o.sign(public, change), []byte(seed)))))
+}
+
+func dial(t *testing.T, n config.NATS) (*Conn, error) {
+	t.Helper()
+	c, err := Dial(t.Context(), n, Options{Wait: 20 * time.Second})
+	if err == nil {
+		t.Cleanup(c.Close)
+	}
+	return c, err
+}
+
+// TestLogins: every kind of login connects, from the configuration and from a context.
+func TestLogins(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", dir)
+	contexts := filepath.Join(dir, "nats", "context")
+	if err := os.MkdirAll(contexts, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, seed, public := user(t)
+	o := newOperator(t)
+	_, jwtSeed, jwtPublic := user(t)
+	token := o.sign(jwtPublic, nil)
+	withJWT := serve(t, o.options)
+	withUser := serve(t, server.Options{Username: "u", Password: "p@ss:word"})
+	withToken := serve(t, server.Options{Authorization: "hunter2"})
+	withKey := serve(t, server.Options{Nkeys: []*server.NkeyUser{{Nkey: public}}})
+
+	seedFile, jwtFile := file(t, dir, "seed", seed+"\n"), file(t, dir, "jwt", token)
+	creds := file(t, dir, "u.creds", string(must(jwt.FormatUserConfig(token, []byte(jwtSeed)))))
+	for _, c := range []struct {
+		name   string
+		server *server.Server
+		n      config.NATS
+		file   map[string]any // the same as a context
+	}{
+		{"user", withUser, config.NATS{Login: config.Login{User: "u", Password: "p@ss:word"}},
+			map[string]any{"user": "u", "password": "p@ss:word"}},
+		{"password file", withUser, config.NATS{Login: config.Login{User: "u",
+			PasswordFile: file(t, dir, "password", "p@ss:word\n")}}, nil},
+		{"user in the address", withUser, config.NATS{URL: address(withUser, "u:p%40ss%3Aword")},
+			map[string]any{"url": address(withUser, "u:p%40ss%3Aword")}},
+		{"token", withToken, config.NATS{Login: config.Login{Token: "hunter2"}}, map[string]any{"token": "hunter2"}},
+		{"token file", withToken, config.NATS{Login: config.Login{TokenFile: file(t, dir, "token", "hunter2\n")}}, nil},
+		{"token in the address", withToken, config.NATS{URL: address(withToken, "hunter2")}, nil},
+		{"nkey", withKey, config.NATS{Login: config.Login{NKey: seedFile}}, map[string]any{"nkey": seedFile}},
+		{"jwt and seed", withJWT, config.NATS{Login: config.Login{JWT: jwtFile,
+			NKey: file(t, dir, "jwtseed", jwtSeed)}}, map[string]any{"user_jwt": token, "user_seed": jwtSeed}},
+		{"creds", withJWT, config.NATS{Login: config.Login{Creds: creds}}, map[string]any{"creds": creds}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := c.n
+			if n.URL == "" {
+				n.URL = address(c.server, "")
+			}
+			nc, err := dial(t, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if url := nc.ConnectedUrl(); strings.Contains(url, "@") {
+				t.Errorf("the client knows the address as %s", url)
+			}
+			if c.file == nil {
+				return
+			}
+			if c.file["url"] == nil {
+				c.file["url"] = address(c.server, "")
+			}
+			c.file["inbox_prefix"] = "_INBOX_me"
+			file(t, contexts, "one.json", string(must(json.Marshal(c.file))))
+			if nc, err = dial(t, config.NATS{Context: "one"}); err != nil {
+				t.Fatal(err)
+			}
+			if inbox := nc.NewInbox(); !strings.HasPrefix(inbox, "_INBOX_me.") {
+				t.Errorf("the context's inbox prefix is not used: %s", inbox)
+			}
+		})
+	}
+	if _, err := dial(t, config.NATS{Context: "other"}); err == nil ||
+		!strings.Contains(err.Error(), `unknown context "other"`) {
+		t.Errorf("a context that is not there: %v", err)
+	}
+}
+
+// TestRefused: one clear error at once, which names the login and holds no secret.
+func TestRefused(t *testing.T) {
+	dir := t.TempDir()
+	o := newOperator(t)
+	_, seed, _ := user(t)
+	withJWT := serve(t, o.options)
+	withUser := serve(t, server.Options{Username: "u", Password: "right"})
+	at := time.Now().Add(-time.Hour)
+	expired := o.creds(t, dir, "expired.creds", func(c *jwt.UserClaims) { c.Expires = at.Unix() })
+	foreign := newOperator(t).creds(t, dir, "foreign.creds", nil)
+	for _, c := range []struct {
+		name   string
+		server *server.Server
+		login  config.Login
+		want   string
+	}{
+		{"wrong password", withUser, config.Login{User: "u", Password: "hunter2"}, "user and password; look whether"},
+		{"wrong token", withUser, config.Login{Token: "hunter2"}, "the token; look whether"},
+		{"missing", withUser, config.Login{}, "wants credentials and there are none; give nats.creds"},
+		{"expired", withJWT, config.Login{Creds: expired}, expired + " expired at " + at.UTC().Format(time.RFC3339)},
+		{"of another operator", withJWT, config.Login{Creds: foreign}, foreign + "; look whether"},
+		{"not there", withJWT, config.Login{Creds: filepath.Join(dir, "none")}, "no such file"},
+		{"no key", withUser, config.Login{NKey: file(t, dir, "seed", seed)}, "knows no NKeys"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			begin := time.Now()
+			_, err := dial(t, config.NATS{URL: address(c.server, ""), Login: c.login})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if err != nil && (strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), seed)) {
+				t.Errorf("a secret is in %v", err)
+			}
+			if d := time.Since(begin); d > 15*time.Second {
+				t.Errorf("it took %v", d)
+			}
+		})
+	}
+	for _, url := range []string{"nats://u:hunter2@:%zz", "nats://u:hunter2@h%zz", "nats://a:hunter2@h,nats://b:hunter2@h"} {
+		if _, err := dial(t, config.NATS{URL: url}); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
+// TestRotated: a login that is refused for a while, and is another afterwards, brings the connection back.
+func TestRotated(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", dir)
+	contexts := filepath.Join(dir, "nats", "context")
+	if err := os.MkdirAll(contexts, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, seed1, public1 := user(t)
+	_, seed2, public2 := user(t)
+	keys := func(public string) server.Options {
+		return server.Options{Nkeys: []*server.NkeyUser{{Nkey: public}}}
+	}
+	of := func(password string) server.Options { return server.Options{Username: "u", Password: password} }
+	byContext := func(password string) string { return `{"user":"u","password":"` + password + `"}` }
+	for _, c := range []struct {
+		name          string
+		before, after server.Options
+		n             config.NATS
+		path          string
+		old, new      string // content of the file
+	}{
+		{"password", of("one"), of("two"),
+			config.NATS{Login: config.Login{User: "u", PasswordFile: filepath.Join(dir, "password")}},
+			filepath.Join(dir, "password"), "one", "two"},
+		{"token", server.Options{Authorization: "one"}, server.Options{Authorization: "two"},
+			config.NATS{Login: config.Login{TokenFile: filepath.Join(dir, "token")}},
+			filepath.Join(dir, "token"), "one", "two"},
+		{"nkey", keys(public1), keys(public2), config.NATS{Login: config.Login{NKey: filepath.Join(dir, "seed")}},
+			filepath.Join(dir, "seed"), seed1, seed2},
+		{"context", of("one"), of("two"), config.NATS{Context: "r"}, filepath.Join(contexts, "r.json"),
+			byContext("one"), byContext("two")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, c.before)
+			n, old, fresh := c.n, c.old, c.new
+			if n.Context == "" {
+				n.URL = address(s, "")
+			} else {
+				url := `{"url":"` + address(s, "") + `",`
+				old, fresh = strings.Replace(old, "{", url, 1), strings.Replace(fresh, "{", url, 1)
+			}
+			if err := os.WriteFile(c.path, []byte(old), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			nc, err := dial(t, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			after := c.after
+			after.Host, after.Port, after.NoSigs, after.NoLog = "127.0.0.1", s.Addr().(*net.TCPAddr).Port, true, true
+			s.Shutdown()
+			s.WaitForShutdown()
+			s = serve(t, after)
+			// Three refusals are one more than the client forgives by itself.
+			until(t, func() bool { return refusals(s) >= 3 })
+			if text := nc.Trouble(); !strings.Contains(text, "refuses the credentials") || nc.IsClosed() {
+				t.Errorf("while it is refused: %q, closed %v", text, nc.IsClosed())
+			}
+			begin := refusals(s)
+			if err := os.WriteFile(c.path, []byte(fresh), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			until(t, func() bool { return nc.IsConnected() && nc.Trouble() == "" })
+			if n := refusals(s) - begin; n > 3 {
+				t.Errorf("%d refusals after the file was right", n)
+			}
+		})
+	}
+}
+
+func until(t *testing.T, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not within a minute")
+		}
+	}
+}
+
+// refusals is how many clients a server closed for what they said of themselves.
+func refusals(s *server.Server) (n int) {
+	z, err := s.Connz(&server.ConnzOptions{State: server.ConnClosed})
+	if err != nil {
+		return 0
+	}
+	for _, c := range z.Conns {
+		if strings.Contains(c.Reason, "Authentication") {
+			n++
+		}
+	}
+	return n
+}
+
+// authority signs certificates.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority() *authority {
+	a := &authority{key: must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign}
+	a.cert = must(x509.ParseCertificate(must(x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey,
+		a.key))))
+	return a
+}
+
+// issue writes a certificate and its key.
+func (a *authority) issue(t *testing.T, dir, name string, ends time.Time, hosts ...string) (cert, key string) {
+	t.Helper()
+	k := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	template := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: ends, DNSNames: hosts,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	if len(hosts) == 0 {
+		template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+	}
+	der := must(x509.CreateCertificate(rand.Reader, template, a.cert, &k.PublicKey, a.key))
+	return file(t, dir, name+".pem", encode("CERTIFICATE", der)),
+		file(t, dir, name+".key", encode("PRIVATE KEY", must(x509.MarshalPKCS8PrivateKey(k))))
+}
+
+func (a *authority) file(t *testing.T, dir, name string) string {
+	t.Helper()
+	return file(t, dir, name, encode("CERTIFICATE", a.cert.Raw))
+}
+
+func encode(kind string, der []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+}
+
+// options are those of a server that speaks TLS.
+func (a *authority) options(cert, key string, clients, first bool) server.Options {
+	o := server.Options{TLSHandshakeFirst: first, TLSTimeout: 20, AuthTimeout: 20,
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{must(tls.LoadX509KeyPair(cert, key))}}}
+	if clients {
+		o.TLSConfig.ClientAuth, o.TLSConfig.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
+		o.TLSConfig.ClientCAs.AddCert(a.cert)
+	}
+	return o
+}
+
+// TestTLS: each way to speak TLS works, and each mistake is named with its cure.
+func TestTLS(t *testing.T) {
+	dir := t.TempDir()
+	ours, other := newAuthority(), newAuthority()
+	ca, otherCA := ours.file(t, dir, "ca.pem"), other.file(t, dir, "other.pem")
+	soon := time.Now().Add(time.Hour)
+	cert, key := ours.issue(t, dir, "server", soon)
+	named, namedKey := ours.issue(t, dir, "named", soon, "nats.example.org")
+	old, oldKey := ours.issue(t, dir, "old", time.Now().Add(-time.Hour))
+	mine, myKey := ours.issue(t, dir, "mine", soon)
+	strange, strangeKey := other.issue(t, dir, "strange", soon)
+
+	plain := serve(t, server.Options{})
+	secure := serve(t, ours.options(cert, key, false, false))
+	first := serve(t, ours.options(cert, key, false, true))
+	mutual := serve(t, ours.options(cert, key, true, false))
+	mutualFirst := serve(t, ours.options(cert, key, true, true))
+	wrongName := serve(t, ours.options(named, namedKey, false, false))
+	expired := serve(t, ours.options(old, oldKey, false, false))
+	for _, c := range []struct {
+		name   string
+		server *server.Server
+		tls    config.TLS
+		want   string // of the error; "" is a connection
+	}{
+		{"TLS", secure, config.TLS{CA: ca}, ""},
+		{"TLS first", first, config.TLS{CA: ca, First: true}, ""},
+		{"mutual", mutual, config.TLS{CA: ca, Cert: mine, Key: myKey}, ""},
+		{"mutual first", mutualFirst, config.TLS{CA: ca, Cert: mine, Key: myKey, First: true}, ""},
+		{"no authority", secure, config.TLS{}, "name the file of its authority's certificate in nats.tls.ca"},
+		{"wrong authority", secure, config.TLS{CA: otherCA}, "name the file of its authority's certificate in nats.tls.ca"},
+		{"wrong name", wrongName, config.TLS{CA: ca}, "the server's certificate is for other names"},
+		{"expired", expired, config.TLS{CA: ca}, "the server's certificate is expired"},
+		{"no client certificate", mutual, config.TLS{CA: ca}, "name its files in nats.tls.cert and nats.tls.key"},
+		{"no client certificate, first", mutualFirst, config.TLS{CA: ca, First: true},
+			"name its files in nats.tls.cert and nats.tls.key"},
+		{"a stranger's certificate", mutual, config.TLS{CA: ca, Cert: strange, Key: strangeKey},
+			"must be of an authority that the server trusts"},
+		{"TLS first on a port without", secure, config.TLS{CA: ca, First: true}, "delete nats.tls.first"},
+		{"a port that begins with TLS", first, config.TLS{CA: ca}, "set nats.tls.first to true"},
+		{"no TLS there", plain, config.TLS{CA: ca}, "the server has no TLS"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			wait := 30 * time.Second
+			if c.server == first && c.want != "" { // nothing ends the wait early
+				wait = time.Second
+			}
+			nc, err := Dial(t.Context(), config.NATS{URL: address(c.server, ""), TLS: c.tls}, Options{Wait: wait})
+			switch {
+			case c.want == "" && err != nil:
+				t.Fatal(err)
+			case c.want == "":
+				nc.Close()
+			case err == nil || !strings.Contains(err.Error(), c.want):
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// A server that starts later is waited for, one that does not is an error that says what to do, and a signal ends the
+// wait.
+func TestDialWaits(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	l.Close()
+	n := config.NATS{URL: "nats://u:hunter2@" + l.Addr().String()}
+
+	_, err = Dial(t.Context(), n, Options{Wait: time.Second})
+	if err == nil || !strings.Contains(err.Error(), "start one (nats-server -js)") ||
+		strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("no server: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := Dial(ctx, n, Options{Wait: time.Minute}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a cancelled wait: %v", err)
+	}
+	connected := make(chan error, 1)
+	go func() {
+		nc, err := Dial(t.Context(), n, Options{Wait: time.Minute})
+		if err == nil {
+			nc.Close()
+		}
+		connected <- err
+	}()
+	time.Sleep(2 * retryPause)
+	serve(t, server.Options{Port: port, Username: "u", Password: "hunter2"})
+	if err := <-connected; err != nil {
+		t.Errorf("a server that starts later: %v", err)
+	}
+}
+
+// TestDomain: requests of JetStream go to the domain.
+func TestDomain(t *testing.T) {
+	s := serve(t, server.Options{JetStream: true, JetStreamDomain: "hub", StoreDir: t.TempDir()})
+	for domain, works := range map[string]bool{"": true, "hub": true, "moon": false} {
+		nc, err := dial(t, config.NATS{URL: address(s, ""), Domain: domain})
+		if err != nil {
+			t.Fatal(err)
+		}
+		js, err := nc.JetStream()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = js.AccountInfo(t.Context()); (err == nil) != works {
+			t.Errorf("domain %q: %v", domain, err)
+		}
+	}
+}
+
+// A right that is missing is named in the error of what then goes without an answer.
+func TestDenied(t *testing.T) {
+	s := serve(t, server.Options{JetStream: true, StoreDir: t.TempDir(), Users: []*server.User{{Username: "u",
+		Password: "p", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{"a"}}}}}})
+	nc, err := dial(t, config.NATS{URL: address(s, "u:p")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	js, err := nc.JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err = js.Stream(ctx, "S")
+	if err == nil || !errors.Is(nc.Explain(err), err) ||
+		!strings.Contains(nc.Explain(err).Error(), "the server denied: publish to $JS.API.STREAM.INFO.S") {
+		t.Errorf("%v", nc.Explain(err))
+	}
+}
+
+// TestEnded: what no attempt can mend is known.
+func TestEnded(t *testing.T) {
+	nc, err := dial(t, config.NATS{URL: address(serve(t, server.Options{MaxPayload: 1000}), "")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-nc.Ended():
+		t.Fatal("it has ended before it began")
+	default:
+	}
+	nc.Close()
+	select {
+	case <-nc.Ended():
+	case <-time.After(time.Minute):
+		t.Error("a connection that is closed has not ended")
+	}
+	if text := nc.Trouble(); !strings.Contains(text, "has ended") {
+		t.Errorf("%q", text)
+	}
+}
