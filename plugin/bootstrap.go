@@ -30,11 +30,18 @@ func (t *trainer) warmUp(ctx context.Context, rows [][]float64) {
 	if len(t.others) < t.policy.firstRows()*m {
 		return
 	}
-	n := len(t.others) / m
+	n, kept := len(t.others)/m, make([]float64, 0, len(t.others))
 	c := t.config.Fit
 	c.Method, c.Own, c.Params = "pca", nil, nil
+	for i, far := range window.FarRows(t.others, m) {
+		if far {
+			n--
+		} else {
+			kept = append(kept, t.others[i*m:(i+1)*m]...)
+		}
+	}
 	begin := t.config.Clock()
-	p, err := fit.Fit(ctx, &model.Data{X: t.others, N: n, M: m, Features: t.stage.decoder.Features()}, c)
+	p, err := fit.Fit(ctx, &model.Data{X: kept, N: n, M: m, Features: t.stage.decoder.Features()}, c)
 	t.others = nil
 	if err != nil {
 		t.failed(ctx, fmt.Errorf("fitting the bootstrap model: %w", err), n)

@@ -67,14 +67,14 @@ func others(ref, y []float64, i, n, d int) int {
 	return at
 }
 
-// newestRows copies the newest rows of a window, oldest first, with their labels.
+// newestRows copies the newest rows of a window that enter fits, oldest first, with their labels.
 func newestRows(w *window.Window, n int) (x []float64, labels []string) {
 	if w.Len() == 0 {
 		return nil, nil
 	}
 	first := w.Back(n)
 	w.All(func(r *window.Row) bool {
-		if r.Compare(first) >= 0 {
+		if r.Compare(first) >= 0 && r.Enters() {
 			x, labels = append(x, r.X...), append(labels, r.Label)
 		}
 		return true

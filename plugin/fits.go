@@ -76,6 +76,7 @@ func (t *trainer) choose(ctx context.Context) {
 	t.policy.chose(t.window.Len())
 	c := t.config.Fit
 	c.Dim, c.Pad = t.settled.Dim, true
+	t.sift()
 	s := t.window.NewestRows(t.window.Len())
 	m, err := fit.Fit(ctx, t.data(s), c)
 	t.stage.learner.counted()
@@ -172,6 +173,7 @@ func (t *trainer) fit(ctx context.Context, size int, c fit.Config) (s *window.Su
 	if n == 0 {
 		n = t.window.Len()
 	}
+	t.sift()
 	if t.byMoments() {
 		s, err = t.window.Newest(n)
 		if err != nil {

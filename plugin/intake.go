@@ -60,6 +60,9 @@ func (in *intake) hint(s Status, label string) string {
 	case s.Rows > s.Needed && label != "" && s.Classes > s.Rows/2:
 		return fmt.Sprintf("%d labelled rows have %d labels: check that column %q holds classes, and not a number of its own for each row",
 			s.Rows, s.Classes, label)
+	case s.Rows >= s.Needed && s.Rows-s.Sparse < s.Needed:
+		return fmt.Sprintf("%d of %d labelled rows are of labels that came a few times, and wait until more of them come: send more rows of each class, or check that column %q holds classes",
+			s.Sparse, s.Rows, label)
 	case s.Rows >= s.Needed && s.Note == "":
 		return fmt.Sprintf("classes are still appearing, %d so far: the first model waits for up to %d rows, since the outputs stay as many as it has",
 			s.Classes, 4*s.Needed)

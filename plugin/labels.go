@@ -128,7 +128,7 @@ func (s *Stage) LabelStatus() LabelStatus {
 
 // late joins the rows of a learner with labels that come apart from them. The learner's lock guards it.
 type late struct {
-	join    *join.Join[[]float64]
+	join    *join.Join[features]
 	next    uint64          // counts messages of labels for hosts that give no sequence
 	created int64           // of the stream of the newest row
 	newest  window.Position // label
@@ -140,8 +140,14 @@ type late struct {
 	told    time.Time // when a warning was logged last
 }
 
+// features are what a row waits with: those, and who sent them.
+type features struct {
+	x      []float64
+	source string
+}
+
 func newLate(l *Labels) *late {
-	return &late{join: join.New[[]float64](join.Limits{Wait: l.Wait, Bytes: l.Bytes})}
+	return &late{join: join.New[features](join.Limits{Wait: l.Wait, Bytes: l.Bytes})}
 }
 
 // fix is a change to a row that was learned: its label is another, or another row of its key has replaced it.
@@ -152,11 +158,12 @@ type fix struct {
 }
 
 // take puts what the join says into a lesson.
-func (l *lesson) take(out []join.Out[[]float64]) {
+func (l *lesson) take(out []join.Out[features]) {
 	for _, o := range out {
 		at := window.Position(o.Place)
 		if o.Kind == join.Give {
-			l.rows = append(l.rows, window.Row{Position: at, Time: o.Time.UnixNano(), Label: o.Text, X: o.Payload})
+			l.rows = append(l.rows, window.Row{Position: at, Time: o.Time.UnixNano(), Label: o.Text,
+				Source: o.Payload.source, X: o.Payload.x})
 			l.by = append(l.by, window.Position(o.By))
 		} else {
 			l.fixes = append(l.fixes, fix{at, o.Text, o.Kind == join.Withdraw})
@@ -166,16 +173,16 @@ func (l *lesson) take(out []join.Out[[]float64]) {
 
 // rowsOf gives the rows of a message to the join. Rows with a missing feature are left out unless they are imputed: the
 // hot path gives no output for them either.
-func (t *late) rowsOf(m *arrowio.Message, at Position, features int, impute, unlabelled bool) *lesson {
+func (t *late) rowsOf(msg *arrowio.Message, at Position, m int, impute, unlabelled bool) *lesson {
 	l, i := &lesson{}, 0
-	for _, b := range m.Batches() {
+	for _, b := range msg.Batches() {
 		faults := b.Faults()
 		for k := range b.Rows() {
 			faulty := len(faults) > 0 && faults[0].Row == k
 			if faulty {
 				faults = faults[1:]
 			}
-			r := join.Row[[]float64]{Place: join.Place(at.row(i)), Time: at.Time}
+			r := join.Row[features]{Place: join.Place(at.row(i)), Time: at.Time}
 			i++
 			if faulty && !impute {
 				continue
@@ -189,11 +196,11 @@ func (t *late) rowsOf(m *arrowio.Message, at Position, features int, impute, unl
 			if r.Key == "" && !r.Has && !unlabelled {
 				continue // nothing will ever say what it is
 			}
-			r.Payload = make([]float64, features)
-			gather(r.Payload, b.Features(), k)
-			r.Size = 9 * features // an eighth for the allocator's size classes
+			r.Payload = features{make([]float64, m), at.Source}
+			gather(r.Payload.x, b.Features(), k)
+			r.Size = 9*m + 16 // an eighth for the allocator's size classes
 			if unlabelled && !r.Has {
-				l.other = append(l.other, r.Payload)
+				l.other = append(l.other, r.Payload.x)
 			}
 			l.take(t.join.Row(r))
 		}
@@ -319,9 +326,7 @@ func (t *trainer) refill(l *lesson) []window.Row {
 			continue
 		}
 		if t.window.Add(r) == window.Taken && t.resume == nil {
-			if held := t.window.At(r.Position); held.Held() {
-				t.references.add(held)
-			}
+			t.refer(r.Position)
 		}
 	}
 	return rest
@@ -339,9 +344,7 @@ func (t *trainer) mend(fixes []fix) {
 			continue
 		}
 		t.references.follow(t.window)
-		if r := t.window.At(f.at); r != nil && r.Held() {
-			t.references.add(r)
-		}
+		t.refer(f.at)
 	}
 }
 

@@ -194,38 +194,54 @@ func TestReproducible(t *testing.T) {
 			if testing.Short() && (method == "sle" || balance == BalanceNone) {
 				continue // their way is that of the others
 			}
-			t.Run(string(balance)+"/"+method, func(t *testing.T) {
-				change := func(c *Config) {
-					c.Training.Window = Window{Rows: 1500, Balance: balance}
-					c.Training.Every.Rows = 500
-					c.Fit.Method, _, c.Training.IgnoreDrift = strings.Cut(method, ", ") // then a suffix has to lead
-				}
-				a, b := watch(t, change), watch(t, change)
-				teach(t, a.Stage, 1, rows)
-				teach(t, b.Stage, 1, rows)
-				if fmt.Sprint(a.decisions) != fmt.Sprint(b.decisions) || len(a.decisions) == 0 {
-					t.Fatalf("decisions\n%v\nand\n%v", a.decisions, b.decisions)
-				}
-				stops := []int{600, 1020, 1980, 2060, 3000}
-				random := rand.New(rand.NewPCG(uint64(len(method)), uint64(len(balance))))
-				for range *restarts / 8 {
-					stops = append(stops, 320+20*random.IntN(180))
-				}
-				for _, stop := range stops {
-					c := watch(t, change)
-					teach(t, c.Stage, 1, rows[:stop])
-					_, first := ReadFrom(c.live.State)
-					d := watch(t, func(x *Config) { change(x); x.Resume = c.live })
-					d.decisions = c.decisions
-					teach(t, d.Stage, first, rows[(first-1)*20:])
-					if x, y := a.Status().Rows, d.Status().Rows; x != y {
-						t.Errorf("stopped after %d: %d rows in the window after a restart, %d without", stop, y, x)
-					}
-					if x, y := strings.Join(a.decisions, "\n"), strings.Join(d.decisions, "\n"); x != y {
-						t.Errorf("stopped after %d: without\n%s\nwith\n%s", stop, x, y)
-					}
-				}
-			})
+			t.Run(string(balance)+"/"+method, func(t *testing.T) { reproduce(t, rows, balance, method, 1000) })
+		}
+	}
+	// A twentieth of the rows far away, of labels of one to three rows, or of rows that are all alike: they push one
+	// another out of the window, and it is the same after a restart.
+	hostile := slices.Clone(rows)
+	for i := range hostile {
+		if i%60 < 3 {
+			hostile[i] = row{slices.Clone(rows[i].x), fmt.Sprint("junk", i/60)}
+		} else if i%80 == 7 {
+			hostile[i] = row{[]float32{1e9, 0, 0, -1e30, 0, 0}, rows[i].class}
+		}
+	}
+	for _, classes := range []int{1000, 12} { // where there is room for the labels, and where there is none
+		t.Run(fmt.Sprint("hostile/", classes), func(t *testing.T) { reproduce(t, hostile, BalanceClass, "lda", classes) })
+	}
+}
+
+func reproduce(t *testing.T, rows []row, balance Balance, method string, classes int) {
+	change := func(c *Config) {
+		c.Training.Window = Window{Rows: 1500, Balance: balance}
+		c.Classes = classes
+		c.Training.Every.Rows = 500
+		c.Fit.Method, _, c.Training.IgnoreDrift = strings.Cut(method, ", ") // then a suffix has to lead
+	}
+	a, b := watch(t, change), watch(t, change)
+	teach(t, a.Stage, 1, rows)
+	teach(t, b.Stage, 1, rows)
+	if fmt.Sprint(a.decisions) != fmt.Sprint(b.decisions) || len(a.decisions) == 0 {
+		t.Fatalf("decisions\n%v\nand\n%v", a.decisions, b.decisions)
+	}
+	stops := []int{600, 1020, 1980, 2060, 3000}
+	random := rand.New(rand.NewPCG(uint64(len(method)), uint64(len(balance))))
+	for range *restarts / 8 {
+		stops = append(stops, 320+20*random.IntN(180))
+	}
+	for _, stop := range stops {
+		c := watch(t, change)
+		teach(t, c.Stage, 1, rows[:stop])
+		_, first := ReadFrom(c.live.State)
+		d := watch(t, func(x *Config) { change(x); x.Resume = c.live })
+		d.decisions = c.decisions
+		teach(t, d.Stage, first, rows[(first-1)*20:])
+		if x, y := a.Status().Rows, d.Status().Rows; x != y {
+			t.Errorf("stopped after %d: %d rows in the window after a restart, %d without", stop, y, x)
+		}
+		if x, y := strings.Join(a.decisions, "\n"), strings.Join(d.decisions, "\n"); x != y {
+			t.Errorf("stopped after %d: without\n%s\nwith\n%s", stop, x, y)
 		}
 	}
 }

@@ -23,7 +23,7 @@ type lesson struct {
 }
 
 // rowOverhead is what a waiting row takes beside its features.
-const rowOverhead = 160
+const rowOverhead = 176
 
 // lessonOf copies out of a message what is learned from it. Rows with a missing feature are learned from where they
 // are projected too.
@@ -54,7 +54,8 @@ func (c *Config) lessonOf(m *arrowio.Message, at Position, features int, unlabel
 				l.other = append(l.other, x)
 				continue
 			}
-			l.rows = append(l.rows, window.Row{Position: place, Time: at.Time.UnixNano(), Label: label, X: x})
+			l.rows = append(l.rows, window.Row{Position: place, Time: at.Time.UnixNano(), Label: label,
+				Source: at.Source, X: x})
 		}
 	}
 	return l

@@ -13,6 +13,7 @@ type Position struct {
 	Created time.Time
 	Seq     uint64
 	Time    time.Time
+	Source  string // who sent it, where the host knows: a subject
 }
 
 // row is the position of a row of the message.

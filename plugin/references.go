@@ -60,10 +60,11 @@ func (r *references) drop(x *window.Row) {
 	}
 }
 
-// follow leaves out rows that have left the window, so that a window that is filled again has the same references.
+// follow leaves out rows that have left the window, or that enter no fit any more, so that a window that is filled again
+// has the same references.
 func (r *references) follow(w *window.Window) {
 	r.rows = slices.DeleteFunc(r.rows, func(x *window.Row) bool {
-		if w.At(x.Position) == x {
+		if x.Enters() && w.At(x.Position) == x {
 			return false
 		}
 		r.drop(x)

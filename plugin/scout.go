@@ -121,6 +121,7 @@ func (t *trainer) fitScout(ctx context.Context, size int) {
 	if n == 0 {
 		n = t.window.Len()
 	}
+	t.sift()
 	w, err := t.window.Newest(n)
 	if err != nil {
 		return

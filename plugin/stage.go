@@ -321,9 +321,12 @@ type Status struct {
 	Seen, Unlabelled, Faulty int
 	// what keeps a first model away where it is not the number of rows, or narrows learning, and what to do
 	Hint     string
-	Backlog  int // labelled rows that wait to be learned from
-	Dropped  int // labelled rows that were not learned: they came too fast
-	Overfull int // labelled rows that were not learned: their class was one too many
+	Backlog  int    // labelled rows that wait to be learned from
+	Dropped  int    // labelled rows that were not learned: they came too fast
+	Overfull int    // labelled rows that were not learned: their class was one too many
+	Sparse   int    // rows in the window whose class has too few of them to enter a fit
+	Far      int    // rows so far that enter no fit: a feature is too far from where the others have it
+	FarRow   string // a sentence about the newest of them
 	// of the labelled rows that the live model was judged on; zero: none since the start
 	Newest  time.Time
 	Fitting bool // the worker has something to do

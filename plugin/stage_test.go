@@ -112,7 +112,7 @@ func decode(t testing.TB, s *Stage, rows []row) *arrowio.Message {
 func teach(t testing.TB, s *Stage, first uint64, rows []row) {
 	t.Helper()
 	for i := 0; i < len(rows); i += 20 {
-		at := Position{Seq: first, Time: time.Unix(int64(first), 0)}
+		at := Position{Seq: first, Time: time.Unix(int64(first), 0), Source: "in.a"}
 		if err := s.Learn(decode(t, s, rows[i:min(i+20, len(rows))]), at); err != nil {
 			t.Fatal(err)
 		}

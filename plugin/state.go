@@ -50,6 +50,7 @@ type scouted struct {
 
 // state is the checkpoint as of now.
 func (t *trainer) state() []byte {
+	t.sift() // as a restart does, which has the rows alone
 	s := state{Format: stateFormat, Labels: t.labels, Start: t.window.Start(), Level: t.window.Level(),
 		References: t.references.level, Policy: t.policy, Drift: t.drift,
 		Choice: t.choice, Alarms: t.alarms}
@@ -122,12 +123,8 @@ func (t *trainer) restore(ctx context.Context) {
 	if s.References > 0 {
 		t.references.level = s.References
 	}
-	t.window.All(func(r *window.Row) bool {
-		if r.Held() {
-			t.references.add(r)
-		}
-		return true
-	})
+	t.sift()
+	t.referAll()
 	if s.Format == 0 { // a model without a checkpoint
 		t.policy.cut(t.window.Len())
 		return

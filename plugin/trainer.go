@@ -42,6 +42,7 @@ type trainer struct {
 	alarms     int
 	overfull   int // rows of one class too many
 	failedAt   int // rows learned when a failed fit was last told of; 0: never
+	farTold    int // from how many far rows on they are told of again
 
 	// Of labels that come apart from their rows:
 	waits   window.Position // the oldest row that waits for one; zero: none
@@ -212,6 +213,7 @@ func (t *trainer) status() Status {
 	if t.window != nil {
 		s.Rows, s.Classes, s.Bytes = t.window.Len(), t.window.Classes(), t.window.Bytes()
 		s.Largest, s.trainable = t.window.Largest(), t.window.Trainable()
+		s.Sparse, s.Far, s.FarRow = t.window.Sparse(), t.window.Far().Rows, t.farRow()
 	}
 	if t.newest != 0 {
 		s.Newest = time.Unix(0, t.newest)
@@ -242,7 +244,7 @@ func (t *trainer) step(ctx context.Context, rows []window.Row) {
 	for _, r := range rows {
 		t.newest = max(t.newest, r.Time)
 	}
-	changed := t.score(rows)
+	changed := t.score(t.known(rows))
 	t.take(rows)
 	if changed && !t.config.Training.IgnoreDrift {
 		t.cut(t.drift.Len())
@@ -277,14 +279,12 @@ func (t *trainer) score(rows []window.Row) (changed bool) {
 
 // take puts rows into the window, and what is held out among the references.
 func (t *trainer) take(rows []window.Row) {
-	taken, over, classes := 0, 0, t.window.Classes()
+	taken, over, classes := 0, 0, t.window.Established()
 	for i := range rows {
 		switch t.window.Add(rows[i]) {
 		case window.Taken:
 			taken++
-			if held := t.window.At(rows[i].Position); held.Held() {
-				t.references.add(held)
-			}
+			t.refer(rows[i].Position)
 		case window.Overfull:
 			over++
 		}
@@ -295,7 +295,7 @@ func (t *trainer) take(rows []window.Row) {
 			"cure", "raise limits.classes, or check that the label column holds classes")
 	}
 	t.overfull += over
-	fresh, at := t.window.Classes() > classes, time.Unix(0, rows[len(rows)-1].Time)
+	fresh, at := t.window.Established() > classes, time.Unix(0, rows[len(rows)-1].Time)
 	t.policy.learn(taken, fresh, at)
 	if t.scouts != nil {
 		t.scouts.policy.learn(taken, fresh, at)
@@ -312,6 +312,7 @@ func (t *trainer) cut(rows int) {
 	at := t.window.Back(max(rows, 1))
 	t.window.Cut(at)
 	t.references.cut(at)
+	t.sift()
 	t.policy.cut(t.window.Len())
 	t.candidates = nil
 	if t.scouts != nil {
@@ -325,7 +326,7 @@ func (t *trainer) look(ctx context.Context) {
 	if t.window == nil || t.pinned || t.learnsNothing() || !t.window.Trainable() {
 		return
 	}
-	if t.live == nil && t.policy.first(t.window.Len()) {
+	if t.live == nil && t.policy.first(t.window.Learnable()) {
 		t.fitFirst(ctx)
 	}
 	if t.live == nil {

@@ -12,9 +12,10 @@ import (
 
 // lesson is one message on its way to the learning side.
 type lesson struct {
-	origin wire.Origin
-	time   time.Time
-	after  uint64 // the input has no message between this number and the lesson's own
+	origin  wire.Origin
+	subject string
+	time    time.Time
+	after   uint64 // the input has no message between this number and the lesson's own
 	// counts the times that the hot path bound its consumer; what it saw under one binding is of one stream
 	binding int
 

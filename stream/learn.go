@@ -286,7 +286,7 @@ func (r *reader) pull(ctx context.Context, c *cursor, most int) (int, error) {
 			return
 		}
 		c.pending = meta.NumPending
-		r.learned(ctx, &lesson{origin: in.origin, time: in.time, data: in.data})
+		r.learned(ctx, &lesson{origin: in.origin, subject: in.subject, time: in.time, data: in.data})
 	})
 	if err == nil && gap {
 		err = errGap
@@ -394,7 +394,8 @@ func (p *pipeline) hand(in *input, l *lesson) {
 	if !in.taught.CompareAndSwap(false, true) {
 		return
 	}
-	l.origin, l.time, l.after, l.binding, l.size = in.origin, in.time, in.after, in.binding, lessonSize
+	l.origin, l.subject, l.time = in.origin, in.subject, in.time
+	l.after, l.binding, l.size = in.after, in.binding, lessonSize
 	if !l.decoded || l.message != nil {
 		l.size += in.size
 	}
@@ -453,7 +454,7 @@ func (p *pipeline) learn(ctx context.Context, l *lesson) {
 	if !p.awaitBacklog(ctx, m.Rows()) {
 		return
 	}
-	at := plugin.Position{Created: l.origin.Created, Seq: l.origin.Seq, Time: l.time}
+	at := plugin.Position{Created: l.origin.Created, Seq: l.origin.Seq, Time: l.time, Source: l.subject}
 	if err := p.stage.Learn(m, at); err != nil {
 		p.log.Warn("a message could not be learned from", "source", l.origin.Source(), "error", err)
 	}

@@ -58,9 +58,10 @@ var figures = []figure{
 		prometheus.GaugeValue, func(s plugin.Status) []value { return one(s.Evidence) }},
 	{describe("embedd_drift_alarms_total", "Changes of the rows that cut the window."), prometheus.CounterValue,
 		func(s plugin.Status) []value { return one(float64(s.Alarms)) }},
-	{describe("embedd_window_rows", "Labelled rows in the window, and of its largest class.", "class"),
+	{describe("embedd_window_rows", "Labelled rows in the window, of its largest class, and of classes that have too few to enter a fit.", "class"),
 		prometheus.GaugeValue, func(s plugin.Status) []value {
-			return []value{{[]string{"all"}, float64(s.Rows)}, {[]string{"largest"}, float64(s.Largest)}}
+			return []value{{[]string{"all"}, float64(s.Rows)}, {[]string{"largest"}, float64(s.Largest)},
+				{[]string{"sparse"}, float64(s.Sparse)}}
 		}},
 	{describe("embedd_window_classes", "Classes that have rows in the window."), prometheus.GaugeValue,
 		func(s plugin.Status) []value { return one(float64(s.Classes)) }},
@@ -70,9 +71,10 @@ var figures = []figure{
 	{describe("embedd_learn_backlog_rows", "Labelled rows that wait to be learned from."), prometheus.GaugeValue,
 		func(s plugin.Status) []value { return one(float64(s.Backlog)) }},
 	{describe("embedd_unlearned_rows_total",
-		"Labelled rows that were not learned from, by reason: they came too fast (backlog), or their class was one too many (classes).", "reason"),
+		"Labelled rows that were not learned from, by reason: they came too fast (backlog), their class was one too many (classes), or a feature is too far from where the others have it (far).", "reason"),
 		prometheus.CounterValue, func(s plugin.Status) []value {
-			return []value{{[]string{"backlog"}, float64(s.Dropped)}, {[]string{"classes"}, float64(s.Overfull)}}
+			return []value{{[]string{"backlog"}, float64(s.Dropped)}, {[]string{"classes"}, float64(s.Overfull)},
+				{[]string{"far"}, float64(s.Far)}}
 		}},
 }
 

@@ -102,8 +102,12 @@ type Learning struct {
 	Backlog  int   `json:"backlog"`  // labelled rows that wait to be learned from
 	Dropped  int   `json:"dropped"`  // labelled rows that came too fast
 	Overfull int   `json:"overfull"` // labelled rows of a class too many
-	Fitting  bool  `json:"fitting"`
-	Filling  bool  `json:"filling"` // the window is filled again after a restart
+	Sparse   int   `json:"sparse"`   // rows in the window whose class has too few of them to enter a fit
+	Far      int   `json:"far"`      // rows so far that enter no fit: a feature is too far from where the others have it
+	// which of them is the newest, a sentence
+	FarRow  string `json:"far_row,omitempty"`
+	Fitting bool   `json:"fitting"`
+	Filling bool   `json:"filling"` // the window is filled again after a restart
 
 	Accuracy      *float64 `json:"accuracy"`  // of the live model on rows before they were learned; null: not known yet
 	Chance        *float64 `json:"chance"`    // what it would be if labels meant nothing
@@ -139,7 +143,7 @@ func (s Status) Report() Report {
 	g := s.Stage
 	r := Report{Pipeline: s.Pipeline, Ready: s.Ready, Reason: s.Reason, Halted: s.Halted != "",
 		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
-			Dropped: g.Dropped, Overfull: g.Overfull, Fitting: g.Fitting, Filling: g.Filling,
+			Dropped: g.Dropped, Overfull: g.Overfull, Sparse: g.Sparse, Far: g.Far, FarRow: g.FarRow, Fitting: g.Fitting, Filling: g.Filling,
 			Accuracy: known(g.Accuracy), Chance: known(g.Chance), Candidate: known(g.Candidate),
 			CandidateRows: g.CandidateRows, Evidence: g.Evidence, Alarms: g.Alarms, Fits: g.Fits,
 			LastFitSeconds: g.LastFit.Seconds(), LastFit: g.Note, Input: s.Learning}}

@@ -9,13 +9,21 @@ import (
 // Row is one row. The window owns X, which nobody changes after it was added.
 type Row struct {
 	Position
-	Time  int64     // of its message, nanoseconds
-	Label string    // "" in a window without labels
-	X     []float64 // m
+	Time   int64     // of its message, nanoseconds
+	Label  string    // "" in a window without labels
+	Source string    // who sent it, for messages; the same text for many rows
+	X      []float64 // m
 
 	class int
 	held  bool
+	out   out
+	told  bool // it was counted as far
 }
+
+// Enters tells whether the row is one that fits are made from and judged by, as of the last Sift.
+func (r *Row) Enters() bool { return r.out == in }
+
+func (r *Row) learned() bool { return !r.held && r.out == in }
 
 // Held tells whether the row is held out: no fit sees it, so it judges all models alike.
 func (r *Row) Held() bool { return r.held }
@@ -24,7 +32,7 @@ func (r *Row) Held() bool { return r.held }
 // rows that are there: where rows have become sparse, so have borders, and blocks keep their size.
 type block struct {
 	rows []*Row
-	sum  *moments.Set // of the rows that are not held out; nil where rows came or went since
+	sum  *moments.Set // of the rows that fits are made from; nil where those changed
 }
 
 // moments of the block, by the window's class numbers.
@@ -40,7 +48,7 @@ func (b *block) moments(m int, labelled bool) (*moments.Set, error) {
 	return s, nil
 }
 
-// sumOf is the moments of rows, in their order, without those held out.
+// sumOf is the moments of rows, in their order, of those that fits are made from.
 func sumOf(rows []*Row, m int, labelled bool) (*moments.Set, error) {
 	s := moments.New(m, false)
 	x, y := make([]float64, 0, min(len(rows), sumRows)*m), make([]int, 0, min(len(rows), sumRows))
@@ -49,7 +57,7 @@ func sumOf(rows []*Row, m int, labelled bool) (*moments.Set, error) {
 		rows = rows[len(part):]
 		x, y = x[:0], y[:0]
 		for _, r := range part {
-			if !r.held {
+			if r.learned() {
 				x, y = append(x, r.X...), append(y, r.class)
 			}
 		}

@@ -9,6 +9,8 @@ type classes struct {
 	index map[string]int
 	rows  [][]*Row
 	alive int
+	// which enter fits, as of the last look; see Window.Sift
+	enters []bool
 }
 
 // number is that of a label, which a new class gets unless it would be one too many.
@@ -23,6 +25,9 @@ func (t *classes) number(label string, most int) (int, bool) {
 		if len(rows) == 0 {
 			delete(t.index, t.names[c])
 			t.names[c], t.index[label] = label, c
+			if c < len(t.enters) {
+				t.enters[c] = false
+			}
 			return c, true
 		}
 	}
@@ -54,17 +59,54 @@ func (t *classes) remove(r *Row) {
 	}
 }
 
-// single is the oldest row that is alone in its class, and how many such there are; nil where there is none.
-func (t *classes) single() (oldest *Row, n int) {
+// typical is how many rows the class of the median row has, of the classes of fewRows or more: half of their rows are of
+// classes that have as many. It is 0 where there are not two such classes.
+func (t *classes) typical() int {
+	counts, all := make([]int, 0, len(t.rows)), 0
 	for _, rows := range t.rows {
-		if len(rows) == 1 {
-			n++
-			if oldest == nil || rows[0].Compare(oldest.Position) < 0 {
-				oldest = rows[0]
-			}
+		if len(rows) >= fewRows {
+			counts, all = append(counts, len(rows)), all+len(rows)
 		}
 	}
-	return oldest, n
+	slices.Sort(counts)
+	below := 0
+	for _, n := range counts {
+		if below += n; 2*below >= all && len(counts) > 1 {
+			return n
+		}
+	}
+	return 0
+}
+
+// least is how many rows a class needs to enter a fit: a fifth of what is typical, two at least, and enoughRows always
+// suffice. A label that was seen a few times beside classes of hundreds may be no class at all.
+func (t *classes) least(labelled bool) int {
+	if !labelled {
+		return 0
+	}
+	return min(max(t.typical()/5, 2), enoughRows)
+}
+
+// forgotten is the class of fewer than enoughRows rows whose newest row is the oldest, -1 where there is none, and how
+// many rows all such classes have.
+func (t *classes) forgotten() (class, n int) {
+	class = -1
+	for c, rows := range t.rows {
+		if len(rows) == 0 || len(rows) >= enoughRows {
+			continue
+		}
+		n += len(rows)
+		if class < 0 || t.before(c, class) {
+			class = c
+		}
+	}
+	return class, n
+}
+
+// before tells whether the newest row of class c is older than that of class d.
+func (t *classes) before(c, d int) bool {
+	newest := func(c int) Position { return t.rows[c][len(t.rows[c])-1].Position }
+	return newest(c).Compare(newest(d)) < 0
 }
 
 // level is the most rows a class with which all together are at most so many; at least one.

@@ -18,7 +18,7 @@ type Config struct {
 
 // rowOverhead is what a row takes beside its features: the row itself, its places in a block and in its class, and
 // what the allocator rounds up.
-const rowOverhead = 192
+const rowOverhead = 208
 
 // RowBytes is the memory of one row, with its part of the moments, or of the copy that a fit makes.
 func (c Config) RowBytes() int64 {

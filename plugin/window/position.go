@@ -36,6 +36,7 @@ const (
 	drawHeld uint64 = iota + 1
 	drawBorder
 	drawMakesWay
+	drawUsual
 )
 
 // share turns a probability into the bound that a draw stays below as often.

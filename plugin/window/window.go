@@ -20,6 +20,11 @@ type Window struct {
 	level   int // most rows a class; it never rises, so that no order of arrival matters
 	newest  int64
 	start   Position // rows before are not taken: see Cut
+
+	changed bool // since it was looked at last; see Sift
+	more    bool
+	usual   *usual
+	far     Far
 }
 
 // New makes an empty window.
@@ -50,17 +55,20 @@ func (w *Window) Add(r Row) Outcome {
 	}
 	c, ok := w.classes.number(r.Label, w.config.Classes)
 	if !ok {
-		// A label that was seen once may be no class at all: the oldest such makes way, now and then. Always would
-		// let as many classes as there are one too many push one another out for ever.
-		alone, _ := w.classes.single()
-		if alone == nil || r.draw(drawMakesWay) >= share(0.25) {
+		// A label that was seen a few times may be no class at all: one that was not seen for longest makes way, now
+		// and then. Always would let as many classes as there are one too many push one another out for ever.
+		forgotten, _ := w.classes.forgotten()
+		if forgotten < 0 || r.draw(drawMakesWay) >= makesWay {
 			return Overfull
 		}
-		w.remove(alone)
+		for len(w.classes.rows[forgotten]) > 0 {
+			w.remove(w.classes.rows[forgotten][0])
+		}
 		c, _ = w.classes.number(r.Label, w.config.Classes)
 	}
-	r.class, r.held = c, r.draw(drawHeld) < w.held
+	r.class, r.held, r.out = c, r.draw(drawHeld) < w.held, in
 	row := &r
+	w.place(row)
 	w.insert(row)
 	w.classes.insert(row)
 	w.newest = max(w.newest, r.Time)
@@ -130,14 +138,14 @@ func (w *Window) Len() int { return w.rows }
 // Classes is the number of classes that have rows.
 func (w *Window) Classes() int { return w.classes.alive }
 
-// Trainable tells whether there are two classes of two rows, or two rows where there are no labels.
+// Trainable tells whether there are two classes of enough rows to enter a fit, or two rows where there are no labels.
 func (w *Window) Trainable() bool {
 	if !w.config.Labelled {
 		return w.rows >= 2
 	}
-	n := 0
+	n, least := 0, w.classes.least(true)
 	for _, rows := range w.classes.rows {
-		if len(rows) >= 2 {
+		if len(rows) >= least {
 			if n++; n == 2 {
 				return true
 			}
@@ -197,7 +205,7 @@ func (w *Window) All(f func(*Row) bool) {
 	}
 }
 
-// Suffix is about the newest rows of a window, to learn from: without those held out.
+// Suffix is about the newest rows of a window, to learn from: without those held out, and those that enter no fit.
 type Suffix struct {
 	First, Last Position
 	Rows        int
@@ -252,6 +260,7 @@ func (w *Window) suffix(n int, borders bool) (s *Suffix, at, i int, to []int) {
 	if w.rows == 0 {
 		return s, 0, 0, nil
 	}
+	w.sift()
 	first := w.Back(n)
 	at, i, _ = w.find(first)
 	if borders && n > 2*w.config.blockRows() {
@@ -263,7 +272,7 @@ func (w *Window) suffix(n int, borders bool) (s *Suffix, at, i int, to []int) {
 	count := make([]int, len(w.classes.names))
 	for b, from := at, i; b < len(w.blocks); b, from = b+1, 0 {
 		for _, r := range w.blocks[b].rows[from:] {
-			if !r.held {
+			if r.learned() {
 				count[r.class]++
 				s.Rows++
 			}
@@ -286,7 +295,7 @@ func (w *Window) copyRows(s *Suffix, at, i int, to []int) {
 	s.X, s.Y = make([]float64, 0, s.Rows*w.config.Features), make([]int, 0, s.Rows)
 	for b, from := at, i; b < len(w.blocks); b, from = b+1, 0 {
 		for _, r := range w.blocks[b].rows[from:] {
-			if !r.held {
+			if r.learned() {
 				s.X, s.Y = append(s.X, r.X...), append(s.Y, to[r.class])
 			}
 		}
@@ -308,17 +317,25 @@ func (w *Window) evict() {
 		return
 	}
 	for w.rows > w.maxRows {
-		if alone, n := w.classes.single(); n > w.maxRows/singles {
-			w.remove(alone)
-		} else {
-			w.lower(w.classes.level(w.maxRows))
+		forgotten, small := w.classes.forgotten()
+		level := w.classes.level(w.maxRows)
+		switch {
+		case small > w.maxRows/sparseShare && small < w.rows:
+			w.remove(w.classes.rows[forgotten][0])
+		case level < enoughRows && level < w.level:
+			w.remove(w.oldest()) // a quota never rises again, and one as low would leave nothing to learn from
+		default:
+			w.lower(level)
 		}
 	}
 }
 
-// singles bounds the part of a full window that labels may take which were seen once: a column of numbers or typing
-// errors does not displace the classes.
-const singles = 10
+// sparseShare bounds the part of a full window that classes of fewer than enoughRows may take: a column of numbers or
+// typing errors, or somebody's junk, does not displace the others.
+const sparseShare = 10
+
+// makesWay is how often a label is let in that is one too many.
+var makesWay = share(1.0 / 16)
 
 // lower lowers the quota of a class.
 func (w *Window) lower(level int) {
@@ -362,6 +379,7 @@ func (w *Window) find(p Position) (at, i int, there bool) {
 
 func (w *Window) insert(r *Row) {
 	w.rows++
+	w.changed = true
 	begins := r.draw(drawBorder) < w.border
 	if len(w.blocks) == 0 {
 		w.blocks = append(w.blocks, &block{rows: []*Row{r}})
@@ -392,6 +410,7 @@ func (w *Window) insert(r *Row) {
 // remove takes a row out of its block and its class.
 func (w *Window) remove(r *Row) {
 	w.rows--
+	w.changed = true
 	w.classes.remove(r)
 	at, i, _ := w.find(r.Position)
 	b := w.blocks[at]

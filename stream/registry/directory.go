@@ -141,7 +141,7 @@ func (d *directory) pointerFile(pipeline string, revision uint64) string {
 	return filepath.Join(d.path, pipeline, pointerName+strconv.FormatUint(revision, 10)+pointerEnd)
 }
 
-// revisions are those of the pointers that lie there, ascending. There is more than one for a moment alone.
+// revisions are those of the pointers that lie there, ascending: the newest, and the one before it.
 func (d *directory) revisions(pipeline string) (out []uint64, err error) {
 	entries, err := d.entries(pipeline)
 	for _, e := range entries {
@@ -174,6 +174,16 @@ func (d *directory) load(ctx context.Context, pipeline string) ([]byte, uint64, 
 	}
 }
 
+func (d *directory) earlier(_ context.Context, pipeline string) (out [][]byte, err error) {
+	revisions, err := d.revisions(pipeline)
+	for i := len(revisions) - 2; i >= 0; i-- {
+		if value, err := os.ReadFile(d.pointerFile(pipeline, revisions[i])); err == nil && len(value) <= maxPointer {
+			out = append(out, value)
+		}
+	}
+	return out, err
+}
+
 func (d *directory) swap(_ context.Context, pipeline string, value []byte, revision uint64) (uint64, error) {
 	unlock, err := d.lock(pipeline)
 	if err != nil {
@@ -197,7 +207,7 @@ func (d *directory) swap(_ context.Context, pipeline string, value []byte, revis
 	if err != nil {
 		return 0, err
 	}
-	for _, r := range revisions {
+	for _, r := range revisions[:max(len(revisions)-1, 0)] {
 		_ = os.Remove(d.pointerFile(pipeline, r)) // one that stays is older than the newest
 	}
 	return next, nil

@@ -6,6 +6,8 @@ import "errors"
 var (
 	// ErrMissing is returned where the store has no version and no pipeline of a name.
 	ErrMissing = errors.New("the store has no such model")
+	// ErrDamaged is returned where a pointer or a model is there and cannot be read.
+	ErrDamaged = errors.New("the model store is damaged")
 	// ErrPinned is returned by [Registry.Save] while a version is pinned: nothing else goes live.
 	ErrPinned = errors.New("a version is pinned")
 	// ErrNotPinned is returned by [Registry.Unpin] where no version is pinned.

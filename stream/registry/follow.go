@@ -35,6 +35,19 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 	if err != nil {
 		return 0, err
 	}
+	if p.damage != "" && p.Find(r.known.live) != nil {
+		// What this process lives with is known better than what a pointer before says.
+		r.options.Logger.Error("the model store is damaged; the live model answers on, and the pointer is written anew",
+			"version", r.known.live, "error", p.damage)
+		_, err = r.update(ctx, func(p *Pointer) error {
+			if p.damage != "" && p.Find(r.known.live) != nil {
+				p.choose(r.known.live, p.Good)
+				p.Pin = r.known.pin
+			}
+			return nil
+		})
+		return revision, err
+	}
 	chosen := choice{p.Live, p.Pin}
 	if p.Live == "" && r.known.live != "" {
 		r.options.Logger.Error("the model store was emptied; the live model answers on, and a restart begins anew unless another is stored",

@@ -104,6 +104,9 @@ func (s *jetStream) get(ctx context.Context, _, version string) (io.ReadCloser, 
 	if errors.Is(err, jetstream.ErrObjectNotFound) {
 		return nil, errAbsent
 	}
+	if errors.Is(err, jetstream.ErrBadObjectMeta) {
+		return nil, &damaged{err}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +133,7 @@ func (c *chunks) Read(p []byte) (int, error) {
 			return 0, fmt.Errorf("it is damaged or was removed meanwhile: %d of its %d chunks are there", c.read, c.all)
 		}
 		if err != nil {
-			return 0, err
+			return 0, &unreachable{err}
 		}
 		c.rest, c.last, c.read = msg.Data, msg.Sequence, c.read+1
 	}
@@ -230,6 +233,19 @@ func (s *jetStream) load(ctx context.Context, pipeline string) ([]byte, uint64, 
 		return nil, 0, err
 	}
 	return entry.Value(), entry.Revision(), nil
+}
+
+func (s *jetStream) earlier(ctx context.Context, pipeline string) (out [][]byte, err error) {
+	entries, err := s.pointers.History(ctx, pipeline)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return nil, nil
+	}
+	for i := len(entries) - 1; i >= 0; i-- {
+		if entries[i].Operation() == jetstream.KeyValuePut {
+			out = append(out, entries[i].Value())
+		}
+	}
+	return out, err
 }
 
 func (s *jetStream) swap(ctx context.Context, pipeline string, value []byte, revision uint64) (uint64, error) {

@@ -47,7 +47,7 @@ func learn(where string) error {
 		return err
 	}
 	parent := ""
-	if c != nil {
+	if c.Live != nil {
 		parent = c.Live.Version
 	}
 	models := []*model.Model{fitted(&testing.T{}, 1, 500), fitted(&testing.T{}, 2, 500)}
@@ -117,7 +117,10 @@ func TestKilled(t *testing.T) {
 				if err != nil {
 					t.Fatalf("kill %d: %v", kill, err)
 				}
-				if c == nil {
+				if c.Damage != "" {
+					t.Errorf("kill %d: %s", kill, c.Damage)
+				}
+				if c.Live == nil {
 					continue
 				}
 				p, err := r.Pointer(t.Context())

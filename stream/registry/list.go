@@ -3,7 +3,7 @@ package registry
 // Listed is one line of what there is: a version, or a candidate that was refused, which has no name.
 type Listed struct {
 	Pipeline string `json:"pipeline"`
-	State    string `json:"state"` // live, previous, kept or refused
+	State    string `json:"state"` // live, previous, kept, damaged or refused
 	Pinned   bool   `json:"pinned"`
 	Version
 }
@@ -26,6 +26,9 @@ func (p *Pointer) List(pipeline string) []Listed {
 	out := []Listed{}
 	for _, v := range p.Versions {
 		state := "kept"
+		if v.Damaged {
+			state = "damaged"
+		}
 		switch v.Name {
 		case p.Live:
 			state = "live"

@@ -35,7 +35,13 @@ type Pointer struct {
 
 	StateOf string `json:"state_of,omitempty"` // the live model to which State belongs
 	State   []byte `json:"state,omitempty"`    // the learner's newest checkpoint
+
+	damage  string // why this is not what the store says; "" where it is
+	rebuilt bool   // no pointer could be read at all
 }
+
+// Damage says why this is not what the store says, and how it goes on; "" where all could be read.
+func (p *Pointer) Damage() string { return p.damage }
 
 // Version is what is known of one model.
 type Version struct {
@@ -58,7 +64,8 @@ type Version struct {
 	LiveScore *float64          `json:"live_score,omitempty"` // of the version that it replaced
 	Why       string            `json:"why,omitempty"`
 	Created   time.Time         `json:"created,omitzero"`
-	Size      int64             `json:"size,omitempty"` // bytes
+	Size      int64             `json:"size,omitempty"`    // bytes
+	Damaged   bool              `json:"damaged,omitempty"` // it could not be read
 }
 
 // Refusal is a candidate that did not go live.
@@ -94,7 +101,7 @@ func parse(value []byte) (*Pointer, error) {
 	}
 	var head struct{ Format int }
 	if err := json.Unmarshal(value, &head); err != nil {
-		return nil, fmt.Errorf("it is damaged: %w", err)
+		return nil, &damaged{fmt.Errorf("it is damaged: %w", err)}
 	}
 	switch {
 	case head.Format > Format:
@@ -103,20 +110,20 @@ func parse(value []byte) (*Pointer, error) {
 	case head.Format == 1:
 		var old first
 		if err := json.Unmarshal(value, &old); err != nil {
-			return nil, fmt.Errorf("it is damaged: %w", err)
+			return nil, &damaged{fmt.Errorf("it is damaged: %w", err)}
 		}
 		p.Format, p.Number, p.Epochs, p.Live = 1, old.Number, old.Epoch, old.Version
 		p.Versions = []Version{{Name: old.Version, Digest: old.Digest, Epoch: old.Epoch, Bootstrap: old.Bootstrap}}
 	case head.Format == Format:
 		if err := json.Unmarshal(value, p); err != nil {
-			return nil, fmt.Errorf("it is damaged: %w", err)
+			return nil, &damaged{fmt.Errorf("it is damaged: %w", err)}
 		}
 	default:
-		return nil, fmt.Errorf("it is damaged: format %d", head.Format)
+		return nil, &damaged{fmt.Errorf("it is damaged: format %d", head.Format)}
 	}
 	for _, name := range []string{p.Live, p.Previous, p.Pin} {
 		if name != "" && p.Find(name) == nil {
-			return nil, fmt.Errorf("it is damaged: it names %s and does not list it", name)
+			return nil, &damaged{fmt.Errorf("it is damaged: it names %s and does not list it", name)}
 		}
 	}
 	return p, nil
@@ -133,7 +140,10 @@ func (p *Pointer) Find(name string) *Version {
 // choose makes a version the live one, good as of a time; what was live becomes the previous one.
 func (p *Pointer) choose(name string, good time.Time) {
 	if p.Live != name {
-		p.Previous, p.Live = p.Live, name
+		if p.Live != "" {
+			p.Previous = p.Live
+		}
+		p.Live = name
 		p.State, p.StateOf = nil, ""
 	}
 	p.Good = good

@@ -26,6 +26,7 @@ type Keep struct {
 type Options struct {
 	Limit  int64 // most bytes of a model, in writing and in reading; default model.DefaultFileLimit
 	Keep   Keep
+	Strict bool             // a damaged pointer or model is an error of Live; else it goes on with what can be read
 	Logger *slog.Logger     // default: no logs
 	Clock  func() time.Time // default time.Now
 }
@@ -91,12 +92,16 @@ func (r *Registry) read(ctx context.Context) (*Pointer, uint64, error) {
 		return nil, 0, fmt.Errorf("asking for the live model of %s (%s): %w", r.pipeline, r.store, err)
 	}
 	p, err := parse(value)
-	if err != nil {
+	if err == nil && len(value) > 0 {
+		return p, revision, nil
+	}
+	if err != nil && !errors.Is(err, ErrDamaged) {
 		return nil, 0, fmt.Errorf("the pointer to the models of %s (%s, revision %d): %w", r.pipeline, r.store,
 			revision,
 			err)
 	}
-	return p, revision, nil
+	p, err = r.rebuild(ctx, err)
+	return p, revision, err
 }
 
 // maxSwaps is how often a change is tried while others move the pointer.
@@ -177,28 +182,70 @@ func (r *Registry) upgrade(ctx context.Context, p *Pointer) error {
 
 // Choice is a live model and how it came to be live.
 type Choice struct {
-	Live   *plugin.Live // State is the learner's newest checkpoint
+	Live   *plugin.Live // State is the learner's newest checkpoint; nil where no model is live
 	Pinned bool         // nothing may replace it
 	Good   time.Time    // when it was last found good: made, or judged on labelled rows and kept
+	Epochs int          // the highest epoch that is known
+	New    bool         // there is no pointer that would know of epochs before
+	Damage string       // what of the store could not be read, and how it goes on; a sentence
 }
 
-// Live is the live model, read and checked; nil where there is none yet.
+// Live is the live model, read and checked; none before the first. Where the pointer or the live model is damaged it
+// goes on with what can be read: the pointer before, the version before, the newest version that reads, or no model.
+// Then the pointer says so from now on, and Damage tells what was done. With Options.Strict it is ErrDamaged.
 func (r *Registry) Live(ctx context.Context) (*Choice, error) {
 	r.saving.Lock()
 	defer r.saving.Unlock()
-	p, _, err := r.read(ctx)
-	if err != nil || p.Live == "" {
+	p, revision, err := r.read(ctx)
+	if err != nil {
 		return nil, err
 	}
+	if p.damage != "" && r.options.Strict {
+		return nil, fmt.Errorf("%w: %s", ErrDamaged, p.damage)
+	}
+	damage, isNew := p.damage, revision == 0 || p.rebuilt
 	c, err := r.choiceOf(ctx, p)
+	if (errors.Is(err, ErrDamaged) || errors.Is(err, ErrMissing)) && !r.options.Strict {
+		var why string
+		if p, why, err = r.goBack(ctx, p, err); err != nil {
+			return nil, err
+		}
+		damage = strings.Trim(damage+"; "+why, "; ")
+		c, err = r.choiceOf(ctx, p)
+	} else if err == nil && damage != "" {
+		p, err = r.update(ctx, func(*Pointer) error { return nil })
+	}
 	if err != nil {
 		return nil, err
 	}
 	r.known = choice{p.Live, p.Pin}
+	c.New, c.Damage = isNew, damage
 	return c, nil
 }
 
+// Retire leaves the pipeline without a live model: what is learned next is the first of a new epoch. The model that was
+// live is the previous one.
+func (r *Registry) Retire(ctx context.Context) error {
+	r.saving.Lock()
+	defer r.saving.Unlock()
+	_, err := r.update(ctx, func(p *Pointer) error {
+		if p.Pin != "" {
+			return fmt.Errorf("%w: %s; `embedd model unpin %s` lets another take its place", ErrPinned, p.Pin,
+				r.pipeline)
+		}
+		p.Previous, p.Live, p.State, p.StateOf = p.Live, "", nil, ""
+		return nil
+	})
+	if err == nil {
+		r.known = choice{}
+	}
+	return err
+}
+
 func (r *Registry) choiceOf(ctx context.Context, p *Pointer) (*Choice, error) {
+	if p.Live == "" {
+		return &Choice{Epochs: p.Epochs}, nil
+	}
 	v := p.Find(p.Live)
 	m, err := r.get(ctx, *v)
 	if err != nil {
@@ -222,7 +269,7 @@ func (r *Registry) choiceOf(ctx context.Context, p *Pointer) (*Choice, error) {
 	if p.StateOf == p.Live {
 		l.State = p.State
 	}
-	return &Choice{Live: l, Pinned: p.Pin != "", Good: p.Good}, nil
+	return &Choice{Live: l, Pinned: p.Pin != "", Good: p.Good, Epochs: max(p.Epochs, l.Epoch)}, nil
 }
 
 // Model is a version of the pipeline; ErrMissing where the pointer lists none of that name.
@@ -250,8 +297,8 @@ func (r *Registry) get(ctx context.Context, v Version) (*model.Model, error) {
 		return nil, err
 	}
 	if v.Digest != "" && m.Digest() != v.Digest {
-		return nil, fmt.Errorf("model %s has digest %.16s, its pointer says %.16s; the store (%s) is damaged", v.Name,
-			m.Digest(), v.Digest, r.store)
+		return nil, &damaged{fmt.Errorf("model %s has digest %.16s, its pointer says %.16s; the store (%s) is damaged",
+			v.Name, m.Digest(), v.Digest, r.store)}
 	}
 	return m, nil
 }
@@ -270,9 +317,13 @@ func read(ctx context.Context, s Store, pipeline, version string, limit int64) (
 		return nil, fmt.Errorf("reading model %s (%s): %w", version, s, err)
 	}
 	defer object.Close()
-	m, err := model.ReadLimit(object, limit)
+	from := &source{Reader: object}
+	m, err := model.ReadLimit(from, limit)
+	if err != nil && from.err != nil {
+		return nil, fmt.Errorf("reading model %s (%s): %w", version, s, from.err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("reading model %s (%s): %w", version, s, err)
+		return nil, &damaged{fmt.Errorf("reading model %s (%s): %w", version, s, err)}
 	}
 	return m, nil
 }

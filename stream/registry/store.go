@@ -22,6 +22,8 @@ type Store interface {
 
 	// load reads the pointer of a pipeline; revision 0 where there is none.
 	load(ctx context.Context, pipeline string) (value []byte, revision uint64, err error)
+	// earlier are pointers that load read before, newest first: few, and perhaps none.
+	earlier(ctx context.Context, pipeline string) ([][]byte, error)
 	// swap writes the pointer if its revision is still the one given, else it is errMoved.
 	swap(ctx context.Context, pipeline string, value []byte, revision uint64) (uint64, error)
 	// wait returns when the revision may be another, or after a while without a change.

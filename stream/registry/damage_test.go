@@ -1,0 +1,235 @@
+package registry
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/plugin"
+)
+
+func damage(t *testing.T, s Store, version string) {
+	t.Helper()
+	switch s := s.(type) {
+	case *jetStream:
+		info, err := s.objects.GetInfo(t.Context(), version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j, _ := jetstream.New(s.conn)
+		st, err := j.Stream(t.Context(), "OBJ_"+Bucket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := st.Purge(t.Context(), jetstream.WithPurgeSubject("$O."+Bucket+".C."+info.NUID)); err != nil {
+			t.Fatal(err)
+		}
+	case *directory:
+		path := filepath.Join(s.path, "digits", version+modelEnd)
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data[len(data)/2] ^= 1
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// ruin writes something in place of the pointer.
+func ruin(t *testing.T, s Store, value string) {
+	t.Helper()
+	_, revision, err := s.load(t.Context(), "digits")
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch s := s.(type) {
+	case *jetStream:
+		_, err = s.pointers.Put(t.Context(), "digits", []byte(value))
+	case *directory:
+		err = os.WriteFile(s.pointerFile("digits", revision), []byte(value), 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDamagedModel: a start goes on with the version before that can be read, a second one too, and without a model
+// where none can; the pointer says it from then on, and learning is stored again.
+func TestDamagedModel(t *testing.T) {
+	eachStore(t, func(t *testing.T, s Store) {
+		r := Of(s, "digits", Options{})
+		a := save(t, r, 1, "")
+		b := save(t, r, 2, a)
+		c := save(t, r, 3, b)
+		d := save(t, r, 4, c)
+		damage(t, s, c)
+		damage(t, s, d)
+		if _, err := Of(s, "digits", Options{Strict: true}).Live(t.Context()); !errors.Is(err, ErrDamaged) &&
+			!errors.Is(err, ErrMissing) {
+			t.Fatalf("told to be strict: %v", err)
+		}
+		begin := func() (*Registry, *Choice) {
+			t.Helper()
+			fresh := Of(s, "digits", Options{})
+			l, err := fresh.Live(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return fresh, l
+		}
+		fresh, l := begin()
+		if l.Live == nil || l.Live.Version != b || !strings.Contains(l.Damage, d) ||
+			!strings.Contains(l.Damage, "embedd model rollback") {
+			t.Fatalf("live is %+v: %s", l.Live, l.Damage)
+		}
+		var states []string
+		p, _ := fresh.Pointer(t.Context())
+		for _, line := range p.List("digits") {
+			states = append(states, line.State)
+		}
+		if !slices.Equal(states, []string{"kept", "live", "damaged", "damaged"}) {
+			t.Errorf("the versions are %v", states)
+		}
+		if _, l = begin(); l.Damage != "" || l.Live.Version != b {
+			t.Errorf("at the next start live is %s: %s", l.Live.Version, l.Damage)
+		}
+		e := save(t, fresh, 5, b)
+		if _, l = begin(); l.Live.Version != e {
+			t.Errorf("after the next save live is %s", l.Live.Version)
+		}
+		for _, v := range []string{a, b, e} {
+			damage(t, s, v)
+		}
+		fresh, l = begin()
+		if l.Live != nil || !strings.Contains(l.Damage, "begins anew") || l.Epochs != 1 || l.New {
+			t.Fatalf("without a model that can be read live is %+v", l)
+		}
+		if err := fresh.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		f := save(t, fresh, 6, "")
+		if _, l = begin(); l.Live.Version != f || l.Damage != "" {
+			t.Errorf("after a first model live is %+v", l)
+		}
+	})
+}
+
+// TestDamagedPointer: a start goes on with the pointer before, and where there is none with what the models say of
+// themselves. No model is swept.
+func TestDamagedPointer(t *testing.T) {
+	for _, value := range []string{"{", `{"format":2,"live":"digits-9-00000000"}`, "\x00\x01"} {
+		eachStore(t, func(t *testing.T, s Store) {
+			r := Of(s, "digits", Options{})
+			a := save(t, r, 1, "")
+			b := save(t, r, 2, a)
+			if err := r.Refuse(t.Context(), plugin.Outcome{Reason: "a test"}); err != nil {
+				t.Fatal(err)
+			}
+			ruin(t, s, value)
+			if _, err := Of(s, "digits", Options{Strict: true}).Live(t.Context()); !errors.Is(err, ErrDamaged) {
+				t.Errorf("told to be strict: %v", err)
+			}
+			if p, err := Of(s, "digits", Options{}).Pointer(t.Context()); err != nil || p.Damage() == "" || p.Live != b {
+				t.Fatalf("who looks has %+v, %v", p, err)
+			}
+			fresh := Of(s, "digits", Options{})
+			l, err := fresh.Live(t.Context())
+			if err != nil || l.Live == nil || l.Live.Version != b || !strings.Contains(l.Damage, "the one before") {
+				t.Fatalf("live is %+v, %v", l, err)
+			}
+			if err := fresh.Sweep(t.Context()); err != nil || !slices.Equal(there(t, s), []string{a, b}) {
+				t.Errorf("there are %v, %v", there(t, s), err)
+			}
+			c := save(t, fresh, 3, b)
+			if l, p := live(t, s); l.Version != c || p.Damage() != "" {
+				t.Errorf("after the next save live is %s: %s", l.Version, p.Damage())
+			}
+		})
+	}
+	eachStore(t, func(t *testing.T, s Store) {
+		r := Of(s, "digits", Options{})
+		a := save(t, r, 1, "")
+		b := save(t, r, 2, a)
+		switch s := s.(type) {
+		case *jetStream:
+			if err := s.pointers.Purge(t.Context(), "digits"); err != nil {
+				t.Fatal(err)
+			}
+		case *directory:
+			for _, path := range glob(t, filepath.Join(s.path, "digits", pointerName+"*")) {
+				if err := os.Remove(path); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		fresh := Of(s, "digits", Options{})
+		l, err := fresh.Live(t.Context())
+		if err != nil || l.Live == nil || l.Live.Version != b || !l.New || !strings.Contains(l.Damage, "newest version") {
+			t.Fatalf("live is %+v, %v", l, err)
+		}
+		if err := fresh.Sweep(t.Context()); err != nil || !slices.Equal(there(t, s), []string{a, b}) {
+			t.Errorf("there are %v, %v", there(t, s), err)
+		}
+		if _, err := fresh.Rollback(t.Context(), a); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(pattern)
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%s: %v, %v", pattern, paths, err)
+	}
+	return paths
+}
+
+// TestDamagedWhileRunning: who runs the pipeline writes the pointer anew, with the model that it lives with.
+func TestDamagedWhileRunning(t *testing.T) {
+	eachStore(t, func(t *testing.T, s Store) {
+		r := Of(s, "digits", Options{})
+		a := save(t, r, 1, "")
+		b := save(t, r, 2, a)
+		ruin(t, s, "{")
+		adopted := 0
+		if _, err := r.catchUp(t.Context(), func(*Choice) error { adopted++; return nil }); err != nil || adopted > 0 {
+			t.Fatalf("%d models were adopted: %v", adopted, err)
+		}
+		if l, p := live(t, s); l.Version != b || p.Damage() != "" {
+			t.Errorf("live is %s: %s", l.Version, p.Damage())
+		}
+		save(t, r, 3, b)
+	})
+}
+
+// TestRetire: a pipeline without a live model stores its next one all the same, and what was live is the previous one.
+func TestRetire(t *testing.T) {
+	eachStore(t, func(t *testing.T, s Store) {
+		r := Of(s, "digits", Options{})
+		a := save(t, r, 1, "")
+		if err := r.Retire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if l, err := Of(s, "digits", Options{}).Live(t.Context()); err != nil || l.Live != nil || l.Epochs != 1 || l.New {
+			t.Errorf("live is %+v, %v", l, err)
+		}
+		b := save(t, r, 2, "")
+		if l, p := live(t, s); l.Version != b || p.Previous != a {
+			t.Errorf("live is %s, previous %s", l.Version, p.Previous)
+		}
+		if _, err := r.Pin(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Retire(t.Context()); !errors.Is(err, ErrPinned) {
+			t.Errorf("a pinned model was retired: %v", err)
+		}
+	})
+}
