@@ -47,7 +47,7 @@ func TestManyFeatures(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			r := rand.New(rand.NewPCG(71, 72))
-			for seq := range uint64(3) {
+			for seq := range uint64(5) {
 				rec := wideRecord(r, c.rows, c.m)
 				m, err := s.FromRecord(rec)
 				if err != nil {
@@ -59,7 +59,7 @@ func TestManyFeatures(t *testing.T) {
 				if err := s.Wait(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				if s.Live() == nil && c.live && seq == 2 {
+				if s.Live() == nil && c.live && seq == 4 {
 					t.Errorf("no model: %+v", s.Status())
 				}
 				if live := s.Live(); live != nil {

@@ -126,7 +126,7 @@ func TestReplay(t *testing.T) {
 	s.make(jetstream.StreamConfig{Name: "dead", MaxMsgSize: 16 << 10})
 	s.serving(nil)
 	long := bytes.Repeat([]byte("no Arrow "), 5000)
-	header := nats.Header{nats.MsgIdHdr: {"mine"}, "Trace": {"a", "b"}, "Embedd-Model": {"of another"}}
+	header := nats.Header{nats.MsgIdHdr: {"mine"}, "Trace": {"a", "b"}, wire.HeaderModel: {"of another"}}
 	s.put(&nats.Msg{Subject: "in.x", Header: header, Data: long})
 	s.settled()
 	l := s.letters(DeadLetters{Bodies: true})[0]
