@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/embedd/embedd/internal/killpoint"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin"
 )
@@ -378,10 +379,12 @@ func (r *Registry) Save(ctx context.Context, release *plugin.Release) (string, e
 	if err != nil {
 		return "", err
 	}
+	killpoint.Here(killpoint.Claimed)
 	size, err := r.write(ctx, name, release.Model)
 	if err != nil {
 		return "", err
 	}
+	killpoint.Here(killpoint.Written)
 	now := r.options.Clock()
 	var gone []string
 	p, err := r.update(ctx, func(p *Pointer) error {
@@ -407,6 +410,7 @@ func (r *Registry) Save(ctx context.Context, release *plugin.Release) (string, e
 	if err != nil {
 		return "", fmt.Errorf("making model %s the live one: %w", name, err)
 	}
+	killpoint.Here(killpoint.Pointed)
 	r.known = choice{p.Live, p.Pin}
 	r.discard(ctx, gone)
 	return name, nil

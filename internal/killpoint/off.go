@@ -1,0 +1,6 @@
+//go:build !killpoints
+
+package killpoint
+
+// Here does nothing.
+func Here(Point) {}
