@@ -285,7 +285,7 @@ func (p *pipeline) bind(ctx context.Context) error {
 // missing says which stream is missing and how to make it.
 func missing(stream, subject string) error {
 	return &because{fmt.Sprintf("no stream takes subject %s; make it: 'embedd setup --apply', or 'nats stream add %s --subjects %q --storage file --defaults'",
-		subject, stream, streamSubjects(subject)), ErrStreamMissing}
+		subject, stream, subject), ErrStreamMissing}
 }
 
 // reach explains an error of the JetStream API.
@@ -297,19 +297,10 @@ func reach(err error) error {
 	return err
 }
 
-// streamName is the name that setup gives a stream for a subject: the first token in capitals. streamSubjects is what
-// it takes.
+// streamName is the name that setup gives a stream for a subject: the first token in capitals.
 func streamName(subject string) string {
 	token, _, _ := strings.Cut(subject, ".")
 	return strings.ToUpper(token)
-}
-
-func streamSubjects(subject string) string {
-	token, rest, found := strings.Cut(subject, ".")
-	if !found || rest == "" {
-		return token
-	}
-	return token + ".>"
 }
 
 // watchLag asks now and then how far behind each pipeline is.

@@ -16,6 +16,7 @@ type Models struct {
 	Directory string
 	None      bool  // keep none
 	Limit     int64 // most bytes of a model; default model.DefaultFileLimit
+	Replicas  int   // of the buckets where they are made; 0: see registry.Replicated
 	Keep      registry.Keep
 }
 
@@ -30,7 +31,7 @@ func (p *pipeline) openStore(ctx context.Context) (registry.Store, error) {
 	if p.Models.Directory != "" {
 		return registry.Directory(p.Models.Directory)
 	}
-	return registry.MakeJetStream(ctx, p.js)
+	return registry.MakeReplicated(ctx, p.js, p.Models.Replicas)
 }
 
 // keepPin tells a stage that has just been made that its model was chosen and stays.

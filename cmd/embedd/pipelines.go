@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/cmd/embedd/config"
@@ -9,6 +10,18 @@ import (
 	"github.com/embedd/embedd/stream"
 	"github.com/embedd/embedd/stream/registry"
 )
+
+// streamsOf says how the streams are that setup makes.
+func streamsOf(n config.NATS) stream.Streams {
+	return stream.Streams{MaxBytes: n.Streams.MaxBytes, MaxAge: n.Streams.MaxAge, Duplicates: n.Streams.Duplicates,
+		Replicas: replicas(n)}
+}
+
+// replicas is 0 for auto.
+func replicas(n config.NATS) int {
+	count, _ := strconv.Atoi(n.Replicas)
+	return count
+}
 
 // defaultStore is where the models of pipelines on core NATS are, beside what the embedded server stores.
 const defaultStore = embeddedStore + "/models"
@@ -22,7 +35,7 @@ func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 			Output: p.Output.Subject, Dead: p.Output.Dead,
 			Stop:    stream.Stop{Bad: p.Limits.Bad, Of: p.Limits.BadOf},
 			AckWait: c.NATS.AckWait, InFlight: p.Limits.InFlight,
-			Models: stream.Models{Limit: p.Limits.Model,
+			Models: stream.Models{Limit: p.Limits.Model, Replicas: replicas(c.NATS),
 				Keep: registry.Keep{Versions: p.Model.Keep.Versions, Age: p.Model.Keep.Age}},
 			MaxAge: p.Training.MaxAge, WhenStale: stream.WhenStale(p.Training.WhenStale),
 			Stage: plugin.Config{

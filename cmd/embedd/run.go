@@ -138,7 +138,12 @@ func (d *daemon) dial(ctx context.Context, c *config.Config, pipelines []stream.
 	if err != nil {
 		return err
 	}
-	_, err = stream.Setup(ctx, js, pipelines, true)
+	plans, err := streamsOf(c.NATS).Setup(ctx, js, pipelines, true)
+	for _, p := range plans {
+		if p.Problem != "" {
+			err = errors.Join(err, errors.New(p.Problem))
+		}
+	}
 	return err
 }
 

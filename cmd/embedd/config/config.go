@@ -33,6 +33,15 @@ type NATS struct {
 	TLS         TLS
 	Wait        time.Duration // for the first connection
 	AckWait     time.Duration // of the durable consumers
+	Replicas    string        // auto or a number
+	Streams     Streams
+}
+
+// Streams are the limits of streams that setup makes; 0 is none.
+type Streams struct {
+	MaxBytes   int64
+	MaxAge     time.Duration
+	Duplicates time.Duration
 }
 
 // TLS holds paths of PEM files.

@@ -39,6 +39,12 @@ func (d *document) lintNATS(n NATS) {
 		d.problem("nats.context", "url and context exclude one another: the context has a URL of its own; delete one")
 	}
 	d.lintLogin(n)
+	if s := n.Streams; s.MaxAge > 0 && s.Duplicates > s.MaxAge {
+		d.problem("nats.streams.duplicates", "it is more than max_age (%v): the server knows no message again that is gone; lower it", s.MaxAge)
+	}
+	if n.Streams.Duplicates < 3*n.AckWait {
+		d.note("nats.streams.duplicates", "less than three times nats.ack_wait (%v): a redelivery may come after it, and is looked up in the end of the output instead", n.AckWait)
+	}
 	if (n.TLS.Cert == "") != (n.TLS.Key == "") {
 		d.problem("nats.tls", "cert and key go together: give both or none")
 	}

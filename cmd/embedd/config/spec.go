@@ -33,6 +33,7 @@ const each = "pipelines.*."
 var sections = []section{
 	{"nats", "The server. With neither url nor context, `embedd run` embeds one on 127.0.0.1:4222 that stores in ./embedd-data."},
 	{"nats.tls", "Files in PEM form, read again at each connect. Needed only for a private authority or for client certificates."},
+	{"nats.streams", "The streams that `embedd setup --apply` makes, and those of the embedded server. One that is there is left as it is."},
 	{"http", "The listener of /metrics, /healthz and /readyz."},
 	{"pipelines", "Each pipeline has a name of letters, digits, - and _ (64 at most). Its consumer is embedd_NAME."},
 	{each + "input", "Where the rows come from: Arrow IPC streams, one a message."},
@@ -99,6 +100,19 @@ var spec = []field{
 	{path: "nats.ack_wait", to: func(c *Config, _ *Pipeline) any { return &c.NATS.AckWait }, value: "10s", low: second,
 		high: 3600,
 		doc:  "When the server delivers a message again that was not acknowledged. A message that is held is kept alive."},
+
+	{path: "nats.replicas", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Replicas }, value: "auto",
+		words: []string{"auto", "1", "3", "5"},
+		doc:   "Replicas of the streams and of the model store where embedd makes them. auto is three in a cluster that has as many servers, else one."},
+	{path: "nats.streams.max_bytes", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Streams.MaxBytes },
+		or: "none", low: mib, high: 1024 * 1024 * gib,
+		doc: "Most bytes of one stream. Over them its oldest messages go, answered or not."},
+	{path: "nats.streams.max_age", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Streams.MaxAge },
+		or: "none", low: second, high: 10 * year,
+		doc: "Oldest message of a stream. Older ones go, answered or not."},
+	{path: "nats.streams.duplicates", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Streams.Duplicates },
+		value: "2m", low: second, high: day,
+		doc: "Window in which the server knows a message again: for so long an outage it keeps outputs from being stored twice. At least three times ack_wait."},
 
 	{path: "http.listen", to: func(c *Config, _ *Pipeline) any { return &c.HTTP.Listen }, value: "127.0.0.1:8474",
 		check: checkListen,
