@@ -38,6 +38,9 @@ type Pipeline struct {
 	InFlight int64         // bytes between pull and acknowledgement; default 256 MiB
 }
 
+// minAckWait is the least time after which an acknowledgement is missing; messages are kept alive three times in it.
+const minAckWait = 10 * time.Millisecond
+
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 func (p Pipeline) withDefaults() (Pipeline, error) {
@@ -63,6 +66,9 @@ func (p Pipeline) withDefaults() (Pipeline, error) {
 		return p, fmt.Errorf("pipeline %s: rows wait for labels that come apart from them, and their subject is not named", p.Name)
 	case p.Stop.Bad < 0 || p.Stop.Of < p.Stop.Bad || p.Stop.Bad == 0 && p.Stop.Of > 0:
 		return p, fmt.Errorf("pipeline %s: %d bad messages of %d cannot halt it", p.Name, p.Stop.Bad, p.Stop.Of)
+	case p.AckWait < minAckWait || p.InFlight < 0 || p.MaxAge < 0:
+		return p, fmt.Errorf("pipeline %s: an acknowledgement is waited for %v (at least %v), %d bytes are in flight, a model ages %v; none can be negative",
+			p.Name, p.AckWait, minAckWait, p.InFlight, p.MaxAge)
 	case strings.ContainsAny(p.Output+p.Dead, "*> \t"):
 		return p, fmt.Errorf("pipeline %s: output %q and dead letter subject %q must be subjects without wildcards",
 			p.Name, p.Output, p.Dead)

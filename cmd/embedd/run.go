@@ -90,7 +90,7 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if d.monitor, err = startMonitor(c.HTTP.Listen, registry,
+	if d.monitor, err = startMonitor(c.HTTP, registry,
 		probes{d.readiness, d.trouble}); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ package config
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -51,7 +52,19 @@ type TLS struct {
 }
 
 // HTTP is the listener of the console, metrics and health.
-type HTTP struct{ Listen string }
+type HTTP struct {
+	Listen    string
+	Cert, Key string // PEM files; TLS where they are given
+	TokenFile string // holds the token that all but the probes want
+	Open      bool   // beyond loopback without either
+}
+
+// Loopback tells whether only this machine reaches the listener.
+func (h HTTP) Loopback() bool {
+	host, _, _ := net.SplitHostPort(h.Listen)
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
 
 // Pipeline is one way from an input subject to an output subject.
 type Pipeline struct {

@@ -143,7 +143,7 @@ func TestProblems(t *testing.T) {
 	for _, b := range []bad{
 		{"empty", "", []string{"1:1: the file is empty: `embedd init` writes one to start from"}},
 		{"only a comment", "# nothing\n", []string{"1:1: the file is empty: `embedd init` writes one to start from"}},
-		{"no pipeline", "http: {listen: ':0'}\n",
+		{"no pipeline", "http: {listen: 'localhost:0'}\n",
 			[]string{"1:1: pipelines: there is no pipeline: add one, or start from `embedd init`"}},
 		{"pipelines null", "pipelines:\n", []string{"1:11: pipelines: there is no pipeline: add one, or start from `embedd init`"}},
 		{"not a mapping", "- a\n", []string{"1:1: the file must be a mapping (key: value), not a list"}},

@@ -19,6 +19,7 @@ import (
 // lint checks what no single key can show. It runs on a configuration that decoded without a problem.
 func (d *document) lint(c *Config) {
 	d.lintNATS(c.NATS)
+	d.lintHTTP(c.HTTP)
 	for i := range c.Pipelines {
 		p := &c.Pipelines[i]
 		d.lintModel(p)
@@ -111,6 +112,20 @@ func (d *document) lintLogin(n NATS) {
 	if l.JWT != "" && l.NKey == "" {
 		d.problem("nats.jwt", "a JWT needs its seed: name its file in nats.nkey, or a file of both in nats.creds")
 	}
+}
+
+func (d *document) lintHTTP(h HTTP) {
+	if (h.Cert == "") != (h.Key == "") {
+		d.problem("http.tls", "cert and key go together: give both or none")
+	} else if h.Cert != "" && d.files {
+		if err := holdsPair(h.Cert, h.Key); err != nil {
+			d.problem("http.tls.key", "it does not go with http.tls.cert: %v", err)
+		}
+	}
+	if h.Loopback() || h.Open || h.Cert != "" && h.TokenFile != "" {
+		return
+	}
+	d.problem("http.listen", "other machines reach this address, so it wants TLS and a token: give http.tls.cert, http.tls.key and http.token_file, or listen on 127.0.0.1; http.open: true is for networks and proxies that keep strangers away")
 }
 
 func (d *document) lintModel(p *Pipeline) {
