@@ -497,12 +497,20 @@ func touch(d *Decoder, e *Encoder, msg []byte) error {
 			return err
 		}
 	}
+	told := d.Expanded(msg, 2)
+	if told < len(msg)+4*2*m.Rows() {
+		return fmt.Errorf("a message of %d bytes and %d rows is told to come to %d", len(msg), m.Rows(), told)
+	}
 	parts, err := e.Split(r, max(256, len(msg)/2),
 		func(k, n int) []wire.Pair { return []wire.Pair{{Key: wire.HeaderPart, Value: fmt.Sprint(k, n)}} })
 	if err != nil {
 		return clean(err)
 	}
+	total := 0
 	for _, p := range parts {
+		if total += len(p); total > 2*told+8*len(msg)+maxRepeated {
+			return fmt.Errorf("%d parts of %d bytes, and it was told that the message comes to %d", len(parts), total, told)
+		}
 		if err := again(p, nil); err != nil {
 			return err
 		}
