@@ -176,6 +176,10 @@ func (l *lesson) take(out []join.Out[features]) {
 func (t *late) rowsOf(msg *arrowio.Message, at Position, m int, impute, unlabelled bool) *lesson {
 	l, i := &lesson{}, 0
 	for _, b := range msg.Batches() {
+		if width(b) != m {
+			i += b.Rows() // lists of which no row has said how long they are
+			continue
+		}
 		faults := b.Faults()
 		for k := range b.Rows() {
 			faulty := len(faults) > 0 && faults[0].Row == k

@@ -189,7 +189,11 @@ func (l *learner) learn(m *arrowio.Message, at Position) error {
 	if m.Rows() == 0 {
 		return nil
 	}
-	features := len(l.stage.decoder.Features())
+	features := l.stage.decoder.M()
+	if features == 0 { // no row has said yet how long a list of features is
+		l.intake.count(m, l.config, 0)
+		return nil
+	}
 	unlabelled := l.config.Until == UntilPCA && l.stage.Live() == nil
 	if l.late != nil {
 		next := l.late.rowsOf(m, at, features, l.config.Nulls == NullsImpute, unlabelled)
@@ -209,7 +213,7 @@ func (l *learner) enqueue(rows *lesson) {
 	if len(rows.rows)+len(rows.other)+len(rows.fixes) == 0 {
 		return
 	}
-	features := len(l.stage.decoder.Features())
+	features := l.stage.decoder.M()
 	rows.bytes = int64(len(rows.rows)+len(rows.other))*int64(9*features+rowOverhead) +
 		int64(len(rows.fixes))*rowOverhead
 	need := l.bytes + rows.bytes

@@ -30,6 +30,10 @@ const rowOverhead = 176
 func (c *Config) lessonOf(m *arrowio.Message, at Position, features int, unlabelled bool) *lesson {
 	l, i := &lesson{}, 0
 	for _, batch := range m.Batches() {
+		if width(batch) != features {
+			i += batch.Rows() // lists of which no row has said how long they are
+			continue
+		}
 		faults := batch.Faults()
 		for k := range batch.Rows() {
 			faulty := len(faults) > 0 && faults[0].Row == k
@@ -59,6 +63,14 @@ func (c *Config) lessonOf(m *arrowio.Message, at Position, features int, unlabel
 		}
 	}
 	return l
+}
+
+// width is the number of features of a batch.
+func width(b *arrowio.Batch) (m int) {
+	for _, block := range b.Features() {
+		m += block.Cols
+	}
+	return m
 }
 
 // gather copies row i of blocks that stand side by side. What is out of float32's range is missing.

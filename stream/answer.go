@@ -111,11 +111,12 @@ func (p *pipeline) encode(in *input, r *plugin.Result, marks []wire.Pair) ([][]b
 		if err == nil || !errors.As(err, &wide) || wide.Code != wire.TooWide || wide.Row < 0 {
 			return bodies, err
 		}
-		if r.RejectedRows() >= maxRows {
+		if r.RejectedRows()+len(wide.Also) >= maxRows {
 			return nil, err
 		}
-		r.Reject(wide.Batch, wide.Row, arrowio.Fault{Row: wide.Row, Feature: wide.Column,
-			What: wide.Detail + "; " + wide.Hint})
+		for _, w := range append([]*arrowio.Error{wide}, wide.Also...) {
+			r.Reject(w.Batch, w.Row, arrowio.Fault{Row: w.Row, Feature: w.Column, What: w.Detail + "; " + w.Hint})
+		}
 	}
 }
 
