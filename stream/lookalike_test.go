@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -204,5 +205,38 @@ func TestLookalikeCore(t *testing.T) {
 	}
 	if !bytes.Equal(whole, long) {
 		t.Errorf("%d bytes of %d", len(whole), len(long))
+	}
+}
+
+// TestPullThroughADomain: a pull goes where the other requests of JetStream go.
+func TestPullThroughADomain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.stop()
+	s.options.JetStreamDomain = "hub"
+	s.start()
+	s.js = s.dial()
+	s.send(3)
+	nc := s.js.Conn()
+	domain, err := jetstream.NewWithDomain(nc, "hub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	prefix, err := jetstream.NewWithAPIPrefix(nc, "$JS.hub.API")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for js, begins := range map[jetstream.JetStream]string{s.js: "$JS.API.C", domain: "$JS.hub.API.C", prefix: "$JS.hub.API.C"} {
+		c, err := js.CreateConsumer(s.Context(), "in", jetstream.ConsumerConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if to := nextSubject(js, c.CachedInfo()); !strings.HasPrefix(to, begins) {
+			t.Errorf("a pull goes to %s, want %s...", to, begins)
+		}
+		n, err := pull(s.Context(), js, c, func(d *delivery) { _ = d.Ack() }, 3, 0)
+		if n != 3 || err != nil {
+			t.Errorf("%s: %d messages, %v", begins, n, err)
+		}
 	}
 }
