@@ -40,9 +40,10 @@ func (p *pipeline) answer(ctx context.Context, in *input) *answer {
 		return nil
 	}
 	a.seconds = time.Since(begin).Seconds()
-	if in.delivered < 2 || !p.parked.known(a) {
-		p.tail.markStored(ctx, a)
-		p.judge(a)
+	known := in.delivered > 1 && p.parked.known(a)
+	p.tail.markStored(ctx, a)
+	if !known {
+		p.judge(a) // once
 	}
 	return a
 }

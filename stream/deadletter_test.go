@@ -181,7 +181,7 @@ func TestParked(t *testing.T) {
 		n    int // bad messages
 	}{
 		"a full stream":                    {jetstream.StreamConfig{MaxMsgs: 1, Discard: jetstream.DiscardNew}, 3},
-		"a stream that confirms nothing":   {jetstream.StreamConfig{NoAck: true}, 3},
+		"a stream that confirms nothing":   {jetstream.StreamConfig{NoAck: true, Duplicates: 200 * time.Millisecond}, 3},
 		"a stream of too small messages":   {jetstream.StreamConfig{MaxMsgSize: 300}, 3},
 		"more than are answered at a time": {jetstream.StreamConfig{MaxMsgs: 1, Discard: jetstream.DiscardNew}, 1500},
 	} {
@@ -222,6 +222,7 @@ func TestParked(t *testing.T) {
 			}
 			s.settled()
 			s.eventually(10*time.Second, parked, func() bool { return parked() == 0 })
+			s.stored("dead", "dead.x", c.n) // none came twice
 		})
 	}
 }

@@ -149,7 +149,7 @@ func (k *parked) standing(now time.Time) (n int, why string) {
 // confirmLetter waits for the confirmation of a part of a dead letter, but not for ever: what is good leaves on another
 // subject and must not wait for what is bad.
 func (p *pipeline) confirmLetter(ctx context.Context, o *outgoing) error {
-	for {
+	for !o.stored {
 		wait := p.parked.wait(time.Now())
 		if wait == 0 {
 			return errParked
@@ -175,6 +175,7 @@ func (p *pipeline) confirmLetter(ctx context.Context, o *outgoing) error {
 		}
 		return fmt.Errorf("dead letters on %s are not taken: %w", p.Dead, err)
 	}
+	return nil
 }
 
 // park puts an input off, to come back later. It reports false where there is no place for it.
