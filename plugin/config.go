@@ -91,6 +91,8 @@ type Config struct {
 	Fixed *model.Model // a model that answers as it is: no learning
 	// the model that was live before a restart; rows up to what it has seen only fill the window again
 	Resume *Live
+	// Epochs is the highest epoch that the pipeline had before, in whatever life of its: the first model is of the next.
+	Epochs int
 
 	// Store, where set, keeps a model before it goes live and returns its version. With an error the model does not
 	// go live. It is called by the worker that fits, never under a lock.

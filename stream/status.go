@@ -14,10 +14,12 @@ type Status struct {
 	Reason   string // why it is not ready
 	// what last happened to the input stream that learning had to follow, with the time; "" where nothing did
 	Learning string
-	Stage    plugin.Status
-	Age      time.Duration      // since the live model was last found good: made, or judged on a labelled row and kept
-	Stale    bool               // the age is over MaxAge
-	Labels   plugin.LabelStatus // zero where labels come with their rows
+	// what happened to the models of the store before the start: damage, or other features; "" where nothing did
+	Store  string
+	Stage  plugin.Status
+	Age    time.Duration      // since the live model was last found good: made, or judged on a labelled row and kept
+	Stale  bool               // the age is over MaxAge
+	Labels plugin.LabelStatus // zero where labels come with their rows
 
 	Halted   string // why nothing is answered until somebody resumes it; "" while it is
 	Parked   int    // inputs that cannot leave in any form now
@@ -39,7 +41,7 @@ func (e *Engine) Status() []Status {
 }
 
 func (p *pipeline) status() Status {
-	s := Status{Pipeline: p.Name, Stage: p.stage.Status(), Labels: p.stage.LabelStatus(),
+	s := Status{Pipeline: p.Name, Store: p.store, Stage: p.stage.Status(), Labels: p.stage.LabelStatus(),
 		joins: p.joins()}
 	s.Age, s.Stale = p.age()
 	s.Halted = p.haltReason()
@@ -71,6 +73,7 @@ type Report struct {
 	Model    *ReportModel `json:"model"`            // null before the first
 	Halted   bool         `json:"halted,omitempty"` // too many messages were bad; reason says it
 	Parked   *Parked      `json:"parked,omitempty"` // what cannot leave in any form now
+	Store    string       `json:"store,omitempty"`  // what happened to the models of the store before the start
 	Learning Learning     `json:"learning"`
 	Labels   *Labels      `json:"labels,omitempty"` // where labels come apart from their rows
 }
@@ -142,6 +145,7 @@ type Labels struct {
 func (s Status) Report() Report {
 	g := s.Stage
 	r := Report{Pipeline: s.Pipeline, Ready: s.Ready, Reason: s.Reason, Halted: s.Halted != "",
+		Store: s.Store,
 		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
 			Dropped: g.Dropped, Overfull: g.Overfull, Sparse: g.Sparse, Far: g.Far, FarRow: g.FarRow, Fitting: g.Fitting, Filling: g.Filling,
 			Accuracy: known(g.Accuracy), Chance: known(g.Chance), Candidate: known(g.Candidate),

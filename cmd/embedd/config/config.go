@@ -88,6 +88,8 @@ type Model struct {
 	Seed   uint64
 	Store  string // auto, none or a directory
 	Keep   Keep
+	// Damaged says what a start does where the live model cannot be read: goes on with "previous", or "stop"s.
+	Damaged string
 }
 
 // Keep says how many versions stay in the store beside the live, the previous and the pinned one.

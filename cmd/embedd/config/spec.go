@@ -169,6 +169,9 @@ var spec = []field{
 	{path: each + "model.keep.age", to: func(_ *Config, p *Pipeline) any { return &p.Model.Keep.Age },
 		value: "90d", or: "none", low: second, high: 10 * year,
 		doc: "Oldest version that is kept, but for the live, the previous and a pinned one."},
+	{path: each + "model.damaged", to: func(_ *Config, p *Pipeline) any { return &p.Model.Damaged },
+		value: "previous", words: []string{"previous", "stop"},
+		doc: "What a start does where the live model or the pointer to it cannot be read. previous goes on with the version before that can be read, and without one learns a first model; stop ends with the reason."},
 
 	{path: each + "training.window.rows", to: func(_ *Config, p *Pipeline) any { return &p.Training.Window.Rows },
 		value: "20000", low: 4, high: 1e8, start: "20000",
