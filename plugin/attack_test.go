@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
 // TestOneRowStopsNothing: a class of one row with a far feature, among rows that are learned: later fits go on, and the
@@ -82,4 +84,86 @@ func TestJunkLabels(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestStamps: a message stamped a year ahead, one or many, and a clock that is set back end neither fits by time nor
+// empty a window by age, and count as the same after a restart.
+func TestStamps(t *testing.T) {
+	year := 365 * 24 * time.Hour
+	for _, c := range []struct {
+		name  string
+		stamp func(i int) time.Duration // what the clock of the server is off at message i of 200
+	}{
+		{"one message", func(i int) time.Duration { return []time.Duration{0, year}[b2i(i == 60)] }},
+		{"the first message", func(i int) time.Duration { return []time.Duration{0, year}[b2i(i == 0)] }},
+		{"fifty messages", func(i int) time.Duration { return []time.Duration{0, year}[b2i(i >= 60 && i < 110)] }},
+		{"from one on", func(i int) time.Duration { return []time.Duration{0, year}[b2i(i >= 60)] }},
+		{"all", func(int) time.Duration { return year }},
+		{"now and then", func(i int) time.Duration { return []time.Duration{0, year}[b2i(i%7 == 3 && i > 20)] }},
+		{"set back for a while", func(i int) time.Duration { return []time.Duration{0, -2 * time.Hour}[b2i(i >= 60 && i < 80)] }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			now := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+			begin := now
+			var mu sync.Mutex
+			config := func(x *Config) {
+				x.Clock = func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
+				x.Training.Window = Window{Rows: 5000, Age: time.Hour}
+				x.Training.Every = Every{Rows: 1 << 30, Period: 20 * time.Minute}
+			}
+			rows := clouds(rand.New(rand.NewPCG(81, 82)), 4000, 3)
+			run := func(s *Stage, from, to int) {
+				for i := from; i < to; i++ { // a message of 20 rows a minute
+					mu.Lock()
+					now = begin.Add(time.Duration(i) * time.Minute)
+					at := Position{Seq: uint64(i + 1), Time: now.Add(c.stamp(i) - time.Second)}
+					mu.Unlock()
+					if err := s.Learn(decode(t, s, rows[20*i:20*i+20]), at); err != nil {
+						t.Fatal(err)
+					}
+					settle(t, s)
+					// The window has the rows of an hour, where time stood still for some of it more or fewer.
+					slack := []int{100, 450}[b2i(c.name == "set back for a while")]
+					if n := s.Status().Rows; i > 65 && (n < 1200-slack || n > 1200+slack) {
+						t.Fatalf("after message %d the window has %d rows", i, n)
+					}
+				}
+			}
+			a := watch(t, config)
+			run(a.Stage, 0, 200)
+			if n := a.learner.trainer.policy.Now.Sub(begin); n < 195*time.Minute || n > 205*time.Minute {
+				t.Errorf("after 200 minutes learning counts %v", n)
+			}
+			if st := a.Status(); (st.Clock != "") != (c.stamp(199) > 0) {
+				t.Errorf("the status says %q", st.Clock)
+			}
+			b := watch(t, config)
+			run(b.Stage, 0, 150)
+			b.Close()
+			now = now.Add(2 * year) // when it starts again the stamps are no longer ahead of the clock
+			first, state := uint64(0), b.live.State
+			if _, first = ReadFrom(state); first == 0 {
+				t.Fatal("no checkpoint")
+			}
+			d := watch(t, func(x *Config) { config(x); x.Resume = b.live })
+			for i := int(first) - 1; i < 150; i++ {
+				at := Position{Seq: uint64(i + 1), Time: begin.Add(time.Duration(i)*time.Minute + c.stamp(i) - time.Second)}
+				if err := d.Learn(decode(t, d.Stage, rows[20*i:20*i+20]), at); err != nil {
+					t.Fatal(err)
+				}
+				settle(t, d.Stage)
+			}
+			// A single stamp after the last checkpoint that is no longer ahead of the clock could be a silence.
+			if x, y := d.learner.stamps, b.learner.stamps; c.name != "now and then" && fmt.Sprint(x.Newest) != fmt.Sprint(y.Newest) {
+				t.Errorf("after a restart stamps are read as %+v, before as %+v", x, y)
+			}
+		})
+	}
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

@@ -90,6 +90,9 @@ func (s *Stage) LabelsReached(t time.Time) {
 	}
 	s.learner.mu.Lock()
 	defer s.learner.mu.Unlock()
+	if newest := time.Unix(0, s.learner.stamps.Newest); t.After(newest) && t.After(s.config.Clock().Add(clocksApart)) {
+		t = newest // a time ahead of the clock is not what learning counts by
+	}
 	s.learner.late.join.Reached(t)
 	s.learner.late.tell(s.learner)
 }
@@ -304,9 +307,7 @@ func (l *learner) learnLabels(m *arrowio.Message, at Position) error {
 		l.late.next++
 		at.Seq = l.late.next
 	}
-	if at.Time.IsZero() {
-		at.Time = l.config.Clock()
-	}
+	at.Time = l.timeOf(&l.answers, at, "labels")
 	next := l.late.labelsOf(m, at)
 	l.late.tell(l)
 	l.enqueue(next)

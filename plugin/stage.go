@@ -329,9 +329,10 @@ type Status struct {
 	FarRow   string // a sentence about the newest of them
 	// of the labelled rows that the live model was judged on; zero: none since the start
 	Newest  time.Time
-	Fitting bool // the worker has something to do
-	Filling bool // the window is filled again after a restart
-	Pinned  bool // the live model was chosen, and nothing replaces it
+	Clock   string // a sentence where messages are stamped ahead of this machine's clock, or time went back
+	Fitting bool   // the worker has something to do
+	Filling bool   // the window is filled again after a restart
+	Pinned  bool   // the live model was chosen, and nothing replaces it
 
 	// Accuracy is the share of the last 500 to 1,000 labelled rows whose class the live model's outputs told before it
 	// was learned, by the nearest of the newest held-out rows; Chance is what it would be if labels meant nothing.

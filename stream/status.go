@@ -118,7 +118,8 @@ type Learning struct {
 	CandidateRows int      `json:"candidate_rows"`
 	Evidence      float64  `json:"evidence"` // how much speaks for it
 
-	Alarms         int     `json:"alarms"` // changes of the rows that cut the window
+	Clock          string  `json:"clock,omitempty"` // where messages are stamped ahead of this machine's clock
+	Alarms         int     `json:"alarms"`          // changes of the rows that cut the window
 	Fits           int     `json:"fits"`
 	LastFitSeconds float64 `json:"last_fit_seconds"`
 	LastFit        string  `json:"last_fit,omitempty"` // what came of it
@@ -147,7 +148,7 @@ func (s Status) Report() Report {
 	r := Report{Pipeline: s.Pipeline, Ready: s.Ready, Reason: s.Reason, Halted: s.Halted != "",
 		Store: s.Store,
 		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
-			Dropped: g.Dropped, Overfull: g.Overfull, Sparse: g.Sparse, Far: g.Far, FarRow: g.FarRow, Fitting: g.Fitting, Filling: g.Filling,
+			Dropped: g.Dropped, Overfull: g.Overfull, Sparse: g.Sparse, Far: g.Far, FarRow: g.FarRow, Clock: g.Clock, Fitting: g.Fitting, Filling: g.Filling,
 			Accuracy: known(g.Accuracy), Chance: known(g.Chance), Candidate: known(g.Candidate),
 			CandidateRows: g.CandidateRows, Evidence: g.Evidence, Alarms: g.Alarms, Fits: g.Fits,
 			LastFitSeconds: g.LastFit.Seconds(), LastFit: g.Note, Input: s.Learning}}
