@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/embedd/embedd/plugin/window"
 )
 
 // TestOneRowStopsNothing: a class of one row with a far feature, among rows that are learned: later fits go on, and the
@@ -86,6 +88,52 @@ func TestJunkLabels(t *testing.T) {
 	}
 }
 
+// TestQuota: one subject, or one key, that sends most rows of a class in the place of another has no more of the class
+// than its share, and the model tells the classes apart all the same.
+func TestQuota(t *testing.T) {
+	for _, by := range []QuotaBy{QuotaNone, QuotaSubject, QuotaKey} {
+		s := newStage(t, func(c *Config) {
+			c.Training.Window.Rows, c.Training.Quota, c.Spec.Key = 900, Quota{By: by, Share: 0.2}, "id"
+			c.Training.IgnoreDrift = true
+		})
+		r := rand.New(rand.NewPCG(91, 92))
+		for seq := range uint64(210) {
+			rows, subject := clouds(r, 12, 3), fmt.Sprint("in.", seq%7)
+			if seq%3 > 0 { // two in three messages
+				subject = "in.bad"
+				for i := range rows {
+					rows[i].class = "c0"
+				}
+			}
+			keys := make([]string, len(rows))
+			for i := range keys {
+				keys[i] = subject
+			}
+			m, err := s.Decode(keyed(t, rows, keys, false))
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := Position{Seq: seq + 1, Time: time.Unix(int64(seq), 0), Source: subject}
+			if err := s.Learn(m, at); err != nil {
+				t.Fatal(err)
+			}
+			settle(t, s)
+		}
+		bad, all := 0, 0
+		s.learner.trainer.window.All(func(r *window.Row) bool {
+			bad, all = bad+b2i(r.Label == "c0" && r.Source == "in.bad"), all+b2i(r.Label == "c0")
+			return true
+		})
+		if by == QuotaNone {
+			if bad < all/2 {
+				t.Errorf("the test shows nothing: %d of %d rows are bad", bad, all)
+			}
+		} else if st := s.Status(); bad > 80 || all < 280 || st.Capped == 0 {
+			t.Errorf("by %s: %d of %d rows are of who floods, %d were capped", by, bad, all, st.Capped)
+		}
+	}
+}
+
 // TestStamps: a message stamped a year ahead, one or many, and a clock that is set back end neither fits by time nor
 // empty a window by age, and count as the same after a restart.
 func TestStamps(t *testing.T) {
@@ -100,7 +148,9 @@ func TestStamps(t *testing.T) {
 		{"from one on", func(i int) time.Duration { return []time.Duration{0, year}[b2i(i >= 60)] }},
 		{"all", func(int) time.Duration { return year }},
 		{"now and then", func(i int) time.Duration { return []time.Duration{0, year}[b2i(i%7 == 3 && i > 20)] }},
-		{"set back for a while", func(i int) time.Duration { return []time.Duration{0, -2 * time.Hour}[b2i(i >= 60 && i < 80)] }},
+		{"set back for a while", func(i int) time.Duration {
+			return []time.Duration{0, -2 * time.Hour}[b2i(i >= 60 && i < 80)]
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			now := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -154,7 +204,7 @@ func TestStamps(t *testing.T) {
 				settle(t, d.Stage)
 			}
 			// A single stamp after the last checkpoint that is no longer ahead of the clock could be a silence.
-			if x, y := d.learner.stamps, b.learner.stamps; c.name != "now and then" && fmt.Sprint(x.Newest) != fmt.Sprint(y.Newest) {
+			if x, y := d.learner.stamps, b.learner.stamps; c.name != "now and then" && x.Newest != y.Newest {
 				t.Errorf("after a restart stamps are read as %+v, before as %+v", x, y)
 			}
 		})

@@ -196,7 +196,7 @@ func (l *learner) learn(m *arrowio.Message, at Position) error {
 	features := len(l.stage.decoder.Features())
 	unlabelled := l.config.Until == UntilPCA && l.stage.Live() == nil
 	if l.late != nil {
-		next := l.late.rowsOf(m, at, features, l.config.Nulls == NullsImpute, unlabelled)
+		next := l.late.rowsOf(l.config, m, at, features, unlabelled)
 		l.late.tell(l)
 		l.intake.count(m, l.config, len(next.rows))
 		l.enqueue(next)

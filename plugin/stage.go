@@ -325,6 +325,7 @@ type Status struct {
 	Dropped  int    // labelled rows that were not learned: they came too fast
 	Overfull int    // labelled rows that were not learned: their class was one too many
 	Sparse   int    // rows in the window whose class has too few of them to enter a fit
+	Capped   int    // rows that left the window since their source had its share; see Quota
 	Far      int    // rows so far that enter no fit: a feature is too far from where the others have it
 	FarRow   string // a sentence about the newest of them
 	// of the labelled rows that the live model was judged on; zero: none since the start

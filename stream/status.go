@@ -107,7 +107,8 @@ type Learning struct {
 	Overfull int   `json:"overfull"` // labelled rows of a class too many
 	Sparse   int   `json:"sparse"`   // rows in the window whose class has too few of them to enter a fit
 	Far      int   `json:"far"`      // rows so far that enter no fit: a feature is too far from where the others have it
-	// which of them is the newest, a sentence
+	Capped   int   `json:"capped"`   // rows that left the window since their source had its share; see training.quota
+	// which far row is the newest, a sentence
 	FarRow  string `json:"far_row,omitempty"`
 	Fitting bool   `json:"fitting"`
 	Filling bool   `json:"filling"` // the window is filled again after a restart
@@ -148,7 +149,8 @@ func (s Status) Report() Report {
 	r := Report{Pipeline: s.Pipeline, Ready: s.Ready, Reason: s.Reason, Halted: s.Halted != "",
 		Store: s.Store,
 		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
-			Dropped: g.Dropped, Overfull: g.Overfull, Sparse: g.Sparse, Far: g.Far, FarRow: g.FarRow, Clock: g.Clock, Fitting: g.Fitting, Filling: g.Filling,
+			Dropped: g.Dropped, Overfull: g.Overfull, Sparse: g.Sparse, Far: g.Far, FarRow: g.FarRow,
+			Capped: g.Capped, Clock: g.Clock, Fitting: g.Fitting, Filling: g.Filling,
 			Accuracy: known(g.Accuracy), Chance: known(g.Chance), Candidate: known(g.Candidate),
 			CandidateRows: g.CandidateRows, Evidence: g.Evidence, Alarms: g.Alarms, Fits: g.Fits,
 			LastFitSeconds: g.LastFit.Seconds(), LastFit: g.Note, Input: s.Learning}}

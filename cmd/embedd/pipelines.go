@@ -38,6 +38,7 @@ func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 				Training: plugin.Training{
 					Window: plugin.Window{Rows: p.Training.Window.Rows, Bytes: p.Training.Window.Bytes,
 						Age: p.Training.Window.Age, Balance: plugin.Balance(p.Training.Window.Balance)},
+					Quota:       quotaOf(p.Training.Quota),
 					Every:       plugin.Every{Rows: p.Training.Every.Rows, Period: p.Training.Every.Period},
 					IgnoreDrift: p.Training.Every.Drift == "false",
 					Holdout:     p.Training.Holdout,
@@ -69,4 +70,11 @@ func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 		out = append(out, one)
 	}
 	return out, nil
+}
+
+func quotaOf(q config.Quota) plugin.Quota {
+	if q.By == "none" {
+		return plugin.Quota{}
+	}
+	return plugin.Quota{By: plugin.QuotaBy(q.By), Share: q.Share}
 }

@@ -98,9 +98,16 @@ type Keep struct {
 	Age      time.Duration // 0: no bound
 }
 
+// Quota bounds what one source can do to what is learned.
+type Quota struct {
+	By    string // "" or none, subject, key
+	Share float64
+}
+
 // Training says what is learned from and when a model goes live.
 type Training struct {
 	Window     Window
+	Quota      Quota
 	Every      Every
 	Holdout    float64 // fraction of the window
 	Gate       Gate
