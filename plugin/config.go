@@ -160,7 +160,9 @@ func (c Config) withDefaults() (Config, error) {
 			return c, fmt.Errorf("%s %q is not one of %v", f.name, f.value, f.allowed)
 		}
 	}
-	if q := &c.Training.Quota; q.By != QuotaNone {
+	if q := &c.Training.Quota; q.By == QuotaNone {
+		q.Share = 0
+	} else {
 		set(&q.Share, 0.5)
 		if !slices.Contains([]QuotaBy{QuotaSubject, QuotaKey}, q.By) || !(q.Share > 0 && q.Share <= 1) ||
 			q.By == QuotaKey && c.Spec.Key == "" {
