@@ -59,7 +59,7 @@ func (c *Config) lessonOf(m *arrowio.Message, at Position, features int, unlabel
 				continue
 			}
 			l.rows = append(l.rows, window.Row{Position: place, Time: at.Time.UnixNano(), Label: label,
-				Source: at.Source, X: x})
+				Source: c.sourceOf(batch, k, at), X: x})
 		}
 	}
 	return l
@@ -71,6 +71,15 @@ func width(b *arrowio.Batch) (m int) {
 		m += block.Cols
 	}
 	return m
+}
+
+// sourceOf says who sent a row, as quotas count.
+func (c *Config) sourceOf(b *arrowio.Batch, row int, at Position) string {
+	if c.Training.Quota.By == QuotaKey {
+		key, _ := b.Key(row)
+		return key
+	}
+	return at.Source
 }
 
 // gather copies row i of blocks that stand side by side. What is out of float32's range is missing.

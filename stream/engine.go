@@ -217,17 +217,16 @@ func (p *pipeline) resume(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	p.models = registry.Of(store, p.Name, registry.Options{Limit: p.Models.Limit, Keep: p.Models.Keep, Logger: p.log,
-		Clock: p.Stage.Clock})
+	p.models = registry.Of(store, p.Name, registry.Options{Limit: p.Models.Limit, Keep: p.Models.Keep,
+		Strict: p.Models.Strict, Logger: p.log, Clock: p.Stage.Clock})
 	chosen, err := p.models.Live(ctx)
 	if err != nil {
 		return err
 	}
-	var live *plugin.Live
-	if chosen != nil {
-		live, p.good = chosen.Live, chosen.Good
-		p.setPinned(chosen.Pinned)
+	if err := p.take(ctx, chosen); err != nil {
+		return err
 	}
+	live := chosen.Live
 	if err := p.models.Sweep(ctx); err != nil {
 		p.log.Warn("what crashes left in the model store stays", "error", err)
 	}

@@ -86,6 +86,7 @@ type pipeline struct {
 	stage   *plugin.Stage
 	models  *registry.Registry // nil: none are kept
 	pinned  atomic.Bool        // somebody chose the live model, and it stays
+	store   string             // what happened to the models of the store before the start, "" where nothing did
 
 	input   jetstream.Stream // nil on core NATS
 	created time.Time        // of the input stream, when the pipeline was opened
@@ -193,6 +194,9 @@ func (p *pipeline) progress() string {
 	}
 	if turn := p.turn.Load(); turn != nil {
 		text += "; " + *turn
+	}
+	if p.store != "" {
+		text += "; " + p.store
 	}
 	return text
 }

@@ -35,7 +35,7 @@ func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 			Output: p.Output.Subject, Dead: p.Output.Dead,
 			Stop:    stream.Stop{Bad: p.Limits.Bad, Of: p.Limits.BadOf},
 			AckWait: c.NATS.AckWait, InFlight: p.Limits.InFlight,
-			Models: stream.Models{Limit: p.Limits.Model, Replicas: replicas(c.NATS),
+			Models: stream.Models{Limit: p.Limits.Model, Replicas: replicas(c.NATS), Strict: p.Model.Damaged == "stop",
 				Keep: registry.Keep{Versions: p.Model.Keep.Versions, Age: p.Model.Keep.Age}},
 			MaxAge: p.Training.MaxAge, WhenStale: stream.WhenStale(p.Training.WhenStale),
 			Stage: plugin.Config{
@@ -51,6 +51,7 @@ func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 				Training: plugin.Training{
 					Window: plugin.Window{Rows: p.Training.Window.Rows, Bytes: p.Training.Window.Bytes,
 						Age: p.Training.Window.Age, Balance: plugin.Balance(p.Training.Window.Balance)},
+					Quota:       quotaOf(p.Training.Quota),
 					Every:       plugin.Every{Rows: p.Training.Every.Rows, Period: p.Training.Every.Period},
 					IgnoreDrift: p.Training.Every.Drift == "false",
 					Holdout:     p.Training.Holdout,
@@ -82,4 +83,11 @@ func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 		out = append(out, one)
 	}
 	return out, nil
+}
+
+func quotaOf(q config.Quota) plugin.Quota {
+	if q.By == "none" {
+		return plugin.Quota{}
+	}
+	return plugin.Quota{By: plugin.QuotaBy(q.By), Share: q.Share}
 }

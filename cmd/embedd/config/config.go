@@ -110,6 +110,8 @@ type Model struct {
 	Seed   uint64
 	Store  string // auto, none or a directory
 	Keep   Keep
+	// Damaged says what a start does where the live model cannot be read: goes on with "previous", or "stop"s.
+	Damaged string
 }
 
 // Keep says how many versions stay in the store beside the live, the previous and the pinned one.
@@ -118,9 +120,16 @@ type Keep struct {
 	Age      time.Duration // 0: no bound
 }
 
+// Quota bounds what one source can do to what is learned.
+type Quota struct {
+	By    string // "" or none, subject, key
+	Share float64
+}
+
 // Training says what is learned from and when a model goes live.
 type Training struct {
 	Window     Window
+	Quota      Quota
 	Every      Every
 	Holdout    float64 // fraction of the window
 	Gate       Gate

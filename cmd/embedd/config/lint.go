@@ -181,6 +181,12 @@ func (d *document) lintLimits(p *Pipeline) {
 	if t.MaxAge == 0 && t.WhenStale != "serve" {
 		d.note(at+"training.when_stale", "has no effect without training.max_age: no model is ever stale")
 	}
+	if t.Quota.By == "key" && p.Schema.Key == "" {
+		d.problem(at+"training.quota.by", "a quota by key needs the key column: name it in schema.key, or take subject")
+	}
+	if t.Quota.By == "none" && t.Quota.Share != 0.5 {
+		d.note(at+"training.quota.share", "has no effect without training.quota.by: no source has a quota")
+	}
 	if t.Every.Rows > t.Window.Rows {
 		d.note(at+"training.every.rows", "%d is more than window.rows (%d): rows leave the window before they are learned from", t.Every.Rows, t.Window.Rows)
 	}
