@@ -15,9 +15,13 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// ackPending is the most messages between delivery and acknowledgement. It also bounds how far back an answer to a
-// redelivery can stand in the output.
+// ackPending is the most messages that a process holds between delivery and acknowledgement.
 const ackPending = 1024
+
+// maxPending is the most messages between delivery and acknowledgement that the server allows: of this process, and of
+// those before it that died and whose messages come back only when their time is over. Were it not more than one
+// process holds, a successor would get nothing until then.
+const maxPending = 16 * ackPending
 
 // drainWait is how long answers that are on their way may take once the engine was told to stop.
 const drainWait = 15 * time.Second
@@ -33,6 +37,7 @@ type input struct {
 	delivered uint64 // deliveries of this message, this one included
 	number    uint64 // the consumer's own number of this delivery
 	size      int64
+	at        time.Time // when it came
 
 	// For the learning side: see lesson. taught: it has this message already, or gets it another way.
 	after   uint64
@@ -197,10 +202,9 @@ func (p *pipeline) serve(ctx context.Context) error {
 	})
 	wg.Go(func() {
 		defer stop()
-		for a := range sent {
-			if p.settle(work, a) {
-				h.remove(a.in)
-			}
+		c := &confirmer{pipeline: p, held: h, sent: sent}
+		for a, ok := c.next(work); ok; a, ok = c.next(work) {
+			c.settle(work, a)
 		}
 	})
 	err := p.pull(ctx, h, pulled)
@@ -217,6 +221,9 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 	for attempt := 0; ctx.Err() == nil; {
 		if consumer == nil {
 			c, at, err := p.consumer(ctx)
+			if errors.Is(err, ErrConsumerTaken) {
+				return err
+			}
 			if err != nil {
 				if ctx.Err() != nil {
 					return nil
@@ -232,6 +239,7 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 			consumer, created = c, at
 			number = c.CachedInfo().Delivered.Consumer
 			h.bind(created)
+			p.binding.bind(c)
 			if p.feed != nil {
 				p.feed.bind(created, c.CachedInfo())
 			}
@@ -253,6 +261,7 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 			return nil
 		}
 		another := false
+		p.binding.begin()
 		_, err := fetch(ctx, p.js, consumer, maxFetch, free, func(msg *delivery) {
 			p.metrics.fetched(p.Name, pathAnswer, msg)
 			in := p.received(msg, created)
@@ -274,6 +283,7 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 				out <- in
 			}
 		})
+		p.binding.end()
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -301,36 +311,6 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 	return nil
 }
 
-func durable(pipeline string) string { return "embedd_" + pipeline }
-
-// consumer binds the pipeline's own durable consumer, or makes it. It also says when the stream was made: one of the
-// same name that was deleted and made again is another (Invariant 2).
-func (p *pipeline) consumer(ctx context.Context) (jetstream.Consumer, time.Time, error) {
-	input, err := p.js.Stream(ctx, p.Stream)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	created := input.CachedInfo().Created
-	c, err := input.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
-		Durable:       durable(p.Name),
-		Description:   "embedd pipeline " + p.Name,
-		DeliverPolicy: jetstream.DeliverAllPolicy,
-		AckPolicy:     jetstream.AckExplicitPolicy,
-		AckWait:       p.AckWait,
-		MaxDeliver:    -1,
-		MaxAckPending: ackPending + maxParked,
-		FilterSubject: p.Subject,
-	})
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	info, err := input.Info(ctx)
-	if err == nil && !info.Created.Equal(created) {
-		err = errors.New("the stream was made anew while its consumer was bound")
-	}
-	return c, created, err
-}
-
 // received reads where a message stands.
 func (p *pipeline) received(msg *delivery, created time.Time) *input {
 	meta, err := msg.Metadata()
@@ -342,5 +322,6 @@ func (p *pipeline) received(msg *delivery, created time.Time) *input {
 		msg: msg, subject: msg.Subject(), header: msg.Headers(), data: msg.Data(), time: meta.Timestamp,
 		origin:    wire.Origin{Stream: p.Stream, Created: created, Seq: meta.Sequence.Stream},
 		delivered: meta.NumDelivered, number: meta.Sequence.Consumer, size: int64(len(msg.Data())) + 1024,
+		at: time.Now(),
 	}
 }

@@ -82,9 +82,10 @@ type pipeline struct {
 	pinned  atomic.Bool        // somebody chose the live model, and it stays
 
 	input   jetstream.Stream // nil on core NATS
-	created time.Time        // of the input stream, when the pipeline was opened
-	feed    *feed            // nil where nothing is learned
-	tail    *tail            // nil on core NATS
+	binding binding
+	created time.Time // of the input stream, when the pipeline was opened
+	feed    *feed     // nil where nothing is learned
+	tail    *tail     // nil on core NATS
 	// learnFirst is the sequence number from which the window of the live model is filled again; 0: the first.
 	learnFirst uint64
 	clock      func() time.Time
