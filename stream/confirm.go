@@ -61,7 +61,7 @@ func (c *confirmer) confirm(ctx context.Context, o *outgoing) error {
 			c.log.Warn("publishing fails; trying again", "subject", o.msg.Subject, "attempt", attempt, "error",
 				explain(err, o.msg.Subject))
 		}
-		if !pause(ctx, attempt) || !c.connected(ctx) {
+		if !pause(ctx, min(attempt, 5)) || !c.connected(ctx) {
 			return err // who gives up wants to know why
 		}
 		o.err = nil

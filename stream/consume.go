@@ -38,6 +38,12 @@ type input struct {
 	number    uint64 // the consumer's own number of this delivery
 	size      int64
 	at        time.Time // when it came
+	tried     bool      // a process before this one had it and did not acknowledge it
+	attempts  uint64    // that are known to have failed; 0: this is the first
+
+	// While it is worked on: what it comes to once it is unpacked and answered.
+	working  bool
+	unpacked int64
 
 	// For the learning side: see lesson. taught: it has this message already, or gets it another way.
 	after   uint64
@@ -50,12 +56,15 @@ type input struct {
 
 func (in *input) bytes() int64 { return in.size }
 
-// held is the set of messages between pull and acknowledgement, bounded in bytes (Invariant 5).
+// held is the set of messages between pull and acknowledgement, bounded in bytes (Invariant 5): of those that are worked
+// on by what they come to, of the others as they came.
 type held struct {
-	mu    sync.Mutex
-	msgs  map[heldKey]*input
-	bytes int64
-	freed chan struct{} // signalled when bytes became free
+	mu      sync.Mutex
+	msgs    map[heldKey]*input
+	bytes   int64
+	working int           // how many of them are worked on
+	freed   chan struct{} // signalled for who pulls when bytes became free
+	left    chan struct{} // signalled for who answers when one was taken out
 }
 
 // heldKey tells messages apart, those of a stream and of one of the same name before it too.
@@ -67,7 +76,7 @@ type heldKey struct {
 func keyOf(in *input) heldKey { return heldKey{in.origin.Created.UnixNano(), in.origin.Seq} }
 
 func newHeld() *held {
-	return &held{msgs: map[heldKey]*input{}, freed: make(chan struct{}, 1)}
+	return &held{msgs: map[heldKey]*input{}, freed: make(chan struct{}, 1), left: make(chan struct{}, 1)}
 }
 
 // bind marks what is held of another stream of that name: its answers still leave, and nothing is acknowledged.
@@ -110,11 +119,56 @@ func (h *held) untaught() []*input {
 func (h *held) remove(in *input) {
 	h.mu.Lock()
 	delete(h.msgs, keyOf(in))
-	h.bytes -= in.size
+	h.bytes -= in.size + in.unpacked
+	if in.working {
+		h.working--
+	}
 	h.mu.Unlock()
+	for _, c := range []chan struct{}{h.freed, h.left} {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// work waits until there is room for what a message comes to, and counts it from then on. One message always has room
+// once nothing else is worked on; one that is to be alone has none before. False where ctx is done first.
+func (h *held) work(ctx context.Context, in *input, unpacked, most int64, alone bool) bool {
+	for {
+		h.mu.Lock()
+		if h.working == 0 || !alone && h.bytes+unpacked <= most {
+			in.working, in.unpacked = true, unpacked
+			h.bytes += unpacked
+			h.working++
+			h.mu.Unlock()
+			return true
+		}
+		h.mu.Unlock()
+		if !h.awaitLeft(ctx) {
+			return false
+		}
+	}
+}
+
+// idle waits until nothing is worked on; false where ctx is done first.
+func (h *held) idle(ctx context.Context) bool {
+	for {
+		h.mu.Lock()
+		n := h.working
+		h.mu.Unlock()
+		if n == 0 || !h.awaitLeft(ctx) {
+			return n == 0
+		}
+	}
+}
+
+func (h *held) awaitLeft(ctx context.Context) bool {
 	select {
-	case h.freed <- struct{}{}:
-	default:
+	case <-h.left:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -192,12 +246,19 @@ func (p *pipeline) serve(ctx context.Context) error {
 				work.Err() != nil {
 				continue // unanswered and unacknowledged: it is redelivered
 			}
-			a := p.answer(work, in)
+			unpacked := int64(p.stage.Expanded(in.data) - len(in.data))
+			if !h.work(work, in, unpacked, p.InFlight, in.tried) {
+				continue
+			}
+			a := p.try(work, in)
 			if a == nil {
 				continue // work has ended: the input stays unanswered too
 			}
 			p.publish(a)
 			sent <- a
+			if in.tried {
+				h.idle(work)
+			}
 		}
 	})
 	wg.Go(func() {
@@ -272,6 +333,7 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 				_ = msg.Nak()
 				return
 			}
+			in.tried = p.trials.concerns(in, number)
 			number = in.number
 			if p.feed != nil {
 				p.feed.saw(in)

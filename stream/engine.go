@@ -276,7 +276,12 @@ func (p *pipeline) bind(ctx context.Context) error {
 	// Made now, so that what comes from now on is counted, and one that is another pipeline's is refused before
 	// anything begins.
 	for attempt := 0; ; attempt++ {
-		if _, _, err = p.consumer(ctx); !errors.Is(err, jetstream.ErrConsumerExists) || !pause(ctx, attempt) {
+		c, created, err := p.consumer(ctx)
+		if err == nil {
+			p.trials.begin(created, c.CachedInfo())
+			return nil
+		}
+		if !errors.Is(err, jetstream.ErrConsumerExists) || !pause(ctx, attempt) {
 			return reach(err)
 		}
 	}

@@ -177,8 +177,14 @@ func (r *reader) await(ctx context.Context, s standing) error {
 
 func (r *reader) learned(ctx context.Context, l *lesson) {
 	l.origin.Created = r.at.created
+	may := r.mayLearn(ctx, l.origin.Seq, r.at.stream)
+	if ctx.Err() != nil {
+		return
+	}
 	r.at.learned(l.origin.Seq, l.time)
-	r.take(ctx, l)
+	if may {
+		r.take(ctx, l)
+	}
 }
 
 // cursor is a consumer of the reader's own.

@@ -95,7 +95,8 @@ func (l *link) url() string { return "nats://" + l.Addr().String() }
 // fixed is a model of the numbered messages.
 func fixed(t *testing.T) *model.Model {
 	t.Helper()
-	d := &model.Data{N: 40, M: 4, Classes: []string{"even", "odd"}}
+	d := &model.Data{N: 40, M: 4, Classes: []string{"even", "odd"},
+		Features: []string{"x[0]", "x[1]", "x[2]", "x[3]"}}
 	for i := range d.N {
 		d.X = append(d.X, float64(i), float64(i%2*100), float64(i*31%17), float64(i*7%5))
 		d.Y = append(d.Y, i%2)

@@ -121,6 +121,13 @@ func (k *parked) known(a *answer) bool {
 	return true
 }
 
+// has tells whether an input was parked before.
+func (k *parked) has(in *input) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.inputs[keyOf(in)] != nil
+}
+
 // left forgets an input, which has left.
 func (k *parked) left(in *input) {
 	k.mu.Lock()

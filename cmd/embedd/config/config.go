@@ -59,6 +59,7 @@ type Pipeline struct {
 type Input struct {
 	Stream, Subject string
 	Labels          string // subject of labels that come apart from their rows; empty: they come with them
+	Attempts        int    // with which a message is a dead letter where the process died each time
 }
 
 // Schema names the columns. Label and Key are empty when there is none.

@@ -113,6 +113,10 @@ var spec = []field{
 	{path: each + "input.labels", to: func(_ *Config, p *Pipeline) any { return &p.Input.Labels }, check: checkPattern,
 		doc: "Subject of labels that come apart from their rows, with the columns schema.key and schema.label; see late-labels.md. Its stream is found by the subject. Without it labels come with the rows."},
 
+	{path: each + "input.attempts", to: func(_ *Config, p *Pipeline) any { return &p.Input.Attempts }, value: "5", low: 3,
+		high: 1000,
+		doc: "With how many attempts a message is a dead letter of which the process died each time. From the second on it is tried alone."},
+
 	{path: each + "schema.features", to: func(_ *Config, p *Pipeline) any { return &p.Schema.Features }, required: true,
 		check: checkGlob, start: "[pixels]",
 		doc: "Feature columns: names or globs. One fixed-size list of floats is the fastest form."},
