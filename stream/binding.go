@@ -172,6 +172,9 @@ func (p *pipeline) settings(c *jetstream.ConsumerConfig) bool {
 	before := *c
 	c.Description = "embedd pipeline " + p.Name
 	c.AckWait, c.MaxDeliver, c.MaxAckPending = p.AckWait, -1, maxPending
+	if p.input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
+		c.MaxAckPending = -1 // what is put off while there is no model must not keep back what makes one
+	}
 	c.Metadata = map[string]string{}
 	for k, v := range before.Metadata {
 		c.Metadata[k] = v

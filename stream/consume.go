@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -172,22 +173,23 @@ func (h *held) awaitLeft(ctx context.Context) bool {
 	}
 }
 
-// awaitFree waits until some of the bytes are free and returns how many.
-func (h *held) awaitFree(ctx context.Context, most int64) int64 {
+// free is how many bytes and messages more may be held.
+func (h *held) free(most int64) (bytes int64, messages int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return most - h.bytes, ackPending - len(h.msgs)
+}
+
+// awaitFree waits until there is room and returns how much; none where ctx is done first.
+func (h *held) awaitFree(ctx context.Context, most int64) (bytes int64, messages int) {
 	for {
-		h.mu.Lock()
-		free := most - h.bytes
-		if len(h.msgs) >= ackPending {
-			free = 0
-		}
-		h.mu.Unlock()
-		if free > 0 {
-			return free
+		if bytes, messages = h.free(most); bytes > 0 && messages > 0 {
+			return bytes, messages
 		}
 		select {
 		case <-h.freed:
 		case <-ctx.Done():
-			return 0
+			return 0, 0
 		}
 	}
 }
@@ -317,13 +319,15 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 				p.hand(in, &lesson{data: in.data})
 			}
 		}
-		free := h.awaitFree(ctx, p.InFlight)
-		if free == 0 {
-			return nil
+		free, most := int64(maxPull), maxFetch
+		if !p.readsOnce() || !p.holds() {
+			if free, most = h.awaitFree(ctx, p.InFlight); free == 0 {
+				return nil
+			}
 		}
 		another := false
 		p.binding.begin()
-		_, err := fetch(ctx, p.js, consumer, maxFetch, free, func(msg *delivery) {
+		_, err := fetch(ctx, p.js, consumer, min(most, maxFetch), free, func(msg *delivery) {
 			p.metrics.fetched(p.Name, pathAnswer, msg)
 			in := p.received(msg, created)
 			if in == nil {
@@ -338,10 +342,13 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 			if p.feed != nil {
 				p.feed.saw(in)
 			}
-			if h.add(in) {
-				if p.readsOnce() && p.holds() {
-					p.hand(in, &lesson{data: in.data})
-				}
+			holds := p.readsOnce() && p.holds()
+			if holds && p.feed.awaitBelow(ctx, p.feed.most/2) {
+				p.hand(in, &lesson{data: in.data})
+			}
+			if bytes, messages := h.free(p.InFlight); holds && (bytes <= 0 || messages <= 0) {
+				p.putOff(in)
+			} else if h.add(in) {
 				out <- in
 			}
 		})
@@ -371,6 +378,14 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 		}
 	}
 	return nil
+}
+
+// putOff gives a message back that cannot be answered before there is a model, where as many as may be held are: what it
+// teaches is known, and those behind it may be needed for the model. It comes back, later each time.
+func (p *pipeline) putOff(in *input) {
+	if err := in.msg.NakWithDelay(backOff(int(min(in.delivered, math.MaxInt32)) - 1)); err != nil {
+		p.log.Debug("a message that is put off comes back sooner", "source", in.origin.Source(), "error", err)
+	}
 }
 
 // received reads where a message stands.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -255,6 +256,9 @@ func (p *pipeline) bind(ctx context.Context) error {
 	}
 	p.input, p.created = input, input.CachedInfo().Created
 	p.tail = newTail(p.js, p.log)
+	if input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
+		p.tail.most = math.MaxInt / 2 // no bound: see settings
+	}
 	for _, o := range []struct {
 		subject string
 		limit   *atomic.Int64

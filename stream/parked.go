@@ -20,11 +20,14 @@ const (
 	probeWait  = 500 * time.Millisecond
 )
 
-// The delay after which a parked input comes back doubles from the least to the most.
+// The delay after which an input that is put off comes back doubles from the least to the most.
 const (
 	leastDelay = time.Second
 	mostDelay  = time.Minute
 )
+
+// backOff is how long a message is put off that was put off so often.
+func backOff(times int) time.Duration { return min(leastDelay<<min(times, 10), mostDelay) }
 
 // parked are the inputs that cannot leave in any form now: no stream takes their dead letters. They are put off, so
 // that they block nobody, and come back.
@@ -90,7 +93,7 @@ func (k *parked) add(a *answer, why error, now time.Time) time.Duration {
 		one = &parking{parts: map[string]*outgoing{}}
 		k.inputs[keyOf(a.in)] = one
 	}
-	delay := min(leastDelay<<min(one.times, 10), mostDelay)
+	delay := backOff(one.times)
 	one.times++
 	one.due = now.Add(delay)
 	for _, o := range a.parts {

@@ -23,12 +23,13 @@ type tail struct {
 	js     jetstream.JetStream
 	log    *slog.Logger
 	window time.Duration // shortest duplicate window of the streams
+	most   int           // how many inputs may be without an acknowledgement at a time
 	sinks  map[string]*sink
 	known  map[*sink]*answers // what a process before this one may have stored; one goroutine uses it
 }
 
 func newTail(js jetstream.JetStream, log *slog.Logger) *tail {
-	return &tail{js: js, log: log, window: time.Hour, sinks: map[string]*sink{}, known: map[*sink]*answers{}}
+	return &tail{js: js, log: log, window: time.Hour, most: maxPending, sinks: map[string]*sink{}, known: map[*sink]*answers{}}
 }
 
 // sink is the stream that takes a subject.
@@ -244,7 +245,7 @@ const skew = time.Minute
 // read again once it is so old that the server may have forgotten it.
 //
 // How far back is far enough? The answer to an input was stored after the input was, and after its first delivery.
-// When that was, at most maxPending inputs before it were without an acknowledgement; so of the answers behind it in
+// When that was, at most so many inputs before it as the server allows were without an acknowledgement; so of the answers behind it in
 // the output at most so many belong to inputs before it, and as many to a stream of that name that was there before.
 func (t *tail) know(ctx context.Context, s *sink, in *input) error {
 	k, seq := t.known[s], in.origin.Seq
@@ -282,7 +283,7 @@ func (t *tail) know(ctx context.Context, s *sink, in *input) error {
 		if err != nil {
 			return err
 		}
-		if old || len(before) > 2*maxPending || from.seq < first || !m.created.Equal(from.created) {
+		if old || len(before) > 2*t.most || from.seq < first || !m.created.Equal(from.created) {
 			k.upTo = m
 			t.known[s] = k
 			return nil

@@ -1,0 +1,28 @@
+package stream
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin"
+)
+
+// TestWorkQueueHoldsMoreThanItHolds: an input that only one consumer can read holds until a first model, and the rows
+// that this takes are in more messages than may be in flight. Learning gets them all the same, and each is answered.
+func TestWorkQueueHoldsMoreThanItHolds(t *testing.T) {
+	s := newSite(t)
+	s.again(jetstream.StreamConfig{Retention: jetstream.WorkQueuePolicy})
+	const n = 400
+	s.send(n)
+	s.engine(s.url(), Pipeline{Name: "p", Stream: "in", Subject: "in.x", Output: "out.x", Dead: "out.dead",
+		InFlight: 60 * (int64(len(numbered(1, 0))) + 1024),
+		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Until: plugin.UntilHold,
+			Fit: fit.Config{Method: "lda"}, Training: plugin.Training{Every: plugin.Every{Rows: 300}}}})
+	s.until("every message is answered", 30*time.Second, func() bool { return s.state("out").Msgs >= n })
+	s.until("the queue is empty", 10*time.Second, func() bool { return s.state("in").Msgs == 0 })
+	s.once(n)
+}
