@@ -79,17 +79,38 @@ func (c *confirmer) acknowledge(ctx context.Context) {
 		return // ctx is done: what is not acknowledged is redelivered, and absorbed
 	}
 	for i, a := range c.done {
-		if !a.in.stale.Load() {
-			if err := a.in.msg.Ack(); err != nil {
-				c.log.Debug("acknowledging failed; the redelivery will be absorbed", "source", a.in.origin.Source(),
-					"error", err)
-			}
+		if err := c.acknowledgeOne(ctx, a.in); err != nil {
+			c.log.Debug("acknowledging failed; the redelivery will be absorbed", "source", a.in.origin.Source(),
+				"error", err)
 		}
 		c.left(a)
 		c.held.remove(a.in)
 		c.done[i] = nil
 	}
 	c.done = c.done[:0]
+}
+
+// ackWord is how long the server may take to confirm an acknowledgement before it is sent again.
+const ackWord = 2 * time.Second
+
+func (c *confirmer) acknowledgeOne(ctx context.Context, in *input) error {
+	if in.stale.Load() {
+		return nil
+	}
+	if !c.DoubleAck {
+		return in.msg.Ack()
+	}
+	for attempt := 0; ; attempt++ {
+		wait, cancel := context.WithTimeout(ctx, ackWord)
+		err := in.msg.DoubleAck(wait)
+		cancel()
+		if err == nil || errors.Is(err, nats.ErrNoResponders) || !pause(ctx, attempt) {
+			return err // without a consumer there is nothing to acknowledge
+		}
+		if !c.certain(ctx) || in.stale.Load() {
+			return nil
+		}
+	}
 }
 
 // certain finds out which of the messages that are held are still those that their numbers name, for as long as it

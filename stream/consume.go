@@ -239,7 +239,6 @@ func (p *pipeline) serve(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(drainWait, stop) })()
 
 	var wg sync.WaitGroup
-	defer wg.Wait()
 	wg.Go(func() { h.keepAlive(work, p.AckWait) })
 	wg.Go(func() {
 		defer close(sent)
@@ -272,6 +271,10 @@ func (p *pipeline) serve(ctx context.Context) error {
 	})
 	err := p.pull(ctx, h, pulled)
 	close(pulled)
+	wg.Wait()
+	for _, msg := range h.all() { // what could not be answered is there for the next one at once
+		_ = msg.Nak()
+	}
 	return err
 }
 

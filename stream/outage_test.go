@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -24,6 +25,7 @@ import (
 type link struct {
 	net.Listener
 	hush atomic.Bool
+	eat  atomic.Pointer[string] // cut, once, where the client says this
 
 	mu   sync.Mutex
 	open []net.Conn
@@ -56,7 +58,21 @@ func (s *site) link() *link {
 			l.mu.Unlock()
 			go func() {
 				defer far.Close()
-				_, _ = io.Copy(far, near)
+				buf := make([]byte, 64<<10)
+				for {
+					n, err := near.Read(buf)
+					if word := l.eat.Load(); word != nil && bytes.Contains(buf[:n], []byte(*word)) &&
+						l.eat.CompareAndSwap(word, nil) {
+						l.cut()
+						return
+					}
+					if err == nil {
+						_, err = far.Write(buf[:n])
+					}
+					if err != nil {
+						return
+					}
+				}
 			}()
 			go func() {
 				defer near.Close()
@@ -277,4 +293,24 @@ func TestRetriesGoTogether(t *testing.T) {
 	begin := time.Now()
 	s.acknowledged("p", 20*time.Second)
 	t.Logf("%d answers were there %v after the output", n, time.Since(begin).Round(time.Millisecond))
+}
+
+// TestDoubleAck takes an acknowledgement away with its connection: where they are to be confirmed it is sent again at
+// once, and the input is not delivered a second time.
+func TestDoubleAck(t *testing.T) {
+	s := newSite(t)
+	l := s.link()
+	p := answerer(t)
+	p.AckWait, p.DoubleAck = time.Minute, true
+	s.engine(l.url(), p)
+	s.send(10)
+	s.acknowledged("p", 20*time.Second)
+	word := "+ACK"
+	l.eat.Store(&word)
+	s.send(10)
+	s.acknowledged("p", 20*time.Second)
+	if l.eat.Load() != nil {
+		t.Error("no acknowledgement was taken away")
+	}
+	s.once(20)
 }

@@ -33,10 +33,11 @@ type Pipeline struct {
 	MaxAge    time.Duration
 	WhenStale WhenStale // default StaleServe
 
-	Stop     Stop          // when too many bad messages halt the pipeline; default never
-	AckWait  time.Duration // default 10 s
-	Attempts uint64        // with which a message is a dead letter where the process died each time; default 5, at least 3
-	InFlight int64         // bytes between pull and acknowledgement; default 256 MiB
+	Stop      Stop          // when too many bad messages halt the pipeline; default never
+	AckWait   time.Duration // default 10 s
+	DoubleAck bool          // acknowledgements are confirmed by the server too
+	Attempts  uint64        // with which a message is a dead letter where the process died each time; default 5, at least 3
+	InFlight  int64         // bytes between pull and acknowledgement; default 256 MiB
 }
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)

@@ -26,3 +26,24 @@ func TestWorkQueueHoldsMoreThanItHolds(t *testing.T) {
 	s.until("the queue is empty", 10*time.Second, func() bool { return s.state("in").Msgs == 0 })
 	s.once(n)
 }
+
+// TestStopGivesBack: what a pipeline holds when it is told to stop is there at once for the one after it.
+func TestStopGivesBack(t *testing.T) {
+	s := newSite(t)
+	s.again(jetstream.StreamConfig{Retention: jetstream.WorkQueuePolicy})
+	p := answerer(t)
+	holds := p
+	holds.Stage = plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Until: plugin.UntilHold,
+		Fit: fit.Config{Method: "lda"}}
+	end := s.engine(s.url(), holds)
+	const n = 50
+	s.send(n)
+	s.until("the pipeline holds all", 20*time.Second, func() bool {
+		c, err := s.js.Consumer(t.Context(), "in", durable("p"))
+		return err == nil && c.CachedInfo().NumAckPending == n
+	})
+	end()
+	s.engine(s.url(), p)
+	s.until("the next one has answered all", 6*time.Second, func() bool { return s.state("out").Msgs == n })
+	s.once(n)
+}

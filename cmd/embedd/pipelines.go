@@ -22,6 +22,7 @@ func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 			Output: p.Output.Subject, Dead: p.Output.Dead,
 			Stop:    stream.Stop{Bad: p.Limits.Bad, Of: p.Limits.BadOf},
 			AckWait: c.NATS.AckWait, InFlight: p.Limits.InFlight, Attempts: uint64(p.Input.Attempts),
+			DoubleAck: p.Input.DoubleAck,
 			Models: stream.Models{Limit: p.Limits.Model,
 				Keep: registry.Keep{Versions: p.Model.Keep.Versions, Age: p.Model.Keep.Age}},
 			MaxAge: p.Training.MaxAge, WhenStale: stream.WhenStale(p.Training.WhenStale),

@@ -115,7 +115,10 @@ var spec = []field{
 
 	{path: each + "input.attempts", to: func(_ *Config, p *Pipeline) any { return &p.Input.Attempts }, value: "5", low: 3,
 		high: 1000,
-		doc: "With how many attempts a message is a dead letter of which the process died each time. From the second on it is tried alone."},
+		doc:  "With how many attempts a message is a dead letter of which the process died each time. From the second on it is tried alone."},
+
+	{path: each + "input.double_ack", to: func(_ *Config, p *Pipeline) any { return &p.Input.DoubleAck }, value: "false",
+		doc: "See acknowledgements confirmed by the server, one after the other. Without it a lost one costs a redelivery, which is looked up and not answered again; with it throughput falls, by more the smaller the messages are."},
 
 	{path: each + "schema.features", to: func(_ *Config, p *Pipeline) any { return &p.Schema.Features }, required: true,
 		check: checkGlob, start: "[pixels]",
