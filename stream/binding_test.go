@@ -60,3 +60,33 @@ func TestNameIsBoundToItsSubject(t *testing.T) {
 	s.store("in.y", numbered(1, 0))
 	s.until("the other subject is answered", 20*time.Second, func() bool { return s.state("out").Msgs == 21 })
 }
+
+// TestConsumerRemoved takes the durable consumer away, while the pipeline runs and while it does not. The server then
+// delivers everything from the first message on, as if for the first time; what was answered is not answered again,
+// long after the output has forgotten it.
+func TestConsumerRemoved(t *testing.T) {
+	s := newSite(t)
+	const window = 200 * time.Millisecond
+	s.window(window)
+	p := answerer(t)
+	remove := func() {
+		t.Helper()
+		time.Sleep(2 * window)
+		if err := s.js.DeleteConsumer(t.Context(), "in", durable("p")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end := s.engine(s.url(), p)
+	s.send(300)
+	s.acknowledged("p", 20*time.Second)
+	remove()
+	s.send(50)
+	s.acknowledged("p", 20*time.Second)
+	s.once(350)
+	end()
+	remove()
+	s.send(50)
+	s.engine(s.url(), p)
+	s.acknowledged("p", 20*time.Second)
+	s.once(400)
+}

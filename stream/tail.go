@@ -59,7 +59,7 @@ type answers struct {
 }
 
 // maxAnswers bounds them (Invariant 5).
-const maxAnswers = 1 << 16
+const maxAnswers = 1 << 17
 
 // put adds an answer. Where there are too many it gives up the later half of the range.
 func (k *answers) put(id string, seq uint64) {
