@@ -180,10 +180,11 @@ func (h *held) free(most int64) (bytes int64, messages int) {
 	return most - h.bytes, ackPending - len(h.msgs)
 }
 
-// awaitFree waits until there is room and returns how much; none where ctx is done first.
+// awaitFree waits until there is room and returns how much; none where ctx is done first. Of messages it waits for half of
+// what may be held, so that no pull is for a few alone.
 func (h *held) awaitFree(ctx context.Context, most int64) (bytes int64, messages int) {
 	for {
-		if bytes, messages = h.free(most); bytes > 0 && messages > 0 {
+		if bytes, messages = h.free(most); bytes > 0 && messages >= ackPending/2 {
 			return bytes, messages
 		}
 		select {

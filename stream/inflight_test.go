@@ -44,7 +44,7 @@ func TestInFlightIsCountedUnpacked(t *testing.T) {
 	if _, err := s.js.UpdateStream(t.Context(), out); err != nil {
 		t.Fatal(err)
 	}
-	const n, unpacked, most = 250, 900 << 10, 16 << 20
+	const n, unpacked, most = 120, 900 << 10, 8 << 20
 	body := bulky(unpacked)
 	t.Logf("%d bytes come to %d", len(body), unpacked)
 	for range n {

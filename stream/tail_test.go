@@ -27,6 +27,9 @@ func TestAnswerFarBack(t *testing.T) {
 			if _, err := s.js.PublishMsgAsync(o.msg, jetstream.WithMsgID(o.id)); err != nil {
 				t.Fatal(err)
 			}
+			if seq%1000 == 0 {
+				<-s.js.PublishAsyncComplete()
+			}
 		}
 		<-s.js.PublishAsyncComplete()
 	}
