@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/killpoint"
 )
 
 // binding is what the pipeline knows of its durable consumer: that it is still the one that brought what is held.
@@ -86,6 +87,7 @@ func (c *confirmer) acknowledge(ctx context.Context) {
 			c.log.Debug("acknowledging failed; the redelivery will be absorbed", "source", a.in.origin.Source(),
 				"error", err)
 		}
+		killpoint.Here(killpoint.Acked)
 		c.left(a)
 		c.held.remove(a.in)
 		c.done[i] = nil

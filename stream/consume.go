@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/killpoint"
 )
 
 // ackPending is the most messages that a process holds between delivery and acknowledgement.
@@ -257,6 +258,10 @@ func (p *pipeline) serve(ctx context.Context) error {
 				continue // work has ended: the input stays unanswered too
 			}
 			p.publish(a)
+			killpoint.Here(killpoint.Published)
+			if len(a.letters) > 0 {
+				killpoint.Here(killpoint.Dead)
+			}
 			sent <- a
 			if in.tried {
 				h.idle(work)
@@ -341,6 +346,7 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 				_ = msg.Nak()
 				return
 			}
+			killpoint.Here(killpoint.Pulled)
 			in.tried = p.trials.concerns(in, number)
 			number = in.number
 			if p.feed != nil {

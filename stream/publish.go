@@ -7,6 +7,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/killpoint"
 )
 
 // outgoing is one message on its way to the server.
@@ -60,6 +62,7 @@ func (c *confirmer) settle(ctx context.Context, a *answer) {
 		}
 		a, err = c.deliver(ctx, a)
 	}
+	killpoint.Here(killpoint.Confirmed)
 	if c.done = append(c.done, a); len(c.done) >= ackPending/4 {
 		c.acknowledge(ctx)
 	}

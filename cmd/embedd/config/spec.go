@@ -234,7 +234,7 @@ var spec = []field{
 		doc:  "Most rows in a message."},
 	{path: each + "limits.in_flight", to: func(_ *Config, p *Pipeline) any { return &p.Limits.InFlight },
 		value: "256MiB", low: kib, high: 1024 * gib,
-		doc: "Bytes of messages that are held at a time, decoded or waiting."},
+		doc: "Bytes of messages that are held at a time: those that wait as they came, those that are worked on as what they come to, unpacked and answered."},
 	{path: each + "limits.bad", to: badOf, or: "none",
 		doc: "Halt when so many of the newest so many messages were bad, as 50 of 100: nothing is answered until `embedd resume` or a restart, and /readyz is 503. A message is bad where none of its rows could be answered."},
 	{path: each + "limits.classes", to: func(_ *Config, p *Pipeline) any { return &p.Limits.Classes }, value: "1000",
