@@ -180,6 +180,39 @@ func TestHangingServer(t *testing.T) {
 	e.stop()
 }
 
+// TestHangLongerThanTheWindow stops the server's process again and again for longer than the output remembers what it
+// stored, and longer than an answer is waited for, under load and with daemons that die: nothing is lost or repeated.
+func TestHangLongerThanTheWindow(t *testing.T) {
+	if !long() {
+		t.Skip("takes two minutes; EMBEDD_LONG=1 runs it, and stream.TestOutageLongerThanTheWindow is its short form")
+	}
+	s := startServerProcess(t, "")
+	c := dial(t, s.url)
+	c.stream("FEATURES", nil, "features.>")
+	five := func(o *jetstream.StreamConfig) { o.Duplicates = 5 * time.Second }
+	c.stream("REDUCED", five, "reduced.>")
+	c.stream("DEAD", five, "dead.>")
+	config := configFile(t, s.url, learning)
+	d := startDaemon(t, config)
+	const n = 20_000
+	_, done := feed(t, c, n)
+	for hang := range 6 {
+		c.await("REDUCED", 100+hang*(n/20), 2*time.Minute)
+		_ = s.cmd.Process.Signal(syscall.SIGSTOP)
+		time.Sleep(11 * time.Second)
+		_ = s.cmd.Process.Signal(syscall.SIGCONT)
+		if hang%2 == 1 {
+			d.kill()
+			d = startDaemon(t, config)
+		}
+	}
+	<-done
+	c.await("REDUCED", n, 2*time.Minute)
+	c.settled("FEATURES", "digits", time.Minute)
+	once(t, "FEATURES", 1, n, c.read("REDUCED"))
+	d.stop()
+}
+
 // TestRestartsDecideAlike runs two pipelines over one stream that changes in the middle, and ends one of them again
 // and again at random points: both release the same models, digest for digest.
 func TestRestartsDecideAlike(t *testing.T) {

@@ -41,7 +41,9 @@ func (p *pipeline) answer(ctx context.Context, in *input) *answer {
 	}
 	a.seconds = time.Since(begin).Seconds()
 	known := in.delivered > 1 && p.parked.known(a)
-	p.tail.markStored(ctx, a)
+	// What was held for as long as the server waits may have been delivered to, and answered by, another process.
+	p.tail.markStored(ctx, a, in.delivered > 1 || time.Since(in.at) > p.AckWait ||
+		in.origin.Seq <= p.answered.Load())
 	if !known {
 		p.judge(a) // once
 	}
@@ -164,7 +166,7 @@ func (p *pipeline) outgoing(in *input, kind wire.Answer, part int, subject strin
 	}
 	o := &outgoing{msg: msg}
 	if in.origin.Stream != "" {
-		o.id = in.origin.ID(p.Name, kind, part)
+		o.id, o.sink = in.origin.ID(p.Name, kind, part), p.tail.sinks[subject]
 	}
 	return o
 }

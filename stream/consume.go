@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,11 +14,16 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/killpoint"
 )
 
-// ackPending is the most messages between delivery and acknowledgement. It also bounds how far back an answer to a
-// redelivery can stand in the output.
+// ackPending is the most messages that a process holds between delivery and acknowledgement.
 const ackPending = 1024
+
+// maxPending is the most messages between delivery and acknowledgement that the server allows: of this process, and of
+// those before it that died and whose messages come back only when their time is over. Were it not more than one
+// process holds, a successor would get nothing until then.
+const maxPending = 16 * ackPending
 
 // drainWait is how long answers that are on their way may take once the engine was told to stop.
 const drainWait = 15 * time.Second
@@ -33,6 +39,13 @@ type input struct {
 	delivered uint64 // deliveries of this message, this one included
 	number    uint64 // the consumer's own number of this delivery
 	size      int64
+	at        time.Time // when it came
+	tried     bool      // a process before this one had it and did not acknowledge it
+	attempts  uint64    // that are known to have failed; 0: this is the first
+
+	// While it is worked on: what it comes to once it is unpacked and answered.
+	working  bool
+	unpacked int64
 
 	// For the learning side: see lesson. taught: it has this message already, or gets it another way.
 	after   uint64
@@ -45,12 +58,15 @@ type input struct {
 
 func (in *input) bytes() int64 { return in.size }
 
-// held is the set of messages between pull and acknowledgement, bounded in bytes (Invariant 5).
+// held is the set of messages between pull and acknowledgement, bounded in bytes (Invariant 5): of those that are worked
+// on by what they come to, of the others as they came.
 type held struct {
-	mu    sync.Mutex
-	msgs  map[heldKey]*input
-	bytes int64
-	freed chan struct{} // signalled when bytes became free
+	mu      sync.Mutex
+	msgs    map[heldKey]*input
+	bytes   int64
+	working int           // how many of them are worked on
+	freed   chan struct{} // signalled for who pulls when bytes became free
+	left    chan struct{} // signalled for who answers when one was taken out
 }
 
 // heldKey tells messages apart, those of a stream and of one of the same name before it too.
@@ -62,7 +78,7 @@ type heldKey struct {
 func keyOf(in *input) heldKey { return heldKey{in.origin.Created.UnixNano(), in.origin.Seq} }
 
 func newHeld() *held {
-	return &held{msgs: map[heldKey]*input{}, freed: make(chan struct{}, 1)}
+	return &held{msgs: map[heldKey]*input{}, freed: make(chan struct{}, 1), left: make(chan struct{}, 1)}
 }
 
 // bind marks what is held of another stream of that name: its answers still leave, and nothing is acknowledged.
@@ -105,30 +121,77 @@ func (h *held) untaught() []*input {
 func (h *held) remove(in *input) {
 	h.mu.Lock()
 	delete(h.msgs, keyOf(in))
-	h.bytes -= in.size
+	h.bytes -= in.size + in.unpacked
+	if in.working {
+		h.working--
+	}
 	h.mu.Unlock()
-	select {
-	case h.freed <- struct{}{}:
-	default:
+	for _, c := range []chan struct{}{h.freed, h.left} {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
 	}
 }
 
-// awaitFree waits until some of the bytes are free and returns how many.
-func (h *held) awaitFree(ctx context.Context, most int64) int64 {
+// work waits until there is room for what a message comes to, and counts it from then on. One message always has room
+// once nothing else is worked on; one that is to be alone has none before. False where ctx is done first.
+func (h *held) work(ctx context.Context, in *input, unpacked, most int64, alone bool) bool {
 	for {
 		h.mu.Lock()
-		free := most - h.bytes
-		if len(h.msgs) >= ackPending {
-			free = 0
+		if h.working == 0 || !alone && h.bytes+unpacked <= most {
+			in.working, in.unpacked = true, unpacked
+			h.bytes += unpacked
+			h.working++
+			h.mu.Unlock()
+			return true
 		}
 		h.mu.Unlock()
-		if free > 0 {
-			return free
+		if !h.awaitLeft(ctx) {
+			return false
+		}
+	}
+}
+
+// idle waits until nothing is worked on; false where ctx is done first.
+func (h *held) idle(ctx context.Context) bool {
+	for {
+		h.mu.Lock()
+		n := h.working
+		h.mu.Unlock()
+		if n == 0 || !h.awaitLeft(ctx) {
+			return n == 0
+		}
+	}
+}
+
+func (h *held) awaitLeft(ctx context.Context) bool {
+	select {
+	case <-h.left:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// free is how many bytes and messages more may be held.
+func (h *held) free(most int64) (bytes int64, messages int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return most - h.bytes, ackPending - len(h.msgs)
+}
+
+// awaitFree waits until there is room and returns how much; none where ctx is done first. Of messages it waits for half of
+// what may be held, so that no pull is for a few alone.
+func (h *held) awaitFree(ctx context.Context, most int64) (bytes int64, messages int) {
+	for {
+		if bytes, messages = h.free(most); bytes > 0 && messages >= ackPending/2 {
+			return bytes, messages
 		}
 		select {
 		case <-h.freed:
 		case <-ctx.Done():
-			return 0
+			return 0, 0
 		}
 	}
 }
@@ -178,7 +241,6 @@ func (p *pipeline) serve(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(drainWait, stop) })()
 
 	var wg sync.WaitGroup
-	defer wg.Wait()
 	wg.Go(func() { h.keepAlive(work, p.AckWait) })
 	wg.Go(func() {
 		defer close(sent)
@@ -187,24 +249,38 @@ func (p *pipeline) serve(ctx context.Context) error {
 				work.Err() != nil {
 				continue // unanswered and unacknowledged: it is redelivered
 			}
-			a := p.answer(work, in)
+			unpacked := int64(p.stage.Expanded(in.data) - len(in.data))
+			if !h.work(work, in, unpacked, p.InFlight, in.tried) {
+				continue
+			}
+			a := p.try(work, in)
 			if a == nil {
 				continue // work has ended: the input stays unanswered too
 			}
 			p.publish(a)
+			killpoint.Here(killpoint.Published)
+			if len(a.letters) > 0 {
+				killpoint.Here(killpoint.Dead)
+			}
 			sent <- a
+			if in.tried {
+				h.idle(work)
+			}
 		}
 	})
 	wg.Go(func() {
 		defer stop()
-		for a := range sent {
-			if p.settle(work, a) {
-				h.remove(a.in)
-			}
+		c := &confirmer{pipeline: p, held: h, sent: sent}
+		for a, ok := c.next(work); ok; a, ok = c.next(work) {
+			c.settle(work, a)
 		}
 	})
 	err := p.pull(ctx, h, pulled)
 	close(pulled)
+	wg.Wait()
+	for _, msg := range h.all() { // what could not be answered is there for the next one at once
+		_ = msg.Nak()
+	}
 	return err
 }
 
@@ -217,6 +293,9 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 	for attempt := 0; ctx.Err() == nil; {
 		if consumer == nil {
 			c, at, err := p.consumer(ctx)
+			if errors.Is(err, ErrConsumerTaken) {
+				return err
+			}
 			if err != nil {
 				if ctx.Err() != nil {
 					return nil
@@ -232,6 +311,7 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 			consumer, created = c, at
 			number = c.CachedInfo().Delivered.Consumer
 			h.bind(created)
+			p.binding.bind(c)
 			if p.feed != nil {
 				p.feed.bind(created, c.CachedInfo())
 			}
@@ -248,12 +328,15 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 				p.hand(in, &lesson{data: in.data})
 			}
 		}
-		free := h.awaitFree(ctx, p.InFlight)
-		if free == 0 {
-			return nil
+		free, most := int64(maxPull), maxFetch
+		if !p.readsOnce() || !p.holds() {
+			if free, most = h.awaitFree(ctx, p.InFlight); free == 0 {
+				return nil
+			}
 		}
 		another := false
-		_, err := fetch(ctx, p.js, consumer, maxFetch, free, func(msg *delivery) {
+		p.binding.begin()
+		_, err := fetch(ctx, p.js, consumer, min(most, maxFetch), free, func(msg *delivery) {
 			p.metrics.fetched(p.Name, pathAnswer, msg)
 			in := p.received(msg, created)
 			if in == nil {
@@ -263,17 +346,23 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 				_ = msg.Nak()
 				return
 			}
+			killpoint.Here(killpoint.Pulled)
+			in.tried = p.trials.concerns(in, number)
 			number = in.number
 			if p.feed != nil {
 				p.feed.saw(in)
 			}
-			if h.add(in) {
-				if p.readsOnce() && p.holds() {
-					p.hand(in, &lesson{data: in.data})
-				}
+			holds := p.readsOnce() && p.holds()
+			if holds && p.feed.awaitBelow(ctx, p.feed.most/2) {
+				p.hand(in, &lesson{data: in.data})
+			}
+			if bytes, messages := h.free(p.InFlight); holds && (bytes <= 0 || messages <= 0) {
+				p.putOff(in)
+			} else if h.add(in) {
 				out <- in
 			}
 		})
+		p.binding.end()
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -301,34 +390,12 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 	return nil
 }
 
-func durable(pipeline string) string { return "embedd_" + pipeline }
-
-// consumer binds the pipeline's own durable consumer, or makes it. It also says when the stream was made: one of the
-// same name that was deleted and made again is another (Invariant 2).
-func (p *pipeline) consumer(ctx context.Context) (jetstream.Consumer, time.Time, error) {
-	input, err := p.js.Stream(ctx, p.Stream)
-	if err != nil {
-		return nil, time.Time{}, err
+// putOff gives a message back that cannot be answered before there is a model, where as many as may be held are: what it
+// teaches is known, and those behind it may be needed for the model. It comes back, later each time.
+func (p *pipeline) putOff(in *input) {
+	if err := in.msg.NakWithDelay(backOff(int(min(in.delivered, math.MaxInt32)) - 1)); err != nil {
+		p.log.Debug("a message that is put off comes back sooner", "source", in.origin.Source(), "error", err)
 	}
-	created := input.CachedInfo().Created
-	c, err := input.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
-		Durable:       durable(p.Name),
-		Description:   "embedd pipeline " + p.Name,
-		DeliverPolicy: jetstream.DeliverAllPolicy,
-		AckPolicy:     jetstream.AckExplicitPolicy,
-		AckWait:       p.AckWait,
-		MaxDeliver:    -1,
-		MaxAckPending: ackPending + maxParked,
-		FilterSubject: p.Subject,
-	})
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	info, err := input.Info(ctx)
-	if err == nil && !info.Created.Equal(created) {
-		err = errors.New("the stream was made anew while its consumer was bound")
-	}
-	return c, created, err
 }
 
 // received reads where a message stands.
@@ -342,5 +409,6 @@ func (p *pipeline) received(msg *delivery, created time.Time) *input {
 		msg: msg, subject: msg.Subject(), header: msg.Headers(), data: msg.Data(), time: meta.Timestamp,
 		origin:    wire.Origin{Stream: p.Stream, Created: created, Seq: meta.Sequence.Stream},
 		delivered: meta.NumDelivered, number: meta.Sequence.Consumer, size: int64(len(msg.Data())) + 1024,
+		at: time.Now(),
 	}
 }

@@ -74,7 +74,7 @@ func (p *pipeline) deadRows(a *answer, r *plugin.Result) error {
 // newLetter is a letter without its body. What is wrong with a message is wrong at its first attempt; that it was held,
 // put off or delivered again says nothing of it.
 func newLetter(in *input, kind wire.Answer, what wire.Kind, code wire.Code, cause error) *letter {
-	return &letter{in: in, kind: kind, Letter: wire.Letter{Error: sentence(cause), Code: code, Attempts: 1,
+	return &letter{in: in, kind: kind, Letter: wire.Letter{Error: sentence(cause), Code: code, Attempts: max(in.attempts, 1),
 		Origin: in.origin, Subject: in.subject, Kind: what}}
 }
 

@@ -29,6 +29,12 @@ func (d *delivery) NakWithDelay(delay time.Duration) error {
 	return d.nc.Publish(d.msg.Reply, fmt.Appendf(nil, `-NAK {"delay": %d}`, delay.Nanoseconds()))
 }
 
+// DoubleAck acknowledges and waits until the server says that it has it.
+func (d *delivery) DoubleAck(ctx context.Context) error {
+	_, err := d.nc.RequestWithContext(ctx, d.msg.Reply, []byte("+ACK"))
+	return err
+}
+
 func (d *delivery) InProgress() error { return d.nc.Publish(d.msg.Reply, []byte("+WPI")) }
 
 // pullRequest asks a consumer for messages, in the form of the JetStream API.

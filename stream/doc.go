@@ -7,7 +7,7 @@
 // Errors are told apart with errors.Is: [ErrStreamMissing], [ErrNoJetStream].
 //
 // What holds, on JetStream: every input message has an answer in the output stream or in the dead letters, or is a
-// counted skip; the answer's identity is a function of the input alone, so that a redelivery is absorbed by the
-// server's duplicate window; an input is acknowledged after its answer is confirmed. On core NATS (no input stream):
+// counted skip; the answer's identity is a function of the input alone, and whatever may be stored is looked up before
+// it is sent again; an input is acknowledged after its answer is confirmed. On core NATS (no input stream):
 // at most once.
 package stream

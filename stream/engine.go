@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -253,32 +254,40 @@ func (p *pipeline) bind(ctx context.Context) error {
 		return reach(err)
 	}
 	p.input, p.created = input, input.CachedInfo().Created
-	p.tail = &tail{js: p.js, log: p.log, window: time.Hour}
+	p.tail = newTail(p.js, p.log)
+	if input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
+		p.tail.most = math.MaxInt / 2 // no bound: see settings
+	}
 	for _, o := range []struct {
 		subject string
 		limit   *atomic.Int64
 	}{{p.Output, &p.limits.out}, {p.Dead, &p.limits.dead}} {
-		name, err := p.js.StreamNameBySubject(ctx, o.subject)
+		info, err := p.tail.add(ctx, o.subject)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			return missing(streamName(o.subject), o.subject)
 		}
 		if err != nil {
 			return reach(err)
 		}
-		s, err := p.js.Stream(ctx, name)
-		if err != nil {
-			return reach(err)
-		}
-		c := s.CachedInfo().Config
+		c := info.Config
 		o.limit.Store(int64(c.MaxMsgSize))
-		p.tail.window = min(p.tail.window, c.Duplicates)
-		p.tail.streams = append(p.tail.streams, s)
 		if c.Duplicates < 3*p.AckWait {
 			p.log.Warn("the duplicate window of the output is short; redeliveries are looked up in its end instead",
-				"stream", name, "window", c.Duplicates, "advised", 3*p.AckWait)
+				"stream", c.Name, "window", c.Duplicates, "advised", 3*p.AckWait)
 		}
 	}
-	return nil
+	// Made now, so that what comes from now on is counted, and one that is another pipeline's is refused before
+	// anything begins.
+	for attempt := 0; ; attempt++ {
+		c, created, err := p.consumer(ctx)
+		if err == nil {
+			p.trials.begin(created, c.CachedInfo())
+			return nil
+		}
+		if !errors.Is(err, jetstream.ErrConsumerExists) || !pause(ctx, attempt) {
+			return reach(err)
+		}
+	}
 }
 
 // missing says which stream is missing and how to make it.

@@ -14,6 +14,9 @@ var (
 	// ErrNoJetStream is returned by [Engine.Run] and [Setup] when a pipeline has an input stream and the server has
 	// no JetStream.
 	ErrNoJetStream = errors.New("the server has no JetStream")
+	// ErrConsumerTaken is returned by [Engine.Run] when the durable consumer of a pipeline's name reads another subject,
+	// or is of a kind that a pipeline cannot pull from.
+	ErrConsumerTaken = errors.New("the consumer is another pipeline's")
 )
 
 // because is an error with a sentence of its own, which the text of its cause would only repeat.

@@ -46,7 +46,8 @@ func (p *pipeline) bindLabels(ctx context.Context) error {
 	}
 	p.labels.stream = name
 	p.labels.pace.rows.moved, p.labels.pace.labels.moved = time.Now(), time.Now()
-	p.labels.letters = &tail{js: p.js, log: p.log, window: p.tail.window, streams: p.tail.streams[1:]}
+	p.labels.letters = newTail(p.js, p.log)
+	p.labels.letters.window = p.tail.window
 	return nil
 }
 
@@ -201,9 +202,9 @@ func (p *pipeline) deadLabels(ctx context.Context, in *input, cause error) {
 		p.sendCore(a)
 		return
 	}
-	in.delivered = 2 // a process before this one may have sent it: after a restart labels are read again
-	p.labels.letters.markStored(ctx, a)
-	a, err := p.deliver(ctx, a)
+	// A process before this one may have sent it: after a restart labels are read again.
+	p.labels.letters.markStored(ctx, a, true)
+	a, err := (&confirmer{pipeline: p}).deliver(ctx, a)
 	if err != nil && ctx.Err() == nil {
 		p.log.Error("a dead letter of labels is not stored; the message stays in its stream", "source",
 			in.origin.Source(), "error", err)

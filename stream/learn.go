@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/internal/killpoint"
 	"github.com/embedd/embedd/plugin"
 )
 
@@ -177,8 +178,14 @@ func (r *reader) await(ctx context.Context, s standing) error {
 
 func (r *reader) learned(ctx context.Context, l *lesson) {
 	l.origin.Created = r.at.created
+	may := r.mayLearn(ctx, l.origin.Seq, r.at.stream)
+	if ctx.Err() != nil {
+		return
+	}
 	r.at.learned(l.origin.Seq, l.time)
-	r.take(ctx, l)
+	if may {
+		r.take(ctx, l)
+	}
 }
 
 // cursor is a consumer of the reader's own.
@@ -458,6 +465,7 @@ func (p *pipeline) learn(ctx context.Context, l *lesson) {
 	if err := p.stage.Learn(m, at); err != nil {
 		p.log.Warn("a message could not be learned from", "source", l.origin.Source(), "error", err)
 	}
+	killpoint.Here(killpoint.Learned)
 }
 
 // awaitBacklog waits until the stage has room for so many rows more; false where ctx is done.

@@ -20,11 +20,14 @@ const (
 	probeWait  = 500 * time.Millisecond
 )
 
-// The delay after which a parked input comes back doubles from the least to the most.
+// The delay after which an input that is put off comes back doubles from the least to the most.
 const (
 	leastDelay = time.Second
 	mostDelay  = time.Minute
 )
+
+// backOff is how long a message is put off that was put off so often.
+func backOff(times int) time.Duration { return min(leastDelay<<min(times, 10), mostDelay) }
 
 // parked are the inputs that cannot leave in any form now: no stream takes their dead letters. They are put off, so
 // that they block nobody, and come back.
@@ -38,9 +41,9 @@ type parked struct {
 
 // parking is one of them.
 type parking struct {
-	times  int
-	due    time.Time       // when it comes back
-	stored map[string]bool // identities of the parts of its answer that are stored already
+	times int
+	due   time.Time            // when it comes back
+	parts map[string]*outgoing // of its answer, by identity, that are stored or may be; without their messages
 }
 
 // errParked is why a dead letter was not waited for.
@@ -87,15 +90,15 @@ func (k *parked) add(a *answer, why error, now time.Time) time.Duration {
 		if k.inputs == nil {
 			k.inputs = map[heldKey]*parking{}
 		}
-		one = &parking{stored: map[string]bool{}}
+		one = &parking{parts: map[string]*outgoing{}}
 		k.inputs[keyOf(a.in)] = one
 	}
-	delay := min(leastDelay<<min(one.times, 10), mostDelay)
+	delay := backOff(one.times)
 	one.times++
 	one.due = now.Add(delay)
 	for _, o := range a.parts {
-		if o.stored {
-			one.stored[o.id] = true
+		if o.stored || o.doubt || o.future != nil {
+			one.parts[o.id] = &outgoing{stored: o.stored, doubt: true, after: o.after}
 		}
 	}
 	if !errors.Is(why, errParked) || k.why == "" {
@@ -104,7 +107,8 @@ func (k *parked) add(a *answer, why error, now time.Time) time.Duration {
 	return delay
 }
 
-// known tells whether an input was parked before, and marks the parts of its answer that were stored then.
+// known tells whether an input was parked before, and marks the parts of its answer that were stored then, and those of
+// which nobody knows.
 func (k *parked) known(a *answer) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -113,9 +117,18 @@ func (k *parked) known(a *answer) bool {
 		return false
 	}
 	for _, o := range a.parts {
-		o.stored = o.stored || one.stored[o.id]
+		if before := one.parts[o.id]; before != nil {
+			o.stored, o.doubt, o.after = before.stored, before.doubt, before.after
+		}
 	}
 	return true
+}
+
+// has tells whether an input was parked before.
+func (k *parked) has(in *input) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.inputs[keyOf(in)] != nil
 }
 
 // left forgets an input, which has left.
@@ -148,14 +161,15 @@ func (k *parked) standing(now time.Time) (n int, why string) {
 
 // confirmLetter waits for the confirmation of a part of a dead letter, but not for ever: what is good leaves on another
 // subject and must not wait for what is bad.
-func (p *pipeline) confirmLetter(ctx context.Context, o *outgoing) error {
-	for !o.stored {
+func (c *confirmer) confirmLetter(ctx context.Context, o *outgoing) error {
+	p := c.pipeline
+	for {
 		wait := p.parked.wait(time.Now())
 		if wait == 0 {
 			return errParked
 		}
 		limited, cancel := context.WithTimeout(ctx, wait)
-		err := p.confirm(limited, o)
+		err := c.confirm(limited, o)
 		over := limited.Err() != nil
 		cancel()
 		switch {
@@ -165,8 +179,7 @@ func (p *pipeline) confirmLetter(ctx context.Context, o *outgoing) error {
 		case !over || ctx.Err() != nil:
 			return err // refused for good, or the run ends
 		case !p.nc.IsConnected():
-			o.future = nil // nothing can be stored now, good or bad
-			continue
+			continue // nothing can be stored now, good or bad
 		}
 		err = explain(err, p.Dead)
 		if p.parked.taken(false, time.Now()) {
@@ -175,7 +188,6 @@ func (p *pipeline) confirmLetter(ctx context.Context, o *outgoing) error {
 		}
 		return fmt.Errorf("dead letters on %s are not taken: %w", p.Dead, err)
 	}
-	return nil
 }
 
 // park puts an input off, to come back later. It reports false where there is no place for it.

@@ -33,9 +33,11 @@ type Pipeline struct {
 	MaxAge    time.Duration
 	WhenStale WhenStale // default StaleServe
 
-	Stop     Stop          // when too many bad messages halt the pipeline; default never
-	AckWait  time.Duration // default 10 s
-	InFlight int64         // bytes between pull and acknowledgement; default 256 MiB
+	Stop      Stop          // when too many bad messages halt the pipeline; default never
+	AckWait   time.Duration // default 10 s
+	DoubleAck bool          // acknowledgements are confirmed by the server too
+	Attempts  uint64        // with which a message is a dead letter where the process died each time; default 5, at least 3
+	InFlight  int64         // bytes between pull and acknowledgement; default 256 MiB
 }
 
 // minAckWait is the least time after which an acknowledgement is missing; messages are kept alive three times in it.
@@ -50,6 +52,9 @@ func (p Pipeline) withDefaults() (Pipeline, error) {
 	if p.InFlight == 0 {
 		p.InFlight = 256 << 20
 	}
+	if p.Attempts == 0 {
+		p.Attempts = 5
+	}
 	if p.WhenStale == "" {
 		p.WhenStale = StaleServe
 	}
@@ -62,6 +67,9 @@ func (p Pipeline) withDefaults() (Pipeline, error) {
 			p.Subject, p.Output, p.Dead)
 	case !slices.Contains([]WhenStale{StaleServe, StaleHold, StalePass}, p.WhenStale):
 		return p, fmt.Errorf("pipeline %s: when stale %q is not one of serve, hold and pass", p.Name, p.WhenStale)
+	case p.Attempts < 3:
+		return p, fmt.Errorf("pipeline %s: %d attempts are too few: what a process dies of is known from the third on", p.Name,
+			p.Attempts)
 	case p.Stage.Labels != nil && p.Labels == "":
 		return p, fmt.Errorf("pipeline %s: rows wait for labels that come apart from them, and their subject is not named", p.Name)
 	case p.Stop.Bad < 0 || p.Stop.Of < p.Stop.Bad || p.Stop.Bad == 0 && p.Stop.Of > 0:
@@ -89,9 +97,13 @@ type pipeline struct {
 	store   string             // what happened to the models of the store before the start, "" where nothing did
 
 	input   jetstream.Stream // nil on core NATS
-	created time.Time        // of the input stream, when the pipeline was opened
-	feed    *feed            // nil where nothing is learned
-	tail    *tail            // nil on core NATS
+	binding binding
+	trials  trials
+	// Inputs up to this number may be answered, though the consumer does not know it.
+	answered atomic.Uint64
+	created  time.Time // of the input stream, when the pipeline was opened
+	feed     *feed     // nil where nothing is learned
+	tail     *tail     // nil on core NATS
 	// learnFirst is the sequence number from which the window of the live model is filled again; 0: the first.
 	learnFirst uint64
 	clock      func() time.Time

@@ -4,63 +4,77 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/killpoint"
 )
 
 // outgoing is one message on its way to the server.
 type outgoing struct {
 	msg    *nats.Msg
 	id     string  // Nats-Msg-Id; "" on core NATS
+	sink   *sink   // the stream that takes it; nil on core NATS
 	stored bool    // an earlier attempt stored it already
 	letter *letter // of which it is a part; nil: it is an output
 	future jetstream.PubAckFuture
+	after  point // where its stream had come to when it was first sent
+	err    error // why the last attempt failed
+	doubt  bool  // an attempt was sent, and nobody knows what became of it
 }
 
 // publish sends the parts of an answer without waiting for their confirmation. What fails here is sent again by settle.
 func (p *pipeline) publish(a *answer) {
 	for _, o := range a.parts {
-		if !o.stored && (o.letter == nil || !p.parked.refused()) {
-			o.future, _ = p.js.PublishMsgAsync(o.msg, jetstream.WithMsgID(o.id))
+		if !o.stored && !o.doubt && (o.letter == nil || !p.parked.refused()) {
+			p.send(o)
 		}
 	}
 }
 
-// settle waits until the server has confirmed every part, then acknowledges the input (Invariant 1), or parks it where
-// it cannot leave. It reports false where ctx ended first: the input is then redelivered.
-func (p *pipeline) settle(ctx context.Context, a *answer) bool {
-	a, err := p.deliver(ctx, a)
+// send sends one part; o.future brings what becomes of it.
+func (p *pipeline) send(o *outgoing) {
+	if o.after.created.IsZero() {
+		o.after = o.sink.place()
+	}
+	var err error
+	if o.future, err = p.js.PublishMsgAsync(o.msg, jetstream.WithMsgID(o.id)); err != nil {
+		o.failed(err)
+	}
+}
+
+// settle waits until the server has confirmed every part, then lets the input be acknowledged (Invariant 1), or parks
+// it where it cannot leave. Where ctx ends first the input is redelivered.
+func (c *confirmer) settle(ctx context.Context, a *answer) {
+	a, err := c.deliver(ctx, a)
 	for attempt := 0; err != nil; attempt++ {
 		if ctx.Err() != nil {
-			return false
+			return
 		}
-		if p.park(a, err) {
-			return true
+		if c.park(a, err) {
+			c.held.remove(a.in)
+			return
 		}
 		// There is no place left to put it off: those behind it wait too.
 		if !pause(ctx, attempt) {
-			return false
+			return
 		}
-		a, err = p.deliver(ctx, a)
+		a, err = c.deliver(ctx, a)
 	}
-	if a.in.msg != nil && !a.in.stale.Load() {
-		if err := a.in.msg.Ack(); err != nil {
-			p.log.Debug("acknowledging failed; the redelivery will be absorbed", "source", a.in.origin.Source(),
-				"error", err)
-		}
+	killpoint.Here(killpoint.Confirmed)
+	if c.done = append(c.done, a); len(c.done) >= ackPending/4 {
+		c.acknowledge(ctx)
 	}
-	p.left(a)
-	return true
 }
 
 // deliver waits until the server has confirmed every part. What it refuses for good leaves as a dead letter, and a dead
 // letter that it refuses in smaller messages. The error says why the answer cannot leave now.
-func (p *pipeline) deliver(ctx context.Context, a *answer) (*answer, error) {
+func (c *confirmer) deliver(ctx context.Context, a *answer) (*answer, error) {
+	p := c.pipeline
 	for i := 0; i < len(a.parts); i++ {
 		o := a.parts[i]
-		err := p.confirmPart(ctx, o)
+		err := c.confirmPart(ctx, o)
 		if err == nil {
 			continue
 		}
@@ -88,11 +102,11 @@ func (p *pipeline) deliver(ctx context.Context, a *answer) (*answer, error) {
 	return a, nil
 }
 
-func (p *pipeline) confirmPart(ctx context.Context, o *outgoing) error {
+func (c *confirmer) confirmPart(ctx context.Context, o *outgoing) error {
 	if o.letter != nil {
-		return p.confirmLetter(ctx, o)
+		return c.confirmLetter(ctx, o)
 	}
-	return p.confirm(ctx, o)
+	return c.confirm(ctx, o)
 }
 
 // left notes an input that has left.
@@ -102,49 +116,6 @@ func (p *pipeline) left(a *answer) {
 		p.parked.left(a.in)
 	}
 	p.deaths.note(p, a)
-}
-
-// confirm waits for the confirmation of one part and sends it again, for ever, where the server could not take it
-// now. It returns an error where the server never will, or ctx is done.
-func (p *pipeline) confirm(ctx context.Context, o *outgoing) error {
-	if o.stored {
-		return nil
-	}
-	var err error
-	if o.future != nil {
-		select {
-		case <-o.future.Ok():
-			o.stored = true
-			return nil
-		case err = <-o.future.Err():
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	for attempt := 0; ; attempt++ {
-		if err != nil {
-			if final := refusal(err); final != nil {
-				return final
-			}
-			if attempt == 3 || attempt > 0 && attempt%20 == 0 {
-				p.log.Warn("publishing fails; trying again", "subject", o.msg.Subject, "attempt", attempt, "error",
-					explain(err, o.msg.Subject))
-			}
-			if !pause(ctx, attempt) {
-				return err // who gives up wants to know why
-			}
-		}
-		wait, cancel := context.WithTimeout(ctx, 10*time.Second)
-		_, err = p.js.PublishMsg(wait, o.msg, jetstream.WithMsgID(o.id), jetstream.WithRetryAttempts(0))
-		cancel()
-		if err == nil {
-			o.stored = true
-			return nil
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
 }
 
 // errHeaderTooLarge is the server's code for a header over its limit; the client has no name for it.

@@ -101,6 +101,23 @@ func (q *queue[T]) await(ctx context.Context, most time.Duration) bool {
 	}
 }
 
+// awaitBelow waits until what is held is less than so many bytes; false where ctx is done first.
+func (q *queue[T]) awaitBelow(ctx context.Context, most int64) bool {
+	for {
+		q.mu.Lock()
+		size := q.size
+		q.mu.Unlock()
+		if size < most || size == 0 {
+			return true
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
 func (q *queue[T]) empty() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -44,12 +44,15 @@ func TestHeld(t *testing.T) {
 	if !h.add(a) || h.add(&input{origin: wire.Origin{Seq: 1}, size: 60}) {
 		t.Fatal("a message is held once")
 	}
-	if free := h.awaitFree(context.Background(), 100); free != 40 {
+	if free, _ := h.awaitFree(context.Background(), 100); free != 40 {
 		t.Errorf("%d bytes free, want 40", free)
 	}
 	h.add(&input{origin: wire.Origin{Seq: 2}, size: 60})
 	got := make(chan int64, 1)
-	go func() { got <- h.awaitFree(context.Background(), 100) }()
+	go func() {
+		free, _ := h.awaitFree(context.Background(), 100)
+		got <- free
+	}()
 	select {
 	case n := <-got:
 		t.Fatalf("%d bytes free in a full set", n)

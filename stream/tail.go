@@ -4,92 +4,299 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// tailLength is how many of the newest messages of a stream are searched for an answer. An answer to a message that
-// was not acknowledged stands at most ackPending inputs before the end; the rest is for other pipelines that write to
-// the same stream.
-const tailLength = 16 * ackPending
-
-// tail knows which answers the newest end of the output and dead letter streams holds. A redelivery that is younger
-// than the duplicate window is absorbed by the server; an older one, after a long outage, is looked up here.
+// tail knows which answers the newest end of the output and dead letter streams holds. Beyond the duplicate window the
+// server absorbs nothing, so whatever may be stored already is looked up here before it is sent again: what was sent
+// without a word back, and what a process before this one may have answered.
 type tail struct {
-	js      jetstream.JetStream
-	streams []jetstream.Stream
-	window  time.Duration // shortest duplicate window among them
-	log     *slog.Logger
-
-	ids  map[string]bool
-	read time.Time // when ids was read
+	js     jetstream.JetStream
+	log    *slog.Logger
+	window time.Duration // shortest duplicate window of the streams
+	most   int           // how many inputs may be without an acknowledgement at a time
+	sinks  map[string]*sink
+	known  map[*sink]*answers // what a process before this one may have stored; one goroutine uses it
 }
 
-// markStored marks the parts of an answer that an earlier attempt stored. It is called by one goroutine.
-func (t *tail) markStored(ctx context.Context, a *answer) {
-	if t == nil || a.in.delivered < 2 || time.Since(a.in.time) < t.window/2 {
-		return // a younger answer is absorbed by the duplicate window
+func newTail(js jetstream.JetStream, log *slog.Logger) *tail {
+	return &tail{js: js, log: log, window: time.Hour, most: maxPending, sinks: map[string]*sink{}, known: map[*sink]*answers{}}
+}
+
+// sink is the stream that takes a subject.
+type sink struct {
+	js      jetstream.JetStream
+	stream  jetstream.Stream
+	subject string // "" where the stream stores messages under other subjects than they were sent to
+
+	mu  sync.Mutex
+	end point
+}
+
+// point is a place in a stream: all that is stored from now on has a higher number.
+type point struct {
+	created time.Time // of the stream
+	seq     uint64
+}
+
+// answers are the identities of the stored answers to the inputs of a range of numbers.
+type answers struct {
+	input time.Time // creation of the stream of the inputs
+	from  uint64
+	to    uint64            // the first number that is not known of
+	ids   map[string]uint64 // with the number of the input
+	upTo  point             // in the sink
+	read  time.Time
+}
+
+// maxAnswers bounds them (Invariant 5).
+const maxAnswers = 1 << 17
+
+// put adds an answer. Where there are too many it gives up the later half of the range.
+func (k *answers) put(id string, seq uint64) {
+	if seq < k.from || seq >= k.to {
+		return
 	}
-	for attempt := 0; t.ids == nil || time.Since(t.read) > t.window/2; attempt++ {
-		if err := t.scan(ctx); err != nil {
-			t.log.Warn("the end of the output cannot be read; trying again", "error", err)
+	k.ids[id] = seq
+	if len(k.ids) < maxAnswers {
+		return
+	}
+	newest := k.from
+	for _, seq := range k.ids {
+		newest = max(newest, seq)
+	}
+	k.to = k.from + (newest-k.from)/2 + 1
+	for id, seq := range k.ids {
+		if seq >= k.to {
+			delete(k.ids, id)
+		}
+	}
+}
+
+// add makes the stream that takes a subject known.
+func (t *tail) add(ctx context.Context, subject string) (*jetstream.StreamInfo, error) {
+	name, err := t.js.StreamNameBySubject(ctx, subject)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := t.js.Stream(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	info := stream.CachedInfo()
+	s := &sink{stream: stream, subject: subject, end: point{info.Created, info.State.LastSeq}}
+	if info.Config.SubjectTransform != nil {
+		s.subject = ""
+	}
+	s.js, t.sinks[subject] = t.js, s
+	t.window = min(t.window, info.Config.Duplicates)
+	return info, nil
+}
+
+// place is behind everything that is known to be stored.
+func (s *sink) place() point {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.end
+}
+
+// stored notes where the server put a message.
+func (s *sink) stored(seq uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end.seq = max(s.end.seq, seq)
+}
+
+// head is the identity of a stored answer, and the input that it names.
+type head struct {
+	id, source string
+	at         time.Time
+}
+
+// after reads the identities of what is stored behind a place, and returns the place that it came to.
+func (s *sink) after(ctx context.Context, m point, take func(head)) (point, error) {
+	info, err := s.stream.Info(ctx)
+	if err != nil {
+		return m, fmt.Errorf("asking for stream %s: %w", s.stream.CachedInfo().Config.Name, err)
+	}
+	if !info.Created.Equal(m.created) { // made anew: all of it is behind every place in the one before
+		m = point{created: info.Created}
+		s.mu.Lock()
+		if !s.end.created.Equal(m.created) {
+			s.end = m
+		}
+		s.mu.Unlock()
+	}
+	end := point{info.Created, max(info.State.LastSeq, m.seq)}
+	if m.seq = max(m.seq, info.State.FirstSeq-1); m.seq >= end.seq {
+		return end, nil
+	}
+	c, err := s.stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: m.seq + 1, FilterSubject: s.subject,
+		AckPolicy: jetstream.AckNonePolicy, HeadersOnly: true, MemoryStorage: true, InactiveThreshold: time.Minute,
+	})
+	if err != nil {
+		return m, fmt.Errorf("reading the end of stream %s: %w", info.Config.Name, err)
+	}
+	defer func() {
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		_ = s.stream.DeleteConsumer(clean, c.CachedInfo().Name) // it ends by itself too
+	}()
+	delivered := uint64(0)
+	for pending := c.CachedInfo().NumPending; pending > 0; {
+		gap := false
+		n, err := pull(ctx, s.js, c, func(msg *delivery) {
+			meta, err := msg.Metadata()
+			if delivered++; err != nil || meta.Sequence.Consumer != delivered {
+				gap = true
+				return
+			}
+			take(head{msg.Headers().Get(nats.MsgIdHdr), msg.Headers().Get(wire.HeaderSource), meta.Timestamp})
+		}, int(min(pending, maxFetch)), 0)
+		if err == nil && gap {
+			err = errGap
+		}
+		if err != nil {
+			return m, fmt.Errorf("reading the end of stream %s: %w", info.Config.Name, err)
+		}
+		if n == 0 {
+			break
+		}
+		pending -= min(pending, uint64(n))
+	}
+	return end, nil
+}
+
+// lookUp marks those of the parts that are stored. Each is looked for behind the place that its stream had come to
+// when it was first sent, which is where it stands if anywhere.
+func (t *tail) lookUp(ctx context.Context, parts []*outgoing) error {
+	byID := map[*sink]map[string]*outgoing{}
+	from := map[*sink]point{}
+	for _, o := range parts {
+		if byID[o.sink] == nil {
+			byID[o.sink], from[o.sink] = map[string]*outgoing{}, o.after
+		}
+		byID[o.sink][o.id] = o
+		if m := from[o.sink]; !o.after.created.Equal(m.created) {
+			from[o.sink] = point{} // of different streams: all of the one that is there is read
+		} else if o.after.seq < m.seq {
+			from[o.sink] = o.after
+		}
+	}
+	for s, wanted := range byID {
+		if _, err := s.after(ctx, from[s], func(h head) {
+			if o := wanted[h.id]; o != nil {
+				o.stored = true
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// markStored marks the parts of an answer that another attempt stored, of this process or of another: where the input
+// was delivered before, or was held for so long that it may have been delivered again. It is called by one goroutine.
+func (t *tail) markStored(ctx context.Context, a *answer, doubt bool) {
+	if t == nil || !doubt {
+		return
+	}
+	found := 0
+	for _, o := range a.parts {
+		for attempt := 0; ; attempt++ {
+			err := t.know(ctx, o.sink, a.in)
+			if err == nil {
+				break
+			}
+			if ctx.Err() == nil {
+				t.log.Warn("the end of the output cannot be read; trying again", "error", err)
+			}
 			if !pause(ctx, attempt) {
 				return
 			}
 		}
-	}
-	found := 0
-	for _, o := range a.parts {
-		if t.ids[o.id] {
+		if _, stored := t.known[o.sink].ids[o.id]; stored {
 			o.stored = true
 			found++
 		}
 	}
 	if found > 0 {
-		t.log.Info("a redelivery was answered before", "source", a.in.origin.Source(), "parts", found)
+		t.log.Debug("a redelivery was answered before", "source", a.in.origin.Source(), "parts", found)
 	}
 }
 
-// scan reads the identities at the end of each stream, headers only.
-func (t *tail) scan(ctx context.Context) error {
-	ids := map[string]bool{}
-	for _, s := range t.streams {
-		info, err := s.Info(ctx)
-		if err != nil {
-			return fmt.Errorf("asking for stream %s: %w", s.CachedInfo().Config.Name, err)
+// step is how far back the end of a stream is read first.
+const step = 4096
+
+// skew is how far apart the clocks of two servers of a cluster may be.
+const skew = time.Minute
+
+// know reads, where it is not known yet, which answers are stored to an input and those after it; what came since is
+// read again once it is so old that the server may have forgotten it.
+//
+// How far back is far enough? The answer to an input was stored after the input was, and after its first delivery.
+// When that was, at most so many inputs before it as the server allows were without an acknowledgement; so of the answers behind it in
+// the output at most so many belong to inputs before it, and as many to a stream of that name that was there before.
+func (t *tail) know(ctx context.Context, s *sink, in *input) error {
+	k, seq := t.known[s], in.origin.Seq
+	if k != nil && k.input.Equal(in.origin.Created) && k.from <= seq && seq < k.to &&
+		s.place().seq < k.upTo.seq+maxAnswers {
+		if time.Since(k.read) < t.window/2 {
+			return nil
 		}
-		if info.State.Msgs == 0 {
-			continue
+		now := time.Now()
+		m, err := s.after(ctx, k.upTo, func(h head) {
+			if seq, ours := seqOf(h.source, in.origin.Stream); ours {
+				k.put(h.id, seq)
+			}
+		})
+		if err == nil {
+			k.upTo, k.read = m, now
 		}
-		from := info.State.FirstSeq
-		if info.State.LastSeq > tailLength {
-			from = max(from, info.State.LastSeq-tailLength)
-		}
-		c, err := s.CreateConsumer(ctx, jetstream.ConsumerConfig{
-			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from,
-			AckPolicy: jetstream.AckNonePolicy, HeadersOnly: true, MemoryStorage: true, InactiveThreshold: time.Minute,
+		return err
+	}
+	for back := uint64(step); ; back *= 4 {
+		now, first, from := time.Now(), max(s.stream.CachedInfo().State.FirstSeq, 1), s.place()
+		from.seq -= min(from.seq, back)
+		k := &answers{input: in.origin.Created, from: seq, to: math.MaxUint64, ids: map[string]uint64{}, read: now}
+		before, old := map[uint64]bool{}, false
+		m, err := s.after(ctx, from, func(h head) {
+			old = old || h.at.Before(in.time.Add(-skew))
+			switch n, ours := seqOf(h.source, in.origin.Stream); {
+			case !ours:
+			case n < seq:
+				before[n] = true
+			default:
+				k.put(h.id, n)
+			}
 		})
 		if err != nil {
-			return fmt.Errorf("reading the end of stream %s: %w", info.Config.Name, err)
+			return err
 		}
-		for pending := c.CachedInfo().NumPending; pending > 0; {
-			n, err := pull(ctx, t.js, c, func(msg *delivery) {
-				if id := msg.Headers().Get(nats.MsgIdHdr); id != "" {
-					ids[id] = true
-				}
-			}, int(min(pending, maxFetch)), 0)
-			if err != nil {
-				return fmt.Errorf("reading the end of stream %s: %w", info.Config.Name, err)
-			}
-			if n == 0 {
-				break
-			}
-			pending -= uint64(n)
+		if old || len(before) > 2*t.most || from.seq < first || !m.created.Equal(from.created) {
+			k.upTo = m
+			t.known[s] = k
+			return nil
 		}
-		_ = s.DeleteConsumer(ctx, c.CachedInfo().Name) // it ends by itself too
 	}
-	t.ids, t.read = ids, time.Now()
-	return nil
+}
+
+// seqOf reads the number of an input out of the header that names it.
+func seqOf(source, stream string) (uint64, bool) {
+	name, number, ok := strings.Cut(source, ":")
+	if !ok || name != stream {
+		return 0, false
+	}
+	seq, err := strconv.ParseUint(number, 10, 64)
+	return seq, err == nil
 }

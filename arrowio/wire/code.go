@@ -27,5 +27,6 @@ const (
 	NonFinite     Code = "non_finite"      // rows with a null, NaN or infinite feature, or one out of float32's range
 	TooWide       Code = "too_wide"        // one row alone is over the size limit
 	LargeHeaders  Code = "large_headers"   // the message's headers leave no room in an output
+	ProcessDied   Code = "process_died"    // the process died each time while it had this message
 	Internal      Code = "internal"        // a fault of embedd, or wrong use of its packages
 )

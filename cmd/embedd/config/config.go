@@ -81,6 +81,8 @@ type Pipeline struct {
 type Input struct {
 	Stream, Subject string
 	Labels          string // subject of labels that come apart from their rows; empty: they come with them
+	DoubleAck       bool   // acknowledgements are confirmed
+	Attempts        int    // with which a message is a dead letter where the process died each time
 }
 
 // Schema names the columns. Label and Key are empty when there is none.

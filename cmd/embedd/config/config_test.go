@@ -52,7 +52,7 @@ func TestFull(t *testing.T) {
 	p := c.Pipelines[0]
 	want := Pipeline{
 		Name:   "digits",
-		Input:  Input{"FEATURES", "features.digits", "labels.digits"},
+		Input:  Input{Stream: "FEATURES", Subject: "features.digits", Labels: "labels.digits", Attempts: 5},
 		Schema: Schema{[]string{"pixels"}, "label", "id", "reject"},
 		Output: Output{"reduced.digits", "embedding", false, []string{"all"}, "dead.digits", "none"},
 		Model: Model{Method: "lda", Dim: 8, Scale: "standard", Params: map[string]string{"ridge": "auto"}, Seed: 1,
@@ -96,7 +96,7 @@ func TestDefaults(t *testing.T) {
 	got := fmt.Sprintf("%+v", c.Pipelines[0])
 	want := fmt.Sprintf("%+v", Pipeline{
 		Name:   "p-1",
-		Input:  Input{"", "features.p-1", ""},
+		Input:  Input{Subject: "features.p-1", Attempts: 5},
 		Schema: Schema{[]string{"x*"}, "label", "", "reject"},
 		Output: Output{"reduced.p-1", "embedding", false, []string{"all"}, "dead.p-1", "none"},
 		Model: Model{Method: "auto", Scale: "standard", Seed: 1, Store: "auto",

@@ -137,6 +137,13 @@ var spec = []field{
 	{path: each + "input.labels", to: func(_ *Config, p *Pipeline) any { return &p.Input.Labels }, check: checkPattern,
 		doc: "Subject of labels that come apart from their rows, with the columns schema.key and schema.label; see late-labels.md. Its stream is found by the subject. Without it labels come with the rows."},
 
+	{path: each + "input.attempts", to: func(_ *Config, p *Pipeline) any { return &p.Input.Attempts }, value: "5", low: 3,
+		high: 1000,
+		doc:  "With how many attempts a message is a dead letter of which the process died each time. From the second on it is tried alone."},
+
+	{path: each + "input.double_ack", to: func(_ *Config, p *Pipeline) any { return &p.Input.DoubleAck }, value: "false",
+		doc: "See acknowledgements confirmed by the server, one after the other. Without it a lost one costs a redelivery, which is looked up and not answered again; with it throughput falls, by more the smaller the messages are."},
+
 	{path: each + "schema.features", to: func(_ *Config, p *Pipeline) any { return &p.Schema.Features }, required: true,
 		check: checkGlob, start: "[pixels]",
 		doc: "Feature columns: names or globs. One fixed-size list of floats is the fastest form."},
@@ -260,7 +267,7 @@ var spec = []field{
 		doc:  "Most rows in a message."},
 	{path: each + "limits.in_flight", to: func(_ *Config, p *Pipeline) any { return &p.Limits.InFlight },
 		value: "256MiB", low: kib, high: 1024 * gib,
-		doc: "Bytes of messages that are held at a time, decoded or waiting."},
+		doc: "Bytes of messages that are held at a time: those that wait as they came, those that are worked on as what they come to, unpacked and answered."},
 	{path: each + "limits.bad", to: badOf, or: "none",
 		doc: "Halt when so many of the newest so many messages were bad, as 50 of 100: nothing is answered until `embedd resume` or a restart, and /readyz is 503. A message is bad where none of its rows could be answered."},
 	{path: each + "limits.classes", to: func(_ *Config, p *Pipeline) any { return &p.Limits.Classes }, value: "1000",

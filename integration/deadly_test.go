@@ -1,0 +1,132 @@
+package integration
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/embedd/embedd/arrowio/wire"
+)
+
+// guillotine carries connections to a server and calls kill before it passes on what holds all of the words.
+func guillotine(t *testing.T, to string, kill func(), words ...string) string {
+	t.Helper()
+	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", to)
+			if err != nil {
+				near.Close()
+				continue
+			}
+			go func() {
+				defer near.Close()
+				_, _ = io.Copy(near, far)
+			}()
+			go func() {
+				defer far.Close()
+				buf := make([]byte, 1<<20)
+				for {
+					n, err := near.Read(buf)
+					if err != nil {
+						return
+					}
+					deadly := true
+					for _, w := range words {
+						deadly = deadly && bytes.Contains(buf[:n], []byte(w))
+					}
+					if deadly {
+						kill()
+						return
+					}
+					if _, err := far.Write(buf[:n]); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// TestMessageThatKills has a message of which the daemon dies whenever it answers it (in the long form two), and starts
+// it again each time: after a few deaths it is a dead letter, everything else is answered once, and the daemon lives.
+func TestMessageThatKills(t *testing.T) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.streams()
+	var mu sync.Mutex
+	var d *daemon
+	kill := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		_ = d.cmd.Process.Kill()
+	}
+	address := guillotine(t, s.Addr().String(), kill, "HPUB reduced.digits", "X-Deadly")
+	pipeline := `
+digits:
+  input: {stream: FEATURES, subject: features.digits, attempts: 3}
+  schema: {features: [pixels], label: label}
+  output: {subject: reduced.digits, dead: dead.digits}
+  model: {file: ` + packedModel(t, "lda", 3) + `}`
+	config := configFile(t, "nats://"+address, pipeline)
+	text := string(must(os.ReadFile(config))(t))
+	write(t, config, "nats: {ack_wait: 1s, "+text[len("nats: {"):])
+	g := digits(t)
+	const n = 60
+	deadly := map[int]bool{21: true, 42: long()}
+	for i := 1; i <= n; i++ {
+		var header []string
+		if deadly[i] {
+			header = []string{"X-Deadly", "yes"}
+		}
+		c.send("features.digits", g.message(t, i*10, i*10+10, true), header...)
+	}
+	deaths := 0
+	for end := time.Now().Add(2 * time.Minute); c.count("REDUCED")+c.count("DEAD") < n; {
+		if time.Now().After(end) {
+			t.Fatalf("after %d deaths %d inputs are answered and %d are dead letters", deaths, c.count("REDUCED"),
+				c.count("DEAD"))
+		}
+		mu.Lock()
+		if d == nil {
+			d = launch(t, config)
+		}
+		mu.Unlock()
+		select {
+		case <-d.done:
+			mu.Lock()
+			d = nil
+			mu.Unlock()
+			deaths++
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	t.Logf("%d deaths", deaths)
+	c.settled("FEATURES", "digits", time.Minute)
+	letters := c.read("DEAD")
+	once(t, "FEATURES", 1, n, append(c.read("REDUCED"), letters...))
+	for _, l := range letters {
+		source := l.header.Get(wire.HeaderSource)
+		seq := must(strconv.Atoi(strings.TrimPrefix(source, "FEATURES:")))(t)
+		if !deadly[seq] || l.header.Get(wire.HeaderCode) != string(wire.ProcessDied) ||
+			l.header.Get(wire.HeaderAttempts) != "3" || !bytes.Equal(l.data, g.message(t, seq*10, seq*10+10, true)) {
+			t.Errorf("the dead letter of %s says %v", source, l.header)
+		}
+	}
+	if deaths > 6 {
+		t.Errorf("%d deaths of at most two messages with three attempts each", deaths)
+	}
+	d.stop()
+}

@@ -1,0 +1,261 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/killpoint"
+)
+
+// binding is what the pipeline knows of its durable consumer: that it is still the one that brought what is held.
+//
+// An acknowledgement names the stream, the consumer and a number. Where the stream was deleted and made anew, and the
+// consumer with it, the same names and numbers mean other messages; so none leaves before it is known that the consumer
+// is the one of before. The server says when a consumer goes while a pull waits there. Where none does, it is asked.
+type binding struct {
+	mu         sync.Mutex
+	made       time.Time // the consumer's creation
+	pulls      int       // how many were begun
+	waiting    bool      // the newest of them is not over
+	sure       int       // the newest pull of which it is known that it waits at this consumer
+	reconnects uint64    // of the connection, when that was known
+}
+
+// bind begins with a consumer.
+func (b *binding) bind(c jetstream.Consumer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.made = c.CachedInfo().Created
+}
+
+// begin and end stand around a pull.
+func (b *binding) begin() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pulls++
+	b.waiting = true
+}
+
+func (b *binding) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting = false
+}
+
+// isSure tells whether the server would have said so, were the consumer gone.
+func (b *binding) isSure(nc *nats.Conn) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.waiting && b.sure == b.pulls && nc.IsConnected() && nc.Stats().Reconnects == b.reconnects
+}
+
+// verify asks the server whether the consumer is the one of before.
+func (b *binding) verify(ctx context.Context, p *pipeline) (bool, error) {
+	b.mu.Lock()
+	made, pulls, reconnects := b.made, b.pulls, p.nc.Stats().Reconnects
+	b.mu.Unlock()
+	c, err := p.js.Consumer(ctx, p.Stream, durable(p.Name))
+	if err != nil || !c.CachedInfo().Created.Equal(made) {
+		return false, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sure, b.reconnects = pulls, reconnects
+	return true, nil
+}
+
+// acknowledge acknowledges what is confirmed. Where the input stream was made anew it does not: what is held then is of
+// a stream that is gone.
+func (c *confirmer) acknowledge(ctx context.Context) {
+	if len(c.done) == 0 || c.input == nil {
+		return
+	}
+	if !c.binding.isSure(c.nc) && !c.certain(ctx) {
+		return // ctx is done: what is not acknowledged is redelivered, and absorbed
+	}
+	for i, a := range c.done {
+		if err := c.acknowledgeOne(ctx, a.in); err != nil {
+			c.log.Debug("acknowledging failed; the redelivery will be absorbed", "source", a.in.origin.Source(),
+				"error", err)
+		}
+		killpoint.Here(killpoint.Acked)
+		c.left(a)
+		c.held.remove(a.in)
+		c.done[i] = nil
+	}
+	c.done = c.done[:0]
+}
+
+// ackWord is how long the server may take to confirm an acknowledgement before it is sent again.
+const ackWord = 2 * time.Second
+
+func (c *confirmer) acknowledgeOne(ctx context.Context, in *input) error {
+	if in.stale.Load() {
+		return nil
+	}
+	if !c.DoubleAck {
+		return in.msg.Ack()
+	}
+	for attempt := 0; ; attempt++ {
+		wait, cancel := context.WithTimeout(ctx, ackWord)
+		err := in.msg.DoubleAck(wait)
+		cancel()
+		if err == nil || errors.Is(err, nats.ErrNoResponders) || !pause(ctx, attempt) {
+			return err // without a consumer there is nothing to acknowledge
+		}
+		if !c.certain(ctx) || in.stale.Load() {
+			return nil
+		}
+	}
+}
+
+// certain finds out which of the messages that are held are still those that their numbers name, for as long as it
+// takes; false where ctx is done first.
+func (c *confirmer) certain(ctx context.Context) bool {
+	for attempt := 0; ; attempt++ {
+		same, err := c.binding.verify(ctx, c.pipeline)
+		if same {
+			return true
+		}
+		if err == nil || errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
+			var input jetstream.Stream
+			input, err = c.js.Stream(ctx, c.Stream)
+			switch {
+			case err == nil:
+				c.held.bind(input.CachedInfo().Created)
+				return true
+			case errors.Is(err, jetstream.ErrStreamNotFound):
+				c.held.bind(time.Time{})
+				return true
+			}
+		}
+		c.log.Debug("the consumer cannot be asked for before an acknowledgement; trying again", "error", err)
+		if !pause(ctx, attempt) {
+			return false
+		}
+	}
+}
+
+// durable is the name of a pipeline's consumer.
+func durable(pipeline string) string { return "embedd_" + pipeline }
+
+// The keys of a consumer's metadata.
+const (
+	metaPipeline = "embedd_pipeline"
+	metaSubject  = "embedd_subject"
+	// Inputs up to this number may have been answered before the consumer was made: one before it was removed.
+	metaAnswered = "embedd_answered"
+)
+
+// consumer binds the pipeline's own durable consumer, or makes it. It also says when the stream was made: one of the
+// same name that was deleted and made again is another (Invariant 2). It changes nothing of a consumer that is there
+// but what a pipeline relies on, and never what it reads.
+func (p *pipeline) consumer(ctx context.Context) (jetstream.Consumer, time.Time, error) {
+	input, err := p.js.Stream(ctx, p.Stream)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	created := input.CachedInfo().Created
+	want := jetstream.ConsumerConfig{
+		Durable:       durable(p.Name),
+		DeliverPolicy: jetstream.DeliverAllPolicy,
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		FilterSubject: p.Subject,
+	}
+	c, err := input.Consumer(ctx, want.Durable)
+	switch {
+	case errors.Is(err, jetstream.ErrConsumerNotFound):
+		p.settings(&want)
+		p.answeredBefore(ctx, created, &want)
+		c, err = input.CreateConsumer(ctx, want)
+	case err == nil:
+		have := c.CachedInfo().Config
+		if err := p.owns(have, input.CachedInfo().Config.Subjects); err != nil {
+			return nil, time.Time{}, err
+		}
+		if changed := have; p.settings(&changed) {
+			if have.Metadata[metaPipeline] == "" {
+				p.answeredBefore(ctx, created, &changed)
+			}
+			c, err = input.UpdateConsumer(ctx, changed)
+		}
+	}
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	answered, _ := strconv.ParseUint(c.CachedInfo().Config.Metadata[metaAnswered], 10, 64)
+	p.answered.Store(answered)
+	info, err := input.Info(ctx)
+	if err == nil && !info.Created.Equal(created) {
+		err = errors.New("the stream was made anew while its consumer was bound")
+	}
+	return c, created, err
+}
+
+// answeredBefore notes with a consumer that is not one of ours, or not yet, which inputs the output may have answers to.
+func (p *pipeline) answeredBefore(ctx context.Context, created time.Time, c *jetstream.ConsumerConfig) {
+	newest := uint64(0)
+	for _, s := range p.tail.sinks {
+		from := s.place()
+		from.seq -= min(from.seq, step)
+		if _, err := s.after(ctx, from, func(h head) {
+			seq, ours := seqOf(h.source, p.Stream)
+			o := wire.Origin{Stream: p.Stream, Created: created, Seq: seq}
+			if ours && seq > newest && (h.id == o.ID(p.Name, wire.AnswerOut, 0) || h.id == o.ID(p.Name, wire.AnswerDead, 0)) {
+				newest = seq
+			}
+		}); err != nil {
+			p.log.Warn("whether inputs were answered before the consumer was made cannot be seen; some may be answered again",
+				"consumer", c.Durable, "error", err)
+		}
+	}
+	if newest > 0 {
+		c.Metadata[metaAnswered] = strconv.FormatUint(newest+maxPending, 10)
+	}
+}
+
+// settings sets what a pipeline relies on, and tells whether that changed anything.
+func (p *pipeline) settings(c *jetstream.ConsumerConfig) bool {
+	before := *c
+	c.Description = "embedd pipeline " + p.Name
+	c.AckWait, c.MaxDeliver, c.MaxAckPending = p.AckWait, -1, maxPending
+	if p.input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
+		c.MaxAckPending = -1 // what is put off while there is no model must not keep back what makes one
+	}
+	c.Metadata = map[string]string{}
+	for k, v := range before.Metadata {
+		c.Metadata[k] = v
+	}
+	c.Metadata[metaPipeline], c.Metadata[metaSubject] = p.Name, p.Subject
+	return !reflect.DeepEqual(before, *c)
+}
+
+// owns tells whether a consumer that is there is the pipeline's: a name is bound to the subject that it was first used
+// for, since another subject under the same name would take the consumer, and its place, from who runs it.
+func (p *pipeline) owns(c jetstream.ConsumerConfig, all []string) error {
+	reads := c.FilterSubjects
+	if c.FilterSubject != "" {
+		reads = []string{c.FilterSubject}
+	}
+	if len(reads) == 0 {
+		reads = all
+	}
+	switch {
+	case len(reads) != 1 || reads[0] != p.Subject:
+		return &because{fmt.Sprintf("consumer %s of stream %s reads %q, and pipeline %s is to read %q: a pipeline's name is bound to its subject. Give the pipeline a name of its own; or, where nobody else runs it, 'nats consumer rm %s %s', and it begins with the first message of its subject",
+			c.Durable, p.Stream, reads, p.Name, p.Subject, p.Stream, c.Durable), ErrConsumerTaken}
+	case c.AckPolicy != jetstream.AckExplicitPolicy || c.DeliverSubject != "":
+		return &because{fmt.Sprintf("consumer %s of stream %s is not a pull consumer with explicit acknowledgement; 'nats consumer rm %s %s', and the pipeline makes its own",
+			c.Durable, p.Stream, p.Stream, c.Durable), ErrConsumerTaken}
+	}
+	return nil
+}

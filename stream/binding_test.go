@@ -1,0 +1,92 @@
+package stream
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// TestNameIsBoundToItsSubject: a second daemon with the name of a pipeline and another subject is refused, with both
+// subjects named, and takes nothing from the first.
+func TestNameIsBoundToItsSubject(t *testing.T) {
+	s := newSite(t)
+	p := answerer(t)
+	s.engine(s.url(), p)
+	s.send(10)
+	s.acknowledged("p", 20*time.Second)
+
+	nc, err := nats.Connect(s.url())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	run := func() error {
+		e, err := New(Options{Conn: nc, Pipelines: []Pipeline{p}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.Run(t.Context())
+	}
+	p.Subject = "in.y"
+	if err = run(); !errors.Is(err, ErrConsumerTaken) || !strings.Contains(err.Error(), `"in.x"`) ||
+		!strings.Contains(err.Error(), `"in.y"`) {
+		t.Errorf("a second subject under one name: %v", err)
+	}
+	s.send(10)
+	s.acknowledged("p", 20*time.Second)
+	s.once(20)
+
+	// A consumer of another kind is refused too, and what the refusal says cures it.
+	p.Name = "q"
+	in, err := s.js.Stream(t.Context(), "in")
+	if err == nil {
+		_, err = in.CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: durable("q"),
+			AckPolicy: jetstream.AckNonePolicy, FilterSubject: "in.y"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err = run(); !errors.Is(err, ErrConsumerTaken) || !strings.Contains(err.Error(), "consumer rm in embedd_q") {
+		t.Errorf("a consumer without acknowledgements: %v", err)
+	}
+	if err := in.DeleteConsumer(t.Context(), durable("q")); err != nil {
+		t.Fatal(err)
+	}
+	s.engine(s.url(), p)
+	s.store("in.y", numbered(1, 0))
+	s.until("the other subject is answered", 20*time.Second, func() bool { return s.state("out").Msgs == 21 })
+}
+
+// TestConsumerRemoved takes the durable consumer away, while the pipeline runs and while it does not. The server then
+// delivers everything from the first message on, as if for the first time; what was answered is not answered again,
+// long after the output has forgotten it.
+func TestConsumerRemoved(t *testing.T) {
+	s := newSite(t)
+	const window = 200 * time.Millisecond
+	s.window(window)
+	p := answerer(t)
+	remove := func() {
+		t.Helper()
+		time.Sleep(2 * window)
+		if err := s.js.DeleteConsumer(t.Context(), "in", durable("p")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end := s.engine(s.url(), p)
+	s.send(300)
+	s.acknowledged("p", 20*time.Second)
+	remove()
+	s.send(50)
+	s.acknowledged("p", 20*time.Second)
+	s.once(350)
+	end()
+	remove()
+	s.send(50)
+	s.engine(s.url(), p)
+	s.acknowledged("p", 20*time.Second)
+	s.once(400)
+}

@@ -1,0 +1,165 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// confirmer sees answers confirmed, in the order in which they were sent. When one fails, as all do that are on their
+// way when a connection ends, it looks at those behind it too, so that what failed together is looked up and sent again
+// together.
+type confirmer struct {
+	*pipeline
+	held  *held
+	sent  <-chan *answer
+	ahead []*answer // taken out of sent, and not settled yet
+	done  []*answer // confirmed, and not acknowledged yet
+}
+
+// next is the answer that was sent before all others; false where there will be no more.
+func (c *confirmer) next(ctx context.Context) (a *answer, ok bool) {
+	if len(c.ahead) == 0 {
+		select {
+		case a, ok = <-c.sent:
+		default:
+			c.acknowledge(ctx)
+			a, ok = <-c.sent
+		}
+		if !ok {
+			c.acknowledge(ctx)
+		}
+		return a, ok
+	}
+	a = c.ahead[0]
+	c.ahead[0] = nil
+	c.ahead = c.ahead[1:]
+	return a, true
+}
+
+// confirm waits for the confirmation of one part and sends it again, for ever, where the server could not take it
+// now. It returns an error where the server never will, or ctx is done: then why it was not taken.
+func (c *confirmer) confirm(ctx context.Context, o *outgoing) error {
+	for attempt := 0; !o.stored; attempt++ {
+		err := o.err
+		if err == nil && o.future == nil {
+			err = c.again(ctx, o)
+		}
+		if err == nil {
+			err = c.await(ctx, o)
+		}
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if final := refusal(err); final != nil {
+			return final
+		}
+		if attempt == 3 || attempt > 0 && attempt%20 == 0 {
+			c.log.Warn("publishing fails; trying again", "subject", o.msg.Subject, "attempt", attempt, "error",
+				explain(err, o.msg.Subject))
+		}
+		if !pause(ctx, min(attempt, 5)) || !c.connected(ctx) {
+			return err // who gives up wants to know why
+		}
+		o.err = nil
+	}
+	return nil
+}
+
+// await waits for what becomes of the last attempt.
+func (c *confirmer) await(ctx context.Context, o *outgoing) error {
+	if o.stored || o.err != nil {
+		return o.err
+	}
+	select {
+	case ack := <-o.future.Ok():
+		o.sink.stored(ack.Sequence)
+		o.stored = true
+		return nil
+	default:
+		c.acknowledge(ctx)
+	}
+	select {
+	case ack := <-o.future.Ok():
+		o.sink.stored(ack.Sequence)
+		o.stored = true
+	case err := <-o.future.Err():
+		o.failed(err)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return o.err
+}
+
+// failed notes that an attempt failed. Only where nobody listened to it is it known that it was not stored.
+func (o *outgoing) failed(err error) {
+	o.future, o.err = nil, err
+	o.doubt = o.doubt || !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, jetstream.ErrNoStreamResponse)
+}
+
+// again sends a part, and with it all behind it that failed meanwhile. What an earlier attempt may have stored is looked
+// up first.
+func (c *confirmer) again(ctx context.Context, o *outgoing) error {
+	for more := true; more; {
+		select {
+		case a, ok := <-c.sent:
+			if more = ok; ok {
+				c.ahead = append(c.ahead, a)
+			}
+		default:
+			more = false
+		}
+	}
+	failed, doubtful := []*outgoing{o}, []*outgoing(nil)
+	for _, a := range c.ahead {
+		for _, o := range a.parts {
+			if o.over() && refusal(o.err) == nil {
+				failed = append(failed, o)
+			}
+		}
+	}
+	for _, o := range failed {
+		if o.doubt {
+			doubtful = append(doubtful, o)
+		}
+	}
+	if len(doubtful) > 0 {
+		if err := c.tail.lookUp(ctx, doubtful); err != nil {
+			return err
+		}
+	}
+	for _, o := range failed {
+		if o.err = nil; !o.stored {
+			c.send(o)
+		}
+	}
+	return nil
+}
+
+// over tells whether the last attempt has failed.
+func (o *outgoing) over() bool {
+	if o.stored || o.future == nil {
+		return o.err != nil
+	}
+	select {
+	case err := <-o.future.Err():
+		o.failed(err)
+	default:
+	}
+	return o.err != nil
+}
+
+// connected waits for a connection; false where ctx is done first.
+func (c *confirmer) connected(ctx context.Context) bool {
+	for !c.nc.IsConnected() {
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}

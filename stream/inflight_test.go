@@ -1,0 +1,77 @@
+package stream
+
+import (
+	"bytes"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// bulky is a message of one row that comes to so many bytes once it is unpacked, and to a few as it travels.
+func bulky(n int) []byte {
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "x", Type: arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Float32)},
+		{Name: "note", Type: arrow.BinaryTypes.String},
+	}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	x := b.Field(0).(*array.FixedSizeListBuilder)
+	x.Append(true)
+	x.ValueBuilder().(*array.Float32Builder).AppendValues([]float32{1, 2, 3, 4}, nil)
+	b.Field(1).(*array.StringBuilder).Append(strings.Repeat(" ", n))
+	rec := b.NewRecord()
+	defer rec.Release()
+	var out bytes.Buffer
+	w := ipc.NewWriter(&out, ipc.WithSchema(schema), ipc.WithZstd())
+	_ = w.Write(rec)
+	_ = w.Close()
+	return out.Bytes()
+}
+
+// TestInFlightIsCountedUnpacked: messages of a kilobyte that come to most of a megabyte wait for a full output. What is
+// held is bounded by what they come to.
+func TestInFlightIsCountedUnpacked(t *testing.T) {
+	s := newSite(t)
+	out := jetstream.StreamConfig{Name: "out", Subjects: []string{"out.>"}, MaxMsgs: 1,
+		Discard: jetstream.DiscardNew}
+	if _, err := s.js.UpdateStream(t.Context(), out); err != nil {
+		t.Fatal(err)
+	}
+	const n, unpacked, most = 120, 900 << 10, 8 << 20
+	body := bulky(unpacked)
+	t.Logf("%d bytes come to %d", len(body), unpacked)
+	for range n {
+		s.store("in.x", body)
+	}
+	heap := func() int64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before, highest := heap(), int64(0)
+	p := answerer(t)
+	p.InFlight = most
+	s.engine(s.url(), p)
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		highest = max(highest, heap()-before)
+	}
+	t.Logf("while the output is full %d MiB are held, of %d that all come to", highest>>20, n*unpacked>>20)
+	if highest > 4*most {
+		t.Errorf("%d MiB are held with an in-flight limit of %d", highest>>20, most>>20)
+	}
+	out.MaxMsgs = -1
+	if _, err := s.js.UpdateStream(t.Context(), out); err != nil {
+		t.Fatal(err)
+	}
+	s.acknowledged("p", 60*time.Second)
+	s.once(n)
+}

@@ -1,0 +1,320 @@
+package stream
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin"
+)
+
+// link carries connections to the site's server. It can hold back what the server says, and cut them all.
+type link struct {
+	net.Listener
+	hush atomic.Bool
+	eat  atomic.Pointer[string] // cut, once, where the client says this
+
+	mu   sync.Mutex
+	open []net.Conn
+}
+
+func (s *site) link() *link {
+	s.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		s.Fatal(err)
+	}
+	l := &link{Listener: listener}
+	s.Cleanup(func() {
+		listener.Close()
+		l.cut()
+	})
+	go func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.options.Port))
+			if err != nil {
+				near.Close()
+				continue
+			}
+			l.mu.Lock()
+			l.open = append(l.open, near, far)
+			l.mu.Unlock()
+			go func() {
+				defer far.Close()
+				buf := make([]byte, 64<<10)
+				for {
+					n, err := near.Read(buf)
+					if word := l.eat.Load(); word != nil && bytes.Contains(buf[:n], []byte(*word)) &&
+						l.eat.CompareAndSwap(word, nil) {
+						l.cut()
+						return
+					}
+					if err == nil {
+						_, err = far.Write(buf[:n])
+					}
+					if err != nil {
+						return
+					}
+				}
+			}()
+			go func() {
+				defer near.Close()
+				_, _ = io.Copy(quietConn{near, &l.hush}, far)
+			}()
+		}
+	}()
+	return l
+}
+
+// quietConn is a connection whose far end gets nothing while it is hushed.
+type quietConn struct {
+	net.Conn
+	hush *atomic.Bool
+}
+
+func (q quietConn) Write(p []byte) (int, error) {
+	for q.hush.Load() {
+		time.Sleep(5 * time.Millisecond)
+	}
+	return q.Conn.Write(p)
+}
+
+// cut ends the connections; what was held back is lost.
+func (l *link) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.open {
+		c.Close()
+	}
+	l.open = nil
+}
+
+func (l *link) url() string { return "nats://" + l.Addr().String() }
+
+// fixed is a model of the numbered messages.
+func fixed(t *testing.T) *model.Model {
+	t.Helper()
+	d := &model.Data{N: 40, M: 4, Classes: []string{"even", "odd"},
+		Features: []string{"x[0]", "x[1]", "x[2]", "x[3]"}}
+	for i := range d.N {
+		d.X = append(d.X, float64(i), float64(i%2*100), float64(i*31%17), float64(i*7%5))
+		d.Y = append(d.Y, i%2)
+	}
+	m, err := fit.Fit(t.Context(), d, fit.Config{Method: "pca", Dim: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// answerer is a pipeline of a fixed model over the site's streams.
+func answerer(t *testing.T) Pipeline {
+	return Pipeline{Name: "p", Stream: "in", Subject: "in.x", Output: "out.x", Dead: "out.dead",
+		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Fixed: fixed(t)}}
+}
+
+// engine runs pipelines on a connection of their own, until the end of the test or of the returned function.
+func (s *site) engine(url string, pipelines ...Pipeline) (end func()) {
+	s.Helper()
+	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	if err != nil {
+		s.Fatal(err)
+	}
+	e, err := New(Options{Conn: nc, Pipelines: pipelines})
+	if err != nil {
+		s.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	end = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			s.Errorf("the engine ended with: %v", err)
+		}
+		nc.Close()
+	})
+	s.Cleanup(end)
+	s.eventually(20*time.Second, func() any { return "the engine serves" }, func() bool { return len(e.Status()) > 0 })
+	return end
+}
+
+func (s *site) url() string { return fmt.Sprintf("nats://127.0.0.1:%d", s.options.Port) }
+
+// state is how a stream stands.
+func (s *site) state(name string) jetstream.StreamState {
+	s.Helper()
+	var info *jetstream.StreamInfo
+	made, err := s.js.Stream(s.Context(), name)
+	if err == nil {
+		info, err = made.Info(s.Context())
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	return info.State
+}
+
+// until waits for a condition.
+func (s *site) until(what string, within time.Duration, holds func() bool) {
+	s.Helper()
+	for end := time.Now().Add(within); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.Fatalf("not within %v: %s", within, what)
+		}
+	}
+}
+
+// acknowledged waits until a pipeline has acknowledged everything.
+func (s *site) acknowledged(name string, within time.Duration) {
+	s.Helper()
+	s.until("the input of "+name+" is acknowledged", within, func() bool {
+		c, err := s.js.Consumer(s.Context(), "in", durable(name))
+		return err == nil && c.CachedInfo().NumPending == 0 && c.CachedInfo().NumAckPending == 0 &&
+			c.CachedInfo().AckFloor.Stream >= s.state("in").LastSeq
+	})
+}
+
+// sources counts the answers of the output by their source.
+func (s *site) sources() map[string]int {
+	s.Helper()
+	out := map[string]int{}
+	n := s.state("out").Msgs
+	c, err := s.js.OrderedConsumer(s.Context(), "out", jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	msgs, err := c.Messages()
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer msgs.Stop()
+	for range n {
+		msg, err := msgs.Next()
+		if err != nil {
+			s.Fatal(err)
+		}
+		out[msg.Headers().Get(wire.HeaderSource)]++
+	}
+	return out
+}
+
+// once holds each of so many inputs to have one answer.
+func (s *site) once(n int) {
+	s.Helper()
+	lost, twice := 0, 0
+	have := s.sources()
+	for i := range n {
+		switch k := have[fmt.Sprintf("in:%d", i+1)]; {
+		case k == 0:
+			lost++
+		case k > 1:
+			twice += k - 1
+		}
+	}
+	if lost+twice > 0 || len(have) != n {
+		s.Errorf("of %d inputs %d have no answer and %d answers stand there once more than they should; %d sources", n,
+			lost, twice, len(have))
+	}
+}
+
+// window is the site with an output that absorbs a second copy only for so long.
+func (s *site) window(d time.Duration) {
+	s.Helper()
+	_, err := s.js.UpdateStream(s.Context(), jetstream.StreamConfig{Name: "out", Subjects: []string{"out.>"},
+		Duplicates: d})
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// TestOutageLongerThanTheWindow takes the server's confirmations away while answers are on their way, for longer than
+// it remembers what it stored: what it stored is not sent again, and what it did not is.
+func TestOutageLongerThanTheWindow(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	const window = 200 * time.Millisecond
+	s.window(window)
+	l := s.link()
+	p := answerer(t)
+	p.AckWait = 2 * time.Second
+	s.engine(l.url(), p)
+	const n = 1500
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		s.send(n)
+	}()
+	for outage := range uint64(3) {
+		s.until("answers flow", 30*time.Second, func() bool { return s.state("out").Msgs >= 100+400*outage })
+		l.hush.Store(true)
+		time.Sleep(3 * window)
+		l.cut()
+		l.hush.Store(false)
+	}
+	<-sent
+	s.acknowledged("p", 60*time.Second)
+	s.once(n)
+}
+
+// TestRetriesGoTogether takes the output away while answers are made: once it is back all of them are sent again
+// together, not one after the other with a pause before each.
+func TestRetriesGoTogether(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.engine(s.url(), answerer(t))
+	s.send(1)
+	s.acknowledged("p", 20*time.Second)
+	if err := s.js.DeleteStream(t.Context(), "out"); err != nil {
+		t.Fatal(err)
+	}
+	const n = 900
+	s.send(n)
+	s.until("all inputs wait for the output", 20*time.Second, func() bool {
+		c, err := s.js.Consumer(t.Context(), "in", durable("p"))
+		return err == nil && c.CachedInfo().NumAckPending == n
+	})
+	time.Sleep(2 * time.Second) // a second attempt has failed too
+	s.make(jetstream.StreamConfig{Name: "out", Storage: jetstream.MemoryStorage})
+	begin := time.Now()
+	s.acknowledged("p", 20*time.Second)
+	t.Logf("%d answers were there %v after the output", n, time.Since(begin).Round(time.Millisecond))
+}
+
+// TestDoubleAck takes an acknowledgement away with its connection: where they are to be confirmed it is sent again at
+// once, and the input is not delivered a second time.
+func TestDoubleAck(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	l := s.link()
+	p := answerer(t)
+	p.AckWait, p.DoubleAck = time.Minute, true
+	s.engine(l.url(), p)
+	s.send(10)
+	s.acknowledged("p", 20*time.Second)
+	word := "+ACK"
+	l.eat.Store(&word)
+	s.send(1) // no more: a message that is on its way when the connection ends comes again only a minute later
+	s.acknowledged("p", 20*time.Second)
+	if l.eat.Load() != nil {
+		t.Error("no acknowledgement was taken away")
+	}
+	s.once(11)
+}

@@ -1,0 +1,50 @@
+package stream
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// abandon takes messages as a process does that dies with them.
+func (s *site) abandon(n int) {
+	s.Helper()
+	c, err := s.js.Consumer(s.Context(), "in", durable("p"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	batch, err := c.Fetch(n, jetstream.FetchMaxWait(20*time.Second))
+	if err != nil {
+		s.Fatal(err)
+	}
+	got := 0
+	for range batch.Messages() {
+		got++
+	}
+	if got != n || batch.Error() != nil {
+		s.Fatalf("%d messages were taken, want %d: %v", got, n, batch.Error())
+	}
+}
+
+// TestSuccessorIsNotHeldUp: a process that died with as much as it may hold does not keep the next one from what was
+// not delivered yet, until the server gives up on the dead one.
+func TestSuccessorIsNotHeldUp(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	p := answerer(t)
+	p.AckWait = 6 * time.Second
+	s.send(1)
+	end := s.engine(s.url(), p)
+	s.acknowledged("p", 20*time.Second)
+	end()
+	s.send(ackPending + 100)
+	s.abandon(ackPending)
+	begin := time.Now()
+	s.engine(s.url(), p)
+	s.until("the first answer of the successor", 4*time.Second, func() bool { return s.state("out").Msgs > 1 })
+	t.Logf("the first answer came after %v", time.Since(begin).Round(time.Millisecond))
+	s.acknowledged("p", 40*time.Second)
+	t.Logf("all %d were answered after %v", ackPending+101, time.Since(begin).Round(time.Millisecond))
+	s.once(ackPending + 101)
+}

@@ -1,0 +1,53 @@
+package stream
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio/wire"
+)
+
+// TestAnswerFarBack finds the answer to an input however many answers to inputs after it were stored since.
+func TestAnswerFarBack(t *testing.T) {
+	s := newSite(t)
+	now := time.Now()
+	to := func(seq uint64) *outgoing {
+		o := wire.Origin{Stream: "in", Created: now, Seq: seq}
+		msg := nats.NewMsg("out.x")
+		msg.Header.Set(wire.HeaderSource, o.Source())
+		return &outgoing{msg: msg, id: o.ID("p", wire.AnswerOut, 0)}
+	}
+	store := func(first, last uint64) {
+		for seq := first; seq <= last; seq++ {
+			o := to(seq)
+			if _, err := s.js.PublishMsgAsync(o.msg, jetstream.WithMsgID(o.id)); err != nil {
+				t.Fatal(err)
+			}
+			if seq%1000 == 0 {
+				<-s.js.PublishAsyncComplete()
+			}
+		}
+		<-s.js.PublishAsyncComplete()
+	}
+	store(3, 20_000)
+	tail := newTail(s.js, slog.New(slog.DiscardHandler))
+	if _, err := tail.add(t.Context(), "out.x"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		seq    uint64
+		stored bool
+	}{{19_000, true}, {20_001, false}, {3, true}, {2, false}, {4, true}} {
+		o := to(c.seq)
+		o.sink = tail.sinks["out.x"]
+		in := &input{origin: wire.Origin{Stream: "in", Created: now, Seq: c.seq}, time: now}
+		tail.markStored(t.Context(), &answer{in: in, parts: []*outgoing{o}}, true)
+		if o.stored != c.stored {
+			t.Errorf("the answer to %d: stored is %t, want %t", c.seq, o.stored, c.stored)
+		}
+	}
+}
