@@ -235,7 +235,7 @@ func (t *trainer) step(ctx context.Context, rows []window.Row) {
 	for _, r := range rows {
 		t.newest = max(t.newest, r.Time)
 	}
-	changed := t.score(rows)
+	changed := t.score(ctx, rows)
 	t.take(rows)
 	if changed && !t.config.Training.IgnoreDrift {
 		t.cut(t.drift.Len())
@@ -245,21 +245,22 @@ func (t *trainer) step(ctx context.Context, rows []window.Row) {
 }
 
 // score asks every model about rows that none has seen, and tells whether the world has changed.
-func (t *trainer) score(rows []window.Row) (changed bool) {
+func (t *trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 	if t.live == nil || t.labelled() && len(t.references.rows) == 0 {
 		return false
 	}
-	v := t.live.judge(t.references, rows, t.labelled())
+	ctx = context.WithoutCancel(ctx) // a verdict that was broken off would count as wrong
+	v := t.live.judge(ctx, t.references, rows, t.labelled())
 	t.live.agree.addAll(v, rows)
 	for _, wrong := range v.means {
 		changed = t.drift.Add(1-wrong) || changed
 	}
 	if t.scouting() {
-		t.scouts.score(t.references, rows)
+		t.scouts.score(ctx, t.references, rows)
 		t.policy.Suffix = t.scouts.best()
 	}
 	for _, c := range t.candidates {
-		u := c.judge(t.references, rows, t.labelled())
+		u := c.judge(ctx, t.references, rows, t.labelled())
 		c.agree.addAll(u, rows)
 		for i := range rows {
 			c.Test.Add(u.right[i] - v.right[i])

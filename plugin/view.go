@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"context"
 	"errors"
 	"math"
 
@@ -28,15 +29,15 @@ type verdict struct {
 // judge says how right the model is about rows that it has not seen: whether the nearest reference has the label of
 // the row, or, without labels, the share of the row's variance that the outputs keep. It is wrong about a row that it
 // cannot project.
-func (v *view) judge(refs *references, rows []window.Row, labelled bool) verdict {
-	out, err := v.judgeAll(refs, rows, labelled)
+func (v *view) judge(ctx context.Context, refs *references, rows []window.Row, labelled bool) verdict {
+	out, err := v.judgeAll(ctx, refs, rows, labelled)
 	if err == nil {
 		return out
 	}
 	// One far row fails the others: each for itself.
 	out = verdict{right: make([]float64, len(rows)), class: make([]string, len(rows)), means: make([]float64, len(rows))}
 	for i := range rows {
-		if one, err := v.judgeAll(refs, rows[i:i+1], labelled); err == nil {
+		if one, err := v.judgeAll(ctx, refs, rows[i:i+1], labelled); err == nil {
 			out.right[i], out.means[i] = one.right[0], one.means[0]
 			if one.class != nil {
 				out.class[i] = one.class[0]
@@ -46,7 +47,7 @@ func (v *view) judge(refs *references, rows []window.Row, labelled bool) verdict
 	return out
 }
 
-func (v *view) judgeAll(refs *references, rows []window.Row, labelled bool) (verdict, error) {
+func (v *view) judgeAll(ctx context.Context, refs *references, rows []window.Row, labelled bool) (verdict, error) {
 	x := make([]float64, 0, len(rows)*v.model.M())
 	for i := range rows {
 		x = append(x, rows[i].X...)
@@ -55,7 +56,7 @@ func (v *view) judgeAll(refs *references, rows []window.Row, labelled bool) (ver
 		return v.kept(x, len(rows))
 	}
 	if v.model.Map() == "views" {
-		return v.classified(x, rows)
+		return v.classified(ctx, x, rows)
 	}
 	y, err := v.outputs(x, len(rows))
 	if err != nil {
@@ -66,7 +67,7 @@ func (v *view) judgeAll(refs *references, rows []window.Row, labelled bool) (ver
 		return verdict{}, errNoReference
 	}
 	d := v.model.Dim()
-	nearest, err := score.Nearest(ref, len(known), y, len(rows), d)
+	nearest, err := score.Nearest(ctx, ref, len(known), y, len(rows), d)
 	if err != nil {
 		return verdict{}, err
 	}
@@ -123,9 +124,9 @@ func nearestMeans(known []*window.Row, ref []float64, rows []window.Row, y []flo
 }
 
 // classified is the verdict of a map that takes rows for classes itself.
-func (v *view) classified(x []float64, rows []window.Row) (verdict, error) {
+func (v *view) classified(ctx context.Context, x []float64, rows []window.Row) (verdict, error) {
 	class := make([]int, len(rows))
-	if err := v.model.ProjectClasses(make([]float32, len(rows)*v.model.Dim()), class,
+	if err := v.model.ProjectClasses(ctx, make([]float32, len(rows)*v.model.Dim()), class,
 		model.DenseRows(x, len(rows), v.model.M())); err != nil {
 		return verdict{}, err
 	}

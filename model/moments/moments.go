@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
 
 	"gonum.org/v1/gonum/blas"
@@ -21,7 +20,8 @@ import (
 // Set is the statistics of weighted rows of m features. Sums are taken of
 // x - r, where the shift r is the mean of the first rows added, so that a mean
 // far from zero costs no digits. The zero value is not usable; see New. A Set
-// is not safe for concurrent use; Add itself uses both cores.
+// is not safe for concurrent use; Add itself uses all cores, or as many as the limit of
+// its context allows.
 type Set struct {
 	m        int
 	perClass bool
@@ -75,13 +75,18 @@ func (s *Set) SetShift(r []float64) error {
 // Add adds rows: x is n x m row-major, y the class of each row (-1: no label;
 // nil: none has one), w the weight of each row (nil: 1). A class index past the
 // last one grows the set. On an error the set is unchanged, but one of a panic
-// inside: the set is not to be used then.
-func (s *Set) Add(x []float64, y []int, w []float64) error { return s.accumulate(x, y, w, 1) }
+// inside: the set is not to be used then. Of ctx counts the limit of goroutines
+// alone: no half of the rows is added.
+func (s *Set) Add(ctx context.Context, x []float64, y []int, w []float64) error {
+	return s.accumulate(ctx, x, y, w, 1)
+}
 
 // Sub takes out rows that were added with the same class and weight. Rounding
 // errors of many evictions add up: prefer a ring of sets that are merged, or
 // rebuild from the rows now and then.
-func (s *Set) Sub(x []float64, y []int, w []float64) error { return s.accumulate(x, y, w, -1) }
+func (s *Set) Sub(ctx context.Context, x []float64, y []int, w []float64) error {
+	return s.accumulate(ctx, x, y, w, -1)
+}
 
 // Merge adds the statistics of o, whose class indices mean the same classes.
 func (s *Set) Merge(o *Set) error {
@@ -196,7 +201,7 @@ func (s *Set) secondSlot(slot int) int {
 	return min(slot, 1)
 }
 
-func (s *Set) accumulate(x []float64, y []int, w []float64, sign float64) error {
+func (s *Set) accumulate(ctx context.Context, x []float64, y []int, w []float64, sign float64) error {
 	if s.m < 1 || len(x)%s.m != 0 {
 		return fmt.Errorf("moments: %d numbers are not rows of %d features", len(x), s.m)
 	}
@@ -259,7 +264,7 @@ func (s *Set) accumulate(x []float64, y []int, w []float64, sign float64) error 
 	}
 	for k, index := range rows {
 		if len(index) > 0 {
-			if err := addProducts(s.matrix(k), x, w, s.shift, index, sign); err != nil {
+			if err := addProducts(ctx, s.matrix(k), x, w, s.shift, index, sign); err != nil {
 				return fmt.Errorf("moments: %w", err)
 			}
 		}
@@ -287,7 +292,7 @@ const (
 // addProducts adds sign * sum w (x - r)(x - r)' over the rows of index to the
 // upper triangle of s. A tile of s is computed by one goroutine over all rows
 // in order, so the bits do not depend on the number of cores.
-func addProducts(s *mat.SymDense, x, w, shift []float64, index []int, sign float64) error {
+func addProducts(ctx context.Context, s *mat.SymDense, x, w, shift []float64, index []int, sign float64) error {
 	m := len(shift)
 	raw := s.RawSymmetric()
 	if len(index) < fewRows {
@@ -305,7 +310,7 @@ func addProducts(s *mat.SymDense, x, w, shift []float64, index []int, sign float
 		return nil
 	}
 	tiles := (m + tile - 1) / tile
-	workers := runtime.GOMAXPROCS(0)
+	workers := parallel.Workers(ctx)
 	if len(index)*m*m < 1<<18 {
 		workers = 1 // not worth a goroutine
 	}
@@ -324,7 +329,7 @@ func addProducts(s *mat.SymDense, x, w, shift []float64, index []int, sign float
 				block[j*b+i] = f * (v - shift[j])
 			}
 		}
-		err := parallel.EachOn(context.Background(), workers, tiles*(tiles+1)/2, func(t int) {
+		err := parallel.EachOn(context.WithoutCancel(ctx), workers, tiles*(tiles+1)/2, func(t int) {
 			i, j := tileAt(t)
 			i0, j0 := i*tile, j*tile
 			ni, nj := min(tile, m-i0), min(tile, m-j0)

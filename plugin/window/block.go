@@ -1,6 +1,7 @@
 package window
 
 import (
+	"context"
 	"slices"
 
 	"github.com/embedd/embedd/model/moments"
@@ -28,11 +29,11 @@ type block struct {
 }
 
 // moments of the block, by the window's class numbers.
-func (b *block) moments(m int, labelled bool) (*moments.Set, error) {
+func (b *block) moments(ctx context.Context, m int, labelled bool) (*moments.Set, error) {
 	if b.sum != nil {
 		return b.sum, nil
 	}
-	s, err := sumOf(b.rows, m, labelled)
+	s, err := sumOf(ctx, b.rows, m, labelled)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +42,7 @@ func (b *block) moments(m int, labelled bool) (*moments.Set, error) {
 }
 
 // sumOf is the moments of rows, in their order, without those held out.
-func sumOf(rows []*Row, m int, labelled bool) (*moments.Set, error) {
+func sumOf(ctx context.Context, rows []*Row, m int, labelled bool) (*moments.Set, error) {
 	s := moments.New(m, false)
 	x, y := make([]float64, 0, min(len(rows), sumRows)*m), make([]int, 0, min(len(rows), sumRows))
 	for len(rows) > 0 {
@@ -57,7 +58,7 @@ func sumOf(rows []*Row, m int, labelled bool) (*moments.Set, error) {
 		if !labelled {
 			classes = nil
 		}
-		if err := s.Add(x, classes, nil); err != nil {
+		if err := s.Add(ctx, x, classes, nil); err != nil {
 			return nil, err
 		}
 	}

@@ -1,6 +1,7 @@
 package window
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -215,7 +216,7 @@ func (w *Window) NewestRows(n int) *Suffix {
 
 // Newest is the suffix of about n rows, held-out ones counted, as moments: from n rows back, or from the border of a
 // block before that where n is more than two blocks. It costs what changed since the last one, and O(m^2) a block.
-func (w *Window) Newest(n int) (*Suffix, error) {
+func (w *Window) Newest(ctx context.Context, n int) (*Suffix, error) {
 	s, at, i, to := w.suffix(n, true)
 	if s.Rows == 0 {
 		return s, nil
@@ -225,9 +226,9 @@ func (w *Window) Newest(n int) (*Suffix, error) {
 		var part *moments.Set
 		var err error
 		if from == 0 {
-			part, err = w.blocks[b].moments(w.config.Features, w.config.Labelled)
+			part, err = w.blocks[b].moments(ctx, w.config.Features, w.config.Labelled)
 		} else {
-			part, err = sumOf(w.blocks[b].rows[from:], w.config.Features, w.config.Labelled)
+			part, err = sumOf(ctx, w.blocks[b].rows[from:], w.config.Features, w.config.Labelled)
 		}
 		if err == nil {
 			err = s.Moments.Merge(part)

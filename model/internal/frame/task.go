@@ -130,7 +130,7 @@ func gather(ctx context.Context, x []float64, m int, y []int, byClass bool) (*mo
 		if y != nil {
 			part = y[from:to]
 		}
-		if err := set.Add(x[from*m:to*m], part, nil); err != nil {
+		if err := set.Add(ctx, x[from*m:to*m], part, nil); err != nil {
 			return nil, err
 		}
 	}
