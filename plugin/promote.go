@@ -105,7 +105,7 @@ func (t *trainer) align(ctx context.Context, m *model.Model, live *Live,
 	o.Displacement = a.Residual
 	loss, spread, comparable := 0.0, 0.0, a.Comparable
 	if t.labelled() {
-		if loss, spread, err = crossLoss(t.origin, aligned, x, labels); err != nil {
+		if loss, spread, err = crossLoss(ctx, t.origin, aligned, x, labels); err != nil {
 			return nil, 0, nil, err
 		}
 		comparable = loss+1.5*spread <= maxCrossLoss

@@ -30,10 +30,10 @@ const maxScoutFeatures = 1024
 func newScouts() *scouts { return &scouts{policy: policy{nested: true}} }
 
 // score asks every scout about rows that none has seen.
-func (s *scouts) score(ctx context.Context, refs *references, rows []window.Row) {
+func (s *scouts) score(ctx context.Context, refs *references, rows []window.Row, x []float64) {
 	var whole []float64
 	for _, c := range s.members { // the whole window is the first
-		right := c.judge(ctx, refs, rows, true).right
+		right := c.judge(ctx, refs, rows, x, true).right
 		if c.size == 0 {
 			whole = right
 			continue

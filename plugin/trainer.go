@@ -38,8 +38,9 @@ type trainer struct {
 	pinned     bool
 	resume     *state // of a restart, until the window is filled again
 	alarms     int
-	overfull   int // rows of one class too many
-	failedAt   int // rows learned when a failed fit was last told of; 0: never
+	overfull   int       // rows of one class too many
+	x          []float64 // rows that are scored, side by side
+	failedAt   int       // rows learned when a failed fit was last told of; 0: never
 
 	// Of labels that come apart from their rows:
 	waits   window.Position // the oldest row that waits for one; zero: none
@@ -250,17 +251,21 @@ func (t *trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 		return false
 	}
 	ctx = context.WithoutCancel(ctx) // a verdict that was broken off would count as wrong
-	v := t.live.judge(ctx, t.references, rows, t.labelled())
+	t.x = t.x[:0]
+	for i := range rows {
+		t.x = append(t.x, rows[i].X...)
+	}
+	v := t.live.judge(ctx, t.references, rows, t.x, t.labelled())
 	t.live.agree.addAll(v, rows)
 	for _, wrong := range v.means {
 		changed = t.drift.Add(1-wrong) || changed
 	}
 	if t.scouting() {
-		t.scouts.score(ctx, t.references, rows)
+		t.scouts.score(ctx, t.references, rows, t.x)
 		t.policy.Suffix = t.scouts.best()
 	}
 	for _, c := range t.candidates {
-		u := c.judge(ctx, t.references, rows, t.labelled())
+		u := c.judge(ctx, t.references, rows, t.x, t.labelled())
 		c.agree.addAll(u, rows)
 		for i := range rows {
 			c.Test.Add(u.right[i] - v.right[i])

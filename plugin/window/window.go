@@ -122,6 +122,9 @@ func (w *Window) LowerLevel(level int) {
 	}
 }
 
+// Features is the number of features of a row.
+func (w *Window) Features() int { return w.config.Features }
+
 // Len is the number of rows.
 func (w *Window) Len() int { return w.rows }
 
