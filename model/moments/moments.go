@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
@@ -78,14 +79,42 @@ func (s *Set) SetShift(r []float64) error {
 // inside: the set is not to be used then. Of ctx counts the limit of goroutines
 // alone: no half of the rows is added.
 func (s *Set) Add(ctx context.Context, x []float64, y []int, w []float64) error {
-	return s.accumulate(ctx, x, y, w, 1)
+	return s.accumulate(ctx, adjacent(x, s.m), y, w, 1)
+}
+
+// AddRows is Add of rows that stand wherever they do, all of weight 1: no copy
+// of them is made.
+func (s *Set) AddRows(ctx context.Context, rows [][]float64, y []int) error {
+	for i, x := range rows {
+		if len(x) != s.m {
+			return fmt.Errorf("moments: row %d has %d numbers, the set %d features", i, len(x), s.m)
+		}
+	}
+	return s.accumulate(ctx, table{n: len(rows), m: s.m, apart: rows}, y, nil, 1)
 }
 
 // Sub takes out rows that were added with the same class and weight. Rounding
 // errors of many evictions add up: prefer a ring of sets that are merged, or
 // rebuild from the rows now and then.
 func (s *Set) Sub(ctx context.Context, x []float64, y []int, w []float64) error {
-	return s.accumulate(ctx, x, y, w, -1)
+	return s.accumulate(ctx, adjacent(x, s.m), y, w, -1)
+}
+
+// table is rows of m numbers: side by side, or apart.
+type table struct {
+	n, m  int
+	x     []float64
+	apart [][]float64
+}
+
+// adjacent is a table of numbers that may not be whole rows.
+func adjacent(x []float64, m int) table { return table{n: len(x) / max(m, 1), m: m, x: x} }
+
+func (t *table) row(i int) []float64 {
+	if t.apart != nil {
+		return t.apart[i]
+	}
+	return t.x[i*t.m : (i+1)*t.m]
 }
 
 // Merge adds the statistics of o, whose class indices mean the same classes.
@@ -201,11 +230,11 @@ func (s *Set) secondSlot(slot int) int {
 	return min(slot, 1)
 }
 
-func (s *Set) accumulate(ctx context.Context, x []float64, y []int, w []float64, sign float64) error {
-	if s.m < 1 || len(x)%s.m != 0 {
-		return fmt.Errorf("moments: %d numbers are not rows of %d features", len(x), s.m)
+func (s *Set) accumulate(ctx context.Context, x table, y []int, w []float64, sign float64) error {
+	if s.m < 1 || x.apart == nil && len(x.x) != x.n*s.m {
+		return fmt.Errorf("moments: %d numbers are not rows of %d features", len(x.x), s.m)
 	}
-	n := len(x) / s.m
+	n := x.n
 	if (y != nil && len(y) != n) || (w != nil && len(w) != n) {
 		return fmt.Errorf("moments: %d rows, %d classes, %d weights", n, len(y), len(w))
 	}
@@ -221,16 +250,18 @@ func (s *Set) accumulate(ctx context.Context, x []float64, y []int, w []float64,
 			return fmt.Errorf("moments: row %d has weight %g; it must be finite and >= 0", i, v)
 		}
 	}
-	for i, v := range x {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("moments: row %d, feature %d is %g; impute or leave out such rows first", i/s.m, i%s.m, v)
+	for i := range n {
+		for j, v := range x.row(i) {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return fmt.Errorf("moments: row %d, feature %d is %g; impute or leave out such rows first", i, j, v)
+			}
 		}
 	}
 	if n == 0 {
 		return nil
 	}
 	if s.shift == nil {
-		s.shift = columnMeans(x, s.m)
+		s.shift = x.means()
 	}
 	s.grow(slots)
 	if s.labelled == nil {
@@ -253,7 +284,7 @@ func (s *Set) accumulate(ctx context.Context, x []float64, y []int, w []float64,
 		}
 		s.weight[k] += weight
 		sum := s.sumOf(k)
-		for j, v := range x[i*s.m : (i+1)*s.m] {
+		for j, v := range x.row(i) {
 			d := weight * (v - s.shift[j])
 			sum[j] += d
 			if k > 0 {
@@ -264,7 +295,7 @@ func (s *Set) accumulate(ctx context.Context, x []float64, y []int, w []float64,
 	}
 	for k, index := range rows {
 		if len(index) > 0 {
-			if err := addProducts(ctx, s.matrix(k), x, w, s.shift, index, sign); err != nil {
+			if err := addProducts(ctx, s.matrix(k), &x, w, s.shift, index, sign); err != nil {
 				return fmt.Errorf("moments: %w", err)
 			}
 		}
@@ -272,11 +303,12 @@ func (s *Set) accumulate(ctx context.Context, x []float64, y []int, w []float64,
 	return nil
 }
 
-func columnMeans(x []float64, m int) []float64 {
-	mean := make([]float64, m)
-	n := float64(len(x) / m)
-	for at := 0; at < len(x); at += m {
-		for j, v := range x[at : at+m] {
+// means are those of the columns.
+func (t *table) means() []float64 {
+	mean := make([]float64, t.m)
+	n := float64(t.n)
+	for i := range t.n {
+		for j, v := range t.row(i) {
 			mean[j] += v / n
 		}
 	}
@@ -289,10 +321,13 @@ const (
 	fewRows   = 16  // below, one rank-one update a row is faster
 )
 
+// blocks are transposed rows of sums that are over, for those that begin.
+var blocks sync.Pool
+
 // addProducts adds sign * sum w (x - r)(x - r)' over the rows of index to the
 // upper triangle of s. A tile of s is computed by one goroutine over all rows
 // in order, so the bits do not depend on the number of cores.
-func addProducts(ctx context.Context, s *mat.SymDense, x, w, shift []float64, index []int, sign float64) error {
+func addProducts(ctx context.Context, s *mat.SymDense, x *table, w, shift []float64, index []int, sign float64) error {
 	m := len(shift)
 	raw := s.RawSymmetric()
 	if len(index) < fewRows {
@@ -302,7 +337,7 @@ func addProducts(ctx context.Context, s *mat.SymDense, x, w, shift []float64, in
 			if w != nil {
 				f *= w[r]
 			}
-			for j, v := range x[r*m : (r+1)*m] {
+			for j, v := range x.row(r) {
 				centred[j] = v - shift[j]
 			}
 			blas64.Syr(f, blas64.Vector{N: m, Inc: 1, Data: centred}, raw)
@@ -316,7 +351,13 @@ func addProducts(ctx context.Context, s *mat.SymDense, x, w, shift []float64, in
 	}
 	// The block is kept transposed, m x rows: products of rows with rows are
 	// gonum's fastest kernel.
-	block := make([]float64, m*min(blockRows, len(index)))
+	kept, _ := blocks.Get().(*[]float64)
+	if need := m * min(blockRows, len(index)); kept == nil || len(*kept) < need {
+		kept = new([]float64)
+		*kept = make([]float64, need)
+	}
+	defer blocks.Put(kept)
+	block := *kept
 	for from := 0; from < len(index); from += blockRows {
 		part := index[from:min(from+blockRows, len(index))]
 		b := len(part)
@@ -325,7 +366,7 @@ func addProducts(ctx context.Context, s *mat.SymDense, x, w, shift []float64, in
 			if w != nil {
 				f = math.Sqrt(w[r])
 			}
-			for j, v := range x[r*m : (r+1)*m] {
+			for j, v := range x.row(r) {
 				block[j*b+i] = f * (v - shift[j])
 			}
 		}

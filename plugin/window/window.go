@@ -224,7 +224,6 @@ func (w *Window) Newest(ctx context.Context, n int) (*Suffix, error) {
 	if s.Rows == 0 {
 		return s, nil
 	}
-	s.Moments = moments.New(w.config.Features, false)
 	for b, from := at, i; b < len(w.blocks); b, from = b+1, 0 {
 		var part *moments.Set
 		var err error
@@ -233,7 +232,14 @@ func (w *Window) Newest(ctx context.Context, n int) (*Suffix, error) {
 		} else {
 			part, err = sumOf(ctx, w.blocks[b].rows[from:], w.config.Features, w.config.Labelled)
 		}
-		if err == nil {
+		switch {
+		case err != nil:
+		case s.Moments == nil && from > 0: // nobody else has it
+			s.Moments = part
+		default:
+			if s.Moments == nil {
+				s.Moments = moments.New(w.config.Features, false)
+			}
 			err = s.Moments.Merge(part)
 		}
 		if err != nil {

@@ -137,8 +137,8 @@ func gather(ctx context.Context, x []float64, m int, y []int, byClass bool) (*mo
 	return set.Summary(y != nil)
 }
 
-// Summarise turns a summary in the features' own units into scaled scatters. p
-// is nil when there are no rows.
+// Summarise turns a summary in the features' own units into scaled scatters, in
+// the summary's own memory. p is nil when there are no rows.
 func (t *Task) Summarise(s *moments.Summary, p *Rows, n float64) error {
 	m := len(s.Mean)
 	variance := make([]float64, m)
