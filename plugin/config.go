@@ -98,7 +98,7 @@ type Config struct {
 	Nulls  Nulls        // default NullsReject
 	Output arrowio.Output
 
-	Fit      fit.Config // how to fit; the zero value is auto
+	Fit      fit.Config // how to fit; the zero value is auto. Workers 0 is all cores but one here, and at least one
 	Training Training
 	Until    Until // default UntilHold
 	Classes  int   // most classes; default 1000

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -512,5 +513,20 @@ func TestPanicEndsTheFitAlone(t *testing.T) {
 		if failed || s.Status().Fits == before {
 			t.Errorf("%s: fits go on failing: %+v", method, fits[2:])
 		}
+	}
+}
+
+// TestLearnersLeaveACore to the answers, where there are two, and take what the configuration says.
+func TestLearnersLeaveACore(t *testing.T) {
+	before := runtime.GOMAXPROCS(0)
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+	for cores, want := range map[int]int{1: 1, 2: 1, 8: 7} {
+		runtime.GOMAXPROCS(cores)
+		if got := learners(0); got != want {
+			t.Errorf("%d cores: %d goroutines learn, want %d", cores, got, want)
+		}
+	}
+	if got := learners(3); got != 3 {
+		t.Errorf("3 workers asked: %d", got)
 	}
 }
