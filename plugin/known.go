@@ -107,8 +107,8 @@ func (k *known) means(d int) {
 }
 
 // nearestMeans tells which rows, with outputs y, lie nearest to the mean of their class.
-func (k *known) nearestMeans(rows []window.Row, y []float64) []float64 {
-	right, d := make([]float64, len(rows)), len(y)/len(rows)
+func (k *known) nearestMeans(rows []window.Row, y []float64, d int) []float64 {
+	right := make([]float64, len(rows))
 	for i := range rows {
 		best, class := math.Inf(1), ""
 		for c, label := range k.labels {

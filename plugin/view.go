@@ -76,7 +76,7 @@ func (v *view) judgeAll(ctx context.Context, refs *references, rows []window.Row
 			out.right[i] = 1
 		}
 	}
-	out.means = k.nearestMeans(rows, y)
+	out.means = k.nearestMeans(rows, y, v.model.Dim())
 	return out, nil
 }
 

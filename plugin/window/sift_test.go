@@ -29,11 +29,11 @@ func TestSift(t *testing.T) {
 	c := config
 	c.Rows, c.Classes = 6000, 1000
 	w := fill(c, rows)
-	s, err := w.Newest(t.Context(), 1 << 30)
+	s, err := w.Newest(t.Context(), 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}
-	clean, _ := fill(c, want).Newest(t.Context(), 1 << 30)
+	clean, _ := fill(c, want).Newest(t.Context(), 1<<30)
 	a, err := s.Moments.Summary(true)
 	if err != nil {
 		t.Fatal(err)
