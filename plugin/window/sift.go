@@ -29,7 +29,7 @@ const (
 	// mostFar is the share of rows that may be far: where more are, that is how the rows are.
 	mostFar = 0.25
 	// siftRows is about how many rows tell what is usual.
-	siftRows = 512
+	siftRows = 256
 )
 
 // usual is where the values of the features are.
