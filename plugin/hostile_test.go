@@ -175,11 +175,11 @@ func tells(t *testing.T, m *model.Model, w *world) float64 {
 			x, class[k] = append(x, r.x...), append(class[k], r.class)
 		}
 		var err error
-		if y[k], err = outputsOf(m, x, 2000); err != nil {
+		if y[k], err = outputsOf(t.Context(), m, x, 2000); err != nil {
 			t.Fatal(err)
 		}
 	}
-	nearest, err := score.Nearest(y[0], 2000, y[1], 2000, m.Dim())
+	nearest, err := score.Nearest(t.Context(), y[0], 2000, y[1], 2000, m.Dim())
 	if err != nil {
 		t.Fatal(err)
 	}
