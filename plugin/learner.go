@@ -253,6 +253,9 @@ func (l *learner) enqueue(rows *lesson) {
 	features := l.stage.decoder.M()
 	rows.bytes = int64(len(rows.rows)+len(rows.other))*int64(9*features+rowOverhead) +
 		int64(len(rows.fixes))*rowOverhead
+	for i := range rows.rows {
+		rows.bytes += int64(len(rows.rows[i].Label) + len(rows.rows[i].Source))
+	}
 	need := l.bytes + rows.bytes
 	if l.late != nil {
 		need = l.bytes // one label may set free many rows, whose memory was counted until now

@@ -9,7 +9,7 @@ import (
 
 // sift looks which rows enter fits: not those of labels that came a few times beside classes of hundreds, and none with
 // a feature so far away that it alone would decide what is learned. The others are no references either. It looks
-// before each fit and at each checkpoint, so that a restart finds the same.
+// before each fit, at each checkpoint, so that a restart finds the same, and when a class has come to have enough rows.
 func (t *trainer) sift() {
 	if t.window == nil {
 		return

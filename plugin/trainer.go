@@ -298,6 +298,9 @@ func (t *trainer) take(rows []window.Row) {
 		}
 	}
 	t.references.follow(t.window)
+	if t.window.Unsettled() {
+		t.sift()
+	}
 	if over > 0 && t.overfull == 0 {
 		t.log.Warn("rows of new classes are not learned", "rows", over, "limit", t.config.Classes,
 			"cure", "raise limits.classes, or check that the label column holds classes")

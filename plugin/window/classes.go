@@ -73,32 +73,41 @@ func (t *classes) remove(r *Row) {
 	}
 }
 
-// typical is how many rows the class of the median row has, of the classes of fewRows or more: half of their rows are of
-// classes that have as many. It is 0 where there are not two such classes.
-func (t *classes) typical() int {
-	counts, all := make([]int, 0, len(t.rows)), 0
-	for _, rows := range t.rows {
-		if len(rows) >= fewRows {
-			counts, all = append(counts, len(rows)), all+len(rows)
-		}
-	}
-	slices.Sort(counts)
-	below := 0
-	for _, n := range counts {
-		if below += n; 2*below >= all && len(counts) > 1 {
-			return n
-		}
-	}
-	return 0
-}
-
-// least is how many rows a class needs to enter a fit: a fifth of what is typical, two at least, and enoughRows always
-// suffice. A label that was seen a few times beside classes of hundreds may be no class at all.
+// least is how many rows a class needs to enter a fit: a fifth of what is usual, which is how many the class of the
+// median row has; two at least, and enoughRows always suffice. A label that was seen a few times beside classes of
+// hundreds may be no class at all. Labels of less than fewRows do not say what is usual where there are two classes of
+// more.
 func (t *classes) least(labelled bool) int {
 	if !labelled {
 		return 0
 	}
-	return min(max(t.typical()/5, 2), enoughRows)
+	var rows [5 * enoughRows]int // in classes of so many
+	more, all, classes := 0, 0, 0
+	for _, r := range t.rows {
+		n := len(r)
+		if n < fewRows {
+			continue
+		}
+		all, classes = all+n, classes+1
+		if n < len(rows) {
+			rows[n] += n
+		} else {
+			more += n
+		}
+	}
+	if classes < 2 {
+		return 2
+	}
+	if 2*more > all {
+		return enoughRows
+	}
+	below := 0
+	for n, of := range rows {
+		if below += of; 2*below >= all {
+			return max(n/5, 2)
+		}
+	}
+	return enoughRows
 }
 
 // forgotten is the class of fewer than enoughRows rows whose newest row is the oldest, -1 where there is none, and how

@@ -17,9 +17,9 @@ type Config struct {
 	Copies   bool          // fits are made from a copy of the rows
 }
 
-// rowOverhead is what a row takes beside its features: the row itself, its places in a block and in its class, and
-// what the allocator rounds up.
-const rowOverhead = 208
+// rowOverhead is what a row takes beside its features: the row itself, its places in a block and in its class, the text
+// of its source, and what the allocator rounds up.
+const rowOverhead = 208 + maxSource
 
 // RowBytes is the memory of one row, with its part of the moments, or of the copy that a fit makes.
 func (c Config) RowBytes() int64 {

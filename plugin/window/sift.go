@@ -29,7 +29,7 @@ const (
 	// mostFar is the share of rows that may be far: where more are, that is how the rows are.
 	mostFar = 0.25
 	// siftRows is about how many rows tell what is usual.
-	siftRows = 512
+	siftRows = 256
 )
 
 // usual is where the values of the features are.
@@ -209,8 +209,25 @@ func (w *Window) found(r *Row) {
 	w.far.Newest, w.far.Feature, w.far.Middle, w.far.Reach = *r, j, w.usual.middle[j], 1/w.usual.inverse[j]
 }
 
+// Unsettled tells whether a class has come to have enough rows since the last look, or too few.
+func (w *Window) Unsettled() bool {
+	if w.usual == nil {
+		return false
+	}
+	least := w.classes.least(w.config.Labelled)
+	for c, rows := range w.classes.rows {
+		if enters := len(rows) >= least; enters != (c < len(w.classes.enters) && w.classes.enters[c]) {
+			return true
+		}
+	}
+	return false
+}
+
 // Knows tells whether rows with a label enter fits, as of the last look: those of others tell nothing of a model.
 func (w *Window) Knows(label string) bool {
+	if w.usual == nil {
+		return true
+	}
 	c, ok := w.classes.index[label]
 	return ok && c < len(w.classes.enters) && w.classes.enters[c]
 }

@@ -3,8 +3,10 @@ package window
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/embedd/embedd/model/moments"
 )
@@ -23,6 +25,7 @@ type Window struct {
 	newest  int64
 	start   Position // rows before are not taken: see Cut
 
+	source  string // of the newest row
 	capped  int
 	changed bool // since it was looked at last; see Sift
 	more    bool
@@ -60,7 +63,7 @@ func (w *Window) Add(r Row) Outcome {
 		return Duplicate
 	}
 	if _, known := w.classes.index[r.Label]; !known && w.config.Share > 0 && w.config.Classes > 0 &&
-		w.classes.of(r.Source) >= portion(w.config.Share, w.config.Classes) {
+		w.classes.of(w.sameSource(r.Source)) >= portion(w.config.Share, w.config.Classes) {
 		return Overfull
 	}
 	c, ok := w.classes.number(r.Label, w.config.Classes)
@@ -76,6 +79,7 @@ func (w *Window) Add(r Row) Outcome {
 		}
 		c, _ = w.classes.number(r.Label, w.config.Classes)
 	}
+	r.Label, r.Source = w.classes.names[c], w.sameSource(r.Source) // one text for many rows
 	r.class, r.held, r.out = c, r.draw(drawHeld) < w.held, in
 	row := &r
 	w.place(row)
@@ -83,7 +87,7 @@ func (w *Window) Add(r Row) Outcome {
 	w.classes.insert(row)
 	w.newest = max(w.newest, r.Time)
 	if w.config.Share > 0 {
-		w.cap(c, r.Source)
+		w.cap(c, row.Source)
 	}
 	if w.config.Balance {
 		w.trim(c)
@@ -371,6 +375,23 @@ func (w *Window) lower(level int) {
 		w.trim(c)
 	}
 }
+
+// sameSource is the text that the rows of a source share, as long as they follow one another. A long one is told by its
+// begin and a hash, so that it takes no more than Config.RowBytes counts.
+func (w *Window) sameSource(source string) string {
+	if len(source) > maxSource {
+		hash := fnv.New64a()
+		hash.Write([]byte(source))
+		source = fmt.Sprintf("%s~%016x", source[:maxSource-17], hash.Sum64())
+	}
+	if source != w.source {
+		w.source = strings.Clone(source)
+	}
+	return w.source
+}
+
+// maxSource bounds the text of a source.
+const maxSource = 64
 
 // portion is a share of so many, one at least.
 func portion(share float64, of int) int { return max(int(math.Ceil(share*float64(of))), 1) }

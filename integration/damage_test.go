@@ -1,0 +1,99 @@
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/stream/registry"
+)
+
+// TestDamagedModels: a daemon whose pointer is damaged and whose live model has lost its bytes starts, answers with the
+// version before, and says so in the log, in the status and in `model ls`; `model rollback` is refused for the damaged
+// one, and a deleted store costs no epoch its number.
+func TestDamagedModels(t *testing.T) {
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.streams()
+	config := configFile(t, s.ClientURL(), strings.Replace(learning, "every: {rows: 1000", "every: {rows: 300", 1))
+	g := digits(t)
+	d := startDaemon(t, config)
+	for from := 0; from < 1400; from += 50 {
+		c.send("features.digits", g.message(t, from, from+50, true))
+	}
+	c.await("REDUCED", 28, time.Minute)
+	store := registry.Of(must(registry.JetStream(t.Context(), c.js))(t), "digits", registry.Options{})
+	var p *registry.Pointer
+	eventually(t, time.Minute, says("a second version is live"), func() bool {
+		p = must(store.Pointer(t.Context()))(t)
+		return p.Previous != ""
+	})
+	d.stop()
+	p = must(store.Pointer(t.Context()))(t)
+	objects := must(c.js.ObjectStore(t.Context(), registry.Bucket))(t)
+	if err := objects.Delete(t.Context(), p.Live); err != nil {
+		t.Fatal(err)
+	}
+	must(must(c.js.KeyValue(t.Context(), registry.Bucket))(t).PutString(t.Context(), "digits", "{"))(t)
+
+	if lines := versions(t, "--server", s.ClientURL()); len(lines) < 2 {
+		t.Errorf("of a damaged store `model ls` shows %+v", lines)
+	}
+	d = startDaemon(t, config)
+	eventually(t, 20*time.Second, says("ready"), func() bool { code, _ := d.get("/readyz"); return code == 200 })
+	c.send("features.digits", g.message(t, 0, 50, false))
+	c.await("REDUCED", 29, time.Minute)
+	if m := c.last("REDUCED").header.Get(wire.HeaderModel); m == p.Live {
+		t.Errorf("answered by %s, which cannot be read", m)
+	}
+	for _, want := range []string{"cannot be read", p.Live, "embedd model rollback",
+		`msg="a model is live" pipeline=digits version=` + p.Previous} {
+		if !strings.Contains(d.log.String(), want) {
+			t.Errorf("the log does not say %q", want)
+		}
+	}
+	states := map[string]string{}
+	for _, v := range versions(t, "--server", s.ClientURL()) {
+		states[v.Version] = v.State
+	}
+	if states[p.Live] != "damaged" || states[p.Previous] == "" { // by now a newer one may be live
+		t.Errorf("`model ls` shows %v", states)
+	}
+	if status := succeed(t, "status", "digits", "--format", "json", "--server", s.ClientURL()); !strings.Contains(status,
+		"cannot be read") {
+		t.Errorf("the status is %s", status)
+	}
+	d.stop()
+
+	for _, stream := range []string{"OBJ_" + registry.Bucket, "KV_" + registry.Bucket} {
+		if err := c.js.DeleteStream(t.Context(), stream); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d = startDaemon(t, config)
+	eventually(t, time.Minute, says("a first model again"), func() bool { return promotions(d) > 0 })
+	m := promoted.FindStringSubmatch(d.log.String())
+	if len(m) == 0 || len(m[2]) < 10 {
+		t.Errorf("after the store was deleted it goes on with %v", m)
+	}
+	d.stop()
+}
+
+// TestDamagedDirectory: the same of models in a directory, without a server that keeps them.
+func TestDamagedDirectory(t *testing.T) {
+	dir := t.TempDir()
+	store := registry.Of(must(registry.Directory(dir))(t), "digits", registry.Options{})
+	if err := os.MkdirAll(filepath.Join(dir, "digits"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "digits", "pointer-7.json"), []byte("{"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c := must(store.Live(t.Context()))(t)
+	if c.Live != nil || c.Damage == "" {
+		t.Errorf("of a directory with a damaged pointer alone live is %+v", c)
+	}
+}
