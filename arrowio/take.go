@@ -239,27 +239,18 @@ func (r *record) views(c *chunk, i int, sel []span, n int) {
 		have += len(c.buf(first + k))
 	}
 	valid := c.valid(i)
-	var used []span
-	ordered := true
+	used := newGathering(have+buffers, n)
 	for _, s := range sel {
 		for k := s.lo; k < s.hi; k++ {
 			if size, ok := longView(c.buffer(i, 1), valid, k); ok {
 				v := c.buffer(i, 1)[16*k:]
 				at := begins[le.Uint32(v[8:])] + int(le.Uint32(v[12:]))
-				ordered = ordered && (len(used) == 0 || used[len(used)-1].hi <= at)
-				if ordered {
-					used = join(used, at, at+size)
-				} else {
-					used = append(used, span{at, at + size})
-				}
+				used.add(at, at+size)
 			}
 		}
 	}
-	if !ordered {
-		used = union(used)
-	}
-	long := count(used)
-	if long >= have || long > math.MaxInt32 {
+	used.complete()
+	if used.total >= have || used.total > math.MaxInt32 {
 		r.buffer(out)
 		for k := 0; k < buffers; k++ {
 			r.buffer(c.buf(first + k))
@@ -268,7 +259,6 @@ func (r *record) views(c *chunk, i int, sel []span, n int) {
 		return
 	}
 	out = append(make([]byte, 0, len(out)), out...)
-	base := bases(used)
 	at := 0
 	for _, s := range sel {
 		for k := s.lo; k < s.hi; k, at = k+1, at+1 {
@@ -280,16 +270,16 @@ func (r *record) views(c *chunk, i int, sel []span, n int) {
 			}
 			from := begins[le.Uint32(out[16*at+8:])] + int(le.Uint32(out[16*at+12:]))
 			le.PutUint32(out[16*at+8:], 0)
-			le.PutUint32(out[16*at+12:], uint32(place(used, base, from)))
+			le.PutUint32(out[16*at+12:], uint32(used.place(from)))
 		}
 	}
-	if r.buffer(out); long == 0 {
+	if r.buffer(out); used.total == 0 {
 		r.variadic = append(r.variadic, 0)
 		return
 	}
-	data := make([]byte, 0, long)
+	data := make([]byte, 0, used.total)
 	k := 0
-	for _, s := range used {
+	for _, s := range used.spans {
 		for k+1 < buffers && begins[k+1] <= s.lo {
 			k++
 		}
@@ -309,8 +299,6 @@ func longView(views, valid []byte, k int) (int, bool) {
 func (r *record) listViews(c *chunk, i int, sel []span, n int) *Error {
 	w := c.layout.fields[i].width
 	from, size, valid := c.buffer(i, 1), c.buffer(i, 2), c.valid(i)
-	var child []span
-	ordered := true
 	each := func(f func(at, size int64)) {
 		for _, s := range sel {
 			for k := s.lo; k < s.hi; k++ {
@@ -322,28 +310,20 @@ func (r *record) listViews(c *chunk, i int, sel []span, n int) *Error {
 			}
 		}
 	}
-	each(func(at, m int64) {
-		ordered = ordered && (m == 0 || len(child) == 0 || int64(child[len(child)-1].hi) <= at)
-		if ordered {
-			child = join(child, int(at), int(at+m))
-		} else if m > 0 {
-			child = append(child, span{int(at), int(at + m)})
-		}
-	})
-	if !ordered {
-		child = union(child)
-	}
-	base := bases(child)
+	rows, _ := c.node(i + 1)
+	used := newGathering(rows, n)
+	each(func(at, m int64) { used.add(int(at), int(at+m)) })
+	used.complete()
 	offsets, sizes := make([]byte, 0, n*w), make([]byte, 0, n*w)
 	each(func(at, m int64) {
 		to := 0
 		if m > 0 {
-			to = place(child, base, int(at))
+			to = used.place(int(at))
 		}
 		offsets, sizes = appendInteger(offsets, w, int64(to)), appendInteger(sizes, w, m)
 	})
 	r.buffer(offsets, sizes)
-	return r.take(c, i+1, child)
+	return r.take(c, i+1, used.spans)
 }
 
 // runs takes rows of a run-end encoded column: the runs that they are in, each once where its rows follow one another.
@@ -387,38 +367,35 @@ func (r *record) union(c *chunk, i int, sel []span) *Error {
 		childOf[id] = k
 	}
 	from := c.buffer(i, 1)
-	child, ordered := make([][]span, len(f.ids)), make([]bool, len(f.ids))
-	for k := range ordered {
-		ordered[k] = true
+	rows := make([]int, len(f.ids)) // that use each child
+	for _, s := range sel {
+		for _, id := range types[s.lo:s.hi] {
+			rows[childOf[id]]++
+		}
+	}
+	used := make([]*gathering, len(f.ids))
+	for j, k := i+1, 0; j < f.end; j, k = c.layout.fields[j].end, k+1 {
+		domain, _ := c.node(j)
+		used[k] = newGathering(domain, rows[k])
 	}
 	for _, s := range sel {
 		for k := s.lo; k < s.hi; k++ {
-			id, at := childOf[types[k]], int(offset(from, 4, k))
-			n := len(child[id])
-			if ordered[id] = ordered[id] && (n == 0 || child[id][n-1].hi <= at); ordered[id] {
-				child[id] = join(child[id], at, at+1)
-			} else {
-				child[id] = append(child[id], span{at, at + 1})
-			}
+			at := int(offset(from, 4, k))
+			used[childOf[types[k]]].add(at, at+1)
 		}
 	}
-	base := make([][]int, len(child))
-	for id := range child {
-		if !ordered[id] {
-			child[id] = union(child[id])
-		}
-		base[id] = bases(child[id])
+	for _, u := range used {
+		u.complete()
 	}
 	offsets := make([]byte, 0, 4*count(sel))
 	for _, s := range sel {
 		for k := s.lo; k < s.hi; k++ {
-			id := childOf[types[k]]
-			offsets = appendInteger(offsets, 4, int64(place(child[id], base[id], int(offset(from, 4, k)))))
+			offsets = appendInteger(offsets, 4, int64(used[childOf[types[k]]].place(int(offset(from, 4, k)))))
 		}
 	}
 	r.buffer(offsets)
 	for j, k := i+1, 0; j < f.end; j, k = c.layout.fields[j].end, k+1 {
-		if e := r.take(c, j, child[k]); e != nil {
+		if e := r.take(c, j, used[k].spans); e != nil {
 			return e
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/embedd/embedd/internal/bound"
 	"github.com/embedd/embedd/model/fit"
 )
 
@@ -479,21 +480,26 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("pipelines: &p {p: *p}\n"))
 	f.Add([]byte("{? [a] : b, ${X}: ${Y:-{}}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := Parse("f", data, environment("X", "1"))
-		if err == nil {
-			if len(c.Pipelines) == 0 {
-				t.Fatal("passed without a pipeline")
-			}
-			return
-		}
-		var ps Problems
-		if !errors.As(err, &ps) || len(ps) == 0 {
-			t.Fatalf("error %T %v", err, err)
-		}
-		for _, p := range ps {
-			if p.Line < 1 || p.Column < 1 || p.Message == "" {
-				t.Fatalf("problem %+v", p)
-			}
-		}
+		bound.Check(t, 64<<20+1024*uint64(len(data)), func() { parsed(t, data) })
 	})
+}
+
+// parsed holds what comes of bytes to a configuration or to problems with a place.
+func parsed(t *testing.T, data []byte) {
+	c, err := Parse("f", data, environment("X", "1"))
+	if err == nil {
+		if len(c.Pipelines) == 0 {
+			t.Fatal("passed without a pipeline")
+		}
+		return
+	}
+	var ps Problems
+	if !errors.As(err, &ps) || len(ps) == 0 {
+		t.Fatalf("error %T %v", err, err)
+	}
+	for _, p := range ps {
+		if p.Line < 1 || p.Column < 1 || p.Message == "" {
+			t.Fatalf("problem %+v", p)
+		}
+	}
 }
