@@ -42,8 +42,7 @@ func (p *pipeline) answer(ctx context.Context, in *input) *answer {
 	a.seconds = time.Since(begin).Seconds()
 	if in.delivered < 2 || !p.parked.known(a) {
 		// What was held for as long as the server waits may have been delivered to, and answered by, another process.
-		p.tail.markStored(ctx, a, in.delivered > 1 || time.Since(in.at) > p.AckWait ||
-			in.origin.Seq <= p.answered.Load())
+		p.tail.markStored(ctx, a, in.doubt || time.Since(in.at) > p.AckWait)
 		p.judge(a)
 	}
 	return a
