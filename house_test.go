@@ -19,6 +19,7 @@ const module = "github.com/embedd/embedd/"
 // below lists, for each package, the packages that it may import. ARCHITECTURE.md draws the same map.
 var below = map[string][]string{
 	"internal/spell":            {},
+	"internal/bound":            {},
 	"model/internal/parallel":   {},
 	"model/internal/linalg":     {},
 	"model/pencil":              {"model/internal/parallel"},

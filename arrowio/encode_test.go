@@ -171,6 +171,12 @@ func TestTooWide(t *testing.T) {
 	none := func(int, int) []wire.Pair { return nil }
 	_, err := e.Split(numbered(m, 2), 4000, none)
 	wantCode(t, err, wire.TooWide, "row 2", "max_payload")
+	two := decode(t, newDecoder(t, Spec{Features: []string{"x"}}), message(t, "x", from(t, f32, `[1,2,3]`), "s",
+		from(t, str, `["`+wide+`","b","`+wide+`"]`)))
+	_, err = e.Split(numbered(two, 2), 4000, none)
+	if wantCode(t, err, wire.TooWide, "row 0"); len(err.(*Error).Also) != 1 || err.(*Error).Also[0].Row != 2 {
+		t.Errorf("rows %v too", err.(*Error).Also)
+	}
 	second := numbered(decode(t, newDecoder(t, Spec{Features: []string{"x"}}), fixtures(t)["fsl"]), 2)
 	second.Drop = [][]int{upTo(40), nil}
 	_, err = e.Split(second, 1000, none)

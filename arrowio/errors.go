@@ -17,6 +17,7 @@ type Error struct {
 	Batch  int       // the batch of that row, counted from 0
 	Detail string    // what was wrong, with figures
 	Hint   string    // how to mend it, or ""
+	Also   []*Error  // further rows of the message with the same fault, of too_wide alone
 	Stack  string    // where a fault of this package happened, for a log; not part of the sentence
 }
 

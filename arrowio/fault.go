@@ -23,6 +23,15 @@ func (b *Batch) Faults() []Fault {
 }
 
 func (b *Batch) findFaults() []Fault {
+	for _, c := range b.columns {
+		if c.size < 0 { // no row has said how long the list is: all are null
+			faults := make([]Fault, b.rows)
+			for row := range faults {
+				faults[row] = Fault{Row: row, Feature: b.layout.fields[c.field].name, What: "null"}
+			}
+			return faults
+		}
+	}
 	first := map[int]int{} // row to its first bad element
 	base := 0
 	for i := range b.blocks {
@@ -39,8 +48,9 @@ func (b *Batch) findFaults() []Fault {
 		return nil
 	}
 	faults := make([]Fault, 0, len(first))
+	names := map[int]string{} // of elements: many rows may have the same
 	for row, element := range first {
-		faults = append(faults, b.faultAt(row, element))
+		faults = append(faults, b.faultAt(row, element, names))
 	}
 	sort.Slice(faults, func(i, j int) bool { return faults[i].Row < faults[j].Row })
 	return slices.Clip(faults)
@@ -140,8 +150,8 @@ func asBytes[T float32 | float64](s []T, width int) []byte {
 }
 
 // faultAt describes feature element of row.
-func (b *Batch) faultAt(row, element int) Fault {
-	f := Fault{Row: row}
+func (b *Batch) faultAt(row, element int, names map[int]string) Fault {
+	f := Fault{Row: row, Feature: names[element]}
 	var c column
 	j := element
 	for _, c = range b.columns {
@@ -150,10 +160,12 @@ func (b *Batch) faultAt(row, element int) Fault {
 		}
 		j -= c.size
 	}
-	f.Feature = b.layout.fields[c.field].name
 	list := c.value != c.field
-	if list {
-		f.Feature = elementName(f.Feature, j)
+	if f.Feature == "" {
+		if f.Feature = b.layout.fields[c.field].name; list {
+			f.Feature = elementName(f.Feature, j)
+		}
+		names[element] = f.Feature
 	}
 	if b.isNull(c.field, row) || list && b.isNull(c.value, b.elementRow(&c, row)+j) {
 		f.What = "null"

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
 	flatbuffers "github.com/google/flatbuffers/go"
 	"github.com/klauspost/compress/zstd"
 
@@ -496,12 +497,20 @@ func touch(d *Decoder, e *Encoder, msg []byte) error {
 			return err
 		}
 	}
+	told := d.Expanded(msg, 2)
+	if told < len(msg)+4*2*m.Rows() {
+		return fmt.Errorf("a message of %d bytes and %d rows is told to come to %d", len(msg), m.Rows(), told)
+	}
 	parts, err := e.Split(r, max(256, len(msg)/2),
 		func(k, n int) []wire.Pair { return []wire.Pair{{Key: wire.HeaderPart, Value: fmt.Sprint(k, n)}} })
 	if err != nil {
 		return clean(err)
 	}
+	total := 0
 	for _, p := range parts {
+		if total += len(p); total > 2*told+8*len(msg)+maxRepeated {
+			return fmt.Errorf("%d parts of %d bytes, and it was told that the message comes to %d", len(parts), total, told)
+		}
 		if err := again(p, nil); err != nil {
 			return err
 		}
@@ -530,4 +539,27 @@ func clean(err error) error {
 		return fmt.Errorf("no clean refusal: %w", err)
 	}
 	return nil
+}
+
+// TestLongNames: the name of a feature column stands before each of its elements, so a long one is not taken.
+func TestLongNames(t *testing.T) {
+	name := "x" + string(make([]byte, 1<<20))
+	msg := sample(t, 2, 2000, true, false)
+	m := decode(t, newDecoder(t, Spec{}), msg)
+	schema, recs := records(t, msg)
+	field := schema.Field(0)
+	field.Name = name
+	long := arrow.NewSchema([]arrow.Field{field}, nil)
+	msg, err := FromRecords(long, array.NewRecord(long, recs[0].Columns(), int64(m.Rows())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = newDecoder(t, Spec{Features: []string{"x*"}}).Decode(msg)
+	runtime.ReadMemStats(&after)
+	wantCode(t, err, wire.TooLarge, "name")
+	if spent := after.TotalAlloc - before.TotalAlloc; spent > 16<<20 {
+		t.Errorf("%d bytes allocated", spent)
+	}
 }

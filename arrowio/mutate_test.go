@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/bound"
 )
 
 // The mutation driver changes good messages at random and uses what is still accepted. It runs in a child process
@@ -204,26 +205,33 @@ func mutateChild(t *testing.T, file string) {
 	fmt.Printf("%d mutations, %d accepted, refused %v, slowest %v\n", *mutations, accepted, refused, worst)
 }
 
-// FuzzDecode searches by coverage. Its seeds are the good messages and the crafted ones.
+// FuzzDecode searches by coverage, beside the changes of the mutation driver. Its seeds are the good messages and the
+// crafted ones.
 func FuzzDecode(f *testing.F) {
 	for _, s := range seeds(f) {
-		f.Add(s)
+		f.Add(s, uint64(0))
 	}
 	for _, c := range crafts(f) {
-		if len(c.msg) < 64<<10 {
-			f.Add(c.msg)
+		if len(c.msg) < 16<<10 {
+			f.Add(c.msg, uint64(0))
 		}
 	}
-	e, packed := newEncoder(f, Output{}), newEncoder(f, Output{Compression: "lz4", Columns: true})
-	f.Fuzz(func(t *testing.T, msg []byte) {
-		for _, s := range []Spec{{Features: []string{"*"}, Label: "label", Key: "id"}, {}} {
-			d := newDecoder(t, s)
-			if err := touch(d, e, msg); err != nil {
-				t.Error(err)
-			}
-			if err := touch(d, packed, msg); err != nil {
-				t.Error(err)
-			}
+	limits := Limits{Message: 1 << 20, Body: 1 << 20, Rows: 10_000}
+	plain, packed := newEncoder(f, Output{}), newEncoder(f, Output{Compression: "lz4", Columns: true})
+	f.Fuzz(func(t *testing.T, msg []byte, seed uint64) {
+		if seed != 0 && len(msg) > 0 {
+			msg = mutate(rand.New(rand.NewPCG(seed, 16)), [][]byte{msg})
 		}
+		bound.Check(t, 128<<20, func() {
+			for _, s := range []Spec{{Features: []string{"*"}, Label: "label", Key: "id"}, {}} {
+				s.Limits = limits
+				d := newDecoder(t, s)
+				for _, e := range []*Encoder{plain, packed} {
+					if err := touch(d, e, msg); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
 	})
 }

@@ -43,6 +43,9 @@ func (c class) String() string {
 // maxFeatures bounds the number of feature elements, m. Names are kept for each.
 const maxFeatures = 1 << 16
 
+// maxName bounds the name of a feature column, which each element of a list repeats.
+const maxName = 1024
+
 // A column is one feature column of a schema.
 type column struct {
 	field int // of the layout
@@ -134,6 +137,9 @@ func (s *schema) size() int {
 // Features returns the names of the feature elements in order: a column's name, or name[0], name[1] ... for a list;
 // nil before they are fixed.
 func (d *Decoder) Features() []string { return slices.Clone(d.pin.Load().names) }
+
+// M is the number of feature elements, 0 before they are fixed.
+func (d *Decoder) M() int { return len(d.pin.Load().names) }
 
 // Pin fixes the feature elements to those of a model. It fails where other names are fixed already.
 func (d *Decoder) Pin(names []string) error {
@@ -260,6 +266,10 @@ func (p *plan) numeric(i int) (value, size int, ok bool) {
 
 func (p *plan) add(i int) *Error {
 	name := p.schema.layout.fields[i].name
+	if len(name) > maxName {
+		return fault(wire.TooLarge, "a feature's name of %d bytes, and the limit is %d", len(name), maxName).hint(
+			"send a short name").in(name)
+	}
 	value, size, ok := p.numeric(i)
 	if !ok {
 		return fault(wire.NotNumeric, "a column of type %s holds no numbers of float32, float64 or an integer type",

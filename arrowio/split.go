@@ -13,7 +13,7 @@ const metadataReserve = 4096
 // Split writes parts of at most limit bytes each, in the order of the rows; one part when all fits. meta makes the
 // metadata of a part, counted from 0. A part of several has the entries of dictionaries that its rows use and no
 // others. Where it splits depends on the input, the configuration and the dimension, never on the metadata or on the
-// numbers in Y. A single row over the limit is too_wide, with the row named. What all rows share stands in every part:
+// numbers in Y. A single row over the limit is too_wide, with the row named, and others like it. What all rows share stands in every part:
 // where that makes the parts together more than twice as long as the undivided output, and 64 KiB, they are too_large
 // and none is made. The error is always an *Error.
 func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []wire.Pair) (msgs [][]byte, err error) {
@@ -64,7 +64,11 @@ type splitter struct {
 	most     int // bytes of all parts together
 	total    int
 	out      []*bundle
+	wide     []*Error // rows that alone are too large
 }
+
+// maxWide bounds the rows that are named as too wide. Each is tried.
+const maxWide = 128
 
 func sizeOf(parts []*part) (n int) {
 	for _, p := range parts {
@@ -75,6 +79,9 @@ func sizeOf(parts []*part) (n int) {
 
 // close makes a bundle the next part.
 func (s *splitter) close(g *bundle) *Error {
+	if len(s.wide) > 0 {
+		return nil // nothing is written: the rows that are too wide leave first
+	}
 	if s.total += s.draft.size() + g.size; s.total > s.most {
 		return fault(wire.TooLarge,
 			"the first %d parts of the output come to %d bytes, since each repeats schema and dictionaries; all may have %d",
@@ -125,11 +132,20 @@ func (s *splitter) split(whole []*part) *Error {
 			return fail
 		}
 	}
+	if len(s.wide) > 0 {
+		return s.tooWide()
+	}
 	if len(s.out) == 0 {
 		return fault(wire.TooLarge, "the schema alone does not fit into a part").hint(
 			"raise the server's max_payload, or keep fewer columns")
 	}
 	return nil
+}
+
+func (s *splitter) tooWide() *Error {
+	first := *s.wide[0]
+	first.Also = s.wide[1:]
+	return &first
 }
 
 // divide cuts the rows lo to hi-1 of batch k, of which g is what leaves, into as many equal pieces as their size asks
@@ -145,7 +161,10 @@ func (s *splitter) divide(k int, g *bundle, lo, hi int) *Error {
 			g.size+s.draft.size(), s.maxBytes+s.draft.size()).
 			hint("raise the server's max_payload, or keep fewer columns").at(sel[0].lo)
 		e.Batch = k
-		return e
+		if s.wide = append(s.wide, e); len(s.wide) == maxWide {
+			return s.tooWide()
+		}
+		return nil
 	}
 	pieces := 2
 	if s.maxBytes > 0 {

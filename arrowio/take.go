@@ -188,9 +188,18 @@ func takeBits(b []byte, sel []span, n int) []byte {
 	out := make([]byte, (n+7)/8)
 	k := 0
 	for _, s := range sel {
-		for at := s.lo; at < s.hi; at++ {
+		for at := s.lo; at < s.hi; {
+			if bits := uint(at & 7); k&7 == 0 && at+8 <= s.hi {
+				v := b[at>>3] >> bits
+				if bits > 0 {
+					v |= b[at>>3+1] << (8 - bits)
+				}
+				out[k>>3] = v
+				at, k = at+8, k+8
+				continue
+			}
 			out[k>>3] |= b[at>>3] >> (at & 7) & 1 << (k & 7)
-			k++
+			at, k = at+1, k+1
 		}
 	}
 	return out

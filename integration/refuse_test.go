@@ -46,7 +46,7 @@ func refused(t *testing.T, config string, code int, limit time.Duration, words .
 func TestMissingStream(t *testing.T) {
 	s := startServer(t, nil)
 	config := configFile(t, s.ClientURL(), fixed)
-	refused(t, config, 1, 20*time.Second, "embedd setup --apply", "nats stream add FEATURES --subjects", "features.>")
+	refused(t, config, 1, 20*time.Second, "embedd setup --apply", "nats stream add FEATURES --subjects", `"features.digits"`)
 
 	out, _, code := run(t, "setup", "-c", config)
 	if code != 3 || !strings.Contains(out, "nats stream add DEAD") {

@@ -50,7 +50,7 @@ func (t *trainer) warmUp(ctx context.Context, rows [][]float64) {
 	o := Outcome{Candidate: math.NaN(), Previous: math.NaN(), Rows: n,
 		Reason: fmt.Sprintf("a PCA of the first %d rows serves until a first model exists", n)}
 	t.origin = p
-	if err := t.publish(ctx, p, 1, &window.Suffix{Rows: n}, &o, true); err != nil {
+	if err := t.publish(ctx, p, t.config.Epochs+1, &window.Suffix{Rows: n}, &o, true); err != nil {
 		t.failed(ctx, err, n)
 		return
 	}

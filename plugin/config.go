@@ -51,6 +51,23 @@ type Window struct {
 	Balance Balance // default BalanceClass
 }
 
+// Quota bounds what one source can do to what is learned: it has at most a share of the rows that a class may have in
+// the window, and of the labels that the window has room for. Its zero value bounds nothing.
+type Quota struct {
+	By    QuotaBy
+	Share float64 // default 0.5
+}
+
+// QuotaBy says what a source is.
+type QuotaBy string
+
+// The kinds of source.
+const (
+	QuotaNone    QuotaBy = ""
+	QuotaSubject QuotaBy = "subject" // Position.Source
+	QuotaKey     QuotaBy = "key"     // the key of a row
+)
+
 // Align says how the coordinates of a new model are brought near those of the live one; see [model.Align].
 type Align string
 
@@ -66,6 +83,7 @@ const (
 type Training struct {
 	Window  Window
 	Every   Every
+	Quota   Quota
 	Holdout float64 // share of the rows that no fit sees, and that all models are judged by; default 0.2
 	Gate    Gate
 	// IgnoreDrift leaves the window as it is when the rows change; without it older rows are left out then.
@@ -91,6 +109,8 @@ type Config struct {
 	Fixed *model.Model // a model that answers as it is: no learning
 	// the model that was live before a restart; rows up to what it has seen only fill the window again
 	Resume *Live
+	// Epochs is the highest epoch that the pipeline had before, in whatever life of its: the first model is of the next.
+	Epochs int
 
 	// Store, where set, keeps a model before it goes live and returns its version. With an error the model does not
 	// go live. It is called by the worker that fits, never under a lock.
@@ -138,6 +158,16 @@ func (c Config) withDefaults() (Config, error) {
 	} {
 		if !slices.Contains(f.allowed, f.value) {
 			return c, fmt.Errorf("%s %q is not one of %v", f.name, f.value, f.allowed)
+		}
+	}
+	if q := &c.Training.Quota; q.By == QuotaNone {
+		q.Share = 0
+	} else {
+		set(&q.Share, 0.5)
+		if !slices.Contains([]QuotaBy{QuotaSubject, QuotaKey}, q.By) || !(q.Share > 0 && q.Share <= 1) ||
+			q.By == QuotaKey && c.Spec.Key == "" {
+			return c, fmt.Errorf("quota by %q of %g: by subject, or by key with a key column named, and a share in (0, 1]",
+				q.By, q.Share)
 		}
 	}
 	set(&c.Training.Holdout, 0.2)

@@ -90,6 +90,9 @@ func (s *Stage) LabelsReached(t time.Time) {
 	}
 	s.learner.mu.Lock()
 	defer s.learner.mu.Unlock()
+	if newest := time.Unix(0, s.learner.stamps.Newest); t.After(newest) && t.After(s.config.Clock().Add(clocksApart)) {
+		t = newest // a time ahead of the clock is not what learning counts by
+	}
 	s.learner.late.join.Reached(t)
 	s.learner.late.tell(s.learner)
 }
@@ -173,9 +176,13 @@ func (l *lesson) take(out []join.Out[features]) {
 
 // rowsOf gives the rows of a message to the join. Rows with a missing feature are left out unless they are imputed: the
 // hot path gives no output for them either.
-func (t *late) rowsOf(msg *arrowio.Message, at Position, m int, impute, unlabelled bool) *lesson {
+func (t *late) rowsOf(c *Config, msg *arrowio.Message, at Position, m int, unlabelled bool) *lesson {
 	l, i := &lesson{}, 0
 	for _, b := range msg.Batches() {
+		if width(b) != m {
+			i += b.Rows() // lists of which no row has said how long they are
+			continue
+		}
 		faults := b.Faults()
 		for k := range b.Rows() {
 			faulty := len(faults) > 0 && faults[0].Row == k
@@ -184,7 +191,7 @@ func (t *late) rowsOf(msg *arrowio.Message, at Position, m int, impute, unlabell
 			}
 			r := join.Row[features]{Place: join.Place(at.row(i)), Time: at.Time}
 			i++
-			if faulty && !impute {
+			if faulty && c.Nulls != NullsImpute {
 				continue
 			}
 			r.Label, r.Has = b.Label(k)
@@ -196,7 +203,7 @@ func (t *late) rowsOf(msg *arrowio.Message, at Position, m int, impute, unlabell
 			if r.Key == "" && !r.Has && !unlabelled {
 				continue // nothing will ever say what it is
 			}
-			r.Payload = features{make([]float64, m), at.Source}
+			r.Payload = features{make([]float64, m), c.sourceOf(b, k, at)}
 			gather(r.Payload.x, b.Features(), k)
 			r.Size = 9*m + 16 // an eighth for the allocator's size classes
 			if unlabelled && !r.Has {
@@ -304,9 +311,7 @@ func (l *learner) learnLabels(m *arrowio.Message, at Position) error {
 		l.late.next++
 		at.Seq = l.late.next
 	}
-	if at.Time.IsZero() {
-		at.Time = l.config.Clock()
-	}
+	at.Time = l.timeOf(&l.answers, at, "labels")
 	next := l.late.labelsOf(m, at)
 	l.late.tell(l)
 	l.enqueue(next)

@@ -26,7 +26,10 @@ type learner struct {
 	waiting  int    // labelled rows in queue
 	next     uint64 // counts messages for hosts that give no sequence
 	intake   intake
-	dropped  int // rows that the queue had no memory for
+	stamps   stamps    // of the rows' messages
+	answers  stamps    // of the messages of labels that come apart from them
+	turned   time.Time // when it was logged last that they are read another way
+	dropped  int       // rows that the queue had no memory for
 	busy     bool
 	refitted bool // a wish to fit waits in the queue
 	status   Status
@@ -46,6 +49,9 @@ func newLearner(s *Stage) *learner {
 	l := &learner{stage: s, config: &s.config, trainer: newTrainer(s), wake: make(chan struct{}, 1),
 		done: make(chan struct{}), idle: make(chan struct{})}
 	l.status = l.trainer.status()
+	if r := l.trainer.resume; r != nil {
+		l.stamps, l.answers = r.Stamps, r.Answers
+	}
 	if s.config.Labels != nil {
 		l.late = newLate(s.config.Labels)
 	}
@@ -183,16 +189,18 @@ func (l *learner) learn(m *arrowio.Message, at Position) error {
 		l.next++
 		at.Seq = l.next
 	}
-	if at.Time.IsZero() {
-		at.Time = l.config.Clock()
-	}
+	at.Time = l.timeOf(&l.stamps, at, "messages")
 	if m.Rows() == 0 {
 		return nil
 	}
-	features := len(l.stage.decoder.Features())
+	features := l.stage.decoder.M()
+	if features == 0 { // no row has said yet how long a list of features is
+		l.intake.count(m, l.config, 0)
+		return nil
+	}
 	unlabelled := l.config.Until == UntilPCA && l.stage.Live() == nil
 	if l.late != nil {
-		next := l.late.rowsOf(m, at, features, l.config.Nulls == NullsImpute, unlabelled)
+		next := l.late.rowsOf(l.config, m, at, features, unlabelled)
 		l.late.tell(l)
 		l.intake.count(m, l.config, len(next.rows))
 		l.enqueue(next)
@@ -204,12 +212,33 @@ func (l *learner) learn(m *arrowio.Message, at Position) error {
 	return nil
 }
 
+// timeOf is the time of a message for learning. The caller holds the lock.
+func (l *learner) timeOf(s *stamps, at Position, what string) time.Time {
+	now := l.config.Clock()
+	if at.Time.IsZero() {
+		at.Time = now
+	}
+	t, turned := s.at(at.row(0), at.Time.UnixNano(), now.UnixNano())
+	if note := s.note(what); turned && note != "" && now.Sub(l.turned) >= time.Minute {
+		l.turned = now
+		l.config.Logger.Warn(note)
+	}
+	return time.Unix(0, t)
+}
+
+// times are what a checkpoint keeps of how messages were stamped.
+func (l *learner) times() (rows, labels stamps) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stamps.copy(), l.answers.copy()
+}
+
 // enqueue puts a lesson into the queue, where that has memory for it. The caller holds the lock.
 func (l *learner) enqueue(rows *lesson) {
 	if len(rows.rows)+len(rows.other)+len(rows.fixes) == 0 {
 		return
 	}
-	features := len(l.stage.decoder.Features())
+	features := l.stage.decoder.M()
 	rows.bytes = int64(len(rows.rows)+len(rows.other))*int64(9*features+rowOverhead) +
 		int64(len(rows.fixes))*rowOverhead
 	need := l.bytes + rows.bytes
@@ -316,6 +345,9 @@ func (l *learner) now() Status {
 	s.Seen, s.Unlabelled, s.Faulty = l.intake.rows, l.intake.unlabelled, l.intake.faulty
 	if hint := l.intake.hint(s, l.config.Spec.Label); hint != "" && !s.nothing {
 		s.Hint = hint
+	}
+	if s.Clock = l.stamps.note("messages"); s.Clock == "" {
+		s.Clock = l.answers.note("labels")
 	}
 	return s
 }

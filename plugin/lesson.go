@@ -30,6 +30,10 @@ const rowOverhead = 176
 func (c *Config) lessonOf(m *arrowio.Message, at Position, features int, unlabelled bool) *lesson {
 	l, i := &lesson{}, 0
 	for _, batch := range m.Batches() {
+		if width(batch) != features {
+			i += batch.Rows() // lists of which no row has said how long they are
+			continue
+		}
 		faults := batch.Faults()
 		for k := range batch.Rows() {
 			faulty := len(faults) > 0 && faults[0].Row == k
@@ -55,10 +59,27 @@ func (c *Config) lessonOf(m *arrowio.Message, at Position, features int, unlabel
 				continue
 			}
 			l.rows = append(l.rows, window.Row{Position: place, Time: at.Time.UnixNano(), Label: label,
-				Source: at.Source, X: x})
+				Source: c.sourceOf(batch, k, at), X: x})
 		}
 	}
 	return l
+}
+
+// width is the number of features of a batch.
+func width(b *arrowio.Batch) (m int) {
+	for _, block := range b.Features() {
+		m += block.Cols
+	}
+	return m
+}
+
+// sourceOf says who sent a row, as quotas count.
+func (c *Config) sourceOf(b *arrowio.Batch, row int, at Position) string {
+	if c.Training.Quota.By == QuotaKey {
+		key, _ := b.Key(row)
+		return key
+	}
+	return at.Source
 }
 
 // gather copies row i of blocks that stand side by side. What is out of float32's range is missing.

@@ -68,7 +68,7 @@ func (t *trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 		o.Candidate, o.Previous = c.agree.rate(), t.live.agree.rate()
 	}
 	live := t.stage.Live()
-	epoch, origin := 1, m
+	epoch, origin := t.config.Epochs+1, m
 	if live != nil {
 		var err error
 		if m, epoch, origin, err = t.align(m, live, &o); err != nil {

@@ -325,13 +325,15 @@ type Status struct {
 	Dropped  int    // labelled rows that were not learned: they came too fast
 	Overfull int    // labelled rows that were not learned: their class was one too many
 	Sparse   int    // rows in the window whose class has too few of them to enter a fit
+	Capped   int    // rows that left the window since their source had its share; see Quota
 	Far      int    // rows so far that enter no fit: a feature is too far from where the others have it
 	FarRow   string // a sentence about the newest of them
 	// of the labelled rows that the live model was judged on; zero: none since the start
 	Newest  time.Time
-	Fitting bool // the worker has something to do
-	Filling bool // the window is filled again after a restart
-	Pinned  bool // the live model was chosen, and nothing replaces it
+	Clock   string // a sentence where messages are stamped ahead of this machine's clock, or time went back
+	Fitting bool   // the worker has something to do
+	Filling bool   // the window is filled again after a restart
+	Pinned  bool   // the live model was chosen, and nothing replaces it
 
 	// Accuracy is the share of the last 500 to 1,000 labelled rows whose class the live model's outputs told before it
 	// was learned, by the nearest of the newest held-out rows; Chance is what it would be if labels meant nothing.

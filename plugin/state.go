@@ -31,6 +31,8 @@ type state struct {
 	Scouts     *scouted          `json:"scouts,omitempty"`
 	Choice     *model.Choice     `json:"choice,omitempty"`
 	Alarms     int               `json:"alarms"`
+	Stamps     stamps            `json:"stamps"`
+	Answers    stamps            `json:"answers"`
 }
 
 // stood is how one candidate stood.
@@ -54,6 +56,7 @@ func (t *trainer) state() []byte {
 	s := state{Format: stateFormat, Labels: t.labels, Start: t.window.Start(), Level: t.window.Level(),
 		References: t.references.level, Policy: t.policy, Drift: t.drift,
 		Choice: t.choice, Alarms: t.alarms}
+	s.Stamps, s.Answers = t.stage.learner.times()
 	if t.window.Len() > 0 {
 		s.Last = t.window.Back(1)
 		s.Oldest = t.readFrom()

@@ -120,6 +120,7 @@ func (t *trainer) open(features int) {
 	}
 	c := window.Config{Features: features, Rows: w.Rows, Age: w.Age, Bytes: w.Bytes - queueBytes(w.Bytes),
 		Classes: t.config.Classes, Holdout: t.config.Training.Holdout, Balance: w.Balance == BalanceClass,
+		Share:    t.config.Training.Quota.Share,
 		Labelled: t.labelled(), Moments: t.byMoments(), Copies: !t.byMoments()}
 	if t.chooses() { // now a method that learns from moments, now one that needs the rows
 		c.Moments, c.Copies = t.sums(), true
@@ -213,6 +214,7 @@ func (t *trainer) status() Status {
 	if t.window != nil {
 		s.Rows, s.Classes, s.Bytes = t.window.Len(), t.window.Classes(), t.window.Bytes()
 		s.Largest, s.trainable = t.window.Largest(), t.window.Trainable()
+		s.Capped = t.window.Capped()
 		s.Sparse, s.Far, s.FarRow = t.window.Sparse(), t.window.Far().Rows, t.farRow()
 	}
 	if t.newest != 0 {

@@ -37,7 +37,8 @@ type letter struct {
 	kind wire.Answer
 	body []byte
 
-	enclosed bool // in messages that can leave
+	enclosed bool  // in messages that can leave
+	most     int64 // bytes that each of them may take
 }
 
 // deadMessage turns an answer into the dead letter of its whole input: the original bytes, and why.
@@ -99,7 +100,7 @@ func rowList(r *plugin.Result) string {
 // The user's headers go with each part. Those that are too many, and those by which a client would take an empty
 // message for the server's own, go into the body instead, before the original bytes.
 func (p *pipeline) enclose(a *answer, l *letter, most int64) {
-	a.letters = append(a.letters, l)
+	a.letters, l.most = append(a.letters, l), most
 	pairs, header, body := l.Pairs(), l.in.header, l.body
 	ours := int64(512) // what is added below, the identity, and lines between
 	for _, pair := range pairs {
@@ -149,8 +150,8 @@ func (p *pipeline) encloseAgain(a *answer, refused *outgoing) {
 	a.letters = slices.DeleteFunc(a.letters, func(other *letter) bool { return other == l })
 	l.enclosed = false
 	most := p.most(&p.limits.dead)
-	if size := int64(refused.msg.Size()); size <= most {
-		most = size / 2 // it is not what is known of the stream that it was over
+	if most >= l.most {
+		most = l.most / 2 // it is not what is known of the stream that it was over
 	}
 	p.enclose(a, l, most)
 }

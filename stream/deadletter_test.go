@@ -55,6 +55,7 @@ func whole(t *testing.T, parts []*jetstream.RawStreamMsg) (body []byte) {
 // TestLargeHeaders: headers that leave no room become a dead letter that has all of them, and what comes behind is
 // answered.
 func TestLargeHeaders(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.make(jetstream.StreamConfig{Name: "dead"})
 	s.serving(nil)
@@ -86,6 +87,7 @@ func TestLargeHeaders(t *testing.T) {
 
 // TestHeadersOfOutputs: the server's and embedd's own headers are not copied, however they are spelled, and others are.
 func TestHeadersOfOutputs(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.make(jetstream.StreamConfig{Name: "dead"})
 	s.serving(nil)
@@ -120,6 +122,7 @@ func TestHeadersOfOutputs(t *testing.T) {
 
 // TestDeadLettersAreWhole: whatever the size of a bad message and the limit of the dead letters, its bytes are there.
 func TestDeadLettersAreWhole(t *testing.T) {
+	t.Parallel()
 	for name, limit := range map[string]int32{"the server's limit": -1, "16 KiB": 16 << 10, "2 KiB": 2 << 10} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -172,11 +175,13 @@ func TestDeadLettersAreWhole(t *testing.T) {
 // TestParked: inputs whose dead letters are not taken come back and leave once they are, and those behind them do not
 // wait: not for a stream that is full, and not for one that takes no letter however it is cut.
 func TestParked(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		dead jetstream.StreamConfig
 		n    int // bad messages
 	}{
 		"a full stream":                    {jetstream.StreamConfig{MaxMsgs: 1, Discard: jetstream.DiscardNew}, 3},
+		"a stream that confirms nothing":   {jetstream.StreamConfig{NoAck: true, Duplicates: 200 * time.Millisecond}, 3},
 		"a stream of too small messages":   {jetstream.StreamConfig{MaxMsgSize: 300}, 3},
 		"more than are answered at a time": {jetstream.StreamConfig{MaxMsgs: 1, Discard: jetstream.DiscardNew}, 1500},
 	} {
@@ -201,7 +206,7 @@ func TestParked(t *testing.T) {
 			} else {
 				t.Log(why)
 			}
-			c.dead.MaxMsgs, c.dead.MaxMsgSize = -1, -1
+			c.dead.MaxMsgs, c.dead.MaxMsgSize, c.dead.NoAck = -1, -1, false
 			if _, err := s.js.UpdateStream(s.Context(), c.dead); err != nil {
 				t.Fatal(err)
 			}
@@ -217,6 +222,7 @@ func TestParked(t *testing.T) {
 			}
 			s.settled()
 			s.eventually(10*time.Second, parked, func() bool { return parked() == 0 })
+			s.stored("dead", "dead.x", c.n) // none came twice
 		})
 	}
 }

@@ -29,6 +29,7 @@ func (s *site) letters(d DeadLetters) (out []*DeadLetter) {
 // TestDeadLettersAreRead: letters are found by code and time, whole and with the headers and bytes that came, also
 // those in parts; what else is in their stream is passed over.
 func TestDeadLettersAreRead(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.make(jetstream.StreamConfig{Name: "dead", MaxMsgSize: 16 << 10})
 	s.serving(nil)
@@ -99,6 +100,7 @@ func TestDeadLettersAreRead(t *testing.T) {
 
 // TestDeadLetterWithoutAPart: what is left of a letter is shown as that, and is not replayed.
 func TestDeadLetterWithoutAPart(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.make(jetstream.StreamConfig{Name: "dead", MaxMsgSize: 16 << 10})
 	s.serving(nil)
@@ -122,6 +124,7 @@ func TestDeadLetterWithoutAPart(t *testing.T) {
 
 // TestReplay: a letter is published on its subject as it came, once, and is gone where it is removed.
 func TestReplay(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.make(jetstream.StreamConfig{Name: "dead", MaxMsgSize: 16 << 10})
 	s.serving(nil)

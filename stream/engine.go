@@ -218,17 +218,16 @@ func (p *pipeline) resume(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	p.models = registry.Of(store, p.Name, registry.Options{Limit: p.Models.Limit, Keep: p.Models.Keep, Logger: p.log,
-		Clock: p.Stage.Clock})
+	p.models = registry.Of(store, p.Name, registry.Options{Limit: p.Models.Limit, Keep: p.Models.Keep,
+		Strict: p.Models.Strict, Logger: p.log, Clock: p.Stage.Clock})
 	chosen, err := p.models.Live(ctx)
 	if err != nil {
 		return err
 	}
-	var live *plugin.Live
-	if chosen != nil {
-		live, p.good = chosen.Live, chosen.Good
-		p.setPinned(chosen.Pinned)
+	if err := p.take(ctx, chosen); err != nil {
+		return err
 	}
+	live := chosen.Live
 	if err := p.models.Sweep(ctx); err != nil {
 		p.log.Warn("what crashes left in the model store stays", "error", err)
 	}
@@ -294,7 +293,7 @@ func (p *pipeline) bind(ctx context.Context) error {
 // missing says which stream is missing and how to make it.
 func missing(stream, subject string) error {
 	return &because{fmt.Sprintf("no stream takes subject %s; make it: 'embedd setup --apply', or 'nats stream add %s --subjects %q --storage file --defaults'",
-		subject, stream, streamSubjects(subject)), ErrStreamMissing}
+		subject, stream, subject), ErrStreamMissing}
 }
 
 // reach explains an error of the JetStream API.
@@ -306,19 +305,10 @@ func reach(err error) error {
 	return err
 }
 
-// streamName is the name that setup gives a stream for a subject: the first token in capitals. streamSubjects is what
-// it takes.
+// streamName is the name that setup gives a stream for a subject: the first token in capitals.
 func streamName(subject string) string {
 	token, _, _ := strings.Cut(subject, ".")
 	return strings.ToUpper(token)
-}
-
-func streamSubjects(subject string) string {
-	token, rest, found := strings.Cut(subject, ".")
-	if !found || rest == "" {
-		return token
-	}
-	return token + ".>"
 }
 
 // watchLag asks now and then how far behind each pipeline is.

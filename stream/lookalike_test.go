@@ -1,14 +1,21 @@
 package stream
 
 import (
+	"bytes"
+	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin"
 )
 
 // put stores a message as it is.
@@ -75,6 +82,7 @@ func (s *site) settled() {
 // TestLookalike: an empty message whose header Status holds what a server says in messages of its own is a message
 // like any other. It becomes a dead letter, and both paths go on behind it.
 func TestLookalike(t *testing.T) {
+	t.Parallel()
 	for _, retention := range []jetstream.RetentionPolicy{jetstream.LimitsPolicy, jetstream.WorkQueuePolicy} {
 		t.Run(retention.String(), func(t *testing.T) {
 			t.Parallel()
@@ -102,5 +110,133 @@ func TestLookalike(t *testing.T) {
 			}
 			s.settled()
 		})
+	}
+}
+
+// engine runs a pipeline as a host does.
+func (s *site) engine(c Pipeline) {
+	s.Helper()
+	js := s.dial()
+	e, err := New(Options{Conn: js.Conn(), Pipelines: []Pipeline{c}, Logger: s.log})
+	if err != nil {
+		s.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	s.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			s.Error(err)
+		}
+	})
+	s.eventually(20*time.Second, func() any { return "the engine serves" }, func() bool { return len(e.Status()) > 0 })
+}
+
+// TestLookalikeLabels: such a message among the labels does not end the reading of them.
+func TestLookalikeLabels(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.make(jetstream.StreamConfig{Name: "labels"})
+	s.put(&nats.Msg{Subject: "labels.x", Header: nats.Header{"Status": {"409"}, "Description": {"Consumer Deleted"}}})
+	s.put(&nats.Msg{Subject: "labels.x", Header: nats.Header{"Status": {"100"}}})
+	s.put(&nats.Msg{Subject: "labels.x", Data: []byte("no Arrow")})
+	s.engine(Pipeline{Name: "p", Stream: "in", Subject: "in.x", Labels: "labels.x", Output: "out.x", Dead: "out.dead",
+		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label", Key: "key"},
+			Fit: fit.Config{Method: "lda"}}})
+	for i, l := range s.stored("out", "out.dead", 3) {
+		if l.Header.Get(wire.HeaderSource) != fmt.Sprintf("labels:%d", i+1) || l.Header.Get(wire.HeaderSubject) != "labels.x" {
+			t.Errorf("letter %d: %v", i, l.Header)
+		}
+	}
+}
+
+// TestLookalikeCore: nor does it on core NATS, where letters are whole too.
+func TestLookalikeCore(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	nc := s.dial().Conn()
+	dead, err := nc.SubscribeSync("core.dead")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.engine(Pipeline{Name: "p", Subject: "core.x", Output: "core.out", Dead: "core.dead",
+		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Until: plugin.UntilSkip,
+			Fit: fit.Config{Method: "lda"}}})
+	for i, last := 0, ""; ; i++ { // what is sent before it subscribes is lost
+		last = fmt.Sprintf("no Arrow %d", i)
+		if err := nc.Publish("core.x", []byte(last)); err != nil {
+			t.Fatal(err)
+		}
+		msg, err := dead.NextMsg(time.Second)
+		for ; err == nil && string(msg.Data) != last; msg, err = dead.NextMsg(time.Second) {
+		}
+		if err == nil {
+			break
+		}
+		if i == 20 {
+			t.Fatal("the engine does not subscribe")
+		}
+	}
+	for _, status := range []string{"503", "409", "404", "100"} {
+		if err := nc.PublishMsg(&nats.Msg{Subject: "core.x", Header: nats.Header{"Status": {status}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := bytes.Repeat([]byte("no Arrow"), (1<<20-100)/8)
+	if err := nc.Publish("core.x", long); err != nil {
+		t.Fatal(err)
+	}
+	var whole []byte
+	for i := range 6 {
+		msg, err := dead.NextMsg(20 * time.Second)
+		if err != nil {
+			t.Fatalf("letter %d: %v", i, err)
+		}
+		if msg.Header.Get(wire.HeaderSubject) == "core.x" && i < 4 && string(msg.Data[:8]) != "NATS/1.0" {
+			t.Errorf("letter %d begins %q", i, msg.Data[:8])
+		}
+		if part := msg.Header.Get(wire.HeaderPart); i >= 4 {
+			if part != wire.PartOf(i-4, 2) || msg.Header.Get(wire.HeaderLetter) == "" {
+				t.Errorf("part %q of letter %q", part, msg.Header.Get(wire.HeaderLetter))
+			}
+			whole = append(whole, msg.Data...)
+		}
+	}
+	if !bytes.Equal(whole, long) {
+		t.Errorf("%d bytes of %d", len(whole), len(long))
+	}
+}
+
+// TestPullThroughADomain: a pull goes where the other requests of JetStream go.
+func TestPullThroughADomain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.stop()
+	s.options.JetStreamDomain = "hub"
+	s.start()
+	s.js = s.dial()
+	s.send(3)
+	nc := s.js.Conn()
+	domain, err := jetstream.NewWithDomain(nc, "hub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	prefix, err := jetstream.NewWithAPIPrefix(nc, "$JS.hub.API")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for js, begins := range map[jetstream.JetStream]string{s.js: "$JS.API.C", domain: "$JS.hub.API.C", prefix: "$JS.hub.API.C"} {
+		c, err := js.CreateConsumer(s.Context(), "in", jetstream.ConsumerConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if to := nextSubject(js, c.CachedInfo()); !strings.HasPrefix(to, begins) {
+			t.Errorf("a pull goes to %s, want %s...", to, begins)
+		}
+		n, err := pull(s.Context(), js, c, func(d *delivery) { _ = d.Ack() }, 3, 0)
+		if n != 3 || err != nil {
+			t.Errorf("%s: %d messages, %v", begins, n, err)
+		}
 	}
 }

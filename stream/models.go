@@ -2,8 +2,13 @@ package stream
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/registry"
@@ -16,7 +21,9 @@ type Models struct {
 	Directory string
 	None      bool  // keep none
 	Limit     int64 // most bytes of a model; default model.DefaultFileLimit
+	Replicas  int   // of the buckets where they are made; 0: see registry.Replicated
 	Keep      registry.Keep
+	Strict    bool // where the live model cannot be read, end: else the one before serves, or a first one is learned
 }
 
 // noteWait is how long the learning side waits for the store to take a note that it can do without.
@@ -30,7 +37,88 @@ func (p *pipeline) openStore(ctx context.Context) (registry.Store, error) {
 	if p.Models.Directory != "" {
 		return registry.Directory(p.Models.Directory)
 	}
-	return registry.MakeJetStream(ctx, p.js)
+	return registry.MakeReplicated(ctx, p.js, p.Models.Replicas)
+}
+
+// take goes on from what the store has: with its live model, unless that has other features than the configuration
+// asks for, and in epochs that nobody has used.
+func (p *pipeline) take(ctx context.Context, c *registry.Choice) error {
+	if c.Damage != "" {
+		p.storeSays(c.Damage)
+	}
+	if c.New {
+		used, err := p.answeredBefore(ctx)
+		if err != nil {
+			return err
+		}
+		if used {
+			c.Epochs = max(c.Epochs, int(p.clock().Unix()))
+			p.storeSays(fmt.Sprintf("the store knows nothing of models before, and the pipeline has answered before: epochs go on after %d, the seconds since 1970, so that none is used twice",
+				c.Epochs))
+		}
+	}
+	p.Stage.Epochs = c.Epochs
+	if c.Live == nil {
+		return nil
+	}
+	c.Live.Epochs = max(c.Live.Epochs, c.Epochs)
+	if features := c.Live.Model.Features(); !p.Stage.Spec.Takes(features) {
+		if c.Pinned {
+			return fmt.Errorf("model %s is pinned and was made of %s, and schema.features asks for %s: put schema.features back, or 'embedd model unpin %s' and start again, so that a model of the new features is learned",
+				c.Live.Version, briefly(features), briefly(p.Stage.Spec.Features), p.Name)
+		}
+		if err := p.models.Retire(ctx); err != nil {
+			return err
+		}
+		p.storeSays(fmt.Sprintf("schema.features asks for %s and the live model was made of %s: a first model of the new features is learned, in a new epoch; to go back to %s, put schema.features back and 'embedd model rollback %s'",
+			briefly(p.Stage.Spec.Features), briefly(features), c.Live.Version, c.Live.Version))
+		c.Live = nil
+		return nil
+	}
+	p.good = c.Good
+	p.setPinned(c.Pinned)
+	return nil
+}
+
+// storeSays tells what happened to the models of the store, in log and status.
+func (p *pipeline) storeSays(text string) {
+	p.log.Warn(text)
+	if p.store != "" {
+		text = p.store + "; " + text
+	}
+	p.store = text
+}
+
+func briefly(names []string) string {
+	if len(names) > 4 {
+		return fmt.Sprintf("%s ... (%d)", strings.Join(names[:3], ", "), len(names))
+	}
+	return strings.Join(names, ", ")
+}
+
+// answeredBefore tells whether a pipeline of this name has answered, whatever became of its models: its consumer has
+// acknowledged something, or there is an output of its subject. The last output says which epoch was used last, but
+// not which was the highest, and it may have aged out; so no more than that is asked.
+func (p *pipeline) answeredBefore(ctx context.Context) (bool, error) {
+	if p.input == nil {
+		return false, nil
+	}
+	c, err := p.input.Consumer(ctx, durable(p.Name))
+	if err == nil && c.CachedInfo().AckFloor.Stream > 0 {
+		return true, nil
+	}
+	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return false, reach(err)
+	}
+	stream, err := p.tail.sinks[p.Output].look(ctx)
+	if err != nil {
+		return false, reach(err)
+	}
+	out, err := stream.Info(ctx, jetstream.WithSubjectFilter(p.Output))
+	if err != nil {
+		return false, reach(err)
+	}
+	return out.State.Subjects[p.Output] > 0, nil
 }
 
 // keepPin tells a stage that has just been made that its model was chosen and stays.

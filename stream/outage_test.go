@@ -130,8 +130,8 @@ func answerer(t *testing.T) Pipeline {
 		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Fixed: fixed(t)}}
 }
 
-// engine runs pipelines on a connection of their own, until the end of the test or of the returned function.
-func (s *site) engine(url string, pipelines ...Pipeline) (end func()) {
+// run runs pipelines on a connection of their own, until the end of the test or of the returned function.
+func (s *site) run(url string, pipelines ...Pipeline) (end func()) {
 	s.Helper()
 	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
 	if err != nil {
@@ -254,7 +254,7 @@ func TestOutageLongerThanTheWindow(t *testing.T) {
 	l := s.link()
 	p := answerer(t)
 	p.AckWait = 2 * time.Second
-	s.engine(l.url(), p)
+	s.run(l.url(), p)
 	const n = 1500
 	sent := make(chan struct{})
 	go func() {
@@ -278,7 +278,7 @@ func TestOutageLongerThanTheWindow(t *testing.T) {
 func TestRetriesGoTogether(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.engine(s.url(), answerer(t))
+	s.run(s.url(), answerer(t))
 	s.send(1)
 	s.acknowledged("p", 20*time.Second)
 	if err := s.js.DeleteStream(t.Context(), "out"); err != nil {
@@ -305,7 +305,7 @@ func TestDoubleAck(t *testing.T) {
 	l := s.link()
 	p := answerer(t)
 	p.AckWait, p.DoubleAck = time.Minute, true
-	s.engine(l.url(), p)
+	s.run(l.url(), p)
 	s.send(10)
 	s.acknowledged("p", 20*time.Second)
 	word := "+ACK"

@@ -40,6 +40,9 @@ type Pipeline struct {
 	InFlight  int64         // bytes between pull and acknowledgement; default 256 MiB
 }
 
+// minAckWait is the least time after which an acknowledgement is missing; messages are kept alive three times in it.
+const minAckWait = 10 * time.Millisecond
+
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 func (p Pipeline) withDefaults() (Pipeline, error) {
@@ -71,6 +74,9 @@ func (p Pipeline) withDefaults() (Pipeline, error) {
 		return p, fmt.Errorf("pipeline %s: rows wait for labels that come apart from them, and their subject is not named", p.Name)
 	case p.Stop.Bad < 0 || p.Stop.Of < p.Stop.Bad || p.Stop.Bad == 0 && p.Stop.Of > 0:
 		return p, fmt.Errorf("pipeline %s: %d bad messages of %d cannot halt it", p.Name, p.Stop.Bad, p.Stop.Of)
+	case p.AckWait < minAckWait || p.InFlight < 0 || p.MaxAge < 0:
+		return p, fmt.Errorf("pipeline %s: an acknowledgement is waited for %v (at least %v), %d bytes are in flight, a model ages %v; none can be negative",
+			p.Name, p.AckWait, minAckWait, p.InFlight, p.MaxAge)
 	case strings.ContainsAny(p.Output+p.Dead, "*> \t"):
 		return p, fmt.Errorf("pipeline %s: output %q and dead letter subject %q must be subjects without wildcards",
 			p.Name, p.Output, p.Dead)
@@ -88,6 +94,7 @@ type pipeline struct {
 	stage   *plugin.Stage
 	models  *registry.Registry // nil: none are kept
 	pinned  atomic.Bool        // somebody chose the live model, and it stays
+	store   string             // what happened to the models of the store before the start, "" where nothing did
 
 	input   jetstream.Stream // nil on core NATS
 	binding binding
@@ -197,6 +204,9 @@ func (p *pipeline) progress() string {
 	}
 	if turn := p.turn.Load(); turn != nil {
 		text += "; " + *turn
+	}
+	if p.store != "" {
+		text += "; " + p.store
 	}
 	return text
 }

@@ -4,73 +4,349 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/stream/registry"
 )
 
-// Plan is a stream that pipelines need.
+// Plan is a stream that pipelines need, or a bucket of the model store.
 type Plan struct {
 	Name     string
-	Subjects []string
-	Exists   bool
+	Bucket   bool     // of the model store
+	Subjects []string // that it takes, or would
+	Exists   bool     // it is there and takes what pipelines need of it
+	Extends  bool     // it is there, Setup made it, and it lacks some of Subjects
+	Problem  string   // why it can neither be used nor made, with the cure; "" for nothing
+
+	taken bool // the problem is that another stream takes the subject
 }
 
 // Duplicates is the duplicate window of streams that Setup makes.
 const Duplicates = 2 * time.Minute
 
-// Setup lists the streams that the pipelines need and, with apply, makes those that are missing: file storage, limits
-// retention. It never changes one that is there.
+// Streams say how the streams are that Setup makes: file storage, limits retention, and what is given here. Zero fields
+// mean no limit, and the defaults.
+type Streams struct {
+	MaxBytes   int64
+	MaxAge     time.Duration
+	Duplicates time.Duration // default Duplicates
+	Replicas   int           // default three where the server is of a cluster that has as many, else one
+}
+
+// madeBySetup is the key of a stream's metadata that marks those which Setup may give more subjects.
+const madeBySetup = "embedd_setup"
+
+// Setup is Streams.Setup with the defaults.
 func Setup(ctx context.Context, js jetstream.JetStream, pipelines []Pipeline, apply bool) ([]Plan, error) {
-	var plans []Plan
-	need := func(name, subject string) error {
-		for i := range plans {
-			if plans[i].Name == name {
-				return nil
-			}
+	return Streams{}.Setup(ctx, js, pipelines, apply)
+}
+
+// Setup lists the streams and buckets that the pipelines need and, with apply, makes those that are missing: each takes
+// the subjects of the pipelines and no others. A stream that it did not make it never changes. While one of the plans
+// has a problem it makes nothing. Without js it plans for a server that has no streams.
+func (s Streams) Setup(ctx context.Context, js jetstream.JetStream, pipelines []Pipeline, apply bool) ([]Plan, error) {
+	p := &planner{js: js}
+	if err := p.plan(ctx, pipelines); err != nil {
+		return p.plans, err
+	}
+	if !apply || slices.ContainsFunc(p.plans, func(p Plan) bool { return p.Problem != "" }) {
+		return p.plans, nil
+	}
+	for i := range p.plans {
+		one := &p.plans[i]
+		if one.Exists {
+			continue
 		}
-		have, err := js.StreamNameBySubject(ctx, subject)
-		switch {
-		case err == nil:
-			for i := range plans {
-				if plans[i].Name == have {
-					return nil
-				}
-			}
-			plans = append(plans, Plan{Name: have, Subjects: []string{subject}, Exists: true})
-			return nil
-		case !errors.Is(err, jetstream.ErrStreamNotFound):
+		if err := s.make(ctx, js, one); err != nil {
+			return p.plans, err
+		}
+		one.Exists, one.Extends = true, false
+	}
+	return p.plans, nil
+}
+
+func (s Streams) make(ctx context.Context, js jetstream.JetStream, one *Plan) error {
+	switch {
+	case one.Bucket:
+		_, err := registry.MakeReplicated(ctx, js, s.Replicas)
+		return err
+	case one.Extends:
+		have, err := js.Stream(ctx, one.Name)
+		if err != nil {
 			return reach(err)
 		}
-		plan := Plan{Name: name, Subjects: []string{streamSubjects(subject)}}
-		if apply {
-			_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: plan.Subjects,
-				Storage: jetstream.FileStorage, Duplicates: Duplicates})
-			if err != nil {
-				return fmt.Errorf("making stream %s for %v: %w", name, plan.Subjects, err)
-			}
-			plan.Exists = true
+		c := have.CachedInfo().Config
+		c.Subjects = one.Subjects
+		if _, err := js.UpdateStream(ctx, c); err != nil {
+			return fmt.Errorf("adding to the subjects of stream %s, so that it takes %v: %w", one.Name, one.Subjects, err)
 		}
-		plans = append(plans, plan)
 		return nil
 	}
-	for _, p := range pipelines {
-		if p.Stream == "" {
+	c := jetstream.StreamConfig{Name: one.Name, Subjects: one.Subjects, Storage: jetstream.FileStorage,
+		Duplicates: s.Duplicates, MaxAge: s.MaxAge, MaxBytes: s.MaxBytes, Metadata: map[string]string{madeBySetup: "1"}}
+	if c.Duplicates == 0 {
+		c.Duplicates = Duplicates
+	}
+	if c.MaxAge > 0 {
+		c.Duplicates = min(c.Duplicates, c.MaxAge) // the server wants no longer one
+	}
+	err := registry.Replicated(js, s.Replicas, func(replicas int) error {
+		c.Replicas = replicas
+		_, err := js.CreateStream(ctx, c)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("making stream %s for %v: %w", one.Name, one.Subjects, err)
+	}
+	return nil
+}
+
+// planner finds out what is missing.
+type planner struct {
+	js    jetstream.JetStream // nil: a server without streams
+	plans []Plan
+}
+
+// plan goes through the inputs first: their streams have the names that were given.
+func (p *planner) plan(ctx context.Context, pipelines []Pipeline) error {
+	store := false
+	for _, one := range pipelines {
+		if one.Stream == "" {
 			continue // core NATS needs none
 		}
-		if err := need(p.Stream, p.Subject); err != nil {
-			return plans, err
+		if err := p.needInput(ctx, one); err != nil {
+			return err
 		}
-		if p.Labels != "" {
-			if err := need(streamName(p.Labels), p.Labels); err != nil {
-				return plans, err
+		store = store || one.Stage.Fixed == nil && !one.Models.None && one.Models.Directory == ""
+	}
+	for _, one := range pipelines {
+		if one.Stream == "" {
+			continue
+		}
+		for _, subject := range []string{one.Labels, one.Output, one.Dead} {
+			if subject == "" {
+				continue
 			}
-		}
-		for _, subject := range []string{p.Output, p.Dead} {
-			if err := need(streamName(subject), subject); err != nil {
-				return plans, err
+			if err := p.need(ctx, one.Name, subject); err != nil {
+				return err
 			}
 		}
 	}
-	return plans, nil
+	if store {
+		return p.needStore(ctx)
+	}
+	return nil
+}
+
+// needInput plans for the input's stream, which is named.
+func (p *planner) needInput(ctx context.Context, one Pipeline) error {
+	have, err := p.stream(ctx, one.Stream)
+	if err != nil {
+		return err
+	}
+	if have != nil && (have.Mirror != nil || len(have.Sources) > 0 || coveredBy(one.Subject, have.Subjects)) {
+		p.there(have.Name, one.Subject)
+		return nil
+	}
+	others, err := p.taking(ctx, one.Subject)
+	if err != nil {
+		return err
+	}
+	for _, o := range others {
+		if o.Name != one.Stream {
+			p.problem(one.Stream, one.Subject, fmt.Sprintf(
+				"subject %s of pipeline %s is taken by stream %s (%s), and no two streams take one subject; set input.stream to %s, or read another subject",
+				one.Subject, one.Name, o.Name, strings.Join(o.Subjects, ", "), o.Name))
+			return nil
+		}
+	}
+	p.propose(one.Name, one.Stream, one.Subject, have)
+	return nil
+}
+
+// need plans for a subject whose stream is found by it.
+func (p *planner) need(ctx context.Context, pipeline, subject string) error {
+	for i := range p.plans {
+		if one := &p.plans[i]; !one.Bucket && !one.taken && coveredBy(subject, one.Subjects) {
+			return nil // the same stream takes more than one
+		}
+	}
+	others, err := p.taking(ctx, subject)
+	if err != nil {
+		return err
+	}
+	for _, o := range others {
+		if coveredBy(subject, o.Subjects) {
+			p.there(o.Name, subject)
+			return nil
+		}
+	}
+	if len(others) > 0 {
+		o := others[0]
+		p.problem(o.Name, subject, fmt.Sprintf(
+			"stream %s takes a part of %s of pipeline %s (%s), so no other stream can take it; let it take all: nats stream edit %s --subjects %q",
+			o.Name, subject, pipeline, strings.Join(o.Subjects, ", "), o.Name, strings.Join(with(o.Subjects, subject), ",")))
+		return nil
+	}
+	name := streamName(subject)
+	have, err := p.stream(ctx, name)
+	if err != nil {
+		return err
+	}
+	p.propose(pipeline, name, subject, have)
+	return nil
+}
+
+// propose adds a subject to what a stream would take; have is the stream of that name, nil where there is none.
+func (p *planner) propose(pipeline, name, subject string, have *jetstream.StreamConfig) {
+	for _, o := range p.plans {
+		for _, s := range o.Subjects {
+			if !o.Bucket && !o.taken && overlap(s, subject) && (o.Name != name || !covers(s, subject) && !covers(subject, s)) {
+				p.problem(name, subject, fmt.Sprintf(
+					"subject %s of pipeline %s overlaps with %s, which stream %s takes, and no two streams take one subject; give them the same input.stream, or subjects apart",
+					subject, pipeline, s, o.Name))
+				return
+			}
+		}
+	}
+	one := p.find(name)
+	if one == nil {
+		p.plans = append(p.plans, Plan{Name: name})
+		one = &p.plans[len(p.plans)-1]
+	}
+	if have != nil {
+		for _, s := range have.Subjects {
+			one.Subjects = with(one.Subjects, s)
+		}
+	}
+	one.Subjects, one.Exists = with(one.Subjects, subject), false
+	switch {
+	case have == nil:
+	case have.Metadata[madeBySetup] != "":
+		one.Extends = true
+	default:
+		one.Problem = fmt.Sprintf("stream %s is there and does not take %s; let it: nats stream edit %s --subjects %q",
+			name, subject, name, strings.Join(one.Subjects, ","))
+	}
+}
+
+// with is a list of subjects and one more, without those that it covers.
+func with(subjects []string, subject string) []string {
+	if coveredBy(subject, subjects) {
+		return subjects
+	}
+	out := slices.DeleteFunc(slices.Clone(subjects), func(s string) bool { return covers(subject, s) })
+	return append(out, subject)
+}
+
+func (p *planner) there(name, subject string) {
+	one := p.find(name)
+	if one == nil {
+		p.plans = append(p.plans, Plan{Name: name, Exists: true})
+		one = &p.plans[len(p.plans)-1]
+	}
+	one.Subjects = with(one.Subjects, subject)
+}
+
+func (p *planner) problem(name, subject, text string) {
+	p.plans = append(p.plans, Plan{Name: name, Subjects: []string{subject}, Problem: text, taken: true})
+}
+
+// find is the plan of a stream that is there or would be made.
+func (p *planner) find(name string) *Plan {
+	for i := range p.plans {
+		if one := &p.plans[i]; one.Name == name && !one.Bucket && !one.taken {
+			return one
+		}
+	}
+	return nil
+}
+
+func (p *planner) needStore(ctx context.Context) error {
+	one := Plan{Name: registry.Bucket, Bucket: true}
+	if p.js != nil {
+		_, err := registry.JetStream(ctx, p.js)
+		if err != nil && !errors.Is(err, registry.ErrMissing) {
+			return reach(err)
+		}
+		one.Exists = err == nil
+	}
+	p.plans = append(p.plans, one)
+	return nil
+}
+
+// stream is the configuration of a stream of the server, nil where there is none of that name.
+func (p *planner) stream(ctx context.Context, name string) (*jetstream.StreamConfig, error) {
+	if p.js == nil {
+		return nil, nil
+	}
+	s, err := p.js.Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, reach(err)
+	}
+	return &s.CachedInfo().Config, nil
+}
+
+// taking lists the streams of the server that take a subject or a part of it.
+func (p *planner) taking(ctx context.Context, subject string) (out []*jetstream.StreamConfig, err error) {
+	if p.js == nil {
+		return nil, nil
+	}
+	names := p.js.StreamNames(ctx, jetstream.WithStreamListSubject(subject))
+	for name := range names.Name() {
+		c, err := p.stream(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if c != nil {
+			out = append(out, c)
+		}
+	}
+	if err := names.Err(); err != nil {
+		return nil, reach(err)
+	}
+	return out, nil
+}
+
+// overlap tells whether one subject can be in both of two patterns.
+func overlap(p, q string) bool {
+	a, b := strings.Split(p, "."), strings.Split(q, ".")
+	for i := range max(len(a), len(b)) {
+		switch {
+		case i >= len(a) || i >= len(b):
+			return false
+		case a[i] == ">" || b[i] == ">":
+			return true
+		case a[i] != "*" && b[i] != "*" && a[i] != b[i]:
+			return false
+		}
+	}
+	return true
+}
+
+// covers tells whether every subject in a pattern is in another one.
+func covers(pattern, subject string) bool {
+	p, s := strings.Split(pattern, "."), strings.Split(subject, ".")
+	for i, token := range p {
+		switch {
+		case i >= len(s):
+			return false
+		case token == ">":
+			return true
+		case s[i] == ">" || token != "*" && token != s[i]:
+			return false
+		}
+	}
+	return len(p) == len(s)
+}
+
+func coveredBy(subject string, patterns []string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return covers(p, subject) })
 }

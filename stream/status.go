@@ -14,10 +14,12 @@ type Status struct {
 	Reason   string // why it is not ready
 	// what last happened to the input stream that learning had to follow, with the time; "" where nothing did
 	Learning string
-	Stage    plugin.Status
-	Age      time.Duration      // since the live model was last found good: made, or judged on a labelled row and kept
-	Stale    bool               // the age is over MaxAge
-	Labels   plugin.LabelStatus // zero where labels come with their rows
+	// what happened to the models of the store before the start: damage, or other features; "" where nothing did
+	Store  string
+	Stage  plugin.Status
+	Age    time.Duration      // since the live model was last found good: made, or judged on a labelled row and kept
+	Stale  bool               // the age is over MaxAge
+	Labels plugin.LabelStatus // zero where labels come with their rows
 
 	Halted   string // why nothing is answered until somebody resumes it; "" while it is
 	Parked   int    // inputs that cannot leave in any form now
@@ -39,7 +41,7 @@ func (e *Engine) Status() []Status {
 }
 
 func (p *pipeline) status() Status {
-	s := Status{Pipeline: p.Name, Stage: p.stage.Status(), Labels: p.stage.LabelStatus(),
+	s := Status{Pipeline: p.Name, Store: p.store, Stage: p.stage.Status(), Labels: p.stage.LabelStatus(),
 		joins: p.joins()}
 	s.Age, s.Stale = p.age()
 	s.Halted = p.haltReason()
@@ -71,6 +73,7 @@ type Report struct {
 	Model    *ReportModel `json:"model"`            // null before the first
 	Halted   bool         `json:"halted,omitempty"` // too many messages were bad; reason says it
 	Parked   *Parked      `json:"parked,omitempty"` // what cannot leave in any form now
+	Store    string       `json:"store,omitempty"`  // what happened to the models of the store before the start
 	Learning Learning     `json:"learning"`
 	Labels   *Labels      `json:"labels,omitempty"` // where labels come apart from their rows
 }
@@ -104,7 +107,8 @@ type Learning struct {
 	Overfull int   `json:"overfull"` // labelled rows of a class too many
 	Sparse   int   `json:"sparse"`   // rows in the window whose class has too few of them to enter a fit
 	Far      int   `json:"far"`      // rows so far that enter no fit: a feature is too far from where the others have it
-	// which of them is the newest, a sentence
+	Capped   int   `json:"capped"`   // rows that left the window since their source had its share; see training.quota
+	// which far row is the newest, a sentence
 	FarRow  string `json:"far_row,omitempty"`
 	Fitting bool   `json:"fitting"`
 	Filling bool   `json:"filling"` // the window is filled again after a restart
@@ -115,7 +119,8 @@ type Learning struct {
 	CandidateRows int      `json:"candidate_rows"`
 	Evidence      float64  `json:"evidence"` // how much speaks for it
 
-	Alarms         int     `json:"alarms"` // changes of the rows that cut the window
+	Clock          string  `json:"clock,omitempty"` // where messages are stamped ahead of this machine's clock
+	Alarms         int     `json:"alarms"`          // changes of the rows that cut the window
 	Fits           int     `json:"fits"`
 	LastFitSeconds float64 `json:"last_fit_seconds"`
 	LastFit        string  `json:"last_fit,omitempty"` // what came of it
@@ -142,8 +147,10 @@ type Labels struct {
 func (s Status) Report() Report {
 	g := s.Stage
 	r := Report{Pipeline: s.Pipeline, Ready: s.Ready, Reason: s.Reason, Halted: s.Halted != "",
+		Store: s.Store,
 		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
-			Dropped: g.Dropped, Overfull: g.Overfull, Sparse: g.Sparse, Far: g.Far, FarRow: g.FarRow, Fitting: g.Fitting, Filling: g.Filling,
+			Dropped: g.Dropped, Overfull: g.Overfull, Sparse: g.Sparse, Far: g.Far, FarRow: g.FarRow,
+			Capped: g.Capped, Clock: g.Clock, Fitting: g.Fitting, Filling: g.Filling,
 			Accuracy: known(g.Accuracy), Chance: known(g.Chance), Candidate: known(g.Candidate),
 			CandidateRows: g.CandidateRows, Evidence: g.Evidence, Alarms: g.Alarms, Fits: g.Fits,
 			LastFitSeconds: g.LastFit.Seconds(), LastFit: g.Note, Input: s.Learning}}

@@ -97,6 +97,14 @@ func (t *tail) add(ctx context.Context, subject string) (*jetstream.StreamInfo, 
 	return info, nil
 }
 
+// of is the stream that takes a subject, nil where there are none.
+func (t *tail) of(subject string) *sink {
+	if t == nil {
+		return nil
+	}
+	return t.sinks[subject]
+}
+
 // look asks for the stream; where it was made anew, all of it is behind every place in the one before.
 func (s *sink) look(ctx context.Context) (jetstream.Stream, error) {
 	s.mu.Lock()
@@ -229,12 +237,16 @@ func (t *tail) lookUp(ctx context.Context, parts []*outgoing) error {
 		}
 	}
 	for s, wanted := range byID {
-		if _, err := s.after(ctx, from[s], func(h head) {
+		m, err := s.after(ctx, from[s], func(h head) {
 			if o := wanted[h.id]; o != nil {
 				o.stored = true
 			}
-		}); err != nil {
+		})
+		if err != nil {
 			return err
+		}
+		for _, o := range wanted {
+			o.after = m
 		}
 	}
 	return nil

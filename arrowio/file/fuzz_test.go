@@ -3,12 +3,15 @@ package file
 import (
 	"bytes"
 	"io"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/internal/bound"
 )
 
-// Whatever the bytes, a stream is read to an end or to an error, within memory that they can justify.
+// FuzzStream: whatever the bytes, a stream is read to an end or to an error, within memory that they can justify.
 func FuzzStream(f *testing.F) {
 	rec := sample(5)
 	defer rec.Release()
@@ -21,24 +24,102 @@ func FuzzStream(f *testing.F) {
 	f.Add(append(append([]byte(nil), msg...), msg...))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r, err := NewReader(bytes.NewReader(b), "fuzz")
+		bound.Check(t, costOf(b), func() {
+			if r, err := NewReader(bytes.NewReader(b), "fuzz"); err == nil {
+				readAll(t, r)
+			}
+		})
+	})
+}
+
+// FuzzArrowFile, FuzzCSV and FuzzParquet are the same for files of these formats.
+func FuzzArrowFile(f *testing.F) {
+	written(f, ".arrow")
+	fuzzFile(f, arrowFile, ".arrow", 0)
+}
+
+func FuzzCSV(f *testing.F) {
+	f.Add([]byte("a,b\n1,x\n,\"y\n\"\n"))
+	f.Add([]byte("\xef\xbb\xbfa;b\r\n1;2\r\n"))
+	f.Add([]byte("a,a\n1\n"))
+	f.Add([]byte("t,f,n\ntrue,1e400,9223372036854775808\nFALSE,-0x1p3,1_0\n"))
+	fuzzFile(f, csvFormat, ".csv", 0)
+}
+
+func FuzzParquet(f *testing.F) {
+	written(f, ".parquet")
+	for _, name := range []string{"lz4.parquet", "types.parquet"} {
+		b, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	fuzzFile(f, parquetFormat, ".parquet", 512<<20) // its reader takes some megabytes a column
+}
+
+// written adds files as they are written here.
+func written(f *testing.F, suffix string) {
+	for _, rows := range []int{0, 7} {
+		path := filepath.Join(f.TempDir(), "seed"+suffix)
+		w, err := Create(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		rec := sample(rows)
+		if err := w.Write(rec); err != nil {
+			f.Fatal(err)
+		}
+		rec.Release()
+		if err := w.Close(); err != nil {
+			f.Fatal(err)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+		f.Add(b[:len(b)/2])
+	}
+}
+
+// fuzzFile reads files of a format, whose own reader may take more.
+func fuzzFile(f *testing.F, format formatName, suffix string, more uint64) {
+	path := filepath.Join(f.TempDir(), "fuzz"+suffix)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		bound.Check(t, costOf(b)+more, func() {
+			file, err := os.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := open(file, path, format)
+			if err != nil {
+				file.Close()
+				return
+			}
+			readAll(t, r)
+			r.Close()
+		})
+	})
+}
+
+// costOf is what reading so many bytes may allocate in all: a file's buffers, its batches, and the same written again.
+func costOf(b []byte) uint64 { return 64<<20 + 256*uint64(len(b)) }
+
+// readAll reads to the end or to an error, and writes what it reads.
+func readAll(t *testing.T, r *Reader) {
+	w := NewWriter(io.Discard, "fuzz")
+	for {
+		rec, err := r.Next()
 		if err != nil {
 			return
 		}
-		var out bytes.Buffer
-		w := NewWriter(&out, "fuzz")
-		for {
-			rec, err := r.Next()
-			if err == io.EOF {
-				break
-			}
-			if err != nil {
-				return
-			}
-			if err := w.Write(rec); err != nil {
-				t.Errorf("a batch that was read cannot be written: %v", err)
-			}
-			rec.Release()
+		if err := w.Write(rec); err != nil {
+			t.Errorf("a batch that was read cannot be written: %v", err)
 		}
-	})
+		rec.Release()
+	}
 }

@@ -45,6 +45,9 @@ func openParquet(file *os.File, path string) (*parquetReader, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkFooter(file, info.Size()); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
 	f, err := parquet.OpenFile(file, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
 		return nil, fmt.Errorf("%s: the Parquet footer cannot be read (%w): the file was cut off or not closed by its writer", path, err)
@@ -98,6 +101,22 @@ func openParquet(file *os.File, path string) (*parquetReader, error) {
 	}
 	p.buffer = make([]parquet.Row, batchRows(total))
 	return p, nil
+}
+
+// checkFooter checks the declared length of the footer, which parquet-go takes memory for.
+func checkFooter(file io.ReaderAt, size int64) error {
+	var tail [8]byte
+	if size < 12 {
+		return fmt.Errorf("a file of %d bytes is no Parquet file", size)
+	}
+	if _, err := file.ReadAt(tail[:], size-8); err != nil {
+		return fmt.Errorf("the Parquet footer cannot be read: %w", err)
+	}
+	if n := int64(binary.LittleEndian.Uint32(tail[:])); n > size-12 {
+		return fmt.Errorf("the Parquet footer declares %d bytes, and the file has %d: the file was cut off or not closed by its writer",
+			n, size)
+	}
+	return nil
 }
 
 // checkCodecs refuses LZ4: parquet-go v0.32 decompresses a page of it that shrank to no less than a third into a buffer

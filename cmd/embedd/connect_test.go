@@ -39,6 +39,7 @@ type runningDaemon struct {
 	t    *testing.T
 	log  *said
 	http string
+	done chan struct{}
 	stop func() (code int)
 }
 
@@ -47,16 +48,18 @@ var serves = regexp.MustCompile(`msg=serving .*http=(\S+)`)
 // startRun runs a configuration until the test ends, and waits until it serves.
 func startRun(t *testing.T, config string, flags ...string) *runningDaemon {
 	t.Helper()
-	d := &runningDaemon{t: t, log: &said{}}
+	d := &runningDaemon{t: t, log: &said{}, done: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan int, 1)
+	code := 0
 	go func() {
-		ended <- dispatch(ctx, &env{stdin: strings.NewReader(""), stdout: d.log, stderr: d.log},
+		defer close(d.done)
+		code = dispatch(ctx, &env{stdin: strings.NewReader(""), stdout: d.log, stderr: d.log},
 			append([]string{"run", "-c", config}, flags...))
 	}()
 	d.stop = sync.OnceValue(func() int {
 		cancel()
-		return <-ended
+		<-d.done
+		return code
 	})
 	t.Cleanup(func() { d.stop() })
 	d.until("the daemon serves", func() bool {
@@ -73,6 +76,11 @@ func startRun(t *testing.T, config string, flags ...string) *runningDaemon {
 func (d *runningDaemon) until(what string, holds func() bool) {
 	d.t.Helper()
 	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+		select {
+		case <-d.done:
+			d.t.Fatalf("the daemon ended before: %s; it says:\n%s", what, d.log)
+		default:
+		}
 		if time.Now().After(end) {
 			d.t.Fatalf("not within a minute: %s; the daemon says:\n%s", what, d.log)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/embedd/embedd/cmd/embedd/config"
 )
 
 // readiness is one pipeline's line in /readyz.
@@ -36,17 +39,21 @@ type probes struct {
 }
 
 // startMonitor listens at once, so that an occupied port is an error before anything else starts.
-func startMonitor(listen string, metrics prometheus.Gatherer, p probes) (*monitor, error) {
-	l, err := net.Listen("tcp", listen)
+func startMonitor(h config.HTTP, metrics prometheus.Gatherer, p probes) (*monitor, error) {
+	l, err := net.Listen("tcp", h.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("http.listen %s is in use by another program, perhaps another embedd: stop it, or set http.listen to another port (port 0 takes a free one)", listen)
+		return nil, fmt.Errorf("http.listen %s is in use by another program, perhaps another embedd: stop it, or set http.listen to another port (port 0 takes a free one)", h.Listen)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("http.listen: %w: set it to an address of this machine, as 127.0.0.1:8474", err)
 	}
+	if h.Cert != "" {
+		l = tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+			GetCertificate: (&certificate{cert: h.Cert, key: h.Key}).get})
+	}
 	m := &monitor{
 		server: &http.Server{
-			Handler:           monitorHandler(metrics, p),
+			Handler:           monitorHandler(metrics, p, bearer(h.TokenFile)),
 			ReadHeaderTimeout: 5 * time.Second,
 			ReadTimeout:       10 * time.Second,
 			WriteTimeout:      30 * time.Second,
@@ -71,24 +78,35 @@ func (m *monitor) close(ctx context.Context) error {
 	return nil
 }
 
-func monitorHandler(metrics prometheus.Gatherer, p probes) http.Handler {
+func monitorHandler(metrics prometheus.Gatherer, p probes, allowed func(*http.Request) bool) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+	shown := promhttp.HandlerFor(metrics, promhttp.HandlerOpts{})
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		if !allowed(r) {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			reply(w, http.StatusUnauthorized, map[string]string{"error": "the token of http.token_file is wanted: Authorization: Bearer TOKEN"})
+			return
+		}
+		shown.ServeHTTP(w, r)
+	})
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		// The process lives, and restarting it would not mend the connection.
 		answer := map[string]string{"status": "ok"}
-		if text := p.trouble(); text != "" {
+		if text := p.trouble(); text != "" && allowed(r) {
 			answer["connection"] = text
 		}
 		reply(w, http.StatusOK, answer)
 	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		answer := struct {
 			Ready     bool        `json:"ready"`
-			Pipelines []readiness `json:"pipelines"`
+			Pipelines []readiness `json:"pipelines,omitempty"`
 		}{true, p.ready()}
 		for _, p := range answer.Pipelines {
 			answer.Ready = answer.Ready && p.Ready
+		}
+		if !allowed(r) {
+			answer.Pipelines = nil
 		}
 		code := http.StatusOK
 		if !answer.Ready {

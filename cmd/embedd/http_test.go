@@ -2,14 +2,27 @@ package main
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
+	"encoding/pem"
 	"io"
+	"math/big"
+	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/embedd/embedd/cmd/embedd/config"
 )
 
 func TestMonitor(t *testing.T) {
@@ -18,7 +31,7 @@ func TestMonitor(t *testing.T) {
 	registry.MustRegister(counter)
 	counter.Add(3)
 	var learned atomic.Bool
-	m, err := startMonitor("127.0.0.1:0", registry, probes{func() []readiness {
+	m, err := startMonitor(config.HTTP{Listen: "127.0.0.1:0"}, registry, probes{func() []readiness {
 		if learned.Load() {
 			return []readiness{{Pipeline: "digits", Ready: true}, {Pipeline: "wine", Ready: true}}
 		}
@@ -61,17 +74,91 @@ func TestMonitor(t *testing.T) {
 	}
 
 	// The port is taken now.
-	if _, err := startMonitor(address, registry, probes{}); err == nil ||
+	if _, err := startMonitor(config.HTTP{Listen: address}, registry, probes{}); err == nil ||
 		!strings.Contains(err.Error(), "set http.listen to another port") {
 		t.Errorf("a second monitor on %s: %v", address, err)
 	}
 	if err := m.close(context.Background()); err != nil {
 		t.Error(err)
 	}
-	if m, err = startMonitor(address, registry, probes{}); err != nil {
+	if m, err = startMonitor(config.HTTP{Listen: address}, registry, probes{}); err != nil {
 		t.Fatalf("the port is not free after close: %v", err)
 	}
 	if err := m.close(context.Background()); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestMonitorBeyondLoopback: with TLS and a token, the probes say yes or no to everybody and the rest to who has it.
+func TestMonitorBeyondLoopback(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := selfSigned(t, dir)
+	token := writeFile(t, dir, "token", "hunter2\n")
+	m, err := startMonitor(config.HTTP{Listen: "127.0.0.1:0", Cert: cert, Key: key, TokenFile: token},
+		prometheus.NewRegistry(), probes{func() []readiness {
+			return []readiness{{Pipeline: "digits", Reason: "412 of 1000 labelled rows"}}
+		}, func() string { return "not connected" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.close(context.Background())
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(sure(os.ReadFile(cert)))
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	defer client.CloseIdleConnections()
+	get := func(path, token string) (int, string) {
+		t.Helper()
+		r := sure(http.NewRequest("GET", "https://"+m.addr.String()+path, nil))
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		answer, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		return answer.StatusCode, string(sure(io.ReadAll(answer.Body)))
+	}
+	for _, c := range []struct {
+		path, token string
+		code        int
+		body        string
+	}{
+		{"/metrics", "", 401, "the token of http.token_file is wanted"},
+		{"/metrics", "hunter3", 401, "the token of http.token_file is wanted"},
+		{"/metrics", "hunter2", 200, ""},
+		{"/healthz", "", 200, "{\"status\":\"ok\"}\n"},
+		{"/healthz", "hunter2", 200, `"connection":"not connected"`},
+		{"/readyz", "", 503, "{\"ready\":false}\n"},
+		{"/readyz", "hunter2", 503, "412 of 1000 labelled rows"},
+	} {
+		if code, body := get(c.path, c.token); code != c.code || !strings.Contains(body, c.body) {
+			t.Errorf("%s with %q: %d %s", c.path, c.token, code, body)
+		}
+	}
+	writeFile(t, dir, "token", "rotated")
+	if code, _ := get("/metrics", "hunter2"); code != 401 {
+		t.Errorf("the old token after it was rotated: %d", code)
+	}
+	if code, _ := get("/metrics", "rotated"); code != 200 {
+		t.Errorf("the new token: %d", code)
+	}
+	if r, err := http.Get("http://" + m.addr.String() + "/healthz"); err == nil {
+		if r.Body.Close(); r.StatusCode == 200 {
+			t.Error("it answers without TLS")
+		}
+	}
+}
+
+// selfSigned writes a certificate for this machine, and its key.
+func selfSigned(t *testing.T, dir string) (cert, key string) {
+	t.Helper()
+	k := sure(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "embedd"},
+		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	write := func(name, kind string, der []byte) string {
+		return writeFile(t, dir, name, string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})))
+	}
+	return write("c.pem", "CERTIFICATE", sure(x509.CreateCertificate(rand.Reader, template, template, &k.PublicKey, k))),
+		write("k.pem", "PRIVATE KEY", sure(x509.MarshalPKCS8PrivateKey(k)))
 }

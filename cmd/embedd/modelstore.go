@@ -43,6 +43,9 @@ func modelLsCommand(e *env) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if p.Damage() != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), p.Damage())
+			}
 			lines = append(lines, p.List(name)...)
 		}
 		return printListed(out, lines)

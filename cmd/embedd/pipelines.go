@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/cmd/embedd/config"
@@ -9,6 +10,18 @@ import (
 	"github.com/embedd/embedd/stream"
 	"github.com/embedd/embedd/stream/registry"
 )
+
+// streamsOf says how the streams are that setup makes.
+func streamsOf(n config.NATS) stream.Streams {
+	return stream.Streams{MaxBytes: n.Streams.MaxBytes, MaxAge: n.Streams.MaxAge, Duplicates: n.Streams.Duplicates,
+		Replicas: replicas(n)}
+}
+
+// replicas is 0 for auto.
+func replicas(n config.NATS) int {
+	count, _ := strconv.Atoi(n.Replicas)
+	return count
+}
 
 // defaultStore is where the models of pipelines on core NATS are, beside what the embedded server stores.
 const defaultStore = embeddedStore + "/models"
@@ -23,7 +36,7 @@ func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 			Stop:    stream.Stop{Bad: p.Limits.Bad, Of: p.Limits.BadOf},
 			AckWait: c.NATS.AckWait, InFlight: p.Limits.InFlight, Attempts: uint64(p.Input.Attempts),
 			DoubleAck: p.Input.DoubleAck,
-			Models: stream.Models{Limit: p.Limits.Model,
+			Models: stream.Models{Limit: p.Limits.Model, Replicas: replicas(c.NATS), Strict: p.Model.Damaged == "stop",
 				Keep: registry.Keep{Versions: p.Model.Keep.Versions, Age: p.Model.Keep.Age}},
 			MaxAge: p.Training.MaxAge, WhenStale: stream.WhenStale(p.Training.WhenStale),
 			Stage: plugin.Config{
@@ -39,6 +52,7 @@ func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 				Training: plugin.Training{
 					Window: plugin.Window{Rows: p.Training.Window.Rows, Bytes: p.Training.Window.Bytes,
 						Age: p.Training.Window.Age, Balance: plugin.Balance(p.Training.Window.Balance)},
+					Quota:       quotaOf(p.Training.Quota),
 					Every:       plugin.Every{Rows: p.Training.Every.Rows, Period: p.Training.Every.Period},
 					IgnoreDrift: p.Training.Every.Drift == "false",
 					Holdout:     p.Training.Holdout,
@@ -70,4 +84,11 @@ func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 		out = append(out, one)
 	}
 	return out, nil
+}
+
+func quotaOf(q config.Quota) plugin.Quota {
+	if q.By == "none" {
+		return plugin.Quota{}
+	}
+	return plugin.Quota{By: plugin.QuotaBy(q.By), Share: q.Share}
 }

@@ -90,7 +90,7 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if d.monitor, err = startMonitor(c.HTTP.Listen, registry,
+	if d.monitor, err = startMonitor(c.HTTP, registry,
 		probes{d.readiness, d.trouble}); err != nil {
 		return err
 	}
@@ -138,7 +138,12 @@ func (d *daemon) dial(ctx context.Context, c *config.Config, pipelines []stream.
 	if err != nil {
 		return err
 	}
-	_, err = stream.Setup(ctx, js, pipelines, true)
+	plans, err := streamsOf(c.NATS).Setup(ctx, js, pipelines, true)
+	for _, p := range plans {
+		if p.Problem != "" {
+			err = errors.Join(err, errors.New(p.Problem))
+		}
+	}
 	return err
 }
 

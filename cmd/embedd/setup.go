@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/cmd/embedd/connection"
 	"github.com/embedd/embedd/stream"
 )
 
@@ -15,8 +18,10 @@ func setupCommand(e *env) *cobra.Command {
 	f := flagsOf(cmd)
 	path := f.StringP("config", "c", "embedd.yaml", "configuration `FILE`")
 	where := f.address("NATS `URL`; over NATS_URL and the file's nats.url")
-	apply := f.Bool("apply", false, "make the streams that are missing; one that is there is never changed")
+	apply := f.Bool("apply", false, "make the streams and buckets that are missing; one that setup did not make is never changed")
+	permissions := f.Bool("permissions", false, "print the least rights for run, publish, tail and setup, and do nothing else")
 	out := f.output(e)
+	cmd.MarkFlagsMutuallyExclusive("apply", "permissions")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
 		c, err := loadConfig(*path)
@@ -27,7 +32,11 @@ func setupCommand(e *env) *cobra.Command {
 		if err != nil {
 			return usageError{err}
 		}
-		nc, err := dial(ctx, e, usual(where.over(c.NATS)))
+		n := usual(where.over(c.NATS))
+		if *permissions {
+			return showRights(ctx, e, out, n, pipelines)
+		}
+		nc, err := dial(ctx, e, n)
 		if err != nil {
 			return err
 		}
@@ -36,33 +45,103 @@ func setupCommand(e *env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		plans, err := stream.Setup(ctx, js, pipelines, *apply)
+		plans, err := streamsOf(c.NATS).Setup(ctx, js, pipelines, *apply)
 		if err != nil {
 			return err
 		}
-		missing := 0
-		for _, p := range plans {
-			if !p.Exists {
-				missing++
-			}
-			if out.json {
-				if err := out.object(map[string]any{"stream": p.Name, "subjects": p.Subjects,
-					"exists": p.Exists}); err != nil {
-					return err
-				}
-				continue
-			}
-			state := "is there"
-			if !p.Exists {
-				state = fmt.Sprintf("is missing: nats stream add %s --subjects %q --storage file --dupe-window %s --defaults",
-					p.Name, strings.Join(p.Subjects, ","), stream.Duplicates)
-			}
-			out.printf("stream %s for %s %s\n", p.Name, strings.Join(p.Subjects, ", "), state)
-		}
-		if missing > 0 {
-			return checkError{fmt.Errorf("streams missing: %d; `embedd setup --apply` makes them", missing)}
-		}
-		return nil
+		return printPlans(out, c.NATS, plans)
 	}
 	return cmd
+}
+
+func printPlans(out *output, n config.NATS, plans []stream.Plan) error {
+	missing, wrong := 0, 0
+	for _, p := range plans {
+		switch {
+		case p.Problem != "":
+			wrong++
+		case !p.Exists:
+			missing++
+		}
+		if out.json {
+			line := map[string]any{"stream": p.Name, "subjects": p.Subjects, "exists": p.Exists}
+			if p.Bucket {
+				line = map[string]any{"bucket": p.Name, "exists": p.Exists}
+			}
+			if p.Problem != "" {
+				line["problem"] = p.Problem
+			}
+			if err := out.object(line); err != nil {
+				return err
+			}
+			continue
+		}
+		out.printf("%s\n", planText(n, p))
+	}
+	switch {
+	case wrong > 0:
+		return checkError{fmt.Errorf("streams that stand in the way: %d; nothing was made", wrong)}
+	case missing > 0:
+		return checkError{fmt.Errorf("streams missing: %d; `embedd setup --apply` makes them", missing)}
+	}
+	return nil
+}
+
+func planText(n config.NATS, p stream.Plan) string {
+	subjects := strings.Join(p.Subjects, ", ")
+	switch {
+	case p.Problem != "":
+		return p.Problem
+	case p.Bucket && p.Exists:
+		return fmt.Sprintf("model store %s is there", p.Name)
+	case p.Bucket:
+		return fmt.Sprintf("model store %s is missing: `embedd setup --apply` and `embedd run` make it", p.Name)
+	case p.Exists:
+		return fmt.Sprintf("stream %s for %s is there", p.Name, subjects)
+	case p.Extends:
+		return fmt.Sprintf("stream %s for %s lacks some of them: nats stream edit %s --subjects %q", p.Name, subjects,
+			p.Name, strings.Join(p.Subjects, ","))
+	}
+	limits := ""
+	if s := n.Streams; s.MaxBytes > 0 {
+		limits += fmt.Sprintf(" --max-bytes %d", s.MaxBytes)
+	}
+	if s := n.Streams; s.MaxAge > 0 {
+		limits += fmt.Sprintf(" --max-age %s", s.MaxAge)
+	}
+	if count := replicas(n); count > 0 {
+		limits += fmt.Sprintf(" --replicas %d", count)
+	}
+	return fmt.Sprintf("stream %s for %s is missing: nats stream add %s --subjects %q --storage file --dupe-window %s%s --defaults",
+		p.Name, subjects, p.Name, strings.Join(p.Subjects, ","), n.Streams.Duplicates, limits)
+}
+
+// showRights prints rights over the streams as they are on the server or, where none answers, as setup would make them.
+func showRights(ctx context.Context, e *env, out *output, n config.NATS, pipelines []stream.Pipeline) error {
+	plans, err := plansThere(ctx, n, pipelines)
+	if err != nil {
+		fmt.Fprintf(e.stderr, "embedd: the streams have the names that setup would give them, since no server says otherwise: %v\n", err)
+		if plans, err = stream.Setup(ctx, nil, pipelines, false); err != nil {
+			return err
+		}
+	}
+	api, inbox, err := connection.Prefixes(n)
+	if err != nil {
+		return err
+	}
+	return printRights(out, stream.RightsOf(pipelines, plans, stream.Account{APIPrefix: api, InboxPrefix: inbox}))
+}
+
+func plansThere(ctx context.Context, n config.NATS, pipelines []stream.Pipeline) ([]stream.Plan, error) {
+	nc, err := connection.Dial(ctx, n, connection.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer nc.Close()
+	js, err := nc.JetStream()
+	if err != nil {
+		return nil, err
+	}
+	plans, err := stream.Setup(ctx, js, pipelines, false)
+	return plans, nc.Explain(err)
 }

@@ -11,6 +11,8 @@ type classes struct {
 	alive int
 	// which enter fits, as of the last look; see Window.Sift
 	enters []bool
+	// rows of each by source; nil where sources have no quota
+	sources []map[string]int
 }
 
 // number is that of a label, which a new class gets unless it would be one too many.
@@ -43,10 +45,22 @@ func (t *classes) insert(r *Row) {
 	}
 	i, _ := find(rows, r.Position)
 	t.rows[r.class] = slices.Insert(rows, i, r)
+	if t.sources != nil {
+		for len(t.sources) < len(t.rows) {
+			t.sources = append(t.sources, map[string]int{})
+		}
+		t.sources[r.class][r.Source]++
+	}
 }
 
 func (t *classes) remove(r *Row) {
 	rows := t.rows[r.class]
+	if t.sources != nil {
+		n := t.sources[r.class]
+		if n[r.Source]--; n[r.Source] == 0 {
+			delete(n, r.Source)
+		}
+	}
 	if i, _ := find(rows, r.Position); i == 0 {
 		rows[0] = nil
 		t.rows[r.class] = rows[1:]
@@ -107,6 +121,16 @@ func (t *classes) forgotten() (class, n int) {
 func (t *classes) before(c, d int) bool {
 	newest := func(c int) Position { return t.rows[c][len(t.rows[c])-1].Position }
 	return newest(c).Compare(newest(d)) < 0
+}
+
+// of is the number of classes that a source has rows of.
+func (t *classes) of(source string) (n int) {
+	for _, s := range t.sources {
+		if s[source] > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // level is the most rows a class with which all together are at most so many; at least one.

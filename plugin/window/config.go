@@ -11,6 +11,7 @@ type Config struct {
 	Classes  int           // most classes
 	Holdout  float64       // share of the rows that no fit sees
 	Balance  bool          // each class has a quota; otherwise the oldest row leaves, whatever its class
+	Share    float64       // of a class's quota, and of the classes, that one source may have; 0: all
 	Labelled bool          // rows have labels
 	Moments  bool          // fits are made from moments, which blocks keep
 	Copies   bool          // fits are made from a copy of the rows

@@ -2,6 +2,7 @@ package window
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/embedd/embedd/model/moments"
@@ -21,6 +22,7 @@ type Window struct {
 	newest  int64
 	start   Position // rows before are not taken: see Cut
 
+	capped  int
 	changed bool // since it was looked at last; see Sift
 	more    bool
 	usual   *usual
@@ -32,6 +34,9 @@ func New(c Config) *Window {
 	w := &Window{config: c, maxRows: c.MaxRows(), classes: classes{index: map[string]int{}}}
 	w.held, w.border = share(c.Holdout), share(1/float64(c.blockRows()))
 	w.level = w.maxRows
+	if c.Share > 0 {
+		w.classes.sources = []map[string]int{}
+	}
 	return w
 }
 
@@ -42,7 +47,7 @@ const (
 	Taken     Outcome = iota // it is in the window
 	Old                      // it is before the start, too old, or past the quota of its class
 	Duplicate                // its position is taken
-	Overfull                 // its class would be one too many
+	Overfull                 // its class would be one too many, or of its source
 )
 
 // Add takes a row. The window owns its features from now on.
@@ -52,6 +57,10 @@ func (w *Window) Add(r Row) Outcome {
 	}
 	if _, _, there := w.find(r.Position); there {
 		return Duplicate
+	}
+	if _, known := w.classes.index[r.Label]; !known && w.config.Share > 0 && w.config.Classes > 0 &&
+		w.classes.of(r.Source) >= portion(w.config.Share, w.config.Classes) {
+		return Overfull
 	}
 	c, ok := w.classes.number(r.Label, w.config.Classes)
 	if !ok {
@@ -72,6 +81,9 @@ func (w *Window) Add(r Row) Outcome {
 	w.insert(row)
 	w.classes.insert(row)
 	w.newest = max(w.newest, r.Time)
+	if w.config.Share > 0 {
+		w.cap(c, r.Source)
+	}
 	if w.config.Balance {
 		w.trim(c)
 	}
@@ -341,9 +353,37 @@ var makesWay = share(1.0 / 16)
 func (w *Window) lower(level int) {
 	w.level = min(w.level, level)
 	for c := range w.classes.rows {
+		if w.config.Share > 0 {
+			for source := range w.classes.sources[c] {
+				w.cap(c, source)
+			}
+		}
 		w.trim(c)
 	}
 }
+
+// portion is a share of so many, one at least.
+func portion(share float64, of int) int { return max(int(math.Ceil(share*float64(of))), 1) }
+
+// cap removes the oldest rows of a class that a source has past its share of the class's quota. Like the quota it only
+// falls, and the newest rows within it are the same whatever was removed before: no order of arrival matters.
+func (w *Window) cap(class int, source string) {
+	most := portion(w.config.Share, w.level)
+	over := w.classes.sources[class][source] - most
+	for i := 0; over > 0; {
+		r := w.classes.rows[class][i]
+		if r.Source != source {
+			i++
+			continue
+		}
+		w.remove(r)
+		w.capped++
+		over--
+	}
+}
+
+// Capped is how many rows left since their source had its share.
+func (w *Window) Capped() int { return w.capped }
 
 // trim removes the oldest rows of a class past its quota.
 func (w *Window) trim(class int) {

@@ -81,6 +81,8 @@ func (r *Registry) rebuild(ctx context.Context, cause error) (*Pointer, error) {
 	}
 	slices.SortFunc(p.Versions, func(a, b Version) int { return numberOf(a.Name) - numberOf(b.Name) })
 	if p.rebuilt {
+		// Which epochs there were nobody knows; the seconds since 1970 are more.
+		p.Epochs = max(p.Epochs, int(r.options.Clock().Unix()))
 		how = "no version can be read, and it begins anew"
 		for _, v := range p.Versions {
 			if !v.Damaged {

@@ -64,28 +64,63 @@ func jetStreamOf(ctx context.Context, js jetstream.JetStream, objects jetstream.
 	return &jetStream{js.Conn(), objects, pointers, bytes, remake}, nil
 }
 
-// MakeJetStream is the store of a server; its buckets are made where they are missing: they are ours, not the user's.
+// MakeJetStream is MakeReplicated with one replica.
 func MakeJetStream(ctx context.Context, js jetstream.JetStream) (Store, error) {
+	return MakeReplicated(ctx, js, 1)
+}
+
+// MakeReplicated is the store of a server; its buckets are made where they are missing, with so many replicas (see
+// Replicated): they are ours, not the user's.
+func MakeReplicated(ctx context.Context, js jetstream.JetStream, replicas int) (Store, error) {
 	objects, err := js.ObjectStore(ctx, Bucket)
 	if absent(err) {
-		objects, err = js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: Bucket,
-			Description: "embedd models", Storage: jetstream.FileStorage})
+		err = Replicated(js, replicas, func(n int) (err error) {
+			objects, err = js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: Bucket, Replicas: n,
+				Description: "embedd models", Storage: jetstream.FileStorage})
+			return err
+		})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the model store (object store %s): %w", Bucket, err)
 	}
 	pointers, err := js.KeyValue(ctx, Bucket)
 	if absent(err) {
-		pointers, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: Bucket,
-			Description: "live embedd models", Storage: jetstream.FileStorage, History: history})
+		err = Replicated(js, replicas, func(n int) (err error) {
+			pointers, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: Bucket, Replicas: n,
+				Description: "live embedd models", Storage: jetstream.FileStorage, History: history})
+			return err
+		})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the model store (key-value bucket %s): %w", Bucket, err)
 	}
 	return jetStreamOf(ctx, js, objects, pointers, func(ctx context.Context) error {
-		_, err := MakeJetStream(ctx, js) // buckets are found by name, so the new ones do for who holds the old
+		_, err := MakeReplicated(ctx, js, replicas) // buckets are found by name, so the new ones do for who holds the old
 		return err
 	})
+}
+
+// The server's codes where a cluster has not so many servers for the replicas; the client has no names for them.
+const (
+	errNoPeers     jetstream.ErrorCode = 10005
+	errNoResources jetstream.ErrorCode = 10023
+)
+
+// Replicated makes something with so many replicas. 0 is three where the server is of a cluster that has as many, else
+// one.
+func Replicated(js jetstream.JetStream, replicas int, make func(replicas int) error) error {
+	if replicas > 0 {
+		return make(replicas)
+	}
+	if js.Conn().ConnectedClusterName() == "" {
+		return make(1)
+	}
+	err := make(3)
+	var api *jetstream.APIError
+	if errors.As(err, &api) && (api.ErrorCode == errNoPeers || api.ErrorCode == errNoResources) {
+		return make(1)
+	}
+	return err
 }
 
 func absent(err error) bool {

@@ -7,6 +7,7 @@ package config
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -33,6 +34,15 @@ type NATS struct {
 	TLS         TLS
 	Wait        time.Duration // for the first connection
 	AckWait     time.Duration // of the durable consumers
+	Replicas    string        // auto or a number
+	Streams     Streams
+}
+
+// Streams are the limits of streams that setup makes; 0 is none.
+type Streams struct {
+	MaxBytes   int64
+	MaxAge     time.Duration
+	Duplicates time.Duration
 }
 
 // TLS holds paths of PEM files.
@@ -42,7 +52,19 @@ type TLS struct {
 }
 
 // HTTP is the listener of the console, metrics and health.
-type HTTP struct{ Listen string }
+type HTTP struct {
+	Listen    string
+	Cert, Key string // PEM files; TLS where they are given
+	TokenFile string // holds the token that all but the probes want
+	Open      bool   // beyond loopback without either
+}
+
+// Loopback tells whether only this machine reaches the listener.
+func (h HTTP) Loopback() bool {
+	host, _, _ := net.SplitHostPort(h.Listen)
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
 
 // Pipeline is one way from an input subject to an output subject.
 type Pipeline struct {
@@ -90,6 +112,8 @@ type Model struct {
 	Seed   uint64
 	Store  string // auto, none or a directory
 	Keep   Keep
+	// Damaged says what a start does where the live model cannot be read: goes on with "previous", or "stop"s.
+	Damaged string
 }
 
 // Keep says how many versions stay in the store beside the live, the previous and the pinned one.
@@ -98,9 +122,16 @@ type Keep struct {
 	Age      time.Duration // 0: no bound
 }
 
+// Quota bounds what one source can do to what is learned.
+type Quota struct {
+	By    string // "" or none, subject, key
+	Share float64
+}
+
 // Training says what is learned from and when a model goes live.
 type Training struct {
 	Window     Window
+	Quota      Quota
 	Every      Every
 	Holdout    float64 // fraction of the window
 	Gate       Gate

@@ -56,8 +56,8 @@ func TestFull(t *testing.T) {
 		Schema: Schema{[]string{"pixels"}, "label", "id", "reject"},
 		Output: Output{"reduced.digits", "embedding", false, []string{"all"}, "dead.digits", "none"},
 		Model: Model{Method: "lda", Dim: 8, Scale: "standard", Params: map[string]string{"ridge": "auto"}, Seed: 1,
-			Store: "auto", Keep: Keep{20, 90 * 24 * time.Hour}},
-		Training: Training{Window{20000, 1 << 30, 24 * time.Hour, "class"}, Every{5000, 10 * time.Minute, "true"}, 0.2,
+			Store: "auto", Keep: Keep{20, 90 * 24 * time.Hour}, Damaged: "previous"},
+		Training: Training{Window{20000, 1 << 30, 24 * time.Hour, "class"}, Quota{"none", 0.5}, Every{5000, 10 * time.Minute, "true"}, 0.2,
 			Gate{1000, 0}, "rigid", "hold", 0, "serve"},
 		Limits: Limits{8 << 20, 64 << 20, 100_000, 10_000, 256 << 20, 1000, 256 << 20, 256 << 20, 24 * time.Hour, 0, 0},
 	}
@@ -100,8 +100,8 @@ func TestDefaults(t *testing.T) {
 		Schema: Schema{[]string{"x*"}, "label", "", "reject"},
 		Output: Output{"reduced.p-1", "embedding", false, []string{"all"}, "dead.p-1", "none"},
 		Model: Model{Method: "auto", Scale: "standard", Seed: 1, Store: "auto",
-			Keep: Keep{20, 90 * 24 * time.Hour}},
-		Training: Training{Window{20000, 1 << 30, 0, "class"}, Every{5000, 10 * time.Minute, "true"}, 0.2,
+			Keep: Keep{20, 90 * 24 * time.Hour}, Damaged: "previous"},
+		Training: Training{Window{20000, 1 << 30, 0, "class"}, Quota{"none", 0.5}, Every{5000, 10 * time.Minute, "true"}, 0.2,
 			Gate{1000, 0}, "rigid", "hold", 0, "serve"},
 		Limits: Limits{8 << 20, 64 << 20, 100_000, 10_000, 256 << 20, 1000, 256 << 20, 256 << 20, 24 * time.Hour, 0, 0},
 	})
@@ -143,7 +143,7 @@ func TestProblems(t *testing.T) {
 	for _, b := range []bad{
 		{"empty", "", []string{"1:1: the file is empty: `embedd init` writes one to start from"}},
 		{"only a comment", "# nothing\n", []string{"1:1: the file is empty: `embedd init` writes one to start from"}},
-		{"no pipeline", "http: {listen: ':0'}\n",
+		{"no pipeline", "http: {listen: 'localhost:0'}\n",
 			[]string{"1:1: pipelines: there is no pipeline: add one, or start from `embedd init`"}},
 		{"pipelines null", "pipelines:\n", []string{"1:11: pipelines: there is no pipeline: add one, or start from `embedd init`"}},
 		{"not a mapping", "- a\n", []string{"1:1: the file must be a mapping (key: value), not a list"}},
@@ -219,6 +219,8 @@ func TestProblems(t *testing.T) {
 			"4:21: pipelines.p.input.labels: has no effect with a fixed model: delete it, or delete model.file"}},
 		{"drift", pipeline(features, "training: {every: {drift: maybe}}"), []string{
 			`4:31: pipelines.p.training.every.drift: "maybe": want true or false`}},
+		{"quota by a key that is not named", pipeline(features, "training: {quota: {by: key}}"), []string{
+			`4:28: pipelines.p.training.quota.by: a quota by key needs the key column: name it in schema.key, or take subject`}},
 		{"model age", pipeline(features, "training: {max_age: 6 hours, when_stale: help}"), []string{
 			`4:25: pipelines.p.training.max_age: "6 hours": want a duration from 1s to 365d (as 30s, 10m, 24h, 7d) or none`,
 			`4:46: pipelines.p.training.when_stale: "help": want serve, hold or pass (did you mean "hold"?)`}},

@@ -112,6 +112,9 @@ func (f *contextFile) lookUp() error {
 	if f.NSC == "" {
 		return nil
 	}
+	if !strings.HasPrefix(f.NSC, "nsc://") { // it becomes an argument
+		return errors.New("nsc names a user as nsc://OPERATOR/ACCOUNT/USER")
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "nsc", "generate", "profile", f.NSC).Output()

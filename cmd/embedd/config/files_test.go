@@ -93,6 +93,27 @@ func TestOneLogin(t *testing.T) {
 	}
 }
 
+// TestListen: beyond loopback only with TLS and a token, or in so many words.
+func TestListen(t *testing.T) {
+	for http, right := range map[string]bool{
+		"{}": true, "{listen: 127.0.0.1:1}": true, "{listen: 'localhost:1'}": true, "{listen: '[::1]:1'}": true,
+		"{listen: ':8474'}": false, "{listen: 0.0.0.0:1}": false, "{listen: 'host:1'}": false, "{listen: '[::]:1'}": false,
+		"{listen: ':1', tls: {cert: c, key: k}}":                false,
+		"{listen: ':1', token_file: f}":                         false,
+		"{listen: ':1', token_file: f, tls: {cert: c, key: k}}": true,
+		"{listen: ':1', open: true}":                            true,
+		"{tls: {cert: c}}":                                      false,
+	} {
+		_, err := Parse("f", []byte("http: "+http+"\n"+pipeline(features)), none)
+		if (err == nil) != right {
+			t.Errorf("%s: %v", http, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "f:1:") {
+			t.Errorf("%s: no place in %v", http, err)
+		}
+	}
+}
+
 // TestNothingIsNegative: no duration, size or count of the table goes below its least, which is never below zero.
 func TestNothingIsNegative(t *testing.T) {
 	for _, f := range spec {

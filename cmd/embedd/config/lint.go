@@ -19,6 +19,7 @@ import (
 // lint checks what no single key can show. It runs on a configuration that decoded without a problem.
 func (d *document) lint(c *Config) {
 	d.lintNATS(c.NATS)
+	d.lintHTTP(c.HTTP)
 	for i := range c.Pipelines {
 		p := &c.Pipelines[i]
 		d.lintModel(p)
@@ -39,6 +40,12 @@ func (d *document) lintNATS(n NATS) {
 		d.problem("nats.context", "url and context exclude one another: the context has a URL of its own; delete one")
 	}
 	d.lintLogin(n)
+	if s := n.Streams; s.MaxAge > 0 && s.Duplicates > s.MaxAge {
+		d.problem("nats.streams.duplicates", "it is more than max_age (%v): the server knows no message again that is gone; lower it", s.MaxAge)
+	}
+	if n.Streams.Duplicates < 3*n.AckWait {
+		d.note("nats.streams.duplicates", "less than three times nats.ack_wait (%v): a redelivery may come after it, and is looked up in the end of the output instead", n.AckWait)
+	}
 	if (n.TLS.Cert == "") != (n.TLS.Key == "") {
 		d.problem("nats.tls", "cert and key go together: give both or none")
 	}
@@ -107,6 +114,20 @@ func (d *document) lintLogin(n NATS) {
 	}
 }
 
+func (d *document) lintHTTP(h HTTP) {
+	if (h.Cert == "") != (h.Key == "") {
+		d.problem("http.tls", "cert and key go together: give both or none")
+	} else if h.Cert != "" && d.files {
+		if err := holdsPair(h.Cert, h.Key); err != nil {
+			d.problem("http.tls.key", "it does not go with http.tls.cert: %v", err)
+		}
+	}
+	if h.Loopback() || h.Open || h.Cert != "" && h.TokenFile != "" {
+		return
+	}
+	d.problem("http.listen", "other machines reach this address, so it wants TLS and a token: give http.tls.cert, http.tls.key and http.token_file, or listen on 127.0.0.1; http.open: true is for networks and proxies that keep strangers away")
+}
+
 func (d *document) lintModel(p *Pipeline) {
 	if p.Model.File == "" {
 		d.lintMethod(p)
@@ -159,6 +180,12 @@ func (d *document) lintLimits(p *Pipeline) {
 	t := p.Training
 	if t.MaxAge == 0 && t.WhenStale != "serve" {
 		d.note(at+"training.when_stale", "has no effect without training.max_age: no model is ever stale")
+	}
+	if t.Quota.By == "key" && p.Schema.Key == "" {
+		d.problem(at+"training.quota.by", "a quota by key needs the key column: name it in schema.key, or take subject")
+	}
+	if t.Quota.By == "none" && t.Quota.Share != 0.5 {
+		d.note(at+"training.quota.share", "has no effect without training.quota.by: no source has a quota")
 	}
 	if t.Every.Rows > t.Window.Rows {
 		d.note(at+"training.every.rows", "%d is more than window.rows (%d): rows leave the window before they are learned from", t.Every.Rows, t.Window.Rows)

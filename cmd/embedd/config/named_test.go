@@ -28,7 +28,7 @@ func sectionNames() []string {
 }
 
 // fileName is a word that looks like a key and names a file or a package.
-var fileName = regexp.MustCompile(`\.(go|md|yaml|embedd|json|parquet|csv)$`)
+var fileName = regexp.MustCompile(`\.(go|md|yaml|embedd|json|parquet|csv|png)$`)
 
 // endpoint is a word that looks like a key and names a question to a pipeline's service (docs/service.md).
 var endpoint = regexp.MustCompile(`^model\.(ls|show|pin|unpin|rollback)$`)

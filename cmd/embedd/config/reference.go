@@ -93,6 +93,9 @@ Flags go over the file, the file over the defaults.
 - A value may hold ` + "`${NAME}`" + ` or ` + "`${NAME:-default}`" + ` from the environment. A variable that is not set and has no default is an error.
   An empty one takes the default. ` + "`$${`" + ` is a literal ` + "`${`" + `. Variables are filled in after the YAML is read: they cannot add keys.
 - Sizes are ` + "`512KiB`, `8MiB`" + ` (or ` + "`kB`, `MB`" + `, decimal). Counts are ` + "`500`, `100k`, `2M`" + `. Durations are ` + "`30s`, `10m`, `24h`, `7d`" + `.
+- A path of a file is beside the configuration, wherever the process runs. One that is only below the working directory
+  is taken from there, with a note: that is where all of them once were. Directories that are written, as ` + "`model.store`" + `,
+  are below the working directory.
 - ` + "`NAME`" + ` below is the pipeline's name.
 
 `)

@@ -182,6 +182,8 @@ func clearTarget(target any) {
 	switch t := target.(type) {
 	case *int:
 		*t = 0
+	case *int64:
+		*t = 0
 	case *time.Duration:
 		*t = 0
 	}
@@ -206,7 +208,7 @@ func (f field) form() string {
 		return fmt.Sprintf("a count from %s to %s (as 500, 100k, 2M)%s", countText(f.low), countText(f.high),
 			alternative)
 	case *int64:
-		return fmt.Sprintf("a size from %s to %s (as 512KiB, 8MiB)", sizeText(f.low), sizeText(f.high))
+		return fmt.Sprintf("a size from %s to %s (as 512KiB, 8MiB)%s", sizeText(f.low), sizeText(f.high), alternative)
 	case *float64:
 		return fmt.Sprintf("a number from %g to %g", f.low, f.high)
 	case *time.Duration:

@@ -90,6 +90,12 @@ func (c *Conn) JetStream() (jetstream.JetStream, error) {
 // APIPrefix begins the subjects of JetStream's requests; "" is the usual one.
 func (c *Conn) APIPrefix() string { return c.target.prefix }
 
+// Prefixes begin the requests of JetStream and the answers to requests where n connects; "" are the usual ones.
+func Prefixes(n config.NATS) (api, inbox string, err error) {
+	t, err := targetOf(n)
+	return t.prefix, t.inbox, err
+}
+
 // Address is where the connection leads, without secrets.
 func (c *Conn) Address() string {
 	if url := c.ConnectedUrl(); url != "" {

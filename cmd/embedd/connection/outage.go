@@ -112,9 +112,9 @@ func (c *Conn) reported(_ *nats.Conn, sub *nats.Subscription, err error) {
 		return // tryAgain tells
 	}
 	text := err.Error()
-	if m := violation.FindStringSubmatch(text); m != nil {
-		text = strings.ToLower(m[1]) + " to " + m[2]
-		c.deny(text)
+	if right := rightIn(err); right != "" {
+		text = right
+		c.deny(right)
 		err = fmt.Errorf("a right is missing: %s; `embedd setup --permissions` prints those that are needed", text)
 	} else if sub != nil {
 		text += sub.Subject
@@ -129,6 +129,14 @@ func (c *Conn) reported(_ *nats.Conn, sub *nats.Subscription, err error) {
 	if !quiet {
 		c.log.Warn("the connection reports", "error", err)
 	}
+}
+
+// rightIn is the right that an error says is missing, "" where it says something else.
+func rightIn(err error) string {
+	if m := violation.FindStringSubmatch(err.Error()); m != nil {
+		return strings.ToLower(m[1]) + " to " + m[2]
+	}
+	return ""
 }
 
 // deny remembers a right that is missing.
@@ -146,10 +154,16 @@ func (c *Conn) deny(right string) {
 
 // Explain adds the rights that the server denied to an error, which without them only says that no answer came.
 func (c *Conn) Explain(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	if right := rightIn(err); right != "" {
+		c.deny(right)
+	}
 	c.mu.Lock()
 	denied := slices.Clone(c.denied)
 	c.mu.Unlock()
-	if err == nil || len(denied) == 0 || errors.Is(err, context.Canceled) {
+	if len(denied) == 0 {
 		return err
 	}
 	return fmt.Errorf("%w; the server denied: %s; `embedd setup --permissions` prints the rights that are needed", err,

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// TestDeadLettersPage: the commands that docs/dead-letters.md shows are commands.
+func TestDeadLettersPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/dead-letters.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for line := range strings.Lines(string(page)) {
+		args := strings.Fields(strings.Split(line, "#")[0])
+		if len(args) == 0 || args[0] != "embedd" {
+			continue
+		}
+		shown++
+		cmd, rest, err := newRoot(&env{}).Find(args[1:])
+		if err == nil {
+			err = cmd.ParseFlags(rest)
+		}
+		if err == nil {
+			err = cmd.ValidateArgs(cmd.Flags().Args())
+		}
+		if err != nil || cmd.Run == nil && cmd.RunE == nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	if shown < 4 {
+		t.Errorf("%d commands are shown", shown)
+	}
+}
+
+// TestMoment: a time, or how long ago it was.
+func TestMoment(t *testing.T) {
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	var m moment
+	f.Var(&m, "since", "")
+	for value, want := range map[string]time.Time{"2026-01-02T15:04:05Z": time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC),
+		"1h": time.Now().Add(-time.Hour)} {
+		if err := f.Parse([]string{"--since", value}); err != nil || m.Sub(want).Abs() > time.Minute {
+			t.Errorf("%s is %v: %v", value, m.Time, err)
+		}
+	}
+	if err := f.Parse([]string{"--since", "yesterday"}); err == nil {
+		t.Error("yesterday is a time")
+	}
+}
+
+// TestChosen: numbers are letters, another word is a pipeline.
+func TestChosen(t *testing.T) {
+	for args, want := range map[string]string{"": "", "digits": "digits", "p-1": "p-1", "17": ""} {
+		pipeline, numbers, err := chosen(strings.Fields(args))
+		if pipeline != want || err != nil || (args == "17") != (len(numbers) == 1 && numbers[0] == 17) {
+			t.Errorf("%q: pipeline %q, %v, %v", args, pipeline, numbers, err)
+		}
+	}
+	for _, args := range []string{"17 digits", "0", "digits 17", "a b"} {
+		if _, _, err := chosen(strings.Fields(args)); err == nil {
+			t.Errorf("%q is taken", args)
+		}
+	}
+}

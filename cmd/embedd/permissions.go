@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/embedd/embedd/stream"
+)
+
+// printRights shows the least rights of each verb, as a server's configuration and for nsc.
+func printRights(out *output, rights []stream.Rights) error {
+	if out.json {
+		for _, r := range rights {
+			if err := out.object(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	out.printf("# The configuration of a server. Each password is in the server's environment.\nauthorization {\n  users = [\n")
+	for _, r := range rights {
+		out.printf("    # embedd %s\n    {\n      user: %q\n      password: $EMBEDD_%s_PASSWORD\n      permissions: {\n",
+			r.Verb, userOf(r), strings.ToUpper(r.Verb))
+		out.printf("        publish: {%s}\n        subscribe: {%s}\n", allowed(r.Publish), allowed(r.Subscribe))
+		if r.Answers > 0 {
+			out.printf("        allow_responses: {max: %d, expires: %q}\n", r.Answers, r.AnswerWait)
+		}
+		out.printf("      }\n    }\n")
+	}
+	out.printf("  ]\n}\n\n# The same as users of an account with JWTs.\n")
+	for _, r := range rights {
+		out.printf("nsc add user --name %s%s%s", userOf(r), flagged("--allow-pub", r.Publish),
+			flagged("--allow-sub", r.Subscribe))
+		if r.Answers > 0 {
+			out.printf(" \\\n  --allow-pub-response=%d --response-ttl %s", r.Answers, r.AnswerWait)
+		}
+		out.printf("\n")
+	}
+	return nil
+}
+
+func userOf(r stream.Rights) string { return "embedd_" + r.Verb }
+
+func allowed(subjects []string) string {
+	if len(subjects) == 0 {
+		return `deny: ">"`
+	}
+	var b strings.Builder
+	b.WriteString("allow: [\n")
+	for _, s := range subjects {
+		fmt.Fprintf(&b, "          %q\n", s)
+	}
+	return b.String() + "        ]"
+}
+
+func flagged(flag string, subjects []string) string {
+	if len(subjects) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" \\\n  %s '%s'", flag, strings.Join(subjects, ","))
+}

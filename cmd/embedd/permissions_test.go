@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
+
+	"github.com/embedd/embedd/stream"
+)
+
+// denials collects what a server denied.
+type denials struct{ said }
+
+func (d *denials) Errorf(format string, v ...any) {
+	if text := fmt.Sprintf(format, v...); strings.Contains(text, "Violation") {
+		fmt.Fprintln(d, text)
+	}
+}
+func (*denials) Noticef(string, ...any) {}
+func (*denials) Warnf(string, ...any)   {}
+func (*denials) Fatalf(string, ...any)  {}
+func (*denials) Debugf(string, ...any)  {}
+func (*denials) Tracef(string, ...any)  {}
+
+// guarded is a server on which each verb has its own user, with the rights that setup prints.
+type guarded struct {
+	url    string
+	who    map[string][]string // flags that make a verb its user; "" is one who may everything
+	admin  *nats.Conn
+	denied *denials
+}
+
+// serveGuarded starts a server from options; the denials of every client are collected.
+func serveGuarded(t *testing.T, o *server.Options, port int, g *guarded, admin ...nats.Option) *guarded {
+	t.Helper()
+	o.Host, o.Port, o.NoSigs, o.NoLog, o.JetStream, o.StoreDir = "127.0.0.1", port, true, true, true, t.TempDir()
+	s, err := server.NewServer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.denied = &denials{}
+	s.SetLoggerV2(g.denied, false, false, false)
+	go s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(20 * time.Second) {
+		t.Fatal("the NATS server does not start")
+	}
+	if g.admin, err = nats.Connect(g.url, admin...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.admin.Close)
+	return g
+}
+
+// byConfiguration is a server whose users are what setup prints for its configuration.
+func byConfiguration(t *testing.T, config string, port int) *guarded {
+	g := &guarded{url: fmt.Sprintf("nats://127.0.0.1:%d", port), who: map[string][]string{}}
+	printed := verb(t, 0, "setup", "--permissions", "-c", config)
+	snippet := printed[:strings.Index(printed, "# The same as users")]
+	for _, v := range []string{"run", "publish", "tail", "setup"} {
+		t.Setenv("EMBEDD_"+strings.ToUpper(v)+"_PASSWORD", v+"pw")
+		g.who[v] = []string{"--server", fmt.Sprintf("nats://embedd_%s:%spw@127.0.0.1:%d", v, v, port)}
+	}
+	g.who[""] = []string{"--server", fmt.Sprintf("nats://admin:admin@127.0.0.1:%d", port)}
+	snippet = strings.Replace(snippet, "users = [", "users = [\n{user: admin, password: admin}", 1)
+	o, err := server.ProcessConfigFile(writeFile(t, t.TempDir(), "nats.conf", snippet))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, snippet)
+	}
+	return serveGuarded(t, o, port, g, nats.UserInfo("admin", "admin"))
+}
+
+// byJWT is a server whose users have the same as claims.
+func byJWT(t *testing.T, config string, port int) *guarded {
+	g := &guarded{url: fmt.Sprintf("nats://127.0.0.1:%d", port), who: map[string][]string{}}
+	dir := t.TempDir()
+	operator, account := sure(nkeys.CreateOperator()), sure(nkeys.CreateAccount())
+	o := trustOf(t, operator, account)
+	creds := func(name string, change func(*jwt.UserClaims)) string {
+		seed, public := newUser()
+		claims := jwt.NewUserClaims(public)
+		change(claims)
+		return writeFile(t, dir, name, string(sure(jwt.FormatUserConfig(sure(claims.Encode(account)), []byte(seed)))))
+	}
+	for line := range strings.Lines(verb(t, 0, "setup", "--permissions", "--format", "json", "-c", config)) {
+		var r stream.Rights
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		path := creds(r.Verb, func(c *jwt.UserClaims) {
+			c.Pub.Allow, c.Sub.Allow = r.Publish, r.Subscribe
+			if len(r.Publish) == 0 {
+				c.Pub.Deny = []string{">"}
+			}
+			if r.Answers > 0 {
+				c.Resp = &jwt.ResponsePermission{MaxMsgs: r.Answers, Expires: time.Minute}
+			}
+		})
+		g.who[r.Verb] = []string{"--server", g.url, "--creds", path}
+	}
+	admin := creds("admin", func(*jwt.UserClaims) {})
+	g.who[""] = []string{"--server", g.url, "--creds", admin}
+	return serveGuarded(t, &o, port, g, nats.UserCredentials(admin))
+}
+
+// verb runs a verb and holds it to its exit code.
+func verb(t *testing.T, want int, args ...string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	code := dispatch(ctx, &env{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}, args)
+	if code != want {
+		t.Errorf("embedd %s: exit code %d, want %d: %s%s", strings.Join(args, " "), code, want, out.String(), errs.String())
+	}
+	return out.String()
+}
+
+// TestLeastRights runs everything with the rights that setup prints and nothing else: the server denies nothing.
+func TestLeastRights(t *testing.T) {
+	for name, start := range map[string]func(*testing.T, string, int) *guarded{"configuration": byConfiguration,
+		"JWT": byJWT} {
+		t.Run(name, func(t *testing.T) {
+			l := sure(net.Listen("tcp", "127.0.0.1:0"))
+			port := l.Addr().(*net.TCPAddr).Port
+			l.Close()
+			dir := t.TempDir()
+			config := writeFile(t, dir, "embedd.yaml", fmt.Sprintf(`
+nats: {url: 'nats://127.0.0.1:%d', ack_wait: 1s, inbox_prefix: _INBOX_embedd, streams: {duplicates: 3s}}
+http: {listen: 127.0.0.1:0}
+pipelines:
+  a:
+    input: {stream: FEATURES}
+    schema: {features: [x, y]}
+    model: {method: lda}
+  late:
+    input: {stream: LATE, subject: late.rows, labels: late.labels}
+    schema: {features: [x, y], key: id}
+    model: {method: lda}
+  core:
+    input: {subject: core.in}
+    schema: {features: [x, y], label: ""}
+    model: {method: pca, store: %s}
+`, port, filepath.Join(dir, "models")))
+			g := start(t, config, port)
+			as := func(user string, want int, args ...string) string {
+				t.Helper()
+				if args[0] != "setup" && args[0] != "run" {
+					args = append(args, "-c", config) // its inbox prefix
+				}
+				return verb(t, want, append(args, g.who[user]...)...)
+			}
+			as("setup", 3, "setup", "-c", config)
+			as("setup", 0, "setup", "--apply", "-c", config)
+			data := writeFile(t, dir, "rows.csv", labelledRows(600))
+			as("publish", 0, "publish", "--data", data, "--label", "label", "--subject", "features.a", "--batch", "100")
+			as("publish", 0, "publish", "--data", data, "--label", "label", "--key", "id", "--subject", "late.rows",
+				"--labels", "late.labels", "--batch", "100")
+
+			js := sure(jetstream.New(g.admin))
+			// One message was delivered before and not acknowledged: the answer to it is looked for.
+			c := sure(js.CreateConsumer(t.Context(), "FEATURES", jetstream.ConsumerConfig{Durable: "embedd_a",
+				Description: "embedd pipeline a", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Second, MaxDeliver: -1,
+				MaxAckPending: 1024, FilterSubject: "features.a"}))
+			for range sure(c.Fetch(1)).Messages() {
+			}
+			for _, subject := range []string{"features.a", "late.labels"} { // dead letters
+				if _, err := js.Publish(t.Context(), subject, []byte("junk")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(2 * time.Second) // half the duplicate window, after which the server alone does not tell
+
+			for begin := range 2 { // the second takes its models from the store
+				d := startRun(t, config, g.who["run"]...)
+				d.until("a and late are ready", func() bool {
+					_, body := d.get("/readyz")
+					return strings.Contains(body, `{"pipeline":"a","ready":true`) &&
+						strings.Contains(body, `{"pipeline":"late","ready":true`)
+				})
+				d.until("every input is answered", func() bool {
+					return storedIn(t, js, "REDUCED") == 12 && storedIn(t, js, "DEAD") == 2
+				})
+				if begin == 0 {
+					as("", 0, "retrain", "a")
+					as("", 0, "status")
+					as("", 0, "model", "pin", "a")
+					as("", 0, "model", "unpin", "a")
+					for _, subject := range []string{"embedd.a.model.ls", "embedd.a.model.show", "embedd.a.model.pin",
+						"embedd.a.model.unpin", "$SRV.INFO.embedd_a", "$SRV.STATS"} {
+						if m, err := g.admin.Request(subject, nil, 20*time.Second); err != nil ||
+							m.Header.Get("Nats-Service-Error") != "" {
+							t.Errorf("%s: %v %v", subject, err, m)
+						}
+					}
+					as("tail", 0, "tail", "--subject", "reduced.a", "--all", "--limit", "1")
+					as("tail", 0, "tail", "--subject", "dead.a", "--all", "--limit", "1")
+				}
+				if code := d.stop(); code != 0 {
+					t.Errorf("the daemon ended with %d:\n%s", code, d.log)
+				}
+				if log := d.log.String(); strings.Contains(log, "a right is missing") {
+					t.Errorf("the daemon lacks a right:\n%s", log)
+				}
+			}
+			if text := g.denied.String(); text != "" {
+				t.Errorf("the server denied:\n%s", text)
+			}
+
+			// And nothing else: a right beyond them is named.
+			var out bytes.Buffer
+			dispatch(t.Context(), &env{stdin: strings.NewReader(""), stdout: &out, stderr: &out}, append([]string{"publish",
+				"--data", data, "--label", "label", "--subject", "elsewhere", "-c", config}, g.who["publish"]...))
+			if !strings.Contains(out.String(), "the server denied: publish to elsewhere") {
+				t.Errorf("publishing elsewhere: %s", out.String())
+			}
+		})
+	}
+}
+
+func storedIn(t *testing.T, js jetstream.JetStream, name string) int {
+	t.Helper()
+	s, err := js.Stream(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(s.CachedInfo().State.Msgs)
+}
+
+// labelledRows is a file of two classes that are far apart.
+func labelledRows(n int) string {
+	var b strings.Builder
+	b.WriteString("id,x,y,label\n")
+	for i := range n {
+		c := i % 2
+		fmt.Fprintf(&b, "r%d,%d.%d,%d.%d,%c\n", i, 10*c, i%7, 5*c, i%5, 'a'+c)
+	}
+	return b.String()
+}

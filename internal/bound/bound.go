@@ -1,0 +1,35 @@
+// Package bound holds the handling of bytes from strangers to a bound in memory and time, for fuzz targets.
+package bound
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/metrics"
+	"testing"
+	"time"
+)
+
+// Hang is how long one input may take, on a machine that has much else to do.
+const Hang = time.Minute
+
+// Check calls f, which allocates at most so many bytes in all, freed ones counted, and ends. The whole process is
+// counted, so one f runs at a time.
+func Check(t testing.TB, most uint64, f func()) {
+	t.Helper()
+	watch := time.AfterFunc(Hang, func() {
+		stacks := make([]byte, 1<<20)
+		panic(fmt.Sprintf("an input takes over %v:\n%s", Hang, stacks[:runtime.Stack(stacks, true)]))
+	})
+	defer watch.Stop()
+	before := allocated()
+	f()
+	if spent := allocated() - before; spent > most {
+		t.Errorf("%d bytes were allocated, and the bound is %d", spent, most)
+	}
+}
+
+func allocated() uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
+}

@@ -1,0 +1,80 @@
+package stream
+
+import (
+	"bytes"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/embedd/embedd/arrowio/wire"
+)
+
+// FuzzEnclose: whatever the headers and the bytes of a message, and however little a message of the dead letters may
+// take, its letter is within that, and gives them back.
+func FuzzEnclose(f *testing.F) {
+	f.Add([]byte("Trace: a\r\nTrace: b\r\n"), []byte("no Arrow"), 1<<20)
+	f.Add([]byte("Status: 409\r\n"), []byte{}, 1<<20)
+	f.Add([]byte("X: "+string(bytes.Repeat([]byte("h"), 1500))+"\r\n"), bytes.Repeat([]byte("b"), 3000), 2500)
+	f.Add([]byte("nats-msg-id: a\r\nembedd-code: b\r\nContent-Type: c\r\n"), bytes.Repeat([]byte("b"), 5000), 3000)
+	f.Fuzz(func(t *testing.T, raw, body []byte, most int) {
+		raw = append([]byte("NATS/1.0\r\n"), raw...)
+		header, err := nats.DecodeHeadersMsg(append(raw, "\r\n\r\n"...))
+		if err != nil {
+			return // no message of that kind arrives
+		}
+		for _, stream := range []string{"in", ""} {
+			p := &pipeline{Pipeline: Pipeline{Name: "p", Dead: "dead"}}
+			in := &input{subject: "in.x", header: header, data: body,
+				origin: wire.Origin{Stream: stream, Created: time.Unix(1, 2), Seq: 7}}
+			l := newLetter(in, wire.AnswerDead, wire.KindMessage, wire.NotArrow, wire.NotArrow)
+			l.body = body
+			a := &answer{in: in}
+			p.enclose(a, l, int64(most))
+			if l.enclosed != (len(a.parts) > 0) || !l.enclosed && most > 64<<10 && len(body) < 1<<26 {
+				t.Fatalf("enclosed %t in %d messages of %d bytes", l.enclosed, len(a.parts), most)
+			}
+			if !l.enclosed {
+				continue
+			}
+			var whole *DeadLetter
+			open := openLetters{take: func(l *DeadLetter) error { whole = l; return nil }}
+			for i, o := range a.parts {
+				if o.id != "" {
+					o.msg.Header.Set(nats.MsgIdHdr, o.id)
+				}
+				if size := o.msg.Size() - len(o.msg.Subject); size > most {
+					t.Fatalf("part %d has %d bytes of %d", i, size, most)
+				}
+				if len(o.msg.Data) == 0 && o.msg.Header.Get("Status") != "" {
+					t.Fatal("a client would take it for the server's own")
+				}
+				part, parts, ok := wire.ParsePart(o.msg.Header.Get(wire.HeaderPart))
+				if !ok || part != i || parts != len(a.parts) {
+					t.Fatalf("part %d of %d is called %s", i, len(a.parts), o.msg.Header.Get(wire.HeaderPart))
+				}
+				if err := open.add(&DeadLetter{Header: o.msg.Header, Body: bytes.Clone(o.msg.Data), Parts: 1, Of: parts},
+					part); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if whole == nil || !whole.Whole() {
+				t.Fatal("it is not whole")
+			}
+			own, got, err := whole.Original()
+			if err != nil || !bytes.Equal(got, body) {
+				t.Fatalf("%d bytes of %d: %v", len(got), len(body), err)
+			}
+			want := nats.Header{}
+			for k, v := range header {
+				if !wire.Reserved(k) {
+					want[k] = v
+				}
+			}
+			if !reflect.DeepEqual(own, want) {
+				t.Fatalf("headers %q, want %q", own, want)
+			}
+		}
+	})
+}

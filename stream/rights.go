@@ -1,0 +1,189 @@
+package stream
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/stream/registry"
+)
+
+// Rights are the least that a user needs: subjects that it may publish to and subscribe to.
+type Rights struct {
+	Verb      string   `json:"verb"`
+	Publish   []string `json:"publish"`
+	Subscribe []string `json:"subscribe"`
+	// Answers is how many may be published to the subject that one request names, AnswerWait how long after it. A request
+	// to all services is answered by every pipeline.
+	Answers    int           `json:"allow_responses"`
+	AnswerWait time.Duration `json:"-"`
+}
+
+// Account is how the rights name what is the account's: the begin of JetStream's requests and that of its answers.
+// Empty fields are the usual ones.
+type Account struct{ APIPrefix, InboxPrefix string }
+
+// RightsOf lists the least rights for the verbs run, publish, tail and setup over pipelines, whose streams the plans of
+// Setup name. For run the streams and the model store have to be there: it may not make them.
+func RightsOf(pipelines []Pipeline, plans []Plan, a Account) []Rights {
+	if a.APIPrefix == "" {
+		a.APIPrefix = jetstream.DefaultAPIPrefix
+	}
+	if a.InboxPrefix == "" {
+		a.InboxPrefix = strings.TrimSuffix(nats.InboxPrefix, ".")
+	}
+	g := &granter{api: strings.TrimSuffix(a.APIPrefix, ".") + ".", inbox: a.InboxPrefix + ".>", plans: plans}
+	return []Rights{g.run(pipelines), g.publish(pipelines), g.tail(pipelines), g.setup()}
+}
+
+type granter struct {
+	api, inbox string
+	plans      []Plan
+}
+
+// begin is what every verb needs.
+func (g *granter) begin(verb string) Rights {
+	return Rights{Verb: verb, Publish: []string{}, Subscribe: []string{g.inbox}}
+}
+
+func (r Rights) sorted() Rights {
+	for _, list := range []*[]string{&r.Publish, &r.Subscribe} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	return r
+}
+
+// streamOf is the stream that takes a subject.
+func (g *granter) streamOf(subject string) string {
+	for _, p := range g.plans {
+		if !p.Bucket && coveredBy(subject, p.Subjects) {
+			return p.Name
+		}
+	}
+	return streamName(subject)
+}
+
+// request is the right to ask JetStream something.
+func (g *granter) request(tokens ...string) string { return g.api + strings.Join(tokens, ".") }
+
+// reads are the rights of a reader of its own, whose consumer has a name drawn at random, of one subject or, with "",
+// of all. They allow to delete any consumer of the stream, since a right cannot say whose a name is.
+func (g *granter) reads(stream, subject string) []string {
+	create := []string{"CONSUMER", "CREATE", stream, "*"}
+	if subject != "" {
+		create = append(create, subject)
+	}
+	return []string{g.request("STREAM", "INFO", stream), g.request(create...),
+		g.request("CONSUMER", "MSG", "NEXT", stream, "*"), g.request("CONSUMER", "DELETE", stream, "*")}
+}
+
+func (g *granter) run(pipelines []Pipeline) Rights {
+	r := g.begin("run")
+	// A server counts each further delivery of the same request to the connection too.
+	r.Answers, r.AnswerWait = 2*len(pipelines), 2*requestWait
+	grant := func(rights ...string) { r.Publish = append(r.Publish, rights...) }
+	for _, p := range pipelines {
+		r.Subscribe = append(r.Subscribe, ServiceSubject(p.Name, ">"), "$SRV.*", "$SRV.*."+ServiceName(p.Name),
+			"$SRV.*."+ServiceName(p.Name)+".*")
+		grant(p.Output, p.Dead)
+		if p.Stream == "" {
+			r.Subscribe = append(r.Subscribe, p.Subject)
+			if p.Labels != "" {
+				r.Subscribe = append(r.Subscribe, p.Labels)
+			}
+			continue
+		}
+		d := durable(p.Name)
+		grant(g.request("STREAM", "NAMES"), g.request("STREAM", "INFO", p.Stream),
+			g.request("CONSUMER", "CREATE", p.Stream, d, p.Subject), g.request("CONSUMER", "INFO", p.Stream, d),
+			g.request("CONSUMER", "MSG", "NEXT", p.Stream, d), "$JS.ACK."+p.Stream+"."+d+".>")
+		for _, subject := range []string{p.Output, p.Dead} { // what was answered before is looked up in them
+			grant(g.reads(g.streamOf(subject), "")...)
+		}
+		if p.Stage.Fixed != nil {
+			continue
+		}
+		grant(g.reads(p.Stream, p.Subject)...)
+		grant(g.request("STREAM", "MSG", "GET", p.Stream), g.request("DIRECT", "GET", p.Stream))
+		if p.Labels != "" {
+			grant(g.reads(g.streamOf(p.Labels), p.Labels)...)
+		}
+		if !p.Models.None && p.Models.Directory == "" {
+			grant(g.store(p.Name)...)
+		}
+	}
+	return r.sorted()
+}
+
+// store are the rights to keep the models of a pipeline.
+func (g *granter) store(pipeline string) []string {
+	const objects, pointers = "OBJ_" + registry.Bucket, "KV_" + registry.Bucket
+	key, marks, chunks := "$KV."+registry.Bucket+"."+pipeline, "$O."+registry.Bucket+".M.", "$O."+registry.Bucket+".C."
+	put := key
+	if g.api != jetstream.DefaultAPIPrefix {
+		put = g.api + key // the client's way into a domain
+	}
+	rights := []string{put, marks + "*", chunks + "*",
+		g.request("STREAM", "INFO", pointers), g.request("DIRECT", "GET", pointers, key),
+		g.request("STREAM", "INFO", objects), g.request("DIRECT", "GET", objects),
+		g.request("DIRECT", "GET", objects, ">"), g.request("STREAM", "PURGE", objects)}
+	for _, one := range [][2]string{{pointers, key}, {objects, marks + ">"}} { // watched
+		rights = append(rights, g.request("CONSUMER", "CREATE", one[0], "*", one[1]),
+			g.request("CONSUMER", "DELETE", one[0], "*"), "$JS.FC."+one[0]+".>")
+	}
+	return rights
+}
+
+func (g *granter) publish(pipelines []Pipeline) Rights {
+	r := g.begin("publish")
+	for _, p := range pipelines {
+		r.Publish = append(r.Publish, p.Subject)
+		if p.Labels != "" {
+			r.Publish = append(r.Publish, p.Labels)
+		}
+	}
+	r.Publish = append(r.Publish, g.request("STREAM", "NAMES"))
+	return r.sorted()
+}
+
+func (g *granter) tail(pipelines []Pipeline) Rights {
+	r := g.begin("tail")
+	for _, p := range pipelines {
+		subjects := []string{p.Subject, p.Output, p.Dead}
+		if p.Labels != "" {
+			subjects = append(subjects, p.Labels)
+		}
+		r.Subscribe = append(r.Subscribe, subjects...)
+		if p.Stream == "" {
+			continue
+		}
+		for _, s := range subjects {
+			r.Publish = append(r.Publish, g.reads(g.streamOf(s), s)...)
+		}
+		r.Publish = append(r.Publish, g.request("STREAM", "NAMES"))
+	}
+	return r.sorted()
+}
+
+func (g *granter) setup() Rights {
+	r := g.begin("setup")
+	for _, p := range g.plans {
+		names := []string{p.Name}
+		if p.Bucket {
+			names = []string{"KV_" + p.Name, "OBJ_" + p.Name}
+		}
+		for _, name := range names {
+			r.Publish = append(r.Publish, g.request("STREAM", "INFO", name), g.request("STREAM", "CREATE", name),
+				g.request("STREAM", "UPDATE", name))
+		}
+		r.Publish = append(r.Publish, g.request("STREAM", "NAMES"))
+		if p.Bucket {
+			r.Publish = append(r.Publish, g.request("INFO")) // the client asks which version the server is of
+		}
+	}
+	return r.sorted()
+}

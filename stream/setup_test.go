@@ -1,0 +1,190 @@
+package stream
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// piped is a pipeline as far as setup looks at it.
+func piped(name, stream, subject, output string) Pipeline {
+	return Pipeline{Name: name, Stream: stream, Subject: subject, Output: output, Dead: "dead." + name,
+		Models: Models{None: true}}
+}
+
+func said(plans []Plan) (out []string) {
+	for _, p := range plans {
+		state := "missing"
+		switch {
+		case p.Problem != "":
+			state = "problem: " + p.Problem
+		case p.Exists:
+			state = "there"
+		case p.Extends:
+			state = "lacks some"
+		}
+		out = append(out, fmt.Sprintf("%s %v %s", p.Name, p.Subjects, state))
+	}
+	return out
+}
+
+// TestSetup: streams take the subjects of the pipelines and nothing else, what is there is looked at, and overlaps are
+// found before anything is made.
+func TestSetup(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		there     []jetstream.StreamConfig
+		pipelines []Pipeline
+		want      []string // of the plans: "name [subjects] state", or how it begins
+		made      []string // what streams take afterwards; nil: nothing was made
+	}{
+		{"exactly the subjects", nil, []Pipeline{piped("digits", "PROD", "prod.ml.features.digits", "prod.ml.reduced")},
+			[]string{"PROD [prod.ml.features.digits prod.ml.reduced] missing", "DEAD [dead.digits] missing"},
+			[]string{"DEAD [dead.digits]", "PROD [prod.ml.features.digits prod.ml.reduced]"}},
+		{"one stream for two pipelines", nil, []Pipeline{piped("a", "IN", "in.>", "out.a"), piped("b", "IN", "in.b", "out.b")},
+			[]string{"IN [in.>] missing", "OUT [out.a out.b] missing", "DEAD [dead.a dead.b] missing"},
+			[]string{"DEAD [dead.a dead.b]", "IN [in.>]", "OUT [out.a out.b]"}},
+		{"a chain", nil, []Pipeline{piped("a", "IN", "in.a", "mid.a"), piped("b", "CHAIN", "mid.a", "out.b")},
+			[]string{"IN [in.a] missing", "CHAIN [mid.a] missing", "DEAD [dead.a dead.b] missing", "OUT [out.b] missing"},
+			[]string{"CHAIN [mid.a]", "DEAD [dead.a dead.b]", "IN [in.a]", "OUT [out.b]"}},
+		{"there", []jetstream.StreamConfig{{Name: "IN", Subjects: []string{"in.*"}}, {Name: "REST",
+			Subjects: []string{"out.>", "dead.>"}}}, []Pipeline{piped("a", "IN", "in.a", "out.a")},
+			[]string{"IN [in.a] there", "REST [out.a dead.a] there"}, nil},
+		{"there and takes another subject", []jetstream.StreamConfig{{Name: "IN", Subjects: []string{"else.*"}}},
+			[]Pipeline{piped("a", "IN", "in.a", "out.a")},
+			[]string{`IN [else.* in.a] problem: stream IN is there and does not take in.a; let it: nats stream edit IN --subjects "else.*,in.a"`,
+				"OUT [out.a] missing", "DEAD [dead.a] missing"}, nil},
+		{"an output that its stream does not take", []jetstream.StreamConfig{{Name: "OUT", Subjects: []string{"out.b", "x"}}},
+			[]Pipeline{piped("a", "IN", "in.a", "out.a")},
+			[]string{"IN [in.a] missing", `OUT [out.b x out.a] problem: stream OUT is there and does not take out.a`,
+				"DEAD [dead.a] missing"}, nil},
+		{"taken by another", []jetstream.StreamConfig{{Name: "OTHER", Subjects: []string{"in.*"}}},
+			[]Pipeline{piped("a", "IN", "in.a", "out.a")},
+			[]string{"IN [in.a] problem: subject in.a of pipeline a is taken by stream OTHER (in.*), and no two streams take one subject; set input.stream to OTHER",
+				"OUT [out.a] missing", "DEAD [dead.a] missing"}, nil},
+		{"a part is taken", []jetstream.StreamConfig{{Name: "IN", Subjects: []string{"in.a"}}},
+			[]Pipeline{piped("a", "IN", "in.*", "out.a")},
+			[]string{`IN [in.*] problem: stream IN is there and does not take in.*; let it: nats stream edit IN --subjects "in.*"`,
+				"OUT [out.a] missing", "DEAD [dead.a] missing"}, nil},
+		{"proposals overlap", nil, []Pipeline{piped("a", "ALL", "in.>", "out.a"), piped("b", "SOME", "in.b.*", "out.b")},
+			[]string{"ALL [in.>] missing", "SOME [in.b.*] problem: subject in.b.* of pipeline b overlaps with in.>, which stream ALL takes",
+				"OUT [out.a out.b] missing", "DEAD [dead.a dead.b] missing"}, nil},
+		{"proposals for one stream overlap", nil, []Pipeline{piped("a", "IN", "in.*.x", "out.a"),
+			piped("b", "IN", "in.y.*", "out.b")},
+			[]string{"IN [in.*.x] missing", "IN [in.y.*] problem: subject in.y.* of pipeline b overlaps with in.*.x",
+				"OUT [out.a out.b] missing", "DEAD [dead.a dead.b] missing"}, nil},
+		{"a mirror", []jetstream.StreamConfig{{Name: "FIRST", Subjects: []string{"in.a"}}, {Name: "IN",
+			Mirror: &jetstream.StreamSource{Name: "FIRST"}}}, []Pipeline{piped("a", "IN", "in.a", "out.a")},
+			[]string{"IN [in.a] there", "OUT [out.a] missing", "DEAD [dead.a] missing"},
+			[]string{"DEAD [dead.a]", "FIRST [in.a]", "IN []", "OUT [out.a]"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSite(t)
+			for _, name := range []string{"in", "out"} {
+				if err := s.js.DeleteStream(t.Context(), name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, one := range c.there {
+				if _, err := s.js.CreateStream(t.Context(), one); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, apply := range []bool{false, true} {
+				plans, err := Setup(t.Context(), s.js, c.pipelines, apply)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := said(plans)
+				for i, want := range c.want {
+					if apply && c.made != nil {
+						want = strings.Replace(want, "missing", "there", 1)
+					}
+					if i >= len(got) || !strings.HasPrefix(got[i], want) {
+						t.Errorf("apply %v:\n got %q\nwant %q", apply, got, c.want)
+						break
+					}
+				}
+				if len(got) != len(c.want) {
+					t.Errorf("apply %v: %d plans, want %d: %q", apply, len(got), len(c.want), got)
+				}
+			}
+			want := c.made
+			if want == nil {
+				for _, one := range c.there {
+					want = append(want, fmt.Sprintf("%s %v", one.Name, one.Subjects))
+				}
+				slices.Sort(want)
+			}
+			var have []string
+			infos := s.js.ListStreams(t.Context())
+			for info := range infos.Info() {
+				have = append(have, fmt.Sprintf("%s %v", info.Config.Name, info.Config.Subjects))
+			}
+			slices.Sort(have)
+			if infos.Err() != nil || !slices.Equal(have, want) {
+				t.Errorf("streams afterwards: %q, want %q (%v)", have, want, infos.Err())
+			}
+		})
+	}
+}
+
+// TestSetupAgain: a stream that setup made gets the subjects of a pipeline that comes later, and keeps those it has.
+func TestSetupAgain(t *testing.T) {
+	s := newSite(t)
+	first := piped("a", "IN", "new.a", "reduced.a")
+	if _, err := Setup(t.Context(), s.js, []Pipeline{first}, true); err != nil {
+		t.Fatal(err)
+	}
+	second := piped("b", "IN", "new.b", "reduced.b")
+	for _, apply := range []bool{false, true} {
+		plans, err := Setup(t.Context(), s.js, []Pipeline{second}, apply)
+		if err != nil || plans[0].Extends == apply || plans[0].Exists != apply {
+			t.Errorf("apply %v: %+v %v", apply, plans, err)
+		}
+	}
+	for name, want := range map[string]string{"IN": "[new.a new.b]", "REDUCED": "[reduced.a reduced.b]",
+		"DEAD": "[dead.a dead.b]"} {
+		one, err := s.js.Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(one.CachedInfo().Config.Subjects); got != want {
+			t.Errorf("stream %s takes %s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestSetupLimits: what is made has the limits of the configuration, and the model store is made too.
+func TestSetupLimits(t *testing.T) {
+	s := newSite(t)
+	one := piped("a", "IN", "new.a", "reduced.a")
+	one.Models = Models{}
+	limits := Streams{MaxBytes: 5 << 20, MaxAge: 3e12, Duplicates: 6e10, Replicas: 1}
+	plans, err := limits.Setup(t.Context(), s.js, []Pipeline{one}, true)
+	if err != nil || len(plans) != 4 || !plans[3].Bucket || !plans[3].Exists || plans[3].Name != "EMBEDD_MODELS" {
+		t.Fatalf("%+v %v", plans, err)
+	}
+	have, err := s.js.Stream(t.Context(), "IN")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := have.CachedInfo().Config
+	if c.MaxBytes != limits.MaxBytes || c.MaxAge != limits.MaxAge || c.Duplicates != limits.Duplicates || c.Replicas != 1 {
+		t.Errorf("%+v", c)
+	}
+	for _, bucket := range []string{"KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS"} {
+		if _, err := s.js.Stream(t.Context(), bucket); err != nil {
+			t.Errorf("%s: %v", bucket, err)
+		}
+	}
+	// Three replicas without a cluster are the server's to refuse.
+	limits.Replicas = 3
+	two := piped("b", "IN2", "other.b", "reduced.a")
+	if _, err := limits.Setup(t.Context(), s.js, []Pipeline{two}, true); err == nil || !strings.Contains(err.Error(), "replicas") {
+		t.Errorf("three replicas on one server: %v", err)
+	}
+}
