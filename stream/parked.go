@@ -194,6 +194,9 @@ func (c *confirmer) confirmLetter(ctx context.Context, o *outgoing) error {
 // park puts an input off, to come back later. It reports false where there is no place for it.
 func (p *pipeline) park(a *answer, why error) bool {
 	in := a.in
+	for _, o := range a.parts {
+		o.over()
+	}
 	delay := p.parked.add(a, why, time.Now())
 	if delay == 0 {
 		return false
