@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -51,7 +52,7 @@ const minCorrelation = 0.9
 // None of them scales: what scales creeps over many refits. With different
 // dimensions the columns that both have are aligned. Maps that are not linear,
 // and models of other features, are handed back as they are.
-func Align(candidate, live *Model, anchors Rows, mode string) (_ *Model, _ Alignment, err error) {
+func Align(ctx context.Context, candidate, live *Model, anchors Rows, mode string) (_ *Model, _ Alignment, err error) {
 	defer parallel.Recover(&err, "align")
 	if !slices.Contains([]string{AlignNone, AlignSign, AlignBlock, AlignRigid}, mode) {
 		return nil, Alignment{}, fmt.Errorf("align: unknown mode %q; give none, sign, block or rigid", mode)
@@ -71,11 +72,11 @@ func Align(candidate, live *Model, anchors Rows, mode string) (_ *Model, _ Align
 		return nil, Alignment{}, fmt.Errorf("align: %d anchor rows; give at least 2, better some hundreds", anchors.N)
 	}
 	d := min(candidate.Dim(), live.Dim())
-	y1, err := outputs(candidate, anchors, d)
+	y1, err := outputs(ctx, candidate, anchors, d)
 	if err != nil {
 		return nil, Alignment{}, fmt.Errorf("align: candidate: %w", err)
 	}
-	y0, err := outputs(live, anchors, d)
+	y0, err := outputs(ctx, live, anchors, d)
 	if err != nil {
 		return nil, Alignment{}, fmt.Errorf("align: live: %w", err)
 	}
@@ -100,7 +101,7 @@ func Align(candidate, live *Model, anchors Rows, mode string) (_ *Model, _ Align
 		if aligned, err = aligned.shifted(between(y1, y0)); err != nil {
 			return nil, Alignment{}, err
 		}
-		if y1, err = outputs(aligned, anchors, d); err != nil {
+		if y1, err = outputs(ctx, aligned, anchors, d); err != nil {
 			return nil, Alignment{}, fmt.Errorf("align: %w", err)
 		}
 	}
@@ -108,9 +109,9 @@ func Align(candidate, live *Model, anchors Rows, mode string) (_ *Model, _ Align
 }
 
 // outputs are the first d columns of the model's outputs, n x d.
-func outputs(m *Model, rows Rows, d int) (*mat.Dense, error) {
+func outputs(ctx context.Context, m *Model, rows Rows, d int) (*mat.Dense, error) {
 	y := make([]float32, rows.N*m.Dim())
-	if err := m.Project(y, rows); err != nil {
+	if err := m.ProjectContext(ctx, y, rows); err != nil {
 		return nil, err
 	}
 	out := mat.NewDense(rows.N, d, nil)

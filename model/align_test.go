@@ -34,7 +34,7 @@ func turnedBy(t *testing.T, m *Model, r *mat.Dense, eigenvalues []float64) *Mode
 
 func align(t *testing.T, candidate, live *Model, anchors Rows, mode string) (*Model, Alignment) {
 	t.Helper()
-	m, a, err := Align(candidate, live, anchors, mode)
+	m, a, err := Align(t.Context(), candidate, live, anchors, mode)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,14 +181,14 @@ func TestAlignEdges(t *testing.T) {
 		t.Error("views were aligned")
 	}
 	for name, f := range map[string]func() error{
-		"mode": func() error { _, _, err := Align(c, m, anchors, "best"); return err },
+		"mode": func() error { _, _, err := Align(t.Context(), c, m, anchors, "best"); return err },
 		"anchors": func() error {
-			_, _, err := Align(c, m, DenseRows(make([]float64, 10), 1, 10),
+			_, _, err := Align(t.Context(), c, m, DenseRows(make([]float64, 10), 1, 10),
 				AlignSign)
 			return err
 		},
 		"width": func() error {
-			_, _, err := Align(c, m, DenseRows(make([]float64, 10), 2, 5),
+			_, _, err := Align(t.Context(), c, m, DenseRows(make([]float64, 10), 2, 5),
 				AlignSign)
 			return err
 		},

@@ -108,7 +108,8 @@ func ExampleAlign() {
 		log.Fatal(err)
 	}
 	anchors := flowers()
-	aligned, a, err := model.Align(candidate, live, model.DenseRows(anchors.X, anchors.N, anchors.M), model.AlignBlock)
+	aligned, a, err := model.Align(context.Background(), candidate, live,
+		model.DenseRows(anchors.X, anchors.N, anchors.M), model.AlignBlock)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func ExampleAlign() {
 
 func ExampleNearest() {
 	ref := []float64{0, 0, 1, 0, 5, 5} // three rows of two numbers
-	at, err := score.Nearest(ref, 3, []float64{0.6, 0, 4, 6}, 2, 2)
+	at, err := score.Nearest(context.Background(), ref, 3, []float64{0.6, 0, 4, 6}, 2, 2)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -61,7 +62,7 @@ func rowMappings(n, m int) map[string]mapping.Map {
 		positive[i] = math.Abs(positive[i])
 	}
 	for _, name := range mapping.KernelNames {
-		kf, err := mapping.NewKernel(name, t.Rows, m, nil)
+		kf, err := mapping.NewKernel(context.Background(), name, t.Rows, m, nil)
 		if name == "chi2" {
 			origin := make([]float64, m)
 			for j := range origin {
@@ -70,7 +71,7 @@ func rowMappings(n, m int) map[string]mapping.Map {
 			for i := range positive {
 				positive[i] -= 0.5
 			}
-			kf, err = mapping.NewKernel(name, positive, m, origin)
+			kf, err = mapping.NewKernel(context.Background(), name, positive, m, origin)
 		}
 		if err != nil {
 			panic(err)
@@ -350,7 +351,7 @@ func plainPlace(t *testing.T, dst, z []float64, mp mapping.Map, m int, w *mappin
 		// The weights that the workspace holds meet the conditions of the minimum:
 		// gradient 0 where positive, not negative where 0.
 		n := e.Len()
-		g := must(e.K.Gram(e.Rows, m))
+		g := must(e.K.Gram(t.Context(), e.Rows, m))
 		ready := e.K.Ready(e.Rows, m)
 		x := make([]float64, m)
 		norm := ready.Take(x, z)
@@ -401,19 +402,19 @@ func plainPlace(t *testing.T, dst, z []float64, mp mapping.Map, m int, w *mappin
 // gauss, the mean of s for chi2.
 func TestKernelWidths(t *testing.T) {
 	rows := []float64{0, 1, 3, 7} // distances 1 9 49 4 36 16
-	k, err := mapping.NewKernel("gauss", rows, 1, nil)
+	k, err := mapping.NewKernel(t.Context(), "gauss", rows, 1, nil)
 	if err != nil || k.Param[0] != 12.5 {
 		t.Errorf("gauss %v, %v; want 12.5", k.Param, err)
 	}
-	k, err = mapping.NewKernel("chi2", rows, 1, []float64{0})
+	k, err = mapping.NewKernel(t.Context(), "chi2", rows, 1, []float64{0})
 	if want := (1 + 3 + 7 + 4./4 + 36./8 + 16./10) / 6; err != nil || math.Abs(k.Param[0]-want) > 1e-12 {
 		t.Errorf("chi2 %v, %v; want %g", k.Param, err, want)
 	}
-	if _, err = mapping.NewKernel("chi2", rows, 1, []float64{-1}); err == nil ||
+	if _, err = mapping.NewKernel(t.Context(), "chi2", rows, 1, []float64{-1}); err == nil ||
 		!strings.Contains(err.Error(), "minmax") {
 		t.Errorf("negative values: %v", err)
 	}
-	if k, err = mapping.NewKernel("gauss", []float64{1, 1, 1, 2}, 1, nil); err != nil || k.Param[0] != 1 {
+	if k, err = mapping.NewKernel(t.Context(), "gauss", []float64{1, 1, 1, 2}, 1, nil); err != nil || k.Param[0] != 1 {
 		t.Errorf("duplicates: width %v, %v", k.Param, err)
 	}
 }

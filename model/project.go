@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"runtime"
 	"sync"
 
 	"github.com/embedd/embedd/model/internal/linalg"
@@ -116,7 +115,13 @@ func (k *projection) newJob() any {
 // allocates nothing. A value that is not finite is imputed by the model's
 // mean. An output that float32 cannot hold is a *RowError with the lowest
 // such row; what dst holds is then undefined.
-func (m *Model) Project(dst []float32, rows Rows) (err error) {
+func (m *Model) Project(dst []float32, rows Rows) error {
+	return m.ProjectContext(context.Background(), dst, rows)
+}
+
+// ProjectContext is Project on no more goroutines than the limit of ctx allows. It stops with the error of ctx when
+// that ends.
+func (m *Model) ProjectContext(ctx context.Context, dst []float32, rows Rows) (err error) {
 	defer parallel.Recover(&err, "project")
 	if err = rows.check(m.M()); err != nil {
 		return err
@@ -124,20 +129,21 @@ func (m *Model) Project(dst []float32, rows Rows) (err error) {
 	if want := rows.N * m.Dim(); len(dst) < want {
 		return fmt.Errorf("project: dst holds %d values, %d rows x %d outputs need %d", len(dst), rows.N, m.Dim(), want)
 	}
-	return m.projection.project(dst, nil, rows)
+	return m.projection.project(ctx, dst, nil, rows)
 }
 
 // ProjectClasses writes the class index of each row to class beside its outputs, for
 // mappings that classify.
-func (m *Model) ProjectClasses(dst []float32, class []int, rows Rows) error {
+func (m *Model) ProjectClasses(ctx context.Context, dst []float32, class []int, rows Rows) error {
 	if err := rows.check(m.M()); err != nil {
 		return err
 	}
-	return m.projection.project(dst, class, rows)
+	return m.projection.project(ctx, dst, class, rows)
 }
 
 // ViewOutputs are the outputs of n rows in every view, n x (C d): what a map of views keeps of its window.
-func ViewOutputs(mean, scale []float64, unit bool, v *mapping.Views, rows Rows) ([]float32, error) {
+func ViewOutputs(ctx context.Context, mean, scale []float64, unit bool, v *mapping.Views,
+	rows Rows) ([]float32, error) {
 	k, err := newProjection(mean, scale, unit, false, v)
 	if err != nil {
 		return nil, err
@@ -145,7 +151,7 @@ func ViewOutputs(mean, scale []float64, unit bool, v *mapping.Views, rows Rows) 
 	k.dim = k.width
 	k.finish = func(dst, y []float32) int { copy(dst, y); return -1 }
 	y := make([]float32, rows.N*k.width)
-	return y, k.project(y, nil, rows)
+	return y, k.project(ctx, y, nil, rows)
 }
 
 // ScaledTo writes (x - mean)/scale to dst, n x m row-major: the features in
@@ -164,14 +170,14 @@ func (m *Model) ScaledTo(dst []float64, rows Rows) error {
 }
 
 // project splits the rows over the cores where that pays.
-func (k *projection) project(dst []float32, class []int, rows Rows) error {
+func (k *projection) project(ctx context.Context, dst []float32, class []int, rows Rows) error {
 	workers := 1
 	if float64(rows.N)*float64(k.m)*float64(k.width) > serial {
-		workers = min(runtime.GOMAXPROCS(0), (rows.N+tile-1)/tile)
+		workers = min(parallel.Workers(ctx), (rows.N+tile-1)/tile)
 	}
 	j := k.jobs.Get().(*job)
 	j.dst, j.class, j.rows = dst, class, rows
-	err := j.pool.Run(context.Background(), workers, rows.N, max(tile, rows.N/(8*workers)/tile*tile))
+	err := j.pool.Run(ctx, workers, rows.N, max(tile, rows.N/(8*workers)/tile*tile))
 	if err != nil {
 		err = fmt.Errorf("project: %w", err)
 	} else if j.err != nil {

@@ -42,7 +42,7 @@ func TestViewsWinner(t *testing.T) {
 		x[i] += 0.1 * float32(math.Sin(float64(i)))
 	}
 	y, class := make([]float32, n*d), make([]int, n)
-	if err := mo.ProjectClasses(y, class, rowMajor(x, n, m)); err != nil {
+	if err := mo.ProjectClasses(t.Context(), y, class, rowMajor(x, n, m)); err != nil {
 		t.Fatal(err)
 	}
 	// The views one by one: linear maps with the same weights.
@@ -68,7 +68,7 @@ func TestViewsWinner(t *testing.T) {
 		}
 	}
 	// A row of the window has distance 0 to itself, so its degree is infinite.
-	if err := mo.ProjectClasses(y, class, DenseRows(x64, n, m)); err != nil {
+	if err := mo.ProjectClasses(t.Context(), y, class, DenseRows(x64, n, m)); err != nil {
 		t.Fatal(err)
 	}
 	for i := range n {

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"context"
 	"math"
 
 	"github.com/embedd/embedd/model"
@@ -18,7 +19,7 @@ const epochRows = 3000
 // crossLoss is the accuracy that is lost when the outputs of first serve as references for outputs of next: by the
 // nearest neighbour of each row among the others, over rows that both project. It is what a reader of stored outputs
 // loses. spread is its standard error. Models of different dimensions have nothing in common: 1.
-func crossLoss(first, next *model.Model, x []float64, labels []string) (loss, spread float64, err error) {
+func crossLoss(ctx context.Context, first, next *model.Model, x []float64, labels []string) (loss, spread float64, err error) {
 	if first.Dim() != next.Dim() {
 		return 1, 0, nil
 	}
@@ -26,11 +27,11 @@ func crossLoss(first, next *model.Model, x []float64, labels []string) (loss, sp
 	if n < 2 {
 		return 0, 0, nil
 	}
-	old, err := outputsOf(first, x, n)
+	old, err := outputsOf(ctx, first, x, n)
 	if err != nil {
 		return 0, 0, err
 	}
-	now, err := outputsOf(next, x, n)
+	now, err := outputsOf(ctx, next, x, n)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -72,7 +73,8 @@ func newestRows(w *window.Window, n int) (x []float64, labels []string) {
 	if w.Len() == 0 {
 		return nil, nil
 	}
-	first := w.Back(n)
+	first, n := w.Back(n), min(n, w.Len())
+	x, labels = make([]float64, 0, n*w.Features()), make([]string, 0, n)
 	w.All(func(r *window.Row) bool {
 		if r.Compare(first) >= 0 && r.Enters() {
 			x, labels = append(x, r.X...), append(labels, r.Label)

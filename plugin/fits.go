@@ -175,7 +175,7 @@ func (t *trainer) fit(ctx context.Context, size int, c fit.Config) (s *window.Su
 	}
 	t.sift()
 	if t.byMoments() {
-		s, err = t.window.Newest(n)
+		s, err = t.window.Newest(ctx, n)
 		if err != nil {
 			return nil, nil, err
 		}

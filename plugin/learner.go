@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 )
 
@@ -58,8 +60,18 @@ func newLearner(s *Stage) *learner {
 	return l
 }
 
+// learners is how many goroutines learning takes at one time, fits, sums and scores together: as many as the
+// configuration of fits says, else all cores but one. A message that comes while all cores fit waits for its share of
+// them, some milliseconds, which is many times what its answer takes.
+func learners(workers int) int {
+	if workers > 0 {
+		return workers
+	}
+	return max(1, runtime.GOMAXPROCS(0)-1)
+}
+
 func (l *learner) start() {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(model.Limit(context.Background(), learners(l.config.Fit.Workers)))
 	l.cancel = cancel
 	go func() {
 		defer close(l.done)

@@ -71,7 +71,7 @@ func (t *trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 	epoch, origin := t.config.Epochs+1, m
 	if live != nil {
 		var err error
-		if m, epoch, origin, err = t.align(m, live, &o); err != nil {
+		if m, epoch, origin, err = t.align(ctx, m, live, &o); err != nil {
 			return fmt.Errorf("aligning to model %s: %w", live.Version, err)
 		}
 	}
@@ -91,20 +91,21 @@ func (t *trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 }
 
 // align brings a model into the coordinates of the live one, and says which epoch its outputs belong to.
-func (t *trainer) align(m *model.Model, live *Live, o *Outcome) (*model.Model, int, *model.Model, error) {
+func (t *trainer) align(ctx context.Context, m *model.Model, live *Live,
+	o *Outcome) (*model.Model, int, *model.Model, error) {
 	if live.Bootstrap {
 		return m, live.nextEpoch(), m, nil
 	}
 	x, labels := newestRows(t.window, epochRows)
 	anchors := model.DenseRows(x, len(labels), m.M())
-	aligned, a, err := model.Align(m, live.Model, anchors, string(t.config.Training.Align))
+	aligned, a, err := model.Align(ctx, m, live.Model, anchors, string(t.config.Training.Align))
 	if err != nil {
 		return nil, 0, nil, err
 	}
 	o.Displacement = a.Residual
 	loss, spread, comparable := 0.0, 0.0, a.Comparable
 	if t.labelled() {
-		if loss, spread, err = crossLoss(t.origin, aligned, x, labels); err != nil {
+		if loss, spread, err = crossLoss(ctx, t.origin, aligned, x, labels); err != nil {
 			return nil, 0, nil, err
 		}
 		comparable = loss+1.5*spread <= maxCrossLoss

@@ -12,9 +12,11 @@ const maxReferences = 500
 // references are the newest held-out rows, as many of each class as fit: no model was fitted on them, so they judge
 // all alike. They are in the order of their positions.
 type references struct {
-	rows  []*window.Row
-	count map[string]int
-	level int // most rows a class; it only falls, until a cut
+	rows    []*window.Row
+	count   map[string]int
+	level   int       // most rows a class; it only falls, until a cut
+	changes int       // of rows
+	x       []float64 // scratch of sideBySide
 }
 
 func newReferences() *references {
@@ -27,6 +29,7 @@ func (r *references) add(row *window.Row) {
 		return
 	}
 	r.rows = slices.Insert(r.rows, at, row)
+	r.changes++
 	r.count[row.Label]++
 	if len(r.rows) > maxReferences {
 		for sum := maxReferences + 1; sum > maxReferences && r.level > 1; {
@@ -55,6 +58,7 @@ func (r *references) add(row *window.Row) {
 }
 
 func (r *references) drop(x *window.Row) {
+	r.changes++
 	if r.count[x.Label]--; r.count[x.Label] == 0 {
 		delete(r.count, x.Label)
 	}
@@ -82,4 +86,13 @@ func (r *references) cut(p window.Position) {
 		r.drop(x)
 		return true
 	})
+}
+
+// sideBySide copies the features of a few rows into memory that the next call takes again.
+func (r *references) sideBySide(rows []*window.Row) []float64 {
+	r.x = r.x[:0]
+	for _, row := range rows {
+		r.x = append(r.x, row.X...)
+	}
+	return r.x
 }

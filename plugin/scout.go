@@ -30,10 +30,10 @@ const maxScoutFeatures = 1024
 func newScouts() *scouts { return &scouts{policy: policy{nested: true}} }
 
 // score asks every scout about rows that none has seen.
-func (s *scouts) score(refs *references, rows []window.Row) {
+func (s *scouts) score(ctx context.Context, refs *references, rows []window.Row, x []float64) {
 	var whole []float64
 	for _, c := range s.members { // the whole window is the first
-		right := c.judge(refs, rows, true).right
+		right := c.judge(ctx, refs, rows, x, true).right
 		if c.size == 0 {
 			whole = right
 			continue
@@ -122,7 +122,7 @@ func (t *trainer) fitScout(ctx context.Context, size int) {
 		n = t.window.Len()
 	}
 	t.sift()
-	w, err := t.window.Newest(n)
+	w, err := t.window.Newest(ctx, n)
 	if err != nil {
 		return
 	}

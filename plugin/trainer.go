@@ -40,9 +40,10 @@ type trainer struct {
 	narrow     string // a sentence about it
 	resume     *state // of a restart, until the window is filled again
 	alarms     int
-	overfull   int // rows of one class too many
-	failedAt   int // rows learned when a failed fit was last told of; 0: never
-	farTold    int // from how many far rows on they are told of again
+	overfull   int       // rows of one class too many
+	x          []float64 // rows that are scored, side by side
+	failedAt   int       // rows learned when a failed fit was last told of; 0: never
+	farTold    int       // from how many far rows on they are told of again
 
 	// Of labels that come apart from their rows:
 	waits   window.Position // the oldest row that waits for one; zero: none
@@ -246,7 +247,7 @@ func (t *trainer) step(ctx context.Context, rows []window.Row) {
 	for _, r := range rows {
 		t.newest = max(t.newest, r.Time)
 	}
-	changed := t.score(t.known(rows))
+	changed := t.score(ctx, t.known(rows))
 	t.take(rows)
 	if changed && !t.config.Training.IgnoreDrift {
 		t.cut(t.drift.Len())
@@ -256,21 +257,26 @@ func (t *trainer) step(ctx context.Context, rows []window.Row) {
 }
 
 // score asks every model about rows that none has seen, and tells whether the world has changed.
-func (t *trainer) score(rows []window.Row) (changed bool) {
+func (t *trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 	if t.live == nil || t.labelled() && len(t.references.rows) == 0 {
 		return false
 	}
-	v := t.live.judge(t.references, rows, t.labelled())
+	ctx = context.WithoutCancel(ctx) // a verdict that was broken off would count as wrong
+	t.x = t.x[:0]
+	for i := range rows {
+		t.x = append(t.x, rows[i].X...)
+	}
+	v := t.live.judge(ctx, t.references, rows, t.x, t.labelled())
 	t.live.agree.addAll(v, rows)
 	for _, wrong := range v.means {
 		changed = t.drift.Add(1-wrong) || changed
 	}
 	if t.scouting() {
-		t.scouts.score(t.references, rows)
+		t.scouts.score(ctx, t.references, rows, t.x)
 		t.policy.Suffix = t.scouts.best()
 	}
 	for _, c := range t.candidates {
-		u := c.judge(t.references, rows, t.labelled())
+		u := c.judge(ctx, t.references, rows, t.x, t.labelled())
 		c.agree.addAll(u, rows)
 		for i := range rows {
 			c.Test.Add(u.right[i] - v.right[i])

@@ -42,7 +42,7 @@ func TestAcknowledgementsOfTheStreamBefore(t *testing.T) {
 	p := answerer(t)
 	p.AckWait = 3 * time.Second
 	p.InFlight = 190 * (int64(len(numbered(1, 0))) + 1024) // as many as are held: then nothing more is pulled
-	s.run(s.url(), p)
+	s.engine(s.url(), p)
 	s.send(200)
 	s.until("the output is full and the pipeline holds what it may", 20*time.Second, func() bool {
 		c, err := s.js.Consumer(t.Context(), "in", durable("p"))

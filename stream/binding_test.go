@@ -15,7 +15,7 @@ import (
 func TestNameIsBoundToItsSubject(t *testing.T) {
 	s := newSite(t)
 	p := answerer(t)
-	s.run(s.url(), p)
+	s.engine(s.url(), p)
 	s.send(10)
 	s.acknowledged("p", 20*time.Second)
 
@@ -56,7 +56,7 @@ func TestNameIsBoundToItsSubject(t *testing.T) {
 	if err := in.DeleteConsumer(t.Context(), durable("q")); err != nil {
 		t.Fatal(err)
 	}
-	s.run(s.url(), p)
+	s.engine(s.url(), p)
 	s.store("in.y", numbered(1, 0))
 	s.until("the other subject is answered", 20*time.Second, func() bool { return s.state("out").Msgs == 21 })
 }
@@ -76,7 +76,7 @@ func TestConsumerRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	end := s.run(s.url(), p)
+	end := s.engine(s.url(), p)
 	s.send(300)
 	s.acknowledged("p", 20*time.Second)
 	remove()
@@ -86,7 +86,7 @@ func TestConsumerRemoved(t *testing.T) {
 	end()
 	remove()
 	s.send(50)
-	s.run(s.url(), p)
+	s.engine(s.url(), p)
 	s.acknowledged("p", 20*time.Second)
 	s.once(400)
 }

@@ -60,7 +60,7 @@ func TestInFlightIsCountedUnpacked(t *testing.T) {
 	before, highest := heap(), int64(0)
 	p := answerer(t)
 	p.InFlight = most
-	s.run(s.url(), p)
+	s.engine(s.url(), p)
 	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		highest = max(highest, heap()-before)
 	}

@@ -2,7 +2,6 @@ package stream
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -113,26 +112,6 @@ func TestLookalike(t *testing.T) {
 	}
 }
 
-// engine runs a pipeline as a host does.
-func (s *site) engine(c Pipeline) {
-	s.Helper()
-	js := s.dial()
-	e, err := New(Options{Conn: js.Conn(), Pipelines: []Pipeline{c}, Logger: s.log})
-	if err != nil {
-		s.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- e.Run(ctx) }()
-	s.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			s.Error(err)
-		}
-	})
-	s.eventually(20*time.Second, func() any { return "the engine serves" }, func() bool { return len(e.Status()) > 0 })
-}
-
 // TestLookalikeLabels: such a message among the labels does not end the reading of them.
 func TestLookalikeLabels(t *testing.T) {
 	t.Parallel()
@@ -141,7 +120,7 @@ func TestLookalikeLabels(t *testing.T) {
 	s.put(&nats.Msg{Subject: "labels.x", Header: nats.Header{"Status": {"409"}, "Description": {"Consumer Deleted"}}})
 	s.put(&nats.Msg{Subject: "labels.x", Header: nats.Header{"Status": {"100"}}})
 	s.put(&nats.Msg{Subject: "labels.x", Data: []byte("no Arrow")})
-	s.engine(Pipeline{Name: "p", Stream: "in", Subject: "in.x", Labels: "labels.x", Output: "out.x", Dead: "out.dead",
+	s.engine(s.url(), Pipeline{Name: "p", Stream: "in", Subject: "in.x", Labels: "labels.x", Output: "out.x", Dead: "out.dead",
 		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label", Key: "key"},
 			Fit: fit.Config{Method: "lda"}}})
 	for i, l := range s.stored("out", "out.dead", 3) {
@@ -160,7 +139,7 @@ func TestLookalikeCore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.engine(Pipeline{Name: "p", Subject: "core.x", Output: "core.out", Dead: "core.dead",
+	s.engine(s.url(), Pipeline{Name: "p", Subject: "core.x", Output: "core.out", Dead: "core.dead",
 		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Until: plugin.UntilSkip,
 			Fit: fit.Config{Method: "lda"}}})
 	for i, last := 0, ""; ; i++ { // what is sent before it subscribes is lost

@@ -47,7 +47,7 @@ func (p *pipeline) take(ctx context.Context, c *registry.Choice) error {
 		p.storeSays(c.Damage)
 	}
 	if c.New {
-		used, err := p.answeredBefore(ctx)
+		used, err := p.hasAnswered(ctx)
 		if err != nil {
 			return err
 		}
@@ -96,10 +96,10 @@ func briefly(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// answeredBefore tells whether a pipeline of this name has answered, whatever became of its models: its consumer has
+// hasAnswered tells whether a pipeline of this name has answered, whatever became of its models: its consumer has
 // acknowledged something, or there is an output of its subject. The last output says which epoch was used last, but
 // not which was the highest, and it may have aged out; so no more than that is asked.
-func (p *pipeline) answeredBefore(ctx context.Context) (bool, error) {
+func (p *pipeline) hasAnswered(ctx context.Context) (bool, error) {
 	if p.input == nil {
 		return false, nil
 	}

@@ -130,8 +130,8 @@ func answerer(t *testing.T) Pipeline {
 		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Fixed: fixed(t)}}
 }
 
-// run runs pipelines on a connection of their own, until the end of the test or of the returned function.
-func (s *site) run(url string, pipelines ...Pipeline) (end func()) {
+// engine runs pipelines on a connection of their own, until the end of the test or of the returned function.
+func (s *site) engine(url string, pipelines ...Pipeline) (end func()) {
 	s.Helper()
 	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
 	if err != nil {
@@ -152,6 +152,7 @@ func (s *site) run(url string, pipelines ...Pipeline) (end func()) {
 		nc.Close()
 	})
 	s.Cleanup(end)
+	s.eventually(20*time.Second, func() any { return "the engine serves" }, func() bool { return len(e.Status()) > 0 })
 	return end
 }
 
@@ -254,7 +255,7 @@ func TestOutageLongerThanTheWindow(t *testing.T) {
 	l := s.link()
 	p := answerer(t)
 	p.AckWait = 2 * time.Second
-	s.run(l.url(), p)
+	s.engine(l.url(), p)
 	const n = 1500
 	sent := make(chan struct{})
 	go func() {
@@ -278,7 +279,7 @@ func TestOutageLongerThanTheWindow(t *testing.T) {
 func TestRetriesGoTogether(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.run(s.url(), answerer(t))
+	s.engine(s.url(), answerer(t))
 	s.send(1)
 	s.acknowledged("p", 20*time.Second)
 	if err := s.js.DeleteStream(t.Context(), "out"); err != nil {
@@ -305,7 +306,7 @@ func TestDoubleAck(t *testing.T) {
 	l := s.link()
 	p := answerer(t)
 	p.AckWait, p.DoubleAck = time.Minute, true
-	s.run(l.url(), p)
+	s.engine(l.url(), p)
 	s.send(10)
 	s.acknowledged("p", 20*time.Second)
 	word := "+ACK"

@@ -18,7 +18,7 @@ func TestWorkQueueHoldsMoreThanItHolds(t *testing.T) {
 	s.again(jetstream.StreamConfig{Retention: jetstream.WorkQueuePolicy})
 	const n = 400
 	s.send(n)
-	s.run(s.url(), Pipeline{Name: "p", Stream: "in", Subject: "in.x", Output: "out.x", Dead: "out.dead",
+	s.engine(s.url(), Pipeline{Name: "p", Stream: "in", Subject: "in.x", Output: "out.x", Dead: "out.dead",
 		InFlight: 60 * (int64(len(numbered(1, 0))) + 1024),
 		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Until: plugin.UntilHold,
 			Fit: fit.Config{Method: "lda"}, Training: plugin.Training{Every: plugin.Every{Rows: 300}}}})
@@ -35,7 +35,7 @@ func TestStopGivesBack(t *testing.T) {
 	holds := p
 	holds.Stage = plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Until: plugin.UntilHold,
 		Fit: fit.Config{Method: "lda"}}
-	end := s.run(s.url(), holds)
+	end := s.engine(s.url(), holds)
 	const n = 50
 	s.send(n)
 	s.until("the pipeline holds all", 20*time.Second, func() bool {
@@ -43,7 +43,7 @@ func TestStopGivesBack(t *testing.T) {
 		return err == nil && c.CachedInfo().NumAckPending == n
 	})
 	end()
-	s.run(s.url(), p)
+	s.engine(s.url(), p)
 	s.until("the next one has answered all", 6*time.Second, func() bool { return s.state("out").Msgs == n })
 	s.once(n)
 }

@@ -208,7 +208,7 @@ func (d *demo) play(ctx context.Context, picture string) (*demoReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.report(engine, reduced, flat, picture)
+	return d.report(ctx, engine, reduced, flat, picture)
 }
 
 // send publishes rows in batches.
@@ -257,14 +257,14 @@ func (d *demo) settle(ctx context.Context, engine *stream.Engine, failed func() 
 }
 
 // accuracy is that of 1-NN: the held-out rows against the rows that were learned from.
-func (d *demo) accuracy(dim int, row func(i int) []float64) (float64, error) {
+func (d *demo) accuracy(ctx context.Context, dim int, row func(i int) []float64) (float64, error) {
 	gather := func(rows []int) (x []float64) {
 		for _, i := range rows {
 			x = append(x, row(i)...)
 		}
 		return x
 	}
-	nearest, err := score.Nearest(gather(d.digits.train), len(d.digits.train), gather(d.digits.held),
+	nearest, err := score.Nearest(ctx, gather(d.digits.train), len(d.digits.train), gather(d.digits.held),
 		len(d.digits.held), dim)
 	if err != nil {
 		return 0, err
@@ -278,7 +278,8 @@ func (d *demo) accuracy(dim int, row func(i int) []float64) (float64, error) {
 	return float64(right) / float64(len(d.digits.held)), nil
 }
 
-func (d *demo) report(engine *stream.Engine, reduced, flat *answers, path string) (*demoReport, error) {
+func (d *demo) report(ctx context.Context, engine *stream.Engine, reduced, flat *answers,
+	path string) (*demoReport, error) {
 	live := engine.Status()[0].Stage.Live
 	if len(reduced.y) != d.digits.n || len(flat.y) != d.digits.n || live.Version != reduced.model {
 		return nil, fmt.Errorf("%d and %d of %d rows came back, from model %s, live is %s", len(reduced.y), len(flat.y),
@@ -301,7 +302,7 @@ func (d *demo) report(engine *stream.Engine, reduced, flat *answers, path string
 		{&r.Accuracy.Reduced, reduced.dim, func(i int) []float64 { return widen(reduced.y[i]) }},
 		{&r.Accuracy.Picture, flat.dim, func(i int) []float64 { return widen(flat.y[i]) }},
 	} {
-		if *a.to, err = d.accuracy(a.dim, a.row); err != nil {
+		if *a.to, err = d.accuracy(ctx, a.dim, a.row); err != nil {
 			return nil, err
 		}
 	}

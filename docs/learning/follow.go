@@ -155,7 +155,7 @@ func follow(ctx context.Context, s stream, rows int, seed uint64, c fit.Config) 
 func (f *follower) step(ctx context.Context, at int) error {
 	d := f.source.next()
 	if !f.stream.poisoned(float64(at) / float64(f.run.Rows)) {
-		if err := f.oracle.add(d); err != nil {
+		if err := f.oracle.add(ctx, d); err != nil {
 			return err
 		}
 	}
@@ -187,11 +187,11 @@ func (f *follower) step(ctx context.Context, at int) error {
 	if f.failed != nil {
 		return f.failed
 	}
-	return f.note(at)
+	return f.note(ctx, at)
 }
 
 // note judges what went live while the message at a row was learned.
-func (f *follower) note(at int) error {
+func (f *follower) note(ctx context.Context, at int) error {
 	defer func() { f.released = f.released[:0] }()
 	if len(f.released) == 0 {
 		return nil
@@ -205,20 +205,20 @@ func (f *follower) note(at int) error {
 			Why: r.Why}
 		// The same rows at each promotion, but for what the concept makes of them.
 		ref, query := f.source.fresh(rand.New(rand.NewPCG(f.run.Seed, 3)), at, manyRefs, manyQueries)
-		after, err := accuracy(r.Model, ref, query)
+		after, err := accuracy(ctx, r.Model, ref, query)
 		if err != nil {
 			return err
 		}
 		p.After = figure(after)
 		if f.live != nil {
-			if p.Before, p.Moved, err = f.compare(f.live, r.Model, ref, query); err != nil {
+			if p.Before, p.Moved, err = f.compare(ctx, f.live, r.Model, ref, query); err != nil {
 				return err
 			}
 		}
 		if f.epoch != r.Epoch {
 			f.epoch, f.founder = r.Epoch, r.Model
 			f.run.Epochs++
-		} else if p.Stored, p.Strayed, err = f.sinceFounder(r.Model, ref, query); err != nil {
+		} else if p.Stored, p.Strayed, err = f.sinceFounder(ctx, r.Model, ref, query); err != nil {
 			return err
 		}
 		if f.live == nil {
@@ -232,21 +232,23 @@ func (f *follower) note(at int) error {
 }
 
 // sinceFounder compares a model with the first of its epoch.
-func (f *follower) sinceFounder(m *model.Model, ref, query *model.Data) (kept, strayed figure, err error) {
-	k, err := storedAccuracy(f.founder, m, ref, query)
+func (f *follower) sinceFounder(ctx context.Context, m *model.Model,
+	ref, query *model.Data) (kept, strayed figure, err error) {
+	k, err := storedAccuracy(ctx, f.founder, m, ref, query)
 	if err != nil {
 		return none, none, err
 	}
-	s, err := displacement(f.founder, m, ref, query)
+	s, err := displacement(ctx, f.founder, m, ref, query)
 	return figure(k), figure(s), err
 }
 
-func (f *follower) compare(from, to *model.Model, ref, query *model.Data) (before, moved figure, err error) {
-	b, err := accuracy(from, ref, query)
+func (f *follower) compare(ctx context.Context, from, to *model.Model,
+	ref, query *model.Data) (before, moved figure, err error) {
+	b, err := accuracy(ctx, from, ref, query)
 	if err != nil {
 		return none, none, err
 	}
-	m, err := displacement(from, to, ref, query)
+	m, err := displacement(ctx, from, to, ref, query)
 	return figure(b), figure(m), err
 }
 
@@ -287,14 +289,14 @@ func (f *follower) check(ctx context.Context, at int) error {
 		to *figure
 		of *model.Model
 	}{{&p.Live, f.live}, {&p.Frozen, f.frozen}, {&p.Oracle, best}, {&p.Narrow, narrow}} {
-		a, err := accuracy(c.of, ref, query)
+		a, err := accuracy(ctx, c.of, ref, query)
 		if err != nil {
 			return err
 		}
 		*c.to = figure(a)
 	}
 	if f.atChange != nil {
-		if p.Loss, err = f.loss(at); err != nil {
+		if p.Loss, err = f.loss(ctx, at); err != nil {
 			return err
 		}
 	}
@@ -304,7 +306,7 @@ func (f *follower) check(ctx context.Context, at int) error {
 
 // loss is by how much the live model is worse than the one at the last change. It is dear, and the same as long as
 // nothing changes.
-func (f *follower) loss(at int) (figure, error) {
+func (f *follower) loss(ctx context.Context, at int) (figure, error) {
 	if f.atChange == f.live {
 		return 0, nil
 	}
@@ -312,11 +314,11 @@ func (f *follower) loss(at int) (figure, error) {
 		return f.lost.share, nil
 	}
 	ref, query := f.source.fresh(rand.New(rand.NewPCG(f.run.Seed, 3)), at, manyRefs, manyQueries)
-	then, err := accuracy(f.atChange, ref, query)
+	then, err := accuracy(ctx, f.atChange, ref, query)
 	if err != nil {
 		return none, err
 	}
-	now, err := accuracy(f.live, ref, query)
+	now, err := accuracy(ctx, f.live, ref, query)
 	f.lost = comparison{of: f.live, to: f.atChange, at: at, share: figure(then - now)}
 	return f.lost.share, err
 }

@@ -277,20 +277,20 @@ func TestScores(t *testing.T) {
 	query := &model.Data{X: []float64{1, 0, 9, 1, 19, -1, 12, 0}, Y: []int{0, 1, 2, 2}, N: 4, M: 2,
 		Classes: classNames(3)}
 	here, there := identity(t, 0), identity(t, 10)
-	if got, err := accuracy(here, ref, query); err != nil || got != 0.75 {
+	if got, err := accuracy(t.Context(), here, ref, query); err != nil || got != 0.75 {
 		t.Errorf("three of four are next to their class: %g, %v", got, err)
 	}
-	if got, err := storedAccuracy(here, here, ref, query); err != nil || got != 0.75 {
+	if got, err := storedAccuracy(t.Context(), here, here, ref, query); err != nil || got != 0.75 {
 		t.Errorf("stored by the same model: %g, %v", got, err)
 	}
 	// The other model has everything 10 to the left of here, in the coordinates of the first: 0, 1 and 2 are taken
 	// for what is left of them, and 12 too.
-	if got, err := storedAccuracy(here, there, ref, query); err != nil || got != 0.25 {
+	if got, err := storedAccuracy(t.Context(), here, there, ref, query); err != nil || got != 0.25 {
 		t.Errorf("stored by a model from which it is shifted: %g, %v", got, err)
 	}
 	// The queries are 1, sqrt 2, sqrt 2 and 2 from their neighbours, and move by 10.
 	want := 40 / (1 + 2*math.Sqrt2 + 2)
-	if got, err := displacement(here, there, ref, query); err != nil || math.Abs(got-want) > 1e-6 {
+	if got, err := displacement(t.Context(), here, there, ref, query); err != nil || math.Abs(got-want) > 1e-6 {
 		t.Errorf("displacement %g, want %g (%v)", got, want, err)
 	}
 }
@@ -305,7 +305,7 @@ func TestOracle(t *testing.T) {
 		if i >= 16 {
 			c = w.rotated
 		}
-		if err := o.add(c.draw(r, batchRows)); err != nil {
+		if err := o.add(t.Context(), c.draw(r, batchRows)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -22,10 +22,10 @@ type oracle struct {
 	chunks  []*moments.Set // of batchRows rows each, oldest first
 }
 
-func (o *oracle) add(d *model.Data) error {
+func (o *oracle) add(ctx context.Context, d *model.Data) error {
 	o.classes = d.Classes
 	s := moments.New(d.M, false)
-	if err := s.Add(d.X, d.Y, nil); err != nil {
+	if err := s.Add(ctx, d.X, d.Y, nil); err != nil {
 		return err
 	}
 	o.chunks = append(o.chunks, s)
@@ -52,7 +52,7 @@ func (o *oracle) best(ctx context.Context, concept, dim int, ref, query *model.D
 		if err != nil {
 			return nil, fmt.Errorf("refitting on %d rows: %w", n*batchRows, err)
 		}
-		right, err := score.Correct(m, ref, query, 1)
+		right, err := score.Correct(ctx, m, ref, query, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -64,49 +64,49 @@ func (o *oracle) best(ctx context.Context, concept, dim int, ref, query *model.D
 }
 
 // accuracy is the share of the queries whose nearest reference row, in the outputs of the model, has their class.
-func accuracy(m *model.Model, ref, query *model.Data) (float64, error) {
-	right, err := score.Correct(m, ref, query, 1)
+func accuracy(ctx context.Context, m *model.Model, ref, query *model.Data) (float64, error) {
+	right, err := score.Correct(ctx, m, ref, query, 1)
 	return float64(right) / float64(query.N), err
 }
 
 // storedAccuracy is that of one model's outputs of the queries where the outputs of the reference rows were stored
 // when another model was live. Outputs of another width compare to nothing.
-func storedAccuracy(then, now *model.Model, ref, query *model.Data) (float64, error) {
+func storedAccuracy(ctx context.Context, then, now *model.Model, ref, query *model.Data) (float64, error) {
 	if then.Dim() != now.Dim() {
 		return 0, nil
 	}
-	old, err := score.Outputs(then, ref)
+	old, err := score.Outputs(ctx, then, ref)
 	if err != nil {
 		return 0, err
 	}
-	y, err := score.Outputs(now, query)
+	y, err := score.Outputs(ctx, now, query)
 	if err != nil {
 		return 0, err
 	}
-	right, err := score.CorrectNN(old, ref.Y, y, query.Y, now.Dim(), 1)
+	right, err := score.CorrectNN(ctx, old, ref.Y, y, query.Y, now.Dim(), 1)
 	return float64(right) / float64(query.N), err
 }
 
 // displacement is how far rows move from their outputs under one model to those under another, in units of the
 // distance from the old output to the nearest old output of a reference row: the mean of one over the mean of the
 // other.
-func displacement(from, to *model.Model, ref, probe *model.Data) (float64, error) {
+func displacement(ctx context.Context, from, to *model.Model, ref, probe *model.Data) (float64, error) {
 	if from.Dim() != to.Dim() {
 		return math.Inf(1), nil
 	}
-	old, err := score.Outputs(from, probe)
+	old, err := score.Outputs(ctx, from, probe)
 	if err != nil {
 		return 0, err
 	}
-	now, err := score.Outputs(to, probe)
+	now, err := score.Outputs(ctx, to, probe)
 	if err != nil {
 		return 0, err
 	}
-	others, err := score.Outputs(from, ref)
+	others, err := score.Outputs(ctx, from, ref)
 	if err != nil {
 		return 0, err
 	}
-	nearest, err := score.Nearest(others, ref.N, old, probe.N, from.Dim())
+	nearest, err := score.Nearest(ctx, others, ref.N, old, probe.N, from.Dim())
 	if err != nil {
 		return 0, err
 	}

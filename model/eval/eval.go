@@ -231,7 +231,7 @@ func (c Config) score(ctx context.Context, d *model.Data, s *split, r *Result, p
 	var correct int
 	if r.Method == Raw {
 		var err error
-		if correct, err = correctRaw(train, test, c.Scale, c.Neighbors); err != nil {
+		if correct, err = correctRaw(ctx, train, test, c.Scale, c.Neighbors); err != nil {
 			return 0, err
 		}
 		r.FitSeconds += time.Since(start).Seconds()
@@ -268,7 +268,7 @@ func (c Config) score(ctx context.Context, d *model.Data, s *split, r *Result, p
 		if r.DimUsed == 0 || m.Dim() < r.DimUsed {
 			r.DimUsed, r.Rank = m.Dim(), m.InformativeRank()
 		}
-		if correct, err = score.Correct(m, train, test, c.Neighbors); err != nil {
+		if correct, err = score.Correct(ctx, m, train, test, c.Neighbors); err != nil {
 			return 0, err
 		}
 	}
@@ -363,7 +363,7 @@ func fitScale(d *model.Data, scaling model.Scale) (mean, scale []float64, err er
 }
 
 // correctRaw is the number of test rows whose class the nearest training rows give among the scaled features.
-func correctRaw(train, test *model.Data, scaling model.Scale, k int) (int, error) {
+func correctRaw(ctx context.Context, train, test *model.Data, scaling model.Scale, k int) (int, error) {
 	mean, scale, err := fitScale(train, scaling)
 	if err != nil {
 		return 0, err
@@ -375,7 +375,7 @@ func correctRaw(train, test *model.Data, scaling model.Scale, k int) (int, error
 		}
 		return out
 	}
-	return score.CorrectNN(scaled(train), train.Y, scaled(test), test.Y, train.M, k)
+	return score.CorrectNN(ctx, scaled(train), train.Y, scaled(test), test.Y, train.M, k)
 }
 
 // meanSD is the mean and the sample standard deviation.

@@ -40,7 +40,7 @@ func TestAutoScoresAreCrossValidation(t *testing.T) {
 			if m, _ := lookup(s.Method); m.Ridge != nil {
 				c.Params = map[string]string{"ridge": "oas"}
 			}
-			right, err := score.Correct(fit(t, data.Subset(train), c), data.Subset(train), data.Subset(test), 1)
+			right, err := score.Correct(t.Context(), fit(t, data.Subset(train), c), data.Subset(train), data.Subset(test), 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -195,11 +195,11 @@ func TestAutoWithoutWhatItNeeds(t *testing.T) {
 		}
 	}
 	s := moments.New(data.M, false)
-	if err := s.Add(data.X, data.Y, nil); err != nil {
+	if err := s.Add(t.Context(), data.X, data.Y, nil); err != nil {
 		t.Fatal(err)
 	}
 	unlabelled := moments.New(data.M, false)
-	if err := unlabelled.Add(data.X, nil, nil); err != nil {
+	if err := unlabelled.Add(t.Context(), data.X, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

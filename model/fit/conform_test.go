@@ -40,10 +40,10 @@ func TestCriterionConforms(t *testing.T) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if n, err = graph.DegreeForm(x, w.Degrees()); err != nil {
+		if n, err = graph.DegreeForm(t.Context(), x, w.Degrees()); err != nil {
 			return nil, nil, err
 		}
-		d, err = graph.LaplacianForm(x, w)
+		d, err = graph.LaplacianForm(t.Context(), x, w)
 		return n, d, err
 	}
 	for name, own := range map[string]fit.Criterion{

@@ -82,7 +82,7 @@ func (own *Criterion) fitOrthonormal(ctx context.Context, t *frame.Task) (*frame
 	if err != nil {
 		return nil, err
 	}
-	s, err := pencil.Solve(d, pencil.Identity(t.M), pencil.Min, t.D)
+	s, err := pencil.Solve(ctx, d, pencil.Identity(t.M), pencil.Min, t.D)
 	if err != nil {
 		return nil, err
 	}

@@ -43,10 +43,10 @@ func TestCriterionIsTheMethod(t *testing.T) {
 			if err != nil {
 				return nil, nil, err
 			}
-			if n, err = graph.DegreeForm(x, w.Degrees()); err != nil {
+			if n, err = graph.DegreeForm(t.Context(), x, w.Degrees()); err != nil {
 				return nil, nil, err
 			}
-			d, err = graph.LaplacianForm(x, w)
+			d, err = graph.LaplacianForm(t.Context(), x, w)
 			return n, d, err
 		}}},
 		// In the metric framework every pair is dissimilar and pairs of a class are similar: total scatter against
@@ -64,7 +64,7 @@ func TestCriterionIsTheMethod(t *testing.T) {
 					}
 					return 1 / count[y[i]]
 				}
-				return graph.FromDS(x, everyPair(len(y), one), everyPair(len(y), same))
+				return graph.FromDS(t.Context(), x, everyPair(len(y), one), everyPair(len(y), same))
 			}}},
 		{as: "dla", dim: 4, own: Criterion{Supervised: true, Orthonormal: true,
 			Build: func(ctx context.Context, x *mat.Dense, y []int) (n, d *mat.SymDense, err error) {
@@ -78,7 +78,7 @@ func TestCriterionIsTheMethod(t *testing.T) {
 						weights[i] = -0.3
 					}
 				}
-				d, err = graph.AlignLinear(x, func(yield func(graph.Patch) bool) {
+				d, err = graph.AlignLinear(t.Context(), x, func(yield func(graph.Patch) bool) {
 					for i := range y {
 						near, _ := same.Of(i)
 						far, _ := other.Of(i)

@@ -81,7 +81,7 @@ func ExampleConfig_Settled() {
 
 func ExampleFitMoments() {
 	seen := moments.New(3, false)
-	if err := seen.Add(rows.X, rows.Y, nil); err != nil {
+	if err := seen.Add(context.Background(), rows.X, rows.Y, nil); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -121,7 +121,7 @@ func ExampleCriterion() {
 				return nil, nil, err
 			}
 			star := func(nb *graph.Neighbors) (*mat.SymDense, error) {
-				return graph.AlignLinear(x, func(yield func(graph.Patch) bool) {
+				return graph.AlignLinear(ctx, x, func(yield func(graph.Patch) bool) {
 					for _, rows := range nb.Patches() {
 						if !yield(graph.Patch{Rows: rows, L: graph.StarPart([]float64{1})}) {
 							return

@@ -21,6 +21,10 @@ type Config struct {
 	Scale  model.Scale       // "": Standard
 	Params map[string]string // of the method, by name; see Method.Params
 	Seed   uint64            // for methods that draw; the same seed gives the same model
+	// Workers is the most goroutines that a fit runs on at one time, that of the caller among them; 0: as many as there
+	// are cores, or as model.Limit of the context allows. The model does not depend on it. (Products of dense matrices
+	// inside gonum may take a core more for moments.)
+	Workers int
 	// Progress, where set, is called from the fitting goroutine with the phase
 	// and the share of it that is done, in [0, 1].
 	Progress func(phase string, done float64)
@@ -87,6 +91,9 @@ func (c Config) check() error {
 	default:
 		return fmt.Errorf("unknown scale %q; give one of standard, minmax, unit, none", c.Scale)
 	}
+	if c.Workers < 0 {
+		return fmt.Errorf("workers is %d; give at least 1, or 0 for all cores", c.Workers)
+	}
 	if c.Dim < 0 && c.Dim != AutoDim {
 		return fmt.Errorf("dim is %d; give at least 1, 0 for the method's default, or %d (AutoDim) for the best by cross-validation", c.Dim, AutoDim)
 	}
@@ -99,6 +106,7 @@ func (c Config) check() error {
 // chosen; its parameter auto, and the report, say so. A cancelled ctx ends the fit with its error.
 func Fit(ctx context.Context, d *model.Data, c Config) (_ *model.Model, err error) {
 	defer parallel.Recover(&err, c.name())
+	ctx = parallel.Limit(ctx, c.Workers)
 	c = c.withDefaults()
 	if c.Method == Auto || c.Dim == AutoDim {
 		if err := c.Validate(); err != nil {

@@ -176,8 +176,8 @@ func TestStatisticsFitEqualsRowsFit(t *testing.T) {
 		}
 		goneY := make([]int, 20)
 		for _, err := range []error{
-			a.Add(data.X[:half*data.M], data.Y[:half], nil), a.Add(gone, goneY, nil),
-			b.Add(data.X[half*data.M:], data.Y[half:], nil), a.Sub(gone, goneY, nil), a.Merge(b),
+			a.Add(t.Context(), data.X[:half*data.M], data.Y[:half], nil), a.Add(t.Context(), gone, goneY, nil),
+			b.Add(t.Context(), data.X[half*data.M:], data.Y[half:], nil), a.Sub(t.Context(), gone, goneY, nil), a.Merge(b),
 		} {
 			if err != nil {
 				t.Fatal(err)
@@ -480,7 +480,7 @@ func TestProgressIsReported(t *testing.T) {
 
 func TestFitMomentsGuards(t *testing.T) {
 	s := moments.New(2, false)
-	if err := s.Add([]float64{1, 2, 3, 5, 9, 2, 7, 7}, []int{0, 1, 0, 1}, nil); err != nil {
+	if err := s.Add(t.Context(), []float64{1, 2, 3, 5, 9, 2, 7, 7}, []int{0, 1, 0, 1}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -597,7 +597,7 @@ func TestTiedDirectionsAreReproducible(t *testing.T) {
 	}
 	for from := 0; from < data.N; from += 100 {
 		to := min(from+100, data.N)
-		if err := s.Add(data.X[from*data.M:to*data.M], data.Y[from:to], nil); err != nil {
+		if err := s.Add(t.Context(), data.X[from*data.M:to*data.M], data.Y[from:to], nil); err != nil {
 			t.Fatal(err)
 		}
 	}

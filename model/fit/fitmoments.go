@@ -20,6 +20,7 @@ import (
 // Scale is standard or none.
 func FitMoments(ctx context.Context, s *moments.Set, features, classes []string, c Config) (_ *model.Model, err error) {
 	defer parallel.Recover(&err, c.name())
+	ctx = parallel.Limit(ctx, c.Workers)
 	c = c.withDefaults()
 	method, params, err := c.resolve()
 	if err == nil && s != nil && (c.Method == Auto || c.Dim == AutoDim) {

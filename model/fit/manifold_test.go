@@ -481,7 +481,7 @@ func TestManifoldDisconnected(t *testing.T) {
 		y := embeddingOf(m)
 		// Rows keep to their group: the nearest row in the embedding is of it.
 		flat := slices.Clone(y.RawMatrix().Data)
-		for i, j := range fixture.Must(score.Neighbors(flat, 60, flat, 60, 2, 2)) {
+		for i, j := range fixture.Must(score.Neighbors(t.Context(), flat, 60, flat, 60, 2, 2)) {
 			if j%3 != i/2%3 {
 				t.Errorf("%s: row %d is next to row %d of another group", method, i/2, j)
 			}

@@ -442,7 +442,8 @@ func TestSLEOvRKnowsItsWindow(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
 	m := fit(t, data, Config{Method: "sle-ovr"})
 	class := make([]int, data.N)
-	if err := m.ProjectClasses(make([]float32, data.N*2), class, model.DenseRows(data.X, data.N, data.M)); err != nil {
+	if err := m.ProjectClasses(t.Context(), make([]float32, data.N*2), class,
+		model.DenseRows(data.X, data.N, data.M)); err != nil {
 		t.Fatal(err)
 	}
 	for i, c := range class {

@@ -29,7 +29,7 @@ func TestMPDAEqualsTheFullSystem(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l, err := graph.LaplacianForm(task.X, w)
+			l, err := graph.LaplacianForm(t.Context(), task.X, w)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +70,7 @@ func TestMPDAEqualsTheFullSystem(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := pencil.Solve(numerator, q, pencil.Max, 5)
+			want, err := pencil.Solve(t.Context(), numerator, q, pencil.Max, 5)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,11 +2,12 @@ package fit
 
 import (
 	"bytes"
-	"github.com/embedd/embedd/model/internal/mapping"
 	"math"
 	"math/rand/v2"
 	"reflect"
 	"testing"
+
+	"github.com/embedd/embedd/model/internal/mapping"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -37,7 +38,7 @@ func TestAlignWine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, al, err := model.Align(flipped, models[0], model.DenseRows(d.X, d.N, d.M), model.AlignSign)
+	_, al, err := model.Align(t.Context(), flipped, models[0], model.DenseRows(d.X, d.N, d.M), model.AlignSign)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,11 +176,12 @@ func TestCorrectByName(t *testing.T) {
 	for i, y := range d.Y {
 		other.Y[i] = (y + 1) % 3
 	}
-	want, err := score.Correct(m, d, d, 1)
-	if got, err2 := score.Correct(m, &other, &other, 1); err != nil || err2 != nil || got != want || want < d.N*9/10 {
+	want, err := score.Correct(t.Context(), m, d, d, 1)
+	if got, err2 := score.Correct(t.Context(), m, &other, &other, 1); err != nil || err2 != nil ||
+		got != want || want < d.N*9/10 {
 		t.Errorf("%d and %d of %d right, %v, %v", got, want, d.N, err, err2)
 	}
-	if _, err := score.Correct(m, d, &model.Data{X: d.X, N: d.N, M: d.M}, 1); err == nil {
+	if _, err := score.Correct(t.Context(), m, d, &model.Data{X: d.X, N: d.N, M: d.M}, 1); err == nil {
 		t.Error("no labels: no error")
 	}
 }

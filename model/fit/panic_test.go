@@ -58,14 +58,14 @@ func TestPanicInAPoolIsAnErrorOfItsFunction(t *testing.T) {
 	}
 	l.Place(mat.NewDense(n, m, rows), unit)
 	l.Slot = l.Slot[:n/2]
-	_, err := l.Value(unit, nil)
+	_, err := l.Value(t.Context(), unit, nil)
 	fixture.Panicked(t, "tnca", err, "index out of range")
 
-	_, err = mapping.EachPair(rows, m, func(a, b []float64) float64 { panic("a pair") })
+	_, err = mapping.EachPair(t.Context(), rows, m, func(a, b []float64) float64 { panic("a pair") })
 	fixture.Panicked(t, "pairs", err, "a pair")
 
 	nameless := mapping.Kernel{Name: "gauss"} // without its bandwidth
-	_, err = nameless.Gram(rows, m)
+	_, err = nameless.Gram(t.Context(), rows, m)
 	fixture.Panicked(t, "gram", err, "index out of range")
 	e := &mapping.SimilarityMap{Training: mapping.Training{D: 2, Rows: normals(r, 20*m), Embedding: normals(r, 40)},
 		Lambda: []float64{1, 1}, K: nameless}
@@ -73,7 +73,7 @@ func TestPanicInAPoolIsAnErrorOfItsFunction(t *testing.T) {
 	fixture.Panicked(t, "tables of a similarity", err, "index out of range")
 
 	square := mat.NewDense(n, n, nil)
-	err = (similarity.Rule{}).Step(square, nil, mat.NewDense(1, 1, nil),
+	err = (similarity.Rule{}).Step(t.Context(), square, nil, mat.NewDense(1, 1, nil),
 		mat.NewDense(n, n, slices.Repeat([]float64{1}, n*n)), square, nil)
 	fixture.Panicked(t, "step of a similarity", err, "out of range")
 	product := &similarity.SlowProduct{G: square}
@@ -145,7 +145,7 @@ func TestPanicOfACallersFunction(t *testing.T) {
 		}
 	}
 	s := moments.New(d.M, false)
-	if err := s.Add(d.X, d.Y, nil); err != nil {
+	if err := s.Add(t.Context(), d.X, d.Y, nil); err != nil {
 		t.Fatal(err)
 	}
 	_, err := FitMoments(ctx, s, nil, d.Classes,
@@ -154,7 +154,7 @@ func TestPanicOfACallersFunction(t *testing.T) {
 
 	m := fit(t, d, Config{Method: "pca"})
 	fixture.Panicked(t, "project", new(model.Model).Project(nil, model.DenseRows(d.X, d.N, 0)), "project: panicked: ")
-	_, _, err = model.Align(m, nil, model.DenseRows(d.X, d.N, d.M), model.AlignSign)
+	_, _, err = model.Align(t.Context(), m, nil, model.DenseRows(d.X, d.N, d.M), model.AlignSign)
 	fixture.Panicked(t, "align", err, "align: panicked: ")
 	_, err = model.Read(brokenReader{})
 	fixture.Panicked(t, "read", err, "model file: panicked: my reader")

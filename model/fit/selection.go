@@ -220,7 +220,7 @@ func (a *selection) score(ctx context.Context, e entry, base *frame.Task, train,
 	for _, d := range slices.Backward(e.dims) {
 		into[d].Scored += len(test)
 		if nested && y != nil {
-			if err := count(y, into[d], a.p.Y, train, test); err != nil {
+			if err := count(ctx, y, into[d], a.p.Y, train, test); err != nil {
 				return err
 			}
 			continue
@@ -237,17 +237,17 @@ func (a *selection) score(ctx context.Context, e entry, base *frame.Task, train,
 			return err
 		}
 		if !nested {
-			correct, err := t.Score(sol, a.p, train, test)
+			correct, err := t.Score(ctx, sol, a.p, train, test)
 			if err != nil {
 				return err
 			}
 			into[d].Correct += correct
 			continue
 		}
-		if y, err = t.OutputPair(sol, a.p, train, test); err != nil {
+		if y, err = t.OutputPair(ctx, sol, a.p, train, test); err != nil {
 			return err
 		}
-		if err := count(y, into[d], a.p.Y, train, test); err != nil {
+		if err := count(ctx, y, into[d], a.p.Y, train, test); err != nil {
 			return err
 		}
 	}
@@ -256,7 +256,7 @@ func (a *selection) score(ctx context.Context, e entry, base *frame.Task, train,
 
 // count adds to the score the test rows whose nearest training row, in its
 // leading columns or as many as there are, is of their class.
-func count(y *frame.OutputPair, into *model.Score, class, train, test []int) error {
+func count(ctx context.Context, y *frame.OutputPair, into *model.Score, class, train, test []int) error {
 	d := min(into.Dim, y.D)
 	lead := func(x []float64) []float64 {
 		out := make([]float64, 0, len(x)/y.D*d)
@@ -265,7 +265,7 @@ func count(y *frame.OutputPair, into *model.Score, class, train, test []int) err
 		}
 		return out
 	}
-	nearest, err := score.Nearest(lead(y.Train), len(train), lead(y.Test), len(test), d)
+	nearest, err := score.Nearest(ctx, lead(y.Train), len(train), lead(y.Test), len(test), d)
 	if err != nil {
 		return err
 	}

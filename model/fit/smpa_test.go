@@ -179,7 +179,7 @@ func TestSMPADuplicates(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", method, err)
 		}
-		right, err := score.Correct(m, d, d, 1)
+		right, err := score.Correct(t.Context(), m, d, d, 1)
 		if err != nil || right < d.N*9/10 {
 			t.Errorf("%s: %d of %d right, %v", method, right, d.N, err)
 		}
@@ -199,7 +199,7 @@ func TestSimilarityAlgorithms(t *testing.T) {
 	}
 	g := mat.NewDense(n, n, nil)
 	g.Mul(x, x.T())
-	s, _ := similarity.Heat(fixture.Must(similarity.SquaredDistances(x)), 0.02)
+	s, _ := similarity.Heat(fixture.Must(similarity.SquaredDistances(t.Context(), x)), 0.02)
 	learn := func(signed bool, steps int) *similarity.Learned {
 		out, err := similarity.Rule{Alpha: 1, Beta: 1, Steps: steps, Tolerance: 1e-12,
 			Signed: signed}.Learn(context.Background(), g, s, func(float64) {})
@@ -254,7 +254,7 @@ func TestSimilarityFallsWithSlowProducts(t *testing.T) {
 		}
 		var g mat.Dense
 		g.Mul(x, x.T())
-		s, _ := similarity.Heat(fixture.Must(similarity.SquaredDistances(x)), 0.02)
+		s, _ := similarity.Heat(fixture.Must(similarity.SquaredDistances(t.Context(), x)), 0.02)
 		last := math.Inf(1)
 		for k := range steps + 1 {
 			rule := similarity.Rule{Alpha: 1, Beta: 1, Steps: k, Signed: signed, SumToOne: true}
@@ -284,7 +284,7 @@ func TestSimilarityBeatsRandomOnes(t *testing.T) {
 	p := plainly(synthetic(44, 30, 5, 3))
 	var g mat.Dense
 	g.Mul(p.x, p.x.T())
-	squared := fixture.Must(similarity.SquaredDistances(p.x))
+	squared := fixture.Must(similarity.SquaredDistances(t.Context(), p.x))
 	s, _ := similarity.Heat(squared, 0.02)
 	rule := similarity.Rule{Alpha: 0.7, Beta: 0.4, Steps: 500, Tolerance: 1e-6}
 	learned, err := rule.Learn(context.Background(), &g, s, func(float64) {})
@@ -331,7 +331,7 @@ func TestLPPnewSMeetsItsPencil(t *testing.T) {
 	p := plainly(data)
 	var g mat.Dense
 	g.Mul(p.x, p.x.T())
-	s, _ := similarity.Heat(fixture.Must(similarity.SquaredDistances(p.x)), 0.02)
+	s, _ := similarity.Heat(fixture.Must(similarity.SquaredDistances(t.Context(), p.x)), 0.02)
 	learned, err := similarity.Rule{Alpha: 1, Beta: 1, Steps: 500, Tolerance: 1e-6}.Learn(context.Background(), &g, s,
 		func(float64) {})
 	if err != nil {

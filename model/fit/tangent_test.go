@@ -229,7 +229,7 @@ func TestTangentEliminationIsTheMinimum(t *testing.T) {
 					}
 				}
 			}
-			linear, err := form.EliminateLinear(x, parts)
+			linear, err := form.EliminateLinear(t.Context(), x, parts)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -248,7 +248,7 @@ func TestTangentEliminationIsTheMinimum(t *testing.T) {
 func quadratic(m *graph.Matrix, f *mat.Dense) *mat.Dense {
 	n, c := f.Dims()
 	mf := mat.NewDense(n, c, nil)
-	m.Apply(mf, f)
+	m.Apply(context.Background(), mf, f)
 	var out mat.Dense
 	out.Mul(f.T(), mf)
 	return &out
@@ -291,11 +291,11 @@ func TestLPFESolvesItsNormalEquations(t *testing.T) {
 			}
 		}
 	}
-	fields, err := pencil.Solve(r, pencil.Identity(2*p.n), pencil.Min, 2)
+	fields, err := pencil.Solve(t.Context(), r, pencil.Identity(2*p.n), pencil.Min, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := graph.LaplacianForm(p.x, w)
+	l, err := graph.LaplacianForm(t.Context(), p.x, w)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,8 +54,8 @@ func TestTNCAGradient(t *testing.T) {
 			l.Place(p.x, random(5, 5))
 			l.Penalty, l.To = 0.1, random(5, d)
 			at, g := random(5, d), mat.NewDense(5, d, nil)
-			value := fixture.Must(l.Value(at, g))
-			if other := fixture.Must(l.Value(at, nil)); other != value {
+			value := fixture.Must(l.Value(t.Context(), at, g))
+			if other := fixture.Must(l.Value(t.Context(), at, nil)); other != value {
 				t.Errorf("loss %v without a gradient, %v with one", other, value)
 			}
 			for i := range 5 {
@@ -64,7 +64,7 @@ func TestTNCAGradient(t *testing.T) {
 					up, down := mat.DenseCopyOf(at), mat.DenseCopyOf(at)
 					up.Set(i, j, at.At(i, j)+h)
 					down.Set(i, j, at.At(i, j)-h)
-					want := (fixture.Must(l.Value(up, nil)) - fixture.Must(l.Value(down, nil))) / (2 * h)
+					want := (fixture.Must(l.Value(t.Context(), up, nil)) - fixture.Must(l.Value(t.Context(), down, nil))) / (2 * h)
 					if math.Abs(g.At(i, j)-want) > 1e-7 {
 						t.Errorf("d=%d, %d references: dF/dL[%d,%d] is %g, by differences %g", d, len(l.Rows), i, j,
 							g.At(i, j), want)
@@ -108,7 +108,7 @@ func TestTNCALossIsItsFormula(t *testing.T) {
 		}
 		want -= math.Log(same/all+1e-12) / float64(data.N)
 	}
-	if got := fixture.Must(l.Value(at, nil)); math.Abs(got-want) > 1e-12*want {
+	if got := fixture.Must(l.Value(t.Context(), at, nil)); math.Abs(got-want) > 1e-12*want {
 		t.Errorf("loss %v, want %v", got, want)
 	}
 }

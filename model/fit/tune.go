@@ -8,6 +8,7 @@ import (
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/parallel"
 )
 
 // tuneFolds is the number of folds that tuning holds out, as in the comparisons
@@ -68,6 +69,7 @@ func TunedName(method string, c, given map[string]string) string {
 // fold. The defaults stand where no row can be held out, and where no
 // combination is left. progress is told the share that is done.
 func Tune(ctx context.Context, train *model.Data, c Config, dims []int, progress func(float64)) (Tuning, error) {
+	ctx = parallel.Limit(ctx, c.Workers)
 	m, err := c.method()
 	if err != nil {
 		return nil, err

@@ -94,10 +94,10 @@ func ExampleLaplacianForm() {
 	x := mat.NewDense(6, 2, []float64{-5, 1, -3, -1, -1, 1, 1, -1, 3, 1, 5, -1})
 	nb := must(graph.Nearest(ctx, x, 2))
 	w := must(nb.Weights(graph.Union, graph.Heat(nb.MeanNearest())))
-	locality := must(graph.LaplacianForm(x, w))
-	scale := must(graph.DegreeForm(x, w.Degrees()))
+	locality := must(graph.LaplacianForm(ctx, x, w))
+	scale := must(graph.DegreeForm(ctx, x, w.Degrees()))
 	metric := must(pencil.Ridge(locality, pencil.Rho(0.01, locality, 2)))
-	s := must(pencil.Solve(scale, metric, pencil.Max, 1))
+	s := must(pencil.Solve(ctx, scale, metric, pencil.Max, 1))
 	fmt.Printf("%.1f\n", mat.Col(nil, 0, s.Vectors)[0]/mat.Col(nil, 0, s.Vectors)[1])
 	// Output: 7.9
 }
@@ -109,13 +109,13 @@ func ExampleEmbedding() {
 	nb := must(graph.Nearest(ctx, x, 2))
 	w := must(nb.Weights(graph.Union, graph.Heat(nb.MeanNearest())))
 	for _, hold := range []graph.Constraint{graph.Degree, graph.Total, graph.Orthonormal} {
-		scale, locality, err := graph.Embedding(x, w, hold)
+		scale, locality, err := graph.Embedding(ctx, x, w, hold)
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
 		metric := must(pencil.Ridge(locality, pencil.Rho(0.01, locality, 2)))
-		s := must(pencil.Solve(scale, metric, pencil.Max, 1))
+		s := must(pencil.Solve(ctx, scale, metric, pencil.Max, 1))
 		fmt.Printf("%s %.1f\n", hold, mat.Col(nil, 0, s.Vectors)[0]/mat.Col(nil, 0, s.Vectors)[1])
 	}
 	// Output:
@@ -190,8 +190,8 @@ func ExampleAlign() {
 		}
 	}
 	b := must(graph.Align(60, patches))
-	linear := must(graph.AlignLinear(x, patches))
-	form := must(graph.WeightForm(x, b))
+	linear := must(graph.AlignLinear(ctx, x, patches))
+	form := must(graph.WeightForm(ctx, x, b))
 	fmt.Println(b.Order(), linear.SymmetricDim(), mat.EqualApprox(linear, form, 1e-10))
 	// Output: 60 2 true
 }
@@ -209,12 +209,12 @@ func ExampleFromDS() {
 			}
 		}
 	}
-	n, p, err := graph.FromDS(x, d, s)
+	n, p, err := graph.FromDS(ctx, x, d, s)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	best := must(pencil.Solve(n, must(pencil.Cut(p)), pencil.Max, 1))
+	best := must(pencil.Solve(ctx, n, must(pencil.Cut(p)), pencil.Max, 1))
 	fmt.Printf("%.3f\n", best.Vectors.At(0, 0)/best.Vectors.At(1, 0))
 	// Output: 2.000
 }

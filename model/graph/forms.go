@@ -12,16 +12,16 @@ import (
 
 // WeightForm is X'WX (m x m) of symmetric weights, sparse or dense: the sum of
 // W_ij x_i x_j' over all pairs. It takes Stored m + n m^2/2 multiply-adds.
-func WeightForm(x *mat.Dense, w mat.Matrix) (*mat.SymDense, error) {
-	wx, err := product(w, x)
+func WeightForm(ctx context.Context, x *mat.Dense, w mat.Matrix) (*mat.SymDense, error) {
+	wx, err := product(ctx, w, x)
 	if err != nil {
 		return nil, err
 	}
-	return gram(x, wx)
+	return gram(ctx, x, wx)
 }
 
 // DegreeForm is X'DX of a diagonal D: the sum of d_i x_i x_i'.
-func DegreeForm(x *mat.Dense, d []float64) (*mat.SymDense, error) {
+func DegreeForm(ctx context.Context, x *mat.Dense, d []float64) (*mat.SymDense, error) {
 	n, _ := x.Dims()
 	if len(d) != n {
 		return nil, fmt.Errorf("degree form: %d degrees for %d rows; give one each", len(d), n)
@@ -33,18 +33,18 @@ func DegreeForm(x *mat.Dense, d []float64) (*mat.SymDense, error) {
 			row[j] *= v
 		}
 	}
-	return gram(x, dx)
+	return gram(ctx, x, dx)
 }
 
 // LaplacianForm is X'LX, L = D - W of symmetric weights, sparse or dense: half
 // the sum of W_ij (x_i - x_j)(x_i - x_j)' over all ordered pairs. It does not
 // depend on where the rows are centred, but rows near the origin lose fewer
 // digits.
-func LaplacianForm(x *mat.Dense, w mat.Matrix) (*mat.SymDense, error) {
+func LaplacianForm(ctx context.Context, x *mat.Dense, w mat.Matrix) (*mat.SymDense, error) {
 	if s, ok := w.(*Matrix); ok {
-		return WeightForm(x, s.Laplacian())
+		return WeightForm(ctx, x, s.Laplacian())
 	}
-	lx, err := product(w, x)
+	lx, err := product(ctx, w, x)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func LaplacianForm(x *mat.Dense, w mat.Matrix) (*mat.SymDense, error) {
 			row[c] = d*v - row[c]
 		}
 	}
-	return gram(x, lx)
+	return gram(ctx, x, lx)
 }
 
 // Constraint is what a graph embedding holds constant while it draws the rows that
@@ -78,16 +78,16 @@ const (
 // under a constraint, as the two sides of max tr((A'DA)^-1 A'NA): D = X'LX, and N
 // the matrix of the constraint. Orthonormal columns are those of D alone at its low
 // end; N is the identity there (Yan et al. 2007, section II).
-func Embedding(x *mat.Dense, w *Matrix, hold Constraint) (n, d *mat.SymDense, err error) {
-	if d, err = LaplacianForm(x, w); err != nil {
+func Embedding(ctx context.Context, x *mat.Dense, w *Matrix, hold Constraint) (n, d *mat.SymDense, err error) {
+	if d, err = LaplacianForm(ctx, x, w); err != nil {
 		return nil, nil, err
 	}
 	switch hold {
 	case Total:
-		n, err = gram(x, x)
+		n, err = gram(ctx, x, x)
 		return n, d, err
 	case Degree:
-		n, err = DegreeForm(x, w.Degrees())
+		n, err = DegreeForm(ctx, x, w.Degrees())
 		return n, d, err
 	case Orthonormal:
 		_, m := x.Dims()
@@ -104,35 +104,35 @@ func Embedding(x *mat.Dense, w *Matrix, hold Constraint) (n, d *mat.SymDense, er
 // tr((A'NA) (A'PA)^-1), N = X'L_D X of dissimilarities D and P = X'L_S X of
 // similarities S, both symmetric n x n, sparse or dense, diagonals ignored. The
 // nonlinear pencil is that of their Laplacians.
-func FromDS(x *mat.Dense, d, s mat.Matrix) (n, p *mat.SymDense, err error) {
-	if n, err = LaplacianForm(x, d); err != nil {
+func FromDS(ctx context.Context, x *mat.Dense, d, s mat.Matrix) (n, p *mat.SymDense, err error) {
+	if n, err = LaplacianForm(ctx, x, d); err != nil {
 		return nil, nil, fmt.Errorf("dissimilarities: %w", err)
 	}
-	if p, err = LaplacianForm(x, s); err != nil {
+	if p, err = LaplacianForm(ctx, x, s); err != nil {
 		return nil, nil, fmt.Errorf("similarities: %w", err)
 	}
 	return n, p, nil
 }
 
 // ReconstructionForm is X'(I-W)'(I-W)X of the weights of Barycentric.
-func ReconstructionForm(x *mat.Dense, w *Matrix) (*mat.SymDense, error) {
-	r, err := product(w, x)
+func ReconstructionForm(ctx context.Context, x *mat.Dense, w *Matrix) (*mat.SymDense, error) {
+	r, err := product(ctx, w, x)
 	if err != nil {
 		return nil, err
 	}
 	r.Sub(x, r)
-	return gram(r, r)
+	return gram(ctx, r, r)
 }
 
 // product is w x.
-func product(w mat.Matrix, x *mat.Dense) (*mat.Dense, error) {
+func product(ctx context.Context, w mat.Matrix, x *mat.Dense) (*mat.Dense, error) {
 	n, m := x.Dims()
 	if r, c := w.Dims(); r != n || c != n {
 		return nil, fmt.Errorf("weights are %d x %d for %d rows; give %d x %d", r, c, n, n, n)
 	}
 	out := mat.NewDense(n, m, nil)
 	if s, ok := w.(*Matrix); ok {
-		return out, s.apply(out, x)
+		return out, s.apply(ctx, out, x)
 	}
 	// A full copy: gonum's product of a symmetric matrix runs on one core, and slowly.
 	out.Mul(mat.DenseCopyOf(w), x)
@@ -141,7 +141,7 @@ func product(w mat.Matrix, x *mat.Dense) (*mat.Dense, error) {
 
 // gram is X'Y of a product that is symmetric: its upper triangle, on all cores,
 // by bands of rows whose sums do not depend on how many there are.
-func gram(x, y *mat.Dense) (*mat.SymDense, error) {
+func gram(ctx context.Context, x, y *mat.Dense) (*mat.SymDense, error) {
 	const band = 64
 	n, m := x.Dims()
 	out := mat.NewSymDense(m, nil)
@@ -151,8 +151,7 @@ func gram(x, y *mat.Dense) (*mat.SymDense, error) {
 	if n*m*m > serial {
 		chunk = 1
 	}
-	// A background context does not end.
-	err := each(context.Background(), bands, max(chunk, 1), func() func(from, to int) {
+	err := each(ctx, bands, max(chunk, 1), func() func(from, to int) {
 		return func(from, to int) {
 			for t := from; t < to; t++ {
 				j := t * band

@@ -21,11 +21,11 @@ func TestSumsDoNotDependOnCores(t *testing.T) {
 		runtime.GOMAXPROCS(cores)
 		nb := mustNearest(t, x, 6)
 		w := mustWeights(t, nb, Union, Heat(nb.MeanNearest()))
-		sparse, err := LaplacianForm(x, w)
+		sparse, err := LaplacianForm(ctx, x, w)
 		if err != nil {
 			t.Fatal(err)
 		}
-		dense, err := LaplacianForm(x, mat.DenseCopyOf(w))
+		dense, err := LaplacianForm(ctx, x, mat.DenseCopyOf(w))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +42,7 @@ func TestSumsDoNotDependOnCores(t *testing.T) {
 			t.Fatal(err)
 		}
 		product := mat.NewDense(900, 140, nil)
-		w.Apply(product, x)
+		w.Apply(ctx, product, x)
 		results[i] = []mat.Matrix{sparse, dense, lle, tangents[39].Basis, geodesics, product}
 	}
 	for k, a := range results[0] {
@@ -74,8 +74,8 @@ func BenchmarkForms(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed())/float64(b.N)/float64(dgemm), "dgemm")
 		})
 	}
-	run("laplacian", func() error { _, err := LaplacianForm(x, w); return err })
-	run("degree", func() error { _, err := DegreeForm(x, w.Degrees()); return err })
+	run("laplacian", func() error { _, err := LaplacianForm(ctx, x, w); return err })
+	run("degree", func() error { _, err := DegreeForm(ctx, x, w.Degrees()); return err })
 	run("barycentric", func() error { _, err := Barycentric(ctx, x, x, nb, 1e-3); return err })
 	run("tangents", func() error { _, err := Tangents(ctx, x, nb.Patches(), FixedDim(2)); return err })
 }

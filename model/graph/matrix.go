@@ -51,17 +51,17 @@ func (a *Matrix) Row(i int) (index []int, value []float64) {
 
 // Apply sets dst to the product of the matrix and x, cols x b; dst is rows x b,
 // not x itself; like a product of gonum's it panics where those shapes are
-// others. It takes Stored b multiply-adds, on all cores.
-func (a *Matrix) Apply(dst, x *mat.Dense) {
-	if err := a.apply(dst, x); err != nil {
+// others. It takes Stored b multiply-adds, on all cores, or as many as the limit
+// of ctx allows; the end of ctx does not stop it.
+func (a *Matrix) Apply(ctx context.Context, dst, x *mat.Dense) {
+	if err := a.apply(context.WithoutCancel(ctx), dst, x); err != nil {
 		panic(err)
 	}
 }
 
-func (a *Matrix) apply(dst, x *mat.Dense) error {
+func (a *Matrix) apply(ctx context.Context, dst, x *mat.Dense) error {
 	_, b := x.Dims()
-	// A background context does not end, so neither does the product early.
-	return each(context.Background(), a.rows, chunkOf(a.rows, len(a.index)*b), func() func(from, to int) {
+	return each(ctx, a.rows, chunkOf(a.rows, len(a.index)*b), func() func(from, to int) {
 		return func(from, to int) {
 			for i := from; i < to; i++ {
 				y := dst.RawRowView(i)
@@ -234,7 +234,7 @@ func chunkOf(n, work int) int {
 }
 
 // each calls the function that start makes, one for each worker, for the chunks
-// of [0, n) on all cores. It stops early when ctx ends. What is computed for
+// of [0, n) on all cores, or as many as the limit of ctx allows. It stops early when ctx ends. What is computed for
 // one index must not depend on the chunk it is in.
 func each(ctx context.Context, n, chunk int, start func() func(from, to int)) error {
 	return parallel.NewPool(func(p *parallel.Pool) {
@@ -242,5 +242,5 @@ func each(ctx context.Context, n, chunk int, start func() func(from, to int)) er
 		for from, to, ok := p.Next(); ok; from, to, ok = p.Next() {
 			do(from, to)
 		}
-	}).Run(ctx, runtime.GOMAXPROCS(0), n, chunk)
+	}).Run(ctx, parallel.Workers(ctx), n, chunk)
 }

@@ -94,18 +94,18 @@ func TestFormsEqualDense(t *testing.T) {
 				sum.RankOne(sum, value[p]/2, &d, &d)
 			}
 		}
-		l, err := LaplacianForm(x, a)
+		l, err := LaplacianForm(ctx, x, a)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !near(l, sum, 1e-9) {
 			t.Errorf("n %d: the form of the Laplacian is not the sum over edges", n)
 		}
-		w, err := WeightForm(x, a)
+		w, err := WeightForm(ctx, x, a)
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := DegreeForm(x, a.Degrees())
+		d, err := DegreeForm(ctx, x, a.Degrees())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,13 +115,13 @@ func TestFormsEqualDense(t *testing.T) {
 			t.Errorf("n %d: X'LX is not X'DX - X'WX", n)
 		}
 		y, z := mat.NewDense(n, m, nil), mat.NewDense(n, m, nil)
-		a.Laplacian().Apply(y, x)
+		a.Laplacian().Apply(ctx, y, x)
 		if n < 100 {
 			z.Mul(mat.DenseCopyOf(a.Laplacian()), x)
 			if !near(y, z, 1e-12) {
 				t.Error("Apply is not the product")
 			}
-			dense, err := LaplacianForm(x, mat.DenseCopyOf(a))
+			dense, err := LaplacianForm(ctx, x, mat.DenseCopyOf(a))
 			if err != nil || !near(dense, l, 1e-10) {
 				t.Errorf("dense weights give another form: %v", err)
 			}
@@ -131,7 +131,7 @@ func TestFormsEqualDense(t *testing.T) {
 			ones.Set(i, 0, 1)
 		}
 		zero := mat.NewDense(n, 1, nil)
-		a.Laplacian().Apply(zero, ones)
+		a.Laplacian().Apply(ctx, zero, ones)
 		if v := mat.Norm(zero, 2); v > 1e-12*float64(n) {
 			t.Errorf("the Laplacian takes constants to %g", v)
 		}
@@ -158,11 +158,11 @@ func TestSelfLoopsAndBands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n1, p1, err := FromDS(x, d, s)
+	n1, p1, err := FromDS(ctx, x, d, s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n2, p2, err := FromDS(x, sparseD, s)
+	n2, p2, err := FromDS(ctx, x, sparseD, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestSelfLoopsAndBands(t *testing.T) {
 	if !near(sparseD.Scale(scale), &both, 1e-12) {
 		t.Error("Scale is not the product with diagonals")
 	}
-	if _, err := LaplacianForm(x, mat.NewDense(3, 3, nil)); err == nil || !strings.Contains(err.Error(), "50 x 50") {
+	if _, err := LaplacianForm(ctx, x, mat.NewDense(3, 3, nil)); err == nil || !strings.Contains(err.Error(), "50 x 50") {
 		t.Errorf("weights of another order gave %v", err)
 	}
 }

@@ -47,11 +47,11 @@ func TestPanicInAPoolIsAnError(t *testing.T) {
 			return s.run(ctx)
 		},
 		"product": func() error {
-			_, err := WeightForm(x, lost)
+			_, err := WeightForm(ctx, x, lost)
 			return err
 		},
 		"gram": func() error {
-			_, err := gram(x, mat.NewDense(n/2, m, nil))
+			_, err := gram(ctx, x, mat.NewDense(n/2, m, nil))
 			return err
 		},
 	} {
@@ -71,5 +71,5 @@ func TestApplyPanicsWhereItIsCalled(t *testing.T) {
 			t.Error("a product of other shapes does not panic here")
 		}
 	}()
-	w.Apply(mat.NewDense(50, 3, nil), mat.NewDense(7, 3, nil))
+	w.Apply(ctx, mat.NewDense(50, 3, nil), mat.NewDense(7, 3, nil))
 }

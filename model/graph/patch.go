@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"context"
 	"fmt"
 	"iter"
 
@@ -53,14 +54,14 @@ func Align(n int, patches iter.Seq[Patch]) (*Matrix, error) {
 // AlignLinear is the sum of X_i' L_i X_i over the patches, m x m, X_i the rows
 // of patch i: the matrix of a linear method. It holds no n x n matrix, whatever
 // the patches, and is additive: a patch is taken out by adding it with -L.
-func AlignLinear(x *mat.Dense, patches iter.Seq[Patch]) (*mat.SymDense, error) {
+func AlignLinear(ctx context.Context, x *mat.Dense, patches iter.Seq[Patch]) (*mat.SymDense, error) {
 	const batch = 1024 // rows that one product takes
 	n, m := x.Dims()
 	sum := mat.NewSymDense(m, nil)
 	var left, right []float64
 	flush := func() error {
 		if rows := len(left) / m; rows > 0 {
-			part, err := gram(mat.NewDense(rows, m, left), mat.NewDense(rows, m, right))
+			part, err := gram(ctx, mat.NewDense(rows, m, left), mat.NewDense(rows, m, right))
 			if err != nil {
 				return err
 			}

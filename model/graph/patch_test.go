@@ -108,20 +108,20 @@ func TestPatchesSumToTheMethods(t *testing.T) {
 		if err != nil || !near(a, c.want, 1e-12) {
 			t.Errorf("%s: the patches do not sum to the method's matrix, %v", name, err)
 		}
-		form, err := WeightForm(x, a)
+		form, err := WeightForm(ctx, x, a)
 		if err != nil {
 			t.Fatal(err)
 		}
-		linear, err := AlignLinear(x, c.patches)
+		linear, err := AlignLinear(ctx, x, c.patches)
 		if err != nil || !near(linear, form, 1e-10) {
 			t.Errorf("%s: the linear sum is not the form of the alignment matrix, %v", name, err)
 		}
 	}
-	form, err := ReconstructionForm(x, lle)
+	form, err := ReconstructionForm(ctx, x, lle)
 	if err != nil {
 		t.Fatal(err)
 	}
-	literal, err := WeightForm(x, m2)
+	literal, err := WeightForm(ctx, x, m2)
 	if err != nil || !near(form, literal, 1e-10) {
 		t.Errorf("ReconstructionForm is not X'(I-W)'(I-W)X, %v", err)
 	}
@@ -133,7 +133,7 @@ func TestPatchRows(t *testing.T) {
 	x := mat.NewDense(3, 1, []float64{1, 3, 7})
 	twice := slices.Values([]Patch{{[]int{1, 1}, l}})
 	a, err := Align(3, twice)
-	linear, err2 := AlignLinear(x, twice)
+	linear, err2 := AlignLinear(ctx, x, twice)
 	if err != nil || err2 != nil || a.At(1, 1) != 10 || linear.At(0, 0) != 90 {
 		t.Errorf("a row twice: %g and %g, want 10 and 90", a.At(1, 1), linear.At(0, 0))
 	}
@@ -141,7 +141,7 @@ func TestPatchRows(t *testing.T) {
 		if _, err := Align(3, slices.Values([]Patch{p})); err == nil {
 			t.Errorf("patch %v gave no error", p.Rows)
 		}
-		if _, err := AlignLinear(x, slices.Values([]Patch{p})); err == nil {
+		if _, err := AlignLinear(ctx, x, slices.Values([]Patch{p})); err == nil {
 			t.Errorf("patch %v gave no error", p.Rows)
 		}
 	}

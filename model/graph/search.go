@@ -3,7 +3,6 @@ package graph
 import (
 	"context"
 	"math"
-	"runtime"
 	"sync"
 
 	"github.com/embedd/embedd/model/internal/linalg"
@@ -91,12 +90,12 @@ func newSearch(ref, query []float64, dim int, self bool) *search {
 // rowsPerTile is the side of a tile.
 func (s *search) rowsPerTile() int { return min(max(tileBytes/(4*s.dim), 32), 256) }
 
-func (s *search) workers() int {
+func (s *search) workers(ctx context.Context) int {
 	refN, queryN := len(s.ref)/s.dim, len(s.query)/s.dim
 	if float64(refN)*float64(queryN)*float64(s.dim) <= serial {
 		return 1
 	}
-	return runtime.GOMAXPROCS(0)
+	return parallel.Workers(ctx)
 }
 
 // run goes over all pairs. It stops early when ctx ends.
@@ -134,7 +133,7 @@ func (s *search) run(ctx context.Context) error {
 			s.tile(a*side, min((a+1)*side, queryN), b*side, min((b+1)*side, queryN))
 		}
 	}
-	return parallel.EachOn(ctx, min(s.workers(), blocks), tasks, task)
+	return parallel.EachOn(ctx, min(s.workers(ctx), blocks), tasks, task)
 }
 
 // scan looks at the pairs of queries [q0, q1) and references [r0, r1) for the

@@ -160,7 +160,7 @@ func (s suite) cancel(t *testing.T, d *model.Data) {
 func (s suite) align(t *testing.T, d, other *model.Data) {
 	live, candidate := s.fit(t, d, s.c), s.fit(t, other, s.c)
 	for _, mode := range []string{model.AlignNone, model.AlignSign, model.AlignBlock, model.AlignRigid} {
-		m, a, err := model.Align(candidate, live, rowsOf(d, 0, d.N), mode)
+		m, a, err := model.Align(t.Context(), candidate, live, rowsOf(d, 0, d.N), mode)
 		if err != nil {
 			t.Errorf("align %s: %v", mode, err)
 			continue

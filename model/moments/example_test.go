@@ -1,20 +1,21 @@
 package moments_test
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/embedd/embedd/model/moments"
 )
 
 func ExampleSet() {
-	window := moments.New(2, false)
+	ctx, window := context.Background(), moments.New(2, false)
 	// Three rows of two features; the last has no label.
-	if err := window.Add([]float64{1, 0, 3, 4, 8, 2}, []int{0, 1, -1}, nil); err != nil {
+	if err := window.Add(ctx, []float64{1, 0, 3, 4, 8, 2}, []int{0, 1, -1}, nil); err != nil {
 		fmt.Println(err)
 		return
 	}
 	// The first row leaves the window.
-	if err := window.Sub([]float64{1, 0}, []int{0}, nil); err != nil {
+	if err := window.Sub(ctx, []float64{1, 0}, []int{0}, nil); err != nil {
 		fmt.Println(err)
 		return
 	}

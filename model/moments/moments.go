@@ -8,8 +8,8 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
+	"sync"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
@@ -21,7 +21,8 @@ import (
 // Set is the statistics of weighted rows of m features. Sums are taken of
 // x - r, where the shift r is the mean of the first rows added, so that a mean
 // far from zero costs no digits. The zero value is not usable; see New. A Set
-// is not safe for concurrent use; Add itself uses both cores.
+// is not safe for concurrent use; Add itself uses all cores, or as many as the limit of
+// its context allows.
 type Set struct {
 	m        int
 	perClass bool
@@ -75,13 +76,46 @@ func (s *Set) SetShift(r []float64) error {
 // Add adds rows: x is n x m row-major, y the class of each row (-1: no label;
 // nil: none has one), w the weight of each row (nil: 1). A class index past the
 // last one grows the set. On an error the set is unchanged, but one of a panic
-// inside: the set is not to be used then.
-func (s *Set) Add(x []float64, y []int, w []float64) error { return s.accumulate(x, y, w, 1) }
+// inside: the set is not to be used then. Of ctx counts the limit of goroutines
+// alone: no half of the rows is added.
+func (s *Set) Add(ctx context.Context, x []float64, y []int, w []float64) error {
+	return s.accumulate(ctx, adjacent(x, s.m), y, w, 1)
+}
+
+// AddRows is Add of rows that stand wherever they do, all of weight 1: no copy
+// of them is made.
+func (s *Set) AddRows(ctx context.Context, rows [][]float64, y []int) error {
+	for i, x := range rows {
+		if len(x) != s.m {
+			return fmt.Errorf("moments: row %d has %d numbers, the set %d features", i, len(x), s.m)
+		}
+	}
+	return s.accumulate(ctx, table{n: len(rows), m: s.m, apart: rows}, y, nil, 1)
+}
 
 // Sub takes out rows that were added with the same class and weight. Rounding
 // errors of many evictions add up: prefer a ring of sets that are merged, or
 // rebuild from the rows now and then.
-func (s *Set) Sub(x []float64, y []int, w []float64) error { return s.accumulate(x, y, w, -1) }
+func (s *Set) Sub(ctx context.Context, x []float64, y []int, w []float64) error {
+	return s.accumulate(ctx, adjacent(x, s.m), y, w, -1)
+}
+
+// table is rows of m numbers: side by side, or apart.
+type table struct {
+	n, m  int
+	x     []float64
+	apart [][]float64
+}
+
+// adjacent is a table of numbers that may not be whole rows.
+func adjacent(x []float64, m int) table { return table{n: len(x) / max(m, 1), m: m, x: x} }
+
+func (t *table) row(i int) []float64 {
+	if t.apart != nil {
+		return t.apart[i]
+	}
+	return t.x[i*t.m : (i+1)*t.m]
+}
 
 // Merge adds the statistics of o, whose class indices mean the same classes.
 func (s *Set) Merge(o *Set) error {
@@ -196,11 +230,11 @@ func (s *Set) secondSlot(slot int) int {
 	return min(slot, 1)
 }
 
-func (s *Set) accumulate(x []float64, y []int, w []float64, sign float64) error {
-	if s.m < 1 || len(x)%s.m != 0 {
-		return fmt.Errorf("moments: %d numbers are not rows of %d features", len(x), s.m)
+func (s *Set) accumulate(ctx context.Context, x table, y []int, w []float64, sign float64) error {
+	if s.m < 1 || x.apart == nil && len(x.x) != x.n*s.m {
+		return fmt.Errorf("moments: %d numbers are not rows of %d features", len(x.x), s.m)
 	}
-	n := len(x) / s.m
+	n := x.n
 	if (y != nil && len(y) != n) || (w != nil && len(w) != n) {
 		return fmt.Errorf("moments: %d rows, %d classes, %d weights", n, len(y), len(w))
 	}
@@ -216,16 +250,18 @@ func (s *Set) accumulate(x []float64, y []int, w []float64, sign float64) error 
 			return fmt.Errorf("moments: row %d has weight %g; it must be finite and >= 0", i, v)
 		}
 	}
-	for i, v := range x {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("moments: row %d, feature %d is %g; impute or leave out such rows first", i/s.m, i%s.m, v)
+	for i := range n {
+		for j, v := range x.row(i) {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return fmt.Errorf("moments: row %d, feature %d is %g; impute or leave out such rows first", i, j, v)
+			}
 		}
 	}
 	if n == 0 {
 		return nil
 	}
 	if s.shift == nil {
-		s.shift = columnMeans(x, s.m)
+		s.shift = x.means()
 	}
 	s.grow(slots)
 	if s.labelled == nil {
@@ -248,7 +284,7 @@ func (s *Set) accumulate(x []float64, y []int, w []float64, sign float64) error 
 		}
 		s.weight[k] += weight
 		sum := s.sumOf(k)
-		for j, v := range x[i*s.m : (i+1)*s.m] {
+		for j, v := range x.row(i) {
 			d := weight * (v - s.shift[j])
 			sum[j] += d
 			if k > 0 {
@@ -259,7 +295,7 @@ func (s *Set) accumulate(x []float64, y []int, w []float64, sign float64) error 
 	}
 	for k, index := range rows {
 		if len(index) > 0 {
-			if err := addProducts(s.matrix(k), x, w, s.shift, index, sign); err != nil {
+			if err := addProducts(ctx, s.matrix(k), &x, w, s.shift, index, sign); err != nil {
 				return fmt.Errorf("moments: %w", err)
 			}
 		}
@@ -267,11 +303,12 @@ func (s *Set) accumulate(x []float64, y []int, w []float64, sign float64) error 
 	return nil
 }
 
-func columnMeans(x []float64, m int) []float64 {
-	mean := make([]float64, m)
-	n := float64(len(x) / m)
-	for at := 0; at < len(x); at += m {
-		for j, v := range x[at : at+m] {
+// means are those of the columns.
+func (t *table) means() []float64 {
+	mean := make([]float64, t.m)
+	n := float64(t.n)
+	for i := range t.n {
+		for j, v := range t.row(i) {
 			mean[j] += v / n
 		}
 	}
@@ -284,10 +321,13 @@ const (
 	fewRows   = 16  // below, one rank-one update a row is faster
 )
 
+// blocks are transposed rows of sums that are over, for those that begin.
+var blocks sync.Pool
+
 // addProducts adds sign * sum w (x - r)(x - r)' over the rows of index to the
 // upper triangle of s. A tile of s is computed by one goroutine over all rows
 // in order, so the bits do not depend on the number of cores.
-func addProducts(s *mat.SymDense, x, w, shift []float64, index []int, sign float64) error {
+func addProducts(ctx context.Context, s *mat.SymDense, x *table, w, shift []float64, index []int, sign float64) error {
 	m := len(shift)
 	raw := s.RawSymmetric()
 	if len(index) < fewRows {
@@ -297,7 +337,7 @@ func addProducts(s *mat.SymDense, x, w, shift []float64, index []int, sign float
 			if w != nil {
 				f *= w[r]
 			}
-			for j, v := range x[r*m : (r+1)*m] {
+			for j, v := range x.row(r) {
 				centred[j] = v - shift[j]
 			}
 			blas64.Syr(f, blas64.Vector{N: m, Inc: 1, Data: centred}, raw)
@@ -305,13 +345,19 @@ func addProducts(s *mat.SymDense, x, w, shift []float64, index []int, sign float
 		return nil
 	}
 	tiles := (m + tile - 1) / tile
-	workers := runtime.GOMAXPROCS(0)
+	workers := parallel.Workers(ctx)
 	if len(index)*m*m < 1<<18 {
 		workers = 1 // not worth a goroutine
 	}
 	// The block is kept transposed, m x rows: products of rows with rows are
 	// gonum's fastest kernel.
-	block := make([]float64, m*min(blockRows, len(index)))
+	kept, _ := blocks.Get().(*[]float64)
+	if need := m * min(blockRows, len(index)); kept == nil || len(*kept) < need {
+		kept = new([]float64)
+		*kept = make([]float64, need)
+	}
+	defer blocks.Put(kept)
+	block := *kept
 	for from := 0; from < len(index); from += blockRows {
 		part := index[from:min(from+blockRows, len(index))]
 		b := len(part)
@@ -320,11 +366,11 @@ func addProducts(s *mat.SymDense, x, w, shift []float64, index []int, sign float
 			if w != nil {
 				f = math.Sqrt(w[r])
 			}
-			for j, v := range x[r*m : (r+1)*m] {
+			for j, v := range x.row(r) {
 				block[j*b+i] = f * (v - shift[j])
 			}
 		}
-		err := parallel.EachOn(context.Background(), workers, tiles*(tiles+1)/2, func(t int) {
+		err := parallel.EachOn(context.WithoutCancel(ctx), workers, tiles*(tiles+1)/2, func(t int) {
 			i, j := tileAt(t)
 			i0, j0 := i*tile, j*tile
 			ni, nj := min(tile, m-i0), min(tile, m-j0)

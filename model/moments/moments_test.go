@@ -123,7 +123,7 @@ func TestStatisticsEqualBatch(t *testing.T) {
 				s := New(m, perClass)
 				for from, to := 0, 0; from < 700; from = to { // batches that fit no block
 					to = min(from+1+(from*7)%310, 700)
-					must(t, s.Add(x[from*m:to*m], y[from:to], w[from:to]))
+					must(t, s.Add(t.Context(), x[from*m:to*m], y[from:to], w[from:to]))
 				}
 				for _, labelled := range []bool{false, true} {
 					same(t, "batches", summary(t, s, labelled), direct(x, y, w, m, labelled), 1e-9)
@@ -140,10 +140,10 @@ func TestAddThenRemoveEqualsNever(t *testing.T) {
 	gone, goneY, goneW := rows(rng, 120, m, 4, -30)
 	for _, perClass := range []bool{false, true} {
 		s := New(m, perClass)
-		must(t, s.Add(x[:100*m], y[:100], w[:100]))
-		must(t, s.Add(gone, goneY, goneW))
-		must(t, s.Add(x[100*m:], y[100:], w[100:]))
-		must(t, s.Sub(gone, goneY, goneW))
+		must(t, s.Add(t.Context(), x[:100*m], y[:100], w[:100]))
+		must(t, s.Add(t.Context(), gone, goneY, goneW))
+		must(t, s.Add(t.Context(), x[100*m:], y[100:], w[100:]))
+		must(t, s.Sub(t.Context(), gone, goneY, goneW))
 		got := summary(t, s, true)
 		same(t, "after removal", got, direct(x, y, w, m, true), 1e-9)
 		if got.Counts[3] != 0 {
@@ -161,10 +161,10 @@ func TestMergeEqualsUnion(t *testing.T) {
 		append(append([]float64{}, w...), farW...)
 	for _, perClass := range []bool{false, true} {
 		a, b := New(m, perClass), New(m, perClass)
-		must(t, a.Add(x, y, w))
-		must(t, b.Add(far, farY, farW))
+		must(t, a.Add(t.Context(), x, y, w))
+		must(t, b.Add(t.Context(), far, farY, farW))
 		keep := New(m, perClass)
-		must(t, keep.Add(far, farY, farW))
+		must(t, keep.Add(t.Context(), far, farY, farW))
 		must(t, a.Merge(b))
 		for _, labelled := range []bool{false, true} {
 			same(t, "merged", summary(t, a, labelled), direct(all, allY, allW, m, labelled), 1e-9)
@@ -187,7 +187,7 @@ func TestBitsDoNotDependOnCores(t *testing.T) {
 	fit := func(cores int) *Summary {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
 		s := New(m, false)
-		must(t, s.Add(x, y, nil))
+		must(t, s.Add(t.Context(), x, y, nil))
 		return summary(t, s, true)
 	}
 	one, two := fit(1), fit(4)
@@ -198,15 +198,15 @@ func TestBitsDoNotDependOnCores(t *testing.T) {
 
 func TestBadRowsAreRefusedWhole(t *testing.T) {
 	s := New(2, false)
-	must(t, s.Add([]float64{1, 2, 3, 4, 5, 7}, []int{0, 1, -1}, nil))
+	must(t, s.Add(t.Context(), []float64{1, 2, 3, 4, 5, 7}, []int{0, 1, -1}, nil))
 	before := summary(t, s, false)
 	for name, err := range map[string]error{
-		"NaN":             s.Add([]float64{1, 2, math.NaN(), 4}, []int{0, 1}, nil),
-		"Inf":             s.Add([]float64{1, math.Inf(1)}, nil, nil),
-		"ragged":          s.Add([]float64{1, 2, 3}, nil, nil),
-		"labels":          s.Add([]float64{1, 2}, []int{0, 1}, nil),
-		"class -2":        s.Add([]float64{1, 2}, []int{-2}, nil),
-		"negative weight": s.Add([]float64{1, 2}, nil, []float64{-1}),
+		"NaN":             s.Add(t.Context(), []float64{1, 2, math.NaN(), 4}, []int{0, 1}, nil),
+		"Inf":             s.Add(t.Context(), []float64{1, math.Inf(1)}, nil, nil),
+		"ragged":          s.Add(t.Context(), []float64{1, 2, 3}, nil, nil),
+		"labels":          s.Add(t.Context(), []float64{1, 2}, []int{0, 1}, nil),
+		"class -2":        s.Add(t.Context(), []float64{1, 2}, []int{-2}, nil),
+		"negative weight": s.Add(t.Context(), []float64{1, 2}, nil, []float64{-1}),
 		"late shift":      s.SetShift([]float64{0, 0}),
 	} {
 		if err == nil {
@@ -214,7 +214,7 @@ func TestBadRowsAreRefusedWhole(t *testing.T) {
 		}
 	}
 	same(t, "after errors", summary(t, s, false), before, 0)
-	must(t, s.Add(nil, nil, nil))
+	must(t, s.Add(t.Context(), nil, nil, nil))
 	if _, err := New(2, false).Summary(false); err == nil {
 		t.Error("an empty set has a summary")
 	}
@@ -228,7 +228,7 @@ func BenchmarkAdd(b *testing.B) {
 		b.Run(fmt.Sprintf("batch/n=%d/m=%d", batch, m), func(b *testing.B) {
 			s := New(m, false)
 			for b.Loop() {
-				if err := s.Add(x[:batch*m], nil, nil); err != nil {
+				if err := s.Add(b.Context(), x[:batch*m], nil, nil); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -241,7 +241,7 @@ func BenchmarkAdd(b *testing.B) {
 		}
 		b.Run(name+"/n=5000/m=256", func(b *testing.B) {
 			for b.Loop() {
-				if err := New(m, perClass).Add(x, y, nil); err != nil {
+				if err := New(m, perClass).Add(b.Context(), x, y, nil); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -18,7 +18,7 @@ func TestPanicInThePoolIsAnError(t *testing.T) {
 	s := New(m, false)
 	s.second = []*mat.SymDense{nil, mat.NewSymDense(10, nil)}
 	var p *parallel.Panic
-	if err := s.Add(x, y, nil); !errors.As(err, &p) {
+	if err := s.Add(t.Context(), x, y, nil); !errors.As(err, &p) {
 		t.Errorf("error %v, want that of a panic", err)
 	}
 }

@@ -1,6 +1,7 @@
 package pencil_test
 
 import (
+	"context"
 	"fmt"
 
 	"gonum.org/v1/gonum/mat"
@@ -16,7 +17,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	s, err := pencil.Solve(n, q, pencil.Max, 2)
+	s, err := pencil.Solve(context.Background(), n, q, pencil.Max, 2)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -219,13 +219,10 @@ func Rank(d mat.Symmetric) (int, error) {
 	if k == 0 {
 		return 0, nil
 	}
-	var chol mat.PivotedCholesky
 	// The Frobenius norm stands for s_max: between it and sqrt(rank) times it.
 	tol := float64(d.SymmetricDim()) * eps * mat.Norm(q, 2)
-	if chol.Factorize(q, tol) {
-		return k, nil
-	}
-	return chol.Rank(), nil
+	_, rank, _ := lapack64.Pstrf(q.RawSymmetric(), make([]int, k), tol, make([]float64, 2*k))
+	return rank, nil
 }
 
 // equilibrate returns e = diag(D)^-1/2 (0 where the diagonal is 0) and the

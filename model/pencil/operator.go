@@ -1,6 +1,8 @@
 package pencil
 
 import (
+	"context"
+
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
@@ -10,9 +12,10 @@ import (
 type Operator interface {
 	Order() int
 	// Apply sets dst = M x, both n x b for any b >= 1. It keeps neither, gives the
-	// same bits for the same x, and is not called concurrently. A panic of it is an
-	// error of Partial.
-	Apply(dst, x *mat.Dense)
+	// same bits for the same x, and is not called concurrently. Of ctx counts the
+	// limit of goroutines alone: who applies it looks at the end of ctx between
+	// products. A panic of it is an error of Partial.
+	Apply(ctx context.Context, dst, x *mat.Dense)
 }
 
 // Entries is an Operator that shows its rows. The small end of one is found
@@ -46,12 +49,12 @@ func (d *dense) Order() int { return len(d.columns) }
 
 func (d *dense) Row(i int) ([]int, []float64) { return d.columns, d.a.RawRowView(i) }
 
-func (d *dense) Apply(dst, x *mat.Dense) {
+func (d *dense) Apply(ctx context.Context, dst, x *mat.Dense) {
 	n, b := x.Dims()
 	rows := mat.DenseCopyOf(x.T())
 	// A panel of rows stays in the cache for all b products.
 	const panel = 32
-	split((n+panel-1)/panel, n*n*b, func(i int) {
+	split(ctx, (n+panel-1)/panel, n*n*b, func(i int) {
 		from, to := i*panel, min(n, i*panel+panel)
 		p := rowsOf(d.a, from, to)
 		var y [panel]float64
@@ -66,12 +69,12 @@ func (d *dense) Apply(dst, x *mat.Dense) {
 }
 
 // operatorNorm is a norm of a small operator by its columns.
-func operatorNorm(m Operator) float64 {
+func operatorNorm(ctx context.Context, m Operator) float64 {
 	n := m.Order()
 	x, y := mat.NewDense(n, n, nil), mat.NewDense(n, n, nil)
 	for i := range n {
 		x.Set(i, i, 1)
 	}
-	m.Apply(y, x)
+	m.Apply(ctx, y, x)
 	return mat.Norm(y, 2)
 }

@@ -18,9 +18,9 @@ type broken struct {
 	how  func(dst, x *mat.Dense)
 }
 
-func (b *broken) Apply(dst, x *mat.Dense) {
+func (b *broken) Apply(ctx context.Context, dst, x *mat.Dense) {
 	if b.left--; b.left > 0 {
-		b.Entries.Apply(dst, x)
+		b.Entries.Apply(ctx, dst, x)
 		return
 	}
 	b.how(dst, x)
@@ -33,7 +33,7 @@ func TestPanicOfAnOperatorIsAnError(t *testing.T) {
 	s := withSpectrum(spectrumOf(n, func(i int) float64 { return float64(i + 1) }), 3)
 	for name, how := range map[string]func(dst, x *mat.Dense){
 		"caller": func(dst, x *mat.Dense) { panic("no product") },
-		"pool":   func(dst, x *mat.Dense) { Dense(s).Apply(mat.NewDense(1, 1, nil), x) },
+		"pool":   func(dst, x *mat.Dense) { Dense(s).Apply(t.Context(), mat.NewDense(1, 1, nil), x) },
 	} {
 		m := &broken{Entries: Dense(s), left: 10, how: how}
 		_, err := Partial(context.Background(), m, Max, 3, nil)
@@ -47,7 +47,7 @@ func TestPanicOfAnOperatorIsAnError(t *testing.T) {
 // TestPanicOfANumeratorIsAnError of Solve: its matrix is one of the caller's.
 func TestPanicOfANumeratorIsAnError(t *testing.T) {
 	var p *parallel.Panic
-	if _, err := Solve(hollow{}, Identity(4), Max, 1); !errors.As(err, &p) {
+	if _, err := Solve(t.Context(), hollow{}, Identity(4), Max, 1); !errors.As(err, &p) {
 		t.Errorf("error %v, want that of a panic", err)
 	}
 }

@@ -187,7 +187,7 @@ func (p *partial) direct(limit int) (*Part, error) {
 
 // plain is Lanczos for m as it is.
 func (p *partial) plain() *krylov {
-	return &krylov{n: p.n, apply: p.apply, null: p.null,
+	return &krylov{ctx: p.ctx, n: p.n, apply: p.apply, null: p.null,
 		noise: func(_, _, largest float64) float64 { return 4 * eps * largest },
 		tied:  func(a, b, largest float64) bool { return tie(a, b, p.n, largest) }}
 }
@@ -203,7 +203,7 @@ func (p *partial) lanczos(k *krylov, d int) (*ritz, error) {
 		if p.n-q < krylovOrder(d, k.block) {
 			return nil, fmt.Errorf("%w: blocks of %d do not fit", errShort, k.block)
 		}
-		found, err := k.run(p.ctx, d)
+		found, err := k.run(d)
 		if err != nil {
 			return nil, err
 		}
@@ -231,7 +231,7 @@ func (p *partial) lanczos(k *krylov, d int) (*ritz, error) {
 func (p *partial) apply(dst, x *mat.Dense) {
 	b, n := x.Dims()
 	in, out := mat.DenseCopyOf(x.T()), mat.NewDense(n, b, nil)
-	p.m.Apply(out, in)
+	p.m.Apply(p.ctx, out, in)
 	dst.Copy(out.T())
 }
 
@@ -239,7 +239,7 @@ func (p *partial) apply(dst, x *mat.Dense) {
 func (p *partial) measure() error {
 	k := p.plain()
 	k.block, k.limit = 4, 40
-	found, err := k.run(p.ctx, 1)
+	found, err := k.run(1)
 	if err != nil {
 		return err
 	}
@@ -322,12 +322,12 @@ func leastGap(values []float64, d, order int, largest float64) float64 {
 // decomposition is the better way: for small s, where the cut falls into a tie whose
 // other vectors are needed, and for a small end below what a factor resolves, whose
 // digits the full way keeps.
-func few(s *mat.SymDense, end End, d int) *Part {
+func few(ctx context.Context, s *mat.SymDense, end End, d int) *Part {
 	n := s.SymmetricDim()
 	if d < 1 || n < krylovOrder(d, blockSize(d)) {
 		return nil
 	}
-	p := &partial{ctx: context.Background(), m: Dense(s), n: n, end: end, d: d, free: n, brief: true}
+	p := &partial{ctx: ctx, m: Dense(s), n: n, end: end, d: d, free: n, brief: true}
 	part, err := p.find(p.ways())
 	if err != nil {
 		return nil // what is wrong with s, the full way says

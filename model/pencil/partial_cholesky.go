@@ -98,7 +98,7 @@ func (e *envelope) factor(ctx context.Context, m Entries, shift float64) error {
 				below = append(below, i)
 			}
 		}
-		split(len(below), len(below)*tile*tile*tile*(j+1-e.first[j]), func(p int) {
+		split(ctx, len(below), len(below)*tile*tile*tile*(j+1-e.first[j]), func(p int) {
 			i := below[p]
 			e.update(i, j)
 			blas64.Trsm(blas.Right, blas.Trans, 1, t, e.block(i, j))
@@ -129,10 +129,10 @@ func (e *envelope) update(i, j int) {
 }
 
 // solve sets each row of dst to (M + shift I)^-1 times that row of x.
-func (e *envelope) solve(dst, x *mat.Dense) {
+func (e *envelope) solve(ctx context.Context, dst, x *mat.Dense) {
 	b, _ := x.Dims()
 	y := mat.NewDense(b, e.n, nil)
-	split(b, 2*b*int(e.bytes()/8), func(r int) {
+	split(ctx, b, 2*b*int(e.bytes()/8), func(r int) {
 		row, src := y.RawRowView(r), x.RawRowView(r)
 		for i, at := range e.order {
 			row[i] = src[at]
@@ -140,7 +140,7 @@ func (e *envelope) solve(dst, x *mat.Dense) {
 	})
 	// A few right sides share each read of the factor.
 	const group = 4
-	split((b+group-1)/group, 2*b*int(e.bytes()/8), func(p int) {
+	split(ctx, (b+group-1)/group, 2*b*int(e.bytes()/8), func(p int) {
 		z := rowsOf(y, p*group, min(b, p*group+group))
 		part := func(from, n int) blas64.General {
 			return blas64.General{Rows: z.Rows, Cols: n, Stride: z.Stride, Data: z.Data[from:]}

@@ -33,7 +33,7 @@ func (p *partial) full() (*Part, error) {
 			for j := range b {
 				x.Set(from+j, j, 1)
 			}
-			p.m.Apply(y, x)
+			p.m.Apply(p.ctx, y, x)
 			for j := range b {
 				for i := 0; i <= from+j; i++ {
 					s.SetSym(i, from+j, y.At(i, j))

@@ -47,7 +47,8 @@ func (p *partial) inverse(rows Entries, env *envelope) (*Part, error) {
 	if err := env.factor(p.ctx, rows, shift); err != nil {
 		return nil, err
 	}
-	found, err := p.stages(&krylov{n: p.n, apply: env.solve, null: p.null, limit: max(600, 40*(p.d+1)),
+	solve := func(dst, x *mat.Dense) { env.solve(p.ctx, dst, x) }
+	found, err := p.stages(&krylov{ctx: p.ctx, n: p.n, apply: solve, null: p.null, limit: max(600, 40*(p.d+1)),
 		// A backward error E of the factor turns v into mu (M + shift I)^-1 E v.
 		noise: func(mu, outside, largest float64) float64 {
 			return max(16*eps*norm*math.Abs(mu*outside), 4*eps*largest)
@@ -69,9 +70,9 @@ func (p *partial) inverse(rows Entries, env *envelope) (*Part, error) {
 			row[j] = src[j] / mu
 		}
 	}
-	env.solve(x, mat.DenseCopyOf(x))
+	solve(x, mat.DenseCopyOf(x))
 	p.products += b
-	k := &krylov{n: p.n, null: p.null}
+	k := &krylov{ctx: p.ctx, n: p.n, null: p.null}
 	k.clean(x, nil)
 	k.orthonormal(x, nil, 0, nil)
 	values, vectors, err := p.rayleighRitz(x)
@@ -126,7 +127,7 @@ func (p *partial) rayleighRitz(x *mat.Dense) ([]float64, *mat.Dense, error) {
 	b, _ := x.Dims()
 	y := mat.NewDense(b, p.n, nil)
 	p.apply(y, x)
-	h := project(mat.DenseCopyOf(y), x)
+	h := project(p.ctx, mat.DenseCopyOf(y), x)
 	small := mat.NewSymDense(b, nil)
 	for i := range b {
 		for j := i; j < b; j++ {

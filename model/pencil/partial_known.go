@@ -38,7 +38,7 @@ func (p *partial) checkKnown() error {
 	q, _ := p.null.Dims()
 	y := mat.NewDense(q, p.n, nil)
 	p.apply(y, p.null)
-	project(y, p.null)
+	project(p.ctx, y, p.null)
 	left := maxAbs(y)
 	if left == 0 {
 		return nil
@@ -50,7 +50,7 @@ func (p *partial) checkKnown() error {
 	}
 	scale := p.largest
 	if scale == 0 {
-		scale = operatorNorm(p.m)
+		scale = operatorNorm(p.ctx, p.m)
 	}
 	if !(left <= 1e-9*scale) {
 		return fmt.Errorf("known vectors are no eigenvectors: M takes them %.2g away, its largest value is %.4g",

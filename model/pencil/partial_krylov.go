@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"runtime"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
@@ -22,6 +21,7 @@ import (
 //
 // Vectors are rows in here: their inner products are then contiguous.
 type krylov struct {
+	ctx   context.Context
 	n     int
 	apply func(dst, x *mat.Dense) // dst = A x for each row of x; both b x n
 	null  *mat.Dense              // orthonormal rows to stay orthogonal to, or nil
@@ -60,7 +60,7 @@ func krylovOrder(d, b int) int { return 2 * basisSize(d+1+tieReserve, b) }
 // run finds the d largest pairs and the first value after them. The space has
 // dimension krylovRoom or more. If the limit is reached, converged is false and
 // the pairs are the best so far.
-func (k *krylov) run(ctx context.Context, d int) (*ritz, error) {
+func (k *krylov) run(d int) (*ritz, error) {
 	b, want := k.block, d+1
 	size := basisSize(want, b)
 	rng := rand.New(rand.NewPCG(uint64(k.n), 0x9e3779b97f4a7c15)) // the order alone seeds it
@@ -82,7 +82,7 @@ func (k *krylov) run(ctx context.Context, d int) (*ritz, error) {
 	out := &ritz{}
 	have, checked := 0, 0
 	for {
-		if err := ctx.Err(); err != nil {
+		if err := k.ctx.Err(); err != nil {
 			return nil, err
 		}
 		k.apply(w, rowsView(basis, have, have+b))
@@ -186,29 +186,29 @@ func (k *krylov) settled(values, residual []float64, want int, largest float64) 
 // against takes out of the rows of w what lies along the null vectors and along
 // the orthonormal rows of v, twice, and returns the coordinates along v.
 func (k *krylov) against(w, v *mat.Dense) *mat.Dense {
-	total := project(w, v)
+	total := project(k.ctx, w, v)
 	if k.null != nil {
-		project(w, k.null)
+		project(k.ctx, w, k.null)
 	}
-	total.Add(total, project(w, v))
+	total.Add(total, project(k.ctx, w, v))
 	if k.null != nil {
-		project(w, k.null)
+		project(k.ctx, w, k.null)
 	}
 	return total
 }
 
 // project takes V'Vw out of the rows of w and returns Vw', rows of v by rows of w.
-func project(w, v *mat.Dense) *mat.Dense {
+func project(ctx context.Context, w, v *mat.Dense) *mat.Dense {
 	r, _ := v.Dims()
 	b, n := w.Dims()
 	c := mat.NewDense(r, b, nil)
 	const tile = 16
-	split((r+tile-1)/tile, r*b*n, func(i int) {
+	split(ctx, (r+tile-1)/tile, r*b*n, func(i int) {
 		from, to := i*tile, min(r, i*tile+tile)
 		blas64.Gemm(blas.NoTrans, blas.Trans, 1, rowsOf(v, from, to), w.RawMatrix(), 0, rowsOf(c, from, to))
 	})
 	const span = 512
-	split((n+span-1)/span, r*b*n, func(i int) {
+	split(ctx, (n+span-1)/span, r*b*n, func(i int) {
 		from, to := i*span, min(n, i*span+span)
 		blas64.Gemm(blas.Trans, blas.NoTrans, -1, c.RawMatrix(), columnsOf(v, from, to), 1, columnsOf(w, from, to))
 	})
@@ -267,10 +267,10 @@ func (k *krylov) orthonormal(w, v *mat.Dense, tiny float64, rng *rand.Rand) *mat
 func (k *krylov) clean(w, v *mat.Dense) {
 	for range 2 {
 		if v != nil {
-			project(w, v)
+			project(k.ctx, w, v)
 		}
 		if k.null != nil {
-			project(w, k.null)
+			project(k.ctx, w, k.null)
 		}
 	}
 }
@@ -315,16 +315,17 @@ func maxAbs(a *mat.Dense) float64 {
 	return worst
 }
 
-// split runs f for each of count tasks, on all processors where work (in
-// multiplications) repays it. Tasks are cut the same for any number of
-// processors, so that results do not depend on it. A panic on one of
-// them is one of the caller here, and an error at the boundary of the package.
-func split(count, work int, f func(i int)) {
+// split runs f for each of count tasks, on as many processors as ctx allows where
+// work (in multiplications) repays it. It goes to its end whether or not ctx does.
+// Tasks are cut the same for any number of processors, so that results do not
+// depend on it. A panic on one of them is one of the caller here, and an error at
+// the boundary of the package.
+func split(ctx context.Context, count, work int, f func(i int)) {
 	workers := 1
 	if work >= 1<<18 {
-		workers = runtime.GOMAXPROCS(0)
+		workers = parallel.Workers(ctx)
 	}
-	if err := parallel.EachOn(context.Background(), workers, count, f); err != nil {
+	if err := parallel.EachOn(context.WithoutCancel(ctx), workers, count, f); err != nil {
 		panic(err)
 	}
 }

@@ -28,7 +28,7 @@ func (s *sparse) Order() int { return len(s.columns) }
 
 func (s *sparse) Row(i int) ([]int, []float64) { return s.columns[i], s.values[i] }
 
-func (s *sparse) Apply(dst, x *mat.Dense) {
+func (s *sparse) Apply(ctx context.Context, dst, x *mat.Dense) {
 	dst.Zero()
 	for i, columns := range s.columns {
 		row := dst.RawRowView(i)
@@ -502,11 +502,11 @@ type counted struct {
 	cancel func()
 }
 
-func (c *counted) Apply(dst, x *mat.Dense) {
+func (c *counted) Apply(ctx context.Context, dst, x *mat.Dense) {
 	if c.left--; c.left == 0 {
 		c.cancel()
 	}
-	c.Operator.Apply(dst, x)
+	c.Operator.Apply(ctx, dst, x)
 }
 
 func TestPartialStopsOnCancel(t *testing.T) {
@@ -611,14 +611,14 @@ func TestEnvelopeSolves(t *testing.T) {
 				want.Set(i, j, math.Sin(float64(i*(j+1))))
 			}
 		}
-		m.Apply(b, want)
+		m.Apply(t.Context(), b, want)
 		for i := range n {
 			for j := range 7 {
 				b.Set(i, j, b.At(i, j)+0.1*want.At(i, j))
 			}
 		}
 		got := mat.NewDense(7, n, nil)
-		env.solve(got, mat.DenseCopyOf(b.T()))
+		env.solve(t.Context(), got, mat.DenseCopyOf(b.T()))
 		if !mat.EqualApprox(got.T(), want, 1e-9) {
 			t.Errorf("order %d: the solution is off", n)
 		}
@@ -667,14 +667,14 @@ func TestSolveOfLargePencilsAgreesWithFull(t *testing.T) {
 			return &out
 		}
 		for _, d := range []int{2, 10} {
-			if few(white, c.end, d) == nil {
+			if few(t.Context(), white, c.end, d) == nil {
 				t.Errorf("%s, d=%d: the partial way is not taken", c.name, d)
 			}
 			want, err := finish(c.q, values, vectors, c.end, d, apply)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := Solve(c.n, c.q, c.end, d)
+			got, err := Solve(t.Context(), c.n, c.q, c.end, d)
 			if err != nil {
 				t.Fatal(err)
 			}

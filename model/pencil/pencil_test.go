@@ -83,7 +83,7 @@ func TestSolveMeetsEquationConstraintAndCompetitors(t *testing.T) {
 		{"identity max", Identity(m), plus(mat.NewSymDense(m, nil), 1), Max},
 		{"identity min", Identity(m), plus(mat.NewSymDense(m, nil), 1), Min},
 	} {
-		s, err := Solve(n, c.q, c.end, d)
+		s, err := Solve(t.Context(), n, c.q, c.end, d)
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
@@ -149,7 +149,7 @@ func TestSolveLowEqualsSolve(t *testing.T) {
 				}
 			}
 		}
-		want, err := Solve(n, q, Max, 0)
+		want, err := Solve(t.Context(), n, q, Max, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,11 +229,11 @@ func TestCutFormsAgree(t *testing.T) {
 		}
 	}
 	long := &Metric{m: 8, rank: 8, d: d, z: z}
-	a, err := Solve(n, short, Max, 3)
+	a, err := Solve(t.Context(), n, short, Max, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := Solve(n, long, Max, 3)
+	b, err := Solve(t.Context(), n, long, Max, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func TestTiesAreSettledByNorm(t *testing.T) {
 	}
 	n := mat.NewSymDense(m, nil)
 	n.SymRankOne(d, 1, b)
-	s, err := Solve(n, q, Max, 4)
+	s, err := Solve(t.Context(), n, q, Max, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +278,7 @@ func TestTiesAreSettledByNorm(t *testing.T) {
 			noisy.SetSym(i, j, n.At(i, j)*(1+1e-14*rng.NormFloat64()))
 		}
 	}
-	again, err := Solve(noisy, q, Max, 4)
+	again, err := Solve(t.Context(), noisy, q, Max, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +333,7 @@ func TestErrorsCarryFigures(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 1))
 	n := gram(rng, 6, 2, even)
 	var rank *RankError
-	if _, err := Solve(n, Identity(6), Max, 3); !errors.As(err, &rank) || rank.Max != 2 || rank.Asked != 3 {
+	if _, err := Solve(t.Context(), n, Identity(6), Max, 3); !errors.As(err, &rank) || rank.Max != 2 || rank.Asked != 3 {
 		t.Errorf("3 directions of a rank 2 numerator: %v", err)
 	}
 	if _, err := Ridge(n, 0); !errors.Is(err, ErrNotDefinite) {
@@ -346,13 +346,13 @@ func TestErrorsCarryFigures(t *testing.T) {
 	if _, err := Cut(bad); !errors.Is(err, ErrNotDefinite) {
 		t.Errorf("NaN in the denominator: %v", err)
 	}
-	if _, err := Solve(bad, Identity(2), Max, 1); err == nil {
+	if _, err := Solve(t.Context(), bad, Identity(2), Max, 1); err == nil {
 		t.Error("NaN in the numerator gave a solution")
 	}
 	if _, err := Ridge(n, -1); err == nil {
 		t.Error("negative ridge accepted")
 	}
-	if _, err := Solve(n, Identity(5), Max, 1); err == nil {
+	if _, err := Solve(t.Context(), n, Identity(5), Max, 1); err == nil {
 		t.Error("orders 6 and 5 accepted")
 	}
 	q, err := Cut(mat.NewSymDense(3, nil))

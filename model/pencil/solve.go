@@ -1,6 +1,7 @@
 package pencil
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -42,8 +43,9 @@ type Solution struct {
 }
 
 // Solve returns the d wanted eigenpairs of (N, D), all of them for d = 0. For Max, d is bounded by the
-// numeric rank of N in the metric; for Min by the rank of the metric.
-func Solve(n mat.Symmetric, q *Metric, end End, d int) (_ *Solution, err error) {
+// numeric rank of N in the metric; for Min by the rank of the metric. It stops with the error of ctx when that ends;
+// only a decomposition in full is not interrupted.
+func Solve(ctx context.Context, n mat.Symmetric, q *Metric, end End, d int) (_ *Solution, err error) {
 	defer parallel.Recover(&err, "eigenvectors")
 	if n.SymmetricDim() != q.m {
 		return nil, fmt.Errorf("numerator of order %d, denominator of order %d", n.SymmetricDim(), q.m)
@@ -58,10 +60,13 @@ func Solve(n mat.Symmetric, q *Metric, end End, d int) (_ *Solution, err error) 
 		return out
 	}
 	s := q.whitenSym(n)
-	if part := few(s, end, d); part != nil {
+	if part := few(ctx, s, end, d); part != nil {
 		if rank := partRank(s, end, part, d); rank >= d {
 			return complete(q, part.all, part.vectors, q.rank, rank, part.Largest, d, apply)
 		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	values, vectors, err := spectrum(s)
 	if err != nil {

@@ -1,6 +1,7 @@
 package score
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/embedd/embedd/model"
@@ -11,7 +12,7 @@ import (
 // or, where the map itself classifies, by that alone. Classes of train and test
 // are indices into one list; the model's own may be in another order. Test rows
 // without label count as wrong, training rows without label must not be there.
-func Correct(m *model.Model, train, test *model.Data, k int) (int, error) {
+func Correct(ctx context.Context, m *model.Model, train, test *model.Data, k int) (int, error) {
 	for _, d := range []*model.Data{train, test} {
 		if len(d.Y) != d.N || len(d.X) != d.N*d.M {
 			return 0, fmt.Errorf("correct: %d labels and %d values for %d rows x %d features", len(d.Y), len(d.X),
@@ -21,7 +22,7 @@ func Correct(m *model.Model, train, test *model.Data, k int) (int, error) {
 	if m.Map() == "views" {
 		names := m.Classes()
 		class := make([]int, test.N)
-		if err := m.ProjectClasses(make([]float32, test.N*m.Dim()), class,
+		if err := m.ProjectClasses(ctx, make([]float32, test.N*m.Dim()), class,
 			model.DenseRows(test.X, test.N, test.M)); err != nil {
 			return 0, err
 		}
@@ -33,21 +34,21 @@ func Correct(m *model.Model, train, test *model.Data, k int) (int, error) {
 		}
 		return right, nil
 	}
-	ref, err := Outputs(m, train)
+	ref, err := Outputs(ctx, m, train)
 	if err != nil {
 		return 0, err
 	}
-	query, err := Outputs(m, test)
+	query, err := Outputs(ctx, m, test)
 	if err != nil {
 		return 0, err
 	}
-	return CorrectNN(ref, train.Y, query, test.Y, m.Dim(), k)
+	return CorrectNN(ctx, ref, train.Y, query, test.Y, m.Dim(), k)
 }
 
 // Outputs are the outputs of all rows, as float64.
-func Outputs(m *model.Model, d *model.Data) ([]float64, error) {
+func Outputs(ctx context.Context, m *model.Model, d *model.Data) ([]float64, error) {
 	y := make([]float32, d.N*m.Dim())
-	if err := m.Project(y, model.DenseRows(d.X, d.N, d.M)); err != nil {
+	if err := m.ProjectContext(ctx, y, model.DenseRows(d.X, d.N, d.M)); err != nil {
 		return nil, err
 	}
 	out := make([]float64, len(y))

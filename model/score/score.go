@@ -11,21 +11,22 @@ import (
 // Nearest returns, for each of queryN rows, the index of the nearest of refN
 // reference rows by Euclidean distance, ties to the lower index. Rows are
 // row-major with dim numbers, all finite. There must be at least one reference.
-func Nearest(ref []float64, refN int, query []float64, queryN, dim int) ([]int, error) {
-	return Neighbors(ref, refN, query, queryN, dim, 1)
+func Nearest(ctx context.Context, ref []float64, refN int, query []float64, queryN, dim int) ([]int, error) {
+	return Neighbors(ctx, ref, refN, query, queryN, dim, 1)
 }
 
 // Neighbors returns the indices of the k nearest references of each query,
 // queryN x k row-major, nearest first, ties to the lower index. k is cut to
 // refN. The answer is that of comparing the sums of squared differences in
-// float64, one pair after the other; it is found faster on all cores.
-func Neighbors(ref []float64, refN int, query []float64, queryN, dim, k int) ([]int, error) {
+// float64, one pair after the other; it is found faster, and on
+// all cores, or as many as the limit of ctx allows.
+func Neighbors(ctx context.Context, ref []float64, refN int, query []float64, queryN, dim, k int) ([]int, error) {
 	k = min(k, refN)
 	if k < 1 || queryN < 1 {
 		return nil, nil
 	}
 	found := make([]int, 0, queryN*k)
-	nb, err := graph.NearestTo(context.Background(), mat.NewDense(refN, dim, ref[:refN*dim]),
+	nb, err := graph.NearestTo(ctx, mat.NewDense(refN, dim, ref[:refN*dim]),
 		mat.NewDense(queryN, dim, query[:queryN*dim]), k)
 	if err != nil {
 		return nil, err
@@ -40,9 +41,9 @@ func Neighbors(ref []float64, refN int, query []float64, queryN, dim, k int) ([]
 // CorrectNN counts the queries whose class the vote of their k nearest
 // references gives: the class with most of the k, ties to the class of the
 // nearest among the tied. refY and queryY are the classes, k x dim as in Neighbors.
-func CorrectNN(ref []float64, refY []int, query []float64, queryY []int, dim, k int) (int, error) {
+func CorrectNN(ctx context.Context, ref []float64, refY []int, query []float64, queryY []int, dim, k int) (int, error) {
 	k = min(k, len(refY))
-	at, err := Neighbors(ref, len(refY), query, len(queryY), dim, k)
+	at, err := Neighbors(ctx, ref, len(refY), query, len(queryY), dim, k)
 	if err != nil {
 		return 0, err
 	}

@@ -61,17 +61,17 @@ func TestNeighborsEqualEveryPair(t *testing.T) {
 			copy(query[:5*dim], ref[100*dim:105*dim]) // five queries are references
 			for _, k := range []int{1, 5} {
 				want := everyPair(ref, refN, query, queryN, dim, k)
-				if got, err := Neighbors(ref, refN, query, queryN, dim, k); err != nil || !slices.Equal(got, want) {
+				if got, err := Neighbors(t.Context(), ref, refN, query, queryN, dim, k); err != nil || !slices.Equal(got, want) {
 					t.Errorf("%s, dim %d, k %d: differs from every pair", name, dim, k)
 				}
 			}
 		}
 	}
-	if got, err := Neighbors([]float64{1, 2}, 2, []float64{1.9}, 1, 1, 5); err != nil ||
+	if got, err := Neighbors(t.Context(), []float64{1, 2}, 2, []float64{1.9}, 1, 1, 5); err != nil ||
 		!slices.Equal(got, []int{1, 0}) {
 		t.Errorf("k over the references: %v", got)
 	}
-	if got, err := Nearest(nil, 0, []float64{1}, 1, 1); err != nil || len(got) != 0 {
+	if got, err := Nearest(t.Context(), nil, 0, []float64{1}, 1, 1); err != nil || len(got) != 0 {
 		t.Errorf("no references: %v", got)
 	}
 }
@@ -80,7 +80,7 @@ func TestNeighborsEqualEveryPair(t *testing.T) {
 func TestCorrectNN(t *testing.T) {
 	ref, y := []float64{0, 1, 2, 10, 11}, []int{0, 1, 1, 0, 0}
 	for _, c := range []struct{ k, class int }{{1, 0}, {2, 0}, {3, 1}, {4, 0}, {5, 0}, {9, 0}} {
-		if got, err := CorrectNN(ref, y, []float64{-1}, []int{c.class}, 1, c.k); err != nil || got != 1 {
+		if got, err := CorrectNN(t.Context(), ref, y, []float64{-1}, []int{c.class}, 1, c.k); err != nil || got != 1 {
 			t.Errorf("k %d: the vote is not %d", c.k, c.class)
 		}
 	}
@@ -92,7 +92,7 @@ func BenchmarkNearest(b *testing.B) {
 		ref, query := normals(r, c.n*c.d), normals(r, c.n*c.d)
 		b.Run(fmt.Sprintf("n=%d/d=%d", c.n, c.d), func(b *testing.B) {
 			for b.Loop() {
-				fixture.Must(Nearest(ref, c.n, query, c.n, c.d))
+				fixture.Must(Nearest(b.Context(), ref, c.n, query, c.n, c.d))
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(c.n)/float64(c.n), "ns/pair")
 		})

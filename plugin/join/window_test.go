@@ -97,7 +97,7 @@ func TestSameModels(t *testing.T) {
 			return w, j
 		}
 		digest := func(w *window.Window) string {
-			s, err := w.Newest(w.Len())
+			s, err := w.Newest(t.Context(), w.Len())
 			if err != nil {
 				t.Fatal(err)
 			}

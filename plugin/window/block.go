@@ -1,6 +1,7 @@
 package window
 
 import (
+	"context"
 	"slices"
 
 	"github.com/embedd/embedd/model/moments"
@@ -36,11 +37,11 @@ type block struct {
 }
 
 // moments of the block, by the window's class numbers.
-func (b *block) moments(m int, labelled bool) (*moments.Set, error) {
+func (b *block) moments(ctx context.Context, m int, labelled bool) (*moments.Set, error) {
 	if b.sum != nil {
 		return b.sum, nil
 	}
-	s, err := sumOf(b.rows, m, labelled)
+	s, err := sumOf(ctx, b.rows, m, labelled)
 	if err != nil {
 		return nil, err
 	}
@@ -49,30 +50,30 @@ func (b *block) moments(m int, labelled bool) (*moments.Set, error) {
 }
 
 // sumOf is the moments of rows, in their order, of those that fits are made from.
-func sumOf(rows []*Row, m int, labelled bool) (*moments.Set, error) {
+func sumOf(ctx context.Context, rows []*Row, m int, labelled bool) (*moments.Set, error) {
 	s := moments.New(m, false)
-	x, y := make([]float64, 0, min(len(rows), sumRows)*m), make([]int, 0, min(len(rows), sumRows))
+	x, y := make([][]float64, 0, min(len(rows), sumRows)), make([]int, 0, min(len(rows), sumRows))
 	for len(rows) > 0 {
 		part := rows[:min(len(rows), sumRows)]
 		rows = rows[len(part):]
 		x, y = x[:0], y[:0]
 		for _, r := range part {
 			if r.learned() {
-				x, y = append(x, r.X...), append(y, r.class)
+				x, y = append(x, r.X), append(y, r.class)
 			}
 		}
 		classes := y
 		if !labelled {
 			classes = nil
 		}
-		if err := s.Add(x, classes, nil); err != nil {
+		if err := s.AddRows(ctx, x, classes); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
 }
 
-// sumRows is how many rows are copied side by side to be summed.
+// sumRows is how many rows are summed at a time: the shift of the moments is the mean of the first.
 const sumRows = 1024
 
 // find is where a position stands, or would, among rows in order.

@@ -29,7 +29,7 @@ func TestSift(t *testing.T) {
 	c := config
 	c.Rows, c.Classes = 6000, 1000
 	w := fill(c, rows)
-	s, err := w.Newest(1 << 30)
+	s, err := w.Newest(t.Context(), 1 << 30)
 	if err != nil {
 		t.Fatal(err)
 	}

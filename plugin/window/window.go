@@ -1,6 +1,7 @@
 package window
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -144,6 +145,9 @@ func (w *Window) LowerLevel(level int) {
 // MaxRows is how many rows there can be.
 func (w *Window) MaxRows() int { return w.maxRows }
 
+// Features is the number of features of a row.
+func (w *Window) Features() int { return w.config.Features }
+
 // Len is the number of rows.
 func (w *Window) Len() int { return w.rows }
 
@@ -239,21 +243,27 @@ func (w *Window) NewestRows(n int) *Suffix {
 
 // Newest is the suffix of about n rows, held-out ones counted, as moments: from n rows back, or from the border of a
 // block before that where n is more than two blocks. It costs what changed since the last one, and O(m^2) a block.
-func (w *Window) Newest(n int) (*Suffix, error) {
+func (w *Window) Newest(ctx context.Context, n int) (*Suffix, error) {
 	s, at, i, to := w.suffix(n, true)
 	if s.Rows == 0 {
 		return s, nil
 	}
-	s.Moments = moments.New(w.config.Features, false)
 	for b, from := at, i; b < len(w.blocks); b, from = b+1, 0 {
 		var part *moments.Set
 		var err error
 		if from == 0 {
-			part, err = w.blocks[b].moments(w.config.Features, w.config.Labelled)
+			part, err = w.blocks[b].moments(ctx, w.config.Features, w.config.Labelled)
 		} else {
-			part, err = sumOf(w.blocks[b].rows[from:], w.config.Features, w.config.Labelled)
+			part, err = sumOf(ctx, w.blocks[b].rows[from:], w.config.Features, w.config.Labelled)
 		}
-		if err == nil {
+		switch {
+		case err != nil:
+		case s.Moments == nil && from > 0: // nobody else has it
+			s.Moments = part
+		default:
+			if s.Moments == nil {
+				s.Moments = moments.New(w.config.Features, false)
+			}
 			err = s.Moments.Merge(part)
 		}
 		if err != nil {

@@ -52,7 +52,7 @@ func look(t *testing.T, w *Window) string {
 		}
 	}
 	for _, n := range []int{50, 500, 5000, 1 << 30} {
-		s, err := w.Newest(n)
+		s, err := w.Newest(t.Context(), n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -246,7 +246,7 @@ func TestCut(t *testing.T) {
 func TestMoments(t *testing.T) {
 	rows := stream(9, 8000, 3, 0.5, 0.5)
 	w := fill(config, rows)
-	s, err := w.Newest(5000)
+	s, err := w.Newest(t.Context(), 5000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestMoments(t *testing.T) {
 			n++
 			if r.Held() {
 				held++
-			} else if err := want.Add(r.X, []int{int(r.Label[6] - '0')}, nil); err != nil {
+			} else if err := want.Add(t.Context(), r.X, []int{int(r.Label[6] - '0')}, nil); err != nil {
 				t.Fatal(err)
 			}
 		}

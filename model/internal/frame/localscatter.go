@@ -43,7 +43,7 @@ func LocalScatters(ctx context.Context, t *Task, parameter string) (n, d *mat.Sy
 		g.ScaleSym(1/size, g)
 		d.AddSym(d, g)
 	}
-	pairs, err := graph.DegreeForm(t.X, share)
+	pairs, err := graph.DegreeForm(ctx, t.X, share)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -47,12 +47,13 @@ func (t *Task) NoteShort(parameter string, k int, of func(rows int) int) {
 }
 
 // LaplacianForm is X L X' of the graph that the lists make.
-func LaplacianForm(t *Task, lists *graph.Neighbors, rule graph.Symmetry, weight graph.Weight) (*mat.SymDense, error) {
+func LaplacianForm(ctx context.Context, t *Task, lists *graph.Neighbors, rule graph.Symmetry,
+	weight graph.Weight) (*mat.SymDense, error) {
 	w, err := lists.Weights(rule, weight)
 	if err != nil {
 		return nil, err
 	}
-	return graph.LaplacianForm(t.X, w)
+	return graph.LaplacianForm(ctx, t.X, w)
 }
 
 // Moment is X X', the sum of x x' about the mean.

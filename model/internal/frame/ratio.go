@@ -28,7 +28,7 @@ func (t *Task) CheckSide(name string, s *mat.SymDense) error {
 // ridge 0 it is the literal form of the paper, by a rank cut alone: where that
 // is written as a minimum, the smallest pairs of (D, N) with columns orthonormal
 // in N, else the largest of (N, D).
-func (t *Task) SolveRatio(n, d *mat.SymDense, literal pencil.End) (*Solution, error) {
+func (t *Task) SolveRatio(ctx context.Context, n, d *mat.SymDense, literal pencil.End) (*Solution, error) {
 	if t.Ridge == 0 {
 		numerator, denominator := n, d
 		if literal == pencil.Min {
@@ -38,7 +38,7 @@ func (t *Task) SolveRatio(n, d *mat.SymDense, literal pencil.End) (*Solution, er
 		if err != nil {
 			return nil, err
 		}
-		s, err := pencil.Solve(numerator, q, literal, t.D)
+		s, err := pencil.Solve(ctx, numerator, q, literal, t.D)
 		if err != nil {
 			return nil, err
 		}
@@ -48,7 +48,7 @@ func (t *Task) SolveRatio(n, d *mat.SymDense, literal pencil.End) (*Solution, er
 	if err != nil {
 		return nil, err
 	}
-	s, err := pencil.Solve(n, q, pencil.Max, t.D)
+	s, err := pencil.Solve(ctx, n, q, pencil.Max, t.D)
 	if err != nil {
 		return nil, err
 	}
@@ -90,6 +90,6 @@ func Maximize(build func(context.Context, *Task) (n, d *mat.SymDense, err error)
 			}
 			t.criterion = &criterion{n, d}
 		}
-		return t.SolveRatio(t.criterion.n, t.criterion.d, literal)
+		return t.SolveRatio(ctx, t.criterion.n, t.criterion.d, literal)
 	}
 }

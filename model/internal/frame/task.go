@@ -130,15 +130,15 @@ func gather(ctx context.Context, x []float64, m int, y []int, byClass bool) (*mo
 		if y != nil {
 			part = y[from:to]
 		}
-		if err := set.Add(x[from*m:to*m], part, nil); err != nil {
+		if err := set.Add(ctx, x[from*m:to*m], part, nil); err != nil {
 			return nil, err
 		}
 	}
 	return set.Summary(y != nil)
 }
 
-// Summarise turns a summary in the features' own units into scaled scatters. p
-// is nil when there are no rows.
+// Summarise turns a summary in the features' own units into scaled scatters, in
+// the summary's own memory. p is nil when there are no rows.
 func (t *Task) Summarise(s *moments.Summary, p *Rows, n float64) error {
 	m := len(s.Mean)
 	variance := make([]float64, m)

@@ -19,7 +19,7 @@ type OutputPair struct {
 	D           int
 }
 
-func (t *Task) OutputPair(sol *Solution, p *Rows, train, test []int) (*OutputPair, error) {
+func (t *Task) OutputPair(ctx context.Context, sol *Solution, p *Rows, train, test []int) (*OutputPair, error) {
 	if sol.Mapping == nil {
 		a := t.unreduce(sol.Components, sol.Dim)
 		return &OutputPair{t.embed(a, sol.Dim, p, train), t.embed(a, sol.Dim, p, test), sol.Dim}, nil
@@ -28,11 +28,11 @@ func (t *Task) OutputPair(sol *Solution, p *Rows, train, test []int) (*OutputPai
 	if err != nil {
 		return nil, err
 	}
-	ref, err := score.Outputs(m, p.dataOf(train))
+	ref, err := score.Outputs(ctx, m, p.dataOf(train))
 	if err != nil {
 		return nil, err
 	}
-	query, err := score.Outputs(m, p.dataOf(test))
+	query, err := score.Outputs(ctx, m, p.dataOf(test))
 	return &OutputPair{ref, query, sol.Dim}, err
 }
 
@@ -101,7 +101,7 @@ func (t *Task) validateFold(ctx context.Context, scores []model.RidgeScore, trai
 		if err != nil {
 			return err
 		}
-		correct, err := ft.Score(sol, t.Rows, train, test)
+		correct, err := ft.Score(ctx, sol, t.Rows, train, test)
 		if err != nil {
 			return err
 		}
@@ -112,17 +112,17 @@ func (t *Task) validateFold(ctx context.Context, scores []model.RidgeScore, trai
 }
 
 // Score counts the test rows whose nearest training row is of their class.
-func (t *Task) Score(sol *Solution, p *Rows, train, test []int) (int, error) {
+func (t *Task) Score(ctx context.Context, sol *Solution, p *Rows, train, test []int) (int, error) {
 	if sol.Mapping != nil {
 		m, err := t.model(sol, nil, p.Classes)
 		if err != nil {
 			return 0, err
 		}
-		return score.Correct(m, p.dataOf(train), p.dataOf(test), 1)
+		return score.Correct(ctx, m, p.dataOf(train), p.dataOf(test), 1)
 	}
 	a := t.unreduce(sol.Components, sol.Dim)
 	ref, query := t.embed(a, sol.Dim, p, train), t.embed(a, sol.Dim, p, test)
-	nearest, err := score.Nearest(ref, len(train), query, len(test), sol.Dim)
+	nearest, err := score.Nearest(ctx, ref, len(train), query, len(test), sol.Dim)
 	if err != nil {
 		return 0, err
 	}

@@ -1,6 +1,8 @@
 package frame
 
 import (
+	"context"
+
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/linalg"
@@ -9,7 +11,7 @@ import (
 
 // WhiteSpace is T, at most count columns (0: all), and its eigenvalues. The
 // share of S_w in the numerator orders the columns past the class means.
-func (t *Task) WhiteSpace(count int) (*pencil.Solution, error) {
+func (t *Task) WhiteSpace(ctx context.Context, count int) (*pencil.Solution, error) {
 	q, err := t.RidgeMetric(t.Stat.Within)
 	if err != nil {
 		return nil, err
@@ -17,15 +19,15 @@ func (t *Task) WhiteSpace(count int) (*pencil.Solution, error) {
 	n := mat.NewSymDense(t.M, nil)
 	n.ScaleSym(1e-3, t.Stat.Within)
 	n.SymRankK(n, 1, t.Stat.BetweenFactor())
-	return pencil.Solve(n, q, pencil.Max, count)
+	return pencil.Solve(ctx, n, q, pencil.Max, count)
 }
 
 // Leading is the k leading eigenvectors, of zero eigenvalues too.
-func Leading(s *mat.SymDense, k int) (*mat.Dense, error) {
+func Leading(ctx context.Context, s *mat.SymDense, k int) (*mat.Dense, error) {
 	n := s.SymmetricDim()
 	minus := mat.NewSymDense(n, nil)
 	minus.ScaleSym(-1, s)
-	sol, err := pencil.Solve(minus, pencil.Identity(n), pencil.Min, k)
+	sol, err := pencil.Solve(ctx, minus, pencil.Identity(n), pencil.Min, k)
 	if err != nil {
 		return nil, err
 	}
@@ -34,12 +36,12 @@ func Leading(s *mat.SymDense, k int) (*mat.Dense, error) {
 
 // Principal turns A to the principal axes of its outputs, most variance first;
 // distances stay.
-func (t *Task) Principal(a *mat.Dense) (*mat.Dense, error) {
+func (t *Task) Principal(ctx context.Context, a *mat.Dense) (*mat.Dense, error) {
 	var sa, v mat.Dense
 	sa.Mul(t.Stat.Total, a)
 	v.Mul(a.T(), &sa)
 	_, d := a.Dims()
-	r, err := Leading(linalg.Symmetric(&v), d)
+	r, err := Leading(ctx, linalg.Symmetric(&v), d)
 	if err != nil {
 		return nil, err
 	}

@@ -133,13 +133,13 @@ func Symmetric(a *mat.Dense) *mat.SymDense {
 	return s
 }
 
+// ScaleSym is diag(f) s diag(f), in the memory of s.
 func ScaleSym(s *mat.SymDense, f []float64) *mat.SymDense {
 	m := len(f)
-	out := mat.NewSymDense(m, nil)
 	for i := range m {
 		for j := i; j < m; j++ {
-			out.SetSym(i, j, f[i]*s.At(i, j)*f[j])
+			s.SetSym(i, j, f[i]*s.At(i, j)*f[j])
 		}
 	}
-	return out
+	return s
 }

@@ -31,11 +31,11 @@ var KernelNames = []string{"gauss", "linear", "polynomial", "cosine", "chi2"}
 // NewKernel chooses the parameter for n rows of m: the median squared
 // distance of two rows for gauss, m for polynomial, the mean of s for chi2.
 // origin, see task.origin, is for chi2; the others see centred rows.
-func NewKernel(name string, rows []float64, m int, origin []float64) (Kernel, error) {
+func NewKernel(ctx context.Context, name string, rows []float64, m int, origin []float64) (Kernel, error) {
 	k := Kernel{Name: name}
 	switch name {
 	case "gauss":
-		d, err := EachPair(rows, m, linalg.SquaredDistance)
+		d, err := EachPair(ctx, rows, m, linalg.SquaredDistance)
 		if err != nil {
 			return k, err
 		}
@@ -61,7 +61,7 @@ func NewKernel(name string, rows []float64, m int, origin []float64) (Kernel, er
 			}
 			moved[i] = max(moved[i], 0)
 		}
-		s, err := EachPair(moved, m, chiSquared)
+		s, err := EachPair(ctx, moved, m, chiSquared)
 		if err != nil {
 			return k, err
 		}
@@ -79,10 +79,10 @@ func NewKernel(name string, rows []float64, m int, origin []float64) (Kernel, er
 }
 
 // EachPair is f of every two rows, i before j.
-func EachPair(rows []float64, m int, f func(a, b []float64) float64) ([]float64, error) {
+func EachPair(ctx context.Context, rows []float64, m int, f func(a, b []float64) float64) ([]float64, error) {
 	n := len(rows) / m
 	out := make([]float64, n*(n-1)/2)
-	err := parallel.Each(context.Background(), n, func(i int) {
+	err := parallel.Each(ctx, n, func(i int) {
 		at := i*(n-1) - i*(i-1)/2
 		for j := i + 1; j < n; j++ {
 			out[at+j-i-1] = f(rows[i*m:(i+1)*m], rows[j*m:(j+1)*m])
@@ -130,11 +130,11 @@ func rebuildKernel(arrays []Array) (Kernel, error) {
 }
 
 // Gram is K_ij = k(x_i, x_j).
-func (k Kernel) Gram(rows []float64, m int) (*mat.SymDense, error) {
+func (k Kernel) Gram(ctx context.Context, rows []float64, m int) (*mat.SymDense, error) {
 	n := len(rows) / m
 	out := mat.NewSymDense(n, nil)
 	r := k.Ready(rows, m)
-	err := parallel.Each(context.Background(), n, func(i int) {
+	err := parallel.Each(ctx, n, func(i int) {
 		for j := i; j < n; j++ {
 			out.SetSym(i, j, r.At(r.Rows[i*m:(i+1)*m], r.norm[i], j))
 		}

@@ -1,10 +1,12 @@
 package mapping
 
 import (
+	"context"
 	"fmt"
 	"math"
 
 	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/parallel"
 )
 
 // SimilarityMap extends an embedding of learned similarities W: a new row's own
@@ -78,7 +80,7 @@ func (e *SimilarityMap) Extension(m int) (Extension, error) {
 	// place of n.
 	p.factor, p.linear = p.Ready.Rows, true
 	if e.K.Name != "linear" {
-		g, err := e.K.Gram(e.Rows, m)
+		g, err := e.K.Gram(parallel.Limit(context.Background(), 1), e.Rows, m) // part of a fit, or of a file that is read
 		if err != nil {
 			return nil, err
 		}

@@ -72,7 +72,7 @@ func fitDAWGE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	}
 	if t.Params["constraint"] == "orthonormal" {
 		t.Report.Ridge = nil
-		s, err := pencil.Solve(p, pencil.Identity(t.M), pencil.Min, t.D)
+		s, err := pencil.Solve(ctx, p, pencil.Identity(t.M), pencil.Min, t.D)
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +80,7 @@ func fitDAWGE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	}
 	n := mat.NewSymDense(t.M, nil)
 	n.ScaleSym(t.Stat.N, t.Stat.Total)
-	return t.SolveRatio(n, p, pencil.Min)
+	return t.SolveRatio(ctx, n, p, pencil.Min)
 }
 
 // split is the rows of class c and those of the others.
@@ -101,7 +101,7 @@ func split(t *frame.Task, c int) (own, others *mat.Dense) {
 // where the two coincide. What is left by rounding alone is none.
 func normal(ctx context.Context, t *frame.Task, own, others *mat.Dense) ([]float64, error) {
 	const rounding = 1e-12
-	near, err := nearestTo(own, others, t.Int("k"))
+	near, err := nearestTo(ctx, own, others, t.Int("k"))
 	if err != nil {
 		return nil, err
 	}
@@ -124,10 +124,10 @@ func normal(ctx context.Context, t *frame.Task, own, others *mat.Dense) ([]float
 
 // nearestTo is the k of the other rows that are nearest to any row of a class,
 // in row order, ties to the earlier one.
-func nearestTo(own, others *mat.Dense, k int) (*mat.Dense, error) {
+func nearestTo(ctx context.Context, own, others *mat.Dense, k int) (*mat.Dense, error) {
 	n, m := own.Dims()
 	rows, _ := others.Dims()
-	at, err := score.Nearest(own.RawMatrix().Data, n, others.RawMatrix().Data, rows, m)
+	at, err := score.Nearest(ctx, own.RawMatrix().Data, n, others.RawMatrix().Data, rows, m)
 	if err != nil {
 		return nil, err
 	}

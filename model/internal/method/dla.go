@@ -41,17 +41,17 @@ func fitDLA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	}
 	weight := t.Heat(own)
 	// Each patch adds its edges: two rows in each other's patches count twice.
-	p, err := frame.LaplacianForm(t, own, graph.Sum, weight)
+	p, err := frame.LaplacianForm(ctx, t, own, graph.Sum, weight)
 	if err != nil {
 		return nil, err
 	}
-	q, err := frame.LaplacianForm(t, foreign, graph.Sum, weight)
+	q, err := frame.LaplacianForm(ctx, t, foreign, graph.Sum, weight)
 	if err != nil {
 		return nil, err
 	}
 	q.ScaleSym(-t.Float("beta"), q)
 	p.AddSym(p, q)
-	s, err := pencil.Solve(p, pencil.Identity(t.M), pencil.Min, t.D)
+	s, err := pencil.Solve(ctx, p, pencil.Identity(t.M), pencil.Min, t.D)
 	if err != nil {
 		return nil, err
 	}

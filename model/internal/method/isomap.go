@@ -58,7 +58,7 @@ func fitIsomap(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 			return nil, &pencil.RankError{Asked: t.D, Max: c}
 		}
 	}
-	if least := b.least(); least < -1e-6*part.Largest {
+	if least := b.least(ctx); least < -1e-6*part.Largest {
 		t.Report.Note(fmt.Sprintf("the geodesics are not those of a Euclidean space: an eigenvalue is %.3g of the largest, or less; negative ones are left out", least/part.Largest))
 	}
 	y := part.Vectors
@@ -110,14 +110,14 @@ func NewScaling(distances *mat.SymDense) *scaling {
 func (s *scaling) Order() int { return s.n }
 
 // Apply sets dst to B x.
-func (s *scaling) Apply(dst, x *mat.Dense) {
+func (s *scaling) Apply(ctx context.Context, dst, x *mat.Dense) {
 	_, b := x.Dims()
 	columns := mat.DenseCopyOf(x.T())
 	for c := range b {
 		centreVector(columns.RawRowView(c))
 	}
 	out := mat.NewDense(b, s.n, nil)
-	err := parallel.Each(context.Background(), s.n, func(i int) {
+	err := parallel.Each(context.WithoutCancel(ctx), s.n, func(i int) {
 		row := s.Squared[i*s.n : (i+1)*s.n]
 		for c := range b {
 			out.Set(c, i, -linalg.Dot(row, columns.RawRowView(c))/2)
@@ -144,7 +144,7 @@ func centreVector(v []float64) {
 
 // least is a bound for the smallest eigenvalue from above, near it: the
 // smallest Ritz value of a short Krylov space.
-func (s *scaling) least() float64 {
+func (s *scaling) least(ctx context.Context) float64 {
 	steps := min(20, s.n-1)
 	basis := make([]*mat.Dense, 0, steps)
 	h := mat.NewSymDense(steps, nil)
@@ -168,7 +168,7 @@ func (s *scaling) least() float64 {
 		q := mat.NewDense(s.n, 1, nil)
 		q.Scale(1/norm, v)
 		basis = append(basis, q)
-		s.Apply(v, q)
+		s.Apply(ctx, v, q)
 		for j, p := range basis {
 			h.SetSym(j, k, mat.Dot(p.ColView(0), v.ColView(0)))
 		}

@@ -57,7 +57,7 @@ func fitKSMPA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	// The ridge is measured by all n columns, whatever the rank of the kernel.
 	inner := &frame.Task{Method: t.Method, Params: t.Params, D: t.D, Ridge: t.Ridge, M: rank, Columns: t.Rows.N,
 		Stat: t.Stat, Report: t.Report}
-	sol, err := inner.SolveRatio(s.n, s.d, pencil.Max)
+	sol, err := inner.SolveRatio(ctx, s.n, s.d, pencil.Max)
 	if err != nil {
 		return nil, err
 	}
@@ -84,10 +84,10 @@ func newKernelSpace(ctx context.Context, t *frame.Task) (*kernelSpace, error) {
 	t.ReportProgress("kernel", 0)
 	rows, m := t.Features(nil), len(t.Stat.Mean)
 	s := &kernelSpace{}
-	if s.kernel, err = mapping.NewKernel(t.Params["kernel"], rows, m, t.Origin()); err != nil {
+	if s.kernel, err = mapping.NewKernel(ctx, t.Params["kernel"], rows, m, t.Origin()); err != nil {
 		return nil, err
 	}
-	gram, err := s.kernel.Gram(rows, m)
+	gram, err := s.kernel.Gram(ctx, rows, m)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func newKernelSpace(ctx context.Context, t *frame.Task) (*kernelSpace, error) {
 		return nil, err
 	}
 	t.ReportProgress("kernel", 0.5)
-	s.n, s.d, err = graph.FromDS(factor, dissimilar, similar)
+	s.n, s.d, err = graph.FromDS(ctx, factor, dissimilar, similar)
 	return s, err
 }
 

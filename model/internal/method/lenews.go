@@ -98,7 +98,7 @@ func learnSimilarity(ctx context.Context, t *frame.Task) (*learnedSimilarity, er
 		}
 	}
 	rows, m := t.Features(nil), len(t.Stat.Mean)
-	kernel, err := mapping.NewKernel(name, rows, m, t.Origin())
+	kernel, err := mapping.NewKernel(ctx, name, rows, m, t.Origin())
 	if err != nil {
 		return nil, err
 	}
@@ -108,13 +108,13 @@ func learnSimilarity(ctx context.Context, t *frame.Task) (*learnedSimilarity, er
 	rule := similarity.Rule{Alpha: t.Float("alpha"), Beta: t.Float("beta"), Steps: t.Int("iters"),
 		Tolerance: t.Float("tol"), SumToOne: t.Params["start"] == "sum"}
 	l := &learnedSimilarity{kernel: kernel}
-	squared, err := similarity.SquaredDistances(t.X)
+	squared, err := similarity.SquaredDistances(ctx, t.X)
 	if err != nil {
 		return nil, err
 	}
 	var s *mat.Dense
 	s, l.rate = similarity.Heat(squared, t.Float("sigma"))
-	gram, err := kernel.Gram(rows, m)
+	gram, err := kernel.Gram(ctx, rows, m)
 	if err != nil {
 		return nil, err
 	}
@@ -200,5 +200,5 @@ func lppnewsRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err e
 	if err != nil {
 		return nil, nil, err
 	}
-	return graph.Embedding(t.X, w, graph.Degree)
+	return graph.Embedding(ctx, t.X, w, graph.Degree)
 }

@@ -42,7 +42,7 @@ func fitLLTSA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	if explained {
 		return nil, t.TooFlat(build)
 	}
-	return t.SolveRatio(t.Moment(), d, pencil.Min)
+	return t.SolveRatio(ctx, t.Moment(), d, pencil.Min)
 }
 
 // alignmentForm is X H B H X', and whether the tangent spaces explain all of it.
@@ -69,7 +69,7 @@ func alignmentForm(ctx context.Context, t *frame.Task) (d *mat.SymDense, explain
 	if err != nil {
 		return nil, false, err
 	}
-	if d, err = graph.WeightForm(t.X, b); err != nil {
+	if d, err = graph.WeightForm(ctx, t.X, b); err != nil {
 		return nil, false, err
 	}
 	return d, mat.Trace(d) < frame.Flat*t.Stat.N*mat.Trace(t.Stat.Total), nil

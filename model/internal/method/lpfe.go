@@ -68,7 +68,7 @@ func fitLPFE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	}
 	t.Found(fields)
 
-	d, err := graph.LaplacianForm(t.X, w)
+	d, err := graph.LaplacianForm(ctx, t.X, w)
 	if err != nil {
 		return nil, err
 	}

@@ -40,5 +40,5 @@ func lppRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error
 	if err != nil {
 		return nil, nil, err
 	}
-	return graph.Embedding(t.X, w, graph.Degree)
+	return graph.Embedding(ctx, t.X, w, graph.Degree)
 }

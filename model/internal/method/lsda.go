@@ -44,7 +44,7 @@ func lsdaRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err erro
 	within.ScaleSym(1-beta, within)
 	between.ScaleSym(beta, between)
 	between.AddSym(between, within)
-	d, err = graph.DegreeForm(t.X, degree)
+	d, err = graph.DegreeForm(ctx, t.X, degree)
 	return between, d, err
 }
 
@@ -52,13 +52,13 @@ func lsdaRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err erro
 func splitGraph(ctx context.Context, t *frame.Task) (between, within *mat.SymDense, degree []float64, err error) {
 	y := t.Rows.Y
 	if t.Params["k"] == "0" {
-		return splitPairs(t)
+		return splitPairs(ctx, t)
 	}
 	lists, err := t.Nearest(ctx, "k")
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if between, err = frame.LaplacianForm(t, lists, graph.Union, func(i, j int, _ float64) float64 {
+	if between, err = frame.LaplacianForm(ctx, t, lists, graph.Union, func(i, j int, _ float64) float64 {
 		if y[i] == y[j] {
 			return 0
 		}
@@ -75,7 +75,7 @@ func splitGraph(ctx context.Context, t *frame.Task) (between, within *mat.SymDen
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if within, err = graph.WeightForm(t.X, w); err != nil {
+	if within, err = graph.WeightForm(ctx, t.X, w); err != nil {
 		return nil, nil, nil, err
 	}
 	within.AddSym(within, t.Moment())
@@ -88,7 +88,7 @@ func splitGraph(ctx context.Context, t *frame.Task) (between, within *mat.SymDen
 
 // splitPairs is splitGraph of all pairs, where class sums s_c are enough:
 // X W_w X' = sum_c s_c s_c' and, about the mean, X W_b X' = -X W_w X'.
-func splitPairs(t *frame.Task) (between, within *mat.SymDense, degree []float64, err error) {
+func splitPairs(ctx context.Context, t *frame.Task) (between, within *mat.SymDense, degree []float64, err error) {
 	within = mat.NewSymDense(t.M, nil)
 	size := make([]float64, len(t.Rows.Classes))
 	for i, c := range t.Stat.Class {
@@ -100,7 +100,7 @@ func splitPairs(t *frame.Task) (between, within *mat.SymDense, degree []float64,
 	for i, c := range t.Rows.Y {
 		degree[i], others[i] = size[c], t.Stat.N-size[c]
 	}
-	if between, err = graph.DegreeForm(t.X, others); err != nil {
+	if between, err = graph.DegreeForm(ctx, t.X, others); err != nil {
 		return nil, nil, nil, err
 	}
 	between.AddSym(between, within)

@@ -49,7 +49,7 @@ var lsdr = frame.Method{
 }
 
 func fitLSDR(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
-	starts, space, err := lsdrStarts(t)
+	starts, space, err := lsdrStarts(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func fitLSDR(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 		}
 	}
 	t.Report.Search = search
-	if best, err = t.Principal(best); err != nil {
+	if best, err = t.Principal(ctx, best); err != nil {
 		return nil, err
 	}
 	sol := t.Solved(space, t.D)
@@ -343,13 +343,13 @@ func medianDistance(z *mat.Dense) float64 {
 }
 
 // lsdrStarts are orthonormal: the columns of LDA, those of PCA, random ones.
-func lsdrStarts(t *frame.Task) ([]*mat.Dense, *pencil.Solution, error) {
+func lsdrStarts(ctx context.Context, t *frame.Task) ([]*mat.Dense, *pencil.Solution, error) {
 	_, t.Ridge = frame.OAS(t.Stat.Within, t.Stat.N, t.Columns)
-	space, err := t.WhiteSpace(t.D)
+	space, err := t.WhiteSpace(ctx, t.D)
 	if err != nil {
 		return nil, nil, err
 	}
-	principal, err := frame.Leading(t.Stat.Total, t.D)
+	principal, err := frame.Leading(ctx, t.Stat.Total, t.D)
 	if err != nil {
 		return nil, nil, err
 	}

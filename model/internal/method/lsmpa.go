@@ -57,7 +57,7 @@ func lsmpaRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err err
 	if err != nil {
 		return nil, nil, err
 	}
-	return graph.FromDS(t.X, dissimilar, similar)
+	return graph.FromDS(ctx, t.X, dissimilar, similar)
 }
 
 // smpaWeights are D and S, n x n.

@@ -51,9 +51,9 @@ func mfaRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error
 	case "global-pairs":
 		foreign = foreign.ShortestPairs(k2, nil)
 	}
-	if n, err = frame.LaplacianForm(t, foreign, graph.Union, graph.Binary); err != nil {
+	if n, err = frame.LaplacianForm(ctx, t, foreign, graph.Union, graph.Binary); err != nil {
 		return nil, nil, err
 	}
-	d, err = frame.LaplacianForm(t, own, graph.Union, graph.Binary)
+	d, err = frame.LaplacianForm(ctx, t, own, graph.Union, graph.Binary)
 	return n, d, err
 }

@@ -143,7 +143,7 @@ func mpdaDenominator(ctx context.Context, t *frame.Task, patches [][]int) (*mat.
 	if err != nil {
 		return nil, err
 	}
-	return form.EliminateLinear(t.X, parts)
+	return form.EliminateLinear(ctx, t.X, parts)
 }
 
 // capPointwise takes the rows that pmpda can.

@@ -41,6 +41,6 @@ func npeRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error
 	if err != nil {
 		return nil, nil, err
 	}
-	d, err = graph.ReconstructionForm(t.X, w)
+	d, err = graph.ReconstructionForm(ctx, t.X, w)
 	return t.Moment(), d, err
 }

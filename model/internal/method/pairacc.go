@@ -42,12 +42,12 @@ var pairacc = frame.Method{
 func fitPairAcc(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	q := frame.ClassDirections(t)
 	k := min(t.D, q)
-	s, err := t.WhiteSpace(max(q, t.D))
+	s, err := t.WhiteSpace(ctx, max(q, t.D))
 	var rank *pencil.RankError
 	if errors.As(err, &rank) && rank.Max >= t.D {
 		// Class means that span less than they could, and all d fit all the same.
 		q = rank.Max
-		s, err = t.WhiteSpace(q)
+		s, err = t.WhiteSpace(ctx, q)
 	}
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func pairDirections(ctx context.Context, t *frame.Task, lead mat.Matrix, k int) 
 	for c, n := range t.Stat.Counts {
 		p.Prior[c] = n / t.Stat.N
 	}
-	o, err := p.start(k)
+	o, err := p.start(ctx, k)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -88,7 +88,7 @@ func pairDirections(ctx context.Context, t *frame.Task, lead mat.Matrix, k int) 
 	if o, err = ascent.From(ctx, o, search); err != nil {
 		return nil, nil, err
 	}
-	if o, err = p.turn(o); err != nil {
+	if o, err = p.turn(ctx, o); err != nil {
 		return nil, nil, err
 	}
 	search.End = p.Accuracy(o)
@@ -140,7 +140,7 @@ func (p *Pairs) laplace(z *mat.Dense, w func(i, j int, distance float64) float64
 
 // start is the leading k eigenvectors of the closed form of Loog et al.:
 // sum p_i p_j erf(D/(2 sqrt 2))/(2 D^2) t t', D in the whole white space.
-func (p *Pairs) start(k int) (*mat.Dense, error) {
+func (p *Pairs) start(ctx context.Context, k int) (*mat.Dense, error) {
 	m := p.laplace(p.Means, func(i, j int, d float64) float64 {
 		w := p.Prior[i] * p.Prior[j]
 		if d < least {
@@ -148,7 +148,7 @@ func (p *Pairs) start(k int) (*mat.Dense, error) {
 		}
 		return w * math.Erf(d/(2*math.Sqrt2)) / (2 * d * d)
 	})
-	return frame.Leading(linalg.Symmetric(m), k)
+	return frame.Leading(ctx, linalg.Symmetric(m), k)
 }
 
 // Accuracy is F(O).
@@ -174,7 +174,7 @@ func (p *Pairs) Gradient(o *mat.Dense) *mat.Dense {
 
 // turn rotates O, which F leaves free, to the principal axes of the class means
 // in its span: the first column tells the most apart.
-func (p *Pairs) turn(o *mat.Dense) (*mat.Dense, error) {
+func (p *Pairs) turn(ctx context.Context, o *mat.Dense) (*mat.Dense, error) {
 	var z mat.Dense
 	z.Mul(p.Means, o)
 	_, k := z.Dims()
@@ -182,7 +182,7 @@ func (p *Pairs) turn(o *mat.Dense) (*mat.Dense, error) {
 	for c, w := range p.Prior {
 		s.SymRankOne(s, w, z.RowView(c))
 	}
-	r, err := frame.Leading(s, k)
+	r, err := frame.Leading(ctx, s, k)
 	if err != nil {
 		return nil, err
 	}

@@ -23,8 +23,8 @@ var pca = frame.Method{
 	Auto:   &frame.Candidate{Rank: 6},
 }
 
-func fitPCA(_ context.Context, t *frame.Task) (*frame.Solution, error) {
-	s, err := pencil.Solve(t.Stat.Total, pencil.Identity(t.M), pencil.Max, t.D)
+func fitPCA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
+	s, err := pencil.Solve(ctx, t.Stat.Total, pencil.Identity(t.M), pencil.Max, t.D)
 	if err != nil {
 		return nil, err
 	}

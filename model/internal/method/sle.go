@@ -73,7 +73,7 @@ func uncentred(t *frame.Task) (*mat.SymDense, *mat.Dense) {
 	return moment, sums
 }
 
-func fitSLE(_ context.Context, t *frame.Task) (*frame.Solution, error) {
+func fitSLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	moment, sums := uncentred(t)
 	q, err := pencil.Cut(moment)
 	if err != nil {
@@ -116,7 +116,7 @@ func fitSLE(_ context.Context, t *frame.Task) (*frame.Solution, error) {
 		Residual: max(first.Residual, last.Residual)}
 	if at < t.D {
 		tied := q.Rank() - informative - len(last.Values)
-		rest, err := leastNorm(moment, first.Vectors, last.Vectors, min(tied, t.D-at))
+		rest, err := leastNorm(ctx, moment, first.Vectors, last.Vectors, min(tied, t.D-at))
 		var rank *pencil.RankError
 		if errors.As(err, &rank) {
 			return nil, &pencil.RankError{Asked: t.D, Max: at + rank.Max}
@@ -172,7 +172,7 @@ func signed(u *mat.Dense, j mat.Symmetric, q *pencil.Metric, n float64) (*pencil
 // leastNorm returns the c columns a with a'Ma = 1, M-orthogonal to the given
 // ones, of least norm: the leading eigenvectors of P M P, P the projection
 // away from M times those, divided by the root of their eigenvalue.
-func leastNorm(m *mat.SymDense, first, last *mat.Dense, c int) (*mat.Dense, error) {
+func leastNorm(ctx context.Context, m *mat.SymDense, first, last *mat.Dense, c int) (*mat.Dense, error) {
 	if c < 1 {
 		return nil, nil
 	}
@@ -212,7 +212,7 @@ func leastNorm(m *mat.SymDense, first, last *mat.Dense, c int) (*mat.Dense, erro
 		p.Sub(p, &t)
 		p.Sub(p, t.T())
 	}
-	s, err := pencil.Solve(linalg.Symmetric(p), pencil.Identity(n), pencil.Max, c)
+	s, err := pencil.Solve(ctx, linalg.Symmetric(p), pencil.Identity(n), pencil.Max, c)
 	if err != nil {
 		return nil, err
 	}

@@ -65,7 +65,7 @@ func fitSLEOvR(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 		copy(v.Components[at*features*t.D:], a)
 		copy(v.Offset[at*t.D:], offset)
 	}
-	if err := fillWindow(t, v); err != nil {
+	if err := fillWindow(ctx, t, v); err != nil {
 		return nil, err
 	}
 	return &frame.Solution{Dim: t.D, Informative: t.D, Mapping: v}, nil
@@ -83,7 +83,7 @@ func solveViews(ctx context.Context, t *frame.Task, moment *mat.SymDense, sums *
 	k := t.Stat.Classes()
 	solved := make([]viewSolution, k)
 	err := parallel.EachTold(ctx, k, func(c int) {
-		solved[c] = view(t, moment, uncentredClass(t, c, sums), sums, c)
+		solved[c] = view(ctx, t, moment, uncentredClass(t, c, sums), sums, c)
 	}, func(done int) { t.ReportProgress("views", float64(done)/float64(k)) })
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func uncentredClass(t *frame.Task, c int, sums *mat.Dense) *mat.SymDense {
 }
 
 // view solves class c against the rest.
-func view(t *frame.Task, moment, mp *mat.SymDense, sums *mat.Dense, c int) viewSolution {
+func view(ctx context.Context, t *frame.Task, moment, mp *mat.SymDense, sums *mat.Dense, c int) viewSolution {
 	size, k := sums.Dims()
 	np := t.Stat.Counts[c]
 	nq := t.Stat.N - np
@@ -153,7 +153,7 @@ func view(t *frame.Task, moment, mp *mat.SymDense, sums *mat.Dense, c int) viewS
 		if err != nil {
 			return viewSolution{err: err}
 		}
-		s, err := pencil.Solve(pen, metric, pencil.Min, t.D)
+		s, err := pencil.Solve(ctx, pen, metric, pencil.Min, t.D)
 		return viewSolution{s, 0, err}
 	}
 	// The constant coordinate counts among the columns.
@@ -162,7 +162,7 @@ func view(t *frame.Task, moment, mp *mat.SymDense, sums *mat.Dense, c int) viewS
 	if err != nil {
 		return viewSolution{err: err}
 	}
-	s, err := pencil.Solve(moment, metric, pencil.Max, t.D)
+	s, err := pencil.Solve(ctx, moment, metric, pencil.Max, t.D)
 	return viewSolution{s, rho, err}
 }
 
@@ -202,7 +202,7 @@ func unaugment(t *frame.Task, a *mat.Dense, augmented bool) (components, offset 
 
 // fillWindow stores the window: the rows of the fit, at most maxWindow of them,
 // stratified, as the model's own projection embeds them.
-func fillWindow(t *frame.Task, v *mapping.Views) error {
+func fillWindow(ctx context.Context, t *frame.Task, v *mapping.Views) error {
 	p := t.Rows
 	rows := p.Stratified(MaxWindow)
 	if len(rows) < p.N {
@@ -214,7 +214,7 @@ func fillWindow(t *frame.Task, v *mapping.Views) error {
 		x = append(x, p.Data.X[p.Index[r]*p.M:(p.Index[r]+1)*p.M]...)
 		label[i] = p.Y[r]
 	}
-	y, err := model.ViewOutputs(t.Stat.Mean, t.Stat.Scale, t.Scaling == model.ScaleUnit, v,
+	y, err := model.ViewOutputs(ctx, t.Stat.Mean, t.Stat.Scale, t.Scaling == model.ScaleUnit, v,
 		model.DenseRows(x, len(rows), p.M))
 	if err != nil {
 		return err

@@ -28,7 +28,7 @@ var srda = frame.Method{
 	Fit:   fitSRDA,
 }
 
-func fitSRDA(_ context.Context, t *frame.Task) (*frame.Solution, error) {
+func fitSRDA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	var q *pencil.Metric
 	var err error
 	if t.Ridge == 0 {
@@ -53,7 +53,7 @@ func fitSRDA(_ context.Context, t *frame.Task) (*frame.Solution, error) {
 	var sa, inner mat.Dense
 	sa.Mul(t.Stat.Total, a)
 	inner.Mul(a.T(), &sa)
-	s, err := pencil.Solve(linalg.Symmetric(&inner), pencil.Identity(k-1), pencil.Max, 0)
+	s, err := pencil.Solve(ctx, linalg.Symmetric(&inner), pencil.Identity(k-1), pencil.Max, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -78,19 +78,19 @@ func fitTNCA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 			return nil, err
 		}
 		l.Place(t.X, space)
-		if start, err = l.tie(t.D); err != nil {
+		if start, err = l.tie(ctx, t.D); err != nil {
 			return nil, err
 		}
 	}
 	r, _ := start.Dims()
 	search := &model.Search{}
-	startNN, err := l.leaveOneOut(start)
+	startNN, err := l.leaveOneOut(ctx, start)
 	if err != nil {
 		return nil, err
 	}
 	best, err := lbfgs.Minimize(ctx, start.RawMatrix().Data, iterations, search, func(x, g []float64) (float64, error) {
 		t.ReportProgress("search", min(float64(search.Steps)/float64(iterations), 1))
-		return l.Value(mat.NewDense(r, t.D, x), mat.NewDense(r, t.D, g))
+		return l.Value(ctx, mat.NewDense(r, t.D, x), mat.NewDense(r, t.D, g))
 	})
 	if err != nil {
 		return nil, err
@@ -98,14 +98,14 @@ func fitTNCA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	if lost(mat.NewDense(r, t.D, best), start) {
 		best = slices.Clone(start.RawMatrix().Data)
 		g := mat.NewDense(r, t.D, nil)
-		if search.End, err = l.Value(start, g); err != nil {
+		if search.End, err = l.Value(ctx, start, g); err != nil {
 			return nil, err
 		}
 		search.Steps = 0
 		search.Gradient = mat.Norm(g, 2)
 		t.Report.Note("the search would give up outputs: no direction separates the classes there; the start is kept")
 	}
-	endNN, err := l.leaveOneOut(mat.NewDense(r, t.D, best))
+	endNN, err := l.leaveOneOut(ctx, mat.NewDense(r, t.D, best))
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func fitTNCA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 
 	a := mat.NewDense(t.M, t.D, nil)
 	a.Mul(space, mat.NewDense(r, t.D, best))
-	a, err = t.Principal(a)
+	a, err = t.Principal(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func lost(best, start *mat.Dense) bool {
 // freeStart is the white space and the directions of pairacc in it, padded with
 // the next columns.
 func freeStart(ctx context.Context, t *frame.Task) (space, start *mat.Dense, s *pencil.Solution, err error) {
-	if s, err = t.WhiteSpace(0); err != nil {
+	if s, err = t.WhiteSpace(ctx, 0); err != nil {
 		return nil, nil, nil, err
 	}
 	_, r := s.Vectors.Dims()
@@ -206,7 +206,7 @@ func (l *neighbourLoss) Place(x, space *mat.Dense) {
 
 // tie finds the scale c at which the leading d columns have the least loss, ties
 // the search to them and returns them as its start.
-func (l *neighbourLoss) tie(d int) (*mat.Dense, error) {
+func (l *neighbourLoss) tie(ctx context.Context, d int) (*mat.Dense, error) {
 	_, r := l.u.Dims()
 	var best *mat.Dense
 	least, scale := math.Inf(1), 0.0
@@ -215,7 +215,7 @@ func (l *neighbourLoss) tie(d int) (*mat.Dense, error) {
 		for j := range d {
 			start.Set(j, j, math.Exp2(e))
 		}
-		v, err := l.Value(start, nil)
+		v, err := l.Value(ctx, start, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -232,7 +232,7 @@ func (l *neighbourLoss) tie(d int) (*mat.Dense, error) {
 const anchorBlocks = 16
 
 // Value is the loss at L and, where g is not nil, its gradient there.
-func (l *neighbourLoss) Value(at, g *mat.Dense) (float64, error) {
+func (l *neighbourLoss) Value(ctx context.Context, at, g *mat.Dense) (float64, error) {
 	n, _ := l.u.Dims()
 	k, _ := l.ref.Dims()
 	r, d := at.Dims()
@@ -246,7 +246,7 @@ func (l *neighbourLoss) Value(at, g *mat.Dense) (float64, error) {
 	anchor := mat.NewDense(n, d, nil)
 	losses := make([]float64, anchorBlocks)
 	pulls := make([][]float64, anchorBlocks)
-	err := parallel.Each(context.Background(), anchorBlocks, func(b int) {
+	err := parallel.Each(ctx, anchorBlocks, func(b int) {
 		if g != nil {
 			pulls[b] = make([]float64, k*d)
 		}
@@ -359,13 +359,13 @@ func weigh(kernel, u []float64, c float64) {
 
 // leaveOneOut is the share of reference rows whose nearest other reference is of
 // their class.
-func (l *neighbourLoss) leaveOneOut(at *mat.Dense) (float64, error) {
+func (l *neighbourLoss) leaveOneOut(ctx context.Context, at *mat.Dense) (float64, error) {
 	k, _ := l.ref.Dims()
 	_, d := at.Dims()
 	var z mat.Dense
 	z.Mul(l.ref, at)
 	x := z.RawMatrix().Data
-	near, err := score.Neighbors(x, k, x, k, d, 2)
+	near, err := score.Neighbors(ctx, x, k, x, k, d, 2)
 	if err != nil {
 		return 0, err
 	}
@@ -395,7 +395,7 @@ func marginSpace(ctx context.Context, t *frame.Task) (*mat.Dense, *pencil.Soluti
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := pencil.Solve(n, q, pencil.Max, 0)
+	s, err := pencil.Solve(ctx, n, q, pencil.Max, 0)
 	if err != nil {
 		return nil, nil, err
 	}

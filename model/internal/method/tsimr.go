@@ -236,7 +236,7 @@ func fitLTSIMR(find ManifoldTangents) func(context.Context, *frame.Task) (*frame
 		if explained {
 			return nil, t.TooFlat(build)
 		}
-		return t.SolveRatio(t.Moment(), d, pencil.Min)
+		return t.SolveRatio(ctx, t.Moment(), d, pencil.Min)
 	}
 }
 
@@ -256,7 +256,7 @@ func effectiveForm(ctx context.Context, t *frame.Task, find ManifoldTangents) (d
 	if err != nil {
 		return nil, false, err
 	}
-	if d, err = form.EliminateLinear(rows.X, parts); err != nil {
+	if d, err = form.EliminateLinear(ctx, rows.X, parts); err != nil {
 		return nil, false, err
 	}
 	all := 0.0 // tr 2 X L X'

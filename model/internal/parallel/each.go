@@ -1,15 +1,12 @@
 package parallel
 
-import (
-	"context"
-	"runtime"
-)
+import "context"
 
-// Each calls f for every i below n, in order, on all cores, and waits for all
-// calls. A panic of f, and the end of ctx, stop the handing out and are the
+// Each calls f for every i below n, in order, on all cores, or as many as the
+// limit of ctx allows, and waits for all calls. A panic of f, and the end of ctx, stop the handing out and are the
 // error: a *Panic, or that of ctx.
 func Each(ctx context.Context, n int, f func(i int)) error {
-	return EachOn(ctx, runtime.GOMAXPROCS(0), n, f)
+	return EachOn(ctx, Workers(ctx), n, f)
 }
 
 // EachOn is Each on at most so many goroutines, the caller's among them: on 1,
@@ -24,11 +21,19 @@ func EachOn(ctx context.Context, workers, n int, f func(i int)) error {
 
 // EachTold is Each beside the caller, whose goroutine calls told after each call
 // of f with the number of those that are done. A panic of told is as one of f.
+// Under a limit of one the caller does it all.
 func EachTold(ctx context.Context, n int, f func(i int), told func(done int)) error {
+	if Workers(ctx) == 1 {
+		return EachOn(ctx, 1, n, func(i int) {
+			f(i)
+			told(i + 1)
+		})
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	done := make(chan struct{}, n) // never blocks a worker
 	var err error
+	started.Add(1)
 	go func() {
 		defer close(done)
 		err = Each(ctx, n, func(i int) {

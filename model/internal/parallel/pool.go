@@ -13,11 +13,17 @@ type Pool struct {
 	worker func() // bound once: a go statement then allocates nothing
 
 	ctx     context.Context
+	budget  *budget // of ctx, nil without a limit
 	n, step int
 	next    atomic.Int64
 	wait    sync.WaitGroup
 	failed  atomic.Pointer[Panic] // the first
 }
+
+var started atomic.Int64
+
+// Started is how many goroutines this package has started.
+func Started() int64 { return started.Load() }
 
 // NewPool returns a pool whose workers each call work once in a run. It calls
 // Next until there is no range left, or returns before.
@@ -28,12 +34,18 @@ func NewPool(work func(*Pool)) *Pool {
 }
 
 // Run hands out [0, n) in ranges of step to at most so many workers, the caller
-// among them, and waits for all. A panic, and the end of ctx, stop the handing
-// out; the first panic is the error as a *Panic, else it is that of ctx.
+// among them, as the limit of ctx allows, and waits for all. A panic, and the
+// end of ctx, stop the handing out; the first panic is the error as a *Panic,
+// else it is that of ctx.
 func (p *Pool) Run(ctx context.Context, workers, n, step int) error {
 	p.ctx, p.n, p.step = ctx, n, step
 	p.next.Store(0)
 	others := min(workers, (n+step-1)/step) - 1
+	if others > 0 {
+		p.budget = budgetOf(ctx)
+		others = p.budget.take(others)
+	}
+	started.Add(int64(max(others, 0)))
 	for range others {
 		p.wait.Add(1)
 		go p.worker()
@@ -42,7 +54,7 @@ func (p *Pool) Run(ctx context.Context, workers, n, step int) error {
 	if others > 0 {
 		p.wait.Wait()
 	}
-	p.ctx = nil
+	p.ctx, p.budget = nil, nil
 	if p.failed.Load() != nil {
 		return p.failed.Swap(nil)
 	}
@@ -61,6 +73,7 @@ func (p *Pool) Next() (from, to int, ok bool) {
 
 func (p *Pool) other() {
 	defer p.wait.Done()
+	defer p.budget.give()
 	p.guarded()
 }
 

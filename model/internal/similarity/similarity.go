@@ -73,11 +73,11 @@ func Heat(squared *mat.Dense, sigma float64) (s *mat.Dense, rate float64) {
 
 // SquaredDistances are those of the rows whose products are g, n x n; exact
 // zeros for equal rows are kept by taking the difference where it cancels.
-func SquaredDistances(x *mat.Dense) (*mat.Dense, error) {
+func SquaredDistances(ctx context.Context, x *mat.Dense) (*mat.Dense, error) {
 	n, m := x.Dims()
 	out := mat.NewDense(n, n, nil)
 	flat := mat.DenseCopyOf(x).RawMatrix().Data
-	err := parallel.Each(context.Background(), n, func(i int) {
+	err := parallel.Each(ctx, n, func(i int) {
 		for j := range i {
 			d := linalg.SquaredDistance(flat[i*m:(i+1)*m], flat[j*m:(j+1)*m])
 			out.Set(i, j, d)
@@ -160,7 +160,7 @@ func (r Rule) Learn(ctx context.Context, g, s *mat.Dense, say func(float64)) (*L
 		}
 		previous = j
 		say(float64(step) / float64(r.Steps))
-		if err := r.Step(plus, minus, s, w, wp, wm); err != nil {
+		if err := r.Step(ctx, plus, minus, s, w, wp, wm); err != nil {
 			return nil, err
 		}
 	}
@@ -329,9 +329,9 @@ func (r Rule) without(g, s *mat.Dense) float64 {
 
 // Step is one multiplicative update, in place; both triangles get the same
 // number.
-func (r Rule) Step(plus, minus, s, w, wp, wm *mat.Dense) error {
+func (r Rule) Step(ctx context.Context, plus, minus, s, w, wp, wm *mat.Dense) error {
 	n, _ := w.Dims()
-	err := parallel.Each(context.Background(), n, func(i int) {
+	err := parallel.Each(ctx, n, func(i int) {
 		for j := range i {
 			v := w.At(i, j)
 			if v == 0 {

@@ -1,6 +1,7 @@
 package tangent
 
 import (
+	"context"
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
@@ -37,8 +38,8 @@ func (f *Form) coupling(part *Part, g *mat.Dense) *mat.Dense {
 
 // EliminateLinear is the form in t alone, f = X t and v at its minimum:
 // X'(S1 - S2 (S3 + a I)^-1 S2')X, m x m.
-func (f *Form) EliminateLinear(x *mat.Dense, parts []Part) (*mat.SymDense, error) {
-	s, err := graph.LaplacianForm(x, f.W)
+func (f *Form) EliminateLinear(ctx context.Context, x *mat.Dense, parts []Part) (*mat.SymDense, error) {
+	s, err := graph.LaplacianForm(ctx, x, f.W)
 	if err != nil {
 		return nil, err
 	}

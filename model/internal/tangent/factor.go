@@ -123,7 +123,7 @@ func PseudoInverse(ctx context.Context, s *mat.SymDense) (*pencil.Metric, *mat.D
 			return q, null, err
 		}
 	}
-	all, err := pencil.Solve(s, pencil.Identity(n), pencil.Min, n)
+	all, err := pencil.Solve(ctx, s, pencil.Identity(n), pencil.Min, n)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -184,4 +184,4 @@ type inverse struct{ q *pencil.Metric }
 
 func (o inverse) Order() int { return o.q.Columns() }
 
-func (o inverse) Apply(dst, x *mat.Dense) { dst.Copy(o.q.Solve(x)) }
+func (o inverse) Apply(_ context.Context, dst, x *mat.Dense) { dst.Copy(o.q.Solve(x)) }

@@ -1,0 +1,103 @@
+package fit
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/parallel"
+	"github.com/embedd/embedd/model/moments"
+)
+
+// TestOneWorker: with one worker a fit starts no goroutine beside its own, whatever the method, and its model is that
+// of all cores. (Goroutines of gonum are not seen here.) The rows are so many that what is not worth a goroutine
+// for few is for them.
+func TestOneWorker(t *testing.T) {
+	before := runtime.GOMAXPROCS(4)
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+	d := synthetic(11, 240, 72, 4)
+	var configs []Config
+	for _, m := range Methods() {
+		c := Config{Method: m.Name, Dim: 2, Seed: 1}
+		if slices.ContainsFunc(m.Params, func(p Param) bool { return p.Name == "rows" }) {
+			c.Params = map[string]string{"rows": "60"}
+		}
+		configs = append(configs, c)
+	}
+	if !testing.Short() {
+		configs = append(configs, Config{Method: Auto, Dim: 2})
+	}
+	own := &Criterion{Name: "own", Supervised: true,
+		Build: func(ctx context.Context, x *mat.Dense, y []int) (n, d *mat.SymDense, err error) {
+			lists, err := graph.Nearest(ctx, x, 5)
+			if err != nil {
+				return nil, nil, err
+			}
+			w, err := lists.Weights(graph.Union, graph.Binary)
+			if err != nil {
+				return nil, nil, err
+			}
+			return graph.Embedding(ctx, x, w, graph.Degree)
+		}}
+	configs = append(configs, Config{Own: own, Dim: 2}, Config{Method: "lda", Dim: AutoDim})
+	wide := 0 // fits that take more than one goroutine where they may
+	for _, c := range configs {
+		fit := func(workers int) (digest string, started int64) {
+			c.Workers = workers
+			at := parallel.Started()
+			m, err := Fit(t.Context(), d, c)
+			if err != nil {
+				t.Fatalf("%s: %v", c.name(), err)
+			}
+			return m.Digest(), parallel.Started() - at
+		}
+		one, alone := fit(1)
+		all, many := fit(0)
+		if alone != 0 {
+			t.Errorf("%s: %d goroutines with one worker", c.name(), alone)
+		}
+		if one != all {
+			t.Errorf("%s: another model with one worker", c.name())
+		}
+		if many > 0 {
+			wide++
+		}
+	}
+	if wide < len(configs)*2/3 {
+		t.Errorf("%d of %d fits start a goroutine on four cores: the rows are too few to tell", wide, len(configs))
+	}
+}
+
+// TestOneWorkerOfMoments is TestOneWorker of fits from statistics, whose sums are under a limit of the context.
+func TestOneWorkerOfMoments(t *testing.T) {
+	before := runtime.GOMAXPROCS(4)
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+	d := synthetic(12, 300, 72, 4)
+	for _, m := range Methods() {
+		if m.Streaming != "moments" {
+			continue
+		}
+		fit := func(workers int) (digest string, started int64) {
+			at := parallel.Started()
+			s := moments.New(d.M, m.Name == "sle")
+			if err := s.Add(model.Limit(t.Context(), workers), d.X, d.Y, nil); err != nil {
+				t.Fatal(err)
+			}
+			f, err := FitMoments(t.Context(), s, nil, d.Classes, Config{Method: m.Name, Dim: 2, Workers: workers})
+			if err != nil {
+				t.Fatalf("%s: %v", m.Name, err)
+			}
+			return f.Digest(), parallel.Started() - at
+		}
+		one, alone := fit(1)
+		all, many := fit(0)
+		if alone != 0 || many == 0 || one != all {
+			t.Errorf("%s: %d goroutines with one worker, %d with four, same model: %v", m.Name, alone, many, one == all)
+		}
+	}
+}
