@@ -102,7 +102,7 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 			g.request("CONSUMER", "CREATE", p.Stream, d, p.Subject), g.request("CONSUMER", "INFO", p.Stream, d),
 			g.request("CONSUMER", "MSG", "NEXT", p.Stream, d), "$JS.ACK."+p.Stream+"."+d+".>")
 		for _, subject := range []string{p.Output, p.Dead} { // what was answered before is looked up in them
-			grant(g.reads(g.streamOf(subject), "")...)
+			grant(g.reads(g.streamOf(subject), subject)...)
 		}
 		if p.Stage.Fixed != nil {
 			continue

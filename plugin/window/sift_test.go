@@ -33,7 +33,7 @@ func TestSift(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clean, _ := fill(c, want).Newest(1 << 30)
+	clean, _ := fill(c, want).Newest(t.Context(), 1 << 30)
 	a, err := s.Moments.Summary(true)
 	if err != nil {
 		t.Fatal(err)
