@@ -40,14 +40,26 @@ func (p *pipeline) answer(ctx context.Context, in *input) *answer {
 		return nil
 	}
 	a.seconds = time.Since(begin).Seconds()
-	known := in.delivered > 1 && p.parked.known(a)
-	// What was held for as long as the server waits may have been delivered to, and answered by, another process.
-	p.tail.markStored(ctx, a, in.delivered > 1 || time.Since(in.at) > p.AckWait ||
-		in.origin.Seq <= p.answered.Load())
-	if !known {
-		p.judge(a) // once
+	if in.delivered > 1 && p.parked.known(a) {
+		if err := p.tail.lookUp(ctx, a.doubtful()); err != nil {
+			p.log.Debug("the end of the output cannot be read; it is tried again", "error", err)
+		}
+		return a
 	}
+	// What was held for as long as the server waits may have been delivered to, and answered by, another process.
+	p.tail.markStored(ctx, a, in.doubt || time.Since(in.at) > p.AckWait)
+	p.judge(a) // once
 	return a
+}
+
+// doubtful are the parts that may be stored.
+func (a *answer) doubtful() (parts []*outgoing) {
+	for _, o := range a.parts {
+		if o.doubt && !o.stored {
+			parts = append(parts, o)
+		}
+	}
+	return parts
 }
 
 func (p *pipeline) transform(ctx context.Context, in *input) *answer {
@@ -166,7 +178,7 @@ func (p *pipeline) outgoing(in *input, kind wire.Answer, part int, subject strin
 	}
 	o := &outgoing{msg: msg}
 	if in.origin.Stream != "" {
-		o.id, o.sink = in.origin.ID(p.Name, kind, part), p.tail.sinks[subject]
+		o.id, o.sink = in.origin.ID(p.Name, kind, part), p.tail.of(subject)
 	}
 	return o
 }

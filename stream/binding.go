@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strconv"
 	"sync"
 	"time"
 
@@ -28,7 +27,12 @@ type binding struct {
 	waiting    bool      // the newest of them is not over
 	sure       int       // the newest pull of which it is known that it waits at this consumer
 	reconnects uint64    // of the connection, when that was known
+	asked      time.Time // when the server was asked last, and it was the one of before
 }
+
+// certainty is for how long an answer of the server holds where no pull waits: nobody makes a stream and a consumer,
+// fills the one and pulls from the other in that time. Under load it spares a request for each acknowledgement.
+const certainty = 2 * time.Millisecond
 
 // bind begins with a consumer.
 func (b *binding) bind(c jetstream.Consumer) {
@@ -55,13 +59,14 @@ func (b *binding) end() {
 func (b *binding) isSure(nc *nats.Conn) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.waiting && b.sure == b.pulls && nc.IsConnected() && nc.Stats().Reconnects == b.reconnects
+	return (b.waiting && b.sure == b.pulls || time.Since(b.asked) < certainty) && nc.IsConnected() &&
+		nc.Stats().Reconnects == b.reconnects
 }
 
 // verify asks the server whether the consumer is the one of before.
 func (b *binding) verify(ctx context.Context, p *pipeline) (bool, error) {
 	b.mu.Lock()
-	made, pulls, reconnects := b.made, b.pulls, p.nc.Stats().Reconnects
+	made, pulls, reconnects, now := b.made, b.pulls, p.nc.Stats().Reconnects, time.Now()
 	b.mu.Unlock()
 	c, err := p.js.Consumer(ctx, p.Stream, durable(p.Name))
 	if err != nil || !c.CachedInfo().Created.Equal(made) {
@@ -69,7 +74,7 @@ func (b *binding) verify(ctx context.Context, p *pipeline) (bool, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.sure, b.reconnects = pulls, reconnects
+	b.sure, b.reconnects, b.asked = pulls, reconnects, now
 	return true, nil
 }
 
@@ -152,8 +157,6 @@ func durable(pipeline string) string { return "embedd_" + pipeline }
 const (
 	metaPipeline = "embedd_pipeline"
 	metaSubject  = "embedd_subject"
-	// Inputs up to this number may have been answered before the consumer was made: one before it was removed.
-	metaAnswered = "embedd_answered"
 )
 
 // consumer binds the pipeline's own durable consumer, or makes it. It also says when the stream was made: one of the
@@ -175,7 +178,6 @@ func (p *pipeline) consumer(ctx context.Context) (jetstream.Consumer, time.Time,
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
 		p.settings(&want)
-		p.answeredBefore(ctx, created, &want)
 		c, err = input.CreateConsumer(ctx, want)
 	case err == nil:
 		have := c.CachedInfo().Config
@@ -183,17 +185,12 @@ func (p *pipeline) consumer(ctx context.Context) (jetstream.Consumer, time.Time,
 			return nil, time.Time{}, err
 		}
 		if changed := have; p.settings(&changed) {
-			if have.Metadata[metaPipeline] == "" {
-				p.answeredBefore(ctx, created, &changed)
-			}
 			c, err = input.UpdateConsumer(ctx, changed)
 		}
 	}
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	answered, _ := strconv.ParseUint(c.CachedInfo().Config.Metadata[metaAnswered], 10, 64)
-	p.answered.Store(answered)
 	info, err := input.Info(ctx)
 	if err == nil && !info.Created.Equal(created) {
 		err = errors.New("the stream was made anew while its consumer was bound")
@@ -201,26 +198,22 @@ func (p *pipeline) consumer(ctx context.Context) (jetstream.Consumer, time.Time,
 	return c, created, err
 }
 
-// answeredBefore notes with a consumer that is not one of ours, or not yet, which inputs the output may have answers to.
-func (p *pipeline) answeredBefore(ctx context.Context, created time.Time, c *jetstream.ConsumerConfig) {
-	newest := uint64(0)
+// answered is the highest number of an input of which the output holds an answer. Up to it a first delivery need not be
+// one: the consumer may have been removed and made again, or a server that crashed has forgotten what it delivered last.
+func (p *pipeline) answered(ctx context.Context, created time.Time) (newest uint64, err error) {
 	for _, s := range p.tail.sinks {
-		from := s.place()
-		from.seq -= min(from.seq, step)
-		if _, err := s.after(ctx, from, func(h head) {
+		from, _ := s.before(step)
+		if _, err = s.after(ctx, from, func(h head) {
 			seq, ours := seqOf(h.source, p.Stream)
 			o := wire.Origin{Stream: p.Stream, Created: created, Seq: seq}
 			if ours && seq > newest && (h.id == o.ID(p.Name, wire.AnswerOut, 0) || h.id == o.ID(p.Name, wire.AnswerDead, 0)) {
 				newest = seq
 			}
 		}); err != nil {
-			p.log.Warn("whether inputs were answered before the consumer was made cannot be seen; some may be answered again",
-				"consumer", c.Durable, "error", err)
+			return 0, err
 		}
 	}
-	if newest > 0 {
-		c.Metadata[metaAnswered] = strconv.FormatUint(newest+maxPending, 10)
-	}
+	return newest, nil
 }
 
 // settings sets what a pipeline relies on, and tells whether that changed anything.

@@ -94,10 +94,12 @@ func (c *confirmer) await(ctx context.Context, o *outgoing) error {
 	return o.err
 }
 
-// failed notes that an attempt failed. Only where nobody listened to it is it known that it was not stored.
+// failed notes that an attempt failed. Where the stream refused it, or no stream was there, it is known not to be stored.
 func (o *outgoing) failed(err error) {
 	o.future, o.err = nil, err
-	o.doubt = o.doubt || !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, jetstream.ErrNoStreamResponse)
+	var refused *jetstream.APIError
+	o.doubt = o.doubt || !errors.As(err, &refused) && !errors.Is(err, nats.ErrNoResponders) &&
+		!errors.Is(err, jetstream.ErrNoStreamResponse)
 }
 
 // again sends a part, and with it all behind it that failed meanwhile. What an earlier attempt may have stored is looked
@@ -139,12 +141,15 @@ func (c *confirmer) again(ctx context.Context, o *outgoing) error {
 	return nil
 }
 
-// over tells whether the last attempt has failed.
+// over tells whether the last attempt has failed, as far as is known now.
 func (o *outgoing) over() bool {
 	if o.stored || o.future == nil {
 		return o.err != nil
 	}
 	select {
+	case ack := <-o.future.Ok():
+		o.sink.stored(ack.Sequence)
+		o.stored = true
 	case err := <-o.future.Err():
 		o.failed(err)
 	default:

@@ -40,6 +40,7 @@ type input struct {
 	number    uint64 // the consumer's own number of this delivery
 	size      int64
 	at        time.Time // when it came
+	doubt     bool      // it may be answered already
 	tried     bool      // a process before this one had it and did not acknowledge it
 	attempts  uint64    // that are known to have failed; 0: this is the first
 
@@ -290,9 +291,14 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 	var consumer jetstream.Consumer
 	var created time.Time
 	var number uint64 // of the consumer's newest delivery
+	var newest uint64 // of the inputs that are answered or were pulled: up to it all may be answered
 	for attempt := 0; ctx.Err() == nil; {
 		if consumer == nil {
 			c, at, err := p.consumer(ctx)
+			answered := uint64(0)
+			if err == nil {
+				answered, err = p.answered(ctx, at)
+			}
 			if errors.Is(err, ErrConsumerTaken) {
 				return err
 			}
@@ -308,7 +314,10 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 				attempt++
 				continue
 			}
-			consumer, created = c, at
+			if !at.Equal(created) {
+				newest = 0
+			}
+			consumer, created, newest = c, at, max(newest, answered)
 			number = c.CachedInfo().Delivered.Consumer
 			h.bind(created)
 			p.binding.bind(c)
@@ -347,10 +356,15 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 				return
 			}
 			killpoint.Here(killpoint.Pulled)
-			in.tried = p.trials.concerns(in, number)
+			in.doubt = in.delivered > 1 || in.origin.Seq <= newest
+			newest = max(newest, in.origin.Seq)
+			in.tried = p.trials.concerns(in, number, p.AckWait)
 			number = in.number
 			if p.feed != nil {
 				p.feed.saw(in)
+				if p.feed.only && in.taught.Load() {
+					in.tried = false // this process has had it, and put it off
+				}
 			}
 			holds := p.readsOnce() && p.holds()
 			if holds && p.feed.awaitBelow(ctx, p.feed.most/2) {

@@ -110,7 +110,11 @@ func (p *pipeline) hasAnswered(ctx context.Context) (bool, error) {
 	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return false, reach(err)
 	}
-	out, err := p.tail.sinks[p.Output].stream.Info(ctx, jetstream.WithSubjectFilter(p.Output))
+	stream, err := p.tail.sinks[p.Output].look(ctx)
+	if err != nil {
+		return false, reach(err)
+	}
+	out, err := stream.Info(ctx, jetstream.WithSubjectFilter(p.Output))
 	if err != nil {
 		return false, reach(err)
 	}

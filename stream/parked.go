@@ -163,7 +163,7 @@ func (k *parked) standing(now time.Time) (n int, why string) {
 // subject and must not wait for what is bad.
 func (c *confirmer) confirmLetter(ctx context.Context, o *outgoing) error {
 	p := c.pipeline
-	for {
+	for !o.stored {
 		wait := p.parked.wait(time.Now())
 		if wait == 0 {
 			return errParked
@@ -188,11 +188,15 @@ func (c *confirmer) confirmLetter(ctx context.Context, o *outgoing) error {
 		}
 		return fmt.Errorf("dead letters on %s are not taken: %w", p.Dead, err)
 	}
+	return nil
 }
 
 // park puts an input off, to come back later. It reports false where there is no place for it.
 func (p *pipeline) park(a *answer, why error) bool {
 	in := a.in
+	for _, o := range a.parts {
+		o.over()
+	}
 	delay := p.parked.add(a, why, time.Now())
 	if delay == 0 {
 		return false

@@ -99,11 +99,9 @@ type pipeline struct {
 	input   jetstream.Stream // nil on core NATS
 	binding binding
 	trials  trials
-	// Inputs up to this number may be answered, though the consumer does not know it.
-	answered atomic.Uint64
-	created  time.Time // of the input stream, when the pipeline was opened
-	feed     *feed     // nil where nothing is learned
-	tail     *tail     // nil on core NATS
+	created time.Time // of the input stream, when the pipeline was opened
+	feed    *feed     // nil where nothing is learned
+	tail    *tail     // nil on core NATS
 	// learnFirst is the sequence number from which the window of the live model is filled again; 0: the first.
 	learnFirst uint64
 	clock      func() time.Time

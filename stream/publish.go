@@ -137,7 +137,8 @@ func refusal(err error) error {
 // explain says what to do about a publish that fails.
 func explain(err error, subject string) error {
 	switch {
-	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse):
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse),
+		errors.Is(err, jetstream.ErrStreamNotFound):
 		return fmt.Errorf("no stream takes subject %s (%w); make it with 'embedd setup --apply'", subject, err)
 	default:
 		return err

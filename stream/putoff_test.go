@@ -32,6 +32,7 @@ func TestStopGivesBack(t *testing.T) {
 	s := newSite(t)
 	s.again(jetstream.StreamConfig{Retention: jetstream.WorkQueuePolicy})
 	p := answerer(t)
+	p.AckWait = time.Minute
 	holds := p
 	holds.Stage = plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Until: plugin.UntilHold,
 		Fit: fit.Config{Method: "lda"}}
@@ -44,6 +45,6 @@ func TestStopGivesBack(t *testing.T) {
 	})
 	end()
 	s.engine(s.url(), p)
-	s.until("the next one has answered all", 6*time.Second, func() bool { return s.state("out").Msgs == n })
+	s.until("the next one has answered all", 30*time.Second, func() bool { return s.state("out").Msgs == n })
 	s.once(n)
 }

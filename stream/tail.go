@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -35,11 +36,12 @@ func newTail(js jetstream.JetStream, log *slog.Logger) *tail {
 // sink is the stream that takes a subject.
 type sink struct {
 	js      jetstream.JetStream
-	stream  jetstream.Stream
-	subject string // "" where the stream stores messages under other subjects than they were sent to
+	subject string
 
-	mu  sync.Mutex
-	end point
+	mu    sync.Mutex
+	name  string // of the stream
+	first uint64 // number of its first message, when it was asked last
+	end   point
 }
 
 // point is a place in a stream: all that is stored from now on has a higher number.
@@ -84,22 +86,54 @@ func (k *answers) put(id string, seq uint64) {
 
 // add makes the stream that takes a subject known.
 func (t *tail) add(ctx context.Context, subject string) (*jetstream.StreamInfo, error) {
-	name, err := t.js.StreamNameBySubject(ctx, subject)
-	if err != nil {
-		return nil, err
-	}
-	stream, err := t.js.Stream(ctx, name)
+	s := &sink{js: t.js, subject: subject}
+	stream, err := s.look(ctx)
 	if err != nil {
 		return nil, err
 	}
 	info := stream.CachedInfo()
-	s := &sink{stream: stream, subject: subject, end: point{info.Created, info.State.LastSeq}}
-	if info.Config.SubjectTransform != nil {
-		s.subject = ""
-	}
-	s.js, t.sinks[subject] = t.js, s
+	t.sinks[subject] = s
 	t.window = min(t.window, info.Config.Duplicates)
 	return info, nil
+}
+
+// of is the stream that takes a subject, nil where there are none.
+func (t *tail) of(subject string) *sink {
+	if t == nil {
+		return nil
+	}
+	return t.sinks[subject]
+}
+
+// look asks for the stream; where it was made anew, all of it is behind every place in the one before.
+func (s *sink) look(ctx context.Context) (jetstream.Stream, error) {
+	s.mu.Lock()
+	name := s.name
+	s.mu.Unlock()
+	var stream jetstream.Stream
+	err := error(jetstream.ErrStreamNotFound)
+	if name != "" {
+		stream, err = s.js.Stream(ctx, name)
+	}
+	if errors.Is(err, jetstream.ErrStreamNotFound) { // not known yet, or another takes the subject now
+		if name, err = s.js.StreamNameBySubject(ctx, s.subject); err == nil {
+			stream, err = s.js.Stream(ctx, name)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	info := stream.CachedInfo()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.name == "":
+		s.end = point{info.Created, info.State.LastSeq}
+	case !s.end.created.Equal(info.Created):
+		s.end = point{created: info.Created}
+	}
+	s.name, s.first = name, max(info.State.FirstSeq, 1)
+	return stream, nil
 }
 
 // place is behind everything that is known to be stored.
@@ -107,6 +141,15 @@ func (s *sink) place() point {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.end
+}
+
+// before is so many messages before that, but not before the first.
+func (s *sink) before(back uint64) (from point, all bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from = s.end
+	from.seq -= min(from.seq, back)
+	return from, from.seq < s.first
 }
 
 // stored notes where the server put a message.
@@ -124,24 +167,24 @@ type head struct {
 
 // after reads the identities of what is stored behind a place, and returns the place that it came to.
 func (s *sink) after(ctx context.Context, m point, take func(head)) (point, error) {
-	info, err := s.stream.Info(ctx)
+	stream, err := s.look(ctx)
 	if err != nil {
-		return m, fmt.Errorf("asking for stream %s: %w", s.stream.CachedInfo().Config.Name, err)
+		return m, fmt.Errorf("asking for the stream of %s: %w", s.subject, explain(err, s.subject))
 	}
-	if !info.Created.Equal(m.created) { // made anew: all of it is behind every place in the one before
+	info := stream.CachedInfo()
+	if !info.Created.Equal(m.created) {
 		m = point{created: info.Created}
-		s.mu.Lock()
-		if !s.end.created.Equal(m.created) {
-			s.end = m
-		}
-		s.mu.Unlock()
 	}
 	end := point{info.Created, max(info.State.LastSeq, m.seq)}
-	if m.seq = max(m.seq, info.State.FirstSeq-1); m.seq >= end.seq {
+	if info.State.Msgs == 0 || end.seq == m.seq {
 		return end, nil
 	}
-	c, err := s.stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: m.seq + 1, FilterSubject: s.subject,
+	filter := s.subject
+	if info.Config.SubjectTransform != nil {
+		filter = "" // messages are stored under other subjects than they were sent to
+	}
+	c, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: m.seq + 1, FilterSubject: filter,
 		AckPolicy: jetstream.AckNonePolicy, HeadersOnly: true, MemoryStorage: true, InactiveThreshold: time.Minute,
 	})
 	if err != nil {
@@ -150,7 +193,7 @@ func (s *sink) after(ctx context.Context, m point, take func(head)) (point, erro
 	defer func() {
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
-		_ = s.stream.DeleteConsumer(clean, c.CachedInfo().Name) // it ends by itself too
+		_ = stream.DeleteConsumer(clean, c.CachedInfo().Name) // it ends by itself too
 	}()
 	delivered := uint64(0)
 	for pending := c.CachedInfo().NumPending; pending > 0; {
@@ -194,12 +237,16 @@ func (t *tail) lookUp(ctx context.Context, parts []*outgoing) error {
 		}
 	}
 	for s, wanted := range byID {
-		if _, err := s.after(ctx, from[s], func(h head) {
+		m, err := s.after(ctx, from[s], func(h head) {
 			if o := wanted[h.id]; o != nil {
 				o.stored = true
 			}
-		}); err != nil {
+		})
+		if err != nil {
 			return err
+		}
+		for _, o := range wanted {
+			o.after = m
 		}
 	}
 	return nil
@@ -266,8 +313,8 @@ func (t *tail) know(ctx context.Context, s *sink, in *input) error {
 		return err
 	}
 	for back := uint64(step); ; back *= 4 {
-		now, first, from := time.Now(), max(s.stream.CachedInfo().State.FirstSeq, 1), s.place()
-		from.seq -= min(from.seq, back)
+		now := time.Now()
+		from, all := s.before(back)
 		k := &answers{input: in.origin.Created, from: seq, to: math.MaxUint64, ids: map[string]uint64{}, read: now}
 		before, old := map[uint64]bool{}, false
 		m, err := s.after(ctx, from, func(h head) {
@@ -283,7 +330,7 @@ func (t *tail) know(ctx context.Context, s *sink, in *input) error {
 		if err != nil {
 			return err
 		}
-		if old || len(before) > 2*t.most || from.seq < first || !m.created.Equal(from.created) {
+		if old || len(before) > 2*t.most || all || !m.created.Equal(from.created) {
 			k.upTo = m
 			t.known[s] = k
 			return nil

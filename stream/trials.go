@@ -24,7 +24,7 @@ import (
 type trials struct {
 	created time.Time // of the stream of which floor and upTo are numbers
 	upTo    uint64    // number of the newest message that was delivered before this process began
-	shared  bool      // another process gets messages too, or some were lost on their way
+	shared  time.Time // when another process was seen to get messages too, or some were lost on their way
 
 	mu     sync.Mutex
 	floor  uint64            // all up to here were acknowledged, or will not come again
@@ -53,9 +53,12 @@ func (t *trials) begin(created time.Time, c *jetstream.ConsumerInfo) {
 
 // concerns tells whether a message was another process's, and not acknowledged by it. number is that of the consumer's
 // delivery before.
-func (t *trials) concerns(in *input, number uint64) bool {
-	t.shared = t.shared || in.number != number+1
-	return in.delivered > 1 && (t.shared || in.origin.Seq <= t.upTo && in.origin.Created.Equal(t.created))
+func (t *trials) concerns(in *input, number uint64, ackWait time.Duration) bool {
+	if in.number != number+1 {
+		t.shared = time.Now()
+	}
+	return in.delivered > 1 && (time.Since(t.shared) < 2*ackWait ||
+		in.origin.Seq <= t.upTo && in.origin.Created.Equal(t.created))
 }
 
 func readTrials(meta map[string]string) map[uint64]uint64 {
