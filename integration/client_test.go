@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
@@ -30,7 +32,10 @@ func TestPublishAndTail(t *testing.T) {
 	if err := tail.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 20*time.Second, says("tail listens"), func() bool { return c.heard("reduced.probe") })
+	eventually(t, 20*time.Second, says("tail listens"), func() bool {
+		z, err := s.Subsz(&server.SubszOptions{Subscriptions: true, Test: "reduced.nobody"})
+		return err == nil && len(z.Subs) > 0
+	})
 
 	report := succeed(t, "publish", "--server", s.ClientURL(), "--data", digitsFile(t), "--label", "label", "--subject",
 		"features.digits",

@@ -2,6 +2,8 @@ package stream
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -217,5 +219,34 @@ func TestPullThroughADomain(t *testing.T) {
 		if n != 3 || err != nil {
 			t.Errorf("%s: %d messages, %v", begins, n, err)
 		}
+	}
+}
+
+// TestFollowASubject: what a stream holds and what comes is read in order, lookalikes among it, until it is enough.
+func TestFollowASubject(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.put(&nats.Msg{Subject: "in.x", Data: []byte("1")})
+	s.put(&nats.Msg{Subject: "in.x", Header: nats.Header{"Status": {"409"}, "Description": {"Consumer Deleted"}}})
+	s.put(&nats.Msg{Subject: "in.y", Data: []byte("another")})
+	s.put(&nats.Msg{Subject: "in.x", Data: []byte("3")})
+	var got []string
+	begin := time.Now()
+	err := Follow(s.Context(), s.js, "in.x", func(msg *nats.Msg, _ time.Time) bool {
+		if got = append(got, string(msg.Data)); len(got) == 3 {
+			s.put(&nats.Msg{Subject: "in.x", Data: []byte("4")})
+		}
+		return len(got) < 4
+	})
+	if err != nil || !slices.Equal(got, []string{"1", "", "3", "4"}) || time.Since(begin) > 3*time.Second {
+		t.Errorf("%q after %v: %v", got, time.Since(begin), err)
+	}
+	if err := Follow(s.Context(), s.js, "nobody.x", nil); err == nil || !strings.Contains(err.Error(), "no stream takes") {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithTimeout(s.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := Follow(ctx, s.js, "in.y", func(*nats.Msg, time.Time) bool { return true }); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
 	}
 }

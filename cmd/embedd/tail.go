@@ -2,9 +2,7 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,12 +10,11 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/file"
-	"github.com/embedd/embedd/cmd/embedd/connection"
+	"github.com/embedd/embedd/stream"
 )
 
 // tailCommand shows what flows on a subject.
@@ -39,70 +36,43 @@ func tailCommand(e *env) *cobra.Command {
 		}
 		defer nc.Close()
 		n := 0
-		show := func(subject string, header nats.Header, data []byte, at time.Time) error {
+		done := make(chan error, 1)
+		// show tells whether there is more to show.
+		show := func(msg *nats.Msg, at time.Time) bool {
 			n++
-			return printMessage(out, message{Subject: subject, Time: at, Headers: header, Bytes: len(data)},
-				data, *rows)
+			err := printMessage(out, message{Subject: msg.Subject, Time: at, Headers: msg.Header, Bytes: len(msg.Data)},
+				msg.Data, *rows)
+			if err != nil || n == *limit {
+				done <- err
+				return false
+			}
+			return true
 		}
 		if *all {
-			return tailStream(ctx, nc, *subject, *limit, show)
-		}
-		sub, err := nc.SubscribeSync(*subject)
-		if err != nil {
-			return err
-		}
-		for *limit == 0 || n < *limit {
-			msg, err := sub.NextMsgWithContext(ctx)
+			js, err := nc.JetStream()
 			if err != nil {
 				return err
 			}
-			if err := show(msg.Subject, msg.Header, msg.Data, time.Now()); err != nil {
+			if err := stream.Follow(ctx, js, *subject, show); err != nil {
 				return err
 			}
+			return <-done
 		}
-		return nil
-	}
-	return cmd
-}
-
-// tailStream reads the stream that takes the subject, from its first message.
-func tailStream(ctx context.Context, nc *connection.Conn, subject string, limit int,
-	show func(string, nats.Header, []byte, time.Time) error) error {
-	js, err := nc.JetStream()
-	if err != nil {
-		return err
-	}
-	name, err := js.StreamNameBySubject(ctx, subject)
-	if err != nil {
-		return fmt.Errorf("no stream takes %s, so there is nothing stored to show: leave --all out (%w)", subject, err)
-	}
-	c, err := js.OrderedConsumer(ctx, name, jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}})
-	if err != nil {
-		return err
-	}
-	msgs, err := c.Messages()
-	if err != nil {
-		return err
-	}
-	defer msgs.Stop()
-	defer context.AfterFunc(ctx, msgs.Stop)()
-	for n := 0; limit == 0 || n < limit; n++ {
-		msg, err := msgs.Next()
-		if errors.Is(err, jetstream.ErrMsgIteratorClosed) {
-			return ctx.Err()
-		}
+		// Handed to a function they all come; the client's other way takes some for the server's own.
+		more := true
+		sub, err := nc.Subscribe(*subject, func(msg *nats.Msg) { more = more && show(msg, time.Now()) })
 		if err != nil {
 			return err
 		}
-		at := time.Time{}
-		if meta, err := msg.Metadata(); err == nil {
-			at = meta.Timestamp
-		}
-		if err := show(msg.Subject(), msg.Headers(), msg.Data(), at); err != nil {
+		defer sub.Unsubscribe()
+		select {
+		case err := <-done:
 			return err
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
-	return nil
+	return cmd
 }
 
 // message is one line of `embedd tail --format json`.
