@@ -183,7 +183,7 @@ func TestParked(t *testing.T) {
 		"a full stream":                    {jetstream.StreamConfig{MaxMsgs: 1, Discard: jetstream.DiscardNew}, 3},
 		"a stream that confirms nothing":   {jetstream.StreamConfig{NoAck: true, Duplicates: 200 * time.Millisecond}, 3},
 		"a stream of too small messages":   {jetstream.StreamConfig{MaxMsgSize: 300}, 3},
-		"more than are answered at a time": {jetstream.StreamConfig{MaxMsgs: 1, Discard: jetstream.DiscardNew}, 1500},
+		"more than are answered at a time": {jetstream.StreamConfig{MaxMsgs: 1, Discard: jetstream.DiscardNew}, 1100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -200,7 +200,7 @@ func TestParked(t *testing.T) {
 			s.send(20)
 			s.stored("out", "out.x", 20)
 			parked := func() any { n, _ := q.parked.standing(time.Now()); return n }
-			s.eventually(30*time.Second, parked, func() bool { return parked() == c.n })
+			s.eventually(2*time.Minute, parked, func() bool { return parked() == c.n })
 			if _, why := q.parked.standing(time.Now()); why == "" {
 				t.Error("nobody says why")
 			} else {
@@ -221,7 +221,7 @@ func TestParked(t *testing.T) {
 				t.Errorf("%d letters, want %d", len(got), c.n)
 			}
 			s.settled()
-			s.eventually(10*time.Second, parked, func() bool { return parked() == 0 })
+			s.eventually(time.Minute, parked, func() bool { return parked() == 0 })
 			s.stored("dead", "dead.x", c.n) // none came twice
 		})
 	}

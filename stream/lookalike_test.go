@@ -51,7 +51,7 @@ func (s *site) stored(stream, subject string, n int) (out []*jetstream.RawStream
 		}
 		return int(info.State.Subjects[subject])
 	}
-	s.eventually(30*time.Second, func() any { return there() }, func() bool { return there() >= n })
+	s.eventually(2*time.Minute, func() any { return there() }, func() bool { return there() >= n })
 	for next := uint64(1); ; {
 		msg, err := st.GetMsg(s.Context(), next, jetstream.WithGetMsgSubject(subject))
 		if err != nil {
@@ -70,7 +70,7 @@ func (s *site) stored(stream, subject string, n int) (out []*jetstream.RawStream
 func (s *site) settled() {
 	s.Helper()
 	var info *jetstream.ConsumerInfo
-	s.eventually(30*time.Second, func() any { return info }, func() bool {
+	s.eventually(2*time.Minute, func() any { return info }, func() bool {
 		c, err := s.js.Consumer(s.Context(), "in", durable("p"))
 		if err != nil {
 			return false
