@@ -15,6 +15,14 @@ import (
 
 // isLogin tells whether the server refused who connects.
 func isLogin(err error) bool {
+	if err == nil {
+		return false
+	}
+	// The error of an attempt to connect again is the server's own sentence, which is not always the client's.
+	text := strings.ToLower(err.Error())
+	if strings.Contains(text, "authentication expired") || strings.Contains(text, "authentication revoked") {
+		return true
+	}
 	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
 		errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrAccountAuthExpired)
 }
