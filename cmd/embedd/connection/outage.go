@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -126,8 +127,9 @@ func (c *Conn) reported(_ *nats.Conn, sub *nats.Subscription, err error) {
 		text += sub.Subject
 	}
 	c.mu.Lock()
-	at, again := c.told[text]
-	quiet := again && time.Since(at) < every || !again && len(c.told) == maxReports
+	maps.DeleteFunc(c.told, func(_ string, at time.Time) bool { return time.Since(at) >= every })
+	_, quiet := c.told[text]
+	quiet = quiet || len(c.told) == maxReports
 	if !quiet {
 		c.told[text] = time.Now()
 	}
