@@ -49,7 +49,18 @@ func (g *granter) begin(verb string) Rights {
 	return Rights{Verb: verb, Publish: []string{}, Subscribe: []string{g.inbox}}
 }
 
-func (r Rights) sorted() Rights {
+// sorted also grants what a domain's requests become: a server of the domain itself maps them before it looks at
+// rights, and one beyond it sees them as they are.
+func (g *granter) sorted(r Rights) Rights {
+	if strings.HasPrefix(g.api, "$JS.") && g.api != jetstream.DefaultAPIPrefix {
+		for _, subject := range r.Publish {
+			if rest, ok := strings.CutPrefix(subject, g.api); ok && strings.HasPrefix(rest, "$") {
+				r.Publish = append(r.Publish, rest)
+			} else if ok {
+				r.Publish = append(r.Publish, jetstream.DefaultAPIPrefix+rest)
+			}
+		}
+	}
 	for _, list := range []*[]string{&r.Publish, &r.Subscribe} {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
@@ -113,7 +124,7 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 			grant(g.store(p.Name)...)
 		}
 	}
-	return r.sorted()
+	return g.sorted(r)
 }
 
 // store are the rights to keep the models of a pipeline.
@@ -144,7 +155,7 @@ func (g *granter) publish(pipelines []Pipeline) Rights {
 		}
 	}
 	r.Publish = append(r.Publish, g.request("STREAM", "NAMES"))
-	return r.sorted()
+	return g.sorted(r)
 }
 
 func (g *granter) tail(pipelines []Pipeline) Rights {
@@ -163,7 +174,7 @@ func (g *granter) tail(pipelines []Pipeline) Rights {
 		}
 		r.Publish = append(r.Publish, g.request("STREAM", "NAMES"))
 	}
-	return r.sorted()
+	return g.sorted(r)
 }
 
 func (g *granter) setup() Rights {
@@ -182,5 +193,5 @@ func (g *granter) setup() Rights {
 			r.Publish = append(r.Publish, g.request("INFO")) // the client asks which version the server is of
 		}
 	}
-	return r.sorted()
+	return g.sorted(r)
 }
