@@ -49,7 +49,18 @@ func (g *granter) begin(verb string) Rights {
 	return Rights{Verb: verb, Publish: []string{}, Subscribe: []string{g.inbox}}
 }
 
-func (r Rights) sorted() Rights {
+// sorted also grants what a domain's requests become: a server of the domain itself maps them before it looks at
+// rights, and one beyond it sees them as they are.
+func (g *granter) sorted(r Rights) Rights {
+	if strings.HasPrefix(g.api, "$JS.") && g.api != jetstream.DefaultAPIPrefix {
+		for _, subject := range r.Publish {
+			if rest, ok := strings.CutPrefix(subject, g.api); ok && strings.HasPrefix(rest, "$") {
+				r.Publish = append(r.Publish, rest)
+			} else if ok {
+				r.Publish = append(r.Publish, jetstream.DefaultAPIPrefix+rest)
+			}
+		}
+	}
 	for _, list := range []*[]string{&r.Publish, &r.Subscribe} {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
@@ -70,14 +81,10 @@ func (g *granter) streamOf(subject string) string {
 // request is the right to ask JetStream something.
 func (g *granter) request(tokens ...string) string { return g.api + strings.Join(tokens, ".") }
 
-// reads are the rights of a reader of its own, whose consumer has a name drawn at random, of one subject or, with "",
-// of all. They allow to delete any consumer of the stream, since a right cannot say whose a name is.
+// reads are the rights of a reader of its own, whose consumer has a name drawn at random. They allow to delete any
+// consumer of the stream, since a right cannot say whose a name is.
 func (g *granter) reads(stream, subject string) []string {
-	create := []string{"CONSUMER", "CREATE", stream, "*"}
-	if subject != "" {
-		create = append(create, subject)
-	}
-	return []string{g.request("STREAM", "INFO", stream), g.request(create...),
+	return []string{g.request("STREAM", "INFO", stream), g.request("CONSUMER", "CREATE", stream, "*", subject),
 		g.request("CONSUMER", "MSG", "NEXT", stream, "*"), g.request("CONSUMER", "DELETE", stream, "*")}
 }
 
@@ -108,7 +115,8 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 			continue
 		}
 		grant(g.reads(p.Stream, p.Subject)...)
-		grant(g.request("STREAM", "MSG", "GET", p.Stream), g.request("DIRECT", "GET", p.Stream))
+		grant(g.request("STREAM", "MSG", "GET", p.Stream), g.request("DIRECT", "GET", p.Stream),
+			g.request("DIRECT", "GET", p.Stream, ">"))
 		if p.Labels != "" {
 			grant(g.reads(g.streamOf(p.Labels), p.Labels)...)
 		}
@@ -116,7 +124,7 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 			grant(g.store(p.Name)...)
 		}
 	}
-	return r.sorted()
+	return g.sorted(r)
 }
 
 // store are the rights to keep the models of a pipeline.
@@ -147,7 +155,7 @@ func (g *granter) publish(pipelines []Pipeline) Rights {
 		}
 	}
 	r.Publish = append(r.Publish, g.request("STREAM", "NAMES"))
-	return r.sorted()
+	return g.sorted(r)
 }
 
 func (g *granter) tail(pipelines []Pipeline) Rights {
@@ -166,7 +174,7 @@ func (g *granter) tail(pipelines []Pipeline) Rights {
 		}
 		r.Publish = append(r.Publish, g.request("STREAM", "NAMES"))
 	}
-	return r.sorted()
+	return g.sorted(r)
 }
 
 func (g *granter) setup() Rights {
@@ -185,5 +193,5 @@ func (g *granter) setup() Rights {
 			r.Publish = append(r.Publish, g.request("INFO")) // the client asks which version the server is of
 		}
 	}
-	return r.sorted()
+	return g.sorted(r)
 }

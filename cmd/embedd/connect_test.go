@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -178,4 +181,62 @@ func refusals(s *server.Server) (n int) {
 		}
 	}
 	return n
+}
+
+// TestConnectionEndsForGood: what the client takes for the end of a connection ends the daemon in the open.
+func TestConnectionEndsForGood(t *testing.T) {
+	t.Parallel()
+	l := sure(net.Listen("tcp", "127.0.0.1:0"))
+	done := make(chan struct{})
+	defer func() {
+		l.Close()
+		<-done
+	}()
+	go func() { // as much of a server as ends a connection in a way that the client knows no cure for
+		defer close(done)
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, "INFO {\"server_id\":\"x\",\"version\":\"2.15.2\",\"proto\":1,\"headers\":true,\"max_payload\":1048576}\r\n")
+		for lines := bufio.NewScanner(conn); lines.Scan(); {
+			switch {
+			case lines.Text() == "PING":
+				fmt.Fprint(conn, "PONG\r\n")
+			case strings.HasPrefix(lines.Text(), "SUB features.p"):
+				fmt.Fprint(conn, "-ERR 'Something new'\r\n")
+			}
+		}
+	}()
+	config := writeFile(t, t.TempDir(), "embedd.yaml", "nats: {url: '"+l.Addr().String()+"'}\n"+corePipeline)
+	var out said
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	code := dispatch(ctx, &env{stdin: strings.NewReader(""), stdout: &out, stderr: &out}, []string{"run", "-c", config})
+	if code != 1 || !strings.Contains(out.String(), "the connection ended for good") ||
+		!strings.Contains(out.String(), "Something new") {
+		t.Errorf("exit code %d:\n%s", code, &out)
+	}
+}
+
+// TestMissingRight: the daemon that may not ask for its stream says which right it lacks, and a verb does.
+func TestMissingRight(t *testing.T) {
+	t.Parallel()
+	s := serveNATS(t, server.Options{JetStream: true, StoreDir: t.TempDir(), Users: []*server.User{{Username: "u",
+		Password: "p", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{"x"}}}}}})
+	config := writeFile(t, t.TempDir(), "embedd.yaml", "nats: {url: '"+withUser(s, "u:p")+"'}\nhttp: {listen: 127.0.0.1:0}\n"+
+		"pipelines:\n  p: {input: {stream: FEATURES}, schema: {features: x}}\n")
+	for _, verb := range []string{"run", "setup"} {
+		t.Run(verb, func(t *testing.T) {
+			t.Parallel() // each waits for an answer that does not come
+			var out said
+			code := dispatch(t.Context(), &env{stdin: strings.NewReader(""), stdout: &out, stderr: &out},
+				[]string{verb, "-c", config})
+			if code != 1 || !strings.Contains(out.String(),
+				"the server denied: publish to $JS.API.STREAM.INFO.FEATURES; `embedd setup --permissions`") {
+				t.Errorf("exit code %d:\n%s", code, &out)
+			}
+		})
+	}
 }

@@ -27,7 +27,8 @@ func printRights(out *output, rights []stream.Rights) error {
 		}
 		out.printf("      }\n    }\n")
 	}
-	out.printf("  ]\n}\n\n# The same as users of an account with JWTs.\n")
+	out.printf("  ]\n}\n\n# The same as users of an account with JWTs. A JWT over 4 KB wants a larger max_control_line in the server,\n" +
+		"# or these rights in a scoped signing key (nsc edit signing-key takes the same flags).\n")
 	for _, r := range rights {
 		out.printf("nsc add user --name %s%s%s", userOf(r), flagged("--allow-pub", r.Publish),
 			flagged("--allow-sub", r.Subscribe))

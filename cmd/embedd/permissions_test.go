@@ -88,6 +88,7 @@ func byJWT(t *testing.T, config string, port int) *guarded {
 	dir := t.TempDir()
 	operator, account := sure(nkeys.CreateOperator()), sure(nkeys.CreateAccount())
 	o := trustOf(t, operator, account)
+	o.JetStreamDomain, o.MaxControlLine = "hub", 64<<10 // the rights of three pipelines make a JWT of more than 4 KB
 	creds := func(name string, change func(*jwt.UserClaims)) string {
 		seed, public := newUser()
 		claims := jwt.NewUserClaims(public)
@@ -130,15 +131,17 @@ func verb(t *testing.T, want int, args ...string) string {
 
 // TestLeastRights runs everything with the rights that setup prints and nothing else: the server denies nothing.
 func TestLeastRights(t *testing.T) {
-	for name, start := range map[string]func(*testing.T, string, int) *guarded{"configuration": byConfiguration,
-		"JWT": byJWT} {
+	for name, c := range map[string]struct {
+		start  func(*testing.T, string, int) *guarded
+		domain string
+	}{"configuration": {byConfiguration, ""}, "JWT in a domain": {byJWT, "hub"}} {
 		t.Run(name, func(t *testing.T) {
 			l := sure(net.Listen("tcp", "127.0.0.1:0"))
 			port := l.Addr().(*net.TCPAddr).Port
 			l.Close()
 			dir := t.TempDir()
 			config := writeFile(t, dir, "embedd.yaml", fmt.Sprintf(`
-nats: {url: 'nats://127.0.0.1:%d', ack_wait: 1s, inbox_prefix: _INBOX_embedd, streams: {duplicates: 3s}}
+nats: {url: 'nats://127.0.0.1:%d', ack_wait: 1s, inbox_prefix: _INBOX_embedd, domain: '%s', streams: {duplicates: 3s}}
 http: {listen: 127.0.0.1:0}
 pipelines:
   a:
@@ -153,8 +156,8 @@ pipelines:
     input: {subject: core.in}
     schema: {features: [x, y], label: ""}
     model: {method: pca, store: %s}
-`, port, filepath.Join(dir, "models")))
-			g := start(t, config, port)
+`, port, c.domain, filepath.Join(dir, "models")))
+			g := c.start(t, config, port)
 			as := func(user string, want int, args ...string) string {
 				t.Helper()
 				if args[0] != "setup" && args[0] != "run" {
@@ -171,10 +174,10 @@ pipelines:
 
 			js := sure(jetstream.New(g.admin))
 			// One message was delivered before and not acknowledged: the answer to it is looked for.
-			c := sure(js.CreateConsumer(t.Context(), "FEATURES", jetstream.ConsumerConfig{Durable: "embedd_a",
+			held := sure(js.CreateConsumer(t.Context(), "FEATURES", jetstream.ConsumerConfig{Durable: "embedd_a",
 				Description: "embedd pipeline a", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Second, MaxDeliver: -1,
 				MaxAckPending: 1024, FilterSubject: "features.a"}))
-			for range sure(c.Fetch(1)).Messages() {
+			for range sure(held.Fetch(1)).Messages() {
 			}
 			for _, subject := range []string{"features.a", "late.labels"} { // dead letters
 				if _, err := js.Publish(t.Context(), subject, []byte("junk")); err != nil {

@@ -70,7 +70,7 @@ func TestSecretsStaySecret(t *testing.T) {
 		return func(address string) string { return "url: 'nats://" + address + "', " + keys }
 	}
 	// Ways that differ in code only up to the connection ask no running daemon: that takes half a second each.
-	asked := []string{"token in the address", "creds"}
+	asked := []string{"token in the address"}
 	for name, c := range map[string]struct {
 		server server.Options
 		nats   func(address string) string

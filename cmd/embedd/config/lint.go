@@ -432,10 +432,7 @@ func checkGlob(s string) error {
 // CheckURL says what is wrong with a list of server URLs. The error never holds the URL, which may hold a password.
 func CheckURL(s string) error {
 	for part := range strings.SplitSeq(s, ",") {
-		u, err := url.Parse(strings.TrimSpace(part))
-		if err == nil && !strings.Contains(part, "://") {
-			u, err = url.Parse("nats://" + strings.TrimSpace(part))
-		}
+		u, err := url.Parse(withScheme(part))
 		if err != nil || u.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
 			return errors.New("not a server URL: want nats://HOST:PORT (or tls, ws, wss), several separated by commas")
 		}

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"log/slog"
 	"math/big"
 	"net"
 	"os"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
 	"github.com/embedd/embedd/cmd/embedd/config"
@@ -253,6 +255,8 @@ func TestRotated(t *testing.T) {
 	keys := func(public string) server.Options {
 		return server.Options{Nkeys: []*server.NkeyUser{{Nkey: public}}}
 	}
+	o := newOperator(t)
+	expiring := filepath.Join(dir, "expiring.creds")
 	of := func(password string) server.Options { return server.Options{Username: "u", Password: password} }
 	byContext := func(password string) string { return `{"user":"u","password":"` + password + `"}` }
 	for _, c := range []struct {
@@ -272,6 +276,8 @@ func TestRotated(t *testing.T) {
 			filepath.Join(dir, "seed"), seed1, seed2},
 		{"context", of("one"), of("two"), config.NATS{Context: "r"}, filepath.Join(contexts, "r.json"),
 			byContext("one"), byContext("two")},
+		{"creds that expire", o.options, o.options, config.NATS{Login: config.Login{Creds: expiring}}, expiring,
+			"", string(must(os.ReadFile(o.creds(t, dir, "new.creds", nil))))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -283,8 +289,10 @@ func TestRotated(t *testing.T) {
 				url := `{"url":"` + address(s, "") + `",`
 				old, fresh = strings.Replace(old, "{", url, 1), strings.Replace(fresh, "{", url, 1)
 			}
-			if err := os.WriteFile(c.path, []byte(old), 0o600); err != nil {
-				t.Fatal(err)
+			if c.path == expiring { // its time begins now
+				o.creds(t, dir, "expiring.creds", func(c *jwt.UserClaims) { c.Expires = time.Now().Add(6 * time.Second).Unix() })
+			} else {
+				file(t, filepath.Dir(c.path), filepath.Base(c.path), old)
 			}
 			nc, err := dial(t, n)
 			if err != nil {
@@ -480,6 +488,49 @@ func TestDialWaits(t *testing.T) {
 	serve(t, server.Options{Port: port, Username: "u", Password: "hunter2"})
 	if err := <-connected; err != nil {
 		t.Errorf("a server that starts later: %v", err)
+	}
+}
+
+// TestTLSRotated: files of certificates are read again too, and what is wrong meanwhile is told.
+func TestTLSRotated(t *testing.T) {
+	dir := t.TempDir()
+	ours, other := newAuthority(), newAuthority()
+	soon := time.Now().Add(time.Hour)
+	cert, key := ours.issue(t, dir, "server", soon)
+	s := serve(t, ours.options(cert, key, false, false))
+	ca := ours.file(t, dir, "ca.pem")
+	nc, err := dial(t, config.NATS{URL: address(s, ""), TLS: config.TLS{CA: ca}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := s.Addr().(*net.TCPAddr).Port
+	s.Shutdown()
+	s.WaitForShutdown()
+	cert, key = other.issue(t, dir, "another", soon)
+	options := other.options(cert, key, false, false)
+	options.Port = port
+	serve(t, options)
+	until(t, func() bool { return strings.Contains(nc.Trouble(), "an authority that is not trusted") })
+	other.file(t, dir, "ca.pem")
+	until(t, func() bool { return nc.Trouble() == "" })
+}
+
+// TestNoStorm: a login that is refused is tried less and less often.
+func TestNoStorm(t *testing.T) {
+	c := &Conn{log: slog.New(slog.DiscardHandler), target: target{login: func() (config.Login, error) {
+		return config.Login{}, nil
+	}}}
+	c.failed(nats.ErrAuthorization)
+	var before, sum time.Duration
+	for i := range 20 {
+		wait := c.tryAgain(i)
+		if wait < before*3/4 || wait > longRefusal*5/4 {
+			t.Errorf("attempt %d waits %v after %v", i, wait, before)
+		}
+		before, sum = wait, sum+wait
+	}
+	if sum < 2*time.Minute {
+		t.Errorf("twenty attempts within %v", sum)
 	}
 }
 

@@ -15,6 +15,14 @@ import (
 
 // isLogin tells whether the server refused who connects.
 func isLogin(err error) bool {
+	if err == nil {
+		return false
+	}
+	// The error of an attempt to connect again is the server's own sentence, which is not always the client's.
+	text := strings.ToLower(err.Error())
+	if strings.Contains(text, "authentication expired") || strings.Contains(text, "authentication revoked") {
+		return true
+	}
 	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
 		errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrAccountAuthExpired)
 }
@@ -75,6 +83,8 @@ func (c *Conn) explain(err error) error {
 		return because("the server has no TLS, and the configuration asks for it; write nats:// instead of tls:// and delete nats.tls, or turn TLS on in the server")
 	case errors.Is(err, nats.ErrNkeysNotSupported):
 		return because("the server knows no NKeys, and the login is one; name a server that has this user")
+	case strings.Contains(text, "maximum control line"):
+		return because("the JWT is longer than the server takes; raise max_control_line there, or put its rights into a scoped signing key of the account")
 	case isSilence(err):
 		if c.target.tls.First {
 			return because("the port does not answer the TLS handshake; delete nats.tls.first, or name the port that begins with TLS")

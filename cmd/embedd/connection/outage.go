@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -22,12 +23,18 @@ type outage struct {
 	logged  time.Time // when it was logged
 }
 
-// Between two rounds of attempts: short while nobody listens, longer where every attempt is a login that fails.
+// Between two rounds of attempts, each twice as long as the one before: up to longPause while nobody listens, up to
+// longRefusal where every attempt is a login that fails.
 const (
-	shortPause, longPause         = 100 * time.Millisecond, 2 * time.Second
-	shortRefusal, longRefusal     = 250 * time.Millisecond, 10 * time.Second
-	every                         = time.Minute // how often the same is logged
-	maxReports, maxDenied     int = 64, 16
+	shortPause  = 100 * time.Millisecond
+	longPause   = 2 * time.Second
+	longRefusal = 10 * time.Second
+)
+
+const (
+	every      = time.Minute // how often the same is logged
+	maxReports = 64          // that are told apart
+	maxDenied  = 16          // rights that are remembered
 )
 
 // tryAgain is called before each round of attempts, and says how long to wait.
@@ -40,13 +47,13 @@ func (c *Conn) tryAgain(int) time.Duration {
 	c.mu.Lock()
 	d := &c.down
 	d.rounds++
-	rounds, refused, least, most := d.rounds, d.refused, shortPause, longPause
+	rounds, refused, most := d.rounds, d.refused, longPause
 	if isLogin(d.err) {
 		d.refused++
-		rounds, least, most = d.refused, shortRefusal, longRefusal
+		rounds, most = d.refused, longRefusal
 	}
 	err, since := d.err, d.since
-	wait := min(least<<min(rounds-1, 10), most)
+	wait := min(shortPause<<min(rounds-1, 10), most)
 	wait += time.Duration(rand.Int64N(int64(wait)/4 + 1)) // many clients come back at the same time
 	// The first refusal is told at once, as is what does not pass soon.
 	tell := err != nil && (refused == 0 && d.refused == 1 || rounds > 3) && time.Since(d.logged) > every
@@ -120,8 +127,9 @@ func (c *Conn) reported(_ *nats.Conn, sub *nats.Subscription, err error) {
 		text += sub.Subject
 	}
 	c.mu.Lock()
-	at, again := c.told[text]
-	quiet := again && time.Since(at) < every || !again && len(c.told) == maxReports
+	maps.DeleteFunc(c.told, func(_ string, at time.Time) bool { return time.Since(at) >= every })
+	_, quiet := c.told[text]
+	quiet = quiet || len(c.told) == maxReports
 	if !quiet {
 		c.told[text] = time.Now()
 	}
