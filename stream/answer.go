@@ -40,6 +40,7 @@ func (p *pipeline) answer(ctx context.Context, in *input) *answer {
 		return nil
 	}
 	a.seconds = time.Since(begin).Seconds()
+	p.busy.Store(begin.UnixNano())
 	known := in.delivered > 1 && p.parked.known(a)
 	// What was held for as long as the server waits may have been delivered to, and answered by, another process.
 	p.tail.markStored(ctx, a, in.delivered > 1 || time.Since(in.at) > p.AckWait ||

@@ -89,7 +89,7 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 	for _, p := range pipelines {
 		r.Subscribe = append(r.Subscribe, ServiceSubject(p.Name, ">"), "$SRV.*", "$SRV.*."+ServiceName(p.Name),
 			"$SRV.*."+ServiceName(p.Name)+".*")
-		grant(p.Output, p.Dead)
+		grant(p.Output, p.Dead, userInfo)
 		if p.Stream == "" {
 			r.Subscribe = append(r.Subscribe, p.Subject)
 			if p.Labels != "" {
@@ -104,11 +104,11 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 		for _, subject := range []string{p.Output, p.Dead} { // what was answered before is looked up in them
 			grant(g.reads(g.streamOf(subject), subject)...)
 		}
+		grant(g.request("STREAM", "MSG", "GET", p.Stream), g.request("DIRECT", "GET", p.Stream)) // how old what waits is
 		if p.Stage.Fixed != nil {
 			continue
 		}
 		grant(g.reads(p.Stream, p.Subject)...)
-		grant(g.request("STREAM", "MSG", "GET", p.Stream), g.request("DIRECT", "GET", p.Stream))
 		if p.Labels != "" {
 			grant(g.reads(g.streamOf(p.Labels), p.Labels)...)
 		}
