@@ -125,9 +125,7 @@ func (a *access) refused(err error) bool {
 		a.mute = true
 		return false
 	}
-	if strings.HasPrefix(one.subject, ackPrefix) {
-		one.subject = ackSubjects // they differ each time
-	}
+	one.subject = alike(one.subject)
 	last, again := a.denied[one]
 	if again || len(a.denied) < maxDenied {
 		a.denied[one] = time.Now()
@@ -141,6 +139,25 @@ func (a *access) refused(err error) bool {
 	return time.Since(last) > believed
 }
 
+// alike is what a right that is missing is granted by: subjects that hold a place, or a name drawn at random, differ
+// each time.
+func alike(subject string) string {
+	if strings.HasPrefix(subject, ackPrefix) {
+		return ackSubjects
+	}
+	_, about, found := strings.Cut(subject, ".CONSUMER.")
+	tokens := strings.Split(about, ".")
+	at := 2 // after what is done and the stream
+	if tokens[0] == "MSG" {
+		at = 3
+	}
+	if found && strings.HasPrefix(subject, "$JS.") && at < len(tokens) && !strings.HasPrefix(tokens[at], "embedd_") {
+		tokens[at] = "*"
+		return strings.TrimSuffix(subject, about) + strings.Join(tokens, ".")
+	}
+	return subject
+}
+
 // believed is how long a refusal speaks for the next try: what is needed is tried again sooner.
 const believed = time.Minute
 
@@ -150,6 +167,9 @@ const maxDenied = 256
 // during does something that asks the server, and ends it as soon as the server refuses what it needs. about says
 // which refusals are meant.
 func (a *access) during(ctx context.Context, about func(right) bool, do func(context.Context) error) error {
+	if a == nil {
+		return do(ctx)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	a.mu.Lock()
 	a.waiting[&cancel] = about

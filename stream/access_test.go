@@ -51,3 +51,20 @@ func TestDeniedOnce(t *testing.T) {
 		t.Error("a right is missing after what it is for was done")
 	}
 }
+
+func TestAlike(t *testing.T) {
+	for subject, want := range map[string]string{
+		"$JS.ACK.in.embedd_p.1.2.3.4.5":              "$JS.ACK.>",
+		"$JS.API.CONSUMER.CREATE.OUT.hKWWpA1C.out.x": "$JS.API.CONSUMER.CREATE.OUT.*.out.x",
+		"$JS.API.CONSUMER.CREATE.in.embedd_p.in.x":   "$JS.API.CONSUMER.CREATE.in.embedd_p.in.x",
+		"$JS.hub.API.CONSUMER.MSG.NEXT.OUT.hKWWpA1C": "$JS.hub.API.CONSUMER.MSG.NEXT.OUT.*",
+		"$JS.API.CONSUMER.DELETE.OUT.hKWWpA1C":       "$JS.API.CONSUMER.DELETE.OUT.*",
+		"$JS.API.STREAM.INFO.in":                     "$JS.API.STREAM.INFO.in",
+		"$JS.API.CONSUMER.LIST.in":                   "$JS.API.CONSUMER.LIST.in",
+		"my.CONSUMER.CREATE.in.hKWWpA1C":             "my.CONSUMER.CREATE.in.hKWWpA1C",
+	} {
+		if got := alike(subject); got != want {
+			t.Errorf("%s is alike to %s, want %s", subject, got, want)
+		}
+	}
+}

@@ -266,6 +266,7 @@ func (p *pipeline) bind(ctx context.Context) error {
 	}
 	p.input, p.created = input, input.CachedInfo().Created
 	p.tail = newTail(p.js, p.log)
+	p.tail.access = p.access
 	if input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
 		p.tail.most = math.MaxInt / 2 // no bound: see settings
 	}

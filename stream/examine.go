@@ -295,10 +295,8 @@ func (x *examination) consumer(ctx context.Context, p *pipeline, s jetstream.Str
 		x.failed("consumer", p.Name, silence(err, "about consumer "+durable(p.Name)))
 	default:
 		info := c.CachedInfo()
-		if read := info.Config.FilterSubject; read != p.Subject {
-			x.add(Finding{Check: "consumer", Pipeline: p.Name, Text: fmt.Sprintf(
-				"consumer %s reads %q, and the pipeline is to read %q: another pipeline of that name uses it, or did",
-				durable(p.Name), read, p.Subject), Cure: "give the pipeline another name, or where nobody else runs it",
+		if err := p.owns(info.Config, s.CachedInfo().Config.Subjects); err != nil {
+			x.add(Finding{Check: "consumer", Pipeline: p.Name, Text: err.Error(),
 				Command: fmt.Sprintf("nats consumer rm %s %s --force", p.Stream, durable(p.Name))})
 			return
 		}

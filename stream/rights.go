@@ -70,14 +70,9 @@ func (g *granter) streamOf(subject string) string {
 // request is the right to ask JetStream something.
 func (g *granter) request(tokens ...string) string { return g.api + strings.Join(tokens, ".") }
 
-// reads are the rights of a reader of its own, whose consumer has a name drawn at random, of one subject or, with "",
-// of all. They allow to delete any consumer of the stream, since a right cannot say whose a name is.
+// reads are the rights of a reader of its own, whose consumer has a name drawn at random, of one subject. They allow to delete any consumer of the stream, since a right cannot say whose a name is.
 func (g *granter) reads(stream, subject string) []string {
-	create := []string{"CONSUMER", "CREATE", stream, "*"}
-	if subject != "" {
-		create = append(create, subject)
-	}
-	return []string{g.request("STREAM", "INFO", stream), g.request(create...),
+	return []string{g.request("STREAM", "INFO", stream), g.request("CONSUMER", "CREATE", stream, "*", subject),
 		g.request("CONSUMER", "MSG", "NEXT", stream, "*"), g.request("CONSUMER", "DELETE", stream, "*")}
 }
 

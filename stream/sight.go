@@ -331,7 +331,8 @@ func (p *pipeline) obstacle() string {
 		}
 		return ""
 	}
-	for _, at := range []*atomic.Pointer[string]{&p.obstacles.publish, &p.obstacles.pull, &p.obstacles.letters} {
+	for _, at := range []*atomic.Pointer[string]{&p.obstacles.publish, &p.tail.obstacle, &p.obstacles.pull,
+		&p.obstacles.letters} {
 		if text := at.Load(); text != nil {
 			return *text
 		}
