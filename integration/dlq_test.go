@@ -111,7 +111,8 @@ digits:
 	c.send("features.digits", g.message(t, 0, 4, true))
 	eventually(t, 20*time.Second, says("the pipeline halts"), func() bool {
 		code, body := d.get("/readyz")
-		return code == 503 && strings.Contains(body, "halted: 3 of the newest 4 messages were bad")
+		return code == 503 && strings.Contains(body, "3 of the newest 4 messages were bad") &&
+			strings.Contains(body, `"state":"halted"`)
 	})
 	if text := succeed(t, "status", server); !strings.Contains(text, "halted") {
 		t.Errorf("status prints\n%s", text)

@@ -204,7 +204,11 @@ func (t *trainer) failed(ctx context.Context, err error, rows int) {
 	if p := new(model.Panic); errors.As(err, &p) {
 		attrs = append(attrs, "stack", string(p.Stack))
 	}
-	t.log.Error("a fit failed; the live model stays", attrs...)
+	what := "a fit failed; the live model stays"
+	if t.stage.Live() == nil {
+		what = "a fit failed; no model is live yet"
+	}
+	t.log.Error(what, attrs...)
 	t.stage.learner.ended(Outcome{Live: t.stage.Live(), Candidate: math.NaN(), Previous: math.NaN(), Rows: rows,
 		Reason: err.Error(), Err: err})
 }

@@ -40,6 +40,7 @@ func (p *pipeline) answer(ctx context.Context, in *input) *answer {
 		return nil
 	}
 	a.seconds = time.Since(begin).Seconds()
+	p.busy.Store(begin.UnixNano())
 	if in.delivered > 1 && p.parked.known(a) {
 		if err := p.tail.lookUp(ctx, a.doubtful()); err != nil {
 			p.log.Debug("the end of the output cannot be read; it is tried again", "error", err)

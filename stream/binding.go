@@ -162,7 +162,19 @@ const (
 // consumer binds the pipeline's own durable consumer, or makes it. It also says when the stream was made: one of the
 // same name that was deleted and made again is another (Invariant 2). It changes nothing of a consumer that is there
 // but what a pipeline relies on, and never what it reads.
-func (p *pipeline) consumer(ctx context.Context) (jetstream.Consumer, time.Time, error) {
+func (p *pipeline) consumer(ctx context.Context) (c jetstream.Consumer, created time.Time, err error) {
+	needs := []string{".STREAM.INFO.", ".CONSUMER.INFO.", ".CONSUMER.CREATE."}
+	err = p.during(ctx, needs, func(ctx context.Context) error {
+		c, created, err = p.bindConsumer(ctx)
+		return err
+	})
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		err = p.inputGone()
+	}
+	return c, created, err
+}
+
+func (p *pipeline) bindConsumer(ctx context.Context) (jetstream.Consumer, time.Time, error) {
 	input, err := p.js.Stream(ctx, p.Stream)
 	if err != nil {
 		return nil, time.Time{}, err

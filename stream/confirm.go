@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -51,21 +52,26 @@ func (c *confirmer) confirm(ctx context.Context, o *outgoing) error {
 		if err == nil {
 			err = c.await(ctx, o)
 		}
-		if err == nil || ctx.Err() != nil {
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil {
 			return err
 		}
 		if final := refusal(err); final != nil {
 			return final
 		}
+		met(c.obstacles.of(o), fmt.Errorf("publishing on %s fails: %w", o.msg.Subject, c.explain(err, o.msg.Subject)))
 		if attempt == 3 || attempt > 0 && attempt%20 == 0 {
 			c.log.Warn("publishing fails; trying again", "subject", o.msg.Subject, "attempt", attempt, "error",
-				explain(err, o.msg.Subject))
+				c.explain(err, o.msg.Subject))
 		}
 		if !pause(ctx, min(attempt, 5)) || !c.connected(ctx) {
 			return err // who gives up wants to know why
 		}
 		o.err = nil
 	}
+	c.confirmed(o)
 	return nil
 }
 

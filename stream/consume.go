@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -228,18 +229,14 @@ func (h *held) keepAlive(ctx context.Context, ackWait time.Duration) {
 // serve is the hot path: pull, answer, publish, see it confirmed, acknowledge, in input order. Three steps of a
 // conveyor: one pulls, one answers and publishes, one waits for confirmations.
 func (p *pipeline) serve(ctx context.Context) error {
-	// Waiting for a first model pulls nothing, so it costs no delivery. Where nobody else can read the input it must
-	// pull to learn; then what it pulled is held and kept alive.
-	if !p.readsOnce() && !p.ready(ctx) {
-		return nil
-	}
 	h := newHeld()
 	pulled := make(chan *input, ackPending)
 	sent := make(chan *answer, ackPending)
-	// After ctx is done nothing more is pulled; what was pulled has drainWait to get through.
+	// After ctx is done nothing more is pulled; what was pulled has so long to get through.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(drainWait, stop) })()
+	var late atomic.Bool
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(p.drain, func() { late.Store(true); stop() }) })()
 
 	var wg sync.WaitGroup
 	wg.Go(func() { h.keepAlive(work, p.AckWait) })
@@ -279,8 +276,17 @@ func (p *pipeline) serve(ctx context.Context) error {
 	err := p.pull(ctx, h, pulled)
 	close(pulled)
 	wg.Wait()
-	for _, msg := range h.all() { // what could not be answered is there for the next one at once
+	left := h.all()
+	for _, msg := range left { // what could not be answered is there for the next one at once
 		_ = msg.Nak()
+	}
+	if len(left) > 0 && late.Load() {
+		why := ""
+		if text := p.obstacles.publish.Load(); text != nil {
+			why = ": " + *text
+		}
+		err = errors.Join(err, &because{fmt.Sprintf("told to stop, and %d inputs that were taken are not answered after %v%s; they stay in stream %s and are answered after the next start",
+			len(left), p.drain, why, p.Stream), ErrDrain})
 	}
 	return err
 }
@@ -290,8 +296,11 @@ func (p *pipeline) serve(ctx context.Context) error {
 func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 	var consumer jetstream.Consumer
 	var created time.Time
-	var number uint64 // of the consumer's newest delivery
-	var newest uint64 // of the inputs that are answered or were pulled: up to it all may be answered
+	var number uint64      // of the consumer's newest delivery
+	var newest uint64      // of the inputs that are answered or were pulled: up to it all may be answered
+	var is context.Context // it ends when the consumer is seen to be gone
+	lose := context.CancelFunc(func() {})
+	defer func() { lose() }()
 	for attempt := 0; ctx.Err() == nil; {
 		if consumer == nil {
 			c, at, err := p.consumer(ctx)
@@ -306,8 +315,10 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 				if ctx.Err() != nil {
 					return nil
 				}
-				p.log.Warn("the consumer cannot be made; trying again", "stream", p.Stream, "consumer", durable(p.Name),
-					"error", err)
+				p.told.consumer.warn(p.log, "the consumer cannot be made; trying again", "stream", p.Stream, "consumer",
+					durable(p.Name), "error", err)
+				met(&p.obstacles.pull, fmt.Errorf("the consumer %s of stream %s cannot be made: %w", durable(p.Name), p.Stream,
+					err))
 				if !pause(ctx, attempt) {
 					return nil
 				}
@@ -318,6 +329,11 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 				newest = 0
 			}
 			consumer, created, newest = c, at, max(newest, answered)
+			met(&p.obstacles.pull, nil)
+			lose()
+			is, lose = context.WithCancel(ctx)
+			p.lose.Store(&lose)
+			p.lookAgain()
 			number = c.CachedInfo().Delivered.Consumer
 			h.bind(created)
 			p.binding.bind(c)
@@ -325,8 +341,12 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 				p.feed.bind(created, c.CachedInfo())
 			}
 		}
-		if !p.readsOnce() && !p.awaitFresh(ctx) {
-			return nil
+		// Waiting for a model pulls nothing, so it costs no delivery. Where nobody else can read the input it must pull to
+		// learn; then what it pulled is held and kept alive. The consumer is there meanwhile: it says what is not answered,
+		// and a stream that keeps messages for its consumers keeps them for it.
+		if !p.readsOnce() && !(p.ready(is) && p.awaitFresh(is)) {
+			consumer = nil
+			continue
 		}
 		if !p.halt.await(ctx) {
 			return nil
@@ -387,6 +407,7 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 			consumer = nil
 		case err == nil:
 			attempt = 0
+			met(&p.obstacles.pull, nil)
 		case errors.Is(err, jetstream.ErrConsumerDeleted), errors.Is(err, jetstream.ErrConsumerNotFound),
 			errors.Is(err, nats.ErrNoResponders):
 			p.log.Warn("the consumer is gone; making it again", "stream", p.Stream, "consumer", durable(p.Name),
@@ -395,6 +416,10 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 			fallthrough
 		default:
 			p.log.Debug("pull ended", "error", err)
+			if attempt > 0 {
+				met(&p.obstacles.pull, fmt.Errorf("messages of stream %s cannot be pulled: %w", p.Stream,
+					p.explain(err, pullSubject(p))))
+			}
 			if !pause(ctx, attempt) {
 				return nil
 			}

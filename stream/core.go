@@ -13,6 +13,7 @@ import (
 func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 	p.log.Info("the input has no stream: messages are answered at most once", "subject", p.Subject)
 	waiting := newQueue[*input](p.InFlight)
+	p.waiting.Store(waiting)
 	if p.stage.Learns() {
 		p.feed = newFeed(p.InFlight/4, true)
 		wg.Go(func() { p.learnFrom(ctx, p.learn) })
@@ -103,7 +104,7 @@ func (p *pipeline) sendCore(a *answer) bool {
 	}
 	for _, o := range a.parts {
 		if err := p.nc.PublishMsg(o.msg); err != nil {
-			p.log.Warn("an answer is lost: there is no stream to keep the input", "subject", o.msg.Subject,
+			p.told.lost.warn(p.log, "an answer is lost: there is no stream to keep the input", "subject", o.msg.Subject,
 				"error", err)
 			p.metrics.dropped(p.Name, 1)
 			return false

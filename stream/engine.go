@@ -28,6 +28,7 @@ type Options struct {
 	// default: no metrics; engines share one where their pipelines have names of their own
 	Registerer prometheus.Registerer
 	Clock      func() time.Time // default time.Now
+	Opened     func()           // called once Run has opened every pipeline, before the first input is taken; nil: not
 }
 
 // Engine runs pipelines over one connection, which stays the caller's.
@@ -35,6 +36,7 @@ type Engine struct {
 	options Options
 	log     *slog.Logger
 	metrics *metrics
+	drain   time.Duration // how long inputs that were taken may take to be answered once Run is told to stop
 
 	mu      sync.Mutex
 	running []*pipeline
@@ -70,12 +72,12 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
-	return &Engine{options: o, log: o.Logger, metrics: m}, nil
+	return &Engine{options: o, log: o.Logger, metrics: m, drain: drainWait}, nil
 }
 
-// Run opens every pipeline and serves until ctx is done; then it drains and returns nil. Where a pipeline cannot be
-// opened it returns at once with what to do, and nothing has started: ErrStreamMissing, ErrNoJetStream, or an error
-// of the connection or of the stage.
+// Run opens every pipeline and serves until ctx is done; then it drains and returns nil, or ErrDrain where what was
+// taken could not be answered any more. Where a pipeline cannot be opened it returns at once with what to do, and
+// nothing has started: ErrStreamMissing, ErrNoJetStream, ErrDenied, or an error of the connection or of the stage.
 func (e *Engine) Run(ctx context.Context) (err error) {
 	js, err := jetstream.NewWithAPIPrefix(e.options.Conn, e.options.APIPrefix,
 		jetstream.WithPublishAsyncMaxPending(2*ackPending*len(e.options.Pipelines)),
@@ -84,6 +86,8 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer js.CleanupPublisher() // the connection goes on; what listens for confirmations on it must not
+	access := watchAccess(e.options.Conn)
+	defer access.end()
 	var open []*pipeline
 	defer func() {
 		for _, p := range open {
@@ -92,7 +96,11 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 		}
 	}()
 	for _, c := range e.options.Pipelines {
-		p, err := e.open(ctx, js, c)
+		var p *pipeline
+		err := access.during(ctx, access.ofServer, func(ctx context.Context) (err error) {
+			p, err = e.open(ctx, js, access, c)
+			return err
+		})
 		if err != nil && ctx.Err() != nil {
 			return nil // told to stop before anything had started: there is nothing to drain
 		}
@@ -104,6 +112,9 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	e.mu.Lock()
 	e.running = open
 	e.mu.Unlock()
+	if e.options.Opened != nil {
+		e.options.Opened()
+	}
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -119,7 +130,6 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 			errs <- err
 		})
 	}
-	wg.Go(func() { e.watchLag(ctx, open) })
 	wg.Go(func() { e.watchAge(ctx, open) })
 	wg.Wait()
 	e.flush()
@@ -142,9 +152,10 @@ func (e *Engine) flush() {
 const flushWait = 2 * time.Second
 
 // open binds what a pipeline needs and makes its stage.
-func (e *Engine) open(ctx context.Context, js jetstream.JetStream, c Pipeline) (*pipeline, error) {
+func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *access, c Pipeline) (*pipeline, error) {
 	p := &pipeline{Pipeline: c, nc: e.options.Conn, js: js, metrics: e.metrics, log: e.log.With("pipeline", c.Name),
-		halt: halt{stop: c.Stop}}
+		halt: halt{stop: c.Stop}, access: access, drain: e.drain, again: make(chan struct{}, 1)}
+	p.busy.Store(time.Now().UnixNano())
 	if c.Stream != "" {
 		if err := p.bind(ctx); err != nil {
 			return nil, err
@@ -192,7 +203,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, c Pipeline) (
 		return nil, err
 	}
 	p.stage = stage
-	e.metrics.stages.add(c.Name, stage.Status)
+	e.metrics.stages.add(c.Name, p.status)
 	if err := p.keepPin(); err != nil {
 		stage.Close()
 		return nil, err
@@ -255,6 +266,7 @@ func (p *pipeline) bind(ctx context.Context) error {
 	}
 	p.input, p.created = input, input.CachedInfo().Created
 	p.tail = newTail(p.js, p.log)
+	p.tail.access = p.access
 	if input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
 		p.tail.most = math.MaxInt / 2 // no bound: see settings
 	}
@@ -309,30 +321,6 @@ func reach(err error) error {
 func streamName(subject string) string {
 	token, _, _ := strings.Cut(subject, ".")
 	return strings.ToUpper(token)
-}
-
-// watchLag asks now and then how far behind each pipeline is.
-func (e *Engine) watchLag(ctx context.Context, open []*pipeline) {
-	tick := time.NewTicker(5 * time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-		for _, p := range open {
-			if p.input == nil {
-				continue
-			}
-			c, err := p.input.Consumer(ctx, durable(p.Name))
-			if err != nil {
-				continue
-			}
-			info := c.CachedInfo()
-			e.metrics.lag.WithLabelValues(p.Name).Set(float64(info.NumPending) + float64(info.NumAckPending))
-		}
-	}
 }
 
 // watchAge keeps the age of the live models current.

@@ -17,6 +17,11 @@ var (
 	// ErrConsumerTaken is returned by [Engine.Run] when the durable consumer of a pipeline's name reads another subject,
 	// or is of a kind that a pipeline cannot pull from.
 	ErrConsumerTaken = errors.New("the consumer is another pipeline's")
+	// ErrDenied is in errors whose cause is a right that the server's user lacks. The text says which.
+	ErrDenied = errors.New("a right is missing")
+	// ErrDrain is returned by [Engine.Run] when inputs that were taken could not be answered in time after it was told
+	// to stop. They stay in their stream.
+	ErrDrain = errors.New("not drained")
 )
 
 // because is an error with a sentence of its own, which the text of its cause would only repeat.

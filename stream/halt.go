@@ -102,7 +102,7 @@ func (p *pipeline) haltReason() string {
 	if why == "" {
 		return ""
 	}
-	return fmt.Sprintf("halted: %s; nothing is answered and nothing is lost until `embedd resume %s` or a restart; `embedd dlq ls %s` lists them",
+	return fmt.Sprintf("%s; nothing is answered and nothing is lost until `embedd resume %s` or a restart; `embedd dlq ls %s` lists them",
 		why, p.Name, p.Name)
 }
 

@@ -187,7 +187,7 @@ func (p *pipeline) learnFromLabels(ctx context.Context, in *input) {
 	}
 	at := plugin.Position{Created: in.origin.Created, Seq: in.origin.Seq, Time: in.time}
 	if err := p.stage.LearnLabels(m, at); err != nil {
-		p.log.Warn("labels could not be learned from", "source", in.origin.Source(), "error", err)
+		p.told.unlearned.warn(p.log, "labels could not be learned from", "source", in.origin.Source(), "error", err)
 	}
 	p.metrics.labelMessages.WithLabelValues(p.Name, "learned").Inc()
 	p.countLabels()

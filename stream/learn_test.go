@@ -200,7 +200,7 @@ func (s *site) pupil(change func(*Pipeline), teach func(*pupil, *lesson)) *pupil
 	if err != nil {
 		s.Fatal(err)
 	}
-	if q.pipeline, err = e.open(s.Context(), js, e.options.Pipelines[0]); err != nil {
+	if q.pipeline, err = e.open(s.Context(), js, watchAccess(js.Conn()), e.options.Pipelines[0]); err != nil {
 		s.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -220,6 +220,7 @@ func (s *site) pupil(change func(*Pipeline), teach func(*pupil, *lesson)) *pupil
 			newReader(q.pipeline, take).run(ctx)
 		}
 	})
+	wg.Go(func() { q.watch(ctx) })
 	wg.Go(func() { _ = q.serve(ctx) })
 	q.end = sync.OnceFunc(func() {
 		cancel()

@@ -21,7 +21,6 @@ type metrics struct {
 	letters   *prometheus.CounterVec
 	parked    *prometheus.GaugeVec
 	halted    *prometheus.GaugeVec
-	lag       *prometheus.GaugeVec
 	model     *prometheus.GaugeVec
 	pinned    *prometheus.GaugeVec
 	age       *prometheus.GaugeVec
@@ -65,8 +64,6 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			[]string{"pipeline"}),
 		halted: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_halted",
 			Help: "1 while the pipeline answers nothing because too many messages were bad."}, []string{"pipeline"}),
-		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_lag_messages",
-			Help: "Input messages that are not acknowledged yet."}, []string{"pipeline"}),
 		model: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_model_info",
 			Help: "1 for the live model."}, []string{"pipeline", "version", "method", "epoch"}),
 		age: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_model_age_seconds",
@@ -100,7 +97,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	if r == nil {
 		return m, nil
 	}
-	return m, errors.Join(share(r, &m.messages), share(r, &m.rows), share(r, &m.lost), share(r, &m.lag),
+	return m, errors.Join(share(r, &m.messages), share(r, &m.rows), share(r, &m.lost),
 		share(r, &m.letters), share(r, &m.parked), share(r, &m.halted),
 		share(r, &m.model), share(r, &m.pinned), share(r, &m.age),
 		share(r, &m.read), share(r, &m.readBytes), share(r, &m.restarts),
@@ -142,7 +139,6 @@ func (m *metrics) begin(pipeline string) {
 	for _, cause := range causes {
 		m.restarts.WithLabelValues(pipeline, string(cause))
 	}
-	m.lag.WithLabelValues(pipeline)
 	m.parked.WithLabelValues(pipeline)
 	m.halted.WithLabelValues(pipeline)
 	m.pin(pipeline, false)

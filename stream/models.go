@@ -156,7 +156,7 @@ func (p *pipeline) judged(f plugin.Outcome) {
 	ctx, cancel := context.WithTimeout(context.Background(), noteWait)
 	defer cancel()
 	if err := p.models.Refuse(ctx, f); err != nil {
-		p.log.Warn("a refused candidate is not noted in the model store", "reason", f.Reason, "error", err)
+		p.told.refused.warn(p.log, "a refused candidate is not noted in the model store", "reason", f.Reason, "error", err)
 	}
 }
 

@@ -181,7 +181,7 @@ func (c *confirmer) confirmLetter(ctx context.Context, o *outgoing) error {
 		case !p.nc.IsConnected():
 			continue // nothing can be stored now, good or bad
 		}
-		err = explain(err, p.Dead)
+		err = p.explain(err, p.Dead)
 		if p.parked.taken(false, time.Now()) {
 			p.log.Error("dead letters are not taken; their inputs are parked and come back, and good ones go on", "subject",
 				p.Dead, "error", err)

@@ -115,6 +115,17 @@ type pipeline struct {
 	parked     parked
 	deaths     deaths
 	halt       halt
+
+	drain     time.Duration
+	told      struct{ unlearned, refused, lost, consumer sparing }
+	access    *access // of the connection's user
+	obstacles obstacles
+	sight     atomic.Pointer[sight]              // what the watcher last saw; nil on core NATS
+	again     chan struct{}                      // has the watcher look at once
+	lose      atomic.Pointer[context.CancelFunc] // says that the consumer that the hot path has bound is gone
+	waiting   atomic.Pointer[queue[*input]]      // on core NATS, what is not answered
+	busy      atomic.Int64                       // when an input was last answered, in nanoseconds
+	draining  atomic.Bool
 }
 
 // limits are what the servers accept, beside the connection's own payload limit.
@@ -126,6 +137,7 @@ func (p *pipeline) run(ctx context.Context) error {
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer context.AfterFunc(ctx, func() { p.draining.Store(true) })()
 	if p.models != nil {
 		wg.Go(func() { p.models.Follow(ctx, p.adopt) })
 	}
@@ -138,6 +150,7 @@ func (p *pipeline) run(ctx context.Context) error {
 	if p.input == nil {
 		return p.runCore(ctx, &wg)
 	}
+	wg.Go(func() { p.watch(ctx) })
 	if p.joins() {
 		wg.Go(func() { p.learnLabels(ctx) })
 	}

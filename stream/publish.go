@@ -118,6 +118,12 @@ func (p *pipeline) left(a *answer) {
 	p.deaths.note(p, a)
 }
 
+// confirmed notes that the server has stored a part.
+func (p *pipeline) confirmed(o *outgoing) {
+	met(p.obstacles.of(o), nil)
+	p.access.has(right{actPublish, o.msg.Subject})
+}
+
 // errHeaderTooLarge is the server's code for a header over its limit; the client has no name for it.
 const errHeaderTooLarge jetstream.ErrorCode = 10097
 
@@ -135,6 +141,13 @@ func refusal(err error) error {
 }
 
 // explain says what to do about a publish that fails.
+func (p *pipeline) explain(err error, subject string) error {
+	if one := (right{actPublish, subject}); p.access.lacks(one) {
+		return one.denial()
+	}
+	return explain(err, subject)
+}
+
 func explain(err error, subject string) error {
 	switch {
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse),

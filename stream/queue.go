@@ -78,6 +78,16 @@ func (q *queue[T]) len() int {
 	return len(q.msgs)
 }
 
+// first is the oldest, and how many there are.
+func (q *queue[T]) first() (v T, n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.msgs) > 0 {
+		v = q.msgs[0]
+	}
+	return v, len(q.msgs)
+}
+
 func (q *queue[T]) tryPop() (v T, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

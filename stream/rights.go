@@ -81,8 +81,8 @@ func (g *granter) streamOf(subject string) string {
 // request is the right to ask JetStream something.
 func (g *granter) request(tokens ...string) string { return g.api + strings.Join(tokens, ".") }
 
-// reads are the rights of a reader of its own, whose consumer has a name drawn at random. They allow to delete any
-// consumer of the stream, since a right cannot say whose a name is.
+// reads are the rights of a reader of its own, whose consumer has a name drawn at random, of one subject. They allow to
+// delete any consumer of the stream, since a right cannot say whose a name is.
 func (g *granter) reads(stream, subject string) []string {
 	return []string{g.request("STREAM", "INFO", stream), g.request("CONSUMER", "CREATE", stream, "*", subject),
 		g.request("CONSUMER", "MSG", "NEXT", stream, "*"), g.request("CONSUMER", "DELETE", stream, "*")}
@@ -96,7 +96,7 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 	for _, p := range pipelines {
 		r.Subscribe = append(r.Subscribe, ServiceSubject(p.Name, ">"), "$SRV.*", "$SRV.*."+ServiceName(p.Name),
 			"$SRV.*."+ServiceName(p.Name)+".*")
-		grant(p.Output, p.Dead)
+		grant(p.Output, p.Dead, userInfo)
 		if p.Stream == "" {
 			r.Subscribe = append(r.Subscribe, p.Subject)
 			if p.Labels != "" {
@@ -111,6 +111,7 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 		for _, subject := range []string{p.Output, p.Dead} { // what was answered before is looked up in them
 			grant(g.reads(g.streamOf(subject), subject)...)
 		}
+		grant(g.request("STREAM", "MSG", "GET", p.Stream), g.request("DIRECT", "GET", p.Stream)) // how old what waits is
 		if p.Stage.Fixed != nil {
 			continue
 		}

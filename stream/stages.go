@@ -9,16 +9,16 @@ import (
 	"github.com/embedd/embedd/plugin"
 )
 
-// stages are the figures of learning, read from each stage when somebody asks for them. Engines that share a registerer
-// share one.
+// stages are the figures of how pipelines stand, read from each when somebody asks for them. Engines that share a
+// registerer share one.
 type stages struct {
 	mu   sync.Mutex
-	read map[string]func() plugin.Status // by pipeline
+	read map[string]func() Status // by pipeline
 }
 
-func newStages() *stages { return &stages{read: map[string]func() plugin.Status{}} }
+func newStages() *stages { return &stages{read: map[string]func() Status{}} }
 
-func (s *stages) add(pipeline string, read func() plugin.Status) {
+func (s *stages) add(pipeline string, read func() Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.read[pipeline] = read
@@ -30,11 +30,16 @@ func (s *stages) remove(pipeline string) {
 	delete(s.read, pipeline)
 }
 
-// figure is one metric of a stage.
+// figure is one metric of a pipeline.
 type figure struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
-	of   func(plugin.Status) []value
+	of   func(Status) []value
+}
+
+// learned makes a figure of the stage one of the pipeline.
+func learned(of func(plugin.Status) []value) func(Status) []value {
+	return func(s Status) []value { return of(s.Stage) }
 }
 
 // value is a figure with its labels beside the pipeline; one that is not a number is left out.
@@ -45,37 +50,57 @@ type value struct {
 
 func one(v float64) []value { return []value{{number: v}} }
 
+func truth(holds bool) float64 {
+	if holds {
+		return 1
+	}
+	return 0
+}
+
 var figures = []figure{
+	{describe("embedd_ready", "1 while an input would be answered now."), prometheus.GaugeValue,
+		func(s Status) []value { return one(truth(s.Ready)) }},
+	{describe("embedd_state", "1 for the state of the pipeline, 0 for the others.", "state"), prometheus.GaugeValue,
+		func(s Status) (out []value) {
+			for _, state := range States {
+				out = append(out, value{[]string{string(state)}, truth(s.State == state)})
+			}
+			return out
+		}},
+	{describe("embedd_lag_messages", "Input messages that are not answered."), prometheus.GaugeValue,
+		func(s Status) []value { return one(float64(s.Lag)) }},
+	{describe("embedd_lag_seconds", "Age of the oldest input message that is not answered; 0 where there is none."),
+		prometheus.GaugeValue, func(s Status) []value { return one(s.Oldest.Seconds()) }},
 	{describe("embedd_fits_total", "Models that were fitted, candidates included."), prometheus.CounterValue,
-		func(s plugin.Status) []value { return one(float64(s.Fits)) }},
+		learned(func(s plugin.Status) []value { return one(float64(s.Fits)) })},
 	{describe("embedd_prequential_accuracy",
 		"Share of the last 500 to 1,000 labelled rows whose class the live model's outputs told before they were learned; of the candidate for which most speaks; and what chance would have.", "model"),
-		prometheus.GaugeValue, func(s plugin.Status) []value {
+		prometheus.GaugeValue, learned(func(s plugin.Status) []value {
 			return []value{{[]string{"live"}, s.Accuracy}, {[]string{"candidate"}, s.Candidate},
 				{[]string{"chance"}, s.Chance}}
-		}},
+		})},
 	{describe("embedd_evidence", "What speaks for the best candidate; training.gate.evidence is when it goes live."),
-		prometheus.GaugeValue, func(s plugin.Status) []value { return one(s.Evidence) }},
+		prometheus.GaugeValue, learned(func(s plugin.Status) []value { return one(s.Evidence) })},
 	{describe("embedd_drift_alarms_total", "Changes of the rows that cut the window."), prometheus.CounterValue,
-		func(s plugin.Status) []value { return one(float64(s.Alarms)) }},
+		learned(func(s plugin.Status) []value { return one(float64(s.Alarms)) })},
 	{describe("embedd_window_rows", "Labelled rows in the window, of its largest class, and of classes that have too few to enter a fit.", "class"),
-		prometheus.GaugeValue, func(s plugin.Status) []value {
+		prometheus.GaugeValue, learned(func(s plugin.Status) []value {
 			return []value{{[]string{"all"}, float64(s.Rows)}, {[]string{"largest"}, float64(s.Largest)},
 				{[]string{"sparse"}, float64(s.Sparse)}}
-		}},
+		})},
 	{describe("embedd_window_classes", "Classes that have rows in the window."), prometheus.GaugeValue,
-		func(s plugin.Status) []value { return one(float64(s.Classes)) }},
+		learned(func(s plugin.Status) []value { return one(float64(s.Classes)) })},
 	{describe("embedd_window_bytes", "Memory of the window, as training.window.bytes bounds it."),
 		prometheus.GaugeValue,
-		func(s plugin.Status) []value { return one(float64(s.Bytes)) }},
+		learned(func(s plugin.Status) []value { return one(float64(s.Bytes)) })},
 	{describe("embedd_learn_backlog_rows", "Labelled rows that wait to be learned from."), prometheus.GaugeValue,
-		func(s plugin.Status) []value { return one(float64(s.Backlog)) }},
+		learned(func(s plugin.Status) []value { return one(float64(s.Backlog)) })},
 	{describe("embedd_unlearned_rows_total",
 		"Labelled rows that were not learned from, by reason: they came too fast (backlog), their class was one too many (classes), or a feature is too far from where the others have it (far).", "reason"),
-		prometheus.CounterValue, func(s plugin.Status) []value {
+		prometheus.CounterValue, learned(func(s plugin.Status) []value {
 			return []value{{[]string{"backlog"}, float64(s.Dropped)}, {[]string{"classes"}, float64(s.Overfull)},
 				{[]string{"far"}, float64(s.Far)}}
-		}},
+		})},
 }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -92,7 +117,7 @@ func (s *stages) Describe(out chan<- *prometheus.Desc) {
 // Collect is that of a prometheus.Collector.
 func (s *stages) Collect(out chan<- prometheus.Metric) {
 	s.mu.Lock()
-	read := make(map[string]func() plugin.Status, len(s.read))
+	read := make(map[string]func() Status, len(s.read))
 	for name, f := range s.read {
 		read[name] = f
 	}

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/embedd/embedd/plugin"
@@ -10,8 +11,11 @@ import (
 // Status is how one pipeline stands.
 type Status struct {
 	Pipeline string
-	Ready    bool
-	Reason   string // why it is not ready
+	State    State
+	Ready    bool          // an input would be answered now, as the configuration says
+	Reason   string        // the state in a sentence; "" where the word says all
+	Lag      uint64        // messages of the input that are not answered
+	Oldest   time.Duration // age of the oldest of them
 	// what last happened to the input stream that learning had to follow, with the time; "" where nothing did
 	Learning string
 	// what happened to the models of the store before the start: damage, or other features; "" where nothing did
@@ -49,19 +53,27 @@ func (p *pipeline) status() Status {
 	if turn := p.turn.Load(); turn != nil {
 		s.Learning = *turn
 	}
-	switch {
-	case s.Halted != "":
-		s.Reason = s.Halted
-	case s.Stage.Live == nil && p.Stage.Until != plugin.UntilSkip:
-		s.Reason = p.progress()
-	case s.Stale:
-		s.Reason = p.staleReason(s.Age)
-	case !p.nc.IsConnected():
-		s.Reason = "not connected to the server"
-	default:
-		s.Ready = true
-	}
+	s.Lag, s.Oldest = p.lag()
+	s.State, s.Reason = p.state(&s)
+	s.Ready = slices.Contains(readyStates, s.State)
 	return s
+}
+
+// lag is how many inputs are not answered, as was last seen, and how old the oldest of them is.
+func (p *pipeline) lag() (messages uint64, age time.Duration) {
+	var oldest time.Time
+	if s := p.sight.Load(); s != nil {
+		messages, oldest = s.lag, s.oldest
+	} else if q := p.waiting.Load(); q != nil {
+		first, n := q.first()
+		if messages = uint64(n); n > 0 {
+			oldest = first.time
+		}
+	}
+	if !oldest.IsZero() {
+		age = max(0, time.Since(oldest))
+	}
+	return messages, age
 }
 
 // Report is a status in the form in which it travels.
@@ -69,13 +81,21 @@ type Report struct {
 	Pipeline string       `json:"pipeline"`
 	Instance string       `json:"instance,omitempty"` // the service that says it, where several run the pipeline
 	Ready    bool         `json:"ready"`
-	Reason   string       `json:"reason,omitempty"`
+	State    State        `json:"state"`
+	Reason   string       `json:"reason,omitempty"` // the state in a sentence
+	Lag      Lag          `json:"lag"`
 	Model    *ReportModel `json:"model"`            // null before the first
 	Halted   bool         `json:"halted,omitempty"` // too many messages were bad; reason says it
 	Parked   *Parked      `json:"parked,omitempty"` // what cannot leave in any form now
 	Store    string       `json:"store,omitempty"`  // what happened to the models of the store before the start
 	Learning Learning     `json:"learning"`
 	Labels   *Labels      `json:"labels,omitempty"` // where labels come apart from their rows
+}
+
+// Lag is what is not answered.
+type Lag struct {
+	Messages uint64  `json:"messages"`
+	Seconds  float64 `json:"seconds"` // age of the oldest
 }
 
 // ReportModel is the live model.
@@ -146,8 +166,8 @@ type Labels struct {
 // Report is the status for others.
 func (s Status) Report() Report {
 	g := s.Stage
-	r := Report{Pipeline: s.Pipeline, Ready: s.Ready, Reason: s.Reason, Halted: s.Halted != "",
-		Store: s.Store,
+	r := Report{Pipeline: s.Pipeline, State: s.State, Ready: s.Ready, Reason: s.Reason, Halted: s.Halted != "",
+		Lag: Lag{s.Lag, s.Oldest.Seconds()}, Store: s.Store,
 		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
 			Dropped: g.Dropped, Overfull: g.Overfull, Sparse: g.Sparse, Far: g.Far, FarRow: g.FarRow,
 			Capped: g.Capped, Clock: g.Clock, Fitting: g.Fitting, Filling: g.Filling,

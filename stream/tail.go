@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -27,6 +28,10 @@ type tail struct {
 	most   int           // how many inputs may be without an acknowledgement at a time
 	sinks  map[string]*sink
 	known  map[*sink]*answers // what a process before this one may have stored; one goroutine uses it
+
+	access   *access                // of the connection's user; nil: not watched
+	obstacle atomic.Pointer[string] // why the end of a stream cannot be read
+	told     sparing
 }
 
 func newTail(js jetstream.JetStream, log *slog.Logger) *tail {
@@ -261,17 +266,21 @@ func (t *tail) markStored(ctx context.Context, a *answer, doubt bool) {
 	found := 0
 	for _, o := range a.parts {
 		for attempt := 0; ; attempt++ {
-			err := t.know(ctx, o.sink, a.in)
+			err := t.access.during(ctx, t.access.ofServer, func(ctx context.Context) error {
+				return t.know(ctx, o.sink, a.in)
+			})
 			if err == nil {
 				break
 			}
 			if ctx.Err() == nil {
-				t.log.Warn("the end of the output cannot be read; trying again", "error", err)
+				met(&t.obstacle, fmt.Errorf("what was answered before cannot be looked up: %w", err))
+				t.told.warn(t.log, "the end of the output cannot be read; trying again", "error", err)
 			}
 			if !pause(ctx, attempt) {
 				return
 			}
 		}
+		met(&t.obstacle, nil)
 		if _, stored := t.known[o.sink].ids[o.id]; stored {
 			o.stored = true
 			found++

@@ -176,16 +176,7 @@ func (d *demo) play(ctx context.Context, picture string) (*demoReport, error) {
 		stop()
 		<-ended
 	}()
-	// A run that ends by itself has failed.
-	failed := func() error {
-		select {
-		case err := <-ended:
-			ended <- err
-			return fmt.Errorf("the engine stopped: %w", err)
-		default:
-			return ctx.Err()
-		}
-	}
+	failed := func() error { return hasFailed(ctx, ended) }
 
 	d.out.printf("%d handwritten digits of 64 pixels flow through a NATS server as Arrow batches;\n"+
 		"%d of them carry a label. Projections to 10 and to 2 dimensions are learned on the way.\n\n", d.digits.n,
@@ -331,4 +322,18 @@ func widen(y []float32) []float64 {
 		out[i] = float64(v)
 	}
 	return out
+}
+
+// hasFailed tells why an engine ended by itself; nil while it runs. One that was told to stop ends without an error.
+func hasFailed(ctx context.Context, ended chan error) error {
+	select {
+	case err := <-ended:
+		ended <- err
+		if err != nil {
+			return fmt.Errorf("the engine stopped: %w", err)
+		}
+		return ctx.Err()
+	default:
+		return ctx.Err()
+	}
 }

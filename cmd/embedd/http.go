@@ -21,7 +21,8 @@ import (
 type readiness struct {
 	Pipeline string `json:"pipeline"`
 	Ready    bool   `json:"ready"`
-	Reason   string `json:"reason,omitempty"`   // why it is not ready, with figures
+	State    string `json:"state"`
+	Reason   string `json:"reason,omitempty"`   // the state in a sentence, with figures
 	Learning string `json:"learning,omitempty"` // what last happened to the input stream that learning had to follow
 }
 

@@ -43,6 +43,7 @@ func newRoot(e *env) *cobra.Command {
 		setupCommand(e),
 		initCommand(e),
 		checkCommand(e),
+		doctorCommand(e),
 		fitCommand(e),
 		transformCommand(e),
 		evalCommand(e),

@@ -65,7 +65,7 @@ func newLogger(e *env, format, level string) *slog.Logger {
 // daemon is what run holds open.
 type daemon struct {
 	log     *slog.Logger
-	engine  *stream.Engine
+	engine  atomic.Pointer[stream.Engine] // nil until it is made; readiness is asked before
 	monitor *monitor
 	conn    *connection.Conn
 	dialled atomic.Pointer[connection.Conn] // conn, for the probes
@@ -97,13 +97,15 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 	if err := d.dial(ctx, c, pipelines); err != nil {
 		return err
 	}
-	d.engine, err = stream.New(stream.Options{Conn: d.conn.Conn, APIPrefix: d.conn.APIPrefix(), Pipelines: pipelines,
-		Logger: d.log, Registerer: registry})
+	engine, err := stream.New(stream.Options{Conn: d.conn.Conn, APIPrefix: d.conn.APIPrefix(), Pipelines: pipelines,
+		Logger: d.log, Registerer: registry, Opened: func() {
+			d.log.Info("serving", "server", d.conn.Address(), "pipelines", len(pipelines), "http",
+				d.monitor.addr.String())
+		}})
 	if err != nil {
 		return usageError{err}
 	}
-	d.log.Info("serving", "server", d.conn.Address(), "pipelines", len(pipelines), "http",
-		d.monitor.addr.String())
+	d.engine.Store(engine)
 	return nil
 }
 
@@ -155,22 +157,26 @@ func (d *daemon) trouble() string {
 	return "not connected yet"
 }
 
+// starting is said before the pipelines are open.
+var starting = []readiness{{State: string(stream.StateStarting), Reason: "the pipelines are being opened"}}
+
 // readiness may be asked before the engine is there.
 func (d *daemon) readiness() []readiness {
-	if d.engine == nil {
-		return []readiness{{Reason: "starting"}}
+	engine := d.engine.Load()
+	if engine == nil {
+		return starting
 	}
-	status := d.engine.Status()
+	status := engine.Status()
 	if len(status) == 0 {
-		return []readiness{{Reason: "starting"}}
+		return starting
 	}
 	trouble := d.trouble()
 	var out []readiness
 	for _, s := range status {
 		if trouble != "" {
-			s.Ready, s.Reason = false, trouble
+			s.State, s.Ready, s.Reason = stream.StateBlocked, false, trouble
 		}
-		out = append(out, readiness{Pipeline: s.Pipeline, Ready: s.Ready, Reason: s.Reason,
+		out = append(out, readiness{Pipeline: s.Pipeline, State: string(s.State), Ready: s.Ready, Reason: s.Reason,
 			Learning: s.Learning})
 	}
 	return out
@@ -190,12 +196,14 @@ func (d *daemon) serve(ctx context.Context) error {
 		case <-stop.Done():
 		}
 	}()
-	err := d.engine.Run(stop)
+	err := d.engine.Load().Run(stop)
 	cancel(nil)
 	<-watched
 	switch {
 	case errors.Is(context.Cause(stop), errConnectionEnded):
 		return fmt.Errorf("%w: %s", errConnectionEnded, d.conn.Trouble())
+	case errors.Is(err, stream.ErrDenied), errors.Is(err, stream.ErrDrain):
+		return err // it says why by itself
 	case err != nil:
 		return d.conn.Explain(err)
 	case ctx.Err() != nil:

@@ -65,14 +65,17 @@ func printReports(out *output, reports []stream.Report) error {
 		}
 		return nil
 	}
-	t := out.table("PIPELINE", "READY", "MODEL", "EPOCH", "AGE", "WINDOW", "LEARNING")
+	t := out.table("PIPELINE", "STATE", "LAG", "MODEL", "EPOCH", "AGE", "WINDOW", "LEARNING")
 	for _, r := range reports {
-		ready, version, epoch, age := "yes", "-", "-", "-"
-		if !r.Ready {
-			ready = "no: " + r.Reason
+		state, lag, version, epoch, age := string(r.State), "-", "-", "-", "-"
+		if r.Reason != "" {
+			state += ": " + r.Reason
 		}
-		if r.Parked != nil {
-			ready += fmt.Sprintf("; %d inputs are parked: %s", r.Parked.Messages, r.Parked.Reason)
+		if r.Lag.Messages > 0 {
+			lag = fmt.Sprintf("%d, oldest %v", r.Lag.Messages, time.Duration(r.Lag.Seconds)*time.Second)
+		}
+		if r.Parked != nil && r.State != stream.StateParked {
+			state += fmt.Sprintf("; %d inputs are parked: %s", r.Parked.Messages, r.Parked.Reason)
 		}
 		if m := r.Model; m != nil {
 			version, epoch = m.Version+" ("+m.Method+", "+fmt.Sprint(m.Dim)+")", fmt.Sprint(m.Epoch)
@@ -85,7 +88,7 @@ func printReports(out *output, reports []stream.Report) error {
 			}
 		}
 		l := r.Learning
-		t.row(r.Pipeline, ready, version, epoch, age, fmt.Sprintf("%d rows, %d classes", l.Rows, l.Classes),
+		t.row(r.Pipeline, state, lag, version, epoch, age, fmt.Sprintf("%d rows, %d classes", l.Rows, l.Classes),
 			learningText(l, r.Labels))
 	}
 	return t.flush()

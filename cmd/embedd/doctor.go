@@ -1,0 +1,286 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/spf13/cobra"
+
+	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/cmd/embedd/connection"
+	"github.com/embedd/embedd/stream"
+)
+
+// doctorCommand looks at everything that the daemon needs.
+func doctorCommand(e *env) *cobra.Command {
+	cmd := &cobra.Command{Use: "doctor", Short: "look at everything that the daemon needs, and say what to do",
+		Long: "Look at everything that the daemon needs, and say what to do: configuration, models, disk, HTTP port,\n" +
+			"server, JetStream, clock, streams, consumers, rights, model store, running daemons. It changes nothing. Each\n" +
+			"line is ok, a note, or a fault with its cure. Exit code 3 where there is a fault."}
+	f := flagsOf(cmd)
+	path := f.StringP("config", "c", "embedd.yaml", "configuration `FILE`")
+	where := f.address("NATS `URL`; over NATS_URL and the file's nats.url")
+	out := f.output(e)
+	f.BoolVar(&out.json, "json", false, "short for --format json")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if _, err := os.Stat(*path); errors.Is(err, fs.ErrNotExist) {
+			return usagef("no configuration %s: write one with `embedd init`, or name one with -c", *path)
+		}
+		d := &doctor{out: out, path: *path, clock: e.clock}
+		if err := d.look(cmd.Context(), e, where); err != nil {
+			return err
+		}
+		if d.faults > 0 {
+			return checkError{fmt.Errorf("faults: %d", d.faults)}
+		}
+		return nil
+	}
+	return cmd
+}
+
+// doctor tells what it finds as it finds it.
+type doctor struct {
+	out    *output
+	path   string
+	clock  func() time.Time // nil: time.Now
+	faults int
+	err    error // of the output
+}
+
+func (d *doctor) say(f stream.Finding) {
+	if f.Level == stream.LevelFault {
+		d.faults++
+	}
+	if strings.HasPrefix(f.Command, "embedd ") {
+		f.Command += " -c " + d.path
+	}
+	if d.out.json {
+		d.err = errors.Join(d.err, d.out.object(f))
+		return
+	}
+	about := f.Check
+	if f.Pipeline != "" {
+		about += " (" + f.Pipeline + ")"
+	}
+	text := f.Text
+	var cures []string
+	if f.Cure != "" {
+		cures = append(cures, f.Cure)
+	}
+	if f.Command != "" {
+		cures = append(cures, f.Command)
+	}
+	if f.Key != "" {
+		cures = append(cures, strings.TrimSpace(f.Key+": "+f.Value))
+	}
+	if cures != nil {
+		text += ". Cure: " + strings.Join(cures, ": ")
+	}
+	d.out.printf("%-5s  %s: %s\n", f.Level, about, strings.ReplaceAll(text, "\n", " "))
+}
+
+func (d *doctor) fault(check, text, cure string) {
+	d.say(stream.Finding{Check: check, Level: stream.LevelFault, Text: text, Cure: cure})
+}
+
+func (d *doctor) ok(check, format string, args ...any) {
+	d.say(stream.Finding{Check: check, Level: stream.LevelOK, Text: fmt.Sprintf(format, args...)})
+}
+
+// look goes from what is near to what is far; what lies behind a fault that hides it is not looked at.
+func (d *doctor) look(ctx context.Context, e *env, where *address) error {
+	c, err := config.Load(d.path)
+	var problems config.Problems
+	switch {
+	case errors.As(err, &problems):
+		for _, p := range problems {
+			d.fault("configuration", p.String(), "")
+		}
+		return d.err
+	case err != nil:
+		d.fault("configuration", err.Error(), "")
+		return d.err
+	}
+	for _, n := range c.Notes {
+		d.say(stream.Finding{Check: "configuration", Level: stream.LevelNote, Text: n.String()})
+	}
+	d.ok("configuration", "%s, pipelines: %d", d.path, len(c.Pipelines))
+	d.port(c.HTTP)
+	d.disks(c)
+	pipelines, err := pipelinesOf(c)
+	if err != nil {
+		d.fault("model", err.Error(), "name a model file that `embedd model show` can read")
+		return d.err
+	}
+	n := where.over(c.NATS)
+	if n.Embedded() && os.Getenv("NATS_URL") == "" {
+		d.embedded()
+		return d.err
+	}
+	n = usual(n)
+	if err := checkAddress(n); err != nil {
+		return err
+	}
+	nc, err := connection.Dial(ctx, n, connection.Options{Wait: clientWait})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		d.fault("connection", err.Error(), "")
+		return d.err
+	}
+	defer nc.Close()
+	d.ok("connection", "%s", nc.Address())
+	found, err := stream.Examine(ctx, stream.Options{Conn: nc.Conn, APIPrefix: nc.APIPrefix(), Pipelines: pipelines,
+		Clock: d.clock})
+	if err != nil {
+		d.fault("configuration", err.Error(), "")
+	}
+	for _, f := range found {
+		d.say(f)
+	}
+	return errors.Join(d.daemons(ctx, nc.Conn, pipelines), d.err)
+}
+
+// embedded looks at what the server needs that run brings along.
+func (d *doctor) embedded() {
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", embeddedPort))
+	if err != nil {
+		d.fault("server", fmt.Sprintf("run embeds a server, and its port %d is not free: %v", embeddedPort, err),
+			"stop what listens there, or use it: set nats.url")
+		return
+	}
+	l.Close()
+	d.ok("server", "run embeds one on port %d, which is free", embeddedPort)
+}
+
+// port tries the listener of the probes. One that is taken by a daemon that runs is as it should be.
+func (d *doctor) port(h config.HTTP) {
+	listen := h.Listen
+	l, err := net.Listen("tcp", listen)
+	switch {
+	case err == nil:
+		l.Close()
+		d.ok("port", "http.listen %s is free", listen)
+	case errors.Is(err, syscall.EADDRINUSE) && isEmbedd(h):
+		d.ok("port", "http.listen %s: a daemon runs there", listen)
+	case errors.Is(err, syscall.EADDRINUSE):
+		d.say(stream.Finding{Check: "port", Level: stream.LevelFault, Text: "http.listen " + listen +
+			" is in use by another program", Cure: "stop that, or take another port (port 0 is a free one)",
+			Key: "http.listen", Value: "127.0.0.1:0"})
+	default:
+		d.say(stream.Finding{Check: "port", Level: stream.LevelFault, Text: "http.listen " + err.Error(),
+			Cure: "take an address of this machine", Key: "http.listen", Value: "127.0.0.1:8474"})
+	}
+}
+
+// isEmbedd asks who listens.
+func isEmbedd(h config.HTTP) bool {
+	client, scheme := http.Client{Timeout: 2 * time.Second}, "http"
+	if h.Cert != "" {
+		scheme = "https" // whose certificate it is does not matter: nothing is told, and a word is read
+		client.Transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+		defer client.CloseIdleConnections()
+	}
+	answer, err := client.Get(scheme + "://" + h.Listen + "/readyz")
+	if err != nil {
+		return false
+	}
+	defer answer.Body.Close()
+	var said struct{ Ready *bool }
+	return json.NewDecoder(io.LimitReader(answer.Body, 1<<20)).Decode(&said) == nil && said.Ready != nil
+}
+
+// minFree is how much of a disk has to be free.
+const minFree = 256 << 20
+
+// disks looks at the free space where this machine keeps models.
+func (d *doctor) disks(c *config.Config) {
+	dirs := map[string]bool{}
+	if c.NATS.Embedded() {
+		dirs[embeddedStore] = true
+	}
+	for _, p := range c.Pipelines {
+		switch {
+		case p.Model.Store != "auto" && p.Model.Store != "none":
+			dirs[p.Model.Store] = true
+		case p.Model.Store == "auto" && p.Input.Stream == "":
+			dirs[defaultStore] = true
+		}
+	}
+	for dir := range dirs {
+		free, ok := freeBytes(dir)
+		switch {
+		case !ok:
+		case free < minFree:
+			d.fault("disk", fmt.Sprintf("%s is on a disk with %d MiB free", dir, free>>20), "make room, or use another disk")
+		default:
+			d.ok("disk", "%s has %d MiB free", dir, free>>20)
+		}
+	}
+}
+
+// freeBytes is what may still be written where a directory is, or will be.
+func freeBytes(dir string) (free uint64, ok bool) {
+	full, err := filepath.Abs(dir)
+	for err == nil {
+		if free, err = diskFree(full); err == nil {
+			return free, true
+		}
+		if !errors.Is(err, fs.ErrNotExist) || filepath.Dir(full) == full {
+			return 0, false
+		}
+		full, err = filepath.Dir(full), nil
+	}
+	return 0, false
+}
+
+// daemons asks those that run how their pipelines stand.
+func (d *doctor) daemons(ctx context.Context, nc *nats.Conn, pipelines []stream.Pipeline) error {
+	found, err := discover(ctx, nc)
+	if err != nil {
+		return err
+	}
+	for _, p := range pipelines {
+		if found[p.Name] == 0 {
+			d.say(stream.Finding{Check: "daemon", Pipeline: p.Name, Level: stream.LevelNote, Text: "none runs",
+				Command: "embedd run"})
+			continue
+		}
+		n := 0
+		err := gather(ctx, nc, stream.ServiceSubject(p.Name, "status"), askWait, func(msg *nats.Msg) bool {
+			n++
+			f := stream.Finding{Check: "daemon", Pipeline: p.Name, Level: stream.LevelOK}
+			r, err := reportOf(msg)
+			switch {
+			case err != nil:
+				f.Level, f.Text = stream.LevelFault, err.Error()
+			case r.State == stream.StateBlocked:
+				f.Level, f.Text = stream.LevelFault, "blocked: "+r.Reason
+			case !r.Ready:
+				f.Level, f.Text = stream.LevelNote, fmt.Sprintf("%s: %s", r.State, r.Reason)
+			default:
+				f.Text = fmt.Sprintf("%s, %d messages are not answered", r.State, r.Lag.Messages)
+			}
+			d.say(f)
+			return n < found[p.Name]
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

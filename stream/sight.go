@@ -1,0 +1,344 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// sightEvery is how often the server is asked how the streams of a pipeline stand. sightWait is how long it may take to
+// say so.
+const (
+	sightEvery = 2 * time.Second
+	sightWait  = 5 * time.Second
+)
+
+// sight is what was last seen of a pipeline's streams.
+type sight struct {
+	lag      uint64    // messages of the input that are not answered
+	oldest   time.Time // when the oldest of them came, by our clock; zero where there is none
+	obstacle string    // why an input would not be answered, "" where it would
+}
+
+// obstacles are what keeps a pipeline from answering, each as its step last met it; nil where it met none.
+type obstacles struct {
+	pull, publish, letters atomic.Pointer[string]
+}
+
+// of is what keeps a part from leaving: dead letters that are not taken do not keep outputs.
+func (o *obstacles) of(part *outgoing) *atomic.Pointer[string] {
+	if part.letter != nil {
+		return &o.letters
+	}
+	return &o.publish
+}
+
+// met notes what a step met, or that it met nothing.
+func met(at *atomic.Pointer[string], err error) {
+	if err == nil {
+		if at.Load() != nil {
+			at.Store(nil)
+		}
+		return
+	}
+	text := err.Error()
+	at.Store(&text)
+}
+
+// watcher looks at the streams of a pipeline, for readiness and lag. The hot path tells what it meets by itself; this
+// is for what nobody meets while no input comes, and for what lies before the hot path.
+type watcher struct {
+	*pipeline
+	told  string            // the obstacle that was last told
+	sinks map[string]string // the streams that took the subjects at the last look
+
+	floor  uint64    // acknowledged up to here, as of the last look
+	first  uint64    // number of the first message after it, 0: not known
+	oldest time.Time // when that came, by our clock
+	blind  bool      // the user may not read single messages
+}
+
+// watch looks until ctx is done.
+func (p *pipeline) watch(ctx context.Context) {
+	w := &watcher{pipeline: p, sinks: map[string]string{}}
+	tick := time.NewTicker(sightEvery)
+	defer tick.Stop()
+	for {
+		if p.nc.IsConnected() {
+			if s := w.look(ctx); ctx.Err() == nil {
+				p.sight.Store(s)
+				w.tell(s.obstacle)
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-p.again:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// tell logs an obstacle once, and that it is gone.
+func (w *watcher) tell(obstacle string) {
+	switch {
+	case obstacle != "" && w.told == "":
+		w.log.Warn("no input can be answered", "reason", obstacle)
+	case obstacle == "" && w.told != "":
+		w.log.Info("inputs can be answered again")
+	}
+	w.told = obstacle
+}
+
+// pullSubject is where the hot path asks for messages, ackSubjects stands for those on which it acknowledges.
+func pullSubject(p *pipeline) string {
+	return nextSubject(p.js, &jetstream.ConsumerInfo{Stream: p.Stream, Name: durable(p.Name)})
+}
+
+const ackSubjects = ackPrefix + ">"
+
+// during does something that asks the server about the pipeline's input on such subjects, and ends it as soon as the
+// server refuses one of them.
+func (p *pipeline) during(ctx context.Context, on []string, do func(context.Context) error) error {
+	return p.access.during(ctx, func(one right) bool {
+		return p.access.ofServer(one) && (one.act == actSubscribe || strings.Contains(one.subject, "."+p.Stream) &&
+			slices.ContainsFunc(on, func(s string) bool { return strings.Contains(one.subject, s) }))
+	}, do)
+}
+
+// lookAgain has the watcher look at once.
+func (p *pipeline) lookAgain() {
+	select {
+	case p.again <- struct{}{}:
+	default:
+	}
+}
+
+func (w *watcher) look(ctx context.Context) *sight {
+	ctx, cancel := context.WithTimeout(ctx, sightWait)
+	defer cancel()
+	w.access.ask(ctx)
+	s := &sight{}
+	note := func(text string) {
+		if s.obstacle == "" {
+			s.obstacle = text
+		}
+	}
+	if before := w.sight.Load(); before != nil {
+		s.lag, s.oldest = before.lag, before.oldest // where they cannot be told now, the last that is known
+	}
+	if err := w.lag(ctx, s); err != nil {
+		note(err.Error())
+	}
+	for _, subject := range []string{w.Output, w.Dead} {
+		if err := w.taken(ctx, subject); err != nil {
+			note(err.Error())
+		}
+	}
+	if one := (right{actPublish, pullSubject(w.pipeline)}); w.access.lacks(one) {
+		note(one.denial().Error())
+	}
+	// Of acknowledgements only a refusal tells: which subjects they have is the server's choice.
+	if one := (right{actPublish, ackSubjects}); w.access.refusedLately(one) {
+		note(one.denial().Error())
+	}
+	return s
+}
+
+// lag counts the messages of the input that are not answered, and finds the oldest. The error says why none of them
+// would be.
+func (w *watcher) lag(ctx context.Context, s *sight) error {
+	var input jetstream.Stream
+	var c jetstream.Consumer
+	err := w.during(ctx, []string{".STREAM.INFO.", ".CONSUMER.INFO."}, func(ctx context.Context) (err error) {
+		if input, err = w.js.Stream(ctx, w.Stream); err != nil {
+			return err
+		}
+		c, err = input.Consumer(ctx, durable(w.Name))
+		return err
+	})
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return w.inputGone()
+	case errors.Is(err, jetstream.ErrConsumerNotFound):
+		n, err := w.matching(ctx, input)
+		if err != nil {
+			return silence(err, "about stream "+w.Stream)
+		}
+		s.lag, s.oldest = n, w.after(ctx, input, 0, n)
+		if lose := w.lose.Load(); lose != nil {
+			(*lose)() // the hot path binds it again, and says why where it cannot
+		}
+		return fmt.Errorf("the consumer %s of stream %s is not there; it is made again", durable(w.Name), w.Stream)
+	case err != nil:
+		return silence(err, "about stream "+w.Stream+" and its consumer "+durable(w.Name))
+	}
+	info := c.CachedInfo()
+	s.lag = info.NumPending + uint64(info.NumAckPending)
+	s.oldest = w.after(ctx, input, info.AckFloor.Stream, s.lag)
+	return nil
+}
+
+// inputGone says that the input stream is not there any more.
+func (p *pipeline) inputGone() error {
+	return &because{fmt.Sprintf("the input stream %s is gone; make it again: 'embedd setup --apply'", p.Stream),
+		jetstream.ErrStreamNotFound}
+}
+
+// silence explains that the server says nothing about what it was asked.
+func silence(err error, about string) error {
+	if errors.Is(err, ErrDenied) {
+		return err
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrNoResponders) {
+		return fmt.Errorf("the server does not answer %s: look whether it hangs, or its JetStream has no leader (%w)",
+			about, err)
+	}
+	return fmt.Errorf("asking the server %s: %w", about, err)
+}
+
+// matching counts the messages of a stream that are of the pipeline's subject.
+func (w *watcher) matching(ctx context.Context, input jetstream.Stream) (n uint64, err error) {
+	info, err := input.Info(ctx, jetstream.WithSubjectFilter(w.Subject))
+	if err != nil {
+		return 0, err
+	}
+	for _, of := range info.State.Subjects {
+		n += of
+	}
+	return n, nil
+}
+
+// after is when the first message of the pipeline after a number came, by our clock; zero where it cannot be told. The
+// message is asked for once, not at each look: it is sent whole.
+func (w *watcher) after(ctx context.Context, input jetstream.Stream, floor, messages uint64) time.Time {
+	if messages == 0 {
+		return time.Time{}
+	}
+	info := input.CachedInfo()
+	if floor == w.floor && w.first >= info.State.FirstSeq && w.first > 0 || w.blind {
+		return w.oldest
+	}
+	w.floor, w.first, w.oldest = floor, 0, time.Time{}
+	err := w.during(ctx, []string{".GET."}, func(ctx context.Context) error {
+		msg, err := input.GetMsg(ctx, floor+1, jetstream.WithGetMsgSubject(w.Subject))
+		if err == nil {
+			w.first, w.oldest = msg.Sequence, time.Now().Add(-info.TimeStamp.Sub(msg.Time)) // clocks may differ
+		}
+		return err
+	})
+	w.blind = errors.Is(err, ErrDenied)
+	return w.oldest
+}
+
+// taken tells why the server would not take a message on a subject; nil where it would.
+func (w *watcher) taken(ctx context.Context, subject string) error {
+	if one := (right{actPublish, subject}); w.access.lacks(one) {
+		return one.denial()
+	}
+	info, err := w.sink(ctx, subject)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return missing(streamName(subject), subject)
+	}
+	if err != nil {
+		return silence(err, "which stream takes "+subject)
+	}
+	if f := full(info, subject); f != nil {
+		return f
+	}
+	return nil
+}
+
+// sink is the stream that takes a subject: the one of the last look, where it still does.
+func (w *watcher) sink(ctx context.Context, subject string) (*jetstream.StreamInfo, error) {
+	if name := w.sinks[subject]; name != "" {
+		s, err := w.js.Stream(ctx, name)
+		if err == nil && coveredBy(subject, s.CachedInfo().Config.Subjects) {
+			return s.CachedInfo(), nil
+		}
+	}
+	info, err := streamOf(ctx, w.js, subject)
+	if err == nil {
+		w.sinks[subject] = info.Config.Name
+	}
+	return info, err
+}
+
+// streamOf is the stream that takes a subject.
+func streamOf(ctx context.Context, js jetstream.JetStream, subject string) (*jetstream.StreamInfo, error) {
+	name, err := js.StreamNameBySubject(ctx, subject)
+	if err != nil {
+		return nil, err
+	}
+	s, err := js.Stream(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return s.CachedInfo(), nil
+}
+
+// fault is what is wrong with a stream, and what to do: in words, and as a line for a shell.
+type fault struct{ text, cure, command string }
+
+func (f *fault) Error() string {
+	text := f.text + "; " + f.cure
+	if f.command != "" {
+		text += ": " + f.command
+	}
+	return text
+}
+
+// full tells why a stream refuses what comes, because of its limits; nil where it does not.
+func full(info *jetstream.StreamInfo, subject string) *fault {
+	c, state := info.Config, info.State
+	what := fmt.Sprintf("stream %s, which takes %s, ", c.Name, subject)
+	raise := func(limit, flag string, to int64) *fault {
+		return &fault{what + "is full: " + limit + " and it refuses new ones",
+			"raise the limit, or let the oldest go (--discard=old)",
+			fmt.Sprintf("nats stream edit %s %s=%d --force", c.Name, flag, to)}
+	}
+	switch {
+	case c.Sealed:
+		return &fault{what + "is sealed: nothing can be stored in it any more", "make another for the subject", ""}
+	case c.Discard != jetstream.DiscardNew:
+		return nil
+	case c.MaxMsgs > 0 && state.Msgs >= uint64(c.MaxMsgs):
+		return raise(fmt.Sprintf("its limit is %d messages", c.MaxMsgs), "--max-msgs", 2*c.MaxMsgs)
+	case c.MaxBytes > 0 && state.Bytes+state.Bytes/max(state.Msgs, 1) >= uint64(c.MaxBytes):
+		// One more as those that are there has no room.
+		return raise(fmt.Sprintf("its limit is %d bytes", c.MaxBytes), "--max-bytes", 2*c.MaxBytes)
+	}
+	return nil
+}
+
+// obstacle is what keeps an input from being answered now, "" where nothing does.
+func (p *pipeline) obstacle() string {
+	switch {
+	case !p.nc.IsConnected():
+		return "not connected to the server"
+	case p.input == nil:
+		for _, subject := range []string{p.Output, p.Dead} {
+			if one := (right{actPublish, subject}); p.access.lacks(one) {
+				return one.denial().Error()
+			}
+		}
+		return ""
+	}
+	for _, at := range []*atomic.Pointer[string]{&p.obstacles.publish, &p.tail.obstacle, &p.obstacles.pull,
+		&p.obstacles.letters} {
+		if text := at.Load(); text != nil {
+			return *text
+		}
+	}
+	if s := p.sight.Load(); s != nil {
+		return s.obstacle
+	}
+	return ""
+}
