@@ -40,7 +40,7 @@ func TestMemory(t *testing.T) {
 	}
 	defer s.Close()
 	r := rand.New(rand.NewPCG(51, 52))
-	constant := int64(4<<20) + 40*8*int64(m)*int64(m) // what docs/configuration.md says beside window.bytes
+	constant := int64(4<<20) + rowMatrices*8*int64(m)*int64(m)
 	before := heap()
 	var most int64
 	var slowest time.Duration
