@@ -153,16 +153,17 @@ func TestPasswordIsRotated(t *testing.T) {
 	reload("new")
 	d.until("it is refused three times", func() bool { return s.NumClients() == 0 && refusals(s) >= 3 })
 	const says = "the NATS server refuses the credentials"
-	if code, body := d.get("/readyz"); code != 503 || !strings.Contains(body, says) {
-		t.Errorf("/readyz while it is refused: %d %s", code, body)
-	}
+	d.until("/readyz tells", func() bool {
+		code, body := d.get("/readyz")
+		return code == 503 && strings.Contains(body, says)
+	})
 	if code, body := d.get("/healthz"); code != 200 || !strings.Contains(body, says) {
 		t.Errorf("/healthz while it is refused: %d %s", code, body)
 	}
 	reload("old")
 	d.until("it is connected again", func() bool { return s.NumClients() == 1 })
-	if log := d.log.String(); strings.Count(log, says) != 1 || !strings.Contains(log, "connected again") {
-		t.Errorf("the log should tell once:\n%s", log)
+	if log := d.log.String(); !strings.Contains(log, says) || strings.Count(log, says) > 3 || !strings.Contains(log, "connected again") {
+		t.Errorf("the log should tell, and not at each attempt:\n%s", log)
 	}
 	if code, body := d.get("/healthz"); code != 200 || body != `{"status":"ok"}`+"\n" {
 		t.Errorf("/healthz afterwards: %d %s", code, body)

@@ -56,7 +56,7 @@ func (c *Conn) tryAgain(int) time.Duration {
 	wait := min(shortPause<<min(rounds-1, 10), most)
 	wait += time.Duration(rand.Int64N(int64(wait)/4 + 1)) // many clients come back at the same time
 	// The first refusal is told at once, as is what does not pass soon.
-	tell := err != nil && (refused == 0 && d.refused == 1 || rounds > 3) && time.Since(d.logged) > every
+	tell := err != nil && (refused == 0 && d.refused == 1 || rounds > 3 && time.Since(d.logged) > every)
 	if tell {
 		d.logged = time.Now()
 	}
