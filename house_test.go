@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -203,4 +204,36 @@ func goList(t *testing.T, args ...string) []string {
 		t.Fatalf("go list %v: %v", args, err)
 	}
 	return strings.Split(strings.TrimSpace(string(out)), "\n")
+}
+
+// TestGuarantees: every test that docs/guarantees.md names stands somewhere.
+func TestGuarantees(t *testing.T) {
+	page, err := os.ReadFile("docs/guarantees.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Za-z]+)`").FindAllStringSubmatch(string(page), -1)
+	if len(named) < 30 {
+		t.Fatalf("the page names %d tests", len(named))
+	}
+	there := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
+	err = filepath.WalkDir(".", func(path string, _ os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, name := range declared.FindAllStringSubmatch(string(text), -1) {
+			there[name[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range named {
+		if !there[name[1]] {
+			t.Errorf("docs/guarantees.md names %s, which is not there", name[1])
+		}
+	}
 }
