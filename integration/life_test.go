@@ -3,7 +3,9 @@ package integration
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -183,8 +185,8 @@ func TestHangingServer(t *testing.T) {
 // TestHangLongerThanTheWindow stops the server's process again and again for longer than the output remembers what it
 // stored, and longer than an answer is waited for, under load and with daemons that die: nothing is lost or repeated.
 func TestHangLongerThanTheWindow(t *testing.T) {
-	if !long() {
-		t.Skip("takes two minutes; EMBEDD_LONG=1 runs it, and stream.TestOutageLongerThanTheWindow is its short form")
+	if yes, _ := strconv.ParseBool(os.Getenv("EMBEDD_SOAK")); !yes {
+		t.Skip("takes two minutes; EMBEDD_SOAK=1 runs it, and stream.TestOutageLongerThanTheWindow is its short form")
 	}
 	s := startServerProcess(t, "")
 	c := dial(t, s.url)

@@ -111,11 +111,11 @@ func record64(rows []row64) arrow.Record {
 }
 
 // TestHostile: with one row in a hundred hostile in every way that there is, the live model at the end tells the classes
-// as often as that of a run without those rows, within two points. With EMBEDD_LONG=1 it is 300,000 rows and more
+// as often as that of a run without those rows, within two points. With EMBEDD_SOAK=1 it is 300,000 rows and more
 // methods, some minutes.
 func TestHostile(t *testing.T) {
 	n, methods := 6000, []string{"lda"}
-	if long, _ := strconv.ParseBool(os.Getenv("EMBEDD_LONG")); long {
+	if long, _ := strconv.ParseBool(os.Getenv("EMBEDD_SOAK")); long {
 		n, methods = 300_000, []string{"lda", "sle", "lfda", "pca"}
 	}
 	for _, method := range methods {

@@ -234,8 +234,8 @@ func TestMissingRight(t *testing.T) {
 			var out said
 			code := dispatch(t.Context(), &env{stdin: strings.NewReader(""), stdout: &out, stderr: &out},
 				[]string{verb, "-c", config})
-			if code != 1 || !strings.Contains(out.String(),
-				"the server denied: publish to $JS.API.STREAM.INFO.FEATURES; `embedd setup --permissions`") {
+			if code != 1 || !strings.Contains(out.String(), "$JS.API.STREAM.INFO.FEATURES") ||
+				!strings.Contains(out.String(), "`embedd setup --permissions`") {
 				t.Errorf("exit code %d:\n%s", code, &out)
 			}
 		})
