@@ -199,8 +199,8 @@ func TestSetupLimits(t *testing.T) {
 
 // TestSetupInACluster: what is made has three replicas where there are three servers, by itself.
 func TestSetupInACluster(t *testing.T) {
-	if testing.Short() || os.Getenv("EMBEDD_LONG") == "" {
-		t.Skip("three servers elect their leaders; EMBEDD_LONG=1 runs it")
+	if testing.Short() || os.Getenv("EMBEDD_SOAK") == "" {
+		t.Skip("three servers elect their leaders; EMBEDD_SOAK=1 runs it")
 	}
 	var routes []*url.URL
 	for range 3 {
