@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/wildcard"
 	"github.com/embedd/embedd/stream/registry"
 )
 
@@ -205,7 +206,7 @@ func (p *planner) need(ctx context.Context, pipeline, subject string) error {
 func (p *planner) propose(pipeline, name, subject string, have *jetstream.StreamConfig) {
 	for _, o := range p.plans {
 		for _, s := range o.Subjects {
-			if !o.Bucket && !o.taken && overlap(s, subject) && (o.Name != name || !covers(s, subject) && !covers(subject, s)) {
+			if !o.Bucket && !o.taken && wildcard.Overlap(s, subject) && (o.Name != name || !covers(s, subject) && !covers(subject, s)) {
 				p.problem(name, subject, fmt.Sprintf(
 					"subject %s of pipeline %s overlaps with %s, which stream %s takes, and no two streams take one subject; give them the same input.stream, or subjects apart",
 					subject, pipeline, s, o.Name))
@@ -313,22 +314,6 @@ func (p *planner) taking(ctx context.Context, subject string) (out []*jetstream.
 		return nil, reach(err)
 	}
 	return out, nil
-}
-
-// overlap tells whether one subject can be in both of two patterns.
-func overlap(p, q string) bool {
-	a, b := strings.Split(p, "."), strings.Split(q, ".")
-	for i := range max(len(a), len(b)) {
-		switch {
-		case i >= len(a) || i >= len(b):
-			return false
-		case a[i] == ">" || b[i] == ">":
-			return true
-		case a[i] != "*" && b[i] != "*" && a[i] != b[i]:
-			return false
-		}
-	}
-	return true
 }
 
 // covers tells whether every subject in a pattern is in another one.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/embedd/embedd/internal/wildcard"
 	"github.com/embedd/embedd/model/fit"
 )
 
@@ -241,7 +242,7 @@ func (d *document) lintLabels(p *Pipeline, all []Pipeline) {
 		d.problem(at+"input.labels", "a label finds its row by key: name the key column, which rows and labels have, in schema.key")
 	case p.Schema.Label == "":
 		d.problem(at+"input.labels", "name the column of the label in schema.label")
-	case overlap(p.Input.Subject, labels):
+	case wildcard.Overlap(p.Input.Subject, labels):
 		d.problem(at+"input.labels", "input.subject %s takes it too: labels would be read as rows; give them a subject outside of it",
 			p.Input.Subject)
 	}
@@ -254,22 +255,6 @@ func (d *document) lintLabels(p *Pipeline, all []Pipeline) {
 			}
 		}
 	}
-}
-
-// overlap tells whether a subject can be in both of two patterns.
-func overlap(p, q string) bool {
-	a, b := strings.Split(p, "."), strings.Split(q, ".")
-	for i := range max(len(a), len(b)) {
-		switch {
-		case i >= len(a) || i >= len(b):
-			return false
-		case a[i] == ">" || b[i] == ">":
-			return true
-		case a[i] != "*" && b[i] != "*" && a[i] != b[i]:
-			return false
-		}
-	}
-	return true
 }
 
 // lintLoops refuses ways that lead from a pipeline's output back to its input: every row would go round for ever.
