@@ -63,7 +63,14 @@ func pull(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, tak
 	if err != nil {
 		return 0, err
 	}
-	defer sub.Unsubscribe()
+	over := false
+	defer func() {
+		if over {
+			_ = sub.Unsubscribe()
+		} else {
+			giveBack(sub, arrived, nc, c)
+		}
+	}()
 	if err := nc.PublishRequest(nextSubject(js, c.CachedInfo()), inbox, request); err != nil {
 		return 0, err
 	}
@@ -82,7 +89,10 @@ func pull(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, tak
 			}
 		}
 		if ctx.Err() != nil {
-			return n, ctx.Err() // what the pull still brings is redelivered
+			if msg != nil {
+				giveBackOne(msg, nc, c)
+			}
+			return n, ctx.Err()
 		}
 		silence.Reset(fetchWait * 2 / 5)
 		if strings.HasPrefix(msg.Reply, ackPrefix) {
@@ -90,12 +100,39 @@ func pull(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, tak
 			take(&delivery{msg, nc})
 			continue
 		}
-		if over, err := control(msg); over {
+		if over, err = control(msg); over {
 			return n, err
 		}
 	}
+	over = true
 	return n, nil
 }
+
+// giveBack ends a pull before its time. What the server had sent for it goes to who asks next, at once and not only when
+// its acknowledgement is missing.
+func giveBack(sub *nats.Subscription, arrived <-chan *nats.Msg, nc *nats.Conn, c jetstream.Consumer) {
+	if err := sub.Drain(); err != nil { // what was sent before the server has this still arrives
+		return
+	}
+	_ = nc.FlushTimeout(giveBackWait)
+	for {
+		select {
+		case msg := <-arrived:
+			giveBackOne(msg, nc, c)
+		default:
+			return
+		}
+	}
+}
+
+func giveBackOne(msg *nats.Msg, nc *nats.Conn, c jetstream.Consumer) {
+	if strings.HasPrefix(msg.Reply, ackPrefix) && c.CachedInfo().Config.AckPolicy != jetstream.AckNonePolicy {
+		_ = (&delivery{msg, nc}).Nak() // where that does not arrive either it is redelivered in time
+	}
+}
+
+// giveBackWait is how long a server that answers may take to end a pull.
+const giveBackWait = time.Second
 
 // ackPrefix is how the subjects begin by which messages of streams are acknowledged.
 const ackPrefix = "$JS.ACK."

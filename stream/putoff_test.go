@@ -27,7 +27,7 @@ func TestWorkQueueHoldsMoreThanItHolds(t *testing.T) {
 	s.once(n)
 }
 
-// TestStopGivesBack: what a pipeline holds when it is told to stop is there at once for the one after it.
+// TestStopGivesBack: what a pipeline was sent when it is told to stop is there at once for the one after it.
 func TestStopGivesBack(t *testing.T) {
 	s := newSite(t)
 	s.again(jetstream.StreamConfig{Retention: jetstream.WorkQueuePolicy})
@@ -37,11 +37,12 @@ func TestStopGivesBack(t *testing.T) {
 	holds.Stage = plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Until: plugin.UntilHold,
 		Fit: fit.Config{Method: "lda"}}
 	end := s.engine(s.url(), holds)
-	const n = 50
+	const n = 80 // too few for a model
 	s.send(n)
-	s.until("the pipeline holds all", 20*time.Second, func() bool {
+	// It is stopped in the middle of a pull: some messages are held, some are on their way, some were not sent.
+	s.until("the pipeline is sent messages", 20*time.Second, func() bool {
 		c, err := s.js.Consumer(t.Context(), "in", durable("p"))
-		return err == nil && c.CachedInfo().NumAckPending == n
+		return err == nil && c.CachedInfo().NumAckPending > 0
 	})
 	end()
 	s.engine(s.url(), p)
