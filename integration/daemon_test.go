@@ -97,7 +97,7 @@ func launch(t testing.TB, config string) *daemon {
 	t.Cleanup(func() {
 		d.kill()
 		if t.Failed() {
-			t.Logf("the daemon says:\n%s", tailOf(d.log.String(), 60))
+			t.Logf("the daemon says:\n%s", tailOf(d.log.String(), 600))
 		}
 	})
 	return d
@@ -118,7 +118,12 @@ func (d *daemon) end(signal syscall.Signal) {
 	select {
 	case <-d.done:
 	case <-time.After(40 * time.Second):
-		d.kill()
+		_ = d.cmd.Process.Signal(syscall.SIGQUIT) // it says where it stands
+		select {
+		case <-d.done:
+		case <-time.After(10 * time.Second):
+			d.kill()
+		}
 		d.t.Fatalf("the daemon does not end within 40 s of %v", signal)
 	}
 }

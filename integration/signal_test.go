@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"os"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +18,11 @@ func TestHangup(t *testing.T) {
 		t.Errorf("without streams it ended with %d and says\n%s", d.cmd.ProcessState.ExitCode(), log)
 	}
 	succeed(t, "setup", "--apply", "-c", config)
+	// Who started these tests may have this process ignore the signal, as nohup does, and the daemon would with it: a
+	// signal that is taken here is not ignored there.
+	taken := make(chan os.Signal, 1)
+	signal.Notify(taken, syscall.SIGHUP)
+	defer signal.Stop(taken)
 	d = startDaemon(t, config)
 	d.end(syscall.SIGHUP)
 	if log := d.log.String(); d.cmd.ProcessState.ExitCode() != 0 || !strings.Contains(log, "msg=drained") {
