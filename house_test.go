@@ -21,6 +21,8 @@ const module = "github.com/embedd/embedd/"
 var below = map[string][]string{
 	"internal/spell":            {},
 	"internal/bound":            {},
+	"internal/link":             {},
+	"internal/transcript":       {},
 	"model/internal/parallel":   {},
 	"model/internal/linalg":     {},
 	"model/pencil":              {"model/internal/parallel"},

@@ -2,8 +2,7 @@ package integration
 
 import (
 	"bytes"
-	"io"
-	"net"
+	"errors"
 	"os"
 	"strconv"
 	"strings"
@@ -12,52 +11,23 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/link"
 )
 
 // guillotine carries connections to a server and calls kill before it passes on what holds all of the words.
 func guillotine(t *testing.T, to string, kill func(), words ...string) string {
 	t.Helper()
-	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			near, err := l.Accept()
-			if err != nil {
-				return
+	l := must(link.New(to, func(piece []byte) error {
+		for _, w := range words {
+			if !bytes.Contains(piece, []byte(w)) {
+				return nil
 			}
-			far, err := net.Dial("tcp", to)
-			if err != nil {
-				near.Close()
-				continue
-			}
-			go func() {
-				defer near.Close()
-				_, _ = io.Copy(near, far)
-			}()
-			go func() {
-				defer far.Close()
-				buf := make([]byte, 1<<20)
-				for {
-					n, err := near.Read(buf)
-					if err != nil {
-						return
-					}
-					deadly := true
-					for _, w := range words {
-						deadly = deadly && bytes.Contains(buf[:n], []byte(w))
-					}
-					if deadly {
-						kill()
-						return
-					}
-					if _, err := far.Write(buf[:n]); err != nil {
-						return
-					}
-				}
-			}()
 		}
-	}()
-	return l.Addr().String()
+		kill()
+		return errors.New("killed")
+	}, nil))(t)
+	t.Cleanup(l.Close)
+	return l.Address()
 }
 
 // TestMessageThatKills has a message of which the daemon dies whenever it answers it (in the long form two), and starts

@@ -1,29 +1,19 @@
 package plugin
 
 import (
-	"bufio"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
-	"time"
+
+	"github.com/embedd/embedd/internal/transcript"
 )
 
-// TestDecisions replays transcripts: every line is an event, what follows "->" is what the policy or the gate must say.
+// TestDecisions replays transcripts; what follows "->" is what the policy or the gate must say.
 func TestDecisions(t *testing.T) {
-	files, err := filepath.Glob("testdata/decisions/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no transcripts: %v", err)
-	}
-	for _, name := range files {
-		t.Run(filepath.Base(name), func(t *testing.T) { replay(t, name) })
-	}
+	transcript.Replay(t, "testdata/decisions/*.txt", func() func(*transcript.Event) string { return new(decisions).event })
 }
 
-// transcript is what the events of a file act on.
-type transcript struct {
+// decisions is what the events of a file act on.
+type decisions struct {
 	policy policy
 	rows   int // in the window
 	live   bool
@@ -32,43 +22,16 @@ type transcript struct {
 	agree  agreement
 }
 
-func replay(t *testing.T, name string) {
-	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	var s transcript
-	lines := bufio.NewScanner(f)
-	for n := 1; lines.Scan(); n++ {
-		text, _, _ := strings.Cut(lines.Text(), "#")
-		event, want, asked := strings.Cut(text, "->")
-		words := strings.Fields(event)
-		if len(words) == 0 {
-			continue
-		}
-		arg := map[string]string{}
-		for _, w := range words[1:] {
-			k, v, _ := strings.Cut(w, "=")
-			arg[k] = v
-		}
-		got := s.event(t, words[0], arg)
-		if want = strings.TrimSpace(want); asked && got != want {
-			t.Errorf("%s:%d: %s\n got %s\nwant %s", name, n, strings.TrimSpace(event), got, want)
-		}
-	}
-}
-
-func (s *transcript) event(t *testing.T, name string, arg map[string]string) string {
+func (s *decisions) event(e *transcript.Event) string {
 	p := &s.policy
-	at := time.Unix(0, 0).Add(duration(t, arg["at"]))
-	switch name {
+	at := e.Time("at")
+	switch e.Name {
 	case "policy":
-		*s = transcript{policy: policy{every: Every{Rows: integer(t, arg["rows"]), Period: duration(t, arg["period"])},
-			features: integer(t, arg["features"]), nested: arg["nested"] != "no"}}
+		*s = decisions{policy: policy{every: Every{Rows: e.Int("rows"), Period: e.Duration("period")},
+			features: e.Int("features"), nested: e.Text("nested") != "no"}}
 	case "learn":
-		p.learn(integer(t, arg["rows"]), arg["class"] == "new", at)
-		s.rows += integer(t, arg["rows"])
+		p.learn(e.Int("rows"), e.Text("class") == "new", at)
+		s.rows += e.Int("rows")
 		return s.decide()
 	case "tick":
 		p.tick(at)
@@ -77,26 +40,26 @@ func (s *transcript) event(t *testing.T, name string, arg map[string]string) str
 		p.ask()
 		return s.decide()
 	case "cut":
-		s.rows = integer(t, arg["rows"])
+		s.rows = e.Int("rows")
 		p.cut(s.rows)
 		return s.decide()
 	case "lead":
-		p.Suffix = integer(t, arg["suffix"])
+		p.Suffix = e.Int("suffix")
 		return s.decide()
 	case "gate":
-		s.gate = Gate{Evidence: number(t, arg["evidence"]), Margin: number(t, arg["margin"])}
+		s.gate = Gate{Evidence: e.Float("evidence"), Margin: e.Float("margin")}
 	case "trial":
-		s.trial = standing{Test: s.gate.begin(arg["rows"] == "twice"), Growing: arg["rows"] == "twice"}
+		s.trial = standing{Test: s.gate.begin(e.Text("rows") == "twice"), Growing: e.Text("rows") == "twice"}
 		s.agree = agreement{}
 	case "rows": // so many rows that candidate and live model are right about: both, one of the two, none
 		kinds := []string{"both", "candidate", "live", "none"}
 		total, done := 0, map[string]int{}
 		for _, kind := range kinds {
-			total += integer(t, arg[kind])
+			total += e.Int(kind)
 		}
 		for i := range total { // evenly mixed
 			for _, kind := range kinds {
-				if n := integer(t, arg[kind]); done[kind]*total < n*(i+1) {
+				if n := e.Int(kind); done[kind]*total < n*(i+1) {
 					s.scored(kind, done[kind])
 					done[kind]++
 				}
@@ -108,13 +71,13 @@ func (s *transcript) event(t *testing.T, name string, arg map[string]string) str
 		}
 		return "keep: " + reason
 	default:
-		t.Fatalf("unknown event %s", name)
+		e.Fatalf("unknown event %q", e.Name)
 	}
 	return ""
 }
 
 // scored takes one row of one of two classes.
-func (s *transcript) scored(kind string, i int) {
+func (s *decisions) scored(kind string, i int) {
 	label, other := "a", "b"
 	if i%2 == 0 {
 		label, other = other, label
@@ -136,7 +99,7 @@ func (s *transcript) scored(kind string, i int) {
 }
 
 // decide says what the policy fits now, and takes it as done.
-func (s *transcript) decide() string {
+func (s *decisions) decide() string {
 	if !s.live {
 		if !s.policy.first(s.rows) {
 			return "wait"
@@ -159,37 +122,4 @@ func (s *transcript) decide() string {
 		}
 	}
 	return text
-}
-
-func duration(t *testing.T, text string) time.Duration {
-	if text == "" {
-		return 0
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
-func integer(t *testing.T, text string) int {
-	if text == "" {
-		return 0
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-func number(t *testing.T, text string) float64 {
-	if text == "" {
-		return 0
-	}
-	v, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
 }

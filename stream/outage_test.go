@@ -3,9 +3,8 @@ package stream
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"io"
-	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
+	carrier "github.com/embedd/embedd/internal/link"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
@@ -23,90 +23,39 @@ import (
 
 // link carries connections to the site's server. It can hold back what the server says, and cut them all.
 type link struct {
-	net.Listener
+	*carrier.Link
 	hush atomic.Bool
 	eat  atomic.Pointer[string] // cut, once, where the client says this
-
-	mu   sync.Mutex
-	open []net.Conn
 }
 
 func (s *site) link() *link {
 	s.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	l := &link{}
+	var err error
+	l.Link, err = carrier.New(fmt.Sprintf("127.0.0.1:%d", s.options.Port), func(piece []byte) error {
+		word := l.eat.Load()
+		if word != nil && bytes.Contains(piece, []byte(*word)) && l.eat.CompareAndSwap(word, nil) {
+			l.Cut()
+			return errors.New("cut")
+		}
+		return nil
+	}, func([]byte) error {
+		for l.hush.Load() {
+			time.Sleep(5 * time.Millisecond)
+		}
+		return nil
+	})
 	if err != nil {
 		s.Fatal(err)
 	}
-	l := &link{Listener: listener}
 	s.Cleanup(func() {
-		listener.Close()
-		l.cut()
+		l.hush.Store(false)
+		l.Close()
 	})
-	go func() {
-		for {
-			near, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			far, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.options.Port))
-			if err != nil {
-				near.Close()
-				continue
-			}
-			l.mu.Lock()
-			l.open = append(l.open, near, far)
-			l.mu.Unlock()
-			go func() {
-				defer far.Close()
-				buf := make([]byte, 64<<10)
-				for {
-					n, err := near.Read(buf)
-					if word := l.eat.Load(); word != nil && bytes.Contains(buf[:n], []byte(*word)) &&
-						l.eat.CompareAndSwap(word, nil) {
-						l.cut()
-						return
-					}
-					if err == nil {
-						_, err = far.Write(buf[:n])
-					}
-					if err != nil {
-						return
-					}
-				}
-			}()
-			go func() {
-				defer near.Close()
-				_, _ = io.Copy(quietConn{near, &l.hush}, far)
-			}()
-		}
-	}()
 	return l
 }
 
-// quietConn is a connection whose far end gets nothing while it is hushed.
-type quietConn struct {
-	net.Conn
-	hush *atomic.Bool
-}
-
-func (q quietConn) Write(p []byte) (int, error) {
-	for q.hush.Load() {
-		time.Sleep(5 * time.Millisecond)
-	}
-	return q.Conn.Write(p)
-}
-
-// cut ends the connections; what was held back is lost.
-func (l *link) cut() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, c := range l.open {
-		c.Close()
-	}
-	l.open = nil
-}
-
-func (l *link) url() string { return "nats://" + l.Addr().String() }
+func (l *link) url() string { return "nats://" + l.Address() }
 
 // fixed is a model of the numbered messages.
 func fixed(t *testing.T) *model.Model {
@@ -266,7 +215,7 @@ func TestOutageLongerThanTheWindow(t *testing.T) {
 		s.until("answers flow", 30*time.Second, func() bool { return s.state("out").Msgs >= 100+400*outage })
 		l.hush.Store(true)
 		time.Sleep(3 * window)
-		l.cut()
+		l.Cut()
 		l.hush.Store(false)
 	}
 	<-sent

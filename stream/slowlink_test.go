@@ -2,8 +2,6 @@ package stream_test
 
 import (
 	"context"
-	"io"
-	"net"
 	"testing"
 	"time"
 
@@ -12,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio"
+	carrier "github.com/embedd/embedd/internal/link"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream"
 )
@@ -90,41 +89,13 @@ func TestSlowLink(t *testing.T) {
 // slowLink is the address of a link to a server that carries so many bytes a second from it.
 func slowLink(t *testing.T, to string, rate int) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := carrier.New(to, nil, func(piece []byte) error {
+		time.Sleep(time.Duration(len(piece)) * time.Second / time.Duration(rate))
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			near, err := l.Accept()
-			if err != nil {
-				return
-			}
-			far, err := net.Dial("tcp", to)
-			if err != nil {
-				near.Close()
-				continue
-			}
-			go func() {
-				defer far.Close()
-				_, _ = io.Copy(far, near)
-			}()
-			go func() {
-				defer near.Close()
-				buf := make([]byte, 64<<10)
-				for {
-					n, err := far.Read(buf)
-					if err != nil {
-						return
-					}
-					if _, err := near.Write(buf[:n]); err != nil {
-						return
-					}
-					time.Sleep(time.Duration(n) * time.Second / time.Duration(rate))
-				}
-			}()
-		}
-	}()
-	return l.Addr().String()
+	t.Cleanup(l.Close)
+	return l.Address()
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
+	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/cmd/embedd/connection"
 	"github.com/embedd/embedd/stream"
@@ -100,6 +101,26 @@ func running(ctx context.Context, nc *connection.Conn, names []string) ([]string
 			nc.Address())
 	}
 	return all, found, nil
+}
+
+// askCommand is a verb that asks one pipeline for what an endpoint of the same name does, and says what came of it.
+func askCommand(e *env, endpoint, short string, say func(*output, stream.Report)) *cobra.Command {
+	cmd := &cobra.Command{Use: endpoint + " [PIPELINE]", Short: short, Args: arguments(0, 1)}
+	f := flagsOf(cmd)
+	server := f.server(" of the daemon")
+	out := f.output(e)
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		r, err := askOne(cmd.Context(), e, server, endpoint, names)
+		if err != nil {
+			return err
+		}
+		if out.json {
+			return out.object(r)
+		}
+		say(out, r)
+		return nil
+	}
+	return cmd
 }
 
 // askOne asks the one pipeline that is named, or that runs, to do something, and returns how it stands then.

@@ -2,28 +2,13 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+
+	"github.com/embedd/embedd/stream"
 )
 
 // resumeCommand lets a pipeline go on that limits.bad has halted.
 func resumeCommand(e *env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "resume [PIPELINE]",
-		Short: "let a pipeline go on that limits.bad has halted",
-		Args:  arguments(0, 1),
-	}
-	f := flagsOf(cmd)
-	server := f.server(" of the daemon")
-	out := f.output(e)
-	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		r, err := askOne(cmd.Context(), e, server, "resume", names)
-		if err != nil {
-			return err
-		}
-		if out.json {
-			return out.object(r)
-		}
+	return askCommand(e, "resume", "let a pipeline go on that limits.bad has halted", func(out *output, r stream.Report) {
 		out.printf("%s goes on\n", r.Pipeline)
-		return nil
-	}
-	return cmd
+	})
 }

@@ -37,7 +37,7 @@ var faults = []fault{
 		return w.server.start()
 	}},
 	{"cut", func(_ context.Context, w *world, _ *rand.Rand) error { // every connection of the daemon
-		w.link.cut()
+		w.link.Cut()
 		return nil
 	}},
 	{"hang", func(ctx context.Context, w *world, r *rand.Rand) error { // a server that answers nothing, longer than the window

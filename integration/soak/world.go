@@ -65,7 +65,7 @@ func newWorld(ctx context.Context, o options) (*world, error) {
 	}
 	w.http = fmt.Sprintf("http://127.0.0.1:%d", port)
 	config := filepath.Join(o.dir, "embedd.yaml")
-	text = fmt.Sprintf(configuration, w.link.address(), port)
+	text = fmt.Sprintf(configuration, w.link.Address(), port)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
