@@ -8,4 +8,5 @@ const (
 	ScaleMinMax   Scale = "minmax"   // unit range
 	ScaleUnit     Scale = "unit"     // each row divided by its Euclidean norm
 	ScaleNone     Scale = "none"
+	ScaleAuto     Scale = "auto" // of auto: standard, none or minmax, as held-out rows like it; else standard
 )

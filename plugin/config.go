@@ -140,6 +140,10 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Fit.Own == nil {
 		set(&c.Fit.Method, fit.Auto)
 	}
+	// Candidates follow each other on rows that are much alike: which of the scales is best by a hair would change with
+	// them, and with it what sums can be kept. Nor is there a blend unless it is asked for.
+	set(&c.Fit.Scale, model.ScaleStandard)
+	set(&c.Fit.Blend, 1)
 	if c.Training.Every == (Every{}) {
 		c.Training.Every = Every{Rows: 5000, Period: 10 * time.Minute}
 	}

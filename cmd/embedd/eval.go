@@ -23,7 +23,8 @@ func evalCommand(e *env) *cobra.Command {
 	methods := f.commas("methods", "`NAMES` of methods, or all; auto chooses one on the training rows; raw is the features themselves (default raw and all)")
 	f.offer("methods", append(methodNames(), fit.Auto, eval.Raw, "all")...)
 	dims := f.commas("dims", "`NUMBERS` of outputs, or auto, which chooses on the training rows (default 2)")
-	scale := f.choice("scale", "`SCALE` of the features", scales...)
+	scale := f.choice("scale", "`SCALE` of the features; auto compares standard, none and minmax for method auto, else standard", scales...)
+	blend := f.Int("blend", 0, "`NUMBER` of the best candidates that method auto makes one model of; 1 is the best alone (default 5)")
 	splits := f.Int("splits", 10, "`NUMBER` of random splits, stratified by class")
 	fraction := f.Float64("train-fraction", 0.5, "`SHARE` of the rows that is fitted on")
 	perClass := f.Int("train-per-class", 0, "`ROWS` of each class that are fitted on, in place of the share")
@@ -38,7 +39,7 @@ func evalCommand(e *env) *cobra.Command {
 		if f.Changed("train-per-class") && f.Changed("train-fraction") {
 			return usagef("eval: --train-per-class and --train-fraction exclude each other: give one")
 		}
-		c := eval.Config{Scale: model.Scale(*scale), Splits: *splits, TrainFraction: *fraction,
+		c := eval.Config{Scale: model.Scale(*scale), Blend: *blend, Splits: *splits, TrainFraction: *fraction,
 			TrainPerClass: *perClass, Neighbors: *neighbors, Seed: *seed, Tune: *tune}
 		for name, n := range map[string]int{"splits": *splits, "neighbors": *neighbors, "train-per-class": *perClass} {
 			if f.Changed(name) && n < 1 {

@@ -22,6 +22,8 @@ type fitFlags struct {
 	method *string
 	dim    string
 	scale  *string
+	blend  *int
+	most   *int
 	seed   *uint64
 	params map[string]string
 }
@@ -31,19 +33,22 @@ func (f *flags) fitFlags() *fitFlags {
 		method: f.String("method", fit.Auto,
 			"`NAME` of the method, as `embedd methods` lists them, or auto, which chooses by cross-validation"),
 		params: f.settings("set", "a parameter of the method, as `NAME=VALUE`; may be repeated"),
-		scale:  f.choice("scale", "`SCALE` of the features", scales...),
+		scale:  f.choice("scale", "`SCALE` of the features; auto compares standard, none and minmax where the method is auto, else standard", scales...),
+		blend:  f.Int("blend", 0, "`NUMBER` of the best candidates that method auto makes one model of; 1 is the best alone (default 5)"),
+		most:   f.Int("max-dim", 0, "`NUMBER` of outputs that dim auto does not go beyond"),
 		seed:   f.Uint64("seed", 1, "`NUMBER` that methods draw from; the same seed gives the same model"),
 	}
 	f.offer("method", append(methodNames(), fit.Auto)...)
 	return o
 }
 
-var scales = []string{string(model.ScaleStandard), string(model.ScaleMinMax), string(model.ScaleUnit),
-	string(model.ScaleNone)}
+var scales = []string{string(model.ScaleAuto), string(model.ScaleStandard), string(model.ScaleMinMax),
+	string(model.ScaleUnit), string(model.ScaleNone)}
 
 // config checks what can be checked before the rows are read.
 func (o *fitFlags) config(label string) (fit.Config, error) {
-	c := fit.Config{Method: *o.method, Scale: model.Scale(*o.scale), Seed: *o.seed, Params: map[string]string{}}
+	c := fit.Config{Method: *o.method, Scale: model.Scale(*o.scale), Blend: *o.blend, MaxDim: *o.most, Seed: *o.seed,
+		Params: map[string]string{}}
 	if o.dim == fit.Auto {
 		c.Dim = fit.AutoDim
 	} else if o.dim != "" {
@@ -123,9 +128,23 @@ func fitCommand(e *env) *cobra.Command {
 				Dim: m.Dim(), Features: m.M(), Classes: m.Classes(),
 				Rows: m.Rows(), Skipped: r.skipped, Scale: *o.scale, Params: m.Params(), Report: m.Report()})
 		}
-		return printFit(out, m, *path, *o.scale)
+		return printFit(out, m, *path, scaleText(m, *o.scale))
 	}
 	return cmd
+}
+
+// scaleText says which scale a model has where that was left to auto.
+func scaleText(m *model.Model, asked string) string {
+	choice := m.Report().Choice
+	switch {
+	case asked != string(model.ScaleAuto):
+		return asked
+	case choice != nil && len(choice.Members) > 0:
+		return "of each member"
+	case choice != nil && choice.Scale != "":
+		return string(choice.Scale)
+	}
+	return string(model.ScaleStandard)
 }
 
 // fitReport is the JSON form of what fit did. `embedd model show` has the model itself.
@@ -232,11 +251,23 @@ func printChoice(out *output, c *model.Choice) error {
 		out.printf(" (%s)\n", c.Rule)
 		return nil
 	}
-	if c.RunnerUp == nil {
+	if len(c.Members) > 0 {
+		out.printf(" of")
+		for i, m := range c.Members {
+			out.printf("%s %s at %d on scale %s%s", strings.Repeat(",", min(i, 1)), m.Method, m.Dim, m.Scale,
+				settings(m.Params))
+		}
+		out.printf("\n")
+		if c.Note != "" {
+			out.printf("%s\n", c.Note)
+		}
+	} else if c.RunnerUp == nil {
 		out.printf(", the only candidate\n")
 		return nil
 	}
-	out.printf("; next is %s at %d\n", c.RunnerUp.Method, c.RunnerUp.Dim)
+	if c.RunnerUp != nil {
+		out.printf("; next is %s at %d\n", c.RunnerUp.Method, c.RunnerUp.Dim)
+	}
 	folds := "3 folds"
 	if c.Rounds > 1 {
 		folds = fmt.Sprintf("3 folds in %d rounds", c.Rounds)
@@ -247,17 +278,23 @@ func printChoice(out *output, c *model.Choice) error {
 	var dims []int
 	cell := map[string]string{}
 	for _, s := range c.Scores {
-		if !slices.Contains(methods, s.Method) {
-			methods = append(methods, s.Method)
+		name := s.Method
+		if s.Scale != "" {
+			name += " " + string(s.Scale)
+		}
+		if !slices.Contains(methods, name) {
+			methods = append(methods, name)
 		}
 		if !slices.Contains(dims, s.Dim) {
 			dims = append(dims, s.Dim)
 		}
 		mark := ""
-		if s.Method == c.Method && s.Dim == c.Dim {
+		if s.Method == c.Method && s.Scale == c.Scale && s.Dim == c.Dim {
 			mark = " *"
 		}
-		cell[fmt.Sprint(s.Method, s.Dim)] = fmt.Sprintf("%.1f %%%s", 100*float64(s.Correct)/float64(s.Scored), mark)
+		if at := fmt.Sprint(name, s.Dim); cell[at] == "" { // the best of its parameters comes first
+			cell[at] = fmt.Sprintf("%.1f %%%s", 100*float64(s.Correct)/float64(s.Scored), mark)
+		}
 	}
 	slices.Sort(dims)
 	header := []any{"METHOD"}

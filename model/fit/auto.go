@@ -89,12 +89,26 @@ func choose(ctx context.Context, d *model.Data, c Config) (*model.Model, error) 
 		}
 		return m, err
 	}
+	if e := a.blended; e != nil {
+		choice := &model.Choice{Chosen: c.leftOpen(), Rule: "cv", Method: Blend,
+			Dim: e.modest(a.whole.Columns, a.rounds()), Members: e.members,
+			Rounds: a.rounds(), Scores: append(e.scores(), ranked...), LeftOut: a.leftOut,
+			Seconds: time.Since(start).Seconds()}
+		if c.Dim <= 0 && choice.Dim == a.whole.Columns {
+			choice.Note = fmt.Sprintf("%d outputs of %d columns: on these rows every reduction loses", choice.Dim,
+				a.whole.Columns)
+		}
+		m, err := fitChosen(ctx, d, c, choice)
+		if err == nil || ctx.Err() != nil {
+			return m, err
+		}
+	}
 	// On all rows the criterion may turn out to have fewer directions than there are
 	// columns, or none: the next in the table takes its place.
 	var first error
 	for i, s := range ranked {
-		choice := &model.Choice{Chosen: c.leftOpen(), Rule: "cv", Method: s.Method, Dim: s.Dim, Rounds: a.rounds(),
-			Scores:   ranked,
+		choice := &model.Choice{Chosen: c.leftOpen(), Rule: "cv", Method: s.Method, Scale: s.Scale, Dim: s.Dim,
+			Rounds: a.rounds(), Scores: ranked,
 			RunnerUp: runnerUp(ranked, i, c.Method == Auto), LeftOut: a.leftOut, Seconds: time.Since(start).Seconds()}
 		m, err := fitChosen(ctx, d, c, choice)
 		if err == nil || ctx.Err() != nil {
@@ -152,9 +166,15 @@ func fitChosen(ctx context.Context, d *model.Data, c Config, choice *model.Choic
 // rows are fitted in the same way. The report of such a fit has the choice. A
 // dimension of 0 is the method's default.
 func (c Config) Settled(choice *model.Choice) Config {
-	if c.Method == Auto {
+	if c.withDefaults().Method == Auto {
 		c.Params = candidateParams(choice.Method, c.Params["ridge"])
 		c.Method = choice.Method
+		if len(choice.Members) > 0 {
+			c.Params = map[string]string{"members": membersText(choice.Members)}
+		}
+		if c.Scale == model.ScaleAuto || c.Scale == "" {
+			c.Scale = choice.Scale
+		}
 	}
 	if c.Dim == AutoDim || c.Dim == 0 {
 		c.Dim = choice.Dim

@@ -19,7 +19,7 @@ import (
 // candidate on the folds by himself.
 func TestAutoScoresAreCrossValidation(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
-	choice := fit(t, data, Config{Method: Auto, Dim: AutoDim}).Report().Choice
+	choice := fit(t, data, Config{Method: Auto, Blend: 1, Scale: model.ScaleStandard, Dim: AutoDim}).Report().Choice
 	p, err := frame.Prepare(data, true, false, &model.Report{})
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func TestAutoScoresAreCrossValidation(t *testing.T) {
 func TestAutoTakesTheBestAndSaysSo(t *testing.T) {
 	for _, name := range []string{"iris", "wine", "vowel"} {
 		data := fixture.Dataset(t, name)
-		m := fit(t, data, Config{Method: Auto, Dim: AutoDim})
+		m := fit(t, data, Config{Method: Auto, Blend: 1, Scale: model.ScaleStandard, Dim: AutoDim})
 		choice := m.Report().Choice
 		if choice.Method != m.Method() || choice.Dim != m.Dim() || m.Params()["auto"] != "method and dim" ||
 			choice.Rule != "cv" {
@@ -78,7 +78,7 @@ func TestAutoTakesTheBestAndSaysSo(t *testing.T) {
 		if r := choice.RunnerUp; r == nil || r.Method == choice.Method {
 			t.Errorf("%s: runner-up %+v", name, r)
 		}
-		if again := fit(t, data, Config{Method: Auto, Dim: AutoDim}); again.Digest() != m.Digest() {
+		if again := fit(t, data, Config{Method: Auto, Blend: 1, Scale: model.ScaleStandard, Dim: AutoDim}); again.Digest() != m.Digest() {
 			t.Errorf("%s: another model from the same rows", name)
 		}
 		var file bytes.Buffer
@@ -90,7 +90,7 @@ func TestAutoTakesTheBestAndSaysSo(t *testing.T) {
 			t.Errorf("%s: read back %v", name, err)
 		}
 		// The same choice for other rows.
-		settled := Config{Method: Auto, Dim: AutoDim}.Settled(choice)
+		settled := Config{Method: Auto, Blend: 1, Scale: model.ScaleStandard, Dim: AutoDim}.Settled(choice)
 		half, _ := score.Stratified(data.Y, 0.5, 1)
 		if part := fit(t, data.Subset(half), settled); part.Method() != choice.Method || part.Dim() != choice.Dim ||
 			part.Params()["auto"] == "" {
@@ -103,7 +103,7 @@ func TestAutoTakesTheBestAndSaysSo(t *testing.T) {
 func TestAutoCandidates(t *testing.T) {
 	methods := func(d *model.Data, dim int) []string {
 		var names []string
-		for _, s := range fit(t, d, Config{Method: Auto, Dim: dim}).Report().Choice.Scores {
+		for _, s := range fit(t, d, Config{Method: Auto, Blend: 1, Scale: model.ScaleStandard, Dim: dim}).Report().Choice.Scores {
 			if dim > 0 && s.Dim != dim {
 				t.Errorf("dim %d was asked for, %+v is in the table", dim, s)
 			}
@@ -138,7 +138,7 @@ func TestAutoCandidates(t *testing.T) {
 			}
 		}
 	}
-	_, err := Fit(context.Background(), two, Config{Method: Auto, Dim: 9})
+	_, err := Fit(context.Background(), two, Config{Method: Auto, Blend: 1, Scale: model.ScaleStandard, Dim: 9})
 	if bound := (*model.DimError)(nil); !errors.As(err, &bound) || bound.Max != 8 {
 		t.Errorf("dim 9 of 8 features: %v", err)
 	}
@@ -187,7 +187,7 @@ func TestAutoWithoutWhatItNeeds(t *testing.T) {
 		{"two rows a class", few, 2, "lda", 2},
 		{"two rows a class", few, 3, "pairacc", 3},
 	} {
-		m := fit(t, c.data, Config{Method: Auto, Dim: c.dim})
+		m := fit(t, c.data, Config{Method: Auto, Blend: 1, Scale: model.ScaleStandard, Dim: c.dim})
 		choice := m.Report().Choice
 		if m.Method() != c.method || m.Dim() != c.d || choice.Dim != c.d || choice.Rule == "cv" ||
 			len(choice.Scores) > 0 {
@@ -229,7 +229,7 @@ func TestAutoLeavesOutWhatCannotBeFitted(t *testing.T) {
 	for i := 3; i < data.N; i++ {
 		copy(data.X[i*4:i*4+4], data.X[i%3*4:])
 	}
-	m := fit(t, data, Config{Method: Auto, Dim: AutoDim})
+	m := fit(t, data, Config{Method: Auto, Blend: 1, Scale: model.ScaleStandard, Dim: AutoDim})
 	choice := m.Report().Choice
 	if len(choice.LeftOut) == 0 || len(choice.Scores) == 0 ||
 		!strings.Contains(strings.Join(choice.LeftOut, "\n"), "lda: ") {
@@ -240,7 +240,7 @@ func TestAutoLeavesOutWhatCannotBeFitted(t *testing.T) {
 func TestAutoEndsOnCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	_, err := Fit(ctx, fixture.Dataset(t, "vowel"),
-		Config{Method: Auto, Dim: AutoDim, Progress: func(string, float64) { cancel() }})
+		Config{Method: Auto, Blend: 1, Scale: model.ScaleStandard, Dim: AutoDim, Progress: func(string, float64) { cancel() }})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}

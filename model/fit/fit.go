@@ -14,11 +14,13 @@ type Config struct {
 	Method string     // "": Auto, here and in a stage, on the command line and in the configuration
 	Own    *Criterion // in place of Method, which is empty then: a method of the caller's own
 	Dim    int        // outputs of a row, d; 0: the method's default; AutoDim: by cross-validation
+	MaxDim int        // the most outputs that AutoDim chooses; 0: no bound
 	// Pad fills up to Dim where a linear method's criterion has fewer directions, as discriminants of C classes have
 	// C-1: with directions of most variance whose outputs are uncorrelated with the criterion's. Without it more
 	// outputs than there are is a *model.DimError. The model's InformativeRank says how many the criterion decided.
 	Pad    bool
-	Scale  model.Scale       // "": Standard
+	Scale  model.Scale       // "": ScaleAuto
+	Blend  int               // of the best candidates of Auto so many count; 0: 5; 1: the best alone
 	Params map[string]string // of the method, by name; see Method.Params
 	Seed   uint64            // for methods that draw; the same seed gives the same model
 	// Workers is the most goroutines that a fit runs on at one time, that of the caller among them; 0: as many as there
@@ -54,6 +56,15 @@ func (c Config) withDefaults() Config {
 	if c.Own == nil && c.Method == "" {
 		c.Method = Auto
 	}
+	if c.Scale == "" {
+		c.Scale = model.ScaleAuto
+	}
+	if c.Scale == model.ScaleAuto && c.Method != Auto {
+		c.Scale = model.ScaleStandard
+	}
+	if c.Blend == 0 {
+		c.Blend = defaultBlend
+	}
 	return c
 }
 
@@ -63,6 +74,9 @@ func (c Config) method() (*frame.Method, error) {
 	}
 	return lookup(c.withDefaults().Method)
 }
+
+// defaultBlend is how many candidates of auto count.
+const defaultBlend = 5
 
 // name is that of the method, for errors that come before it is looked at.
 func (c Config) name() string {
@@ -86,10 +100,16 @@ func (c Config) resolve() (*frame.Method, map[string]string, error) {
 
 // check is what holds whatever the method.
 func (c Config) check() error {
-	switch c.Scale {
-	case "", model.ScaleStandard, model.ScaleMinMax, model.ScaleUnit, model.ScaleNone:
-	default:
-		return fmt.Errorf("unknown scale %q; give one of standard, minmax, unit, none", c.Scale)
+	if err := checkScale(c.Scale); err != nil && c.Scale != model.ScaleAuto {
+		return err
+	}
+	if c.MaxDim < 0 || c.MaxDim > 0 && c.Dim > c.MaxDim {
+		return fmt.Errorf("dim %d is not within max dim %d; give at least 1, 0 for no bound, and no dim above it", c.Dim,
+			c.MaxDim)
+	}
+	if c.Blend < 0 {
+		return fmt.Errorf("blend is %d; give the number of candidates that auto blends, 1 for the best alone, or 0 for %d",
+			c.Blend, defaultBlend)
 	}
 	if c.Workers < 0 {
 		return fmt.Errorf("workers is %d; give at least 1, or 0 for all cores", c.Workers)
@@ -98,6 +118,14 @@ func (c Config) check() error {
 		return fmt.Errorf("dim is %d; give at least 1, 0 for the method's default, or %d (AutoDim) for the best by cross-validation", c.Dim, AutoDim)
 	}
 	return nil
+}
+
+func checkScale(s model.Scale) error {
+	switch s {
+	case "", model.ScaleStandard, model.ScaleMinMax, model.ScaleUnit, model.ScaleNone:
+		return nil
+	}
+	return fmt.Errorf("unknown scale %q; give one of standard, minmax, unit, none, auto", s)
 }
 
 // Fit learns a model from rows. The same rows in the same order with the same

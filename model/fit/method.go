@@ -61,9 +61,17 @@ func Lookup(name string) (Method, error) {
 }
 
 func lookup(name string) (*frame.Method, error) {
-	if name == Auto {
+	switch name {
+	case Auto:
 		return &auto, nil
+	case Blend:
+		return &blend, nil
 	}
+	return ofTable(name)
+}
+
+// ofTable finds a method that is one, as Auto and Blend are not.
+func ofTable(name string) (*frame.Method, error) {
 	names := make([]string, len(method.Table))
 	for i, m := range method.Table {
 		if m.Name == name {

@@ -91,14 +91,12 @@ func Tune(ctx context.Context, train *model.Data, c Config, dims []int, progress
 		return chosen, nil
 	}
 	a := &selection{c: c, p: p}
-	scores := make([]map[int]*model.Score, len(all)) // nil: out
-	for i := range all {
-		scores[i] = map[int]*model.Score{}
-		for _, d := range dims {
-			scores[i][d] = &model.Score{Method: m.Name, Dim: d}
-		}
-	}
+	entries := make([]*entry, len(all))
 	ascending := slices.Compact(slices.Sorted(slices.Values(dims)))
+	for i, params := range all {
+		entries[i] = &entry{method: m, params: foldParams(m, params), dims: ascending}
+		entries[i].begin(false)
+	}
 	for f := range tuneFolds {
 		in, held := frame.HeldOut(pick, fold, f)
 		base := &frame.Task{Method: m, Params: all[0], Seed: c.Seed, Scaling: c.Scale, Report: &model.Report{}}
@@ -108,28 +106,28 @@ func Tune(ctx context.Context, train *model.Data, c Config, dims []int, progress
 		if base.Columns == 0 {
 			continue // nothing to tell the combinations apart by
 		}
-		for i, params := range all {
+		for i, e := range entries {
 			progress(float64(f*len(all)+i) / float64(tuneFolds*len(all)))
-			if scores[i] == nil {
+			if e.out {
 				continue
 			}
-			err := a.score(ctx, entry{m, foldParams(m, params), ascending}, base, in, held, scores[i])
+			err := a.score(ctx, e, base, in, held)
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			if err != nil {
-				scores[i] = nil
-			}
+			e.out = err != nil
 		}
 	}
 	for _, d := range dims {
 		var ranked []int
-		for i, s := range scores {
-			if s != nil {
+		for i, e := range entries {
+			if !e.out {
 				ranked = append(ranked, i)
 			}
 		}
-		slices.SortStableFunc(ranked, func(i, j int) int { return scores[j][d].Correct - scores[i][d].Correct })
+		slices.SortStableFunc(ranked, func(i, j int) int {
+			return entries[j].score[d].Correct - entries[i].score[d].Correct
+		})
 		if len(ranked) > 0 {
 			chosen[d] = nil
 		}

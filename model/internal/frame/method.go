@@ -37,4 +37,8 @@ type Candidate struct {
 	// Tried says whether auto tries the method at d dimensions of so many classes; few: there are so few rows that
 	// it takes its time. nil: always.
 	Tried func(d, classes int, few bool) bool
+	// OneScale: it is tried at the first scale alone: it is slow, or says the same at every scale.
+	OneScale bool
+	// Settings are further ones to try where it is among the best.
+	Settings []map[string]string
 }

@@ -217,7 +217,7 @@ func (t *Task) Scales(mean, variance []float64, n float64, p *Rows) (scale []flo
 			continue
 		}
 		switch t.Scaling {
-		case model.ScaleStandard, "":
+		case model.ScaleStandard, model.ScaleAuto, "":
 			scale[j] = math.Sqrt(variance[j])
 		case model.ScaleMinMax:
 			scale[j] = high[j] - low[j]

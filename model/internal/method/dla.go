@@ -31,7 +31,7 @@ var dla = frame.Method{
 	Samples: true,
 	Fit:     fitDLA,
 	Nested:  true,
-	Auto:    &frame.Candidate{Rank: 4},
+	Auto:    &frame.Candidate{Rank: 4, Settings: []map[string]string{{"beta": "0.1"}, {"beta": "1"}}},
 }
 
 func fitDLA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {

@@ -34,7 +34,7 @@ var ksmpa = frame.Method{
 	Fit:     fitKSMPA,
 	Nested:  true,
 	// a kernel is for curved classes
-	Auto: &frame.Candidate{Rank: 9, Tried: func(_, classes int, few bool) bool { return classes == 2 && few }},
+	Auto: &frame.Candidate{Rank: 9, OneScale: true, Tried: func(_, classes int, few bool) bool { return classes == 2 && few }},
 }
 
 // kernelCut drops directions of the kernel below this share: of its largest

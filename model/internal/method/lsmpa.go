@@ -35,7 +35,7 @@ var lsmpa = frame.Method{
 	Samples: true,
 	Fit:     frame.Maximize(lsmpaRatio, pencil.Max),
 	Nested:  true,
-	Auto:    &frame.Candidate{Rank: 5},
+	Auto:    &frame.Candidate{Rank: 5, OneScale: true},
 }
 
 // smpaRows caps what is looked at: geodesics, D and S are n x n.

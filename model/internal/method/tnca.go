@@ -45,7 +45,7 @@ var tnca = frame.Method{
 	Fit:     fitTNCA,
 	Samples: true,
 	// made for fewer dimensions than the classes span; on few rows it costs little
-	Auto: &frame.Candidate{Rank: 8, Tried: func(d, classes int, few bool) bool { return d < classes-1 || few }},
+	Auto: &frame.Candidate{Rank: 8, OneScale: true, Tried: func(d, classes int, few bool) bool { return d < classes-1 || few }},
 }
 
 // tied is the dimension from which the search stays near the directions of MFA:
