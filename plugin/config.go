@@ -198,6 +198,9 @@ func (c Config) withDefaults() (Config, error) {
 	if err != nil {
 		return c, err
 	}
+	if c.Fit.Landmarks > 0 {
+		return c, fmt.Errorf("landmarks are for fits of files: those of a stream would be others at each fit; give 0")
+	}
 	if err := c.Fit.Validate(); err != nil {
 		return c, err
 	}

@@ -24,6 +24,8 @@ type fitFlags struct {
 	scale  *string
 	blend  *int
 	most   *int
+	marks  *int
+	width  *float64
 	seed   *uint64
 	params map[string]string
 }
@@ -38,8 +40,16 @@ func (f *flags) fitFlags() *fitFlags {
 		most:   f.Int("max-dim", 0, "`NUMBER` of outputs that dim auto does not go beyond"),
 		seed:   f.Uint64("seed", 1, "`NUMBER` that methods draw from; the same seed gives the same model"),
 	}
+	o.marks, o.width = f.landmarks()
 	f.offer("method", append(methodNames(), fit.Auto)...)
 	return o
+}
+
+// landmarks are the flags of features that a linear method is to see in the place of those of the rows.
+func (f *flags) landmarks() (count *int, width *float64) {
+	return f.Int("landmarks", 0,
+			"`NUMBER` of rows whose kernels take the place of the features, so that a linear method draws curved lines; try 300"),
+		f.Float64("width", 0, "`NUMBER` that divides how far these kernels reach, 0.25 to 4 as a rule (default 1)")
 }
 
 var scales = []string{string(model.ScaleAuto), string(model.ScaleStandard), string(model.ScaleMinMax),
@@ -47,7 +57,8 @@ var scales = []string{string(model.ScaleAuto), string(model.ScaleStandard), stri
 
 // config checks what can be checked before the rows are read.
 func (o *fitFlags) config(label string) (fit.Config, error) {
-	c := fit.Config{Method: *o.method, Scale: model.Scale(*o.scale), Blend: *o.blend, MaxDim: *o.most, Seed: *o.seed,
+	c := fit.Config{Method: *o.method, Scale: model.Scale(*o.scale), Blend: *o.blend, MaxDim: *o.most,
+		Landmarks: *o.marks, Width: *o.width, Seed: *o.seed,
 		Params: map[string]string{}}
 	if o.dim == fit.Auto {
 		c.Dim = fit.AutoDim
@@ -178,7 +189,11 @@ func printFit(out *output, m *model.Model, path, scale string) error {
 		rows += fmt.Sprintf("; %d more have no label and were not used", report.Unlabelled)
 	}
 	t.row("rows", rows)
-	t.row("rank", fmt.Sprintf("%d of %d; the criterion decides %d of the %d outputs", report.Rank, m.M(),
+	columns := fmt.Sprint(m.M())
+	if n := m.Params()["landmarks"]; n != "" {
+		columns = n + " landmarks"
+	}
+	t.row("rank", fmt.Sprintf("%d of %s; the criterion decides %d of the %d outputs", report.Rank, columns,
 		min(report.Informative, m.Dim()), m.Dim()))
 	if report.Constant > 0 {
 		t.row("constant", fmt.Sprintf("%d features have no variance and carry nothing", report.Constant))

@@ -29,6 +29,8 @@ type Config struct {
 	Methods       []string    // names, Raw among them [Raw, then every method]
 	Dims          []int       // [2]; AutoDim among them
 	Scale         model.Scale // [ScaleAuto]
+	Landmarks     int         // see fit.Config
+	Width         float64     // see fit.Config
 	Blend         int         // of Auto, see fit.Config [5]
 	Splits        int         // [10]
 	TrainFraction float64     // in (0, 1) [0.5]
@@ -245,7 +247,7 @@ func (c Config) score(ctx context.Context, d *model.Data, s *split, r *Result, p
 		var m *model.Model
 		for _, params := range settled[r.Dim] {
 			start = time.Now()
-			if m, err = fitAtMost(ctx, train, fit.Config{Method: r.Method, Dim: r.Dim, Scale: c.Scale, Blend: c.Blend, Params: params,
+			if m, err = fitAtMost(ctx, train, fit.Config{Method: r.Method, Dim: r.Dim, Scale: c.Scale, Blend: c.Blend, Landmarks: c.Landmarks, Width: c.Width, Params: params,
 				Seed: c.Seed, Memo: s.memo}); err == nil || ctx.Err() != nil {
 				c.countTuned(r, params)
 				break

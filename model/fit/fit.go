@@ -3,6 +3,7 @@ package fit
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/frame"
@@ -14,7 +15,11 @@ type Config struct {
 	Method string     // "": Auto, here and in a stage, on the command line and in the configuration
 	Own    *Criterion // in place of Method, which is empty then: a method of the caller's own
 	Dim    int        // outputs of a row, d; 0: the method's default; AutoDim: by cross-validation
-	MaxDim int        // the most outputs that AutoDim chooses; 0: no bound
+	// Landmarks is the number of rows, drawn from Seed, of which the kernels stand in the place of the features: what a
+	// linear method makes of them is curved. 0: none. A projection costs about so many products of rows.
+	Landmarks int
+	Width     float64 // of the kernels exp(-Width |a-b|^2 / median), between 0.25 and 4 as a rule; 0: 1
+	MaxDim    int     // the most outputs that AutoDim chooses; 0: no bound
 	// Pad fills up to Dim where a linear method's criterion has fewer directions, as discriminants of C classes have
 	// C-1: with directions of most variance whose outputs are uncorrelated with the criterion's. Without it more
 	// outputs than there are is a *model.DimError. The model's InformativeRank says how many the criterion decided.
@@ -107,6 +112,9 @@ func (c Config) check() error {
 		return fmt.Errorf("dim %d is not within max dim %d; give at least 1, 0 for no bound, and no dim above it", c.Dim,
 			c.MaxDim)
 	}
+	if c.Landmarks < 0 || !(c.Width >= 0) || math.IsInf(c.Width, 0) {
+		return fmt.Errorf("%d landmarks of width %g; give numbers from 0", c.Landmarks, c.Width)
+	}
 	if c.Blend < 0 {
 		return fmt.Errorf("blend is %d; give the number of candidates that auto blends, 1 for the best alone, or 0 for %d",
 			c.Blend, defaultBlend)
@@ -118,6 +126,14 @@ func (c Config) check() error {
 		return fmt.Errorf("dim is %d; give at least 1, 0 for the method's default, or %d (AutoDim) for the best by cross-validation", c.Dim, AutoDim)
 	}
 	return nil
+}
+
+// width is that of the kernels of landmarks.
+func (c Config) width() float64 {
+	if c.Width == 0 {
+		return 1
+	}
+	return c.Width
 }
 
 func checkScale(s model.Scale) error {
@@ -136,6 +152,12 @@ func Fit(ctx context.Context, d *model.Data, c Config) (_ *model.Model, err erro
 	defer parallel.Recover(&err, c.name())
 	ctx = parallel.Limit(ctx, c.Workers)
 	c = c.withDefaults()
+	if c.Landmarks > 0 {
+		if err := c.Validate(); err != nil {
+			return nil, err
+		}
+		return fitLandmarks(ctx, d, c)
+	}
 	if c.Method == Auto || c.Dim == AutoDim {
 		if err := c.Validate(); err != nil {
 			return nil, err

@@ -1,0 +1,138 @@
+package fit
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/fixture"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/score"
+)
+
+// Products of the features that landmarks make are the kernel, exactly where every row is one.
+func TestLandmarksSpanTheKernel(t *testing.T) {
+	data := fixture.Dataset(t, "iris").Subset(every(150, 3))
+	c := Config{Landmarks: data.N, Seed: 1, Width: 2}
+	p, err := frame.Prepare(data, true, false, &model.Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newSpace(t.Context(), p, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	phi, err := s.data(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := mat.NewDense(phi.N, phi.M, phi.X)
+	var gram mat.Dense
+	gram.Mul(x, x.T())
+	for i := range data.N {
+		for j := range data.N {
+			d := 0.0
+			for k := range data.M {
+				v := (data.X[i*data.M+k] - data.X[j*data.M+k]) / s.scale[k]
+				d += v * v
+			}
+			if want := math.Exp(-d / s.kernel.Param[0]); math.Abs(gram.At(i, j)-want) > 1e-6 {
+				t.Fatalf("rows %d and %d: product %g, kernel %g", i, j, gram.At(i, j), want)
+			}
+		}
+	}
+}
+
+// The model of a method behind landmarks puts out what the method's model puts out of the landmarks' features, but for
+// a constant; read from its file it is the same.
+func TestLandmarkModel(t *testing.T) {
+	data := fixture.Dataset(t, "wine")
+	for _, method := range []string{"lda", "pairacc", "tnca", "mfa", "pca", Auto} {
+		c := Config{Method: method, Dim: 2, Landmarks: 40, Seed: 3}
+		m := fit(t, data, c)
+		p, err := frame.Prepare(data, true, false, &model.Report{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := newSpace(t.Context(), p, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		phi, err := s.data(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		behind := fit(t, phi, Config{Method: method, Dim: 2, Scale: model.ScaleNone, Seed: 3})
+		got, want := centredOutputs(t, m, data), centredOutputs(t, behind, phi)
+		for i := range data.N {
+			for k := range 2 {
+				if math.Abs(got.At(i, k)-want.At(i, k)) > 1e-4*mat.Max(want) {
+					t.Fatalf("%s: row %d, output %d: %g, of the landmarks' features %g", method, i, k, got.At(i, k), want.At(i, k))
+				}
+			}
+		}
+		if again := fit(t, data, c); again.Digest() != m.Digest() {
+			t.Errorf("%s: the same rows and seed give another model", method)
+		}
+		c.Seed = 4
+		if other := fit(t, data, c); other.Digest() == m.Digest() {
+			t.Errorf("%s: another seed draws the same landmarks", method)
+		}
+	}
+}
+
+// Two rings, one in the other: no straight line parts them, and lda behind landmarks does.
+func TestLandmarksPartRings(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	d := &model.Data{N: 400, M: 2, Classes: []string{"in", "out"}}
+	for i := range d.N {
+		a, radius := 2*math.Pi*r.Float64(), 1+float64(i%2)+0.1*r.NormFloat64()
+		d.X = append(d.X, radius*math.Cos(a), radius*math.Sin(a))
+		d.Y = append(d.Y, i%2)
+	}
+	train, test := d.Subset(linalg.Range(200)), d.Subset(linalg.Range(400)[200:])
+	right := func(landmarks int) int {
+		m := fit(t, train, Config{Method: "lda", Dim: 1, Landmarks: landmarks, Seed: 1})
+		n, err := score.Correct(t.Context(), m, train, test, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if straight, curved := right(0), right(30); straight > 160 || curved < 195 {
+		t.Errorf("of 200 rows lda has %d right, behind 30 landmarks %d", straight, curved)
+	}
+}
+
+func TestLandmarksOfWhatThereIs(t *testing.T) {
+	iris := fixture.Dataset(t, "iris")
+	few := fit(t, iris, Config{Method: "lda", Dim: 1, Landmarks: 1000})
+	if notes := strings.Join(few.Report().Notes, "; "); !strings.Contains(notes, "150 landmarks in place of 1000") ||
+		!strings.Contains(notes, "has rank") {
+		t.Errorf("more landmarks than rows, of which some are equal: %q", notes)
+	}
+	for _, c := range []Config{{Landmarks: -1}, {Landmarks: 3, Width: -1}, {Landmarks: 3, Width: math.NaN()},
+		{Landmarks: 3, Width: math.Inf(1)}} {
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "landmarks of width") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	if _, err := Fit(t.Context(), iris, Config{Method: "isomap", Landmarks: 20}); err == nil ||
+		!strings.Contains(err.Error(), "no linear one") {
+		t.Errorf("isomap behind landmarks: %v", err)
+	}
+	if _, err := Fit(t.Context(), iris, Config{Method: "lda", Dim: 9, Landmarks: 20}); err == nil ||
+		!strings.Contains(err.Error(), "behind 20 landmarks") {
+		t.Errorf("too many outputs: %v", err)
+	}
+	constant := &model.Data{N: 3, M: 1, X: []float64{1, 1, 1}, Y: []int{0, 1, 0}, Classes: []string{"a", "b"}}
+	if _, err := Fit(t.Context(), constant, Config{Method: "lda", Landmarks: 2}); err == nil ||
+		!strings.Contains(err.Error(), "no feature varies") {
+		t.Errorf("rows that are all the same: %v", err)
+	}
+}
