@@ -115,7 +115,8 @@ type pipeline struct {
 	labels     labels // of p.Labels
 	parked     parked
 	deaths     deaths
-	noting     chan struct{} // held by who writes notes of the consumer
+	care       atomic.Pointer[care] // of the learning side; nil before it begins
+	noting     chan struct{}        // held by who writes notes of the consumer
 	halt       halt
 
 	drain     time.Duration
