@@ -22,7 +22,7 @@ func TestMessageThatKillsLearning(t *testing.T) {
 	c.streams()
 	config := configFile(t, s.ClientURL(), strings.Replace(learning, "rows: 1000", "rows: 200", 1))
 	text := string(must(os.ReadFile(config))(t))
-	write(t, config, "nats: {ack_wait: 300ms, "+text[len("nats: {"):])
+	write(t, config, "nats: {ack_wait: 1s, "+text[len("nats: {"):])
 	const n, deadly = 60, "41"
 	g := digits(t)
 	for i := range n {
@@ -43,7 +43,7 @@ func TestMessageThatKillsLearning(t *testing.T) {
 		}()
 		t.Cleanup(d.kill)
 		if !learnsAll(d, end) {
-			if deaths++; time.Now().After(end) {
+			if deaths++; time.Now().After(end) || d.cmd.ProcessState.ExitCode() >= 0 {
 				t.Fatalf("after %d deaths:\n%s", deaths, d.log)
 			}
 			continue
