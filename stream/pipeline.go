@@ -120,7 +120,7 @@ type pipeline struct {
 	halt       halt
 
 	drain     time.Duration
-	told      struct{ unlearned, refused, lost, consumer sparing }
+	told      struct{ unlearned, refused, lost, consumer, owed sparing }
 	access    *access // of the connection's user
 	obstacles obstacles
 	sight     atomic.Pointer[sight]              // what the watcher last saw; nil on core NATS
