@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// TestMessageThatKillsLearning has a message of which the daemon dies whenever it learns from it, after it was answered
-// and acknowledged, and starts the daemon again each time: after a few deaths it is set aside, all others are learned,
-// and the daemon lives.
+// TestMessageThatKillsLearning has a message, answered and acknowledged, of which the daemon dies whenever it learns from
+// it, and starts the daemon again each time: after a few deaths it is set aside, all others are learned, and the daemon
+// lives.
 func TestMessageThatKillsLearning(t *testing.T) {
 	t.Parallel()
 	path := must(killable())(t)
@@ -21,13 +21,16 @@ func TestMessageThatKillsLearning(t *testing.T) {
 	c := dial(t, s.ClientURL())
 	c.streams()
 	config := configFile(t, s.ClientURL(), strings.Replace(learning, "rows: 1000", "rows: 200", 1))
-	text := string(must(os.ReadFile(config))(t))
-	write(t, config, "nats: {ack_wait: 1s, "+text[len("nats: {"):])
 	const n, deadly = 60, "41"
 	g := digits(t)
 	for i := range n {
 		c.send("features.digits", g.message(t, i*10, i*10+10, true))
 	}
+	first := startDaemon(t, config) // it does not die of it
+	c.await("REDUCED", n, time.Minute)
+	c.settled("FEATURES", "digits", 30*time.Second)
+	eventually(t, time.Minute, says("all rows are learned"), func() bool { return first.learned() == "600" })
+	first.kill()
 	deaths := 0
 	for end := time.Now().Add(2 * time.Minute); ; {
 		d := &daemon{t: t, log: &buffer{}, done: make(chan struct{}), dir: filepath.Dir(config)}
