@@ -56,7 +56,7 @@ func (d *Decoder) fromRecord(f frame, rec arrow.Record, pin *pin) (*Message, *Er
 	if rec.NumRows() > int64(d.limits.Rows) {
 		return nil, tooManyRows(rec.NumRows(), d.limits.Rows)
 	}
-	m := &Message{plan: p}
+	m := &Message{plan: p, most: d.limits.Body}
 	if n := len(p.schema.dicts); n > 0 {
 		m.dicts = make([]chunk, n)
 	}

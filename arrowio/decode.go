@@ -54,6 +54,7 @@ type Message struct {
 	batches []*Batch
 	rows    int
 	size    int
+	most    int // Limits.Body
 }
 
 // Batches returns the record batches in their order.
@@ -109,7 +110,7 @@ func (d *Decoder) decode(msg []byte, pin *pin) (*Message, *Error) {
 	if e != nil {
 		return nil, e
 	}
-	m := &Message{plan: p}
+	m := &Message{plan: p, most: d.limits.Body}
 	budget := d.limits.Body
 	byID := byNumber(ids)
 	var have []bool

@@ -5,7 +5,7 @@ import "github.com/embedd/embedd/arrowio/internal/flat"
 // Expanded is the number of bytes that a message comes to while it is decoded and answered, told from its frames
 // before anything is unpacked or allocated: its own bytes, every buffer of its batches and dictionaries as it is once
 // decompressed (buffers that share bytes count each), and dim float32 outputs a row. An undivided output is never
-// longer but for metadata, and an output that Split divides at most twice as long. A message that Decode refuses for
+// longer but for metadata, and one that Split divides at most twice as long, or as long as Limits.Body. A message that Decode refuses for
 // what its frames say costs its own bytes and no more. It reads the lists of buffers and nothing behind them.
 //
 // Features that are integers, or have nulls, are copied as well, 8 bytes each. Limits.Body bounds them together with

@@ -508,7 +508,7 @@ func touch(d *Decoder, e *Encoder, msg []byte) error {
 	}
 	total := 0
 	for _, p := range parts {
-		if total += len(p); total > 2*told+8*len(msg)+maxRepeated {
+		if total += len(p); total > max(2*told+8*len(msg)+maxRepeated, d.limits.Body) {
 			return fmt.Errorf("%d parts of %d bytes, and it was told that the message comes to %d", len(parts), total, told)
 		}
 		if err := again(p, nil); err != nil {

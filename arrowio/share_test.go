@@ -124,12 +124,13 @@ func sharing(t testing.TB) map[string][]byte {
 	return c
 }
 
-// What many rows share is not written out for each of many parts: such a message is refused, in memory that is a small
-// multiple of what it comes to.
+// What many rows share is not written out for each of many parts without end: such a message is refused, in memory that
+// is a small multiple of what it comes to.
 func TestWhatRowsShareIsNotMultiplied(t *testing.T) {
 	for name, msg := range sharing(t) {
 		t.Run(name, func(t *testing.T) {
-			d := newDecoder(t, Spec{})
+			const most = 16 << 20
+			d := newDecoder(t, Spec{Limits: Limits{Body: most}})
 			comesTo := uint64(d.Expanded(msg, 2))
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
@@ -141,11 +142,47 @@ func TestWhatRowsShareIsNotMultiplied(t *testing.T) {
 			if err != nil {
 				wantCode(t, err, wire.TooLarge, "max_payload")
 			}
-			if total := len(slices.Concat(parts...)); total > 2*int(comesTo)+maxRepeated {
+			if total := len(slices.Concat(parts...)); total > max(2*int(comesTo)+maxRepeated, most) {
 				t.Errorf("%d bytes in %d parts", total, len(parts))
 			}
 			if spent := after.TotalAlloc - before.TotalAlloc; spent > 12*comesTo {
 				t.Errorf("%d bytes allocated for a message that comes to %d", spent, comesTo)
+			}
+		})
+	}
+}
+
+// A dictionary of most of a part that all rows use stands in every part, as long as all parts are no more than a message
+// may come to.
+func TestSharedWithinTheLimit(t *testing.T) {
+	const rows, limit = 400, 1 << 20
+	msg := message(t, "d", entries(rows, func(i int) int { return i * 7 % 20 }, texts(20, 40_000)), "s", texts(rows, 5_000))
+	for name, c := range map[string]struct {
+		most int
+		ok   bool
+	}{"within": {16 << 20, true}, "beyond": {6 << 20, false}} {
+		t.Run(name, func(t *testing.T) {
+			d := newDecoder(t, Spec{Limits: Limits{Body: c.most}})
+			parts, err := newEncoder(t, Output{}).Split(numbered(decode(t, d, msg), 2), limit,
+				func(int, int) []wire.Pair { return nil })
+			total := len(slices.Concat(parts...))
+			t.Logf("%d bytes in %d parts of %d bytes: %v", len(msg), len(parts), total, err)
+			if !c.ok {
+				wantCode(t, err, wire.TooLarge, "limits.expanded")
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var seen []int
+			for _, p := range parts {
+				if len(p) > limit {
+					t.Errorf("a part of %d bytes", len(p))
+				}
+				seen = append(seen, sameRows(t, msg, p, "")...)
+			}
+			if total <= 2*d.Expanded(msg, 2) || total > c.most || !slices.Equal(seen, upTo(rows)) {
+				t.Errorf("%d rows in %d bytes", len(seen), total)
 			}
 		})
 	}

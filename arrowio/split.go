@@ -13,9 +13,9 @@ const metadataReserve = 4096
 // Split writes parts of at most limit bytes each, in the order of the rows; one part when all fits. meta makes the
 // metadata of a part, counted from 0. A part of several has the entries of dictionaries that its rows use and no
 // others. Where it splits depends on the input, the configuration and the dimension, never on the metadata or on the
-// numbers in Y. A single row over the limit is too_wide, with the row named, and others like it. What all rows share stands in every part:
-// where that makes the parts together more than twice as long as the undivided output, and 64 KiB, they are too_large
-// and none is made. The error is always an *Error.
+// numbers in Y. A single row over the limit is too_wide, with the row named, and others like it. What all rows share stands
+// in every part: where that makes the parts together longer than Limits.Body, and than twice the undivided output and
+// 64 KiB, they are too_large and none is made. The error is always an *Error.
 func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []wire.Pair) (msgs [][]byte, err error) {
 	defer rescue(&err)
 	d, whole, fail := e.prepare(r)
@@ -31,7 +31,7 @@ func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []wire.
 	if all <= s.maxBytes {
 		s.out = []*bundle{{parts: whole, dicts: dicts, size: all}}
 	} else {
-		s.most = 2*(d.size()+all) + maxRepeated
+		s.most = max(2*(d.size()+all)+maxRepeated, r.Message.most)
 		if fail := s.split(whole); fail != nil {
 			return nil, fail
 		}
@@ -86,7 +86,7 @@ func (s *splitter) close(g *bundle) *Error {
 		return fault(wire.TooLarge,
 			"the first %d parts of the output come to %d bytes, since each repeats schema and dictionaries; all may have %d",
 			len(s.out)+1, s.total, s.most).
-			hint("send fewer rows a message, long texts as plain strings, or raise the server's max_payload")
+			hint("send fewer rows a message, long texts as plain strings, or raise the server's max_payload or limits.expanded")
 	}
 	s.out = append(s.out, g)
 	return nil

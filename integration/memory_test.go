@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"os"
@@ -12,7 +13,9 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio/wire"
 )
@@ -102,5 +105,103 @@ wide:
 	} else {
 		t.Logf("the daemon had %d MiB at most", most>>20)
 	}
+	d.stop()
+}
+
+// bomb is n labelled rows of m features and a column that zstd makes nothing of: it comes to so many bytes a row.
+func bomb(t testing.TB, n, m, size int) []byte {
+	t.Helper()
+	x := array.NewFixedSizeListBuilder(memory.DefaultAllocator, int32(m), arrow.PrimitiveTypes.Float32)
+	labels, pad := array.NewStringBuilder(memory.DefaultAllocator), array.NewStringBuilder(memory.DefaultAllocator)
+	for i := range n {
+		x.Append(true)
+		for j := range m {
+			x.ValueBuilder().(*array.Float32Builder).Append(float32((i*31+j*17)%101 + i%2*(j%3)))
+		}
+		labels.Append(fmt.Sprint(i % 2))
+		pad.Append(strings.Repeat("p", size))
+	}
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "pixels", Type: arrow.FixedSizeListOf(int32(m), arrow.PrimitiveTypes.Float32)},
+		{Name: "label", Type: arrow.BinaryTypes.String}, {Name: "pad", Type: arrow.BinaryTypes.String}}, nil)
+	var out bytes.Buffer
+	w := ipc.NewWriter(&out, ipc.WithSchema(schema), ipc.WithZstd())
+	if err := w.Write(array.NewRecord(schema, []arrow.Array{x.NewArray(), labels.NewArray(), pad.NewArray()}, int64(n))); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// TestMemoryFormula: under everything hostile at once (outputs that are not taken, little that comes to much, rows that
+// are wide, far or shared, learning at its limits) a daemon stays within what docs/guarantees.md says for its
+// configuration. With EMBEDD_SOAK=1 there is ten times as much of everything, for some minutes.
+func TestMemoryFormula(t *testing.T) {
+	times := 1
+	if soak, _ := strconv.ParseBool(os.Getenv("EMBEDD_SOAK")); soak {
+		times = 10
+	}
+	const mib = 1 << 20
+	const inFlight, expanded, window, labels, model = 48 * mib, 16 * mib, 24 * mib, 0, 4 * mib
+	const sum = 100*mib + inFlight + expanded + 8*mib + 24_000_000 + inFlight/4 + 2*window + labels + 2*model
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.stream("FEATURES", nil, "features.>")
+	c.stream("DEAD", nil, "dead.>")
+	full := func(most int64) func(*jetstream.StreamConfig) {
+		return func(c *jetstream.StreamConfig) { c.MaxMsgs, c.Discard = most, jetstream.DiscardNew }
+	}
+	out := c.stream("REDUCED", full(40), "reduced.>")
+	d := startDaemon(t, configFile(t, s.ClientURL(), `
+held:
+  input: {stream: FEATURES, subject: features.held}
+  schema: {features: [pixels], label: label}
+  model: {method: lda, dim: 1}
+  training: {until_ready: skip, window: {bytes: 24MiB}, every: {rows: 500}}
+  limits: {in_flight: 48MiB, expanded: 16MiB, model: 4MiB}`))
+	const m = 300
+	rows, bombs, shared, large := manyFeatures(t, 100, m), bomb(t, 40, m, 240<<10), sharing(t), manyFeatures(t, 4, 30_000)
+	junk := bytes.Repeat([]byte("no Arrow"), 100_000)
+	far := manyFeatures(t, 100, m)
+	for at := bytes.Index(far, []byte{0, 0, 0x80, 0x3f}); at > 0 && at < len(far)-4; at += 4 * m {
+		copy(far[at:], []byte{0xff, 0xff, 0x7f, 0x7f}) // the largest float32
+	}
+	begun := time.Now()
+	sent := 0
+	send := func(body []byte) {
+		c.send("features.held", body)
+		sent++
+	}
+	for range 50 * times { // more than the window takes
+		send(rows)
+	}
+	for range 8 * times {
+		for _, body := range [][]byte{bombs, rows, shared, far, bombs, large, junk} {
+			send(body)
+		}
+	}
+	at := func(what string) int {
+		most := resident(d.cmd.Process.Pid)
+		t.Logf("%6.1f s, %s: %d MiB at most; the formula comes to %d, and twice that with what is not collected yet",
+			time.Since(begun).Seconds(), what, most/mib, sum/mib)
+		return most
+	}
+	eventually(t, time.Minute, says("the output is full"), func() bool { return c.count("REDUCED") >= 40 })
+	eventually(t, time.Minute, says("the window is full"), func() bool {
+		n, _ := strconv.ParseFloat(d.metric(`embedd_window_bytes{pipeline="held"}`), 64)
+		return n > window/2
+	})
+	at("outputs are held")
+	config := out.CachedInfo().Config
+	config.MaxMsgs = -1
+	must(c.js.UpdateStream(t.Context(), config))(t)
+	c.settled("FEATURES", "held", 10*time.Minute)
+	if most := at("all is answered"); most > 2*sum {
+		t.Errorf("%d MiB are over the formula, %d", most/mib, 2*sum/mib)
+	}
+	t.Logf("%d inputs, %d outputs, %d dead letters, window of %s bytes, %s fits", sent, c.count("REDUCED"), c.count("DEAD"),
+		d.metric(`embedd_window_bytes{pipeline="held"}`), d.metric(`embedd_fits_total{pipeline="held"}`))
 	d.stop()
 }

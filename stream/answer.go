@@ -25,6 +25,14 @@ type answer struct {
 	rows    counts
 }
 
+// bytes are those of its messages.
+func (a *answer) bytes() (n int64) {
+	for _, o := range a.parts {
+		n += int64(len(o.msg.Data))
+	}
+	return n
+}
+
 // counts are rows by what became of them.
 type counts struct{ out, dead, skip, pass int }
 

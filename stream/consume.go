@@ -155,6 +155,16 @@ func (h *held) work(ctx context.Context, in *input, unpacked, most int64, alone 
 	}
 }
 
+// grow counts what the answer to a message has come to, where that is more than was told before it was made.
+func (h *held) grow(in *input, answer int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if more := answer - in.size - in.unpacked; more > 0 {
+		in.unpacked += more
+		h.bytes += more
+	}
+}
+
 // idle waits until nothing is worked on; false where ctx is done first.
 func (h *held) idle(ctx context.Context) bool {
 	for {
@@ -255,6 +265,7 @@ func (p *pipeline) serve(ctx context.Context) error {
 			if a == nil {
 				continue // work has ended: the input stays unanswered too
 			}
+			h.grow(in, a.bytes())
 			p.publish(a)
 			killpoint.Here(killpoint.Published)
 			if len(a.letters) > 0 {

@@ -109,6 +109,11 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 		}
 		open = append(open, p)
 	}
+	for _, p := range open {
+		if err := p.bindName(ctx); err != nil {
+			return fmt.Errorf("pipeline %s: %w", p.Name, err)
+		}
+	}
 	e.mu.Lock()
 	e.running = open
 	e.mu.Unlock()
@@ -154,7 +159,7 @@ const flushWait = 2 * time.Second
 // open binds what a pipeline needs and makes its stage.
 func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *access, c Pipeline) (*pipeline, error) {
 	p := &pipeline{Pipeline: c, nc: e.options.Conn, js: js, metrics: e.metrics, log: e.log.With("pipeline", c.Name),
-		halt: halt{stop: c.Stop}, access: access, drain: e.drain, again: make(chan struct{}, 1)}
+		halt: halt{stop: c.Stop}, access: access, drain: e.drain, again: make(chan struct{}, 1), noting: make(chan struct{}, 1)}
 	p.busy.Store(time.Now().UnixNano())
 	if c.Stream != "" {
 		if err := p.bind(ctx); err != nil {
@@ -233,6 +238,10 @@ func (p *pipeline) resume(ctx context.Context) (err error) {
 		Strict: p.Models.Strict, Logger: p.log, Clock: p.Stage.Clock})
 	chosen, err := p.models.Live(ctx)
 	if err != nil {
+		return err
+	}
+	p.bound = chosen.Stream
+	if err := p.checkName(ctx, p.bound); err != nil {
 		return err
 	}
 	if err := p.take(ctx, chosen); err != nil {

@@ -15,7 +15,7 @@ var (
 	// no JetStream.
 	ErrNoJetStream = errors.New("the server has no JetStream")
 	// ErrConsumerTaken is returned by [Engine.Run] when the durable consumer of a pipeline's name reads another subject,
-	// or is of a kind that a pipeline cannot pull from.
+	// is of a kind that a pipeline cannot pull from, or is one of another stream, whose models the name's are.
 	ErrConsumerTaken = errors.New("the consumer is another pipeline's")
 	// ErrDenied is in errors whose cause is a right that the server's user lacks. The text says which.
 	ErrDenied = errors.New("a right is missing")

@@ -484,11 +484,22 @@ func (x *examination) store(ctx context.Context, p *pipeline) {
 			"restore the store from a backup; else the daemon goes on with the newest version that can be read, or begins anew")
 	case err != nil:
 		fault(err.Error(), "look whether the store answers")
+	case x.foreign(ctx, p, live.Stream):
 	case live.Live == nil:
 		x.ok("store", p.Name, "%s, no model yet", store)
 	default:
 		x.ok("store", p.Name, "%s, live is %s", store, live.Live.Version)
 	}
+}
+
+// foreign tells of a name that belongs to another stream.
+func (x *examination) foreign(ctx context.Context, p *pipeline, bound string) bool {
+	err := x.ask(ctx, func(ctx context.Context) error { return p.checkName(ctx, bound) })
+	if errors.Is(err, ErrConsumerTaken) {
+		x.add(Finding{Check: "store", Pipeline: p.Name, Text: err.Error(),
+			Command: fmt.Sprintf("nats consumer rm %s %s --force", bound, durable(p.Name))})
+	}
+	return errors.Is(err, ErrConsumerTaken)
 }
 
 // writable tries to write in a directory, or where it is not there whether it could be made.

@@ -20,6 +20,7 @@ type labels struct {
 	created time.Time // of the stream; the reader's own
 	from    time.Time // server time from which labels are read again after a restart; zero: from the first
 	letters *tail     // of the dead letters
+	owed    []debt    // dead letters that were not taken, oldest first; the reader's own
 
 	pace pace
 
@@ -131,6 +132,7 @@ func (p *pipeline) learnLabelsOn(ctx context.Context, next *uint64) (read int, e
 	p.labels.pace.labelsAt(time.Time{}, c.CachedInfo().NumPending == 0)
 	delivered, gap := uint64(0), false
 	for !gap {
+		p.payLetters(ctx)
 		rows := p.labels.pace.rowsTime()
 		n, err := fetch(ctx, p.js, c, maxFetch, maxPull, func(msg *delivery) {
 			meta, err := msg.Metadata()
@@ -193,25 +195,70 @@ func (p *pipeline) learnFromLabels(ctx context.Context, in *input) {
 	p.countLabels()
 }
 
-// deadLabels sends a message of labels that cannot be read to the dead letters. Where they are not taken it goes on
-// all the same: the message stays in its stream, and labels are read again after a restart.
+// debt is a message of labels whose dead letter was not taken.
+type debt struct {
+	in    *input
+	cause error
+}
+
+// maxOwed and maxOwedBytes bound the messages of labels that are kept until their dead letters are taken (Invariant 5).
+const (
+	maxOwed      = 1024
+	maxOwedBytes = 8 << 20
+)
+
+// owe keeps a message until its dead letter is taken; false where there are too many.
+func (l *labels) owe(d debt) bool {
+	bytes := len(d.in.data)
+	for _, other := range l.owed {
+		bytes += len(other.in.data)
+	}
+	if len(l.owed) == maxOwed || bytes > maxOwedBytes {
+		return false
+	}
+	l.owed = append(l.owed, d)
+	return true
+}
+
+// payLetters sends the dead letters again that were not taken, as long as they are now.
+func (p *pipeline) payLetters(ctx context.Context) {
+	for l := &p.labels; len(l.owed) > 0 && ctx.Err() == nil; l.owed = l.owed[1:] {
+		if p.sendLetter(ctx, l.owed[0].in, l.owed[0].cause) != nil {
+			return
+		}
+	}
+}
+
+// deadLabels sends a message of labels that cannot be read to the dead letters. Where they are not taken labels are read
+// on all the same, and it is sent again later.
 func (p *pipeline) deadLabels(ctx context.Context, in *input, cause error) {
 	p.metrics.labelMessages.WithLabelValues(p.Name, "dead").Inc()
-	a := p.deadMessage(&answer{in: in}, cause)
 	if p.labels.stream == "" {
-		p.sendCore(a)
+		p.sendCore(p.deadMessage(&answer{in: in}, cause))
 		return
 	}
+	err := p.sendLetter(ctx, in, cause)
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case p.labels.owe(debt{in, cause}):
+		p.told.owed.warn(p.log, "a dead letter of labels is not taken; it is sent again", "source", in.origin.Source(), "error",
+			err)
+	default:
+		p.told.owed.warn(p.log, "a dead letter of labels is not taken, and too many wait; the message stays in its stream, and is read again after a restart",
+			"source", in.origin.Source(), "error", err)
+	}
+}
+
+// sendLetter sends the dead letter of a message of labels.
+func (p *pipeline) sendLetter(ctx context.Context, in *input, cause error) error {
+	a := p.deadMessage(&answer{in: in}, cause)
 	// A process before this one may have sent it: after a restart labels are read again.
 	p.labels.letters.markStored(ctx, a, true)
 	a, err := (&confirmer{pipeline: p}).deliver(ctx, a)
-	if err != nil && ctx.Err() == nil {
-		p.log.Error("a dead letter of labels is not stored; the message stays in its stream", "source",
-			in.origin.Source(), "error", err)
-	}
 	if err == nil {
 		p.deaths.note(p, a)
 	}
+	return err
 }
 
 // countLabels brings the metrics up to the join's own counts.

@@ -52,6 +52,8 @@ type reader struct {
 	odd     time.Time // since when its numbers are not those that were read; zero: they are
 	head    *lesson   // taken out of the feed, not yet learned
 	cursor  *cursor
+
+	cautious *care
 }
 
 func newReader(p *pipeline, take func(context.Context, *lesson)) *reader {
@@ -81,6 +83,8 @@ func (p *pipeline) goOn(live *plugin.Live) {
 // run reads until ctx is done. It survives everything that can happen to a stream and its server.
 func (r *reader) run(ctx context.Context) {
 	defer func() { r.close(ctx) }()
+	r.cautious = newCare(ctx, r.pipeline)
+	defer r.cautious.end(ctx)
 	for attempt := 0; ctx.Err() == nil; {
 		from := r.at.next
 		err := r.step(ctx)
@@ -96,6 +100,7 @@ func (r *reader) run(ctx context.Context) {
 			attempt = 0
 		}
 		if err == nil {
+			r.cautious.settle(ctx, r.at.next)
 			continue
 		}
 		r.close(ctx)
@@ -179,6 +184,7 @@ func (r *reader) await(ctx context.Context, s standing) error {
 func (r *reader) learned(ctx context.Context, l *lesson) {
 	l.origin.Created = r.at.created
 	may := r.mayLearn(ctx, l.origin.Seq, r.at.stream)
+	may = may && r.cautious.may(ctx, l.origin.Seq, r.at.created)
 	if ctx.Err() != nil {
 		return
 	}
@@ -462,6 +468,7 @@ func (p *pipeline) learn(ctx context.Context, l *lesson) {
 		return
 	}
 	at := plugin.Position{Created: l.origin.Created, Seq: l.origin.Seq, Time: l.time, Source: l.subject}
+	killpoint.At(killpoint.Learning, l.origin.Seq)
 	if err := p.stage.Learn(m, at); err != nil {
 		p.told.unlearned.warn(p.log, "a message could not be learned from", "source", l.origin.Source(), "error", err)
 	}

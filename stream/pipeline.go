@@ -94,6 +94,7 @@ type pipeline struct {
 	stage   *plugin.Stage
 	models  *registry.Registry // nil: none are kept
 	pinned  atomic.Bool        // somebody chose the live model, and it stays
+	bound   string             // the stream that its name was bound to in the store before the start, "" where to none
 	store   string             // what happened to the models of the store before the start, "" where nothing did
 
 	input   jetstream.Stream // nil on core NATS
@@ -114,10 +115,12 @@ type pipeline struct {
 	labels     labels // of p.Labels
 	parked     parked
 	deaths     deaths
+	care       atomic.Pointer[care] // of the learning side; nil before it begins
+	noting     chan struct{}        // held by who writes notes of the consumer
 	halt       halt
 
 	drain     time.Duration
-	told      struct{ unlearned, refused, lost, consumer sparing }
+	told      struct{ unlearned, refused, lost, consumer, owed sparing }
 	access    *access // of the connection's user
 	obstacles obstacles
 	sight     atomic.Pointer[sight]              // what the watcher last saw; nil on core NATS

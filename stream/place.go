@@ -77,7 +77,7 @@ func (a *place) follow(s state) (c cause, lost uint64, text string) {
 	case a.newer(s):
 		if a.end >= a.next {
 			lost = a.end - a.next + 1
-			text = fmt.Sprintf("; %d messages of the one before were not learned", lost)
+			text = fmt.Sprintf("; at least %d messages of the one before were not learned", lost)
 		}
 		*a = place{stream: s.created, created: s.created, next: s.first, end: s.last}
 		return recreated, lost, fmt.Sprintf(

@@ -26,8 +26,9 @@ type Rights struct {
 // Empty fields are the usual ones.
 type Account struct{ APIPrefix, InboxPrefix string }
 
-// RightsOf lists the least rights for the verbs run, publish, tail and setup over pipelines, whose streams the plans of
-// Setup name. For run the streams and the model store have to be there: it may not make them.
+// RightsOf lists the least rights for the verbs run, publish, tail, setup, status, dlq, model and doctor over pipelines,
+// whose streams the plans of Setup name. For run the streams and the model store have to be there: it may not make them.
+// The rights of doctor are those of run and a few more, since it looks whether its own user could run the pipelines.
 func RightsOf(pipelines []Pipeline, plans []Plan, a Account) []Rights {
 	if a.APIPrefix == "" {
 		a.APIPrefix = jetstream.DefaultAPIPrefix
@@ -36,7 +37,8 @@ func RightsOf(pipelines []Pipeline, plans []Plan, a Account) []Rights {
 		a.InboxPrefix = strings.TrimSuffix(nats.InboxPrefix, ".")
 	}
 	g := &granter{api: strings.TrimSuffix(a.APIPrefix, ".") + ".", inbox: a.InboxPrefix + ".>", plans: plans}
-	return []Rights{g.run(pipelines), g.publish(pipelines), g.tail(pipelines), g.setup()}
+	return []Rights{g.run(pipelines), g.publish(pipelines), g.tail(pipelines), g.setup(), g.status(pipelines),
+		g.letters(pipelines), g.models(pipelines), g.doctor(pipelines)}
 }
 
 type granter struct {
@@ -128,14 +130,29 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 	return g.sorted(r)
 }
 
+// The streams of the model store.
+const objects, pointers = "OBJ_" + registry.Bucket, "KV_" + registry.Bucket
+
+// pointer is the subject of the pointer to the models of a pipeline, and the one on which it is written.
+func (g *granter) pointer(pipeline string) (key, put string) {
+	key = "$KV." + registry.Bucket + "." + pipeline
+	if g.api != jetstream.DefaultAPIPrefix {
+		return key, g.api + key // the client's way into a domain
+	}
+	return key, key
+}
+
+// readsModels are the rights to list what the model store has, and to read models.
+func (g *granter) readsModels() []string {
+	return []string{g.request("STREAM", "INFO", pointers), g.request("STREAM", "INFO", objects),
+		g.request("CONSUMER", "CREATE", pointers, "*", "$KV."+registry.Bucket+".>"), g.request("CONSUMER", "DELETE", pointers, "*"),
+		"$JS.FC." + pointers + ".>", g.request("DIRECT", "GET", objects), g.request("DIRECT", "GET", objects, ">")}
+}
+
 // store are the rights to keep the models of a pipeline.
 func (g *granter) store(pipeline string) []string {
-	const objects, pointers = "OBJ_" + registry.Bucket, "KV_" + registry.Bucket
-	key, marks, chunks := "$KV."+registry.Bucket+"."+pipeline, "$O."+registry.Bucket+".M.", "$O."+registry.Bucket+".C."
-	put := key
-	if g.api != jetstream.DefaultAPIPrefix {
-		put = g.api + key // the client's way into a domain
-	}
+	key, put := g.pointer(pipeline)
+	marks, chunks := "$O."+registry.Bucket+".M.", "$O."+registry.Bucket+".C."
 	rights := []string{put, marks + "*", chunks + "*",
 		g.request("STREAM", "INFO", pointers), g.request("DIRECT", "GET", pointers, key),
 		g.request("STREAM", "INFO", objects), g.request("DIRECT", "GET", objects),
@@ -175,6 +192,53 @@ func (g *granter) tail(pipelines []Pipeline) Rights {
 		}
 		r.Publish = append(r.Publish, g.request("STREAM", "NAMES"))
 	}
+	return g.sorted(r)
+}
+
+// status finds running daemons and asks them.
+func (g *granter) status(pipelines []Pipeline) Rights {
+	r := g.begin("status")
+	r.Publish = append(r.Publish, "$SRV.PING")
+	for _, p := range pipelines {
+		r.Publish = append(r.Publish, ServiceSubject(p.Name, "status"))
+	}
+	return g.sorted(r)
+}
+
+// letters read dead letters, publish their messages again where those came from, and delete them.
+func (g *granter) letters(pipelines []Pipeline) Rights {
+	r := g.begin("dlq")
+	for _, p := range pipelines {
+		if p.Stream == "" {
+			continue
+		}
+		dead := g.streamOf(p.Dead)
+		r.Publish = append(r.Publish, g.request("STREAM", "NAMES"), g.request("STREAM", "MSG", "DELETE", dead), p.Subject)
+		r.Publish = append(r.Publish, g.reads(dead, p.Dead)...)
+		if p.Labels != "" {
+			r.Publish = append(r.Publish, p.Labels)
+		}
+	}
+	return g.sorted(r)
+}
+
+// models read the store, and choose among its versions.
+func (g *granter) models(pipelines []Pipeline) Rights {
+	r := g.begin("model")
+	for _, p := range pipelines {
+		if p.Stream == "" || p.Stage.Fixed != nil || p.Models.None || p.Models.Directory != "" {
+			continue
+		}
+		key, put := g.pointer(p.Name)
+		r.Publish = append(append(r.Publish, g.readsModels()...), put, g.request("DIRECT", "GET", pointers, key))
+	}
+	return g.sorted(r)
+}
+
+func (g *granter) doctor(pipelines []Pipeline) Rights {
+	r := g.run(pipelines)
+	r.Verb = "doctor"
+	r.Publish = slices.Concat(r.Publish, g.status(pipelines).Publish, []string{g.request("INFO")})
 	return g.sorted(r)
 }
 

@@ -26,6 +26,8 @@ type Status struct {
 	Labels plugin.LabelStatus // zero where labels come with their rows
 
 	Halted   string // why nothing is answered until somebody resumes it; "" while it is
+	SetAside int    // messages that are not learned from, since the process died of each
+	Stopped  bool   // nothing is learned any more, since the process died of it again and again; Learning says it
 	Parked   int    // inputs that cannot leave in any form now
 	ParkedBy string // why the last of them cannot
 
@@ -52,6 +54,9 @@ func (p *pipeline) status() Status {
 	s.Parked, s.ParkedBy = p.parked.standing(time.Now())
 	if turn := p.turn.Load(); turn != nil {
 		s.Learning = *turn
+	}
+	if c := p.care.Load(); c != nil {
+		s.SetAside, s.Stopped = int(c.aside.Load()), c.stopped.Load()
 	}
 	s.Lag, s.Oldest = p.lag()
 	s.State, s.Reason = p.state(&s)

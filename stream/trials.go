@@ -48,7 +48,7 @@ func (t *trials) begin(created time.Time, c *jetstream.ConsumerInfo) {
 	if c.NumAckPending == 0 {
 		t.floor = t.upTo
 	}
-	t.counts = readTrials(c.Config.Metadata)
+	t.counts = readTrials(c.Config.Metadata[metaTrials])
 }
 
 // concerns tells whether a message was another process's, and not acknowledged by it. number is that of the consumer's
@@ -61,9 +61,9 @@ func (t *trials) concerns(in *input, number uint64, ackWait time.Duration) bool 
 		in.origin.Seq <= t.upTo && in.origin.Created.Equal(t.created))
 }
 
-func readTrials(meta map[string]string) map[uint64]uint64 {
+func readTrials(text string) map[uint64]uint64 {
 	counts := map[uint64]uint64{}
-	for _, one := range strings.Split(meta[metaTrials], ",") {
+	for _, one := range strings.Split(text, ",") {
 		number, count, _ := strings.Cut(one, ":")
 		seq, err := strconv.ParseUint(number, 10, 64)
 		n, err2 := strconv.ParseUint(count, 10, 64)
@@ -118,20 +118,12 @@ func (p *pipeline) writeDown(ctx context.Context, in *input) uint64 {
 }
 
 func (p *pipeline) countTrial(ctx context.Context, in *input) (uint64, error) {
-	c, err := p.js.Consumer(ctx, p.Stream, durable(p.Name))
-	if err != nil {
-		return 0, err
-	}
-	config := c.CachedInfo().Config
-	counts := readTrials(config.Metadata) // another process's too
-	seq := in.origin.Seq
-	counts[seq] = max(counts[seq], 2) + 1
-	config.Metadata = maps.Clone(config.Metadata)
-	if config.Metadata == nil {
-		config.Metadata = map[string]string{}
-	}
-	config.Metadata[metaTrials] = writeTrials(counts)
-	if _, err = p.js.UpdateConsumer(ctx, p.Stream, config); err != nil {
+	seq, counts := in.origin.Seq, map[uint64]uint64(nil)
+	if err := p.annotate(ctx, metaTrials, func(text string) string {
+		counts = readTrials(text) // another process's too
+		counts[seq] = max(counts[seq], 2) + 1
+		return writeTrials(counts)
+	}); err != nil {
 		return 0, err
 	}
 	p.trials.mu.Lock()

@@ -69,7 +69,7 @@ func byConfiguration(t *testing.T, config string, port int) *guarded {
 	g := &guarded{url: fmt.Sprintf("nats://127.0.0.1:%d", port), who: map[string][]string{}}
 	printed := verb(t, 0, "setup", "--permissions", "-c", config)
 	snippet := printed[:strings.Index(printed, "# The same as users")]
-	for _, v := range []string{"run", "publish", "tail", "setup"} {
+	for _, v := range []string{"run", "publish", "tail", "setup", "status", "dlq", "model", "doctor"} {
 		t.Setenv("EMBEDD_"+strings.ToUpper(v)+"_PASSWORD", v+"pw")
 		g.who[v] = []string{"--server", fmt.Sprintf("nats://embedd_%s:%spw@127.0.0.1:%d", v, v, port)}
 	}
@@ -198,7 +198,18 @@ pipelines:
 				})
 				if begin == 0 {
 					as("", 0, "retrain", "a")
-					as("", 0, "status")
+					as("status", 0, "status")
+					as("status", 0, "status", "late")
+					as("doctor", 0, "doctor")
+					for _, verb := range [][]string{{"ls"}, {"ls", "a"}, {"show", "a"}, {"pin", "a"}, {"unpin", "a"}} {
+						as("model", 0, append([]string{"model"}, verb...)...)
+					}
+					as("dlq", 0, "dlq", "ls", "--subject", "dead.late")
+					var letter listedLetter
+					if err := json.Unmarshal([]byte(as("dlq", 0, "dlq", "ls", "a", "--format", "json")), &letter); err != nil {
+						t.Fatal(err)
+					}
+					as("dlq", 0, "dlq", "show", "--subject", "dead.a", fmt.Sprint(letter.Number))
 					as("", 0, "model", "pin", "a")
 					as("", 0, "model", "unpin", "a")
 					for _, subject := range []string{"embedd.a.model.ls", "embedd.a.model.show", "embedd.a.model.pin",
@@ -210,6 +221,10 @@ pipelines:
 					}
 					as("tail", 0, "tail", "--subject", "reduced.a", "--all", "--limit", "1")
 					as("tail", 0, "tail", "--subject", "dead.a", "--all", "--limit", "1")
+				}
+				if begin == 1 {
+					as("dlq", 0, "dlq", "replay", "a")
+					as("dlq", 0, "dlq", "replay", "late")
 				}
 				if code := d.stop(); code != 0 {
 					t.Errorf("the daemon ended with %d:\n%s", code, d.log)

@@ -5,9 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
@@ -46,8 +50,54 @@ func trustOf(t *testing.T, operator, account nkeys.KeyPair) server.Options {
 		SystemAccount: system}
 }
 
+// TestMain is embedd itself where a test starts it as a process.
+func TestMain(m *testing.M) {
+	if os.Getenv(asItself) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+const asItself = "EMBEDD_TEST_IS_EMBEDD"
+
+// crashDump is what a daemon leaves behind that is ended as systemd ends one whose watchdog barks: the stacks of all
+// goroutines, those of the runtime included.
+func crashDump(t *testing.T, config string) string {
+	t.Helper()
+	said := &said{}
+	cmd := exec.Command(os.Args[0], "run", "-c", config)
+	cmd.Env = append(os.Environ(), asItself+"=1", "GOTRACEBACK=system")
+	cmd.Stdout, cmd.Stderr = said, said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = cmd.Wait()
+	}()
+	for end := time.Now().Add(time.Minute); !serves.MatchString(said.String()) && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err := cmd.Process.Signal(syscall.SIGQUIT); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		_ = cmd.Process.Kill()
+		<-done
+	}
+	dump := said.String()
+	if !strings.Contains(dump, "SIGQUIT: quit") || strings.Count(dump, "\ngoroutine ") < 10 {
+		t.Errorf("this is no crash dump:\n%s", dump)
+	}
+	return dump
+}
+
 // TestSecretsStaySecret plants a secret in every field that may hold one, and searches all that comes out: of every
-// verb that connects, where it is let in and where it is refused, and of the daemon, its log at debug and its listener.
+// verb that connects, where it is let in and where it is refused, of the daemon, its log at debug and its listener, and
+// of its crash dump.
 func TestSecretsStaySecret(t *testing.T) {
 	dir := t.TempDir()
 	const secret = "hunter2hunter2"
@@ -70,7 +120,7 @@ func TestSecretsStaySecret(t *testing.T) {
 		return func(address string) string { return "url: 'nats://" + address + "', " + keys }
 	}
 	// Ways that differ in code only up to the connection ask no running daemon: that takes half a second each.
-	asked := []string{"token in the address"}
+	asked, dumped := []string{"token in the address"}, []string{"token in the address", "password file", "creds in context"}
 	for name, c := range map[string]struct {
 		server server.Options
 		nats   func(address string) string
@@ -106,18 +156,24 @@ func TestSecretsStaySecret(t *testing.T) {
 			}
 			file := func(address string) string {
 				return writeFile(t, t.TempDir(), "embedd.yaml", "nats: {"+c.nats(address)+"}\n"+
-					"http: {listen: 127.0.0.1:0}\npipelines:\n  p: {input: {stream: FEATURES}, schema: {features: [x]}}\n")
+					"http: {listen: 127.0.0.1:0}\npipelines:\n  p: {input: {stream: FEATURES}, schema: {features: [x]}, training: {until_ready: skip}}\n")
 			}
 			data := writeFile(t, t.TempDir(), "d.csv", "x,label\n1,a\n2,b\n")
+			bad := writeFile(t, t.TempDir(), "bad.csv", "y,label\n1,a\n2,b\n") // a dead letter comes of it
 			verbs := [][]string{
 				{"check"}, {"check", "--format", "json"},
 				{"setup"}, {"setup", "--apply", "--format", "json"}, {"setup", "--permissions"},
 				{"publish", "--data", data, "--label", "label", "--subject", "features.p"},
 				{"tail", "--subject", "features.p", "--all", "--limit", "1"},
+				{"publish", "--data", bad, "--label", "label", "--subject", "features.p"},
+				{"tail", "--subject", "dead.p", "--all", "--limit", "1"},
+				{"dlq", "ls"}, {"dlq", "ls", "--format", "json"}, {"dlq", "show", "1"},
+				{"dlq", "replay", "--dry-run"}, {"dlq", "replay", "--keep", "p"}, {"dlq", "replay", "1", "--format", "json"},
 				{"model", "ls"}, {"model", "show", "p"}, {"model", "pin", "p"},
 			}
 			if slices.Contains(asked, name) {
-				verbs = append(verbs, []string{"status"}, []string{"status", "--format", "json"}, []string{"retrain", "p"})
+				verbs = append(verbs, []string{"status"}, []string{"status", "--format", "json"}, []string{"retrain", "p"},
+					[]string{"doctor"}, []string{"doctor", "--json"})
 			}
 			call := func(config string, want int, verb []string) {
 				t.Helper()
@@ -135,7 +191,7 @@ func TestSecretsStaySecret(t *testing.T) {
 			d := startRun(t, config, "--log-level", "debug")
 			d.until("the pipeline answers", func() bool {
 				code, _ := d.get("/readyz")
-				return code == 503 && strings.Contains(d.log.String(), "p")
+				return code == 200 && strings.Contains(d.log.String(), "p")
 			})
 			for _, verb := range verbs {
 				want := 0
@@ -146,6 +202,9 @@ func TestSecretsStaySecret(t *testing.T) {
 					want = 0
 				}
 				call(config, want, verb)
+			}
+			if slices.Contains(dumped, name) {
+				search("the crash dump", crashDump(t, config))
 			}
 			for _, path := range []string{"/metrics", "/healthz", "/readyz"} {
 				_, body := d.get(path)
@@ -166,7 +225,11 @@ func TestSecretsStaySecret(t *testing.T) {
 			refused := file(wrong.Addr().String())
 			for _, verb := range append(verbs, []string{"run", "--log-level", "debug"}) {
 				if verb[0] != "check" && !slices.Contains(verb, "--permissions") {
-					call(refused, 1, verb)
+					want := 1
+					if verb[0] == "doctor" {
+						want = 3
+					}
+					call(refused, want, verb)
 				}
 			}
 		})

@@ -19,7 +19,7 @@ func setupCommand(e *env) *cobra.Command {
 	path := f.StringP("config", "c", "embedd.yaml", "configuration `FILE`")
 	where := f.address("NATS `URL`; over NATS_URL and the file's nats.url")
 	apply := f.Bool("apply", false, "make the streams and buckets that are missing; one that setup did not make is never changed")
-	permissions := f.Bool("permissions", false, "print the least rights for run, publish, tail and setup, and do nothing else")
+	permissions := f.Bool("permissions", false, "print the least rights of each verb that connects, and do nothing else")
 	out := f.output(e)
 	cmd.MarkFlagsMutuallyExclusive("apply", "permissions")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

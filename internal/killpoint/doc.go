@@ -3,7 +3,11 @@
 //
 //	EMBEDD_KILL_AT=published:7 embedd run -c embedd.yaml
 //
-// ends the process the seventh time that it comes to published, as kill -9 does.
+// ends the process the seventh time that it comes to published, as kill -9 does, and
+//
+//	EMBEDD_KILL_AT=learning@21 embedd run -c embedd.yaml
+//
+// each time that it learns from message 21 of its stream.
 package killpoint
 
 // Point is a place in the life of a message or of a model.
@@ -22,7 +26,10 @@ const (
 	Pointed   Point = "pointed"   // the pointer names a model, outputs are still of the one before
 )
 
-// All are the places, in the order in which a process comes to them.
+// Learning is a place that messages come to by their number: their rows are about to be learned.
+const Learning Point = "learning"
+
+// All are the places of Here, in the order in which a process comes to them.
 func All() []Point {
 	return []Point{Pulled, Published, Confirmed, Acked, Dead, Learned, Claimed, Written, Pointed}
 }

@@ -4,3 +4,6 @@ package killpoint
 
 // Here does nothing.
 func Here(Point) {}
+
+// At does nothing.
+func At(Point, uint64) {}

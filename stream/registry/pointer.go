@@ -22,6 +22,9 @@ type Pointer struct {
 	Number int `json:"number"` // of versions so far
 	Epochs int `json:"epochs"` // the highest epoch so far
 
+	// Stream is the input stream that the pipeline's name is bound to; "" where none has claimed it yet, as on core NATS.
+	Stream string `json:"stream,omitempty"`
+
 	Live      string `json:"live,omitempty"`
 	Previous  string `json:"previous,omitempty"`  // what was live before
 	Candidate string `json:"candidate,omitempty"` // claimed and being written; no version yet

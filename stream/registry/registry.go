@@ -188,6 +188,7 @@ type Choice struct {
 	Good   time.Time    // when it was last found good: made, or judged on labelled rows and kept
 	Epochs int          // the highest epoch that is known
 	New    bool         // there is no pointer that would know of epochs before
+	Stream string       // that the pipeline's name is bound to; "": to none yet
 	Damage string       // what of the store could not be read, and how it goes on; a sentence
 }
 
@@ -197,14 +198,14 @@ type Choice struct {
 func (r *Registry) Live(ctx context.Context) (*Choice, error) {
 	r.saving.Lock()
 	defer r.saving.Unlock()
-	p, revision, err := r.read(ctx)
+	p, _, err := r.read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if p.damage != "" && r.options.Strict {
 		return nil, fmt.Errorf("%w: %s", ErrDamaged, p.damage)
 	}
-	damage, isNew := p.damage, revision == 0 || p.rebuilt
+	damage, isNew := p.damage, p.rebuilt || p.Live == "" && p.Epochs == 0
 	c, err := r.choiceOf(ctx, p)
 	if (errors.Is(err, ErrDamaged) || errors.Is(err, ErrMissing)) && !r.options.Strict {
 		var why string
@@ -220,8 +221,21 @@ func (r *Registry) Live(ctx context.Context) (*Choice, error) {
 		return nil, err
 	}
 	r.known = choice{p.Live, p.Pin}
-	c.New, c.Damage = isNew, damage
+	c.New, c.Damage, c.Stream = isNew, damage, p.Stream
 	return c, nil
+}
+
+// Bind binds the pipeline's name to an input stream, unless it is bound to another than was meanwhile. It returns the
+// stream that the name is bound to then.
+func (r *Registry) Bind(ctx context.Context, was, stream string) (bound string, err error) {
+	_, err = r.update(ctx, func(p *Pointer) error {
+		if bound = p.Stream; bound != was || bound == stream {
+			return errUnchanged
+		}
+		p.Stream, bound = stream, stream
+		return nil
+	})
+	return bound, unlessUnchanged(err)
 }
 
 // Retire leaves the pipeline without a live model: what is learned next is the first of a new epoch. The model that was

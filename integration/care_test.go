@@ -1,0 +1,104 @@
+package integration
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMessageThatKillsLearning has a message, answered and acknowledged, of which the daemon dies whenever it learns from
+// it, and starts the daemon again each time: after a few deaths it is set aside, all others are learned, and the daemon
+// lives.
+func TestMessageThatKillsLearning(t *testing.T) {
+	t.Parallel()
+	path := must(killable())(t)
+	s := startServer(t, nil)
+	c := dial(t, s.ClientURL())
+	c.streams()
+	config := configFile(t, s.ClientURL(), strings.Replace(learning, "rows: 1000", "rows: 200", 1))
+	const n, deadly = 60, "41"
+	g := digits(t)
+	for i := range n {
+		c.send("features.digits", g.message(t, i*10, i*10+10, true))
+	}
+	first := startDaemon(t, config) // it does not die of it
+	c.await("REDUCED", n, time.Minute)
+	c.settled("FEATURES", "digits", 30*time.Second)
+	eventually(t, time.Minute, says("all rows are learned"), func() bool { return first.learned() == "600" })
+	first.kill()
+	deaths := 0
+	for end := time.Now().Add(2 * time.Minute); ; {
+		d := &daemon{t: t, log: &buffer{}, done: make(chan struct{}), dir: filepath.Dir(config)}
+		d.cmd = exec.Command(path, "run", "-c", config)
+		d.cmd.Dir, d.cmd.Stderr = d.dir, d.log
+		d.cmd.Env = append(os.Environ(), "EMBEDD_KILL_AT=learning@"+deadly)
+		if err := d.cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			_ = d.cmd.Wait()
+			close(d.done)
+		}()
+		t.Cleanup(d.kill)
+		if !learnsAll(d, end) {
+			if deaths++; time.Now().After(end) || d.cmd.ProcessState.ExitCode() >= 0 {
+				t.Fatalf("after %d deaths:\n%s", deaths, d.log)
+			}
+			continue
+		}
+		const sentence = "FEATURES:" + deadly + " is set aside"
+		if text := succeed(t, "status", "--server", s.ClientURL()); !strings.Contains(text, sentence) {
+			t.Errorf("the status says %s", text)
+		}
+		if !strings.Contains(d.log.String(), sentence) {
+			t.Errorf("the log does not tell:\n%s", d.log)
+		}
+		if v := d.metric(`embedd_set_aside_messages{pipeline="digits"}`); v != "1" {
+			t.Errorf("embedd_set_aside_messages is %s", v)
+		}
+		c.settled("FEATURES", "digits", 30*time.Second)
+		once(t, "FEATURES", 1, n, c.read("REDUCED"))
+		d.stop()
+		break
+	}
+	t.Logf("%d deaths", deaths)
+	if deaths > 6 {
+		t.Errorf("%d deaths of one message", deaths)
+	}
+}
+
+// learnsAll waits until all rows but those of one message are learned; false where the daemon dies first.
+func learnsAll(d *daemon, end time.Time) bool {
+	for time.Now().Before(end) {
+		select {
+		case <-d.done:
+			return false
+		case <-time.After(20 * time.Millisecond):
+		}
+		if m := listens.FindStringSubmatch(d.log.String()); m != nil {
+			if d.http = "http://" + m[1]; d.learned() == "590" {
+				return true
+			}
+		}
+	}
+	d.t.Fatalf("the daemon neither dies nor learns:\n%s", d.log)
+	return false
+}
+
+// learned is how many rows are in the window; "" where the daemon does not say.
+func (d *daemon) learned() string {
+	answer, err := http.Get(d.http + "/metrics")
+	if err != nil {
+		return ""
+	}
+	defer answer.Body.Close()
+	body, _ := io.ReadAll(answer.Body)
+	_, rest, _ := strings.Cut(string(body), `embedd_window_rows{class="all",pipeline="digits"} `)
+	rows, _, _ := strings.Cut(rest, "\n")
+	return rows
+}

@@ -1,0 +1,162 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/registry"
+)
+
+// TestNameIsBoundToItsStream: a second pipeline of a name, over another stream, is refused with both streams named, also
+// where no model is there yet, and changes nothing for the first. What the refusal says cures it.
+func TestNameIsBoundToItsStream(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.make(jetstream.StreamConfig{Name: "other"})
+	over := func(name, stream string) Pipeline {
+		return Pipeline{Name: name, Stream: stream, Subject: stream + ".x", Output: "out." + stream, Dead: "out.dead",
+			Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"},
+				Fit: fit.Config{Method: "lda"}, Training: plugin.Training{Every: plugin.Every{Rows: 100}}}}
+	}
+	nc, err := nats.Connect(s.url())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	refused := func(words ...string) {
+		t.Helper()
+		e, err := New(Options{Conn: nc, Pipelines: []Pipeline{over("p", "other")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		err = e.Run(ctx)
+		if !errors.Is(err, ErrConsumerTaken) {
+			t.Fatalf("a second stream under one name: %v", err)
+		}
+		for _, w := range words {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("the refusal does not say %q: %v", w, err)
+			}
+		}
+	}
+	found := func() (text string) {
+		t.Helper()
+		all, err := Examine(t.Context(), Options{Conn: nc, Pipelines: []Pipeline{over("p", "other")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range all {
+			if f.Check == "store" && f.Level == LevelFault {
+				text += f.Text + ": " + f.Command
+			}
+		}
+		return text
+	}
+	names := []string{"stream in,", "stream other", "a name of its own", "nats consumer rm in embedd_p"}
+
+	end := s.engine(s.url(), over("p", "in"))
+	s.until("the name is bound", 20*time.Second, func() bool { return boundTo(s, "p") == "in" })
+	refused(names...)
+	if text := found(); !strings.Contains(text, "nats consumer rm in embedd_p --force") {
+		t.Errorf("doctor says %q", text)
+	}
+	s.send(200)
+	s.acknowledged("p", 30*time.Second)
+	refused(names...)
+	end()
+	refused(names...)
+
+	// A stream of the same name that was made anew is the same, and so is a store of before names were bound.
+	s.again(jetstream.StreamConfig{})
+	end = s.engine(s.url(), over("p", "in"))
+	s.send(10)
+	s.acknowledged("p", 30*time.Second)
+	end()
+	unbind(s, "p")
+	end = s.engine(s.url(), over("p", "in"))
+	s.until("the name is bound again", 20*time.Second, func() bool { return boundTo(s, "p") == "in" })
+	end()
+
+	// The cure: the pipeline moves with its models.
+	in, err := s.js.Stream(t.Context(), "in")
+	if err == nil {
+		err = in.DeleteConsumer(t.Context(), durable("p"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := found(); text != "" {
+		t.Errorf("doctor says %q of a name that is free", text)
+	}
+	s.engine(s.url(), over("p", "other"))
+	s.store("other.x", numbered(1, 0))
+	s.until("the other stream is answered", 30*time.Second, func() bool { return answersOf(s, "other") })
+	if b := boundTo(s, "p"); b != "other" {
+		t.Errorf("the name is bound to %q", b)
+	}
+}
+
+// TestNameOfAStreamThatMustNotBeAskedFor: a user with the rights of its own stream alone is told of the other.
+func TestNameOfAStreamThatMustNotBeAskedFor(t *testing.T) {
+	t.Parallel()
+	s := guarded(t)
+	s.make(jetstream.StreamConfig{Name: "other"})
+	p := answerer(t)
+	p.Stage.Fixed, p.Stage.Fit = nil, fit.Config{Method: "lda"}
+	p.Stream, p.Subject, p.Dead = "other", "other.x", "dead.x"
+	end := s.engine(s.url(), p)
+	s.until("the name is bound", 20*time.Second, func() bool { return boundTo(s, "p") == "other" })
+	end()
+	s.grant(denied("$JS.API.CONSUMER.INFO.other.>"))
+	_, _, run := s.invite(func(p *Pipeline) { p.Models.None = false })
+	if err := run(t.Context()); !errors.Is(err, ErrConsumerTaken) || !strings.Contains(err.Error(), "stream other") ||
+		!strings.Contains(err.Error(), "$JS.API.CONSUMER.INFO.other.embedd_p") {
+		t.Errorf("a name of a stream that must not be asked for: %v", err)
+	}
+}
+
+// answersOf tells whether the consumer of a stream has acknowledged something.
+func answersOf(s *site, stream string) bool {
+	c, err := s.js.Consumer(s.Context(), stream, durable("p"))
+	return err == nil && c.CachedInfo().AckFloor.Stream > 0
+}
+
+func boundTo(s *site, pipeline string) string {
+	s.Helper()
+	store, err := registry.JetStream(s.Context(), s.js)
+	if errors.Is(err, registry.ErrMissing) {
+		return ""
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	p, err := registry.Of(store, pipeline, registry.Options{}).Pointer(s.Context())
+	if err != nil {
+		s.Fatal(err)
+	}
+	return p.Stream
+}
+
+// unbind leaves the store as embedd left it before names were bound.
+func unbind(s *site, pipeline string) {
+	s.Helper()
+	store, err := registry.JetStream(s.Context(), s.js)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if b, err := registry.Of(store, pipeline, registry.Options{}).Bind(s.Context(), boundTo(s, pipeline), ""); b != "" ||
+		err != nil {
+		s.Fatal(b, err)
+	}
+}

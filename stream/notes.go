@@ -1,0 +1,29 @@
+package stream
+
+import (
+	"context"
+	"maps"
+)
+
+// annotate changes what the pipeline's consumer notes under a key of its metadata, where the process after this one
+// finds it.
+func (p *pipeline) annotate(ctx context.Context, key string, change func(string) string) error {
+	select {
+	case p.noting <- struct{}{}: // a consumer is written whole: of two at once, one would lose what the other notes
+		defer func() { <-p.noting }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	c, err := p.js.Consumer(ctx, p.Stream, durable(p.Name))
+	if err != nil {
+		return err
+	}
+	config := c.CachedInfo().Config
+	config.Metadata = maps.Clone(config.Metadata)
+	if config.Metadata == nil {
+		config.Metadata = map[string]string{}
+	}
+	config.Metadata[key] = change(config.Metadata[key])
+	_, err = p.js.UpdateConsumer(ctx, p.Stream, config)
+	return err
+}
