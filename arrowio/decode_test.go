@@ -48,8 +48,11 @@ func from(t testing.TB, typ arrow.DataType, json string) arrow.Array {
 var (
 	f32 = arrow.PrimitiveTypes.Float32
 	f64 = arrow.PrimitiveTypes.Float64
-	i32 = arrow.PrimitiveTypes.Int32
-	str = arrow.BinaryTypes.String
+	f16 = arrow.FixedWidthTypes.Float16
+
+	truth = arrow.FixedWidthTypes.Boolean
+	i32   = arrow.PrimitiveTypes.Int32
+	str   = arrow.BinaryTypes.String
 )
 
 func decode(t testing.TB, d *Decoder, msg []byte) *Message {
@@ -108,6 +111,18 @@ func TestFeaturesOfEveryForm(t *testing.T) {
 			"x", "1 x null"},
 		{"uint64", arrow.PrimitiveTypes.Uint64, `[9007199254740992,1]`, []string{"9.007199254740992e+15", "1"},
 			"x", ""},
+		{"float16", f16, `[1.5,-65504,null]`, []string{"1.5", "-65504", "NaN"}, "x", "2 x null"},
+		{"float16 list", fsl(f16), `[[1,2],[0.25,4]]`, []string{"1 2", "0.25 4"}, "x[0] x[1]", ""},
+		{"booleans", truth, `[true,false,null,true,true,true,true,false,true]`,
+			[]string{"1", "0", "NaN", "1", "1", "1", "1", "0", "1"}, "x", "2 x null"},
+		{"list of booleans", arrow.ListOf(truth), `[[true,false,true],[false,false,true],null,[true,true,false]]`,
+			[]string{"1 0 1", "0 0 1", "NaN NaN NaN", "1 1 0"}, "x[0] x[1] x[2]", "2 x[0] null"},
+		{"decimal128", &arrow.Decimal128Type{Precision: 38, Scale: 2}, `["0.10","-12.25",null,"12345678901234567890.12"]`,
+			[]string{"0.1", "-12.25", "NaN", "1.2345678901234567e+19"}, "x", "2 x null"},
+		{"decimal256", &arrow.Decimal256Type{Precision: 76, Scale: 0}, `["-3","123456789012345678901234567890123456789"]`,
+			[]string{"-3", "1.2345678901234568e+38"}, "x", ""},
+		{"decimal128 list", fsl(&arrow.Decimal128Type{Precision: 5, Scale: 1}), `[["0.3",null],["-0.1","2"]]`,
+			[]string{"0.3 NaN", "-0.1 2"}, "x[0] x[1]", "0 x[1] null"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDecoder(t, Spec{Features: []string{"x"}})
@@ -260,11 +275,11 @@ func TestWhatIsRefused(t *testing.T) {
 		{"missing", Spec{Features: []string{"y"}}, message(t, "x", x), wire.MissingColumn, []string{`"y"`, "x"}},
 		{"missing by glob", Spec{Features: []string{"y*"}}, message(t, "x", x), wire.MissingColumn, []string{`"y*"`}},
 		{"text", Spec{Features: []string{"x"}}, message(t, "x", from(t, str, `["1","2"]`)), wire.NotNumeric,
-			[]string{`"x"`, "string", "float32"}},
+			[]string{`"x"`, "string", "decimals"}},
 		{"text by glob", Spec{Features: []string{"x*"}}, message(t, "x", x, "xs", from(t, str, `["1","2"]`)),
 			wire.NotNumeric, []string{`"xs"`}},
-		{"bool", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.FixedWidthTypes.Boolean, `[true]`)),
-			wire.NotNumeric, nil},
+		{"date", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.FixedWidthTypes.Date32, `["2024-01-01"]`)),
+			wire.NotNumeric, []string{"date"}},
 		{"list of text", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.ListOf(str), `[["1"]]`)),
 			wire.NotNumeric, []string{"list of string"}},
 		{"uneven list", Spec{Features: []string{"x"}}, message(t, "x", from(t, arrow.ListOf(f32), `[[1,2],[3]]`)),
@@ -325,8 +340,12 @@ func TestWhatIsFixed(t *testing.T) {
 		{"count of a list", []string{"x"}, first, message(t, "x", from(t, arrow.ListOf(f32), `[[1,2,3]]`)),
 			wire.FeatureCount, []string{"3 elements", "2 are fixed"}},
 		{"list of the count", []string{"x"}, first, message(t, "x", from(t, arrow.ListOf(f32), `[[1,2]]`)), "", nil},
-		{"kind", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f64), `[[1,2]]`)),
-			wire.SchemaChanged, []string{"float32"}},
+		{"float64 after float32", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f64), `[[1,2]]`)),
+			"", nil},
+		{"float16 after float32", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f16), `[[1,2]]`)),
+			"", nil},
+		{"kind", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, i32), `[[1,2]]`)),
+			wire.SchemaChanged, []string{"integers", "floats"}},
 		{"form", []string{"x"}, first, message(t, "x", from(t, f32, `[1]`)), wire.FeatureCount, nil},
 		{"gone", []string{"x"}, first, message(t, "y", from(t, f32, `[1]`)), wire.MissingColumn, []string{`"x"`}},
 		{"label", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`), "l",
@@ -388,7 +407,7 @@ func TestErrorsByCode(t *testing.T) {
 		want wire.Code
 	}{
 		{[]byte("{}"), wire.NotArrow},
-		{message(t, "x", from(t, f64, `[1]`)), wire.SchemaChanged},
+		{message(t, "x", from(t, i32, `[1]`)), wire.SchemaChanged},
 		{message(t, "y", from(t, f32, `[1]`)), wire.MissingColumn},
 	} {
 		_, err := d.Decode(c.msg)

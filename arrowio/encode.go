@@ -2,6 +2,7 @@ package arrowio
 
 import (
 	"bytes"
+	"math"
 	"path"
 	"slices"
 	"strconv"
@@ -434,6 +435,9 @@ func (e *Encoder) write(d *draft, g *bundle, meta []wire.Pair, codec *compressor
 // FromRecords writes records of one schema as one wire message, with Arrow's own writer. The error is always an *Error.
 func FromRecords(schema *arrow.Schema, recs ...arrow.Record) (msg []byte, err error) {
 	defer rescue(&err)
+	if len(recs) == 1 && slices.ContainsFunc(schema.Fields(), dictionaryOfViews) {
+		return fromRecord(recs[0])
+	}
 	var buf bytes.Buffer
 	w := ipc.NewWriter(&buf, ipc.WithSchema(schema))
 	for k, r := range recs {
@@ -446,4 +450,41 @@ func FromRecords(schema *arrow.Schema, recs ...arrow.Record) (msg []byte, err er
 		return nil, fault(wire.Internal, "the stream cannot be closed: %v", err)
 	}
 	return buf.Bytes(), nil
+}
+
+// dictionaryOfViews tells the columns after which Arrow's writer counts the buffers of views wrongly (v15): it carries
+// the counts of a dictionary over to the batch.
+func dictionaryOfViews(f arrow.Field) bool {
+	d, ok := f.Type.(*arrow.DictionaryType)
+	return ok && (d.ValueType.ID() == arrow.STRING_VIEW || d.ValueType.ID() == arrow.BINARY_VIEW)
+}
+
+// fromRecord writes a record as one wire message, without Arrow's own writer.
+func fromRecord(rec arrow.Record) ([]byte, error) {
+	const most = math.MaxInt32
+	d, err := NewDecoder(Spec{Limits: Limits{Body: most, Rows: most, Fields: most, Metadata: most}})
+	if err != nil {
+		return nil, err
+	}
+	e, err := NewEncoder(Output{})
+	if err != nil {
+		return nil, err
+	}
+	m, err := d.FromRecord(rec)
+	if err != nil {
+		return nil, err
+	}
+	form, fail := e.draft(m.plan, -1)
+	if fail != nil {
+		return nil, fail
+	}
+	all, fail := e.part(form, m.batches[0], []span{{0, m.rows}}, nil, 0)
+	if fail != nil {
+		return nil, fail
+	}
+	msg, fail := e.write(form, &bundle{parts: []*part{all}, dicts: form.whole(m)}, nil, nil)
+	if fail != nil {
+		return nil, fail
+	}
+	return msg, nil
 }

@@ -5,11 +5,14 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/apache/arrow/go/v15/arrow/float16"
+
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // A Block is part of the matrix of features: element (i, j) is at i*RowStride + j*ColStride of the one of F32 and F64
-// that is not nil. float32 and float64 columns without nulls are views on the message. Integers are copied to F64.
+// that is not nil. float32 and float64 columns without nulls are views on the message. float16 is copied to F32;
+// integers, decimals and booleans (0 and 1) are copied to F64.
 // Where a column has nulls the block is a copy with NaN in their place.
 type Block struct {
 	F32       []float32
@@ -172,7 +175,8 @@ func (b *Batch) plain(k int) (at int, n number, ok bool) {
 
 // block makes the block of one column.
 func (b *Batch) block(c *column, budget *int, limits Limits) (Block, *Error) {
-	n := b.layout.fields[c.value].number
+	f := &b.layout.fields[c.value]
+	n := f.number
 	values := b.buffer(c.value, 1)
 	size := max(0, c.size)
 	block := Block{Cols: size, RowStride: size, ColStride: 1}
@@ -193,22 +197,22 @@ func (b *Batch) block(c *column, budget *int, limits Limits) (Block, *Error) {
 		return block, tooLarge(limits.Body)
 	}
 	*budget -= 8 * count
-	if n == float32s {
+	if n == float32s || n == float16s {
 		block.F32 = make([]float32, count)
 	} else {
 		block.F64 = make([]float64, count)
 	}
 	if whole {
-		block.fill(0, values, n, from, count)
+		block.fill(0, values, f, from, count)
 		return block, nil
 	}
-	b.fillRows(&block, c, values, n)
+	b.fillRows(&block, c, values)
 	return block, nil
 }
 
 // fillRows copies a column with nulls.
-func (b *Batch) fillRows(block *Block, c *column, values []byte, n number) {
-	size := block.Cols
+func (b *Batch) fillRows(block *Block, c *column, values []byte) {
+	size, numbers := block.Cols, &b.layout.fields[c.value]
 	outer, inner := b.valid(c.field), b.valid(c.value)
 	f := &b.layout.fields[c.field]
 	for row := 0; row < b.rows; row++ {
@@ -223,7 +227,7 @@ func (b *Batch) fillRows(block *Block, c *column, values []byte, n number) {
 		if f.kind == kindList {
 			at = int(offset(b.buffer(c.field, 1), f.width, row))
 		}
-		block.fill(from, values, n, at, size)
+		block.fill(from, values, numbers, at, size)
 		if inner == nil || c.value == c.field {
 			continue
 		}
@@ -243,12 +247,25 @@ func (b *Block) null(k int) {
 	}
 }
 
-// fill converts count values from element at of a buffer to element from of the block.
-func (b *Block) fill(from int, values []byte, n number, at, count int) {
+// fill converts count values from element at of a buffer of field f to element from of the block.
+func (b *Block) fill(from int, values []byte, f *field, at, count int) {
 	if count == 0 {
 		return
 	}
-	switch n {
+	switch f.number {
+	case float16s:
+		for i, v := range view[float16.Num](values[2*at:], count) {
+			b.F32[from+i] = v.Float32()
+		}
+	case decimals:
+		for i := range count {
+			b.F64[from+i] = decimal(values[f.width*(at+i):f.width*(at+i+1)], f.scale)
+		}
+	case bools:
+		for i := range count {
+			k := at + i
+			b.F64[from+i] = float64(values[k>>3] >> (k & 7) & 1)
+		}
 	case float32s:
 		copy(b.F32[from:from+count], view[float32](values[4*at:], count))
 	case float64s:

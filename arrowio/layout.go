@@ -14,6 +14,7 @@ type field struct {
 	kind   kind
 	number number // of the indices where dictionary-encoded
 	width  int    // bytes of a value or of an offset
+	scale  int    // of a decimal
 	size   int    // elements of a fixed-size list
 	ids    []byte // type ids of a union, one a child
 	dict   int    // index into schema.dicts, -1 when not dictionary-encoded
@@ -46,8 +47,8 @@ func (l *layout) describe(i int) string {
 // same reports whether two layouts hold values in the same way.
 func (l *layout) same(m *layout) bool {
 	return slices.EqualFunc(l.fields, m.fields, func(a, b field) bool {
-		return a.typ == b.typ && a.kind == b.kind && a.number == b.number && a.width == b.width && a.size == b.size &&
-			a.dict == b.dict && a.end == b.end && slices.Equal(a.ids, b.ids)
+		return a.typ == b.typ && a.kind == b.kind && a.number == b.number && a.width == b.width && a.scale == b.scale &&
+			a.size == b.size && a.dict == b.dict && a.end == b.end && slices.Equal(a.ids, b.ids)
 	})
 }
 

@@ -23,7 +23,7 @@ type shape struct {
 	name   string
 	list   bool
 	size   int
-	number number // float32s, float64s, or int64s for every integer type
+	number number // float64s for all floats, int64s for all integers, decimals or bools
 }
 
 // A class is the kind of a label or key.
@@ -251,7 +251,7 @@ func (p *plan) numeric(i int) (value, size int, ok bool) {
 		return 0, 0, false
 	}
 	switch f.kind {
-	case kindFixed:
+	case kindFixed, kindBool:
 		return i, 1, f.number != notNumber
 	case kindFixedList:
 		value, size = i+1, f.size
@@ -261,7 +261,7 @@ func (p *plan) numeric(i int) (value, size int, ok bool) {
 		return 0, 0, false
 	}
 	c := &fields[value]
-	return value, size, c.kind == kindFixed && c.number != notNumber && c.dict < 0 && f.typ != typeMap
+	return value, size, c.number != notNumber && c.dict < 0 && f.typ != typeMap
 }
 
 func (p *plan) add(i int) *Error {
@@ -272,7 +272,8 @@ func (p *plan) add(i int) *Error {
 	}
 	value, size, ok := p.numeric(i)
 	if !ok {
-		return fault(wire.NotNumeric, "a column of type %s holds no numbers of float32, float64 or an integer type",
+		return fault(wire.NotNumeric,
+			"a column of type %s holds no numbers: floating point, integers, decimals or booleans",
 			p.schema.layout.describe(i)).
 			hint("cast it to float32, or choose the features by other names").in(name)
 	}
@@ -455,16 +456,19 @@ func (p *plan) byName() *Error {
 
 func elementName(base string, k int) string { return base + "[" + strconv.Itoa(k) + "]" }
 
-// wide is the kind of number that is fixed: all integers are one.
+// wide is the kind of number that is fixed: all floats are one, and all integers.
 func (n number) wide() number {
-	if n == notNumber || n == float32s || n == float64s {
+	switch n {
+	case notNumber, decimals, bools:
 		return n
+	case float16s, float32s, float64s:
+		return float64s
 	}
 	return int64s
 }
 
 func described(list bool, n number) string {
-	s := map[number]string{float32s: "float32", float64s: "float64", int64s: "integers"}[n]
+	s := map[number]string{float64s: "floats", int64s: "integers", decimals: "decimals", bools: "booleans"}[n]
 	if list {
 		return "a list of " + s
 	}

@@ -85,8 +85,11 @@ const (
 	uint16s
 	uint32s
 	uint64s
+	float16s
 	float32s
 	float64s
+	decimals // two's complement of the field's width, times ten to the minus scale
+	bools    // false is 0 and true is 1
 )
 
 func integerType(f *field, t flat.Table) *Error {
@@ -142,16 +145,16 @@ func (w *schemaWalk) typed(f *field, t flat.Table) *Error {
 	case typeNull:
 		f.kind = kindNull
 	case typeBool:
-		f.kind = kindBool
+		f.kind, f.number = kindBool, bools
 	case typeInt:
 		return integerType(f, tt)
 	case typeFloat:
 		f.kind = kindFixed
 		f.width, e = unit(tt, 0, 0, 2, 4, 8)
-		f.number = map[int]number{4: float32s, 8: float64s}[f.width]
+		f.number = map[int]number{2: float16s, 4: float32s, 8: float64s}[f.width]
 	case typeDecimal:
-		f.kind = kindFixed
-		f.width, e = decimalWidth(tt)
+		f.kind, f.number = kindFixed, decimals
+		f.width, f.scale, e = decimalWidth(tt)
 	case typeDate:
 		f.kind = kindFixed
 		f.width, e = unit(tt, 0, 1, 4, 8)
@@ -232,21 +235,21 @@ func (w *schemaWalk) typed(f *field, t flat.Table) *Error {
 }
 
 // decimalWidth checks a decimal's parameters: who prints a value with a scale of 2^31 runs out of memory.
-func decimalWidth(t flat.Table) (int, *Error) {
+func decimalWidth(t flat.Table) (width, scale int, e *Error) {
 	var v [3]int64
 	for i, missing := range [3]int64{0, 0, 128} {
 		n, err := t.Integer(i, 4, missing, "a decimal's parameter")
 		if err != nil {
-			return 0, broken(err)
+			return 0, 0, broken(err)
 		}
 		v[i] = n
 	}
 	digits := map[int64]int64{32: 9, 64: 18, 128: 38, 256: 76}[v[2]]
 	if v[0] < 1 || v[0] > digits || v[1] < -digits || v[1] > digits {
-		return 0, fault(wire.Malformed, "a decimal of %d bits with %d digits and scale %d", v[2], v[0], v[1]).hint(
+		return 0, 0, fault(wire.Malformed, "a decimal of %d bits with %d digits and scale %d", v[2], v[0], v[1]).hint(
 			"use at most 38 digits in 128 bits, 76 in 256, and a scale in that range")
 	}
-	return int(v[2] / 8), nil
+	return int(v[2] / 8), int(v[1]), nil
 }
 
 func (w *schemaWalk) union(f *field, t flat.Table) *Error {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,7 +23,10 @@ import (
 // guessed from the first rows would fail, or worse change, at row one million.
 type csvReader struct {
 	name   string
-	again  func() (io.Reader, error) // the text from its beginning
+	how    Options // with the delimiter and the decimal mark that hold
+	always map[string]bool
+	spaces bool                          // a space follows each delimiter
+	again  func() (*bufio.Reader, error) // the text from its beginning
 	file   *os.File
 	arrow  *arrow.Schema
 	kinds  []columnKind
@@ -33,15 +37,17 @@ type csvReader struct {
 
 // columnKind is what the values of one column have in common.
 type columnKind struct {
-	values              int // not empty
+	values              int // not missing
+	words               int // that stand for no value, unless the column turns out to be text
 	ints, floats, bools int
 	zeros               int // integers written with leading zeros: identifiers, not quantities
 	textLine            int // where the first value stands that is not a number
 	text                string
 }
 
-func (k *columnKind) see(s string, line int) {
-	if s == "" {
+func (k *columnKind) see(s string, decimal rune, line int) {
+	if s = strings.TrimSpace(s); Missing(s) {
+		k.words++
 		return
 	}
 	k.values++
@@ -53,7 +59,7 @@ func (k *columnKind) see(s string, line int) {
 		}
 		return
 	}
-	if _, ok := parseFloat(s); ok {
+	if _, ok := parseFloat(s, decimal); ok {
 		k.floats++
 		return
 	}
@@ -81,10 +87,16 @@ func (k *columnKind) dataType() arrow.DataType {
 	return arrow.BinaryTypes.String
 }
 
-// parseFloat reads a decimal number, NaN or an infinity. A number beyond float64 is an infinity.
-func parseFloat(s string) (float64, bool) {
+// parseFloat reads a decimal number or an infinity. A number beyond float64 is an infinity.
+func parseFloat(s string, decimal rune) (float64, bool) {
 	if strings.ContainsAny(s, "xX_") { // Go's hexadecimal floats and digit separators are not numbers of a CSV file
 		return 0, false
+	}
+	if decimal != '.' {
+		if strings.Contains(s, ".") {
+			return 0, false
+		}
+		s = strings.Replace(s, string(decimal), ".", 1)
 	}
 	v, err := strconv.ParseFloat(s, 64)
 	return v, err == nil || errors.Is(err, strconv.ErrRange)
@@ -100,8 +112,17 @@ func parseBool(s string) (v, ok bool) {
 	return false, false
 }
 
-func openCSV(file *os.File, path string, gz bool) (*csvReader, error) {
-	c := &csvReader{name: path, file: file}
+func openCSV(file *os.File, path string, gz bool, how Options) (*csvReader, error) {
+	c := &csvReader{name: path, file: file, how: how, always: map[string]bool{"": true}}
+	for _, word := range how.Missing {
+		c.always[word] = true
+	}
+	if how.Decimal == 0 {
+		c.how.Decimal = '.'
+	}
+	if how.Delimiter == 0 {
+		c.how.Delimiter = tabbed(path)
+	}
 	info, err := file.Stat()
 	if err != nil {
 		return nil, err
@@ -112,7 +133,7 @@ func openCSV(file *os.File, path string, gz bool) (*csvReader, error) {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	c.again = func() (io.Reader, error) {
+	c.again = func() (*bufio.Reader, error) {
 		var in io.Reader = bytes.NewReader(held)
 		if held == nil {
 			in = io.NewSectionReader(file, 0, math.MaxInt64)
@@ -129,6 +150,9 @@ func openCSV(file *os.File, path string, gz bool) (*csvReader, error) {
 			b.Discard(3)
 		}
 		return b, nil
+	}
+	if err := c.findDelimiter(); err != nil {
+		return nil, err
 	}
 	header, err := c.start()
 	if err != nil {
@@ -155,6 +179,37 @@ func openCSV(file *os.File, path string, gz bool) (*csvReader, error) {
 	return c, err
 }
 
+// findDelimiter takes the delimiter from the header line. One with a comma in it is parted by commas; else the one of
+// the others that it has is meant.
+func (c *csvReader) findDelimiter() error {
+	in, err := c.again()
+	if err != nil {
+		return err
+	}
+	head, _ := in.Peek(1 << 16) // what is wrong with it, reading says
+	line, _, _ := strings.Cut(string(head), "\n")
+	line = strings.TrimRight(line, "\r")
+	if c.how.Delimiter == 0 {
+		c.how.Delimiter = ','
+		switch found := delimiterIn(line); {
+		case strings.Contains(found, ","):
+		case len(found) > 1:
+			return fmt.Errorf("%s: line 1 could be parted by %s or %s: say which one with --delimiter", c.name,
+				delimiterName(rune(found[0])), delimiterName(rune(found[1])))
+		case found != "":
+			c.how.Delimiter = rune(found[0])
+		}
+	}
+	fields := strings.Split(line, string(c.how.Delimiter))
+	c.spaces = len(fields) > 1 && c.how.Delimiter != '\t' &&
+		!slices.ContainsFunc(fields[1:], func(s string) bool { return !strings.HasPrefix(s, " ") })
+	if c.how.Delimiter == c.how.Decimal {
+		return fmt.Errorf("%s: the fields are parted by %s, which cannot be the decimal mark too: say which one parts them with --delimiter",
+			c.name, delimiterName(c.how.Decimal))
+	}
+	return nil
+}
+
 // start begins at the first line and returns the header.
 func (c *csvReader) start() ([]string, error) {
 	in, err := c.again()
@@ -162,7 +217,7 @@ func (c *csvReader) start() ([]string, error) {
 		return nil, err
 	}
 	c.rows = csv.NewReader(in)
-	c.rows.ReuseRecord = true
+	c.rows.ReuseRecord, c.rows.Comma, c.rows.TrimLeadingSpace = true, c.how.Delimiter, c.spaces
 	header, err := c.rows.Read()
 	if err == io.EOF {
 		return nil, fmt.Errorf("%s is empty: the first line names the columns", c.name)
@@ -177,14 +232,6 @@ func (c *csvReader) start() ([]string, error) {
 }
 
 func (c *csvReader) checkHeader(header []string) error {
-	if len(header) == 1 {
-		for _, sep := range []string{";", "\t", "|"} {
-			if strings.Contains(header[0], sep) {
-				return fmt.Errorf("%s: line 1 has one column, %q: part the fields by commas instead of %q", c.name,
-					header[0], sep)
-			}
-		}
-	}
 	seen := map[string]int{}
 	for i, name := range header {
 		if name == "" {
@@ -209,12 +256,15 @@ func (c *csvReader) findTypes(columns int) (rows int, err error) {
 			return rows, c.explain(err)
 		}
 		for i, s := range row {
+			if c.always[strings.TrimSpace(s)] {
+				continue
+			}
 			k := &c.kinds[i]
 			line := 0
 			if k.textLine == 0 {
 				line, _ = c.rows.FieldPos(i)
 			}
-			k.see(s, line)
+			k.see(s, c.how.Decimal, line)
 		}
 	}
 }
@@ -228,8 +278,8 @@ func (c *csvReader) explain(err error) error {
 		return fmt.Errorf("%s: %w", c.name, err)
 	}
 	if errors.Is(p.Err, csv.ErrFieldCount) {
-		return fmt.Errorf("%s: line %d has another number of fields than the %d of the header: mend the line, or quote a field that holds a comma",
-			c.name, p.Line, c.rows.FieldsPerRecord)
+		return fmt.Errorf("%s: line %d has another number of fields than the %d of the header: mend the line, or quote a field that holds %s",
+			c.name, p.Line, c.rows.FieldsPerRecord, delimiterName(c.how.Delimiter))
 	}
 	return fmt.Errorf("%s: line %d, column %d: %v: a quote inside a quoted field is written twice", c.name, p.Line,
 		p.Column, p.Err)
@@ -248,11 +298,22 @@ func (c *csvReader) why() map[string]textColumn {
 		case k.ints == k.values && k.zeros > 0:
 			w[name] = textColumn{"its numbers have leading zeros", true}
 		case k.textLine > 0 && k.bools < k.values:
-			w[name] = textColumn{fmt.Sprintf("line %d holds %q; leave a missing value empty", k.textLine, k.text),
+			w[name] = textColumn{fmt.Sprintf("line %d holds %q; %s", k.textLine, k.text, c.cure(k.text)),
 				k.floats > 0}
 		}
 	}
 	return w
+}
+
+// cure says how a text that stands among numbers is read.
+func (c *csvReader) cure(text string) string {
+	if _, ok := parseFloat(text, ','); ok && c.how.Decimal == '.' {
+		return "--decimal , reads it as a number"
+	}
+	if strings.ContainsAny(text, `, '"$`) {
+		return "leave a missing value empty"
+	}
+	return fmt.Sprintf("leave a missing value empty, or name the word: --missing %s", text)
 }
 
 func (c *csvReader) next() (arrow.Record, error) {
@@ -278,25 +339,29 @@ func (c *csvReader) next() (arrow.Record, error) {
 }
 
 func (c *csvReader) append(i int, s string) error {
-	if s == "" {
+	word := strings.TrimSpace(s)
+	text, isText := c.values.Field(i).(*array.StringBuilder)
+	if c.always[word] || Missing(word) && (!isText || c.kinds[i].values == 0) {
 		c.values.Field(i).AppendNull()
+		return nil
+	}
+	if isText {
+		text.Append(s)
 		return nil
 	}
 	ok := true
 	switch b := c.values.Field(i).(type) {
-	case *array.StringBuilder:
-		b.Append(s)
 	case *array.Int64Builder:
-		v, err := strconv.ParseInt(s, 10, 64)
+		v, err := strconv.ParseInt(word, 10, 64)
 		b.Append(v)
 		ok = err == nil
 	case *array.Float64Builder:
 		var v float64
-		v, ok = parseFloat(s)
+		v, ok = parseFloat(word, c.how.Decimal)
 		b.Append(v)
 	case *array.BooleanBuilder:
 		var v bool
-		v, ok = parseBool(s)
+		v, ok = parseBool(word)
 		b.Append(v)
 	}
 	if !ok { // the first reading found every value to be of this type
@@ -329,6 +394,9 @@ func newCSVWriter(out io.Writer, name string, gz bool) *csvWriter {
 		c.w = csv.NewWriter(c.gz)
 	} else {
 		c.w = csv.NewWriter(c.buffer)
+	}
+	if tab := tabbed(name); tab != 0 {
+		c.w.Comma = tab
 	}
 	return c
 }

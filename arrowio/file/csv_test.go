@@ -31,9 +31,14 @@ func TestCSVTypes(t *testing.T) {
 		{"an empty field is a null", "3||4", "int64", "3"},
 		{"a null comes first", "|3", "int64", array.NullValueStr},
 		{"no value at all", "||", "utf8", array.NullValueStr},
-		{"NaN and infinities are floats", "nan|NaN|inf|-Inf|Infinity", "float64", "NaN"},
+		{"infinities are floats", "inf|-Inf|Infinity", "float64", "+Inf"},
+		{"missing among integers", "3|NA|N/A|NaN|nan|null|NULL|None|", "int64", "3"},
+		{"missing comes first", "NaN|0.5", "float64", array.NullValueStr},
+		{"missing among booleans", "null|true", "bool", array.NullValueStr},
+		{"nothing but missing", "NA|None|", "utf8", array.NullValueStr},
+		{"what is missing among numbers is a name among texts", "None|mild", "utf8", "None"},
 		{"a word after numbers", "1|2|three", "utf8", "1"},
-		{"NA is a word", "1|NA", "utf8", "1"},
+		{"a word that is none of them", "1|n/k", "utf8", "1"},
 		{"leading zeros are identifiers", "007|008", "utf8", "007"},
 		{"zero alone is a number", "0|10", "int64", "0"},
 		{"leading zeros before a point are numbers", "00.5|1", "float64", "0.5"},
@@ -43,7 +48,8 @@ func TestCSVTypes(t *testing.T) {
 		{"no digit separators", "1_000", "utf8", "1_000"},
 		{"booleans", "true|False|TRUE", "bool", "true"},
 		{"booleans and numbers are text", "true|1", "utf8", "true"},
-		{"spaces are text", " 1|2", "utf8", " 1"},
+		{"spaces around a number", " 1|2 ", "int64", "1"},
+		{"spaces around a text are text", " a|2", "utf8", " a"},
 		{"quoted with comma and quote", `"a, ""b"""|c`, "utf8", `a, "b"`},
 		{"quoted number", `"3"|4`, "int64", "3"},
 		{"text with a line break", "\"a\nb\"|c", "utf8", "a\nb"},
@@ -91,7 +97,7 @@ func TestCSVErrors(t *testing.T) {
 		{"a,b\n1,2\n3\n", "line 3 has another number of fields than the 2"},
 		{"a,b\n1,2\n\"x\ny\",3\n4,5,6\n", "line 5"},
 		{"a,b\n1,\"2\n", "quote"},
-		{"a;b\n1;2\n", "commas"},
+		{"a;b\tc\n1;2\t3\n", "a semicolon or a tab: say which one with --delimiter"},
 		{",b\n1,2\n", "column 1 has no name"},
 		{"a,b,a\n1,2,3\n", `columns 1 and 3 are both named "a"`},
 		{"\n\n", "is empty"},
@@ -131,5 +137,102 @@ func TestCSVLists(t *testing.T) {
 	if err := w.Write(rec); err == nil || !strings.Contains(err.Error(), `"list"`) ||
 		!strings.Contains(err.Error(), ".parquet") {
 		t.Errorf("lists of several lengths: %v", err)
+	}
+}
+
+// Dialects of the same table. What the header line does not tell, an option does.
+func TestCSVDialects(t *testing.T) {
+	want := [][]string{{"0.5", "1", "k, 1"}, {"-2.25", array.NullValueStr, "k; 2"}}
+	for _, c := range []struct {
+		name, content string
+		how           Options
+	}{
+		{"x.csv", "a,b,label\n0.5,1,\"k, 1\"\n-2.25,,k; 2\n", Options{}},
+		{"x.csv", "a;b;label\n0.5;1;k, 1\n-2.25;NA;\"k; 2\"\n", Options{}},
+		{"x.csv", "a;b;label\r\n0,5;1;k, 1\r\n-2,25;;\"k; 2\"\r\n", Options{Decimal: ','}},
+		{"x.csv", "a\tb\tlabel\n0.5\t1\tk, 1\n-2.25\tnull\tk; 2\n", Options{}},
+		{"x.tsv", "a\tb\tlabel\n0.5\t1\tk, 1\n-2.25\tNULL\tk; 2\n", Options{}},
+		{"x.TSV", "\"a\"\t\"b\"\t\"label\"\n0,5\t1\tk, 1\n-2,25\t\tk; 2\n", Options{Decimal: ','}},
+		{"x.csv", "a|b|label\n0.5|1|k, 1\n-2.25|NaN|k; 2\n", Options{}},
+		{"x.csv", "a:b:label\n0.5:1:k, 1\n-2.25::k; 2", Options{Delimiter: ':'}},
+		{"x.csv", "\ufeffa, b, label\n0.5, 1, \"k, 1\"\n-2.25, N/A, k; 2\n", Options{}},
+		{"x.csv", "a;b;label\n0.5;1;k, 1\n-2.25;-999;\"k; 2\"\n", Options{Missing: []string{"-999"}}},
+		{"x.csv", "\"a,\";b;label\n0.5;1;k, 1\n-2.25;None;\"k; 2\"\n", Options{}},
+	} {
+		r, err := c.how.Open(csvFile(t, c.name, c.content))
+		if err != nil {
+			t.Errorf("%q: %v", c.content, err)
+			continue
+		}
+		if a, b := r.Schema().Field(0).Type.Name(), r.Schema().Field(1).Type.Name(); a != "float64" || b != "int64" {
+			t.Errorf("%q: types %s and %s", c.content, a, b)
+		}
+		rows, _ := read(t, r)
+		equalRows(t, rows, want)
+		r.Close()
+	}
+	for content, want := range map[string]string{
+		"a;b\n1,5;2\n":   "--decimal ,",
+		"a;b\nn/k;2\n":   "--missing n/k",
+		"a;b\nn k;2\n":   "leave a missing value empty",
+		"a,b\n1.5.1,2\n": "--missing 1.5.1",
+	} {
+		if why, _ := opened(t, csvFile(t, "x.csv", content)).NotNumeric("a"); !strings.Contains(why, want) {
+			t.Errorf("%q: %q, want %q", content, why, want)
+		}
+	}
+	if _, err := (Options{Decimal: ','}).Open(csvFile(t, "x.csv", "a,b\n1,2\n")); err == nil ||
+		!strings.Contains(err.Error(), "--delimiter") {
+		t.Errorf("a comma that parts fields and numbers: %v", err)
+	}
+}
+
+// A text column gives up a word only where it is named.
+func TestCSVMissingText(t *testing.T) {
+	path := csvFile(t, "x.csv", "x,y\nNone,1\na,2\n,3\n")
+	for _, c := range []struct {
+		how  Options
+		want string
+	}{{Options{}, "None"}, {Options{Missing: []string{"?", "None"}}, array.NullValueStr}} {
+		r, err := c.how.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, _ := read(t, r)
+		if rows[0][0] != c.want || rows[2][0] != array.NullValueStr {
+			t.Errorf("%v: %q, want %q first", c.how, rows, c.want)
+		}
+		r.Close()
+	}
+}
+
+// Labels that one file writes as 0 and another as 0.0 are the same.
+func TestWholeLabels(t *testing.T) {
+	for content, want := range map[string]string{
+		"label,x\n0,1\n1,2\n,3\n":        "0 1 " + array.NullValueStr,
+		"label,x\n0.0,1\n1.0,2\nNaN,3\n": "0 1 " + array.NullValueStr,
+		"label,x\n-0.0,1\n1e0,2\n2,3\n":  "0 1 2",
+	} {
+		r, err := Options{Label: "label"}.Open(csvFile(t, "x.csv", content))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Schema().Field(0).Type.Name(); got != "int64" {
+			t.Errorf("%q: type %s", content, got)
+		}
+		rows, _ := read(t, r)
+		if got := rows[0][0] + " " + rows[1][0] + " " + rows[2][0]; got != want {
+			t.Errorf("%q: labels %s, want %s", content, got, want)
+		}
+		r.Close()
+	}
+	r, err := Options{Label: "label"}.Open(csvFile(t, "x.csv", "label,x\n0.5,1\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := r.Next(); err == nil || !strings.Contains(err.Error(), `column "label"`) ||
+		!strings.Contains(err.Error(), "0.5") {
+		t.Errorf("a fraction as a label: %v", err)
 	}
 }

@@ -2,7 +2,7 @@
 //
 // The suffix of a path chooses the format:
 //
-//	.csv .csv.gz   CSV with a header line (gzip)
+//	.csv .csv.gz   CSV with a header line (gzip); .tsv and .tsv.gz are the same with tabs
 //	.parquet       Parquet
 //	.arrow         Arrow IPC file (random access, with a footer); .feather is the same
 //	.arrows        Arrow IPC stream
@@ -46,7 +46,8 @@ var suffixes = []struct {
 	end    string
 	format formatName
 }{
-	{".csv", csvFormat}, {".csv.gz", csvGzip}, {".parquet", parquetFormat},
+	{".csv", csvFormat}, {".csv.gz", csvGzip}, {".tsv", csvFormat}, {".tsv.gz", csvGzip},
+	{".parquet", parquetFormat},
 	{".arrow", arrowFile}, {".feather", arrowFile}, {".arrows", arrowStream},
 }
 
@@ -60,7 +61,15 @@ func formatOf(path string) (formatName, error) {
 			return s.format, nil
 		}
 	}
-	return 0, fmt.Errorf("%s: the name's ending tells no format: use .csv, .csv.gz, .parquet, .arrow (IPC file), .arrows (IPC stream), or - for an IPC stream", path)
+	return 0, fmt.Errorf("%s: the name's ending tells no format: use .csv, .csv.gz, .tsv, .parquet, .arrow (IPC file), .arrows (IPC stream), or - for an IPC stream", path)
+}
+
+// tabbed is a tab where the name says that tabs part the fields, else 0.
+func tabbed(path string) rune {
+	if strings.HasSuffix(strings.TrimSuffix(strings.ToLower(path), ".gz"), ".tsv") {
+		return '\t'
+	}
+	return 0
 }
 
 // Limits are the limits under which batches of a file are decoded: those of a file that its user chose to open, not
@@ -90,6 +99,7 @@ type Reader struct {
 	records  source  // CSV and Parquet
 	messages *frames // Arrow
 	first    []byte  // the first message of messages, read ahead
+	label    int     // a column whose numbers are made integers, -1 for none
 	check    *arrowio.Decoder
 	notes    []string
 	why      map[string]textColumn
@@ -97,9 +107,12 @@ type Reader struct {
 }
 
 // Open opens the file at path, or standard input for "-".
-func Open(path string) (*Reader, error) {
+func Open(path string) (*Reader, error) { return Options{}.Open(path) }
+
+// Open opens the file at path, or standard input for "-", to be read as the options say.
+func (how Options) Open(path string) (*Reader, error) {
 	if path == "-" {
-		return NewReader(os.Stdin, "standard input")
+		return how.NewReader(os.Stdin, "standard input")
 	}
 	f, err := formatOf(path)
 	if err != nil {
@@ -109,7 +122,7 @@ func Open(path string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := open(file, path, f)
+	r, err := open(file, path, f, how)
 	if err != nil {
 		file.Close()
 		return nil, err
@@ -117,7 +130,7 @@ func Open(path string) (*Reader, error) {
 	return r, nil
 }
 
-func open(file *os.File, path string, f formatName) (r *Reader, err error) {
+func open(file *os.File, path string, f formatName, how Options) (r *Reader, err error) {
 	defer recoverTo(path, &err)
 	if err := looksLike(file, path, f); err != nil {
 		return nil, err
@@ -125,7 +138,7 @@ func open(file *os.File, path string, f formatName) (r *Reader, err error) {
 	r = &Reader{name: path}
 	switch f {
 	case csvFormat, csvGzip:
-		c, err := openCSV(file, path, f == csvGzip)
+		c, err := openCSV(file, path, f == csvGzip, how)
 		if err != nil {
 			return nil, err
 		}
@@ -146,21 +159,29 @@ func open(file *os.File, path string, f formatName) (r *Reader, err error) {
 		}
 		r.messages.closer = file
 	}
-	return r, r.start()
+	return r, r.start(how.Label)
 }
 
 // NewReader reads an Arrow IPC stream; name stands for it in errors. Close does not close in.
-func NewReader(in io.Reader, name string) (*Reader, error) {
+func NewReader(in io.Reader, name string) (*Reader, error) { return Options{}.NewReader(in, name) }
+
+// NewReader reads an Arrow IPC stream as the options say; name stands for it in errors. Close does not close in.
+func (how Options) NewReader(in io.Reader, name string) (*Reader, error) {
 	m, err := openArrowStream(in, name)
 	if err != nil {
 		return nil, err
 	}
 	r := &Reader{name: name, messages: m}
-	return r, r.start()
+	return r, r.start(how.Label)
 }
 
-func (r *Reader) start() (err error) {
+func (r *Reader) start(label string) (err error) {
 	defer recoverTo(r.name, &err)
+	defer func() {
+		if err == nil {
+			r.schema, r.label = wholeSchema(r.schema, label)
+		}
+	}()
 	if r.messages == nil {
 		r.schema = r.records.schema()
 		return nil
@@ -188,7 +209,8 @@ func (r *Reader) checkedSchema(msg []byte) (*arrow.Schema, error) {
 	}
 	in, err := ipc.NewReader(bytes.NewReader(msg))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r.name, err)
+		return nil, fmt.Errorf("%s: %w: cast the column to an older type before it is written (decimal128 in place of decimal32 and decimal64)",
+			r.name, err)
 	}
 	defer in.Release()
 	return in.Schema(), nil
@@ -229,6 +251,19 @@ func (r *Reader) Next() (rec arrow.Record, err error) {
 	}
 	defer func() { r.err = err }()
 	defer recoverTo(r.name, &err)
+	if rec, err = r.record(); err != nil || r.label < 0 {
+		return rec, err
+	}
+	defer rec.Release()
+	whole, err := wholeLabels(rec, r.label, r.schema)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.name, err)
+	}
+	return whole, nil
+}
+
+// record is the next batch as the file has it.
+func (r *Reader) record() (arrow.Record, error) {
 	if r.messages == nil {
 		return r.records.next()
 	}
@@ -249,7 +284,7 @@ func (r *Reader) Next() (rec arrow.Record, err error) {
 // NextMessage returns the next batch as one self-contained Arrow IPC stream, io.EOF after the last. The bytes are the
 // caller's. A batch of an Arrow file or stream is not checked here beyond its frame: arrowio.Decoder does that.
 func (r *Reader) NextMessage() ([]byte, error) {
-	if r.messages != nil {
+	if r.messages != nil && r.label < 0 {
 		if r.err != nil {
 			return nil, r.err
 		}

@@ -508,3 +508,56 @@ func TestDamagedFiles(t *testing.T) {
 		}
 	}
 }
+
+// testdata/polars.arrow is written by Polars (testdata/write.py), which leaves the prefix of the schema's frame out, and
+// writes texts and bytes as views and categories as a dictionary of views. Sliced, copied and written as Parquet it has
+// the same values.
+func TestPolarsFile(t *testing.T) {
+	r := opened(t, filepath.Join("testdata", "polars.arrow"))
+	want := []string{"float64", "string_view", "dictionary", "binary_view", "fixed_size_list", "large_list"}
+	for i, f := range r.Schema().Fields() {
+		if got := f.Type.Name(); got != want[i] {
+			t.Errorf("column %s: %s, want %s", f.Name, got, want[i])
+		}
+	}
+	rows, batches := read(t, r)
+	if len(rows) != 30 || batches != 3 {
+		t.Fatalf("%d rows in %d batches, want 30 in 3", len(rows), batches)
+	}
+	if got := strings.Join(rows[1], " "); got != `0.5 a text of more than twelve bytes, number 1 c1 AP8x [1,2.5] ["e0"]` {
+		t.Errorf("row 1 is %s", got)
+	}
+	if rows[3][0] != array.NullValueStr || rows[3][1] != array.NullValueStr || rows[3][3] != array.NullValueStr {
+		t.Errorf("row 3 is %q, want nulls", rows[3])
+	}
+	for _, suffix := range []string{".arrow", ".parquet"} {
+		path := filepath.Join(t.TempDir(), "again"+suffix)
+		w, err := Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := opened(t, filepath.Join("testdata", "polars.arrow"))
+		for {
+			rec, err := again.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for from := int64(0); from < rec.NumRows(); from += 4 {
+				part := rec.NewSlice(from, min(from+4, rec.NumRows()))
+				if err := w.Write(part); err != nil {
+					t.Fatal(err)
+				}
+				part.Release()
+			}
+			rec.Release()
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		got, _ := read(t, opened(t, path))
+		equalRows(t, got, rows)
+	}
+}

@@ -208,17 +208,23 @@ func openArrowFile(file *os.File, name string) (*frames, error) {
 	if err != nil {
 		return nil, err
 	}
-	blocks, err := readFooter(file, info.Size())
+	footer, blocks, err := readFooter(file, info.Size())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	fs := &frames{name: name, dicts: map[int64][]byte{}, closer: file}
-	// The file holds a whole stream after the magic; its first frame is the schema.
+	// The file holds a whole stream after the magic; its first frame is the schema, unless Polars wrote it, which leaves
+	// the prefix of that frame out. The footer's copy is not taken from others: with it stand as many bytes as there are
+	// batches.
 	start := io.NewSectionReader(file, 8, info.Size()-8)
 	schemaRead := false
 	fs.read = func() (*frame, error) {
 		if !schemaRead {
 			schemaRead = true
+			var mark [4]byte
+			if _, err := file.ReadAt(mark[:], 8); err == nil && !bytes.Equal(mark[:], continuation) {
+				return schemaOf(footer)
+			}
 			return readFrame(start)
 		}
 		if len(blocks) == 0 {
@@ -242,33 +248,70 @@ func openArrowFile(file *os.File, name string) (*frames, error) {
 // block is where a frame lies in an Arrow IPC file; meta counts the prefix and the metadata.
 type block struct{ offset, meta, body int64 }
 
-// readFooter returns the blocks of the dictionaries and then those of the record batches.
-func readFooter(file io.ReaderAt, size int64) ([]block, error) {
+// schemaOf makes a schema frame from a footer: a Message table whose header points into the footer behind it, for
+// offsets in a flatbuffer are relative.
+//
+//	0 root offset   4 vtable   16 table: vtable, header, body's length (none), version and kind   28 .. footer
+func schemaOf(footer []byte) (*frame, error) {
+	const tableAt, headerField, footerAt = 16, 20, 32
+	root, err := flat.Root(footer, "the footer")
+	if err != nil {
+		return nil, errFrame
+	}
+	schema, ok, err := root.Table(1, "the schema")
+	if err != nil || !ok {
+		return nil, errFrame
+	}
+	version, err := root.Integer(0, 2, 0, "the metadata version")
+	if err != nil {
+		return nil, errFrame
+	}
+	le := binary.LittleEndian
+	b := append([]byte(nil), continuation...)
+	b = le.AppendUint32(b, uint32(footerAt+(len(footer)+7)&^7))
+	b = le.AppendUint32(b, tableAt)
+	for _, v := range []uint16{10, 12, 8, 10, 4} { // sizes of vtable and table, then where version, kind and header are
+		b = le.AppendUint16(b, v)
+	}
+	b = le.AppendUint16(b, 0)
+	b = le.AppendUint32(b, tableAt-4)
+	b = le.AppendUint32(b, uint32(footerAt+schema.Pos-headerField))
+	b = le.AppendUint16(b, uint16(version))
+	b = append(b, schemaKind, 0, 0, 0, 0, 0)
+	b = append(b, footer...)
+	for len(b)%8 != 0 {
+		b = append(b, 0)
+	}
+	f, _, err := cut(b)
+	return f, err
+}
+
+// readFooter returns the footer and in it the blocks of the dictionaries and then those of the record batches.
+func readFooter(file io.ReaderAt, size int64) (footer []byte, blocks []block, err error) {
 	bad := errors.New("the footer is missing or malformed: the Arrow file was cut off or not closed by its writer")
 	tail := make([]byte, footerTail)
 	if size < int64(8+footerTail) {
-		return nil, bad
+		return nil, nil, bad
 	}
 	if _, err := file.ReadAt(tail, size-int64(footerTail)); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	n := int64(binary.LittleEndian.Uint32(tail))
 	if string(tail[4:]) != magic || n > size-int64(8+footerTail) {
-		return nil, bad
+		return nil, nil, bad
 	}
-	footer := make([]byte, n)
+	footer = make([]byte, n)
 	if _, err := file.ReadAt(footer, size-int64(footerTail)-n); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	root, err := flat.Root(footer, "the footer")
 	if err != nil {
-		return nil, bad
+		return nil, nil, bad
 	}
-	var blocks []block
 	for _, slot := range []int{2, 3} { // dictionaries, record batches
 		v, err := root.Vector(slot, blockBytes, "the list of blocks")
 		if err != nil {
-			return nil, bad
+			return nil, nil, bad
 		}
 		le := binary.LittleEndian
 		for i := range v.Len {
@@ -277,12 +320,12 @@ func readFooter(file io.ReaderAt, size int64) ([]block, error) {
 			b := block{offset, int64(meta), body}
 			if b.offset < 8 || b.body < 0 || b.offset > size || b.meta > size-b.offset ||
 				b.body > size-b.offset-b.meta {
-				return nil, fmt.Errorf("the footer says that batch %d lies outside the file: it was cut off", i)
+				return nil, nil, fmt.Errorf("the footer says that batch %d lies outside the file: it was cut off", i)
 			}
 			blocks = append(blocks, b)
 		}
 	}
-	return blocks, nil
+	return footer, blocks, nil
 }
 
 // empty is a message of the schema alone.

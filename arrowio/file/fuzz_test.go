@@ -95,7 +95,7 @@ func fuzzFile(f *testing.F, format formatName, suffix string, more uint64) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := open(file, path, format)
+			r, err := open(file, path, format, Options{})
 			if err != nil {
 				file.Close()
 				return

@@ -238,6 +238,14 @@ func parquetLeaf(t arrow.DataType) (parquet.Node, func(arrow.Array, int) parquet
 		return parquet.Leaf(parquet.ByteArrayType), func(a arrow.Array, i int) parquet.Value {
 			return parquet.ByteArrayValue(a.(*array.LargeBinary).Value(i))
 		}
+	case *arrow.StringViewType:
+		return parquet.String(), func(a arrow.Array, i int) parquet.Value {
+			return parquet.ByteArrayValue([]byte(a.(*array.StringView).Value(i)))
+		}
+	case *arrow.BinaryViewType:
+		return parquet.Leaf(parquet.ByteArrayType), func(a arrow.Array, i int) parquet.Value {
+			return parquet.ByteArrayValue(a.(*array.BinaryView).Value(i))
+		}
 	case *arrow.FixedSizeBinaryType:
 		return parquet.Leaf(parquet.FixedLenByteArrayType(t.ByteWidth)), func(a arrow.Array, i int) parquet.Value {
 			return parquet.FixedLenByteArrayValue(a.(*array.FixedSizeBinary).Value(i))

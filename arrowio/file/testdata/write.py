@@ -37,3 +37,15 @@ table = pa.table({
 os.chdir(os.path.dirname(os.path.abspath(__file__)))
 pq.write_table(table, "types.parquet", compression="zstd", row_group_size=10)
 pq.write_table(pa.table({"x": [float(i) for i in range(100)]}), "lz4.parquet", compression="lz4")
+
+# Polars (2.1.0 wrote the file that is committed) leaves the prefix of the schema's frame out, and writes texts as views.
+import polars as pl
+
+pl.DataFrame({
+    "x": gaps([i / 2 for i in range(n)]),
+    "s": gaps(["a text of more than twelve bytes, number %d" % i if i % 2 else "short %d" % i for i in range(n)]),
+    "c": pl.Series(gaps(["c%d" % (i % 5) for i in range(n)]), dtype=pl.Categorical),
+    "b": pl.Series(gaps([b"\x00\xff%d" % i for i in range(n)]), dtype=pl.Binary),
+    "v": pl.Series([[i, i + 1.5] for i in range(n)], dtype=pl.Array(pl.Float32, 2)),
+    "l": pl.Series(gaps([["e%d" % k for k in range(i % 3)] for i in range(n)]), dtype=pl.List(pl.String)),
+}).write_ipc("polars.arrow", compression="zstd", record_batch_size=11)
