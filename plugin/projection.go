@@ -19,7 +19,12 @@ func (s *Stage) project(ctx context.Context, live *Live, b *arrowio.Batch) (y []
 	rows, d := toRows(b), live.Model.Dim()
 	y = make([]float32, rows.N*d)
 	var row *model.RowError
-	if err := live.Model.Project(y, rows); err == nil || !errors.As(err, &row) {
+	suspects, err := live.Model.ProjectSuspects(y, rows)
+	if err == nil {
+		b.FaultsIn(suspects) // before anyone asks for Faults, who would look at every feature of every row
+		return y, nil, nil
+	}
+	if !errors.As(err, &row) {
 		return y, nil, err
 	}
 	faults := b.Faults()
