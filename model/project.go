@@ -15,7 +15,7 @@ import (
 
 const (
 	tile      = 64      // rows that are copied together: a scratch that stays in cache
-	most      = 512     // rows that one core takes at a time
+	most      = 1024    // rows that one core takes at a time
 	serial    = 1 << 20 // multiply-adds of a call that one core does alone
 	rangeLow  = 1e-30   // scales and folded weights outside of these two leave the
 	rangeHigh = 1e+30   // range in which float32 is as good as its 24 bits

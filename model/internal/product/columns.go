@@ -10,9 +10,12 @@ import (
 // Of columns so many rows are summed up at a time, some columns of a lane after the other: near enough that the sums
 // stay in a cache, and long enough that the processor sees each column as a stream.
 const (
-	accRows   = 512
+	accRows   = 1024         // of two outputs; of more than that
+	accMany   = 512          // the sums would leave the cache
 	accStride = accRows + 16 // whole vectors of rows, and no two outputs at the same place of a page
-	together  = 32           // columns of a lane
+	together  = 32           // columns of a lane, or somewhat fewer
+	aheadRows = 128          // that one tile of two outputs reads ahead
+	aheadMany = 48           // that one of more does
 	levels    = 4            // sums that wait: of one lane, of two, of four, and of what is being summed up
 	accTiles  = 4            // tiles that see the same columns while they are in a cache
 )
@@ -30,9 +33,13 @@ func columnsOf[T float32 | float64](p *Weights, s *side[T], dst []float32, x []*
 		return true
 	}
 	_, _ = x[:p.features], dst[:rows*p.outputs]
+	most := accRows
+	if p.tiles[0].width > 2 {
+		most = accMany
+	}
 	bad := 0
-	for at := 0; at < rows; at += accRows {
-		n := min(accRows, rows-at)
+	for at := 0; at < rows; at += most {
+		n := min(most, rows-at)
 		for i := 0; i < len(p.tiles); i += accTiles {
 			of := min(i+accTiles, len(p.tiles))
 			for lane := range lanes {
@@ -55,9 +62,22 @@ func (s *Sums) at(p *Weights, i, level int) *float32 {
 // makes a pair with, and of those that the pair makes one with: as many levels as its number has ones at the end.
 func addLane[T float32 | float64](p *Weights, s *side[T], x []*T, lane, i, of, from, rows int, sums *Sums) {
 	size := 4 * p.tiles[0].width * accStride
-	for k := lane; ; k += together * lanes {
-		n := min((p.features-k+lanes-1)/lanes, together)
-		last := k+together*lanes >= p.features
+	all := (p.features + lanes - 1) / lanes
+	turns := (all + together - 1) / together
+	turn := (all + turns - 1) / turns
+	for k := lane; ; k += turn * lanes {
+		n := min((p.features-k+lanes-1)/lanes, turn)
+		last := k+turn*lanes >= p.features
+		// One tile reads ahead in its own columns; several read those that come next, if these are as many, a share each.
+		next, share := k, 256/(of-i)
+		if of-i > 1 {
+			if next = k + turn*lanes; last {
+				next = lane + 1
+			}
+			if (p.features-next+lanes-1)/lanes < n {
+				next = k
+			}
+		}
 		for j := i; j < of; j++ {
 			t := &p.tiles[j]
 			load, store, adds := sums.at(p, j-i, levels-1), sums.at(p, j-i, levels-1), 0
@@ -68,11 +88,19 @@ func addLane[T float32 | float64](p *Weights, s *side[T], x []*T, lane, i, of, f
 				adds = bits.TrailingZeros(^uint(lane))
 				store = sums.at(p, j-i, adds)
 			}
+			aheadFirst := from + aheadRows
+			if p.tiles[0].width > 2 {
+				aheadFirst = from + aheadMany
+			}
+			if of-i > 1 {
+				aheadFirst = from + rows*(j-i)/(of-i)
+			}
 			if n > 0 {
 				s.columns[j](load, store, sums.at(p, j-i, 0), adds, size, &x[k],
-					&t.w[k/lanes*t.width*lanes+lane], &s.mean[k], n, from, rows)
+					&t.w[k/lanes*t.width*lanes+lane], &s.mean[k], n, from, rows,
+					&x[next], aheadFirst, share)
 			} else { // fewer features than lanes
-				s.columns[j](load, store, sums.at(p, j-i, 0), adds, size, nil, nil, nil, 0, from, rows)
+				s.columns[j](load, store, sums.at(p, j-i, 0), adds, size, nil, nil, nil, 0, from, rows, nil, 0, 0)
 			}
 		}
 		if last {

@@ -5,64 +5,64 @@
 package product
 
 //go:noescape
-func list512x8f32(dst *float32, x *float32, w *float32, mean *float32, offset *float32, rows int, features int, xStride int, dstStride int, used int) int
+func list512x8f32(dst *float32, x *float32, w *float32, mean *float32, offset *float32, rows int, features int, xStride int, dstStride int, used int, ahead int, aheadRow int, aheadLine int, aheadStep int) int
 
 //go:noescape
-func list512x4f32(dst *float32, x *float32, w *float32, mean *float32, offset *float32, rows int, features int, xStride int, dstStride int, used int) int
+func list512x4f32(dst *float32, x *float32, w *float32, mean *float32, offset *float32, rows int, features int, xStride int, dstStride int, used int, ahead int, aheadRow int, aheadLine int, aheadStep int) int
 
 //go:noescape
-func list512x2f32(dst *float32, x *float32, w *float32, mean *float32, offset *float32, rows int, features int, xStride int, dstStride int, used int) int
+func list512x2f32(dst *float32, x *float32, w *float32, mean *float32, offset *float32, rows int, features int, xStride int, dstStride int, used int, ahead int, aheadRow int, aheadLine int, aheadStep int) int
 
 //go:noescape
-func columns512x8f32(load *float32, store *float32, pending *float32, adds int, size int, x **float32, w *float32, mean *float32, features int, first int, rows int)
+func columns512x8f32(load *float32, store *float32, pending *float32, adds int, size int, x **float32, w *float32, mean *float32, features int, first int, rows int, ahead **float32, aheadFirst int, aheadShare int)
 
 //go:noescape
-func columns512x4f32(load *float32, store *float32, pending *float32, adds int, size int, x **float32, w *float32, mean *float32, features int, first int, rows int)
+func columns512x4f32(load *float32, store *float32, pending *float32, adds int, size int, x **float32, w *float32, mean *float32, features int, first int, rows int, ahead **float32, aheadFirst int, aheadShare int)
 
 //go:noescape
-func columns512x2f32(load *float32, store *float32, pending *float32, adds int, size int, x **float32, w *float32, mean *float32, features int, first int, rows int)
+func columns512x2f32(load *float32, store *float32, pending *float32, adds int, size int, x **float32, w *float32, mean *float32, features int, first int, rows int, ahead **float32, aheadFirst int, aheadShare int)
 
 //go:noescape
-func list256x4f32(dst *float32, x *float32, w *float32, mean *float32, offset *float32, rows int, features int, xStride int, dstStride int, used int) int
+func list256x4f32(dst *float32, x *float32, w *float32, mean *float32, offset *float32, rows int, features int, xStride int, dstStride int, used int, ahead int, aheadRow int, aheadLine int, aheadStep int) int
 
 //go:noescape
-func list256x2f32(dst *float32, x *float32, w *float32, mean *float32, offset *float32, rows int, features int, xStride int, dstStride int, used int) int
+func list256x2f32(dst *float32, x *float32, w *float32, mean *float32, offset *float32, rows int, features int, xStride int, dstStride int, used int, ahead int, aheadRow int, aheadLine int, aheadStep int) int
 
 //go:noescape
-func list512x8f64(dst *float32, x *float64, w *float32, mean *float64, offset *float32, rows int, features int, xStride int, dstStride int, used int) int
+func list512x8f64(dst *float32, x *float64, w *float32, mean *float64, offset *float32, rows int, features int, xStride int, dstStride int, used int, ahead int, aheadRow int, aheadLine int, aheadStep int) int
 
 //go:noescape
-func list512x4f64(dst *float32, x *float64, w *float32, mean *float64, offset *float32, rows int, features int, xStride int, dstStride int, used int) int
+func list512x4f64(dst *float32, x *float64, w *float32, mean *float64, offset *float32, rows int, features int, xStride int, dstStride int, used int, ahead int, aheadRow int, aheadLine int, aheadStep int) int
 
 //go:noescape
-func list512x2f64(dst *float32, x *float64, w *float32, mean *float64, offset *float32, rows int, features int, xStride int, dstStride int, used int) int
+func list512x2f64(dst *float32, x *float64, w *float32, mean *float64, offset *float32, rows int, features int, xStride int, dstStride int, used int, ahead int, aheadRow int, aheadLine int, aheadStep int) int
 
 //go:noescape
-func columns512x8f64(load *float32, store *float32, pending *float32, adds int, size int, x **float64, w *float32, mean *float64, features int, first int, rows int)
+func columns512x8f64(load *float32, store *float32, pending *float32, adds int, size int, x **float64, w *float32, mean *float64, features int, first int, rows int, ahead **float64, aheadFirst int, aheadShare int)
 
 //go:noescape
-func columns512x4f64(load *float32, store *float32, pending *float32, adds int, size int, x **float64, w *float32, mean *float64, features int, first int, rows int)
+func columns512x4f64(load *float32, store *float32, pending *float32, adds int, size int, x **float64, w *float32, mean *float64, features int, first int, rows int, ahead **float64, aheadFirst int, aheadShare int)
 
 //go:noescape
-func columns512x2f64(load *float32, store *float32, pending *float32, adds int, size int, x **float64, w *float32, mean *float64, features int, first int, rows int)
+func columns512x2f64(load *float32, store *float32, pending *float32, adds int, size int, x **float64, w *float32, mean *float64, features int, first int, rows int, ahead **float64, aheadFirst int, aheadShare int)
 
 //go:noescape
-func list256x4f64(dst *float32, x *float64, w *float32, mean *float64, offset *float32, rows int, features int, xStride int, dstStride int, used int) int
+func list256x4f64(dst *float32, x *float64, w *float32, mean *float64, offset *float32, rows int, features int, xStride int, dstStride int, used int, ahead int, aheadRow int, aheadLine int, aheadStep int) int
 
 //go:noescape
-func list256x2f64(dst *float32, x *float64, w *float32, mean *float64, offset *float32, rows int, features int, xStride int, dstStride int, used int) int
+func list256x2f64(dst *float32, x *float64, w *float32, mean *float64, offset *float32, rows int, features int, xStride int, dstStride int, used int, ahead int, aheadRow int, aheadLine int, aheadStep int) int
 
 //go:noescape
-func columns256x4f32(load *float32, store *float32, pending *float32, adds int, size int, x **float32, w *float32, mean *float32, features int, first int, rows int)
+func columns256x4f32(load *float32, store *float32, pending *float32, adds int, size int, x **float32, w *float32, mean *float32, features int, first int, rows int, ahead **float32, aheadFirst int, aheadShare int)
 
 //go:noescape
-func columns256x2f32(load *float32, store *float32, pending *float32, adds int, size int, x **float32, w *float32, mean *float32, features int, first int, rows int)
+func columns256x2f32(load *float32, store *float32, pending *float32, adds int, size int, x **float32, w *float32, mean *float32, features int, first int, rows int, ahead **float32, aheadFirst int, aheadShare int)
 
 //go:noescape
-func columns256x4f64(load *float32, store *float32, pending *float32, adds int, size int, x **float64, w *float32, mean *float64, features int, first int, rows int)
+func columns256x4f64(load *float32, store *float32, pending *float32, adds int, size int, x **float64, w *float32, mean *float64, features int, first int, rows int, ahead **float64, aheadFirst int, aheadShare int)
 
 //go:noescape
-func columns256x2f64(load *float32, store *float32, pending *float32, adds int, size int, x **float64, w *float32, mean *float64, features int, first int, rows int)
+func columns256x2f64(load *float32, store *float32, pending *float32, adds int, size int, x **float64, w *float32, mean *float64, features int, first int, rows int, ahead **float64, aheadFirst int, aheadShare int)
 
 //go:noescape
 func scatter4(dst *float32, sums *float32, offset *float32, rows int, dstStride int, used int) int

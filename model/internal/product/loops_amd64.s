@@ -58,9 +58,9 @@ DATA masks64<>+112(SB)/8, $0x0000000000000000
 DATA masks64<>+120(SB)/8, $0x0000000000000000
 GLOBL masks64<>(SB), RODATA|NOPTR, $128
 
-// func list512x8f32(dst *float32, x *float32, w *float32, mean *float32, offset *float32, rows int, features int, xStride int, dstStride int, used int) int
+// func list512x8f32(dst *float32, x *float32, w *float32, mean *float32, offset *float32, rows int, features int, xStride int, dstStride int, used int, ahead int, aheadRow int, aheadLine int, aheadStep int) int
 // Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·list512x8f32(SB), NOSPLIT, $0-88
+TEXT ·list512x8f32(SB), NOSPLIT, $0-120
 	MOVQ   features+48(FP), R8
 	MOVQ   used+72(FP), R11
 	MOVQ   R8, CX
@@ -79,7 +79,6 @@ TEXT ·list512x8f32(SB), NOSPLIT, $0-88
 	VPXORD Z31, Z31, Z31
 	MOVQ   xStride+56(FP), CX
 	LEAQ   (CX)(CX*2), DX
-	MOVQ   dstStride+64(FP), R13
 	XORQ   R9, R9
 	MOVQ   rows+40(FP), R8
 	CMPQ   R8, $0x00000006
@@ -91,15 +90,17 @@ next2:
 	MOVQ   x+8(FP), BX
 	ADDQ   BX, AX
 	LEAQ   (AX)(DX*1), BX
-	IMUL3Q $0x00000006, CX, R10
-	ADDQ   AX, R10
-	LEAQ   (R10)(DX*1), R11
+	MOVQ   aheadRow+88(FP), R10
+	IMULQ  R9, R10
+	MOVQ   ahead+80(FP), R11
+	ADDQ   R11, R10
+	MOVQ   x+8(FP), R11
+	ADDQ   R11, R10
+	MOVQ   aheadLine+96(FP), R12
+	LEAQ   (R12)(R12*2), R13
+	LEAQ   (R10)(R13*1), R11
 	MOVQ   w+16(FP), SI
 	MOVQ   mean+24(FP), DI
-	MOVQ   dst+0(FP), R12
-	MOVQ   R9, R8
-	IMULQ  R13, R8
-	ADDQ   R8, R12
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -131,11 +132,13 @@ next2:
 
 again4:
 	PREFETCHT0      (R10)
-	PREFETCHT0      (R10)(CX*1)
-	PREFETCHT0      (R10)(CX*2)
+	PREFETCHT0      (R10)(R12*1)
+	PREFETCHT0      (R10)(R12*2)
 	PREFETCHT0      (R11)
-	PREFETCHT0      (R11)(CX*1)
-	PREFETCHT0      (R11)(CX*2)
+	PREFETCHT0      (R11)(R12*1)
+	PREFETCHT0      (R11)(R12*2)
+	ADDQ            aheadStep+104(FP), R10
+	ADDQ            aheadStep+104(FP), R11
 	VMOVUPS         (SI), Z24
 	VMOVUPS         64(SI), Z25
 	VMOVUPS         128(SI), Z26
@@ -220,8 +223,6 @@ again4:
 	VFMADD231PS     Z27, Z30, Z23
 	ADDQ            $0x00000040, AX
 	ADDQ            $0x00000040, BX
-	ADDQ            $0x00000040, R10
-	ADDQ            $0x00000040, R11
 	ADDQ            $0x00000200, SI
 	ADDQ            $0x00000040, DI
 	DECQ            R8
@@ -274,8 +275,6 @@ done5:
 	VFMADD231PS     Z27, Z30, Z23
 	ADDQ            $0x00000020, AX
 	ADDQ            $0x00000020, BX
-	ADDQ            $0x00000020, R10
-	ADDQ            $0x00000020, R11
 	ADDQ            $0x00000100, SI
 	ADDQ            $0x00000020, DI
 
@@ -333,6 +332,11 @@ even6:
 
 whole7:
 	MOVQ          offset+32(FP), SI
+	MOVQ          dst+0(FP), R12
+	MOVQ          dstStride+64(FP), R13
+	MOVQ          R9, R8
+	IMULQ         R13, R8
+	ADDQ          R8, R12
 	VMOVUPS       (SI), Z27
 	VPXORD        Z26, Z26, Z26
 	VSHUFPS       $0x88, Z1, Z0, Z28
@@ -446,10 +450,6 @@ one8:
 	LEAQ   (AX)(DX*1), BX
 	MOVQ   w+16(FP), SI
 	MOVQ   mean+24(FP), DI
-	MOVQ   dst+0(FP), R12
-	MOVQ   R9, R8
-	IMULQ  R13, R8
-	ADDQ   R8, R12
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -528,6 +528,11 @@ even11:
 
 whole12:
 	MOVQ        offset+32(FP), SI
+	MOVQ        dst+0(FP), R12
+	MOVQ        dstStride+64(FP), R13
+	MOVQ        R9, R8
+	IMULQ       R13, R8
+	ADDQ        R8, R12
 	VMOVUPS     (SI), Z27
 	VPXORD      Z26, Z26, Z26
 	VMOVAPS     Z0, Z4
@@ -567,13 +572,13 @@ whole12:
 done3:
 	VCMPPS $0x03, Z31, Z31, K3
 	KMOVW  K3, R11
-	MOVQ   R11, ret+80(FP)
+	MOVQ   R11, ret+112(FP)
 	VZEROUPPER
 	RET
 
-// func list512x4f32(dst *float32, x *float32, w *float32, mean *float32, offset *float32, rows int, features int, xStride int, dstStride int, used int) int
+// func list512x4f32(dst *float32, x *float32, w *float32, mean *float32, offset *float32, rows int, features int, xStride int, dstStride int, used int, ahead int, aheadRow int, aheadLine int, aheadStep int) int
 // Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·list512x4f32(SB), NOSPLIT, $0-88
+TEXT ·list512x4f32(SB), NOSPLIT, $0-120
 	MOVQ   features+48(FP), R8
 	MOVQ   used+72(FP), R11
 	MOVQ   R8, CX
@@ -592,7 +597,6 @@ TEXT ·list512x4f32(SB), NOSPLIT, $0-88
 	VPXORD Z31, Z31, Z31
 	MOVQ   xStride+56(FP), CX
 	LEAQ   (CX)(CX*2), DX
-	MOVQ   dstStride+64(FP), R13
 	XORQ   R9, R9
 	MOVQ   rows+40(FP), R8
 	CMPQ   R8, $0x00000008
@@ -604,15 +608,17 @@ next14:
 	MOVQ   x+8(FP), BX
 	ADDQ   BX, AX
 	LEAQ   (AX)(DX*1), BX
-	IMUL3Q $0x00000008, CX, R10
-	ADDQ   AX, R10
-	LEAQ   (R10)(DX*1), R11
+	MOVQ   aheadRow+88(FP), R10
+	IMULQ  R9, R10
+	MOVQ   ahead+80(FP), R11
+	ADDQ   R11, R10
+	MOVQ   x+8(FP), R11
+	ADDQ   R11, R10
+	MOVQ   aheadLine+96(FP), R12
+	LEAQ   (R12)(R12*2), R13
+	LEAQ   (R10)(R13*1), R11
 	MOVQ   w+16(FP), SI
 	MOVQ   mean+24(FP), DI
-	MOVQ   dst+0(FP), R12
-	MOVQ   R9, R8
-	IMULQ  R13, R8
-	ADDQ   R8, R12
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -636,13 +642,15 @@ next14:
 
 again16:
 	PREFETCHT0      (R10)
-	PREFETCHT0      (R10)(CX*1)
-	PREFETCHT0      (R10)(CX*2)
+	PREFETCHT0      (R10)(R12*1)
+	PREFETCHT0      (R10)(R12*2)
 	PREFETCHT0      (R11)
-	PREFETCHT0      (R11)(CX*1)
-	PREFETCHT0      (R11)(CX*2)
-	PREFETCHT0      (R10)(DX*2)
-	PREFETCHT0      (R11)(CX*4)
+	PREFETCHT0      (R11)(R12*1)
+	PREFETCHT0      (R11)(R12*2)
+	PREFETCHT0      (R10)(R13*2)
+	PREFETCHT0      (R11)(R12*4)
+	ADDQ            aheadStep+104(FP), R10
+	ADDQ            aheadStep+104(FP), R11
 	VMOVUPS         (SI), Z24
 	VMOVUPS         64(SI), Z25
 	VBROADCASTF64X4 (DI), Z28
@@ -715,8 +723,6 @@ again16:
 	VFMADD231PS     Z25, Z30, Z15
 	ADDQ            $0x00000040, AX
 	ADDQ            $0x00000040, BX
-	ADDQ            $0x00000040, R10
-	ADDQ            $0x00000040, R11
 	ADDQ            $0x00000100, SI
 	ADDQ            $0x00000040, DI
 	DECQ            R8
@@ -763,8 +769,6 @@ done17:
 	VFMADD231PS     Z25, Z30, Z15
 	ADDQ            $0x00000020, AX
 	ADDQ            $0x00000020, BX
-	ADDQ            $0x00000020, R10
-	ADDQ            $0x00000020, R11
 	ADDQ            $0x00000080, SI
 	ADDQ            $0x00000020, DI
 
@@ -818,6 +822,11 @@ even18:
 
 whole19:
 	MOVQ          offset+32(FP), SI
+	MOVQ          dst+0(FP), R12
+	MOVQ          dstStride+64(FP), R13
+	MOVQ          R9, R8
+	IMULQ         R13, R8
+	ADDQ          R8, R12
 	VMOVUPS       (SI), Z27
 	VPXORD        Z26, Z26, Z26
 	VSHUFPS       $0x88, Z1, Z0, Z28
@@ -913,10 +922,6 @@ one20:
 	LEAQ   (AX)(DX*1), BX
 	MOVQ   w+16(FP), SI
 	MOVQ   mean+24(FP), DI
-	MOVQ   dst+0(FP), R12
-	MOVQ   R9, R8
-	IMULQ  R13, R8
-	ADDQ   R8, R12
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	MOVQ   features+48(FP), R8
@@ -977,6 +982,11 @@ even23:
 
 whole24:
 	MOVQ        offset+32(FP), SI
+	MOVQ        dst+0(FP), R12
+	MOVQ        dstStride+64(FP), R13
+	MOVQ        R9, R8
+	IMULQ       R13, R8
+	ADDQ        R8, R12
 	VMOVUPS     (SI), Z27
 	VPXORD      Z26, Z26, Z26
 	VMOVAPS     Z0, Z2
@@ -1018,13 +1028,13 @@ whole24:
 done15:
 	VCMPPS $0x03, Z31, Z31, K3
 	KMOVW  K3, R11
-	MOVQ   R11, ret+80(FP)
+	MOVQ   R11, ret+112(FP)
 	VZEROUPPER
 	RET
 
-// func list512x2f32(dst *float32, x *float32, w *float32, mean *float32, offset *float32, rows int, features int, xStride int, dstStride int, used int) int
+// func list512x2f32(dst *float32, x *float32, w *float32, mean *float32, offset *float32, rows int, features int, xStride int, dstStride int, used int, ahead int, aheadRow int, aheadLine int, aheadStep int) int
 // Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·list512x2f32(SB), NOSPLIT, $0-88
+TEXT ·list512x2f32(SB), NOSPLIT, $0-120
 	MOVQ   features+48(FP), R8
 	MOVQ   used+72(FP), R11
 	MOVQ   R8, CX
@@ -1043,7 +1053,6 @@ TEXT ·list512x2f32(SB), NOSPLIT, $0-88
 	VPXORD Z31, Z31, Z31
 	MOVQ   xStride+56(FP), CX
 	LEAQ   (CX)(CX*2), DX
-	MOVQ   dstStride+64(FP), R13
 	XORQ   R9, R9
 	MOVQ   rows+40(FP), R8
 	CMPQ   R8, $0x00000008
@@ -1055,15 +1064,17 @@ next26:
 	MOVQ   x+8(FP), BX
 	ADDQ   BX, AX
 	LEAQ   (AX)(DX*1), BX
-	IMUL3Q $0x00000008, CX, R10
-	ADDQ   AX, R10
-	LEAQ   (R10)(DX*1), R11
+	MOVQ   aheadRow+88(FP), R10
+	IMULQ  R9, R10
+	MOVQ   ahead+80(FP), R11
+	ADDQ   R11, R10
+	MOVQ   x+8(FP), R11
+	ADDQ   R11, R10
+	MOVQ   aheadLine+96(FP), R12
+	LEAQ   (R12)(R12*2), R13
+	LEAQ   (R10)(R13*1), R11
 	MOVQ   w+16(FP), SI
 	MOVQ   mean+24(FP), DI
-	MOVQ   dst+0(FP), R12
-	MOVQ   R9, R8
-	IMULQ  R13, R8
-	ADDQ   R8, R12
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -1079,13 +1090,15 @@ next26:
 
 again28:
 	PREFETCHT0      (R10)
-	PREFETCHT0      (R10)(CX*1)
-	PREFETCHT0      (R10)(CX*2)
+	PREFETCHT0      (R10)(R12*1)
+	PREFETCHT0      (R10)(R12*2)
 	PREFETCHT0      (R11)
-	PREFETCHT0      (R11)(CX*1)
-	PREFETCHT0      (R11)(CX*2)
-	PREFETCHT0      (R10)(DX*2)
-	PREFETCHT0      (R11)(CX*4)
+	PREFETCHT0      (R11)(R12*1)
+	PREFETCHT0      (R11)(R12*2)
+	PREFETCHT0      (R10)(R13*2)
+	PREFETCHT0      (R11)(R12*4)
+	ADDQ            aheadStep+104(FP), R10
+	ADDQ            aheadStep+104(FP), R11
 	VMOVUPS         (SI), Z24
 	VBROADCASTF64X4 (DI), Z28
 	VBROADCASTF64X4 (AX), Z29
@@ -1140,8 +1153,6 @@ again28:
 	VFMADD231PS     Z24, Z30, Z7
 	ADDQ            $0x00000040, AX
 	ADDQ            $0x00000040, BX
-	ADDQ            $0x00000040, R10
-	ADDQ            $0x00000040, R11
 	ADDQ            $0x00000080, SI
 	ADDQ            $0x00000040, DI
 	DECQ            R8
@@ -1179,8 +1190,6 @@ done29:
 	VFMADD231PS     Z24, Z30, Z7
 	ADDQ            $0x00000020, AX
 	ADDQ            $0x00000020, BX
-	ADDQ            $0x00000020, R10
-	ADDQ            $0x00000020, R11
 	ADDQ            $0x00000040, SI
 	ADDQ            $0x00000020, DI
 
@@ -1225,6 +1234,11 @@ even30:
 
 whole31:
 	MOVQ          offset+32(FP), SI
+	MOVQ          dst+0(FP), R12
+	MOVQ          dstStride+64(FP), R13
+	MOVQ          R9, R8
+	IMULQ         R13, R8
+	ADDQ          R8, R12
 	VMOVUPS       (SI), Z27
 	VPXORD        Z26, Z26, Z26
 	VSHUFPS       $0x88, Z1, Z0, Z28
@@ -1297,10 +1311,6 @@ one32:
 	LEAQ   (AX)(DX*1), BX
 	MOVQ   w+16(FP), SI
 	MOVQ   mean+24(FP), DI
-	MOVQ   dst+0(FP), R12
-	MOVQ   R9, R8
-	IMULQ  R13, R8
-	ADDQ   R8, R12
 	VPXORD Z0, Z0, Z0
 	MOVQ   features+48(FP), R8
 	SHRQ   $0x04, R8
@@ -1352,6 +1362,11 @@ even35:
 
 whole36:
 	MOVQ        offset+32(FP), SI
+	MOVQ        dst+0(FP), R12
+	MOVQ        dstStride+64(FP), R13
+	MOVQ        R9, R8
+	IMULQ       R13, R8
+	ADDQ        R8, R12
 	VMOVUPS     (SI), Z27
 	VPXORD      Z26, Z26, Z26
 	VMOVAPS     Z0, Z1
@@ -1394,15 +1409,16 @@ whole36:
 done27:
 	VCMPPS $0x03, Z31, Z31, K3
 	KMOVW  K3, R11
-	MOVQ   R11, ret+80(FP)
+	MOVQ   R11, ret+112(FP)
 	VZEROUPPER
 	RET
 
-// func columns512x8f32(load *float32, store *float32, pending *float32, adds int, size int, x **float32, w *float32, mean *float32, features int, first int, rows int)
+// func columns512x8f32(load *float32, store *float32, pending *float32, adds int, size int, x **float32, w *float32, mean *float32, features int, first int, rows int, ahead **float32, aheadFirst int, aheadShare int)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·columns512x8f32(SB), NOSPLIT, $0-88
+TEXT ·columns512x8f32(SB), NOSPLIT, $0-112
 	XORQ BX, BX
 	MOVQ first+72(FP), R9
+	MOVQ aheadFirst+96(FP), R11
 	MOVQ rows+80(FP), R8
 
 next37:
@@ -1412,29 +1428,29 @@ next37:
 	TESTQ   AX, AX
 	JZ      zero40
 	VMOVUPS (AX)(BX*1), Z0
-	VMOVUPS 2112(AX)(BX*1), Z1
-	VMOVUPS 4224(AX)(BX*1), Z2
-	VMOVUPS 6336(AX)(BX*1), Z3
-	VMOVUPS 8448(AX)(BX*1), Z4
-	VMOVUPS 10560(AX)(BX*1), Z5
-	VMOVUPS 12672(AX)(BX*1), Z6
-	VMOVUPS 14784(AX)(BX*1), Z7
+	VMOVUPS 4160(AX)(BX*1), Z1
+	VMOVUPS 8320(AX)(BX*1), Z2
+	VMOVUPS 12480(AX)(BX*1), Z3
+	VMOVUPS 16640(AX)(BX*1), Z4
+	VMOVUPS 20800(AX)(BX*1), Z5
+	VMOVUPS 24960(AX)(BX*1), Z6
+	VMOVUPS 29120(AX)(BX*1), Z7
 	VMOVUPS 64(AX)(BX*1), Z8
-	VMOVUPS 2176(AX)(BX*1), Z9
-	VMOVUPS 4288(AX)(BX*1), Z10
-	VMOVUPS 6400(AX)(BX*1), Z11
-	VMOVUPS 8512(AX)(BX*1), Z12
-	VMOVUPS 10624(AX)(BX*1), Z13
-	VMOVUPS 12736(AX)(BX*1), Z14
-	VMOVUPS 14848(AX)(BX*1), Z15
+	VMOVUPS 4224(AX)(BX*1), Z9
+	VMOVUPS 8384(AX)(BX*1), Z10
+	VMOVUPS 12544(AX)(BX*1), Z11
+	VMOVUPS 16704(AX)(BX*1), Z12
+	VMOVUPS 20864(AX)(BX*1), Z13
+	VMOVUPS 25024(AX)(BX*1), Z14
+	VMOVUPS 29184(AX)(BX*1), Z15
 	VMOVUPS 128(AX)(BX*1), Z16
-	VMOVUPS 2240(AX)(BX*1), Z17
-	VMOVUPS 4352(AX)(BX*1), Z18
-	VMOVUPS 6464(AX)(BX*1), Z19
-	VMOVUPS 8576(AX)(BX*1), Z20
-	VMOVUPS 10688(AX)(BX*1), Z21
-	VMOVUPS 12800(AX)(BX*1), Z22
-	VMOVUPS 14912(AX)(BX*1), Z23
+	VMOVUPS 4288(AX)(BX*1), Z17
+	VMOVUPS 8448(AX)(BX*1), Z18
+	VMOVUPS 12608(AX)(BX*1), Z19
+	VMOVUPS 16768(AX)(BX*1), Z20
+	VMOVUPS 20928(AX)(BX*1), Z21
+	VMOVUPS 25088(AX)(BX*1), Z22
+	VMOVUPS 29248(AX)(BX*1), Z23
 	JMP     started41
 
 zero40:
@@ -1468,14 +1484,17 @@ started41:
 	MOVQ  w+48(FP), SI
 	MOVQ  mean+56(FP), DI
 	MOVQ  features+64(FP), DX
+	MOVQ  ahead+88(FP), AX
 	TESTQ DX, DX
 	JZ    done43
 
 again42:
 	MOVQ         (R12), R13
-	PREFETCHT0   384(R13)(R9*4)
-	PREFETCHT0   448(R13)(R9*4)
-	PREFETCHT0   512(R13)(R9*4)
+	MOVQ         (AX), R10
+	ADDQ         $0x00000040, AX
+	PREFETCHT0   (R10)(R11*4)
+	PREFETCHT0   64(R10)(R11*4)
+	PREFETCHT0   128(R10)(R11*4)
 	VMOVUPS      (R13)(R9*4), Z24
 	VSUBPS.BCST  (DI), Z24, Z24
 	VMOVUPS      64(R13)(R9*4), Z25
@@ -1529,29 +1548,29 @@ done43:
 
 again44:
 	VADDPS (AX)(BX*1), Z0, Z0
-	VADDPS 2112(AX)(BX*1), Z1, Z1
-	VADDPS 4224(AX)(BX*1), Z2, Z2
-	VADDPS 6336(AX)(BX*1), Z3, Z3
-	VADDPS 8448(AX)(BX*1), Z4, Z4
-	VADDPS 10560(AX)(BX*1), Z5, Z5
-	VADDPS 12672(AX)(BX*1), Z6, Z6
-	VADDPS 14784(AX)(BX*1), Z7, Z7
+	VADDPS 4160(AX)(BX*1), Z1, Z1
+	VADDPS 8320(AX)(BX*1), Z2, Z2
+	VADDPS 12480(AX)(BX*1), Z3, Z3
+	VADDPS 16640(AX)(BX*1), Z4, Z4
+	VADDPS 20800(AX)(BX*1), Z5, Z5
+	VADDPS 24960(AX)(BX*1), Z6, Z6
+	VADDPS 29120(AX)(BX*1), Z7, Z7
 	VADDPS 64(AX)(BX*1), Z8, Z8
-	VADDPS 2176(AX)(BX*1), Z9, Z9
-	VADDPS 4288(AX)(BX*1), Z10, Z10
-	VADDPS 6400(AX)(BX*1), Z11, Z11
-	VADDPS 8512(AX)(BX*1), Z12, Z12
-	VADDPS 10624(AX)(BX*1), Z13, Z13
-	VADDPS 12736(AX)(BX*1), Z14, Z14
-	VADDPS 14848(AX)(BX*1), Z15, Z15
+	VADDPS 4224(AX)(BX*1), Z9, Z9
+	VADDPS 8384(AX)(BX*1), Z10, Z10
+	VADDPS 12544(AX)(BX*1), Z11, Z11
+	VADDPS 16704(AX)(BX*1), Z12, Z12
+	VADDPS 20864(AX)(BX*1), Z13, Z13
+	VADDPS 25024(AX)(BX*1), Z14, Z14
+	VADDPS 29184(AX)(BX*1), Z15, Z15
 	VADDPS 128(AX)(BX*1), Z16, Z16
-	VADDPS 2240(AX)(BX*1), Z17, Z17
-	VADDPS 4352(AX)(BX*1), Z18, Z18
-	VADDPS 6464(AX)(BX*1), Z19, Z19
-	VADDPS 8576(AX)(BX*1), Z20, Z20
-	VADDPS 10688(AX)(BX*1), Z21, Z21
-	VADDPS 12800(AX)(BX*1), Z22, Z22
-	VADDPS 14912(AX)(BX*1), Z23, Z23
+	VADDPS 4288(AX)(BX*1), Z17, Z17
+	VADDPS 8448(AX)(BX*1), Z18, Z18
+	VADDPS 12608(AX)(BX*1), Z19, Z19
+	VADDPS 16768(AX)(BX*1), Z20, Z20
+	VADDPS 20928(AX)(BX*1), Z21, Z21
+	VADDPS 25088(AX)(BX*1), Z22, Z22
+	VADDPS 29248(AX)(BX*1), Z23, Z23
 	ADDQ   CX, AX
 	DECQ   DX
 	JNZ    again44
@@ -1559,32 +1578,36 @@ again44:
 done45:
 	MOVQ    store+8(FP), AX
 	VMOVUPS Z0, (AX)(BX*1)
-	VMOVUPS Z1, 2112(AX)(BX*1)
-	VMOVUPS Z2, 4224(AX)(BX*1)
-	VMOVUPS Z3, 6336(AX)(BX*1)
-	VMOVUPS Z4, 8448(AX)(BX*1)
-	VMOVUPS Z5, 10560(AX)(BX*1)
-	VMOVUPS Z6, 12672(AX)(BX*1)
-	VMOVUPS Z7, 14784(AX)(BX*1)
+	VMOVUPS Z1, 4160(AX)(BX*1)
+	VMOVUPS Z2, 8320(AX)(BX*1)
+	VMOVUPS Z3, 12480(AX)(BX*1)
+	VMOVUPS Z4, 16640(AX)(BX*1)
+	VMOVUPS Z5, 20800(AX)(BX*1)
+	VMOVUPS Z6, 24960(AX)(BX*1)
+	VMOVUPS Z7, 29120(AX)(BX*1)
 	VMOVUPS Z8, 64(AX)(BX*1)
-	VMOVUPS Z9, 2176(AX)(BX*1)
-	VMOVUPS Z10, 4288(AX)(BX*1)
-	VMOVUPS Z11, 6400(AX)(BX*1)
-	VMOVUPS Z12, 8512(AX)(BX*1)
-	VMOVUPS Z13, 10624(AX)(BX*1)
-	VMOVUPS Z14, 12736(AX)(BX*1)
-	VMOVUPS Z15, 14848(AX)(BX*1)
+	VMOVUPS Z9, 4224(AX)(BX*1)
+	VMOVUPS Z10, 8384(AX)(BX*1)
+	VMOVUPS Z11, 12544(AX)(BX*1)
+	VMOVUPS Z12, 16704(AX)(BX*1)
+	VMOVUPS Z13, 20864(AX)(BX*1)
+	VMOVUPS Z14, 25024(AX)(BX*1)
+	VMOVUPS Z15, 29184(AX)(BX*1)
 	VMOVUPS Z16, 128(AX)(BX*1)
-	VMOVUPS Z17, 2240(AX)(BX*1)
-	VMOVUPS Z18, 4352(AX)(BX*1)
-	VMOVUPS Z19, 6464(AX)(BX*1)
-	VMOVUPS Z20, 8576(AX)(BX*1)
-	VMOVUPS Z21, 10688(AX)(BX*1)
-	VMOVUPS Z22, 12800(AX)(BX*1)
-	VMOVUPS Z23, 14912(AX)(BX*1)
+	VMOVUPS Z17, 4288(AX)(BX*1)
+	VMOVUPS Z18, 8448(AX)(BX*1)
+	VMOVUPS Z19, 12608(AX)(BX*1)
+	VMOVUPS Z20, 16768(AX)(BX*1)
+	VMOVUPS Z21, 20928(AX)(BX*1)
+	VMOVUPS Z22, 25088(AX)(BX*1)
+	VMOVUPS Z23, 29248(AX)(BX*1)
 	ADDQ    $0x00000030, R9
 	ADDQ    $0x000000c0, BX
 	SUBQ    $0x00000030, R8
+	MOVQ    aheadShare+104(FP), R10
+	IMUL3Q  $0x00000030, R10, R10
+	SHRQ    $0x08, R10
+	ADDQ    R10, R11
 	JMP     next37
 
 left38:
@@ -1603,13 +1626,13 @@ left38:
 	TESTQ    AX, AX
 	JZ       zero46
 	VMOVUPS  (AX)(BX*1), Z0
-	VMOVUPS  2112(AX)(BX*1), Z1
-	VMOVUPS  4224(AX)(BX*1), Z2
-	VMOVUPS  6336(AX)(BX*1), Z3
-	VMOVUPS  8448(AX)(BX*1), Z4
-	VMOVUPS  10560(AX)(BX*1), Z5
-	VMOVUPS  12672(AX)(BX*1), Z6
-	VMOVUPS  14784(AX)(BX*1), Z7
+	VMOVUPS  4160(AX)(BX*1), Z1
+	VMOVUPS  8320(AX)(BX*1), Z2
+	VMOVUPS  12480(AX)(BX*1), Z3
+	VMOVUPS  16640(AX)(BX*1), Z4
+	VMOVUPS  20800(AX)(BX*1), Z5
+	VMOVUPS  24960(AX)(BX*1), Z6
+	VMOVUPS  29120(AX)(BX*1), Z7
 	JMP      started47
 
 zero46:
@@ -1665,13 +1688,13 @@ done49:
 
 again50:
 	VADDPS (AX)(BX*1), Z0, Z0
-	VADDPS 2112(AX)(BX*1), Z1, Z1
-	VADDPS 4224(AX)(BX*1), Z2, Z2
-	VADDPS 6336(AX)(BX*1), Z3, Z3
-	VADDPS 8448(AX)(BX*1), Z4, Z4
-	VADDPS 10560(AX)(BX*1), Z5, Z5
-	VADDPS 12672(AX)(BX*1), Z6, Z6
-	VADDPS 14784(AX)(BX*1), Z7, Z7
+	VADDPS 4160(AX)(BX*1), Z1, Z1
+	VADDPS 8320(AX)(BX*1), Z2, Z2
+	VADDPS 12480(AX)(BX*1), Z3, Z3
+	VADDPS 16640(AX)(BX*1), Z4, Z4
+	VADDPS 20800(AX)(BX*1), Z5, Z5
+	VADDPS 24960(AX)(BX*1), Z6, Z6
+	VADDPS 29120(AX)(BX*1), Z7, Z7
 	ADDQ   CX, AX
 	DECQ   DX
 	JNZ    again50
@@ -1679,13 +1702,13 @@ again50:
 done51:
 	MOVQ    store+8(FP), AX
 	VMOVUPS Z0, (AX)(BX*1)
-	VMOVUPS Z1, 2112(AX)(BX*1)
-	VMOVUPS Z2, 4224(AX)(BX*1)
-	VMOVUPS Z3, 6336(AX)(BX*1)
-	VMOVUPS Z4, 8448(AX)(BX*1)
-	VMOVUPS Z5, 10560(AX)(BX*1)
-	VMOVUPS Z6, 12672(AX)(BX*1)
-	VMOVUPS Z7, 14784(AX)(BX*1)
+	VMOVUPS Z1, 4160(AX)(BX*1)
+	VMOVUPS Z2, 8320(AX)(BX*1)
+	VMOVUPS Z3, 12480(AX)(BX*1)
+	VMOVUPS Z4, 16640(AX)(BX*1)
+	VMOVUPS Z5, 20800(AX)(BX*1)
+	VMOVUPS Z6, 24960(AX)(BX*1)
+	VMOVUPS Z7, 29120(AX)(BX*1)
 	ADDQ    $0x00000010, R9
 	ADDQ    $0x00000040, BX
 	SUBQ    $0x00000010, R8
@@ -1695,11 +1718,12 @@ done39:
 	VZEROUPPER
 	RET
 
-// func columns512x4f32(load *float32, store *float32, pending *float32, adds int, size int, x **float32, w *float32, mean *float32, features int, first int, rows int)
+// func columns512x4f32(load *float32, store *float32, pending *float32, adds int, size int, x **float32, w *float32, mean *float32, features int, first int, rows int, ahead **float32, aheadFirst int, aheadShare int)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·columns512x4f32(SB), NOSPLIT, $0-88
+TEXT ·columns512x4f32(SB), NOSPLIT, $0-112
 	XORQ BX, BX
 	MOVQ first+72(FP), R9
+	MOVQ aheadFirst+96(FP), R11
 	MOVQ rows+80(FP), R8
 
 next52:
@@ -1709,29 +1733,29 @@ next52:
 	TESTQ   AX, AX
 	JZ      zero55
 	VMOVUPS (AX)(BX*1), Z0
-	VMOVUPS 2112(AX)(BX*1), Z1
-	VMOVUPS 4224(AX)(BX*1), Z2
-	VMOVUPS 6336(AX)(BX*1), Z3
+	VMOVUPS 4160(AX)(BX*1), Z1
+	VMOVUPS 8320(AX)(BX*1), Z2
+	VMOVUPS 12480(AX)(BX*1), Z3
 	VMOVUPS 64(AX)(BX*1), Z4
-	VMOVUPS 2176(AX)(BX*1), Z5
-	VMOVUPS 4288(AX)(BX*1), Z6
-	VMOVUPS 6400(AX)(BX*1), Z7
+	VMOVUPS 4224(AX)(BX*1), Z5
+	VMOVUPS 8384(AX)(BX*1), Z6
+	VMOVUPS 12544(AX)(BX*1), Z7
 	VMOVUPS 128(AX)(BX*1), Z8
-	VMOVUPS 2240(AX)(BX*1), Z9
-	VMOVUPS 4352(AX)(BX*1), Z10
-	VMOVUPS 6464(AX)(BX*1), Z11
+	VMOVUPS 4288(AX)(BX*1), Z9
+	VMOVUPS 8448(AX)(BX*1), Z10
+	VMOVUPS 12608(AX)(BX*1), Z11
 	VMOVUPS 192(AX)(BX*1), Z12
-	VMOVUPS 2304(AX)(BX*1), Z13
-	VMOVUPS 4416(AX)(BX*1), Z14
-	VMOVUPS 6528(AX)(BX*1), Z15
+	VMOVUPS 4352(AX)(BX*1), Z13
+	VMOVUPS 8512(AX)(BX*1), Z14
+	VMOVUPS 12672(AX)(BX*1), Z15
 	VMOVUPS 256(AX)(BX*1), Z16
-	VMOVUPS 2368(AX)(BX*1), Z17
-	VMOVUPS 4480(AX)(BX*1), Z18
-	VMOVUPS 6592(AX)(BX*1), Z19
+	VMOVUPS 4416(AX)(BX*1), Z17
+	VMOVUPS 8576(AX)(BX*1), Z18
+	VMOVUPS 12736(AX)(BX*1), Z19
 	VMOVUPS 320(AX)(BX*1), Z20
-	VMOVUPS 2432(AX)(BX*1), Z21
-	VMOVUPS 4544(AX)(BX*1), Z22
-	VMOVUPS 6656(AX)(BX*1), Z23
+	VMOVUPS 4480(AX)(BX*1), Z21
+	VMOVUPS 8640(AX)(BX*1), Z22
+	VMOVUPS 12800(AX)(BX*1), Z23
 	JMP     started56
 
 zero55:
@@ -1765,17 +1789,20 @@ started56:
 	MOVQ  w+48(FP), SI
 	MOVQ  mean+56(FP), DI
 	MOVQ  features+64(FP), DX
+	MOVQ  ahead+88(FP), AX
 	TESTQ DX, DX
 	JZ    done58
 
 again57:
 	MOVQ         (R12), R13
-	PREFETCHT0   768(R13)(R9*4)
-	PREFETCHT0   832(R13)(R9*4)
-	PREFETCHT0   896(R13)(R9*4)
-	PREFETCHT0   960(R13)(R9*4)
-	PREFETCHT0   1024(R13)(R9*4)
-	PREFETCHT0   1088(R13)(R9*4)
+	MOVQ         (AX), R10
+	ADDQ         $0x00000040, AX
+	PREFETCHT0   (R10)(R11*4)
+	PREFETCHT0   64(R10)(R11*4)
+	PREFETCHT0   128(R10)(R11*4)
+	PREFETCHT0   192(R10)(R11*4)
+	PREFETCHT0   256(R10)(R11*4)
+	PREFETCHT0   320(R10)(R11*4)
 	VMOVUPS      (R13)(R9*4), Z24
 	VSUBPS.BCST  (DI), Z24, Z24
 	VMOVUPS      64(R13)(R9*4), Z25
@@ -1831,29 +1858,29 @@ done58:
 
 again59:
 	VADDPS (AX)(BX*1), Z0, Z0
-	VADDPS 2112(AX)(BX*1), Z1, Z1
-	VADDPS 4224(AX)(BX*1), Z2, Z2
-	VADDPS 6336(AX)(BX*1), Z3, Z3
+	VADDPS 4160(AX)(BX*1), Z1, Z1
+	VADDPS 8320(AX)(BX*1), Z2, Z2
+	VADDPS 12480(AX)(BX*1), Z3, Z3
 	VADDPS 64(AX)(BX*1), Z4, Z4
-	VADDPS 2176(AX)(BX*1), Z5, Z5
-	VADDPS 4288(AX)(BX*1), Z6, Z6
-	VADDPS 6400(AX)(BX*1), Z7, Z7
+	VADDPS 4224(AX)(BX*1), Z5, Z5
+	VADDPS 8384(AX)(BX*1), Z6, Z6
+	VADDPS 12544(AX)(BX*1), Z7, Z7
 	VADDPS 128(AX)(BX*1), Z8, Z8
-	VADDPS 2240(AX)(BX*1), Z9, Z9
-	VADDPS 4352(AX)(BX*1), Z10, Z10
-	VADDPS 6464(AX)(BX*1), Z11, Z11
+	VADDPS 4288(AX)(BX*1), Z9, Z9
+	VADDPS 8448(AX)(BX*1), Z10, Z10
+	VADDPS 12608(AX)(BX*1), Z11, Z11
 	VADDPS 192(AX)(BX*1), Z12, Z12
-	VADDPS 2304(AX)(BX*1), Z13, Z13
-	VADDPS 4416(AX)(BX*1), Z14, Z14
-	VADDPS 6528(AX)(BX*1), Z15, Z15
+	VADDPS 4352(AX)(BX*1), Z13, Z13
+	VADDPS 8512(AX)(BX*1), Z14, Z14
+	VADDPS 12672(AX)(BX*1), Z15, Z15
 	VADDPS 256(AX)(BX*1), Z16, Z16
-	VADDPS 2368(AX)(BX*1), Z17, Z17
-	VADDPS 4480(AX)(BX*1), Z18, Z18
-	VADDPS 6592(AX)(BX*1), Z19, Z19
+	VADDPS 4416(AX)(BX*1), Z17, Z17
+	VADDPS 8576(AX)(BX*1), Z18, Z18
+	VADDPS 12736(AX)(BX*1), Z19, Z19
 	VADDPS 320(AX)(BX*1), Z20, Z20
-	VADDPS 2432(AX)(BX*1), Z21, Z21
-	VADDPS 4544(AX)(BX*1), Z22, Z22
-	VADDPS 6656(AX)(BX*1), Z23, Z23
+	VADDPS 4480(AX)(BX*1), Z21, Z21
+	VADDPS 8640(AX)(BX*1), Z22, Z22
+	VADDPS 12800(AX)(BX*1), Z23, Z23
 	ADDQ   CX, AX
 	DECQ   DX
 	JNZ    again59
@@ -1861,32 +1888,36 @@ again59:
 done60:
 	MOVQ    store+8(FP), AX
 	VMOVUPS Z0, (AX)(BX*1)
-	VMOVUPS Z1, 2112(AX)(BX*1)
-	VMOVUPS Z2, 4224(AX)(BX*1)
-	VMOVUPS Z3, 6336(AX)(BX*1)
+	VMOVUPS Z1, 4160(AX)(BX*1)
+	VMOVUPS Z2, 8320(AX)(BX*1)
+	VMOVUPS Z3, 12480(AX)(BX*1)
 	VMOVUPS Z4, 64(AX)(BX*1)
-	VMOVUPS Z5, 2176(AX)(BX*1)
-	VMOVUPS Z6, 4288(AX)(BX*1)
-	VMOVUPS Z7, 6400(AX)(BX*1)
+	VMOVUPS Z5, 4224(AX)(BX*1)
+	VMOVUPS Z6, 8384(AX)(BX*1)
+	VMOVUPS Z7, 12544(AX)(BX*1)
 	VMOVUPS Z8, 128(AX)(BX*1)
-	VMOVUPS Z9, 2240(AX)(BX*1)
-	VMOVUPS Z10, 4352(AX)(BX*1)
-	VMOVUPS Z11, 6464(AX)(BX*1)
+	VMOVUPS Z9, 4288(AX)(BX*1)
+	VMOVUPS Z10, 8448(AX)(BX*1)
+	VMOVUPS Z11, 12608(AX)(BX*1)
 	VMOVUPS Z12, 192(AX)(BX*1)
-	VMOVUPS Z13, 2304(AX)(BX*1)
-	VMOVUPS Z14, 4416(AX)(BX*1)
-	VMOVUPS Z15, 6528(AX)(BX*1)
+	VMOVUPS Z13, 4352(AX)(BX*1)
+	VMOVUPS Z14, 8512(AX)(BX*1)
+	VMOVUPS Z15, 12672(AX)(BX*1)
 	VMOVUPS Z16, 256(AX)(BX*1)
-	VMOVUPS Z17, 2368(AX)(BX*1)
-	VMOVUPS Z18, 4480(AX)(BX*1)
-	VMOVUPS Z19, 6592(AX)(BX*1)
+	VMOVUPS Z17, 4416(AX)(BX*1)
+	VMOVUPS Z18, 8576(AX)(BX*1)
+	VMOVUPS Z19, 12736(AX)(BX*1)
 	VMOVUPS Z20, 320(AX)(BX*1)
-	VMOVUPS Z21, 2432(AX)(BX*1)
-	VMOVUPS Z22, 4544(AX)(BX*1)
-	VMOVUPS Z23, 6656(AX)(BX*1)
+	VMOVUPS Z21, 4480(AX)(BX*1)
+	VMOVUPS Z22, 8640(AX)(BX*1)
+	VMOVUPS Z23, 12800(AX)(BX*1)
 	ADDQ    $0x00000060, R9
 	ADDQ    $0x00000180, BX
 	SUBQ    $0x00000060, R8
+	MOVQ    aheadShare+104(FP), R10
+	IMUL3Q  $0x00000060, R10, R10
+	SHRQ    $0x08, R10
+	ADDQ    R10, R11
 	JMP     next52
 
 left53:
@@ -1905,9 +1936,9 @@ left53:
 	TESTQ    AX, AX
 	JZ       zero61
 	VMOVUPS  (AX)(BX*1), Z0
-	VMOVUPS  2112(AX)(BX*1), Z1
-	VMOVUPS  4224(AX)(BX*1), Z2
-	VMOVUPS  6336(AX)(BX*1), Z3
+	VMOVUPS  4160(AX)(BX*1), Z1
+	VMOVUPS  8320(AX)(BX*1), Z2
+	VMOVUPS  12480(AX)(BX*1), Z3
 	JMP      started62
 
 zero61:
@@ -1951,9 +1982,9 @@ done64:
 
 again65:
 	VADDPS (AX)(BX*1), Z0, Z0
-	VADDPS 2112(AX)(BX*1), Z1, Z1
-	VADDPS 4224(AX)(BX*1), Z2, Z2
-	VADDPS 6336(AX)(BX*1), Z3, Z3
+	VADDPS 4160(AX)(BX*1), Z1, Z1
+	VADDPS 8320(AX)(BX*1), Z2, Z2
+	VADDPS 12480(AX)(BX*1), Z3, Z3
 	ADDQ   CX, AX
 	DECQ   DX
 	JNZ    again65
@@ -1961,9 +1992,9 @@ again65:
 done66:
 	MOVQ    store+8(FP), AX
 	VMOVUPS Z0, (AX)(BX*1)
-	VMOVUPS Z1, 2112(AX)(BX*1)
-	VMOVUPS Z2, 4224(AX)(BX*1)
-	VMOVUPS Z3, 6336(AX)(BX*1)
+	VMOVUPS Z1, 4160(AX)(BX*1)
+	VMOVUPS Z2, 8320(AX)(BX*1)
+	VMOVUPS Z3, 12480(AX)(BX*1)
 	ADDQ    $0x00000010, R9
 	ADDQ    $0x00000040, BX
 	SUBQ    $0x00000010, R8
@@ -1973,11 +2004,12 @@ done54:
 	VZEROUPPER
 	RET
 
-// func columns512x2f32(load *float32, store *float32, pending *float32, adds int, size int, x **float32, w *float32, mean *float32, features int, first int, rows int)
+// func columns512x2f32(load *float32, store *float32, pending *float32, adds int, size int, x **float32, w *float32, mean *float32, features int, first int, rows int, ahead **float32, aheadFirst int, aheadShare int)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·columns512x2f32(SB), NOSPLIT, $0-88
+TEXT ·columns512x2f32(SB), NOSPLIT, $0-112
 	XORQ BX, BX
 	MOVQ first+72(FP), R9
+	MOVQ aheadFirst+96(FP), R11
 	MOVQ rows+80(FP), R8
 
 next67:
@@ -1987,21 +2019,21 @@ next67:
 	TESTQ   AX, AX
 	JZ      zero70
 	VMOVUPS (AX)(BX*1), Z0
-	VMOVUPS 2112(AX)(BX*1), Z1
+	VMOVUPS 4160(AX)(BX*1), Z1
 	VMOVUPS 64(AX)(BX*1), Z2
-	VMOVUPS 2176(AX)(BX*1), Z3
+	VMOVUPS 4224(AX)(BX*1), Z3
 	VMOVUPS 128(AX)(BX*1), Z4
-	VMOVUPS 2240(AX)(BX*1), Z5
+	VMOVUPS 4288(AX)(BX*1), Z5
 	VMOVUPS 192(AX)(BX*1), Z6
-	VMOVUPS 2304(AX)(BX*1), Z7
+	VMOVUPS 4352(AX)(BX*1), Z7
 	VMOVUPS 256(AX)(BX*1), Z8
-	VMOVUPS 2368(AX)(BX*1), Z9
+	VMOVUPS 4416(AX)(BX*1), Z9
 	VMOVUPS 320(AX)(BX*1), Z10
-	VMOVUPS 2432(AX)(BX*1), Z11
+	VMOVUPS 4480(AX)(BX*1), Z11
 	VMOVUPS 384(AX)(BX*1), Z12
-	VMOVUPS 2496(AX)(BX*1), Z13
+	VMOVUPS 4544(AX)(BX*1), Z13
 	VMOVUPS 448(AX)(BX*1), Z14
-	VMOVUPS 2560(AX)(BX*1), Z15
+	VMOVUPS 4608(AX)(BX*1), Z15
 	JMP     started71
 
 zero70:
@@ -2027,19 +2059,22 @@ started71:
 	MOVQ  w+48(FP), SI
 	MOVQ  mean+56(FP), DI
 	MOVQ  features+64(FP), DX
+	MOVQ  ahead+88(FP), AX
 	TESTQ DX, DX
 	JZ    done73
 
 again72:
 	MOVQ         (R12), R13
-	PREFETCHT0   1024(R13)(R9*4)
-	PREFETCHT0   1088(R13)(R9*4)
-	PREFETCHT0   1152(R13)(R9*4)
-	PREFETCHT0   1216(R13)(R9*4)
-	PREFETCHT0   1280(R13)(R9*4)
-	PREFETCHT0   1344(R13)(R9*4)
-	PREFETCHT0   1408(R13)(R9*4)
-	PREFETCHT0   1472(R13)(R9*4)
+	MOVQ         (AX), R10
+	ADDQ         $0x00000040, AX
+	PREFETCHT0   (R10)(R11*4)
+	PREFETCHT0   64(R10)(R11*4)
+	PREFETCHT0   128(R10)(R11*4)
+	PREFETCHT0   192(R10)(R11*4)
+	PREFETCHT0   256(R10)(R11*4)
+	PREFETCHT0   320(R10)(R11*4)
+	PREFETCHT0   384(R10)(R11*4)
+	PREFETCHT0   448(R10)(R11*4)
 	VMOVUPS      (R13)(R9*4), Z16
 	VSUBPS.BCST  (DI), Z16, Z16
 	VMOVUPS      64(R13)(R9*4), Z17
@@ -2089,21 +2124,21 @@ done73:
 
 again74:
 	VADDPS (AX)(BX*1), Z0, Z0
-	VADDPS 2112(AX)(BX*1), Z1, Z1
+	VADDPS 4160(AX)(BX*1), Z1, Z1
 	VADDPS 64(AX)(BX*1), Z2, Z2
-	VADDPS 2176(AX)(BX*1), Z3, Z3
+	VADDPS 4224(AX)(BX*1), Z3, Z3
 	VADDPS 128(AX)(BX*1), Z4, Z4
-	VADDPS 2240(AX)(BX*1), Z5, Z5
+	VADDPS 4288(AX)(BX*1), Z5, Z5
 	VADDPS 192(AX)(BX*1), Z6, Z6
-	VADDPS 2304(AX)(BX*1), Z7, Z7
+	VADDPS 4352(AX)(BX*1), Z7, Z7
 	VADDPS 256(AX)(BX*1), Z8, Z8
-	VADDPS 2368(AX)(BX*1), Z9, Z9
+	VADDPS 4416(AX)(BX*1), Z9, Z9
 	VADDPS 320(AX)(BX*1), Z10, Z10
-	VADDPS 2432(AX)(BX*1), Z11, Z11
+	VADDPS 4480(AX)(BX*1), Z11, Z11
 	VADDPS 384(AX)(BX*1), Z12, Z12
-	VADDPS 2496(AX)(BX*1), Z13, Z13
+	VADDPS 4544(AX)(BX*1), Z13, Z13
 	VADDPS 448(AX)(BX*1), Z14, Z14
-	VADDPS 2560(AX)(BX*1), Z15, Z15
+	VADDPS 4608(AX)(BX*1), Z15, Z15
 	ADDQ   CX, AX
 	DECQ   DX
 	JNZ    again74
@@ -2111,24 +2146,28 @@ again74:
 done75:
 	MOVQ    store+8(FP), AX
 	VMOVUPS Z0, (AX)(BX*1)
-	VMOVUPS Z1, 2112(AX)(BX*1)
+	VMOVUPS Z1, 4160(AX)(BX*1)
 	VMOVUPS Z2, 64(AX)(BX*1)
-	VMOVUPS Z3, 2176(AX)(BX*1)
+	VMOVUPS Z3, 4224(AX)(BX*1)
 	VMOVUPS Z4, 128(AX)(BX*1)
-	VMOVUPS Z5, 2240(AX)(BX*1)
+	VMOVUPS Z5, 4288(AX)(BX*1)
 	VMOVUPS Z6, 192(AX)(BX*1)
-	VMOVUPS Z7, 2304(AX)(BX*1)
+	VMOVUPS Z7, 4352(AX)(BX*1)
 	VMOVUPS Z8, 256(AX)(BX*1)
-	VMOVUPS Z9, 2368(AX)(BX*1)
+	VMOVUPS Z9, 4416(AX)(BX*1)
 	VMOVUPS Z10, 320(AX)(BX*1)
-	VMOVUPS Z11, 2432(AX)(BX*1)
+	VMOVUPS Z11, 4480(AX)(BX*1)
 	VMOVUPS Z12, 384(AX)(BX*1)
-	VMOVUPS Z13, 2496(AX)(BX*1)
+	VMOVUPS Z13, 4544(AX)(BX*1)
 	VMOVUPS Z14, 448(AX)(BX*1)
-	VMOVUPS Z15, 2560(AX)(BX*1)
+	VMOVUPS Z15, 4608(AX)(BX*1)
 	ADDQ    $0x00000080, R9
 	ADDQ    $0x00000200, BX
 	SUBQ    $0x00000080, R8
+	MOVQ    aheadShare+104(FP), R10
+	IMUL3Q  $0x00000080, R10, R10
+	SHRQ    $0x08, R10
+	ADDQ    R10, R11
 	JMP     next67
 
 left68:
@@ -2147,7 +2186,7 @@ left68:
 	TESTQ    AX, AX
 	JZ       zero76
 	VMOVUPS  (AX)(BX*1), Z0
-	VMOVUPS  2112(AX)(BX*1), Z1
+	VMOVUPS  4160(AX)(BX*1), Z1
 	JMP      started77
 
 zero76:
@@ -2185,7 +2224,7 @@ done79:
 
 again80:
 	VADDPS (AX)(BX*1), Z0, Z0
-	VADDPS 2112(AX)(BX*1), Z1, Z1
+	VADDPS 4160(AX)(BX*1), Z1, Z1
 	ADDQ   CX, AX
 	DECQ   DX
 	JNZ    again80
@@ -2193,7 +2232,7 @@ again80:
 done81:
 	MOVQ    store+8(FP), AX
 	VMOVUPS Z0, (AX)(BX*1)
-	VMOVUPS Z1, 2112(AX)(BX*1)
+	VMOVUPS Z1, 4160(AX)(BX*1)
 	ADDQ    $0x00000010, R9
 	ADDQ    $0x00000040, BX
 	SUBQ    $0x00000010, R8
@@ -2203,15 +2242,14 @@ done69:
 	VZEROUPPER
 	RET
 
-// func list256x4f32(dst *float32, x *float32, w *float32, mean *float32, offset *float32, rows int, features int, xStride int, dstStride int, used int) int
+// func list256x4f32(dst *float32, x *float32, w *float32, mean *float32, offset *float32, rows int, features int, xStride int, dstStride int, used int, ahead int, aheadRow int, aheadLine int, aheadStep int) int
 // Requires: AVX, FMA3, MMX+
-TEXT ·list256x4f32(SB), NOSPLIT, $8-88
+TEXT ·list256x4f32(SB), NOSPLIT, $8-120
 	MOVQ features+48(FP), R8
 	MOVQ used+72(FP), R11
 	MOVQ $0x00000000, (SP)
 	MOVQ xStride+56(FP), CX
 	LEAQ (CX)(CX*2), DX
-	MOVQ dstStride+64(FP), R13
 	XORQ R9, R9
 	MOVQ rows+40(FP), R8
 	CMPQ R8, $0x00000003
@@ -2223,15 +2261,17 @@ next83:
 	MOVQ   x+8(FP), BX
 	ADDQ   BX, AX
 	LEAQ   (AX)(DX*1), BX
-	IMUL3Q $0x00000003, CX, R10
-	ADDQ   AX, R10
-	LEAQ   (R10)(DX*1), R11
+	MOVQ   aheadRow+88(FP), R10
+	IMULQ  R9, R10
+	MOVQ   ahead+80(FP), R11
+	ADDQ   R11, R10
+	MOVQ   x+8(FP), R11
+	ADDQ   R11, R10
+	MOVQ   aheadLine+96(FP), R12
+	LEAQ   (R12)(R12*2), R13
+	LEAQ   (R10)(R13*1), R11
 	MOVQ   w+16(FP), SI
 	MOVQ   mean+24(FP), DI
-	MOVQ   dst+0(FP), R12
-	MOVQ   R9, R8
-	IMULQ  R13, R8
-	ADDQ   R8, R12
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -2251,8 +2291,10 @@ next83:
 
 again85:
 	PREFETCHT0  (R10)
-	PREFETCHT0  (R10)(CX*1)
-	PREFETCHT0  (R10)(CX*2)
+	PREFETCHT0  (R10)(R12*1)
+	PREFETCHT0  (R10)(R12*2)
+	ADDQ        aheadStep+104(FP), R10
+	ADDQ        aheadStep+104(FP), R11
 	VMOVUPS     (AX), Y12
 	VSUBPS      (DI), Y12, Y12
 	VMOVUPS     (AX)(CX*1), Y13
@@ -2299,8 +2341,6 @@ again85:
 	VFMADD231PS Y15, Y14, Y11
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        $0x00000040, R10
-	ADDQ        $0x00000040, R11
 	ADDQ        $0x00000100, SI
 	ADDQ        $0x00000040, DI
 	DECQ        R8
@@ -2334,8 +2374,6 @@ done86:
 	VFMADD231PS Y15, Y14, Y11
 	ADDQ        $0x00000020, AX
 	ADDQ        $0x00000020, BX
-	ADDQ        $0x00000020, R10
-	ADDQ        $0x00000020, R11
 	ADDQ        $0x00000080, SI
 	ADDQ        $0x00000020, DI
 
@@ -2375,6 +2413,11 @@ even87:
 
 whole88:
 	MOVQ         offset+32(FP), SI
+	MOVQ         dst+0(FP), R12
+	MOVQ         dstStride+64(FP), R13
+	MOVQ         R9, R8
+	IMULQ        R13, R8
+	ADDQ         R8, R12
 	MOVQ         used+72(FP), R8
 	NEGQ         R8
 	LEAQ         masks32<>+32(SB), R10
@@ -2438,10 +2481,6 @@ one89:
 	LEAQ   (AX)(DX*1), BX
 	MOVQ   w+16(FP), SI
 	MOVQ   mean+24(FP), DI
-	MOVQ   dst+0(FP), R12
-	MOVQ   R9, R8
-	IMULQ  R13, R8
-	ADDQ   R8, R12
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -2520,6 +2559,11 @@ even92:
 
 whole93:
 	MOVQ         offset+32(FP), SI
+	MOVQ         dst+0(FP), R12
+	MOVQ         dstStride+64(FP), R13
+	MOVQ         R9, R8
+	IMULQ        R13, R8
+	ADDQ         R8, R12
 	MOVQ         used+72(FP), R8
 	NEGQ         R8
 	LEAQ         masks32<>+32(SB), R10
@@ -2543,19 +2587,18 @@ whole93:
 
 done84:
 	MOVQ (SP), R11
-	MOVQ R11, ret+80(FP)
+	MOVQ R11, ret+112(FP)
 	VZEROUPPER
 	RET
 
-// func list256x2f32(dst *float32, x *float32, w *float32, mean *float32, offset *float32, rows int, features int, xStride int, dstStride int, used int) int
+// func list256x2f32(dst *float32, x *float32, w *float32, mean *float32, offset *float32, rows int, features int, xStride int, dstStride int, used int, ahead int, aheadRow int, aheadLine int, aheadStep int) int
 // Requires: AVX, FMA3, MMX+
-TEXT ·list256x2f32(SB), NOSPLIT, $8-88
+TEXT ·list256x2f32(SB), NOSPLIT, $8-120
 	MOVQ features+48(FP), R8
 	MOVQ used+72(FP), R11
 	MOVQ $0x00000000, (SP)
 	MOVQ xStride+56(FP), CX
 	LEAQ (CX)(CX*2), DX
-	MOVQ dstStride+64(FP), R13
 	XORQ R9, R9
 	MOVQ rows+40(FP), R8
 	CMPQ R8, $0x00000004
@@ -2567,15 +2610,17 @@ next95:
 	MOVQ   x+8(FP), BX
 	ADDQ   BX, AX
 	LEAQ   (AX)(DX*1), BX
-	IMUL3Q $0x00000004, CX, R10
-	ADDQ   AX, R10
-	LEAQ   (R10)(DX*1), R11
+	MOVQ   aheadRow+88(FP), R10
+	IMULQ  R9, R10
+	MOVQ   ahead+80(FP), R11
+	ADDQ   R11, R10
+	MOVQ   x+8(FP), R11
+	ADDQ   R11, R10
+	MOVQ   aheadLine+96(FP), R12
+	LEAQ   (R12)(R12*2), R13
+	LEAQ   (R10)(R13*1), R11
 	MOVQ   w+16(FP), SI
 	MOVQ   mean+24(FP), DI
-	MOVQ   dst+0(FP), R12
-	MOVQ   R9, R8
-	IMULQ  R13, R8
-	ADDQ   R8, R12
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -2591,9 +2636,11 @@ next95:
 
 again97:
 	PREFETCHT0  (R10)
-	PREFETCHT0  (R10)(CX*1)
-	PREFETCHT0  (R10)(CX*2)
+	PREFETCHT0  (R10)(R12*1)
+	PREFETCHT0  (R10)(R12*2)
 	PREFETCHT0  (R11)
+	ADDQ        aheadStep+104(FP), R10
+	ADDQ        aheadStep+104(FP), R11
 	VMOVUPS     (AX), Y8
 	VSUBPS      (DI), Y8, Y8
 	VMOVUPS     (AX)(CX*1), Y9
@@ -2632,8 +2679,6 @@ again97:
 	VFMADD231PS Y15, Y11, Y7
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        $0x00000040, R10
-	ADDQ        $0x00000040, R11
 	ADDQ        $0x00000080, SI
 	ADDQ        $0x00000040, DI
 	DECQ        R8
@@ -2663,8 +2708,6 @@ done98:
 	VFMADD231PS Y15, Y11, Y7
 	ADDQ        $0x00000020, AX
 	ADDQ        $0x00000020, BX
-	ADDQ        $0x00000020, R10
-	ADDQ        $0x00000020, R11
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000020, DI
 
@@ -2701,6 +2744,11 @@ even99:
 
 whole100:
 	MOVQ         offset+32(FP), SI
+	MOVQ         dst+0(FP), R12
+	MOVQ         dstStride+64(FP), R13
+	MOVQ         R9, R8
+	IMULQ        R13, R8
+	ADDQ         R8, R12
 	MOVQ         used+72(FP), R8
 	NEGQ         R8
 	LEAQ         masks32<>+32(SB), R10
@@ -2758,10 +2806,6 @@ one101:
 	LEAQ   (AX)(DX*1), BX
 	MOVQ   w+16(FP), SI
 	MOVQ   mean+24(FP), DI
-	MOVQ   dst+0(FP), R12
-	MOVQ   R9, R8
-	IMULQ  R13, R8
-	ADDQ   R8, R12
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	MOVQ   features+48(FP), R8
@@ -2822,6 +2866,11 @@ even104:
 
 whole105:
 	MOVQ         offset+32(FP), SI
+	MOVQ         dst+0(FP), R12
+	MOVQ         dstStride+64(FP), R13
+	MOVQ         R9, R8
+	IMULQ        R13, R8
+	ADDQ         R8, R12
 	MOVQ         used+72(FP), R8
 	NEGQ         R8
 	LEAQ         masks32<>+32(SB), R10
@@ -2844,13 +2893,13 @@ whole105:
 
 done96:
 	MOVQ (SP), R11
-	MOVQ R11, ret+80(FP)
+	MOVQ R11, ret+112(FP)
 	VZEROUPPER
 	RET
 
-// func list512x8f64(dst *float32, x *float64, w *float32, mean *float64, offset *float32, rows int, features int, xStride int, dstStride int, used int) int
+// func list512x8f64(dst *float32, x *float64, w *float32, mean *float64, offset *float32, rows int, features int, xStride int, dstStride int, used int, ahead int, aheadRow int, aheadLine int, aheadStep int) int
 // Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·list512x8f64(SB), NOSPLIT, $0-88
+TEXT ·list512x8f64(SB), NOSPLIT, $0-120
 	MOVQ   features+48(FP), R8
 	MOVQ   used+72(FP), R11
 	MOVQ   R8, CX
@@ -2869,7 +2918,6 @@ TEXT ·list512x8f64(SB), NOSPLIT, $0-88
 	VPXORD Z31, Z31, Z31
 	MOVQ   xStride+56(FP), CX
 	LEAQ   (CX)(CX*2), DX
-	MOVQ   dstStride+64(FP), R13
 	XORQ   R9, R9
 	MOVQ   rows+40(FP), R8
 	CMPQ   R8, $0x00000006
@@ -2881,15 +2929,17 @@ next107:
 	MOVQ   x+8(FP), BX
 	ADDQ   BX, AX
 	LEAQ   (AX)(DX*1), BX
-	IMUL3Q $0x00000006, CX, R10
-	ADDQ   AX, R10
-	LEAQ   (R10)(DX*1), R11
+	MOVQ   aheadRow+88(FP), R10
+	IMULQ  R9, R10
+	MOVQ   ahead+80(FP), R11
+	ADDQ   R11, R10
+	MOVQ   x+8(FP), R11
+	ADDQ   R11, R10
+	MOVQ   aheadLine+96(FP), R12
+	LEAQ   (R12)(R12*2), R13
+	LEAQ   (R10)(R13*1), R11
 	MOVQ   w+16(FP), SI
 	MOVQ   mean+24(FP), DI
-	MOVQ   dst+0(FP), R12
-	MOVQ   R9, R8
-	IMULQ  R13, R8
-	ADDQ   R8, R12
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -2922,16 +2972,18 @@ next107:
 again109:
 	PREFETCHT0   (R10)
 	PREFETCHT0   64(R10)
-	PREFETCHT0   (R10)(CX*1)
-	PREFETCHT0   64(R10)(CX*1)
-	PREFETCHT0   (R10)(CX*2)
-	PREFETCHT0   64(R10)(CX*2)
+	PREFETCHT0   (R10)(R12*1)
+	PREFETCHT0   64(R10)(R12*1)
+	PREFETCHT0   (R10)(R12*2)
+	PREFETCHT0   64(R10)(R12*2)
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
-	PREFETCHT0   (R11)(CX*1)
-	PREFETCHT0   64(R11)(CX*1)
-	PREFETCHT0   (R11)(CX*2)
-	PREFETCHT0   64(R11)(CX*2)
+	PREFETCHT0   (R11)(R12*1)
+	PREFETCHT0   64(R11)(R12*1)
+	PREFETCHT0   (R11)(R12*2)
+	PREFETCHT0   64(R11)(R12*2)
+	ADDQ         aheadStep+104(FP), R10
+	ADDQ         aheadStep+104(FP), R11
 	VMOVUPS      (SI), Z24
 	VMOVUPS      64(SI), Z25
 	VMOVUPS      128(SI), Z26
@@ -3040,8 +3092,6 @@ again109:
 	VFMADD231PS  Z27, Z30, Z23
 	ADDQ         $0x00000080, AX
 	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000080, R10
-	ADDQ         $0x00000080, R11
 	ADDQ         $0x00000200, SI
 	ADDQ         $0x00000080, DI
 	DECQ         R8
@@ -3106,8 +3156,6 @@ done110:
 	VFMADD231PS  Z27, Z30, Z23
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000040, BX
-	ADDQ         $0x00000040, R10
-	ADDQ         $0x00000040, R11
 	ADDQ         $0x00000100, SI
 	ADDQ         $0x00000040, DI
 
@@ -3171,6 +3219,11 @@ even111:
 
 whole112:
 	MOVQ          offset+32(FP), SI
+	MOVQ          dst+0(FP), R12
+	MOVQ          dstStride+64(FP), R13
+	MOVQ          R9, R8
+	IMULQ         R13, R8
+	ADDQ          R8, R12
 	VMOVUPS       (SI), Z27
 	VPXORD        Z26, Z26, Z26
 	VSHUFPS       $0x88, Z1, Z0, Z28
@@ -3284,10 +3337,6 @@ one113:
 	LEAQ   (AX)(DX*1), BX
 	MOVQ   w+16(FP), SI
 	MOVQ   mean+24(FP), DI
-	MOVQ   dst+0(FP), R12
-	MOVQ   R9, R8
-	IMULQ  R13, R8
-	ADDQ   R8, R12
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -3373,6 +3422,11 @@ even116:
 
 whole117:
 	MOVQ        offset+32(FP), SI
+	MOVQ        dst+0(FP), R12
+	MOVQ        dstStride+64(FP), R13
+	MOVQ        R9, R8
+	IMULQ       R13, R8
+	ADDQ        R8, R12
 	VMOVUPS     (SI), Z27
 	VPXORD      Z26, Z26, Z26
 	VMOVAPS     Z0, Z4
@@ -3412,13 +3466,13 @@ whole117:
 done108:
 	VCMPPS $0x03, Z31, Z31, K3
 	KMOVW  K3, R11
-	MOVQ   R11, ret+80(FP)
+	MOVQ   R11, ret+112(FP)
 	VZEROUPPER
 	RET
 
-// func list512x4f64(dst *float32, x *float64, w *float32, mean *float64, offset *float32, rows int, features int, xStride int, dstStride int, used int) int
+// func list512x4f64(dst *float32, x *float64, w *float32, mean *float64, offset *float32, rows int, features int, xStride int, dstStride int, used int, ahead int, aheadRow int, aheadLine int, aheadStep int) int
 // Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·list512x4f64(SB), NOSPLIT, $0-88
+TEXT ·list512x4f64(SB), NOSPLIT, $0-120
 	MOVQ   features+48(FP), R8
 	MOVQ   used+72(FP), R11
 	MOVQ   R8, CX
@@ -3437,7 +3491,6 @@ TEXT ·list512x4f64(SB), NOSPLIT, $0-88
 	VPXORD Z31, Z31, Z31
 	MOVQ   xStride+56(FP), CX
 	LEAQ   (CX)(CX*2), DX
-	MOVQ   dstStride+64(FP), R13
 	XORQ   R9, R9
 	MOVQ   rows+40(FP), R8
 	CMPQ   R8, $0x00000008
@@ -3449,15 +3502,17 @@ next119:
 	MOVQ   x+8(FP), BX
 	ADDQ   BX, AX
 	LEAQ   (AX)(DX*1), BX
-	IMUL3Q $0x00000008, CX, R10
-	ADDQ   AX, R10
-	LEAQ   (R10)(DX*1), R11
+	MOVQ   aheadRow+88(FP), R10
+	IMULQ  R9, R10
+	MOVQ   ahead+80(FP), R11
+	ADDQ   R11, R10
+	MOVQ   x+8(FP), R11
+	ADDQ   R11, R10
+	MOVQ   aheadLine+96(FP), R12
+	LEAQ   (R12)(R12*2), R13
+	LEAQ   (R10)(R13*1), R11
 	MOVQ   w+16(FP), SI
 	MOVQ   mean+24(FP), DI
-	MOVQ   dst+0(FP), R12
-	MOVQ   R9, R8
-	IMULQ  R13, R8
-	ADDQ   R8, R12
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -3482,20 +3537,22 @@ next119:
 again121:
 	PREFETCHT0   (R10)
 	PREFETCHT0   64(R10)
-	PREFETCHT0   (R10)(CX*1)
-	PREFETCHT0   64(R10)(CX*1)
-	PREFETCHT0   (R10)(CX*2)
-	PREFETCHT0   64(R10)(CX*2)
+	PREFETCHT0   (R10)(R12*1)
+	PREFETCHT0   64(R10)(R12*1)
+	PREFETCHT0   (R10)(R12*2)
+	PREFETCHT0   64(R10)(R12*2)
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
-	PREFETCHT0   (R11)(CX*1)
-	PREFETCHT0   64(R11)(CX*1)
-	PREFETCHT0   (R11)(CX*2)
-	PREFETCHT0   64(R11)(CX*2)
-	PREFETCHT0   (R10)(DX*2)
-	PREFETCHT0   64(R10)(DX*2)
-	PREFETCHT0   (R11)(CX*4)
-	PREFETCHT0   64(R11)(CX*4)
+	PREFETCHT0   (R11)(R12*1)
+	PREFETCHT0   64(R11)(R12*1)
+	PREFETCHT0   (R11)(R12*2)
+	PREFETCHT0   64(R11)(R12*2)
+	PREFETCHT0   (R10)(R13*2)
+	PREFETCHT0   64(R10)(R13*2)
+	PREFETCHT0   (R11)(R12*4)
+	PREFETCHT0   64(R11)(R12*4)
+	ADDQ         aheadStep+104(FP), R10
+	ADDQ         aheadStep+104(FP), R11
 	VMOVUPS      (SI), Z24
 	VMOVUPS      64(SI), Z25
 	VMOVUPD      (DI), Z28
@@ -3600,8 +3657,6 @@ again121:
 	VFMADD231PS  Z25, Z30, Z15
 	ADDQ         $0x00000080, AX
 	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000080, R10
-	ADDQ         $0x00000080, R11
 	ADDQ         $0x00000100, SI
 	ADDQ         $0x00000080, DI
 	DECQ         R8
@@ -3664,8 +3719,6 @@ done122:
 	VFMADD231PS  Z25, Z30, Z15
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000040, BX
-	ADDQ         $0x00000040, R10
-	ADDQ         $0x00000040, R11
 	ADDQ         $0x00000080, SI
 	ADDQ         $0x00000040, DI
 
@@ -3727,6 +3780,11 @@ even123:
 
 whole124:
 	MOVQ          offset+32(FP), SI
+	MOVQ          dst+0(FP), R12
+	MOVQ          dstStride+64(FP), R13
+	MOVQ          R9, R8
+	IMULQ         R13, R8
+	ADDQ          R8, R12
 	VMOVUPS       (SI), Z27
 	VPXORD        Z26, Z26, Z26
 	VSHUFPS       $0x88, Z1, Z0, Z28
@@ -3822,10 +3880,6 @@ one125:
 	LEAQ   (AX)(DX*1), BX
 	MOVQ   w+16(FP), SI
 	MOVQ   mean+24(FP), DI
-	MOVQ   dst+0(FP), R12
-	MOVQ   R9, R8
-	IMULQ  R13, R8
-	ADDQ   R8, R12
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	MOVQ   features+48(FP), R8
@@ -3893,6 +3947,11 @@ even128:
 
 whole129:
 	MOVQ        offset+32(FP), SI
+	MOVQ        dst+0(FP), R12
+	MOVQ        dstStride+64(FP), R13
+	MOVQ        R9, R8
+	IMULQ       R13, R8
+	ADDQ        R8, R12
 	VMOVUPS     (SI), Z27
 	VPXORD      Z26, Z26, Z26
 	VMOVAPS     Z0, Z2
@@ -3934,13 +3993,13 @@ whole129:
 done120:
 	VCMPPS $0x03, Z31, Z31, K3
 	KMOVW  K3, R11
-	MOVQ   R11, ret+80(FP)
+	MOVQ   R11, ret+112(FP)
 	VZEROUPPER
 	RET
 
-// func list512x2f64(dst *float32, x *float64, w *float32, mean *float64, offset *float32, rows int, features int, xStride int, dstStride int, used int) int
+// func list512x2f64(dst *float32, x *float64, w *float32, mean *float64, offset *float32, rows int, features int, xStride int, dstStride int, used int, ahead int, aheadRow int, aheadLine int, aheadStep int) int
 // Requires: AVX, AVX512F, AVX512VL, MMX+
-TEXT ·list512x2f64(SB), NOSPLIT, $0-88
+TEXT ·list512x2f64(SB), NOSPLIT, $0-120
 	MOVQ   features+48(FP), R8
 	MOVQ   used+72(FP), R11
 	MOVQ   R8, CX
@@ -3959,7 +4018,6 @@ TEXT ·list512x2f64(SB), NOSPLIT, $0-88
 	VPXORD Z31, Z31, Z31
 	MOVQ   xStride+56(FP), CX
 	LEAQ   (CX)(CX*2), DX
-	MOVQ   dstStride+64(FP), R13
 	XORQ   R9, R9
 	MOVQ   rows+40(FP), R8
 	CMPQ   R8, $0x00000008
@@ -3971,15 +4029,17 @@ next131:
 	MOVQ   x+8(FP), BX
 	ADDQ   BX, AX
 	LEAQ   (AX)(DX*1), BX
-	IMUL3Q $0x00000008, CX, R10
-	ADDQ   AX, R10
-	LEAQ   (R10)(DX*1), R11
+	MOVQ   aheadRow+88(FP), R10
+	IMULQ  R9, R10
+	MOVQ   ahead+80(FP), R11
+	ADDQ   R11, R10
+	MOVQ   x+8(FP), R11
+	ADDQ   R11, R10
+	MOVQ   aheadLine+96(FP), R12
+	LEAQ   (R12)(R12*2), R13
+	LEAQ   (R10)(R13*1), R11
 	MOVQ   w+16(FP), SI
 	MOVQ   mean+24(FP), DI
-	MOVQ   dst+0(FP), R12
-	MOVQ   R9, R8
-	IMULQ  R13, R8
-	ADDQ   R8, R12
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -3996,20 +4056,22 @@ next131:
 again133:
 	PREFETCHT0   (R10)
 	PREFETCHT0   64(R10)
-	PREFETCHT0   (R10)(CX*1)
-	PREFETCHT0   64(R10)(CX*1)
-	PREFETCHT0   (R10)(CX*2)
-	PREFETCHT0   64(R10)(CX*2)
+	PREFETCHT0   (R10)(R12*1)
+	PREFETCHT0   64(R10)(R12*1)
+	PREFETCHT0   (R10)(R12*2)
+	PREFETCHT0   64(R10)(R12*2)
 	PREFETCHT0   (R11)
 	PREFETCHT0   64(R11)
-	PREFETCHT0   (R11)(CX*1)
-	PREFETCHT0   64(R11)(CX*1)
-	PREFETCHT0   (R11)(CX*2)
-	PREFETCHT0   64(R11)(CX*2)
-	PREFETCHT0   (R10)(DX*2)
-	PREFETCHT0   64(R10)(DX*2)
-	PREFETCHT0   (R11)(CX*4)
-	PREFETCHT0   64(R11)(CX*4)
+	PREFETCHT0   (R11)(R12*1)
+	PREFETCHT0   64(R11)(R12*1)
+	PREFETCHT0   (R11)(R12*2)
+	PREFETCHT0   64(R11)(R12*2)
+	PREFETCHT0   (R10)(R13*2)
+	PREFETCHT0   64(R10)(R13*2)
+	PREFETCHT0   (R11)(R12*4)
+	PREFETCHT0   64(R11)(R12*4)
+	ADDQ         aheadStep+104(FP), R10
+	ADDQ         aheadStep+104(FP), R11
 	VMOVUPS      (SI), Z24
 	VMOVUPD      (DI), Z28
 	VMOVUPD      (AX), Z29
@@ -4096,8 +4158,6 @@ again133:
 	VFMADD231PS  Z24, Z30, Z7
 	ADDQ         $0x00000080, AX
 	ADDQ         $0x00000080, BX
-	ADDQ         $0x00000080, R10
-	ADDQ         $0x00000080, R11
 	ADDQ         $0x00000080, SI
 	ADDQ         $0x00000080, DI
 	DECQ         R8
@@ -4151,8 +4211,6 @@ done134:
 	VFMADD231PS  Z24, Z30, Z7
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000040, BX
-	ADDQ         $0x00000040, R10
-	ADDQ         $0x00000040, R11
 	ADDQ         $0x00000040, SI
 	ADDQ         $0x00000040, DI
 
@@ -4205,6 +4263,11 @@ even135:
 
 whole136:
 	MOVQ          offset+32(FP), SI
+	MOVQ          dst+0(FP), R12
+	MOVQ          dstStride+64(FP), R13
+	MOVQ          R9, R8
+	IMULQ         R13, R8
+	ADDQ          R8, R12
 	VMOVUPS       (SI), Z27
 	VPXORD        Z26, Z26, Z26
 	VSHUFPS       $0x88, Z1, Z0, Z28
@@ -4277,10 +4340,6 @@ one137:
 	LEAQ   (AX)(DX*1), BX
 	MOVQ   w+16(FP), SI
 	MOVQ   mean+24(FP), DI
-	MOVQ   dst+0(FP), R12
-	MOVQ   R9, R8
-	IMULQ  R13, R8
-	ADDQ   R8, R12
 	VPXORD Z0, Z0, Z0
 	MOVQ   features+48(FP), R8
 	SHRQ   $0x04, R8
@@ -4339,6 +4398,11 @@ even140:
 
 whole141:
 	MOVQ        offset+32(FP), SI
+	MOVQ        dst+0(FP), R12
+	MOVQ        dstStride+64(FP), R13
+	MOVQ        R9, R8
+	IMULQ       R13, R8
+	ADDQ        R8, R12
 	VMOVUPS     (SI), Z27
 	VPXORD      Z26, Z26, Z26
 	VMOVAPS     Z0, Z1
@@ -4381,15 +4445,16 @@ whole141:
 done132:
 	VCMPPS $0x03, Z31, Z31, K3
 	KMOVW  K3, R11
-	MOVQ   R11, ret+80(FP)
+	MOVQ   R11, ret+112(FP)
 	VZEROUPPER
 	RET
 
-// func columns512x8f64(load *float32, store *float32, pending *float32, adds int, size int, x **float64, w *float32, mean *float64, features int, first int, rows int)
+// func columns512x8f64(load *float32, store *float32, pending *float32, adds int, size int, x **float64, w *float32, mean *float64, features int, first int, rows int, ahead **float64, aheadFirst int, aheadShare int)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·columns512x8f64(SB), NOSPLIT, $0-88
+TEXT ·columns512x8f64(SB), NOSPLIT, $0-112
 	XORQ BX, BX
 	MOVQ first+72(FP), R9
+	MOVQ aheadFirst+96(FP), R11
 	MOVQ rows+80(FP), R8
 
 next142:
@@ -4399,29 +4464,29 @@ next142:
 	TESTQ   AX, AX
 	JZ      zero145
 	VMOVUPS (AX)(BX*1), Z0
-	VMOVUPS 2112(AX)(BX*1), Z1
-	VMOVUPS 4224(AX)(BX*1), Z2
-	VMOVUPS 6336(AX)(BX*1), Z3
-	VMOVUPS 8448(AX)(BX*1), Z4
-	VMOVUPS 10560(AX)(BX*1), Z5
-	VMOVUPS 12672(AX)(BX*1), Z6
-	VMOVUPS 14784(AX)(BX*1), Z7
+	VMOVUPS 4160(AX)(BX*1), Z1
+	VMOVUPS 8320(AX)(BX*1), Z2
+	VMOVUPS 12480(AX)(BX*1), Z3
+	VMOVUPS 16640(AX)(BX*1), Z4
+	VMOVUPS 20800(AX)(BX*1), Z5
+	VMOVUPS 24960(AX)(BX*1), Z6
+	VMOVUPS 29120(AX)(BX*1), Z7
 	VMOVUPS 64(AX)(BX*1), Z8
-	VMOVUPS 2176(AX)(BX*1), Z9
-	VMOVUPS 4288(AX)(BX*1), Z10
-	VMOVUPS 6400(AX)(BX*1), Z11
-	VMOVUPS 8512(AX)(BX*1), Z12
-	VMOVUPS 10624(AX)(BX*1), Z13
-	VMOVUPS 12736(AX)(BX*1), Z14
-	VMOVUPS 14848(AX)(BX*1), Z15
+	VMOVUPS 4224(AX)(BX*1), Z9
+	VMOVUPS 8384(AX)(BX*1), Z10
+	VMOVUPS 12544(AX)(BX*1), Z11
+	VMOVUPS 16704(AX)(BX*1), Z12
+	VMOVUPS 20864(AX)(BX*1), Z13
+	VMOVUPS 25024(AX)(BX*1), Z14
+	VMOVUPS 29184(AX)(BX*1), Z15
 	VMOVUPS 128(AX)(BX*1), Z16
-	VMOVUPS 2240(AX)(BX*1), Z17
-	VMOVUPS 4352(AX)(BX*1), Z18
-	VMOVUPS 6464(AX)(BX*1), Z19
-	VMOVUPS 8576(AX)(BX*1), Z20
-	VMOVUPS 10688(AX)(BX*1), Z21
-	VMOVUPS 12800(AX)(BX*1), Z22
-	VMOVUPS 14912(AX)(BX*1), Z23
+	VMOVUPS 4288(AX)(BX*1), Z17
+	VMOVUPS 8448(AX)(BX*1), Z18
+	VMOVUPS 12608(AX)(BX*1), Z19
+	VMOVUPS 16768(AX)(BX*1), Z20
+	VMOVUPS 20928(AX)(BX*1), Z21
+	VMOVUPS 25088(AX)(BX*1), Z22
+	VMOVUPS 29248(AX)(BX*1), Z23
 	JMP     started146
 
 zero145:
@@ -4455,17 +4520,20 @@ started146:
 	MOVQ  w+48(FP), SI
 	MOVQ  mean+56(FP), DI
 	MOVQ  features+64(FP), DX
+	MOVQ  ahead+88(FP), AX
 	TESTQ DX, DX
 	JZ    done148
 
 again147:
 	MOVQ         (R12), R13
-	PREFETCHT0   768(R13)(R9*8)
-	PREFETCHT0   832(R13)(R9*8)
-	PREFETCHT0   896(R13)(R9*8)
-	PREFETCHT0   960(R13)(R9*8)
-	PREFETCHT0   1024(R13)(R9*8)
-	PREFETCHT0   1088(R13)(R9*8)
+	MOVQ         (AX), R10
+	ADDQ         $0x00000040, AX
+	PREFETCHT0   (R10)(R11*8)
+	PREFETCHT0   64(R10)(R11*8)
+	PREFETCHT0   128(R10)(R11*8)
+	PREFETCHT0   192(R10)(R11*8)
+	PREFETCHT0   256(R10)(R11*8)
+	PREFETCHT0   320(R10)(R11*8)
 	VMOVUPD      (R13)(R9*8), Z24
 	VMOVUPD      64(R13)(R9*8), Z31
 	VSUBPD.BCST  (DI), Z24, Z24
@@ -4534,29 +4602,29 @@ done148:
 
 again149:
 	VADDPS (AX)(BX*1), Z0, Z0
-	VADDPS 2112(AX)(BX*1), Z1, Z1
-	VADDPS 4224(AX)(BX*1), Z2, Z2
-	VADDPS 6336(AX)(BX*1), Z3, Z3
-	VADDPS 8448(AX)(BX*1), Z4, Z4
-	VADDPS 10560(AX)(BX*1), Z5, Z5
-	VADDPS 12672(AX)(BX*1), Z6, Z6
-	VADDPS 14784(AX)(BX*1), Z7, Z7
+	VADDPS 4160(AX)(BX*1), Z1, Z1
+	VADDPS 8320(AX)(BX*1), Z2, Z2
+	VADDPS 12480(AX)(BX*1), Z3, Z3
+	VADDPS 16640(AX)(BX*1), Z4, Z4
+	VADDPS 20800(AX)(BX*1), Z5, Z5
+	VADDPS 24960(AX)(BX*1), Z6, Z6
+	VADDPS 29120(AX)(BX*1), Z7, Z7
 	VADDPS 64(AX)(BX*1), Z8, Z8
-	VADDPS 2176(AX)(BX*1), Z9, Z9
-	VADDPS 4288(AX)(BX*1), Z10, Z10
-	VADDPS 6400(AX)(BX*1), Z11, Z11
-	VADDPS 8512(AX)(BX*1), Z12, Z12
-	VADDPS 10624(AX)(BX*1), Z13, Z13
-	VADDPS 12736(AX)(BX*1), Z14, Z14
-	VADDPS 14848(AX)(BX*1), Z15, Z15
+	VADDPS 4224(AX)(BX*1), Z9, Z9
+	VADDPS 8384(AX)(BX*1), Z10, Z10
+	VADDPS 12544(AX)(BX*1), Z11, Z11
+	VADDPS 16704(AX)(BX*1), Z12, Z12
+	VADDPS 20864(AX)(BX*1), Z13, Z13
+	VADDPS 25024(AX)(BX*1), Z14, Z14
+	VADDPS 29184(AX)(BX*1), Z15, Z15
 	VADDPS 128(AX)(BX*1), Z16, Z16
-	VADDPS 2240(AX)(BX*1), Z17, Z17
-	VADDPS 4352(AX)(BX*1), Z18, Z18
-	VADDPS 6464(AX)(BX*1), Z19, Z19
-	VADDPS 8576(AX)(BX*1), Z20, Z20
-	VADDPS 10688(AX)(BX*1), Z21, Z21
-	VADDPS 12800(AX)(BX*1), Z22, Z22
-	VADDPS 14912(AX)(BX*1), Z23, Z23
+	VADDPS 4288(AX)(BX*1), Z17, Z17
+	VADDPS 8448(AX)(BX*1), Z18, Z18
+	VADDPS 12608(AX)(BX*1), Z19, Z19
+	VADDPS 16768(AX)(BX*1), Z20, Z20
+	VADDPS 20928(AX)(BX*1), Z21, Z21
+	VADDPS 25088(AX)(BX*1), Z22, Z22
+	VADDPS 29248(AX)(BX*1), Z23, Z23
 	ADDQ   CX, AX
 	DECQ   DX
 	JNZ    again149
@@ -4564,32 +4632,36 @@ again149:
 done150:
 	MOVQ    store+8(FP), AX
 	VMOVUPS Z0, (AX)(BX*1)
-	VMOVUPS Z1, 2112(AX)(BX*1)
-	VMOVUPS Z2, 4224(AX)(BX*1)
-	VMOVUPS Z3, 6336(AX)(BX*1)
-	VMOVUPS Z4, 8448(AX)(BX*1)
-	VMOVUPS Z5, 10560(AX)(BX*1)
-	VMOVUPS Z6, 12672(AX)(BX*1)
-	VMOVUPS Z7, 14784(AX)(BX*1)
+	VMOVUPS Z1, 4160(AX)(BX*1)
+	VMOVUPS Z2, 8320(AX)(BX*1)
+	VMOVUPS Z3, 12480(AX)(BX*1)
+	VMOVUPS Z4, 16640(AX)(BX*1)
+	VMOVUPS Z5, 20800(AX)(BX*1)
+	VMOVUPS Z6, 24960(AX)(BX*1)
+	VMOVUPS Z7, 29120(AX)(BX*1)
 	VMOVUPS Z8, 64(AX)(BX*1)
-	VMOVUPS Z9, 2176(AX)(BX*1)
-	VMOVUPS Z10, 4288(AX)(BX*1)
-	VMOVUPS Z11, 6400(AX)(BX*1)
-	VMOVUPS Z12, 8512(AX)(BX*1)
-	VMOVUPS Z13, 10624(AX)(BX*1)
-	VMOVUPS Z14, 12736(AX)(BX*1)
-	VMOVUPS Z15, 14848(AX)(BX*1)
+	VMOVUPS Z9, 4224(AX)(BX*1)
+	VMOVUPS Z10, 8384(AX)(BX*1)
+	VMOVUPS Z11, 12544(AX)(BX*1)
+	VMOVUPS Z12, 16704(AX)(BX*1)
+	VMOVUPS Z13, 20864(AX)(BX*1)
+	VMOVUPS Z14, 25024(AX)(BX*1)
+	VMOVUPS Z15, 29184(AX)(BX*1)
 	VMOVUPS Z16, 128(AX)(BX*1)
-	VMOVUPS Z17, 2240(AX)(BX*1)
-	VMOVUPS Z18, 4352(AX)(BX*1)
-	VMOVUPS Z19, 6464(AX)(BX*1)
-	VMOVUPS Z20, 8576(AX)(BX*1)
-	VMOVUPS Z21, 10688(AX)(BX*1)
-	VMOVUPS Z22, 12800(AX)(BX*1)
-	VMOVUPS Z23, 14912(AX)(BX*1)
+	VMOVUPS Z17, 4288(AX)(BX*1)
+	VMOVUPS Z18, 8448(AX)(BX*1)
+	VMOVUPS Z19, 12608(AX)(BX*1)
+	VMOVUPS Z20, 16768(AX)(BX*1)
+	VMOVUPS Z21, 20928(AX)(BX*1)
+	VMOVUPS Z22, 25088(AX)(BX*1)
+	VMOVUPS Z23, 29248(AX)(BX*1)
 	ADDQ    $0x00000030, R9
 	ADDQ    $0x000000c0, BX
 	SUBQ    $0x00000030, R8
+	MOVQ    aheadShare+104(FP), R10
+	IMUL3Q  $0x00000030, R10, R10
+	SHRQ    $0x08, R10
+	ADDQ    R10, R11
 	JMP     next142
 
 left143:
@@ -4608,13 +4680,13 @@ left143:
 	TESTQ    AX, AX
 	JZ       zero151
 	VMOVUPS  (AX)(BX*1), Z0
-	VMOVUPS  2112(AX)(BX*1), Z1
-	VMOVUPS  4224(AX)(BX*1), Z2
-	VMOVUPS  6336(AX)(BX*1), Z3
-	VMOVUPS  8448(AX)(BX*1), Z4
-	VMOVUPS  10560(AX)(BX*1), Z5
-	VMOVUPS  12672(AX)(BX*1), Z6
-	VMOVUPS  14784(AX)(BX*1), Z7
+	VMOVUPS  4160(AX)(BX*1), Z1
+	VMOVUPS  8320(AX)(BX*1), Z2
+	VMOVUPS  12480(AX)(BX*1), Z3
+	VMOVUPS  16640(AX)(BX*1), Z4
+	VMOVUPS  20800(AX)(BX*1), Z5
+	VMOVUPS  24960(AX)(BX*1), Z6
+	VMOVUPS  29120(AX)(BX*1), Z7
 	JMP      started152
 
 zero151:
@@ -4675,13 +4747,13 @@ done154:
 
 again155:
 	VADDPS (AX)(BX*1), Z0, Z0
-	VADDPS 2112(AX)(BX*1), Z1, Z1
-	VADDPS 4224(AX)(BX*1), Z2, Z2
-	VADDPS 6336(AX)(BX*1), Z3, Z3
-	VADDPS 8448(AX)(BX*1), Z4, Z4
-	VADDPS 10560(AX)(BX*1), Z5, Z5
-	VADDPS 12672(AX)(BX*1), Z6, Z6
-	VADDPS 14784(AX)(BX*1), Z7, Z7
+	VADDPS 4160(AX)(BX*1), Z1, Z1
+	VADDPS 8320(AX)(BX*1), Z2, Z2
+	VADDPS 12480(AX)(BX*1), Z3, Z3
+	VADDPS 16640(AX)(BX*1), Z4, Z4
+	VADDPS 20800(AX)(BX*1), Z5, Z5
+	VADDPS 24960(AX)(BX*1), Z6, Z6
+	VADDPS 29120(AX)(BX*1), Z7, Z7
 	ADDQ   CX, AX
 	DECQ   DX
 	JNZ    again155
@@ -4689,13 +4761,13 @@ again155:
 done156:
 	MOVQ    store+8(FP), AX
 	VMOVUPS Z0, (AX)(BX*1)
-	VMOVUPS Z1, 2112(AX)(BX*1)
-	VMOVUPS Z2, 4224(AX)(BX*1)
-	VMOVUPS Z3, 6336(AX)(BX*1)
-	VMOVUPS Z4, 8448(AX)(BX*1)
-	VMOVUPS Z5, 10560(AX)(BX*1)
-	VMOVUPS Z6, 12672(AX)(BX*1)
-	VMOVUPS Z7, 14784(AX)(BX*1)
+	VMOVUPS Z1, 4160(AX)(BX*1)
+	VMOVUPS Z2, 8320(AX)(BX*1)
+	VMOVUPS Z3, 12480(AX)(BX*1)
+	VMOVUPS Z4, 16640(AX)(BX*1)
+	VMOVUPS Z5, 20800(AX)(BX*1)
+	VMOVUPS Z6, 24960(AX)(BX*1)
+	VMOVUPS Z7, 29120(AX)(BX*1)
 	ADDQ    $0x00000010, R9
 	ADDQ    $0x00000040, BX
 	SUBQ    $0x00000010, R8
@@ -4705,11 +4777,12 @@ done144:
 	VZEROUPPER
 	RET
 
-// func columns512x4f64(load *float32, store *float32, pending *float32, adds int, size int, x **float64, w *float32, mean *float64, features int, first int, rows int)
+// func columns512x4f64(load *float32, store *float32, pending *float32, adds int, size int, x **float64, w *float32, mean *float64, features int, first int, rows int, ahead **float64, aheadFirst int, aheadShare int)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·columns512x4f64(SB), NOSPLIT, $0-88
+TEXT ·columns512x4f64(SB), NOSPLIT, $0-112
 	XORQ BX, BX
 	MOVQ first+72(FP), R9
+	MOVQ aheadFirst+96(FP), R11
 	MOVQ rows+80(FP), R8
 
 next157:
@@ -4719,29 +4792,29 @@ next157:
 	TESTQ   AX, AX
 	JZ      zero160
 	VMOVUPS (AX)(BX*1), Z0
-	VMOVUPS 2112(AX)(BX*1), Z1
-	VMOVUPS 4224(AX)(BX*1), Z2
-	VMOVUPS 6336(AX)(BX*1), Z3
+	VMOVUPS 4160(AX)(BX*1), Z1
+	VMOVUPS 8320(AX)(BX*1), Z2
+	VMOVUPS 12480(AX)(BX*1), Z3
 	VMOVUPS 64(AX)(BX*1), Z4
-	VMOVUPS 2176(AX)(BX*1), Z5
-	VMOVUPS 4288(AX)(BX*1), Z6
-	VMOVUPS 6400(AX)(BX*1), Z7
+	VMOVUPS 4224(AX)(BX*1), Z5
+	VMOVUPS 8384(AX)(BX*1), Z6
+	VMOVUPS 12544(AX)(BX*1), Z7
 	VMOVUPS 128(AX)(BX*1), Z8
-	VMOVUPS 2240(AX)(BX*1), Z9
-	VMOVUPS 4352(AX)(BX*1), Z10
-	VMOVUPS 6464(AX)(BX*1), Z11
+	VMOVUPS 4288(AX)(BX*1), Z9
+	VMOVUPS 8448(AX)(BX*1), Z10
+	VMOVUPS 12608(AX)(BX*1), Z11
 	VMOVUPS 192(AX)(BX*1), Z12
-	VMOVUPS 2304(AX)(BX*1), Z13
-	VMOVUPS 4416(AX)(BX*1), Z14
-	VMOVUPS 6528(AX)(BX*1), Z15
+	VMOVUPS 4352(AX)(BX*1), Z13
+	VMOVUPS 8512(AX)(BX*1), Z14
+	VMOVUPS 12672(AX)(BX*1), Z15
 	VMOVUPS 256(AX)(BX*1), Z16
-	VMOVUPS 2368(AX)(BX*1), Z17
-	VMOVUPS 4480(AX)(BX*1), Z18
-	VMOVUPS 6592(AX)(BX*1), Z19
+	VMOVUPS 4416(AX)(BX*1), Z17
+	VMOVUPS 8576(AX)(BX*1), Z18
+	VMOVUPS 12736(AX)(BX*1), Z19
 	VMOVUPS 320(AX)(BX*1), Z20
-	VMOVUPS 2432(AX)(BX*1), Z21
-	VMOVUPS 4544(AX)(BX*1), Z22
-	VMOVUPS 6656(AX)(BX*1), Z23
+	VMOVUPS 4480(AX)(BX*1), Z21
+	VMOVUPS 8640(AX)(BX*1), Z22
+	VMOVUPS 12800(AX)(BX*1), Z23
 	JMP     started161
 
 zero160:
@@ -4775,23 +4848,26 @@ started161:
 	MOVQ  w+48(FP), SI
 	MOVQ  mean+56(FP), DI
 	MOVQ  features+64(FP), DX
+	MOVQ  ahead+88(FP), AX
 	TESTQ DX, DX
 	JZ    done163
 
 again162:
 	MOVQ         (R12), R13
-	PREFETCHT0   1536(R13)(R9*8)
-	PREFETCHT0   1600(R13)(R9*8)
-	PREFETCHT0   1664(R13)(R9*8)
-	PREFETCHT0   1728(R13)(R9*8)
-	PREFETCHT0   1792(R13)(R9*8)
-	PREFETCHT0   1856(R13)(R9*8)
-	PREFETCHT0   1920(R13)(R9*8)
-	PREFETCHT0   1984(R13)(R9*8)
-	PREFETCHT0   2048(R13)(R9*8)
-	PREFETCHT0   2112(R13)(R9*8)
-	PREFETCHT0   2176(R13)(R9*8)
-	PREFETCHT0   2240(R13)(R9*8)
+	MOVQ         (AX), R10
+	ADDQ         $0x00000040, AX
+	PREFETCHT0   (R10)(R11*8)
+	PREFETCHT0   64(R10)(R11*8)
+	PREFETCHT0   128(R10)(R11*8)
+	PREFETCHT0   192(R10)(R11*8)
+	PREFETCHT0   256(R10)(R11*8)
+	PREFETCHT0   320(R10)(R11*8)
+	PREFETCHT0   384(R10)(R11*8)
+	PREFETCHT0   448(R10)(R11*8)
+	PREFETCHT0   512(R10)(R11*8)
+	PREFETCHT0   576(R10)(R11*8)
+	PREFETCHT0   640(R10)(R11*8)
+	PREFETCHT0   704(R10)(R11*8)
 	VMOVUPD      (R13)(R9*8), Z24
 	VMOVUPD      64(R13)(R9*8), Z31
 	VSUBPD.BCST  (DI), Z24, Z24
@@ -4877,29 +4953,29 @@ done163:
 
 again164:
 	VADDPS (AX)(BX*1), Z0, Z0
-	VADDPS 2112(AX)(BX*1), Z1, Z1
-	VADDPS 4224(AX)(BX*1), Z2, Z2
-	VADDPS 6336(AX)(BX*1), Z3, Z3
+	VADDPS 4160(AX)(BX*1), Z1, Z1
+	VADDPS 8320(AX)(BX*1), Z2, Z2
+	VADDPS 12480(AX)(BX*1), Z3, Z3
 	VADDPS 64(AX)(BX*1), Z4, Z4
-	VADDPS 2176(AX)(BX*1), Z5, Z5
-	VADDPS 4288(AX)(BX*1), Z6, Z6
-	VADDPS 6400(AX)(BX*1), Z7, Z7
+	VADDPS 4224(AX)(BX*1), Z5, Z5
+	VADDPS 8384(AX)(BX*1), Z6, Z6
+	VADDPS 12544(AX)(BX*1), Z7, Z7
 	VADDPS 128(AX)(BX*1), Z8, Z8
-	VADDPS 2240(AX)(BX*1), Z9, Z9
-	VADDPS 4352(AX)(BX*1), Z10, Z10
-	VADDPS 6464(AX)(BX*1), Z11, Z11
+	VADDPS 4288(AX)(BX*1), Z9, Z9
+	VADDPS 8448(AX)(BX*1), Z10, Z10
+	VADDPS 12608(AX)(BX*1), Z11, Z11
 	VADDPS 192(AX)(BX*1), Z12, Z12
-	VADDPS 2304(AX)(BX*1), Z13, Z13
-	VADDPS 4416(AX)(BX*1), Z14, Z14
-	VADDPS 6528(AX)(BX*1), Z15, Z15
+	VADDPS 4352(AX)(BX*1), Z13, Z13
+	VADDPS 8512(AX)(BX*1), Z14, Z14
+	VADDPS 12672(AX)(BX*1), Z15, Z15
 	VADDPS 256(AX)(BX*1), Z16, Z16
-	VADDPS 2368(AX)(BX*1), Z17, Z17
-	VADDPS 4480(AX)(BX*1), Z18, Z18
-	VADDPS 6592(AX)(BX*1), Z19, Z19
+	VADDPS 4416(AX)(BX*1), Z17, Z17
+	VADDPS 8576(AX)(BX*1), Z18, Z18
+	VADDPS 12736(AX)(BX*1), Z19, Z19
 	VADDPS 320(AX)(BX*1), Z20, Z20
-	VADDPS 2432(AX)(BX*1), Z21, Z21
-	VADDPS 4544(AX)(BX*1), Z22, Z22
-	VADDPS 6656(AX)(BX*1), Z23, Z23
+	VADDPS 4480(AX)(BX*1), Z21, Z21
+	VADDPS 8640(AX)(BX*1), Z22, Z22
+	VADDPS 12800(AX)(BX*1), Z23, Z23
 	ADDQ   CX, AX
 	DECQ   DX
 	JNZ    again164
@@ -4907,32 +4983,36 @@ again164:
 done165:
 	MOVQ    store+8(FP), AX
 	VMOVUPS Z0, (AX)(BX*1)
-	VMOVUPS Z1, 2112(AX)(BX*1)
-	VMOVUPS Z2, 4224(AX)(BX*1)
-	VMOVUPS Z3, 6336(AX)(BX*1)
+	VMOVUPS Z1, 4160(AX)(BX*1)
+	VMOVUPS Z2, 8320(AX)(BX*1)
+	VMOVUPS Z3, 12480(AX)(BX*1)
 	VMOVUPS Z4, 64(AX)(BX*1)
-	VMOVUPS Z5, 2176(AX)(BX*1)
-	VMOVUPS Z6, 4288(AX)(BX*1)
-	VMOVUPS Z7, 6400(AX)(BX*1)
+	VMOVUPS Z5, 4224(AX)(BX*1)
+	VMOVUPS Z6, 8384(AX)(BX*1)
+	VMOVUPS Z7, 12544(AX)(BX*1)
 	VMOVUPS Z8, 128(AX)(BX*1)
-	VMOVUPS Z9, 2240(AX)(BX*1)
-	VMOVUPS Z10, 4352(AX)(BX*1)
-	VMOVUPS Z11, 6464(AX)(BX*1)
+	VMOVUPS Z9, 4288(AX)(BX*1)
+	VMOVUPS Z10, 8448(AX)(BX*1)
+	VMOVUPS Z11, 12608(AX)(BX*1)
 	VMOVUPS Z12, 192(AX)(BX*1)
-	VMOVUPS Z13, 2304(AX)(BX*1)
-	VMOVUPS Z14, 4416(AX)(BX*1)
-	VMOVUPS Z15, 6528(AX)(BX*1)
+	VMOVUPS Z13, 4352(AX)(BX*1)
+	VMOVUPS Z14, 8512(AX)(BX*1)
+	VMOVUPS Z15, 12672(AX)(BX*1)
 	VMOVUPS Z16, 256(AX)(BX*1)
-	VMOVUPS Z17, 2368(AX)(BX*1)
-	VMOVUPS Z18, 4480(AX)(BX*1)
-	VMOVUPS Z19, 6592(AX)(BX*1)
+	VMOVUPS Z17, 4416(AX)(BX*1)
+	VMOVUPS Z18, 8576(AX)(BX*1)
+	VMOVUPS Z19, 12736(AX)(BX*1)
 	VMOVUPS Z20, 320(AX)(BX*1)
-	VMOVUPS Z21, 2432(AX)(BX*1)
-	VMOVUPS Z22, 4544(AX)(BX*1)
-	VMOVUPS Z23, 6656(AX)(BX*1)
+	VMOVUPS Z21, 4480(AX)(BX*1)
+	VMOVUPS Z22, 8640(AX)(BX*1)
+	VMOVUPS Z23, 12800(AX)(BX*1)
 	ADDQ    $0x00000060, R9
 	ADDQ    $0x00000180, BX
 	SUBQ    $0x00000060, R8
+	MOVQ    aheadShare+104(FP), R10
+	IMUL3Q  $0x00000060, R10, R10
+	SHRQ    $0x08, R10
+	ADDQ    R10, R11
 	JMP     next157
 
 left158:
@@ -4951,9 +5031,9 @@ left158:
 	TESTQ    AX, AX
 	JZ       zero166
 	VMOVUPS  (AX)(BX*1), Z0
-	VMOVUPS  2112(AX)(BX*1), Z1
-	VMOVUPS  4224(AX)(BX*1), Z2
-	VMOVUPS  6336(AX)(BX*1), Z3
+	VMOVUPS  4160(AX)(BX*1), Z1
+	VMOVUPS  8320(AX)(BX*1), Z2
+	VMOVUPS  12480(AX)(BX*1), Z3
 	JMP      started167
 
 zero166:
@@ -5002,9 +5082,9 @@ done169:
 
 again170:
 	VADDPS (AX)(BX*1), Z0, Z0
-	VADDPS 2112(AX)(BX*1), Z1, Z1
-	VADDPS 4224(AX)(BX*1), Z2, Z2
-	VADDPS 6336(AX)(BX*1), Z3, Z3
+	VADDPS 4160(AX)(BX*1), Z1, Z1
+	VADDPS 8320(AX)(BX*1), Z2, Z2
+	VADDPS 12480(AX)(BX*1), Z3, Z3
 	ADDQ   CX, AX
 	DECQ   DX
 	JNZ    again170
@@ -5012,9 +5092,9 @@ again170:
 done171:
 	MOVQ    store+8(FP), AX
 	VMOVUPS Z0, (AX)(BX*1)
-	VMOVUPS Z1, 2112(AX)(BX*1)
-	VMOVUPS Z2, 4224(AX)(BX*1)
-	VMOVUPS Z3, 6336(AX)(BX*1)
+	VMOVUPS Z1, 4160(AX)(BX*1)
+	VMOVUPS Z2, 8320(AX)(BX*1)
+	VMOVUPS Z3, 12480(AX)(BX*1)
 	ADDQ    $0x00000010, R9
 	ADDQ    $0x00000040, BX
 	SUBQ    $0x00000010, R8
@@ -5024,11 +5104,12 @@ done159:
 	VZEROUPPER
 	RET
 
-// func columns512x2f64(load *float32, store *float32, pending *float32, adds int, size int, x **float64, w *float32, mean *float64, features int, first int, rows int)
+// func columns512x2f64(load *float32, store *float32, pending *float32, adds int, size int, x **float64, w *float32, mean *float64, features int, first int, rows int, ahead **float64, aheadFirst int, aheadShare int)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·columns512x2f64(SB), NOSPLIT, $0-88
+TEXT ·columns512x2f64(SB), NOSPLIT, $0-112
 	XORQ BX, BX
 	MOVQ first+72(FP), R9
+	MOVQ aheadFirst+96(FP), R11
 	MOVQ rows+80(FP), R8
 
 next172:
@@ -5038,21 +5119,21 @@ next172:
 	TESTQ   AX, AX
 	JZ      zero175
 	VMOVUPS (AX)(BX*1), Z0
-	VMOVUPS 2112(AX)(BX*1), Z1
+	VMOVUPS 4160(AX)(BX*1), Z1
 	VMOVUPS 64(AX)(BX*1), Z2
-	VMOVUPS 2176(AX)(BX*1), Z3
+	VMOVUPS 4224(AX)(BX*1), Z3
 	VMOVUPS 128(AX)(BX*1), Z4
-	VMOVUPS 2240(AX)(BX*1), Z5
+	VMOVUPS 4288(AX)(BX*1), Z5
 	VMOVUPS 192(AX)(BX*1), Z6
-	VMOVUPS 2304(AX)(BX*1), Z7
+	VMOVUPS 4352(AX)(BX*1), Z7
 	VMOVUPS 256(AX)(BX*1), Z8
-	VMOVUPS 2368(AX)(BX*1), Z9
+	VMOVUPS 4416(AX)(BX*1), Z9
 	VMOVUPS 320(AX)(BX*1), Z10
-	VMOVUPS 2432(AX)(BX*1), Z11
+	VMOVUPS 4480(AX)(BX*1), Z11
 	VMOVUPS 384(AX)(BX*1), Z12
-	VMOVUPS 2496(AX)(BX*1), Z13
+	VMOVUPS 4544(AX)(BX*1), Z13
 	VMOVUPS 448(AX)(BX*1), Z14
-	VMOVUPS 2560(AX)(BX*1), Z15
+	VMOVUPS 4608(AX)(BX*1), Z15
 	JMP     started176
 
 zero175:
@@ -5078,27 +5159,30 @@ started176:
 	MOVQ  w+48(FP), SI
 	MOVQ  mean+56(FP), DI
 	MOVQ  features+64(FP), DX
+	MOVQ  ahead+88(FP), AX
 	TESTQ DX, DX
 	JZ    done178
 
 again177:
 	MOVQ         (R12), R13
-	PREFETCHT0   2048(R13)(R9*8)
-	PREFETCHT0   2112(R13)(R9*8)
-	PREFETCHT0   2176(R13)(R9*8)
-	PREFETCHT0   2240(R13)(R9*8)
-	PREFETCHT0   2304(R13)(R9*8)
-	PREFETCHT0   2368(R13)(R9*8)
-	PREFETCHT0   2432(R13)(R9*8)
-	PREFETCHT0   2496(R13)(R9*8)
-	PREFETCHT0   2560(R13)(R9*8)
-	PREFETCHT0   2624(R13)(R9*8)
-	PREFETCHT0   2688(R13)(R9*8)
-	PREFETCHT0   2752(R13)(R9*8)
-	PREFETCHT0   2816(R13)(R9*8)
-	PREFETCHT0   2880(R13)(R9*8)
-	PREFETCHT0   2944(R13)(R9*8)
-	PREFETCHT0   3008(R13)(R9*8)
+	MOVQ         (AX), R10
+	ADDQ         $0x00000040, AX
+	PREFETCHT0   (R10)(R11*8)
+	PREFETCHT0   64(R10)(R11*8)
+	PREFETCHT0   128(R10)(R11*8)
+	PREFETCHT0   192(R10)(R11*8)
+	PREFETCHT0   256(R10)(R11*8)
+	PREFETCHT0   320(R10)(R11*8)
+	PREFETCHT0   384(R10)(R11*8)
+	PREFETCHT0   448(R10)(R11*8)
+	PREFETCHT0   512(R10)(R11*8)
+	PREFETCHT0   576(R10)(R11*8)
+	PREFETCHT0   640(R10)(R11*8)
+	PREFETCHT0   704(R10)(R11*8)
+	PREFETCHT0   768(R10)(R11*8)
+	PREFETCHT0   832(R10)(R11*8)
+	PREFETCHT0   896(R10)(R11*8)
+	PREFETCHT0   960(R10)(R11*8)
 	VMOVUPD      (R13)(R9*8), Z16
 	VMOVUPD      64(R13)(R9*8), Z31
 	VSUBPD.BCST  (DI), Z16, Z16
@@ -5188,21 +5272,21 @@ done178:
 
 again179:
 	VADDPS (AX)(BX*1), Z0, Z0
-	VADDPS 2112(AX)(BX*1), Z1, Z1
+	VADDPS 4160(AX)(BX*1), Z1, Z1
 	VADDPS 64(AX)(BX*1), Z2, Z2
-	VADDPS 2176(AX)(BX*1), Z3, Z3
+	VADDPS 4224(AX)(BX*1), Z3, Z3
 	VADDPS 128(AX)(BX*1), Z4, Z4
-	VADDPS 2240(AX)(BX*1), Z5, Z5
+	VADDPS 4288(AX)(BX*1), Z5, Z5
 	VADDPS 192(AX)(BX*1), Z6, Z6
-	VADDPS 2304(AX)(BX*1), Z7, Z7
+	VADDPS 4352(AX)(BX*1), Z7, Z7
 	VADDPS 256(AX)(BX*1), Z8, Z8
-	VADDPS 2368(AX)(BX*1), Z9, Z9
+	VADDPS 4416(AX)(BX*1), Z9, Z9
 	VADDPS 320(AX)(BX*1), Z10, Z10
-	VADDPS 2432(AX)(BX*1), Z11, Z11
+	VADDPS 4480(AX)(BX*1), Z11, Z11
 	VADDPS 384(AX)(BX*1), Z12, Z12
-	VADDPS 2496(AX)(BX*1), Z13, Z13
+	VADDPS 4544(AX)(BX*1), Z13, Z13
 	VADDPS 448(AX)(BX*1), Z14, Z14
-	VADDPS 2560(AX)(BX*1), Z15, Z15
+	VADDPS 4608(AX)(BX*1), Z15, Z15
 	ADDQ   CX, AX
 	DECQ   DX
 	JNZ    again179
@@ -5210,24 +5294,28 @@ again179:
 done180:
 	MOVQ    store+8(FP), AX
 	VMOVUPS Z0, (AX)(BX*1)
-	VMOVUPS Z1, 2112(AX)(BX*1)
+	VMOVUPS Z1, 4160(AX)(BX*1)
 	VMOVUPS Z2, 64(AX)(BX*1)
-	VMOVUPS Z3, 2176(AX)(BX*1)
+	VMOVUPS Z3, 4224(AX)(BX*1)
 	VMOVUPS Z4, 128(AX)(BX*1)
-	VMOVUPS Z5, 2240(AX)(BX*1)
+	VMOVUPS Z5, 4288(AX)(BX*1)
 	VMOVUPS Z6, 192(AX)(BX*1)
-	VMOVUPS Z7, 2304(AX)(BX*1)
+	VMOVUPS Z7, 4352(AX)(BX*1)
 	VMOVUPS Z8, 256(AX)(BX*1)
-	VMOVUPS Z9, 2368(AX)(BX*1)
+	VMOVUPS Z9, 4416(AX)(BX*1)
 	VMOVUPS Z10, 320(AX)(BX*1)
-	VMOVUPS Z11, 2432(AX)(BX*1)
+	VMOVUPS Z11, 4480(AX)(BX*1)
 	VMOVUPS Z12, 384(AX)(BX*1)
-	VMOVUPS Z13, 2496(AX)(BX*1)
+	VMOVUPS Z13, 4544(AX)(BX*1)
 	VMOVUPS Z14, 448(AX)(BX*1)
-	VMOVUPS Z15, 2560(AX)(BX*1)
+	VMOVUPS Z15, 4608(AX)(BX*1)
 	ADDQ    $0x00000080, R9
 	ADDQ    $0x00000200, BX
 	SUBQ    $0x00000080, R8
+	MOVQ    aheadShare+104(FP), R10
+	IMUL3Q  $0x00000080, R10, R10
+	SHRQ    $0x08, R10
+	ADDQ    R10, R11
 	JMP     next172
 
 left173:
@@ -5246,7 +5334,7 @@ left173:
 	TESTQ    AX, AX
 	JZ       zero181
 	VMOVUPS  (AX)(BX*1), Z0
-	VMOVUPS  2112(AX)(BX*1), Z1
+	VMOVUPS  4160(AX)(BX*1), Z1
 	JMP      started182
 
 zero181:
@@ -5289,7 +5377,7 @@ done184:
 
 again185:
 	VADDPS (AX)(BX*1), Z0, Z0
-	VADDPS 2112(AX)(BX*1), Z1, Z1
+	VADDPS 4160(AX)(BX*1), Z1, Z1
 	ADDQ   CX, AX
 	DECQ   DX
 	JNZ    again185
@@ -5297,7 +5385,7 @@ again185:
 done186:
 	MOVQ    store+8(FP), AX
 	VMOVUPS Z0, (AX)(BX*1)
-	VMOVUPS Z1, 2112(AX)(BX*1)
+	VMOVUPS Z1, 4160(AX)(BX*1)
 	ADDQ    $0x00000010, R9
 	ADDQ    $0x00000040, BX
 	SUBQ    $0x00000010, R8
@@ -5307,15 +5395,14 @@ done174:
 	VZEROUPPER
 	RET
 
-// func list256x4f64(dst *float32, x *float64, w *float32, mean *float64, offset *float32, rows int, features int, xStride int, dstStride int, used int) int
+// func list256x4f64(dst *float32, x *float64, w *float32, mean *float64, offset *float32, rows int, features int, xStride int, dstStride int, used int, ahead int, aheadRow int, aheadLine int, aheadStep int) int
 // Requires: AVX, FMA3, MMX+
-TEXT ·list256x4f64(SB), NOSPLIT, $8-88
+TEXT ·list256x4f64(SB), NOSPLIT, $8-120
 	MOVQ features+48(FP), R8
 	MOVQ used+72(FP), R11
 	MOVQ $0x00000000, (SP)
 	MOVQ xStride+56(FP), CX
 	LEAQ (CX)(CX*2), DX
-	MOVQ dstStride+64(FP), R13
 	XORQ R9, R9
 	MOVQ rows+40(FP), R8
 	CMPQ R8, $0x00000003
@@ -5327,15 +5414,17 @@ next188:
 	MOVQ   x+8(FP), BX
 	ADDQ   BX, AX
 	LEAQ   (AX)(DX*1), BX
-	IMUL3Q $0x00000003, CX, R10
-	ADDQ   AX, R10
-	LEAQ   (R10)(DX*1), R11
+	MOVQ   aheadRow+88(FP), R10
+	IMULQ  R9, R10
+	MOVQ   ahead+80(FP), R11
+	ADDQ   R11, R10
+	MOVQ   x+8(FP), R11
+	ADDQ   R11, R10
+	MOVQ   aheadLine+96(FP), R12
+	LEAQ   (R12)(R12*2), R13
+	LEAQ   (R10)(R13*1), R11
 	MOVQ   w+16(FP), SI
 	MOVQ   mean+24(FP), DI
-	MOVQ   dst+0(FP), R12
-	MOVQ   R9, R8
-	IMULQ  R13, R8
-	ADDQ   R8, R12
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5356,10 +5445,12 @@ next188:
 again190:
 	PREFETCHT0  (R10)
 	PREFETCHT0  64(R10)
-	PREFETCHT0  (R10)(CX*1)
-	PREFETCHT0  64(R10)(CX*1)
-	PREFETCHT0  (R10)(CX*2)
-	PREFETCHT0  64(R10)(CX*2)
+	PREFETCHT0  (R10)(R12*1)
+	PREFETCHT0  64(R10)(R12*1)
+	PREFETCHT0  (R10)(R12*2)
+	PREFETCHT0  64(R10)(R12*2)
+	ADDQ        aheadStep+104(FP), R10
+	ADDQ        aheadStep+104(FP), R11
 	VMOVUPD     (AX), Y12
 	VMOVUPD     32(AX), Y15
 	VSUBPD      (DI), Y12, Y12
@@ -5436,8 +5527,6 @@ again190:
 	VFMADD231PS Y15, Y14, Y11
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000080, BX
-	ADDQ        $0x00000080, R10
-	ADDQ        $0x00000080, R11
 	ADDQ        $0x00000100, SI
 	ADDQ        $0x00000080, DI
 	DECQ        R8
@@ -5486,8 +5575,6 @@ done191:
 	VFMADD231PS Y15, Y14, Y11
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        $0x00000040, R10
-	ADDQ        $0x00000040, R11
 	ADDQ        $0x00000080, SI
 	ADDQ        $0x00000040, DI
 
@@ -5545,6 +5632,11 @@ even192:
 
 whole193:
 	MOVQ         offset+32(FP), SI
+	MOVQ         dst+0(FP), R12
+	MOVQ         dstStride+64(FP), R13
+	MOVQ         R9, R8
+	IMULQ        R13, R8
+	ADDQ         R8, R12
 	MOVQ         used+72(FP), R8
 	NEGQ         R8
 	LEAQ         masks32<>+32(SB), R10
@@ -5608,10 +5700,6 @@ one194:
 	LEAQ   (AX)(DX*1), BX
 	MOVQ   w+16(FP), SI
 	MOVQ   mean+24(FP), DI
-	MOVQ   dst+0(FP), R12
-	MOVQ   R9, R8
-	IMULQ  R13, R8
-	ADDQ   R8, R12
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5711,6 +5799,11 @@ even197:
 
 whole198:
 	MOVQ         offset+32(FP), SI
+	MOVQ         dst+0(FP), R12
+	MOVQ         dstStride+64(FP), R13
+	MOVQ         R9, R8
+	IMULQ        R13, R8
+	ADDQ         R8, R12
 	MOVQ         used+72(FP), R8
 	NEGQ         R8
 	LEAQ         masks32<>+32(SB), R10
@@ -5734,19 +5827,18 @@ whole198:
 
 done189:
 	MOVQ (SP), R11
-	MOVQ R11, ret+80(FP)
+	MOVQ R11, ret+112(FP)
 	VZEROUPPER
 	RET
 
-// func list256x2f64(dst *float32, x *float64, w *float32, mean *float64, offset *float32, rows int, features int, xStride int, dstStride int, used int) int
+// func list256x2f64(dst *float32, x *float64, w *float32, mean *float64, offset *float32, rows int, features int, xStride int, dstStride int, used int, ahead int, aheadRow int, aheadLine int, aheadStep int) int
 // Requires: AVX, FMA3, MMX+
-TEXT ·list256x2f64(SB), NOSPLIT, $8-88
+TEXT ·list256x2f64(SB), NOSPLIT, $8-120
 	MOVQ features+48(FP), R8
 	MOVQ used+72(FP), R11
 	MOVQ $0x00000000, (SP)
 	MOVQ xStride+56(FP), CX
 	LEAQ (CX)(CX*2), DX
-	MOVQ dstStride+64(FP), R13
 	XORQ R9, R9
 	MOVQ rows+40(FP), R8
 	CMPQ R8, $0x00000004
@@ -5758,15 +5850,17 @@ next200:
 	MOVQ   x+8(FP), BX
 	ADDQ   BX, AX
 	LEAQ   (AX)(DX*1), BX
-	IMUL3Q $0x00000004, CX, R10
-	ADDQ   AX, R10
-	LEAQ   (R10)(DX*1), R11
+	MOVQ   aheadRow+88(FP), R10
+	IMULQ  R9, R10
+	MOVQ   ahead+80(FP), R11
+	ADDQ   R11, R10
+	MOVQ   x+8(FP), R11
+	ADDQ   R11, R10
+	MOVQ   aheadLine+96(FP), R12
+	LEAQ   (R12)(R12*2), R13
+	LEAQ   (R10)(R13*1), R11
 	MOVQ   w+16(FP), SI
 	MOVQ   mean+24(FP), DI
-	MOVQ   dst+0(FP), R12
-	MOVQ   R9, R8
-	IMULQ  R13, R8
-	ADDQ   R8, R12
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -5783,12 +5877,14 @@ next200:
 again202:
 	PREFETCHT0  (R10)
 	PREFETCHT0  64(R10)
-	PREFETCHT0  (R10)(CX*1)
-	PREFETCHT0  64(R10)(CX*1)
-	PREFETCHT0  (R10)(CX*2)
-	PREFETCHT0  64(R10)(CX*2)
+	PREFETCHT0  (R10)(R12*1)
+	PREFETCHT0  64(R10)(R12*1)
+	PREFETCHT0  (R10)(R12*2)
+	PREFETCHT0  64(R10)(R12*2)
 	PREFETCHT0  (R11)
 	PREFETCHT0  64(R11)
+	ADDQ        aheadStep+104(FP), R10
+	ADDQ        aheadStep+104(FP), R11
 	VMOVUPD     (AX), Y8
 	VMOVUPD     32(AX), Y15
 	VSUBPD      (DI), Y8, Y8
@@ -5867,8 +5963,6 @@ again202:
 	VFMADD231PS Y15, Y11, Y7
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000080, BX
-	ADDQ        $0x00000080, R10
-	ADDQ        $0x00000080, R11
 	ADDQ        $0x00000080, SI
 	ADDQ        $0x00000080, DI
 	DECQ        R8
@@ -5918,8 +6012,6 @@ done203:
 	VFMADD231PS Y15, Y11, Y7
 	ADDQ        $0x00000040, AX
 	ADDQ        $0x00000040, BX
-	ADDQ        $0x00000040, R10
-	ADDQ        $0x00000040, R11
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 
@@ -5980,6 +6072,11 @@ even204:
 
 whole205:
 	MOVQ         offset+32(FP), SI
+	MOVQ         dst+0(FP), R12
+	MOVQ         dstStride+64(FP), R13
+	MOVQ         R9, R8
+	IMULQ        R13, R8
+	ADDQ         R8, R12
 	MOVQ         used+72(FP), R8
 	NEGQ         R8
 	LEAQ         masks32<>+32(SB), R10
@@ -6037,10 +6134,6 @@ one206:
 	LEAQ   (AX)(DX*1), BX
 	MOVQ   w+16(FP), SI
 	MOVQ   mean+24(FP), DI
-	MOVQ   dst+0(FP), R12
-	MOVQ   R9, R8
-	IMULQ  R13, R8
-	ADDQ   R8, R12
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	MOVQ   features+48(FP), R8
@@ -6122,6 +6215,11 @@ even209:
 
 whole210:
 	MOVQ         offset+32(FP), SI
+	MOVQ         dst+0(FP), R12
+	MOVQ         dstStride+64(FP), R13
+	MOVQ         R9, R8
+	IMULQ        R13, R8
+	ADDQ         R8, R12
 	MOVQ         used+72(FP), R8
 	NEGQ         R8
 	LEAQ         masks32<>+32(SB), R10
@@ -6144,15 +6242,16 @@ whole210:
 
 done201:
 	MOVQ (SP), R11
-	MOVQ R11, ret+80(FP)
+	MOVQ R11, ret+112(FP)
 	VZEROUPPER
 	RET
 
-// func columns256x4f32(load *float32, store *float32, pending *float32, adds int, size int, x **float32, w *float32, mean *float32, features int, first int, rows int)
+// func columns256x4f32(load *float32, store *float32, pending *float32, adds int, size int, x **float32, w *float32, mean *float32, features int, first int, rows int, ahead **float32, aheadFirst int, aheadShare int)
 // Requires: AVX, CMOV, FMA3, MMX+
-TEXT ·columns256x4f32(SB), NOSPLIT, $0-88
+TEXT ·columns256x4f32(SB), NOSPLIT, $0-112
 	XORQ BX, BX
 	MOVQ first+72(FP), R9
+	MOVQ aheadFirst+96(FP), R11
 	MOVQ rows+80(FP), R8
 
 next211:
@@ -6162,17 +6261,17 @@ next211:
 	TESTQ   AX, AX
 	JZ      zero214
 	VMOVUPS (AX)(BX*1), Y0
-	VMOVUPS 2112(AX)(BX*1), Y1
-	VMOVUPS 4224(AX)(BX*1), Y2
-	VMOVUPS 6336(AX)(BX*1), Y3
+	VMOVUPS 4160(AX)(BX*1), Y1
+	VMOVUPS 8320(AX)(BX*1), Y2
+	VMOVUPS 12480(AX)(BX*1), Y3
 	VMOVUPS 32(AX)(BX*1), Y4
-	VMOVUPS 2144(AX)(BX*1), Y5
-	VMOVUPS 4256(AX)(BX*1), Y6
-	VMOVUPS 6368(AX)(BX*1), Y7
+	VMOVUPS 4192(AX)(BX*1), Y5
+	VMOVUPS 8352(AX)(BX*1), Y6
+	VMOVUPS 12512(AX)(BX*1), Y7
 	VMOVUPS 64(AX)(BX*1), Y8
-	VMOVUPS 2176(AX)(BX*1), Y9
-	VMOVUPS 4288(AX)(BX*1), Y10
-	VMOVUPS 6400(AX)(BX*1), Y11
+	VMOVUPS 4224(AX)(BX*1), Y9
+	VMOVUPS 8384(AX)(BX*1), Y10
+	VMOVUPS 12544(AX)(BX*1), Y11
 	JMP     started215
 
 zero214:
@@ -6194,13 +6293,16 @@ started215:
 	MOVQ  w+48(FP), SI
 	MOVQ  mean+56(FP), DI
 	MOVQ  features+64(FP), DX
+	MOVQ  ahead+88(FP), AX
 	TESTQ DX, DX
 	JZ    done217
 
 again216:
 	MOVQ         (R12), R13
-	PREFETCHT0   192(R13)(R9*4)
-	PREFETCHT0   256(R13)(R9*4)
+	MOVQ         (AX), R10
+	ADDQ         $0x00000040, AX
+	PREFETCHT0   (R10)(R11*4)
+	PREFETCHT0   64(R10)(R11*4)
 	VBROADCASTSS (DI), Y15
 	VMOVUPS      (R13)(R9*4), Y12
 	VSUBPS       Y15, Y12, Y12
@@ -6239,17 +6341,17 @@ done217:
 
 again218:
 	VADDPS (AX)(BX*1), Y0, Y0
-	VADDPS 2112(AX)(BX*1), Y1, Y1
-	VADDPS 4224(AX)(BX*1), Y2, Y2
-	VADDPS 6336(AX)(BX*1), Y3, Y3
+	VADDPS 4160(AX)(BX*1), Y1, Y1
+	VADDPS 8320(AX)(BX*1), Y2, Y2
+	VADDPS 12480(AX)(BX*1), Y3, Y3
 	VADDPS 32(AX)(BX*1), Y4, Y4
-	VADDPS 2144(AX)(BX*1), Y5, Y5
-	VADDPS 4256(AX)(BX*1), Y6, Y6
-	VADDPS 6368(AX)(BX*1), Y7, Y7
+	VADDPS 4192(AX)(BX*1), Y5, Y5
+	VADDPS 8352(AX)(BX*1), Y6, Y6
+	VADDPS 12512(AX)(BX*1), Y7, Y7
 	VADDPS 64(AX)(BX*1), Y8, Y8
-	VADDPS 2176(AX)(BX*1), Y9, Y9
-	VADDPS 4288(AX)(BX*1), Y10, Y10
-	VADDPS 6400(AX)(BX*1), Y11, Y11
+	VADDPS 4224(AX)(BX*1), Y9, Y9
+	VADDPS 8384(AX)(BX*1), Y10, Y10
+	VADDPS 12544(AX)(BX*1), Y11, Y11
 	ADDQ   CX, AX
 	DECQ   DX
 	JNZ    again218
@@ -6257,20 +6359,24 @@ again218:
 done219:
 	MOVQ    store+8(FP), AX
 	VMOVUPS Y0, (AX)(BX*1)
-	VMOVUPS Y1, 2112(AX)(BX*1)
-	VMOVUPS Y2, 4224(AX)(BX*1)
-	VMOVUPS Y3, 6336(AX)(BX*1)
+	VMOVUPS Y1, 4160(AX)(BX*1)
+	VMOVUPS Y2, 8320(AX)(BX*1)
+	VMOVUPS Y3, 12480(AX)(BX*1)
 	VMOVUPS Y4, 32(AX)(BX*1)
-	VMOVUPS Y5, 2144(AX)(BX*1)
-	VMOVUPS Y6, 4256(AX)(BX*1)
-	VMOVUPS Y7, 6368(AX)(BX*1)
+	VMOVUPS Y5, 4192(AX)(BX*1)
+	VMOVUPS Y6, 8352(AX)(BX*1)
+	VMOVUPS Y7, 12512(AX)(BX*1)
 	VMOVUPS Y8, 64(AX)(BX*1)
-	VMOVUPS Y9, 2176(AX)(BX*1)
-	VMOVUPS Y10, 4288(AX)(BX*1)
-	VMOVUPS Y11, 6400(AX)(BX*1)
+	VMOVUPS Y9, 4224(AX)(BX*1)
+	VMOVUPS Y10, 8384(AX)(BX*1)
+	VMOVUPS Y11, 12544(AX)(BX*1)
 	ADDQ    $0x00000018, R9
 	ADDQ    $0x00000060, BX
 	SUBQ    $0x00000018, R8
+	MOVQ    aheadShare+104(FP), R10
+	IMUL3Q  $0x00000018, R10, R10
+	SHRQ    $0x08, R10
+	ADDQ    R10, R11
 	JMP     next211
 
 left212:
@@ -6286,9 +6392,9 @@ left212:
 	TESTQ   AX, AX
 	JZ      zero220
 	VMOVUPS (AX)(BX*1), Y0
-	VMOVUPS 2112(AX)(BX*1), Y1
-	VMOVUPS 4224(AX)(BX*1), Y2
-	VMOVUPS 6336(AX)(BX*1), Y3
+	VMOVUPS 4160(AX)(BX*1), Y1
+	VMOVUPS 8320(AX)(BX*1), Y2
+	VMOVUPS 12480(AX)(BX*1), Y3
 	JMP     started221
 
 zero220:
@@ -6333,9 +6439,9 @@ done223:
 
 again224:
 	VADDPS (AX)(BX*1), Y0, Y0
-	VADDPS 2112(AX)(BX*1), Y1, Y1
-	VADDPS 4224(AX)(BX*1), Y2, Y2
-	VADDPS 6336(AX)(BX*1), Y3, Y3
+	VADDPS 4160(AX)(BX*1), Y1, Y1
+	VADDPS 8320(AX)(BX*1), Y2, Y2
+	VADDPS 12480(AX)(BX*1), Y3, Y3
 	ADDQ   CX, AX
 	DECQ   DX
 	JNZ    again224
@@ -6343,9 +6449,9 @@ again224:
 done225:
 	MOVQ    store+8(FP), AX
 	VMOVUPS Y0, (AX)(BX*1)
-	VMOVUPS Y1, 2112(AX)(BX*1)
-	VMOVUPS Y2, 4224(AX)(BX*1)
-	VMOVUPS Y3, 6336(AX)(BX*1)
+	VMOVUPS Y1, 4160(AX)(BX*1)
+	VMOVUPS Y2, 8320(AX)(BX*1)
+	VMOVUPS Y3, 12480(AX)(BX*1)
 	ADDQ    $0x00000008, R9
 	ADDQ    $0x00000020, BX
 	SUBQ    $0x00000008, R8
@@ -6355,11 +6461,12 @@ done213:
 	VZEROUPPER
 	RET
 
-// func columns256x2f32(load *float32, store *float32, pending *float32, adds int, size int, x **float32, w *float32, mean *float32, features int, first int, rows int)
+// func columns256x2f32(load *float32, store *float32, pending *float32, adds int, size int, x **float32, w *float32, mean *float32, features int, first int, rows int, ahead **float32, aheadFirst int, aheadShare int)
 // Requires: AVX, CMOV, FMA3, MMX+
-TEXT ·columns256x2f32(SB), NOSPLIT, $0-88
+TEXT ·columns256x2f32(SB), NOSPLIT, $0-112
 	XORQ BX, BX
 	MOVQ first+72(FP), R9
+	MOVQ aheadFirst+96(FP), R11
 	MOVQ rows+80(FP), R8
 
 next226:
@@ -6369,13 +6476,13 @@ next226:
 	TESTQ   AX, AX
 	JZ      zero229
 	VMOVUPS (AX)(BX*1), Y0
-	VMOVUPS 2112(AX)(BX*1), Y1
+	VMOVUPS 4160(AX)(BX*1), Y1
 	VMOVUPS 32(AX)(BX*1), Y2
-	VMOVUPS 2144(AX)(BX*1), Y3
+	VMOVUPS 4192(AX)(BX*1), Y3
 	VMOVUPS 64(AX)(BX*1), Y4
-	VMOVUPS 2176(AX)(BX*1), Y5
+	VMOVUPS 4224(AX)(BX*1), Y5
 	VMOVUPS 96(AX)(BX*1), Y6
-	VMOVUPS 2208(AX)(BX*1), Y7
+	VMOVUPS 4256(AX)(BX*1), Y7
 	JMP     started230
 
 zero229:
@@ -6393,13 +6500,16 @@ started230:
 	MOVQ  w+48(FP), SI
 	MOVQ  mean+56(FP), DI
 	MOVQ  features+64(FP), DX
+	MOVQ  ahead+88(FP), AX
 	TESTQ DX, DX
 	JZ    done232
 
 again231:
 	MOVQ         (R12), R13
-	PREFETCHT0   256(R13)(R9*4)
-	PREFETCHT0   320(R13)(R9*4)
+	MOVQ         (AX), R10
+	ADDQ         $0x00000040, AX
+	PREFETCHT0   (R10)(R11*4)
+	PREFETCHT0   64(R10)(R11*4)
 	VBROADCASTSS (DI), Y15
 	VMOVUPS      (R13)(R9*4), Y8
 	VSUBPS       Y15, Y8, Y8
@@ -6434,13 +6544,13 @@ done232:
 
 again233:
 	VADDPS (AX)(BX*1), Y0, Y0
-	VADDPS 2112(AX)(BX*1), Y1, Y1
+	VADDPS 4160(AX)(BX*1), Y1, Y1
 	VADDPS 32(AX)(BX*1), Y2, Y2
-	VADDPS 2144(AX)(BX*1), Y3, Y3
+	VADDPS 4192(AX)(BX*1), Y3, Y3
 	VADDPS 64(AX)(BX*1), Y4, Y4
-	VADDPS 2176(AX)(BX*1), Y5, Y5
+	VADDPS 4224(AX)(BX*1), Y5, Y5
 	VADDPS 96(AX)(BX*1), Y6, Y6
-	VADDPS 2208(AX)(BX*1), Y7, Y7
+	VADDPS 4256(AX)(BX*1), Y7, Y7
 	ADDQ   CX, AX
 	DECQ   DX
 	JNZ    again233
@@ -6448,16 +6558,20 @@ again233:
 done234:
 	MOVQ    store+8(FP), AX
 	VMOVUPS Y0, (AX)(BX*1)
-	VMOVUPS Y1, 2112(AX)(BX*1)
+	VMOVUPS Y1, 4160(AX)(BX*1)
 	VMOVUPS Y2, 32(AX)(BX*1)
-	VMOVUPS Y3, 2144(AX)(BX*1)
+	VMOVUPS Y3, 4192(AX)(BX*1)
 	VMOVUPS Y4, 64(AX)(BX*1)
-	VMOVUPS Y5, 2176(AX)(BX*1)
+	VMOVUPS Y5, 4224(AX)(BX*1)
 	VMOVUPS Y6, 96(AX)(BX*1)
-	VMOVUPS Y7, 2208(AX)(BX*1)
+	VMOVUPS Y7, 4256(AX)(BX*1)
 	ADDQ    $0x00000020, R9
 	ADDQ    $0x00000080, BX
 	SUBQ    $0x00000020, R8
+	MOVQ    aheadShare+104(FP), R10
+	IMUL3Q  $0x00000020, R10, R10
+	SHRQ    $0x08, R10
+	ADDQ    R10, R11
 	JMP     next226
 
 left227:
@@ -6473,7 +6587,7 @@ left227:
 	TESTQ   AX, AX
 	JZ      zero235
 	VMOVUPS (AX)(BX*1), Y0
-	VMOVUPS 2112(AX)(BX*1), Y1
+	VMOVUPS 4160(AX)(BX*1), Y1
 	JMP     started236
 
 zero235:
@@ -6512,7 +6626,7 @@ done238:
 
 again239:
 	VADDPS (AX)(BX*1), Y0, Y0
-	VADDPS 2112(AX)(BX*1), Y1, Y1
+	VADDPS 4160(AX)(BX*1), Y1, Y1
 	ADDQ   CX, AX
 	DECQ   DX
 	JNZ    again239
@@ -6520,7 +6634,7 @@ again239:
 done240:
 	MOVQ    store+8(FP), AX
 	VMOVUPS Y0, (AX)(BX*1)
-	VMOVUPS Y1, 2112(AX)(BX*1)
+	VMOVUPS Y1, 4160(AX)(BX*1)
 	ADDQ    $0x00000008, R9
 	ADDQ    $0x00000020, BX
 	SUBQ    $0x00000008, R8
@@ -6530,11 +6644,12 @@ done228:
 	VZEROUPPER
 	RET
 
-// func columns256x4f64(load *float32, store *float32, pending *float32, adds int, size int, x **float64, w *float32, mean *float64, features int, first int, rows int)
+// func columns256x4f64(load *float32, store *float32, pending *float32, adds int, size int, x **float64, w *float32, mean *float64, features int, first int, rows int, ahead **float64, aheadFirst int, aheadShare int)
 // Requires: AVX, CMOV, FMA3, MMX+
-TEXT ·columns256x4f64(SB), NOSPLIT, $0-88
+TEXT ·columns256x4f64(SB), NOSPLIT, $0-112
 	XORQ BX, BX
 	MOVQ first+72(FP), R9
+	MOVQ aheadFirst+96(FP), R11
 	MOVQ rows+80(FP), R8
 
 next241:
@@ -6544,13 +6659,13 @@ next241:
 	TESTQ   AX, AX
 	JZ      zero244
 	VMOVUPS (AX)(BX*1), Y0
-	VMOVUPS 2112(AX)(BX*1), Y1
-	VMOVUPS 4224(AX)(BX*1), Y2
-	VMOVUPS 6336(AX)(BX*1), Y3
+	VMOVUPS 4160(AX)(BX*1), Y1
+	VMOVUPS 8320(AX)(BX*1), Y2
+	VMOVUPS 12480(AX)(BX*1), Y3
 	VMOVUPS 32(AX)(BX*1), Y4
-	VMOVUPS 2144(AX)(BX*1), Y5
-	VMOVUPS 4256(AX)(BX*1), Y6
-	VMOVUPS 6368(AX)(BX*1), Y7
+	VMOVUPS 4192(AX)(BX*1), Y5
+	VMOVUPS 8352(AX)(BX*1), Y6
+	VMOVUPS 12512(AX)(BX*1), Y7
 	JMP     started245
 
 zero244:
@@ -6568,13 +6683,16 @@ started245:
 	MOVQ  w+48(FP), SI
 	MOVQ  mean+56(FP), DI
 	MOVQ  features+64(FP), DX
+	MOVQ  ahead+88(FP), AX
 	TESTQ DX, DX
 	JZ    done247
 
 again246:
 	MOVQ         (R12), R13
-	PREFETCHT0   256(R13)(R9*8)
-	PREFETCHT0   320(R13)(R9*8)
+	MOVQ         (AX), R10
+	ADDQ         $0x00000040, AX
+	PREFETCHT0   (R10)(R11*8)
+	PREFETCHT0   64(R10)(R11*8)
 	VBROADCASTSD (DI), Y15
 	VMOVUPD      (R13)(R9*8), Y8
 	VMOVUPD      32(R13)(R9*8), Y14
@@ -6617,13 +6735,13 @@ done247:
 
 again248:
 	VADDPS (AX)(BX*1), Y0, Y0
-	VADDPS 2112(AX)(BX*1), Y1, Y1
-	VADDPS 4224(AX)(BX*1), Y2, Y2
-	VADDPS 6336(AX)(BX*1), Y3, Y3
+	VADDPS 4160(AX)(BX*1), Y1, Y1
+	VADDPS 8320(AX)(BX*1), Y2, Y2
+	VADDPS 12480(AX)(BX*1), Y3, Y3
 	VADDPS 32(AX)(BX*1), Y4, Y4
-	VADDPS 2144(AX)(BX*1), Y5, Y5
-	VADDPS 4256(AX)(BX*1), Y6, Y6
-	VADDPS 6368(AX)(BX*1), Y7, Y7
+	VADDPS 4192(AX)(BX*1), Y5, Y5
+	VADDPS 8352(AX)(BX*1), Y6, Y6
+	VADDPS 12512(AX)(BX*1), Y7, Y7
 	ADDQ   CX, AX
 	DECQ   DX
 	JNZ    again248
@@ -6631,16 +6749,20 @@ again248:
 done249:
 	MOVQ    store+8(FP), AX
 	VMOVUPS Y0, (AX)(BX*1)
-	VMOVUPS Y1, 2112(AX)(BX*1)
-	VMOVUPS Y2, 4224(AX)(BX*1)
-	VMOVUPS Y3, 6336(AX)(BX*1)
+	VMOVUPS Y1, 4160(AX)(BX*1)
+	VMOVUPS Y2, 8320(AX)(BX*1)
+	VMOVUPS Y3, 12480(AX)(BX*1)
 	VMOVUPS Y4, 32(AX)(BX*1)
-	VMOVUPS Y5, 2144(AX)(BX*1)
-	VMOVUPS Y6, 4256(AX)(BX*1)
-	VMOVUPS Y7, 6368(AX)(BX*1)
+	VMOVUPS Y5, 4192(AX)(BX*1)
+	VMOVUPS Y6, 8352(AX)(BX*1)
+	VMOVUPS Y7, 12512(AX)(BX*1)
 	ADDQ    $0x00000010, R9
 	ADDQ    $0x00000040, BX
 	SUBQ    $0x00000010, R8
+	MOVQ    aheadShare+104(FP), R10
+	IMUL3Q  $0x00000010, R10, R10
+	SHRQ    $0x08, R10
+	ADDQ    R10, R11
 	JMP     next241
 
 left242:
@@ -6657,9 +6779,9 @@ left242:
 	TESTQ   AX, AX
 	JZ      zero250
 	VMOVUPS (AX)(BX*1), Y0
-	VMOVUPS 2112(AX)(BX*1), Y1
-	VMOVUPS 4224(AX)(BX*1), Y2
-	VMOVUPS 6336(AX)(BX*1), Y3
+	VMOVUPS 4160(AX)(BX*1), Y1
+	VMOVUPS 8320(AX)(BX*1), Y2
+	VMOVUPS 12480(AX)(BX*1), Y3
 	JMP     started251
 
 zero250:
@@ -6709,9 +6831,9 @@ done253:
 
 again254:
 	VADDPS (AX)(BX*1), Y0, Y0
-	VADDPS 2112(AX)(BX*1), Y1, Y1
-	VADDPS 4224(AX)(BX*1), Y2, Y2
-	VADDPS 6336(AX)(BX*1), Y3, Y3
+	VADDPS 4160(AX)(BX*1), Y1, Y1
+	VADDPS 8320(AX)(BX*1), Y2, Y2
+	VADDPS 12480(AX)(BX*1), Y3, Y3
 	ADDQ   CX, AX
 	DECQ   DX
 	JNZ    again254
@@ -6719,9 +6841,9 @@ again254:
 done255:
 	MOVQ    store+8(FP), AX
 	VMOVUPS Y0, (AX)(BX*1)
-	VMOVUPS Y1, 2112(AX)(BX*1)
-	VMOVUPS Y2, 4224(AX)(BX*1)
-	VMOVUPS Y3, 6336(AX)(BX*1)
+	VMOVUPS Y1, 4160(AX)(BX*1)
+	VMOVUPS Y2, 8320(AX)(BX*1)
+	VMOVUPS Y3, 12480(AX)(BX*1)
 	ADDQ    $0x00000008, R9
 	ADDQ    $0x00000020, BX
 	SUBQ    $0x00000008, R8
@@ -6731,11 +6853,12 @@ done243:
 	VZEROUPPER
 	RET
 
-// func columns256x2f64(load *float32, store *float32, pending *float32, adds int, size int, x **float64, w *float32, mean *float64, features int, first int, rows int)
+// func columns256x2f64(load *float32, store *float32, pending *float32, adds int, size int, x **float64, w *float32, mean *float64, features int, first int, rows int, ahead **float64, aheadFirst int, aheadShare int)
 // Requires: AVX, CMOV, FMA3, MMX+
-TEXT ·columns256x2f64(SB), NOSPLIT, $0-88
+TEXT ·columns256x2f64(SB), NOSPLIT, $0-112
 	XORQ BX, BX
 	MOVQ first+72(FP), R9
+	MOVQ aheadFirst+96(FP), R11
 	MOVQ rows+80(FP), R8
 
 next256:
@@ -6745,13 +6868,13 @@ next256:
 	TESTQ   AX, AX
 	JZ      zero259
 	VMOVUPS (AX)(BX*1), Y0
-	VMOVUPS 2112(AX)(BX*1), Y1
+	VMOVUPS 4160(AX)(BX*1), Y1
 	VMOVUPS 32(AX)(BX*1), Y2
-	VMOVUPS 2144(AX)(BX*1), Y3
+	VMOVUPS 4192(AX)(BX*1), Y3
 	VMOVUPS 64(AX)(BX*1), Y4
-	VMOVUPS 2176(AX)(BX*1), Y5
+	VMOVUPS 4224(AX)(BX*1), Y5
 	VMOVUPS 96(AX)(BX*1), Y6
-	VMOVUPS 2208(AX)(BX*1), Y7
+	VMOVUPS 4256(AX)(BX*1), Y7
 	JMP     started260
 
 zero259:
@@ -6769,15 +6892,18 @@ started260:
 	MOVQ  w+48(FP), SI
 	MOVQ  mean+56(FP), DI
 	MOVQ  features+64(FP), DX
+	MOVQ  ahead+88(FP), AX
 	TESTQ DX, DX
 	JZ    done262
 
 again261:
 	MOVQ         (R12), R13
-	PREFETCHT0   512(R13)(R9*8)
-	PREFETCHT0   576(R13)(R9*8)
-	PREFETCHT0   640(R13)(R9*8)
-	PREFETCHT0   704(R13)(R9*8)
+	MOVQ         (AX), R10
+	ADDQ         $0x00000040, AX
+	PREFETCHT0   (R10)(R11*8)
+	PREFETCHT0   64(R10)(R11*8)
+	PREFETCHT0   128(R10)(R11*8)
+	PREFETCHT0   192(R10)(R11*8)
 	VBROADCASTSD (DI), Y15
 	VMOVUPD      (R13)(R9*8), Y8
 	VMOVUPD      32(R13)(R9*8), Y14
@@ -6832,13 +6958,13 @@ done262:
 
 again263:
 	VADDPS (AX)(BX*1), Y0, Y0
-	VADDPS 2112(AX)(BX*1), Y1, Y1
+	VADDPS 4160(AX)(BX*1), Y1, Y1
 	VADDPS 32(AX)(BX*1), Y2, Y2
-	VADDPS 2144(AX)(BX*1), Y3, Y3
+	VADDPS 4192(AX)(BX*1), Y3, Y3
 	VADDPS 64(AX)(BX*1), Y4, Y4
-	VADDPS 2176(AX)(BX*1), Y5, Y5
+	VADDPS 4224(AX)(BX*1), Y5, Y5
 	VADDPS 96(AX)(BX*1), Y6, Y6
-	VADDPS 2208(AX)(BX*1), Y7, Y7
+	VADDPS 4256(AX)(BX*1), Y7, Y7
 	ADDQ   CX, AX
 	DECQ   DX
 	JNZ    again263
@@ -6846,16 +6972,20 @@ again263:
 done264:
 	MOVQ    store+8(FP), AX
 	VMOVUPS Y0, (AX)(BX*1)
-	VMOVUPS Y1, 2112(AX)(BX*1)
+	VMOVUPS Y1, 4160(AX)(BX*1)
 	VMOVUPS Y2, 32(AX)(BX*1)
-	VMOVUPS Y3, 2144(AX)(BX*1)
+	VMOVUPS Y3, 4192(AX)(BX*1)
 	VMOVUPS Y4, 64(AX)(BX*1)
-	VMOVUPS Y5, 2176(AX)(BX*1)
+	VMOVUPS Y5, 4224(AX)(BX*1)
 	VMOVUPS Y6, 96(AX)(BX*1)
-	VMOVUPS Y7, 2208(AX)(BX*1)
+	VMOVUPS Y7, 4256(AX)(BX*1)
 	ADDQ    $0x00000020, R9
 	ADDQ    $0x00000080, BX
 	SUBQ    $0x00000020, R8
+	MOVQ    aheadShare+104(FP), R10
+	IMUL3Q  $0x00000020, R10, R10
+	SHRQ    $0x08, R10
+	ADDQ    R10, R11
 	JMP     next256
 
 left257:
@@ -6872,7 +7002,7 @@ left257:
 	TESTQ   AX, AX
 	JZ      zero265
 	VMOVUPS (AX)(BX*1), Y0
-	VMOVUPS 2112(AX)(BX*1), Y1
+	VMOVUPS 4160(AX)(BX*1), Y1
 	JMP     started266
 
 zero265:
@@ -6916,7 +7046,7 @@ done268:
 
 again269:
 	VADDPS (AX)(BX*1), Y0, Y0
-	VADDPS 2112(AX)(BX*1), Y1, Y1
+	VADDPS 4160(AX)(BX*1), Y1, Y1
 	ADDQ   CX, AX
 	DECQ   DX
 	JNZ    again269
@@ -6924,7 +7054,7 @@ again269:
 done270:
 	MOVQ    store+8(FP), AX
 	VMOVUPS Y0, (AX)(BX*1)
-	VMOVUPS Y1, 2112(AX)(BX*1)
+	VMOVUPS Y1, 4160(AX)(BX*1)
 	ADDQ    $0x00000008, R9
 	ADDQ    $0x00000020, BX
 	SUBQ    $0x00000008, R8
@@ -6958,11 +7088,11 @@ next271:
 	JLE          done272
 	VADDPS       (BX), Y8, Y0
 	VFMADD231PS  Y14, Y0, Y13
-	VADDPS       2112(BX), Y9, Y1
+	VADDPS       4160(BX), Y9, Y1
 	VFMADD231PS  Y14, Y1, Y13
-	VADDPS       4224(BX), Y10, Y2
+	VADDPS       8320(BX), Y10, Y2
 	VFMADD231PS  Y14, Y2, Y13
-	VADDPS       6336(BX), Y11, Y3
+	VADDPS       12480(BX), Y11, Y3
 	VFMADD231PS  Y14, Y3, Y13
 	VUNPCKLPS    Y1, Y0, Y4
 	VUNPCKHPS    Y1, Y0, Y5
@@ -7040,7 +7170,7 @@ next273:
 	JLE          done274
 	VADDPS       (BX), Y8, Y0
 	VFMADD231PS  Y14, Y0, Y13
-	VADDPS       2112(BX), Y9, Y1
+	VADDPS       4160(BX), Y9, Y1
 	VFMADD231PS  Y14, Y1, Y13
 	VUNPCKLPS    Y1, Y0, Y4
 	VUNPCKHPS    Y1, Y0, Y5

@@ -20,7 +20,7 @@ var portable = set{
 const width = 2
 
 func listGo[T float32 | float64](dst *float32, x *T, w *float32, mean *T, offset *float32,
-	rows, features, xStride, dstStride, used int) (bad int) {
+	rows, features, xStride, dstStride, used, _, _, _, _ int) (bad int) {
 	groups := (features + lanes - 1) / lanes
 	weights := unsafe.Slice(w, groups*width*lanes)
 	means := unsafe.Slice(mean, groups*lanes)
@@ -61,7 +61,7 @@ func sumOf[T float32 | float64](x, mean []T, w []float32) float32 {
 }
 
 func columnsGo[T float32 | float64](load, store, pending *float32, adds, size int,
-	x **T, w *float32, mean *T, features, first, rows int) {
+	x **T, w *float32, mean *T, features, first, rows int, _ **T, _, _ int) {
 	for c := range width {
 		at := func(base *float32) []float32 {
 			return unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(base), 4*c*accStride)), rows)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 )
@@ -124,27 +125,28 @@ func (p *problem) project(s set, l layout, from, to int) (y []float32, finite bo
 	return y, w.List32(y, x[from*stride:], n, stride)
 }
 
-// check holds every set, layout and batch of a problem to the exact sums, to each other and to finiteness.
-func (p *problem) check(r *rand.Rand) error {
+// check holds every set, and some layouts and batches, of a problem to the exact sums, to each other and to what is
+// finite. It returns how many rows it has looked at.
+func (p *problem) check(r *rand.Rand) (rows int, err error) {
 	exact, size := p.exact()
 	var fused []float32
 	for _, s := range sets() {
 		whole, finite := p.project(s, layout{}, 0, p.rows)
+		rows += p.rows
 		if finite == slices.ContainsFunc(whole, func(v float32) bool { return v-v != 0 }) {
-			// what fills a vector of rows may be counted, but nothing that is not finite be missed
-			return fmt.Errorf("%s: finite is %v", s.name, finite)
+			return rows, fmt.Errorf("%s: finite is %v", s.name, finite)
 		}
 		for i, y := range whole {
 			row := p.x[i/p.outputs*p.features:][:p.features]
 			bad := slices.ContainsFunc(row, func(v float32) bool { return v-v != 0 })
 			if off := math.Abs(float64(y) - exact[i]); bad != (y-y != 0) && (bad || size[i] < 1e38) ||
 				y-y == 0 && !(off <= Bound(p.features)*size[i]+float64(p.features+9)*0x1p-149) {
-				return fmt.Errorf("%s: output %d is %g, the exact sum %g of terms of %g", s.name, i, y, exact[i], size[i])
+				return rows, fmt.Errorf("%s: output %d is %g, the exact sum %g of terms of %g", s.name, i, y, exact[i], size[i])
 			}
 		}
 		if s.name != portable.name {
 			if fused != nil && !sameBits(whole, fused) {
-				return fmt.Errorf("%s differs from another with fused operations", s.name)
+				return rows, fmt.Errorf("%s differs from another with fused operations", s.name)
 			}
 			fused = whole
 		}
@@ -156,13 +158,14 @@ func (p *problem) check(r *rand.Rand) error {
 				from, to = 0, p.rows
 			}
 			got, _ := p.project(s, l, from, to)
+			rows += to - from
 			if !sameBits(got, whole[from*p.outputs:to*p.outputs]) {
-				return fmt.Errorf("%s: rows %d to %d of %d x %d -> %d in %+v differ from those of a list", s.name,
+				return rows, fmt.Errorf("%s: rows %d to %d of %d x %d -> %d in %+v differ from those of a list", s.name,
 					from, to, p.rows, p.features, p.outputs, l)
 			}
 		}
 	}
-	return nil
+	return rows, nil
 }
 
 // exact is the outputs in float64 and the sizes that their error is relative to.
@@ -192,16 +195,25 @@ func sameBits(a, b []float32) bool {
 	return len(a) == len(b)
 }
 
+// Every loop against the exact sum, against each other, and over batches, layouts and places. EMBEDD_SOAK=1 looks at
+// 10^8 rows.
 func TestLoops(t *testing.T) {
 	for _, s := range sets() {
 		t.Log(s.name)
 	}
-	for seed := range uint64(600) {
+	most := 300_000
+	if os.Getenv("EMBEDD_SOAK") != "" {
+		most = 100_000_000
+	}
+	rows, seed := 0, uint64(0)
+	for ; rows < most; seed++ {
 		r := rand.New(rand.NewPCG(seed, 0))
 		p := newProblem(r)
-		if err := p.check(r); err != nil {
+		n, err := p.check(r)
+		if err != nil {
 			t.Fatalf("seed %d, %d x %d -> %d: %v", seed, p.rows, p.features, p.outputs, err)
 		}
+		rows += n
 	}
+	t.Logf("%d rows of %d problems", rows, seed)
 }
-

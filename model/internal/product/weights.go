@@ -33,15 +33,15 @@ type side[T float32 | float64] struct {
 }
 
 // list is a loop over rows that lie side by side, strides in bytes, for one tile. It returns 0 where all outputs are
-// finite.
+// finite. Of the memory that it reads ahead asm/main.go says more.
 type list[T float32 | float64] func(dst *float32, x *T, w *float32, mean *T, offset *float32,
-	rows, features, xStride, dstStride, used int) int
+	rows, features, xStride, dstStride, used, ahead, aheadRow, aheadLine, aheadStep int) int
 
 // columns is a loop over every eighth of some columns, which adds to the sums of a tile, accStride apart: they start
 // from load, from zero where that is nil, in the end take as many blocks of size bytes from pending on as adds says,
 // and go to store.
 type columns[T float32 | float64] func(load, store, pending *float32, adds, size int,
-	x **T, w *float32, mean *T, features, first, rows int)
+	x **T, w *float32, mean *T, features, first, rows int, ahead **T, aheadFirst, aheadShare int)
 
 // scatter turns sums of columns into rows of outputs, as list returns.
 type scatter func(dst, sums, offset *float32, rows, dstStride, used int) int
@@ -130,11 +130,12 @@ func (p *Weights) Columns64(dst []float32, x []*float64, from, rows int, s *Sums
 	return columnsOf(p, &p.f64, dst, x, from, rows, s)
 }
 
-// cached is how many bytes of rows all tiles take in turns while they are in a near cache; a multiple of all groups of
-// rows.
+// A list of several tiles is done some rows at a time, which all of them take in turns while they are in a near cache;
+// each reads its share of the next so many ahead. That many rows are a multiple of all groups of rows.
 const (
-	cached     = 256 << 10
+	cached     = 64 << 10
 	cachedRows = 24
+	line       = 64
 )
 
 func listOf[T float32 | float64](p *Weights, s *side[T], dst []float32, x []T, rows, stride int) bool {
@@ -143,16 +144,22 @@ func listOf[T float32 | float64](p *Weights, s *side[T], dst []float32, x []T, r
 	}
 	_, _ = x[:(rows-1)*stride+p.features], dst[:rows*p.outputs]
 	size := int(unsafe.Sizeof(x[0]))
-	step := rows
-	if len(p.tiles) > 1 {
+	step, apart := rows, stride*size
+	ahead, aheadRow, aheadLine, aheadStep := 8*apart, apart, apart, 16*size
+	if n := len(p.tiles); n > 1 {
 		step = max(cached/(p.features*size*cachedRows), 1) * cachedRows
+		aheadRow, aheadLine = apart/n, line*size/4
+		aheadStep = 6 * aheadRow / max(p.features/16, 1)
 	}
 	bad := 0
 	for from := 0; from < rows; from += step {
 		for i := range p.tiles {
 			t := &p.tiles[i]
+			if len(p.tiles) > 1 {
+				ahead = (step + step*i/len(p.tiles)) * apart
+			}
 			bad |= s.lists[i](&dst[from*p.outputs+t.first], &x[from*stride], &t.w[0], &s.mean[0], &t.offset[0],
-				min(step, rows-from), p.features, stride*size, 4*p.outputs, t.used)
+				min(step, rows-from), p.features, apart, 4*p.outputs, t.used, ahead, aheadRow, aheadLine, aheadStep)
 		}
 	}
 	return bad == 0

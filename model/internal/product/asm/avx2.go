@@ -36,7 +36,7 @@ func (s avx2) half(bits int, t tile, rows, nth int) {
 	}
 	disp := nth * lanes * bits / 8
 	for r := range rows {
-		at := rowAt(r, disp, base0, base3)
+		at := rowAt(r, disp)
 		if bits == 32 {
 			VMOVUPS(at, y(first+r))
 			VSUBPS(Mem{Base: means, Disp: disp}, y(first+r), y(first+r))
@@ -64,7 +64,7 @@ func (s avx2) tail(bits int, t tile, rows int) {
 	}
 	mask := Mem{Base: ahead0, Index: count, Scale: uint8(bits / 8)}
 	for r := range rows {
-		at := rowAt(r, 0, base0, base3)
+		at := rowAt(r, 0)
 		if bits == 32 {
 			VMOVUPS(mask, y(15))
 			VMASKMOVPS(at, y(15), y(first+r))

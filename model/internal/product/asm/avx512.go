@@ -48,7 +48,7 @@ func (s avx512) half(bits int, t tile, rows, nth int) {
 	}
 	for r := range rows {
 		v := 29 + r%2
-		at := rowAt(r, disp, base0, base3)
+		at := rowAt(r, disp)
 		if bits == 32 {
 			VBROADCASTF64X4(at, z(v))
 			VSUBPS(z(28), z(v), z(v))
@@ -69,7 +69,7 @@ func (s avx512) tail(bits int, t tile, rows int) {
 	}
 	for r := range rows {
 		v := 29 + r%2
-		at := rowAt(r, 0, base0, base3)
+		at := rowAt(r, 0)
 		if bits == 32 {
 			VMOVUPS_Z(at, reg.K1, y(v))
 			VSUBPS(y(28), y(v), y(v))

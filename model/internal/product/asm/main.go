@@ -27,7 +27,7 @@ const (
 
 	// block is how many bytes the sums of one output stand from those of the next in what columns write and scatter
 	// reads: package product's accStride numbers.
-	block = 4 * (512 + 16)
+	block = 4 * (1024 + 16)
 )
 
 var order, masks32, masks64 Mem
@@ -140,32 +140,37 @@ var (
 	count            = reg.R8
 	row              = reg.R9
 	ahead0, ahead3   = reg.R10, reg.R11
-	out, outStride   = reg.R12, reg.R13
+	line1, line3     = reg.R12, reg.R13 // while sums are made
+	out, outStride   = reg.R12, reg.R13 // after
 )
 
-// rowAt is an element of row r of those at the bases.
-func rowAt(r, disp int, b0, b3 reg.Register) Mem {
+// rowAt is an element of row r.
+func rowAt(r, disp int) Mem { return nth(r, disp, base0, base3, stride1, stride3) }
+
+// nth is what stands r strides from b0, three of which are b3 and s3.
+func nth(r, disp int, b0, b3, s1, s3 reg.Register) Mem {
 	switch r {
 	case 0:
 		return Mem{Base: b0, Disp: disp}
 	case 1, 2:
-		return Mem{Base: b0, Disp: disp, Index: stride1, Scale: uint8(r)}
+		return Mem{Base: b0, Disp: disp, Index: s1, Scale: uint8(r)}
 	case 3:
 		return Mem{Base: b3, Disp: disp}
 	case 4, 5:
-		return Mem{Base: b3, Disp: disp, Index: stride1, Scale: uint8(r - 3)}
+		return Mem{Base: b3, Disp: disp, Index: s1, Scale: uint8(r - 3)}
 	case 6:
-		return Mem{Base: b0, Disp: disp, Index: stride3, Scale: 2}
+		return Mem{Base: b0, Disp: disp, Index: s3, Scale: 2}
 	}
-	return Mem{Base: b3, Disp: disp, Index: stride1, Scale: 4}
+	return Mem{Base: b3, Disp: disp, Index: s1, Scale: 4}
 }
 
 // list is the loop over rows whose features stand side by side. The rows that are left at the end are done with some
-// before them once more, which come out the same; where there are fewer than a tile, one by one.
+// before them once more, which come out the same; where there are fewer than a tile, one by one. Memory is read ahead of
+// row r from ahead + r aheadRow bytes behind the first on, a line of it each aheadLine, and aheadStep on the next time.
 func list(s set, bits int, t tile) {
 	TEXT(fmt.Sprintf("list%sx%df%d", s.name(), t.outputs, bits), NOSPLIT,
 		fmt.Sprintf("func(dst *float32, x *%[1]s, w *float32, mean *%[1]s, offset *float32, "+
-			"rows, features, xStride, dstStride, used int) int", elem(bits)))
+			"rows, features, xStride, dstStride, used, ahead, aheadRow, aheadLine, aheadStep int) int", elem(bits)))
 	Pragma("noescape")
 	single, next, done := fresh("single"), fresh("next"), fresh("done")
 	Load(Param("features"), count)
@@ -174,7 +179,6 @@ func list(s set, bits int, t tile) {
 	s.clear()
 	Load(Param("xStride"), stride1)
 	LEAQ(Mem{Base: stride1, Index: stride1, Scale: 2}, stride3)
-	Load(Param("dstStride"), outStride)
 	XORQ(row, row)
 	Load(Param("rows"), count)
 	CMPQ(count, U32(uint32(t.rows)))
@@ -217,35 +221,42 @@ func rowsOfList(s set, bits int, t tile, rows int) {
 	ADDQ(base3, base0)
 	LEAQ(Mem{Base: base0, Index: stride3, Scale: 1}, base3)
 	if rows > 1 {
-		IMUL3Q(U32(uint32(rows)), stride1, ahead0)
-		ADDQ(base0, ahead0)
-		LEAQ(Mem{Base: ahead0, Index: stride3, Scale: 1}, ahead3)
+		Load(Param("aheadRow"), ahead0)
+		IMULQ(row, ahead0)
+		Load(Param("ahead"), ahead3)
+		ADDQ(ahead3, ahead0)
+		Load(Param("x"), ahead3)
+		ADDQ(ahead3, ahead0)
+		Load(Param("aheadLine"), line1)
+		LEAQ(Mem{Base: line1, Index: line1, Scale: 2}, line3)
+		LEAQ(Mem{Base: ahead0, Index: line3, Scale: 1}, ahead3)
 	}
 	Load(Param("w"), weights)
 	Load(Param("mean"), means)
-	Load(Param("dst"), out)
-	MOVQ(row, count)
-	IMULQ(outStride, count)
-	ADDQ(count, out)
 	for i := range rows * s.vectors(t.outputs) {
 		s.zero(i)
 	}
 	forward := func(features int) {
-		for _, b := range []reg.Register{base0, base3, ahead0, ahead3}[:2+2*min(rows-1, 1)] {
-			ADDQ(U32(uint32(features*bytes)), b)
-		}
+		ADDQ(U32(uint32(features*bytes)), base0)
+		ADDQ(U32(uint32(features*bytes)), base3)
 		ADDQ(U32(uint32(features/lanes*t.outputs*group)), weights)
 		ADDQ(U32(uint32(features*bytes)), means)
 	}
 	Load(Param("features"), count)
 	SHRQ(Imm(4), count)
 	times(count, func() {
-		if rows > 1 { // the next rows, a line at a time
+		if rows > 1 {
 			for r := range rows {
 				for line := 0; line < 16*bytes; line += 64 {
-					PREFETCHT0(rowAt(r, line, ahead0, ahead3))
+					PREFETCHT0(nth(r, line, ahead0, ahead3, line1, line3))
 				}
 			}
+			step, err := Param("aheadStep").Resolve()
+			if err != nil {
+				panic(err)
+			}
+			ADDQ(step.Addr, ahead0)
+			ADDQ(step.Addr, ahead3)
 		}
 		s.half(bits, t, rows, 0)
 		s.half(bits, t, rows, 1)
@@ -264,6 +275,11 @@ func rowsOfList(s set, bits int, t tile, rows int) {
 	s.tail(bits, t, rows)
 	Label(whole)
 	Load(Param("offset"), weights)
+	Load(Param("dst"), out)
+	Load(Param("dstStride"), outStride)
+	MOVQ(row, count)
+	IMULQ(outStride, count)
+	ADDQ(count, out)
 	s.reduce(t, rows)
 }
 
