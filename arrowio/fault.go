@@ -25,7 +25,10 @@ func (b *Batch) Faults() []Fault {
 // FaultsIn is Faults for one who knows that no other rows than these, ascending, have any: it looks at no other.
 func (b *Batch) FaultsIn(rows []int) []Fault {
 	b.once.Do(func() {
-		if len(rows) == b.rows {
+		switch len(rows) {
+		case 0:
+			return
+		case b.rows:
 			b.faults = b.findFaults()
 			return
 		}
