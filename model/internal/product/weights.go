@@ -133,7 +133,7 @@ func (p *Weights) Columns64(dst []float32, x []*float64, from, rows int, s *Sums
 // A list of several tiles is done some rows at a time, which all of them take in turns while they are in a near cache;
 // each reads its share of the next so many ahead. That many rows are a multiple of all groups of rows.
 const (
-	cached     = 64 << 10
+	cached     = 32 << 10
 	cachedRows = 24
 	line       = 64
 )
