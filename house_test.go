@@ -29,7 +29,8 @@ var below = map[string][]string{
 	"model/moments":             {"model/internal/parallel"},
 	"model/graph":               {"model/internal/linalg", "model/internal/parallel"},
 	"model/internal/mapping":    {"model/internal/linalg", "model/internal/parallel"},
-	"model":                     {"model/internal/mapping", "model/internal/linalg", "model/internal/parallel"},
+	"model/internal/product":    {"model/internal/linalg"},
+	"model":                     ofModel,
 	"model/score":               {"model", "model/graph"},
 	"model/internal/lbfgs":      {"model"},
 	"model/internal/stiefel":    {"model", "model/internal/linalg"},
@@ -76,6 +77,10 @@ var below = map[string][]string{
 	"cmd/embedd": {"cmd/embedd/config", "cmd/embedd/connection", "stream", "stream/registry", "plugin", "arrowio", "arrowio/file",
 		"arrowio/wire", "model", "model/fit", "model/score", "model/eval"},
 }
+
+// ofModel is what the fitted map stands on.
+var ofModel = []string{"model/internal/mapping", "model/internal/product", "model/internal/linalg",
+	"model/internal/parallel"}
 
 // foreign lists the modules of others that a package may not reach, directly or not: what embedding it must not cost
 // a host.

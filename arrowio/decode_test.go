@@ -185,6 +185,28 @@ func TestFaultsNameTheFirstBadElement(t *testing.T) {
 	}
 }
 
+// Who knows which rows may have faults gets the same ones for a look at these rows, and has looked for everyone.
+func TestFaultsIn(t *testing.T) {
+	d := newDecoder(t, Spec{Features: []string{"a", "b", "c", "v", "w"}, Label: "label"})
+	want := decode(t, d, fixtures(t)["mixed"]).Batches()[0].Faults()
+	if len(want) != 3 {
+		t.Fatalf("%d faults", len(want))
+	}
+	for _, rows := range [][]int{{1, 2, 3}, {0, 1, 2, 3}, {0, 1, 2, 3, 4}} {
+		b := decode(t, d, fixtures(t)["mixed"]).Batches()[0]
+		if got := b.FaultsIn(rows[:min(len(rows), b.Rows())]); !slices.Equal(got, want) {
+			t.Errorf("in %v: %v, not %v", rows, got, want)
+		}
+		if got := b.Faults(); !slices.Equal(got, want) {
+			t.Errorf("after %v: %v, not %v", rows, got, want)
+		}
+	}
+	b := decode(t, d, fixtures(t)["mixed"]).Batches()[0]
+	if got := append(b.FaultsIn([]int{2}), b.Faults()...); len(got) != 2 || got[0] != want[1] || got[1] != want[1] {
+		t.Errorf("in row 2 alone: %v", got)
+	}
+}
+
 // Each err value is found wherever it stands, for both widths and both layouts.
 func TestFaultsFindEveryPlace(t *testing.T) {
 	for _, err := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1 << 128, -1e160, math.MaxFloat64} {

@@ -22,6 +22,40 @@ func (b *Batch) Faults() []Fault {
 	return b.faults
 }
 
+// FaultsIn is Faults for one who knows that no other rows than these, ascending, have any: it looks at no other.
+func (b *Batch) FaultsIn(rows []int) []Fault {
+	b.once.Do(func() {
+		switch len(rows) {
+		case 0:
+			return
+		case b.rows:
+			b.faults = b.findFaults()
+			return
+		}
+		names := map[int]string{}
+		for _, row := range rows {
+			if element, bad := b.firstBad(row); bad {
+				b.faults = append(b.faults, b.faultAt(row, element, names))
+			}
+		}
+	})
+	return b.faults
+}
+
+// firstBad returns the first element of a row that no method can use.
+func (b *Batch) firstBad(row int) (element int, bad bool) {
+	for i := range b.blocks {
+		k := &b.blocks[i]
+		for col := range k.Cols {
+			if !Held(k.At(row, col)) {
+				return element + col, true
+			}
+		}
+		element += k.Cols
+	}
+	return 0, false
+}
+
 func (b *Batch) findFaults() []Fault {
 	for _, c := range b.columns {
 		if c.size < 0 { // no row has said how long the list is: all are null

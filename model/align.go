@@ -108,10 +108,16 @@ func Align(ctx context.Context, candidate, live *Model, anchors Rows, mode strin
 	return aligned, measure(y1, y0, candidate.Dim() == live.Dim()), nil
 }
 
-// outputs are the first d columns of the model's outputs, n x d.
+// outputs are the first d columns of the outputs of a linear model, n x d. What comes of them is stored, so they are
+// those of steady.
 func outputs(ctx context.Context, m *Model, rows Rows, d int) (*mat.Dense, error) {
+	if err := rows.check(m.M()); err != nil {
+		return nil, err
+	}
+	k := newProducts(m.mean, m.scale, m.unit, m.wide, m.mapping.(*mapping.Linear))
+	k.hold()
 	y := make([]float32, rows.N*m.Dim())
-	if err := m.ProjectContext(ctx, y, rows); err != nil {
+	if err := k.project(ctx, y, nil, rows); err != nil {
 		return nil, err
 	}
 	out := mat.NewDense(rows.N, d, nil)

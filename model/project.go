@@ -4,15 +4,18 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
 	"github.com/embedd/embedd/model/internal/parallel"
+	"github.com/embedd/embedd/model/internal/product"
 )
 
 const (
-	tile      = 64      // rows centred together: whole cache lines of a column, a scratch that stays in cache
+	tile      = 64      // rows that are copied together: a scratch that stays in cache
+	most      = 1024    // rows that one core takes at a time
 	serial    = 1 << 20 // multiply-adds of a call that one core does alone
 	rangeLow  = 1e-30   // scales and folded weights outside of these two leave the
 	rangeHigh = 1e+30   // range in which float32 is as good as its 24 bits
@@ -21,25 +24,22 @@ const (
 // projection projects rows: y = W (x - mean) + offset with W = A^T/scale. It
 // holds the tables of one mapping and a pool of scratch memory.
 //
-// A row's output depends on the row and the model alone. Each row takes the
-// same float32 operations in the same order whatever its batch, place and
-// memory layout: centring is element by element, and a dot product runs over
-// scratch and tables whose length and alignment are fixed here, because the
-// order in which gonum's Sdot sums depends on the alignment of its second
-// argument, and Sgemm's on the size of the batch.
+// A row's output depends on the row and the model alone, not on its batch, its
+// place and its memory layout: package product sums in one order always.
 type projection struct {
-	m, dim, width int // features, outputs, dot products of a row
-	stride        int // m padded to a multiple of lane
+	m, dim, width int // features, outputs, products of a row
 	unit          bool
 	exact         bool // the model does not fit float32: every row in float64
+	centred       bool // rows are copied, and centred in float64, before the products
 
-	mean     []float64
-	w        []float32 // width x stride, aligned
-	w64      []float64 // width x m
-	offset   []float64 // width
-	offset32 []float32
+	mean   []float64
+	w64    []float64 // width x m
+	offset []float64 // width
 
-	finish    func(dst, y []float32) int
+	products *product.Weights // nil: steady
+	steady   *steady
+	finish   func(dst, y []float32) int // of mappings whose outputs are not the products themselves
+
 	extension mapping.Extension // in place of products and finish; nil: products
 	scale     []float64         // of the row that extension sees
 	scratch   sync.Pool         // *scratch
@@ -47,11 +47,13 @@ type projection struct {
 }
 
 type scratch struct {
-	z   []float32 // tile x stride, aligned
-	y   []float32 // tile x width
-	x64 []float64 // m
-	y64 []float64 // dim
-	own *mapping.Workspace
+	x64  []float64 // m
+	y    []float32 // tile x width, for finish
+	z    []float32 // rows that are copied
+	wide []float64 // the same
+	sums *product.Sums
+	y64  []float64 // dim
+	own  *mapping.Workspace
 }
 
 func newProjection(mean, scale []float64, unit, wide bool, mp mapping.Map) (*projection, error) {
@@ -59,35 +61,75 @@ func newProjection(mean, scale []float64, unit, wide bool, mp mapping.Map) (*pro
 		return newRowProjection(mean, scale, unit, r)
 	}
 	pm := mp.(mapping.ProductMap)
-	width, w, offset := pm.Weights()
+	k := newProducts(mean, scale, unit, wide, pm)
+	if _, linear := mp.(*mapping.Linear); linear {
+		k.fold(scale)
+	} else {
+		k.hold()
+		k.finish = pm.Finish
+	}
+	return k, nil
+}
+
+// newProducts has all but the tables of the products.
+func newProducts(mean, scale []float64, unit, wide bool, mp mapping.ProductMap) *projection {
+	width, w, offset := mp.Weights()
 	m := len(mean)
-	k := &projection{m: m, dim: mp.Dim(), width: width, stride: (m + linalg.Lane - 1) / linalg.Lane * linalg.Lane,
-		unit: unit, exact: wide,
-		mean: mean, w64: w, offset: offset, finish: pm.Finish}
+	k := &projection{m: m, dim: mp.Dim(), width: width, unit: unit, exact: wide, mean: mean, w64: w, offset: offset}
 	if offset == nil {
 		k.offset = make([]float64, width)
 	}
-	k.offset32 = make([]float32, width)
-	k.w = linalg.Aligned(width * k.stride)
 	for j, mu := range mean {
 		k.exact = k.exact || scale[j] < rangeLow || scale[j] > rangeHigh || math.Abs(mu) > rangeHigh
 	}
 	for c := range width {
-		k.offset32[c] = float32(k.offset[c])
 		largest := math.Abs(k.offset[c])
 		for j := range m {
-			f := k.w64[c*m+j] / scale[j]
-			k.w64[c*m+j] = f
-			k.w[c*k.stride+j] = float32(f)
-			largest = max(largest, math.Abs(f))
+			w[c*m+j] /= scale[j]
+			largest = max(largest, math.Abs(w[c*m+j]))
 		}
 		k.exact = k.exact || largest > rangeHigh || (largest != 0 && largest < rangeLow)
 	}
 	k.scratch.New = func() any {
-		return &scratch{z: linalg.Aligned(tile * k.stride), y: make([]float32, tile*width), x64: make([]float64, m)}
+		s := &scratch{x64: make([]float64, m)}
+		if k.finish != nil {
+			s.y = make([]float32, tile*width)
+		}
+		if k.products != nil {
+			s.sums = k.products.NewSums()
+		}
+		return s
 	}
 	k.jobs.New = k.newJob
-	return k, nil
+	return k
+}
+
+// fold makes the tables of a map whose outputs are the products. The mean is taken off as float32, and what that
+// leaves, times the weights, goes into the offset: x - mean is then as exact as where float64 takes the whole mean off,
+// unless features lie closer to each other than float32 numbers at their mean. Such rows are centred first.
+func (k *projection) fold(scale []float64) {
+	w := make([]float32, len(k.w64))
+	largest := make([]float64, k.m) // weight of a feature
+	for i, v := range k.w64 {
+		w[i] = float32(v)
+		largest[i%k.m] = max(largest[i%k.m], math.Abs(v))
+	}
+	mean, left := make([]float32, k.m), make([]float64, k.m)
+	k.centred = k.unit
+	for j, mu := range k.mean {
+		mean[j] = float32(mu)
+		left[j] = mu - float64(mean[j])
+		k.centred = k.centred || math.Abs(left[j])*max(1/scale[j], largest[j]) > 0.25
+	}
+	if k.centred {
+		clear(mean)
+		clear(left)
+	}
+	offset := make([]float32, k.width)
+	for c := range offset {
+		offset[c] = float32(k.offset[c] - linalg.Dot(k.w64[c*k.m:(c+1)*k.m], left))
+	}
+	k.products = product.New(w, mean, offset)
 }
 
 // newRowProjection is the kernel of a mapping that sees the scaled row itself.
@@ -123,13 +165,42 @@ func (m *Model) Project(dst []float32, rows Rows) error {
 // that ends.
 func (m *Model) ProjectContext(ctx context.Context, dst []float32, rows Rows) (err error) {
 	defer parallel.Recover(&err, "project")
-	if err = rows.check(m.M()); err != nil {
+	if err := m.fits(dst, rows); err != nil {
+		return err
+	}
+	return m.projection.project(ctx, dst, nil, rows)
+}
+
+// fits checks the rows against the model, and dst against both.
+func (m *Model) fits(dst []float32, rows Rows) error {
+	if err := rows.check(m.M()); err != nil {
 		return err
 	}
 	if want := rows.N * m.Dim(); len(dst) < want {
 		return fmt.Errorf("project: dst holds %d values, %d rows x %d outputs need %d", len(dst), rows.N, m.Dim(), want)
 	}
-	return m.projection.project(ctx, dst, nil, rows)
+	return nil
+}
+
+// ProjectSuspects is Project, and returns the rows, ascending, that may hold a value which is not finite or is beyond
+// float32. No other row holds one, so who looks for such values need not look there. Mappings other than linear, and
+// models that need float64, suspect every row.
+func (m *Model) ProjectSuspects(dst []float32, rows Rows) (suspects []int, err error) {
+	defer parallel.Recover(&err, "project")
+	k := m.projection
+	if err := m.fits(dst, rows); err != nil {
+		return nil, err
+	}
+	j := k.jobs.Get().(*job)
+	defer j.end()
+	if err := j.run(context.Background(), dst, nil, rows); err != nil {
+		return nil, err
+	}
+	if k.exact || k.extension != nil || k.steady != nil {
+		return linalg.Range(rows.N), nil
+	}
+	slices.Sort(j.suspects)
+	return slices.Clone(j.suspects), nil
 }
 
 // ProjectClasses writes the class index of each row to class beside its outputs, for
@@ -144,12 +215,9 @@ func (m *Model) ProjectClasses(ctx context.Context, dst []float32, class []int, 
 // ViewOutputs are the outputs of n rows in every view, n x (C d): what a map of views keeps of its window.
 func ViewOutputs(ctx context.Context, mean, scale []float64, unit bool, v *mapping.Views,
 	rows Rows) ([]float32, error) {
-	k, err := newProjection(mean, scale, unit, false, v)
-	if err != nil {
-		return nil, err
-	}
+	k := newProducts(mean, scale, unit, false, v)
+	k.hold()
 	k.dim = k.width
-	k.finish = func(dst, y []float32) int { copy(dst, y); return -1 }
 	y := make([]float32, rows.N*k.width)
 	return y, k.project(ctx, y, nil, rows)
 }
@@ -171,21 +239,9 @@ func (m *Model) ScaledTo(dst []float64, rows Rows) error {
 
 // project splits the rows over the cores where that pays.
 func (k *projection) project(ctx context.Context, dst []float32, class []int, rows Rows) error {
-	workers := 1
-	if float64(rows.N)*float64(k.m)*float64(k.width) > serial {
-		workers = min(parallel.Workers(ctx), (rows.N+tile-1)/tile)
-	}
 	j := k.jobs.Get().(*job)
-	j.dst, j.class, j.rows = dst, class, rows
-	err := j.pool.Run(ctx, workers, rows.N, max(tile, rows.N/(8*workers)/tile*tile))
-	if err != nil {
-		err = fmt.Errorf("project: %w", err)
-	} else if j.err != nil {
-		err = j.err
-	}
-	j.dst, j.class, j.rows, j.err = nil, nil, Rows{}, nil
-	k.jobs.Put(j)
-	return err
+	defer j.end()
+	return j.run(ctx, dst, class, rows)
 }
 
 // job is one call of project, shared by its workers.
@@ -194,17 +250,45 @@ type job struct {
 	dst    []float32
 	class  []int
 	rows   Rows
+	layout layout
 	pool   *parallel.Pool
 
-	mu  sync.Mutex
-	err *RowError
+	mu       sync.Mutex
+	suspects []int // rows, of which one value or more may not be finite, or be beyond float32
+	err      *RowError
+}
+
+func (j *job) run(ctx context.Context, dst []float32, class []int, rows Rows) error {
+	k := j.kernel
+	workers := 1
+	if float64(rows.N)*float64(k.m)*float64(k.width) > serial {
+		workers = min(parallel.Workers(ctx), (rows.N+tile-1)/tile)
+	}
+	j.dst, j.class, j.rows = dst, class, rows
+	if k.products != nil && !k.centred && !k.exact {
+		j.layout.find(rows)
+	}
+	share := (rows.N + workers - 1) / workers
+	if err := j.pool.Run(ctx, workers, rows.N, max(tile, min(most, (share+tile-1)/tile*tile))); err != nil {
+		return fmt.Errorf("project: %w", err)
+	}
+	if j.err != nil {
+		return j.err
+	}
+	return nil
+}
+
+func (j *job) end() {
+	j.dst, j.class, j.rows, j.suspects, j.err = nil, nil, Rows{}, j.suspects[:0], nil
+	j.layout.forget()
+	j.kernel.jobs.Put(j)
 }
 
 func (j *job) work(p *parallel.Pool) {
 	s := j.kernel.scratch.Get().(*scratch)
 	defer j.kernel.scratch.Put(s)
 	for from, to, ok := p.Next(); ok; from, to, ok = p.Next() {
-		if err := j.kernel.span(s, j.dst, j.class, j.rows, from, to); err != nil {
+		if err := j.kernel.span(s, j, from, to); err != nil {
 			j.mu.Lock()
 			if j.err == nil || err.Row < j.err.Row {
 				j.err = err
@@ -215,34 +299,106 @@ func (j *job) work(p *parallel.Pool) {
 	}
 }
 
+func (j *job) suspect(row int) {
+	j.mu.Lock()
+	j.suspects = append(j.suspects, row)
+	j.mu.Unlock()
+}
+
 // span projects the rows from to to, exclusive.
-func (k *projection) span(s *scratch, dst []float32, class []int, rows Rows, from, to int) *RowError {
+func (k *projection) span(s *scratch, j *job, from, to int) *RowError {
 	if k.extension != nil {
-		return k.place(s, dst, rows, from, to)
+		return k.place(s, j.dst, j.rows, from, to)
 	}
-	for ; from < to; from += tile {
-		n := min(tile, to-from)
-		if !k.exact {
-			k.fill(s, rows, from, n)
-			for c := range k.width {
-				w := k.w[c*k.stride : (c+1)*k.stride]
-				for r := range n {
-					z := s.z[r*k.stride : (r+1)*k.stride]
-					s.y[r*k.width+c] = linalg.BLAS.Sdot(k.stride, z, 1, w, 1) + k.offset32[c]
-				}
+	step := to - from
+	if k.finish != nil || k.centred || !j.layout.inPlace() {
+		step = tile
+	}
+	for ; from < to; from += step {
+		n := min(step, to-from)
+		y := s.y
+		if k.finish == nil {
+			y = j.dst[from*k.dim:]
+		}
+		if k.exact || !k.multiply(s, y, j, from, n) {
+			if err := k.mend(s, y, j, from, n); err != nil {
+				return err
 			}
 		}
 		for r := range n {
-			i := from + r
-			y := s.y[r*k.width : (r+1)*k.width]
-			if k.exact || !allFinite(y) {
-				if err := k.row64(s, y, rows, i); err != nil {
-					return err
-				}
+			winner := -1
+			if k.finish != nil {
+				winner = k.finish(j.dst[(from+r)*k.dim:(from+r+1)*k.dim], y[r*k.width:(r+1)*k.width])
 			}
-			if winner := k.finish(dst[i*k.dim:(i+1)*k.dim], y); class != nil {
-				class[i] = winner
+			if j.class != nil {
+				j.class[from+r] = winner
 			}
+		}
+	}
+	return nil
+}
+
+// multiply writes the products of n rows, in float32, to y. It tells whether all of them are finite; those of a row
+// with a value that is not finite are not, but for rows of length 1, which are imputed at once.
+func (k *projection) multiply(s *scratch, y []float32, j *job, from, n int) (finite bool) {
+	l := &j.layout
+	switch {
+	case k.steady != nil:
+		return k.steady.multiply(y, k.centre(s, j, from, n, k.steady.stride), n)
+	case k.centred:
+		return k.products.List32(y, k.centre(s, j, from, n, k.m), n, k.m)
+	case l.list32 != nil:
+		return k.products.List32(y, l.list32[from*l.stride:], n, l.stride)
+	case l.list64 != nil:
+		return k.products.List64(y, l.list64[from*l.stride:], n, l.stride)
+	case len(l.columns32) > 0:
+		return k.products.Columns32(y, l.columns32, from, n, s.sums)
+	case len(l.columns64) > 0:
+		return k.products.Columns64(y, l.columns64, from, n, s.sums)
+	case l.wide:
+		s.wide = gather(s.wide, j.rows, k.m, from, n)
+		return k.products.List64(y, s.wide, n, k.m)
+	default:
+		s.z = gather(s.z, j.rows, k.m, from, n)
+		return k.products.List32(y, s.z, n, k.m)
+	}
+}
+
+// centre copies n rows less the mean, which is taken off in float64, to scratch, stride numbers apart. A value that is
+// not finite stays so, but in rows that are made of length 1: there it is imputed.
+func (k *projection) centre(s *scratch, j *job, from, n, stride int) []float32 {
+	if s.z == nil {
+		s.z = linalg.Aligned(tile * stride)
+	}
+	for r := range n {
+		j.rows.row(s.x64, from+r)
+		if k.unit {
+			if !held(s.x64) {
+				j.suspect(from + r)
+			}
+			centre(s.x64, k.mean, true)
+		} else {
+			for i, mu := range k.mean {
+				s.x64[i] -= mu
+			}
+		}
+		for i, v := range s.x64 {
+			s.z[r*stride+i] = float32(v)
+		}
+	}
+	return s.z
+}
+
+// mend projects those of n rows again that float32 has no outputs for, which are all of a model that does not fit it.
+func (k *projection) mend(s *scratch, y []float32, j *job, from, n int) *RowError {
+	for r := range n {
+		row := y[r*k.width : (r+1)*k.width]
+		if !k.exact && allFinite(row) {
+			continue
+		}
+		j.suspect(from + r)
+		if err := k.row64(s, row, j.rows, from+r); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -270,80 +426,6 @@ func tooLarge(row, output int, v float64) *RowError {
 	return &RowError{row, fmt.Sprintf("output %d is %g, which float32 cannot hold; look for a feature far outside the range of the fit", output, v)}
 }
 
-// fill writes n centred rows to s.z. A value that is not finite stays so: it
-// makes every output of its row NaN or infinite, which sends the row to row64.
-func (k *projection) fill(s *scratch, rows Rows, from, n int) {
-	if k.unit {
-		for r := range n {
-			rows.row(s.x64, from+r)
-			centre(s.x64, k.mean, true)
-			for j, v := range s.x64 {
-				s.z[r*k.stride+j] = float32(v)
-			}
-		}
-		return
-	}
-	col := 0
-	for b := range rows.Blocks {
-		bl := &rows.Blocks[b]
-		switch {
-		case bl.F64 != nil:
-			k.fill64(s, bl, col, from, n)
-		default:
-			k.fill32(s, bl, col, from, n)
-		}
-		col += bl.Cols
-	}
-}
-
-// fill32 centres in float64, as fill64 does: the same values give the same bits
-// whether they come as float32 or as float64.
-func (k *projection) fill32(s *scratch, b *Block, col, from, n int) {
-	if b.ColStride == 1 {
-		for r := range n {
-			at := (from + r) * b.RowStride
-			x := b.F32[at : at+b.Cols]
-			z := s.z[r*k.stride+col:][:len(x)]
-			mean := k.mean[col:][:len(x)]
-			for j, v := range x {
-				z[j] = float32(float64(v) - mean[j])
-			}
-		}
-		return
-	}
-	for j := range b.Cols {
-		mean := k.mean[col+j]
-		x := b.F32[from*b.RowStride+j*b.ColStride:]
-		z := s.z[col+j : (n-1)*k.stride+col+j+1]
-		for r, at := 0, 0; r < len(z); r, at = r+k.stride, at+b.RowStride {
-			z[r] = float32(float64(x[at]) - mean)
-		}
-	}
-}
-
-func (k *projection) fill64(s *scratch, b *Block, col, from, n int) {
-	if b.ColStride == 1 {
-		for r := range n {
-			at := (from + r) * b.RowStride
-			x := b.F64[at : at+b.Cols]
-			z := s.z[r*k.stride+col:][:len(x)]
-			mean := k.mean[col:][:len(x)]
-			for j, v := range x {
-				z[j] = float32(v - mean[j])
-			}
-		}
-		return
-	}
-	for j := range b.Cols {
-		mean := k.mean[col+j]
-		at := from*b.RowStride + j*b.ColStride
-		for r := range n {
-			s.z[r*k.stride+col+j] = float32(b.F64[at] - mean)
-			at += b.RowStride
-		}
-	}
-}
-
 // row64 projects one row in float64, missing values imputed: the way of rows
 // and models that float32 cannot carry.
 func (k *projection) row64(s *scratch, y []float32, rows Rows, i int) *RowError {
@@ -357,6 +439,16 @@ func (k *projection) row64(s *scratch, y []float32, rows Rows, i int) *RowError 
 		}
 	}
 	return nil
+}
+
+// held tells whether all values are finite and in the range of float32.
+func held(x []float64) bool {
+	for _, v := range x {
+		if !(math.Abs(v) < 1<<128) {
+			return false
+		}
+	}
+	return true
 }
 
 func allFinite(y []float32) bool {

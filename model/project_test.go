@@ -5,8 +5,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
 )
 
@@ -140,6 +145,9 @@ func TestProjectRowAlone(t *testing.T) {
 			t.Fatalf("m %d: three blocks differ from one", c.m)
 		}
 		whole64 := project(t, mo, DenseRows(x64, c.n, c.m))
+		if !sameBits(whole64, whole) {
+			t.Fatalf("m %d: float64 rows of the same values differ", c.m)
+		}
 		one64 := project(t, mo, DenseRows(x64[(c.n-1)*c.m:], 1, c.m))
 		if !sameBits(one64, whole64[(c.n-1)*c.d:]) {
 			t.Fatalf("m %d: a float64 row differs alone", c.m)
@@ -151,6 +159,11 @@ func TestProjectRowAlone(t *testing.T) {
 		if !sameBits(project(t, mo, Rows{c.n, []Block{{F64: col64, Cols: c.m, RowStride: 1, ColStride: c.n}}}),
 			whole64) {
 			t.Fatalf("m %d: float64 column-major differs from row-major", c.m)
+		}
+		both := Rows{c.n, []Block{{F64: col64, Cols: cut, RowStride: 1, ColStride: c.n},
+			{F32: colMajor[cut*c.n:], Cols: c.m - cut, RowStride: 1, ColStride: c.n}}}
+		if !sameBits(project(t, mo, both), whole) {
+			t.Fatalf("m %d: columns of float32 and float64 differ from a list", c.m)
 		}
 	}
 }
@@ -200,6 +213,21 @@ func TestProjectLargeMean(t *testing.T) {
 	}
 }
 
+// Nor does a mean so large that the float32 numbers around it are further apart than the rows are.
+func TestProjectFarMean(t *testing.T) {
+	for _, ratio := range []float64{1e5, 1e8, 1e10, -1e12} {
+		mo := randomLinear(t, 100, 4, ratio, 1)
+		r := rand.New(rand.NewPCG(1, 1))
+		x := make([]float64, 50*100)
+		for i := range x {
+			x[i] = mo.mean[i%100] + mo.scale[i%100]*r.NormFloat64()
+		}
+		if e := relative(project(t, mo, DenseRows(x, 50, 100)), exact(mo, x)); e > 5e-7 {
+			t.Errorf("mean/sd %g: off by %.2g", ratio, e)
+		}
+	}
+}
+
 // Units of a feature that float32 products would lose or overflow change nothing.
 func TestProjectExtremeScales(t *testing.T) {
 	for _, scale := range []float64{1e-200, 1e-40, 1e-25, 1e25, 1e38, 1e200} {
@@ -245,6 +273,108 @@ func TestProjectMissing(t *testing.T) {
 	}
 }
 
+// Who looks for values that are not finite, or beyond float32, finds them all among the suspects, and of a linear model
+// suspects no other row, however the rows lie.
+func TestProjectSuspects(t *testing.T) {
+	const n, m = 700, 30
+	linear, unit := randomLinear(t, m, 3, 5, 2), randomLinear(t, m, 3, 5, 2)
+	unit.unit = true
+	unit = seal(t, unit)
+	far := randomLinear(t, m, 3, 1e12, 1)
+	wide := randomLinear(t, m, 3, 5, 2)
+	wide.wide = true
+	wide = seal(t, wide)
+	x, x64 := rowsOf(linear, n)
+	label := make([]int, n)
+	for i := range label {
+		label[i] = i % 2
+	}
+	views := randomViews(t, m, 2, 2, DenseRows(x64, n, m), label)
+	bad := []int{0, 17, 511, 512, 699}
+	for k, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.NaN(), math.Inf(1)} {
+		x[bad[k]*m+7*k], x64[bad[k]*m+7*k] = float32(v), v
+	}
+	column := make([]float32, n*m)
+	for i, v := range x {
+		column[i%m*n+i/m] = v
+	}
+	beyond := slices.Clone(x64)
+	beyond[20*m+3] = 1 << 127 * 2
+	for name, c := range map[string]struct {
+		model *Model
+		rows  Rows
+		want  []int // nil: all
+	}{
+		"list":    {linear, rowMajor(x, n, m), bad},
+		"float64": {linear, DenseRows(x64, n, m), bad},
+		"columns": {linear, Rows{n, []Block{{F32: column, Cols: m, RowStride: 1, ColStride: n}}}, bad},
+		"blocks": {linear, Rows{n, []Block{{F32: x, Cols: 10, RowStride: m, ColStride: 1},
+			{F64: x64[10:], Cols: m - 10, RowStride: m, ColStride: 1}}}, bad},
+		"beyond float32": {linear, DenseRows(beyond, n, m), []int{0, 17, 20, 511, 512, 699}},
+		"of length 1":    {unit, DenseRows(beyond, n, m), []int{0, 17, 20, 511, 512, 699}},
+		"far":            {far, rowMajor(x, n, m), bad},
+		"in float64":     {wide, rowMajor(x, n, m), nil},
+		"views":          {views, rowMajor(x, n, m), nil},
+	} {
+		y := make([]float32, n*c.model.Dim())
+		got, err := c.model.ProjectSuspects(y, c.rows)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if c.want == nil {
+			c.want = linalg.Range(n)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: suspects are %v, want %v", name, got, c.want)
+		}
+		if !sameBits(y, project(t, c.model, c.rows)) {
+			t.Errorf("%s: outputs differ from those of Project", name)
+		}
+	}
+	if _, err := linear.ProjectSuspects(nil, rowMajor(x, n, m)); err == nil {
+		t.Error("short dst: no error")
+	}
+}
+
+// TestInstructionSets runs itself with fewer instructions than the machine has. The digest of a model that is made
+// from projected rows is that of all; outputs are, where the processor fuses products and sums.
+func TestInstructionSets(t *testing.T) {
+	const n, m = 300, 20
+	live, candidate := randomLinear(t, m, 3, 5, 2), randomLinear(t, m, 3, 5.5, 2)
+	x, x64 := rowsOf(live, n)
+	label := make([]int, n)
+	for i := range label {
+		label[i] = i % 3
+	}
+	turned, _, err := Align(t.Context(), candidate, live, DenseRows(x64, n, m), AlignRigid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	digests := turned.Digest() + randomViews(t, m, 2, 3, DenseRows(x64, n, m), label).Digest()
+	outputs := fmt.Sprintf("%x", project(t, live, rowMajor(x, n, m)))
+	const asked = "EMBEDD_TEST_INSTRUCTIONS"
+	if os.Getenv(asked) != "" {
+		fmt.Println("digests", digests)
+		fmt.Println("outputs", outputs)
+		return
+	}
+	for _, off := range []string{"cpu.avx512f=off", "cpu.avx512f=off,cpu.avx2=off"} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestInstructionSets$")
+		cmd.Env = append(os.Environ(), asked+"=1", "GODEBUG="+off)
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%s: %v", off, err)
+		}
+		if !strings.Contains(string(out), "digests "+digests+"\n") {
+			t.Errorf("%s: digests are others", off)
+		}
+		if !strings.Contains(off, "avx2") && !strings.Contains(string(out), "outputs "+outputs+"\n") {
+			t.Errorf("%s: outputs are others", off)
+		}
+	}
+}
+
 // An output that float32 cannot hold is an error that names the lowest such row.
 func TestProjectOverflow(t *testing.T) {
 	mo := randomLinear(t, 64, 2, 0, 1)
@@ -277,15 +407,17 @@ func TestProjectAllocates(t *testing.T) {
 	mo := randomLinear(t, 64, 8, 1, 1)
 	for _, n := range []int{1, 100, 8192} {
 		x, _ := rowsOf(mo, n)
-		rows := rowMajor(x, n, 64)
+		columns := Rows{n, []Block{{F32: x, Cols: 64, RowStride: 1, ColStride: n}}}
 		y := make([]float32, n*8)
-		allocs := testing.AllocsPerRun(50, func() {
-			if err := mo.Project(y, rows); err != nil {
-				t.Fatal(err)
+		for name, rows := range map[string]Rows{"list": rowMajor(x, n, 64), "columns": columns} {
+			allocs := testing.AllocsPerRun(50, func() {
+				if _, err := mo.ProjectSuspects(y, rows); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if allocs >= 1 {
+				t.Errorf("%d rows, %s: %.1f allocations a call", n, name, allocs)
 			}
-		})
-		if allocs >= 1 {
-			t.Errorf("%d rows: %.1f allocations a call", n, allocs)
 		}
 	}
 }

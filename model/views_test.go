@@ -60,7 +60,7 @@ func TestViewsWinner(t *testing.T) {
 				best, want, out = c, theta, yc
 			}
 		}
-		if class[i] != best || !sameBits(out, y[i*d:(i+1)*d]) {
+		if off := relative(out, float64s(y[i*d:(i+1)*d])); class[i] != best || off > 1e-6 {
 			t.Fatalf("row %d goes to class %d, want %d of degree %g", i, class[i], best, want)
 		}
 		if alone := project(t, mo, rowMajor(x[i*m:(i+1)*m], 1, m)); !sameBits(alone, y[i*d:(i+1)*d]) {
@@ -76,6 +76,14 @@ func TestViewsWinner(t *testing.T) {
 			t.Fatalf("row %d of the window goes to class %d, not to its own %d", i, class[i], label[i])
 		}
 	}
+}
+
+func float64s(x []float32) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = float64(v)
+	}
+	return out
 }
 
 // The guards: 0/0 is 1, x/0 is infinite, ties go to the smaller distance to

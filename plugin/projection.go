@@ -18,8 +18,13 @@ const projectRows = 64
 func (s *Stage) project(ctx context.Context, live *Live, b *arrowio.Batch) (y []float32, far []arrowio.Fault, err error) {
 	rows, d := toRows(b), live.Model.Dim()
 	y = make([]float32, rows.N*d)
+	suspects, err := live.Model.ProjectSuspects(y, rows)
+	if err == nil {
+		b.FaultsIn(suspects) // before anyone asks for Faults, who would look at every feature of every row
+		return y, nil, nil
+	}
 	var row *model.RowError
-	if err := live.Model.Project(y, rows); err == nil || !errors.As(err, &row) {
+	if !errors.As(err, &row) {
 		return y, nil, err
 	}
 	faults := b.Faults()

@@ -1,0 +1,219 @@
+package product
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+)
+
+// problem is weights and rows of any kind.
+type problem struct {
+	features, outputs, rows int
+
+	w, mean, offset []float32
+	x               []float32 // rows x features
+}
+
+// number is one of those that floating point has a way of its own with, or a plain one.
+func number(r *rand.Rand, strange float64) float32 {
+	if r.Float64() >= strange {
+		return float32(r.NormFloat64())
+	}
+	switch r.IntN(10) {
+	case 0:
+		return float32(math.NaN())
+	case 1:
+		return float32(math.Inf(1 - 2*r.IntN(2)))
+	case 2:
+		return math.MaxFloat32
+	case 3:
+		return -math.MaxFloat32
+	case 4:
+		return math.SmallestNonzeroFloat32
+	case 5:
+		return float32(r.NormFloat64()) * 1e-40
+	case 6:
+		return float32(math.Copysign(0, -1))
+	case 7:
+		return 0
+	case 8:
+		return float32(r.NormFloat64()) * 1e30
+	}
+	return math.Float32frombits(r.Uint32())
+}
+
+func newProblem(r *rand.Rand) *problem {
+	p := &problem{features: 1 + r.IntN(40), outputs: 1 + r.IntN(20), rows: r.IntN(60)}
+	switch r.IntN(8) {
+	case 0:
+		p.features = 1 + r.IntN(600) // more than one turn of the columns of a lane
+	case 1:
+		p.rows = r.IntN(1200) // more than one block
+		p.features, p.outputs = 1+r.IntN(12), 1+r.IntN(4)
+	case 2:
+		p.outputs = 1 + r.IntN(70) // more tiles than share columns
+		p.features = 1 + r.IntN(12)
+	}
+	strange := []float64{0, 0, 0.001, 0.01, 0.3}[r.IntN(5)]
+	far := []float64{0, 1, 1e3, 1e7}[r.IntN(4)]
+	p.w, p.mean, p.offset = make([]float32, p.features*p.outputs), make([]float32, p.features), make([]float32, p.outputs)
+	p.x = make([]float32, p.rows*p.features)
+	for i := range p.w {
+		if p.w[i] = number(r, min(strange, 0.01)); p.w[i]-p.w[i] != 0 {
+			p.w[i] = 0
+		}
+	}
+	for j := range p.mean {
+		p.mean[j] = float32(far * r.NormFloat64())
+	}
+	for c := range p.offset {
+		p.offset[c] = float32(r.NormFloat64())
+	}
+	for i := range p.x {
+		p.x[i] = number(r, strange)
+		if r.IntN(8) > 0 {
+			p.x[i] += p.mean[i%p.features]
+		}
+	}
+	return p
+}
+
+// layout is how the rows lie.
+type layout struct {
+	columns, wide bool // wide: float64
+	stride, shift int  // numbers between rows or columns, and from the beginning of the memory
+}
+
+// project is the outputs of rows from to to in a layout.
+func (p *problem) project(s set, l layout, from, to int) (y []float32, finite bool) {
+	n := to - from
+	w := newWeights(s, p.w, p.mean, p.offset)
+	y = make([]float32, n*p.outputs)
+	if l.columns {
+		x, x64 := make([]*float32, p.features), make([]*float64, p.features)
+		for j := range p.features {
+			column := make([]float32, p.rows+l.shift+1)[l.shift:]
+			column64 := make([]float64, p.rows+l.shift+1)[l.shift:]
+			for i := range p.rows {
+				column[i] = p.x[i*p.features+j]
+				column64[i] = float64(column[i])
+			}
+			x[j], x64[j] = &column[0], &column64[0]
+		}
+		if l.wide {
+			return y, w.Columns64(y, x64, from, n, w.NewSums())
+		}
+		return y, w.Columns32(y, x, from, n, w.NewSums())
+	}
+	stride := p.features + l.stride
+	x, x64 := make([]float32, p.rows*stride+l.shift+1)[l.shift:], make([]float64, p.rows*stride+l.shift+1)[l.shift:]
+	for i := range p.rows {
+		for j := range p.features {
+			x[i*stride+j] = p.x[i*p.features+j]
+			x64[i*stride+j] = float64(x[i*stride+j])
+		}
+		for j := p.features; j < stride; j++ {
+			x[i*stride+j] = float32(math.NaN())
+		}
+	}
+	if l.wide {
+		return y, w.List64(y, x64[from*stride:], n, stride)
+	}
+	return y, w.List32(y, x[from*stride:], n, stride)
+}
+
+// check holds every set, and some layouts and batches, of a problem to the exact sums, to each other and to what is
+// finite. It returns how many rows it has looked at.
+func (p *problem) check(r *rand.Rand) (rows int, err error) {
+	exact, size := p.exact()
+	var fused []float32
+	for _, s := range sets() {
+		whole, finite := p.project(s, layout{}, 0, p.rows)
+		rows += p.rows
+		if finite == slices.ContainsFunc(whole, func(v float32) bool { return v-v != 0 }) {
+			return rows, fmt.Errorf("%s: finite is %v", s.name, finite)
+		}
+		for i, y := range whole {
+			row := p.x[i/p.outputs*p.features:][:p.features]
+			bad := slices.ContainsFunc(row, func(v float32) bool { return v-v != 0 })
+			if off := math.Abs(float64(y) - exact[i]); bad != (y-y != 0) && (bad || size[i] < 1e38) ||
+				y-y == 0 && !(off <= Bound(p.features)*size[i]+float64(p.features+9)*0x1p-149) {
+				return rows, fmt.Errorf("%s: output %d is %g, the exact sum %g of terms of %g", s.name, i, y, exact[i], size[i])
+			}
+		}
+		if s.name != portable.name {
+			if fused != nil && !sameBits(whole, fused) {
+				return rows, fmt.Errorf("%s differs from another with fused operations", s.name)
+			}
+			fused = whole
+		}
+		for range 3 {
+			l := layout{columns: r.IntN(2) == 0, wide: r.IntN(2) == 0, stride: r.IntN(5), shift: r.IntN(17)}
+			from := r.IntN(p.rows + 1)
+			to := from + r.IntN(p.rows-from+1)
+			if r.IntN(2) == 0 {
+				from, to = 0, p.rows
+			}
+			got, _ := p.project(s, l, from, to)
+			rows += to - from
+			if !sameBits(got, whole[from*p.outputs:to*p.outputs]) {
+				return rows, fmt.Errorf("%s: rows %d to %d of %d x %d -> %d in %+v differ from those of a list", s.name,
+					from, to, p.rows, p.features, p.outputs, l)
+			}
+		}
+	}
+	return rows, nil
+}
+
+// exact is the outputs in float64 and the sizes that their error is relative to.
+func (p *problem) exact() (y, size []float64) {
+	y, size = make([]float64, p.rows*p.outputs), make([]float64, p.rows*p.outputs)
+	for i := range p.rows {
+		for c := range p.outputs {
+			sum, all := float64(p.offset[c]), math.Abs(float64(p.offset[c]))
+			for j := range p.features {
+				term := (float64(p.x[i*p.features+j]) - float64(p.mean[j])) * float64(p.w[c*p.features+j])
+				sum += term
+				all += math.Abs(term)
+			}
+			y[i*p.outputs+c], size[i*p.outputs+c] = sum, all
+		}
+	}
+	return y, size
+}
+
+// sameBits is equality of bits, but that one NaN is as good as another.
+func sameBits(a, b []float32) bool {
+	for i := range a {
+		if math.Float32bits(a[i]) != math.Float32bits(b[i]) && (a[i] == a[i] || b[i] == b[i]) {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
+// Every loop against the exact sum, against each other, and over batches, layouts and places. EMBEDD_SOAK=1 looks at
+// 10^8 rows.
+func TestLoops(t *testing.T) {
+	for _, s := range sets() {
+		t.Log(s.name)
+	}
+	most := 300_000
+	if os.Getenv("EMBEDD_SOAK") != "" {
+		most = 100_000_000
+	}
+	rows, seed := 0, uint64(0)
+	for ; rows < most; seed++ {
+		r := rand.New(rand.NewPCG(seed, 0))
+		p := newProblem(r)
+		n, err := p.check(r)
+		if err != nil {
+			t.Fatalf("seed %d, %d x %d -> %d: %v", seed, p.rows, p.features, p.outputs, err)
+		}
+		rows += n
+	}
+	t.Logf("%d rows of %d problems", rows, seed)
+}

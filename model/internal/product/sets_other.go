@@ -1,0 +1,6 @@
+//go:build !amd64 || purego
+
+package product
+
+// sets are the implementations that this machine can run.
+func sets() []set { return []set{portable} }

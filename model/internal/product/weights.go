@@ -1,0 +1,166 @@
+package product
+
+import (
+	"unsafe"
+
+	"github.com/embedd/embedd/model/internal/linalg"
+)
+
+const lanes = 8
+
+// Weights are the tables of one product. They are immutable.
+type Weights struct {
+	features, outputs int
+	tiles             []tile
+	scatter           scatters
+	f32               side[float32]
+	f64               side[float64]
+}
+
+// tile is some neighbouring outputs that a loop computes together. Its last may be fillers, of weight zero, which are
+// not stored.
+type tile struct {
+	first, width, used int
+	w                  []float32   // by eight features, by output, by lane; filled up with zeros
+	offset             [16]float32 // of the outputs, again and again
+}
+
+// side is what depends on the type of features.
+type side[T float32 | float64] struct {
+	mean    []T // filled up to whole lanes with zeros
+	lists   []list[T]
+	columns []columns[T]
+}
+
+// list is a loop over rows that lie side by side, strides in bytes, for one tile. It returns 0 where all outputs are
+// finite. Of the memory that it reads ahead asm/main.go says more.
+type list[T float32 | float64] func(dst *float32, x *T, w *float32, mean *T, offset *float32,
+	rows, features, xStride, dstStride, used, ahead, aheadRow, aheadLine, aheadStep int) int
+
+// columns is a loop over every eighth of some columns, which adds to the sums of a tile, accStride apart: they start
+// from load, from zero where that is nil, in the end take as many blocks of size bytes from pending on as adds says,
+// and go to store.
+type columns[T float32 | float64] func(load, store, pending *float32, adds, size int,
+	x **T, w *float32, mean *T, features, first, rows int, ahead **T, aheadFirst, aheadShare int)
+
+// scatter turns sums of columns into rows of outputs, as list returns.
+type scatter func(dst, sums, offset *float32, rows, dstStride, used int) int
+
+type scatters struct{ of4, of2 scatter }
+
+// set is one implementation of the loops, by the number of outputs that they compute together.
+type set struct {
+	name    string
+	widths  []int // descending
+	list32  map[int]list[float32]
+	list64  map[int]list[float64]
+	cols32  map[int]columns[float32]
+	cols64  map[int]columns[float64]
+	scatter scatters
+}
+
+// best is the fastest of this machine.
+var best = sets()[0]
+
+// New makes the tables of weights w, outputs x features. mean and offset, which fixes the number of outputs, are kept
+// to float32; what the mean loses by it the caller puts into the offset.
+func New(w []float32, mean []float32, offset []float32) *Weights {
+	return newWeights(best, w, mean, offset)
+}
+
+func newWeights(s set, w []float32, mean []float32, offset []float32) *Weights {
+	p := &Weights{features: len(mean), outputs: len(offset), scatter: s.scatter}
+	groups := (p.features + lanes - 1) / lanes
+	p.f32.mean = linalg.Aligned(groups * lanes)
+	p.f64.mean = make([]float64, groups*lanes)
+	for j, v := range mean {
+		p.f32.mean[j], p.f64.mean[j] = v, float64(v)
+	}
+	for c := 0; c < p.outputs; {
+		left := p.outputs - c
+		width := s.widths[0]
+		for _, smaller := range s.widths[1:] {
+			if smaller >= left {
+				width = smaller
+			}
+		}
+		t := tile{first: c, width: width, used: min(width, left), w: linalg.Aligned(groups * width * lanes)}
+		for o := range t.used {
+			for j, v := range w[(c+o)*p.features:][:p.features] {
+				t.w[(j/lanes*width+o)*lanes+j%lanes] = v
+			}
+			for again := o; again < len(t.offset); again += width {
+				t.offset[again] = offset[c+o] + 0 // no -0: the sign of a zero would tell rows of zeros apart
+			}
+		}
+		p.tiles = append(p.tiles, t)
+		p.f32.lists, p.f32.columns = append(p.f32.lists, s.list32[width]), append(p.f32.columns, s.cols32[width])
+		p.f64.lists, p.f64.columns = append(p.f64.lists, s.list64[width]), append(p.f64.columns, s.cols64[width])
+		c += t.used
+	}
+	return p
+}
+
+// Bound is how far an output may be from the exact sum of the same weights, means and offset, relative to the sum of
+// what is added, by size, and the offset. Each number passes the rounding of the difference, of its product, of the
+// additions in its lane, of three of lanes and of the offset, 2^-24 each (Higham 2002, eq. 3.5); terms that leave the
+// range of normal numbers lose 2^-149 more.
+func Bound(features int) float64 {
+	return float64((features+lanes-1)/lanes+6) * 0x1.01p-24
+}
+
+// List32 writes the outputs of rows that lie stride numbers apart to dst, row after row. It tells whether all of them
+// are finite. Where a feature of a row is not, none of the outputs of the row is.
+func (p *Weights) List32(dst, x []float32, rows, stride int) (finite bool) {
+	return listOf(p, &p.f32, dst, x, rows, stride)
+}
+
+// List64 is List32 of float64.
+func (p *Weights) List64(dst []float32, x []float64, rows, stride int) (finite bool) {
+	return listOf(p, &p.f64, dst, x, rows, stride)
+}
+
+// Columns32 is List32 of rows from on, whose features are in a column each.
+func (p *Weights) Columns32(dst []float32, x []*float32, from, rows int, s *Sums) (finite bool) {
+	return columnsOf(p, &p.f32, dst, x, from, rows, s)
+}
+
+// Columns64 is Columns32 of float64.
+func (p *Weights) Columns64(dst []float32, x []*float64, from, rows int, s *Sums) (finite bool) {
+	return columnsOf(p, &p.f64, dst, x, from, rows, s)
+}
+
+// A list of several tiles is done some rows at a time, which all of them take in turns while they are in a near cache;
+// each reads its share of the next so many ahead. That many rows are a multiple of all groups of rows.
+const (
+	cached     = 32 << 10
+	cachedRows = 24
+	line       = 64
+)
+
+func listOf[T float32 | float64](p *Weights, s *side[T], dst []float32, x []T, rows, stride int) bool {
+	if rows == 0 || p.outputs == 0 {
+		return true
+	}
+	_, _ = x[:(rows-1)*stride+p.features], dst[:rows*p.outputs]
+	size := int(unsafe.Sizeof(x[0]))
+	step, apart := rows, stride*size
+	ahead, aheadRow, aheadLine, aheadStep := 8*apart, apart, apart, 16*size
+	if n := len(p.tiles); n > 1 {
+		step = max(cached/(p.features*size*cachedRows), 1) * cachedRows
+		aheadRow, aheadLine = apart/n, line*size/4
+		aheadStep = 6 * aheadRow / max(p.features/16, 1)
+	}
+	bad := 0
+	for from := 0; from < rows; from += step {
+		for i := range p.tiles {
+			t := &p.tiles[i]
+			if len(p.tiles) > 1 {
+				ahead = (step + step*i/len(p.tiles)) * apart
+			}
+			bad |= s.lists[i](&dst[from*p.outputs+t.first], &x[from*stride], &t.w[0], &s.mean[0], &t.offset[0],
+				min(step, rows-from), p.features, apart, 4*p.outputs, t.used, ahead, aheadRow, aheadLine, aheadStep)
+		}
+	}
+	return bad == 0
+}

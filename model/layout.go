@@ -1,0 +1,94 @@
+package model
+
+import "slices"
+
+// layout is how the features of rows lie, where package product can read them in place.
+type layout struct {
+	list32 []float32 // one block, the features of a row side by side
+	list64 []float64
+	stride int
+
+	columns32 []*float32 // a column each
+	columns64 []*float64
+
+	wide bool // some are float64
+}
+
+// find looks at the blocks of rows.
+func (l *layout) find(rows Rows) {
+	count, wide, columns := 0, 0, true
+	var only *Block
+	for i := range rows.Blocks {
+		b := &rows.Blocks[i]
+		if b.Cols == 0 {
+			continue
+		}
+		count++
+		only = b
+		if b.F64 != nil {
+			wide++
+		}
+		columns = columns && (b.RowStride == 1 || rows.N == 1)
+	}
+	l.wide = wide > 0
+	switch {
+	case rows.N == 0:
+	case count == 1 && (only.ColStride == 1 || only.Cols == 1):
+		l.list32, l.list64, l.stride = only.F32, only.F64, only.RowStride
+	case columns && wide == 0:
+		for _, b := range rows.Blocks {
+			for j := range b.Cols {
+				l.columns32 = append(l.columns32, &b.F32[j*b.ColStride])
+			}
+		}
+	case columns && wide == count:
+		for _, b := range rows.Blocks {
+			for j := range b.Cols {
+				l.columns64 = append(l.columns64, &b.F64[j*b.ColStride])
+			}
+		}
+	}
+}
+
+// inPlace tells whether the rows need not be copied.
+func (l *layout) inPlace() bool {
+	return l.list32 != nil || l.list64 != nil || len(l.columns32) > 0 || len(l.columns64) > 0
+}
+
+// forget lets go of the rows and keeps the memory.
+func (l *layout) forget() {
+	clear(l.columns32)
+	clear(l.columns64)
+	*l = layout{columns32: l.columns32[:0], columns64: l.columns64[:0]}
+}
+
+// gather copies n rows of m features side by side into the memory of dst, where that is enough. Values of float32 must
+// not come from float64.
+func gather[T float32 | float64](dst []T, rows Rows, m, from, n int) []T {
+	dst = slices.Grow(dst[:0], n*m)[:n*m]
+	at := 0
+	for _, b := range rows.Blocks {
+		if b.Cols == 0 {
+			continue
+		}
+		for r := range n {
+			out := dst[r*m+at:][:b.Cols]
+			if b.F64 != nil {
+				pick(out, b.F64[(from+r)*b.RowStride:], b.ColStride)
+			} else {
+				pick(out, b.F32[(from+r)*b.RowStride:], b.ColStride)
+			}
+		}
+		at += b.Cols
+	}
+	return dst
+}
+
+// pick copies numbers that stand stride apart.
+func pick[T, S float32 | float64](dst []T, x []S, stride int) {
+	at := 0
+	for j := range dst {
+		dst[j] = T(x[at])
+		at += stride
+	}
+}

@@ -1,0 +1,40 @@
+package model
+
+import "github.com/embedd/embedd/model/internal/linalg"
+
+// steady are products of centred rows that have the same bits with every instruction set of a processor. What is
+// stored in a model comes from them, because its digest must not depend on where it was made: the rotation of a model
+// that is aligned, and the window of a map of views, which its rows have to meet at distance 0 when they come back.
+//
+// A dot product runs over tables whose length and alignment are fixed here, because the order in which gonum's Sdot sums
+// depends on the alignment of its second argument, and Sgemm's on the size of the batch.
+type steady struct {
+	width, stride int
+	w             []float32 // width x stride, aligned
+	offset        []float32 // width
+}
+
+// hold makes the tables of a projection steady.
+func (k *projection) hold() {
+	s := &steady{width: k.width, stride: linalg.Pad(k.m), offset: make([]float32, k.width)}
+	s.w = linalg.Aligned(s.width * s.stride)
+	for c := range s.width {
+		s.offset[c] = float32(k.offset[c])
+		for j, v := range k.w64[c*k.m : (c+1)*k.m] {
+			s.w[c*s.stride+j] = float32(v)
+		}
+	}
+	k.steady, k.centred = s, true
+}
+
+// multiply writes the products of n rows of z to y and tells whether all of them are finite.
+func (s *steady) multiply(y, z []float32, n int) (finite bool) {
+	for c := range s.width {
+		w := s.w[c*s.stride : (c+1)*s.stride]
+		for r := range n {
+			row := z[r*s.stride : (r+1)*s.stride]
+			y[r*s.width+c] = linalg.BLAS.Sdot(s.stride, row, 1, w, 1) + s.offset[c]
+		}
+	}
+	return allFinite(y[:n*s.width])
+}
