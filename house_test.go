@@ -28,7 +28,7 @@ var below = map[string][]string{
 	"model/pencil":              {"model/internal/parallel"},
 	"model/internal/tile":       {"model/internal/parallel"},
 	"model/moments":             {"model/internal/parallel", "model/internal/tile"},
-	"model/graph":               {"model/internal/linalg", "model/internal/parallel"},
+	"model/graph":               {"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
 	"model/internal/mapping":    {"model/internal/linalg", "model/internal/parallel"},
 	"model":                     {"model/internal/mapping", "model/internal/linalg", "model/internal/parallel"},
 	"model/score":               {"model", "model/graph"},
