@@ -12,6 +12,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/internal/tile"
 )
@@ -310,15 +311,7 @@ func (t *table) finite(ctx context.Context) error {
 	bad := make([]bool, (t.n+part-1)/part)
 	err := parallel.EachOn(context.WithoutCancel(ctx), workersFor(ctx, t), len(bad), func(p int) {
 		for i := p * part; i < min(t.n, (p+1)*part); i++ {
-			var a, b, c, d float64
-			row := t.row(i)
-			for ; len(row) >= 4; row = row[4:] {
-				a, b, c, d = a+0*row[0], b+0*row[1], c+0*row[2], d+0*row[3]
-			}
-			for _, v := range row {
-				a += 0 * v
-			}
-			bad[p] = bad[p] || a+b+c+d != 0 // which no number is
+			bad[p] = bad[p] || !linalg.AllFinite(t.row(i))
 		}
 	})
 	if err != nil {
