@@ -15,9 +15,9 @@ const (
 	// Depth is how many rows of the operands one block of a sum has.
 	Depth = 256
 
-	stripRows   = 2 * panel // rows and columns of the result that one piece of work makes
-	stripPanels = 16
-	packed      = 2 << 20 // numbers that are packed at a time: 16 MB
+	stripRows   = 4 * panel // rows and columns of the result that one piece of work makes
+	stripPanels = 8
+	packed      = 1 << 19 // numbers that are packed at a time: 4 MB
 	serial      = 1 << 20 // multiply-adds that one core does alone
 )
 
@@ -156,7 +156,7 @@ func (k *block) pack(o *Operand, dst []float64) {
 	for r := range k.rows {
 		o.Row(row[:o.M], k.from+r)
 		for p := range count {
-			*(*[panel]float64)(dst[(p*k.rows+r)*panel:]) = [panel]float64(row[p*panel:])
+			copy(dst[(p*k.rows+r)*panel:][:panel], row[p*panel:])
 		}
 	}
 }

@@ -90,6 +90,7 @@ func TestAddIsTheProduct(t *testing.T) {
 		}
 		check(3, stripRows+1, stripPanels*panel+1)
 		check(0, 3, 4)
+		check(packed/(190+130)+Depth, 130, 190) // more than is packed at a time
 	}
 }
 
