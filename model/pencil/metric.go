@@ -326,9 +326,7 @@ func (q *Metric) apply(a *mat.Dense) *mat.Dense {
 	if q.d == nil {
 		return mat.DenseCopyOf(a)
 	}
-	_, c := a.Dims()
-	out := mat.NewDense(q.m, c, nil)
-	out.Mul(q.d, a)
+	out := times(alone, q.d, a)
 	if q.rho != 0 {
 		for i := range q.m {
 			row, src := out.RawRowView(i), a.RawRowView(i)

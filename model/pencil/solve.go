@@ -55,12 +55,7 @@ func Solve(ctx context.Context, n mat.Symmetric, q *Metric, end End, d int) (_ *
 	if q.rank == 0 {
 		return nil, &RankError{Asked: d, Max: 0}
 	}
-	apply := func(a *mat.Dense) *mat.Dense {
-		_, c := a.Dims()
-		out := mat.NewDense(q.m, c, nil)
-		out.Mul(n, a)
-		return out
-	}
+	apply := func(a *mat.Dense) *mat.Dense { return times(ctx, n, a) }
 	return solveWhite(ctx, q.whitenSym(ctx, n), q, end, d, apply)
 }
 
@@ -169,25 +164,22 @@ func SolveLow(ctx context.Context, g *mat.Dense, j mat.Symmetric, q *Metric, d i
 	if q.rank == 0 || c == 0 {
 		return nil, &RankError{Asked: d, Max: 0}
 	}
-	times := func(x *mat.Dense) *mat.Dense {
+	inner := func(x *mat.Dense) *mat.Dense {
 		if j == nil {
 			return x
 		}
-		_, d := x.Dims()
-		jx := mat.NewDense(c, d, nil)
-		jx.Mul(j, x)
-		return jx
+		return times(ctx, j, x)
 	}
 	apply := func(a *mat.Dense) *mat.Dense {
 		var t, out mat.Dense
 		t.Mul(g.T(), a)
-		out.Mul(g, times(&t))
+		out.Mul(g, inner(&t))
 		return &out
 	}
 	h := q.whiten(ctx, g)
 	if c > q.rank { // as many columns make N no smaller
 		ht := mat.DenseCopyOf(h.T())
-		return solveWhite(ctx, outer(ctx, ht, times(ht)), q, Max, d, apply)
+		return solveWhite(ctx, outer(ctx, ht, inner(ht)), q, Max, d, apply)
 	}
 	var svd mat.SVD
 	if err := finite(h); err != nil {
@@ -203,7 +195,7 @@ func SolveLow(ctx context.Context, g *mat.Dense, j mat.Symmetric, q *Metric, d i
 	k := len(s)
 	// H J H' = U (S V' J V S) U'.
 	var core mat.Dense
-	core.Mul(right.T(), times(&right))
+	core.Mul(right.T(), inner(&right))
 	small := mat.NewSymDense(k, nil)
 	for a := range k {
 		for b := a; b < k; b++ {

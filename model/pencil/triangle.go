@@ -94,5 +94,15 @@ func multiply(ctx context.Context, s tile.Sum) {
 	}
 }
 
+// times is S A.
+func times(ctx context.Context, s mat.Symmetric, a *mat.Dense) *mat.Dense {
+	dense, ok := s.(*mat.SymDense)
+	if !ok {
+		dense = mat.NewSymDense(s.SymmetricDim(), nil)
+		dense.CopySym(s)
+	}
+	return tile.Times(ctx, dense, a)
+}
+
 // alone is the context of what has none: of work on one core.
 var alone = parallel.Limit(context.Background(), 1)

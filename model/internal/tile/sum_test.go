@@ -10,6 +10,7 @@ import (
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/gonum"
+	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/parallel"
 )
@@ -181,5 +182,20 @@ func BenchmarkGram(b *testing.B) {
 				gonum.Implementation{}.Dgemm(blas.Trans, blas.NoTrans, m, m, n, 1, x, m, x, m, 0, c, m)
 			}
 		})
+	}
+}
+
+// TestTimes reads a symmetric matrix from its upper triangle alone.
+func TestTimes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 2))
+	const n, d = 53, 5
+	s, full := mat.NewSymDense(n, draw(rng, n*n)), mat.NewDense(n, n, nil)
+	full.Copy(s)
+	a := mat.NewDense(n, d, draw(rng, n*d))
+	got := Times(t.Context(), s, a)
+	var want mat.Dense
+	want.Mul(full, a)
+	if !mat.EqualApprox(got, &want, 1e-12) {
+		t.Errorf("%v", got)
 	}
 }
