@@ -193,6 +193,9 @@ func (c *shortlist) lower(q int, limit float64) {
 func (c *shortlist) add(q int, x candidate) {
 	list := c.found[q*c.room : (q+1)*c.room]
 	list[c.count[q]] = x
+	if c.l.k == 1 && x.high < c.limit[q] {
+		c.lower(q, float64(x.high))
+	}
 	if c.count[q]++; int(c.count[q]) < c.room {
 		return
 	}
@@ -208,13 +211,27 @@ func (c *shortlist) prune(q int) {
 	if len(list) < c.l.k {
 		return
 	}
+	// The k least, ascending: few of the others come between them.
 	var few [64]float32
-	high := few[:0]
-	for _, x := range list {
-		high = append(high, x.high)
+	least := few[:0]
+	if c.l.k > len(few) {
+		least = make([]float32, 0, c.l.k)
 	}
-	slices.Sort(high)
-	if limit := high[c.l.k-1]; limit < c.limit[q] {
+	for _, x := range list {
+		at := len(least)
+		if at == c.l.k {
+			if at--; x.high >= least[at] {
+				continue
+			}
+		} else {
+			least = append(least, x.high)
+		}
+		for ; at > 0 && least[at-1] > x.high; at-- {
+			least[at] = least[at-1]
+		}
+		least[at] = x.high
+	}
+	if limit := least[c.l.k-1]; limit < c.limit[q] {
 		c.lower(q, float64(limit))
 	}
 	kept := 0
