@@ -270,7 +270,11 @@ func TestTranslationAndRotation(t *testing.T) {
 		var want mat.Dense
 		want.Mul(r.T(), a) // x'R . R'A = x'A
 		pencil.FixSigns(&want)
-		if e := apart(&want, matrixOf(fit(t, &turned, c))); e > 1e-8 {
+		bound := 1e-8
+		if method.Name == "pairacc" {
+			bound = 1e-6 // an optimum by its values alone is known to half of their digits
+		}
+		if e := apart(&want, matrixOf(fit(t, &turned, c))); e > bound {
 			t.Errorf("%s: rotated rows do not give the rotated map: %.2g", method.Name, e)
 		}
 	}

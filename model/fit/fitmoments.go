@@ -59,7 +59,7 @@ func FitMoments(ctx context.Context, s *moments.Set, features, classes []string,
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", method.Name, err)
 	}
-	if err := t.Summarise(sum, nil, sum.Weight); err != nil {
+	if err := t.Summarise(ctx, sum, nil, sum.Weight); err != nil {
 		return nil, fmt.Errorf("%s: %w", method.Name, err)
 	}
 	if t.Columns, err = pencil.Rank(t.Stat.Total); err != nil {

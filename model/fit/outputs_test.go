@@ -154,10 +154,10 @@ func TestCancellation(t *testing.T) {
 			full.SetSym(i, j, whole.At(i, j))
 		}
 	}
-	if x, y := frame.Cancellation(a, full, nil), frame.Cancellation(a, s, basis); math.Abs(x-y) > 1e-9*x || x < 1 {
+	if x, y := frame.Cancellation(t.Context(), a, full, nil), frame.Cancellation(t.Context(), a, s, basis); math.Abs(x-y) > 1e-9*x || x < 1 {
 		t.Errorf("%g and %g", x, y)
 	}
-	if x := frame.Cancellation(mat.NewDense(2, 1, []float64{1, -1}),
+	if x := frame.Cancellation(t.Context(), mat.NewDense(2, 1, []float64{1, -1}),
 		mat.NewSymDense(2, []float64{1, 1 - 5e-9, 1 - 5e-9, 1}), nil); math.Abs(x-1e4*math.Sqrt2) > 1 {
 		t.Errorf("the difference of two features that correlate to 5e-9: %g", x)
 	}

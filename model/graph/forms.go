@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/tile"
 )
 
 // WeightForm is X'WX (m x m) of symmetric weights, sparse or dense: the sum of
@@ -134,36 +133,25 @@ func product(ctx context.Context, w mat.Matrix, x *mat.Dense) (*mat.Dense, error
 	if s, ok := w.(*Matrix); ok {
 		return out, s.apply(ctx, out, x)
 	}
-	// A full copy: gonum's product of a symmetric matrix runs on one core, and slowly.
-	out.Mul(mat.DenseCopyOf(w), x)
-	return out, nil
+	dense := mat.DenseCopyOf(w).RawMatrix()
+	a, b := tile.Columns(dense.Data, n, n, dense.Stride), operand(x)
+	return out, tile.Add(ctx, tile.Sum{C: out.RawMatrix().Data, Stride: m, Alpha: 1, A: a, B: b})
 }
 
-// gram is X'Y of a product that is symmetric: its upper triangle, on all cores,
-// by bands of rows whose sums do not depend on how many there are.
+// gram is X'Y of a product that is symmetric: its upper triangle.
 func gram(ctx context.Context, x, y *mat.Dense) (*mat.SymDense, error) {
-	const band = 64
-	n, m := x.Dims()
+	_, m := x.Dims()
 	out := mat.NewSymDense(m, nil)
-	a, b, c := x.RawMatrix(), y.RawMatrix(), out.RawSymmetric()
-	bands := (m + band - 1) / band
-	chunk := bands
-	if n*m*m > serial {
-		chunk = 1
+	a := operand(x)
+	b := a
+	if y != x {
+		b = operand(y)
 	}
-	err := each(ctx, bands, max(chunk, 1), func() func(from, to int) {
-		return func(from, to int) {
-			for t := from; t < to; t++ {
-				j := t * band
-				blas64Gemm(a.Data[j:], a.Stride, b.Data[j:], b.Stride, c.Data[j*c.Stride+j:], c.Stride,
-					min(band, m-j), m-j, n)
-			}
-		}
-	})
-	return out, err
+	return out, tile.Add(ctx, tile.Sum{C: out.RawSymmetric().Data, Stride: m, Alpha: 1, A: a, B: b, Upper: true})
 }
 
-// blas64Gemm is C = A'B with A n x rows and B n x cols.
-func blas64Gemm(a []float64, lda int, b []float64, ldb int, c []float64, ldc int, rows, cols, n int) {
-	linalg.BLAS.Dgemm(blas.Trans, blas.NoTrans, rows, cols, n, 1, a, lda, b, ldb, 0, c, ldc)
+// operand is the rows of x.
+func operand(x *mat.Dense) *tile.Operand {
+	r := x.RawMatrix()
+	return tile.Dense(r.Data, r.Rows, r.Cols, r.Stride)
 }

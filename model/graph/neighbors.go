@@ -64,8 +64,7 @@ func nearest(ctx context.Context, x *mat.Dense, y []int, same, other int) (own, 
 	if same < 0 || other < 0 || same+other < 1 {
 		return nil, nil, fmt.Errorf("nearest rows: %d neighbours asked; ask for at least 1", same+other)
 	}
-	s := newSearch(rows, rows, dim, true)
-	s.y = y
+	s := &search{ref: rows, query: rows, dim: dim, self: true, y: y}
 	if same = min(same, n-1); same > 0 {
 		s.same = newLists(n, same)
 	}
@@ -101,7 +100,7 @@ func NearestTo(ctx context.Context, ref, query *mat.Dense, k int) (*Neighbors, e
 		return nil, fmt.Errorf("nearest rows: %d of %d references with %d columns for %d queries with %d", k, refN, dim,
 			queryN, queryDim)
 	}
-	s := newSearch(contiguous(ref), contiguous(query), dim, false)
+	s := &search{ref: contiguous(ref), query: contiguous(query), dim: dim}
 	s.same = newLists(queryN, k)
 	if err := s.run(ctx); err != nil {
 		return nil, err

@@ -37,13 +37,11 @@ func TestPanicInAPoolIsAnError(t *testing.T) {
 				func(int, []float64) { panic("nowhere") })
 		},
 		"search": func() error {
-			s := newSearch(rows, rows, m, true)
-			s.same, s.y = newLists(n, 3), make([]int, n/2)
+			s := &search{ref: rows, query: rows, dim: m, self: true, same: newLists(n/2, 3)}
 			return s.run(ctx)
 		},
 		"queries": func() error {
-			s := newSearch(rows, rows, m, false)
-			s.same = newLists(n/2, 3)
+			s := &search{ref: rows, query: rows, dim: m, same: newLists(n/2, 3)}
 			return s.run(ctx)
 		},
 		"product": func() error {

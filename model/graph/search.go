@@ -3,16 +3,14 @@ package graph
 import (
 	"context"
 	"math"
-	"sync"
 
-	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
 const (
-	tileBytes = 128 << 10 // of filter rows on each side of a tile: both sides stay in the second cache
-	filterDim = 12        // from here on a float32 product is cheaper than the distance
-	serial    = 1 << 20   // multiply-adds of a call that one core does alone
+	fewPairs   = 1 << 12 // below, packing costs more than it spares
+	fewQueries = 4       // as few do not repay what each reference is packed for
+	serial     = 1 << 20 // multiply-adds of a call that one core does alone
 )
 
 // lists are the k nearest found so far of each of n rows, ordered by distance
@@ -66,29 +64,16 @@ func (l *lists) neighbors() *Neighbors {
 }
 
 // search finds nearest rows. Every distance that decides is the sum of squared
-// differences in float64; a product in float32 with a bound on its error says
-// which pairs cannot matter.
+// differences in float64; blocks say which pairs cannot matter.
 type search struct {
 	ref, query []float64
 	dim        int
-	self       bool    // ref and query are the same rows: a pair is looked at once, for both
-	filter     *filter // nil: every distance is computed
+	self       bool // ref and query are the same rows: a pair is looked at once, for both
 	// With classes, same and other take the pairs that share one and those that
 	// do not; nil skips them. Without, same takes all.
 	y           []int
 	same, other *lists
 }
-
-func newSearch(ref, query []float64, dim int, self bool) *search {
-	s := &search{ref: ref, query: query, dim: dim, self: self}
-	if dim >= filterDim {
-		s.filter = newFilter(ref, query, dim, self)
-	}
-	return s
-}
-
-// rowsPerTile is the side of a tile.
-func (s *search) rowsPerTile() int { return min(max(tileBytes/(4*s.dim), 32), 256) }
 
 func (s *search) workers(ctx context.Context) int {
 	refN, queryN := len(s.ref)/s.dim, len(s.query)/s.dim
@@ -100,97 +85,42 @@ func (s *search) workers(ctx context.Context) int {
 
 // run goes over all pairs. It stops early when ctx ends.
 func (s *search) run(ctx context.Context) error {
-	side := s.rowsPerTile()
 	refN, queryN := len(s.ref)/s.dim, len(s.query)/s.dim
-	blocks := (queryN + side - 1) / side
-	if blocks == 0 || refN == 0 {
+	if refN == 0 || queryN == 0 {
 		return ctx.Err()
 	}
-	tasks, task := blocks, func(b int) {
-		from, to := b*side, min((b+1)*side, queryN)
-		for r := 0; r < refN && ctx.Err() == nil; r += side {
-			s.scan(from, to, r, min(r+side, refN))
+	if refN*queryN >= fewPairs && queryN >= fewQueries {
+		if b, err := newBlocks(ctx, s); b != nil || err != nil {
+			if err != nil {
+				return err
+			}
+			return b.run(ctx)
 		}
 	}
-	if s.self {
-		// Tiles go by circular diagonals: those of one diagonal meet at most two
-		// others, so that workers seldom wait for each other's rows, and the rows
-		// near each other in the input set the limits first.
-		locks := make([]sync.Mutex, blocks)
-		tasks, task = blocks*(blocks/2+1), func(t int) {
-			d, a := t/blocks, t%blocks
-			if 2*d == blocks && a >= d {
-				return // the middle diagonal of an even number holds every tile twice
-			}
-			b := (a + d) % blocks
-			a, b = min(a, b), max(a, b)
-			locks[a].Lock()
-			defer locks[a].Unlock()
-			if a != b {
-				locks[b].Lock()
-				defer locks[b].Unlock()
-			}
-			s.tile(a*side, min((a+1)*side, queryN), b*side, min((b+1)*side, queryN))
-		}
-	}
-	return parallel.EachOn(ctx, min(s.workers(ctx), blocks), tasks, task)
+	return s.plain(ctx)
 }
 
-// scan looks at the pairs of queries [q0, q1) and references [r0, r1) for the
-// queries alone: the inner loop of nearest-neighbour classification.
-func (s *search) scan(q0, q1, r0, r1 int) {
-	l := s.same
-	for q := q0; q < q1; q++ {
-		b, limit := s.query[q*s.dim:(q+1)*s.dim], l.limit[q]
-		for j := r0; j < r1; j++ {
-			if s.filter != nil && s.filter.below(q, j) > limit {
-				continue
+// plain takes the distances of all pairs.
+func (s *search) plain(ctx context.Context) error {
+	const part = 16
+	refN, queryN := len(s.ref)/s.dim, len(s.query)/s.dim
+	return parallel.EachOn(ctx, s.workers(ctx), (queryN+part-1)/part, func(p int) {
+		for q := p * part; q < min(queryN, (p+1)*part); q++ {
+			for j := range refN {
+				if l := s.list(q, j); l != nil && !(s.self && q == j) {
+					l.offer(q, j, squared(s.query[q*s.dim:(q+1)*s.dim], s.ref[j*s.dim:(j+1)*s.dim]))
+				}
 			}
-			sum := 0.0
-			for i, v := range s.ref[j*s.dim:][:len(b)] {
-				d := v - b[i]
-				sum += d * d
-			}
-			if sum > limit {
-				continue
-			}
-			l.offer(q, j, s.distance(q, j))
-			limit = l.limit[q]
 		}
-	}
+	})
 }
 
-// tile looks at the pairs of rows [q0, q1) and rows [r0, r1), for both.
-func (s *search) tile(q0, q1, r0, r1 int) {
-	for q := q0; q < q1; q++ {
-		j := r0
-		if r0 == q0 {
-			j = q + 1
-		}
-		for ; j < r1; j++ {
-			l := s.same
-			if s.y != nil && s.y[q] != s.y[j] {
-				l = s.other
-			}
-			if l == nil {
-				continue
-			}
-			limit := max(l.limit[q], l.limit[j])
-			if s.filter != nil && s.filter.below(q, j) > limit {
-				continue
-			}
-			d := s.distance(q, j)
-			if d > limit {
-				continue
-			}
-			l.offer(q, j, d)
-			l.offer(j, q, d)
-		}
+// list takes the pair of query q and reference j, if any does.
+func (s *search) list(q, j int) *lists {
+	if s.y != nil && s.y[q] != s.y[j] {
+		return s.other
 	}
-}
-
-func (s *search) distance(q, j int) float64 {
-	return squared(s.query[q*s.dim:(q+1)*s.dim], s.ref[j*s.dim:(j+1)*s.dim])
+	return s.same
 }
 
 // squared is the squared Euclidean distance, summed in order: |a-b|^2 and
@@ -207,59 +137,20 @@ func squared(a, b []float64) float64 {
 	return sum
 }
 
-// filter bounds distances from below by products in float32 of rows that are
-// centred at the mean reference and scaled to at most 1.
-type filter struct {
-	ref, query         []float32 // stride numbers a row
-	refNorm, queryNorm []float64 // Euclidean, of the scaled rows
-	stride             int
-	unscale            float64 // squared distances of the rows over those of the scaled ones
-	bound              linalg.DistanceBound
-}
-
-func newFilter(ref, query []float64, dim int, self bool) *filter {
-	mean := make([]float64, dim)
-	n := float64(len(ref) / dim)
-	for i, v := range ref {
-		mean[i%dim] += v / n
+// squaredFour are the distances from a to four rows: each summed in order, all side by side.
+func squaredFour(a []float64, b [4][]float64) (d [4]float64) {
+	b0, b1, b2, b3 := b[0][:len(a)], b[1][:len(a)], b[2][:len(a)], b[3][:len(a)]
+	for i, v := range a {
+		d0, d1, d2, d3 := b0[i]-v, b1[i]-v, b2[i]-v, b3[i]-v
+		d[0] += d0 * d0
+		d[1] += d1 * d1
+		d[2] += d2 * d2
+		d[3] += d3 * d3
 	}
-	largest := 0.0
-	for _, x := range [][]float64{ref, query} {
-		for i, v := range x {
-			largest = max(largest, math.Abs(v-mean[i%dim]))
+	for i, v := range d {
+		if math.IsNaN(v) {
+			d[i] = math.Inf(1)
 		}
 	}
-	_, exp := math.Frexp(largest)
-	if math.IsNaN(largest) || math.IsInf(largest, 0) || exp < -400 || exp > 400 {
-		return nil // their squares leave float64; the distances decide as they are
-	}
-	scale := math.Ldexp(1, -exp)
-	stride := linalg.Pad(dim)
-	f := &filter{stride: stride, bound: linalg.NewDistanceBound(stride), unscale: 1 / (scale * scale)}
-	f.ref, f.refNorm = f.load(ref, mean, dim, scale)
-	if f.query, f.queryNorm = f.ref, f.refNorm; !self {
-		f.query, f.queryNorm = f.load(query, mean, dim, scale)
-	}
-	return f
-}
-
-func (f *filter) load(x, mean []float64, dim int, scale float64) ([]float32, []float64) {
-	n := len(x) / dim
-	rows, norm := make([]float32, n*f.stride), make([]float64, n)
-	for i := range n {
-		z := rows[i*f.stride:]
-		for j, v := range x[i*dim : (i+1)*dim] {
-			d := (v - mean[j]) * scale
-			z[j] = float32(d)
-			norm[i] += d * d
-		}
-		norm[i] = math.Sqrt(norm[i])
-	}
-	return rows, norm
-}
-
-// below is at most the squared distance of query q and reference j.
-func (f *filter) below(q, j int) float64 {
-	dot := linalg.BLAS.Sdot(f.stride, f.ref[j*f.stride:(j+1)*f.stride], 1, f.query[q*f.stride:(q+1)*f.stride], 1)
-	return f.bound.Below(f.queryNorm[q], f.refNorm[j], dot) * f.unscale
+	return d
 }

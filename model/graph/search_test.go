@@ -174,18 +174,61 @@ func TestNearestOfFewRows(t *testing.T) {
 	}
 }
 
-// The lower bound holds, and is tight enough to spare nearly all distances.
-func TestFilterBound(t *testing.T) {
+// The bounds hold, and are tight enough to spare nearly all distances: of a row's candidates few more are left than
+// are nearest.
+func TestBoundsHold(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for _, dim := range []int{12, 64, 784} {
+	for _, dim := range []int{1, 2, 12, 64, 784} {
+		const k = 5
 		ref, query := normals(r, 400, dim).RawMatrix().Data, normals(r, 50, dim).RawMatrix().Data
-		s := newSearch(ref, query, dim, false)
+		s := &search{ref: ref, query: query, dim: dim, same: newLists(50, k)}
+		b, err := newBlocks(ctx, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var w comparison
+		b.block(&w, 0, 50, 0, 400)
+		left := 0
 		for q := range 50 {
-			for j := range 400 {
-				d, b := s.distance(q, j), s.filter.below(q, j)
-				if b > d || b < 0.99*d {
-					t.Fatalf("dim %d: bound %g of distance %g", dim, b, d)
+			if b.same.prune(q); b.same.count[q] < k {
+				t.Fatalf("dim %d: %d of %d nearest rows are left", dim, b.same.count[q], k)
+			}
+			for _, c := range b.same.found[q*b.same.room:][:b.same.count[q]] {
+				left++
+				d := b.unit * squared(query[q*dim:(q+1)*dim], ref[int(c.at)*dim:][:dim])
+				norms := b.query.norm[q] + b.ref.norm[c.at]
+				if !(float64(c.low) <= d && d <= float64(c.high)) || float64(c.high-c.low) > 1e-4*norms {
+					t.Fatalf("dim %d: distance %g is bounded by %g and %g", dim, d, c.low, c.high)
 				}
+			}
+		}
+		if left > 50*(k+1) {
+			t.Errorf("dim %d: %d distances for %d rows", dim, left, 50*k)
+		}
+	}
+}
+
+// Few queries, and rows whose squares float32 cannot hold, are answered without products.
+func TestWithoutProducts(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 9))
+	for _, c := range []struct {
+		queries int
+		size    float64
+	}{{1, 1}, {3, 1}, {4, 1}, {40, 1}, {40, 1e150}, {40, 1e-150}} {
+		ref, query := normals(r, 2000, 3), normals(r, c.queries, 3)
+		ref.Scale(c.size, ref)
+		query.Scale(c.size, query)
+		nb, err := NearestTo(ctx, ref, query, 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for q := range c.queries {
+			x := mat.NewDense(2001, 3, nil)
+			x.Copy(ref)
+			x.SetRow(2000, query.RawRowView(q))
+			want, _ := everyPair(x, 2000, 7, func(int) bool { return true })
+			if got, _ := nb.Of(q); !slices.Equal(got, want) {
+				t.Fatalf("%d queries of size %g: %v, not %v", c.queries, c.size, got, want)
 			}
 		}
 	}

@@ -9,13 +9,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 
-	"gonum.org/v1/gonum/blas"
-	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/parallel"
+	"github.com/embedd/embedd/model/internal/tile"
 )
 
 // Set is the statistics of weighted rows of m features. Sums are taken of
@@ -250,12 +249,8 @@ func (s *Set) accumulate(ctx context.Context, x table, y []int, w []float64, sig
 			return fmt.Errorf("moments: row %d has weight %g; it must be finite and >= 0", i, v)
 		}
 	}
-	for i := range n {
-		for j, v := range x.row(i) {
-			if math.IsNaN(v) || math.IsInf(v, 0) {
-				return fmt.Errorf("moments: row %d, feature %d is %g; impute or leave out such rows first", i, j, v)
-			}
-		}
+	if err := x.finite(ctx); err != nil {
+		return err
 	}
 	if n == 0 {
 		return nil
@@ -273,34 +268,112 @@ func (s *Set) accumulate(ctx context.Context, x table, y []int, w []float64, sig
 		}
 		return y[i] + 1
 	}
-	// Rows of one second-moment slot, in row order, so that one product serves
-	// them all.
+	// Rows of one second-moment slot, in row order, so that one product serves them all.
 	rows := make([][]int, slots)
 	for i := range n {
 		k := slotOf(i)
-		weight := sign
-		if w != nil {
-			weight *= w[i]
-		}
-		s.weight[k] += weight
-		sum := s.sumOf(k)
-		for j, v := range x.row(i) {
-			d := weight * (v - s.shift[j])
-			sum[j] += d
-			if k > 0 {
-				s.labelled[j] += d
-			}
-		}
 		rows[s.secondSlot(k)] = append(rows[s.secondSlot(k)], i)
+		s.sumOf(k)
+		if w != nil {
+			s.weight[k] += sign * w[i]
+		} else {
+			s.weight[k] += sign
+		}
 	}
+	if err := s.addSums(ctx, &x, slotOf, w, sign); err != nil {
+		return fmt.Errorf("moments: %w", err)
+	}
+	var sums []tile.Sum
 	for k, index := range rows {
 		if len(index) > 0 {
-			if err := addProducts(ctx, s.matrix(k), &x, w, s.shift, index, sign); err != nil {
-				return fmt.Errorf("moments: %w", err)
+			raw := s.matrix(k).RawSymmetric()
+			centred := x.centred(index, s.shift, w)
+			sums = append(sums, tile.Sum{C: raw.Data, Stride: raw.Stride, Alpha: sign, A: centred, B: centred, Upper: true})
+		}
+	}
+	if err := tile.Add(ctx, sums...); err != nil {
+		return fmt.Errorf("moments: %w", err)
+	}
+	return nil
+}
+
+// workersFor is how many goroutines work on n rows of m numbers, of which each is read once.
+func workersFor(ctx context.Context, x *table) int {
+	if x.n*x.m < 1<<17 {
+		return 1
+	}
+	return parallel.Workers(ctx)
+}
+
+// finite refuses what is no number.
+func (t *table) finite(ctx context.Context) error {
+	const part = 256
+	bad := make([]bool, (t.n+part-1)/part)
+	err := parallel.EachOn(context.WithoutCancel(ctx), workersFor(ctx, t), len(bad), func(p int) {
+		for i := p * part; i < min(t.n, (p+1)*part); i++ {
+			bad[p] = bad[p] || !linalg.AllFinite(t.row(i))
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("moments: %w", err)
+	}
+	at := slices.Index(bad, true)
+	if at < 0 {
+		return nil
+	}
+	for i := at * part; i < t.n; i++ {
+		for j, v := range t.row(i) {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return fmt.Errorf("moments: row %d, feature %d is %g; impute or leave out such rows first", i, j, v)
 			}
 		}
 	}
 	return nil
+}
+
+// addSums adds the rows to the sums of their slots, some columns at a time: each sum is in the order of the rows.
+func (s *Set) addSums(ctx context.Context, x *table, slotOf func(int) int, w []float64, sign float64) error {
+	const columns = 64
+	return parallel.EachOn(context.WithoutCancel(ctx), workersFor(ctx, x), (s.m+columns-1)/columns, func(p int) {
+		from, to := p*columns, min(s.m, (p+1)*columns)
+		shift, labelled := s.shift[from:to], s.labelled[from:to]
+		for i := range x.n {
+			k, weight := slotOf(i), sign
+			if w != nil {
+				weight *= w[i]
+			}
+			row := x.row(i)[from:to]
+			sum := s.sum[k][from:to]
+			if k == 0 {
+				for j, v := range row {
+					sum[j] += weight * (v - shift[j])
+				}
+				continue
+			}
+			for j, v := range row {
+				d := weight * (v - shift[j])
+				sum[j] += d
+				labelled[j] += d
+			}
+		}
+	})
+}
+
+// centred is the rows of index as an operand: times the roots of their weights, about the shift.
+func (t *table) centred(index []int, shift, w []float64) *tile.Operand {
+	return &tile.Operand{K: len(index), M: t.m, Row: func(dst []float64, k int) {
+		row := t.row(index[k])
+		if w == nil {
+			for j, v := range row {
+				dst[j] = v - shift[j]
+			}
+			return
+		}
+		f := math.Sqrt(w[index[k]])
+		for j, v := range row {
+			dst[j] = f * (v - shift[j])
+		}
+	}}
 }
 
 // means are those of the columns.
@@ -313,84 +386,4 @@ func (t *table) means() []float64 {
 		}
 	}
 	return mean
-}
-
-const (
-	blockRows = 256 // rows transposed at a time: two tiles of them stay in the second-level cache
-	tile      = 64  // gonum's own block; one tile is one serial product
-	fewRows   = 16  // below, one rank-one update a row is faster
-)
-
-// blocks are transposed rows of sums that are over, for those that begin.
-var blocks sync.Pool
-
-// addProducts adds sign * sum w (x - r)(x - r)' over the rows of index to the
-// upper triangle of s. A tile of s is computed by one goroutine over all rows
-// in order, so the bits do not depend on the number of cores.
-func addProducts(ctx context.Context, s *mat.SymDense, x *table, w, shift []float64, index []int, sign float64) error {
-	m := len(shift)
-	raw := s.RawSymmetric()
-	if len(index) < fewRows {
-		centred := make([]float64, m)
-		for _, r := range index {
-			f := sign
-			if w != nil {
-				f *= w[r]
-			}
-			for j, v := range x.row(r) {
-				centred[j] = v - shift[j]
-			}
-			blas64.Syr(f, blas64.Vector{N: m, Inc: 1, Data: centred}, raw)
-		}
-		return nil
-	}
-	tiles := (m + tile - 1) / tile
-	workers := parallel.Workers(ctx)
-	if len(index)*m*m < 1<<18 {
-		workers = 1 // not worth a goroutine
-	}
-	// The block is kept transposed, m x rows: products of rows with rows are
-	// gonum's fastest kernel.
-	kept, _ := blocks.Get().(*[]float64)
-	if need := m * min(blockRows, len(index)); kept == nil || len(*kept) < need {
-		kept = new([]float64)
-		*kept = make([]float64, need)
-	}
-	defer blocks.Put(kept)
-	block := *kept
-	for from := 0; from < len(index); from += blockRows {
-		part := index[from:min(from+blockRows, len(index))]
-		b := len(part)
-		for i, r := range part {
-			f := 1.0
-			if w != nil {
-				f = math.Sqrt(w[r])
-			}
-			for j, v := range x.row(r) {
-				block[j*b+i] = f * (v - shift[j])
-			}
-		}
-		err := parallel.EachOn(context.WithoutCancel(ctx), workers, tiles*(tiles+1)/2, func(t int) {
-			i, j := tileAt(t)
-			i0, j0 := i*tile, j*tile
-			ni, nj := min(tile, m-i0), min(tile, m-j0)
-			c := blas64.General{Rows: ni, Cols: nj, Stride: raw.Stride, Data: raw.Data[i0*raw.Stride+j0:]}
-			blas64.Gemm(blas.NoTrans, blas.Trans, sign,
-				blas64.General{Rows: ni, Cols: b, Stride: b, Data: block[i0*b:]},
-				blas64.General{Rows: nj, Cols: b, Stride: b, Data: block[j0*b:]}, 1, c)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// tileAt is the t-th tile (i <= j) of an upper triangle, column by column.
-func tileAt(t int) (i, j int) {
-	for t > j {
-		t -= j + 1
-		j++
-	}
-	return t, j
 }

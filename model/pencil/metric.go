@@ -13,12 +13,12 @@ package pencil
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/lapack/lapack64"
 	"gonum.org/v1/gonum/mat"
@@ -40,7 +40,7 @@ type Metric struct {
 	rho  float64
 
 	// Cholesky form: Z = diag(e) U^-1 with U'U = E (D + rho I) E; e nil means ones.
-	u blas64.Triangular
+	u *triangle
 	e []float64
 	// Cut form: Z itself.
 	z *mat.Dense
@@ -61,8 +61,8 @@ func Ridge(d mat.Symmetric, rho float64) (*Metric, error) {
 	for i := range m {
 		c.SetSym(i, i, c.At(i, i)+rho)
 	}
-	u, ok := lapack64.Potrf(c.RawSymmetric())
-	if !ok || !finiteDiagonal(u) {
+	u := cholesky(alone, c)
+	if u == nil {
 		return nil, fmt.Errorf("%w: order %d, trace %.4g, ridge %.4g", ErrNotDefinite, m, mat.Trace(d), rho)
 	}
 	return &Metric{m: m, rank: m, d: d, rho: rho, u: u}, nil
@@ -98,11 +98,10 @@ func Cut(d mat.Symmetric) (*Metric, error) {
 		return &Metric{m: m, d: d, z: nil, e: nil, rank: 0}, nil
 	}
 	if k == m {
-		var chol mat.Cholesky
-		if chol.Factorize(q) && chol.Cond() < wellConditioned {
-			u := mat.NewTriDense(m, mat.Upper, nil)
-			chol.UTo(u)
-			return &Metric{m: m, rank: m, d: d, u: u.RawTriangular(), e: e}, nil
+		c := mat.NewSymDense(m, nil)
+		c.CopySym(q)
+		if u := cholesky(alone, c); u != nil && u.conditionOf(q) < wellConditioned {
+			return &Metric{m: m, rank: m, d: d, u: u, e: e}, nil
 		}
 	}
 	values, vectors, err := eigen(q)
@@ -221,8 +220,22 @@ func Rank(d mat.Symmetric) (int, error) {
 	}
 	// The Frobenius norm stands for s_max: between it and sqrt(rank) times it.
 	tol := float64(d.SymmetricDim()) * eps * mat.Norm(q, 2)
+	if above(alone, q, tol) {
+		return k, nil
+	}
 	_, rank, _ := lapack64.Pstrf(q.RawSymmetric(), make([]int, k), tol, make([]float64, 2*k))
 	return rank, nil
+}
+
+// above says that all eigenvalues of s are above tol, and with them all pivots: a factor without pivots shows it, at a
+// fraction of the cost of one with. It may say no of what is just above.
+func above(ctx context.Context, s *mat.SymDense, tol float64) bool {
+	c := mat.NewSymDense(s.SymmetricDim(), nil)
+	c.CopySym(s)
+	for i := range c.SymmetricDim() {
+		c.SetSym(i, i, c.At(i, i)-4*tol)
+	}
+	return cholesky(ctx, c) != nil
 }
 
 // equilibrate returns e = diag(D)^-1/2 (0 where the diagonal is 0) and the
@@ -271,16 +284,18 @@ func (q *Metric) Rank() int { return q.rank }
 func (q *Metric) Rho() float64 { return q.rho }
 
 // Whiten returns Z'B (rank x c) for B (m x c).
-func (q *Metric) Whiten(b mat.Matrix) *mat.Dense {
+func (q *Metric) Whiten(b mat.Matrix) *mat.Dense { return q.whiten(alone, b) }
+
+func (q *Metric) whiten(ctx context.Context, b mat.Matrix) *mat.Dense {
 	out := mat.DenseCopyOf(b)
 	switch {
 	case q.z != nil:
 		r := mat.NewDense(q.rank, out.RawMatrix().Cols, nil)
 		r.Mul(q.z.T(), out)
 		return r
-	case q.u.N > 0:
+	case q.u != nil:
 		scaleRows(out, q.e)
-		blas64.Trsm(blas.Left, blas.Trans, 1, q.u, out.RawMatrix())
+		q.u.solveTransposed(ctx, out)
 	}
 	return out
 }
@@ -295,8 +310,8 @@ func (q *Metric) Unwhiten(v mat.Matrix) *mat.Dense {
 		return out
 	}
 	out := mat.DenseCopyOf(v)
-	if q.u.N > 0 {
-		blas64.Trsm(blas.Left, blas.NoTrans, 1, q.u, out.RawMatrix())
+	if q.u != nil {
+		q.u.solve(alone, out)
 		scaleRows(out, q.e)
 	}
 	return out
@@ -311,9 +326,7 @@ func (q *Metric) apply(a *mat.Dense) *mat.Dense {
 	if q.d == nil {
 		return mat.DenseCopyOf(a)
 	}
-	_, c := a.Dims()
-	out := mat.NewDense(q.m, c, nil)
-	out.Mul(q.d, a)
+	out := times(alone, q.d, a)
 	if q.rho != 0 {
 		for i := range q.m {
 			row, src := out.RawRowView(i), a.RawRowView(i)
@@ -326,14 +339,14 @@ func (q *Metric) apply(a *mat.Dense) *mat.Dense {
 }
 
 // whitenSym returns Z'NZ, symmetrised.
-func (q *Metric) whitenSym(n mat.Symmetric) *mat.SymDense {
+func (q *Metric) whitenSym(ctx context.Context, n mat.Symmetric) *mat.SymDense {
 	if q.d == nil && q.z == nil {
 		s := mat.NewSymDense(q.m, nil)
 		s.CopySym(n)
 		return s
 	}
-	half := q.Whiten(n)        // Z'N, rank x m
-	full := q.Whiten(half.T()) // Z'N'Z, rank x rank
+	half := q.whiten(ctx, n)        // Z'N, rank x m
+	full := q.whiten(ctx, half.T()) // Z'N'Z, rank x rank
 	s := mat.NewSymDense(q.rank, nil)
 	for i := range q.rank {
 		for j := i; j < q.rank; j++ {
@@ -372,20 +385,7 @@ func eigen(s mat.Symmetric) ([]float64, *mat.Dense, error) {
 			}
 		}
 	}
-	// The reduction to tridiagonal form begins at the last column. With the
-	// diagonal ascending the small end of a graded matrix (features in units far
-	// apart) keeps its digits.
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(s.At(a, a), s.At(b, b)) })
-	graded := mat.NewSymDense(n, nil)
-	for i, a := range order {
-		for j := i; j < n; j++ {
-			graded.SetSym(i, j, s.At(a, order[j]))
-		}
-	}
+	order, graded := grade(s)
 	var es mat.EigenSym
 	if !es.Factorize(graded, true) {
 		return nil, nil, fmt.Errorf("symmetric eigendecomposition of order %d did not converge", n)

@@ -9,14 +9,16 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/lapack/lapack64"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/tile"
 )
 
-// tile is the order of the square blocks of an envelope: gonum's own block.
-const tile = 64
+// square is the order of the square blocks of an envelope: gonum's own block.
+const square = 64
 
 // envelope is the Cholesky factor L L' = P (M + shift I) P' in the envelope of
 // a reverse Cuthill-McKee order (George and Liu 1981, chapter 4), kept by rows
-// of tiles: tile row i holds columns from first[i] tiles on to the diagonal.
+// of squares: row i of them holds columns from first[i] squares on to the diagonal.
 // A band costs n bandwidth^2, and a full matrix no more than a dense factor.
 type envelope struct {
 	n     int
@@ -33,14 +35,14 @@ func newEnvelope(m Entries) *envelope {
 	for i, at := range e.order {
 		e.place[at] = i
 	}
-	e.first = make([]int, (n+tile-1)/tile)
+	e.first = make([]int, (n+square-1)/square)
 	for i := range e.first {
 		e.first[i] = i
 	}
 	for i, at := range e.order {
 		columns, _ := m.Row(at)
 		for _, c := range columns {
-			e.first[i/tile] = min(e.first[i/tile], e.place[c]/tile)
+			e.first[i/square] = min(e.first[i/square], e.place[c]/square)
 		}
 	}
 	return e
@@ -49,15 +51,15 @@ func newEnvelope(m Entries) *envelope {
 // bytes is the memory the factor takes, flops the work to make it.
 func (e *envelope) bytes() (sum float64) {
 	for i, f := range e.first {
-		sum += 8 * tile * tile * float64(i+1-f)
+		sum += 8 * square * square * float64(i+1-f)
 	}
 	return sum
 }
 
 func (e *envelope) flops() (sum float64) {
 	for i, f := range e.first {
-		w := tile * float64(i+1-f)
-		sum += tile * w * w
+		w := square * float64(i+1-f)
+		sum += square * w * w
 	}
 	return sum
 }
@@ -67,18 +69,18 @@ func (e *envelope) factor(ctx context.Context, m Entries, shift float64) error {
 	tiles := len(e.first)
 	e.rows = make([]blas64.General, tiles)
 	for i, f := range e.first {
-		rows := min(tile, e.n-i*tile)
-		width := i*tile + rows - f*tile
+		rows := min(square, e.n-i*square)
+		width := i*square + rows - f*square
 		g := blas64.General{Rows: rows, Cols: width, Stride: width, Data: make([]float64, rows*width)}
 		for r := range rows {
-			at := i*tile + r
+			at := i*square + r
 			columns, values := m.Row(e.order[at])
 			for p, c := range columns {
 				if j := e.place[c]; j <= at {
-					g.Data[r*width+j-f*tile] += values[p]
+					g.Data[r*width+j-f*square] += values[p]
 				}
 			}
-			g.Data[r*width+at-f*tile] += shift
+			g.Data[r*width+at-f*square] += shift
 		}
 		e.rows[i] = g
 	}
@@ -90,7 +92,7 @@ func (e *envelope) factor(ctx context.Context, m Entries, shift float64) error {
 		d := e.block(j, j)
 		t, ok := lapack64.Potrf(blas64.Symmetric{N: d.Rows, Stride: d.Stride, Data: d.Data, Uplo: blas.Lower})
 		if !ok || !finiteDiagonal(t) {
-			return fmt.Errorf("%w: order %d, shift %.4g, at row %d of the factor", ErrNotDefinite, e.n, shift, j*tile)
+			return fmt.Errorf("%w: order %d, shift %.4g, at row %d of the factor", ErrNotDefinite, e.n, shift, j*square)
 		}
 		var below []int
 		for i := j + 1; i < tiles; i++ {
@@ -98,7 +100,7 @@ func (e *envelope) factor(ctx context.Context, m Entries, shift float64) error {
 				below = append(below, i)
 			}
 		}
-		split(ctx, len(below), len(below)*tile*tile*tile*(j+1-e.first[j]), func(p int) {
+		split(ctx, len(below), len(below)*square*square*square*(j+1-e.first[j]), func(p int) {
 			i := below[p]
 			e.update(i, j)
 			blas64.Trsm(blas.Right, blas.Trans, 1, t, e.block(i, j))
@@ -107,14 +109,14 @@ func (e *envelope) factor(ctx context.Context, m Entries, shift float64) error {
 	return nil
 }
 
-// block is tile j of tile row i.
+// block is square j of row i.
 func (e *envelope) block(i, j int) blas64.General {
 	g := e.rows[i]
-	from := (j - e.first[i]) * tile
-	return blas64.General{Rows: g.Rows, Cols: min(tile, g.Cols-from), Stride: g.Stride, Data: g.Data[from:]}
+	from := (j - e.first[i]) * square
+	return blas64.General{Rows: g.Rows, Cols: min(square, g.Cols-from), Stride: g.Stride, Data: g.Data[from:]}
 }
 
-// update takes L_ik L_jk' of all k < j from tile (i, j).
+// update takes L_ik L_jk' of all k < j from square (i, j).
 func (e *envelope) update(i, j int) {
 	from := max(e.first[i], e.first[j])
 	if from >= j {
@@ -122,10 +124,12 @@ func (e *envelope) update(i, j int) {
 	}
 	part := func(r int) blas64.General {
 		g := e.rows[r]
-		return blas64.General{Rows: g.Rows, Cols: (j - from) * tile, Stride: g.Stride,
-			Data: g.Data[(from-e.first[r])*tile:]}
+		return blas64.General{Rows: g.Rows, Cols: (j - from) * square, Stride: g.Stride,
+			Data: g.Data[(from-e.first[r])*square:]}
 	}
-	blas64.Gemm(blas.NoTrans, blas.Trans, -1, part(i), part(j), 1, e.block(i, j))
+	a, b, c := part(i), part(j), e.block(i, j)
+	multiply(alone, tile.Sum{C: c.Data, Stride: c.Stride, Alpha: -1, A: tile.Columns(a.Data, a.Cols, a.Rows, a.Stride),
+		B: tile.Columns(b.Data, b.Cols, b.Rows, b.Stride)})
 }
 
 // solve sets each row of dst to (M + shift I)^-1 times that row of x.
@@ -147,20 +151,20 @@ func (e *envelope) solve(ctx context.Context, dst, x *mat.Dense) {
 		}
 		for i, f := range e.first {
 			g := e.rows[i]
-			own := part(i*tile, g.Rows)
+			own := part(i*square, g.Rows)
 			if f < i {
-				before := blas64.General{Rows: g.Rows, Cols: (i - f) * tile, Stride: g.Stride, Data: g.Data}
-				blas64.Gemm(blas.NoTrans, blas.Trans, -1, part(f*tile, before.Cols), before, 1, own)
+				before := blas64.General{Rows: g.Rows, Cols: (i - f) * square, Stride: g.Stride, Data: g.Data}
+				blas64.Gemm(blas.NoTrans, blas.Trans, -1, part(f*square, before.Cols), before, 1, own)
 			}
 			blas64.Trsm(blas.Right, blas.Trans, 1, e.lower(i), own)
 		}
 		for i := len(e.first) - 1; i >= 0; i-- {
 			f, g := e.first[i], e.rows[i]
-			own := part(i*tile, g.Rows)
+			own := part(i*square, g.Rows)
 			blas64.Trsm(blas.Right, blas.NoTrans, 1, e.lower(i), own)
 			if f < i {
-				before := blas64.General{Rows: g.Rows, Cols: (i - f) * tile, Stride: g.Stride, Data: g.Data}
-				blas64.Gemm(blas.NoTrans, blas.NoTrans, -1, own, before, 1, part(f*tile, before.Cols))
+				before := blas64.General{Rows: g.Rows, Cols: (i - f) * square, Stride: g.Stride, Data: g.Data}
+				blas64.Gemm(blas.NoTrans, blas.NoTrans, -1, own, before, 1, part(f*square, before.Cols))
 			}
 		}
 	})
@@ -172,7 +176,7 @@ func (e *envelope) solve(ctx context.Context, dst, x *mat.Dense) {
 	}
 }
 
-// lower is the diagonal block of tile row i.
+// lower is the diagonal block of square row i.
 func (e *envelope) lower(i int) blas64.Triangular {
 	d := e.block(i, i)
 	return blas64.Triangular{N: d.Rows, Stride: d.Stride, Data: d.Data, Uplo: blas.Lower, Diag: blas.NonUnit}

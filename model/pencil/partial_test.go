@@ -623,7 +623,7 @@ func TestEnvelopeSolves(t *testing.T) {
 			t.Errorf("order %d: the solution is off", n)
 		}
 	}
-	if env := newEnvelope(ring(1000, true)); env.bytes() > 1000*4*tile*8 {
+	if env := newEnvelope(ring(1000, true)); env.bytes() > 1000*4*square*8 {
 		t.Errorf("the envelope of a ring takes %g bytes: the order is not by levels", env.bytes())
 	}
 	if err := newEnvelope(ring(100, true)).factor(context.Background(), ring(100, true), -1); !errors.Is(err,
@@ -656,7 +656,7 @@ func TestSolveOfLargePencilsAgreesWithFull(t *testing.T) {
 		{"ridge min", n, ridge, Min},
 		{"low rank max", low, ridge, Max},
 	} {
-		white := c.q.whitenSym(c.n)
+		white := c.q.whitenSym(t.Context(), c.n)
 		values, vectors, err := spectrum(white)
 		if err != nil {
 			t.Fatal(err)

@@ -153,7 +153,7 @@ func TestSolveLowEqualsSolve(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := SolveLow(g, inner, q, 0)
+		got, err := SolveLow(t.Context(), g, inner, q, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/parallel"
+	"github.com/embedd/embedd/model/internal/tile"
 )
 
 // End is the wanted end of the spectrum: part of a method's definition.
@@ -53,20 +55,25 @@ func Solve(ctx context.Context, n mat.Symmetric, q *Metric, end End, d int) (_ *
 	if q.rank == 0 {
 		return nil, &RankError{Asked: d, Max: 0}
 	}
-	apply := func(a *mat.Dense) *mat.Dense {
-		_, c := a.Dims()
-		out := mat.NewDense(q.m, c, nil)
-		out.Mul(n, a)
-		return out
-	}
-	s := q.whitenSym(n)
-	if part := few(ctx, s, end, d); part != nil {
-		if rank := partRank(s, end, part, d); rank >= d {
-			return complete(q, part.all, part.vectors, q.rank, rank, part.Largest, d, apply)
+	apply := func(a *mat.Dense) *mat.Dense { return times(ctx, n, a) }
+	return solveWhite(ctx, q.whitenSym(ctx, n), q, end, d, apply)
+}
+
+// solveWhite is Solve of s = Z'NZ.
+func solveWhite(ctx context.Context, s *mat.SymDense, q *Metric, end End, d int,
+	apply func(*mat.Dense) *mat.Dense) (*Solution, error) {
+	if s.SymmetricDim() > reducedOrder {
+		if part := few(ctx, s, end, d); part != nil {
+			if rank := partRank(ctx, s, end, part, d); rank >= d {
+				return complete(q, part.all, part.vectors, q.rank, rank, part.Largest, d, apply)
+			}
 		}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if sol, err := solveReduced(s, q, end, d, apply); sol != nil || err != nil {
+		return sol, err
 	}
 	values, vectors, err := spectrum(s)
 	if err != nil {
@@ -75,9 +82,58 @@ func Solve(ctx context.Context, n mat.Symmetric, q *Metric, end End, d int) (_ *
 	return finish(q, values, vectors, end, d, apply)
 }
 
+// reducedOrder is the order up to which a reduction to tridiagonal form costs no more than products with the matrix.
+const reducedOrder = 320
+
+// solveReduced is Solve from the tridiagonal form, or nil where most vectors are wanted, or where they are not to be had
+// that way.
+func solveReduced(s *mat.SymDense, q *Metric, end End, d int, apply func(*mat.Dense) *mat.Dense) (*Solution, error) {
+	n := s.SymmetricDim()
+	if d < 1 || n < 64 || 4*d > n {
+		return nil, nil
+	}
+	r := reduce(s)
+	if r == nil {
+		return nil, nil
+	}
+	values, largest, rank := slices.Clone(r.values), r.size, n
+	if end == Min && math.Abs(values[0]) < 1e-6*largest {
+		return nil, nil // inverse iteration sees the largest; the full way keeps the digits of the small end
+	}
+	if end == Max {
+		slices.Reverse(values)
+		rank = 0
+		for rank < n && values[rank] > float64(q.m)*eps*largest {
+			rank++
+		}
+	}
+	if d > rank {
+		return nil, &RankError{Asked: d, Max: rank}
+	}
+	count := d
+	for count < n && tie(values[count-1], values[count], n, largest) {
+		count++
+	}
+	if 4*count > n {
+		return nil, nil
+	}
+	first := 0
+	if end == Max {
+		first = n - count
+	}
+	vectors := r.vectors(first, count)
+	if vectors == nil {
+		return nil, nil
+	}
+	if end == Max {
+		_, vectors = reversed(r.values[first:], vectors)
+	}
+	return complete(q, values[:min(n, count+1)], vectors, n, rank, largest, d, apply)
+}
+
 // partRank is the rank that finish would count in the whole spectrum, 0 where
 // only that can tell.
-func partRank(s *mat.SymDense, end End, part *Part, d int) int {
+func partRank(ctx context.Context, s *mat.SymDense, end End, part *Part, d int) int {
 	m := s.SymmetricDim()
 	if end == Min {
 		return m
@@ -85,6 +141,9 @@ func partRank(s *mat.SymDense, end End, part *Part, d int) int {
 	tol := float64(m) * eps * part.Largest
 	if part.all[d-1] <= tol || part.least < -tol {
 		return 0
+	}
+	if above(ctx, s, tol) {
+		return m
 	}
 	var chol mat.PivotedCholesky
 	if chol.Factorize(s, tol) {
@@ -95,8 +154,9 @@ func partRank(s *mat.SymDense, end End, part *Part, d int) int {
 
 // SolveLow is Solve at the Max end for N = G J G' given by its factors, G m x c
 // with few columns and J symmetric (nil for the identity): one thin
-// decomposition of order c in place of one of order m.
-func SolveLow(g *mat.Dense, j mat.Symmetric, q *Metric, d int) (*Solution, error) {
+// decomposition of order c in place of one of order m. Of ctx counts what it counts in Solve.
+func SolveLow(ctx context.Context, g *mat.Dense, j mat.Symmetric, q *Metric, d int) (_ *Solution, err error) {
+	defer parallel.Recover(&err, "eigenvectors")
 	m, c := g.Dims()
 	if m != q.m {
 		return nil, fmt.Errorf("factor with %d rows, denominator of order %d", m, q.m)
@@ -104,14 +164,23 @@ func SolveLow(g *mat.Dense, j mat.Symmetric, q *Metric, d int) (*Solution, error
 	if q.rank == 0 || c == 0 {
 		return nil, &RankError{Asked: d, Max: 0}
 	}
-	if j == nil {
-		ones := mat.NewSymDense(c, nil)
-		for i := range c {
-			ones.SetSym(i, i, 1)
+	inner := func(x *mat.Dense) *mat.Dense {
+		if j == nil {
+			return x
 		}
-		j = ones
+		return times(ctx, j, x)
 	}
-	h := q.Whiten(g)
+	apply := func(a *mat.Dense) *mat.Dense {
+		var t, out mat.Dense
+		t.Mul(g.T(), a)
+		out.Mul(g, inner(&t))
+		return &out
+	}
+	h := q.whiten(ctx, g)
+	if c > q.rank { // as many columns make N no smaller
+		ht := mat.DenseCopyOf(h.T())
+		return solveWhite(ctx, outer(ctx, ht, inner(ht)), q, Max, d, apply)
+	}
 	var svd mat.SVD
 	if err := finite(h); err != nil {
 		return nil, err
@@ -125,9 +194,8 @@ func SolveLow(g *mat.Dense, j mat.Symmetric, q *Metric, d int) (*Solution, error
 	svd.VTo(&right)
 	k := len(s)
 	// H J H' = U (S V' J V S) U'.
-	var jv, core mat.Dense
-	jv.Mul(j, &right)
-	core.Mul(right.T(), &jv)
+	var core mat.Dense
+	core.Mul(right.T(), inner(&right))
 	small := mat.NewSymDense(k, nil)
 	for a := range k {
 		for b := a; b < k; b++ {
@@ -140,14 +208,16 @@ func SolveLow(g *mat.Dense, j mat.Symmetric, q *Metric, d int) (*Solution, error
 	}
 	vectors := mat.NewDense(q.rank, k, nil)
 	vectors.Mul(&left, w)
-	apply := func(a *mat.Dense) *mat.Dense {
-		var t, jt, out mat.Dense
-		t.Mul(g.T(), a)
-		jt.Mul(j, &t)
-		out.Mul(g, &jt)
-		return &out
-	}
 	return finish(q, values, vectors, Max, d, apply)
+}
+
+// outer is X'Y of a product that is symmetric.
+func outer(ctx context.Context, x, y *mat.Dense) *mat.SymDense {
+	a, b := x.RawMatrix(), y.RawMatrix()
+	out := mat.NewSymDense(a.Cols, nil)
+	multiply(ctx, tile.Sum{C: out.RawSymmetric().Data, Stride: a.Cols, Alpha: 1,
+		A: tile.Dense(a.Data, a.Rows, a.Cols, a.Stride), B: tile.Dense(b.Data, b.Rows, b.Cols, b.Stride), Upper: true})
+	return out
 }
 
 // spectrum is eigen in descending order.

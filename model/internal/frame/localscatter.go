@@ -8,6 +8,7 @@ import (
 
 	"github.com/embedd/embedd/model/graph"
 	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/tile"
 )
 
 // LocalScatters are S_b and S_w, with the scale of a row from as many neighbours
@@ -61,6 +62,7 @@ const AffinityRows = 256
 func (t *Task) localScatter(ctx context.Context, rows []int, mean mat.Vector, sigma []float64) (*mat.SymDense, error) {
 	n := len(rows)
 	x := mat.NewDense(n, t.M, nil)
+	flat := x.RawMatrix().Data
 	norm, degree := make([]float64, n), make([]float64, n)
 	for i, r := range rows {
 		dst := x.RawRowView(i)
@@ -76,11 +78,15 @@ func (t *Task) localScatter(ctx context.Context, rows []int, mean mat.Vector, si
 			return nil, err
 		}
 		to := min(from+AffinityRows, n)
-		later := x.Slice(from, n, 0, t.M)
-		a := mat.NewDense(to-from, n-from, block[:(to-from)*(n-from)])
-		a.Mul(x.Slice(from, to, 0, t.M), later.T())
+		later, count := flat[from*t.M:], n-from
+		a := block[:(to-from)*count]
+		clear(a)
+		if err := tile.Add(ctx, tile.Sum{C: a, Stride: count, Alpha: 1, A: tile.Columns(later, t.M, to-from, t.M),
+			B: tile.Columns(later, t.M, count, t.M)}); err != nil {
+			return nil, err
+		}
 		for i := from; i < to; i++ {
-			row := a.RawRowView(i - from)
+			row := a[(i-from)*count:][:count]
 			for k, product := range row {
 				// Where a scale is 0 rows are equal or infinitely far: either way
 				// the pair adds nothing.
@@ -97,7 +103,10 @@ func (t *Task) localScatter(ctx context.Context, rows []int, mean mat.Vector, si
 				row[k] = v
 			}
 		}
-		ux.Slice(from, to, 0, t.M).(*mat.Dense).Mul(a, later)
+		if err := tile.Add(ctx, tile.Sum{C: ux.RawMatrix().Data[from*t.M:], Stride: t.M, Alpha: 1,
+			A: tile.Columns(a, count, to-from, count), B: tile.Dense(later, count, t.M, t.M)}); err != nil {
+			return nil, err
+		}
 	}
 	for i, v := range degree {
 		row := ux.RawRowView(i)
@@ -105,7 +114,10 @@ func (t *Task) localScatter(ctx context.Context, rows []int, mean mat.Vector, si
 			row[j] = v*u - 2*row[j]
 		}
 	}
-	var g mat.Dense
-	g.Mul(x.T(), ux)
-	return linalg.Symmetric(&g), nil
+	g := mat.NewDense(t.M, t.M, nil) // not symmetric, as U is not
+	if err := tile.Add(ctx, tile.Sum{C: g.RawMatrix().Data, Stride: t.M, Alpha: 1, A: tile.Dense(flat, n, t.M, t.M),
+		B: tile.Dense(ux.RawMatrix().Data, n, t.M, t.M)}); err != nil {
+		return nil, err
+	}
+	return linalg.Symmetric(g), nil
 }

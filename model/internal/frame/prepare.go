@@ -10,7 +10,7 @@ import (
 
 // Rows is the rows a fit uses: finite, divided by their norm where asked.
 type Rows struct {
-	X       []float64 // n x m
+	X       []float64 // n x m; those that were given, where nothing was to change
 	N, M    int
 	Y       []int       // class of each row; nil for methods without labels
 	Classes []string    // class names
@@ -32,7 +32,7 @@ func Prepare(d *model.Data, supervised, unit bool, report *model.Report) (*Rows,
 		return nil, fmt.Errorf("data: %d feature names for %d features", len(d.Features), d.M)
 	}
 	m := d.M
-	p := &Rows{M: m, Classes: d.Classes, Data: d, X: make([]float64, 0, len(d.X))}
+	p := &Rows{M: m, Classes: d.Classes, Data: d}
 	for i := range d.N {
 		c := -1
 		if d.Y != nil {
@@ -48,7 +48,6 @@ func Prepare(d *model.Data, supervised, unit bool, report *model.Report) (*Rows,
 			}
 			p.Y = append(p.Y, c)
 		}
-		p.X = append(p.X, d.X[i*m:(i+1)*m]...)
 		p.Index = append(p.Index, i)
 		p.N++
 	}
@@ -59,11 +58,27 @@ func Prepare(d *model.Data, supervised, unit bool, report *model.Report) (*Rows,
 		}
 		return nil, fmt.Errorf("data: %d %s (of %d rows); a fit needs at least 2", p.N, kind, d.N)
 	}
-	for k, v := range p.X {
-		if math.IsInf(v, 0) {
-			return nil, fmt.Errorf("data: row %d, feature %s is %g; leave the row out or make the value missing (NaN)",
-				p.Index[k/m], FeatureName(d.Features, k%m), v)
+	missing := false
+	for _, i := range p.Index {
+		row := d.X[i*m : (i+1)*m]
+		if linalg.AllFinite(row) {
+			continue
 		}
+		for j, v := range row {
+			if math.IsInf(v, 0) {
+				return nil, fmt.Errorf("data: row %d, feature %s is %g; leave the row out or make the value missing (NaN)",
+					i, FeatureName(d.Features, j), v)
+			}
+		}
+		missing = true
+	}
+	if p.N == d.N && !missing && !unit {
+		p.X = d.X
+		return p, nil
+	}
+	p.X = make([]float64, 0, p.N*m)
+	for _, i := range p.Index {
+		p.X = append(p.X, d.X[i*m:(i+1)*m]...)
 	}
 	if unit {
 		for i := range p.N {

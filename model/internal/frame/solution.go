@@ -11,6 +11,7 @@ import (
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/mapping"
+	"github.com/embedd/embedd/model/internal/tile"
 	"github.com/embedd/embedd/model/pencil"
 )
 
@@ -61,18 +62,19 @@ func (t *Task) Run(ctx context.Context, features, classes []string) (*model.Mode
 	if t.Report.Choice != nil {
 		t.Report.Choice.Dim = sol.Dim
 	}
-	return t.model(sol, features, classes)
+	return t.model(ctx, sol, features, classes)
 }
 
 // model makes the model of a solution.
-func (t *Task) model(sol *Solution, features, classes []string) (*model.Model, error) {
+func (t *Task) model(ctx context.Context, sol *Solution, features, classes []string) (*model.Model, error) {
 	mp, wide := sol.Mapping, false
 	if mp == nil {
 		l := &mapping.Linear{D: sol.Dim, Components: t.unreduce(sol.Components, sol.Dim)}
-		wide = Cancellation(mat.NewDense(len(t.Stat.Mean), l.D, l.Components), t.Stat.Total, t.basis) > maxCancellation
+		wide = Cancellation(ctx, mat.NewDense(len(t.Stat.Mean), l.D, l.Components), t.Stat.Total,
+			t.basis) > maxCancellation
 		mp = l
 	}
-	if s := t.spread(sol); s > 0 && (s < minSpread || s > maxSpread) {
+	if s := t.spread(ctx, sol); s > 0 && (s < minSpread || s > maxSpread) {
 		return nil, fmt.Errorf("the outputs vary by %.3g, which float32 cannot hold; scale the features, or multiply them by a constant", s)
 	}
 	if features == nil {
@@ -102,7 +104,7 @@ const (
 // spread is the largest standard deviation of an output of a linear map, or the
 // largest value that an embedding has; 0 for other maps, whose outputs have a
 // scale of their own.
-func (t *Task) spread(sol *Solution) float64 {
+func (t *Task) spread(ctx context.Context, sol *Solution) float64 {
 	largest := 0.0
 	if sol.Mapping != nil {
 		if e, ok := sol.Mapping.(interface{ Values() []float64 }); ok {
@@ -113,8 +115,7 @@ func (t *Task) spread(sol *Solution) float64 {
 		return largest
 	}
 	a := mat.NewDense(t.M, sol.Dim, sol.Components)
-	var sa mat.Dense
-	sa.Mul(t.Stat.Total, a)
+	sa := tile.Times(ctx, t.Stat.Total, a)
 	for c := range sol.Dim {
 		largest = max(largest, math.Sqrt(max(mat.Dot(a.ColView(c), sa.ColView(c)), 0)))
 	}
@@ -222,7 +223,7 @@ const maxCancellation = 16
 // at the worst of the columns a (m x d): sqrt(sum_j a_j^2 S_jj / a'Sa), S the
 // scatter of the scaled features. Nearly collinear features make it large. S
 // is given as it is, or by its columns basis (m x r) and the scatter in them.
-func Cancellation(a *mat.Dense, s *mat.SymDense, basis *mat.Dense) float64 {
+func Cancellation(ctx context.Context, a *mat.Dense, s *mat.SymDense, basis *mat.Dense) float64 {
 	m, d := a.Dims()
 	variance := make([]float64, m)
 	within := a
@@ -239,13 +240,14 @@ func Cancellation(a *mat.Dense, s *mat.SymDense, basis *mat.Dense) float64 {
 		reduced.Mul(basis.T(), a)
 		within = &reduced
 	}
+	sa := tile.Times(ctx, s, within)
 	worst := 1.0
 	for c := range d {
 		terms := 0.0
 		for j, v := range variance {
 			terms += a.At(j, c) * a.At(j, c) * v
 		}
-		if out := mat.Inner(within.ColView(c), s, within.ColView(c)); out > 0 {
+		if out := mat.Dot(within.ColView(c), sa.ColView(c)); out > 0 {
 			worst = max(worst, math.Sqrt(terms/out))
 		}
 	}

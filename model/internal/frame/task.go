@@ -9,6 +9,7 @@ import (
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/tile"
 	"github.com/embedd/embedd/model/moments"
 	"github.com/embedd/embedd/model/pencil"
 )
@@ -102,7 +103,7 @@ func (t *Task) loadStatistics(ctx context.Context, p *Rows) error {
 	if err != nil {
 		return err
 	}
-	if err := t.Summarise(sum, p, float64(p.N)); err != nil {
+	if err := t.Summarise(ctx, sum, p, float64(p.N)); err != nil {
 		return err
 	}
 	t.Columns, err = pencil.Rank(t.Stat.Total)
@@ -112,13 +113,7 @@ func (t *Task) loadStatistics(ctx context.Context, p *Rows) error {
 func gather(ctx context.Context, x []float64, m int, y []int, byClass bool) (*moments.Summary, error) {
 	n := len(x) / m
 	set := moments.New(m, byClass)
-	mean := make([]float64, m)
-	for i := range n {
-		for j, v := range x[i*m : (i+1)*m] {
-			mean[j] += v / float64(n)
-		}
-	}
-	if err := set.SetShift(mean); err != nil {
+	if err := set.SetShift(near(x, m)); err != nil {
 		return nil, err
 	}
 	for from := 0; from < n; from += chunk {
@@ -137,9 +132,21 @@ func gather(ctx context.Context, x []float64, m int, y []int, byClass bool) (*mo
 	return set.Summary(y != nil)
 }
 
+// near is the mean of some rows of m numbers, evenly spaced: moments about it lose no digits.
+func near(x []float64, m int) []float64 {
+	n := len(x) / m
+	mean, some := make([]float64, m), min(n, 1024)
+	for i := range some {
+		for j, v := range x[i*n/some*m:][:m] {
+			mean[j] += v / float64(some)
+		}
+	}
+	return mean
+}
+
 // Summarise turns a summary in the features' own units into scaled scatters, in
 // the summary's own memory. p is nil when there are no rows.
-func (t *Task) Summarise(s *moments.Summary, p *Rows, n float64) error {
+func (t *Task) Summarise(ctx context.Context, s *moments.Summary, p *Rows, n float64) error {
 	m := len(s.Mean)
 	variance := make([]float64, m)
 	for j := range m {
@@ -176,7 +183,9 @@ func (t *Task) Summarise(s *moments.Summary, p *Rows, n float64) error {
 				sc.Second = append(sc.Second, linalg.ScaleSym(s.Second[c], inverse))
 			}
 		}
-		sc.withinFromTotal()
+		if err := sc.withinFromTotal(ctx); err != nil {
+			return err
+		}
 	}
 	t.Stat, t.M = sc, m
 	return nil
@@ -184,11 +193,16 @@ func (t *Task) Summarise(s *moments.Summary, p *Rows, n float64) error {
 
 // withinFromTotal sets S_w = S_t - S_b. What is left of a diagonal entry below
 // rounding is taken for zero, so that a class of equal rows has no variance.
-func (s *scatters) withinFromTotal() {
+func (s *scatters) withinFromTotal(ctx context.Context) error {
 	m := s.Total.SymmetricDim()
 	s.Within = mat.NewSymDense(m, nil)
 	s.Within.CopySym(s.Total)
-	s.Within.SymRankK(s.Within, -1, s.BetweenFactor())
+	g := mat.DenseCopyOf(s.BetweenFactor().T()).RawMatrix()
+	o := tile.Dense(g.Data, g.Rows, g.Cols, g.Stride)
+	if err := tile.Add(ctx, tile.Sum{C: s.Within.RawSymmetric().Data, Stride: m, Alpha: -1, A: o, B: o,
+		Upper: true}); err != nil {
+		return err
+	}
 	for j := range m {
 		if s.Within.At(j, j) <= 256*0x1p-52*s.Total.At(j, j) {
 			for i := range m {
@@ -196,6 +210,7 @@ func (s *scatters) withinFromTotal() {
 			}
 		}
 	}
+	return nil
 }
 
 // Scales is the divisor of each feature, and which features are constant: their
@@ -285,7 +300,7 @@ func (t *Task) loadWide(ctx context.Context, p *Rows) error {
 	}
 	plain := *t
 	plain.Scaling = model.ScaleNone
-	if err := plain.Summarise(sum, nil, 0); err != nil {
+	if err := plain.Summarise(ctx, sum, nil, 0); err != nil {
 		return err
 	}
 	t.Stat, t.M, t.basis, t.Columns = plain.Stat, r, basis, r

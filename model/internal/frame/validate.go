@@ -24,7 +24,7 @@ func (t *Task) OutputPair(ctx context.Context, sol *Solution, p *Rows, train, te
 		a := t.unreduce(sol.Components, sol.Dim)
 		return &OutputPair{t.embed(a, sol.Dim, p, train), t.embed(a, sol.Dim, p, test), sol.Dim}, nil
 	}
-	m, err := t.model(sol, nil, p.Classes)
+	m, err := t.model(ctx, sol, nil, p.Classes)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (t *Task) validateFold(ctx context.Context, scores []model.RidgeScore, trai
 // Score counts the test rows whose nearest training row is of their class.
 func (t *Task) Score(ctx context.Context, sol *Solution, p *Rows, train, test []int) (int, error) {
 	if sol.Mapping != nil {
-		m, err := t.model(sol, nil, p.Classes)
+		m, err := t.model(ctx, sol, nil, p.Classes)
 		if err != nil {
 			return 0, err
 		}

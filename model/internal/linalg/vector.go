@@ -83,6 +83,18 @@ func IsFinite(v float64) bool {
 	return math.Abs(v) <= math.MaxFloat64
 }
 
+// AllFinite says whether there is neither NaN nor an infinity in x.
+func AllFinite(x []float64) bool {
+	var a, b, c, d float64 // 0, and NaN from the first of those on
+	for ; len(x) >= 4; x = x[4:] {
+		a, b, c, d = a+0*x[0], b+0*x[1], c+0*x[2], d+0*x[3]
+	}
+	for _, v := range x {
+		a += 0 * v
+	}
+	return a+b+c+d == 0
+}
+
 func FloatMax(v []float64) float64 {
 	m := math.Inf(-1)
 	for _, x := range v {

@@ -30,16 +30,16 @@ var lda = frame.Method{
 	Auto:   &frame.Candidate{Rank: 3},
 }
 
-func fitLDA(_ context.Context, t *frame.Task) (*frame.Solution, error) {
+func fitLDA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	g := t.Stat.BetweenFactor()
 	if t.Ridge == 0 {
-		return fitLiteralLDA(t, g)
+		return fitLiteralLDA(ctx, t, g)
 	}
 	q, err := t.RidgeMetric(t.Stat.Within)
 	if err != nil {
 		return nil, err
 	}
-	s, err := pencil.SolveLow(g, nil, q, t.D)
+	s, err := pencil.SolveLow(ctx, g, nil, q, t.D)
 	if err != nil {
 		return nil, err
 	}
@@ -50,12 +50,12 @@ func fitLDA(_ context.Context, t *frame.Task) (*frame.Solution, error) {
 // of unit total variance has none but rounding.
 const collapsed = 1e-12
 
-func fitLiteralLDA(t *frame.Task, g *mat.Dense) (*frame.Solution, error) {
+func fitLiteralLDA(ctx context.Context, t *frame.Task, g *mat.Dense) (*frame.Solution, error) {
 	q, err := pencil.Cut(t.Stat.Total)
 	if err != nil {
 		return nil, err
 	}
-	s, err := pencil.SolveLow(g, nil, q, t.D)
+	s, err := pencil.SolveLow(ctx, g, nil, q, t.D)
 	if err != nil {
 		return nil, err
 	}

@@ -90,11 +90,11 @@ func fitSLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	minus.ScaleSym(-1, j)
 	// kappa > 0 (lambda < n) comes first, kappa < 0 last; the second exists only
 	// where the rows are not centred.
-	first, err := signed(sums, j, q, t.Stat.N)
+	first, err := signed(ctx, sums, j, q, t.Stat.N)
 	if err != nil {
 		return nil, err
 	}
-	last, err := signed(sums, minus, q, t.Stat.N)
+	last, err := signed(ctx, sums, minus, q, t.Stat.N)
 	if err != nil {
 		return nil, err
 	}
@@ -148,8 +148,9 @@ func fitSLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 
 // signed solves (U J U', M) for the eigenvalues above 1e-9 n; below, they are
 // rounding of the tied ones.
-func signed(u *mat.Dense, j mat.Symmetric, q *pencil.Metric, n float64) (*pencil.Solution, error) {
-	s, err := pencil.SolveLow(u, j, q, 0)
+func signed(ctx context.Context, u *mat.Dense, j mat.Symmetric, q *pencil.Metric, n float64) (*pencil.Solution,
+	error) {
+	s, err := pencil.SolveLow(ctx, u, j, q, 0)
 	var none *pencil.RankError
 	if errors.As(err, &none) {
 		return &pencil.Solution{Gap: math.Inf(1)}, nil

@@ -1,0 +1,175 @@
+package fit
+
+import (
+	"flag"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/graph"
+	"github.com/embedd/embedd/model/internal/tile"
+	"github.com/embedd/embedd/model/moments"
+)
+
+var numpy = flag.String("numpy", "", "a python with numpy: the unit of BenchmarkUnits is its product in float64")
+
+// product is a program that prints the least time, in ms, of five products (m x n)(n x m).
+const product = `
+import sys, time, numpy as np
+n, m = int(sys.argv[1]), int(sys.argv[2])
+x, y = np.random.default_rng(1).normal(size=(n, m)), np.random.default_rng(2).normal(size=(n, m))
+x.T @ y
+def took():
+    begin = time.perf_counter()
+    x.T @ y
+    return 1e3 * (time.perf_counter() - begin)
+print(min(took() for _ in range(5)))
+`
+
+// BenchmarkUnits is fits from rows in units of one product (m x n)(n x m) in float64, that of numpy where it is given,
+// in turns: the least of both, the goal, and whether it holds. Run it with -benchtime 5x.
+func BenchmarkUnits(b *testing.B) {
+	for _, w := range []struct {
+		method, ridge string
+		n, m, classes int
+		goal          float64
+	}{
+		{"tile", "", 10000, 784, 10, 1}, {"tile", "", 5000, 256, 10, 1},
+		{"pca", "", 10000, 784, 10, 1.5}, {"lda", "0", 10000, 784, 10, 1.5}, {"lda", "auto", 10000, 784, 10, 3},
+		{"pca", "", 5000, 256, 10, 1.5}, {"lda", "0", 5000, 256, 10, 1.5}, {"lda", "auto", 5000, 256, 10, 3},
+		{"neighbours", "", 10000, 256, 10, 20},
+		{"lfda", "", 5000, 256, 10, 25}, {"mfa", "", 5000, 256, 10, 30}, {"lltsa", "", 5000, 256, 10, 60},
+		{"le", "", 5000, 256, 10, 60}, {"lpp", "", 5000, 256, 10, 25}, {"lle", "", 5000, 256, 10, 150},
+		{"isomap", "", 5000, 256, 10, 400}, {"tnca", "", 1500, 256, 10, 60},
+	} {
+		b.Run(fmt.Sprintf("%s%s/%dx%d", w.method, w.ridge, w.n, w.m), func(b *testing.B) {
+			d := synthetic(1, w.n, w.m, w.classes)
+			c := Config{Method: w.method, Dim: min(16, w.classes-1), Params: map[string]string{}}
+			if w.method == "tnca" {
+				c.Dim = 2
+			}
+			if w.ridge != "" {
+				c.Params["ridge"] = w.ridge
+			}
+			work := func() error {
+				_, err := Fit(b.Context(), d, c)
+				return err
+			}
+			switch w.method {
+			case "tile":
+				work = func() error { return multiplied(b, d) }
+			case "neighbours":
+				work = func() error {
+					_, err := graph.Nearest(b.Context(), mat.NewDense(d.N, d.M, d.X), 10)
+					return err
+				}
+			}
+			unit, took := unitOf(b, d), least(b, work)
+			for b.Loop() {
+				took = min(took, least(b, work))
+				unit = min(unit, unitOf(b, d))
+			}
+			report(b, took, unit, w.goal)
+		})
+	}
+}
+
+// BenchmarkRefit is a refit after 1,000 new rows over the fit from all rows, in turns: the least of both, and the goal.
+func BenchmarkRefit(b *testing.B) {
+	for _, method := range []string{"pca", "lda", "srda", "sle", "pairacc"} {
+		for _, shape := range [][2]int{{10000, 784}, {5000, 256}} {
+			b.Run(fmt.Sprintf("%s/%dx%d", method, shape[0], shape[1]), func(b *testing.B) {
+				d := synthetic(1, shape[0], shape[1], 10)
+				s := moments.New(d.M, false)
+				if err := s.Add(b.Context(), d.X, d.Y, nil); err != nil {
+					b.Fatal(err)
+				}
+				c := Config{Method: method, Dim: 9}
+				again := func() error {
+					err := s.Add(b.Context(), d.X[:1000*d.M], d.Y[:1000], nil)
+					if err == nil {
+						_, err = FitMoments(b.Context(), s, nil, d.Classes, c)
+					}
+					return err
+				}
+				whole := func() error {
+					_, err := Fit(b.Context(), d, c)
+					return err
+				}
+				took, all := least(b, again), least(b, whole)
+				for b.Loop() {
+					took, all = min(took, least(b, again)), min(all, least(b, whole))
+				}
+				report(b, took, all, 0.3)
+			})
+		}
+	}
+}
+
+// BenchmarkManyClasses is lda with its ridge by cross-validation, at 1,000 classes over at 100.
+func BenchmarkManyClasses(b *testing.B) {
+	few, many := synthetic(1, 10000, 256, 100), synthetic(1, 10000, 256, 1000)
+	fitted := func(d *model.Data) func() error {
+		return func() error {
+			_, err := Fit(b.Context(), d, Config{Method: "lda", Dim: 16})
+			return err
+		}
+	}
+	took, all := least(b, fitted(many)), least(b, fitted(few))
+	for b.Loop() {
+		took, all = min(took, least(b, fitted(many))), min(all, least(b, fitted(few)))
+	}
+	report(b, took, all, 2)
+}
+
+func report(b *testing.B, took, unit time.Duration, goal float64) {
+	ratio, verdict := float64(took)/float64(unit), "holds"
+	if ratio > goal {
+		verdict = "MISSED"
+	}
+	b.ReportMetric(ratio, "ratio")
+	b.ReportMetric(0, "ns/op") // of all repeats, and of the units between them
+	b.Logf("%v over %v: %.2f, goal %g: %s", took.Round(time.Microsecond), unit.Round(time.Microsecond), ratio, goal,
+		verdict)
+}
+
+// least is the shorter of two times.
+func least(b *testing.B, work func() error) time.Duration {
+	best := time.Hour
+	for range 2 {
+		begin := time.Now()
+		if err := work(); err != nil {
+			b.Fatal(err)
+		}
+		best = min(best, time.Since(begin))
+	}
+	return best
+}
+
+// unitOf is the time of a product of the shape of the rows.
+func unitOf(b *testing.B, d *model.Data) time.Duration {
+	if *numpy == "" {
+		return least(b, func() error { return multiplied(b, d) })
+	}
+	out, err := exec.Command(*numpy, "-c", product, fmt.Sprint(d.N), fmt.Sprint(d.M)).Output()
+	if err != nil {
+		b.Fatalf("%s: %v", *numpy, err)
+	}
+	ms, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(ms * float64(time.Millisecond))
+}
+
+// multiplied is X'X in full, as if of two matrices.
+func multiplied(b *testing.B, d *model.Data) error {
+	return tile.Add(b.Context(), tile.Sum{C: make([]float64, d.M*d.M), Stride: d.M, Alpha: 1,
+		A: tile.Dense(d.X, d.N, d.M, d.M), B: tile.Dense(d.X, d.N, d.M, d.M)})
+}

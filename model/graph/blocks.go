@@ -1,0 +1,407 @@
+package graph
+
+import (
+	"context"
+	"math"
+	"math/bits"
+	"slices"
+	"sync"
+
+	"github.com/embedd/embedd/model/internal/parallel"
+	"github.com/embedd/embedd/model/internal/tile"
+)
+
+// blockBytes is how much of the points each side of a block of pairs has: both sides stay in the second cache.
+const blockBytes = 256 << 10
+
+// blocks look at the pairs of a search by products in float32, of rows that are centred at one point (a large mean would
+// swallow the differences) and scaled to at most 1 (nothing overflows). A product bounds the squared distance from
+// both sides; of each row those pairs are kept whose distance may be among the k least.
+type blocks struct {
+	s          *search
+	ref, query *points
+	// A squared distance in the scaled rows is off by at most relative times the sum of their squared norms, and
+	// absolute, when it is taken by a product.
+	relative, absolute float64
+	unit               float64 // squared distances of the scaled rows over those of the rows
+	side               int     // points on each side of a block
+	same, other        *shortlist
+	limitless          []tile.Bounds // of references: nothing is near to them
+}
+
+// points are the rows of one side. With classes they are in the order of these, so that most blocks are of pairs that
+// go to one list.
+type points struct {
+	tile.Points
+	row  []int32   // of each point
+	norm []float64 // squared
+}
+
+// newBlocks is nil where the squares of the rows leave float64: distances then decide as they are.
+func newBlocks(ctx context.Context, s *search) (*blocks, error) {
+	mean := centre(s.ref, s.dim)
+	largest := 0.0
+	for _, x := range [][]float64{s.ref, s.query} {
+		far, err := farthest(ctx, x, mean, s.workers(ctx))
+		if err != nil {
+			return nil, err
+		}
+		largest = max(largest, far)
+		if s.self {
+			break
+		}
+	}
+	_, exp := math.Frexp(largest)
+	if math.IsNaN(largest) || math.IsInf(largest, 0) || exp < -400 || exp > 400 {
+		return nil, nil
+	}
+	scale, dim := math.Ldexp(1, -exp), float64(s.dim)
+	b := &blocks{s: s, unit: scale * scale}
+	// A dot product of n float32 terms, rounded to float32 before, is off by at most (n + 2) u |q||r| to first order
+	// (Higham 2002, eq. 3.5), u = 2^-24, and by the smallest float32 for each term that underflows. 2^-20: the bounds
+	// are compared in float32. 2^-50: the distance itself is a sum.
+	b.relative = (dim+16)*0x1p-24 + 0x1p-20 + dim*0x1p-50
+	b.absolute = 2 * (dim + 16) * 0x1p-126
+	b.side = min(max(blockBytes/(4*s.dim*tile.PointPanel), 1), 8) * tile.PointPanel
+	var err error
+	if b.ref, err = newPoints(ctx, s.ref, s.dim, s.y, mean, scale, s.workers(ctx)); err != nil {
+		return nil, err
+	}
+	if b.query = b.ref; !s.self {
+		if b.query, err = newPoints(ctx, s.query, s.dim, nil, mean, scale, s.workers(ctx)); err != nil {
+			return nil, err
+		}
+		b.limitless = b.bounds(b.ref)
+	}
+	if s.same != nil {
+		b.same = b.newShortlist(s.same)
+	}
+	if s.other != nil {
+		b.other = b.newShortlist(s.other)
+	}
+	return b, nil
+}
+
+// centre is the mean of some rows: any point among them will do.
+func centre(x []float64, dim int) []float64 {
+	n := len(x) / dim
+	mean, some := make([]float64, dim), min(n, 256)
+	for i := range some {
+		for j, v := range x[i*n/some*dim:][:dim] {
+			mean[j] += v / float64(some)
+		}
+	}
+	return mean
+}
+
+// farthest is the largest difference of a coordinate from the mean.
+func farthest(ctx context.Context, x, mean []float64, workers int) (float64, error) {
+	const part = 256
+	n := len(x) / len(mean)
+	far := make([]float64, (n+part-1)/part)
+	err := parallel.EachOn(ctx, workers, len(far), func(p int) {
+		largest := 0.0
+		for i := p * part; i < min(n, (p+1)*part); i++ {
+			for j, v := range x[i*len(mean):][:len(mean)] {
+				largest = max(largest, math.Abs(v-mean[j]))
+			}
+		}
+		far[p] = largest
+	})
+	if err != nil {
+		return 0, err
+	}
+	return slices.Max(far), nil
+}
+
+func newPoints(ctx context.Context, x []float64, dim int, y []int, mean []float64, scale float64, workers int) (*points,
+	error) {
+	n := len(x) / dim
+	p := &points{Points: *tile.NewPoints(n, dim), row: make([]int32, n), norm: make([]float64, n)}
+	for i := range p.row {
+		p.row[i] = int32(i)
+	}
+	if y != nil {
+		slices.SortStableFunc(p.row, func(a, b int32) int { return y[a] - y[b] })
+	}
+	return p, parallel.EachOn(ctx, workers, p.Panels(), func(panel int) {
+		z := make([]float32, dim)
+		for i := panel * tile.PointPanel; i < min(n, (panel+1)*tile.PointPanel); i++ {
+			for j, v := range x[int(p.row[i])*dim:][:dim] {
+				d := (v - mean[j]) * scale
+				z[j] = float32(d)
+				p.norm[i] += d * d
+			}
+			p.Set(i, z)
+		}
+	})
+}
+
+// bounds are those of points that no other is near to.
+func (b *blocks) bounds(p *points) []tile.Bounds {
+	all := make([]tile.Bounds, p.Panels())
+	never := float32(math.Inf(1))
+	for i := range all {
+		for j := range all[i] {
+			all[i][j] = never
+		}
+	}
+	for i, norm := range p.norm {
+		all[i/tile.PointPanel][i%tile.PointPanel] = float32(b.half(norm))
+	}
+	return all
+}
+
+// half is what a point of that squared norm adds to the least product of a pair at distance 0.
+func (b *blocks) half(norm float64) float64 { return norm * (1 - b.relative) / 2 }
+
+// candidate is a point that may be near, and between what its scaled squared distance lies.
+type candidate struct {
+	low, high float32
+	at        int32
+}
+
+// shortlist is what may be on a list, of each point of the query side.
+type shortlist struct {
+	b      *blocks
+	l      *lists
+	room   int
+	count  []int32
+	found  []candidate // n x room
+	limit  []float32   // above it nothing counts
+	bounds []tile.Bounds
+}
+
+func (b *blocks) newShortlist(l *lists) *shortlist {
+	n, room := b.query.N, l.k+max(l.k, 24)
+	c := &shortlist{b: b, l: l, room: room, count: make([]int32, n), found: make([]candidate, n*room),
+		limit: make([]float32, n), bounds: b.bounds(b.query)}
+	for q := range n {
+		c.lower(q, math.Inf(1))
+	}
+	return c
+}
+
+// lower sets the limit of point q: a product that stays below what follows from it says that the pair does not count.
+func (c *shortlist) lower(q int, limit float64) {
+	c.limit[q] = float32(limit)
+	c.bounds[q/tile.PointPanel][tile.PointPanel+q%tile.PointPanel] = float32(c.b.half(c.b.query.norm[q]) -
+		c.b.absolute/2 - limit/2)
+}
+
+// add puts a candidate on the list of point q. Where that is full it drops what does not count.
+func (c *shortlist) add(q int, x candidate) {
+	list := c.found[q*c.room : (q+1)*c.room]
+	list[c.count[q]] = x
+	if c.l.k == 1 && x.high < c.limit[q] {
+		c.lower(q, float64(x.high))
+	}
+	if c.count[q]++; int(c.count[q]) < c.room {
+		return
+	}
+	c.prune(q)
+	if int(c.count[q]) > c.l.k+(c.room-c.l.k)/2 {
+		c.settle(q) // too many that the bounds cannot tell apart
+	}
+}
+
+// prune lowers the limit of point q to the k-th least of what the distances are at most, and drops what is above.
+func (c *shortlist) prune(q int) {
+	list := c.found[q*c.room:][:c.count[q]]
+	if len(list) < c.l.k {
+		return
+	}
+	// The k least, ascending: few of the others come between them.
+	var few [64]float32
+	least := few[:0]
+	if c.l.k > len(few) {
+		least = make([]float32, 0, c.l.k)
+	}
+	for _, x := range list {
+		at := len(least)
+		if at == c.l.k {
+			if at--; x.high >= least[at] {
+				continue
+			}
+		} else {
+			least = append(least, x.high)
+		}
+		for ; at > 0 && least[at-1] > x.high; at-- {
+			least[at] = least[at-1]
+		}
+		least[at] = x.high
+	}
+	if limit := least[c.l.k-1]; limit < c.limit[q] {
+		c.lower(q, float64(limit))
+	}
+	kept := 0
+	for _, x := range list {
+		if x.low <= c.limit[q] {
+			list[kept] = x
+			kept++
+		}
+	}
+	c.count[q] = int32(kept)
+}
+
+// settle offers what is on the list of point q by its distances, and empties it.
+func (c *shortlist) settle(q int) {
+	s, dim := c.b.s, c.b.s.dim
+	row := int(c.b.query.row[q])
+	x := s.query[row*dim:][:dim]
+	list := c.found[q*c.room:][:c.count[q]]
+	for len(list) > 0 {
+		var other [4][]float64
+		for i := range other {
+			at := int(c.b.ref.row[list[min(i, len(list)-1)].at])
+			other[i] = s.ref[at*dim:][:dim]
+		}
+		d := squaredFour(x, other)
+		for i := range min(len(list), len(d)) {
+			c.l.offer(row, int(c.b.ref.row[list[i].at]), d[i])
+		}
+		list = list[min(len(list), len(d)):]
+	}
+	c.count[q] = 0
+	// Twice the rounding to float32, and what is denormal there.
+	if limit := c.l.limit[row]*c.b.unit*(1+0x1p-22) + 0x1p-126; limit < float64(c.limit[q]) {
+		c.lower(q, limit)
+	}
+}
+
+// run looks at all pairs, and settles the lists. It stops early when ctx ends.
+func (b *blocks) run(ctx context.Context) error {
+	refN, queryN := b.ref.N, b.query.N
+	count := (queryN + b.side - 1) / b.side
+	tasks, task := count, func(t int) {
+		var w comparison
+		for r := 0; r < refN && ctx.Err() == nil; r += b.side {
+			b.block(&w, t*b.side, min((t+1)*b.side, queryN), r, min(r+b.side, refN))
+		}
+	}
+	if b.s.self {
+		// Blocks go by circular diagonals: those of one diagonal meet at most two others, so that workers seldom wait
+		// for each other's rows, and the rows near each other in the input set the limits first.
+		locks := make([]sync.Mutex, count)
+		tasks, task = count*(count/2+1), func(t int) {
+			d, i := t/count, t%count
+			if 2*d == count && i >= d {
+				return // the middle diagonal of an even number holds every block twice
+			}
+			j := (i + d) % count
+			i, j = min(i, j), max(i, j)
+			locks[i].Lock()
+			defer locks[i].Unlock()
+			if i != j {
+				locks[j].Lock()
+				defer locks[j].Unlock()
+			}
+			var w comparison
+			b.block(&w, i*b.side, min((i+1)*b.side, queryN), j*b.side, min((j+1)*b.side, queryN))
+		}
+	}
+	if err := parallel.EachOn(ctx, min(b.s.workers(ctx), count), tasks, task); err != nil {
+		return err
+	}
+	const part = 64
+	return parallel.EachOn(ctx, b.s.workers(ctx), (queryN+part-1)/part, func(p int) {
+		for _, c := range []*shortlist{b.same, b.other} {
+			for q := p * part; c != nil && q < min(queryN, (p+1)*part); q++ {
+				c.prune(q)
+				c.settle(q)
+			}
+		}
+	})
+}
+
+// comparison is the room that one worker needs.
+type comparison struct {
+	tile.Products
+	rows, columns tile.Bounds // of pairs that go to either list
+}
+
+// block looks at the pairs of points [q0, q1) and [r0, r1): for both where a search is of one set of rows, else for the
+// first.
+func (b *blocks) block(w *comparison, q0, q1, r0, r1 int) {
+	for p := r0 / tile.PointPanel; p*tile.PointPanel < r1; p++ {
+		for group := q0; group < q1; group += tile.PointRows {
+			if b.s.self && (p+1)*tile.PointPanel <= group {
+				continue // each pair once: the second point is the later
+			}
+			list := b.same
+			if b.s.y != nil {
+				first, last := b.classes(b.query, group, tile.PointRows)
+				left, right := b.classes(b.ref, p*tile.PointPanel, tile.PointPanel)
+				switch {
+				case last < left || right < first:
+					list = b.other
+				case first == last && left == right:
+				case b.same == nil:
+					list = b.other
+				case b.other != nil:
+					b.mixed(w, group, p)
+					continue
+				}
+			}
+			if list == nil {
+				continue
+			}
+			columns := b.limitless
+			if b.s.self {
+				columns = list.bounds
+			}
+			if w.Compare(&b.query.Points, group, &list.bounds[group/tile.PointPanel], &b.ref.Points, p, &columns[p]) {
+				b.take(w, group, p)
+			}
+		}
+	}
+}
+
+// classes are the first and the last of count points from at on.
+func (b *blocks) classes(p *points, at, count int) (first, last int) {
+	return b.s.y[p.row[at]], b.s.y[p.row[min(at+count, p.N)-1]]
+}
+
+// mixed looks at the pairs of a group and a panel of which some go to either list.
+func (b *blocks) mixed(w *comparison, group, p int) {
+	q := group / tile.PointPanel
+	for i := range w.rows {
+		w.rows[i] = min(b.same.bounds[q][i], b.other.bounds[q][i])
+		w.columns[i] = min(b.same.bounds[p][i], b.other.bounds[p][i])
+	}
+	if w.Compare(&b.query.Points, group, &w.rows, &b.ref.Points, p, &w.columns) {
+		b.take(w, group, p)
+	}
+}
+
+// take adds the pairs that the bounds let through.
+func (b *blocks) take(w *comparison, group, p int) {
+	for i, mask := range w.Mask {
+		q := group + i
+		if b.s.self {
+			if after := q + 1 - p*tile.PointPanel; after > 0 {
+				mask &^= 1<<after - 1
+			}
+		}
+		for ; mask != 0; mask &= mask - 1 {
+			in := bits.TrailingZeros64(mask)
+			r := p*tile.PointPanel + in
+			list := b.same
+			if b.s.y != nil && b.s.y[b.query.row[q]] != b.s.y[b.ref.row[r]] {
+				list = b.other
+			}
+			if list == nil {
+				continue
+			}
+			norms := b.query.norm[q] + b.ref.norm[r]
+			d, off := norms-2*float64(w.Dot[i*tile.PointPanel+in]), b.relative*norms+b.absolute
+			low, high := float32(d-off), float32(d+off)
+			if low <= list.limit[q] {
+				list.add(q, candidate{low, high, int32(r)})
+			}
+			if b.s.self && low <= list.limit[r] {
+				list.add(r, candidate{low, high, int32(q)})
+			}
+		}
+	}
+}

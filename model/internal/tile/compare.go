@@ -1,0 +1,73 @@
+package tile
+
+// PointPanel is how many points one panel has, side by side.
+const PointPanel = 48
+
+// PointRows is how many points of one side Compare takes at a time.
+const PointRows = blockRows
+
+// Points are points in float32, packed in panels of 48: the first coordinates of all, then the second.
+type Points struct {
+	N, Dim int
+	data   []float32
+}
+
+// NewPoints has room for n points.
+func NewPoints(n, dim int) *Points {
+	return &Points{N: n, Dim: dim, data: make([]float32, (n+PointPanel-1)/PointPanel*PointPanel*dim)}
+}
+
+// Panels is how many panels there are; the last is filled up with zeros.
+func (p *Points) Panels() int { return len(p.data) / (PointPanel * p.Dim) }
+
+// Set writes point i.
+func (p *Points) Set(i int, x []float32) {
+	at := p.data[i/PointPanel*PointPanel*p.Dim+i%PointPanel:]
+	for j, v := range x {
+		at[j*PointPanel] = v
+	}
+}
+
+// Bounds are those of the points of one panel: two numbers each, the first of all, then the second.
+type Bounds [2 * PointPanel]float32
+
+// Products are those of eight points with a panel, and which of them are at a bound or above.
+type Products struct {
+	Dot  [blockRows * PointPanel]float32
+	Mask [blockRows]uint64 // bit j: of the row with point j of the panel
+}
+
+// Compare takes the eight points of a from group on, a multiple of eight, with panel p of b. Bit j of mask i is set
+// where the product is at least min(rows[0][i]+columns[1][j], rows[1][i]+columns[0][j]); rows are the bounds of the
+// panel that the group is in. It says whether any bit is.
+func (out *Products) Compare(a *Points, group int, rows *Bounds, b *Points, p int, columns *Bounds) bool {
+	height := PointPanel * a.Dim
+	in := group % PointPanel
+	compare(a.Dim, a.data[group/PointPanel*height+in:], b.data[p*height:], out, rows[in:], columns)
+	any := uint64(0)
+	for _, m := range out.Mask {
+		any |= m
+	}
+	return any != 0
+}
+
+func comparePortable(k int, a, b []float32, out *Products, rows []float32, columns *Bounds) {
+	for i := range blockRows {
+		var sum [PointPanel]float32
+		for l := range k {
+			v, row := a[l*PointPanel+i], b[l*PointPanel:][:PointPanel]
+			for j, w := range row {
+				sum[j] += v * w
+			}
+		}
+		mask := uint64(0)
+		first, second := rows[i], rows[PointPanel+i]
+		for j, v := range sum {
+			if v >= first+columns[PointPanel+j] || v >= second+columns[j] {
+				mask |= 1 << j
+			}
+		}
+		copy(out.Dot[i*PointPanel:], sum[:])
+		out.Mask[i] = mask
+	}
+}

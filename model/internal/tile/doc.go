@@ -1,0 +1,13 @@
+// Package tile multiplies matrices: sums of outer products of rows in float64, and products of rows with rows in
+// float32 of which few matter.
+//
+// Operands are packed into panels of 24 numbers (48 in float32) side by side, row after row; a kernel then makes a
+// block of the result in registers. What it costs is the arithmetic; OpenBLAS is as fast.
+//
+// An element of a result in float64 is summed over blocks of rows that begin every Depth rows of the operands: within
+// one by a fused multiply-add a row, in order, from zero; then the block's sum is added. So its bits depend on its own
+// column of either operand alone: not on the other elements, the number of cores or the instructions of the machine.
+// (The one exception are amd64 processors without FMA.)
+//
+// kernel_amd64.s is generated: go run . -out ../kernel_amd64.s -stubs ../kernel_amd64.go -pkg tile, in gen.
+package tile

@@ -1,0 +1,163 @@
+// Command gen writes kernel_amd64.s of package tile. It is a module of its own, so that who uses the library does not
+// get its dependency. In this directory:
+//
+//	go run . -out ../kernel_amd64.s
+//
+// Registers of vectors are named here, not allocated: avo hands registers above 15 to instructions that cannot
+// encode them.
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// shape is the block of the result that one call makes: rows x vectors, of vectors of so many bytes.
+type shape struct {
+	rows, vectors, bytes int
+	register             func(int) reg.VecPhysical
+}
+
+var (
+	zmm = shape{rows: 8, vectors: 3, bytes: 64, register: func(i int) reg.VecPhysical {
+		return []reg.VecPhysical{reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9, reg.Z10,
+			reg.Z11, reg.Z12, reg.Z13, reg.Z14, reg.Z15, reg.Z16, reg.Z17, reg.Z18, reg.Z19, reg.Z20, reg.Z21, reg.Z22,
+			reg.Z23, reg.Z24, reg.Z25, reg.Z26, reg.Z27, reg.Z28, reg.Z29, reg.Z30, reg.Z31}[i]
+	}}
+	ymm = shape{rows: 4, vectors: 3, bytes: 32, register: func(i int) reg.VecPhysical {
+		return []reg.VecPhysical{reg.Y0, reg.Y1, reg.Y2, reg.Y3, reg.Y4, reg.Y5, reg.Y6, reg.Y7, reg.Y8, reg.Y9, reg.Y10,
+			reg.Y11, reg.Y12, reg.Y13, reg.Y14, reg.Y15}[i]
+	}}
+)
+
+// panel is the bytes of one row of a packed panel.
+const panel = 192
+
+func main() {
+	ConstraintExpr("amd64,!purego")
+	for _, s := range []shape{zmm, ymm} {
+		update(s)
+		compare(s)
+	}
+	Generate()
+}
+
+func (s shape) name() string {
+	if s.bytes == 64 {
+		return "AVX512"
+	}
+	return "AVX2"
+}
+
+// sum emits acc = the sums over k of a[k, row] b[k, column], one step after the other for each element. It returns the
+// accumulators, row by row; the registers behind them are free.
+func (s shape) sum(size int, broadcast, load, fma func(...Op)) []reg.VecPhysical {
+	acc := make([]reg.VecPhysical, s.rows*s.vectors)
+	for i := range acc {
+		acc[i] = s.register(i)
+		if s.bytes == 64 {
+			VPXORQ(acc[i], acc[i], acc[i])
+		} else {
+			VXORPS(acc[i], acc[i], acc[i])
+		}
+	}
+	k := Load(Param("k"), GP64())
+	a, b := Load(Param("a"), GP64()), Load(Param("b"), GP64())
+	row := make([]reg.VecPhysical, s.vectors)
+	for v := range row {
+		row[v] = s.register(len(acc) + v)
+	}
+	free := len(acc) + s.vectors
+	spare := 16
+	if s.bytes == 64 {
+		spare = 32
+	}
+	loop, done := "loop", "done"
+	TESTQ(k, k)
+	JZ(LabelRef(done))
+	Label(loop)
+	for v := range row {
+		load(Mem{Base: b, Disp: v * s.bytes}, row[v])
+	}
+	for r := range s.rows {
+		x := s.register(free + r%(spare-free))
+		broadcast(Mem{Base: a, Disp: r * size}, x)
+		for v := range row {
+			fma(row[v], x, acc[r*s.vectors+v])
+		}
+	}
+	ADDQ(Imm(panel), a)
+	ADDQ(Imm(panel), b)
+	DECQ(k)
+	JNZ(LabelRef(loop))
+	Label(done)
+	return acc
+}
+
+// update emits c += alpha a'b of float64.
+func update(s shape) {
+	TEXT("update"+s.name(), NOSPLIT, "func(k int, a, b, c *float64, stride int, alpha float64)")
+	Pragma("noescape")
+	Doc(fmt.Sprintf("update%s adds alpha a'b to the %d x %d numbers of c, whose rows are stride apart: a and b are panels.",
+		s.name(), s.rows, s.vectors*s.bytes/8))
+	acc := s.sum(8, VBROADCASTSD, VMOVUPD, VFMADD231PD)
+	c, stride := Load(Param("c"), GP64()), Load(Param("stride"), GP64())
+	SHLQ(Imm(3), stride)
+	alpha, old := s.register(len(acc)), s.register(len(acc)+1)
+	at, err := Param("alpha").Resolve()
+	if err != nil {
+		panic(err)
+	}
+	VBROADCASTSD(at.Addr, alpha)
+	for r := range s.rows {
+		for v := range s.vectors {
+			m := Mem{Base: c, Disp: v * s.bytes}
+			VMOVUPD(m, old)
+			VFMADD231PD(acc[r*s.vectors+v], alpha, old)
+			VMOVUPD(old, m)
+		}
+		ADDQ(stride, c)
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// compare emits products of float32, and which of them reach a bound.
+func compare(s shape) {
+	TEXT("compare"+s.name(), NOSPLIT, "func(k int, a, b, c, row, column *float32, mask *byte)")
+	Pragma("noescape")
+	Doc(fmt.Sprintf("compare%s sets %d rows of c, %d numbers apart, to a'b, and bit j of mask i where", s.name(), s.rows, panel/4),
+		"c[i, j] >= min(row[i] + column[48+j], row[48+i] + column[j]). Masks are 8 bytes apart.")
+	acc := s.sum(4, VBROADCASTSS, VMOVUPS, VFMADD231PS)
+	c, row, column := Load(Param("c"), GP64()), Load(Param("row"), GP64()), Load(Param("column"), GP64())
+	mask := Load(Param("mask"), GP64())
+	bits := GP32()
+	n := len(acc)
+	r0, r1, t0, t1 := s.register(n), s.register(n+1), s.register(n+2), s.register(n+3)
+	for r := range s.rows {
+		VBROADCASTSS(Mem{Base: row, Disp: 4 * r}, r0)
+		VBROADCASTSS(Mem{Base: row, Disp: panel + 4*r}, r1)
+		for v := range s.vectors {
+			x := acc[r*s.vectors+v]
+			VMOVUPS(x, Mem{Base: c, Disp: r*panel + v*s.bytes})
+			VADDPS(Mem{Base: column, Disp: panel + v*s.bytes}, r0, t0)
+			VADDPS(Mem{Base: column, Disp: v * s.bytes}, r1, t1)
+			VMINPS(t1, t0, t0)
+			const greaterOrEqual = 0x1d // false of what is no number
+			if s.bytes == 64 {
+				VCMPPS(Imm(greaterOrEqual), t0, x, reg.K1)
+				KMOVW(reg.K1, bits)
+				MOVW(bits.As16(), Mem{Base: mask, Disp: 8*r + 2*v})
+			} else {
+				VCMPPS(Imm(greaterOrEqual), t0, x, t0)
+				VMOVMSKPS(t0, bits)
+				MOVB(bits.As8(), Mem{Base: mask, Disp: 8*r + v})
+			}
+		}
+	}
+	VZEROUPPER()
+	RET()
+}

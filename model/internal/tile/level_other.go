@@ -1,0 +1,16 @@
+//go:build !amd64 || purego
+
+package tile
+
+// level is the only one here.
+var level = portable
+
+func best() int { return portable }
+
+func update(k int, a, b, c []float64, stride int, alpha float64) {
+	updatePortable(k, a, b, c, stride, alpha)
+}
+
+func compare(k int, a, b []float32, out *Products, rows []float32, columns *Bounds) {
+	comparePortable(k, a, b, out, rows, columns)
+}

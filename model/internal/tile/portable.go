@@ -1,0 +1,39 @@
+package tile
+
+import (
+	"math"
+	"runtime"
+
+	"golang.org/x/sys/cpu"
+)
+
+// The kernels, worst first.
+const (
+	portable = iota
+	avx2
+	avx512
+)
+
+// emulated says that math.FMA is done in software here, at fifty times the cost.
+var emulated = runtime.GOARCH == "amd64" && !cpu.X86.HasFMA
+
+func updatePortable(k int, a, b, c []float64, stride int, alpha float64) {
+	for i := range blockRows {
+		var sum [panel]float64
+		for l := range k {
+			v, row := a[l*panel+i], b[l*panel:][:panel]
+			if emulated {
+				for j, w := range row {
+					sum[j] += v * w
+				}
+				continue
+			}
+			for j, w := range row {
+				sum[j] = math.FMA(v, w, sum[j])
+			}
+		}
+		for j, v := range sum {
+			c[i*stride+j] = math.FMA(alpha, v, c[i*stride+j])
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package tile
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/gonum"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/parallel"
+)
+
+// levels are all kernels that this machine runs.
+func levels() []int {
+	var all []int
+	for l := portable; l <= best(); l++ {
+		all = append(all, l)
+	}
+	return all
+}
+
+func force(t *testing.T, l int) {
+	t.Helper()
+	before := level
+	level = l
+	t.Cleanup(func() { level = before })
+}
+
+func draw(rng *rand.Rand, n int) []float64 {
+	x := make([]float64, n)
+	for i := range x {
+		x[i] = rng.NormFloat64()
+	}
+	return x
+}
+
+// TestAddIsTheProduct in all shapes around the borders of blocks and panels, to the bound of its order of summation,
+// and touches nothing else.
+func TestAddIsTheProduct(t *testing.T) {
+	for _, l := range levels() {
+		force(t, l)
+		rng := rand.New(rand.NewPCG(1, 2))
+		check := func(k, m, n int) {
+			x, y := draw(rng, k*(m+1)), draw(rng, k*(n+1))
+			stride := n + 3
+			c := draw(rng, m*stride)
+			was := slices.Clone(c)
+			alpha := []float64{1, -1, 0.5}[rng.IntN(3)]
+			upper := rng.IntN(2) == 0
+			s := Sum{C: c, Stride: stride, Alpha: alpha, A: Dense(x, k, m, m+1), B: Dense(y, k, n, n+1), Upper: upper}
+			if rng.IntN(2) == 0 {
+				xt := make([]float64, m*k)
+				for i := range k {
+					for j := range m {
+						xt[j*k+i] = x[i*(m+1)+j]
+					}
+				}
+				s.A = Columns(xt, k, m, k)
+			}
+			if err := Add(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+			for i := range m {
+				for j := range stride {
+					sum, size := 0.0, 0.0
+					if j < n && !(upper && j < i) {
+						for l := range k {
+							sum += x[l*(m+1)+i] * y[l*(n+1)+j]
+							size += math.Abs(x[l*(m+1)+i] * y[l*(n+1)+j])
+						}
+					}
+					want, got := was[i*stride+j]+alpha*sum, c[i*stride+j]
+					if math.Abs(got-want) > float64(k+2)*0x1p-52*(size+math.Abs(want)) {
+						t.Fatalf("level %d, %d x %d of %d rows, upper %v: (%d, %d) is %g, not %g", l, m, n, k, upper, i, j, got, want)
+					}
+				}
+			}
+		}
+		for d := 1; d <= 70; d++ {
+			check(1+rng.IntN(5), d, 1+rng.IntN(70))
+			check(1+rng.IntN(5), 1+rng.IntN(70), d)
+			check(d, 1+rng.IntN(30), 1+rng.IntN(30))
+		}
+		for _, k := range []int{Depth - 1, Depth, Depth + 1, 2 * Depth} {
+			check(k, 9, 25)
+		}
+		check(3, stripRows+1, stripPanels*panel+1)
+		check(0, 3, 4)
+		check(packed/(190+130)+Depth, 130, 190) // more than is packed at a time
+	}
+}
+
+// TestBitsDependOnNothingElse: not on the kernel, the cores, the columns beside, how much is packed at a time, or
+// whether the diagonal's other side is made.
+func TestBitsDependOnNothingElse(t *testing.T) {
+	const k, m = 2*Depth + 37, 61
+	x := draw(rand.New(rand.NewPCG(3, 4)), k*m)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
+	sum := func(l, workers, from, to int, upper bool) []float64 {
+		force(t, l)
+		c := make([]float64, (to-from)*(to-from))
+		o := Dense(x[from:], k, to-from, m)
+		s := Sum{C: c, Stride: to - from, Alpha: -1, A: o, B: o, Upper: upper}
+		other := Sum{C: slices.Clone(c), Stride: to - from, Alpha: 1, A: o, B: o}
+		if err := Add(parallel.Limit(t.Context(), workers), s, other); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	want := sum(best(), 1, 0, m, false)
+	for _, l := range levels() {
+		for _, workers := range []int{1, 2, 3} {
+			for _, span := range [][2]int{{0, m}, {0, m - 1}, {5, m}, {17, 18}} {
+				for _, upper := range []bool{false, true} {
+					got := sum(l, workers, span[0], span[1], upper)
+					side := span[1] - span[0]
+					for i := range side {
+						for j := range side {
+							w := want[(i+span[0])*m+j+span[0]]
+							if upper && j < i {
+								w = 0
+							}
+							if g := got[i*side+j]; math.Float64bits(g) != math.Float64bits(w) {
+								t.Fatalf("level %d, %d workers, columns %v, upper %v: (%d, %d) is %x, not %x", l, workers, span,
+									upper, i, j, g, w)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestWhatIsNotFinite stays in its row and column.
+func TestWhatIsNotFinite(t *testing.T) {
+	const k, m = 5, 30
+	for _, l := range levels() {
+		force(t, l)
+		for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+			x, c := draw(rand.New(rand.NewPCG(5, 6)), k*m), make([]float64, m*m)
+			x[2*m+7] = bad
+			o := Dense(x, k, m, m)
+			if err := Add(t.Context(), Sum{C: c, Stride: m, Alpha: 1, A: o, B: o}); err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range c {
+				if lost := math.IsNaN(v) || math.IsInf(v, 0); lost != (i/m == 7 || i%m == 7) {
+					t.Errorf("level %d: with %g in column 7, (%d, %d) is %g", l, bad, i/m, i%m, v)
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkGram is X'X beside gonum's product, in turns.
+func BenchmarkGram(b *testing.B) {
+	for _, shape := range [][2]int{{5000, 256}, {10000, 784}} {
+		n, m := shape[0], shape[1]
+		x := draw(rand.New(rand.NewPCG(7, 8)), n*m)
+		c := make([]float64, m*m)
+		for l := avx2; l <= best(); l++ {
+			b.Run(fmt.Sprintf("%dx%d/level=%d", n, m, l), func(b *testing.B) {
+				level = l
+				defer func() { level = best() }()
+				for b.Loop() {
+					o := Dense(x, n, m, m)
+					if err := Add(b.Context(), Sum{C: c, Stride: m, Alpha: 1, A: o, B: o, Upper: true}); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(n)*float64(m)*float64(m)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GF/s")
+			})
+		}
+		b.Run(fmt.Sprintf("%dx%d/gonum", n, m), func(b *testing.B) {
+			for b.Loop() {
+				gonum.Implementation{}.Dgemm(blas.Trans, blas.NoTrans, m, m, n, 1, x, m, x, m, 0, c, m)
+			}
+		})
+	}
+}
+
+// TestTimes reads a symmetric matrix from its upper triangle alone.
+func TestTimes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 2))
+	const n, d = 53, 5
+	s, full := mat.NewSymDense(n, draw(rng, n*n)), mat.NewDense(n, n, nil)
+	full.Copy(s)
+	a := mat.NewDense(n, d, draw(rng, n*d))
+	got := Times(t.Context(), s, a)
+	var want mat.Dense
+	want.Mul(full, a)
+	if !mat.EqualApprox(got, &want, 1e-12) {
+		t.Errorf("%v", got)
+	}
+}

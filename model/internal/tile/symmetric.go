@@ -1,0 +1,29 @@
+package tile
+
+import (
+	"context"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// Symmetric is the operand of a symmetric matrix that is given by its upper triangle.
+func Symmetric(s *mat.SymDense) *Operand {
+	r := s.RawSymmetric()
+	return &Operand{K: r.N, M: r.N, Row: func(dst []float64, k int) {
+		for i := range k {
+			dst[i] = r.Data[i*r.Stride+k]
+		}
+		copy(dst[k:], r.Data[k*r.Stride+k:k*r.Stride+r.N])
+	}}
+}
+
+// Times is S A, on as many cores as ctx allows.
+func Times(ctx context.Context, s *mat.SymDense, a *mat.Dense) *mat.Dense {
+	r := a.RawMatrix()
+	out := mat.NewDense(r.Rows, r.Cols, nil)
+	if err := Add(ctx, Sum{C: out.RawMatrix().Data, Stride: r.Cols, Alpha: 1, A: Symmetric(s),
+		B: Dense(r.Data, r.Rows, r.Cols, r.Stride)}); err != nil {
+		panic(err) // as a product of gonum's does where shapes differ
+	}
+	return out
+}
