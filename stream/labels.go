@@ -204,7 +204,11 @@ func (p *pipeline) deadLabels(ctx context.Context, in *input, cause error) {
 	}
 	// A process before this one may have sent it: after a restart labels are read again.
 	p.labels.letters.markStored(ctx, a, true)
-	a, err := (&confirmer{pipeline: p}).deliver(ctx, a)
+	u, err := newPublisher(p.nc)
+	if err == nil {
+		defer u.close()
+		a, err = newConfirmer(p, u).deliver(ctx, a)
+	}
 	if err != nil && ctx.Err() == nil {
 		p.log.Error("a dead letter of labels is not stored; the message stays in its stream", "source",
 			in.origin.Source(), "error", err)
