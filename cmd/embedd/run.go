@@ -88,6 +88,7 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return usageError{err}
 	}
+	learnAside(pipelines)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
