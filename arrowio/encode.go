@@ -50,7 +50,9 @@ type draftKey struct {
 type draft struct {
 	block  block
 	fields []int // the kept top-level fields
-	dicts  []int // the dictionaries they need, inner ones first
+	// of a record of theirs and the output, but for the data buffers of views
+	nodes, buffers int
+	dicts          []int // the dictionaries they need, inner ones first
 }
 
 // NewEncoder returns an encoder of that form.
@@ -227,6 +229,7 @@ type part struct {
 func (e *Encoder) part(d *draft, b *Batch, sel []span, y []float32, dim int) (*part, *Error) {
 	p := &part{batch: b}
 	p.rows, p.noting = count(sel), len(d.dicts) > 0
+	p.nodes, p.buffers = make([]node, 0, d.nodes), make([][]byte, 0, d.buffers)
 	for _, i := range d.fields {
 		if fail := p.take(&b.chunk, i, sel); fail != nil {
 			return nil, fail.in(b.layout.fields[i].name)
@@ -296,7 +299,13 @@ func (e *Encoder) newDraft(p *plan, dim int) (*draft, *Error) {
 		}
 	}
 	names := e.names(dim)
+	d.nodes, d.buffers = len(names)+1, 2*len(names)+1
 	for _, i := range d.fields {
+		end, last := l.fields[i].end, l.buffers
+		if end < len(l.fields) {
+			last = l.fields[end].buffer
+		}
+		d.nodes, d.buffers = d.nodes+end-i, d.buffers+last-l.fields[i].buffer
 		if slices.Contains(names, l.fields[i].name) {
 			return nil, fault(wire.NameTaken, "a kept column has the name of the output column").
 				hint("rename it, name the output column otherwise (output.column), or do not keep it").in(

@@ -119,11 +119,11 @@ func TestLateLabels(t *testing.T) {
 	}
 	rng.Shuffle(len(late), func(i, j int) { late[i], late[j] = late[j], late[i] })
 	c.sendLabels(early)
-	eventually(t, 20*time.Second, says("early labels wait"), func() bool {
+	eventually(t, time.Minute, says("early labels wait"), func() bool {
 		return d.metric(`embedd_labels_waiting{pipeline="digits",what="labels"}`) == "12"
 	})
 	rows(0, 600)
-	eventually(t, 20*time.Second, func() string { return "rows wait for labels: " + d.labelled() }, func() bool {
+	eventually(t, time.Minute, func() string { return "rows wait for labels: " + d.labelled() }, func() bool {
 		return d.labels("joined") == 12
 	})
 	_, body := d.get("/readyz")
@@ -131,7 +131,7 @@ func TestLateLabels(t *testing.T) {
 		t.Errorf("readiness does not say that rows wait for labels: %s", body)
 	}
 	c.sendLabels(late[:300])
-	eventually(t, 20*time.Second, says("half is joined"), func() bool { return d.labels("joined") == 312 })
+	eventually(t, time.Minute, says("half is joined"), func() bool { return d.labels("joined") == 312 })
 
 	// What is neither a row's label nor Arrow.
 	strange := c.send("labels.digits", []byte("no Arrow"))
@@ -139,7 +139,7 @@ func TestLateLabels(t *testing.T) {
 	column := c.send("labels.digits", lineMessage(t, "key", "label"))
 	c.sendLabels([]labelOf{{5, ""}}) // null says nothing
 	c.sendLabels([]labelOf{{1_000_000, "1"}})
-	c.await("DEAD", 2, 20*time.Second)
+	c.await("DEAD", 2, time.Minute)
 	letters := c.read("DEAD")
 	for i, want := range []struct {
 		seq  uint64
@@ -161,7 +161,7 @@ func TestLateLabels(t *testing.T) {
 	c.sendLabels(late[450:])
 	c.sendLabels(again)
 	joined := len(early) + len(late)
-	eventually(t, 30*time.Second, func() string { return "all is joined: " + d.labelled() }, func() bool {
+	eventually(t, time.Minute, func() string { return "all is joined: " + d.labelled() }, func() bool {
 		// Six are corrected, six come twice, and two were in a message with features too. What was corrected before its
 		// row was read counts as a duplicate.
 		return d.labels("joined") == joined && d.labels("corrected")+d.labels("duplicate") == 14
@@ -178,12 +178,12 @@ func TestLateLabels(t *testing.T) {
 	c.sendLabels([]labelOf{{600, g.label[600]}, {601, g.label[601]}, {602, g.label[602]}, {603, g.label[603]},
 		{604, g.label[604]}, {605, g.label[605]}})
 	eventually(t, time.Minute, says("a model is live"), func() bool { return promotions(d) > 0 })
-	eventually(t, 20*time.Second, says("the last six are joined"),
+	eventually(t, time.Minute, says("the last six are joined"),
 		func() bool { return d.labels("joined") == joined+6 })
 	c.await("REDUCED", sent, time.Minute)
 	d.kill()
 	d = startDaemon(t, config)
-	eventually(t, 30*time.Second, func() string { return "all is joined again: " + d.labelled() }, func() bool {
+	eventually(t, time.Minute, func() string { return "all is joined again: " + d.labelled() }, func() bool {
 		return d.labels("joined") == joined+6 && d.labels("corrected")+d.labels("duplicate") == 14
 	})
 	if n := d.metric(`embedd_labels_waiting{pipeline="digits",what="rows"}`); n != "6" {
@@ -379,11 +379,11 @@ func TestLabelStream(t *testing.T) {
 	g := digits(t)
 	c.send("features.digits", g.message(t, 0, 100, false))
 	c.sendLabels([]labelOf{{0, "a"}, {1, "a"}, {2, "a"}})
-	eventually(t, 20*time.Second, func() string { return "three are joined: " + d.labelled() },
+	eventually(t, time.Minute, func() string { return "three are joined: " + d.labelled() },
 		func() bool { return d.labels("joined") == 3 })
 	remake()
 	c.sendLabels([]labelOf{{2, "b"}, {3, "b"}})
-	eventually(t, 20*time.Second, func() string { return "labels of the new stream are read: " + d.labelled() },
+	eventually(t, time.Minute, func() string { return "labels of the new stream are read: " + d.labelled() },
 		func() bool { return d.labels("joined") == 4 && d.labels("corrected") == 1 })
 	if !strings.Contains(d.log.String(), "the stream of labels was made anew") {
 		t.Error("the log does not say that the stream of labels was made anew")
@@ -397,7 +397,7 @@ func TestLateLabelsCore(t *testing.T) {
 	c := dial(t, s.ClientURL())
 	dead := must(c.nc.SubscribeSync("dead.digits"))(t)
 	d := startDaemon(t, configFile(t, s.ClientURL(), strings.Replace(lateLabels, "stream: FEATURES, ", "", 1)))
-	eventually(t, 20*time.Second, says("the daemon listens to both subjects"), func() bool {
+	eventually(t, time.Minute, says("the daemon listens to both subjects"), func() bool {
 		for _, subject := range []string{"features.digits", "labels.digits"} {
 			z, err := s.Subsz(&server.SubszOptions{Subscriptions: true, Test: subject})
 			if err != nil || len(z.Subs) == 0 {

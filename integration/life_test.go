@@ -235,10 +235,14 @@ func TestRestartsDecideAlike(t *testing.T) {
 			e := startEngine(t, dial(t, s.ClientURL()), digitsPipeline(name, "lda"))
 			if i == restarts {
 				c.settled("FEATURES", name, time.Minute)
-				time.Sleep(time.Second)
-				eventually(t, time.Minute, says("everything is learned"), func() bool {
-					status := e.Status()[0].Stage
-					return status.Rows > 0 && status.Backlog == 0 && !status.Fitting && !status.Filling
+				newest := must(c.js.Stream(within(t, 10*time.Second), "FEATURES"))(t).CachedInfo().State.LastTime
+				eventually(t, 2*time.Minute, says("everything is learned"), func() bool {
+					all := e.Status()
+					if len(all) == 0 {
+						return false // it is being opened
+					}
+					status := all[0].Stage // between two messages nothing waits either
+					return !status.Newest.Before(newest) && status.Backlog == 0 && !status.Fitting && !status.Filling
 				})
 			} else {
 				time.Sleep(time.Duration(random.IntN(25*(i+1))) * time.Millisecond)

@@ -75,6 +75,9 @@ func (l *learner) start() {
 	l.cancel = cancel
 	go func() {
 		defer close(l.done)
+		if l.config.LowPriority {
+			lowPriority()
+		}
 		l.work(ctx)
 	}()
 }

@@ -49,7 +49,7 @@ type Live struct {
 // Metadata is what every output says of its model, in the order in which it is written.
 func (l *Live) Metadata() []wire.Pair {
 	m := wire.Model{Version: l.Version, Method: l.Model.Method(), Epoch: uint64(l.Epoch)}
-	return append([]wire.Pair{wire.VersionPair()}, m.Pairs()...)
+	return append(append(make([]wire.Pair, 0, 8), wire.VersionPair()), m.Pairs()...) // and space for what is added
 }
 
 // Stage decodes, learns, projects and encodes. All methods may be called from many goroutines at once, but Learn,

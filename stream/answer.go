@@ -96,13 +96,13 @@ func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 		return p.deadMessage(a, err)
 	}
 	marks := mark(age, stale)
-	bodies, err := p.encode(in, r, marks)
+	bodies, pairs, err := p.encode(in, r, marks)
 	if err != nil {
 		return p.deadMessage(a, err)
 	}
+	names := r.Live.Metadata()
 	for i, body := range bodies {
-		a.parts = append(a.parts, p.reduced(in, i, body,
-			slices.Concat(r.Live.Metadata(), in.origin.Pairs(i, len(bodies)), marks)))
+		a.parts = append(a.parts, p.reduced(in, i, body, names, pairs[i]))
 	}
 	a.rows.skip = r.Skipped
 	a.rows.dead = r.RejectedRows()
@@ -124,19 +124,23 @@ func (p *pipeline) pass(a *answer, m *arrowio.Message, marks []wire.Pair) *answe
 	return a
 }
 
-// encode writes the output, in as many parts as the limits ask for. A row that alone is over the limit leaves as a
-// dead letter and the others go on.
-func (p *pipeline) encode(in *input, r *plugin.Result, marks []wire.Pair) ([][]byte, error) {
+// encode writes the output, in as many parts as the limits ask for, and says what names each of them beside its model. A
+// row that alone is over the limit leaves as a dead letter and the others go on.
+func (p *pipeline) encode(in *input, r *plugin.Result, marks []wire.Pair) (bodies [][]byte, pairs [][]wire.Pair,
+	err error) {
 	limit := int(p.maxBody(in))
 	for {
-		bodies, err := p.stage.Split(r, limit,
-			func(part, parts int) []wire.Pair { return slices.Concat(in.origin.Pairs(part, parts), marks) })
+		pairs = pairs[:0]
+		bodies, err = p.stage.Split(r, limit, func(part, parts int) []wire.Pair {
+			pairs = append(pairs, append(in.origin.Pairs(part, parts), marks...))
+			return pairs[part]
+		})
 		var wide *arrowio.Error
 		if err == nil || !errors.As(err, &wide) || wide.Code != wire.TooWide || wide.Row < 0 {
-			return bodies, err
+			return bodies, pairs, err
 		}
 		if r.RejectedRows()+len(wide.Also) >= maxRows {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, w := range append([]*arrowio.Error{wide}, wide.Also...) {
 			r.Reject(w.Batch, w.Row, arrowio.Fault{Row: w.Row, Feature: w.Column, What: w.Detail + "; " + w.Hint})
@@ -173,19 +177,26 @@ func headerBytes(h nats.Header) (n int64) {
 
 // outgoing is a message with the user's own headers, ours, and its identity.
 func (p *pipeline) outgoing(in *input, kind wire.Answer, part int, subject string, body []byte, header nats.Header,
-	pairs []wire.Pair) *outgoing {
-	msg := nats.NewMsg(subject)
-	msg.Data = body
+	pairs ...[]wire.Pair) *outgoing {
+	one := &struct { // few objects a message: a small one takes no longer than they do
+		outgoing
+		nats.Msg
+	}{Msg: nats.Msg{Subject: subject, Data: body, Header: make(nats.Header, len(header)+8)}}
+	o := &one.outgoing
+	o.msg = &one.Msg
 	for k, v := range header {
 		// A dead letter that is sent in again must not carry the error of its first try.
 		if !wire.Reserved(k) {
-			msg.Header[k] = v
+			o.msg.Header[k] = v
 		}
 	}
-	for _, pair := range pairs {
-		msg.Header.Set(pair.Key, pair.Value)
+	values := make([]string, 0, 16)
+	for _, some := range pairs {
+		for _, pair := range some {
+			values = append(values, pair.Value)
+			o.msg.Header[pair.Key] = values[len(values)-1 : len(values) : len(values)]
+		}
 	}
-	o := &outgoing{msg: msg}
 	if in.origin.Stream != "" {
 		o.id, o.sink = in.origin.ID(p.Name, kind, part), p.tail.of(subject)
 	}
@@ -193,15 +204,15 @@ func (p *pipeline) outgoing(in *input, kind wire.Answer, part int, subject strin
 }
 
 // reduced is a part of an output.
-func (p *pipeline) reduced(in *input, part int, body []byte, pairs []wire.Pair) *outgoing {
-	o := p.outgoing(in, wire.AnswerOut, part, p.Output, body, in.header, pairs)
-	setContentType(o.msg.Header)
+func (p *pipeline) reduced(in *input, part int, body []byte, pairs ...[]wire.Pair) *outgoing {
+	o := p.outgoing(in, wire.AnswerOut, part, p.Output, body, in.header, pairs...)
+	setContentType(o.msg.Header, in.header)
 	return o
 }
 
 // setContentType says that a body is Arrow, whatever the input said of its own and in whatever case of letters.
-func setContentType(h nats.Header) {
-	for k := range h {
+func setContentType(h, users nats.Header) {
+	for k := range users {
 		if strings.EqualFold(k, wire.HeaderContentType) {
 			delete(h, k)
 		}

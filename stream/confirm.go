@@ -15,10 +15,16 @@ import (
 // together.
 type confirmer struct {
 	*pipeline
-	held  *held
-	sent  <-chan *answer
-	ahead []*answer // taken out of sent, and not settled yet
-	done  []*answer // confirmed, and not acknowledged yet
+	publisher *publisher
+	patience  *time.Timer // for the server's words
+	held      *held
+	sent      <-chan *answer
+	ahead     []*answer // taken out of sent, and not settled yet
+	done      []*answer // confirmed, and not acknowledged yet
+}
+
+func newConfirmer(p *pipeline, u *publisher) *confirmer {
+	return &confirmer{pipeline: p, publisher: u, patience: time.NewTimer(wordWait)}
 }
 
 // next is the answer that was sent before all others; false where there will be no more.
@@ -46,7 +52,7 @@ func (c *confirmer) next(ctx context.Context) (a *answer, ok bool) {
 func (c *confirmer) confirm(ctx context.Context, o *outgoing) error {
 	for attempt := 0; !o.stored; attempt++ {
 		err := o.err
-		if err == nil && o.future == nil {
+		if err == nil && o.number == 0 {
 			err = c.again(ctx, o)
 		}
 		if err == nil {
@@ -77,32 +83,32 @@ func (c *confirmer) confirm(ctx context.Context, o *outgoing) error {
 
 // await waits for what becomes of the last attempt.
 func (c *confirmer) await(ctx context.Context, o *outgoing) error {
-	if o.stored || o.err != nil {
-		return o.err
-	}
-	select {
-	case ack := <-o.future.Ok():
-		o.sink.stored(ack.Sequence)
-		o.stored = true
-		return nil
-	default:
+	u := c.publisher
+	if u.catchUp(); !o.over() {
 		c.acknowledge(ctx)
 	}
-	select {
-	case ack := <-o.future.Ok():
-		o.sink.stored(ack.Sequence)
-		o.stored = true
-	case err := <-o.future.Err():
-		o.failed(err)
-	case <-ctx.Done():
-		return ctx.Err()
+	for !o.over() {
+		c.patience.Reset(time.Until(o.sent.Add(wordWait)))
+		select {
+		case word := <-u.words:
+			u.take(word)
+		case <-u.broken:
+			u.lost()
+		case <-c.patience.C:
+			u.fail(o, errNoWord)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	return o.err
 }
 
+// over tells whether it is known what became of the last attempt.
+func (o *outgoing) over() bool { return o.stored || o.err != nil }
+
 // failed notes that an attempt failed. Where the stream refused it, or no stream was there, it is known not to be stored.
 func (o *outgoing) failed(err error) {
-	o.future, o.err = nil, err
+	o.number, o.err = 0, err
 	var refused *jetstream.APIError
 	o.doubt = o.doubt || !errors.As(err, &refused) && !errors.Is(err, nats.ErrNoResponders) &&
 		!errors.Is(err, jetstream.ErrNoStreamResponse)
@@ -121,10 +127,11 @@ func (c *confirmer) again(ctx context.Context, o *outgoing) error {
 			more = false
 		}
 	}
+	c.publisher.catchUp()
 	failed, doubtful := []*outgoing{o}, []*outgoing(nil)
 	for _, a := range c.ahead {
 		for _, o := range a.parts {
-			if o.over() && refusal(o.err) == nil {
+			if o.err != nil && refusal(o.err) == nil {
 				failed = append(failed, o)
 			}
 		}
@@ -141,26 +148,10 @@ func (c *confirmer) again(ctx context.Context, o *outgoing) error {
 	}
 	for _, o := range failed {
 		if o.err = nil; !o.stored {
-			c.send(o)
+			c.publisher.send(o)
 		}
 	}
 	return nil
-}
-
-// over tells whether the last attempt has failed, as far as is known now.
-func (o *outgoing) over() bool {
-	if o.stored || o.future == nil {
-		return o.err != nil
-	}
-	select {
-	case ack := <-o.future.Ok():
-		o.sink.stored(ack.Sequence)
-		o.stored = true
-	case err := <-o.future.Err():
-		o.failed(err)
-	default:
-	}
-	return o.err != nil
 }
 
 // connected waits for a connection; false where ctx is done first.

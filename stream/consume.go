@@ -66,6 +66,7 @@ type held struct {
 	mu      sync.Mutex
 	msgs    map[heldKey]*input
 	bytes   int64
+	ahead   int64         // bytes of those that nobody works on yet
 	working int           // how many of them are worked on
 	freed   chan struct{} // signalled for who pulls when bytes became free
 	left    chan struct{} // signalled for who answers when one was taken out
@@ -103,6 +104,7 @@ func (h *held) add(in *input) bool {
 	}
 	h.msgs[keyOf(in)] = in
 	h.bytes += in.size
+	h.ahead += in.size
 	return true
 }
 
@@ -126,13 +128,19 @@ func (h *held) remove(in *input) {
 	h.bytes -= in.size + in.unpacked
 	if in.working {
 		h.working--
+	} else {
+		h.ahead -= in.size
 	}
 	h.mu.Unlock()
-	for _, c := range []chan struct{}{h.freed, h.left} {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
+	wake(h.freed)
+	wake(h.left)
+}
+
+// wake lets who waits look again. The channel holds one; a second changes nothing.
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 
@@ -144,8 +152,10 @@ func (h *held) work(ctx context.Context, in *input, unpacked, most int64, alone 
 		if h.working == 0 || !alone && h.bytes+unpacked <= most {
 			in.working, in.unpacked = true, unpacked
 			h.bytes += unpacked
+			h.ahead -= in.size
 			h.working++
 			h.mu.Unlock()
+			wake(h.freed)
 			return true
 		}
 		h.mu.Unlock()
@@ -194,10 +204,14 @@ func (h *held) free(most int64) (bytes int64, messages int) {
 }
 
 // awaitFree waits until there is room and returns how much; none where ctx is done first. Of messages it waits for half of
-// what may be held, so that no pull is for a few alone.
+// what may be held, so that no pull is for a few alone. And it waits while more is here than one pull brings that nobody
+// works on yet: what is pulled sooner than it is needed only fills memory, and is out of the processor's caches by then.
 func (h *held) awaitFree(ctx context.Context, most int64) (bytes int64, messages int) {
 	for {
-		if bytes, messages = h.free(most); bytes > 0 && messages >= ackPending/2 {
+		h.mu.Lock()
+		ahead := h.ahead
+		h.mu.Unlock()
+		if bytes, messages = h.free(most); bytes > 0 && messages >= ackPending/2 && ahead <= maxPull {
 			return bytes, messages
 		}
 		select {
@@ -239,6 +253,11 @@ func (h *held) keepAlive(ctx context.Context, ackWait time.Duration) {
 // serve is the hot path: pull, answer, publish, see it confirmed, acknowledge, in input order. Three steps of a
 // conveyor: one pulls, one answers and publishes, one waits for confirmations.
 func (p *pipeline) serve(ctx context.Context) error {
+	u, err := newPublisher(p.nc)
+	if err != nil {
+		return err
+	}
+	defer u.close()
 	h := newHeld()
 	pulled := make(chan *input, ackPending)
 	sent := make(chan *answer, ackPending)
@@ -266,7 +285,7 @@ func (p *pipeline) serve(ctx context.Context) error {
 				continue // work has ended: the input stays unanswered too
 			}
 			h.grow(in, a.bytes())
-			p.publish(a)
+			p.publish(u, a)
 			killpoint.Here(killpoint.Published)
 			if len(a.letters) > 0 {
 				killpoint.Here(killpoint.Dead)
@@ -279,12 +298,13 @@ func (p *pipeline) serve(ctx context.Context) error {
 	})
 	wg.Go(func() {
 		defer stop()
-		c := &confirmer{pipeline: p, held: h, sent: sent}
+		c := newConfirmer(p, u)
+		c.held, c.sent = h, sent
 		for a, ok := c.next(work); ok; a, ok = c.next(work) {
 			c.settle(work, a)
 		}
 	})
-	err := p.pull(ctx, h, pulled)
+	err = p.pull(ctx, h, pulled)
 	close(pulled)
 	wg.Wait()
 	left := h.all()
@@ -377,7 +397,7 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 		another := false
 		p.binding.begin()
 		_, err := fetch(ctx, p.js, consumer, min(most, maxFetch), free, func(msg *delivery) {
-			p.metrics.fetched(p.Name, pathAnswer, msg)
+			p.counters.fetched(pathAnswer, msg)
 			in := p.received(msg, created)
 			if in == nil {
 				return

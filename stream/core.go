@@ -89,7 +89,7 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 func (p *pipeline) answerCore(in *input) {
 	a := p.answer(context.Background(), in)
 	if p.sendCore(a) {
-		p.metrics.answered(p.Name, a)
+		p.counters.answered(a)
 	}
 }
 

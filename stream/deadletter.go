@@ -136,7 +136,7 @@ func (p *pipeline) enclose(a *answer, l *letter, most int64) {
 		}
 		o := p.outgoing(l.in, kind, i, p.Dead, body[i*int(room):min((i+1)*int(room), len(body))], header, of)
 		if l.Kind == wire.KindRows {
-			setContentType(o.msg.Header)
+			setContentType(o.msg.Header, header)
 		}
 		o.letter = l
 		a.parts = append(a.parts, o)

@@ -79,13 +79,10 @@ func New(o Options) (*Engine, error) {
 // taken could not be answered any more. Where a pipeline cannot be opened it returns at once with what to do, and
 // nothing has started: ErrStreamMissing, ErrNoJetStream, ErrDenied, or an error of the connection or of the stage.
 func (e *Engine) Run(ctx context.Context) (err error) {
-	js, err := jetstream.NewWithAPIPrefix(e.options.Conn, e.options.APIPrefix,
-		jetstream.WithPublishAsyncMaxPending(2*ackPending*len(e.options.Pipelines)),
-		jetstream.WithPublishAsyncTimeout(10*time.Second))
+	js, err := jetstream.NewWithAPIPrefix(e.options.Conn, e.options.APIPrefix)
 	if err != nil {
 		return err
 	}
-	defer js.CleanupPublisher() // the connection goes on; what listens for confirmations on it must not
 	access := watchAccess(e.options.Conn)
 	defer access.end()
 	var open []*pipeline
@@ -166,7 +163,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *acces
 			return nil, err
 		}
 	}
-	p.metrics.begin(c.Name)
+	p.counters = p.metrics.begin(c.Name)
 	s := &p.Stage
 	s.Logger, s.Clock = p.log, e.options.Clock
 	if s.Clock == nil {

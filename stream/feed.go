@@ -72,15 +72,7 @@ func (f *feed) bind(created time.Time, c *jetstream.ConsumerInfo) {
 	f.created = created
 	f.delivered, f.pulled, f.handed = c.Delivered.Consumer, c.Delivered.Stream, c.Delivered.Stream
 	f.whole = true
-	f.wake()
-}
-
-// wake lets who waits look at the feed's state. The channel holds one; a second changes nothing.
-func (f *feed) wake() {
-	select {
-	case f.filled <- struct{}{}:
-	default:
-	}
+	wake(f.filled)
 }
 
 // saw records a delivery as it is pulled, and says in the input what it is for the learning side.

@@ -254,7 +254,12 @@ func (p *pipeline) sendLetter(ctx context.Context, in *input, cause error) error
 	a := p.deadMessage(&answer{in: in}, cause)
 	// A process before this one may have sent it: after a restart labels are read again.
 	p.labels.letters.markStored(ctx, a, true)
-	a, err := (&confirmer{pipeline: p}).deliver(ctx, a)
+	u, err := newPublisher(p.nc)
+	if err != nil {
+		return err
+	}
+	defer u.close()
+	a, err = newConfirmer(p, u).deliver(ctx, a)
 	if err == nil {
 		p.deaths.note(p, a)
 	}

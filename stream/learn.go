@@ -288,7 +288,7 @@ var errGap = errors.New("a message was lost on its way")
 func (r *reader) pull(ctx context.Context, c *cursor, most int) (int, error) {
 	gap := false
 	n, err := fetch(ctx, r.js, c, most, maxPull, func(msg *delivery) {
-		r.metrics.fetched(r.Name, pathLearn, msg)
+		r.counters.fetched(pathLearn, msg)
 		in := r.received(msg, r.at.stream)
 		if in == nil || gap {
 			return

@@ -122,10 +122,12 @@ func share[C prometheus.Collector](r prometheus.Registerer, c *C) error {
 }
 
 // begin makes the series of a pipeline, so that they are there, at zero, before anything happens.
-func (m *metrics) begin(pipeline string) {
+func (m *metrics) begin(pipeline string) *counters {
+	c := &counters{messages: map[string]prometheus.Counter{}, rows: map[string]prometheus.Counter{},
+		read: map[string]prometheus.Counter{}, readBytes: map[string]prometheus.Counter{}}
 	for _, result := range []string{"out", "dead", "skip", "pass"} {
-		m.messages.WithLabelValues(pipeline, result)
-		m.rows.WithLabelValues(pipeline, result)
+		c.messages[result] = m.messages.WithLabelValues(pipeline, result)
+		c.rows[result] = m.rows.WithLabelValues(pipeline, result)
 	}
 	for _, result := range []string{"promoted", "refused", "failed"} {
 		m.outcomes.WithLabelValues(pipeline, result)
@@ -133,8 +135,8 @@ func (m *metrics) begin(pipeline string) {
 	m.dropped(pipeline, 0)
 	m.unlearned(pipeline, 0)
 	for _, path := range []string{pathAnswer, pathLearn} {
-		m.read.WithLabelValues(pipeline, path)
-		m.readBytes.WithLabelValues(pipeline, path)
+		c.read[path] = m.read.WithLabelValues(pipeline, path)
+		c.readBytes[path] = m.readBytes.WithLabelValues(pipeline, path)
 	}
 	for _, cause := range causes {
 		m.restarts.WithLabelValues(pipeline, string(cause))
@@ -143,16 +145,24 @@ func (m *metrics) begin(pipeline string) {
 	m.halted.WithLabelValues(pipeline)
 	m.pin(pipeline, false)
 	m.fit.WithLabelValues(pipeline)
-	m.transform.WithLabelValues(pipeline)
+	c.transform = m.transform.WithLabelValues(pipeline)
+	return c
 }
 
-func (m *metrics) answered(pipeline string, a *answer) {
-	m.messages.WithLabelValues(pipeline, a.result).Inc()
-	m.rows.WithLabelValues(pipeline, "out").Add(float64(a.rows.out))
-	m.rows.WithLabelValues(pipeline, "dead").Add(float64(a.rows.dead))
-	m.rows.WithLabelValues(pipeline, "skip").Add(float64(a.rows.skip))
-	m.rows.WithLabelValues(pipeline, "pass").Add(float64(a.rows.pass))
-	m.transform.WithLabelValues(pipeline).Observe(a.seconds)
+// counters are the series of a pipeline that every message moves: looked up once.
+type counters struct {
+	messages, rows  map[string]prometheus.Counter // by result
+	read, readBytes map[string]prometheus.Counter // by path
+	transform       prometheus.Observer
+}
+
+func (c *counters) answered(a *answer) {
+	c.messages[a.result].Inc()
+	c.rows["out"].Add(float64(a.rows.out))
+	c.rows["dead"].Add(float64(a.rows.dead))
+	c.rows["skip"].Add(float64(a.rows.skip))
+	c.rows["pass"].Add(float64(a.rows.pass))
+	c.transform.Observe(a.seconds)
 }
 
 // The paths of a message, as labels.
@@ -161,9 +171,9 @@ const (
 	pathLearn  = "learn"
 )
 
-func (m *metrics) fetched(pipeline, path string, msg *delivery) {
-	m.read.WithLabelValues(pipeline, path).Inc()
-	m.readBytes.WithLabelValues(pipeline, path).Add(float64(len(msg.Data())))
+func (c *counters) fetched(path string, msg *delivery) {
+	c.read[path].Inc()
+	c.readBytes[path].Add(float64(len(msg.Data())))
 }
 
 func (m *metrics) restarted(pipeline string, c cause) {

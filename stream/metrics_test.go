@@ -17,8 +17,7 @@ func TestTwoEnginesOneRegistry(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.begin(pipeline)
-		m.answered(pipeline, &answer{result: "out"})
+		m.begin(pipeline).answered(&answer{result: "out"})
 	}
 	families, err := r.Gather()
 	if err != nil {

@@ -97,7 +97,7 @@ func (k *parked) add(a *answer, why error, now time.Time) time.Duration {
 	one.times++
 	one.due = now.Add(delay)
 	for _, o := range a.parts {
-		if o.stored || o.doubt || o.future != nil {
+		if o.stored || o.doubt || o.number != 0 {
 			one.parts[o.id] = &outgoing{stored: o.stored, doubt: true, after: o.after}
 		}
 	}
@@ -192,15 +192,15 @@ func (c *confirmer) confirmLetter(ctx context.Context, o *outgoing) error {
 }
 
 // park puts an input off, to come back later. It reports false where there is no place for it.
-func (p *pipeline) park(a *answer, why error) bool {
+func (c *confirmer) park(a *answer, why error) bool {
+	p := c.pipeline
 	in := a.in
-	for _, o := range a.parts {
-		o.over()
-	}
+	c.publisher.catchUp()
 	delay := p.parked.add(a, why, time.Now())
 	if delay == 0 {
 		return false
 	}
+	c.publisher.forget(a.parts)
 	if !in.stale.Load() {
 		if err := in.msg.NakWithDelay(delay); err != nil {
 			p.log.Debug("a parked input comes back sooner", "source", in.origin.Source(), "error", err)

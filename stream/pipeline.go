@@ -87,15 +87,16 @@ func (p Pipeline) withDefaults() (Pipeline, error) {
 // pipeline is a pipeline that runs.
 type pipeline struct {
 	Pipeline
-	nc      *nats.Conn
-	js      jetstream.JetStream
-	log     *slog.Logger
-	metrics *metrics
-	stage   *plugin.Stage
-	models  *registry.Registry // nil: none are kept
-	pinned  atomic.Bool        // somebody chose the live model, and it stays
-	bound   string             // the stream that its name was bound to in the store before the start, "" where to none
-	store   string             // what happened to the models of the store before the start, "" where nothing did
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	log      *slog.Logger
+	metrics  *metrics
+	counters *counters
+	stage    *plugin.Stage
+	models   *registry.Registry // nil: none are kept
+	pinned   atomic.Bool        // somebody chose the live model, and it stays
+	bound    string             // the stream that its name was bound to in the store before the start, "" where to none
+	store    string             // what happened to the models of the store before the start, "" where nothing did
 
 	input   jetstream.Stream // nil on core NATS
 	binding binding

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -14,33 +16,23 @@ import (
 // outgoing is one message on its way to the server.
 type outgoing struct {
 	msg    *nats.Msg
-	id     string  // Nats-Msg-Id; "" on core NATS
-	sink   *sink   // the stream that takes it; nil on core NATS
-	stored bool    // an earlier attempt stored it already
-	letter *letter // of which it is a part; nil: it is an output
-	future jetstream.PubAckFuture
-	after  point // where its stream had come to when it was first sent
-	err    error // why the last attempt failed
-	doubt  bool  // an attempt was sent, and nobody knows what became of it
+	id     string    // Nats-Msg-Id; "" on core NATS
+	sink   *sink     // the stream that takes it; nil on core NATS
+	stored bool      // an earlier attempt stored it already
+	letter *letter   // of which it is a part; nil: it is an output
+	number uint64    // of the attempt that is under way; 0: none is
+	sent   time.Time // that attempt
+	after  point     // where its stream had come to when it was first sent
+	err    error     // why the last attempt failed
+	doubt  bool      // an attempt was sent, and nobody knows what became of it
 }
 
 // publish sends the parts of an answer without waiting for their confirmation. What fails here is sent again by settle.
-func (p *pipeline) publish(a *answer) {
+func (p *pipeline) publish(u *publisher, a *answer) {
 	for _, o := range a.parts {
 		if !o.stored && !o.doubt && (o.letter == nil || !p.parked.refused()) {
-			p.send(o)
+			u.send(o)
 		}
-	}
-}
-
-// send sends one part; o.future brings what becomes of it.
-func (p *pipeline) send(o *outgoing) {
-	if o.after.created.IsZero() {
-		o.after = o.sink.place()
-	}
-	var err error
-	if o.future, err = p.js.PublishMsgAsync(o.msg, jetstream.WithMsgID(o.id)); err != nil {
-		o.failed(err)
 	}
 }
 
@@ -85,8 +77,10 @@ func (c *confirmer) deliver(ctx context.Context, a *answer) (*answer, error) {
 			"error", err)
 		p.readDeadLimit(ctx)
 		if o.letter == nil {
+			c.publisher.forget(a.parts)
 			a = p.deadMessage(a, err)
 		} else {
+			c.publisher.forget(slices.DeleteFunc(slices.Clone(a.parts), func(b *outgoing) bool { return b.letter != o.letter }))
 			p.encloseAgain(a, o)
 		}
 		i = -1
@@ -111,7 +105,7 @@ func (c *confirmer) confirmPart(ctx context.Context, o *outgoing) error {
 
 // left notes an input that has left.
 func (p *pipeline) left(a *answer) {
-	p.metrics.answered(p.Name, a)
+	p.counters.answered(a)
 	if a.in.delivered > 1 {
 		p.parked.left(a.in)
 	}

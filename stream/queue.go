@@ -33,10 +33,7 @@ func (q *queue[T]) push(v T) (dropped []T) {
 		dropped = append(dropped, q.shift())
 	}
 	q.mu.Unlock()
-	select {
-	case q.filled <- struct{}{}:
-	default:
-	}
+	wake(q.filled)
 	return dropped
 }
 

@@ -3,7 +3,6 @@ package wire
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"strconv"
 	"time"
 )
@@ -44,7 +43,12 @@ const (
 // ID is the Nats-Msg-Id of one part of an answer. It is a function of the input and the configuration, never of the
 // model: an answer to a redelivery after a model swap is the same answer (Invariant 2).
 func (o Origin) ID(pipeline string, a Answer, part int) string {
-	h := sha256.New()
-	fmt.Fprintf(h, "%s\x00%d\x00%d\x00%s\x00%s\x00%d", o.Stream, o.Created.UnixNano(), o.Seq, pipeline, a, part)
-	return hex.EncodeToString(h.Sum(nil)[:16])
+	text := append(make([]byte, 0, 256), o.Stream...) // as "%s\x00%d\x00%d\x00%s\x00%s\x00%d" writes it
+	text = strconv.AppendInt(append(text, 0), o.Created.UnixNano(), 10)
+	text = strconv.AppendUint(append(text, 0), o.Seq, 10)
+	text = append(append(text, 0), pipeline...)
+	text = append(append(text, 0), a...)
+	text = strconv.AppendInt(append(text, 0), int64(part), 10)
+	sum := sha256.Sum256(text)
+	return string(hex.AppendEncode(make([]byte, 0, 32), sum[:16]))
 }

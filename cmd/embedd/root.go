@@ -49,6 +49,7 @@ func newRoot(e *env) *cobra.Command {
 		evalCommand(e),
 		methodsCommand(e),
 		plotCommand(e),
+		benchCommand(e),
 		modelCommand(e),
 		dlqCommand(e),
 		versionCommand(e),

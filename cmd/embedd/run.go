@@ -43,6 +43,7 @@ func runCommand(e *env) *cobra.Command {
 		for _, n := range c.Notes {
 			log.Info("configuration: "+n.Message, "key", n.Key)
 		}
+		log.Debug("garbage is collected so that the process stays within its memory", "limits.memory", paceGarbage(c))
 		d, err := startDaemon(ctx, c, log)
 		if err != nil {
 			return err
@@ -87,6 +88,7 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return usageError{err}
 	}
+	learnAside(pipelines)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -20,6 +20,7 @@ import (
 type Config struct {
 	NATS      NATS
 	HTTP      HTTP
+	Memory    int64      // bytes that the process may take; 0: what its pipelines' limits come to
 	Pipelines []Pipeline // in the order of the file; at least one
 	Notes     []Problem  // worth knowing, not wrong
 }

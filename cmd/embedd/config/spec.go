@@ -36,6 +36,7 @@ var sections = []section{
 	{"nats.streams", "The streams that `embedd setup --apply` makes, and those of the embedded server. One that is there is left as it is."},
 	{"http", "The listener of /metrics, /healthz and /readyz. Beyond loopback it wants TLS and a token."},
 	{"http.tls", "Files in PEM form, read again when they change."},
+	{"limits", "What the process may take."},
 	{"pipelines", "Each pipeline has a name of letters, digits, - and _ (64 at most). Its consumer is embedd_NAME."},
 	{each + "input", "Where the rows come from: Arrow IPC streams, one a message."},
 	{each + "schema", "Which columns are what."},
@@ -127,6 +128,10 @@ var spec = []field{
 		doc: "Certificate of the listener."},
 	{path: "http.tls.key", to: func(c *Config, _ *Pipeline) any { return &c.HTTP.Key }, content: holdsKey,
 		doc: "Its key."},
+
+	{path: "limits.memory", to: func(c *Config, _ *Pipeline) any { return &c.Memory }, or: "auto", low: 64 * mib,
+		high: 1024 * 1024 * gib,
+		doc:  "Memory that the process stays within as far as its pipelines' limits allow: garbage is collected the more often, the nearer it is. auto is what those limits come to, or nine tenths of what a container allows where that is less. GOMEMLIMIT and GOGC in the environment go before."},
 
 	{path: each + "input.stream", to: func(_ *Config, p *Pipeline) any { return &p.Input.Stream }, check: checkStream,
 		start: "FEATURES",

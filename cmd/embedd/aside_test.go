@@ -1,0 +1,39 @@
+package main
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/stream"
+)
+
+// TestLearnAside: who learns gives way, and takes as many cores as before; a fixed model changes nothing.
+func TestLearnAside(t *testing.T) {
+	before := runtime.GOMAXPROCS(0)
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+	t.Setenv("GOMAXPROCS", "")
+	fixed := make([]stream.Pipeline, 1)
+	fixed[0].Stage.Fixed = &model.Model{}
+	if learnAside(fixed); fixed[0].Stage.LowPriority || runtime.GOMAXPROCS(0) != before {
+		t.Errorf("a fixed model: low priority %t, %d threads of %d", fixed[0].Stage.LowPriority, runtime.GOMAXPROCS(0), before)
+	}
+	two := make([]stream.Pipeline, 2)
+	two[1].Stage.Fit.Workers = 7
+	learnAside(two)
+	want := before
+	if runtime.GOOS == "linux" {
+		want += min(2, before)
+	}
+	if got := runtime.GOMAXPROCS(0); got != want {
+		t.Errorf("%d threads, want %d", got, want)
+	}
+	if s := two[0].Stage; !s.LowPriority || s.Fit.Workers != max(before-1, 1) || two[1].Stage.Fit.Workers != 7 {
+		t.Errorf("%d and %d workers", s.Fit.Workers, two[1].Stage.Fit.Workers)
+	}
+	runtime.GOMAXPROCS(before)
+	t.Setenv("GOMAXPROCS", "2")
+	if learnAside(two); runtime.GOMAXPROCS(0) != before {
+		t.Error("the environment says how many threads there are, and there are others")
+	}
+}

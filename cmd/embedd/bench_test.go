@@ -1,0 +1,67 @@
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestBench: each section has its lines, with what they were measured beside, and a goal where one is stated.
+func TestBench(t *testing.T) {
+	code, stdout, stderr := call(t.Context(), "bench", "--rows", "1024", "--features", "16", "--dim", "2", "--repeats", "1",
+		"--layout", "columns", "--type", "float64", "--json")
+	if code != 0 {
+		t.Fatalf("code %d: %s", code, stderr)
+	}
+	var what []string
+	for line := range strings.Lines(stdout) {
+		var r ratio
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		if !(r.Ratio > 0 && r.Ours > 0 && r.Scale > 0) || r.Repeats != 1 || r.Features != 16 ||
+			r.Type != typeFloat64 || (r.Goal == nil) != (r.Met == nil) {
+			t.Errorf("%s", line)
+		}
+		what = append(what, r.What)
+	}
+	if !slices.Contains(what, "pipeline, drain") || !slices.Contains(what, "projection, one core") ||
+		!slices.Contains(what, "fit of pca") {
+		t.Errorf("it measured %q", what)
+	}
+}
+
+// TestBenchBadInput is a sentence and code 2.
+func TestBenchBadInput(t *testing.T) {
+	for line, want := range map[string]string{
+		"--rows 0":                     "--rows 0: want 1 to",
+		"--features 1":                 "--features 1: want 2 to",
+		"--features 5000":              "want 2 to 4096",
+		"--dim 0":                      "--dim 0: want 1 to",
+		"--features 4 --dim 5":         "--dim 5: want 1 to 4",
+		"--repeats -1":                 "--repeats -1: want 1 to",
+		"--type float16":               "want one of float32, float64",
+		"--layout rows":                "want one of list, columns",
+		"--rows 10000 --features 1000": "give fewer rows, at most 1835",
+		"--rows 1000 --type float64 --features 1000": "give fewer rows, at most 917",
+		"more": "is not expected",
+	} {
+		code, stdout, stderr := call(t.Context(), append([]string{"bench"}, strings.Fields(line)...)...)
+		if code != 2 || stdout != "" || !strings.Contains(stderr, want) {
+			t.Errorf("%s: code %d, %q, want %q", line, code, stderr, want)
+		}
+	}
+}
+
+// TestRingIsDull: a search for the byte that no number holds reads all of what is projected.
+func TestRingIsDull(t *testing.T) {
+	for _, kind := range []string{typeFloat32, typeFloat64} {
+		s := benchShape{Rows: 64, Features: 64, Dim: 2, Type: kind, Layout: layoutList}
+		for i, b := range s.ring(3) {
+			if b == 0xff {
+				t.Fatalf("%s: byte %d is the one that is searched for", kind, i)
+			}
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"time"
+	"unsafe"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+)
+
+// benchMemory is how many bytes of rows are projected, one message after the other: more than caches hold.
+const benchMemory = 256 << 20
+
+// kernel measures the projection of rows that come from memory, on one core, beside reading the same memory.
+func (b bench) kernel(ctx context.Context, fitted *model.Model) ([]ratio, error) {
+	s := b.shape
+	size := s.Rows * s.Features * s.width()
+	count := max(benchMemory/size, 1)
+	ring := s.ring(count)
+	ctx = model.Limit(ctx, 1)
+	y := make([]float32, s.Rows*s.Dim)
+	project := func() (float64, error) {
+		begin := time.Now()
+		for i := range count {
+			if err := fitted.ProjectContext(ctx, y, s.view(ring[i*size:(i+1)*size])); err != nil {
+				return 0, err
+			}
+		}
+		return time.Since(begin).Seconds(), nil
+	}
+	read := func() (float64, error) {
+		begin := time.Now()
+		if bytes.IndexByte(ring, 0xff) >= 0 {
+			return 0, errors.New("the memory that is read holds what it must not")
+		}
+		return time.Since(begin).Seconds(), nil
+	}
+	took, err := b.turns(ctx, "projecting", project, read)
+	if err != nil {
+		return nil, err
+	}
+	gigabytes := float64(len(ring)) / 1e9
+	r := compare("projection, one core", "GB/s", "memory", took, [2]float64{gigabytes, gigabytes})
+	if s.Type == typeFloat32 && s.Layout == layoutList {
+		switch s.Dim {
+		case 2:
+			r.aim(0.8, false)
+		case 8:
+			r.aim(0.6, false)
+		}
+	}
+	return []ratio{r}, nil
+}
+
+// ring is the features of so many messages, one after the other. None of its bytes is 0xff, so that a search for one
+// reads them all.
+func (s benchShape) ring(count int) []byte {
+	n := s.Rows * s.Features
+	words := make([]uint64, (count*n*s.width()+7)/8) // aligned for either type
+	bytes := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), count*n*s.width())
+	r := rand.New(rand.NewPCG(5, 6))
+	for i := range n {
+		if v := dull(r); s.Type == typeFloat64 {
+			binary.NativeEndian.PutUint64(bytes[8*i:], math.Float64bits(v))
+		} else {
+			binary.NativeEndian.PutUint32(bytes[4*i:], math.Float32bits(float32(v)))
+		}
+	}
+	for k := 1; k < count; k++ {
+		copy(bytes[k*n*s.width():], bytes[:n*s.width()])
+	}
+	return bytes
+}
+
+// dull is a number of few bits between -2 and 2: no byte of it is 0xff.
+func dull(r *rand.Rand) float64 { return float64(r.IntN(241)-120) / 64 }
+
+// view sees one message's features as rows.
+func (s benchShape) view(data []byte) model.Rows {
+	block := func(from, cols, rowStride, colStride int) model.Block {
+		v := model.Block{Cols: cols, RowStride: rowStride, ColStride: colStride}
+		if n := s.Rows * s.Features; s.Type == typeFloat64 {
+			v.F64 = unsafe.Slice((*float64)(unsafe.Pointer(&data[0])), n)[from:]
+		} else {
+			v.F32 = unsafe.Slice((*float32)(unsafe.Pointer(&data[0])), n)[from:]
+		}
+		return v
+	}
+	if s.Layout == layoutList {
+		return model.Rows{N: s.Rows, Blocks: []model.Block{block(0, s.Features, s.Features, 1)}}
+	}
+	return model.Rows{N: s.Rows, Blocks: []model.Block{block(0, s.Features, 1, s.Rows)}}
+}
+
+// Fits are of so many rows at most, and of fewer where a product of these would take more than so many multiply-adds.
+const (
+	benchFit    = 5000
+	fitProducts = 1 << 30
+	fitClasses  = 10
+)
+
+// fits measures fits on all cores beside a product of matrices of the same order, X'X.
+func (b bench) fits(ctx context.Context, _ *model.Model) (all []ratio, err error) {
+	m := b.shape.Features
+	n := max(min(benchFit, fitProducts/(m*m)), 4*fitClasses)
+	d := &model.Data{N: n, M: m, X: make([]float64, n*m), Y: make([]int, n)}
+	r := rand.New(rand.NewPCG(7, 8))
+	for c := range fitClasses {
+		d.Classes = append(d.Classes, string(rune('a'+c)))
+	}
+	for i := range n {
+		d.Y[i] = i % fitClasses
+		for j := range m {
+			d.X[i*m+j] = r.NormFloat64()
+			if j%fitClasses == d.Y[i] {
+				d.X[i*m+j] += 2
+			}
+		}
+	}
+	x := blas64.General{Rows: n, Cols: m, Stride: m, Data: d.X}
+	into := blas64.General{Rows: m, Cols: m, Stride: m, Data: make([]float64, m*m)}
+	product := func() (float64, error) {
+		begin := time.Now()
+		blas64.Gemm(blas.Trans, blas.NoTrans, 1, x, x, 0, into)
+		return time.Since(begin).Seconds(), nil
+	}
+	for _, c := range []fit.Config{{Method: "pca", Dim: min(b.shape.Dim, m)}, {Method: "lda"},
+		{Method: "lda", Params: map[string]string{"ridge": "0"}}} {
+		what := "fit of " + c.Method
+		if c.Params != nil {
+			what += ", ridge 0"
+		}
+		took, err := b.turns(ctx, "fitting "+c.Method, func() (float64, error) {
+			begin := time.Now()
+			_, err := fit.Fit(ctx, d, c)
+			return time.Since(begin).Seconds(), err
+		}, product)
+		if err != nil {
+			return nil, err
+		}
+		line := compare(what, "ms", "X'X", took, [2]float64{1, 1})
+		line.Ours, line.Scale, line.Ratio = 1e3/line.Ours, 1e3/line.Scale, 1/line.Ratio // in how many products
+		all = append(all, line)
+	}
+	return all, nil
+}

@@ -1,0 +1,59 @@
+package plugin
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/model/fit"
+)
+
+// TestLowPriority: one thread gives way, where that is asked for, and is gone with the stage.
+func TestLowPriority(t *testing.T) {
+	await := func(want int) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); niced(t) != want; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%d threads give way, want %d", niced(t), want)
+			}
+		}
+	}
+	for _, low := range []bool{false, true} {
+		s, err := New(Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Fit: fit.Config{Method: "lda"},
+			LowPriority: low})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if low {
+			await(1)
+		} else if n := niced(t); n > 0 {
+			t.Errorf("%d threads give way, and none was to", n)
+		}
+		s.Close()
+		await(0)
+	}
+}
+
+// niced is how many threads of this process have the niceness of learning.
+func niced(t *testing.T) (n int) {
+	t.Helper()
+	paths, err := filepath.Glob("/proc/self/task/*/stat")
+	if err != nil || len(paths) == 0 {
+		t.Skip("no /proc")
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has just ended
+		}
+		_, rest, _ := strings.Cut(string(text), ") ")
+		if fields := strings.Fields(rest); len(fields) > 16 && fields[16] == strconv.Itoa(niceness) {
+			n++
+		}
+	}
+	return n
+}
