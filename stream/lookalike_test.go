@@ -76,7 +76,9 @@ func (s *site) settled() {
 			return false
 		}
 		info = c.CachedInfo()
-		return info.NumPending == 0 && info.NumAckPending == 0
+		// A message is stored a moment before its consumers know of it.
+		in := s.state("in")
+		return (in.Msgs == 0 || info.Delivered.Stream >= in.LastSeq) && info.NumPending == 0 && info.NumAckPending == 0
 	})
 }
 
