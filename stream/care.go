@@ -180,8 +180,8 @@ func (c *care) skipped(seq uint64) {
 }
 
 // settle notes that learning has come to the end of what was there, and has nothing under way.
-func (c *care) settle(ctx context.Context, next uint64) {
-	if c.settled || c.stopped.Load() || next <= c.goal || c.stage.Status().Fitting {
+func (c *care) settle(ctx context.Context, atEnd bool) {
+	if c.settled || c.stopped.Load() || !atEnd || c.stage.Status().Fitting {
 		return
 	}
 	if err := c.write(ctx, (*careNote).end); err != nil {

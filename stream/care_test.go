@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/plugin"
 )
 
 // life is a process that learns from the messages 1 to n in order and dies of those that are deadly. It tells of which
@@ -29,7 +31,7 @@ func life(t *testing.T, p *pipeline, n uint64, deadly func(seq uint64, nth int) 
 	if err := p.stage.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c.settle(t.Context(), n+1)
+	c.settle(t.Context(), true)
 	return learned, c, true
 }
 
@@ -122,6 +124,22 @@ func TestCareOfAStreamMadeAnew(t *testing.T) {
 	p = s.resting()
 	if learned, _, _ := life(t, p, 10, func(uint64, int) bool { return false }); len(learned) != 10 {
 		t.Errorf("of a stream that was made anew %v are learned", learned)
+	}
+}
+
+// TestCareEnds: learning comes to the end of a stream of which the last message is of another subject, while nothing is
+// answered too.
+func TestCareEnds(t *testing.T) {
+	t.Parallel()
+	for _, until := range []plugin.Until{plugin.UntilHold, plugin.UntilSkip} {
+		s := newSite(t)
+		s.send(5)
+		s.store("in.y", numbered(1, 0))
+		s.pupil(func(c *Pipeline) { c.Stage.Until = until }, func(q *pupil, l *lesson) { q.learn(context.Background(), l) })
+		s.until("that is noted", 20*time.Second, func() bool {
+			c, err := s.js.Consumer(t.Context(), "in", durable("p"))
+			return err == nil && c.CachedInfo().Config.Metadata[metaCare] == `{"starts":0}`
+		})
 	}
 }
 

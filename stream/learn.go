@@ -100,7 +100,7 @@ func (r *reader) run(ctx context.Context) {
 			attempt = 0
 		}
 		if err == nil {
-			r.cautious.settle(ctx, r.at.next)
+			r.cautious.settle(ctx, r.atEnd())
 			continue
 		}
 		r.close(ctx)
@@ -120,6 +120,13 @@ func (r *reader) run(ctx context.Context) {
 		}
 		attempt++
 	}
+}
+
+// atEnd tells whether all was read that was there when reading began. The last of it may be of other subjects: then
+// nothing of ours is behind what was read.
+func (r *reader) atEnd() bool {
+	c := r.cursor
+	return r.at.next > r.cautious.goal || c != nil && c.upTo == everything && c.pending == 0
 }
 
 // step takes one message or reads those of one pull, or waits for them a while.
