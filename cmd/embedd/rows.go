@@ -209,7 +209,7 @@ func explainBatch(err error, in *file.Reader, path string, read int) error {
 		for _, f := range in.Schema().Fields() {
 			have = append(have, fmt.Sprintf("%q (%s)", f.Name, f.Type.Name()))
 		}
-		return fmt.Errorf("%s has no column of numbers, or of lists of them, but label and key; it has %s: cast one, or write a list view as a list",
+		return fmt.Errorf("%s has no column of numbers, or of lists of them, but label and key; it has %s: cast one",
 			path, listed(have))
 	}
 	if read == 0 {
