@@ -26,7 +26,8 @@ func kinds() arrow.Record {
 	schema := arrow.NewSchema([]arrow.Field{
 		{Name: "half", Type: arrow.FixedWidthTypes.Float16}, {Name: "name", Type: text},
 		{Name: "price", Type: &arrow.Decimal128Type{Precision: 9, Scale: 2}}, {Name: "on", Type: truth},
-		{Name: "never", Type: arrow.PrimitiveTypes.Float64, Nullable: true}, {Name: "count", Type: arrow.PrimitiveTypes.Int64},
+		{Name: "never", Type: arrow.PrimitiveTypes.Float64, Nullable: true},
+		{Name: "count", Type: arrow.PrimitiveTypes.Int64},
 		{Name: "label", Type: text}, {Name: "day", Type: arrow.FixedWidthTypes.Date32},
 		{Name: "nothing", Type: text, Nullable: true},
 	}, nil)
@@ -106,14 +107,14 @@ func TestColumnsAreNamed(t *testing.T) {
 		}
 		_, stderr = must(t, "transform", "--model", fitted, "--data", path, "-o", filepath.Join(t.TempDir(), "out.csv"))
 		want = "embedd: note: rows" + format + ": 4 features: half, price, on, count\n" +
-			"embedd: note: rows" + format + `: no features: "name" (text), "never" (no value in any row), "label" (text), "day" (` +
-			day + `), "nothing" (no value in any row)` + "\n"
+			"embedd: note: rows" + format + `: no features: "name" (text), "never" (no value in any row), "label" (text), ` +
+			`"day" (` + day + `), "nothing" (no value in any row)` + "\n"
 		if !strings.HasPrefix(stderr, want) {
 			t.Errorf("transform of %s says\n%s", format, stderr)
 		}
 	}
-	_, stderr := must(t, "fit", "--data", fileOf(t, "rows.arrow", rec), "--label", "label", "--method", "lda", "--features",
-		"half", "--features", "never", "--features", "price", "-o", filepath.Join(t.TempDir(), "m"))
+	_, stderr := must(t, "fit", "--data", fileOf(t, "rows.arrow", rec), "--label", "label", "--method", "lda",
+		"--features", "half", "--features", "never", "--features", "price", "-o", filepath.Join(t.TempDir(), "m"))
 	for _, want := range []string{"2 features: half, price", `"on" (numbers that are not asked for)`,
 		`"never" (no value in any row)`} {
 		if !strings.Contains(stderr, want) {
@@ -177,8 +178,8 @@ func testdataOf(t *testing.T) string {
 	return filepath.Join(filepath.Dir(here), "testdata")
 }
 
-// A file with the same columns in another order is transformed to the same bits, and 1.0 of one file is the class that 1
-// is in another.
+// A file with the same columns in another order is transformed to the same bits, and 1.0 of one file is the class that
+// 1 is in another.
 func TestAnotherFile(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, row func(i int) string) string {

@@ -94,8 +94,8 @@ func createData(e *env, path string) (*file.Writer, error) {
 	return file.NewWriter(e.stdout, "standard output"), nil
 }
 
-// writeOut writes the argument of -o: a file that appears under its name when it is whole, or for "-" the verb's standard
-// output.
+// writeOut writes the argument of -o: a file that appears under its name when it is whole, or for "-" the verb's
+// standard output.
 func writeOut(e *env, path string, write func(io.Writer) error) error {
 	if path != "-" {
 		return writeWhole(path, write)

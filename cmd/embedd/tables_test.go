@@ -23,8 +23,8 @@ func options(file string) []string {
 	return nil
 }
 
-// testdata/tables holds one table as pandas, pyarrow, polars and duckdb write it: dialects of CSV, types, codecs, pages,
-// encodings and views. It is the same numbers, features, classes and model in each file, down to the digest.
+// testdata/tables holds one table as pandas, pyarrow, polars and duckdb write it: dialects of CSV, types, codecs,
+// pages, encodings and views. It is the same numbers, features, classes and model in each file, down to the digest.
 func TestOneTable(t *testing.T) {
 	paths, err := filepath.Glob("testdata/tables/*")
 	if err != nil {
