@@ -257,3 +257,33 @@ func TestMissingLabel(t *testing.T) {
 		t.Errorf("--missing None: %s%s", stdout, stderr)
 	}
 }
+
+// What publish says of the columns is what a pipeline whose features are * makes of them: one without a value is a
+// feature there.
+func TestPublishNamesColumns(t *testing.T) {
+	rec := kinds()
+	defer rec.Release()
+	for name, want := range map[string]string{
+		"rows.arrow": "embedd: note: rows.arrow: 5 features: half, price, on, never, count; label: label\n" +
+			`embedd: note: rows.arrow: no features: "name" (text), "day" (date), "nothing" (text)` + "\n" +
+			`embedd: note: rows.arrow: "never" has no value in the first 40 rows: `,
+		"rows.csv": "embedd: note: rows.csv: 4 features: half, price, on, count; label: label\n" +
+			`embedd: note: rows.csv: no features: "name" (text), "never" (text: it has no value), "day" (text), `,
+	} {
+		in, err := file.Open(fileOf(t, name, rec))
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, err := in.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said bytes.Buffer
+		tellRecord(&env{stderr: &said}, in, first, columns{name: name, label: "label"})
+		if !strings.HasPrefix(said.String(), want) {
+			t.Errorf("publish of %s says\n%s", name, &said)
+		}
+		first.Release()
+		in.Close()
+	}
+}

@@ -169,6 +169,12 @@ func tellRecord(e *env, in *file.Reader, rec arrow.Record, c columns) {
 				c.fields[i].Empty = f.Empty && f.Holds == "null"
 			}
 			c.tell(e, in, decoder.Features())
+			for _, f := range m.Fields() {
+				if f.Feature && f.Empty && rec.NumRows() > 0 {
+					fmt.Fprintf(e.stderr, "embedd: note: %s: %q has no value in the first %d rows: a pipeline that takes it as a feature refuses them, unless schema.nulls says otherwise\n",
+						c.name, f.Name, rec.NumRows())
+				}
+			}
 		}
 	}
 	if err != nil {
