@@ -1,41 +1,66 @@
 package arrowio
 
 import (
-	"math/big"
-	"slices"
+	"math/bits"
 	"strconv"
 )
 
 // decimal is the float64 nearest to a decimal: two's complement, little-endian, times ten to the minus scale. It is the
 // number that its text would be read as, so that one value is one feature however a file holds it.
 func decimal(b []byte, scale int) float64 {
-	const exact = 1 << 53 // a quotient of two numbers that float64 holds exactly is rounded once
-	low, fits := int64(le.Uint32(b)), true
+	var limbs [4]uint64
+	n := max(1, len(b)/8)
 	if len(b) == 4 {
-		low = int64(int32(low))
+		limbs[0] = uint64(int32(le.Uint32(b)))
 	} else {
-		low = int64(le.Uint64(b))
-		for _, v := range b[8:] {
-			fits = fits && int8(v) == int8(low>>63)
+		for i := range n {
+			limbs[i] = le.Uint64(b[8*i:])
 		}
 	}
-	if fits && -exact <= low && low <= exact && 0 <= scale && scale < len(tens) {
-		return float64(low) / tens[scale]
+	negative := int64(limbs[n-1]) < 0
+	if negative {
+		carry := uint64(1)
+		for i := range n {
+			limbs[i], carry = bits.Add64(^limbs[i], 0, carry)
+		}
 	}
-	v, _ := strconv.ParseFloat(unscaled(b).String()+"e"+strconv.Itoa(-scale), 64) // beyond float64 is an infinity
+	const exact = 1 << 53 // a quotient of two numbers that float64 holds exactly is rounded once
+	var v float64
+	if limbs[1]|limbs[2]|limbs[3] == 0 && limbs[0] <= exact && 0 <= scale && scale < len(tens) {
+		v = float64(limbs[0]) / tens[scale]
+	} else {
+		text := append(digits(limbs), 'e')
+		// What is beyond float64 is an infinity.
+		v, _ = strconv.ParseFloat(string(strconv.AppendInt(text, int64(-scale), 10)), 64)
+	}
+	if negative {
+		return -v
+	}
 	return v
 }
 
 // tens are the powers of ten that float64 holds exactly.
-var tens = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17,
-	1e18, 1e19, 1e20, 1e21, 1e22}
+var tens = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+	1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
-func unscaled(b []byte) *big.Int {
-	b = slices.Clone(b)
-	slices.Reverse(b)
-	v := new(big.Int).SetBytes(b)
-	if b[0]&0x80 != 0 {
-		v.Sub(v, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
+// digits writes a number, 19 digits at a time: what a message costs must not depend on what is in its decimals.
+func digits(limbs [4]uint64) []byte {
+	const chunk, width = 1e19, 19
+	var text [5 * width]byte // 2^255 has 77
+	at := len(text)
+	for limbs != [4]uint64{} {
+		rest := uint64(0)
+		for i := len(limbs) - 1; i >= 0; i-- {
+			limbs[i], rest = bits.Div64(rest, limbs[i], chunk)
+		}
+		for range width {
+			at--
+			text[at] = '0' + byte(rest%10)
+			rest /= 10
+		}
 	}
-	return v
+	if at == len(text) {
+		return []byte("0")
+	}
+	return append(make([]byte, 0, len(text)+8), text[at:]...)
 }

@@ -101,6 +101,10 @@ func TestFeaturesOfEveryForm(t *testing.T) {
 			[]string{"1 2", "NaN NaN", "3 NaN"}, "x[0] x[1]", "1 x[0] null 2 x[1] null"},
 		{"large list of integers", arrow.LargeListOf(i32), `[null,[1,2],[3,4]]`, []string{"NaN NaN", "1 2", "3 4"},
 			"x[0] x[1]", "0 x[0] null"},
+		{"list view", arrow.ListViewOf(f32), `[[1,2],null,[3,null]]`, []string{"1 2", "NaN NaN", "3 NaN"}, "x[0] x[1]",
+			"1 x[0] null 2 x[1] null"},
+		{"large list view of decimals", arrow.LargeListViewOf(&arrow.Decimal128Type{Precision: 5, Scale: 1}),
+			`[["0.3","1"],["-0.1","2"]]`, []string{"0.3 1", "-0.1 2"}, "x[0] x[1]", ""},
 		{"float32", f32, `[1,2]`, []string{"1", "2"}, "x", ""},
 		{"float32 with null", f32, `[1,null]`, []string{"1", "NaN"}, "x", "1 x null"},
 		{"int8", arrow.PrimitiveTypes.Int8, `[-1,2]`, []string{"-1", "2"}, "x", ""},
@@ -142,6 +146,19 @@ func TestFeaturesOfEveryForm(t *testing.T) {
 				t.Errorf("faults %q, not %q", got, c.faults)
 			}
 		})
+	}
+}
+
+// Lists of a list view stand in any order, and may share elements.
+func TestListViewsOfAnyOrder(t *testing.T) {
+	values := from(t, f64, `[0.5,1.5,2.5,3.5]`)
+	buffers := []*memory.Buffer{nil, memory.NewBufferBytes([]byte{2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0}),
+		memory.NewBufferBytes([]byte{2, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0})}
+	view := array.NewListViewData(array.NewData(arrow.ListViewOf(f64), 3, buffers, []arrow.ArrayData{values.Data()}, 0, 0))
+	d := newDecoder(t, Spec{Features: []string{"x"}})
+	want := []string{"2.5 3.5", "0.5 1.5", "1.5 2.5"}
+	if got := matrix(decode(t, d, message(t, "x", view)).Batches()[0]); !slices.Equal(got, want) {
+		t.Errorf("matrix %q, not %q", got, want)
 	}
 }
 

@@ -221,7 +221,7 @@ func (b *Batch) faultAt(row, element int, names map[int]string) Fault {
 // elementRow returns where the list of a row begins in its child.
 func (b *Batch) elementRow(c *column, row int) int {
 	f := &b.layout.fields[c.field]
-	if f.kind == kindList {
+	if f.kind == kindList || f.kind == kindListView {
 		return int(offset(b.buffer(c.field, 1), f.width, row))
 	}
 	return row * c.size

@@ -65,7 +65,7 @@ func (b *Batch) sizes() *Error {
 	total := 0
 	for k := range b.columns {
 		c := &b.columns[k]
-		if b.layout.fields[c.field].kind == kindList {
+		if k := b.layout.fields[c.field].kind; k == kindList || k == kindListView {
 			size, e := b.listSize(c)
 			if e != nil {
 				return e.in(b.layout.fields[c.field].name)
@@ -100,7 +100,12 @@ func (b *Batch) listSize(c *column) (int, *Error) {
 		if valid != nil && valid[row>>3]>>(row&7)&1 == 0 {
 			continue
 		}
-		n := offset(o, f.width, row+1) - offset(o, f.width, row)
+		var n int64
+		if f.kind == kindListView {
+			n = offset(b.buffer(c.field, 2), f.width, row)
+		} else {
+			n = offset(o, f.width, row+1) - offset(o, f.width, row)
+		}
 		if size >= 0 && n != size {
 			return 0, fault(wire.FeatureCount, "a list of %d elements after lists of %d", n, size).hint(
 				"send lists of one length").at(row)
@@ -181,9 +186,10 @@ func (b *Batch) block(c *column, budget *int, limits Limits) (Block, *Error) {
 	size := max(0, c.size)
 	block := Block{Cols: size, RowStride: size, ColStride: 1}
 	count := b.rows * size
-	whole := b.valid(c.field) == nil && b.valid(c.value) == nil
+	outer := b.layout.fields[c.field].kind
+	whole := b.valid(c.field) == nil && b.valid(c.value) == nil && outer != kindListView // whose lists stand in any order
 	from := 0
-	if b.layout.fields[c.field].kind == kindList && b.rows > 0 {
+	if outer == kindList && b.rows > 0 {
 		from = int(offset(b.buffer(c.field, 1), b.layout.fields[c.field].width, 0))
 	}
 	switch {
@@ -210,7 +216,7 @@ func (b *Batch) block(c *column, budget *int, limits Limits) (Block, *Error) {
 	return block, nil
 }
 
-// fillRows copies a column with nulls.
+// fillRows copies a column with nulls, or of list views.
 func (b *Batch) fillRows(block *Block, c *column, values []byte) {
 	size, numbers := block.Cols, &b.layout.fields[c.value]
 	outer, inner := b.valid(c.field), b.valid(c.value)
@@ -224,7 +230,7 @@ func (b *Batch) fillRows(block *Block, c *column, values []byte) {
 			continue
 		}
 		at := from
-		if f.kind == kindList {
+		if f.kind == kindList || f.kind == kindListView {
 			at = int(offset(b.buffer(c.field, 1), f.width, row))
 		}
 		block.fill(from, values, numbers, at, size)

@@ -255,7 +255,7 @@ func (p *plan) numeric(i int) (value, size int, ok bool) {
 		return i, 1, f.number != notNumber
 	case kindFixedList:
 		value, size = i+1, f.size
-	case kindList:
+	case kindList, kindListView:
 		value, size = i+1, -1
 	default:
 		return 0, 0, false

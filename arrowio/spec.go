@@ -48,7 +48,8 @@ func (l Limits) orDefault() Limits {
 type Spec struct {
 	// Features are names of columns, or globs on them (as path.Match), concatenated in this order; within a glob in
 	// the schema order of the first message. A glob never takes the label or the key. "*" takes every numeric column,
-	// booleans and decimals among them; any other glob must match numeric columns only. No features means that every column only passes through.
+	// booleans and decimals among them; any other glob must match numeric columns only. No features means that every
+	// column only passes through.
 	Features []string
 	Label    string // name of the label column, "" = none
 	Key      string // name of the key column, "" = none

@@ -299,7 +299,7 @@ func (c *csvReader) why() map[string]textColumn {
 			w[name] = textColumn{"its numbers have leading zeros", true}
 		case k.textLine > 0 && k.bools < k.values:
 			w[name] = textColumn{fmt.Sprintf("line %d holds %q; %s", k.textLine, k.text, c.cure(k.text)),
-				k.floats > 0}
+				k.floats > 0 || c.commaNumber(k.text)}
 		}
 	}
 	return w
@@ -307,13 +307,19 @@ func (c *csvReader) why() map[string]textColumn {
 
 // cure says how a text that stands among numbers is read.
 func (c *csvReader) cure(text string) string {
-	if _, ok := parseFloat(text, ','); ok && c.how.Decimal == '.' {
+	if c.commaNumber(text) {
 		return "--decimal , reads it as a number"
 	}
 	if strings.ContainsAny(text, `, '"$`) {
 		return "leave a missing value empty"
 	}
 	return fmt.Sprintf("leave a missing value empty, or name the word: --missing %s", text)
+}
+
+// commaNumber tells a text that is a number under another decimal mark.
+func (c *csvReader) commaNumber(text string) bool {
+	_, ok := parseFloat(text, ',')
+	return ok && c.how.Decimal == '.'
 }
 
 func (c *csvReader) next() (arrow.Record, error) {

@@ -509,9 +509,9 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// testdata/polars.arrow is written by Polars (testdata/write.py), which leaves the prefix of the schema's frame out, and
-// writes texts and bytes as views and categories as a dictionary of views. Sliced, copied and written as Parquet it has
-// the same values.
+// testdata/polars.arrow is written by Polars (testdata/write.py), which leaves the prefix of the schema's frame out,
+// and writes texts and bytes as views and categories as a dictionary of views. Sliced, copied and written as Parquet it
+// has the same values.
 func TestPolarsFile(t *testing.T) {
 	r := opened(t, filepath.Join("testdata", "polars.arrow"))
 	want := []string{"float64", "string_view", "dictionary", "binary_view", "fixed_size_list", "large_list"}

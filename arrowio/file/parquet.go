@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -21,15 +20,17 @@ import (
 
 // parquetReader reads flat columns and lists of flat values, one row group after the other.
 type parquetReader struct {
-	name    string
-	file    *os.File
-	arrow   *arrow.Schema
-	columns []*parquetColumn // by leaf index; nil = not read
-	groups  []parquet.RowGroup
-	rows    parquet.Rows
-	values  *array.RecordBuilder
-	buffer  []parquet.Row
-	notes   []string
+	name string
+	file *os.File
+	// unpacked is what is read in place of file where that has LZ4 pages.
+	unpacked *os.File
+	arrow    *arrow.Schema
+	columns  []*parquetColumn // by leaf index; nil = not read
+	groups   []parquet.RowGroup
+	rows     parquet.Rows
+	values   *array.RecordBuilder
+	buffer   []parquet.Row
+	notes    []string
 }
 
 // parquetColumn is a leaf that becomes one Arrow column.
@@ -40,7 +41,7 @@ type parquetColumn struct {
 	listDef int                // definition level of an empty list; below it the list is null
 }
 
-func openParquet(file *os.File, path string) (*parquetReader, error) {
+func openParquet(file *os.File, path string) (_ *parquetReader, err error) {
 	info, err := file.Stat()
 	if err != nil {
 		return nil, err
@@ -48,15 +49,28 @@ func openParquet(file *os.File, path string) (*parquetReader, error) {
 	if err := checkFooter(file, info.Size()); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	f, err := parquet.OpenFile(file, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	f, err := openPages(file, info.Size())
 	if err != nil {
 		return nil, fmt.Errorf("%s: the Parquet footer cannot be read (%w): the file was cut off or not closed by its writer", path, err)
 	}
-	if err := checkCodecs(f); err != nil {
+	p := &parquetReader{name: path, file: file}
+	defer func() {
+		if err != nil && p.unpacked != nil {
+			removeTemporary(p.unpacked)
+		}
+	}()
+	packed, err := hasLZ4(f)
+	if packed {
+		var size int64
+		if p.unpacked, size, err = unpacked(file, info.Size(), f); err == nil {
+			f, err = openPages(p.unpacked, size)
+		}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	p.groups = f.RowGroups()
 	float16s := float16Leaves(f)
-	p := &parquetReader{name: path, file: file, groups: f.RowGroups()}
 	var fields []arrow.Field
 	var leaves []*parquet.Column
 	var lists []bool
@@ -103,6 +117,11 @@ func openParquet(file *os.File, path string) (*parquetReader, error) {
 	return p, nil
 }
 
+// openPages opens the file for its pages alone.
+func openPages(file *os.File, size int64) (*parquet.File, error) {
+	return parquet.OpenFile(file, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+}
+
 // checkFooter checks the declared length of the footer, which parquet-go takes memory for.
 func checkFooter(file io.ReaderAt, size int64) error {
 	var tail [8]byte
@@ -115,19 +134,6 @@ func checkFooter(file io.ReaderAt, size int64) error {
 	if n := int64(binary.LittleEndian.Uint32(tail[:])); n > size-12 {
 		return fmt.Errorf("the Parquet footer declares %d bytes, and the file has %d: the file was cut off or not closed by its writer",
 			n, size)
-	}
-	return nil
-}
-
-// checkCodecs refuses LZ4: parquet-go v0.32 decompresses a page of it that shrank to no less than a third into a buffer
-// that it then forgets, so that values would come out as zeros.
-func checkCodecs(f *parquet.File) error {
-	for _, g := range f.Metadata().RowGroups {
-		for _, c := range g.Columns {
-			if codec := c.MetaData.Codec; codec == format.Lz4Raw || codec == format.Lz4 {
-				return fmt.Errorf("column %q is compressed by LZ4, which is not read from Parquet: write it with Snappy or Zstandard", strings.Join(c.MetaData.PathInSchema, "."))
-			}
-		}
 	}
 	return nil
 }
@@ -439,5 +445,8 @@ func (p *parquetReader) close() error {
 		p.rows.Close()
 	}
 	p.values.Release()
+	if p.unpacked != nil {
+		removeTemporary(p.unpacked)
+	}
 	return p.file.Close()
 }

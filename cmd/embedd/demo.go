@@ -40,6 +40,9 @@ func demoCommand(e *env) *cobra.Command {
 	out := f.output(e)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
+		if _, err := newCanvas(*picture); err != nil || *picture == "-" {
+			return usagef("demo: -o %s: the picture is a file whose name ends in .png or .svg", *picture)
+		}
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 		defer cancel()
 		level := "error"
@@ -65,6 +68,7 @@ func demoCommand(e *env) *cobra.Command {
 
 // demo is a server, two pipelines on one input, and the data.
 type demo struct {
+	env      *env
 	out      *output
 	show     *progress
 	log      *slog.Logger
@@ -87,7 +91,7 @@ const (
 )
 
 func newDemo(e *env, out *output, log *slog.Logger) (*demo, error) {
-	d := &demo{out: out, show: newProgress(e), log: log, scale: "standard"}
+	d := &demo{env: e, out: out, show: newProgress(e), log: log, scale: "standard"}
 	if err := d.open(); err != nil {
 		d.close()
 		return nil, err
@@ -313,7 +317,7 @@ func (d *demo) report(ctx context.Context, engine *stream.Engine, reduced, flat 
 		pic.x, pic.y = append(pic.x, float64(flat.y[i][0])), append(pic.y, float64(flat.y[i][1]))
 		pic.class = append(pic.class, slices.Index(pic.classes, d.digits.label[i]))
 	}
-	return r, pic.save(r.Picture)
+	return r, pic.save(d.env, r.Picture)
 }
 
 func widen(y []float32) []float64 {

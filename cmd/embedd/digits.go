@@ -58,8 +58,7 @@ func readDigits(dir string) (*digits, error) {
 		for i := range int(rec.NumRows()) {
 			for j, c := range rec.Columns() {
 				if j != at {
-					v, _ := numberOf(c)(i)
-					g.x = append(g.x, float64(v))
+					g.x = append(g.x, float64(c.(*array.Int64).Value(i)))
 				}
 			}
 			label := rec.Column(at).ValueStr(i)

@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -228,14 +228,12 @@ func dlqShowCommand(e *env) *cobra.Command {
 		}
 		switch *path {
 		case "":
-		case "-":
-			_, err := e.stdout.Write(body)
-			return err
 		default:
-			if err := writeWhole(*path, func(file *os.File) error {
+			err := writeOut(e, *path, func(file io.Writer) error {
 				_, err := file.Write(body)
 				return err
-			}); err != nil {
+			})
+			if err != nil || *path == "-" {
 				return err
 			}
 		}

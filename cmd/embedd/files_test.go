@@ -609,7 +609,7 @@ func TestFileVerbErrors(t *testing.T) {
 	m := fitted(t, wine, "lda")
 	out := filepath.Join(dir, "out")
 	words := filepath.Join(dir, "words.csv")
-	os.WriteFile(words, []byte("x0,x1,label\n1,2,a\n3,NA,b\n"), 0o644)
+	os.WriteFile(words, []byte("x0,x1,label\n1,2,a\n3,n/k,b\n"), 0o644)
 	pca := filepath.Join(dir, "pca.embedd")
 	numbers := filepath.Join(dir, "numbers.csv")
 	os.WriteFile(numbers, []byte("x0,x1\n1,2\n3,5\n2,2\n"), 0o644)
@@ -638,7 +638,7 @@ func TestFileVerbErrors(t *testing.T) {
 		{"eval --data " + wine + " --label label --train-fraction 1", 2, "--train-fraction"},
 		{"eval --data " + wine + " --label label --train-fraction 0.3 --train-per-class 3", 2, "exclude each other"},
 		{"transform --model " + m + " --data " + iris + " -o " + out + ".csv", 1, `"x4"`},
-		{"transform --model " + pca + " --data " + words + " -o " + out + ".csv", 1, `line 3 holds "NA"`},
+		{"transform --model " + pca + " --data " + words + " -o " + out + ".csv", 1, `line 3 holds "n/k"; leave a missing value empty, or name the word: --missing n/k`},
 		{"transform --model " + wine + " --data " + iris + " -o " + out + ".csv", 1, "not a model file"},
 		{"transform --model " + m + " --data " + wine + " -o " + out + ".xlsx", 1, ".parquet"},
 		{"transform --model " + m + " --data - -o -", 1, "standard input is empty"},

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -114,13 +114,16 @@ func fitCommand(e *env) *cobra.Command {
 	f.dataFlags(&spec)
 	o := f.fitFlags()
 	f.StringVar(&o.dim, "dim", "auto", "`NUMBER` of outputs, or auto to choose by cross-validation; without labels, the method's default")
-	path := f.StringP("output", "o", "", "`FILE` of the model that is written")
+	path := f.StringP("output", "o", "", "`FILE` of the model that is written; - is standard output, and the report goes to standard error")
 	out := f.output(e)
 	f.require("data", "output")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
 		c, err := o.config(spec.label)
 		if err != nil {
+			return err
+		}
+		if err := noTerminal(e, *path); err != nil {
 			return err
 		}
 		r, err := readRows(ctx, e, spec)
@@ -131,9 +134,10 @@ func fitCommand(e *env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := writeModel(*path, m); err != nil {
+		if err := writeOut(e, *path, func(w io.Writer) error { return model.Write(w, m) }); err != nil {
 			return err
 		}
+		out.beside(e, *path)
 		if out.json {
 			return out.object(fitReport{Data: r.name, Model: *path, Digest: m.Digest(), Method: m.Method(),
 				Dim: m.Dim(), Features: m.M(), Classes: m.Classes(),
@@ -368,30 +372,4 @@ func readModel(path string) (*model.Model, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return m, nil
-}
-
-// writeModel writes a model file. It appears under its name when it is whole.
-func writeModel(path string, m *model.Model) error {
-	return writeWhole(path, func(out *os.File) error { return model.Write(out, m) })
-}
-
-// writeWhole writes a file beside path and renames it.
-func writeWhole(path string, write func(*os.File) error) (err error) {
-	out, err := os.OpenFile(fmt.Sprintf("%s.%d.tmp", path, os.Getpid()), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
-	if err != nil {
-		return fmt.Errorf("%s cannot be made: %w", filepath.Clean(path), err)
-	}
-	defer func() {
-		if err != nil {
-			out.Close()
-			os.Remove(out.Name())
-		}
-	}()
-	if err := write(out); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	if err := out.Close(); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return os.Rename(out.Name(), path)
 }

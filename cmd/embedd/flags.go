@@ -61,16 +61,21 @@ func arguments(low, high int) cobra.PositionalArgs {
 // commas declares a flag whose values are separated by commas; it may be repeated too.
 func (f *flags) commas(name, usage string) *[]string {
 	var values []string
+	f.commasVar(&values, name, usage)
+	return &values
+}
+
+// commasVar is commas into a variable.
+func (f *flags) commasVar(values *[]string, name, usage string) {
 	f.Func(name, usage, func(s string) error {
 		for part := range strings.SplitSeq(s, ",") {
 			if part = strings.TrimSpace(part); part == "" {
 				return errors.New("an element of the list is empty")
 			}
-			values = append(values, part)
+			*values = append(*values, part)
 		}
 		return nil
 	})
-	return &values
 }
 
 // settings declares a repeatable KEY=VALUE flag.

@@ -12,7 +12,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -148,7 +147,7 @@ func modelExportCommand(e *env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if *path == "" {
+		if *path == "" || *path == "-" {
 			return out.object(m)
 		}
 		var write func(io.Writer, *model.Model) error
@@ -167,7 +166,7 @@ func modelExportCommand(e *env) *cobra.Command {
 		if ext := filepath.Ext(*path); m.Components() == nil && (ext == ".npz" || ext == ".csv") {
 			return usagef("model export: a map of kind %s is more than one matrix: export it as .json", m.Map())
 		}
-		return writeWhole(*path, func(file *os.File) error {
+		return writeWhole(*path, func(file io.Writer) error {
 			b := bufio.NewWriter(file)
 			if err := write(b, m); err != nil {
 				return err

@@ -5,8 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/embedd/embedd/arrowio/file"
 )
 
 // output writes what a verb reports: JSON objects, one a line, or text for people.
@@ -29,6 +33,13 @@ func (f *flags) output(e *env) *output {
 		})
 	f.offer("format", "text", "json")
 	return o
+}
+
+// beside makes the report leave on stderr where the file that is written is standard output.
+func (o *output) beside(e *env, path string) {
+	if path == "-" {
+		o.w = e.stderr
+	}
 }
 
 // object writes v as one line of JSON.
@@ -71,3 +82,55 @@ func (t *table) row(cells ...any) {
 }
 
 func (t *table) flush() error { return t.w.Flush() }
+
+// createData makes a file of rows, the argument of -o; "-" is the verb's standard output.
+func createData(e *env, path string) (*file.Writer, error) {
+	if path != "-" {
+		return file.Create(path)
+	}
+	if err := noTerminal(e, path); err != nil {
+		return nil, err
+	}
+	return file.NewWriter(e.stdout, "standard output"), nil
+}
+
+// writeOut writes the argument of -o: a file that appears under its name when it is whole, or for "-" the verb's
+// standard output.
+func writeOut(e *env, path string, write func(io.Writer) error) error {
+	if path != "-" {
+		return writeWhole(path, write)
+	}
+	if err := noTerminal(e, path); err != nil {
+		return err
+	}
+	return write(e.stdout)
+}
+
+// writeWhole writes a file beside path and renames it.
+func writeWhole(path string, write func(io.Writer) error) (err error) {
+	out, err := os.OpenFile(fmt.Sprintf("%s.%d.tmp", path, os.Getpid()), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	if err != nil {
+		return fmt.Errorf("%s cannot be made: %w", filepath.Clean(path), err)
+	}
+	defer func() {
+		if err != nil {
+			out.Close()
+			os.Remove(out.Name())
+		}
+	}()
+	if err := write(out); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if err := out.Close(); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return os.Rename(out.Name(), path)
+}
+
+// noTerminal refuses to write what is no text to a terminal, before there is work that would be lost.
+func noTerminal(e *env, path string) error {
+	if path == "-" && isTerminal(e.stdout) {
+		return usagef("standard output is a terminal, and what -o - writes is no text: redirect it, or name a file with -o")
+	}
+	return nil
+}

@@ -6,69 +6,67 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/file"
 )
 
-// packRecord replaces the numeric columns, label and key apart, by one fixed-size list of float32, in schema order.
-// Nulls become null elements.
+// packRecord replaces the columns of numbers, label and key apart, by one fixed-size list of float32, in schema order.
+// Nulls become null elements. Lists stay as they are.
 func packRecord(rec arrow.Record, name, label, key string) (arrow.Record, error) {
+	all, err := messageOf(rec, nil)
+	if err != nil {
+		return nil, err
+	}
 	var fields []arrow.Field
-	var kept []arrow.Array
-	var numbers []func(int) (float32, bool)
+	var kept, packed []arrow.Array
+	var names []string
 	for i, f := range rec.Schema().Fields() {
-		get := numberOf(rec.Column(i))
-		if get == nil || f.Name == label || f.Name == key {
+		if all.Fields()[i].Holds != "number" || f.Name == label || f.Name == key {
 			fields, kept = append(fields, f), append(kept, rec.Column(i))
 			continue
 		}
-		numbers = append(numbers, get)
+		names, packed = append(names, f.Name), append(packed, rec.Column(i))
 	}
-	if len(numbers) == 0 {
-		return nil, fmt.Errorf("there is no numeric column to pack into %q", name)
+	if len(names) == 0 {
+		return nil, fmt.Errorf("there is no column of numbers to pack into %q", name)
 	}
-	list := arrow.FixedSizeListOf(int32(len(numbers)), arrow.PrimitiveTypes.Float32)
-	b := array.NewFixedSizeListBuilder(memory.DefaultAllocator, int32(len(numbers)), arrow.PrimitiveTypes.Float32)
+	m, err := messageOf(rec, names)
+	if err != nil {
+		return nil, err
+	}
+	list := arrow.FixedSizeListOf(int32(len(names)), arrow.PrimitiveTypes.Float32)
+	b := array.NewFixedSizeListBuilder(memory.DefaultAllocator, int32(len(names)), arrow.PrimitiveTypes.Float32)
 	defer b.Release()
 	values := b.ValueBuilder().(*array.Float32Builder)
+	blocks := m.Batches()[0].Features()
+	var x []float64
 	for row := range int(rec.NumRows()) {
 		b.Append(true)
-		for _, get := range numbers {
-			if v, ok := get(row); ok {
-				values.Append(v)
-			} else {
+		x = x[:0]
+		for _, block := range blocks {
+			x = appendRow(x, block, row)
+		}
+		for j, v := range x {
+			if packed[j].IsNull(row) {
 				values.AppendNull()
+			} else {
+				values.Append(float32(v))
 			}
 		}
 	}
-	packed := b.NewArray()
-	defer packed.Release()
+	lists := b.NewArray()
+	defer lists.Release()
 	fields = append([]arrow.Field{{Name: name, Type: list}}, fields...)
 	meta := rec.Schema().Metadata()
-	return array.NewRecord(arrow.NewSchema(fields, &meta), append([]arrow.Array{packed}, kept...), rec.NumRows()), nil
+	return array.NewRecord(arrow.NewSchema(fields, &meta), append([]arrow.Array{lists}, kept...), rec.NumRows()), nil
 }
 
-// numberOf reads a numeric column as float32; nil for another type.
-func numberOf(a arrow.Array) func(int) (float32, bool) {
-	switch a := a.(type) {
-	case *array.Float64:
-		return func(i int) (float32, bool) { return float32(a.Value(i)), a.IsValid(i) }
-	case *array.Float32:
-		return func(i int) (float32, bool) { return a.Value(i), a.IsValid(i) }
-	case *array.Int64:
-		return func(i int) (float32, bool) { return float32(a.Value(i)), a.IsValid(i) }
-	case *array.Int32:
-		return func(i int) (float32, bool) { return float32(a.Value(i)), a.IsValid(i) }
-	case *array.Int16:
-		return func(i int) (float32, bool) { return float32(a.Value(i)), a.IsValid(i) }
-	case *array.Int8:
-		return func(i int) (float32, bool) { return float32(a.Value(i)), a.IsValid(i) }
-	case *array.Uint64:
-		return func(i int) (float32, bool) { return float32(a.Value(i)), a.IsValid(i) }
-	case *array.Uint32:
-		return func(i int) (float32, bool) { return float32(a.Value(i)), a.IsValid(i) }
-	case *array.Uint16:
-		return func(i int) (float32, bool) { return float32(a.Value(i)), a.IsValid(i) }
-	case *array.Uint8:
-		return func(i int) (float32, bool) { return float32(a.Value(i)), a.IsValid(i) }
+// messageOf reads a record as a pipeline would that has these features.
+func messageOf(rec arrow.Record, features []string) (*arrowio.Message, error) {
+	decoder, err := arrowio.NewDecoder(arrowio.Spec{Features: features, Limits: file.Limits()})
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	return decoder.FromRecord(rec)
 }

@@ -3,8 +3,8 @@ package main
 import (
 	"fmt"
 	"image/color"
+	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,11 +33,12 @@ type picture struct {
 }
 
 const (
-	pictureWidth  = 10 * vg.Inch
-	pictureHeight = 8 * vg.Inch
-	pictureDPI    = 144
-	legendWidth   = 1.6 * vg.Inch
-	legendClasses = 40 // more do not fit
+	pictureWidth   = 10 * vg.Inch
+	pictureHeight  = 8 * vg.Inch
+	pictureDPI     = 144
+	legendWidth    = 1.6 * vg.Inch
+	legendClasses  = 40 // more do not fit: then it names the largest
+	largestClasses = 10
 )
 
 // palette holds colours that stay apart on white and, the first eight, for colour-blind eyes too. After the last class
@@ -70,8 +71,8 @@ func (l letters) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
 	c.FillString(face, vg.Point{X: at.X - face.Width(l.text)/2, Y: at.Y - 0.35*size}, l.text)
 }
 
-// save writes the picture; the suffix of path, .png or .svg, chooses the format.
-func (p *picture) save(path string) (err error) {
+// save writes the picture; the suffix of path, .png or .svg, chooses the format, and "-" is PNG on standard output.
+func (p *picture) save(e *env, path string) (err error) {
 	// gonum/plot panics on figures that it cannot lay out.
 	defer func() {
 		if r := recover(); r != nil {
@@ -85,14 +86,18 @@ func (p *picture) save(path string) (err error) {
 	if err := p.draw(draw.New(canvas)); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return writeWhole(path, func(out *os.File) error {
+	return writeOut(e, path, func(out io.Writer) error {
 		_, err := canvas.WriteTo(out)
 		return err
 	})
 }
 
 func newCanvas(path string) (vg.CanvasWriterTo, error) {
-	switch strings.ToLower(filepath.Ext(path)) {
+	ending := strings.ToLower(filepath.Ext(path))
+	if path == "-" {
+		ending = ".png"
+	}
+	switch ending {
 	case ".png":
 		return vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(pictureWidth, pictureHeight), vgimg.UseDPI(pictureDPI),
 			vgimg.UseBackgroundColor(color.White))}, nil
@@ -134,6 +139,7 @@ func (p *picture) draw(c draw.Canvas) error {
 	legend.TextStyle.Font.Size = 12
 	legend.Padding = 3
 	counts := p.byClass()
+	named := p.inLegend(counts)
 	for _, class := range p.order() {
 		points := counts[class]
 		if len(points) == 0 {
@@ -145,20 +151,37 @@ func (p *picture) draw(c draw.Canvas) error {
 		}
 		scatter.GlyphStyle = p.style(class, len(p.x))
 		chart.Add(scatter)
-		if len(p.classes) <= legendClasses || class < legendClasses {
+		if class < 0 || named[class] {
 			key := *scatter
 			key.GlyphStyle.Radius = 5
 			legend.Add(p.name(class), &key)
 		}
 	}
-	if len(p.classes) > legendClasses {
-		legend.Add(fmt.Sprintf("and %d more", len(p.classes)-legendClasses))
+	if more := len(p.classes) - len(named); more > 0 {
+		legend.Add(fmt.Sprintf("and %d more", more))
 	}
 	const margin = 10
 	chart.Draw(draw.Crop(c, margin, -legendWidth, margin, -margin))
 	side := draw.Crop(c, c.Size().X-legendWidth+8, -4, margin, -48)
 	legend.Draw(side)
 	return nil
+}
+
+// inLegend is the classes that the legend names: all, or where that are more than fit, the largest.
+func (p *picture) inLegend(points map[int]plotter.XYs) map[int]bool {
+	largest := make([]int, len(p.classes))
+	for i := range largest {
+		largest[i] = i
+	}
+	if len(largest) > legendClasses {
+		slices.SortStableFunc(largest, func(a, b int) int { return len(points[b]) - len(points[a]) })
+		largest = largest[:largestClasses]
+	}
+	named := map[int]bool{}
+	for _, class := range largest {
+		named[class] = true
+	}
+	return named
 }
 
 // order draws the points without a class first, so that they lie under the others.

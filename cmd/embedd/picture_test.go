@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"image/png"
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"testing"
 )
 
@@ -32,7 +35,7 @@ func TestPictureColours(t *testing.T) {
 	words := []string{"setosa", "versicolor", "virginica"}
 	for name, classes := range map[string][]string{"digits": digits, "words": words} {
 		path := filepath.Join(t.TempDir(), name+".png")
-		if err := clusters(classes, 60).save(path); err != nil {
+		if err := clusters(classes, 60).save(&env{}, path); err != nil {
 			t.Fatal(err)
 		}
 		raw, err := os.ReadFile(path)
@@ -73,21 +76,54 @@ func TestPictureColours(t *testing.T) {
 func TestPictureFormats(t *testing.T) {
 	p := clusters([]string{"a", "b"}, 5)
 	svg := filepath.Join(t.TempDir(), "p.svg")
-	if err := p.save(svg); err != nil {
+	if err := p.save(&env{}, svg); err != nil {
 		t.Fatal(err)
 	}
 	raw, err := os.ReadFile(svg)
 	if err != nil || !bytes.Contains(raw, []byte("<svg")) || !bytes.Contains(raw, []byte("clusters")) {
 		t.Errorf("no SVG with the title: %v", err)
 	}
-	if err := p.save("p.jpeg"); err == nil {
+	if err := p.save(&env{}, "p.jpeg"); err == nil {
 		t.Error("a .jpeg was accepted")
 	}
-	if err := (&picture{}).save(svg); err == nil {
+	if err := (&picture{}).save(&env{}, svg); err == nil {
 		t.Error("a picture without points was drawn")
 	}
 	p.x[0] = math.NaN()
-	if err := p.save(svg); err == nil {
+	if err := p.save(&env{}, svg); err == nil {
 		t.Error("a point at NaN was drawn")
+	}
+}
+
+// Three hundred classes: the legend names the ten largest, in the order of classes, and counts the others.
+func TestPictureOfManyClasses(t *testing.T) {
+	var classes []string
+	for c := range 300 {
+		classes = append(classes, fmt.Sprintf("class %03d", c))
+	}
+	p := clusters(classes, 2)
+	for c := range 10 { // every thirtieth has more points
+		for range 3 + c {
+			p.x, p.y, p.class = append(p.x, 0), append(p.y, 0), append(p.class, 30*c+7)
+		}
+	}
+	svg := filepath.Join(t.TempDir(), "p.svg")
+	if err := p.save(&env{}, svg); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(svg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var named []string
+	for _, found := range regexp.MustCompile(`>(class \d+|and \d+ more)<`).FindAllStringSubmatch(string(raw), -1) {
+		named = append(named, found[1])
+	}
+	var want []string
+	for c := range 10 {
+		want = append(want, classes[30*c+7])
+	}
+	if want = append(want, "and 290 more"); !slices.Equal(named, want) {
+		t.Errorf("the legend is %q, want %q", named, want)
 	}
 }

@@ -17,7 +17,7 @@ func plotCommand(e *env) *cobra.Command {
 	f.dataFlags(&spec)
 	o := f.fitFlags()
 	modelPath := f.String("model", "", "`FILE` of a model, in place of --method")
-	path := f.StringP("output", "o", "", "`FILE` of the picture: .png or .svg")
+	path := f.StringP("output", "o", "", "`FILE` of the picture: .png or .svg; - is PNG on standard output")
 	f.require("data", "output")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
@@ -25,6 +25,9 @@ func plotCommand(e *env) *cobra.Command {
 			return usagef("plot: give one of --model and --method")
 		}
 		if _, err := newCanvas(*path); err != nil {
+			return err
+		}
+		if err := noTerminal(e, *path); err != nil {
 			return err
 		}
 		m, r, err := plotModel(ctx, e, spec, o, *modelPath)
@@ -35,7 +38,7 @@ func plotCommand(e *env) *cobra.Command {
 		if err := m.Project(y, model.DenseRows(r.X, r.N, r.M)); err != nil {
 			return err
 		}
-		return plotRows(m, r, y).save(*path)
+		return plotRows(m, r, y).save(e, *path)
 	}
 	return cmd
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -22,7 +23,7 @@ import (
 func publishCommand(e *env) *cobra.Command {
 	cmd := &cobra.Command{Use: "publish", Short: "send a file as Arrow batches"}
 	f := flagsOf(cmd)
-	data := f.String("data", "", "`FILE` to send: .csv, .csv.gz, .parquet, .arrow, .arrows, or - for an Arrow IPC stream")
+	data := f.String("data", "", "`FILE` to send: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for an Arrow IPC stream")
 	label := f.String("label", "", "label `COLUMN`; it must be in the file")
 	subject := f.String("subject", "", "`SUBJECT` to publish to")
 	server := f.server("")
@@ -33,6 +34,8 @@ func publishCommand(e *env) *cobra.Command {
 	labels := f.String("labels", "", "send the labels apart from the rows, to this `SUBJECT`, as input.labels reads them; needs --label and --key")
 	key := f.String("key", "", "`COLUMN` that joins a row with its label; where the file has none of this name, the row's number")
 	delay := f.Int("delay", 0, "with --labels: a label leaves so many `ROWS` after its row")
+	var how file.Options
+	f.csvFlags(&how)
 	out := f.output(e)
 	f.require("data", "subject")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -50,6 +53,23 @@ func publishCommand(e *env) *cobra.Command {
 		if *loop && *data == "-" {
 			return usagef("publish: --loop cannot begin standard input again")
 		}
+		how.Label = *label
+		open := func() (*file.Reader, error) {
+			in, err := openData(e, *data, how)
+			if err != nil {
+				return nil, err
+			}
+			if err := (rowsSpec{path: *data, label: *label}).check(in.Schema()); err != nil {
+				in.Close()
+				return nil, err
+			}
+			return in, nil
+		}
+		in, err := open() // a file that cannot be sent is told before a server is asked
+		if err != nil {
+			return err
+		}
+		defer func() { in.Close() }()
 		nc, err := server.dial(ctx, e)
 		if err != nil {
 			return err
@@ -69,8 +89,11 @@ func publishCommand(e *env) *cobra.Command {
 		}
 		show := newProgress(e)
 		begin := time.Now()
+		tell := func(rec arrow.Record) {
+			tellRecord(e, in, rec, columns{name: filepath.Base(*data), label: *label, key: *key})
+		}
 		for {
-			err = eachBatch(*data, *label, *key, *pack, *batch, late, func(body []byte, rows int) error {
+			err = eachBatch(in, *label, *key, *pack, *batch, late, tell, func(body []byte, rows int) error {
 				if err := p.send(ctx, body, rows); err != nil {
 					return err
 				}
@@ -88,6 +111,12 @@ func publishCommand(e *env) *cobra.Command {
 			if err != nil || !*loop {
 				break
 			}
+			again, openErr := open()
+			if err = openErr; err != nil {
+				break
+			}
+			in.Close()
+			in, tell = again, nil
 		}
 		show.end()
 		if late != nil && err == nil {
@@ -96,6 +125,9 @@ func publishCommand(e *env) *cobra.Command {
 		if flushErr := p.flush(context.WithoutCancel(ctx)); err == nil || errors.Is(err, context.Canceled) &&
 			flushErr != nil {
 			err = flushErr
+		}
+		if err != nil && p.messages == 0 {
+			return err
 		}
 		seconds := time.Since(begin).Seconds()
 		if out.json {
@@ -125,29 +157,52 @@ func publishCommand(e *env) *cobra.Command {
 	return cmd
 }
 
-// eachBatch reads a file and hands on messages of at most rows rows, without their labels where these go apart.
-func eachBatch(path, label, key, pack string, rows int, late *apart, send func(body []byte, rows int) error) error {
-	r, err := file.Open(path)
+// tellRecord says what a pipeline whose features are * makes of the columns.
+func tellRecord(e *env, in *file.Reader, rec arrow.Record, c columns) {
+	tellFile(e, in)
+	decoder, err := arrowio.NewDecoder(rowsSpec{label: c.label, key: c.key}.decoderSpec())
+	if err == nil {
+		var m *arrowio.Message
+		if m, err = decoder.FromRecord(rec); err == nil {
+			c.see(m)
+			for i, f := range c.fields { // of more rows than these nothing is known
+				c.fields[i].Empty = f.Empty && f.Holds == "null"
+			}
+			c.tell(e, in, decoder.Features())
+			for _, f := range m.Fields() {
+				if f.Feature && f.Empty && rec.NumRows() > 0 {
+					fmt.Fprintf(e.stderr, "embedd: note: %s: %q has no value in the first %d rows: a pipeline that takes it as a feature refuses them, unless schema.nulls says otherwise\n",
+						c.name, f.Name, rec.NumRows())
+				}
+			}
+		}
+	}
 	if err != nil {
-		return err
+		fmt.Fprintf(e.stderr, "embedd: note: %s: a pipeline whose features are * refuses it: %v\n", c.name, err)
 	}
-	defer r.Close()
-	if label != "" && len(r.Schema().FieldIndices(label)) == 0 {
-		return fmt.Errorf("%s has no column %q; it has %s", path, label, columnNames(r.Schema()))
-	}
+}
+
+// eachBatch reads a file and hands on messages of at most rows rows, without their labels where these go apart. The
+// first batch is told, if tell is not nil.
+func eachBatch(in *file.Reader, label, key, pack string, rows int, late *apart, tell func(arrow.Record),
+	send func(body []byte, rows int) error) error {
 	for {
-		rec, err := r.Next()
+		rec, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
+		if tell != nil {
+			tell(rec)
+			tell = nil
+		}
 		if pack != "" {
 			packed, err := packRecord(rec, pack, label, key)
 			rec.Release()
 			if err != nil {
-				return fmt.Errorf("%s: %w", path, err)
+				return err
 			}
 			rec = packed
 		}
@@ -177,20 +232,6 @@ func sendPart(part arrow.Record, late *apart, send func(body []byte, rows int) e
 		return err
 	}
 	return send(body, int(part.NumRows()))
-}
-
-func columnNames(s *arrow.Schema) string {
-	names := ""
-	for i, f := range s.Fields() {
-		if i == 12 {
-			return names + ", ..."
-		}
-		if i > 0 {
-			names += ", "
-		}
-		names += f.Name
-	}
-	return names
 }
 
 // publisher sends to a subject, through JetStream where a stream takes it.

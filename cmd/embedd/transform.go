@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -17,14 +18,16 @@ func transformCommand(e *env) *cobra.Command {
 	cmd := &cobra.Command{Use: "transform", Short: "apply a model to a file or a stream of rows"}
 	f := flagsOf(cmd)
 	modelPath := f.String("model", "", "`FILE` of the model")
-	data := f.String("data", "", "`FILE` of rows: .csv .csv.gz .parquet .arrow .arrows, or - for an Arrow IPC stream on standard input")
+	data := f.String("data", "", "`FILE` of rows: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for an Arrow IPC stream on standard input")
 	path := f.StringP("output", "o", "",
-		"`FILE` that is written: .csv .csv.gz .parquet .arrow .arrows, or - for an Arrow IPC stream on standard output")
+		"`FILE` that is written: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for an Arrow IPC stream on standard output")
 	keep := f.commas("keep", "`COLUMNS` that stay beside the embedding: all (every column but the features), none, names or globs (default all)")
 	column := f.String("column", "embedding", "`NAME` of the output column")
-	columns := f.Bool("columns", false,
+	single := f.Bool("columns", false,
 		"write the embedding as float32 columns NAME_0, NAME_1 ... instead of one list column")
 	nulls := f.choice("nulls", "`POLICY` for rows with a missing or infinite feature: reject is an error, impute takes the model's mean, skip leaves them out", "reject", "impute", "skip")
+	var how file.Options
+	f.csvFlags(&how)
 	f.require("model", "data", "output")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
@@ -32,7 +35,7 @@ func transformCommand(e *env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		encoder, err := arrowio.NewEncoder(arrowio.Output{Column: *column, Columns: *columns, Keep: *keep})
+		encoder, err := arrowio.NewEncoder(arrowio.Output{Column: *column, Columns: *single, Keep: *keep})
 		if err != nil {
 			return usageError{err}
 		}
@@ -40,25 +43,26 @@ func transformCommand(e *env) *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("%s: %w", *modelPath, err)
 		}
-		in, err := openData(e, *data)
+		in, err := openData(e, *data, how)
 		if err != nil {
 			return err
 		}
 		defer in.Close()
-		tellFile(e, in)
 		out, err := createData(e, *path)
 		if err != nil {
 			return err
 		}
 		defer out.Discard()
 		t := transformer{in: in, model: m, decoder: decoder, encoder: encoder, nulls: *nulls, path: *data,
-			meta: modelMeta(m)}
+			meta: modelMeta(m), columns: columns{name: filepath.Base(*data), other: "numbers that are not in the model"}}
 		if err := t.run(ctx, e, out); err != nil {
 			return err
 		}
 		if err := out.Close(); err != nil {
 			return err
 		}
+		tellFile(e, in)
+		t.columns.tell(e, in, m.Features())
 		if t.skipped > 0 {
 			fmt.Fprintf(e.stderr, "embedd: note: %d of %d rows are left out, because a feature is missing\n",
 				t.skipped, t.rows)
@@ -94,6 +98,7 @@ type transformer struct {
 	nulls   string
 	path    string
 	meta    []wire.Pair
+	columns columns
 
 	rows, skipped, imputed int
 }
@@ -132,6 +137,7 @@ func (t *transformer) batch(msg []byte) ([]byte, error) {
 	if err != nil {
 		return nil, explainBatch(err, t.in, t.path, t.rows)
 	}
+	t.columns.see(m)
 	r := arrowio.Reduced{Message: m, Dim: t.model.Dim()}
 	for _, b := range m.Batches() {
 		drop, err := t.faulty(b)

@@ -1,4 +1,4 @@
-# Writes types.parquet and lz4.parquet with pyarrow (26.0.1 wrote the files that are committed): python3 write.py
+# Writes types.parquet, lz4.parquet and lz4v2.parquet with pyarrow (26.0.1 wrote the files that are committed): python3 write.py
 import datetime as dt
 import decimal
 import os
@@ -37,6 +37,7 @@ table = pa.table({
 os.chdir(os.path.dirname(os.path.abspath(__file__)))
 pq.write_table(table, "types.parquet", compression="zstd", row_group_size=10)
 pq.write_table(pa.table({"x": [float(i) for i in range(100)]}), "lz4.parquet", compression="lz4")
+pq.write_table(table, "lz4v2.parquet", compression="lz4", row_group_size=10, data_page_version="2.0")
 
 # Polars (2.1.0 wrote the file that is committed) leaves the prefix of the schema's frame out, and writes texts as views.
 import polars as pl
