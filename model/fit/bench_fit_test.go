@@ -94,16 +94,17 @@ func BenchmarkFitMoments(b *testing.B) {
 	}
 }
 
-// processorTime reports, at the end of the benchmark, the time of all cores
-// together, which other work on the machine hardly touches.
-func processorTime(b *testing.B) func() {
-	spent := func() time.Duration {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			b.Fatal(err)
-		}
-		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+// spent is the time of all cores together, which other work on the machine hardly touches.
+func spent(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
 	}
-	from := spent()
-	return func() { b.ReportMetric(float64(spent()-from)/float64(b.N)/1e6, "cpu-ms/op") }
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// processorTime reports it at the end of the benchmark.
+func processorTime(b *testing.B) func() {
+	from := spent(b)
+	return func() { b.ReportMetric(float64(spent(b)-from)/float64(b.N)/1e6, "cpu-ms/op") }
 }
