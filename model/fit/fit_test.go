@@ -232,6 +232,8 @@ func TestRowOrderDoesNotMatter(t *testing.T) {
 			switch method.Name {
 			case "ltsimr", "mp-ltsimr":
 				bound = 1e-6 // gamma = 1e9 takes as many digits from the rest of S3
+			case "pairacc":
+				bound = 1e-6 // an optimum by its values alone is known to half of their digits
 			}
 			if e := apart(matrixOf(fit(t, data, c)), matrixOf(fit(t, mixed, c))); e > bound {
 				t.Errorf("%s: maps of permuted rows differ by %.2g", method.Name, e)
