@@ -6,8 +6,8 @@ import "github.com/embedd/embedd/model/internal/linalg"
 // stored in a model comes from them, because its digest must not depend on where it was made: the rotation of a model
 // that is aligned, and the window of a map of views, which its rows have to meet at distance 0 when they come back.
 //
-// A dot product runs over tables whose length and alignment are fixed here, because the order in which gonum's Sdot sums
-// depends on the alignment of its second argument, and Sgemm's on the size of the batch.
+// A dot product runs over tables whose length and alignment are fixed here, because the order in which gonum's Sdot
+// sums depends on the alignment of its second argument, and Sgemm's on the size of the batch.
 type steady struct {
 	width, stride int
 	w             []float32 // width x stride, aligned

@@ -133,8 +133,8 @@ func verdict(b *testing.B, name string, got float64, unit string, goal float64) 
 	b.Logf("%s: %.3g %s, goal %g: %s", name, got, unit, goal, word)
 }
 
-// numpyRates are the GF/s of numpy for the same, from memory and in a cache, and the GB/s at which its dot product reads
-// memory, where EMBEDD_PYTHON names a Python with it.
+// numpyRates are the GF/s of numpy for the same, from memory and in a cache, and the GB/s at which its dot product
+// reads memory, where EMBEDD_PYTHON names a Python with it.
 func numpyRates(n, m, d int) (rates [3]float64, err error) {
 	python := os.Getenv("EMBEDD_PYTHON")
 	if python == "" {

@@ -140,7 +140,7 @@ func (p *problem) check(r *rand.Rand) (rows int, err error) {
 			row := p.x[i/p.outputs*p.features:][:p.features]
 			bad := slices.ContainsFunc(row, func(v float32) bool { return v-v != 0 })
 			if off := math.Abs(float64(y) - exact[i]); bad != (y-y != 0) && (bad || size[i] < 1e38) ||
-				y-y == 0 && !(off <= Bound(p.features)*size[i]+float64(p.features+9)*0x1p-149) {
+				y-y == 0 && !(off <= bound(p.features)*size[i]+float64(p.features+9)*0x1p-149) {
 				return rows, fmt.Errorf("%s: output %d is %g, the exact sum %g of terms of %g", s.name, i, y, exact[i], size[i])
 			}
 		}
@@ -166,6 +166,13 @@ func (p *problem) check(r *rand.Rand) (rows int, err error) {
 		}
 	}
 	return rows, nil
+}
+
+// bound is how far an output may be from the exact sum of the same weights, means and offset, relative to the sum of
+// the sizes of what is added. Each term passes the rounding of the difference, of the product, of the additions in its
+// lane, of three of lanes and of that of the offset, 2^-24 each (Higham 2002, eq. 3.5).
+func bound(features int) float64 {
+	return float64((features+lanes-1)/lanes+6) * 0x1.01p-24
 }
 
 // exact is the outputs in float64 and the sizes that their error is relative to.

@@ -101,14 +101,6 @@ func newWeights(s set, w []float32, mean []float32, offset []float32) *Weights {
 	return p
 }
 
-// Bound is how far an output may be from the exact sum of the same weights, means and offset, relative to the sum of
-// what is added, by size, and the offset. Each number passes the rounding of the difference, of its product, of the
-// additions in its lane, of three of lanes and of the offset, 2^-24 each (Higham 2002, eq. 3.5); terms that leave the
-// range of normal numbers lose 2^-149 more.
-func Bound(features int) float64 {
-	return float64((features+lanes-1)/lanes+6) * 0x1.01p-24
-}
-
 // List32 writes the outputs of rows that lie stride numbers apart to dst, row after row. It tells whether all of them
 // are finite. Where a feature of a row is not, none of the outputs of the row is.
 func (p *Weights) List32(dst, x []float32, rows, stride int) (finite bool) {
