@@ -240,7 +240,7 @@ func (c *course) pipeline(stage plugin.Config) func(context.Context, string) err
 	return func(ctx context.Context, name string) error {
 		e, err := stream.New(stream.Options{Conn: c.nc,
 			Pipelines: []stream.Pipeline{{Name: name, Stream: "features", Subject: "features.bench",
-				Output: "reduced.bench", Dead: "dead.bench", Stage: stage}}})
+				Output: "reduced.bench", Dead: "dead.bench", Models: stream.Models{None: true}, Stage: stage}}})
 		if err != nil {
 			return err
 		}

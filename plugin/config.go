@@ -102,8 +102,8 @@ type Config struct {
 	Training Training
 	Until    Until // default UntilHold
 	Classes  int   // most classes; default 1000
-	// LowPriority has the worker that learns run on a thread of its own of low priority, where the system has that for
-	// threads (Linux): answers do not wait for it. Threads are the host's, so it is the host's choice. A thread that waits
+	// LowPriority has the worker that learns run on a thread of its own of low priority once a first model is live, where
+	// the system has that for threads (Linux): answers do not wait for it. Threads are the host's, so it is the host's choice. A thread that waits
 	// for a core holds one of GOMAXPROCS, and what stops all goroutines waits for it: one more makes up for the first.
 	LowPriority bool
 	// Labels, where set, lets labels come apart from their rows: Stage.LearnLabels takes them. Spec names key and

@@ -75,9 +75,6 @@ func (l *learner) start() {
 	l.cancel = cancel
 	go func() {
 		defer close(l.done)
-		if l.config.LowPriority {
-			lowPriority()
-		}
 		l.work(ctx)
 	}()
 }
@@ -95,7 +92,13 @@ func (l *learner) close() {
 func (l *learner) work(ctx context.Context) {
 	tick := time.NewTicker(tickOf(l.config.Training.Every.Period))
 	defer tick.Stop()
+	gives := false
 	for ctx.Err() == nil {
+		// Answers wait for a first model, so what makes it does not give way to them.
+		if live := l.stage.Live(); l.config.LowPriority && !gives && live != nil && !live.Bootstrap {
+			lowPriority()
+			gives = true
+		}
 		if next := l.take(); next != nil {
 			l.teach(ctx, next)
 			l.report()

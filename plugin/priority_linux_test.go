@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 )
 
-// TestLowPriority: one thread gives way, where that is asked for, and is gone with the stage.
+// TestLowPriority: one thread gives way, where that is asked for and once there is a model, and is gone with the stage.
 func TestLowPriority(t *testing.T) {
 	await := func(want int) {
 		t.Helper()
@@ -22,10 +23,24 @@ func TestLowPriority(t *testing.T) {
 			}
 		}
 	}
+	m, err := fit.Fit(t.Context(), &model.Data{X: []float64{1, 2, 4}, N: 3, M: 1, Features: []string{"x"}},
+		fit.Config{Method: "pca", Dim: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, low := range []bool{false, true} {
 		s, err := New(Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Fit: fit.Config{Method: "lda"},
 			LowPriority: low})
 		if err != nil {
+			t.Fatal(err)
+		}
+		if n := niced(t); n > 0 {
+			t.Errorf("%d threads give way before there is a model", n)
+		}
+		if err := s.Adopt(&Live{Model: m, Version: "v", Epoch: 1}, false); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if low {

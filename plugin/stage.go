@@ -49,7 +49,23 @@ type Live struct {
 // Metadata is what every output says of its model, in the order in which it is written.
 func (l *Live) Metadata() []wire.Pair {
 	m := wire.Model{Version: l.Version, Method: l.Model.Method(), Epoch: uint64(l.Epoch)}
-	return append(append(make([]wire.Pair, 0, 8), wire.VersionPair()), m.Pairs()...) // and space for what is added
+	return append([]wire.Pair{wire.VersionPair()}, m.Pairs()...)
+}
+
+// named is the metadata of a model, kept from one output to the next.
+type named struct {
+	live  *Live
+	pairs []wire.Pair
+}
+
+// naming is the metadata of a model, to which more may be appended.
+func (s *Stage) naming(l *Live) []wire.Pair {
+	n := s.named.Load()
+	if n == nil || n.live != l {
+		n = &named{l, slices.Clip(l.Metadata())}
+		s.named.Store(n)
+	}
+	return n.pairs
 }
 
 // Stage decodes, learns, projects and encodes. All methods may be called from many goroutines at once, but Learn,
@@ -60,6 +76,7 @@ type Stage struct {
 	decoder *arrowio.Decoder
 	encoder *arrowio.Encoder
 	live    atomic.Pointer[Live]
+	named   atomic.Pointer[named]
 	ready   chan struct{} // closed when a first model is live
 	once    sync.Once
 
@@ -238,7 +255,7 @@ func insert(rows [][]int, batches, batch, row int) [][]int {
 
 // Encode writes a result as one wire message that names its model, with further pairs in its schema's metadata.
 func (s *Stage) Encode(r *Result, more ...wire.Pair) ([]byte, error) {
-	return s.encoder.Encode(r.Reduced, append(r.Live.Metadata(), more...))
+	return s.encoder.Encode(r.Reduced, append(s.naming(r.Live), more...))
 }
 
 // Record is Encode as a record, for a message that FromRecord made: the kept columns, the output, and what names the
@@ -253,7 +270,7 @@ func (s *Stage) Record(r *Result, more ...wire.Pair) (arrow.Record, error) {
 // further metadata of one part.
 func (s *Stage) Split(r *Result, limit int, pairs func(part, parts int) []wire.Pair) ([][]byte, error) {
 	return s.encoder.Split(r.Reduced, limit, func(part, parts int) []wire.Pair {
-		return append(r.Live.Metadata(), pairs(part, parts)...)
+		return append(s.naming(r.Live), pairs(part, parts)...)
 	})
 }
 

@@ -100,9 +100,11 @@ func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 	if err != nil {
 		return p.deadMessage(a, err)
 	}
-	names := r.Live.Metadata()
+	if p.names.live != r.Live {
+		p.names.live, p.names.pairs = r.Live, r.Live.Metadata()
+	}
 	for i, body := range bodies {
-		a.parts = append(a.parts, p.reduced(in, i, body, names, pairs[i]))
+		a.parts = append(a.parts, p.reduced(in, i, body, p.names.pairs, pairs[i]))
 	}
 	a.rows.skip = r.Skipped
 	a.rows.dead = r.RejectedRows()
@@ -181,6 +183,7 @@ func (p *pipeline) outgoing(in *input, kind wire.Answer, part int, subject strin
 	one := &struct { // few objects a message: a small one takes no longer than they do
 		outgoing
 		nats.Msg
+		values [10]string
 	}{Msg: nats.Msg{Subject: subject, Data: body, Header: make(nats.Header, len(header)+8)}}
 	o := &one.outgoing
 	o.msg = &one.Msg
@@ -190,7 +193,7 @@ func (p *pipeline) outgoing(in *input, kind wire.Answer, part int, subject strin
 			o.msg.Header[k] = v
 		}
 	}
-	values := make([]string, 0, 16)
+	values := one.values[:0]
 	for _, some := range pairs {
 		for _, pair := range some {
 			values = append(values, pair.Value)
@@ -217,5 +220,8 @@ func setContentType(h, users nats.Header) {
 			delete(h, k)
 		}
 	}
-	h.Set(wire.HeaderContentType, wire.ContentType)
+	h[wire.HeaderContentType] = arrowStream
 }
+
+// arrowStream is the value of that header, which no one writes to.
+var arrowStream = []string{wire.ContentType}

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/registry"
 )
@@ -100,6 +101,10 @@ type pipeline struct {
 
 	input   jetstream.Stream // nil on core NATS
 	binding binding
+	names   struct { // of the model that answered last, for who answers
+		live  *plugin.Live
+		pairs []wire.Pair
+	}
 	trials  trials
 	created time.Time // of the input stream, when the pipeline was opened
 	feed    *feed     // nil where nothing is learned

@@ -17,6 +17,7 @@ import (
 type outgoing struct {
 	msg    *nats.Msg
 	id     string    // Nats-Msg-Id; "" on core NATS
+	ids    [1]string // as a header's value
 	sink   *sink     // the stream that takes it; nil on core NATS
 	stored bool      // an earlier attempt stored it already
 	letter *letter   // of which it is a part; nil: it is an output

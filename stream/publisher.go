@@ -54,7 +54,8 @@ func (u *publisher) send(o *outgoing) {
 	if o.after.created.IsZero() {
 		o.after = o.sink.place()
 	}
-	o.msg.Header.Set(jetstream.MsgIDHeader, o.id)
+	o.ids[0] = o.id
+	o.msg.Header[jetstream.MsgIDHeader] = o.ids[:]
 	u.mu.Lock()
 	u.newest++
 	o.number, o.sent = u.newest, time.Now()
