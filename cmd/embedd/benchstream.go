@@ -41,7 +41,6 @@ type course struct {
 	js    jetstream.JetStream
 	last  uint64 // number of the newest input
 	turns int
-	cpu   [2][]float64 // seconds of this process in each turn
 }
 
 // pipeline measures an engine with a fixed model beside a relay of the same messages.
