@@ -28,7 +28,10 @@ type Options struct {
 	// default: no metrics; engines share one where their pipelines have names of their own
 	Registerer prometheus.Registerer
 	Clock      func() time.Time // default time.Now
-	Opened     func()           // called once Run has opened every pipeline, before the first input is taken; nil: not
+	// Wait is how long the opening of the pipelines is tried again where the server does not answer, or has no leader yet;
+	// 0: it is tried once
+	Wait   time.Duration
+	Opened func() // called once Run has opened every pipeline, before the first input is taken; nil: not
 }
 
 // Engine runs pipelines over one connection, which stays the caller's.
@@ -92,12 +95,9 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 			e.metrics.stages.remove(p.Name)
 		}
 	}()
+	begin := time.Now()
 	for _, c := range e.options.Pipelines {
-		var p *pipeline
-		err := access.during(ctx, access.ofServer, func(ctx context.Context) (err error) {
-			p, err = e.open(ctx, js, access, c)
-			return err
-		})
+		p, err := e.openPatiently(ctx, js, access, c, begin)
 		if err != nil && ctx.Err() != nil {
 			return nil // told to stop before anything had started: there is nothing to drain
 		}
@@ -152,6 +152,42 @@ func (e *Engine) flush() {
 
 // flushWait is how long the end of Run waits for the server to take the last acknowledgements.
 const flushWait = 2 * time.Second
+
+// openPatiently opens a pipeline, again and again while what keeps it from that may pass.
+func (e *Engine) openPatiently(ctx context.Context, js jetstream.JetStream, access *access, c Pipeline,
+	begin time.Time) (p *pipeline, err error) {
+	for attempt := 0; ; attempt++ {
+		err = access.during(ctx, access.ofServer, func(ctx context.Context) (err error) {
+			p, err = e.open(ctx, js, access, c)
+			return err
+		})
+		if err == nil || !e.mayPass(err) || time.Since(begin) > e.options.Wait || !pause(ctx, attempt) {
+			return p, err
+		}
+		e.log.Warn("a pipeline cannot be opened yet; trying again", "pipeline", c.Name, "error", err)
+	}
+}
+
+// The server's codes for a cluster whose JetStream has no leader, or that lacks servers; the client has no names for them.
+const (
+	errNoCluster jetstream.ErrorCode = 10008
+	errNoLeader  jetstream.ErrorCode = 10009
+	errNoServers jetstream.ErrorCode = 10023
+)
+
+// mayPass tells whether an error is one of a server that is starting, or of a cluster that elects a leader.
+func (e *Engine) mayPass(err error) bool {
+	var api *jetstream.APIError
+	if errors.As(err, &api) {
+		return api.ErrorCode == errNoCluster || api.ErrorCode == errNoLeader || api.ErrorCode == errNoServers
+	}
+	if errors.Is(err, nats.ErrNoResponders) { // a server without JetStream has none either
+		has, _ := e.options.Conn.ConnectedServerJetStream()
+		return has
+	}
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) ||
+		errors.Is(err, jetstream.ErrNoStreamResponse)
+}
 
 // open binds what a pipeline needs and makes its stage.
 func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *access, c Pipeline) (*pipeline, error) {

@@ -19,6 +19,7 @@ func setupCommand(e *env) *cobra.Command {
 	path := f.StringP("config", "c", "embedd.yaml", "configuration `FILE`")
 	where := f.address("NATS `URL`; over NATS_URL and the file's nats.url")
 	apply := f.Bool("apply", false, "make the streams and buckets that are missing; one that setup did not make is never changed")
+	count := f.choice("replicas", "`NUMBER` of replicas of what is made; with --apply also of what setup made before with fewer; configured is nats.replicas", "configured", "auto", "1", "3", "5")
 	permissions := f.Bool("permissions", false, "print the least rights of each verb that connects, and do nothing else")
 	out := f.output(e)
 	cmd.MarkFlagsMutuallyExclusive("apply", "permissions")
@@ -31,6 +32,9 @@ func setupCommand(e *env) *cobra.Command {
 		pipelines, err := pipelinesOf(c)
 		if err != nil {
 			return usageError{err}
+		}
+		if *count != "configured" {
+			c.NATS.Replicas = *count
 		}
 		n := usual(where.over(c.NATS))
 		if *permissions {
@@ -71,12 +75,21 @@ func printPlans(out *output, n config.NATS, plans []stream.Plan) error {
 			if p.Problem != "" {
 				line["problem"] = p.Problem
 			}
+			if p.Replicas > 0 {
+				line["replicas"] = p.Replicas
+			}
+			if warning := warningOf(n, p); warning != "" {
+				line["warning"] = warning
+			}
 			if err := out.object(line); err != nil {
 				return err
 			}
 			continue
 		}
 		out.printf("%s\n", planText(n, p))
+		if warning := warningOf(n, p); warning != "" {
+			out.printf("warning: %s\n", warning)
+		}
 	}
 	switch {
 	case wrong > 0:
@@ -85,6 +98,15 @@ func printPlans(out *output, n config.NATS, plans []stream.Plan) error {
 		return checkError{fmt.Errorf("streams missing: %d; `embedd setup --apply` makes them", missing)}
 	}
 	return nil
+}
+
+// warningOf says that there are fewer replicas than there should be.
+func warningOf(n config.NATS, p stream.Plan) string {
+	if p.Raises {
+		return fmt.Sprintf("%s has %d replicas of the %d that are asked for; `embedd setup --apply --replicas %d` raises it",
+			p.Name, p.Replicas, replicas(n), replicas(n))
+	}
+	return p.Warning
 }
 
 func planText(n config.NATS, p stream.Plan) string {

@@ -18,6 +18,9 @@ import (
 // Bucket is the name of the object store that holds the models and of the key-value bucket that holds the pointers.
 const Bucket = "EMBEDD_MODELS"
 
+// Streams are the names of the streams that are behind the buckets.
+func Streams() []string { return []string{"OBJ_" + Bucket, "KV_" + Bucket} }
+
 // history is how many pointers of a pipeline the server keeps, for who looks what happened.
 const history = 8
 
