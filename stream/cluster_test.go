@@ -126,7 +126,7 @@ func TestSetupInACluster(t *testing.T) {
 	if _, err := (Streams{Replicas: 1}).Setup(ctx, js, []Pipeline{store}, true); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS"} {
+	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES"} {
 		if n := replicas(name); n != 1 {
 			t.Errorf("stream %s has %d replicas, and one was asked for", name, n)
 		}
@@ -153,7 +153,7 @@ func TestSetupInACluster(t *testing.T) {
 	if _, err := (Streams{Replicas: 3}).Setup(ctx, js, []Pipeline{store}, true); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS"} {
+	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES"} {
 		if n := replicas(name); n != 3 {
 			t.Errorf("stream %s has %d replicas, and three were asked for", name, n)
 		}
@@ -161,7 +161,7 @@ func TestSetupInACluster(t *testing.T) {
 	if n := replicas("DEAD"); n != foreign.CachedInfo().Config.Replicas {
 		t.Errorf("a stream that setup did not make has %d replicas now", n)
 	}
-	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS"} {
+	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES"} {
 		if err := js.DeleteStream(ctx, name); err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +169,7 @@ func TestSetupInACluster(t *testing.T) {
 	if _, err := Setup(ctx, js, []Pipeline{store}, true); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS"} {
+	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES"} {
 		if n := replicas(name); n != 3 {
 			t.Errorf("stream %s has %d replicas by itself", name, n)
 		}

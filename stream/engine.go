@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 )
 
@@ -40,6 +41,10 @@ type Engine struct {
 	log     *slog.Logger
 	metrics *metrics
 	drain   time.Duration // how long inputs that were taken may take to be answered once Run is told to stop
+
+	store  registry.Store // of the server; nil until a pipeline needs it
+	bucket *lease.Bucket  // of the server; nil where it has none
+	leased bool           // that is known
 
 	mu      sync.Mutex
 	running []*pipeline
@@ -91,7 +96,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	var open []*pipeline
 	defer func() {
 		for _, p := range open {
-			p.stage.Close()
+			p.close()
 			e.metrics.stages.remove(p.Name)
 		}
 	}()
@@ -232,7 +237,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *acces
 		}
 	}
 	if s.Fixed == nil && p.keepsModels() {
-		if err := p.resume(ctx); err != nil {
+		if err := e.resume(ctx, p); err != nil {
 			return nil, err
 		}
 	}
@@ -261,14 +266,25 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *acces
 	return p, nil
 }
 
-// resume opens the store and takes the live model from it.
-func (p *pipeline) resume(ctx context.Context) (err error) {
-	store, err := p.openStore(ctx)
+// resume opens the store and takes the live model from it, and the lease of learning where nobody has it.
+func (e *Engine) resume(ctx context.Context, p *pipeline) (err error) {
+	store, err := e.openStore(ctx, p)
 	if err != nil {
 		return err
 	}
-	p.models = registry.Of(store, p.Name, registry.Options{Limit: p.Models.Limit, Keep: p.Models.Keep,
-		Strict: p.Models.Strict, Logger: p.log, Clock: p.Stage.Clock})
+	o := registry.Options{Limit: p.Models.Limit, Keep: p.Models.Keep, Strict: p.Models.Strict, Logger: p.log,
+		Clock: p.Stage.Clock}
+	bucket, err := e.leases(ctx, p)
+	if err != nil {
+		return err
+	}
+	switch {
+	case p.Role == RoleTransform:
+		o.Term = func() uint64 { return 0 }
+	case bucket != nil:
+		o.Term = p.tenure.term
+	}
+	p.models = registry.Of(store, p.Name, o)
 	chosen, err := p.models.Live(ctx)
 	if err != nil {
 		return err
@@ -277,14 +293,33 @@ func (p *pipeline) resume(ctx context.Context) (err error) {
 	if err := p.checkName(ctx, p.bound); err != nil {
 		return err
 	}
+	if bucket != nil && p.Role != RoleTransform {
+		if err := p.apply(ctx, bucket); err != nil {
+			return err
+		}
+		defer func() {
+			if err != nil {
+				p.giveUp()
+			}
+		}()
+	}
+	if p.tenure.Lease != nil && p.tenure.Term() != 0 {
+		// What a former holder stores until then is followed as any other model.
+		if err := p.seal(ctx, p.tenure.Term()); err != nil && !errors.Is(err, registry.ErrFenced) {
+			return err
+		}
+	}
 	if err := p.take(ctx, chosen); err != nil {
 		return err
 	}
 	live := chosen.Live
-	if err := p.models.Sweep(ctx); err != nil {
-		p.log.Warn("what crashes left in the model store stays", "error", err)
+	if p.mayFit() { // what others write is not known to be left behind
+		if err := p.models.Sweep(ctx); err != nil {
+			p.log.Warn("what crashes left in the model store stays", "error", err)
+		}
 	}
 	s := &p.Stage
+	s.Standby = !p.mayFit()
 	s.Store, s.Checkpoint, s.Resume = p.models.Save, p.models.Checkpoint, live
 	if p.input == nil {
 		return nil

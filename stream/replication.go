@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 )
 
@@ -36,7 +37,7 @@ func (p *planner) compare(ctx context.Context, asked int) error {
 		case one.Bucket && one.Replicas < asked, one.ours && one.Replicas < asked:
 			one.Raises = true
 		case one.Bucket:
-			one.Warning = fmt.Sprintf("model store %s has %s and a stream of the pipelines has %d: the death of one server can take the models away while messages go on coming; `embedd setup --apply --replicas %d` raises it",
+			one.Warning = fmt.Sprintf("bucket %s has %s and a stream of the pipelines has %d: the death of one server can take what is in it away while messages go on coming; `embedd setup --apply --replicas %d` raises it",
 				one.Name, replicasText(one.Replicas), most, min(most|1, 5))
 		case asked > 0:
 			one.Warning = fmt.Sprintf("stream %s has %s, %d are asked for, and setup did not make it; raise it: nats stream edit %s --replicas %d --force",
@@ -55,7 +56,10 @@ func replicasText(n int) string {
 
 // names are the streams of a plan.
 func (p *Plan) names() []string {
-	if p.Bucket {
+	switch {
+	case p.Name == lease.Name:
+		return []string{lease.Stream}
+	case p.Bucket:
 		return registry.Streams()
 	}
 	return []string{p.Name}

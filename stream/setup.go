@@ -11,13 +11,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/wildcard"
+	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 )
 
-// Plan is a stream that pipelines need, or a bucket of the model store.
+// Plan is a stream that pipelines need, or a bucket: that of the model store, or that of the leases.
 type Plan struct {
 	Name     string
-	Bucket   bool     // of the model store
+	Bucket   bool     // of ours
 	Subjects []string // that it takes, or would
 	Exists   bool     // it is there and takes what pipelines need of it
 	Extends  bool     // it is there, Setup made it, and it lacks some of Subjects
@@ -85,6 +86,8 @@ func (s Streams) Setup(ctx context.Context, js jetstream.JetStream, pipelines []
 
 func (s Streams) make(ctx context.Context, js jetstream.JetStream, one *Plan) error {
 	switch {
+	case one.Name == lease.Name:
+		return lease.Make(ctx, js, s.Replicas)
 	case one.Bucket:
 		_, err := registry.MakeReplicated(ctx, js, s.Replicas)
 		return err
@@ -289,7 +292,15 @@ func (p *planner) needStore(ctx context.Context) error {
 		}
 		one.Exists = err == nil
 	}
-	p.plans = append(p.plans, one)
+	leases := Plan{Name: lease.Name, Bucket: true}
+	if p.js != nil {
+		there, err := p.stream(ctx, lease.Stream)
+		if err != nil {
+			return err
+		}
+		leases.Exists = there != nil || older(p.js.Conn().ConnectedServerVersion(), lease.Since)
+	}
+	p.plans = append(p.plans, one, leases)
 	return nil
 }
 

@@ -165,7 +165,7 @@ func TestSetupLimits(t *testing.T) {
 	one.Models = Models{}
 	limits := Streams{MaxBytes: 5 << 20, MaxAge: 3e12, Duplicates: 6e10, Replicas: 1}
 	plans, err := limits.Setup(t.Context(), s.js, []Pipeline{one}, true)
-	if err != nil || len(plans) != 4 || !plans[3].Bucket || !plans[3].Exists || plans[3].Name != "EMBEDD_MODELS" {
+	if err != nil || len(plans) != 5 || !plans[3].Bucket || !plans[3].Exists || plans[3].Name != "EMBEDD_MODELS" {
 		t.Fatalf("%+v %v", plans, err)
 	}
 	have, err := s.js.Stream(t.Context(), "IN")
@@ -176,7 +176,7 @@ func TestSetupLimits(t *testing.T) {
 	if c.MaxBytes != limits.MaxBytes || c.MaxAge != limits.MaxAge || c.Duplicates != limits.Duplicates || c.Replicas != 1 {
 		t.Errorf("%+v", c)
 	}
-	for _, bucket := range []string{"KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS"} {
+	for _, bucket := range []string{"KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES"} {
 		if _, err := s.js.Stream(t.Context(), bucket); err != nil {
 			t.Errorf("%s: %v", bucket, err)
 		}
