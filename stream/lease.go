@@ -38,6 +38,9 @@ type tenure struct {
 
 // term is the one under which this process may write the pointer, 0: none.
 func (t *tenure) term() uint64 {
+	if t.Lease == nil {
+		return 0
+	}
 	if term := t.Term(); term != 0 && term == t.taken.Load() {
 		return t.sealed.Load()
 	}
@@ -169,6 +172,9 @@ const releaseWait = 2 * time.Second
 
 // standingText is a sentence on who learns, "" where this process does or nobody need.
 func (p *pipeline) standingText() string {
+	if p.Role == RoleTransform && p.Stage.Fixed == nil {
+		return "other replicas learn: this one has role transform"
+	}
 	if p.tenure.Lease == nil || p.mayFit() {
 		return ""
 	}
