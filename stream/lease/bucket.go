@@ -53,6 +53,9 @@ type Bucket struct {
 // Open binds the bucket, or makes it where it is missing with so many replicas (see [registry.Replicated]): it is ours,
 // not the user's.
 func Open(ctx context.Context, js jetstream.JetStream, replicas int, log *slog.Logger) (*Bucket, error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
 	kv, err := js.KeyValue(ctx, Name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		if err = create(ctx, js, replicas); err == nil {
