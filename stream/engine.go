@@ -345,6 +345,10 @@ func (p *pipeline) bind(ctx context.Context) error {
 	p.tail = newTail(p.js, p.log)
 	p.tail.access = p.access
 	if input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
+		if p.Role == RoleTrain {
+			return fmt.Errorf("role train: stream %s keeps a message for one reader, and that answers it; use role all, or give the stream limits retention",
+				p.Stream)
+		}
 		p.tail.most = math.MaxInt / 2 // no bound: see settings
 	}
 	for _, o := range []struct {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -127,4 +128,64 @@ func TestOneLearns(t *testing.T) {
 		t.Errorf("of %d pointers: %q", len(h.pointers), v)
 	}
 	s.once(s.sent)
+}
+
+// TestRoles: who has role transform answers and reads nothing twice; who has role train learns and answers nothing; one
+// that differs says in what; a work queue has nothing for a reader beside.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	of := func(role Role) Pipeline {
+		p := apprentice()
+		p.Role, p.Lease = role, lease.Shortest
+		return p
+	}
+	transform, train := s.replica(of(RoleTransform)), s.replica(of(RoleTrain))
+	s.until("role train learns", 60*time.Second, func() bool { return len(holders([]*replica{transform, train})) == 1 })
+	other := of(RoleTrain)
+	other.Stage.Fit.Method = "srda"
+	differs := s.replica(other)
+	s.until("the one that differs says so", 60*time.Second, func() bool {
+		return len(differs.Status()) == 1 && strings.Contains(differs.Status()[0].Others, "its configuration is another: model.method")
+	})
+	s.send(300)
+	s.until("role transform answers", 60*time.Second, func() bool { return transform.live() != "" })
+	s.acknowledged("p", 60*time.Second)
+	s.once(300)
+	a, b := transform.Status()[0], train.Status()[0]
+	if a.Learns || a.Stage.Fits+a.Stage.Rows > 0 || !b.Learns || b.Stage.Rows == 0 {
+		t.Errorf("role transform: %+v\nrole train: %+v", a, b)
+	}
+	if a.Revision == 0 || b.Term == 0 || a.Term != 0 {
+		t.Errorf("role transform: revision %d, term %d; role train: term %d", a.Revision, a.Term, b.Term)
+	}
+	// The model does not need who made it.
+	train.end()
+	s.send(50)
+	s.acknowledged("p", 60*time.Second)
+	s.once(350)
+	s.until("the next takes over", 60*time.Second, func() bool { return differs.Status()[0].Learns })
+
+	s.make(jetstream.StreamConfig{Name: "queue", Retention: jetstream.WorkQueuePolicy})
+	queued := of(RoleTrain)
+	queued.Name, queued.Stream, queued.Subject = "q", "queue", "queue.x"
+	e, err := New(Options{Conn: s.dial().Conn(), Pipelines: []Pipeline{queued}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "role train") {
+		t.Errorf("role train on a work queue: %v", err)
+	}
+	for _, bad := range []func(*Pipeline){
+		func(p *Pipeline) { p.Role = "boss" },
+		func(p *Pipeline) { p.Role, p.Models.None = RoleTransform, true },
+		func(p *Pipeline) { p.Role, p.Stream = RoleTrain, "" },
+		func(p *Pipeline) { p.Lease = time.Second },
+	} {
+		p := apprentice()
+		bad(&p)
+		if _, err := New(Options{Conn: s.js.Conn(), Pipelines: []Pipeline{p}}); err == nil {
+			t.Errorf("%+v is taken", p)
+		}
+	}
 }

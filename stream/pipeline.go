@@ -245,6 +245,9 @@ func (p *pipeline) progress() string {
 	if p.store != "" {
 		text += "; " + p.store
 	}
+	if others := p.standingText(); others != "" {
+		text += "; " + others
+	}
 	return text
 }
 
