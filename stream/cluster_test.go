@@ -14,6 +14,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/stream/lease"
 )
 
 // cluster is three real servers in this process.
@@ -208,4 +210,59 @@ func TestStartWaitsForALeader(t *testing.T) {
 		cancel()
 	}
 	c.start(2)
+}
+
+// TestLeaderOfTheLeasesDies: three replicas on three servers; the server that leads the leases is stopped, and comes back,
+// again and again. One learns on each time, every input is answered once, and the pointers follow each other.
+func TestLeaderOfTheLeasesDies(t *testing.T) {
+	if !soak() {
+		t.Skip("elections take seconds each; EMBEDD_SOAK=1 runs it")
+	}
+	c := newCluster(t)
+	s := &site{T: t, js: c.dial(0)}
+	for _, name := range []string{"in", "out"} {
+		s.make(jetstream.StreamConfig{Name: name, Replicas: 3})
+	}
+	var replicas []*replica
+	for i := range 3 {
+		p := apprentice()
+		p.Lease = lease.Shortest
+		replicas = append(replicas, s.replicaAt(c.urls(i), p))
+	}
+	one := func() bool { return len(holders(replicas)) == 1 }
+	s.until("one learns", 2*time.Minute, one)
+	s.send(300)
+	s.until("it stores a model", 2*time.Minute, func() bool { return replicas[0].live() != "" })
+	h := s.history()
+	for range 3 {
+		leases, err := s.js.Stream(t.Context(), lease.Stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leader := slices.IndexFunc(c.servers, func(one *server.Server) bool {
+			return one.Name() == leases.CachedInfo().Cluster.Leader
+		})
+		begin := time.Now()
+		c.stop(leader)
+		s.until("nobody learns, or somebody again", 2*time.Minute, func() bool {
+			info, err := leases.Info(t.Context())
+			return err == nil && info.Cluster.Leader != "" && info.Cluster.Leader != c.options[leader].ServerName && one()
+		})
+		took := time.Since(begin)
+		s.send(100)
+		s.acknowledged("p", 2*time.Minute)
+		t.Logf("one learns again after %v", took.Round(time.Millisecond))
+		if took > 40*time.Second {
+			t.Errorf("nobody learned for %v", took)
+		}
+		c.start(leader)
+		s.until("the servers are one cluster again", 2*time.Minute, func() bool {
+			info, err := leases.Info(t.Context())
+			return err == nil && len(info.Cluster.Replicas) == 2 && info.Cluster.Replicas[0].Current && info.Cluster.Replicas[1].Current
+		})
+	}
+	s.once(s.sent)
+	if v := h.violations(); v != nil {
+		t.Errorf("of %d pointers: %q", len(h.pointers), v)
+	}
 }

@@ -121,6 +121,7 @@ func TestOneLearns(t *testing.T) {
 			}
 			epoch = g.Stage.Live.Epoch
 		}
+		s.acknowledged("p", 60*time.Second)
 		holder.end()
 		replicas = slices.DeleteFunc(replicas, func(r *replica) bool { return r == holder })
 	}

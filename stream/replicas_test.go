@@ -30,11 +30,16 @@ func apprentice() Pipeline {
 // replica starts a replica; it is open when the pipelines are.
 func (s *site) replica(p Pipeline) *replica {
 	s.Helper()
-	nc, err := nats.Connect(s.url(), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	return s.replicaAt(s.url(), p)
+}
+
+func (s *site) replicaAt(urls string, p Pipeline) *replica {
+	s.Helper()
+	nc, err := nats.Connect(urls, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.DontRandomize())
 	if err != nil {
 		s.Fatal(err)
 	}
-	e, err := New(Options{Conn: nc, Pipelines: []Pipeline{p}, Logger: s.log})
+	e, err := New(Options{Conn: nc, Pipelines: []Pipeline{p}, Logger: s.log, Wait: 2 * time.Minute})
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -288,9 +288,17 @@ func (s *jetStream) atLeader(ctx context.Context, pipeline string) ([]byte, uint
 	}
 	ctx, cancel := context.WithTimeout(ctx, readWait)
 	defer cancel()
-	msg, err := s.conn.RequestWithContext(ctx, api+".STREAM.MSG.GET."+pointerStream, ask)
-	if err != nil {
-		return nil, 0, err
+	var msg *nats.Msg
+	for {
+		once, end := context.WithTimeout(ctx, askAgain)
+		msg, err = s.conn.RequestWithContext(once, api+".STREAM.MSG.GET."+pointerStream, ask)
+		end()
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return nil, 0, err
+		}
 	}
 	var answer struct {
 		Error   *jetstream.APIError `json:"error"`
@@ -317,8 +325,12 @@ func (s *jetStream) atLeader(ctx context.Context, pipeline string) ([]byte, uint
 	return answer.Message.Data, answer.Message.Sequence, nil
 }
 
-// readWait is how long the leader may take to answer with a pointer.
-const readWait = 5 * time.Second
+// readWait is how long the leader may take to answer with a pointer. Where there is none nobody answers, so it is asked
+// again.
+const (
+	readWait = 5 * time.Second
+	askAgain = time.Second
+)
 
 func (s *jetStream) earlier(ctx context.Context, pipeline string) (out [][]byte, err error) {
 	entries, err := s.pointers.History(ctx, pipeline)
