@@ -21,13 +21,16 @@ func (t *trainer) warmUp(ctx context.Context, rows [][]float64) {
 		t.others = nil
 		return
 	}
+	m := t.policy.features
 	for _, x := range rows {
+		if t.standby && len(t.others) >= t.policy.firstRows()*m {
+			break // the first of them are enough where it comes to that
+		}
 		if t.config.Nulls == NullsImpute || finite(x) {
 			t.others = append(t.others, x...)
 		}
 	}
-	m := t.policy.features
-	if len(t.others) < t.policy.firstRows()*m {
+	if t.standby || m == 0 || len(t.others) < t.policy.firstRows()*m {
 		return
 	}
 	n, kept := len(t.others)/m, make([]float64, 0, len(t.others))

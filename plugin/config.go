@@ -113,6 +113,8 @@ type Config struct {
 	Fixed *model.Model // a model that answers as it is: no learning
 	// the model that was live before a restart; rows up to what it has seen only fill the window again
 	Resume *Live
+	// Standby says that another process of the same stream fits; see [Stage.Standby].
+	Standby bool
 	// Epochs is the highest epoch that the pipeline had before, in whatever life of its: the first model is of the next.
 	Epochs int
 

@@ -34,6 +34,7 @@ type learner struct {
 	dropped  int       // rows that the queue had no memory for
 	busy     bool
 	refitted bool // a wish to fit waits in the queue
+	standby  bool // as the host said last; the trainer hears of it at its turn
 	status   Status
 	idle     chan struct{} // closed and made anew whenever the worker has nothing left to do
 	closed   bool
@@ -50,6 +51,7 @@ func queueBytes(window int64) int64 { return window / 8 }
 func newLearner(s *Stage) *learner {
 	l := &learner{stage: s, config: &s.config, trainer: newTrainer(s), wake: make(chan struct{}, 1),
 		done: make(chan struct{}), idle: make(chan struct{})}
+	l.standby = s.config.Standby
 	l.status = l.trainer.status()
 	if r := l.trainer.resume; r != nil {
 		l.stamps, l.answers = r.Stamps, r.Answers
@@ -325,6 +327,10 @@ func (l *learner) adopt(m *Live, pinned bool) error {
 	}
 	if err := l.stage.decoder.Pin(m.Model.Features()); err != nil {
 		return fmt.Errorf("adopting model %s: %w", m.Version, err)
+	}
+	if l.standby {
+		// Nothing that is fitted here goes live meanwhile, so it need not wait for the rows before it.
+		l.stage.promote(m)
 	}
 	l.push(&lesson{adopt: m, pinned: pinned})
 	return nil

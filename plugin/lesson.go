@@ -17,6 +17,8 @@ type lesson struct {
 	pinned bool         // with adopt: no other replaces it
 	bytes  int64        // in memory
 
+	standby *bool // the host has the stage fit, or not
+
 	by     []window.Position // where rows got their labels, in the stream of these; nil: they carry them
 	labels window.Position   // the newest label that was read
 	waits  window.Position   // the oldest row that waits for a label that comes apart from it; zero: none

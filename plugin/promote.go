@@ -37,7 +37,7 @@ func (t *trainer) passes(c *candidate) (bool, string) {
 
 // promoteBest promotes the candidate for which most speaks, where it passes the gate.
 func (t *trainer) promoteBest(ctx context.Context) {
-	if t.pinned || t.live == nil {
+	if t.pinned || t.standby || t.live == nil {
 		return
 	}
 	var best *candidate

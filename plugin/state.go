@@ -143,6 +143,10 @@ func (t *trainer) restore(ctx context.Context) {
 	if !t.window.Trainable() || t.live == nil {
 		return
 	}
+	if t.standby { // candidates are made when it may fit
+		t.policy.Fitted = nil
+		return
+	}
 	fitted := t.policy.Fitted
 	for _, c := range s.Candidates {
 		t.fitCandidate(ctx, c.Size)

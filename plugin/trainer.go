@@ -36,6 +36,7 @@ type trainer struct {
 	choice     *model.Choice // of auto
 	others     []float64     // first rows, labelled or not, for the bootstrap model
 	pinned     bool
+	standby    bool   // another process fits
 	most       int    // rows that fits may have where matrices of features x features would be too large; 0: no bound
 	narrow     string // a sentence about it
 	resume     *state // of a restart, until the window is filled again
@@ -66,6 +67,7 @@ func newTrainer(s *Stage) *trainer {
 	}
 	t.settled = s.config.Fit
 	t.settled.Pad = true
+	t.standby = s.config.Standby
 	t.policy.every = s.config.Training.Every
 	t.policy.nested = t.byMoments()
 	if r := s.config.Resume; r != nil {
@@ -163,6 +165,9 @@ func (t *trainer) learn(ctx context.Context, l *lesson) {
 	if l.adopt != nil {
 		t.adopt(l.adopt, l.pinned)
 	}
+	if l.standby != nil {
+		t.stand(ctx, *l.standby)
+	}
 	t.warmUp(ctx, l.other)
 	if l.by != nil {
 		t.labels = l.labels
@@ -173,10 +178,10 @@ func (t *trainer) learn(ctx context.Context, l *lesson) {
 		t.step(ctx, part)
 	}
 	t.mend(l.fixes)
-	if !l.refit && l.adopt == nil {
+	if !l.refit && l.adopt == nil && l.standby == nil {
 		t.waits = l.waits
 	}
-	if l.refit && t.window != nil {
+	if l.refit && t.window != nil && !t.standby {
 		if t.resume != nil {
 			t.restore(ctx)
 		}
@@ -190,13 +195,20 @@ func (t *trainer) learn(ctx context.Context, l *lesson) {
 func (t *trainer) adopt(m *Live, pinned bool) {
 	t.pinned = pinned
 	t.stage.promote(m)
+	if m.Bootstrap {
+		t.live, t.candidates = nil, nil
+		return
+	}
 	t.live, t.origin, t.candidates, t.newest = newView(m.Model), m.Model, nil, 0
 	if m.Origin != nil {
 		t.origin = m.Origin
 	}
-	t.settle(m.Model, nil)
+	t.settle(m.Model, t.keepStep(m))
 	t.drift.Reset()
 	t.policy.Fitted = nil
+	if t.resume != nil {
+		t.resume.forget()
+	}
 	t.log.Info("a chosen model goes live", "version", m.Version, "pinned", pinned)
 }
 
@@ -334,7 +346,7 @@ func (t *trainer) cut(rows int) {
 
 // look fits what is due.
 func (t *trainer) look(ctx context.Context) {
-	if t.window == nil || t.pinned || t.learnsNothing() || !t.window.Trainable() {
+	if t.window == nil || t.pinned || t.standby || t.learnsNothing() || !t.window.Trainable() {
 		return
 	}
 	if t.live == nil && t.policy.first(t.window.Learnable()) {

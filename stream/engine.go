@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 )
 
@@ -28,7 +29,10 @@ type Options struct {
 	// default: no metrics; engines share one where their pipelines have names of their own
 	Registerer prometheus.Registerer
 	Clock      func() time.Time // default time.Now
-	Opened     func()           // called once Run has opened every pipeline, before the first input is taken; nil: not
+	// Wait is how long the opening of the pipelines is tried again where the server does not answer, or has no leader yet;
+	// 0: it is tried once
+	Wait   time.Duration
+	Opened func() // called once Run has opened every pipeline, before the first input is taken; nil: not
 }
 
 // Engine runs pipelines over one connection, which stays the caller's.
@@ -37,6 +41,10 @@ type Engine struct {
 	log     *slog.Logger
 	metrics *metrics
 	drain   time.Duration // how long inputs that were taken may take to be answered once Run is told to stop
+
+	store  registry.Store // of the server; nil until a pipeline needs it
+	bucket *lease.Bucket  // of the server; nil where it has none
+	leased bool           // that is known
 
 	mu      sync.Mutex
 	running []*pipeline
@@ -88,16 +96,13 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	var open []*pipeline
 	defer func() {
 		for _, p := range open {
-			p.stage.Close()
+			p.close()
 			e.metrics.stages.remove(p.Name)
 		}
 	}()
+	begin := time.Now()
 	for _, c := range e.options.Pipelines {
-		var p *pipeline
-		err := access.during(ctx, access.ofServer, func(ctx context.Context) (err error) {
-			p, err = e.open(ctx, js, access, c)
-			return err
-		})
+		p, err := e.openPatiently(ctx, js, access, c, begin)
 		if err != nil && ctx.Err() != nil {
 			return nil // told to stop before anything had started: there is nothing to drain
 		}
@@ -153,6 +158,42 @@ func (e *Engine) flush() {
 // flushWait is how long the end of Run waits for the server to take the last acknowledgements.
 const flushWait = 2 * time.Second
 
+// openPatiently opens a pipeline, again and again while what keeps it from that may pass.
+func (e *Engine) openPatiently(ctx context.Context, js jetstream.JetStream, access *access, c Pipeline,
+	begin time.Time) (p *pipeline, err error) {
+	for attempt := 0; ; attempt++ {
+		err = access.during(ctx, access.ofServer, func(ctx context.Context) (err error) {
+			p, err = e.open(ctx, js, access, c)
+			return err
+		})
+		if err == nil || !e.mayPass(err) || time.Since(begin) > e.options.Wait || !pause(ctx, attempt) {
+			return p, err
+		}
+		e.log.Warn("a pipeline cannot be opened yet; trying again", "pipeline", c.Name, "error", err)
+	}
+}
+
+// The server's codes for a cluster whose JetStream has no leader, or that lacks servers; the client has no names for them.
+const (
+	errNoCluster jetstream.ErrorCode = 10008
+	errNoLeader  jetstream.ErrorCode = 10009
+	errNoServers jetstream.ErrorCode = 10023
+)
+
+// mayPass tells whether an error is one of a server that is starting, or of a cluster that elects a leader.
+func (e *Engine) mayPass(err error) bool {
+	var api *jetstream.APIError
+	if errors.As(err, &api) {
+		return api.ErrorCode == errNoCluster || api.ErrorCode == errNoLeader || api.ErrorCode == errNoServers
+	}
+	if errors.Is(err, nats.ErrNoResponders) { // a server without JetStream has none either
+		has, _ := e.options.Conn.ConnectedServerJetStream()
+		return has
+	}
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) ||
+		errors.Is(err, jetstream.ErrNoStreamResponse)
+}
+
 // open binds what a pipeline needs and makes its stage.
 func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *access, c Pipeline) (*pipeline, error) {
 	p := &pipeline{Pipeline: c, nc: e.options.Conn, js: js, metrics: e.metrics, log: e.log.With("pipeline", c.Name),
@@ -196,7 +237,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *acces
 		}
 	}
 	if s.Fixed == nil && p.keepsModels() {
-		if err := p.resume(ctx); err != nil {
+		if err := e.resume(ctx, p); err != nil {
 			return nil, err
 		}
 	}
@@ -225,14 +266,25 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *acces
 	return p, nil
 }
 
-// resume opens the store and takes the live model from it.
-func (p *pipeline) resume(ctx context.Context) (err error) {
-	store, err := p.openStore(ctx)
+// resume opens the store and takes the live model from it, and the lease of learning where nobody has it.
+func (e *Engine) resume(ctx context.Context, p *pipeline) (err error) {
+	store, err := e.openStore(ctx, p)
 	if err != nil {
 		return err
 	}
-	p.models = registry.Of(store, p.Name, registry.Options{Limit: p.Models.Limit, Keep: p.Models.Keep,
-		Strict: p.Models.Strict, Logger: p.log, Clock: p.Stage.Clock})
+	o := registry.Options{Limit: p.Models.Limit, Keep: p.Models.Keep, Strict: p.Models.Strict, Logger: p.log,
+		Clock: p.Stage.Clock}
+	bucket, err := e.leases(ctx, p)
+	if err != nil {
+		return err
+	}
+	switch {
+	case p.Role == RoleTransform:
+		o.Term = func() uint64 { return 0 }
+	case bucket != nil:
+		o.Term = p.tenure.term
+	}
+	p.models = registry.Of(store, p.Name, o)
 	chosen, err := p.models.Live(ctx)
 	if err != nil {
 		return err
@@ -241,14 +293,33 @@ func (p *pipeline) resume(ctx context.Context) (err error) {
 	if err := p.checkName(ctx, p.bound); err != nil {
 		return err
 	}
+	if bucket != nil && p.Role != RoleTransform {
+		if err := p.apply(ctx, bucket); err != nil {
+			return err
+		}
+		defer func() {
+			if err != nil {
+				p.giveUp()
+			}
+		}()
+	}
+	if p.tenure.Lease != nil && p.tenure.Term() != 0 {
+		// What a former holder stores until then is followed as any other model.
+		if err := p.seal(ctx, p.tenure.Term()); err != nil && !errors.Is(err, registry.ErrFenced) {
+			return err
+		}
+	}
 	if err := p.take(ctx, chosen); err != nil {
 		return err
 	}
 	live := chosen.Live
-	if err := p.models.Sweep(ctx); err != nil {
-		p.log.Warn("what crashes left in the model store stays", "error", err)
+	if p.mayFit() { // what others write is not known to be left behind
+		if err := p.models.Sweep(ctx); err != nil {
+			p.log.Warn("what crashes left in the model store stays", "error", err)
+		}
 	}
 	s := &p.Stage
+	s.Standby = !p.mayFit()
 	s.Store, s.Checkpoint, s.Resume = p.models.Save, p.models.Checkpoint, live
 	if p.input == nil {
 		return nil
@@ -274,6 +345,10 @@ func (p *pipeline) bind(ctx context.Context) error {
 	p.tail = newTail(p.js, p.log)
 	p.tail.access = p.access
 	if input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
+		if p.Role == RoleTrain {
+			return fmt.Errorf("role train: stream %s keeps a message for one reader, and that answers it; use role all, or give the stream limits retention",
+				p.Stream)
+		}
 		p.tail.most = math.MaxInt / 2 // no bound: see settings
 	}
 	for _, o := range []struct {

@@ -81,7 +81,27 @@ func Examine(ctx context.Context, o Options) ([]Finding, error) {
 		x.mayDo(one)
 		x.store(ctx, one)
 	}
+	if x.jetStream {
+		x.replicas(ctx)
+	}
 	return x.found, nil
+}
+
+// replicas looks for a store that one server's death takes away while the streams stay.
+func (x *examination) replicas(ctx context.Context) {
+	var plans []Plan
+	err := x.ask(ctx, func(ctx context.Context) (err error) {
+		plans, err = Setup(ctx, x.js, x.Pipelines, false)
+		return err
+	})
+	if err != nil {
+		return // what it asks for was asked before, and told of
+	}
+	for _, p := range plans {
+		if p.Warning != "" {
+			x.add(Finding{Check: "replicas", Level: LevelNote, Text: p.Warning})
+		}
+	}
 }
 
 type examination struct {

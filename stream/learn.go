@@ -147,7 +147,7 @@ func (r *reader) step(ctx context.Context) error {
 	switch c := r.cursor; {
 	case c != nil && c.upTo != everything:
 		return r.read(ctx, c.upTo) // a read that was begun
-	case r.holds() || time.Since(s.broken) < apart:
+	case r.Role == RoleTrain || r.holds() || time.Since(s.broken) < apart:
 		return r.read(ctx, everything)
 	}
 	if r.head == nil {

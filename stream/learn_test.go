@@ -222,10 +222,13 @@ func (s *site) pupil(change func(*Pipeline), teach func(*pupil, *lesson)) *pupil
 	})
 	wg.Go(func() { q.watch(ctx) })
 	wg.Go(func() { _ = q.serve(ctx) })
+	if q.tenure.Lease != nil {
+		wg.Go(func() { q.tenure.Keep(ctx, q.takeTurn) })
+	}
 	q.end = sync.OnceFunc(func() {
 		cancel()
 		wg.Wait()
-		q.stage.Close()
+		q.close()
 		js.Conn().Close()
 	})
 	s.Cleanup(q.end)

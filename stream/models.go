@@ -33,11 +33,15 @@ func (p *pipeline) keepsModels() bool {
 	return !p.Models.None && (p.input != nil || p.Models.Directory != "")
 }
 
-func (p *pipeline) openStore(ctx context.Context) (registry.Store, error) {
+// openStore opens the store of a pipeline; that of the server is one for all.
+func (e *Engine) openStore(ctx context.Context, p *pipeline) (store registry.Store, err error) {
 	if p.Models.Directory != "" {
 		return registry.Directory(p.Models.Directory)
 	}
-	return registry.MakeReplicated(ctx, p.js, p.Models.Replicas)
+	if e.store == nil {
+		e.store, err = registry.MakeReplicated(ctx, p.js, p.Models.Replicas)
+	}
+	return e.store, err
 }
 
 // take goes on from what the store has: with its live model, unless that has other features than the configuration
@@ -66,6 +70,12 @@ func (p *pipeline) take(ctx context.Context, c *registry.Choice) error {
 		if c.Pinned {
 			return fmt.Errorf("model %s is pinned and was made of %s, and schema.features asks for %s: put schema.features back, or 'embedd model unpin %s' and start again, so that a model of the new features is learned",
 				c.Live.Version, briefly(features), briefly(p.Stage.Spec.Features), p.Name)
+		}
+		if !p.mayFit() {
+			p.storeSays(fmt.Sprintf("schema.features asks for %s and the live model was made of %s; another replica learns and keeps it: give all the same configuration, or the pipeline another name",
+				briefly(p.Stage.Spec.Features), briefly(features)))
+			c.Live = nil
+			return nil
 		}
 		if err := p.models.Retire(ctx); err != nil {
 			return err

@@ -29,6 +29,9 @@ type Pipeline struct {
 	Dead    string        // subject of the dead letters
 	Stage   plugin.Config // Name, Resume, Store, Source, Logger and Clock are set by the engine
 
+	Role  Role          // default RoleAll
+	Lease time.Duration // life of the lease of learning; default 10 s
+
 	Models Models // where models are kept, and how many
 	// The live model is stale when it was not found good for longer; 0: never. WhenStale says what happens then.
 	MaxAge    time.Duration
@@ -59,7 +62,13 @@ func (p Pipeline) withDefaults() (Pipeline, error) {
 	if p.WhenStale == "" {
 		p.WhenStale = StaleServe
 	}
+	if p.Role == "" {
+		p.Role = RoleAll
+	}
 	p.Stage.Name = p.Name
+	if err := p.checkRole(); err != nil {
+		return p, err
+	}
 	switch {
 	case !nameForm.MatchString(p.Name):
 		return p, fmt.Errorf("pipeline name %q: letters, digits, - and _ only, since it names a consumer", p.Name)
@@ -95,9 +104,10 @@ type pipeline struct {
 	counters *counters
 	stage    *plugin.Stage
 	models   *registry.Registry // nil: none are kept
-	pinned   atomic.Bool        // somebody chose the live model, and it stays
-	bound    string             // the stream that its name was bound to in the store before the start, "" where to none
-	store    string             // what happened to the models of the store before the start, "" where nothing did
+	tenure   tenure
+	pinned   atomic.Bool // somebody chose the live model, and it stays
+	bound    string      // the stream that its name was bound to in the store before the start, "" where to none
+	store    string      // what happened to the models of the store before the start, "" where nothing did
 
 	input   jetstream.Stream // nil on core NATS
 	binding binding
@@ -126,7 +136,7 @@ type pipeline struct {
 	halt       halt
 
 	drain     time.Duration
-	told      struct{ unlearned, refused, lost, consumer, owed sparing }
+	told      struct{ unlearned, refused, lost, consumer, owed, lease sparing }
 	access    *access // of the connection's user
 	obstacles obstacles
 	sight     atomic.Pointer[sight]              // what the watcher last saw; nil on core NATS
@@ -150,6 +160,9 @@ func (p *pipeline) run(ctx context.Context) error {
 	if p.models != nil {
 		wg.Go(func() { p.models.Follow(ctx, p.adopt) })
 	}
+	if p.tenure.Lease != nil {
+		wg.Go(func() { p.tenure.Keep(ctx, p.takeTurn) })
+	}
 	wg.Go(func() { p.tellDeaths(ctx, time.Minute) })
 	if s, err := p.startService(ctx); err != nil {
 		p.log.Warn("the pipeline answers no requests", "error", err)
@@ -163,7 +176,7 @@ func (p *pipeline) run(ctx context.Context) error {
 	if p.joins() {
 		wg.Go(func() { p.learnLabels(ctx) })
 	}
-	if p.stage.Learns() {
+	if p.learns() {
 		only := p.input.CachedInfo().Config.Retention != jetstream.LimitsPolicy
 		p.feed = newFeed(p.InFlight/4, only)
 		if only {
@@ -174,8 +187,15 @@ func (p *pipeline) run(ctx context.Context) error {
 			wg.Go(func() { newReader(p, p.learn).run(ctx) })
 		}
 	}
+	if p.Role == RoleTrain {
+		<-ctx.Done()
+		return nil
+	}
 	return p.serve(ctx)
 }
+
+// learns tells whether this process reads to learn: to fit, or to be ready for it.
+func (p *pipeline) learns() bool { return p.Role != RoleTransform && p.stage.Learns() }
 
 // readsOnce tells whether learning has only the messages that the hot path pulls.
 func (p *pipeline) readsOnce() bool { return p.feed != nil && p.feed.only }
@@ -190,7 +210,7 @@ func (p *pipeline) holds() bool {
 }
 
 // joins tells whether labels come apart from their rows.
-func (p *pipeline) joins() bool { return p.Labels != "" && p.stage.Learns() }
+func (p *pipeline) joins() bool { return p.Labels != "" && p.learns() }
 
 // ready waits until there is something to answer with: a model, or the permission to go without.
 func (p *pipeline) ready(ctx context.Context) bool {
@@ -229,6 +249,9 @@ func (p *pipeline) progress() string {
 	}
 	if p.store != "" {
 		text += "; " + p.store
+	}
+	if others := p.standingText(); others != "" {
+		text += "; " + others
 	}
 	return text
 }

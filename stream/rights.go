@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 )
 
@@ -95,6 +96,7 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 	// A server counts each further delivery of the same request to the connection too.
 	r.Answers, r.AnswerWait = 2*len(pipelines), 2*requestWait
 	grant := func(rights ...string) { r.Publish = append(r.Publish, rights...) }
+	kept := 0 // pipelines with models in the server
 	for _, p := range pipelines {
 		r.Subscribe = append(r.Subscribe, ServiceSubject(p.Name, ">"), "$SRV.*", "$SRV.*."+ServiceName(p.Name),
 			"$SRV.*."+ServiceName(p.Name)+".*")
@@ -125,7 +127,12 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 		}
 		if !p.Models.None && p.Models.Directory == "" {
 			grant(g.store(p.Name)...)
+			grant(g.lease(p.Name)...)
+			kept++
 		}
+	}
+	if kept > 1 { // one watch for all, whose keys are not in its subject
+		grant(g.request("CONSUMER", "CREATE", "KV_"+registry.Bucket, "*"), g.request("CONSUMER", "CREATE", lease.Stream, "*"))
 	}
 	return g.sorted(r)
 }
@@ -149,12 +156,24 @@ func (g *granter) readsModels() []string {
 		"$JS.FC." + pointers + ".>", g.request("DIRECT", "GET", objects), g.request("DIRECT", "GET", objects, ">")}
 }
 
+// lease are the rights to learn while no other replica does.
+func (g *granter) lease(pipeline string) []string {
+	key := "$KV." + lease.Name + "." + pipeline
+	put := key
+	if g.api != jetstream.DefaultAPIPrefix {
+		put = g.api + key
+	}
+	return []string{put, g.request("STREAM", "INFO", lease.Stream), g.request("STREAM", "MSG", "GET", lease.Stream),
+		g.request("CONSUMER", "CREATE", lease.Stream, "*", key), g.request("CONSUMER", "DELETE", lease.Stream, "*"),
+		"$JS.FC." + lease.Stream + ".>"}
+}
+
 // store are the rights to keep the models of a pipeline.
 func (g *granter) store(pipeline string) []string {
 	key, put := g.pointer(pipeline)
 	marks, chunks := "$O."+registry.Bucket+".M.", "$O."+registry.Bucket+".C."
 	rights := []string{put, marks + "*", chunks + "*",
-		g.request("STREAM", "INFO", pointers), g.request("DIRECT", "GET", pointers, key),
+		g.request("STREAM", "INFO", pointers), g.request("STREAM", "MSG", "GET", pointers),
 		g.request("STREAM", "INFO", objects), g.request("DIRECT", "GET", objects),
 		g.request("DIRECT", "GET", objects, ">"), g.request("STREAM", "PURGE", objects)}
 	for _, one := range [][2]string{{pointers, key}, {objects, marks + ">"}} { // watched
@@ -229,8 +248,8 @@ func (g *granter) models(pipelines []Pipeline) Rights {
 		if p.Stream == "" || p.Stage.Fixed != nil || p.Models.None || p.Models.Directory != "" {
 			continue
 		}
-		key, put := g.pointer(p.Name)
-		r.Publish = append(append(r.Publish, g.readsModels()...), put, g.request("DIRECT", "GET", pointers, key))
+		_, put := g.pointer(p.Name)
+		r.Publish = append(append(r.Publish, g.readsModels()...), put, g.request("STREAM", "MSG", "GET", pointers))
 	}
 	return g.sorted(r)
 }
@@ -245,11 +264,7 @@ func (g *granter) doctor(pipelines []Pipeline) Rights {
 func (g *granter) setup() Rights {
 	r := g.begin("setup")
 	for _, p := range g.plans {
-		names := []string{p.Name}
-		if p.Bucket {
-			names = []string{"KV_" + p.Name, "OBJ_" + p.Name}
-		}
-		for _, name := range names {
+		for _, name := range p.names() {
 			r.Publish = append(r.Publish, g.request("STREAM", "INFO", name), g.request("STREAM", "CREATE", name),
 				g.request("STREAM", "UPDATE", name))
 		}

@@ -81,7 +81,7 @@ func (p *pipeline) startService(ctx context.Context) (*service, error) {
 		everyOne    bool // each process that runs the pipeline answers, not one of them
 	}{
 		{"status", "how the pipeline stands", s.status, true},
-		{"retrain", "make a fit due now", s.retrain, false},
+		{"retrain", "make a fit due now", s.retrain, true},
 		{"resume", "go on after too many bad messages", s.resume, true},
 		{"transform", "an Arrow message in, the reduced one out", s.transform, false},
 		{"model ls", "the versions, and the candidates that were refused", s.list, false},
@@ -147,6 +147,9 @@ func (s *service) handler(ctx context.Context, answer func(context.Context, *nat
 		ctx, cancel := context.WithTimeout(ctx, requestWait)
 		defer cancel()
 		got, err := answer(ctx, &nats.Msg{Subject: r.Subject(), Header: nats.Header(r.Headers()), Data: r.Data()})
+		if errors.Is(err, errOthers) {
+			return
+		}
 		if err != nil {
 			s.refuse(r, err)
 			return
@@ -245,8 +248,18 @@ func (s *service) report() Report {
 	return r
 }
 
+// errOthers is no answer: another replica gives it.
+var errOthers = errors.New("another replica answers")
+
+// retrain reaches every replica, and who learns answers.
 func (s *service) retrain(context.Context, *nats.Msg) (any, error) {
 	p := s.pipeline
+	if p.stage.Learns() && !p.mayFit() {
+		if p.tenure.Lease == nil || p.tenure.Standing().Holder.Holder != "" {
+			return nil, errOthers
+		}
+		return nil, coded(CodeConflict, errors.New("no replica holds the lease of learning yet; ask again in some seconds"))
+	}
 	if p.pinned.Load() {
 		return nil, coded(CodePinned, fmt.Errorf(
 			"%s is pinned, and nothing that is learned goes live; `embedd model unpin %s` first",

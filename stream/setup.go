@@ -11,18 +11,23 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/wildcard"
+	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 )
 
-// Plan is a stream that pipelines need, or a bucket of the model store.
+// Plan is a stream that pipelines need, or a bucket: that of the model store, or that of the leases.
 type Plan struct {
 	Name     string
-	Bucket   bool     // of the model store
+	Bucket   bool     // of ours
 	Subjects []string // that it takes, or would
 	Exists   bool     // it is there and takes what pipelines need of it
 	Extends  bool     // it is there, Setup made it, and it lacks some of Subjects
 	Problem  string   // why it can neither be used nor made, with the cure; "" for nothing
+	Replicas int      // that it has where it is there; of the buckets of the model store the least
+	Raises   bool     // it is there, is Setup's to change, and has fewer replicas than are asked for
+	Warning  string   // why the death of one server takes it away while others stay, with the cure; "" for nothing
 
+	ours  bool // Setup made it
 	taken bool // the problem is that another stream takes the subject
 }
 
@@ -35,7 +40,9 @@ type Streams struct {
 	MaxBytes   int64
 	MaxAge     time.Duration
 	Duplicates time.Duration // default Duplicates
-	Replicas   int           // default three where the server is of a cluster that has as many, else one
+	// Replicas is how many replicas they have, and those too that Setup made before and that have fewer; default three
+	// where the server is of a cluster that has as many, else one, and what is there stays as it is.
+	Replicas int
 }
 
 // madeBySetup is the key of a stream's metadata that marks those which Setup may give more subjects.
@@ -54,24 +61,33 @@ func (s Streams) Setup(ctx context.Context, js jetstream.JetStream, pipelines []
 	if err := p.plan(ctx, pipelines); err != nil {
 		return p.plans, err
 	}
+	if err := p.compare(ctx, s.Replicas); err != nil {
+		return p.plans, err
+	}
 	if !apply || slices.ContainsFunc(p.plans, func(p Plan) bool { return p.Problem != "" }) {
 		return p.plans, nil
 	}
 	for i := range p.plans {
 		one := &p.plans[i]
-		if one.Exists {
-			continue
+		if !one.Exists {
+			if err := s.make(ctx, js, one); err != nil {
+				return p.plans, err
+			}
+			one.Exists, one.Extends = true, false
 		}
-		if err := s.make(ctx, js, one); err != nil {
-			return p.plans, err
+		if one.Raises {
+			if err := raise(ctx, js, one, s.Replicas); err != nil {
+				return p.plans, err
+			}
 		}
-		one.Exists, one.Extends = true, false
 	}
 	return p.plans, nil
 }
 
 func (s Streams) make(ctx context.Context, js jetstream.JetStream, one *Plan) error {
 	switch {
+	case one.Name == lease.Name:
+		return lease.Make(ctx, js, s.Replicas)
 	case one.Bucket:
 		_, err := registry.MakeReplicated(ctx, js, s.Replicas)
 		return err
@@ -276,7 +292,15 @@ func (p *planner) needStore(ctx context.Context) error {
 		}
 		one.Exists = err == nil
 	}
-	p.plans = append(p.plans, one)
+	leases := Plan{Name: lease.Name, Bucket: true}
+	if p.js != nil {
+		there, err := p.stream(ctx, lease.Stream)
+		if err != nil {
+			return err
+		}
+		leases.Exists = there != nil || older(p.js.Conn().ConnectedServerVersion(), lease.Since)
+	}
+	p.plans = append(p.plans, one, leases)
 	return nil
 }
 

@@ -1,19 +1,11 @@
 package stream
 
 import (
-	"context"
 	"fmt"
-	"net"
-	"net/url"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -173,7 +165,7 @@ func TestSetupLimits(t *testing.T) {
 	one.Models = Models{}
 	limits := Streams{MaxBytes: 5 << 20, MaxAge: 3e12, Duplicates: 6e10, Replicas: 1}
 	plans, err := limits.Setup(t.Context(), s.js, []Pipeline{one}, true)
-	if err != nil || len(plans) != 4 || !plans[3].Bucket || !plans[3].Exists || plans[3].Name != "EMBEDD_MODELS" {
+	if err != nil || len(plans) != 5 || !plans[3].Bucket || !plans[3].Exists || plans[3].Name != "EMBEDD_MODELS" {
 		t.Fatalf("%+v %v", plans, err)
 	}
 	have, err := s.js.Stream(t.Context(), "IN")
@@ -184,7 +176,7 @@ func TestSetupLimits(t *testing.T) {
 	if c.MaxBytes != limits.MaxBytes || c.MaxAge != limits.MaxAge || c.Duplicates != limits.Duplicates || c.Replicas != 1 {
 		t.Errorf("%+v", c)
 	}
-	for _, bucket := range []string{"KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS"} {
+	for _, bucket := range []string{"KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES"} {
 		if _, err := s.js.Stream(t.Context(), bucket); err != nil {
 			t.Errorf("%s: %v", bucket, err)
 		}
@@ -194,71 +186,5 @@ func TestSetupLimits(t *testing.T) {
 	two := piped("b", "IN2", "other.b", "reduced.a")
 	if _, err := limits.Setup(t.Context(), s.js, []Pipeline{two}, true); err == nil || !strings.Contains(err.Error(), "replicas") {
 		t.Errorf("three replicas on one server: %v", err)
-	}
-}
-
-// TestSetupInACluster: what is made has three replicas where there are three servers, by itself.
-func TestSetupInACluster(t *testing.T) {
-	if testing.Short() || os.Getenv("EMBEDD_SOAK") == "" {
-		t.Skip("three servers elect their leaders; EMBEDD_SOAK=1 runs it")
-	}
-	var routes []*url.URL
-	for range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		routes = append(routes, &url.URL{Scheme: "nats", Host: l.Addr().String()})
-		l.Close()
-	}
-	var servers []*server.Server
-	for i, route := range routes {
-		port, _ := strconv.Atoi(route.Port())
-		s, err := server.NewServer(&server.Options{ServerName: fmt.Sprint("s", i), Host: "127.0.0.1", Port: -1, NoSigs: true,
-			NoLog: true, JetStream: true, StoreDir: t.TempDir(), Routes: routes,
-			Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: port}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		go s.Start()
-		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-		servers = append(servers, s)
-	}
-	first := servers[0]
-	if !first.ReadyForConnections(20 * time.Second) {
-		t.Fatal("a server does not start")
-	}
-	nc, err := nats.Connect(first.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	one := piped("a", "IN", "in.a", "out.a")
-	one.Models = Models{}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
-		if first.JetStreamClusterPeers() != nil && len(first.JetStreamClusterPeers()) == 3 {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("the servers do not find one another")
-		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if _, err := Setup(ctx, js, []Pipeline{one}, true); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"IN", "OUT", "DEAD", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS"} {
-		s, err := js.Stream(ctx, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := s.CachedInfo().Config.Replicas; n != 3 {
-			t.Errorf("stream %s has %d replicas", name, n)
-		}
 	}
 }

@@ -67,6 +67,23 @@ var figures = []figure{
 			}
 			return out
 		}},
+	{describe("embedd_role", "1 for what this process does of the pipeline: learn (it holds the lease, or there are none), standby (it is ready to), transform (it only answers), 0 for the rest.", "role"),
+		prometheus.GaugeValue, func(s Status) (out []value) {
+			is := "transform"
+			if s.Learns {
+				is = "learn"
+			} else if s.Role != RoleTransform && !s.fixed {
+				is = "standby"
+			}
+			for _, role := range []string{"learn", "standby", "transform"} {
+				out = append(out, value{[]string{role}, truth(role == is)})
+			}
+			return out
+		}},
+	{describe("embedd_lease_term", "Term of the lease under which this process learns; 0: it does not, or there are none."),
+		prometheus.GaugeValue, func(s Status) []value { return one(float64(s.Term)) }},
+	{describe("embedd_model_revision", "Revision of the model store's pointer that this process lives with."),
+		prometheus.GaugeValue, func(s Status) []value { return one(float64(s.Revision)) }},
 	{describe("embedd_lag_messages", "Input messages that are not answered."), prometheus.GaugeValue,
 		func(s Status) []value { return one(float64(s.Lag)) }},
 	{describe("embedd_lag_seconds", "Age of the oldest input message that is not answered; 0 where there is none."),

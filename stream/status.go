@@ -20,10 +20,16 @@ type Status struct {
 	Learning string
 	// what happened to the models of the store before the start: damage, or other features; "" where nothing did
 	Store  string
-	Stage  plugin.Status
-	Age    time.Duration      // since the live model was last found good: made, or judged on a labelled row and kept
-	Stale  bool               // the age is over MaxAge
-	Labels plugin.LabelStatus // zero where labels come with their rows
+	Role   Role
+	Learns bool   // this process fits; of the replicas of a pipeline that share a lease one does
+	Others string // who learns where this process does not, a sentence; "" where it does
+	Term   uint64 // under which this process learns; 0: it does not, or there are no leases
+	// Revision is that of the newest pointer of the model store that this process lives with.
+	Revision uint64
+	Stage    plugin.Status
+	Age      time.Duration      // since the live model was last found good: made, or judged on a labelled row and kept
+	Stale    bool               // the age is over MaxAge
+	Labels   plugin.LabelStatus // zero where labels come with their rows
 
 	Halted   string // why nothing is answered until somebody resumes it; "" while it is
 	SetAside int    // messages that are not learned from, since the process died of each
@@ -31,6 +37,7 @@ type Status struct {
 	Parked   int    // inputs that cannot leave in any form now
 	ParkedBy string // why the last of them cannot
 
+	fixed bool // the model is a file's
 	joins bool // labels come apart from their rows
 }
 
@@ -48,7 +55,11 @@ func (e *Engine) Status() []Status {
 
 func (p *pipeline) status() Status {
 	s := Status{Pipeline: p.Name, Store: p.store, Stage: p.stage.Status(), Labels: p.stage.LabelStatus(),
-		joins: p.joins()}
+		fixed: p.Stage.Fixed != nil, joins: p.joins()}
+	s.Role, s.Learns, s.Others, s.Term = p.Role, p.stage.Learns() && p.mayFit(), p.standingText(), p.tenure.term()
+	if p.models != nil {
+		s.Revision = p.models.Revision()
+	}
 	s.Age, s.Stale = p.age()
 	s.Halted = p.haltReason()
 	s.Parked, s.ParkedBy = p.parked.standing(time.Now())
@@ -92,7 +103,12 @@ type Report struct {
 	Model    *ReportModel `json:"model"`            // null before the first
 	Halted   bool         `json:"halted,omitempty"` // too many messages were bad; reason says it
 	Parked   *Parked      `json:"parked,omitempty"` // what cannot leave in any form now
-	Store    string       `json:"store,omitempty"`  // what happened to the models of the store before the start
+	Role     Role         `json:"role"`
+	Learns   bool         `json:"learns"`             // this process fits
+	Others   string       `json:"others,omitempty"`   // who learns where it does not
+	Term     uint64       `json:"term,omitempty"`     // of the lease under which it does
+	Revision uint64       `json:"revision,omitempty"` // of the model store's pointer that it lives with
+	Store    string       `json:"store,omitempty"`    // what happened to the models of the store before the start
 	Learning Learning     `json:"learning"`
 	Labels   *Labels      `json:"labels,omitempty"` // where labels come apart from their rows
 }
@@ -173,6 +189,7 @@ func (s Status) Report() Report {
 	g := s.Stage
 	r := Report{Pipeline: s.Pipeline, State: s.State, Ready: s.Ready, Reason: s.Reason, Halted: s.Halted != "",
 		Lag: Lag{s.Lag, s.Oldest.Seconds()}, Store: s.Store,
+		Role: s.Role, Learns: s.Learns, Others: s.Others, Term: s.Term, Revision: s.Revision,
 		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
 			Dropped: g.Dropped, Overfull: g.Overfull, Sparse: g.Sparse, Far: g.Far, FarRow: g.FarRow,
 			Capped: g.Capped, Clock: g.Clock, Fitting: g.Fitting, Filling: g.Filling,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -38,9 +39,13 @@ func checkCommand(e *env) *cobra.Command {
 	cmd := &cobra.Command{Use: "check", Short: "check a configuration, with line and column"}
 	f := flagsOf(cmd)
 	path := f.StringP("config", "c", "embedd.yaml", "`FILE` to check")
+	where := f.address("NATS `URL`: compare with the streams of this server too")
 	out := f.output(e)
-	cmd.RunE = func(*cobra.Command, []string) error {
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := loadConfig(*path)
+		if err == nil && where.given() {
+			err = compareWithServer(cmd.Context(), e, where, *path, c)
+		}
 		var problems config.Problems
 		switch {
 		case errors.As(err, &problems) && out.json:
@@ -88,6 +93,32 @@ func checkCommand(e *env) *cobra.Command {
 		return t.flush()
 	}
 	return cmd
+}
+
+// compareWithServer notes what of the server's streams does not go with the configuration.
+func compareWithServer(ctx context.Context, e *env, where *address, path string, c *config.Config) error {
+	pipelines, err := pipelinesOf(c)
+	if err != nil {
+		return usageError{err}
+	}
+	nc, err := dial(ctx, e, usual(where.over(c.NATS)))
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := nc.JetStream()
+	if err != nil {
+		return err
+	}
+	plans, err := streamsOf(c.NATS).Setup(ctx, js, pipelines, false)
+	for _, p := range plans {
+		for _, text := range []string{p.Problem, warningOf(c.NATS, p)} {
+			if text != "" {
+				c.Notes = append(c.Notes, config.Problem{File: path, Line: 1, Column: 1, Key: "nats", Message: text})
+			}
+		}
+	}
+	return err
 }
 
 // serverOf says which server a configuration asks for, without its secrets.

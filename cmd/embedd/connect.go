@@ -29,6 +29,9 @@ func (f *flags) address(about string) *address {
 	return a
 }
 
+// given tells whether the command line says anything of the server.
+func (a *address) given() bool { return *a.url != "" || *a.context != "" }
+
 // over puts what was given over a configuration.
 func (a *address) over(n config.NATS) config.NATS {
 	if *a.url != "" {

@@ -25,6 +25,7 @@ func runCommand(e *env) *cobra.Command {
 	f := flagsOf(cmd)
 	path := f.StringP("config", "c", "embedd.yaml", "configuration `FILE`")
 	where := f.address("NATS `URL`; over NATS_URL and the file's nats.url")
+	role := f.choice("role", "`WORK` that this daemon does of its pipelines; configured is the file's role", "configured", "all", "transform", "train")
 	logFormat := f.choice("log-format", "`FORM` of the log on stderr", "text", "json")
 	logLevel := f.choice("log-level", "least `LEVEL` that is logged", "info", "debug", "warn", "error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -38,6 +39,9 @@ func runCommand(e *env) *cobra.Command {
 		}
 		if c.NATS = where.over(c.NATS); c.NATS.Embedded() {
 			c.NATS.URL = os.Getenv("NATS_URL")
+		}
+		if *role != "configured" {
+			c.Role = *role
 		}
 		log := newLogger(e, *logFormat, *logLevel)
 		for _, n := range c.Notes {
@@ -100,7 +104,7 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	engine, err := stream.New(stream.Options{Conn: d.conn.Conn, APIPrefix: d.conn.APIPrefix(), Pipelines: pipelines,
-		Logger: d.log, Registerer: registry, Opened: func() {
+		Logger: d.log, Registerer: registry, Wait: c.NATS.Wait, Opened: func() {
 			d.log.Info("serving", "server", d.conn.Address(), "pipelines", len(pipelines), "http",
 				d.monitor.addr.String())
 		}})

@@ -10,6 +10,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/cmd/embedd/connection"
 	"github.com/embedd/embedd/stream"
+	"github.com/embedd/embedd/stream/registry"
 )
 
 // setupCommand shows the streams that a configuration needs, and makes the missing ones with --apply.
@@ -19,6 +20,7 @@ func setupCommand(e *env) *cobra.Command {
 	path := f.StringP("config", "c", "embedd.yaml", "configuration `FILE`")
 	where := f.address("NATS `URL`; over NATS_URL and the file's nats.url")
 	apply := f.Bool("apply", false, "make the streams and buckets that are missing; one that setup did not make is never changed")
+	count := f.choice("replicas", "`NUMBER` of replicas of what is made; with --apply also of what setup made before with fewer; configured is nats.replicas", "configured", "auto", "1", "3", "5")
 	permissions := f.Bool("permissions", false, "print the least rights of each verb that connects, and do nothing else")
 	out := f.output(e)
 	cmd.MarkFlagsMutuallyExclusive("apply", "permissions")
@@ -31,6 +33,9 @@ func setupCommand(e *env) *cobra.Command {
 		pipelines, err := pipelinesOf(c)
 		if err != nil {
 			return usageError{err}
+		}
+		if *count != "configured" {
+			c.NATS.Replicas = *count
 		}
 		n := usual(where.over(c.NATS))
 		if *permissions {
@@ -71,12 +76,21 @@ func printPlans(out *output, n config.NATS, plans []stream.Plan) error {
 			if p.Problem != "" {
 				line["problem"] = p.Problem
 			}
+			if p.Replicas > 0 {
+				line["replicas"] = p.Replicas
+			}
+			if warning := warningOf(n, p); warning != "" {
+				line["warning"] = warning
+			}
 			if err := out.object(line); err != nil {
 				return err
 			}
 			continue
 		}
 		out.printf("%s\n", planText(n, p))
+		if warning := warningOf(n, p); warning != "" {
+			out.printf("warning: %s\n", warning)
+		}
 	}
 	switch {
 	case wrong > 0:
@@ -87,15 +101,24 @@ func printPlans(out *output, n config.NATS, plans []stream.Plan) error {
 	return nil
 }
 
+// warningOf says that there are fewer replicas than there should be.
+func warningOf(n config.NATS, p stream.Plan) string {
+	if p.Raises {
+		return fmt.Sprintf("%s has %d replicas of the %d that are asked for; `embedd setup --apply --replicas %d` raises it",
+			p.Name, p.Replicas, replicas(n), replicas(n))
+	}
+	return p.Warning
+}
+
 func planText(n config.NATS, p stream.Plan) string {
 	subjects := strings.Join(p.Subjects, ", ")
 	switch {
 	case p.Problem != "":
 		return p.Problem
 	case p.Bucket && p.Exists:
-		return fmt.Sprintf("model store %s is there", p.Name)
+		return fmt.Sprintf("%s %s is there", bucketText(p.Name), p.Name)
 	case p.Bucket:
-		return fmt.Sprintf("model store %s is missing: `embedd setup --apply` and `embedd run` make it", p.Name)
+		return fmt.Sprintf("%s %s is missing: `embedd setup --apply` and `embedd run` make it", bucketText(p.Name), p.Name)
 	case p.Exists:
 		return fmt.Sprintf("stream %s for %s is there", p.Name, subjects)
 	case p.Extends:
@@ -114,6 +137,14 @@ func planText(n config.NATS, p stream.Plan) string {
 	}
 	return fmt.Sprintf("stream %s for %s is missing: nats stream add %s --subjects %q --storage file --dupe-window %s%s --defaults",
 		p.Name, subjects, p.Name, strings.Join(p.Subjects, ","), n.Streams.Duplicates, limits)
+}
+
+// bucketText says what a bucket of ours holds.
+func bucketText(name string) string {
+	if name == registry.Bucket {
+		return "model store"
+	}
+	return "store of leases"
 }
 
 // showRights prints rights over the streams as they are on the server or, where none answers, as setup would make them.

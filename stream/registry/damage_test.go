@@ -200,7 +200,7 @@ func TestDamagedWhileRunning(t *testing.T) {
 		b := save(t, r, 2, a)
 		ruin(t, s, "{")
 		adopted := 0
-		if _, err := r.catchUp(t.Context(), func(*Choice) error { adopted++; return nil }); err != nil || adopted > 0 {
+		if _, err := r.CatchUp(t.Context(), func(*Choice) error { adopted++; return nil }); err != nil || adopted > 0 {
 			t.Fatalf("%d models were adopted: %v", adopted, err)
 		}
 		if l, p := live(t, s); l.Version != b || p.Damage() != "" {

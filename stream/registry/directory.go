@@ -230,6 +230,10 @@ func (d *directory) lock(pipeline string) (unlock func(), err error) {
 	return func() { file.Close() }, nil
 }
 
+func (d *directory) watch(pipeline string) (func(context.Context, uint64) error, func()) {
+	return func(ctx context.Context, revision uint64) error { return d.wait(ctx, pipeline, revision) }, func() {}
+}
+
 func (d *directory) wait(ctx context.Context, pipeline string, revision uint64) error {
 	tick := time.NewTicker(pollFiles)
 	defer tick.Stop()
@@ -248,6 +252,8 @@ func (d *directory) wait(ctx context.Context, pipeline string, revision uint64) 
 		}
 	}
 }
+
+func (d *directory) made(context.Context) (time.Time, error) { return time.Time{}, nil }
 
 func (d *directory) most() int { return maxPointer }
 

@@ -19,6 +19,8 @@ var (
 	// ErrOvertaken is returned by [Registry.Save] where the live model is not the one that the new model replaces:
 	// somebody chose another meanwhile, or another process learns the same pipeline.
 	ErrOvertaken = errors.New("another model went live meanwhile")
+	// ErrFenced is returned where this replica does not hold the lease, or another has taken it since.
+	ErrFenced = errors.New("another replica learns the pipeline")
 )
 
 // Errors of a store, for the registry alone.

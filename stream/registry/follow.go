@@ -8,10 +8,12 @@ import (
 // Follow calls adopt whenever somebody else made another version the live one, or pinned or unpinned it, until ctx is
 // done. What this registry saved is not news. An error of adopt is logged, and the same choice is not offered again.
 func (r *Registry) Follow(ctx context.Context, adopt func(*Choice) error) {
+	wait, leave := r.store.watch(r.pipeline)
+	defer leave()
 	for attempt := 0; ctx.Err() == nil; attempt++ {
-		revision, err := r.catchUp(ctx, adopt)
+		revision, err := r.CatchUp(ctx, adopt)
 		if err == nil {
-			err = r.store.wait(ctx, r.pipeline, revision)
+			err = wait(ctx, revision)
 		}
 		if err == nil {
 			attempt = 0
@@ -27,13 +29,16 @@ func (r *Registry) Follow(ctx context.Context, adopt func(*Choice) error) {
 	}
 }
 
-// catchUp looks once.
-func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint64, error) {
+// CatchUp looks once, and returns the revision that it saw.
+func (r *Registry) CatchUp(ctx context.Context, adopt func(*Choice) error) (uint64, error) {
 	r.saving.Lock()
 	defer r.saving.Unlock()
 	p, revision, err := r.read(ctx)
 	if err != nil {
 		return 0, err
+	}
+	if old, err := r.isOld(ctx, p, revision); err != nil || old {
+		return r.revision.Load(), err
 	}
 	if p.damage != "" && p.Find(r.known.live) != nil {
 		// What this process lives with is known better than what a pointer before says.
@@ -54,6 +59,8 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 			"version", r.known.live, "store", r.store.String())
 		r.known = choice{}
 	}
+	r.term = p.Term
+	r.revision.Store(revision)
 	if p.Live == "" || chosen == r.known || chosen == r.offered {
 		return revision, nil
 	}
@@ -72,4 +79,18 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 	}
 	r.known = chosen
 	return revision, nil
+}
+
+// isOld tells whether a pointer is older than one that this process has seen: what a server says that does not know yet
+// that another leads, or what somebody wrote who slept. Revisions that began anew are no old ones.
+func (r *Registry) isOld(ctx context.Context, p *Pointer, revision uint64) (bool, error) {
+	if revision >= r.revision.Load() {
+		return r.known.live != "" && p.Live != "" && p.Term < r.term, nil
+	}
+	made, err := r.store.made(ctx)
+	if err != nil || made.Equal(r.made) && revision != 0 {
+		return err == nil, err
+	}
+	r.made, r.term = made, 0
+	return false, nil
 }

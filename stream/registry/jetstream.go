@@ -2,21 +2,32 @@ package registry
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/stream/watch"
 )
 
 // Bucket is the name of the object store that holds the models and of the key-value bucket that holds the pointers.
 const Bucket = "EMBEDD_MODELS"
+
+// Streams are the names of the streams that are behind the buckets.
+func Streams() []string { return []string{"OBJ_" + Bucket, "KV_" + Bucket} }
+
+// pointerStream is the stream behind the bucket of pointers.
+const pointerStream = "KV_" + Bucket
 
 // history is how many pointers of a pipeline the server keeps, for who looks what happened.
 const history = 8
@@ -27,14 +38,13 @@ const chunk = 128 << 10
 // chunkPrefix begins the subjects on which the object store keeps bytes; what follows is the name of one writing.
 const chunkPrefix = "$O." + Bucket + ".C."
 
-// pollServer is how long a change may go unseen where the server lost who watches.
-const pollServer = time.Minute
-
 // jetStream is the store in JetStream.
 type jetStream struct {
+	js       jetstream.JetStream
 	conn     *nats.Conn
 	objects  jetstream.ObjectStore
 	pointers jetstream.KeyValue
+	changes  *watch.Bucket    // of the pointers
 	bytes    jetstream.Stream // of the object store
 	// remake makes the buckets again where somebody deleted them; nil where who asks may not make them.
 	remake func(ctx context.Context) error
@@ -61,7 +71,8 @@ func jetStreamOf(ctx context.Context, js jetstream.JetStream, objects jetstream.
 	if err != nil {
 		return nil, fmt.Errorf("opening the model store (object store %s): %w", Bucket, err)
 	}
-	return &jetStream{js.Conn(), objects, pointers, bytes, remake}, nil
+	changes := watch.Of(pointers, slog.New(slog.DiscardHandler))
+	return &jetStream{js, js.Conn(), objects, pointers, changes, bytes, remake}, nil
 }
 
 // MakeJetStream is MakeReplicated with one replica.
@@ -254,21 +265,72 @@ func (s *jetStream) tidy(ctx context.Context, _ string, older time.Duration) err
 }
 
 func (s *jetStream) load(ctx context.Context, pipeline string) ([]byte, uint64, error) {
-	entry, err := s.pointers.Get(ctx, pipeline)
+	value, revision, err := s.atLeader(ctx, pipeline)
 	if (errors.Is(err, nats.ErrNoResponders) || absent(err)) && s.remake != nil {
 		if err := s.remake(ctx); err != nil {
 			return nil, 0, err
 		}
-		entry, err = s.pointers.Get(ctx, pipeline)
+		value, revision, err = s.atLeader(ctx, pipeline)
 	}
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return nil, 0, nil
+	return value, revision, err
+}
+
+// atLeader reads a pointer at the leader of its stream. The client asks any replica, which may not have the newest yet:
+// a write that is looked for would seem not to be there.
+func (s *jetStream) atLeader(ctx context.Context, pipeline string) ([]byte, uint64, error) {
+	api := strings.TrimSuffix(cmp.Or(s.js.Options().APIPrefix, jetstream.DefaultAPIPrefix), ".")
+	if domain := s.js.Options().Domain; domain != "" {
+		api = "$JS." + domain + ".API"
 	}
+	ask, err := json.Marshal(map[string]string{"last_by_subj": "$KV." + Bucket + "." + pipeline})
 	if err != nil {
 		return nil, 0, err
 	}
-	return entry.Value(), entry.Revision(), nil
+	ctx, cancel := context.WithTimeout(ctx, readWait)
+	defer cancel()
+	var msg *nats.Msg
+	for {
+		once, end := context.WithTimeout(ctx, askAgain)
+		msg, err = s.conn.RequestWithContext(once, api+".STREAM.MSG.GET."+pointerStream, ask)
+		end()
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return nil, 0, err
+		}
+	}
+	var answer struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message struct {
+			Sequence uint64 `json:"seq"`
+			Header   []byte `json:"hdrs"`
+			Data     []byte `json:"data"`
+		} `json:"message"`
+	}
+	if err := json.Unmarshal(msg.Data, &answer); err != nil {
+		return nil, 0, fmt.Errorf("the server's answer cannot be read: %w", err)
+	}
+	switch e := answer.Error; {
+	case e != nil && e.ErrorCode == jetstream.JSErrCodeMessageNotFound:
+		return nil, 0, nil
+	case e != nil:
+		return nil, 0, e
+	}
+	// A pointer that somebody deleted left a mark, which has headers.
+	header, err := nats.DecodeHeadersMsg(answer.Message.Header)
+	if err == nil && (header.Get("KV-Operation") != "" || header.Get(jetstream.MarkerReasonHeader) != "") {
+		return nil, 0, nil
+	}
+	return answer.Message.Data, answer.Message.Sequence, nil
 }
+
+// readWait is how long the leader may take to answer with a pointer. Where there is none nobody answers, so it is asked
+// again.
+const (
+	readWait = 5 * time.Second
+	askAgain = time.Second
+)
 
 func (s *jetStream) earlier(ctx context.Context, pipeline string) (out [][]byte, err error) {
 	entries, err := s.pointers.History(ctx, pipeline)
@@ -300,24 +362,20 @@ func (s *jetStream) swap(ctx context.Context, pipeline string, value []byte, rev
 	return next, err
 }
 
-func (s *jetStream) wait(ctx context.Context, pipeline string, revision uint64) error {
-	ctx, cancel := context.WithTimeout(ctx, pollServer)
-	defer cancel()
-	w, err := s.pointers.Watch(ctx, pipeline, jetstream.MetaOnly())
+func (s *jetStream) watch(pipeline string) (func(context.Context, uint64) error, func()) {
+	key := s.changes.Join(pipeline)
+	return func(ctx context.Context, revision uint64) error {
+		key.Await(ctx, revision)
+		return nil
+	}, key.Leave
+}
+
+func (s *jetStream) made(ctx context.Context) (time.Time, error) {
+	stream, err := s.js.Stream(ctx, pointerStream)
 	if err != nil {
-		return err
+		return time.Time{}, err
 	}
-	defer w.Stop()
-	for {
-		select {
-		case entry, ok := <-w.Updates():
-			if !ok || entry != nil && entry.Revision() != revision {
-				return nil
-			}
-		case <-ctx.Done():
-			return nil
-		}
-	}
+	return stream.CachedInfo().Created, nil
 }
 
 // most leaves room for headers.

@@ -31,7 +31,7 @@ func TestLostStore(t *testing.T) {
 			}
 		}
 		for range 2 {
-			if _, err := r.catchUp(context.Background(), func(*Choice) error { return nil }); err != nil {
+			if _, err := r.CatchUp(context.Background(), func(*Choice) error { return nil }); err != nil {
 				t.Fatal(err)
 			}
 		}

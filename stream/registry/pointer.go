@@ -24,6 +24,11 @@ type Pointer struct {
 
 	// Stream is the input stream that the pipeline's name is bound to; "" where none has claimed it yet, as on core NATS.
 	Stream string `json:"stream,omitempty"`
+	// Term is that of the lease under which the last model was stored, or with which a new holder sealed the pointer: who
+	// has an older one writes nothing any more. 0: written without a lease. Replaces is the revision that this one
+	// replaces, for who looks what happened.
+	Term     uint64 `json:"term,omitempty"`
+	Replaces uint64 `json:"replaces,omitempty"`
 
 	Live      string `json:"live,omitempty"`
 	Previous  string `json:"previous,omitempty"`  // what was live before
@@ -211,11 +216,16 @@ func short(s string) string {
 	return s
 }
 
-// A version is named PIPELINE-NUMBER-DIGEST, the digest in its first eight digits.
-var versionForm = regexp.MustCompile(`^([A-Za-z0-9_-]+)-([0-9]+)-[0-9a-f]{8}$`)
+// A version is named PIPELINE-NUMBER-DIGEST, the digest in its first eight digits; PIPELINE-NUMBER-tTERM-DIGEST where it
+// was stored under a lease, so that no two writers have one name.
+var versionForm = regexp.MustCompile(`^([A-Za-z0-9_-]+)-([0-9]+)(?:-t[0-9]+)?-[0-9a-f]{8}$`)
 
-func nameOf(pipeline string, number int, digest string) string {
-	return pipeline + "-" + strconv.Itoa(number) + "-" + digest[:8]
+func nameOf(pipeline string, number int, term uint64, digest string) string {
+	name := pipeline + "-" + strconv.Itoa(number)
+	if term > 0 {
+		name += "-t" + strconv.FormatUint(term, 10)
+	}
+	return name + "-" + digest[:8]
 }
 
 // PipelineOf is the pipeline of a version by its name, false where it is no name of a version.

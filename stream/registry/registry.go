@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/embedd/embedd/internal/killpoint"
@@ -30,6 +31,9 @@ type Options struct {
 	Strict bool             // a damaged pointer or model is an error of Live; else it goes on with what can be read
 	Logger *slog.Logger     // default: no logs
 	Clock  func() time.Time // default time.Now
+	// Term is the term of the lease that this process holds, 0 where it holds none: then it stores nothing. nil: there
+	// are no leases, and all who learn store.
+	Term func() uint64
 }
 
 // Registry is what a store holds of one pipeline. Its methods may be called from many goroutines.
@@ -40,10 +44,16 @@ type Registry struct {
 
 	// saving is held while a model is written, and while what others chose is taken over: what this process makes live
 	// by itself is not news to it.
-	saving  sync.Mutex
-	known   choice // what this process lives with
-	offered choice // what it was offered last and did not take
+	saving   sync.Mutex
+	known    choice // what this process lives with
+	offered  choice // what it was offered last and did not take
+	term     uint64 // of the newest pointer that was followed, or written here
+	made     time.Time
+	revision atomic.Uint64
 }
+
+// Revision is that of the newest pointer that this process lives with.
+func (r *Registry) Revision() uint64 { return r.revision.Load() }
 
 // choice is what a follower has to follow.
 type choice struct{ live, pin string }
@@ -121,18 +131,103 @@ func (r *Registry) update(ctx context.Context, change func(*Pointer) error) (*Po
 		if err := change(p); err != nil {
 			return nil, err
 		}
+		p.Replaces = revision
 		value, err := r.encode(p)
 		if err != nil {
 			return nil, err
 		}
-		_, err = r.store.swap(ctx, r.pipeline, value, revision)
+		next, err := r.swap(ctx, value, revision)
 		if err == nil {
+			r.revision.Store(next)
 			return p, nil
 		}
 		if !errors.Is(err, errMoved) || attempt == maxSwaps {
 			return nil, fmt.Errorf("moving the pointer to the models of %s (%s): %w", r.pipeline, r.store, err)
 		}
 	}
+}
+
+// maxReadBacks is how often a write is looked for that was not confirmed.
+const maxReadBacks = 4
+
+// swap writes the pointer if its revision is still the one given. A write that was not confirmed is read back: it may
+// have come through, and to write once more what is there already would be refused, as if another had been first.
+func (r *Registry) swap(ctx context.Context, value []byte, revision uint64) (uint64, error) {
+	next, err := r.store.swap(ctx, r.pipeline, value, revision)
+	for attempt := 0; err != nil && !errors.Is(err, errMoved) && attempt < maxReadBacks; attempt++ {
+		select {
+		case <-time.After(20 * time.Millisecond << attempt):
+		case <-ctx.Done():
+			return 0, err
+		}
+		there, at, errRead := r.store.load(ctx, r.pipeline)
+		switch {
+		case errRead != nil:
+		case at != revision && bytes.Equal(there, value):
+			return at, nil
+		case at != revision:
+			return 0, errMoved
+		default:
+			next, err = r.store.swap(ctx, r.pipeline, value, revision)
+		}
+	}
+	return next, err
+}
+
+// fence refuses what a process writes that learned, where it has no lease or another has taken it since, and marks the
+// pointer with the term of the one it has.
+func (r *Registry) fence(p *Pointer) error {
+	if r.options.Term == nil {
+		return nil
+	}
+	term := r.options.Term()
+	switch {
+	case term == 0:
+		return fmt.Errorf("%w: this one does not hold the lease of pipeline %s", ErrFenced, r.pipeline)
+	case p.Term > term:
+		return fmt.Errorf("%w: it took the lease of pipeline %s with term %d, after this one with %d", ErrFenced,
+			r.pipeline, p.Term, term)
+	}
+	p.Term = term
+	return nil
+}
+
+// Seal is the first act of a new holder of the lease: it writes its term into the pointer, so that whatever a former
+// holder knows of it is old, and what that has still to write is refused. Where the pointer has a later term although
+// this process holds the lease, as holds tells, the numbers of the leases began anew, and the term is one more. Seal
+// returns the term under which the pointer is sealed. What another has begun to write under an older one is removed.
+func (r *Registry) Seal(ctx context.Context, term uint64, holds func(context.Context) (bool, error)) (uint64, error) {
+	r.saving.Lock()
+	defer r.saving.Unlock()
+	sealed, abandoned := term, ""
+	_, err := r.update(ctx, func(p *Pointer) error {
+		sealed, abandoned = term, ""
+		if p.damage != "" {
+			r.options.Logger.Error("the model store is damaged, and its pointer is written anew", "error", p.damage)
+		}
+		if p.Term == term {
+			return errUnchanged
+		}
+		if p.Term > term {
+			yes, err := holds(ctx)
+			if err != nil {
+				return err
+			}
+			if !yes {
+				return fmt.Errorf("%w: it took the lease of pipeline %s with term %d", ErrFenced, r.pipeline, p.Term)
+			}
+			sealed = p.Term + 1
+		}
+		p.Term, abandoned, p.Candidate = sealed, p.Candidate, ""
+		return nil
+	})
+	if err = unlessUnchanged(err); err != nil {
+		return 0, err
+	}
+	if abandoned != "" {
+		r.discard(ctx, []string{abandoned})
+	}
+	return sealed, nil
 }
 
 // encode writes the pointer. Where a server takes only short messages the checkpoint stays behind first: a restart
@@ -198,7 +293,7 @@ type Choice struct {
 func (r *Registry) Live(ctx context.Context) (*Choice, error) {
 	r.saving.Lock()
 	defer r.saving.Unlock()
-	p, _, err := r.read(ctx)
+	p, revision, err := r.read(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +315,11 @@ func (r *Registry) Live(ctx context.Context) (*Choice, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.known = choice{p.Live, p.Pin}
+	if r.made, err = r.store.made(ctx); err != nil {
+		return nil, fmt.Errorf("asking when the model store was made (%s): %w", r.store, err)
+	}
+	r.known, r.term = choice{p.Live, p.Pin}, p.Term
+	r.revision.Store(max(revision, r.revision.Load()))
 	c.New, c.Damage, c.Stream = isNew, damage, p.Stream
 	return c, nil
 }
@@ -247,6 +346,9 @@ func (r *Registry) Retire(ctx context.Context) error {
 		if p.Pin != "" {
 			return fmt.Errorf("%w: %s; `embedd model unpin %s` lets another take its place", ErrPinned, p.Pin,
 				r.pipeline)
+		}
+		if err := r.fence(p); err != nil {
+			return err
 		}
 		p.Previous, p.Live, p.State, p.StateOf = p.Live, "", nil, ""
 		return nil
@@ -401,7 +503,13 @@ func (r *Registry) Save(ctx context.Context, release *plugin.Release) (string, e
 	killpoint.Here(killpoint.Written)
 	now := r.options.Clock()
 	var gone []string
-	p, err := r.update(ctx, func(p *Pointer) error {
+	_, err = r.update(ctx, func(p *Pointer) error {
+		if p.Find(name) != nil {
+			return errUnchanged // it was written and not confirmed
+		}
+		if err := r.fence(p); err != nil {
+			return err
+		}
 		if err := r.mayReplace(p, release); err != nil {
 			return err
 		}
@@ -416,16 +524,17 @@ func (r *Registry) Save(ctx context.Context, release *plugin.Release) (string, e
 			p.State, p.StateOf = release.State, name
 		}
 		gone = p.prune(r.options.Keep, now)
+		r.term = p.Term
 		return nil
 	})
-	if errors.Is(err, ErrOvertaken) || errors.Is(err, ErrPinned) {
+	if errors.Is(err, ErrOvertaken) || errors.Is(err, ErrPinned) || errors.Is(err, ErrFenced) {
 		r.discard(ctx, []string{name})
 	}
-	if err != nil {
+	if err = unlessUnchanged(err); err != nil {
 		return "", fmt.Errorf("making model %s the live one: %w", name, err)
 	}
 	killpoint.Here(killpoint.Pointed)
-	r.known = choice{p.Live, p.Pin}
+	r.known = choice{live: name}
 	r.discard(ctx, gone)
 	return name, nil
 }
@@ -434,11 +543,14 @@ func (r *Registry) Save(ctx context.Context, release *plugin.Release) (string, e
 func (r *Registry) claim(ctx context.Context, release *plugin.Release) (name string, err error) {
 	var abandoned string
 	_, err = r.update(ctx, func(p *Pointer) error {
+		if err := r.fence(p); err != nil {
+			return err
+		}
 		if err := r.mayReplace(p, release); err != nil {
 			return err
 		}
 		p.Number++
-		abandoned, name = p.Candidate, nameOf(r.pipeline, p.Number, release.Model.Digest())
+		abandoned, name = p.Candidate, nameOf(r.pipeline, p.Number, p.Term, release.Model.Digest())
 		p.Candidate = name
 		return nil
 	})
@@ -542,6 +654,9 @@ func (r *Registry) Checkpoint(ctx context.Context, state []byte) error {
 		if p.Live == "" || p.Live != live {
 			return errUnchanged
 		}
+		if err := r.fence(p); err != nil {
+			return err
+		}
 		p.State, p.StateOf, p.Good = state, p.Live, r.options.Clock()
 		return nil
 	})
@@ -566,6 +681,9 @@ func (r *Registry) Refuse(ctx context.Context, f plugin.Outcome) error {
 		one.Live = f.Live.Version
 	}
 	_, err := r.update(ctx, func(p *Pointer) error {
+		if err := r.fence(p); err != nil {
+			return err
+		}
 		p.Refused = append(p.Refused, one)
 		p.Refused = p.Refused[max(len(p.Refused)-maxRefused, 0):]
 		if one.Live == p.Live {

@@ -20,14 +20,17 @@ type Store interface {
 	// tidy removes what writers that crashed left unfinished, where it has not changed for so long.
 	tidy(ctx context.Context, pipeline string, older time.Duration) error
 
-	// load reads the pointer of a pipeline; revision 0 where there is none.
+	// made is when the revisions of pointers began to count; zero: they never begin anew.
+	made(ctx context.Context) (time.Time, error)
+	// load reads the pointer of a pipeline, as the last swap left it; revision 0 where there is none.
 	load(ctx context.Context, pipeline string) (value []byte, revision uint64, err error)
 	// earlier are pointers that load read before, newest first: few, and perhaps none.
 	earlier(ctx context.Context, pipeline string) ([][]byte, error)
 	// swap writes the pointer if its revision is still the one given, else it is errMoved.
 	swap(ctx context.Context, pipeline string, value []byte, revision uint64) (uint64, error)
-	// wait returns when the revision may be another, or after a while without a change.
-	wait(ctx context.Context, pipeline string, revision uint64) error
+	// watch begins to look for changes of a pointer. wait returns when the revision may be another, or after a while
+	// without a change; leave ends it.
+	watch(pipeline string) (wait func(ctx context.Context, revision uint64) error, leave func())
 	// most is how many bytes a pointer may take.
 	most() int
 

@@ -18,6 +18,7 @@ import (
 
 // Config is a checked configuration. It is plain data: nothing is opened, and it may be copied.
 type Config struct {
+	Role      string // all, transform or train
 	NATS      NATS
 	HTTP      HTTP
 	Memory    int64      // bytes that the process may take; 0: what its pipelines' limits come to
@@ -36,6 +37,7 @@ type NATS struct {
 	Wait        time.Duration // for the first connection
 	AckWait     time.Duration // of the durable consumers
 	Replicas    string        // auto or a number
+	Lease       time.Duration // of learning, where several daemons run one pipeline
 	Streams     Streams
 }
 

@@ -31,6 +31,7 @@ type section struct{ path, doc string }
 const each = "pipelines.*."
 
 var sections = []section{
+	{"daemon", "What this process does."},
 	{"nats", "The server. With neither url nor context, `embedd run` embeds one on 127.0.0.1:4222 that stores in ./embedd-data."},
 	{"nats.tls", "Files in PEM form, read again at each connect. Needed only for a private authority or for client certificates."},
 	{"nats.streams", "The streams that `embedd setup --apply` makes, and those of the embedded server. One that is there is left as it is."},
@@ -62,6 +63,9 @@ const (
 
 // spec is the one table. The order is that of the reference page.
 var spec = []field{
+	{path: "daemon.role", to: func(c *Config, _ *Pipeline) any { return &c.Role }, value: "all",
+		words: []string{"all", "transform", "train"},
+		doc:   "What this daemon does of its pipelines, where several run them; see scale.md. transform answers with models that others learn, train learns and answers nothing, all does both. Of those that learn one does at a time. `run --role` is over it."},
 	{path: "nats.url", to: func(c *Config, _ *Pipeline) any { return &c.NATS.URL }, check: CheckURL, secret: true,
 		doc: "Server URL, or several separated by commas. nats://, tls://, ws:// or wss://."},
 	{path: "nats.context", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Context }, check: checkContext,
@@ -107,6 +111,8 @@ var spec = []field{
 	{path: "nats.replicas", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Replicas }, value: "auto",
 		words: []string{"auto", "1", "3", "5"},
 		doc:   "Replicas of the streams and of the model store where embedd makes them. auto is three in a cluster that has as many servers, else one."},
+	{path: "nats.lease", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Lease }, value: "10s", low: 2, high: 3600,
+		doc: "Life of the lease of learning: so long after the daemon that learns is gone without a word another takes its place. It is renewed every third of it."},
 	{path: "nats.streams.max_bytes", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Streams.MaxBytes },
 		or: "none", low: mib, high: 1024 * 1024 * gib,
 		doc: "Most bytes of one stream. Over them its oldest messages go, answered or not."},

@@ -1,0 +1,268 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/stream/lease"
+)
+
+// cluster is three real servers in this process.
+type cluster struct {
+	*testing.T
+	options []*server.Options
+	servers []*server.Server
+}
+
+// newCluster starts the servers and waits until one of them leads and knows the others: only the leader says so.
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{T: t}
+	var routes []*url.URL
+	for range 3 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		routes = append(routes, &url.URL{Scheme: "nats", Host: l.Addr().String()})
+		l.Close()
+	}
+	for i, route := range routes {
+		port, _ := strconv.Atoi(route.Port())
+		c.options = append(c.options, &server.Options{ServerName: fmt.Sprint("s", i), Host: "127.0.0.1", Port: -1,
+			NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(), Routes: routes,
+			Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: port}})
+		c.servers = append(c.servers, nil)
+		c.start(i)
+		t.Cleanup(func() { c.stop(i) })
+	}
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		if slices.ContainsFunc(c.servers, func(s *server.Server) bool { return len(s.JetStreamClusterPeers()) == 3 }) {
+			return c
+		}
+		if time.Now().After(end) {
+			t.Fatal("the servers do not find one another")
+		}
+	}
+}
+
+func (c *cluster) start(i int) {
+	c.Helper()
+	options := *c.options[i]
+	s, err := server.NewServer(&options)
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.servers[i] = s
+	go s.Start()
+	if !s.ReadyForConnections(time.Minute) {
+		c.Fatal("a server does not start")
+	}
+	c.options[i].Port = s.Addr().(*net.TCPAddr).Port // it comes back on the same one
+}
+
+func (c *cluster) stop(i int) {
+	c.servers[i].Shutdown()
+	c.servers[i].WaitForShutdown()
+}
+
+// urls are the addresses of the servers, that of one of them first.
+func (c *cluster) urls(first int) string {
+	var out []string
+	for i := range c.servers {
+		out = append(out, c.servers[(first+i)%len(c.servers)].ClientURL())
+	}
+	return strings.Join(out, ",")
+}
+
+// dial connects to one of the servers, and to another where that is gone.
+func (c *cluster) dial(first int) jetstream.JetStream {
+	c.Helper()
+	nc, err := nats.Connect(c.urls(first), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond),
+		nats.DontRandomize())
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return js
+}
+
+// TestSetupInACluster: what is made has three replicas where there are three servers, by itself; what has one stands out,
+// with the cure, and the cure cures it. What setup did not make it does not raise.
+func TestSetupInACluster(t *testing.T) {
+	c := newCluster(t)
+	js := c.dial(0)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	foreign, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "DEAD", Subjects: []string{"dead.>"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := piped("a", "IN", "in.a", "out.a")
+	store := piped("b", "IN", "in.a", "out.a")
+	store.Models = Models{}
+	replicas := func(name string) int {
+		t.Helper()
+		s, err := js.Stream(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.CachedInfo().Config.Replicas
+	}
+	begin := time.Now()
+	if _, err := (Streams{Replicas: 1}).Setup(ctx, js, []Pipeline{store}, true); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES"} {
+		if n := replicas(name); n != 1 {
+			t.Errorf("stream %s has %d replicas, and one was asked for", name, n)
+		}
+	}
+	plans, err := Streams{Replicas: 3}.Setup(ctx, js, []Pipeline{store}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range plans {
+		if p.Raises == (p.Name == "DEAD") || (p.Warning != "") != (p.Name == "DEAD") {
+			t.Errorf("asked for three: %+v", p)
+		}
+	}
+	// The streams alone, as somebody does who does not know of the store.
+	if _, err := (Streams{Replicas: 3}).Setup(ctx, js, []Pipeline{one}, true); err != nil {
+		t.Fatal(err)
+	}
+	if plans, err = Setup(ctx, js, []Pipeline{store}, false); err != nil {
+		t.Fatal(err)
+	}
+	if last := plans[len(plans)-1]; !strings.Contains(last.Warning, "`embedd setup --apply --replicas 3` raises it") {
+		t.Errorf("a store of one replica under streams of three: %+v", last)
+	}
+	if _, err := (Streams{Replicas: 3}).Setup(ctx, js, []Pipeline{store}, true); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES"} {
+		if n := replicas(name); n != 3 {
+			t.Errorf("stream %s has %d replicas, and three were asked for", name, n)
+		}
+	}
+	if n := replicas("DEAD"); n != foreign.CachedInfo().Config.Replicas {
+		t.Errorf("a stream that setup did not make has %d replicas now", n)
+	}
+	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES"} {
+		if err := js.DeleteStream(ctx, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Setup(ctx, js, []Pipeline{store}, true); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES"} {
+		if n := replicas(name); n != 3 {
+			t.Errorf("stream %s has %d replicas by itself", name, n)
+		}
+	}
+	t.Logf("after the election it took %v", time.Since(begin).Round(time.Millisecond))
+}
+
+// TestStartWaitsForALeader: a daemon that starts while the cluster has no leader opens its pipelines once it has one.
+func TestStartWaitsForALeader(t *testing.T) {
+	if !soak() {
+		t.Skip("a cluster that lost its leader elects one after four to nine seconds; EMBEDD_SOAK=1 runs it")
+	}
+	c := newCluster(t)
+	js := c.dial(0)
+	p := answerer(t)
+	if _, err := Setup(t.Context(), js, []Pipeline{p}, true); err != nil {
+		t.Fatal(err)
+	}
+	c.stop(1)
+	c.stop(2)
+	for _, patient := range []bool{false, true} {
+		o := Options{Conn: c.dial(0).Conn(), Pipelines: []Pipeline{p}}
+		ctx, cancel := context.WithCancel(t.Context())
+		if patient {
+			o.Wait = 2 * time.Minute
+			time.AfterFunc(7*time.Second, func() { c.start(1) })
+		}
+		o.Opened = cancel
+		e, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Run(ctx); (err == nil) != patient {
+			t.Errorf("patient %v: %v", patient, err)
+		}
+		cancel()
+	}
+	c.start(2)
+}
+
+// TestLeaderOfTheLeasesDies: three replicas on three servers; the server that leads the leases is stopped, and comes back,
+// again and again. One learns on each time, every input is answered once, and the pointers follow each other.
+func TestLeaderOfTheLeasesDies(t *testing.T) {
+	if !soak() {
+		t.Skip("elections take seconds each; EMBEDD_SOAK=1 runs it")
+	}
+	c := newCluster(t)
+	s := &site{T: t, js: c.dial(0)}
+	for _, name := range []string{"in", "out"} {
+		s.make(jetstream.StreamConfig{Name: name, Replicas: 3})
+	}
+	var replicas []*replica
+	for i := range 3 {
+		p := apprentice()
+		p.Lease = lease.Shortest
+		replicas = append(replicas, s.replicaAt(c.urls(i), p))
+	}
+	one := func() bool { return len(holders(replicas)) == 1 }
+	s.until("one learns", 2*time.Minute, one)
+	s.send(300)
+	s.until("it stores a model", 2*time.Minute, func() bool { return replicas[0].live() != "" })
+	h := s.history()
+	for range 3 {
+		leases, err := s.js.Stream(t.Context(), lease.Stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leader := slices.IndexFunc(c.servers, func(one *server.Server) bool {
+			return one.Name() == leases.CachedInfo().Cluster.Leader
+		})
+		begin := time.Now()
+		c.stop(leader)
+		s.until("nobody learns, or somebody again", 2*time.Minute, func() bool {
+			info, err := leases.Info(t.Context())
+			return err == nil && info.Cluster.Leader != "" && info.Cluster.Leader != c.options[leader].ServerName && one()
+		})
+		took := time.Since(begin)
+		s.send(100)
+		s.acknowledged("p", 2*time.Minute)
+		t.Logf("one learns again after %v", took.Round(time.Millisecond))
+		if took > 40*time.Second {
+			t.Errorf("nobody learned for %v", took)
+		}
+		c.start(leader)
+		s.until("the servers are one cluster again", 2*time.Minute, func() bool {
+			info, err := leases.Info(t.Context())
+			return err == nil && len(info.Cluster.Replicas) == 2 && info.Cluster.Replicas[0].Current && info.Cluster.Replicas[1].Current
+		})
+	}
+	s.once(s.sent)
+	if v := h.violations(); v != nil {
+		t.Errorf("of %d pointers: %q", len(h.pointers), v)
+	}
+}

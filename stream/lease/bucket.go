@@ -1,0 +1,171 @@
+package lease
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/stream/registry"
+	"github.com/embedd/embedd/stream/watch"
+)
+
+// Name is the name of the key-value bucket that holds the leases, Stream that of the stream behind it.
+const (
+	Name   = "EMBEDD_LEASES"
+	Stream = "KV_" + Name
+)
+
+// ErrOldServer is returned by [Open] for a server that does not end keys by itself.
+var ErrOldServer = errors.New("leases need keys that end by themselves, which NATS servers have from 2.11 on")
+
+// Since is the oldest server that does.
+var Since = [3]int{2, 11, 0}
+
+// Make makes the bucket where it is missing.
+func Make(ctx context.Context, js jetstream.JetStream, replicas int) error {
+	if err := create(ctx, js, replicas); err != nil {
+		return fmt.Errorf("making the leases (key-value bucket %s): %w", Name, err)
+	}
+	return nil
+}
+
+// markers is how long the mark of a key that has ended stays.
+const markers = time.Minute
+
+// Bucket is where the leases of all pipelines are.
+type Bucket struct {
+	js     jetstream.JetStream
+	kv     jetstream.KeyValue
+	stream jetstream.Stream // behind it
+	watch  *watch.Bucket
+	prefix string // before the subject of a key: the way into a domain
+	log    *slog.Logger
+}
+
+// Open binds the bucket, or makes it where it is missing with so many replicas (see [registry.Replicated]): it is ours,
+// not the user's.
+func Open(ctx context.Context, js jetstream.JetStream, replicas int, log *slog.Logger) (*Bucket, error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	kv, err := js.KeyValue(ctx, Name)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		if err = create(ctx, js, replicas); err == nil {
+			kv, err = js.KeyValue(ctx, Name)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening the leases (key-value bucket %s): %w", Name, err)
+	}
+	stream, err := js.Stream(ctx, Stream)
+	if err != nil {
+		return nil, fmt.Errorf("opening the leases (stream %s): %w", Stream, err)
+	}
+	b := &Bucket{js: js, kv: kv, stream: stream, watch: watch.Of(kv, log), log: log}
+	if api := js.Options().APIPrefix; api != "" && strings.TrimSuffix(api, ".")+"." != jetstream.DefaultAPIPrefix {
+		b.prefix = strings.TrimSuffix(api, ".") + "."
+	}
+	return b, nil
+}
+
+// create makes the bucket as the client would, but that it is read at its leader alone: what another replica of it holds
+// may be old.
+func create(ctx context.Context, js jetstream.JetStream, replicas int) error {
+	account, err := js.AccountInfo(ctx)
+	if err != nil {
+		return err
+	}
+	if account.API.Level < 1 {
+		return fmt.Errorf("%w; this one is %s", ErrOldServer, js.Conn().ConnectedServerVersion())
+	}
+	return registry.Replicated(js, replicas, func(n int) error {
+		_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: Stream, Subjects: []string{subject(">")}, Replicas: n,
+			Description: "which replica of an embedd pipeline learns", Storage: jetstream.FileStorage,
+			MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true,
+			AllowMsgTTL: true, SubjectDeleteMarkerTTL: markers})
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			return nil // another replica was first
+		}
+		return err
+	})
+}
+
+func subject(key string) string { return "$KV." + Name + "." + key }
+
+// Claim is what a lease says of who holds it.
+type Claim struct {
+	Holder  string `json:"holder"`            // the instance; no two have the same
+	Host    string `json:"host,omitempty"`    // where it runs, for people
+	Process string `json:"process,omitempty"` // by which others on the same machine see that it has died
+	// Settings are what the replicas of a pipeline must agree on, by the keys of the configuration.
+	Settings map[string]string `json:"settings,omitempty"`
+}
+
+// Mine is the claim of this process, for an instance in it.
+func Mine(instance string, settings map[string]string) Claim {
+	host, _ := os.Hostname()
+	return Claim{Holder: instance, Host: host, Process: process(), Settings: settings}
+}
+
+// entry is a lease as it stands; no claim where nobody holds it. The revision is that of what the key holds, if only a
+// mark.
+type entry struct {
+	claim    *Claim
+	revision uint64
+}
+
+// read asks the leader of the bucket.
+func (b *Bucket) read(ctx context.Context, key string) (entry, error) {
+	m, err := b.stream.GetLastMsgForSubject(ctx, subject(key))
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		return entry{}, nil
+	case err != nil:
+		return entry{}, err
+	case m.Header.Get("KV-Operation") != "" || m.Header.Get(jetstream.MarkerReasonHeader) != "":
+		return entry{revision: m.Sequence}, nil // given back, or ended by the server
+	}
+	c := &Claim{}
+	if err := json.Unmarshal(m.Data, c); err != nil || c.Holder == "" {
+		c = &Claim{Holder: "somebody who wrote what is no lease"} // it ends as any
+	}
+	return entry{c, m.Sequence}, nil
+}
+
+// errTaken says that another was first.
+var errTaken = errors.New("the lease is another's")
+
+// write sets a claim where the key still is at a revision; 0: where it is not there.
+func (b *Bucket) write(ctx context.Context, key string, c *Claim, revision uint64,
+	life time.Duration) (uint64, error) {
+	value, err := json.Marshal(c)
+	if err != nil {
+		return 0, err
+	}
+	msg := nats.NewMsg(b.prefix + subject(key))
+	msg.Data = value
+	ack, err := b.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(revision),
+		jetstream.WithMsgTTL(life))
+	var api *jetstream.APIError
+	if errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
+		return 0, errTaken
+	}
+	if err != nil {
+		return 0, err
+	}
+	return ack.Sequence, nil
+}
+
+// remove ends a lease that is still at a revision.
+func (b *Bucket) remove(ctx context.Context, key string, revision uint64) error {
+	return b.kv.Delete(ctx, key, jetstream.LastRevision(revision))
+}

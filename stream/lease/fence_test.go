@@ -1,0 +1,325 @@
+package lease
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/registry"
+)
+
+// writerVariable makes this program a writer of pointers: it holds the address of a server, and how it writes.
+const writerVariable = "EMBEDD_LEASE_WRITER"
+
+func TestMain(m *testing.M) {
+	if how := os.Getenv(writerVariable); how != "" {
+		url, fenced, _ := strings.Cut(how, " ")
+		if err := write(url, fenced == "fenced"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// write takes the lease, again and again, and writes pointers as fast as it can while it believes that it holds it. It
+// believes what it heard last, whatever its clock says: so does a process that was stopped just after it had asked.
+func write(url string, fenced bool) error {
+	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	if err != nil {
+		return err
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	bucket, err := Open(ctx, js, 1, nil)
+	if err != nil {
+		return err
+	}
+	store, err := registry.MakeJetStream(ctx, js)
+	if err != nil {
+		return err
+	}
+	pointers, err := js.KeyValue(ctx, registry.Bucket)
+	if err != nil {
+		return err
+	}
+	var term atomic.Uint64
+	r := registry.Of(store, "p", registry.Options{Term: term.Load})
+	lease := bucket.Of(Options{Key: "p", Claim: Claim{Holder: nats.NewInbox()}, Life: Shortest})
+	go lease.Keep(ctx, func(ctx context.Context, taken uint64) {
+		if fenced && taken != 0 {
+			sealed, err := r.Seal(ctx, taken, lease.Holds)
+			if err != nil {
+				return
+			}
+			taken = sealed
+		}
+		term.Store(taken)
+	})
+	for n := 0; ; n++ {
+		t := term.Load()
+		switch {
+		case t == 0:
+			time.Sleep(5 * time.Millisecond)
+		case fenced:
+			_ = r.Refuse(ctx, plugin.Outcome{Reason: fmt.Sprint(n)}) // refused where another has the lease
+		default:
+			_ = unfenced(ctx, pointers, t)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// unfenced writes a pointer as one would who trusts the lease: by compare-and-set, on whatever is there.
+func unfenced(ctx context.Context, pointers jetstream.KeyValue, term uint64) error {
+	p := registry.Pointer{Format: registry.Format}
+	entry, err := pointers.Get(ctx, "p")
+	if err == nil {
+		if err := json.Unmarshal(entry.Value(), &p); err != nil {
+			return err
+		}
+		p.Replaces = entry.Revision()
+	}
+	p.Term = term
+	value, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	if p.Replaces == 0 {
+		_, err = pointers.Create(ctx, "p", value)
+	} else {
+		_, err = pointers.Update(ctx, "p", value, p.Replaces)
+	}
+	return err
+}
+
+// writers are processes that write pointers, and all that was written.
+type writers struct {
+	*testing.T
+	url, how string
+	running  []*exec.Cmd
+
+	mu       sync.Mutex
+	terms    map[uint64]time.Time // when the first pointer of each was seen
+	newest   uint64
+	pointers int
+	old      int // pointers of an older term after a newer one
+	lost     int // pointers that replace another than the one before
+}
+
+func newWriters(t *testing.T, how string) *writers {
+	t.Helper()
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,
+		StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(time.Minute) {
+		t.Fatal("the server does not start")
+	}
+	nc, err := nats.Connect(s.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := registry.MakeJetStream(t.Context(), js); err != nil {
+		t.Fatal(err)
+	}
+	w := &writers{T: t, url: s.ClientURL(), how: how, terms: map[uint64]time.Time{}}
+	kv, err := js.KeyValue(t.Context(), registry.Bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	watcher, err := kv.Watch(context.Background(), "p", jetstream.IncludeHistory())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = watcher.Stop() })
+	go w.read(watcher)
+	for range 3 {
+		w.start()
+	}
+	t.Cleanup(func() {
+		for _, one := range w.running {
+			_ = one.Process.Kill()
+			_ = one.Wait()
+		}
+	})
+	return w
+}
+
+func (w *writers) read(watcher jetstream.KeyWatcher) {
+	before := uint64(0)
+	for e := range watcher.Updates() {
+		var p registry.Pointer
+		if e == nil || json.Unmarshal(e.Value(), &p) != nil {
+			continue
+		}
+		w.mu.Lock()
+		if _, known := w.terms[p.Term]; !known {
+			w.terms[p.Term] = time.Now()
+		}
+		if p.Term < w.newest {
+			w.old++
+		}
+		if before != 0 && p.Replaces != before {
+			w.lost++
+		}
+		before, w.newest = e.Revision(), max(w.newest, p.Term)
+		w.pointers++
+		w.mu.Unlock()
+	}
+}
+
+func (w *writers) start() {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), writerVariable+"="+w.url+" "+w.how)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		w.Fatal(err)
+	}
+	w.running = append(w.running, cmd)
+}
+
+// seen is the newest term.
+func (w *writers) seen() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.newest
+}
+
+// takeover does something to the holder and waits for another.
+func (w *writers) takeover(do func(*exec.Cmd)) time.Duration {
+	w.Helper()
+	holder := w.holder()
+	before, begin := w.seen(), time.Now()
+	do(holder)
+	for end := begin.Add(2 * time.Minute); w.seen() == before; time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			w.Fatal("nobody takes over")
+		}
+	}
+	return time.Since(begin)
+}
+
+// holder is the process that writes: where it is stopped for a moment nothing is written.
+func (w *writers) holder() *exec.Cmd {
+	w.Helper()
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
+		for _, one := range w.running {
+			w.signal(one, syscall.SIGSTOP)
+			time.Sleep(30 * time.Millisecond) // what was on its way arrives
+			n := w.written()
+			time.Sleep(60 * time.Millisecond)
+			quiet := w.written() == n
+			w.signal(one, syscall.SIGCONT)
+			if quiet && n > 0 {
+				for again := time.Now().Add(200 * time.Millisecond); time.Now().Before(again); time.Sleep(time.Millisecond) {
+					if w.written() > n {
+						return one
+					}
+				}
+			}
+		}
+	}
+	w.Fatal("nobody writes")
+	return nil
+}
+
+func (w *writers) written() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pointers
+}
+
+func (w *writers) signal(one *exec.Cmd, s syscall.Signal) {
+	if err := one.Process.Signal(s); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// stop stops the holder for so long, after which it goes on as if nothing had been.
+func (w *writers) stop(d time.Duration) {
+	w.takeover(func(one *exec.Cmd) {
+		w.signal(one, syscall.SIGSTOP)
+		time.AfterFunc(d, func() { w.signal(one, syscall.SIGCONT) })
+	})
+	time.Sleep(d)
+}
+
+// times is how often something is done: few times, and often where the long forms of the tests are asked for.
+func times(few, often int) int {
+	if os.Getenv("EMBEDD_SOAK") != "" {
+		return often
+	}
+	return few
+}
+
+// TestFence: whatever becomes of who holds the lease, no pointer of an older term follows one of a newer, and each
+// replaces the one before. The control shows that the test can fail.
+func TestFence(t *testing.T) {
+	t.Parallel()
+	w := newWriters(t, "fenced")
+	var took []time.Duration
+	for range times(1, 50) {
+		took = append(took, w.takeover(func(one *exec.Cmd) {
+			_ = one.Process.Kill()
+			_ = one.Wait()
+			w.running = slices.DeleteFunc(w.running, func(other *exec.Cmd) bool { return other == one })
+			w.start()
+		}))
+	}
+	for range times(1, 20) {
+		w.stop(Shortest * time.Duration(times(3, 5)) / 2)
+	}
+	slices.Sort(took)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t.Logf("%d pointers of %d terms; a takeover after a kill took %v in the median, %v at most", w.pointers, len(w.terms),
+		took[len(took)/2].Round(time.Millisecond), took[len(took)-1].Round(time.Millisecond))
+	if w.old > 0 || w.lost > 0 {
+		t.Errorf("%d pointers of an older term, %d lost updates", w.old, w.lost)
+	}
+}
+
+// TestFenceControl: who trusts the lease alone writes after it was taken from him.
+func TestFenceControl(t *testing.T) {
+	if os.Getenv("EMBEDD_SOAK") == "" {
+		t.Skip("a control of TestFence that depends on chance; EMBEDD_SOAK=1 runs it")
+	}
+	t.Parallel()
+	w := newWriters(t, "unfenced")
+	for range 20 {
+		w.stop(5 * Shortest / 2)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t.Logf("%d pointers of %d terms: %d of an older term", w.pointers, len(w.terms), w.old)
+	if w.old == 0 {
+		t.Error("without the fence nothing old came through: the test cannot tell")
+	}
+}

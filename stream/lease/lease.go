@@ -1,0 +1,214 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Shortest is the shortest life of a lease: the server ends keys to the second.
+const Shortest = 2 * time.Second
+
+// Options say how a lease is held.
+type Options struct {
+	Key    string
+	Claim  Claim
+	Life   time.Duration // default 10 s
+	Logger *slog.Logger
+}
+
+// Lease is the place of one replica at one lease: it holds it, or waits for it. Its methods may be called from many
+// goroutines but Try, Keep and Release, which are the owner's.
+type Lease struct {
+	bucket  *Bucket
+	options Options
+
+	mu       sync.Mutex
+	standing Standing
+	revision uint64    // of our claim in the bucket, 0: we have none
+	until    time.Time // by our clock; after it the server may have ended what we hold
+}
+
+// Standing is how a replica stands.
+type Standing struct {
+	// Term counts the takings of the lease: the revision at which this replica took it. 0: it does not hold it, as far
+	// as it knows.
+	Term uint64
+	// Holder is the claim of the replica that was last seen to hold it; zero: none.
+	Holder Claim
+	// Differs names the settings of the configuration that the holder has otherwise.
+	Differs []string
+}
+
+// Of is a replica's place at a lease. It asks nothing.
+func (b *Bucket) Of(o Options) *Lease {
+	if o.Life == 0 {
+		o.Life = 10 * time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Lease{bucket: b, options: o}
+}
+
+// Standing tells how the replica stands now. A lease that could not be renewed for its life is not held.
+func (l *Lease) Standing() Standing {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.standing
+	if s.Term != 0 && time.Now().After(l.until) {
+		s.Term = 0
+	}
+	return s
+}
+
+// Term is Standing.Term.
+func (l *Lease) Term() uint64 { return l.Standing().Term }
+
+// Try takes the lease where nobody holds it, and renews it where this replica does.
+func (l *Lease) Try(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.options.Life/3)
+	defer cancel()
+	l.mu.Lock()
+	revision := l.revision
+	l.mu.Unlock()
+	if revision != 0 {
+		sent := time.Now()
+		next, err := l.bucket.write(ctx, l.options.Key, &l.options.Claim, revision, l.options.Life)
+		if err == nil {
+			l.holds(next, sent)
+		}
+		if !errors.Is(err, errTaken) {
+			return err
+		}
+	}
+	return l.look(ctx)
+}
+
+// look reads the lease at its leader. What was written and not confirmed may be there; what is not, is to be had.
+func (l *Lease) look(ctx context.Context) error {
+	e, err := l.bucket.read(ctx, l.options.Key)
+	if err != nil {
+		return err
+	}
+	switch mine := l.options.Claim; {
+	case e.claim != nil && e.claim.Holder == mine.Holder:
+		// A write of ours that was not confirmed. It is as old as our last word with the server at most, and is renewed
+		// before it counts.
+	case e.claim != nil && !dead(e.claim, &mine):
+		l.lost(*e.claim)
+		return nil
+	default:
+		l.lost(Claim{})
+	}
+	sent := time.Now()
+	next, err := l.bucket.write(ctx, l.options.Key, &l.options.Claim, e.revision, l.options.Life)
+	if errors.Is(err, errTaken) {
+		return nil // another was first; the watch says so, or the next try
+	}
+	if err == nil {
+		l.holds(next, sent)
+	}
+	return err
+}
+
+// holds notes that the claim is in the bucket at a revision, by a request that was sent at a time.
+func (l *Lease) holds(revision uint64, sent time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.standing.Term == 0 {
+		l.standing = Standing{Term: revision}
+	}
+	l.standing.Holder, l.standing.Differs = l.options.Claim, nil
+	l.revision, l.until = revision, sent.Add(l.options.Life)
+}
+
+// lost notes that another holds it, or nobody.
+func (l *Lease) lost(to Claim) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.standing, l.revision = Standing{Holder: to}, 0
+	if to.Holder != "" {
+		l.standing.Differs = differing(to.Settings, l.options.Claim.Settings)
+	}
+}
+
+// differing are the keys of which two lists of settings say different things.
+func differing(a, b map[string]string) (keys []string) {
+	for key, value := range a {
+		if other, there := b[key]; there && other != value {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Keep holds the lease for as long as it can be had, until ctx is done: it renews it, or waits for it. changed is called
+// with the term at the begin, and whenever it is another; while it runs the lease is renewed on.
+func (l *Lease) Keep(ctx context.Context, changed func(ctx context.Context, term uint64)) {
+	key := l.bucket.watch.Join(l.options.Key)
+	defer key.Leave()
+	terms := make(chan uint64, 1)
+	var told sync.WaitGroup
+	defer told.Wait()
+	told.Go(func() {
+		changed(ctx, <-terms)
+		for ctx.Err() == nil {
+			select {
+			case term := <-terms:
+				changed(ctx, term)
+			case <-ctx.Done():
+			}
+		}
+	})
+	tick := time.NewTicker(l.options.Life / 3)
+	defer tick.Stop()
+	last := l.Term()
+	terms <- last
+	for {
+		select {
+		case <-tick.C:
+		case <-key.Changed():
+			if !key.Ended() {
+				continue // a renewal, of ours or of the holder
+			}
+		case <-ctx.Done():
+			return
+		}
+		if err := l.Try(ctx); err != nil && ctx.Err() == nil {
+			l.options.Logger.Debug("the lease cannot be asked for; trying again", "key", l.options.Key, "error", err)
+		}
+		if term := l.Term(); term != last {
+			last = term
+			select {
+			case <-terms: // one that nobody has heard of yet, and that is over
+			default:
+			}
+			terms <- term
+		}
+	}
+}
+
+// Holds asks the leader whether this replica holds the lease.
+func (l *Lease) Holds(ctx context.Context) (bool, error) {
+	e, err := l.bucket.read(ctx, l.options.Key)
+	return err == nil && e.claim != nil && e.claim.Holder == l.options.Claim.Holder, err
+}
+
+// Release gives the lease back, where this replica holds it: another may take it at once.
+func (l *Lease) Release(ctx context.Context) {
+	l.mu.Lock()
+	revision := l.revision
+	l.standing, l.revision = Standing{}, 0
+	l.mu.Unlock()
+	if revision == 0 {
+		return
+	}
+	if err := l.bucket.remove(ctx, l.options.Key, revision); err != nil {
+		l.options.Logger.Debug("the lease is not given back; it ends by itself", "key", l.options.Key, "error", err)
+	}
+}

@@ -1,0 +1,57 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// process names this process so that another on the same machine can see that it has died: by the boot of the machine,
+// the namespace in which its number counts, the number, and when it began, since numbers are used again. "" where that
+// cannot be told.
+func process() string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	space, errSpace := os.Readlink("/proc/self/ns/pid")
+	began := beganAt(os.Getpid())
+	if err != nil || errSpace != nil || began == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s %s %d %s", strings.TrimSpace(string(boot)), space, os.Getpid(), began)
+}
+
+// beganAt is when a process began, in the system's clock ticks; "" where there is none of that number.
+func beganAt(pid int) string {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ""
+	}
+	// The name, in parentheses, may hold anything; the fields behind it are counted from the state, the third.
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	if len(fields) < 20 {
+		return ""
+	}
+	if fields[0] == "Z" {
+		return "ended" // and nobody has asked for its exit code yet
+	}
+	return fields[19]
+}
+
+// dead tells whether the holder of a claim is known to have died: it ran on this machine, and its process is gone.
+func dead(claim, mine *Claim) bool {
+	theirs, ours := strings.Fields(claim.Process), strings.Fields(mine.Process)
+	if len(theirs) != 4 || len(ours) != 4 || theirs[0] != ours[0] || theirs[1] != ours[1] {
+		return false
+	}
+	pid, err := strconv.Atoi(theirs[2])
+	if err != nil || pid <= 0 {
+		return false
+	}
+	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return true
+	}
+	began := beganAt(pid)
+	return began != "" && began != theirs[3]
+}

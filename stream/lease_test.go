@@ -1,0 +1,192 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/stream/lease"
+	"github.com/embedd/embedd/stream/registry"
+)
+
+// holders are the replicas that learn.
+func holders(replicas []*replica) (out []*replica) {
+	for _, r := range replicas {
+		for _, s := range r.Status() {
+			if s.Learns {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
+// history reads every pointer of pipeline p from now on, until the end of the test.
+type history struct {
+	mu       sync.Mutex
+	pointers []registry.Pointer
+	at       []uint64
+}
+
+func (s *site) history() *history {
+	s.Helper()
+	h := &history{}
+	kv, err := s.js.KeyValue(s.Context(), registry.Bucket)
+	if err != nil {
+		s.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	w, err := kv.Watch(ctx, "p", jetstream.IncludeHistory())
+	if err != nil {
+		s.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for e := range w.Updates() {
+			var p registry.Pointer
+			if e == nil || json.Unmarshal(e.Value(), &p) != nil {
+				continue
+			}
+			h.mu.Lock()
+			h.pointers, h.at = append(h.pointers, p), append(h.at, e.Revision())
+			h.mu.Unlock()
+		}
+	}()
+	s.Cleanup(func() {
+		_ = w.Stop()
+		cancel()
+		<-done
+	})
+	return h
+}
+
+// violations are pointers of an older term after a newer one, and those that replace another than the one before.
+func (h *history) violations() (out []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i, p := range h.pointers[min(1, len(h.pointers)):] {
+		before := h.pointers[i]
+		if p.Term < before.Term {
+			out = append(out, fmt.Sprintf("revision %d is of term %d, and the one before of %d", h.at[i+1], p.Term, before.Term))
+		}
+		if p.Replaces != h.at[i] {
+			out = append(out, fmt.Sprintf("revision %d replaces %d, and the one before is %d", h.at[i+1], p.Replaces, h.at[i]))
+		}
+	}
+	return out
+}
+
+// TestOneLearns: of replicas one fits, all answer with its models; when it ends, another goes on from its model.
+func TestOneLearns(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	var replicas []*replica
+	for range 3 {
+		p := apprentice()
+		p.Lease = lease.Shortest
+		replicas = append(replicas, s.replica(p))
+	}
+	s.until("all are open", 60*time.Second, func() bool {
+		return !slices.ContainsFunc(replicas, func(r *replica) bool { return len(r.Status()) == 0 })
+	})
+	h := s.history()
+	var epoch int
+	for len(replicas) > 0 {
+		s.until("one learns", 60*time.Second, func() bool { return len(holders(replicas)) == 1 })
+		holder := holders(replicas)[0]
+		s.send(300)
+		s.until("all answer with one model", 60*time.Second, func() bool {
+			for _, r := range replicas {
+				if r.live() == "" || r.live() != holder.live() {
+					return false
+				}
+			}
+			return holder.Status()[0].Stage.Backlog == 0
+		})
+		for _, r := range replicas {
+			g := r.Status()[0]
+			if r != holder && g.Stage.Fits > 0 {
+				t.Errorf("a replica without the lease has fitted %d models", g.Stage.Fits)
+			}
+			if epoch > 0 && g.Stage.Live.Epoch != epoch {
+				t.Errorf("after a takeover the epoch is %d, before it was %d: it begins anew", g.Stage.Live.Epoch, epoch)
+			}
+			epoch = g.Stage.Live.Epoch
+		}
+		s.acknowledged("p", 60*time.Second)
+		holder.end()
+		replicas = slices.DeleteFunc(replicas, func(r *replica) bool { return r == holder })
+	}
+	if v := h.violations(); v != nil || len(h.pointers) < 6 {
+		t.Errorf("of %d pointers: %q", len(h.pointers), v)
+	}
+	s.once(s.sent)
+}
+
+// TestRoles: who has role transform answers and reads nothing twice; who has role train learns and answers nothing; one
+// that differs says in what; a work queue has nothing for a reader beside.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	of := func(role Role) Pipeline {
+		p := apprentice()
+		p.Role, p.Lease = role, lease.Shortest
+		return p
+	}
+	transform, train := s.replica(of(RoleTransform)), s.replica(of(RoleTrain))
+	s.until("role train learns", 60*time.Second, func() bool { return len(holders([]*replica{transform, train})) == 1 })
+	other := of(RoleTrain)
+	other.Stage.Fit.Method = "srda"
+	differs := s.replica(other)
+	s.until("the one that differs says so", 60*time.Second, func() bool {
+		return len(differs.Status()) == 1 && strings.Contains(differs.Status()[0].Others, "its configuration is another: model.method")
+	})
+	s.send(300)
+	s.until("role transform answers", 60*time.Second, func() bool { return transform.live() != "" })
+	s.acknowledged("p", 60*time.Second)
+	s.once(300)
+	a, b := transform.Status()[0], train.Status()[0]
+	if a.Learns || a.Stage.Fits+a.Stage.Rows > 0 || !b.Learns || b.Stage.Rows == 0 {
+		t.Errorf("role transform: %+v\nrole train: %+v", a, b)
+	}
+	if a.Revision == 0 || b.Term == 0 || a.Term != 0 {
+		t.Errorf("role transform: revision %d, term %d; role train: term %d", a.Revision, a.Term, b.Term)
+	}
+	// The model does not need who made it.
+	train.end()
+	s.send(50)
+	s.acknowledged("p", 60*time.Second)
+	s.once(350)
+	s.until("the next takes over", 60*time.Second, func() bool { return differs.Status()[0].Learns })
+
+	s.make(jetstream.StreamConfig{Name: "queue", Retention: jetstream.WorkQueuePolicy})
+	queued := of(RoleTrain)
+	queued.Name, queued.Stream, queued.Subject = "q", "queue", "queue.x"
+	e, err := New(Options{Conn: s.dial().Conn(), Pipelines: []Pipeline{queued}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "role train") {
+		t.Errorf("role train on a work queue: %v", err)
+	}
+	for _, bad := range []func(*Pipeline){
+		func(p *Pipeline) { p.Role = "boss" },
+		func(p *Pipeline) { p.Role, p.Models.None = RoleTransform, true },
+		func(p *Pipeline) { p.Role, p.Stream = RoleTrain, "" },
+		func(p *Pipeline) { p.Lease = time.Second },
+	} {
+		p := apprentice()
+		bad(&p)
+		if _, err := New(Options{Conn: s.js.Conn(), Pipelines: []Pipeline{p}}); err == nil {
+			t.Errorf("%+v is taken", p)
+		}
+	}
+}

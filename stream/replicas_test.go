@@ -1,0 +1,115 @@
+package stream
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin"
+)
+
+// replica is an engine of one pipeline, on a connection of its own, beside others of the same pipeline.
+type replica struct {
+	*Engine
+	kill context.CancelFunc // ends it as an orderly stop does
+	end  func()
+}
+
+// apprentice is a pipeline that holds until somebody has learned a model of the numbered messages.
+func apprentice() Pipeline {
+	return Pipeline{Name: "p", Stream: "in", Subject: "in.x", Output: "out.x", Dead: "out.dead",
+		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"},
+			Fit: fit.Config{Method: "lda"}, Training: plugin.Training{Every: plugin.Every{Rows: 100}}}}
+}
+
+// replica starts a replica; it is open when the pipelines are.
+func (s *site) replica(p Pipeline) *replica {
+	s.Helper()
+	return s.replicaAt(s.url(), p)
+}
+
+func (s *site) replicaAt(urls string, p Pipeline) *replica {
+	s.Helper()
+	nc, err := nats.Connect(urls, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.DontRandomize())
+	if err != nil {
+		s.Fatal(err)
+	}
+	e, err := New(Options{Conn: nc, Pipelines: []Pipeline{p}, Logger: s.log, Wait: 2 * time.Minute})
+	if err != nil {
+		s.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	r := &replica{Engine: e, kill: cancel}
+	r.end = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			s.Errorf("the replica ended with: %v", err)
+		}
+		nc.Close()
+	})
+	s.Cleanup(r.end)
+	return r
+}
+
+// live is the version that a replica answers with; "" before the first.
+func (r *replica) live() string {
+	for _, one := range r.Status() {
+		if one.Stage.Live != nil {
+			return one.Stage.Live.Version
+		}
+	}
+	return ""
+}
+
+// TestReplicasBeginTogether: replicas that start at once on an empty stream all answer, with one model, a moment after
+// the first of them has one.
+func TestReplicasBeginTogether(t *testing.T) {
+	t.Parallel()
+	for round := range replicaRounds() {
+		s := newSite(t)
+		replicas := make([]*replica, 2+round%3)
+		var wg sync.WaitGroup
+		for i := range replicas {
+			wg.Go(func() { replicas[i] = s.replica(apprentice()) })
+		}
+		wg.Wait()
+		s.send(250)
+		var first time.Time
+		all := func() bool {
+			same := true
+			for _, r := range replicas {
+				v := r.live()
+				if v != "" && first.IsZero() {
+					first = time.Now()
+				}
+				same = same && v != "" && v == replicas[0].live() && r.Status()[0].Ready
+			}
+			return same
+		}
+		s.until("all replicas answer with the same model", 60*time.Second, all)
+		if took := time.Since(first); took > 5*time.Second {
+			t.Errorf("round %d: the last of %d replicas answered %v after the first model", round, len(replicas), took)
+		}
+		s.acknowledged("p", 60*time.Second)
+		s.once(250)
+		for _, r := range replicas {
+			r.end()
+		}
+		s.stop()
+	}
+}
+
+// replicaRounds is how often what depends on chance is tried.
+func replicaRounds() int {
+	if soak() {
+		return 20
+	}
+	return 2
+}
