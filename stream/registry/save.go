@@ -1,0 +1,168 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/embedd/embedd/internal/killpoint"
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/plugin"
+)
+
+// Save stores a model and makes it the live one: it claims a name, writes the model, reads it back as a start does, and
+// moves the pointer. While a version is pinned it is ErrPinned, and ErrOvertaken where the live model is not r.Parent
+// any more.
+func (r *Registry) Save(ctx context.Context, release *plugin.Release) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeWait)
+	defer cancel()
+	r.saving.Lock()
+	defer r.saving.Unlock()
+	name, err := r.claim(ctx, release)
+	if err != nil {
+		return "", err
+	}
+	killpoint.Here(killpoint.Claimed)
+	size, err := r.write(ctx, name, release.Model)
+	if err != nil {
+		return "", err
+	}
+	killpoint.Here(killpoint.Written)
+	now := r.options.Clock()
+	var gone []string
+	_, err = r.update(ctx, func(p *Pointer) error {
+		if p.Find(name) != nil {
+			return errUnchanged // it was written and not confirmed
+		}
+		if err := r.fence(p); err != nil {
+			return err
+		}
+		if err := r.mayReplace(p, release); err != nil {
+			return err
+		}
+		if p.Candidate != name {
+			return fmt.Errorf("%w: another process learns pipeline %s and took the place of model %s; let one learn it",
+				ErrOvertaken, r.pipeline, name)
+		}
+		p.Versions = append(p.Versions, versionOf(name, release, now, size))
+		p.choose(name, now)
+		p.Candidate, p.Epochs = "", max(p.Epochs, release.Epoch)
+		if release.State != nil {
+			p.State, p.StateOf = release.State, name
+		}
+		gone = p.prune(r.options.Keep, now)
+		r.term = p.Term
+		return nil
+	})
+	if errors.Is(err, ErrOvertaken) || errors.Is(err, ErrPinned) || errors.Is(err, ErrFenced) {
+		r.discard(ctx, []string{name})
+	}
+	if err = unlessUnchanged(err); err != nil {
+		return "", fmt.Errorf("making model %s the live one: %w", name, err)
+	}
+	killpoint.Here(killpoint.Pointed)
+	r.known = choice{live: name}
+	r.discard(ctx, gone)
+	return name, nil
+}
+
+// claim takes a name that nobody else writes under, and clears what a crash left under the last claim.
+func (r *Registry) claim(ctx context.Context, release *plugin.Release) (name string, err error) {
+	var abandoned string
+	_, err = r.update(ctx, func(p *Pointer) error {
+		if err := r.fence(p); err != nil {
+			return err
+		}
+		if err := r.mayReplace(p, release); err != nil {
+			return err
+		}
+		p.Number++
+		abandoned, name = p.Candidate, nameOf(r.pipeline, p.Number, p.Term, release.Model.Digest())
+		p.Candidate = name
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	if abandoned != "" {
+		r.discard(ctx, []string{abandoned})
+	}
+	return name, nil
+}
+
+// mayReplace tells whether a release may take the place of the live model. A store that has lost its models takes any.
+func (r *Registry) mayReplace(p *Pointer, release *plugin.Release) error {
+	switch {
+	case p.Pin != "":
+		return fmt.Errorf("%w: %s; `embedd model unpin %s` lets learning go on", ErrPinned, p.Pin, r.pipeline)
+	case p.Live != "" && p.Live != release.Parent:
+		return fmt.Errorf("%w: %s is live, and the model was to replace %s; somebody chose it, or another process learns pipeline %s",
+			ErrOvertaken, p.Live, nothing(release.Parent), r.pipeline)
+	}
+	return nil
+}
+
+func nothing(version string) string {
+	if version == "" {
+		return "no model"
+	}
+	return version
+}
+
+// write stores a model under a claimed name and reads it back.
+func (r *Registry) write(ctx context.Context, name string, m *model.Model) (size int64, err error) {
+	note := m.Note()
+	note.Version = name
+	var file bytes.Buffer
+	if err := model.Write(&file, m.WithNote(note)); err != nil {
+		return 0, err
+	}
+	size = int64(file.Len())
+	if size > r.options.Limit {
+		return 0, fmt.Errorf("%w: it takes %s and limits.model allows %s; raise limits.model, or learn a smaller one: a linear method, or a smaller window.rows where the model holds rows",
+			ErrTooLarge, mebibytes(size), mebibytes(r.options.Limit))
+	}
+	if err := r.store.put(ctx, r.pipeline, name, file.Bytes()); err != nil {
+		return 0, fmt.Errorf("writing model %s (%s): %w", name, r.store, err)
+	}
+	if _, err := r.get(ctx, Version{Name: name, Digest: m.Digest()}); err != nil {
+		return 0, fmt.Errorf("a model does not read back as it was written: %w", err)
+	}
+	return size, nil
+}
+
+func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
+
+// discard removes models that the pointer does not name. What cannot be removed now is found by Sweep.
+func (r *Registry) discard(ctx context.Context, names []string) {
+	for _, name := range names {
+		if err := r.store.remove(ctx, r.pipeline, name); err != nil {
+			r.options.Logger.Debug("a model that nobody needs stays until the next start", "version", name,
+				"error", err)
+		}
+	}
+}
+
+// Sweep removes what crashes left behind: models that the pointer does not name.
+func (r *Registry) Sweep(ctx context.Context) error {
+	// A name is claimed before it is written, so what lies there now and is not named by a later look is nobody's.
+	there, err := r.store.versions(ctx, r.pipeline)
+	if err != nil {
+		return err
+	}
+	p, err := r.Pointer(ctx)
+	if err != nil || p.Format == 1 {
+		return err
+	}
+	for _, s := range there {
+		if p.Find(s.name) == nil && s.name != p.Candidate {
+			r.discard(ctx, []string{s.name})
+		}
+	}
+	return r.store.tidy(ctx, r.pipeline, unfinished)
+}
+
+// unfinished is how long a model that is being written may stand still, before it is nobody's any more.
+const unfinished = time.Hour

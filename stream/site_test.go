@@ -1,0 +1,352 @@
+package stream
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin"
+)
+
+// site is a real server that can be stopped and started again, and the test's own connection.
+type site struct {
+	*testing.T
+	options server.Options
+	server  *server.Server
+	js      jetstream.JetStream
+	log     *slog.Logger // of the next pupil; nil: no logs
+	sent    int          // messages of input so far; each has its number in it
+	first   uint64       // where the window of the next pupil's model begins
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{T: t, options: server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,
+		StoreDir: t.TempDir()}}
+	s.start()
+	t.Cleanup(s.stop)
+	s.js = s.dial()
+	s.make(jetstream.StreamConfig{Name: "in"})
+	s.make(jetstream.StreamConfig{Name: "out"})
+	return s
+}
+
+func (s *site) start() {
+	s.Helper()
+	var err error
+	options := s.options
+	if s.server, err = server.NewServer(&options); err != nil {
+		s.Fatal(err)
+	}
+	go s.server.Start()
+	if !s.server.ReadyForConnections(20 * time.Second) {
+		s.Fatal("the server does not start")
+	}
+	s.options.Port = s.server.Addr().(*net.TCPAddr).Port // it comes back on the same one
+}
+
+func (s *site) stop() {
+	s.server.Shutdown()
+	s.server.WaitForShutdown()
+}
+
+func (s *site) dial() jetstream.JetStream {
+	s.Helper()
+	nc, err := nats.Connect(fmt.Sprintf("nats://127.0.0.1:%d", s.options.Port), nats.MaxReconnects(-1),
+		nats.ReconnectWait(50*time.Millisecond))
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return js
+}
+
+func (s *site) make(c jetstream.StreamConfig) {
+	s.Helper()
+	if c.Subjects == nil {
+		c.Subjects = []string{c.Name + ".>"}
+	}
+	made, err := s.js.CreateStream(s.Context(), c)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if n := made.CachedInfo().State.Msgs; n > 0 {
+		s.Fatalf("a new stream holds %d messages: the server has taken up the files of the one that was deleted", n)
+	}
+}
+
+// again deletes the input and makes it anew, in memory: a server was seen to take up the files of a stream that it had
+// just deleted in a new one of that name.
+func (s *site) again(c jetstream.StreamConfig) {
+	s.Helper()
+	if err := s.js.DeleteStream(s.Context(), "in"); err != nil {
+		s.Fatal(err)
+	}
+	c.Name, c.Storage = "in", jetstream.MemoryStorage
+	s.make(c)
+}
+
+func (s *site) purge(upTo uint64) {
+	s.Helper()
+	in, err := s.js.Stream(s.Context(), "in")
+	if err == nil {
+		err = in.Purge(s.Context(), jetstream.WithPurgeSequence(upTo))
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// send stores so many messages, each with the next number in it.
+func (s *site) send(n int) {
+	s.Helper()
+	for range n {
+		s.sent++
+		s.store("in.x", numbered(s.sent, 0))
+	}
+}
+
+// store goes on trying while the server is away, under one identity, so that the stream holds the message once.
+func (s *site) store(subject string, body []byte) {
+	s.Helper()
+	id := nats.NewInbox()
+	var err error
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(s.Context(), 2*time.Second)
+		_, err = s.js.Publish(ctx, subject, body, jetstream.WithMsgID(id))
+		cancel()
+		if err == nil {
+			return
+		}
+	}
+	s.Fatal(err)
+}
+
+// numbered is a message of one labelled row whose first feature is a number. More rows make it larger.
+func numbered(n, more int) []byte {
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "label", Type: arrow.BinaryTypes.String},
+		{Name: "x", Type: arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Float32)},
+	}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	x := b.Field(1).(*array.FixedSizeListBuilder)
+	for i := range 1 + more {
+		b.Field(0).(*array.StringBuilder).Append([]string{"even", "odd"}[n%2])
+		x.Append(true)
+		x.ValueBuilder().(*array.Float32Builder).AppendValues(
+			[]float32{float32(n), float32(n % 2 * 100), float32(n * 31 % 17), float32(i * 7 % 5)}, nil)
+	}
+	rec := b.NewRecord()
+	defer rec.Release()
+	var out bytes.Buffer
+	w := ipc.NewWriter(&out, ipc.WithSchema(schema))
+	_ = w.Write(rec)
+	_ = w.Close()
+	return out.Bytes()
+}
+
+// pupil is a pipeline that runs, and what its learning side got.
+type pupil struct {
+	*pipeline
+	t        *testing.T
+	registry *prometheus.Registry
+	end      func()
+
+	mu      sync.Mutex
+	numbers []int // in the messages, in the order in which they came
+	at      []plugin.Position
+}
+
+// start runs a pipeline over the site's input as the engine does. teach, where it is not nil, is called for each
+// lesson after it was noted.
+func (s *site) pupil(change func(*Pipeline), teach func(*pupil, *lesson)) *pupil {
+	s.Helper()
+	c := Pipeline{Name: "p", Stream: "in", Subject: "in.x", Output: "out.x", Dead: "out.dead",
+		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Until: plugin.UntilSkip,
+			Fit: fit.Config{Method: "lda"}, Training: plugin.Training{Every: plugin.Every{Rows: 100}}}}
+	if change != nil {
+		change(&c)
+	}
+	js := s.dial()
+	q := &pupil{t: s.T, registry: prometheus.NewRegistry()}
+	e, err := New(Options{Conn: js.Conn(), Pipelines: []Pipeline{c}, Registerer: q.registry,
+		Logger: s.log})
+	if err != nil {
+		s.Fatal(err)
+	}
+	if q.pipeline, err = e.open(s.Context(), js, watchAccess(js.Conn()), e.options.Pipelines[0]); err != nil {
+		s.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	q.learnFirst = s.first
+	q.feed = newFeed(q.InFlight/4, q.input.CachedInfo().Config.Retention != jetstream.LimitsPolicy)
+	take := func(_ context.Context, l *lesson) {
+		q.note(l)
+		if teach != nil {
+			teach(q, l)
+		}
+	}
+	wg.Go(func() {
+		if q.readsOnce() {
+			q.learnFrom(ctx, take)
+		} else {
+			newReader(q.pipeline, take).run(ctx)
+		}
+	})
+	wg.Go(func() { q.watch(ctx) })
+	wg.Go(func() { _ = q.serve(ctx) })
+	if q.tenure.Lease != nil {
+		wg.Go(func() { q.tenure.Keep(ctx, q.takeTurn) })
+	}
+	q.end = sync.OnceFunc(func() {
+		cancel()
+		wg.Wait()
+		q.close()
+		js.Conn().Close()
+	})
+	s.Cleanup(q.end)
+	return q
+}
+
+func (q *pupil) note(l *lesson) {
+	m, err := l.message, l.err
+	if !l.decoded {
+		m, err = q.stage.Decode(l.data)
+	}
+	number := -1
+	if err == nil && m != nil {
+		b := m.Batches()[0].Features()[0]
+		number = int(b.At(0, 0))
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.numbers = append(q.numbers, number)
+	q.at = append(q.at, plugin.Position{Created: l.origin.Created, Seq: l.origin.Seq, Time: l.time})
+}
+
+func (q *pupil) got() []int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.numbers)
+}
+
+// await waits until the learning side got a message.
+func (q *pupil) await(number int, within time.Duration) {
+	q.t.Helper()
+	begin := time.Now()
+	for {
+		got := q.got()
+		if slices.Contains(got, number) {
+			return
+		}
+		if time.Since(begin) > within {
+			q.t.Fatalf("message %d is not learned within %v; %d were, the last %d; status: %v", number, within,
+				len(got), got[max(0, len(got)-1):], q.status())
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (q *pupil) status() string {
+	if turn := q.turn.Load(); turn != nil {
+		return *turn
+	}
+	return ""
+}
+
+// exactly holds the learning side to have got these messages in this order, and positions that ascend.
+func (q *pupil) exactly(want []int) {
+	q.t.Helper()
+	got := q.got()
+	if !slices.Equal(got, want) {
+		seen := map[int]int{}
+		for _, n := range got {
+			seen[n]++
+		}
+		missing, twice := 0, 0
+		for _, n := range want {
+			if seen[n] == 0 {
+				missing++
+			} else if seen[n] > 1 {
+				twice++
+			}
+		}
+		q.t.Errorf("the learning side got %d messages and was to get %d; %d are missing, %d came twice, in order: %t",
+			len(got), len(want), missing, twice, slices.IsSorted(got))
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if t := q.t; t.Failed() {
+		for i, at := range q.at {
+			if i == 0 || !at.Created.Equal(q.at[i-1].Created) || at.Seq != q.at[i-1].Seq+1 || i == len(q.at)-1 {
+				t.Logf("%d: message %d has the position %v %d; %s", i, q.numbers[i], at.Created, at.Seq, q.status())
+			}
+		}
+	}
+	for i := 1; i < len(q.at); i++ {
+		a, b := q.at[i-1], q.at[i]
+		if c := a.Created.Compare(b.Created); c > 0 || c == 0 && a.Seq >= b.Seq {
+			q.t.Fatalf("position %v comes after %v", b, a)
+		}
+	}
+}
+
+// metric is the value of a counter of the pipeline by its other label.
+func (q *pupil) metric(name, label string) float64 {
+	q.t.Helper()
+	families, err := q.registry.Gather()
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if f.GetName() == name && l.GetValue() == label {
+					return m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	q.t.Fatalf("there is no metric %s with label %s", name, label)
+	return 0
+}
+
+func (q *pupil) says(words string) {
+	q.t.Helper()
+	if s := q.status(); !strings.Contains(s, words) {
+		q.t.Errorf("the status says %q, want %q in it", s, words)
+	}
+}
+
+func to(n int) []int { return between(1, n) }
+
+func between(first, last int) (out []int) {
+	for i := first; i <= last; i++ {
+		out = append(out, i)
+	}
+	return out
+}
