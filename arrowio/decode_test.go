@@ -162,6 +162,33 @@ func TestListViewsOfAnyOrder(t *testing.T) {
 	}
 }
 
+// What the first batch of a message says of the length of its lists holds for those after it.
+func TestListsInBatches(t *testing.T) {
+	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.ListOf(f64), Nullable: true}}, nil)
+	batch := func(json string) arrow.Record {
+		x := from(t, schema.Field(0).Type, json)
+		return array.NewRecord(schema, []arrow.Array{x}, int64(x.Len()))
+	}
+	d := newDecoder(t, Spec{Features: []string{"x"}})
+	msg, err := FromRecords(schema, batch(`[[1,2],[3,4]]`), batch(`[null,[5,6]]`), batch(`[null]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	batches := decode(t, d, msg).Batches()
+	for k, want := range [][]string{{"1 2", "3 4"}, {"NaN NaN", "5 6"}, {"NaN NaN"}} {
+		if got := matrix(batches[k]); !slices.Equal(got, want) {
+			t.Errorf("batch %d: matrix %q, not %q", k, got, want)
+		}
+	}
+	if msg, err = FromRecords(schema, batch(`[[1,2]]`), batch(`[[1,2,3]]`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newDecoder(t, Spec{Features: []string{"x"}}).Decode(msg); err == nil ||
+		!strings.Contains(err.Error(), "lists of 3 elements, and 2 are fixed") {
+		t.Errorf("lists of another length in the second batch: %v", err)
+	}
+}
+
 // Float features are the message's own bytes: what changes there changes in the block.
 func TestFeaturesAreViews(t *testing.T) {
 	for _, list := range []bool{true, false} {

@@ -65,7 +65,7 @@ func (b *Batch) sizes() *Error {
 	total := 0
 	for k := range b.columns {
 		c := &b.columns[k]
-		if k := b.layout.fields[c.field].kind; k == kindList || k == kindListView {
+		if kind := b.layout.fields[c.field].kind; kind == kindList || kind == kindListView {
 			size, e := b.listSize(c)
 			if e != nil {
 				return e.in(b.layout.fields[c.field].name)
