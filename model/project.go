@@ -42,7 +42,7 @@ type projection struct {
 
 	extension mapping.Extension // in place of products and finish; nil: products
 	scale     []float64         // of the row that extension sees
-	scratch   sync.Pool         // *scratch
+	scratch   sync.Pool         // *scratch of extension; of products it is shared
 	jobs      sync.Pool         // *job
 }
 
@@ -52,8 +52,11 @@ type scratch struct {
 	z    []float32 // rows that are copied
 	wide []float64 // the same
 	sums *product.Sums
-	y64  []float64 // dim
-	own  *mapping.Workspace
+
+	centred []float32 // rows less the mean, aligned
+
+	y64 []float64 // dim, of a map that sees the row itself
+	own *mapping.Workspace
 }
 
 func newProjection(mean, scale []float64, unit, wide bool, mp mapping.Map) (*projection, error) {
@@ -90,18 +93,41 @@ func newProducts(mean, scale []float64, unit, wide bool, mp mapping.ProductMap) 
 		}
 		k.exact = k.exact || largest > rangeHigh || (largest != 0 && largest < rangeLow)
 	}
-	k.scratch.New = func() any {
-		s := &scratch{x64: make([]float64, m)}
-		if k.finish != nil {
-			s.y = make([]float32, tile*width)
-		}
-		if k.products != nil {
-			s.sums = k.products.NewSums()
-		}
-		return s
-	}
 	k.jobs.New = k.newJob
 	return k
+}
+
+// scratches are shared by all models: a stage makes some in a second, and what each kept for itself would stay until the
+// collector has come by twice.
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// borrow is scratch memory of the right sizes, with what another projection left in it.
+func (k *projection) borrow() *scratch {
+	if k.extension != nil {
+		return k.scratch.Get().(*scratch)
+	}
+	s := scratches.Get().(*scratch)
+	s.x64 = slices.Grow(s.x64[:0], k.m)[:k.m]
+	if k.finish != nil {
+		s.y = slices.Grow(s.y[:0], tile*k.width)[:tile*k.width]
+	}
+	return s
+}
+
+func (k *projection) giveBack(s *scratch) {
+	if k.extension != nil {
+		k.scratch.Put(s)
+	} else {
+		scratches.Put(s)
+	}
+}
+
+// columnSums is the memory that columns are summed up in.
+func (s *scratch) columnSums() *product.Sums {
+	if s.sums == nil {
+		s.sums = product.NewSums()
+	}
+	return s.sums
 }
 
 // fold makes the tables of a map whose outputs are the products. The mean is taken off as float32, and what that
@@ -285,8 +311,8 @@ func (j *job) end() {
 }
 
 func (j *job) work(p *parallel.Pool) {
-	s := j.kernel.scratch.Get().(*scratch)
-	defer j.kernel.scratch.Put(s)
+	s := j.kernel.borrow()
+	defer j.kernel.giveBack(s)
 	for from, to, ok := p.Next(); ok; from, to, ok = p.Next() {
 		if err := j.kernel.span(s, j, from, to); err != nil {
 			j.mu.Lock()
@@ -352,9 +378,9 @@ func (k *projection) multiply(s *scratch, y []float32, j *job, from, n int) (fin
 	case l.list64 != nil:
 		return k.products.List64(y, l.list64[from*l.stride:], n, l.stride)
 	case len(l.columns32) > 0:
-		return k.products.Columns32(y, l.columns32, from, n, s.sums)
+		return k.products.Columns32(y, l.columns32, from, n, s.columnSums())
 	case len(l.columns64) > 0:
-		return k.products.Columns64(y, l.columns64, from, n, s.sums)
+		return k.products.Columns64(y, l.columns64, from, n, s.columnSums())
 	case l.wide:
 		s.wide = gather(s.wide, j.rows, k.m, from, n)
 		return k.products.List64(y, s.wide, n, k.m)
@@ -367,9 +393,10 @@ func (k *projection) multiply(s *scratch, y []float32, j *job, from, n int) (fin
 // centre copies n rows less the mean, which is taken off in float64, to scratch, stride numbers apart. A value that is
 // not finite stays so, but in rows that are made of length 1: there it is imputed.
 func (k *projection) centre(s *scratch, j *job, from, n, stride int) []float32 {
-	if s.z == nil {
-		s.z = linalg.Aligned(tile * stride)
+	if len(s.centred) < tile*stride {
+		s.centred = linalg.Aligned(tile * stride)
 	}
+	z := s.centred
 	for r := range n {
 		j.rows.row(s.x64, from+r)
 		if k.unit {
@@ -383,10 +410,11 @@ func (k *projection) centre(s *scratch, j *job, from, n, stride int) []float32 {
 			}
 		}
 		for i, v := range s.x64 {
-			s.z[r*stride+i] = float32(v)
+			z[r*stride+i] = float32(v)
 		}
+		clear(z[r*stride+len(s.x64) : (r+1)*stride])
 	}
-	return s.z
+	return z
 }
 
 // mend projects those of n rows again that float32 has no outputs for, which are all of a model that does not fit it.

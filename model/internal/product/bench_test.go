@@ -45,7 +45,7 @@ func memory(b *testing.B, n, m, d int) {
 		w[i] = float32(i%13) - 6
 	}
 	p, two := New(w, mean, offset), New(w[:2*m], mean, offset[:2])
-	y, columns, sums := make([]float32, n*d), make([]*float32, m), p.NewSums()
+	y, columns, sums := make([]float32, n*d), make([]*float32, m), NewSums()
 	batch := n * m
 	var sink float32
 	contestants := []struct {

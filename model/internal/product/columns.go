@@ -17,16 +17,15 @@ const (
 	aheadRows = 128          // that one tile of two outputs reads ahead
 	aheadMany = 48           // that one of more does
 	levels    = 4            // sums that wait: of one lane, of two, of four, and of what is being summed up
+	maxWidth  = 8            // outputs of the widest tile
 	accTiles  = 4            // tiles that see the same columns while they are in a cache
 )
 
 // Sums is the memory that columns are summed up in.
 type Sums struct{ of []float32 }
 
-// NewSums is enough for p.
-func (p *Weights) NewSums() *Sums {
-	return &Sums{linalg.Aligned(min(len(p.tiles), accTiles) * levels * p.tiles[0].width * accStride)}
-}
+// NewSums is enough for any weights.
+func NewSums() *Sums { return &Sums{linalg.Aligned(accTiles * levels * maxWidth * accStride)} }
 
 func columnsOf[T float32 | float64](p *Weights, s *side[T], dst []float32, x []*T, from, rows int, sums *Sums) bool {
 	if p.outputs == 0 {

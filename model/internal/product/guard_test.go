@@ -61,11 +61,11 @@ func TestStaysInside(t *testing.T) {
 			for j := range features {
 				x[j] = &place(columns[j], make([]float32, n), end)[0]
 			}
-			w.Columns32(y, x, 0, n, w.NewSums())
+			w.Columns32(y, x, 0, n, NewSums())
 			for j := range features {
 				x64[j] = &place(columns[j], make([]float64, n), end)[0]
 			}
-			w.Columns64(y, x64, 0, n, w.NewSums())
+			w.Columns64(y, x64, 0, n, NewSums())
 		}
 	}
 }

@@ -104,9 +104,9 @@ func (p *problem) project(s set, l layout, from, to int) (y []float32, finite bo
 			x[j], x64[j] = &column[0], &column64[0]
 		}
 		if l.wide {
-			return y, w.Columns64(y, x64, from, n, w.NewSums())
+			return y, w.Columns64(y, x64, from, n, NewSums())
 		}
-		return y, w.Columns32(y, x, from, n, w.NewSums())
+		return y, w.Columns32(y, x, from, n, NewSums())
 	}
 	stride := p.features + l.stride
 	x, x64 := make([]float32, p.rows*stride+l.shift+1)[l.shift:], make([]float64, p.rows*stride+l.shift+1)[l.shift:]
