@@ -97,8 +97,8 @@ func newProducts(mean, scale []float64, unit, wide bool, mp mapping.ProductMap) 
 	return k
 }
 
-// scratches are shared by all models: a stage makes some in a second, and what each kept for itself would stay until the
-// collector has come by twice.
+// scratches are shared by all models: a stage makes some in a second, and what each kept for itself would stay until
+// the collector has come by twice.
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // borrow is scratch memory of the right sizes, with what another projection left in it.

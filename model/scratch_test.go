@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestModelsLeaveNothing: a stage that makes a model in each second, and projects with each, leaves no scratch memory of
-// each behind for the collector to find at its second coming.
+// TestModelsLeaveNothing: a stage that makes a model in each second, and projects with each, leaves no scratch memory
+// of each behind for the collector to find at its second coming.
 func TestModelsLeaveNothing(t *testing.T) {
 	rows, columns := make([]float32, 64*40), Rows{N: 64}
 	for i := range rows {
