@@ -142,11 +142,15 @@ func (c Config) Validate() error {
 				fit.AutoDim)
 		}
 	}
+	if c.Tune && c.Landmarks > 0 {
+		return fmt.Errorf("eval: tuning does not look behind landmarks; leave one of the two out")
+	}
 	for _, name := range c.Methods {
 		if name == Raw {
 			name = "pca" // checks the scale
 		}
-		if err := (fit.Config{Method: name, Scale: c.Scale, Params: c.Params[name]}).Validate(); err != nil {
+		if err := (fit.Config{Method: name, Scale: c.Scale, Blend: c.Blend, Landmarks: c.Landmarks, Width: c.Width,
+			Params: c.Params[name]}).Validate(); err != nil {
 			return fmt.Errorf("eval: %w", err)
 		}
 	}

@@ -133,6 +133,10 @@ func TestEvaluateRefuses(t *testing.T) {
 		"splits":    {Splits: -1},
 		"neighbors": {Neighbors: -1},
 		"scale":     {Methods: []string{Raw}, Scale: "big"},
+		"landmarks": {Landmarks: -1},
+		"width":     {Landmarks: 5, Width: -1},
+		"blend":     {Blend: -1},
+		"tuning":    {Tune: true, Landmarks: 5},
 		"parameter": {Methods: []string{"lda"}, Params: map[string]map[string]string{"lda": {"ridge": "much"}}},
 		"of none":   {Methods: []string{"lda"}, Params: map[string]map[string]string{"ldb": {"ridge": "auto"}}},
 	} {
