@@ -77,7 +77,7 @@ func (l *learner) start() {
 	l.cancel = cancel
 	go func() {
 		defer close(l.done)
-		l.work(ctx)
+		l.work(ctx, l.config.LowPriority)
 	}()
 }
 
@@ -90,16 +90,14 @@ func (l *learner) close() {
 }
 
 // work takes one lesson after another; between them it lets the time go on while there is no model, so that a first one
-// comes in silence too.
-func (l *learner) work(ctx context.Context) {
+// comes in silence too. Asked to, it steps aside for answers once there is a model: until then they wait for it.
+func (l *learner) work(ctx context.Context, stepAside bool) {
 	tick := time.NewTicker(tickOf(l.config.Training.Every.Period))
 	defer tick.Stop()
-	gives := false
 	for ctx.Err() == nil {
-		// Answers wait for a first model, so what makes it does not give way to them.
-		if live := l.stage.Live(); l.config.LowPriority && !gives && live != nil && !live.Bootstrap {
-			lowPriority()
-			gives = true
+		if live := l.stage.Live(); stepAside && live != nil && !live.Bootstrap {
+			aside(func() { l.work(ctx, false) })
+			return
 		}
 		if next := l.take(); next != nil {
 			l.teach(ctx, next)

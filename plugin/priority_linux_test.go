@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,16 +14,34 @@ import (
 	"github.com/embedd/embedd/model/fit"
 )
 
-// TestLowPriority: one thread gives way, where that is asked for and once there is a model, and is gone with the stage.
-func TestLowPriority(t *testing.T) {
-	await := func(want int) {
-		t.Helper()
-		for end := time.Now().Add(time.Minute); niced(t) != want; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%d threads give way, want %d", niced(t), want)
+// TestAside: what is called runs on a thread of low priority that is gone afterwards, and never on the main thread,
+// which Go can't end.
+func TestAside(t *testing.T) {
+	main := 0
+	for range 2_000 {
+		onMain := make(chan bool)
+		go func() { onMain <- syscall.Gettid() == syscall.Getpid() }()
+		if <-onMain {
+			main++
+		}
+		aside(func() {
+			if syscall.Gettid() == syscall.Getpid() {
+				t.Error("on the main thread")
 			}
+			if n := niced(t); n == 0 {
+				t.Error("no thread gives way")
+			}
+		})
+		if main == 20 {
+			break
 		}
 	}
+	t.Logf("%d goroutines beside these were on the main thread", main)
+	await(t, 0)
+}
+
+// TestLowPriority: one thread gives way, where that is asked for and once there is a model, and is gone with the stage.
+func TestLowPriority(t *testing.T) {
 	m, err := fit.Fit(t.Context(), &model.Data{X: []float64{1, 2, 4}, N: 3, M: 1, Features: []string{"x"}},
 		fit.Config{Method: "pca", Dim: 1})
 	if err != nil {
@@ -44,12 +63,22 @@ func TestLowPriority(t *testing.T) {
 			t.Fatal(err)
 		}
 		if low {
-			await(1)
+			await(t, 1)
 		} else if n := niced(t); n > 0 {
 			t.Errorf("%d threads give way, and none was to", n)
 		}
 		s.Close()
-		await(0)
+		await(t, 0)
+	}
+}
+
+// await that many threads of low priority.
+func await(t *testing.T, want int) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); niced(t) != want; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d threads give way, want %d", niced(t), want)
+		}
 	}
 }
 

@@ -2,5 +2,5 @@
 
 package plugin
 
-// lowPriority: only Linux has a priority for each thread.
-func lowPriority() {}
+// aside calls do: only Linux has a priority for each thread.
+func aside(do func()) { do() }
