@@ -28,8 +28,9 @@ func TestAside(t *testing.T) {
 			if syscall.Gettid() == syscall.Getpid() {
 				t.Error("on the main thread")
 			}
-			if n := niced(t); n == 0 {
-				t.Error("no thread gives way")
+			// The kernel's call answers with 20 less the niceness.
+			if p, err := syscall.Getpriority(syscall.PRIO_PROCESS, syscall.Gettid()); err != nil || p != 20-niceness {
+				t.Errorf("priority %d, %v", p, err)
 			}
 		})
 		if main == 20 {
@@ -82,7 +83,7 @@ func await(t *testing.T, want int) {
 	}
 }
 
-// niced is how many threads of this process have the niceness of learning.
+// niced is how many threads of this process have the niceness of learning; it may miss one while others end.
 func niced(t *testing.T) (n int) {
 	t.Helper()
 	paths, err := filepath.Glob("/proc/self/task/*/stat")
