@@ -197,7 +197,7 @@ wide:
 		c.send("features.digits", good)
 		sent += 2
 	}
-	c.settled("FEATURES", "digits", time.Minute)
+	c.settled("FEATURES", "digits")
 	partly := 0
 	for _, one := range cases {
 		if one.rows != "" {
@@ -250,7 +250,7 @@ wide:
 	// One row is too wide for the server; its neighbours leave.
 	seq := c.send("features.wide", columnsOf(t, 3, 64, texts("label", "1", "2", "3"),
 		texts("text", "short", huge, "short")))
-	c.settled("FEATURES", "wide", time.Minute)
+	c.settled("FEATURES", "wide")
 	dead = letters(t, c.read("DEAD"))
 	letter := dead[len(dead)-1]
 	t.Logf("%-28s %-15s %s", "a row too wide", letter.header.Get(wire.HeaderCode), letter.header.Get(wire.HeaderError))
@@ -326,7 +326,7 @@ func TestNulls(t *testing.T) {
 	for nulls, want := range map[string][4]int{ // rows out, dead, skipped; dead letters
 		"reject": {5, 1, 0, 1}, "impute": {6, 0, 0, 0}, "skip": {5, 0, 1, 0},
 	} {
-		c.settled("FEATURES", nulls, time.Minute)
+		c.settled("FEATURES", nulls)
 		var r reduced
 		letters := 0
 		for _, msg := range c.read("REDUCED") {
@@ -388,7 +388,7 @@ digits:
   output: {subject: reduced.digits, dead: dead.digits}
   limits: {message: `+limit+`, in_flight: `+limit+`}
   model: {file: `+packedModel(t, "lda", 3)+`}`))
-			c.settled("FEATURES", "digits", time.Minute)
+			c.settled("FEATURES", "digits")
 			out, dead := c.read("REDUCED"), letters(t, c.read("DEAD"))
 			if len(dead) != 1 || dead[0].header.Get(wire.HeaderSource) != "FEATURES:11" || len(dead[0].data) < 9<<20 {
 				t.Fatalf("%d dead letters, want one of FEATURES:11 with the whole body", len(dead))
@@ -436,8 +436,8 @@ two:
 	for _, n := range sizes {
 		c.send("features.digits", g.message(t, 0, n, true))
 	}
-	c.settled("FEATURES", "one", time.Minute)
-	c.settled("FEATURES", "two", time.Minute)
+	c.settled("FEATURES", "one")
+	c.settled("FEATURES", "two")
 	ways := map[string][]stored{}
 	for _, msg := range c.read("REDUCED") {
 		ways[msg.subject] = append(ways[msg.subject], msg)
@@ -490,7 +490,7 @@ func TestAttempts(t *testing.T) {
 	c := dial(t, s.ClientURL())
 	c.streams()
 	c.send("features.digits", []byte("no Arrow"))
-	consumer := must(c.js.CreateConsumer(within(t, 20*time.Second), "FEATURES", jetstream.ConsumerConfig{
+	consumer := must(c.js.CreateConsumer(within(t, ample), "FEATURES", jetstream.ConsumerConfig{
 		Durable: "embedd_digits", Description: "embedd pipeline digits", AckPolicy: jetstream.AckExplicitPolicy,
 		AckWait:       time.Second,
 		FilterSubject: "features.digits",
@@ -507,7 +507,7 @@ digits:
   schema: {features: [pixels], label: label}
   output: {subject: reduced.digits, dead: dead.digits}
   model: {file: `+packedModel(t, "lda", 3)+`}`))
-	c.settled("FEATURES", "digits", time.Minute)
+	c.settled("FEATURES", "digits")
 	want := map[string]string{"no Arrow": "1", "no Arrow either": "1"}
 	for _, letter := range c.read("DEAD") {
 		if got := letter.header.Get(wire.HeaderAttempts); got != want[string(letter.data)] {

@@ -57,7 +57,7 @@ func TestHold(t *testing.T) {
 	c.send("features.digits", g.message(t, 100, 200, false)) // not labelled: it does not count
 	c.send("features.digits", g.message(t, 200, 300, true))
 	code, r := 0, readyz{}
-	eventually(t, 20*time.Second, func() string {
+	eventually(t, func() string {
 		return fmt.Sprintf("/readyz says 200 of 300 labelled rows: %d %v",
 			code, r)
 	}, func() bool {
@@ -69,13 +69,13 @@ func TestHold(t *testing.T) {
 	if n := c.count("REDUCED"); n != 0 {
 		t.Errorf("%d outputs before the first model, want none", n)
 	}
-	if consumer, err := c.js.Consumer(within(t, 10*time.Second), "FEATURES", "embedd_digits"); err == nil {
+	if consumer, err := c.js.Consumer(within(t, ample), "FEATURES", "embedd_digits"); err == nil {
 		if info := consumer.CachedInfo(); info.Delivered.Consumer != 0 {
 			t.Errorf("%d deliveries while the pipeline holds, want none", info.Delivered.Consumer)
 		}
 	}
 	c.send("features.digits", g.message(t, 300, 400, true))
-	c.await("REDUCED", 4, time.Minute)
+	c.await("REDUCED", 4)
 	once(t, "FEATURES", 1, 4, c.read("REDUCED"))
 	if code, r := d.readyz(); code != 200 || !r.Ready {
 		t.Errorf("/readyz is %d %v with a live model", code, r)
@@ -99,16 +99,16 @@ func TestPCA(t *testing.T) {
 		}
 	}
 	send(0, 350, false)
-	c.await("REDUCED", n, time.Minute)
+	c.await("REDUCED", n)
 	first := c.last("REDUCED")
 	if m := first.header.Get(wire.HeaderMethod); m != "pca" {
 		t.Errorf("before the first model %s answers, want pca", m)
 	}
 	send(350, 700, true)
-	eventually(t, time.Minute, says("the first model"), func() bool { return promotions(d) >= 2 })
+	eventually(t, says("the first model"), func() bool { return promotions(d) >= 2 })
 	send(0, 50, false)
-	c.await("REDUCED", n, time.Minute)
-	c.settled("FEATURES", "digits", 30*time.Second)
+	c.await("REDUCED", n)
+	c.settled("FEATURES", "digits")
 	last := c.last("REDUCED")
 	if last.header.Get(wire.HeaderMethod) != "lda" ||
 		last.header.Get(wire.HeaderEpoch) == first.header.Get(wire.HeaderEpoch) {
@@ -129,7 +129,7 @@ func TestSkip(t *testing.T) {
 	for from := 0; from < 200; from += 50 {
 		c.send("features.digits", g.message(t, from, from+50, true))
 	}
-	c.settled("FEATURES", "digits", time.Minute)
+	c.settled("FEATURES", "digits")
 	if n := c.count("REDUCED"); n != 0 {
 		t.Errorf("%d outputs before the first model, want none", n)
 	}
@@ -142,9 +142,9 @@ func TestSkip(t *testing.T) {
 		}
 	}
 	c.send("features.digits", g.message(t, 200, 350, true))
-	eventually(t, time.Minute, says("the first model"), func() bool { return promotions(d) >= 1 })
+	eventually(t, says("the first model"), func() bool { return promotions(d) >= 1 })
 	seq := c.send("features.digits", g.message(t, 350, 360, false))
-	c.await("REDUCED", 1, time.Minute)
+	c.await("REDUCED", 1)
 	if source := c.last("REDUCED").header.Get(wire.HeaderSource); source != fmt.Sprintf("FEATURES:%d", seq) {
 		t.Errorf("the first output is of %s, want FEATURES:%d", source, seq)
 	}
@@ -163,8 +163,8 @@ func TestWorkQueue(t *testing.T) {
 			c.stream("DEAD", nil, "dead.>")
 			d := startDaemon(t, configFile(t, s.ClientURL(), until("pca")))
 			// Interest begins with the consumer.
-			eventually(t, 20*time.Second, says("the consumer is there"), func() bool {
-				_, err := c.js.Consumer(within(t, 5*time.Second), "FEATURES", "embedd_digits")
+			eventually(t, says("the consumer is there"), func() bool {
+				_, err := c.js.Consumer(within(t, ample), "FEATURES", "embedd_digits")
 				return err == nil
 			})
 			g := digits(t)
@@ -173,9 +173,9 @@ func TestWorkQueue(t *testing.T) {
 				c.send("features.digits", g.message(t, from, from+50, true))
 				n++
 			}
-			c.await("REDUCED", n, time.Minute)
-			eventually(t, time.Minute, says("a model is learned"), func() bool { return promotions(d) >= 1 })
-			c.settled("FEATURES", "digits", 30*time.Second)
+			c.await("REDUCED", n)
+			eventually(t, says("a model is learned"), func() bool { return promotions(d) >= 1 })
+			c.settled("FEATURES", "digits")
 			if left := c.count("FEATURES"); left != 0 {
 				t.Errorf("the queue holds %d messages, want none", left)
 			}
@@ -199,8 +199,8 @@ func TestWorkQueueHold(t *testing.T) {
 		c.send("features.digits", g.message(t, from, from+50, true))
 		n++
 	}
-	c.await("REDUCED", n, 30*time.Second)
-	c.settled("FEATURES", "digits", 30*time.Second)
+	c.await("REDUCED", n)
+	c.settled("FEATURES", "digits")
 	once(t, "FEATURES", 1, n, c.read("REDUCED"))
 	d.stop()
 }

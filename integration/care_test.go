@@ -27,12 +27,12 @@ func TestMessageThatKillsLearning(t *testing.T) {
 		c.send("features.digits", g.message(t, i*10, i*10+10, true))
 	}
 	first := startDaemon(t, config) // it does not die of it
-	c.await("REDUCED", n, time.Minute)
-	c.settled("FEATURES", "digits", 30*time.Second)
-	eventually(t, time.Minute, says("all rows are learned"), func() bool { return first.learned() == "600" })
+	c.await("REDUCED", n)
+	c.settled("FEATURES", "digits")
+	eventually(t, says("all rows are learned"), func() bool { return first.learned() == "600" })
 	first.kill()
 	deaths := 0
-	for end := time.Now().Add(2 * time.Minute); ; {
+	for end := time.Now().Add(ample); ; {
 		d := &daemon{t: t, log: &buffer{}, done: make(chan struct{}), dir: filepath.Dir(config)}
 		d.cmd = exec.Command(path, "run", "-c", config)
 		d.cmd.Dir, d.cmd.Stderr = d.dir, d.log
@@ -61,7 +61,7 @@ func TestMessageThatKillsLearning(t *testing.T) {
 		if v := d.metric(`embedd_set_aside_messages{pipeline="digits"}`); v != "1" {
 			t.Errorf("embedd_set_aside_messages is %s", v)
 		}
-		c.settled("FEATURES", "digits", 30*time.Second)
+		c.settled("FEATURES", "digits")
 		once(t, "FEATURES", 1, n, c.read("REDUCED"))
 		d.stop()
 		break

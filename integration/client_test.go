@@ -26,13 +26,13 @@ func TestPublishAndTail(t *testing.T) {
 	g := digits(t)
 
 	var shown bytes.Buffer
-	tail := exec.CommandContext(within(t, 2*time.Minute), must(embedd())(t), "tail", "--subject", "reduced.>",
+	tail := exec.CommandContext(within(t, ample), must(embedd())(t), "tail", "--subject", "reduced.>",
 		"--limit", "5", "--format", "json", "--server", s.ClientURL())
 	tail.Stdout = &shown
 	if err := tail.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 20*time.Second, says("tail listens"), func() bool {
+	eventually(t, says("tail listens"), func() bool {
 		z, err := s.Subsz(&server.SubszOptions{Subscriptions: true, Test: "reduced.nobody"})
 		return err == nil && len(z.Subs) > 0
 	})
@@ -50,7 +50,7 @@ func TestPublishAndTail(t *testing.T) {
 	if want := (g.n + 63) / 64; sent.Messages != want || sent.Rows != g.n || sent.Stream != "FEATURES" {
 		t.Errorf("publish says %+v, want %d messages, %d rows in FEATURES", sent, want, g.n)
 	}
-	c.await("REDUCED", sent.Messages, time.Minute)
+	c.await("REDUCED", sent.Messages)
 	if err := tail.Wait(); err != nil {
 		t.Errorf("tail: %v", err)
 	}
@@ -96,7 +96,7 @@ func TestPublishAndTail(t *testing.T) {
 			t.Errorf("/metrics has no %s of pipeline digits", name)
 		}
 	}
-	eventually(t, 20*time.Second, says("embedd_lag_messages is 0"),
+	eventually(t, says("embedd_lag_messages is 0"),
 		func() bool { return d.metric(`embedd_lag_messages{pipeline="digits"}`) == "0" })
 	d.stop()
 }
@@ -107,7 +107,7 @@ func TestEmbeddedServer(t *testing.T) {
 	path := t.TempDir() + "/embedd.yaml"
 	write(t, path, "http: {listen: 127.0.0.1:0}\npipelines:\n"+indent(learning))
 	d := launch(t, path)
-	eventually(t, time.Minute, says("the daemon serves, or the port is taken"), func() bool {
+	eventually(t, says("the daemon serves, or the port is taken"), func() bool {
 		return strings.Contains(d.log.String(), "msg=serving") ||
 			strings.Contains(d.log.String(), "4222 on 127.0.0.1 is taken")
 	})
@@ -120,8 +120,8 @@ func TestEmbeddedServer(t *testing.T) {
 		"pixels")
 	c := dial(t, url)
 	n := (g.n + 255) / 256
-	c.await("REDUCED", n, time.Minute)
-	c.settled("FEATURES", "digits", time.Minute)
+	c.await("REDUCED", n)
+	c.settled("FEATURES", "digits")
 	c.nc.Close()
 	d.stop()
 
@@ -130,7 +130,7 @@ func TestEmbeddedServer(t *testing.T) {
 	c = dial(t, url)
 	once(t, "FEATURES", 1, n, c.read("REDUCED"))
 	// It serves before its pipeline has read the live model back from the store.
-	eventually(t, time.Minute, says("ready after a restart"), func() bool {
+	eventually(t, says("ready after a restart"), func() bool {
 		code, _ := d.get("/readyz")
 		return code == 200
 	})

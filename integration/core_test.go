@@ -24,7 +24,7 @@ core:
   output: {subject: reduced.core, dead: dead.core}
   model: {method: lda, dim: 5}
   training: {window: {rows: 3000}, every: {rows: 300, period: none}}`))
-	eventually(t, 20*time.Second, says("the daemon listens to the subject"), func() bool {
+	eventually(t, says("the daemon listens to the subject"), func() bool {
 		z, err := s.Subsz(&server.SubszOptions{Subscriptions: true, Test: "features.core"})
 		return err == nil && len(z.Subs) > 0
 	})
@@ -40,7 +40,7 @@ core:
 	}
 	var r reduced
 	for range n {
-		msg := must(out.NextMsg(time.Minute))(t)
+		msg := must(out.NextMsg(ample))(t)
 		if msg.Header.Get(wire.HeaderSource) != "" || msg.Header.Get("Nats-Msg-Id") != "" ||
 			msg.Header.Get("X-Own") != "kept" || msg.Header.Get(wire.HeaderMethod) != "lda" {
 			t.Errorf("headers %v: want lda, the client's own, no source and no identity", msg.Header)
@@ -58,7 +58,7 @@ core:
 	if err := c.nc.Publish("features.core", []byte("no Arrow")); err != nil {
 		t.Fatal(err)
 	}
-	letter := must(dead.NextMsg(20 * time.Second))(t)
+	letter := must(dead.NextMsg(ample))(t)
 	if letter.Header.Get(wire.HeaderCode) != string(wire.NotArrow) || string(letter.Data) != "no Arrow" {
 		t.Errorf("the dead letter has code %q and says %q", letter.Header.Get(wire.HeaderCode), letter.Data)
 	}

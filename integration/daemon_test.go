@@ -65,7 +65,7 @@ var listens = regexp.MustCompile(`msg=serving .*http=(\S+)`)
 func startDaemon(t testing.TB, config string) *daemon {
 	t.Helper()
 	d := launch(t, config)
-	eventually(t, time.Minute, func() string { return "the daemon serves; it says:\n" + d.log.String() }, func() bool {
+	eventually(t, func() string { return "the daemon serves; it says:\n" + d.log.String() }, func() bool {
 		select {
 		case <-d.done:
 			t.Fatalf("the daemon ended: %v\n%s", d.cmd.ProcessState, d.log.String())
@@ -117,14 +117,14 @@ func (d *daemon) end(signal syscall.Signal) {
 	_ = d.cmd.Process.Signal(signal)
 	select {
 	case <-d.done:
-	case <-time.After(40 * time.Second):
+	case <-time.After(ample):
 		_ = d.cmd.Process.Signal(syscall.SIGQUIT) // it says where it stands
 		select {
 		case <-d.done:
 		case <-time.After(10 * time.Second):
 			d.kill()
 		}
-		d.t.Fatalf("the daemon does not end within 40 s of %v", signal)
+		d.t.Fatalf("the daemon does not end within %v of %v", ample, signal)
 	}
 }
 
@@ -166,7 +166,7 @@ func run(t testing.TB, args ...string) (stdout, stderr string, code int) {
 func runIn(t testing.TB, dir string, environ []string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	cmd := exec.CommandContext(within(t, 2*time.Minute), must(embedd())(t), args...)
+	cmd := exec.CommandContext(within(t, ample), must(embedd())(t), args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errs
 	cmd.Env = append(os.Environ(), environ...)
 	err := cmd.Run()

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/stream/registry"
@@ -24,10 +23,10 @@ func TestDamagedModels(t *testing.T) {
 	for from := 0; from < 1400; from += 50 {
 		c.send("features.digits", g.message(t, from, from+50, true))
 	}
-	c.await("REDUCED", 28, time.Minute)
+	c.await("REDUCED", 28)
 	store := registry.Of(must(registry.JetStream(t.Context(), c.js))(t), "digits", registry.Options{})
 	var p *registry.Pointer
-	eventually(t, time.Minute, says("a second version is live"), func() bool {
+	eventually(t, says("a second version is live"), func() bool {
 		p = must(store.Pointer(t.Context()))(t)
 		return p.Previous != ""
 	})
@@ -43,9 +42,9 @@ func TestDamagedModels(t *testing.T) {
 		t.Errorf("of a damaged store `model ls` shows %+v", lines)
 	}
 	d = startDaemon(t, config)
-	eventually(t, 20*time.Second, says("ready"), func() bool { code, _ := d.get("/readyz"); return code == 200 })
+	eventually(t, says("ready"), func() bool { code, _ := d.get("/readyz"); return code == 200 })
 	c.send("features.digits", g.message(t, 0, 50, false))
-	c.await("REDUCED", 29, time.Minute)
+	c.await("REDUCED", 29)
 	if m := c.last("REDUCED").header.Get(wire.HeaderModel); m == p.Live {
 		t.Errorf("answered by %s, which cannot be read", m)
 	}
@@ -74,7 +73,7 @@ func TestDamagedModels(t *testing.T) {
 		}
 	}
 	d = startDaemon(t, config)
-	eventually(t, time.Minute, says("a first model again"), func() bool { return promotions(d) > 0 })
+	eventually(t, says("a first model again"), func() bool { return promotions(d) > 0 })
 	m := promoted.FindStringSubmatch(d.log.String())
 	if len(m) == 0 || len(m[2]) < 10 {
 		t.Errorf("after the store was deleted it goes on with %v", m)

@@ -64,7 +64,7 @@ digits:
 		c.send("features.digits", g.message(t, i*10, i*10+10, true), header...)
 	}
 	deaths := 0
-	for end := time.Now().Add(2 * time.Minute); c.count("REDUCED")+c.count("DEAD") < n; {
+	for end := time.Now().Add(ample); c.count("REDUCED")+c.count("DEAD") < n; {
 		if time.Now().After(end) {
 			t.Fatalf("after %d deaths %d inputs are answered and %d are dead letters", deaths, c.count("REDUCED"),
 				c.count("DEAD"))
@@ -84,7 +84,7 @@ digits:
 		}
 	}
 	t.Logf("%d deaths", deaths)
-	c.settled("FEATURES", "digits", time.Minute)
+	c.settled("FEATURES", "digits")
 	letters := c.read("DEAD")
 	once(t, "FEATURES", 1, n, append(c.read("REDUCED"), letters...))
 	for _, l := range letters {

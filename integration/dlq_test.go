@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -47,10 +46,10 @@ digits:
 	d := startDaemon(t, configFile(t, s.ClientURL(), fmt.Sprintf(pipeline, "reject")))
 	server := "--server=" + s.ClientURL()
 	bad := []byte("no Arrow at all")
-	must(c.js.PublishMsg(within(t, 20*time.Second), &nats.Msg{Subject: "features.digits", Data: bad,
+	must(c.js.PublishMsg(within(t, ample), &nats.Msg{Subject: "features.digits", Data: bad,
 		Header: nats.Header{"Trace": {"a7"}}}))(t)
 	c.send("features.digits", pixelsWith(t, 5, 3, float32(math.NaN())))
-	c.settled("FEATURES", "digits", time.Minute)
+	c.settled("FEATURES", "digits")
 
 	if text := succeed(t, "dlq", "ls", server); !strings.Contains(text, "non_finite") ||
 		!strings.Contains(text, "FEATURES:1") {
@@ -92,7 +91,7 @@ digits:
 			t.Errorf("replay %d prints\n%s", i, text)
 		}
 	}
-	c.settled("FEATURES", "digits", time.Minute)
+	c.settled("FEATURES", "digits")
 	if n := c.count("FEATURES"); n != 3 {
 		t.Errorf("%d messages went in, want two and one that was replayed", n)
 	}
@@ -109,7 +108,7 @@ digits:
 		c.send("features.digits", bad)
 	}
 	c.send("features.digits", g.message(t, 0, 4, true))
-	eventually(t, 20*time.Second, says("the pipeline halts"), func() bool {
+	eventually(t, says("the pipeline halts"), func() bool {
 		code, body := d.get("/readyz")
 		return code == 503 && strings.Contains(body, "3 of the newest 4 messages were bad") &&
 			strings.Contains(body, `"state":"halted"`)
@@ -121,7 +120,7 @@ digits:
 		t.Error("the metric does not say that it halts")
 	}
 	succeed(t, "resume", server, "digits")
-	c.settled("FEATURES", "digits", time.Minute)
+	c.settled("FEATURES", "digits")
 	if answer := c.last("REDUCED"); answer.header.Get(wire.HeaderSource) != "FEATURES:7" {
 		t.Errorf("after it was resumed the last answer is of %s", answer.header.Get(wire.HeaderSource))
 	}

@@ -50,8 +50,8 @@ func (e *engine) stop() {
 		if err != nil {
 			e.t.Errorf("the engine ended with: %v", err)
 		}
-	case <-time.After(40 * time.Second):
-		e.t.Fatal("the engine does not end within 40 s")
+	case <-time.After(ample):
+		e.t.Fatalf("the engine does not end within %v", ample)
 	}
 }
 
@@ -107,9 +107,9 @@ func TestTwoEngines(t *testing.T) {
 		c.send("features.digits", g.message(t, from, from+25, true))
 		n++
 	}
-	c.await("REDUCED", 4*n, time.Minute)
+	c.await("REDUCED", 4*n)
 	for _, name := range []string{"a", "b", "c", "d"} {
-		c.settled("FEATURES", name, 30*time.Second)
+		c.settled("FEATURES", name)
 	}
 	by := map[string][]stored{}
 	for _, msg := range c.read("REDUCED") {
@@ -172,7 +172,7 @@ func TestPipelineOfFile(t *testing.T) {
 		r := must(stage.Transform(t.Context(), m))(t)
 		want.add(t, must(stage.Encode(r))(t))
 	}
-	c.await("REDUCED", 5, time.Minute)
+	c.await("REDUCED", 5)
 	e.stop()
 	var got reduced
 	for _, msg := range c.read("REDUCED") {
@@ -220,9 +220,9 @@ digits:
 		}
 	}
 	d := startDaemon(t, config("deaf"))
-	c.await("REDUCED", n-n/10, time.Minute)
+	c.await("REDUCED", n-n/10)
 	time.Sleep(6 * time.Second)
-	consumer := must(c.js.Consumer(within(t, 10*time.Second), "FEATURES", "embedd_digits"))(t)
+	consumer := must(c.js.Consumer(within(t, ample), "FEATURES", "embedd_digits"))(t)
 	info := consumer.CachedInfo()
 	if info.NumRedelivered == 0 || info.NumAckPending != n {
 		t.Fatalf("%d inputs were delivered again and %d are not acknowledged; the test wants all of %d",
@@ -231,7 +231,7 @@ digits:
 	t.Logf("%d deliveries of %d inputs", info.Delivered.Consumer, n)
 	d.end(syscall.SIGTERM)
 	d = startDaemon(t, config("all"))
-	c.settled("FEATURES", "digits", time.Minute)
+	c.settled("FEATURES", "digits")
 	once(t, "FEATURES", 1, n, append(c.read("REDUCED"), c.read("DEAD")...))
 	d.stop()
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -42,7 +41,7 @@ doubles:
   schema: {features: ["x*"], label: label}
   output: {subject: reduced.doubles, dead: dead.doubles}
   model: {file: `+path+`}`))
-			eventually(t, 20*time.Second, says("/readyz is 200 with a fixed model before anything came"), func() bool {
+			eventually(t, says("/readyz is 200 with a fixed model before anything came"), func() bool {
 				code, _ := d.get("/readyz")
 				return code == 200
 			})
@@ -55,12 +54,12 @@ doubles:
 				t.Errorf("publish made %d messages of 100 rows out of %d", published, g.n)
 			}
 			sent := published
-			c.await("REDUCED", sent, time.Minute)
+			c.await("REDUCED", sent)
 			for from, rows := 0, 1; from < g.n; from, rows = from+rows, rows*3%127+1 {
 				c.send("features.doubles", g.columns(t, from, min(from+rows, g.n)))
 				sent++
 			}
-			c.await("REDUCED", sent, time.Minute)
+			c.await("REDUCED", sent)
 			stream := c.read("REDUCED")
 			once(t, "FEATURES", 1, sent, stream)
 			var daemon [2]reduced

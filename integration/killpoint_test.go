@@ -60,13 +60,13 @@ func TestKillPoints(t *testing.T) {
 				}
 				select {
 				case <-done:
-				case <-time.After(time.Minute):
+				case <-time.After(ample):
 					t.Fatalf("the daemon does not come to %s %d times", point, times)
 				}
 				d := startDaemon(t, config)
-				c.await("REDUCED", n-1, time.Minute)
-				c.await("DEAD", times, time.Minute)
-				c.settled("FEATURES", "digits", 30*time.Second)
+				c.await("REDUCED", n-1)
+				c.await("DEAD", times)
+				c.settled("FEATURES", "digits")
 				all := append(c.read("REDUCED"), c.read("DEAD")...)
 				once(t, "FEATURES", 1, n-1+times, all)
 				d.stop()

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -119,11 +118,11 @@ func TestLateLabels(t *testing.T) {
 	}
 	rng.Shuffle(len(late), func(i, j int) { late[i], late[j] = late[j], late[i] })
 	c.sendLabels(early)
-	eventually(t, time.Minute, says("early labels wait"), func() bool {
+	eventually(t, says("early labels wait"), func() bool {
 		return d.metric(`embedd_labels_waiting{pipeline="digits",what="labels"}`) == "12"
 	})
 	rows(0, 600)
-	eventually(t, time.Minute, func() string { return "rows wait for labels: " + d.labelled() }, func() bool {
+	eventually(t, func() string { return "rows wait for labels: " + d.labelled() }, func() bool {
 		return d.labels("joined") == 12
 	})
 	_, body := d.get("/readyz")
@@ -131,7 +130,7 @@ func TestLateLabels(t *testing.T) {
 		t.Errorf("readiness does not say that rows wait for labels: %s", body)
 	}
 	c.sendLabels(late[:300])
-	eventually(t, time.Minute, says("half is joined"), func() bool { return d.labels("joined") == 312 })
+	eventually(t, says("half is joined"), func() bool { return d.labels("joined") == 312 })
 
 	// What is neither a row's label nor Arrow.
 	strange := c.send("labels.digits", []byte("no Arrow"))
@@ -139,7 +138,7 @@ func TestLateLabels(t *testing.T) {
 	column := c.send("labels.digits", lineMessage(t, "key", "label"))
 	c.sendLabels([]labelOf{{5, ""}}) // null says nothing
 	c.sendLabels([]labelOf{{1_000_000, "1"}})
-	c.await("DEAD", 2, time.Minute)
+	c.await("DEAD", 2)
 	letters := c.read("DEAD")
 	for i, want := range []struct {
 		seq  uint64
@@ -161,7 +160,7 @@ func TestLateLabels(t *testing.T) {
 	c.sendLabels(late[450:])
 	c.sendLabels(again)
 	joined := len(early) + len(late)
-	eventually(t, time.Minute, func() string { return "all is joined: " + d.labelled() }, func() bool {
+	eventually(t, func() string { return "all is joined: " + d.labelled() }, func() bool {
 		// Six are corrected, six come twice, and two were in a message with features too. What was corrected before its
 		// row was read counts as a duplicate.
 		return d.labels("joined") == joined && d.labels("corrected")+d.labels("duplicate") == 14
@@ -177,13 +176,13 @@ func TestLateLabels(t *testing.T) {
 	rows(600, 606)
 	c.sendLabels([]labelOf{{600, g.label[600]}, {601, g.label[601]}, {602, g.label[602]}, {603, g.label[603]},
 		{604, g.label[604]}, {605, g.label[605]}})
-	eventually(t, time.Minute, says("a model is live"), func() bool { return promotions(d) > 0 })
-	eventually(t, time.Minute, says("the last six are joined"),
+	eventually(t, says("a model is live"), func() bool { return promotions(d) > 0 })
+	eventually(t, says("the last six are joined"),
 		func() bool { return d.labels("joined") == joined+6 })
-	c.await("REDUCED", sent, time.Minute)
+	c.await("REDUCED", sent)
 	d.kill()
 	d = startDaemon(t, config)
-	eventually(t, time.Minute, func() string { return "all is joined again: " + d.labelled() }, func() bool {
+	eventually(t, func() string { return "all is joined again: " + d.labelled() }, func() bool {
 		return d.labels("joined") == joined+6 && d.labels("corrected")+d.labels("duplicate") == 14
 	})
 	if n := d.metric(`embedd_labels_waiting{pipeline="digits",what="rows"}`); n != "6" {
@@ -255,7 +254,7 @@ func TestLabelRestarts(t *testing.T) {
 		}
 		if rng.IntN(2) == 0 || sent == len(due) { // otherwise it ends in the middle
 			var now stream.Status
-			eventually(t, time.Minute, func() string {
+			eventually(t, func() string {
 				return fmt.Sprintf("start %d: %d rows are in the window and %d wait; want %d and %d", start,
 					now.Stage.Rows,
 					now.Labels.Rows, labelled, min(20*sent, rows)-labelled)
@@ -313,7 +312,7 @@ func TestLabelRestartsDecideAlike(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() { ended <- e.Run(ctx) }()
-		eventually(t, time.Minute, func() string { return name + " reads all: " + out }, func() bool {
+		eventually(t, func() string { return name + " reads all: " + out }, func() bool {
 			all := e.Status()
 			if len(all) == 0 {
 				return false
@@ -369,7 +368,7 @@ func TestLabelStream(t *testing.T) {
 		t.Errorf("with a work queue of labels: exit %d, %s", code, stderr)
 	}
 	remake := func() {
-		if err := c.js.DeleteStream(within(t, 10*time.Second), "LABELS"); err != nil {
+		if err := c.js.DeleteStream(within(t, ample), "LABELS"); err != nil {
 			t.Fatal(err)
 		}
 		c.stream("LABELS", nil, "labels.>")
@@ -379,11 +378,11 @@ func TestLabelStream(t *testing.T) {
 	g := digits(t)
 	c.send("features.digits", g.message(t, 0, 100, false))
 	c.sendLabels([]labelOf{{0, "a"}, {1, "a"}, {2, "a"}})
-	eventually(t, time.Minute, func() string { return "three are joined: " + d.labelled() },
+	eventually(t, func() string { return "three are joined: " + d.labelled() },
 		func() bool { return d.labels("joined") == 3 })
 	remake()
 	c.sendLabels([]labelOf{{2, "b"}, {3, "b"}})
-	eventually(t, time.Minute, func() string { return "labels of the new stream are read: " + d.labelled() },
+	eventually(t, func() string { return "labels of the new stream are read: " + d.labelled() },
 		func() bool { return d.labels("joined") == 4 && d.labels("corrected") == 1 })
 	if !strings.Contains(d.log.String(), "the stream of labels was made anew") {
 		t.Error("the log does not say that the stream of labels was made anew")
@@ -397,7 +396,7 @@ func TestLateLabelsCore(t *testing.T) {
 	c := dial(t, s.ClientURL())
 	dead := must(c.nc.SubscribeSync("dead.digits"))(t)
 	d := startDaemon(t, configFile(t, s.ClientURL(), strings.Replace(lateLabels, "stream: FEATURES, ", "", 1)))
-	eventually(t, time.Minute, says("the daemon listens to both subjects"), func() bool {
+	eventually(t, says("the daemon listens to both subjects"), func() bool {
 		for _, subject := range []string{"features.digits", "labels.digits"} {
 			z, err := s.Subsz(&server.SubszOptions{Subscriptions: true, Test: subject})
 			if err != nil || len(z.Subs) == 0 {
@@ -419,7 +418,7 @@ func TestLateLabelsCore(t *testing.T) {
 	if err := c.nc.Publish("labels.digits", labelMessage(t, labels)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, time.Minute, func() string { return "the first model is live: " + d.labelled() }, func() bool {
+	eventually(t, func() string { return "the first model is live: " + d.labelled() }, func() bool {
 		return promotions(d) >= 1
 	})
 	if n := d.labels("joined"); n != 650 {
@@ -428,7 +427,7 @@ func TestLateLabelsCore(t *testing.T) {
 	if err := c.nc.Publish("labels.digits", []byte("no Arrow")); err != nil {
 		t.Fatal(err)
 	}
-	letter := must(dead.NextMsg(20 * time.Second))(t)
+	letter := must(dead.NextMsg(ample))(t)
 	if letter.Header.Get(wire.HeaderCode) != string(wire.NotArrow) || string(letter.Data) != "no Arrow" {
 		t.Errorf("the dead letter has code %q and says %q", letter.Header.Get(wire.HeaderCode), letter.Data)
 	}
@@ -453,7 +452,7 @@ func TestLabelsFromThePast(t *testing.T) {
 		c.send("labels.digits", labelMessage(t, labels))
 	}
 	d := startDaemon(t, configFile(t, s.ClientURL(), lateLabels+"\n  limits: {labels: 1MiB}"))
-	eventually(t, time.Minute, func() string { return "all labels are read: " + d.labelled() }, func() bool {
+	eventually(t, func() string { return "all labels are read: " + d.labelled() }, func() bool {
 		return d.labels("joined")+d.labels("late") >= rows
 	})
 	if d.labels("joined") != rows || d.labels("late") != 0 || d.labels("expired") != 0 {
@@ -478,11 +477,11 @@ func TestPublishLabels(t *testing.T) {
 		"features.digits", "--pack", "pixels", "--batch", "100", "--labels", "labels.digits", "--key", "id",
 		"--delay", "700")
 	t.Log(report)
-	eventually(t, time.Minute, func() string { return "all is joined: " + d.labelled() }, func() bool {
+	eventually(t, func() string { return "all is joined: " + d.labelled() }, func() bool {
 		return d.labels("joined") == g.n
 	})
-	eventually(t, time.Minute, says("a model is live"), func() bool { return promotions(d) > 0 })
-	c.await("REDUCED", (g.n+99)/100, time.Minute)
+	eventually(t, says("a model is live"), func() bool { return promotions(d) > 0 })
+	c.await("REDUCED", (g.n+99)/100)
 	if n := c.count("LABELS"); n != (g.n+99)/100 {
 		t.Errorf("%d messages of labels, want %d", n, (g.n+99)/100)
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
 
@@ -32,9 +31,9 @@ digits:
 		c.send("features.digits", g.message(t, from, min(from+rows, g.n), true))
 		sent++
 	}
-	c.await("REDUCED", sent, time.Minute)
+	c.await("REDUCED", sent)
 	// The second pass has no labels: one model answers for all of it.
-	eventually(t, time.Minute, says("all rows are learned"), func() bool {
+	eventually(t, says("all rows are learned"), func() bool {
 		return d.metric(`embedd_window_rows{class="all",pipeline="digits"}`) == fmt.Sprint(g.n)
 	})
 	const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -42,8 +41,8 @@ digits:
 		c.send("features.digits", g.message(t, from, min(from+rows, g.n), false), "traceparent", traceparent, "X-Two",
 			"a", "X-Two", "b", "Nats-Rollup-Not", "x")
 	}
-	c.await("REDUCED", 2*sent, time.Minute)
-	c.settled("FEATURES", "digits", 30*time.Second)
+	c.await("REDUCED", 2*sent)
+	c.settled("FEATURES", "digits")
 
 	out := c.read("REDUCED")
 	once(t, "FEATURES", 1, 2*sent, out)

@@ -26,9 +26,9 @@ func (d *daemon) value(line string) float64 {
 }
 
 // window waits until the window of the only pipeline has so many rows, and returns its status.
-func (e *engine) window(rows int, within time.Duration) (s stream.Status) {
+func (e *engine) window(rows int) (s stream.Status) {
 	e.t.Helper()
-	eventually(e.t, within, func() string { return fmt.Sprintf("%d rows are in the window: %+v", rows, s) },
+	eventually(e.t, func() string { return fmt.Sprintf("%d rows are in the window: %+v", rows, s) },
 		func() bool {
 			if all := e.Status(); len(all) == 1 {
 				s = all[0]
@@ -58,42 +58,42 @@ func TestInputMadeAnew(t *testing.T) {
 	}
 	again := func() {
 		t.Helper()
-		if err := c.js.DeleteStream(within(t, 10*time.Second), "FEATURES"); err != nil {
+		if err := c.js.DeleteStream(within(t, ample), "FEATURES"); err != nil {
 			t.Fatal(err)
 		}
 		// In memory: a server was seen to take up the files of a stream that it had just deleted in a new one.
 		c.stream("FEATURES", func(o *jetstream.StreamConfig) { o.Storage = jetstream.MemoryStorage }, "features.>")
 	}
 	send(0, 500)
-	c.await("REDUCED", out, time.Minute)
-	if learned := e.window(500, 10*time.Second).Learning; learned != "" {
+	c.await("REDUCED", out)
+	if learned := e.window(500).Learning; learned != "" {
 		t.Errorf("the status says %q before anything happened", learned)
 	}
 
 	again()
 	begin := time.Now()
 	send(500, 900)
-	status := e.window(900, 10*time.Second)
+	status := e.window(900)
 	t.Logf("learning was up to date %v after the stream was made anew", time.Since(begin).Round(time.Millisecond))
 	if !strings.Contains(status.Learning, "the input stream was made anew at") || !status.Ready {
 		t.Errorf("the status says %q, ready %t", status.Learning, status.Ready)
 	}
-	c.await("REDUCED", out, time.Minute)
+	c.await("REDUCED", out)
 	e.stop()
 
 	again()
 	send(900, 950)
 	e = startEngine(t, dial(t, s.ClientURL()), p)
-	e.window(50, 10*time.Second) // the window begins with the first message of the stream that is there
+	e.window(50) // the window begins with the first message of the stream that is there
 	send(950, 1000)
-	e.window(100, 10*time.Second)
-	c.await("REDUCED", out, time.Minute)
-	c.settled("FEATURES", "digits", 20*time.Second)
+	e.window(100)
+	c.await("REDUCED", out)
+	c.settled("FEATURES", "digits")
 	e.stop()
 
 	// The same engine again: the window is filled from the stream.
 	e = startEngine(t, dial(t, s.ClientURL()), p)
-	e.window(100, 10*time.Second)
+	e.window(100)
 	e.stop()
 	ids := map[string]bool{}
 	answers := c.read("REDUCED")
@@ -127,14 +127,14 @@ func TestOneReader(t *testing.T) {
 			bytes += len(body)
 			c.send("features.digits", body)
 		}
-		c.await("REDUCED", to/20, time.Minute)
+		c.await("REDUCED", to/20)
 		return bytes
 	}
 	read := func(path string) float64 {
 		return d.value(fmt.Sprintf(`embedd_read_bytes_total{path=%q,pipeline="digits"}`, path))
 	}
 	send(0, 800)
-	eventually(t, time.Minute, says("the first fit"), func() bool { return fits(d) >= 1 })
+	eventually(t, says("the first fit"), func() bool { return fits(d) >= 1 })
 	time.Sleep(6 * time.Second) // the learning side's own pull, of the time before the model, has ended
 	sentBefore := must(s.Varz(nil))(t).OutBytes
 	answer, learn := read("answer"), read("learn")
@@ -163,8 +163,8 @@ func TestHangingServer(t *testing.T) {
 		}
 	}
 	send(0, 500)
-	c.await("REDUCED", n, time.Minute)
-	e.window(500, 10*time.Second)
+	c.await("REDUCED", n)
+	e.window(500)
 	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -173,8 +173,8 @@ func TestHangingServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	send(500, 900)
-	status := e.window(900, time.Minute)
-	c.await("REDUCED", n, time.Minute)
+	status := e.window(900)
+	c.await("REDUCED", n)
 	once(t, "FEATURES", 1, n, c.read("REDUCED"))
 	if status.Learning != "" {
 		t.Errorf("the status says %q; a server that hangs is no change of the stream", status.Learning)
@@ -199,7 +199,7 @@ func TestHangLongerThanTheWindow(t *testing.T) {
 	const n = 20_000
 	_, done := feed(t, c, n)
 	for hang := range 6 {
-		c.await("REDUCED", 100+hang*(n/20), 2*time.Minute)
+		c.await("REDUCED", 100+hang*(n/20))
 		_ = s.cmd.Process.Signal(syscall.SIGSTOP)
 		time.Sleep(11 * time.Second)
 		_ = s.cmd.Process.Signal(syscall.SIGCONT)
@@ -209,8 +209,8 @@ func TestHangLongerThanTheWindow(t *testing.T) {
 		}
 	}
 	<-done
-	c.await("REDUCED", n, 2*time.Minute)
-	c.settled("FEATURES", "digits", time.Minute)
+	c.await("REDUCED", n)
+	c.settled("FEATURES", "digits")
 	once(t, "FEATURES", 1, n, c.read("REDUCED"))
 	d.stop()
 }
@@ -234,9 +234,9 @@ func TestRestartsDecideAlike(t *testing.T) {
 		for i := range restarts + 1 {
 			e := startEngine(t, dial(t, s.ClientURL()), digitsPipeline(name, "lda"))
 			if i == restarts {
-				c.settled("FEATURES", name, time.Minute)
-				newest := must(c.js.Stream(within(t, 10*time.Second), "FEATURES"))(t).CachedInfo().State.LastTime
-				eventually(t, 2*time.Minute, says("everything is learned"), func() bool {
+				c.settled("FEATURES", name)
+				newest := must(c.js.Stream(within(t, ample), "FEATURES"))(t).CachedInfo().State.LastTime
+				eventually(t, says("everything is learned"), func() bool {
 					all := e.Status()
 					if len(all) == 0 {
 						return false // it is being opened
@@ -252,8 +252,8 @@ func TestRestartsDecideAlike(t *testing.T) {
 			}
 			e.stop()
 		}
-		store := must(registry.JetStream(within(t, 10*time.Second), c.js))(t)
-		p := must(registry.Of(store, name, registry.Options{}).Pointer(within(t, 10*time.Second)))(t)
+		store := must(registry.JetStream(within(t, ample), c.js))(t)
+		p := must(registry.Of(store, name, registry.Options{}).Pointer(within(t, ample)))(t)
 		for _, v := range p.Versions {
 			models = append(models, fmt.Sprint(v.Digest[:8], " ", v.Epoch, " ", v.First, " ", v.Last, " ", v.Rows))
 		}

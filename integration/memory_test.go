@@ -79,7 +79,7 @@ wide:
 		c.send("features.many", g.message(t, from, from+100, true))
 	}
 	for _, pipeline := range []string{"shares", "many", "wide"} {
-		c.settled("FEATURES", pipeline, 2*time.Minute)
+		c.settled("FEATURES", pipeline)
 	}
 	codes, out := map[string]int{}, map[string]int{}
 	for _, letter := range c.read("DEAD") {
@@ -188,8 +188,8 @@ held:
 			time.Since(begun).Seconds(), what, most/mib, sum/mib)
 		return most
 	}
-	eventually(t, time.Minute, says("the output is full"), func() bool { return c.count("REDUCED") >= 40 })
-	eventually(t, time.Minute, says("the window is full"), func() bool {
+	eventually(t, says("the output is full"), func() bool { return c.count("REDUCED") >= 40 })
+	eventually(t, says("the window is full"), func() bool {
 		n, _ := strconv.ParseFloat(d.metric(`embedd_window_bytes{pipeline="held"}`), 64)
 		return n > window/2
 	})
@@ -197,7 +197,7 @@ held:
 	config := out.CachedInfo().Config
 	config.MaxMsgs = -1
 	must(c.js.UpdateStream(t.Context(), config))(t)
-	c.settled("FEATURES", "held", 10*time.Minute)
+	c.settled("FEATURES", "held")
 	if most := at("all is answered"); most > 2*sum {
 		t.Errorf("%d MiB are over the formula, %d", most/mib, 2*sum/mib)
 	}

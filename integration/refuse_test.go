@@ -20,14 +20,14 @@ digits:
 
 // refused starts `embedd run` and holds it to end by itself with a code and an error that names what is wrong and
 // what to do.
-func refused(t *testing.T, config string, code int, limit time.Duration, words ...string) string {
+func refused(t *testing.T, config string, code int, words ...string) string {
 	t.Helper()
 	began := time.Now()
 	d := launch(t, config)
 	select {
 	case <-d.done:
-	case <-time.After(limit):
-		t.Fatalf("the daemon has not ended after %v:\n%s", limit, d.log)
+	case <-time.After(ample):
+		t.Fatalf("the daemon has not ended after %v:\n%s", ample, d.log)
 	}
 	t.Logf("%.1f s, exit code %d: %s", time.Since(began).Seconds(), d.cmd.ProcessState.ExitCode(),
 		tailOf(d.log.String(), 3))
@@ -46,7 +46,7 @@ func refused(t *testing.T, config string, code int, limit time.Duration, words .
 func TestMissingStream(t *testing.T) {
 	s := startServer(t, nil)
 	config := configFile(t, s.ClientURL(), fixed)
-	refused(t, config, 1, 20*time.Second, "embedd setup --apply", "nats stream add FEATURES --subjects", `"features.digits"`)
+	refused(t, config, 1, "embedd setup --apply", "nats stream add FEATURES --subjects", `"features.digits"`)
 
 	out, _, code := run(t, "setup", "-c", config)
 	if code != 3 || !strings.Contains(out, "nats stream add DEAD") {
@@ -67,7 +67,7 @@ func TestUnreachable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "embedd.yaml")
 	url := fmt.Sprintf("nats://127.0.0.1:%d", freePort(t))
 	write(t, path, "nats: {url: \""+url+"\", wait: 1s}\nhttp: {listen: 127.0.0.1:0}\npipelines:\n"+indent(fixed))
-	refused(t, path, 1, 10*time.Second, url, "1s", "nats-server -js", "nats.url")
+	refused(t, path, 1, url, "1s", "nats-server -js", "nats.url")
 }
 
 func write(t testing.TB, path, text string) {
@@ -84,7 +84,7 @@ func TestOccupiedPorts(t *testing.T) {
 		defer l.Close()
 		path := filepath.Join(t.TempDir(), "embedd.yaml")
 		write(t, path, "http: {listen: \""+l.Addr().String()+"\"}\npipelines:\n"+indent(fixed))
-		refused(t, path, 1, 10*time.Second, l.Addr().String(), "stop it", "http.listen")
+		refused(t, path, 1, l.Addr().String(), "stop it", "http.listen")
 		if _, err := os.Stat(filepath.Join(filepath.Dir(path), "embedd-data")); err == nil {
 			t.Error("a store was made before the port was found to be taken")
 		}
@@ -96,7 +96,7 @@ func TestOccupiedPorts(t *testing.T) {
 		}
 		path := filepath.Join(t.TempDir(), "embedd.yaml")
 		write(t, path, "http: {listen: 127.0.0.1:0}\npipelines:\n"+indent(fixed))
-		refused(t, path, 1, 10*time.Second, "4222", "nats.url", "stop it")
+		refused(t, path, 1, "4222", "nats.url", "stop it")
 	})
 }
 
@@ -117,7 +117,7 @@ func TestWrongConfiguration(t *testing.T) {
 		t.Run(one.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "embedd.yaml")
 			write(t, path, one.text)
-			log := refused(t, path, 2, 10*time.Second, one.words...)
+			log := refused(t, path, 2, one.words...)
 			if !regexp.MustCompile(regexp.QuoteMeta(path) + fmt.Sprintf(`:%d:\d+: `, one.line)).MatchString(log) {
 				t.Errorf("the error does not begin with %s:%d:COLUMN", path, one.line)
 			}

@@ -60,11 +60,11 @@ func TestChosenModel(t *testing.T) {
 	for from := 0; from < 1000; from += 50 {
 		c.send("features.digits", g.message(t, from, from+50, true))
 	}
-	c.await("REDUCED", 20, time.Minute)
+	c.await("REDUCED", 20)
 	at := func(args ...string) []string { return append(args, "--server", s.ClientURL()) }
 	store := must(registry.JetStream(t.Context(), c.js))(t)
 	models := registry.Of(store, "digits", registry.Options{})
-	eventually(t, time.Minute, says("all rows are learned"), func() bool {
+	eventually(t, says("all rows are learned"), func() bool {
 		return d.metric(`embedd_window_rows{class="all",pipeline="digits"}`) == "1000"
 	})
 	p := must(models.Pointer(t.Context()))(t)
@@ -77,11 +77,11 @@ func TestChosenModel(t *testing.T) {
 	answers := func(model string, epoch int) {
 		t.Helper()
 		last := ""
-		eventually(t, 20*time.Second, func() string { return "answered by " + model + ", not by " + last },
+		eventually(t, func() string { return "answered by " + model + ", not by " + last },
 			func() bool {
 				n := c.count("REDUCED")
 				c.send("features.digits", g.message(t, 0, 2, false))
-				c.await("REDUCED", n+1, 20*time.Second)
+				c.await("REDUCED", n+1)
 				h := c.last("REDUCED").header
 				last = h.Get(wire.HeaderModel)
 				return last == model && h.Get(wire.HeaderEpoch) == fmt.Sprint(epoch)
@@ -115,7 +115,7 @@ func TestChosenModel(t *testing.T) {
 		t.Errorf("rolling back while pinned: code %d, %s", code, stderr)
 	}
 	succeed(t, at("model", "unpin", "digits")...)
-	eventually(t, 20*time.Second, says("embedd_model_pinned is 0"),
+	eventually(t, says("embedd_model_pinned is 0"),
 		func() bool { return d.metric(`embedd_model_pinned{pipeline="digits"}`) == "0" })
 
 	var diff struct {
@@ -152,7 +152,7 @@ core:
   training: {window: {rows: 3000}, every: {rows: 300, period: none}}`)
 	listening := func() {
 		t.Helper()
-		eventually(t, 20*time.Second, says("the daemon listens to the subject"), func() bool {
+		eventually(t, says("the daemon listens to the subject"), func() bool {
 			z, err := s.Subsz(&server.SubszOptions{Subscriptions: true, Test: "features.core"})
 			return err == nil && len(z.Subs) > 0
 		})
@@ -165,7 +165,7 @@ core:
 			if err := c.nc.Publish("features.core", g.message(t, from, from+50, labelled)); err != nil {
 				t.Fatal(err)
 			}
-			last = must(out.NextMsg(time.Minute))(t)
+			last = must(out.NextMsg(ample))(t)
 		}
 	}
 	d := startDaemon(t, config)
@@ -176,7 +176,7 @@ core:
 		}
 	}
 	for range 12 {
-		must(out.NextMsg(time.Minute))(t)
+		must(out.NextMsg(ample))(t)
 	}
 	time.Sleep(time.Second) // what is being fitted ends
 	send(0, 50, false)
@@ -199,7 +199,7 @@ core:
 		t.Errorf("model ls says %+v, live is %s", list, last.Header.Get(wire.HeaderModel))
 	}
 	succeed(t, "model", "pin", "core", "--store", dir)
-	eventually(t, 20*time.Second, says("embedd_model_pinned is 1"),
+	eventually(t, says("embedd_model_pinned is 1"),
 		func() bool { return d.metric(`embedd_model_pinned{pipeline="core"}`) == "1" })
 	d.stop()
 }
@@ -209,7 +209,7 @@ core:
 func TestServerDiesWhileSaving(t *testing.T) {
 	s := startServerProcess(t, "")
 	c := dial(t, s.url)
-	store := must(registry.MakeJetStream(within(t, 20*time.Second), c.js))(t)
+	store := must(registry.MakeJetStream(within(t, ample), c.js))(t)
 	fitted := []*model.Model{
 		must(model.Read(bytes.NewReader(must(os.ReadFile(packedModel(t, "lda", 5)))(t))))(t),
 		must(model.Read(bytes.NewReader(must(os.ReadFile(packedModel(t, "pca", 5)))(t))))(t),
@@ -243,10 +243,10 @@ func TestServerDiesWhileSaving(t *testing.T) {
 	}
 	for kill := range kills {
 		before := saved.Load()
-		eventually(t, 30*time.Second, says("saving goes on"), func() bool { return saved.Load() >= before+3 })
+		eventually(t, says("saving goes on"), func() bool { return saved.Load() >= before+3 })
 		s.restart(syscall.SIGKILL, 0)
 		var chosen *registry.Choice
-		eventually(t, 30*time.Second, says("the store is asked"), func() bool {
+		eventually(t, says("the store is asked"), func() bool {
 			once, cancel := context.WithTimeout(ctx, 5*time.Second)
 			defer cancel()
 			fresh, err := registry.JetStream(once, dial(t, s.url).js)
@@ -292,7 +292,7 @@ digits:
 		c.send("features.digits", g.message(t, from, from+50, true))
 	}
 	d := startDaemon(t, config("64KiB"))
-	eventually(t, time.Minute, func() string {
+	eventually(t, func() string {
 		_,
 			body := d.get("/readyz")
 		return "readiness names the limit: " + body
@@ -305,7 +305,7 @@ digits:
 	d = startDaemon(t, config("16MiB"))
 	ready := func() {
 		t.Helper()
-		eventually(t, time.Minute, func() string { _, body := d.get("/readyz"); return "ready: " + body },
+		eventually(t, func() string { _, body := d.get("/readyz"); return "ready: " + body },
 			func() bool { code, _ := d.get("/readyz"); return code == 200 })
 	}
 	ready()
@@ -326,7 +326,7 @@ func TestRefusedCandidates(t *testing.T) {
 		c.send("features.digits", g.message(t, from, from+100, true))
 	}
 	var refused []map[string]any
-	eventually(t, time.Minute, says("a candidate was refused"), func() bool {
+	eventually(t, says("a candidate was refused"), func() bool {
 		refused = nil
 		text := succeed(t, "model", "ls", "digits", "--format", "json", "--server", s.ClientURL())
 		for line := range strings.Lines(text) {

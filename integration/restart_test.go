@@ -62,7 +62,7 @@ func TestKilledDaemon(t *testing.T) {
 	d := startDaemon(t, config)
 	_, done := feed(t, c, n)
 	for kill := 1; kill <= 4; kill++ {
-		c.await("REDUCED", n*kill/6, 3*time.Minute)
+		c.await("REDUCED", n*kill/6)
 		before := c.count("REDUCED")
 		d.kill()
 		at := c.count("REDUCED")
@@ -71,8 +71,8 @@ func TestKilledDaemon(t *testing.T) {
 	}
 	<-done
 	last := time.Now()
-	c.await("REDUCED", n, 30*time.Second)
-	c.settled("FEATURES", "digits", 30*time.Second)
+	c.await("REDUCED", n)
+	c.settled("FEATURES", "digits")
 	t.Logf("all answered %.1f s after the last input", time.Since(last).Seconds())
 	once(t, "FEATURES", 1, n, c.read("REDUCED"))
 	if dead := c.count("DEAD"); dead != 0 {
@@ -92,9 +92,9 @@ func TestDrainedDaemon(t *testing.T) {
 	d := startDaemon(t, config)
 	_, done := feed(t, c, n)
 	for stop := 1; stop <= 2; stop++ {
-		c.await("REDUCED", n*stop/4, 2*time.Minute)
+		c.await("REDUCED", n*stop/4)
 		d.stop()
-		consumer := must(c.js.Consumer(within(t, 10*time.Second), "FEATURES", "embedd_digits"))(t)
+		consumer := must(c.js.Consumer(within(t, ample), "FEATURES", "embedd_digits"))(t)
 		info := consumer.CachedInfo()
 		out := c.count("REDUCED")
 		acknowledged := int(info.Delivered.Stream) - info.NumAckPending
@@ -107,8 +107,8 @@ func TestDrainedDaemon(t *testing.T) {
 		d = startDaemon(t, config)
 	}
 	<-done
-	c.await("REDUCED", n, time.Minute)
-	c.settled("FEATURES", "digits", 30*time.Second)
+	c.await("REDUCED", n)
+	c.settled("FEATURES", "digits")
 	once(t, "FEATURES", 1, n, c.read("REDUCED"))
 	d.stop()
 }
@@ -123,13 +123,13 @@ func TestKilledServer(t *testing.T) {
 	d := startDaemon(t, configFile(t, s.url, learning))
 	_, done := feed(t, c, n)
 	for i, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-		c.await("REDUCED", n*(i+1)/4, 2*time.Minute)
+		c.await("REDUCED", n*(i+1)/4)
 		s.restart(signal, time.Second)
 	}
 	<-done
 	// The client looks for the server again after two seconds at most.
-	c.await("REDUCED", n, time.Minute)
-	c.settled("FEATURES", "digits", time.Minute)
+	c.await("REDUCED", n)
+	c.settled("FEATURES", "digits")
 	inputs := c.count("FEATURES")
 	if inputs != n {
 		t.Errorf("the input holds %d messages, %d were sent", inputs, n)
@@ -155,11 +155,11 @@ func TestModelSurvives(t *testing.T) {
 			c.send("features.digits", g.message(t, from, min(from+50, to), labelled))
 			have++
 		}
-		c.await("REDUCED", have, time.Minute)
+		c.await("REDUCED", have)
 	}
 	d := startDaemon(t, config)
 	send(0, 600, true)
-	eventually(t, time.Minute, says("the first model is live"),
+	eventually(t, says("the first model is live"),
 		func() bool {
 			return promotions(d) >= 1 && strings.Contains(
 				d.metric(`embedd_window_rows{class="all",pipeline="digits"}`), "600")
@@ -169,7 +169,7 @@ func TestModelSurvives(t *testing.T) {
 	d.kill()
 
 	d = startDaemon(t, config)
-	eventually(t, 20*time.Second, says("ready after the restart"),
+	eventually(t, says("ready after the restart"),
 		func() bool { code, _ := d.get("/readyz"); return code == 200 })
 	send(600, 610, false)
 	after := c.last("REDUCED")
@@ -187,7 +187,7 @@ func TestModelSurvives(t *testing.T) {
 	}
 	// The window has the old rows and the new ones.
 	send(600, 1200, true)
-	eventually(t, time.Minute, says("1200 rows in the window"), func() bool {
+	eventually(t, says("1200 rows in the window"), func() bool {
 		return d.metric(`embedd_window_rows{class="all",pipeline="digits"}`) == "1200"
 	})
 	if m := promoted.FindStringSubmatch(d.log.String()); m != nil {
@@ -204,7 +204,7 @@ func TestModelSurvives(t *testing.T) {
 // last is the newest message of a stream.
 func (c *client) last(stream string) stored {
 	c.t.Helper()
-	ctx := within(c.t, 20*time.Second)
+	ctx := within(c.t, ample)
 	s := must(c.js.Stream(ctx, stream))(c.t)
 	msg := must(s.GetMsg(ctx, s.CachedInfo().State.LastSeq))(c.t)
 	return stored{msg.Subject, msg.Header, msg.Data, msg.Sequence}

@@ -32,7 +32,7 @@ func startServer(t testing.TB, change func(*server.Options)) *server.Server {
 	}
 	s := must(server.NewServer(o))(t)
 	go s.Start()
-	if !s.ReadyForConnections(20 * time.Second) {
+	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("the server does not start")
 	}
 	t.Cleanup(func() { stopServer(s) })
@@ -84,7 +84,7 @@ func (s *serverProcess) start() {
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	eventually(s.t, 30*time.Second, says("the server process listens"), func() bool {
+	eventually(s.t, says("the server process listens"), func() bool {
 		nc, err := nats.Connect(s.url, nats.Timeout(time.Second))
 		if errors.Is(err, nats.ErrAuthorization) {
 			return true // it asks who we are
@@ -140,7 +140,7 @@ func (c *client) stream(name string, change func(*jetstream.StreamConfig), subje
 	if change != nil {
 		change(&config)
 	}
-	return must(c.js.CreateStream(within(c.t, 20*time.Second), config))(c.t)
+	return must(c.js.CreateStream(within(c.t, ample), config))(c.t)
 }
 
 // streams makes the three that the tests' pipelines use.
@@ -163,9 +163,9 @@ func (c *client) count(stream string) int {
 }
 
 // await waits until a stream holds so many messages.
-func (c *client) await(stream string, n int, limit time.Duration) {
+func (c *client) await(stream string, n int) {
 	c.t.Helper()
-	eventually(c.t, limit, func() string {
+	eventually(c.t, func() string {
 		return fmt.Sprintf("stream %s holds %d of %d messages", stream,
 			c.count(stream), n)
 	},
@@ -173,10 +173,10 @@ func (c *client) await(stream string, n int, limit time.Duration) {
 }
 
 // settled waits until a pipeline has acknowledged everything.
-func (c *client) settled(stream, pipeline string, limit time.Duration) {
+func (c *client) settled(stream, pipeline string) {
 	c.t.Helper()
 	state := "no consumer"
-	eventually(c.t, limit, func() string { return "the input of " + pipeline + " is acknowledged: " + state },
+	eventually(c.t, func() string { return "the input of " + pipeline + " is acknowledged: " + state },
 		func() bool {
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			defer cancel()
@@ -235,8 +235,9 @@ func letters(t testing.TB, msgs []stored) (out []stored) {
 // read reads all that a stream holds now, in order.
 func (c *client) read(stream string) []stored {
 	c.t.Helper()
-	ctx := within(c.t, 2*time.Minute)
-	n := c.count(stream)
+	ctx := within(c.t, ample)
+	var n int
+	eventually(c.t, says("the server says what "+stream+" holds"), func() bool { n = c.count(stream); return n >= 0 })
 	if n == 0 {
 		return nil
 	}
@@ -264,7 +265,7 @@ func (c *client) send(subject string, data []byte, headers ...string) uint64 {
 	}
 	id := nats.NewInbox()
 	var last error
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(ample); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		ack, err := c.js.PublishMsg(ctx, msg, jetstream.WithMsgID(id))
 		cancel()

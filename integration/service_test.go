@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
@@ -19,7 +18,7 @@ import (
 // ask requests an endpoint of a pipeline.
 func (c *client) ask(pipeline, endpoint string, data []byte) *nats.Msg {
 	c.t.Helper()
-	return must(c.nc.Request(stream.ServiceSubject(pipeline, endpoint), data, 20*time.Second))(c.t)
+	return must(c.nc.Request(stream.ServiceSubject(pipeline, endpoint), data, ample))(c.t)
 }
 
 // wantCode holds an answer to be an error of a code, in the headers of NATS services and in ours.
@@ -43,7 +42,7 @@ func TestService(t *testing.T) {
 		"  model: {file: "+packedModel(t, "lda", 3)+"}")
 	d := startDaemon(t, config)
 	g := digits(t)
-	eventually(t, 20*time.Second, says("the service answers"),
+	eventually(t, says("the service answers"),
 		func() bool { return c.heard(stream.ServiceSubject("digits", "status")) })
 
 	wantCode(t, c.ask("digits", "transform", g.message(t, 0, 3, false)), "no_model", "labelled rows")
@@ -54,7 +53,7 @@ func TestService(t *testing.T) {
 	for from := 0; from < 1000; from += 50 {
 		c.send("features.digits", g.message(t, from, from+50, true))
 	}
-	c.await("REDUCED", 20, time.Minute)
+	c.await("REDUCED", 20)
 	report := func() (r stream.Report) {
 		t.Helper()
 		text := succeed(t, "status", "digits", "--format", "json", "--server", s.ClientURL())
@@ -63,14 +62,14 @@ func TestService(t *testing.T) {
 		}
 		return r
 	}
-	eventually(t, 30*time.Second, says("all is learned"), func() bool {
+	eventually(t, says("all is learned"), func() bool {
 		l := report().Learning
 		return l.Rows == 1000 && !l.Fitting && l.Backlog == 0
 	})
 
 	// A daemon is found by name and by metadata.
 	var info micro.Info
-	msg := must(c.nc.Request("$SRV.INFO."+stream.ServiceName("digits"), nil, 10*time.Second))(t)
+	msg := must(c.nc.Request("$SRV.INFO."+stream.ServiceName("digits"), nil, ample))(t)
 	if err := json.Unmarshal(msg.Data, &info); err != nil || info.Metadata["pipeline"] != "digits" ||
 		len(info.Endpoints) != 9 {
 		t.Errorf("the service says %s: %v", msg.Data, err)
@@ -79,7 +78,7 @@ func TestService(t *testing.T) {
 	// What is asked for is what the stream gets.
 	body := g.message(t, 40, 60, false)
 	c.send("features.digits", body)
-	c.await("REDUCED", 21, 20*time.Second)
+	c.await("REDUCED", 21)
 	streamed := c.last("REDUCED")
 	msg = c.ask("digits", "transform", body)
 	var got, want reduced
@@ -101,7 +100,7 @@ func TestService(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 20 {
 		wg.Go(func() {
-			msg, err := c.nc.Request(stream.ServiceSubject("digits", "transform"), body, 20*time.Second)
+			msg, err := c.nc.Request(stream.ServiceSubject("digits", "transform"), body, ample)
 			if err != nil || msg.Header.Get(micro.ErrorCodeHeader) != "" {
 				t.Errorf("request %d: %v", i, err)
 			}
@@ -136,7 +135,7 @@ func TestService(t *testing.T) {
 	if err := json.Unmarshal(msg.Data, &chosen); err != nil || chosen.Live != live || !chosen.Pinned {
 		t.Errorf("pinned: %s, %v", msg.Data, err)
 	}
-	eventually(t, 20*time.Second, says("status says pinned"), func() bool { return report().Model.Pinned })
+	eventually(t, says("status says pinned"), func() bool { return report().Model.Pinned })
 	wantCode(t, c.ask("digits", "retrain", nil), "pinned", "embedd model unpin digits")
 	if _, stderr, code := run(t, "retrain", "digits", "--server", s.ClientURL()); code != 1 ||
 		!strings.Contains(stderr, "embedd model unpin digits") {
@@ -144,7 +143,7 @@ func TestService(t *testing.T) {
 	}
 	wantCode(t, c.ask("digits", "model rollback", nil), "pinned", "")
 	c.ask("digits", "model unpin", nil)
-	eventually(t, 20*time.Second, says("status says not pinned"), func() bool { return !report().Model.Pinned })
+	eventually(t, says("status says not pinned"), func() bool { return !report().Model.Pinned })
 
 	// The verbs.
 	r := report()
@@ -157,7 +156,7 @@ func TestService(t *testing.T) {
 	}
 	fits := report().Learning.Fits
 	succeed(t, "retrain", "digits", "--server", s.ClientURL())
-	eventually(t, 20*time.Second, says("a fit that was asked for"),
+	eventually(t, says("a fit that was asked for"),
 		func() bool { return report().Learning.Fits > fits })
 	for _, args := range [][]string{{"status", "digit"}, {"retrain", "digit"}} {
 		_, stderr, code := run(t, append(args, "--server", s.ClientURL())...)
@@ -180,14 +179,14 @@ func TestServiceEnds(t *testing.T) {
 	before := c.nc.NumSubscriptions()
 	for range 3 {
 		e := startEngine(t, c, digitsPipeline("a", "lda"), digitsPipeline("b", "pca"))
-		eventually(t, 20*time.Second, says("the service answers"),
+		eventually(t, says("the service answers"),
 			func() bool { return c.heard(stream.ServiceSubject("b", "status")) })
 		e.stop()
 		if c.heard(stream.ServiceSubject("b", "status")) {
 			t.Error("the service answers after its engine has ended")
 		}
 	}
-	eventually(t, 10*time.Second, func() string {
+	eventually(t, func() string {
 		return fmt.Sprintf("%d subscriptions, %d before", c.nc.NumSubscriptions(), before)
 	}, func() bool { return c.nc.NumSubscriptions() <= before+1 })
 }
@@ -209,7 +208,7 @@ digits:
   model: {file: `+packedModel(t, "lda", 3)+`}`))
 	g := digits(t)
 	c.send("features.digits", g.message(t, 0, 10, true))
-	c.await("REDUCED", 1, 30*time.Second)
+	c.await("REDUCED", 1)
 	if c.heard(stream.ServiceSubject("digits", "status")) {
 		t.Error("the service answers, and its account may not")
 	}

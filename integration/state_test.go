@@ -4,7 +4,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
@@ -32,7 +31,7 @@ func TestStates(t *testing.T) {
 	stands := func(state string, words ...string) {
 		t.Helper()
 		body := ""
-		eventually(t, time.Minute, func() string { return "/readyz says " + state + ": " + body }, func() bool {
+		eventually(t, func() string { return "/readyz says " + state + ": " + body }, func() bool {
 			var code int
 			if code, body = d.get("/readyz"); code != 503 || !strings.Contains(body, `"state":"`+state+`"`) {
 				return false

@@ -123,7 +123,7 @@ func teach(t testing.TB, s *Stage, first uint64, rows []row) {
 
 func settle(t testing.TB, s *Stage) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	if err := s.Wait(ctx); err != nil {
 		t.Fatal(err)

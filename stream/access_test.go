@@ -4,7 +4,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -38,11 +37,11 @@ func TestDeniedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.eventually(30*time.Second, func() any { return heard.Load() }, func() bool { return a.lacks(one) })
+	s.eventually(func() any { return heard.Load() }, func() bool { return a.lacks(one) })
 	if err := nc.Publish("other", nil); err != nil {
 		t.Fatal(err)
 	}
-	s.eventually(30*time.Second, func() any { return heard.Load() }, func() bool { return heard.Load() == 1 })
+	s.eventually(func() any { return heard.Load() }, func() bool { return heard.Load() == 1 })
 	if heard.Load() != 1 || idle.Load() != 0 || a.known() {
 		t.Errorf("handed on %d times and %d others, known %t", heard.Load(), idle.Load(), a.known())
 	}

@@ -44,7 +44,7 @@ func TestAcknowledgementsOfTheStreamBefore(t *testing.T) {
 	p.InFlight = 190 * (int64(len(numbered(1, 0))) + 1024) // as many as are held: then nothing more is pulled
 	s.engine(s.url(), p)
 	s.send(200)
-	s.until("the output is full and the pipeline holds what it may", 20*time.Second, func() bool {
+	s.until("the output is full and the pipeline holds what it may", func() bool {
 		c, err := s.js.Consumer(t.Context(), "in", durable("p"))
 		return err == nil && s.state("out").Msgs == 10 && c.CachedInfo().NumAckPending >= 190
 	})
@@ -63,8 +63,8 @@ func TestAcknowledgementsOfTheStreamBefore(t *testing.T) {
 	if _, err := s.js.UpdateStream(t.Context(), out); err != nil {
 		t.Fatal(err)
 	}
-	s.until("all inputs of both streams are answered", 30*time.Second, func() bool { return s.state("out").Msgs >= 460 })
-	s.acknowledged("p", 30*time.Second)
+	s.until("all inputs of both streams are answered", func() bool { return s.state("out").Msgs >= 460 })
+	s.acknowledged("p")
 	if all, distinct := s.identities(); all != 460 || distinct != 460 {
 		t.Errorf("%d answers with %d identities stand there, want 460", all, distinct)
 	}

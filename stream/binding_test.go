@@ -17,7 +17,7 @@ func TestNameIsBoundToItsSubject(t *testing.T) {
 	p := answerer(t)
 	s.engine(s.url(), p)
 	s.send(10)
-	s.acknowledged("p", 20*time.Second)
+	s.acknowledged("p")
 
 	nc, err := nats.Connect(s.url())
 	if err != nil {
@@ -37,7 +37,7 @@ func TestNameIsBoundToItsSubject(t *testing.T) {
 		t.Errorf("a second subject under one name: %v", err)
 	}
 	s.send(10)
-	s.acknowledged("p", 20*time.Second)
+	s.acknowledged("p")
 	s.once(20)
 
 	// A consumer of another kind is refused too, and what the refusal says cures it.
@@ -58,7 +58,7 @@ func TestNameIsBoundToItsSubject(t *testing.T) {
 	}
 	s.engine(s.url(), p)
 	s.store("in.y", numbered(1, 0))
-	s.until("the other subject is answered", 20*time.Second, func() bool { return s.state("out").Msgs == 21 })
+	s.until("the other subject is answered", func() bool { return s.state("out").Msgs == 21 })
 }
 
 // TestConsumerRemoved takes the durable consumer away, while the pipeline runs and while it does not. The server then
@@ -78,15 +78,15 @@ func TestConsumerRemoved(t *testing.T) {
 	}
 	end := s.engine(s.url(), p)
 	s.send(300)
-	s.acknowledged("p", 20*time.Second)
+	s.acknowledged("p")
 	remove()
 	s.send(50)
-	s.acknowledged("p", 20*time.Second)
+	s.acknowledged("p")
 	s.once(350)
 	end()
 	remove()
 	s.send(50)
 	s.engine(s.url(), p)
-	s.acknowledged("p", 20*time.Second)
+	s.acknowledged("p")
 	s.once(400)
 }

@@ -61,7 +61,7 @@ func TestDeathsWhileLearning(t *testing.T) {
 			t.Parallel()
 			s := newSite(t)
 			for range n {
-				if _, err := s.js.Conn().Request("in.x", nil, 20*time.Second); err != nil {
+				if _, err := s.js.Conn().Request("in.x", nil, ample); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -136,7 +136,7 @@ func TestCareEnds(t *testing.T) {
 		s.send(5)
 		s.store("in.y", numbered(1, 0))
 		s.pupil(func(c *Pipeline) { c.Stage.Until = until }, func(q *pupil, l *lesson) { q.learn(context.Background(), l) })
-		s.until("that is noted", 20*time.Second, func() bool {
+		s.until("that is noted", func() bool {
 			c, err := s.js.Consumer(t.Context(), "in", durable("p"))
 			return err == nil && c.CachedInfo().Config.Metadata[metaCare] == `{"starts":0}`
 		})

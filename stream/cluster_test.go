@@ -47,7 +47,7 @@ func newCluster(t *testing.T) *cluster {
 		c.start(i)
 		t.Cleanup(func() { c.stop(i) })
 	}
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(ample); ; time.Sleep(50 * time.Millisecond) {
 		if slices.ContainsFunc(c.servers, func(s *server.Server) bool { return len(s.JetStreamClusterPeers()) == 3 }) {
 			return c
 		}
@@ -230,9 +230,9 @@ func TestLeaderOfTheLeasesDies(t *testing.T) {
 		replicas = append(replicas, s.replicaAt(c.urls(i), p))
 	}
 	one := func() bool { return len(holders(replicas)) == 1 }
-	s.until("one learns", 2*time.Minute, one)
+	s.until("one learns", one)
 	s.send(300)
-	s.until("it stores a model", 2*time.Minute, func() bool { return replicas[0].live() != "" })
+	s.until("it stores a model", func() bool { return replicas[0].live() != "" })
 	h := s.history()
 	for range 3 {
 		leases, err := s.js.Stream(t.Context(), lease.Stream)
@@ -244,19 +244,19 @@ func TestLeaderOfTheLeasesDies(t *testing.T) {
 		})
 		begin := time.Now()
 		c.stop(leader)
-		s.until("nobody learns, or somebody again", 2*time.Minute, func() bool {
+		s.until("nobody learns, or somebody again", func() bool {
 			info, err := leases.Info(t.Context())
 			return err == nil && info.Cluster.Leader != "" && info.Cluster.Leader != c.options[leader].ServerName && one()
 		})
 		took := time.Since(begin)
 		s.send(100)
-		s.acknowledged("p", 2*time.Minute)
+		s.acknowledged("p")
 		t.Logf("one learns again after %v", took.Round(time.Millisecond))
 		if took > 40*time.Second {
 			t.Errorf("nobody learned for %v", took)
 		}
 		c.start(leader)
-		s.until("the servers are one cluster again", 2*time.Minute, func() bool {
+		s.until("the servers are one cluster again", func() bool {
 			info, err := leases.Info(t.Context())
 			return err == nil && len(info.Cluster.Replicas) == 2 && info.Cluster.Replicas[0].Current && info.Cluster.Replicas[1].Current
 		})

@@ -200,7 +200,7 @@ func TestParked(t *testing.T) {
 			s.send(20)
 			s.stored("out", "out.x", 20)
 			parked := func() any { n, _ := q.parked.standing(time.Now()); return n }
-			s.eventually(2*time.Minute, parked, func() bool { return parked() == c.n })
+			s.eventually(parked, func() bool { return parked() == c.n })
 			if _, why := q.parked.standing(time.Now()); why == "" {
 				t.Error("nobody says why")
 			} else {
@@ -221,7 +221,7 @@ func TestParked(t *testing.T) {
 				t.Errorf("%d letters, want %d", len(got), c.n)
 			}
 			s.settled()
-			s.eventually(time.Minute, parked, func() bool { return parked() == 0 })
+			s.eventually(parked, func() bool { return parked() == 0 })
 			s.stored("dead", "dead.x", c.n) // none came twice
 		})
 	}

@@ -25,7 +25,7 @@ func connect(t *testing.T, jets bool) *nats.Conn {
 	}
 	go s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(20 * time.Second) {
+	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("the server does not start")
 	}
 	nc, err := nats.Connect(s.ClientURL())

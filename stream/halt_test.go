@@ -50,7 +50,7 @@ func TestHalt(t *testing.T) {
 			s.send(10)
 			q := s.serving(func(c *Pipeline) { c.Stop = Stop{Bad: 3, Of: 10} })
 			s.stored("dead", "dead.x", 3)
-			s.eventually(20*time.Second, func() any { return q.pipeline.status() }, func() bool {
+			s.eventually(func() any { return q.pipeline.status() }, func() bool {
 				st := q.pipeline.status()
 				return !st.Ready && strings.Contains(st.Reason, "3 of the newest 10") && st.Halted == st.Reason
 			})

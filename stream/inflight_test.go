@@ -72,6 +72,6 @@ func TestInFlightIsCountedUnpacked(t *testing.T) {
 	if _, err := s.js.UpdateStream(t.Context(), out); err != nil {
 		t.Fatal(err)
 	}
-	s.acknowledged("p", 60*time.Second)
+	s.acknowledged("p")
 	s.once(n)
 }

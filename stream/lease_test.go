@@ -94,16 +94,16 @@ func TestOneLearns(t *testing.T) {
 		p.Lease = lease.Shortest
 		replicas = append(replicas, s.replica(p))
 	}
-	s.until("all are open", 60*time.Second, func() bool {
+	s.until("all are open", func() bool {
 		return !slices.ContainsFunc(replicas, func(r *replica) bool { return len(r.Status()) == 0 })
 	})
 	h := s.history()
 	var epoch int
 	for len(replicas) > 0 {
-		s.until("one learns", 60*time.Second, func() bool { return len(holders(replicas)) == 1 })
+		s.until("one learns", func() bool { return len(holders(replicas)) == 1 })
 		holder := holders(replicas)[0]
 		s.send(300)
-		s.until("all answer with one model", 60*time.Second, func() bool {
+		s.until("all answer with one model", func() bool {
 			for _, r := range replicas {
 				if r.live() == "" || r.live() != holder.live() {
 					return false
@@ -121,7 +121,7 @@ func TestOneLearns(t *testing.T) {
 			}
 			epoch = g.Stage.Live.Epoch
 		}
-		s.acknowledged("p", 60*time.Second)
+		s.acknowledged("p")
 		holder.end()
 		replicas = slices.DeleteFunc(replicas, func(r *replica) bool { return r == holder })
 	}
@@ -142,16 +142,16 @@ func TestRoles(t *testing.T) {
 		return p
 	}
 	transform, train := s.replica(of(RoleTransform)), s.replica(of(RoleTrain))
-	s.until("role train learns", 60*time.Second, func() bool { return len(holders([]*replica{transform, train})) == 1 })
+	s.until("role train learns", func() bool { return len(holders([]*replica{transform, train})) == 1 })
 	other := of(RoleTrain)
 	other.Stage.Fit.Method = "srda"
 	differs := s.replica(other)
-	s.until("the one that differs says so", 60*time.Second, func() bool {
+	s.until("the one that differs says so", func() bool {
 		return len(differs.Status()) == 1 && strings.Contains(differs.Status()[0].Others, "its configuration is another: model.method")
 	})
 	s.send(300)
-	s.until("role transform answers", 60*time.Second, func() bool { return transform.live() != "" })
-	s.acknowledged("p", 60*time.Second)
+	s.until("role transform answers", func() bool { return transform.live() != "" })
+	s.acknowledged("p")
 	s.once(300)
 	a, b := transform.Status()[0], train.Status()[0]
 	if a.Learns || a.Stage.Fits+a.Stage.Rows > 0 || !b.Learns || b.Stage.Rows == 0 {
@@ -163,9 +163,9 @@ func TestRoles(t *testing.T) {
 	// The model does not need who made it.
 	train.end()
 	s.send(50)
-	s.acknowledged("p", 60*time.Second)
+	s.acknowledged("p")
 	s.once(350)
-	s.until("the next takes over", 60*time.Second, func() bool { return differs.Status()[0].Learns })
+	s.until("the next takes over", func() bool { return differs.Status()[0].Learns })
 
 	s.make(jetstream.StreamConfig{Name: "queue", Retention: jetstream.WorkQueuePolicy})
 	queued := of(RoleTrain)

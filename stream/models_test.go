@@ -55,7 +55,7 @@ func (s *site) answers(least uint64) *jetstream.RawStreamMsg {
 	if err != nil {
 		s.Fatal(err)
 	}
-	for end := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(ample); ; time.Sleep(20 * time.Millisecond) {
 		if msg, err := out.GetLastMsgForSubject(s.Context(), "out.x"); err == nil && msg.Sequence >= least {
 			return msg
 		}
@@ -112,7 +112,7 @@ func TestLostStoreEpochs(t *testing.T) {
 
 func (q *pupil) awaitAcks(n uint64) {
 	q.t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(ample); ; time.Sleep(20 * time.Millisecond) {
 		c, err := q.input.Consumer(q.t.Context(), durable(q.Name))
 		if err == nil && c.CachedInfo().AckFloor.Stream >= n {
 			return
@@ -202,7 +202,7 @@ func TestDamagedStore(t *testing.T) {
 		s.store("in.x", twoColumns(100*i, 100))
 	}
 	s.answers(30)
-	for end := time.Now().Add(60 * time.Second); q.stage.Status().Backlog > 0 || q.stage.Status().Fitting; {
+	for end := time.Now().Add(ample); q.stage.Status().Backlog > 0 || q.stage.Status().Fitting; {
 		if time.Sleep(20 * time.Millisecond); time.Now().After(end) {
 			t.Fatal("it never learns all")
 		}

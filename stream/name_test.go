@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -38,7 +37,7 @@ func TestNameIsBoundToItsStream(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), ample)
 		defer cancel()
 		err = e.Run(ctx)
 		if !errors.Is(err, ErrConsumerTaken) {
@@ -66,13 +65,13 @@ func TestNameIsBoundToItsStream(t *testing.T) {
 	names := []string{"stream in,", "stream other", "a name of its own", "nats consumer rm in embedd_p"}
 
 	end := s.engine(s.url(), over("p", "in"))
-	s.until("the name is bound", 20*time.Second, func() bool { return boundTo(s, "p") == "in" })
+	s.until("the name is bound", func() bool { return boundTo(s, "p") == "in" })
 	refused(names...)
 	if text := found(); !strings.Contains(text, "nats consumer rm in embedd_p --force") {
 		t.Errorf("doctor says %q", text)
 	}
 	s.send(200)
-	s.acknowledged("p", 30*time.Second)
+	s.acknowledged("p")
 	refused(names...)
 	end()
 	refused(names...)
@@ -81,11 +80,11 @@ func TestNameIsBoundToItsStream(t *testing.T) {
 	s.again(jetstream.StreamConfig{})
 	end = s.engine(s.url(), over("p", "in"))
 	s.send(10)
-	s.acknowledged("p", 30*time.Second)
+	s.acknowledged("p")
 	end()
 	unbind(s, "p")
 	end = s.engine(s.url(), over("p", "in"))
-	s.until("the name is bound again", 20*time.Second, func() bool { return boundTo(s, "p") == "in" })
+	s.until("the name is bound again", func() bool { return boundTo(s, "p") == "in" })
 	end()
 
 	// The cure: the pipeline moves with its models.
@@ -101,7 +100,7 @@ func TestNameIsBoundToItsStream(t *testing.T) {
 	}
 	s.engine(s.url(), over("p", "other"))
 	s.store("other.x", numbered(1, 0))
-	s.until("the other stream is answered", 30*time.Second, func() bool { return answersOf(s, "other") })
+	s.until("the other stream is answered", func() bool { return answersOf(s, "other") })
 	if b := boundTo(s, "p"); b != "other" {
 		t.Errorf("the name is bound to %q", b)
 	}
@@ -116,7 +115,7 @@ func TestNameOfAStreamThatMustNotBeAskedFor(t *testing.T) {
 	p.Stage.Fixed, p.Stage.Fit = nil, fit.Config{Method: "lda"}
 	p.Stream, p.Subject, p.Dead = "other", "other.x", "dead.x"
 	end := s.engine(s.url(), p)
-	s.until("the name is bound", 20*time.Second, func() bool { return boundTo(s, "p") == "other" })
+	s.until("the name is bound", func() bool { return boundTo(s, "p") == "other" })
 	end()
 	s.grant(denied("$JS.API.CONSUMER.INFO.other.>"))
 	_, _, run := s.invite(func(p *Pipeline) { p.Models.None = false })

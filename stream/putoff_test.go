@@ -22,8 +22,8 @@ func TestWorkQueueHoldsMoreThanItHolds(t *testing.T) {
 		InFlight: 60 * (int64(len(numbered(1, 0))) + 1024),
 		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Until: plugin.UntilHold,
 			Fit: fit.Config{Method: "lda"}, Training: plugin.Training{Every: plugin.Every{Rows: 300}}}})
-	s.until("every message is answered", 30*time.Second, func() bool { return s.state("out").Msgs >= n })
-	s.until("the queue is empty", 10*time.Second, func() bool { return s.state("in").Msgs == 0 })
+	s.until("every message is answered", func() bool { return s.state("out").Msgs >= n })
+	s.until("the queue is empty", func() bool { return s.state("in").Msgs == 0 })
 	s.once(n)
 }
 
@@ -40,12 +40,12 @@ func TestStopGivesBack(t *testing.T) {
 	const n = 80 // too few for a model
 	s.send(n)
 	// It is stopped in the middle of a pull: some messages are held, some are on their way, some were not sent.
-	s.until("the pipeline is sent messages", 20*time.Second, func() bool {
+	s.until("the pipeline is sent messages", func() bool {
 		c, err := s.js.Consumer(t.Context(), "in", durable("p"))
 		return err == nil && c.CachedInfo().NumAckPending > 0
 	})
 	end()
 	s.engine(s.url(), p)
-	s.until("the next one has answered all", 30*time.Second, func() bool { return s.state("out").Msgs == n })
+	s.until("the next one has answered all", func() bool { return s.state("out").Msgs == n })
 	s.once(n)
 }

@@ -94,7 +94,7 @@ func (s *site) invite(change func(*Pipeline)) (*Engine, *prometheus.Registry, fu
 func (s *site) stands(e *Engine, state State, ready bool, words ...string) Status {
 	s.Helper()
 	var last Status
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(ample); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		all := e.Status()
 		if len(all) == 0 {
 			continue
@@ -169,7 +169,7 @@ func TestReady(t *testing.T) {
 		}
 		s.stands(e, StateBlocked, false, `publish on "out.x"`)
 		s.grant(denied("$SYS.>"))
-		for end := time.Now().Add(time.Minute); e.Status()[0].State == StateBlocked; time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(ample); e.Status()[0].State == StateBlocked; time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("with the right the pipeline is still blocked: %s", e.Status()[0].Reason)
 			}
@@ -255,7 +255,7 @@ func TestLag(t *testing.T) {
 		words ...string) {
 		t.Helper()
 		s.stands(e, state, false, words...)
-		for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(ample); ; time.Sleep(20 * time.Millisecond) {
 			n, age := gauge(t, r, "embedd_lag_messages"), gauge(t, r, "embedd_lag_seconds")
 			if n == messages && age > 0.5 && age < 60 {
 				return
@@ -278,7 +278,7 @@ func TestLag(t *testing.T) {
 		if err := s.js.DeleteConsumer(t.Context(), "in", "embedd_p"); err != nil {
 			t.Fatal(err)
 		}
-		for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(ample); ; time.Sleep(20 * time.Millisecond) {
 			c, err := s.js.Consumer(t.Context(), "in", "embedd_p")
 			if err == nil && c.CachedInfo().NumPending == 7 {
 				break
@@ -318,7 +318,7 @@ func TestRightsAtStart(t *testing.T) {
 			strings.Contains(err.Error(), "deadline") {
 			t.Errorf("without the right to publish on %s: %v", subject, err)
 		}
-		if took := time.Since(begin); took > 4*time.Second {
+		if took := time.Since(begin); took > 30*time.Second {
 			t.Errorf("that took %v", took)
 		}
 	}

@@ -57,7 +57,7 @@ func (s *site) start() {
 		s.Fatal(err)
 	}
 	go s.server.Start()
-	if !s.server.ReadyForConnections(20 * time.Second) {
+	if !s.server.ReadyForConnections(time.Minute) {
 		s.Fatal("the server does not start")
 	}
 	s.options.Port = s.server.Addr().(*net.TCPAddr).Port // it comes back on the same one
@@ -133,7 +133,7 @@ func (s *site) store(subject string, body []byte) {
 	s.Helper()
 	id := nats.NewInbox()
 	var err error
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(ample); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(s.Context(), 2*time.Second)
 		_, err = s.js.Publish(ctx, subject, body, jetstream.WithMsgID(id))
 		cancel()
@@ -255,7 +255,7 @@ func (q *pupil) got() []int {
 }
 
 // await waits until the learning side got a message.
-func (q *pupil) await(number int, within time.Duration) {
+func (q *pupil) await(number int) {
 	q.t.Helper()
 	begin := time.Now()
 	for {
@@ -263,8 +263,8 @@ func (q *pupil) await(number int, within time.Duration) {
 		if slices.Contains(got, number) {
 			return
 		}
-		if time.Since(begin) > within {
-			q.t.Fatalf("message %d is not learned within %v; %d were, the last %d; status: %v", number, within,
+		if time.Since(begin) > ample {
+			q.t.Fatalf("message %d is not learned within %v; %d were, the last %d; status: %v", number, ample,
 				len(got), got[max(0, len(got)-1):], q.status())
 		}
 		time.Sleep(20 * time.Millisecond)

@@ -27,7 +27,7 @@ func TestSlowLink(t *testing.T) {
 	go s.Start()
 	defer s.WaitForShutdown()
 	defer s.Shutdown()
-	if !s.ReadyForConnections(20 * time.Second) {
+	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("the server does not start")
 	}
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)

@@ -72,7 +72,7 @@ func (w *ward) start() {
 		w.Fatal(err)
 	}
 	go w.server.Start()
-	if !w.server.ReadyForConnections(20 * time.Second) {
+	if !w.server.ReadyForConnections(time.Minute) {
 		w.Fatal("the server does not start")
 	}
 	w.options.Port = w.server.Addr().(*net.TCPAddr).Port

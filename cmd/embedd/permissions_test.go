@@ -54,7 +54,7 @@ func serveGuarded(t *testing.T, o *server.Options, port int, g *guarded, admin .
 	s.SetLoggerV2(g.denied, false, false, false)
 	go s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(20 * time.Second) {
+	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("the NATS server does not start")
 	}
 	if g.admin, err = nats.Connect(g.url, admin...); err != nil {

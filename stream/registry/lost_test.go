@@ -48,7 +48,7 @@ func TestLostStore(t *testing.T) {
 func deleteBuckets(t *testing.T, s *jetStream) {
 	t.Helper()
 	for _, stream := range []string{"OBJ_" + Bucket, "KV_" + Bucket} {
-		if _, err := s.conn.Request("$JS.API.STREAM.DELETE."+stream, nil, 10*time.Second); err != nil {
+		if _, err := s.conn.Request("$JS.API.STREAM.DELETE."+stream, nil, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 	}

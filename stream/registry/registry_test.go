@@ -36,7 +36,7 @@ func js(t *testing.T, change func(*server.Options)) jetstream.JetStream {
 	}
 	go s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(20 * time.Second) {
+	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("the server does not start")
 	}
 	nc, err := nats.Connect(s.ClientURL())
@@ -282,7 +282,7 @@ func TestDamaged(t *testing.T) {
 		a := save(t, r, 1, "")
 		b := save(t, r, 2, a)
 		damage(t, s, b)
-		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer stop()
 		_, err := Of(s, "digits", Options{Strict: true}).Live(ctx)
 		if err == nil || !strings.Contains(err.Error(), "embedd model rollback digits") ||
@@ -617,7 +617,7 @@ func TestFollow(t *testing.T) {
 				if got != what {
 					t.Fatalf("heard %s, want %s", got, what)
 				}
-			case <-time.After(20 * time.Second):
+			case <-time.After(3 * time.Minute):
 				t.Fatalf("did not hear %s", what)
 			}
 		}
