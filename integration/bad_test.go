@@ -139,6 +139,7 @@ func sharing(t testing.TB) []byte {
 // TestBadInput holds every bad message to become a dead letter that names what was wrong, and the messages around it
 // to be answered.
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	g := digits(t)
 	good := g.message(t, 0, 4, true)
 	huge := strings.Repeat("w", 1_044_000)

@@ -89,6 +89,7 @@ func digitsPipeline(name, method string) stream.Pipeline {
 // TestTwoEngines runs two engines with two pipelines each in this process, on one input: each answers everything,
 // counts its own, and leaves no goroutine behind on a connection that stays the caller's.
 func TestTwoEngines(t *testing.T) {
+	t.Parallel()
 	s := startServerProcess(t, "")
 	c := dial(t, s.url)
 	c.streams()
@@ -189,6 +190,7 @@ func forgetful(o *jetstream.StreamConfig) { o.Duplicates = time.Second }
 // TestLostAcknowledgements takes every acknowledgement away, so that each input is delivered again and again, long
 // after the output stream has forgotten what it stored: there is still one output.
 func TestLostAcknowledgements(t *testing.T) {
+	t.Parallel()
 	s := startServerProcess(t, `
 authorization: {users: [
   {user: all, password: x}

@@ -278,6 +278,7 @@ func TestLabelRestarts(t *testing.T) {
 // TestLabelRestartsDecideAlike stops engines at random points of a history of rows and late labels that is stored, and
 // starts others: they end with the model, and with what is known of it, of an engine that read all of it at once.
 func TestLabelRestartsDecideAlike(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()

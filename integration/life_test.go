@@ -116,6 +116,7 @@ func TestInputMadeAnew(t *testing.T) {
 
 // TestOneReader measures what learning costs the server: where the hot path is in step, a message is read once.
 func TestOneReader(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()
@@ -150,6 +151,7 @@ func TestOneReader(t *testing.T) {
 
 // TestHangingServer stops the server's process in its tracks for a while: everything goes on where it was.
 func TestHangingServer(t *testing.T) {
+	t.Parallel()
 	s := startServerProcess(t, "")
 	c := dial(t, s.url)
 	c.streams()
@@ -218,6 +220,7 @@ func TestHangLongerThanTheWindow(t *testing.T) {
 // TestRestartsDecideAlike runs two pipelines over one stream that changes in the middle, and ends one of them again
 // and again at random points: both release the same models, digest for digest.
 func TestRestartsDecideAlike(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()

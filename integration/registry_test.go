@@ -207,6 +207,7 @@ core:
 // TestServerDiesWhileSaving kills the server again and again while models are saved. The pointer always names a model
 // that a start reads, and saving goes on by itself.
 func TestServerDiesWhileSaving(t *testing.T) {
+	t.Parallel()
 	s := startServerProcess(t, "")
 	c := dial(t, s.url)
 	store := must(registry.MakeJetStream(within(t, ample), c.js))(t)

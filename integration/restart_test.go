@@ -54,6 +54,7 @@ func batches() int {
 // TestKilledDaemon kills the daemon four times in the middle of the stream and starts it again at once. Every input
 // has exactly one output.
 func TestKilledDaemon(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()
@@ -116,6 +117,7 @@ func TestDrainedDaemon(t *testing.T) {
 // TestKilledServer restarts the server in the middle, once in order and once by kill -9, with its store on disk.
 // Nothing is lost and nothing stands there twice.
 func TestKilledServer(t *testing.T) {
+	t.Parallel()
 	s := startServerProcess(t, "")
 	c := dial(t, s.url)
 	c.streams()

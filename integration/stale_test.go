@@ -13,6 +13,7 @@ import (
 // TestStaleModel: once labels end the model grows too old. Readiness and metrics say so, and what is configured happens
 // to the messages; a model that is found good again ends it.
 func TestStaleModel(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, nil)
 	c := dial(t, s.ClientURL())
 	c.streams()
