@@ -30,6 +30,17 @@ func TestMethodsConform(t *testing.T) {
 	t.Run(fit.Auto, func(t *testing.T) { modeltest.Run(t, fit.Config{Method: fit.Auto}) })
 }
 
+// What a linear method has to hold it holds behind landmarks too.
+func TestLinearMethodsConformBehindLandmarks(t *testing.T) {
+	for _, m := range fit.Methods() {
+		if m.Map == "linear" {
+			t.Run(m.Name, func(t *testing.T) {
+				modeltest.Run(t, fit.Config{Method: m.Name, Seed: 5, Params: cheap[m.Name], Landmarks: 9})
+			})
+		}
+	}
+}
+
 func TestCriterionConforms(t *testing.T) {
 	laplacian := func(ctx context.Context, x *mat.Dense, _ []int) (n, d *mat.SymDense, err error) {
 		nb, err := graph.Nearest(ctx, x, min(5, x.RawMatrix().Rows-1))

@@ -1,10 +1,10 @@
 package fit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
@@ -14,6 +14,7 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
 	"github.com/embedd/embedd/model/internal/parallel"
+	"github.com/embedd/embedd/model/pencil"
 )
 
 // space is the features that landmarks make of a row: phi(x) = V^(-1/2) U' k(x), where k(x) are the kernels
@@ -38,7 +39,13 @@ const bandwidthRows = 1000
 
 // fitLandmarks fits a linear method behind landmarks.
 func fitLandmarks(ctx context.Context, d *model.Data, c Config) (*model.Model, error) {
-	p, err := frame.Prepare(d, d != nil && d.Y != nil, c.Scale == model.ScaleUnit, &model.Report{})
+	method, err := c.method()
+	if err != nil {
+		return nil, err
+	}
+	report := &model.Report{}
+	learns := method.Supervised || c.Method == Auto && presentClasses(d) > 1
+	p, err := frame.Prepare(d, learns, c.Scale == model.ScaleUnit, report)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +63,7 @@ func fitLandmarks(ctx context.Context, d *model.Data, c Config) (*model.Model, e
 	if err != nil {
 		return nil, fmt.Errorf("behind %d landmarks: %w", len(s.rows)/p.M, err)
 	}
-	return s.in(m, d, c)
+	return s.in(m, d, c, report)
 }
 
 func newSpace(ctx context.Context, p *frame.Rows, c Config) (*space, error) {
@@ -98,28 +105,66 @@ func newSpace(ctx context.Context, p *frame.Rows, c Config) (*space, error) {
 	return s, nil
 }
 
-// draw takes so many rows, of each class its share and at least one, in row order. Which ones is drawn from the seed:
-// evenly spaced ones would follow whatever order the rows came in.
+// draw takes so many rows, of each class its share and at least one, in row order. Which ones is drawn from the seed
+// and from what is in a row, so that it depends neither on the order that the rows come in nor on the names of the
+// classes. Of equal rows of a class a second one comes after all others: as a landmark it adds nothing.
 func draw(p *frame.Rows, count int, seed uint64) []int {
-	groups := [][]int{linalg.Range(p.N)}
-	if p.Y != nil {
-		groups = make([][]int, len(p.Classes))
-		for i, c := range p.Y {
-			groups[c] = append(groups[c], i)
-		}
+	lots := make([]lot, p.N)
+	for i := range lots {
+		lots[i] = lot{row: i, drawn: hashed(p.X[i*p.M:(i+1)*p.M], seed)}
 	}
-	r := rand.New(rand.NewPCG(seed, 0x6c616e64))
+	of := make([][]lot, max(1, len(p.Classes)))
+	for i, l := range lots {
+		c := 0
+		if p.Y != nil {
+			c = p.Y[i]
+		}
+		of[c] = append(of[c], l)
+	}
+	of = slices.DeleteFunc(of, func(c []lot) bool { return len(c) == 0 })
+	for _, c := range of {
+		slices.SortFunc(c, lot.compare)
+		for i := range c[1:] {
+			if c[i+1].drawn == c[i].drawn {
+				c[i+1].again = c[i].again + 1
+			}
+		}
+		slices.SortFunc(c, lot.compare)
+	}
+	slices.SortFunc(of, func(a, b []lot) int { return a[0].compare(b[0]) })
 	share := frame.Shares(p.N, count)
 	var pick []int
-	for _, rows := range groups {
-		if len(rows) > 0 {
-			k := min(len(rows), max(1, share(len(rows))))
-			r.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
-			pick = append(pick, rows[:k]...)
+	for _, c := range of {
+		for _, l := range c[:min(len(c), max(1, share(len(c))))] {
+			pick = append(pick, l.row)
 		}
 	}
 	slices.Sort(pick)
 	return pick
+}
+
+// lot is what decides whether a row is drawn: the least ones are.
+type lot struct {
+	again int // equal rows before it
+	drawn uint64
+	row   int
+}
+
+func (a lot) compare(b lot) int {
+	return cmp.Or(cmp.Compare(a.again, b.again), cmp.Compare(a.drawn, b.drawn), cmp.Compare(a.row, b.row))
+}
+
+// hashed is a number that values and seed decide, and that looks drawn: each value in turn through the mixing of
+// SplitMix64 (Steele, Lea and Flood 2014).
+func hashed(values []float64, seed uint64) uint64 {
+	h := seed
+	for _, v := range values {
+		h += math.Float64bits(v+0) + 0x9e3779b97f4a7c15 // v+0: there is one zero
+		h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+		h = (h ^ h>>27) * 0x94d049bb133111eb
+		h ^= h >> 31
+	}
+	return h
 }
 
 // data are the rows in the space.
@@ -151,7 +196,7 @@ func (s *space) data(ctx context.Context, p *frame.Rows) (*model.Data, error) {
 }
 
 // in is a linear model of the space as a model of the features.
-func (s *space) in(m *model.Model, d *model.Data, c Config) (*model.Model, error) {
+func (s *space) in(m *model.Model, d *model.Data, c Config, report *model.Report) (*model.Model, error) {
 	a := m.Components()
 	if a == nil {
 		return nil, fmt.Errorf("method %s is no linear one, and those alone stand behind landmarks", m.Method())
@@ -166,6 +211,7 @@ func (s *space) in(m *model.Model, d *model.Data, c Config) (*model.Model, error
 	}
 	var coefficients mat.Dense
 	coefficients.Mul(s.back, w)
+	pencil.FixSigns(&coefficients)
 	content := m.Content()
 	content.Features = slices.Clone(d.Features)
 	if content.Features == nil {
@@ -177,6 +223,8 @@ func (s *space) in(m *model.Model, d *model.Data, c Config) (*model.Model, error
 	content.Map = &mapping.KernelMap{D: dim, Rows: s.rows, Coefficients: coefficients.RawMatrix().Data, K: s.kernel}
 	content.Params["landmarks"] = fmt.Sprint(c.Landmarks)
 	content.Params["width"] = fmt.Sprint(c.width())
+	content.Report.Unlabelled, content.Report.Imputed = report.Unlabelled, report.Imputed
+	content.Report.Notes = append(report.Notes, content.Report.Notes...)
 	l := len(s.rows) / d.M
 	if l < s.asked {
 		content.Report.Note(fmt.Sprintf("%d landmarks in place of %d: there are no more rows", l, s.asked))

@@ -3,6 +3,7 @@ package fit
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,7 +56,7 @@ func TestLandmarkModel(t *testing.T) {
 	for _, method := range []string{"lda", "pairacc", "tnca", "mfa", "pca", Auto} {
 		c := Config{Method: method, Dim: 2, Landmarks: 40, Seed: 3}
 		m := fit(t, data, c)
-		p, err := frame.Prepare(data, true, false, &model.Report{})
+		p, err := frame.Prepare(data, method != "pca", false, &model.Report{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,12 +70,8 @@ func TestLandmarkModel(t *testing.T) {
 		}
 		behind := fit(t, phi, Config{Method: method, Dim: 2, Scale: model.ScaleNone, Seed: 3})
 		got, want := centredOutputs(t, m, data), centredOutputs(t, behind, phi)
-		for i := range data.N {
-			for k := range 2 {
-				if math.Abs(got.At(i, k)-want.At(i, k)) > 1e-4*mat.Max(want) {
-					t.Fatalf("%s: row %d, output %d: %g, of the landmarks' features %g", method, i, k, got.At(i, k), want.At(i, k))
-				}
-			}
+		if e := apartEmbedded(want, got); e > 1e-4 {
+			t.Errorf("%s: outputs and those of the landmarks' features are %.2g apart", method, e)
 		}
 		if again := fit(t, data, c); again.Digest() != m.Digest() {
 			t.Errorf("%s: the same rows and seed give another model", method)
@@ -83,6 +80,59 @@ func TestLandmarkModel(t *testing.T) {
 		if other := fit(t, data, c); other.Digest() == m.Digest() {
 			t.Errorf("%s: another seed draws the same landmarks", method)
 		}
+	}
+}
+
+// Behind landmarks a method knows no more of the order of the rows and of the names of the classes than without them.
+func TestLandmarksFollowTheirRows(t *testing.T) {
+	data := synthetic(3, 90, 6, 4)
+	for i := range 3 { // equal rows, too
+		copy(data.X[(4*i+8)*data.M:(4*i+9)*data.M], data.X[:data.M])
+	}
+	renamed := *data
+	renamed.Classes, renamed.Y = slices.Clone(data.Classes), slices.Clone(data.Y)
+	slices.Reverse(renamed.Classes)
+	for i, c := range renamed.Y {
+		renamed.Y[i] = len(data.Classes) - 1 - c
+	}
+	mixed := data.Subset(rand.New(rand.NewPCG(1, 2)).Perm(data.N))
+	for _, method := range linearMethods() {
+		c := Config{Method: method.Name, Params: fixed(method), Dim: 2, Landmarks: 12, Seed: 3}
+		want := centredOutputs(t, fit(t, data, c), data)
+		for name, other := range map[string]*model.Data{"in another order": mixed, "of classes with other names": &renamed} {
+			// Outputs are float32, and ltsimr's gamma of 1e9 takes as many digits from the rest of it.
+			if e := apart(want, centredOutputs(t, fit(t, other, c), data)); e > 1e-5 {
+				t.Errorf("%s: outputs of rows %s are %.2g apart", method.Name, name, e)
+			}
+		}
+	}
+}
+
+// Of rows that are equal a second one is no landmark while there are others, and the seed draws.
+func TestLandmarksAreDrawn(t *testing.T) {
+	d := synthetic(5, 60, 3, 2)
+	for i := 20; i < d.N; i++ {
+		copy(d.X[i*d.M:(i+1)*d.M], d.X[i%2*d.M:])
+	}
+	p, err := frame.Prepare(d, true, false, &model.Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, count := range []int{1, 2, 7, 20, 25, 60, 90} {
+		pick := draw(p, count, 1)
+		equal := 0
+		for _, r := range pick {
+			if r >= 20 {
+				equal++
+			}
+		}
+		want := min(max(count, 2), d.N)
+		if len(pick) != want || equal > max(2, want-20+2) {
+			t.Errorf("%d of %d landmarks, %d of them among the equal rows", len(pick), count, equal)
+		}
+	}
+	if slices.Equal(draw(p, 8, 1), draw(p, 8, 2)) {
+		t.Error("another seed draws the same rows")
 	}
 }
 
