@@ -85,6 +85,7 @@ type Ridge struct {
 	Rule     string  `json:"rule"`     // cv, oas or fixed
 	// s of the oracle approximating shrinkage, where it was computed
 	Shrinkage *float64     `json:"shrinkage,omitempty"`
+	Share     float64      `json:"share,omitempty"`  // of the variance in front of the method, where it was chosen too
 	Scores    []RidgeScore `json:"scores,omitempty"` // the table that cv decided from
 }
 
@@ -93,6 +94,7 @@ type Ridge struct {
 type RidgeScore struct {
 	Ridge   float64 `json:"ridge"` // 0 stands for the shrinkage of each fold
 	OAS     bool    `json:"oas,omitempty"`
+	Share   float64 `json:"share,omitempty"` // see Ridge.Share
 	Correct int     `json:"correct"`
 	Scored  int     `json:"scored"`
 }

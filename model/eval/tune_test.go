@@ -107,7 +107,7 @@ func TestTuneTies(t *testing.T) {
 	}
 	for _, r := range evaluate(t, d, Config{Methods: []string{"mfa", "dla", "lda"}, Dims: []int{1}, Splits: 2,
 		Tune: true}) {
-		want := map[string]map[string]int{"mfa": {"k1=5 k2=20": 2}, "dla": {"k1=5 k2=10 beta=0.3": 2}}[r.Method]
+		want := map[string]map[string]int{"mfa": {"k1=5 k2=20": 2}, "dla": {"k1=5 k2=10 beta=auto": 2}}[r.Method]
 		if !maps.Equal(r.Tuned, want) || r.AccuracyMean != 1 {
 			t.Errorf("%s: %v, accuracy %g", r.Method, r.Tuned, r.AccuracyMean)
 		}

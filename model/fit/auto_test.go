@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -36,8 +37,9 @@ func TestAutoScoresAreCrossValidation(t *testing.T) {
 					train = append(train, i)
 				}
 			}
-			c := Config{Method: s.Method, Dim: s.Dim}
-			if m, _ := lookup(s.Method); m.Ridge != nil {
+			m, _ := lookup(s.Method)
+			c := Config{Method: s.Method, Dim: s.Dim, Params: maps.Clone(m.InFolds)}
+			if m.Ridge != nil {
 				c.Params = map[string]string{"ridge": "oas"}
 			}
 			right, err := score.Correct(t.Context(), fit(t, data.Subset(train), c), data.Subset(train), data.Subset(test), 1)

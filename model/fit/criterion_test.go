@@ -100,7 +100,11 @@ func TestCriterionIsTheMethod(t *testing.T) {
 			case "dla":
 				ridge = nil
 			}
-			want, err := Fit(ctx, d, Config{Method: c.as, Dim: c.dim, Params: ridge})
+			params := ridge
+			if c.as == "dla" {
+				params = map[string]string{"beta": "0.3"}
+			}
+			want, err := Fit(ctx, d, Config{Method: c.as, Dim: c.dim, Params: params})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -327,10 +327,10 @@ func TestDLASumsItsPatches(t *testing.T) {
 		k1, k2 int
 		width  float64
 	}{
-		{nil, 0.3, 5, 10, math.Inf(1)},
+		{map[string]string{"beta": "0.3"}, 0.3, 5, 10, math.Inf(1)},
 		{map[string]string{"beta": "1", "k1": "2", "k2": "4"}, 1, 2, 4, math.Inf(1)},
 		{map[string]string{"beta": "0"}, 0, 5, 10, math.Inf(1)},
-		{map[string]string{"t": "2.5"}, 0.3, 5, 10, 2.5},
+		{map[string]string{"t": "2.5", "beta": "0.3"}, 0.3, 5, 10, 2.5},
 	} {
 		w := mat.NewDense(p.n, p.n, nil)
 		add := func(i, j int, v float64) {
@@ -461,7 +461,7 @@ func TestGraphMethodsRefuseWithFigures(t *testing.T) {
 		{few, Config{Method: "mfa", Params: map[string]string{"k1": "0"}},
 			`"0" is not allowed; give a whole number >= 1`},
 		{few, Config{Method: "dla", Params: map[string]string{"beta": "1.5"}},
-			`"1.5" is not allowed; give a number in [0, 1]`},
+			`"1.5" is not allowed; give auto or a number in [0, 1]`},
 		{few, Config{Method: "lpp", Params: map[string]string{"t": "0"}},
 			`"0" is not allowed; give auto, inf or a number > 0`},
 		{few, Config{Method: "lltsa", Params: map[string]string{"k": "1"}},

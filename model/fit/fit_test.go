@@ -59,6 +59,9 @@ func fixed(method *frame.Method) map[string]string {
 	if method.Ridge != nil {
 		return map[string]string{"ridge": "0.1"}
 	}
+	if method.InFolds != nil {
+		return method.InFolds
+	}
 	return quick(method)
 }
 

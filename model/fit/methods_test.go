@@ -597,9 +597,9 @@ func TestFoldsFollowTheRule(t *testing.T) {
 
 func TestRidgeAutoTakesTheBestScore(t *testing.T) {
 	for _, name := range []string{"iris", "wine", "vowel", "wdbc"} {
-		for _, method := range []string{"lda", "srda", "mfa", "lfda"} {
+		for method, candidates := range map[string]int{"lda": 3, "srda": 3, "mfa": 3, "lfda": 3, "lsda": 6, "dawge": 5} {
 			r := fit(t, fixture.Dataset(t, name), Config{Method: method}).Report().Ridge
-			if r.Rule != "cv" || len(r.Scores) != 3 {
+			if r.Rule != "cv" || len(r.Scores) != candidates {
 				t.Fatalf("%s %s: %+v", name, method, r)
 			}
 			for _, s := range r.Scores {
@@ -621,5 +621,12 @@ func TestRidgeAutoTakesTheBestScore(t *testing.T) {
 	}
 	if r := m.Report(); r.Ridge.Rule != "oas" || len(r.Notes) != 1 {
 		t.Errorf("ridge %+v, notes %q", r.Ridge, r.Notes)
+	}
+	if r := fit(t, few, Config{Method: "dawge"}).Report(); r.Ridge.Rule != "fixed" || r.Ridge.Relative != 0.1 {
+		t.Errorf("ridge of dawge %+v", r.Ridge)
+	}
+	literal := Config{Method: "dawge", Params: map[string]string{"constraint": "orthonormal"}}
+	if r := fit(t, fixture.Dataset(t, "iris"), literal).Report().Ridge; r != nil {
+		t.Errorf("a ridge of dawge without a denominator: %+v", r)
 	}
 }

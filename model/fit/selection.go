@@ -121,8 +121,15 @@ func (a *selection) enter(m *frame.Method, scale model.Scale, classes int) *entr
 		e.params["ridge"] = ridge
 	}
 	e.params = foldParams(m, e.params)
-	if ridge := e.params["ridge"]; m.Ridge != nil && chosen {
-		e.tried = map[string]string{"ridge": ridge}
+	if chosen { // a blend's members are not chosen once more
+		for _, name := range append(slices.Collect(maps.Keys(m.InFolds)), "ridge") {
+			if v, ok := e.params[name]; ok {
+				if e.tried == nil {
+					e.tried = map[string]string{}
+				}
+				e.tried[name] = v
+			}
+		}
 	}
 	e.begin(chosen)
 	return e
@@ -153,9 +160,9 @@ func (a *selection) variants(best []*entry) (out []*entry) {
 			}
 		}
 		for _, s := range e.method.Auto.Settings {
-			s = maps.Clone(s)
-			maps.Copy(s, e.tried)
-			settings = append(settings, s)
+			all := maps.Clone(e.tried)
+			maps.Copy(all, s)
+			settings = append(settings, all)
 		}
 		for _, s := range settings {
 			v := &entry{method: e.method, scale: e.scale, params: maps.Clone(e.params), tried: s, dims: e.dims}
@@ -167,13 +174,18 @@ func (a *selection) variants(best []*entry) (out []*entry) {
 	return out
 }
 
-// foldParams are the parameters in the folds of a choice: choosing the ridge is
+// foldParams are the parameters in the folds of a choice: choosing the ridge, and what else is auto, is
 // left for the winner.
 func foldParams(m *frame.Method, params map[string]string) map[string]string {
+	params = maps.Clone(params)
+	for name, v := range m.InFolds {
+		if params[name] == "auto" {
+			params[name] = v
+		}
+	}
 	if m.Ridge == nil || params["ridge"] != "auto" {
 		return params
 	}
-	params = maps.Clone(params)
 	params["ridge"] = "oas"
 	if m.Ridge.Without > 0 {
 		params["ridge"] = fmt.Sprint(m.Ridge.Without)

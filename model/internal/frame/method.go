@@ -28,6 +28,9 @@ type Method struct {
 	Nested bool
 	// Auto, where set, makes the method a candidate of auto.
 	Auto *Candidate
+	// InFolds are what parameters beside the ridge are in the folds of a choice where they are auto: to choose them is
+	// left for the winner.
+	InFolds map[string]string
 }
 
 // Candidate says when auto tries a method.

@@ -20,6 +20,7 @@ type RidgeRule struct {
 	Floor   func(d int) float64           // of oas at dimension d; nil: 0
 	// without is the ridge of auto where no cross-validation is possible; 0: oas.
 	Without float64
+	Unused  func(*Task) bool // with these parameters the criterion has no denominator; nil: it always has one
 }
 
 func (r *RidgeRule) least(d int) float64 {
@@ -89,28 +90,33 @@ func (t *Task) Factor(d *mat.SymDense, rho float64) (*pencil.Metric, error) {
 // SettleRidge sets t.ridge by the method's rule and reports it.
 func (t *Task) SettleRidge(ctx context.Context) error {
 	rule := t.Method.Ridge
-	if rule == nil {
+	if rule == nil || rule.Unused != nil && rule.Unused(t) {
 		return nil
 	}
-	word := t.Params["ridge"]
+	shares := t.shares()
+	t.Share = shares[0]
+	word, ridges := t.Params["ridge"], []float64{OASRidge}
 	if r, err := strconv.ParseFloat(word, 64); err == nil {
-		t.Ridge = r
+		t.Ridge, ridges = r, []float64{r}
 		t.Report.Ridge = &model.Ridge{Relative: r, Columns: t.Columns, Rule: "fixed"}
-		return nil
+	} else {
+		s, r := OAS(rule.Scatter(t.Stat), t.Stat.N, t.Columns)
+		t.Ridge = max(r, rule.least(t.D))
+		t.Report.Ridge = &model.Ridge{Relative: t.Ridge, Columns: t.Columns, Rule: "oas", Shrinkage: &s}
 	}
-	s, r := OAS(rule.Scatter(t.Stat), t.Stat.N, t.Columns)
-	t.Ridge = max(r, rule.least(t.D))
-	t.Report.Ridge = &model.Ridge{Relative: t.Ridge, Columns: t.Columns, Rule: "oas", Shrinkage: &s}
-	if word == "oas" || rule.Grid == nil || t.Rows == nil {
+	if word == "auto" && rule.Grid != nil {
+		ridges = rule.Grid
+	}
+	if t.Rows == nil || len(shares)*len(ridges) == 1 {
 		return nil
 	}
 	defer t.Report.Phase("ridge")()
-	scores, err := t.validateRidges(ctx, rule.Grid)
+	scores, err := t.validateRidges(ctx, shares, ridges)
 	if err != nil {
 		return err
 	}
 	if scores == nil {
-		if rule.Without > 0 {
+		if rule.Without > 0 && word == "auto" {
 			t.Ridge = rule.Without
 			t.Report.Ridge = &model.Ridge{Relative: t.Ridge, Columns: t.Columns, Rule: "fixed"}
 		}
@@ -129,6 +135,14 @@ func (t *Task) SettleRidge(ctx context.Context) error {
 		}
 	}
 	t.Ridge = scores[best].Ridge
-	t.Report.Ridge = &model.Ridge{Relative: t.Ridge, Columns: t.Columns, Rule: "cv", Shrinkage: &s, Scores: scores}
+	report := t.Report.Ridge
+	report.Relative, report.Scores = t.Ridge, scores
+	if len(ridges) > 1 {
+		report.Rule = "cv"
+	}
+	if scores[best].Share > 0 {
+		t.Share = scores[best].Share
+		report.Share = t.Share
+	}
 	return nil
 }

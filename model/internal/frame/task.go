@@ -41,6 +41,7 @@ type Task struct {
 	// after the rank cut in front, which ridges are measured by.
 	Columns int
 	Ridge   float64 // relative ridge r, settled before the method runs
+	Share   float64 // of the variance in front of the method, settled with the ridge
 
 	criterion *criterion // of maximize, once it is built
 	Kept      any        // what a method keeps for all ridges

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
@@ -36,79 +37,100 @@ func (t *Task) OutputPair(ctx context.Context, sol *Solution, p *Rows, train, te
 	return &OutputPair{ref, query, sol.Dim}, err
 }
 
-// validateRidges scores each ridge of the grid by 3-fold cross-validation at
-// dimension t.d; scaling, rank cut and shrinkage are refitted in each fold. nil
-// where too few classes have the rows for it.
-func (t *Task) validateRidges(ctx context.Context, grid []float64) ([]model.RidgeScore, error) {
+// validateRidges scores each ridge, behind each share of the variance, by cross-validation, see Validate; the shrinkage
+// is estimated in each fold. nil where no rows can be held out.
+func (t *Task) validateRidges(ctx context.Context, shares, ridges []float64) ([]model.RidgeScore, error) {
+	var scores []model.RidgeScore
+	for _, share := range shares {
+		if len(shares) == 1 {
+			share = 0 // not compared
+		}
+		for _, r := range ridges {
+			scores = append(scores, model.RidgeScore{Ridge: r, OAS: r == OASRidge, Share: share})
+		}
+	}
+	tallies, err := t.Validate(ctx, "ridge", len(scores), func(ft *Task, i int) {
+		ft.Share = shares[i/len(ridges)]
+		if ft.Ridge = scores[i].Ridge; scores[i].OAS {
+			_, shrunk := OAS(t.Method.Ridge.Scatter(ft.Stat), ft.Stat.N, ft.Columns)
+			ft.Ridge = max(shrunk, t.Method.Ridge.least(ft.D))
+		}
+	})
+	if tallies == nil || err != nil {
+		return nil, err
+	}
+	for i, c := range tallies {
+		scores[i].Correct, scores[i].Scored = c.Correct, c.Scored
+	}
+	return scores, nil
+}
+
+// Tally is how many of the scored rows had a nearest neighbour of their own class.
+type Tally struct{ Correct, Scored int }
+
+// Validate scores count settings of one parameter by 3-fold cross-validation at
+// dimension t.D; scaling and rank cut are refitted in each fold, and set puts a setting into
+// a fold's task. nil where too few classes have the rows for it.
+func (t *Task) Validate(ctx context.Context, name string, count int, set func(ft *Task, i int)) ([]Tally, error) {
 	pick, fold := Folds(t.Rows, MaxValidated, 3, 0)
 	if fold == nil {
 		return nil, nil
 	}
-	scores := make([]model.RidgeScore, len(grid))
-	for i, r := range grid {
-		scores[i] = model.RidgeScore{Ridge: r, OAS: r == OASRidge}
-	}
-	parts, errs := make([][]model.RidgeScore, 3), make([]error, 3)
+	parts, errs := make([][]Tally, 3), make([]error, 3)
 	err := parallel.Each(ctx, len(parts), func(f int) {
-		parts[f] = slices.Clone(scores)
 		train, test := HeldOut(pick, fold, f)
-		errs[f] = t.validateFold(ctx, parts[f], train, test)
+		parts[f], errs[f] = t.validateFold(ctx, train, test, count, set)
 	})
 	if err != nil {
 		return nil, err
 	}
-	t.ReportProgress("ridge", 1)
-	scored := false
+	t.ReportProgress(name, 1)
+	var all []Tally
 	for f, part := range parts {
 		if errs[f] != nil {
-			t.Report.Note(fmt.Sprintf("ridge: fold %d of 3 cannot be fitted and was left out: %v", f+1, errs[f]))
+			t.Report.Note(fmt.Sprintf("%s: fold %d of 3 cannot be fitted and was left out: %v", name, f+1, errs[f]))
 			continue
 		}
-		scored = true
-		for i := range scores {
-			scores[i].Correct += part[i].Correct
-			scores[i].Scored += part[i].Scored
+		if all == nil {
+			all = make([]Tally, count)
+		}
+		for i := range all {
+			all[i].Correct += part[i].Correct
+			all[i].Scored += part[i].Scored
 		}
 	}
-	if !scored {
-		return nil, nil
-	}
-	return scores, nil
+	return all, nil
 }
 
 // errFlatFold reports training rows of a fold that are all equal.
 var errFlatFold = errors.New("no feature varies among its training rows")
 
-// validateFold adds to the scores of each ridge those of one fold. It runs beside
+// validateFold scores the settings in one fold. It runs beside
 // the other folds, so it reports no progress.
-func (t *Task) validateFold(ctx context.Context, scores []model.RidgeScore, train, test []int) error {
-	ft := &Task{Method: t.Method, Params: t.Params, Seed: t.Seed, Scaling: t.Scaling, Report: &model.Report{}}
+func (t *Task) validateFold(ctx context.Context, train, test []int, count int, set func(*Task, int)) ([]Tally, error) {
+	ft := &Task{Method: t.Method, Params: maps.Clone(t.Params), Seed: t.Seed, Scaling: t.Scaling, Report: &model.Report{}}
 	if err := ft.Load(ctx, t.Rows.Subset(train)); err != nil {
-		return err
+		return nil, err
 	}
 	if ft.Columns == 0 {
-		return errFlatFold
+		return nil, errFlatFold
 	}
 	bound, _ := ft.Method.Bound(ft)
-	_, shrunk := OAS(t.Method.Ridge.Scatter(ft.Stat), ft.Stat.N, ft.Columns)
+	scores := make([]Tally, count)
 	for i := range scores {
 		ft.D, ft.Free = min(t.D, bound), true
-		ft.Ridge = scores[i].Ridge
-		if scores[i].OAS {
-			ft.Ridge = max(shrunk, t.Method.Ridge.least(ft.D))
-		}
+		set(ft, i)
 		sol, err := ft.Solve(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		correct, err := ft.Score(ctx, sol, t.Rows, train, test)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		scores[i].Correct += correct
-		scores[i].Scored += len(test)
+		scores[i] = Tally{correct, len(test)}
 	}
-	return nil
+	return scores, nil
 }
 
 // Score counts the test rows whose nearest training row is of their class.

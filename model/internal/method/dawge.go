@@ -42,17 +42,41 @@ var dawge = frame.Method{
 		frame.Choice("constraint", "total",
 			"total holds the total variance, orthonormal is the paper's form and takes no ridge", "total",
 			"orthonormal"),
-		frame.RidgeParam("0.1", "relative ridge of the graph, a number; 0 is the form with a rank cut alone", false),
+		frame.RidgeParam("auto", "relative ridge of the graph: auto (cross-validation), oas, or a number; 0 is the form with a rank cut alone", true),
 	},
-	Dim:     func(*frame.Task) int { return 2 },
-	Bound:   func(t *frame.Task) (int, string) { return t.Columns, frame.RankOfTotal },
-	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter},
+	Dim:   frame.TwoColumns,
+	Bound: frame.EveryColumn,
+	Ridge: &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{1e-6, 1e-4, 0.01, 0.1, 1}, Without: 0.1,
+		Unused: isOrthonormal},
 	Fit:     fitDAWGE,
 	Samples: true,
 	Nested:  true,
 }
 
+func isOrthonormal(t *frame.Task) bool { return t.Params["constraint"] == "orthonormal" }
+
+var solveDAWGE = frame.Maximize(func(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {
+	d, err = angleForms(ctx, t)
+	return t.Moment(), d, err
+}, pencil.Min)
+
 func fitDAWGE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
+	if !isOrthonormal(t) {
+		return solveDAWGE(ctx, t)
+	}
+	p, err := angleForms(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	s, err := pencil.Solve(ctx, p, pencil.Identity(t.M), pencil.Min, t.D)
+	if err != nil {
+		return nil, err
+	}
+	return t.Solved(s, s.Rank), nil
+}
+
+// angleForms is X L X' of all classes.
+func angleForms(ctx context.Context, t *frame.Task) (*mat.SymDense, error) {
 	p := mat.NewSymDense(t.M, nil)
 	for i, c := range t.Stat.Class {
 		t.ReportProgress("boundaries", float64(i)/float64(len(t.Stat.Class)))
@@ -70,17 +94,7 @@ func fitDAWGE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 		}
 		p.AddSym(p, f)
 	}
-	if t.Params["constraint"] == "orthonormal" {
-		t.Report.Ridge = nil
-		s, err := pencil.Solve(ctx, p, pencil.Identity(t.M), pencil.Min, t.D)
-		if err != nil {
-			return nil, err
-		}
-		return t.Solved(s, s.Rank), nil
-	}
-	n := mat.NewSymDense(t.M, nil)
-	n.ScaleSym(t.Stat.N, t.Stat.Total)
-	return t.SolveRatio(ctx, n, p, pencil.Min)
+	return p, nil
 }
 
 // split is the rows of class c and those of the others.

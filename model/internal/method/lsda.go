@@ -13,7 +13,9 @@ import (
 // lsda: max (X (beta L_b + (1-beta) W_w) X', X D_w X' + rho I). One graph of k
 // nearest rows is split into its edges inside classes, W_w, and between them,
 // W_b. Every row is its own neighbour in W_w, so that no degree is 0. k=0 joins
-// all pairs. ridge=0 is the literal form, with a rank cut. Cai, He, Zhou, Han
+// all pairs. Principal components stand in front where features are many, as in the
+// authors' programs: without them the criterion finds its first directions where hardly
+// anything varies. ridge=0 is the literal form, with a rank cut. Cai, He, Zhou, Han
 // and Bao, IJCAI 2007; the authors' LSDA.m, whose numerator is this
 // one divided by 1-beta.
 var lsda = frame.Method{
@@ -25,14 +27,22 @@ var lsda = frame.Method{
 			0).WithGrid(frame.NeighbourCounts...),
 		frame.FloatParam("beta", "0.1", "share of the edges between classes, in [0, 1]", 0, 1).WithGrid("0.1",
 			"0.5", "0.9"),
-		frame.RidgeParam("oas", "relative ridge of X D_w X': oas (of the total scatter) or a number; 0 is the literal form", true),
+		frame.RidgeParam("auto", "relative ridge of X D_w X': auto (cross-validation), oas (of the total scatter), or a number; 0 is the literal form", true),
+		frame.FrontParam,
 	},
 	Dim:     frame.TwoColumns,
 	Bound:   frame.EveryColumn,
-	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
+	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter, Grid: []float64{frame.OASRidge, 1e-6, 1e-4, 0.01, 0.1, 1}},
 	Samples: true,
-	Fit:     frame.Maximize(lsdaRatio, pencil.Max),
+	Fit:     fitLSDA,
 	Nested:  true,
+	InFolds: map[string]string{"pca": "1"},
+}
+
+var solveLSDA = frame.Maximize(lsdaRatio, pencil.Max)
+
+func fitLSDA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
+	return t.SolveBehind(ctx, solveLSDA)
 }
 
 func lsdaRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {

@@ -1,0 +1,88 @@
+package frame
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/pencil"
+)
+
+// Principal components in front of a method whose first directions would else lie where hardly anything varies.
+
+// FrontParam is the share of the variance that they keep.
+var FrontParam = FloatParam("pca", "auto", fmt.Sprintf(
+	"share of the variance that principal components in front keep: auto (of more than %d columns all or %g of it, by cross-validation; of fewer all), or a number in (0, 1]",
+	manyColumns, mostVariance), 1e-9, 1, "auto")
+
+const (
+	manyColumns  = 100
+	mostVariance = 0.98
+)
+
+// shares are the shares of the variance to choose from: all of it where the method has none in front.
+func (t *Task) shares() []float64 {
+	word, has := t.Params["pca"]
+	if share, err := strconv.ParseFloat(word, 64); err == nil {
+		return []float64{share}
+	}
+	if has && t.Columns > manyColumns {
+		return []float64{1, mostVariance}
+	}
+	return []float64{1}
+}
+
+// Front is a task in its principal components alone.
+type Front struct {
+	share float64
+	task  *Task
+	basis *mat.Dense // m x k
+}
+
+// SolveBehind is what fit finds in as many principal components as have the share of the variance, and no fewer than
+// there are outputs.
+func (t *Task) SolveBehind(ctx context.Context, fit func(context.Context, *Task) (*Solution, error)) (*Solution, error) {
+	if t.Share >= 1 {
+		return fit(ctx, t)
+	}
+	f, ok := t.Kept.(*Front)
+	if !ok || f.share != t.Share || f.task.M < t.D {
+		var err error
+		if f, err = t.front(ctx); err != nil {
+			return nil, err
+		}
+		t.Kept = f
+	}
+	f.task.D, f.task.Ridge, f.task.Report = t.D, t.Ridge, t.Report
+	sol, err := fit(ctx, f.task)
+	if err != nil {
+		return nil, err
+	}
+	var components mat.Dense
+	components.Mul(f.basis, mat.NewDense(f.task.M, sol.Dim, sol.Components))
+	sol.Components = components.RawMatrix().Data
+	return sol, nil
+}
+
+func (t *Task) front(ctx context.Context) (*Front, error) {
+	all, err := pencil.Solve(ctx, t.Stat.Total, pencil.Identity(t.M), pencil.Max, t.M)
+	if err != nil {
+		return nil, err
+	}
+	k, sum, enough := 0, 0.0, t.Share*mat.Trace(t.Stat.Total)
+	for ; k < len(all.Values) && (k < t.D || sum < enough); k++ {
+		sum += all.Values[k]
+	}
+	basis := mat.DenseCopyOf(all.Vectors.Slice(0, t.M, 0, k))
+	sub, stat := *t, *t.Stat
+	stat.Total, stat.Within = linalg.Congruence(stat.Total, basis), linalg.Congruence(stat.Within, basis)
+	stat.Means = new(mat.Dense)
+	stat.Means.Mul(t.Stat.Means, basis)
+	sub.X = new(mat.Dense)
+	sub.X.Mul(t.X, basis)
+	sub.Stat, sub.M, sub.Columns, sub.criterion, sub.Kept = &stat, k, k, nil, nil
+	return &Front{t.Share, &sub, basis}, nil
+}
