@@ -89,7 +89,7 @@ lenews, in swaps:
 		for _, alpha := range alphas {
 			fmt.Fprintf(out, "| %s | %s |", shape.name, alpha)
 			for _, sigma := range sigmas {
-				n, err := lineSwaps(ctx, shape.rows(), "lenews", map[string]string{"alpha": alpha, "sigma": sigma})
+				n, err := lineSwaps(ctx, shape.rows(), "lenews", map[string]string{"alpha": alpha, "beta": "1", "sigma": sigma})
 				if err != nil {
 					return err
 				}

@@ -2,9 +2,12 @@ package fit
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
+
+	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/fixture"
@@ -119,6 +122,27 @@ func TestLSDAChoosesComponents(t *testing.T) {
 	for _, share := range []string{"0", "1.1", "NaN", "most"} {
 		if err := (Config{Method: "lsda", Params: map[string]string{"pca": share}}).Validate(); err == nil {
 			t.Errorf("pca=%s is taken", share)
+		}
+	}
+}
+
+// The defaults of a learned similarity are shares of what the rows have, so that their unit does not matter.
+func TestLearnedSimilarityFollowsTheUnit(t *testing.T) {
+	data := synthetic(51, 60, 5, 3)
+	for _, method := range []string{"lenews", "lenewks", "lppnews"} {
+		c := Config{Method: method, Dim: 2, Scale: model.ScaleNone}
+		want := centredOutputs(t, fit(t, data, c), data)
+		for _, unit := range []float64{1e-4, 1e4} {
+			other := *data
+			other.X = slices.Clone(data.X)
+			for i := range other.X {
+				other.X[i] *= unit
+			}
+			got := centredOutputs(t, fit(t, &other, c), &other)
+			got.Scale(mat.Norm(want, 2)/mat.Norm(got, 2), got) // those of a linear map have the unit of the rows
+			if e := apart(want, got); !(e < 1e-4) || math.IsNaN(e) {
+				t.Errorf("%s: outputs of rows times %g are %.2g apart", method, unit, e)
+			}
 		}
 	}
 }

@@ -186,6 +186,11 @@ func TestSMPADuplicates(t *testing.T) {
 	}
 }
 
+// heat is the heat similarity of the LEnewS paper.
+func heat(squared *mat.Dense) (s *mat.Dense, rate float64) {
+	return similarity.Heat(squared, similarity.Width(squared, 0.02))
+}
+
 // TestSimilarityAlgorithms: on nonnegative rows both algorithms reach one
 // objective, and it falls at every step.
 func TestSimilarityAlgorithms(t *testing.T) {
@@ -199,7 +204,7 @@ func TestSimilarityAlgorithms(t *testing.T) {
 	}
 	g := mat.NewDense(n, n, nil)
 	g.Mul(x, x.T())
-	s, _ := similarity.Heat(fixture.Must(similarity.SquaredDistances(t.Context(), x)), 0.02)
+	s, _ := heat(fixture.Must(similarity.SquaredDistances(t.Context(), x)))
 	learn := func(signed bool, steps int) *similarity.Learned {
 		out, err := similarity.Rule{Alpha: 1, Beta: 1, Steps: steps, Tolerance: 1e-12,
 			Signed: signed}.Learn(context.Background(), g, s, func(float64) {})
@@ -254,7 +259,7 @@ func TestSimilarityFallsWithSlowProducts(t *testing.T) {
 		}
 		var g mat.Dense
 		g.Mul(x, x.T())
-		s, _ := similarity.Heat(fixture.Must(similarity.SquaredDistances(t.Context(), x)), 0.02)
+		s, _ := heat(fixture.Must(similarity.SquaredDistances(t.Context(), x)))
 		last := math.Inf(1)
 		for k := range steps + 1 {
 			rule := similarity.Rule{Alpha: 1, Beta: 1, Steps: k, Signed: signed, SumToOne: true}
@@ -285,7 +290,7 @@ func TestSimilarityBeatsRandomOnes(t *testing.T) {
 	var g mat.Dense
 	g.Mul(p.x, p.x.T())
 	squared := fixture.Must(similarity.SquaredDistances(t.Context(), p.x))
-	s, _ := similarity.Heat(squared, 0.02)
+	s, _ := heat(squared)
 	rule := similarity.Rule{Alpha: 0.7, Beta: 0.4, Steps: 500, Tolerance: 1e-6}
 	learned, err := rule.Learn(context.Background(), &g, s, func(float64) {})
 	if err != nil {
@@ -326,14 +331,32 @@ func TestSimilarityBeatsRandomOnes(t *testing.T) {
 
 // TestLPPnewSMeetsItsPencil: max (X D X', X L X' + rho I) of the learned W.
 func TestLPPnewSMeetsItsPencil(t *testing.T) {
-	rng := rand.New(rand.NewPCG(45, 1))
 	data := synthetic(45, 60, 5, 3)
 	p := plainly(data)
 	var g mat.Dense
 	g.Mul(p.x, p.x.T())
-	s, _ := similarity.Heat(fixture.Must(similarity.SquaredDistances(t.Context(), p.x)), 0.02)
-	learned, err := similarity.Rule{Alpha: 1, Beta: 1, Steps: 500, Tolerance: 1e-6}.Learn(context.Background(), &g, s,
-		func(float64) {})
+	squared := fixture.Must(similarity.SquaredDistances(t.Context(), p.x))
+	paper, _ := heat(squared)
+	t.Run("as in the paper", func(t *testing.T) {
+		testLPPnewS(t, similarity.Rule{Alpha: 1, Beta: 1}, &g, paper, data, p, map[string]string{"ridge": "0.2", "alpha": "1",
+			"beta": "1", "sigma": "0.02"})
+	})
+	nearest, length := 0.0, mat.Trace(&g)/float64(p.n)
+	for i := range p.n {
+		nearest += p.dist2(i, p.nearest(i, 1, func(j int) bool { return j != i })[0]) / float64(p.n)
+	}
+	own, _ := similarity.Heat(squared, 4*nearest)
+	t.Run("defaults", func(t *testing.T) {
+		testLPPnewS(t, similarity.Rule{Alpha: 8 * length, Beta: 0.1 * length}, &g, own, data, p,
+			map[string]string{"ridge": "0.2"})
+	})
+}
+
+func testLPPnewS(t *testing.T, rule similarity.Rule, g, s *mat.Dense, data *model.Data, p *plain,
+	params map[string]string) {
+	rng := rand.New(rand.NewPCG(45, 1))
+	rule.Steps, rule.Tolerance = 500, 1e-6
+	learned, err := rule.Learn(t.Context(), g, s, func(float64) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -348,7 +371,7 @@ func TestLPPnewSMeetsItsPencil(t *testing.T) {
 			}
 		}
 	}
-	m := fit(t, data, Config{Method: "lppnews", Dim: 3, Params: map[string]string{"ridge": "0.2"}})
+	m := fit(t, data, Config{Method: "lppnews", Dim: 3, Params: params})
 	n, d := linalg.Symmetric(form(degrees, p.x)), linalg.Symmetric(form(laplacian, p.x))
 	d = ridged(d, 0.2*mat.Trace(d)/float64(p.m))
 	a := matrixOf(m)

@@ -3,6 +3,7 @@ package method
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/gonum/mat"
@@ -52,9 +53,9 @@ var lppnews = frame.Method{
 
 func similarityParams() []frame.Param {
 	return []frame.Param{
-		frame.FloatParam("alpha", "1", "weight of the distance to the heat similarity", 0, 1e9),
-		frame.FloatParam("beta", "1", "weight of the sum of the similarities: a larger one makes them sparser", 0, 1e9),
-		frame.FloatParam("sigma", "0.02", "width of the heat similarity, as a share of the least of the rows' largest squared distances", 1e-9, 1e9),
+		frame.FloatParam("alpha", "auto", "weight of the distance to the heat similarity: auto (8 times the mean squared length of the rows), or a number (1 in the paper)", 0, 1e9, "auto"),
+		frame.FloatParam("beta", "auto", "weight of the sum of the similarities, a larger one makes them sparser: auto (0.1 times the mean squared length of the rows), or a number (1 in the paper)", 0, 1e9, "auto"),
+		frame.FloatParam("sigma", "auto", "width of the heat similarity: auto (4 times the mean squared distance to the nearest row), or a share of the least of the rows' largest squared distances (0.02 in the paper)", 1e-9, 1e9, "auto"),
 		frame.IntParam("iters", "500", "most steps", 1),
 		frame.Choice("start", "ones", "weights to start from: ones (the paper's) or sum (rows that sum to 1: nearer to the optimum after as many steps)", "ones", "sum"),
 		frame.FloatParam("tol", "1e-6", "relative change of the objective that ends the steps", 0, 1),
@@ -82,6 +83,7 @@ func learnedBound(t *frame.Task) (int, string) {
 type learnedSimilarity struct {
 	*similarity.Learned
 	kernel mapping.Kernel
+	rule   similarity.Rule
 	rate   float64 // the heat similarity is exp(-rate d^2)
 }
 
@@ -105,21 +107,21 @@ func learnSimilarity(ctx context.Context, t *frame.Task) (*learnedSimilarity, er
 	if o := t.Origin(); name == "linear" && mat.Norm(mat.NewVecDense(m, o), 2) > 0 {
 		kernel.Origin = o // the paper's X is not centred
 	}
-	rule := similarity.Rule{Alpha: t.Float("alpha"), Beta: t.Float("beta"), Steps: t.Int("iters"),
-		Tolerance: t.Float("tol"), SumToOne: t.Params["start"] == "sum"}
 	l := &learnedSimilarity{kernel: kernel}
 	squared, err := similarity.SquaredDistances(ctx, t.X)
 	if err != nil {
 		return nil, err
 	}
+	width := heatWidth(t, squared)
 	var s *mat.Dense
-	s, l.rate = similarity.Heat(squared, t.Float("sigma"))
+	s, l.rate = similarity.Heat(squared, width)
 	gram, err := kernel.Gram(ctx, rows, m)
 	if err != nil {
 		return nil, err
 	}
 	g := mat.DenseCopyOf(gram)
-	if l.Learned, err = rule.Learn(ctx, g, s, func(done float64) { t.ReportProgress("similarity", done) }); err != nil {
+	l.rule = balance(t, g)
+	if l.Learned, err = l.rule.Learn(ctx, g, s, func(done float64) { t.ReportProgress("similarity", done) }); err != nil {
 		return nil, err
 	}
 	if t.Memo != nil {
@@ -131,8 +133,48 @@ func learnSimilarity(ctx context.Context, t *frame.Task) (*learnedSimilarity, er
 	return searched(t, l), nil
 }
 
+// The paper's alpha = beta = 1 and sigma = 0.02 are for curves of two features in [0, 1]. The error of reconstruction
+// grows with the length of the rows, which grows with the number of features and with their unit: beside it a fixed
+// alpha leaves the heat similarity, which is at most 1, without a say. And the more features there are the less the
+// nearest row is nearer than the farthest: 0.02 of the largest squared distances is twice the nearest squared distance on iris and
+// an eighth of it on sonar, where the heat similarity is then next to zero for all pairs. Hence shares of what the rows have.
+const (
+	alphaShare = 8
+	betaShare  = 0.1
+	widthShare = 4
+	paperSigma = 0.02
+)
+
+// balance weighs the terms of the objective.
+func balance(t *frame.Task, g *mat.Dense) similarity.Rule {
+	n, _ := g.Dims()
+	length := mat.Trace(g) / float64(n)
+	share := func(name string, of float64) float64 {
+		if t.Params[name] == "auto" {
+			return of * length
+		}
+		return t.Float(name)
+	}
+	return similarity.Rule{Alpha: share("alpha", alphaShare), Beta: share("beta", betaShare), Steps: t.Int("iters"),
+		Tolerance: t.Float("tol"), SumToOne: t.Params["start"] == "sum"}
+}
+
+// heatWidth is the width of the heat similarity; the paper's where every row has an equal one.
+func heatWidth(t *frame.Task, squared *mat.Dense) float64 {
+	if t.Params["sigma"] != "auto" {
+		return similarity.Width(squared, t.Float("sigma"))
+	}
+	if width := widthShare * similarity.MeanNearest(squared); width > 0 {
+		return width
+	}
+	return similarity.Width(squared, paperSigma)
+}
+
 // searched puts how the learning went in the report.
 func searched(t *frame.Task, l *learnedSimilarity) *learnedSimilarity {
+	if r := l.rule; slices.Contains([]string{t.Params["alpha"], t.Params["beta"], t.Params["sigma"]}, "auto") {
+		t.Report.Note(fmt.Sprintf("similarity: alpha %.4g, beta %.4g, heat exp(-%.4g d^2)", r.Alpha, r.Beta, l.rate))
+	}
 	t.Report.Search = &model.Search{Start: l.Start, End: l.End, Gradient: l.Gradient, Steps: l.Steps}
 	if l.Steps == t.Int("iters") {
 		worse := ""
@@ -185,8 +227,8 @@ func fitLEnewS(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &mapping.SimilarityMap{Training: t.Training(nil, y, t.D), Lambda: lambda, Alpha: t.Float("alpha"),
-		Beta: t.Float("beta"), Rate: l.rate, K: l.kernel}
+	e := &mapping.SimilarityMap{Training: t.Training(nil, y, t.D), Lambda: lambda, Alpha: l.rule.Alpha,
+		Beta: l.rule.Beta, Rate: l.rate, K: l.kernel}
 	return &frame.Solution{Dim: t.D, Eigenvalues: lambda, Informative: t.D, Mapping: e}, nil
 }
 

@@ -48,15 +48,36 @@ type Rule struct {
 	SumToOne bool
 }
 
-// Heat is S: exp(-rate d^2), rate = 1/(2r), 2r = sigma min_i max_j
-// d_ij^2, zero on the diagonal. squared is n x n.
-func Heat(squared *mat.Dense, sigma float64) (s *mat.Dense, rate float64) {
+// Width is that of the heat similarity in the LEnewS paper, 2r = sigma min_i max_j d_ij^2. squared is n x n.
+func Width(squared *mat.Dense, sigma float64) float64 {
 	n, _ := squared.Dims()
 	least := math.Inf(1)
 	for i := range n {
 		least = min(least, linalg.FloatMax(squared.RawRowView(i)))
 	}
-	if width := sigma * least; width > 0 {
+	return sigma * least
+}
+
+// MeanNearest is the mean over rows of the squared distance to the nearest other one.
+func MeanNearest(squared *mat.Dense) float64 {
+	n, _ := squared.Dims()
+	mean := 0.0
+	for i := range n {
+		least := math.Inf(1)
+		for j, d := range squared.RawRowView(i) {
+			if i != j {
+				least = min(least, d)
+			}
+		}
+		mean += least / float64(n)
+	}
+	return mean
+}
+
+// Heat is S: exp(-rate d^2), rate = 1/width, zero on the diagonal. squared is n x n.
+func Heat(squared *mat.Dense, width float64) (s *mat.Dense, rate float64) {
+	n, _ := squared.Dims()
+	if width > 0 {
 		rate = min(1/width, math.MaxFloat64)
 	}
 	s = mat.NewDense(n, n, nil)
