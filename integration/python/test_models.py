@@ -116,6 +116,25 @@ def test_model_file(run, tmp_path, scale):
         read(model)
 
 
+@pytest.mark.parametrize("method, scale", [("lda", "standard"), ("pairacc", "minmax"), ("tnca", "unit"), ("mfa", "none"), ("pca", "standard")])
+def test_landmark_model_file(run, tmp_path, method, scale):
+    """The documented reader gives what `transform` gives of a model behind landmarks, missing values included."""
+    read, transform = documented_reader()
+    x, y = load_wine(return_X_y=True)
+    path, out, model = tmp_path / "w.csv", tmp_path / "out.csv", tmp_path / "m.embedd"
+    gaps = x.copy()
+    gaps[::7, 3] = np.nan
+    rows = [",".join("" if np.isnan(v) else repr(float(v)) for v in row) + f",c{label}" for row, label in zip(gaps, y)]
+    path.write_text("\n".join([",".join(f"x{j}" for j in range(13)) + ",label", *rows]) + "\n")
+    run("fit", "--data", path, "--label", "label", "--method", method, "--dim", "2", "--scale", scale, "--landmarks", "40", "--nulls", "impute", "-o", model)
+    run("transform", "--model", model, "--data", path, "--nulls", "impute", "-o", out)
+    names = open(out).readline().strip().split(",")
+    at = [names.index(f"embedding_{k}") for k in range(2)]
+    got = np.array([[float(line.split(",")[k]) for k in at] for line in open(out).readlines()[1:]])
+    want = transform(read(model), gaps)
+    assert (np.abs(got - want) <= 1e-6 * (np.abs(want) + want.std(0))).all()
+
+
 def test_exported_arrays(run, tmp_path):
     """`model export` to .npz is the same numbers as its JSON, and the map in numpy is the map of the program."""
     x, y = load_wine(return_X_y=True)
