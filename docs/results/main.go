@@ -32,6 +32,7 @@ type section struct {
 
 var sections = []section{
 	{"usps", "USPS: even against odd, 0-4 against 5-9", []string{"usps"}, usps},
+	{"fields", "USPS: parallel fields", []string{"usps"}, fields},
 	{"uci", "Signed Laplacian embedding over d", []string{"breastcancer_wbc", "musk", "waveform", "wine"}, uci},
 	{"learned", "Learned similarity against the best graph", learnedSets, learned},
 	{"curve", "Curves on a line", nil, curve},

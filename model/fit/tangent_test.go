@@ -254,11 +254,29 @@ func quadratic(m *graph.Matrix, f *mat.Dense) *mat.Dense {
 	return &out
 }
 
+// By default the gradients are made orthonormal: they span what they spanned, the first ones what the first ones did.
+func TestLPFEMakesGradientsOrthonormal(t *testing.T) {
+	data := fixture.Dataset(t, "wine")
+	unit := matrixOf(fit(t, data, Config{Method: "lpfe", Dim: 3, Params: map[string]string{"ridge": "0.1"}}))
+	plain := matrixOf(fit(t, data, Config{Method: "lpfe", Dim: 3, Params: map[string]string{"ridge": "0.1",
+		"metric": "plain"}}))
+	var inner mat.Dense
+	inner.Mul(unit.T(), unit)
+	if e := notIdentity(&inner); e > 1e-9 {
+		t.Errorf("A'A differs from I by %.2g", e)
+	}
+	for d := 1; d <= 3; d++ {
+		if s := sine(t, unit.Slice(0, data.M, 0, d).(*mat.Dense), plain.Slice(0, data.M, 0, d).(*mat.Dense)); s > 1e-9 {
+			t.Errorf("the first %d columns span another space, sine %.2g", d, s)
+		}
+	}
+}
+
 // The normal equations of the linear functions hold, with fields that are
 // eigenvectors of R.
 func TestLPFESolvesItsNormalEquations(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
-	m := fit(t, data, Config{Method: "lpfe", Params: map[string]string{"ridge": "0.1"}})
+	m := fit(t, data, Config{Method: "lpfe", Params: map[string]string{"ridge": "0.1", "metric": "plain"}})
 	p := plainly(data)
 	lists, err := graph.Nearest(context.Background(), p.x, 10)
 	if err != nil {

@@ -55,11 +55,17 @@ func fitLFDA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 			linalg.ScaleColumn(a, j, math.Sqrt(max(l, 0)))
 		}
 	case "orthonormalized":
-		var qr mat.QR
-		qr.Factorize(a)
-		var q mat.Dense
-		qr.QTo(&q)
-		a.Copy(q.Slice(0, t.M, 0, s.Dim))
+		orthonormalize(a)
 	}
 	return s, nil
+}
+
+// orthonormalize makes columns orthonormal, each by what it adds to those before it.
+func orthonormalize(a *mat.Dense) {
+	m, d := a.Dims()
+	var qr mat.QR
+	qr.Factorize(a)
+	var q mat.Dense
+	qr.QTo(&q)
+	a.Copy(q.Slice(0, m, 0, d))
 }

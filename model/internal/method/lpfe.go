@@ -23,6 +23,8 @@ import (
 //
 //	a = (2 X L X' + rho I)^-1 X r,  r_a = sum_j w_aj (x_a - x_j)'(T_j v_j + T_a v_a)
 //
+// a is the gradient of f. Fields have length 1 and are orthogonal to each other, and so the gradients are made: else a
+// field that no linear function follows, or that says what earlier ones did, weighs by chance.
 // After Lin, He, Zhang and Ji 2013; the linear f is ours.
 var lpfe = frame.Method{
 	Name: "lpfe", Title: "linear parallel field embedding",
@@ -31,7 +33,8 @@ var lpfe = frame.Method{
 	Params: []frame.Param{
 		frame.IntParam("k", "10", "nearest rows that each row is joined with", 1),
 		frame.ComponentsParam,
-		frame.RidgeParam("oas", "relative ridge of 2 X L X': oas (of the total scatter) or a number; 0 is a rank cut", true),
+		frame.RidgeParam("1", "relative ridge of 2 X L X': oas (of the total scatter) or a number; 0 is a rank cut", true),
+		frame.Choice("metric", "orthonormalized", "columns made orthonormal, earlier ones first (orthonormalized), or as solved (plain)", "orthonormalized", "plain"),
 	},
 	Dim:     frame.TwoColumns,
 	Bound:   frame.EveryColumn,
@@ -88,7 +91,10 @@ func fitLPFE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	}
 	var right mat.Dense
 	right.Mul(t.X.T(), r)
-	a := q.Solve(&right)
+	a := mat.DenseCopyOf(q.Solve(&right))
+	if t.Params["metric"] == "orthonormalized" {
+		orthonormalize(a)
+	}
 	return &frame.Solution{Components: a.RawMatrix().Data, Dim: t.D, Eigenvalues: fields.Values, Informative: t.D}, nil
 }
 
