@@ -36,6 +36,9 @@ func TestOneTable(t *testing.T) {
 	}
 	first := filepath.Join(t.TempDir(), "first")
 	digest := ""
+	others := [][]string{{"--method", "pairacc", "--dim", "2", "--landmarks", "12"},
+		{"--method", "blend", "--set", "members=lda/standard/2,pca/none/2,dla/minmax/2/beta=0.3"}}
+	wants := make([]string, len(others))
 	for _, path := range paths {
 		args := append([]string{"fit", "--data", path, "--label", "label", "--method", "lda", "-o",
 			filepath.Join(t.TempDir(), "m")}, options(filepath.Base(path))...)
@@ -59,6 +62,20 @@ func TestOneTable(t *testing.T) {
 		}
 		if m.Digest() != digest {
 			t.Errorf("%s: another model than that of %s", path, paths[0])
+		}
+		for i, other := range others {
+			out := filepath.Join(t.TempDir(), "m")
+			must(t, slices.Concat([]string{"fit", "--data", path, "--label", "label", "-o", out}, other,
+				options(filepath.Base(path)))...)
+			if m, err = readModel(out); err != nil {
+				t.Fatal(err)
+			}
+			if wants[i] == "" {
+				wants[i] = m.Digest()
+			}
+			if m.Digest() != wants[i] {
+				t.Errorf("%s: %v gives another model than of %s", path, other, paths[0])
+			}
 		}
 	}
 	for _, path := range []string{"pandas.csv", "pyarrow_exact.parquet", "polars.arrow", "duckdb_exact.parquet"} {
