@@ -152,7 +152,7 @@ func newCourse(b *testing.B, url string, msgs [][]byte) *course {
 	}
 	c.last = uint64(min(turnMessages, turnBytes/len(msgs[0])))
 	for i := range c.last {
-		must(c.observer.PublishAsync("features.bench", msgs[int(i)%len(msgs)]))(b)
+		must(c.observer.PublishAsync("features.bench", msgs[int(i)%len(msgs)], jetstream.WithStallWait(time.Minute)))(b)
 	}
 	select {
 	case <-c.observer.PublishAsyncComplete():

@@ -106,6 +106,9 @@ type Config struct {
 	// the system has that for threads (Linux): answers do not wait for it. Threads are the host's, so it is the host's choice. A thread that waits
 	// for a core holds one of GOMAXPROCS, and what stops all goroutines waits for it: one more makes up for the first.
 	LowPriority bool
+	// Busy, where set, tells whether answers wait. While it does, and once a first model is live, learning rests for nine
+	// tenths of the time; what it decides stays the same. It is asked many times a second and must not block.
+	Busy func() bool
 	// Labels, where set, lets labels come apart from their rows: Stage.LearnLabels takes them. Spec names key and
 	// label.
 	Labels *Labels

@@ -75,10 +75,20 @@ func learners(workers int) int {
 func (l *learner) start() {
 	ctx, cancel := context.WithCancel(model.Limit(context.Background(), learners(l.config.Fit.Workers)))
 	l.cancel = cancel
+	paced := newPace(ctx, l.giveWay)
 	go func() {
 		defer close(l.done)
-		l.work(ctx, l.config.LowPriority)
+		l.work(paced, l.config.LowPriority)
 	}()
+}
+
+// giveWay tells whether answers wait that are not themselves waiting for a model.
+func (l *learner) giveWay() bool {
+	if l.config.Busy == nil || !l.config.Busy() {
+		return false
+	}
+	live := l.stage.Live()
+	return live != nil && !live.Bootstrap
 }
 
 func (l *learner) close() {
@@ -91,7 +101,7 @@ func (l *learner) close() {
 
 // work takes one lesson after another; between them it lets the time go on while there is no model, so that a first one
 // comes in silence too. Asked to, it steps aside for answers once there is a model: until then they wait for it.
-func (l *learner) work(ctx context.Context, stepAside bool) {
+func (l *learner) work(ctx *pace, stepAside bool) {
 	tick := time.NewTicker(tickOf(l.config.Training.Every.Period))
 	defer tick.Stop()
 	for ctx.Err() == nil {
@@ -107,7 +117,9 @@ func (l *learner) work(ctx context.Context, stepAside bool) {
 		select {
 		case <-ctx.Done():
 		case <-l.wake:
+			ctx.begin()
 		case <-tick.C:
+			ctx.begin()
 			if l.begin() {
 				l.trainer.tick(ctx, l.config.Clock())
 				l.report()

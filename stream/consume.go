@@ -39,6 +39,7 @@ type input struct {
 	time      time.Time
 	delivered uint64 // deliveries of this message, this one included
 	number    uint64 // the consumer's own number of this delivery
+	pending   uint64 // messages behind it that the consumer has still to bring
 	size      int64
 	at        time.Time // when it came
 	doubt     bool      // it may be answered already
@@ -70,6 +71,8 @@ type held struct {
 	working int           // how many of them are worked on
 	freed   chan struct{} // signalled for who pulls when bytes became free
 	left    chan struct{} // signalled for who answers when one was taken out
+
+	pressure *pressure
 }
 
 // heldKey tells messages apart, those of a stream and of one of the same name before it too.
@@ -80,8 +83,8 @@ type heldKey struct {
 
 func keyOf(in *input) heldKey { return heldKey{in.origin.Created.UnixNano(), in.origin.Seq} }
 
-func newHeld() *held {
-	return &held{msgs: map[heldKey]*input{}, freed: make(chan struct{}, 1), left: make(chan struct{}, 1)}
+func newHeld(p *pressure) *held {
+	return &held{msgs: map[heldKey]*input{}, freed: make(chan struct{}, 1), left: make(chan struct{}, 1), pressure: p}
 }
 
 // bind marks what is held of another stream of that name: its answers still leave, and nothing is acknowledged.
@@ -105,6 +108,7 @@ func (h *held) add(in *input) bool {
 	h.msgs[keyOf(in)] = in
 	h.bytes += in.size
 	h.ahead += in.size
+	h.pressure.held.Add(1)
 	return true
 }
 
@@ -132,6 +136,7 @@ func (h *held) remove(in *input) {
 		h.ahead -= in.size
 	}
 	h.mu.Unlock()
+	h.pressure.held.Add(-1)
 	wake(h.freed)
 	wake(h.left)
 }
@@ -258,7 +263,7 @@ func (p *pipeline) serve(ctx context.Context) error {
 		return err
 	}
 	defer u.close()
-	h := newHeld()
+	h := newHeld(p.pressure)
 	pulled := make(chan *input, ackPending)
 	sent := make(chan *answer, ackPending)
 	// After ctx is done nothing more is pulled; what was pulled has so long to get through.
@@ -307,6 +312,7 @@ func (p *pipeline) serve(ctx context.Context) error {
 	err = p.pull(ctx, h, pulled)
 	close(pulled)
 	wg.Wait()
+	p.pressure.held.Add(-int64(len(h.msgs)))
 	left := h.all()
 	for _, msg := range left { // what could not be answered is there for the next one at once
 		_ = msg.Nak()
@@ -406,6 +412,7 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 				_ = msg.Nak()
 				return
 			}
+			p.pressure.came(in.pending)
 			killpoint.Here(killpoint.Pulled)
 			in.doubt = in.delivered > 1 || in.origin.Seq <= newest
 			newest = max(newest, in.origin.Seq)
@@ -478,7 +485,7 @@ func (p *pipeline) received(msg *delivery, created time.Time) *input {
 	return &input{
 		msg: msg, subject: msg.Subject(), header: msg.Headers(), data: msg.Data(), time: meta.Timestamp,
 		origin:    wire.Origin{Stream: p.Stream, Created: created, Seq: meta.Sequence.Stream},
-		delivered: meta.NumDelivered, number: meta.Sequence.Consumer, size: int64(len(msg.Data())) + 1024,
+		delivered: meta.NumDelivered, number: meta.Sequence.Consumer, pending: meta.NumPending, size: int64(len(msg.Data())) + 1024,
 		at: time.Now(),
 	}
 }

@@ -30,6 +30,7 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 	sub, err := p.nc.Subscribe(p.Subject, func(msg *nats.Msg) {
 		in := &input{subject: msg.Subject, header: msg.Header, data: msg.Data, time: time.Now(), delivered: 1,
 			size: int64(len(msg.Data)) + 1024}
+		p.pressure.came(0)
 		if p.feed != nil && p.holds() {
 			p.hand(in, &lesson{data: in.data})
 		}

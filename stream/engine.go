@@ -46,6 +46,8 @@ type Engine struct {
 	bucket *lease.Bucket  // of the server; nil where it has none
 	leased bool           // that is known
 
+	pressure pressure
+
 	mu      sync.Mutex
 	running []*pipeline
 }
@@ -197,7 +199,8 @@ func (e *Engine) mayPass(err error) bool {
 // open binds what a pipeline needs and makes its stage.
 func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *access, c Pipeline) (*pipeline, error) {
 	p := &pipeline{Pipeline: c, nc: e.options.Conn, js: js, metrics: e.metrics, log: e.log.With("pipeline", c.Name),
-		halt: halt{stop: c.Stop}, access: access, drain: e.drain, again: make(chan struct{}, 1), noting: make(chan struct{}, 1)}
+		halt: halt{stop: c.Stop}, access: access, drain: e.drain, again: make(chan struct{}, 1), noting: make(chan struct{}, 1),
+		pressure: &e.pressure}
 	p.busy.Store(time.Now().UnixNano())
 	if c.Stream != "" {
 		if err := p.bind(ctx); err != nil {
@@ -206,7 +209,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *acces
 	}
 	p.counters = p.metrics.begin(c.Name)
 	s := &p.Stage
-	s.Logger, s.Clock = p.log, e.options.Clock
+	s.Logger, s.Clock, s.Busy = p.log, e.options.Clock, e.pressure.busy
 	if s.Clock == nil {
 		s.Clock = time.Now
 	}

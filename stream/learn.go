@@ -300,12 +300,11 @@ func (r *reader) pull(ctx context.Context, c *cursor, most int) (int, error) {
 		if in == nil || gap {
 			return
 		}
-		meta, _ := msg.Metadata()
 		if c.delivered++; in.number != c.delivered {
 			gap = true
 			return
 		}
-		c.pending = meta.NumPending
+		c.pending = in.pending
 		r.learned(ctx, &lesson{origin: in.origin, subject: in.subject, time: in.time, data: in.data})
 	})
 	if err == nil && gap {

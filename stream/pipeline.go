@@ -143,6 +143,7 @@ type pipeline struct {
 	again     chan struct{}                      // has the watcher look at once
 	lose      atomic.Pointer[context.CancelFunc] // says that the consumer that the hot path has bound is gone
 	waiting   atomic.Pointer[queue[*input]]      // on core NATS, what is not answered
+	pressure  *pressure                          // of the engine
 	busy      atomic.Int64                       // when an input was last answered, in nanoseconds
 	draining  atomic.Bool
 }

@@ -39,7 +39,11 @@ func TestQueueDropsOldest(t *testing.T) {
 // TestHeld: bytes and messages between pull and acknowledgement are bounded, and a redelivery of a held message is
 // known.
 func TestHeld(t *testing.T) {
-	h := newHeld()
+	var p pressure
+	h := newHeld(&p)
+	if p.busy() {
+		t.Error("nothing is held, and something waits")
+	}
 	a := &input{origin: wire.Origin{Seq: 1}, size: 60}
 	if !h.add(a) || h.add(&input{origin: wire.Origin{Seq: 1}, size: 60}) {
 		t.Fatal("a message is held once")

@@ -225,6 +225,9 @@ func (s *site) pupil(change func(*Pipeline), teach func(*pupil, *lesson)) *pupil
 	q.end = sync.OnceFunc(func() {
 		cancel()
 		wg.Wait()
+		if n := q.pressure.held.Load(); n != 0 {
+			s.Errorf("%d inputs wait for ever, as far as learning knows", n)
+		}
 		q.close()
 		js.Conn().Close()
 	})

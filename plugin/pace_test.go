@@ -1,0 +1,66 @@
+package plugin
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestPace: while answers wait, learning rests for nine times as long as it worked, and not at all where none waits; the
+// end of the stage ends a rest.
+func TestPace(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	asked, until := 0, 0
+	p := newPace(ctx, func() bool { asked++; return asked < until })
+	longAgo := time.Now().Add(-time.Hour)
+
+	p.since = longAgo
+	if err := p.Err(); err != nil || asked != 1 || !p.since.After(longAgo) {
+		t.Errorf("nothing waits: asked %d times, %v", asked, err)
+	}
+
+	asked, until = 0, 4
+	p.since = longAgo
+	begin := time.Now()
+	if err := p.Err(); err != nil || asked < until && time.Since(begin) < rest*mostWork {
+		t.Errorf("it rested for %v and asked %d times, of which %d had answers waiting; %v", time.Since(begin), asked, until, err)
+	}
+
+	asked, until = 0, 1<<30 // always
+	for _, worked := range []time.Duration{leastWork, 3 * leastWork} {
+		begin = time.Now()
+		p.since = begin.Add(-worked)
+		if err := p.Err(); err != nil || time.Since(begin) < rest*worked {
+			t.Errorf("after %v of work it rested for %v; %v", worked, time.Since(begin), err)
+		}
+	}
+
+	stop()
+	p.since = longAgo
+	if err := p.Err(); err == nil {
+		t.Error("the context is over, and a rest says nothing of it")
+	}
+}
+
+// TestPacedStage: a stage that rests learns the same models, and does not rest before the first.
+func TestPacedStage(t *testing.T) {
+	rows := clouds(rand.New(rand.NewPCG(43, 44)), 1000, 3)
+	var digests [2]string
+	for i := range digests {
+		var asked atomic.Int64
+		waits := i == 1
+		s := newStage(t, func(c *Config) { c.Busy = func() bool { asked.Add(1); return waits } })
+		if s.learner.giveWay() {
+			t.Error("answers wait for the first model, and learning for them")
+		}
+		teach(t, s, 1, rows)
+		if digests[i] = s.Live().Model.Digest(); asked.Load() == 0 || s.learner.giveWay() != waits {
+			t.Errorf("whether answers wait was asked %d times; learning gives way: %t", asked.Load(), s.learner.giveWay())
+		}
+	}
+	if digests[0] != digests[1] {
+		t.Error("what is learned depends on who waits")
+	}
+}
