@@ -3,6 +3,7 @@ package arrowio
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
@@ -27,6 +28,32 @@ type block struct {
 	bytes  []byte // a multiple of 8
 	fields []flatbuffers.UOffsetT
 	pairs  []pairAt
+	last   atomic.Pointer[written]
+}
+
+// written is a schema frame as it was written last. The next one mostly differs from it in the digits of a number.
+type written struct {
+	frame []byte
+	meta  []wire.Pair
+	at    []int // where each value of meta stands
+}
+
+// again appends the frame with the values of meta in place of its own; false where it is another frame but for those.
+func (w *written) again(dst []byte, meta []wire.Pair) ([]byte, bool) {
+	if w == nil || len(meta) != len(w.meta) {
+		return dst, false
+	}
+	for i, m := range meta {
+		if m.Key != w.meta[i].Key || len(m.Value) != len(w.meta[i].Value) {
+			return dst, false
+		}
+	}
+	begin := len(dst)
+	dst = append(dst, w.frame...)
+	for i, m := range meta {
+		copy(dst[begin+w.at[i]:], m.Value)
+	}
+	return dst, true
 }
 
 type pairAt struct {
@@ -35,9 +62,9 @@ type pairAt struct {
 }
 
 // newBlock copies top-level fields of s, and appends those of extra.
-func newBlock(s *schema, fields []int, extra func(*flatbuffers.Builder) []flatbuffers.UOffsetT) (block, *Error) {
+func newBlock(s *schema, fields []int, extra func(*flatbuffers.Builder) []flatbuffers.UOffsetT) (*block, *Error) {
 	b := flatbuffers.NewBuilder(1024)
-	var k block
+	k := &block{}
 	for i := 0; i < s.pairs.Len; i++ {
 		kv, err := s.pairs.Table(i, "a metadata entry")
 		if err != nil {
@@ -307,6 +334,10 @@ func embeddingFields(b *flatbuffers.Builder, names []string, list int) (at []fla
 
 // schemaFrame appends a schema frame: the block, with meta after the pairs of the user.
 func (k *block) schemaFrame(dst []byte, meta []wire.Pair) []byte {
+	dst, done := k.last.Load().again(dst, meta)
+	if done {
+		return dst
+	}
 	b := builders.Get().(*flatbuffers.Builder)
 	defer builders.Put(b)
 	b.Reset()
@@ -317,8 +348,10 @@ func (k *block) schemaFrame(dst []byte, meta []wire.Pair) []byte {
 			pairs = append(pairs, p.offset)
 		}
 	}
-	for _, m := range meta {
+	values := make([]flatbuffers.UOffsetT, len(meta))
+	for i, m := range meta {
 		value := b.CreateString(m.Value)
+		values[i] = value
 		pairs = append(pairs, pair(b, b.CreateString(m.Key), value))
 	}
 	var pairsAt flatbuffers.UOffsetT
@@ -329,8 +362,21 @@ func (k *block) schemaFrame(dst []byte, meta []wire.Pair) []byte {
 	b.StartObject(4)
 	b.PrependUOffsetTSlot(1, fields, 0)
 	b.PrependUOffsetTSlot(2, pairsAt, 0)
-	return appendFrame(dst, b, headSchema, b.EndObject(), 0, 0)
+	begin := len(dst)
+	dst = appendFrame(dst, b, headSchema, b.EndObject(), 0, 0)
+	if len(dst)-begin > len(k.bytes)+metadataReserve {
+		return dst
+	}
+	w := &written{frame: slices.Clone(dst[begin:]), meta: slices.Clone(meta)}
+	for _, value := range values { // counted from the end; the length of the text stands before it
+		w.at = append(w.at, framePrefix+len(b.FinishedBytes())-int(value)+flatbuffers.SizeUOffsetT)
+	}
+	k.last.Store(w)
+	return dst
 }
+
+// framePrefix is how many bytes stand before the metadata of a frame.
+const framePrefix = 8
 
 // appendFrame finishes the message table and appends prefix and metadata.
 func appendFrame(dst []byte, b *flatbuffers.Builder, kind byte, head flatbuffers.UOffsetT, body int,

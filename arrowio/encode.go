@@ -48,7 +48,7 @@ type draftKey struct {
 
 // A draft is what the outputs of one plan have in common.
 type draft struct {
-	block  block
+	block  *block
 	fields []int // the kept top-level fields
 	// of a record of theirs and the output, but for the data buffers of views
 	nodes, buffers int
@@ -276,7 +276,7 @@ func (e *Encoder) draft(p *plan, dim int) (*draft, *Error) {
 	if fail != nil {
 		return nil, fail
 	}
-	size := p.schema.size() + 2*len(d.block.bytes)
+	size := p.schema.size() + 3*len(d.block.bytes) + metadataReserve
 	if size > maxPlanBytes {
 		return d, nil
 	}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -331,4 +333,45 @@ func TestRunsLoseRows(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestSchemaFrameAgain: an encoder that has written a schema before writes the bytes that a new one does, whatever the
+// metadata were then and are now, from several goroutines at once.
+func TestSchemaFrameAgain(t *testing.T) {
+	user := arrow.NewMetadata([]string{"owner", "source"}, []string{"somebody", "theirs"})
+	x := arrow.Field{Name: "x", Type: arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Float32)}
+	schema := arrow.NewSchema([]arrow.Field{{Name: "id", Type: arrow.PrimitiveTypes.Int32}, x}, &user)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	b.Field(0).(*array.Int32Builder).Append(7)
+	b.Field(1).(*array.FixedSizeListBuilder).Append(true)
+	b.Field(1).(*array.FixedSizeListBuilder).ValueBuilder().(*array.Float32Builder).AppendValues([]float32{1, 2}, nil)
+	rec := b.NewRecord()
+	defer rec.Release()
+	msg, err := FromRecords(schema, rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reduced := numbered(decode(t, newDecoder(t, Spec{Features: []string{"x"}}), msg), 2)
+	kept := newEncoder(t, Output{})
+	keys := []string{"source", "owner", "model", "part", ""}
+	var wg sync.WaitGroup
+	for worker := range 4 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(worker), 5))
+			for range 300 {
+				var meta []wire.Pair
+				for _, key := range keys[:r.IntN(len(keys)+1)] {
+					meta = append(meta, wire.Pair{Key: key, Value: strings.Repeat(strconv.Itoa(r.IntN(10)), r.IntN(3))})
+				}
+				got, err := kept.Encode(reduced, meta)
+				want, fail := newEncoder(t, Output{}).Encode(reduced, meta)
+				if err != nil || fail != nil || !bytes.Equal(got, want) {
+					t.Errorf("with %v: %d bytes, %v; a new encoder writes %d others, %v", meta, len(got), err, len(want), fail)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
