@@ -1,6 +1,7 @@
 package arrowio
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,92 @@ type block struct {
 	fields []flatbuffers.UOffsetT
 	pairs  []pairAt
 	last   atomic.Pointer[written]
+	plain  atomic.Pointer[plainFrame]
+}
+
+// plainFrame is the metadata of a batch without texts of its own, dictionaries, views and compression. Of such batches
+// of one schema only numbers differ.
+type plainFrame struct {
+	bytes          []byte
+	nodes, buffers int // how many
+	// where the numbers stand
+	body, rows, nodeAt, bufferAt int
+}
+
+// newPlainFrame takes a frame, with its prefix and without its body; nil where a number is left out as zero.
+func newPlainFrame(frame []byte, r *record) *plainFrame {
+	meta := frame[framePrefix:]
+	message, err := flat.Root(meta, "")
+	if err != nil {
+		return nil
+	}
+	head, ok, err := message.Table(2, "")
+	if err != nil || !ok {
+		return nil
+	}
+	body, err := message.Slot(3, 8, "")
+	rows, fail := head.Slot(0, 8, "")
+	nodes, bad := head.Vector(1, 16, "")
+	buffers, worse := head.Vector(2, 16, "")
+	if errors.Join(err, fail, bad, worse) != nil || body == 0 || rows == 0 {
+		return nil
+	}
+	return &plainFrame{slices.Clone(frame), len(r.nodes), len(r.buffers), framePrefix + body, framePrefix + rows,
+		framePrefix + nodes.Pos, framePrefix + buffers.Pos}
+}
+
+// again appends the frame with the numbers of a record; false where it is another frame but for those.
+func (p *plainFrame) again(dst []byte, r *record) ([]byte, bool) {
+	if p == nil || len(r.nodes) != p.nodes || len(r.buffers) != p.buffers || len(r.variadic) > 0 || r.rows == 0 {
+		return dst, false
+	}
+	begin, at := len(dst), 0
+	dst = append(dst, p.bytes...)
+	frame := dst[begin:]
+	for i, b := range r.buffers {
+		le.PutUint64(frame[p.bufferAt+16*i:], uint64(at))
+		le.PutUint64(frame[p.bufferAt+16*i+8:], uint64(len(b)))
+		at += (len(b) + 7) &^ 7
+	}
+	if at == 0 {
+		return dst[:begin], false
+	}
+	for i, n := range r.nodes {
+		le.PutUint64(frame[p.nodeAt+16*i:], uint64(n.rows))
+		le.PutUint64(frame[p.nodeAt+16*i+8:], uint64(n.nulls))
+	}
+	le.PutUint64(frame[p.body:], uint64(at))
+	le.PutUint64(frame[p.rows:], uint64(r.rows))
+	return dst, true
+}
+
+// batchFrame appends a record batch frame with its body.
+func (k *block) batchFrame(dst []byte, p *part, codec *compressor) ([]byte, *Error) {
+	plain := codec == nil && p.batch.extra == 0
+	if plain {
+		var done bool
+		if dst, done = k.plain.Load().again(dst, &p.record); done {
+			return appendBody(dst, p.buffers), nil
+		}
+	}
+	begin := len(dst)
+	dst, e := p.dataFrame(dst, -1, &p.batch.frame, codec)
+	if e == nil && plain && len(p.variadic) == 0 && len(p.nodes) <= maxPlainNodes {
+		size := framePrefix + int(le.Uint32(dst[begin+4:]))
+		k.plain.Store(newPlainFrame(dst[begin:begin+size], &p.record))
+	}
+	return dst, e
+}
+
+// maxPlainNodes bounds the memory of a plainFrame.
+const maxPlainNodes = 64
+
+func appendBody(dst []byte, buffers [][]byte) []byte {
+	for _, x := range buffers {
+		dst = append(dst, x...)
+		dst = pad(dst, len(x))
+	}
+	return dst
 }
 
 // written is a schema frame as it was written last. The next one mostly differs from it in the digits of a number.
@@ -432,12 +519,7 @@ func (r *record) dataFrame(dst []byte, dict int, frame *flat.Table, codec *compr
 		head = b.EndObject()
 		kind = headDictionary
 	}
-	dst = appendFrame(dst, b, kind, head, body, pairs)
-	for _, x := range buffers {
-		dst = append(dst, x...)
-		dst = pad(dst, len(x))
-	}
-	return dst, nil
+	return appendBody(appendFrame(dst, b, kind, head, body, pairs), buffers), nil
 }
 
 // header writes the RecordBatch table and returns it with the length of the body.

@@ -55,6 +55,21 @@ type Message struct {
 	rows    int
 	size    int
 	most    int // Limits.Body
+
+	first Batch // most messages have one: few objects a message, since a small one takes no longer than they do
+	one   [1]*Batch
+}
+
+// next is a batch that add makes the message's next.
+func (m *Message) next() *Batch {
+	b := &m.first
+	if len(m.batches) > 0 {
+		b = &Batch{}
+	} else {
+		m.batches = m.one[:0]
+	}
+	b.message = m
+	return b
 }
 
 // Batches returns the record batches in their order.
@@ -220,7 +235,8 @@ func (d *Decoder) batch(m *Message, f frame, budget *int) *Error {
 		return fault(wire.TooManyRows, "more than %d record batches", d.limits.Batches).hint(
 			"send larger batches or more messages")
 	}
-	b := &Batch{message: m, frame: f.message}
+	b := m.next()
+	b.frame = f.message
 	w := schemaWalk{s: &schema{bytes: f.meta}, limits: d.limits}
 	pairs, e := w.metadata(f.message, 4)
 	if e != nil {
@@ -258,6 +274,7 @@ type Batch struct {
 	frame   flat.Table // of the frame, for its metadata
 	extra   int        // bytes that the metadata takes at most
 	blocks  []Block
+	block1  [1]Block
 	columns []column // of the features, in order
 
 	once   sync.Once

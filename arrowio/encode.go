@@ -224,12 +224,20 @@ func (e *Encoder) prepare(r Reduced) (*draft, []*part, *Error) {
 type part struct {
 	record
 	batch *Batch
+
+	few struct { // the memory of the record where it has few
+		nodes   [8]node
+		buffers [12][]byte
+	}
 }
 
 func (e *Encoder) part(d *draft, b *Batch, sel []span, y []float32, dim int) (*part, *Error) {
 	p := &part{batch: b}
 	p.rows, p.noting = count(sel), len(d.dicts) > 0
-	p.nodes, p.buffers = make([]node, 0, d.nodes), make([][]byte, 0, d.buffers)
+	p.nodes, p.buffers = p.few.nodes[:0], p.few.buffers[:0]
+	if d.nodes > cap(p.nodes) || d.buffers > cap(p.buffers) {
+		p.nodes, p.buffers = make([]node, 0, d.nodes), make([][]byte, 0, d.buffers)
+	}
 	for _, i := range d.fields {
 		if fail := p.take(&b.chunk, i, sel); fail != nil {
 			return nil, fail.in(b.layout.fields[i].name)
@@ -434,7 +442,7 @@ func (e *Encoder) write(d *draft, g *bundle, meta []wire.Pair, codec *compressor
 		}
 	}
 	for _, p := range g.parts {
-		if dst, fail = p.dataFrame(dst, -1, &p.batch.frame, codec); fail != nil {
+		if dst, fail = d.block.batchFrame(dst, p, codec); fail != nil {
 			return nil, fail
 		}
 	}

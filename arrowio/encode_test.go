@@ -335,24 +335,37 @@ func TestRunsLoseRows(t *testing.T) {
 	}
 }
 
-// TestSchemaFrameAgain: an encoder that has written a schema before writes the bytes that a new one does, whatever the
-// metadata were then and are now, from several goroutines at once.
-func TestSchemaFrameAgain(t *testing.T) {
+// TestFramesAgain: an encoder that has written outputs of a schema before writes the bytes that a new one does, whatever
+// rows and metadata were then and are now, from several goroutines at once.
+func TestFramesAgain(t *testing.T) {
 	user := arrow.NewMetadata([]string{"owner", "source"}, []string{"somebody", "theirs"})
 	x := arrow.Field{Name: "x", Type: arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Float32)}
-	schema := arrow.NewSchema([]arrow.Field{{Name: "id", Type: arrow.PrimitiveTypes.Int32}, x}, &user)
-	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
-	defer b.Release()
-	b.Field(0).(*array.Int32Builder).Append(7)
-	b.Field(1).(*array.FixedSizeListBuilder).Append(true)
-	b.Field(1).(*array.FixedSizeListBuilder).ValueBuilder().(*array.Float32Builder).AppendValues([]float32{1, 2}, nil)
-	rec := b.NewRecord()
-	defer rec.Release()
-	msg, err := FromRecords(schema, rec)
-	if err != nil {
-		t.Fatal(err)
+	name := arrow.Field{Name: "name", Type: arrow.BinaryTypes.String, Nullable: true}
+	schema := arrow.NewSchema([]arrow.Field{{Name: "id", Type: arrow.PrimitiveTypes.Int32}, name, x}, &user)
+	d := newDecoder(t, Spec{Features: []string{"x"}})
+	var inputs []*Message
+	for rows := range 6 {
+		b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+		for i := range rows {
+			b.Field(0).(*array.Int32Builder).Append(int32(i))
+			if i%3 == 2 {
+				b.Field(1).AppendNull()
+			} else {
+				b.Field(1).(*array.StringBuilder).Append(strings.Repeat("n", 5*i))
+			}
+			list := b.Field(2).(*array.FixedSizeListBuilder)
+			list.Append(true)
+			list.ValueBuilder().(*array.Float32Builder).AppendValues([]float32{1, 2}, nil)
+		}
+		rec := b.NewRecord()
+		msg, err := FromRecords(schema, rec, rec)
+		rec.Release()
+		b.Release()
+		if err != nil {
+			t.Fatal(err)
+		}
+		inputs = append(inputs, decode(t, d, msg))
 	}
-	reduced := numbered(decode(t, newDecoder(t, Spec{Features: []string{"x"}}), msg), 2)
 	kept := newEncoder(t, Output{})
 	keys := []string{"source", "owner", "model", "part", ""}
 	var wg sync.WaitGroup
@@ -360,6 +373,13 @@ func TestSchemaFrameAgain(t *testing.T) {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(worker), 5))
 			for range 300 {
+				reduced := numbered(inputs[r.IntN(len(inputs))], 2)
+				reduced.Drop = make([][]int, 2)
+				for row := range reduced.Message.Batches()[0].Rows() {
+					if r.IntN(3) == 0 {
+						reduced.Drop[0] = append(reduced.Drop[0], row)
+					}
+				}
 				var meta []wire.Pair
 				for _, key := range keys[:r.IntN(len(keys)+1)] {
 					meta = append(meta, wire.Pair{Key: key, Value: strings.Repeat(strconv.Itoa(r.IntN(10)), r.IntN(3))})

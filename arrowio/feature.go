@@ -40,7 +40,7 @@ func (b *Batch) features(budget *int, limits Limits) ([]Block, *Error) {
 	if e := b.sizes(); e != nil {
 		return nil, e
 	}
-	var blocks []Block
+	blocks := b.block1[:0]
 	for k := 0; k < len(b.columns); k++ {
 		if n, block := b.run(k); n > 0 {
 			blocks = append(blocks, block)

@@ -29,28 +29,36 @@ func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []wire.
 		all += x.size()
 	}
 	if all <= s.maxBytes {
-		s.out = []*bundle{{parts: whole, dicts: dicts, size: all}}
-	} else {
-		s.most = max(2*(d.size()+all)+maxRepeated, r.Message.most)
-		if fail := s.split(whole); fail != nil {
-			return nil, fail
-		}
-	}
-	for k, g := range s.out {
-		g.finish()
-		msg, fail := e.write(d, g, meta(k, len(s.out)), e.codec)
+		msg, fail := s.write(&bundle{parts: whole, dicts: dicts, size: all}, limit, 0, 1, meta)
 		if fail != nil {
 			return nil, fail
 		}
-		if len(msg) > limit {
-			return nil, fault(wire.TooLarge, "part %d of %d has %d bytes with its metadata, and the limit is %d", k+1,
-				len(s.out), len(msg), limit).
-				hint("raise the server's max_payload, or add less metadata")
+		return [][]byte{msg}, nil
+	}
+	s.most = max(2*(d.size()+all)+maxRepeated, r.Message.most)
+	if fail := s.split(whole); fail != nil {
+		return nil, fail
+	}
+	for k, g := range s.out {
+		g.finish()
+		msg, fail := s.write(g, limit, k, len(s.out), meta)
+		if fail != nil {
+			return nil, fail
 		}
 		msgs = append(msgs, msg)
 		s.out[k] = nil
 	}
 	return msgs, nil
+}
+
+// write writes one part of so many.
+func (s *splitter) write(g *bundle, limit, part, parts int, meta func(part, parts int) []wire.Pair) ([]byte, *Error) {
+	msg, fail := s.e.write(s.draft, g, meta(part, parts), s.e.codec)
+	if fail == nil && len(msg) > limit {
+		fail = fault(wire.TooLarge, "part %d of %d has %d bytes with its metadata, and the limit is %d", part+1, parts,
+			len(msg), limit).hint("raise the server's max_payload, or add less metadata")
+	}
+	return msg, fail
 }
 
 // maxRepeated is how many bytes the parts of one output may take beside twice its length.

@@ -184,6 +184,8 @@ type Result struct {
 	Rejected [][]int         // rows for the dead letters, by batch, ascending; nil where there are none
 	Faults   []arrowio.Fault // what is wrong with the rejected rows, in their order
 	Skipped  int             // rows left out by configuration
+
+	one [1][]float32 // the memory of Reduced.Y where the message has one batch
 }
 
 // RejectedRows is the number of rejected rows.
@@ -206,7 +208,9 @@ func (s *Stage) Transform(ctx context.Context, m *arrowio.Message) (*Result, err
 	}
 	r := &Result{Live: live, Reduced: arrowio.Reduced{Message: m, Dim: live.Model.Dim()}}
 	batches := m.Batches()
-	r.Reduced.Y = make([][]float32, len(batches))
+	if r.Reduced.Y = r.one[:]; len(batches) != 1 {
+		r.Reduced.Y = make([][]float32, len(batches))
+	}
 	for i, b := range batches {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("projecting batch %d of %d: %w", i, len(batches), err)

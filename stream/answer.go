@@ -19,6 +19,7 @@ import (
 type answer struct {
 	in      *input
 	parts   []*outgoing
+	part1   [1]*outgoing // most have one: few objects a message
 	letters []*letter // that parts bring; one that none brings cannot leave in any form
 	result  string    // out, dead, skip or pass
 	seconds float64   // that decoding, projecting and encoding took
@@ -103,6 +104,7 @@ func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 	if p.names.live != r.Live {
 		p.names.live, p.names.pairs = r.Live, r.Live.Metadata()
 	}
+	a.parts = a.part1[:0]
 	for i, body := range bodies {
 		a.parts = append(a.parts, p.reduced(in, i, body, p.names.pairs, pairs[i]))
 	}
