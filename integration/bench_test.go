@@ -17,6 +17,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
@@ -131,6 +132,7 @@ type course struct {
 	last     uint64              // sequence number of the last input
 	bytes    float64             // of one input
 	turns    int
+	metrics  prometheus.Registerer // of the next pipeline; nil: none
 }
 
 // newCourse fills the input with the messages, one after the other, up to the size of a turn.
@@ -238,7 +240,7 @@ func processorSeconds(b *testing.B) float64 {
 // pipeline is ours: the engine with one pipeline and a fixed model.
 func (c *course) pipeline(stage plugin.Config) func(context.Context, string) error {
 	return func(ctx context.Context, name string) error {
-		e, err := stream.New(stream.Options{Conn: c.nc,
+		e, err := stream.New(stream.Options{Conn: c.nc, Registerer: c.metrics,
 			Pipelines: []stream.Pipeline{{Name: name, Stream: "features", Subject: "features.bench",
 				Output: "reduced.bench", Dead: "dead.bench", Models: stream.Models{None: true}, Stage: stage}}})
 		if err != nil {
@@ -322,7 +324,7 @@ func BenchmarkPipeline(b *testing.B) {
 					turns[k] = append(turns[k], c.run(contestants[k]))
 				}
 			}
-			c.report(turns)
+			c.report(s, turns)
 		})
 	}
 }
@@ -335,7 +337,7 @@ func (s shape) answer(b *testing.B, msg []byte) []byte {
 	return must(stage.Encode(r, wire.Pair{Key: wire.HeaderSource, Value: "features:1234"}))(b)
 }
 
-func (c *course) report(turns [2][]turn) {
+func (c *course) report(s shape, turns [2][]turn) {
 	b := c.b
 	var rate [2][]float64
 	var speed, cpu []float64
@@ -349,6 +351,21 @@ func (c *course) report(turns [2][]turn) {
 	b.ReportMetric(median(rate[0]), "pipeline-msg/s")
 	b.ReportMetric(median(rate[1]), "relay-msg/s")
 	b.ReportMetric(0, "ns/op") // of a turn of each: says nothing
+	least := 0.9
+	if s.n*s.m < 1<<14 { // a message that takes a few microseconds
+		least = 0.8
+	}
+	b.Logf("processor time of the pipeline / relay %s", verdict(median(cpu), 1.3, true))
+	b.Logf("messages a second, pipeline / relay %s", verdict(median(speed), least, false))
+}
+
+// verdict tells a ratio, its goal, and whether it holds.
+func verdict(ratio, goal float64, most bool) string {
+	what, holds := "at least", ratio >= goal
+	if most {
+		what, holds = "at most", ratio <= goal
+	}
+	return fmt.Sprintf("%.2f, goal %s %g: %s", ratio, what, goal, map[bool]string{true: "holds", false: "missed"}[holds])
 }
 
 func median(v []float64) float64 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/model/fit"
@@ -48,6 +49,7 @@ func BenchmarkDrainWhileLearning(b *testing.B) {
 			b.ReportMetric(median(ratio), "learning/fixed")
 			b.ReportMetric(median(rate), "fixed-msg/s")
 			b.ReportMetric(0, "ns/op")
+			b.Logf("messages a second, learning / fixed %s", verdict(median(ratio), 0.9, false))
 		})
 	}
 }
@@ -63,25 +65,37 @@ func BenchmarkAnswerWhileLearning(b *testing.B) {
 			c.run(c.pipeline(stages[0]))
 			rate := 1 / c.run(c.pipeline(stages[0])).seconds / 3
 			var p50, p99 [2][]float64
+			var fits []float64
 			for b.Loop() {
 				for k, stage := range stages {
-					took := c.answers(stage, msgs, rate)
+					took, fitted := c.answers(stage, msgs, rate)
 					p50[k], p99[k] = append(p50[k], took[len(took)/2]), append(p99[k], took[len(took)*99/100])
+					if k == 1 {
+						fits = append(fits, fitted)
+					}
 				}
 			}
 			b.ReportMetric(rate, "msg/s")
 			b.ReportMetric(median(p50[0])*1e3, "fixed-p50-ms")
 			b.ReportMetric(median(p99[0])*1e3, "fixed-p99-ms")
-			b.ReportMetric(median(p50[1])/median(p50[0]), "x-p50")
-			b.ReportMetric(median(p99[1])/median(p99[0]), "x-p99")
+			b.ReportMetric(median(fits), "fits/s")
 			b.ReportMetric(0, "ns/op")
+			for _, q := range []struct {
+				name string
+				took [2][]float64
+			}{{"p50", p50}, {"p99", p99}} {
+				ratio := median(q.took[1]) / median(q.took[0])
+				b.ReportMetric(ratio, "x-"+q.name)
+				b.Logf("%s of an answer, learning / fixed: of the median turns %s; of the quietest turn of each %s", q.name,
+					verdict(ratio, 1.1, true), verdict(slices.Min(q.took[1])/slices.Min(q.took[0]), 1.1, true))
+			}
 		})
 	}
 }
 
-// answers publishes at a rate for some seconds and returns how long the answers took, the shortest first. Those to the
-// first messages, while a model comes to be, do not count.
-func (c *course) answers(stage plugin.Config, msgs [][]byte, rate float64) (took []float64) {
+// answers publishes at a rate for some seconds and returns how long the answers took, the shortest first, and how many
+// fits there were in a second. Those to the first messages, while a model comes to be, do not count.
+func (c *course) answers(stage plugin.Config, msgs [][]byte, rate float64) (took []float64, fits float64) {
 	const lead, whole = 2 * time.Second, 6 * time.Second
 	b := c.b
 	input := must(c.observer.Stream(b.Context(), "features"))(b)
@@ -94,6 +108,9 @@ func (c *course) answers(stage plugin.Config, msgs [][]byte, rate float64) (took
 	arrived := make(chan *nats.Msg, 1<<16)
 	must(nc.ChanSubscribe("reduced.bench", arrived))(b)
 	c.turns++
+	registry := prometheus.NewRegistry()
+	c.metrics = registry
+	defer func() { c.metrics = nil }()
 	ctx, stop := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.pipeline(stage)(ctx, "beside_"+strconv.Itoa(c.turns)) }()
@@ -107,7 +124,7 @@ func (c *course) answers(stage plugin.Config, msgs [][]byte, rate float64) (took
 	}
 	begin := time.Now()
 	for n := 0; time.Since(begin) < whole; {
-		for ; n < int(time.Since(begin).Seconds()*rate); n++ {
+		for ; n < int(min(time.Since(begin), whole).Seconds()*rate); n++ {
 			last++
 			if time.Since(begin) > lead {
 				sent[strconv.FormatUint(last, 10)] = time.Now()
@@ -122,6 +139,7 @@ func (c *course) answers(stage plugin.Config, msgs [][]byte, rate float64) (took
 		case <-time.After(200 * time.Microsecond):
 		}
 	}
+	fits = fitted(c.b, registry) / time.Since(begin).Seconds()
 	for end := time.After(20 * time.Second); len(sent) > 0; {
 		select {
 		case m := <-arrived:
@@ -138,5 +156,17 @@ func (c *course) answers(stage plugin.Config, msgs [][]byte, rate float64) (took
 		b.Fatal(err)
 	}
 	slices.Sort(took)
-	return took
+	return took, fits
+}
+
+// fitted is how many models were fitted.
+func fitted(b *testing.B, registry *prometheus.Registry) (fits float64) {
+	for _, family := range must(registry.Gather())(b) {
+		if family.GetName() == "embedd_fits_total" {
+			for _, m := range family.GetMetric() {
+				fits += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return fits
 }
