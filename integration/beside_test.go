@@ -41,13 +41,15 @@ func BenchmarkDrainWhileLearning(b *testing.B) {
 			stages := s.beside(b, msgs[0])
 			c := newCourse(b, startServerProcess(b, "max_payload: 8MB").url, msgs)
 			c.run(c.pipeline(stages[0]))
-			var ratio, rate []float64
+			var ratio, rate, cpu []float64
 			for b.Loop() {
 				fixed, learning := c.run(c.pipeline(stages[0])), c.run(c.pipeline(stages[1]))
+				cpu = append(cpu, learning.cpu/fixed.cpu)
 				ratio, rate = append(ratio, fixed.seconds/learning.seconds), append(rate, 1/fixed.seconds)
 			}
 			b.ReportMetric(median(ratio), "learning/fixed")
 			b.ReportMetric(median(rate), "fixed-msg/s")
+			b.ReportMetric(median(cpu), "cpu-learning/fixed")
 			b.ReportMetric(0, "ns/op")
 			b.Logf("messages a second, learning / fixed %s", verdict(median(ratio), 0.9, false))
 		})

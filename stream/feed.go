@@ -57,7 +57,15 @@ type feed struct {
 	before    end    // of the stream of that name before
 }
 
+// maxFeed is how many bytes wait for learning where it can read them again. Messages that lie about for long are new to
+// the processor's caches each time, and so is the memory of those that come meanwhile: with 64 MiB of them the hot path
+// takes a fifth more processor time.
+const maxFeed = 8 << 20
+
 func newFeed(most int64, only bool) *feed {
+	if !only {
+		most = min(most, maxFeed)
+	}
 	return &feed{queue: newQueue[*lesson](most), only: only}
 }
 

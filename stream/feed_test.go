@@ -68,3 +68,16 @@ func TestFeedSeesGaps(t *testing.T) {
 		}
 	}
 }
+
+// TestFeedIsBounded: where the stream can be read again little waits for learning, however much may be in flight.
+func TestFeedIsBounded(t *testing.T) {
+	for only, want := range map[bool]int64{false: maxFeed, true: 20 << 20} {
+		f := newFeed(64<<20, only)
+		for seq := range uint64(20) {
+			f.hand(&lesson{origin: wire.Origin{Seq: seq + 1}, size: 1 << 20})
+		}
+		if f.size != want {
+			t.Errorf("read once %t: %d bytes wait, want %d", only, f.size, want)
+		}
+	}
+}

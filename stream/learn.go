@@ -292,9 +292,13 @@ func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 // the deliveries.
 var errGap = errors.New("a message was lost on its way")
 
+// learnPull is the most bytes of one pull of the learning side. Both readers share a connection, and what the hot path
+// has asked for waits behind it.
+const learnPull = 1 << 20
+
 func (r *reader) pull(ctx context.Context, c *cursor, most int) (int, error) {
 	gap := false
-	n, err := fetch(ctx, r.js, c, most, maxPull, func(msg *delivery) {
+	n, err := fetch(ctx, r.js, c, most, learnPull, func(msg *delivery) {
 		r.counters.fetched(pathLearn, msg)
 		in := r.received(msg, r.at.stream)
 		if in == nil || gap {
