@@ -20,9 +20,9 @@ type answer struct {
 	in      *input
 	parts   []*outgoing
 	part1   [1]*outgoing // most have one: few objects a message
-	letters []*letter // that parts bring; one that none brings cannot leave in any form
-	result  string    // out, dead, skip or pass
-	seconds float64   // that decoding, projecting and encoding took
+	letters []*letter    // that parts bring; one that none brings cannot leave in any form
+	result  string       // out, dead, skip or pass
+	seconds float64      // that decoding, projecting and encoding took
 	rows    counts
 }
 
