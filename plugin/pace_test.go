@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -63,4 +64,42 @@ func TestPacedStage(t *testing.T) {
 	if digests[0] != digests[1] {
 		t.Error("what is learned depends on who waits")
 	}
+}
+
+// TestEndedInTheMiddle: whenever the stage ends, what it stored is what one stored that went on: no checkpoint lacks a
+// candidate that was not fitted any more.
+func TestEndedInTheMiddle(t *testing.T) {
+	rows := clouds(rand.New(rand.NewPCG(45, 46)), 2000, 3)
+	run := func(endAt int64) (states []string, looks int64) {
+		var stage atomic.Pointer[Stage]
+		var asked atomic.Int64
+		keep := func(_ context.Context, state []byte) error { states = append(states, string(state)); return nil }
+		s := newStage(t, func(c *Config) {
+			c.Clock = func() time.Time { return time.Unix(1, 0) }
+			c.Fit.Workers, c.Checkpoint = 1, keep
+			c.Store = func(ctx context.Context, r *Release) (string, error) { return "v", keep(ctx, r.State) }
+			c.Busy = func() bool {
+				if s := stage.Load(); s != nil && asked.Add(1) == endAt {
+					s.learner.cancel()
+				}
+				return false
+			}
+		})
+		stage.Store(s)
+		m := decode(t, s, rows)
+		if err := s.Learn(m, Position{Seq: 1, Time: time.Unix(1, 0)}); err != nil {
+			t.Fatal(err)
+		}
+		_ = s.Wait(t.Context())
+		s.Close()
+		return states, asked.Load()
+	}
+	whole, looks := run(0)
+	for at := int64(1); at < looks; at += max(looks/40, 1) {
+		states, _ := run(at)
+		if len(states) > len(whole) || !slices.Equal(states, whole[:len(states)]) {
+			t.Fatalf("ended at look %d of %d it stored %d states, and the last is not that of one that went on", at, looks, len(states))
+		}
+	}
+	t.Logf("%d states, %d looks", len(whole), looks)
 }

@@ -81,7 +81,11 @@ func (t *trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 	t.policy.saved()
 	t.fitOthers(ctx, c)
 	t.scout(ctx, true)
-	if err := t.publish(ctx, m, epoch, s, &o, false); err != nil {
+	err := ctx.Err() // then fits are missing that a restart would never make
+	if err == nil {
+		err = t.publish(ctx, m, epoch, s, &o, false)
+	}
+	if err != nil {
 		*t = before
 		return err
 	}

@@ -387,7 +387,7 @@ func (t *trainer) look(ctx context.Context) {
 func (t *trainer) keep(ctx context.Context) {
 	t.policy.saved()
 	t.scout(ctx, true)
-	if t.config.Checkpoint == nil {
+	if t.config.Checkpoint == nil || ctx.Err() != nil { // then fits are missing that a restart would never make
 		return
 	}
 	if err := t.config.Checkpoint(ctx, t.state()); err != nil && ctx.Err() == nil {
