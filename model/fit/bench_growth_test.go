@@ -27,7 +27,8 @@ type growth struct {
 
 // BenchmarkGrowth is what fits take as the rows, the features, the outputs or the classes grow: a line each, with the
 // time, the power of the growth since the line before, and the memory that the process takes beyond that of the rows,
-// in units of these (Linux). It ends in the power over the whole axis, the goal, and whether that holds.
+// in units of these (Linux). It ends in the power over the whole axis, the goal, whether that holds, and the
+// power of the steepest step, where a cliff shows.
 func BenchmarkGrowth(b *testing.B) {
 	for _, g := range []growth{
 		{"pca lda srda sle pairacc", "rows", 0, 256, 10, 9, []int{5000, 10000, 20000, 40000, 80000}, 1.1},
@@ -51,6 +52,7 @@ func BenchmarkGrowth(b *testing.B) {
 
 func (g growth) run(b *testing.B, method string) {
 	var first, before time.Duration
+	steepest := 0.0
 	for i, v := range g.values {
 		at := g
 		switch g.axis {
@@ -79,7 +81,9 @@ func (g growth) run(b *testing.B, method string) {
 		if i == 0 {
 			first = took
 		} else {
-			line += fmt.Sprintf(", power %.1f", power(took, before, v, g.values[i-1]))
+			step := power(took, before, v, g.values[i-1])
+			steepest = max(steepest, step)
+			line += fmt.Sprintf(", power %.1f", step)
 		}
 		b.Log(line)
 		before = took
@@ -88,7 +92,7 @@ func (g growth) run(b *testing.B, method string) {
 	if p > g.power {
 		verdict = "MISSED"
 	}
-	b.Logf("power %.2f, goal %g: %s", p, g.power, verdict)
+	b.Logf("power %.2f, goal %g: %s; the steepest step %.1f", p, g.power, verdict, steepest)
 	b.ReportMetric(p, "power")
 	b.ReportMetric(0, "ns/op")
 }
