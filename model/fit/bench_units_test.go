@@ -146,19 +146,19 @@ func report(b *testing.B, took, unit time.Duration, goal float64) {
 
 // least is the shorter of two times.
 func least(b *testing.B, work func() error) time.Duration {
-	best := time.Hour
-	for range 2 {
-		begin, before := time.Now(), spent(b)
-		if err := work(); err != nil {
-			b.Fatal(err)
-		}
-		took := time.Since(begin)
-		if *processor {
-			took = spent(b) - before
-		}
-		best = min(best, took)
+	return min(timed(b, work), timed(b, work))
+}
+
+// timed is the time of work, on the clock or of all cores.
+func timed(b *testing.B, work func() error) time.Duration {
+	begin, before := time.Now(), spent(b)
+	if err := work(); err != nil {
+		b.Fatal(err)
 	}
-	return best
+	if *processor {
+		return spent(b) - before
+	}
+	return time.Since(begin)
 }
 
 // unitOf is the time of a product of the shape of the rows.

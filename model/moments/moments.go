@@ -343,7 +343,7 @@ func (s *Set) addSums(ctx context.Context, x *table, slotOf func(int) int, w []f
 				weight *= w[i]
 			}
 			row := x.row(i)[from:to]
-			sum := s.sum[k][from:to]
+			sum, shift, labelled := s.sum[k][from:to][:len(row)], shift[:len(row)], labelled[:len(row)]
 			if k == 0 {
 				for j, v := range row {
 					sum[j] += weight * (v - shift[j])

@@ -232,10 +232,14 @@ func Cancellation(ctx context.Context, a *mat.Dense, s *mat.SymDense, basis *mat
 			variance[j] = s.At(j, j)
 		}
 	} else {
-		var bs, reduced mat.Dense
-		bs.Mul(basis, s)
-		for j := range variance {
-			variance[j] = mat.Dot(bs.RowView(j), basis.RowView(j))
+		var reduced mat.Dense
+		across := mat.DenseCopyOf(basis.T())
+		scattered := tile.Times(ctx, s, across)
+		for i := range s.SymmetricDim() {
+			row := across.RawRowView(i)
+			for j, v := range scattered.RawRowView(i) {
+				variance[j] += v * row[j]
+			}
 		}
 		reduced.Mul(basis.T(), a)
 		within = &reduced

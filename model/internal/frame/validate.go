@@ -7,10 +7,9 @@ import (
 	"maps"
 	"slices"
 
-	"gonum.org/v1/gonum/mat"
-
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/parallel"
+	"github.com/embedd/embedd/model/internal/tile"
 	"github.com/embedd/embedd/model/score"
 )
 
@@ -22,8 +21,7 @@ type OutputPair struct {
 
 func (t *Task) OutputPair(ctx context.Context, sol *Solution, p *Rows, train, test []int) (*OutputPair, error) {
 	if sol.Mapping == nil {
-		a := t.unreduce(sol.Components, sol.Dim)
-		return &OutputPair{t.embed(a, sol.Dim, p, train), t.embed(a, sol.Dim, p, test), sol.Dim}, nil
+		return t.embedded(ctx, sol, p, train, test)
 	}
 	m, err := t.model(ctx, sol, nil, p.Classes)
 	if err != nil {
@@ -142,9 +140,11 @@ func (t *Task) Score(ctx context.Context, sol *Solution, p *Rows, train, test []
 		}
 		return score.Correct(ctx, m, p.dataOf(train), p.dataOf(test), 1)
 	}
-	a := t.unreduce(sol.Components, sol.Dim)
-	ref, query := t.embed(a, sol.Dim, p, train), t.embed(a, sol.Dim, p, test)
-	nearest, err := score.Nearest(ctx, ref, len(train), query, len(test), sol.Dim)
+	out, err := t.embedded(ctx, sol, p, train, test)
+	if err != nil {
+		return 0, err
+	}
+	nearest, err := score.Nearest(ctx, out.Train, len(train), out.Test, len(test), sol.Dim)
 	if err != nil {
 		return 0, err
 	}
@@ -157,23 +157,32 @@ func (t *Task) Score(ctx context.Context, sol *Solution, p *Rows, train, test []
 	return correct, nil
 }
 
-// embed is ((x - mean)/scale) . A of some rows.
-func (t *Task) embed(a []float64, d int, p *Rows, rows []int) []float64 {
-	x := mat.NewDense(len(rows), p.M, nil)
-	for i, r := range rows {
-		dst := x.RawRowView(i)
-		for j, v := range p.X[r*p.M : (r+1)*p.M] {
-			dst[j] = v - t.Stat.Mean[j]
-		}
+// embedded is OutputPair of a linear map.
+func (t *Task) embedded(ctx context.Context, sol *Solution, p *Rows, train, test []int) (*OutputPair, error) {
+	a := t.unreduce(sol.Components, sol.Dim)
+	ref, err := t.embed(ctx, a, sol.Dim, p, train)
+	if err != nil {
+		return nil, err
 	}
-	w := mat.NewDense(p.M, d, slices.Clone(a))
+	query, err := t.embed(ctx, a, sol.Dim, p, test)
+	return &OutputPair{ref, query, sol.Dim}, err
+}
+
+// embed is ((x - mean)/scale) . A of some rows.
+func (t *Task) embed(ctx context.Context, a []float64, d int, p *Rows, rows []int) ([]float64, error) {
+	w := slices.Clone(a)
 	for j, s := range t.Stat.Scale {
-		row := w.RawRowView(j)
+		row := w[j*d : (j+1)*d]
 		for c := range row {
 			row[c] /= s
 		}
 	}
-	y := mat.NewDense(len(rows), d, nil)
-	y.Mul(x, w)
-	return y.RawMatrix().Data
+	features := &tile.Operand{K: p.M, M: len(rows), Row: func(dst []float64, j int) {
+		mean := t.Stat.Mean[j]
+		for i, r := range rows {
+			dst[i] = p.X[r*p.M+j] - mean
+		}
+	}}
+	y := make([]float64, len(rows)*d)
+	return y, tile.Add(ctx, tile.Sum{C: y, Stride: d, Alpha: 1, A: features, B: tile.Dense(w, p.M, d, d)})
 }

@@ -11,9 +11,12 @@ import (
 // stay in a cache, and long enough that the processor sees each column as a stream.
 const (
 	accRows   = 1024         // of two outputs; of more than that
-	accMany   = 512          // the sums would leave the cache
+	accMany   = 512          // the sums would leave the cache,
+	accFew    = 240          // and of few features sums are most of what is read: these stay in the nearest cache
+	few       = 256          // features
 	accStride = accRows + 16 // whole vectors of rows, and no two outputs at the same place of a page
-	together  = 32           // columns of a lane, or somewhat fewer
+	together  = 32           // columns of a lane, or somewhat fewer; of several tiles
+	manyTiles = 64           // that read them again, more, as each turn loads and stores the sums of all
 	aheadRows = 128          // that one tile of two outputs reads ahead
 	aheadMany = 48           // that one of more does
 	levels    = 4            // sums that wait: of one lane, of two, of four, and of what is being summed up
@@ -33,7 +36,10 @@ func columnsOf[T float32 | float64](p *Weights, s *side[T], dst []float32, x []*
 	}
 	_, _ = x[:p.features], dst[:rows*p.outputs]
 	most := accRows
-	if p.tiles[0].width > 2 {
+	switch {
+	case p.tiles[0].width > 2 && p.features <= few:
+		most = accFew
+	case p.tiles[0].width > 2:
 		most = accMany
 	}
 	bad := 0
@@ -62,19 +68,27 @@ func (s *Sums) at(p *Weights, i, level int) *float32 {
 func addLane[T float32 | float64](p *Weights, s *side[T], x []*T, lane, i, of, from, rows int, sums *Sums) {
 	size := 4 * p.tiles[0].width * accStride
 	all := (p.features + lanes - 1) / lanes
-	turns := (all + together - 1) / together
+	most := together
+	if of-i > 1 {
+		most = manyTiles
+	}
+	turns := (all + most - 1) / most
 	turn := (all + turns - 1) / turns
 	for k := lane; ; k += turn * lanes {
 		n := min((p.features-k+lanes-1)/lanes, turn)
 		last := k+turn*lanes >= p.features
 		// One tile reads ahead in its own columns; several read those that come next, if these are as many, a share each.
-		next, share := k, 256/(of-i)
+		// Behind the last lane come the rows of the next block.
+		next, block, share := k, from, 256/(of-i)
 		if of-i > 1 {
 			if next = k + turn*lanes; last {
-				next = lane + 1
+				next = (lane + 1) % lanes
+			}
+			if last && lane == lanes-1 {
+				block += rows
 			}
 			if (p.features-next+lanes-1)/lanes < n {
-				next = k
+				next, block = k, from
 			}
 		}
 		for j := i; j < of; j++ {
@@ -92,7 +106,7 @@ func addLane[T float32 | float64](p *Weights, s *side[T], x []*T, lane, i, of, f
 				aheadFirst = from + aheadMany
 			}
 			if of-i > 1 {
-				aheadFirst = from + rows*(j-i)/(of-i)
+				aheadFirst = block + rows*(j-i)/(of-i)
 			}
 			if n > 0 {
 				s.columns[j](load, store, sums.at(p, j-i, 0), adds, size, &x[k],

@@ -90,7 +90,7 @@ func columnsGo[T float32 | float64](load, store, pending *float32, adds, size in
 }
 
 func scatterGo(dst, sums, offset *float32, rows, dstStride, used int) (bad int) {
-	offsets := unsafe.Slice(offset, width)
+	offsets := unsafe.Slice(offset, used)
 	for c := range used {
 		sum := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(sums), 4*c*accStride)), rows)
 		for r, v := range sum {

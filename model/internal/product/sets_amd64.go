@@ -4,10 +4,6 @@ package product
 
 import "golang.org/x/sys/cpu"
 
-// The loops are written by asm/main.go; they need no more than the processor that sets looks for.
-//
-//go:generate sh -c "cd asm && go run . -out ../loops_amd64.s -stubs ../loops_amd64.go -pkg product"
-
 var avx512 = set{
 	name:   "AVX-512",
 	widths: []int{8, 4, 2},

@@ -60,14 +60,21 @@ func comparePortable(k int, a, b []float32, out *Products, rows []float32, colum
 				sum[j] += v * w
 			}
 		}
+		copy(out.Dot[i*PointPanel:], sum[:])
+	}
+	out.mark(rows, columns)
+}
+
+// mark sets the masks of products that are made.
+func (out *Products) mark(rows []float32, columns *Bounds) {
+	for i := range blockRows {
 		mask := uint64(0)
 		first, second := rows[i], rows[PointPanel+i]
-		for j, v := range sum {
+		for j, v := range out.Dot[i*PointPanel:][:PointPanel] {
 			if v >= first+columns[PointPanel+j] || v >= second+columns[j] {
 				mask |= 1 << j
 			}
 		}
-		copy(out.Dot[i*PointPanel:], sum[:])
 		out.Mask[i] = mask
 	}
 }

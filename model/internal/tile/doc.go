@@ -9,5 +9,6 @@
 // column of either operand alone: not on the other elements, the number of cores or the instructions of the machine.
 // (The one exception are amd64 processors without FMA.)
 //
-// kernel_amd64.s is generated: go run . -out ../kernel_amd64.s -stubs ../kernel_amd64.go -pkg tile, in gen.
+// kernel_amd64.s and kernel_arm64.s are generated, in gen: go run . -out ../kernel_amd64.s -stubs ../kernel_amd64.go
+// -pkg tile, and go run ./neon -out ../kernel_arm64.s.
 package tile

@@ -8,6 +8,11 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
+const (
+	avx2 = portable + 1 + iota
+	avx512
+)
+
 // level is the best of the kernels that the machine runs.
 var level = best()
 

@@ -7,12 +7,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// The kernels, worst first.
-const (
-	portable = iota
-	avx2
-	avx512
-)
+// portable is the level of the kernels that every machine runs; better ones are above it.
+const portable = 0
 
 // emulated says that math.FMA is done in software here, at fifty times the cost.
 var emulated = runtime.GOARCH == "amd64" && !cpu.X86.HasFMA

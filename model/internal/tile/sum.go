@@ -25,6 +25,9 @@ const (
 type Operand struct {
 	K, M int
 	Row  func(dst []float64, k int)
+
+	columns []float64 // in place of Row: row k is what stands at k of M columns, stride apart
+	stride  int
 }
 
 // Dense is the operand of rows of m numbers that are stride apart in data.
@@ -34,11 +37,7 @@ func Dense(data []float64, k, m, stride int) *Operand {
 
 // Columns is the operand of which row k is column k of data: m rows of it, stride apart.
 func Columns(data []float64, k, m, stride int) *Operand {
-	return &Operand{K: k, M: m, Row: func(dst []float64, i int) {
-		for j := range dst {
-			dst[j] = data[j*stride+i]
-		}
-	}}
+	return &Operand{K: k, M: m, columns: data, stride: stride}
 }
 
 // Sum is C += Alpha A'B, of operands with as many rows. C is row-major, Stride numbers a row. Upper leaves out what is
@@ -151,12 +150,38 @@ func (b *batch) run(ctx context.Context, workers int, buffer *[]float64) error {
 
 // pack writes rows of an operand as panels: k.rows rows of the first 24 numbers, then those of the next.
 func (k *block) pack(o *Operand, dst []float64) {
+	if o.columns != nil {
+		k.packColumns(o, dst)
+		return
+	}
 	count := panels(o.M)
 	row := make([]float64, count*panel)
 	for r := range k.rows {
 		o.Row(row[:o.M], k.from+r)
 		for p := range count {
 			copy(dst[(p*k.rows+r)*panel:][:panel], row[p*panel:])
+		}
+	}
+}
+
+// packColumns is pack of columns, eight at a time: reads go along them, and writes fill a cache line.
+func (k *block) packColumns(o *Operand, dst []float64) {
+	const together = 8
+	var zeros [Depth]float64
+	for j := 0; j < panels(o.M)*panel; j += together {
+		var from [together][]float64
+		for i := range from {
+			from[i] = zeros[:k.rows]
+			if j+i < o.M {
+				from[i] = o.columns[(j+i)*o.stride+k.from:][:k.rows]
+			}
+		}
+		f0, f1, f2, f3, f4, f5, f6, f7 := from[0], from[1], from[2], from[3], from[4], from[5], from[6], from[7]
+		at := dst[j/panel*panel*k.rows+j%panel:]
+		for r, v := range f0 {
+			line := at[r*panel:][:together]
+			line[0], line[1], line[2], line[3] = v, f1[r], f2[r], f3[r]
+			line[4], line[5], line[6], line[7] = f4[r], f5[r], f6[r], f7[r]
 		}
 	}
 }
