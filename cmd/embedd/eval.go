@@ -24,7 +24,7 @@ func evalCommand(e *env) *cobra.Command {
 	f.offer("methods", append(methodNames(), fit.Auto, eval.Raw, "all")...)
 	dims := f.commas("dims", "`NUMBERS` of outputs, or auto, which chooses on the training rows (default 2)")
 	scale := f.choice("scale", "`SCALE` of the features; auto compares standard, none and minmax for method auto, else standard", scales...)
-	blend := f.Int("blend", 0, "`NUMBER` of the best candidates that method auto makes one model of; 1 is the best alone (default 5)")
+	blend := f.Int("blend", 0, "`NUMBER` of the best candidates that method auto makes one model of; 1 is the best alone (default: all that held-out rows do not tell apart from it)")
 	landmarks, width := f.landmarks()
 	splits := f.Int("splits", 10, "`NUMBER` of random splits, stratified by class")
 	fraction := f.Float64("train-fraction", 0.5, "`SHARE` of the rows that is fitted on")

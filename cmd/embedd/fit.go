@@ -36,7 +36,7 @@ func (f *flags) fitFlags() *fitFlags {
 			"`NAME` of the method, as `embedd methods` lists them, or auto, which chooses by cross-validation"),
 		params: f.settings("set", "a parameter of the method, as `NAME=VALUE`; may be repeated"),
 		scale:  f.choice("scale", "`SCALE` of the features; auto compares standard, none and minmax where the method is auto, else standard", scales...),
-		blend:  f.Int("blend", 0, "`NUMBER` of the best candidates that method auto makes one model of; 1 is the best alone (default 5)"),
+		blend:  f.Int("blend", 0, "`NUMBER` of the best candidates that method auto makes one model of; 1 is the best alone (default: all that held-out rows do not tell apart from it)"),
 		most:   f.Int("max-dim", 0, "`NUMBER` of outputs that dim auto does not go beyond"),
 		seed:   f.Uint64("seed", 1, "`NUMBER` that methods draw from; the same seed gives the same model"),
 	}

@@ -31,7 +31,7 @@ type Config struct {
 	Scale         model.Scale // [ScaleAuto]
 	Landmarks     int         // see fit.Config
 	Width         float64     // see fit.Config
-	Blend         int         // of Auto, see fit.Config [5]
+	Blend         int         // of Auto, see fit.Config [0]
 	Splits        int         // [10]
 	TrainFraction float64     // in (0, 1) [0.5]
 	TrainPerClass int         // training rows a class, in place of the fraction

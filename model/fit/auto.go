@@ -91,7 +91,7 @@ func choose(ctx context.Context, d *model.Data, c Config) (*model.Model, error) 
 	}
 	if e := a.blended; e != nil {
 		choice := &model.Choice{Chosen: c.leftOpen(), Rule: "cv", Method: Blend,
-			Dim: e.modest(a.whole.Columns, a.rounds()), Members: e.members,
+			Dim: a.blendedDim(), Members: e.members,
 			Rounds: a.rounds(), Scores: append(e.scores(), ranked...), LeftOut: a.leftOut,
 			Seconds: time.Since(start).Seconds()}
 		if c.Dim <= 0 && choice.Dim == a.whole.Columns {

@@ -138,24 +138,29 @@ func fitBlend(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	for c, w := range outputs {
 		side.SetCol(c, w)
 	}
-	covariance := linalg.Congruence(t.Stat.Total, side)
-	rank, err := pencil.Rank(covariance)
+	s, err := principal(ctx, linalg.Congruence(t.Stat.Total, side), t.D)
 	if err != nil {
 		return nil, err
 	}
-	if t.D > rank {
-		return nil, &model.DimError{Asked: t.D, Max: rank,
-			What: t.Explain("rank %d of what the blend's members put out", rank)}
-	}
-	s, err := pencil.Solve(ctx, covariance, pencil.Identity(len(outputs)), pencil.Max, t.D)
-	if err != nil {
-		return nil, err
+	_, d := s.Vectors.Dims()
+	if t.D > d {
+		return nil, &model.DimError{Asked: t.D, Max: d,
+			What: t.Explain("rank %d of what the blend's members put out", d)}
 	}
 	sol := t.Solved(s, t.D)
 	var components mat.Dense
 	components.Mul(side, s.Vectors)
 	sol.Components = components.RawMatrix().Data
 	return sol, nil
+}
+
+// principal are the leading d eigenvectors of a covariance, or as many as its rank.
+func principal(ctx context.Context, covariance *mat.SymDense, d int) (*pencil.Solution, error) {
+	rank, err := pencil.Rank(covariance)
+	if err != nil {
+		return nil, err
+	}
+	return pencil.Solve(ctx, covariance, pencil.Identity(covariance.SymmetricDim()), pencil.Max, min(d, rank))
 }
 
 // fitMember is the directions of a member among the columns of the blend's task, of which the outputs have a variance

@@ -1,7 +1,9 @@
 package fit
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +11,7 @@ import (
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/fixture"
+	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/score"
 )
 
@@ -80,7 +83,7 @@ func TestAutoBlends(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
 	m := fit(t, data, Config{Dim: AutoDim})
 	choice := m.Report().Choice
-	if m.Method() != Blend || choice.Method != Blend || len(choice.Members) != defaultBlend || choice.Dim != m.Dim() {
+	if m.Method() != Blend || choice.Method != Blend || len(choice.Members) < 2 || choice.Dim != m.Dim() {
 		t.Fatalf("%s at %d of %+v", m.Method(), m.Dim(), choice.Members)
 	}
 	seen := map[string]bool{}
@@ -118,6 +121,79 @@ func every(n, step int) (out []int) {
 		out = append(out, i)
 	}
 	return out
+}
+
+// The scores of a blend are those that anyone gets who fits it on the folds, and its members are those that the best one
+// is not two standard errors ahead of.
+func TestBlendScoresAreCrossValidation(t *testing.T) {
+	data := fixture.Dataset(t, "wine")
+	m := fit(t, data, Config{Dim: AutoDim})
+	choice := m.Report().Choice
+	p, err := frame.Prepare(data, true, false, &model.Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var top model.Score // of a member
+	for _, s := range choice.Scores {
+		if s.Method != Blend {
+			top = s
+			break
+		}
+	}
+	share := float64(top.Correct) / float64(top.Scored)
+	least := float64(top.Correct) - 2*fewRounds*math.Sqrt(share*(1-share)*float64(data.N))
+	for _, one := range choice.Members {
+		at := slices.IndexFunc(choice.Scores, func(s model.Score) bool {
+			return s.Method == one.Method && s.Scale == one.Scale && s.Dim == one.Dim && maps.Equal(s.Params, one.Params)
+		})
+		if at < 0 || float64(choice.Scores[at].Correct) < least {
+			t.Errorf("member %+v, where members have %g right or more", one, least)
+		}
+	}
+	for _, s := range choice.Scores {
+		if s.Method != Blend || s.Dim != 2 && s.Dim != 10 {
+			continue
+		}
+		correct := 0
+		for f := range 3 * fewRounds {
+			pick, fold := frame.Folds(p, frame.MaxValidated, 3, f/3)
+			train, test := frame.HeldOut(pick, fold, f%3)
+			in, held := data.Subset(train), data.Subset(test)
+			right, err := score.Correct(t.Context(), fit(t, in, Config{Method: Blend, Dim: s.Dim,
+				Params: map[string]string{"members": m.Params()["members"]}}), in, held, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			correct += right
+		}
+		if s.Scored != fewRounds*data.N || math.Abs(float64(s.Correct-correct)) > 1 { // rows may be as near as another
+			t.Errorf("blend at %d: %d of %d right, by hand %d of %d", s.Dim, s.Correct, s.Scored, correct, fewRounds*data.N)
+		}
+	}
+}
+
+// Where every column would be kept, the blend takes the least dimension that loses less than half a standard error.
+func TestBlendReduces(t *testing.T) {
+	data := synthetic(70, 90, 6, 3)
+	m := fit(t, data, Config{Dim: AutoDim})
+	if choice := m.Report().Choice; m.Method() != Blend || m.Dim() >= data.M || choice.Note != "" {
+		t.Errorf("%s at %d of %d columns, %q", m.Method(), m.Dim(), data.M, choice.Note)
+	}
+	if most := fit(t, data, Config{Dim: AutoDim, MaxDim: 3}); most.Dim() != 3 {
+		t.Errorf("%d outputs, at most 3 were asked for", most.Dim())
+	}
+	for _, c := range []struct {
+		x, y            []int
+		more, deviation float64
+	}{
+		{[]int{4, 4, 0, 2}, []int{4, 4, 0, 2}, 0, 0},
+		{[]int{1, 1, 1, 0}, []int{0, 1, 1, 1}, 0, math.Sqrt2},
+		{[]int{4, 0}, []int{0, 0}, 4, math.Sqrt(8)},
+	} {
+		if more, deviation := paired(c.x, c.y); more != c.more || math.Abs(deviation-c.deviation) > 1e-12 {
+			t.Errorf("%v is %g +- %g more than %v, want %g +- %g", c.x, more, deviation, c.y, c.more, c.deviation)
+		}
+	}
 }
 
 // A member that these rows do not allow is left out and named; the others blend.

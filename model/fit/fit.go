@@ -25,7 +25,7 @@ type Config struct {
 	// outputs than there are is a *model.DimError. The model's InformativeRank says how many the criterion decided.
 	Pad    bool
 	Scale  model.Scale       // "": ScaleAuto
-	Blend  int               // of the best candidates of Auto so many count; 0: 5; 1: the best alone
+	Blend  int               // of the best candidates of Auto so many count; 0: all not told apart from the best; 1: the best
 	Params map[string]string // of the method, by name; see Method.Params
 	Seed   uint64            // for methods that draw; the same seed gives the same model
 	// Workers is the most goroutines that a fit runs on at one time, that of the caller among them; 0: as many as there
@@ -67,9 +67,6 @@ func (c Config) withDefaults() Config {
 	if c.Scale == model.ScaleAuto && c.Method != Auto {
 		c.Scale = model.ScaleStandard
 	}
-	if c.Blend == 0 {
-		c.Blend = defaultBlend
-	}
 	return c
 }
 
@@ -79,9 +76,6 @@ func (c Config) method() (*frame.Method, error) {
 	}
 	return lookup(c.withDefaults().Method)
 }
-
-// defaultBlend is how many candidates of auto count.
-const defaultBlend = 5
 
 // name is that of the method, for errors that come before it is looked at.
 func (c Config) name() string {
@@ -116,8 +110,8 @@ func (c Config) check() error {
 		return fmt.Errorf("%d landmarks of width %g; give numbers from 0", c.Landmarks, c.Width)
 	}
 	if c.Blend < 0 {
-		return fmt.Errorf("blend is %d; give the number of candidates that auto blends, 1 for the best alone, or 0 for %d",
-			c.Blend, defaultBlend)
+		return fmt.Errorf("blend is %d; give the number of candidates that auto blends, 1 for the best alone, or 0 for all that held-out rows do not tell apart from it",
+			c.Blend)
 	}
 	if c.Workers < 0 {
 		return fmt.Errorf("workers is %d; give at least 1, or 0 for all cores", c.Workers)

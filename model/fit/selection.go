@@ -7,8 +7,11 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/score"
 )
 
@@ -34,6 +37,9 @@ type entry struct {
 	score   map[int]*model.Score // by dimension
 	out     bool                 // it could not be fitted
 	members []model.Member       // of a blend
+	// What a blend is made of: by fold and dimension; of a nested method at the largest alone.
+	outputs map[int]map[int]*frame.OutputPair
+	right   map[int][]int // of a blend: in how many rounds each row was right, by dimension
 }
 
 // scan is what the candidates share: samples and statistics of labelled rows.
@@ -52,7 +58,7 @@ func newSelection(ctx context.Context, p *frame.Rows, c Config) (*selection, err
 	if c.Dim > 0 {
 		a.dims = []int{c.Dim}
 	} else {
-		a.open(2, 5, 10, 20, classes-1)
+		a.open(2, 5, 10, blendDim, classes-1)
 	}
 	if c.Dim > whole.Columns {
 		return nil, &model.DimError{Asked: c.Dim, Max: whole.Columns,
@@ -137,7 +143,7 @@ func (a *selection) enter(m *frame.Method, scale model.Scale, classes int) *entr
 
 // begin makes the scores of an entry.
 func (e *entry) begin(chosen bool) {
-	e.score = map[int]*model.Score{}
+	e.score, e.outputs = map[int]*model.Score{}, map[int]map[int]*frame.OutputPair{}
 	for _, d := range e.dims {
 		e.score[d] = &model.Score{Method: e.method.Name, Dim: d}
 		if chosen && e.members == nil {
@@ -216,8 +222,8 @@ func (a *selection) rank(ctx context.Context) ([]model.Score, error) {
 	if err := a.validate(ctx, a.entries); err != nil {
 		return nil, err
 	}
-	if a.c.Method == Auto && a.c.Blend > 1 {
-		more := a.variants(a.best(a.c.Blend))
+	if a.blends() {
+		more := a.variants(a.best(refined))
 		if err := a.validate(ctx, more); err != nil {
 			return nil, err
 		}
@@ -270,11 +276,17 @@ func byScore(x, y model.Score) int {
 	return y.Dim - x.Dim
 }
 
+// blends tells whether the best candidates are to make one model.
+func (a *selection) blends() bool { return a.c.Method == Auto && a.c.Blend != 1 }
+
+// refined is how many of the best candidates are tried with other parameters.
+const refined = 5
+
 // best are so many entries, each the best of its method and scale, that a blend may have.
 func (a *selection) best(most int) []*entry {
 	var out []*entry
 	for _, e := range a.entries {
-		if e.method.Map == "linear" && !e.out {
+		if e.blendable() && !e.out {
 			out = append(out, e)
 		}
 	}
@@ -293,29 +305,142 @@ func (a *selection) best(most int) []*entry {
 	return out[:min(most, len(out))]
 }
 
+// blendable tells whether a blend may have the entry: its outputs are columns.
+func (e *entry) blendable() bool { return e.method.Map == "linear" }
+
 // top is the best score of an entry.
 func (e *entry) top() model.Score { return e.scores()[0] }
 
-// blend scores what the best make together.
+// toldApart is by how many standard errors a candidate must be worse than the best one to be left out of a blend.
+const toldApart = 2
+
+// blend scores what the best make together: of each method and scale the best, as far as the rows do not tell it apart
+// from the best of all. More members cost the model nothing, and each takes from the luck of the others.
 func (a *selection) blend(ctx context.Context) error {
-	best := a.best(a.c.Blend)
+	most := a.c.Blend
+	if most == 0 {
+		most = len(a.entries)
+	}
+	best := a.best(most)
+	if a.c.Blend == 0 && len(best) > 0 {
+		top := best[0].top()
+		best = slices.DeleteFunc(best, func(e *entry) bool {
+			return float64(top.Correct-e.top().Correct) > toldApart*a.deviation(top)
+		})
+	}
 	if len(best) < 2 {
 		return nil
 	}
-	var of []model.Member
-	for _, e := range best {
-		of = append(of, model.Member{Method: e.method.Name, Scale: e.scale, Dim: e.top().Dim, Params: e.tried})
+	e := &entry{method: &blend, scale: a.scales[0], dims: a.dims, right: map[int][]int{}}
+	for _, one := range best {
+		e.members = append(e.members, model.Member{Method: one.method.Name, Scale: one.scale, Dim: one.top().Dim,
+			Params: one.tried})
 	}
-	e := &entry{method: &blend, scale: a.scales[0], params: map[string]string{"members": membersText(of)}, dims: a.dims,
-		members: of}
+	e.params = map[string]string{"members": membersText(e.members)}
 	e.begin(true)
-	if err := a.validate(ctx, []*entry{e}); err != nil {
-		return err
+	for _, d := range e.dims {
+		e.right[d] = make([]int, a.p.N)
 	}
-	if !e.out {
+	for round := range a.rounds() {
+		pick, fold := frame.Folds(a.p, frame.MaxValidated, 3, round)
+		for f := range 3 {
+			train, test := frame.HeldOut(pick, fold, f)
+			y, err := sideBySide(ctx, best, 3*round+f, e.dims[len(e.dims)-1])
+			if err != nil {
+				return err
+			}
+			if y == nil {
+				continue // nothing varied there
+			}
+			for _, d := range e.dims {
+				e.score[d].Scored += len(test)
+				right, err := count(ctx, y, d, a.p.Y, train, test)
+				if err != nil {
+					return err
+				}
+				e.score[d].Correct += len(right)
+				for _, i := range right {
+					e.right[d][i]++
+				}
+			}
+		}
+	}
+	if e.top().Scored > 0 {
 		a.blended = e
 	}
 	return nil
+}
+
+// deviation is the standard error of a score, in rows that are right over all rounds.
+func (a *selection) deviation(s model.Score) float64 {
+	n, p := float64(s.Scored/a.rounds()), float64(s.Correct)/float64(s.Scored)
+	return math.Sqrt(p*(1-p)*n) * float64(a.rounds())
+}
+
+// sideBySide are the d leading principal components of what the entries put out in a fold, as fitBlend makes them of
+// directions; nil where none could be fitted.
+func sideBySide(ctx context.Context, of []*entry, fold, d int) (*frame.OutputPair, error) {
+	var side, query []*mat.Dense
+	width := 0
+	for _, e := range of {
+		dim := e.top().Dim
+		y := e.outputs[fold][dim]
+		if e.method.Nested {
+			y = e.outputs[fold][e.dims[len(e.dims)-1]]
+		}
+		if y == nil {
+			continue
+		}
+		dim = min(dim, y.D)
+		train := mat.DenseCopyOf(mat.NewDense(len(y.Train)/y.D, y.D, y.Train).Slice(0, len(y.Train)/y.D, 0, dim))
+		test := mat.DenseCopyOf(mat.NewDense(len(y.Test)/y.D, y.D, y.Test).Slice(0, len(y.Test)/y.D, 0, dim))
+		n, _ := train.Dims()
+		variance := 0.0
+		for c := range dim {
+			mean := mat.Sum(train.ColView(c)) / float64(n)
+			for i := range n {
+				v := train.At(i, c) - mean
+				train.Set(i, c, v)
+				variance += v * v / float64(n)
+			}
+			for i := range test.RawMatrix().Rows {
+				test.Set(i, c, test.At(i, c)-mean)
+			}
+		}
+		if !(variance > 0) {
+			continue
+		}
+		train.Scale(1/math.Sqrt(variance), train)
+		test.Scale(1/math.Sqrt(variance), test)
+		side, query, width = append(side, train), append(query, test), width+dim
+	}
+	if width == 0 {
+		return nil, nil
+	}
+	a, b := abreast(side, width), abreast(query, width)
+	var products mat.Dense
+	products.Mul(a.T(), a)
+	components, err := principal(ctx, linalg.Symmetric(&products), d)
+	if err != nil {
+		return nil, err
+	}
+	var train, test mat.Dense
+	train.Mul(a, components.Vectors)
+	test.Mul(b, components.Vectors)
+	return &frame.OutputPair{Train: train.RawMatrix().Data, Test: test.RawMatrix().Data,
+		D: train.RawMatrix().Cols}, nil
+}
+
+// abreast is one matrix of several with as many rows.
+func abreast(of []*mat.Dense, width int) *mat.Dense {
+	n, _ := of[0].Dims()
+	out, at := mat.NewDense(n, width, nil), 0
+	for _, a := range of {
+		_, d := a.Dims()
+		out.Slice(0, n, at, at+d).(*mat.Dense).Copy(a)
+		at += d
+	}
+	return out
 }
 
 func (a *selection) rounds() int {
@@ -354,7 +479,7 @@ func (a *selection) round(ctx context.Context, round int, entries []*entry) erro
 			if base.Columns == 0 {
 				continue // nothing to tell the candidates apart by
 			}
-			err := a.score(ctx, e, base, train, test)
+			err := a.score(ctx, e, base, 3*round+f, train, test)
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -371,50 +496,52 @@ func (a *selection) round(ctx context.Context, round int, entries []*entry) erro
 }
 
 // score fits an entry on the training rows of a fold and counts its test rows.
-func (a *selection) score(ctx context.Context, e *entry, base *frame.Task, train, test []int) error {
+func (a *selection) score(ctx context.Context, e *entry, base *frame.Task, fold int, train, test []int) error {
 	nested, into := e.method.Nested, e.score
+	kept := map[int]*frame.OutputPair{}
+	if a.blends() && e.blendable() {
+		e.outputs[fold] = kept
+	}
 	var y *frame.OutputPair
 	for _, d := range slices.Backward(e.dims) {
 		into[d].Scored += len(test)
-		if nested && y != nil {
-			if err := count(ctx, y, into[d], a.p.Y, train, test); err != nil {
+		if y == nil || !nested {
+			t := *base
+			t.Method, t.Params, t.D, t.Free, t.Report = e.method, e.params, d, true, &model.Report{}
+			bound, _ := e.method.Bound(&t)
+			t.D = min(d, bound)
+			if err := t.SettleRidge(ctx); err != nil {
 				return err
 			}
-			continue
-		}
-		t := *base
-		t.Method, t.Params, t.D, t.Free, t.Report = e.method, e.params, d, true, &model.Report{}
-		bound, _ := e.method.Bound(&t)
-		t.D = min(d, bound)
-		if err := t.SettleRidge(ctx); err != nil {
-			return err
-		}
-		sol, err := t.Solve(ctx)
-		if err != nil {
-			return err
-		}
-		if !nested {
-			correct, err := t.Score(ctx, sol, a.p, train, test)
+			sol, err := t.Solve(ctx)
 			if err != nil {
 				return err
 			}
-			into[d].Correct += correct
-			continue
+			if sol.Mapping != nil && !nested { // as views, which classify by themselves
+				correct, err := t.Score(ctx, sol, a.p, train, test)
+				if err != nil {
+					return err
+				}
+				into[d].Correct += correct
+				continue
+			}
+			if y, err = t.OutputPair(ctx, sol, a.p, train, test); err != nil {
+				return err
+			}
+			kept[d] = y
 		}
-		if y, err = t.OutputPair(ctx, sol, a.p, train, test); err != nil {
+		right, err := count(ctx, y, d, a.p.Y, train, test)
+		if err != nil {
 			return err
 		}
-		if err := count(ctx, y, into[d], a.p.Y, train, test); err != nil {
-			return err
-		}
+		into[d].Correct += len(right)
 	}
 	return nil
 }
 
-// count adds to the score the test rows whose nearest training row, in its
-// leading columns or as many as there are, is of their class.
-func count(ctx context.Context, y *frame.OutputPair, into *model.Score, class, train, test []int) error {
-	d := min(into.Dim, y.D)
+// count finds the test rows whose nearest training row, in d leading columns or as many as there are, is of their class.
+func count(ctx context.Context, y *frame.OutputPair, d int, class, train, test []int) (right []int, err error) {
+	d = min(d, y.D)
 	lead := func(x []float64) []float64 {
 		out := make([]float64, 0, len(x)/y.D*d)
 		for from := 0; from < len(x); from += y.D {
@@ -424,29 +551,43 @@ func count(ctx context.Context, y *frame.OutputPair, into *model.Score, class, t
 	}
 	nearest, err := score.Nearest(ctx, lead(y.Train), len(train), lead(y.Test), len(test), d)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for i, j := range nearest {
 		if class[train[j]] == class[test[i]] {
-			into.Correct++
+			right = append(right, test[i])
 		}
 	}
-	return nil
+	return right, nil
 }
 
-// modest is the best dimension of an entry. Where that is every column, so that nothing would be reduced, it is the
-// least that is worse by no more than half a standard error.
-func (e *entry) modest(columns, rounds int) int {
-	top := e.top()
-	if top.Dim < columns {
-		return top.Dim
+// blendedDim is the dimension of a blend where none is asked for: 20, or C-1 where that is more, since it holds the
+// directions of more than one method. Which one cross-validation has best is luck for the most part, and fewer lose.
+// Where it is every column, so that nothing would be reduced, it is the least dimension that is worse by no more than
+// half a standard error, that of the difference on the same rows.
+func (a *selection) blendedDim() int {
+	e := a.blended
+	full := e.dims[len(e.dims)-1]
+	if full < a.whole.Columns || len(e.dims) == 1 {
+		return full
 	}
-	n, p := float64(top.Scored/rounds), float64(top.Correct)/float64(top.Scored)
-	slack := 0.5 * math.Sqrt(p*(1-p)*n) * float64(rounds)
 	for _, d := range e.dims {
-		if float64(top.Correct-e.score[d].Correct) <= slack {
+		if loss, deviation := paired(e.right[full], e.right[d]); loss <= 0.5*deviation {
 			return d
 		}
 	}
-	return top.Dim
+	return full
+}
+
+// paired is by how much the sum of x is more than that of y, and the standard error of that, of rows one by one.
+func paired(x, y []int) (more, deviation float64) {
+	for i := range x {
+		more += float64(x[i] - y[i])
+	}
+	mean := more / float64(len(x))
+	for i := range x {
+		v := float64(x[i]-y[i]) - mean
+		deviation += v * v
+	}
+	return more, math.Sqrt(deviation)
 }
