@@ -192,7 +192,7 @@ func (m *Model) Params() map[string]string { return maps.Clone(m.params) }
 
 // Map is the kind of the mapping: "linear" for y = ((x - mean)/scale) · A,
 // "views" for one such map a class, "kernel" for a sum of kernels of x and rows
-// of the fit, and the rules that extend an embedding of the rows of the fit to
+// of the fit, "sum" for a sum of linear and kernel maps and of one of normal scores, and the rules that extend an embedding of the rows of the fit to
 // others: "nystrom", "barycentric", "geodesic", "tangent" and "similarity".
 func (m *Model) Map() string { return m.mapping.Kind() }
 

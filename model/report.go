@@ -9,12 +9,13 @@ import (
 // follow each other, as in a series, they fall into different folds and the scores
 // are too good for all.
 type Choice struct {
-	Chosen string `json:"of"`   // what was chosen: method, dim, or method and dim
-	Rule   string `json:"rule"` // cv, or why there was none
-	Method string `json:"method"`
-	Scale  Scale  `json:"scale,omitempty"` // where scales were compared
-	Dim    int    `json:"dim"`
-	Rounds int    `json:"rounds,omitempty"` // of 3 folds each; a row is scored once in a round
+	Chosen    string `json:"of"`   // what was chosen: method, dim, or method and dim
+	Rule      string `json:"rule"` // cv, or why there was none
+	Method    string `json:"method"`
+	Scale     Scale  `json:"scale,omitempty"`     // where scales were compared
+	Landmarks int    `json:"landmarks,omitempty"` // behind so many
+	Dim       int    `json:"dim"`
+	Rounds    int    `json:"rounds,omitempty"` // of 3 folds each; a row is scored once in a round
 	// What the model blends, best first; nil where it is one candidate alone. Method is blend then.
 	Members  []Member `json:"members,omitempty"`
 	RunnerUp *Score   `json:"runner_up,omitempty"` // the best of another method or, where that was given, of another dim
@@ -28,20 +29,22 @@ type Choice struct {
 // Score is how many of the scored rows had a nearest neighbour of their own class
 // in the outputs of a method.
 type Score struct {
-	Method  string            `json:"method"`
-	Scale   Scale             `json:"scale,omitempty"` // where scales were compared
-	Dim     int               `json:"dim"`
-	Params  map[string]string `json:"params,omitempty"` // where they were compared: those that are not the default
-	Correct int               `json:"correct"`
-	Scored  int               `json:"scored"` // each row once in every round
+	Method    string            `json:"method"`
+	Scale     Scale             `json:"scale,omitempty"`     // where scales were compared
+	Landmarks int               `json:"landmarks,omitempty"` // behind so many
+	Dim       int               `json:"dim"`
+	Params    map[string]string `json:"params,omitempty"` // where they were compared: those that are not the default
+	Correct   int               `json:"correct"`
+	Scored    int               `json:"scored"` // each row once in every round
 }
 
 // Member is a candidate that a blend is made of.
 type Member struct {
-	Method string            `json:"method"`
-	Scale  Scale             `json:"scale"`
-	Dim    int               `json:"dim"`
-	Params map[string]string `json:"params,omitempty"` // that are not the default
+	Method    string            `json:"method"`
+	Scale     Scale             `json:"scale"`
+	Landmarks int               `json:"landmarks,omitempty"` // behind so many
+	Dim       int               `json:"dim"`
+	Params    map[string]string `json:"params,omitempty"` // that are not the default
 }
 
 // Report is what a fit found and decided. It is evidence, not content: it is

@@ -25,6 +25,7 @@ func evalCommand(e *env) *cobra.Command {
 	dims := f.commas("dims", "`NUMBERS` of outputs, or auto, which chooses on the training rows (default 2)")
 	scale := f.choice("scale", "`SCALE` of the features; auto compares standard, none and minmax for method auto, else standard", scales...)
 	blend := f.Int("blend", 0, "`NUMBER` of the best candidates that method auto makes one model of; 1 is the best alone (default: all that held-out rows do not tell apart from it)")
+	curved := f.nonlinear()
 	landmarks, width := f.landmarks()
 	splits := f.Int("splits", 10, "`NUMBER` of random splits, stratified by class")
 	fraction := f.Float64("train-fraction", 0.5, "`SHARE` of the rows that is fitted on")
@@ -40,7 +41,7 @@ func evalCommand(e *env) *cobra.Command {
 		if f.Changed("train-per-class") && f.Changed("train-fraction") {
 			return usagef("eval: --train-per-class and --train-fraction exclude each other: give one")
 		}
-		c := eval.Config{Scale: model.Scale(*scale), Blend: *blend, Landmarks: *landmarks, Width: *width, Splits: *splits, TrainFraction: *fraction,
+		c := eval.Config{Scale: model.Scale(*scale), Blend: *blend, Nonlinear: *curved, Landmarks: *landmarks, Width: *width, Splits: *splits, TrainFraction: *fraction,
 			TrainPerClass: *perClass, Neighbors: *neighbors, Seed: *seed, Tune: *tune}
 		for name, n := range map[string]int{"splits": *splits, "neighbors": *neighbors, "train-per-class": *perClass} {
 			if f.Changed(name) && n < 1 {

@@ -23,6 +23,7 @@ type fitFlags struct {
 	dim    string
 	scale  *string
 	blend  *int
+	curved *bool
 	most   *int
 	marks  *int
 	width  *float64
@@ -37,6 +38,7 @@ func (f *flags) fitFlags() *fitFlags {
 		params: f.settings("set", "a parameter of the method, as `NAME=VALUE`; may be repeated"),
 		scale:  f.choice("scale", "`SCALE` of the features; auto compares standard, none and minmax where the method is auto, else standard", scales...),
 		blend:  f.Int("blend", 0, "`NUMBER` of the best candidates that method auto makes one model of; 1 is the best alone (default: all that held-out rows do not tell apart from it)"),
+		curved: f.nonlinear(),
 		most:   f.Int("max-dim", 0, "`NUMBER` of outputs that dim auto does not go beyond"),
 		seed:   f.Uint64("seed", 1, "`NUMBER` that methods draw from; the same seed gives the same model"),
 	}
@@ -52,12 +54,16 @@ func (f *flags) landmarks() (count *int, width *float64) {
 		f.Float64("width", 0, "`NUMBER` that divides how far these kernels reach, 0.25 to 4 as a rule (default 1)")
 }
 
+func (f *flags) nonlinear() *bool {
+	return f.Bool("nonlinear", false, "let method auto draw curved lines: it tries normal scores and 300 landmarks too, and a projection costs what landmarks do")
+}
+
 var scales = []string{string(model.ScaleAuto), string(model.ScaleStandard), string(model.ScaleMinMax),
-	string(model.ScaleUnit), string(model.ScaleNone)}
+	string(model.ScaleUnit), string(model.ScaleNone), string(model.ScaleRank)}
 
 // config checks what can be checked before the rows are read.
 func (o *fitFlags) config(label string) (fit.Config, error) {
-	c := fit.Config{Method: *o.method, Scale: model.Scale(*o.scale), Blend: *o.blend, MaxDim: *o.most,
+	c := fit.Config{Method: *o.method, Scale: model.Scale(*o.scale), Blend: *o.blend, Nonlinear: *o.curved, MaxDim: *o.most,
 		Landmarks: *o.marks, Width: *o.width, Seed: *o.seed,
 		Params: map[string]string{}}
 	if o.dim == fit.Auto {
@@ -263,6 +269,14 @@ func searched(s *model.Search) string {
 	return text
 }
 
+// behind names the landmarks that a method stands behind.
+func behind(landmarks int) string {
+	if landmarks == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" behind %d landmarks", landmarks)
+}
+
 // printChoice shows what was chosen and the table that decided: a row for each method, a column for each dimension.
 func printChoice(out *output, c *model.Choice) error {
 	out.printf("\nauto chose the %s: %s at %d", c.Chosen, c.Method, c.Dim)
@@ -273,8 +287,8 @@ func printChoice(out *output, c *model.Choice) error {
 	if len(c.Members) > 0 {
 		out.printf(" of")
 		for i, m := range c.Members {
-			out.printf("%s %s at %d on scale %s%s", strings.Repeat(",", min(i, 1)), m.Method, m.Dim, m.Scale,
-				settings(m.Params))
+			out.printf("%s %s at %d on scale %s%s%s", strings.Repeat(",", min(i, 1)), m.Method, m.Dim, m.Scale,
+				behind(m.Landmarks), settings(m.Params))
 		}
 		out.printf("\n")
 		if c.Note != "" {
@@ -299,7 +313,7 @@ func printChoice(out *output, c *model.Choice) error {
 	for _, s := range c.Scores {
 		name := s.Method
 		if s.Scale != "" {
-			name += " " + string(s.Scale)
+			name += " " + string(s.Scale) + behind(s.Landmarks)
 		}
 		if !slices.Contains(methods, name) {
 			methods = append(methods, name)
@@ -308,7 +322,7 @@ func printChoice(out *output, c *model.Choice) error {
 			dims = append(dims, s.Dim)
 		}
 		mark := ""
-		if s.Method == c.Method && s.Scale == c.Scale && s.Dim == c.Dim {
+		if s.Method == c.Method && s.Scale == c.Scale && s.Landmarks == c.Landmarks && s.Dim == c.Dim {
 			mark = " *"
 		}
 		if at := fmt.Sprint(name, s.Dim); cell[at] == "" { // the best of its parameters comes first

@@ -32,6 +32,7 @@ type Config struct {
 	Landmarks     int         // see fit.Config
 	Width         float64     // see fit.Config
 	Blend         int         // of Auto, see fit.Config [0]
+	Nonlinear     bool        // of Auto, see fit.Config
 	Splits        int         // [10]
 	TrainFraction float64     // in (0, 1) [0.5]
 	TrainPerClass int         // training rows a class, in place of the fraction
@@ -147,10 +148,12 @@ func (c Config) Validate() error {
 	}
 	for _, name := range c.Methods {
 		if name == Raw {
-			name = "pca" // checks the scale
+			if name = "pca"; c.Scale == model.ScaleRank { // checks the scale
+				return fmt.Errorf("eval: %s is not scored at the scale rank; leave it out, or give another scale", Raw)
+			}
 		}
-		if err := (fit.Config{Method: name, Scale: c.Scale, Blend: c.Blend, Landmarks: c.Landmarks, Width: c.Width,
-			Params: c.Params[name]}).Validate(); err != nil {
+		if err := (fit.Config{Method: name, Scale: c.Scale, Blend: c.Blend, Nonlinear: c.Nonlinear && name == fit.Auto, Landmarks: c.Landmarks,
+			Width: c.Width, Params: c.Params[name]}).Validate(); err != nil {
 			return fmt.Errorf("eval: %w", err)
 		}
 	}
@@ -251,7 +254,8 @@ func (c Config) score(ctx context.Context, d *model.Data, s *split, r *Result, p
 		var m *model.Model
 		for _, params := range settled[r.Dim] {
 			start = time.Now()
-			if m, err = fitAtMost(ctx, train, fit.Config{Method: r.Method, Dim: r.Dim, Scale: c.Scale, Blend: c.Blend, Landmarks: c.Landmarks, Width: c.Width, Params: params,
+			if m, err = fitAtMost(ctx, train, fit.Config{Method: r.Method, Dim: r.Dim, Scale: c.Scale, Blend: c.Blend,
+				Nonlinear: c.Nonlinear && r.Method == fit.Auto, Landmarks: c.Landmarks, Width: c.Width, Params: params,
 				Seed: c.Seed, Memo: s.memo}); err == nil || ctx.Err() != nil {
 				c.countTuned(r, params)
 				break

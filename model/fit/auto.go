@@ -107,7 +107,7 @@ func choose(ctx context.Context, d *model.Data, c Config) (*model.Model, error) 
 	// columns, or none: the next in the table takes its place.
 	var first error
 	for i, s := range ranked {
-		choice := &model.Choice{Chosen: c.leftOpen(), Rule: "cv", Method: s.Method, Scale: s.Scale, Dim: s.Dim,
+		choice := &model.Choice{Chosen: c.leftOpen(), Rule: "cv", Method: s.Method, Scale: s.Scale, Landmarks: s.Landmarks, Dim: s.Dim,
 			Rounds: a.rounds(), Scores: ranked,
 			RunnerUp: runnerUp(ranked, i, c.Method == Auto), LeftOut: a.leftOut, Seconds: time.Since(start).Seconds()}
 		m, err := fitChosen(ctx, d, c, choice)
@@ -159,7 +159,14 @@ func runnerUp(ranked []model.Score, i int, methods bool) *model.Score {
 
 // fitChosen fits what was chosen.
 func fitChosen(ctx context.Context, d *model.Data, c Config, choice *model.Choice) (*model.Model, error) {
-	return fitSettled(ctx, d, c.Settled(choice))
+	c = c.Settled(choice)
+	switch {
+	case c.Landmarks > 0:
+		return fitLandmarks(ctx, d, c)
+	case c.Scale == model.ScaleRank:
+		return fitRanked(ctx, d, c)
+	}
+	return fitSettled(ctx, d, c)
 }
 
 // Settled puts what was chosen in the place of Auto and AutoDim, so that other
@@ -168,11 +175,15 @@ func fitChosen(ctx context.Context, d *model.Data, c Config, choice *model.Choic
 func (c Config) Settled(choice *model.Choice) Config {
 	if c.withDefaults().Method == Auto {
 		c.Params = candidateParams(choice.Method, c.Params["ridge"])
-		c.Method = choice.Method
+		c.Method, c.Nonlinear = choice.Method, false
 		if len(choice.Members) > 0 {
 			c.Params = map[string]string{"members": membersText(choice.Members)}
 		}
 		if c.Scale == model.ScaleAuto || c.Scale == "" {
+			c.Scale = choice.Scale
+		}
+		c.Landmarks = max(c.Landmarks, choice.Landmarks)
+		if choice.Scale == model.ScaleRank {
 			c.Scale = choice.Scale
 		}
 	}

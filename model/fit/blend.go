@@ -10,11 +10,13 @@ import (
 	"strconv"
 	"strings"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/mapping"
 	"github.com/embedd/embedd/model/pencil"
 )
 
@@ -47,11 +49,17 @@ var blend = frame.Method{
 	Fit:    fitBlend,
 }
 
+// landmarksOf names, among the parameters of a member, how many landmarks it stands behind.
+const landmarksOf = "landmarks"
+
 // membersText writes what is blended as the parameter of a blend.
 func membersText(of []model.Member) string {
 	var text []string
 	for _, m := range of {
 		one := fmt.Sprintf("%s/%s/%d", m.Method, m.Scale, m.Dim)
+		if m.Landmarks > 0 {
+			one += fmt.Sprintf("/%s=%d", landmarksOf, m.Landmarks)
+		}
 		for _, name := range slices.Sorted(maps.Keys(m.Params)) {
 			one += "/" + name + "=" + m.Params[name]
 		}
@@ -85,6 +93,12 @@ func parseMember(text string) (m model.Member, err error) {
 		if !ok {
 			return m, fmt.Errorf("parameter %q; give name=value", p)
 		}
+		if name == landmarksOf {
+			if m.Landmarks, err = strconv.Atoi(value); err != nil || m.Landmarks < 1 {
+				return m, fmt.Errorf("landmarks %q; give at least 1", value)
+			}
+			continue
+		}
 		if m.Params == nil {
 			m.Params = map[string]string{}
 		}
@@ -115,30 +129,27 @@ func fitBlend(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	if err != nil {
 		return nil, err
 	}
-	bases := map[model.Scale]*frame.Task{}
-	var outputs [][]float64 // directions among the columns of t
+	b := &blending{t: t, views: map[view]*seen{}}
 	var first error
 	for i, m := range of {
 		t.ReportProgress("blend", float64(i)/float64(len(of)))
-		w, err := fitMember(ctx, t, m, bases)
+		err := b.take(ctx, m)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		if err != nil {
 			t.Report.Note(fmt.Sprintf("%s at scale %s is not in the blend: %v", m.Method, m.Scale, err))
 			first = cmp.Or(first, err)
-			continue
 		}
-		outputs = append(outputs, w...)
 	}
-	if len(outputs) == 0 {
+	if b.width == 0 {
 		return nil, first
 	}
-	side := mat.NewDense(t.M, len(outputs), nil)
-	for c, w := range outputs {
-		side.SetCol(c, w)
+	covariance, err := b.covariance(ctx)
+	if err != nil {
+		return nil, err
 	}
-	s, err := principal(ctx, linalg.Congruence(t.Stat.Total, side), t.D)
+	s, err := principal(ctx, covariance, t.D)
 	if err != nil {
 		return nil, err
 	}
@@ -148,10 +159,135 @@ func fitBlend(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 			What: t.Explain("rank %d of what the blend's members put out", d)}
 	}
 	sol := t.Solved(s, t.D)
-	var components mat.Dense
-	components.Mul(side, s.Vectors)
-	sol.Components = components.RawMatrix().Data
+	b.finish(sol, s.Vectors)
 	return sol, nil
+}
+
+// blending is a blend in the making.
+type blending struct {
+	t     *frame.Task
+	views map[view]*seen
+	parts []part
+	width int // outputs of all parts
+}
+
+// part is what a member brings: directions among the columns of its view, whose outputs have a variance of 1 together.
+type part struct {
+	view view
+	w    *mat.Dense
+}
+
+// take fits a member.
+func (b *blending) take(ctx context.Context, one model.Member) error {
+	method, params, err := memberMethod(one)
+	if err != nil {
+		return err
+	}
+	v := view{one.Scale, one.Landmarks}
+	s := b.views[v]
+	if s == nil {
+		if s, err = v.look(ctx, b.t.Rows, nil, b.t.Scaling, b.t.Seed); err != nil {
+			return err
+		}
+		b.views[v] = s
+	}
+	m := *s.base
+	m.Method, m.Params, m.Free, m.Report = method, params, true, &model.Report{}
+	bound, _ := method.Bound(&m)
+	m.D = min(one.Dim, bound)
+	if err := m.SettleRidge(ctx); err != nil {
+		return err
+	}
+	sol, err := m.Solve(ctx)
+	if err != nil {
+		return err
+	}
+	w := m.Directions(sol)
+	variance := mat.Trace(linalg.Congruence(m.Stat.Total, m.Within(w)))
+	if !(variance > 0) {
+		return fmt.Errorf("its outputs do not vary")
+	}
+	w.Scale(1/math.Sqrt(variance), w)
+	b.parts = append(b.parts, part{v, w})
+	b.width += sol.Dim
+	return nil
+}
+
+// curved tells whether the blend is no matrix.
+func (b *blending) curved() bool {
+	return slices.ContainsFunc(b.parts, func(p part) bool { return p.view.curved() })
+}
+
+// side is the directions of all parts side by side, among the columns of the blend's task.
+func (b *blending) side() *mat.Dense {
+	var all []*mat.Dense
+	for _, p := range b.parts {
+		all = append(all, b.t.Within(p.w))
+	}
+	return abreast(all, b.width)
+}
+
+// covariance is that of the outputs of all parts.
+func (b *blending) covariance(ctx context.Context) (*mat.SymDense, error) {
+	if !b.curved() {
+		return linalg.Congruence(b.t.Stat.Total, b.side()), nil
+	}
+	n := b.t.Rows.N
+	products := mat.NewSymDense(b.width, nil)
+	for from := 0; from < n; from += blendRows {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		to := min(from+blendRows, n)
+		var all []*mat.Dense
+		for _, p := range b.parts {
+			s := b.views[p.view]
+			m := s.rows.M
+			x := mat.NewDense(to-from, m, slices.Clone(s.rows.X[from*m:to*m]))
+			for i := range to - from {
+				floats.Sub(x.RawRowView(i), s.base.Stat.Mean)
+			}
+			var y mat.Dense
+			y.Mul(x, p.w)
+			all = append(all, &y)
+		}
+		y := abreast(all, b.width)
+		products.SymRankK(products, 1/float64(n), y.T())
+	}
+	return products, nil
+}
+
+// blendRows is how many rows a blend looks at together.
+const blendRows = 1024
+
+// finish makes the map of a solution, whose outputs are those of the parts times turn: one matrix, or a sum of what each
+// view makes of a row.
+func (b *blending) finish(sol *frame.Solution, turn *mat.Dense) {
+	_, d := turn.Dims()
+	if !b.curved() {
+		var components mat.Dense
+		components.Mul(b.side(), turn)
+		sol.Components = components.RawMatrix().Data
+		return
+	}
+	sum := &mapping.Sum{D: d, Offset: make([]float64, d)}
+	at := 0
+	for _, p := range b.parts {
+		_, k := p.w.Dims()
+		var w mat.Dense
+		w.Mul(p.w, turn.Slice(at, at+k, 0, d))
+		at += k
+		s := b.views[p.view]
+		if p.view.curved() {
+			s.add(sum, &w, s.base.Stat.Mean)
+			continue
+		}
+		for j, scale := range b.t.Stat.Scale {
+			floats.Scale(scale, w.RawRowView(j))
+		}
+		sum.Linear = plus(sum.Linear, &w)
+	}
+	sol.Mapping = sum
 }
 
 // principal are the leading d eigenvectors of a covariance, or as many as its rank.
@@ -161,45 +297,4 @@ func principal(ctx context.Context, covariance *mat.SymDense, d int) (*pencil.So
 		return nil, err
 	}
 	return pencil.Solve(ctx, covariance, pencil.Identity(covariance.SymmetricDim()), pencil.Max, min(d, rank))
-}
-
-// fitMember is the directions of a member among the columns of the blend's task, of which the outputs have a variance
-// of 1 all together.
-func fitMember(ctx context.Context, t *frame.Task, one model.Member,
-	bases map[model.Scale]*frame.Task) ([][]float64, error) {
-	method, params, err := memberMethod(one)
-	if err != nil {
-		return nil, err
-	}
-	base := bases[one.Scale]
-	if base == nil {
-		base = &frame.Task{Method: &scan, Scaling: one.Scale, Seed: t.Seed, Report: &model.Report{}}
-		if err := base.Load(ctx, t.Rows); err != nil {
-			return nil, err
-		}
-		bases[one.Scale] = base
-	}
-	m := *base
-	m.Method, m.Params, m.Free, m.Report = method, params, true, &model.Report{}
-	bound, _ := method.Bound(&m)
-	m.D = min(one.Dim, bound)
-	if err := m.SettleRidge(ctx); err != nil {
-		return nil, err
-	}
-	sol, err := m.Solve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	w := t.Within(m.Directions(sol))
-	variance := mat.Trace(linalg.Congruence(t.Stat.Total, w))
-	if !(variance > 0) {
-		return nil, fmt.Errorf("its outputs do not vary")
-	}
-	w.Scale(1/math.Sqrt(variance), w)
-	_, d := w.Dims()
-	columns := make([][]float64, d)
-	for c := range columns {
-		columns[c] = mat.Col(nil, c, w)
-	}
-	return columns, nil
 }

@@ -23,11 +23,14 @@ type Config struct {
 	// Pad fills up to Dim where a linear method's criterion has fewer directions, as discriminants of C classes have
 	// C-1: with directions of most variance whose outputs are uncorrelated with the criterion's. Without it more
 	// outputs than there are is a *model.DimError. The model's InformativeRank says how many the criterion decided.
-	Pad    bool
-	Scale  model.Scale       // "": ScaleAuto
-	Blend  int               // of the best candidates of Auto so many count; 0: all not told apart from the best; 1: the best
-	Params map[string]string // of the method, by name; see Method.Params
-	Seed   uint64            // for methods that draw; the same seed gives the same model
+	Pad   bool
+	Scale model.Scale // "": ScaleAuto
+	Blend int         // of the best candidates of Auto so many count; 0: all not told apart from the best; 1: the best
+	// Nonlinear lets Auto try normal scores and landmarks too, and blend what it made of them. A projection then costs
+	// what that of some hundred landmarks does.
+	Nonlinear bool
+	Params    map[string]string // of the method, by name; see Method.Params
+	Seed      uint64            // for methods that draw; the same seed gives the same model
 	// Workers is the most goroutines that a fit runs on at one time, that of the caller among them; 0: as many as there
 	// are cores, or as model.Limit of the context allows. The model does not depend on it. (Products of dense matrices
 	// inside gonum may take a core more for moments.)
@@ -106,6 +109,19 @@ func (c Config) check() error {
 		return fmt.Errorf("dim %d is not within max dim %d; give at least 1, 0 for no bound, and no dim above it", c.Dim,
 			c.MaxDim)
 	}
+	if c.Nonlinear {
+		switch {
+		case c.withDefaults().Method != Auto || c.Own != nil:
+			return fmt.Errorf("nonlinear is for method auto, which tries landmarks and normal scores then; for %s give landmarks, or the scale rank", c.name())
+		case c.Landmarks > 0:
+			return fmt.Errorf("nonlinear auto draws landmarks of its own, %d; give no landmarks, or leave nonlinear out", curvedLandmarks)
+		case c.Scale == model.ScaleRank:
+			return fmt.Errorf("nonlinear auto tries the scale rank beside others; give no scale, or leave nonlinear out")
+		}
+	}
+	if c.Landmarks > 0 && c.Scale == model.ScaleRank {
+		return fmt.Errorf("landmarks do not stand behind the scale rank; give another scale, or no landmarks")
+	}
 	if c.Landmarks < 0 || !(c.Width >= 0) || math.IsInf(c.Width, 0) {
 		return fmt.Errorf("%d landmarks of width %g; give numbers from 0", c.Landmarks, c.Width)
 	}
@@ -132,10 +148,10 @@ func (c Config) width() float64 {
 
 func checkScale(s model.Scale) error {
 	switch s {
-	case "", model.ScaleStandard, model.ScaleMinMax, model.ScaleUnit, model.ScaleNone:
+	case "", model.ScaleStandard, model.ScaleMinMax, model.ScaleUnit, model.ScaleNone, model.ScaleRank:
 		return nil
 	}
-	return fmt.Errorf("unknown scale %q; give one of standard, minmax, unit, none, auto", s)
+	return fmt.Errorf("unknown scale %q; give one of standard, minmax, unit, none, rank, auto", s)
 }
 
 // Fit learns a model from rows. The same rows in the same order with the same
@@ -151,6 +167,12 @@ func Fit(ctx context.Context, d *model.Data, c Config) (_ *model.Model, err erro
 			return nil, err
 		}
 		return fitLandmarks(ctx, d, c)
+	}
+	if c.Scale == model.ScaleRank {
+		if err := c.Validate(); err != nil {
+			return nil, err
+		}
+		return fitRanked(ctx, d, c)
 	}
 	if c.Method == Auto || c.Dim == AutoDim {
 		if err := c.Validate(); err != nil {

@@ -35,7 +35,7 @@ func FitMoments(ctx context.Context, s *moments.Set, features, classes []string,
 		return nil, fmt.Errorf("%s: no statistics given", method.Name)
 	case method.Streaming != "moments":
 		return nil, fmt.Errorf("%s: needs the rows; fit it from a window", method.Name)
-	case c.Scale == model.ScaleMinMax || c.Scale == model.ScaleUnit:
+	case c.Scale == model.ScaleMinMax || c.Scale == model.ScaleUnit || c.Scale == model.ScaleRank:
 		return nil, fmt.Errorf("%s: scale %s needs the rows; give standard or none", method.Name, c.Scale)
 	case method.SecondByClass && !s.PerClass():
 		return nil, fmt.Errorf("%s: needs second moments by class; make the set with them", method.Name)

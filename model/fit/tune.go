@@ -111,7 +111,7 @@ func Tune(ctx context.Context, train *model.Data, c Config, dims []int, progress
 			if e.out {
 				continue
 			}
-			err := a.score(ctx, e, base, f, in, held)
+			err := a.score(ctx, e, &seen{base: base, rows: p}, f, in, held)
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}

@@ -42,6 +42,8 @@ type Candidate struct {
 	Tried func(d, classes int, few bool) bool
 	// OneScale: it is tried at the first scale alone: it is slow, or says the same at every scale.
 	OneScale bool
+	// Landmarks: it is tried behind landmarks too, where auto may be nonlinear.
+	Landmarks bool
 	// Settings are further ones to try where it is among the best.
 	Settings []map[string]string
 }

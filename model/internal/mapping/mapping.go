@@ -98,4 +98,5 @@ var Kinds = map[string]func(arrays []Array) (Map, error){
 	"geodesic":    rebuildGeodesic,
 	"tangent":     rebuildTangent,
 	"similarity":  rebuildSimilarity,
+	"sum":         rebuildSum,
 }

@@ -27,7 +27,7 @@ var lda = frame.Method{
 	Ridge:  &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
 	Fit:    fitLDA,
 	Nested: true,
-	Auto:   &frame.Candidate{Rank: 3},
+	Auto:   &frame.Candidate{Rank: 3, Landmarks: true},
 }
 
 func fitLDA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {

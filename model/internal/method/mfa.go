@@ -36,7 +36,7 @@ var mfa = frame.Method{
 	Samples: true,
 	Fit:     frame.Maximize(mfaRatio, pencil.Min),
 	Nested:  true,
-	Auto:    &frame.Candidate{Rank: 1},
+	Auto:    &frame.Candidate{Rank: 1, Landmarks: true},
 }
 
 func mfaRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {

@@ -36,7 +36,7 @@ var pairacc = frame.Method{
 	Ridge: &frame.RidgeRule{Scatter: frame.WithinScatter},
 	Fit:   fitPairAcc,
 	// made for fewer dimensions than the classes span
-	Auto: &frame.Candidate{Rank: 7, Tried: func(d, classes int, _ bool) bool { return d < classes-1 }},
+	Auto: &frame.Candidate{Rank: 7, Landmarks: true, Tried: func(d, classes int, _ bool) bool { return d < classes-1 }},
 }
 
 func fitPairAcc(ctx context.Context, t *frame.Task) (*frame.Solution, error) {

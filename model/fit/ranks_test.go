@@ -1,0 +1,221 @@
+package fit
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/fixture"
+	"github.com/embedd/embedd/model/moments"
+	"github.com/embedd/embedd/model/score"
+)
+
+// normalScores are those of the rows themselves: the quantile of the share of rows below, half of those that are equal.
+func normalScores(d *model.Data) *model.Data {
+	out := *d
+	out.X = make([]float64, len(d.X))
+	for j := range d.M {
+		for i := range d.N {
+			below := 0.0
+			for k := range d.N {
+				switch at := d.X[k*d.M+j] - d.X[i*d.M+j]; {
+				case at < 0:
+					below++
+				case at == 0:
+					below += 0.5
+				}
+			}
+			out.X[i*d.M+j] = math.Sqrt2 * math.Erfinv(2*below/float64(d.N)-1)
+		}
+	}
+	return &out
+}
+
+// A method at scale rank puts out what it puts out of the normal scores of the rows; read from its file it is the same.
+func TestRankScale(t *testing.T) {
+	data := fixture.Dataset(t, "wine")
+	for _, method := range []string{"lda", "mfa", "pca", "tnca", Auto} {
+		c := Config{Method: method, Dim: 2, Scale: model.ScaleRank, Seed: 1}
+		m := fit(t, data, c)
+		if m.Map() != "sum" || m.Params()["scale"] != "rank" {
+			t.Errorf("%s: map %s, parameters %v", method, m.Map(), m.Params())
+		}
+		c.Scale = model.ScaleNone
+		want, err := score.Outputs(t.Context(), fit(t, normalScores(data), c), normalScores(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := score.Outputs(t.Context(), m, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range want {
+			if math.Abs(got[i]-want[i]) > 1e-4 {
+				t.Fatalf("%s: output %d is %g, of the scores themselves %g", method, i, got[i], want[i])
+			}
+		}
+		var file bytes.Buffer
+		if err := model.Write(&file, m); err != nil {
+			t.Fatal(err)
+		}
+		back, err := model.Read(&file)
+		if err != nil || back.Digest() != m.Digest() {
+			t.Fatalf("%s: read back %v", method, err)
+		}
+		again, err := score.Outputs(t.Context(), back, data)
+		if err != nil || !slices.Equal(again, got) {
+			t.Errorf("%s: read back it has other outputs, %v", method, err)
+		}
+	}
+}
+
+// New values lie between those of the fit, and beyond them all are as the outermost one; a missing one is the mean, a
+// feature that does not vary carries nothing.
+func TestRanksOfNewRows(t *testing.T) {
+	data := &model.Data{N: 8, M: 2, Classes: []string{"a", "b"}, X: []float64{0, 7, 1, 7, 2, 7, 3, 7, 10, 7, 11, 7, 12, 7, 13, 7},
+		Y: []int{0, 0, 0, 0, 1, 1, 1, 1}}
+	m := fit(t, data, Config{Method: "lda", Dim: 1, Scale: model.ScaleRank, Params: map[string]string{"ridge": "0.1"}})
+	at := func(x float64) float64 {
+		y := make([]float32, 1)
+		if err := m.Project(y, model.DenseRows([]float64{x, 7}, 1, 2)); err != nil {
+			t.Fatal(err)
+		}
+		return float64(y[0])
+	}
+	if between := at(6.5); math.Abs(between-(at(3)+at(10))/2) > 1e-6 {
+		t.Errorf("half way between two rows is %g, of %g and %g", between, at(3), at(10))
+	}
+	if at(-1e9) != at(0) || at(1e9) != at(13) {
+		t.Errorf("beyond the rows %g and %g, at their ends %g and %g", at(-1e9), at(1e9), at(0), at(13))
+	}
+	if mean := at(math.NaN()); math.Abs(mean-at(6.5)) > 1e-6 {
+		t.Errorf("a missing value is %g, the mean %g", mean, at(6.5))
+	}
+	// Many values have few knots.
+	r := rand.New(rand.NewPCG(1, 2))
+	x := make([]float64, 3000)
+	for i := range x {
+		x[i] = r.NormFloat64()
+	}
+	ranks, y := newRanks(x, 1), make([]float64, 1)
+	if len(ranks.Value) != maxKnots {
+		t.Errorf("%d knots", len(ranks.Value))
+	}
+	for _, v := range []float64{-2, -0.5, 0, 1, 2} {
+		if ranks.To(y, []float64{v}); math.Abs(y[0]-v) > 0.15 {
+			t.Errorf("the normal score of the normal %g is %g", v, y[0])
+		}
+	}
+}
+
+// A blend of members that see the rows in several ways is the principal components of what they put out each by itself,
+// and one model.
+func TestNonlinearBlend(t *testing.T) {
+	data := fixture.Dataset(t, "wine")
+	of := []model.Member{{Method: "mfa", Scale: model.ScaleRank, Dim: 4, Params: map[string]string{"ridge": "0.1"}},
+		{Method: "pca", Scale: model.ScaleNone, Dim: 3}, {Method: "lda", Scale: model.ScaleStandard, Landmarks: 40, Dim: 2,
+			Params: map[string]string{"ridge": "oas"}}}
+	const d = 5
+	m := fit(t, data, Config{Method: Blend, Dim: d, Seed: 3, Params: map[string]string{"members": membersText(of)}})
+	side := mat.NewDense(data.N, 9, nil)
+	at := 0
+	for _, one := range of {
+		y := centredOutputs(t, fit(t, data, Config{Method: one.Method, Dim: one.Dim, Scale: one.Scale,
+			Landmarks: one.Landmarks, Seed: 3, Params: one.Params}), data)
+		total := mat.Norm(y, 2) / math.Sqrt(float64(data.N))
+		for c := range one.Dim {
+			for i := range data.N {
+				side.Set(i, at, y.At(i, c)/total)
+			}
+			at++
+		}
+	}
+	var svd mat.SVD
+	if !svd.Factorize(side, mat.SVDThin) {
+		t.Fatal("no decomposition")
+	}
+	var u mat.Dense
+	svd.UTo(&u)
+	y := centredOutputs(t, m, data)
+	for c := range d {
+		s := svd.Values(nil)[c]
+		sign := math.Copysign(1, mat.Dot(u.ColView(c), y.ColView(c)))
+		for i := range data.N {
+			if want := sign * s * u.At(i, c); math.Abs(y.At(i, c)-want) > 1e-4*s {
+				t.Fatalf("row %d, output %d is %g, by hand %g", i, c, y.At(i, c), want)
+			}
+		}
+	}
+	var file bytes.Buffer
+	if err := model.Write(&file, m); err != nil {
+		t.Fatal(err)
+	}
+	if back, err := model.Read(&file); err != nil || back.Digest() != m.Digest() || m.Map() != "sum" {
+		t.Errorf("map %s, read back %v", m.Map(), err)
+	}
+}
+
+// rings are rows of three classes around each other, that no line tells apart.
+func rings(n int) *model.Data {
+	r := rand.New(rand.NewPCG(5, 6))
+	d := &model.Data{N: n, M: 3, Classes: []string{"a", "b", "c"}}
+	for i := range n {
+		angle, radius := 2*math.Pi*r.Float64(), float64(1+i%3)+0.15*r.NormFloat64()
+		d.X = append(d.X, radius*math.Cos(angle), radius*math.Sin(angle), r.NormFloat64())
+		d.Y = append(d.Y, i%3)
+	}
+	return d
+}
+
+// Where no line tells classes apart, auto draws curved ones if it may, and says so.
+func TestNonlinearAuto(t *testing.T) {
+	data := rings(90)
+	c := Config{Dim: 2, Nonlinear: true, Seed: 1}
+	m := fit(t, data, c)
+	choice := m.Report().Choice
+	curved := map[bool]bool{}
+	for _, one := range choice.Members {
+		curved[view{one.Scale, one.Landmarks}.curved()] = true
+	}
+	if m.Method() != Blend || m.Map() != "sum" || !curved[true] {
+		t.Errorf("%s, map %s of %+v", m.Method(), m.Map(), choice.Members)
+	}
+	settled := c.Settled(choice)
+	if again := fit(t, data, settled); again.Digest() != m.Digest() {
+		t.Errorf("fitted again as %+v it is another model", settled)
+	}
+	c.Blend = 1
+	one := fit(t, data, c)
+	choice = one.Report().Choice
+	if again := fit(t, data, c.Settled(choice)); again.Digest() != one.Digest() || one.Method() != choice.Method {
+		t.Errorf("%s; fitted again as %+v it is another model", one.Method(), c.Settled(choice))
+	}
+	for _, bad := range []struct {
+		c    Config
+		want string
+	}{
+		{Config{Method: "lda", Nonlinear: true}, "nonlinear is for method auto"},
+		{Config{Nonlinear: true, Landmarks: 30}, "give no landmarks, or leave nonlinear out"},
+		{Config{Nonlinear: true, Scale: model.ScaleRank}, "give no scale, or leave nonlinear out"},
+		{Config{Landmarks: 30, Scale: model.ScaleRank}, "landmarks do not stand behind the scale rank"},
+	} {
+		if err := bad.c.Validate(); err == nil || !strings.Contains(err.Error(), bad.want) {
+			t.Errorf("%+v: %v, want %q", bad.c, err, bad.want)
+		}
+	}
+	if _, err := Fit(t.Context(), data, Config{Method: "isomap", Scale: model.ScaleRank}); err == nil ||
+		!strings.Contains(err.Error(), "is no linear one") {
+		t.Errorf("isomap of normal scores: %v", err)
+	}
+	s := moments.New(data.M, false)
+	if _, err := FitMoments(t.Context(), s, nil, nil, Config{Method: "pca", Scale: model.ScaleRank}); err == nil ||
+		!strings.Contains(err.Error(), "scale rank needs the rows") {
+		t.Errorf("normal scores from moments: %v", err)
+	}
+}

@@ -1,0 +1,151 @@
+package mapping
+
+import (
+	"fmt"
+)
+
+// Sum is y(z) = offset + z·A + r(z)·B + sum of kernel maps of z, where r are normal scores: what is left of methods that
+// are linear in features of several makings, and of a matrix behind them. Any part but the offset may be missing.
+type Sum struct {
+	D       int
+	Offset  []float64 // d
+	Linear  []float64 // A, m x d
+	Ranks   *Ranks
+	Ranked  []float64 // B, m x d
+	Kernels []*KernelMap
+}
+
+func (s *Sum) Kind() string { return "sum" }
+
+func (s *Sum) Dim() int { return s.D }
+
+func (s *Sum) Check(m, _ int) error {
+	if s.Linear == nil && s.Ranks == nil && len(s.Kernels) == 0 {
+		return fmt.Errorf("a sum of nothing; it needs a part")
+	}
+	for name, a := range map[string][]float64{"components": s.Linear, "ranked": s.Ranked} {
+		if a != nil && (s.D > len(a) || len(a) != m*s.D) { // the first keeps m*d from overflowing
+			return fmt.Errorf("%d numbers in %s, %d x %d are needed", len(a), name, m, s.D)
+		}
+	}
+	if s.Ranks != nil {
+		if err := s.Ranks.check(m); err != nil {
+			return err
+		}
+	}
+	for _, k := range s.Kernels {
+		if k.D != s.D {
+			return fmt.Errorf("a kernel of %d outputs in a sum of %d", k.D, s.D)
+		}
+		if err := k.Check(m, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Sum) Arrays() []Array {
+	arrays := []Array{{"offset", []int{s.D}, s.Offset}}
+	if s.Linear != nil {
+		arrays = append(arrays, Array{"components", []int{len(s.Linear) / s.D, s.D}, s.Linear})
+	}
+	if r := s.Ranks; r != nil {
+		arrays = append(arrays, Array{"first", []int{len(r.First)}, r.First}, Array{"value", []int{len(r.Value)}, r.Value},
+			Array{"score", []int{len(r.Score)}, r.Score}, Array{"ranked", []int{len(s.Ranked) / s.D, s.D}, s.Ranked})
+	}
+	for _, k := range s.Kernels {
+		arrays = append(arrays, k.Arrays()...)
+	}
+	return arrays
+}
+
+func rebuildSum(arrays []Array) (Map, error) {
+	if !named(arrays, []string{"offset"}, []int{1}) {
+		return nil, fmt.Errorf("a sum starts with the array offset (d)")
+	}
+	s := &Sum{D: arrays[0].Shape[0], Offset: arrays[0].Data}
+	arrays = arrays[1:]
+	if named(arrays, []string{"components"}, []int{2}) && arrays[0].Shape[1] == s.D {
+		s.Linear, arrays = arrays[0].Data, arrays[1:]
+	}
+	if named(arrays, []string{"first", "value", "score", "ranked"}, []int{1, 1, 1, 2}) && arrays[3].Shape[1] == s.D {
+		s.Ranks = &Ranks{First: arrays[0].Data, Value: arrays[1].Data, Score: arrays[2].Data}
+		s.Ranked, arrays = arrays[3].Data, arrays[4:]
+	}
+	for len(arrays) > 0 {
+		size := min(3, len(arrays)) // rows, coefficients and a kernel, which may have an origin
+		if size == 3 && len(arrays) > 3 && arrays[3].Name == "origin" {
+			size = 4
+		}
+		k, err := rebuildKernelMap(arrays[:size])
+		if err != nil {
+			return nil, fmt.Errorf("a sum has the array offset (d), perhaps components (m x d), perhaps first, value, score and ranked (m x d), and kernel maps: %w", err)
+		}
+		s.Kernels, arrays = append(s.Kernels, k.(*KernelMap)), arrays[size:]
+	}
+	return s, nil
+}
+
+func (s *Sum) Extension(m int) (Extension, error) {
+	e := &sumExtension{Sum: s, m: m}
+	for _, k := range s.Kernels {
+		part, err := k.Extension(m)
+		if err != nil {
+			return nil, err
+		}
+		e.kernels = append(e.kernels, part)
+	}
+	return e, nil
+}
+
+type sumExtension struct {
+	*Sum
+	m       int
+	kernels []Extension
+}
+
+func (e *sumExtension) Cost() int {
+	cost := 1
+	if e.Ranks != nil {
+		cost++
+	}
+	for _, k := range e.kernels {
+		cost += k.Cost()
+	}
+	return cost
+}
+
+// Workspace holds a row that a part looks at, and what a kernel map puts out.
+func (e *sumExtension) Workspace() *Workspace {
+	return &Workspace{Row: make([]float64, e.m), part: make([]float64, e.D)}
+}
+
+func (e *sumExtension) Place(dst, z []float64, w *Workspace) error {
+	copy(dst, e.Offset)
+	if e.Linear != nil {
+		addTimes(dst, z, e.Linear)
+	}
+	if e.Ranks != nil {
+		e.Ranks.To(w.Row, z)
+		addTimes(dst, w.Row, e.Ranked)
+	}
+	for _, k := range e.kernels {
+		if err := k.Place(w.part, z, w); err != nil {
+			return err
+		}
+		for c, v := range w.part {
+			dst[c] += v
+		}
+	}
+	return nil
+}
+
+// addTimes adds x·a to dst, a of as many columns.
+func addTimes(dst, x, a []float64) {
+	d := len(dst)
+	for j, v := range x {
+		for c, b := range a[j*d : (j+1)*d] {
+			dst[c] += v * b
+		}
+	}
+}
