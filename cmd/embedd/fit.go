@@ -291,15 +291,15 @@ func printChoice(out *output, c *model.Choice) error {
 				behind(m.Landmarks), settings(m.Params))
 		}
 		out.printf("\n")
-		if c.Note != "" {
-			out.printf("%s\n", c.Note)
-		}
 	} else if c.RunnerUp == nil {
 		out.printf(", the only candidate\n")
 		return nil
 	}
 	if c.RunnerUp != nil {
 		out.printf("; next is %s at %d\n", c.RunnerUp.Method, c.RunnerUp.Dim)
+	}
+	if c.Note != "" {
+		out.printf("%s\n", c.Note)
 	}
 	folds := "3 folds"
 	if c.Rounds > 1 {

@@ -94,10 +94,7 @@ func choose(ctx context.Context, d *model.Data, c Config) (*model.Model, error) 
 			Dim: a.blendedDim(), Members: e.members,
 			Rounds: a.rounds(), Scores: append(e.scores(), ranked...), LeftOut: a.leftOut,
 			Seconds: time.Since(start).Seconds()}
-		if c.Dim <= 0 && choice.Dim == a.whole.Columns {
-			choice.Note = fmt.Sprintf("%d outputs of %d columns: on these rows every reduction loses", choice.Dim,
-				a.whole.Columns)
-		}
+		choice.Note = a.unreduced(choice.Dim)
 		m, err := fitChosen(ctx, d, c, choice)
 		if err == nil || ctx.Err() != nil {
 			return m, err
@@ -110,6 +107,10 @@ func choose(ctx context.Context, d *model.Data, c Config) (*model.Model, error) 
 		choice := &model.Choice{Chosen: c.leftOpen(), Rule: "cv", Method: s.Method, Scale: s.Scale, Landmarks: s.Landmarks, Dim: s.Dim,
 			Rounds: a.rounds(), Scores: ranked,
 			RunnerUp: runnerUp(ranked, i, c.Method == Auto), LeftOut: a.leftOut, Seconds: time.Since(start).Seconds()}
+		if c.Dim <= 0 {
+			choice.Dim = a.modest(a.entryOf(s), s.Dim)
+		}
+		choice.Note = a.unreduced(choice.Dim)
 		m, err := fitChosen(ctx, d, c, choice)
 		if err == nil || ctx.Err() != nil {
 			return m, err
@@ -119,6 +120,14 @@ func choose(ctx context.Context, d *model.Data, c Config) (*model.Model, error) 
 		}
 	}
 	return nil, first
+}
+
+// unreduced says where a dimension that was chosen is every column.
+func (a *selection) unreduced(d int) string {
+	if a.c.Dim > 0 || d < a.whole.Columns {
+		return ""
+	}
+	return fmt.Sprintf("%d outputs of %d columns: on these rows every reduction loses", d, a.whole.Columns)
 }
 
 // presentClasses is the number of classes that have rows.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model"
@@ -39,7 +40,7 @@ type entry struct {
 	members []model.Member       // of a blend
 	// What a blend is made of: by fold and dimension; of a nested method at the largest alone.
 	outputs map[int]map[int]*frame.OutputPair
-	right   map[int][]int // of a blend: in how many rounds each row was right, by dimension
+	right   map[int][]int // in how many rounds each row was right, by dimension
 }
 
 // scan is what the candidates share: samples and statistics of labelled rows.
@@ -155,7 +156,8 @@ func (a *selection) enter(m *frame.Method, v view, classes int) *entry {
 
 // begin makes the scores of an entry.
 func (e *entry) begin(chosen bool) {
-	e.score, e.outputs = map[int]*model.Score{}, map[int]map[int]*frame.OutputPair{}
+	e.score, e.right = map[int]*model.Score{}, map[int][]int{}
+	e.outputs = map[int]map[int]*frame.OutputPair{}
 	for _, d := range e.dims {
 		e.score[d] = &model.Score{Method: e.method.Name, Dim: d}
 		if chosen && e.members == nil {
@@ -343,16 +345,13 @@ func (a *selection) blend(ctx context.Context) error {
 	if len(best) < 2 {
 		return nil
 	}
-	e := &entry{method: &blend, view: view{scale: a.scales[0]}, dims: a.dims, right: map[int][]int{}}
+	e := &entry{method: &blend, view: view{scale: a.scales[0]}, dims: a.dims}
 	for _, one := range best {
 		e.members = append(e.members, model.Member{Method: one.method.Name, Scale: one.view.scale,
 			Landmarks: one.view.landmarks, Dim: one.top().Dim, Params: one.tried})
 	}
 	e.params = map[string]string{"members": membersText(e.members)}
 	e.begin(true)
-	for _, d := range e.dims {
-		e.right[d] = make([]int, a.p.N)
-	}
 	for round := range a.rounds() {
 		pick, fold := frame.Folds(a.p, frame.MaxValidated, 3, round)
 		for f := range 3 {
@@ -370,10 +369,7 @@ func (a *selection) blend(ctx context.Context) error {
 				if err != nil {
 					return err
 				}
-				e.score[d].Correct += len(right)
-				for _, i := range right {
-					e.right[d][i]++
-				}
+				e.credit(d, right, a.p.N)
 			}
 		}
 	}
@@ -551,9 +547,20 @@ func (a *selection) score(ctx context.Context, e *entry, s *seen, fold int, trai
 		if err != nil {
 			return err
 		}
-		into[d].Correct += len(right)
+		e.credit(d, right, s.rows.N)
 	}
 	return nil
+}
+
+// credit counts rows, of n, that are right at a dimension.
+func (e *entry) credit(d int, right []int, n int) {
+	e.score[d].Correct += len(right)
+	if e.right[d] == nil {
+		e.right[d] = make([]int, n)
+	}
+	for _, i := range right {
+		e.right[d][i]++
+	}
 }
 
 // count finds the test rows whose nearest training row, in d leading columns or as many as there are, is of their class.
@@ -580,12 +587,14 @@ func count(ctx context.Context, y *frame.OutputPair, d int, class, train, test [
 
 // blendedDim is the dimension of a blend where none is asked for: 20, or C-1 where that is more, since it holds the
 // directions of more than one method. Which one cross-validation has best is luck for the most part, and fewer lose.
-// Where it is every column, so that nothing would be reduced, it is the least dimension that is worse by no more than
-// half a standard error, that of the difference on the same rows.
 func (a *selection) blendedDim() int {
-	e := a.blended
-	full := e.dims[len(e.dims)-1]
-	if full < a.whole.Columns || len(e.dims) == 1 {
+	return a.modest(a.blended, a.blended.dims[len(a.blended.dims)-1])
+}
+
+// modest is a dimension of an entry. Where that is every column, so that nothing would be reduced, it is the least one
+// that is worse by no more than half a standard error, that of the difference on the same rows.
+func (a *selection) modest(e *entry, full int) int {
+	if full < a.whole.Columns || e.right[full] == nil { // maps that classify by themselves keep no rows
 		return full
 	}
 	for _, d := range e.dims {
@@ -598,13 +607,23 @@ func (a *selection) blendedDim() int {
 
 // paired is by how much the sum of x is more than that of y, and the standard error of that, of rows one by one.
 func paired(x, y []int) (more, deviation float64) {
+	difference := make([]float64, len(x))
 	for i := range x {
-		more += float64(x[i] - y[i])
+		difference[i] = float64(x[i] - y[i])
 	}
-	mean := more / float64(len(x))
-	for i := range x {
-		v := float64(x[i]-y[i]) - mean
-		deviation += v * v
+	more = floats.Sum(difference)
+	for _, v := range difference {
+		deviation += (v - more/float64(len(x))) * (v - more/float64(len(x)))
 	}
 	return more, math.Sqrt(deviation)
+}
+
+// entryOf is the one that has the score.
+func (a *selection) entryOf(s model.Score) *entry {
+	at := slices.IndexFunc(a.entries, func(e *entry) bool {
+		mine := e.score[s.Dim]
+		return mine != nil && mine.Method == s.Method && mine.Scale == s.Scale && mine.Landmarks == s.Landmarks &&
+			maps.Equal(mine.Params, s.Params)
+	})
+	return a.entries[at]
 }
