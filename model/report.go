@@ -45,6 +45,8 @@ type Member struct {
 	Landmarks int               `json:"landmarks,omitempty"` // behind so many
 	Dim       int               `json:"dim"`
 	Params    map[string]string `json:"params,omitempty"` // that are not the default
+	// Adds is how many more held-out rows of one round are right with it than in a blend of the others.
+	Adds int `json:"adds"`
 }
 
 // Report is what a fit found and decided. It is evidence, not content: it is

@@ -287,10 +287,10 @@ func printChoice(out *output, c *model.Choice) error {
 	if len(c.Members) > 0 {
 		out.printf(" of")
 		for i, m := range c.Members {
-			out.printf("%s %s at %d on scale %s%s%s", strings.Repeat(",", min(i, 1)), m.Method, m.Dim, m.Scale,
-				behind(m.Landmarks), settings(m.Params))
+			out.printf("%s %s at %d on scale %s%s%s: %+d", strings.Repeat(",", min(i, 1)), m.Method, m.Dim, m.Scale,
+				behind(m.Landmarks), settings(m.Params), m.Adds)
 		}
-		out.printf("\n")
+		out.printf("\n(behind each: how many more held-out rows of a round are right with it than in a blend of the others)\n")
 	} else if c.RunnerUp == nil {
 		out.printf(", the only candidate\n")
 		return nil

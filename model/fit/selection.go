@@ -352,11 +352,23 @@ func (a *selection) blend(ctx context.Context) error {
 	}
 	e.params = map[string]string{"members": membersText(e.members)}
 	e.begin(true)
-	for round := range a.rounds() {
+	if err := a.together(ctx, e, best, a.rounds()); err != nil {
+		return err
+	}
+	if e.top().Scored == 0 {
+		return nil
+	}
+	a.blended = e
+	return a.contributions(ctx, best)
+}
+
+// together scores a blend of entries.
+func (a *selection) together(ctx context.Context, e *entry, of []*entry, rounds int) error {
+	for round := range rounds {
 		pick, fold := frame.Folds(a.p, frame.MaxValidated, 3, round)
 		for f := range 3 {
 			train, test := frame.HeldOut(pick, fold, f)
-			y, err := sideBySide(ctx, best, 3*round+f, e.dims[len(e.dims)-1])
+			y, err := sideBySide(ctx, of, 3*round+f, e.dims[len(e.dims)-1])
 			if err != nil {
 				return err
 			}
@@ -373,8 +385,32 @@ func (a *selection) blend(ctx context.Context) error {
 			}
 		}
 	}
-	if e.top().Scored > 0 {
-		a.blended = e
+	return nil
+}
+
+// contributions finds what each member adds: the rows of one round that are right in the blend, less those that are
+// right in the blend of the others.
+func (a *selection) contributions(ctx context.Context, of []*entry) error {
+	d := a.dims[0]
+	if a.c.Dim <= 0 {
+		d = a.blendedDim()
+	}
+	right := func(of []*entry) (int, error) {
+		e := &entry{method: &blend, dims: []int{d}}
+		e.begin(false)
+		err := a.together(ctx, e, of, 1)
+		return e.score[d].Correct, err
+	}
+	all, err := right(of)
+	if err != nil {
+		return err
+	}
+	for i := range of {
+		others, err := right(slices.Concat(of[:i], of[i+1:]))
+		if err != nil {
+			return err
+		}
+		a.blended.members[i].Adds = all - others
 	}
 	return nil
 }
