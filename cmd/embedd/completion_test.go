@@ -40,7 +40,7 @@ func TestCompletions(t *testing.T) {
 		{"completion -", []string{"bash", "fish", "zsh"}, false},
 		{"fit --method ltsi", []string{"ltsimr"}, false},
 		{"methods pair", []string{"pairacc"}, false},
-		{"fit --scale -", []string{"auto", "standard", "minmax", "unit", "none"}, false},
+		{"fit --scale -", []string{"auto", "standard", "minmax", "unit", "none", "rank"}, false},
 		{"eval --format -", []string{"text", "json"}, false},
 		{"tail --subject -", nil, false},
 		{"fit --data -", nil, true},
