@@ -13,14 +13,15 @@ var errFar = errors.New("its distance to every row of the fit leaves float64; lo
 // Workspace is the memory in which one row is placed. Each mapping makes the
 // parts that it uses.
 type Workspace struct {
-	Row     []float64 // of a mapping's own use
-	part    []float64 // what one of several maps puts out
-	query   []float32 // the row as the filter of index sees it
-	norm    float64   // of query; negative: the filter does not hold for the row
-	Nearest []int     // the nearest rows, nearest first
-	dist    []float64 // their squared distances
-	near    []int     // rows that have the row within their reach
-	near2   []float64 // their squared distances
+	Row     []float64    // of a mapping's own use
+	part    []float64    // what one of several maps puts out
+	parts   []*Workspace // and where they do it
+	query   []float32    // the row as the filter of index sees it
+	norm    float64      // of query; negative: the filter does not hold for the row
+	Nearest []int        // the nearest rows, nearest first
+	dist    []float64    // their squared distances
+	near    []int        // rows that have the row within their reach
+	near2   []float64    // their squared distances
 	Gram    []float64
 	heap    []int
 	Place   []int // of each row in heap

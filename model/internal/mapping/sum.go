@@ -115,9 +115,13 @@ func (e *sumExtension) Cost() int {
 	return cost
 }
 
-// Workspace holds a row that a part looks at, and what a kernel map puts out.
+// Workspace holds normal scores, what a kernel map puts out, and the memory of each.
 func (e *sumExtension) Workspace() *Workspace {
-	return &Workspace{Row: make([]float64, e.m), part: make([]float64, e.D)}
+	w := &Workspace{Row: make([]float64, e.m), part: make([]float64, e.D)}
+	for _, k := range e.kernels {
+		w.parts = append(w.parts, k.Workspace())
+	}
+	return w
 }
 
 func (e *sumExtension) Place(dst, z []float64, w *Workspace) error {
@@ -129,8 +133,8 @@ func (e *sumExtension) Place(dst, z []float64, w *Workspace) error {
 		e.Ranks.To(w.Row, z)
 		addTimes(dst, w.Row, e.Ranked)
 	}
-	for _, k := range e.kernels {
-		if err := k.Place(w.part, z, w); err != nil {
+	for i, k := range e.kernels {
+		if err := k.Place(w.part, z, w.parts[i]); err != nil {
 			return err
 		}
 		for c, v := range w.part {
