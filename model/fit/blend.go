@@ -190,6 +190,9 @@ func (b *blending) take(ctx context.Context, one model.Member) error {
 			return err
 		}
 		b.views[v] = s
+		if v.landmarks > 0 {
+			b.t.Report.Note(fmt.Sprintf("members behind landmarks see %d features of theirs", s.rows.M))
+		}
 	}
 	m := *s.base
 	m.Method, m.Params, m.Free, m.Report = method, params, true, &model.Report{}

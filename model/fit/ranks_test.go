@@ -152,6 +152,9 @@ func TestNonlinearBlend(t *testing.T) {
 			}
 		}
 	}
+	if notes := strings.Join(m.Report().Notes, "; "); !strings.Contains(notes, "members behind landmarks see 4") {
+		t.Errorf("40 landmarks: %q", notes)
+	}
 	var file bytes.Buffer
 	if err := model.Write(&file, m); err != nil {
 		t.Fatal(err)
