@@ -41,7 +41,8 @@ func evalCommand(e *env) *cobra.Command {
 		if f.Changed("train-per-class") && f.Changed("train-fraction") {
 			return usagef("eval: --train-per-class and --train-fraction exclude each other: give one")
 		}
-		c := eval.Config{Scale: model.Scale(*scale), Blend: *blend, Nonlinear: *curved, Landmarks: *landmarks, Width: *width, Splits: *splits, TrainFraction: *fraction,
+		c := eval.Config{Scale: model.Scale(*scale), Blend: *blend, Nonlinear: *curved,
+			Landmarks: *landmarks, Width: *width, Splits: *splits, TrainFraction: *fraction,
 			TrainPerClass: *perClass, Neighbors: *neighbors, Seed: *seed, Tune: *tune}
 		for name, n := range map[string]int{"splits": *splits, "neighbors": *neighbors, "train-per-class": *perClass} {
 			if f.Changed(name) && n < 1 {

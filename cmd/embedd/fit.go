@@ -63,7 +63,8 @@ var scales = []string{string(model.ScaleAuto), string(model.ScaleStandard), stri
 
 // config checks what can be checked before the rows are read.
 func (o *fitFlags) config(label string) (fit.Config, error) {
-	c := fit.Config{Method: *o.method, Scale: model.Scale(*o.scale), Blend: *o.blend, Nonlinear: *o.curved, MaxDim: *o.most,
+	c := fit.Config{Method: *o.method, Scale: model.Scale(*o.scale), Blend: *o.blend,
+		Nonlinear: *o.curved, MaxDim: *o.most,
 		Landmarks: *o.marks, Width: *o.width, Seed: *o.seed,
 		Params: map[string]string{}}
 	if o.dim == fit.Auto {

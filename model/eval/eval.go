@@ -152,7 +152,8 @@ func (c Config) Validate() error {
 				return fmt.Errorf("eval: %s is not scored at the scale rank; leave it out, or give another scale", Raw)
 			}
 		}
-		if err := (fit.Config{Method: name, Scale: c.Scale, Blend: c.Blend, Nonlinear: c.Nonlinear && name == fit.Auto, Landmarks: c.Landmarks,
+		if err := (fit.Config{Method: name, Scale: c.Scale, Blend: c.Blend,
+			Nonlinear: c.Nonlinear && name == fit.Auto, Landmarks: c.Landmarks,
 			Width: c.Width, Params: c.Params[name]}).Validate(); err != nil {
 			return fmt.Errorf("eval: %w", err)
 		}

@@ -104,7 +104,8 @@ func choose(ctx context.Context, d *model.Data, c Config) (*model.Model, error) 
 	// columns, or none: the next in the table takes its place.
 	var first error
 	for i, s := range ranked {
-		choice := &model.Choice{Chosen: c.leftOpen(), Rule: "cv", Method: s.Method, Scale: s.Scale, Landmarks: s.Landmarks, Dim: s.Dim,
+		choice := &model.Choice{Chosen: c.leftOpen(), Rule: "cv", Method: s.Method, Scale: s.Scale,
+			Landmarks: s.Landmarks, Dim: s.Dim,
 			Rounds: a.rounds(), Scores: ranked,
 			RunnerUp: runnerUp(ranked, i, c.Method == Auto), LeftOut: a.leftOut, Seconds: time.Since(start).Seconds()}
 		if c.Dim <= 0 {
