@@ -48,7 +48,7 @@ var below = map[string][]string{
 		"model/internal/linalg", "model/internal/parallel"},
 	"model/fit": {"internal/spell", "model", "model/score", "model/moments", "model/pencil", "model/internal/method",
 		"model/internal/frame", "model/internal/linalg", "model/internal/mapping",
-		"model/internal/parallel"},
+		"model/internal/parallel", "model/internal/tile"},
 	"model/eval": {"model", "model/score", "model/fit", "model/internal/frame", "model/internal/linalg",
 		"model/internal/parallel"},
 
