@@ -207,8 +207,8 @@ func (c Config) withDefaults() (Config, error) {
 	if err != nil {
 		return c, err
 	}
-	if c.Fit.Landmarks > 0 {
-		return c, fmt.Errorf("landmarks are for fits of files: those of a stream would be others at each fit; give 0")
+	if c.Fit.Landmarks > 0 && c.Spec.Label == "" {
+		return c, fmt.Errorf("landmarks are judged by the labels that are told behind them, and no label column is named; name one, or give 0 landmarks")
 	}
 	if err := c.Fit.Validate(); err != nil {
 		return c, err

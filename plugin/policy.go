@@ -23,6 +23,8 @@ type Every struct {
 type policy struct {
 	every    Every
 	features int
+	// landmarks stand in the place of features; 0: none do
+	landmarks int
 	most     int  // rows that the window may have; 0: not known yet
 	nested   bool // suffixes are fitted from moments, at a cost that does not depend on their length
 
@@ -96,6 +98,9 @@ const choiceGrowth = 4
 // firstRows is how many labelled rows make a first model.
 func (p *policy) firstRows() int {
 	n := max(leastSuffix, 5*p.features)
+	if p.landmarks > 0 {
+		n = max(leastSuffix, 4*p.landmarks)
+	}
 	if p.every.Rows > 0 {
 		n = min(n, p.every.Rows)
 	}
@@ -129,7 +134,7 @@ func (p *policy) due(rows int) (sizes []int) {
 		last, there := p.last(size)
 		switch {
 		case all, p.wanted,
-			!there && have >= max(leastRows, p.features),
+			!there && have >= max(leastRows, p.columns()),
 			there && have >= 2*last.Rows,
 			there && p.Learned-last.At >= p.refresh(size, have):
 			sizes = append(sizes, size)
@@ -184,7 +189,7 @@ func (p *policy) sizes(rows int) []int {
 		return sizes
 	}
 	least := leastSuffix
-	for least < p.features {
+	for least < p.columns() {
 		least *= 2
 	}
 	n := least
@@ -209,7 +214,15 @@ func (p *policy) refresh(size, rows int) int {
 	case !p.nested:
 		return rows / 2
 	}
-	return max(rows/4, leastRows/2, p.features*p.features/costShare)
+	return max(rows/4, leastRows/2, p.columns()*p.columns()/costShare)
+}
+
+// columns is how many features a fit has.
+func (p *policy) columns() int {
+	if p.landmarks > 0 {
+		return p.landmarks
+	}
+	return p.features
 }
 
 func (p *policy) last(size int) (fitted, bool) {

@@ -30,6 +30,7 @@ type state struct {
 	Candidates []stood           `json:"candidates"`
 	Scouts     *scouted          `json:"scouts,omitempty"`
 	Choice     *model.Choice     `json:"choice,omitempty"`
+	Landmarks  renewal           `json:"landmarks,omitzero"`
 	Alarms     int               `json:"alarms"`
 	Stamps     stamps            `json:"stamps"`
 	Answers    stamps            `json:"answers"`
@@ -55,7 +56,7 @@ func (t *trainer) state() []byte {
 	t.sift() // as a restart does, which has the rows alone
 	s := state{Format: stateFormat, Labels: t.labels, Start: t.window.Start(), Level: t.window.Level(),
 		References: t.references.level, Policy: t.policy, Drift: t.drift,
-		Choice: t.choice, Alarms: t.alarms}
+		Choice: t.choice, Landmarks: t.marks.renewal, Alarms: t.alarms}
 	s.Stamps, s.Answers = t.stage.learner.times()
 	if t.window.Len() > 0 {
 		s.Last = t.window.Back(1)

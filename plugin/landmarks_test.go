@@ -1,0 +1,129 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin/window"
+)
+
+// rings makes rows of three classes, one ring about the other: no straight line parts them.
+func rings(r *rand.Rand, n int, size float64) []row {
+	rows := make([]row, n)
+	for i := range rows {
+		a, radius := 2*math.Pi*r.Float64(), size*(1+float64(i%3)+0.12*r.NormFloat64())
+		x := make([]float32, testFeatures)
+		for j := range x {
+			x[j] = float32(0.1 * size * r.NormFloat64())
+		}
+		x[0], x[1] = float32(radius*math.Cos(a)), float32(radius*math.Sin(a))
+		rows[i] = row{x, fmt.Sprintf("c%d", i%3)}
+	}
+	return rows
+}
+
+// TestLandmarks refits 30 times and more behind landmarks that stay: one epoch, and a refit has no more rows to map
+// when many have gone by than when the window was just full.
+func TestLandmarks(t *testing.T) {
+	straight := newStage(t, nil)
+	r := rand.New(rand.NewPCG(61, 62))
+	teach(t, straight, 1, rings(r, 1000, 1))
+	if a := straight.Status().Accuracy; a > 0.7 {
+		t.Errorf("the test shows nothing: a linear model is right about %.2f", a)
+	}
+	var outcomes []Outcome
+	s := newStage(t, func(c *Config) {
+		c.Fit.Landmarks, c.Training.Every.Rows = 100, 1000
+		c.Observe = func(o Outcome) { outcomes = append(outcomes, o) }
+	})
+	rows := rings(r, 12000, 1)
+	teach(t, s, 1, rows[:2000])
+	first := s.Live()
+	if first == nil || first.Model.Map() != "kernel" {
+		t.Fatalf("live is %+v: %s", first, s.Status().Note)
+	}
+	trainer := s.learner.trainer // the worker has nothing to do
+	lift, mapped := window.Lift{Dim: trainer.marks.Dim()}, 0
+	lift.Map = func(ctx context.Context, dst []float64, rows [][]float64) error {
+		mapped += len(rows)
+		return trainer.marks.Map(ctx, dst, rows)
+	}
+	trainer.window.Lift(lift)
+	var work, fits []int
+	for part := range 5 {
+		from := 2000 + 2000*part
+		before := s.Status().Fits
+		mapped = 0
+		teach(t, s, uint64(1+from/20), rows[from:from+2000])
+		work, fits = append(work, mapped), append(fits, s.Status().Fits-before)
+	}
+	st := s.Status()
+	if st.Fits < 30 || st.Live.Epoch != 1 || st.Alarms > 0 || st.Accuracy < 0.95 {
+		t.Errorf("%d fits, epoch %d, %d alarms, right about %.3f", st.Fits, st.Live.Epoch, st.Alarms, st.Accuracy)
+	}
+	for part := range work {
+		if each, first := work[part]/fits[part], work[1]/fits[1]; 10*each > 11*first {
+			t.Errorf("rows %d to %d: %d rows mapped for a fit, before %d: %v, fits %v", 2000+2000*part, 4000+2000*part, each,
+				first, work, fits)
+		}
+	}
+	probe := make([][]float64, 20)
+	for i := range probe {
+		for _, v := range rows[i].x {
+			probe[i] = append(probe[i], float64(v))
+		}
+	}
+	seen := func(l *Live) []float64 {
+		marks, err := fit.LandmarksOf(t.Context(), l.Model, fit.Config{Landmarks: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		phi := make([]float64, len(probe)*marks.Dim())
+		if err := marks.Map(t.Context(), phi, probe); err != nil {
+			t.Fatal(err)
+		}
+		return phi
+	}
+	promoted := 0
+	want := seen(first)
+	for _, o := range outcomes {
+		if o.Promoted {
+			promoted++
+			if fmt.Sprint(seen(o.Live)) != fmt.Sprint(want) {
+				t.Errorf("model %s has other landmarks", o.Live.Version)
+			}
+		}
+	}
+	t.Logf("%d fits, %d promoted, mapped %v in fits %v", st.Fits, promoted, work, fits)
+}
+
+// TestLandmarksReproducible: same digests and decisions behind landmarks, after a restart at any point too, where they
+// are drawn anew because the rows moved away from them.
+func TestLandmarksReproducible(t *testing.T) {
+	r := rand.New(rand.NewPCG(63, 64))
+	rows := append(rings(r, 1800, 1), rings(r, 1800, 40)...)
+	for _, method := range []string{"lda", "tnca"} {
+		if method == "tnca" && os.Getenv("EMBEDD_SOAK") == "" {
+			continue
+		}
+		t.Run(method, func(t *testing.T) {
+			w := restart(t, rows, []int{600, 1900, 2060, 3000}, func(c *Config) {
+				c.Training.Window.Rows = 1000
+				c.Training.Every.Rows = 500
+				c.Fit.Method, c.Fit.Landmarks = method, 20
+				if method == "tnca" {
+					c.Fit.Params = map[string]string{"iters": "5"}
+				}
+			})
+			if all := strings.Join(w.decisions, "\n"); !strings.Contains(all, "behind new landmarks") {
+				t.Errorf("no new landmarks after the rows moved: %+v\n%s", w.Status(), all)
+			}
+		})
+	}
+}
