@@ -25,8 +25,8 @@ type policy struct {
 	features int
 	// landmarks stand in the place of features; 0: none do
 	landmarks int
-	most     int  // rows that the window may have; 0: not known yet
-	nested   bool // suffixes are fitted from moments, at a cost that does not depend on their length
+	most      int  // rows that the window may have; 0: not known yet
+	nested    bool // suffixes are fitted from moments, at a cost that does not depend on their length
 
 	Learned int       `json:"learned"` // labelled rows
 	Since   time.Time `json:"since"`   // when the first row since the last look at everything came

@@ -35,7 +35,7 @@ type trainer struct {
 	settled    fit.Config    // the method as auto chose it, with the number of outputs
 	choice     *model.Choice // of auto
 	marks      landmarks
-	others     []float64     // first rows, labelled or not, for the bootstrap model
+	others     []float64 // first rows, labelled or not, for the bootstrap model
 	pinned     bool
 	standby    bool   // another process fits
 	most       int    // rows that fits may have where matrices of features x features would be too large; 0: no bound

@@ -42,7 +42,9 @@ func (t *trainer) room(m int) (rows int, sentence string) {
 }
 
 // landmarkBytes is what the landmarks of the models take that are kept at one time.
-func (t *trainer) landmarkBytes(m int) int64 { return landmarkCopies * 8 * int64(t.config.Fit.Landmarks) * int64(m) }
+func (t *trainer) landmarkBytes(m int) int64 {
+	return landmarkCopies * 8 * int64(t.config.Fit.Landmarks) * int64(m)
+}
 
 // learnsNothing tells whether the window's memory has no room for learning.
 func (t *trainer) learnsNothing() bool { return t.narrow != "" && t.most < leastWide }
