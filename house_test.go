@@ -29,7 +29,7 @@ var below = map[string][]string{
 	"model/internal/tile":       {"model/internal/parallel"},
 	"model/moments":             {"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
 	"model/graph":               {"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
-	"model/internal/mapping":    {"model/internal/linalg", "model/internal/parallel"},
+	"model/internal/mapping":    {"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
 	"model/internal/product":    {"model/internal/linalg"},
 	"model":                     ofModel,
 	"model/score":               {"model", "model/graph"},

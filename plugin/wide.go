@@ -9,7 +9,7 @@ const (
 	rowMatrices    = 40 // of auto, and of methods that need the rows
 	wideCopies     = 20
 	leastWide      = 16 // rows from which something can be learned
-	landmarkCopies = 12 // of the landmarks: in float64, and as each of the models at hand projects
+	landmarkCopies = 6  // of the landmarks: of the live model, of the origin and of new ones, as they are and packed
 )
 
 // room bounds what is learned of m features before anything of features x features is asked for. A fit may take as

@@ -29,8 +29,9 @@ type Landmarks struct {
 	mean, scale []float64
 	unit        bool
 	kernel      mapping.Kernel
-	rows        []float64  // L x m, scaled
-	norms       []float64  // their squares
+	rows        []float64 // L x m, scaled
+	norms       []float64 // their squares
+	tables      *mapping.Gauss
 	back        *mat.Dense // U V^(-1/2), L x rank
 	asked       int
 	width       float64
@@ -74,7 +75,7 @@ func LandmarksOf(ctx context.Context, m *model.Model, c Config) (_ *Landmarks, e
 	if !ok || content.Params["landmarks"] != asked || content.Params["width"] != width {
 		return nil, fmt.Errorf("the model is not of %s landmarks of width %s", asked, width)
 	}
-	l := &Landmarks{mean: content.Mean, scale: content.Scale, unit: content.Unit, kernel: k.K, rows: k.Rows,
+	l := &Landmarks{mean: content.Mean, scale: content.Scale, unit: content.Unit, kernel: k.K, rows: k.Rows, tables: k.Tables,
 		asked: c.Landmarks, width: c.width()}
 	return l, l.whiten(parallel.Limit(ctx, c.Workers))
 }
@@ -106,7 +107,7 @@ const (
 
 func (l *Landmarks) mapSome(ctx context.Context, phi []float64, rows [][]float64) error {
 	n, m, count := len(rows), len(l.mean), l.Len()
-	z, k := make([]float64, n*m), make([]float64, n*count)
+	z, k := make([]float64, n*m), make([]float64, (n*count+7)/8*8)
 	err := parallel.Each(ctx, n, func(i int) {
 		model.DenseRows(rows[i], 1, m).Scaled(z[i*m:(i+1)*m], 0, l.mean, l.scale, l.unit)
 	})
@@ -126,12 +127,13 @@ func (l *Landmarks) mapSome(ctx context.Context, phi []float64, rows [][]float64
 			if !(size+l.norms[j] < exactFrom*l.kernel.Param[0]) {
 				d = linalg.SquaredDistance(row, l.rows[j*m:(j+1)*m])
 			}
-			*at = math.Exp(-max(d, 0) / l.kernel.Param[0])
+			*at = -max(d, 0) / l.kernel.Param[0]
 		}
 	})
 	if err != nil {
 		return err
 	}
+	tile.Exp(k)
 	clear(phi)
 	back := l.back.RawMatrix()
 	return tile.Add(ctx, tile.Sum{C: phi, Stride: back.Cols, Alpha: 1, A: tile.Columns(k, count, n, count),
@@ -220,6 +222,9 @@ func (l *Landmarks) whiten(ctx context.Context) error {
 	gram, err := l.kernel.Gram(ctx, l.rows, m)
 	if err != nil {
 		return err
+	}
+	if l.tables == nil {
+		l.tables = mapping.NewGauss(l.rows, m, l.kernel.Param[0])
 	}
 	l.norms = make([]float64, l.Len())
 	for i := range l.norms {
@@ -349,7 +354,7 @@ func (l *Landmarks) in(m *model.Model, features []string, report *model.Report) 
 	}
 	content.Unit, content.Float64, content.Mean, content.Scale = l.unit, false, l.mean, l.scale
 	content.Map = &mapping.KernelMap{D: dim, Rows: l.rows, Coefficients: coefficients.RawMatrix().Data, Offset: offset,
-		K: l.kernel}
+		K: l.kernel, Tables: l.tables}
 	content.Params["landmarks"] = fmt.Sprint(l.asked)
 	content.Params["width"] = fmt.Sprint(l.width)
 	content.Report.Unlabelled, content.Report.Imputed = report.Unlabelled, report.Imputed

@@ -14,6 +14,7 @@ var errFar = errors.New("its distance to every row of the fit leaves float64; lo
 // parts that it uses.
 type Workspace struct {
 	Row     []float64 // of a mapping's own use
+	many    []float64 // the same, of several rows
 	query   []float32 // the row as the filter of index sees it
 	norm    float64   // of query; negative: the filter does not hold for the row
 	Nearest []int     // the nearest rows, nearest first

@@ -12,6 +12,7 @@ type KernelMap struct {
 	Coefficients []float64 // a, n x d
 	Offset       []float64 // d; nil: none
 	K            Kernel
+	Tables       *Gauss // of Rows and K, shared by models of the same rows; nil: the map makes its own
 }
 
 func (k *KernelMap) Kind() string { return "kernel" }
@@ -57,6 +58,9 @@ func rebuildKernelMap(arrays []Array) (Map, error) {
 }
 
 func (k *KernelMap) Extension(m int) (Extension, error) {
+	if k.K.Name == "gauss" && k.K.Origin == nil {
+		return newGaussExtension(k, m), nil
+	}
 	return &kernelExtension{k, k.K.Ready(k.Rows, m), m}, nil
 }
 
