@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin/window"
 )
@@ -125,5 +126,82 @@ func TestLandmarksReproducible(t *testing.T) {
 				t.Errorf("no new landmarks after the rows moved: %+v\n%s", w.Status(), all)
 			}
 		})
+	}
+}
+
+// Rows that landmarks cannot be drawn from, or few of them, are said, and good rows after them are learned from.
+func TestLandmarksOfBadRows(t *testing.T) {
+	r := rand.New(rand.NewPCG(65, 66))
+	for name, c := range map[string]struct {
+		spoil func(i int, x *row)
+		note  string // of the first model, "" where there is none
+	}{
+		"few rows":    {func(int, *row) {}, "landmarks in place of 50"},
+		"equal rows":  {func(i int, x *row) { x.x = []float32{float32(i % 6), 0, 0, 0, 0, 0} }, "has rank 6"},
+		"constant":    {func(_ int, x *row) { x.x = make([]float32, testFeatures) }, ""},
+		"far":         {func(i int, x *row) { x.x[i%6] *= 1e9 }, "landmarks in place of 50"},
+		"small":       {func(_ int, x *row) { x.x[0], x.x[1] = x.x[0]*1e-30, x.x[1]*1e-30 }, "landmarks in place of 50"},
+		"no meaning":  {func(i int, x *row) { x.class = fmt.Sprintf("c%d", r.IntN(3)) }, "landmarks in place of 50"},
+		"one feature": {func(_ int, x *row) { clear(x.x[1:]) }, "landmarks in place of 50"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var failed []string
+			s := newStage(t, func(c *Config) {
+				c.Fit.Landmarks = 50
+				c.Observe = func(o Outcome) {
+					if o.Err != nil {
+						failed = append(failed, o.Reason)
+					}
+				}
+			})
+			bad := rings(r, 30, 1)
+			for i := range bad {
+				c.spoil(i, &bad[i])
+			}
+			teach(t, s, 1, bad)
+			if err := s.Refit(); err != nil {
+				t.Fatal(err)
+			}
+			settle(t, s)
+			live := s.Live()
+			if (live != nil) != (c.note != "") {
+				t.Fatalf("live is %+v, failed %v", live, failed)
+			}
+			if live == nil && (len(failed) == 0 || !strings.Contains(failed[0], "no feature varies")) {
+				t.Errorf("nothing says why: %v", failed)
+			}
+			if live != nil {
+				if notes := strings.Join(live.Model.Report().Notes, "; "); !strings.Contains(notes, c.note) {
+					t.Errorf("notes %q", notes)
+				}
+				if _, err := s.Transform(t.Context(), decode(t, s, bad)); err != nil {
+					t.Error(err)
+				}
+			}
+			teach(t, s, 100, rings(r, 1500, 1))
+			if st := s.Status(); st.Live == nil || st.Accuracy < 0.8 || s.learner.trainer.marks.Len() != 50 {
+				t.Errorf("after good rows %d landmarks, right about %.2f: %s", s.learner.trainer.marks.Len(), st.Accuracy, st.Note)
+			}
+		})
+	}
+}
+
+// Landmarks are drawn from labelled rows, by linear methods, within the memory of the window.
+func TestLandmarksAreRefused(t *testing.T) {
+	for want, change := range map[string]func(*Config){
+		"no label column":        func(c *Config) { c.Spec.Label = ""; c.Fit.Method = "pca" },
+		"makes a map of its own": func(c *Config) { c.Fit.Method = "isomap" },
+		"landmarks of width":     func(c *Config) { c.Fit.Width = math.NaN() },
+	} {
+		c := Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Fit: fit.Config{Method: "lda", Landmarks: 20}}
+		change(&c)
+		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q: %v", want, err)
+		}
+	}
+	s := newStage(t, func(c *Config) { c.Fit.Landmarks, c.Training.Window.Bytes = 1000, 1<<20 })
+	teach(t, s, 1, rings(rand.New(rand.NewPCG(67, 68)), 300, 1))
+	if st := s.Status(); st.Live != nil || !strings.Contains(st.Hint, "1000 landmarks of 6 features take more than training.window.bytes") {
+		t.Errorf("with memory for no landmarks: %+v", st)
 	}
 }
