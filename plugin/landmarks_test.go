@@ -117,7 +117,7 @@ func TestLandmarksReproducible(t *testing.T) {
 			w := restart(t, rows, []int{600, 1900, 2060, 3000}, func(c *Config) {
 				c.Training.Window.Rows = 1000
 				c.Training.Every.Rows = 500
-				c.Fit.Method, c.Fit.Landmarks = method, 20
+				c.Fit.Method, c.Fit.Landmarks = method, 80
 				if method == "tnca" {
 					c.Fit.Params = map[string]string{"iters": "5"}
 				}

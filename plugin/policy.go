@@ -40,6 +40,13 @@ type policy struct {
 	wanted  bool      // the host asked for a look
 }
 
+// as is the policy with what its configuration says in the place of another one's.
+func (p policy) as(configured policy) policy {
+	p.every, p.nested, p.most = configured.every, configured.nested, configured.most
+	p.features, p.landmarks = configured.features, configured.landmarks
+	return p
+}
+
 // fitted is the last fit of one suffix.
 type fitted struct {
 	Size int `json:"size"` // 0: the whole window

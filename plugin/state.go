@@ -133,10 +133,7 @@ func (t *trainer) restore(ctx context.Context) {
 		t.policy.cut(t.window.Len())
 		return
 	}
-	nested := t.policy
-	t.policy = s.Policy
-	t.policy.every, t.policy.features, t.policy.nested = nested.every, nested.features, nested.nested
-	t.policy.most = nested.most
+	t.policy = s.Policy.as(t.policy)
 	t.drift, t.alarms = s.Drift, s.Alarms
 	if t.live != nil {
 		t.live.agree = s.Live
@@ -173,7 +170,5 @@ func (t *trainer) restoreScouts(ctx context.Context, s *scouted) {
 			c.lead = s.Leads[at]
 		}
 	}
-	features := t.scouts.policy.features
-	t.scouts.policy = s.Policy
-	t.scouts.policy.features, t.scouts.policy.nested = features, true
+	t.scouts.policy = s.Policy.as(t.scouts.policy)
 }

@@ -134,7 +134,7 @@ func (t *trainer) open(features int) {
 	if t.labelled() && t.sums() && t.columns(features) <= maxScoutFeatures && (t.chooses() || !t.byMoments()) {
 		c.Moments = true
 		t.scouts = newScouts()
-		t.scouts.policy.features = features
+		t.scouts.policy.features, t.scouts.policy.landmarks = features, t.config.Fit.Landmarks
 	}
 	t.window = window.New(c)
 	t.lift()
