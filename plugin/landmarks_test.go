@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -203,5 +204,51 @@ func TestLandmarksAreRefused(t *testing.T) {
 	teach(t, s, 1, rings(rand.New(rand.NewPCG(67, 68)), 300, 1))
 	if st := s.Status(); st.Live != nil || !strings.Contains(st.Hint, "1000 landmarks of 6 features take more than training.window.bytes") {
 		t.Errorf("with memory for no landmarks: %+v", st)
+	}
+}
+
+// A replica on standby takes the landmarks of the models that another stored, and fits behind them when its turn comes.
+func TestLandmarksOfAnother(t *testing.T) {
+	change := func(c *Config) { c.Fit.Landmarks, c.Training.Every.Rows = 40, 1000 }
+	a := watch(t, change)
+	b := newStage(t, func(c *Config) { change(c); c.Standby = true })
+	rows := rings(rand.New(rand.NewPCG(69, 70)), 2000, 1)
+	teach(t, a.Stage, 1, rows[:600])
+	teach(t, b, 1, rows[:600])
+	if a.live == nil || b.Live() != nil {
+		t.Fatalf("live are %+v and %+v", a.live, b.Live())
+	}
+	if err := b.Adopt(a.live, false); err != nil {
+		t.Fatal(err)
+	}
+	b.Standby(false)
+	teach(t, b, 31, rows[600:])
+	phi := func(l *fit.Landmarks) []float64 {
+		dst := make([]float64, l.Dim())
+		if err := l.Map(t.Context(), dst, [][]float64{{1, 2, 0, 0, 0, 0}}); err != nil {
+			t.Fatal(err)
+		}
+		return dst
+	}
+	mine, err := fit.LandmarksOf(t.Context(), b.Live().Model, fit.Config{Landmarks: 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	his, err := fit.LandmarksOf(t.Context(), a.live.Model, fit.Config{Landmarks: 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := b.Status(); st.Fits == 0 || b.learner.trainer.marks.New {
+		t.Errorf("nothing was fitted: %+v", st)
+	}
+	if !slices.Equal(phi(mine), phi(his)) {
+		t.Error("the landmarks are others")
+	}
+	// One that is linear, or of other landmarks, is followed by candidates behind new ones.
+	c := newStage(t, func(c *Config) { change(c); c.Fit.Landmarks = 30; c.Resume = a.live })
+	teach(t, c, 1, rows)
+	if st := c.Status(); st.Fits == 0 || c.learner.trainer.marks.Len() != 30 ||
+		(st.Live.Version == a.live.Version) != (st.Live.Epoch == a.live.Epoch) {
+		t.Errorf("%d landmarks, epoch %d: %s", c.learner.trainer.marks.Len(), st.Live.Epoch, st.Note)
 	}
 }
