@@ -29,7 +29,7 @@ var below = map[string][]string{
 	"model/internal/tile":       {"model/internal/parallel"},
 	"model/moments":             {"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
 	"model/graph":               {"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
-	"model/internal/mapping":    {"model/internal/linalg", "model/internal/parallel"},
+	"model/internal/mapping":    {"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
 	"model/internal/product":    {"model/internal/linalg"},
 	"model":                     ofModel,
 	"model/score":               {"model", "model/graph"},
@@ -48,7 +48,7 @@ var below = map[string][]string{
 		"model/internal/linalg", "model/internal/parallel"},
 	"model/fit": {"internal/spell", "model", "model/score", "model/moments", "model/pencil", "model/internal/method",
 		"model/internal/frame", "model/internal/linalg", "model/internal/mapping",
-		"model/internal/parallel"},
+		"model/internal/parallel", "model/internal/tile"},
 	"model/eval": {"model", "model/score", "model/fit", "model/internal/frame", "model/internal/linalg",
 		"model/internal/parallel"},
 

@@ -218,7 +218,8 @@ func TestHangLongerThanTheWindow(t *testing.T) {
 }
 
 // TestRestartsDecideAlike runs two pipelines over one stream that changes in the middle, and ends one of them again
-// and again at random points: both release the same models, digest for digest.
+// and again at random points: both release the same models, digest for digest. With EMBEDD_LONG=1
+// behind landmarks too.
 func TestRestartsDecideAlike(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, nil)
@@ -233,9 +234,11 @@ func TestRestartsDecideAlike(t *testing.T) {
 		c.send("features.digits", g.message(t, from, from+step, true))
 	}
 	random := rand.New(rand.NewPCG(3, 4))
-	run := func(name string, restarts int) (models []string) {
+	run := func(name string, landmarks, restarts int) (models []string) {
 		for i := range restarts + 1 {
-			e := startEngine(t, dial(t, s.ClientURL()), digitsPipeline(name, "lda"))
+			one := digitsPipeline(name, "lda")
+			one.Stage.Fit.Landmarks = landmarks
+			e := startEngine(t, dial(t, s.ClientURL()), one)
 			if i == restarts {
 				c.settled("FEATURES", name)
 				newest := must(c.js.Stream(within(t, ample), "FEATURES"))(t).CachedInfo().State.LastTime
@@ -262,10 +265,16 @@ func TestRestartsDecideAlike(t *testing.T) {
 		}
 		return models
 	}
-	a, b := run("a", 0), run("b", 12)
-	t.Logf("%d models:\n%s", len(a), strings.Join(a, "\n"))
-	if !slices.Equal(a, b) || len(a) < 2 {
-		t.Errorf("without restarts\n%s\nwith\n%s", strings.Join(a, "\n"), strings.Join(b, "\n"))
+	alike := func(name string, landmarks int) {
+		a, b := run(name, landmarks, 0), run(name+"-again", landmarks, 12)
+		t.Logf("%d models:\n%s", len(a), strings.Join(a, "\n"))
+		if !slices.Equal(a, b) || len(a) < 2 {
+			t.Errorf("without restarts\n%s\nwith\n%s", strings.Join(a, "\n"), strings.Join(b, "\n"))
+		}
+	}
+	alike("a", 0)
+	if long() {
+		alike("marks", 60)
 	}
 }
 

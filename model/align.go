@@ -47,11 +47,11 @@ const minCorrelation = 0.9
 // column keeps its eigenvector. Block also rotates the columns of one
 // eigenspace, which the criterion does not tell apart. With both, columns move
 // only inside the informative part, or inside the rest, and the model keeps its
-// own mean. Rigid rotates all columns and shifts them, by the least change of the
-// model's mean that does it; distances stay, columns lose their eigenvalues.
+// own mean. Rigid rotates all columns and shifts them, a linear map by the least
+// change of the model's mean that does it; distances stay, columns lose their eigenvalues.
 // None of them scales: what scales creeps over many refits. With different
-// dimensions the columns that both have are aligned. Maps that are not linear,
-// and models of other features, are handed back as they are.
+// dimensions the columns that both have are aligned. Maps that are neither linear
+// nor a sum of kernels, and models of other features, are handed back as they are.
 func Align(ctx context.Context, candidate, live *Model, anchors Rows, mode string) (_ *Model, _ Alignment, err error) {
 	defer parallel.Recover(&err, "align")
 	if !slices.Contains([]string{AlignNone, AlignSign, AlignBlock, AlignRigid}, mode) {
@@ -64,8 +64,7 @@ func Align(ctx context.Context, candidate, live *Model, anchors Rows, mode strin
 		}
 		return candidate, a, nil
 	}
-	l, ok := candidate.mapping.(*mapping.Linear)
-	if _, both := live.mapping.(*mapping.Linear); !ok || !both || !slices.Equal(candidate.features, live.features) {
+	if !candidate.turns() || !live.turns() || !slices.Equal(candidate.features, live.features) {
 		return candidate, Alignment{}, nil
 	}
 	if anchors.N < 2 {
@@ -92,7 +91,7 @@ func Align(ctx context.Context, candidate, live *Model, anchors Rows, mode strin
 			return nil, Alignment{}, err
 		}
 	}
-	aligned, err := candidate.turned(l, turn, from, mode)
+	aligned, err := candidate.turned(turn, from, mode)
 	if err != nil {
 		return nil, Alignment{}, err
 	}
@@ -108,14 +107,26 @@ func Align(ctx context.Context, candidate, live *Model, anchors Rows, mode strin
 	return aligned, measure(y1, y0, candidate.Dim() == live.Dim()), nil
 }
 
-// outputs are the first d columns of the outputs of a linear model, n x d. What comes of them is stored, so they are
-// those of steady.
+// turns tells whether the outputs of the map can be turned: they are sums that its coefficients weigh.
+func (m *Model) turns() bool {
+	switch m.mapping.(type) {
+	case *mapping.Linear, *mapping.KernelMap:
+		return true
+	}
+	return false
+}
+
+// outputs are the first d columns of the outputs of a model, n x d. What comes of them is stored, so they are those of
+// steady, or of kernels in float64.
 func outputs(ctx context.Context, m *Model, rows Rows, d int) (*mat.Dense, error) {
 	if err := rows.check(m.M()); err != nil {
 		return nil, err
 	}
-	k := newProducts(m.mean, m.scale, m.unit, m.wide, m.mapping.(*mapping.Linear))
-	k.hold()
+	k := m.projection
+	if l, ok := m.mapping.(*mapping.Linear); ok {
+		k = newProducts(m.mean, m.scale, m.unit, m.wide, l)
+		k.hold()
+	}
 	y := make([]float32, rows.N*m.Dim())
 	if err := k.project(ctx, y, nil, rows); err != nil {
 		return nil, err
@@ -131,17 +142,23 @@ func outputs(ctx context.Context, m *Model, rows Rows, d int) (*mat.Dense, error
 
 // turned is the model with its first columns multiplied by turn (k x k).
 // from says which old column's eigenvalue each new one has.
-func (m *Model) turned(l *mapping.Linear, turn *mat.Dense, from []int, mode string) (*Model, error) {
+func (m *Model) turned(turn *mat.Dense, from []int, mode string) (*Model, error) {
 	k, _ := turn.Dims()
 	if mat.Equal(turn, linalg.Identity(k)) {
 		return m, nil
 	}
-	a := mat.NewDense(m.M(), l.D, slices.Clone(l.Components))
-	var part mat.Dense
-	part.Mul(a.Slice(0, m.M(), 0, k), turn)
-	a.Slice(0, m.M(), 0, k).(*mat.Dense).Copy(&part)
 	c := *m
-	c.mapping = &mapping.Linear{D: l.D, Components: a.RawMatrix().Data}
+	switch l := m.mapping.(type) {
+	case *mapping.Linear:
+		c.mapping = &mapping.Linear{D: l.D, Components: turnColumns(l.Components, l.D, turn)}
+	case *mapping.KernelMap:
+		t := *l
+		t.Coefficients = turnColumns(l.Coefficients, l.D, turn)
+		if l.Offset != nil {
+			t.Offset = turnColumns(l.Offset, l.D, turn)
+		}
+		c.mapping = &t
+	}
 	switch {
 	case mode == AlignRigid:
 		c.eigenvalues = nil
@@ -154,6 +171,17 @@ func (m *Model) turned(l *mapping.Linear, turn *mat.Dense, from []int, mode stri
 	return c.seal()
 }
 
+// turnColumns is a matrix of d columns with the first ones multiplied by turn (k x k).
+func turnColumns(data []float64, d int, turn *mat.Dense) []float64 {
+	k, _ := turn.Dims()
+	n := len(data) / d
+	a := mat.NewDense(n, d, slices.Clone(data))
+	var part mat.Dense
+	part.Mul(a.Slice(0, n, 0, k), turn)
+	a.Slice(0, n, 0, k).(*mat.Dense).Copy(&part)
+	return a.RawMatrix().Data
+}
+
 // between is what to add to the rows of y1 so that their mean is that of y0.
 func between(y1, y0 *mat.Dense) []float64 {
 	n, d := y1.Dims()
@@ -164,9 +192,19 @@ func between(y1, y0 *mat.Dense) []float64 {
 	return shift
 }
 
-// shifted is the model with shift added to its first outputs, by the change of least norm of its scaled mean:
-// mean - scale * A (A'A)^-1 shift, with the outputs past shift left as they are.
+// shifted is the model with shift added to its first outputs: to the offset of kernels, and of a linear map by the change
+// of least norm of its scaled mean, mean - scale * A (A'A)^-1 shift, with the outputs past shift left as they are.
 func (m *Model) shifted(shift []float64) (*Model, error) {
+	if k, ok := m.mapping.(*mapping.KernelMap); ok {
+		c, t := *m, *k
+		t.Offset = make([]float64, k.D)
+		copy(t.Offset, k.Offset)
+		for i, v := range shift {
+			t.Offset[i] += v
+		}
+		c.mapping = &t
+		return c.seal()
+	}
 	l := m.mapping.(*mapping.Linear)
 	full := mat.NewVecDense(l.D, nil)
 	for c, v := range shift {

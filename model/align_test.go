@@ -154,6 +154,41 @@ func TestAlignRigidShifts(t *testing.T) {
 	}
 }
 
+// Sums of kernels are turned and shifted like linear maps, to a linear one too.
+func TestAlignKernels(t *testing.T) {
+	linear, _ := live(t)
+	r := rand.New(rand.NewPCG(8, 8))
+	anchors := DenseRows(normals(r, 200*10), 200, 10)
+	m := withMapping(t, 10, &mapping.KernelMap{D: 4, Rows: normals(r, 20*10), Coefficients: normals(r, 20*4),
+		K: mapping.Kernel{Name: "gauss", Param: []float64{20}}})
+	c := *m
+	c.features = linear.features
+	m = seal(t, &c)
+	turned, err := m.turned(rotation(7, 4), linalg.Range(4), AlignRigid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if turned, err = turned.shifted([]float64{1, 2, 3, 4}); err != nil {
+		t.Fatal(err)
+	}
+	if _, a := align(t, turned, m, anchors, AlignNone); a.Comparable || a.Residual < 1 {
+		t.Errorf("the test shows nothing: %+v", a)
+	}
+	got, a := align(t, turned, m, anchors, AlignRigid)
+	if !a.Comparable || a.Residual > 1e-6 || got.Digest() == turned.Digest() {
+		t.Errorf("turned and shifted: %+v", a)
+	}
+	want := m.mapping.(*mapping.KernelMap).Coefficients
+	for i, v := range got.mapping.(*mapping.KernelMap).Coefficients {
+		if math.Abs(v-want[i]) > 1e-6 {
+			t.Fatalf("coefficient %d is %g, was %g", i, v, want[i])
+		}
+	}
+	if _, a := align(t, turned, linear, anchors, AlignRigid); len(a.Correlation) != 4 {
+		t.Errorf("to a linear model: %+v", a)
+	}
+}
+
 func TestAlignEdges(t *testing.T) {
 	m, anchors := live(t)
 	if got, a := align(t, m.WithNote(Note{Version: "2"}), m, Rows{}, AlignBlock); got.Digest() != m.Digest() ||

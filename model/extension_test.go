@@ -76,7 +76,11 @@ func rowMappings(n, m int) map[string]mapping.Map {
 		if err != nil {
 			panic(err)
 		}
-		out["kernel "+name] = &mapping.KernelMap{D: d, Rows: t.Rows, Coefficients: normals(r, n*d), K: kf}
+		km := &mapping.KernelMap{D: d, Rows: t.Rows, Coefficients: normals(r, n*d), K: kf}
+		if name == "gauss" {
+			km.Offset = []float64{3, -2, 1, 5}[:d:d]
+		}
+		out["kernel "+name] = km
 		if name == "linear" || name == "gauss" {
 			out["similarity "+name] = &mapping.SimilarityMap{Training: t, Lambda: lambda, Alpha: 1, Beta: 0.1,
 				Rate: 1 / float64(m), K: kf}
@@ -370,6 +374,7 @@ func plainPlace(t *testing.T, dst, z []float64, mp mapping.Map, m int, w *mappin
 			dst[c] /= 1 - l
 		}
 	case *mapping.KernelMap:
+		copy(dst, e.Offset)
 		for i := range len(e.Rows) / m {
 			var xz, zz, xx, dd, chi float64
 			for j, v := range z {
@@ -497,6 +502,8 @@ func TestExtensionRefuses(t *testing.T) {
 			func(mp mapping.Map) { mp.(*mapping.KernelMap).K.Name = "rbf" }),
 		"in coefficients": change("kernel gauss",
 			func(mp mapping.Map) { e := mp.(*mapping.KernelMap); e.Coefficients = e.Coefficients[1:] }),
+		"in offset": change("kernel gauss",
+			func(mp mapping.Map) { e := mp.(*mapping.KernelMap); e.Offset = e.Offset[1:] }),
 		"finite numbers only": change("tangent",
 			func(mp mapping.Map) { mp.(*mapping.Tangent).Slope[0] = math.Inf(1) }),
 		"rows of which none is joined": change("geodesic",

@@ -40,10 +40,11 @@ type projection struct {
 	steady   *steady
 	finish   func(dst, y []float32) int // of mappings whose outputs are not the products themselves
 
-	extension mapping.Extension // in place of products and finish; nil: products
-	scale     []float64         // of the row that extension sees
-	scratch   sync.Pool         // *scratch of extension; of products it is shared
-	jobs      sync.Pool         // *job
+	extension mapping.Extension     // in place of products and finish; nil: products
+	many      mapping.ManyExtension // the same, where it places some rows at a time
+	scale     []float64             // of the row that extension sees
+	scratch   sync.Pool             // *scratch of extension; of products it is shared
+	jobs      sync.Pool             // *job
 }
 
 type scratch struct {
@@ -166,8 +167,13 @@ func newRowProjection(mean, scale []float64, unit bool, mp mapping.RowMap) (*pro
 		return nil, err
 	}
 	k.width = k.extension.Cost()
+	k.many, _ = k.extension.(mapping.ManyExtension)
 	k.scratch.New = func() any {
-		return &scratch{x64: make([]float64, k.m), y64: make([]float64, k.dim), own: k.extension.Workspace()}
+		s := &scratch{x64: make([]float64, k.m), y64: make([]float64, k.dim), own: k.extension.Workspace()}
+		if k.many != nil {
+			s.wide, s.y64 = make([]float64, mapping.Together*k.m), make([]float64, mapping.Together*k.dim)
+		}
+		return s
 	}
 	k.jobs.New = k.newJob
 	return k, nil
@@ -434,18 +440,46 @@ func (k *projection) mend(s *scratch, y []float32, j *job, from, n int) *RowErro
 
 // place is span for a mapping that sees the scaled row itself, in float64.
 func (k *projection) place(s *scratch, dst []float32, rows Rows, from, to int) *RowError {
+	if k.many != nil {
+		return k.placeMany(s, dst, rows, from, to)
+	}
 	for i := from; i < to; i++ {
 		rows.Scaled(s.x64, i, k.mean, k.scale, k.unit)
 		if err := k.extension.Place(s.y64, s.x64, s.own); err != nil {
 			return &RowError{i, err.Error()}
 		}
-		for c, v := range s.y64 {
-			y := float32(v)
-			if !(math.Abs(float64(y)) <= math.MaxFloat32) {
-				return tooLarge(i, c, v)
-			}
-			dst[i*k.dim+c] = y
+		if err := k.put(dst, s.y64, i); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// placeMany is place for a mapping that places some rows at a time.
+func (k *projection) placeMany(s *scratch, dst []float32, rows Rows, from, to int) *RowError {
+	for ; from < to; from += mapping.Together {
+		n := min(mapping.Together, to-from)
+		for i := range n {
+			rows.Scaled(s.wide[i*k.m:(i+1)*k.m], from+i, k.mean, k.scale, k.unit)
+		}
+		k.many.PlaceMany(s.y64, s.wide, n, s.own)
+		for i := range n {
+			if err := k.put(dst, s.y64[i*k.dim:(i+1)*k.dim], from+i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// put writes the outputs of row i to dst.
+func (k *projection) put(dst []float32, outputs []float64, i int) *RowError {
+	for c, v := range outputs {
+		y := float32(v)
+		if !(math.Abs(float64(y)) <= math.MaxFloat32) {
+			return tooLarge(i, c, v)
+		}
+		dst[i*k.dim+c] = y
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
@@ -442,6 +443,42 @@ func TestProjectRefuses(t *testing.T) {
 	}
 	if err := mo.Project(nil, rowMajor(nil, 0, 4)); err != nil {
 		t.Errorf("no rows: %v", err)
+	}
+}
+
+// BenchmarkLandmarks is a row behind landmarks beside one of a linear map, in turns, on one core: how many times as long
+// it takes.
+func BenchmarkLandmarks(b *testing.B) {
+	for _, c := range []struct{ n, m, d, landmarks int }{{256, 64, 10, 300}, {256, 64, 2, 300}, {256, 16, 2, 300},
+		{256, 784, 10, 300}} {
+		linear := randomLinear(b, c.m, c.d, 1, 1)
+		x, _ := rowsOf(linear, c.n)
+		r := rand.New(rand.NewPCG(1, 2))
+		curved := linear.Content()
+		curved.Map = &mapping.KernelMap{D: c.d, Rows: normals(r, c.landmarks*c.m),
+			Coefficients: normals(r, c.landmarks*c.d), Offset: make([]float64, c.d),
+			K: mapping.Kernel{Name: "gauss", Param: []float64{2 * float64(c.m)}}}
+		marks := must(New(curved))
+		y, rows := make([]float32, c.n*c.d), rowMajor(x, c.n, c.m)
+		ctx := Limit(b.Context(), 1)
+		b.Run(fmt.Sprintf("m=%d/d=%d/landmarks=%d", c.m, c.d, c.landmarks), func(b *testing.B) {
+			least := [2]time.Duration{time.Hour, time.Hour}
+			for b.Loop() {
+				for i, mo := range []*Model{linear, marks} {
+					begin := time.Now()
+					for range 1 + 19*(1-i) {
+						if err := mo.ProjectContext(ctx, y, rows); err != nil {
+							b.Fatal(err)
+						}
+					}
+					least[i] = min(least[i], time.Since(begin)/time.Duration(c.n*(1+19*(1-i))))
+				}
+			}
+			b.ReportMetric(float64(least[0].Nanoseconds()), "linear-ns/row")
+			b.ReportMetric(float64(least[1].Nanoseconds()), "landmarks-ns/row")
+			b.ReportMetric(float64(least[1])/float64(least[0]), "times")
+			b.ReportMetric(0, "ns/op")
+		})
 	}
 }
 

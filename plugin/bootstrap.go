@@ -35,7 +35,7 @@ func (t *trainer) warmUp(ctx context.Context, rows [][]float64) {
 	}
 	n, kept := len(t.others)/m, make([]float64, 0, len(t.others))
 	c := t.config.Fit
-	c.Method, c.Own, c.Params = "pca", nil, nil
+	c.Method, c.Own, c.Params, c.Landmarks = "pca", nil, nil, 0
 	for i, far := range window.FarRows(t.others, m) {
 		if far {
 			n--

@@ -207,8 +207,11 @@ func (c Config) withDefaults() (Config, error) {
 	if err != nil {
 		return c, err
 	}
-	if c.Fit.Landmarks > 0 {
-		return c, fmt.Errorf("landmarks are for fits of files: those of a stream would be others at each fit; give 0")
+	if c.Fit.Landmarks > 0 && c.Spec.Label == "" {
+		return c, fmt.Errorf("landmarks are judged by the labels that are told behind them, and no label column is named; name one, or give 0 landmarks")
+	}
+	if c.Fit.Landmarks > 0 && c.Fit.Method != fit.Auto && method.Map != "linear" {
+		return c, fmt.Errorf("method %s makes a map of its own, %s; landmarks are for linear methods", method.Name, method.Map)
 	}
 	if err := c.Fit.Validate(); err != nil {
 		return c, err

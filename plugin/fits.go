@@ -46,6 +46,7 @@ func (t *trainer) fitOthers(ctx context.Context, c *candidate) {
 // fitFirst makes the first model, which needs no evidence.
 func (t *trainer) fitFirst(ctx context.Context) {
 	begin := t.config.Clock()
+	t.marks = landmarks{} // of a first fit that failed
 	s, m, err := t.fit(ctx, 0, t.settled)
 	t.policy.began([]int{0}, t.window.Len())
 	if err == nil {
@@ -77,8 +78,12 @@ func (t *trainer) choose(ctx context.Context) {
 	c := t.config.Fit
 	c.Dim, c.Pad = t.settled.Dim, true
 	t.sift()
+	if err := t.draw(ctx); err != nil {
+		t.failed(ctx, err, t.window.Len())
+		return
+	}
 	s := t.window.NewestRows(t.window.Len())
-	m, err := fit.Fit(ctx, t.data(s), c)
+	m, err := t.fitRows(ctx, s, c)
 	t.stage.learner.counted()
 	if err != nil {
 		t.failed(ctx, fmt.Errorf("choosing the method from %d rows: %w", s.Rows, err), t.window.Len())
@@ -174,15 +179,18 @@ func (t *trainer) fit(ctx context.Context, size int, c fit.Config) (s *window.Su
 		n = t.window.Len()
 	}
 	t.sift()
+	if err := t.draw(ctx); err != nil {
+		return nil, nil, err
+	}
 	if t.byMoments() {
 		s, err = t.window.Newest(ctx, n)
 		if err != nil {
 			return nil, nil, err
 		}
-		m, err = fit.FitMoments(ctx, s.Moments, t.stage.decoder.Features(), s.Classes, c)
+		m, err = t.fitMoments(ctx, s, c)
 	} else {
 		s = t.window.NewestRows(n)
-		m, err = fit.Fit(ctx, t.data(s), c)
+		m, err = t.fitRows(ctx, s, c)
 	}
 	t.stage.learner.counted()
 	if err != nil {

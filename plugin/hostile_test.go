@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,7 +117,7 @@ func record64(rows []row64) arrow.Record {
 func TestHostile(t *testing.T) {
 	n, methods := 6000, []string{"lda"}
 	if long, _ := strconv.ParseBool(os.Getenv("EMBEDD_SOAK")); long {
-		n, methods = 300_000, []string{"lda", "sle", "lfda", "pca"}
+		n, methods = 300_000, []string{"lda", "lda behind landmarks", "sle", "lfda", "pca"}
 	}
 	for _, method := range methods {
 		t.Run(method, func(t *testing.T) {
@@ -124,7 +125,11 @@ func TestHostile(t *testing.T) {
 			var s [2]*Stage
 			for k, share := range []int{0, 100} {
 				s[k] = newStage(t, func(c *Config) {
-					c.Fit.Method, c.Fit.Dim, c.Training = method, 7, Training{}
+					c.Fit.Dim, c.Training = 7, Training{}
+					var behind bool
+					if c.Fit.Method, _, behind = strings.Cut(method, " behind "); behind {
+						c.Fit.Landmarks = 100
+					}
 					c.Spec = arrowio.Spec{Features: []string{"x"}, Label: "label"}
 				})
 				w, spoil, bad := newWorld(5), newWorld(6), 0

@@ -217,18 +217,6 @@ func TestReproducible(t *testing.T) {
 }
 
 func reproduce(t *testing.T, rows []row, balance Balance, method string, classes int) {
-	change := func(c *Config) {
-		c.Training.Window = Window{Rows: 1500, Balance: balance}
-		c.Classes = classes
-		c.Training.Every.Rows = 500
-		c.Fit.Method, _, c.Training.IgnoreDrift = strings.Cut(method, ", ") // then a suffix has to lead
-	}
-	a, b := watch(t, change), watch(t, change)
-	teach(t, a.Stage, 1, rows)
-	teach(t, b.Stage, 1, rows)
-	if fmt.Sprint(a.decisions) != fmt.Sprint(b.decisions) || len(a.decisions) == 0 {
-		t.Fatalf("decisions\n%v\nand\n%v", a.decisions, b.decisions)
-	}
 	stops := []int{600, 1020, 1980, 2060, 3000}
 	random := rand.New(rand.NewPCG(uint64(len(method)), uint64(len(balance))))
 	for range *restarts / 8 {
@@ -236,6 +224,22 @@ func reproduce(t *testing.T, rows []row, balance Balance, method string, classes
 	}
 	if method == fit.Auto && *restarts <= 8 {
 		stops = stops[1:3]
+	}
+	restart(t, rows, stops, func(c *Config) {
+		c.Training.Window = Window{Rows: 1500, Balance: balance}
+		c.Classes = classes
+		c.Training.Every.Rows = 500
+		c.Fit.Method, _, c.Training.IgnoreDrift = strings.Cut(method, ", ") // then a suffix has to lead
+	})
+}
+
+// restart learns rows without and with a restart at each of the stops, and compares what was decided.
+func restart(t *testing.T, rows []row, stops []int, change func(c *Config)) *watched {
+	a, b := watch(t, change), watch(t, change)
+	teach(t, a.Stage, 1, rows)
+	teach(t, b.Stage, 1, rows)
+	if fmt.Sprint(a.decisions) != fmt.Sprint(b.decisions) || len(a.decisions) == 0 {
+		t.Fatalf("decisions\n%v\nand\n%v", a.decisions, b.decisions)
 	}
 	for _, stop := range stops {
 		c := watch(t, change)
@@ -251,6 +255,7 @@ func reproduce(t *testing.T, rows []row, balance Balance, method string, classes
 			t.Errorf("stopped after %d: without\n%s\nwith\n%s", stop, x, y)
 		}
 	}
+	return a
 }
 
 func TestBootstrap(t *testing.T) {

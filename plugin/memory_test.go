@@ -20,6 +20,7 @@ import (
 var (
 	soakRows     = flag.Int("soak.rows", 40_000, "labelled rows of TestMemory")
 	soakFeatures = flag.Int("soak.features", 48, "features of TestMemory")
+	soakMarks    = flag.Int("soak.landmarks", 0, "landmarks of TestMemory")
 )
 
 // TestMemory sends rows of which one in 200 is of a rare class, under a bound that the window reaches: the heap stays
@@ -34,13 +35,14 @@ func TestMemory(t *testing.T) {
 		bound = 128 << 20
 	}
 	s, err := New(Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"},
-		Fit: fit.Config{Method: "lda", Dim: 7}, Training: Training{Window: Window{Rows: 1 << 20, Bytes: bound}}})
+		Fit: fit.Config{Method: "lda", Dim: 7, Landmarks: *soakMarks}, Training: Training{Window: Window{Rows: 1 << 20, Bytes: bound}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	r := rand.New(rand.NewPCG(51, 52))
-	constant := int64(4<<20) + rowMatrices*8*int64(m)*int64(m)
+	columns := int64(max(m, *soakMarks))
+	constant := int64(4<<20) + rowMatrices*8*columns*columns
 	before := heap()
 	var most int64
 	var slowest time.Duration

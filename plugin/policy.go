@@ -23,8 +23,10 @@ type Every struct {
 type policy struct {
 	every    Every
 	features int
-	most     int  // rows that the window may have; 0: not known yet
-	nested   bool // suffixes are fitted from moments, at a cost that does not depend on their length
+	// landmarks stand in the place of features; 0: none do
+	landmarks int
+	most      int  // rows that the window may have; 0: not known yet
+	nested    bool // suffixes are fitted from moments, at a cost that does not depend on their length
 
 	Learned int       `json:"learned"` // labelled rows
 	Since   time.Time `json:"since"`   // when the first row since the last look at everything came
@@ -36,6 +38,13 @@ type policy struct {
 	Chosen  int       `json:"chosen"`  // rows in the window when auto last chose
 	Suffix  int       `json:"suffix"`  // that is fitted beside the whole window where they are not nested; 0: none
 	wanted  bool      // the host asked for a look
+}
+
+// as is the policy with what its configuration says in the place of another one's.
+func (p policy) as(configured policy) policy {
+	p.every, p.nested, p.most = configured.every, configured.nested, configured.most
+	p.features, p.landmarks = configured.features, configured.landmarks
+	return p
 }
 
 // fitted is the last fit of one suffix.
@@ -96,6 +105,9 @@ const choiceGrowth = 4
 // firstRows is how many labelled rows make a first model.
 func (p *policy) firstRows() int {
 	n := max(leastSuffix, 5*p.features)
+	if p.landmarks > 0 {
+		n = max(leastSuffix, 4*p.landmarks)
+	}
 	if p.every.Rows > 0 {
 		n = min(n, p.every.Rows)
 	}
@@ -129,7 +141,7 @@ func (p *policy) due(rows int) (sizes []int) {
 		last, there := p.last(size)
 		switch {
 		case all, p.wanted,
-			!there && have >= max(leastRows, p.features),
+			!there && have >= max(leastRows, p.columns()),
 			there && have >= 2*last.Rows,
 			there && p.Learned-last.At >= p.refresh(size, have):
 			sizes = append(sizes, size)
@@ -184,7 +196,7 @@ func (p *policy) sizes(rows int) []int {
 		return sizes
 	}
 	least := leastSuffix
-	for least < p.features {
+	for least < p.columns() {
 		least *= 2
 	}
 	n := least
@@ -209,7 +221,15 @@ func (p *policy) refresh(size, rows int) int {
 	case !p.nested:
 		return rows / 2
 	}
-	return max(rows/4, leastRows/2, p.features*p.features/costShare)
+	return max(rows/4, leastRows/2, p.columns()*p.columns()/costShare)
+}
+
+// columns is how many features a fit has.
+func (p *policy) columns() int {
+	if p.landmarks > 0 {
+		return p.landmarks
+	}
+	return p.features
 }
 
 func (p *policy) last(size int) (fitted, bool) {

@@ -76,7 +76,7 @@ func (t *trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix,
 		}
 	}
 	before := *t
-	t.live, t.origin, t.candidates = newView(m), origin, nil
+	t.live, t.origin, t.candidates, t.marks.New = newView(m), origin, nil, false
 	t.drift.Reset()
 	t.policy.saved()
 	t.fitOthers(ctx, c)
@@ -113,6 +113,10 @@ func (t *trainer) align(ctx context.Context, m *model.Model, live *Live,
 			return nil, 0, nil, err
 		}
 		comparable = loss+1.5*spread <= maxCrossLoss
+	}
+	if t.marks.New {
+		o.Reason += "; a new epoch: it is behind new landmarks"
+		return aligned, live.nextEpoch(), aligned, nil
 	}
 	if comparable {
 		o.Reason += fmt.Sprintf("; coordinates of the epoch's first model lose %.1f points", 100*loss)

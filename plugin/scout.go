@@ -122,12 +122,14 @@ func (t *trainer) fitScout(ctx context.Context, size int) {
 		n = t.window.Len()
 	}
 	t.sift()
+	if t.draw(ctx) != nil {
+		return
+	}
 	w, err := t.window.Newest(ctx, n)
 	if err != nil {
 		return
 	}
-	m, err := fit.FitMoments(ctx, w.Moments, t.stage.decoder.Features(), w.Classes,
-		fit.Config{Method: "lda", Scale: t.settled.Scale})
+	m, err := t.fitMoments(ctx, w, fit.Config{Method: "lda", Scale: t.settled.Scale})
 	if err != nil {
 		return // rows that a discriminant cannot be fitted from choose no suffix
 	}

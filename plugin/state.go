@@ -30,6 +30,7 @@ type state struct {
 	Candidates []stood           `json:"candidates"`
 	Scouts     *scouted          `json:"scouts,omitempty"`
 	Choice     *model.Choice     `json:"choice,omitempty"`
+	Landmarks  renewal           `json:"landmarks,omitzero"`
 	Alarms     int               `json:"alarms"`
 	Stamps     stamps            `json:"stamps"`
 	Answers    stamps            `json:"answers"`
@@ -55,7 +56,7 @@ func (t *trainer) state() []byte {
 	t.sift() // as a restart does, which has the rows alone
 	s := state{Format: stateFormat, Labels: t.labels, Start: t.window.Start(), Level: t.window.Level(),
 		References: t.references.level, Policy: t.policy, Drift: t.drift,
-		Choice: t.choice, Alarms: t.alarms}
+		Choice: t.choice, Landmarks: t.marks.renewal, Alarms: t.alarms}
 	s.Stamps, s.Answers = t.stage.learner.times()
 	if t.window.Len() > 0 {
 		s.Last = t.window.Back(1)
@@ -132,10 +133,7 @@ func (t *trainer) restore(ctx context.Context) {
 		t.policy.cut(t.window.Len())
 		return
 	}
-	nested := t.policy
-	t.policy = s.Policy
-	t.policy.every, t.policy.features, t.policy.nested = nested.every, nested.features, nested.nested
-	t.policy.most = nested.most
+	t.policy = s.Policy.as(t.policy)
 	t.drift, t.alarms = s.Drift, s.Alarms
 	if t.live != nil {
 		t.live.agree = s.Live
@@ -172,7 +170,5 @@ func (t *trainer) restoreScouts(ctx context.Context, s *scouted) {
 			c.lead = s.Leads[at]
 		}
 	}
-	features := t.scouts.policy.features
-	t.scouts.policy = s.Policy
-	t.scouts.policy.features, t.scouts.policy.nested = features, true
+	t.scouts.policy = s.Policy.as(t.scouts.policy)
 }

@@ -34,7 +34,8 @@ type trainer struct {
 	scouts     *scouts       // nil: the method needs none, or they would cost too much
 	settled    fit.Config    // the method as auto chose it, with the number of outputs
 	choice     *model.Choice // of auto
-	others     []float64     // first rows, labelled or not, for the bootstrap model
+	marks      landmarks
+	others     []float64 // first rows, labelled or not, for the bootstrap model
 	pinned     bool
 	standby    bool   // another process fits
 	most       int    // rows that fits may have where matrices of features x features would be too large; 0: no bound
@@ -69,7 +70,7 @@ func newTrainer(s *Stage) *trainer {
 	t.settled.Pad = true
 	t.standby = s.config.Standby
 	t.policy.every = s.config.Training.Every
-	t.policy.nested = t.byMoments()
+	t.policy.nested, t.policy.landmarks = t.byMoments(), s.config.Fit.Landmarks
 	if r := s.config.Resume; r != nil {
 		t.takeUp(r)
 	}
@@ -94,6 +95,7 @@ func (t *trainer) takeUp(r *Live) {
 		t.origin = r.Origin
 	}
 	t.settle(r.Model, t.resume.Choice)
+	t.resumeBehind(r.Model, t.resume.Landmarks)
 }
 
 // labelled tells whether rows need a label to be learned from.
@@ -105,7 +107,7 @@ func (t *trainer) byMoments() bool { return t.method.Streaming == "moments" && t
 // sums tells whether a model can be fitted from moments at all, given how rows are prepared.
 func (t *trainer) sums() bool {
 	scale := t.config.Fit.Scale
-	return t.narrow == "" && t.config.Nulls != NullsImpute && (scale == "" || scale == model.ScaleStandard || scale == model.ScaleNone)
+	return t.narrow == "" && t.config.Nulls != NullsImpute && (t.behind() || scale == "" || scale == model.ScaleStandard || scale == model.ScaleNone)
 }
 
 // chooses tells whether the method is left to the rows.
@@ -121,19 +123,21 @@ func (t *trainer) open(features int) {
 		w.Rows = min(w.Rows, max(t.most, 4))
 		t.policy.nested = t.byMoments()
 	}
-	c := window.Config{Features: features, Rows: w.Rows, Age: w.Age, Bytes: w.Bytes - queueBytes(w.Bytes),
+	c := window.Config{Features: features, Rows: w.Rows, Age: w.Age, Bytes: w.Bytes - queueBytes(w.Bytes) - t.landmarkBytes(features),
 		Classes: t.config.Classes, Holdout: t.config.Training.Holdout, Balance: w.Balance == BalanceClass,
 		Share:    t.config.Training.Quota.Share,
-		Labelled: t.labelled(), Moments: t.byMoments(), Copies: !t.byMoments()}
+		Labelled: t.labelled(), Moments: t.byMoments(), Copies: !t.byMoments() || t.behind(),
+		Lifted: t.config.Fit.Landmarks}
 	if t.chooses() { // now a method that learns from moments, now one that needs the rows
 		c.Moments, c.Copies = t.sums(), true
 	}
-	if t.labelled() && t.sums() && features <= maxScoutFeatures && (t.chooses() || !t.byMoments()) {
+	if t.labelled() && t.sums() && t.columns(features) <= maxScoutFeatures && (t.chooses() || !t.byMoments()) {
 		c.Moments = true
 		t.scouts = newScouts()
-		t.scouts.policy.features = features
+		t.scouts.policy.features, t.scouts.policy.landmarks = features, t.config.Fit.Landmarks
 	}
 	t.window = window.New(c)
+	t.lift()
 	if most := c.MaxRows(); most < w.Rows {
 		t.log.Warn("the window holds fewer rows than asked, to stay within its memory", "rows", most, "asked", w.Rows,
 			"window.bytes", w.Bytes, "features", features)
@@ -204,6 +208,7 @@ func (t *trainer) adopt(m *Live, pinned bool) {
 		t.origin = m.Origin
 	}
 	t.settle(m.Model, t.keepStep(m))
+	t.stayBehind(m.Model)
 	t.drift.Reset()
 	t.policy.Fitted = nil
 	if t.resume != nil {
@@ -338,6 +343,7 @@ func (t *trainer) cut(rows int) {
 	t.sift()
 	t.policy.cut(t.window.Len())
 	t.candidates = nil
+	t.marks.Alarmed = t.behind() && !t.marks.New
 	if t.scouts != nil {
 		t.scouts.cut(t.window.Len())
 	}
@@ -355,12 +361,14 @@ func (t *trainer) look(ctx context.Context) {
 	if t.live == nil {
 		return
 	}
+	t.lookAtLandmarks(ctx)
 	if t.chooses() && t.policy.choose(t.window.Len()) {
 		t.choose(ctx)
 	}
 	t.scout(ctx, false)
 	if t.policy.checkpoint() {
 		t.refused()
+		t.redraw()
 		t.fitAll(ctx)
 		t.keep(ctx)
 		return
@@ -369,6 +377,7 @@ func (t *trainer) look(ctx context.Context) {
 	keep := !t.policy.nested && slices.Contains(due, 0)
 	if keep { // a suffix costs less, and with all candidates anew a restart can begin here
 		due = sizes
+		t.redraw()
 		t.candidates = slices.DeleteFunc(t.candidates, func(c *candidate) bool { return !slices.Contains(sizes, c.size) })
 	}
 	if len(due) == len(sizes) {

@@ -28,7 +28,7 @@ import (
 // is compared.
 const (
 	demoBatch    = 16 // rows in a message
-	demoEvidence = 20 // the stream is short
+	demoEvidence = 10 // the stream is short
 	demoPace     = 120 * time.Millisecond
 )
 
@@ -66,7 +66,7 @@ func demoCommand(e *env) *cobra.Command {
 	return cmd
 }
 
-// demo is a server, two pipelines on one input, and the data.
+// demo is a server, three pipelines on one input, and the data.
 type demo struct {
 	env      *env
 	out      *output
@@ -86,12 +86,13 @@ type demo struct {
 
 const (
 	demoSubject = "features.digits"
-	demoMain    = "digits"     // as many dimensions as discriminate ten classes
-	demoMap     = "digits-map" // two dimensions of their own, for the picture
+	demoMain    = "digits"      // as many dimensions as discriminate ten classes
+	demoMap     = "digits-map"  // two dimensions of their own, for the picture
+	demoLine    = "digits-line" // two dimensions of straight lines, to compare with it
 )
 
 func newDemo(e *env, out *output, log *slog.Logger) (*demo, error) {
-	d := &demo{env: e, out: out, show: newProgress(e), log: log, scale: "standard"}
+	d := &demo{env: e, out: out, show: newProgress(e), log: log, scale: "none"} // pixels are of one kind already
 	if err := d.open(); err != nil {
 		d.close()
 		return nil, err
@@ -128,23 +129,22 @@ func (d *demo) close() {
 	d.cleanup = nil
 }
 
-// pipelines are the two of the demo: they read the same subject, and learn each for itself.
+// pipelines are those of the demo: they read the same subject, and learn each for itself.
 func (d *demo) pipelines() []stream.Pipeline {
-	one := func(name string, dim int, ridge string) stream.Pipeline {
+	one := func(name string, dim, landmarks, every int) stream.Pipeline {
 		return stream.Pipeline{
 			Name: name, Stream: "FEATURES", Subject: demoSubject, Output: "reduced." + name, Dead: "dead." + name,
 			Stage: plugin.Config{
 				Spec: arrowio.Spec{Features: []string{"pixels"}, Label: "label", Key: "id"},
-				Fit: fit.Config{Method: "pairacc", Dim: dim, Scale: d.scale,
-					Params: map[string]string{"ridge": ridge}},
-				Training: plugin.Training{Gate: plugin.Gate{Evidence: demoEvidence}},
+				Fit:  fit.Config{Method: "pairacc", Dim: dim, Landmarks: landmarks, Scale: d.scale, Seed: 1},
+				Training: plugin.Training{Gate: plugin.Gate{Evidence: demoEvidence},
+					Every: plugin.Every{Rows: every, Period: time.Minute}},
 			},
 		}
 	}
-	// The strong ridge is what cross-validation picks for ten dimensions of these digits.
-	first := one(demoMain, 10, "1")
+	first := one(demoMain, 10, 220, 300)
 	first.Stage.Observe = d.observe
-	return []stream.Pipeline{first, one(demoMap, 2, "auto")}
+	return []stream.Pipeline{first, one(demoMap, 2, 300, 600), one(demoLine, 2, 0, 600)}
 }
 
 func (d *demo) observe(f plugin.Outcome) {
@@ -183,7 +183,8 @@ func (d *demo) play(ctx context.Context, picture string) (*demoReport, error) {
 	failed := func() error { return hasFailed(ctx, ended) }
 
 	d.out.printf("%d handwritten digits of 64 pixels flow through a NATS server as Arrow batches;\n"+
-		"%d of them carry a label. Projections to 10 and to 2 dimensions are learned on the way.\n\n", d.digits.n,
+		"%d of them carry a label. Projections to 10 and to 2 dimensions are learned on the way,\n"+
+		"behind landmarks: rows that stand in the place of pixels, so that lines may be curved.\n\n", d.digits.n,
 		len(d.digits.train))
 	if err := d.send(ctx, d.digits.train, true, demoPace, "learning from labelled rows", failed); err != nil {
 		return nil, err
@@ -203,7 +204,11 @@ func (d *demo) play(ctx context.Context, picture string) (*demoReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.report(ctx, engine, reduced, flat, picture)
+	line, err := d.collect(ctx, demoLine, mark, failed)
+	if err != nil {
+		return nil, err
+	}
+	return d.report(ctx, engine, reduced, flat, line, picture)
 }
 
 // send publishes rows in batches.
@@ -273,12 +278,12 @@ func (d *demo) accuracy(ctx context.Context, dim int, row func(i int) []float64)
 	return float64(right) / float64(len(d.digits.held)), nil
 }
 
-func (d *demo) report(ctx context.Context, engine *stream.Engine, reduced, flat *answers,
+func (d *demo) report(ctx context.Context, engine *stream.Engine, reduced, flat, line *answers,
 	path string) (*demoReport, error) {
 	live := engine.Status()[0].Stage.Live
-	if len(reduced.y) != d.digits.n || len(flat.y) != d.digits.n || live.Version != reduced.model {
-		return nil, fmt.Errorf("%d and %d of %d rows came back, from model %s, live is %s", len(reduced.y), len(flat.y),
-			d.digits.n, reduced.model, live.Version)
+	if len(reduced.y) != d.digits.n || len(flat.y) != d.digits.n || len(line.y) != d.digits.n || live.Version != reduced.model {
+		return nil, fmt.Errorf("%d, %d and %d of %d rows came back, from model %s, live is %s", len(reduced.y), len(flat.y),
+			len(line.y), d.digits.n, reduced.model, live.Version)
 	}
 	scaled := make([]float64, d.digits.n*64)
 	live.Model.ScaledTo(scaled, model.DenseRows(d.digits.x, d.digits.n, 64))
@@ -296,6 +301,7 @@ func (d *demo) report(ctx context.Context, engine *stream.Engine, reduced, flat 
 		{&r.Accuracy.RawUnscaled, 64, func(i int) []float64 { return d.digits.x[i*64 : (i+1)*64] }},
 		{&r.Accuracy.Reduced, reduced.dim, func(i int) []float64 { return widen(reduced.y[i]) }},
 		{&r.Accuracy.Picture, flat.dim, func(i int) []float64 { return widen(flat.y[i]) }},
+		{&r.Accuracy.Straight, line.dim, func(i int) []float64 { return widen(line.y[i]) }},
 	} {
 		if *a.to, err = d.accuracy(ctx, a.dim, a.row); err != nil {
 			return nil, err

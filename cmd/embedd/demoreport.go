@@ -33,6 +33,7 @@ type demoAccuracy struct {
 	RawUnscaled float64 `json:"raw_unscaled"` // 1-NN on the features as they are
 	Reduced     float64 `json:"reduced"`      // 1-NN on the outputs of the stream
 	Picture     float64 `json:"picture"`      // 1-NN on the two dimensions of the picture
+	Straight    float64 `json:"straight"`     // 1-NN on two dimensions of the same method without landmarks
 }
 
 func (d *demo) print(r *demoReport) error {
@@ -58,9 +59,9 @@ func (d *demo) print(r *demoReport) error {
 	d.out.printf("\n1-NN accuracy on %d digits that were not learned from:\n", len(d.digits.held))
 	t = newTable(d.out.w)
 	t.row("  64 pixels as they are", fmt.Sprintf("%.1f %%", 100*r.Accuracy.RawUnscaled))
-	t.row("  64 pixels, scale "+r.Scale, fmt.Sprintf("%.1f %%", 100*r.Accuracy.Raw))
 	t.row(fmt.Sprintf("  %d dimensions from the stream", r.DimOut), fmt.Sprintf("%.1f %%", 100*r.Accuracy.Reduced))
 	t.row("  2 dimensions, the picture", fmt.Sprintf("%.1f %%", 100*r.Accuracy.Picture))
+	t.row("  2 dimensions, without landmarks", fmt.Sprintf("%.1f %%", 100*r.Accuracy.Straight))
 	t.flush()
 	d.out.printf("\nThe picture is %s\nNext: embedd init, then embedd run.\n", r.Picture)
 	return nil

@@ -14,20 +14,27 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
 	"github.com/embedd/embedd/model/internal/parallel"
+	"github.com/embedd/embedd/model/internal/tile"
+	"github.com/embedd/embedd/model/moments"
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// space is the features that landmarks make of a row: phi(x) = V^(-1/2) U' k(x), where k(x) are the kernels
-// exp(-width |x - l|^2 / median) of the row and the L landmarks and U V U' is the matrix of theirs (Williams and
+// Landmarks are rows whose kernels stand in the place of a row's features: phi(x) = V^(-1/2) U' k(x), where k(x) are the
+// kernels exp(-width |x - l|^2 / median) of the row and the L landmarks and U V U' is the matrix of theirs (Williams and
 // Seeger, Using the Nyström method to speed up kernel machines, 2001). Products of such features are the kernel of the
-// rows, as far as the landmarks span it, so that a linear method in front of them draws curved lines.
-type space struct {
+// rows, as far as the landmarks span it, so that a linear method in front of them draws curved lines. Config.Landmarks
+// asks for them in one fit; who fits again and again keeps them, so that the moments of mapped rows add up. They are
+// immutable.
+type Landmarks struct {
 	mean, scale []float64
 	unit        bool
 	kernel      mapping.Kernel
-	rows        []float64  // L x m, scaled
+	rows        []float64 // L x m, scaled
+	norms       []float64 // their squares
+	tables      *mapping.Gauss
 	back        *mat.Dense // U V^(-1/2), L x rank
 	asked       int
+	width       float64
 }
 
 // floor is the share of the largest eigenvalue below which a direction of the landmarks' kernel is left out: it would
@@ -37,36 +44,158 @@ const floor = 1e-8
 // bandwidthRows bounds the rows of which the median distance is taken.
 const bandwidthRows = 1000
 
-// fitLandmarks fits a linear method behind landmarks.
-func fitLandmarks(ctx context.Context, d *model.Data, c Config) (*model.Model, error) {
+// DrawLandmarks draws c.Landmarks rows: of each class its share, of c.Seed. Fewer rows than that are all landmarks.
+func DrawLandmarks(ctx context.Context, d *model.Data, c Config) (_ *Landmarks, err error) {
+	defer parallel.Recover(&err, "landmarks")
+	ctx = parallel.Limit(ctx, c.Workers)
+	c = c.withDefaults()
+	p, err := c.prepare(d, &model.Report{})
+	if err != nil {
+		return nil, err
+	}
+	return drawLandmarks(ctx, p, c)
+}
+
+// prepare checks the rows for landmarks.
+func (c Config) prepare(d *model.Data, report *model.Report) (*frame.Rows, error) {
 	method, err := c.method()
 	if err != nil {
 		return nil, err
 	}
-	report := &model.Report{}
-	learns := method.Supervised || c.Method == Auto && presentClasses(d) > 1
-	p, err := frame.Prepare(d, learns, c.Scale == model.ScaleUnit, report)
-	if err != nil {
-		return nil, err
-	}
-	s, err := newSpace(ctx, p, c)
-	if err != nil {
-		return nil, err
-	}
-	phi, err := s.data(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	behind := c
-	behind.Landmarks, behind.Scale = 0, model.ScaleNone
-	m, err := Fit(ctx, phi, behind)
-	if err != nil {
-		return nil, fmt.Errorf("behind %d landmarks: %w", len(s.rows)/p.M, err)
-	}
-	return s.in(m, d, c, report)
+	learns := method.Supervised || c.withDefaults().Method == Auto && presentClasses(d) > 1
+	return frame.Prepare(d, learns, c.Scale == model.ScaleUnit, report)
 }
 
-func newSpace(ctx context.Context, p *frame.Rows, c Config) (*space, error) {
+// LandmarksOf are those of a model, where they are as c asks for.
+func LandmarksOf(ctx context.Context, m *model.Model, c Config) (_ *Landmarks, err error) {
+	defer parallel.Recover(&err, "landmarks")
+	content := m.Content()
+	k, ok := content.Map.(*mapping.KernelMap)
+	asked, width := fmt.Sprint(c.Landmarks), fmt.Sprint(c.width())
+	if !ok || content.Params["landmarks"] != asked || content.Params["width"] != width {
+		return nil, fmt.Errorf("the model is not of %s landmarks of width %s", asked, width)
+	}
+	l := &Landmarks{mean: content.Mean, scale: content.Scale, unit: content.Unit, kernel: k.K, rows: k.Rows, tables: k.Tables,
+		asked: c.Landmarks, width: c.width()}
+	return l, l.whiten(parallel.Limit(ctx, c.Workers))
+}
+
+// Len is the number of landmarks.
+func (l *Landmarks) Len() int { return len(l.rows) / len(l.mean) }
+
+// Dim is the number of features that they make: fewer than landmarks where some of these are the same row, or nearly.
+func (l *Landmarks) Dim() int { _, r := l.back.Dims(); return r }
+
+// Map writes the features that the landmarks make of rows.
+func (l *Landmarks) Map(ctx context.Context, dst []float64, rows [][]float64) (err error) {
+	defer parallel.Recover(&err, "landmarks")
+	for from := 0; from < len(rows); from += mapRows {
+		n := min(mapRows, len(rows)-from)
+		if err := l.mapSome(ctx, dst[from*l.Dim():(from+n)*l.Dim()], rows[from:from+n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const (
+	mapRows = 512 // rows that are mapped at a time
+	// exactFrom is the size, in bandwidths, of two rows whose distance is not taken from their product: the rounding of
+	// the product would be seen.
+	exactFrom = 1e6
+)
+
+func (l *Landmarks) mapSome(ctx context.Context, phi []float64, rows [][]float64) error {
+	n, m, count := len(rows), len(l.mean), l.Len()
+	z, k := make([]float64, n*m), make([]float64, (n*count+7)/8*8)
+	err := parallel.Each(ctx, n, func(i int) {
+		model.DenseRows(rows[i], 1, m).Scaled(z[i*m:(i+1)*m], 0, l.mean, l.scale, l.unit)
+	})
+	if err != nil {
+		return err
+	}
+	if err := tile.Add(ctx, tile.Sum{C: k, Stride: count, Alpha: 1, A: tile.Columns(z, m, n, m),
+		B: tile.Columns(l.rows, m, count, m)}); err != nil {
+		return err
+	}
+	err = parallel.Each(ctx, n, func(i int) {
+		row := z[i*m : (i+1)*m]
+		size := linalg.Dot(row, row)
+		for j := range count {
+			at := &k[i*count+j]
+			d := size + l.norms[j] - 2**at
+			if !(size+l.norms[j] < exactFrom*l.kernel.Param[0]) {
+				d = linalg.SquaredDistance(row, l.rows[j*m:(j+1)*m])
+			}
+			*at = -max(d, 0) / l.kernel.Param[0]
+		}
+	})
+	if err != nil {
+		return err
+	}
+	tile.Exp(k)
+	clear(phi)
+	back := l.back.RawMatrix()
+	return tile.Add(ctx, tile.Sum{C: phi, Stride: back.Cols, Alpha: 1, A: tile.Columns(k, count, n, count),
+		B: tile.Dense(back.Data, count, back.Cols, back.Stride)})
+}
+
+// Fit is [Fit] behind the landmarks: of c neither their number nor the scale counts, nor the width.
+func (l *Landmarks) Fit(ctx context.Context, d *model.Data, c Config) (_ *model.Model, err error) {
+	defer parallel.Recover(&err, c.name())
+	ctx = parallel.Limit(ctx, c.Workers)
+	report := &model.Report{}
+	p, err := c.prepare(d, report)
+	if err != nil {
+		return nil, err
+	}
+	return l.fit(ctx, p, d.Features, c, report)
+}
+
+func (l *Landmarks) fit(ctx context.Context, p *frame.Rows, features []string, c Config,
+	report *model.Report) (*model.Model, error) {
+	phi, err := l.data(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	m, err := Fit(ctx, phi, c.behind())
+	if err != nil {
+		return nil, fmt.Errorf("behind %d landmarks: %w", l.Len(), err)
+	}
+	return l.in(m, features, report)
+}
+
+// FitMoments is [FitMoments] of statistics of rows that Map has mapped.
+func (l *Landmarks) FitMoments(ctx context.Context, s *moments.Set, features, classes []string,
+	c Config) (*model.Model, error) {
+	m, err := FitMoments(ctx, s, nil, classes, c.behind())
+	if err != nil {
+		return nil, fmt.Errorf("behind %d landmarks: %w", l.Len(), err)
+	}
+	return l.in(m, features, &model.Report{Unlabelled: m.Report().Unlabelled})
+}
+
+// behind is how to fit what landmarks make of rows.
+func (c Config) behind() Config {
+	c.Landmarks, c.Width, c.Scale = 0, 0, model.ScaleNone
+	return c
+}
+
+// fitLandmarks fits a linear method behind landmarks that are drawn from its rows.
+func fitLandmarks(ctx context.Context, d *model.Data, c Config) (*model.Model, error) {
+	report := &model.Report{}
+	p, err := c.prepare(d, report)
+	if err != nil {
+		return nil, err
+	}
+	l, err := drawLandmarks(ctx, p, c)
+	if err != nil {
+		return nil, err
+	}
+	return l.fit(ctx, p, d.Features, c, report)
+}
+
+func drawLandmarks(ctx context.Context, p *frame.Rows, c Config) (*Landmarks, error) {
 	t := &frame.Task{Method: &frame.Method{Name: "landmarks"}, Scaling: c.Scale, Report: &model.Report{}}
 	if err := t.Load(ctx, p); err != nil {
 		return nil, err
@@ -74,35 +203,49 @@ func newSpace(ctx context.Context, p *frame.Rows, c Config) (*space, error) {
 	if t.Columns == 0 {
 		return nil, fmt.Errorf("no feature varies over %d rows", p.N)
 	}
-	s := &space{mean: t.Stat.Mean, scale: t.Stat.Scale, unit: c.Scale == model.ScaleUnit, asked: c.Landmarks}
+	l := &Landmarks{mean: t.Stat.Mean, scale: t.Stat.Scale, unit: c.Scale == model.ScaleUnit, asked: c.Landmarks,
+		width: c.width()}
 	kernel, err := mapping.NewKernel(ctx, "gauss", t.Features(frame.Spaced(linalg.Range(p.N), min(p.N, bandwidthRows))), p.M,
 		nil)
 	if err != nil {
 		return nil, err
 	}
-	kernel.Param[0] /= c.width()
-	s.kernel = kernel
-	s.rows = t.Features(draw(p, c.Landmarks, c.Seed))
-	gram, err := kernel.Gram(ctx, s.rows, p.M)
+	kernel.Param[0] /= l.width
+	l.kernel = kernel
+	l.rows = t.Features(draw(p, c.Landmarks, c.Seed))
+	return l, l.whiten(ctx)
+}
+
+// whiten finds what makes the kernel of the landmarks the identity.
+func (l *Landmarks) whiten(ctx context.Context) error {
+	m := len(l.mean)
+	gram, err := l.kernel.Gram(ctx, l.rows, m)
 	if err != nil {
-		return nil, err
+		return err
+	}
+	if l.tables == nil {
+		l.tables = mapping.NewGauss(l.rows, m, l.kernel.Param[0])
+	}
+	l.norms = make([]float64, l.Len())
+	for i := range l.norms {
+		l.norms[i] = linalg.Dot(l.rows[i*m:(i+1)*m], l.rows[i*m:(i+1)*m])
 	}
 	var eig mat.EigenSym
 	if !eig.Factorize(gram, true) {
-		return nil, fmt.Errorf("the kernel of %d landmarks has no eigenvectors", gram.SymmetricDim())
+		return fmt.Errorf("the kernel of %d landmarks has no eigenvectors", gram.SymmetricDim())
 	}
 	values := eig.Values(nil)
 	var u mat.Dense
 	eig.VectorsTo(&u)
-	l := len(values)
-	first := slices.IndexFunc(values, func(v float64) bool { return v > floor*values[l-1] })
-	s.back = mat.DenseCopyOf(u.Slice(0, l, first, l))
-	for c := first; c < l; c++ {
-		for i := range l {
-			s.back.Set(i, c-first, s.back.At(i, c-first)/math.Sqrt(values[c]))
+	n := len(values)
+	first := slices.IndexFunc(values, func(v float64) bool { return v > floor*values[n-1] })
+	l.back = mat.DenseCopyOf(u.Slice(0, n, first, n))
+	for c := first; c < n; c++ {
+		for i := range n {
+			l.back.Set(i, c-first, l.back.At(i, c-first)/math.Sqrt(values[c]))
 		}
 	}
-	return s, nil
+	return nil
 }
 
 // draw takes so many rows, of each class its share and at least one, in row order. Which ones is drawn from the seed
@@ -167,70 +310,60 @@ func hashed(values []float64, seed uint64) uint64 {
 	return h
 }
 
-// data are the rows in the space.
-func (s *space) data(ctx context.Context, p *frame.Rows) (*model.Data, error) {
-	m := p.M
-	l := len(s.rows) / m
-	_, r := s.back.Dims()
-	ready := s.kernel.Ready(s.rows, m)
-	k := mat.NewDense(p.N, l, nil)
-	raw := model.DenseRows(p.Data.X, p.Data.N, m)
-	const some = 64
-	err := parallel.Each(ctx, (p.N+some-1)/some, func(part int) {
-		z, taken := make([]float64, m), make([]float64, m)
-		for i := part * some; i < min((part+1)*some, p.N); i++ {
-			raw.Scaled(z, p.Index[i], s.mean, s.scale, s.unit)
-			norm := ready.Take(taken, z)
-			row := k.RawRowView(i)
-			for j := range row {
-				row[j] = ready.At(taken, norm, j)
-			}
-		}
-	})
-	if err != nil {
-		return nil, err
+// data are rows as the landmarks map them.
+func (l *Landmarks) data(ctx context.Context, p *frame.Rows) (*model.Data, error) {
+	rows := make([][]float64, p.N)
+	for i, at := range p.Index {
+		rows[i] = p.Data.X[at*p.M : (at+1)*p.M]
 	}
-	phi := &model.Data{N: p.N, M: r, X: make([]float64, p.N*r), Y: p.Y, Classes: p.Classes}
-	mat.NewDense(p.N, r, phi.X).Mul(k, s.back)
-	return phi, nil
+	phi := &model.Data{N: p.N, M: l.Dim(), X: make([]float64, p.N*l.Dim()), Y: p.Y, Classes: p.Classes}
+	return phi, l.Map(ctx, phi.X, rows)
 }
 
-// in is a linear model of the space as a model of the features.
-func (s *space) in(m *model.Model, d *model.Data, c Config, report *model.Report) (*model.Model, error) {
+// in is a linear model of what the landmarks make of rows as a model of the features.
+func (l *Landmarks) in(m *model.Model, features []string, report *model.Report) (*model.Model, error) {
 	a := m.Components()
 	if a == nil {
 		return nil, fmt.Errorf("method %s is no linear one, and those alone stand behind landmarks", m.Method())
 	}
-	r, dim := m.M(), m.Dim()
+	r, dim, count := m.M(), m.Dim(), l.Len()
 	w := mat.NewDense(r, dim, a)
+	offset, mean := make([]float64, dim), m.Mean()
 	for j, v := range m.Scale() {
 		row := w.RawRowView(j)
 		for i := range row {
 			row[i] /= v
+			offset[i] -= mean[j] * row[i]
 		}
 	}
 	var coefficients mat.Dense
-	coefficients.Mul(s.back, w)
+	coefficients.Mul(l.back, w)
+	given := mat.DenseCopyOf(&coefficients)
 	pencil.FixSigns(&coefficients)
+	for i := range dim {
+		if mat.Dot(given.ColView(i), coefficients.ColView(i)) < 0 {
+			offset[i] *= -1
+		}
+	}
 	content := m.Content()
-	content.Features = slices.Clone(d.Features)
+	content.Features = slices.Clone(features)
 	if content.Features == nil {
-		for j := range d.M {
+		for j := range l.mean {
 			content.Features = append(content.Features, fmt.Sprintf("x%d", j))
 		}
 	}
-	content.Unit, content.Float64, content.Mean, content.Scale = s.unit, false, s.mean, s.scale
-	content.Map = &mapping.KernelMap{D: dim, Rows: s.rows, Coefficients: coefficients.RawMatrix().Data, K: s.kernel}
-	content.Params["landmarks"] = fmt.Sprint(c.Landmarks)
-	content.Params["width"] = fmt.Sprint(c.width())
+	content.Unit, content.Float64, content.Mean, content.Scale = l.unit, false, l.mean, l.scale
+	content.Map = &mapping.KernelMap{D: dim, Rows: l.rows, Coefficients: coefficients.RawMatrix().Data, Offset: offset,
+		K: l.kernel, Tables: l.tables}
+	content.Params["landmarks"] = fmt.Sprint(l.asked)
+	content.Params["width"] = fmt.Sprint(l.width)
 	content.Report.Unlabelled, content.Report.Imputed = report.Unlabelled, report.Imputed
 	content.Report.Notes = append(report.Notes, content.Report.Notes...)
-	l := len(s.rows) / d.M
-	if l < s.asked {
-		content.Report.Note(fmt.Sprintf("%d landmarks in place of %d: there are no more rows", l, s.asked))
+	if count < l.asked {
+		content.Report.Note(fmt.Sprintf("%d landmarks in place of %d: there are no more rows", count, l.asked))
 	}
-	if r < l {
-		content.Report.Note(fmt.Sprintf("the kernel of %d landmarks has rank %d: some are the same row, or nearly", l, r))
+	if r < count {
+		content.Report.Note(fmt.Sprintf("the kernel of %d landmarks has rank %d: some are the same row, or nearly", count, r))
 	}
 	return model.New(content)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/embedd/embedd/model/internal/fixture"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/moments"
 	"github.com/embedd/embedd/model/score"
 )
 
@@ -24,7 +25,7 @@ func TestLandmarksSpanTheKernel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := newSpace(t.Context(), p, c)
+	s, err := drawLandmarks(t.Context(), p, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,7 @@ func TestLandmarkModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := newSpace(t.Context(), p, c)
+		s, err := drawLandmarks(t.Context(), p, c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,6 +105,75 @@ func TestLandmarksFollowTheirRows(t *testing.T) {
 			if e := apart(want, centredOutputs(t, fit(t, other, c), data)); e > 1e-5 {
 				t.Errorf("%s: outputs of rows %s are %.2g apart", method.Name, name, e)
 			}
+		}
+	}
+}
+
+// Landmarks that a model keeps make the same features again, to the bit, and what is fitted behind them from moments of
+// mapped rows is what is fitted from the rows.
+func TestLandmarksAreKept(t *testing.T) {
+	data := fixture.Dataset(t, "wine")
+	first := data.Subset(every(data.N, 2))
+	for _, c := range []Config{{Method: "lda", Dim: 2, Landmarks: 40}, {Method: "pairacc", Dim: 3, Landmarks: 40, Width: 2,
+		Scale: model.ScaleMinMax}, {Method: "pca", Dim: 2, Landmarks: 500, Scale: model.ScaleUnit}} {
+		c.Params = map[string]string{"ridge": "0.1"}
+		if c.Method == "pca" {
+			c.Params = nil
+		}
+		drawn, err := DrawLandmarks(t.Context(), first, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := drawn.Fit(t.Context(), first, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if whole := fit(t, first, c); whole.Digest() != m.Digest() {
+			t.Errorf("%s: a fit in one step gives another model", c.Method)
+		}
+		kept, err := LandmarksOf(t.Context(), m, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := kept.Fit(t.Context(), data, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want, err := drawn.Fit(t.Context(), data, c); err != nil || again.Digest() != want.Digest() {
+			t.Errorf("%s: landmarks that were read back make other features: %v", c.Method, err)
+		}
+		s := moments.New(kept.Dim(), false)
+		for from := 0; from < data.N; from += 50 {
+			var rows [][]float64
+			for i := from; i < min(from+50, data.N); i++ {
+				rows = append(rows, data.X[i*data.M:(i+1)*data.M])
+			}
+			phi := make([]float64, len(rows)*kept.Dim())
+			if err := kept.Map(t.Context(), phi, rows); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Add(t.Context(), phi, data.Y[from:from+len(rows)], nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		byMoments, err := kept.FitMoments(t.Context(), s, data.Features, data.Classes, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := mat.NewDense(data.N, data.M, data.X)
+		got, want := outputsAt(t, byMoments, x), outputsAt(t, again, x)
+		if !mat.EqualApprox(got, want, 1e-5*mat.Max(want)) {
+			t.Errorf("%s: from moments %v, from rows %v", c.Method, got.RawRowView(0), want.RawRowView(0))
+		}
+		for _, other := range []Config{{Landmarks: 41}, {Landmarks: c.Landmarks, Width: 3}} {
+			if _, err := LandmarksOf(t.Context(), m, other); err == nil || !strings.Contains(err.Error(), "is not of") {
+				t.Errorf("%s: landmarks as of %+v: %v", c.Method, other, err)
+			}
+		}
+		linear := c
+		linear.Landmarks = 0
+		if _, err := LandmarksOf(t.Context(), fit(t, data, linear), c); err == nil {
+			t.Errorf("%s: a linear model has landmarks", c.Method)
 		}
 	}
 }

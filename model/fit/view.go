@@ -27,7 +27,7 @@ type seen struct {
 	rows        *frame.Rows // all of them, held out ones too
 	mean, scale []float64   // of the features, where the view is curved
 	ranks       *mapping.Ranks
-	marks       *space
+	marks       *Landmarks
 }
 
 // look shows the rows p as those at the indices train have them; all of them, where these are nil. of is the scale that
@@ -43,7 +43,7 @@ func (v view) look(ctx context.Context, p *frame.Rows, train []int, of model.Sca
 	var made *model.Data
 	switch {
 	case v.landmarks > 0:
-		marks, err := newSpace(ctx, subset(p), Config{Landmarks: v.landmarks, Scale: of, Seed: seed})
+		marks, err := drawLandmarks(ctx, subset(p), Config{Landmarks: v.landmarks, Scale: of, Seed: seed})
 		if err != nil {
 			return nil, err
 		}

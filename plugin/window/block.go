@@ -36,12 +36,32 @@ type block struct {
 	sum  *moments.Set // of the rows that fits are made from; nil where those changed
 }
 
+// Lift makes the features that moments are of out of those of rows: Dim of each row, side by side.
+type Lift struct {
+	Dim int
+	Map func(ctx context.Context, dst []float64, rows [][]float64) error
+}
+
+// summing is how rows are summed up.
+type summing struct {
+	features int
+	labelled bool
+	lift     Lift // Dim 0: rows are summed as they are
+}
+
+func (s *summing) dim() int {
+	if s.lift.Dim > 0 {
+		return s.lift.Dim
+	}
+	return s.features
+}
+
 // moments of the block, by the window's class numbers.
-func (b *block) moments(ctx context.Context, m int, labelled bool) (*moments.Set, error) {
+func (b *block) moments(ctx context.Context, by *summing) (*moments.Set, error) {
 	if b.sum != nil {
 		return b.sum, nil
 	}
-	s, err := sumOf(ctx, b.rows, m, labelled)
+	s, err := by.sum(ctx, b.rows)
 	if err != nil {
 		return nil, err
 	}
@@ -49,9 +69,9 @@ func (b *block) moments(ctx context.Context, m int, labelled bool) (*moments.Set
 	return s, nil
 }
 
-// sumOf is the moments of rows, in their order, of those that fits are made from.
-func sumOf(ctx context.Context, rows []*Row, m int, labelled bool) (*moments.Set, error) {
-	s := moments.New(m, false)
+// sum is the moments of rows, in their order, of those that fits are made from.
+func (s *summing) sum(ctx context.Context, rows []*Row) (*moments.Set, error) {
+	set := moments.New(s.dim(), false)
 	x, y := make([][]float64, 0, min(len(rows), sumRows)), make([]int, 0, min(len(rows), sumRows))
 	for len(rows) > 0 {
 		part := rows[:min(len(rows), sumRows)]
@@ -63,14 +83,26 @@ func sumOf(ctx context.Context, rows []*Row, m int, labelled bool) (*moments.Set
 			}
 		}
 		classes := y
-		if !labelled {
+		if !s.labelled {
 			classes = nil
 		}
-		if err := s.AddRows(ctx, x, classes); err != nil {
+		if err := s.add(ctx, set, x, classes); err != nil {
 			return nil, err
 		}
 	}
-	return s, nil
+	return set, nil
+}
+
+// add adds rows to a set.
+func (s *summing) add(ctx context.Context, set *moments.Set, x [][]float64, y []int) error {
+	if s.lift.Dim == 0 {
+		return set.AddRows(ctx, x, y)
+	}
+	phi := make([]float64, len(x)*s.lift.Dim)
+	if err := s.lift.Map(ctx, phi, x); err != nil {
+		return err
+	}
+	return set.Add(ctx, phi, y, nil)
 }
 
 // sumRows is how many rows are summed at a time: the shift of the moments is the mean of the first.

@@ -15,6 +15,7 @@ type Config struct {
 	Labelled bool          // rows have labels
 	Moments  bool          // fits are made from moments, which blocks keep
 	Copies   bool          // fits are made from a copy of the rows
+	Lifted   int           // most features that rows have in fits, where a Lift makes them; 0: their own
 }
 
 // rowOverhead is what a row takes beside its features: the row itself, its places in a block and in its class, the text
@@ -26,13 +27,22 @@ func (c Config) RowBytes() int64 {
 	m := int64(c.Features)
 	bytes := 9*m + rowOverhead // an eighth for the allocator's size classes
 	if c.Copies {
-		bytes += 8 * m
+		bytes += 8 * (m + int64(c.Lifted))
 	}
 	if !c.Moments {
 		return bytes
 	}
+	m = int64(c.summed())
 	perBlock := 8 * m * (m + int64(min(c.Classes, c.blockRows()))) // second moments, and a sum a class
 	return bytes + perBlock/int64(c.blockRows())
+}
+
+// summed is the number of features of the moments.
+func (c Config) summed() int {
+	if c.Lifted > 0 {
+		return c.Lifted
+	}
+	return c.Features
 }
 
 // MaxRows is how many rows the window holds at most: Rows, or fewer to stay within Bytes.
@@ -44,4 +54,4 @@ func (c Config) MaxRows() int {
 }
 
 // blockRows is the mean number of rows of a block: enough that their moments take less memory than they.
-func (c Config) blockRows() int { return max(1024, 4*c.Features) }
+func (c Config) blockRows() int { return max(1024, 4*c.summed()) }

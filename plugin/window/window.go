@@ -19,6 +19,7 @@ type Window struct {
 	border  uint64 // a row whose draw is below begins a block
 
 	blocks  []*block
+	by      summing
 	classes classes
 	rows    int
 	level   int // most rows a class; it never rises, so that no order of arrival matters
@@ -38,6 +39,7 @@ func New(c Config) *Window {
 	w := &Window{config: c, maxRows: c.MaxRows(), classes: classes{index: map[string]int{}}}
 	w.held, w.border = share(c.Holdout), share(1/float64(c.blockRows()))
 	w.level = w.maxRows
+	w.by = summing{features: c.Features, labelled: c.Labelled}
 	if c.Share > 0 {
 		w.classes.sources = []map[string]int{}
 	}
@@ -129,6 +131,14 @@ func (w *Window) Cut(p Position) {
 	w.start, w.level = p, w.maxRows
 	for r := w.oldest(); r != nil && r.Compare(p) < 0; r = w.oldest() {
 		w.remove(r)
+	}
+}
+
+// Lift has moments made of what l makes of rows from now on, of at most Config.Lifted features.
+func (w *Window) Lift(l Lift) {
+	w.by.lift = l
+	for _, b := range w.blocks {
+		b.sum = nil
 	}
 }
 
@@ -256,9 +266,9 @@ func (w *Window) Newest(ctx context.Context, n int) (*Suffix, error) {
 		var part *moments.Set
 		var err error
 		if from == 0 {
-			part, err = w.blocks[b].moments(ctx, w.config.Features, w.config.Labelled)
+			part, err = w.blocks[b].moments(ctx, &w.by)
 		} else {
-			part, err = sumOf(ctx, w.blocks[b].rows[from:], w.config.Features, w.config.Labelled)
+			part, err = w.by.sum(ctx, w.blocks[b].rows[from:])
 		}
 		switch {
 		case err != nil:
@@ -266,7 +276,7 @@ func (w *Window) Newest(ctx context.Context, n int) (*Suffix, error) {
 			s.Moments = part
 		default:
 			if s.Moments == nil {
-				s.Moments = moments.New(w.config.Features, false)
+				s.Moments = moments.New(w.by.dim(), false)
 			}
 			err = s.Moments.Merge(part)
 		}

@@ -111,10 +111,14 @@ type Model struct {
 	Method string
 	Dim    int // 0: the method's default
 	Scale  string
-	Params map[string]string // ridge among them, when it was given
-	Seed   uint64
-	Store  string // auto, none or a directory
-	Keep   Keep
+	// Features are those of the rows, "linear", or with "nystroem" what Landmarks make of them by kernels of this Width.
+	Features  string
+	Landmarks int
+	Width     float64
+	Params    map[string]string // ridge among them, when it was given
+	Seed      uint64
+	Store     string // auto, none or a directory
+	Keep      Keep
 	// Damaged says what a start does where the live model cannot be read: goes on with "previous", or "stop"s.
 	Damaged string
 }
@@ -187,7 +191,11 @@ func (m Model) Fit() fit.Config {
 	if dim == 0 {
 		dim = fit.AutoDim
 	}
-	return fit.Config{Method: m.Method, Dim: dim, Scale: model.Scale(m.Scale), Params: m.Params, Seed: m.Seed}
+	c := fit.Config{Method: m.Method, Dim: dim, Scale: model.Scale(m.Scale), Params: m.Params, Seed: m.Seed}
+	if m.Features == "nystroem" {
+		c.Landmarks, c.Width = m.Landmarks, m.Width
+	}
+	return c
 }
 
 // Redacted is the URL without its secrets, for logs.

@@ -56,7 +56,7 @@ func TestFull(t *testing.T) {
 		Input:  Input{Stream: "FEATURES", Subject: "features.digits", Labels: "labels.digits", Attempts: 5},
 		Schema: Schema{[]string{"pixels"}, "label", "id", "reject"},
 		Output: Output{"reduced.digits", "embedding", false, []string{"all"}, "dead.digits", "none"},
-		Model: Model{Method: "lda", Dim: 8, Scale: "standard", Params: map[string]string{"ridge": "auto"}, Seed: 1,
+		Model: Model{Method: "lda", Dim: 8, Scale: "standard", Features: "linear", Landmarks: 300, Width: 1, Params: map[string]string{"ridge": "auto"}, Seed: 1,
 			Store: "auto", Keep: Keep{20, 90 * 24 * time.Hour}, Damaged: "previous"},
 		Training: Training{Window{20000, 1 << 30, 24 * time.Hour, "class"}, Quota{"none", 0.5}, Every{5000, 10 * time.Minute, "true"}, 0.2,
 			Gate{1000, 0}, "rigid", "hold", 0, "serve"},
@@ -100,7 +100,7 @@ func TestDefaults(t *testing.T) {
 		Input:  Input{Subject: "features.p-1", Attempts: 5},
 		Schema: Schema{[]string{"x*"}, "label", "", "reject"},
 		Output: Output{"reduced.p-1", "embedding", false, []string{"all"}, "dead.p-1", "none"},
-		Model: Model{Method: "auto", Scale: "standard", Seed: 1, Store: "auto",
+		Model: Model{Method: "auto", Scale: "standard", Features: "linear", Landmarks: 300, Width: 1, Seed: 1, Store: "auto",
 			Keep: Keep{20, 90 * 24 * time.Hour}, Damaged: "previous"},
 		Training: Training{Window{20000, 1 << 30, 0, "class"}, Quota{"none", 0.5}, Every{5000, 10 * time.Minute, "true"}, 0.2,
 			Gate{1000, 0}, "rigid", "hold", 0, "serve"},
@@ -220,6 +220,12 @@ func TestProblems(t *testing.T) {
 			"4:21: pipelines.p.input.labels: has no effect with a fixed model: delete it, or delete model.file"}},
 		{"drift", pipeline(features, "training: {every: {drift: maybe}}"), []string{
 			`4:31: pipelines.p.training.every.drift: "maybe": want true or false`}},
+		{"landmarks without labels", pipeline("schema: {features: [x], label: ''}", "model: {method: pca, features: nystroem}"), []string{
+			`4:36: pipelines.p.model.features: nystroem is judged by labels: name the label column in schema.label, or use linear`}},
+		{"landmarks of a map of its own", pipeline(features, "model: {method: isomap, features: nystroem}"), []string{
+			`4:39: pipelines.p.model.features: the map of isomap is extension already: nystroem is for linear methods, as lda, pairacc or tnca`}},
+		{"another word of features", pipeline(features, "model: {features: rbf}"), []string{
+			`4:23: pipelines.p.model.features: "rbf": want linear or nystroem`}},
 		{"quota by a key that is not named", pipeline(features, "training: {quota: {by: key}}"), []string{
 			`4:28: pipelines.p.training.quota.by: a quota by key needs the key column: name it in schema.key, or take subject`}},
 		{"model age", pipeline(features, "training: {max_age: 6 hours, when_stale: help}"), []string{
@@ -368,13 +374,15 @@ func TestSecretsStaySecret(t *testing.T) {
 
 func TestNotes(t *testing.T) {
 	c, err := Parse("embedd.yaml", []byte(pipeline(features, "input: {stream: S}",
-		"training: {window: {rows: 100, age: 1m}, every: {rows: 200}}")), none)
+		"training: {window: {rows: 100, age: 1m}, every: {rows: 200}}", "model: {landmarks: 100, width: 2}")), none)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
 		"embedd.yaml:5:46: pipelines.p.training.every.period: 10m0s is more than window.age (1m0s): rows leave the window before they are learned from",
 		"embedd.yaml:5:60: pipelines.p.training.every.rows: 200 is more than window.rows (100): rows leave the window before they are learned from",
+		"embedd.yaml:6:24: pipelines.p.model.landmarks: has no effect without model.features nystroem: methods see the columns of rows",
+		"embedd.yaml:6:36: pipelines.p.model.width: has no effect without model.features nystroem: methods see the columns of rows",
 	}
 	var got []string
 	for _, n := range c.Notes {

@@ -162,6 +162,7 @@ func (d *document) lintMethod(p *Pipeline) {
 			d.problem(path, "%v", err)
 		}
 	}
+	d.lintFeatures(p, method)
 	fit.Params = nil
 	if err := fit.Validate(); err != nil {
 		d.problem(at+"model", "%v", err)
@@ -169,6 +170,25 @@ func (d *document) lintMethod(p *Pipeline) {
 	if method.Supervised && p.Schema.Label == "" {
 		d.problem(at+"schema.label", "method %s learns from labels: name the label column, or use method pca",
 			method.Name)
+	}
+}
+
+// lintFeatures checks what a method is to see of a row.
+func (d *document) lintFeatures(p *Pipeline, method fit.Method) {
+	at := "pipelines." + p.Name + ".model."
+	switch m := p.Model; {
+	case m.Features == "linear":
+		if m.Landmarks != 300 {
+			d.note(at+"landmarks", "has no effect without model.features nystroem: methods see the columns of rows")
+		}
+		if m.Width != 1 {
+			d.note(at+"width", "has no effect without model.features nystroem: methods see the columns of rows")
+		}
+	case p.Schema.Label == "":
+		d.problem(at+"features", "nystroem is judged by labels: name the label column in schema.label, or use linear")
+	case method.Map != "linear":
+		d.problem(at+"features", "the map of %s is %s already: nystroem is for linear methods, as lda, pairacc or tnca",
+			method.Name, method.Map)
 	}
 }
 

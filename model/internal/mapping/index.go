@@ -14,6 +14,7 @@ var errFar = errors.New("its distance to every row of the fit leaves float64; lo
 // parts that it uses.
 type Workspace struct {
 	Row     []float64    // of a mapping's own use
+	many    []float64    // the same, of several rows
 	part    []float64    // what one of several maps puts out
 	parts   []*Workspace // and where they do it
 	query   []float32    // the row as the filter of index sees it

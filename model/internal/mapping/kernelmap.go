@@ -4,13 +4,15 @@ import (
 	"fmt"
 )
 
-// KernelMap is y(x) = sum_i a_i k(x, x_i) over rows x_i of the fit, in scaled
-// coordinates.
+// KernelMap is y(x) = offset + sum_i a_i k(x, x_i) over rows x_i of the fit, in
+// scaled coordinates.
 type KernelMap struct {
 	D            int
 	Rows         []float64 // n x m
 	Coefficients []float64 // a, n x d
+	Offset       []float64 // d; nil: none
 	K            Kernel
+	Tables       *Gauss // of Rows and K, shared by models of the same rows; nil: the map makes its own
 }
 
 func (k *KernelMap) Kind() string { return "kernel" }
@@ -24,30 +26,41 @@ func (k *KernelMap) Check(m, _ int) error {
 		return fmt.Errorf("%d numbers in rows; at least one row of %d is needed", len(k.Rows), m)
 	case k.D > len(k.Coefficients) || len(k.Coefficients) != n*k.D: // the first keeps n*d from overflowing
 		return fmt.Errorf("%d numbers in coefficients, %d x %d are needed", len(k.Coefficients), n, k.D)
+	case k.Offset != nil && len(k.Offset) != k.D:
+		return fmt.Errorf("%d numbers in offset, %d are needed", len(k.Offset), k.D)
 	}
 	return k.K.Check(m)
 }
 
 func (k *KernelMap) Arrays() []Array {
 	n := len(k.Coefficients) / k.D
-	return append([]Array{
+	a := []Array{
 		{"rows", []int{n, len(k.Rows) / n}, k.Rows},
 		{"coefficients", []int{n, k.D}, k.Coefficients},
-	}, k.K.Arrays()...)
+	}
+	if k.Offset != nil {
+		a = append(a, Array{"offset", []int{k.D}, k.Offset})
+	}
+	return append(a, k.K.Arrays()...)
 }
 
 func rebuildKernelMap(arrays []Array) (Map, error) {
 	if !named(arrays, []string{"rows", "coefficients"}, []int{2, 2}) {
 		return nil, fmt.Errorf("a kernel map starts with the arrays rows (n x m) and coefficients (n x d)")
 	}
-	k, err := rebuildKernel(arrays[2:])
-	if err != nil {
-		return nil, err
+	m, rest := &KernelMap{D: arrays[1].Shape[1], Rows: arrays[0].Data, Coefficients: arrays[1].Data}, arrays[2:]
+	if named(rest, []string{"offset"}, []int{1}) {
+		m.Offset, rest = rest[0].Data, rest[1:]
 	}
-	return &KernelMap{arrays[1].Shape[1], arrays[0].Data, arrays[1].Data, k}, nil
+	var err error
+	m.K, err = rebuildKernel(rest)
+	return m, err
 }
 
 func (k *KernelMap) Extension(m int) (Extension, error) {
+	if k.K.Name == "gauss" && k.K.Origin == nil {
+		return newGaussExtension(k, m), nil
+	}
 	return &kernelExtension{k, k.K.Ready(k.Rows, m), m}, nil
 }
 
@@ -62,7 +75,9 @@ func (p *kernelExtension) Cost() int { return len(p.Rows) / p.m }
 func (p *kernelExtension) Workspace() *Workspace { return &Workspace{Row: make([]float64, p.m)} }
 
 func (p *kernelExtension) Place(dst, z []float64, w *Workspace) error {
-	clear(dst)
+	if clear(dst); p.Offset != nil {
+		copy(dst, p.Offset)
+	}
 	norm := p.Ready.Take(w.Row, z)
 	for i := range p.Cost() {
 		v := p.Ready.At(w.Row, norm, i)

@@ -3,6 +3,8 @@ package mapping
 import (
 	"fmt"
 	"math"
+
+	"github.com/embedd/embedd/model/internal/tile"
 )
 
 // number is the one number of an array.
@@ -79,6 +81,16 @@ type Extension interface {
 	// workspace before has no influence.
 	Place(dst, z []float64, w *Workspace) error
 }
+
+// ManyExtension is an extension that places some rows at a time, Together at most: rows and outputs stand side by side.
+// What stands beside a row has no influence on its outputs.
+type ManyExtension interface {
+	Extension
+	PlaceMany(dst, z []float64, n int, w *Workspace)
+}
+
+// Together is how many rows a [ManyExtension] places at a time.
+const Together = tile.Together
 
 // Array is a named float64 array, row-major.
 type Array struct {

@@ -9,6 +9,9 @@
 // column of either operand alone: not on the other elements, the number of cores or the instructions of the machine.
 // (The one exception are amd64 processors without FMA.)
 //
+// Tables are operands that are packed once, for a few vectors at a time; Exp is what kernels of distances make of such
+// products.
+//
 // kernel_amd64.s and kernel_arm64.s are generated, in gen: go run . -out ../kernel_amd64.s -stubs ../kernel_amd64.go
-// -pkg tile, and go run ./neon -out ../kernel_arm64.s.
+// -pkg tile, and go run ./neon -out ../kernel_arm64.s; exp_amd64.s as gen/exp says.
 package tile

@@ -1,0 +1,48 @@
+package mapping
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/tile"
+)
+
+// Kernels are those of the distances themselves, for rows that are near, the same, or as far as numbers go.
+func TestGauss(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, m := range []int{1, 7, 24, 64, 300} {
+		const n = 31
+		rows := make([]float64, n*m)
+		for i := range rows {
+			rows[i] = r.NormFloat64()
+		}
+		for j := range m { // rows that are far from zero and near each other
+			rows[5*m+j] = 1e9 + float64(j)
+		}
+		g := NewGauss(rows, m, 2*float64(m))
+		values, across := make([]float64, g.room()), make([]float64, m*tile.Together)
+		z := make([]float64, tile.Together*m)
+		for i := range z {
+			z[i] = r.NormFloat64()
+		}
+		copy(z, rows[:3*m])
+		for j := range m {
+			z[3*m+j] = rows[5*m+j] + 0.5
+			z[4*m+j] = math.MaxFloat64
+			z[5*m+j] = -1e200
+		}
+		for _, count := range []int{tile.Together, 6, 1} {
+			g.kernels(values, z, across, count)
+			for i := range n {
+				for j := range count {
+					d := linalg.SquaredDistance(z[j*m:(j+1)*m], rows[i*m:(i+1)*m])
+					if got, want := values[i*tile.Together+j], math.Exp(-d/g.param); !(math.Abs(got-want) <= 1e-9) {
+						t.Fatalf("%d features, row %d of %d with %d: %g, want %g", m, j, count, i, got, want)
+					}
+				}
+			}
+		}
+	}
+}

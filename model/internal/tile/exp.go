@@ -1,0 +1,37 @@
+package tile
+
+import "math"
+
+// Exp takes the exponentials of numbers of which none is above 0, a multiple of eight of them, in place: within an ulp or
+// two, and of what is below e^-708 nothing is left. It is a polynomial of steps that every processor does alike (but for
+// those of amd64 without FMA), so the bits do not depend on the machine.
+func Exp(v []float64) { exponentials(v) }
+
+func expPortable(v []float64) {
+	const (
+		shift = 3 << 51 // a number plus this is rounded, and an integer in the lowest bits
+		high  = -6.93147180369123816490e-01
+		low   = -1.90821492927058770002e-10
+	)
+	fma := math.FMA
+	if emulated {
+		fma = func(x, y, z float64) float64 { return x*y + z }
+	}
+	for i, x := range v {
+		if x < -708 {
+			v[i] = 0
+			continue
+		}
+		t := fma(x, math.Log2E, shift)
+		r := fma(t-shift, low, fma(t-shift, high, x)) // within ln 2 / 2
+		p := 1.0 / 479001600
+		for _, c := range taylor {
+			p = fma(p, r, c)
+		}
+		v[i] = math.Float64frombits(math.Float64bits(p) + math.Float64bits(t)<<52)
+	}
+}
+
+// taylor are the coefficients of e^r from the eleventh power on down.
+var taylor = [...]float64{1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120,
+	1.0 / 24, 1.0 / 6, 0.5, 1, 1}

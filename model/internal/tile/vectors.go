@@ -1,0 +1,35 @@
+package tile
+
+// Together is how many vectors are multiplied at a time: those of one panel.
+const Together = panel
+
+// Table is vectors of k numbers, packed once to be multiplied with others again and again. It is immutable.
+type Table struct {
+	n, k int
+	data []float64
+}
+
+// NewTable packs n vectors of k numbers: number l of vector i is data[i*stride+l*step].
+func NewTable(data []float64, n, k, stride, step int) *Table {
+	var buffer []float64
+	t := &Table{n: n, k: k, data: aligned(&buffer, panels(n)*panel*k)}
+	for i := range n {
+		for l := range k {
+			t.data[i/panel*panel*k+l*panel+i%panel] = data[i*stride+l*step]
+		}
+	}
+	return t
+}
+
+// Rows is how many rows of Together numbers Times writes: as many as vectors, and up to seven more.
+func (t *Table) Rows() int { return (t.n + blockRows - 1) / blockRows * blockRows }
+
+// Times writes the products of the table's vectors with up to Together others, given side by side: number l of vector j
+// is x[l*Together+j], its product with vector i of the table goes to dst[i*Together+j]. An element depends on its own
+// two vectors alone.
+func (t *Table) Times(dst, x []float64) {
+	clear(dst[:t.Rows()*panel])
+	for i := 0; i < t.n; i += blockRows {
+		update(t.k, t.data[i/panel*panel*t.k+i%panel:], x, dst[i*panel:], panel, 1)
+	}
+}
