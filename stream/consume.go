@@ -276,7 +276,7 @@ func (p *pipeline) serve(ctx context.Context) error {
 	wg.Go(func() { h.keepAlive(work, p.AckWait) })
 	wg.Go(func() {
 		defer close(sent)
-		for in := range pulled {
+		for in := range p.spare.each(pulled) {
 			if p.readsOnce() && p.holds() && !p.ready(ctx) || !p.awaitFresh(ctx) || !p.halt.await(ctx) ||
 				work.Err() != nil {
 				continue // unanswered and unacknowledged: it is redelivered

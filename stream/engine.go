@@ -33,6 +33,9 @@ type Options struct {
 	// 0: it is tried once
 	Wait   time.Duration
 	Opened func() // called once Run has opened every pipeline, before the first input is taken; nil: not
+	// Leave is called where the server says nothing any more and another is known: it ends the connection, so that the
+	// client makes another. Default: its ForceReconnect, which waits while a server takes nothing that is written to it.
+	Leave func() error
 }
 
 // Engine runs pipelines over one connection, which stays the caller's.
@@ -41,6 +44,8 @@ type Engine struct {
 	log     *slog.Logger
 	metrics *metrics
 	drain   time.Duration // how long inputs that were taken may take to be answered once Run is told to stop
+	// patience is how long the server may say nothing before it is left
+	patience time.Duration
 
 	store  registry.Store // of the server; nil until a pipeline needs it
 	bucket *lease.Bucket  // of the server; nil where it has none
@@ -82,7 +87,7 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
-	return &Engine{options: o, log: o.Logger, metrics: m, drain: drainWait}, nil
+	return &Engine{options: o, log: o.Logger, metrics: m, drain: drainWait, patience: serverPatience}, nil
 }
 
 // Run opens every pipeline and serves until ctx is done; then it drains and returns nil, or ErrDrain where what was
@@ -118,6 +123,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 			return fmt.Errorf("pipeline %s: %w", p.Name, err)
 		}
 	}
+	server := newContact(e, js, access, open)
 	e.mu.Lock()
 	e.running = open
 	e.mu.Unlock()
@@ -140,6 +146,9 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 		})
 	}
 	wg.Go(func() { e.watchAge(ctx, open) })
+	if server != nil {
+		wg.Go(func() { server.watch(ctx) })
+	}
 	wg.Wait()
 	e.flush()
 	close(errs)
@@ -281,6 +290,7 @@ func (e *Engine) resume(ctx context.Context, p *pipeline) (err error) {
 	if err != nil {
 		return err
 	}
+	p.leases = bucket
 	switch {
 	case p.Role == RoleTransform:
 		o.Term = func() uint64 { return 0 }
@@ -416,6 +426,7 @@ func (e *Engine) watchAge(ctx context.Context, open []*pipeline) {
 			p.lookFresh()
 			age, _ := p.age()
 			e.metrics.age.WithLabelValues(p.Name).Set(age.Seconds())
+			p.spare.look(time.Now())
 			p.countParked() // those that another replica got are ours no more
 		}
 		select {

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -207,3 +208,6 @@ func (p *Pipeline) checkRole() error {
 	}
 	return nil
 }
+
+// leaseLife is how long a lease lives that is not renewed.
+func (p *pipeline) leaseLife() time.Duration { return cmp.Or(p.Lease, lease.Usual) }

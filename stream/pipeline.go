@@ -16,6 +16,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 )
 
@@ -105,9 +106,10 @@ type pipeline struct {
 	stage    *plugin.Stage
 	models   *registry.Registry // nil: none are kept
 	tenure   tenure
-	pinned   atomic.Bool // somebody chose the live model, and it stays
-	bound    string      // the stream that its name was bound to in the store before the start, "" where to none
-	store    string      // what happened to the models of the store before the start, "" where nothing did
+	leases   *lease.Bucket // nil: there are none
+	pinned   atomic.Bool   // somebody chose the live model, and it stays
+	bound    string        // the stream that its name was bound to in the store before the start, "" where to none
+	store    string        // what happened to the models of the store before the start, "" where nothing did
 
 	input   jetstream.Stream // nil on core NATS
 	binding binding
@@ -137,7 +139,8 @@ type pipeline struct {
 
 	drain     time.Duration
 	told      struct{ unlearned, refused, lost, consumer, owed, lease sparing }
-	access    *access // of the connection's user
+	access    *access  // of the connection's user
+	contact   *contact // with its server; nil on core NATS
 	obstacles obstacles
 	sight     atomic.Pointer[sight]              // what the watcher last saw; nil on core NATS
 	again     chan struct{}                      // has the watcher look at once
@@ -146,6 +149,7 @@ type pipeline struct {
 	pressure  *pressure                          // of the engine
 	busy      atomic.Int64                       // when an input was last answered, in nanoseconds
 	draining  atomic.Bool
+	spare     spare
 }
 
 // limits are what the servers accept, beside the connection's own payload limit.

@@ -16,12 +16,14 @@ import (
 // sightEvery is how often the server is asked how the streams of a pipeline stand. sightWait is how long it may take to
 // say so.
 const (
-	sightEvery = 2 * time.Second
-	sightWait  = 5 * time.Second
+	sightEvery  = 2 * time.Second
+	sightOthers = 5 // times as seldom where another replica asks
+	sightWait   = 5 * time.Second
 )
 
 // sight is what was last seen of a pipeline's streams.
 type sight struct {
+	counted  bool      // the lag is known: of the replicas of a pipeline one asks
 	lag      uint64    // messages of the input that are not answered
 	oldest   time.Time // when the oldest of them came, by our clock; zero where there is none
 	obstacle string    // why an input would not be answered, "" where it would
@@ -63,6 +65,9 @@ type watcher struct {
 	first  uint64    // number of the first message after it, 0: not known
 	oldest time.Time // when that came, by our clock
 	blind  bool      // the user may not read single messages
+
+	looked time.Time // when others were last seen to learn, where this replica does not
+	others bool      // they do
 }
 
 // watch looks until ctx is done.
@@ -70,16 +75,20 @@ func (p *pipeline) watch(ctx context.Context) {
 	w := &watcher{pipeline: p, sinks: map[string]string{}}
 	tick := time.NewTicker(sightEvery)
 	defer tick.Stop()
-	for {
-		if p.nc.IsConnected() {
+	for rest := 0; ; rest-- {
+		if rest <= 0 && p.nc.IsConnected() {
 			if s := w.look(ctx); ctx.Err() == nil {
 				p.sight.Store(s)
 				w.tell(s.obstacle)
+				if !s.counted && s.obstacle == "" {
+					rest = sightOthers // the hot path tells what it meets by itself
+				}
 			}
 		}
 		select {
 		case <-tick.C:
 		case <-p.again:
+			rest = 0
 		case <-ctx.Done():
 			return
 		}
@@ -134,8 +143,10 @@ func (w *watcher) look(ctx context.Context) *sight {
 	if before := w.sight.Load(); before != nil {
 		s.lag, s.oldest = before.lag, before.oldest // where they cannot be told now, the last that is known
 	}
-	if err := w.lag(ctx, s); err != nil {
-		note(err.Error())
+	if s.counted = w.counts(ctx); s.counted {
+		if err := w.lag(ctx, s); err != nil {
+			note(err.Error())
+		}
 	}
 	for _, subject := range []string{w.Output, w.Dead} {
 		if err := w.taken(ctx, subject); err != nil {
@@ -150,6 +161,23 @@ func (w *watcher) look(ctx context.Context) *sight {
 		note(one.denial().Error())
 	}
 	return s
+}
+
+// counts tells whether this replica counts what is not answered: of those of a pipeline the one that learns does.
+func (w *watcher) counts(ctx context.Context) bool {
+	if w.leases == nil || w.Stage.Fixed != nil {
+		return true
+	}
+	if w.tenure.Lease != nil {
+		s := w.tenure.Standing()
+		return s.Term != 0 || s.Holder.Holder == ""
+	}
+	if time.Since(w.looked) > w.leaseLife() {
+		if held, err := w.leases.Held(ctx, w.Name); err == nil {
+			w.looked, w.others = time.Now(), held
+		}
+	}
+	return !w.others
 }
 
 // lag counts the messages of the input that are not answered, and finds the oldest. The error says why none of them
@@ -320,6 +348,11 @@ func full(info *jetstream.StreamInfo, subject string) *fault {
 
 // obstacle is what keeps an input from being answered now, "" where nothing does.
 func (p *pipeline) obstacle() string {
+	if p.contact != nil {
+		if text := p.contact.trouble.Load(); text != nil {
+			return *text
+		}
+	}
 	switch {
 	case !p.nc.IsConnected():
 		return "not connected to the server"

@@ -141,6 +141,13 @@ func (s *sink) look(ctx context.Context) (jetstream.Stream, error) {
 	return stream, nil
 }
 
+// stream is the name of the one that took the subject when it was last looked at.
+func (s *sink) stream() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.name
+}
+
 // place is behind everything that is known to be stored.
 func (s *sink) place() point {
 	s.mu.Lock()

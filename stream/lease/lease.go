@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// Usual is the life of a lease where none is given.
+const Usual = 10 * time.Second
+
 // Shortest is the shortest life of a lease: the server ends keys to the second.
 const Shortest = 2 * time.Second
 
@@ -46,7 +49,7 @@ type Standing struct {
 // Of is a replica's place at a lease. It asks nothing.
 func (b *Bucket) Of(o Options) *Lease {
 	if o.Life == 0 {
-		o.Life = 10 * time.Second
+		o.Life = Usual
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -191,6 +194,12 @@ func (l *Lease) Keep(ctx context.Context, changed func(ctx context.Context, term
 			terms <- term
 		}
 	}
+}
+
+// Held asks the leader whether anybody holds a lease.
+func (b *Bucket) Held(ctx context.Context, key string) (bool, error) {
+	e, err := b.read(ctx, key)
+	return e.claim != nil, err
 }
 
 // Holds asks the leader whether this replica holds the lease.
