@@ -297,8 +297,10 @@ func (c *client) answers(stream string) *answers {
 	a := &answers{bySource: map[string]int{}}
 	reader := must(c.js.OrderedConsumer(within(c.t, 3*time.Minute), stream,
 		jetstream.OrderedConsumerConfig{HeadersOnly: true}))(c.t)
+	messages := must(reader.Messages())(c.t)
+	defer messages.Stop()
 	for left := c.count(stream); left > 0; {
-		msg, err := reader.Next(jetstream.FetchMaxWait(30 * time.Second))
+		msg, err := messages.Next(jetstream.NextMaxWait(time.Minute))
 		if err != nil {
 			c.t.Fatalf("reading %s with %d messages left: %v", stream, left, err)
 		}

@@ -281,6 +281,11 @@ func (p *pipeline) serve(ctx context.Context) error {
 				work.Err() != nil {
 				continue // unanswered and unacknowledged: it is redelivered
 			}
+			if p.outdated() != "" { // others answer it, or this one when it has caught up
+				_ = in.msg.Nak()
+				h.remove(in)
+				continue
+			}
 			unpacked := int64(p.stage.Expanded(in.data) - len(in.data))
 			if !h.work(work, in, unpacked, p.InFlight, in.tried) {
 				continue
@@ -385,7 +390,7 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 			consumer = nil
 			continue
 		}
-		if !p.halt.await(ctx) {
+		if !p.halt.await(ctx) || !p.awaitCurrent(ctx) {
 			return nil
 		}
 		if p.readsOnce() && p.holds() {

@@ -207,7 +207,7 @@ func (e *Engine) mayPass(err error) bool {
 
 // open binds what a pipeline needs and makes its stage.
 func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *access, c Pipeline) (*pipeline, error) {
-	p := &pipeline{Pipeline: c, nc: e.options.Conn, js: js, metrics: e.metrics, log: e.log.With("pipeline", c.Name),
+	p := &pipeline{Pipeline: c, instance: nats.NewInbox(), nc: e.options.Conn, js: js, metrics: e.metrics, log: e.log.With("pipeline", c.Name),
 		halt: halt{stop: c.Stop}, access: access, drain: e.drain, again: make(chan struct{}, 1), noting: make(chan struct{}, 1),
 		pressure: &e.pressure}
 	p.busy.Store(time.Now().UnixNano())
@@ -285,12 +285,14 @@ func (e *Engine) resume(ctx context.Context, p *pipeline) (err error) {
 		return err
 	}
 	o := registry.Options{Limit: p.Models.Limit, Keep: p.Models.Keep, Strict: p.Models.Strict, Logger: p.log,
-		Clock: p.Stage.Clock}
+		Clock: p.Stage.Clock, Within: max(p.AdoptWithin, 0)}
 	bucket, err := e.leases(ctx, p)
 	if err != nil {
 		return err
 	}
-	p.leases = bucket
+	if p.leases = bucket; bucket != nil {
+		o.Stage = p.stageVersion
+	}
 	switch {
 	case p.Role == RoleTransform:
 		o.Term = func() uint64 { return 0 }

@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 )
@@ -70,7 +68,7 @@ func (e *Engine) leases(ctx context.Context, p *pipeline) (*lease.Bucket, error)
 
 // apply takes the lease of learning where nobody holds it.
 func (p *pipeline) apply(ctx context.Context, bucket *lease.Bucket) error {
-	p.tenure.Lease = bucket.Of(lease.Options{Key: p.Name, Claim: lease.Mine(nats.NewInbox(), p.shared()),
+	p.tenure.Lease = bucket.Of(lease.Options{Key: p.Name, Claim: lease.Mine(p.instance, p.shared()),
 		Life: p.Lease, Logger: p.log})
 	if err := p.tenure.Try(ctx); err != nil {
 		return fmt.Errorf("asking for the lease of learning (bucket %s): %w", lease.Name, err)

@@ -32,6 +32,9 @@ type Pipeline struct {
 
 	Role  Role          // default RoleAll
 	Lease time.Duration // life of the lease of learning; default 10 s
+	// AdoptWithin is how long this replica may answer without knowing that its model is the live one; default 10 s, below
+	// 0: for ever
+	AdoptWithin time.Duration
 
 	Models Models // where models are kept, and how many
 	// The live model is stale when it was not found good for longer; 0: never. WhenStale says what happens then.
@@ -62,6 +65,9 @@ func (p Pipeline) withDefaults() (Pipeline, error) {
 	}
 	if p.WhenStale == "" {
 		p.WhenStale = StaleServe
+	}
+	if p.AdoptWithin == 0 {
+		p.AdoptWithin = registry.Within
 	}
 	if p.Role == "" {
 		p.Role = RoleAll
@@ -105,6 +111,7 @@ type pipeline struct {
 	counters *counters
 	stage    *plugin.Stage
 	models   *registry.Registry // nil: none are kept
+	instance string             // of this process, no other has it
 	tenure   tenure
 	leases   *lease.Bucket // nil: there are none
 	pinned   atomic.Bool   // somebody chose the live model, and it stays
@@ -138,7 +145,7 @@ type pipeline struct {
 	halt       halt
 
 	drain     time.Duration
-	told      struct{ unlearned, refused, lost, consumer, owed, lease sparing }
+	told      struct{ unlearned, refused, lost, consumer, owed, lease, outdated sparing }
 	access    *access  // of the connection's user
 	contact   *contact // with its server; nil on core NATS
 	obstacles obstacles
@@ -164,6 +171,9 @@ func (p *pipeline) run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { p.draining.Store(true) })()
 	if p.models != nil {
 		wg.Go(func() { p.models.Follow(ctx, p.adopt) })
+		if p.leases != nil {
+			wg.Go(func() { p.hearStaged(ctx) })
+		}
 	}
 	if p.tenure.Lease != nil {
 		wg.Go(func() { p.tenure.Keep(ctx, p.takeTurn) })

@@ -128,6 +128,7 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 		if !p.Models.None && p.Models.Directory == "" {
 			grant(g.store(p.Name)...)
 			grant(g.lease(p.Name)...)
+			grant(stagedSubject(p.Name))
 			kept++
 		}
 	}

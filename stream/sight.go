@@ -353,6 +353,9 @@ func (p *pipeline) obstacle() string {
 			return *text
 		}
 	}
+	if text := p.outdated(); text != "" {
+		return text
+	}
 	switch {
 	case !p.nc.IsConnected():
 		return "not connected to the server"

@@ -3,6 +3,7 @@ package stream
 import (
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/embedd/embedd/plugin"
@@ -19,7 +20,8 @@ type Status struct {
 	Oldest   time.Duration // age of the oldest of them
 	// what last happened to the input stream that learning had to follow, with the time; "" where nothing did
 	Learning string
-	// what happened to the models of the store before the start: damage, or other features; "" where nothing did
+	// what happened to the models of the store before the start (damage, or other features), and why the model that is live
+	// there does not answer here; "" where nothing did
 	Store  string
 	Role   Role
 	Learns bool   // this process fits; of the replicas of a pipeline that share a lease one does
@@ -61,6 +63,9 @@ func (p *pipeline) status() Status {
 	s.Role, s.Learns, s.Others, s.Term = p.Role, p.stage.Learns() && p.mayFit(), p.standingText(), p.tenure.term()
 	if p.models != nil {
 		s.Revision = p.models.Revision()
+		if trouble := p.models.Trouble(); trouble != "" {
+			s.Store = strings.TrimPrefix(s.Store+"; "+trouble, "; ")
+		}
 	}
 	s.Age, s.Stale = p.age()
 	s.Busy = p.spare.busy()

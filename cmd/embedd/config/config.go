@@ -38,6 +38,7 @@ type NATS struct {
 	AckWait     time.Duration // of the durable consumers
 	Replicas    string        // auto or a number
 	Lease       time.Duration // of learning, where several daemons run one pipeline
+	AdoptWithin time.Duration // 0: never
 	Streams     Streams
 }
 
