@@ -207,7 +207,7 @@ func (e *Engine) mayPass(err error) bool {
 
 // open binds what a pipeline needs and makes its stage.
 func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *access, c Pipeline) (*pipeline, error) {
-	p := &pipeline{Pipeline: c, instance: nats.NewInbox(), nc: e.options.Conn, js: js, metrics: e.metrics, log: e.log.With("pipeline", c.Name),
+	p := &pipeline{Pipeline: c, instance: nats.NewInbox(), turns: newTurns(), nc: e.options.Conn, js: js, metrics: e.metrics, log: e.log.With("pipeline", c.Name),
 		halt: halt{stop: c.Stop}, access: access, drain: e.drain, again: make(chan struct{}, 1), noting: make(chan struct{}, 1),
 		pressure: &e.pressure}
 	p.busy.Store(time.Now().UnixNano())

@@ -386,7 +386,7 @@ func (p *pipeline) turned(text string) {
 
 // teach hands a message that the hot path has decoded to the learning side.
 func (p *pipeline) teach(in *input, m *arrowio.Message, err error) {
-	if p.feed == nil || in.taught.Load() {
+	if p.feed == nil || p.turns.resting.Load() || in.taught.Load() {
 		return
 	}
 	l := &lesson{decoded: true, message: m, err: err}

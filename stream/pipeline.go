@@ -30,8 +30,9 @@ type Pipeline struct {
 	Dead    string        // subject of the dead letters
 	Stage   plugin.Config // Name, Resume, Store, Source, Logger and Clock are set by the engine
 
-	Role  Role          // default RoleAll
-	Lease time.Duration // life of the lease of learning; default 10 s
+	Role    Role          // default RoleAll
+	Lease   time.Duration // life of the lease of learning; default 10 s
+	Standby Standby       // default StandbyWarm
 	// AdoptWithin is how long this replica may answer without knowing that its model is the live one; default 10 s, below
 	// 0: for ever
 	AdoptWithin time.Duration
@@ -66,6 +67,9 @@ func (p Pipeline) withDefaults() (Pipeline, error) {
 	if p.WhenStale == "" {
 		p.WhenStale = StaleServe
 	}
+	if p.Standby == "" {
+		p.Standby = StandbyWarm
+	}
 	if p.AdoptWithin == 0 {
 		p.AdoptWithin = registry.Within
 	}
@@ -74,6 +78,9 @@ func (p Pipeline) withDefaults() (Pipeline, error) {
 	}
 	p.Stage.Name = p.Name
 	if err := p.checkRole(); err != nil {
+		return p, err
+	}
+	if err := p.checkStandby(); err != nil {
 		return p, err
 	}
 	switch {
@@ -113,6 +120,7 @@ type pipeline struct {
 	models   *registry.Registry // nil: none are kept
 	instance string             // of this process, no other has it
 	tenure   tenure
+	turns    turns
 	leases   *lease.Bucket // nil: there are none
 	pinned   atomic.Bool   // somebody chose the live model, and it stays
 	bound    string        // the stream that its name was bound to in the store before the start, "" where to none
@@ -177,6 +185,9 @@ func (p *pipeline) run(ctx context.Context) error {
 	}
 	if p.tenure.Lease != nil {
 		wg.Go(func() { p.tenure.Keep(ctx, p.takeTurn) })
+		if p.turns.second != nil && !p.everyone() {
+			wg.Go(func() { p.keepSecond(ctx) })
+		}
 	}
 	wg.Go(func() { p.tellDeaths(ctx, time.Minute) })
 	if s, err := p.startService(ctx); err != nil {
@@ -199,7 +210,7 @@ func (p *pipeline) run(ctx context.Context) error {
 				"stream", p.Stream)
 			wg.Go(func() { p.learnFrom(ctx, p.learn) })
 		} else {
-			wg.Go(func() { newReader(p, p.learn).run(ctx) })
+			wg.Go(func() { p.learnInTurn(ctx) })
 		}
 	}
 	if p.Role == RoleTrain {

@@ -40,7 +40,8 @@ func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 	var out []stream.Pipeline
 	for _, p := range c.Pipelines {
 		one := stream.Pipeline{
-			Name: p.Name, Role: stream.Role(c.Role), Lease: c.NATS.Lease, AdoptWithin: orNever(c.NATS.AdoptWithin), Stream: p.Input.Stream, Subject: p.Input.Subject, Labels: p.Input.Labels,
+			Name: p.Name, Role: stream.Role(c.Role), Standby: stream.Standby(c.Standby),
+			Lease: c.NATS.Lease, AdoptWithin: orNever(c.NATS.AdoptWithin), Stream: p.Input.Stream, Subject: p.Input.Subject, Labels: p.Input.Labels,
 			Output: p.Output.Subject, Dead: p.Output.Dead,
 			Stop:    stream.Stop{Bad: p.Limits.Bad, Of: p.Limits.BadOf},
 			AckWait: c.NATS.AckWait, InFlight: p.Limits.InFlight, Attempts: uint64(p.Input.Attempts),

@@ -17,9 +17,11 @@ const Shortest = 2 * time.Second
 
 // Options say how a lease is held.
 type Options struct {
-	Key    string
-	Claim  Claim
-	Life   time.Duration // default 10 s
+	Key   string
+	Claim Claim
+	Life  time.Duration // default 10 s
+	// Behind tells whether another that waits is to have it first: then one that nobody holds is left for that. nil: none is
+	Behind func() bool
 	Logger *slog.Logger
 }
 
@@ -106,6 +108,9 @@ func (l *Lease) look(ctx context.Context) error {
 		return nil
 	default:
 		l.lost(Claim{})
+		if l.options.Behind != nil && l.options.Behind() {
+			return nil
+		}
 	}
 	sent := time.Now()
 	next, err := l.bucket.write(ctx, l.options.Key, &l.options.Claim, e.revision, l.options.Life)

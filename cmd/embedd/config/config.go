@@ -19,6 +19,7 @@ import (
 // Config is a checked configuration. It is plain data: nothing is opened, and it may be copied.
 type Config struct {
 	Role      string // all, transform or train
+	Standby   string // warm or cold
 	NATS      NATS
 	HTTP      HTTP
 	Memory    int64      // bytes that the process may take; 0: what its pipelines' limits come to
