@@ -357,7 +357,7 @@ func (p *pipeline) bind(ctx context.Context) error {
 		return reach(err)
 	}
 	p.input, p.created = input, input.CachedInfo().Created
-	p.tail = newTail(p.js, p.log)
+	p.tail = newTail(p.js, p.log, p.AckPending)
 	p.tail.access = p.access
 	if input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
 		if p.Role == RoleTrain {

@@ -47,7 +47,7 @@ func (p *pipeline) bindLabels(ctx context.Context) error {
 	}
 	p.labels.stream = name
 	p.labels.pace.rows.moved, p.labels.pace.labels.moved = time.Now(), time.Now()
-	p.labels.letters = newTail(p.js, p.log)
+	p.labels.letters = newTail(p.js, p.log, p.AckPending)
 	p.labels.letters.window = p.tail.window
 	return nil
 }

@@ -42,11 +42,13 @@ type Pipeline struct {
 	MaxAge    time.Duration
 	WhenStale WhenStale // default StaleServe
 
-	Stop      Stop          // when too many bad messages halt the pipeline; default never
-	AckWait   time.Duration // default 10 s
-	DoubleAck bool          // acknowledgements are confirmed by the server too
-	Attempts  uint64        // with which a message is a dead letter where the process died each time; default 5, at least 3
-	InFlight  int64         // bytes between pull and acknowledgement; default 256 MiB
+	Stop    Stop          // when too many bad messages halt the pipeline; default never
+	AckWait time.Duration // default 10 s
+	// AckPending is how many messages may be without an acknowledgement, of all replicas together; default 16,384
+	AckPending int
+	DoubleAck  bool   // acknowledgements are confirmed by the server too
+	Attempts   uint64 // with which a message is a dead letter where the process died each time; default 5, at least 3
+	InFlight   int64  // bytes between pull and acknowledgement; default 256 MiB
 }
 
 // minAckWait is the least time after which an acknowledgement is missing; messages are kept alive three times in it.
@@ -60,6 +62,9 @@ func (p Pipeline) withDefaults() (Pipeline, error) {
 	}
 	if p.InFlight == 0 {
 		p.InFlight = 256 << 20
+	}
+	if p.AckPending == 0 {
+		p.AckPending = usualPending
 	}
 	if p.Attempts == 0 {
 		p.Attempts = 5
@@ -91,6 +96,9 @@ func (p Pipeline) withDefaults() (Pipeline, error) {
 			p.Subject, p.Output, p.Dead)
 	case !slices.Contains([]WhenStale{StaleServe, StaleHold, StalePass}, p.WhenStale):
 		return p, fmt.Errorf("pipeline %s: when stale %q is not one of serve, hold and pass", p.Name, p.WhenStale)
+	case p.AckPending < ackPending || p.AckPending > maxAnswers:
+		return p, fmt.Errorf("pipeline %s: %d messages without an acknowledgement; one process alone holds up to %d, and %d can be looked up",
+			p.Name, p.AckPending, ackPending, maxAnswers)
 	case p.Attempts < 3:
 		return p, fmt.Errorf("pipeline %s: %d attempts are too few: what a process dies of is known from the third on", p.Name,
 			p.Attempts)

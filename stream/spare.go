@@ -13,9 +13,13 @@ type spare struct {
 	waited atomic.Int64 // nanoseconds, of the waits that are over
 	since  atomic.Int64 // when the wait began that is not, 0: there is none
 	ratio  atomic.Uint64
+	second atomic.Int64 // how many inputs the hot path answers in a second, were it to do nothing else; 0: not known
 
 	last   time.Time // of the last look
 	before time.Duration
+
+	done int // inputs since the rate was told, and how long they took in seconds; of the hot path alone
+	took float64
 }
 
 // each yields what comes until there is no more, and counts how long it is waited for. What is there already costs no look
@@ -59,6 +63,30 @@ func (s *spare) look(now time.Time) {
 	}
 	s.last, s.before = now, waited
 }
+
+// paced is the least work, in seconds, from which a rate is told.
+const paced = 0.1
+
+// did notes how many seconds an input took.
+func (s *spare) did(seconds float64) {
+	s.done++
+	if s.took += seconds; s.took >= paced {
+		s.second.Store(max(1, int64(float64(s.done)/s.took)))
+		s.done, s.took = 0, 0
+	}
+}
+
+// share is how many messages one process may hold: two seconds' work, so that a pull is for one of them while the other is
+// done; what it holds longer others cannot answer.
+func (s *spare) share() int {
+	if n := s.second.Load(); n > 0 {
+		return int(min(max(2*n, leastShare), ackPending))
+	}
+	return ackPending
+}
+
+// leastShare keeps the server's answers from taking longer than the work.
+const leastShare = 16
 
 // busy is the share of the last seconds in which the hot path had something to do.
 func (s *spare) busy() float64 { return math.Float64frombits(s.ratio.Load()) }

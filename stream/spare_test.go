@@ -44,3 +44,22 @@ func TestBusy(t *testing.T) {
 		t.Errorf("%d inputs, want 2", n)
 	}
 }
+
+// TestShare: a process holds two seconds' work, between few and many messages.
+func TestShare(t *testing.T) {
+	for _, c := range []struct {
+		seconds float64
+		want    int
+	}{{0.00001, ackPending}, {0.005, 400}, {0.05, 40}, {3, leastShare}} {
+		s := &spare{}
+		if got := s.share(); got != ackPending {
+			t.Errorf("before anything is known it holds %d", got)
+		}
+		for range 20000 {
+			s.did(c.seconds)
+		}
+		if got := s.share(); got < c.want*9/10 || got > c.want {
+			t.Errorf("at %v s for an input it holds %d, want %d", c.seconds, got, c.want)
+		}
+	}
+}

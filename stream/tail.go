@@ -34,8 +34,8 @@ type tail struct {
 	told     sparing
 }
 
-func newTail(js jetstream.JetStream, log *slog.Logger) *tail {
-	return &tail{js: js, log: log, window: time.Hour, most: maxPending, sinks: map[string]*sink{}, known: map[*sink]*answers{}}
+func newTail(js jetstream.JetStream, log *slog.Logger, most int) *tail {
+	return &tail{js: js, log: log, window: time.Hour, most: most, sinks: map[string]*sink{}, known: map[*sink]*answers{}}
 }
 
 // sink is the stream that takes a subject.

@@ -44,7 +44,7 @@ func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 			Lease: c.NATS.Lease, AdoptWithin: orNever(c.NATS.AdoptWithin), Stream: p.Input.Stream, Subject: p.Input.Subject, Labels: p.Input.Labels,
 			Output: p.Output.Subject, Dead: p.Output.Dead,
 			Stop:    stream.Stop{Bad: p.Limits.Bad, Of: p.Limits.BadOf},
-			AckWait: c.NATS.AckWait, InFlight: p.Limits.InFlight, Attempts: uint64(p.Input.Attempts),
+			AckWait: c.NATS.AckWait, AckPending: c.NATS.AckPending, InFlight: p.Limits.InFlight, Attempts: uint64(p.Input.Attempts),
 			DoubleAck: p.Input.DoubleAck,
 			Models: stream.Models{Limit: p.Limits.Model, Replicas: replicas(c.NATS), Strict: p.Model.Damaged == "stop",
 				Keep: registry.Keep{Versions: p.Model.Keep.Versions, Age: p.Model.Keep.Age}},

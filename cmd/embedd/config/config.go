@@ -37,6 +37,7 @@ type NATS struct {
 	TLS         TLS
 	Wait        time.Duration // for the first connection
 	AckWait     time.Duration // of the durable consumers
+	AckPending  int
 	Replicas    string        // auto or a number
 	Lease       time.Duration // of learning, where several daemons run one pipeline
 	AdoptWithin time.Duration // 0: never

@@ -110,6 +110,9 @@ var spec = []field{
 	{path: "nats.ack_wait", to: func(c *Config, _ *Pipeline) any { return &c.NATS.AckWait }, value: "10s", low: second,
 		high: 3600,
 		doc:  "When the server delivers a message again that was not acknowledged. A message that is held is kept alive."},
+	{path: "nats.ack_pending", to: func(c *Config, _ *Pipeline) any { return &c.NATS.AckPending }, value: "16384", low: 1024,
+		high: 131072,
+		doc:  "How many messages of a pipeline may be delivered and not acknowledged, of all its daemons together: those of one that is gone count until ack_wait is over. One holds 1,024 at most, and no more than it answers in two seconds; above 16 daemons give each 1,024."},
 
 	{path: "nats.replicas", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Replicas }, value: "auto",
 		words: []string{"auto", "1", "3", "5"},
