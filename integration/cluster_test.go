@@ -274,9 +274,10 @@ func (c *cluster) load(every time.Duration) *load {
 					done <- n
 					return
 				}
-				if errors.Is(err, context.DeadlineExceeded) {
-					_ = from.nc.ForceReconnect() // the sender is not what is tested
-				}
+				// The sender is not what is tested: it leaves who does not take a message, as one that is parted, which
+				// says for ever that it is storing it.
+				_ = from.nc.ForceReconnect()
+				time.Sleep(200 * time.Millisecond)
 			}
 			<-tick.C
 		}

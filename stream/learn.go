@@ -211,7 +211,7 @@ type cursor struct {
 
 // open makes a consumer that begins at a number, or at a time.
 func (r *reader) open(ctx context.Context, c jetstream.ConsumerConfig) (*cursor, error) {
-	c.Description = "embedd pipeline " + r.Name + ", learning"
+	c.Description = describes + r.Name + ", learning"
 	c.AckPolicy, c.FilterSubject = jetstream.AckNonePolicy, r.Subject
 	c.MemoryStorage, c.InactiveThreshold = true, 5*time.Minute
 	made, err := r.js.CreateConsumer(ctx, r.Stream, c)

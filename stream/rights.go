@@ -272,6 +272,9 @@ func (g *granter) setup() Rights {
 			r.Publish = append(r.Publish, g.request("STREAM", "INFO", name), g.request("STREAM", "CREATE", name),
 				g.request("STREAM", "UPDATE", name))
 		}
+		if !p.Bucket {
+			r.Publish = append(r.Publish, g.request("INFO"), g.request("CONSUMER", "LIST", p.Name))
+		}
 		r.Publish = append(r.Publish, g.request("STREAM", "NAMES"))
 		if p.Bucket {
 			r.Publish = append(r.Publish, g.request("INFO")) // the client asks which version the server is of
