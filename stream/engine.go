@@ -55,6 +55,7 @@ type Engine struct {
 
 	mu      sync.Mutex
 	running []*pipeline
+	seen    *seen
 }
 
 // New checks the options. It opens nothing.
@@ -87,7 +88,7 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
-	return &Engine{options: o, log: o.Logger, metrics: m, drain: drainWait, patience: serverPatience}, nil
+	return &Engine{options: o, log: o.Logger, metrics: m, drain: drainWait, patience: serverPatience, seen: newSeen()}, nil
 }
 
 // Run opens every pipeline and serves until ctx is done; then it drains and returns nil, or ErrDrain where what was
@@ -207,7 +208,8 @@ func (e *Engine) mayPass(err error) bool {
 
 // open binds what a pipeline needs and makes its stage.
 func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *access, c Pipeline) (*pipeline, error) {
-	p := &pipeline{Pipeline: c, instance: nats.NewInbox(), turns: newTurns(), nc: e.options.Conn, js: js, metrics: e.metrics, log: e.log.With("pipeline", c.Name),
+	p := &pipeline{Pipeline: c, instance: nats.NewInbox(), turns: newTurns(), seen: e.seen,
+		calm: time.Duration(len(e.options.Pipelines)) * calmFor, nc: e.options.Conn, js: js, metrics: e.metrics, log: e.log.With("pipeline", c.Name),
 		halt: halt{stop: c.Stop}, access: access, drain: e.drain, again: make(chan struct{}, 1), noting: make(chan struct{}, 1),
 		pressure: &e.pressure}
 	p.busy.Store(time.Now().UnixNano())
@@ -346,6 +348,10 @@ func (e *Engine) resume(ctx context.Context, p *pipeline) (err error) {
 	}
 	return nil
 }
+
+// calmFor is how much longer each pipeline of a process makes the time between two looks: so many looks a second the
+// server has to answer, however many pipelines there are.
+const calmFor = 20 * time.Millisecond
 
 // bind finds the streams. Streams hold the users' data: they are bound, never made.
 func (p *pipeline) bind(ctx context.Context) error {

@@ -178,7 +178,7 @@ func (r *reader) await(ctx context.Context, s standing) error {
 	if s.created.Equal(r.at.stream) && s.handed >= r.at.next && s.binding == r.binding {
 		return r.read(ctx, s.handed)
 	}
-	if r.feed.await(ctx, quiet) || ctx.Err() != nil {
+	if r.feed.await(ctx, max(quiet, r.calm)) || ctx.Err() != nil {
 		return nil
 	}
 	last, err := r.look(ctx)

@@ -162,8 +162,10 @@ type pipeline struct {
 
 	drain     time.Duration
 	told      struct{ unlearned, refused, lost, consumer, owed, lease, outdated sparing }
-	access    *access  // of the connection's user
-	contact   *contact // with its server; nil on core NATS
+	access    *access       // of the connection's user
+	contact   *contact      // with its server; nil on core NATS
+	seen      *seen         // the streams, by all pipelines of the engine
+	calm      time.Duration // least time between two looks at what is quiet: the more pipelines, the longer
 	obstacles obstacles
 	sight     atomic.Pointer[sight]              // what the watcher last saw; nil on core NATS
 	again     chan struct{}                      // has the watcher look at once

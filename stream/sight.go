@@ -73,7 +73,7 @@ type watcher struct {
 // watch looks until ctx is done.
 func (p *pipeline) watch(ctx context.Context) {
 	w := &watcher{pipeline: p, sinks: map[string]string{}}
-	tick := time.NewTicker(sightEvery)
+	tick := time.NewTicker(max(sightEvery, p.calm))
 	defer tick.Stop()
 	for rest := 0; ; rest-- {
 		if rest <= 0 && p.nc.IsConnected() {
@@ -183,20 +183,19 @@ func (w *watcher) counts(ctx context.Context) bool {
 // lag counts the messages of the input that are not answered, and finds the oldest. The error says why none of them
 // would be.
 func (w *watcher) lag(ctx context.Context, s *sight) error {
-	var input jetstream.Stream
 	var c jetstream.Consumer
-	err := w.during(ctx, []string{".STREAM.INFO.", ".CONSUMER.INFO."}, func(ctx context.Context) (err error) {
-		if input, err = w.js.Stream(ctx, w.Stream); err != nil {
+	input, err := w.stream(ctx, w.Stream)
+	if err == nil {
+		err = w.during(ctx, []string{".CONSUMER.INFO."}, func(ctx context.Context) (err error) {
+			c, err = w.js.Consumer(ctx, w.Stream, durable(w.Name))
 			return err
-		}
-		c, err = input.Consumer(ctx, durable(w.Name))
-		return err
-	})
+		})
+	}
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return w.inputGone()
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
-		n, err := w.matching(ctx, input)
+		n, err := w.matching(ctx)
 		if err != nil {
 			return silence(err, "about stream "+w.Stream)
 		}
@@ -212,6 +211,19 @@ func (w *watcher) lag(ctx context.Context, s *sight) error {
 	s.lag = info.NumPending + uint64(info.NumAckPending)
 	s.oldest = w.after(ctx, input, info.AckFloor.Stream, s.lag)
 	return nil
+}
+
+// stream is a stream as one of the pipelines has seen it.
+func (w *watcher) stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	return w.seen.stream(ctx, name, func(ctx context.Context) (s jetstream.Stream, err error) {
+		err = w.access.during(ctx, func(one right) bool {
+			return strings.HasSuffix(one.subject, ".STREAM.INFO."+name)
+		}, func(ctx context.Context) (err error) {
+			s, err = w.js.Stream(ctx, name)
+			return err
+		})
+		return s, err
+	})
 }
 
 // inputGone says that the input stream is not there any more.
@@ -233,7 +245,11 @@ func silence(err error, about string) error {
 }
 
 // matching counts the messages of a stream that are of the pipeline's subject.
-func (w *watcher) matching(ctx context.Context, input jetstream.Stream) (n uint64, err error) {
+func (w *watcher) matching(ctx context.Context) (n uint64, err error) {
+	input, err := w.js.Stream(ctx, w.Stream)
+	if err != nil {
+		return 0, err
+	}
 	info, err := input.Info(ctx, jetstream.WithSubjectFilter(w.Subject))
 	if err != nil {
 		return 0, err
@@ -287,7 +303,7 @@ func (w *watcher) taken(ctx context.Context, subject string) error {
 // sink is the stream that takes a subject: the one of the last look, where it still does.
 func (w *watcher) sink(ctx context.Context, subject string) (*jetstream.StreamInfo, error) {
 	if name := w.sinks[subject]; name != "" {
-		s, err := w.js.Stream(ctx, name)
+		s, err := w.stream(ctx, name)
 		if err == nil && coveredBy(subject, s.CachedInfo().Config.Subjects) {
 			return s.CachedInfo(), nil
 		}
