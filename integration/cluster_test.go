@@ -159,7 +159,7 @@ func (c *cluster) dial() *client {
 // whole waits until all servers are one cluster and all streams have their replicas.
 func (c *cluster) whole(js jetstream.JetStream, streams ...string) {
 	c.t.Helper()
-	eventually(c.t, 3*time.Minute, says("the cluster is whole"), func() bool {
+	eventually(c.t, says("the cluster is whole"), func() bool {
 		for _, name := range streams {
 			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 			s, err := js.Stream(ctx, name)
@@ -181,7 +181,7 @@ func (c *cluster) whole(js jetstream.JetStream, streams ...string) {
 func (c *cluster) leader(js jetstream.JetStream, stream string) *member {
 	c.t.Helper()
 	var m *member
-	eventually(c.t, time.Minute, says(stream+" has a leader"), func() bool {
+	eventually(c.t, says(stream+" has a leader"), func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		defer cancel()
 		s, err := js.Stream(ctx, stream)

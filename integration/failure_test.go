@@ -19,7 +19,7 @@ func TestFailures(t *testing.T) {
 	c := newCluster(t)
 	test := c.dial()
 	three := func(s *jetstream.StreamConfig) { s.Replicas = 3 }
-	eventually(t, 2*time.Minute, says("the servers find one another"), func() bool {
+	eventually(t, says("the servers find one another"), func() bool {
 		_, err := test.js.AccountInfo(within(t, 2*time.Second))
 		return err == nil
 	})
@@ -41,7 +41,7 @@ p:
 	streams := []string{"FEATURES", "REDUCED", "DEAD", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES"}
 	c.whole(test.js, streams...)
 	l := c.load(10 * time.Millisecond)
-	eventually(t, 2*time.Minute, says("all are ready"), func() bool {
+	eventually(t, says("all are ready"), func() bool {
 		for _, see := range looks {
 			if s := see(); len(s) == 0 || !s[len(s)-1].ready {
 				return false
@@ -128,7 +128,7 @@ p:
 		}
 	}
 	sent := l.stop()
-	test.settled("FEATURES", "p", 2*time.Minute)
+	test.settled("FEATURES", "p")
 	a := test.answers("REDUCED")
 	twice, letters := 0, test.count("DEAD")
 	for _, n := range a.bySource {

@@ -48,7 +48,7 @@ p%d:
 	}
 	begin := time.Now()
 	d := launch(t, path)
-	eventually(t, 5*time.Minute, func() string { return "the daemon serves: " + tailOf(d.log.String(), 3) }, func() bool {
+	eventually(t, func() string { return "the daemon serves: " + tailOf(d.log.String(), 3) }, func() bool {
 		m := listens.FindStringSubmatch(d.log.String())
 		if m != nil {
 			d.http = "http://" + m[1]
@@ -61,9 +61,9 @@ p%d:
 	for i := range streams * each {
 		c.send(fmt.Sprintf("%s.p%d", strings.ToLower(of(i)), i), body)
 	}
-	c.await("REDUCED", streams*each, 5*time.Minute)
+	c.await("REDUCED", streams*each)
 	t.Logf("all have answered after %v", time.Since(begin).Round(time.Second))
-	eventually(t, 5*time.Minute, says("all are ready"), func() bool {
+	eventually(t, says("all are ready"), func() bool {
 		code, _ := d.get("/readyz")
 		return code == 200
 	})

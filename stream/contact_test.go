@@ -33,10 +33,10 @@ func TestSilentServer(t *testing.T) {
 		e.patience = 500 * time.Millisecond
 		s.run(e)
 		s.send(20)
-		s.acknowledged("p", time.Minute)
+		s.acknowledged("p")
 		l.hush.Store(true)
 		if others {
-			s.until("the server is left", time.Minute, func() bool { return log.with("the server is left for another") != nil })
+			s.until("the server is left", func() bool { return log.with("the server is left for another") != nil })
 		} else {
 			s.stands(e, StateBlocked, false, "the server does not answer since", "parted from its cluster")
 			time.Sleep(2 * e.patience)
@@ -46,7 +46,7 @@ func TestSilentServer(t *testing.T) {
 			l.hush.Store(false)
 		}
 		s.send(20)
-		s.acknowledged("p", time.Minute)
+		s.acknowledged("p")
 		s.stands(e, StateReady, true)
 		s.once(40)
 	}

@@ -202,7 +202,7 @@ func TestOneStandbyReads(t *testing.T) {
 			p := apprentice()
 			p.Lease, p.Standby = lease.Shortest, kind
 			replicas = append(replicas, s.replica(p))
-			s.until("it is open", time.Minute, func() bool { return len(replicas[i].Status()) > 0 })
+			s.until("it is open", func() bool { return len(replicas[i].Status()) > 0 })
 		}
 		// reading are the replicas that have learned rows, beside the one that learns.
 		reading := func() (out []*replica) {
@@ -214,7 +214,7 @@ func TestOneStandbyReads(t *testing.T) {
 			return out
 		}
 		want := map[Standby]int{StandbyWarm: 1, StandbyCold: 0}[kind]
-		s.until("one is the standby", time.Minute, func() bool {
+		s.until("one is the standby", func() bool {
 			n := 0
 			for _, r := range replicas {
 				for _, p := range r.running {
@@ -226,23 +226,23 @@ func TestOneStandbyReads(t *testing.T) {
 			return n == want && len(holders(replicas)) == 1
 		})
 		s.send(300)
-		s.until("all answer", time.Minute, func() bool {
+		s.until("all answer", func() bool {
 			return !slices.ContainsFunc(replicas, func(r *replica) bool { return r.live() == "" })
 		})
-		s.acknowledged("p", time.Minute)
-		s.until("the standby reads", time.Minute, func() bool { return len(reading()) == want })
+		s.acknowledged("p")
+		s.until("the standby reads", func() bool { return len(reading()) == want })
 		first := holders(replicas)[0]
 		next := reading()
 		first.end()
 		replicas = slices.DeleteFunc(replicas, func(r *replica) bool { return r == first })
-		s.until("another learns", time.Minute, func() bool { return len(holders(replicas)) == 1 })
+		s.until("another learns", func() bool { return len(holders(replicas)) == 1 })
 		if taken := holders(replicas)[0]; kind == StandbyWarm && taken != next[0] {
 			t.Errorf("%s: another than the standby took over", kind)
 		}
 		s.send(300)
-		s.until("who took over has learned", time.Minute, func() bool { return holders(replicas)[0].Status()[0].Stage.Rows >= 300 })
-		s.until("another reads", time.Minute, func() bool { return len(reading()) == want })
-		s.acknowledged("p", time.Minute)
+		s.until("who took over has learned", func() bool { return holders(replicas)[0].Status()[0].Stage.Rows >= 300 })
+		s.until("another reads", func() bool { return len(reading()) == want })
+		s.acknowledged("p")
 		s.once(600)
 		for _, r := range replicas {
 			r.end()

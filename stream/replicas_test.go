@@ -131,7 +131,7 @@ func TestOneCounts(t *testing.T) {
 		return p
 	}
 	replicas := []*replica{s.replica(of(RoleAll))}
-	s.until("the first learns", time.Minute, func() bool { return len(holders(replicas)) == 1 })
+	s.until("the first learns", func() bool { return len(holders(replicas)) == 1 })
 	replicas = append(replicas, s.replica(of(RoleAll)), s.replica(of(RoleTransform)))
 	s.send(3) // too few to learn from: nothing is answered
 	counts := func(want ...bool) func() bool {
@@ -145,8 +145,8 @@ func TestOneCounts(t *testing.T) {
 			return true
 		}
 	}
-	s.until("the first counts alone", time.Minute, counts(true, false, false))
+	s.until("the first counts alone", counts(true, false, false))
 	replicas[0].end()
 	replicas = replicas[1:]
-	s.until("the second counts", time.Minute, counts(true, false))
+	s.until("the second counts", counts(true, false))
 }

@@ -40,7 +40,7 @@ func TestStaged(t *testing.T) {
 			p.Role = RoleTransform
 		}
 		replicas = append(replicas, s.replica(p))
-		s.until("it is open", time.Minute, func() bool { return len(replicas[i].Status()) > 0 })
+		s.until("it is open", func() bool { return len(replicas[i].Status()) > 0 })
 	}
 	s.send(300)
 	same := func(version string) func() bool {
@@ -53,17 +53,17 @@ func TestStaged(t *testing.T) {
 			return true
 		}
 	}
-	s.until("all answer", time.Minute, same(""))
-	s.until("a version was staged", time.Minute, func() bool { return len(log.with("a version is staged")) > 0 })
+	s.until("all answer", same(""))
+	s.until("a version was staged", func() bool { return len(log.with("a version is staged")) > 0 })
 	// The model of a new epoch, and back and forth between the two.
 	store, err := registry.JetStream(t.Context(), s.js)
 	if err != nil {
 		t.Fatal(err)
 	}
 	other := registry.Of(store, "p", registry.Options{})
-	s.acknowledged("p", time.Minute)
+	s.acknowledged("p")
 	var first, second string
-	s.until("a model of a new epoch is stored", time.Minute, func() bool { // unless what was live is another meanwhile
+	s.until("a model of a new epoch is stored", func() bool { // unless what was live is another meanwhile
 		p, err := other.Pointer(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -85,11 +85,11 @@ func TestStaged(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.send(40) // while they follow
-		s.until("all follow", time.Minute, same(version))
-		s.acknowledged("p", time.Minute)
+		s.until("all follow", same(version))
+		s.acknowledged("p")
 		before := len(s.epochs(0))
 		s.send(40)
-		s.acknowledged("p", time.Minute)
+		s.acknowledged("p")
 		for i, e := range s.epochs(before) {
 			if e != epochs[version] {
 				t.Fatalf("round %d: output %d after all have followed is of epoch %s, want %s", round, i, e, epochs[version])
@@ -132,8 +132,8 @@ func TestOutdated(t *testing.T) {
 	}
 	one := s.run(e)
 	s.send(300)
-	s.until("it answers", time.Minute, func() bool { return one.live() != "" })
-	s.acknowledged("p", time.Minute)
+	s.until("it answers", func() bool { return one.live() != "" })
+	s.acknowledged("p")
 	s.once(300)
 	s.grant(denied("$JS.API.STREAM.INFO.KV_EMBEDD_MODELS", "$JS.API.STREAM.MSG.GET.KV_EMBEDD_MODELS"))
 	s.stands(e, StateBlocked, false, "the model store has not said since", "nats.adopt_within is 2s")
@@ -143,7 +143,7 @@ func TestOutdated(t *testing.T) {
 		t.Errorf("%d inputs were answered with a model that may be out of date", n-300)
 	}
 	s.grant(nil)
-	s.acknowledged("p", time.Minute)
+	s.acknowledged("p")
 	s.once(350)
 	s.stands(e, StateReady, true)
 }
