@@ -49,6 +49,7 @@ func TestFetch(t *testing.T) {
 
 // TestReached: who follows knows at every moment that what it lives with is live, or since when it does not.
 func TestReached(t *testing.T) {
+	t.Parallel()
 	eachStore(t, func(t *testing.T, s Store) {
 		r, other := Of(s, "digits", Options{Within: 100 * time.Millisecond}), Of(s, "digits", Options{})
 		begin := time.Now()
@@ -167,6 +168,7 @@ func TestCannotFollow(t *testing.T) {
 // TestPinHolds: while one learns and stores as fast as it can, another pins a version, and it stays live until it is
 // unpinned; a hundred times.
 func TestPinHolds(t *testing.T) {
+	t.Parallel()
 	eachStore(t, func(t *testing.T, s Store) {
 		r, other := Of(s, "digits", Options{Keep: Keep{Versions: 5}}), Of(s, "digits", Options{})
 		save(t, r, 1, "")
