@@ -69,14 +69,14 @@ func (p *planner) consumers(ctx context.Context, pipelines []Pipeline) error {
 			if others > 0 {
 				short += fmt.Sprintf(" beside %d of others", others)
 			}
-			one.warn(short + fmt.Sprintf(", and it has %d at most: some pipelines get none and answer or learn nothing; give them streams of their own, or raise the limit where the stream is made (--max-consumers) or at the server (jetstream.limits.default_max_consumers)",
+			one.lacks(short + fmt.Sprintf(", and it has %d at most: some pipelines get none and answer or learn nothing; give them streams of their own, or raise the limit where the stream is made (--max-consumers) or at the server (jetstream.limits.default_max_consumers)",
 				limit))
 		}
 		if one.Replicas > 1 {
 			replicated += durables
 		}
 		if replicated > consumersOfServer {
-			one.warn(fmt.Sprintf("the pipelines need %d consumers with replicas, and a server carries some %d well: spread the pipelines over more clusters, or give streams one replica where that does",
+			one.lacks(fmt.Sprintf("the pipelines need %d consumers with replicas, and a server carries some %d well: spread the pipelines over more clusters, or give streams one replica where that does",
 				replicated, consumersOfServer))
 			replicated = 0
 		}
@@ -84,7 +84,7 @@ func (p *planner) consumers(ctx context.Context, pipelines []Pipeline) error {
 	return nil
 }
 
-func (p *Plan) warn(text string) { p.Warning = strings.TrimPrefix(p.Warning+"; "+text, "; ") }
+func (p *Plan) lacks(text string) { p.Short = strings.TrimPrefix(p.Short+"; "+text, "; ") }
 
 // room is how many consumers a stream may have, 0: any number, and how many it has that are not of these pipelines.
 func (p *planner) room(ctx context.Context, one *Plan, ours map[string]bool, account, need int) (limit, others int,

@@ -29,7 +29,7 @@ func TestConsumersAreCounted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said := plans[0].Warning
+		said := plans[0].Short
 		if (said == "") != (len(words) == 0) {
 			t.Errorf("%d pipelines: %q", len(pipelines), said)
 		}

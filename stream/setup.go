@@ -25,9 +25,8 @@ type Plan struct {
 	Problem  string   // why it can neither be used nor made, with the cure; "" for nothing
 	Replicas int      // that it has where it is there; of the buckets of the model store the least
 	Raises   bool     // it is there, is Setup's to change, and has fewer replicas than are asked for
-	// Warning is why the death of one server takes it away while others stay, or why it has not as many consumers as the
-	// pipelines need, with the cure; "" for nothing
-	Warning string
+	Warning  string   // why the death of one server takes it away while others stay, with the cure; "" for nothing
+	Short    string   // why it has not as many consumers as the pipelines need, with the cure; "" for nothing
 
 	ours  bool // Setup made it
 	taken bool // the problem is that another stream takes the subject
