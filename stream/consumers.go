@@ -69,8 +69,12 @@ func (p *planner) consumers(ctx context.Context, pipelines []Pipeline) error {
 			if others > 0 {
 				short += fmt.Sprintf(" beside %d of others", others)
 			}
-			one.lacks(short + fmt.Sprintf(", and it has %d at most: some pipelines get none and answer or learn nothing; give them streams of their own, or raise the limit where the stream is made (--max-consumers) or at the server (jetstream.limits.default_max_consumers)",
-				limit))
+			what := "what they learn can have gaps"
+			if one.Starved = durables+others > limit; one.Starved {
+				what = "some pipelines get none and answer nothing"
+			}
+			one.lacks(short + fmt.Sprintf(", and it has %d at most: %s; give them streams of their own, or raise the limit where the stream is made (--max-consumers) or at the server (jetstream.limits.default_max_consumers)",
+				limit, what))
 		}
 		if one.Replicas > 1 {
 			replicated += durables

@@ -103,7 +103,11 @@ func (x *examination) replicas(ctx context.Context) {
 			x.add(Finding{Check: "replicas", Level: LevelNote, Text: p.Warning})
 		}
 		if p.Short != "" && !slices.Contains(x.crowded, p.Name) {
-			x.add(Finding{Check: "consumer", Level: LevelFault, Text: p.Short})
+			f := Finding{Check: "consumer", Level: LevelNote, Text: p.Short}
+			if p.Starved {
+				f.Level = LevelFault
+			}
+			x.add(f)
 		}
 	}
 }

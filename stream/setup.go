@@ -27,6 +27,7 @@ type Plan struct {
 	Raises   bool     // it is there, is Setup's to change, and has fewer replicas than are asked for
 	Warning  string   // why the death of one server takes it away while others stay, with the cure; "" for nothing
 	Short    string   // why it has not as many consumers as the pipelines need, with the cure; "" for nothing
+	Starved  bool     // nor as many as answer, let alone learn
 
 	ours  bool // Setup made it
 	taken bool // the problem is that another stream takes the subject
