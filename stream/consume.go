@@ -284,6 +284,9 @@ func (p *pipeline) serve(ctx context.Context) error {
 				continue // unanswered and unacknowledged: it is redelivered
 			}
 			if p.outdated() != "" { // others answer it, or this one when it has caught up
+				if p.readsOnce() {
+					p.hand(in, &lesson{data: in.data}) // it is not taught when it comes back
+				}
 				_ = in.msg.Nak()
 				h.remove(in)
 				continue

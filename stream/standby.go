@@ -99,7 +99,8 @@ func (p *pipeline) passes(learns bool) {
 
 // learnInTurn reads to learn whenever it is this replica's turn.
 func (p *pipeline) learnInTurn(ctx context.Context) {
-	r := newReader(p, p.learn)
+	// A lesson that was begun when the turn ends is learned: the place in the stream is behind it already.
+	r := newReader(p, func(_ context.Context, l *lesson) { p.learn(ctx, l) })
 	every := time.NewTicker(p.leaseLife() / 3) // a lease ends in silence where it cannot be renewed
 	defer every.Stop()
 	for ctx.Err() == nil {
