@@ -231,8 +231,8 @@ func (p *pipeline) answered(ctx context.Context, created time.Time) (newest uint
 // settings sets what a pipeline relies on, and tells whether that changed anything.
 func (p *pipeline) settings(c *jetstream.ConsumerConfig) bool {
 	before := *c
-	c.Description = "embedd pipeline " + p.Name
-	c.AckWait, c.MaxDeliver, c.MaxAckPending = p.AckWait, -1, maxPending
+	c.Description = describes + p.Name
+	c.AckWait, c.MaxDeliver, c.MaxAckPending = p.AckWait, -1, p.AckPending
 	if p.input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
 		c.MaxAckPending = -1 // what is put off while there is no model must not keep back what makes one
 	}

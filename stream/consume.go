@@ -21,10 +21,10 @@ import (
 // ackPending is the most messages that a process holds between delivery and acknowledgement.
 const ackPending = 1024
 
-// maxPending is the most messages between delivery and acknowledgement that the server allows: of this process, and of
+// usualPending is the most messages between delivery and acknowledgement that the server allows where nothing else is asked for: of this process, and of
 // those before it that died and whose messages come back only when their time is over. Were it not more than one
 // process holds, a successor would get nothing until then.
-const maxPending = 16 * ackPending
+const usualPending = 16 * ackPending
 
 // drainWait is how long answers that are on their way may take once the engine was told to stop.
 const drainWait = 15 * time.Second
@@ -69,6 +69,7 @@ type held struct {
 	bytes   int64
 	ahead   int64         // bytes of those that nobody works on yet
 	working int           // how many of them are worked on
+	share   func() int    // how many may be held
 	freed   chan struct{} // signalled for who pulls when bytes became free
 	left    chan struct{} // signalled for who answers when one was taken out
 
@@ -83,8 +84,9 @@ type heldKey struct {
 
 func keyOf(in *input) heldKey { return heldKey{in.origin.Created.UnixNano(), in.origin.Seq} }
 
-func newHeld(p *pressure) *held {
-	return &held{msgs: map[heldKey]*input{}, freed: make(chan struct{}, 1), left: make(chan struct{}, 1), pressure: p}
+func newHeld(p *pressure, share func() int) *held {
+	return &held{msgs: map[heldKey]*input{}, share: share, freed: make(chan struct{}, 1), left: make(chan struct{}, 1),
+		pressure: p}
 }
 
 // bind marks what is held of another stream of that name: its answers still leave, and nothing is acknowledged.
@@ -205,7 +207,7 @@ func (h *held) awaitLeft(ctx context.Context) bool {
 func (h *held) free(most int64) (bytes int64, messages int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return most - h.bytes, ackPending - len(h.msgs)
+	return most - h.bytes, h.share() - len(h.msgs)
 }
 
 // awaitFree waits until there is room and returns how much; none where ctx is done first. Of messages it waits for half of
@@ -216,7 +218,7 @@ func (h *held) awaitFree(ctx context.Context, most int64) (bytes int64, messages
 		h.mu.Lock()
 		ahead := h.ahead
 		h.mu.Unlock()
-		if bytes, messages = h.free(most); bytes > 0 && messages >= ackPending/2 && ahead <= maxPull {
+		if bytes, messages = h.free(most); bytes > 0 && messages >= h.share()/2 && messages > 0 && ahead <= maxPull {
 			return bytes, messages
 		}
 		select {
@@ -263,7 +265,7 @@ func (p *pipeline) serve(ctx context.Context) error {
 		return err
 	}
 	defer u.close()
-	h := newHeld(p.pressure)
+	h := newHeld(p.pressure, p.spare.share)
 	pulled := make(chan *input, ackPending)
 	sent := make(chan *answer, ackPending)
 	// After ctx is done nothing more is pulled; what was pulled has so long to get through.
@@ -276,10 +278,18 @@ func (p *pipeline) serve(ctx context.Context) error {
 	wg.Go(func() { h.keepAlive(work, p.AckWait) })
 	wg.Go(func() {
 		defer close(sent)
-		for in := range pulled {
+		for in := range p.spare.each(pulled) {
 			if p.readsOnce() && p.holds() && !p.ready(ctx) || !p.awaitFresh(ctx) || !p.halt.await(ctx) ||
 				work.Err() != nil {
 				continue // unanswered and unacknowledged: it is redelivered
+			}
+			if p.outdated() != "" { // others answer it, or this one when it has caught up
+				if p.readsOnce() {
+					p.hand(in, &lesson{data: in.data}) // it is not taught when it comes back
+				}
+				_ = in.msg.Nak()
+				h.remove(in)
+				continue
 			}
 			unpacked := int64(p.stage.Expanded(in.data) - len(in.data))
 			if !h.work(work, in, unpacked, p.InFlight, in.tried) {
@@ -290,6 +300,7 @@ func (p *pipeline) serve(ctx context.Context) error {
 				continue // work has ended: the input stays unanswered too
 			}
 			h.grow(in, a.bytes())
+			p.spare.did(a.seconds)
 			p.publish(u, a)
 			killpoint.Here(killpoint.Published)
 			if len(a.letters) > 0 {
@@ -385,7 +396,7 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 			consumer = nil
 			continue
 		}
-		if !p.halt.await(ctx) {
+		if !p.halt.await(ctx) || !p.awaitCurrent(ctx) {
 			return nil
 		}
 		if p.readsOnce() && p.holds() {

@@ -25,7 +25,7 @@ func FuzzEnclose(f *testing.F) {
 			return // no message of that kind arrives
 		}
 		for _, stream := range []string{"in", ""} {
-			p := &pipeline{Pipeline: Pipeline{Name: "p", Dead: "dead"}, tail: newTail(nil, nil)}
+			p := &pipeline{Pipeline: Pipeline{Name: "p", Dead: "dead"}, tail: newTail(nil, nil, usualPending)}
 			in := &input{subject: "in.x", header: header, data: body,
 				origin: wire.Origin{Stream: stream, Created: time.Unix(1, 2), Seq: 7}}
 			l := newLetter(in, wire.AnswerDead, wire.KindMessage, wire.NotArrow, wire.NotArrow)

@@ -33,6 +33,9 @@ type Options struct {
 	// 0: it is tried once
 	Wait   time.Duration
 	Opened func() // called once Run has opened every pipeline, before the first input is taken; nil: not
+	// Leave is called where the server says nothing any more and another is known: it ends the connection, so that the
+	// client makes another. Default: its ForceReconnect, which waits while a server takes nothing that is written to it.
+	Leave func() error
 }
 
 // Engine runs pipelines over one connection, which stays the caller's.
@@ -41,6 +44,8 @@ type Engine struct {
 	log     *slog.Logger
 	metrics *metrics
 	drain   time.Duration // how long inputs that were taken may take to be answered once Run is told to stop
+	// patience is how long the server may say nothing before it is left
+	patience time.Duration
 
 	store  registry.Store // of the server; nil until a pipeline needs it
 	bucket *lease.Bucket  // of the server; nil where it has none
@@ -50,6 +55,7 @@ type Engine struct {
 
 	mu      sync.Mutex
 	running []*pipeline
+	seen    *seen
 }
 
 // New checks the options. It opens nothing.
@@ -82,7 +88,7 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
-	return &Engine{options: o, log: o.Logger, metrics: m, drain: drainWait}, nil
+	return &Engine{options: o, log: o.Logger, metrics: m, drain: drainWait, patience: serverPatience, seen: newSeen()}, nil
 }
 
 // Run opens every pipeline and serves until ctx is done; then it drains and returns nil, or ErrDrain where what was
@@ -118,6 +124,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 			return fmt.Errorf("pipeline %s: %w", p.Name, err)
 		}
 	}
+	server := newContact(e, js, access, open)
 	e.mu.Lock()
 	e.running = open
 	e.mu.Unlock()
@@ -140,6 +147,9 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 		})
 	}
 	wg.Go(func() { e.watchAge(ctx, open) })
+	if server != nil {
+		wg.Go(func() { server.watch(ctx) })
+	}
 	wg.Wait()
 	e.flush()
 	close(errs)
@@ -198,7 +208,8 @@ func (e *Engine) mayPass(err error) bool {
 
 // open binds what a pipeline needs and makes its stage.
 func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *access, c Pipeline) (*pipeline, error) {
-	p := &pipeline{Pipeline: c, nc: e.options.Conn, js: js, metrics: e.metrics, log: e.log.With("pipeline", c.Name),
+	p := &pipeline{Pipeline: c, instance: nats.NewInbox(), turns: newTurns(), seen: e.seen,
+		calm: time.Duration(len(e.options.Pipelines)) * calmFor, nc: e.options.Conn, js: js, metrics: e.metrics, log: e.log.With("pipeline", c.Name),
 		halt: halt{stop: c.Stop}, access: access, drain: e.drain, again: make(chan struct{}, 1), noting: make(chan struct{}, 1),
 		pressure: &e.pressure}
 	p.busy.Store(time.Now().UnixNano())
@@ -276,10 +287,13 @@ func (e *Engine) resume(ctx context.Context, p *pipeline) (err error) {
 		return err
 	}
 	o := registry.Options{Limit: p.Models.Limit, Keep: p.Models.Keep, Strict: p.Models.Strict, Logger: p.log,
-		Clock: p.Stage.Clock}
+		Clock: p.Stage.Clock, Within: max(p.AdoptWithin, 0)}
 	bucket, err := e.leases(ctx, p)
 	if err != nil {
 		return err
+	}
+	if p.leases = bucket; bucket != nil {
+		o.Stage = p.stageVersion
 	}
 	switch {
 	case p.Role == RoleTransform:
@@ -335,6 +349,10 @@ func (e *Engine) resume(ctx context.Context, p *pipeline) (err error) {
 	return nil
 }
 
+// calmFor is how much longer each pipeline of a process makes the time between two looks: so many looks a second the
+// server has to answer, however many pipelines there are.
+const calmFor = 20 * time.Millisecond
+
 // bind finds the streams. Streams hold the users' data: they are bound, never made.
 func (p *pipeline) bind(ctx context.Context) error {
 	input, err := p.js.Stream(ctx, p.Stream)
@@ -345,7 +363,7 @@ func (p *pipeline) bind(ctx context.Context) error {
 		return reach(err)
 	}
 	p.input, p.created = input, input.CachedInfo().Created
-	p.tail = newTail(p.js, p.log)
+	p.tail = newTail(p.js, p.log, p.AckPending)
 	p.tail.access = p.access
 	if input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
 		if p.Role == RoleTrain {
@@ -416,6 +434,7 @@ func (e *Engine) watchAge(ctx context.Context, open []*pipeline) {
 			p.lookFresh()
 			age, _ := p.age()
 			e.metrics.age.WithLabelValues(p.Name).Set(age.Seconds())
+			p.spare.look(time.Now())
 			p.countParked() // those that another replica got are ours no more
 		}
 		select {

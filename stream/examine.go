@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -101,6 +102,13 @@ func (x *examination) replicas(ctx context.Context) {
 		if p.Warning != "" {
 			x.add(Finding{Check: "replicas", Level: LevelNote, Text: p.Warning})
 		}
+		if p.Short != "" && !slices.Contains(x.crowded, p.Name) {
+			f := Finding{Check: "consumer", Level: LevelNote, Text: p.Short}
+			if p.Starved {
+				f.Level = LevelFault
+			}
+			x.add(f)
+		}
 	}
 }
 
@@ -110,7 +118,8 @@ type examination struct {
 	access    *access
 	jetStream bool // the server has it
 	plans     []Plan
-	clocked   bool // the clocks were compared
+	crowded   []string // streams that have no place for a consumer, which is told
+	clocked   bool     // the clocks were compared
 	found     []Finding
 	said      map[Finding]bool // pipelines share streams
 }
@@ -306,6 +315,7 @@ func (x *examination) consumer(ctx context.Context, p *pipeline, s jetstream.Str
 	most := s.CachedInfo().Config.MaxConsumers
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound) && most > 0 && s.CachedInfo().State.Consumers >= most:
+		x.crowded = append(x.crowded, p.Stream)
 		x.add(Finding{Check: "consumer", Pipeline: p.Name, Text: fmt.Sprintf(
 			"stream %s allows %d consumers and has them: the pipeline gets none", p.Stream, most),
 			Cure: "delete one that nobody needs ('nats consumer ls " + p.Stream + "'); the limit of a stream cannot be changed"})

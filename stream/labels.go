@@ -47,7 +47,7 @@ func (p *pipeline) bindLabels(ctx context.Context) error {
 	}
 	p.labels.stream = name
 	p.labels.pace.rows.moved, p.labels.pace.labels.moved = time.Now(), time.Now()
-	p.labels.letters = newTail(p.js, p.log)
+	p.labels.letters = newTail(p.js, p.log, p.AckPending)
 	p.labels.letters.window = p.tail.window
 	return nil
 }
@@ -111,7 +111,7 @@ func (p *pipeline) learnLabelsOn(ctx context.Context, next *uint64) (read int, e
 		p.labels.created = info.Created
 	}
 	config := jetstream.ConsumerConfig{
-		Description:   "embedd pipeline " + p.Name + ", labels",
+		Description:   describes + p.Name + ", labels",
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(*next, 1),
 		AckPolicy: jetstream.AckNonePolicy, FilterSubject: p.Labels, MemoryStorage: true,
 		InactiveThreshold: 5 * time.Minute,

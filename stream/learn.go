@@ -178,7 +178,7 @@ func (r *reader) await(ctx context.Context, s standing) error {
 	if s.created.Equal(r.at.stream) && s.handed >= r.at.next && s.binding == r.binding {
 		return r.read(ctx, s.handed)
 	}
-	if r.feed.await(ctx, quiet) || ctx.Err() != nil {
+	if r.feed.await(ctx, max(quiet, r.calm)) || ctx.Err() != nil {
 		return nil
 	}
 	last, err := r.look(ctx)
@@ -211,7 +211,7 @@ type cursor struct {
 
 // open makes a consumer that begins at a number, or at a time.
 func (r *reader) open(ctx context.Context, c jetstream.ConsumerConfig) (*cursor, error) {
-	c.Description = "embedd pipeline " + r.Name + ", learning"
+	c.Description = describes + r.Name + ", learning"
 	c.AckPolicy, c.FilterSubject = jetstream.AckNonePolicy, r.Subject
 	c.MemoryStorage, c.InactiveThreshold = true, 5*time.Minute
 	made, err := r.js.CreateConsumer(ctx, r.Stream, c)
@@ -386,7 +386,7 @@ func (p *pipeline) turned(text string) {
 
 // teach hands a message that the hot path has decoded to the learning side.
 func (p *pipeline) teach(in *input, m *arrowio.Message, err error) {
-	if p.feed == nil || in.taught.Load() {
+	if p.feed == nil || p.turns.resting.Load() || in.taught.Load() {
 		return
 	}
 	l := &lesson{decoded: true, message: m, err: err}

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,8 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
@@ -69,8 +68,12 @@ func (e *Engine) leases(ctx context.Context, p *pipeline) (*lease.Bucket, error)
 
 // apply takes the lease of learning where nobody holds it.
 func (p *pipeline) apply(ctx context.Context, bucket *lease.Bucket) error {
-	p.tenure.Lease = bucket.Of(lease.Options{Key: p.Name, Claim: lease.Mine(nats.NewInbox(), p.shared()),
-		Life: p.Lease, Logger: p.log})
+	p.tenure.Lease = bucket.Of(lease.Options{Key: p.Name, Claim: lease.Mine(p.instance, p.shared()),
+		Life: p.Lease, Behind: p.behind, Logger: p.log})
+	if p.Standby == StandbyWarm {
+		p.turns.second = bucket.Of(lease.Options{Key: standbyKey(p.Name), Claim: lease.Mine(p.instance, nil), Life: p.Lease,
+			Logger: p.log})
+	}
 	if err := p.tenure.Try(ctx); err != nil {
 		return fmt.Errorf("asking for the lease of learning (bucket %s): %w", lease.Name, err)
 	}
@@ -96,6 +99,7 @@ func (p *pipeline) mayFit() bool {
 // takeTurn is called when the lease was taken or lost. Whoever takes it seals the pointer first, then goes on from the
 // model that is in the store, never from one of its own.
 func (p *pipeline) takeTurn(ctx context.Context, term uint64) {
+	p.passes(term != 0)
 	if term == 0 {
 		p.stage.Standby(true)
 		return
@@ -161,10 +165,14 @@ func (p *pipeline) close() {
 
 func (p *pipeline) giveUp() {
 	if p.tenure.Lease != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), releaseWait)
-		defer cancel()
-		p.tenure.Release(ctx)
+		p.giveBack(p.tenure.Lease)
 	}
+}
+
+func (p *pipeline) giveBack(l *lease.Lease) {
+	ctx, cancel := context.WithTimeout(context.Background(), releaseWait)
+	defer cancel()
+	l.Release(ctx)
 }
 
 // releaseWait is how long the end of a process waits for the server to take the lease back: else it ends by itself.
@@ -207,3 +215,6 @@ func (p *Pipeline) checkRole() error {
 	}
 	return nil
 }
+
+// leaseLife is how long a lease lives that is not renewed.
+func (p *pipeline) leaseLife() time.Duration { return cmp.Or(p.Lease, lease.Usual) }

@@ -190,3 +190,62 @@ func TestRoles(t *testing.T) {
 		}
 	}
 }
+
+// TestOneStandbyReads: of the replicas that wait one reads to learn, the others rest; when the first ends the one that read
+// takes over and another reads. Cold, none reads, and who takes over reads what the window of the live model wants.
+func TestOneStandbyReads(t *testing.T) {
+	t.Parallel()
+	for _, kind := range Standbys {
+		s := newSite(t)
+		var replicas []*replica
+		for i := range 4 {
+			p := apprentice()
+			p.Lease, p.Standby = lease.Shortest, kind
+			replicas = append(replicas, s.replica(p))
+			s.until("it is open", func() bool { return len(replicas[i].Status()) > 0 })
+		}
+		// reading are the replicas that have learned rows, beside the one that learns.
+		reading := func() (out []*replica) {
+			for _, r := range replicas {
+				if g := r.Status()[0]; !g.Learns && g.Stage.Rows > 0 {
+					out = append(out, r)
+				}
+			}
+			return out
+		}
+		want := map[Standby]int{StandbyWarm: 1, StandbyCold: 0}[kind]
+		s.until("one is the standby", func() bool {
+			n := 0
+			for _, r := range replicas {
+				for _, p := range r.running {
+					if p.turns.second != nil && p.turns.second.Term() != 0 {
+						n++
+					}
+				}
+			}
+			return n == want && len(holders(replicas)) == 1
+		})
+		s.send(300)
+		s.until("all answer", func() bool {
+			return !slices.ContainsFunc(replicas, func(r *replica) bool { return r.live() == "" })
+		})
+		s.acknowledged("p")
+		s.until("the standby reads", func() bool { return len(reading()) == want })
+		first := holders(replicas)[0]
+		next := reading()
+		first.end()
+		replicas = slices.DeleteFunc(replicas, func(r *replica) bool { return r == first })
+		s.until("another learns", func() bool { return len(holders(replicas)) == 1 })
+		if taken := holders(replicas)[0]; kind == StandbyWarm && taken != next[0] {
+			t.Errorf("%s: another than the standby took over", kind)
+		}
+		s.send(300)
+		s.until("who took over has learned", func() bool { return holders(replicas)[0].Status()[0].Stage.Rows >= 300 })
+		s.until("another reads", func() bool { return len(reading()) == want })
+		s.acknowledged("p")
+		s.once(600)
+		for _, r := range replicas {
+			r.end()
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 )
 
@@ -29,19 +30,25 @@ type Pipeline struct {
 	Dead    string        // subject of the dead letters
 	Stage   plugin.Config // Name, Resume, Store, Source, Logger and Clock are set by the engine
 
-	Role  Role          // default RoleAll
-	Lease time.Duration // life of the lease of learning; default 10 s
+	Role    Role          // default RoleAll
+	Lease   time.Duration // life of the lease of learning; default 10 s
+	Standby Standby       // default StandbyWarm
+	// AdoptWithin is how long this replica may answer without knowing that its model is the live one; default 10 s, below
+	// 0: for ever
+	AdoptWithin time.Duration
 
 	Models Models // where models are kept, and how many
 	// The live model is stale when it was not found good for longer; 0: never. WhenStale says what happens then.
 	MaxAge    time.Duration
 	WhenStale WhenStale // default StaleServe
 
-	Stop      Stop          // when too many bad messages halt the pipeline; default never
-	AckWait   time.Duration // default 10 s
-	DoubleAck bool          // acknowledgements are confirmed by the server too
-	Attempts  uint64        // with which a message is a dead letter where the process died each time; default 5, at least 3
-	InFlight  int64         // bytes between pull and acknowledgement; default 256 MiB
+	Stop    Stop          // when too many bad messages halt the pipeline; default never
+	AckWait time.Duration // default 10 s
+	// AckPending is how many messages may be without an acknowledgement, of all replicas together; default 16,384
+	AckPending int
+	DoubleAck  bool   // acknowledgements are confirmed by the server too
+	Attempts   uint64 // with which a message is a dead letter where the process died each time; default 5, at least 3
+	InFlight   int64  // bytes between pull and acknowledgement; default 256 MiB
 }
 
 // minAckWait is the least time after which an acknowledgement is missing; messages are kept alive three times in it.
@@ -56,17 +63,29 @@ func (p Pipeline) withDefaults() (Pipeline, error) {
 	if p.InFlight == 0 {
 		p.InFlight = 256 << 20
 	}
+	if p.AckPending == 0 {
+		p.AckPending = usualPending
+	}
 	if p.Attempts == 0 {
 		p.Attempts = 5
 	}
 	if p.WhenStale == "" {
 		p.WhenStale = StaleServe
 	}
+	if p.Standby == "" {
+		p.Standby = StandbyWarm
+	}
+	if p.AdoptWithin == 0 {
+		p.AdoptWithin = registry.Within
+	}
 	if p.Role == "" {
 		p.Role = RoleAll
 	}
 	p.Stage.Name = p.Name
 	if err := p.checkRole(); err != nil {
+		return p, err
+	}
+	if err := p.checkStandby(); err != nil {
 		return p, err
 	}
 	switch {
@@ -77,6 +96,9 @@ func (p Pipeline) withDefaults() (Pipeline, error) {
 			p.Subject, p.Output, p.Dead)
 	case !slices.Contains([]WhenStale{StaleServe, StaleHold, StalePass}, p.WhenStale):
 		return p, fmt.Errorf("pipeline %s: when stale %q is not one of serve, hold and pass", p.Name, p.WhenStale)
+	case p.AckPending < ackPending || p.AckPending > maxAnswers:
+		return p, fmt.Errorf("pipeline %s: %d messages without an acknowledgement; one process alone holds up to %d, and %d can be looked up",
+			p.Name, p.AckPending, ackPending, maxAnswers)
 	case p.Attempts < 3:
 		return p, fmt.Errorf("pipeline %s: %d attempts are too few: what a process dies of is known from the third on", p.Name,
 			p.Attempts)
@@ -104,10 +126,13 @@ type pipeline struct {
 	counters *counters
 	stage    *plugin.Stage
 	models   *registry.Registry // nil: none are kept
+	instance string             // of this process, no other has it
 	tenure   tenure
-	pinned   atomic.Bool // somebody chose the live model, and it stays
-	bound    string      // the stream that its name was bound to in the store before the start, "" where to none
-	store    string      // what happened to the models of the store before the start, "" where nothing did
+	turns    turns
+	leases   *lease.Bucket // nil: there are none
+	pinned   atomic.Bool   // somebody chose the live model, and it stays
+	bound    string        // the stream that its name was bound to in the store before the start, "" where to none
+	store    string        // what happened to the models of the store before the start, "" where nothing did
 
 	input   jetstream.Stream // nil on core NATS
 	binding binding
@@ -136,8 +161,11 @@ type pipeline struct {
 	halt       halt
 
 	drain     time.Duration
-	told      struct{ unlearned, refused, lost, consumer, owed, lease sparing }
-	access    *access // of the connection's user
+	told      struct{ unlearned, refused, lost, consumer, owed, lease, outdated sparing }
+	access    *access       // of the connection's user
+	contact   *contact      // with its server; nil on core NATS
+	seen      *seen         // the streams, by all pipelines of the engine
+	calm      time.Duration // least time between two looks at what is quiet: the more pipelines, the longer
 	obstacles obstacles
 	sight     atomic.Pointer[sight]              // what the watcher last saw; nil on core NATS
 	again     chan struct{}                      // has the watcher look at once
@@ -146,6 +174,7 @@ type pipeline struct {
 	pressure  *pressure                          // of the engine
 	busy      atomic.Int64                       // when an input was last answered, in nanoseconds
 	draining  atomic.Bool
+	spare     spare
 }
 
 // limits are what the servers accept, beside the connection's own payload limit.
@@ -160,9 +189,15 @@ func (p *pipeline) run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { p.draining.Store(true) })()
 	if p.models != nil {
 		wg.Go(func() { p.models.Follow(ctx, p.adopt) })
+		if p.leases != nil {
+			wg.Go(func() { p.hearStaged(ctx) })
+		}
 	}
 	if p.tenure.Lease != nil {
 		wg.Go(func() { p.tenure.Keep(ctx, p.takeTurn) })
+		if p.turns.second != nil && !p.everyone() {
+			wg.Go(func() { p.keepSecond(ctx) })
+		}
 	}
 	wg.Go(func() { p.tellDeaths(ctx, time.Minute) })
 	if s, err := p.startService(ctx); err != nil {
@@ -185,7 +220,7 @@ func (p *pipeline) run(ctx context.Context) error {
 				"stream", p.Stream)
 			wg.Go(func() { p.learnFrom(ctx, p.learn) })
 		} else {
-			wg.Go(func() { newReader(p, p.learn).run(ctx) })
+			wg.Go(func() { p.learnInTurn(ctx) })
 		}
 	}
 	if p.Role == RoleTrain {

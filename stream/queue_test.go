@@ -40,7 +40,7 @@ func TestQueueDropsOldest(t *testing.T) {
 // known.
 func TestHeld(t *testing.T) {
 	var p pressure
-	h := newHeld(&p)
+	h := newHeld(&p, (&spare{}).share)
 	if p.busy() {
 		t.Error("nothing is held, and something waits")
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/lease"
 )
 
 // replica is an engine of one pipeline, on a connection of its own, beside others of the same pipeline.
@@ -43,6 +44,11 @@ func (s *site) replicaAt(urls string, p Pipeline) *replica {
 	if err != nil {
 		s.Fatal(err)
 	}
+	return s.run(e)
+}
+
+// run runs an engine until the end of the test, or of the replica.
+func (s *site) run(e *Engine) *replica {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx) }()
@@ -52,7 +58,7 @@ func (s *site) replicaAt(urls string, p Pipeline) *replica {
 		if err := <-ended; err != nil {
 			s.Errorf("the replica ended with: %v", err)
 		}
-		nc.Close()
+		e.options.Conn.Close()
 	})
 	s.Cleanup(r.end)
 	return r
@@ -112,4 +118,35 @@ func replicaRounds() int {
 		return 20
 	}
 	return 2
+}
+
+// TestOneCounts: of the replicas of a pipeline the one that learns asks how far behind it is, and the others have no such
+// figure, those of role transform included; when it has ended the next one asks.
+func TestOneCounts(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	of := func(role Role) Pipeline {
+		p := apprentice()
+		p.Role, p.Lease = role, lease.Shortest
+		return p
+	}
+	replicas := []*replica{s.replica(of(RoleAll))}
+	s.until("the first learns", func() bool { return len(holders(replicas)) == 1 })
+	replicas = append(replicas, s.replica(of(RoleAll)), s.replica(of(RoleTransform)))
+	s.send(3) // too few to learn from: nothing is answered
+	counts := func(want ...bool) func() bool {
+		return func() bool {
+			for i, r := range replicas {
+				all := r.Status()
+				if len(all) == 0 || all[0].Report().Lag == nil == want[i] || want[i] && all[0].Lag != 3 {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	s.until("the first counts alone", counts(true, false, false))
+	replicas[0].end()
+	replicas = replicas[1:]
+	s.until("the second counts", counts(true, false))
 }

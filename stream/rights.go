@@ -128,11 +128,12 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 		if !p.Models.None && p.Models.Directory == "" {
 			grant(g.store(p.Name)...)
 			grant(g.lease(p.Name)...)
+			grant(stagedSubject(p.Name))
 			kept++
 		}
 	}
 	if kept > 1 { // one watch for all, whose keys are not in its subject
-		grant(g.request("CONSUMER", "CREATE", "KV_"+registry.Bucket, "*"), g.request("CONSUMER", "CREATE", lease.Stream, "*"))
+		grant(g.request("CONSUMER", "CREATE", "KV_"+registry.Bucket, "*"))
 	}
 	return g.sorted(r)
 }
@@ -159,12 +160,15 @@ func (g *granter) readsModels() []string {
 // lease are the rights to learn while no other replica does.
 func (g *granter) lease(pipeline string) []string {
 	key := "$KV." + lease.Name + "." + pipeline
-	put := key
+	second := "$KV." + lease.Name + "." + standbyKey(pipeline)
+	put, putSecond := key, second
 	if g.api != jetstream.DefaultAPIPrefix {
-		put = g.api + key
+		put, putSecond = g.api+key, g.api+second
 	}
-	return []string{put, g.request("STREAM", "INFO", lease.Stream), g.request("STREAM", "MSG", "GET", lease.Stream),
-		g.request("CONSUMER", "CREATE", lease.Stream, "*", key), g.request("CONSUMER", "DELETE", lease.Stream, "*"),
+	// One watch for all keys does not have them in its subject.
+	return []string{put, putSecond, g.request("STREAM", "INFO", lease.Stream), g.request("STREAM", "MSG", "GET", lease.Stream),
+		g.request("CONSUMER", "CREATE", lease.Stream, "*"), g.request("CONSUMER", "CREATE", lease.Stream, "*", key),
+		g.request("CONSUMER", "DELETE", lease.Stream, "*"),
 		"$JS.FC." + lease.Stream + ".>"}
 }
 
@@ -267,6 +271,9 @@ func (g *granter) setup() Rights {
 		for _, name := range p.names() {
 			r.Publish = append(r.Publish, g.request("STREAM", "INFO", name), g.request("STREAM", "CREATE", name),
 				g.request("STREAM", "UPDATE", name))
+		}
+		if !p.Bucket {
+			r.Publish = append(r.Publish, g.request("INFO"), g.request("CONSUMER", "LIST", p.Name))
 		}
 		r.Publish = append(r.Publish, g.request("STREAM", "NAMES"))
 		if p.Bucket {

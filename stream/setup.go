@@ -26,6 +26,8 @@ type Plan struct {
 	Replicas int      // that it has where it is there; of the buckets of the model store the least
 	Raises   bool     // it is there, is Setup's to change, and has fewer replicas than are asked for
 	Warning  string   // why the death of one server takes it away while others stay, with the cure; "" for nothing
+	Short    string   // why it has not as many consumers as the pipelines need, with the cure; "" for nothing
+	Starved  bool     // nor as many as answer, let alone learn
 
 	ours  bool // Setup made it
 	taken bool // the problem is that another stream takes the subject
@@ -62,6 +64,9 @@ func (s Streams) Setup(ctx context.Context, js jetstream.JetStream, pipelines []
 		return p.plans, err
 	}
 	if err := p.compare(ctx, s.Replicas); err != nil {
+		return p.plans, err
+	}
+	if err := p.consumers(ctx, pipelines); err != nil {
 		return p.plans, err
 	}
 	if !apply || slices.ContainsFunc(p.plans, func(p Plan) bool { return p.Problem != "" }) {

@@ -16,12 +16,14 @@ import (
 // sightEvery is how often the server is asked how the streams of a pipeline stand. sightWait is how long it may take to
 // say so.
 const (
-	sightEvery = 2 * time.Second
-	sightWait  = 5 * time.Second
+	sightEvery  = 2 * time.Second
+	sightOthers = 5 // times as seldom where another replica asks
+	sightWait   = 5 * time.Second
 )
 
 // sight is what was last seen of a pipeline's streams.
 type sight struct {
+	counted  bool      // the lag is known: of the replicas of a pipeline one asks
 	lag      uint64    // messages of the input that are not answered
 	oldest   time.Time // when the oldest of them came, by our clock; zero where there is none
 	obstacle string    // why an input would not be answered, "" where it would
@@ -63,23 +65,30 @@ type watcher struct {
 	first  uint64    // number of the first message after it, 0: not known
 	oldest time.Time // when that came, by our clock
 	blind  bool      // the user may not read single messages
+
+	looked time.Time // when others were last seen to learn, where this replica does not
+	others bool      // they do
 }
 
 // watch looks until ctx is done.
 func (p *pipeline) watch(ctx context.Context) {
 	w := &watcher{pipeline: p, sinks: map[string]string{}}
-	tick := time.NewTicker(sightEvery)
+	tick := time.NewTicker(max(sightEvery, p.calm))
 	defer tick.Stop()
-	for {
-		if p.nc.IsConnected() {
+	for rest := 0; ; rest-- {
+		if rest <= 0 && p.nc.IsConnected() {
 			if s := w.look(ctx); ctx.Err() == nil {
 				p.sight.Store(s)
 				w.tell(s.obstacle)
+				if !s.counted && s.obstacle == "" {
+					rest = sightOthers // the hot path tells what it meets by itself
+				}
 			}
 		}
 		select {
 		case <-tick.C:
 		case <-p.again:
+			rest = 0
 		case <-ctx.Done():
 			return
 		}
@@ -134,8 +143,10 @@ func (w *watcher) look(ctx context.Context) *sight {
 	if before := w.sight.Load(); before != nil {
 		s.lag, s.oldest = before.lag, before.oldest // where they cannot be told now, the last that is known
 	}
-	if err := w.lag(ctx, s); err != nil {
-		note(err.Error())
+	if s.counted = w.counts(ctx); s.counted {
+		if err := w.lag(ctx, s); err != nil {
+			note(err.Error())
+		}
 	}
 	for _, subject := range []string{w.Output, w.Dead} {
 		if err := w.taken(ctx, subject); err != nil {
@@ -152,23 +163,39 @@ func (w *watcher) look(ctx context.Context) *sight {
 	return s
 }
 
+// counts tells whether this replica counts what is not answered: of those of a pipeline the one that learns does.
+func (w *watcher) counts(ctx context.Context) bool {
+	if w.leases == nil || w.Stage.Fixed != nil {
+		return true
+	}
+	if w.tenure.Lease != nil {
+		s := w.tenure.Standing()
+		return s.Term != 0 || s.Holder.Holder == ""
+	}
+	if time.Since(w.looked) > w.leaseLife() {
+		if held, err := w.leases.Held(ctx, w.Name); err == nil {
+			w.looked, w.others = time.Now(), held
+		}
+	}
+	return !w.others
+}
+
 // lag counts the messages of the input that are not answered, and finds the oldest. The error says why none of them
 // would be.
 func (w *watcher) lag(ctx context.Context, s *sight) error {
-	var input jetstream.Stream
 	var c jetstream.Consumer
-	err := w.during(ctx, []string{".STREAM.INFO.", ".CONSUMER.INFO."}, func(ctx context.Context) (err error) {
-		if input, err = w.js.Stream(ctx, w.Stream); err != nil {
+	input, err := w.stream(ctx, w.Stream)
+	if err == nil {
+		err = w.during(ctx, []string{".CONSUMER.INFO."}, func(ctx context.Context) (err error) {
+			c, err = w.js.Consumer(ctx, w.Stream, durable(w.Name))
 			return err
-		}
-		c, err = input.Consumer(ctx, durable(w.Name))
-		return err
-	})
+		})
+	}
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return w.inputGone()
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
-		n, err := w.matching(ctx, input)
+		n, err := w.matching(ctx)
 		if err != nil {
 			return silence(err, "about stream "+w.Stream)
 		}
@@ -184,6 +211,19 @@ func (w *watcher) lag(ctx context.Context, s *sight) error {
 	s.lag = info.NumPending + uint64(info.NumAckPending)
 	s.oldest = w.after(ctx, input, info.AckFloor.Stream, s.lag)
 	return nil
+}
+
+// stream is a stream as one of the pipelines has seen it.
+func (w *watcher) stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	return w.seen.stream(ctx, name, func(ctx context.Context) (s jetstream.Stream, err error) {
+		err = w.access.during(ctx, func(one right) bool {
+			return strings.HasSuffix(one.subject, ".STREAM.INFO."+name)
+		}, func(ctx context.Context) (err error) {
+			s, err = w.js.Stream(ctx, name)
+			return err
+		})
+		return s, err
+	})
 }
 
 // inputGone says that the input stream is not there any more.
@@ -205,7 +245,11 @@ func silence(err error, about string) error {
 }
 
 // matching counts the messages of a stream that are of the pipeline's subject.
-func (w *watcher) matching(ctx context.Context, input jetstream.Stream) (n uint64, err error) {
+func (w *watcher) matching(ctx context.Context) (n uint64, err error) {
+	input, err := w.js.Stream(ctx, w.Stream)
+	if err != nil {
+		return 0, err
+	}
 	info, err := input.Info(ctx, jetstream.WithSubjectFilter(w.Subject))
 	if err != nil {
 		return 0, err
@@ -259,7 +303,7 @@ func (w *watcher) taken(ctx context.Context, subject string) error {
 // sink is the stream that takes a subject: the one of the last look, where it still does.
 func (w *watcher) sink(ctx context.Context, subject string) (*jetstream.StreamInfo, error) {
 	if name := w.sinks[subject]; name != "" {
-		s, err := w.js.Stream(ctx, name)
+		s, err := w.stream(ctx, name)
 		if err == nil && coveredBy(subject, s.CachedInfo().Config.Subjects) {
 			return s.CachedInfo(), nil
 		}
@@ -320,6 +364,14 @@ func full(info *jetstream.StreamInfo, subject string) *fault {
 
 // obstacle is what keeps an input from being answered now, "" where nothing does.
 func (p *pipeline) obstacle() string {
+	if p.contact != nil {
+		if text := p.contact.trouble.Load(); text != nil {
+			return *text
+		}
+	}
+	if text := p.outdated(); text != "" {
+		return text
+	}
 	switch {
 	case !p.nc.IsConnected():
 		return "not connected to the server"

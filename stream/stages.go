@@ -50,6 +50,14 @@ type value struct {
 
 func one(v float64) []value { return []value{{number: v}} }
 
+// counted is a figure of what this replica counts for all.
+func counted(s Status, v float64) []value {
+	if !s.Counted {
+		return nil
+	}
+	return one(v)
+}
+
 func truth(holds bool) float64 {
 	if holds {
 		return 1
@@ -84,10 +92,12 @@ var figures = []figure{
 		prometheus.GaugeValue, func(s Status) []value { return one(float64(s.Term)) }},
 	{describe("embedd_model_revision", "Revision of the model store's pointer that this process lives with."),
 		prometheus.GaugeValue, func(s Status) []value { return one(float64(s.Revision)) }},
-	{describe("embedd_lag_messages", "Input messages that are not answered."), prometheus.GaugeValue,
-		func(s Status) []value { return one(float64(s.Lag)) }},
-	{describe("embedd_lag_seconds", "Age of the oldest input message that is not answered; 0 where there is none."),
-		prometheus.GaugeValue, func(s Status) []value { return one(s.Oldest.Seconds()) }},
+	{describe("embedd_lag_messages", "Input messages that are not answered. Of the replicas of a pipeline one has the series, which learns."),
+		prometheus.GaugeValue, func(s Status) []value { return counted(s, float64(s.Lag)) }},
+	{describe("embedd_lag_seconds", "Age of the oldest input message that is not answered; 0 where there is none. One replica has the series."),
+		prometheus.GaugeValue, func(s Status) []value { return counted(s, s.Oldest.Seconds()) }},
+	{describe("embedd_busy_ratio", "Share of the last ten seconds or so in which there was an input to answer; at 1 the process keeps up no longer."),
+		prometheus.GaugeValue, func(s Status) []value { return one(s.Busy) }},
 	{describe("embedd_fits_total", "Models that were fitted, candidates included."), prometheus.CounterValue,
 		learned(func(s plugin.Status) []value { return one(float64(s.Fits)) })},
 	{describe("embedd_prequential_accuracy",

@@ -3,6 +3,7 @@ package stream
 import (
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/embedd/embedd/plugin"
@@ -14,11 +15,13 @@ type Status struct {
 	State    State
 	Ready    bool          // an input would be answered now, as the configuration says
 	Reason   string        // the state in a sentence; "" where the word says all
+	Counted  bool          // Lag and Oldest are known: of the replicas of a pipeline one asks, which learns
 	Lag      uint64        // messages of the input that are not answered
 	Oldest   time.Duration // age of the oldest of them
 	// what last happened to the input stream that learning had to follow, with the time; "" where nothing did
 	Learning string
-	// what happened to the models of the store before the start: damage, or other features; "" where nothing did
+	// what happened to the models of the store before the start (damage, or other features), and why the model that is live
+	// there does not answer here; "" where nothing did
 	Store  string
 	Role   Role
 	Learns bool   // this process fits; of the replicas of a pipeline that share a lease one does
@@ -27,6 +30,7 @@ type Status struct {
 	// Revision is that of the newest pointer of the model store that this process lives with.
 	Revision uint64
 	Stage    plugin.Status
+	Busy     float64            // share of the last seconds in which there were inputs to answer
 	Age      time.Duration      // since the live model was last found good: made, or judged on a labelled row and kept
 	Stale    bool               // the age is over MaxAge
 	Labels   plugin.LabelStatus // zero where labels come with their rows
@@ -59,8 +63,12 @@ func (p *pipeline) status() Status {
 	s.Role, s.Learns, s.Others, s.Term = p.Role, p.stage.Learns() && p.mayFit(), p.standingText(), p.tenure.term()
 	if p.models != nil {
 		s.Revision = p.models.Revision()
+		if trouble := p.models.Trouble(); trouble != "" {
+			s.Store = strings.TrimPrefix(s.Store+"; "+trouble, "; ")
+		}
 	}
 	s.Age, s.Stale = p.age()
+	s.Busy = p.spare.busy()
 	s.Halted = p.haltReason()
 	s.Parked, s.ParkedBy = p.parked.standing(time.Now())
 	if turn := p.turn.Load(); turn != nil {
@@ -69,17 +77,18 @@ func (p *pipeline) status() Status {
 	if c := p.care.Load(); c != nil {
 		s.SetAside, s.Stopped = int(c.aside.Load()), c.stopped.Load()
 	}
-	s.Lag, s.Oldest = p.lag()
+	s.Lag, s.Oldest, s.Counted = p.lag()
 	s.State, s.Reason = p.state(&s)
 	s.Ready = slices.Contains(readyStates, s.State)
 	return s
 }
 
-// lag is how many inputs are not answered, as was last seen, and how old the oldest of them is.
-func (p *pipeline) lag() (messages uint64, age time.Duration) {
+// lag is how many inputs are not answered, as was last seen, and how old the oldest of them is, where this replica asks.
+func (p *pipeline) lag() (messages uint64, age time.Duration, known bool) {
 	var oldest time.Time
+	known = true
 	if s := p.sight.Load(); s != nil {
-		messages, oldest = s.lag, s.oldest
+		messages, oldest, known = s.lag, s.oldest, s.counted
 	} else if q := p.waiting.Load(); q != nil {
 		first, n := q.first()
 		if messages = uint64(n); n > 0 {
@@ -89,7 +98,7 @@ func (p *pipeline) lag() (messages uint64, age time.Duration) {
 	if !oldest.IsZero() {
 		age = max(0, time.Since(oldest))
 	}
-	return messages, age
+	return messages, age, known
 }
 
 // Report is a status in the form in which it travels.
@@ -99,7 +108,7 @@ type Report struct {
 	Ready    bool         `json:"ready"`
 	State    State        `json:"state"`
 	Reason   string       `json:"reason,omitempty"` // the state in a sentence
-	Lag      Lag          `json:"lag"`
+	Lag      *Lag         `json:"lag"`              // null where another replica asks, the one that learns
 	Model    *ReportModel `json:"model"`            // null before the first
 	Halted   bool         `json:"halted,omitempty"` // too many messages were bad; reason says it
 	Parked   *Parked      `json:"parked,omitempty"` // what cannot leave in any form now
@@ -188,14 +197,17 @@ type Labels struct {
 func (s Status) Report() Report {
 	g := s.Stage
 	r := Report{Pipeline: s.Pipeline, State: s.State, Ready: s.Ready, Reason: s.Reason, Halted: s.Halted != "",
-		Lag: Lag{s.Lag, s.Oldest.Seconds()}, Store: s.Store,
-		Role: s.Role, Learns: s.Learns, Others: s.Others, Term: s.Term, Revision: s.Revision,
+		Store: s.Store,
+		Role:  s.Role, Learns: s.Learns, Others: s.Others, Term: s.Term, Revision: s.Revision,
 		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
 			Dropped: g.Dropped, Overfull: g.Overfull, Sparse: g.Sparse, Far: g.Far, FarRow: g.FarRow,
 			Capped: g.Capped, Clock: g.Clock, Fitting: g.Fitting, Filling: g.Filling,
 			Accuracy: known(g.Accuracy), Chance: known(g.Chance), Candidate: known(g.Candidate),
 			CandidateRows: g.CandidateRows, Evidence: g.Evidence, Alarms: g.Alarms, Fits: g.Fits,
 			LastFitSeconds: g.LastFit.Seconds(), LastFit: g.Note, Input: s.Learning}}
+	if s.Counted {
+		r.Lag = &Lag{s.Lag, s.Oldest.Seconds()}
+	}
 	if s.Parked > 0 {
 		r.Parked = &Parked{s.Parked, s.ParkedBy}
 	}

@@ -34,8 +34,8 @@ type tail struct {
 	told     sparing
 }
 
-func newTail(js jetstream.JetStream, log *slog.Logger) *tail {
-	return &tail{js: js, log: log, window: time.Hour, most: maxPending, sinks: map[string]*sink{}, known: map[*sink]*answers{}}
+func newTail(js jetstream.JetStream, log *slog.Logger, most int) *tail {
+	return &tail{js: js, log: log, window: time.Hour, most: most, sinks: map[string]*sink{}, known: map[*sink]*answers{}}
 }
 
 // sink is the stream that takes a subject.
@@ -139,6 +139,13 @@ func (s *sink) look(ctx context.Context) (jetstream.Stream, error) {
 	}
 	s.name, s.first = name, max(info.State.FirstSeq, 1)
 	return stream, nil
+}
+
+// stream is the name of the one that took the subject when it was last looked at.
+func (s *sink) stream() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.name
 }
 
 // place is behind everything that is known to be stored.

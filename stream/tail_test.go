@@ -34,7 +34,7 @@ func TestAnswerFarBack(t *testing.T) {
 		<-s.js.PublishAsyncComplete()
 	}
 	store(3, 20_000)
-	tail := newTail(s.js, slog.New(slog.DiscardHandler))
+	tail := newTail(s.js, slog.New(slog.DiscardHandler), usualPending)
 	if _, err := tail.add(t.Context(), "out.x"); err != nil {
 		t.Fatal(err)
 	}

@@ -272,6 +272,8 @@ func (d *doctor) daemons(ctx context.Context, nc *nats.Conn, pipelines []stream.
 				f.Level, f.Text = stream.LevelFault, "blocked: "+r.Reason
 			case !r.Ready:
 				f.Level, f.Text = stream.LevelNote, fmt.Sprintf("%s: %s", r.State, r.Reason)
+			case r.Lag == nil:
+				f.Text = fmt.Sprintf("%s, another replica learns", r.State)
 			default:
 				f.Text = fmt.Sprintf("%s, %d messages are not answered", r.State, r.Lag.Messages)
 			}

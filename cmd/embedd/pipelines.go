@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/cmd/embedd/config"
@@ -23,6 +24,14 @@ func replicas(n config.NATS) int {
 	return count
 }
 
+// orNever is a duration of the configuration where 0 stands for never, which the engine has below 0.
+func orNever(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
+}
+
 // defaultStore is where the models of pipelines on core NATS are, beside what the embedded server stores.
 const defaultStore = embeddedStore + "/models"
 
@@ -31,10 +40,11 @@ func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 	var out []stream.Pipeline
 	for _, p := range c.Pipelines {
 		one := stream.Pipeline{
-			Name: p.Name, Role: stream.Role(c.Role), Lease: c.NATS.Lease, Stream: p.Input.Stream, Subject: p.Input.Subject, Labels: p.Input.Labels,
+			Name: p.Name, Role: stream.Role(c.Role), Standby: stream.Standby(c.Standby),
+			Lease: c.NATS.Lease, AdoptWithin: orNever(c.NATS.AdoptWithin), Stream: p.Input.Stream, Subject: p.Input.Subject, Labels: p.Input.Labels,
 			Output: p.Output.Subject, Dead: p.Output.Dead,
 			Stop:    stream.Stop{Bad: p.Limits.Bad, Of: p.Limits.BadOf},
-			AckWait: c.NATS.AckWait, InFlight: p.Limits.InFlight, Attempts: uint64(p.Input.Attempts),
+			AckWait: c.NATS.AckWait, AckPending: c.NATS.AckPending, InFlight: p.Limits.InFlight, Attempts: uint64(p.Input.Attempts),
 			DoubleAck: p.Input.DoubleAck,
 			Models: stream.Models{Limit: p.Limits.Model, Replicas: replicas(c.NATS), Strict: p.Model.Damaged == "stop",
 				Keep: registry.Keep{Versions: p.Model.Keep.Versions, Age: p.Model.Keep.Age}},

@@ -101,13 +101,17 @@ func printPlans(out *output, n config.NATS, plans []stream.Plan) error {
 	return nil
 }
 
-// warningOf says that there are fewer replicas than there should be.
+// warningOf says that there are fewer replicas, or consumers, than there should be.
 func warningOf(n config.NATS, p stream.Plan) string {
+	text := p.Warning
 	if p.Raises {
-		return fmt.Sprintf("%s has %d replicas of the %d that are asked for; `embedd setup --apply --replicas %d` raises it",
+		text = fmt.Sprintf("%s has %d replicas of the %d that are asked for; `embedd setup --apply --replicas %d` raises it",
 			p.Name, p.Replicas, replicas(n), replicas(n))
 	}
-	return p.Warning
+	if text != "" && p.Short != "" {
+		text += "; "
+	}
+	return text + p.Short
 }
 
 func planText(n config.NATS, p stream.Plan) string {

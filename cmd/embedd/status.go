@@ -71,7 +71,7 @@ func printReports(out *output, reports []stream.Report) error {
 		if r.Reason != "" {
 			state += ": " + r.Reason
 		}
-		if r.Lag.Messages > 0 {
+		if r.Lag != nil && r.Lag.Messages > 0 {
 			lag = fmt.Sprintf("%d, oldest %v", r.Lag.Messages, time.Duration(r.Lag.Seconds)*time.Second)
 		}
 		if r.Parked != nil && r.State != stream.StateParked {

@@ -9,14 +9,19 @@ import (
 	"time"
 )
 
+// Usual is the life of a lease where none is given.
+const Usual = 10 * time.Second
+
 // Shortest is the shortest life of a lease: the server ends keys to the second.
 const Shortest = 2 * time.Second
 
 // Options say how a lease is held.
 type Options struct {
-	Key    string
-	Claim  Claim
-	Life   time.Duration // default 10 s
+	Key   string
+	Claim Claim
+	Life  time.Duration // default 10 s
+	// Behind tells whether another that waits is to have it first: then one that nobody holds is left for that. nil: none is
+	Behind func() bool
 	Logger *slog.Logger
 }
 
@@ -46,7 +51,7 @@ type Standing struct {
 // Of is a replica's place at a lease. It asks nothing.
 func (b *Bucket) Of(o Options) *Lease {
 	if o.Life == 0 {
-		o.Life = 10 * time.Second
+		o.Life = Usual
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -103,6 +108,9 @@ func (l *Lease) look(ctx context.Context) error {
 		return nil
 	default:
 		l.lost(Claim{})
+		if l.options.Behind != nil && l.options.Behind() {
+			return nil
+		}
 	}
 	sent := time.Now()
 	next, err := l.bucket.write(ctx, l.options.Key, &l.options.Claim, e.revision, l.options.Life)
@@ -191,6 +199,12 @@ func (l *Lease) Keep(ctx context.Context, changed func(ctx context.Context, term
 			terms <- term
 		}
 	}
+}
+
+// Held asks the leader whether anybody holds a lease.
+func (b *Bucket) Held(ctx context.Context, key string) (bool, error) {
+	e, err := b.read(ctx, key)
+	return e.claim != nil, err
 }
 
 // Holds asks the leader whether this replica holds the lease.

@@ -253,6 +253,15 @@ func (d *directory) wait(ctx context.Context, pipeline string, revision uint64) 
 	}
 }
 
+func (d *directory) last(_ context.Context, pipeline string) (uint64, time.Time, error) {
+	begin := time.Now()
+	revisions, err := d.revisions(pipeline)
+	if err != nil || len(revisions) == 0 {
+		return 0, begin, err
+	}
+	return revisions[len(revisions)-1], begin, nil
+}
+
 func (d *directory) made(context.Context) (time.Time, error) { return time.Time{}, nil }
 
 func (d *directory) most() int { return maxPointer }

@@ -8,6 +8,8 @@ var (
 	ErrMissing = errors.New("the store has no such model")
 	// ErrDamaged is returned where a pointer or a model is there and cannot be read.
 	ErrDamaged = errors.New("the model store is damaged")
+	// ErrNewer is returned where a pointer is of a form that a newer embedd writes.
+	ErrNewer = errors.New("the model store is of a newer embedd")
 	// ErrPinned is returned by [Registry.Save] while a version is pinned: nothing else goes live.
 	ErrPinned = errors.New("a version is pinned")
 	// ErrNotPinned is returned by [Registry.Unpin] where no version is pinned.

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -48,6 +49,9 @@ type jetStream struct {
 	bytes    jetstream.Stream // of the object store
 	// remake makes the buckets again where somebody deleted them; nil where who asks may not make them.
 	remake func(ctx context.Context) error
+
+	mu    sync.Mutex
+	asked *question // the newest
 }
 
 // JetStream is the store of a server, as it is: where the server keeps no models it is ErrMissing.
@@ -72,7 +76,8 @@ func jetStreamOf(ctx context.Context, js jetstream.JetStream, objects jetstream.
 		return nil, fmt.Errorf("opening the model store (object store %s): %w", Bucket, err)
 	}
 	changes := watch.Of(pointers, slog.New(slog.DiscardHandler))
-	return &jetStream{js, js.Conn(), objects, pointers, changes, bytes, remake}, nil
+	return &jetStream{js: js, conn: js.Conn(), objects: objects, pointers: pointers, changes: changes, bytes: bytes,
+		remake: remake}, nil
 }
 
 // MakeJetStream is MakeReplicated with one replica.
@@ -368,6 +373,47 @@ func (s *jetStream) watch(pipeline string) (func(context.Context, uint64) error,
 		key.Await(ctx, revision)
 		return nil
 	}, key.Leave
+}
+
+// question is how far the stream of pointers is, asked once for all pipelines of a process.
+type question struct {
+	begin time.Time
+	done  chan struct{}
+	last  uint64
+	err   error
+}
+
+func (s *jetStream) last(ctx context.Context, _ string) (uint64, time.Time, error) {
+	s.mu.Lock()
+	q := s.asked
+	if mine := q == nil || time.Since(q.begin) > time.Second; mine {
+		q = &question{begin: time.Now(), done: make(chan struct{})}
+		s.asked = q
+		s.mu.Unlock()
+		q.last, q.err = s.lastNow(ctx)
+		close(q.done)
+		return q.last, q.begin, q.err
+	}
+	s.mu.Unlock()
+	select {
+	case <-q.done:
+		return q.last, q.begin, q.err
+	case <-ctx.Done():
+		return 0, time.Time{}, ctx.Err()
+	}
+}
+
+func (s *jetStream) lastNow(ctx context.Context) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, readWait)
+	defer cancel()
+	stream, err := s.js.Stream(ctx, pointerStream)
+	if absent(err) {
+		return 0, nil // load makes it again
+	}
+	if err != nil {
+		return 0, err
+	}
+	return stream.CachedInfo().State.LastSeq, nil
 }
 
 func (s *jetStream) made(ctx context.Context) (time.Time, error) {

@@ -113,7 +113,7 @@ func parse(value []byte) (*Pointer, error) {
 	}
 	switch {
 	case head.Format > Format:
-		return nil, fmt.Errorf("the model store is of format %d and this embedd writes %d; use a newer embedd",
+		return nil, fmt.Errorf("%w: it has format %d and this one writes %d; use a newer embedd", ErrNewer,
 			head.Format, Format)
 	case head.Format == 1:
 		var old first

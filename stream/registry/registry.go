@@ -33,7 +33,14 @@ type Options struct {
 	// Term is the term of the lease that this process holds, 0 where it holds none: then it stores nothing. nil: there
 	// are no leases, and all who learn store.
 	Term func() uint64
+	// Stage is called with a version that is stored and about to go live, for replicas to have it by then; nil: not.
+	Stage func(ctx context.Context, version string)
+	// Within is how long who follows may not know what is live; default 10 s. It asks four times as often.
+	Within time.Duration
 }
+
+// Within is the default of Options.Within.
+const Within = 10 * time.Second
 
 // Registry is what a store holds of one pipeline. Its methods may be called from many goroutines.
 type Registry struct {
@@ -44,15 +51,27 @@ type Registry struct {
 	// saving is held while a model is written, and while what others chose is taken over: what this process makes live
 	// by itself is not news to it.
 	saving   sync.Mutex
-	known    choice // what this process lives with
-	offered  choice // what it was offered last and did not take
-	term     uint64 // of the newest pointer that was followed, or written here
+	known    choice                 // what this process lives with; see lives
+	now      atomic.Pointer[choice] // known, for who does not wait for a model to be stored
+	offered  choice                 // what it was offered last and did not take
+	term     uint64                 // of the newest pointer that was followed, or written here
 	made     time.Time
+	epoch    int // of what this process lives with
 	revision atomic.Uint64
+	reached  atomic.Int64 // see Reached, in nanoseconds
+	trouble  atomic.Pointer[string]
+	fetched  atomic.Pointer[fetched] // before it goes live
+	origin   atomic.Pointer[fetched] // the first model of the epoch
 }
 
 // Revision is that of the newest pointer that this process lives with.
 func (r *Registry) Revision() uint64 { return r.revision.Load() }
+
+// lives notes what this process lives with.
+func (r *Registry) lives(with choice) {
+	r.known = with
+	r.now.Store(&with)
+}
 
 // choice is what a follower has to follow.
 type choice struct{ live, pin string }
@@ -71,6 +90,9 @@ func Of(s Store, pipeline string, o Options) *Registry {
 	}
 	if o.Keep.Versions == 0 {
 		o.Keep.Versions = 20
+	}
+	if o.Within == 0 {
+		o.Within = Within
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -106,7 +128,7 @@ func (r *Registry) read(ctx context.Context) (*Pointer, uint64, error) {
 		return p, revision, nil
 	}
 	if err != nil && !errors.Is(err, ErrDamaged) {
-		return nil, 0, fmt.Errorf("the pointer to the models of %s (%s, revision %d): %w", r.pipeline, r.store,
+		return nil, revision, fmt.Errorf("the pointer to the models of %s (%s, revision %d): %w", r.pipeline, r.store,
 			revision,
 			err)
 	}
@@ -236,6 +258,7 @@ type Choice struct {
 func (r *Registry) Live(ctx context.Context) (*Choice, error) {
 	r.saving.Lock()
 	defer r.saving.Unlock()
+	begin := time.Now()
 	p, revision, err := r.read(ctx)
 	if err != nil {
 		return nil, err
@@ -261,8 +284,13 @@ func (r *Registry) Live(ctx context.Context) (*Choice, error) {
 	if r.made, err = r.store.made(ctx); err != nil {
 		return nil, fmt.Errorf("asking when the model store was made (%s): %w", r.store, err)
 	}
-	r.known, r.term = choice{p.Live, p.Pin}, p.Term
+	r.lives(choice{p.Live, p.Pin})
+	r.term = p.Term
 	r.revision.Store(max(revision, r.revision.Load()))
+	r.reach(begin)
+	if c.Live != nil {
+		r.epoch = c.Live.Epoch
+	}
 	c.New, c.Damage, c.Stream = isNew, damage, p.Stream
 	return c, nil
 }
@@ -297,7 +325,7 @@ func (r *Registry) Retire(ctx context.Context) error {
 		return nil
 	})
 	if err == nil {
-		r.known = choice{}
+		r.lives(choice{})
 	}
 	return err
 }
@@ -321,7 +349,9 @@ func (r *Registry) choiceOf(ctx context.Context, p *Pointer) (*Choice, error) {
 	}
 	if origin := p.originOf(v); origin != nil {
 		// Without it the epoch is judged from this model on: that is no reason not to start.
-		if l.Origin, err = r.get(ctx, *origin); err != nil {
+		if l.Origin, err = r.get(ctx, *origin); err == nil {
+			r.origin.Store(&fetched{origin.Name, l.Origin})
+		} else {
 			r.options.Logger.Warn("the first model of the epoch cannot be read; the epoch is judged from the live one on",
 				"error", err)
 		}
@@ -351,6 +381,9 @@ func (r *Registry) noVersion(p *Pointer, name string) error {
 
 // get reads a version as a start does.
 func (r *Registry) get(ctx context.Context, v Version) (*model.Model, error) {
+	if m := r.kept(v); m != nil {
+		return m, nil
+	}
 	// A limit that was lowered since does not lock out what was stored before.
 	m, err := read(ctx, r.store, r.pipeline, v.Name, max(r.options.Limit, v.Size))
 	if err != nil {

@@ -30,7 +30,10 @@ func (r *Registry) Save(ctx context.Context, release *plugin.Release) (string, e
 		return "", err
 	}
 	killpoint.Here(killpoint.Written)
-	now := r.options.Clock()
+	if r.options.Stage != nil {
+		r.options.Stage(ctx, name)
+	}
+	now, begin := r.options.Clock(), time.Now()
 	var gone []string
 	_, err = r.update(ctx, func(p *Pointer) error {
 		if p.Find(name) != nil {
@@ -63,7 +66,9 @@ func (r *Registry) Save(ctx context.Context, release *plugin.Release) (string, e
 		return "", fmt.Errorf("making model %s the live one: %w", name, err)
 	}
 	killpoint.Here(killpoint.Pointed)
-	r.known = choice{live: name}
+	r.lives(choice{live: name})
+	r.epoch = release.Epoch
+	r.reach(begin)
 	r.discard(ctx, gone)
 	return name, nil
 }

@@ -31,6 +31,8 @@ type Store interface {
 	// watch begins to look for changes of a pointer. wait returns when the revision may be another, or after a while
 	// without a change; leave ends it.
 	watch(pipeline string) (wait func(ctx context.Context, revision uint64) error, leave func())
+	// last is a number that is another after each write of the pointer, and when it was asked for, a second ago at most.
+	last(ctx context.Context, pipeline string) (number uint64, at time.Time, err error)
 	// most is how many bytes a pointer may take.
 	most() int
 

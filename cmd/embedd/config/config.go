@@ -19,6 +19,7 @@ import (
 // Config is a checked configuration. It is plain data: nothing is opened, and it may be copied.
 type Config struct {
 	Role      string // all, transform or train
+	Standby   string // warm or cold
 	NATS      NATS
 	HTTP      HTTP
 	Memory    int64      // bytes that the process may take; 0: what its pipelines' limits come to
@@ -36,8 +37,10 @@ type NATS struct {
 	TLS         TLS
 	Wait        time.Duration // for the first connection
 	AckWait     time.Duration // of the durable consumers
+	AckPending  int
 	Replicas    string        // auto or a number
 	Lease       time.Duration // of learning, where several daemons run one pipeline
+	AdoptWithin time.Duration // 0: never
 	Streams     Streams
 }
 

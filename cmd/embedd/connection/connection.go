@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -30,6 +31,7 @@ type Conn struct {
 	closed chan struct{}
 
 	mu     sync.Mutex
+	way    net.Conn // to the server, as it was made last
 	down   outage
 	denied []string             // what the server denied, the last of them last
 	told   map[string]time.Time // when a report of the client was logged
@@ -107,6 +109,18 @@ func (c *Conn) Address() string {
 // Ended is closed when the connection has ended and will not come back: by Close, or by what no further attempt can
 // mend.
 func (c *Conn) Ended() <-chan struct{} { return c.closed }
+
+// Leave ends the way to the server, and the client makes one to another of those that it knows. It waits for nothing: a
+// server that takes nothing that is written to it holds the client itself up.
+func (c *Conn) Leave() error {
+	c.mu.Lock()
+	way := c.way
+	c.mu.Unlock()
+	if way == nil {
+		return nil // a server in this process
+	}
+	return way.Close()
+}
 
 // nc is the client's connection, nil before the first connect has returned.
 func (c *Conn) nc() *nats.Conn {

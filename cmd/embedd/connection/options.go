@@ -25,12 +25,10 @@ func (c *Conn) options() ([]nats.Option, error) {
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.failed(err) }),
 		nats.ErrorHandler(c.reported),
 		nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
+		nats.SetCustomDialer(&dialer{t.proxy, c}),
 	}
 	if t.inbox != "" {
 		options = append(options, nats.CustomInboxPrefix(t.inbox))
-	}
-	if t.proxy != "" {
-		options = append(options, nats.SetCustomDialer(dialer{t.proxy}))
 	}
 	if t.tls.CA != "" {
 		options = append(options, nats.RootCAs(t.tls.CA))

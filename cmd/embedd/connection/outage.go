@@ -97,10 +97,12 @@ func (c *Conn) Trouble() string {
 	c.mu.Lock()
 	d := c.down
 	c.mu.Unlock()
-	switch {
-	case c.IsClosed():
+	select {
+	case <-c.closed: // not the client, whose lock one that hangs can hold
 		return fmt.Sprintf("the connection to %s has ended: %v", c.target.where, c.LastError())
-	case d.since.IsZero():
+	default:
+	}
+	if d.since.IsZero() {
 		return ""
 	}
 	text := fmt.Sprintf("not connected since %s; trying for ever", d.since.UTC().Format(time.RFC3339))

@@ -83,10 +83,26 @@ func (t target) identity() (config.Identity, config.Login, error) {
 	return id, l, err
 }
 
-// dialer goes through a SOCKS proxy.
-type dialer struct{ proxy string }
+// dialer goes through a SOCKS proxy, where there is one, and keeps the way that it has made last, for Leave.
+type dialer struct {
+	proxy string
+	conn  *Conn
+}
 
-func (d dialer) Dial(network, address string) (net.Conn, error) {
+func (d *dialer) Dial(network, address string) (way net.Conn, err error) {
+	if way, err = d.dial(network, address); err != nil {
+		return nil, err
+	}
+	d.conn.mu.Lock()
+	defer d.conn.mu.Unlock()
+	d.conn.way = way
+	return way, nil
+}
+
+func (d *dialer) dial(network, address string) (net.Conn, error) {
+	if d.proxy == "" {
+		return net.DialTimeout(network, address, nats.DefaultTimeout)
+	}
 	u, err := url.Parse(d.proxy)
 	if err != nil {
 		return nil, errors.New("the context's socks_proxy is not a URL")

@@ -1,0 +1,40 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// An epoch that is over must not go on at a replica that does not hear of it. So one that does not know what is live for
+// AdoptWithin takes no more inputs, and gives back those that it has taken; others answer them.
+
+// outdated says why this replica may not answer, "" where it may.
+func (p *pipeline) outdated() string {
+	if p.models == nil || p.leases == nil || p.AdoptWithin < 0 {
+		return ""
+	}
+	reached := p.models.Reached()
+	if time.Since(reached) <= p.AdoptWithin {
+		return ""
+	}
+	text := fmt.Sprintf("the model store has not said since %s which model is live (nats.adopt_within is %v): nothing is taken meanwhile",
+		stamp(reached), p.AdoptWithin)
+	if trouble := p.models.Trouble(); trouble != "" {
+		text += "; " + trouble
+	}
+	return text
+}
+
+// awaitCurrent waits while this replica may not answer; false where ctx is done first.
+func (p *pipeline) awaitCurrent(ctx context.Context) bool {
+	for why := p.outdated(); why != ""; why = p.outdated() {
+		p.told.outdated.warn(p.log, "nothing is answered here", "reason", why)
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}

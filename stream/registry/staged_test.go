@@ -1,0 +1,219 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestFetch: who fetched a version before it is live needs no more of the store than the pointer.
+func TestFetch(t *testing.T) {
+	eachStore(t, func(t *testing.T, s Store) {
+		follower := Of(s, "digits", Options{})
+		staged := 0
+		r := Of(s, "digits", Options{Stage: func(ctx context.Context, version string) {
+			staged++
+			if p, err := follower.Pointer(ctx); err != nil || p.Live == version {
+				t.Errorf("while %s is staged, %s is live: %v", version, p.Live, err)
+			}
+			if err := follower.Fetch(ctx, version); err != nil {
+				t.Error(err)
+			}
+		}})
+		a := save(t, r, 1, "")
+		b := save(t, r, 2, a)
+		if err := s.remove(t.Context(), "digits", b); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if _, err := follower.CatchUp(t.Context(), func(c *Choice) error { got = c.Live.Version; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if staged != 2 || got != b {
+			t.Errorf("%d versions were staged, and the follower took %q, want %s", staged, got, b)
+		}
+		if err := follower.Fetch(t.Context(), "other-1-01234567"); err == nil {
+			t.Error("a version of another pipeline is fetched")
+		}
+		short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		if err := follower.Fetch(short, "digits-9-01234567"); err == nil {
+			t.Error("a version that is not there is fetched")
+		}
+	})
+}
+
+// TestReached: who follows knows at every moment that what it lives with is live, or since when it does not.
+func TestReached(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, s Store) {
+		r, other := Of(s, "digits", Options{Within: 100 * time.Millisecond}), Of(s, "digits", Options{})
+		begin := time.Now()
+		if _, err := r.Live(t.Context()); err != nil || r.Reached().Before(begin) {
+			t.Fatalf("reached %v before %v: %v", r.Reached(), begin, err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer stop()
+		may := make(chan bool, 1)
+		wg.Go(func() {
+			r.Follow(ctx, func(c *Choice) error {
+				if c.Live.Epoch == 1 {
+					return nil
+				}
+				select {
+				case <-may:
+					return nil
+				default:
+					return ErrDim // as what cannot be taken
+				}
+			})
+		})
+		later := func(why string) {
+			t.Helper()
+			asked := time.Now()
+			for end := time.Now().Add(time.Minute); r.Reached().Before(asked); time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("%s: reached %v ago", why, time.Since(r.Reached()))
+				}
+			}
+		}
+		later("nothing is there")
+		a := save(t, other, 1, "")
+		later("the first")
+		later("nothing happens")
+		next := release(t, 2, a)
+		next.Epoch, next.NewEpoch = 2, true
+		b, err := other.Save(t.Context(), next)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(time.Minute); r.Trouble() == ""; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("what cannot be taken is no trouble")
+			}
+		}
+		stood := r.Reached()
+		time.Sleep(2 * r.options.Within)
+		if now := r.Reached(); !now.Equal(stood) {
+			t.Errorf("an epoch that is not followed is reached, %v later", now.Sub(stood))
+		}
+		if text := r.Trouble(); !strings.Contains(text, b) {
+			t.Errorf("trouble %q does not name %s", text, b)
+		}
+		may <- true
+		if _, err := other.Pin(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		later("the new epoch")
+		if text := r.Trouble(); text != "" {
+			t.Errorf("trouble %q", text)
+		}
+	})
+}
+
+// TestCannotFollow: a pointer of a newer form, a digest that is not the model's and a model that is missing leave the live
+// model where it is; the reason is logged once and shown.
+func TestCannotFollow(t *testing.T) {
+	eachStore(t, func(t *testing.T, s Store) {
+		for name, c := range map[string]struct {
+			spoil func(p *Pointer)
+			want  string
+		}{
+			"newer":   {func(p *Pointer) { p.Format = Format + 1 }, "use a newer embedd"},
+			"digest":  {func(p *Pointer) { p.Versions[1].Digest = strings.Repeat("0", 64) }, "its pointer says 0000000000000000"},
+			"missing": {func(p *Pointer) { _ = s.remove(t.Context(), "missing", p.Live) }, "has no model"},
+		} {
+			var says strings.Builder
+			r, other := Of(s, name, Options{Logger: slog.New(slog.NewTextHandler(&says, nil))}), Of(s, name, Options{})
+			a := save(t, other, 1, "")
+			adopted := ""
+			look := func() {
+				t.Helper()
+				if _, err := r.CatchUp(t.Context(), func(c *Choice) error { adopted = c.Live.Version; return nil }); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+			}
+			look()
+			save(t, other, 2, a)
+			p, revision, err := other.read(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.spoil(p)
+			value, err := json.Marshal(p)
+			if err == nil {
+				_, err = s.swap(t.Context(), name, value, revision)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			look()
+			look()
+			if n := strings.Count(says.String(), c.want); adopted != a || n != 1 || !strings.Contains(r.Trouble(), c.want) {
+				t.Errorf("%s: %s is live, it is said %d times: %q; %s", name, adopted, n, r.Trouble(), says.String())
+			}
+			if since := time.Since(r.Reached()); since > time.Minute {
+				t.Errorf("%s: the store was not reached for %v", name, since)
+			}
+		}
+	})
+}
+
+// TestPinHolds: while one learns and stores as fast as it can, another pins a version, and it stays live until it is
+// unpinned; a hundred times.
+func TestPinHolds(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, s Store) {
+		r, other := Of(s, "digits", Options{Keep: Keep{Versions: 5}}), Of(s, "digits", Options{})
+		save(t, r, 1, "")
+		one := release(t, 2, "")
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer stop()
+		tries := make(chan error)
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				p, err := r.Pointer(ctx)
+				if err == nil {
+					next := *one
+					next.Parent = p.Live
+					_, err = r.Save(ctx, &next)
+				}
+				select {
+				case tries <- err:
+				case <-ctx.Done():
+				}
+			}
+		})
+		refused := 0
+		for round := range 100 {
+			<-tries
+			p, err := other.Pin(t.Context(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			version := p.Live
+			for range 2 { // one may have begun before
+				if err := <-tries; err != nil {
+					refused++
+				}
+			}
+			if p, err = other.Pointer(t.Context()); err != nil || p.Live != version || p.Pin != version {
+				t.Fatalf("round %d: %s was pinned, %s is live and %q pinned: %v", round, version, p.Live, p.Pin, err)
+			}
+			if _, err := other.Unpin(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if refused < 100 {
+			t.Errorf("%d of 200 models were refused while a version was pinned", refused)
+		}
+	})
+}

@@ -1,0 +1,149 @@
+package stream
+
+import (
+	"log/slog"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/lease"
+	"github.com/embedd/embedd/stream/registry"
+)
+
+// epochs are those that the outputs name, in the order in which the outputs are stored, from the n-th on.
+func (s *site) epochs(n int) (out []string) {
+	s.Helper()
+	for _, msg := range s.stored("out", "out.x", -1)[n:] {
+		out = append(out, msg.Header.Get(wire.HeaderEpoch))
+	}
+	return out
+}
+
+// TestStaged: four replicas; a version that goes live is fetched by the others before the pointer moves, and once they
+// have followed a change of the epoch no output is of the one before.
+func TestStaged(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	log := &lines{}
+	s.log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	var replicas []*replica
+	for i := range 4 {
+		p := apprentice()
+		p.Lease = lease.Shortest
+		if i == 3 {
+			p.Role = RoleTransform
+		}
+		replicas = append(replicas, s.replica(p))
+		s.until("it is open", func() bool { return len(replicas[i].Status()) > 0 })
+	}
+	s.send(300)
+	same := func(version string) func() bool {
+		return func() bool {
+			for _, r := range replicas {
+				if v := r.live(); v == "" || version != "" && v != version {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	s.until("all answer", same(""))
+	s.until("a version was staged", func() bool { return len(log.with("a version is staged")) > 0 })
+	// The model of a new epoch, and back and forth between the two.
+	store, err := registry.JetStream(t.Context(), s.js)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := registry.Of(store, "p", registry.Options{})
+	s.acknowledged("p")
+	var first, second string
+	s.until("a model of a new epoch is stored", func() bool { // unless what was live is another meanwhile
+		p, err := other.Pointer(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		first = p.Live
+		m, err := other.Model(t.Context(), first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err = other.Save(t.Context(), &plugin.Release{Model: m, Epoch: 7, NewEpoch: true, Parent: first,
+			Score: math.NaN(), LiveScore: math.NaN()})
+		return err == nil
+	})
+	epochs := map[string]string{first: "1", second: "7"}
+	changes := 0
+	for round := range 6 {
+		version := []string{second, first}[round%2]
+		if _, err := other.Pin(t.Context(), version); err != nil {
+			t.Fatal(err)
+		}
+		s.send(40) // while they follow
+		s.until("all follow", same(version))
+		s.acknowledged("p")
+		before := len(s.epochs(0))
+		s.send(40)
+		s.acknowledged("p")
+		for i, e := range s.epochs(before) {
+			if e != epochs[version] {
+				t.Fatalf("round %d: output %d after all have followed is of epoch %s, want %s", round, i, e, epochs[version])
+			}
+		}
+	}
+	last := ""
+	for _, e := range s.epochs(0) {
+		if e != last && last != "" {
+			changes++
+		}
+		last = e
+	}
+	t.Logf("%d changes of the epoch in the outputs for 6 of the pointer", changes)
+	s.once(s.sent)
+}
+
+// TestOutdated: a replica that does not know what is live answers no more, says so, gives back what it has taken, and
+// goes on once it knows.
+func TestOutdated(t *testing.T) {
+	t.Parallel()
+	s := &site{T: t, options: server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,
+		StoreDir: t.TempDir(), NoAuthUser: "test", Users: users(nil)}}
+	s.start()
+	t.Cleanup(s.stop)
+	s.js = s.dial()
+	for _, name := range []string{"in", "out"} {
+		s.make(jetstream.StreamConfig{Name: name})
+	}
+	p := apprentice()
+	p.Role, p.Lease, p.AdoptWithin = RoleAll, lease.Shortest, 2*time.Second
+	nc, err := nats.Connect(s.server.ClientURL(), nats.UserInfo("embedd", "secret"), nats.MaxReconnects(-1),
+		nats.ReconnectWait(50*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := New(Options{Conn: nc, Pipelines: []Pipeline{p}, Wait: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := s.run(e)
+	s.send(300)
+	s.until("it answers", func() bool { return one.live() != "" })
+	s.acknowledged("p")
+	s.once(300)
+	s.grant(denied("$JS.API.STREAM.INFO.KV_EMBEDD_MODELS", "$JS.API.STREAM.MSG.GET.KV_EMBEDD_MODELS"))
+	s.stands(e, StateBlocked, false, "the model store has not said since", "nats.adopt_within is 2s")
+	s.send(50)
+	time.Sleep(time.Second)
+	if n := len(s.sources()); n > 300 {
+		t.Errorf("%d inputs were answered with a model that may be out of date", n-300)
+	}
+	s.grant(nil)
+	s.acknowledged("p")
+	s.once(350)
+	s.stands(e, StateReady, true)
+}
