@@ -207,12 +207,17 @@ func (e *Engine) mayPass(err error) bool {
 }
 
 // open binds what a pipeline needs and makes its stage.
-func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *access, c Pipeline) (*pipeline, error) {
+func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *access, c Pipeline) (_ *pipeline, err error) {
 	p := &pipeline{Pipeline: c, instance: nats.NewInbox(), turns: newTurns(), seen: e.seen,
 		calm: time.Duration(len(e.options.Pipelines)) * calmFor, nc: e.options.Conn, js: js, metrics: e.metrics, log: e.log.With("pipeline", c.Name),
 		halt: halt{stop: c.Stop}, access: access, drain: e.drain, again: make(chan struct{}, 1), noting: make(chan struct{}, 1),
 		pressure: &e.pressure}
 	p.busy.Store(time.Now().UnixNano())
+	defer func() {
+		if err != nil {
+			p.giveUp() // a lease that was asked for would keep the next one from learning for its life
+		}
+	}()
 	if c.Stream != "" {
 		if err := p.bind(ctx); err != nil {
 			return nil, err
@@ -281,7 +286,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *acces
 }
 
 // resume opens the store and takes the live model from it, and the lease of learning where nobody has it.
-func (e *Engine) resume(ctx context.Context, p *pipeline) (err error) {
+func (e *Engine) resume(ctx context.Context, p *pipeline) error {
 	store, err := e.openStore(ctx, p)
 	if err != nil {
 		return err
@@ -314,11 +319,6 @@ func (e *Engine) resume(ctx context.Context, p *pipeline) (err error) {
 		if err := p.apply(ctx, bucket); err != nil {
 			return err
 		}
-		defer func() {
-			if err != nil {
-				p.giveUp()
-			}
-		}()
 	}
 	if p.tenure.Lease != nil && p.tenure.Term() != 0 {
 		// What a former holder stores until then is followed as any other model.

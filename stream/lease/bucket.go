@@ -152,8 +152,20 @@ func (b *Bucket) write(ctx context.Context, key string, c *Claim, revision uint6
 	}
 	msg := nats.NewMsg(b.prefix + subject(key))
 	msg.Data = value
-	ack, err := b.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(revision),
-		jetstream.WithMsgTTL(life))
+	return b.put(ctx, msg, revision, jetstream.WithMsgTTL(life))
+}
+
+// remove ends a lease that is still at a revision.
+func (b *Bucket) remove(ctx context.Context, key string, revision uint64) error {
+	msg := nats.NewMsg(b.prefix + subject(key))
+	msg.Header.Set("KV-Operation", "DEL")
+	_, err := b.put(ctx, msg, revision)
+	return err
+}
+
+// put stores a message where its subject still is at a revision.
+func (b *Bucket) put(ctx context.Context, msg *nats.Msg, revision uint64, options ...jetstream.PublishOpt) (uint64, error) {
+	ack, err := b.js.PublishMsg(ctx, msg, append(options, jetstream.WithExpectLastSequencePerSubject(revision))...)
 	var api *jetstream.APIError
 	if errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
 		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
@@ -163,9 +175,4 @@ func (b *Bucket) write(ctx context.Context, key string, c *Claim, revision uint6
 		return 0, err
 	}
 	return ack.Sequence, nil
-}
-
-// remove ends a lease that is still at a revision.
-func (b *Bucket) remove(ctx context.Context, key string, revision uint64) error {
-	return b.kv.Delete(ctx, key, jetstream.LastRevision(revision))
 }

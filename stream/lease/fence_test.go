@@ -125,7 +125,8 @@ type writers struct {
 	lost     int // pointers that replace another than the one before
 }
 
-func newWriters(t *testing.T, how string) *writers {
+// serve starts a server and says where it is.
+func serve(t *testing.T) string {
 	t.Helper()
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,
 		StoreDir: t.TempDir()})
@@ -137,7 +138,13 @@ func newWriters(t *testing.T, how string) *writers {
 	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("the server does not start")
 	}
-	nc, err := nats.Connect(s.ClientURL())
+	return s.ClientURL()
+}
+
+func newWriters(t *testing.T, how string) *writers {
+	t.Helper()
+	url := serve(t)
+	nc, err := nats.Connect(url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +156,7 @@ func newWriters(t *testing.T, how string) *writers {
 	if _, err := registry.MakeJetStream(t.Context(), js); err != nil {
 		t.Fatal(err)
 	}
-	w := &writers{T: t, url: s.ClientURL(), how: how, terms: map[uint64]time.Time{}}
+	w := &writers{T: t, url: url, how: how, terms: map[uint64]time.Time{}}
 	kv, err := js.KeyValue(t.Context(), registry.Bucket)
 	if err != nil {
 		t.Fatal(err)

@@ -35,6 +35,8 @@ type Lease struct {
 	standing Standing
 	revision uint64    // of our claim in the bucket, 0: we have none
 	until    time.Time // by our clock; after it the server may have ended what we hold
+	doubt    bool      // a write of ours, in the place of revision asked, was not confirmed: it may be there
+	asked    uint64
 }
 
 // Standing is how a replica stands.
@@ -81,12 +83,7 @@ func (l *Lease) Try(ctx context.Context) error {
 	revision := l.revision
 	l.mu.Unlock()
 	if revision != 0 {
-		sent := time.Now()
-		next, err := l.bucket.write(ctx, l.options.Key, &l.options.Claim, revision, l.options.Life)
-		if err == nil {
-			l.holds(next, sent)
-		}
-		if !errors.Is(err, errTaken) {
+		if err := l.write(ctx, revision); !errors.Is(err, errTaken) {
 			return err
 		}
 	}
@@ -112,11 +109,19 @@ func (l *Lease) look(ctx context.Context) error {
 			return nil
 		}
 	}
-	sent := time.Now()
-	next, err := l.bucket.write(ctx, l.options.Key, &l.options.Claim, e.revision, l.options.Life)
-	if errors.Is(err, errTaken) {
+	if err = l.write(ctx, e.revision); errors.Is(err, errTaken) {
 		return nil // another was first; the watch says so, or the next try
 	}
+	return err
+}
+
+// write puts our claim in the place of a revision.
+func (l *Lease) write(ctx context.Context, revision uint64) error {
+	l.mu.Lock()
+	l.doubt, l.asked = true, revision
+	l.mu.Unlock()
+	sent := time.Now()
+	next, err := l.bucket.write(ctx, l.options.Key, &l.options.Claim, revision, l.options.Life)
 	if err == nil {
 		l.holds(next, sent)
 	}
@@ -131,7 +136,7 @@ func (l *Lease) holds(revision uint64, sent time.Time) {
 		l.standing = Standing{Term: revision}
 	}
 	l.standing.Holder, l.standing.Differs = l.options.Claim, nil
-	l.revision, l.until = revision, sent.Add(l.options.Life)
+	l.revision, l.until, l.doubt = revision, sent.Add(l.options.Life), false
 }
 
 // lost notes that another holds it, or nobody.
@@ -213,16 +218,27 @@ func (l *Lease) Holds(ctx context.Context) (bool, error) {
 	return err == nil && e.claim != nil && e.claim.Holder == l.options.Claim.Holder, err
 }
 
-// Release gives the lease back, where this replica holds it: another may take it at once.
+// Release gives the lease back, where this replica holds it: another may take it at once. A write that was not confirmed
+// is met too: it comes before the removal, which then has to be of what it wrote, or after it, and is refused.
 func (l *Lease) Release(ctx context.Context) {
 	l.mu.Lock()
-	revision := l.revision
-	l.standing, l.revision = Standing{}, 0
+	revision, doubt := l.revision, l.doubt
+	if doubt {
+		revision = l.asked
+	}
+	l.standing, l.revision, l.doubt = Standing{}, 0, false
 	l.mu.Unlock()
-	if revision == 0 {
+	if revision == 0 && !doubt {
 		return
 	}
-	if err := l.bucket.remove(ctx, l.options.Key, revision); err != nil {
+	err := l.bucket.remove(ctx, l.options.Key, revision)
+	if errors.Is(err, errTaken) {
+		var e entry
+		if e, err = l.bucket.read(ctx, l.options.Key); err == nil && e.claim != nil && e.claim.Holder == l.options.Claim.Holder {
+			err = l.bucket.remove(ctx, l.options.Key, e.revision)
+		}
+	}
+	if err != nil {
 		l.options.Logger.Debug("the lease is not given back; it ends by itself", "key", l.options.Key, "error", err)
 	}
 }
