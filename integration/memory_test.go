@@ -159,7 +159,7 @@ held:
   input: {stream: FEATURES, subject: features.held}
   schema: {features: [pixels], label: label}
   model: {method: lda, dim: 1}
-  training: {until_ready: skip, window: {bytes: 24MiB}, every: {rows: 500}}
+  training: {until_ready: hold, window: {bytes: 24MiB}, every: {rows: 500}}
   limits: {in_flight: 48MiB, expanded: 16MiB, model: 4MiB}`))
 	const m = 300
 	rows, bombs, shared, large := manyFeatures(t, 100, m), bomb(t, 40, m, 240<<10), sharing(t), manyFeatures(t, 4, 30_000)
