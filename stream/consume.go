@@ -110,7 +110,6 @@ func (h *held) add(in *input) bool {
 	h.msgs[keyOf(in)] = in
 	h.bytes += in.size
 	h.ahead += in.size
-	h.pressure.held.Add(1)
 	return true
 }
 
@@ -134,11 +133,11 @@ func (h *held) remove(in *input) {
 	h.bytes -= in.size + in.unpacked
 	if in.working {
 		h.working--
+		h.pressure.held.Add(-1)
 	} else {
 		h.ahead -= in.size
 	}
 	h.mu.Unlock()
-	h.pressure.held.Add(-1)
 	wake(h.freed)
 	wake(h.left)
 }
@@ -162,6 +161,7 @@ func (h *held) work(ctx context.Context, in *input, unpacked, most int64, alone 
 			h.ahead -= in.size
 			h.working++
 			h.mu.Unlock()
+			h.pressure.held.Add(1)
 			wake(h.freed)
 			return true
 		}
@@ -287,7 +287,7 @@ func (p *pipeline) serve(ctx context.Context) error {
 				if p.readsOnce() {
 					p.hand(in, &lesson{data: in.data}) // it is not taught when it comes back
 				}
-				_ = in.msg.Nak()
+				_ = in.msg.NakWithDelay(time.Second) // else it comes back into the pull that is open
 				h.remove(in)
 				continue
 			}
@@ -323,7 +323,7 @@ func (p *pipeline) serve(ctx context.Context) error {
 	err = p.pull(ctx, h, pulled)
 	close(pulled)
 	wg.Wait()
-	p.pressure.held.Add(-int64(len(h.msgs)))
+	p.pressure.held.Add(-int64(h.working))
 	left := h.all()
 	for _, msg := range left { // what could not be answered is there for the next one at once
 		_ = msg.Nak()

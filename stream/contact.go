@@ -100,7 +100,7 @@ func (c *contact) watch(ctx context.Context) {
 		if silence < c.patience || !c.others.Load() || time.Since(left) < hold {
 			continue
 		}
-		if hold = c.patience; heard.Before(left) {
+		if hold = c.patience; heard.Before(left) || c.apart.Load() != nil && !left.IsZero() {
 			hold = min(2*time.Since(left), time.Minute) // no other was better
 		}
 		left = time.Now()
@@ -142,22 +142,23 @@ func (c *contact) ask(ctx context.Context) {
 	}
 }
 
-// round asks who leads JetStream, and the leaders of the streams. An error says that one of them does not answer.
+// round asks who leads JetStream, and the leaders of the streams. An error says that the former does not answer.
 func (c *contact) round(ctx context.Context) (apart *string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.patience/2)
+	question, cancel := context.WithTimeout(ctx, c.patience/2)
 	defer cancel()
-	if _, err := c.js.StreamNameBySubject(ctx, c.subject); !answered(err) {
+	if _, err := c.js.StreamNameBySubject(question, c.subject); !answered(err) {
 		return nil, err
 	}
 	for _, name := range c.streams {
+		question, cancel := context.WithTimeout(ctx, c.patience/8)
+		defer cancel()
 		var s jetstream.Stream
-		err := c.access.during(ctx, c.access.ofServer, func(ctx context.Context) (err error) {
+		err := c.access.during(question, c.access.ofServer, func(ctx context.Context) (err error) {
 			s, err = c.js.Stream(ctx, name)
 			return err
 		})
-		if !answered(err) {
-			return nil, err
-		}
+		// One that says nothing may elect its leader, which takes seconds on a server that works: the looks at the streams
+		// of each pipeline say so, and no connection is ended for it.
 		if err == nil && alone(s.CachedInfo().Cluster) {
 			text := fmt.Sprintf("the server that leads stream %s hears of no other that has it: it is parted from its cluster, and stores nothing",
 				name)

@@ -7,7 +7,7 @@ import (
 
 // pressure tells whether the hot paths of an engine have something to do. Learning, of any pipeline, gives way then.
 type pressure struct {
-	held  atomic.Int64 // inputs between pull and acknowledgement
+	held  atomic.Int64 // inputs that are answered; one that waits for a model waits for learning
 	until atomic.Int64 // until when there is some at least, in nanoseconds of the clock
 }
 

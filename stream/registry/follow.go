@@ -126,8 +126,15 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 	if err != nil {
 		return 0, err
 	}
-	if old, err := r.isOld(ctx, p, revision); err != nil || old {
+	if old, err := r.isOld(ctx, p, revision); err != nil {
 		return r.revision.Load(), err
+	} else if !old {
+		r.older = sighting[uint64]{}
+	} else if r.older.lasts(revision) < r.settled() {
+		return 0, errOlder
+	} else {
+		r.options.Logger.Error("the model store says on and on what it said before: its last changes are lost, and what it says is followed",
+			"revision", revision, "seen", r.revision.Load(), "store", r.store.String())
 	}
 	if p.damage != "" && p.Find(r.known.live) != nil {
 		// What this process lives with is known better than what a pointer before says.
@@ -164,6 +171,13 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 		if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrMissing) || ctx.Err() != nil {
 			return 0, errors.Join(err, ctx.Err()) // it may be there the next time
 		}
+		if err != nil && r.missed.lasts(chosen) < r.settled() {
+			// A server that follows may not have all of it yet.
+			if v := p.Find(p.Live); v != nil && v.Epoch == r.epoch {
+				r.reach(begin)
+			}
+			return 0, err
+		}
 		if err == nil {
 			err = adopt(c)
 		}
@@ -181,6 +195,26 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 	}
 	return revision, nil
 }
+
+// settled is how long a cluster may take until all its servers say the same.
+func (r *Registry) settled() time.Duration { return 2 * r.options.Within }
+
+// sighting is what was seen at several looks, one after the other.
+type sighting[T comparable] struct {
+	what  T
+	since time.Time
+}
+
+// lasts is for how long the same was seen, this look included.
+func (s *sighting[T]) lasts(what T) time.Duration {
+	if s.since.IsZero() || s.what != what {
+		*s = sighting[T]{what, time.Now()}
+	}
+	return time.Since(s.since)
+}
+
+// errOlder says that a server does not know yet what another has said.
+var errOlder = errors.New("the model store says what it said before its last change")
 
 // isOld tells whether a pointer is older than one that this process has seen: what a server says that does not know yet
 // that another leads, or what somebody wrote who slept. Revisions that began anew are no old ones.

@@ -54,6 +54,8 @@ type Registry struct {
 	known    choice                 // what this process lives with; see lives
 	now      atomic.Pointer[choice] // known, for who does not wait for a model to be stored
 	offered  choice                 // what it was offered last and did not take
+	missed   sighting[choice]       // what was chosen and could not be read
+	older    sighting[uint64]       // a revision that is older than one that was seen
 	term     uint64                 // of the newest pointer that was followed, or written here
 	made     time.Time
 	epoch    int // of what this process lives with

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -130,7 +131,8 @@ func TestCannotFollow(t *testing.T) {
 			"missing": {func(p *Pointer) { _ = s.remove(t.Context(), "missing", p.Live) }, "has no model"},
 		} {
 			var says strings.Builder
-			r, other := Of(s, name, Options{Logger: slog.New(slog.NewTextHandler(&says, nil))}), Of(s, name, Options{})
+			r, other := Of(s, name, Options{Logger: slog.New(slog.NewTextHandler(&says, nil)), Within: 20 * time.Millisecond}),
+				Of(s, name, Options{})
 			a := save(t, other, 1, "")
 			adopted := ""
 			look := func() {
@@ -153,6 +155,12 @@ func TestCannotFollow(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			// A server that follows may only not have it yet, so it is looked for again for a while.
+			_, _ = r.CatchUp(t.Context(), func(*Choice) error { return errors.New("it is not to be offered") })
+			if name != "newer" && r.Trouble() != "" {
+				t.Errorf("%s: at once there is %q", name, r.Trouble())
+			}
+			time.Sleep(2 * r.settled())
 			look()
 			look()
 			if n := strings.Count(says.String(), c.want); adopted != a || n != 1 || !strings.Contains(r.Trouble(), c.want) {
@@ -161,6 +169,38 @@ func TestCannotFollow(t *testing.T) {
 			if since := time.Since(r.Reached()); since > time.Minute {
 				t.Errorf("%s: the store was not reached for %v", name, since)
 			}
+		}
+	})
+}
+
+// TestStoreThatForgot: what a store says that is older than what was seen is left until it stays so: then the store has
+// lost its last changes, and who follows does not stand still for ever.
+func TestStoreThatForgot(t *testing.T) {
+	eachStore(t, func(t *testing.T, s Store) {
+		r, other := Of(s, "digits", Options{Within: 20 * time.Millisecond}), Of(s, "digits", Options{})
+		save(t, other, 1, "")
+		look := func() error {
+			_, err := r.CatchUp(t.Context(), func(*Choice) error { return nil })
+			return err
+		}
+		if err := look(); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if r.made, err = s.made(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.revision.Add(3) // they were written and seen, and are gone
+		before := r.Reached()
+		if err := look(); !errors.Is(err, errOlder) || r.Reached() != before {
+			t.Fatalf("the first look: %v", err)
+		}
+		time.Sleep(2 * r.settled())
+		if err := look(); err != nil || !r.Reached().After(before) {
+			t.Errorf("when it stays so: %v", err)
+		}
+		if p, revision, err := other.read(t.Context()); err != nil || r.Revision() != revision || p.Live == "" {
+			t.Errorf("revision %d is followed, %d is stored: %v", r.Revision(), revision, err)
 		}
 	})
 }

@@ -119,7 +119,7 @@ var spec = []field{
 		doc:   "Replicas of the streams and of the model store where embedd makes them. auto is three in a cluster that has as many servers, else one."},
 	{path: "nats.lease", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Lease }, value: "10s", low: 2, high: 3600,
 		doc: "Life of the lease of learning: so long after the daemon that learns is gone without a word another takes its place. It is renewed every third of it."},
-	{path: "nats.adopt_within", to: func(c *Config, _ *Pipeline) any { return &c.NATS.AdoptWithin }, value: "10s", or: "never", low: 1, high: 3600,
+	{path: "nats.adopt_within", to: func(c *Config, _ *Pipeline) any { return &c.NATS.AdoptWithin }, value: "10s", or: "never", low: 3, high: 3600,
 		doc: "How long a replica answers without knowing that its model is the live one: then it takes no inputs until it knows. never: it goes on with the model that it has."},
 	{path: "nats.streams.max_bytes", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Streams.MaxBytes },
 		or: "none", low: mib, high: 1024 * 1024 * gib,
