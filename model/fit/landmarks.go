@@ -248,7 +248,7 @@ func (l *Landmarks) whiten(ctx context.Context) error {
 	return nil
 }
 
-// draw takes so many rows, of each class its share and at least one, in row order. Which ones is drawn from the seed
+// draw takes so many rows, of each class its share and at least one where there are places for all, in row order. Which ones is drawn from the seed
 // and from what is in a row, so that it depends neither on the order that the rows come in nor on the names of the
 // classes. Of equal rows of a class a second one comes after all others: as a landmark it adds nothing.
 func draw(p *frame.Rows, count int, seed uint64) []int {
@@ -275,15 +275,35 @@ func draw(p *frame.Rows, count int, seed uint64) []int {
 		slices.SortFunc(c, lot.compare)
 	}
 	slices.SortFunc(of, func(a, b []lot) int { return a[0].compare(b[0]) })
-	share := frame.Shares(p.N, count)
 	var pick []int
-	for _, c := range of {
-		for _, l := range c[:min(len(c), max(1, share(len(c))))] {
+	for i, n := range places(of, p.N, count) {
+		for _, l := range of[i][:n] {
 			pick = append(pick, l.row)
 		}
 	}
 	slices.Sort(pick)
 	return pick
+}
+
+// places deals count places to classes of n rows in all: to each its share, and one at least, which those that have most
+// give back. Of more classes than places the first have one each.
+func places(of [][]lot, n, count int) []int {
+	taken, all, share := make([]int, len(of)), 0, frame.Shares(n, count)
+	for i, c := range of {
+		taken[i] = max(1, share(len(c)))
+		all += taken[i]
+	}
+	if len(of) > count {
+		clear(taken[count:])
+		for i := range count {
+			taken[i] = 1
+		}
+		return taken
+	}
+	for ; all > count; all-- {
+		taken[slices.Index(taken, slices.Max(taken))]--
+	}
+	return taken
 }
 
 // lot is what decides whether a row is drawn: the least ones are.
