@@ -14,6 +14,7 @@ import (
 	"github.com/embedd/embedd/model/internal/fixture"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/mapping"
 	"github.com/embedd/embedd/model/moments"
 	"github.com/embedd/embedd/model/score"
 )
@@ -166,9 +167,32 @@ func TestLandmarksAreKept(t *testing.T) {
 		if !mat.EqualApprox(got, want, 1e-5*mat.Max(want)) {
 			t.Errorf("%s: from moments %v, from rows %v", c.Method, got.RawRowView(0), want.RawRowView(0))
 		}
-		for _, other := range []Config{{Landmarks: 41}, {Landmarks: c.Landmarks, Width: 3}} {
+		for _, other := range []Config{{Landmarks: 41}, {Landmarks: c.Landmarks, Width: 3, Scale: c.Scale},
+			{Landmarks: c.Landmarks, Width: c.Width, Scale: model.ScaleNone}} {
 			if _, err := LandmarksOf(t.Context(), m, other); err == nil || !strings.Contains(err.Error(), "is not of") {
 				t.Errorf("%s: landmarks as of %+v: %v", c.Method, other, err)
+			}
+		}
+		for _, change := range []func(*mapping.KernelMap){
+			func(k *mapping.KernelMap) { k.K = mapping.Kernel{Name: "linear"} },
+			func(k *mapping.KernelMap) {
+				for range 500 {
+					k.Rows = append(slices.Clone(k.Rows), k.Rows[:data.M]...)
+					k.Coefficients = append(slices.Clone(k.Coefficients), k.Coefficients[:k.D]...)
+				}
+			},
+		} {
+			content := m.Content()
+			k := *content.Map.(*mapping.KernelMap)
+			k.Tables = nil
+			change(&k)
+			content.Map = &k
+			hostile, err := model.New(content)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := LandmarksOf(t.Context(), hostile, c); err == nil {
+				t.Errorf("%s: %d landmarks of kernel %s were read", c.Method, len(k.Rows)/data.M, k.K.Name)
 			}
 		}
 		linear := c
