@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin/window"
 )
@@ -194,6 +195,8 @@ func TestLandmarksAreRefused(t *testing.T) {
 		"no label column":        func(c *Config) { c.Spec.Label = ""; c.Fit.Method = "pca" },
 		"makes a map of its own": func(c *Config) { c.Fit.Method = "isomap" },
 		"landmarks of width":     func(c *Config) { c.Fit.Width = math.NaN() },
+		"nonlinear auto and the": func(c *Config) { c.Fit = fit.Config{Nonlinear: true} },
+		"the scale rank need":    func(c *Config) { c.Fit.Landmarks, c.Fit.Scale = 0, model.ScaleRank },
 	} {
 		c := Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Fit: fit.Config{Method: "lda", Landmarks: 20}}
 		change(&c)

@@ -221,4 +221,8 @@ func TestNonlinearAuto(t *testing.T) {
 		!strings.Contains(err.Error(), "scale rank needs the rows") {
 		t.Errorf("normal scores from moments: %v", err)
 	}
+	if _, err := FitMoments(t.Context(), s, nil, nil, Config{Method: "pca", Landmarks: 5}); err == nil ||
+		!strings.Contains(err.Error(), "5 landmarks need the rows") {
+		t.Errorf("landmarks from moments: %v", err)
+	}
 }
