@@ -256,3 +256,27 @@ func TestLandmarksOfAnother(t *testing.T) {
 		t.Errorf("%d landmarks, epoch %d: %s", c.learner.trainer.marks.Len(), st.Live.Epoch, st.Note)
 	}
 }
+
+// Where older rows are left out, landmarks that no live model has are drawn anew from the rows that stay.
+func TestLandmarksAreCut(t *testing.T) {
+	s := newStage(t, func(c *Config) { c.Fit.Landmarks = 20 })
+	teach(t, s, 1, rings(rand.New(rand.NewPCG(71, 72)), 300, 1))
+	settle(t, s)
+	l := s.learner.trainer
+	live := l.marks.Landmarks
+	if live == nil || l.marks.New {
+		t.Fatalf("marks are %+v: %s", l.marks.renewal, s.Status().Note)
+	}
+	l.cut(200)
+	if l.marks.Landmarks != live || l.marks.New || !l.marks.Alarmed {
+		t.Errorf("those of the live model are gone, or nobody will look whether they serve: %+v", l.marks.renewal)
+	}
+	l.renew()
+	if err := l.draw(t.Context()); err != nil || l.marks.Landmarks == nil {
+		t.Fatal(err)
+	}
+	l.cut(100)
+	if l.marks.Landmarks != nil || !l.marks.New || l.marks.Alarmed {
+		t.Errorf("those of rows that were left out stay: %+v", l.marks.renewal)
+	}
+}
