@@ -226,3 +226,19 @@ func TestNonlinearAuto(t *testing.T) {
 		t.Errorf("landmarks from moments: %v", err)
 	}
 }
+
+// Where no feature varies in the rows of one fold there are no landmarks of them, and candidates without decide.
+func TestNonlinearAutoWithoutLandmarks(t *testing.T) {
+	d := synthetic(65, 36, 4, 3)
+	for i := 1; i < d.N; i++ {
+		copy(d.X[i*4:i*4+4], d.X[d.M:2*d.M])
+	}
+	m, err := Fit(t.Context(), d, Config{Nonlinear: true, Dim: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if choice := m.Report().Choice; len(choice.Scores) == 0 ||
+		!strings.Contains(strings.Join(choice.LeftOut, "\n"), "no feature varies") {
+		t.Errorf("%+v", choice)
+	}
+}
