@@ -207,6 +207,9 @@ func (c Config) withDefaults() (Config, error) {
 	if err != nil {
 		return c, err
 	}
+	if c.Fit.Nonlinear || c.Fit.Scale == model.ScaleRank {
+		return c, fmt.Errorf("nonlinear auto and the scale rank need all rows at each fit, and a stage fits again and again; give landmarks for curved lines, or fit once and serve the model as it is")
+	}
 	if c.Fit.Landmarks > 0 && c.Spec.Label == "" {
 		return c, fmt.Errorf("landmarks are judged by the labels that are told behind them, and no label column is named; name one, or give 0 landmarks")
 	}

@@ -14,7 +14,8 @@ import (
 // live model. New ones are a new epoch. They are drawn where the old ones do not serve: where the rows have changed so
 // that these hardly vary any more as the old landmarks see them, where a first model had few rows to draw from, and where
 // the live model has none, or others than are asked for. What is fitted behind new ones has to earn its place like any
-// candidate; until it has, they are drawn anew with each checkpoint, so that a restart finds them in its window.
+// candidate; until it has, they are drawn anew with each checkpoint, so that a restart finds them in its window, and where
+// older rows are left out.
 type landmarks struct {
 	*fit.Landmarks // nil: to be drawn by the next fit
 	renewal

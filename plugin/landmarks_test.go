@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin/window"
 )
@@ -194,6 +195,8 @@ func TestLandmarksAreRefused(t *testing.T) {
 		"no label column":        func(c *Config) { c.Spec.Label = ""; c.Fit.Method = "pca" },
 		"makes a map of its own": func(c *Config) { c.Fit.Method = "isomap" },
 		"landmarks of width":     func(c *Config) { c.Fit.Width = math.NaN() },
+		"nonlinear auto and the": func(c *Config) { c.Fit = fit.Config{Nonlinear: true} },
+		"the scale rank need":    func(c *Config) { c.Fit.Landmarks, c.Fit.Scale = 0, model.ScaleRank },
 	} {
 		c := Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Fit: fit.Config{Method: "lda", Landmarks: 20}}
 		change(&c)
@@ -251,5 +254,29 @@ func TestLandmarksOfAnother(t *testing.T) {
 	if st := c.Status(); st.Fits == 0 || c.learner.trainer.marks.Len() != 30 ||
 		(st.Live.Version == a.live.Version) != (st.Live.Epoch == a.live.Epoch) {
 		t.Errorf("%d landmarks, epoch %d: %s", c.learner.trainer.marks.Len(), st.Live.Epoch, st.Note)
+	}
+}
+
+// Where older rows are left out, landmarks that no live model has are drawn anew from the rows that stay.
+func TestLandmarksAreCut(t *testing.T) {
+	s := newStage(t, func(c *Config) { c.Fit.Landmarks = 20 })
+	teach(t, s, 1, rings(rand.New(rand.NewPCG(71, 72)), 300, 1))
+	settle(t, s)
+	l := s.learner.trainer
+	live := l.marks.Landmarks
+	if live == nil || l.marks.New {
+		t.Fatalf("marks are %+v: %s", l.marks.renewal, s.Status().Note)
+	}
+	l.cut(200)
+	if l.marks.Landmarks != live || l.marks.New || !l.marks.Alarmed {
+		t.Errorf("those of the live model are gone, or nobody will look whether they serve: %+v", l.marks.renewal)
+	}
+	l.renew()
+	if err := l.draw(t.Context()); err != nil || l.marks.Landmarks == nil {
+		t.Fatal(err)
+	}
+	l.cut(100)
+	if l.marks.Landmarks != nil || !l.marks.New || l.marks.Alarmed {
+		t.Errorf("those of rows that were left out stay: %+v", l.marks.renewal)
 	}
 }

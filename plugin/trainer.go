@@ -343,6 +343,7 @@ func (t *trainer) cut(rows int) {
 	t.sift()
 	t.policy.cut(t.window.Len())
 	t.candidates = nil
+	t.redraw() // those of rows that are left out now
 	t.marks.Alarmed = t.behind() && !t.marks.New
 	if t.scouts != nil {
 		t.scouts.cut(t.window.Len())

@@ -17,7 +17,7 @@ import (
 // rounding, where the ridge is a number or oas; ridge=auto means oas here,
 // since no rows are kept to validate on. For the same reason Auto is lda, or
 // pairacc for more than C-1 dimensions, or pca without labels, and AutoDim the method's default.
-// Scale is standard or none.
+// Scale is standard or none, and there are no Landmarks: see [Landmarks.FitMoments].
 func FitMoments(ctx context.Context, s *moments.Set, features, classes []string, c Config) (_ *model.Model, err error) {
 	defer parallel.Recover(&err, c.name())
 	ctx = parallel.Limit(ctx, c.Workers)
@@ -37,6 +37,9 @@ func FitMoments(ctx context.Context, s *moments.Set, features, classes []string,
 		return nil, fmt.Errorf("%s: needs the rows; fit it from a window", method.Name)
 	case c.Scale == model.ScaleMinMax || c.Scale == model.ScaleUnit || c.Scale == model.ScaleRank:
 		return nil, fmt.Errorf("%s: scale %s needs the rows; give standard or none", method.Name, c.Scale)
+	case c.Landmarks > 0:
+		return nil, fmt.Errorf("%s: %d landmarks need the rows; map them, and give Landmarks.FitMoments their statistics",
+			method.Name, c.Landmarks)
 	case method.SecondByClass && !s.PerClass():
 		return nil, fmt.Errorf("%s: needs second moments by class; make the set with them", method.Name)
 	case features != nil && len(features) != s.M():

@@ -35,6 +35,7 @@ type Landmarks struct {
 	back        *mat.Dense // U V^(-1/2), L x rank
 	asked       int
 	width       float64
+	of          model.Scale // of the features that they look at
 }
 
 // floor is the share of the largest eigenvalue below which a direction of the landmarks' kernel is left out: it would
@@ -66,17 +67,25 @@ func (c Config) prepare(d *model.Data, report *model.Report) (*frame.Rows, error
 	return frame.Prepare(d, learns, c.Scale == model.ScaleUnit, report)
 }
 
-// LandmarksOf are those of a model, where they are as c asks for.
+// LandmarksOf are those of a model, where they are as c asks for: so many at most, of such a width and scale.
 func LandmarksOf(ctx context.Context, m *model.Model, c Config) (_ *Landmarks, err error) {
 	defer parallel.Recover(&err, "landmarks")
 	content := m.Content()
 	k, ok := content.Map.(*mapping.KernelMap)
 	asked, width := fmt.Sprint(c.Landmarks), fmt.Sprint(c.width())
-	if !ok || content.Params["landmarks"] != asked || content.Params["width"] != width {
-		return nil, fmt.Errorf("the model is not of %s landmarks of width %s", asked, width)
+	scale := c.landmarkScale()
+	if !ok || content.Params["landmarks"] != asked || content.Params["width"] != width ||
+		content.Params["scale"] != string(scale) {
+		return nil, fmt.Errorf("the model is not of %s landmarks of width %s, scale %s", asked, width, scale)
+	}
+	if n := len(k.Rows) / len(content.Mean); n > c.Landmarks {
+		return nil, fmt.Errorf("the model says %s landmarks, and has %d", asked, n)
+	}
+	if k.K.Name != "gauss" || k.K.Origin != nil {
+		return nil, fmt.Errorf("the model is not of landmarks: its kernel is %s", k.K.Name)
 	}
 	l := &Landmarks{mean: content.Mean, scale: content.Scale, unit: content.Unit, kernel: k.K, rows: k.Rows, tables: k.Tables,
-		asked: c.Landmarks, width: c.width()}
+		asked: c.Landmarks, width: c.width(), of: scale}
 	return l, l.whiten(parallel.Limit(ctx, c.Workers))
 }
 
@@ -175,6 +184,14 @@ func (l *Landmarks) FitMoments(ctx context.Context, s *moments.Set, features, cl
 	return l.in(m, features, &model.Report{Unlabelled: m.Report().Unlabelled})
 }
 
+// landmarkScale is the scale of the features that landmarks look at: auto is standard for them.
+func (c Config) landmarkScale() model.Scale {
+	if c = c.withDefaults(); c.Scale == model.ScaleAuto {
+		return model.ScaleStandard
+	}
+	return c.Scale
+}
+
 // behind is how to fit what landmarks make of rows.
 func (c Config) behind() Config {
 	c.Landmarks, c.Width, c.Scale = 0, 0, model.ScaleNone
@@ -204,7 +221,7 @@ func drawLandmarks(ctx context.Context, p *frame.Rows, c Config) (*Landmarks, er
 		return nil, fmt.Errorf("no feature varies over %d rows", p.N)
 	}
 	l := &Landmarks{mean: t.Stat.Mean, scale: t.Stat.Scale, unit: c.Scale == model.ScaleUnit, asked: c.Landmarks,
-		width: c.width()}
+		width: c.width(), of: c.landmarkScale()}
 	kernel, err := mapping.NewKernel(ctx, "gauss", t.Features(frame.Spaced(linalg.Range(p.N), min(p.N, bandwidthRows))), p.M,
 		nil)
 	if err != nil {
@@ -248,7 +265,7 @@ func (l *Landmarks) whiten(ctx context.Context) error {
 	return nil
 }
 
-// draw takes so many rows, of each class its share and at least one, in row order. Which ones is drawn from the seed
+// draw takes so many rows, of each class its share and at least one where there are places for all, in row order. Which ones is drawn from the seed
 // and from what is in a row, so that it depends neither on the order that the rows come in nor on the names of the
 // classes. Of equal rows of a class a second one comes after all others: as a landmark it adds nothing.
 func draw(p *frame.Rows, count int, seed uint64) []int {
@@ -275,15 +292,35 @@ func draw(p *frame.Rows, count int, seed uint64) []int {
 		slices.SortFunc(c, lot.compare)
 	}
 	slices.SortFunc(of, func(a, b []lot) int { return a[0].compare(b[0]) })
-	share := frame.Shares(p.N, count)
 	var pick []int
-	for _, c := range of {
-		for _, l := range c[:min(len(c), max(1, share(len(c))))] {
+	for i, n := range places(of, p.N, count) {
+		for _, l := range of[i][:n] {
 			pick = append(pick, l.row)
 		}
 	}
 	slices.Sort(pick)
 	return pick
+}
+
+// places deals count places to classes of n rows in all: to each its share, and one at least, which those that have most
+// give back. Of more classes than places the first have one each.
+func places(of [][]lot, n, count int) []int {
+	taken, all, share := make([]int, len(of)), 0, frame.Shares(n, count)
+	for i, c := range of {
+		taken[i] = max(1, share(len(c)))
+		all += taken[i]
+	}
+	if len(of) > count {
+		clear(taken[count:])
+		for i := range count {
+			taken[i] = 1
+		}
+		return taken
+	}
+	for ; all > count; all-- {
+		taken[slices.Index(taken, slices.Max(taken))]--
+	}
+	return taken
 }
 
 // lot is what decides whether a row is drawn: the least ones are.
@@ -357,6 +394,7 @@ func (l *Landmarks) in(m *model.Model, features []string, report *model.Report) 
 		K: l.kernel, Tables: l.tables}
 	content.Params["landmarks"] = fmt.Sprint(l.asked)
 	content.Params["width"] = fmt.Sprint(l.width)
+	content.Params["scale"] = string(l.of)
 	content.Report.Unlabelled, content.Report.Imputed = report.Unlabelled, report.Imputed
 	content.Report.Notes = append(report.Notes, content.Report.Notes...)
 	if count < l.asked {

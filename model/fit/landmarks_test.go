@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/embedd/embedd/model/internal/fixture"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/mapping"
 	"github.com/embedd/embedd/model/moments"
 	"github.com/embedd/embedd/model/score"
 )
@@ -165,9 +167,32 @@ func TestLandmarksAreKept(t *testing.T) {
 		if !mat.EqualApprox(got, want, 1e-5*mat.Max(want)) {
 			t.Errorf("%s: from moments %v, from rows %v", c.Method, got.RawRowView(0), want.RawRowView(0))
 		}
-		for _, other := range []Config{{Landmarks: 41}, {Landmarks: c.Landmarks, Width: 3}} {
+		for _, other := range []Config{{Landmarks: 41}, {Landmarks: c.Landmarks, Width: 3, Scale: c.Scale},
+			{Landmarks: c.Landmarks, Width: c.Width, Scale: model.ScaleNone}} {
 			if _, err := LandmarksOf(t.Context(), m, other); err == nil || !strings.Contains(err.Error(), "is not of") {
 				t.Errorf("%s: landmarks as of %+v: %v", c.Method, other, err)
+			}
+		}
+		for _, change := range []func(*mapping.KernelMap){
+			func(k *mapping.KernelMap) { k.K = mapping.Kernel{Name: "linear"} },
+			func(k *mapping.KernelMap) {
+				for range 500 {
+					k.Rows = append(slices.Clone(k.Rows), k.Rows[:data.M]...)
+					k.Coefficients = append(slices.Clone(k.Coefficients), k.Coefficients[:k.D]...)
+				}
+			},
+		} {
+			content := m.Content()
+			k := *content.Map.(*mapping.KernelMap)
+			k.Tables = nil
+			change(&k)
+			content.Map = &k
+			hostile, err := model.New(content)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := LandmarksOf(t.Context(), hostile, c); err == nil {
+				t.Errorf("%s: %d landmarks of kernel %s were read", c.Method, len(k.Rows)/data.M, k.K.Name)
 			}
 		}
 		linear := c
@@ -196,13 +221,45 @@ func TestLandmarksAreDrawn(t *testing.T) {
 				equal++
 			}
 		}
-		want := min(max(count, 2), d.N)
+		want := min(count, d.N)
 		if len(pick) != want || equal > max(2, want-20+2) {
 			t.Errorf("%d of %d landmarks, %d of them among the equal rows", len(pick), count, equal)
 		}
 	}
 	if slices.Equal(draw(p, 8, 1), draw(p, 8, 2)) {
 		t.Error("another seed draws the same rows")
+	}
+}
+
+// There are never more landmarks than asked for, however many classes there are and whatever their sizes.
+func TestLandmarksOfManyClasses(t *testing.T) {
+	d := synthetic(5, 60, 3, 2)
+	d.Classes = nil
+	for i := range d.N { // 30 rows of the first, one each of 30 others
+		d.Y[i] = max(0, i-29)
+	}
+	for c := range 31 {
+		d.Classes = append(d.Classes, fmt.Sprint(c))
+	}
+	p, err := frame.Prepare(d, true, false, &model.Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, count := range []int{1, 2, 10, 30, 31, 32, 40, 59, 60, 90} {
+		of := map[int]bool{}
+		pick := draw(p, count, 1)
+		for _, r := range pick {
+			of[p.Y[r]] = true
+		}
+		if len(pick) != min(count, d.N) || len(of) != min(count, 31) {
+			t.Errorf("%d of %d landmarks, of %d classes", len(pick), count, len(of))
+		}
+	}
+	for _, count := range []int{1, 2, 10} {
+		l, err := DrawLandmarks(t.Context(), d, Config{Method: "lda", Landmarks: count})
+		if err != nil || l.Len() != count || l.Dim() > count {
+			t.Errorf("%d landmarks: %v", count, err)
+		}
 	}
 }
 

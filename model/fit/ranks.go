@@ -61,7 +61,8 @@ func rankedData(r *mapping.Ranks, z []float64, p *frame.Rows) *model.Data {
 
 // fitRanked fits a linear method to normal scores.
 func fitRanked(ctx context.Context, d *model.Data, c Config) (*model.Model, error) {
-	p, err := frame.Prepare(d, d != nil && d.Y != nil, false, &model.Report{})
+	report := &model.Report{}
+	p, err := c.prepare(d, report)
 	if err != nil {
 		return nil, err
 	}
@@ -94,5 +95,7 @@ func fitRanked(ctx context.Context, d *model.Data, c Config) (*model.Model, erro
 	content.Features, content.Float64 = featureNames(d), false
 	content.Mean, content.Scale, content.Map = s.mean, s.scale, sum
 	content.Params["scale"] = string(model.ScaleRank)
+	content.Report.Unlabelled, content.Report.Imputed = report.Unlabelled, report.Imputed
+	content.Report.Notes = append(report.Notes, content.Report.Notes...)
 	return model.New(content)
 }

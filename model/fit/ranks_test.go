@@ -221,4 +221,50 @@ func TestNonlinearAuto(t *testing.T) {
 		!strings.Contains(err.Error(), "scale rank needs the rows") {
 		t.Errorf("normal scores from moments: %v", err)
 	}
+	if _, err := FitMoments(t.Context(), s, nil, nil, Config{Method: "pca", Landmarks: 5}); err == nil ||
+		!strings.Contains(err.Error(), "5 landmarks need the rows") {
+		t.Errorf("landmarks from moments: %v", err)
+	}
+}
+
+// Where no feature varies in the rows of one fold there are no landmarks of them, and candidates without decide.
+func TestNonlinearAutoWithoutLandmarks(t *testing.T) {
+	d := synthetic(65, 36, 4, 3)
+	for i := 1; i < d.N; i++ {
+		copy(d.X[i*4:i*4+4], d.X[d.M:2*d.M])
+	}
+	m, err := Fit(t.Context(), d, Config{Nonlinear: true, Dim: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if choice := m.Report().Choice; len(choice.Scores) == 0 ||
+		!strings.Contains(strings.Join(choice.LeftOut, "\n"), "no feature varies") {
+		t.Errorf("%+v", choice)
+	}
+}
+
+// Rows without a label are among those that a method without labels sees the normal scores of, and left out and counted
+// by others.
+func TestRanksOfUnlabelledRows(t *testing.T) {
+	d := synthetic(66, 40, 4, 2)
+	for i := range 20 {
+		d.Y[i] = -1
+	}
+	bare := *d
+	bare.Y, bare.Classes = nil, nil
+	x := mat.NewDense(d.N, d.M, d.X)
+	c := Config{Method: "pca", Dim: 2, Scale: model.ScaleRank}
+	pca := fit(t, d, c)
+	if !mat.Equal(outputsAt(t, pca, x), outputsAt(t, fit(t, &bare, c), x)) || pca.Report().Unlabelled != 0 {
+		t.Errorf("pca leaves %d rows without a label out", pca.Report().Unlabelled)
+	}
+	c = Config{Method: "lda", Dim: 1, Scale: model.ScaleRank}
+	if n := fit(t, d, c).Report().Unlabelled; n != 20 {
+		t.Errorf("%d of 20 rows without a label are counted", n)
+	}
+	for _, c := range []Config{c, {Scale: model.ScaleRank}, {Landmarks: 3}} {
+		if _, err := Fit(t.Context(), nil, c); err == nil || !strings.Contains(err.Error(), "none given") {
+			t.Errorf("of no data: %v", err)
+		}
+	}
 }

@@ -511,7 +511,12 @@ func (a *selection) round(ctx context.Context, round int, entries []*entry) erro
 			s := views[e.view]
 			if s == nil {
 				var err error
-				if s, err = a.look(ctx, e, train); err != nil {
+				s, err = a.look(ctx, e, train)
+				if err != nil && e.view.curved() && len(a.entries) > 1 && ctx.Err() == nil {
+					a.leaveOut(e, err) // no feature varies in this fold, say
+					continue
+				}
+				if err != nil {
 					return err
 				}
 				views[e.view] = s
@@ -527,12 +532,16 @@ func (a *selection) round(ctx context.Context, round int, entries []*entry) erro
 				return err
 			}
 			if err != nil {
-				a.leftOut = append(a.leftOut, fmt.Sprintf("%s: %v", e.method.Name, err))
-				e.out = true
+				a.leaveOut(e, err)
 			}
 		}
 	}
 	return nil
+}
+
+func (a *selection) leaveOut(e *entry, err error) {
+	a.leftOut = append(a.leftOut, fmt.Sprintf("%s: %v", e.method.Name, err))
+	e.out = true
 }
 
 // look shows an entry the rows of a fold. A method that was given has its own way to look at them.

@@ -72,16 +72,19 @@ func rebuildSum(arrays []Array) (Map, error) {
 		s.Ranks = &Ranks{First: arrays[0].Data, Value: arrays[1].Data, Score: arrays[2].Data}
 		s.Ranked, arrays = arrays[3].Data, arrays[4:]
 	}
-	for len(arrays) > 0 {
+	if len(arrays) > 0 {
 		size := min(3, len(arrays)) // rows, coefficients and a kernel, which may have an origin
 		if size == 3 && len(arrays) > 3 && arrays[3].Name == "origin" {
 			size = 4
 		}
 		k, err := rebuildKernelMap(arrays[:size])
 		if err != nil {
-			return nil, fmt.Errorf("a sum has the array offset (d), perhaps components (m x d), perhaps first, value, score and ranked (m x d), and kernel maps: %w", err)
+			return nil, fmt.Errorf("a sum has the array offset (d), perhaps components (m x d), perhaps first, value, score and ranked (m x d), and perhaps a kernel map: %w", err)
 		}
-		s.Kernels, arrays = append(s.Kernels, k.(*KernelMap)), arrays[size:]
+		if len(arrays) > size {
+			return nil, fmt.Errorf("a sum has one kernel map at most, and the array %s comes after it", arrays[size].Name)
+		}
+		s.Kernels = []*KernelMap{k.(*KernelMap)}
 	}
 	return s, nil
 }

@@ -28,7 +28,7 @@ func TestSumArrays(t *testing.T) {
 		{join([]Array{offset, linear}), 1.5},
 		{join([]Array{offset}, ranks), 1 + 10*-0.5},
 		{join([]Array{offset}, kernel), 1 + 100*math.Exp(-0.0625)},
-		{join([]Array{offset, linear}, ranks, kernel, kernel), 1.5 - 5 + 200*math.Exp(-0.0625)},
+		{join([]Array{offset, linear}, ranks, kernel), 1.5 - 5 + 100*math.Exp(-0.0625)},
 	} {
 		s, err := rebuildSum(c.arrays)
 		if err == nil {
@@ -60,6 +60,7 @@ func TestSumArrays(t *testing.T) {
 		{nil, "starts with the array offset"},
 		{[]Array{offset}, "a sum of nothing"},
 		{join([]Array{offset, linear}, kernel[:2]), "perhaps components"},
+		{join([]Array{offset}, kernel, kernel), "one kernel map at most"},
 		{join([]Array{offset, {"components", []int{3, 1}, []float64{1, 2, 3}}}), "2 x 1 are needed"},
 		{join([]Array{offset, {"components", []int{2, 2}, []float64{1, 2, 3, 4}}}), "perhaps components"},
 		{knots([]float64{0, 3}, []float64{0, 1, 5}, []float64{0, 1, 2}), "do not hold the knots"},
