@@ -100,8 +100,11 @@ func (c *contact) watch(ctx context.Context) {
 		if silence < c.patience || !c.others.Load() || time.Since(left) < hold {
 			continue
 		}
-		if hold = c.patience; heard.Before(left) || c.apart.Load() != nil && !left.IsZero() {
-			hold = min(2*time.Since(left), time.Minute) // no other was better
+		since := time.Since(left)
+		if heard.Before(left) || c.apart.Load() != nil && since < 2*hold {
+			hold = min(2*since, time.Minute) // no other was better
+		} else {
+			hold = c.patience
 		}
 		left = time.Now()
 		c.log.Warn("the server is left for another", "reason", *c.trouble.Load())
