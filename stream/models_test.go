@@ -202,7 +202,7 @@ func TestDamagedStore(t *testing.T) {
 		s.store("in.x", twoColumns(100*i, 100))
 	}
 	s.answers(30)
-	for end := time.Now().Add(ample); q.stage.Status().Backlog > 0 || q.stage.Status().Fitting; {
+	for end := time.Now().Add(ample); q.stage.Status().Seen < 3000 || q.stage.Status().Fitting; {
 		if time.Sleep(20 * time.Millisecond); time.Now().After(end) {
 			t.Fatal("it never learns all")
 		}
