@@ -40,22 +40,7 @@ func TestBlendIsPrincipalComponentsOfItsMembers(t *testing.T) {
 			at++
 		}
 	}
-	var svd mat.SVD
-	if !svd.Factorize(side, mat.SVDThin) {
-		t.Fatal("no decomposition")
-	}
-	var u mat.Dense
-	svd.UTo(&u)
-	y := centredOutputs(t, m, data)
-	for c := range d {
-		s := svd.Values(nil)[c]
-		sign := math.Copysign(1, mat.Dot(u.ColView(c), y.ColView(c)))
-		for i := range data.N {
-			if want := sign * s * u.At(i, c); math.Abs(y.At(i, c)-want) > 1e-4*s {
-				t.Fatalf("row %d, output %d is %g, by hand %g", i, c, y.At(i, c), want)
-			}
-		}
-	}
+	isPrincipalComponentsOf(t, m, data, side, d)
 	if m.Map() != "linear" {
 		t.Errorf("a blend of linear methods is %s", m.Map())
 	}
@@ -232,5 +217,27 @@ func TestBadBlends(t *testing.T) {
 	}
 	if _, err := Fit(t.Context(), data, Config{Method: Blend}); err == nil || !strings.Contains(err.Error(), "member") {
 		t.Errorf("a blend of nothing: %v", err)
+	}
+}
+
+// isPrincipalComponentsOf holds the outputs of a model to be the d principal components of what its members put out side
+// by side, but for signs.
+func isPrincipalComponentsOf(t *testing.T, m *model.Model, data *model.Data, side *mat.Dense, d int) {
+	t.Helper()
+	var svd mat.SVD
+	if !svd.Factorize(side, mat.SVDThin) {
+		t.Fatal("no decomposition")
+	}
+	var u mat.Dense
+	svd.UTo(&u)
+	y := centredOutputs(t, m, data)
+	for c := range d {
+		s := svd.Values(nil)[c]
+		sign := math.Copysign(1, mat.Dot(u.ColView(c), y.ColView(c)))
+		for i := range data.N {
+			if want := sign * s * u.At(i, c); math.Abs(y.At(i, c)-want) > 1e-4*s {
+				t.Fatalf("row %d, output %d is %g, by hand %g", i, c, y.At(i, c), want)
+			}
+		}
 	}
 }

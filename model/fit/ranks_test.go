@@ -136,22 +136,7 @@ func TestNonlinearBlend(t *testing.T) {
 			at++
 		}
 	}
-	var svd mat.SVD
-	if !svd.Factorize(side, mat.SVDThin) {
-		t.Fatal("no decomposition")
-	}
-	var u mat.Dense
-	svd.UTo(&u)
-	y := centredOutputs(t, m, data)
-	for c := range d {
-		s := svd.Values(nil)[c]
-		sign := math.Copysign(1, mat.Dot(u.ColView(c), y.ColView(c)))
-		for i := range data.N {
-			if want := sign * s * u.At(i, c); math.Abs(y.At(i, c)-want) > 1e-4*s {
-				t.Fatalf("row %d, output %d is %g, by hand %g", i, c, y.At(i, c), want)
-			}
-		}
-	}
+	isPrincipalComponentsOf(t, m, data, side, d)
 	if notes := strings.Join(m.Report().Notes, "; "); !strings.Contains(notes, "members behind landmarks see 4") {
 		t.Errorf("40 landmarks: %q", notes)
 	}
