@@ -84,7 +84,10 @@ func TestPanicInAPoolIsAnErrorOfItsFunction(t *testing.T) {
 	fixture.Panicked(t, "product of a similarity", product.Of(t.Context(), mat.NewDense(n, n, nil), square),
 		"out of range")
 
-	s := method.NewScaling(mat.NewSymDense(n, slices.Repeat([]float64{1}, n*n)))
+	s, err := method.NewScaling(t.Context(), mat.NewSymDense(n, slices.Repeat([]float64{1}, n*n)))
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.Squared = slices.Clip(s.Squared[:n])
 	_, err = pencil.Partial(t.Context(), s, pencil.Max, 2, linalg.Constant(n))
 	fixture.Panicked(t, "isomap", err, "eigenvectors: panicked: ")

@@ -13,6 +13,6 @@
 // products.
 //
 // kernel_amd64.s and kernel_arm64.s are generated, in gen: go run . -out ../kernel_amd64.s -stubs ../kernel_amd64.go
-// -pkg tile, and go run ./neon -out ../kernel_arm64.s; exp_amd64.s and gather_amd64.s as
-// gen/exp and gen/gather say.
+// -pkg tile, and go run ./neon -out ../kernel_arm64.s; exp_amd64.s as
+// gen/exp, thin_amd64.s and gather_amd64.s as gen/thin and gen/gather say.
 package tile
