@@ -10,9 +10,10 @@
 // (The one exception are amd64 processors without FMA.)
 //
 // Tables are operands that are packed once, for a few vectors at a time; Exp is what kernels of distances make of such
-// products.
+// products. Along and Across multiply eight vectors with a matrix as it lies, Gather makes a row of the product with a
+// sparse one.
 //
 // kernel_amd64.s and kernel_arm64.s are generated, in gen: go run . -out ../kernel_amd64.s -stubs ../kernel_amd64.go
-// -pkg tile, and go run ./neon -out ../kernel_arm64.s; exp_amd64.s as
-// gen/exp, thin_amd64.s and gather_amd64.s as gen/thin and gen/gather say.
+// -pkg tile, and go run ./neon -out ../kernel_arm64.s; exp_amd64.s, thin_amd64.s and gather_amd64.s as gen/exp, gen/thin
+// and gen/gather say.
 package tile
