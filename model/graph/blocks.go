@@ -205,43 +205,34 @@ func (c *shortlist) add(q int, x candidate) {
 	}
 }
 
-// prune lowers the limit of point q to the k-th least of what the distances are at most, and drops what is above.
+// prune lowers the limit of point q to the k-th least of what the distances are at most, drops what is above, and puts
+// the rest in order: what is there from the last time is in order already.
 func (c *shortlist) prune(q int) {
-	list := c.found[q*c.room:][:c.count[q]]
-	if len(list) < c.l.k {
+	list, k := c.found[q*c.room:][:c.count[q]], c.l.k
+	if len(list) < k {
 		return
-	}
-	// The k least, ascending: few of the others come between them.
-	var few [64]float32
-	least := few[:0]
-	if c.l.k > len(few) {
-		least = make([]float32, 0, c.l.k)
-	}
-	for _, x := range list {
-		at := len(least)
-		if at == c.l.k {
-			if at--; x.high >= least[at] {
-				continue
-			}
-		} else {
-			least = append(least, x.high)
-		}
-		for ; at > 0 && least[at-1] > x.high; at-- {
-			least[at] = least[at-1]
-		}
-		least[at] = x.high
-	}
-	if limit := least[c.l.k-1]; limit < c.limit[q] {
-		c.lower(q, float64(limit))
 	}
 	kept := 0
 	for _, x := range list {
+		at := kept
+		if at >= k && x.low > list[k-1].high {
+			continue
+		}
+		for kept++; at > 0 && list[at-1].high > x.high; at-- {
+			list[at] = list[at-1]
+		}
+		list[at] = x
+	}
+	if limit := list[k-1].high; limit < c.limit[q] {
+		c.lower(q, float64(limit))
+	}
+	c.count[q] = int32(k)
+	for _, x := range list[k:kept] {
 		if x.low <= c.limit[q] {
-			list[kept] = x
-			kept++
+			list[c.count[q]] = x
+			c.count[q]++
 		}
 	}
-	c.count[q] = int32(kept)
 }
 
 // settle offers what is on the list of point q by its distances, and empties it.

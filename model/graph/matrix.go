@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/parallel"
+	"github.com/embedd/embedd/model/internal/tile"
 )
 
 // Matrix is a sparse matrix in compressed rows: weights, Laplacians, sums of
@@ -60,19 +61,12 @@ func (a *Matrix) Apply(ctx context.Context, dst, x *mat.Dense) {
 }
 
 func (a *Matrix) apply(ctx context.Context, dst, x *mat.Dense) error {
-	_, b := x.Dims()
-	return each(ctx, a.rows, chunkOf(a.rows, len(a.index)*b), func() func(from, to int) {
+	r := x.RawMatrix()
+	return each(ctx, a.rows, chunkOf(a.rows, len(a.index)*r.Cols), func() func(from, to int) {
 		return func(from, to int) {
 			for i := from; i < to; i++ {
-				y := dst.RawRowView(i)
-				clear(y)
 				index, value := a.Row(i)
-				for p, j := range index {
-					v := value[p]
-					for c, z := range x.RawRowView(j)[:len(y)] {
-						y[c] += v * z
-					}
-				}
+				tile.Gather(dst.RawRowView(i), index, value, r.Data, r.Stride)
 			}
 		}
 	})

@@ -138,15 +138,17 @@ func squared(a, b []float64) float64 {
 }
 
 // squaredFour are the distances from a to four rows: each summed in order, all side by side.
-func squaredFour(a []float64, b [4][]float64) (d [4]float64) {
+func squaredFour(a []float64, b [4][]float64) [4]float64 {
 	b0, b1, b2, b3 := b[0][:len(a)], b[1][:len(a)], b[2][:len(a)], b[3][:len(a)]
+	var s0, s1, s2, s3 float64
 	for i, v := range a {
 		d0, d1, d2, d3 := b0[i]-v, b1[i]-v, b2[i]-v, b3[i]-v
-		d[0] += d0 * d0
-		d[1] += d1 * d1
-		d[2] += d2 * d2
-		d[3] += d3 * d3
+		s0 += d0 * d0
+		s1 += d1 * d1
+		s2 += d2 * d2
+		s3 += d3 * d3
 	}
+	d := [4]float64{s0, s1, s2, s3}
 	for i, v := range d {
 		if math.IsNaN(v) {
 			d[i] = math.Inf(1)

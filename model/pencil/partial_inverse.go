@@ -21,12 +21,7 @@ const (
 // budget is the number of products worth trying before a factor is made: about
 // a third of its time, a flop on sparse rows and thin blocks taken for five.
 func (p *partial) budget(rows Entries, env *envelope) int {
-	entries := 0
-	for i := range p.n {
-		columns, _ := rows.Row(i)
-		entries += len(columns)
-	}
-	product := 2*float64(entries) + 8*float64(p.n*basisSize(p.d+1, blockSize(p.d)))
+	product := 2*float64(entriesOf(rows)) + 8*float64(p.n*basisSize(p.d+1, blockSize(p.d)))
 	return int(env.flops() / 3 / (5 * product))
 }
 

@@ -693,3 +693,44 @@ func TestSolveOfLargePencilsAgreesWithFull(t *testing.T) {
 		}
 	}
 }
+
+// clusters are count random graphs of size nodes each, of which single edges make one.
+func clusters(count, size int) *sparse {
+	rng := rand.New(rand.NewPCG(5, 25))
+	m := newSparse(count * size)
+	for c := range count {
+		for i := range size {
+			for range 6 {
+				if j := rng.IntN(size); j != i {
+					m.join(c*size+i, c*size+j, 1)
+				}
+			}
+		}
+		if c > 0 {
+			m.join(c*size+rng.IntN(size), rng.IntN(c)*size+rng.IntN(size), 1e-3)
+		}
+	}
+	return m
+}
+
+// Clusters that few edges join are factored one after the other: their work adds up.
+func TestEnvelopeOfClusters(t *testing.T) {
+	const count, size = 10, 500
+	m := clusters(count, size)
+	levels, env := envelopeOf(m, cuthillMcKee(m)), newEnvelope(m)
+	order := slices.Clone(env.order)
+	slices.Sort(order)
+	for i, v := range order {
+		if i != v {
+			t.Fatal("not a permutation")
+		}
+	}
+	t.Logf("%.2g flops, %.2g by levels; %.0f MB, %.0f", env.flops(), levels.flops(), env.bytes()/1e6, levels.bytes()/1e6)
+	if env.flops() > 0.7*levels.flops() {
+		t.Errorf("a factor takes %.2g flops, by levels %.2g", env.flops(), levels.flops())
+	}
+	dense := float64(count) * math.Pow(size, 3) / 3
+	if env.flops() > 3*dense {
+		t.Errorf("a factor takes %.2g flops, of each cluster by itself, in full, %.2g", env.flops(), dense)
+	}
+}

@@ -1,18 +1,27 @@
 package frame
 
 import (
+	"cmp"
 	"context"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/graph"
 	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
 // LocalScatters are S_b and S_w, with the scale of a row from as many neighbours
-// as the parameter says.
+// as the parameter says. X the rows of a class about their mean, U the upper half
+// of A and T = (diag(A 1) - 2U)X, its G_c is the symmetric part of X'T. So
+//
+//	S_w = sum_c X'T/n_c
+//	S_b = sum_c X'((1/n - 1/n_c)T + (1 - n_c/n)X) + n_c mu_c mu_c'
+//
+// are one product of all rows.
 func LocalScatters(ctx context.Context, t *Task, parameter string) (n, d *mat.SymDense, err error) {
 	k := t.Int(parameter)
 	t.NoteShort(parameter, k, func(rows int) int { return rows - 1 })
@@ -21,103 +30,115 @@ func LocalScatters(ctx context.Context, t *Task, parameter string) (n, d *mat.Sy
 	if err != nil {
 		return nil, nil, err
 	}
-	sigma := own.LocalScale(t.Rows.Y)
-	rows := t.Rows.ByClass()
-	share := make([]float64, t.Rows.N) // 1 - n_c/n of each row
-	d = mat.NewSymDense(t.M, nil)
-	n = mat.NewSymDense(t.M, nil)
+	sigma, byClass := own.LocalScale(t.Rows.Y), t.Rows.ByClass()
+	var class []int // of each row, all rows of one class after the other
+	begin := make([]int, len(t.Stat.Class))
 	for i, c := range t.Stat.Class {
-		t.ReportProgress("affinities", float64(i)/float64(t.Stat.Classes()))
-		size := t.Stat.Counts[i]
-		for _, r := range rows[c] {
-			share[r] = 1 - size/t.Stat.N
-		}
-		g, err := t.localScatter(ctx, rows[c], t.Stat.Means.RowView(i), sigma)
-		if err != nil {
-			return nil, nil, err
-		}
-		// g is G_c; what S_b takes of it is G_c/n - G_c/n_c.
-		var both mat.SymDense
-		both.ScaleSym(1/t.Stat.N-1/size, g)
-		n.AddSym(n, &both)
-		n.SymRankOne(n, size*size/t.Stat.N, t.Stat.Means.RowView(i))
-		g.ScaleSym(1/size, g)
-		d.AddSym(d, g)
+		begin[i] = len(class)
+		class = append(class, slices.Repeat([]int{i}, len(byClass[c]))...)
 	}
-	pairs, err := graph.DegreeForm(ctx, t.X, share)
-	if err != nil {
+	x, pulled := make([]float64, len(class)*t.M), make([]float64, len(class)*t.M)
+	failed := make([]error, len(begin))
+	err = parallel.EachTold(ctx, len(begin), func(i int) {
+		rows, from := byClass[t.Stat.Class[i]], begin[i]*t.M
+		own, scale := x[from:from+len(rows)*t.M], make([]float64, len(rows))
+		for p, r := range rows {
+			scale[p] = sigma[r]
+			for j, v := range t.X.RawRowView(r) {
+				own[p*t.M+j] = v - t.Stat.Means.At(i, j)
+			}
+		}
+		failed[i] = pull(ctx, pulled[from:from+len(own)], own, scale)
+	}, func(done int) { t.ReportProgress("affinities", float64(done)/float64(len(begin))) })
+	if err = cmp.Or(append(failed, err)...); err != nil {
 		return nil, nil, err
 	}
-	n.AddSym(n, pairs)
+	both := mat.NewDense(t.M, 2*t.M, nil)
+	sides := &tile.Operand{K: len(class), M: 2 * t.M, Row: func(dst []float64, r int) {
+		size := t.Stat.Counts[class[r]]
+		between, share, row := 1/t.Stat.N-1/size, 1-size/t.Stat.N, x[r*t.M:]
+		for j, v := range pulled[r*t.M:][:t.M] {
+			dst[j], dst[t.M+j] = between*v+share*row[j], v/size
+		}
+	}}
+	if err := tile.Add(ctx, tile.Sum{C: both.RawMatrix().Data, Stride: 2 * t.M, Alpha: 1,
+		A: tile.Dense(x, len(class), t.M, t.M), B: sides}); err != nil {
+		return nil, nil, err
+	}
+	side := func(from int) *mat.SymDense {
+		return linalg.Symmetric(both.Slice(0, t.M, from, from+t.M).(*mat.Dense))
+	}
+	n, d = side(0), side(t.M)
+	for i, size := range t.Stat.Counts {
+		n.SymRankOne(n, size, t.Stat.Means.RowView(i))
+	}
 	return n, d, nil
 }
 
 // AffinityRows is the number of rows of A that are held at a time.
 const AffinityRows = 256
 
-// localScatter is G_c = sum_ij A_ij (x_i - x_j)(x_i - x_j)'/2 of the rows of a
-// class. A is full, but only a block of rows of its upper half U is ever held:
-// X A X' = X U X' + (X U X')', the diagonal blocks halved. Squared distances come
-// from products of rows about the class mean.
-func (t *Task) localScatter(ctx context.Context, rows []int, mean mat.Vector, sigma []float64) (*mat.SymDense, error) {
-	n := len(rows)
-	x := mat.NewDense(n, t.M, nil)
-	flat := x.RawMatrix().Data
+// pull adds T to dst, of the rows x of a class and their scales s: see LocalScatters. A_ij is
+// exp(-|x_i - x_j|^2/(s_i s_j)); squared distances come from products.
+func pull(ctx context.Context, dst, x, scale []float64) error {
+	const together = 8 // of tile.Exp
+	n := len(scale)
+	m := len(x) / n
 	norm, degree := make([]float64, n), make([]float64, n)
-	for i, r := range rows {
-		dst := x.RawRowView(i)
-		for j, v := range t.X.RawRowView(r) {
-			dst[j] = v - mean.AtVec(j)
-			norm[i] += dst[j] * dst[j]
+	for i := range norm {
+		for _, v := range x[i*m : (i+1)*m] {
+			norm[i] += v * v
 		}
 	}
-	ux := mat.NewDense(n, t.M, nil)
-	block := make([]float64, min(n, AffinityRows)*n)
+	block := make([]float64, min(n, AffinityRows)*(n+together))
 	for from := 0; from < n; from += AffinityRows {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return err
 		}
 		to := min(from+AffinityRows, n)
-		later, count := flat[from*t.M:], n-from
-		a := block[:(to-from)*count]
+		later, count := x[from*m:], n-from
+		stride := (count + together - 1) / together * together
+		a := block[:(to-from)*stride]
 		clear(a)
-		if err := tile.Add(ctx, tile.Sum{C: a, Stride: count, Alpha: 1, A: tile.Columns(later, t.M, to-from, t.M),
-			B: tile.Columns(later, t.M, count, t.M)}); err != nil {
-			return nil, err
+		if err := tile.Add(ctx, tile.Sum{C: a, Stride: stride, Alpha: -2, A: tile.Columns(later, m, to-from, m),
+			B: tile.Columns(later, m, count, m)}); err != nil {
+			return err
 		}
 		for i := from; i < to; i++ {
-			row := a[(i-from)*count:][:count]
-			for k, product := range row {
+			row := a[(i-from)*stride:][:stride]
+			for k, product := range row[:count] {
 				// Where a scale is 0 rows are equal or infinitely far: either way
 				// the pair adds nothing.
-				j, v := from+k, 0.0
-				if s := sigma[rows[i]] * sigma[rows[j]]; s > 0 && j != i {
-					v = math.Exp(-max(0, norm[i]+norm[j]-2*product) / s)
-				}
-				degree[i] += v
-				if j < to {
-					v /= 2
+				j := from + k
+				if s := scale[i] * scale[j]; s > 0 && j != i {
+					row[k] = -max(0, norm[i]+norm[j]+product) / s
 				} else {
-					degree[j] += v
+					row[k] = math.Inf(-1)
 				}
-				row[k] = v
 			}
+			tile.Exp(row)
+			sum := 0.0
+			for k, v := range row[:to-from] { // both halves of these are here
+				sum += v
+				row[k] = v / 2
+			}
+			after := degree[to:]
+			for k, v := range row[to-from : count] {
+				sum += v
+				after[k] += v
+			}
+			degree[i] += sum
 		}
-		if err := tile.Add(ctx, tile.Sum{C: ux.RawMatrix().Data[from*t.M:], Stride: t.M, Alpha: 1,
-			A: tile.Columns(a, count, to-from, count), B: tile.Dense(later, count, t.M, t.M)}); err != nil {
-			return nil, err
+		if err := tile.Add(ctx, tile.Sum{C: dst[from*m:], Stride: m, Alpha: -2, A: tile.Columns(a, count, to-from, stride),
+			B: tile.Dense(later, count, m, m)}); err != nil {
+			return err
 		}
 	}
 	for i, v := range degree {
-		row := ux.RawRowView(i)
-		for j, u := range x.RawRowView(i) {
-			row[j] = v*u - 2*row[j]
+		row := dst[i*m:][:m]
+		for j, u := range x[i*m:][:m] {
+			row[j] += v * u
 		}
 	}
-	g := mat.NewDense(t.M, t.M, nil) // not symmetric, as U is not
-	if err := tile.Add(ctx, tile.Sum{C: g.RawMatrix().Data, Stride: t.M, Alpha: 1, A: tile.Dense(flat, n, t.M, t.M),
-		B: tile.Dense(ux.RawMatrix().Data, n, t.M, t.M)}); err != nil {
-		return nil, err
-	}
-	return linalg.Symmetric(g), nil
+	return nil
 }

@@ -15,5 +15,6 @@
 // products.
 //
 // kernel_amd64.s and kernel_arm64.s are generated, in gen: go run . -out ../kernel_amd64.s -stubs ../kernel_amd64.go
-// -pkg tile, and go run ./neon -out ../kernel_arm64.s; exp_amd64.s and ranktwo_amd64.s as gen/exp and gen/ranktwo say.
+// -pkg tile, and go run ./neon -out ../kernel_arm64.s; exp_amd64.s, gather_amd64.s and ranktwo_amd64.s as gen/exp,
+// gen/gather and gen/ranktwo say.
 package tile

@@ -1,0 +1,42 @@
+package tile
+
+import (
+	"fmt"
+	"math"
+)
+
+// Gather sets dst to the sum over p of value[p] times row index[p] of x, whose rows are stride numbers apart: a product of
+// a row of a sparse matrix. Each element is summed by a fused multiply-add a row, in order, from zero. Like an index out of
+// range it panics where x has not as many numbers.
+func Gather(dst []float64, index []int, value, x []float64, stride int) {
+	if len(index) == 0 || len(dst) == 0 {
+		clear(dst)
+		return
+	}
+	last := (len(x) - len(dst)) / stride
+	for _, i := range index {
+		if i < 0 || i > last || len(x) < len(dst) { // kernels read where they are told to
+			panic(fmt.Sprintf("tile: row %d of %d numbers, %d apart, in %d", i, len(dst), stride, len(x)))
+		}
+	}
+	done := gather(dst, index, value[:len(index)], x, stride)
+	if done < len(dst) {
+		gatherPortable(dst[done:], index, value, x[done:], stride)
+	}
+}
+
+func gatherPortable(dst []float64, index []int, value, x []float64, stride int) {
+	clear(dst)
+	for p, i := range index {
+		v, row := value[p], x[i*stride:][:len(dst)]
+		if emulated {
+			for c, w := range row {
+				dst[c] += v * w
+			}
+			continue
+		}
+		for c, w := range row {
+			dst[c] = math.FMA(v, w, dst[c])
+		}
+	}
+}
