@@ -36,6 +36,9 @@ type Options struct {
 	// Leave is called where the server says nothing any more and another is known: it ends the connection, so that the
 	// client makes another. Default: its ForceReconnect, which waits while a server takes nothing that is written to it.
 	Leave func() error
+	// Received is how many bytes have come over the connection: while they flow its server is not silent, however long an
+	// answer takes that waits behind them. Default: those of messages that have come whole, as the client counts them.
+	Received func() uint64
 }
 
 // Engine runs pipelines over one connection, which stays the caller's.
