@@ -167,7 +167,7 @@ func (t *trainer) learn(ctx context.Context, l *lesson) {
 		t.open(len(t.stage.decoder.Features()))
 	}
 	if l.adopt != nil {
-		t.adopt(l.adopt, l.pinned)
+		t.adopt(ctx, l.adopt, l.pinned)
 	}
 	if l.standby != nil {
 		t.stand(ctx, *l.standby)
@@ -196,7 +196,7 @@ func (t *trainer) learn(ctx context.Context, l *lesson) {
 
 // adopt goes on from a model that was chosen outside: its outputs are an epoch of their own unless they are those of
 // the live one.
-func (t *trainer) adopt(m *Live, pinned bool) {
+func (t *trainer) adopt(ctx context.Context, m *Live, pinned bool) {
 	t.pinned = pinned
 	t.stage.promote(m)
 	if m.Bootstrap {
@@ -208,7 +208,7 @@ func (t *trainer) adopt(m *Live, pinned bool) {
 		t.origin = m.Origin
 	}
 	t.settle(m.Model, t.keepStep(m))
-	t.stayBehind(m.Model)
+	t.stayBehind(ctx, m.Model)
 	t.drift.Reset()
 	t.policy.Fitted = nil
 	if t.resume != nil {
