@@ -325,7 +325,7 @@ func (x *examination) consumer(ctx context.Context, p *pipeline, s jetstream.Str
 		x.failed("consumer", p.Name, silence(err, "about consumer "+durable(p.Name)))
 	default:
 		info := c.CachedInfo()
-		if err := p.owns(info.Config, s.CachedInfo().Config.Subjects); err != nil {
+		if err := p.owns(info.Config, s.CachedInfo().Config.Subjects, p.Subject); err != nil {
 			x.add(Finding{Check: "consumer", Pipeline: p.Name, Text: err.Error(),
 				Command: fmt.Sprintf("nats consumer rm %s %s --force", p.Stream, durable(p.Name))})
 			return

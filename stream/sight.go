@@ -200,7 +200,7 @@ func (w *watcher) lag(ctx context.Context, s *sight) error {
 			return silence(err, "about stream "+w.Stream)
 		}
 		s.lag, s.oldest = n, w.after(ctx, input, 0, n)
-		if lose := w.lose.Load(); lose != nil {
+		if lose := w.whole.lose.Load(); lose != nil {
 			(*lose)() // the hot path binds it again, and says why where it cannot
 		}
 		return fmt.Errorf("the consumer %s of stream %s is not there; it is made again", durable(w.Name), w.Stream)
