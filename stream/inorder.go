@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,9 +28,8 @@ import (
 func (p *pipeline) attendPartitions(ctx, work context.Context, h *held, out chan<- *input) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	parts := p.partitions()
 	wanted := map[partition]chan bool{}
-	for _, q := range append(p.former(ctx), parts...) {
+	for _, q := range slices.Concat(p.earlier, p.partitions()) {
 		wants := make(chan bool, 1)
 		wanted[q] = wants
 		wg.Go(func() { p.attend(ctx, work, q, wants, h, out) })
@@ -72,17 +72,14 @@ func sharesOf[T any](parts map[partition]T, members []string) map[partition]stri
 func (p *pipeline) seatName() string { return p.instance[strings.LastIndexByte(p.instance, '.')+1:] }
 
 // former are the partitions of other numbers that the stream had before, and that have consumers.
-func (p *pipeline) former(ctx context.Context) (out []partition) {
+func (p *pipeline) former(ctx context.Context) (out []partition, err error) {
 	names := p.input.ConsumerNames(ctx)
 	for name := range names.Name() {
 		if q, ok := partitionOf(p.Name, name); ok && q.of != p.Partitions {
 			out = append(out, q)
 		}
 	}
-	if err := names.Err(); err != nil && ctx.Err() == nil {
-		p.log.Warn("whether the stream had another number of partitions is not known", "error", err)
-	}
-	return out
+	return out, names.Err()
 }
 
 // attend holds a partition while it is wanted.
@@ -285,7 +282,7 @@ func (p *pipeline) awaitTurn(ctx context.Context, q partition) error {
 	for {
 		before := []partition{{}}
 		if q.of == p.Partitions {
-			before = append(before, p.former(ctx)...)
+			before = append(before, p.earlier...)
 		}
 		var waits uint64
 		for _, b := range before {

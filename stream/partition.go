@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/wildcard"
 	"github.com/embedd/embedd/stream/lease"
 )
 
@@ -23,8 +24,8 @@ import (
 // partition is one of so many; of none: what the stream has without.
 type partition struct{ number, of int }
 
-// MaxPartitions bounds them: each is a consumer.
-const MaxPartitions = 256
+// maxPartitions bounds them: each is a consumer.
+const maxPartitions = 256
 
 func (q partition) String() string {
 	if q.of == 0 {
@@ -80,30 +81,6 @@ func transform(subject string, partitions int) *jetstream.SubjectTransformConfig
 	return &jetstream.SubjectTransformConfig{Source: subject, Destination: strings.Join(to, ".")}
 }
 
-// CheckPartitions tells whether a subject can have so many partitions.
-func CheckPartitions(subject string, partitions int) error {
-	tokens := strings.Split(subject, ".")
-	keys := 0
-	for _, t := range tokens {
-		if t == "*" {
-			keys++
-		}
-	}
-	switch {
-	case partitions == 0:
-	case partitions < 2 || partitions > MaxPartitions:
-		return fmt.Errorf("%d partitions: want 2 to %d, or none; each is a consumer, and one replica at a time holds it", partitions,
-			MaxPartitions)
-	case tokens[len(tokens)-1] == ">":
-		return fmt.Errorf("subject %s ends with >, and the stream has to tell its key: write a * for each of its tokens",
-			subject)
-	case keys == 0:
-		return fmt.Errorf("subject %s has no key: partitions keep order by what stands for its wildcards; read %s.*, and publish each message with its key as the last token",
-			subject, subject)
-	}
-	return nil
-}
-
 // plain is the subject of a message as it was published.
 func (p *Pipeline) plain(subject string) string {
 	if p.Partitions == 0 || strings.Count(subject, ".") != strings.Count(p.Subject, ".")+2 {
@@ -133,11 +110,17 @@ func (p *Pipeline) partitions() []partition {
 }
 
 func (p *Pipeline) checkPartitions() error {
-	if err := CheckPartitions(p.Subject, p.Partitions); err != nil {
-		return fmt.Errorf("pipeline %s: %w", p.Name, err)
+	if p.Partitions == 0 {
+		return nil
 	}
-	if p.Partitions > 0 && p.Stream == "" {
+	_, err := wildcard.Keys(p.Subject)
+	switch {
+	case p.Partitions < 2 || p.Partitions > maxPartitions:
+		return fmt.Errorf("pipeline %s: %d partitions: want 2 to %d, or none", p.Name, p.Partitions, maxPartitions)
+	case p.Stream == "":
 		return fmt.Errorf("pipeline %s: partitions are those of a stream, and core NATS has none: set input.stream", p.Name)
+	case err != nil:
+		return fmt.Errorf("pipeline %s: %w", p.Name, err)
 	}
 	return nil
 }
@@ -209,7 +192,11 @@ func (e *Engine) bindPartitions(ctx context.Context, p *pipeline) error {
 	if errors.Is(err, lease.ErrOldServer) {
 		return fmt.Errorf("input.partitions: %w", err)
 	}
+	if err != nil {
+		return err
+	}
 	p.seats = bucket
+	p.earlier, err = p.former(ctx)
 	return err
 }
 

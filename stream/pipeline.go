@@ -137,6 +137,7 @@ type pipeline struct {
 	turns    turns
 	leases   *lease.Bucket // nil: there are none
 	seats    *lease.Bucket // of the partitions; nil: there are none
+	earlier  []partition   // of other numbers, that the stream had before
 	held     atomic.Int64  // how many partitions this process holds
 	pinned   atomic.Bool   // somebody chose the live model, and it stays
 	bound    string        // the stream that its name was bound to in the store before the start, "" where to none
