@@ -248,7 +248,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *acces
 	p := &pipeline{Pipeline: c, instance: nats.NewInbox(), turns: newTurns(), seen: e.seen,
 		calm: time.Duration(len(e.options.Pipelines)) * calmFor, nc: e.options.Conn, js: js, metrics: e.metrics, log: e.log.With("pipeline", c.Name),
 		halt: halt{stop: c.Stop}, access: access, drain: e.drain, again: make(chan struct{}, 1), noting: make(chan struct{}, 1),
-		pressure: &e.pressure}
+		pressure: &e.pressure, whole: &lane{durable: durable(c.Name), filter: c.Subject}}
 	p.busy.Store(time.Now().UnixNano())
 	defer func() {
 		if err != nil {
@@ -257,6 +257,11 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *acces
 	}()
 	if c.Stream != "" {
 		if err := p.bind(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if c.Partitions > 0 {
+		if err := e.bindPartitions(ctx, p); err != nil {
 			return nil, err
 		}
 	}
@@ -409,6 +414,9 @@ func (p *pipeline) bind(ctx context.Context) error {
 		}
 		p.tail.most = math.MaxInt / 2 // no bound: see settings
 	}
+	if p.Partitions > 0 {
+		p.tail.most = math.MaxInt / 2 // one partition may be as far behind the others as it likes
+	}
 	for _, o := range []struct {
 		subject string
 		limit   *atomic.Int64
@@ -430,9 +438,9 @@ func (p *pipeline) bind(ctx context.Context) error {
 	// Made now, so that what comes from now on is counted, and one that is another pipeline's is refused before
 	// anything begins.
 	for attempt := 0; ; attempt++ {
-		c, created, err := p.consumer(ctx)
+		c, created, err := p.consumer(ctx, p.whole)
 		if err == nil {
-			p.trials.begin(created, c.CachedInfo())
+			p.whole.trials.begin(created, c.CachedInfo())
 			return nil
 		}
 		if !errors.Is(err, jetstream.ErrConsumerExists) || !pause(ctx, attempt) {
