@@ -89,6 +89,9 @@ type Training struct {
 	// IgnoreDrift leaves the window as it is when the rows change; without it older rows are left out then.
 	IgnoreDrift bool
 	Align       Align // default AlignRigid
+	// Block, where it is not 0, is how many messages of the stream are learned from as one: the host makes a summary of
+	// them, here or elsewhere, with Stage.Summing, and Stage.LearnSummary takes it in the place of Stage.Learn.
+	Block int
 }
 
 // Config says all of a stage. Zero fields mean the defaults of [New].
@@ -217,6 +220,9 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("method %s makes a map of its own, %s; landmarks are for linear methods", method.Name, method.Map)
 	}
 	if err := c.Fit.Validate(); err != nil {
+		return c, err
+	}
+	if err := c.checkBlock(method); err != nil {
 		return c, err
 	}
 	if method.Supervised && c.Spec.Label == "" {

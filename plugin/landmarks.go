@@ -41,12 +41,17 @@ func (t *trainer) columns(features int) int {
 	return features
 }
 
-// stayBehind takes the landmarks of a model that is live.
-func (t *trainer) stayBehind(m *model.Model) {
+// stayBehind takes the landmarks of a model that is live. All models of an epoch have the same: what was made of them, and
+// what the window has summed behind them, stays.
+func (t *trainer) stayBehind(ctx context.Context, m *model.Model) {
 	if !t.behind() {
 		return
 	}
-	l, err := fit.LandmarksOf(context.Background(), m, t.config.Fit)
+	if l := t.marks.Landmarks; l != nil && l.Made(m, t.config.Fit) {
+		t.marks = landmarks{Landmarks: l}
+		return
+	}
+	l, err := fit.LandmarksOf(ctx, m, t.config.Fit)
 	if err != nil {
 		t.log.Info("candidates are fitted behind landmarks of their own", "cause", err)
 		t.renew()
@@ -81,7 +86,7 @@ func (t *trainer) draw(ctx context.Context) error {
 
 // resumeBehind is stayBehind after a restart.
 func (t *trainer) resumeBehind(m *model.Model, r renewal) {
-	t.stayBehind(m)
+	t.stayBehind(context.Background(), m)
 	if t.behind() && r.New {
 		t.renew()
 	}

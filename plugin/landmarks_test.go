@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -254,6 +255,69 @@ func TestLandmarksOfAnother(t *testing.T) {
 	if st := c.Status(); st.Fits == 0 || c.learner.trainer.marks.Len() != 30 ||
 		(st.Live.Version == a.live.Version) != (st.Live.Epoch == a.live.Epoch) {
 		t.Errorf("%d landmarks, epoch %d: %s", c.learner.trainer.marks.Len(), st.Live.Epoch, st.Note)
+	}
+}
+
+// A replica that adopts one model of an epoch after the other keeps what it made of their landmarks, and the sums behind
+// them; of a model behind others it does not.
+func TestLandmarksOfAnEpochAreKept(t *testing.T) {
+	change := func(c *Config) { c.Fit.Landmarks, c.Training.Every.Rows = 40, 1000 }
+	rows := rings(rand.New(rand.NewPCG(71, 72)), 3000, 1)
+	a := newStage(t, change)
+	teach(t, a, 1, rows[:900])
+	first := a.Live()
+	// Another of the same landmarks, as a store has it: read from its file.
+	again := func(l *Live, alike *fit.Landmarks) *Live {
+		t.Helper()
+		d := &model.Data{N: 900, M: testFeatures, Classes: []string{"c0", "c1", "c2"}, Features: l.Model.Features()}
+		for i := range d.N {
+			for _, v := range rows[900+i].x {
+				d.X = append(d.X, float64(v))
+			}
+			d.Y = append(d.Y, i%3)
+		}
+		m, err := alike.Fit(t.Context(), d, fit.Config{Method: "lda", Dim: l.Model.Dim()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var file bytes.Buffer
+		if err := model.Write(&file, m); err != nil {
+			t.Fatal(err)
+		}
+		read, err := model.Read(&file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &Live{Model: read, Version: read.Digest()[:16], Epoch: l.Epoch}
+	}
+	of := func(l *Live) *fit.Landmarks {
+		t.Helper()
+		marks, err := fit.LandmarksOf(t.Context(), l.Model, fit.Config{Landmarks: 40})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return marks
+	}
+	b := newStage(t, func(c *Config) { change(c); c.Standby = true })
+	teach(t, b, 1, rows[:900])
+	adopt := func(l *Live) *fit.Landmarks {
+		t.Helper()
+		if err := b.Adopt(l, false); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return b.learner.trainer.marks.Landmarks // the worker has nothing to do
+	}
+	before := adopt(first)
+	if same := adopt(again(first, of(first))); same != before {
+		t.Error("the landmarks of the next model of the epoch were made anew")
+	}
+	c := newStage(t, change)
+	teach(t, c, 1, rows[900:2000])
+	if other := adopt(c.Live()); other == before {
+		t.Error("landmarks are kept of which the model is not made")
 	}
 }
 

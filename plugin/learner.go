@@ -165,6 +165,9 @@ func (l *learner) take() *lesson {
 	l.queue = l.queue[1:]
 	l.bytes -= next.bytes
 	l.waiting -= len(next.rows)
+	if next.summary != nil {
+		l.waiting -= len(next.summary.Rows)
+	}
 	if next.refit {
 		l.refitted = false
 	}

@@ -17,6 +17,8 @@ type lesson struct {
 	pinned bool         // with adopt: no other replaces it
 	bytes  int64        // in memory
 
+	summary *window.Summary // of a block, in the place of its rows
+
 	standby *bool // the host has the stage fit, or not
 
 	by     []window.Position // where rows got their labels, in the stream of these; nil: they carry them

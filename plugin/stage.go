@@ -349,6 +349,7 @@ type Status struct {
 	Capped   int    // rows that left the window since their source had its share; see Quota
 	Far      int    // rows so far that enter no fit: a feature is too far from where the others have it
 	FarRow   string // a sentence about the newest of them
+	ReadFrom uint64 // sequence number of the oldest message that the window, or a row that waits for its label, needs
 	// of the labelled rows that the live model was judged on; zero: none since the start
 	Newest  time.Time
 	Clock   string // a sentence where messages are stamped ahead of this machine's clock, or time went back

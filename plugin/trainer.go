@@ -43,6 +43,7 @@ type trainer struct {
 	resume     *state // of a restart, until the window is filled again
 	alarms     int
 	overfull   int       // rows of one class too many
+	far        int       // rows that summaries leave out
 	x          []float64 // rows that are scored, side by side
 	failedAt   int       // rows learned when a failed fit was last told of; 0: never
 	farTold    int       // from how many far rows on they are told of again
@@ -128,6 +129,9 @@ func (t *trainer) open(features int) {
 		Share:    t.config.Training.Quota.Share,
 		Labelled: t.labelled(), Moments: t.byMoments(), Copies: !t.byMoments() || t.behind(),
 		Lifted: t.config.Fit.Landmarks}
+	if t.config.Training.Block > 0 {
+		c.Summed, c.Balance = true, false // which is in the summaries
+	}
 	if t.chooses() { // now a method that learns from moments, now one that needs the rows
 		c.Moments, c.Copies = t.sums(), true
 	}
@@ -163,14 +167,18 @@ func (t *trainer) past(r *window.Row) bool {
 
 // learn takes one lesson.
 func (t *trainer) learn(ctx context.Context, l *lesson) {
-	if t.window == nil && len(l.rows)+len(l.other) > 0 {
+	if t.window == nil && (len(l.rows)+len(l.other) > 0 || l.summary != nil) {
 		t.open(len(t.stage.decoder.Features()))
 	}
 	if l.adopt != nil {
-		t.adopt(l.adopt, l.pinned)
+		t.adopt(ctx, l.adopt, l.pinned)
 	}
 	if l.standby != nil {
 		t.stand(ctx, *l.standby)
+	}
+	if l.summary != nil {
+		t.learnSummary(ctx, l.summary)
+		return
 	}
 	t.warmUp(ctx, l.other)
 	if l.by != nil {
@@ -196,7 +204,7 @@ func (t *trainer) learn(ctx context.Context, l *lesson) {
 
 // adopt goes on from a model that was chosen outside: its outputs are an epoch of their own unless they are those of
 // the live one.
-func (t *trainer) adopt(m *Live, pinned bool) {
+func (t *trainer) adopt(ctx context.Context, m *Live, pinned bool) {
 	t.pinned = pinned
 	t.stage.promote(m)
 	if m.Bootstrap {
@@ -208,7 +216,7 @@ func (t *trainer) adopt(m *Live, pinned bool) {
 		t.origin = m.Origin
 	}
 	t.settle(m.Model, t.keepStep(m))
-	t.stayBehind(m.Model)
+	t.stayBehind(ctx, m.Model)
 	t.drift.Reset()
 	t.policy.Fitted = nil
 	if t.resume != nil {
@@ -233,7 +241,8 @@ func (t *trainer) status() Status {
 		s.Rows, s.Classes, s.Bytes = t.window.Len(), t.window.Classes(), t.window.Bytes()
 		s.Largest, s.trainable = t.window.Largest(), t.window.Trainable()
 		s.Capped = t.window.Capped()
-		s.Sparse, s.Far, s.FarRow = t.window.Sparse(), t.window.Far().Rows, t.farRow()
+		s.Sparse, s.Far, s.FarRow = t.window.Sparse(), t.window.Far().Rows+t.far, t.farRow()
+		s.ReadFrom = t.readFrom().Seq
 	}
 	if t.newest != 0 {
 		s.Newest = time.Unix(0, t.newest)

@@ -24,6 +24,15 @@ type answer struct {
 	result  string       // out, dead, skip or pass
 	seconds float64      // that decoding, projecting and encoding took
 	rows    counts
+
+	// Where order is kept:
+	next   *answer // of its key: it leaves once this one is settled
+	passed bool    // it may
+}
+
+// stored tells whether every part is.
+func (a *answer) stored() bool {
+	return a != nil && !slices.ContainsFunc(a.parts, func(o *outgoing) bool { return !o.stored })
 }
 
 // bytes are those of its messages.
@@ -84,7 +93,7 @@ func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 	}
 	age, stale := p.age()
 	if stale && p.WhenStale == StalePass {
-		return p.pass(a, m, mark(age, stale))
+		return p.pass(a, m, p.marks(in, age, stale))
 	}
 	r, err := p.stage.Transform(ctx, m)
 	switch {
@@ -96,7 +105,7 @@ func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 	case err != nil:
 		return p.deadMessage(a, err)
 	}
-	marks := mark(age, stale)
+	marks := p.marks(in, age, stale)
 	bodies, pairs, err := p.encode(in, r, marks)
 	if err != nil {
 		return p.deadMessage(a, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -64,11 +65,11 @@ func (b *binding) isSure(nc *nats.Conn) bool {
 }
 
 // verify asks the server whether the consumer is the one of before.
-func (b *binding) verify(ctx context.Context, p *pipeline) (bool, error) {
+func (b *binding) verify(ctx context.Context, p *pipeline, consumer string) (bool, error) {
 	b.mu.Lock()
 	made, pulls, reconnects, now := b.made, b.pulls, p.nc.Stats().Reconnects, time.Now()
 	b.mu.Unlock()
-	c, err := p.js.Consumer(ctx, p.Stream, durable(p.Name))
+	c, err := p.js.Consumer(ctx, p.Stream, consumer)
 	if err != nil || !c.CachedInfo().Created.Equal(made) {
 		return false, err
 	}
@@ -84,8 +85,16 @@ func (c *confirmer) acknowledge(ctx context.Context) {
 	if len(c.done) == 0 || c.input == nil {
 		return
 	}
-	if !c.binding.isSure(c.nc) && !c.certain(ctx) {
-		return // ctx is done: what is not acknowledged is redelivered, and absorbed
+	c.sure = c.sure[:0]
+	for _, a := range c.done {
+		l := a.in.lane
+		if slices.Contains(c.sure, l) {
+			continue
+		}
+		if !l.binding.isSure(c.nc) && !c.certain(ctx, l) {
+			return // ctx is done: what is not acknowledged is redelivered, and absorbed
+		}
+		c.sure = append(c.sure, l)
 	}
 	for i, a := range c.done {
 		if err := c.acknowledgeOne(ctx, a.in); err != nil {
@@ -117,7 +126,7 @@ func (c *confirmer) acknowledgeOne(ctx context.Context, in *input) error {
 		if err == nil || errors.Is(err, nats.ErrNoResponders) || !pause(ctx, attempt) {
 			return err // without a consumer there is nothing to acknowledge
 		}
-		if !c.certain(ctx) || in.stale.Load() {
+		if !c.certain(ctx, in.lane) || in.stale.Load() {
 			return nil
 		}
 	}
@@ -125,9 +134,9 @@ func (c *confirmer) acknowledgeOne(ctx context.Context, in *input) error {
 
 // certain finds out which of the messages that are held are still those that their numbers name, for as long as it
 // takes; false where ctx is done first.
-func (c *confirmer) certain(ctx context.Context) bool {
+func (c *confirmer) certain(ctx context.Context, l *lane) bool {
 	for attempt := 0; ; attempt++ {
-		same, err := c.binding.verify(ctx, c.pipeline)
+		same, err := l.binding.verify(ctx, c.pipeline, l.durable)
 		if same {
 			return true
 		}
@@ -162,10 +171,10 @@ const (
 // consumer binds the pipeline's own durable consumer, or makes it. It also says when the stream was made: one of the
 // same name that was deleted and made again is another (Invariant 2). It changes nothing of a consumer that is there
 // but what a pipeline relies on, and never what it reads.
-func (p *pipeline) consumer(ctx context.Context) (c jetstream.Consumer, created time.Time, err error) {
+func (p *pipeline) consumer(ctx context.Context, l *lane) (c jetstream.Consumer, created time.Time, err error) {
 	needs := []string{".STREAM.INFO.", ".CONSUMER.INFO.", ".CONSUMER.CREATE."}
 	err = p.during(ctx, needs, func(ctx context.Context) error {
-		c, created, err = p.bindConsumer(ctx)
+		c, created, err = p.bindConsumer(ctx, l)
 		return err
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -174,26 +183,29 @@ func (p *pipeline) consumer(ctx context.Context) (c jetstream.Consumer, created 
 	return c, created, err
 }
 
-func (p *pipeline) bindConsumer(ctx context.Context) (jetstream.Consumer, time.Time, error) {
+func (p *pipeline) bindConsumer(ctx context.Context, l *lane) (jetstream.Consumer, time.Time, error) {
 	input, err := p.js.Stream(ctx, p.Stream)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
 	created := input.CachedInfo().Created
 	want := jetstream.ConsumerConfig{
-		Durable:       durable(p.Name),
+		Durable:       l.durable,
 		DeliverPolicy: jetstream.DeliverAllPolicy,
 		AckPolicy:     jetstream.AckExplicitPolicy,
-		FilterSubject: p.Subject,
+		FilterSubject: l.filter,
 	}
 	c, err := input.Consumer(ctx, want.Durable)
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
 		p.settings(&want)
+		if l.inOrder() && l.was.Created.Equal(created) && l.was.Floor > 0 { // whoever made it anew died in between
+			want.DeliverPolicy, want.OptStartSeq = jetstream.DeliverByStartSequencePolicy, l.was.Floor+1
+		}
 		c, err = input.CreateConsumer(ctx, want)
 	case err == nil:
 		have := c.CachedInfo().Config
-		if err := p.owns(have, input.CachedInfo().Config.Subjects); err != nil {
+		if err := p.owns(have, input.CachedInfo().Config.Subjects, l.filter); err != nil {
 			return nil, time.Time{}, err
 		}
 		if changed := have; p.settings(&changed) {
@@ -246,7 +258,7 @@ func (p *pipeline) settings(c *jetstream.ConsumerConfig) bool {
 
 // owns tells whether a consumer that is there is the pipeline's: a name is bound to the subject that it was first used
 // for, since another subject under the same name would take the consumer, and its place, from who runs it.
-func (p *pipeline) owns(c jetstream.ConsumerConfig, all []string) error {
+func (p *pipeline) owns(c jetstream.ConsumerConfig, all []string, filter string) error {
 	reads := c.FilterSubjects
 	if c.FilterSubject != "" {
 		reads = []string{c.FilterSubject}
@@ -255,9 +267,9 @@ func (p *pipeline) owns(c jetstream.ConsumerConfig, all []string) error {
 		reads = all
 	}
 	switch {
-	case len(reads) != 1 || reads[0] != p.Subject:
+	case len(reads) != 1 || reads[0] != filter:
 		return &because{fmt.Sprintf("consumer %s of stream %s reads %q, and pipeline %s is to read %q: a pipeline's name is bound to its subject. Give the pipeline a name of its own; or, where nobody else runs it, 'nats consumer rm %s %s', and it begins with the first message of its subject",
-			c.Durable, p.Stream, reads, p.Name, p.Subject, p.Stream, c.Durable), ErrConsumerTaken}
+			c.Durable, p.Stream, reads, p.Name, filter, p.Stream, c.Durable), ErrConsumerTaken}
 	case c.AckPolicy != jetstream.AckExplicitPolicy || c.DeliverSubject != "":
 		return &because{fmt.Sprintf("consumer %s of stream %s is not a pull consumer with explicit acknowledgement; 'nats consumer rm %s %s', and the pipeline makes its own",
 			c.Durable, p.Stream, p.Stream, c.Durable), ErrConsumerTaken}

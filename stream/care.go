@@ -88,7 +88,7 @@ func (c *care) stop() {
 
 // write changes the note.
 func (c *care) write(ctx context.Context, change func(*careNote)) error {
-	return c.annotate(ctx, metaCare, func(text string) string {
+	return c.annotate(ctx, c.whole.durable, metaCare, func(text string) string {
 		var n careNote
 		_ = json.Unmarshal([]byte(text), &n) // what cannot be read is none
 		change(&n)

@@ -21,6 +21,7 @@ type confirmer struct {
 	sent      <-chan *answer
 	ahead     []*answer // taken out of sent, and not settled yet
 	done      []*answer // confirmed, and not acknowledged yet
+	sure      []*lane   // of those: their consumers are those that brought them
 }
 
 func newConfirmer(p *pipeline, u *publisher) *confirmer {
@@ -62,6 +63,9 @@ func (c *confirmer) confirm(ctx context.Context, o *outgoing) error {
 			break
 		}
 		if ctx.Err() != nil {
+			return err
+		}
+		if errors.Is(err, errNotHeld) {
 			return err
 		}
 		if final := refusal(err); final != nil {

@@ -32,6 +32,7 @@ const drainWait = 15 * time.Second
 // input is one message on its way.
 type input struct {
 	msg       *delivery // nil on core NATS
+	lane      *lane     // that brought it; nil on core NATS
 	subject   string
 	header    nats.Header
 	data      []byte
@@ -43,6 +44,7 @@ type input struct {
 	size      int64
 	at        time.Time // when it came
 	doubt     bool      // it may be answered already
+	again     bool      // of a partition: it was delivered before
 	tried     bool      // a process before this one had it and did not acknowledge it
 	attempts  uint64    // that are known to have failed; 0: this is the first
 
@@ -108,6 +110,9 @@ func (h *held) add(in *input) bool {
 		return false
 	}
 	h.msgs[keyOf(in)] = in
+	if in.lane.inOrder() {
+		in.lane.inside++
+	}
 	h.bytes += in.size
 	h.ahead += in.size
 	return true
@@ -129,6 +134,10 @@ func (h *held) untaught() []*input {
 
 func (h *held) remove(in *input) {
 	h.mu.Lock()
+	if in.lane.inOrder() {
+		in.lane.inside--
+		wake(in.lane.left)
+	}
 	delete(h.msgs, keyOf(in))
 	h.bytes -= in.size + in.unpacked
 	if in.working {
@@ -265,6 +274,7 @@ func (p *pipeline) serve(ctx context.Context) error {
 		return err
 	}
 	defer u.close()
+	u.leave = func(a *answer) { p.send(u, a) }
 	h := newHeld(p.pressure, p.spare.share)
 	pulled := make(chan *input, ackPending)
 	sent := make(chan *answer, ackPending)
@@ -279,6 +289,10 @@ func (p *pipeline) serve(ctx context.Context) error {
 	wg.Go(func() {
 		defer close(sent)
 		for in := range p.spare.each(pulled) {
+			if !in.lane.goesOn() { // it comes again, here or to who holds its partition now
+				h.remove(in)
+				continue
+			}
 			if p.readsOnce() && p.holds() && !p.ready(ctx) || !p.awaitFresh(ctx) || !p.halt.await(ctx) ||
 				work.Err() != nil {
 				continue // unanswered and unacknowledged: it is redelivered
@@ -287,7 +301,11 @@ func (p *pipeline) serve(ctx context.Context) error {
 				if p.readsOnce() {
 					p.hand(in, &lesson{data: in.data}) // it is not taught when it comes back
 				}
-				_ = in.msg.NakWithDelay(time.Second) // else it comes back into the pull that is open
+				if in.lane.inOrder() {
+					in.lane.breakOff()
+				} else {
+					_ = in.msg.NakWithDelay(time.Second) // else it comes back into the pull that is open
+				}
 				h.remove(in)
 				continue
 			}
@@ -320,7 +338,11 @@ func (p *pipeline) serve(ctx context.Context) error {
 			c.settle(work, a)
 		}
 	})
-	err = p.pull(ctx, h, pulled)
+	if p.Partitions > 0 {
+		p.attendPartitions(ctx, work, h, pulled)
+	} else {
+		err = p.pull(ctx, p.whole, h, pulled)
+	}
 	close(pulled)
 	wg.Wait()
 	p.pressure.held.Add(-int64(h.working))
@@ -341,7 +363,7 @@ func (p *pipeline) serve(ctx context.Context) error {
 
 // pull brings messages until ctx is done. It survives every failure of the server but the loss of the consumer's
 // configuration.
-func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
+func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input) error {
 	var consumer jetstream.Consumer
 	var created time.Time
 	var number uint64      // of the consumer's newest delivery
@@ -351,7 +373,7 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 	defer func() { lose() }()
 	for attempt := 0; ctx.Err() == nil; {
 		if consumer == nil {
-			c, at, err := p.consumer(ctx)
+			c, at, err := p.consumer(ctx, l)
 			answered := uint64(0)
 			if err == nil {
 				answered, err = p.answered(ctx, at)
@@ -364,8 +386,8 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 					return nil
 				}
 				p.told.consumer.warn(p.log, "the consumer cannot be made; trying again", "stream", p.Stream, "consumer",
-					durable(p.Name), "error", err)
-				met(&p.obstacles.pull, fmt.Errorf("the consumer %s of stream %s cannot be made: %w", durable(p.Name), p.Stream,
+					l.durable, "error", err)
+				met(&p.obstacles.pull, fmt.Errorf("the consumer %s of stream %s cannot be made: %w", l.durable, p.Stream,
 					err))
 				if !pause(ctx, attempt) {
 					return nil
@@ -380,11 +402,11 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 			met(&p.obstacles.pull, nil)
 			lose()
 			is, lose = context.WithCancel(ctx)
-			p.lose.Store(&lose)
+			l.lose.Store(&lose)
 			p.lookAgain()
 			number = c.CachedInfo().Delivered.Consumer
 			h.bind(created)
-			p.binding.bind(c)
+			l.binding.bind(c)
 			if p.feed != nil {
 				p.feed.bind(created, c.CachedInfo())
 			}
@@ -412,13 +434,14 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 			}
 		}
 		another := false
-		p.binding.begin()
+		l.binding.begin()
 		_, err := fetch(ctx, p.js, consumer, min(most, maxFetch), free, func(msg *delivery) {
 			p.counters.fetched(pathAnswer, msg)
 			in := p.received(msg, created)
 			if in == nil {
 				return
 			}
+			in.lane = l
 			if another = another || in.number <= number; another {
 				_ = msg.Nak()
 				return
@@ -427,7 +450,7 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 			killpoint.Here(killpoint.Pulled)
 			in.doubt = in.delivered > 1 || in.origin.Seq <= newest
 			newest = max(newest, in.origin.Seq)
-			in.tried = p.trials.concerns(in, number, p.AckWait)
+			in.tried = l.trials.concerns(in, number, p.AckWait)
 			number = in.number
 			if p.feed != nil {
 				p.feed.saw(in)
@@ -445,22 +468,21 @@ func (p *pipeline) pull(ctx context.Context, h *held, out chan<- *input) error {
 				out <- in
 			}
 		})
-		p.binding.end()
+		l.binding.end()
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case another:
 			// Deliveries are counted from one again: somebody made the consumer anew, and perhaps the stream.
 			p.log.Warn("the consumer was made anew by another; binding it again", "stream", p.Stream, "consumer",
-				durable(p.Name))
+				l.durable)
 			consumer = nil
 		case err == nil:
 			attempt = 0
 			met(&p.obstacles.pull, nil)
 		case errors.Is(err, jetstream.ErrConsumerDeleted), errors.Is(err, jetstream.ErrConsumerNotFound),
 			errors.Is(err, nats.ErrNoResponders):
-			p.log.Warn("the consumer is gone; making it again", "stream", p.Stream, "consumer", durable(p.Name),
-				"error", err)
+			p.log.Warn("the consumer is gone; making it again", "stream", p.Stream, "consumer", l.durable, "error", err)
 			consumer = nil
 			fallthrough
 		default:
@@ -494,7 +516,7 @@ func (p *pipeline) received(msg *delivery, created time.Time) *input {
 		return nil
 	}
 	return &input{
-		msg: msg, subject: msg.Subject(), header: msg.Headers(), data: msg.Data(), time: meta.Timestamp,
+		msg: msg, subject: p.plain(msg.Subject()), header: msg.Headers(), data: msg.Data(), time: meta.Timestamp,
 		origin:    wire.Origin{Stream: p.Stream, Created: created, Seq: meta.Sequence.Stream},
 		delivered: meta.NumDelivered, number: meta.Sequence.Consumer, pending: meta.NumPending, size: int64(len(msg.Data())) + 1024,
 		at: time.Now(),

@@ -17,18 +17,22 @@ const (
 
 var limitsConsumers = [3]int{2, 15, 0}
 
-// readers are how many consumers a pipeline has of its input's stream: the durable one, and where it learns beside that
-// one of who learns and one of who would be next.
+// readers are how many consumers a pipeline has of its input's stream: the durable one, or with partitions one for each and
+// one for what was stored without, and where it learns beside those one of who learns and one of who would be next.
 func (p *Pipeline) readers() int {
+	n := p.durables()
 	if p.Stage.Fixed != nil {
-		return 1
+		return n
 	}
-	n := 2
+	n++
 	if p.Standby != StandbyCold && !p.Models.None && p.Models.Directory == "" {
 		n++
 	}
 	return n
 }
+
+// durables are how many of them stay.
+func (p *Pipeline) durables() int { return 1 + p.Partitions }
 
 // consumers counts those that the pipelines need of each stream, beside those of others that are there, and warns where a
 // stream, or its servers, have not so many.
@@ -50,7 +54,7 @@ func (p *planner) consumers(ctx context.Context, pipelines []Pipeline) error {
 		for _, q := range pipelines {
 			if q.Stream == one.Name {
 				need += q.readers()
-				durables++
+				durables += q.durables()
 				ours[q.Name] = true
 			}
 			if q.Labels != "" && q.Stage.Fixed == nil && coveredBy(q.Labels, one.Subjects) {

@@ -21,6 +21,10 @@ const serverPatience = 8 * time.Second
 // every second: where they are most of them it stores nothing.
 const apartAfter = 4 * time.Second
 
+// trickle is how many bytes come in a sixteenth of the patience over a link on which data flows: 8 KB a second. What comes
+// of pulls that wait, without a message, is less.
+const trickle = 4 << 10
+
 // maxLooked is how many streams are asked for: what they tell of is the server, which is the same for all.
 const maxLooked = 8
 
@@ -34,9 +38,11 @@ type contact struct {
 	subject  string   // one that a stream of the pipelines takes
 	streams  []string // that the pipelines use, a few of them
 	leave    func() error
+	received func() uint64 // bytes that have come from the server
 	patience time.Duration
 
 	heard   atomic.Int64           // when questions were last asked that all were answered, in nanoseconds
+	refused atomic.Bool            // it answers that it cannot
 	others  atomic.Bool            // another server is known
 	apart   atomic.Pointer[string] // what a leader says that is alone; nil: none does
 	trouble atomic.Pointer[string] // why nothing can be answered, nil where it can
@@ -44,9 +50,13 @@ type contact struct {
 
 // newContact is for the pipelines of an engine; nil where none of them reads a stream.
 func newContact(e *Engine, js jetstream.JetStream, access *access, open []*pipeline) *contact {
-	c := &contact{nc: e.options.Conn, js: js, log: e.log, access: access, leave: e.options.Leave, patience: e.patience}
+	c := &contact{nc: e.options.Conn, js: js, log: e.log, access: access, leave: e.options.Leave, received: e.options.Received,
+		patience: e.patience}
 	if c.leave == nil {
 		c.leave = c.nc.ForceReconnect
+	}
+	if c.received == nil {
+		c.received = func() uint64 { return atomic.LoadUint64(&c.nc.InBytes) } // Stats would take the client's lock
 	}
 	seen := map[string]bool{}
 	for _, p := range open {
@@ -78,13 +88,22 @@ func (c *contact) watch(ctx context.Context) {
 	tick := time.NewTicker(c.patience / 16)
 	defer tick.Stop()
 	hold, left := c.patience, time.Time{}
+	flowed, before := time.Time{}, c.received()
 	for {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
+		if n := c.received(); n-before >= trickle {
+			flowed, before = time.Now(), n
+		} else {
+			before = n
+		}
 		heard := time.Unix(0, c.heard.Load())
+		if flowed.After(heard) && !c.refused.Load() {
+			heard = flowed // an answer waits behind what flows, on a slow link for longer than a server may be silent
+		}
 		silence := time.Since(heard)
 		switch apart := c.apart.Load(); {
 		case apart != nil:
@@ -129,6 +148,8 @@ func (c *contact) ask(ctx context.Context) {
 	for {
 		begin := time.Now()
 		apart, err := c.round(ctx)
+		var word *jetstream.APIError
+		c.refused.Store(errors.As(err, &word))
 		if err == nil {
 			c.heard.Store(begin.UnixNano())
 			c.others.Store(len(c.nc.Servers()) > 1)

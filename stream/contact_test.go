@@ -1,12 +1,17 @@
 package stream
 
 import (
+	"fmt"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	carrier "github.com/embedd/embedd/internal/link"
 )
 
 // TestSilentServer: a server that keeps its connection and says nothing is trouble, which readiness tells; where another is
@@ -49,6 +54,95 @@ func TestSilentServer(t *testing.T) {
 		s.acknowledged("p")
 		s.stands(e, StateReady, true)
 		s.once(40)
+	}
+}
+
+// flow is when data went over a link: that of the newest piece, and when the pieces began that came without a gap.
+type flow struct {
+	mu           sync.Mutex
+	since, until time.Time
+}
+
+// flowGap is a pause after which data does not flow: a machine that stands still makes some.
+const flowGap = 200 * time.Millisecond
+
+func (f *flow) came(at time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if at.Sub(f.until) > flowGap {
+		f.since = at
+	}
+	f.until = at
+}
+
+// during tells whether data has flowed for so long, up to now.
+func (f *flow) during(d time.Duration) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	return now.Sub(f.until) < flowGap && now.Sub(f.since) >= d
+}
+
+// TestSlowLinkIsNotSilent: over a slow link an answer waits behind messages that come, for longer than a server may be
+// silent; while they come it is not left, whether the host counts bytes or the client counts messages.
+func TestSlowLinkIsNotSilent(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]int{"bytes": 900 << 10, "messages": 40 << 10} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.make(jetstream.StreamConfig{Name: "big", Storage: jetstream.MemoryStorage})
+			const all = 1800 << 10 // two seconds of the link
+			for range all / size {
+				s.store("big.x", make([]byte, size))
+			}
+			var carried flow
+			var bytes atomic.Uint64
+			slow, err := carrier.New(fmt.Sprintf("127.0.0.1:%d", s.options.Port), nil, func(piece []byte) error {
+				time.Sleep(time.Duration(len(piece)) * time.Second / (900 << 10))
+				carried.came(time.Now())
+				bytes.Add(uint64(len(piece)))
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(slow.Close)
+			nc, err := nats.Connect("nats://"+slow.Address()+","+s.url(), nats.MaxReconnects(-1), nats.DontRandomize(),
+				nats.IgnoreDiscoveredServers())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(nc.Close)
+			p := answerer(t) // what it cannot read leaves as dead letters
+			p.Stream, p.Subject = "big", "big.x"
+			var wronged atomic.Bool
+			o := Options{Conn: nc, Pipelines: []Pipeline{p}}
+			if size > 100<<10 {
+				o.Received = bytes.Load
+			}
+			var patience time.Duration
+			o.Leave = func() error {
+				if carried.during(patience) {
+					wronged.Store(true)
+				}
+				return nc.ForceReconnect()
+			}
+			e, err := New(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.patience = time.Second
+			patience = e.patience
+			s.run(e)
+			s.until("all that there was is answered", func() bool {
+				c, err := s.js.Consumer(s.Context(), "big", durable("p"))
+				return err == nil && c.CachedInfo().NumPending == 0 && c.CachedInfo().NumAckPending == 0
+			})
+			if wronged.Load() {
+				t.Error("the server was left although data came from it all the time")
+			}
+		})
 	}
 }
 

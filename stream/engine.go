@@ -36,6 +36,9 @@ type Options struct {
 	// Leave is called where the server says nothing any more and another is known: it ends the connection, so that the
 	// client makes another. Default: its ForceReconnect, which waits while a server takes nothing that is written to it.
 	Leave func() error
+	// Received is how many bytes have come over the connection: while they flow its server is not silent, however long an
+	// answer takes that waits behind them. Default: those of messages that have come whole, as the client counts them.
+	Received func() uint64
 }
 
 // Engine runs pipelines over one connection, which stays the caller's.
@@ -101,14 +104,17 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	}
 	access := watchAccess(e.options.Conn)
 	defer access.end()
+	begin := time.Now()
+	var stopped atomic.Int64 // when Run was told to stop, in nanoseconds
+	defer context.AfterFunc(ctx, func() { stopped.Store(time.Now().UnixNano()) })()
 	var open []*pipeline
 	defer func() {
-		for _, p := range open {
-			p.close()
-			e.metrics.stages.remove(p.Name)
+		within := e.drain
+		if at := stopped.Load(); at != 0 {
+			within = max(e.drain-time.Since(time.Unix(0, at)), releaseWait)
 		}
+		e.end(open, within)
 	}()
-	begin := time.Now()
 	for _, c := range e.options.Pipelines {
 		p, err := e.openPatiently(ctx, js, access, c, begin)
 		if err != nil && ctx.Err() != nil {
@@ -157,6 +163,37 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 		err = errors.Join(err, one)
 	}
 	return err
+}
+
+// end closes pipelines, which waits for what learning is doing. A store of models that does not come back holds that up,
+// whatever it is told; so it is waited for so long, and then left to itself: it writes no more once the store lets it go.
+func (e *Engine) end(open []*pipeline, within time.Duration) {
+	closed := make(chan string, len(open))
+	left := map[string]bool{}
+	for _, p := range open {
+		left[p.Name] = true
+		go func() {
+			p.close()
+			closed <- p.Name
+		}()
+	}
+	late := time.NewTimer(within)
+	defer late.Stop()
+	for over := false; len(left) > 0 && !over; {
+		select {
+		case name := <-closed:
+			delete(left, name)
+		case <-late.C:
+			over = true
+		}
+	}
+	for _, p := range open {
+		e.metrics.stages.remove(p.Name)
+		if left[p.Name] {
+			p.log.Warn("told to stop, and learning does not end: the store of models has not taken what it was given; what was learned since the last that was stored is learned again after the next start",
+				"waited", within.Round(time.Millisecond))
+		}
+	}
 }
 
 // flush waits until the server has what was sent: acknowledgements are not confirmed, and who closes the connection
@@ -211,7 +248,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *acces
 	p := &pipeline{Pipeline: c, instance: nats.NewInbox(), turns: newTurns(), seen: e.seen,
 		calm: time.Duration(len(e.options.Pipelines)) * calmFor, nc: e.options.Conn, js: js, metrics: e.metrics, log: e.log.With("pipeline", c.Name),
 		halt: halt{stop: c.Stop}, access: access, drain: e.drain, again: make(chan struct{}, 1), noting: make(chan struct{}, 1),
-		pressure: &e.pressure}
+		pressure: &e.pressure, whole: &lane{durable: durable(c.Name), filter: c.Subject}}
 	p.busy.Store(time.Now().UnixNano())
 	defer func() {
 		if err != nil {
@@ -220,6 +257,11 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *acces
 	}()
 	if c.Stream != "" {
 		if err := p.bind(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if c.Partitions > 0 {
+		if err := e.bindPartitions(ctx, p); err != nil {
 			return nil, err
 		}
 	}
@@ -372,6 +414,9 @@ func (p *pipeline) bind(ctx context.Context) error {
 		}
 		p.tail.most = math.MaxInt / 2 // no bound: see settings
 	}
+	if p.Partitions > 0 {
+		p.tail.most = math.MaxInt / 2 // one partition may be as far behind the others as it likes
+	}
 	for _, o := range []struct {
 		subject string
 		limit   *atomic.Int64
@@ -393,9 +438,9 @@ func (p *pipeline) bind(ctx context.Context) error {
 	// Made now, so that what comes from now on is counted, and one that is another pipeline's is refused before
 	// anything begins.
 	for attempt := 0; ; attempt++ {
-		c, created, err := p.consumer(ctx)
+		c, created, err := p.consumer(ctx, p.whole)
 		if err == nil {
-			p.trials.begin(created, c.CachedInfo())
+			p.whole.trials.begin(created, c.CachedInfo())
 			return nil
 		}
 		if !errors.Is(err, jetstream.ErrConsumerExists) || !pause(ctx, attempt) {

@@ -302,6 +302,15 @@ func (x *examination) input(ctx context.Context, p *pipeline) {
 	default:
 		x.ok("input", p.Name, "stream %s has %d messages", c.Name, info.State.Msgs)
 	}
+	if p.Partitions > 0 {
+		if err := oldServer(x.Conn.ConnectedServerVersion()); err != nil {
+			x.add(Finding{Check: "partitions", Pipeline: p.Name, Text: err.Error(), Cure: "upgrade the server"})
+		} else if f := p.misfit(&c); f != nil {
+			x.add(Finding{Check: "partitions", Pipeline: p.Name, Text: f.text, Cure: f.cure, Command: f.command})
+		} else {
+			x.ok("partitions", p.Name, "stream %s has %d, by key", c.Name, p.Partitions)
+		}
+	}
 	x.consumer(ctx, p, s)
 }
 
@@ -325,12 +334,18 @@ func (x *examination) consumer(ctx context.Context, p *pipeline, s jetstream.Str
 		x.failed("consumer", p.Name, silence(err, "about consumer "+durable(p.Name)))
 	default:
 		info := c.CachedInfo()
-		if err := p.owns(info.Config, s.CachedInfo().Config.Subjects); err != nil {
+		n := info.NumPending + uint64(info.NumAckPending)
+		for _, q := range p.partitions()[1:] {
+			if more, err := p.unanswered(ctx, q); err == nil {
+				n += more
+			}
+		}
+		if err := p.owns(info.Config, s.CachedInfo().Config.Subjects, p.Subject); err != nil {
 			x.add(Finding{Check: "consumer", Pipeline: p.Name, Text: err.Error(),
 				Command: fmt.Sprintf("nats consumer rm %s %s --force", p.Stream, durable(p.Name))})
 			return
 		}
-		x.ok("consumer", p.Name, "%d messages are not answered", info.NumPending+uint64(info.NumAckPending))
+		x.ok("consumer", p.Name, "%d messages are not answered", n)
 	}
 }
 

@@ -147,7 +147,7 @@ func (r *reader) step(ctx context.Context) error {
 	switch c := r.cursor; {
 	case c != nil && c.upTo != everything:
 		return r.read(ctx, c.upTo) // a read that was begun
-	case r.Role == RoleTrain || r.holds() || time.Since(s.broken) < apart:
+	case r.Role == RoleTrain || r.Partitions > 0 || r.holds() || time.Since(s.broken) < apart:
 		return r.read(ctx, everything)
 	}
 	if r.head == nil {
@@ -212,7 +212,10 @@ type cursor struct {
 // open makes a consumer that begins at a number, or at a time.
 func (r *reader) open(ctx context.Context, c jetstream.ConsumerConfig) (*cursor, error) {
 	c.Description = describes + r.Name + ", learning"
-	c.AckPolicy, c.FilterSubject = jetstream.AckNonePolicy, r.Subject
+	c.AckPolicy = jetstream.AckNonePolicy
+	if c.FilterSubjects = r.filters(); len(c.FilterSubjects) == 1 {
+		c.FilterSubject, c.FilterSubjects = r.Subject, nil
+	}
 	c.MemoryStorage, c.InactiveThreshold = true, 5*time.Minute
 	made, err := r.js.CreateConsumer(ctx, r.Stream, c)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -48,19 +49,23 @@ func (t *tenure) term() uint64 {
 
 // leases are those of the server, bound once for all pipelines; nil where the server has none.
 func (e *Engine) leases(ctx context.Context, p *pipeline) (*lease.Bucket, error) {
-	switch {
-	case p.Models.Directory != "":
+	if p.Models.Directory != "" {
 		return nil, nil // replicas on one machine; its lock of the pointer has to do
-	case e.leased:
-		return e.bucket, nil
 	}
-	bucket, err := lease.Open(ctx, p.js, p.Models.Replicas, e.log)
+	bucket, err := e.openLeases(ctx, p)
 	if errors.Is(err, lease.ErrOldServer) {
 		e.log.Warn("every replica of a pipeline fits, and of their models one goes live", "reason", err,
 			"cure", "upgrade the server, or run all replicas but one with role transform")
-		err = nil
+		e.leased, err = true, nil
 	}
-	if err == nil {
+	return bucket, err
+}
+
+func (e *Engine) openLeases(ctx context.Context, p *pipeline) (bucket *lease.Bucket, err error) {
+	if e.leased {
+		return e.bucket, nil
+	}
+	if bucket, err = lease.Open(ctx, p.js, p.Models.Replicas, e.log); err == nil {
 		e.bucket, e.leased = bucket, true
 	}
 	return bucket, err
@@ -85,7 +90,8 @@ func (p *pipeline) shared() map[string]string {
 	c := p.Stage
 	return map[string]string{
 		"input.stream": p.Stream, "input.subject": p.Subject, "input.labels": p.Labels,
-		"schema.features": strings.Join(c.Spec.Features, ","), "schema.label": c.Spec.Label, "schema.key": c.Spec.Key,
+		"input.partitions": strconv.Itoa(p.Partitions),
+		"schema.features":  strings.Join(c.Spec.Features, ","), "schema.label": c.Spec.Label, "schema.key": c.Spec.Key,
 		"schema.nulls": string(c.Nulls), "model.method": c.Fit.Method, "model.dim": fmt.Sprint(c.Fit.Dim),
 		"model.scale": string(c.Fit.Scale), "model.params": fmt.Sprint(c.Fit.Params), "model.seed": fmt.Sprint(c.Fit.Seed),
 	}

@@ -5,16 +5,16 @@ import (
 	"maps"
 )
 
-// annotate changes what the pipeline's consumer notes under a key of its metadata, where the process after this one
+// annotate changes what a consumer of the pipeline notes under a key of its metadata, where the process after this one
 // finds it.
-func (p *pipeline) annotate(ctx context.Context, key string, change func(string) string) error {
+func (p *pipeline) annotate(ctx context.Context, consumer, key string, change func(string) string) error {
 	select {
 	case p.noting <- struct{}{}: // a consumer is written whole: of two at once, one would lose what the other notes
 		defer func() { <-p.noting }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	c, err := p.js.Consumer(ctx, p.Stream, durable(p.Name))
+	c, err := p.js.Consumer(ctx, p.Stream, consumer)
 	if err != nil {
 		return err
 	}

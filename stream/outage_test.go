@@ -17,7 +17,6 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 	carrier "github.com/embedd/embedd/internal/link"
 	"github.com/embedd/embedd/model"
-	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
 )
 
@@ -60,13 +59,7 @@ func (l *link) url() string { return "nats://" + l.Address() }
 // fixed is a model of the numbered messages.
 func fixed(t *testing.T) *model.Model {
 	t.Helper()
-	d := &model.Data{N: 40, M: 4, Classes: []string{"even", "odd"},
-		Features: []string{"x[0]", "x[1]", "x[2]", "x[3]"}}
-	for i := range d.N {
-		d.X = append(d.X, float64(i), float64(i%2*100), float64(i*31%17), float64(i*7%5))
-		d.Y = append(d.Y, i%2)
-	}
-	m, err := fit.Fit(t.Context(), d, fit.Config{Method: "pca", Dim: 2})
+	m, err := pair(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

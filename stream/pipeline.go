@@ -22,13 +22,16 @@ import (
 
 // Pipeline is the configuration of one pipeline: an input, a stage, an output.
 type Pipeline struct {
-	Name    string        // names the durable consumer embedd_<name>, metrics and models
-	Stream  string        // the input's stream; "" = core NATS, at most once
-	Subject string        // the input's subject; wildcards as in NATS
-	Labels  string        // subject of labels that come apart from their rows; "" = they come with them
-	Output  string        // subject of the reduced messages
-	Dead    string        // subject of the dead letters
-	Stage   plugin.Config // Name, Resume, Store, Source, Logger and Clock are set by the engine
+	Name    string // names the durable consumer embedd_<name>, metrics and models
+	Stream  string // the input's stream; "" = core NATS, at most once
+	Subject string // the input's subject; wildcards as in NATS
+	// Partitions is into how many the stream puts the keys of the input, which are what stands for the wildcards of its
+	// subject: outputs of one key then leave in the order of their inputs, whoever answers. 0: none, and no such order
+	Partitions int
+	Labels     string        // subject of labels that come apart from their rows; "" = they come with them
+	Output     string        // subject of the reduced messages
+	Dead       string        // subject of the dead letters
+	Stage      plugin.Config // Name, Resume, Store, Source, Logger and Clock are set by the engine
 
 	Role    Role          // default RoleAll
 	Lease   time.Duration // life of the lease of learning; default 10 s
@@ -88,6 +91,9 @@ func (p Pipeline) withDefaults() (Pipeline, error) {
 	if err := p.checkStandby(); err != nil {
 		return p, err
 	}
+	if err := p.checkPartitions(); err != nil {
+		return p, err
+	}
 	switch {
 	case !nameForm.MatchString(p.Name):
 		return p, fmt.Errorf("pipeline name %q: letters, digits, - and _ only, since it names a consumer", p.Name)
@@ -130,17 +136,19 @@ type pipeline struct {
 	tenure   tenure
 	turns    turns
 	leases   *lease.Bucket // nil: there are none
+	seats    *lease.Bucket // of the partitions; nil: there are none
+	earlier  []partition   // of other numbers, that the stream had before
+	held     atomic.Int64  // how many partitions this process holds
 	pinned   atomic.Bool   // somebody chose the live model, and it stays
 	bound    string        // the stream that its name was bound to in the store before the start, "" where to none
 	store    string        // what happened to the models of the store before the start, "" where nothing did
 
-	input   jetstream.Stream // nil on core NATS
-	binding binding
-	names   struct { // of the model that answered last, for who answers
+	input jetstream.Stream // nil on core NATS
+	names struct {         // of the model that answered last, for who answers
 		live  *plugin.Live
 		pairs []wire.Pair
 	}
-	trials  trials
+	whole   *lane     // the input, or of one with partitions what came before it had any
 	created time.Time // of the input stream, when the pipeline was opened
 	feed    *feed     // nil where nothing is learned
 	tail    *tail     // nil on core NATS
@@ -161,18 +169,17 @@ type pipeline struct {
 	halt       halt
 
 	drain     time.Duration
-	told      struct{ unlearned, refused, lost, consumer, owed, lease, outdated sparing }
+	told      struct{ unlearned, refused, lost, consumer, owed, lease, outdated, before sparing }
 	access    *access       // of the connection's user
 	contact   *contact      // with its server; nil on core NATS
 	seen      *seen         // the streams, by all pipelines of the engine
 	calm      time.Duration // least time between two looks at what is quiet: the more pipelines, the longer
 	obstacles obstacles
-	sight     atomic.Pointer[sight]              // what the watcher last saw; nil on core NATS
-	again     chan struct{}                      // has the watcher look at once
-	lose      atomic.Pointer[context.CancelFunc] // says that the consumer that the hot path has bound is gone
-	waiting   atomic.Pointer[queue[*input]]      // on core NATS, what is not answered
-	pressure  *pressure                          // of the engine
-	busy      atomic.Int64                       // when an input was last answered, in nanoseconds
+	sight     atomic.Pointer[sight]         // what the watcher last saw; nil on core NATS
+	again     chan struct{}                 // has the watcher look at once
+	waiting   atomic.Pointer[queue[*input]] // on core NATS, what is not answered
+	pressure  *pressure                     // of the engine
+	busy      atomic.Int64                  // when an input was last answered, in nanoseconds
 	draining  atomic.Bool
 	spare     spare
 }

@@ -25,11 +25,20 @@ type outgoing struct {
 	sent   time.Time // that attempt
 	after  point     // where its stream had come to when it was first sent
 	err    error     // why the last attempt failed
+	answer *answer   // of which it is a part, where it has a place in the order of its key; else nil
 	doubt  bool      // an attempt was sent, and nobody knows what became of it
 }
 
 // publish sends the parts of an answer without waiting for their confirmation. What fails here is sent again by settle.
+// Where order is kept it is sent when the one before it of its key is stored.
 func (p *pipeline) publish(u *publisher, a *answer) {
+	if a.in.lane.inOrder() && !u.isNext(a) {
+		return
+	}
+	p.send(u, a)
+}
+
+func (p *pipeline) send(u *publisher, a *answer) {
 	for _, o := range a.parts {
 		if !o.stored && !o.doubt && (o.letter == nil || !p.parked.refused()) {
 			u.send(o)
@@ -40,9 +49,19 @@ func (p *pipeline) publish(u *publisher, a *answer) {
 // settle waits until the server has confirmed every part, then lets the input be acknowledged (Invariant 1), or parks
 // it where it cannot leave. Where ctx ends first the input is redelivered.
 func (c *confirmer) settle(ctx context.Context, a *answer) {
+	defer func() {
+		if ctx.Err() == nil {
+			c.publisher.pass(a)
+		}
+	}()
 	a, err := c.deliver(ctx, a)
 	for attempt := 0; err != nil; attempt++ {
 		if ctx.Err() != nil {
+			return
+		}
+		if errors.Is(err, errNotHeld) {
+			c.publisher.forget(a.parts)
+			c.held.remove(a.in)
 			return
 		}
 		if c.park(a, err) {

@@ -23,9 +23,11 @@ type publisher struct {
 	words  chan *nats.Msg
 	broken chan nats.Status // the connection ended: what becomes of all that is under way is not known
 
-	mu     sync.Mutex
-	newest uint64
-	away   map[uint64]*outgoing // sent, and nothing said of it yet
+	mu       sync.Mutex
+	newest   uint64
+	away     map[uint64]*outgoing // sent, and nothing said of it yet
+	newestOf map[string]*answer   // where order is kept: by key, the newest answer that is not settled
+	leave    func(*answer)        // sends an answer whose turn it is
 }
 
 // wordWait is how long the server may take to say what became of a message.
@@ -35,7 +37,8 @@ const wordWait = 10 * time.Second
 const maxWords = 4 * ackPending
 
 func newPublisher(nc *nats.Conn) (*publisher, error) {
-	u := &publisher{nc: nc, inbox: nc.NewInbox() + ".", words: make(chan *nats.Msg, maxWords), away: map[uint64]*outgoing{}}
+	u := &publisher{nc: nc, inbox: nc.NewInbox() + ".", words: make(chan *nats.Msg, maxWords), away: map[uint64]*outgoing{},
+		newestOf: map[string]*answer{}}
 	var err error
 	if u.sub, err = nc.ChanSubscribe(u.inbox+"*", u.words); err != nil {
 		return nil, err
@@ -51,6 +54,10 @@ func (u *publisher) close() {
 
 // send sends a message. Where that fails nothing will be said of it.
 func (u *publisher) send(o *outgoing) {
+	if o.answer != nil && !o.answer.in.lane.mine() {
+		u.fail(o, errNotHeld)
+		return
+	}
 	if o.after.created.IsZero() {
 		o.after = o.sink.place()
 	}
@@ -90,20 +97,63 @@ func (u *publisher) take(word *nats.Msg) {
 	if err != nil {
 		return
 	}
+	if a := u.note(number, word); a.stored() {
+		u.pass(a)
+	}
+}
+
+// note takes what the server says of a message, and returns the answer whose order is kept that has it stored now.
+func (u *publisher) note(number uint64, word *nats.Msg) *answer {
 	seq, err := readWord(word)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	o := u.away[number]
 	if o == nil {
-		return // it was given up
+		return nil // it was given up
 	}
 	delete(u.away, number)
 	if err != nil {
 		o.failed(err)
-		return
+		return nil
 	}
 	o.number, o.stored = 0, true
 	o.sink.stored(seq)
+	return o.answer
+}
+
+// isNext tells whether no answer of its key is to be stored before this one; else it leaves when that is.
+func (u *publisher) isNext(a *answer) bool {
+	for _, o := range a.parts {
+		o.answer = a
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	before := u.newestOf[a.in.subject]
+	u.newestOf[a.in.subject] = a
+	if before != nil {
+		before.next = a
+	}
+	return before == nil
+}
+
+// pass sends the answer whose turn it is once this one is stored, or was given up.
+func (u *publisher) pass(a *answer) {
+	if !a.in.lane.inOrder() {
+		return
+	}
+	u.mu.Lock()
+	next := a.next
+	if a.passed {
+		next = nil
+	}
+	a.passed = true
+	if u.newestOf[a.in.subject] == a {
+		delete(u.newestOf, a.in.subject)
+	}
+	u.mu.Unlock()
+	if next != nil {
+		u.leave(next)
+	}
 }
 
 // lost gives up all that is under way: the connection over which the server would say something has ended.

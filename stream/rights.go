@@ -112,6 +112,9 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 		grant(g.request("STREAM", "NAMES"), g.request("STREAM", "INFO", p.Stream),
 			g.request("CONSUMER", "CREATE", p.Stream, d, p.Subject), g.request("CONSUMER", "INFO", p.Stream, d),
 			g.request("CONSUMER", "MSG", "NEXT", p.Stream, d), "$JS.ACK."+p.Stream+"."+d+".>")
+		if p.Partitions > 0 {
+			grant(g.partitions(p)...)
+		}
 		for _, subject := range []string{p.Output, p.Dead} { // what was answered before is looked up in them
 			grant(g.reads(g.streamOf(subject), subject)...)
 		}
@@ -120,6 +123,9 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 			continue
 		}
 		grant(g.reads(p.Stream, p.Subject)...)
+		if p.Partitions > 0 { // more than one subject is not in that of the request
+			grant(g.request("CONSUMER", "CREATE", p.Stream, "*"))
+		}
 		grant(g.request("STREAM", "MSG", "GET", p.Stream), g.request("DIRECT", "GET", p.Stream),
 			g.request("DIRECT", "GET", p.Stream, ">"))
 		if p.Labels != "" {
@@ -138,16 +144,45 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 	return g.sorted(r)
 }
 
+// partitions are the rights to hold partitions while no other replica does, and to make their consumers anew.
+func (g *granter) partitions(p Pipeline) (rights []string) {
+	for _, q := range p.partitions() {
+		d := q.durable(p.Name)
+		rights = append(rights, g.request("CONSUMER", "CREATE", p.Stream, d, q.filter(p.Subject)),
+			g.request("CONSUMER", "INFO", p.Stream, d), g.request("CONSUMER", "DELETE", p.Stream, d),
+			g.request("CONSUMER", "MSG", "NEXT", p.Stream, d), "$JS.ACK."+p.Stream+"."+d+".>")
+	}
+	rights = append(rights, g.request("CONSUMER", "NAMES", p.Stream))
+	for _, key := range []string{".partition.*", ".partition.*.at", ".member.*"} {
+		key = "$KV." + lease.Name + "." + p.Name + key
+		rights = append(rights, g.put(key), g.request("CONSUMER", "CREATE", lease.Stream, "*", key))
+	}
+	return append(rights, g.leases()...)
+}
+
+// put is where a key of a bucket is written.
+func (g *granter) put(key string) string {
+	if g.api != jetstream.DefaultAPIPrefix {
+		return g.api + key // the client's way into a domain
+	}
+	return key
+}
+
+// leases are the rights to read the leases, and to hear of them.
+func (g *granter) leases() []string {
+	// One watch for all keys does not have them in its subject.
+	return []string{g.request("STREAM", "INFO", lease.Stream), g.request("STREAM", "MSG", "GET", lease.Stream),
+		g.request("CONSUMER", "CREATE", lease.Stream, "*"), g.request("CONSUMER", "DELETE", lease.Stream, "*"),
+		"$JS.FC." + lease.Stream + ".>"}
+}
+
 // The streams of the model store.
 const objects, pointers = "OBJ_" + registry.Bucket, "KV_" + registry.Bucket
 
 // pointer is the subject of the pointer to the models of a pipeline, and the one on which it is written.
 func (g *granter) pointer(pipeline string) (key, put string) {
 	key = "$KV." + registry.Bucket + "." + pipeline
-	if g.api != jetstream.DefaultAPIPrefix {
-		return key, g.api + key // the client's way into a domain
-	}
-	return key, key
+	return key, g.put(key)
 }
 
 // readsModels are the rights to list what the model store has, and to read models.
@@ -161,15 +196,7 @@ func (g *granter) readsModels() []string {
 func (g *granter) lease(pipeline string) []string {
 	key := "$KV." + lease.Name + "." + pipeline
 	second := "$KV." + lease.Name + "." + standbyKey(pipeline)
-	put, putSecond := key, second
-	if g.api != jetstream.DefaultAPIPrefix {
-		put, putSecond = g.api+key, g.api+second
-	}
-	// One watch for all keys does not have them in its subject.
-	return []string{put, putSecond, g.request("STREAM", "INFO", lease.Stream), g.request("STREAM", "MSG", "GET", lease.Stream),
-		g.request("CONSUMER", "CREATE", lease.Stream, "*"), g.request("CONSUMER", "CREATE", lease.Stream, "*", key),
-		g.request("CONSUMER", "DELETE", lease.Stream, "*"),
-		"$JS.FC." + lease.Stream + ".>"}
+	return append(g.leases(), g.put(key), g.put(second), g.request("CONSUMER", "CREATE", lease.Stream, "*", key))
 }
 
 // store are the rights to keep the models of a pipeline.

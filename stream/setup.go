@@ -29,6 +29,9 @@ type Plan struct {
 	Short    string   // why it has not as many consumers as the pipelines need, with the cure; "" for nothing
 	Starved  bool     // nor as many as answer, let alone learn
 
+	// Transform is how the stream has to change the subjects of keys, nil for not at all
+	Transform *jetstream.SubjectTransformConfig
+
 	ours  bool // Setup made it
 	taken bool // the problem is that another stream takes the subject
 }
@@ -103,13 +106,17 @@ func (s Streams) make(ctx context.Context, js jetstream.JetStream, one *Plan) er
 		}
 		c := have.CachedInfo().Config
 		c.Subjects = one.Subjects
+		if one.Transform != nil {
+			c.SubjectTransform = one.Transform
+		}
 		if _, err := js.UpdateStream(ctx, c); err != nil {
 			return fmt.Errorf("adding to the subjects of stream %s, so that it takes %v: %w", one.Name, one.Subjects, err)
 		}
 		return nil
 	}
 	c := jetstream.StreamConfig{Name: one.Name, Subjects: one.Subjects, Storage: jetstream.FileStorage,
-		Duplicates: s.Duplicates, MaxAge: s.MaxAge, MaxBytes: s.MaxBytes, Metadata: map[string]string{madeBySetup: "1"}}
+		SubjectTransform: one.Transform,
+		Duplicates:       s.Duplicates, MaxAge: s.MaxAge, MaxBytes: s.MaxBytes, Metadata: map[string]string{madeBySetup: "1"}}
 	if c.Duplicates == 0 {
 		c.Duplicates = Duplicates
 	}
@@ -135,7 +142,7 @@ type planner struct {
 
 // plan goes through the inputs first: their streams have the names that were given.
 func (p *planner) plan(ctx context.Context, pipelines []Pipeline) error {
-	store := false
+	store, leases := false, false
 	for _, one := range pipelines {
 		if one.Stream == "" {
 			continue // core NATS needs none
@@ -144,6 +151,10 @@ func (p *planner) plan(ctx context.Context, pipelines []Pipeline) error {
 			return err
 		}
 		store = store || one.Stage.Fixed == nil && !one.Models.None && one.Models.Directory == ""
+		leases = leases || one.Partitions > 0
+		if err := p.needPartitions(ctx, one); err != nil {
+			return err
+		}
 	}
 	for _, one := range pipelines {
 		if one.Stream == "" {
@@ -159,7 +170,48 @@ func (p *planner) plan(ctx context.Context, pipelines []Pipeline) error {
 		}
 	}
 	if store {
-		return p.needStore(ctx)
+		if err := p.needStore(ctx); err != nil {
+			return err
+		}
+	}
+	if store || leases {
+		return p.needLeases(ctx)
+	}
+	return nil
+}
+
+// needPartitions plans for a stream that puts keys into partitions.
+func (p *planner) needPartitions(ctx context.Context, one Pipeline) error {
+	plan := p.find(one.Stream)
+	if one.Partitions == 0 || plan == nil || plan.Problem != "" {
+		return nil
+	}
+	if p.js != nil {
+		if err := oldServer(p.js.Conn().ConnectedServerVersion()); err != nil {
+			plan.Problem = err.Error()
+			return nil
+		}
+	}
+	want := transform(one.Subject, one.Partitions)
+	if plan.Transform != nil && *plan.Transform != *want {
+		plan.Problem = fmt.Sprintf("stream %s can put the keys of one subject into partitions, and pipeline %s wants others than one before it; give it a stream of its own",
+			one.Stream, one.Name)
+		return nil
+	}
+	have, err := p.stream(ctx, one.Stream)
+	if err != nil {
+		return err
+	}
+	if have == nil {
+		plan.Transform = want
+		return nil
+	}
+	switch f := one.misfit(have); {
+	case f == nil:
+	case have.SubjectTransform == nil && have.Retention == jetstream.LimitsPolicy && have.Metadata[madeBySetup] != "":
+		plan.Transform, plan.Exists, plan.Extends = want, false, true
+	default:
+		plan.Problem = f.Error()
 	}
 	return nil
 }
@@ -297,6 +349,11 @@ func (p *planner) needStore(ctx context.Context) error {
 		}
 		one.Exists = err == nil
 	}
+	p.plans = append(p.plans, one)
+	return nil
+}
+
+func (p *planner) needLeases(ctx context.Context) error {
 	leases := Plan{Name: lease.Name, Bucket: true}
 	if p.js != nil {
 		there, err := p.stream(ctx, lease.Stream)
@@ -305,7 +362,7 @@ func (p *planner) needStore(ctx context.Context) error {
 		}
 		leases.Exists = there != nil || older(p.js.Conn().ConnectedServerVersion(), lease.Since)
 	}
-	p.plans = append(p.plans, one, leases)
+	p.plans = append(p.plans, leases)
 	return nil
 }
 

@@ -61,18 +61,23 @@ type watcher struct {
 	told  string            // the obstacle that was last told
 	sinks map[string]string // the streams that took the subjects at the last look
 
-	floor  uint64    // acknowledged up to here, as of the last look
-	first  uint64    // number of the first message after it, 0: not known
-	oldest time.Time // when that came, by our clock
-	blind  bool      // the user may not read single messages
+	oldest map[string]oldest // by the subjects of a consumer
+	blind  bool              // the user may not read single messages
 
 	looked time.Time // when others were last seen to learn, where this replica does not
 	others bool      // they do
 }
 
+// oldest is the first message that a consumer has not acknowledged, as of the last look.
+type oldest struct {
+	floor uint64    // acknowledged up to here
+	first uint64    // number of the first message after it, 0: not known
+	at    time.Time // when that came, by our clock
+}
+
 // watch looks until ctx is done.
 func (p *pipeline) watch(ctx context.Context) {
-	w := &watcher{pipeline: p, sinks: map[string]string{}}
+	w := &watcher{pipeline: p, sinks: map[string]string{}, oldest: map[string]oldest{}}
 	tick := time.NewTicker(max(sightEvery, p.calm))
 	defer tick.Stop()
 	for rest := 0; ; rest-- {
@@ -195,12 +200,12 @@ func (w *watcher) lag(ctx context.Context, s *sight) error {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return w.inputGone()
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
-		n, err := w.matching(ctx)
+		n, err := w.matching(ctx, w.Subject)
 		if err != nil {
 			return silence(err, "about stream "+w.Stream)
 		}
-		s.lag, s.oldest = n, w.after(ctx, input, 0, n)
-		if lose := w.lose.Load(); lose != nil {
+		s.lag, s.oldest = n, w.after(ctx, input, 0, w.Subject, n)
+		if lose := w.whole.lose.Load(); lose != nil {
 			(*lose)() // the hot path binds it again, and says why where it cannot
 		}
 		return fmt.Errorf("the consumer %s of stream %s is not there; it is made again", durable(w.Name), w.Stream)
@@ -209,8 +214,39 @@ func (w *watcher) lag(ctx context.Context, s *sight) error {
 	}
 	info := c.CachedInfo()
 	s.lag = info.NumPending + uint64(info.NumAckPending)
-	s.oldest = w.after(ctx, input, info.AckFloor.Stream, s.lag)
+	s.oldest = w.after(ctx, input, info.AckFloor.Stream, w.Subject, s.lag)
+	for _, q := range slices.Concat(w.earlier, w.partitions()[1:]) {
+		n, from, err := w.behind(ctx, q)
+		if err != nil {
+			return silence(err, "about partition "+q.String()+" of stream "+w.Stream)
+		}
+		if at := w.after(ctx, input, from, q.filter(w.Subject), n); s.oldest.IsZero() || !at.IsZero() && at.Before(s.oldest) {
+			s.oldest = at
+		}
+		s.lag += n
+	}
+	if f := w.misfit(&input.CachedInfo().Config); f != nil {
+		return f
+	}
 	return nil
+}
+
+// behind counts what is not answered of a partition, and says up to where all is.
+func (w *watcher) behind(ctx context.Context, q partition) (n, floor uint64, err error) {
+	var c jetstream.Consumer
+	err = w.during(ctx, []string{".CONSUMER.INFO."}, func(ctx context.Context) (err error) {
+		c, err = w.js.Consumer(ctx, w.Stream, q.durable(w.Name))
+		return err
+	})
+	switch {
+	case errors.Is(err, jetstream.ErrConsumerNotFound): // who holds it makes it just now
+		n, err = w.matching(ctx, q.filter(w.Subject))
+		return n, 0, err
+	case err != nil:
+		return 0, 0, err
+	}
+	info := c.CachedInfo()
+	return info.NumPending + uint64(info.NumAckPending), info.AckFloor.Stream, nil
 }
 
 // stream is a stream as one of the pipelines has seen it.
@@ -244,13 +280,13 @@ func silence(err error, about string) error {
 	return fmt.Errorf("asking the server %s: %w", about, err)
 }
 
-// matching counts the messages of a stream that are of the pipeline's subject.
-func (w *watcher) matching(ctx context.Context) (n uint64, err error) {
+// matching counts the messages of the input that a filter takes.
+func (w *watcher) matching(ctx context.Context, filter string) (n uint64, err error) {
 	input, err := w.js.Stream(ctx, w.Stream)
 	if err != nil {
 		return 0, err
 	}
-	info, err := input.Info(ctx, jetstream.WithSubjectFilter(w.Subject))
+	info, err := input.Info(ctx, jetstream.WithSubjectFilter(filter))
 	if err != nil {
 		return 0, err
 	}
@@ -262,24 +298,25 @@ func (w *watcher) matching(ctx context.Context) (n uint64, err error) {
 
 // after is when the first message of the pipeline after a number came, by our clock; zero where it cannot be told. The
 // message is asked for once, not at each look: it is sent whole.
-func (w *watcher) after(ctx context.Context, input jetstream.Stream, floor, messages uint64) time.Time {
+func (w *watcher) after(ctx context.Context, input jetstream.Stream, floor uint64, filter string,
+	messages uint64) time.Time {
 	if messages == 0 {
 		return time.Time{}
 	}
-	info := input.CachedInfo()
-	if floor == w.floor && w.first >= info.State.FirstSeq && w.first > 0 || w.blind {
-		return w.oldest
+	info, one := input.CachedInfo(), w.oldest[filter]
+	if floor == one.floor && one.first >= info.State.FirstSeq && one.first > 0 || w.blind {
+		return one.at
 	}
-	w.floor, w.first, w.oldest = floor, 0, time.Time{}
+	one = oldest{floor: floor}
 	err := w.during(ctx, []string{".GET."}, func(ctx context.Context) error {
-		msg, err := input.GetMsg(ctx, floor+1, jetstream.WithGetMsgSubject(w.Subject))
+		msg, err := input.GetMsg(ctx, floor+1, jetstream.WithGetMsgSubject(filter))
 		if err == nil {
-			w.first, w.oldest = msg.Sequence, time.Now().Add(-info.TimeStamp.Sub(msg.Time)) // clocks may differ
+			one.first, one.at = msg.Sequence, time.Now().Add(-info.TimeStamp.Sub(msg.Time)) // clocks may differ
 		}
 		return err
 	})
-	w.blind = errors.Is(err, ErrDenied)
-	return w.oldest
+	w.blind, w.oldest[filter] = errors.Is(err, ErrDenied), one
+	return one.at
 }
 
 // taken tells why the server would not take a message on a subject; nil where it would.

@@ -98,6 +98,13 @@ var figures = []figure{
 		prometheus.GaugeValue, func(s Status) []value { return counted(s, s.Oldest.Seconds()) }},
 	{describe("embedd_busy_ratio", "Share of the last ten seconds or so in which there was an input to answer; at 1 the process keeps up no longer."),
 		prometheus.GaugeValue, func(s Status) []value { return one(s.Busy) }},
+	{describe("embedd_partitions_held", "Partitions of the input that this process holds; one series for each pipeline with input.partitions. One more is what the stream has without a partition."),
+		prometheus.GaugeValue, func(s Status) []value {
+			if s.Held == nil {
+				return nil
+			}
+			return one(float64(*s.Held))
+		}},
 	{describe("embedd_fits_total", "Models that were fitted, candidates included."), prometheus.CounterValue,
 		learned(func(s plugin.Status) []value { return one(float64(s.Fits)) })},
 	{describe("embedd_prequential_accuracy",

@@ -134,6 +134,15 @@ func mark(age time.Duration, stale bool) []wire.Pair {
 	return []wire.Pair{{Key: wire.HeaderStale, Value: strconv.FormatInt(int64(age/time.Second), 10)}}
 }
 
+// marks are what an output says beside its model and its origin.
+func (p *pipeline) marks(in *input, age time.Duration, stale bool) []wire.Pair {
+	out := mark(age, stale)
+	if in.again {
+		out = append(out, wire.Pair{Key: wire.HeaderRedelivered, Value: "1"})
+	}
+	return out
+}
+
 // staleReason is the sentence that readiness shows.
 func (p *pipeline) staleReason(age time.Duration) string {
 	does := map[WhenStale]string{StaleServe: "outputs are marked", StaleHold: "nothing leaves",

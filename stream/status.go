@@ -24,6 +24,7 @@ type Status struct {
 	// there does not answer here; "" where nothing did
 	Store  string
 	Role   Role
+	Held   *int   // partitions that this process holds; nil where there are none
 	Learns bool   // this process fits; of the replicas of a pipeline that share a lease one does
 	Others string // who learns where this process does not, a sentence; "" where it does
 	Term   uint64 // under which this process learns; 0: it does not, or there are no leases
@@ -66,6 +67,10 @@ func (p *pipeline) status() Status {
 		if trouble := p.models.Trouble(); trouble != "" {
 			s.Store = strings.TrimPrefix(s.Store+"; "+trouble, "; ")
 		}
+	}
+	if p.Partitions > 0 {
+		held := int(p.held.Load())
+		s.Held = &held
 	}
 	s.Age, s.Stale = p.age()
 	s.Busy = p.spare.busy()
@@ -113,11 +118,12 @@ type Report struct {
 	Halted   bool         `json:"halted,omitempty"` // too many messages were bad; reason says it
 	Parked   *Parked      `json:"parked,omitempty"` // what cannot leave in any form now
 	Role     Role         `json:"role"`
-	Learns   bool         `json:"learns"`             // this process fits
-	Others   string       `json:"others,omitempty"`   // who learns where it does not
-	Term     uint64       `json:"term,omitempty"`     // of the lease under which it does
-	Revision uint64       `json:"revision,omitempty"` // of the model store's pointer that it lives with
-	Store    string       `json:"store,omitempty"`    // what happened to the models of the store before the start
+	Held     *int         `json:"partitions,omitempty"` // that this process holds, where there are some
+	Learns   bool         `json:"learns"`               // this process fits
+	Others   string       `json:"others,omitempty"`     // who learns where it does not
+	Term     uint64       `json:"term,omitempty"`       // of the lease under which it does
+	Revision uint64       `json:"revision,omitempty"`   // of the model store's pointer that it lives with
+	Store    string       `json:"store,omitempty"`      // what happened to the models of the store before the start
 	Learning Learning     `json:"learning"`
 	Labels   *Labels      `json:"labels,omitempty"` // where labels come apart from their rows
 }
@@ -198,7 +204,7 @@ func (s Status) Report() Report {
 	g := s.Stage
 	r := Report{Pipeline: s.Pipeline, State: s.State, Ready: s.Ready, Reason: s.Reason, Halted: s.Halted != "",
 		Store: s.Store,
-		Role:  s.Role, Learns: s.Learns, Others: s.Others, Term: s.Term, Revision: s.Revision,
+		Role:  s.Role, Held: s.Held, Learns: s.Learns, Others: s.Others, Term: s.Term, Revision: s.Revision,
 		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
 			Dropped: g.Dropped, Overfull: g.Overfull, Sparse: g.Sparse, Far: g.Far, FarRow: g.FarRow,
 			Capped: g.Capped, Clock: g.Clock, Fitting: g.Fitting, Filling: g.Filling,

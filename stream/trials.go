@@ -119,23 +119,27 @@ func (p *pipeline) writeDown(ctx context.Context, in *input) uint64 {
 
 func (p *pipeline) countTrial(ctx context.Context, in *input) (uint64, error) {
 	seq, counts := in.origin.Seq, map[uint64]uint64(nil)
-	if err := p.annotate(ctx, metaTrials, func(text string) string {
+	if err := p.annotate(ctx, in.lane.durable, metaTrials, func(text string) string {
 		counts = readTrials(text) // another process's too
 		counts[seq] = max(counts[seq], 2) + 1
 		return writeTrials(counts)
 	}); err != nil {
 		return 0, err
 	}
-	p.trials.mu.Lock()
-	defer p.trials.mu.Unlock()
-	p.trials.counts = counts
+	t := &in.lane.trials
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts = counts
 	return counts[seq], nil
 }
 
 // mayLearn tells whether a message may be learned from: not where it has killed. One of which that is not known yet
 // waits until it was answered, for a while: the learning side must not die of it before the hot path has tried it.
 func (p *pipeline) mayLearn(ctx context.Context, seq uint64, created time.Time) bool {
-	t := &p.trials
+	if p.Partitions > 0 {
+		return true // another replica may answer it; what kills who learns is found by care
+	}
+	t := &p.whole.trials
 	for {
 		t.mu.Lock()
 		concerned := created.Equal(t.created) && seq <= t.upTo
@@ -150,7 +154,7 @@ func (p *pipeline) mayLearn(ctx context.Context, seq uint64, created time.Time) 
 			return !deadly
 		}
 		if ask {
-			if c, err := p.js.Consumer(ctx, p.Stream, durable(p.Name)); err == nil {
+			if c, err := p.js.Consumer(ctx, p.Stream, p.whole.durable); err == nil {
 				info := c.CachedInfo()
 				t.mu.Lock()
 				t.floor = max(t.floor, info.AckFloor.Stream)

@@ -17,6 +17,8 @@ const (
 	HeaderPart   = "Embedd-Part"
 	HeaderStale  = "Embedd-Stale"
 
+	HeaderRedelivered = "Embedd-Redelivered"
+
 	// Of dead letters, beside Embedd-Source.
 	HeaderError     = "Embedd-Error"
 	HeaderCode      = "Embedd-Code"

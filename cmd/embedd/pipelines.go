@@ -42,7 +42,8 @@ func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 		one := stream.Pipeline{
 			Name: p.Name, Role: stream.Role(c.Role), Standby: stream.Standby(c.Standby),
 			Lease: c.NATS.Lease, AdoptWithin: orNever(c.NATS.AdoptWithin), Stream: p.Input.Stream, Subject: p.Input.Subject, Labels: p.Input.Labels,
-			Output: p.Output.Subject, Dead: p.Output.Dead,
+			Partitions: p.Input.Partitions,
+			Output:     p.Output.Subject, Dead: p.Output.Dead,
 			Stop:    stream.Stop{Bad: p.Limits.Bad, Of: p.Limits.BadOf},
 			AckWait: c.NATS.AckWait, AckPending: c.NATS.AckPending, InFlight: p.Limits.InFlight, Attempts: uint64(p.Input.Attempts),
 			DoubleAck: p.Input.DoubleAck,

@@ -125,6 +125,9 @@ func planText(n config.NATS, p stream.Plan) string {
 		return fmt.Sprintf("%s %s is missing: `embedd setup --apply` and `embedd run` make it", bucketText(p.Name), p.Name)
 	case p.Exists:
 		return fmt.Sprintf("stream %s for %s is there", p.Name, subjects)
+	case p.Extends && p.Transform != nil:
+		return fmt.Sprintf("stream %s does not put keys into partitions yet: nats stream edit %s --subjects %q --transform-source='%s' --transform-destination='%s'",
+			p.Name, p.Name, strings.Join(p.Subjects, ","), p.Transform.Source, p.Transform.Destination)
 	case p.Extends:
 		return fmt.Sprintf("stream %s for %s lacks some of them: nats stream edit %s --subjects %q", p.Name, subjects,
 			p.Name, strings.Join(p.Subjects, ","))
@@ -138,6 +141,9 @@ func planText(n config.NATS, p stream.Plan) string {
 	}
 	if count := replicas(n); count > 0 {
 		limits += fmt.Sprintf(" --replicas %d", count)
+	}
+	if t := p.Transform; t != nil {
+		limits += fmt.Sprintf(" --transform-source='%s' --transform-destination='%s'", t.Source, t.Destination)
 	}
 	return fmt.Sprintf("stream %s for %s is missing: nats stream add %s --subjects %q --storage file --dupe-window %s%s --defaults",
 		p.Name, subjects, p.Name, strings.Join(p.Subjects, ","), n.Streams.Duplicates, limits)

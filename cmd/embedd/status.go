@@ -89,13 +89,13 @@ func printReports(out *output, reports []stream.Report) error {
 		}
 		l := r.Learning
 		t.row(r.Pipeline, state, lag, version, epoch, age, fmt.Sprintf("%d rows, %d classes", l.Rows, l.Classes),
-			learningText(l, r.Labels, r.Others))
+			learningText(l, r.Labels, r.Held, r.Others))
 	}
 	return t.flush()
 }
 
 // learningText says how learning goes: how good the live model is, and what may replace it.
-func learningText(l stream.Learning, late *stream.Labels, others string) string {
+func learningText(l stream.Learning, late *stream.Labels, held *int, others string) string {
 	var parts []string
 	if l.Accuracy != nil {
 		parts = append(parts, fmt.Sprintf("accuracy %.3f", *l.Accuracy))
@@ -120,6 +120,9 @@ func learningText(l stream.Learning, late *stream.Labels, others string) string 
 		if text != "" {
 			parts = append(parts, text)
 		}
+	}
+	if held != nil {
+		parts = append(parts, fmt.Sprintf("%d partitions here", *held))
 	}
 	if others != "" {
 		parts = append(parts, others)

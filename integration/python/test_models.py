@@ -116,9 +116,13 @@ def test_model_file(run, tmp_path, scale):
         read(model)
 
 
-@pytest.mark.parametrize("method, scale", [("lda", "standard"), ("pairacc", "minmax"), ("tnca", "unit"), ("mfa", "none"), ("pca", "standard")])
-def test_landmark_model_file(run, tmp_path, method, scale):
-    """The documented reader gives what `transform` gives of a model behind landmarks, missing values included."""
+BEHIND = [("lda", "standard"), ("pairacc", "minmax"), ("tnca", "unit"), ("mfa", "none"), ("pca", "standard")]
+
+
+@pytest.mark.parametrize("kind, asked", [("kernel", ["--method", m, "--scale", s, "--landmarks", "40"]) for m, s in BEHIND] + [
+    ("sum", ["--method", "lda", "--scale", "rank"]), ("sum", ["--nonlinear"])])
+def test_curved_model_file(run, tmp_path, kind, asked):
+    """The documented reader gives what `transform` gives of a model that is no matrix, missing values included."""
     read, transform = documented_reader()
     x, y = load_wine(return_X_y=True)
     path, out, model = tmp_path / "w.csv", tmp_path / "out.csv", tmp_path / "m.embedd"
@@ -126,12 +130,16 @@ def test_landmark_model_file(run, tmp_path, method, scale):
     gaps[::7, 3] = np.nan
     rows = [",".join("" if np.isnan(v) else repr(float(v)) for v in row) + f",c{label}" for row, label in zip(gaps, y)]
     path.write_text("\n".join([",".join(f"x{j}" for j in range(13)) + ",label", *rows]) + "\n")
-    run("fit", "--data", path, "--label", "label", "--method", method, "--dim", "2", "--scale", scale, "--landmarks", "40", "--nulls", "impute", "-o", model)
+    run("fit", "--data", path, "--label", "label", "--dim", "2", "--nulls", "impute", *asked, "-o", model)
     run("transform", "--model", model, "--data", path, "--nulls", "impute", "-o", out)
     names = open(out).readline().strip().split(",")
     at = [names.index(f"embedding_{k}") for k in range(2)]
     got = np.array([[float(line.split(",")[k]) for k in at] for line in open(out).readlines()[1:]])
-    want = transform(read(model), gaps)
+    parts = read(model)
+    want = transform(parts, gaps)
+    assert parts["map"] == kind
+    if "--nonlinear" in asked:  # all three kinds of parts are looked at
+        assert {"components", "ranked", "coefficients"} <= set(parts)
     assert (np.abs(got - want) <= 1e-6 * (np.abs(want) + want.std(0))).all()
 
 

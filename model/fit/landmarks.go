@@ -89,6 +89,18 @@ func LandmarksOf(ctx context.Context, m *model.Model, c Config) (_ *Landmarks, e
 	return l, l.whiten(parallel.Limit(ctx, c.Workers))
 }
 
+// Made tells whether LandmarksOf of the model would be these: it is behind the same rows, which look the same to it.
+func (l *Landmarks) Made(m *model.Model, c Config) bool {
+	content := m.Content()
+	k, ok := content.Map.(*mapping.KernelMap)
+	return ok && content.Params["landmarks"] == fmt.Sprint(c.Landmarks) && l.asked == c.Landmarks &&
+		content.Params["width"] == fmt.Sprint(c.width()) && l.width == c.width() &&
+		content.Params["scale"] == string(c.landmarkScale()) && l.of == c.landmarkScale() &&
+		k.K.Name == l.kernel.Name && k.K.Origin == nil && slices.Equal(k.K.Param, l.kernel.Param) &&
+		content.Unit == l.unit && slices.Equal(content.Mean, l.mean) && slices.Equal(content.Scale, l.scale) &&
+		slices.Equal(k.Rows, l.rows)
+}
+
 // Len is the number of landmarks.
 func (l *Landmarks) Len() int { return len(l.rows) / len(l.mean) }
 

@@ -10,10 +10,11 @@ import (
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
 )
 
-// maxKnots is the most knots that a feature has: between two of them hardly one row in two hundred lies.
+// maxKnots is the most knots that a feature has.
 const maxKnots = 256
 
 // newRanks are the normal scores of rows of m features. A value's score is the quantile of the standard normal
@@ -27,27 +28,43 @@ func newRanks(x []float64, m int) *mapping.Ranks {
 			column[i] = x[i*m+j]
 		}
 		slices.Sort(column)
-		var value, score []float64
+		var value, share []float64
 		for from := 0; from < n; {
 			to := from
 			for to < n && column[to] == column[from] {
 				to++
 			}
-			share := float64(from+to) / float64(2*n)
-			value, score = append(value, column[from]), append(score, math.Sqrt2*math.Erfinv(2*share-1))
+			value, share = append(value, column[from]), append(share, float64(from+to)/float64(2*n))
 			from = to
 		}
-		k := min(len(value), maxKnots)
-		for i := range k {
-			at := i
-			if k > 1 {
-				at = i * (len(value) - 1) / (k - 1)
-			}
-			r.Value, r.Score = append(r.Value, value[at]), append(r.Score, score[at])
+		for _, at := range knots(share) {
+			r.Value, r.Score = append(r.Value, value[at]), append(r.Score, math.Sqrt2*math.Erfinv(2*share[at]-1))
 		}
 		r.First = append(r.First, float64(len(r.Value)))
 	}
 	return r
+}
+
+// knots chooses among the distinct values of a feature, of which each stands at a share of the rows. What is between two
+// knots lies on a line, so the shares of the rows there must be near each other: knots are spaced by rows and not by
+// values, and a value that many rows have is one, with those beside it. Between two knots with values between them is
+// less than one row in a hundred.
+func knots(share []float64) []int {
+	if len(share) <= maxKnots {
+		return linalg.Range(len(share))
+	}
+	// The least step that needs no more knots. Two steps pass over more than it, so 2/maxKnots would be enough.
+	for step := 1.0 / maxKnots; ; step *= 1.02 {
+		at := []int{0}
+		for next := 1; next < len(share); next++ {
+			if from := at[len(at)-1]; next == len(share)-1 || share[next+1]-share[from] > step {
+				at = append(at, next)
+			}
+		}
+		if len(at) <= maxKnots {
+			return at
+		}
+	}
 }
 
 // rankedData are scaled rows as their normal scores.

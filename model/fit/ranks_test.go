@@ -104,12 +104,40 @@ func TestRanksOfNewRows(t *testing.T) {
 		x[i] = r.NormFloat64()
 	}
 	ranks, y := newRanks(x, 1), make([]float64, 1)
-	if len(ranks.Value) != maxKnots {
-		t.Errorf("%d knots", len(ranks.Value))
+	if n := len(ranks.Value); n > maxKnots || n < maxKnots*9/10 {
+		t.Errorf("%d knots", n)
 	}
 	for _, v := range []float64{-2, -0.5, 0, 1, 2} {
 		if ranks.To(y, []float64{v}); math.Abs(y[0]-v) > 0.15 {
 			t.Errorf("the normal score of the normal %g is %g", v, y[0])
+		}
+	}
+}
+
+// Knots are spaced by rows: where most rows have few values and few rows have many, each row has nearly the score that it
+// has among all, those beside a value that a third of the rows have too.
+func TestKnotsAreOfRows(t *testing.T) {
+	const n = 3000
+	x := make([]float64, n)
+	for i := range x {
+		switch {
+		case i < 400:
+			x[i] = math.Exp(float64(i/20) / 2)
+		case i < 1400:
+			x[i] = 1e5
+		default:
+			x[i] = 1e6 + float64(i)
+		}
+	}
+	d := &model.Data{N: n, M: 1, X: x}
+	want, ranks, y := normalScores(d), newRanks(x, 1), make([]float64, 1)
+	if len(ranks.Value) > maxKnots {
+		t.Errorf("%d knots", len(ranks.Value))
+	}
+	quantile := func(score float64) float64 { return (1 + math.Erf(score/math.Sqrt2)) / 2 }
+	for i, v := range x {
+		if ranks.To(y, []float64{v}); math.Abs(quantile(y[0])-quantile(want.X[i])) > 0.01 {
+			t.Fatalf("row %d stands at %g of the rows, by its score at %g", i, quantile(want.X[i]), quantile(y[0]))
 		}
 	}
 }

@@ -156,21 +156,22 @@ func (s *Set) Merge(o *Set) error {
 		}
 		t := s.sumOf(k)
 		for j := range v {
-			t[j] += v[j] + o.weight[k]*delta[j]
+			t[j] += v[j] + float64(o.weight[k]*delta[j])
 		}
 	}
 	return nil
 }
 
-// rankTwo adds f (a d' + d a') + w d d' to the upper triangle.
+// rankTwo adds f (a d' + d a') + w d d' to the upper triangle. No product here or below is fused with a sum: where a
+// compiler may, it is converted first, so that processors of all kinds agree on what is summed.
 func rankTwo(s *mat.SymDense, a, d []float64, f, w float64) {
 	m := len(a)
 	raw := s.RawSymmetric()
 	for i := range m {
 		row := raw.Data[i*raw.Stride : i*raw.Stride+m]
-		ai, di := f*a[i], f*d[i]
+		ai, di, wdi := f*a[i], f*d[i], w*d[i]
 		for j := i; j < m; j++ {
-			row[j] += ai*d[j] + di*a[j] + w*d[i]*d[j]
+			row[j] += float64(ai*d[j]) + float64(di*a[j]) + float64(wdi*d[j])
 		}
 	}
 }
@@ -193,7 +194,7 @@ func (s *Set) addLabelled(f float64, v []float64) {
 		s.labelled = make([]float64, s.m)
 	}
 	for j, x := range v {
-		s.labelled[j] += f * x
+		s.labelled[j] += float64(f * x)
 	}
 }
 
@@ -346,12 +347,12 @@ func (s *Set) addSums(ctx context.Context, x *table, slotOf func(int) int, w []f
 			sum, shift, labelled := s.sum[k][from:to][:len(row)], shift[:len(row)], labelled[:len(row)]
 			if k == 0 {
 				for j, v := range row {
-					sum[j] += weight * (v - shift[j])
+					sum[j] += float64(weight * (v - shift[j]))
 				}
 				continue
 			}
 			for j, v := range row {
-				d := weight * (v - shift[j])
+				d := float64(weight * (v - shift[j]))
 				sum[j] += d
 				labelled[j] += d
 			}

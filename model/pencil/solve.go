@@ -72,8 +72,11 @@ func solveWhite(ctx context.Context, s *mat.SymDense, q *Metric, end End, d int,
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if sol, err := solveReduced(s, q, end, d, apply); sol != nil || err != nil {
+	if sol, err := solveReduced(ctx, s, q, end, d, apply); sol != nil || err != nil {
 		return sol, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	values, vectors, err := spectrum(s)
 	if err != nil {
@@ -82,17 +85,19 @@ func solveWhite(ctx context.Context, s *mat.SymDense, q *Metric, end End, d int,
 	return finish(q, values, vectors, end, d, apply)
 }
 
-// reducedOrder is the order up to which a reduction to tridiagonal form costs no more than products with the matrix.
-const reducedOrder = 320
+// reducedOrder is the order up to which a reduction to tridiagonal form costs less than products with the matrix, or
+// little more where values are well apart, and an eighth where they are not.
+const reducedOrder = 1024
 
 // solveReduced is Solve from the tridiagonal form, or nil where most vectors are wanted, or where they are not to be had
 // that way.
-func solveReduced(s *mat.SymDense, q *Metric, end End, d int, apply func(*mat.Dense) *mat.Dense) (*Solution, error) {
+func solveReduced(ctx context.Context, s *mat.SymDense, q *Metric, end End, d int,
+	apply func(*mat.Dense) *mat.Dense) (*Solution, error) {
 	n := s.SymmetricDim()
 	if d < 1 || n < 64 || 4*d > n {
 		return nil, nil
 	}
-	r := reduce(s)
+	r := reduce(ctx, s)
 	if r == nil {
 		return nil, nil
 	}

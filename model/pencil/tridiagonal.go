@@ -2,14 +2,16 @@ package pencil
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"math/rand/v2"
 	"slices"
 
-	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 	lapack "gonum.org/v1/gonum/lapack/gonum"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/tile"
 )
 
 // reduced is a symmetric matrix as Q T Q', T tridiagonal: all of its eigenvalues are at hand, and of the vectors as many
@@ -17,32 +19,79 @@ import (
 // its time on the vectors.
 type reduced struct {
 	n          int
-	order      []int     // of the rows: see eigen
-	a, tau     []float64 // the reflections that Q is made of
+	order      []int       // of the rows: descending diagonal
+	v          [][]float64 // reflection k is I - tau v v' of the rows behind the first k+1
+	tau        []float64
 	diag, next []float64 // T
 	values     []float64 // ascending
 	size       float64   // a norm of T
 }
 
-// reduce is nil where s is not finite, or the values do not converge.
-func reduce(s *mat.SymDense) *reduced {
+// reduce is nil where s is not finite, the values do not converge, or ctx ends. It begins at the largest of the
+// diagonal: see grade.
+func reduce(ctx context.Context, s *mat.SymDense) *reduced {
 	n := s.SymmetricDim()
-	if finite(mat.NewDense(n, n, s.RawSymmetric().Data)) != nil {
+	order, graded := grade(s)
+	slices.Reverse(order)
+	r := &reduced{n: n, order: order, v: make([][]float64, n-1), tau: make([]float64, n-1),
+		diag: make([]float64, n), next: make([]float64, n-1)}
+	size := (n + tile.Lanes - 1) / tile.Lanes * tile.Lanes
+	a := make([]float64, size*size)
+	for i := range n {
+		for j := i / tile.Lanes * tile.Lanes; j < n; j++ {
+			e := graded.At(n-1-i, n-1-j)
+			if math.IsNaN(e) || math.IsInf(e, 0) {
+				return nil
+			}
+			a[i*size+j] = e
+		}
+	}
+	if !r.reflect(ctx, a, size) {
 		return nil
 	}
-	order, graded := grade(s)
-	r := &reduced{n: n, order: order, a: graded.RawSymmetric().Data, tau: make([]float64, n-1),
-		diag: make([]float64, n), next: make([]float64, n-1)}
-	var best [1]float64
-	lapack.Implementation{}.Dsytrd(blas.Upper, n, r.a, n, r.diag, r.next, r.tau, best[:], -1)
-	work := make([]float64, int(best[0]))
-	lapack.Implementation{}.Dsytrd(blas.Upper, n, r.a, n, r.diag, r.next, r.tau, work, len(work))
 	r.values = slices.Clone(r.diag)
 	if !(lapack.Implementation{}).Dsterf(n, r.values, slices.Clone(r.next)) {
 		return nil
 	}
 	r.size = max(math.Abs(r.values[0]), math.Abs(r.values[n-1]))
 	return r
+}
+
+// reflect sets T and the reflections, of rows of a that are size apart, as tile.RankTwo takes them: each step takes
+// from the matrix what the last one changes as it makes its own product. It is false where ctx ends.
+func (r *reduced) reflect(ctx context.Context, a []float64, size int) bool {
+	n, room := r.n, make([]float64, 4*size)
+	v, w, x, y := room[:size], room[size:2*size], room[2*size:3*size], room[3*size:]
+	for k := range n {
+		if k%16 == 0 && ctx.Err() != nil {
+			return false
+		}
+		row := a[k*size : k*size+n]
+		for j := k; j < n; j++ {
+			row[j] -= v[k]*w[j] + w[k]*v[j]
+		}
+		r.diag[k] = row[k]
+		if k == n-1 {
+			break
+		}
+		behind := row[k+1:]
+		r.next[k], r.tau[k] = lapack.Implementation{}.Dlarfg(len(behind), behind[0], behind[1:], 1)
+		behind[0] = 1
+		r.v[k] = slices.Clone(behind)
+		v[k], w[k] = 0, 0
+		copy(x[k+1:], behind)
+		tile.RankTwo(a, size, k+1, v, w, x, y)
+		v, x = x, v
+		x[k+1] = 0
+		own := blas64.Vector{N: n - k - 1, Data: v[k+1:], Inc: 1}
+		made := blas64.Vector{N: n - k - 1, Data: y[k+1:], Inc: 1}
+		half := -r.tau[k] * r.tau[k] / 2 * blas64.Dot(own, made)
+		w, y = y, w
+		clear(w[:k+1])
+		blas64.Scal(r.tau[k], made)
+		blas64.Axpy(half, own, made)
+	}
+	return true
 }
 
 // vectors are the eigenvectors of the count values from first on, as columns; nil where they do not come out
@@ -97,12 +146,12 @@ func (r *reduced) vectors(first, count int) *mat.Dense {
 	if !r.good(v, first) {
 		return nil
 	}
+	r.turn(v)
 	out := mat.NewDense(r.n, count, nil)
-	for i := range count {
-		x := v.RawRowView(i)
-		r.turn(x)
-		for j, row := range r.order {
-			out.Set(row, i, x[j])
+	for j, row := range r.order {
+		to := out.RawRowView(row)
+		for i := range to {
+			to[i] = v.At(i, j)
 		}
 	}
 	return out
@@ -138,18 +187,15 @@ func (r *reduced) good(v *mat.Dense, first int) bool {
 	return true
 }
 
-// turn sets x to Qx.
-func (r *reduced) turn(x []float64) {
-	for i := range r.n - 1 {
-		column := blas64.Vector{N: i, Data: r.a[i+1:], Inc: r.n}
-		if i == 0 {
-			x[0] -= r.tau[0] * x[0]
-			continue
+// turn sets each row x of v to Qx.
+func (r *reduced) turn(v *mat.Dense) {
+	count, _ := v.Dims()
+	for k := r.n - 2; k >= 0; k-- {
+		own := blas64.Vector{N: r.n - k - 1, Data: r.v[k], Inc: 1}
+		for i := range count {
+			x := blas64.Vector{N: own.N, Data: v.RawRowView(i)[k+1:], Inc: 1}
+			blas64.Axpy(-r.tau[k]*blas64.Dot(own, x), own, x)
 		}
-		own := blas64.Vector{N: i, Data: x, Inc: 1}
-		f := r.tau[i] * (blas64.Dot(column, own) + x[i])
-		blas64.Axpy(-f, column, own)
-		x[i] -= f
 	}
 }
 

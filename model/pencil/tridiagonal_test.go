@@ -59,7 +59,7 @@ func TestReducedIsTheSpectrum(t *testing.T) {
 		"diagonal":  diagonal,
 		"zero":      mat.NewSymDense(n, nil),
 	} {
-		r := reduce(s)
+		r := reduce(t.Context(), s)
 		if r == nil {
 			t.Fatal(name)
 		}
@@ -108,7 +108,7 @@ func b2i(b bool) int {
 // BenchmarkTop is the leading vectors of a full matrix, by all ways.
 func BenchmarkTop(b *testing.B) {
 	rng := rand.New(rand.NewPCG(2, 7))
-	for _, n := range []int{128, 256, 512, 784} {
+	for _, n := range []int{128, 256, 512, 784, 1024} {
 		for name, f := range map[string]func(i int) float64{
 			"decaying": func(i int) float64 { return math.Pow(0.97, float64(i)) },
 			"even":     func(i int) float64 { return float64(n + i) },
@@ -125,7 +125,7 @@ func BenchmarkTop(b *testing.B) {
 			})
 			b.Run(fmt.Sprintf("n=%d/%s/reduced", n, name), func(b *testing.B) {
 				for b.Loop() {
-					reduce(s).vectors(n-10, 10)
+					reduce(b.Context(), s).vectors(n-10, 10)
 				}
 			})
 		}

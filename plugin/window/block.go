@@ -2,6 +2,7 @@ package window
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/embedd/embedd/model/moments"
@@ -32,8 +33,9 @@ func (r *Row) Held() bool { return r.held }
 // block is a run of rows. It begins with a row whose position draws a border, so its borders are a function of the
 // rows that are there: where rows have become sparse, so have borders, and blocks keep their size.
 type block struct {
-	rows []*Row
-	sum  *moments.Set // of the rows that fits are made from; nil where those changed
+	rows   []*Row
+	sum    *moments.Set // of the rows that fits are made from; nil where those changed
+	beside *beside      // nil: all rows are there; see AddSummary
 }
 
 // Lift makes the features that moments are of out of those of rows: Dim of each row, side by side.
@@ -64,6 +66,13 @@ func (b *block) moments(ctx context.Context, by *summing) (*moments.Set, error) 
 	s, err := by.sum(ctx, b.rows)
 	if err != nil {
 		return nil, err
+	}
+	if b.beside != nil {
+		rows := s
+		s = moments.New(by.dim(), false)
+		if err := errors.Join(s.Merge(b.beside.sum), s.Merge(rows)); err != nil {
+			return nil, err
+		}
 	}
 	b.sum = s
 	return s, nil

@@ -13,6 +13,7 @@ type classes struct {
 	enters []bool
 	// rows of each by source; nil where sources have no quota
 	sources []map[string]int
+	beside  []int // rows of each that are in sums alone
 }
 
 // number is that of a label, which a new class gets unless it would be one too many.
@@ -83,8 +84,8 @@ func (t *classes) least(labelled bool) int {
 	}
 	var rows [5 * enoughRows]int // in classes of so many
 	more, all, classes := 0, 0, 0
-	for _, r := range t.rows {
-		n := len(r)
+	for c := range t.rows {
+		n := t.size(c)
 		if n < fewRows {
 			continue
 		}

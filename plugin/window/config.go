@@ -15,6 +15,7 @@ type Config struct {
 	Labelled bool          // rows have labels
 	Moments  bool          // fits are made from moments, which blocks keep
 	Copies   bool          // fits are made from a copy of the rows
+	Summed   bool          // rows come as summaries, and leave so
 	Lifted   int           // most features that rows have in fits, where a Lift makes them; 0: their own
 }
 
@@ -47,7 +48,7 @@ func (c Config) summed() int {
 
 // MaxRows is how many rows the window holds at most: Rows, or fewer to stay within Bytes.
 func (c Config) MaxRows() int {
-	if c.Bytes <= 0 {
+	if c.Bytes <= 0 || c.Summed {
 		return c.Rows
 	}
 	return max(min(c.Rows, int(c.Bytes/c.RowBytes())), 4)

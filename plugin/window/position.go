@@ -37,6 +37,8 @@ const (
 	drawBorder
 	drawMakesWay
 	drawUsual
+	drawCarried
+	drawThinned
 )
 
 // share turns a probability into the bound that a draw stays below as often.

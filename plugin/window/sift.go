@@ -144,8 +144,8 @@ func (w *Window) sift() {
 	w.changed = false
 	least := w.classes.least(w.config.Labelled)
 	w.classes.enters = w.classes.enters[:0]
-	for _, rows := range w.classes.rows {
-		w.classes.enters = append(w.classes.enters, len(rows) >= least)
+	for c := range w.classes.rows {
+		w.classes.enters = append(w.classes.enters, w.classes.size(c) >= least)
 	}
 	sample := make([][]float64, 0, 2*siftRows)
 	bound := share(siftRows / float64(w.rows))
@@ -215,8 +215,8 @@ func (w *Window) Unsettled() bool {
 		return false
 	}
 	least := w.classes.least(w.config.Labelled)
-	for c, rows := range w.classes.rows {
-		if enters := len(rows) >= least; enters != (c < len(w.classes.enters) && w.classes.enters[c]) {
+	for c := range w.classes.rows {
+		if enters := w.classes.size(c) >= least; enters != (c < len(w.classes.enters) && w.classes.enters[c]) {
 			return true
 		}
 	}
@@ -234,13 +234,13 @@ func (w *Window) Knows(label string) bool {
 
 // Learnable is the number of rows that a first model would be fitted from: those of classes of fewRows, and of enough.
 func (w *Window) Learnable() int {
-	return w.rows - w.under(max(w.classes.least(w.config.Labelled), fewRows))
+	return w.Len() - w.under(max(w.classes.least(w.config.Labelled), fewRows))
 }
 
 // Established is the number of classes of fewRows or more.
 func (w *Window) Established() (n int) {
-	for _, rows := range w.classes.rows {
-		if len(rows) >= fewRows {
+	for c := range w.classes.rows {
+		if w.classes.size(c) >= fewRows {
 			n++
 		}
 	}
@@ -255,9 +255,9 @@ func (w *Window) under(least int) (n int) {
 	if !w.config.Labelled {
 		return 0
 	}
-	for _, rows := range w.classes.rows {
-		if len(rows) < least {
-			n += len(rows)
+	for c := range w.classes.rows {
+		if size := w.classes.size(c); size < least {
+			n += size
 		}
 	}
 	return n

@@ -22,7 +22,9 @@ type Window struct {
 	by      summing
 	classes classes
 	rows    int
-	level   int // most rows a class; it never rises, so that no order of arrival matters
+	beside  int   // rows that are in sums alone
+	bytes   int64 // of blocks with such rows
+	level   int   // most rows a class; it never rises, so that no order of arrival matters
 	newest  int64
 	start   Position // rows before are not taken: see Cut
 
@@ -128,7 +130,12 @@ func (w *Window) Cut(p Position) {
 	if p.Compare(w.start) <= 0 {
 		return
 	}
-	w.start, w.level = p, w.maxRows
+	w.level = w.maxRows
+	if w.config.Summed {
+		w.cutBlocks(p)
+		return
+	}
+	w.start = p
 	for r := w.oldest(); r != nil && r.Compare(p) < 0; r = w.oldest() {
 		w.remove(r)
 	}
@@ -162,8 +169,8 @@ func (w *Window) MaxRows() int { return w.maxRows }
 // Features is the number of features of a row.
 func (w *Window) Features() int { return w.config.Features }
 
-// Len is the number of rows.
-func (w *Window) Len() int { return w.rows }
+// Len is the number of rows, those counted that are in sums alone.
+func (w *Window) Len() int { return w.rows + w.beside }
 
 // Classes is the number of classes that have rows.
 func (w *Window) Classes() int { return w.classes.alive }
@@ -174,8 +181,8 @@ func (w *Window) Trainable() bool {
 		return w.rows >= 2
 	}
 	n, least := 0, w.classes.least(true)
-	for _, rows := range w.classes.rows {
-		if len(rows) >= least {
+	for c := range w.classes.rows {
+		if w.classes.size(c) >= least {
 			if n++; n == 2 {
 				return true
 			}
@@ -186,14 +193,19 @@ func (w *Window) Trainable() bool {
 
 // Largest is the number of rows of the largest class.
 func (w *Window) Largest() (n int) {
-	for _, rows := range w.classes.rows {
-		n = max(n, len(rows))
+	for c := range w.classes.rows {
+		n = max(n, w.classes.size(c))
 	}
 	return n
 }
 
 // Bytes is what the rows and their moments take, as Config.Bytes counts it.
-func (w *Window) Bytes() int64 { return int64(w.rows) * w.config.RowBytes() }
+func (w *Window) Bytes() int64 {
+	if w.config.Summed {
+		return w.bytes
+	}
+	return int64(w.rows) * w.config.RowBytes()
+}
 
 // Oldest is the position of the oldest row: who reads from its message on has this window again. It is false where the
 // window is empty.
@@ -246,7 +258,7 @@ type Suffix struct {
 	Y           []int
 }
 
-// NewestRows is the suffix of n rows, held-out ones counted, as a copy of its rows.
+// NewestRows is the suffix of n rows, held-out ones counted, as a copy of its rows: of those that there are.
 func (w *Window) NewestRows(n int) *Suffix {
 	s, at, i, to := w.suffix(n, false)
 	if s.Rows > 0 {
@@ -297,8 +309,11 @@ func (w *Window) suffix(n int, borders bool) (s *Suffix, at, i int, to []int) {
 		return s, 0, 0, nil
 	}
 	w.sift()
-	first := w.Back(n)
-	at, i, _ = w.find(first)
+	if w.config.Summed {
+		at = w.blockBack(n)
+	} else {
+		at, i, _ = w.find(w.Back(n))
+	}
 	if borders && n > 2*w.config.blockRows() {
 		i = 0
 	}
@@ -312,6 +327,9 @@ func (w *Window) suffix(n int, borders bool) (s *Suffix, at, i int, to []int) {
 				count[r.class]++
 				s.Rows++
 			}
+		}
+		if sums := w.blocks[b].beside; borders && sums != nil {
+			s.Rows += sums.learned(count)
 		}
 	}
 	names, to := w.classes.sorted(count)

@@ -133,11 +133,37 @@ func (b *Bucket) read(ctx context.Context, key string) (entry, error) {
 	case m.Header.Get("KV-Operation") != "" || m.Header.Get(jetstream.MarkerReasonHeader) != "":
 		return entry{revision: m.Sequence}, nil // given back, or ended by the server
 	}
-	c := &Claim{}
-	if err := json.Unmarshal(m.Data, c); err != nil || c.Holder == "" {
-		c = &Claim{Holder: "somebody who wrote what is no lease"} // it ends as any
+	c, ok := claimOf(m.Data)
+	if !ok {
+		c = Claim{Holder: "somebody who wrote what is no lease"} // it ends as any
 	}
-	return entry{c, m.Sequence}, nil
+	return entry{&c, m.Sequence}, nil
+}
+
+func claimOf(data []byte) (c Claim, ok bool) {
+	err := json.Unmarshal(data, &c)
+	return c, err == nil && c.Holder != ""
+}
+
+// Leave keeps a word for whoever holds a lease next, under a key of its own; it does not end. Left reads it, "" where
+// there is none.
+func (b *Bucket) Leave(ctx context.Context, key, word string) error {
+	msg := nats.NewMsg(b.prefix + subject(key))
+	msg.Data = []byte(word)
+	_, err := b.js.PublishMsg(ctx, msg)
+	return err
+}
+
+// Left reads what was left; see Leave.
+func (b *Bucket) Left(ctx context.Context, key string) (string, error) {
+	m, err := b.stream.GetLastMsgForSubject(ctx, subject(key))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return string(m.Data), nil
 }
 
 // errTaken says that another was first.

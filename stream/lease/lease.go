@@ -35,6 +35,7 @@ type Lease struct {
 	standing Standing
 	revision uint64    // of our claim in the bucket, 0: we have none
 	until    time.Time // by our clock; after it the server may have ended what we hold
+	lapses   uint64    // renewals that came after it: for a while what we hold did not count
 	doubt    bool      // a write of ours, in the place of revision asked, was not confirmed: it may be there
 	asked    uint64
 }
@@ -70,6 +71,16 @@ func (l *Lease) Standing() Standing {
 		s.Term = 0
 	}
 	return s
+}
+
+// held is a term, and how often it lapsed.
+type held struct{ term, lapses uint64 }
+
+func (l *Lease) held() held {
+	term := l.Term()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return held{term, l.lapses}
 }
 
 // Term is Standing.Term.
@@ -134,6 +145,8 @@ func (l *Lease) holds(revision uint64, sent time.Time) {
 	defer l.mu.Unlock()
 	if l.standing.Term == 0 {
 		l.standing = Standing{Term: revision}
+	} else if time.Now().After(l.until) {
+		l.lapses++
 	}
 	l.standing.Holder, l.standing.Differs = l.options.Claim, nil
 	l.revision, l.until, l.doubt = revision, sent.Add(l.options.Life), false
@@ -161,7 +174,9 @@ func differing(a, b map[string]string) (keys []string) {
 }
 
 // Keep holds the lease for as long as it can be had, until ctx is done: it renews it, or waits for it. changed is called
-// with the term at the begin, and whenever it is another; while it runs the lease is renewed on.
+// with the term at the begin, and whenever it is another, or the same again after it did not count for a while: a process
+// that was stopped, or had no word from the server, renews in time for the server and too late by its own clock. While
+// changed runs the lease is renewed on.
 func (l *Lease) Keep(ctx context.Context, changed func(ctx context.Context, term uint64)) {
 	key := l.bucket.watch.Join(l.options.Key)
 	defer key.Leave()
@@ -180,8 +195,8 @@ func (l *Lease) Keep(ctx context.Context, changed func(ctx context.Context, term
 	})
 	tick := time.NewTicker(l.options.Life / 3)
 	defer tick.Stop()
-	last := l.Term()
-	terms <- last
+	last := l.held()
+	terms <- last.term
 	for {
 		select {
 		case <-tick.C:
@@ -195,13 +210,13 @@ func (l *Lease) Keep(ctx context.Context, changed func(ctx context.Context, term
 		if err := l.Try(ctx); err != nil && ctx.Err() == nil {
 			l.options.Logger.Debug("the lease cannot be asked for; trying again", "key", l.options.Key, "error", err)
 		}
-		if term := l.Term(); term != last {
-			last = term
+		if now := l.held(); now != last {
+			last = now
 			select {
 			case <-terms: // one that nobody has heard of yet, and that is over
 			default:
 			}
-			terms <- term
+			terms <- now.term
 		}
 	}
 }

@@ -54,3 +54,50 @@ func TestReleasedInTheMiddle(t *testing.T) {
 		t.Errorf("%d of 300 replicas left the lease behind", left)
 	}
 }
+
+// TestRenewedLate: a lease that is renewed after it has ended by our clock, and before the server ended it, is told of
+// again: who looked in between saw that it is not held, and stopped.
+func TestRenewedLate(t *testing.T) {
+	nc, err := nats.Connect(serve(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bucket, err := Open(t.Context(), js, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := bucket.Of(Options{Key: "q", Claim: Claim{Holder: nats.NewInbox()}, Life: Shortest})
+	ctx, cancel := context.WithCancel(t.Context())
+	told, ended := make(chan uint64, 1000), make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.Keep(ctx, func(_ context.Context, term uint64) { told <- term })
+	}()
+	defer func() {
+		cancel()
+		<-ended
+	}()
+	held := func() {
+		t.Helper()
+		for late := time.After(3 * time.Minute); ; {
+			select {
+			case term := <-told:
+				if term != 0 {
+					return
+				}
+			case <-late:
+				t.Fatal("nobody hears that the lease is held")
+			}
+		}
+	}
+	held()
+	l.mu.Lock()
+	l.until = time.Now().Add(-time.Millisecond) // as after a pause of the process
+	l.mu.Unlock()
+	held()
+}

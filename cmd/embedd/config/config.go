@@ -87,6 +87,7 @@ type Pipeline struct {
 type Input struct {
 	Stream, Subject string
 	Labels          string // subject of labels that come apart from their rows; empty: they come with them
+	Partitions      int    // that the stream puts the keys of Subject into; 0: none
 	DoubleAck       bool   // acknowledgements are confirmed
 	Attempts        int    // with which a message is a dead letter where the process died each time
 }

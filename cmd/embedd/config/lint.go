@@ -28,6 +28,7 @@ func (d *document) lint(c *Config) {
 		d.lintSchema(p)
 		d.lintOutput(p, c.Pipelines[:i])
 		d.lintLabels(p, c.Pipelines)
+		d.lintPartitions(p, c.Pipelines)
 		if p.Input.Stream == "" {
 			d.note(actual(each+"input", p.Name),
 				"no stream: core NATS, at most once; rows that come while embedd is down are lost")
@@ -273,6 +274,34 @@ func (d *document) lintLabels(p *Pipeline, all []Pipeline) {
 				d.problem(at+"input.labels", "pipeline %s writes to %s (%s): it would be read as labels; give labels a subject of their own",
 					q.Name, s.subject, s.key)
 			}
+		}
+	}
+}
+
+// lintPartitions checks a pipeline whose stream is to put keys into partitions, which changes the subjects there.
+func (d *document) lintPartitions(p *Pipeline, all []Pipeline) {
+	at := "pipelines." + p.Name + ".input.partitions"
+	if p.Input.Partitions == 0 {
+		return
+	}
+	if p.Input.Stream == "" {
+		d.problem(at, "partitions are those of a stream, and core NATS has none: set input.stream, or delete this line")
+	}
+	if _, err := wildcard.Keys(p.Input.Subject); err != nil {
+		d.problem(at, "%v", err)
+	}
+	for _, q := range all {
+		if q.Name == p.Name || q.Input.Stream != p.Input.Stream || q.Input.Partitions == p.Input.Partitions &&
+			q.Input.Subject == p.Input.Subject {
+			continue
+		}
+		switch tokens := strings.Split(q.Input.Subject, "."); {
+		case q.Input.Partitions > 0:
+			d.problem(at, "pipeline %s has other partitions of stream %s, and a stream can have those of one subject: give one of them a stream of its own, or both the same subject and number",
+				q.Name, p.Input.Stream)
+		case tokens[len(tokens)-1] != ">" && wildcard.Overlap(q.Input.Subject, p.Input.Subject):
+			d.problem(at, "pipeline %s reads %s of the same stream, and finds nothing there: partitions make the subjects longer; give it the same subject and number of partitions, or a stream of its own",
+				q.Name, q.Input.Subject)
 		}
 	}
 }

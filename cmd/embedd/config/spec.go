@@ -156,6 +156,10 @@ var spec = []field{
 	{path: each + "input.labels", to: func(_ *Config, p *Pipeline) any { return &p.Input.Labels }, check: checkPattern,
 		doc: "Subject of labels that come apart from their rows, with the columns schema.key and schema.label; see late-labels.md. Its stream is found by the subject. Without it labels come with the rows."},
 
+	{path: each + "input.partitions", to: func(_ *Config, p *Pipeline) any { return &p.Input.Partitions }, or: "none", low: 2,
+		high: 256,
+		doc:  "Into how many partitions the stream puts the keys of input.subject, which are what stands for its *: outputs of one key leave in the order of their inputs, whichever daemons answer; see scale.md. `embedd setup --apply` lets the stream do it. Each partition is a consumer, which one daemon holds at a time."},
+
 	{path: each + "input.attempts", to: func(_ *Config, p *Pipeline) any { return &p.Input.Attempts }, value: "5", low: 3,
 		high: 1000,
 		doc:  "With how many attempts a message is a dead letter of which the process died each time. From the second on it is tried alone."},

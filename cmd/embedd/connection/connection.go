@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -29,6 +30,8 @@ type Conn struct {
 	target target
 	log    *slog.Logger
 	closed chan struct{}
+
+	received atomic.Uint64 // bytes, also of a message that has not come whole
 
 	mu     sync.Mutex
 	way    net.Conn // to the server, as it was made last
@@ -121,6 +124,9 @@ func (c *Conn) Leave() error {
 	}
 	return way.Close()
 }
+
+// Received is how many bytes have come from servers.
+func (c *Conn) Received() uint64 { return c.received.Load() }
 
 // nc is the client's connection, nil before the first connect has returned.
 func (c *Conn) nc() *nats.Conn {

@@ -17,6 +17,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +28,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/internal/link"
 )
 
 // serve starts a real server until the test ends.
@@ -594,5 +597,45 @@ func TestEnded(t *testing.T) {
 	}
 	if text := nc.Trouble(); !strings.Contains(text, "has ended") {
 		t.Errorf("%q", text)
+	}
+}
+
+// TestReceived: what has come of a message counts before the message is whole.
+func TestReceived(t *testing.T) {
+	s := serve(t, server.Options{MaxPayload: 8 << 20})
+	release := make(chan struct{})
+	var passed atomic.Int64
+	l := must(link.New(s.Addr().String(), nil, func(piece []byte) error {
+		if passed.Add(int64(len(piece))) > 1<<20 {
+			<-release
+		}
+		return nil
+	}))
+	t.Cleanup(l.Close)
+	free := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(free)
+	nc, err := dial(t, config.NATS{URL: "nats://" + l.Address()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sub := must(nc.SubscribeSync("x"))
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	other := must(dial(t, config.NATS{URL: address(s, "")}))
+	if err := other.Publish("x", make([]byte, 2<<20)); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); nc.Received() < 512<<10; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes are counted of a message that has come in half", nc.Received())
+		}
+	}
+	if n := nc.Stats().InMsgs; n > 0 {
+		t.Errorf("%d messages are whole", n)
+	}
+	free()
+	if _, err := sub.NextMsg(time.Minute); err != nil {
+		t.Error(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 	"golang.org/x/net/proxy"
@@ -83,7 +84,8 @@ func (t target) identity() (config.Identity, config.Login, error) {
 	return id, l, err
 }
 
-// dialer goes through a SOCKS proxy, where there is one, and keeps the way that it has made last, for Leave.
+// dialer goes through a SOCKS proxy, where there is one, and keeps the way that it has made last, for Leave. It
+// counts what comes on it.
 type dialer struct {
 	proxy string
 	conn  *Conn
@@ -96,7 +98,19 @@ func (d *dialer) Dial(network, address string) (way net.Conn, err error) {
 	d.conn.mu.Lock()
 	defer d.conn.mu.Unlock()
 	d.conn.way = way
-	return way, nil
+	return counted{way, &d.conn.received}, nil
+}
+
+// counted is a way to a server that counts what comes.
+type counted struct {
+	net.Conn
+	bytes *atomic.Uint64
+}
+
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.bytes.Add(uint64(n))
+	return n, err
 }
 
 func (d *dialer) dial(network, address string) (net.Conn, error) {

@@ -57,11 +57,13 @@ func rebuildKernelMap(arrays []Array) (Map, error) {
 	return m, err
 }
 
-func (k *KernelMap) Extension(m int) (Extension, error) {
+func (k *KernelMap) Extension(m int) (Extension, error) { return k.many(m), nil }
+
+func (k *KernelMap) many(m int) ManyExtension {
 	if k.K.Name == "gauss" && k.K.Origin == nil {
-		return newGaussExtension(k, m), nil
+		return newGaussExtension(k, m)
 	}
-	return &kernelExtension{k, k.K.Ready(k.Rows, m), m}, nil
+	return &kernelExtension{k, k.K.Ready(k.Rows, m), m}
 }
 
 type kernelExtension struct {
@@ -74,7 +76,20 @@ func (p *kernelExtension) Cost() int { return len(p.Rows) / p.m }
 
 func (p *kernelExtension) Workspace() *Workspace { return &Workspace{Row: make([]float64, p.m)} }
 
+// Place is PlaceMany of one row.
 func (p *kernelExtension) Place(dst, z []float64, w *Workspace) error {
+	p.PlaceMany(dst, z, 1, w)
+	return nil
+}
+
+// PlaceMany writes the outputs of n rows, one after the other.
+func (p *kernelExtension) PlaceMany(dst, z []float64, n int, w *Workspace) {
+	for r := range n {
+		p.place(dst[r*p.D:(r+1)*p.D], z[r*p.m:(r+1)*p.m], w)
+	}
+}
+
+func (p *kernelExtension) place(dst, z []float64, w *Workspace) {
 	if clear(dst); p.Offset != nil {
 		copy(dst, p.Offset)
 	}
@@ -85,5 +100,4 @@ func (p *kernelExtension) Place(dst, z []float64, w *Workspace) error {
 			dst[c] += v * a
 		}
 	}
-	return nil
 }

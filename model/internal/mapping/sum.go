@@ -92,11 +92,7 @@ func rebuildSum(arrays []Array) (Map, error) {
 func (s *Sum) Extension(m int) (Extension, error) {
 	e := &sumExtension{Sum: s, m: m}
 	for _, k := range s.Kernels {
-		part, err := k.Extension(m)
-		if err != nil {
-			return nil, err
-		}
-		e.kernels = append(e.kernels, part)
+		e.kernels = append(e.kernels, k.many(m))
 	}
 	return e, nil
 }
@@ -104,7 +100,7 @@ func (s *Sum) Extension(m int) (Extension, error) {
 type sumExtension struct {
 	*Sum
 	m       int
-	kernels []Extension
+	kernels []ManyExtension
 }
 
 func (e *sumExtension) Cost() int {
@@ -118,33 +114,40 @@ func (e *sumExtension) Cost() int {
 	return cost
 }
 
-// Workspace holds normal scores, what a kernel map puts out, and the memory of each.
+// Workspace holds normal scores, what a kernel map puts out of rows, and the memory of each.
 func (e *sumExtension) Workspace() *Workspace {
-	w := &Workspace{Row: make([]float64, e.m), part: make([]float64, e.D)}
+	w := &Workspace{Row: make([]float64, e.m), part: make([]float64, Together*e.D)}
 	for _, k := range e.kernels {
 		w.parts = append(w.parts, k.Workspace())
 	}
 	return w
 }
 
+// Place is PlaceMany of one row.
 func (e *sumExtension) Place(dst, z []float64, w *Workspace) error {
-	copy(dst, e.Offset)
-	if e.Linear != nil {
-		addTimes(dst, z, e.Linear)
-	}
-	if e.Ranks != nil {
-		e.Ranks.To(w.Row, z)
-		addTimes(dst, w.Row, e.Ranked)
+	e.PlaceMany(dst, z, 1, w)
+	return nil
+}
+
+// PlaceMany writes the outputs of n rows, Together at most, side by side.
+func (e *sumExtension) PlaceMany(dst, z []float64, n int, w *Workspace) {
+	for r := range n {
+		row, y := z[r*e.m:(r+1)*e.m], dst[r*e.D:(r+1)*e.D]
+		copy(y, e.Offset)
+		if e.Linear != nil {
+			addTimes(y, row, e.Linear)
+		}
+		if e.Ranks != nil {
+			e.Ranks.To(w.Row, row)
+			addTimes(y, w.Row, e.Ranked)
+		}
 	}
 	for i, k := range e.kernels {
-		if err := k.Place(w.part, z, w.parts[i]); err != nil {
-			return err
-		}
-		for c, v := range w.part {
+		k.PlaceMany(w.part, z, n, w.parts[i])
+		for c, v := range w.part[:n*e.D] {
 			dst[c] += v
 		}
 	}
-	return nil
 }
 
 // addTimes adds x·a to dst, a of as many columns.

@@ -2,6 +2,8 @@ package mapping
 
 import (
 	"math"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -76,6 +78,77 @@ func TestSumArrays(t *testing.T) {
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.arrays, err, c.want)
+		}
+	}
+}
+
+// Rows of a sum that are placed together are placed as each by itself, whatever its parts: the row by row form that was
+// there before is written out here.
+func TestSumOfManyRows(t *testing.T) {
+	const m, d, n = 5, 3, 40
+	r := rand.New(rand.NewPCG(5, 6))
+	random := func(n int) []float64 {
+		x := make([]float64, n)
+		for i := range x {
+			x[i] = r.NormFloat64()
+		}
+		return x
+	}
+	ranks := &Ranks{First: []float64{0}}
+	for range m {
+		value, score := random(7), random(7)
+		slices.Sort(value)
+		slices.Sort(score)
+		ranks.Value, ranks.Score = append(ranks.Value, value...), append(ranks.Score, score...)
+		ranks.First = append(ranks.First, float64(len(ranks.Value)))
+	}
+	kernels := map[string]*KernelMap{"none": nil}
+	for name, k := range map[string]Kernel{"gauss": {Name: "gauss", Param: []float64{3}},
+		"polynomial": {Name: "polynomial", Param: []float64{m}}} {
+		kernels[name] = &KernelMap{D: d, Rows: random(n * m), Coefficients: random(n * d), Offset: random(d), K: k}
+	}
+	z := random(Together * m)
+	for name, k := range kernels {
+		s := &Sum{D: d, Offset: random(d), Linear: random(m * d), Ranks: ranks, Ranked: random(m * d)}
+		if k != nil {
+			s.Kernels = []*KernelMap{k}
+		}
+		if err := s.Check(m, 0); err != nil {
+			t.Fatal(err)
+		}
+		e, err := s.Extension(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := make([]float64, Together*d)
+		for i := range Together {
+			row, y := z[i*m:(i+1)*m], want[i*d:(i+1)*d]
+			copy(y, s.Offset)
+			addTimes(y, row, s.Linear)
+			scores := make([]float64, m)
+			ranks.To(scores, row)
+			addTimes(y, scores, s.Ranked)
+			if k == nil {
+				continue
+			}
+			one, err := k.Extension(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			part := make([]float64, d)
+			if err := one.Place(part, row, one.Workspace()); err != nil {
+				t.Fatal(err)
+			}
+			for c, v := range part {
+				y[c] += v
+			}
+		}
+		for _, count := range []int{Together, Together - 1, 7, 1} {
+			got := make([]float64, count*d)
+			e.(ManyExtension).PlaceMany(got, z, count, e.Workspace())
+			if !slices.Equal(got, want[:count*d]) {
+				t.Errorf("kernel %s: %d rows placed together are not what each is by itself", name, count)
+			}
 		}
 	}
 }

@@ -1,0 +1,48 @@
+package tile
+
+import "math"
+
+// Lanes is what the order of a matrix of RankTwo is a multiple of.
+const Lanes = 8
+
+// RankTwo takes v w' + w v' from a symmetric matrix A of order n, a multiple of eight, and sets y to A x of what is left:
+// one step of a reduction to tridiagonal form (Golub and Van Loan 2013, section 8.3) that reads half of A once. Rows of A
+// are n numbers apart, and hold what is right of the diagonal; the squares of eight on it are in full. v, w and x are zero
+// below from: squares before it are not touched, nor is y there.
+//
+// y is summed in an order that does not depend on the machine (but for amd64 processors without FMA).
+func RankTwo(a []float64, n, from int, v, w, x, y []float64) {
+	from = from / Lanes * Lanes
+	clear(y[from:n])
+	for i := from; i < n; i += Lanes {
+		rankTwo(n-i, a[i*n+i:], n, v[i:n], w[i:n], x[i:n], y[i:n])
+	}
+}
+
+func rankTwoPortable(n int, a []float64, stride int, v, w, x, y []float64) {
+	fma := math.FMA
+	if emulated {
+		fma = func(x, y, z float64) float64 { return x*y + z }
+	}
+	for r := range Lanes {
+		vr, wr, xr := v[r], w[r], x[r]
+		var sum [Lanes]float64
+		row := a[r*stride : r*stride+n]
+		for j := 0; j < n; j += Lanes {
+			for l := range Lanes {
+				e := fma(-wr, v[j+l], fma(-vr, w[j+l], row[j+l]))
+				row[j+l] = e
+				sum[l] = fma(x[j+l], e, sum[l])
+				if j > 0 {
+					y[j+l] = fma(xr, e, y[j+l])
+				}
+			}
+		}
+		for half := Lanes / 2; half > 0; half /= 2 {
+			for l := range half {
+				sum[l] += sum[l+half]
+			}
+		}
+		y[r] += sum[0]
+	}
+}

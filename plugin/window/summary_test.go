@@ -1,0 +1,382 @@
+package window
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"iter"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+)
+
+// summed is a configuration of a window of summaries.
+var summed = Config{Features: 6, Rows: 1 << 20, Classes: 20, Holdout: 0.2, Balance: true, Labelled: true, Moments: true,
+	Summed: true}
+
+// messages is a stream of rows in blocks of so many messages: classes of unequal share, a rare one, and labels that mean
+// nothing now and then.
+func messages(seed uint64, blocks, each int) (all [][]Row) {
+	r := rand.New(rand.NewPCG(seed, 9))
+	for b := range blocks {
+		var rows []Row
+		for i := range each {
+			for k := range 4 + r.IntN(12) {
+				class, label := r.IntN(4), ""
+				if class = max(class-r.IntN(3), 0); r.IntN(100) == 0 {
+					class = 4
+				}
+				if label = fmt.Sprint("class ", class); r.IntN(300) == 0 {
+					label = fmt.Sprint("typing error ", r.IntN(50))
+				}
+				x := make([]float64, 6)
+				for j := range x {
+					noise := float64((r.Float64() + r.Float64() - 1) * float64(1+j))
+					x[j] = float64(float32(noise + float64(3*class*(j%3)) + float64(1000*j)))
+				}
+				rows = append(rows, Row{Position: Position{Created: 77, Seq: uint64(b*each + i + 1), Row: k},
+					Time: int64(b*each+i) * 1e9, Label: label, X: x})
+			}
+		}
+		all = append(all, rows)
+	}
+	return all
+}
+
+func yield(rows []Row) iter.Seq[*Row] {
+	x := make([]float64, len(rows[0].X))
+	return func(yield func(*Row) bool) {
+		for i := range rows {
+			r := rows[i]
+			copy(x, r.X) // no row outlives the next
+			r.X = x
+			if !yield(&r) {
+				return
+			}
+		}
+	}
+}
+
+// bytesOf is what a hand stores.
+func bytesOf(t *testing.T, ctx context.Context, c Config, rows []Row) []byte {
+	t.Helper()
+	s, err := Summarise(ctx, c, yield(rows))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Range = Range{rows[0].Created, rows[0].Seq, rows[len(rows)-1].Seq}
+	s.Settings = "settings"
+	for j := range c.Features {
+		s.Features = append(s.Features, fmt.Sprint("x", j))
+	}
+	b, err := s.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// together is a window of summaries.
+func together(t *testing.T, c Config, stored [][]byte) *Window {
+	t.Helper()
+	w := New(c)
+	for i, b := range stored {
+		s, err := ReadSummary(b)
+		if err != nil {
+			t.Fatalf("block %d: %v", i, err)
+		}
+		if got := w.AddSummary(s); got != Taken {
+			t.Fatalf("block %d: outcome %d", i, got)
+		}
+	}
+	return w
+}
+
+// digests are those of models of all that is in a window.
+func digests(t *testing.T, w *Window) (out []string) {
+	t.Helper()
+	s, err := w.Newest(t.Context(), w.Len())
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := make([]string, w.Features())
+	for j := range names {
+		names[j] = fmt.Sprint("x", j)
+	}
+	for _, method := range []string{"pca", "lda", "srda", "sle", "pairacc"} {
+		m, err := fit.FitMoments(t.Context(), s.Moments, names, s.Classes, fit.Config{Method: method, Dim: 2,
+			Scale: model.ScaleStandard})
+		if err != nil {
+			t.Fatalf("%s: %v", method, err)
+		}
+		out = append(out, m.Digest())
+	}
+	return out
+}
+
+// TestManyHands: summaries that many hands make, of blocks in any order, some of them twice, some begun by one that dies
+// and made by another, are the bytes that one hand makes, and end in the same models.
+func TestManyHands(t *testing.T) {
+	times := 10
+	if os.Getenv("EMBEDD_SOAK") != "" {
+		times = 100
+	}
+	rows := messages(1, 12, 20)
+	want := make([][]byte, len(rows))
+	for i := range rows {
+		want[i] = bytesOf(t, t.Context(), summed, rows[i])
+	}
+	models := digests(t, together(t, summed, want))
+	r := rand.New(rand.NewPCG(3, 3))
+	made, dead, twice := 0, 0, 0
+	for range times {
+		for _, hands := range []int{2, 3, 5, 8, 16} {
+			stored := make([][]byte, len(rows))
+			contexts := make([]context.Context, hands)
+			for h := range contexts {
+				contexts[h] = model.Limit(t.Context(), 1+h%3) // cores
+			}
+			for todo := r.Perm(len(rows)); len(todo) > 0; {
+				i := todo[0]
+				todo = todo[1:]
+				b := bytesOf(t, contexts[r.IntN(hands)], summed, rows[i])
+				made++
+				switch {
+				case r.IntN(10) == 0:
+					dead++
+					todo = append(todo, i) // nobody has stored it: another takes it
+					continue
+				case stored[i] == nil && r.IntN(10) == 0:
+					twice++
+					todo = append(todo, i)
+				}
+				if stored[i] == nil { // by create
+					stored[i] = b
+				}
+				if !bytes.Equal(b, want[i]) {
+					t.Fatalf("block %d: other bytes", i)
+				}
+			}
+			if !slices.Equal(digests(t, together(t, summed, stored)), models) {
+				t.Fatalf("%d hands: other models", hands)
+			}
+		}
+	}
+	t.Logf("%d summaries made, %d died, %d done twice", made, dead, twice)
+	if dead == 0 || twice == 0 {
+		t.Error("nobody died, or nothing was done twice")
+	}
+}
+
+// TestSummaryEverywhere: the bytes are those of every kind of processor.
+func TestSummaryEverywhere(t *testing.T) {
+	all := sha256.New()
+	stored := [][]byte{}
+	for _, rows := range messages(7, 4, 60) {
+		b := bytesOf(t, t.Context(), summed, rows)
+		all.Write(b)
+		stored = append(stored, b)
+	}
+	w := together(t, summed, stored)
+	s, err := w.Newest(t.Context(), w.Len())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := s.Moments.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all.Write(b)
+	const want = "86945fe6bdcec226ed0f7b273ae74efce81290f692fbaba6a0bea3930190a216"
+	if got := hex.EncodeToString(all.Sum(nil)); got != want {
+		t.Errorf("summaries and their sum are %s, recorded is %s", got, want)
+	}
+}
+
+// TestSumOfParts: what a summary carries and what it sums are each row once, held-out ones left out, whatever the class;
+// of a class that has many rows there are as many as balance says.
+func TestSumOfParts(t *testing.T) {
+	for _, balance := range []bool{false, true} {
+		c := summed
+		c.Balance = balance
+		rows := messages(2, 1, 400)[0]
+		b := bytesOf(t, t.Context(), c, rows)
+		w := together(t, c, [][]byte{b})
+		s, err := w.Newest(t.Context(), w.Len())
+		if err != nil {
+			t.Fatal(err)
+		}
+		held, count := share(c.Holdout), map[string]float64{}
+		for i := range rows {
+			if rows[i].draw(drawHeld) >= held {
+				count[rows[i].Label]++
+			}
+		}
+		all := 0.0
+		for i, label := range s.Classes {
+			got, there := s.Moments.Count(i), count[label]
+			all += got
+			switch {
+			case !balance && got != there:
+				t.Errorf("%s: %g rows in the moments, %g are there", label, got, there)
+			case balance && label == "class 0" && got > there*0.7:
+				t.Errorf("%s: %g rows of %g in the moments, and it has more than its share", label, got, there)
+			case balance && label == "class 4" && got != there:
+				t.Errorf("%s: %g rows of %g in the moments, and it is rare", label, got, there)
+			}
+		}
+		if all != float64(s.Rows) || slices.Contains(s.Classes, "typing error 1") {
+			t.Errorf("%g rows in the moments, %d counted, of classes %v", all, s.Rows, s.Classes)
+		}
+		if balance {
+			continue
+		}
+		sum, err := s.Moments.Summary(true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mean := make([]float64, 6) // the same from the rows
+		for i := range rows {
+			if rows[i].draw(drawHeld) >= held && slices.Contains(s.Classes, rows[i].Label) {
+				for j, v := range rows[i].X {
+					mean[j] += v / all
+				}
+			}
+		}
+		for j := range mean {
+			if math.Abs(mean[j]-sum.Mean[j]) > 1e-9*(1+math.Abs(mean[j])) {
+				t.Errorf("feature %d: mean %g, of the rows %g", j, sum.Mean[j], mean[j])
+			}
+		}
+	}
+}
+
+// TestUnlabelledSummary: without labels all rows are of one kind, and a PCA of sums is that of the rows.
+func TestUnlabelledSummary(t *testing.T) {
+	c := summed
+	c.Labelled, c.Holdout = false, 0.01
+	rows := messages(8, 5, 30)
+	var stored [][]byte
+	var x []float64
+	n := 0
+	for i := range rows {
+		for k := range rows[i] {
+			rows[i][k].Label = ""
+			if rows[i][k].draw(drawHeld) >= share(c.Holdout) {
+				x, n = append(x, rows[i][k].X...), n+1
+			}
+		}
+		stored = append(stored, bytesOf(t, t.Context(), c, rows[i]))
+	}
+	w := together(t, c, stored)
+	s, err := w.Newest(t.Context(), w.Len())
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"x0", "x1", "x2", "x3", "x4", "x5"}
+	how := fit.Config{Method: "pca", Dim: 2, Scale: model.ScaleStandard}
+	got, err := fit.FitMoments(t.Context(), s.Moments, names, s.Classes, how)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := fit.Fit(t.Context(), &model.Data{X: x, N: n, M: 6, Features: names}, how)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Rows != n {
+		t.Fatalf("%d rows are in the sums, %d are there", s.Rows, n)
+	}
+	for i, v := range got.Eigenvalues() {
+		if math.Abs(v-want.Eigenvalues()[i]) > 1e-9*v {
+			t.Errorf("eigenvalue %d is %g, of the rows %g", i, v, want.Eigenvalues()[i])
+		}
+	}
+}
+
+// TestFarInSummary: a row that would decide alone enters nothing.
+func TestFarInSummary(t *testing.T) {
+	rows := messages(4, 1, 100)[0]
+	good := len(rows)
+	for i := 0; i < good; i += 100 {
+		rows[i].X = slices.Clone(rows[i].X)
+		rows[i].X[2] = 1e30
+	}
+	s, err := Summarise(t.Context(), summed, yield(rows))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (good + 99) / 100; s.Read.Far != want || s.Read.Rows != good {
+		t.Errorf("%d rows of %d are far, want %d", s.Read.Far, s.Read.Rows, want)
+	}
+	for i := range s.Rows {
+		if s.Rows[i].X[2] > 1e20 {
+			t.Error("a far row is carried")
+		}
+	}
+}
+
+// TestSummaryBytes: what was changed on the way is told, each byte of it, and no bytes end the process.
+func TestSummaryBytes(t *testing.T) {
+	b := bytesOf(t, t.Context(), summed, messages(5, 1, 30)[0])
+	if _, err := ReadSummary(b); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(b); i += 1 + len(b)/997 {
+		bad := slices.Clone(b)
+		bad[i] ^= 0x10
+		if _, err := ReadSummary(bad); err == nil {
+			t.Fatalf("byte %d changed, and nobody says so", i)
+		}
+		if _, err := ReadSummary(b[:i]); err == nil {
+			t.Fatalf("cut after %d bytes, and nobody says so", i)
+		}
+	}
+}
+
+// TestSummedWindow: blocks leave from the oldest on, by rows and by age, and what is left is what a window has that never
+// had them; a cut leaves whole blocks.
+func TestSummedWindow(t *testing.T) {
+	rows := messages(6, 10, 20)
+	var stored [][]byte
+	for i := range rows {
+		stored = append(stored, bytesOf(t, t.Context(), summed, rows[i]))
+	}
+	of := func(c Config, from int) string { return fmt.Sprint(digests(t, together(t, c, stored[from:]))) }
+	all := together(t, summed, stored)
+	few := summed
+	few.Rows = all.Len() / 2
+	w := together(t, few, stored)
+	kept := len(w.blocks)
+	if kept < 3 || kept > 6 || w.Len() > few.Rows {
+		t.Fatalf("%d blocks of %d rows are kept, of %d rows at most", kept, w.Len(), few.Rows)
+	}
+	if got := fmt.Sprint(digests(t, w)); got != of(summed, len(rows)-kept) {
+		t.Error("what has left is still in the models")
+	}
+	aged := summed
+	aged.Age = 70e9 // a block is of 20 s
+	if n := len(together(t, aged, stored).blocks); n != 4 {
+		t.Errorf("%d blocks are no older than 70 s", n)
+	}
+	cut := together(t, summed, stored)
+	cut.Cut(rows[7][len(rows[7])/2].Position)
+	if len(cut.blocks) != 2 || cut.Start() != rows[7][len(rows[7])/2].Position {
+		t.Errorf("%d blocks are left after a cut in the third from the end", len(cut.blocks))
+	}
+	if got := fmt.Sprint(digests(t, cut)); got != of(summed, 8) {
+		t.Error("a cut leaves something of what was before")
+	}
+	if s, _ := ReadSummary(stored[9]); cut.AddSummary(s) != Duplicate {
+		t.Error("a summary counts twice")
+	}
+	if s, _ := ReadSummary(stored[3]); cut.AddSummary(s) != Old {
+		t.Error("a summary comes back that was cut")
+	}
+}

@@ -1,0 +1,393 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/killpoint"
+	"github.com/embedd/embedd/stream/lease"
+)
+
+// Who holds a partition brings its messages in the order of the stream, from the first that is not acknowledged on: a
+// consumer gives what was not acknowledged again when it likes, so it is made anew there. What keeps order is not the
+// lease. An answer is sent only when the one before it of its key is stored; whoever holds a partition begins where
+// everything before is stored; and what is sent twice is stored once. So of two that both believe that they hold it each
+// stores what the other would, in the same order.
+
+// attendPartitions holds this replica's share of the partitions until ctx is done, and gives each back when what was
+// pulled of it is answered.
+func (p *pipeline) attendPartitions(ctx, work context.Context, h *held, out chan<- *input) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wanted := map[partition]chan bool{}
+	for _, q := range slices.Concat(p.earlier, p.partitions()) {
+		wants := make(chan bool, 1)
+		wanted[q] = wants
+		wg.Go(func() { p.attend(ctx, work, q, wants, h, out) })
+	}
+	mine := lease.Mine(p.seatName(), nil)
+	group := p.Name + ".member"
+	here := p.seats.Of(lease.Options{Key: group + "." + mine.Holder, Claim: mine, Life: p.Lease, Logger: p.log})
+	wg.Go(func() {
+		if err := here.Try(ctx); err != nil && ctx.Err() == nil {
+			p.log.Debug("the replica is not known to the others yet; trying again", "error", err)
+		}
+		here.Keep(ctx, func(context.Context, uint64) {})
+		p.giveBack(here)
+	})
+	p.seats.Members(ctx, group, p.leaseLife(), mine, func(members []string) {
+		for q, who := range sharesOf(wanted, members) {
+			select {
+			case <-wanted[q]: // what nobody has heard of yet
+			default:
+			}
+			wanted[q] <- who == mine.Holder
+		}
+	})
+}
+
+// sharesOf says who is to hold what: of each number of partitions every member has its share.
+func sharesOf[T any](parts map[partition]T, members []string) map[partition]string {
+	of := map[int][]partition{}
+	for q := range parts {
+		of[q.of] = append(of[q.of], q)
+	}
+	out := map[partition]string{}
+	for _, list := range of {
+		maps.Copy(out, shares(list, members))
+	}
+	return out
+}
+
+// seatName is what this process is called among the replicas: a token of a key.
+func (p *pipeline) seatName() string { return p.instance[strings.LastIndexByte(p.instance, '.')+1:] }
+
+// former are the partitions of other numbers that the stream had before, and that have consumers.
+func (p *pipeline) former(ctx context.Context) (out []partition, err error) {
+	names := p.input.ConsumerNames(ctx)
+	for name := range names.Name() {
+		if q, ok := partitionOf(p.Name, name); ok && q.of != p.Partitions {
+			out = append(out, q)
+		}
+	}
+	return out, names.Err()
+}
+
+// attend holds a partition while it is wanted.
+func (p *pipeline) attend(ctx, work context.Context, q partition, wanted <-chan bool, h *held, out chan<- *input) {
+	for ctx.Err() == nil {
+		wants := false
+		select {
+		case wants = <-wanted:
+		case <-ctx.Done():
+		}
+		if !wants {
+			continue
+		}
+		turn, over := context.WithCancel(ctx)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			p.keepPartition(turn, work, q, h, out)
+		}()
+		for wants && ctx.Err() == nil {
+			select {
+			case wants = <-wanted:
+			case <-ctx.Done():
+			}
+		}
+		over()
+		<-ended
+	}
+}
+
+// keepPartition takes the lease of a partition when it is to be had, and gives it back at the end.
+func (p *pipeline) keepPartition(ctx, work context.Context, q partition, h *held, out chan<- *input) {
+	l := p.seats.Of(lease.Options{Key: q.key(p.Name), Claim: lease.Mine(p.seatName(), nil), Life: p.Lease, Logger: p.log})
+	if err := l.Try(ctx); err != nil && ctx.Err() == nil {
+		p.log.Debug("the lease of a partition cannot be asked for; trying again", "partition", q, "error", err)
+	}
+	l.Keep(ctx, func(ctx context.Context, term uint64) {
+		if term != 0 {
+			p.holdPartition(ctx, work, q, l, term, h, out)
+		}
+	})
+	p.giveBack(l)
+}
+
+// holdPartition brings the messages of a partition until ctx is done or its lease is over, and waits until those that it
+// brought are answered.
+func (p *pipeline) holdPartition(ctx, work context.Context, q partition, l *lease.Lease, term uint64, h *held,
+	out chan<- *input) {
+	p.held.Add(1)
+	defer p.held.Add(-1)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, over := context.WithCancel(ctx)
+	defer over()
+	wg.Go(func() { // a lease ends in silence where it cannot be renewed
+		tick := time.NewTicker(p.leaseLife() / 20)
+		defer tick.Stop()
+		for l.Term() == term {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+		over()
+	})
+	p.log.Debug("this replica holds a partition", "partition", q, "term", term)
+	for attempt := 0; ctx.Err() == nil; {
+		turn, stop := context.WithCancel(ctx)
+		ln := &lane{durable: q.durable(p.Name), filter: q.filter(p.Subject),
+			hold: &hold{lease: l, term: term, stop: stop, left: make(chan struct{}, 1)}}
+		err := p.pullInOrder(turn, q, ln, h, out)
+		stop()
+		if h.awaitNone(work, ln) && ln.at.Holder != "" && ctx.Err() != nil && ln.mine() {
+			p.endWell(q, ln.at)
+		}
+		switch {
+		case ctx.Err() != nil:
+		case err == nil || errors.Is(err, errGap):
+			attempt = 0
+		default:
+			if attempt > 0 {
+				met(&p.obstacles.pull, fmt.Errorf("messages of partition %v of stream %s cannot be pulled: %w", q, p.Stream, err))
+			}
+			p.log.Debug("a partition begins anew", "partition", q, "error", err)
+			pause(ctx, attempt)
+			attempt++
+		}
+	}
+}
+
+// endWell notes that what was pulled of a partition is answered.
+func (p *pipeline) endWell(q partition, at bookmark) {
+	ctx, cancel := context.WithTimeout(context.Background(), releaseWait)
+	defer cancel()
+	at.Holder = ""
+	if err := p.leave(ctx, q, at); err != nil {
+		p.log.Debug("the next replica takes the end of this one for a death", "partition", q, "error", err)
+	}
+}
+
+// awaitNone waits until nothing of a lane is held; false where ctx is done first.
+func (h *held) awaitNone(ctx context.Context, l *lane) bool {
+	for ctx.Err() == nil {
+		h.mu.Lock()
+		n := l.inside
+		h.mu.Unlock()
+		if n == 0 {
+			return true
+		}
+		select {
+		case <-l.left:
+		case <-ctx.Done():
+		}
+	}
+	return false
+}
+
+// pullInOrder brings the messages of a partition, until ctx is done or they cannot be brought in order.
+func (p *pipeline) pullInOrder(ctx context.Context, q partition, l *lane, h *held, out chan<- *input) error {
+	if err := p.awaitTurn(ctx, q); err != nil {
+		return err
+	}
+	c, created, err := p.bindInOrder(ctx, q, l)
+	if err != nil {
+		return err
+	}
+	answered, err := p.answered(ctx, created)
+	if err != nil {
+		return err
+	}
+	h.bind(created)
+	l.binding.bind(c)
+	number := c.CachedInfo().Delivered.Consumer
+	for ctx.Err() == nil {
+		if !p.ready(ctx) || !p.awaitFresh(ctx) || !p.halt.await(ctx) || !p.awaitCurrent(ctx) {
+			return nil
+		}
+		free, most := h.awaitFree(ctx, p.InFlight)
+		wake(h.freed) // others wait too
+		if free == 0 {
+			return nil
+		}
+		holds := max(p.held.Load(), 1)
+		gap := false
+		l.binding.begin()
+		_, err := fetch(ctx, p.js, c, max(min(most, maxFetch)/int(holds), 1), free/holds, func(msg *delivery) {
+			p.counters.fetched(pathAnswer, msg)
+			in := p.received(msg, created)
+			if in == nil || !l.goesOn() || gap {
+				return
+			}
+			if gap = in.number != number+1; gap {
+				l.stop() // one was lost on its way, or somebody else got it: it has to come before this one
+				return
+			}
+			number = in.number
+			p.pressure.came(in.pending)
+			killpoint.Here(killpoint.Pulled)
+			in.lane = l
+			in.taught.Store(true) // learning reads for itself
+			p.comesAgain(in, answered)
+			if h.add(in) {
+				out <- in
+			}
+		})
+		l.binding.end()
+		switch {
+		case gap:
+			return errGap
+		case err != nil:
+			return err
+		}
+		met(&p.obstacles.pull, nil)
+	}
+	return nil
+}
+
+// comesAgain notes what is known of a message that was delivered before.
+func (p *pipeline) comesAgain(in *input, answered uint64) {
+	l := in.lane
+	in.again = in.delivered > 1 || in.origin.Seq <= l.at.UpTo
+	in.doubt = in.again || in.origin.Seq <= answered
+	if in.origin.Seq > l.at.UpTo || l.at.Deaths < 2 {
+		return
+	}
+	// Whoever held it before has ended at the same message twice: from here on each is tried alone.
+	in.tried, in.delivered = true, max(in.delivered, 2)
+	if l.first > 0 {
+		in.delivered = max(in.delivered, l.at.Deaths+1)
+		l.first = 0
+	}
+}
+
+// awaitTurn waits until what came before the partitions had their number is answered.
+func (p *pipeline) awaitTurn(ctx context.Context, q partition) error {
+	if q.of == 0 {
+		return nil
+	}
+	for {
+		before := []partition{{}}
+		if q.of == p.Partitions {
+			before = append(before, p.earlier...)
+		}
+		var waits uint64
+		for _, b := range before {
+			n, err := p.unanswered(ctx, b)
+			if err != nil {
+				return err
+			}
+			waits += n
+		}
+		if waits == 0 {
+			return nil
+		}
+		p.told.before.warn(p.log, "the partitions wait until what the stream stored before it had them is answered",
+			"messages", waits)
+		select {
+		case <-time.After(250 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// unanswered counts what a consumer has not brought, or is not acknowledged.
+func (p *pipeline) unanswered(ctx context.Context, q partition) (uint64, error) {
+	c, err := p.js.Consumer(ctx, p.Stream, q.durable(p.Name))
+	if err != nil {
+		return 0, err
+	}
+	return c.CachedInfo().NumPending + uint64(c.CachedInfo().NumAckPending), nil
+}
+
+// bookmark is what whoever holds a partition leaves for the next one: where its consumer is made anew, and whether it ended
+// as it should.
+type bookmark struct {
+	Created time.Time `json:"created"` // of the stream
+	Floor   uint64    `json:"floor"`   // up to here all is acknowledged
+	UpTo    uint64    `json:"up_to"`   // up to here some may be answered
+	Deaths  uint64    `json:"deaths"`  // how often whoever held it ended at this place without a word
+	Holder  string    `json:"holder"`  // that has it, "" once what it pulled is answered
+}
+
+var errShared = errors.New("replicas without partitions read it still")
+
+// bindInOrder binds the consumer of a partition, and makes it anew where something is delivered and not acknowledged, or
+// may yet be delivered to somebody else.
+func (p *pipeline) bindInOrder(ctx context.Context, q partition, l *lane) (c jetstream.Consumer, created time.Time,
+	err error) {
+	text, err := p.seats.Left(ctx, q.mark(p.Name))
+	if err != nil {
+		return nil, created, err
+	}
+	_ = json.Unmarshal([]byte(text), &l.was) // what is none says nothing
+	if c, created, err = p.consumer(ctx, l); err != nil {
+		return nil, created, err
+	}
+	info := c.CachedInfo()
+	at := bookmark{Created: created, Floor: info.AckFloor.Stream, UpTo: info.Delivered.Stream, Holder: p.seatName()}
+	if l.was.Created.Equal(created) {
+		at.UpTo = max(at.UpTo, l.was.UpTo)
+		if l.was.Floor == at.Floor {
+			at.Deaths = l.was.Deaths
+		}
+		if l.was.Holder != "" && l.was.Holder != at.Holder {
+			at.Deaths++
+		}
+	}
+	if q.of == 0 && info.NumWaiting > 0 {
+		return nil, created, errShared
+	}
+	if err := p.leave(ctx, q, at); err != nil {
+		return nil, created, err
+	}
+	if info.NumAckPending > 0 || info.NumWaiting > 0 {
+		if c, err = p.makeAnew(ctx, l, info.Config, at.Floor+1); err != nil {
+			return nil, created, err
+		}
+	}
+	l.at, l.first = at, at.Floor+1
+	l.trials.begin(created, c.CachedInfo())
+	return c, created, nil
+}
+
+// mark is the key of its bookmark.
+func (q partition) mark(pipeline string) string { return q.key(pipeline) + ".at" }
+
+func (p *pipeline) leave(ctx context.Context, q partition, at bookmark) error {
+	text, err := json.Marshal(at)
+	if err != nil {
+		return err
+	}
+	return p.seats.Leave(ctx, q.mark(p.Name), string(text))
+}
+
+// makeAnew makes a consumer begin at a message.
+func (p *pipeline) makeAnew(ctx context.Context, l *lane, c jetstream.ConsumerConfig, first uint64) (jetstream.Consumer,
+	error) {
+	if !l.mine() {
+		return nil, errNotHeld
+	}
+	if err := p.js.DeleteConsumer(ctx, p.Stream, l.durable); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return nil, err
+	}
+	c.DeliverPolicy, c.OptStartSeq = jetstream.DeliverByStartSequencePolicy, first
+	return p.js.CreateConsumer(ctx, p.Stream, c)
+}
+
+// errNotHeld says that an answer is not sent since another may hold the partition of its input by now.
+var errNotHeld = errors.New("another replica may hold the partition now")

@@ -1,0 +1,76 @@
+package stream
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/embedd/embedd/plugin"
+)
+
+// TestStopWhileTheStoreHangs: where the store of models does not come back, a stop waits for it no longer than draining
+// may take, and says so.
+func TestStopWhileTheStoreHangs(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	log := &lines{}
+	p := apprentice()
+	p.Stage.Until, p.Models.Directory = plugin.UntilSkip, t.TempDir()
+	e, err := New(Options{Conn: s.dial().Conn(), Pipelines: []Pipeline{p}, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.drain = 300 * time.Millisecond
+	open := make(chan struct{})
+	e.options.Opened = func() { close(open) }
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	<-open
+	// Another process that holds the lock of the pointer, and stands still.
+	path := filepath.Join(p.Models.Directory, "p", "lock")
+	lock, err := os.Create(path)
+	if err == nil {
+		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	s.send(300)
+	s.until("the first model waits for the lock", func() bool { return opened(t, path) > 1 })
+	stop()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(ample):
+		t.Fatal("the stop waits for the store")
+	}
+	if log.with("the store of models has not taken what it was given") == nil {
+		t.Error("nobody says that the stop did not wait for the store")
+	}
+	lock.Close()
+	s.until("learning ends once the store lets it go", func() bool { return opened(t, path) == 0 })
+}
+
+// opened is how often this process has a file open.
+func opened(t *testing.T, path string) (n int) {
+	t.Helper()
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if to, err := os.Readlink(filepath.Join("/proc/self/fd", f.Name())); err == nil && to == path {
+			n++
+		}
+	}
+	return n
+}
