@@ -56,7 +56,9 @@ func TestPanicInAPoolIsAnErrorOfItsFunction(t *testing.T) {
 	for i := range m {
 		unit.Set(i, i, 1)
 	}
-	l.Place(mat.NewDense(n, m, rows), unit)
+	if err := l.Place(t.Context(), mat.NewDense(n, m, rows), unit); err != nil {
+		t.Fatal(err)
+	}
 	l.Slot = l.Slot[:n/2]
 	_, err := l.Value(t.Context(), unit, nil)
 	fixture.Panicked(t, "tnca", err, "index out of range")

@@ -1,6 +1,10 @@
 package tile
 
-import "math"
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+)
 
 // Thin is how many vectors a thin product takes, side by side: a matrix that is larger than a cache is read once for
 // all of them.
@@ -48,4 +52,43 @@ func multiplyAdd(x, y, z float64) float64 {
 		return x*y + z
 	}
 	return math.FMA(x, y, z)
+}
+
+// Product is A X, of an X of few columns, on one core.
+func Product(a, x *mat.Dense) *mat.Dense {
+	n, k := a.Dims()
+	return few(x, n, k, func(dst, side []float64) {
+		r := a.RawMatrix()
+		Along(dst, r.Data, n, k, r.Stride, side, 1)
+	})
+}
+
+// CrossProduct is A'X, of an X of few columns, on one core.
+func CrossProduct(a, x *mat.Dense) *mat.Dense {
+	n, k := a.Dims()
+	return few(x, k, n, func(dst, side []float64) {
+		r := a.RawMatrix()
+		Across(dst, r.Data, n, k, r.Stride, side)
+	})
+}
+
+// few makes a product with rows rows, of Thin columns of x at a time.
+func few(x *mat.Dense, rows, inner int, multiply func(dst, side []float64)) *mat.Dense {
+	r, d := x.Dims()
+	if r != inner {
+		panic(mat.ErrShape)
+	}
+	out := mat.NewDense(rows, d, nil)
+	for from := 0; from < d; from += Thin {
+		width := min(Thin, d-from)
+		side, dst := make([]float64, inner*Thin), make([]float64, rows*Thin)
+		for i := range inner {
+			copy(side[i*Thin:][:width], x.RawRowView(i)[from:])
+		}
+		multiply(dst, side)
+		for i := range rows {
+			copy(out.RawRowView(i)[from:][:width], dst[i*Thin:])
+		}
+	}
+	return out
 }
