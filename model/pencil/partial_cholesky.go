@@ -213,7 +213,8 @@ func (e *envelope) forward(i int, y []float64) {
 	}
 }
 
-// backward solves L'y = x for the rows of square row i, those behind being solved, and takes their part from all before.
+// backward solves L'y = x for the rows of square row i, those behind being solved, and takes their part from all
+// before.
 func (e *envelope) backward(i int, y []float64) {
 	const thin = tile.Thin
 	g, before, own := e.rows[i], (i-e.first[i])*square, y[i*square*thin:]

@@ -160,7 +160,8 @@ func (s *scaling) Apply(ctx context.Context, dst, x *mat.Dense) {
 	}
 }
 
-// product sets y to S x, of tile.Thin vectors side by side: each number of S is read once for both of the places it has.
+// product sets y to S x, of tile.Thin vectors side by side: each number of S is read once for both of the places that
+// it has.
 func (s *scaling) product(ctx context.Context, y, x []float64) error {
 	const thin = tile.Thin
 	parts := make([][]float64, scalingParts)

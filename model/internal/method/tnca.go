@@ -301,10 +301,8 @@ func (l *neighbourLoss) block(from, to int, y *mat.Dense, z []float64, anchor *m
 			}
 		}
 		for q, s := range u {
-			u[q] = 1 / (1 + s/8)
-		}
-		for q, v := range u {
-			kernel[q] = (v * v) * (v * v)
+			v := 1 / (1 + s/8)
+			u[q], kernel[q] = v, (v*v)*(v*v)
 		}
 		if l.Slot[i] >= 0 {
 			kernel[l.Slot[i]] = 0
@@ -340,12 +338,16 @@ func (l *neighbourLoss) block(from, to int, y *mat.Dense, z []float64, anchor *m
 	return loss
 }
 
+// sum is in four parts, side by side.
 func sum(x []float64) float64 {
-	s := 0.0
-	for _, v := range x {
-		s += v
+	var s0, s1, s2, s3 float64
+	for ; len(x) >= 4; x = x[4:] {
+		s0, s1, s2, s3 = s0+x[0], s1+x[1], s2+x[2], s3+x[3]
 	}
-	return s
+	for _, v := range x {
+		s0 += v
+	}
+	return (s0 + s1) + (s2 + s3)
 }
 
 // weigh multiplies kernel values by c u.

@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// Gather sets dst to the sum over p of value[p] times row index[p] of x, whose rows are stride numbers apart: a product of
-// a row of a sparse matrix. Each element is summed by a fused multiply-add a row, in order, from zero. Like an index out of
-// range it panics where x has not as many numbers.
+// Gather sets dst to the sum over p of value[p] times row index[p] of x, whose rows are stride numbers apart: a product
+// of a row of a sparse matrix. Each element is summed by a fused multiply-add a row, in order, from zero. Like an index
+// out of range it panics where x has not as many numbers.
 func Gather(dst []float64, index []int, value, x []float64, stride int) {
 	if len(index) == 0 || len(dst) == 0 {
 		clear(dst)

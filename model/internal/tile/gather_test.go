@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestGather: every kernel has the bits of fused multiply-adds in order, whatever the columns, and touches nothing else.
+// TestGather: every kernel has the bits of fused multiply-adds in order, whatever the columns, and touches nothing
+// else.
 func TestGather(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	for _, l := range levels() {

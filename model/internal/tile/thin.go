@@ -10,8 +10,8 @@ import (
 // all of them.
 const Thin = 8
 
-// Along adds alpha A X to dst: A is n rows of k numbers that are stride apart, X has k rows of Thin numbers, dst n. Each
-// element is summed by a fused multiply-add a number of A, in order, from zero, and then added to what is there.
+// Along adds alpha A X to dst: A is n rows of k numbers that are stride apart, X has k rows of Thin numbers, dst n.
+// Each element is summed by a fused multiply-add a number of A, in order, from zero, and then added to what is there.
 func Along(dst, a []float64, n, k, stride int, x []float64, alpha float64) {
 	if n == 0 || k == 0 {
 		return
