@@ -45,7 +45,7 @@ var below = map[string][]string{
 		"model/internal/mapping",
 		"model/internal/lbfgs", "model/internal/stiefel", "model/internal/svm", "model/internal/similarity",
 		"model/internal/tangent",
-		"model/internal/linalg", "model/internal/parallel"},
+		"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
 	"model/fit": {"internal/spell", "model", "model/score", "model/moments", "model/pencil", "model/internal/method",
 		"model/internal/frame", "model/internal/linalg", "model/internal/mapping",
 		"model/internal/parallel", "model/internal/tile"},

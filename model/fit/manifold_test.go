@@ -19,6 +19,7 @@ import (
 	"github.com/embedd/embedd/model/internal/fixture"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
+	"github.com/embedd/embedd/model/internal/method"
 	"github.com/embedd/embedd/model/score"
 )
 
@@ -573,5 +574,46 @@ func TestIsomapBesideAnOutlier(t *testing.T) {
 				t.Errorf("seed %d, scale %s: %v", seed, scale, err)
 			}
 		}
+	}
+}
+
+// Products with half of the squared distances are those of the centred matrix, whatever the number of cores.
+func TestScalingIsTheMatrix(t *testing.T) {
+	const n = 1190 // more than a span of columns, and no multiple of anything
+	r := rand.New(rand.NewPCG(31, 1))
+	d := mat.NewSymDense(n, nil)
+	for i := range n {
+		for j := i + 1; j < n; j++ {
+			d.SetSym(i, j, r.Float64())
+		}
+	}
+	x := mat.NewDense(n, 9, nil)
+	x.Apply(func(int, int, float64) float64 { return r.NormFloat64() }, x)
+	centre := mat.NewDense(n, n, slices.Repeat([]float64{-1.0 / n}, n*n))
+	squared := mat.NewDense(n, n, nil)
+	for i := range n {
+		centre.Set(i, i, centre.At(i, i)+1)
+		for j := range n {
+			squared.Set(i, j, d.At(i, j)*d.At(i, j))
+		}
+	}
+	var want mat.Dense
+	want.Mul(centre, x)
+	want.Mul(squared, mat.DenseCopyOf(&want))
+	want.Mul(centre, mat.DenseCopyOf(&want))
+	want.Scale(-0.5, &want)
+	s, err := method.NewScaling(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, again := mat.NewDense(n, 9, nil), mat.NewDense(n, 1, nil)
+	s.Apply(t.Context(), got, x)
+	if !mat.EqualApprox(got, &want, 1e-10) {
+		t.Error("the products are off")
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	s.Apply(t.Context(), again, mat.DenseCopyOf(x.Slice(0, n, 8, 9)))
+	if !mat.Equal(again, got.Slice(0, n, 8, 9)) {
+		t.Error("other bits on one core, or for one vector")
 	}
 }

@@ -56,7 +56,9 @@ func TestPanicInAPoolIsAnErrorOfItsFunction(t *testing.T) {
 	for i := range m {
 		unit.Set(i, i, 1)
 	}
-	l.Place(mat.NewDense(n, m, rows), unit)
+	if err := l.Place(t.Context(), mat.NewDense(n, m, rows), unit); err != nil {
+		t.Fatal(err)
+	}
 	l.Slot = l.Slot[:n/2]
 	_, err := l.Value(t.Context(), unit, nil)
 	fixture.Panicked(t, "tnca", err, "index out of range")
@@ -84,7 +86,10 @@ func TestPanicInAPoolIsAnErrorOfItsFunction(t *testing.T) {
 	fixture.Panicked(t, "product of a similarity", product.Of(t.Context(), mat.NewDense(n, n, nil), square),
 		"out of range")
 
-	s := method.NewScaling(mat.NewSymDense(n, slices.Repeat([]float64{1}, n*n)))
+	s, err := method.NewScaling(t.Context(), mat.NewSymDense(n, slices.Repeat([]float64{1}, n*n)))
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.Squared = slices.Clip(s.Squared[:n])
 	_, err = pencil.Partial(t.Context(), s, pencil.Max, 2, linalg.Constant(n))
 	fixture.Panicked(t, "isomap", err, "eigenvectors: panicked: ")

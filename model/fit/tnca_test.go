@@ -51,7 +51,9 @@ func TestTNCAGradient(t *testing.T) {
 		for _, d := range []int{1, 2, 5} {
 			l := method.NewNeighbourLoss(&frame.Rows{N: data.N, M: data.M, Y: data.Y, Classes: data.Classes},
 				references)
-			l.Place(p.x, random(5, 5))
+			if err := l.Place(t.Context(), p.x, random(5, 5)); err != nil {
+				t.Fatal(err)
+			}
 			l.Penalty, l.To = 0.1, random(5, d)
 			at, g := random(5, d), mat.NewDense(5, d, nil)
 			value := fixture.Must(l.Value(t.Context(), at, g))
@@ -87,7 +89,9 @@ func TestTNCALossIsItsFormula(t *testing.T) {
 	for i := range 5 {
 		unit.Set(i, i, 1)
 	}
-	l.Place(p.x, unit)
+	if err := l.Place(t.Context(), p.x, unit); err != nil {
+		t.Fatal(err)
+	}
 	at := mat.NewDense(5, 2, []float64{1, 0, 0, 1, .5, .5, -1, 1, 0, .2})
 	var y mat.Dense
 	y.Mul(p.x, at)

@@ -4,15 +4,15 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
 )
 
 // Geodesics are the lengths of the shortest paths between all rows of a graph
-// whose weights are lengths (see Length): n x n, by Dijkstra from each row on
-// all cores. A graph of several components is a *DisconnectedError; connect its
-// lists first.
+// whose weights are lengths (see Length): n x n, from each row on all cores. A
+// graph of several components is a *DisconnectedError; connect its lists first.
 func Geodesics(ctx context.Context, lengths *Matrix) (*mat.SymDense, error) {
 	n := lengths.rows
 	out := mat.NewSymDense(n, nil)
@@ -44,7 +44,7 @@ func GeodesicsFrom(ctx context.Context, lengths *Matrix, sources []int) (*mat.De
 	return out, nil
 }
 
-// paths runs Dijkstra from count sources and hands each result to take, which
+// paths finds the shortest paths from count sources and hands each result to take, which
 // must not keep it.
 func paths(ctx context.Context, lengths *Matrix, count int, source func(i int) int,
 	take func(i int, dist []float64)) error {
@@ -82,103 +82,69 @@ func paths(ctx context.Context, lengths *Matrix, count int, source func(i int) i
 	})
 }
 
-// shortest is the scratch of Dijkstra's algorithm: a heap of rows, four
-// children to a parent, that knows where each row is. Numbers that are read
-// together lie together.
+// shortest is the scratch of shortest paths from one row, by buckets of lengths (Meyer and Sanders 2003): those of a
+// bucket are looked at in any order, and again where one of them becomes shorter. The length of a path is summed from
+// its beginning, as by Dijkstra's algorithm, and the least of them is the same in any order.
 type shortest struct {
-	start []int
-	edges []step
-	dist  []float64
-	heap  []reached
-	place []int32 // in the heap; outside
+	start   []int
+	to      []int32
+	length  []float64
+	dist    []float64
+	done    []float64 // what dist was when the edges of the row were looked at
+	buckets [][]int32 // in a circle that no edge goes around
+	scale   float64   // buckets a unit of length
 }
 
-type step struct {
-	length float64
-	to     int32
-}
-
-type reached struct {
-	dist float64
-	row  int32
-}
-
-const outside = -1
+const (
+	bucketsOfEdge = 4       // buckets that an edge of mean length crosses: few rows are looked at twice
+	mostBuckets   = 1 << 12 // that the longest edge crosses
+)
 
 func newShortest(a *Matrix) *shortest {
-	s := &shortest{start: a.start, edges: make([]step, len(a.index)), dist: make([]float64, a.rows),
-		heap: make([]reached, 0, a.rows), place: make([]int32, a.rows)}
+	s := &shortest{start: a.start, to: make([]int32, len(a.index)), length: a.value, dist: make([]float64, a.rows),
+		done: make([]float64, a.rows)}
+	sum, longest := 0.0, 0.0
 	for p, j := range a.index {
-		s.edges[p] = step{a.value[p], int32(j)}
+		s.to[p] = int32(j)
+		sum += a.value[p] / float64(len(a.index))
+		longest = max(longest, a.value[p])
 	}
+	if longest > 0x1p-1000 { // else all are in one bucket
+		s.scale = min(bucketsOfEdge/sum, mostBuckets/longest)
+	}
+	s.buckets = make([][]int32, 1<<bits.Len(uint(longest*s.scale)+2))
 	return s
 }
 
 // from sets dist to the lengths of the shortest paths from row i.
 func (s *shortest) from(i int) {
 	for j := range s.dist {
-		s.dist[j], s.place[j] = math.Inf(1), outside
+		s.dist[j], s.done[j] = math.Inf(1), math.Inf(1)
 	}
 	s.dist[i] = 0
-	s.heap = append(s.heap[:0], reached{0, int32(i)})
-	for len(s.heap) > 0 {
-		v, n := s.heap[0], len(s.heap)-1
-		last := s.heap[n]
-		s.heap = s.heap[:n]
-		if n > 0 {
-			s.down(last)
-		}
-		for _, e := range s.edges[s.start[v.row]:s.start[v.row+1]] {
-			// A row that has left the heap is never reached shorter, lengths being
-			// not negative, so it does not come back.
-			d := v.dist + e.length
-			if d < s.dist[e.to] {
-				s.dist[e.to] = d
-				at := s.place[e.to]
-				if at == outside {
-					at = int32(len(s.heap))
-					s.heap = append(s.heap, reached{})
+	s.buckets[0] = append(s.buckets[0], int32(i))
+	around := len(s.buckets) - 1
+	for now, waiting := 0, 1; waiting > 0; now++ {
+		at := now & around
+		for p := 0; p < len(s.buckets[at]); p++ {
+			waiting--
+			v := s.buckets[at][p]
+			d := s.dist[v]
+			if d >= s.done[v] {
+				continue // it was here before, no longer
+			}
+			s.done[v] = d
+			from, to := s.start[v], s.start[v+1]
+			length := s.length[from:to]
+			for q, j := range s.to[from:to] {
+				if reached := d + length[q]; reached < s.dist[j] {
+					s.dist[j] = reached
+					b := &s.buckets[int(reached*s.scale)&around]
+					*b = append(*b, j)
+					waiting++
 				}
-				s.up(reached{d, e.to}, at)
 			}
 		}
+		s.buckets[at] = s.buckets[at][:0]
 	}
-}
-
-// up moves w towards the root, from place i.
-func (s *shortest) up(w reached, i int32) {
-	for i > 0 {
-		parent := (i - 1) / 4
-		u := s.heap[parent]
-		if u.dist <= w.dist {
-			break
-		}
-		s.heap[i], s.place[u.row] = u, i
-		i = parent
-	}
-	s.heap[i], s.place[w.row] = w, i
-}
-
-// down moves w from the root towards the leaves.
-func (s *shortest) down(w reached) {
-	i, n := int32(0), int32(len(s.heap))
-	for {
-		first := 4*i + 1
-		if first >= n {
-			break
-		}
-		child := first
-		for c := first + 1; c < min(first+4, n); c++ {
-			if s.heap[c].dist < s.heap[child].dist {
-				child = c
-			}
-		}
-		u := s.heap[child]
-		if u.dist >= w.dist {
-			break
-		}
-		s.heap[i], s.place[u.row] = u, i
-		i = child
-	}
-	s.heap[i], s.place[w.row] = w, i
 }

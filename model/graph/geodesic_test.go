@@ -71,6 +71,59 @@ func TestGeodesicsEqualAllPairs(t *testing.T) {
 	}
 }
 
+// Lengths of all sizes, zero and denormal ones among them, settle at what no edge makes shorter.
+func TestGeodesicsSettle(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 6))
+	const n = 300
+	for name, length := range map[string]func() float64{
+		"even":     func() float64 { return 1 + r.Float64() },
+		"spread":   func() float64 { return math.Exp(40 * (r.Float64() - 0.5)) },
+		"zeros":    func() float64 { return float64(r.IntN(2)) * r.Float64() },
+		"denormal": func() float64 { return 5e-324 * float64(r.IntN(9)) },
+		"huge":     func() float64 { return 1e300 * r.Float64() },
+	} {
+		w := mat.NewDense(n, n, nil)
+		for i := range n {
+			for range 4 {
+				w.Set(i, r.IntN(n), -1)
+			}
+			w.Set(i, (i+1)%n, -1)
+		}
+		var edges []entry
+		for i := range n {
+			for j := i + 1; j < n; j++ {
+				if w.At(i, j) < 0 || w.At(j, i) < 0 {
+					edges = append(edges, entry{int32(i), int32(j), length()})
+				}
+			}
+		}
+		lengths := assemble(n, edges)
+		got, err := GeodesicsFrom(ctx, lengths, []int{7, 200, 7})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if !slices.Equal(got.RawRowView(0), got.RawRowView(2)) {
+			t.Errorf("%s: the second time others", name)
+		}
+		for k, source := range []int{7, 200} {
+			dist := got.RawRowView(k)
+			for i := range n {
+				least := math.Inf(1)
+				if i == source {
+					least = 0
+				}
+				index, value := lengths.Row(i)
+				for p, j := range index {
+					least = min(least, dist[j]+value[p])
+				}
+				if dist[i] != least {
+					t.Fatalf("%s: row %d is at %g, and its neighbours reach it at %g", name, i, dist[i], least)
+				}
+			}
+		}
+	}
+}
+
 func TestGeodesicsRefuse(t *testing.T) {
 	x := clusters(rand.New(rand.NewPCG(9, 5)), 2, 12, 2)
 	lengths := mustWeights(t, mustNearest(t, x, 3), Union, Length)

@@ -112,18 +112,23 @@ func StarPart(w []float64) *mat.SymDense {
 // TangentPart is the part of what no affine map of the tangent coordinates
 // explains (local tangent space alignment): I - [1/sqrt(k), V][1/sqrt(k), V]'.
 func TangentPart(t *Tangent) *mat.SymDense {
-	k := len(t.Rows)
+	k, d := len(t.Rows), t.Dim()
 	l := mat.NewSymDense(k, nil)
+	raw := l.RawSymmetric()
 	for i := range k {
+		row := raw.Data[i*raw.Stride:][:k]
 		for j := i; j < k; j++ {
 			v := -1 / float64(k)
 			if i == j {
 				v++
 			}
-			for c := range t.Dim() {
-				v -= t.Coordinates.At(i, c) * t.Coordinates.At(j, c)
+			if d > 0 {
+				other := t.Coordinates.RawRowView(j)
+				for c, w := range t.Coordinates.RawRowView(i) {
+					v -= w * other[c]
+				}
 			}
-			l.SetSym(i, j, v)
+			row[j] = v
 		}
 	}
 	return l

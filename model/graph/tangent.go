@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/linalg"
@@ -150,6 +151,16 @@ func EnergyDim(share float64) Dimension {
 // Tangents are the tangent spaces of patches of rows. Directions below the
 // numeric rank of a patch never count.
 func Tangents(ctx context.Context, x *mat.Dense, patches [][]int, dim Dimension) ([]*Tangent, error) {
+	return tangents(ctx, x, patches, dim, true)
+}
+
+// TangentCoordinates are Tangents whose Basis is left empty, at a third of the
+// cost: what alignment needs.
+func TangentCoordinates(ctx context.Context, x *mat.Dense, patches [][]int, dim Dimension) ([]*Tangent, error) {
+	return tangents(ctx, x, patches, dim, false)
+}
+
+func tangents(ctx context.Context, x *mat.Dense, patches [][]int, dim Dimension, basis bool) ([]*Tangent, error) {
 	n, m := x.Dims()
 	out, failed := make([]*Tangent, len(patches)), make([]bool, len(patches))
 	for i, rows := range patches {
@@ -165,7 +176,7 @@ func Tangents(ctx context.Context, x *mat.Dense, patches [][]int, dim Dimension)
 	err := each(ctx, len(patches), 4, func() func(from, to int) {
 		return func(from, to int) {
 			for i := from; i < to; i++ {
-				out[i] = tangent(x, m, patches[i], dim)
+				out[i] = tangent(x, m, patches[i], dim, basis)
 				failed[i] = out[i] == nil
 			}
 		}
@@ -183,13 +194,14 @@ func Tangents(ctx context.Context, x *mat.Dense, patches [][]int, dim Dimension)
 
 // tangent goes through the smaller of the two Gram matrices of the centred
 // rows; nil if that cannot be decomposed.
-func tangent(x *mat.Dense, m int, rows []int, dim Dimension) *Tangent {
+func tangent(x *mat.Dense, m int, rows []int, dim Dimension, basis bool) *Tangent {
 	k := len(rows)
 	t := &Tangent{Rows: rows, Mean: make([]float64, m), Basis: new(mat.Dense), Coordinates: new(mat.Dense)}
 	for _, i := range rows {
-		for c, v := range x.RawRowView(i) {
-			t.Mean[c] += v / float64(k)
-		}
+		floats.Add(t.Mean, x.RawRowView(i))
+	}
+	for c := range t.Mean {
+		t.Mean[c] /= float64(k)
 	}
 	y, largest, offset := mat.NewDense(k, m, nil), 0.0, 0.0
 	for p, i := range rows {
@@ -206,7 +218,11 @@ func tangent(x *mat.Dense, m int, rows []int, dim Dimension) *Tangent {
 	if largest <= 2*float64(k)*0x1p-52*offset {
 		return t
 	}
-	y.Scale(1/largest, y)
+	scale := 1.0 // that keeps squares in range
+	if largest < 0x1p-200 || largest > 0x1p200 {
+		scale = largest
+		y.Scale(1/scale, y)
+	}
 	var g *mat.SymDense
 	if k <= m {
 		g = outer(y)
@@ -239,15 +255,19 @@ func tangent(x *mat.Dense, m int, rows []int, dim Dimension) *Tangent {
 	// directions leave less than orthonormal.
 	if k <= m {
 		t.Coordinates = v
-		t.Basis.Mul(y.T(), v)
 	} else {
-		t.Basis = v
 		t.Coordinates.Mul(y, v)
 	}
 	orthonormal(t.Coordinates, true)
-	orthonormal(t.Basis, false)
+	if basis {
+		if t.Basis = v; k <= m {
+			t.Basis = new(mat.Dense)
+			t.Basis.Mul(y.T(), v)
+		}
+		orthonormal(t.Basis, false)
+	}
 	for c := range d {
-		t.Singular = append(t.Singular, math.Sqrt(variance[c])*largest)
+		t.Singular = append(t.Singular, math.Sqrt(variance[c])*scale)
 	}
 	return t
 }

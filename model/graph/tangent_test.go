@@ -3,6 +3,7 @@ package graph
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -165,5 +166,28 @@ func TestTangentDimensions(t *testing.T) {
 	}
 	if _, err := Tangents(ctx, x, [][]int{{5}}, FixedDim(1)); err == nil {
 		t.Error("a row outside gave no error")
+	}
+}
+
+// Coordinates alone are those of the tangent spaces, for patches of fewer rows than columns and of more.
+func TestTangentCoordinates(t *testing.T) {
+	r := rand.New(rand.NewPCG(23, 5))
+	for _, m := range []int{4, 30} {
+		x := normals(r, 90, m)
+		patches := mustNearest(t, x, 8).Patches()
+		want, err := Tangents(ctx, x, patches, FixedDim(3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := TangentCoordinates(ctx, x, patches, FixedDim(3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, g := range got {
+			if !mat.Equal(g.Coordinates, want[i].Coordinates) || !slices.Equal(g.Singular, want[i].Singular) ||
+				!g.Basis.IsEmpty() {
+				t.Fatalf("%d columns: patch %d has other coordinates, or a basis", m, i)
+			}
+		}
 	}
 }

@@ -39,6 +39,10 @@ type Part struct {
 	least   float64    // at the Max end: the least value seen, or 0
 }
 
+// Least is a bound from above, near it, of the least eigenvalue where that is negative, at the Max end: 0 says that no
+// negative one was seen.
+func (p *Part) Least() float64 { return p.least }
+
 // Partial returns the d eigenpairs of m at one end, and no others, by thick-restart
 // block Lanczos: on m itself, or, at the Min end of Entries, on the inverse of
 // m plus a tiny shift from a Cholesky factor. known holds eigenvectors as columns

@@ -160,54 +160,83 @@ func (e *envelope) update(i, j int) {
 		B: tile.Columns(b.Data, b.Cols, b.Rows, b.Stride)})
 }
 
-// solve sets each row of dst to (M + shift I)^-1 times that row of x.
+// solve sets each row of dst to (M + shift I)^-1 times that row of x. The right sides share each read of the factor.
 func (e *envelope) solve(ctx context.Context, dst, x *mat.Dense) {
 	b, _ := x.Dims()
-	y := mat.NewDense(b, e.n, nil)
-	split(ctx, b, 2*b*int(e.bytes()/8), func(r int) {
-		row, src := y.RawRowView(r), x.RawRowView(r)
-		for i, at := range e.order {
-			row[i] = src[at]
-		}
-	})
-	// A few right sides share each read of the factor.
-	const group = 4
-	split(ctx, (b+group-1)/group, 2*b*int(e.bytes()/8), func(p int) {
-		z := rowsOf(y, p*group, min(b, p*group+group))
-		part := func(from, n int) blas64.General {
-			return blas64.General{Rows: z.Rows, Cols: n, Stride: z.Stride, Data: z.Data[from:]}
-		}
-		for i, f := range e.first {
-			g := e.rows[i]
-			own := part(i*square, g.Rows)
-			if f < i {
-				before := blas64.General{Rows: g.Rows, Cols: (i - f) * square, Stride: g.Stride, Data: g.Data}
-				blas64.Gemm(blas.NoTrans, blas.Trans, -1, part(f*square, before.Cols), before, 1, own)
+	split(ctx, (b+tile.Thin-1)/tile.Thin, 2*b*int(e.bytes()/8), func(p int) {
+		from, to := p*tile.Thin, min(b, (p+1)*tile.Thin)
+		y := make([]float64, e.n*tile.Thin) // beside each other
+		for r := from; r < to; r++ {
+			src := x.RawRowView(r)
+			for i, at := range e.order {
+				y[i*tile.Thin+r-from] = src[at]
 			}
-			blas64.Trsm(blas.Right, blas.Trans, 1, e.lower(i), own)
+		}
+		for i := range e.first {
+			e.forward(i, y)
 		}
 		for i := len(e.first) - 1; i >= 0; i-- {
-			f, g := e.first[i], e.rows[i]
-			own := part(i*square, g.Rows)
-			blas64.Trsm(blas.Right, blas.NoTrans, 1, e.lower(i), own)
-			if f < i {
-				before := blas64.General{Rows: g.Rows, Cols: (i - f) * square, Stride: g.Stride, Data: g.Data}
-				blas64.Gemm(blas.NoTrans, blas.NoTrans, -1, own, before, 1, part(f*square, before.Cols))
+			e.backward(i, y)
+		}
+		for r := from; r < to; r++ {
+			row := dst.RawRowView(r)
+			for i, at := range e.order {
+				row[at] = y[i*tile.Thin+r-from]
 			}
 		}
 	})
-	for r := range b {
-		row, src := dst.RawRowView(r), y.RawRowView(r)
-		for i, at := range e.order {
-			row[at] = src[i]
+}
+
+// step is how many rows of a triangle are solved between two products.
+const step = 8
+
+// forward solves L y = x for the rows of square row i, in place: those before are solved.
+func (e *envelope) forward(i int, y []float64) {
+	const thin = tile.Thin
+	g, before, own := e.rows[i], (i-e.first[i])*square, y[i*square*thin:]
+	tile.Along(own, g.Data, g.Rows, before, g.Stride, y[e.first[i]*square*thin:], -1)
+	for r := 0; r < g.Rows; r += step {
+		lower := g.Data[r*g.Stride+before:]
+		rows := min(step, g.Rows-r)
+		tile.Along(own[r*thin:], lower, rows, r, g.Stride, own, -1)
+		for k := range rows {
+			row, l := own[(r+k)*thin:][:thin], lower[k*g.Stride+r:][:k+1]
+			for j, v := range l[:k] {
+				for c, w := range own[(r+j)*thin:][:thin] {
+					row[c] -= v * w
+				}
+			}
+			for c := range row {
+				row[c] /= l[k]
+			}
 		}
 	}
 }
 
-// lower is the diagonal block of square row i.
-func (e *envelope) lower(i int) blas64.Triangular {
-	d := e.block(i, i)
-	return blas64.Triangular{N: d.Rows, Stride: d.Stride, Data: d.Data, Uplo: blas.Lower, Diag: blas.NonUnit}
+// backward solves L'y = x for the rows of square row i, those behind being solved, and takes their part from all before.
+func (e *envelope) backward(i int, y []float64) {
+	const thin = tile.Thin
+	g, before, own := e.rows[i], (i-e.first[i])*square, y[i*square*thin:]
+	var negative [square * thin]float64
+	for r := (g.Rows - 1) / step * step; r >= 0; r -= step {
+		lower := g.Data[r*g.Stride+before:]
+		rows := min(step, g.Rows-r)
+		for k := rows - 1; k >= 0; k-- {
+			row, l := own[(r+k)*thin:][:thin], lower[k*g.Stride+r:][:k+1]
+			for c := range row {
+				row[c] /= l[k]
+				negative[(r+k)*thin+c] = -row[c]
+			}
+			for j, v := range l[:k] {
+				other := own[(r+j)*thin:][:thin]
+				for c, w := range row {
+					other[c] -= v * w
+				}
+			}
+		}
+		tile.Across(own, lower, rows, r, g.Stride, negative[r*thin:])
+	}
+	tile.Across(y[e.first[i]*square*thin:], g.Data, g.Rows, before, g.Stride, negative[:])
 }
 
 // cuthillMcKee is the reverse Cuthill-McKee order of m, each component begun at

@@ -64,5 +64,9 @@ func (p *partial) full() (*Part, error) {
 	}
 	// Pairs nearer to each other than rounding are told apart no better than this.
 	p.floor = float64(p.n) * eps * p.largest
-	return p.judge(values, mat.DenseCopyOf(vectors.Slice(0, p.n, 0, p.free).T()))
+	part, err := p.judge(values, mat.DenseCopyOf(vectors.Slice(0, p.n, 0, p.free).T()))
+	if err == nil && p.end == Max {
+		part.least = min(values[p.free-1], 0)
+	}
+	return part, err
 }

@@ -2,24 +2,64 @@ package frame
 
 import (
 	"context"
+	"errors"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/tile"
 	"github.com/embedd/embedd/model/pencil"
 )
 
 // WhiteSpace is T, at most count columns (0: all), and its eigenvalues. The
 // share of S_w in the numerator orders the columns past the class means.
 func (t *Task) WhiteSpace(ctx context.Context, count int) (*pencil.Solution, error) {
-	q, err := t.RidgeMetric(t.Stat.Within)
+	n, q, err := t.whitePencil()
 	if err != nil {
 		return nil, err
 	}
-	n := mat.NewSymDense(t.M, nil)
+	return pencil.Solve(ctx, n, q, pencil.Max, count)
+}
+
+func (t *Task) whitePencil() (n *mat.SymDense, q *pencil.Metric, err error) {
+	if q, err = t.RidgeMetric(t.Stat.Within); err != nil {
+		return nil, nil, err
+	}
+	n = mat.NewSymDense(t.M, nil)
 	n.ScaleSym(1e-3, t.Stat.Within)
 	n.SymRankK(n, 1, t.Stat.BetweenFactor())
-	return pencil.Solve(ctx, n, q, pencil.Max, count)
+	return n, q, nil
+}
+
+// WholeSpace is WhiteSpace with all its columns, of which the leading count are
+// those of WhiteSpace, and the others any that complete them: to a search that
+// does not look at axes all are as good.
+func (t *Task) WholeSpace(ctx context.Context, count int) (*pencil.Solution, error) {
+	n, q, err := t.whitePencil()
+	if err != nil {
+		return nil, err
+	}
+	s, err := pencil.Solve(ctx, n, q, pencil.Max, count)
+	var rank *pencil.RankError
+	if errors.As(err, &rank) || err == nil && s.Rank < t.M {
+		return pencil.Solve(ctx, n, q, pencil.Max, 0) // the columns that there are
+	}
+	if err != nil {
+		return nil, err
+	}
+	lead := tile.Times(ctx, t.Stat.Within, s.Vectors)
+	for i := range t.M {
+		floats.AddScaled(lead.RawRowView(i), q.Rho(), s.Vectors.RawRowView(i))
+	}
+	var qr mat.QR
+	qr.Factorize(q.Whiten(lead))
+	var basis mat.Dense
+	qr.QTo(&basis)
+	all := q.Unwhiten(&basis)
+	all.Slice(0, t.M, 0, count).(*mat.Dense).Copy(s.Vectors)
+	s.Vectors = all
+	return s, nil
 }
 
 // Leading is the k leading eigenvectors, of zero eigenvalues too.

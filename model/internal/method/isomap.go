@@ -12,6 +12,7 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
 	"github.com/embedd/embedd/model/internal/parallel"
+	"github.com/embedd/embedd/model/internal/tile"
 	"github.com/embedd/embedd/model/pencil"
 )
 
@@ -46,7 +47,10 @@ func fitIsomap(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := NewScaling(g)
+	b, err := NewScaling(ctx, g)
+	if err != nil {
+		return nil, err
+	}
 	t.ReportProgress("eigenvectors", 0)
 	part, err := pencil.Partial(ctx, b, pencil.Max, t.D, linalg.Constant(t.Rows.N))
 	if err != nil {
@@ -58,7 +62,7 @@ func fitIsomap(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 			return nil, &pencil.RankError{Asked: t.D, Max: c}
 		}
 	}
-	if least := b.least(ctx); least < -1e-6*part.Largest {
+	if least := part.Least(); least < -1e-6*part.Largest {
 		t.Report.Note(fmt.Sprintf("the geodesics are not those of a Euclidean space: an eigenvalue is %.3g of the largest, or less; negative ones are left out", least/part.Largest))
 	}
 	y := part.Vectors
@@ -81,30 +85,50 @@ func fitIsomap(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 }
 
 // scaling is B = -H S H/2 of squared distances S, as an operator: S is held,
-// and centring is done on the vectors.
+// and centring is done on the vectors. Only its upper triangle counts, and the
+// squares of scalingRows rows on the diagonal.
 type scaling struct {
 	n       int
 	Squared []float64 // n x n
 	mean    []float64 // of the columns of S
 }
 
+const (
+	scalingRows  = 64  // rows that go together
+	scalingSpan  = 512 // columns of them that stay in a cache
+	scalingParts = 8   // sums that are made apart, whatever the number of cores
+)
+
 // NewScaling squares the distances in their own memory, which it takes.
-func NewScaling(distances *mat.SymDense) *scaling {
+func NewScaling(ctx context.Context, distances *mat.SymDense) (*scaling, error) {
 	raw := distances.RawSymmetric()
 	s := &scaling{n: raw.N, Squared: raw.Data, mean: make([]float64, raw.N)}
-	for i := range s.n {
-		row := s.Squared[i*s.n : (i+1)*s.n]
-		for j := i; j < s.n; j++ {
-			row[j] *= row[j]
-			s.Squared[j*s.n+i] = row[j]
+	err := parallel.Each(ctx, (s.n+scalingRows-1)/scalingRows, func(b int) {
+		to := min(s.n, (b+1)*scalingRows)
+		for i := b * scalingRows; i < to; i++ {
+			row := s.Squared[i*s.n : (i+1)*s.n]
+			for j := i; j < s.n; j++ {
+				row[j] *= row[j]
+			}
+			for j := i + 1; j < to; j++ {
+				s.Squared[j*s.n+i] = row[j]
+			}
 		}
+	})
+	if err != nil {
+		return nil, err
 	}
+	x, y := make([]float64, s.n*tile.Thin), make([]float64, s.n*tile.Thin)
 	for i := range s.n {
-		for j, v := range s.Squared[i*s.n : (i+1)*s.n] {
-			s.mean[j] += v / float64(s.n)
-		}
+		x[i*tile.Thin] = 1 / float64(s.n)
 	}
-	return s
+	if err := s.product(ctx, y, x); err != nil {
+		return nil, err
+	}
+	for i := range s.mean {
+		s.mean[i] = y[i*tile.Thin]
+	}
+	return s, nil
 }
 
 func (s *scaling) Order() int { return s.n }
@@ -112,24 +136,58 @@ func (s *scaling) Order() int { return s.n }
 // Apply sets dst to B x.
 func (s *scaling) Apply(ctx context.Context, dst, x *mat.Dense) {
 	_, b := x.Dims()
-	columns := mat.DenseCopyOf(x.T())
-	for c := range b {
-		centreVector(columns.RawRowView(c))
+	column := make([]float64, s.n)
+	in, out := make([]float64, s.n*tile.Thin), make([]float64, s.n*tile.Thin)
+	for from := 0; from < b; from += tile.Thin {
+		clear(in)
+		to := min(b, from+tile.Thin)
+		for c := from; c < to; c++ {
+			centreVector(mat.Col(column, c, x))
+			for i, v := range column {
+				in[i*tile.Thin+c-from] = v
+			}
+		}
+		if err := s.product(context.WithoutCancel(ctx), out, in); err != nil {
+			panic(err) // an operator has no error; whoever applies it recovers
+		}
+		for c := from; c < to; c++ {
+			for i := range column {
+				column[i] = -out[i*tile.Thin+c-from] / 2
+			}
+			centreVector(column)
+			dst.SetCol(c, column)
+		}
 	}
-	out := mat.NewDense(b, s.n, nil)
-	err := parallel.Each(context.WithoutCancel(ctx), s.n, func(i int) {
-		row := s.Squared[i*s.n : (i+1)*s.n]
-		for c := range b {
-			out.Set(c, i, -linalg.Dot(row, columns.RawRowView(c))/2)
+}
+
+// product sets y to S x, of tile.Thin vectors side by side: each number of S is read once for both of the places it has.
+func (s *scaling) product(ctx context.Context, y, x []float64) error {
+	const thin = tile.Thin
+	parts := make([][]float64, scalingParts)
+	err := parallel.Each(ctx, len(parts), func(p int) {
+		sum := make([]float64, len(y))
+		parts[p] = sum
+		for from := p * scalingRows; from < s.n; from += len(parts) * scalingRows {
+			to := min(s.n, from+scalingRows)
+			rows, own := s.Squared[from*s.n:to*s.n], sum[from*thin:]
+			tile.Along(own, rows[from:], to-from, to-from, s.n, x[from*thin:], 1)
+			for j := to; j < s.n; j += scalingSpan {
+				span := min(s.n-j, scalingSpan)
+				tile.Along(own, rows[j:], to-from, span, s.n, x[j*thin:], 1)
+				tile.Across(sum[j*thin:], rows[j:], to-from, span, s.n, x[from*thin:])
+			}
 		}
 	})
 	if err != nil {
-		panic(err) // an operator has no error; whoever applies it recovers
+		return err
 	}
-	for c := range b {
-		centreVector(out.RawRowView(c))
+	clear(y)
+	for _, sum := range parts {
+		for i, v := range sum {
+			y[i] += v
+		}
 	}
-	dst.Copy(out.T())
+	return nil
 }
 
 func centreVector(v []float64) {
@@ -140,44 +198,4 @@ func centreVector(v []float64) {
 	for i := range v {
 		v[i] -= mean
 	}
-}
-
-// least is a bound for the smallest eigenvalue from above, near it: the
-// smallest Ritz value of a short Krylov space.
-func (s *scaling) least(ctx context.Context) float64 {
-	steps := min(20, s.n-1)
-	basis := make([]*mat.Dense, 0, steps)
-	h := mat.NewSymDense(steps, nil)
-	v := mat.NewDense(s.n, 1, nil)
-	for i := range s.n { // nothing is special about it
-		v.Set(i, 0, math.Sin(float64(i*i+1)))
-	}
-	next := mat.NewDense(s.n, 1, nil)
-	for k := range steps {
-		for range 2 { // twice is enough (Kahan and Parlett)
-			for _, q := range basis {
-				projection := mat.Dot(q.ColView(0), v.ColView(0))
-				next.Scale(projection, q)
-				v.Sub(v, next)
-			}
-		}
-		norm := mat.Norm(v, 2)
-		if norm == 0 {
-			break
-		}
-		q := mat.NewDense(s.n, 1, nil)
-		q.Scale(1/norm, v)
-		basis = append(basis, q)
-		s.Apply(ctx, v, q)
-		for j, p := range basis {
-			h.SetSym(j, k, mat.Dot(p.ColView(0), v.ColView(0)))
-		}
-	}
-	// With vectors, though none are used: for values alone gonum's Dsterf panics
-	// where the entries are below 1e-122.
-	var eig mat.EigenSym
-	if !eig.Factorize(h.SliceSym(0, len(basis)), true) {
-		return 0
-	}
-	return eig.Values(nil)[0]
 }

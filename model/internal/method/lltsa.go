@@ -55,7 +55,7 @@ func alignmentForm(ctx context.Context, t *frame.Task) (d *mat.SymDense, explain
 	}
 	t.ReportProgress("tangents", 0)
 	most := max(0, min(t.D, k-2, t.M-1))
-	tangents, err := graph.Tangents(ctx, t.X, lists.Patches(), graph.FixedDim(most))
+	tangents, err := graph.TangentCoordinates(ctx, t.X, lists.Patches(), graph.FixedDim(most))
 	if err != nil {
 		return nil, false, err
 	}

@@ -10,7 +10,9 @@ import (
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/lbfgs"
+	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/parallel"
+	"github.com/embedd/embedd/model/internal/tile"
 	"github.com/embedd/embedd/model/pencil"
 	"github.com/embedd/embedd/model/score"
 )
@@ -70,14 +72,18 @@ func fitTNCA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 		if err != nil {
 			return nil, err
 		}
-		l.Place(t.X, space)
+		if err = l.Place(ctx, t.X, space); err != nil {
+			return nil, err
+		}
 		l.Penalty = 0.03 / float64(t.D)
 	} else {
 		space, s, err = marginSpace(ctx, t)
 		if err != nil {
 			return nil, err
 		}
-		l.Place(t.X, space)
+		if err = l.Place(ctx, t.X, space); err != nil {
+			return nil, err
+		}
 		if start, err = l.tie(ctx, t.D); err != nil {
 			return nil, err
 		}
@@ -140,14 +146,15 @@ func lost(best, start *mat.Dense) bool {
 // freeStart is the white space and the directions of pairacc in it, padded with
 // the next columns.
 func freeStart(ctx context.Context, t *frame.Task) (space, start *mat.Dense, s *pencil.Solution, err error) {
-	if s, err = t.WhiteSpace(ctx, 0); err != nil {
+	directions := frame.ClassDirections(t)
+	if s, err = t.WholeSpace(ctx, min(max(directions, t.D), t.M)); err != nil {
 		return nil, nil, nil, err
 	}
 	_, r := s.Vectors.Dims()
 	if t.D > r {
 		return nil, nil, nil, &pencil.RankError{Asked: t.D, Max: r}
 	}
-	q := min(frame.ClassDirections(t), r)
+	q := min(directions, r)
 	k := min(t.D, q)
 	o, _, err := pairDirections(ctx, t, s.Vectors.Slice(0, t.M, 0, q), k)
 	if err != nil {
@@ -163,7 +170,7 @@ func freeStart(ctx context.Context, t *frame.Task) (space, start *mat.Dense, s *
 
 // neighbourLoss is the loss of tnca over rows in the space that is searched.
 type neighbourLoss struct {
-	u, ref  *mat.Dense // rows (n x r) and reference rows (k x r)
+	u       *mat.Dense // rows, n x r
 	y       []int      // class of each row
 	Rows    []int      // reference rows, by class
 	own     [][2]int   // of each class: its references [from, to)
@@ -193,15 +200,11 @@ func NewNeighbourLoss(p *frame.Rows, references int) *neighbourLoss {
 }
 
 // Place takes the rows to the space.
-func (l *neighbourLoss) Place(x, space *mat.Dense) {
-	n, _ := x.Dims()
-	_, r := space.Dims()
-	l.u = mat.NewDense(n, r, nil)
-	l.u.Mul(x, space)
-	l.ref = mat.NewDense(len(l.Rows), r, nil)
-	for k, i := range l.Rows {
-		l.ref.SetRow(k, l.u.RawRowView(i))
-	}
+func (l *neighbourLoss) Place(ctx context.Context, x, space *mat.Dense) error {
+	from, to := x.RawMatrix(), space.RawMatrix()
+	l.u = mat.NewDense(from.Rows, to.Cols, nil)
+	return tile.Add(ctx, tile.Sum{C: l.u.RawMatrix().Data, Stride: to.Cols, Alpha: 1,
+		A: tile.Columns(from.Data, from.Cols, from.Rows, from.Stride), B: tile.Dense(to.Data, from.Cols, to.Cols, to.Stride)})
 }
 
 // tie finds the scale c at which the leading d columns have the least loss, ties
@@ -234,14 +237,14 @@ const anchorBlocks = 16
 // Value is the loss at L and, where g is not nil, its gradient there.
 func (l *neighbourLoss) Value(ctx context.Context, at, g *mat.Dense) (float64, error) {
 	n, _ := l.u.Dims()
-	k, _ := l.ref.Dims()
-	r, d := at.Dims()
-	var y, refs mat.Dense
-	y.Mul(l.u, at)
-	refs.Mul(l.ref, at)
+	k := len(l.Rows)
+	_, d := at.Dims()
+	y := tile.Product(l.u, at)
 	z := make([]float64, k*d) // references by column
-	for j := range d {
-		mat.Col(z[j*k:(j+1)*k], j, &refs)
+	for q, i := range l.Rows {
+		for j, v := range y.RawRowView(i) {
+			z[j*k+q] = v
+		}
 	}
 	anchor := mat.NewDense(n, d, nil)
 	losses := make([]float64, anchorBlocks)
@@ -250,7 +253,7 @@ func (l *neighbourLoss) Value(ctx context.Context, at, g *mat.Dense) (float64, e
 		if g != nil {
 			pulls[b] = make([]float64, k*d)
 		}
-		losses[b] = l.block(b*n/anchorBlocks, (b+1)*n/anchorBlocks, &y, z, anchor, pulls[b])
+		losses[b] = l.block(b*n/anchorBlocks, (b+1)*n/anchorBlocks, y, z, anchor, pulls[b])
 	})
 	if err != nil {
 		return 0, err
@@ -268,19 +271,15 @@ func (l *neighbourLoss) Value(ctx context.Context, at, g *mat.Dense) (float64, e
 	if g == nil {
 		return loss, nil
 	}
-	pull := mat.NewDense(k, d, nil)
 	for _, p := range pulls {
-		for j := range d {
-			for i, v := range p[j*k : (j+1)*k] {
-				pull.Set(i, j, pull.At(i, j)+v)
+		for q, i := range l.Rows {
+			row := anchor.RawRowView(i)
+			for j := range row {
+				row[j] += p[j*k+q]
 			}
 		}
 	}
-	other := mat.NewDense(r, d, nil)
-	g.Mul(l.u.T(), anchor)
-	other.Mul(l.ref.T(), pull)
-	g.Add(g, other)
-	g.Scale(1/float64(n), g)
+	g.Scale(1/float64(n), tile.CrossProduct(l.u, anchor))
 	away.Scale(2*l.Penalty, away)
 	g.Add(g, away)
 	return loss, nil
@@ -360,11 +359,9 @@ func weigh(kernel, u []float64, c float64) {
 // leaveOneOut is the share of reference rows whose nearest other reference is of
 // their class.
 func (l *neighbourLoss) leaveOneOut(ctx context.Context, at *mat.Dense) (float64, error) {
-	k, _ := l.ref.Dims()
+	k := len(l.Rows)
 	_, d := at.Dims()
-	var z mat.Dense
-	z.Mul(l.ref, at)
-	x := z.RawMatrix().Data
+	x := linalg.Pick(tile.Product(l.u, at), l.Rows).RawMatrix().Data
 	near, err := score.Neighbors(ctx, x, k, x, k, d, 2)
 	if err != nil {
 		return 0, err

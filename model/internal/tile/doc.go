@@ -12,9 +12,10 @@
 // RankTwo is a step of the reduction of a symmetric matrix to tridiagonal form, in registers too.
 //
 // Tables are operands that are packed once, for a few vectors at a time; Exp is what kernels of distances make of such
-// products.
+// products. Along and Across multiply eight vectors with a matrix as it lies, Gather makes a row of the product with a
+// sparse one.
 //
 // kernel_amd64.s and kernel_arm64.s are generated, in gen: go run . -out ../kernel_amd64.s -stubs ../kernel_amd64.go
-// -pkg tile, and go run ./neon -out ../kernel_arm64.s; exp_amd64.s, gather_amd64.s and ranktwo_amd64.s as gen/exp,
-// gen/gather and gen/ranktwo say.
+// -pkg tile, and go run ./neon -out ../kernel_arm64.s; exp_amd64.s, gather_amd64.s, thin_amd64.s and ranktwo_amd64.s as
+// gen/exp, gen/gather, gen/thin and gen/ranktwo say.
 package tile

@@ -1,0 +1,159 @@
+// Command thin writes thin_amd64.s of package tile. In this directory:
+//
+//	go run . -out ../../thin_amd64.s -stubs ../../thin_amd64.go -pkg tile
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// line is the bytes of eight numbers: a row of the thin operands.
+const line = 64
+
+func main() {
+	ConstraintExpr("amd64,!purego")
+	zmm := []reg.VecPhysical{reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9}
+	ymm := []reg.VecPhysical{reg.Y0, reg.Y1, reg.Y2, reg.Y3, reg.Y4, reg.Y5, reg.Y6, reg.Y7, reg.Y8, reg.Y9, reg.Y10,
+		reg.Y11}
+	along("AVX512", 8, 64, zmm)
+	along("AVX2", 4, 32, ymm)
+	across("AVX512", 8, 64, zmm)
+	across("AVX2", 4, 32, ymm)
+	Generate()
+}
+
+// entries are the memory operands of one column of rows of a, stride bytes apart.
+func entries(a, stride reg.GPVirtual, rows int) []Mem {
+	var all []Mem
+	base := a
+	for r := range rows {
+		switch r % 3 {
+		case 0:
+			if r > 0 {
+				next := GP64()
+				LEAQ(Mem{Base: base, Index: stride, Scale: 2}, next)
+				ADDQ(stride, next)
+				base = next
+			}
+			all = append(all, Mem{Base: base})
+		case 1:
+			all = append(all, Mem{Base: base, Index: stride, Scale: 1})
+		case 2:
+			all = append(all, Mem{Base: base, Index: stride, Scale: 2})
+		}
+	}
+	return all
+}
+
+// step moves the bases of entries to the next column.
+func step(all []Mem) {
+	for r := 0; r < len(all); r += 3 {
+		ADDQ(Imm(8), all[r].Base)
+	}
+}
+
+func zero(bytes int, x reg.VecPhysical) {
+	if bytes == line {
+		VPXORQ(x, x, x)
+	} else {
+		VXORPS(x, x, x)
+	}
+}
+
+// along emits dst += alpha a x: the rows of a go along those of x.
+func along(name string, rows, bytes int, register []reg.VecPhysical) {
+	TEXT("along"+name, NOSPLIT, "func(k int, a *float64, stride int, x, dst *float64, alpha float64)")
+	Pragma("noescape")
+	Doc(fmt.Sprintf("along%s adds alpha a x to the %d x 8 numbers of dst: a is %d x k, its rows stride apart, x is k x 8.", name,
+		rows, rows))
+	k, a, stride := Load(Param("k"), GP64()), Load(Param("a"), GP64()), Load(Param("stride"), GP64())
+	x, dst := Load(Param("x"), GP64()), Load(Param("dst"), GP64())
+	SHLQ(Imm(3), stride)
+	parts := line / bytes
+	acc, free := register[:rows*parts], register[rows*parts:]
+	for _, v := range acc {
+		zero(bytes, v)
+	}
+	from := entries(a.(reg.GPVirtual), stride.(reg.GPVirtual), rows)
+	Label("loop")
+	TESTQ(k, k)
+	JZ(LabelRef("done"))
+	for p := range parts {
+		VMOVUPD(Mem{Base: x, Disp: p * bytes}, free[p])
+	}
+	for r, m := range from {
+		if bytes == line {
+			VFMADD231PD_BCST(m, free[0], acc[r])
+			continue
+		}
+		VBROADCASTSD(m, free[parts])
+		for p := range parts {
+			VFMADD231PD(free[p], free[parts], acc[r*parts+p])
+		}
+	}
+	step(from)
+	ADDQ(Imm(line), x)
+	DECQ(k)
+	JMP(LabelRef("loop"))
+	Label("done")
+	at, err := Param("alpha").Resolve()
+	if err != nil {
+		panic(err)
+	}
+	VBROADCASTSD(at.Addr, free[0])
+	for i, v := range acc {
+		m := Mem{Base: dst, Disp: i * bytes}
+		VMOVUPD(m, free[1])
+		VFMADD231PD(v, free[0], free[1])
+		VMOVUPD(free[1], m)
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// across emits dst += a'x: the columns of a.
+func across(name string, rows, bytes int, register []reg.VecPhysical) {
+	TEXT("across"+name, NOSPLIT, "func(k int, a *float64, stride int, x, dst *float64)")
+	Pragma("noescape")
+	Doc(fmt.Sprintf("across%s adds a'x to the k x 8 numbers of dst: a is %d x k, its rows stride apart, x is %d x 8.", name,
+		rows, rows))
+	k, a, stride := Load(Param("k"), GP64()), Load(Param("a"), GP64()), Load(Param("stride"), GP64())
+	x, dst := Load(Param("x"), GP64()), Load(Param("dst"), GP64())
+	SHLQ(Imm(3), stride)
+	parts := line / bytes
+	own, free := register[:rows*parts], register[rows*parts:]
+	for i, v := range own {
+		VMOVUPD(Mem{Base: x, Disp: i * bytes}, v)
+	}
+	from := entries(a.(reg.GPVirtual), stride.(reg.GPVirtual), rows)
+	Label("loop")
+	TESTQ(k, k)
+	JZ(LabelRef("done"))
+	for p := range parts {
+		VMOVUPD(Mem{Base: dst, Disp: p * bytes}, free[p])
+	}
+	for r, m := range from {
+		if bytes == line {
+			VFMADD231PD_BCST(m, own[r], free[0])
+			continue
+		}
+		VBROADCASTSD(m, free[parts])
+		for p := range parts {
+			VFMADD231PD(own[r*parts+p], free[parts], free[p])
+		}
+	}
+	for p := range parts {
+		VMOVUPD(free[p], Mem{Base: dst, Disp: p * bytes})
+	}
+	step(from)
+	ADDQ(Imm(line), dst)
+	DECQ(k)
+	JMP(LabelRef("loop"))
+	Label("done")
+	VZEROUPPER()
+	RET()
+}
