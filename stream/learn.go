@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -46,6 +47,7 @@ type reader struct {
 	at      place
 	binding int       // of the hot path's consumer, as of the last close look
 	doubt   bool      // the stream may be another
+	links   uint64    // connections to the server after the first, as of the last look
 	looked  time.Time // when it was looked at
 	away    bool      // the stream was not there
 	stuck   bool      // it could not be read for a while, and the status says so
@@ -57,7 +59,7 @@ type reader struct {
 }
 
 func newReader(p *pipeline, take func(context.Context, *lesson)) *reader {
-	return &reader{pipeline: p, take: take, doubt: true,
+	return &reader{pipeline: p, take: take, doubt: true, links: p.nc.Stats().Reconnects,
 		at: place{stream: p.created, created: p.created, next: max(p.learnFirst, 1)}}
 }
 
@@ -135,7 +137,7 @@ func (r *reader) step(ctx context.Context) error {
 	if s.before.created.Equal(r.at.stream) {
 		r.at.end = max(r.at.end, s.before.pulled)
 	}
-	if r.doubt || r.at.skipped.n > 0 && time.Since(r.looked) > quiet {
+	if r.linked(ctx) || r.doubt || r.at.skipped.n > 0 && time.Since(r.looked) > quiet {
 		if _, err := r.look(ctx); err != nil {
 			return err
 		}
@@ -154,6 +156,7 @@ func (r *reader) step(ctx context.Context) error {
 		r.head, _ = r.feed.tryPop()
 	}
 	switch l := r.head; {
+	case r.linked(ctx): // it came after that, and its number may be another's
 	case l == nil:
 		return r.await(ctx, s)
 	case l.binding > r.binding:
@@ -171,6 +174,22 @@ func (r *reader) step(ctx context.Context) error {
 		r.learned(ctx, l)
 	}
 	return nil
+}
+
+// linked tells whether the connection was lost and made again. The stream may be an older copy then, whose numbers are of
+// other messages; with more of them than were lost nothing but a look tells. Of replicas those that read to learn look,
+// each at a time of its own.
+func (r *reader) linked(ctx context.Context) bool {
+	n := r.nc.Stats().Reconnects
+	if n == r.links {
+		return false
+	}
+	r.links, r.doubt = n, true
+	select {
+	case <-time.After(rand.N(max(time.Second, r.calm))):
+	case <-ctx.Done():
+	}
+	return true
 }
 
 // await waits for the hot path, and reads for itself what that will not bring.
@@ -323,6 +342,7 @@ func (r *reader) pull(ctx context.Context, c *cursor, most int) (int, error) {
 // look asks the server how the input stream stands, and moves to where learning goes on. It returns the number of the
 // stream's last message.
 func (r *reader) look(ctx context.Context) (last uint64, err error) {
+	r.linked(ctx)
 	input, err := r.js.Stream(ctx, r.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) && !r.away {
 		r.away = true
