@@ -176,9 +176,6 @@ func (m *merger) mark(ctx context.Context) error {
 		if before == nil {
 			before = &now
 		}
-		if err := m.shelf.Sweep(ctx); err != nil {
-			return err
-		}
 	} else if now.Next == before.Next && now.From == before.From && slices.Equal(now.Features, before.Features) {
 		return nil
 	}
@@ -187,6 +184,11 @@ func (m *merger) mark(ctx context.Context) error {
 	}
 	for n := before.From; n < now.From; n++ {
 		if err := m.shelf.Drop(ctx, n); err != nil {
+			return err
+		}
+	}
+	if m.marked == nil || now.Next%aheadBlocks == 0 {
+		if err := m.shelf.Sweep(ctx, now.From); err != nil {
 			return err
 		}
 	}

@@ -142,6 +142,9 @@ func (m *maker) make(ctx context.Context, n uint64, features []string, attempts 
 	if now := info.CachedInfo(); !now.Created.Equal(m.created) || now.State.FirstSeq > b.First || now.State.LastSeq < b.Last {
 		return errGone
 	}
+	if mark, err := m.shelf.Mark(ctx); err != nil || mark != nil && n < mark.From {
+		return err // it was learned meanwhile, and is not needed any more
+	}
 	first, err := m.shelf.Put(ctx, n, text)
 	if err != nil {
 		return err

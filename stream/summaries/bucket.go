@@ -119,22 +119,26 @@ func (b *Bucket) Shelf(pipeline, settings string, created time.Time) *Shelf {
 
 func (s *Shelf) block(n uint64) string { return s.key + "." + strconv.FormatUint(n, 10) }
 
-// Sweep removes the other shelves of the pipeline: those of former configurations and streams.
-func (s *Shelf) Sweep(ctx context.Context) error {
+// Sweep removes the other shelves of the pipeline, those of former configurations and streams, and of this one what is of
+// blocks before one: it was stored when it was not needed any more.
+func (s *Shelf) Sweep(ctx context.Context, from uint64) error {
 	info, err := s.stream.Info(ctx, jetstream.WithSubjectFilter(subject(s.pipeline+".>")))
 	if err != nil {
 		return err
 	}
-	others := map[string]bool{}
+	gone := map[string]bool{}
 	for key := range info.State.Subjects {
 		if token := strings.Split(strings.TrimPrefix(key, subject("")), "."); len(token) > 3 {
-			if shelf := strings.Join(token[:3], "."); shelf != s.key {
-				others[shelf] = true
+			shelf := strings.Join(token[:3], ".")
+			if n, err := strconv.ParseUint(token[3], 10, 64); shelf != s.key {
+				gone[shelf] = true
+			} else if err == nil && n < from {
+				gone[s.block(n)] = true
 			}
 		}
 	}
-	for shelf := range others {
-		if err := s.remove(ctx, shelf+".>"); err != nil {
+	for key := range gone {
+		if err := s.remove(ctx, key, key+".>"); err != nil {
 			return err
 		}
 	}
