@@ -228,15 +228,15 @@ type cursor struct {
 	pending   uint64 // messages of ours that it has still to bring, as of the newest
 }
 
-// open makes a consumer that begins at a number, or at a time.
-func (r *reader) open(ctx context.Context, c jetstream.ConsumerConfig) (*cursor, error) {
-	c.Description = describes + r.Name + ", learning"
+// openCursor makes a consumer that begins at a number, or at a time.
+func (p *pipeline) openCursor(ctx context.Context, c jetstream.ConsumerConfig) (*cursor, error) {
+	c.Description = describes + p.Name + ", learning"
 	c.AckPolicy = jetstream.AckNonePolicy
-	if c.FilterSubjects = r.filters(); len(c.FilterSubjects) == 1 {
-		c.FilterSubject, c.FilterSubjects = r.Subject, nil
+	if c.FilterSubjects = p.filters(); len(c.FilterSubjects) == 1 {
+		c.FilterSubject, c.FilterSubjects = p.Subject, nil
 	}
 	c.MemoryStorage, c.InactiveThreshold = true, 5*time.Minute
-	made, err := r.js.CreateConsumer(ctx, r.Stream, c)
+	made, err := p.js.CreateConsumer(ctx, p.Stream, c)
 	if err != nil {
 		return nil, err
 	}
@@ -252,17 +252,17 @@ func (r *reader) close(ctx context.Context) {
 	r.cursor = nil
 }
 
-func (r *reader) drop(ctx context.Context, c *cursor) {
+func (p *pipeline) drop(ctx context.Context, c *cursor) {
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	_ = r.js.DeleteConsumer(clean, r.Stream, c.CachedInfo().Name) // it ends by itself too
+	_ = p.js.DeleteConsumer(clean, p.Stream, c.CachedInfo().Name) // it ends by itself too
 }
 
 // read brings messages up to a number from the stream, as many as one pull has; the next step goes on with it.
 func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 	if r.cursor == nil || r.cursor.upTo != upTo {
 		r.close(ctx)
-		if r.cursor, err = r.open(ctx, jetstream.ConsumerConfig{
+		if r.cursor, err = r.openCursor(ctx, jetstream.ConsumerConfig{
 			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: r.at.next}); err != nil {
 			return err
 		}
@@ -392,7 +392,7 @@ func (r *reader) look(ctx context.Context) (last uint64, err error) {
 // after is the number of the first message that was stored after a time.
 func (r *reader) after(ctx context.Context, t time.Time) (uint64, error) {
 	t = t.Add(1)
-	c, err := r.open(ctx, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &t,
+	c, err := r.openCursor(ctx, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &t,
 		HeadersOnly: true})
 	if err != nil {
 		return 0, err
