@@ -136,7 +136,7 @@ type course struct {
 }
 
 // newCourse fills the input with the messages, one after the other, up to the size of a turn.
-func newCourse(b *testing.B, url string, msgs [][]byte) *course {
+func newCourse(b *testing.B, url string, msgs [][]byte, storage jetstream.StorageType) *course {
 	b.Helper()
 	connect := func() *nats.Conn {
 		nc := must(nats.Connect(url))(b)
@@ -150,7 +150,7 @@ func newCourse(b *testing.B, url string, msgs [][]byte) *course {
 	for _, name := range []string{"features", "reduced", "dead"} {
 		_ = c.observer.DeleteStream(ctx, name)
 		must(c.observer.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"},
-			Storage: jetstream.FileStorage}))(b)
+			Storage: storage}))(b)
 	}
 	c.last = uint64(min(turnMessages, turnBytes/len(msgs[0])))
 	for i := range c.last {
@@ -311,7 +311,7 @@ func BenchmarkPipeline(b *testing.B) {
 		b.Run(s.String(), func(b *testing.B) {
 			msgs := s.messages(b, 16)
 			fixed := s.model(b, msgs[0])
-			c := newCourse(b, startServerProcess(b, "max_payload: 8MB").url, msgs)
+			c := newCourse(b, startServerProcess(b, "max_payload: 8MB").url, msgs, jetstream.FileStorage)
 			contestants := []func(context.Context, string) error{c.pipeline(plugin.Config{Spec: s.spec(), Fixed: fixed}),
 				c.relay(s.answer(b, msgs[0]))}
 			for _, contestant := range contestants {

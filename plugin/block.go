@@ -70,6 +70,9 @@ func (s *Stage) Settings() string {
 // summaryForm rises where summaries of the same rows become others.
 const summaryForm = 1
 
+// MaxSummary is how many bytes a summary has at most that a stage learns from.
+func (s *Stage) MaxSummary() int64 { return s.config.Training.Window.Bytes }
+
 // Features are the names of the features in order, as a model or the first good message fixed them; nil before.
 func (s *Stage) Features() []string { return s.decoder.Features() }
 
@@ -97,6 +100,9 @@ func (s *Summing) Add(at Position, data []byte) {
 	}
 	s.kept = append(s.kept, stored{at, data})
 }
+
+// LeaveOut has so many messages counted that are not in the summary.
+func (s *Summing) LeaveOut(messages int) { s.unread += messages }
 
 // Bytes makes the summary. It rests while answers wait, as learning does.
 func (s *Summing) Bytes(ctx context.Context) ([]byte, error) {
@@ -186,8 +192,11 @@ func (s *Summing) of(message *arrowio.Message, at Position, row *window.Row, rea
 
 // LearnSummary has the worker learn from the summary of a block, in the place of its rows: one after another, in the order
 // of the stream. It returns how many messages of the block are not in it. What cannot be learned from is [ErrSummary];
-// where the features are others than those of the stage it says so. After Close it is ErrClosed.
+// where the features are others than those of the stage it says so. With a fixed model it is ErrFixed, after Close ErrClosed.
 func (s *Stage) LearnSummary(b Block, features []string, text []byte) (unread int, err error) {
+	if s.learner == nil {
+		return 0, ErrFixed
+	}
 	sum, err := window.ReadSummary(text)
 	switch {
 	case err != nil:

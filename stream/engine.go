@@ -48,7 +48,8 @@ type Engine struct {
 	metrics *metrics
 	drain   time.Duration // how long inputs that were taken may take to be answered once Run is told to stop
 	// patience is how long the server may say nothing before it is left
-	patience time.Duration
+	patience  time.Duration
+	claimLife time.Duration // of the claim to a block that is summed up
 
 	store  registry.Store // of the server; nil until a pipeline needs it
 	bucket *lease.Bucket  // of the server; nil where it has none
@@ -91,7 +92,7 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
-	return &Engine{options: o, log: o.Logger, metrics: m, drain: drainWait, patience: serverPatience, seen: newSeen()}, nil
+	return &Engine{options: o, log: o.Logger, metrics: m, drain: drainWait, patience: serverPatience, claimLife: claimLife, seen: newSeen()}, nil
 }
 
 // Run opens every pipeline and serves until ctx is done; then it drains and returns nil, or ErrDrain where what was
@@ -247,7 +248,7 @@ func (e *Engine) mayPass(err error) bool {
 func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *access, c Pipeline) (_ *pipeline, err error) {
 	p := &pipeline{Pipeline: c, instance: nats.NewInbox(), turns: newTurns(), seen: e.seen,
 		calm: time.Duration(len(e.options.Pipelines)) * calmFor, nc: e.options.Conn, js: js, metrics: e.metrics, log: e.log.With("pipeline", c.Name),
-		halt: halt{stop: c.Stop}, access: access, drain: e.drain, again: make(chan struct{}, 1), noting: make(chan struct{}, 1),
+		halt: halt{stop: c.Stop}, access: access, drain: e.drain, claimLife: e.claimLife, again: make(chan struct{}, 1), noting: make(chan struct{}, 1),
 		pressure: &e.pressure, whole: &lane{durable: durable(c.Name), filter: c.Subject}}
 	p.busy.Store(time.Now().UnixNano())
 	defer func() {
@@ -307,6 +308,13 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *acces
 		return nil, err
 	}
 	p.stage = stage
+	if p.shares() {
+		if err := p.openSummaries(ctx); err != nil {
+			stage.Close()
+			return nil, err
+		}
+		p.metrics.beginSummaries(c.Name)
+	}
 	e.metrics.stages.add(c.Name, p.status)
 	if err := p.keepPin(); err != nil {
 		stage.Close()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -46,6 +47,7 @@ type reader struct {
 	at      place
 	binding int       // of the hot path's consumer, as of the last close look
 	doubt   bool      // the stream may be another
+	links   uint64    // connections to the server after the first, as of the last look
 	looked  time.Time // when it was looked at
 	away    bool      // the stream was not there
 	stuck   bool      // it could not be read for a while, and the status says so
@@ -57,7 +59,7 @@ type reader struct {
 }
 
 func newReader(p *pipeline, take func(context.Context, *lesson)) *reader {
-	return &reader{pipeline: p, take: take, doubt: true,
+	return &reader{pipeline: p, take: take, doubt: true, links: p.nc.Stats().Reconnects,
 		at: place{stream: p.created, created: p.created, next: max(p.learnFirst, 1)}}
 }
 
@@ -135,7 +137,7 @@ func (r *reader) step(ctx context.Context) error {
 	if s.before.created.Equal(r.at.stream) {
 		r.at.end = max(r.at.end, s.before.pulled)
 	}
-	if r.doubt || r.at.skipped.n > 0 && time.Since(r.looked) > quiet {
+	if r.linked(ctx) || r.doubt || r.at.skipped.n > 0 && time.Since(r.looked) > quiet {
 		if _, err := r.look(ctx); err != nil {
 			return err
 		}
@@ -154,6 +156,7 @@ func (r *reader) step(ctx context.Context) error {
 		r.head, _ = r.feed.tryPop()
 	}
 	switch l := r.head; {
+	case r.linked(ctx): // it came after that, and its number may be another's
 	case l == nil:
 		return r.await(ctx, s)
 	case l.binding > r.binding:
@@ -171,6 +174,22 @@ func (r *reader) step(ctx context.Context) error {
 		r.learned(ctx, l)
 	}
 	return nil
+}
+
+// linked tells whether the connection was lost and made again. The stream may be an older copy then, whose numbers are of
+// other messages; with more of them than were lost nothing but a look tells. Of replicas those that read to learn look,
+// each at a time of its own.
+func (r *reader) linked(ctx context.Context) bool {
+	n := r.nc.Stats().Reconnects
+	if n == r.links {
+		return false
+	}
+	r.links, r.doubt = n, true
+	select {
+	case <-time.After(rand.N(max(time.Second, r.calm))):
+	case <-ctx.Done():
+	}
+	return true
 }
 
 // await waits for the hot path, and reads for itself what that will not bring.
@@ -209,15 +228,15 @@ type cursor struct {
 	pending   uint64 // messages of ours that it has still to bring, as of the newest
 }
 
-// open makes a consumer that begins at a number, or at a time.
-func (r *reader) open(ctx context.Context, c jetstream.ConsumerConfig) (*cursor, error) {
-	c.Description = describes + r.Name + ", learning"
+// openCursor makes a consumer that begins at a number, or at a time.
+func (p *pipeline) openCursor(ctx context.Context, c jetstream.ConsumerConfig) (*cursor, error) {
+	c.Description = describes + p.Name + ", learning"
 	c.AckPolicy = jetstream.AckNonePolicy
-	if c.FilterSubjects = r.filters(); len(c.FilterSubjects) == 1 {
-		c.FilterSubject, c.FilterSubjects = r.Subject, nil
+	if c.FilterSubjects = p.filters(); len(c.FilterSubjects) == 1 {
+		c.FilterSubject, c.FilterSubjects = p.Subject, nil
 	}
 	c.MemoryStorage, c.InactiveThreshold = true, 5*time.Minute
-	made, err := r.js.CreateConsumer(ctx, r.Stream, c)
+	made, err := p.js.CreateConsumer(ctx, p.Stream, c)
 	if err != nil {
 		return nil, err
 	}
@@ -233,17 +252,17 @@ func (r *reader) close(ctx context.Context) {
 	r.cursor = nil
 }
 
-func (r *reader) drop(ctx context.Context, c *cursor) {
+func (p *pipeline) drop(ctx context.Context, c *cursor) {
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	_ = r.js.DeleteConsumer(clean, r.Stream, c.CachedInfo().Name) // it ends by itself too
+	_ = p.js.DeleteConsumer(clean, p.Stream, c.CachedInfo().Name) // it ends by itself too
 }
 
 // read brings messages up to a number from the stream, as many as one pull has; the next step goes on with it.
 func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 	if r.cursor == nil || r.cursor.upTo != upTo {
 		r.close(ctx)
-		if r.cursor, err = r.open(ctx, jetstream.ConsumerConfig{
+		if r.cursor, err = r.openCursor(ctx, jetstream.ConsumerConfig{
 			DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: r.at.next}); err != nil {
 			return err
 		}
@@ -323,6 +342,7 @@ func (r *reader) pull(ctx context.Context, c *cursor, most int) (int, error) {
 // look asks the server how the input stream stands, and moves to where learning goes on. It returns the number of the
 // stream's last message.
 func (r *reader) look(ctx context.Context) (last uint64, err error) {
+	r.linked(ctx)
 	input, err := r.js.Stream(ctx, r.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) && !r.away {
 		r.away = true
@@ -372,7 +392,7 @@ func (r *reader) look(ctx context.Context) (last uint64, err error) {
 // after is the number of the first message that was stored after a time.
 func (r *reader) after(ctx context.Context, t time.Time) (uint64, error) {
 	t = t.Add(1)
-	c, err := r.open(ctx, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &t,
+	c, err := r.openCursor(ctx, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &t,
 		HeadersOnly: true})
 	if err != nil {
 		return 0, err

@@ -94,6 +94,7 @@ func (p *pipeline) shared() map[string]string {
 		"schema.features":  strings.Join(c.Spec.Features, ","), "schema.label": c.Spec.Label, "schema.key": c.Spec.Key,
 		"schema.nulls": string(c.Nulls), "model.method": c.Fit.Method, "model.dim": fmt.Sprint(c.Fit.Dim),
 		"model.scale": string(c.Fit.Scale), "model.params": fmt.Sprint(c.Fit.Params), "model.seed": fmt.Sprint(c.Fit.Seed),
+		"training.block": fmt.Sprint(c.Training.Block),
 	}
 }
 

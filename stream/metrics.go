@@ -30,6 +30,7 @@ type metrics struct {
 	fit       *prometheus.HistogramVec
 	transform *prometheus.HistogramVec
 
+	summaries     *prometheus.CounterVec
 	labels        *prometheus.CounterVec
 	labelMessages *prometheus.CounterVec
 	labelsWaiting *prometheus.GaugeVec
@@ -84,6 +85,9 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		transform: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "embedd_transform_seconds",
 			Help:    "Time to decode, project and encode one message.",
 			Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10)}, []string{"pipeline"}),
+		summaries: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_summaries_total",
+			Help: "Summaries of blocks of the input that this process made, by what became of them: stored, or again (another had stored the same); and anew: those that it learns from and had made again, since they could not be used."},
+			[]string{"pipeline", "result"}),
 		labels: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_labels_total",
 			Help: "Labels that come apart from their rows, by what became of them: joined, corrected (a row that was learned got another), duplicate, late (their row was gone, or never came), skip (without key or label); expired counts rows whose label never came."}, []string{"pipeline", "result"}),
 		labelMessages: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_label_messages_total",
@@ -102,7 +106,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		share(r, &m.model), share(r, &m.pinned), share(r, &m.age),
 		share(r, &m.read), share(r, &m.readBytes), share(r, &m.restarts),
 		share(r, &m.outcomes), share(r, &m.moved), share(r, &m.stages), share(r, &m.fit), share(r, &m.transform),
-		share(r, &m.labels), share(r, &m.labelMessages), share(r, &m.labelsWaiting), share(r, &m.labelBytes))
+		share(r, &m.summaries), share(r, &m.labels), share(r, &m.labelMessages), share(r, &m.labelsWaiting), share(r, &m.labelBytes))
 }
 
 // share registers a collector, or takes the one of the same name that is there.
@@ -219,6 +223,24 @@ func (m *metrics) beginLabels(pipeline string) {
 		m.labelMessages.WithLabelValues(pipeline, result)
 	}
 }
+
+// beginSummaries makes the series of a pipeline that is learned from summaries.
+func (m *metrics) beginSummaries(pipeline string) {
+	for _, result := range []string{"stored", "again", "anew"} {
+		m.summaries.WithLabelValues(pipeline, result)
+	}
+}
+
+// summed counts a summary that was made; first where nobody had stored it before.
+func (m *metrics) summed(pipeline string, first bool) {
+	result := "again"
+	if first {
+		result = "stored"
+	}
+	m.summaries.WithLabelValues(pipeline, result).Inc()
+}
+
+func (m *metrics) summedAnew(pipeline string) { m.summaries.WithLabelValues(pipeline, "anew").Inc() }
 
 // joined counts what became of labels between two looks.
 func (m *metrics) joined(pipeline string, before, now plugin.LabelStatus) {

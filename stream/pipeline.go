@@ -18,6 +18,7 @@ import (
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
+	"github.com/embedd/embedd/stream/summaries"
 )
 
 // Pipeline is the configuration of one pipeline: an input, a stage, an output.
@@ -125,23 +126,24 @@ func (p Pipeline) withDefaults() (Pipeline, error) {
 // pipeline is a pipeline that runs.
 type pipeline struct {
 	Pipeline
-	nc       *nats.Conn
-	js       jetstream.JetStream
-	log      *slog.Logger
-	metrics  *metrics
-	counters *counters
-	stage    *plugin.Stage
-	models   *registry.Registry // nil: none are kept
-	instance string             // of this process, no other has it
-	tenure   tenure
-	turns    turns
-	leases   *lease.Bucket // nil: there are none
-	seats    *lease.Bucket // of the partitions; nil: there are none
-	earlier  []partition   // of other numbers, that the stream had before
-	held     atomic.Int64  // how many partitions this process holds
-	pinned   atomic.Bool   // somebody chose the live model, and it stays
-	bound    string        // the stream that its name was bound to in the store before the start, "" where to none
-	store    string        // what happened to the models of the store before the start, "" where nothing did
+	nc        *nats.Conn
+	js        jetstream.JetStream
+	log       *slog.Logger
+	metrics   *metrics
+	counters  *counters
+	stage     *plugin.Stage
+	models    *registry.Registry // nil: none are kept
+	instance  string             // of this process, no other has it
+	tenure    tenure
+	turns     turns
+	leases    *lease.Bucket     // nil: there are none
+	summaries *summaries.Bucket // nil: this pipeline shares none
+	seats     *lease.Bucket     // of the partitions; nil: there are none
+	earlier   []partition       // of other numbers, that the stream had before
+	held      atomic.Int64      // how many partitions this process holds
+	pinned    atomic.Bool       // somebody chose the live model, and it stays
+	bound     string            // the stream that its name was bound to in the store before the start, "" where to none
+	store     string            // what happened to the models of the store before the start, "" where nothing did
 
 	input jetstream.Stream // nil on core NATS
 	names struct {         // of the model that answered last, for who answers
@@ -169,7 +171,8 @@ type pipeline struct {
 	halt       halt
 
 	drain     time.Duration
-	told      struct{ unlearned, refused, lost, consumer, owed, lease, outdated, before sparing }
+	claimLife time.Duration
+	told      struct{ unlearned, refused, lost, consumer, owed, lease, outdated, before, summing sparing }
 	access    *access       // of the connection's user
 	contact   *contact      // with its server; nil on core NATS
 	seen      *seen         // the streams, by all pipelines of the engine
@@ -219,7 +222,12 @@ func (p *pipeline) run(ctx context.Context) error {
 	if p.joins() {
 		wg.Go(func() { p.learnLabels(ctx) })
 	}
-	if p.learns() {
+	if p.shares() {
+		wg.Go(func() { p.sumUp(ctx) })
+	}
+	if p.learns() && p.shares() {
+		wg.Go(func() { p.learnInTurn(ctx) })
+	} else if p.learns() {
 		only := p.input.CachedInfo().Config.Retention != jetstream.LimitsPolicy
 		p.feed = newFeed(p.InFlight/4, only)
 		if only {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
+	"github.com/embedd/embedd/stream/summaries"
 )
 
 // compare looks at how many replicas there are of what is there: fewer than are asked for are raised where that is
@@ -59,6 +60,8 @@ func (p *Plan) names() []string {
 	switch {
 	case p.Name == lease.Name:
 		return []string{lease.Stream}
+	case p.Name == summaries.Name:
+		return []string{summaries.Stream}
 	case p.Bucket:
 		return registry.Streams()
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
+	"github.com/embedd/embedd/stream/summaries"
 )
 
 // Rights are the least that a user needs: subjects that it may publish to and subscribe to.
@@ -135,6 +136,9 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 			grant(g.store(p.Name)...)
 			grant(g.lease(p.Name)...)
 			grant(stagedSubject(p.Name))
+			if p.Stage.Training.Block > 0 {
+				grant(g.summaries(p.Name)...)
+			}
 			kept++
 		}
 	}
@@ -197,6 +201,17 @@ func (g *granter) lease(pipeline string) []string {
 	key := "$KV." + lease.Name + "." + pipeline
 	second := "$KV." + lease.Name + "." + standbyKey(pipeline)
 	return append(g.leases(), g.put(key), g.put(second), g.request("CONSUMER", "CREATE", lease.Stream, "*", key))
+}
+
+// summaries are the rights to share what is learned from. Those to remove old ones are of the whole bucket.
+func (g *granter) summaries(pipeline string) []string {
+	keys := "$KV." + summaries.Name + "." + pipeline + ".>"
+	put := keys
+	if g.api != jetstream.DefaultAPIPrefix {
+		put = g.api + keys
+	}
+	return []string{put, g.request("STREAM", "INFO", summaries.Stream), g.request("STREAM", "PURGE", summaries.Stream),
+		g.request("DIRECT", "GET", summaries.Stream, keys)}
 }
 
 // store are the rights to keep the models of a pipeline.

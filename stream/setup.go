@@ -13,6 +13,7 @@ import (
 	"github.com/embedd/embedd/internal/wildcard"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
+	"github.com/embedd/embedd/stream/summaries"
 )
 
 // Plan is a stream that pipelines need, or a bucket: that of the model store, or that of the leases.
@@ -96,6 +97,8 @@ func (s Streams) make(ctx context.Context, js jetstream.JetStream, one *Plan) er
 	switch {
 	case one.Name == lease.Name:
 		return lease.Make(ctx, js, s.Replicas)
+	case one.Name == summaries.Name:
+		return summaries.Make(ctx, js, s.Replicas)
 	case one.Bucket:
 		_, err := registry.MakeReplicated(ctx, js, s.Replicas)
 		return err
@@ -142,7 +145,7 @@ type planner struct {
 
 // plan goes through the inputs first: their streams have the names that were given.
 func (p *planner) plan(ctx context.Context, pipelines []Pipeline) error {
-	store, leases := false, false
+	store, leases, shared := false, false, false
 	for _, one := range pipelines {
 		if one.Stream == "" {
 			continue // core NATS needs none
@@ -155,6 +158,7 @@ func (p *planner) plan(ctx context.Context, pipelines []Pipeline) error {
 		if err := p.needPartitions(ctx, one); err != nil {
 			return err
 		}
+		shared = shared || one.Stage.Fixed == nil && one.Stage.Training.Block > 0
 	}
 	for _, one := range pipelines {
 		if one.Stream == "" {
@@ -175,7 +179,12 @@ func (p *planner) plan(ctx context.Context, pipelines []Pipeline) error {
 		}
 	}
 	if store || leases {
-		return p.needLeases(ctx)
+		if err := p.needLeases(ctx); err != nil {
+			return err
+		}
+	}
+	if shared {
+		return p.needSummaries(ctx)
 	}
 	return nil
 }
@@ -363,6 +372,15 @@ func (p *planner) needLeases(ctx context.Context) error {
 		leases.Exists = there != nil || older(p.js.Conn().ConnectedServerVersion(), lease.Since)
 	}
 	p.plans = append(p.plans, leases)
+	return nil
+}
+
+func (p *planner) needSummaries(ctx context.Context) error {
+	there, err := p.stream(ctx, summaries.Stream)
+	if err != nil {
+		return err
+	}
+	p.plans = append(p.plans, Plan{Name: summaries.Name, Bucket: true, Exists: there != nil})
 	return nil
 }
 

@@ -97,10 +97,21 @@ func (p *pipeline) passes(learns bool) {
 	p.lookAgain() // who learns counts what is not answered
 }
 
+// learning is a reader of what is learned: of messages, or of summaries.
+type learning interface {
+	run(ctx context.Context)  // until ctx is done; it may be run again
+	skipTo(live *plugin.Live) // to where the window of a model begins
+}
+
 // learnInTurn reads to learn whenever it is this replica's turn.
 func (p *pipeline) learnInTurn(ctx context.Context) {
-	// A lesson that was begun when the turn ends is learned: the place in the stream is behind it already.
-	r := newReader(p, func(_ context.Context, l *lesson) { p.learn(ctx, l) })
+	var r learning
+	if p.shares() {
+		r = newMerger(p)
+	} else {
+		// A lesson that was begun when the turn ends is learned: the place in the stream is behind it already.
+		r = newReader(p, func(_ context.Context, l *lesson) { p.learn(ctx, l) })
+	}
 	every := time.NewTicker(p.leaseLife() / 3) // a lease ends in silence where it cannot be renewed
 	defer every.Stop()
 	for ctx.Err() == nil {
@@ -119,7 +130,7 @@ func (p *pipeline) learnInTurn(ctx context.Context) {
 }
 
 // learnNow reads until it is another's turn.
-func (p *pipeline) learnNow(ctx context.Context, r *reader, every <-chan time.Time) {
+func (p *pipeline) learnNow(ctx context.Context, r learning, every <-chan time.Time) {
 	turn, over := context.WithCancel(ctx)
 	defer over()
 	ended := make(chan struct{})
@@ -140,14 +151,19 @@ func (p *pipeline) learnNow(ctx context.Context, r *reader, every <-chan time.Ti
 
 // skipTo moves to where the window of a model begins: what is before it nobody needs any more.
 func (r *reader) skipTo(live *plugin.Live) {
-	if live == nil || live.Model.Note().Source["created"] != r.at.stream.UTC().Format(time.RFC3339Nano) {
-		return
+	r.at.next = max(r.at.next, windowOf(live, r.at.stream))
+}
+
+// windowOf is the number of the message with which the window of a model begins, in a stream that was made at a time; 0
+// where the model is of another.
+func windowOf(live *plugin.Live, made time.Time) uint64 {
+	if live == nil || live.Model.Note().Source["created"] != made.UTC().Format(time.RFC3339Nano) {
+		return 0
 	}
-	first := windowStart(live)
-	if created, seq := plugin.ReadFrom(live.State); created == r.at.stream.UnixNano() {
-		first = seq
+	if created, seq := plugin.ReadFrom(live.State); created == made.UnixNano() {
+		return seq
 	}
-	r.at.next = max(r.at.next, first)
+	return windowStart(live)
 }
 
 func (p *Pipeline) checkStandby() error {

@@ -148,6 +148,11 @@ pipelines:
     input: {stream: FEATURES}
     schema: {features: [x, y]}
     model: {method: lda}
+  shared:
+    input: {stream: FEATURES}
+    schema: {features: [x, y]}
+    model: {method: lda}
+    training: {block: 2}
   late:
     input: {stream: LATE, subject: late.rows, labels: late.labels}
     schema: {features: [x, y], key: id}
@@ -169,6 +174,7 @@ pipelines:
 			as("setup", 0, "setup", "--apply", "-c", config)
 			data := writeFile(t, dir, "rows.csv", labelledRows(600))
 			as("publish", 0, "publish", "--data", data, "--label", "label", "--subject", "features.a", "--batch", "100")
+			as("publish", 0, "publish", "--data", data, "--label", "label", "--subject", "features.shared", "--batch", "100")
 			as("publish", 0, "publish", "--data", data, "--label", "label", "--key", "id", "--subject", "late.rows",
 				"--labels", "late.labels", "--batch", "100")
 
@@ -188,13 +194,14 @@ pipelines:
 
 			for begin := range 2 { // the second takes its models from the store
 				d := startRun(t, config, g.who["run"]...)
-				d.until("a and late are ready", func() bool {
+				d.until("a, shared and late are ready", func() bool {
 					_, body := d.get("/readyz")
 					return strings.Contains(body, `{"pipeline":"a","ready":true`) &&
+						strings.Contains(body, `{"pipeline":"shared","ready":true`) &&
 						strings.Contains(body, `{"pipeline":"late","ready":true`)
 				})
 				d.until("every input is answered", func() bool {
-					return storedIn(t, js, "REDUCED") == 12 && storedIn(t, js, "DEAD") == 2
+					return storedIn(t, js, "REDUCED") == 18 && storedIn(t, js, "DEAD") == 2
 				})
 				if begin == 0 {
 					as("", 0, "retrain", "a")

@@ -67,6 +67,7 @@ func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 					Every:       plugin.Every{Rows: p.Training.Every.Rows, Period: p.Training.Every.Period},
 					IgnoreDrift: p.Training.Every.Drift == "false",
 					Holdout:     p.Training.Holdout,
+					Block:       p.Training.Block,
 					Gate:        plugin.Gate{Evidence: p.Training.Gate.Evidence, Margin: p.Training.Gate.Margin},
 					Align:       plugin.Align(p.Training.Align),
 				},

@@ -337,6 +337,34 @@ func TestSummaryBytes(t *testing.T) {
 		if _, err := ReadSummary(b[:i]); err == nil {
 			t.Fatalf("cut after %d bytes, and nobody says so", i)
 		}
+		if i+sha256.Size < len(b) { // and signed again
+			sum := sha256.Sum256(bad[:len(b)-sha256.Size])
+			if s, err := ReadSummary(append(bad[:len(b)-sha256.Size], sum[:]...)); err == nil {
+				w := New(summed)
+				w.AddSummary(s)
+				_, _ = w.Newest(t.Context(), w.Len())
+			}
+		}
+	}
+}
+
+// TestSummaryIsSmall: of 64 messages of 256 rows of 256 features who learns reads a twentieth of the bytes at most.
+func TestSummaryIsSmall(t *testing.T) {
+	c := summed
+	c.Features = 256
+	r := rand.New(rand.NewPCG(1, 1))
+	rows := make([]Row, 64*256)
+	for i := range rows {
+		x := make([]float64, c.Features)
+		for j := range x {
+			x[j] = float64(r.Float32())
+		}
+		rows[i] = Row{Position: Position{1, uint64(i/256 + 1), i % 256}, Label: fmt.Sprint("class ", i%10), X: x}
+	}
+	n, of := len(bytesOf(t, t.Context(), c, rows)), len(rows)*c.Features*4
+	t.Logf("%d bytes for %d: one of %.1f", n, of, float64(of)/float64(n))
+	if 20*n > of {
+		t.Errorf("a summary of %d bytes for rows of %d", n, of)
 	}
 }
 

@@ -150,6 +150,7 @@ type Training struct {
 	UntilReady string        // hold, pca or skip
 	MaxAge     time.Duration // 0: no bound
 	WhenStale  string        // serve, hold or pass
+	Block      int           // messages; 0: none
 }
 
 // Window bounds the labelled rows that are kept.

@@ -59,7 +59,7 @@ func TestFull(t *testing.T) {
 		Model: Model{Method: "lda", Dim: 8, Scale: "standard", Features: "linear", Landmarks: 300, Width: 1, Params: map[string]string{"ridge": "auto"}, Seed: 1,
 			Store: "auto", Keep: Keep{20, 90 * 24 * time.Hour}, Damaged: "previous"},
 		Training: Training{Window{20000, 1 << 30, 24 * time.Hour, "class"}, Quota{"none", 0.5}, Every{5000, 10 * time.Minute, "true"}, 0.2,
-			Gate{1000, 0}, "rigid", "hold", 0, "serve"},
+			Gate{1000, 0}, "rigid", "hold", 0, "serve", 0},
 		Limits: Limits{8 << 20, 64 << 20, 100_000, 10_000, 256 << 20, 1000, 256 << 20, 256 << 20, 24 * time.Hour, 0, 0},
 	}
 	if got, want := fmt.Sprintf("%+v", p), fmt.Sprintf("%+v", want); got != want {
@@ -103,7 +103,7 @@ func TestDefaults(t *testing.T) {
 		Model: Model{Method: "auto", Scale: "standard", Features: "linear", Landmarks: 300, Width: 1, Seed: 1, Store: "auto",
 			Keep: Keep{20, 90 * 24 * time.Hour}, Damaged: "previous"},
 		Training: Training{Window{20000, 1 << 30, 0, "class"}, Quota{"none", 0.5}, Every{5000, 10 * time.Minute, "true"}, 0.2,
-			Gate{1000, 0}, "rigid", "hold", 0, "serve"},
+			Gate{1000, 0}, "rigid", "hold", 0, "serve", 0},
 		Limits: Limits{8 << 20, 64 << 20, 100_000, 10_000, 256 << 20, 1000, 256 << 20, 256 << 20, 24 * time.Hour, 0, 0},
 	})
 	if got != want {
@@ -226,6 +226,10 @@ func TestProblems(t *testing.T) {
 			`4:39: pipelines.p.model.features: the map of isomap is extension already: nystroem is for linear methods, as lda, pairacc or tnca`}},
 		{"another word of features", pipeline(features, "model: {features: rbf}"), []string{
 			`4:23: pipelines.p.model.features: "rbf": want linear or nystroem`}},
+		{"blocks without a stream", pipeline(features, "training: {block: 64}"), []string{
+			`4:23: pipelines.p.training.block: needs input.stream: a block is a range of its messages`}},
+		{"blocks of what needs every row", pipeline("input: {stream: S}", features, "model: {scale: unit}", "training: {block: 64}"), []string{
+			`6:23: pipelines.p.training.block: goes with model.scale standard and none: others are made of rows`}},
 		{"quota by a key that is not named", pipeline(features, "training: {quota: {by: key}}"), []string{
 			`4:28: pipelines.p.training.quota.by: a quota by key needs the key column: name it in schema.key, or take subject`}},
 		{"model age", pipeline(features, "training: {max_age: 6 hours, when_stale: help}"), []string{

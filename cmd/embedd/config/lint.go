@@ -209,11 +209,36 @@ func (d *document) lintLimits(p *Pipeline) {
 	if t.Quota.By == "none" && t.Quota.Share != 0.5 {
 		d.note(at+"training.quota.share", "has no effect without training.quota.by: no source has a quota")
 	}
+	d.lintBlock(p)
 	if t.Every.Rows > t.Window.Rows {
 		d.note(at+"training.every.rows", "%d is more than window.rows (%d): rows leave the window before they are learned from", t.Every.Rows, t.Window.Rows)
 	}
 	if t.Window.Age > 0 && t.Every.Period > t.Window.Age {
 		d.note(at+"training.every.period", "%v is more than window.age (%v): rows leave the window before they are learned from", t.Every.Period, t.Window.Age)
+	}
+}
+
+// lintBlock checks what does not go with summaries in the place of rows.
+func (d *document) lintBlock(p *Pipeline) {
+	if p.Training.Block == 0 || p.Model.File != "" {
+		return
+	}
+	for _, one := range []struct {
+		is   bool
+		what string
+	}{
+		{p.Input.Stream == "", "needs input.stream: a block is a range of its messages"},
+		{p.Model.Store != "auto", "needs model.store auto: summaries are kept beside the models, in JetStream"},
+		{p.Input.Labels != "", "does not go with input.labels: a block is summed up when its labels may not have come yet"},
+		{p.Training.Quota.By != "none", "does not go with training.quota.by: what a source may have is a matter of the whole window"},
+		{p.Model.Features != "linear", "does not go with model.features nystroem: sums are of the columns of rows"},
+		{p.Model.Scale != "standard" && p.Model.Scale != "none", "goes with model.scale standard and none: others are made of rows"},
+		{p.Schema.Nulls == "impute", "does not go with schema.nulls impute: the model's mean is not known where rows are summed up; take reject or skip"},
+		{p.Training.UntilReady == "pca", "does not go with training.until_ready pca: who learns has no rows for it; take hold or skip"},
+	} {
+		if one.is {
+			d.problem("pipelines."+p.Name+".training.block", "%s", one.what)
+		}
 	}
 }
 

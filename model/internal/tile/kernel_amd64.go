@@ -5,9 +5,10 @@
 package tile
 
 // updateAVX512 adds alpha a'b to the 8 x 24 numbers of c, whose rows are stride apart: a and b are panels.
+// It has the cache fetch c, and k lines from next on.
 //
 //go:noescape
-func updateAVX512(k int, a *float64, b *float64, c *float64, stride int, alpha float64)
+func updateAVX512(k int, a *float64, b *float64, c *float64, stride int, alpha float64, next *float64)
 
 // compareAVX512 sets 8 rows of c, 48 numbers apart, to a'b, and bit j of mask i where
 // c[i, j] >= min(row[i] + column[48+j], row[48+i] + column[j]). Masks are 8 bytes apart.
@@ -16,9 +17,10 @@ func updateAVX512(k int, a *float64, b *float64, c *float64, stride int, alpha f
 func compareAVX512(k int, a *float32, b *float32, c *float32, row *float32, column *float32, mask *byte)
 
 // updateAVX2 adds alpha a'b to the 4 x 12 numbers of c, whose rows are stride apart: a and b are panels.
+// It has the cache fetch c, and k lines from next on.
 //
 //go:noescape
-func updateAVX2(k int, a *float64, b *float64, c *float64, stride int, alpha float64)
+func updateAVX2(k int, a *float64, b *float64, c *float64, stride int, alpha float64, next *float64)
 
 // compareAVX2 sets 4 rows of c, 48 numbers apart, to a'b, and bit j of mask i where
 // c[i, j] >= min(row[i] + column[48+j], row[48+i] + column[j]). Masks are 8 bytes apart.

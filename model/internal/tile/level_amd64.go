@@ -26,15 +26,16 @@ func best() int {
 	return portable
 }
 
-// update adds alpha a'b to a block of c, whose rows are stride numbers apart; a and b are k rows of panels.
-func update(k int, a, b, c []float64, stride int, alpha float64) {
+// update adds alpha a'b to a block of c, whose rows are stride numbers apart; a and b are k rows of panels. Meanwhile the
+// cache fetches k lines from next on.
+func update(k int, a, b, c []float64, stride int, alpha float64, next []float64) {
 	switch level {
 	case avx512:
-		updateAVX512(k, &a[0], &b[0], &c[0], stride, alpha)
+		updateAVX512(k, &a[0], &b[0], &c[0], stride, alpha, &next[0])
 	case avx2:
 		for i := 0; i < blockRows; i += 4 {
 			for j := 0; j < panel; j += 12 {
-				updateAVX2(k, &a[i], &b[j], &c[i*stride+j], stride, alpha)
+				updateAVX2(k, &a[i], &b[j], &c[i*stride+j], stride, alpha, &next[0])
 			}
 		}
 	default:

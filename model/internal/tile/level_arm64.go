@@ -19,7 +19,7 @@ func updateNEON(k int, a, b, c *float64, stride int, alpha float64)
 //go:noescape
 func productsNEON(k int, a, b, c *float32)
 
-func update(k int, a, b, c []float64, stride int, alpha float64) {
+func update(k int, a, b, c []float64, stride int, alpha float64, _ []float64) {
 	if level == portable {
 		updatePortable(k, a, b, c, stride, alpha)
 		return

@@ -7,7 +7,7 @@ var level = portable
 
 func best() int { return portable }
 
-func update(k int, a, b, c []float64, stride int, alpha float64) {
+func update(k int, a, b, c []float64, stride int, alpha float64, _ []float64) {
 	updatePortable(k, a, b, c, stride, alpha)
 }
 

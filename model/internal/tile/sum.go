@@ -16,28 +16,31 @@ const (
 	Depth = 256
 
 	stripRows   = 4 * panel // rows and columns of the result that one piece of work makes
-	stripPanels = 8
-	packed      = 1 << 19 // numbers that are packed at a time: 4 MB
+	stripPanels = 6
+	packRows    = 64      // rows that one piece of work packs
+	packed      = 1 << 17 // numbers that one stage packs, where a block has no more: 1 MB
 	serial      = 1 << 20 // multiply-adds that one core does alone
 )
 
-// Operand is K rows of M numbers, finite or not. Row writes row k to dst; it is called on several goroutines.
+// Operand is K rows of M numbers, finite or not, as one of the three says.
 type Operand struct {
 	K, M int
-	Row  func(dst []float64, k int)
 
-	columns []float64 // in place of Row: row k is what stands at k of M columns, stride apart
-	stride  int
+	Row func(dst []float64, k int) // writes row k to dst; it is called on several goroutines
+
+	At     func(k int) []float64 // is row k
+	Column func(j int) []float64 // is number j of all rows
+	About  []float64             // of At and Column: is taken from what they are; nil: nothing
 }
 
 // Dense is the operand of rows of m numbers that are stride apart in data.
 func Dense(data []float64, k, m, stride int) *Operand {
-	return &Operand{K: k, M: m, Row: func(dst []float64, i int) { copy(dst, data[i*stride:i*stride+m]) }}
+	return &Operand{K: k, M: m, At: func(i int) []float64 { return data[i*stride : i*stride+m] }}
 }
 
 // Columns is the operand of which row k is column k of data: m rows of it, stride apart.
 func Columns(data []float64, k, m, stride int) *Operand {
-	return &Operand{K: k, M: m, columns: data, stride: stride}
+	return &Operand{K: k, M: m, Column: func(j int) []float64 { return data[j*stride : j*stride+k] }}
 }
 
 // Sum is C += Alpha A'B, of operands with as many rows. C is row-major, Stride numbers a row. Upper leaves out what is
@@ -61,30 +64,17 @@ func Add(ctx context.Context, sums ...Sum) error {
 	if work > serial {
 		workers = parallel.Workers(ctx)
 	}
+	p := newPlan(sums, workers)
+	if len(p.tasks) == 0 {
+		return nil
+	}
 	buffer, _ := buffers.Get().(*[]float64)
 	if buffer == nil {
 		buffer = new([]float64)
 	}
 	defer buffers.Put(buffer)
-	var b batch
-	for i := range sums {
-		s := &sums[i]
-		size := panels(s.A.M) * panel
-		if s.B != s.A {
-			size += panels(s.B.M) * panel
-		}
-		for from := 0; from < s.A.K; from += Depth {
-			rows := min(Depth, s.A.K-from)
-			if len(b.blocks) > 0 && b.size+rows*size > packed {
-				if err := b.run(ctx, workers, buffer); err != nil {
-					return err
-				}
-			}
-			b.blocks = append(b.blocks, block{sum: s, from: from, rows: rows, at: b.size})
-			b.size += rows * size
-		}
-	}
-	return b.run(ctx, workers, buffer)
+	p.data = aligned(buffer, p.size)
+	return parallel.EachOn(ctx, workers, len(p.tasks), p.do)
 }
 
 var buffers sync.Pool // of *[]float64, for packed panels
@@ -96,120 +86,49 @@ type block struct {
 	at         int
 }
 
-// batch is the blocks that are packed at one time.
-type batch struct {
-	blocks []block
-	size   int
-}
+// height is how far apart its panels are: a line more than they take, or all would begin in one set of the cache.
+func (k *block) height() int { return k.rows*panel + 8 }
 
-// strip is a piece of work: some rows and panels of the result of blocks [from, to), which are of one sum.
-type strip struct{ from, to, row, panel int }
-
-func (b *batch) run(ctx context.Context, workers int, buffer *[]float64) error {
-	if b.size == 0 {
-		return nil
+// size is how much is packed.
+func (k *block) size() int {
+	count := panels(k.sum.A.M)
+	if k.sum.B != k.sum.A {
+		count += panels(k.sum.B.M)
 	}
-	data := aligned(buffer, b.size)
-	err := parallel.EachOn(ctx, workers, 2*len(b.blocks), func(i int) {
-		k := &b.blocks[i/2]
-		switch own := panels(k.sum.A.M) * panel * k.rows; {
-		case i%2 == 0:
-			k.pack(k.sum.A, data[k.at:])
-		case k.sum.B != k.sum.A:
-			k.pack(k.sum.B, data[k.at+own:])
-		}
-	})
-	if err != nil {
-		return err
-	}
-	var strips []strip
-	for from := 0; from < len(b.blocks); {
-		s, to := b.blocks[from].sum, from+1
-		for to < len(b.blocks) && b.blocks[to].sum == s {
-			to++
-		}
-		for i := 0; i < s.A.M; i += stripRows {
-			for j := 0; j < panels(s.B.M); j += stripPanels {
-				if !s.Upper || (j+stripPanels)*panel > i {
-					strips = append(strips, strip{from: from, to: to, row: i, panel: j})
-				}
-			}
-		}
-		from = to
-	}
-	err = parallel.EachOn(ctx, workers, len(strips), func(i int) {
-		t := strips[i]
-		var edge [blockRows * panel]float64
-		for k := t.from; k < t.to; k++ {
-			b.blocks[k].multiply(t.row, t.panel, data[b.blocks[k].at:], edge[:])
-		}
-	})
-	b.blocks, b.size = b.blocks[:0], 0
-	return err
-}
-
-// pack writes rows of an operand as panels: k.rows rows of the first 24 numbers, then those of the next.
-func (k *block) pack(o *Operand, dst []float64) {
-	if o.columns != nil {
-		k.packColumns(o, dst)
-		return
-	}
-	count := panels(o.M)
-	row := make([]float64, count*panel)
-	for r := range k.rows {
-		o.Row(row[:o.M], k.from+r)
-		for p := range count {
-			copy(dst[(p*k.rows+r)*panel:][:panel], row[p*panel:])
-		}
-	}
-}
-
-// packColumns is pack of columns, eight at a time: reads go along them, and writes fill a cache line.
-func (k *block) packColumns(o *Operand, dst []float64) {
-	const together = 8
-	var zeros [Depth]float64
-	for j := 0; j < panels(o.M)*panel; j += together {
-		var from [together][]float64
-		for i := range from {
-			from[i] = zeros[:k.rows]
-			if j+i < o.M {
-				from[i] = o.columns[(j+i)*o.stride+k.from:][:k.rows]
-			}
-		}
-		f0, f1, f2, f3, f4, f5, f6, f7 := from[0], from[1], from[2], from[3], from[4], from[5], from[6], from[7]
-		at := dst[j/panel*panel*k.rows+j%panel:]
-		for r, v := range f0 {
-			line := at[r*panel:][:together]
-			line[0], line[1], line[2], line[3] = v, f1[r], f2[r], f3[r]
-			line[4], line[5], line[6], line[7] = f4[r], f5[r], f6[r], f7[r]
-		}
-	}
+	return count * k.height()
 }
 
 // multiply adds what the block gives to stripRows rows from row on and stripPanels panels.
 func (k *block) multiply(row, first int, data, edge []float64) {
-	s, height := k.sum, k.rows*panel
-	right := data
+	s, height := k.sum, k.height()
+	left, right := data, data
 	if s.B != s.A {
 		right = data[panels(s.A.M)*height:]
 	}
-	for p := first; p < min(first+stripPanels, panels(s.B.M)); p++ {
+	end, last := min(row+stripRows, s.A.M), min(first+stripPanels, panels(s.B.M))
+	for p := first; p < last; p++ {
 		b := right[p*height : (p+1)*height]
 		column := p * panel
 		width := min(panel, s.B.M-column)
-		for i := row; i < min(row+stripRows, s.A.M); i += blockRows {
+		for i := row; i < end; i += blockRows {
 			if s.Upper && column+panel <= i {
 				break
 			}
-			a := data[i/panel*height+i%panel : (i/panel+1)*height]
+			a := left[i/panel*height+i%panel : (i/panel+1)*height]
+			// Meanwhile the cache fetches a third of a panel: of the next on the left, then of that on the right.
+			next := right[min(p+1, last-1)*height:]
+			if p == first && i/panel*panel+panel < end {
+				next = left[(i/panel+1)*height:]
+			}
+			next = next[i%panel*k.rows:]
 			if i+blockRows <= s.A.M && width == panel && !(s.Upper && column < i+blockRows) {
-				update(k.rows, a, b, s.C[i*s.Stride+column:], s.Stride, s.Alpha)
+				update(k.rows, a, b, s.C[i*s.Stride+column:], s.Stride, s.Alpha, next)
 				continue
 			}
 			for r := i; r < min(i+blockRows, s.A.M); r++ {
 				copy(edge[(r-i)*panel:], s.C[r*s.Stride+column:][:width])
 			}
-			update(k.rows, a, b, edge, panel, s.Alpha)
+			update(k.rows, a, b, edge, panel, s.Alpha, next)
 			for r := i; r < min(i+blockRows, s.A.M); r++ {
 				from := 0
 				if s.Upper {

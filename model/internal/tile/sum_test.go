@@ -1,6 +1,7 @@
 package tile
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -53,14 +54,32 @@ func TestAddIsTheProduct(t *testing.T) {
 			alpha := []float64{1, -1, 0.5}[rng.IntN(3)]
 			upper := rng.IntN(2) == 0
 			s := Sum{C: c, Stride: stride, Alpha: alpha, A: Dense(x, k, m, m+1), B: Dense(y, k, n, n+1), Upper: upper}
-			if rng.IntN(2) == 0 {
+			given := slices.Clone(x)
+			switch kind := rng.IntN(5); kind {
+			case 0, 1: // by columns
 				xt := make([]float64, m*k)
+				s.A = Columns(xt, k, m, k)
+				if kind == 1 {
+					s.A.About = draw(rng, k)
+				}
 				for i := range k {
 					for j := range m {
 						xt[j*k+i] = x[i*(m+1)+j]
+						if kind == 1 {
+							x[i*(m+1)+j] -= s.A.About[i]
+						}
 					}
 				}
-				s.A = Columns(xt, k, m, k)
+			case 2:
+				s.A = &Operand{K: k, M: m, Row: func(dst []float64, i int) { copy(dst, given[i*(m+1):][:m]) }}
+			case 3:
+				s.A = Dense(given, k, m, m+1)
+				s.A.About = draw(rng, m)
+				for i := range k {
+					for j := range m {
+						x[i*(m+1)+j] -= s.A.About[j]
+					}
+				}
 			}
 			if err := Add(t.Context(), s); err != nil {
 				t.Fatal(err)
@@ -91,7 +110,7 @@ func TestAddIsTheProduct(t *testing.T) {
 		}
 		check(3, stripRows+1, stripPanels*panel+1)
 		check(0, 3, 4)
-		check(packed/(190+130)+Depth, 130, 190) // more than is packed at a time
+		check(2*packed/(190+130)+4*Depth, 130, 190) // more than is packed at a time
 	}
 }
 
@@ -197,5 +216,47 @@ func TestTimes(t *testing.T) {
 	want.Mul(full, a)
 	if !mat.EqualApprox(got, &want, 1e-12) {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestPanicIsAnError wherever it is met, and nobody waits for what it leaves undone.
+func TestPanicIsAnError(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
+	const k, m = 9 * Depth, 200
+	x := draw(rand.New(rand.NewPCG(8, 4)), k*m)
+	for _, at := range []int{0, Depth - 1, 3 * Depth, k - 1} {
+		o := &Operand{K: k, M: m, At: func(i int) []float64 {
+			if i == at {
+				panic("on purpose")
+			}
+			return x[i*m : (i+1)*m]
+		}}
+		var p *parallel.Panic
+		if err := Add(t.Context(), Sum{C: make([]float64, m*m), Stride: m, Alpha: 1, A: o, B: o}); !errors.As(err, &p) {
+			t.Errorf("error %v at row %d", err, at)
+		}
+		short := make([]float64, m*m-m*at/k-1)
+		o = Dense(x, k, m, m)
+		if err := Add(t.Context(), Sum{C: short, Stride: m, Alpha: 1, A: o, B: o}); !errors.As(err, &p) {
+			t.Errorf("error %v of %d numbers", err, len(short))
+		}
+	}
+}
+
+// BenchmarkTwo is X'Y of two matrices.
+func BenchmarkTwo(b *testing.B) {
+	for _, shape := range [][2]int{{5000, 256}, {10000, 784}} {
+		n, m := shape[0], shape[1]
+		x, y := draw(rand.New(rand.NewPCG(7, 8)), n*m), draw(rand.New(rand.NewPCG(8, 8)), n*m)
+		c := make([]float64, m*m)
+		b.Run(fmt.Sprintf("%dx%d", n, m), func(b *testing.B) {
+			for b.Loop() {
+				s := Sum{C: c, Stride: m, Alpha: 1, A: Dense(x, n, m, m), B: Dense(y, n, m, m)}
+				if err := Add(b.Context(), s); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(2*float64(n*m*m)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GF/s")
+		})
 	}
 }

@@ -30,6 +30,6 @@ func (t *Table) Rows() int { return (t.n + blockRows - 1) / blockRows * blockRow
 func (t *Table) Times(dst, x []float64) {
 	clear(dst[:t.Rows()*panel])
 	for i := 0; i < t.n; i += blockRows {
-		update(t.k, t.data[i/panel*panel*t.k+i%panel:], x, dst[i*panel:], panel, 1)
+		update(t.k, t.data[i/panel*panel*t.k+i%panel:], x, dst[i*panel:], panel, 1, x)
 	}
 }

@@ -33,8 +33,10 @@ var (
 	}}
 )
 
-// panel is the bytes of one row of a packed panel.
-const panel = 192
+const (
+	panel = 192 // bytes of one row of a packed panel
+	line  = 64  // of the cache
+)
 
 func main() {
 	ConstraintExpr("amd64,!purego")
@@ -53,8 +55,8 @@ func (s shape) name() string {
 }
 
 // sum emits acc = the sums over k of a[k, row] b[k, column], one step after the other for each element. It returns the
-// accumulators, row by row; the registers behind them are free.
-func (s shape) sum(size int, broadcast, load, fma func(...Op)) []reg.VecPhysical {
+// accumulators, row by row; the registers behind them are free. What ahead emits is done in each step.
+func (s shape) sum(size int, broadcast, load, fma func(...Op), ahead func()) []reg.VecPhysical {
 	acc := make([]reg.VecPhysical, s.rows*s.vectors)
 	for i := range acc {
 		acc[i] = s.register(i)
@@ -79,6 +81,7 @@ func (s shape) sum(size int, broadcast, load, fma func(...Op)) []reg.VecPhysical
 	TESTQ(k, k)
 	JZ(LabelRef(done))
 	Label(loop)
+	ahead()
 	for v := range row {
 		load(Mem{Base: b, Disp: v * s.bytes}, row[v])
 	}
@@ -99,13 +102,24 @@ func (s shape) sum(size int, broadcast, load, fma func(...Op)) []reg.VecPhysical
 
 // update emits c += alpha a'b of float64.
 func update(s shape) {
-	TEXT("update"+s.name(), NOSPLIT, "func(k int, a, b, c *float64, stride int, alpha float64)")
+	TEXT("update"+s.name(), NOSPLIT, "func(k int, a, b, c *float64, stride int, alpha float64, next *float64)")
 	Pragma("noescape")
 	Doc(fmt.Sprintf("update%s adds alpha a'b to the %d x %d numbers of c, whose rows are stride apart: a and b are panels.",
-		s.name(), s.rows, s.vectors*s.bytes/8))
-	acc := s.sum(8, VBROADCASTSD, VMOVUPD, VFMADD231PD)
-	c, stride := Load(Param("c"), GP64()), Load(Param("stride"), GP64())
+		s.name(), s.rows, s.vectors*s.bytes/8),
+		"It has the cache fetch c, and k lines from next on.")
+	stride, row, next := Load(Param("stride"), GP64()), Load(Param("c"), GP64()), Load(Param("next"), GP64())
 	SHLQ(Imm(3), stride)
+	for range s.rows {
+		for at := 0; at < s.vectors*s.bytes; at += line {
+			PREFETCHT0(Mem{Base: row, Disp: at})
+		}
+		ADDQ(stride, row)
+	}
+	acc := s.sum(8, VBROADCASTSD, VMOVUPD, VFMADD231PD, func() {
+		PREFETCHT1(Mem{Base: next})
+		ADDQ(Imm(line), next)
+	})
+	c := Load(Param("c"), GP64())
 	alpha, old := s.register(len(acc)), s.register(len(acc)+1)
 	at, err := Param("alpha").Resolve()
 	if err != nil {
@@ -131,7 +145,7 @@ func compare(s shape) {
 	Pragma("noescape")
 	Doc(fmt.Sprintf("compare%s sets %d rows of c, %d numbers apart, to a'b, and bit j of mask i where", s.name(), s.rows, panel/4),
 		"c[i, j] >= min(row[i] + column[48+j], row[48+i] + column[j]). Masks are 8 bytes apart.")
-	acc := s.sum(4, VBROADCASTSS, VMOVUPS, VFMADD231PS)
+	acc := s.sum(4, VBROADCASTSS, VMOVUPS, VFMADD231PS, func() {})
 	c, row, column := Load(Param("c"), GP64()), Load(Param("row"), GP64()), Load(Param("column"), GP64())
 	mask := Load(Param("mask"), GP64())
 	bits := GP32()

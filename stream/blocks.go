@@ -1,0 +1,110 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/summaries"
+)
+
+// The replicas of a pipeline share what learning costs: whoever has time sums up a block of the input (summing.go), and who
+// learns reads the summaries in the order of the blocks (merging.go). Block n is the messages n*B+1 to (n+1)*B of the
+// stream, whoever's they are.
+
+// shares tells whether the pipeline is learned from summaries.
+func (p *pipeline) shares() bool { return p.Stage.Training.Block > 0 && p.stage.Learns() }
+
+// openSummaries binds the bucket of the summaries, or makes it.
+func (p *pipeline) openSummaries(ctx context.Context) (err error) {
+	switch {
+	case p.input == nil || p.models == nil || p.leases == nil:
+		return errors.New("training.block shares learning through JetStream: it needs input.stream, model.store auto, and a server from 2.11 on; leave it out")
+	case p.input.CachedInfo().Config.Retention != jetstream.LimitsPolicy:
+		return fmt.Errorf("training.block: stream %s keeps a message for one reader, and blocks are read beside it; leave it out, or give the stream limits retention",
+			p.Stream)
+	}
+	p.summaries, err = summaries.Open(ctx, p.js, p.Models.Replicas)
+	return err
+}
+
+// stretch is the input stream as it stands: how much of it is whole blocks.
+type stretch struct {
+	created     time.Time
+	first, last uint64 // blocks that are whole: from first to before last
+}
+
+// stretch asks how the input stands.
+func (p *pipeline) stretch(ctx context.Context) (stretch, error) {
+	input, err := p.seen.stream(ctx, p.Stream, func(ctx context.Context) (jetstream.Stream, error) {
+		return p.js.Stream(ctx, p.Stream)
+	})
+	if err != nil {
+		return stretch{}, err
+	}
+	info, of := input.CachedInfo(), uint64(p.Stage.Training.Block)
+	return stretch{created: info.Created, first: (max(info.State.FirstSeq, 1) + of - 2) / of, last: info.State.LastSeq / of}, nil
+}
+
+// block is block n of a stream that was made at a time.
+func (p *pipeline) block(created time.Time, n uint64) plugin.Block {
+	of := uint64(p.Stage.Training.Block)
+	return plugin.Block{Created: created, First: n*of + 1, Last: (n + 1) * of}
+}
+
+// blockOf is the block of a message.
+func (p *pipeline) blockOf(seq uint64) uint64 {
+	return (max(seq, 1) - 1) / uint64(p.Stage.Training.Block)
+}
+
+func (p *pipeline) shelf(created time.Time) *summaries.Shelf {
+	return p.summaries.Shelf(p.Name, p.stage.Settings(), created)
+}
+
+// calmBlocks is how long a replica waits before it looks again for a block, or for its summary.
+const calmBlocks = 300 * time.Millisecond
+
+func (p *pipeline) waitForBlocks(ctx context.Context) {
+	select {
+	case <-time.After(max(calmBlocks, p.calm)):
+	case <-ctx.Done():
+	}
+}
+
+// readRange brings the pipeline's messages of a block, in order, once each.
+func (p *pipeline) readRange(ctx context.Context, b plugin.Block, take func(*input)) error {
+	c, err := p.openCursor(ctx, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq: b.First})
+	if err != nil {
+		return err
+	}
+	defer p.drop(ctx, c)
+	next, gap := b.First, false
+	for next <= b.Last && c.pending > 0 && !gap {
+		n, err := fetch(ctx, p.js, c, int(min(maxFetch, c.pending, b.Last-next+1)), learnPull, func(msg *delivery) {
+			in := p.received(msg, b.Created)
+			if in == nil || gap {
+				return
+			}
+			c.delivered++
+			gap = in.number != c.delivered
+			c.pending, next = in.pending, in.origin.Seq+1
+			if !gap && next <= b.Last+1 {
+				p.counters.fetched(pathLearn, msg)
+				take(in)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		gap = gap || n == 0 // what was there has gone
+	}
+	if gap {
+		return errGap
+	}
+	return nil
+}

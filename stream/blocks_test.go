@@ -1,0 +1,263 @@
+package stream
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/lease"
+	"github.com/embedd/embedd/stream/registry"
+	"github.com/embedd/embedd/stream/summaries"
+)
+
+// The messages and rows of the blocks of these tests.
+const (
+	sharedBlock  = 10
+	sharedRows   = 10 // of a message
+	sharedBlocks = 30
+)
+
+// sharing is replicas of one pipeline that learn from summaries, and what they promoted.
+type sharing struct {
+	*site
+	replicas []*replica
+	metrics  []*prometheus.Registry
+
+	mu      sync.Mutex
+	digests []string
+}
+
+// share starts replicas with these roles.
+func (s *site) share(roles ...Role) *sharing {
+	s.Helper()
+	g := &sharing{site: s}
+	for _, role := range roles {
+		p := apprentice()
+		p.Role, p.Lease = role, time.Minute // nobody takes over where the machine stands still
+		p.Stage.Training.Block, p.Stage.Training.Window.Rows = sharedBlock, 1500
+		p.Stage.Observe = func(o plugin.Outcome) {
+			if o.Promoted {
+				g.mu.Lock()
+				g.digests = append(g.digests, o.Live.Model.Digest())
+				g.mu.Unlock()
+			}
+		}
+		metrics := prometheus.NewRegistry()
+		e, err := New(Options{Conn: s.dial().Conn(), Pipelines: []Pipeline{p}, Logger: s.log, Registerer: metrics,
+			Wait: 2 * time.Minute})
+		if err != nil {
+			s.Fatal(err)
+		}
+		e.claimLife = 5 * time.Second
+		g.replicas, g.metrics = append(g.replicas, s.run(e)), append(g.metrics, metrics)
+	}
+	return g
+}
+
+// learned waits until who learns has had so many blocks, and returns what was promoted until then.
+func (g *sharing) learned(blocks int) []string {
+	g.Helper()
+	g.until("all blocks are learned", func() bool {
+		for _, r := range holders(g.replicas) {
+			s := r.Status()[0].Stage
+			if s.Seen == blocks*sharedBlock*sharedRows && s.Backlog == 0 && !s.Fitting {
+				return true
+			}
+		}
+		return false
+	})
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.digests)
+}
+
+// counted is how many summaries came to something, of all replicas.
+func (g *sharing) counted(result string) (n float64) {
+	g.Helper()
+	for _, m := range g.metrics {
+		families, err := m.Gather()
+		if err != nil {
+			g.Fatal(err)
+		}
+		for _, f := range families {
+			for _, one := range f.GetMetric() {
+				if f.GetName() == "embedd_summaries_total" && one.GetLabel()[1].GetValue() == result {
+					n += one.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return n
+}
+
+func (g *sharing) end() {
+	for _, r := range g.replicas {
+		r.end()
+	}
+}
+
+// forget removes all that is ours, so that the next replicas begin anew on the same stream.
+func (s *site) forget() {
+	s.Helper()
+	for _, name := range append(registry.Streams(), lease.Stream, summaries.Stream) {
+		if err := s.js.DeleteStream(s.Context(), name); err != nil {
+			s.Fatal(err)
+		}
+	}
+}
+
+// shelf is where the summaries of the sharing's pipeline are, with its settings.
+func (s *site) shelf(settings string) *summaries.Shelf {
+	s.Helper()
+	b, err := summaries.Open(s.Context(), s.js, 1)
+	if err != nil {
+		s.Fatal(err)
+	}
+	in, err := s.js.Stream(s.Context(), "in")
+	if err != nil {
+		s.Fatal(err)
+	}
+	return b.Shelf("p", settings, in.CachedInfo().Created)
+}
+
+// TestSharedStatistics: four replicas that share the blocks of a stream come to the models that one comes to alone, though
+// some of the blocks were claimed by one that died, some had been stored before, and some of those were damaged or of
+// other settings, which are made again and counted.
+func TestSharedStatistics(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for n := range sharedBlocks*sharedBlock + 3 { // the last three are no block yet
+		s.store("in.x", numbered(n+1, sharedRows-1))
+	}
+	alone := s.share(RoleAll)
+	want := alone.learned(sharedBlocks)
+	if len(want) < 2 || alone.counted("stored") < sharedBlocks || alone.counted("anew") > 0 {
+		t.Fatalf("alone: %d models, %g blocks summed up, %g anew", len(want), alone.counted("stored"), alone.counted("anew"))
+	}
+	p := alone.replicas[0].running[0]
+	settings := p.stage.Settings()
+	before := s.shelf(settings)
+	text, err := before.Get(t.Context(), 20, 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Stage.Training.Holdout = 0.4
+	other, err := plugin.New(p.Stage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	of, err := other.Summing(p.block(p.created, 7), p.stage.Features())
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := of.Bytes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone.end()
+	s.acknowledged("p")
+	s.forget()
+
+	shelf := s.shelf(settings)
+	for _, n := range []uint64{2, 11, 19} { // as a process leaves them that is killed
+		dies, die := context.WithCancel(t.Context())
+		if claim, err := shelf.Claims("dead", time.Hour).Take(dies, n); err != nil || claim == nil {
+			t.Fatal(claim, err)
+		}
+		die()
+	}
+	damaged := slices.Clone(text)
+	damaged[len(damaged)/2]++
+	for n, text := range map[uint64][]byte{4: []byte("no summary"), 7: foreign, 20: damaged, 21: text} {
+		if first, err := shelf.Put(t.Context(), n, text); err != nil || !first {
+			t.Fatal(first, err)
+		}
+	}
+	many := s.share(RoleAll, RoleTransform, RoleTransform, RoleTrain)
+	if got := many.learned(sharedBlocks); !slices.Equal(got, want) {
+		t.Errorf("together they came to %v, one alone to %v", got, want)
+	}
+	if n := many.counted("anew"); n != 4 {
+		t.Errorf("%g summaries were made again, and four could not be used", n)
+	}
+	// Made once more it is the same, and nobody stores it.
+	q := many.replicas[1].running[0]
+	for _, n := range []uint64{20, 25} {
+		stored, err := shelf.Get(t.Context(), n, 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum, err := q.stage.Summing(q.block(q.created, n), q.stage.Features())
+		if err == nil {
+			err = q.readRange(t.Context(), q.block(q.created, n), func(in *input) {
+				sum.Add(plugin.Position{Created: q.created, Seq: in.origin.Seq, Time: in.time}, in.data)
+			})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := sum.Bytes(t.Context())
+		if err != nil || !bytes.Equal(again, stored) {
+			t.Errorf("block %d made again has other bytes: %v", n, err)
+		}
+		if first, err := shelf.Put(t.Context(), n, again); first || err != nil {
+			t.Errorf("block %d is stored twice: %v", n, err)
+		}
+	}
+	// What the window does not need any more has gone.
+	s.until("old summaries are gone", func() bool {
+		old, err := shelf.Has(t.Context(), 0)
+		return err == nil && !old
+	})
+	if there, err := shelf.Has(t.Context(), sharedBlocks-1); err != nil || !there {
+		t.Errorf("the newest summary is not there: %v", err)
+	}
+	s.acknowledged("p")
+	s.once(sharedBlocks*sharedBlock + 3)
+}
+
+// TestDeadlyBlock: a block with which three replicas have ended ends no fourth. Nothing is learned from it, its messages
+// are counted, and learning goes on behind it.
+func TestDeadlyBlock(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	first := s.share(RoleTransform)
+	s.until("the replica is open", func() bool { return len(first.replicas[0].Status()) == 1 })
+	shelf := s.shelf(first.replicas[0].running[0].stage.Settings())
+	claims := shelf.Claims("dead", 20*time.Millisecond)
+	for attempt := 1; attempt <= mostAttempts; {
+		dies, die := context.WithCancel(t.Context())
+		claim, err := claims.Take(dies, 1)
+		die()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if claim == nil {
+			time.Sleep(30 * time.Millisecond)
+			continue
+		}
+		if claim.Attempts != attempt {
+			t.Fatalf("attempt %d is counted as %d", attempt, claim.Attempts)
+		}
+		attempt++
+	}
+	for n := range 5 * sharedBlock {
+		s.store("in.x", numbered(n+1, sharedRows-1))
+	}
+	g := s.share(RoleAll)
+	g.replicas, g.metrics = append(g.replicas, first.replicas...), append(g.metrics, first.metrics...)
+	if got := g.learned(4); len(got) == 0 {
+		t.Error("no model was learned behind the block")
+	}
+	text, err := shelf.Get(t.Context(), 1, 1<<30)
+	if err != nil || !bytes.Contains(text, []byte(`"unread":10`)) {
+		t.Errorf("the summary of the block: %.300q %v", text, err)
+	}
+}

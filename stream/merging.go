@@ -1,0 +1,202 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/summaries"
+)
+
+// merger brings the learning side the summaries of the input, one after another in the order of the blocks.
+type merger struct {
+	*pipeline
+	created  time.Time
+	shelf    *summaries.Shelf
+	next     uint64 // block
+	features []string
+	marked   *summaries.Mark // by this replica, while it learns
+	bad      int             // times that the summary of next could not be used
+}
+
+func newMerger(p *pipeline) *merger {
+	return &merger{pipeline: p, created: p.created, next: p.blockOf(p.learnFirst)}
+}
+
+// run reads until ctx is done.
+func (m *merger) run(ctx context.Context) {
+	for attempt := 0; ctx.Err() == nil; {
+		learned, err := m.step(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			m.told.summing.warn(m.log, "the summaries of the input cannot be learned from; trying again", "error", err)
+			pause(ctx, attempt)
+			attempt++
+		case !learned:
+			m.waitForBlocks(ctx)
+			fallthrough
+		default:
+			attempt = 0
+		}
+	}
+}
+
+// step learns from the next summary where it is there.
+func (m *merger) step(ctx context.Context) (learned bool, err error) {
+	s, err := m.stretch(ctx)
+	if err != nil {
+		return false, err
+	}
+	if m.shelf == nil || !s.created.Equal(m.created) {
+		if !s.created.Equal(m.created) {
+			m.metrics.restarted(m.Name, recreated)
+			m.turned(fmt.Sprintf("the input stream was made anew at %s; learning goes on from its first block", stamp(s.created)))
+			m.created, m.next = s.created, 0
+		}
+		m.shelf, m.marked = m.pipeline.shelf(s.created), nil
+	}
+	if err := m.know(ctx, s); err != nil || m.features == nil {
+		return false, err
+	}
+	if !m.mayFit() {
+		m.marked = nil // another does, and marks
+	} else if err := m.mark(ctx); err != nil {
+		return false, err
+	}
+	text, err := m.shelf.Get(ctx, m.next, m.stage.MaxSummary())
+	switch {
+	case errors.Is(err, summaries.ErrMissing):
+		return m.skip(ctx, s)
+	case errors.Is(err, summaries.ErrDamaged):
+		return false, m.anew(ctx, err)
+	case err != nil:
+		return false, err
+	}
+	unread, err := m.stage.LearnSummary(m.block(m.created, m.next), m.features, text)
+	if errors.Is(err, plugin.ErrSummary) {
+		return false, m.anew(ctx, err)
+	}
+	if err != nil {
+		return false, err
+	}
+	m.metrics.unlearned(m.Name, uint64(unread))
+	m.next, m.bad = m.next+1, 0
+	return true, m.stage.Wait(ctx)
+}
+
+// skip goes on behind what will not come: blocks of which messages have left the stream before they were summed up, and
+// blocks that whoever learns does not need any more.
+func (m *merger) skip(ctx context.Context, s stretch) (skipped bool, err error) {
+	to := m.next
+	if s.first > to {
+		to = s.first
+		m.metrics.unlearned(m.Name, (to-m.next)*uint64(m.Stage.Training.Block))
+	}
+	if !m.mayFit() {
+		mark, err := m.shelf.Mark(ctx)
+		if err != nil {
+			return false, err
+		}
+		if mark != nil {
+			to = max(to, mark.From)
+		}
+	}
+	if to == m.next {
+		return false, nil
+	}
+	m.next, m.bad = to, 0
+	return true, nil
+}
+
+// patienceBad is how often a summary is read that cannot be used, before it is made again: the server that is asked may
+// not have all of it yet.
+const patienceBad = 3
+
+// anew has the summary of the next block made again. Who learns does that; the others wait.
+func (m *merger) anew(ctx context.Context, cause error) error {
+	if m.bad++; m.bad < patienceBad || !m.mayFit() {
+		return nil
+	}
+	m.bad = 0
+	m.metrics.summedAnew(m.Name)
+	m.log.Warn("the summary of a block of the input cannot be used; it is made again", "block", m.next, "cause", cause)
+	return m.shelf.Drop(ctx, m.next)
+}
+
+// know finds out the features: those of the model, those that were marked, or those of the first message.
+func (m *merger) know(ctx context.Context, s stretch) error {
+	if live := m.stage.Live(); live != nil {
+		m.features = live.Model.Features()
+		return nil
+	}
+	mark, err := m.shelf.Mark(ctx)
+	if err != nil {
+		return err
+	}
+	if mark != nil && len(mark.Features) > 0 {
+		m.features = mark.Features
+		return nil
+	}
+	if m.features = m.stage.Features(); len(m.features) > 0 || s.last <= s.first {
+		return nil
+	}
+	m.features = nil
+	for n := max(m.next, s.first); n < s.last && m.features == nil; n++ {
+		err := m.readRange(ctx, m.block(m.created, n), func(in *input) {
+			if m.features == nil {
+				if _, err := m.stage.Decode(in.data); err == nil && len(m.stage.Features()) > 0 {
+					m.features = m.stage.Features()
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mark says what is needed next, and removes what is not needed any more: blocks before the window, and shelves of other
+// settings and streams.
+func (m *merger) mark(ctx context.Context) error {
+	from := m.next
+	if first := m.stage.Status().ReadFrom; first > 0 {
+		from = min(from, m.blockOf(first))
+	}
+	now := summaries.Mark{From: from, Next: m.next, Features: m.features}
+	before := m.marked
+	if before == nil { // another has marked before, or nobody
+		var err error
+		if before, err = m.shelf.Mark(ctx); err != nil {
+			return err
+		}
+		if before == nil {
+			before = &now
+		}
+	} else if now.Next == before.Next && now.From == before.From && slices.Equal(now.Features, before.Features) {
+		return nil
+	}
+	if err := m.shelf.SetMark(ctx, now); err != nil {
+		return err
+	}
+	for n := before.From; n < now.From; n++ {
+		if err := m.shelf.Drop(ctx, n); err != nil {
+			return err
+		}
+	}
+	if m.marked == nil || now.Next%aheadBlocks == 0 {
+		if err := m.shelf.Sweep(ctx, now.From); err != nil {
+			return err
+		}
+	}
+	m.marked = &now
+	return nil
+}
+
+// skipTo moves to where the window of a model begins, as a reader of messages does.
+func (m *merger) skipTo(live *plugin.Live) {
+	m.next = max(m.next, m.blockOf(windowOf(live, m.created)))
+}

@@ -1,0 +1,176 @@
+package summaries
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/stream/registry"
+)
+
+// Name is the name of the key-value bucket of the summaries, Stream that of the stream behind it.
+const (
+	Name   = "EMBEDD_SUMMARIES"
+	Stream = "KV_" + Name
+)
+
+// Bucket is where the summaries of all pipelines are.
+type Bucket struct {
+	js     jetstream.JetStream
+	stream jetstream.Stream
+	prefix string // before the subject of a key: the way into a domain
+}
+
+// Make makes the bucket where it is missing, with so many replicas (see [registry.Replicated]).
+func Make(ctx context.Context, js jetstream.JetStream, replicas int) error {
+	err := registry.Replicated(js, replicas, func(n int) error {
+		_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: Stream, Subjects: []string{subject(">")}, Replicas: n,
+			Description: "what embedd pipelines learn from, summed up", Storage: jetstream.FileStorage,
+			MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true, AllowDirect: true})
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			return nil // another replica was first
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("making the summaries (key-value bucket %s): %w", Name, err)
+	}
+	return nil
+}
+
+// Open binds the bucket, or makes it where it is missing: it is ours, not the user's.
+func Open(ctx context.Context, js jetstream.JetStream, replicas int) (*Bucket, error) {
+	if most := js.Conn().MaxPayload(); most > 0 && most < 2*part {
+		return nil, fmt.Errorf("the server takes messages of %d bytes, and summaries need %d; raise its max_payload, or leave training.block out",
+			most, 2*part)
+	}
+	stream, err := js.Stream(ctx, Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if err = Make(ctx, js, replicas); err == nil {
+			stream, err = js.Stream(ctx, Stream)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening the summaries (key-value bucket %s): %w", Name, err)
+	}
+	b := &Bucket{js: js, stream: stream}
+	if api := js.Options().APIPrefix; api != "" && strings.TrimSuffix(api, ".")+"." != jetstream.DefaultAPIPrefix {
+		b.prefix = strings.TrimSuffix(api, ".") + "."
+	}
+	return b, nil
+}
+
+func subject(key string) string { return "$KV." + Name + "." + key }
+
+// errTaken says that another was first.
+var errTaken = errors.New("the key is there, or not as it was")
+
+// put stores a value where its key still is at a revision, 0: where it is not there.
+func (b *Bucket) put(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	ack, err := b.js.PublishMsg(ctx, &nats.Msg{Subject: b.prefix + subject(key), Data: value},
+		jetstream.WithExpectLastSequencePerSubject(revision))
+	var api *jetstream.APIError
+	if errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
+		return 0, errTaken
+	}
+	if err != nil {
+		return 0, err
+	}
+	return ack.Sequence, nil
+}
+
+// get is what a key holds; nil where it is not there.
+func (b *Bucket) get(ctx context.Context, key string) (*jetstream.RawStreamMsg, error) {
+	m, err := b.stream.GetLastMsgForSubject(ctx, subject(key))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, nil
+	}
+	return m, err
+}
+
+// remove takes keys away, and leaves no mark of them.
+func (b *Bucket) remove(ctx context.Context, keys ...string) error {
+	for _, key := range keys {
+		if err := b.stream.Purge(ctx, jetstream.WithPurgeSubject(subject(key))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Shelf is where the summaries of one pipeline are, of one life of its stream and with one configuration.
+type Shelf struct {
+	*Bucket
+	pipeline, key string
+}
+
+// Shelf is that of a pipeline whose stream was made at a time, with settings that are a word.
+func (b *Bucket) Shelf(pipeline, settings string, created time.Time) *Shelf {
+	return &Shelf{b, pipeline, pipeline + "." + settings + "." + strconv.FormatInt(created.UnixNano(), 36)}
+}
+
+func (s *Shelf) block(n uint64) string { return s.key + "." + strconv.FormatUint(n, 10) }
+
+// Sweep removes the other shelves of the pipeline, those of former configurations and streams, and of this one what is of
+// blocks before one: it was stored when it was not needed any more.
+func (s *Shelf) Sweep(ctx context.Context, from uint64) error {
+	info, err := s.stream.Info(ctx, jetstream.WithSubjectFilter(subject(s.pipeline+".>")))
+	if err != nil {
+		return err
+	}
+	gone := map[string]bool{}
+	for key := range info.State.Subjects {
+		if token := strings.Split(strings.TrimPrefix(key, subject("")), "."); len(token) > 3 {
+			shelf := strings.Join(token[:3], ".")
+			if n, err := strconv.ParseUint(token[3], 10, 64); shelf != s.key {
+				gone[shelf] = true
+			} else if err == nil && n < from {
+				gone[s.block(n)] = true
+			}
+		}
+	}
+	for key := range gone {
+		if err := s.remove(ctx, key, key+".>"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Mark says what is learned next, and so what is to be made.
+type Mark struct {
+	From     uint64   `json:"from"`     // the oldest block that is still there
+	Next     uint64   `json:"next"`     // the block that is learned next
+	Features []string `json:"features"` // of the rows, in their order
+}
+
+// Mark is what was marked last; nil where nothing was.
+func (s *Shelf) Mark(ctx context.Context) (*Mark, error) {
+	m, err := s.get(ctx, s.key+".mark")
+	if m == nil || err != nil {
+		return nil, err
+	}
+	mark := &Mark{}
+	if err := json.Unmarshal(m.Data, mark); err != nil {
+		return nil, nil // whoever learns writes it anew
+	}
+	return mark, nil
+}
+
+// SetMark marks. Whoever learns does; where two think that they do, the later mark counts, and at worst summaries are made
+// that nobody needs.
+func (s *Shelf) SetMark(ctx context.Context, mark Mark) error {
+	value, err := json.Marshal(mark)
+	if err == nil {
+		_, err = s.js.PublishMsg(ctx, &nats.Msg{Subject: s.prefix + subject(s.key+".mark"), Data: value})
+	}
+	return err
+}
