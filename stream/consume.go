@@ -269,7 +269,7 @@ func (h *held) keepAlive(ctx context.Context, ackWait time.Duration) {
 // serve is the hot path: pull, answer, publish, see it confirmed, acknowledge, in input order. Three steps of a
 // conveyor: one pulls, one answers and publishes, one waits for confirmations.
 func (p *pipeline) serve(ctx context.Context) error {
-	u, err := newPublisher(p.nc)
+	u, err := newPublisher(p.nc, p.Models.Hub)
 	if err != nil {
 		return err
 	}
