@@ -29,7 +29,8 @@ type leafNode struct {
 	cut atomic.Bool
 }
 
-func newLeafNode(t *testing.T) *leafNode {
+// newLeafNode gives the daemon's user these rights at the leaf node; nil: all.
+func newLeafNode(t *testing.T, granted *server.Permissions) *leafNode {
 	t.Helper()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -39,8 +40,13 @@ func newLeafNode(t *testing.T) *leafNode {
 	free.Close()
 	l := &leafNode{}
 	site := func(domain string, leaf server.LeafNodeOpts) *site {
+		who := users(nil)
+		if domain == "edge" {
+			who = users(granted)
+		}
 		s := &site{T: t, options: server.Options{ServerName: domain, Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true,
-			JetStream: true, JetStreamDomain: domain, StoreDir: t.TempDir(), LeafNode: leaf}}
+			JetStream: true, JetStreamDomain: domain, StoreDir: t.TempDir(), LeafNode: leaf,
+			NoAuthUser: "test", Users: who}}
 		s.start()
 		t.Cleanup(s.stop)
 		s.js = s.dial()
@@ -85,7 +91,7 @@ func edge() Pipeline {
 // long before the mirror goes on, and a version that is pinned at the edge is pinned at the hub.
 func TestEdge(t *testing.T) {
 	t.Parallel()
-	l := newLeafNode(t)
+	l := newLeafNode(t, nil)
 	p := apprentice()
 	p.Role = RoleTrain
 	trainer := l.hub.replica(p)
@@ -112,12 +118,8 @@ func TestEdge(t *testing.T) {
 	heard := first.Status()[0].Heard
 	l.send(100)
 	l.acknowledged("p")
-	store, err := registry.JetStream(t.Context(), l.hub.js)
-	if err != nil {
-		t.Fatal(err)
-	}
-	hub := registry.Of(store, "p", registry.Options{})
-	newest := l.another(hub)
+	hub := l.atHub()
+	l.another(hub)
 	second := l.replica(edge())
 	l.until("one that starts cut off answers with what the mirror has", func() bool { return second.live() == before })
 	l.send(50)
@@ -134,8 +136,11 @@ func TestEdge(t *testing.T) {
 	})
 
 	l.join()
-	l.until("the newest model is taken", func() bool { return first.live() == newest && second.live() == newest })
-	if _, err := first.models(t).Pin(t.Context(), before); err != nil {
+	l.until("the newest model is taken", func() bool {
+		at, err := hub.Pointer(t.Context())
+		return err == nil && at.Live != before && first.live() == at.Live && second.live() == at.Live
+	})
+	if _, err := first.models().Pin(t.Context(), before); err != nil {
 		t.Fatal(err)
 	}
 	l.until("the pin is at the hub, and holds at all", func() bool {
@@ -152,7 +157,7 @@ func TestEdge(t *testing.T) {
 // own stream.
 func TestHubsWord(t *testing.T) {
 	t.Parallel()
-	l := newLeafNode(t)
+	l := newLeafNode(t, nil)
 	u, err := newPublisher(l.js.Conn(), "hub")
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +199,7 @@ func TestHubsWord(t *testing.T) {
 // which allow nothing of JetStream.
 func TestHubsRights(t *testing.T) {
 	t.Parallel()
-	l := newLeafNode(t)
+	l := newLeafNode(t, nil)
 	a := watchAccess(l.js.Conn())
 	defer a.end()
 	answers, err := l.js.Conn().SubscribeSync(nats.NewInbox())
@@ -226,11 +231,57 @@ func TestHubsRights(t *testing.T) {
 	}
 }
 
+// TestEdgeRights: the least rights that setup prints for a replica at an edge are enough for it.
+func TestEdgeRights(t *testing.T) {
+	t.Parallel()
+	var rights Rights
+	for _, r := range RightsOf([]Pipeline{edge()}, []Plan{{Name: "in", Subjects: []string{"in.>"}},
+		{Name: "out", Subjects: []string{"out.>"}}}, Account{}) {
+		if r.Verb == "run" {
+			rights = r
+		}
+	}
+	l := newLeafNode(t, &server.Permissions{Publish: &server.SubjectPermission{Allow: rights.Publish},
+		Subscribe: &server.SubjectPermission{Allow: rights.Subscribe},
+		Response:  &server.ResponsePermission{MaxMsgs: rights.Answers, Expires: rights.AnswerWait}})
+	if _, err := Setup(t.Context(), l.js, []Pipeline{edge()}, true); err != nil {
+		t.Fatal(err)
+	}
+	p := apprentice()
+	p.Role = RoleTrain
+	l.hub.replica(p)
+	var refused atomic.Pointer[error]
+	nc, err := nats.Connect(l.server.ClientURL(), nats.UserInfo("embedd", "secret"), nats.MaxReconnects(-1),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused.Store(&err) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := New(Options{Conn: nc, Pipelines: []Pipeline{edge()}, Wait: 2 * time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := l.run(e)
+	l.send(300)
+	l.until("the edge answers", func() bool { return first.live() != "" })
+	l.acknowledged("p")
+	l.once(300)
+	before := first.live()
+	l.another(l.atHub())
+	l.until("the newest is taken", func() bool { return first.live() != before })
+	if _, err := first.models().Pin(t.Context(), before); err != nil {
+		t.Error(err)
+	}
+	l.until("what was pinned is taken", func() bool { return first.live() == before })
+	if err := refused.Load(); err != nil {
+		t.Errorf("the server says: %v", *err)
+	}
+}
+
 // TestEdgeSetup: setup shows and makes the mirror, a model store in its place is told of, and so is a stream of the hub
 // that takes what the edge sends.
 func TestEdgeSetup(t *testing.T) {
 	t.Parallel()
-	l := newLeafNode(t)
+	l := newLeafNode(t, nil)
 	p := edge()
 	plan := func(apply bool) Plan {
 		t.Helper()
@@ -277,16 +328,25 @@ func TestEdgeSetup(t *testing.T) {
 	}
 }
 
+// atHub is the hub's model store.
+func (l *leafNode) atHub() *registry.Registry {
+	l.Helper()
+	store, err := registry.JetStream(l.Context(), l.hub.js)
+	if err != nil {
+		l.Fatal(err)
+	}
+	return registry.Of(store, "p", registry.Options{})
+}
+
 // models is what the replica knows of its models.
-func (r *replica) models(t *testing.T) *registry.Registry {
-	t.Helper()
+func (r *replica) models() *registry.Registry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.running[0].models
 }
 
-// another stores one more version at the hub, of the same epoch, and is its name.
-func (l *leafNode) another(hub *registry.Registry) (name string) {
+// another stores one more version at the hub, of the same epoch.
+func (l *leafNode) another(hub *registry.Registry) {
 	l.Helper()
 	l.until("another version is stored at the hub", func() bool {
 		p, err := hub.Pointer(l.Context())
@@ -297,8 +357,7 @@ func (l *leafNode) another(hub *registry.Registry) (name string) {
 		if err != nil {
 			l.Fatal(err)
 		}
-		name, err = hub.Save(l.Context(), &plugin.Release{Model: m, Epoch: p.Find(p.Live).Epoch, Parent: p.Live})
+		_, err = hub.Save(l.Context(), &plugin.Release{Model: m, Epoch: p.Find(p.Live).Epoch, Parent: p.Live})
 		return err == nil
 	})
-	return name
 }
