@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -243,47 +244,52 @@ func after(looks []look, from time.Time, ready bool) time.Duration {
 	return 0
 }
 
-// load sends messages of eight digits at a rate, each once, until it is told to stop.
+// load sends messages of eight digits, each once, until it is told to stop. So many senders send one each so often.
 type load struct {
+	sent atomic.Int64
 	stop func() int // returns how many were stored
 }
 
-func (c *cluster) load(every time.Duration) *load {
-	from := c.dial()
+func (c *cluster) load(senders int, every time.Duration) *load {
 	g := digits(c.t)
 	var bodies [][]byte
 	for at := 0; at+8 <= g.n; at += 8 {
 		bodies = append(bodies, g.message(c.t, at, at+8, true))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan int)
-	go func() {
-		tick := time.NewTicker(every)
-		defer tick.Stop()
-		n := 0
-		for ; ctx.Err() == nil; n++ {
-			id := fmt.Sprint("m", n)
-			for {
-				wait, end := context.WithTimeout(context.Background(), 2*time.Second)
-				_, err := from.js.Publish(wait, "features.p", bodies[n%len(bodies)], jetstream.WithMsgID(id))
-				end()
-				if err == nil {
-					break
-				}
-				if errors.Is(err, nats.ErrConnectionClosed) {
-					done <- n
-					return
-				}
-				// The sender is not what is tested: it leaves who does not take a message, as one that is parted, which
-				// says for ever that it is storing it.
-				_ = from.nc.ForceReconnect()
-				time.Sleep(200 * time.Millisecond)
+	l := &load{}
+	var wg sync.WaitGroup
+	for k := range senders {
+		from := c.dial()
+		wg.Go(func() { l.send(ctx, from, k, every, bodies) })
+	}
+	l.stop = sync.OnceValue(func() int { cancel(); wg.Wait(); return int(l.sent.Load()) })
+	return l
+}
+
+func (l *load) send(ctx context.Context, from *client, k int, every time.Duration, bodies [][]byte) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for n := 0; ctx.Err() == nil; n++ {
+		id := fmt.Sprint("m", k, "-", n)
+		for {
+			wait, end := context.WithTimeout(context.Background(), 2*time.Second)
+			_, err := from.js.Publish(wait, "features.p", bodies[n%len(bodies)], jetstream.WithMsgID(id))
+			end()
+			if err == nil {
+				break
 			}
-			<-tick.C
+			if errors.Is(err, nats.ErrConnectionClosed) {
+				return
+			}
+			// The sender is not what is tested: it leaves who does not take a message, as one that is parted, which
+			// says for ever that it is storing it.
+			_ = from.nc.ForceReconnect()
+			time.Sleep(200 * time.Millisecond)
 		}
-		done <- n
-	}()
-	return &load{stop: sync.OnceValue(func() int { cancel(); return <-done })}
+		l.sent.Add(1)
+		<-tick.C
+	}
 }
 
 // answers are what a stream of outputs says.

@@ -40,7 +40,7 @@ p:
 	}
 	streams := []string{"FEATURES", "REDUCED", "DEAD", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES"}
 	c.whole(test.js, streams...)
-	l := c.load(10 * time.Millisecond)
+	l := c.load(4, 15*time.Millisecond)
 	eventually(t, says("all are ready"), func() bool {
 		for _, see := range looks {
 			if s := see(); len(s) == 0 || !s[len(s)-1].ready {
@@ -127,6 +127,7 @@ p:
 			break // one has to answer
 		}
 	}
+	eventually(t, says("50,000 messages are sent"), func() bool { return l.sent.Load() >= 50_000 })
 	sent := l.stop()
 	test.settled("FEATURES", "p")
 	a := test.answers("REDUCED")

@@ -252,25 +252,62 @@ func (a *access) ask(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	msg, err := a.nc.RequestWithContext(ctx, userInfo, nil)
+	granted, err := a.rights(ctx)
 	if err != nil {
-		return
-	}
-	var answer struct {
-		Data struct {
-			Permissions permissions `json:"permissions"`
-		} `json:"data"`
-	}
-	if json.Unmarshal(msg.Data, &answer) != nil {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.granted, a.told = answer.Data.Permissions, true
+	a.granted, a.told = granted, true
 	for one := range a.denied {
 		if one.subject != ackSubjects && a.granted.allow(one) {
 			delete(a.denied, one)
 		}
 	}
 	a.some.Store(len(a.denied) > 0)
+}
+
+// rights are what the server says that the user may do. A leaf node hands the question on, and its hub answers too: with
+// what the way between them may do.
+func (a *access) rights(ctx context.Context) (permissions, error) {
+	msg, err := a.nc.RequestWithContext(ctx, userInfo, nil)
+	if err != nil {
+		return permissions{}, err
+	}
+	if p, ok := a.own(msg); ok {
+		return p, nil
+	}
+	sub, err := a.nc.SubscribeSync(a.nc.NewInbox())
+	if err != nil {
+		return permissions{}, err
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := a.nc.PublishRequest(userInfo, sub.Subject, nil); err != nil {
+		return permissions{}, err
+	}
+	for {
+		msg, err := sub.NextMsgWithContext(ctx)
+		if err != nil {
+			return permissions{}, err
+		}
+		if p, ok := a.own(msg); ok {
+			return p, nil
+		}
+	}
+}
+
+// own reads an answer of the server that the connection leads to; false for that of another.
+func (a *access) own(msg *nats.Msg) (permissions, bool) {
+	var answer struct {
+		Server struct {
+			ID string `json:"id"`
+		} `json:"server"`
+		Data struct {
+			Permissions permissions `json:"permissions"`
+		} `json:"data"`
+	}
+	if json.Unmarshal(msg.Data, &answer) != nil || answer.Server.ID != a.nc.ConnectedServerId() {
+		return permissions{}, false
+	}
+	return answer.Data.Permissions, true
 }

@@ -69,7 +69,7 @@ func (b *binding) verify(ctx context.Context, p *pipeline, consumer string) (boo
 	b.mu.Lock()
 	made, pulls, reconnects, now := b.made, b.pulls, p.nc.Stats().Reconnects, time.Now()
 	b.mu.Unlock()
-	c, err := p.js.Consumer(ctx, p.Stream, consumer)
+	c, err := insist(ctx, func(ctx context.Context) (jetstream.Consumer, error) { return p.js.Consumer(ctx, p.Stream, consumer) })
 	if err != nil || !c.CachedInfo().Created.Equal(made) {
 		return false, err
 	}
@@ -184,7 +184,7 @@ func (p *pipeline) consumer(ctx context.Context, l *lane) (c jetstream.Consumer,
 }
 
 func (p *pipeline) bindConsumer(ctx context.Context, l *lane) (jetstream.Consumer, time.Time, error) {
-	input, err := p.js.Stream(ctx, p.Stream)
+	input, err := insist(ctx, func(ctx context.Context) (jetstream.Stream, error) { return p.js.Stream(ctx, p.Stream) })
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -195,7 +195,7 @@ func (p *pipeline) bindConsumer(ctx context.Context, l *lane) (jetstream.Consume
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		FilterSubject: l.filter,
 	}
-	c, err := input.Consumer(ctx, want.Durable)
+	c, err := insist(ctx, func(ctx context.Context) (jetstream.Consumer, error) { return input.Consumer(ctx, want.Durable) })
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
 		p.settings(&want)
@@ -215,8 +215,8 @@ func (p *pipeline) bindConsumer(ctx context.Context, l *lane) (jetstream.Consume
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	info, err := input.Info(ctx)
-	if err == nil && !info.Created.Equal(created) {
+	now, err := insist(ctx, func(ctx context.Context) (jetstream.Stream, error) { return p.js.Stream(ctx, p.Stream) })
+	if err == nil && !now.CachedInfo().Created.Equal(created) {
 		err = errors.New("the stream was made anew while its consumer was bound")
 	}
 	return c, created, err

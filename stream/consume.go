@@ -269,7 +269,7 @@ func (h *held) keepAlive(ctx context.Context, ackWait time.Duration) {
 // serve is the hot path: pull, answer, publish, see it confirmed, acknowledge, in input order. Three steps of a
 // conveyor: one pulls, one answers and publishes, one waits for confirmations.
 func (p *pipeline) serve(ctx context.Context) error {
-	u, err := newPublisher(p.nc)
+	u, err := newPublisher(p.nc, p.Models.Hub)
 	if err != nil {
 		return err
 	}
@@ -389,7 +389,7 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 					l.durable, "error", err)
 				met(&p.obstacles.pull, fmt.Errorf("the consumer %s of stream %s cannot be made: %w", l.durable, p.Stream,
 					err))
-				if !pause(ctx, attempt) {
+				if !pause(ctx, min(attempt, 5)) {
 					return nil
 				}
 				attempt++
@@ -491,7 +491,7 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 				met(&p.obstacles.pull, fmt.Errorf("messages of stream %s cannot be pulled: %w", p.Stream,
 					p.explain(err, pullSubject(p))))
 			}
-			if !pause(ctx, attempt) {
+			if !pause(ctx, min(attempt, 5)) {
 				return nil
 			}
 			attempt++

@@ -51,9 +51,9 @@ type Engine struct {
 	patience  time.Duration
 	claimLife time.Duration // of the claim to a block that is summed up
 
-	store  registry.Store // of the server; nil until a pipeline needs it
-	bucket *lease.Bucket  // of the server; nil where it has none
-	leased bool           // that is known
+	stores map[string]registry.Store // of the server, by their hub, "" where it has none; those that a pipeline needs
+	bucket *lease.Bucket             // of the server; nil where it has none
+	leased bool                      // that is known
 
 	pressure pressure
 
@@ -92,7 +92,8 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
-	return &Engine{options: o, log: o.Logger, metrics: m, drain: drainWait, patience: serverPatience, claimLife: claimLife, seen: newSeen()}, nil
+	return &Engine{options: o, log: o.Logger, metrics: m, drain: drainWait, patience: serverPatience, claimLife: claimLife,
+		seen: newSeen(), stores: map[string]registry.Store{}}, nil
 }
 
 // Run opens every pipeline and serves until ctx is done; then it drains and returns nil, or ErrDrain where what was
@@ -246,7 +247,7 @@ func (e *Engine) mayPass(err error) bool {
 
 // open binds what a pipeline needs and makes its stage.
 func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *access, c Pipeline) (_ *pipeline, err error) {
-	p := &pipeline{Pipeline: c, instance: nats.NewInbox(), turns: newTurns(), seen: e.seen,
+	p := &pipeline{Pipeline: c, instance: nats.NewInbox(), opened: time.Now(), turns: newTurns(), seen: e.seen,
 		calm: time.Duration(len(e.options.Pipelines)) * calmFor, nc: e.options.Conn, js: js, metrics: e.metrics, log: e.log.With("pipeline", c.Name),
 		halt: halt{stop: c.Stop}, access: access, drain: e.drain, claimLife: e.claimLife, again: make(chan struct{}, 1), noting: make(chan struct{}, 1),
 		pressure: &e.pressure, whole: &lane{durable: durable(c.Name), filter: c.Subject}}
@@ -356,6 +357,7 @@ func (e *Engine) resume(ctx context.Context, p *pipeline) error {
 	case bucket != nil:
 		o.Term = p.tenure.term
 	}
+	p.hub, _ = store.(*registry.Edge)
 	p.models = registry.Of(store, p.Name, o)
 	chosen, err := p.models.Live(ctx)
 	if err != nil {
@@ -485,6 +487,7 @@ func (e *Engine) watchAge(ctx context.Context, open []*pipeline) {
 	for {
 		for _, p := range open {
 			p.lookFresh()
+			p.lookHub()
 			age, _ := p.age()
 			e.metrics.age.WithLabelValues(p.Name).Set(age.Seconds())
 			p.spare.look(time.Now())

@@ -254,7 +254,7 @@ func (p *pipeline) sendLetter(ctx context.Context, in *input, cause error) error
 	a := p.deadMessage(&answer{in: in}, cause)
 	// A process before this one may have sent it: after a restart labels are read again.
 	p.labels.letters.markStored(ctx, a, true)
-	u, err := newPublisher(p.nc)
+	u, err := newPublisher(p.nc, p.Models.Hub)
 	if err != nil {
 		return err
 	}

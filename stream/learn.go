@@ -381,6 +381,7 @@ func (r *reader) look(ctx context.Context) (last uint64, err error) {
 		r.metrics.restarted(r.Name, c)
 		r.metrics.unlearned(r.Name, lost)
 		r.turned(text)
+		r.stuck = false // the text says where learning goes on; that it reads again says less
 	case r.away:
 		r.turned(fmt.Sprintf("the input stream was gone and is back, seen at %s; learning goes on from message %d",
 			stamp(s.now), r.at.next))

@@ -49,8 +49,11 @@ func (t *tenure) term() uint64 {
 
 // leases are those of the server, bound once for all pipelines; nil where the server has none.
 func (e *Engine) leases(ctx context.Context, p *pipeline) (*lease.Bucket, error) {
-	if p.Models.Directory != "" {
+	switch {
+	case p.Models.Directory != "":
 		return nil, nil // replicas on one machine; its lock of the pointer has to do
+	case p.Models.Hub != "":
+		return nil, nil // at the hub; here nobody learns
 	}
 	bucket, err := e.openLeases(ctx, p)
 	if errors.Is(err, lease.ErrOldServer) {
@@ -187,6 +190,9 @@ const releaseWait = 2 * time.Second
 
 // standingText is a sentence on who learns, "" where this process does or nobody need.
 func (p *pipeline) standingText() string {
+	if p.hub != nil {
+		return p.hubText()
+	}
 	if p.Role == RoleTransform && p.Stage.Fixed == nil {
 		return "other replicas learn: this one has role transform"
 	}
@@ -213,6 +219,9 @@ func (p *Pipeline) checkRole() error {
 	case p.Role == RoleTransform && !stored:
 		return fmt.Errorf("pipeline %s: role transform answers with models from a store, and there is none; set model.store, or role all",
 			p.Name)
+	case p.fromHub() && p.Role != RoleTransform:
+		return fmt.Errorf("pipeline %s: the models come from the hub (domain %s), where it is learned; give this replica role transform: 'embedd run --role transform', or daemon.role",
+			p.Name, p.Models.Hub)
 	case p.Role == RoleTrain && p.Stream == "":
 		return fmt.Errorf("pipeline %s: role train reads a stream beside those who answer, and core NATS has none; set input.stream, or role all",
 			p.Name)

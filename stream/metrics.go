@@ -24,6 +24,7 @@ type metrics struct {
 	model     *prometheus.GaugeVec
 	pinned    *prometheus.GaugeVec
 	age       *prometheus.GaugeVec
+	hub       *prometheus.GaugeVec
 	outcomes  *prometheus.CounterVec
 	moved     *prometheus.GaugeVec
 	stages    *stages
@@ -70,6 +71,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		age: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_model_age_seconds",
 			Help: "Time since the live model was last found good: made, or judged on a labelled row and kept."},
 			[]string{"pipeline"}),
+		hub: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_hub_silence_seconds",
+			Help: "At a leaf node whose models come from a hub: time since that said what is live."}, []string{"pipeline"}),
 		pinned: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_model_pinned",
 			Help: "1 while the live model was chosen and nothing replaces it."}, []string{"pipeline"}),
 		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_outcomes_total",
@@ -103,7 +106,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	}
 	return m, errors.Join(share(r, &m.messages), share(r, &m.rows), share(r, &m.lost),
 		share(r, &m.letters), share(r, &m.parked), share(r, &m.halted),
-		share(r, &m.model), share(r, &m.pinned), share(r, &m.age),
+		share(r, &m.model), share(r, &m.pinned), share(r, &m.age), share(r, &m.hub),
 		share(r, &m.read), share(r, &m.readBytes), share(r, &m.restarts),
 		share(r, &m.outcomes), share(r, &m.moved), share(r, &m.stages), share(r, &m.fit), share(r, &m.transform),
 		share(r, &m.summaries), share(r, &m.labels), share(r, &m.labelMessages), share(r, &m.labelsWaiting), share(r, &m.labelBytes))

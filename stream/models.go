@@ -22,8 +22,11 @@ type Models struct {
 	None      bool  // keep none
 	Limit     int64 // most bytes of a model; default model.DefaultFileLimit
 	Replicas  int   // of the buckets where they are made; 0: see registry.Replicated
-	Keep      registry.Keep
-	Strict    bool // where the live model cannot be read, end: else the one before serves, or a first one is learned
+	// Hub is the JetStream domain that has the models of a leaf node with a domain of its own, where they are mirrored. Such
+	// a replica has RoleTransform, and answers on while the hub is away.
+	Hub    string
+	Keep   registry.Keep
+	Strict bool // where the live model cannot be read, end: else the one before serves, or a first one is learned
 }
 
 // noteWait is how long the learning side waits for the store to take a note that it can do without.
@@ -38,10 +41,20 @@ func (e *Engine) openStore(ctx context.Context, p *pipeline) (store registry.Sto
 	if p.Models.Directory != "" {
 		return registry.Directory(p.Models.Directory)
 	}
-	if e.store == nil {
-		e.store, err = registry.MakeReplicated(ctx, p.js, p.Models.Replicas)
+	if store = e.stores[p.Models.Hub]; store != nil {
+		return store, nil
 	}
-	return e.store, err
+	if p.Models.Hub == "" {
+		store, err = registry.MakeReplicated(ctx, p.js, p.Models.Replicas)
+	} else if edge, errEdge := registry.MakeEdge(ctx, p.js, p.Models.Hub, p.Models.Replicas); errEdge == nil {
+		store = edge
+	} else {
+		err = errEdge
+	}
+	if err == nil {
+		e.stores[p.Models.Hub] = store
+	}
+	return store, err
 }
 
 // take goes on from what the store has: with its live model, unless that has other features than the configuration
@@ -155,6 +168,7 @@ func (p *pipeline) adopt(c *registry.Choice) error {
 	p.metrics.live(p.Name, l)
 	p.log.Info("a model was chosen", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
 		l.Epoch, "pinned", c.Pinned)
+	p.sweepMirror()
 	return nil
 }
 

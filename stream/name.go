@@ -41,7 +41,7 @@ func (p *pipeline) nameTaken(bound, why string) error {
 // bindName says in the model store whose the name is. Where the store does not take that, the pipeline runs all the
 // same: its models would not be taken either, and that is told when there is one.
 func (p *pipeline) bindName(ctx context.Context) error {
-	if p.Stream == "" || p.models == nil || p.bound == p.Stream {
+	if p.Stream == "" || p.models == nil || p.hub != nil || p.bound == p.Stream {
 		return nil
 	}
 	var bound string

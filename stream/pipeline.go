@@ -133,7 +133,10 @@ type pipeline struct {
 	counters  *counters
 	stage     *plugin.Stage
 	models    *registry.Registry // nil: none are kept
-	instance  string             // of this process, no other has it
+	hub       *registry.Edge     // where the models come from another domain, else nil
+	opened    time.Time
+	hubAway   bool   // it was said that the hub is
+	instance  string // of this process, no other has it
 	tenure    tenure
 	turns     turns
 	leases    *lease.Bucket     // nil: there are none

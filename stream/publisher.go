@@ -18,6 +18,7 @@ import (
 // message, which together take longer than a small message's answer.
 type publisher struct {
 	nc     *nats.Conn
+	hub    string // JetStream domain whose words are of streams of its own that take the same subjects; "": none
 	inbox  string // begins the subjects of the server's words; the number of the message follows
 	sub    *nats.Subscription
 	words  chan *nats.Msg
@@ -36,9 +37,9 @@ const wordWait = 10 * time.Second
 // maxWords is how many words may wait to be taken. One that is lost is as one that does not come.
 const maxWords = 4 * ackPending
 
-func newPublisher(nc *nats.Conn) (*publisher, error) {
-	u := &publisher{nc: nc, inbox: nc.NewInbox() + ".", words: make(chan *nats.Msg, maxWords), away: map[uint64]*outgoing{},
-		newestOf: map[string]*answer{}}
+func newPublisher(nc *nats.Conn, hub string) (*publisher, error) {
+	u := &publisher{nc: nc, hub: hub, inbox: nc.NewInbox() + ".", words: make(chan *nats.Msg, maxWords),
+		away: map[uint64]*outgoing{}, newestOf: map[string]*answer{}}
 	var err error
 	if u.sub, err = nc.ChanSubscribe(u.inbox+"*", u.words); err != nil {
 		return nil, err
@@ -104,7 +105,10 @@ func (u *publisher) take(word *nats.Msg) {
 
 // note takes what the server says of a message, and returns the answer whose order is kept that has it stored now.
 func (u *publisher) note(number uint64, word *nats.Msg) *answer {
-	seq, err := readWord(word)
+	seq, domain, err := readWord(word)
+	if domain != "" && domain == u.hub {
+		return nil
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	o := u.away[number]
@@ -185,13 +189,14 @@ func (u *publisher) catchUp() {
 	}
 }
 
-// readWord is the number under which a stream has stored a message, or why it has not.
-func readWord(word *nats.Msg) (seq uint64, err error) {
+// readWord is the number under which a stream has stored a message, or why it has not, and the stream's domain where the
+// server has one.
+func readWord(word *nats.Msg) (seq uint64, domain string, err error) {
 	if len(word.Data) == 0 && word.Header.Get("Status") == "503" {
-		return 0, jetstream.ErrNoStreamResponse
+		return 0, "", jetstream.ErrNoStreamResponse
 	}
 	if seq, ok := plainWord(word.Data); ok {
-		return seq, nil
+		return seq, "", nil
 	}
 	var said struct {
 		Error *jetstream.APIError `json:"error"`
@@ -199,13 +204,13 @@ func readWord(word *nats.Msg) (seq uint64, err error) {
 	}
 	switch err := json.Unmarshal(word.Data, &said); {
 	case err != nil:
-		return 0, fmt.Errorf("%w: %w", jetstream.ErrInvalidJSAck, err)
+		return 0, "", fmt.Errorf("%w: %w", jetstream.ErrInvalidJSAck, err)
 	case said.Error != nil:
-		return 0, said.Error
+		return 0, said.Domain, said.Error
 	case said.Stream == "":
-		return 0, jetstream.ErrInvalidJSAck
+		return 0, "", jetstream.ErrInvalidJSAck
 	}
-	return said.Sequence, nil
+	return said.Sequence, said.Domain, nil
 }
 
 // plainWord reads the usual word, {"stream":"NAME", "seq":1}; false for any other.

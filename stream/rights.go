@@ -132,7 +132,10 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 		if p.Labels != "" {
 			grant(g.reads(g.streamOf(p.Labels), p.Labels)...)
 		}
-		if !p.Models.None && p.Models.Directory == "" {
+		if p.fromHub() {
+			grant(g.mirror(p.Name, p.Models.Hub)...)
+			kept++
+		} else if !p.Models.None && p.Models.Directory == "" {
 			grant(g.store(p.Name)...)
 			grant(g.lease(p.Name)...)
 			grant(stagedSubject(p.Name))
@@ -216,13 +219,25 @@ func (g *granter) summaries(pipeline string) []string {
 
 // store are the rights to keep the models of a pipeline.
 func (g *granter) store(pipeline string) []string {
-	key, put := g.pointer(pipeline)
+	_, put := g.pointer(pipeline)
 	marks, chunks := "$O."+registry.Bucket+".M.", "$O."+registry.Bucket+".C."
-	rights := []string{put, marks + "*", chunks + "*",
-		g.request("STREAM", "INFO", pointers), g.request("STREAM", "MSG", "GET", pointers),
-		g.request("STREAM", "INFO", objects), g.request("DIRECT", "GET", objects),
-		g.request("DIRECT", "GET", objects, ">"), g.request("STREAM", "PURGE", objects)}
-	for _, one := range [][2]string{{pointers, key}, {objects, marks + ">"}} { // watched
+	return append(g.follows(pipeline), put, marks+"*", chunks+"*", g.request("STREAM", "PURGE", objects))
+}
+
+// mirror are the rights to have the models of a hub, and to choose among them.
+func (g *granter) mirror(pipeline, hub string) []string {
+	there := &granter{api: "$JS." + hub + ".API."}
+	_, put := there.pointer(pipeline)
+	return append(slices.Concat(g.follows(pipeline), there.follows(pipeline)), put, g.request("STREAM", "MSG", "GET", objects),
+		g.request("STREAM", "PURGE", objects))
+}
+
+// follows are the rights to have the models that others store of a pipeline.
+func (g *granter) follows(pipeline string) []string {
+	key, _ := g.pointer(pipeline)
+	rights := []string{g.request("STREAM", "INFO", pointers), g.request("STREAM", "MSG", "GET", pointers),
+		g.request("STREAM", "INFO", objects), g.request("DIRECT", "GET", objects), g.request("DIRECT", "GET", objects, ">")}
+	for _, one := range [][2]string{{pointers, key}, {objects, "$O." + registry.Bucket + ".M.>"}} { // watched
 		rights = append(rights, g.request("CONSUMER", "CREATE", one[0], "*", one[1]),
 			g.request("CONSUMER", "DELETE", one[0], "*"), "$JS.FC."+one[0]+".>")
 	}

@@ -30,11 +30,12 @@ type Plan struct {
 	Short    string   // why it has not as many consumers as the pipelines need, with the cure; "" for nothing
 	Starved  bool     // nor as many as answer, let alone learn
 
+	ours  bool   // Setup made it
+	hub   string // the domain of which a bucket is a mirror; "" of none
+	taken bool   // the problem is that another stream takes the subject
+
 	// Transform is how the stream has to change the subjects of keys, nil for not at all
 	Transform *jetstream.SubjectTransformConfig
-
-	ours  bool // Setup made it
-	taken bool // the problem is that another stream takes the subject
 }
 
 // Duplicates is the duplicate window of streams that Setup makes.
@@ -99,6 +100,9 @@ func (s Streams) make(ctx context.Context, js jetstream.JetStream, one *Plan) er
 		return lease.Make(ctx, js, s.Replicas)
 	case one.Name == summaries.Name:
 		return summaries.Make(ctx, js, s.Replicas)
+	case one.hub != "":
+		_, err := registry.MakeEdge(ctx, js, one.hub, s.Replicas)
+		return err
 	case one.Bucket:
 		_, err := registry.MakeReplicated(ctx, js, s.Replicas)
 		return err
@@ -145,7 +149,7 @@ type planner struct {
 
 // plan goes through the inputs first: their streams have the names that were given.
 func (p *planner) plan(ctx context.Context, pipelines []Pipeline) error {
-	store, leases, shared := false, false, false
+	store, leases, shared, hub := false, false, false, ""
 	for _, one := range pipelines {
 		if one.Stream == "" {
 			continue // core NATS needs none
@@ -153,7 +157,11 @@ func (p *planner) plan(ctx context.Context, pipelines []Pipeline) error {
 		if err := p.needInput(ctx, one); err != nil {
 			return err
 		}
-		store = store || one.Stage.Fixed == nil && !one.Models.None && one.Models.Directory == ""
+		if one.fromHub() {
+			hub = one.Models.Hub
+		} else {
+			store = store || one.Stage.Fixed == nil && !one.Models.None && one.Models.Directory == ""
+		}
 		leases = leases || one.Partitions > 0
 		if err := p.needPartitions(ctx, one); err != nil {
 			return err
@@ -173,7 +181,13 @@ func (p *planner) plan(ctx context.Context, pipelines []Pipeline) error {
 			}
 		}
 	}
-	if store {
+	switch {
+	case hub != "":
+		if err := p.needMirror(ctx, hub); err != nil {
+			return err
+		}
+		p.compareWithHub(ctx, hub, pipelines)
+	case store:
 		if err := p.needStore(ctx); err != nil {
 			return err
 		}
@@ -346,6 +360,53 @@ func (p *planner) find(name string) *Plan {
 			return one
 		}
 	}
+	return nil
+}
+
+// compareWithHub warns of streams of the hub that take what is sent here: the leaf node hands it on, and it is stored twice.
+// A hub that does not answer is asked the next time.
+func (p *planner) compareWithHub(ctx context.Context, hub string, pipelines []Pipeline) {
+	if p.js == nil {
+		return
+	}
+	js, err := jetstream.NewWithDomain(p.js.Conn(), hub)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, hubAsk)
+	defer cancel()
+	for _, one := range pipelines {
+		for _, subject := range []string{one.Subject, one.Output, one.Dead} {
+			name, err := js.StreamNameBySubject(ctx, subject)
+			if err != nil {
+				continue
+			}
+			for i := range p.plans {
+				if plan := &p.plans[i]; !plan.Bucket && coveredBy(subject, plan.Subjects) && plan.Warning == "" {
+					plan.Warning = fmt.Sprintf("stream %s of domain %s takes %s too, and stores what is sent here once more; keep it from the way to the hub (deny_exports: %q in the leaf node's remote), or give it other subjects",
+						name, hub, subject, subject)
+				}
+			}
+		}
+	}
+}
+
+// hubAsk is how long a hub may take to say which subjects its streams take.
+const hubAsk = 5 * time.Second
+
+// needMirror plans for the mirror of a hub's model store.
+func (p *planner) needMirror(ctx context.Context, hub string) error {
+	one := Plan{Name: registry.Bucket, Bucket: true, hub: hub}
+	if p.js != nil {
+		missing, err := registry.Mirrors(ctx, p.js, hub)
+		if errors.Is(err, registry.ErrNoMirror) {
+			one.Problem = err.Error()
+		} else if err != nil {
+			return reach(err)
+		}
+		one.Exists = err == nil && len(missing) == 0
+	}
+	p.plans = append(p.plans, one)
 	return nil
 }
 

@@ -81,8 +81,14 @@ func (p *pipeline) foundGood(at time.Time) {
 // lookFresh asks how new the rows are that the live model was judged on. The hot path does not: the answer takes a lock
 // that learning holds.
 func (p *pipeline) lookFresh() {
-	if s := p.stage.Status(); s.Live != nil && !s.Newest.IsZero() {
+	s := p.stage.Status()
+	if s.Live != nil && !s.Newest.IsZero() {
 		p.foundGood(s.Newest)
+	}
+	if s.Live != nil && p.models != nil {
+		if good := p.models.Good(s.Live.Version); !good.IsZero() { // another judges it
+			p.foundGood(good)
+		}
 	}
 }
 

@@ -24,10 +24,12 @@ type Status struct {
 	// there does not answer here; "" where nothing did
 	Store  string
 	Role   Role
-	Held   *int   // partitions that this process holds; nil where there are none
-	Learns bool   // this process fits; of the replicas of a pipeline that share a lease one does
-	Others string // who learns where this process does not, a sentence; "" where it does
-	Term   uint64 // under which this process learns; 0: it does not, or there are no leases
+	Held   *int      // partitions that this process holds; nil where there are none
+	Learns bool      // this process fits; of the replicas of a pipeline that share a lease one does
+	Others string    // who learns where this process does not, a sentence; "" where it does
+	Hub    string    // domain that has the models, where that is not the server's own
+	Heard  time.Time // when it last said what is live; zero where it has not yet
+	Term   uint64    // under which this process learns; 0: it does not, or there are no leases
 	// Revision is that of the newest pointer of the model store that this process lives with.
 	Revision uint64
 	Stage    plugin.Status
@@ -62,6 +64,9 @@ func (p *pipeline) status() Status {
 	s := Status{Pipeline: p.Name, Store: p.store, Stage: p.stage.Status(), Labels: p.stage.LabelStatus(),
 		fixed: p.Stage.Fixed != nil, joins: p.joins()}
 	s.Role, s.Learns, s.Others, s.Term = p.Role, p.stage.Learns() && p.mayFit(), p.standingText(), p.tenure.term()
+	if p.hub != nil {
+		s.Hub, s.Heard = p.hub.Domain(), p.hub.Heard()
+	}
 	if p.models != nil {
 		s.Revision = p.models.Revision()
 		if trouble := p.models.Trouble(); trouble != "" {
@@ -124,8 +129,15 @@ type Report struct {
 	Term     uint64       `json:"term,omitempty"`       // of the lease under which it does
 	Revision uint64       `json:"revision,omitempty"`   // of the model store's pointer that it lives with
 	Store    string       `json:"store,omitempty"`      // what happened to the models of the store before the start
+	Hub      *Hub         `json:"hub,omitempty"`        // where the models come from one
 	Learning Learning     `json:"learning"`
 	Labels   *Labels      `json:"labels,omitempty"` // where labels come apart from their rows
+}
+
+// Hub is the domain whose models a leaf node mirrors.
+type Hub struct {
+	Domain string     `json:"domain"`
+	Heard  *time.Time `json:"heard"` // when it last said what is live; null where it has not yet
 }
 
 // Lag is what is not answered.
@@ -211,6 +223,12 @@ func (s Status) Report() Report {
 			Accuracy: known(g.Accuracy), Chance: known(g.Chance), Candidate: known(g.Candidate),
 			CandidateRows: g.CandidateRows, Evidence: g.Evidence, Alarms: g.Alarms, Fits: g.Fits,
 			LastFitSeconds: g.LastFit.Seconds(), LastFit: g.Note, Input: s.Learning}}
+	if s.Hub != "" {
+		r.Hub = &Hub{Domain: s.Hub}
+		if !s.Heard.IsZero() {
+			r.Hub.Heard = &s.Heard
+		}
+	}
 	if s.Counted {
 		r.Lag = &Lag{s.Lag, s.Oldest.Seconds()}
 	}

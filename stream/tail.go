@@ -179,7 +179,7 @@ type head struct {
 
 // after reads the identities of what is stored behind a place, and returns the place that it came to.
 func (s *sink) after(ctx context.Context, m point, take func(head)) (point, error) {
-	stream, err := s.look(ctx)
+	stream, err := insist(ctx, s.look)
 	if err != nil {
 		return m, fmt.Errorf("asking for the stream of %s: %w", s.subject, explain(err, s.subject))
 	}
@@ -195,10 +195,12 @@ func (s *sink) after(ctx context.Context, m point, take func(head)) (point, erro
 	if info.Config.SubjectTransform != nil {
 		filter = "" // messages are stored under other subjects than they were sent to
 	}
-	c, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
+	want := jetstream.ConsumerConfig{
+		Name:          strings.TrimPrefix(nats.NewInbox(), nats.InboxPrefix), // with a name it is one, however often it is asked for
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: m.seq + 1, FilterSubject: filter,
 		AckPolicy: jetstream.AckNonePolicy, HeadersOnly: true, MemoryStorage: true, InactiveThreshold: time.Minute,
-	})
+	}
+	c, err := insist(ctx, func(ctx context.Context) (jetstream.Consumer, error) { return stream.CreateConsumer(ctx, want) })
 	if err != nil {
 		return m, fmt.Errorf("reading the end of stream %s: %w", info.Config.Name, err)
 	}
@@ -283,7 +285,7 @@ func (t *tail) markStored(ctx context.Context, a *answer, doubt bool) {
 				met(&t.obstacle, fmt.Errorf("what was answered before cannot be looked up: %w", err))
 				t.told.warn(t.log, "the end of the output cannot be read; trying again", "error", err)
 			}
-			if !pause(ctx, attempt) {
+			if !pause(ctx, min(attempt, 5)) {
 				return
 			}
 		}

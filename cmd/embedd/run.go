@@ -131,6 +131,9 @@ func (d *daemon) dial(ctx context.Context, c *config.Config, pipelines []stream.
 		d.cleanup = append(d.cleanup, conn.Close)
 		return nil
 	}
+	if c.NATS.Hub != "" {
+		return usagef("nats.hub: the embedded server is no leaf node of a hub; name the leaf node by nats.url")
+	}
 	s, err := startServer(embeddedStore, embeddedPort)
 	if err != nil {
 		return err

@@ -21,6 +21,8 @@ var (
 	// ErrOvertaken is returned by [Registry.Save] where the live model is not the one that the new model replaces:
 	// somebody chose another meanwhile, or another process learns the same pipeline.
 	ErrOvertaken = errors.New("another model went live meanwhile")
+	// ErrNoMirror is returned where a leaf node has a model store of its own in place of a mirror of its hub's.
+	ErrNoMirror = errors.New("the model store is no mirror of domain")
 	// ErrFenced is returned where this replica does not hold the lease, or another has taken it since.
 	ErrFenced = errors.New("another replica learns the pipeline")
 )

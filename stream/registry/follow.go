@@ -160,6 +160,7 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 	}
 	r.term = p.Term
 	r.revision.Store(revision)
+	r.found.Store(&found{p.Live, p.Good})
 	if p.Live == "" || chosen == r.known {
 		r.trouble.Store(nil)
 		r.offered = choice{}

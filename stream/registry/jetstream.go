@@ -116,10 +116,11 @@ func MakeReplicated(ctx context.Context, js jetstream.JetStream, replicas int) (
 	})
 }
 
-// The server's codes where a cluster has not so many servers for the replicas; the client has no names for them.
+// The server's codes where there are not so many servers for the replicas; the client has no names for them.
 const (
 	errNoPeers     jetstream.ErrorCode = 10005
 	errNoResources jetstream.ErrorCode = 10023
+	errNoCluster   jetstream.ErrorCode = 10074 // a leaf node says the name of a cluster without being of one
 )
 
 // Replicated makes something with so many replicas. 0 is three where the server is of a cluster that has as many, else
@@ -133,7 +134,7 @@ func Replicated(js jetstream.JetStream, replicas int, make func(replicas int) er
 	}
 	err := make(3)
 	var api *jetstream.APIError
-	if errors.As(err, &api) && (api.ErrorCode == errNoPeers || api.ErrorCode == errNoResources) {
+	if errors.As(err, &api) && slices.Contains([]jetstream.ErrorCode{errNoPeers, errNoResources, errNoCluster}, api.ErrorCode) {
 		return make(1)
 	}
 	return err

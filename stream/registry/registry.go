@@ -62,12 +62,27 @@ type Registry struct {
 	revision atomic.Uint64
 	reached  atomic.Int64 // see Reached, in nanoseconds
 	trouble  atomic.Pointer[string]
+	found    atomic.Pointer[found]
 	fetched  atomic.Pointer[fetched] // before it goes live
 	origin   atomic.Pointer[fetched] // the first model of the epoch
 }
 
 // Revision is that of the newest pointer that this process lives with.
 func (r *Registry) Revision() uint64 { return r.revision.Load() }
+
+// found is when a live model was last found good, as the pointer says.
+type found struct {
+	live string
+	good time.Time
+}
+
+// Good is when a version was last found good by who learns; zero where that is not known of it.
+func (r *Registry) Good(version string) time.Time {
+	if f := r.found.Load(); f != nil && f.live == version {
+		return f.good
+	}
+	return time.Time{}
+}
 
 // lives notes what this process lives with.
 func (r *Registry) lives(with choice) {

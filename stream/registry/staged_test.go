@@ -257,3 +257,29 @@ func TestPinHolds(t *testing.T) {
 		}
 	})
 }
+
+// TestFollowerKnowsGood: who follows hears that the live model was found good again, which is no other choice.
+func TestFollowerKnowsGood(t *testing.T) {
+	eachStore(t, func(t *testing.T, s Store) {
+		at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		r, follower := Of(s, "digits", Options{Clock: func() time.Time { return at }}), Of(s, "digits", Options{})
+		a := save(t, r, 1, "")
+		look := func() time.Time {
+			if _, err := follower.CatchUp(t.Context(), func(*Choice) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+			return follower.Good(a)
+		}
+		made := look()
+		at = made.Add(time.Hour)
+		if err := r.Checkpoint(t.Context(), []byte("state")); err != nil {
+			t.Fatal(err)
+		}
+		if good := look(); !good.Equal(at) {
+			t.Errorf("the model was found good at %v, and the follower knows of %v", at, good)
+		}
+		if good := follower.Good("digits-9-01234567"); !good.IsZero() {
+			t.Errorf("another version is good as of %v", good)
+		}
+	})
+}

@@ -34,6 +34,7 @@ type NATS struct {
 	Login       Login
 	InboxPrefix string // of the subjects of answers; "" is the client's own
 	Domain      string // of JetStream
+	Hub         string // JetStream domain whose models are mirrored; "": none
 	TLS         TLS
 	Wait        time.Duration // for the first connection
 	AckWait     time.Duration // of the durable consumers

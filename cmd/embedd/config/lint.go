@@ -41,6 +41,9 @@ func (d *document) lintNATS(n NATS) {
 	if n.URL != "" && n.Context != "" {
 		d.problem("nats.context", "url and context exclude one another: the context has a URL of its own; delete one")
 	}
+	if n.Hub != "" && n.Hub == n.Domain {
+		d.problem("nats.hub", "the hub is in the domain of this server; name another, or leave it out: models are not mirrored within a domain")
+	}
 	d.lintLogin(n)
 	if s := n.Streams; s.MaxAge > 0 && s.Duplicates > s.MaxAge {
 		d.problem("nats.streams.duplicates", "it is more than max_age (%v): the server knows no message again that is gone; lower it", s.MaxAge)

@@ -96,6 +96,8 @@ var spec = []field{
 		doc:   "Begin of the subjects on which answers come, instead of _INBOX: with one of its own a user can be kept from the answers to others."},
 	{path: "nats.domain", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Domain }, check: checkStream,
 		doc: "JetStream domain."},
+	{path: "nats.hub", to: func(c *Config, _ *Pipeline) any { return &c.NATS.Hub }, check: checkStream,
+		doc: "JetStream domain of the hub, where this server is a leaf node with a domain of its own: models are learned there and mirrored here, and answers go on while the hub is away. For daemons of role transform."},
 	{path: "nats.tls.ca", to: func(c *Config, _ *Pipeline) any { return &c.NATS.TLS.CA }, content: holdsCertificates,
 		doc: "Certificate authorities to trust instead of the system's."},
 	{path: "nats.tls.cert", to: func(c *Config, _ *Pipeline) any { return &c.NATS.TLS.Cert },

@@ -1,0 +1,68 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/embedd/embedd/stream/registry"
+)
+
+// At a leaf node the models come from its hub. A replica there goes on with the model that it has while the hub is away,
+// and says for how long: what a model that grows old may do is training.max_age.
+
+// fromHub tells whether the models come from a hub.
+func (p *Pipeline) fromHub() bool {
+	return p.Models.Hub != "" && p.Stage.Fixed == nil && !p.Models.None && p.Models.Directory == "" && p.Stream != ""
+}
+
+// hubSilent is for how long a hub that says nothing is not yet said to be away: it is asked four times in it.
+const hubSilent = registry.Within
+
+// hubText says who learns, and since when nobody is known to.
+func (p *pipeline) hubText() string {
+	at := p.hub.Heard()
+	switch {
+	case at.IsZero():
+		return fmt.Sprintf("the hub (domain %s) learns, and has not answered yet", p.hub.Domain())
+	case time.Since(at) > hubSilent:
+		return fmt.Sprintf("the hub (domain %s) learns, and is away since %s: the model of then answers on", p.hub.Domain(),
+			stamp(at))
+	}
+	return fmt.Sprintf("the hub (domain %s) learns", p.hub.Domain())
+}
+
+// sweepWait is how long the mirror may take to remove what the hub has removed.
+const sweepWait = 5 * time.Second
+
+// sweepMirror takes out of the mirror what the hub has not any more, each time that another model has come.
+func (p *pipeline) sweepMirror() {
+	if p.hub == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), sweepWait)
+	defer cancel()
+	if err := p.hub.Sweep(ctx, p.Name); err != nil {
+		p.log.Debug("models that the hub has removed stay in the mirror until the next comes", "error", err)
+	}
+}
+
+// lookHub notes for how long the hub has said nothing, and says once that it is away, and that it is back.
+func (p *pipeline) lookHub() {
+	if p.hub == nil {
+		return
+	}
+	silence := time.Since(p.opened)
+	if at := p.hub.Heard(); !at.IsZero() {
+		silence = time.Since(at)
+	}
+	p.metrics.hub.WithLabelValues(p.Name).Set(silence.Seconds())
+	switch away := silence > hubSilent; {
+	case away && !p.hubAway:
+		p.log.Warn("the hub does not answer; the model that is here answers on", "domain", p.hub.Domain())
+		p.hubAway = true
+	case !away && p.hubAway:
+		p.log.Info("the hub answers", "domain", p.hub.Domain())
+		p.hubAway = false
+	}
+}

@@ -1,0 +1,363 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	carried "github.com/embedd/embedd/internal/link"
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/registry"
+)
+
+// leafNode is a site whose server is a leaf node of a hub, each in a JetStream domain of its own, and the way between
+// them.
+type leafNode struct {
+	*site
+	hub *site
+	way *carried.Link
+	cut atomic.Bool
+}
+
+// newLeafNode gives the daemon's user these rights at the leaf node; nil: all.
+func newLeafNode(t *testing.T, granted *server.Permissions) *leafNode {
+	t.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := free.Addr().(*net.TCPAddr).Port
+	free.Close()
+	l := &leafNode{}
+	site := func(domain string, leaf server.LeafNodeOpts) *site {
+		who := users(nil)
+		if domain == "edge" {
+			who = users(granted)
+		}
+		s := &site{T: t, options: server.Options{ServerName: domain, Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true,
+			JetStream: true, JetStreamDomain: domain, StoreDir: t.TempDir(), LeafNode: leaf,
+			NoAuthUser: "test", Users: who}}
+		s.start()
+		t.Cleanup(s.stop)
+		s.js = s.dial()
+		return s
+	}
+	l.hub = site("hub", server.LeafNodeOpts{Host: "127.0.0.1", Port: port, NoAdvertise: true})
+	pass := func([]byte) error {
+		if l.cut.Load() {
+			return errors.New("the way is cut")
+		}
+		return nil
+	}
+	if l.way, err = carried.New(fmt.Sprint("127.0.0.1:", port), pass, pass); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.way.Close)
+	l.site = site("edge", server.LeafNodeOpts{ReconnectInterval: 100 * time.Millisecond,
+		Remotes: []*server.RemoteLeafOpts{{URLs: []*url.URL{{Scheme: "nats", Host: l.way.Address()}}}}})
+	l.make(jetstream.StreamConfig{Name: "in"})
+	l.make(jetstream.StreamConfig{Name: "out"})
+	l.hub.make(jetstream.StreamConfig{Name: "out"}) // what the edge answers comes here too
+	_, err = l.hub.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "in",
+		Sources: []*jetstream.StreamSource{{Name: "in", External: &jetstream.ExternalStream{APIPrefix: "$JS.edge.API"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func (l *leafNode) part() { l.cut.Store(true); l.way.Cut() }
+func (l *leafNode) join() { l.cut.Store(false) }
+
+// edge is a pipeline whose models come from the hub, and may be stale.
+func edge() Pipeline {
+	p := apprentice()
+	p.Role, p.Models.Hub = RoleTransform, "hub"
+	return p
+}
+
+// TestEdge: a replica at a leaf node answers with the models of its hub, which learns from its rows. Cut off it answers on
+// and says since when; a replica that starts meanwhile answers too. What is live at the hub is taken once that is back,
+// long before the mirror goes on, and a version that is pinned at the edge is pinned at the hub.
+func TestEdge(t *testing.T) {
+	t.Parallel()
+	l := newLeafNode(t, nil)
+	p := apprentice()
+	p.Role = RoleTrain
+	trainer := l.hub.replica(p)
+	first := l.replica(edge())
+	l.send(300)
+	l.until("the edge answers", func() bool { return first.live() != "" })
+	l.acknowledged("p")
+	l.once(300)
+	if text := first.Status()[0].Others; text != "the hub (domain hub) learns" {
+		t.Errorf("the edge says of who learns: %q", text)
+	}
+	mirrored := func() bool { // all that the edge needs to start without its hub
+		store, err := registry.JetStream(t.Context(), l.js)
+		if err != nil {
+			return false
+		}
+		m, err := registry.Read(t.Context(), store, first.live())
+		return err == nil && m != nil
+	}
+	l.until("the mirror has the model", mirrored)
+
+	l.part()
+	before := first.live()
+	heard := first.Status()[0].Heard
+	l.send(100)
+	l.acknowledged("p")
+	hub := l.atHub()
+	l.another(hub)
+	second := l.replica(edge())
+	l.until("one that starts cut off answers with what the mirror has", func() bool { return second.live() == before })
+	l.send(50)
+	l.acknowledged("p")
+	l.once(450)
+	for _, r := range []*replica{first, second} {
+		s := r.Status()[0]
+		if !s.Ready || s.Heard.After(heard.Add(time.Minute)) || r.live() != before {
+			t.Errorf("cut off, ready is %t with %s, the hub heard at %v: %s", s.Ready, r.live(), s.Heard, s.Reason)
+		}
+	}
+	l.until("the edge says that the hub is away", func() bool {
+		return strings.Contains(second.Status()[0].Others, "has not answered yet")
+	})
+
+	l.join()
+	l.until("the newest model is taken", func() bool {
+		at, err := hub.Pointer(t.Context())
+		return err == nil && at.Live != before && first.live() == at.Live && second.live() == at.Live
+	})
+	if _, err := first.models().Pin(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	l.until("the pin is at the hub, and holds at all", func() bool {
+		at, err := hub.Pointer(t.Context())
+		return err == nil && at.Pin == before && first.live() == before && second.live() == before &&
+			trainer.live() == before
+	})
+	l.send(50)
+	l.acknowledged("p")
+	l.once(500)
+}
+
+// TestHubsWord: a stream of the hub takes the outputs of a leaf node too, and says so. That is no word of the leaf node's
+// own stream.
+func TestHubsWord(t *testing.T) {
+	t.Parallel()
+	l := newLeafNode(t, nil)
+	u, err := newPublisher(l.js.Conn(), "hub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer u.close()
+	word := func(domain string) (msg *nats.Msg) {
+		t.Helper()
+		l.until("a word of "+domain+" is the first", func() bool { // either may be
+			var err error
+			if msg, err = l.js.Conn().RequestWithContext(t.Context(), "out.x", nil); err != nil {
+				t.Fatal(err)
+			}
+			_, of, err := readWord(msg)
+			return err == nil && of == domain
+		})
+		msg.Subject = u.inbox + "1"
+		return msg
+	}
+	tail := newTail(l.js, slog.New(slog.DiscardHandler), ackPending)
+	if _, err := tail.add(t.Context(), "out.x"); err != nil {
+		t.Fatal(err)
+	}
+	o := &outgoing{sink: tail.of("out.x"), number: 1}
+	u.away[1] = o
+	own := word("edge")
+	if err := l.js.DeleteStream(t.Context(), "out"); err != nil {
+		t.Fatal(err)
+	}
+	hubs := word("hub")
+	if u.take(hubs); o.stored {
+		t.Errorf("the hub's word %s is taken for one of the leaf node", hubs.Data)
+	}
+	if u.take(own); !o.stored {
+		t.Errorf("the leaf node's word %s is not taken", own.Data)
+	}
+}
+
+// TestHubsRights: the hub too answers a leaf node's question for the rights of a user, with those of the way between them,
+// which allow nothing of JetStream.
+func TestHubsRights(t *testing.T) {
+	t.Parallel()
+	l := newLeafNode(t, nil)
+	a := watchAccess(l.js.Conn())
+	defer a.end()
+	answers, err := l.js.Conn().SubscribeSync(nats.NewInbox())
+	if err != nil {
+		t.Fatal(err)
+	}
+	asks := right{actPublish, "$JS.API.INFO"}
+	own, hubs := 0, 0
+	l.until("both answer", func() bool {
+		if err := l.js.Conn().PublishRequest(userInfo, answers.Subject, nil); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			msg, err := answers.NextMsg(100 * time.Millisecond)
+			if err != nil {
+				return own > 0 && hubs > 0
+			}
+			if p, ok := a.own(msg); !ok {
+				hubs++
+			} else if own++; !p.allow(asks) {
+				t.Errorf("the leaf node's answer is %s", msg.Data)
+			}
+		}
+	})
+	for range 100 {
+		if p, err := a.rights(t.Context()); err != nil || !p.allow(asks) {
+			t.Fatalf("the rights are said to be %+v (%v)", p, err)
+		}
+	}
+}
+
+// TestEdgeRights: the least rights that setup prints for a replica at an edge are enough for it.
+func TestEdgeRights(t *testing.T) {
+	t.Parallel()
+	var rights Rights
+	for _, r := range RightsOf([]Pipeline{edge()}, []Plan{{Name: "in", Subjects: []string{"in.>"}},
+		{Name: "out", Subjects: []string{"out.>"}}}, Account{}) {
+		if r.Verb == "run" {
+			rights = r
+		}
+	}
+	l := newLeafNode(t, &server.Permissions{Publish: &server.SubjectPermission{Allow: rights.Publish},
+		Subscribe: &server.SubjectPermission{Allow: rights.Subscribe},
+		Response:  &server.ResponsePermission{MaxMsgs: rights.Answers, Expires: rights.AnswerWait}})
+	if _, err := Setup(t.Context(), l.js, []Pipeline{edge()}, true); err != nil {
+		t.Fatal(err)
+	}
+	p := apprentice()
+	p.Role = RoleTrain
+	l.hub.replica(p)
+	var refused atomic.Pointer[error]
+	nc, err := nats.Connect(l.server.ClientURL(), nats.UserInfo("embedd", "secret"), nats.MaxReconnects(-1),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused.Store(&err) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := New(Options{Conn: nc, Pipelines: []Pipeline{edge()}, Wait: 2 * time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := l.run(e)
+	l.send(300)
+	l.until("the edge answers", func() bool { return first.live() != "" })
+	l.acknowledged("p")
+	l.once(300)
+	before := first.live()
+	l.another(l.atHub())
+	l.until("the newest is taken", func() bool { return first.live() != before })
+	if _, err := first.models().Pin(t.Context(), before); err != nil {
+		t.Error(err)
+	}
+	l.until("what was pinned is taken", func() bool { return first.live() == before })
+	if err := refused.Load(); err != nil {
+		t.Errorf("the server says: %v", *err)
+	}
+}
+
+// TestEdgeSetup: setup shows and makes the mirror, a model store in its place is told of, and so is a stream of the hub
+// that takes what the edge sends.
+func TestEdgeSetup(t *testing.T) {
+	t.Parallel()
+	l := newLeafNode(t, nil)
+	p := edge()
+	plan := func(apply bool) Plan {
+		t.Helper()
+		plans, err := Setup(t.Context(), l.js, []Pipeline{p}, apply)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(plans) != 3 || plans[2].Name != registry.Bucket {
+			t.Fatalf("the plans are %+v", plans)
+		}
+		if text := plans[1].Warning; !strings.Contains(text, "stream out of domain hub takes out.x too") {
+			t.Errorf("of the hub's stream for out.x the plan says %q", text)
+		}
+		return plans[2]
+	}
+	if one := plan(false); one.Exists || one.Problem != "" {
+		t.Errorf("without the mirror the plan is %+v", one)
+	}
+	for range 2 {
+		if one := plan(true); !one.Exists {
+			t.Errorf("with the mirror the plan is %+v", one)
+		}
+	}
+	if err := l.js.DeleteStream(t.Context(), "KV_"+registry.Bucket); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: registry.Bucket}); err != nil {
+		t.Fatal(err)
+	}
+	const want = "the model store is no mirror of domain hub: stream KV_EMBEDD_MODELS is there and holds other models"
+	if one := plan(true); one.Exists || !strings.Contains(one.Problem, want) {
+		t.Errorf("with a store in its place the plan is %+v", one)
+	}
+	e, err := New(Options{Conn: l.js.Conn(), Pipelines: []Pipeline{p}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("with a store in its place a replica says: %v", err)
+	}
+	p.Role = RoleAll
+	if _, err := New(Options{Conn: l.js.Conn(), Pipelines: []Pipeline{p}}); err == nil || !strings.Contains(err.Error(), "give this replica role transform") {
+		t.Errorf("a replica that would learn at an edge: %v", err)
+	}
+}
+
+// atHub is the hub's model store.
+func (l *leafNode) atHub() *registry.Registry {
+	l.Helper()
+	store, err := registry.JetStream(l.Context(), l.hub.js)
+	if err != nil {
+		l.Fatal(err)
+	}
+	return registry.Of(store, "p", registry.Options{})
+}
+
+// models is what the replica knows of its models.
+func (r *replica) models() *registry.Registry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.running[0].models
+}
+
+// another stores one more version at the hub, of the same epoch.
+func (l *leafNode) another(hub *registry.Registry) {
+	l.Helper()
+	l.until("another version is stored at the hub", func() bool {
+		p, err := hub.Pointer(l.Context())
+		if err != nil {
+			l.Fatal(err)
+		}
+		m, err := hub.Model(l.Context(), p.Live)
+		if err != nil {
+			l.Fatal(err)
+		}
+		_, err = hub.Save(l.Context(), &plugin.Release{Model: m, Epoch: p.Find(p.Live).Epoch, Parent: p.Live})
+		return err == nil
+	})
+}

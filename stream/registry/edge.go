@@ -1,0 +1,320 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Edge is the store of a leaf node: the models are those of its hub, which is another JetStream domain. Mirrors of the
+// hub's buckets keep them where the hub is away. While it answers it is asked itself: a mirror that lost its hub for a
+// minute asks again up to a minute after it is back. Nothing is stored at an edge; a choice of a version, as a pin, is
+// written at the hub.
+type Edge struct {
+	domain string
+	near   *jetStream          // the mirrors
+	js     jetstream.JetStream // of the hub
+	heard  atomic.Int64        // see Heard, in nanoseconds
+
+	mu  sync.Mutex
+	hub *jetStream       // nil until it has answered once
+	had map[string]entry // what the hub said last, by pipeline: a mirror may be behind that
+}
+
+// entry is a pointer as it was read.
+type entry struct {
+	value    []byte
+	revision uint64
+}
+
+// hubWait is how long the hub may take to answer: at once it is not there where the leaf node knows that it is cut off.
+const hubWait = 2 * time.Second
+
+// apiOf is the way to the JetStream of a domain.
+func apiOf(domain string) string { return "$JS." + domain + ".API" }
+
+// Mirrors tells which of the mirrors of a hub's buckets are missing. A stream of their name that is none is an error.
+func Mirrors(ctx context.Context, js jetstream.JetStream, domain string) (missing []string, err error) {
+	for _, name := range Streams() {
+		s, err := js.Stream(ctx, name)
+		if absent(err) {
+			missing = append(missing, name)
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("opening the mirror of the model store (stream %s): %w", name, err)
+		}
+		m := s.CachedInfo().Config.Mirror
+		if m == nil || m.External == nil || m.External.APIPrefix != apiOf(domain) {
+			return nil, fmt.Errorf("%w %s: stream %s is there and holds other models; where nobody needs those, 'nats stream rm %s', and it is made as a mirror",
+				ErrNoMirror, domain, name, name)
+		}
+	}
+	return missing, nil
+}
+
+// MakeEdge is the store of a leaf node whose hub has the models; the mirrors are made where they are missing, with so many
+// replicas (see Replicated). The hub need not answer.
+func MakeEdge(ctx context.Context, js jetstream.JetStream, domain string, replicas int) (*Edge, error) {
+	if err := makeMirrors(ctx, js, domain, replicas); err != nil {
+		return nil, err
+	}
+	objects, err := js.ObjectStore(ctx, Bucket)
+	if err != nil {
+		return nil, fmt.Errorf("opening the mirror of the model store (object store %s): %w", Bucket, err)
+	}
+	pointers, err := js.KeyValue(ctx, Bucket)
+	if err != nil {
+		return nil, fmt.Errorf("opening the mirror of the model store (key-value bucket %s): %w", Bucket, err)
+	}
+	near, err := jetStreamOf(ctx, js, objects, pointers, func(ctx context.Context) error {
+		return makeMirrors(ctx, js, domain, replicas)
+	})
+	if err != nil {
+		return nil, err
+	}
+	hub, err := jetstream.NewWithAPIPrefix(js.Conn(), apiOf(domain))
+	if err != nil {
+		return nil, err
+	}
+	return &Edge{domain: domain, near: near.(*jetStream), js: hub, had: map[string]entry{}}, nil
+}
+
+func makeMirrors(ctx context.Context, js jetstream.JetStream, domain string, replicas int) error {
+	missing, err := Mirrors(ctx, js, domain)
+	if err != nil {
+		return err
+	}
+	for _, name := range missing {
+		c := jetstream.StreamConfig{Name: name, Description: "embedd models of domain " + domain,
+			Storage: jetstream.FileStorage, AllowRollup: true,
+			Mirror: &jetstream.StreamSource{Name: name, External: &jetstream.ExternalStream{APIPrefix: apiOf(domain)}}}
+		if name == pointerStream {
+			c.MaxMsgsPerSubject = history // without which a client takes it for no bucket
+		}
+		err := Replicated(js, replicas, func(n int) error {
+			c.Replicas = n
+			_, err := js.CreateStream(ctx, c)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("making the mirror of the model store (stream %s of domain %s): %w", name, domain, err)
+		}
+	}
+	return nil
+}
+
+// Domain is that of the hub.
+func (e *Edge) Domain() string { return e.domain }
+
+// Heard is when the hub was last asked for what is live and answered; zero where it has not yet.
+func (e *Edge) Heard() time.Time {
+	if at := e.heard.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
+}
+
+func (e *Edge) hear(at time.Time) {
+	for before := e.heard.Load(); at.UnixNano() > before && !e.heard.CompareAndSwap(before, at.UnixNano()); {
+		before = e.heard.Load()
+	}
+}
+
+// atHub does something at the hub where that answers in time.
+func (e *Edge) atHub(ctx context.Context, do func(context.Context, *jetStream) error) error {
+	ctx, cancel := context.WithTimeout(ctx, hubWait)
+	defer cancel()
+	e.mu.Lock()
+	hub := e.hub
+	e.mu.Unlock()
+	if hub == nil {
+		s, err := JetStream(ctx, e.js)
+		if err != nil {
+			return e.away(err)
+		}
+		hub = s.(*jetStream)
+		e.mu.Lock()
+		e.hub = hub
+		e.mu.Unlock()
+	}
+	return e.away(do(ctx, hub))
+}
+
+func (e *Edge) away(err error) error {
+	if err == nil || errors.Is(err, errMoved) || errors.Is(err, errAbsent) {
+		return err
+	}
+	return fmt.Errorf("asking the hub (domain %s): %w", e.domain, err)
+}
+
+func (e *Edge) load(ctx context.Context, pipeline string) (value []byte, revision uint64, err error) {
+	begin := time.Now()
+	err = e.atHub(ctx, func(ctx context.Context, hub *jetStream) (err error) {
+		value, revision, err = hub.load(ctx, pipeline)
+		return err
+	})
+	if err == nil {
+		e.hear(begin)
+		e.mu.Lock()
+		e.had[pipeline] = entry{value, revision}
+		e.mu.Unlock()
+		return value, revision, nil
+	}
+	value, revision, err = e.near.load(ctx, pipeline)
+	e.mu.Lock()
+	had := e.had[pipeline]
+	e.mu.Unlock()
+	if had.revision > 0 && (err != nil || had.revision > revision) {
+		return had.value, had.revision, nil
+	}
+	return value, revision, err
+}
+
+func (e *Edge) last(ctx context.Context, pipeline string) (number uint64, at time.Time, err error) {
+	err = e.atHub(ctx, func(ctx context.Context, hub *jetStream) (err error) {
+		number, at, err = hub.last(ctx, pipeline)
+		return err
+	})
+	if err == nil {
+		e.hear(at)
+		return number, at, nil
+	}
+	number, _, err = e.near.last(ctx, pipeline)
+	return number, e.Heard(), err
+}
+
+func (e *Edge) made(ctx context.Context) (at time.Time, err error) {
+	err = e.atHub(ctx, func(ctx context.Context, hub *jetStream) (err error) {
+		at, err = hub.made(ctx)
+		return err
+	})
+	if err != nil {
+		return e.near.made(ctx)
+	}
+	return at, nil
+}
+
+// get opens what the mirror has, and goes on at the hub with what it lacks.
+func (e *Edge) get(ctx context.Context, pipeline, version string) (io.ReadCloser, error) {
+	r, err := e.near.get(ctx, pipeline, version)
+	if err != nil {
+		return e.getAtHub(ctx, pipeline, version, err)
+	}
+	return &nearFirst{ReadCloser: r, rest: func(err error) (io.ReadCloser, error) {
+		return e.getAtHub(ctx, pipeline, version, err)
+	}}, nil
+}
+
+func (e *Edge) getAtHub(ctx context.Context, pipeline, version string, near error) (r io.ReadCloser, err error) {
+	errHub := e.atHub(ctx, func(_ context.Context, hub *jetStream) (err error) {
+		r, err = hub.get(ctx, pipeline, version) // which takes longer than a question
+		return err
+	})
+	if errHub != nil {
+		return nil, near
+	}
+	return r, nil
+}
+
+// nearFirst reads from the mirror and, where that fails, the rest from the hub.
+type nearFirst struct {
+	io.ReadCloser
+	rest func(error) (io.ReadCloser, error)
+	read int64
+}
+
+func (f *nearFirst) Read(p []byte) (int, error) {
+	n, err := f.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) && f.rest != nil {
+		hub, errHub := f.rest(err)
+		f.rest = nil
+		if errHub != nil {
+			return n, err
+		}
+		if _, err := io.CopyN(io.Discard, hub, f.read+int64(n)); err != nil {
+			return n, err
+		}
+		f.ReadCloser, err = hub, nil
+	}
+	f.read += int64(n)
+	return n, err
+}
+
+func (e *Edge) put(ctx context.Context, pipeline, version string, data []byte) error {
+	return fmt.Errorf("version %s: models are stored at the hub (domain %s) alone", version, e.domain)
+}
+
+func (e *Edge) swap(ctx context.Context, pipeline string, value []byte, revision uint64) (next uint64, err error) {
+	err = e.atHub(ctx, func(ctx context.Context, hub *jetStream) (err error) {
+		next, err = hub.swap(ctx, pipeline, value, revision)
+		return err
+	})
+	return next, err
+}
+
+// What a client publishes to delete an object would come to the hub.
+func (e *Edge) remove(context.Context, string, string) error      { return nil }
+func (e *Edge) tidy(context.Context, string, time.Duration) error { return nil }
+
+// versions are those of the hub, none while it is away: the mirror of the models may be ahead of that of the pointers.
+func (e *Edge) versions(ctx context.Context, pipeline string) (there []stored, err error) {
+	err = e.atHub(ctx, func(ctx context.Context, hub *jetStream) (err error) {
+		there, err = hub.versions(ctx, pipeline)
+		return err
+	})
+	if err != nil {
+		return nil, nil
+	}
+	return there, nil
+}
+
+// Sweep takes out of the mirror what the hub has removed since, which a mirror keeps. Of a pipeline without a model at the
+// hub all stay.
+func (e *Edge) Sweep(ctx context.Context, pipeline string) error {
+	mirrored, err := e.near.versions(ctx, pipeline)
+	if err != nil {
+		return err
+	}
+	there, err := e.versions(ctx, pipeline)
+	if err != nil || len(there) == 0 {
+		return err
+	}
+	for _, one := range mirrored {
+		if slices.ContainsFunc(there, func(s stored) bool { return s.name == one.name }) {
+			continue
+		}
+		info, err := e.near.objects.GetInfo(ctx, one.name)
+		if err == nil {
+			err = e.near.purge(ctx, chunkPrefix+info.NUID)
+		}
+		if err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
+			return err
+		}
+		if err := e.near.purge(ctx, markOf(one.name)); err != nil {
+			return err
+		}
+	}
+	return e.near.tidy(ctx, pipeline, unfinished)
+}
+
+func (e *Edge) earlier(ctx context.Context, pipeline string) ([][]byte, error) {
+	return e.near.earlier(ctx, pipeline)
+}
+
+func (e *Edge) watch(pipeline string) (func(context.Context, uint64) error, func()) {
+	return e.near.watch(pipeline)
+}
+
+func (e *Edge) most() int { return e.near.most() }
+
+func (e *Edge) pipelines(ctx context.Context) ([]string, error) { return e.near.pipelines(ctx) }
+
+func (e *Edge) String() string { return e.near.String() + ", a mirror of domain " + e.domain }
