@@ -45,7 +45,7 @@ func (p *pipeline) attendPartitions(ctx, work context.Context, h *held, out chan
 		p.giveBack(here)
 	})
 	p.seats.Members(ctx, group, p.leaseLife(), mine, func(members []string) {
-		for q, who := range sharesOf(wanted, members) {
+		for q, who := range shares(slices.Collect(maps.Keys(wanted)), members) {
 			select {
 			case <-wanted[q]: // what nobody has heard of yet
 			default:
@@ -53,19 +53,6 @@ func (p *pipeline) attendPartitions(ctx, work context.Context, h *held, out chan
 			wanted[q] <- who == mine.Holder
 		}
 	})
-}
-
-// sharesOf says who is to hold what: of each number of partitions every member has its share.
-func sharesOf[T any](parts map[partition]T, members []string) map[partition]string {
-	of := map[int][]partition{}
-	for q := range parts {
-		of[q.of] = append(of[q.of], q)
-	}
-	out := map[partition]string{}
-	for _, list := range of {
-		maps.Copy(out, shares(list, members))
-	}
-	return out
 }
 
 // seatName is what this process is called among the replicas: a token of a key.
@@ -117,8 +104,18 @@ func (p *pipeline) keepPartition(ctx, work context.Context, q partition, h *held
 		p.log.Debug("the lease of a partition cannot be asked for; trying again", "partition", q, "error", err)
 	}
 	l.Keep(ctx, func(ctx context.Context, term uint64) {
-		if term != 0 {
-			p.holdPartition(ctx, work, q, l, term, h, out)
+		// A lease that was renewed late is held again, under the same term, and nobody is told.
+		tick := time.NewTicker(p.leaseLife() / 20)
+		defer tick.Stop()
+		for now := term; term != 0 && (now == term || now == 0); now = l.Term() {
+			if now == term {
+				p.holdPartition(ctx, work, q, l, term, h, out)
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
 		}
 	})
 	p.giveBack(l)

@@ -1,8 +1,12 @@
 package stream
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -18,6 +22,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
+	carrier "github.com/embedd/embedd/internal/link"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
@@ -82,6 +87,7 @@ type fleet struct {
 	*site
 	partitions int
 	running    []*exec.Cmd
+	through    string   // what carries the connections of those that join; "" for nothing
 	keys       []string // of the messages, by their numbers
 	random     *rand.Rand
 }
@@ -111,7 +117,7 @@ func (s *site) transform(how *jetstream.SubjectTransformConfig) {
 func (f *fleet) join() {
 	f.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", replicaVariable, f.url(), f.partitions))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", replicaVariable, cmp.Or(f.through, f.url()), f.partitions))
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		f.Fatal(err)
@@ -248,5 +254,207 @@ func TestOrderByKey(t *testing.T) {
 	t.Logf("%d messages: %+v", len(f.keys)-1, o)
 	if o.lost+o.twice+o.late+o.marked > 0 {
 		t.Errorf("of %d messages: %+v", len(f.keys)-1, o)
+	}
+}
+
+// TestMessageThatKillsInOrder has a message of which every replica dies that answers it: after some deaths it is a dead
+// letter, and everything else is answered once and in order.
+func TestMessageThatKillsInOrder(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 2)
+	f.publish(20, 4)
+	f.keys = append(f.keys, "k1")
+	msg := nats.NewMsg("in.k1")
+	msg.Data = numbered(21, 0)
+	msg.Header.Set("X-Deadly", "yes")
+	if _, err := f.js.PublishMsg(t.Context(), msg); err != nil {
+		t.Fatal(err)
+	}
+	f.publish(20, 4)
+	died := make(chan struct{}, 1)
+	l, err := carrier.New(strings.TrimPrefix(f.url(), "nats://"), func(piece []byte) error {
+		if !bytes.Contains(piece, []byte("HPUB out.x")) || !bytes.Contains(piece, []byte("X-Deadly")) {
+			return nil
+		}
+		_ = f.running[0].Process.Kill()
+		wake(died)
+		return errors.New("killed")
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	f.through = "nats://" + l.Address()
+	deaths := 0
+	f.join()
+	f.until("every input is answered", func() bool {
+		select {
+		case <-died:
+			deaths++
+			_ = f.running[0].Wait()
+			f.running = nil
+			f.join()
+		default:
+		}
+		return f.state("out").Msgs == 41
+	})
+	letters := 0
+	f.each("out", func(msg jetstream.Msg) {
+		if msg.Headers().Get(wire.HeaderCode) == string(wire.ProcessDied) && msg.Headers().Get(wire.HeaderSource) == "in:21" {
+			letters++
+		}
+	})
+	t.Logf("%d deaths", deaths)
+	if o := f.order(); letters != 1 || o.lost+o.twice+o.late+o.marked > 0 || deaths > 12 {
+		t.Errorf("%d deaths, %d dead letters; %+v", deaths, letters, o)
+	}
+}
+
+// TestOrderWhereOutputsAreRefused: the stream of the outputs refuses some and takes later ones; those of a key still come
+// in order. Sent one after the other without a look at what became of the one before, they do not.
+func TestOrderWhereOutputsAreRefused(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 2)
+	limit := func(n int64) {
+		if _, err := f.js.UpdateStream(t.Context(), jetstream.StreamConfig{Name: "out", Subjects: []string{"out.>"}, MaxMsgs: n,
+			Discard: jetstream.DiscardNew}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(1)
+	p := keyed()
+	p.Partitions, p.Stage.Fixed = 2, fixed(t)
+	f.publish(400, 3)
+	f.replica(p)
+	for n := int64(1); n < 400; n += 7 {
+		limit(n)
+		f.until("the stream is full", func() bool { return f.state("out").Msgs == uint64(n) })
+	}
+	limit(-1)
+	f.answered()
+	if o := f.order(); o != (order{}) {
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestPartitionsAreShared: who joins gets its share, who leaves gives it back; nothing is delivered twice for it.
+func TestPartitionsAreShared(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 8)
+	p := keyed()
+	p.Stage.Fixed = fixed(t)
+	held := func(replicas ...*replica) func() bool {
+		return func() bool {
+			sum := 0
+			for _, r := range replicas {
+				all := r.Status()
+				if len(all) == 0 {
+					return false
+				}
+				n := *all[0].Held
+				if sum += n; n < 8/len(replicas) || n > 8/len(replicas)+1 {
+					return false
+				}
+			}
+			return sum == 9 // with what the stream has without a partition
+		}
+	}
+	first := f.replica(p)
+	f.until("the first holds all", held(first))
+	f.publish(50, 20)
+	second := f.replica(p)
+	f.publish(50, 20)
+	f.until("each holds its share", held(first, second))
+	f.publish(50, 20)
+	first.end()
+	f.publish(50, 20)
+	f.until("the second holds all", held(second))
+	f.answered()
+	if o := f.order(); o.lost+o.twice+o.late+o.marked > 0 {
+		t.Errorf("%+v", o)
+	}
+	f.until("all is counted as answered", func() bool { s := second.Status()[0]; return s.Counted && s.Lag == 0 && s.Ready })
+}
+
+// TestPartitionsOfAnExistingStream: what was stored before a stream had partitions, or while it had another number of
+// them, is answered before what came after.
+func TestPartitionsOfAnExistingStream(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 0)
+	p := keyed()
+	p.Stage.Fixed = fixed(t)
+	run := func(partitions int) *replica {
+		p.Partitions = partitions
+		return f.replica(p)
+	}
+	f.publish(100, 10)
+	before := run(0)
+	f.answered()
+	before.end()
+	f.publish(100, 10) // nobody answers those
+	f.transform(transform("in.*", 8))
+	f.publish(100, 10)
+	eight := run(8)
+	f.answered()
+	eight.end()
+	f.publish(100, 10)
+	f.transform(transform("in.*", 4))
+	f.publish(100, 10)
+	run(4)
+	f.answered()
+	if o := f.order(); o.lost+o.twice+o.late+o.marked > 0 {
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestPartitionsLearn: learning reads all partitions, and its models answer.
+func TestPartitionsLearn(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 8)
+	p := apprentice()
+	p.Subject, p.Partitions, p.Lease = "in.*", 8, lease.Shortest
+	first, second := f.replica(p), f.replica(p)
+	f.publish(300, 20)
+	f.answered()
+	f.publish(100, 20)
+	f.answered()
+	if v := first.live(); v == "" || v != second.live() {
+		t.Errorf("the replicas answer with %q and %q", v, second.live())
+	}
+	f.until("all was learned", func() bool { return first.Status()[0].Stage.Rows+second.Status()[0].Stage.Rows >= 400 })
+	if o := f.order(); o.lost+o.twice+o.late+o.marked > 0 {
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestShares: every member has its share of the partitions, all come to the same, and who joins takes little but its own.
+func TestShares(t *testing.T) {
+	p := keyed()
+	random := rand.New(rand.NewPCG(1, 2))
+	var members []string
+	for n := range 12 {
+		parts, before := p.partitions(), shares(p.partitions(), members)
+		members = append(members, nats.NewInbox())
+		random.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
+		is := shares(parts, members)
+		random.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
+		if !maps.Equal(is, shares(p.partitions(), members)) {
+			t.Fatalf("%d members come to different shares", n+1)
+		}
+		has, moved := map[string]int{}, 0
+		for q, who := range is {
+			if q.of > 0 {
+				has[who]++
+			}
+			if n > 0 && before[q] != who {
+				moved++
+			}
+		}
+		for _, m := range members {
+			if has[m] > (8+n)/(n+1) {
+				t.Errorf("of %d members one has %d partitions of 8", n+1, has[m])
+			}
+		}
+		t.Logf("member %d: %d of 9 change hands", n+1, moved)
 	}
 }
