@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/killpoint"
 	"github.com/embedd/embedd/stream/lease"
 )
@@ -263,12 +264,27 @@ func (p *pipeline) comesAgain(in *input, answered uint64) {
 	if in.origin.Seq > l.at.UpTo || l.at.Deaths < 2 {
 		return
 	}
-	// Whoever held it before has ended at the same message twice: from here on each is tried alone.
+	// Whoever held it before has ended at the same place twice: from here on each is tried alone.
 	in.tried, in.delivered = true, max(in.delivered, 2)
-	if l.first > 0 {
-		in.delivered = max(in.delivered, l.at.Deaths+1)
-		l.first = 0
+}
+
+// suspect counts the deaths of those who held a partition for the first of its messages that has no answer: each is tried
+// alone, so it was the one that was under way.
+func (p *pipeline) suspect(ctx context.Context, in *input) {
+	l := in.lane
+	if !in.tried || !l.inOrder() || l.first == 0 {
+		return
 	}
+	for kind, subject := range map[wire.Answer]string{wire.AnswerOut: p.Output, wire.AnswerDead: p.Dead,
+		wire.AnswerRows: p.Dead} {
+		o := &outgoing{id: in.origin.ID(p.Name, kind, 0), sink: p.tail.of(subject)}
+		p.tail.markStored(ctx, &answer{in: in, parts: []*outgoing{o}}, true)
+		if o.stored {
+			return
+		}
+	}
+	in.delivered = max(in.delivered, l.at.Deaths+1)
+	l.first = 0
 }
 
 // awaitTurn waits until what came before the partitions had their number is answered.

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -271,13 +272,15 @@ func TestMessageThatKillsInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.publish(20, 4)
-	died := make(chan struct{}, 1)
+	var mu sync.Mutex
+	var dead chan struct{} // closed when the replica has ended
 	l, err := carrier.New(strings.TrimPrefix(f.url(), "nats://"), func(piece []byte) error {
 		if !bytes.Contains(piece, []byte("HPUB out.x")) || !bytes.Contains(piece, []byte("X-Deadly")) {
 			return nil
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		_ = f.running[0].Process.Kill()
-		wake(died)
 		return errors.New("killed")
 	}, nil)
 	if err != nil {
@@ -285,15 +288,25 @@ func TestMessageThatKillsInOrder(t *testing.T) {
 	}
 	defer l.Close()
 	f.through = "nats://" + l.Address()
+	start := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		f.running = nil
+		f.join()
+		one, ended := f.running[0], make(chan struct{})
+		dead = ended
+		go func() {
+			defer close(ended)
+			_ = one.Wait()
+		}()
+	}
 	deaths := 0
-	f.join()
+	start()
 	f.until("every input is answered", func() bool {
 		select {
-		case <-died:
+		case <-dead:
 			deaths++
-			_ = f.running[0].Wait()
-			f.running = nil
-			f.join()
+			start()
 		default:
 		}
 		return f.state("out").Msgs == 41
