@@ -491,3 +491,99 @@ func TestShares(t *testing.T) {
 		t.Logf("member %d: %d of 9 change hands", n+1, moved)
 	}
 }
+
+// TestPartitionsThatCannotBe: what stands in the way is said before anything starts, by setup, by doctor and by a start, and
+// the cure works.
+func TestPartitionsThatCannotBe(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	p := keyed()
+	p.Stage.Fixed = fixed(t)
+	for name, c := range map[string]struct {
+		stream jetstream.StreamConfig
+		says   string
+		cure   *jetstream.SubjectTransformConfig
+	}{
+		"without a transform": {jetstream.StreamConfig{}, "does not put the keys of S1.* into 8 partitions", transform("S1.*", 8)},
+		"another number": {jetstream.StreamConfig{SubjectTransform: transform("S2.*", 4)},
+			"puts S2.* into 4 partitions, and pipeline p is to have 8; set input.partitions: 4", transform("S2.*", 8)},
+		"a transform of somebody": {jetstream.StreamConfig{SubjectTransform: &jetstream.SubjectTransformConfig{Source: "S3.a",
+			Destination: "S3.b"}}, "give the pipeline a stream of its own", nil},
+		"a work queue": {jetstream.StreamConfig{Retention: jetstream.WorkQueuePolicy}, "limits retention", nil},
+	} {
+		at := map[string]string{"without a transform": "S1", "another number": "S2", "a transform of somebody": "S3",
+			"a work queue": "S4"}[name]
+		c.stream.Name = at
+		s.make(c.stream)
+		q := p
+		q.Stream, q.Subject = at, at+".*"
+		problem := func() (out string) {
+			plans, err := Setup(t.Context(), s.js, []Pipeline{q}, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, one := range plans {
+				out += one.Problem
+			}
+			return out
+		}
+		if text := problem(); !strings.Contains(text, c.says) {
+			t.Errorf("%s: setup says %q", name, text)
+		}
+		e, err := New(Options{Conn: s.js.Conn(), Pipelines: []Pipeline{q}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: a start says %v", name, err)
+		}
+		found, err := Examine(t.Context(), Options{Conn: s.js.Conn(), Pipelines: []Pipeline{q}})
+		if err != nil || !slices.ContainsFunc(found, func(f Finding) bool { return f.Check == "partitions" && f.Level == LevelFault }) {
+			t.Errorf("%s: doctor says nothing (%v)", name, err)
+		}
+		if c.cure == nil {
+			continue
+		}
+		if !strings.Contains(problem(), "--transform-destination='"+c.cure.Destination+"'") {
+			t.Errorf("%s: setup does not say how: %s", name, problem())
+		}
+		c.stream.Subjects, c.stream.SubjectTransform = []string{at + ".>"}, c.cure
+		if _, err := s.js.UpdateStream(t.Context(), c.stream); err != nil {
+			t.Fatal(err)
+		}
+		if text := problem(); text != "" {
+			t.Errorf("%s: after its cure setup says %q", name, text)
+		}
+	}
+	for version, want := range map[string]string{"2.9.25": "from 2.11 on", "2.10.29": "from 2.11 on", "2.11.0": ""} {
+		if err := oldServer(version); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("of server %s: %v", version, err)
+		}
+	}
+}
+
+// TestSetupMakesPartitions: setup makes a stream with partitions, and gives them to one that it made before.
+func TestSetupMakesPartitions(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	plain := piped("a", "KEYS", "keys.*", "out.a")
+	plain.Dead = "out.dead"
+	parted := plain
+	parted.Partitions = 8
+	for _, p := range []Pipeline{plain, parted, parted} {
+		if _, err := Setup(t.Context(), s.js, []Pipeline{p}, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	made, err := s.js.Stream(t.Context(), "KEYS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if have := made.CachedInfo().Config.SubjectTransform; have == nil || *have != *transform("keys.*", 8) ||
+		have.Destination != "keys.{{wildcard(1)}}.8.{{partition(8,1)}}" {
+		t.Errorf("the stream has %+v", have)
+	}
+	if n := parted.readers(); n != 10 {
+		t.Errorf("it has %d consumers; want 8, the rest, and one that learns", n)
+	}
+}
