@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/killpoint"
 	"github.com/embedd/embedd/stream/lease"
 )
@@ -45,7 +46,7 @@ func (p *pipeline) attendPartitions(ctx, work context.Context, h *held, out chan
 		p.giveBack(here)
 	})
 	p.seats.Members(ctx, group, p.leaseLife(), mine, func(members []string) {
-		for q, who := range sharesOf(wanted, members) {
+		for q, who := range shares(slices.Collect(maps.Keys(wanted)), members) {
 			select {
 			case <-wanted[q]: // what nobody has heard of yet
 			default:
@@ -53,19 +54,6 @@ func (p *pipeline) attendPartitions(ctx, work context.Context, h *held, out chan
 			wanted[q] <- who == mine.Holder
 		}
 	})
-}
-
-// sharesOf says who is to hold what: of each number of partitions every member has its share.
-func sharesOf[T any](parts map[partition]T, members []string) map[partition]string {
-	of := map[int][]partition{}
-	for q := range parts {
-		of[q.of] = append(of[q.of], q)
-	}
-	out := map[partition]string{}
-	for _, list := range of {
-		maps.Copy(out, shares(list, members))
-	}
-	return out
 }
 
 // seatName is what this process is called among the replicas: a token of a key.
@@ -117,8 +105,18 @@ func (p *pipeline) keepPartition(ctx, work context.Context, q partition, h *held
 		p.log.Debug("the lease of a partition cannot be asked for; trying again", "partition", q, "error", err)
 	}
 	l.Keep(ctx, func(ctx context.Context, term uint64) {
-		if term != 0 {
-			p.holdPartition(ctx, work, q, l, term, h, out)
+		// A lease that was renewed late is held again, under the same term, and nobody is told.
+		tick := time.NewTicker(p.leaseLife() / 20)
+		defer tick.Stop()
+		for now := term; term != 0 && (now == term || now == 0); now = l.Term() {
+			if now == term {
+				p.holdPartition(ctx, work, q, l, term, h, out)
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
 		}
 	})
 	p.giveBack(l)
@@ -266,12 +264,27 @@ func (p *pipeline) comesAgain(in *input, answered uint64) {
 	if in.origin.Seq > l.at.UpTo || l.at.Deaths < 2 {
 		return
 	}
-	// Whoever held it before has ended at the same message twice: from here on each is tried alone.
+	// Whoever held it before has ended at the same place twice: from here on each is tried alone.
 	in.tried, in.delivered = true, max(in.delivered, 2)
-	if l.first > 0 {
-		in.delivered = max(in.delivered, l.at.Deaths+1)
-		l.first = 0
+}
+
+// suspect counts the deaths of those who held a partition for the first of its messages that has no answer: each is tried
+// alone, so it was the one that was under way.
+func (p *pipeline) suspect(ctx context.Context, in *input) {
+	l := in.lane
+	if !in.tried || !l.inOrder() || l.first == 0 {
+		return
 	}
+	for kind, subject := range map[wire.Answer]string{wire.AnswerOut: p.Output, wire.AnswerDead: p.Dead,
+		wire.AnswerRows: p.Dead} {
+		o := &outgoing{id: in.origin.ID(p.Name, kind, 0), sink: p.tail.of(subject)}
+		p.tail.markStored(ctx, &answer{in: in, parts: []*outgoing{o}}, true)
+		if o.stored {
+			return
+		}
+	}
+	in.delivered = max(in.delivered, l.at.Deaths+1)
+	l.first = 0
 }
 
 // awaitTurn waits until what came before the partitions had their number is answered.

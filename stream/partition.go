@@ -200,15 +200,21 @@ func (e *Engine) bindPartitions(ctx context.Context, p *pipeline) error {
 	return err
 }
 
-// shares says which member is to hold which partition: each member has a number for each partition, and the highest has it
-// that has not its share yet. So when one comes or goes, few partitions change hands beside those that it has, or had.
+// shares says which member is to hold which partition. Each member has a number for each partition, and the highest has it
+// that has not its share yet, of those of the same number. So when one comes or goes, few partitions change hands beside
+// those that it has, or had. All members come to the same, in whatever order they know of partitions and members.
 func shares(parts []partition, members []string) map[partition]string {
 	out := map[partition]string{}
 	if len(members) == 0 {
 		return out
 	}
-	most, has := (len(parts)+len(members)-1)/len(members), map[string]int{}
-	for _, q := range parts {
+	slices.SortFunc(parts, func(a, b partition) int { return cmp.Or(cmp.Compare(a.of, b.of), cmp.Compare(a.number, b.number)) })
+	has := map[string]int{} // of the number at hand
+	for i, q := range parts {
+		if i == 0 || parts[i-1].of != q.of {
+			clear(has)
+		}
+		most := (max(q.of, 1) + len(members) - 1) / len(members)
 		best := slices.MaxFunc(members, func(a, b string) int {
 			return cmp.Or(-cmp.Compare(has[a]/most, has[b]/most), cmp.Compare(weight(q, a), weight(q, b)), -cmp.Compare(a, b))
 		})

@@ -1,14 +1,19 @@
 package stream
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -18,6 +23,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
+	carrier "github.com/embedd/embedd/internal/link"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
@@ -82,6 +88,7 @@ type fleet struct {
 	*site
 	partitions int
 	running    []*exec.Cmd
+	through    string   // what carries the connections of those that join; "" for nothing
 	keys       []string // of the messages, by their numbers
 	random     *rand.Rand
 }
@@ -111,7 +118,7 @@ func (s *site) transform(how *jetstream.SubjectTransformConfig) {
 func (f *fleet) join() {
 	f.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", replicaVariable, f.url(), f.partitions))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", replicaVariable, cmp.Or(f.through, f.url()), f.partitions))
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		f.Fatal(err)
@@ -216,14 +223,9 @@ func (f *fleet) answered() {
 	f.until("every input has an output", func() bool { return f.state("out").Msgs >= uint64(len(f.keys)-1) })
 }
 
-// TestOrderByKey: whichever replicas are killed, the outputs of a key come in the order of their inputs, and each once.
-func TestOrderByKey(t *testing.T) {
-	t.Parallel()
-	f := newFleet(t, 8)
-	replicas, rounds, keys, n := 2, 1, 40, 300
-	if soak() {
-		replicas, rounds, keys, n = 4, 12, 200, 1500
-	}
+// ordeal kills or stops a replica of a fleet in each round, and says what the outputs are like.
+func (f *fleet) ordeal(replicas, rounds, keys, n int) order {
+	f.Helper()
 	for range replicas {
 		f.join()
 	}
@@ -245,8 +247,343 @@ func TestOrderByKey(t *testing.T) {
 	}
 	f.answered()
 	o := f.order()
-	t.Logf("%d messages: %+v", len(f.keys)-1, o)
+	f.Logf("%d messages: %+v", len(f.keys)-1, o)
+	return o
+}
+
+// TestOrderByKey: whichever replicas are killed or stopped, the outputs of a key come in the order of their inputs, and
+// each once.
+func TestOrderByKey(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 8)
+	var o order
+	if soak() {
+		o = f.ordeal(4, 12, 200, 1500)
+	} else {
+		o = f.ordeal(2, 1, 40, 300)
+	}
 	if o.lost+o.twice+o.late+o.marked > 0 {
-		t.Errorf("of %d messages: %+v", len(f.keys)-1, o)
+		t.Error("outputs are lost, come twice or out of order")
+	}
+}
+
+// TestOrderByKeyControl: without partitions outputs come out of order, so the test can tell.
+func TestOrderByKeyControl(t *testing.T) {
+	if !soak() {
+		t.Skip("a control of TestOrderByKey that depends on chance; EMBEDD_SOAK=1 runs it")
+	}
+	t.Parallel()
+	if o := newFleet(t, 0).ordeal(4, 3, 200, 1500); o.late == 0 {
+		t.Error("without partitions nothing came out of order: the test cannot tell")
+	}
+}
+
+// TestMessageThatKillsInOrder has a message of which every replica dies that answers it: after some deaths it is a dead
+// letter, and everything else is answered once and in order.
+func TestMessageThatKillsInOrder(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 2)
+	f.publish(20, 4)
+	f.keys = append(f.keys, "k1")
+	msg := nats.NewMsg("in.k1")
+	msg.Data = numbered(21, 0)
+	msg.Header.Set("X-Deadly", "yes")
+	if _, err := f.js.PublishMsg(t.Context(), msg); err != nil {
+		t.Fatal(err)
+	}
+	f.publish(20, 4)
+	var mu sync.Mutex
+	var dead chan struct{} // closed when the replica has ended
+	l, err := carrier.New(strings.TrimPrefix(f.url(), "nats://"), func(piece []byte) error {
+		if !bytes.Contains(piece, []byte("HPUB out.x")) || !bytes.Contains(piece, []byte("X-Deadly")) {
+			return nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		_ = f.running[0].Process.Kill()
+		return errors.New("killed")
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	f.through = "nats://" + l.Address()
+	start := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		f.running = nil
+		f.join()
+		one, ended := f.running[0], make(chan struct{})
+		dead = ended
+		go func() {
+			defer close(ended)
+			_ = one.Wait()
+		}()
+	}
+	deaths := 0
+	start()
+	f.until("every input is answered", func() bool {
+		select {
+		case <-dead:
+			deaths++
+			start()
+		default:
+		}
+		return f.state("out").Msgs == 41
+	})
+	letters := 0
+	f.each("out", func(msg jetstream.Msg) {
+		if msg.Headers().Get(wire.HeaderCode) == string(wire.ProcessDied) && msg.Headers().Get(wire.HeaderSource) == "in:21" {
+			letters++
+		}
+	})
+	t.Logf("%d deaths", deaths)
+	if o := f.order(); letters != 1 || o.lost+o.twice+o.late+o.marked > 0 || deaths > 12 {
+		t.Errorf("%d deaths, %d dead letters; %+v", deaths, letters, o)
+	}
+}
+
+// TestOrderWhereOutputsAreRefused: the stream of the outputs refuses some and takes later ones; those of a key still come
+// in order. Sent one after the other without a look at what became of the one before, they do not.
+func TestOrderWhereOutputsAreRefused(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 2)
+	limit := func(n int64) {
+		if _, err := f.js.UpdateStream(t.Context(), jetstream.StreamConfig{Name: "out", Subjects: []string{"out.>"}, MaxMsgs: n,
+			Discard: jetstream.DiscardNew}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(1)
+	p := keyed()
+	p.Partitions, p.Stage.Fixed = 2, fixed(t)
+	f.publish(100, 3)
+	f.replica(p)
+	for n := int64(1); n < 100; n += 7 {
+		limit(n)
+		f.until("the stream is full", func() bool { return f.state("out").Msgs == uint64(n) })
+	}
+	limit(-1)
+	f.answered()
+	if o := f.order(); o != (order{}) {
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestPartitionsAreShared: who joins gets its share, who leaves gives it back; nothing is delivered twice for it.
+func TestPartitionsAreShared(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 8)
+	p := keyed()
+	p.Stage.Fixed = fixed(t)
+	held := func(replicas ...*replica) func() bool {
+		return func() bool {
+			sum := 0
+			for _, r := range replicas {
+				all := r.Status()
+				if len(all) == 0 {
+					return false
+				}
+				n := *all[0].Held
+				if sum += n; n < 8/len(replicas) || n > 8/len(replicas)+1 {
+					return false
+				}
+			}
+			return sum == 9 // with what the stream has without a partition
+		}
+	}
+	first := f.replica(p)
+	f.until("the first holds all", held(first))
+	f.publish(50, 20)
+	second := f.replica(p)
+	f.publish(50, 20)
+	f.until("each holds its share", held(first, second))
+	f.publish(50, 20)
+	first.end()
+	f.publish(50, 20)
+	f.until("the second holds all", held(second))
+	f.answered()
+	if o := f.order(); o.lost+o.twice+o.late+o.marked > 0 {
+		t.Errorf("%+v", o)
+	}
+	f.until("all is counted as answered", func() bool { s := second.Status()[0]; return s.Counted && s.Lag == 0 && s.Ready })
+}
+
+// TestPartitionsOfAnExistingStream: what was stored before a stream had partitions, or while it had another number of
+// them, is answered before what came after.
+func TestPartitionsOfAnExistingStream(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 0)
+	p := keyed()
+	p.Stage.Fixed = fixed(t)
+	run := func(partitions int) *replica {
+		p.Partitions = partitions
+		return f.replica(p)
+	}
+	f.publish(100, 10)
+	before := run(0)
+	f.answered()
+	before.end()
+	f.publish(100, 10) // nobody answers those
+	f.transform(transform("in.*", 8))
+	f.publish(100, 10)
+	eight := run(8)
+	f.answered()
+	eight.end()
+	f.publish(100, 10)
+	f.transform(transform("in.*", 4))
+	f.publish(100, 10)
+	run(4)
+	f.answered()
+	if o := f.order(); o.lost+o.twice+o.late+o.marked > 0 {
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestPartitionsLearn: learning reads all partitions, and its models answer.
+func TestPartitionsLearn(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 8)
+	p := apprentice()
+	p.Subject, p.Partitions, p.Lease = "in.*", 8, lease.Shortest
+	first, second := f.replica(p), f.replica(p)
+	f.publish(300, 20)
+	f.answered()
+	f.publish(100, 20)
+	f.answered()
+	if v := first.live(); v == "" || v != second.live() {
+		t.Errorf("the replicas answer with %q and %q", v, second.live())
+	}
+	f.until("all was learned", func() bool { return first.Status()[0].Stage.Rows+second.Status()[0].Stage.Rows >= 400 })
+	if o := f.order(); o.lost+o.twice+o.late+o.marked > 0 {
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestShares: every member has its share of the partitions, all come to the same, and who joins takes little but its own.
+func TestShares(t *testing.T) {
+	p := keyed()
+	random := rand.New(rand.NewPCG(1, 2))
+	var members []string
+	for n := range 12 {
+		parts, before := p.partitions(), shares(p.partitions(), members)
+		members = append(members, nats.NewInbox())
+		random.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
+		is := shares(parts, members)
+		random.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
+		if !maps.Equal(is, shares(p.partitions(), members)) {
+			t.Fatalf("%d members come to different shares", n+1)
+		}
+		has, moved := map[string]int{}, 0
+		for q, who := range is {
+			if q.of > 0 {
+				has[who]++
+			}
+			if n > 0 && before[q] != who {
+				moved++
+			}
+		}
+		for _, m := range members {
+			if has[m] > (8+n)/(n+1) {
+				t.Errorf("of %d members one has %d partitions of 8", n+1, has[m])
+			}
+		}
+		t.Logf("member %d: %d of 9 change hands", n+1, moved)
+	}
+}
+
+// TestPartitionsThatCannotBe: what stands in the way is said before anything starts, by setup, by doctor and by a start, and
+// the cure works.
+func TestPartitionsThatCannotBe(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	p := keyed()
+	p.Stage.Fixed = fixed(t)
+	for name, c := range map[string]struct {
+		stream jetstream.StreamConfig
+		says   string
+		cure   *jetstream.SubjectTransformConfig
+	}{
+		"without a transform": {jetstream.StreamConfig{}, "does not put the keys of S1.* into 8 partitions", transform("S1.*", 8)},
+		"another number": {jetstream.StreamConfig{SubjectTransform: transform("S2.*", 4)},
+			"puts S2.* into 4 partitions, and pipeline p is to have 8; set input.partitions: 4", transform("S2.*", 8)},
+		"a transform of somebody": {jetstream.StreamConfig{SubjectTransform: &jetstream.SubjectTransformConfig{Source: "S3.a",
+			Destination: "S3.b"}}, "give the pipeline a stream of its own", nil},
+		"a work queue": {jetstream.StreamConfig{Retention: jetstream.WorkQueuePolicy}, "limits retention", nil},
+	} {
+		at := map[string]string{"without a transform": "S1", "another number": "S2", "a transform of somebody": "S3",
+			"a work queue": "S4"}[name]
+		c.stream.Name = at
+		s.make(c.stream)
+		q := p
+		q.Stream, q.Subject = at, at+".*"
+		problem := func() (out string) {
+			plans, err := Setup(t.Context(), s.js, []Pipeline{q}, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, one := range plans {
+				out += one.Problem
+			}
+			return out
+		}
+		if text := problem(); !strings.Contains(text, c.says) {
+			t.Errorf("%s: setup says %q", name, text)
+		}
+		e, err := New(Options{Conn: s.js.Conn(), Pipelines: []Pipeline{q}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: a start says %v", name, err)
+		}
+		found, err := Examine(t.Context(), Options{Conn: s.js.Conn(), Pipelines: []Pipeline{q}})
+		if err != nil || !slices.ContainsFunc(found, func(f Finding) bool { return f.Check == "partitions" && f.Level == LevelFault }) {
+			t.Errorf("%s: doctor says nothing (%v)", name, err)
+		}
+		if c.cure == nil {
+			continue
+		}
+		if !strings.Contains(problem(), "--transform-destination='"+c.cure.Destination+"'") {
+			t.Errorf("%s: setup does not say how: %s", name, problem())
+		}
+		c.stream.Subjects, c.stream.SubjectTransform = []string{at + ".>"}, c.cure
+		if _, err := s.js.UpdateStream(t.Context(), c.stream); err != nil {
+			t.Fatal(err)
+		}
+		if text := problem(); text != "" {
+			t.Errorf("%s: after its cure setup says %q", name, text)
+		}
+	}
+	for version, want := range map[string]string{"2.9.25": "from 2.11 on", "2.10.29": "from 2.11 on", "2.11.0": ""} {
+		if err := oldServer(version); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("of server %s: %v", version, err)
+		}
+	}
+}
+
+// TestSetupMakesPartitions: setup makes a stream with partitions, and gives them to one that it made before.
+func TestSetupMakesPartitions(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	plain := piped("a", "KEYS", "keys.*", "out.a")
+	plain.Dead = "out.dead"
+	parted := plain
+	parted.Partitions = 8
+	for _, p := range []Pipeline{plain, parted, parted} {
+		if _, err := Setup(t.Context(), s.js, []Pipeline{p}, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	made, err := s.js.Stream(t.Context(), "KEYS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if have := made.CachedInfo().Config.SubjectTransform; have == nil || *have != *transform("keys.*", 8) ||
+		have.Destination != "keys.{{wildcard(1)}}.8.{{partition(8,1)}}" {
+		t.Errorf("the stream has %+v", have)
+	}
+	if n := parted.readers(); n != 10 {
+		t.Errorf("it has %d consumers; want 8, the rest, and one that learns", n)
 	}
 }

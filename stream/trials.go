@@ -85,6 +85,7 @@ func writeTrials(counts map[uint64]uint64) string {
 
 // try answers a message. One that a process before this one had is a dead letter where too many have died of it.
 func (p *pipeline) try(ctx context.Context, in *input) *answer {
+	p.suspect(ctx, in)
 	if !in.tried || in.delivered < 3 || p.parked.has(in) {
 		return p.answer(ctx, in)
 	}

@@ -88,7 +88,7 @@ func byJWT(t *testing.T, config string, port int) *guarded {
 	dir := t.TempDir()
 	operator, account := sure(nkeys.CreateOperator()), sure(nkeys.CreateAccount())
 	o := trustOf(t, operator, account)
-	o.JetStreamDomain, o.MaxControlLine = "hub", 64<<10 // the rights of three pipelines make a JWT of more than 4 KB
+	o.JetStreamDomain, o.MaxControlLine = "hub", 64<<10 // the rights of the pipelines make a JWT of more than 4 KB
 	creds := func(name string, change func(*jwt.UserClaims)) string {
 		seed, public := newUser()
 		claims := jwt.NewUserClaims(public)
@@ -157,6 +157,10 @@ pipelines:
     input: {stream: LATE, subject: late.rows, labels: late.labels}
     schema: {features: [x, y], key: id}
     model: {method: lda}
+  keyed:
+    input: {stream: KEYED, subject: keyed.*, partitions: 2}
+    schema: {features: [x, y]}
+    model: {method: lda}
   core:
     input: {subject: core.in}
     schema: {features: [x, y], label: ""}
@@ -175,6 +179,7 @@ pipelines:
 			data := writeFile(t, dir, "rows.csv", labelledRows(600))
 			as("publish", 0, "publish", "--data", data, "--label", "label", "--subject", "features.a", "--batch", "100")
 			as("publish", 0, "publish", "--data", data, "--label", "label", "--subject", "features.shared", "--batch", "100")
+			as("publish", 0, "publish", "--data", data, "--label", "label", "--subject", "keyed.k1", "--batch", "100")
 			as("publish", 0, "publish", "--data", data, "--label", "label", "--key", "id", "--subject", "late.rows",
 				"--labels", "late.labels", "--batch", "100")
 
@@ -194,14 +199,15 @@ pipelines:
 
 			for begin := range 2 { // the second takes its models from the store
 				d := startRun(t, config, g.who["run"]...)
-				d.until("a, shared and late are ready", func() bool {
+				d.until("the pipelines are ready", func() bool {
 					_, body := d.get("/readyz")
 					return strings.Contains(body, `{"pipeline":"a","ready":true`) &&
+						strings.Contains(body, `{"pipeline":"keyed","ready":true`) &&
 						strings.Contains(body, `{"pipeline":"shared","ready":true`) &&
 						strings.Contains(body, `{"pipeline":"late","ready":true`)
 				})
 				d.until("every input is answered", func() bool {
-					return storedIn(t, js, "REDUCED") == 18 && storedIn(t, js, "DEAD") == 2
+					return storedIn(t, js, "REDUCED") == 24 && storedIn(t, js, "DEAD") == 2
 				})
 				if begin == 0 {
 					as("", 0, "retrain", "a")

@@ -205,6 +205,18 @@ func TestProblems(t *testing.T) {
 			"3:24: pipelines.p.schema.features: the list is empty: Feature columns: names or globs. One fixed-size list of floats is the fastest form."}},
 		{"glob", pipeline("schema: {features: [a, 'x[']}"),
 			[]string{`3:28: pipelines.p.schema.features: "x[": not a valid glob: * ? and [a-z] are wildcards, \[ is a literal bracket`}},
+		{"partitions without a key", pipeline(features, "input: {stream: S, partitions: 8}"), []string{
+			"4:36: pipelines.p.input.partitions: subject features.p has no key, which is what stands for a *: read features.p.*, and publish each message with its key as the last token"}},
+		{"partitions of no stream", pipeline(features, "input: {subject: 'a.*', partitions: 8}"), []string{
+			"4:41: pipelines.p.input.partitions: partitions are those of a stream, and core NATS has none: set input.stream, or delete this line"}},
+		{"partitions of tokens without end", pipeline(features, "input: {stream: S, subject: 'a.*.>', partitions: 8}"), []string{
+			"4:54: pipelines.p.input.partitions: subject a.*.> ends with >, and the stream cannot tell a key there: write a * for each of its tokens"}},
+		{"no partition", pipeline(features, "input: {stream: S, subject: 'a.*', partitions: 0}"), []string{
+			`4:52: pipelines.p.input.partitions: "0": want a count from 2 to 256 (as 500, 100k, 2M) or none`}},
+		{"one partition", pipeline(features, "input: {stream: S, subject: 'a.*', partitions: 1}"), []string{
+			`4:52: pipelines.p.input.partitions: "1": want a count from 2 to 256 (as 500, 100k, 2M) or none`}},
+		{"many partitions", pipeline(features, "input: {stream: S, subject: 'a.*', partitions: 10000}"), []string{
+			`4:52: pipelines.p.input.partitions: "10000": want a count from 2 to 256 (as 500, 100k, 2M) or none`}},
 		{"labels without a key", pipeline(features, "input: {labels: labels.p}"), []string{
 			"4:21: pipelines.p.input.labels: a label finds its row by key: name the key column, which rows and labels have, in schema.key"}},
 		{"labels without a label", pipeline("schema: {features: [a], key: id, label: ''}", "input: {labels: labels.p}",
