@@ -16,8 +16,10 @@ import (
 // learns reads the summaries in the order of the blocks (merging.go). Block n is the messages n*B+1 to (n+1)*B of the
 // stream, whoever's they are.
 
-// shares tells whether the pipeline is learned from summaries.
-func (p *pipeline) shares() bool { return p.Stage.Training.Block > 0 && p.stage.Learns() }
+// shares tells whether the pipeline is learned from summaries, and here: what a hub learns from is summed up at the hub.
+func (p *pipeline) shares() bool {
+	return p.Stage.Training.Block > 0 && p.stage.Learns() && p.hub == nil
+}
 
 // openSummaries binds the bucket of the summaries, or makes it.
 func (p *pipeline) openSummaries(ctx context.Context) (err error) {

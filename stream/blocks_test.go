@@ -39,7 +39,7 @@ func (s *site) share(roles ...Role) *sharing {
 	g := &sharing{site: s}
 	for _, role := range roles {
 		p := apprentice()
-		p.Role, p.Lease = role, time.Minute // nobody takes over where the machine stands still
+		p.Role, p.Lease = role, 10*time.Minute // nobody takes over where the machine stands still
 		p.Stage.Training.Block, p.Stage.Training.Window.Rows = sharedBlock, 1500
 		p.Stage.Observe = func(o plugin.Outcome) {
 			if o.Promoted {
@@ -260,4 +260,37 @@ func TestDeadlyBlock(t *testing.T) {
 	if err != nil || !bytes.Contains(text, []byte(`"unread":10`)) {
 		t.Errorf("the summary of the block: %.300q %v", text, err)
 	}
+}
+
+// TestSharedTakeover: when who learns has ended, the standby goes on in its epoch, from the summaries that there are, and
+// what is new is summed up.
+func TestSharedTakeover(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	g := s.share(RoleAll, RoleAll)
+	s.until("one learns", func() bool { return len(holders(g.replicas)) == 1 })
+	for n := range 12 * sharedBlock {
+		s.store("in.x", numbered(n+1, sharedRows-1))
+	}
+	g.learned(12)
+	holder := holders(g.replicas)[0]
+	epoch := holder.Status()[0].Stage.Live.Epoch
+	holder.end()
+	g.replicas = slices.DeleteFunc(g.replicas, func(r *replica) bool { return r == holder })
+	s.until("the other learns", func() bool { return len(holders(g.replicas)) == 1 })
+	for n := range 12 * sharedBlock {
+		s.store("in.x", numbered(12*sharedBlock+n+1, sharedRows-1))
+	}
+	g.learned(24)
+	if live := g.replicas[0].Status()[0].Stage.Live; live.Epoch != epoch {
+		t.Errorf("after a takeover the epoch is %d, before it was %d: it begins anew", live.Epoch, epoch)
+	}
+	shelf := s.shelf(g.replicas[0].running[0].stage.Settings())
+	s.until("old summaries are gone, and newer ones are there", func() bool {
+		old, err := shelf.Has(t.Context(), 0)
+		fresh, errToo := shelf.Has(t.Context(), 23)
+		return err == nil && errToo == nil && !old && fresh
+	})
+	s.acknowledged("p")
+	s.once(24 * sharedBlock)
 }

@@ -408,3 +408,51 @@ func TestSummedWindow(t *testing.T) {
 		t.Error("a summary comes back that was cut")
 	}
 }
+
+// BenchmarkSummary tells what a row costs: whoever sums it up, and who learns from the summary of a block of 64 messages
+// of 256 rows, in the place of summing it.
+func BenchmarkSummary(b *testing.B) {
+	for _, m := range []int{64, 256} {
+		c := summed
+		c.Features = m
+		r := rand.New(rand.NewPCG(1, 1))
+		rows := make([]Row, 64*256)
+		for i := range rows {
+			x := make([]float64, m)
+			for j := range x {
+				x[j] = float64(r.Float32())
+			}
+			rows[i] = Row{Position: Position{1, uint64(i/256 + 1), i % 256}, Label: fmt.Sprint("class ", i%10), X: x}
+		}
+		ctx := model.Limit(b.Context(), 1)
+		var text []byte
+		b.Run(fmt.Sprintf("make/%d", m), func(b *testing.B) {
+			for b.Loop() {
+				s, err := Summarise(ctx, c, yield(rows))
+				if err != nil {
+					b.Fatal(err)
+				}
+				s.Range = Range{1, 1, 64}
+				s.Features = make([]string, m)
+				if text, err = s.Bytes(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(rows)), "ns/row")
+		})
+		b.Run(fmt.Sprintf("learn/%d", m), func(b *testing.B) {
+			for b.Loop() {
+				s, err := ReadSummary(text)
+				if err != nil {
+					b.Fatal(err)
+				}
+				w := New(c)
+				w.AddSummary(s)
+				if _, err := w.Newest(ctx, w.Len()); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(rows)), "ns/row")
+		})
+	}
+}
