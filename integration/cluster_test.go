@@ -261,20 +261,20 @@ func (c *cluster) load(senders int, every time.Duration) *load {
 	var wg sync.WaitGroup
 	for k := range senders {
 		from := c.dial()
-		wg.Go(func() { l.send(ctx, from, k, every, bodies) })
+		wg.Go(func() { l.send(ctx, from, k, senders, every, bodies) })
 	}
 	l.stop = sync.OnceValue(func() int { cancel(); wg.Wait(); return int(l.sent.Load()) })
 	return l
 }
 
-func (l *load) send(ctx context.Context, from *client, k int, every time.Duration, bodies [][]byte) {
+func (l *load) send(ctx context.Context, from *client, k, of int, every time.Duration, bodies [][]byte) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for n := 0; ctx.Err() == nil; n++ {
 		id := fmt.Sprint("m", k, "-", n)
 		for {
 			wait, end := context.WithTimeout(context.Background(), 2*time.Second)
-			_, err := from.js.Publish(wait, "features.p", bodies[n%len(bodies)], jetstream.WithMsgID(id))
+			_, err := from.js.Publish(wait, "features.p", bodies[(n*of+k)%len(bodies)], jetstream.WithMsgID(id))
 			end()
 			if err == nil {
 				break
