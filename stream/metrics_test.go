@@ -56,7 +56,7 @@ func TestMetricsPage(t *testing.T) {
 	var there []string
 	for _, c := range []prometheus.Collector{m.messages, m.rows, m.lost, m.read, m.readBytes, m.restarts, m.letters, m.summaries,
 		m.parked, m.halted, m.model,
-		m.age, m.hub, m.summaries, m.pinned, m.outcomes, m.moved, m.stages, m.fit, m.transform, m.labels, m.labelMessages, m.labelsWaiting,
+		m.age, m.hub, m.pinned, m.outcomes, m.moved, m.stages, m.fit, m.transform, m.labels, m.labelMessages, m.labelsWaiting,
 		m.labelBytes} {
 		descs := make(chan *prometheus.Desc, 100)
 		c.Describe(descs)
