@@ -234,6 +234,42 @@ func witness(t testing.TB, d *daemon) (seen func() []look) {
 	}
 }
 
+// stands tells for how long this machine stood still between two times, as a virtual one does: what a test measured then
+// says nothing of what it tests.
+func stands(t testing.TB) func(from, to time.Time) time.Duration {
+	type gap struct {
+		at   time.Time
+		long time.Duration
+	}
+	var mu sync.Mutex
+	var gaps []gap
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	wg.Go(func() {
+		for last := time.Now(); ctx.Err() == nil; {
+			time.Sleep(100 * time.Millisecond)
+			now := time.Now()
+			if d := now.Sub(last); d > time.Second {
+				mu.Lock()
+				gaps = append(gaps, gap{last, d})
+				mu.Unlock()
+			}
+			last = now
+		}
+	})
+	return func(from, to time.Time) (all time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, g := range gaps {
+			if g.at.Add(g.long).After(from) && g.at.Before(to) {
+				all += g.long
+			}
+		}
+		return all
+	}
+}
+
 // after is how long after a time a replica was first seen to be ready, or not; 0: it was not.
 func after(looks []look, from time.Time, ready bool) time.Duration {
 	for _, l := range looks {
@@ -261,20 +297,20 @@ func (c *cluster) load(senders int, every time.Duration) *load {
 	var wg sync.WaitGroup
 	for k := range senders {
 		from := c.dial()
-		wg.Go(func() { l.send(ctx, from, k, every, bodies) })
+		wg.Go(func() { l.send(ctx, from, k, senders, every, bodies) })
 	}
 	l.stop = sync.OnceValue(func() int { cancel(); wg.Wait(); return int(l.sent.Load()) })
 	return l
 }
 
-func (l *load) send(ctx context.Context, from *client, k int, every time.Duration, bodies [][]byte) {
+func (l *load) send(ctx context.Context, from *client, k, of int, every time.Duration, bodies [][]byte) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for n := 0; ctx.Err() == nil; n++ {
 		id := fmt.Sprint("m", k, "-", n)
 		for {
 			wait, end := context.WithTimeout(context.Background(), 2*time.Second)
-			_, err := from.js.Publish(wait, "features.p", bodies[n%len(bodies)], jetstream.WithMsgID(id))
+			_, err := from.js.Publish(wait, "features.p", bodies[(n*of+k)%len(bodies)], jetstream.WithMsgID(id))
 			end()
 			if err == nil {
 				break

@@ -103,7 +103,9 @@ func TestEdgeCutOff(t *testing.T) {
 		}
 		return out
 	}
-	eventually(t, func() string { return fmt.Sprintf("the edge follows: live is %s, at the hub %s", live(edge), live(trainer)) },
+	eventually(t, func() string {
+		return fmt.Sprintf("the edge follows: live is %s, at the hub %s", live(edge), live(trainer))
+	},
 		func() bool { return promotedHere(trainer) >= 2 && live(edge) != "" && live(edge) == live(trainer) })
 	eventually(t, says("the mirror has what is live"), func() bool {
 		_, _, code := run(t, "model", "show", live(edge), "--server", leaf.ClientURL())

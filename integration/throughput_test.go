@@ -1,82 +1,138 @@
 package integration
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 )
 
-// TestThroughputOfReplicas: what one, two and four replicas take of processor time for a message of a stream that is
-// filled. Four take at most 1.1 times what one takes.
-func TestThroughputOfReplicas(t *testing.T) {
-	if !soak() {
-		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it")
-	}
-	const messages, rounds = 20_000, 3
-	s := startServerProcess(t, "")
-	c := dial(t, s.url)
-	c.streams()
-	c.stream("EMPTY", nil, "empty.>")
-	g := digits(t)
-	for n := range messages {
-		from := n * 64 % (g.n - 64)
-		if err := c.nc.Publish("features.p", g.message(t, from, from+64, false)); err != nil {
-			t.Fatal(err)
-		}
-		if n%500 == 0 {
-			c.await("FEATURES", n-500)
-		}
-	}
-	c.await("FEATURES", messages)
-	model := packedModel(t, "lda", 8)
-	path := func(name, stream, subject string) string {
-		path := filepath.Join(t.TempDir(), "embedd.yaml")
-		write(t, path, fmt.Sprintf("nats: {url: %q, wait: 30s}\nhttp: {listen: 127.0.0.1:0}\ndaemon: {role: transform}\npipelines:\n", s.url)+
-			indent(fmt.Sprintf(`
+// answering is the configuration of a replica that answers with a model from a file.
+func answering(t testing.TB, url, name, stream, subject, model string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "embedd.yaml")
+	write(t, path, fmt.Sprintf("nats: {url: %q, wait: 30s}\nhttp: {listen: 127.0.0.1:0}\ndaemon: {role: transform}\npipelines:\n", url)+
+		indent(fmt.Sprintf(`
 %s:
   input: {stream: %s, subject: %s}
   schema: {features: [pixels], label: label}
   output: {subject: reduced.%s, dead: dead.p}
   model: {file: %s}`, name, stream, subject, name, model)))
-		return path
+	return path
+}
+
+// TestThroughputOfReplicas: what one, two and four replicas take of processor time for a message of a stream that is
+// filled. Four take at most 1.1 times what one takes. It tells what the server takes too.
+func TestThroughputOfReplicas(t *testing.T) {
+	if !soak() {
+		t.Skip("it wants a machine that does nothing else; EMBEDD_SOAK=1 runs it")
 	}
-	// began is what a daemon takes to begin.
-	idle := startDaemon(t, path("idle", "EMPTY", "empty.p"))
-	time.Sleep(3 * time.Second)
-	began := processorTime(t, idle.cmd.Process.Pid)
-	idle.stop()
-	least := map[int]time.Duration{}
+	const messages, rows, rounds = 60_000, 16, 2
+	s := startServerProcess(t, "")
+	c := dial(t, s.url)
+	c.streams()
+	g := digits(t)
+	model := packedModel(t, "lda", 8)
+	var bodies [][]byte
+	for from := 0; from+rows <= g.n; from += rows {
+		bodies = append(bodies, g.message(t, from, from+rows, false))
+	}
+	for n := range messages {
+		if err := c.nc.Publish("features.p", bodies[n%len(bodies)]); err != nil {
+			t.Fatal(err)
+		}
+		if n%5000 == 4999 {
+			c.await("FEATURES", n-4999)
+		}
+	}
+	c.await("FEATURES", messages)
+	least, server := map[int]time.Duration{}, map[int]time.Duration{}
 	shares := map[int][]string{}
 	for round := range rounds {
 		for _, n := range []int{1, 2, 4} {
 			name := fmt.Sprintf("p%d-%d", n, round)
-			config := path(name, "FEATURES", "features.p")
+			config := answering(t, s.url, name, "FEATURES", "features.p", model)
+			before := processorTime(t, s.cmd.Process.Pid)
 			var daemons []*daemon
 			for range n {
 				daemons = append(daemons, launch(t, config))
 			}
 			c.settled("FEATURES", name)
 			var took time.Duration
-			shares[n] = nil
+			var each []string
 			for _, d := range daemons {
-				one := max(processorTime(t, d.cmd.Process.Pid)-began, 0)
+				one := processorTime(t, d.cmd.Process.Pid)
 				took += one
-				shares[n] = append(shares[n], fmt.Sprintf("%.1f s", one.Seconds()))
+				each = append(each, fmt.Sprintf("%.2f s", one.Seconds()))
 				d.kill()
 			}
 			if least[n] == 0 || took < least[n] {
-				least[n] = took
+				least[n], server[n], shares[n] = took, processorTime(t, s.cmd.Process.Pid)-before, each
 			}
 		}
 	}
-	each := func(n int) float64 { return least[n].Seconds() / messages * 1e6 }
 	for _, n := range []int{1, 2, 4} {
-		t.Logf("%d replicas: %.1f us of processor time a message of 64 rows, %.3f of one's; shares of the last round %s", n, each(n),
-			each(n)/each(1), strings.Join(shares[n], ", "))
+		t.Logf("%d replicas: %.1f us of processor time a message of %d rows, %.3f of one's (%s), and %.1f us of the server", n,
+			least[n].Seconds()/messages*1e6, rows, least[n].Seconds()/least[1].Seconds(), strings.Join(shares[n], ", "),
+			server[n].Seconds()/messages*1e6)
 	}
-	if ratio := each(4) / each(1); ratio > 1.1 {
+	if ratio := least[4].Seconds() / least[1].Seconds(); ratio > 1.1 {
 		t.Errorf("four replicas take %.3f of the processor time of one", ratio)
 	}
+}
+
+// TestIdleReplicas tells what a replica costs the server that has nothing to answer: the more replicas, the more that is.
+func TestIdleReplicas(t *testing.T) {
+	if !soak() {
+		t.Skip("it wants a machine that does nothing else; EMBEDD_SOAK=1 runs it")
+	}
+	monitor := freePort(t)
+	s := startServerProcess(t, fmt.Sprintf("http: 127.0.0.1:%d", monitor))
+	c := dial(t, s.url)
+	c.streams()
+	received := func() (n int64) {
+		answer, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/varz", monitor))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		var varz struct {
+			InMsgs int64 `json:"in_msgs"`
+		}
+		if err := json.NewDecoder(answer.Body).Decode(&varz); err != nil {
+			t.Fatal(err)
+		}
+		return varz.InMsgs
+	}
+	const replicas, window = 12, 20 * time.Second
+	learner := startDaemon(t, at(t, s.url, "", "all"))
+	for from := 0; from < 800; from += 8 {
+		c.send("features.p", digits(t).message(t, from, from+8, true))
+	}
+	c.settled("FEATURES", "p")
+	eventually(t, says("a model is live"), func() bool { code, _ := learner.get("/readyz"); return code == 200 })
+	var pids []int
+	measure := func() (server, own time.Duration, asked int64) {
+		time.Sleep(3 * time.Second)
+		server, asked = -processorTime(t, s.cmd.Process.Pid), -received()
+		for _, pid := range pids {
+			own -= processorTime(t, pid)
+		}
+		time.Sleep(window)
+		for _, pid := range pids {
+			own += processorTime(t, pid)
+		}
+		return server + processorTime(t, s.cmd.Process.Pid), own, asked + received()
+	}
+	server0, _, asked0 := measure()
+	for range replicas {
+		pids = append(pids, startDaemon(t, at(t, s.url, "", "transform")).cmd.Process.Pid)
+	}
+	server, own, asked := measure()
+	each := replicas * window.Seconds()
+	t.Logf("a replica without work sends %.1f messages a second, which cost the server %.2f ms, and takes %.2f ms itself",
+		float64(asked-asked0)/each, float64((server-server0).Milliseconds())/each, float64(own.Milliseconds())/each)
 }

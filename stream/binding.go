@@ -14,6 +14,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/killpoint"
+	"github.com/embedd/embedd/stream/insist"
 )
 
 // binding is what the pipeline knows of its durable consumer: that it is still the one that brought what is held.
@@ -69,7 +70,7 @@ func (b *binding) verify(ctx context.Context, p *pipeline, consumer string) (boo
 	b.mu.Lock()
 	made, pulls, reconnects, now := b.made, b.pulls, p.nc.Stats().Reconnects, time.Now()
 	b.mu.Unlock()
-	c, err := insist(ctx, func(ctx context.Context) (jetstream.Consumer, error) { return p.js.Consumer(ctx, p.Stream, consumer) })
+	c, err := insist.Ask(ctx, func(ctx context.Context) (jetstream.Consumer, error) { return p.js.Consumer(ctx, p.Stream, consumer) })
 	if err != nil || !c.CachedInfo().Created.Equal(made) {
 		return false, err
 	}
@@ -184,7 +185,7 @@ func (p *pipeline) consumer(ctx context.Context, l *lane) (c jetstream.Consumer,
 }
 
 func (p *pipeline) bindConsumer(ctx context.Context, l *lane) (jetstream.Consumer, time.Time, error) {
-	input, err := insist(ctx, func(ctx context.Context) (jetstream.Stream, error) { return p.js.Stream(ctx, p.Stream) })
+	input, err := insist.Ask(ctx, func(ctx context.Context) (jetstream.Stream, error) { return p.js.Stream(ctx, p.Stream) })
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -195,7 +196,7 @@ func (p *pipeline) bindConsumer(ctx context.Context, l *lane) (jetstream.Consume
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		FilterSubject: l.filter,
 	}
-	c, err := insist(ctx, func(ctx context.Context) (jetstream.Consumer, error) { return input.Consumer(ctx, want.Durable) })
+	c, err := insist.Ask(ctx, func(ctx context.Context) (jetstream.Consumer, error) { return input.Consumer(ctx, want.Durable) })
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
 		p.settings(&want)
@@ -215,7 +216,7 @@ func (p *pipeline) bindConsumer(ctx context.Context, l *lane) (jetstream.Consume
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	now, err := insist(ctx, func(ctx context.Context) (jetstream.Stream, error) { return p.js.Stream(ctx, p.Stream) })
+	now, err := insist.Ask(ctx, func(ctx context.Context) (jetstream.Stream, error) { return p.js.Stream(ctx, p.Stream) })
 	if err == nil && !now.CachedInfo().Created.Equal(created) {
 		err = errors.New("the stream was made anew while its consumer was bound")
 	}

@@ -25,7 +25,7 @@ func (p *pipeline) shares() bool {
 func (p *pipeline) openSummaries(ctx context.Context) (err error) {
 	switch {
 	case p.input == nil || p.models == nil || p.leases == nil:
-		return errors.New("training.block shares learning through JetStream: it needs input.stream, model.store auto, and a server from 2.11 on; leave it out")
+		return errors.New("training.block shares learning through JetStream: it needs input.stream, model.store auto, no nats.hub, and a server from 2.11 on; leave it out")
 	case p.input.CachedInfo().Config.Retention != jetstream.LimitsPolicy:
 		return fmt.Errorf("training.block: stream %s keeps a message for one reader, and blocks are read beside it; leave it out, or give the stream limits retention",
 			p.Stream)

@@ -31,8 +31,9 @@ type publisher struct {
 	leave    func(*answer)        // sends an answer whose turn it is
 }
 
-// wordWait is how long the server may take to say what became of a message.
-const wordWait = 10 * time.Second
+// wordWait is how long the server may take to say what became of a message: then it is looked for, and sent again where it is
+// not stored. What a stream has that lost its leader is lost, so it is about as long as an election takes.
+const wordWait = 5 * time.Second
 
 // maxWords is how many words may wait to be taken. One that is lost is as one that does not come.
 const maxWords = 4 * ackPending

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/stream/insist"
 )
 
 // tail knows which answers the newest end of the output and dead letter streams holds. Beyond the duplicate window the
@@ -179,7 +180,7 @@ type head struct {
 
 // after reads the identities of what is stored behind a place, and returns the place that it came to.
 func (s *sink) after(ctx context.Context, m point, take func(head)) (point, error) {
-	stream, err := insist(ctx, s.look)
+	stream, err := insist.Ask(ctx, s.look)
 	if err != nil {
 		return m, fmt.Errorf("asking for the stream of %s: %w", s.subject, explain(err, s.subject))
 	}
@@ -200,7 +201,7 @@ func (s *sink) after(ctx context.Context, m point, take func(head)) (point, erro
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: m.seq + 1, FilterSubject: filter,
 		AckPolicy: jetstream.AckNonePolicy, HeadersOnly: true, MemoryStorage: true, InactiveThreshold: time.Minute,
 	}
-	c, err := insist(ctx, func(ctx context.Context) (jetstream.Consumer, error) { return stream.CreateConsumer(ctx, want) })
+	c, err := insist.Ask(ctx, func(ctx context.Context) (jetstream.Consumer, error) { return stream.CreateConsumer(ctx, want) })
 	if err != nil {
 		return m, fmt.Errorf("reading the end of stream %s: %w", info.Config.Name, err)
 	}

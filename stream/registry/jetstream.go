@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/stream/insist"
 	"github.com/embedd/embedd/stream/watch"
 )
 
@@ -405,9 +406,7 @@ func (s *jetStream) last(ctx context.Context, _ string) (uint64, time.Time, erro
 }
 
 func (s *jetStream) lastNow(ctx context.Context) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, readWait)
-	defer cancel()
-	stream, err := s.js.Stream(ctx, pointerStream)
+	stream, err := insist.Ask(ctx, func(ctx context.Context) (jetstream.Stream, error) { return s.js.Stream(ctx, pointerStream) })
 	if absent(err) {
 		return 0, nil // load makes it again
 	}

@@ -1,4 +1,4 @@
-package stream
+package insist
 
 import (
 	"context"
@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// TestInsist: a question that is lost is asked again, an error is an answer, and nothing is asked once ctx is done.
-func TestInsist(t *testing.T) {
+// TestAsk: a question that is lost is asked again, an error is an answer, and nothing is asked once ctx is done.
+func TestAsk(t *testing.T) {
 	t.Parallel()
 	var asks atomic.Int32
-	got, err := insist(t.Context(), func(ctx context.Context) (int32, error) {
+	got, err := Ask(t.Context(), func(ctx context.Context) (int32, error) {
 		n := asks.Add(1)
 		if n == 1 {
 			<-ctx.Done() // as a question that nobody has
@@ -23,12 +23,12 @@ func TestInsist(t *testing.T) {
 		t.Errorf("the answer is %d, %v", got, err)
 	}
 	no := errors.New("no")
-	if _, err := insist(t.Context(), func(context.Context) (int, error) { return 0, no }); !errors.Is(err, no) {
+	if _, err := Ask(t.Context(), func(context.Context) (int, error) { return 0, no }); !errors.Is(err, no) {
 		t.Errorf("the error is %v", err)
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := insist(over, func(ctx context.Context) (int, error) {
+	if _, err := Ask(over, func(ctx context.Context) (int, error) {
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}); !errors.Is(err, context.Canceled) {
