@@ -9,13 +9,14 @@ import (
 // follow each other, as in a series, they fall into different folds and the scores
 // are too good for all.
 type Choice struct {
-	Chosen    string `json:"of"`   // what was chosen: method, dim, or method and dim
-	Rule      string `json:"rule"` // cv, or why there was none
-	Method    string `json:"method"`
-	Scale     Scale  `json:"scale,omitempty"`     // where scales were compared
-	Landmarks int    `json:"landmarks,omitempty"` // behind so many
-	Dim       int    `json:"dim"`
-	Rounds    int    `json:"rounds,omitempty"` // of 3 folds each; a row is scored once in a round
+	Chosen    string  `json:"of"`   // what was chosen: method, dim, or method and dim
+	Rule      string  `json:"rule"` // cv, or why there was none
+	Method    string  `json:"method"`
+	Scale     Scale   `json:"scale,omitempty"`     // where scales were compared
+	Landmarks int     `json:"landmarks,omitempty"` // behind so many
+	Width     float64 `json:"width,omitempty"`     // of their kernels
+	Dim       int     `json:"dim"`
+	Rounds    int     `json:"rounds,omitempty"` // of 3 folds each; a row is scored once in a round
 	// What the model blends, best first; nil where it is one candidate alone. Method is blend then.
 	Members  []Member `json:"members,omitempty"`
 	RunnerUp *Score   `json:"runner_up,omitempty"` // the best of another method or, where that was given, of another dim
@@ -32,6 +33,7 @@ type Score struct {
 	Method    string            `json:"method"`
 	Scale     Scale             `json:"scale,omitempty"`     // where scales were compared
 	Landmarks int               `json:"landmarks,omitempty"` // behind so many
+	Width     float64           `json:"width,omitempty"`     // of their kernels
 	Dim       int               `json:"dim"`
 	Params    map[string]string `json:"params,omitempty"` // where they were compared: those that are not the default
 	Correct   int               `json:"correct"`
@@ -43,6 +45,7 @@ type Member struct {
 	Method    string            `json:"method"`
 	Scale     Scale             `json:"scale"`
 	Landmarks int               `json:"landmarks,omitempty"` // behind so many
+	Width     float64           `json:"width,omitempty"`     // of their kernels
 	Dim       int               `json:"dim"`
 	Params    map[string]string `json:"params,omitempty"` // that are not the default
 	// Adds is how many more held-out rows of one round are right with it than in a blend of the others.

@@ -271,11 +271,11 @@ func searched(s *model.Search) string {
 }
 
 // behind names the landmarks that a method stands behind.
-func behind(landmarks int) string {
+func behind(landmarks int, width float64) string {
 	if landmarks == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" behind %d landmarks", landmarks)
+	return fmt.Sprintf(" behind %d landmarks of width %g", landmarks, width)
 }
 
 // printChoice shows what was chosen and the table that decided: a row for each method, a column for each dimension.
@@ -289,7 +289,7 @@ func printChoice(out *output, c *model.Choice) error {
 		out.printf(" of")
 		for i, m := range c.Members {
 			out.printf("%s %s at %d on scale %s%s%s: %+d", strings.Repeat(",", min(i, 1)), m.Method, m.Dim, m.Scale,
-				behind(m.Landmarks), settings(m.Params), m.Adds)
+				behind(m.Landmarks, m.Width), settings(m.Params), m.Adds)
 		}
 		out.printf("\n(behind each: how many more held-out rows of a round are right with it than in a blend of the others)\n")
 	} else if c.RunnerUp == nil {
@@ -314,7 +314,7 @@ func printChoice(out *output, c *model.Choice) error {
 	for _, s := range c.Scores {
 		name := s.Method
 		if s.Scale != "" {
-			name += " " + string(s.Scale) + behind(s.Landmarks)
+			name += " " + string(s.Scale) + behind(s.Landmarks, s.Width)
 		}
 		if !slices.Contains(methods, name) {
 			methods = append(methods, name)
@@ -323,7 +323,8 @@ func printChoice(out *output, c *model.Choice) error {
 			dims = append(dims, s.Dim)
 		}
 		mark := ""
-		if s.Method == c.Method && s.Scale == c.Scale && s.Landmarks == c.Landmarks && s.Dim == c.Dim {
+		if s.Method == c.Method && s.Scale == c.Scale && s.Landmarks == c.Landmarks && s.Width == c.Width &&
+			s.Dim == c.Dim {
 			mark = " *"
 		}
 		if at := fmt.Sprint(name, s.Dim); cell[at] == "" { // the best of its parameters comes first

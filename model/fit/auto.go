@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -89,7 +90,7 @@ func choose(ctx context.Context, d *model.Data, c Config) (*model.Model, error) 
 		}
 		return m, err
 	}
-	if e := a.blended; e != nil {
+	if e := a.blended; e != nil && !a.beaten(ranked) {
 		choice := &model.Choice{Chosen: c.leftOpen(), Rule: "cv", Method: Blend,
 			Dim: a.blendedDim(), Members: e.members,
 			Rounds: a.rounds(), Scores: append(e.scores(), ranked...), LeftOut: a.leftOut,
@@ -103,15 +104,19 @@ func choose(ctx context.Context, d *model.Data, c Config) (*model.Model, error) 
 	// On all rows the criterion may turn out to have fewer directions than there are
 	// columns, or none: the next in the table takes its place.
 	var first error
+	instead := ""
+	if a.blended != nil {
+		instead = "no blend: held-out rows like one candidate better, their neighbours and a linear classifier together"
+	}
 	for i, s := range ranked {
 		choice := &model.Choice{Chosen: c.leftOpen(), Rule: "cv", Method: s.Method, Scale: s.Scale,
-			Landmarks: s.Landmarks, Dim: s.Dim,
+			Landmarks: s.Landmarks, Width: s.Width, Dim: s.Dim,
 			Rounds: a.rounds(), Scores: ranked,
 			RunnerUp: runnerUp(ranked, i, c.Method == Auto), LeftOut: a.leftOut, Seconds: time.Since(start).Seconds()}
 		if c.Dim <= 0 {
 			choice.Dim = a.modest(a.entryOf(s), s.Dim)
 		}
-		choice.Note = a.unreduced(choice.Dim)
+		choice.Note = cmp.Or(a.unreduced(choice.Dim), instead)
 		m, err := fitChosen(ctx, d, c, choice)
 		if err == nil || ctx.Err() != nil {
 			return m, err
@@ -121,6 +126,26 @@ func choose(ctx context.Context, d *model.Data, c Config) (*model.Model, error) 
 		}
 	}
 	return nil, first
+}
+
+// beaten tells whether the best candidate that no blend can have, a kernel, is better than the blend and not worse for
+// neighbours. If so it comes first in the table.
+func (a *selection) beaten(ranked []model.Score) bool {
+	at := slices.IndexFunc(ranked, func(s model.Score) bool { return !a.entryOf(s).blendable() })
+	if at < 0 || a.c.Blend > 0 {
+		return false
+	}
+	first := ranked[at]
+	e, d := a.entryOf(first), a.blendedDim()
+	if behind, deviation := paired(a.blended.rightAt(d, a.p.N), e.rightAt(first.Dim, a.p.N)); behind > half*deviation {
+		return false
+	}
+	if !a.better(e, first.Dim, a.blended, d) {
+		return false
+	}
+	copy(ranked[1:at+1], ranked[:at])
+	ranked[0] = first
+	return true
 }
 
 // unreduced says where a dimension that was chosen is every column.
@@ -192,7 +217,9 @@ func (c Config) Settled(choice *model.Choice) Config {
 		if c.Scale == model.ScaleAuto || c.Scale == "" {
 			c.Scale = choice.Scale
 		}
-		c.Landmarks = max(c.Landmarks, choice.Landmarks)
+		if choice.Landmarks > 0 {
+			c.Landmarks, c.Width = choice.Landmarks, choice.Width
+		}
 		if choice.Scale == model.ScaleRank {
 			c.Scale = choice.Scale
 		}

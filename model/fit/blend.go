@@ -29,8 +29,13 @@ const Blend = "blend"
 const blendDim = 20
 
 // blend fits its members, divides the outputs of each by the root of their total variance, so that none outweighs the
-// others by its units, and takes the principal components of all outputs side by side. All of it is linear, so it is
+// others by its units, and takes the principal components of all outputs side by side. Squared distances of outputs are
+// then the mean of those of the members, as far as so many dimensions have them. All of it is linear, so it is
 // one matrix in the end, and the outputs cost what those of any linear model cost.
+//
+// A method that is a member at three scales says nearly the same three times. So each method has one vote, which its
+// scales share, of features, of normal scores and behind landmarks each: else the blend would lean to those methods whose
+// scores do not depend on the scale.
 //
 // That the mean of good candidates is better than the best of them is the lesson of stacking (Breiman,
 // Stacked regressions, Machine Learning 24, 1996): the best by cross-validation on few rows owes part of its score to luck.
@@ -49,8 +54,12 @@ var blend = frame.Method{
 	Fit:    fitBlend,
 }
 
-// landmarksOf names, among the parameters of a member, how many landmarks it stands behind.
-const landmarksOf = "landmarks"
+// landmarksOf and widthOf name, among the parameters of a member, how many landmarks it stands behind, and how wide their
+// kernels are.
+const (
+	landmarksOf = "landmarks"
+	widthOf     = "width"
+)
 
 // membersText writes what is blended as the parameter of a blend.
 func membersText(of []model.Member) string {
@@ -58,7 +67,7 @@ func membersText(of []model.Member) string {
 	for _, m := range of {
 		one := fmt.Sprintf("%s/%s/%d", m.Method, m.Scale, m.Dim)
 		if m.Landmarks > 0 {
-			one += fmt.Sprintf("/%s=%d", landmarksOf, m.Landmarks)
+			one += fmt.Sprintf("/%s=%d/%s=%g", landmarksOf, m.Landmarks, widthOf, viewOf(m).width)
 		}
 		for _, name := range slices.Sorted(maps.Keys(m.Params)) {
 			one += "/" + name + "=" + m.Params[name]
@@ -93,9 +102,15 @@ func parseMember(text string) (m model.Member, err error) {
 		if !ok {
 			return m, fmt.Errorf("parameter %q; give name=value", p)
 		}
-		if name == landmarksOf {
+		switch name {
+		case landmarksOf:
 			if m.Landmarks, err = strconv.Atoi(value); err != nil || m.Landmarks < 1 {
 				return m, fmt.Errorf("landmarks %q; give at least 1", value)
+			}
+			continue
+		case widthOf:
+			if m.Width, err = strconv.ParseFloat(value, 64); err != nil || !(m.Width > 0) || math.IsInf(m.Width, 0) {
+				return m, fmt.Errorf("width %q; give a number above 0", value)
 			}
 			continue
 		}
@@ -104,11 +119,22 @@ func parseMember(text string) (m model.Member, err error) {
 		}
 		m.Params[name] = value
 	}
+	if m.Width > 0 && m.Landmarks == 0 {
+		return m, fmt.Errorf("width %g is that of landmarks; give landmarks too", m.Width)
+	}
 	method, _, err := memberMethod(m)
 	if err == nil && method.Map != "linear" {
 		err = fmt.Errorf("%s is not linear", m.Method)
 	}
 	return m, err
+}
+
+// viewOf is what a member sees.
+func viewOf(m model.Member) view {
+	if m.Landmarks > 0 {
+		return view{m.Scale, m.Landmarks, Config{Width: m.Width}.width()}
+	}
+	return view{scale: m.Scale}
 }
 
 // memberMethod is the method of a member with its parameters.
@@ -145,6 +171,7 @@ func fitBlend(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	if b.width == 0 {
 		return nil, first
 	}
+	b.weigh()
 	covariance, err := b.covariance(ctx)
 	if err != nil {
 		return nil, err
@@ -173,8 +200,35 @@ type blending struct {
 
 // part is what a member brings: directions among the columns of its view, whose outputs have a variance of 1 together.
 type part struct {
-	view view
-	w    *mat.Dense
+	method string
+	view   view
+	w      *mat.Dense
+}
+
+// opinion is what members have in common that say nearly the same.
+type opinion struct{ method, kind string }
+
+// votes are what outputs of variance 1 are multiplied by, so that those of one opinion have that variance together.
+func votes(of []opinion) []float64 {
+	count, weights := map[opinion]float64{}, make([]float64, len(of))
+	for _, o := range of {
+		count[o]++
+	}
+	for i, o := range of {
+		weights[i] = 1 / math.Sqrt(count[o])
+	}
+	return weights
+}
+
+// weigh gives each opinion its vote.
+func (b *blending) weigh() {
+	var of []opinion
+	for _, p := range b.parts {
+		of = append(of, opinion{p.method, p.view.kind()})
+	}
+	for i, weight := range votes(of) {
+		b.parts[i].w.Scale(weight, b.parts[i].w)
+	}
 }
 
 // take fits a member.
@@ -183,7 +237,7 @@ func (b *blending) take(ctx context.Context, one model.Member) error {
 	if err != nil {
 		return err
 	}
-	v := view{one.Scale, one.Landmarks}
+	v := viewOf(one)
 	s := b.views[v]
 	if s == nil {
 		if s, err = v.look(ctx, b.t.Rows, nil, b.t.Scaling, b.t.Seed); err != nil {
@@ -211,7 +265,7 @@ func (b *blending) take(ctx context.Context, one model.Member) error {
 		return fmt.Errorf("its outputs do not vary")
 	}
 	w.Scale(1/math.Sqrt(variance), w)
-	b.parts = append(b.parts, part{v, w})
+	b.parts = append(b.parts, part{method.Name, v, w})
 	b.width += sol.Dim
 	return nil
 }

@@ -147,15 +147,15 @@ func TestKnotsAreOfRows(t *testing.T) {
 func TestNonlinearBlend(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
 	of := []model.Member{{Method: "mfa", Scale: model.ScaleRank, Dim: 4, Params: map[string]string{"ridge": "0.1"}},
-		{Method: "pca", Scale: model.ScaleNone, Dim: 3}, {Method: "lda", Scale: model.ScaleStandard, Landmarks: 40, Dim: 2,
-			Params: map[string]string{"ridge": "oas"}}}
+		{Method: "pca", Scale: model.ScaleNone, Dim: 3}, {Method: "lda", Scale: model.ScaleStandard, Landmarks: 40, Width: 4, Dim: 2,
+			Params: map[string]string{"ridge": "oas"}}, {Method: "mfa", Scale: model.ScaleStandard, Landmarks: 40, Width: 4, Dim: 2}}
 	const d = 5
 	m := fit(t, data, Config{Method: Blend, Dim: d, Seed: 3, Params: map[string]string{"members": membersText(of)}})
-	side := mat.NewDense(data.N, 9, nil)
+	side := mat.NewDense(data.N, 11, nil)
 	at := 0
 	for _, one := range of {
 		y := centredOutputs(t, fit(t, data, Config{Method: one.Method, Dim: one.Dim, Scale: one.Scale,
-			Landmarks: one.Landmarks, Seed: 3, Params: one.Params}), data)
+			Landmarks: one.Landmarks, Width: one.Width, Seed: 3, Params: one.Params}), data)
 		total := mat.Norm(y, 2) / math.Sqrt(float64(data.N))
 		for c := range one.Dim {
 			for i := range data.N {
@@ -195,9 +195,18 @@ func TestNonlinearAuto(t *testing.T) {
 	c := Config{Dim: 2, Nonlinear: true, Seed: 1}
 	m := fit(t, data, c)
 	choice := m.Report().Choice
-	curved := map[bool]bool{}
+	curved, wide, tried := map[bool]bool{}, map[float64]bool{}, map[float64]bool{}
 	for _, one := range choice.Members {
-		curved[view{one.Scale, one.Landmarks}.curved()] = true
+		curved[viewOf(one).curved()] = true
+		if one.Landmarks > 0 {
+			wide[one.Width] = true
+		}
+	}
+	for _, s := range choice.Scores {
+		tried[s.Width] = true
+	}
+	if len(wide) > 1 || len(tried) != 1+len(widths) {
+		t.Errorf("landmarks of the widths %v are blended, of %v", wide, tried)
 	}
 	if m.Method() != Blend || m.Map() != "sum" || !curved[true] {
 		t.Errorf("%s, map %s of %+v", m.Method(), m.Map(), choice.Members)

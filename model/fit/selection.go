@@ -41,6 +41,7 @@ type entry struct {
 	// What a blend is made of: by fold and dimension; of a nested method at the largest alone.
 	outputs map[int]map[int]*frame.OutputPair
 	right   map[int][]int // in how many rounds each row was right, by dimension
+	lined   map[int][]int // and was so by a linear classifier, of the blend and of what no blend can have
 }
 
 // scan is what the candidates share: samples and statistics of labelled rows.
@@ -82,7 +83,10 @@ func newSelection(ctx context.Context, p *frame.Rows, c Config) (*selection, err
 		views = append(views, view{scale: scale})
 	}
 	if c.Nonlinear {
-		views = append(views, view{scale: model.ScaleRank}, view{a.scales[0], curvedLandmarks})
+		views = append(views, view{scale: model.ScaleRank})
+		for _, width := range widths {
+			views = append(views, view{a.scales[0], curvedLandmarks, width})
+		}
 	}
 	for _, v := range views {
 		for _, m := range methods {
@@ -94,9 +98,11 @@ func newSelection(ctx context.Context, p *frame.Rows, c Config) (*selection, err
 	return a, nil
 }
 
-// curvedLandmarks are those of the candidates of auto behind landmarks. They are of width 1: with the best of 0.25, 1 and
-// 4 blends were no better on the public sets, and a row has one set of kernels this way.
+// curvedLandmarks are those of the candidates of auto behind landmarks, and widths are what they try: how fast classes
+// change between rows is what most decides there, and nothing but the rows can tell it.
 const curvedLandmarks = 300
+
+var widths = []float64{0.25, 1, 4}
 
 // open has dimensions compared, as far as the rows and the configuration allow them.
 func (a *selection) open(dims ...int) {
@@ -156,12 +162,13 @@ func (a *selection) enter(m *frame.Method, v view, classes int) *entry {
 
 // begin makes the scores of an entry.
 func (e *entry) begin(chosen bool) {
-	e.score, e.right = map[int]*model.Score{}, map[int][]int{}
+	e.score, e.right, e.lined = map[int]*model.Score{}, map[int][]int{}, map[int][]int{}
 	e.outputs = map[int]map[int]*frame.OutputPair{}
 	for _, d := range e.dims {
 		e.score[d] = &model.Score{Method: e.method.Name, Dim: d}
 		if chosen && e.members == nil {
-			e.score[d].Scale, e.score[d].Landmarks, e.score[d].Params = e.view.scale, e.view.landmarks, e.tried
+			s := e.score[d]
+			s.Scale, s.Landmarks, s.Width, s.Params = e.view.scale, e.view.landmarks, e.view.width, e.tried
 		}
 	}
 }
@@ -296,7 +303,8 @@ func (a *selection) blends() bool { return a.c.Method == Auto && a.c.Blend != 1 
 // refined is how many of the best candidates are tried with other parameters.
 const refined = 5
 
-// best are so many entries, each the best of its method and view, that a blend may have.
+// best are so many entries, each the best of its method and view, that a blend may have. Behind landmarks they are of
+// one width, that of the best one there: a row has one set of kernels this way.
 func (a *selection) best(most int) []*entry {
 	var out []*entry
 	for _, e := range a.entries {
@@ -305,6 +313,10 @@ func (a *selection) best(most int) []*entry {
 		}
 	}
 	slices.SortStableFunc(out, func(x, y *entry) int { return byScore(x.top(), y.top()) })
+	if i := slices.IndexFunc(out, func(e *entry) bool { return e.view.landmarks > 0 }); i >= 0 {
+		of := out[i].view
+		out = slices.DeleteFunc(out, func(e *entry) bool { return e.view.landmarks > 0 && e.view != of })
+	}
 	type family struct {
 		method string
 		view   view
@@ -325,8 +337,10 @@ func (e *entry) blendable() bool { return e.method.Map == "linear" }
 // top is the best score of an entry.
 func (e *entry) top() model.Score { return e.scores()[0] }
 
-// toldApart is by how many standard errors a candidate must be worse than the best one to be left out of a blend.
-const toldApart = 2
+// toldApart is by how many standard errors of the difference, on the same rows, a candidate must be worse than the best
+// one to be left out of a blend. Some forty are compared with it: luck alone puts one of as many equals two behind, and
+// hardly ever one three.
+const toldApart = 3
 
 // blend scores what the best make together: of each method and scale the best, as far as the rows do not tell it apart
 // from the best of all. More members cost the model nothing, and each takes from the luck of the others.
@@ -337,9 +351,10 @@ func (a *selection) blend(ctx context.Context) error {
 	}
 	best := a.best(most)
 	if a.c.Blend == 0 && len(best) > 0 {
-		top := best[0].top()
+		top := best[0].rightAt(best[0].top().Dim, a.p.N)
 		best = slices.DeleteFunc(best, func(e *entry) bool {
-			return float64(top.Correct-e.top().Correct) > toldApart*a.deviation(top)
+			behind, deviation := paired(top, e.rightAt(e.top().Dim, a.p.N))
+			return behind > toldApart*deviation
 		})
 	}
 	if len(best) < 2 {
@@ -348,7 +363,7 @@ func (a *selection) blend(ctx context.Context) error {
 	e := &entry{method: &blend, view: view{scale: a.scales[0]}, dims: a.dims}
 	for _, one := range best {
 		e.members = append(e.members, model.Member{Method: one.method.Name, Scale: one.view.scale,
-			Landmarks: one.view.landmarks, Dim: one.top().Dim, Params: one.tried})
+			Landmarks: one.view.landmarks, Width: one.view.width, Dim: one.top().Dim, Params: one.tried})
 	}
 	e.params = map[string]string{"members": membersText(e.members)}
 	e.begin(true)
@@ -377,11 +392,9 @@ func (a *selection) together(ctx context.Context, e *entry, of []*entry, rounds 
 			}
 			for _, d := range e.dims {
 				e.score[d].Scored += len(test)
-				right, err := count(ctx, y, d, a.p.Y, train, test)
-				if err != nil {
+				if err := a.judge(ctx, e, y, d, train, test); err != nil {
 					return err
 				}
-				e.credit(d, right, a.p.N)
 			}
 		}
 	}
@@ -415,16 +428,11 @@ func (a *selection) contributions(ctx context.Context, of []*entry) error {
 	return nil
 }
 
-// deviation is the standard error of a score, in rows that are right over all rounds.
-func (a *selection) deviation(s model.Score) float64 {
-	n, p := float64(s.Scored/a.rounds()), float64(s.Correct)/float64(s.Scored)
-	return math.Sqrt(p*(1-p)*n) * float64(a.rounds())
-}
-
 // sideBySide are the d leading principal components of what the entries put out in a fold, as fitBlend makes them of
 // directions; nil where none could be fitted.
 func sideBySide(ctx context.Context, of []*entry, fold, d int) (*frame.OutputPair, error) {
 	var side, query []*mat.Dense
+	var kept []opinion
 	width := 0
 	for _, e := range of {
 		dim := e.top().Dim
@@ -457,9 +465,14 @@ func sideBySide(ctx context.Context, of []*entry, fold, d int) (*frame.OutputPai
 		train.Scale(1/math.Sqrt(variance), train)
 		test.Scale(1/math.Sqrt(variance), test)
 		side, query, width = append(side, train), append(query, test), width+dim
+		kept = append(kept, opinion{e.method.Name, e.view.kind()})
 	}
 	if width == 0 {
 		return nil, nil
+	}
+	for i, weight := range votes(kept) {
+		side[i].Scale(weight, side[i])
+		query[i].Scale(weight, query[i])
 	}
 	a, b := abreast(side, width), abreast(query, width)
 	var products mat.Dense
@@ -588,66 +601,126 @@ func (a *selection) score(ctx context.Context, e *entry, s *seen, fold int, trai
 			}
 			kept[d] = y
 		}
-		right, err := count(ctx, y, d, a.p.Y, train, test)
-		if err != nil {
+		if err := a.judge(ctx, e, y, d, train, test); err != nil {
 			return err
 		}
-		e.credit(d, right, s.rows.N)
 	}
 	return nil
 }
 
-// credit counts rows, of n, that are right at a dimension.
-func (e *entry) credit(d int, right []int, n int) {
-	e.score[d].Correct += len(right)
-	if e.right[d] == nil {
-		e.right[d] = make([]int, n)
+// judge counts the test rows that are right in d leading columns, or as many as there are: whose nearest training row is
+// of their class, and, where it matters, those that a linear classifier has right.
+func (a *selection) judge(ctx context.Context, e *entry, y *frame.OutputPair, d int, train, test []int) error {
+	ref, query, dim := leading(y.Train, y.D, d), leading(y.Test, y.D, d), min(d, y.D)
+	nearest, err := score.Nearest(ctx, ref, len(train), query, len(test), dim)
+	if err != nil {
+		return err
 	}
-	for _, i := range right {
-		e.right[d][i]++
+	right := make([]int, a.p.N)
+	for i, j := range nearest {
+		if a.p.Y[train[j]] == a.p.Y[test[i]] {
+			right[test[i]]++
+			e.score[d].Correct++
+		}
 	}
+	e.right[d] = plusRows(e.right[d], right)
+	if !a.blends() || e.method != &blend && e.blendable() {
+		return nil
+	}
+	known := make([]int, len(train))
+	for i, at := range train {
+		known[i] = a.p.Y[at]
+	}
+	class, err := score.Linear(ref, known, query, dim, len(a.p.Classes))
+	if err != nil {
+		return err
+	}
+	right = make([]int, a.p.N)
+	for i, c := range class {
+		if c == a.p.Y[test[i]] {
+			right[test[i]]++
+		}
+	}
+	e.lined[d] = plusRows(e.lined[d], right)
+	return nil
 }
 
-// count finds the test rows whose nearest training row, in d leading columns or as many as there are, is of their class.
-func count(ctx context.Context, y *frame.OutputPair, d int, class, train, test []int) (right []int, err error) {
-	d = min(d, y.D)
-	lead := func(x []float64) []float64 {
-		out := make([]float64, 0, len(x)/y.D*d)
-		for from := 0; from < len(x); from += y.D {
-			out = append(out, x[from:from+d]...)
-		}
-		return out
+// plusRows adds counts of rows, nil for none yet.
+func plusRows(to, right []int) []int {
+	for i, v := range to {
+		right[i] += v
 	}
-	nearest, err := score.Nearest(ctx, lead(y.Train), len(train), lead(y.Test), len(test), d)
-	if err != nil {
-		return nil, err
+	return right
+}
+
+// leading are the d leading columns of rows of width numbers, or all of fewer.
+func leading(x []float64, width, d int) []float64 {
+	d = min(d, width)
+	out := make([]float64, 0, len(x)/width*d)
+	for from := 0; from < len(x); from += width {
+		out = append(out, x[from:from+d]...)
 	}
-	for i, j := range nearest {
-		if class[train[j]] == class[test[i]] {
-			right = append(right, test[i])
-		}
+	return out
+}
+
+// rightAt is in how many rounds each of n rows was right at a dimension.
+func (e *entry) rightAt(d, n int) []int {
+	if right := e.right[d]; right != nil {
+		return right
 	}
-	return right, nil
+	return make([]int, n)
 }
 
 // blendedDim is the dimension of a blend where none is asked for: 20, or C-1 where that is more, since it holds the
-// directions of more than one method. Which one cross-validation has best is luck for the most part, and fewer lose.
+// directions of more than one method. Which one cross-validation has best is luck for the most part, and fewer lose; so
+// others have to be better.
 func (a *selection) blendedDim() int {
-	return a.modest(a.blended, a.blended.dims[len(a.blended.dims)-1])
+	e := a.blended
+	full := e.dims[len(e.dims)-1]
+	best, most := full, 0
+	for _, d := range e.dims {
+		right := 0
+		for _, n := range e.uses(d, a.p.N) {
+			right += n
+		}
+		if right >= most && a.better(e, d, e, full) {
+			best, most = d, right
+		}
+	}
+	if best < full {
+		return best
+	}
+	return a.modest(e, full)
 }
 
 // modest is a dimension of an entry. Where that is every column, so that nothing would be reduced, it is the least one
-// that is worse by no more than half a standard error, that of the difference on the same rows.
+// that is not worse.
 func (a *selection) modest(e *entry, full int) int {
 	if full < a.whole.Columns || e.right[full] == nil { // maps that classify by themselves keep no rows
 		return full
 	}
 	for _, d := range e.dims {
-		if loss, deviation := paired(e.right[full], e.right[d]); loss <= 0.5*deviation {
+		if !a.better(e, full, e, d) {
 			return d
 		}
 	}
 	return full
+}
+
+// half is by how many standard errors of the difference a challenger must win.
+const half = 0.5
+
+// better tells whether an entry at a dimension is better than another one: by half a standard error of the difference, on
+// the same rows.
+func (a *selection) better(x *entry, dx int, y *entry, dy int) bool {
+	more, deviation := paired(x.uses(dx, a.p.N), y.uses(dy, a.p.N))
+	return more > half*deviation
+}
+
+// uses is how often each of n rows was right. Who takes outputs draws lines through them as well as looking for
+// neighbours, so what a linear classifier has right counts as much where it is known.
+func (e *entry) uses(d, n int) []int {
+	return plusRows(e.lined[d], slices.Clone(e.rightAt(d, n)))
 }
 
 // paired is by how much the sum of x is more than that of y, and the standard error of that, of rows one by one.
@@ -667,8 +740,8 @@ func paired(x, y []int) (more, deviation float64) {
 func (a *selection) entryOf(s model.Score) *entry {
 	at := slices.IndexFunc(a.entries, func(e *entry) bool {
 		mine := e.score[s.Dim]
-		return mine != nil && mine.Method == s.Method && mine.Scale == s.Scale && mine.Landmarks == s.Landmarks &&
-			maps.Equal(mine.Params, s.Params)
+		return mine != nil && mine.Method == s.Method && maps.Equal(mine.Params, s.Params) &&
+			mine.Scale == s.Scale && mine.Landmarks == s.Landmarks && mine.Width == s.Width
 	})
 	return a.entries[at]
 }

@@ -15,11 +15,23 @@ import (
 // view is what a linear method sees of rows: features in a scale, normal scores, or what landmarks make of them.
 type view struct {
 	scale     model.Scale
-	landmarks int // 0: none
+	landmarks int     // 0: none
+	width     float64 // of their kernels
 }
 
 // curved tells whether what is linear in a view is not linear in the features.
 func (v view) curved() bool { return v.landmarks > 0 || v.scale == model.ScaleRank }
+
+// kind tells what a view makes of features, whatever their scale.
+func (v view) kind() string {
+	switch {
+	case v.landmarks > 0:
+		return "landmarks"
+	case v.scale == model.ScaleRank:
+		return "rank"
+	}
+	return "features"
+}
 
 // seen are rows in a view.
 type seen struct {
@@ -43,7 +55,7 @@ func (v view) look(ctx context.Context, p *frame.Rows, train []int, of model.Sca
 	var made *model.Data
 	switch {
 	case v.landmarks > 0:
-		marks, err := drawLandmarks(ctx, subset(p), Config{Landmarks: v.landmarks, Scale: of, Seed: seed})
+		marks, err := drawLandmarks(ctx, subset(p), Config{Landmarks: v.landmarks, Width: v.width, Scale: of, Seed: seed})
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,61 @@
+package score
+
+import (
+	"fmt"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+)
+
+// linearRidge is added to the variance of each column, as a share of it.
+const linearRidge = 1e-3
+
+// Linear is the class of each query row by the largest of linear functions, one a class, that least squares fits to 1 for
+// reference rows of the class and 0 for others; ties to the lower class. Rows are row-major with dim numbers, all finite;
+// refY are classes below the given number.
+func Linear(ref []float64, refY []int, query []float64, dim, classes int) ([]int, error) {
+	n, queries := len(refY), len(query)/dim
+	x, q := mat.NewDense(n, dim, nil), mat.NewDense(queries, dim, nil)
+	x.Copy(mat.NewDense(n, dim, ref))
+	q.Copy(mat.NewDense(queries, dim, query))
+	for c := range dim {
+		mean := mat.Sum(x.ColView(c)) / float64(n)
+		for i := range n {
+			x.Set(i, c, x.At(i, c)-mean)
+		}
+		for i := range queries {
+			q.Set(i, c, q.At(i, c)-mean)
+		}
+	}
+	want, share := mat.NewDense(n, classes, nil), make([]float64, classes)
+	for i, y := range refY {
+		want.Set(i, y, 1)
+		share[y] += 1 / float64(n)
+	}
+	products := mat.NewSymDense(dim, nil)
+	products.SymOuterK(1, x.T())
+	for c := range dim {
+		v := products.At(c, c)
+		if v == 0 {
+			v = 1 // a column that does not vary has no weight
+		}
+		products.SetSym(c, c, (1+linearRidge)*v)
+	}
+	var factor mat.Cholesky
+	if !factor.Factorize(products) {
+		return nil, fmt.Errorf("linear classifier: the products of %d columns are not positive definite", dim)
+	}
+	var moments, w, y mat.Dense
+	moments.Mul(x.T(), want)
+	if err := factor.SolveTo(&w, &moments); err != nil {
+		return nil, fmt.Errorf("linear classifier: %w", err)
+	}
+	y.Mul(q, &w)
+	class := make([]int, queries)
+	for i := range class {
+		row := y.RawRowView(i)
+		floats.Add(row, share)
+		class[i] = floats.MaxIdx(row)
+	}
+	return class, nil
+}
