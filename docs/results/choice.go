@@ -28,7 +28,7 @@ var peers = map[string]struct {
 }{
 	"breastcancer_wbc": {"LMNN", 95.6}, "digits": {"NCA", 96.5}, "glass": {"LMNN", 68.5}, "iris": {"UMAP", 96.7},
 	"musk":  {"NCA", 87.2},
-	"sonar": {"NCA", 83.0}, "vowel": {"LFDA", 94.4}, "wdbc": {"NCA", 96.1}, "wine": {"LFDA", 98.2},
+	"sonar": {"NCA", 83.0}, "usps": {"", 91.1}, "vowel": {"LFDA", 94.4}, "wdbc": {"NCA", 96.1}, "wine": {"LFDA", 98.2},
 	"zoo": {"NCA", 94.7},
 }
 
@@ -100,7 +100,8 @@ func choice(ctx context.Context, b *bench, out *bytes.Buffer) error {
 func choose(ctx context.Context, b *bench, name string, d *model.Data, splits int) (*chosen, error) {
 	c := &chosen{set: name, splits: splits, found: map[string][]float64{}}
 	e := eval.Config{Methods: []string{eval.Raw}, Splits: splits, Seed: 1}
-	if err := eval.Evaluate(ctx, d, e, func(r eval.Result) error { c.raw = 100 * r.AccuracyMean; return nil }); err != nil {
+	err := eval.Evaluate(ctx, d, e, func(r eval.Result) error { c.raw = 100 * r.AccuracyMean; return nil })
+	if err != nil {
 		return nil, err
 	}
 	draw := rand.New(rand.NewPCG(1, 0)) // the splits of eval
@@ -190,16 +191,16 @@ kind: a difference below about one deviation divided by the root of the splits, 
 `, "`auto`", "`embedd eval --methods auto --dims auto`", "`--nonlinear`")
 	sets := float64(len(all))
 	mean := make([]float64, len(ways))
-	theirs, learners := 0.0, [3]float64{}
+	var theirs []float64
+	learners := make([][]float64, 3)
 	var others bytes.Buffer
 	total := map[string]float64{}
 	for _, c := range all {
-		peer := peers[c.set]
 		fmt.Fprintf(out, "| %s | %d | %.1f |", c.set, c.splits, c.raw)
 		fmt.Fprintf(&others, "| %s |", c.set)
 		for i, way := range ways {
 			nearest, deviation := meanSD(c.found[way.name+"1-NN"])
-			fmt.Fprintf(out, " %.1f | %.1f |", nearest, deviation)
+			fmt.Fprintf(out, " %.1f | %s |", nearest, orDash(len(c.found[way.name+"1-NN"]) > 1, deviation))
 			mean[i] += nearest / sets
 			for _, judge := range judges[1:] {
 				v, _ := meanSD(c.found[way.name+judge])
@@ -209,16 +210,20 @@ kind: a difference below about one deviation divided by the root of the splits, 
 		}
 		before, _ := meanSD(c.found["alone1-NN"])
 		after, _ := meanSD(c.found["auto1-NN"])
-		for i, v := range beside[c.set] {
-			fmt.Fprintf(out, " %.1f |", v)
-			learners[i] += v / sets
+		measured, known := beside[c.set]
+		for i, v := range measured {
+			fmt.Fprintf(out, " %s |", orDash(known, v))
+			if known {
+				learners[i] = append(learners[i], v)
+			}
 		}
+		peer := peers[c.set]
 		fmt.Fprintf(out, " %.1f | %s | %+.1f | %.1f |\n", peer.accuracy, peer.name, after-before, c.slower)
 		fmt.Fprintln(&others)
-		theirs += peer.accuracy / sets
+		theirs = append(theirs, peer.accuracy)
 	}
 	fmt.Fprintf(out, "| mean | | | %.1f | | %.1f | | %.1f | | %.1f | %.1f | %.1f | %.1f | | %+.1f | |\n", mean[0], mean[1], mean[2],
-		learners[0], learners[1], learners[2], theirs,
+		stat.Mean(learners[0], nil), stat.Mean(learners[1], nil), stat.Mean(learners[2], nil), stat.Mean(theirs, nil),
 		mean[1]-mean[0])
 	fmt.Fprint(out, `
 The same outputs judged otherwise: five nearest neighbours; the nearest one with every class counting alike ("balanced"); least squares on the classes, with a ridge of a thousandth ("linear").
@@ -275,6 +280,14 @@ func judgement(ctx context.Context, judge string, ref []float64, train *model.Da
 		}
 	}
 	return float64(right) / float64(test.N), err
+}
+
+// orDash is a figure, or a dash where there is none.
+func orDash(known bool, v float64) string {
+	if !known {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", v)
 }
 
 // meanSD is the mean and the sample standard deviation.

@@ -237,7 +237,8 @@ func TestKernelBeatsTheBlend(t *testing.T) {
 	data = data.Subset(inner)
 	data.Classes = data.Classes[:2]
 	m := fit(t, data, Config{Dim: AutoDim})
-	if choice := m.Report().Choice; m.Method() != "ksmpa" || len(choice.Members) > 0 || choice.Scores[0].Method != "ksmpa" {
+	choice := m.Report().Choice
+	if m.Method() != "ksmpa" || len(choice.Members) > 0 || choice.Scores[0].Method != "ksmpa" {
 		t.Fatalf("%s at %d of %+v", m.Method(), m.Dim(), choice.Members)
 	}
 	if m := fit(t, data, Config{Dim: AutoDim, Blend: 3}); m.Method() != Blend {

@@ -147,8 +147,9 @@ func TestKnotsAreOfRows(t *testing.T) {
 func TestNonlinearBlend(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
 	of := []model.Member{{Method: "mfa", Scale: model.ScaleRank, Dim: 4, Params: map[string]string{"ridge": "0.1"}},
-		{Method: "pca", Scale: model.ScaleNone, Dim: 3}, {Method: "lda", Scale: model.ScaleStandard, Landmarks: 40, Width: 4, Dim: 2,
-			Params: map[string]string{"ridge": "oas"}}, {Method: "mfa", Scale: model.ScaleStandard, Landmarks: 40, Width: 4, Dim: 2}}
+		{Method: "pca", Scale: model.ScaleNone, Dim: 3},
+		{Method: "lda", Scale: model.ScaleStandard, Landmarks: 40, Width: 4, Dim: 2, Params: map[string]string{"ridge": "oas"}},
+		{Method: "mfa", Scale: model.ScaleStandard, Landmarks: 40, Width: 4, Dim: 2}}
 	const d = 5
 	m := fit(t, data, Config{Method: Blend, Dim: d, Seed: 3, Params: map[string]string{"members": membersText(of)}})
 	side := mat.NewDense(data.N, 11, nil)
