@@ -63,8 +63,8 @@ var judges = []string{"1-NN", "5-NN", "balanced", "linear"}
 
 // splitsOf is how many splits are made of so many rows: fits of many take long, and their scores vary less.
 func splitsOf(rows, most int) int {
-	if rows > 3000 {
-		return min(most, 5)
+	if rows > 1000 {
+		return max(1, most/2)
 	}
 	return most
 }
