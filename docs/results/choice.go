@@ -28,7 +28,7 @@ var peers = map[string]struct {
 }{
 	"breastcancer_wbc": {"LMNN", 95.6}, "digits": {"NCA", 96.5}, "glass": {"LMNN", 68.5}, "iris": {"UMAP", 96.7},
 	"musk":  {"NCA", 87.2},
-	"sonar": {"NCA", 83.0}, "usps": {"", 91.1}, "vowel": {"LFDA", 94.4}, "wdbc": {"NCA", 96.1}, "wine": {"LFDA", 98.2},
+	"sonar": {"NCA", 83.0}, "vowel": {"LFDA", 94.4}, "wdbc": {"NCA", 96.1}, "wine": {"LFDA", 98.2},
 	"zoo": {"NCA", 94.7},
 }
 
@@ -217,10 +217,12 @@ kind: a difference below about one deviation divided by the root of the splits, 
 				learners[i] = append(learners[i], v)
 			}
 		}
-		peer := peers[c.set]
-		fmt.Fprintf(out, " %.1f | %s | %+.1f | %.1f |\n", peer.accuracy, peer.name, after-before, c.slower)
+		peer, known := peers[c.set]
+		fmt.Fprintf(out, " %s | %s | %+.1f | %.1f |\n", orDash(known, peer.accuracy), peer.name, after-before, c.slower)
 		fmt.Fprintln(&others)
-		theirs = append(theirs, peer.accuracy)
+		if known {
+			theirs = append(theirs, peer.accuracy)
+		}
 	}
 	fmt.Fprintf(out, "| mean | | | %.1f | | %.1f | | %.1f | | %.1f | %.1f | %.1f | %.1f | | %+.1f | |\n", mean[0], mean[1], mean[2],
 		stat.Mean(learners[0], nil), stat.Mean(learners[1], nil), stat.Mean(learners[2], nil), stat.Mean(theirs, nil),
