@@ -35,7 +35,7 @@ func (t *Task) sample(ctx context.Context, p *Rows) error {
 	}
 	t.X = x
 	if t.basis != nil {
-		t.X = tile.Product(ctx, x, t.basis)
+		t.X = tile.Multiply(ctx, x, t.basis)
 	}
 	return nil
 }

@@ -293,7 +293,7 @@ func (t *Task) loadWide(ctx context.Context, p *Rows) error {
 		return nil
 	}
 	_, r := basis.Dims()
-	reduced := tile.Product(ctx, x, basis)
+	reduced := tile.Multiply(ctx, x, basis)
 	sum, err := gather(ctx, reduced.RawMatrix().Data, r, p.Y, t.Method.SecondByClass)
 	if err != nil {
 		return err

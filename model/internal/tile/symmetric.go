@@ -17,8 +17,8 @@ func Symmetric(s *mat.SymDense) *Operand {
 	}}
 }
 
-// Product is A B, on as many cores as ctx allows.
-func Product(ctx context.Context, a, b *mat.Dense) *mat.Dense {
+// Multiply is A B, on as many cores as ctx allows.
+func Multiply(ctx context.Context, a, b *mat.Dense) *mat.Dense {
 	x, y := a.RawMatrix(), b.RawMatrix()
 	out := mat.NewDense(x.Rows, y.Cols, nil)
 	if err := Add(ctx, Sum{C: out.RawMatrix().Data, Stride: y.Cols, Alpha: 1,
