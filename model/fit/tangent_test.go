@@ -363,7 +363,7 @@ func TestPseudoInverseOfALargeBlock(t *testing.T) {
 			a.Set(i, j, rng.NormFloat64())
 		}
 	}
-	q := pencil.Orthonormal(a, 0)
+	q := pencil.Orthonormal(t.Context(), a, 0)
 	for _, zeros := range []int{0, 1, 6} {
 		values := make([]float64, n)
 		for i := range values {

@@ -172,7 +172,7 @@ func TestTSIMRMeetsItsProblem(t *testing.T) {
 					}
 				}
 				centre(other)
-				if got := mat.Trace(quadratic(s, pencil.Orthonormal(other, 0))); got < trace*(1-1e-9) {
+				if got := mat.Trace(quadratic(s, pencil.Orthonormal(t.Context(), other, 0))); got < trace*(1-1e-9) {
 					t.Errorf("%s gamma %s: other columns have trace %g, below %g", name, gamma, got, trace)
 				}
 			}

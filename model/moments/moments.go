@@ -12,7 +12,6 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/internal/tile"
 )
@@ -250,18 +249,12 @@ func (s *Set) accumulate(ctx context.Context, x table, y []int, w []float64, sig
 			return fmt.Errorf("moments: row %d has weight %g; it must be finite and >= 0", i, v)
 		}
 	}
-	if err := x.finite(ctx); err != nil {
-		return err
-	}
 	if n == 0 {
 		return nil
 	}
-	if s.shift == nil {
-		s.shift = x.means()
-	}
-	s.grow(slots)
-	if s.labelled == nil {
-		s.labelled = make([]float64, s.m)
+	shift := s.shift
+	if shift == nil {
+		shift = x.means()
 	}
 	slotOf := func(i int) int {
 		if y == nil {
@@ -269,30 +262,34 @@ func (s *Set) accumulate(ctx context.Context, x table, y []int, w []float64, sig
 		}
 		return y[i] + 1
 	}
+	sums, err := s.summed(ctx, &x, shift, slots, slotOf, w, sign)
+	if err != nil {
+		return err
+	}
+	s.shift = shift
+	s.grow(slots)
+	sums.keep(s)
 	// Rows of one second-moment slot, in row order, so that one product serves them all.
 	rows := make([][]int, slots)
 	for i := range n {
 		k := slotOf(i)
 		rows[s.secondSlot(k)] = append(rows[s.secondSlot(k)], i)
-		s.sumOf(k)
 		if w != nil {
 			s.weight[k] += sign * w[i]
 		} else {
 			s.weight[k] += sign
 		}
 	}
-	if err := s.addSums(ctx, &x, slotOf, w, sign); err != nil {
-		return fmt.Errorf("moments: %w", err)
-	}
-	var sums []tile.Sum
+	var products []tile.Sum
 	for k, index := range rows {
 		if len(index) > 0 {
 			raw := s.matrix(k).RawSymmetric()
-			centred := x.centred(index, s.shift, w)
-			sums = append(sums, tile.Sum{C: raw.Data, Stride: raw.Stride, Alpha: sign, A: centred, B: centred, Upper: true})
+			centred := x.centred(index, shift, w)
+			products = append(products, tile.Sum{C: raw.Data, Stride: raw.Stride, Alpha: sign, A: centred, B: centred,
+				Upper: true})
 		}
 	}
-	if err := tile.Add(ctx, sums...); err != nil {
+	if err := tile.Add(ctx, products...); err != nil {
 		return fmt.Errorf("moments: %w", err)
 	}
 	return nil
@@ -307,22 +304,8 @@ func workersFor(ctx context.Context, x *table) int {
 }
 
 // finite refuses what is no number.
-func (t *table) finite(ctx context.Context) error {
-	const part = 256
-	bad := make([]bool, (t.n+part-1)/part)
-	err := parallel.EachOn(context.WithoutCancel(ctx), workersFor(ctx, t), len(bad), func(p int) {
-		for i := p * part; i < min(t.n, (p+1)*part); i++ {
-			bad[p] = bad[p] || !linalg.AllFinite(t.row(i))
-		}
-	})
-	if err != nil {
-		return fmt.Errorf("moments: %w", err)
-	}
-	at := slices.Index(bad, true)
-	if at < 0 {
-		return nil
-	}
-	for i := at * part; i < t.n; i++ {
+func (t *table) finite() error {
+	for i := range t.n {
 		for j, v := range t.row(i) {
 			if math.IsNaN(v) || math.IsInf(v, 0) {
 				return fmt.Errorf("moments: row %d, feature %d is %g; impute or leave out such rows first", i, j, v)
@@ -332,46 +315,14 @@ func (t *table) finite(ctx context.Context) error {
 	return nil
 }
 
-// addSums adds the rows to the sums of their slots, some columns at a time: each sum is in the order of the rows.
-func (s *Set) addSums(ctx context.Context, x *table, slotOf func(int) int, w []float64, sign float64) error {
-	const columns = 64
-	return parallel.EachOn(context.WithoutCancel(ctx), workersFor(ctx, x), (s.m+columns-1)/columns, func(p int) {
-		from, to := p*columns, min(s.m, (p+1)*columns)
-		shift, labelled := s.shift[from:to], s.labelled[from:to]
-		for i := range x.n {
-			k, weight := slotOf(i), sign
-			if w != nil {
-				weight *= w[i]
-			}
-			row := x.row(i)[from:to]
-			sum, shift, labelled := s.sum[k][from:to][:len(row)], shift[:len(row)], labelled[:len(row)]
-			if k == 0 {
-				for j, v := range row {
-					sum[j] += float64(weight * (v - shift[j]))
-				}
-				continue
-			}
-			for j, v := range row {
-				d := float64(weight * (v - shift[j]))
-				sum[j] += d
-				labelled[j] += d
-			}
-		}
-	})
-}
-
 // centred is the rows of index as an operand: times the roots of their weights, about the shift.
 func (t *table) centred(index []int, shift, w []float64) *tile.Operand {
+	if w == nil {
+		return &tile.Operand{K: len(index), M: t.m, At: func(k int) []float64 { return t.row(index[k]) }, About: shift}
+	}
 	return &tile.Operand{K: len(index), M: t.m, Row: func(dst []float64, k int) {
-		row := t.row(index[k])
-		if w == nil {
-			for j, v := range row {
-				dst[j] = v - shift[j]
-			}
-			return
-		}
 		f := math.Sqrt(w[index[k]])
-		for j, v := range row {
+		for j, v := range t.row(index[k]) {
 			dst[j] = f * (v - shift[j])
 		}
 	}}

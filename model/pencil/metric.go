@@ -12,12 +12,10 @@
 package pencil
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/lapack/lapack64"
@@ -156,55 +154,11 @@ func intoRange(z *mat.Dense, e []float64) {
 			}
 		}
 	}
-	q := Orthonormal(b, 0)
+	q := Orthonormal(alone, b, 0)
 	var inner, out mat.Dense
 	inner.Mul(q.T(), z)
 	out.Mul(q, &inner)
 	z.Copy(&out)
-}
-
-// Orthonormal is an orthonormal basis (m x rank) of the columns of b (m x r,
-// m >= r): those whose pivot is above cut times the first, all for cut = 0; nil
-// where b is zero. Each row is exact relative to its own size, which features in
-// units far apart need: rows go in descending size and columns are pivoted (Cox
-// and Higham 1998).
-func Orthonormal(b *mat.Dense, cut float64) *mat.Dense {
-	m, r := b.Dims()
-	size := make([]float64, m)
-	order := make([]int, m)
-	for i := range m {
-		order[i] = i
-		for _, v := range b.RawRowView(i) {
-			size[i] = max(size[i], math.Abs(v))
-		}
-	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(size[j], size[i]) })
-	q := mat.NewDense(m, r, nil)
-	for i, at := range order {
-		q.SetRow(i, b.RawRowView(at))
-	}
-	pivot := make([]int, r)
-	for j := range pivot {
-		pivot[j] = -1 // free
-	}
-	tau := make([]float64, r)
-	work := make([]float64, 1)
-	lapack64.Geqp3(q.RawMatrix(), pivot, tau, work, -1)
-	work = make([]float64, int(work[0]))
-	lapack64.Geqp3(q.RawMatrix(), pivot, tau, work, len(work))
-	rank := r
-	for rank > 0 && cut > 0 && math.Abs(q.At(rank-1, rank-1)) <= cut*math.Abs(q.At(0, 0)) {
-		rank--
-	}
-	if rank == 0 {
-		return nil
-	}
-	lapack64.Orgqr(q.RawMatrix(), tau, work, len(work))
-	out := mat.NewDense(m, rank, nil)
-	for i, at := range order {
-		out.SetRow(at, q.RawRowView(i)[:rank])
-	}
-	return out
 }
 
 // Rank is the numeric rank of a positive semidefinite matrix by the rule of

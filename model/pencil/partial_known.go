@@ -19,7 +19,7 @@ func knownRows(n int, known *mat.Dense) (*mat.Dense, error) {
 	if err := finite(known); err != nil {
 		return nil, fmt.Errorf("known vectors: %w", err)
 	}
-	b := Orthonormal(known, 1e-10)
+	b := Orthonormal(alone, known, 1e-10)
 	if b == nil {
 		return nil, errors.New("known vectors are zero")
 	}

@@ -85,9 +85,9 @@ func solveWhite(ctx context.Context, s *mat.SymDense, q *Metric, end End, d int,
 	return finish(q, values, vectors, end, d, apply)
 }
 
-// reducedOrder is the order up to which a reduction to tridiagonal form costs less than products with the matrix, or
-// little more where values are well apart, and an eighth where they are not.
-const reducedOrder = 1024
+// reducedOrder is the order up to which a reduction to tridiagonal form costs less than products with the matrix, also
+// where values are well apart. Behind it, it is a fifth of them where values are not.
+const reducedOrder = 640
 
 // solveReduced is Solve from the tridiagonal form, or nil where most vectors are wanted, or where they are not to be had
 // that way.

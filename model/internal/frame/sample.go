@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/tile"
 	"github.com/embedd/embedd/model/pencil"
 )
 
@@ -25,7 +26,7 @@ func (t *Task) sample(ctx context.Context, p *Rows) error {
 		}
 	}
 	if t.basis == nil && t.Columns < t.M {
-		if err := t.cutRank(); err != nil {
+		if err := t.cutRank(ctx); err != nil {
 			return err
 		}
 	}
@@ -34,8 +35,7 @@ func (t *Task) sample(ctx context.Context, p *Rows) error {
 	}
 	t.X = x
 	if t.basis != nil {
-		t.X = mat.NewDense(p.N, t.M, nil)
-		t.X.Mul(x, t.basis)
+		t.X = tile.Multiply(ctx, x, t.basis)
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ func (t *Task) Capped(limit int) *Task {
 
 // cutRank takes the statistics to an orthonormal basis of the range of the total
 // scatter.
-func (t *Task) cutRank() error {
+func (t *Task) cutRank(ctx context.Context) error {
 	cut, err := pencil.Cut(t.Stat.Total)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (t *Task) cutRank() error {
 	// S_t Z spans the range of S_t, and the equilibration of the cut has made Z well conditioned.
 	var span mat.Dense
 	span.Mul(t.Stat.Total, cut.Unwhiten(unit))
-	basis := pencil.Orthonormal(&span, 0)
+	basis := pencil.Orthonormal(ctx, &span, 0)
 	if basis == nil {
 		return fmt.Errorf("the total scatter of rank %d has no basis", r)
 	}

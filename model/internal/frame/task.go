@@ -283,7 +283,7 @@ func (t *Task) loadWide(ctx context.Context, p *Rows) error {
 			}
 		}
 	}
-	basis := rowSpace(x, variance, scale, constant)
+	basis := rowSpace(ctx, x, variance, scale, constant)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -293,8 +293,7 @@ func (t *Task) loadWide(ctx context.Context, p *Rows) error {
 		return nil
 	}
 	_, r := basis.Dims()
-	var reduced mat.Dense
-	reduced.Mul(x, basis)
+	reduced := tile.Multiply(ctx, x, basis)
 	sum, err := gather(ctx, reduced.RawMatrix().Data, r, p.Y, t.Method.SecondByClass)
 	if err != nil {
 		return err
@@ -327,7 +326,7 @@ func (t *Task) countClasses(p *Rows) {
 // rowSpace is an orthonormal basis (m x rank) of the space that the centred rows
 // of x span, nil where nothing varies. The rank is decided on columns of unit
 // variance, as pencil.Cut decides it, so that a feature counts by its own scale.
-func rowSpace(x *mat.Dense, variance, scale []float64, constant []bool) *mat.Dense {
+func rowSpace(ctx context.Context, x *mat.Dense, variance, scale []float64, constant []bool) *mat.Dense {
 	n, m := x.Dims()
 	even := mat.NewDense(m, n, nil)
 	one := true
@@ -344,7 +343,7 @@ func rowSpace(x *mat.Dense, variance, scale []float64, constant []bool) *mat.Den
 		}
 	}
 	// Pivots are singular values, roots of what the cut is on.
-	basis := pencil.Orthonormal(even, math.Sqrt(float64(m)*0x1p-52))
+	basis := pencil.Orthonormal(ctx, even, math.Sqrt(float64(m)*0x1p-52))
 	if basis == nil || one {
 		return basis
 	}
@@ -354,7 +353,7 @@ func rowSpace(x *mat.Dense, variance, scale []float64, constant []bool) *mat.Den
 			row[k] *= deviation[j]
 		}
 	}
-	return pencil.Orthonormal(basis, 0)
+	return pencil.Orthonormal(ctx, basis, 0)
 }
 
 // Origin is the point that Origin=none leaves uncentred rows about, as the mean

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/parallel"
@@ -21,7 +20,11 @@ type OutputPair struct {
 
 func (t *Task) OutputPair(ctx context.Context, sol *Solution, p *Rows, train, test []int) (*OutputPair, error) {
 	if sol.Mapping == nil {
-		return t.embedded(ctx, sol, p, train, test)
+		out, err := t.embedded(ctx, []*Solution{sol}, p, train, test)
+		if err != nil {
+			return nil, err
+		}
+		return out[0], nil
 	}
 	m, err := t.model(ctx, sol, nil, p.Classes)
 	if err != nil {
@@ -114,21 +117,61 @@ func (t *Task) validateFold(ctx context.Context, train, test []int, count int, s
 		return nil, errFlatFold
 	}
 	bound, _ := ft.Method.Bound(ft)
-	scores := make([]Tally, count)
-	for i := range scores {
+	scores, sols, errs := make([]Tally, count), make([]*Solution, count), make([]error, count)
+	solve := func(ft *Task, i int) {
 		ft.D, ft.Free = min(t.D, bound), true
 		set(ft, i)
 		sol, err := ft.Solve(ctx)
-		if err != nil {
-			return nil, err
+		scores[i].Scored = len(test)
+		if err == nil && sol.Mapping != nil {
+			scores[i].Correct, err = ft.Score(ctx, sol, t.Rows, train, test)
+			sol = nil
 		}
-		correct, err := ft.Score(ctx, sol, t.Rows, train, test)
-		if err != nil {
-			return nil, err
-		}
-		scores[i] = Tally{correct, len(test)}
+		sols[i], errs[i] = sol, err
 	}
-	return scores, nil
+	workers := parallel.Workers(ctx)
+	if ft.Method.Samples {
+		workers = 1 // what it keeps for all ridges is made once
+	}
+	if err := parallel.EachOn(ctx, workers, count, func(i int) {
+		if workers == 1 {
+			solve(ft, i)
+			return
+		}
+		own := *ft
+		own.Params, own.Report = maps.Clone(ft.Params), &model.Report{}
+		solve(&own, i)
+	}); err != nil {
+		return nil, err
+	}
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return scores, ft.scoreLinear(ctx, sols, scores, t.Rows, train, test)
+}
+
+// scoreLinear scores the solutions that are there, linear maps: the rows are read once for all.
+func (t *Task) scoreLinear(ctx context.Context, sols []*Solution, scores []Tally, p *Rows, train, test []int) error {
+	var linear []*Solution
+	var at []int
+	for i, sol := range sols {
+		if sol != nil {
+			linear, at = append(linear, sol), append(at, i)
+		}
+	}
+	out, err := t.embedded(ctx, linear, p, train, test)
+	if err != nil {
+		return err
+	}
+	errs := make([]error, len(at))
+	if err := parallel.Each(ctx, len(at), func(k int) {
+		scores[at[k]].Correct, errs[k] = out[k].correct(ctx, p, train, test)
+	}); err != nil {
+		return err
+	}
+	return errors.Join(errs...)
 }
 
 // Score counts the test rows whose nearest training row is of their class.
@@ -140,11 +183,16 @@ func (t *Task) Score(ctx context.Context, sol *Solution, p *Rows, train, test []
 		}
 		return score.Correct(ctx, m, p.dataOf(train), p.dataOf(test), 1)
 	}
-	out, err := t.embedded(ctx, sol, p, train, test)
+	out, err := t.embedded(ctx, []*Solution{sol}, p, train, test)
 	if err != nil {
 		return 0, err
 	}
-	nearest, err := score.Nearest(ctx, out.Train, len(train), out.Test, len(test), sol.Dim)
+	return out[0].correct(ctx, p, train, test)
+}
+
+// correct counts the test rows whose nearest training row is of their class.
+func (o *OutputPair) correct(ctx context.Context, p *Rows, train, test []int) (int, error) {
+	nearest, err := score.Nearest(ctx, o.Train, len(train), o.Test, len(test), o.D)
 	if err != nil {
 		return 0, err
 	}
@@ -157,32 +205,50 @@ func (t *Task) Score(ctx context.Context, sol *Solution, p *Rows, train, test []
 	return correct, nil
 }
 
-// embedded is OutputPair of a linear map.
-func (t *Task) embedded(ctx context.Context, sol *Solution, p *Rows, train, test []int) (*OutputPair, error) {
-	a := t.unreduce(sol.Components, sol.Dim)
-	ref, err := t.embed(ctx, a, sol.Dim, p, train)
+// embedded is OutputPair of linear maps.
+func (t *Task) embedded(ctx context.Context, sols []*Solution, p *Rows, train, test []int) ([]*OutputPair, error) {
+	ref, err := t.embed(ctx, sols, p, train)
 	if err != nil {
 		return nil, err
 	}
-	query, err := t.embed(ctx, a, sol.Dim, p, test)
-	return &OutputPair{ref, query, sol.Dim}, err
+	query, err := t.embed(ctx, sols, p, test)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*OutputPair, len(sols))
+	for i, sol := range sols {
+		out[i] = &OutputPair{ref[i], query[i], sol.Dim}
+	}
+	return out, nil
 }
 
-// embed is ((x - mean)/scale) . A of some rows.
-func (t *Task) embed(ctx context.Context, a []float64, d int, p *Rows, rows []int) ([]float64, error) {
-	w := slices.Clone(a)
-	for j, s := range t.Stat.Scale {
-		row := w[j*d : (j+1)*d]
-		for c := range row {
-			row[c] /= s
-		}
+// embed is ((x - mean)/scale) . A of some rows, of each A.
+func (t *Task) embed(ctx context.Context, sols []*Solution, p *Rows, rows []int) ([][]float64, error) {
+	wide := 0
+	for _, sol := range sols {
+		wide += sol.Dim
 	}
-	features := &tile.Operand{K: p.M, M: len(rows), Row: func(dst []float64, j int) {
-		mean := t.Stat.Mean[j]
-		for i, r := range rows {
-			dst[i] = p.X[r*p.M+j] - mean
+	w, y, from := make([]float64, p.M*wide), make([]float64, len(rows)*wide), 0
+	for _, sol := range sols {
+		for j, a := range t.unreduce(sol.Components, sol.Dim) {
+			w[j/sol.Dim*wide+from+j%sol.Dim] = a / t.Stat.Scale[j/sol.Dim]
 		}
-	}}
-	y := make([]float64, len(rows)*d)
-	return y, tile.Add(ctx, tile.Sum{C: y, Stride: d, Alpha: 1, A: features, B: tile.Dense(w, p.M, d, d)})
+		from += sol.Dim
+	}
+	features := &tile.Operand{K: p.M, M: len(rows), About: t.Stat.Mean,
+		Column: func(i int) []float64 { return p.X[rows[i]*p.M:][:p.M] }}
+	if err := tile.Add(ctx, tile.Sum{C: y, Stride: wide, Alpha: 1, A: features,
+		B: tile.Dense(w, p.M, wide, wide)}); err != nil {
+		return nil, err
+	}
+	out := make([][]float64, len(sols))
+	from = 0
+	for k, sol := range sols {
+		out[k] = make([]float64, 0, len(rows)*sol.Dim)
+		for i := range rows {
+			out[k] = append(out[k], y[i*wide+from:][:sol.Dim]...)
+		}
+		from += sol.Dim
+	}
+	return out, nil
 }

@@ -17,6 +17,17 @@ func Symmetric(s *mat.SymDense) *Operand {
 	}}
 }
 
+// Multiply is A B, on as many cores as ctx allows.
+func Multiply(ctx context.Context, a, b *mat.Dense) *mat.Dense {
+	x, y := a.RawMatrix(), b.RawMatrix()
+	out := mat.NewDense(x.Rows, y.Cols, nil)
+	if err := Add(ctx, Sum{C: out.RawMatrix().Data, Stride: y.Cols, Alpha: 1,
+		A: Columns(x.Data, x.Cols, x.Rows, x.Stride), B: Dense(y.Data, y.Rows, y.Cols, y.Stride)}); err != nil {
+		panic(err) // of what is wrong here alone
+	}
+	return out
+}
+
 // Times is S A, on as many cores as ctx allows.
 func Times(ctx context.Context, s *mat.SymDense, a *mat.Dense) *mat.Dense {
 	r := a.RawMatrix()
