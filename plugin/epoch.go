@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/score"
 	"github.com/embedd/embedd/plugin/window"
 )
 
@@ -35,10 +36,17 @@ func crossLoss(ctx context.Context, first, next *model.Model, x []float64, label
 	if err != nil {
 		return 0, 0, err
 	}
+	among, err := others(ctx, now, now, n, d)
+	if err != nil {
+		return 0, 0, err
+	}
+	across, err := others(ctx, old, now, n, d)
+	if err != nil {
+		return 0, 0, err
+	}
 	lost, gained := 0, 0
 	for i := range n {
-		own := labels[others(now, now, i, n, d)] == labels[i]
-		cross := labels[others(old, now, i, n, d)] == labels[i]
+		own, cross := labels[among[i]] == labels[i], labels[across[i]] == labels[i]
 		if own && !cross {
 			lost++
 		}
@@ -49,24 +57,33 @@ func crossLoss(ctx context.Context, first, next *model.Model, x []float64, label
 	return float64(lost-gained) / float64(n), math.Sqrt(float64(lost+gained)) / float64(n), nil
 }
 
-// others is the row of ref, other than i, that is nearest to row i of y.
-func others(ref, y []float64, i, n, d int) int {
-	best, at := math.Inf(1), 0
-	for j := range n {
-		if j == i {
-			continue
+// others are, for each row of y, the nearest of the other rows of ref. They are found some rows at a time, so that learning
+// can rest in between.
+func others(ctx context.Context, ref, y []float64, n, d int) ([]int, error) {
+	at := make([]int, 0, n)
+	for len(at) < n {
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
-		sum := 0.0
-		for c := range d {
-			diff := ref[j*d+c] - y[i*d+c]
-			sum += diff * diff
+		from := len(at)
+		rows := min(otherRows, n-from)
+		near, err := score.Neighbors(ctx, ref, n, y[from*d:(from+rows)*d], rows, d, 2)
+		if err != nil {
+			return nil, err
 		}
-		if sum < best {
-			best, at = sum, j
+		for i := range rows {
+			nearest := near[2*i]
+			if nearest == from+i {
+				nearest = near[2*i+1]
+			}
+			at = append(at, nearest)
 		}
 	}
-	return at
+	return at, nil
 }
+
+// otherRows is how many rows are compared with all others at a time.
+const otherRows = 64
 
 // newestRows copies the newest rows of a window that enter fits, oldest first, with their labels.
 func newestRows(w *window.Window, n int) (x []float64, labels []string) {

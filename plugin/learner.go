@@ -21,6 +21,7 @@ type learner struct {
 	config  *Config
 	trainer *trainer // the worker's alone
 	late    *late    // nil where labels come with their rows
+	paced   *pace    // the worker's context
 
 	mu       sync.Mutex
 	queue    []*lesson
@@ -75,12 +76,15 @@ func learners(workers int) int {
 func (l *learner) start() {
 	ctx, cancel := context.WithCancel(model.Limit(context.Background(), learners(l.config.Fit.Workers)))
 	l.cancel = cancel
-	paced := newPace(ctx, l.giveWay)
+	l.paced = newPace(ctx, l.giveWay)
 	go func() {
 		defer close(l.done)
-		l.work(paced, l.config.LowPriority)
+		l.work(l.paced, l.config.LowPriority)
 	}()
 }
+
+// rest has the worker rest where that is due, in what must not be broken off.
+func (l *learner) rest() { _ = l.paced.Err() }
 
 // giveWay tells whether answers wait that are not themselves waiting for a model.
 func (l *learner) giveWay() bool {

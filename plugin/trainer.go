@@ -128,7 +128,7 @@ func (t *trainer) open(features int) {
 		Classes: t.config.Classes, Holdout: t.config.Training.Holdout, Balance: w.Balance == BalanceClass,
 		Share:    t.config.Training.Quota.Share,
 		Labelled: t.labelled(), Moments: t.byMoments(), Copies: !t.byMoments() || t.behind(),
-		Lifted: t.config.Fit.Landmarks}
+		Lifted: t.config.Fit.Landmarks, Rest: t.stage.learner.rest}
 	if t.config.Training.Block > 0 {
 		c.Summed, c.Balance = true, false // which is in the summaries
 	}

@@ -81,9 +81,12 @@ func (b *block) moments(ctx context.Context, by *summing) (*moments.Set, error) 
 // sum is the moments of rows, in their order, of those that fits are made from.
 func (s *summing) sum(ctx context.Context, rows []*Row) (*moments.Set, error) {
 	set := moments.New(s.dim(), false)
-	x, y := make([][]float64, 0, min(len(rows), sumRows)), make([]int, 0, min(len(rows), sumRows))
+	x, y := make([][]float64, 0, min(len(rows), restRows)), make([]int, 0, min(len(rows), restRows))
 	for len(rows) > 0 {
-		part := rows[:min(len(rows), sumRows)]
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		part := rows[:min(len(rows), restRows)]
 		rows = rows[len(part):]
 		x, y = x[:0], y[:0]
 		for _, r := range part {
@@ -114,8 +117,11 @@ func (s *summing) add(ctx context.Context, set *moments.Set, x [][]float64, y []
 	return set.Add(ctx, phi, y, nil)
 }
 
-// sumRows is how many rows are summed at a time: the shift of the moments is the mean of the first.
+// sumRows is how many rows of a summary are summed at a time: the shift of its moments is the mean of the first.
 const sumRows = 1024
+
+// restRows are as many of a block: between two parts learning may rest, which with 256 features is after a millisecond.
+const restRows = 256
 
 // find is where a position stands, or would, among rows in order.
 func find(rows []*Row, p Position) (int, bool) {

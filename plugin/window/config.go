@@ -17,6 +17,13 @@ type Config struct {
 	Copies   bool          // fits are made from a copy of the rows
 	Summed   bool          // rows come as summaries, and leave so
 	Lifted   int           // most features that rows have in fits, where a Lift makes them; 0: their own
+	Rest     func()        // called now and then while all rows are looked at: who learns may rest there; nil: nobody
+}
+
+func (c Config) rest() {
+	if c.Rest != nil {
+		c.Rest()
+	}
 }
 
 // rowOverhead is what a row takes beside its features: the row itself, its places in a block and in its class, the text

@@ -94,3 +94,21 @@ func TestHeavyTails(t *testing.T) {
 		}
 	}
 }
+
+// Between some features, and some rows, of a look at all of them who learns may rest.
+func TestSiftRests(t *testing.T) {
+	const m, n = 64, 4 * restRatios
+	rests := 0
+	w := New(Config{Features: m, Rows: n, Classes: 10, Rest: func() { rests++ }})
+	for i := range n {
+		x := make([]float64, m)
+		for j := range x {
+			x[j] = float64((i*31 + j*17) % 101)
+		}
+		w.Add(Row{Position: Position{Seq: uint64(i + 1)}, X: x})
+	}
+	w.Sift()
+	if want := m/restFeatures + w.Len()/restRatios; rests < want {
+		t.Errorf("%d rests, want %d", rests, want)
+	}
+}

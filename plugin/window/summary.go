@@ -119,7 +119,7 @@ func (d *digest) look(ctx context.Context, rows iter.Seq[*Row]) error {
 			return ctx.Err()
 		}
 	}
-	d.usual = usualOf(x, d.config.Features)
+	d.usual = usualOf(x, d.config)
 	d.ratios = make([]float64, 0, n)
 	for r := range rows {
 		ratio, _ := d.usual.ratio(r.X)

@@ -276,7 +276,10 @@ func (w *Window) Newest(ctx context.Context, n int) (*Suffix, error) {
 	}
 	for b, from := at, i; b < len(w.blocks); b, from = b+1, 0 {
 		var part *moments.Set
-		var err error
+		err := ctx.Err() // learning may rest between two blocks
+		if err != nil {
+			return nil, fmt.Errorf("summing the window: %w", err)
+		}
 		if from == 0 {
 			part, err = w.blocks[b].moments(ctx, &w.by)
 		} else {
