@@ -322,6 +322,13 @@ func TestMessageThatKillsInOrder(t *testing.T) {
 			_ = one.Wait()
 		}()
 	}
+	t.Cleanup(func() { // who waits for it is the goroutine above, and not the fleet
+		mu.Lock()
+		_ = f.running[0].Process.Kill()
+		f.running = nil
+		mu.Unlock()
+		<-dead
+	})
 	deaths := 0
 	start()
 	f.until("every input is answered", func() bool {
