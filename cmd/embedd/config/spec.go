@@ -203,7 +203,7 @@ var spec = []field{
 		doc: "A model file to serve as it is. No other key of model or training goes with it."},
 	{path: each + "model.method", to: func(_ *Config, p *Pipeline) any { return &p.Model.Method }, value: "auto",
 		start: "auto",
-		doc:   "Method, as `embedd methods` lists them. auto chooses one by cross-validation, again with four times the rows or after a change, and keeps it while no other is better by more than the noise; without a label column it is pca."},
+		doc:   "Method, as `embedd methods` lists them. auto chooses one by cross-validation, again with four times the rows or after a change, and keeps it while no other is better by more than the noise; without a label column it is pca. blend makes one model of the methods that params: {members: ...} names; from moments where all of these learn from moments."},
 	{path: each + "model.dim", to: func(_ *Config, p *Pipeline) any { return &p.Model.Dim }, or: "auto", low: 1,
 		high: 4096, start: "8",
 		doc: "Dimensions of the output. auto chooses at the first fit, by cross-validation on the labelled rows; for methods that learn from moments it is the method's default. Outputs stay as many as the first model has."},
