@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 
@@ -131,5 +132,29 @@ func TestBlendOfWindow(t *testing.T) {
 	c.Fit.Params = nil
 	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "members, and none is given") {
 		t.Errorf("no members: %v", err)
+	}
+}
+
+// TestAutoBlends: where a stage is asked for it, auto makes one model of the best and fits other rows in the same way.
+func TestAutoBlends(t *testing.T) {
+	change := func(c *Config) { blended(c); c.Fit = fit.Config{Method: fit.Auto, Blend: 2, Dim: 2} }
+	if os.Getenv("EMBEDD_SOAK") != "" {
+		restart(t, turning(3000), []int{1020, 2060}, change)
+	}
+	s := newStage(t, change)
+	rows := turning(2000)[:600]
+	teach(t, s, 1, rows[:300])
+	first := s.Live()
+	if first == nil || first.Model.Method() != fit.Blend || strings.Count(first.Model.Params()["members"], ",") != 1 {
+		t.Fatalf("live is %+v: %s", first, s.Status().Note)
+	}
+	teach(t, s, 16, rows[300:])
+	learner := s.learner.trainer // the worker has nothing to do
+	_, m, err := learner.fit(t.Context(), 0, learner.settled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Params()["members"] != first.Model.Params()["members"] || m.Rows() <= first.Model.Rows() {
+		t.Errorf("of %d rows %v, and of %d rows %v", first.Model.Rows(), first.Model.Params(), m.Rows(), m.Params())
 	}
 }

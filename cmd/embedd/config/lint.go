@@ -155,6 +155,9 @@ func (d *document) lintMethod(p *Pipeline) {
 		d.problem(at+"model.method", "%v", err)
 		return
 	}
+	if p.Model.Blend > 1 && method.Name != fit.Auto {
+		d.note(at+"model.blend", "has no effect without model.method auto: %s is what is fitted", method.Name)
+	}
 	fit, right := p.Model.Fit(), true
 	for _, name := range slices.Sorted(maps.Keys(p.Model.Params)) {
 		path := at + "model.params." + name
