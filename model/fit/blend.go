@@ -43,7 +43,7 @@ var blend = frame.Method{
 	Name: Blend, Title: "principal components of the outputs of several linear methods", Paper: "Breiman 1996",
 	Supervised: true, Map: "linear", Streaming: "window",
 	Params: []frame.Param{{Name: "members",
-		Doc: "what is blended: method/scale/dim of each, and /name=value, with commas between them",
+		Doc: "what is blended: method/scale/dim of each, and /name=value, with commas between them; where all learn from moments at the scales standard or none, so does the blend",
 		Check: func(s string) error {
 			_, err := parseMembers(s)
 			return err
@@ -150,6 +150,35 @@ func memberMethod(m model.Member) (*frame.Method, map[string]string, error) {
 	return method, params, err
 }
 
+// blendOf is the blend of such members. It learns from moments where all of them do: their directions and the total
+// scatter are all that it is made of.
+func blendOf(members string) *frame.Method {
+	m := blend
+	if of, err := parseMembers(members); err == nil && !slices.ContainsFunc(of, needsRows) {
+		m.Streaming = "moments"
+	}
+	return &m
+}
+
+// needsRows tells whether the moments of rows are not enough for a member.
+func needsRows(m model.Member) bool {
+	method, _, err := memberMethod(m)
+	return err != nil || method.Streaming != "moments" || m.Landmarks > 0 || ofRows(m.Scale)
+}
+
+// whoNeedsRows names the member of a blend that does, "" where the method is none.
+func whoNeedsRows(m *frame.Method, params map[string]string) string {
+	if m.Name != Blend {
+		return ""
+	}
+	of, _ := parseMembers(params["members"]) // the configuration was checked
+	at := slices.IndexFunc(of, needsRows)
+	if at < 0 {
+		return ""
+	}
+	return fmt.Sprintf("member %s ", membersText(of[at:at+1]))
+}
+
 func fitBlend(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	of, err := parseMembers(t.Params["members"])
 	if err != nil {
@@ -240,7 +269,7 @@ func (b *blending) take(ctx context.Context, one model.Member) error {
 	v := viewOf(one)
 	s := b.views[v]
 	if s == nil {
-		if s, err = v.look(ctx, b.t.Rows, nil, b.t.Scaling, b.t.Seed); err != nil {
+		if s, err = b.look(ctx, v); err != nil {
 			return err
 		}
 		b.views[v] = s
@@ -268,6 +297,15 @@ func (b *blending) take(ctx context.Context, one model.Member) error {
 	b.parts = append(b.parts, part{method.Name, v, w})
 	b.width += sol.Dim
 	return nil
+}
+
+// look shows the rows of the blend, or their moments, as a view has them.
+func (b *blending) look(ctx context.Context, v view) (*seen, error) {
+	if b.t.Sums == nil {
+		return v.look(ctx, b.t.Rows, nil, b.t.Scaling, b.t.Seed)
+	}
+	s := &seen{base: &frame.Task{Method: &scan, Scaling: v.scale, Seed: b.t.Seed, Report: &model.Report{}}}
+	return s, s.base.LoadSums(ctx, b.t.Sums)
 }
 
 // curved tells whether the blend is no matrix.

@@ -12,6 +12,7 @@ import (
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/fixture"
 	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/moments"
 	"github.com/embedd/embedd/model/score"
 )
 
@@ -333,5 +334,58 @@ func isPrincipalComponentsOf(t *testing.T, m *model.Model, data *model.Data, sid
 				t.Fatalf("row %d, output %d is %g, by hand %g", i, c, y.At(i, c), want)
 			}
 		}
+	}
+}
+
+// A blend whose members learn from moments does so too: it is the model that the same rows give.
+func TestBlendOfMoments(t *testing.T) {
+	data := fixture.Dataset(t, "wine")
+	sums := moments.New(data.M, false)
+	if err := sums.Add(t.Context(), data.X, data.Y, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		members string
+		dim     int
+		scale   model.Scale
+	}{
+		{"pca/standard/4,lda/standard/2/ridge=oas", 5, model.ScaleStandard},
+		{"pca/standard/4,lda/standard/2/ridge=oas,pca/none/3", 0, model.ScaleStandard},
+		{"pairacc/none/3,srda/standard/2/ridge=oas,sle/none/2,pca/standard/6,pca/none/2", 6, model.ScaleNone},
+	} {
+		config := Config{Method: Blend, Dim: c.dim, Scale: c.scale, Params: map[string]string{"members": c.members}}
+		if about, err := config.Describe(); err != nil || about.Streaming != "moments" {
+			t.Errorf("%s: learns from %q, %v", c.members, about.Streaming, err)
+		}
+		want := fit(t, data, config)
+		got, err := FitMoments(t.Context(), sums, data.Features, data.Classes, config)
+		if err != nil {
+			t.Errorf("%s: %v", c.members, err)
+			continue
+		}
+		if e := apart(matrixOf(want), matrixOf(got)); e > 1e-9 || got.Method() != Blend || got.Rows() != want.Rows() ||
+			got.Params()["members"] != c.members {
+			t.Errorf("%s: %s of %d rows, %v, %.2g apart from that of rows", c.members, got.Method(), got.Rows(), got.Params(), e)
+		}
+	}
+	for members, want := range map[string]string{
+		"pca/standard/2,mfa/standard/2":                "member mfa/standard/2 needs the rows",
+		"lda/minmax/2,pca/standard/2":                  "member lda/minmax/2 needs the rows",
+		"pca/standard/2,lda/standard/2/landmarks=9":    "member lda/standard/2/landmarks=9/width=1 needs the rows",
+		"pca/standard/2,lfda/rank/2,lda/standard/2":    "member lfda/rank/2 needs the rows",
+		"pca/standard/2,lda/standard/2/ridge=a little": `member "lda/standard/2/ridge=a little"`,
+	} {
+		c := Config{Method: Blend, Params: map[string]string{"members": members}}
+		if about, err := c.Describe(); err != nil || about.Streaming != "window" {
+			t.Errorf("%s: learns from %q, %v", members, about.Streaming, err)
+		}
+		_, err := FitMoments(t.Context(), sums, data.Features, data.Classes, c)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", members, err, want)
+		}
+	}
+	err := Config{Method: Blend}.Validate()
+	if err == nil || !strings.Contains(err.Error(), "members, and none is given") {
+		t.Errorf("a blend of nothing: %v", err)
 	}
 }

@@ -77,7 +77,11 @@ func (c Config) method() (*frame.Method, error) {
 	if c.Own != nil {
 		return c.Own.method(c)
 	}
-	return lookup(c.withDefaults().Method)
+	m, err := lookup(c.withDefaults().Method)
+	if err == nil && m.Name == Blend {
+		m = blendOf(c.Params["members"])
+	}
+	return m, err
 }
 
 // name is that of the method, for errors that come before it is looked at.
@@ -97,6 +101,10 @@ func (c Config) resolve() (*frame.Method, map[string]string, error) {
 		return nil, nil, err
 	}
 	params, err := m.Resolve(c.Params)
+	if err == nil && m.Name == Blend && params["members"] == "" {
+		err = fmt.Errorf("method %s blends its parameter members, and none is given; name some, as lda/standard/2,pca/standard/8",
+			m.Name)
+	}
 	return m, params, err
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/moments"
-	"github.com/embedd/embedd/model/pencil"
 )
 
 // FitMoments learns a model from statistics alone, for methods whose Streaming
@@ -17,7 +16,8 @@ import (
 // rounding, where the ridge is a number or oas; ridge=auto means oas here,
 // since no rows are kept to validate on. For the same reason Auto is lda, or
 // pairacc for more than C-1 dimensions, or pca without labels, and AutoDim the method's default.
-// Scale is standard or none, and there are no Landmarks: see [Landmarks.FitMoments].
+// Scale is standard or none, and there are no Landmarks: see [Landmarks.FitMoments]. Blend is one of these methods where
+// all its members are, at those scales.
 func FitMoments(ctx context.Context, s *moments.Set, features, classes []string, c Config) (_ *model.Model, err error) {
 	defer parallel.Recover(&err, c.name())
 	ctx = parallel.Limit(ctx, c.Workers)
@@ -34,8 +34,8 @@ func FitMoments(ctx context.Context, s *moments.Set, features, classes []string,
 	case s == nil:
 		return nil, fmt.Errorf("%s: no statistics given", method.Name)
 	case method.Streaming != "moments":
-		return nil, fmt.Errorf("%s: needs the rows; fit it from a window", method.Name)
-	case c.Scale == model.ScaleMinMax || c.Scale == model.ScaleUnit || c.Scale == model.ScaleRank:
+		return nil, fmt.Errorf("%s: %sneeds the rows; fit it from a window", method.Name, whoNeedsRows(method, params))
+	case ofRows(c.Scale):
 		return nil, fmt.Errorf("%s: scale %s needs the rows; give standard or none", method.Name, c.Scale)
 	case c.Landmarks > 0:
 		return nil, fmt.Errorf("%s: %d landmarks need the rows; map them, and give Landmarks.FitMoments their statistics",
@@ -58,14 +58,7 @@ func FitMoments(ctx context.Context, s *moments.Set, features, classes []string,
 	if method.Supervised {
 		report.Unlabelled = int(math.Round(s.Count(-1)))
 	}
-	sum, err := s.Summary(method.Supervised)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", method.Name, err)
-	}
-	if err := t.Summarise(ctx, sum, nil, sum.Weight); err != nil {
-		return nil, fmt.Errorf("%s: %w", method.Name, err)
-	}
-	if t.Columns, err = pencil.Rank(t.Stat.Total); err != nil {
+	if err := t.LoadSums(ctx, s); err != nil {
 		return nil, fmt.Errorf("%s: %w", method.Name, err)
 	}
 	end()
@@ -74,4 +67,9 @@ func FitMoments(ctx context.Context, s *moments.Set, features, classes []string,
 		return nil, fmt.Errorf("%s: %w", method.Name, err)
 	}
 	return m, nil
+}
+
+// ofRows tells whether a scale is of the rows themselves: their moments do not have it.
+func ofRows(s model.Scale) bool {
+	return s == model.ScaleMinMax || s == model.ScaleUnit || s == model.ScaleRank
 }

@@ -114,6 +114,7 @@ type Output struct {
 type Model struct {
 	File   string
 	Method string
+	Blend  int // of the best candidates of method auto so many count
 	Dim    int // 0: the method's default
 	Scale  string
 	// Features are those of the rows, "linear", or with "nystroem" what Landmarks make of them by kernels of this Width.
@@ -197,7 +198,8 @@ func (m Model) Fit() fit.Config {
 	if dim == 0 {
 		dim = fit.AutoDim
 	}
-	c := fit.Config{Method: m.Method, Dim: dim, Scale: model.Scale(m.Scale), Params: m.Params, Seed: m.Seed}
+	c := fit.Config{Method: m.Method, Dim: dim, Blend: m.Blend, Scale: model.Scale(m.Scale), Params: m.Params,
+		Seed: m.Seed}
 	if m.Features == "nystroem" {
 		c.Landmarks, c.Width = m.Landmarks, m.Width
 	}

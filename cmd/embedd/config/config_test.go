@@ -56,7 +56,8 @@ func TestFull(t *testing.T) {
 		Input:  Input{Stream: "FEATURES", Subject: "features.digits", Labels: "labels.digits", Attempts: 5},
 		Schema: Schema{[]string{"pixels"}, "label", "id", "reject"},
 		Output: Output{"reduced.digits", "embedding", false, []string{"all"}, "dead.digits", "none"},
-		Model: Model{Method: "lda", Dim: 8, Scale: "standard", Features: "linear", Landmarks: 300, Width: 1, Params: map[string]string{"ridge": "auto"}, Seed: 1,
+		Model: Model{Method: "lda", Blend: 1, Dim: 8, Scale: "standard", Features: "linear", Landmarks: 300, Width: 1,
+			Params: map[string]string{"ridge": "auto"}, Seed: 1,
 			Store: "auto", Keep: Keep{20, 90 * 24 * time.Hour}, Damaged: "previous"},
 		Training: Training{Window{20000, 1 << 30, 24 * time.Hour, "class"}, Quota{"none", 0.5}, Every{5000, 10 * time.Minute, "true"}, 0.2,
 			Gate{1000, 0}, "rigid", "hold", 0, "serve", 0},
@@ -100,8 +101,9 @@ func TestDefaults(t *testing.T) {
 		Input:  Input{Subject: "features.p-1", Attempts: 5},
 		Schema: Schema{[]string{"x*"}, "label", "", "reject"},
 		Output: Output{"reduced.p-1", "embedding", false, []string{"all"}, "dead.p-1", "none"},
-		Model: Model{Method: "auto", Scale: "standard", Features: "linear", Landmarks: 300, Width: 1, Seed: 1, Store: "auto",
-			Keep: Keep{20, 90 * 24 * time.Hour}, Damaged: "previous"},
+		Model: Model{Method: "auto", Blend: 1, Scale: "standard", Features: "linear", Landmarks: 300, Width: 1, Seed: 1,
+			Store: "auto",
+			Keep:  Keep{20, 90 * 24 * time.Hour}, Damaged: "previous"},
 		Training: Training{Window{20000, 1 << 30, 0, "class"}, Quota{"none", 0.5}, Every{5000, 10 * time.Minute, "true"}, 0.2,
 			Gate{1000, 0}, "rigid", "hold", 0, "serve", 0},
 		Limits: Limits{8 << 20, 64 << 20, 100_000, 10_000, 256 << 20, 1000, 256 << 20, 256 << 20, 24 * time.Hour, 0, 0},
@@ -283,6 +285,10 @@ func TestProblems(t *testing.T) {
 			[]string{`4:21: pipelines.p.model.method: ` + lookupError("ldaa")}},
 		{"unknown parameter", pipeline(features, "model: {method: lda, params: {k: 5}}"), []string{
 			`4:38: pipelines.p.model.params.k: ` + paramError("lda", "k", "5")}},
+		{"blend of nothing", pipeline(features, "model: {method: blend}"), []string{
+			"4:5: pipelines.p.model: method blend blends its parameter members, and none is given; name some, as lda/standard/2,pca/standard/8"}},
+		{"blend of what is no method", pipeline(features, "model: {method: blend, params: {members: 'lda/standard/2,nca/none/2'}}"), []string{
+			`4:46: pipelines.p.model.params.members: ` + paramError("blend", "members", "lda/standard/2,nca/none/2")}},
 		{"wrong ridge", pipeline(features, "model: {method: lda, ridge: much}"), []string{
 			`4:33: pipelines.p.model.ridge: ` + paramError("lda", "ridge", "much")}},
 		{"supervised without label", pipeline("schema: {features: x, label: ''}", "model: {method: lda}"), []string{
@@ -390,7 +396,7 @@ func TestSecretsStaySecret(t *testing.T) {
 
 func TestNotes(t *testing.T) {
 	c, err := Parse("embedd.yaml", []byte(pipeline(features, "input: {stream: S}",
-		"training: {window: {rows: 100, age: 1m}, every: {rows: 200}}", "model: {landmarks: 100, width: 2}")), none)
+		"training: {window: {rows: 100, age: 1m}, every: {rows: 200}}", "model: {landmarks: 100, width: 2, method: lda, blend: 3}")), none)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -399,6 +405,7 @@ func TestNotes(t *testing.T) {
 		"embedd.yaml:5:60: pipelines.p.training.every.rows: 200 is more than window.rows (100): rows leave the window before they are learned from",
 		"embedd.yaml:6:24: pipelines.p.model.landmarks: has no effect without model.features nystroem: methods see the columns of rows",
 		"embedd.yaml:6:36: pipelines.p.model.width: has no effect without model.features nystroem: methods see the columns of rows",
+		"embedd.yaml:6:59: pipelines.p.model.blend: has no effect without model.method auto: lda is what is fitted",
 	}
 	var got []string
 	for _, n := range c.Notes {

@@ -155,7 +155,10 @@ func (d *document) lintMethod(p *Pipeline) {
 		d.problem(at+"model.method", "%v", err)
 		return
 	}
-	fit := p.Model.Fit()
+	if p.Model.Blend > 1 && method.Name != fit.Auto {
+		d.note(at+"model.blend", "has no effect without model.method auto: %s is what is fitted", method.Name)
+	}
+	fit, right := p.Model.Fit(), true
 	for _, name := range slices.Sorted(maps.Keys(p.Model.Params)) {
 		path := at + "model.params." + name
 		if name == "ridge" && d.given(at+"model.ridge") {
@@ -164,11 +167,12 @@ func (d *document) lintMethod(p *Pipeline) {
 		fit.Params = map[string]string{name: p.Model.Params[name]}
 		if err := fit.Validate(); err != nil {
 			d.problem(path, "%v", err)
+			right = false
 		}
 	}
 	d.lintFeatures(p, method)
-	fit.Params = nil
-	if err := fit.Validate(); err != nil {
+	fit.Params = p.Model.Params
+	if err := fit.Validate(); right && err != nil {
 		d.problem(at+"model", "%v", err)
 	}
 	if method.Supervised && p.Schema.Label == "" {

@@ -30,8 +30,9 @@ type Task struct {
 	Report   *model.Report
 	Memo     *Memo // nil: nothing is shared with other fits
 
-	Rows *Rows      // nil when fitting from statistics
-	X    *mat.Dense // n x m samples in the task's coordinates, for methods that look at rows; see sample
+	Rows *Rows        // nil when fitting from statistics
+	Sums *moments.Set // of rows that nobody kept; nil when fitting from rows
+	X    *mat.Dense   // n x m samples in the task's coordinates, for methods that look at rows; see sample
 	Stat *scatters
 	M    int // columns of stat: the features, or the columns of basis
 	// basis (features x m) spans the scaled rows, orthonormal, where rows are
@@ -92,6 +93,20 @@ func (t *Task) Load(ctx context.Context, p *Rows) error {
 		return t.sample(ctx, p)
 	}
 	return nil
+}
+
+// LoadSums is Load of the statistics of rows that nobody kept.
+func (t *Task) LoadSums(ctx context.Context, s *moments.Set) error {
+	t.Sums = s
+	sum, err := s.Summary(t.Method.Supervised)
+	if err != nil {
+		return err
+	}
+	if err := t.Summarise(ctx, sum, nil, sum.Weight); err != nil {
+		return err
+	}
+	t.Columns, err = pencil.Rank(t.Stat.Total)
+	return err
 }
 
 func (t *Task) loadStatistics(ctx context.Context, p *Rows) error {
