@@ -577,7 +577,8 @@ func TestPartitionsThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestSetupMakesPartitions: setup makes a stream with partitions, and gives them to one that it made before.
+// TestSetupMakesPartitions: setup makes a stream with partitions, and gives them to one that it made before, which goes on
+// to take what it took for other pipelines.
 func TestSetupMakesPartitions(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -585,10 +586,19 @@ func TestSetupMakesPartitions(t *testing.T) {
 	defer cancel()
 	plain := piped("a", "KEYS", "keys.*", "out.a")
 	plain.Dead = "out.dead"
+	other := plain
+	other.Name, other.Subject, other.Output = "b", "others.*", "out.b"
 	parted := plain
 	parted.Partitions = 8
-	for _, p := range []Pipeline{plain, parted, parted} {
-		if _, err := Setup(ctx, s.js, []Pipeline{p}, true); err != nil {
+	for _, all := range [][]Pipeline{{plain, other}, {parted}, {parted}} {
+		plans, err := Setup(ctx, s.js, all, false)
+		if err == nil && plans[0].Extends && fmt.Sprint(plans[0].Subjects) != "[keys.* others.*]" {
+			t.Errorf("setup is to let the stream take %v", plans[0].Subjects)
+		}
+		if err == nil {
+			_, err = Setup(ctx, s.js, all, true)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -599,6 +609,9 @@ func TestSetupMakesPartitions(t *testing.T) {
 	if have := made.CachedInfo().Config.SubjectTransform; have == nil || *have != *transform("keys.*", 8) ||
 		have.Destination != "keys.{{wildcard(1)}}.8.{{partition(8,1)}}" {
 		t.Errorf("the stream has %+v", have)
+	}
+	if have := made.CachedInfo().Config.Subjects; fmt.Sprint(have) != "[keys.* others.*]" {
+		t.Errorf("the stream takes %v", have)
 	}
 	if n := parted.readers(); n != 10 {
 		t.Errorf("it has %d consumers; want 8, the rest, and one that learns", n)

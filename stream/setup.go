@@ -233,6 +233,11 @@ func (p *planner) needPartitions(ctx context.Context, one Pipeline) error {
 	case f == nil:
 	case have.SubjectTransform == nil && have.Retention == jetstream.LimitsPolicy && have.Metadata[madeBySetup] != "":
 		plan.Transform, plan.Exists, plan.Extends = want, false, true
+		subjects := have.Subjects // those of other pipelines stay
+		for _, s := range plan.Subjects {
+			subjects = with(subjects, s)
+		}
+		plan.Subjects = subjects
 	default:
 		plan.Problem = f.Error()
 	}
