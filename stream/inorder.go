@@ -108,9 +108,9 @@ func (p *pipeline) keepPartition(ctx, work context.Context, q partition, h *held
 		// A lease that was renewed late is held again, under the same term, and nobody is told.
 		tick := time.NewTicker(p.leaseLife() / 20)
 		defer tick.Stop()
-		for now := term; term != 0 && (now == term || now == 0); now = l.Term() {
-			if now == term {
-				p.holdPartition(ctx, work, q, l, term, h, out)
+		for now := l.Hold(); term != 0 && (now.Term == term || now.Term == 0); now = l.Hold() {
+			if now.Term == term {
+				p.holdPartition(ctx, work, q, l, now, h, out)
 			}
 			select {
 			case <-tick.C:
@@ -124,7 +124,7 @@ func (p *pipeline) keepPartition(ctx, work context.Context, q partition, h *held
 
 // holdPartition brings the messages of a partition until ctx is done or its lease is over, and waits until those that it
 // brought are answered.
-func (p *pipeline) holdPartition(ctx, work context.Context, q partition, l *lease.Lease, term uint64, h *held,
+func (p *pipeline) holdPartition(ctx, work context.Context, q partition, l *lease.Lease, is lease.Hold, h *held,
 	out chan<- *input) {
 	p.held.Add(1)
 	defer p.held.Add(-1)
@@ -135,7 +135,7 @@ func (p *pipeline) holdPartition(ctx, work context.Context, q partition, l *leas
 	wg.Go(func() { // a lease ends in silence where it cannot be renewed
 		tick := time.NewTicker(p.leaseLife() / 20)
 		defer tick.Stop()
-		for l.Term() == term {
+		for l.Hold() == is {
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
@@ -144,11 +144,11 @@ func (p *pipeline) holdPartition(ctx, work context.Context, q partition, l *leas
 		}
 		over()
 	})
-	p.log.Debug("this replica holds a partition", "partition", q, "term", term)
+	p.log.Debug("this replica holds a partition", "partition", q, "term", is.Term)
 	for attempt := 0; ctx.Err() == nil; {
 		turn, stop := context.WithCancel(ctx)
 		ln := &lane{durable: q.durable(p.Name), filter: q.filter(p.Subject),
-			hold: &hold{lease: l, term: term, stop: stop, left: make(chan struct{}, 1)}}
+			hold: &hold{lease: l, held: is, stop: stop, left: make(chan struct{}, 1)}}
 		err := p.pullInOrder(turn, q, ln, h, out)
 		stop()
 		if h.awaitNone(work, ln) && ln.at.Holder != "" && ctx.Err() != nil && ln.mine() {

@@ -21,7 +21,7 @@ type lane struct {
 // hold is a partition that this process holds, from one binding of its consumer to the next.
 type hold struct {
 	lease  *lease.Lease
-	term   uint64
+	held   lease.Hold
 	broken atomic.Bool        // something was not answered: what comes behind it is not either
 	stop   context.CancelFunc // ends the pull
 
@@ -36,11 +36,12 @@ type hold struct {
 // inOrder tells whether what it brings is answered in the order of the stream.
 func (l *lane) inOrder() bool { return l != nil && l.hold != nil }
 
-// mine tells whether this process still holds it, as far as its clock says.
-func (l *lane) mine() bool { return !l.inOrder() || l.lease.Term() == l.term }
+// mine tells whether this process still holds it, as far as its clock says. One that lapsed is lost for good, though it
+// was renewed late under the same term: what came meanwhile was not answered, and has to come before what is here.
+func (l *lane) mine() bool { return !l.inOrder() || l.lease.Hold() == l.held }
 
 // goesOn tells whether what comes next may be answered.
-func (l *lane) goesOn() bool { return !l.inOrder() || !l.broken.Load() && l.lease.Term() == l.term }
+func (l *lane) goesOn() bool { return l.mine() && (!l.inOrder() || !l.broken.Load()) }
 
 // breakOff ends it: nothing more is answered before it was bound again, and everything that is not acknowledged came again.
 func (h *hold) breakOff() {

@@ -73,14 +73,21 @@ func (l *Lease) Standing() Standing {
 	return s
 }
 
-// held is a term, and how often it lapsed.
-type held struct{ term, lapses uint64 }
+// Hold is a lease as it is held: under one of them it was held all the time. Term is 0 where it is not.
+type Hold struct {
+	Term   uint64 // see Standing
+	Lapses uint64 // how often it was renewed after it had ended by our clock, which leaves the term as it was
+}
 
-func (l *Lease) held() held {
-	term := l.Term()
+// Hold is how the lease is held now.
+func (l *Lease) Hold() Hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return held{term, l.lapses}
+	h := Hold{l.standing.Term, l.lapses}
+	if time.Now().After(l.until) {
+		h.Term = 0
+	}
+	return h
 }
 
 // Term is Standing.Term.
@@ -195,8 +202,8 @@ func (l *Lease) Keep(ctx context.Context, changed func(ctx context.Context, term
 	})
 	tick := time.NewTicker(l.options.Life / 3)
 	defer tick.Stop()
-	last := l.held()
-	terms <- last.term
+	last := l.Hold()
+	terms <- last.Term
 	for {
 		select {
 		case <-tick.C:
@@ -210,13 +217,13 @@ func (l *Lease) Keep(ctx context.Context, changed func(ctx context.Context, term
 		if err := l.Try(ctx); err != nil && ctx.Err() == nil {
 			l.options.Logger.Debug("the lease cannot be asked for; trying again", "key", l.options.Key, "error", err)
 		}
-		if now := l.held(); now != last {
+		if now := l.Hold(); now != last {
 			last = now
 			select {
 			case <-terms: // one that nobody has heard of yet, and that is over
 			default:
 			}
-			terms <- now.term
+			terms <- now.Term
 		}
 	}
 }

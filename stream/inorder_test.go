@@ -1,0 +1,75 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/embedd/embedd/stream/lease"
+)
+
+// seats are the leases of a site.
+func (s *site) seats() *lease.Bucket {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), ample)
+	defer cancel()
+	b, err := lease.Open(ctx, s.js, 1, nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return b
+}
+
+// TestInOrderAfterLapse: a lease that lapsed and is renewed under the same term does not bring back what was held under it:
+// an answer was refused meanwhile, and the one behind it of its key must not be stored before that comes again.
+func TestInOrderAfterLapse(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	l := s.seats().Of(lease.Options{Key: "q", Claim: lease.Claim{Holder: nats.NewInbox()}, Life: time.Second})
+	try := func() { _ = l.Try(t.Context()) }
+	var is lease.Hold
+	s.until("the lease is held", func() bool { try(); is = l.Hold(); return is.Term != 0 })
+	ln := &lane{hold: &hold{lease: l, held: is}}
+	// Without an end at the server: so it still is there when it is over by our clock, however slow this machine is.
+	kept, err := s.js.Stream(t.Context(), lease.Stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim, err := kept.GetLastMsgForSubject(t.Context(), "$KV."+lease.Name+".q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.js.Publish(t.Context(), claim.Subject, claim.Data); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the lease is over by our clock", func() bool { return l.Term() == 0 })
+	u, err := newPublisher(s.js.Conn(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer u.close()
+	p := &pipeline{}
+	u.leave = func(a *answer) { p.send(u, a) }
+	answers := make([]*answer, 3)
+	for i := range answers {
+		o := &outgoing{msg: nats.NewMsg("out.x"), id: nats.NewInbox(), sink: &sink{}}
+		answers[i] = &answer{in: &input{lane: ln, subject: "in.k"}, parts: []*outgoing{o}}
+	}
+	p.publish(u, answers[0])
+	p.publish(u, answers[1])
+	s.until("the lease is held again", func() bool { try(); return l.Term() != 0 })
+	u.pass(answers[0])
+	u.pass(answers[1])
+	p.publish(u, answers[2])
+	for i, a := range answers {
+		if err := a.parts[0].err; !errors.Is(err, errNotHeld) {
+			t.Errorf("answer %d is sent: %v", i, err)
+		}
+	}
+	if ln.goesOn() {
+		t.Error("what comes next is answered")
+	}
+}
