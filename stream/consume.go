@@ -295,6 +295,10 @@ func (p *pipeline) serve(ctx context.Context) error {
 			}
 			if p.readsOnce() && p.holds() && !p.ready(ctx) || !p.awaitFresh(ctx) || !p.halt.await(ctx) ||
 				work.Err() != nil {
+				if in.lane.inOrder() && work.Err() == nil { // nothing is under way of it: its partition is given back at once
+					in.lane.breakOff()
+					h.remove(in)
+				}
 				continue // unanswered and unacknowledged: it is redelivered
 			}
 			if p.outdated() != "" { // others answer it, or this one when it has caught up

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -469,6 +470,50 @@ func TestPartitionsLearn(t *testing.T) {
 	if o := f.order(); o.lost+o.twice+o.late+o.marked > 0 {
 		t.Errorf("%+v", o)
 	}
+}
+
+// TestOrderHalted: a replica that is halted has nothing under way, so it ends at once, though it pulled inputs, and leaves
+// word that it did: it is not taken for one that died.
+func TestOrderHalted(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 2)
+	for range 3 {
+		f.store("in.k", []byte("bad"))
+	}
+	for i := range 20 {
+		f.store("in.k", numbered(i, 0))
+	}
+	p := keyed()
+	p.Partitions, p.Stage.Fixed, p.Stop = 2, fixed(t), Stop{Bad: 3, Of: 5}
+	r := f.replica(p)
+	var has partition
+	f.until("it is halted, with inputs that it pulled", func() bool {
+		all := r.Status()
+		for _, q := range p.partitions() {
+			c, err := f.js.Consumer(t.Context(), "in", q.durable("p"))
+			if err == nil && c.CachedInfo().NumAckPending == 20 {
+				has = q
+			}
+		}
+		return len(all) == 1 && all[0].Halted != "" && has.of > 0
+	})
+	r.end() // it says so where inputs are not answered in time
+	text, err := f.seats().Left(t.Context(), has.mark("p"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var at bookmark
+	if err := json.Unmarshal([]byte(text), &at); err != nil || at.Holder != "" {
+		t.Errorf("its end is taken for a death: %s %v", text, err)
+	}
+	p.Stop = Stop{}
+	f.replica(p)
+	f.until("the next answers", func() bool { return f.state("out").Msgs == 23 })
+	f.each("out", func(msg jetstream.Msg) {
+		if code := msg.Headers().Get(wire.HeaderCode); code == string(wire.ProcessDied) {
+			t.Error("an input is a dead letter for it")
+		}
+	})
 }
 
 // TestShares: every member has its share of the partitions, all come to the same, and who joins takes little but its own.
