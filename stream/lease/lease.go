@@ -188,9 +188,9 @@ func (l *Lease) Keep(ctx context.Context, changed func(ctx context.Context, term
 	key := l.bucket.watch.Join(l.options.Key)
 	defer key.Leave()
 	terms := make(chan uint64, 1)
-	var told sync.WaitGroup
-	defer told.Wait()
-	told.Go(func() {
+	told, over := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		defer over()
 		changed(ctx, <-terms)
 		for ctx.Err() == nil {
 			select {
@@ -199,7 +199,7 @@ func (l *Lease) Keep(ctx context.Context, changed func(ctx context.Context, term
 			case <-ctx.Done():
 			}
 		}
-	})
+	}()
 	tick := time.NewTicker(l.options.Life / 3)
 	defer tick.Stop()
 	last := l.Hold()
@@ -212,6 +212,7 @@ func (l *Lease) Keep(ctx context.Context, changed func(ctx context.Context, term
 				continue // a renewal, of ours or of the holder
 			}
 		case <-ctx.Done():
+			l.renew(told, tick.C)
 			return
 		}
 		if err := l.Try(ctx); err != nil && ctx.Err() == nil {
@@ -224,6 +225,26 @@ func (l *Lease) Keep(ctx context.Context, changed func(ctx context.Context, term
 			default:
 			}
 			terms <- now.Term
+		}
+	}
+}
+
+// renew renews the lease at each tick, where there is something to renew, until ctx is done.
+func (l *Lease) renew(ctx context.Context, tick <-chan time.Time) {
+	for {
+		select {
+		case <-tick:
+		case <-ctx.Done():
+			return
+		}
+		l.mu.Lock()
+		claimed := l.revision != 0
+		l.mu.Unlock()
+		if !claimed {
+			continue
+		}
+		if err := l.Try(ctx); err != nil && ctx.Err() == nil {
+			l.options.Logger.Debug("the lease cannot be renewed; trying again", "key", l.options.Key, "error", err)
 		}
 	}
 }

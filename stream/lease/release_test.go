@@ -101,3 +101,44 @@ func TestRenewedLate(t *testing.T) {
 	l.mu.Unlock()
 	held()
 }
+
+// TestRenewedWhileItEnds: who is told to end and has something to bring to its end keeps the lease until then.
+func TestRenewedWhileItEnds(t *testing.T) {
+	t.Parallel()
+	nc, err := nats.Connect(serve(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bucket, err := Open(t.Context(), js, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := bucket.Of(Options{Key: "q", Claim: Claim{Holder: nats.NewInbox()}, Life: Shortest})
+	revision := func() uint64 {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.revision
+	}
+	for end := time.Now().Add(3 * time.Minute); revision() == 0; {
+		if err := l.Try(t.Context()); err != nil && time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	renewed := false
+	l.Keep(ctx, func(context.Context, uint64) {
+		before := revision()
+		for end := time.Now().Add(3 * time.Minute); !renewed && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			renewed = revision() != before
+		}
+	})
+	if !renewed {
+		t.Error("the lease is not renewed while its holder ends")
+	}
+}
