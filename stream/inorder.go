@@ -353,7 +353,11 @@ func (p *pipeline) bindInOrder(ctx context.Context, q partition, l *lane) (c jet
 	}
 	info := c.CachedInfo()
 	at := bookmark{Created: created, Floor: info.AckFloor.Stream, UpTo: info.Delivered.Stream, Holder: p.seatName()}
+	behind := false
 	if l.was.Created.Equal(created) {
+		// A process that starts makes one that it does not find, and may do so while this one is made anew.
+		behind = at.Floor < l.was.Floor
+		at.Floor = max(at.Floor, l.was.Floor)
 		at.UpTo = max(at.UpTo, l.was.UpTo)
 		if l.was.Floor == at.Floor {
 			at.Deaths = l.was.Deaths
@@ -368,7 +372,7 @@ func (p *pipeline) bindInOrder(ctx context.Context, q partition, l *lane) (c jet
 	if err := p.leave(ctx, q, at); err != nil {
 		return nil, created, err
 	}
-	if info.NumAckPending > 0 || info.NumWaiting > 0 {
+	if info.NumAckPending > 0 || info.NumWaiting > 0 || behind {
 		if c, err = p.makeAnew(ctx, l, info.Config, at.Floor+1); err != nil {
 			return nil, created, err
 		}

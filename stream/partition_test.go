@@ -452,6 +452,46 @@ func TestPartitionsOfAnExistingStream(t *testing.T) {
 	}
 }
 
+// TestPartitionsBeginAfterTheBookmark: what a stream had before its partitions is not read from the first message again
+// where somebody made the consumer of it anew.
+func TestPartitionsBeginAfterTheBookmark(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 0)
+	f.publish(10, 2)
+	f.transform(transform("in.*", 2))
+	p := keyed()
+	p.Partitions, p.Stage.Fixed = 2, fixed(t)
+	bookmarked := func() (at bookmark) {
+		text, err := f.seats().Left(t.Context(), partition{}.mark("p"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = json.Unmarshal([]byte(text), &at)
+		return at
+	}
+	for bookmarked().Floor < 10 { // one reads them, the next finds that they are acknowledged
+		r := f.replica(p)
+		f.answered()
+		f.until("all is held and acknowledged", func() bool {
+			all := r.Status()
+			c, err := f.js.Consumer(t.Context(), "in", durable("p"))
+			return len(all) > 0 && *all[0].Held == 3 && err == nil && c.CachedInfo().AckFloor.Stream == 10
+		})
+		r.end()
+	}
+	if err := f.js.DeleteConsumer(t.Context(), "in", durable("p")); err != nil {
+		t.Fatal(err)
+	}
+	f.replica(p)
+	f.until("the consumer begins after it", func() bool {
+		c, err := f.js.Consumer(t.Context(), "in", durable("p"))
+		return err == nil && c.CachedInfo().Config.OptStartSeq == 11
+	})
+	if at := bookmarked(); at.Floor != 10 {
+		t.Errorf("the bookmark went back to %d", at.Floor)
+	}
+}
+
 // TestPartitionsLearn: learning reads all partitions, and its models answer.
 func TestPartitionsLearn(t *testing.T) {
 	t.Parallel()
