@@ -35,6 +35,9 @@ func (b *Bucket) Members(ctx context.Context, group string, life time.Duration, 
 			var entry jetstream.KeyValueEntry
 			select {
 			case entry, open = <-w.Updates():
+				if !open { // the watch has ended, and says nothing of who is there
+					break
+				}
 				if whole = whole || entry == nil; entry != nil {
 					note(there, strings.TrimPrefix(entry.Key(), group+"."), entry)
 				}
@@ -57,6 +60,10 @@ func (b *Bucket) Members(ctx context.Context, group string, life time.Duration, 
 			}
 		}
 		_ = w.Stop()
+		select { // no watch ends sooner than the next begins
+		case <-tick.C:
+		case <-ctx.Done():
+		}
 	}
 }
 
