@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/embedd/embedd/plugin"
@@ -293,4 +294,67 @@ func TestSharedTakeover(t *testing.T) {
 	})
 	s.acknowledged("p")
 	s.once(24 * sharedBlock)
+}
+
+// asked listens for requests, and tells how many there were so far.
+func (s *site) asked(subject string) func() int {
+	s.Helper()
+	nc := s.dial().Conn()
+	sub, err := nc.SubscribeSync(subject)
+	if err == nil {
+		err = nc.Flush()
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	return func() int {
+		s.Helper()
+		if err := nc.Flush(); err != nil {
+			s.Fatal(err)
+		}
+		n, _, err := sub.Pending()
+		if err != nil {
+			s.Fatal(err)
+		}
+		return n
+	}
+}
+
+// dropped is how many messages are counted as not learned from.
+func (g *sharing) dropped() (n float64) {
+	g.Helper()
+	for _, m := range g.metrics {
+		families, err := m.Gather()
+		if err != nil {
+			g.Fatal(err)
+		}
+		for _, f := range families {
+			for _, one := range f.GetMetric() {
+				if f.GetName() == "embedd_dropped_messages_total" {
+					n += one.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return n
+}
+
+// TestLateStream: where the first message of a stream has a high number, what never was there is neither removed block by
+// block nor counted.
+func TestLateStream(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.again(jetstream.StreamConfig{FirstSeq: 2000*sharedBlock + 1})
+	for n := range 3 * sharedBlock {
+		s.store("in.x", numbered(n+1, sharedRows-1))
+	}
+	purges := s.asked("$JS.API.STREAM.PURGE." + summaries.Stream)
+	g := s.share(RoleAll)
+	g.learned(3)
+	if n := purges(); n == 0 || n > 500 {
+		t.Errorf("%d purges for 3 blocks", n)
+	}
+	if n := g.dropped(); n != 0 {
+		t.Errorf("%g messages are counted as dropped, and all are learned", n)
+	}
 }

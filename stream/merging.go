@@ -63,7 +63,7 @@ func (m *merger) step(ctx context.Context) (learned bool, err error) {
 	}
 	if !m.mayFit() {
 		m.marked = nil // another does, and marks
-	} else if err := m.mark(ctx); err != nil {
+	} else if err := m.mark(ctx, s); err != nil {
 		return false, err
 	}
 	text, err := m.shelf.Get(ctx, m.next, m.stage.MaxSummary())
@@ -93,7 +93,9 @@ func (m *merger) skip(ctx context.Context, s stretch) (skipped bool, err error) 
 	to := m.next
 	if s.first > to {
 		to = s.first
-		m.metrics.unlearned(m.Name, (to-m.next)*uint64(m.Stage.Training.Block))
+		if m.marked != nil { // they were to be learned, and here
+			m.metrics.unlearned(m.Name, (to-m.next)*uint64(m.Stage.Training.Block))
+		}
 	}
 	if !m.mayFit() {
 		mark, err := m.shelf.Mark(ctx)
@@ -161,12 +163,7 @@ func (m *merger) know(ctx context.Context, s stretch) error {
 
 // mark says what is needed next, and removes what is not needed any more: blocks before the window, and shelves of other
 // settings and streams.
-func (m *merger) mark(ctx context.Context) error {
-	from := m.next
-	if first := m.stage.Status().ReadFrom; first > 0 {
-		from = min(from, m.blockOf(first))
-	}
-	now := summaries.Mark{From: from, Next: m.next, Features: m.features}
+func (m *merger) mark(ctx context.Context, s stretch) error {
 	before := m.marked
 	if before == nil { // another has marked before, or nobody
 		var err error
@@ -174,22 +171,31 @@ func (m *merger) mark(ctx context.Context) error {
 			return err
 		}
 		if before == nil {
-			before = &now
+			before = &summaries.Mark{From: s.first}
 		}
-	} else if now.Next == before.Next && now.From == before.From && slices.Equal(now.Features, before.Features) {
+		m.next = max(m.next, min(before.From, s.first)) // of older blocks there is neither a summary nor a row
+	}
+	from := m.next
+	if first := m.stage.Status().ReadFrom; first > 0 {
+		from = min(from, m.blockOf(first))
+	}
+	now := summaries.Mark{From: from, Next: m.next, Features: m.features}
+	if m.marked != nil && now.Next == before.Next && now.From == before.From && slices.Equal(now.Features, before.Features) {
 		return nil
 	}
 	if err := m.shelf.SetMark(ctx, now); err != nil {
 		return err
 	}
-	for n := before.From; n < now.From; n++ {
-		if err := m.shelf.Drop(ctx, n); err != nil {
-			return err
-		}
-	}
-	if m.marked == nil || now.Next%aheadBlocks == 0 {
+	// A sweep asks which blocks there are: after a jump there may be millions between, and a summary of none of them.
+	if m.marked == nil || now.From > before.From+aheadBlocks || now.Next%aheadBlocks == 0 {
 		if err := m.shelf.Sweep(ctx, now.From); err != nil {
 			return err
+		}
+	} else {
+		for n := before.From; n < now.From; n++ {
+			if err := m.shelf.Drop(ctx, n); err != nil {
+				return err
+			}
 		}
 	}
 	m.marked = &now

@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/embedd/embedd/plugin"
@@ -69,9 +70,7 @@ func (m *maker) step(ctx context.Context) (made bool, err error) {
 	if mark.Next < m.next { // another learns, and begins further back
 		m.done = map[uint64]bool{}
 	}
-	for n := m.next; n < mark.Next; n++ {
-		delete(m.done, n)
-	}
+	maps.DeleteFunc(m.done, func(n uint64, _ bool) bool { return n < mark.Next })
 	m.next = mark.Next
 	m.claims.Forget(mark.Next)
 	for n := max(mark.Next, s.first); n < min(m.settled(s.last), mark.Next+aheadBlocks); n++ {
