@@ -18,6 +18,7 @@ type merger struct {
 	shelf    *summaries.Shelf
 	next     uint64 // block
 	features []string
+	looked   uint64          // blocks before it have no message that says the features
 	marked   *summaries.Mark // by this replica, while it learns
 	bad      int             // times that the summary of next could not be used
 }
@@ -54,7 +55,7 @@ func (m *merger) step(ctx context.Context) (learned bool, err error) {
 		if !s.created.Equal(m.created) {
 			m.metrics.restarted(m.Name, recreated)
 			m.turned(fmt.Sprintf("the input stream was made anew at %s; learning goes on from its first block", stamp(s.created)))
-			m.created, m.next = s.created, 0
+			m.created, m.next, m.looked = s.created, 0, 0
 		}
 		m.shelf, m.marked = m.pipeline.shelf(s.created), nil
 	}
@@ -146,19 +147,23 @@ func (m *merger) know(ctx context.Context, s stretch) error {
 		return nil
 	}
 	m.features = nil
-	for n := max(m.next, s.first); n < s.last && m.features == nil; n++ {
-		err := m.readRange(ctx, m.block(m.created, n), func(in *input) {
-			if m.features == nil {
-				if _, err := m.stage.Decode(in.data); err == nil && len(m.stage.Features()) > 0 {
-					m.features = m.stage.Features()
-				}
-			}
-		})
-		if err != nil {
-			return err
-		}
+	first := max(m.next, m.looked, s.first)
+	if first >= s.last {
+		return nil
 	}
-	return nil
+	all := m.block(m.created, first)
+	all.Last = m.block(m.created, s.last-1).Last
+	err = m.readRange(ctx, all, func(in *input) bool {
+		if _, err := m.stage.Decode(in.data); err == nil && len(m.stage.Features()) > 0 {
+			m.features = m.stage.Features()
+		}
+		m.looked = m.blockOf(in.origin.Seq) // an error goes on there
+		return m.features == nil
+	})
+	if err == nil {
+		m.looked = s.last
+	}
+	return err
 }
 
 // mark says what is needed next, and removes what is not needed any more: blocks before the window, and shelves of other

@@ -125,8 +125,9 @@ func (m *maker) make(ctx context.Context, n uint64, features []string, attempts 
 		m.log.Error("replicas ended while they summed up a block of the input; nothing is learned from it", "first", b.First,
 			"last", b.Last, "replicas", attempts-1)
 		sum.LeaveOut(m.Stage.Training.Block)
-	} else if err := m.readRange(ctx, b, func(in *input) {
+	} else if err := m.readRange(ctx, b, func(in *input) bool {
 		sum.Add(plugin.Position{Created: b.Created, Seq: in.origin.Seq, Time: in.time}, in.data)
+		return true
 	}); err != nil {
 		return err
 	}
