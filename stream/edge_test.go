@@ -153,6 +153,27 @@ func TestEdge(t *testing.T) {
 	l.once(500)
 }
 
+// TestHubIsAsked: a hub is asked four times before its silence is told of, however long a replica may answer without it.
+func TestHubIsAsked(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		hub            string
+		adopt, expects time.Duration
+	}{
+		{"", time.Hour, time.Hour}, {"", -1, 0}, {"hub", time.Hour, hubSilent}, {"hub", 3 * time.Second, 3 * time.Second},
+		{"hub", -1, 0}, // the default
+	} {
+		p := edge()
+		p.Models.Hub, p.AdoptWithin = c.hub, c.adopt
+		if got := (&pipeline{Pipeline: p}).within(); got != c.expects {
+			t.Errorf("from hub %q, with adopt_within %v, the store is asked within %v, want %v", c.hub, c.adopt, got, c.expects)
+		}
+	}
+	if hubSilent < registry.Within {
+		t.Errorf("the hub is away after %v, and is asked four times in %v", hubSilent, registry.Within)
+	}
+}
+
 // TestHubsWord: a stream of the hub takes the outputs of a leaf node too, and says so. That is no word of the leaf node's
 // own stream.
 func TestHubsWord(t *testing.T) {

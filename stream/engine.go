@@ -343,7 +343,7 @@ func (e *Engine) resume(ctx context.Context, p *pipeline) error {
 		return err
 	}
 	o := registry.Options{Limit: p.Models.Limit, Keep: p.Models.Keep, Strict: p.Models.Strict, Logger: p.log,
-		Clock: p.Stage.Clock, Within: max(p.AdoptWithin, 0)}
+		Clock: p.Stage.Clock, Within: p.within()}
 	bucket, err := e.leases(ctx, p)
 	if err != nil {
 		return err
