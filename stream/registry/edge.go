@@ -240,8 +240,9 @@ func (f *nearFirst) Read(p []byte) (int, error) {
 			return n, err
 		}
 		if _, err := io.CopyN(io.Discard, hub, f.read+int64(n)); err != nil {
-			return n, err
+			return n, errors.Join(err, hub.Close())
 		}
+		_ = f.ReadCloser.Close() // it has said already what is wrong with it
 		f.ReadCloser, err = hub, nil
 	}
 	f.read += int64(n)
