@@ -77,16 +77,16 @@ func (p *pipeline) waitForBlocks(ctx context.Context) {
 	}
 }
 
-// readRange brings the pipeline's messages of a block, in order, once each.
-func (p *pipeline) readRange(ctx context.Context, b plugin.Block, take func(*input)) error {
+// readRange brings the pipeline's messages of a block, in order, once each, until take wants no more.
+func (p *pipeline) readRange(ctx context.Context, b plugin.Block, take func(*input) (more bool)) error {
 	c, err := p.openCursor(ctx, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
 		OptStartSeq: b.First})
 	if err != nil {
 		return err
 	}
 	defer p.drop(ctx, c)
-	next, gap := b.First, false
-	for next <= b.Last && c.pending > 0 && !gap {
+	next, gap, more := b.First, false, true
+	for next <= b.Last && c.pending > 0 && !gap && more {
 		n, err := fetch(ctx, p.js, c, int(min(maxFetch, c.pending, b.Last-next+1)), learnPull, func(msg *delivery) {
 			in := p.received(msg, b.Created)
 			if in == nil || gap {
@@ -95,9 +95,9 @@ func (p *pipeline) readRange(ctx context.Context, b plugin.Block, take func(*inp
 			c.delivered++
 			gap = in.number != c.delivered
 			c.pending, next = in.pending, in.origin.Seq+1
-			if !gap && next <= b.Last+1 {
+			if !gap && more && next <= b.Last+1 {
 				p.counters.fetched(pathLearn, msg)
-				take(in)
+				more = take(in)
 			}
 		})
 		if err != nil {

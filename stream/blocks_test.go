@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/embedd/embedd/plugin"
@@ -196,8 +197,9 @@ func TestSharedStatistics(t *testing.T) {
 		}
 		sum, err := q.stage.Summing(q.block(q.created, n), q.stage.Features())
 		if err == nil {
-			err = q.readRange(t.Context(), q.block(q.created, n), func(in *input) {
+			err = q.readRange(t.Context(), q.block(q.created, n), func(in *input) bool {
 				sum.Add(plugin.Position{Created: q.created, Seq: in.origin.Seq, Time: in.time}, in.data)
+				return true
 			})
 		}
 		if err != nil {
@@ -293,4 +295,114 @@ func TestSharedTakeover(t *testing.T) {
 	})
 	s.acknowledged("p")
 	s.once(24 * sharedBlock)
+}
+
+// asked listens for requests, and tells how many there were so far.
+func (s *site) asked(subject string) func() int {
+	s.Helper()
+	nc := s.dial().Conn()
+	sub, err := nc.SubscribeSync(subject)
+	if err == nil {
+		err = nc.Flush()
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	return func() int {
+		s.Helper()
+		if err := nc.Flush(); err != nil {
+			s.Fatal(err)
+		}
+		n, _, err := sub.Pending()
+		if err != nil {
+			s.Fatal(err)
+		}
+		return n
+	}
+}
+
+// dropped is how many messages are counted as not learned from.
+func (g *sharing) dropped() (n float64) {
+	g.Helper()
+	for _, m := range g.metrics {
+		families, err := m.Gather()
+		if err != nil {
+			g.Fatal(err)
+		}
+		for _, f := range families {
+			for _, one := range f.GetMetric() {
+				if f.GetName() == "embedd_dropped_messages_total" {
+					n += one.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return n
+}
+
+// TestLateStream: where the first message of a stream has a high number, what never was there is neither removed block by
+// block nor counted.
+func TestLateStream(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.again(jetstream.StreamConfig{FirstSeq: 2000*sharedBlock + 1})
+	for n := range 3 * sharedBlock {
+		s.store("in.x", numbered(n+1, sharedRows-1))
+	}
+	purges := s.asked("$JS.API.STREAM.PURGE." + summaries.Stream)
+	g := s.share(RoleAll)
+	g.learned(3)
+	if n := purges(); n == 0 || n > 500 {
+		t.Errorf("%d purges for 3 blocks", n)
+	}
+	if n := g.dropped(); n != 0 {
+		t.Errorf("%g messages are counted as dropped, and all are learned", n)
+	}
+}
+
+// TestFeaturesAreSought: while no message says the features, what was read is not read again; the first that does is
+// enough.
+func TestFeaturesAreSought(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for n := range 2 * sharedBlock {
+		s.store("in.other", numbered(n+1, 0))
+		s.store("in.x", []byte("no rows"))
+	}
+	c, js := apprentice(), s.dial()
+	c.Stage.Training.Block = sharedBlock
+	e, err := New(Options{Conn: js.Conn(), Pipelines: []Pipeline{c}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := e.open(t.Context(), js, watchAccess(js.Conn()), e.options.Pipelines[0]) // nothing else reads it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	m := newMerger(p)
+	m.shelf = p.shelf(p.created)
+	made := s.asked("$JS.API.CONSUMER.CREATE.in.>")
+	look := func(blocks uint64, want int) {
+		t.Helper()
+		if err := m.know(t.Context(), stretch{created: p.created, last: blocks}); err != nil {
+			t.Fatal(err)
+		}
+		if n := made(); n != want {
+			t.Errorf("with %d blocks %d readers were made, want %d", blocks, n, want)
+		}
+	}
+	for range 3 {
+		look(4, 1)
+	}
+	if m.features != nil {
+		t.Fatalf("the features are %v, and nothing says so", m.features)
+	}
+	for n := range 2 * sharedBlock {
+		s.store("in.x", numbered(n+1, 0))
+	}
+	look(6, 2)
+	if look(6, 2); len(m.features) != 4 {
+		t.Errorf("the features are %v", m.features)
+	}
 }

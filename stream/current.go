@@ -9,6 +9,16 @@ import (
 // An epoch that is over must not go on at a replica that does not hear of it. So one that does not know what is live for
 // AdoptWithin takes no more inputs, and gives back those that it has taken; others answer them.
 
+// within is how soon what is live is known, of which the store is asked four times; 0: the registry's default. A hub is
+// asked as often as its silence is told of (hubSilent), however long a replica may live with what it has.
+func (p *pipeline) within() time.Duration {
+	within := max(p.AdoptWithin, 0)
+	if p.fromHub() {
+		within = min(within, hubSilent)
+	}
+	return within
+}
+
 // outdated says why this replica may not answer, "" where it may.
 func (p *pipeline) outdated() string {
 	if p.models == nil || p.leases == nil || p.AdoptWithin < 0 {

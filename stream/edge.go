@@ -35,15 +35,20 @@ func (p *pipeline) hubText() string {
 // sweepWait is how long the mirror may take to remove what the hub has removed.
 const sweepWait = 5 * time.Second
 
-// sweepMirror takes out of the mirror what the hub has not any more, each time that another model has come.
-func (p *pipeline) sweepMirror() {
-	if p.hub == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), sweepWait)
-	defer cancel()
-	if err := p.hub.Sweep(ctx, p.Name); err != nil {
-		p.log.Debug("models that the hub has removed stay in the mirror until the next comes", "error", err)
+// sweepMirror takes out of the mirror what the hub has not any more, each time that another model has come, until ctx is
+// done.
+func (p *pipeline) sweepMirror(ctx context.Context) {
+	for {
+		select {
+		case <-p.came:
+		case <-ctx.Done():
+			return
+		}
+		sweep, cancel := context.WithTimeout(ctx, sweepWait)
+		if err := p.hub.Sweep(sweep, p.Name); err != nil {
+			p.log.Debug("models that the hub has removed stay in the mirror until the next comes", "error", err)
+		}
+		cancel()
 	}
 }
 

@@ -1,12 +1,14 @@
 package stream
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -151,6 +153,59 @@ func TestEdge(t *testing.T) {
 	l.send(50)
 	l.acknowledged("p")
 	l.once(500)
+}
+
+// TestHubIsAsked: a hub is asked four times before its silence is told of, however long a replica may answer without it.
+func TestHubIsAsked(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		hub            string
+		adopt, expects time.Duration
+	}{
+		{"", time.Hour, time.Hour}, {"", -1, 0}, {"hub", time.Hour, hubSilent}, {"hub", 3 * time.Second, 3 * time.Second},
+		{"hub", -1, 0}, // the default
+	} {
+		p := edge()
+		p.Models.Hub, p.AdoptWithin = c.hub, c.adopt
+		if got := (&pipeline{Pipeline: p}).within(); got != c.expects {
+			t.Errorf("from hub %q, with adopt_within %v, the store is asked within %v, want %v", c.hub, c.adopt, got, c.expects)
+		}
+	}
+	if hubSilent < registry.Within {
+		t.Errorf("the hub is away after %v, and is asked four times in %v", hubSilent, registry.Within)
+	}
+}
+
+// TestAdoptAsksNobody: what a replica at an edge adopts it adopts at once, and cleans the mirror afterwards: the registry
+// holds its lock meanwhile.
+func TestAdoptAsksNobody(t *testing.T) {
+	t.Parallel()
+	l := newLeafNode(t, nil)
+	js := l.dial()
+	e, err := New(Options{Conn: js.Conn(), Pipelines: []Pipeline{edge()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := e.open(t.Context(), js, watchAccess(js.Conn()), e.options.Pipelines[0]) // nothing runs
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	m, err := pair(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := l.asked("$JS.API.>")
+	err = p.adopt(&registry.Choice{Live: &plugin.Live{Model: m, Version: m.Digest()[:16], Epoch: 1}})
+	if n := asked(); n > 0 || err != nil {
+		t.Errorf("adopting asks %d times: %v", n, err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer end()
+	wg.Go(func() { p.sweepMirror(ctx) })
+	l.until("the mirror is cleaned", func() bool { return asked() > 0 })
 }
 
 // TestHubsWord: a stream of the hub takes the outputs of a leaf node too, and says so. That is no word of the leaf node's

@@ -250,6 +250,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *acces
 	p := &pipeline{Pipeline: c, instance: nats.NewInbox(), opened: time.Now(), turns: newTurns(), seen: e.seen,
 		calm: time.Duration(len(e.options.Pipelines)) * calmFor, nc: e.options.Conn, js: js, metrics: e.metrics, log: e.log.With("pipeline", c.Name),
 		halt: halt{stop: c.Stop}, access: access, drain: e.drain, claimLife: e.claimLife, again: make(chan struct{}, 1), noting: make(chan struct{}, 1),
+		came:     make(chan struct{}, 1),
 		pressure: &e.pressure, whole: &lane{durable: durable(c.Name), filter: c.Subject}}
 	p.busy.Store(time.Now().UnixNano())
 	defer func() {
@@ -343,7 +344,7 @@ func (e *Engine) resume(ctx context.Context, p *pipeline) error {
 		return err
 	}
 	o := registry.Options{Limit: p.Models.Limit, Keep: p.Models.Keep, Strict: p.Models.Strict, Logger: p.log,
-		Clock: p.Stage.Clock, Within: max(p.AdoptWithin, 0)}
+		Clock: p.Stage.Clock, Within: p.within()}
 	bucket, err := e.leases(ctx, p)
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ type merger struct {
 	shelf    *summaries.Shelf
 	next     uint64 // block
 	features []string
+	looked   uint64          // blocks before it have no message that says the features
 	marked   *summaries.Mark // by this replica, while it learns
 	bad      int             // times that the summary of next could not be used
 }
@@ -54,7 +55,7 @@ func (m *merger) step(ctx context.Context) (learned bool, err error) {
 		if !s.created.Equal(m.created) {
 			m.metrics.restarted(m.Name, recreated)
 			m.turned(fmt.Sprintf("the input stream was made anew at %s; learning goes on from its first block", stamp(s.created)))
-			m.created, m.next = s.created, 0
+			m.created, m.next, m.looked = s.created, 0, 0
 		}
 		m.shelf, m.marked = m.pipeline.shelf(s.created), nil
 	}
@@ -63,7 +64,7 @@ func (m *merger) step(ctx context.Context) (learned bool, err error) {
 	}
 	if !m.mayFit() {
 		m.marked = nil // another does, and marks
-	} else if err := m.mark(ctx); err != nil {
+	} else if err := m.mark(ctx, s); err != nil {
 		return false, err
 	}
 	text, err := m.shelf.Get(ctx, m.next, m.stage.MaxSummary())
@@ -93,7 +94,9 @@ func (m *merger) skip(ctx context.Context, s stretch) (skipped bool, err error) 
 	to := m.next
 	if s.first > to {
 		to = s.first
-		m.metrics.unlearned(m.Name, (to-m.next)*uint64(m.Stage.Training.Block))
+		if m.marked != nil { // they were to be learned, and here
+			m.metrics.unlearned(m.Name, (to-m.next)*uint64(m.Stage.Training.Block))
+		}
 	}
 	if !m.mayFit() {
 		mark, err := m.shelf.Mark(ctx)
@@ -144,29 +147,28 @@ func (m *merger) know(ctx context.Context, s stretch) error {
 		return nil
 	}
 	m.features = nil
-	for n := max(m.next, s.first); n < s.last && m.features == nil; n++ {
-		err := m.readRange(ctx, m.block(m.created, n), func(in *input) {
-			if m.features == nil {
-				if _, err := m.stage.Decode(in.data); err == nil && len(m.stage.Features()) > 0 {
-					m.features = m.stage.Features()
-				}
-			}
-		})
-		if err != nil {
-			return err
-		}
+	first := max(m.next, m.looked, s.first)
+	if first >= s.last {
+		return nil
 	}
-	return nil
+	all := m.block(m.created, first)
+	all.Last = m.block(m.created, s.last-1).Last
+	err = m.readRange(ctx, all, func(in *input) bool {
+		if _, err := m.stage.Decode(in.data); err == nil && len(m.stage.Features()) > 0 {
+			m.features = m.stage.Features()
+		}
+		m.looked = m.blockOf(in.origin.Seq) // an error goes on there
+		return m.features == nil
+	})
+	if err == nil {
+		m.looked = s.last
+	}
+	return err
 }
 
 // mark says what is needed next, and removes what is not needed any more: blocks before the window, and shelves of other
 // settings and streams.
-func (m *merger) mark(ctx context.Context) error {
-	from := m.next
-	if first := m.stage.Status().ReadFrom; first > 0 {
-		from = min(from, m.blockOf(first))
-	}
-	now := summaries.Mark{From: from, Next: m.next, Features: m.features}
+func (m *merger) mark(ctx context.Context, s stretch) error {
 	before := m.marked
 	if before == nil { // another has marked before, or nobody
 		var err error
@@ -174,22 +176,31 @@ func (m *merger) mark(ctx context.Context) error {
 			return err
 		}
 		if before == nil {
-			before = &now
+			before = &summaries.Mark{From: s.first}
 		}
-	} else if now.Next == before.Next && now.From == before.From && slices.Equal(now.Features, before.Features) {
+		m.next = max(m.next, min(before.From, s.first)) // of older blocks there is neither a summary nor a row
+	}
+	from := m.next
+	if first := m.stage.Status().ReadFrom; first > 0 {
+		from = min(from, m.blockOf(first))
+	}
+	now := summaries.Mark{From: from, Next: m.next, Features: m.features}
+	if m.marked != nil && now.Next == before.Next && now.From == before.From && slices.Equal(now.Features, before.Features) {
 		return nil
 	}
 	if err := m.shelf.SetMark(ctx, now); err != nil {
 		return err
 	}
-	for n := before.From; n < now.From; n++ {
-		if err := m.shelf.Drop(ctx, n); err != nil {
-			return err
-		}
-	}
-	if m.marked == nil || now.Next%aheadBlocks == 0 {
+	// A sweep asks which blocks there are: after a jump there may be millions between, and a summary of none of them.
+	if m.marked == nil || now.From > before.From+aheadBlocks || now.Next%aheadBlocks == 0 {
 		if err := m.shelf.Sweep(ctx, now.From); err != nil {
 			return err
+		}
+	} else {
+		for n := before.From; n < now.From; n++ {
+			if err := m.shelf.Drop(ctx, n); err != nil {
+				return err
+			}
 		}
 	}
 	m.marked = &now

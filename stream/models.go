@@ -157,7 +157,7 @@ func (p *pipeline) setPinned(pinned bool) {
 	p.metrics.pin(p.Name, pinned)
 }
 
-// adopt makes a model that somebody chose in the store the live one.
+// adopt makes a model that somebody chose in the store the live one. The registry waits for it: it asks nobody.
 func (p *pipeline) adopt(c *registry.Choice) error {
 	l := c.Live
 	if err := p.stage.Adopt(l, c.Pinned); err != nil {
@@ -168,7 +168,10 @@ func (p *pipeline) adopt(c *registry.Choice) error {
 	p.metrics.live(p.Name, l)
 	p.log.Info("a model was chosen", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
 		l.Epoch, "pinned", c.Pinned)
-	p.sweepMirror()
+	select {
+	case p.came <- struct{}{}:
+	default:
+	}
 	return nil
 }
 

@@ -171,6 +171,7 @@ type pipeline struct {
 	deaths     deaths
 	care       atomic.Pointer[care] // of the learning side; nil before it begins
 	noting     chan struct{}        // held by who writes notes of the consumer
+	came       chan struct{}        // another model has, for the mirror of a hub
 	halt       halt
 
 	drain     time.Duration
@@ -205,6 +206,9 @@ func (p *pipeline) run(ctx context.Context) error {
 		if p.leases != nil {
 			wg.Go(func() { p.hearStaged(ctx) })
 		}
+	}
+	if p.hub != nil {
+		wg.Go(func() { p.sweepMirror(ctx) })
 	}
 	if p.tenure.Lease != nil {
 		wg.Go(func() { p.tenure.Keep(ctx, p.takeTurn) })

@@ -166,7 +166,7 @@ func (p *planner) plan(ctx context.Context, pipelines []Pipeline) error {
 		if err := p.needPartitions(ctx, one); err != nil {
 			return err
 		}
-		shared = shared || one.Stage.Fixed == nil && one.Stage.Training.Block > 0
+		shared = shared || one.Stage.Fixed == nil && one.Stage.Training.Block > 0 && !one.fromHub()
 	}
 	for _, one := range pipelines {
 		if one.Stream == "" {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/stream/summaries"
 )
 
 // piped is a pipeline as far as setup looks at it.
@@ -186,5 +188,22 @@ func TestSetupLimits(t *testing.T) {
 	two := piped("b", "IN2", "other.b", "reduced.a")
 	if _, err := limits.Setup(t.Context(), s.js, []Pipeline{two}, true); err == nil || !strings.Contains(err.Error(), "replicas") {
 		t.Errorf("three replicas on one server: %v", err)
+	}
+}
+
+// TestSetupOfSummaries: the bucket of the summaries is made where blocks are summed up, not at a leaf node whose models come
+// from its hub.
+func TestSetupOfSummaries(t *testing.T) {
+	for hub, want := range map[string]bool{"": true, "hub": false} {
+		p := edge()
+		p.Models.Hub, p.Stage.Training.Block = hub, sharedBlock
+		plans, err := Setup(t.Context(), nil, []Pipeline{p}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := slices.ContainsFunc(plans, func(p Plan) bool { return p.Name == summaries.Name })
+		if got != want {
+			t.Errorf("with hub %q the bucket of the summaries is planned: %t, want %t", hub, got, want)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/embedd/embedd/plugin"
@@ -69,9 +70,7 @@ func (m *maker) step(ctx context.Context) (made bool, err error) {
 	if mark.Next < m.next { // another learns, and begins further back
 		m.done = map[uint64]bool{}
 	}
-	for n := m.next; n < mark.Next; n++ {
-		delete(m.done, n)
-	}
+	maps.DeleteFunc(m.done, func(n uint64, _ bool) bool { return n < mark.Next })
 	m.next = mark.Next
 	m.claims.Forget(mark.Next)
 	for n := max(mark.Next, s.first); n < min(m.settled(s.last), mark.Next+aheadBlocks); n++ {
@@ -126,8 +125,9 @@ func (m *maker) make(ctx context.Context, n uint64, features []string, attempts 
 		m.log.Error("replicas ended while they summed up a block of the input; nothing is learned from it", "first", b.First,
 			"last", b.Last, "replicas", attempts-1)
 		sum.LeaveOut(m.Stage.Training.Block)
-	} else if err := m.readRange(ctx, b, func(in *input) {
+	} else if err := m.readRange(ctx, b, func(in *input) bool {
 		sum.Add(plugin.Position{Created: b.Created, Seq: in.origin.Seq, Time: in.time}, in.data)
+		return true
 	}); err != nil {
 		return err
 	}

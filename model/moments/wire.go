@@ -194,6 +194,9 @@ func (r *reader) triangle(m int) *mat.SymDense {
 	if !r.flag() {
 		return nil
 	}
+	if m+1 > len(r.rest)/(4*m) { // the product may be more than an int holds
+		r.err = errCut
+	}
 	b := r.take(4 * m * (m + 1))
 	if b == nil {
 		return nil

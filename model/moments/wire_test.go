@@ -2,6 +2,7 @@ package moments_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -61,5 +62,18 @@ func TestWire(t *testing.T) {
 			bad[i] ^= 0xff
 			_ = moments.New(5, perClass).UnmarshalBinary(bad) // numbers may be others
 		}
+	}
+}
+
+// TestWireOverflow: the size of a matrix is told from the bytes that are there, also where an int has 32 bits.
+func TestWireOverflow(t *testing.T) {
+	const m = 1 << 15 // 4 m (m + 1) is 4 m more than 2^32
+	b := binary.LittleEndian.AppendUint32(nil, m)
+	b = append(b, 0, 1)
+	b = append(b, make([]byte, 8*m)...)         // the shift
+	b = append(b, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1) // no slots, nothing labelled, one matrix
+	b = append(b, make([]byte, 4*m)...)
+	if err := moments.New(m, false).UnmarshalBinary(b); err == nil {
+		t.Error("a matrix of 4 GiB is read from 128 KiB")
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -344,6 +346,80 @@ func TestSummaryBytes(t *testing.T) {
 				w.AddSummary(s)
 				_, _ = w.Newest(t.Context(), w.Len())
 			}
+		}
+	}
+}
+
+// signed is a summary with another end and a digest that matches.
+func signed(b []byte) []byte {
+	sum := sha256.Sum256(b)
+	return append(slices.Clone(b), sum[:]...)
+}
+
+// TestSummaryNumbers: what says of itself what cannot be is told, though its digest matches.
+func TestSummaryNumbers(t *testing.T) {
+	for _, labelled := range []bool{true, false} {
+		c := summed
+		c.Labelled = labelled
+		rows := messages(5, 1, 60)[0]
+		for i := range rows {
+			if !labelled {
+				rows[i].Label = ""
+			}
+		}
+		b := bytesOf(t, t.Context(), c, rows)
+		for what, change := range map[string]func(*Summary) error{
+			"a weight of more rows": func(s *Summary) error {
+				return s.Moments.Add(t.Context(), make([]float64, 6), []int{s.Moments.Classes() - 1}, []float64{1e300})
+			},
+			"a weight without a label": func(s *Summary) error {
+				if !labelled {
+					s.Beside[0] = 0
+					return nil
+				}
+				return s.Moments.Add(t.Context(), make([]float64, 6), []int{-1}, nil)
+			},
+			"more rows than were read": func(s *Summary) error { s.Beside[0] = math.MaxInt; return nil },
+			"fewer than no messages":   func(s *Summary) error { s.Read.Unread = -1; return nil },
+			"fewer than no rows":       func(s *Summary) error { s.Beside[0] = -1; return nil },
+			"a class twice": func(s *Summary) error {
+				s.Classes, s.Beside = append(s.Classes, s.Classes[len(s.Classes)-1]), append(s.Beside, 0)
+				return nil
+			},
+		} {
+			s, err := ReadSummary(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := change(s); err != nil {
+				t.Fatal(what, err)
+			}
+			bad, err := s.Bytes()
+			if err != nil {
+				t.Fatal(what, err)
+			}
+			if _, err := ReadSummary(bad); !errors.Is(err, errDamaged) {
+				t.Errorf("labelled %t, %s: %v", labelled, what, err)
+			}
+		}
+		for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} { // the last entry of the matrix
+			bad := slices.Clone(b[:len(b)-sha256.Size])
+			binary.LittleEndian.PutUint64(bad[len(bad)-8:], math.Float64bits(v))
+			if _, err := ReadSummary(signed(bad)); !errors.Is(err, errDamaged) {
+				t.Errorf("labelled %t, a second moment of %g: %v", labelled, v, err)
+			}
+		}
+		// Numbers that are negative where an int has 32 bits.
+		bad := slices.Clone(b[:len(b)-sha256.Size])
+		binary.LittleEndian.PutUint32(bad[12:], math.MaxUint32)
+		if _, err := ReadSummary(signed(bad)); !errors.Is(err, errDamaged) {
+			t.Errorf("labelled %t, a header of 4 GiB: %v", labelled, err)
+		}
+		bad = slices.Clone(b[:len(b)-sha256.Size])
+		first := 16 + int(binary.LittleEndian.Uint32(bad[12:]))
+		binary.LittleEndian.PutUint32(bad[first+20:], math.MaxUint32)
+		if _, err := ReadSummary(signed(bad)); !errors.Is(err, errDamaged) {
+			t.Errorf("labelled %t, a row of a class that is not there: %v", labelled, err)
 		}
 	}
 }

@@ -97,8 +97,8 @@ func ReadSummary(b []byte) (*Summary, error) {
 		return nil, fmt.Errorf("the summary is of version %d and this embedd reads %d; run one version on all replicas", v,
 			summaryVersion)
 	}
-	n := int(binary.LittleEndian.Uint32(body[4:]))
-	if body = body[8:]; n > len(body) {
+	n := binary.LittleEndian.Uint32(body[4:])
+	if body = body[8:]; uint64(n) > uint64(len(body)) {
 		return nil, fmt.Errorf("%w: its header ends too late", errDamaged)
 	}
 	h := head{}
@@ -108,13 +108,29 @@ func ReadSummary(b []byte) (*Summary, error) {
 	return h.rest(body[n:])
 }
 
+// ascend tells whether labels are sorted, each once.
+func ascend(labels []string) bool {
+	return slices.IsSorted(labels) && len(slices.Compact(slices.Clone(labels))) == len(labels)
+}
+
+// counts tells whether all are counts.
+func (r *Read) counts() bool {
+	return min(r.Rows, r.Unlabelled, r.Faulty, r.Far, r.Overfull, r.Unread) >= 0
+}
+
 // rest reads what stands behind the header.
 func (h *head) rest(b []byte) (*Summary, error) {
 	m := len(h.Features)
 	if m < 1 || h.Rows < 0 || h.Width != 4 && h.Width != 8 || h.Rows > len(b)/(rowHead+m*h.Width) ||
-		len(h.Beside) != len(h.Classes) || !slices.IsSorted(h.Labels) || !slices.IsSorted(h.Classes) ||
-		slices.ContainsFunc(h.Beside, func(n int) bool { return n < 0 }) || h.First > h.Last {
+		len(h.Beside) != len(h.Classes) || !ascend(h.Labels) || !ascend(h.Classes) ||
+		h.First > h.Last || !h.Read.counts() {
 		return nil, fmt.Errorf("%w: its header contradicts itself", errDamaged)
+	}
+	rest := h.Read.Rows - h.Rows
+	for _, n := range h.Beside {
+		if rest -= n; n < 0 || rest < 0 {
+			return nil, fmt.Errorf("%w: it is of more rows than were read", errDamaged)
+		}
 	}
 	s := &Summary{Range: Range{h.Created, h.First, h.Last}, Settings: h.Settings, Features: h.Features,
 		Labelled: h.Labelled, Classes: h.Classes, Beside: h.Beside, Read: h.Read, Moments: &moments.Set{},
@@ -124,8 +140,9 @@ func (h *head) rest(b []byte) (*Summary, error) {
 		r.Position = Position{Created: h.Created, Seq: binary.LittleEndian.Uint64(b),
 			Row: int(binary.LittleEndian.Uint32(b[16:]))}
 		r.Time = int64(binary.LittleEndian.Uint64(b[8:]))
-		class := int(binary.LittleEndian.Uint32(b[20:]))
-		if class >= len(h.Labels) || r.Seq < h.First || r.Seq > h.Last || i > 0 && r.Compare(s.Rows[i-1].Position) <= 0 {
+		class := binary.LittleEndian.Uint32(b[20:])
+		if uint64(class) >= uint64(len(h.Labels)) || r.Seq < h.First || r.Seq > h.Last ||
+			i > 0 && r.Compare(s.Rows[i-1].Position) <= 0 {
 			return nil, fmt.Errorf("%w: row %d of it cannot be there", errDamaged, i)
 		}
 		r.Label = h.Labels[class]
@@ -156,11 +173,18 @@ func (h *head) rest(b []byte) (*Summary, error) {
 		return nil, fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	if s.Moments.M() != m || s.Moments.PerClass() || s.Moments.Classes() > len(h.Classes) ||
-		!s.Labelled && s.Moments.Classes() > 0 || s.Labelled && s.Moments.Count(-1) > 0 {
+		!s.Labelled && (s.Moments.Classes() > 0 || len(h.Classes) > 1) {
 		return nil, fmt.Errorf("%w: its moments are of other rows", errDamaged)
 	}
-	for c := range h.Classes {
-		if s.Labelled && s.Moments.Count(c) > float64(h.Beside[c]) {
+	for slot := -1; slot < len(h.Classes); slot++ {
+		rows := 0
+		switch {
+		case s.Labelled && slot >= 0:
+			rows = h.Beside[slot]
+		case !s.Labelled && slot < 0 && len(h.Beside) > 0:
+			rows = h.Beside[0]
+		}
+		if s.Moments.Count(slot) > float64(rows) {
 			return nil, fmt.Errorf("%w: its moments are of more rows than it says", errDamaged)
 		}
 	}

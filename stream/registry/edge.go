@@ -239,9 +239,10 @@ func (f *nearFirst) Read(p []byte) (int, error) {
 		if errHub != nil {
 			return n, err
 		}
-		if _, err := io.CopyN(io.Discard, hub, f.read+int64(n)); err != nil {
-			return n, err
+		if _, errHub := io.CopyN(io.Discard, hub, f.read+int64(n)); errHub != nil { // an end there is no end of the model
+			return n, errors.Join(err, hub.Close())
 		}
+		_ = f.ReadCloser.Close() // it has said already what is wrong with it
 		f.ReadCloser, err = hub, nil
 	}
 	f.read += int64(n)
