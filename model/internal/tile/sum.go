@@ -2,6 +2,7 @@ package tile
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"unsafe"
 
@@ -55,10 +56,12 @@ type Sum struct {
 
 // Add does all sums, each of its own C, on as many cores as ctx allows. It goes to its end whether or not ctx does: no
 // half of a sum is added.
-func Add(ctx context.Context, sums ...Sum) error {
+func Add(ctx context.Context, sums ...Sum) (err error) {
+	defer parallel.Recover(&err, "product")
 	ctx = context.WithoutCancel(ctx)
 	workers, work := 1, 0.0
 	for i := range sums {
+		sums[i].check()
 		work += float64(sums[i].A.K) * float64(sums[i].A.M) * float64(sums[i].B.M)
 	}
 	if work > serial {
@@ -75,6 +78,14 @@ func Add(ctx context.Context, sums ...Sum) error {
 	defer buffers.Put(buffer)
 	p.data = aligned(buffer, p.size)
 	return parallel.EachOn(ctx, workers, len(p.tasks), p.do)
+}
+
+// check panics where the result has no room for what is made: the kernels see no bounds.
+func (s *Sum) check() {
+	rows, columns := s.A.M, s.B.M
+	if rows > 0 && columns > 0 && (s.Stride < columns || len(s.C) < (rows-1)*s.Stride+columns) {
+		panic(fmt.Sprintf("%d numbers, %d a row, for a product of %d x %d", len(s.C), s.Stride, rows, columns))
+	}
 }
 
 var buffers sync.Pool // of *[]float64, for packed panels

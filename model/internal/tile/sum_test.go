@@ -235,10 +235,28 @@ func TestPanicIsAnError(t *testing.T) {
 		if err := Add(t.Context(), Sum{C: make([]float64, m*m), Stride: m, Alpha: 1, A: o, B: o}); !errors.As(err, &p) {
 			t.Errorf("error %v at row %d", err, at)
 		}
-		short := make([]float64, m*m-m*at/k-1)
-		o = Dense(x, k, m, m)
-		if err := Add(t.Context(), Sum{C: short, Stride: m, Alpha: 1, A: o, B: o}); !errors.As(err, &p) {
-			t.Errorf("error %v of %d numbers", err, len(short))
+	}
+}
+
+// TestResultThatIsTooShort is an error before anything is written: the kernels see no bounds.
+func TestResultThatIsTooShort(t *testing.T) {
+	const k, m, n = 3, 192, 96 // whole panels: nothing goes by way of the edge
+	rng := rand.New(rand.NewPCG(8, 5))
+	x, y := Dense(draw(rng, k*m), k, m, m), Dense(draw(rng, k*n), k, n, n)
+	for _, l := range levels() {
+		force(t, l)
+		for _, have := range [][2]int{{m*n - 1, n}, {(m-3)*n + 5, n}, {0, n}, {m * n, n - 1}, {m * n, 0}, {m * n, -n}} {
+			room := make([]float64, m*n)
+			err := Add(t.Context(), Sum{C: room[:have[0]], Stride: have[1], Alpha: 1, A: x, B: y})
+			changed := slices.ContainsFunc(room, func(v float64) bool { return v != 0 })
+			var p *parallel.Panic
+			if !errors.As(err, &p) || changed {
+				t.Errorf("level %d: error %v of %d numbers, %d a row, changed %v", l, err, have[0], have[1], changed)
+			}
+		}
+		last := make([]float64, (m-1)*(n+3)+n) // the last row may end where its numbers do
+		if err := Add(t.Context(), Sum{C: last, Stride: n + 3, Alpha: 1, A: x, B: y}); err != nil {
+			t.Error(err)
 		}
 	}
 }
