@@ -261,6 +261,66 @@ func TestResultThatIsTooShort(t *testing.T) {
 	}
 }
 
+// TestTallProductsPackLittle: what is packed at a time does not grow with the rows of the result, nor its columns.
+func TestTallProductsPackLittle(t *testing.T) {
+	const n, m, d = 80_000, 784, 16
+	tall, thin := Columns(nil, m, n, m), Dense(nil, m, d, d)
+	for _, s := range []Sum{{Stride: d, A: tall, B: thin}, {Stride: n, A: thin, B: tall}} {
+		s.C = make([]float64, n*d)
+		if got := newPlan([]Sum{s}, 4).size * 8; got > 32<<20 {
+			t.Errorf("%d x %d: %d MB are packed", s.A.M, s.B.M, got>>20)
+		}
+	}
+}
+
+// TestPartsHaveTheBitsOfTheWhole, of operands of all kinds.
+func TestPartsHaveTheBitsOfTheWhole(t *testing.T) {
+	const n, k, d = 2*widest + 37, Depth + 3, 5
+	rng := rand.New(rand.NewPCG(9, 2))
+	x, y := draw(rng, k*n), draw(rng, k*d)
+	turned, about := make([]float64, n*k), draw(rng, n)
+	for i := range k {
+		for j := range n {
+			turned[j*k+i] = x[i*n+j]
+		}
+	}
+	for kind, part := range map[string]func(from, to int) *Operand{
+		"rows": func(from, to int) *Operand {
+			o := Dense(x[from:], k, to-from, n)
+			o.About = about[from:to]
+			return o
+		},
+		"columns": func(from, to int) *Operand {
+			o := Columns(turned[from*k:], k, to-from, k)
+			o.About = about[:k]
+			return o
+		},
+		"written rows": func(from, to int) *Operand {
+			return &Operand{K: k, M: to - from, Row: func(dst []float64, i int) { copy(dst, x[i*n+from:i*n+to]) }}
+		},
+	} {
+		right, whole, pieces := Dense(y, k, d, d), make([]float64, n*d), make([]float64, n*d)
+		wide := make([]float64, d*n)
+		sums := []Sum{{C: whole, Stride: d, Alpha: 1, A: part(0, n), B: right},
+			{C: wide, Stride: n, Alpha: 1, A: right, B: part(0, n)}}
+		for from := 0; from < n; from += 1000 {
+			to := min(from+1000, n)
+			sums = append(sums, Sum{C: pieces[from*d:], Stride: d, Alpha: 1, A: part(from, to), B: right})
+		}
+		if err := Add(t.Context(), sums...); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(whole, pieces) {
+			t.Errorf("%s: a result of many rows differs from one of few", kind)
+		}
+		for i := range wide {
+			if wide[i] != pieces[i%n*d+i/n] {
+				t.Fatalf("%s: a result of many columns differs from one of few rows", kind)
+			}
+		}
+	}
+}
+
 // BenchmarkTwo is X'Y of two matrices.
 func BenchmarkTwo(b *testing.B) {
 	for _, shape := range [][2]int{{5000, 256}, {10000, 784}} {
