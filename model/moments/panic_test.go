@@ -10,9 +10,9 @@ import (
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
-// TestPanicInThePoolIsAnError of Add: the sums of a set are smaller than its rows,
+// TestPanicOfAProductIsAnError of Add: the sums of a set are smaller than its rows,
 // which only the products see.
-func TestPanicInThePoolIsAnError(t *testing.T) {
+func TestPanicOfAProductIsAnError(t *testing.T) {
 	const n, m = 300, 200
 	x, y, _ := rows(rand.New(rand.NewPCG(5, 9)), n, m, 3, 0)
 	s := New(m, false)

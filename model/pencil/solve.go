@@ -62,18 +62,20 @@ func Solve(ctx context.Context, n mat.Symmetric, q *Metric, end End, d int) (_ *
 // solveWhite is Solve of s = Z'NZ.
 func solveWhite(ctx context.Context, s *mat.SymDense, q *Metric, end End, d int,
 	apply func(*mat.Dense) *mat.Dense) (*Solution, error) {
-	if s.SymmetricDim() > reducedOrder {
-		if part := few(ctx, s, end, d); part != nil {
-			if rank := partRank(ctx, s, end, part, d); rank >= d {
-				return complete(q, part.all, part.vectors, q.rank, rank, part.Largest, d, apply)
-			}
+	type way func(context.Context, *mat.SymDense, *Metric, End, int, func(*mat.Dense) *mat.Dense) (*Solution, error)
+	ways := []way{solveReduced}
+	if n := s.SymmetricDim(); n > reducedOrder {
+		ways = []way{solveFew, solveReduced}
+	} else if n > fewOrder {
+		ways = []way{solveReduced, solveFew}
+	}
+	for _, solve := range ways {
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if sol, err := solveReduced(ctx, s, q, end, d, apply); sol != nil || err != nil {
-		return sol, err
+		if sol, err := solve(ctx, s, q, end, d, apply); sol != nil || err != nil {
+			return sol, err
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -85,9 +87,28 @@ func solveWhite(ctx context.Context, s *mat.SymDense, q *Metric, end End, d int,
 	return finish(q, values, vectors, end, d, apply)
 }
 
-// reducedOrder is the order up to which a reduction to tridiagonal form costs less than products with the matrix, also
-// where values are well apart. Behind it, it is a fifth of them where values are not.
-const reducedOrder = 640
+const (
+	// fewOrder is the order from which products with the matrix are tried before a decomposition in full: they cost a
+	// twentieth of it where a reduction would lose the digits of the small end.
+	fewOrder = 320
+	// reducedOrder is the order up to which a reduction to tridiagonal form costs less than products with the matrix,
+	// also where values are well apart. Behind it, it is a fifth of them where values are not.
+	reducedOrder = 640
+)
+
+// solveFew is Solve by products with the matrix, or nil where few gives none or the rank is not to be had from them.
+func solveFew(ctx context.Context, s *mat.SymDense, q *Metric, end End, d int,
+	apply func(*mat.Dense) *mat.Dense) (*Solution, error) {
+	part := few(ctx, s, end, d)
+	if part == nil {
+		return nil, nil
+	}
+	rank := partRank(ctx, s, end, part, d)
+	if rank < d {
+		return nil, nil
+	}
+	return complete(q, part.all, part.vectors, q.rank, rank, part.Largest, d, apply)
+}
 
 // solveReduced is Solve from the tridiagonal form, or nil where most vectors are wanted, or where they are not to be had
 // that way.

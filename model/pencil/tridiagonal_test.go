@@ -105,6 +105,37 @@ func b2i(b bool) int {
 	return 0
 }
 
+// TestSmallEndIsNotDecomposedInFull: where a reduction would lose its digits, products find it, also at orders at which
+// the reduction comes first.
+func TestSmallEndIsNotDecomposedInFull(t *testing.T) {
+	const n, d = 352, 5
+	values := make([]float64, n)
+	for i := range values {
+		values[i] = math.Pow(10, -7*float64(n-1-i)/(n-1))
+	}
+	s, q := withValues(rand.New(rand.NewPCG(3, 7)), values), Identity(n)
+	part := few(t.Context(), s, Min, d)
+	if part == nil {
+		t.Fatal("products do not find it")
+	}
+	apply := func(a *mat.Dense) *mat.Dense { return times(t.Context(), s, a) }
+	if sol, err := solveReduced(t.Context(), s, q, Min, d, apply); sol != nil || err != nil {
+		t.Fatalf("the reduction gives %v, error %v", sol, err)
+	}
+	got, err := solveWhite(t.Context(), s, q, Min, d, apply)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range got.Values {
+		if v != part.all[i] {
+			t.Errorf("value %d is %g, by products %g", i, v, part.all[i])
+		}
+		if math.Abs(v-values[i]) > 1e-6*values[i] {
+			t.Errorf("value %d is %g, not %g", i, v, values[i])
+		}
+	}
+}
+
 // BenchmarkTop is the leading vectors of a full matrix, by all ways.
 func BenchmarkTop(b *testing.B) {
 	rng := rand.New(rand.NewPCG(2, 7))
@@ -126,6 +157,27 @@ func BenchmarkTop(b *testing.B) {
 			b.Run(fmt.Sprintf("n=%d/%s/reduced", n, name), func(b *testing.B) {
 				for b.Loop() {
 					reduce(b.Context(), s).vectors(n-10, 10)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkSmallEnd is ten vectors of the least values, where these are small beside the largest and where not.
+func BenchmarkSmallEnd(b *testing.B) {
+	rng := rand.New(rand.NewPCG(2, 8))
+	for _, n := range []int{320, 512, 640} {
+		for _, least := range []float64{1e-3, 1e-7} {
+			values := make([]float64, n)
+			for i := range values {
+				values[i] = math.Pow(least, float64(i)/float64(n-1))
+			}
+			s := withValues(rng, values)
+			b.Run(fmt.Sprintf("n=%d/%g", n, least), func(b *testing.B) {
+				for b.Loop() {
+					if _, err := Solve(b.Context(), s, Identity(n), Min, 10); err != nil {
+						b.Fatal(err)
+					}
 				}
 			})
 		}

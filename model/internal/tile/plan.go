@@ -35,7 +35,7 @@ type task struct {
 }
 
 func newPlan(sums []Sum, workers int) *plan {
-	p := &plan{}
+	p, sums := &plan{}, narrow(sums)
 	p.done.L = &p.mu
 	largest := 0
 	size := packed // of the stage that is filled

@@ -2,6 +2,7 @@ package tile
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"unsafe"
 
@@ -17,9 +18,10 @@ const (
 
 	stripRows   = 4 * panel // rows and columns of the result that one piece of work makes
 	stripPanels = 6
-	packRows    = 64      // rows that one piece of work packs
-	packed      = 1 << 17 // numbers that one stage packs, where a block has no more: 1 MB
-	serial      = 1 << 20 // multiply-adds that one core does alone
+	widest      = 42 * stripRows // columns of an operand that a block packs, where these can be cut
+	packRows    = 64             // rows that one piece of work packs
+	packed      = 1 << 17        // numbers that one stage packs, where a block has no more: 1 MB
+	serial      = 1 << 20        // multiply-adds that one core does alone
 )
 
 // Operand is K rows of M numbers, finite or not, as one of the three says.
@@ -55,10 +57,12 @@ type Sum struct {
 
 // Add does all sums, each of its own C, on as many cores as ctx allows. It goes to its end whether or not ctx does: no
 // half of a sum is added.
-func Add(ctx context.Context, sums ...Sum) error {
+func Add(ctx context.Context, sums ...Sum) (err error) {
+	defer parallel.Recover(&err, "product")
 	ctx = context.WithoutCancel(ctx)
 	workers, work := 1, 0.0
 	for i := range sums {
+		sums[i].check()
 		work += float64(sums[i].A.K) * float64(sums[i].A.M) * float64(sums[i].B.M)
 	}
 	if work > serial {
@@ -75,6 +79,56 @@ func Add(ctx context.Context, sums ...Sum) error {
 	defer buffers.Put(buffer)
 	p.data = aligned(buffer, p.size)
 	return parallel.EachOn(ctx, workers, len(p.tasks), p.do)
+}
+
+// narrow is the sums as ones of few rows and columns of a result each: what is packed at a time would grow with these.
+// A number of the result is made of the same products, in the same order.
+func narrow(sums []Sum) []Sum {
+	all := make([]Sum, 0, len(sums))
+	for _, s := range sums {
+		if s.Upper || s.A == s.B || s.A.M == 0 || s.B.M == 0 { // the result is larger than what is packed, or none
+			all = append(all, s)
+			continue
+		}
+		for i, a := range s.A.parts() {
+			for j, b := range s.B.parts() {
+				part := s
+				part.C, part.A, part.B = s.C[i*widest*s.Stride+j*widest:], a, b
+				all = append(all, part)
+			}
+		}
+	}
+	return all
+}
+
+// parts are widest columns each, or the whole where these are not at hand one by one.
+func (o *Operand) parts() []*Operand {
+	if o.M <= widest || o.Row != nil {
+		return []*Operand{o}
+	}
+	var all []*Operand
+	for from := 0; from < o.M; from += widest {
+		part := *o
+		part.M = min(widest, o.M-from)
+		if o.Column != nil {
+			part.Column = func(j int) []float64 { return o.Column(from + j) }
+		} else {
+			part.At = func(k int) []float64 { return o.At(k)[from:] }
+			if o.About != nil {
+				part.About = o.About[from:]
+			}
+		}
+		all = append(all, &part)
+	}
+	return all
+}
+
+// check panics where the result has no room for what is made: the kernels see no bounds.
+func (s *Sum) check() {
+	rows, columns := s.A.M, s.B.M
+	if rows > 0 && columns > 0 && (s.Stride < columns || len(s.C) < (rows-1)*s.Stride+columns) {
+		panic(fmt.Sprintf("%d numbers, %d a row, for a product of %d x %d", len(s.C), s.Stride, rows, columns))
+	}
 }
 
 var buffers sync.Pool // of *[]float64, for packed panels

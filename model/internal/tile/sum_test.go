@@ -235,10 +235,88 @@ func TestPanicIsAnError(t *testing.T) {
 		if err := Add(t.Context(), Sum{C: make([]float64, m*m), Stride: m, Alpha: 1, A: o, B: o}); !errors.As(err, &p) {
 			t.Errorf("error %v at row %d", err, at)
 		}
-		short := make([]float64, m*m-m*at/k-1)
-		o = Dense(x, k, m, m)
-		if err := Add(t.Context(), Sum{C: short, Stride: m, Alpha: 1, A: o, B: o}); !errors.As(err, &p) {
-			t.Errorf("error %v of %d numbers", err, len(short))
+	}
+}
+
+// TestResultThatIsTooShort is an error before anything is written: the kernels see no bounds.
+func TestResultThatIsTooShort(t *testing.T) {
+	const k, m, n = 3, 192, 96 // whole panels: nothing goes by way of the edge
+	rng := rand.New(rand.NewPCG(8, 5))
+	x, y := Dense(draw(rng, k*m), k, m, m), Dense(draw(rng, k*n), k, n, n)
+	for _, l := range levels() {
+		force(t, l)
+		for _, have := range [][2]int{{m*n - 1, n}, {(m-3)*n + 5, n}, {0, n}, {m * n, n - 1}, {m * n, 0}, {m * n, -n}} {
+			room := make([]float64, m*n)
+			err := Add(t.Context(), Sum{C: room[:have[0]], Stride: have[1], Alpha: 1, A: x, B: y})
+			changed := slices.ContainsFunc(room, func(v float64) bool { return v != 0 })
+			var p *parallel.Panic
+			if !errors.As(err, &p) || changed {
+				t.Errorf("level %d: error %v of %d numbers, %d a row, changed %v", l, err, have[0], have[1], changed)
+			}
+		}
+		last := make([]float64, (m-1)*(n+3)+n) // the last row may end where its numbers do
+		if err := Add(t.Context(), Sum{C: last, Stride: n + 3, Alpha: 1, A: x, B: y}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestTallProductsPackLittle: what is packed at a time does not grow with the rows of the result, nor its columns.
+func TestTallProductsPackLittle(t *testing.T) {
+	const n, m, d = 80_000, 784, 16
+	tall, thin := Columns(nil, m, n, m), Dense(nil, m, d, d)
+	for _, s := range []Sum{{Stride: d, A: tall, B: thin}, {Stride: n, A: thin, B: tall}} {
+		s.C = make([]float64, n*d)
+		if got := newPlan([]Sum{s}, 4).size * 8; got > 32<<20 {
+			t.Errorf("%d x %d: %d MB are packed", s.A.M, s.B.M, got>>20)
+		}
+	}
+}
+
+// TestPartsHaveTheBitsOfTheWhole, of operands of all kinds.
+func TestPartsHaveTheBitsOfTheWhole(t *testing.T) {
+	const n, k, d = 2*widest + 37, Depth + 3, 5
+	rng := rand.New(rand.NewPCG(9, 2))
+	x, y := draw(rng, k*n), draw(rng, k*d)
+	turned, about := make([]float64, n*k), draw(rng, n)
+	for i := range k {
+		for j := range n {
+			turned[j*k+i] = x[i*n+j]
+		}
+	}
+	for kind, part := range map[string]func(from, to int) *Operand{
+		"rows": func(from, to int) *Operand {
+			o := Dense(x[from:], k, to-from, n)
+			o.About = about[from:to]
+			return o
+		},
+		"columns": func(from, to int) *Operand {
+			o := Columns(turned[from*k:], k, to-from, k)
+			o.About = about[:k]
+			return o
+		},
+		"written rows": func(from, to int) *Operand {
+			return &Operand{K: k, M: to - from, Row: func(dst []float64, i int) { copy(dst, x[i*n+from:i*n+to]) }}
+		},
+	} {
+		right, whole, pieces := Dense(y, k, d, d), make([]float64, n*d), make([]float64, n*d)
+		wide := make([]float64, d*n)
+		sums := []Sum{{C: whole, Stride: d, Alpha: 1, A: part(0, n), B: right},
+			{C: wide, Stride: n, Alpha: 1, A: right, B: part(0, n)}}
+		for from := 0; from < n; from += 1000 {
+			to := min(from+1000, n)
+			sums = append(sums, Sum{C: pieces[from*d:], Stride: d, Alpha: 1, A: part(from, to), B: right})
+		}
+		if err := Add(t.Context(), sums...); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(whole, pieces) {
+			t.Errorf("%s: a result of many rows differs from one of few", kind)
+		}
+		for i := range wide {
+			if wide[i] != pieces[i%n*d+i/n] {
+				t.Fatalf("%s: a result of many columns differs from one of few rows", kind)
+			}
 		}
 	}
 }
