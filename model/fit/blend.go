@@ -3,6 +3,7 @@ package fit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -385,11 +386,17 @@ func (b *blending) finish(sol *frame.Solution, turn *mat.Dense) {
 	sol.Mapping = sum
 }
 
-// principal are the leading d eigenvectors of a covariance, or as many as its rank.
+// principal are the leading d eigenvectors of a covariance, or as many as its rank: that of the correlations, or that of
+// the covariance itself, which is less where a column outweighs others by more than numbers have digits.
 func principal(ctx context.Context, covariance *mat.SymDense, d int) (*pencil.Solution, error) {
 	rank, err := pencil.Rank(covariance)
 	if err != nil {
 		return nil, err
 	}
-	return pencil.Solve(ctx, covariance, pencil.Identity(covariance.SymmetricDim()), pencil.Max, min(d, rank))
+	q := pencil.Identity(covariance.SymmetricDim())
+	s, err := pencil.Solve(ctx, covariance, q, pencil.Max, min(d, rank))
+	if fewer := (*pencil.RankError)(nil); errors.As(err, &fewer) && fewer.Max > 0 {
+		return pencil.Solve(ctx, covariance, q, pencil.Max, fewer.Max)
+	}
+	return s, err
 }

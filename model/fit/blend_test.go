@@ -389,3 +389,41 @@ func TestBlendOfMoments(t *testing.T) {
 		t.Errorf("a blend of nothing: %v", err)
 	}
 }
+
+// Features in units far apart leave fewer directions than the correlations of outputs show. auto takes those, and a blend
+// that cannot be made costs the blend alone.
+func TestBlendOfUnitsFarApart(t *testing.T) {
+	data := scaledFeature(fixture.Dataset(t, "wine"), 0, 1e9)
+	m := fit(t, data, Config{Dim: AutoDim, Scale: model.ScaleNone})
+	if choice := m.Report().Choice; choice.Rule != "cv" || !slices.ContainsFunc(choice.Scores, isBlend) {
+		t.Errorf("rule %q, scores %+v, left out %v", choice.Rule, choice.Scores, choice.LeftOut)
+	}
+	huge := &frame.OutputPair{Train: []float64{1e200, -1e200, 1e200}, Test: []float64{1}, D: 1}
+	p, err := frame.Prepare(fixture.Dataset(t, "iris"), true, false, &model.Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := newSelection(t.Context(), p, Config{Method: Auto, Dim: 1, Scale: model.ScaleStandard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range a.entries {
+		e.outputs[0] = map[int]*frame.OutputPair{1: huge}
+	}
+	if err := a.blend(t.Context()); err != nil || a.blended != nil || len(a.leftOut) != 1 ||
+		!strings.HasPrefix(a.leftOut[0], "blend: ") {
+		t.Errorf("error %v, blend %v, left out %v", err, a.blended, a.leftOut)
+	}
+}
+
+func isBlend(s model.Score) bool { return s.Method == Blend }
+
+// scaledFeature is the data with a feature in another unit.
+func scaledFeature(d *model.Data, feature int, by float64) *model.Data {
+	out := *d
+	out.X = slices.Clone(d.X)
+	for i := feature; i < len(out.X); i += d.M {
+		out.X[i] *= by
+	}
+	return &out
+}
