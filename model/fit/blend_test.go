@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -426,4 +427,41 @@ func scaledFeature(d *model.Data, feature int, by float64) *model.Data {
 		out.X[i] *= by
 	}
 	return &out
+}
+
+// A blend that has fewer outputs than dimensions were compared has those. Where so many were asked for it gives way, and
+// the report says why.
+func TestBlendOfFewerOutputsThanChosen(t *testing.T) {
+	data := synthetic(2, 90, 25, 3)
+	p, err := frame.Prepare(data, true, false, &model.Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	chosen := func(dim int) *model.Model {
+		t.Helper()
+		a, err := newSelection(t.Context(), p, Config{Method: Auto, Dim: dim, Blend: 2, Scale: model.ScaleAuto})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.blended = &entry{method: &blend, dims: a.dims, members: []model.Member{
+			{Method: "lda", Scale: model.ScaleStandard, Dim: 2}, {Method: "pca", Scale: model.ScaleStandard, Dim: 2}}}
+		a.blended.begin(true) // all dimensions are as good
+		m, err := a.fit(t.Context(), data, []model.Score{{Method: "pca", Scale: model.ScaleStandard, Dim: 20}}, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	m := chosen(AutoDim)
+	choice := m.Report().Choice
+	if m.Method() != Blend || m.Dim() != 4 || choice.Dim != 4 || !strings.HasPrefix(choice.Note, "4 outputs: blend: dim 20 exceeds") {
+		t.Errorf("%s at %d, the choice is %d: %q", m.Method(), m.Dim(), choice.Dim, choice.Note)
+	}
+	if again := fit(t, data, Config{Dim: AutoDim}.Settled(choice)); again.Digest() != m.Digest() {
+		t.Error("fitted again it is another model")
+	}
+	m = chosen(20)
+	if choice := m.Report().Choice; m.Method() != "pca" || !strings.HasPrefix(choice.Note, "no blend: dim 20 exceeds rank 4") {
+		t.Errorf("%s at %d: %q", m.Method(), m.Dim(), choice.Note)
+	}
 }
