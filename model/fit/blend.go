@@ -78,11 +78,21 @@ func membersText(of []model.Member) string {
 	return strings.Join(text, ",")
 }
 
+// parseMembers reads what is blended. A row has one set of kernels, so all members that stand behind landmarks stand
+// behind the same ones.
 func parseMembers(text string) (of []model.Member, err error) {
+	var marks view
 	for one := range strings.SplitSeq(text, ",") {
 		m, err := parseMember(one)
 		if err != nil {
 			return nil, fmt.Errorf("member %q: %w", one, err)
+		}
+		if v := viewOf(m); v.landmarks > 0 {
+			if marks.landmarks > 0 && (v.landmarks != marks.landmarks || v.width != marks.width) {
+				return nil, fmt.Errorf("member %q: %d landmarks of width %g beside %d of width %g; give all members the same landmarks and width",
+					one, v.landmarks, v.width, marks.landmarks, marks.width)
+			}
+			marks = v
 		}
 		of = append(of, m)
 	}

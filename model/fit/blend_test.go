@@ -465,3 +465,17 @@ func TestBlendOfFewerOutputsThanChosen(t *testing.T) {
 		t.Errorf("%s at %d: %q", m.Method(), m.Dim(), choice.Note)
 	}
 }
+
+// A row has one set of kernels, so members stand behind as many landmarks of one width.
+func TestBlendRefusesTwoKindsOfLandmarks(t *testing.T) {
+	for members, ok := range map[string]bool{
+		"lda/standard/2/landmarks=40,mfa/standard/2/landmarks=40/width=1,pca/none/2": true,
+		"lda/standard/2/landmarks=40/width=1,mfa/standard/2/landmarks=40/width=4":    false,
+		"lda/standard/2/landmarks=40,mfa/standard/2/landmarks=20":                    false,
+	} {
+		err := Config{Method: Blend, Params: map[string]string{"members": members}}.Validate()
+		if (err == nil) != ok || !ok && !strings.Contains(err.Error(), "give all members the same landmarks and width") {
+			t.Errorf("%s: %v", members, err)
+		}
+	}
+}
