@@ -3,8 +3,10 @@ package fit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/embedd/embedd/model"
@@ -90,34 +92,36 @@ func choose(ctx context.Context, d *model.Data, c Config) (*model.Model, error) 
 		}
 		return m, err
 	}
-	if e := a.blended; e != nil && !a.beaten(ranked) {
-		choice := &model.Choice{Chosen: c.leftOpen(), Rule: "cv", Method: Blend,
-			Dim: a.blendedDim(), Members: e.members,
-			Rounds: a.rounds(), Scores: append(e.scores(), ranked...), LeftOut: a.leftOut,
-			Seconds: time.Since(start).Seconds()}
-		choice.Note = a.unreduced(choice.Dim)
-		m, err := fitChosen(ctx, d, c, choice)
+	return a.fit(ctx, d, ranked, start)
+}
+
+// fit fits what held-out rows like best: the blend, or the first in the table.
+func (a *selection) fit(ctx context.Context, d *model.Data, ranked []model.Score, start time.Time) (*model.Model, error) {
+	instead := ""
+	switch {
+	case a.blended == nil:
+	case a.beaten(ranked):
+		instead = "no blend: held-out rows like one candidate better, their neighbours and a linear classifier together"
+	default:
+		m, err := a.fitBlended(ctx, d, ranked, start)
 		if err == nil || ctx.Err() != nil {
 			return m, err
 		}
+		instead = "no blend: " + strings.TrimPrefix(err.Error(), Blend+": ")
 	}
 	// On all rows the criterion may turn out to have fewer directions than there are
 	// columns, or none: the next in the table takes its place.
 	var first error
-	instead := ""
-	if a.blended != nil {
-		instead = "no blend: held-out rows like one candidate better, their neighbours and a linear classifier together"
-	}
 	for i, s := range ranked {
-		choice := &model.Choice{Chosen: c.leftOpen(), Rule: "cv", Method: s.Method, Scale: s.Scale,
+		choice := &model.Choice{Chosen: a.c.leftOpen(), Rule: "cv", Method: s.Method, Scale: s.Scale,
 			Landmarks: s.Landmarks, Width: s.Width, Dim: s.Dim,
 			Rounds: a.rounds(), Scores: ranked,
-			RunnerUp: runnerUp(ranked, i, c.Method == Auto), LeftOut: a.leftOut, Seconds: time.Since(start).Seconds()}
-		if c.Dim <= 0 {
+			RunnerUp: runnerUp(ranked, i, a.c.Method == Auto), LeftOut: a.leftOut, Seconds: time.Since(start).Seconds()}
+		if a.c.Dim <= 0 {
 			choice.Dim = a.modest(a.entryOf(s), s.Dim)
 		}
 		choice.Note = cmp.Or(a.unreduced(choice.Dim), instead)
-		m, err := fitChosen(ctx, d, c, choice)
+		m, err := fitChosen(ctx, d, a.c, choice)
 		if err == nil || ctx.Err() != nil {
 			return m, err
 		}
@@ -126,6 +130,22 @@ func choose(ctx context.Context, d *model.Data, c Config) (*model.Model, error) 
 		}
 	}
 	return nil, first
+}
+
+// fitBlended fits the blend that was chosen. What it puts out on all rows may have fewer dimensions than were compared:
+// where none is asked for it has those.
+func (a *selection) fitBlended(ctx context.Context, d *model.Data, ranked []model.Score,
+	start time.Time) (*model.Model, error) {
+	choice := &model.Choice{Chosen: a.c.leftOpen(), Rule: "cv", Method: Blend, Dim: a.blendedDim(),
+		Members: a.blended.members, Rounds: a.rounds(), Scores: append(a.blended.scores(), ranked...), LeftOut: a.leftOut,
+		Seconds: time.Since(start).Seconds()}
+	choice.Note = a.unreduced(choice.Dim)
+	m, err := fitChosen(ctx, d, a.c, choice)
+	if fewer := (*model.DimError)(nil); a.c.Dim <= 0 && errors.As(err, &fewer) && fewer.Max > 0 {
+		choice.Note, choice.Dim = fmt.Sprintf("%d outputs: %v", fewer.Max, err), fewer.Max
+		return fitChosen(ctx, d, a.c, choice)
+	}
+	return m, err
 }
 
 // beaten tells whether the best candidate that no blend can have, a kernel, is better than the blend and not worse for

@@ -3,6 +3,7 @@ package fit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -77,11 +78,21 @@ func membersText(of []model.Member) string {
 	return strings.Join(text, ",")
 }
 
+// parseMembers reads what is blended. A row has one set of kernels, so all members that stand behind landmarks stand
+// behind the same ones.
 func parseMembers(text string) (of []model.Member, err error) {
+	var marks view
 	for one := range strings.SplitSeq(text, ",") {
 		m, err := parseMember(one)
 		if err != nil {
 			return nil, fmt.Errorf("member %q: %w", one, err)
+		}
+		if v := viewOf(m); v.landmarks > 0 {
+			if marks.landmarks > 0 && (v.landmarks != marks.landmarks || v.width != marks.width) {
+				return nil, fmt.Errorf("member %q: %d landmarks of width %g beside %d of width %g; give all members the same landmarks and width",
+					one, v.landmarks, v.width, marks.landmarks, marks.width)
+			}
+			marks = v
 		}
 		of = append(of, m)
 	}
@@ -385,11 +396,17 @@ func (b *blending) finish(sol *frame.Solution, turn *mat.Dense) {
 	sol.Mapping = sum
 }
 
-// principal are the leading d eigenvectors of a covariance, or as many as its rank.
+// principal are the leading d eigenvectors of a covariance, or as many as its rank: that of the correlations, or that of
+// the covariance itself, which is less where a column outweighs others by more than numbers have digits.
 func principal(ctx context.Context, covariance *mat.SymDense, d int) (*pencil.Solution, error) {
 	rank, err := pencil.Rank(covariance)
 	if err != nil {
 		return nil, err
 	}
-	return pencil.Solve(ctx, covariance, pencil.Identity(covariance.SymmetricDim()), pencil.Max, min(d, rank))
+	q := pencil.Identity(covariance.SymmetricDim())
+	s, err := pencil.Solve(ctx, covariance, q, pencil.Max, min(d, rank))
+	if fewer := (*pencil.RankError)(nil); errors.As(err, &fewer) && fewer.Max > 0 {
+		return pencil.Solve(ctx, covariance, q, pencil.Max, fewer.Max)
+	}
+	return s, err
 }

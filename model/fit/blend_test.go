@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -387,5 +388,94 @@ func TestBlendOfMoments(t *testing.T) {
 	err := Config{Method: Blend}.Validate()
 	if err == nil || !strings.Contains(err.Error(), "members, and none is given") {
 		t.Errorf("a blend of nothing: %v", err)
+	}
+}
+
+// Features in units far apart leave fewer directions than the correlations of outputs show. auto takes those, and a blend
+// that cannot be made costs the blend alone.
+func TestBlendOfUnitsFarApart(t *testing.T) {
+	data := scaledFeature(fixture.Dataset(t, "wine"), 0, 1e9)
+	m := fit(t, data, Config{Dim: AutoDim, Scale: model.ScaleNone})
+	if choice := m.Report().Choice; choice.Rule != "cv" || !slices.ContainsFunc(choice.Scores, isBlend) {
+		t.Errorf("rule %q, scores %+v, left out %v", choice.Rule, choice.Scores, choice.LeftOut)
+	}
+	huge := &frame.OutputPair{Train: []float64{1e200, -1e200, 1e200}, Test: []float64{1}, D: 1}
+	p, err := frame.Prepare(fixture.Dataset(t, "iris"), true, false, &model.Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := newSelection(t.Context(), p, Config{Method: Auto, Dim: 1, Scale: model.ScaleStandard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range a.entries {
+		e.outputs[0] = map[int]*frame.OutputPair{1: huge}
+	}
+	if err := a.blend(t.Context()); err != nil || a.blended != nil || len(a.leftOut) != 1 ||
+		!strings.HasPrefix(a.leftOut[0], "blend: ") {
+		t.Errorf("error %v, blend %v, left out %v", err, a.blended, a.leftOut)
+	}
+}
+
+func isBlend(s model.Score) bool { return s.Method == Blend }
+
+// scaledFeature is the data with a feature in another unit.
+func scaledFeature(d *model.Data, feature int, by float64) *model.Data {
+	out := *d
+	out.X = slices.Clone(d.X)
+	for i := feature; i < len(out.X); i += d.M {
+		out.X[i] *= by
+	}
+	return &out
+}
+
+// A blend that has fewer outputs than dimensions were compared has those. Where so many were asked for it gives way, and
+// the report says why.
+func TestBlendOfFewerOutputsThanChosen(t *testing.T) {
+	data := synthetic(2, 90, 25, 3)
+	p, err := frame.Prepare(data, true, false, &model.Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	chosen := func(dim int) *model.Model {
+		t.Helper()
+		a, err := newSelection(t.Context(), p, Config{Method: Auto, Dim: dim, Blend: 2, Scale: model.ScaleAuto})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.blended = &entry{method: &blend, dims: a.dims, members: []model.Member{
+			{Method: "lda", Scale: model.ScaleStandard, Dim: 2}, {Method: "pca", Scale: model.ScaleStandard, Dim: 2}}}
+		a.blended.begin(true) // all dimensions are as good
+		m, err := a.fit(t.Context(), data, []model.Score{{Method: "pca", Scale: model.ScaleStandard, Dim: 20}}, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	m := chosen(AutoDim)
+	choice := m.Report().Choice
+	if m.Method() != Blend || m.Dim() != 4 || choice.Dim != 4 || !strings.HasPrefix(choice.Note, "4 outputs: blend: dim 20 exceeds") {
+		t.Errorf("%s at %d, the choice is %d: %q", m.Method(), m.Dim(), choice.Dim, choice.Note)
+	}
+	if again := fit(t, data, Config{Dim: AutoDim}.Settled(choice)); again.Digest() != m.Digest() {
+		t.Error("fitted again it is another model")
+	}
+	m = chosen(20)
+	if choice := m.Report().Choice; m.Method() != "pca" || !strings.HasPrefix(choice.Note, "no blend: dim 20 exceeds rank 4") {
+		t.Errorf("%s at %d: %q", m.Method(), m.Dim(), choice.Note)
+	}
+}
+
+// A row has one set of kernels, so members stand behind as many landmarks of one width.
+func TestBlendRefusesTwoKindsOfLandmarks(t *testing.T) {
+	for members, ok := range map[string]bool{
+		"lda/standard/2/landmarks=40,mfa/standard/2/landmarks=40/width=1,pca/none/2": true,
+		"lda/standard/2/landmarks=40/width=1,mfa/standard/2/landmarks=40/width=4":    false,
+		"lda/standard/2/landmarks=40,mfa/standard/2/landmarks=20":                    false,
+	} {
+		err := Config{Method: Blend, Params: map[string]string{"members": members}}.Validate()
+		if (err == nil) != ok || !ok && !strings.Contains(err.Error(), "give all members the same landmarks and width") {
+			t.Errorf("%s: %v", members, err)
+		}
 	}
 }

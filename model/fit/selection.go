@@ -367,14 +367,22 @@ func (a *selection) blend(ctx context.Context) error {
 	}
 	e.params = map[string]string{"members": membersText(e.members)}
 	e.begin(true)
-	if err := a.together(ctx, e, best, a.rounds()); err != nil {
-		return err
-	}
-	if e.top().Scored == 0 {
+	err := a.together(ctx, e, best, a.rounds())
+	if err == nil && e.top().Scored == 0 {
 		return nil
 	}
-	a.blended = e
-	return a.contributions(ctx, best)
+	if err == nil {
+		a.blended = e
+		err = a.contributions(ctx, best)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil { // the candidates stand without it
+		a.leaveOut(e, err)
+		a.blended = nil
+	}
+	return nil
 }
 
 // together scores a blend of entries.

@@ -23,8 +23,15 @@ func Linear(ref []float64, refY []int, query []float64, dim, classes int) ([]int
 		for i := range n {
 			x.Set(i, c, x.At(i, c)-mean)
 		}
+		size := mat.Norm(x.ColView(c), 2)
+		if size == 0 {
+			size = 1 // a column that does not vary has no weight
+		}
+		for i := range n { // products of columns in units far apart would not be solved for
+			x.Set(i, c, x.At(i, c)/size)
+		}
 		for i := range queries {
-			q.Set(i, c, q.At(i, c)-mean)
+			q.Set(i, c, (q.At(i, c)-mean)/size)
 		}
 	}
 	want, share := mat.NewDense(n, classes, nil), make([]float64, classes)
@@ -35,11 +42,7 @@ func Linear(ref []float64, refY []int, query []float64, dim, classes int) ([]int
 	products := mat.NewSymDense(dim, nil)
 	products.SymOuterK(1, x.T())
 	for c := range dim {
-		v := products.At(c, c)
-		if v == 0 {
-			v = 1 // a column that does not vary has no weight
-		}
-		products.SetSym(c, c, (1+linearRidge)*v)
+		products.SetSym(c, c, products.At(c, c)+linearRidge)
 	}
 	var factor mat.Cholesky
 	if !factor.Factorize(products) {

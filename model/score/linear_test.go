@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// The classes are those of the normal equations with a column of ones, whatever the mean of the rows; a column that does
-// not vary takes no part.
+// The classes are those of the normal equations with a column of ones, whatever the mean of the rows and the units
+// of columns; a column that does not vary takes no part.
 func TestLinear(t *testing.T) {
 	const n, queries, dim, classes = 60, 40, 4, 3
 	r := rand.New(rand.NewPCG(1, 2))
@@ -64,5 +64,15 @@ func TestLinear(t *testing.T) {
 	}
 	if again, err := Linear(ref, y, query, dim, classes); err != nil || !slices.Equal(again, got) {
 		t.Errorf("far from zero the classes are others, %v", err)
+	}
+	unit := []float64{1e-9, 1e12, 1, 1e-160}
+	for i := range ref {
+		ref[i] = (ref[i] - 1e3) * unit[i%dim]
+	}
+	for i := range query {
+		query[i] = (query[i] - 1e3) * unit[i%dim]
+	}
+	if again, err := Linear(ref, y, query, dim, classes); err != nil || !slices.Equal(again, got) {
+		t.Errorf("in other units the classes are others, %v", err)
 	}
 }
