@@ -328,36 +328,39 @@ func (p *pipeline) suspect(ctx context.Context, in *input) {
 	l.first = 0
 }
 
-// awaitTurn waits until what came before the partitions had their number is answered.
+// awaitTurn waits until what came before the partitions had their number is answered. Each partition of this process asks
+// here: so for one consumer at a time, the first that has something left, and ever less often.
 func (p *pipeline) awaitTurn(ctx context.Context, q partition) error {
 	if q.of == 0 {
 		return nil
 	}
-	for {
-		before := []partition{{}}
-		if q.of == p.Partitions {
-			before = append(before, p.earlier...)
-		}
-		var waits uint64
-		for _, b := range before {
-			n, err := p.unanswered(ctx, b)
-			if err != nil {
-				return err
-			}
-			waits += n
+	before := []partition{{}}
+	if q.of == p.Partitions {
+		before = append(before, p.earlier...)
+	}
+	for wait := turnWait; len(before) > 0; {
+		waits, err := p.unanswered(ctx, before[0])
+		if err != nil {
+			return err
 		}
 		if waits == 0 {
-			return nil
+			before = before[1:]
+			continue
 		}
 		p.told.before.warn(p.log, "the partitions wait until what the stream stored before it had them is answered",
-			"messages", waits)
+			"consumer", before[0].durable(p.Name), "messages", waits)
 		select {
-		case <-time.After(250 * time.Millisecond):
+		case <-time.After(wait):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+		wait = min(2*wait, 8*turnWait)
 	}
+	return nil
 }
+
+// turnWait is how long a partition waits at first before it asks again whether it may begin.
+const turnWait = 250 * time.Millisecond
 
 // unanswered counts what a consumer has not brought, or is not acknowledged.
 func (p *pipeline) unanswered(ctx context.Context, q partition) (uint64, error) {
