@@ -293,24 +293,23 @@ func (p *pipeline) serve(ctx context.Context) error {
 				h.remove(in)
 				continue
 			}
-			if p.readsOnce() && p.holds() && !p.ready(ctx) || !p.awaitFresh(ctx) || !p.halt.await(ctx) ||
-				work.Err() != nil {
-				if in.lane.inOrder() && work.Err() == nil { // nothing is under way of it: its partition is given back at once
+			if in.lane.inOrder() {
+				if !p.mayAnswer() { // its partition is given back, for which nothing of it may wait here
 					in.lane.breakOff()
 					h.remove(in)
+					continue
 				}
+			} else if p.readsOnce() && p.holds() && !p.ready(ctx) || !p.awaitFresh(ctx) || !p.halt.await(ctx) {
 				continue // unanswered and unacknowledged: it is redelivered
-			}
-			if p.outdated() != "" { // others answer it, or this one when it has caught up
+			} else if p.outdated() != "" { // others answer it, or this one when it has caught up
 				if p.readsOnce() {
 					p.hand(in, &lesson{data: in.data}) // it is not taught when it comes back
 				}
-				if in.lane.inOrder() {
-					in.lane.breakOff()
-				} else {
-					_ = in.msg.NakWithDelay(time.Second) // else it comes back into the pull that is open
-				}
+				_ = in.msg.NakWithDelay(time.Second) // else it comes back into the pull that is open
 				h.remove(in)
+				continue
+			}
+			if work.Err() != nil {
 				continue
 			}
 			unpacked := int64(p.stage.Expanded(in.data) - len(in.data))

@@ -24,9 +24,44 @@ import (
 // everything before is stored; and what is sent twice is stored once. So of two that both believe that they hold it each
 // stores what the other would, in the same order.
 
-// attendPartitions holds this replica's share of the partitions until ctx is done, and gives each back when what was
-// pulled of it is answered.
+// attendPartitions holds this replica's share of the partitions until ctx is done. While it may not answer it has none, and
+// the others have more.
 func (p *pipeline) attendPartitions(ctx, work context.Context, h *held, out chan<- *input) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for p.awaitFresh(ctx) && p.halt.await(ctx) && p.awaitCurrent(ctx) && ctx.Err() == nil {
+		turn, over := context.WithCancel(ctx)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			p.attendShare(turn, work, h, out)
+		}()
+		for p.mayAnswer() && ctx.Err() == nil {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+			}
+		}
+		over()
+		<-ended
+	}
+}
+
+// mayAnswer tells whether nothing keeps this replica from answering that need not keep others from it.
+func (p *pipeline) mayAnswer() bool {
+	if p.WhenStale == StaleHold {
+		if _, stale := p.age(); stale {
+			p.lookFresh()
+			if _, stale = p.age(); stale {
+				return false
+			}
+		}
+	}
+	return p.halt.why() == "" && p.outdated() == ""
+}
+
+// attendShare holds a share of the partitions until ctx is done, and gives each back when what was pulled of it is answered.
+func (p *pipeline) attendShare(ctx, work context.Context, h *held, out chan<- *input) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wanted := map[partition]chan bool{}
@@ -145,15 +180,18 @@ func (p *pipeline) holdPartition(ctx, work context.Context, q partition, l *leas
 		over()
 	})
 	p.log.Debug("this replica holds a partition", "partition", q, "term", is.Term)
+	var at bookmark
+	clean := true
 	for attempt := 0; ctx.Err() == nil; {
 		turn, stop := context.WithCancel(ctx)
 		ln := &lane{durable: q.durable(p.Name), filter: q.filter(p.Subject),
 			hold: &hold{lease: l, held: is, stop: stop, left: make(chan struct{}, 1)}}
 		err := p.pullInOrder(turn, q, ln, h, out)
 		stop()
-		if h.awaitNone(work, ln) && ln.at.Holder != "" && ctx.Err() != nil && ln.mine() {
-			p.endWell(q, ln.at)
+		if ln.at.Holder != "" {
+			at = ln.at
 		}
+		clean = h.awaitNone(work, ln)
 		switch {
 		case ctx.Err() != nil:
 		case err == nil || errors.Is(err, errGap):
@@ -166,6 +204,9 @@ func (p *pipeline) holdPartition(ctx, work context.Context, q partition, l *leas
 			pause(ctx, attempt)
 			attempt++
 		}
+	}
+	if clean && at.Holder != "" && l.Hold() == is {
+		p.endWell(q, at)
 	}
 }
 
@@ -287,36 +328,39 @@ func (p *pipeline) suspect(ctx context.Context, in *input) {
 	l.first = 0
 }
 
-// awaitTurn waits until what came before the partitions had their number is answered.
+// awaitTurn waits until what came before the partitions had their number is answered. Each partition of this process asks
+// here: so for one consumer at a time, the first that has something left, and ever less often.
 func (p *pipeline) awaitTurn(ctx context.Context, q partition) error {
 	if q.of == 0 {
 		return nil
 	}
-	for {
-		before := []partition{{}}
-		if q.of == p.Partitions {
-			before = append(before, p.earlier...)
-		}
-		var waits uint64
-		for _, b := range before {
-			n, err := p.unanswered(ctx, b)
-			if err != nil {
-				return err
-			}
-			waits += n
+	before := []partition{{}}
+	if q.of == p.Partitions {
+		before = append(before, p.earlier...)
+	}
+	for wait := turnWait; len(before) > 0; {
+		waits, err := p.unanswered(ctx, before[0])
+		if err != nil {
+			return err
 		}
 		if waits == 0 {
-			return nil
+			before = before[1:]
+			continue
 		}
 		p.told.before.warn(p.log, "the partitions wait until what the stream stored before it had them is answered",
-			"messages", waits)
+			"consumer", before[0].durable(p.Name), "messages", waits)
 		select {
-		case <-time.After(250 * time.Millisecond):
+		case <-time.After(wait):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+		wait = min(2*wait, 8*turnWait)
 	}
+	return nil
 }
+
+// turnWait is how long a partition waits at first before it asks again whether it may begin.
+const turnWait = 250 * time.Millisecond
 
 // unanswered counts what a consumer has not brought, or is not acknowledged.
 func (p *pipeline) unanswered(ctx context.Context, q partition) (uint64, error) {
@@ -369,6 +413,7 @@ func (p *pipeline) bindInOrder(ctx context.Context, q partition, l *lane) (c jet
 	if q.of == 0 && info.NumWaiting > 0 {
 		return nil, created, errShared
 	}
+	l.at, l.first = at, at.Floor+1
 	if err := p.leave(ctx, q, at); err != nil {
 		return nil, created, err
 	}
@@ -377,7 +422,6 @@ func (p *pipeline) bindInOrder(ctx context.Context, q partition, l *lane) (c jet
 			return nil, created, err
 		}
 	}
-	l.at, l.first = at, at.Floor+1
 	l.trials.begin(created, c.CachedInfo())
 	return c, created, nil
 }

@@ -3,10 +3,13 @@ package stream
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/stream/lease"
 )
@@ -71,5 +74,43 @@ func TestInOrderAfterLapse(t *testing.T) {
 	}
 	if ln.goesOn() {
 		t.Error("what comes next is answered")
+	}
+}
+
+// TestInOrderAsksForOne: a partition that waits for what came before asks for the first consumer that has something left,
+// and not for all of an earlier number each time.
+func TestInOrderAsksForOne(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.store("in.k", nil)
+	if _, err := s.js.CreateConsumer(t.Context(), "in", jetstream.ConsumerConfig{Durable: durable("p"),
+		AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
+		t.Fatal(err)
+	}
+	js := s.dial()
+	asked, err := s.js.Conn().SubscribeSync("$JS.API.CONSUMER.INFO.in.*")
+	if err == nil {
+		err = s.js.Conn().Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &pipeline{Pipeline: Pipeline{Name: "p", Stream: "in", Subject: "in.*", Partitions: 2}, js: js,
+		log: slog.New(slog.DiscardHandler), earlier: []partition{{0, 4}, {1, 4}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.awaitTurn(ctx, partition{0, 2}) }()
+	for range 2 {
+		msg, err := asked.NextMsg(ample)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(msg.Subject, "."+durable("p")) {
+			t.Errorf("%s is asked for while the first has something left", msg.Subject)
+		}
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the wait ends with %v", err)
 	}
 }

@@ -556,6 +556,36 @@ func TestOrderHalted(t *testing.T) {
 	})
 }
 
+// TestPartitionsOfWhoMayNotAnswer: a replica that is halted gives its partitions to those that are not, and gets its share
+// again once it goes on.
+func TestPartitionsOfWhoMayNotAnswer(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 2)
+	p := keyed()
+	p.Partitions, p.Stage.Fixed, p.Stop = 2, fixed(t), Stop{Bad: 3, Of: 5}
+	first := f.replica(p)
+	p.Stop = Stop{}
+	holds := func(r *replica, least, most int) bool {
+		all := r.Status()
+		return len(all) > 0 && *all[0].Held >= least && *all[0].Held <= most
+	}
+	f.until("the first holds all", func() bool { return holds(first, 3, 3) })
+	for range 3 {
+		f.store("in.k", []byte("bad"))
+	}
+	for i := range 20 {
+		f.store("in.k", numbered(i, 0))
+	}
+	f.until("it is halted, and holds none", func() bool { return first.Status()[0].Halted != "" && holds(first, 0, 0) })
+	second := f.replica(p)
+	f.until("the second answers all", func() bool { return f.state("out").Msgs == 23 && holds(second, 3, 3) })
+	first.mu.Lock()
+	one := first.running[0]
+	first.mu.Unlock()
+	one.unhalt()
+	f.until("they share", func() bool { return holds(first, 1, 2) && holds(second, 1, 2) })
+}
+
 // TestShares: every member has its share of the partitions, all come to the same, and who joins takes little but its own.
 func TestShares(t *testing.T) {
 	p := keyed()
