@@ -123,7 +123,7 @@ func (h *head) rest(b []byte) (*Summary, error) {
 	m := len(h.Features)
 	if m < 1 || h.Rows < 0 || h.Width != 4 && h.Width != 8 || h.Rows > len(b)/(rowHead+m*h.Width) ||
 		len(h.Beside) != len(h.Classes) || !ascend(h.Labels) || !ascend(h.Classes) ||
-		h.First > h.Last || !h.Read.counts() {
+		h.First > h.Last || !h.Read.counts() || h.Rows > h.Read.Rows {
 		return nil, fmt.Errorf("%w: its header contradicts itself", errDamaged)
 	}
 	rest := h.Read.Rows - h.Rows
