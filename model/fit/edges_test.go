@@ -399,6 +399,71 @@ func TestLFDAOfManyRowsEqualsPairs(t *testing.T) {
 	}
 }
 
+// Of more rows than are held at a time, the scatters are the sums over the pairs of each class.
+func TestLFDAOfManyClassesEqualsPairs(t *testing.T) {
+	const classes, size, m, k = 171, 100, 2, 7
+	data := synthetic(46, classes*size, m, classes)
+	method, params, err := Config{Method: "lfda"}.resolve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := &frame.Task{Method: method, Params: params, Scaling: model.ScaleStandard, Report: &model.Report{}}
+	rows, err := frame.Prepare(data, true, false, task.Report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := task.Load(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	n, d, err := frame.LocalScatters(t.Context(), task, "kNN")
+	if err != nil {
+		t.Fatal(err)
+	}
+	between, within := mat.NewSymDense(m, nil), mat.NewSymDense(m, nil)
+	for c := range classes {
+		x, mean := mat.NewDense(size, m, nil), mat.NewVecDense(m, nil)
+		for i := range size {
+			x.SetRow(i, task.X.RawRowView(i*classes+c)) // classes take turns
+			mean.AddScaledVec(mean, 1./size, x.RowView(i))
+		}
+		dist2 := func(i, j int) float64 {
+			return math.Pow(x.At(i, 0)-x.At(j, 0), 2) + math.Pow(x.At(i, 1)-x.At(j, 1), 2)
+		}
+		sigma := make([]float64, size)
+		for i := range sigma {
+			all := make([]float64, size)
+			for j := range all {
+				all[j] = dist2(i, j)
+			}
+			slices.Sort(all)
+			sigma[i] = math.Sqrt(all[k]) // the first is the row itself
+		}
+		g, local := mat.NewSymDense(m, nil), mat.NewSymDense(m, nil)
+		for i := range size {
+			var own, apart mat.VecDense
+			own.SubVec(x.RowView(i), mean)
+			g.SymRankOne(g, 1-float64(size)/(classes*size), &own)
+			for j := range i {
+				apart.SubVec(x.RowView(i), x.RowView(j))
+				local.SymRankOne(local, math.Exp(-dist2(i, j)/(sigma[i]*sigma[j])), &apart)
+			}
+		}
+		for _, part := range []struct {
+			to, of *mat.SymDense
+			by     float64
+		}{{within, local, 1. / size}, {between, local, 1./(classes*size) - 1./size}, {between, g, 1}} {
+			var scaled mat.SymDense
+			scaled.ScaleSym(part.by, part.of)
+			part.to.AddSym(part.to, &scaled)
+		}
+		between.SymRankOne(between, size, mean) // rows are about the mean of all
+	}
+	if !mat.EqualApprox(d, within, 1e-9*mat.Norm(within, 2)) || !mat.EqualApprox(n, between, 1e-9*mat.Norm(between, 2)) {
+		t.Errorf("within %v, not %v\nbetween %v, not %v", mat.Formatted(d), mat.Formatted(within), mat.Formatted(n),
+			mat.Formatted(between))
+	}
+}
+
 func TestGraphSizesAreClampedWithANote(t *testing.T) {
 	data := synthetic(45, 30, 4, 3)
 	data.Classes = append(data.Classes, "small", "one")

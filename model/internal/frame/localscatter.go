@@ -21,7 +21,7 @@ import (
 //	S_w = sum_c X'T/n_c
 //	S_b = sum_c X'((1/n - 1/n_c)T + (1 - n_c/n)X) + n_c mu_c mu_c'
 //
-// are one product of all rows.
+// are one product of all rows, or of some classes at a time.
 func LocalScatters(ctx context.Context, t *Task, parameter string) (n, d *mat.SymDense, err error) {
 	k := t.Int(parameter)
 	t.NoteShort(parameter, k, func(rows int) int { return rows - 1 })
@@ -30,40 +30,13 @@ func LocalScatters(ctx context.Context, t *Task, parameter string) (n, d *mat.Sy
 	if err != nil {
 		return nil, nil, err
 	}
-	sigma, byClass := own.LocalScale(t.Rows.Y), t.Rows.ByClass()
-	var class []int // of each row, all rows of one class after the other
-	begin := make([]int, len(t.Stat.Class))
-	for i, c := range t.Stat.Class {
-		begin[i] = len(class)
-		class = append(class, slices.Repeat([]int{i}, len(byClass[c]))...)
-	}
-	x, pulled := make([]float64, len(class)*t.M), make([]float64, len(class)*t.M)
-	failed := make([]error, len(begin))
-	err = parallel.EachTold(ctx, len(begin), func(i int) {
-		rows, from := byClass[t.Stat.Class[i]], begin[i]*t.M
-		own, scale := x[from:from+len(rows)*t.M], make([]float64, len(rows))
-		for p, r := range rows {
-			scale[p] = sigma[r]
-			for j, v := range t.X.RawRowView(r) {
-				own[p*t.M+j] = v - t.Stat.Means.At(i, j)
-			}
+	sigma, both := own.LocalScale(t.Rows.Y), mat.NewDense(t.M, 2*t.M, nil)
+	for from := 0; from < len(t.Stat.Class); {
+		to := behind(t.Stat.Counts, from)
+		if err := addScatters(ctx, both, t, sigma, from, to); err != nil {
+			return nil, nil, err
 		}
-		failed[i] = pull(ctx, pulled[from:from+len(own)], own, scale)
-	}, func(done int) { t.ReportProgress("affinities", float64(done)/float64(len(begin))) })
-	if err = cmp.Or(append(failed, err)...); err != nil {
-		return nil, nil, err
-	}
-	both := mat.NewDense(t.M, 2*t.M, nil)
-	sides := &tile.Operand{K: len(class), M: 2 * t.M, Row: func(dst []float64, r int) {
-		size := t.Stat.Counts[class[r]]
-		between, share, row := 1/t.Stat.N-1/size, 1-size/t.Stat.N, x[r*t.M:]
-		for j, v := range pulled[r*t.M:][:t.M] {
-			dst[j], dst[t.M+j] = between*v+share*row[j], v/size
-		}
-	}}
-	if err := tile.Add(ctx, tile.Sum{C: both.RawMatrix().Data, Stride: 2 * t.M, Alpha: 1,
-		A: tile.Dense(x, len(class), t.M, t.M), B: sides}); err != nil {
-		return nil, nil, err
+		from = to
 	}
 	side := func(from int) *mat.SymDense {
 		return linalg.Symmetric(both.Slice(0, t.M, from, from+t.M).(*mat.Dense))
@@ -73,6 +46,55 @@ func LocalScatters(ctx context.Context, t *Task, parameter string) (n, d *mat.Sy
 		n.SymRankOne(n, size, t.Stat.Means.RowView(i))
 	}
 	return n, d, nil
+}
+
+// scatterRows is how many rows of classes that are side by side are held at a time, and moved, or those of one class.
+const scatterRows = 1 << 14
+
+// behind is the end of the classes from one on whose rows are held at a time.
+func behind(counts []float64, from int) int {
+	to, rows := from+1, counts[from]
+	for ; to < len(counts) && rows+counts[to] <= scatterRows; to++ {
+		rows += counts[to]
+	}
+	return to
+}
+
+// addScatters adds what the classes [from, to) give to S_b and, beside it, S_w, but for the means; sigma is the scale of
+// each row.
+func addScatters(ctx context.Context, both *mat.Dense, t *Task, sigma []float64, from, to int) error {
+	byClass := t.Rows.ByClass()
+	var class []int // of each row, all rows of one class after the other
+	begin := make([]int, to-from)
+	for i := range begin {
+		begin[i] = len(class)
+		class = append(class, slices.Repeat([]int{from + i}, len(byClass[t.Stat.Class[from+i]]))...)
+	}
+	x, pulled := make([]float64, len(class)*t.M), make([]float64, len(class)*t.M)
+	failed := make([]error, len(begin))
+	err := parallel.EachTold(ctx, len(begin), func(i int) {
+		rows, first := byClass[t.Stat.Class[from+i]], begin[i]*t.M
+		own, scale := x[first:first+len(rows)*t.M], make([]float64, len(rows))
+		for p, r := range rows {
+			scale[p] = sigma[r]
+			for j, v := range t.X.RawRowView(r) {
+				own[p*t.M+j] = v - t.Stat.Means.At(from+i, j)
+			}
+		}
+		failed[i] = pull(ctx, pulled[first:first+len(own)], own, scale)
+	}, func(done int) { t.ReportProgress("affinities", float64(from+done)/float64(len(t.Stat.Class))) })
+	if err = cmp.Or(append(failed, err)...); err != nil {
+		return err
+	}
+	sides := &tile.Operand{K: len(class), M: 2 * t.M, Row: func(dst []float64, r int) {
+		size := t.Stat.Counts[class[r]]
+		between, share, row := 1/t.Stat.N-1/size, 1-size/t.Stat.N, x[r*t.M:]
+		for j, v := range pulled[r*t.M:][:t.M] {
+			dst[j], dst[t.M+j] = between*v+share*row[j], v/size
+		}
+	}}
+	return tile.Add(ctx, tile.Sum{C: both.RawMatrix().Data, Stride: 2 * t.M, Alpha: 1,
+		A: tile.Dense(x, len(class), t.M, t.M), B: sides})
 }
 
 // AffinityRows is the number of rows of A that are held at a time.
