@@ -55,6 +55,52 @@ func TestAutoScoresAreCrossValidation(t *testing.T) {
 	}
 }
 
+// Behind landmarks and of normal scores too, which know nothing of the rows that are held out.
+func TestAutoScoresBehindAMapAreCrossValidation(t *testing.T) {
+	data := fixture.Dataset(t, "wine")
+	p, err := frame.Prepare(data, true, false, &model.Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []Config{
+		{Method: Auto, Blend: 1, Dim: 2, Landmarks: 40, Width: 2, Seed: 5},
+		{Method: "pairacc", Dim: AutoDim, Landmarks: 20, Params: map[string]string{"ridge": "0.1"}},
+		{Method: Auto, Blend: 1, Dim: 2, Scale: model.ScaleRank},
+	} {
+		compared := 0
+		for _, s := range fit(t, data, c).Report().Choice.Scores {
+			m, _ := lookup(s.Method)
+			if m.Map != "linear" {
+				continue
+			}
+			one := c
+			one.Method, one.Dim = s.Method, s.Dim
+			if c.Method == Auto {
+				one.Params = s.Params
+			}
+			correct := 0
+			for f := range 3 * fewRounds {
+				pick, fold := frame.Folds(p, frame.MaxValidated, 3, f/3)
+				train, test := frame.HeldOut(pick, fold, f%3)
+				in, held := data.Subset(train), data.Subset(test)
+				right, err := score.Correct(t.Context(), fit(t, in, one), in, held, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				correct += right
+			}
+			compared++
+			if s.Scored != fewRounds*data.N || s.Correct < correct-1 || s.Correct > correct+1 { // rows may be as near
+				t.Errorf("%+v: %s at %d: %d of %d right, by hand %d of %d", c, s.Method, s.Dim, s.Correct, s.Scored, correct,
+					fewRounds*data.N)
+			}
+		}
+		if compared < 3 {
+			t.Errorf("%+v: %d scores", c, compared)
+		}
+	}
+}
+
 func TestAutoTakesTheBestAndSaysSo(t *testing.T) {
 	for _, name := range []string{"iris", "wine", "vowel"} {
 		data := fixture.Dataset(t, name)

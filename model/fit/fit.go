@@ -40,6 +40,7 @@ type Config struct {
 	Progress func(phase string, done float64)
 
 	choice *model.Choice // what Auto and AutoDim were settled to
+	front  *front        // what the rows have gone through, where Fit is behind it
 
 	Memo *frame.Memo // of an evaluation, which fits the same rows more than once
 }

@@ -221,6 +221,7 @@ func fitLandmarks(ctx context.Context, d *model.Data, c Config) (*model.Model, e
 	if err != nil {
 		return nil, err
 	}
+	c.front = &front{p, view{landmarks: c.Landmarks, width: c.width()}, c.Scale}
 	return l.fit(ctx, p, d.Features, c, report)
 }
 
@@ -230,7 +231,7 @@ func drawLandmarks(ctx context.Context, p *frame.Rows, c Config) (*Landmarks, er
 		return nil, err
 	}
 	if t.Columns == 0 {
-		return nil, fmt.Errorf("no feature varies over %d rows", p.N)
+		return nil, fmt.Errorf("%w over %d rows", errConstant, p.N)
 	}
 	l := &Landmarks{mean: t.Stat.Mean, scale: t.Stat.Scale, unit: c.Scale == model.ScaleUnit, asked: c.Landmarks,
 		width: c.width(), of: c.landmarkScale()}

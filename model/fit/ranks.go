@@ -89,7 +89,7 @@ func fitRanked(ctx context.Context, d *model.Data, c Config) (*model.Model, erro
 		return nil, err
 	}
 	behind := c
-	behind.Scale = model.ScaleNone
+	behind.Scale, behind.front = model.ScaleNone, &front{p, v, model.ScaleStandard}
 	m, err := Fit(ctx, s.rows.Data, behind)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -521,6 +522,13 @@ func (a *selection) round(ctx context.Context, round int, entries []*entry) erro
 	pick, fold := frame.Folds(a.p, frame.MaxValidated, 3, round)
 	for f := range 3 {
 		train, test := frame.HeldOut(pick, fold, f)
+		rows, err := a.behind(ctx, train)
+		if errors.Is(err, errConstant) {
+			continue // nothing to tell the candidates apart by
+		}
+		if err != nil {
+			return err
+		}
 		views := map[view]*seen{}
 		for i, e := range entries {
 			if a.c.Progress != nil {
@@ -532,7 +540,7 @@ func (a *selection) round(ctx context.Context, round int, entries []*entry) erro
 			s := views[e.view]
 			if s == nil {
 				var err error
-				s, err = a.look(ctx, e, train)
+				s, err = a.look(ctx, e, rows, train)
 				if err != nil && e.view.curved() && len(a.entries) > 1 && ctx.Err() == nil {
 					a.leaveOut(e, err) // no feature varies in this fold, say
 					continue
@@ -565,13 +573,26 @@ func (a *selection) leaveOut(e *entry, err error) {
 	e.out = true
 }
 
+// behind are all rows as what stands before the fit shows them that has learned from the training rows of a fold.
+func (a *selection) behind(ctx context.Context, train []int) (*frame.Rows, error) {
+	front := a.c.front
+	if front == nil {
+		return a.p, nil
+	}
+	s, err := front.view.look(ctx, front.rows, train, front.of, a.c.Seed)
+	if err != nil {
+		return nil, err
+	}
+	return s.rows, nil
+}
+
 // look shows an entry the rows of a fold. A method that was given has its own way to look at them.
-func (a *selection) look(ctx context.Context, e *entry, train []int) (*seen, error) {
+func (a *selection) look(ctx context.Context, e *entry, p *frame.Rows, train []int) (*seen, error) {
 	if a.c.Method == Auto {
-		return e.view.look(ctx, a.p, train, a.scales[0], a.c.Seed)
+		return e.view.look(ctx, p, train, a.scales[0], a.c.Seed)
 	}
 	base := &frame.Task{Method: e.method, Params: e.params, Scaling: e.view.scale, Seed: a.c.Seed, Report: &model.Report{}}
-	return &seen{base: base, rows: a.p}, base.Load(ctx, a.p.Subset(train))
+	return &seen{base: base, rows: p}, base.Load(ctx, p.Subset(train))
 }
 
 // score fits an entry on the training rows of a fold and counts its test rows.

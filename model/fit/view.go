@@ -2,6 +2,7 @@ package fit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -41,6 +42,17 @@ type seen struct {
 	ranks       *mapping.Ranks
 	marks       *Landmarks
 }
+
+// front is what stands before a fit: a view, and the rows as they come to it. It learned from all of them, so
+// cross-validation behind it has one of its own in each fold.
+type front struct {
+	rows *frame.Rows
+	view view
+	of   model.Scale // that the view looks at
+}
+
+// errConstant says that there is nothing to make landmarks of.
+var errConstant = errors.New("no feature varies")
 
 // look shows the rows p as those at the indices train have them; all of them, where these are nil. of is the scale that
 // kernels and normal scores look at.
