@@ -263,6 +263,8 @@ func TestProblems(t *testing.T) {
 			[]string{`4:22: pipelines.p.input.subject: "$JS.API": subjects that begin with $ or _INBOX belong to the server`}},
 		{"stream name", pipeline(features, "input: {stream: A.B}"), []string{
 			`4:21: pipelines.p.input.stream: "A.B": a stream's name has no spaces and none of . * > / \; without a stream delete this line`}},
+		{"domain name", pipeline(features) + "nats: {hub: a b}\n", []string{
+			`4:13: nats.hub: "a b": a JetStream domain has no spaces and none of . * > / \; without domains delete this line`}},
 		{"own loop", pipeline(features, "input: {subject: a.b}", "output: {subject: a.b}"), []string{
 			"5:23: pipelines.p.output.subject: what goes to a.b comes back by input.subject a.b: a loop; choose a subject outside it"}},
 		{"loop by wildcard", pipeline(features, "input: {subject: 'dead.>'}"), []string{

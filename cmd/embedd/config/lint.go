@@ -457,11 +457,23 @@ func checkName(s string) error {
 }
 
 func checkStream(s string) error {
-	if s == "" || len(s) > 255 || strings.ContainsFunc(s,
-		func(r rune) bool { return r <= ' ' || strings.ContainsRune(`.*>/\`, r) || r == 0x7f }) {
+	if !namesStream(s) {
 		return errors.New(`a stream's name has no spaces and none of . * > / \; without a stream delete this line`)
 	}
 	return nil
+}
+
+func checkDomain(s string) error {
+	if !namesStream(s) {
+		return errors.New(`a JetStream domain has no spaces and none of . * > / \; without domains delete this line`)
+	}
+	return nil
+}
+
+// namesStream tells whether a stream, or a domain of streams, can have this name.
+func namesStream(s string) bool {
+	return s != "" && len(s) <= 255 && !strings.ContainsFunc(s,
+		func(r rune) bool { return r <= ' ' || strings.ContainsRune(`.*>/\`, r) || r == 0x7f })
 }
 
 func checkInbox(s string) error {
