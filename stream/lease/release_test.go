@@ -55,14 +55,14 @@ func TestReleasedInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestRenewedLate: a lease that is renewed after it has ended by our clock, and before the server ended it, is told of
-// again: who looked in between saw that it is not held, and stopped.
-func TestRenewedLate(t *testing.T) {
+// leaseOf is a lease on a server of its own.
+func leaseOf(t *testing.T) *Lease {
+	t.Helper()
 	nc, err := nats.Connect(serve(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer nc.Close()
+	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +71,13 @@ func TestRenewedLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := bucket.Of(Options{Key: "q", Claim: Claim{Holder: nats.NewInbox()}, Life: Shortest})
+	return bucket.Of(Options{Key: "q", Claim: Claim{Holder: nats.NewInbox()}, Life: Shortest})
+}
+
+// TestRenewedLate: a lease that is renewed after it has ended by our clock, and before the server ended it, is told of
+// again: who looked in between saw that it is not held, and stopped.
+func TestRenewedLate(t *testing.T) {
+	l := leaseOf(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	told, ended := make(chan uint64, 1000), make(chan struct{})
 	go func() {
@@ -105,20 +111,7 @@ func TestRenewedLate(t *testing.T) {
 // TestRenewedWhileItEnds: who is told to end and has something to bring to its end keeps the lease until then.
 func TestRenewedWhileItEnds(t *testing.T) {
 	t.Parallel()
-	nc, err := nats.Connect(serve(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	bucket, err := Open(t.Context(), js, 1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := bucket.Of(Options{Key: "q", Claim: Claim{Holder: nats.NewInbox()}, Life: Shortest})
+	l := leaseOf(t)
 	revision := func() uint64 {
 		l.mu.Lock()
 		defer l.mu.Unlock()
