@@ -103,7 +103,9 @@ func farthest(ctx context.Context, x, mean []float64, workers int) (float64, err
 		largest := 0.0
 		for i := p * part; i < min(n, (p+1)*part); i++ {
 			for j, v := range x[i*len(mean):][:len(mean)] {
-				largest = max(largest, math.Abs(v-mean[j]))
+				if d := math.Abs(v - mean[j]); !(d <= largest) { // once it is NaN it stays
+					largest = max(largest, d)
+				}
 			}
 		}
 		far[p] = largest

@@ -17,6 +17,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/linalg"
 )
 
 // Neighbors are the nearest rows of each of n rows, nearest first. Lists may
@@ -114,6 +116,9 @@ func rowsOf(x *mat.Dense) (rows []float64, n, dim int, err error) {
 		return nil, 0, 0, errors.New("there are no rows; give at least one")
 	}
 	rows = contiguous(x)
+	if linalg.AllFinite(rows) {
+		return rows, n, dim, nil
+	}
 	for i, v := range rows {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return nil, 0, 0, fmt.Errorf("row %d, column %d is %g; leave such rows out", i/dim, i%dim, v)

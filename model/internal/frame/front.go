@@ -56,10 +56,14 @@ func (t *Task) SolveBehind(ctx context.Context, fit func(context.Context, *Task)
 		}
 		t.Kept = f
 	}
-	f.task.D, f.task.Ridge, f.task.Report = t.D, t.Ridge, t.Report
-	sol, err := fit(ctx, f.task)
+	own := *f.task // others may be at work with the same components
+	own.D, own.Ridge, own.Report = t.D, t.Ridge, t.Report
+	sol, err := fit(ctx, &own)
 	if err != nil {
 		return nil, err
+	}
+	if f.task.criterion == nil {
+		f.task.criterion = own.criterion
 	}
 	var components mat.Dense
 	components.Mul(f.basis, mat.NewDense(f.task.M, sol.Dim, sol.Components))

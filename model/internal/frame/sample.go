@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/internal/tile"
 	"github.com/embedd/embedd/model/pencil"
 )
@@ -19,19 +20,21 @@ func (t *Task) sample(ctx context.Context, p *Rows) error {
 		return nil // nothing varies; run says so
 	}
 	x := mat.NewDense(p.N, p.M, nil)
-	for i := range p.N {
-		row := x.RawRowView(i)
-		for j, v := range p.X[i*p.M : (i+1)*p.M] {
-			row[j] = (v - t.Stat.Mean[j]) / t.Stat.Scale[j]
+	const part = 64
+	if err := parallel.Each(ctx, (p.N+part-1)/part, func(k int) {
+		for i := k * part; i < min(p.N, (k+1)*part); i++ {
+			row, mean, scale := x.RawRowView(i), t.Stat.Mean, t.Stat.Scale
+			for j, v := range p.X[i*p.M : (i+1)*p.M] {
+				row[j] = (v - mean[j]) / scale[j]
+			}
 		}
+	}); err != nil {
+		return err
 	}
 	if t.basis == nil && t.Columns < t.M {
 		if err := t.cutRank(ctx); err != nil {
 			return err
 		}
-	}
-	if err := ctx.Err(); err != nil {
-		return err
 	}
 	t.X = x
 	if t.basis != nil {

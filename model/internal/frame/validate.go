@@ -50,7 +50,7 @@ func (t *Task) validateRidges(ctx context.Context, shares, ridges []float64) ([]
 			scores = append(scores, model.RidgeScore{Ridge: r, OAS: r == OASRidge, Share: share})
 		}
 	}
-	tallies, err := t.Validate(ctx, "ridge", len(scores), func(ft *Task, i int) {
+	tallies, err := t.Validate(ctx, "ridge", len(scores), len(ridges), func(ft *Task, i int) {
 		ft.Share = shares[i/len(ridges)]
 		if ft.Ridge = scores[i].Ridge; scores[i].OAS {
 			_, shrunk := OAS(t.Method.Ridge.Scatter(ft.Stat), ft.Stat.N, ft.Columns)
@@ -71,33 +71,55 @@ type Tally struct{ Correct, Scored int }
 
 // Validate scores count settings of one parameter by 3-fold cross-validation at
 // dimension t.D; scaling and rank cut are refitted in each fold, and set puts a setting into
-// a fold's task. nil where too few classes have the rows for it.
-func (t *Task) Validate(ctx context.Context, name string, count int, set func(ft *Task, i int)) ([]Tally, error) {
-	pick, fold := Folds(t.Rows, MaxValidated, 3, 0)
-	if fold == nil {
+// a fold's task. Settings come in runs: what a method keeps for all settings of a run, the first of it makes.
+// nil where too few classes have the rows for it.
+func (t *Task) Validate(ctx context.Context, name string, count, run int, set func(ft *Task, i int)) ([]Tally, error) {
+	pick, deal := Folds(t.Rows, MaxValidated, 3, 0)
+	if deal == nil {
 		return nil, nil
 	}
-	parts, errs := make([][]Tally, 3), make([]error, 3)
-	err := parallel.Each(ctx, len(parts), func(f int) {
-		train, test := HeldOut(pick, fold, f)
-		parts[f], errs[f] = t.validateFold(ctx, train, test, count, set)
-	})
-	if err != nil {
+	if !t.Method.Samples {
+		run = 1 // such a method keeps nothing
+	}
+	folds := make([]*fold, 3)
+	if err := parallel.Each(ctx, len(folds), func(f int) {
+		folds[f] = t.newFold(count)
+		folds[f].train, folds[f].test = HeldOut(pick, deal, f)
+		folds[f].load(ctx)
+	}); err != nil {
+		return nil, err
+	}
+	// Folds and settings are dealt out together: three folds alone would leave one of two cores waiting.
+	for _, first := range []bool{true, false} {
+		var todo []int
+		for i := range count {
+			if first == (i%run == 0) {
+				todo = append(todo, i)
+			}
+		}
+		if err := parallel.Each(ctx, len(folds)*len(todo), func(k int) {
+			i := todo[k%len(todo)]
+			folds[k/len(todo)].solve(ctx, i, i-i%run, set)
+		}); err != nil {
+			return nil, err
+		}
+	}
+	if err := parallel.Each(ctx, len(folds), func(f int) { folds[f].score(ctx) }); err != nil {
 		return nil, err
 	}
 	t.ReportProgress(name, 1)
 	var all []Tally
-	for f, part := range parts {
-		if errs[f] != nil {
-			t.Report.Note(fmt.Sprintf("%s: fold %d of 3 cannot be fitted and was left out: %v", name, f+1, errs[f]))
+	for i, f := range folds {
+		if f.err != nil {
+			t.Report.Note(fmt.Sprintf("%s: fold %d of 3 cannot be fitted and was left out: %v", name, i+1, f.err))
 			continue
 		}
 		if all == nil {
 			all = make([]Tally, count)
 		}
 		for i := range all {
-			all[i].Correct += part[i].Correct
-			all[i].Scored += part[i].Scored
+			all[i].Correct += f.scores[i].Correct
+			all[i].Scored += f.scores[i].Scored
 		}
 	}
 	return all, nil
@@ -106,50 +128,71 @@ func (t *Task) Validate(ctx context.Context, name string, count int, set func(ft
 // errFlatFold reports training rows of a fold that are all equal.
 var errFlatFold = errors.New("no feature varies among its training rows")
 
-// validateFold scores the settings in one fold. It runs beside
-// the other folds, so it reports no progress.
-func (t *Task) validateFold(ctx context.Context, train, test []int, count int, set func(*Task, int)) ([]Tally, error) {
-	ft := &Task{Method: t.Method, Params: maps.Clone(t.Params), Seed: t.Seed, Scaling: t.Scaling, Report: &model.Report{}}
-	if err := ft.Load(ctx, t.Rows.Subset(train)); err != nil {
-		return nil, err
+// fold is what cross-validation holds of one fold. Others are at work beside it, so it reports no progress.
+type fold struct {
+	of          *Task
+	train, test []int
+	task        *Task // of the rows that it trains on
+	bound       int
+	tasks       []*Task // of each setting
+	sols        []*Solution
+	errs        []error
+	scores      []Tally
+	err         error
+}
+
+func (t *Task) newFold(count int) *fold {
+	return &fold{of: t, tasks: make([]*Task, count), sols: make([]*Solution, count), errs: make([]error, count),
+		scores: make([]Tally, count)}
+}
+
+func (f *fold) load(ctx context.Context) {
+	t := f.of
+	f.task = &Task{Method: t.Method, Params: t.Params, Seed: t.Seed, Scaling: t.Scaling, Report: &model.Report{}}
+	if f.err = f.task.Load(ctx, t.Rows.Subset(f.train)); f.err != nil {
+		return
 	}
-	if ft.Columns == 0 {
-		return nil, errFlatFold
+	if f.task.Columns == 0 {
+		f.err = errFlatFold
+		return
 	}
-	bound, _ := ft.Method.Bound(ft)
-	scores, sols, errs := make([]Tally, count), make([]*Solution, count), make([]error, count)
-	solve := func(ft *Task, i int) {
-		ft.D, ft.Free = min(t.D, bound), true
-		set(ft, i)
-		sol, err := ft.Solve(ctx)
-		scores[i].Scored = len(test)
-		if err == nil && sol.Mapping != nil {
-			scores[i].Correct, err = ft.Score(ctx, sol, t.Rows, train, test)
-			sol = nil
-		}
-		sols[i], errs[i] = sol, err
+	f.bound, _ = t.Method.Bound(f.task)
+}
+
+// solve is the fit of setting i, with what the fit of setting first keeps.
+func (f *fold) solve(ctx context.Context, i, first int, set func(*Task, int)) {
+	if f.err != nil || f.errs[first] != nil {
+		return
 	}
-	workers := parallel.Workers(ctx)
-	if ft.Method.Samples {
-		workers = 1 // what it keeps for all ridges is made once
+	own := *f.task
+	if i != first {
+		own.criterion, own.Kept = f.tasks[first].criterion, f.tasks[first].Kept
 	}
-	if err := parallel.EachOn(ctx, workers, count, func(i int) {
-		if workers == 1 {
-			solve(ft, i)
+	own.Params, own.Report = maps.Clone(f.task.Params), &model.Report{}
+	own.D, own.Free = min(f.of.D, f.bound), true
+	f.tasks[i] = &own
+	set(&own, i)
+	sol, err := own.Solve(ctx)
+	f.scores[i].Scored = len(f.test)
+	if err == nil && sol.Mapping != nil {
+		f.scores[i].Correct, err = own.Score(ctx, sol, f.of.Rows, f.train, f.test)
+		sol = nil
+	}
+	f.sols[i], f.errs[i] = sol, err
+}
+
+// score scores the settings that have a linear map.
+func (f *fold) score(ctx context.Context) {
+	if f.err != nil {
+		return
+	}
+	for _, err := range f.errs {
+		if err != nil {
+			f.err = err
 			return
 		}
-		own := *ft
-		own.Params, own.Report = maps.Clone(ft.Params), &model.Report{}
-		solve(&own, i)
-	}); err != nil {
-		return nil, err
 	}
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
-	}
-	return scores, ft.scoreLinear(ctx, sols, scores, t.Rows, train, test)
+	f.err = f.task.scoreLinear(ctx, f.sols, f.scores, f.of.Rows, f.train, f.test)
 }
 
 // scoreLinear scores the solutions that are there, linear maps: the rows are read once for all.

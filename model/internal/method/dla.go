@@ -91,7 +91,8 @@ func fitDLA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 // chooseBeta is the beta that held-out rows like best; the first of the grid where none can be held out.
 func chooseBeta(ctx context.Context, t *frame.Task) (float64, error) {
 	defer t.Report.Phase("beta")()
-	tallies, err := t.Validate(ctx, "beta", len(dlaBetas), func(ft *frame.Task, i int) { ft.Params["beta"] = dlaBetas[i] })
+	tallies, err := t.Validate(ctx, "beta", len(dlaBetas), len(dlaBetas),
+		func(ft *frame.Task, i int) { ft.Params["beta"] = dlaBetas[i] })
 	if err != nil {
 		return 0, err
 	}

@@ -1,0 +1,110 @@
+package frame
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/pencil"
+)
+
+// TestFoldsKeepWhatARunShares: in each fold the first setting of a run makes what all of it share, whatever the number
+// of cores, which changes no tally either.
+func TestFoldsKeepWhatARunShares(t *testing.T) {
+	const n, m = 90, 6
+	rng := rand.New(rand.NewPCG(1, 2))
+	d := &model.Data{N: n, M: m, Classes: []string{"a", "b", "c"}}
+	for i := range n {
+		d.Y = append(d.Y, i%3)
+		for j := range m {
+			x := rng.NormFloat64()
+			if j < 2 {
+				x += 0.8 * float64(i%3*(1-2*j))
+			}
+			d.X = append(d.X, x)
+		}
+	}
+	var built atomic.Int64
+	method := &Method{Name: "counted", Supervised: true, Map: "linear", Dim: TwoColumns, Bound: EveryColumn, Samples: true,
+		Fit: Maximize(func(_ context.Context, t *Task) (n, d *mat.SymDense, err error) {
+			built.Add(1)
+			return t.Stat.Total, t.Stat.Within, nil
+		}, pencil.Max)}
+	ridges := []float64{1e-6, 0.1, 1, 10, 100, 1000}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for _, run := range []int{1, 3, 6} {
+		var first []Tally
+		for _, cores := range []int{1, 2, 5} {
+			runtime.GOMAXPROCS(cores)
+			report := &model.Report{}
+			rows, err := Prepare(d, true, false, report)
+			if err != nil {
+				t.Fatal(err)
+			}
+			task := &Task{Method: method, D: 2, Report: report}
+			if err := task.Load(t.Context(), rows); err != nil {
+				t.Fatal(err)
+			}
+			built.Store(0)
+			got, err := task.Validate(t.Context(), "ridge", len(ridges), run, func(ft *Task, i int) { ft.Ridge = ridges[i] })
+			if err != nil || len(got) != len(ridges) || got[0].Scored != n {
+				t.Fatalf("%v, %v", got, err)
+			}
+			if want := int64(3 * len(ridges) / run); built.Load() != want {
+				t.Errorf("runs of %d on %d cores: the criterion was built %d times, want %d", run, cores, built.Load(), want)
+			}
+			if first == nil {
+				first = got
+			}
+			if !slices.Equal(first, got) {
+				t.Errorf("runs of %d on %d cores: %v, on one %v", run, cores, got, first)
+			}
+		}
+	}
+}
+
+// TestFoldThatFailsIsLeftOut, with its cause, wherever in a run it fails.
+func TestFoldThatFailsIsLeftOut(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 2))
+	d := &model.Data{N: 30, M: 3, Classes: []string{"a", "b"}}
+	for i := range d.N {
+		d.Y = append(d.Y, i%2)
+		for range d.M {
+			d.X = append(d.X, rng.NormFloat64())
+		}
+	}
+	method := &Method{Name: "failing", Supervised: true, Map: "linear", Dim: TwoColumns, Bound: EveryColumn, Samples: true,
+		Fit: func(_ context.Context, t *Task) (*Solution, error) {
+			if t.Ridge == 0 && t.Rows.Index[0] != 0 {
+				return nil, fmt.Errorf("no ridge")
+			}
+			return &Solution{Components: make([]float64, t.M*t.D), Dim: t.D}, nil
+		}}
+	for _, bad := range []int{0, 1} {
+		report := &model.Report{}
+		rows, err := Prepare(d, true, false, report)
+		if err != nil {
+			t.Fatal(err)
+		}
+		task := &Task{Method: method, D: 2, Report: report}
+		if err := task.Load(t.Context(), rows); err != nil {
+			t.Fatal(err)
+		}
+		got, err := task.Validate(t.Context(), "ridge", 2, 2, func(ft *Task, i int) {
+			if i != bad {
+				ft.Ridge = 1
+			}
+		})
+		want := "ridge: fold 1 of 3 cannot be fitted and was left out: no ridge" // it alone holds out the first row
+		if err != nil || len(got) != 2 || got[0].Scored != 20 || !slices.Contains(report.Notes, want) {
+			t.Errorf("setting %d fails: %v, %v, %q", bad, got, err, report.Notes)
+		}
+	}
+}
