@@ -88,9 +88,10 @@ func solveWhite(ctx context.Context, s *mat.SymDense, q *Metric, end End, d int,
 }
 
 const (
-	// fewOrder is the order from which products with the matrix are tried before a decomposition in full: they cost a
-	// twentieth of it where a reduction would lose the digits of the small end.
-	fewOrder = 320
+	// fewOrder is the order from which products with the matrix are tried before a decomposition in full, where a
+	// reduction would lose the digits of the small end: they cost a sixth of it at order 256, a twentieth at 512, and look
+	// at the context meanwhile.
+	fewOrder = 128
 	// reducedOrder is the order up to which a reduction to tridiagonal form costs less than products with the matrix,
 	// also where values are well apart. Behind it, it is a fifth of them where values are not.
 	reducedOrder = 640
@@ -122,39 +123,38 @@ func solveReduced(ctx context.Context, s *mat.SymDense, q *Metric, end End, d in
 	if r == nil {
 		return nil, nil
 	}
-	values, largest, rank := slices.Clone(r.values), r.size, n
-	if end == Min && math.Abs(values[0]) < 1e-6*largest {
-		return nil, nil // inverse iteration sees the largest; the full way keeps the digits of the small end
+	least, values := r.best(end, d+1)
+	largest, rank := r.size, n
+	if end == Min && math.Abs(least) < 1e-6*largest {
+		return nil, nil // inverse iteration sees the largest; others keep the digits of the small end
 	}
 	if end == Max {
-		slices.Reverse(values)
-		rank = 0
-		for rank < n && values[rank] > float64(q.m)*eps*largest {
-			rank++
-		}
+		rank = r.spectrum.above(float64(q.m) * eps * largest)
 	}
 	if d > rank {
 		return nil, &RankError{Asked: d, Max: rank}
 	}
 	count := d
-	for count < n && tie(values[count-1], values[count], n, largest) {
-		count++
+	for tie(values[count-1], values[count], n, largest) { // less than a quarter are wanted: there is a next one
+		if count++; 4*count > n {
+			return nil, nil
+		}
+		if count == len(values) {
+			_, values = r.best(end, 2*count)
+		}
 	}
-	if 4*count > n {
-		return nil, nil
-	}
-	first := 0
+	up := slices.Clone(values[:count])
 	if end == Max {
-		first = n - count
+		slices.Reverse(up)
 	}
-	vectors := r.vectors(first, count)
+	vectors := r.vectors(up)
 	if vectors == nil {
 		return nil, nil
 	}
 	if end == Max {
-		_, vectors = reversed(r.values[first:], vectors)
+		_, vectors = reversed(up, vectors)
 	}
-	return complete(q, values[:min(n, count+1)], vectors, n, rank, largest, d, apply)
+	return complete(q, values[:count+1], vectors, n, rank, largest, d, apply)
 }
 
 // partRank is the rank that finish would count in the whole spectrum, 0 where

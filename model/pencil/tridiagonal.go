@@ -14,20 +14,20 @@ import (
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
-// reduced is a symmetric matrix as Q T Q', T tridiagonal: all of its eigenvalues are at hand, and of the vectors as many
-// as are asked for, by inverse iteration (Wilkinson 1965, chapter 5). A decomposition in full spends nine tenths of
-// its time on the vectors.
+// reduced is a symmetric matrix as Q T Q', T tridiagonal: as many of its eigenvalues as are asked for are at hand, by
+// bisection, and of the vectors too, by inverse iteration (Wilkinson 1965, chapter 5). A decomposition in full spends
+// nine tenths of its time on the vectors.
 type reduced struct {
 	n          int
 	order      []int       // of the rows: descending diagonal
 	v          [][]float64 // reflection k is I - tau v v' of the rows behind the first k+1
 	tau        []float64
 	diag, next []float64 // T
-	values     []float64 // ascending
-	size       float64   // a norm of T
+	spectrum   *sturm    // of T
+	size       float64   // the largest eigenvalue, whatever its sign
 }
 
-// reduce is nil where s is not finite, the values do not converge, or ctx ends. It begins at the largest of the
+// reduce is nil where s is not finite, or ctx ends. It begins at the largest of the
 // diagonal: see grade.
 func reduce(ctx context.Context, s *mat.SymDense) *reduced {
 	n := s.SymmetricDim()
@@ -49,11 +49,7 @@ func reduce(ctx context.Context, s *mat.SymDense) *reduced {
 	if !r.reflect(ctx, a, size) {
 		return nil
 	}
-	r.values = slices.Clone(r.diag)
-	if !(lapack.Implementation{}).Dsterf(n, r.values, slices.Clone(r.next)) {
-		return nil
-	}
-	r.size = max(math.Abs(r.values[0]), math.Abs(r.values[n-1]))
+	r.spectrum = newSturm(r.diag, r.next)
 	return r
 }
 
@@ -94,18 +90,33 @@ func (r *reduced) reflect(ctx context.Context, a []float64, size int) bool {
 	return true
 }
 
-// vectors are the eigenvectors of the count values from first on, as columns; nil where they do not come out
+// best are as many eigenvalues as are asked for, best first, and the least of all. It sets size.
+func (r *reduced) best(end End, count int) (least float64, best []float64) {
+	places := []int{0, r.n - 1}
+	for i := range min(count, r.n) {
+		if end == Max {
+			i = r.n - 1 - i
+		}
+		places = append(places, i)
+	}
+	all := r.spectrum.values(places)
+	r.size = max(math.Abs(all[0]), math.Abs(all[1]))
+	return all[0], all[2:]
+}
+
+// vectors are the eigenvectors of neighbouring values, ascending, as columns; nil where they do not come out
 // orthonormal, or off.
-func (r *reduced) vectors(first, count int) *mat.Dense {
+func (r *reduced) vectors(values []float64) *mat.Dense {
+	count := len(values)
 	rng := rand.New(rand.NewPCG(uint64(r.n), 0x2545f4914f6cdd1d)) // the order alone seeds it
 	v := mat.NewDense(count, r.n, nil)
 	f := newShifted(r.n)
 	group, shift := 0, 0.0
 	for i := range count {
-		value := r.values[first+i]
+		value := values[i]
 		at := value
 		if i > 0 {
-			if value-r.values[first+i-1] > 1e-3*r.size {
+			if value-values[i-1] > 1e-3*r.size {
 				group = i // further apart: orthogonal by themselves
 			}
 			// Equal values take shifts of their own, or they would give one vector.
@@ -143,7 +154,7 @@ func (r *reduced) vectors(first, count int) *mat.Dense {
 			blas64.Scal(1/norm, own)
 		}
 	}
-	if !r.good(v, first) {
+	if !r.good(v, values) {
 		return nil
 	}
 	r.turn(v)
@@ -157,12 +168,11 @@ func (r *reduced) vectors(first, count int) *mat.Dense {
 	return out
 }
 
-// good says whether the rows of v are orthonormal eigenvectors of T.
-func (r *reduced) good(v *mat.Dense, first int) bool {
-	count, _ := v.Dims()
+// good says whether the rows of v are orthonormal eigenvectors of T, of these values.
+func (r *reduced) good(v *mat.Dense, values []float64) bool {
 	tol := 64 * float64(r.n) * eps
-	for i := range count {
-		x, value, worst := v.RawRowView(i), r.values[first+i], 0.0
+	for i, value := range values {
+		x, worst := v.RawRowView(i), 0.0
 		for j := range x {
 			d := (r.diag[j] - value) * x[j]
 			if j > 0 {

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
+	lapack "gonum.org/v1/gonum/lapack/gonum"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -67,13 +69,14 @@ func TestReducedIsTheSpectrum(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		_, up := r.best(Min, n)
 		for i, v := range values {
-			if math.Abs(v-r.values[n-1-i]) > 1e-13*max(r.size, 1e-300)*n {
-				t.Errorf("%s: value %d is %g, in full %g", name, i, r.values[n-1-i], v)
+			if math.Abs(v-up[n-1-i]) > 1e-13*max(r.size, 1e-300)*n {
+				t.Errorf("%s: value %d is %g, in full %g", name, i, up[n-1-i], v)
 			}
 		}
 		for _, first := range []int{0, 13, n - 20} {
-			v := r.vectors(first, 20)
+			v := r.vectors(up[first : first+20])
 			if v == nil {
 				if name != "zero" {
 					t.Errorf("%s: no vectors from %d on", name, first)
@@ -84,7 +87,7 @@ func TestReducedIsTheSpectrum(t *testing.T) {
 			sv.Mul(s, v)
 			for j := range 20 {
 				for i := range n {
-					if e := sv.At(i, j) - r.values[first+j]*v.At(i, j); math.Abs(e) > 1e-12*max(r.size, 1) {
+					if e := sv.At(i, j) - up[first+j]*v.At(i, j); math.Abs(e) > 1e-12*max(r.size, 1) {
 						t.Fatalf("%s: vector %d is off by %g", name, first+j, e)
 					}
 				}
@@ -108,30 +111,86 @@ func b2i(b bool) int {
 // TestSmallEndIsNotDecomposedInFull: where a reduction would lose its digits, products find it, also at orders at which
 // the reduction comes first.
 func TestSmallEndIsNotDecomposedInFull(t *testing.T) {
-	const n, d = 352, 5
-	values := make([]float64, n)
-	for i := range values {
-		values[i] = math.Pow(10, -7*float64(n-1-i)/(n-1))
-	}
-	s, q := withValues(rand.New(rand.NewPCG(3, 7)), values), Identity(n)
-	part := few(t.Context(), s, Min, d)
-	if part == nil {
-		t.Fatal("products do not find it")
-	}
-	apply := func(a *mat.Dense) *mat.Dense { return times(t.Context(), s, a) }
-	if sol, err := solveReduced(t.Context(), s, q, Min, d, apply); sol != nil || err != nil {
-		t.Fatalf("the reduction gives %v, error %v", sol, err)
-	}
-	got, err := solveWhite(t.Context(), s, q, Min, d, apply)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, v := range got.Values {
-		if v != part.all[i] {
-			t.Errorf("value %d is %g, by products %g", i, v, part.all[i])
+	const d = 5
+	for _, n := range []int{160, 352} {
+		values := make([]float64, n)
+		for i := range values {
+			values[i] = math.Pow(10, -7*float64(n-1-i)/float64(n-1))
 		}
-		if math.Abs(v-values[i]) > 1e-6*values[i] {
-			t.Errorf("value %d is %g, not %g", i, v, values[i])
+		s, q := withValues(rand.New(rand.NewPCG(3, 7)), values), Identity(n)
+		part := few(t.Context(), s, Min, d)
+		if part == nil {
+			t.Fatalf("order %d: products do not find it", n)
+		}
+		apply := func(a *mat.Dense) *mat.Dense { return times(t.Context(), s, a) }
+		if sol, err := solveReduced(t.Context(), s, q, Min, d, apply); sol != nil || err != nil {
+			t.Fatalf("order %d: the reduction gives %v, error %v", n, sol, err)
+		}
+		got, err := solveWhite(t.Context(), s, q, Min, d, apply)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range got.Values {
+			if v != part.all[i] {
+				t.Errorf("order %d: value %d is %g, by products %g", n, i, v, part.all[i])
+			}
+			if math.Abs(v-values[i]) > 1e-6*values[i] {
+				t.Errorf("order %d: value %d is %g, not %g", n, i, v, values[i])
+			}
+		}
+	}
+}
+
+// TestBisectionFindsAllValues: those of the whole spectrum by QR, also where it is a constant times as large or small,
+// where values are equal and where the matrix falls apart; and it counts them.
+func TestBisectionFindsAllValues(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 7))
+	for _, n := range []int{1, 2, 3, 65, 130} {
+		for name, f := range map[string]func(i int) (diag, next float64){
+			"random":       func(int) (float64, float64) { return rng.NormFloat64(), rng.NormFloat64() },
+			"graded":       func(i int) (float64, float64) { return math.Pow(0.8, float64(i)), math.Pow(0.79, float64(i)) / 3 },
+			"equal":        func(i int) (float64, float64) { return 2, 0 },
+			"falls apart":  func(i int) (float64, float64) { return float64(i % 3), float64(i % 2) },
+			"second order": func(int) (float64, float64) { return 2, -1 },
+			"zeros":        func(int) (float64, float64) { return 0, 0 },
+			"no diagonal":  func(int) (float64, float64) { return 0, rng.NormFloat64() },
+		} {
+			diag, next, places := make([]float64, n), make([]float64, n-1), make([]int, n)
+			for i := range n {
+				d, e := f(i)
+				if diag[i], places[i] = d, i; i < n-1 {
+					next[i] = e
+				}
+			}
+			values := slices.Clone(diag)
+			if !(lapack.Implementation{}).Dsterf(n, values, slices.Clone(next)) {
+				t.Fatal(name)
+			}
+			for _, scale := range []float64{1, 0x1p700, 0x1p-700} {
+				times := func(v []float64) []float64 {
+					out := slices.Clone(v)
+					for i := range out {
+						out[i] *= scale
+					}
+					return out
+				}
+				want := times(values)
+				s, size := newSturm(times(diag), times(next)), max(math.Abs(want[0]), math.Abs(want[n-1]))
+				got := s.values(places)
+				for i, v := range got {
+					if math.Abs(v-want[i]) > 4*float64(n)*eps*size || i > 0 && v < got[i-1] {
+						t.Errorf("%s of order %d times %g: value %d is %g, by QR %g", name, n, scale, i, v, want[i])
+					}
+				}
+				if low, high := s.above(-3*size), s.above(3*size); size > 0 && low != n || high != 0 {
+					t.Errorf("%s of order %d: %d values are above the least, %d above the largest", name, n, low, high)
+				}
+				if i := n / 2; i > 0 && got[i]-got[i-1] > 1e-6*size {
+					if count := s.above((got[i] + got[i-1]) / 2); count != n-i {
+						t.Errorf("%s of order %d: %d values are above the middle, want %d", name, n, count, n-i)
+					}
+				}
+			}
 		}
 	}
 }
@@ -156,7 +215,10 @@ func BenchmarkTop(b *testing.B) {
 			})
 			b.Run(fmt.Sprintf("n=%d/%s/reduced", n, name), func(b *testing.B) {
 				for b.Loop() {
-					reduce(b.Context(), s).vectors(n-10, 10)
+					r := reduce(b.Context(), s)
+					_, best := r.best(Max, 10)
+					slices.Reverse(best)
+					r.vectors(best)
 				}
 			})
 		}
