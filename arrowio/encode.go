@@ -39,6 +39,23 @@ type Encoder struct {
 	mu     sync.Mutex
 	drafts map[draftKey]*draft
 	cached int // bytes that the drafts hold, with the plans they belong to
+
+	spare sync.Pool // of *[]byte: the memory of messages that nobody uses any more
+}
+
+// Reuse gives back the memory of messages that it wrote, for later ones. Nobody uses them after it.
+func (e *Encoder) Reuse(msgs ...[]byte) {
+	for _, m := range msgs {
+		e.spare.Put(&m)
+	}
+}
+
+// memory is room for n bytes, and not for many more: who counts what messages take counts their length.
+func (e *Encoder) memory(n int) []byte {
+	if m, ok := e.spare.Get().(*[]byte); ok && cap(*m) >= n && cap(*m) <= 2*n {
+		return (*m)[:0]
+	}
+	return make([]byte, 0, n)
 }
 
 type draftKey struct {
@@ -434,7 +451,7 @@ func (e *Encoder) write(d *draft, g *bundle, meta []wire.Pair, codec *compressor
 	for _, p := range meta {
 		n += 64 + len(p.Key) + len(p.Value)
 	}
-	dst := d.block.schemaFrame(make([]byte, 0, n), meta)
+	dst := d.block.schemaFrame(e.memory(n), meta)
 	var fail *Error
 	for k, r := range g.dicts {
 		if dst, fail = r.dataFrame(dst, d.dicts[k], nil, codec); fail != nil {

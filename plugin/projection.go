@@ -17,7 +17,7 @@ const projectRows = 64
 // missing feature is: the others have their outputs. Under NullsImpute what is out of float32's range is imputed first.
 func (s *Stage) project(ctx context.Context, live *Live, b *arrowio.Batch) (y []float32, far []arrowio.Fault, err error) {
 	rows, d := toRows(b), live.Model.Dim()
-	y = make([]float32, rows.N*d)
+	y = s.outputsFor(rows.N * d)
 	suspects, err := live.Model.ProjectSuspects(y, rows)
 	if err == nil {
 		b.FaultsIn(suspects) // before anyone asks for Faults, who would look at every feature of every row

@@ -77,6 +77,7 @@ type Stage struct {
 	encoder *arrowio.Encoder
 	live    atomic.Pointer[Live]
 	named   atomic.Pointer[named]
+	outputs sync.Pool     // of *[]float32: the memory of results that were released
 	ready   chan struct{} // closed when a first model is live
 	once    sync.Once
 
@@ -187,6 +188,29 @@ type Result struct {
 
 	one [1][]float32 // the memory of Reduced.Y where the message has one batch
 }
+
+// Release gives back the memory of a result's outputs, for those of later messages: a processor's cache has it still.
+// Nobody uses the result after it. A host need not call it.
+func (s *Stage) Release(r *Result) {
+	for i := range r.Reduced.Y {
+		if y := r.Reduced.Y[i]; y != nil {
+			s.outputs.Put(&y)
+		}
+		r.Reduced.Y[i] = nil
+	}
+}
+
+// outputsFor is memory for n numbers, with anything in it.
+func (s *Stage) outputsFor(n int) []float32 {
+	if y, ok := s.outputs.Get().(*[]float32); ok && cap(*y) >= n {
+		return (*y)[:n]
+	}
+	return make([]float32, n)
+}
+
+// Reuse gives back the memory of messages that [Stage.Encode] or [Stage.Split] wrote, for later ones. Nobody uses them
+// after it. A host need not call it.
+func (s *Stage) Reuse(msgs ...[]byte) { s.encoder.Reuse(msgs...) }
 
 // RejectedRows is the number of rejected rows.
 func (r *Result) RejectedRows() int { return len(r.Faults) }

@@ -105,6 +105,7 @@ func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 	case err != nil:
 		return p.deadMessage(a, err)
 	}
+	defer p.stage.Release(r)
 	marks := p.marks(in, age, stale)
 	bodies, pairs, err := p.encode(in, r, marks)
 	if err != nil {

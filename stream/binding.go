@@ -105,6 +105,7 @@ func (c *confirmer) acknowledge(ctx context.Context) {
 		killpoint.Here(killpoint.Acked)
 		c.left(a)
 		c.held.remove(a.in)
+		c.reuse(a)
 		c.done[i] = nil
 	}
 	c.done = c.done[:0]
@@ -276,4 +277,17 @@ func (p *pipeline) owns(c jetstream.ConsumerConfig, all []string, filter string)
 			c.Durable, p.Stream, p.Stream, c.Durable), ErrConsumerTaken}
 	}
 	return nil
+}
+
+// reuse gives back the memory of outputs that have left. Nothing is sent of them any more, and nothing looked up.
+func (p *pipeline) reuse(a *answer) {
+	if a.result != "out" {
+		return
+	}
+	for _, o := range a.parts {
+		if o.letter == nil {
+			p.stage.Reuse(o.msg.Data)
+			o.msg.Data = nil
+		}
+	}
 }
