@@ -268,7 +268,9 @@ func (p *pipeline) holds() bool {
 }
 
 // lacksModel tells whether there is no model yet, and none is gone without.
-func (p *pipeline) lacksModel() bool { return p.stage.Live() == nil && p.Stage.Until != plugin.UntilSkip }
+func (p *pipeline) lacksModel() bool {
+	return p.stage.Live() == nil && p.Stage.Until != plugin.UntilSkip
+}
 
 // joins tells whether labels come apart from their rows.
 func (p *pipeline) joins() bool { return p.Labels != "" && p.learns() }
