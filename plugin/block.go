@@ -68,7 +68,7 @@ func (s *Stage) Settings() string {
 }
 
 // summaryForm rises where summaries of the same rows become others.
-const summaryForm = 1
+const summaryForm = 2
 
 // MaxSummary is how many bytes a summary has at most that a stage learns from.
 func (s *Stage) MaxSummary() int64 { return s.config.Training.Window.Bytes }

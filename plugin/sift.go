@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/embedd/embedd/plugin/window"
@@ -70,7 +71,11 @@ func (t *trainer) farRow() string {
 	if f.Newest.Source != "" {
 		from = " of " + f.Newest.Source
 	}
-	return fmt.Sprintf("%d rows were set aside, the newest row %d of message %d%s: feature %s is %.4g, and nine in ten rows are within %.3g of %.3g",
-		f.Rows, f.Newest.Row, f.Newest.Seq, from, t.stage.decoder.Features()[f.Feature], f.Newest.X[f.Feature], f.Reach,
-		f.Middle)
+	value := f.Newest.X[f.Feature]
+	why := fmt.Sprintf("nine in ten rows are within %.3g of %.3g", f.Reach, f.Middle)
+	if math.Abs(value) > window.Enormous {
+		why = fmt.Sprintf("sums of squares of what is beyond %g leave float64", window.Enormous)
+	}
+	return fmt.Sprintf("%d rows were set aside, the newest row %d of message %d%s: feature %s is %.4g, and %s", f.Rows,
+		f.Newest.Row, f.Newest.Seq, from, t.stage.decoder.Features()[f.Feature], value, why)
 }

@@ -384,11 +384,14 @@ func TestEdgeSetup(t *testing.T) {
 }
 
 // atHub is the hub's model store.
-func (l *leafNode) atHub() *registry.Registry {
-	l.Helper()
-	store, err := registry.JetStream(l.Context(), l.hub.js)
+func (l *leafNode) atHub() *registry.Registry { return l.hub.atHome() }
+
+// atHome is the model store of the site.
+func (s *site) atHome() *registry.Registry {
+	s.Helper()
+	store, err := registry.JetStream(s.Context(), s.js)
 	if err != nil {
-		l.Fatal(err)
+		s.Fatal(err)
 	}
 	return registry.Of(store, "p", registry.Options{})
 }

@@ -24,12 +24,12 @@ import (
 // everything before is stored; and what is sent twice is stored once. So of two that both believe that they hold it each
 // stores what the other would, in the same order.
 
-// attendPartitions holds this replica's share of the partitions until ctx is done. While it may not answer it has none, and
-// the others have more.
+// attendPartitions holds this replica's share of the partitions until ctx is done. While it may not answer, or has nothing
+// to answer with, it has none, and the others have more.
 func (p *pipeline) attendPartitions(ctx, work context.Context, h *held, out chan<- *input) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	for p.awaitFresh(ctx) && p.halt.await(ctx) && p.awaitCurrent(ctx) && ctx.Err() == nil {
+	for p.ready(ctx) && p.awaitFresh(ctx) && p.halt.await(ctx) && p.awaitCurrent(ctx) && ctx.Err() == nil {
 		turn, over := context.WithCancel(ctx)
 		ended := make(chan struct{})
 		go func() {
@@ -57,7 +57,7 @@ func (p *pipeline) mayAnswer() bool {
 			}
 		}
 	}
-	return p.halt.why() == "" && p.outdated() == ""
+	return !p.lacksModel() && p.halt.why() == "" && p.outdated() == ""
 }
 
 // attendShare holds a share of the partitions until ctx is done, and gives each back when what was pulled of it is answered.

@@ -160,6 +160,10 @@ func (p *pipeline) setPinned(pinned bool) {
 // adopt makes a model that somebody chose in the store the live one. The registry waits for it: it asks nobody.
 func (p *pipeline) adopt(c *registry.Choice) error {
 	l := c.Live
+	if features := l.Model.Features(); !p.Stage.Spec.Takes(features) {
+		return fmt.Errorf("it was made of %s, and schema.features asks for %s: give all replicas the same", briefly(features),
+			briefly(p.Stage.Spec.Features))
+	}
 	if err := p.stage.Adopt(l, c.Pinned); err != nil {
 		return err
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/lease"
+	"github.com/embedd/embedd/stream/registry"
 )
 
 // replicaVariable makes this program a replica: it holds the address of a server and the number of partitions.
@@ -584,6 +585,69 @@ func TestPartitionsOfWhoMayNotAnswer(t *testing.T) {
 	first.mu.Unlock()
 	one.unhalt()
 	f.until("they share", func() bool { return holds(first, 1, 2) && holds(second, 1, 2) })
+}
+
+// TestPartitionsOfWhoHasNoModel: a replica that finds no model it could answer with (the store was emptied, or what is
+// there is of other features) has no partitions: those that have one answer all. With a model it gets its share.
+func TestPartitionsOfWhoHasNoModel(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 2)
+	p := apprentice()
+	p.Subject, p.Partitions, p.Lease = "in.*", 2, lease.Shortest
+	first := f.replica(p)
+	f.publish(300, 20)
+	f.answered()
+	other := p
+	other.Role, other.Stage.Spec.Features = RoleTransform, []string{"y"}
+	stranger := f.replica(other)
+	f.until("it is open", func() bool { return len(stranger.Status()) == 1 })
+	stored := f.atHome()
+	has, err := stored.Pin(t.Context(), "") // no other goes live
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.until("it is pinned", func() bool { return first.Status()[0].Stage.Pinned })
+	m, err := stored.Model(t.Context(), has.Live)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range registry.Streams() { // models first: of those that are there without a pointer one is made
+		all, err := f.js.Stream(t.Context(), name)
+		if err == nil {
+			err = all.Purge(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.Role = RoleTransform
+	second := f.replica(p)
+	f.until("it is open", func() bool { return len(second.Status()) == 1 })
+	f.publish(100, 20)
+	f.answered()
+	for _, r := range []*replica{second, stranger} {
+		if s := r.Status()[0]; r.live() != "" || s.Ready || *s.Held > 0 {
+			t.Errorf("without a model, %q, a replica is ready: %t, and holds %d", r.live(), s.Ready, *s.Held)
+		}
+	}
+	release := &plugin.Release{Model: m, Epoch: has.Find(has.Live).Epoch}
+	if _, err := stored.Save(t.Context(), release); err != nil {
+		t.Fatal(err)
+	}
+	f.until("they share", func() bool {
+		return second.live() != "" && *first.Status()[0].Held > 0 && *second.Status()[0].Held > 0
+	})
+	f.publish(100, 20)
+	f.answered()
+	if o := f.order(); o.lost+o.twice+o.late+o.marked > 0 {
+		t.Errorf("%+v", o)
+	}
+	f.until("who has other features says so", func() bool {
+		return strings.Contains(stranger.Status()[0].Store, "cannot go live; the one before answers on: it was made of x[0]")
+	})
+	if stranger.live() != "" {
+		t.Errorf("a replica of other features answers with %s", stranger.live())
+	}
 }
 
 // TestShares: every member has its share of the partitions, all come to the same, and who joins takes little but its own.

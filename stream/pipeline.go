@@ -260,11 +260,16 @@ func (p *pipeline) readsOnce() bool { return p.feed != nil && p.feed.only }
 
 // holds tells whether nothing may leave now: there is no model yet, or none that is fresh enough.
 func (p *pipeline) holds() bool {
-	if p.stage.Live() == nil {
-		return p.Stage.Until != plugin.UntilSkip
+	if p.lacksModel() {
+		return true
 	}
 	_, stale := p.age()
 	return stale && p.WhenStale == StaleHold
+}
+
+// lacksModel tells whether there is no model yet, and none is gone without.
+func (p *pipeline) lacksModel() bool {
+	return p.stage.Live() == nil && p.Stage.Until != plugin.UntilSkip
 }
 
 // joins tells whether labels come apart from their rows.

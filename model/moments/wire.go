@@ -125,6 +125,36 @@ func (s *Set) check() error {
 	return nil
 }
 
+// Within tells, as an error, whether the set could not be of rows without a feature farther from zero than so much: what
+// was summed elsewhere might else leave float64 once it is merged.
+func (s *Set) Within(most float64) error {
+	var err error
+	look := func(what string, v []float64, bound float64) {
+		for j, x := range v {
+			if err == nil && !(math.Abs(x) <= bound) {
+				err = fmt.Errorf("moments: the %s has %g at feature %d, which no rows of at most %g have", what, x, j, most)
+			}
+		}
+	}
+	// A row is within 2 most of the shift, which is one of them on average; as much again is for rounding.
+	all := 0.0
+	for k, w := range s.weight {
+		all += w
+		look("sum of a slot", s.sum[k], 4*most*w)
+	}
+	look("shift", s.shift, 2*most)
+	look("sum of all", s.labelled, 4*most*all)
+	for _, c := range s.second {
+		if c != nil {
+			raw := c.RawSymmetric()
+			for i := range s.m {
+				look("second moment", raw.Data[i*raw.Stride+i:i*raw.Stride+s.m], 16*most*most*all)
+			}
+		}
+	}
+	return err
+}
+
 // secondOf are the second moments that a slot's rows are in, nil where there are none.
 func (s *Set) secondOf(slot int) *mat.SymDense {
 	if k := s.secondSlot(slot); k < len(s.second) {

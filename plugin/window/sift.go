@@ -26,7 +26,10 @@ const (
 	// farTimes is how many times as far from the median as nine in ten rows are a feature may be. Of normal features it
 	// is 160 standard deviations; of features with a heavy tail it leaves out few, and those that would decide alone.
 	farTimes = 100
-	// mostFar is the share of rows that may be far: where more are, that is how the rows are.
+	// Enormous is how far from zero a feature may be: of what is farther sums of squares may leave float64. Such rows are
+	// far whatever is usual.
+	Enormous = 1e140
+	// mostFar is the share of the other rows that may be far: where more are, that is how the rows are.
 	mostFar = 0.25
 	// siftRows is about how many rows tell what is usual.
 	siftRows = 256
@@ -39,15 +42,22 @@ type usual struct {
 	times   float64   // so many times that distance is far
 }
 
-// ratio is how far a row is: the most of its features' distances, and of which feature. What is missing is not far.
+// ratio is how far a row is: the most of its features' distances, and of which feature. What is missing is not far; what
+// is enormous is farther than all else.
 func (u *usual) ratio(x []float64) (most float64, feature int) {
 	for j, v := range x {
+		if math.Abs(v) > Enormous && !math.IsInf(v, 0) {
+			return math.Inf(1), j
+		}
 		if d := math.Abs(v-u.middle[j]) * u.inverse[j]; d > most && !math.IsInf(v, 0) {
-			most, feature = d, j
+			most, feature = min(d, math.MaxFloat64), j
 		}
 	}
 	return most, feature
 }
+
+// far tells whether a row of such a ratio is.
+func (u *usual) far(ratio float64) bool { return ratio > u.times || math.IsInf(ratio, 1) }
 
 const (
 	// restFeatures and restRatios are after how many features of some rows, and after how many rows, learning may rest:
@@ -67,7 +77,7 @@ func usualOf(rows [][]float64, c Config) *usual {
 		}
 		v = v[:0]
 		for _, x := range rows {
-			if f := x[j]; !math.IsNaN(f) && !math.IsInf(f, 0) {
+			if f := x[j]; math.Abs(f) <= Enormous {
 				v = append(v, f)
 			}
 		}
@@ -93,16 +103,19 @@ func usualOf(rows [][]float64, c Config) *usual {
 	return u
 }
 
-// bound sets what is far, so that it is not more than mostFar of the rows.
+// bound sets what is far, so that it is not more than mostFar of the rows that are not enormous.
 func (u *usual) bound(ratios []float64) {
 	for {
-		n := 0
+		n, all := 0, 0
 		for _, r := range ratios {
-			if r > u.times {
-				n++
+			if !math.IsInf(r, 1) {
+				all++
+				if r > u.times {
+					n++
+				}
 			}
 		}
-		if float64(n) <= mostFar*float64(len(ratios)) || math.IsInf(u.times, 0) {
+		if float64(n) <= mostFar*float64(all) || math.IsInf(u.times, 0) {
 			return
 		}
 		u.times *= 10
@@ -124,7 +137,7 @@ func FarRows(x []float64, m int) []bool {
 	u.bound(ratios)
 	out := make([]bool, n)
 	for i, r := range ratios {
-		out[i] = r > u.times
+		out[i] = u.far(r)
 	}
 	return out
 }
@@ -180,7 +193,7 @@ func (w *Window) sift() {
 		for _, r := range b.rows {
 			before := r.out
 			r.out = in
-			if ratios[0] > w.usual.times {
+			if w.usual.far(ratios[0]) {
 				r.out = far
 				w.found(r)
 			} else if !w.classes.enters[r.class] {
@@ -200,7 +213,7 @@ func (w *Window) place(r *Row) {
 	if w.usual == nil {
 		return
 	}
-	if ratio, _ := w.usual.ratio(r.X); ratio > w.usual.times {
+	if ratio, _ := w.usual.ratio(r.X); w.usual.far(ratio) {
 		r.out = far
 		w.found(r)
 	} else if r.class >= len(w.classes.enters) || !w.classes.enters[r.class] {

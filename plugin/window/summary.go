@@ -143,7 +143,7 @@ func compareDraws(a, b candidate) int {
 	return a.n - b.n
 }
 
-func (d *digest) far(n int) bool { return d.ratios[n] > d.usual.times }
+func (d *digest) far(n int) bool { return d.usual.far(d.ratios[n]) }
 
 func (d *digest) part(r *Row) int {
 	if r.draw(drawHeld) < d.held {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/model/moments"
 )
 
 // summed is a configuration of a window of summaries.
@@ -386,6 +387,23 @@ func TestSummaryNumbers(t *testing.T) {
 				s.Classes, s.Beside = append(s.Classes, s.Classes[len(s.Classes)-1]), append(s.Beside, 0)
 				return nil
 			},
+			"more rows than many summaries can count": func(s *Summary) error {
+				s.Beside[0], s.Read.Rows = math.MaxInt/2, math.MaxInt
+				return nil
+			},
+			"a row that is enormous": func(s *Summary) error { s.Rows[3].X[2] = -1e308; return nil },
+			"sums that are, of rows that were summed": func(s *Summary) error {
+				class := []int{s.Moments.Classes() - 1}
+				if !labelled {
+					class = nil
+				}
+				s.Beside[len(s.Beside)-1], s.Read.Rows = 1<<30, 1<<31
+				return s.Moments.Add(t.Context(), []float64{0, 0, 1e150, 0, 0, 0}, class, nil)
+			},
+			"a shift that is": func(s *Summary) error {
+				s.Moments = moments.New(6, false)
+				return s.Moments.SetShift([]float64{0, 1e308, 0, 0, 0, 0})
+			},
 		} {
 			s, err := ReadSummary(b)
 			if err != nil {
@@ -530,5 +548,53 @@ func BenchmarkSummary(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(rows)), "ns/row")
 		})
+	}
+}
+
+// TestEnormous: a feature so far from zero that sums of its squares leave float64 is in no sum, though nothing is usual of
+// it: one such row would make a block of a stream that can never be learned.
+func TestEnormous(t *testing.T) {
+	for name, every := range map[string]int{"one row": 1 << 20, "one in ten": 10, "one in two": 2} {
+		rows := messages(7, 1, 60)[0]
+		enormous := 0
+		for i := range rows {
+			if rows[i].X[5] = 0; i%every == 0 {
+				rows[i].X[5] = []float64{1e200, -math.MaxFloat64, math.MaxFloat64}[i/every%3]
+				enormous++
+			}
+		}
+		s, err := ReadSummary(bytesOf(t, t.Context(), summed, rows))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if s.Read.Far != enormous {
+			t.Errorf("%s: %d rows are far, %d are", name, s.Read.Far, enormous)
+		}
+		byRows := summed
+		byRows.Summed = false
+		of := map[string]*Window{"of summaries": New(summed), "of rows": New(byRows)}
+		of["of summaries"].AddSummary(s)
+		for _, r := range rows {
+			of["of rows"].Add(r)
+		}
+		of["of rows"].Sift()
+		if n := of["of rows"].Far().Rows; n != enormous {
+			t.Errorf("%s: %d rows of a window are far, %d are", name, n, enormous)
+		}
+		for kind, w := range of {
+			newest, err := w.Newest(t.Context(), w.Len())
+			if err != nil {
+				t.Fatal(err)
+			}
+			about, err := newest.Moments.Summary(true)
+			if err != nil {
+				t.Fatalf("%s, a window %s: %v", name, kind, err)
+			}
+			for _, v := range about.Total.RawSymmetric().Data {
+				if !(math.Abs(v) < 1e12) {
+					t.Fatalf("%s, a window %s: an entry of the scatter is %g", name, kind, v)
+				}
+			}
+		}
 	}
 }

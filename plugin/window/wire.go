@@ -113,9 +113,13 @@ func ascend(labels []string) bool {
 	return slices.IsSorted(labels) && len(slices.Compact(slices.Clone(labels))) == len(labels)
 }
 
+// mostRows is how many rows a summary is of at most: of as many summaries as there can be they can be counted.
+const mostRows = 1 << 32
+
 // counts tells whether all are counts.
 func (r *Read) counts() bool {
-	return min(r.Rows, r.Unlabelled, r.Faulty, r.Far, r.Overfull, r.Unread) >= 0
+	return min(r.Rows, r.Unlabelled, r.Faulty, r.Far, r.Overfull, r.Unread) >= 0 &&
+		int64(max(r.Rows, r.Unlabelled, r.Faulty, r.Far, r.Overfull, r.Unread)) <= mostRows
 }
 
 // rest reads what stands behind the header.
@@ -154,7 +158,7 @@ func (h *head) rest(b []byte) (*Summary, error) {
 			} else {
 				r.X[j] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*j:]))
 			}
-			if math.IsNaN(r.X[j]) || math.IsInf(r.X[j], 0) {
+			if !(math.Abs(r.X[j]) <= Enormous) {
 				return nil, fmt.Errorf("%w: feature %d of row %d of it is %g", errDamaged, j, i, r.X[j])
 			}
 		}
@@ -175,6 +179,9 @@ func (h *head) rest(b []byte) (*Summary, error) {
 	if s.Moments.M() != m || s.Moments.PerClass() || s.Moments.Classes() > len(h.Classes) ||
 		!s.Labelled && (s.Moments.Classes() > 0 || len(h.Classes) > 1) {
 		return nil, fmt.Errorf("%w: its moments are of other rows", errDamaged)
+	}
+	if err := s.Moments.Within(Enormous); err != nil {
+		return nil, fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	for slot := -1; slot < len(h.Classes); slot++ {
 		rows := 0
