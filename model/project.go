@@ -300,8 +300,11 @@ func (j *job) run(ctx context.Context, dst []float32, class []int, rows Rows) er
 	if k.products != nil && !k.centred && !k.exact {
 		j.layout.find(rows)
 	}
-	share := (rows.N + workers - 1) / workers
-	if err := j.pool.Run(ctx, workers, rows.N, max(tile, min(most, (share+tile-1)/tile*tile))); err != nil {
+	share, atOnce := (rows.N+workers-1)/workers, most
+	if k.steps(j) {
+		atOnce = most / 4 // they take longer, and learning rests in between
+	}
+	if err := j.pool.Run(ctx, workers, rows.N, max(tile, min(atOnce, (share+tile-1)/tile*tile))); err != nil {
 		return fmt.Errorf("project: %w", err)
 	}
 	if j.err != nil {
@@ -343,7 +346,7 @@ func (k *projection) span(s *scratch, j *job, from, to int) *RowError {
 		return k.place(s, j.dst, j.rows, from, to)
 	}
 	step := to - from
-	if k.finish != nil || k.centred || !j.layout.inPlace() {
+	if k.steps(j) {
 		step = tile
 	}
 	for ; from < to; from += step {
@@ -368,6 +371,11 @@ func (k *projection) span(s *scratch, j *job, from, to int) *RowError {
 		}
 	}
 	return nil
+}
+
+// steps tells whether rows are not projected where they lie, but a tile at a time.
+func (k *projection) steps(j *job) bool {
+	return k.finish != nil || k.centred || !j.layout.inPlace()
 }
 
 // multiply writes the products of n rows, in float32, to y. It tells whether all of them are finite; those of a row

@@ -62,3 +62,19 @@ func (p *pace) begin() {
 	defer p.mu.Unlock()
 	p.since = time.Now()
 }
+
+// toItsEnd is a context for what must not be broken off: it has no end, and who looks at it rests all the same.
+func toItsEnd(ctx context.Context) context.Context {
+	return endless{Context: context.WithoutCancel(ctx), paced: ctx}
+}
+
+type endless struct {
+	context.Context
+	paced context.Context
+}
+
+// Err is nil, after a rest where one is due.
+func (e endless) Err() error {
+	_ = e.paced.Err()
+	return nil
+}

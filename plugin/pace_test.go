@@ -38,7 +38,16 @@ func TestPace(t *testing.T) {
 		}
 	}
 
+	begin = time.Now()
+	p.since = begin.Add(-leastWork)
+	if err := toItsEnd(p).Err(); err != nil || time.Since(begin) < rest*leastWork {
+		t.Errorf("what must not be broken off rested for %v; %v", time.Since(begin), err)
+	}
+
 	stop()
+	if err := toItsEnd(p).Err(); err != nil {
+		t.Errorf("what must not be broken off ends with the context: %v", err)
+	}
 	p.since = longAgo
 	if err := p.Err(); err == nil {
 		t.Error("the context is over, and a rest says nothing of it")

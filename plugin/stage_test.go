@@ -62,8 +62,12 @@ func encoded(t testing.TB, rows []row) []byte {
 }
 
 func recordOf(mem memory.Allocator, rows []row) arrow.Record {
+	features := testFeatures
+	if len(rows) > 0 {
+		features = len(rows[0].x)
+	}
 	schema := arrow.NewSchema([]arrow.Field{
-		{Name: "x", Type: arrow.FixedSizeListOf(testFeatures, arrow.PrimitiveTypes.Float32)},
+		{Name: "x", Type: arrow.FixedSizeListOf(int32(features), arrow.PrimitiveTypes.Float32)},
 		{Name: "label", Type: arrow.BinaryTypes.String, Nullable: true},
 	}, nil)
 	b := array.NewRecordBuilder(mem, schema)

@@ -287,7 +287,7 @@ func (t *trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
 	if t.live == nil || t.labelled() && len(t.references.rows) == 0 {
 		return false
 	}
-	ctx = context.WithoutCancel(ctx) // a verdict that was broken off would count as wrong
+	ctx = toItsEnd(ctx) // a verdict that was broken off would count as wrong
 	t.x = t.x[:0]
 	for i := range rows {
 		t.x = append(t.x, rows[i].X...)

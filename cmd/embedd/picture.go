@@ -10,10 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	xfont "golang.org/x/image/font"
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
-	"gonum.org/v1/plot/plotter"
+	"golang.org/x/image/font"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
@@ -56,29 +53,18 @@ var markers = []draw.GlyphDrawer{
 	draw.SquareGlyph{}, draw.PlusGlyph{},
 }
 
-// sans is the typeface of the picture.
-var sans = font.Font{Typeface: "Liberation", Variant: "Sans"}
-
 // letters draws each point as a short text.
 type letters struct{ text string }
 
 func (l letters) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
-	bold := sans
-	bold.Weight = xfont.WeightBold
 	size := 2.8 * style.Radius
-	face := font.DefaultCache.Lookup(bold, size)
+	bold := face(size, font.WeightBold)
 	c.SetColor(style.Color)
-	c.FillString(face, vg.Point{X: at.X - face.Width(l.text)/2, Y: at.Y - 0.35*size}, l.text)
+	c.FillString(bold, vg.Point{X: at.X - bold.Width(l.text)/2, Y: at.Y - 0.35*size}, l.text)
 }
 
 // save writes the picture; the suffix of path, .png or .svg, chooses the format, and "-" is PNG on standard output.
-func (p *picture) save(e *env, path string) (err error) {
-	// gonum/plot panics on figures that it cannot lay out.
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%s: the picture cannot be drawn: %v", path, r)
-		}
-	}()
+func (p *picture) save(e *env, path string) error {
 	canvas, err := newCanvas(path)
 	if err != nil {
 		return err
@@ -111,64 +97,52 @@ func (p *picture) draw(c draw.Canvas) error {
 	if len(p.x) == 0 {
 		return fmt.Errorf("there is no point to draw")
 	}
-	c.FillPolygon(color.White, []vg.Point{c.Min, {X: c.Max.X, Y: c.Min.Y}, c.Max, {X: c.Min.X, Y: c.Max.Y}})
-	chart := plot.New()
-	chart.Title.Text = p.title
-	if p.subtitle != "" {
-		chart.Title.Text += "\n" + p.subtitle
+	x, err := newAxis(p.xLabel, p.x)
+	if err != nil {
+		return err
 	}
-	chart.Title.TextStyle.Font = sans
-	chart.Title.TextStyle.Font.Size = 15
-	chart.Title.Padding = 8
-	chart.X.Label.Text, chart.Y.Label.Text = p.xLabel, p.yLabel
-	for _, axis := range []*plot.Axis{&chart.X, &chart.Y} {
-		axis.Label.TextStyle.Font, axis.Tick.Label.Font = sans, sans
-		axis.Label.TextStyle.Font.Size = 12
-		axis.Tick.Label.Font.Size = 10
+	y, err := newAxis(p.yLabel, p.y)
+	if err != nil {
+		return err
 	}
-	if p.yLabel == "" { // the height of a point says nothing but its class
-		chart.HideY()
-	}
-	grid := plotter.NewGrid()
-	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{0xe8}, color.Gray{0xe8}
-	chart.Add(grid)
-
-	legend := plot.NewLegend()
-	legend.Top, legend.Left = true, true
-	legend.TextStyle.Font = sans
-	legend.TextStyle.Font.Size = 12
-	legend.Padding = 3
-	counts := p.byClass()
-	named := p.inLegend(counts)
-	for _, class := range p.order() {
-		points := counts[class]
-		if len(points) == 0 {
-			continue
-		}
-		scatter, err := plotter.NewScatter(points)
-		if err != nil {
-			return err
-		}
-		scatter.GlyphStyle = p.style(class, len(p.x))
-		chart.Add(scatter)
-		if class < 0 || named[class] {
-			key := *scatter
-			key.GlyphStyle.Radius = 5
-			legend.Add(p.name(class), &key)
-		}
-	}
-	if more := len(p.classes) - len(named); more > 0 {
-		legend.Add(fmt.Sprintf("and %d more", more))
-	}
+	ground := chart{title: strings.TrimSuffix(p.title+"\n"+p.subtitle, "\n"), x: x, y: y}
 	const margin = 10
-	chart.Draw(draw.Crop(c, margin, -legendWidth, margin, -margin))
-	side := draw.Crop(c, c.Size().X-legendWidth+8, -4, margin, -48)
-	legend.Draw(side)
+	c.FillPolygon(color.White, []vg.Point{c.Min, {X: c.Max.X, Y: c.Min.Y}, c.Max, {X: c.Min.X, Y: c.Max.Y}})
+	ground.frame(draw.Crop(c, margin, -legendWidth, margin, -margin))
+	points := p.byClass()
+	for _, class := range p.order() {
+		style := p.style(class, len(p.x))
+		for _, i := range points[class] {
+			c.DrawGlyphNoClip(style, ground.at(p.x[i], p.y[i]))
+		}
+	}
+	p.legend(draw.Crop(c, c.Size().X-legendWidth+8, -4, margin, -48), points)
 	return nil
 }
 
-// inLegend is the classes that the legend names: all, or where that are more than fit, the largest.
-func (p *picture) inLegend(points map[int]plotter.XYs) map[int]bool {
+// legend names the classes from the top down: all, or where that are more than fit, the largest.
+func (p *picture) legend(c draw.Canvas, points map[int][]int) {
+	named := p.inLegend(points)
+	shown := slices.DeleteFunc(p.order(), func(class int) bool {
+		return len(points[class]) == 0 || class >= 0 && !named[class]
+	})
+	style := words(12, draw.XLeft, draw.YCenter)
+	line := min(16, c.Size().Y/vg.Length(len(shown)+1))
+	at := vg.Point{X: c.Min.X + 10, Y: c.Max.Y - line/2}
+	for _, class := range shown {
+		glyph := p.style(class, len(p.x))
+		glyph.Radius = 5
+		c.DrawGlyphNoClip(glyph, at)
+		fillLevel(c, style, vg.Point{X: at.X + 14, Y: at.Y}, p.name(class))
+		at.Y -= line
+	}
+	if more := len(p.classes) - len(named); more > 0 {
+		fillLevel(c, style, vg.Point{X: at.X + 14, Y: at.Y}, fmt.Sprintf("and %d more", more))
+	}
+}
+
+// inLegend is the classes that the legend names.
+func (p *picture) inLegend(points map[int][]int) map[int]bool {
 	largest := make([]int, len(p.classes))
 	for i := range largest {
 		largest[i] = i
@@ -193,14 +167,15 @@ func (p *picture) order() []int {
 	return order
 }
 
-func (p *picture) byClass() map[int]plotter.XYs {
-	points := map[int]plotter.XYs{}
+// byClass is the numbers of the points of each class, -1 for none.
+func (p *picture) byClass() map[int][]int {
+	points := map[int][]int{}
 	for i := range p.x {
 		class := -1
 		if p.class != nil {
 			class = p.class[i]
 		}
-		points[class] = append(points[class], plotter.XY{X: p.x[i], Y: p.y[i]})
+		points[class] = append(points[class], i)
 	}
 	return points
 }

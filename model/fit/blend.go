@@ -399,7 +399,7 @@ func (b *blending) finish(sol *frame.Solution, turn *mat.Dense) {
 // principal are the leading d eigenvectors of a covariance, or as many as its rank: that of the correlations, or that of
 // the covariance itself, which is less where a column outweighs others by more than numbers have digits.
 func principal(ctx context.Context, covariance *mat.SymDense, d int) (*pencil.Solution, error) {
-	rank, err := pencil.Rank(covariance)
+	rank, err := pencil.Rank(ctx, covariance)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/lapack/lapack64"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/parallel"
 )
 
 // eps is the unit roundoff that the rank cut is measured in.
@@ -163,7 +165,7 @@ func intoRange(z *mat.Dense, e []float64) {
 
 // Rank is the numeric rank of a positive semidefinite matrix by the rule of
 // Cut, from a pivoted Cholesky factor: no eigendecomposition.
-func Rank(d mat.Symmetric) (int, error) {
+func Rank(ctx context.Context, d mat.Symmetric) (int, error) {
 	_, q, err := equilibrate(d)
 	if err != nil {
 		return 0, err
@@ -174,7 +176,7 @@ func Rank(d mat.Symmetric) (int, error) {
 	}
 	// The Frobenius norm stands for s_max: between it and sqrt(rank) times it.
 	tol := float64(d.SymmetricDim()) * eps * mat.Norm(q, 2)
-	if above(alone, q, tol) {
+	if above(parallel.Limit(ctx, 1), q, tol) {
 		return k, nil
 	}
 	_, rank, _ := lapack64.Pstrf(q.RawSymmetric(), make([]int, k), tol, make([]float64, 2*k))

@@ -191,7 +191,7 @@ func TestCutCountsDirectionsByTheirOwnScale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Rank(s)
+	r, err := Rank(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}

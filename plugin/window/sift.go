@@ -62,8 +62,8 @@ func (u *usual) far(ratio float64) bool { return ratio > u.times || math.IsInf(r
 const (
 	// restFeatures and restRatios are after how many features of some rows, and after how many rows, learning may rest:
 	// with 256 features some tenths of a millisecond.
-	restFeatures = 16
-	restRatios   = 1024
+	restFeatures = 8
+	restRatios   = 512
 )
 
 // usualOf looks at the features of some rows.

@@ -1,6 +1,7 @@
 package frame
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +54,7 @@ func (t *Task) Run(ctx context.Context, features, classes []string) (*model.Mode
 		return nil, err
 	}
 	end()
-	if err := t.padSolution(sol); err != nil {
+	if err := cmp.Or(ctx.Err(), t.padSolution(sol)); err != nil {
 		return nil, err
 	}
 	t.ReportProgress("fit", 1)

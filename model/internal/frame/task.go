@@ -1,6 +1,7 @@
 package frame
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -99,13 +100,13 @@ func (t *Task) Load(ctx context.Context, p *Rows) error {
 func (t *Task) LoadSums(ctx context.Context, s *moments.Set) error {
 	t.Sums = s
 	sum, err := s.Summary(t.Method.Supervised)
-	if err != nil {
+	if err := cmp.Or(err, ctx.Err()); err != nil {
 		return err
 	}
-	if err := t.Summarise(ctx, sum, nil, sum.Weight); err != nil {
+	if err := cmp.Or(t.Summarise(ctx, sum, nil, sum.Weight), ctx.Err()); err != nil {
 		return err
 	}
-	t.Columns, err = pencil.Rank(t.Stat.Total)
+	t.Columns, err = pencil.Rank(ctx, t.Stat.Total)
 	return err
 }
 
@@ -119,10 +120,10 @@ func (t *Task) loadStatistics(ctx context.Context, p *Rows) error {
 	if err != nil {
 		return err
 	}
-	if err := t.Summarise(ctx, sum, p, float64(p.N)); err != nil {
+	if err := cmp.Or(t.Summarise(ctx, sum, p, float64(p.N)), ctx.Err()); err != nil {
 		return err
 	}
-	t.Columns, err = pencil.Rank(t.Stat.Total)
+	t.Columns, err = pencil.Rank(ctx, t.Stat.Total)
 	return err
 }
 
