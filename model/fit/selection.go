@@ -236,7 +236,7 @@ func (a *selection) rank(ctx context.Context) ([]model.Score, error) {
 		return nil, nil
 	}
 	if len(a.entries) == 1 && len(a.entries[0].dims) == 1 {
-		return []model.Score{{Method: a.entries[0].method.Name, Dim: a.entries[0].dims[0]}}, nil
+		return a.table(), nil
 	}
 	if _, fold := frame.Folds(a.p, frame.MaxValidated, 3, 0); fold == nil {
 		return nil, nil
@@ -743,6 +743,16 @@ const half = 0.5
 // the same rows.
 func (a *selection) better(x *entry, dx int, y *entry, dy int) bool {
 	more, deviation := paired(x.uses(dx, a.p.N), y.uses(dy, a.p.N))
+	return more > half*deviation
+}
+
+// beats is better for neighbours alone. Of a map that classifies by itself only the number of rows is known.
+func (a *selection) beats(x, y model.Score) bool {
+	right, other := a.entryOf(x).right[x.Dim], a.entryOf(y).right[y.Dim]
+	if right == nil || other == nil {
+		return x.Correct > y.Correct
+	}
+	more, deviation := paired(right, other)
 	return more > half*deviation
 }
 
