@@ -169,36 +169,6 @@ func (a *selection) beaten(ranked []model.Score) bool {
 	return true
 }
 
-// settle puts the candidate that is taken in front of the table. Its first one owes its place to luck in part, so the
-// first of the candidates stands that it does not beat, each at its best dimension; of a method that was given, the
-// least dimension. (For auto the least dimension too would lose what the first of the candidates wins: over nine small
-// sets and twice ten splits the nearest neighbour is right for 90.06 % where most rows right decide, for 90.10 with
-// this, and for 90.05 with both.)
-func (a *selection) settle(ranked []model.Score) {
-	at := 0
-	for i, s := range ranked {
-		if a.before(s, ranked[at]) && !a.beats(ranked[0], s) {
-			at = i
-		}
-	}
-	toFront(ranked, at)
-}
-
-// before tells whether a score stands where neither beats the other.
-func (a *selection) before(x, y model.Score) bool {
-	if a.c.Method != Auto {
-		return x.Dim < y.Dim
-	}
-	return a.entryOf(x).method.Auto.Rank < a.entryOf(y).method.Auto.Rank
-}
-
-// toFront puts the one at an index first, and leaves the others in their order.
-func toFront(ranked []model.Score, at int) {
-	first := ranked[at]
-	copy(ranked[1:at+1], ranked[:at])
-	ranked[0] = first
-}
-
 // unreduced says where a dimension that was chosen is every column.
 func (a *selection) unreduced(d int) string {
 	if a.c.Dim > 0 || d < a.whole.Columns {
