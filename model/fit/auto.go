@@ -100,7 +100,7 @@ func (a *selection) fit(ctx context.Context, d *model.Data, ranked []model.Score
 	instead := ""
 	switch {
 	case a.blended == nil:
-		a.settle(ranked)
+		instead = a.settle(ranked)
 	case a.beaten(ranked):
 		instead = "no blend: held-out rows like one candidate better, their neighbours and a linear classifier together"
 	default:

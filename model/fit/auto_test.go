@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -204,7 +205,11 @@ func TestAutoChallenged(t *testing.T) {
 		}
 		ranked := a.table()
 		best := ranked[0]
-		a.settle(ranked)
+		note := a.settle(ranked)
+		if told := fmt.Sprintf("%s at %d has more rows right", best.Method, best.Dim); strings.Contains(note, told) !=
+			(best.Correct > ranked[0].Correct) {
+			t.Errorf("%s: %q of %+v before %+v", c.what, note, ranked[0], best)
+		}
 		if got := ranked[0]; got.Method != c.method || got.Dim != c.dim {
 			t.Errorf("%s: %s at %d of %+v, want %s at %d", c.what, got.Method, got.Dim, best, c.method, c.dim)
 		}
@@ -357,6 +362,10 @@ func TestAutoLeavesOutWhatCannotBeFitted(t *testing.T) {
 	if len(choice.LeftOut) == 0 || len(choice.Scores) == 0 ||
 		!strings.Contains(strings.Join(choice.LeftOut, "\n"), "lda: ") {
 		t.Errorf("%+v", choice)
+	}
+	left := fit(t, data, Config{Dim: AutoDim}).Report().Choice.LeftOut // at three scales
+	if once := slices.Compact(slices.Sorted(slices.Values(left))); len(once) != len(left) {
+		t.Errorf("some are named twice: %q", left)
 	}
 }
 

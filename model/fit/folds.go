@@ -84,8 +84,10 @@ func (a *selection) round(ctx context.Context, round int, entries []*entry) erro
 }
 
 func (a *selection) leaveOut(e *entry, err error) {
-	a.leftOut = append(a.leftOut, fmt.Sprintf("%s: %v", e.method.Name, err))
 	e.out = true
+	if why := fmt.Sprintf("%s: %v", e.method.Name, err); !slices.Contains(a.leftOut, why) { // at another scale, say
+		a.leftOut = append(a.leftOut, why)
+	}
 }
 
 // behind are all rows as what stands before the fit shows them that has learned from the training rows of a fold.
