@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/embedd/embedd/model"
@@ -63,7 +66,7 @@ var judges = []string{"1-NN", "5-NN", "balanced", "linear"}
 
 // splitsOf is how many splits are made of so many rows: fits of many take long, and their scores vary less.
 func splitsOf(rows, most int) int {
-	if rows > 1000 {
+	if rows > 3000 {
 		return max(1, most/2)
 	}
 	return most
@@ -111,6 +114,9 @@ func choose(ctx context.Context, b *bench, name string, d *model.Data, splits in
 		if err := c.split(ctx, train, test); err != nil {
 			return nil, err
 		}
+		for _, way := range ways {
+			b.say("%s, split %d, %s: %s", name, k+1, way.name, c.last(way.name))
+		}
 		if k > 0 {
 			continue
 		}
@@ -130,11 +136,29 @@ func choose(ctx context.Context, b *bench, name string, d *model.Data, splits in
 		}
 		c.slower = blend.Seconds() / single.Seconds()
 	}
-	for _, way := range ways {
-		nearest, _ := meanSD(c.found[way.name+"1-NN"])
-		b.say("%s, %s: %.1f", name, way.name, nearest)
+	for _, way := range ways[1:] {
+		more, deviation := c.pairedWith(ways[0].name, way.name)
+		b.say("%s: %s %+.2f over %s, deviation of the mean %.2f", name, way.name, more, ways[0].name, deviation)
 	}
 	return c, nil
+}
+
+// last is what every judge said of the last split.
+func (c *chosen) last(way string) string {
+	var said []string
+	for _, judge := range judges {
+		of := c.found[way+judge]
+		said = append(said, fmt.Sprintf("%s %.2f", judge, of[len(of)-1]))
+	}
+	return strings.Join(said, ", ")
+}
+
+// pairedWith is by how much a way is better than another one on the same splits, and the deviation of that mean.
+func (c *chosen) pairedWith(other, way string) (more, deviation float64) {
+	difference := slices.Clone(c.found[way+"1-NN"])
+	floats.Sub(difference, c.found[other+"1-NN"])
+	more, deviation = meanSD(difference)
+	return more, deviation / math.Sqrt(float64(len(difference)))
 }
 
 // split adds one.

@@ -100,6 +100,7 @@ func (a *selection) fit(ctx context.Context, d *model.Data, ranked []model.Score
 	instead := ""
 	switch {
 	case a.blended == nil:
+		instead = a.settle(ranked)
 	case a.beaten(ranked):
 		instead = "no blend: held-out rows like one candidate better, their neighbours and a linear classifier together"
 	default:
@@ -108,6 +109,7 @@ func (a *selection) fit(ctx context.Context, d *model.Data, ranked []model.Score
 			return m, err
 		}
 		instead = "no blend: " + strings.TrimPrefix(err.Error(), Blend+": ")
+		a.settle(ranked)
 	}
 	// On all rows the criterion may turn out to have fewer directions than there are
 	// columns, or none: the next in the table takes its place.
@@ -163,8 +165,7 @@ func (a *selection) beaten(ranked []model.Score) bool {
 	if !a.better(e, first.Dim, a.blended, d) {
 		return false
 	}
-	copy(ranked[1:at+1], ranked[:at])
-	ranked[0] = first
+	toFront(ranked, at)
 	return true
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -113,15 +114,15 @@ func TestAutoTakesTheBestAndSaysSo(t *testing.T) {
 		order := func(s model.Score) int {
 			return slices.IndexFunc(candidates(), func(m *frame.Method) bool { return m.Name == s.Method })
 		}
-		for i, s := range choice.Scores[1:] {
-			before := choice.Scores[i]
+		for i, s := range choice.Scores[2:] { // after the one that is taken
+			before := choice.Scores[i+1]
 			if s.Correct > before.Correct || s.Correct == before.Correct &&
 				(s.Dim > before.Dim || s.Dim == before.Dim && order(s) < order(before)) {
 				t.Errorf("%s: %+v stands after %+v", name, s, before)
 			}
 		}
-		if best := choice.Scores[0]; best.Method != choice.Method || best.Dim != choice.Dim {
-			t.Errorf("%s: %+v is best, %s at %d was chosen", name, best, choice.Method, choice.Dim)
+		if first := choice.Scores[0]; first.Method != choice.Method || first.Dim != choice.Dim {
+			t.Errorf("%s: %+v is first, %s at %d was chosen", name, first, choice.Method, choice.Dim)
 		}
 		if r := choice.RunnerUp; r == nil || r.Method == choice.Method {
 			t.Errorf("%s: runner-up %+v", name, r)
@@ -144,6 +145,85 @@ func TestAutoTakesTheBestAndSaysSo(t *testing.T) {
 			part.Params()["auto"] == "" {
 			t.Errorf("%s: settled to %s at %d, not %s at %d", name, part.Method(), part.Dim(), choice.Method,
 				choice.Dim)
+		}
+	}
+}
+
+// The best one has to win by half a standard error of the difference on the same rows: else the first of the candidates
+// is taken at its best dimension, and of a method that was given the least dimension.
+func TestAutoChallenged(t *testing.T) {
+	const n = 100
+	type at struct {
+		method   string
+		dim      int
+		from, to int // rows that are right, in two rounds of two
+	}
+	for _, c := range []struct {
+		what       string
+		candidates []at
+		method     string
+		dim        int
+	}{
+		{"better by luck", []at{{"mfa", 5, 0, 89}, {"lda", 5, 10, 100}}, "mfa", 5},        // 1 of 21, of rows that differ
+		{"better for good", []at{{"mfa", 5, 0, 90}, {"lda", 5, 5, 99}}, "lda", 5},         // 4 of 14
+		{"nothing but better", []at{{"mfa", 5, 0, 90}, {"lda", 5, 0, 91}}, "lda", 5},      // 1 of 1
+		{"as good", []at{{"lda", 5, 0, 90}, {"mfa", 5, 0, 90}}, "mfa", 5},                 // as they are ranked
+		{"at its best dimension", []at{{"mfa", 2, 10, 100}, {"mfa", 5, 0, 91}}, "mfa", 5}, // 1 of 19
+		{"fewer of another one", []at{{"mfa", 5, 0, 90}, {"lda", 2, 0, 90}}, "mfa", 5},
+		{"fewer by luck", []at{{"", 2, 10, 100}, {"", 5, 0, 91}, {"", 9, 0, 91}}, "mfa", 2}, // 1 of 19
+		{"more for good", []at{{"", 2, 0, 80}, {"", 5, 0, 91}, {"", 9, 0, 91}}, "mfa", 5},   // 11 of 11
+	} {
+		a := &selection{c: Config{Method: Auto}, p: &frame.Rows{Data: &model.Data{N: n}}}
+		for _, one := range c.candidates {
+			if one.method == "" {
+				a.c.Method, one.method = "mfa", "mfa"
+			}
+			m, err := lookup(one.method)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := &entry{method: m}
+			if i := slices.IndexFunc(a.entries, func(e *entry) bool { return e.method == m }); i >= 0 {
+				e = a.entries[i]
+			} else {
+				a.entries = append(a.entries, e)
+			}
+			before := e.right
+			e.dims = append(e.dims, one.dim)
+			e.begin(true)
+			maps.Copy(e.right, before)
+			right := make([]int, n)
+			for i := one.from; i < one.to; i++ {
+				right[i] = 2
+			}
+			e.right[one.dim] = right
+			for d, right := range e.right {
+				for _, times := range right {
+					e.score[d].Correct += times
+				}
+			}
+		}
+		ranked := a.table()
+		best := ranked[0]
+		note := a.settle(ranked)
+		if told := fmt.Sprintf("%s at %d has more rows right", best.Method, best.Dim); strings.Contains(note, told) !=
+			(best.Correct > ranked[0].Correct) {
+			t.Errorf("%s: %q of %+v before %+v", c.what, note, ranked[0], best)
+		}
+		if got := ranked[0]; got.Method != c.method || got.Dim != c.dim {
+			t.Errorf("%s: %s at %d of %+v, want %s at %d", c.what, got.Method, got.Dim, best, c.method, c.dim)
+		}
+	}
+}
+
+// A dimension that is left to the rows is the least that they do not tell apart from the best one.
+func TestAutoDimIsModest(t *testing.T) {
+	data := synthetic(71, 120, 12, 3)
+	for method, want := range map[string]int{"mfa": 2, "dla": 5} {
+		choice := fit(t, data, Config{Method: method, Dim: AutoDim}).Report().Choice
+		best := slices.MinFunc(choice.Scores, byScore)
+		if choice.Dim != want || choice.Scores[0].Dim != want || best.Dim != 5 {
+			t.Errorf("%s: %d outputs of %+v, want %d", method, choice.Dim, choice.Scores, want)
 		}
 	}
 }
@@ -282,6 +362,10 @@ func TestAutoLeavesOutWhatCannotBeFitted(t *testing.T) {
 	if len(choice.LeftOut) == 0 || len(choice.Scores) == 0 ||
 		!strings.Contains(strings.Join(choice.LeftOut, "\n"), "lda: ") {
 		t.Errorf("%+v", choice)
+	}
+	left := fit(t, data, Config{Dim: AutoDim}).Report().Choice.LeftOut // at three scales
+	if once := slices.Compact(slices.Sorted(slices.Values(left))); len(once) != len(left) {
+		t.Errorf("some are named twice: %q", left)
 	}
 }
 
