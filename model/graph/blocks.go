@@ -33,8 +33,9 @@ type blocks struct {
 // go to one list.
 type points struct {
 	tile.Points
-	row  []int32   // of each point
-	norm []float64 // squared
+	row   []int32   // of each point
+	class []int32   // of each, nil without classes
+	norm  []float64 // squared
 }
 
 // newBlocks is nil where the squares of the rows leave float64: distances then decide as they are.
@@ -125,6 +126,10 @@ func newPoints(ctx context.Context, x []float64, dim int, y []int, mean []float6
 	}
 	if y != nil {
 		slices.SortStableFunc(p.row, func(a, b int32) int { return y[a] - y[b] })
+		p.class = make([]int32, n)
+		for i, r := range p.row {
+			p.class[i] = int32(y[r])
+		}
 	}
 	return p, parallel.EachOn(ctx, workers, p.Panels(), func(panel int) {
 		z := make([]float32, dim)
@@ -207,34 +212,53 @@ func (c *shortlist) add(q int, x candidate) {
 	}
 }
 
-// prune lowers the limit of point q to the k-th least of what the distances are at most, drops what is above, and puts
-// the rest in order: what is there from the last time is in order already.
+// prune lowers the limit of point q to what k of the distances are sure to keep, and drops what is above.
 func (c *shortlist) prune(q int) {
 	list, k := c.found[q*c.room:][:c.count[q]], c.l.k
 	if len(list) < k {
 		return
 	}
-	kept := 0
-	for _, x := range list {
-		at := kept
-		if at >= k && x.low > list[k-1].high {
-			continue
-		}
-		for kept++; at > 0 && list[at-1].high > x.high; at-- {
-			list[at] = list[at-1]
-		}
-		list[at] = x
-	}
-	if limit := list[k-1].high; limit < c.limit[q] {
+	if limit := atMost(list, k); limit < c.limit[q] {
 		c.lower(q, float64(limit))
 	}
-	c.count[q] = int32(k)
-	for _, x := range list[k:kept] {
-		if x.low <= c.limit[q] {
-			list[c.count[q]] = x
-			c.count[q]++
+	kept, limit := 0, c.limit[q]
+	for _, x := range list {
+		list[kept] = x
+		if x.low <= limit {
+			kept++
 		}
 	}
+	c.count[q] = int32(kept)
+}
+
+// atMost is a bound that k of the distances of the list are sure to keep, and more only where theirs are equal. It
+// guesses, and counts them: that takes no branch, where to sort takes many that no processor foretells.
+func atMost(list []candidate, k int) float32 {
+	// Numbers that are not negative have the order of their bits.
+	low, high := int32(math.MaxInt32), int32(0)
+	for i := range list {
+		bits := int32(math.Float32bits(list[i].high))
+		low, high = min(low, bits), max(high, bits)
+	}
+	low-- // and fewer than k are no more than low, at least k no more than high
+	under, upTo := 0, len(list)
+	for step := 0; upTo > k && high-low > 1; step++ {
+		middle := low + (high-low)/2
+		if step%4 < 3 { // as if they lay evenly between the two
+			share := (int64(high) - int64(low)) * int64(2*(k-under)+1) / int64(2*(upTo-under)+2)
+			middle = min(max(low+int32(share), low+1), high-1)
+		}
+		count := 0
+		for i := range list {
+			count -= int((int32(math.Float32bits(list[i].high)) - middle - 1) >> 31)
+		}
+		if count >= k {
+			high, upTo = middle, count
+		} else {
+			low, under = middle, count
+		}
+	}
+	return math.Float32frombits(uint32(high))
 }
 
 // settle offers what is on the list of point q by its distances, and empties it.
@@ -351,8 +375,8 @@ func (b *blocks) block(w *comparison, q0, q1, r0, r1 int) {
 }
 
 // classes are the first and the last of count points from at on.
-func (b *blocks) classes(p *points, at, count int) (first, last int) {
-	return b.s.y[p.row[at]], b.s.y[p.row[min(at+count, p.N)-1]]
+func (b *blocks) classes(p *points, at, count int) (first, last int32) {
+	return p.class[at], p.class[min(at+count, p.N)-1]
 }
 
 // mixed looks at the pairs of a group and a panel of which some go to either list.
@@ -380,7 +404,7 @@ func (b *blocks) take(w *comparison, group, p int) {
 			in := bits.TrailingZeros64(mask)
 			r := p*tile.PointPanel + in
 			list := b.same
-			if b.s.y != nil && b.s.y[b.query.row[q]] != b.s.y[b.ref.row[r]] {
+			if b.s.y != nil && b.query.class[q] != b.ref.class[r] {
 				list = b.other
 			}
 			if list == nil {
@@ -389,6 +413,9 @@ func (b *blocks) take(w *comparison, group, p int) {
 			norms := b.query.norm[q] + b.ref.norm[r]
 			d, off := norms-2*float64(w.Dot[i*tile.PointPanel+in]), b.relative*norms+b.absolute
 			low, high := float32(d-off), float32(d+off)
+			if high < 0 { // it is not, but for rounding
+				high = 0
+			}
 			if low <= list.limit[q] {
 				list.add(q, candidate{low, high, int32(r)})
 			}

@@ -98,7 +98,9 @@ func (a *Matrix) Degrees() []float64 {
 
 // Laplacian is L = D - W of symmetric weights. Self loops cancel.
 func (a *Matrix) Laplacian() *Matrix {
-	out := &Matrix{rows: a.rows, cols: a.cols, start: make([]int, a.rows+1)}
+	most := len(a.index) + a.rows
+	out := &Matrix{rows: a.rows, cols: a.cols, start: make([]int, a.rows+1), index: make([]int, 0, most),
+		value: make([]float64, 0, most)}
 	for i := range a.rows {
 		index, value := a.Row(i)
 		diagonal, sum := -1, 0.0

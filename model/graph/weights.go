@@ -69,7 +69,9 @@ func merge(a, b *Matrix, rule Symmetry) (*Matrix, error) {
 	default:
 		return nil, fmt.Errorf("unknown symmetry %q; the rules are union, mutual, sum", rule)
 	}
-	out := &Matrix{rows: a.rows, cols: a.cols, start: make([]int, a.rows+1)}
+	most := len(a.index) + len(b.index)
+	out := &Matrix{rows: a.rows, cols: a.cols, start: make([]int, a.rows+1), index: make([]int, 0, most),
+		value: make([]float64, 0, most)}
 	for i := range a.rows {
 		ai, av := a.Row(i)
 		bi, bv := b.Row(i)
