@@ -93,7 +93,8 @@ func benchCommand(e *env) *cobra.Command {
 	cmd := &cobra.Command{Use: "bench", Short: "measure a shape on this machine: messages beside a relay, rows beside memory, fits beside a product",
 		Long: "Measure one shape of message on this machine, as ratios: the pipeline beside a relay that answers the same messages\n" +
 			"with as many bytes and does nothing with them, the projection beside reading the rows from memory, fits beside a\n" +
-			"product of matrices. Server, file storage and all that is measured are in this process, and take turns."}
+			"product of matrices by gonum, X'X. Server, file storage and all that is measured are in this process, and take turns.\n" +
+			"A ratio is the median of those of the turns, which other work on the machine moves less than the figures beside it."}
 	f := flagsOf(cmd)
 	s := benchShape{}
 	f.IntVar(&s.Rows, "rows", 1024, "`NUMBER` of rows in a message")
@@ -123,8 +124,12 @@ type bench struct {
 	out     *output
 }
 
-// benchWait is how long the turns of one section may take before no further one begins.
-const benchWait = 15 * time.Second
+// How long the turns of the pipeline, and those of each other line, may take: no turn begins that would end later, but
+// for the first, so that all end within half a minute.
+const (
+	pipelineWait = 10 * time.Second
+	lineWait     = 4 * time.Second
+)
 
 func (b bench) run(ctx context.Context) error {
 	defer b.show.end()
@@ -185,11 +190,13 @@ func figure(v float64) string {
 }
 
 // turns lets two contestants take turns, each first as often as the other, and returns what each took in each turn. Of
-// the first, in which memory is taken and caches fill, nothing is kept.
-func (b bench) turns(ctx context.Context, phase string, ours, scale func() (float64, error)) (took [2][]float64, err error) {
+// the first, in which memory is taken and caches fill, nothing is kept. Where repeats would take longer than wait, there
+// are fewer.
+func (b bench) turns(ctx context.Context, phase string, wait time.Duration,
+	ours, scale func() (float64, error)) (took [2][]float64, err error) {
 	begin := time.Now()
 	for i := range b.repeats + 1 {
-		if i > 1 && time.Since(begin) > benchWait {
+		if spent := time.Since(begin); i > 1 && spent+spent/time.Duration(i) > wait {
 			break
 		}
 		for k := range 2 {

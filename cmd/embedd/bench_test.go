@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestBench: each section has its lines, with what they were measured beside, and a goal where one is stated.
@@ -50,6 +51,26 @@ func TestBenchBadInput(t *testing.T) {
 		code, stdout, stderr := call(t.Context(), append([]string{"bench"}, strings.Fields(line)...)...)
 		if code != 2 || stdout != "" || !strings.Contains(stderr, want) {
 			t.Errorf("%s: code %d, %q, want %q", line, code, stderr, want)
+		}
+	}
+}
+
+// TestBenchEnds: turns that take long are fewer than was asked for, and one at least.
+func TestBenchEnds(t *testing.T) {
+	b := bench{benchShape{}, 100, newProgress(&env{}), nil}
+	slow := func() (float64, error) { time.Sleep(20 * time.Millisecond); return 1, nil }
+	took, err := b.turns(t.Context(), "", 50*time.Millisecond, slow, slow)
+	if err != nil || len(took[0]) != 1 || len(took[1]) != 1 {
+		t.Errorf("turns of 40 ms within 50: %d and %d counted; %v", len(took[0]), len(took[1]), err)
+	}
+}
+
+// TestBenchFitsAnyShape: every shape that may be measured has rows enough for its outputs.
+func TestBenchFitsAnyShape(t *testing.T) {
+	for features := 2; features <= 4096; features++ {
+		s := benchShape{Rows: 1, Features: features, Dim: min(features, 64)}
+		if n := s.fitRows(); min(n-1, features) < s.Dim {
+			t.Errorf("%d rows of %d features for %d outputs", n, features, s.Dim)
 		}
 	}
 }

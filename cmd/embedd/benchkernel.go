@@ -44,13 +44,13 @@ func (b bench) kernel(ctx context.Context, fitted *model.Model) ([]ratio, error)
 		}
 		return time.Since(begin).Seconds(), nil
 	}
-	took, err := b.turns(ctx, "projecting", project, read)
+	took, err := b.turns(ctx, "projecting", lineWait, project, read)
 	if err != nil {
 		return nil, err
 	}
 	gigabytes := float64(len(ring)) / 1e9
 	r := compare("projection, one core", "GB/s", "memory", took, [2]float64{gigabytes, gigabytes})
-	if s.Type == typeFloat32 && s.Layout == layoutList {
+	if s.Type == typeFloat32 {
 		switch s.Dim {
 		case 2:
 			r.aim(0.8, false)
@@ -108,10 +108,14 @@ const (
 	fitClasses  = 10
 )
 
+// fitRows is how many rows are fitted: also of the widest as many as have directions enough.
+func (s benchShape) fitRows() int {
+	return max(min(benchFit, fitProducts/(s.Features*s.Features)), 4*fitClasses, 2*s.Dim)
+}
+
 // fits measures fits on all cores beside a product of matrices of the same order, X'X.
 func (b bench) fits(ctx context.Context, _ *model.Model) (all []ratio, err error) {
-	m := b.shape.Features
-	n := max(min(benchFit, fitProducts/(m*m)), 4*fitClasses)
+	m, n := b.shape.Features, b.shape.fitRows()
 	d := &model.Data{N: n, M: m, X: make([]float64, n*m), Y: make([]int, n)}
 	r := rand.New(rand.NewPCG(7, 8))
 	for c := range fitClasses {
@@ -139,7 +143,7 @@ func (b bench) fits(ctx context.Context, _ *model.Model) (all []ratio, err error
 		if c.Params != nil {
 			what += ", ridge 0"
 		}
-		took, err := b.turns(ctx, "fitting "+c.Method, func() (float64, error) {
+		took, err := b.turns(ctx, "fitting "+c.Method, lineWait, func() (float64, error) {
 			begin := time.Now()
 			_, err := fit.Fit(ctx, d, c)
 			return time.Since(begin).Seconds(), err
@@ -147,7 +151,7 @@ func (b bench) fits(ctx context.Context, _ *model.Model) (all []ratio, err error
 		if err != nil {
 			return nil, err
 		}
-		line := compare(what, "ms", "X'X", took, [2]float64{1, 1})
+		line := compare(what, "ms", "gonum X'X", took, [2]float64{1, 1})
 		line.Ours, line.Scale, line.Ratio = 1e3/line.Ours, 1e3/line.Scale, 1/line.Ratio // in how many products
 		all = append(all, line)
 	}

@@ -85,7 +85,7 @@ func (b bench) pipeline(ctx context.Context, fitted *model.Model) (all []ratio, 
 			return seconds, err
 		}
 	}
-	took, err := b.turns(ctx, "pipeline and relay", turn(0, c.pipeline(stage)), turn(1, c.relay(body)))
+	took, err := b.turns(ctx, "pipeline and relay", pipelineWait, turn(0, c.pipeline(stage)), turn(1, c.relay(body)))
 	if err != nil {
 		return nil, err
 	}
