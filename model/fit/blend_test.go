@@ -81,6 +81,9 @@ func TestAutoBlends(t *testing.T) {
 	if m.Method() != Blend || choice.Method != Blend || len(choice.Members) < 2 || choice.Dim != m.Dim() {
 		t.Fatalf("%s at %d of %+v", m.Method(), m.Dim(), choice.Members)
 	}
+	if m.Map() != "linear" { // one matrix, whatever its members: an answer costs what any linear model's does
+		t.Errorf("a blend of linear members is %s", m.Map())
+	}
 	seen := map[string]bool{}
 	for _, one := range choice.Members {
 		family := one.Method + " " + string(one.Scale)
