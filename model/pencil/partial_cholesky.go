@@ -13,19 +13,21 @@ import (
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
-// square is the order of the square blocks of an envelope: gonum's own block.
-const square = 64
+// square is the order of the square blocks of an envelope.
+const square = tile.Square
 
 // envelope is the Cholesky factor L L' = P (M + shift I) P' in the envelope of
-// an order by levels or by fronts (George and Liu 1981, chapter 4), kept by rows
-// of squares: row i of them holds columns from first[i] squares on to the diagonal.
-// A band costs n bandwidth^2, and a full matrix no more than a dense factor.
+// an order by levels or by fronts (George and Liu 1981, chapter 4), kept by squares: those that are zero, as the squares
+// of M tell and what they fill, are left out. A band costs n bandwidth^2, and a full matrix no more than a dense factor.
 type envelope struct {
 	n     int
 	order []int // order[i] is the row of M at place i
 	place []int // the inverse
-	first []int
-	rows  []blas64.General
+	// Of each row of squares, the columns of those before the diagonal that are not zero, ascending; and of each column,
+	// the rows of those behind it.
+	columns, below [][]int
+	squares        [][]*tile.Lying // beside columns
+	diagonal       []blas64.Triangular
 }
 
 // newEnvelope orders m and finds its envelope. It holds no numbers yet.
@@ -42,8 +44,49 @@ func newEnvelope(m Entries) *envelope {
 			}
 			slices.Reverse(order)
 		}
+		order = best.order
+		for _, squares := range []int{1, 2, 4, 8} {
+			if e := envelopeOf(m, bordered(m, order, squares*square)); e.flops() < best.flops() {
+				best = e
+			}
+		}
 	}
 	return best
+}
+
+// bordered is an order with so many of its rows moved behind all others: those that reach back farthest. A few edges
+// join clusters, and a row of one of these fills all between its ends, the rows beside it in its square too; behind all
+// others it fills its own alone.
+func bordered(m Entries, order []int, count int) []int {
+	n := len(order)
+	place, back := make([]int, n), make([]int, n)
+	for i, at := range order {
+		place[at] = i
+	}
+	for i, at := range order {
+		columns, _ := m.Row(at)
+		for _, c := range columns {
+			back[i] = max(back[i], i-place[c])
+		}
+	}
+	far := make([]int, n)
+	for i := range far {
+		far[i] = i
+	}
+	slices.SortStableFunc(far, func(a, b int) int { return back[b] - back[a] })
+	border := make([]bool, n)
+	for _, i := range far[:min(count, n)] {
+		border[i] = true
+	}
+	out := make([]int, 0, n)
+	for _, last := range []bool{false, true} {
+		for i, at := range order {
+			if border[i] == last {
+				out = append(out, at)
+			}
+		}
+	}
+	return out
 }
 
 // envelopeOf is the envelope in that order.
@@ -53,14 +96,27 @@ func envelopeOf(m Entries, order []int) *envelope {
 	for i, at := range e.order {
 		e.place[at] = i
 	}
-	e.first = make([]int, (n+square-1)/square)
-	for i := range e.first {
-		e.first[i] = i
-	}
+	tiles := (n + square - 1) / square
+	words := (tiles + 63) / 64
+	touched := make([]uint64, tiles*words) // of each column of squares, a bit for each row
 	for i, at := range e.order {
 		columns, _ := m.Row(at)
 		for _, c := range columns {
-			e.first[i/square] = min(e.first[i/square], e.place[c]/square)
+			touched[e.place[c]/square*words+i/square/64] |= 1 << (i / square % 64)
+		}
+	}
+	e.columns, e.below = make([][]int, tiles), make([][]int, tiles)
+	for j := range tiles {
+		own := touched[j*words:][:words]
+		for i := j + 1; i < tiles; i++ {
+			if own[i/64]>>(i%64)&1 != 0 {
+				e.below[j], e.columns[i] = append(e.below[j], i), append(e.columns[i], j)
+			}
+		}
+		if len(e.below[j]) > 0 { // what is behind a column is filled behind the first of these too
+			for w, bits := range touched[e.below[j][0]*words:][:words] {
+				touched[e.below[j][0]*words+w] = bits | own[w]
+			}
 		}
 	}
 	return e
@@ -77,87 +133,102 @@ func entriesOf(m Entries) (sum int) {
 
 // bytes is the memory the factor takes, flops the work to make it.
 func (e *envelope) bytes() (sum float64) {
-	for i, f := range e.first {
-		sum += 8 * square * square * float64(i+1-f)
+	for _, columns := range e.columns {
+		sum += 8 * square * square * float64(len(columns)+1)
 	}
 	return sum
 }
 
 func (e *envelope) flops() (sum float64) {
-	for i, f := range e.first {
-		for j := f; j <= i; j++ {
-			sum += 2 * square * square * square * (float64(j-max(f, e.first[j])) + 0.5)
-		}
+	const cube = 2 * square * square * square
+	for _, rows := range e.below { // each two of them, and each with itself, take a product
+		count := float64(len(rows))
+		sum += cube * (count*(count+1)/2 + (count+1)/2)
 	}
 	return sum
 }
 
 // factor fills the envelope with the factor of M + shift I.
 func (e *envelope) factor(ctx context.Context, m Entries, shift float64) error {
-	tiles := len(e.first)
-	e.rows = make([]blas64.General, tiles)
-	for i, f := range e.first {
-		rows := min(square, e.n-i*square)
-		width := i*square + rows - f*square
-		g := blas64.General{Rows: rows, Cols: width, Stride: width, Data: make([]float64, rows*width)}
-		for r := range rows {
+	tiles := len(e.columns)
+	e.squares, e.diagonal = make([][]*tile.Lying, tiles), make([]blas64.Triangular, tiles)
+	own := make([]*tile.Lying, tiles) // on the diagonal, before it is factored
+	for i, columns := range e.columns {
+		e.squares[i] = make([]*tile.Lying, len(columns))
+		for p := range columns {
+			e.squares[i][p] = new(tile.Lying)
+		}
+		own[i] = new(tile.Lying)
+		for r := range square {
 			at := i*square + r
-			columns, values := m.Row(e.order[at])
-			for p, c := range columns {
+			if at >= e.n {
+				own[i][own[i].At(r, r)] = 1 // nothing is behind the last row
+				continue
+			}
+			entries, values := m.Row(e.order[at])
+			for p, c := range entries {
 				if j := e.place[c]; j <= at {
-					g.Data[r*width+j-f*square] += values[p]
+					to := own[i]
+					if j/square < i {
+						to = e.square(i, j/square)
+					}
+					to[to.At(r, j%square)] += values[p]
 				}
 			}
-			g.Data[r*width+at-f*square] += shift
+			own[i][own[i].At(r, r)] += shift
 		}
-		e.rows[i] = g
 	}
 	for j := range tiles {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		e.update(j, j)
-		d := e.block(j, j)
-		t, ok := lapack64.Potrf(blas64.Symmetric{N: d.Rows, Stride: d.Stride, Data: d.Data, Uplo: blas.Lower})
-		if !ok || !finiteDiagonal(t) {
-			return fmt.Errorf("%w: order %d, shift %.4g, at row %d of the factor", ErrNotDefinite, e.n, shift, j*square)
-		}
-		var below []int
-		for i := j + 1; i < tiles; i++ {
-			if e.first[i] <= j {
-				below = append(below, i)
+		e.update(own[j], j, j)
+		t := blas64.Symmetric{N: square, Stride: square, Data: make([]float64, square*square), Uplo: blas.Lower}
+		for r := range square {
+			for c := range r + 1 {
+				t.Data[r*square+c] = own[j][own[j].At(r, c)]
 			}
 		}
-		split(ctx, len(below), len(below)*square*square*square*(j+1-e.first[j]), func(p int) {
-			i := below[p]
-			e.update(i, j)
-			blas64.Trsm(blas.Right, blas.Trans, 1, t, e.block(i, j))
+		var ok bool
+		if e.diagonal[j], ok = lapack64.Potrf(t); !ok || !finiteDiagonal(e.diagonal[j]) {
+			return fmt.Errorf("%w: order %d, shift %.4g, at row %d of the factor", ErrNotDefinite, e.n, shift, j*square)
+		}
+		for r := range square {
+			for c := range r + 1 {
+				own[j][own[j].At(r, c)] = t.Data[r*square+c]
+			}
+		}
+		below := e.below[j]
+		split(ctx, len(below), len(below)*square*square*square*(len(e.columns[j])+1), func(p int) {
+			s := e.square(below[p], j)
+			e.update(s, below[p], j)
+			s.Divide(own[j], e.diagonal[j])
 		})
+		own[j] = nil
 	}
 	return nil
 }
 
-// block is square j of row i.
-func (e *envelope) block(i, j int) blas64.General {
-	g := e.rows[i]
-	from := (j - e.first[i]) * square
-	return blas64.General{Rows: g.Rows, Cols: min(square, g.Cols-from), Stride: g.Stride, Data: g.Data[from:]}
+// square is square (i, j), which is not zero.
+func (e *envelope) square(i, j int) *tile.Lying {
+	p, _ := slices.BinarySearch(e.columns[i], j)
+	return e.squares[i][p]
 }
 
 // update takes L_ik L_jk' of all k < j from square (i, j).
-func (e *envelope) update(i, j int) {
-	from := max(e.first[i], e.first[j])
-	if from >= j {
-		return
+func (e *envelope) update(s *tile.Lying, i, j int) {
+	left, right := e.columns[i], e.columns[j]
+	for p, q := 0, 0; p < len(left) && q < len(right); {
+		switch {
+		case left[p] < right[q]:
+			p++
+		case left[p] > right[q]:
+			q++
+		default:
+			s.TakeProduct(e.squares[i][p], e.squares[j][q])
+			p, q = p+1, q+1
+		}
 	}
-	part := func(r int) blas64.General {
-		g := e.rows[r]
-		return blas64.General{Rows: g.Rows, Cols: (j - from) * square, Stride: g.Stride,
-			Data: g.Data[(from-e.first[r])*square:]}
-	}
-	a, b, c := part(i), part(j), e.block(i, j)
-	multiply(alone, tile.Sum{C: c.Data, Stride: c.Stride, Alpha: -1, A: tile.Columns(a.Data, a.Cols, a.Rows, a.Stride),
-		B: tile.Columns(b.Data, b.Cols, b.Rows, b.Stride)})
 }
 
 // solve sets each row of dst to (M + shift I)^-1 times that row of x. The right sides share each read of the factor.
@@ -165,17 +236,17 @@ func (e *envelope) solve(ctx context.Context, dst, x *mat.Dense) {
 	b, _ := x.Dims()
 	split(ctx, (b+tile.Thin-1)/tile.Thin, 2*b*int(e.bytes()/8), func(p int) {
 		from, to := p*tile.Thin, min(b, (p+1)*tile.Thin)
-		y := make([]float64, e.n*tile.Thin) // beside each other
+		y := make([]float64, len(e.columns)*square*tile.Thin) // beside each other
 		for r := from; r < to; r++ {
 			src := x.RawRowView(r)
 			for i, at := range e.order {
 				y[i*tile.Thin+r-from] = src[at]
 			}
 		}
-		for i := range e.first {
+		for i := range e.columns {
 			e.forward(i, y)
 		}
-		for i := len(e.first) - 1; i >= 0; i-- {
+		for i := len(e.columns) - 1; i >= 0; i-- {
 			e.backward(i, y)
 		}
 		for r := from; r < to; r++ {
@@ -187,57 +258,66 @@ func (e *envelope) solve(ctx context.Context, dst, x *mat.Dense) {
 	})
 }
 
-// step is how many rows of a triangle are solved between two products.
-const step = 8
+const (
+	step = 8                  // how many rows of a triangle are solved between two products
+	side = square * tile.Thin // numbers of a square row of right sides
+)
 
-// forward solves L y = x for the rows of square row i, in place: those before are solved.
+// forward solves L y = x for square row i, in place, and takes its part from all behind.
 func (e *envelope) forward(i int, y []float64) {
 	const thin = tile.Thin
-	g, before, own := e.rows[i], (i-e.first[i])*square, y[i*square*thin:]
-	tile.Along(own, g.Data, g.Rows, before, g.Stride, y[e.first[i]*square*thin:], -1)
-	for r := 0; r < g.Rows; r += step {
-		lower := g.Data[r*g.Stride+before:]
-		rows := min(step, g.Rows-r)
-		tile.Along(own[r*thin:], lower, rows, r, g.Stride, own, -1)
-		for k := range rows {
-			row, l := own[(r+k)*thin:][:thin], lower[k*g.Stride+r:][:k+1]
-			for j, v := range l[:k] {
-				for c, w := range own[(r+j)*thin:][:thin] {
-					row[c] -= v * w
+	own, lower := y[i*side:][:side], e.diagonal[i].Data
+	var negative [side]float64
+	for r := 0; r < square; r += step {
+		tile.Along(own[r*thin:], lower[r*square:], step, r, square, own, -1)
+		for k := r; k < r+step; k++ {
+			row, l := own[k*thin:][:thin], lower[k*square:][:k+1]
+			for j := r; j < k; j++ {
+				for c, w := range own[j*thin:][:thin] {
+					row[c] -= l[j] * w
 				}
 			}
 			for c := range row {
 				row[c] /= l[k]
+				negative[k*thin+c] = -row[c]
 			}
+		}
+	}
+	for _, b := range e.below[i] {
+		for p, rows := range e.square(b, i).Panels() {
+			width := len(rows) / square
+			tile.Across(y[b*side+p*width*thin:], rows, square, width, width, negative[:])
 		}
 	}
 }
 
-// backward solves L'y = x for the rows of square row i, those behind being solved, and takes their part from all
-// before.
+// backward solves L'y = x for square row i, those behind being solved, and takes their part from all before.
 func (e *envelope) backward(i int, y []float64) {
 	const thin = tile.Thin
-	g, before, own := e.rows[i], (i-e.first[i])*square, y[i*square*thin:]
-	var negative [square * thin]float64
-	for r := (g.Rows - 1) / step * step; r >= 0; r -= step {
-		lower := g.Data[r*g.Stride+before:]
-		rows := min(step, g.Rows-r)
-		for k := rows - 1; k >= 0; k-- {
-			row, l := own[(r+k)*thin:][:thin], lower[k*g.Stride+r:][:k+1]
+	own, lower := y[i*side:][:side], e.diagonal[i].Data
+	var negative [side]float64
+	for r := square - step; r >= 0; r -= step {
+		for k := r + step - 1; k >= r; k-- {
+			row, l := own[k*thin:][:thin], lower[k*square:][:k+1]
 			for c := range row {
 				row[c] /= l[k]
-				negative[(r+k)*thin+c] = -row[c]
+				negative[k*thin+c] = -row[c]
 			}
-			for j, v := range l[:k] {
-				other := own[(r+j)*thin:][:thin]
+			for j := r; j < k; j++ {
+				other := own[j*thin:][:thin]
 				for c, w := range row {
-					other[c] -= v * w
+					other[c] -= l[j] * w
 				}
 			}
 		}
-		tile.Across(own, lower, rows, r, g.Stride, negative[r*thin:])
+		tile.Across(own, lower[r*square:], step, r, square, negative[r*thin:])
 	}
-	tile.Across(y[e.first[i]*square*thin:], g.Data, g.Rows, before, g.Stride, negative[:])
+	for p, j := range e.columns[i] {
+		for q, rows := range e.squares[i][p].Panels() {
+			width := len(rows) / square
+			tile.Along(y[j*side:], rows, square, width, width, own[q*width*thin:], -1)
+		}
+	}
 }
 
 // cuthillMcKee is the reverse Cuthill-McKee order of m, each component begun at

@@ -19,10 +19,10 @@ const (
 )
 
 // budget is the number of products worth trying before a factor is made: about
-// a third of its time, a flop on sparse rows and thin blocks taken for five.
+// a third of its time, a flop on sparse rows and thin blocks taken for eight.
 func (p *partial) budget(rows Entries, env *envelope) int {
 	product := 2*float64(entriesOf(rows)) + 8*float64(p.n*basisSize(p.d+1, blockSize(p.d)))
-	return int(env.flops() / 3 / (5 * product))
+	return int(env.flops() / 3 / (8 * product))
 }
 
 // inverse is Lanczos with (M + shift I)^-1 (Ericsson and Ruhe 1980), whose largest

@@ -591,7 +591,7 @@ func TestPartialSmall(t *testing.T) {
 
 func TestEnvelopeSolves(t *testing.T) {
 	x, near := roll(500, 6)
-	for _, m := range []Entries{ring(130, true), lle(x, near),
+	for _, m := range []Entries{ring(130, true), lle(x, near), clusters(3, 1000),
 		Dense(withSpectrum(spectrumOf(200, func(i int) float64 { return float64(i + 1) }), 4))} {
 		n := m.Order()
 		env := newEnvelope(m)
@@ -732,5 +732,24 @@ func TestEnvelopeOfClusters(t *testing.T) {
 	dense := float64(count) * math.Pow(size, 3) / 3
 	if env.flops() > 3*dense {
 		t.Errorf("a factor takes %.2g flops, of each cluster by itself, in full, %.2g", env.flops(), dense)
+	}
+}
+
+// What a few rows join stands behind all else: beside others of their squares they would fill what is between.
+func TestEnvelopeHasABorder(t *testing.T) {
+	const count, size = 6, 1500
+	m, rng := clusters(count, size), rand.New(rand.NewPCG(6, 25))
+	for range 40 {
+		i := rng.IntN(count * size)
+		if j := rng.IntN(count * size); j != i {
+			m.join(i, j, 1e-3)
+		}
+	}
+	ends := cuthillMcKee(m)
+	slices.Reverse(ends)
+	fronts, env := envelopeOf(m, frontOrder(m, ends)), newEnvelope(m)
+	t.Logf("%.2g flops, %.2g without a border", env.flops(), fronts.flops())
+	if env.flops() > 0.8*fronts.flops() {
+		t.Errorf("a factor takes %.2g flops, without a border %.2g", env.flops(), fronts.flops())
 	}
 }

@@ -9,6 +9,8 @@
 // column of either operand alone: not on the other elements, the number of cores or the instructions of the machine.
 // (The one exception are amd64 processors without FMA.)
 //
+// Lying squares of a matrix that is kept by squares are multiplied as they are, packed.
+//
 // RankTwo is a step of the reduction of a symmetric matrix to tridiagonal form, in registers too.
 //
 // Tables are operands that are packed once, for a few vectors at a time; Exp is what kernels of distances make of such
