@@ -328,11 +328,21 @@ func (p *pipeline) suspect(ctx context.Context, in *input) {
 	l.first = 0
 }
 
-// awaitTurn waits until what came before the partitions had their number is answered. Each partition of this process asks
-// here: so for one consumer at a time, the first that has something left, and ever less often.
+// awaitTurn waits until what came before the partitions had their number is answered. Of those of this process that wait for
+// the same one asks, for one consumer at a time, the first that has something left, and ever less often.
 func (p *pipeline) awaitTurn(ctx context.Context, q partition) error {
 	if q.of == 0 {
 		return nil
+	}
+	asking := p.asking[0]
+	if q.of != p.Partitions { // the others wait for it
+		asking = p.asking[1]
+	}
+	select {
+	case asking <- struct{}{}:
+		defer func() { <-asking }()
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	before := []partition{{}}
 	if q.of == p.Partitions {
