@@ -280,13 +280,14 @@ func after(looks []look, from time.Time, ready bool) time.Duration {
 	return 0
 }
 
-// load sends messages of eight digits, each once, until it is told to stop. So many senders send one each so often.
+// load sends messages of eight digits, each once, until it is told to stop. So many senders send one each so often, to a
+// subject that sender and number of the message tell.
 type load struct {
 	sent atomic.Int64
 	stop func() int // returns how many were stored
 }
 
-func (c *cluster) load(senders int, every time.Duration) *load {
+func (c *cluster) load(senders int, every time.Duration, subject func(sender, n int) string) *load {
 	g := digits(c.t)
 	var bodies [][]byte
 	for at := 0; at+8 <= g.n; at += 8 {
@@ -297,20 +298,21 @@ func (c *cluster) load(senders int, every time.Duration) *load {
 	var wg sync.WaitGroup
 	for k := range senders {
 		from := c.dial()
-		wg.Go(func() { l.send(ctx, from, k, senders, every, bodies) })
+		wg.Go(func() { l.send(ctx, from, k, senders, every, bodies, subject) })
 	}
 	l.stop = sync.OnceValue(func() int { cancel(); wg.Wait(); return int(l.sent.Load()) })
 	return l
 }
 
-func (l *load) send(ctx context.Context, from *client, k, of int, every time.Duration, bodies [][]byte) {
+func (l *load) send(ctx context.Context, from *client, k, of int, every time.Duration, bodies [][]byte,
+	subject func(sender, n int) string) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for n := 0; ctx.Err() == nil; n++ {
 		id := fmt.Sprint("m", k, "-", n)
 		for {
 			wait, end := context.WithTimeout(context.Background(), 2*time.Second)
-			_, err := from.js.Publish(wait, "features.p", bodies[(n*of+k)%len(bodies)], jetstream.WithMsgID(id))
+			_, err := from.js.Publish(wait, subject(k, n), bodies[(n*of+k)%len(bodies)], jetstream.WithMsgID(id))
 			end()
 			if err == nil {
 				break
@@ -333,6 +335,9 @@ type answers struct {
 	bySource map[string]int
 	times    []time.Time
 	epochs   []string
+	sources  []string
+	subjects []string
+	numbers  []uint64
 }
 
 func (c *client) answers(stream string) *answers {
@@ -350,6 +355,8 @@ func (c *client) answers(stream string) *answers {
 		meta := must(msg.Metadata())(c.t)
 		left = int(meta.NumPending)
 		a.bySource[msg.Headers().Get(wire.HeaderSource)]++
+		a.sources = append(a.sources, msg.Headers().Get(wire.HeaderSource))
+		a.subjects, a.numbers = append(a.subjects, msg.Subject()), append(a.numbers, meta.Sequence.Stream)
 		a.times = append(a.times, meta.Timestamp)
 		a.epochs = append(a.epochs, msg.Headers().Get(wire.HeaderEpoch))
 	}

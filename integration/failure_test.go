@@ -41,7 +41,7 @@ p:
 	stood := stands(t)
 	streams := []string{"FEATURES", "REDUCED", "DEAD", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES"}
 	c.whole(test.js, streams...)
-	l := c.load(4, 15*time.Millisecond)
+	l := c.load(4, 15*time.Millisecond, func(int, int) string { return "features.p" })
 	eventually(t, says("all are ready"), func() bool {
 		for _, see := range looks {
 			if s := see(); len(s) == 0 || !s[len(s)-1].ready {

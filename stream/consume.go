@@ -70,6 +70,7 @@ type held struct {
 	msgs    map[heldKey]*input
 	bytes   int64
 	ahead   int64         // bytes of those that nobody works on yet
+	asked   int64         // bytes that open pulls of partitions may bring
 	working int           // how many of them are worked on
 	share   func() int    // how many may be held
 	freed   chan struct{} // signalled for who pulls when bytes became free

@@ -251,6 +251,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *acces
 		calm: time.Duration(len(e.options.Pipelines)) * calmFor, nc: e.options.Conn, js: js, metrics: e.metrics, log: e.log.With("pipeline", c.Name),
 		halt: halt{stop: c.Stop}, access: access, drain: e.drain, claimLife: e.claimLife, again: make(chan struct{}, 1), noting: make(chan struct{}, 1),
 		came:     make(chan struct{}, 1),
+		asking:   [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)},
 		pressure: &e.pressure, whole: &lane{durable: durable(c.Name), filter: c.Subject}}
 	p.busy.Store(time.Now().UnixNano())
 	defer func() {

@@ -257,15 +257,14 @@ func (p *pipeline) pullInOrder(ctx context.Context, q partition, l *lane, h *hel
 		if !p.ready(ctx) || !p.awaitFresh(ctx) || !p.halt.await(ctx) || !p.awaitCurrent(ctx) {
 			return nil
 		}
-		free, most := h.awaitFree(ctx, p.InFlight)
-		wake(h.freed) // others wait too
-		if free == 0 {
+		holds := max(p.held.Load(), 1)
+		room, most := h.ask(ctx, p.InFlight, p.nc.MaxPayload()+headerLimit, holds)
+		if most == 0 {
 			return nil
 		}
-		holds := max(p.held.Load(), 1)
 		gap := false
 		l.binding.begin()
-		_, err := fetch(ctx, p.js, c, max(min(most, maxFetch)/int(holds), 1), free/holds, func(msg *delivery) {
+		_, err := fetch(ctx, p.js, c, max(min(most, maxFetch)/int(holds), 1), room.left, func(msg *delivery) {
 			p.counters.fetched(pathAnswer, msg)
 			in := p.received(msg, created)
 			if in == nil || !l.goesOn() || gap {
@@ -281,10 +280,12 @@ func (p *pipeline) pullInOrder(ctx context.Context, q partition, l *lane, h *hel
 			in.lane = l
 			in.taught.Store(true) // learning reads for itself
 			p.comesAgain(in, answered)
+			room.give(in.size)
 			if h.add(in) {
 				out <- in
 			}
 		})
+		room.give(room.left)
 		l.binding.end()
 		switch {
 		case gap:
@@ -295,6 +296,45 @@ func (p *pipeline) pullInOrder(ctx context.Context, q partition, l *lane, h *hel
 		met(&p.obstacles.pull, nil)
 	}
 	return nil
+}
+
+// room is what an open pull may still bring.
+type room struct {
+	held *held
+	left int64
+}
+
+// ask waits until there is room for one of the pulls of so many partitions, and takes it: each has its share of most at
+// once, and all of them together with what is held are no more. Where a share is less than the least that can be asked for,
+// a message, it is that. No messages where ctx is done first.
+func (h *held) ask(ctx context.Context, most, least, partitions int64) (*room, int) {
+	for {
+		h.mu.Lock()
+		free, share, messages := most-h.bytes-h.asked, most/partitions, h.share()-len(h.msgs)
+		if messages > 0 && messages >= h.share()/2 && h.ahead <= maxPull && h.bytes < most && (free >= least || share < least) {
+			r := &room{h, max(min(free, share, maxPull), least)}
+			h.asked += r.left
+			h.mu.Unlock()
+			wake(h.freed) // others wait too
+			return r, messages
+		}
+		h.mu.Unlock()
+		select {
+		case <-h.freed:
+		case <-ctx.Done():
+			return nil, 0
+		}
+	}
+}
+
+// give gives back what a pull does not bring any more.
+func (r *room) give(bytes int64) {
+	r.held.mu.Lock()
+	bytes = min(bytes, r.left)
+	r.left -= bytes
+	r.held.asked -= bytes
+	r.held.mu.Unlock()
+	wake(r.held.freed)
 }
 
 // comesAgain notes what is known of a message that was delivered before.
@@ -328,11 +368,21 @@ func (p *pipeline) suspect(ctx context.Context, in *input) {
 	l.first = 0
 }
 
-// awaitTurn waits until what came before the partitions had their number is answered. Each partition of this process asks
-// here: so for one consumer at a time, the first that has something left, and ever less often.
+// awaitTurn waits until what came before the partitions had their number is answered. Of those of this process that wait for
+// the same one asks, for one consumer at a time, the first that has something left, and ever less often.
 func (p *pipeline) awaitTurn(ctx context.Context, q partition) error {
 	if q.of == 0 {
 		return nil
+	}
+	asking := p.asking[0]
+	if q.of != p.Partitions { // the others wait for it
+		asking = p.asking[1]
+	}
+	select {
+	case asking <- struct{}{}:
+		defer func() { <-asking }()
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	before := []partition{{}}
 	if q.of == p.Partitions {

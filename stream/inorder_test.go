@@ -77,8 +77,8 @@ func TestInOrderAfterLapse(t *testing.T) {
 	}
 }
 
-// TestInOrderAsksForOne: a partition that waits for what came before asks for the first consumer that has something left,
-// and not for all of an earlier number each time.
+// TestInOrderAsksForOne: of the partitions that wait for what came before one asks, for the first consumer that has
+// something left, and not for all of an earlier number each time.
 func TestInOrderAsksForOne(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -95,12 +95,14 @@ func TestInOrderAsksForOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &pipeline{Pipeline: Pipeline{Name: "p", Stream: "in", Subject: "in.*", Partitions: 2}, js: js,
-		log: slog.New(slog.DiscardHandler), earlier: []partition{{0, 4}, {1, 4}}}
+	p := &pipeline{Pipeline: Pipeline{Name: "p", Stream: "in", Subject: "in.*", Partitions: maxPartitions}, js: js,
+		log: slog.New(slog.DiscardHandler), earlier: []partition{{0, 4}, {1, 4}}, asking: [2]chan struct{}{make(chan struct{}, 1)}}
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- p.awaitTurn(ctx, partition{0, 2}) }()
-	for range 2 {
+	ended := make(chan error, maxPartitions)
+	for i := range maxPartitions {
+		go func() { ended <- p.awaitTurn(ctx, partition{i, maxPartitions}) }()
+	}
+	for range 4 {
 		msg, err := asked.NextMsg(ample)
 		if err != nil {
 			t.Fatal(err)
@@ -109,8 +111,14 @@ func TestInOrderAsksForOne(t *testing.T) {
 			t.Errorf("%s is asked for while the first has something left", msg.Subject)
 		}
 	}
+	time.Sleep(time.Second / 2)                                                // else each has asked by then
+	if more, _, err := asked.Pending(); err != nil || more > maxPartitions/2 { // one asks every two seconds
+		t.Errorf("%d questions more are on their way: each partition asks (%v)", more, err)
+	}
 	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("the wait ends with %v", err)
+	for range maxPartitions {
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("the wait ends with %v", err)
+		}
 	}
 }

@@ -650,6 +650,58 @@ func TestPartitionsOfWhoHasNoModel(t *testing.T) {
 	}
 }
 
+// TestPartitionsWithinTheLimit: what the pulls of all partitions bring together stays within what may be held, whichever
+// partition is filled first, and all is answered in the end.
+func TestPartitionsWithinTheLimit(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 8)
+	limit := func(n int64) {
+		if _, err := f.js.UpdateStream(t.Context(), jetstream.StreamConfig{Name: "out", Subjects: []string{"out.>"}, MaxMsgs: n,
+			Discard: jetstream.DiscardNew}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(1) // nothing more leaves, so all that comes is held
+	p := keyed()
+	p.Stage.Fixed, p.InFlight = fixed(t), 16<<20
+	r := f.replica(p)
+	f.until("it holds all", func() bool { all := r.Status(); return len(all) > 0 && *all[0].Held == 9 })
+	body := numbered(1, 5000)
+	holds := func() (bytes int64) {
+		for _, q := range p.partitions() {
+			if c, err := f.js.Consumer(t.Context(), "in", q.durable("p")); err == nil {
+				bytes += int64(c.CachedInfo().NumAckPending) * int64(len(body))
+			}
+		}
+		return bytes
+	}
+	publish := func(key string, bytes int) {
+		for range bytes / len(body) {
+			f.keys = append(f.keys, key)
+			f.store("in."+key, body)
+		}
+	}
+	publish("k0", 24<<20)
+	f.until("much is held", func() bool { return holds() > 3<<20 })
+	for i := range 40 {
+		publish(fmt.Sprint("k", i), 1<<20)
+	}
+	most := int64(0)
+	for range 10 {
+		time.Sleep(50 * time.Millisecond)
+		most = max(most, holds())
+	}
+	t.Logf("%d MiB of %d are held, of %d", most>>20, p.InFlight>>20, len(f.keys)*len(body)>>20)
+	if most > p.InFlight {
+		t.Errorf("%d bytes are held, and may be %d", most, p.InFlight)
+	}
+	limit(-1)
+	f.answered()
+	if o := f.order(); o.lost+o.twice+o.late+o.marked > 0 {
+		t.Errorf("%+v", o)
+	}
+}
+
 // TestShares: every member has its share of the partitions, all come to the same, and who joins takes little but its own.
 func TestShares(t *testing.T) {
 	p := keyed()

@@ -171,6 +171,7 @@ type pipeline struct {
 	deaths     deaths
 	care       atomic.Pointer[care] // of the learning side; nil before it begins
 	noting     chan struct{}        // held by who writes notes of the consumer
+	asking     [2]chan struct{}     // held by the partition that asks whether they may begin, and by one of an earlier number
 	came       chan struct{}        // another model has, for the mirror of a hub
 	halt       halt
 
