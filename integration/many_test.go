@@ -17,34 +17,56 @@ func TestThousandPipelines(t *testing.T) {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it")
 	}
 	s := startServerProcess(t, "")
-	c := dial(t, s.url)
-	const streams, each = 4, 250
-	config := func(streamOf func(i int) string) string {
-		var text strings.Builder
-		for i := range streams * each {
-			fmt.Fprintf(&text, `
+	one := manyPipelines(t, s.url, 1, 1000)
+	dial(t, s.url).stream("IN0", nil, "in0.>")
+	if out := succeed(t, "check", "-c", one, "--server", s.url); !strings.Contains(out, "need 3000 consumers of stream IN0") {
+		t.Errorf("check says of a thousand pipelines on one stream:\n%s", tailOf(out, 5))
+	}
+	if used := idlePipelines(t, 4, 250, time.Minute); used > 0.2 {
+		t.Errorf("the idle daemon takes %.2f cores", used)
+	}
+}
+
+// TestPipelinesGrow tells what 1, 10 and 100 pipelines in one daemon take while nothing comes.
+func TestPipelinesGrow(t *testing.T) {
+	if !soak() {
+		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it")
+	}
+	for _, count := range []int{1, 10, 100} {
+		t.Run(strconv.Itoa(count), func(t *testing.T) { idlePipelines(t, 1, count, 20*time.Second) })
+	}
+}
+
+// manyPipelines is a configuration of pipelines that learn, so many of each of some streams.
+func manyPipelines(t *testing.T, url string, streams, each int) string {
+	var text strings.Builder
+	for i := range streams * each {
+		in := i % streams
+		fmt.Fprintf(&text, `
 p%d:
-  input: {stream: %s, subject: %s.p%d}
+  input: {stream: IN%d, subject: in%d.p%d}
   schema: {features: [pixels], label: label}
   output: {subject: reduced.p%d, dead: dead.p%d}
   model: {method: lda, dim: 4}
   training: {until_ready: pca, window: {rows: 1000}}
-`, i, streamOf(i), strings.ToLower(streamOf(i)), i, i, i)
-		}
-		return configFile(t, s.url, text.String())
+`, i, in, in, i, i, i)
 	}
+	return configFile(t, url, text.String())
+}
+
+// idlePipelines has pipelines answer and learn 400 rows each, logs what the daemon takes when that is so long ago, and
+// returns what it takes of a core then.
+func idlePipelines(t *testing.T, streams, each int, settled time.Duration) float64 {
+	s := startServerProcess(t, "")
+	c := dial(t, s.url)
 	c.stream("REDUCED", nil, "reduced.>")
 	c.stream("DEAD", nil, "dead.>")
-	of := func(i int) string { return fmt.Sprint("IN", i%streams) }
 	for i := range streams {
-		c.stream(of(i), nil, strings.ToLower(of(i))+".>")
+		c.stream(fmt.Sprint("IN", i), nil, fmt.Sprintf("in%d.>", i))
 	}
-	if out := succeed(t, "check", "-c", config(func(int) string { return "IN0" }), "--server", s.url); !strings.Contains(out, "need 3000 consumers of stream IN0") {
-		t.Errorf("check says of a thousand pipelines on one stream:\n%s", tailOf(out, 5))
-	}
-	path := config(of)
+	path := manyPipelines(t, s.url, streams, each)
 	if out := succeed(t, "check", "-c", path, "--server", s.url); strings.Contains(out, "consumers") {
-		t.Errorf("check says of a thousand pipelines on four streams:\n%s", tailOf(out, 5))
+		t.Errorf("check says of %d pipelines on %d streams:\n%s", streams*each, streams, tailOf(out, 5))
 	}
 	begin := time.Now()
 	d := launch(t, path)
@@ -55,27 +77,35 @@ p%d:
 		}
 		return m != nil
 	})
-	t.Logf("open after %v", time.Since(begin).Round(time.Second))
+	open := time.Since(begin)
+	empty := residentMiB(t, d.cmd.Process.Pid)
 	body := digits(t).message(t, 0, 400, true)
 	begin = time.Now()
 	for i := range streams * each {
-		c.send(fmt.Sprintf("%s.p%d", strings.ToLower(of(i)), i), body)
+		c.send(fmt.Sprintf("in%d.p%d", i%streams, i), body)
 	}
 	c.await("REDUCED", streams*each)
-	t.Logf("all have answered after %v", time.Since(begin).Round(time.Second))
+	t.Logf("%d pipelines: open after %v, all have answered %v later", streams*each, open.Round(time.Second/10),
+		time.Since(begin).Round(time.Second/10))
 	eventually(t, says("all are ready"), func() bool {
 		code, _ := d.get("/readyz")
 		return code == 200
 	})
-	time.Sleep(time.Minute)
-	used, of60 := processorTime(t, d.cmd.Process.Pid), 60*time.Second
-	server := processorTime(t, s.cmd.Process.Pid)
-	time.Sleep(of60)
-	used, server = processorTime(t, d.cmd.Process.Pid)-used, processorTime(t, s.cmd.Process.Pid)-server
-	t.Logf("idle, of a core: the daemon %.3f, the server %.3f", used.Seconds()/of60.Seconds(), server.Seconds()/of60.Seconds())
-	if used > of60/5 {
-		t.Errorf("the idle daemon takes %.2f cores", used.Seconds()/of60.Seconds())
-	}
+	time.Sleep(settled)
+	used, server := processorTime(t, d.cmd.Process.Pid), processorTime(t, s.cmd.Process.Pid)
+	time.Sleep(settled)
+	of := settled.Seconds()
+	share := (processorTime(t, d.cmd.Process.Pid) - used).Seconds() / of
+	t.Logf("idle, of a core: the daemon %.3f, the server %.3f; resident %d MiB, %d before the first message", share,
+		(processorTime(t, s.cmd.Process.Pid)-server).Seconds()/of, residentMiB(t, d.cmd.Process.Pid), empty)
+	return share
+}
+
+// residentMiB is the memory of a process.
+func residentMiB(t testing.TB, pid int) int {
+	t.Helper()
+	statm := strings.Fields(string(must(os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid)))(t)))
+	return must(strconv.Atoi(statm[1]))(t) * os.Getpagesize() >> 20
 }
 
 // processorTime is what a process has taken so far.

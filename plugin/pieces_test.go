@@ -25,13 +25,13 @@ func BenchmarkPieces(b *testing.B) {
 	for _, method := range []string{"lda", "pca", "lfda"} {
 		b.Run(method+"/256", func(b *testing.B) {
 			for b.Loop() {
-				p := newPieces()
+				p := &pieces{b: b, long: map[string][]time.Duration{}}
 				rows := 30_000
 				if method == "lfda" {
 					rows = 9_000
 				}
-				p.learn(b, method, rows, 256)
-				p.tell(b)
+				p.learn(method, rows, 256)
+				p.tell()
 			}
 		})
 	}
@@ -39,21 +39,16 @@ func BenchmarkPieces(b *testing.B) {
 
 // pieces measures from one question whether answers wait to the next.
 type pieces struct {
+	b     *testing.B
 	last  time.Duration
 	since []uintptr
 	long  map[string][]time.Duration
 	all   int
 }
 
-func newPieces() *pieces { return &pieces{long: map[string][]time.Duration{}} }
-
 // busy is asked at every look.
 func (p *pieces) busy() bool {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err)
-	}
-	now := time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	now := processor(p.b)
 	pc := make([]uintptr, 12)
 	pc = pc[:runtime.Callers(4, pc)]
 	if took := now - p.last; took > time.Millisecond && p.since != nil {
@@ -61,11 +56,17 @@ func (p *pieces) busy() bool {
 		p.long[at] = append(p.long[at], took)
 	}
 	p.all++
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err)
-	}
-	p.last, p.since = time.Duration(u.Utime.Nano()+u.Stime.Nano()), pc
+	p.last, p.since = processor(p.b), pc
 	return false
+}
+
+// processor is the time that all cores have worked for this process.
+func processor(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // place is the innermost functions of a stack, without what only passes a context on.
@@ -85,12 +86,12 @@ func place(pc []uintptr) string {
 }
 
 // learn has a stage learn rows whose concept changes three times, with a window of 20,000.
-func (p *pieces) learn(b *testing.B, method string, n, m int) {
+func (p *pieces) learn(method string, n, m int) {
 	r := rand.New(rand.NewPCG(1, 2))
 	s, err := New(Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Fit: fit.Config{Method: method, Dim: 8},
 		Training: Training{Window: Window{Rows: 20_000}}, Busy: p.busy})
 	if err != nil {
-		b.Fatal(err)
+		p.b.Fatal(err)
 	}
 	defer s.Close()
 	const part = 250
@@ -105,19 +106,19 @@ func (p *pieces) learn(b *testing.B, method string, n, m int) {
 			x[(c+10*(4*from/n))%m] += 4
 			rows[i] = row{x, fmt.Sprintf("c%d", c)}
 		}
-		message := decode(b, s, rows)
+		message := decode(p.b, s, rows)
 		runtime.GC()
 		p.since = nil
 		if err := s.Learn(message, Position{Seq: uint64(from/part + 1), Time: time.Unix(int64(from), 0)}); err != nil {
-			b.Fatal(err)
+			p.b.Fatal(err)
 		}
-		settle(b, s)
+		settle(p.b, s)
 	}
-	b.Logf("model %s, %d looks", s.Live().Version, p.all)
+	p.b.Logf("model %s, %d looks", s.Live().Version, p.all)
 }
 
 // tell logs the pairs of places, in one piece: a benchmark shows ten lines at most.
-func (p *pieces) tell(b *testing.B) {
+func (p *pieces) tell() {
 	at := slices.SortedFunc(maps.Keys(p.long), func(x, y string) int { return -cmp.Compare(len(p.long[x]), len(p.long[y])) })
 	var lines strings.Builder
 	for _, place := range at {
@@ -126,5 +127,5 @@ func (p *pieces) tell(b *testing.B) {
 		fmt.Fprintf(&lines, "\n%4d  median %5.2f ms, most %5.2f ms  %s", len(took), took[len(took)/2].Seconds()*1e3,
 			took[len(took)-1].Seconds()*1e3, place)
 	}
-	b.Log(lines.String())
+	p.b.Log(lines.String())
 }
