@@ -20,7 +20,7 @@ type Choice struct {
 	// What the model blends, best first; nil where it is one candidate alone. Method is blend then.
 	Members  []Member `json:"members,omitempty"`
 	RunnerUp *Score   `json:"runner_up,omitempty"` // the best of another method or, where that was given, of another dim
-	Scores   []Score  `json:"scores,omitempty"`    // best first
+	Scores   []Score  `json:"scores,omitempty"`    // best first, after the one that was taken
 	Note     string   `json:"note,omitempty"`
 	// Candidates that could not be fitted, with the reason.
 	LeftOut []string `json:"left_out,omitempty"`

@@ -98,13 +98,13 @@ func (t *trainer) choose(ctx context.Context) {
 	t.candidates, t.policy.Fitted = nil, nil
 }
 
-// near tells whether a method scored within one standard error of the best, at the dimension that was chosen.
+// near tells whether a method scored within one standard error of the one that was chosen, at its dimension.
 func near(c *model.Choice, method string) bool {
-	best := c.Scores[0]
+	chosen := c.Scores[0]
 	for _, s := range c.Scores {
 		if s.Method == method && s.Dim == c.Dim && s.Scored > 0 {
-			p, n := float64(best.Correct)/float64(best.Scored), float64(best.Scored)
-			return float64(best.Correct-s.Correct) <= math.Sqrt(n*p*(1-p))
+			p, n := float64(chosen.Correct)/float64(chosen.Scored), float64(chosen.Scored)
+			return float64(chosen.Correct-s.Correct) <= math.Sqrt(n*p*(1-p))
 		}
 	}
 	return false
