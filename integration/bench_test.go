@@ -251,8 +251,7 @@ func (c *course) pipeline(stage plugin.Config) func(context.Context, string) err
 	}
 }
 
-// relay has the same duties but none of our work: pull within the same bounds, publish a body under an identity, see it
-// confirmed, acknowledge.
+// relay has the same duties but none of our work.
 func (c *course) relay(body []byte) func(context.Context, string) error {
 	return func(ctx context.Context, name string) error {
 		consumer, err := c.js.CreateConsumer(ctx, "features",
@@ -261,46 +260,52 @@ func (c *course) relay(body []byte) func(context.Context, string) error {
 		if err != nil {
 			return err
 		}
-		type sent struct {
-			msg    jetstream.Msg
-			future jetstream.PubAckFuture
-		}
-		var failed error
-		way := make(chan sent, pending)
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			for s := range way {
-				select {
-				case <-s.future.Ok():
-					_ = s.msg.Ack()
-				case failed = <-s.future.Err():
-				}
+		return relay(ctx, c.js, consumer, "reduced.bench", body)
+	}
+}
+
+// relay pulls within the same bounds as a pipeline, publishes a body under an identity, sees it confirmed, and
+// acknowledges.
+func relay(ctx context.Context, js jetstream.JetStream, consumer jetstream.Consumer, subject string, body []byte) error {
+	type sent struct {
+		msg    jetstream.Msg
+		future jetstream.PubAckFuture
+	}
+	var failed error
+	way := make(chan sent, pending)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for s := range way {
+			select {
+			case <-s.future.Ok():
+				_ = s.msg.Ack()
+			case failed = <-s.future.Err():
 			}
-		})
-		for ctx.Err() == nil {
-			room := max(pullBytes, c.nc.MaxPayload()+64<<10)
-			wait, cancel := context.WithTimeout(ctx, 5*time.Second)
-			batch, err := consumer.Fetch(pending, jetstream.FetchMaxBytes(int(room)), jetstream.FetchContext(wait),
-				jetstream.FetchHeartbeat(time.Second))
+		}
+	})
+	for ctx.Err() == nil {
+		room := max(pullBytes, js.Conn().MaxPayload()+64<<10)
+		wait, cancel := context.WithTimeout(ctx, 5*time.Second)
+		batch, err := consumer.Fetch(pending, jetstream.FetchMaxBytes(int(room)), jetstream.FetchContext(wait),
+			jetstream.FetchHeartbeat(time.Second))
+		if err != nil {
+			cancel()
+			break
+		}
+		for msg := range batch.Messages() {
+			out := &nats.Msg{Subject: subject, Data: body}
+			future, err := js.PublishMsgAsync(out, jetstream.WithMsgID(consumer.CachedInfo().Name+"/"+msg.Reply()))
 			if err != nil {
-				cancel()
+				failed = err
 				break
 			}
-			for msg := range batch.Messages() {
-				out := &nats.Msg{Subject: "reduced.bench", Data: body}
-				future, err := c.js.PublishMsgAsync(out, jetstream.WithMsgID(name+"/"+msg.Reply()))
-				if err != nil {
-					failed = err
-					break
-				}
-				way <- sent{msg, future}
-			}
-			cancel()
+			way <- sent{msg, future}
 		}
-		close(way)
-		wg.Wait()
-		return failed
+		cancel()
 	}
+	close(way)
+	wg.Wait()
+	return failed
 }
 
 // BenchmarkPipeline runs the pipeline with a fixed model beside a bare relay of as many bytes, through a server of its

@@ -4,9 +4,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // answering is the configuration of a replica that answers with a model from a file.
@@ -23,72 +29,227 @@ func answering(t testing.TB, url, name, stream, subject, model string) string {
 	return path
 }
 
-// TestThroughputOfReplicas tells what one, two and four replicas take of processor time for a message of a stream that is
-// filled, once they have begun, and what the server takes, whose work is the same: what that takes more beside four is the
-// machine's.
+// TestThroughputOfReplicas holds two and four replicas to the processor time that one takes for a message of a stream that
+// is filled. Each has one processor of Go's (GOMAXPROCS=1), as is right where several share a machine: with more, each
+// message wakes threads, which take the processors from those of the others. What they take without that is told beside it,
+// what as many relays take that do nothing with a message, and what all of them take at a rate that one answers too.
 func TestThroughputOfReplicas(t *testing.T) {
 	if !soak() {
 		t.Skip("it wants a machine that does nothing else; EMBEDD_SOAK=1 runs it")
 	}
-	s := startServerProcess(t, "")
-	c := dial(t, s.url)
-	c.streams()
-	c.stream("EMPTY", nil, "empty.>")
-	model := packedModel(t, "lda", 8)
-	idle := startDaemon(t, answering(t, s.url, "idle", "EMPTY", "empty.p", model))
-	time.Sleep(time.Second)
-	began := processorTime(t, idle.cmd.Process.Pid)
-	idle.stop()
-	for _, of := range []struct {
-		rows, messages int
-	}{{16, 60_000}, {256, 12_000}} {
-		c.throughput(s, model, of.rows, of.messages, began)
+	for _, of := range []struct{ rows, messages, rate int }{{16, 100_000, 3000}, {256, 18_000, 600}} {
+		t.Run(fmt.Sprintf("rows=%d", of.rows), func(t *testing.T) { throughput(t, of.rows, of.messages, of.rate) })
 	}
 }
 
-func (c *client) throughput(s *serverProcess, model string, rows, messages int, began time.Duration) {
-	t := c.t
+// dearer is how much more of two or four than of one a message may take of processor time.
+const dearer = 1.1
+
+func throughput(t *testing.T, rows, messages, rate int) {
+	s := startServerProcess(t, "")
+	c := dial(t, s.url)
+	c.streams()
 	g := digits(t)
 	var bodies [][]byte
 	for from := 0; from+rows <= g.n; from += rows {
 		bodies = append(bodies, g.message(t, from, from+rows, false))
 	}
-	subject := fmt.Sprintf("features.rows%d", rows)
-	before := c.count("FEATURES")
+	w := &works{c, s, packedModel(t, "lda", 8), bodies}
+	t.Run("filled", func(t *testing.T) { w.at(t).filled(messages) })
+	t.Run("paced", func(t *testing.T) { w.at(t).paced(rate) })
+}
+
+// works is where contestants answer the same messages.
+type works struct {
+	*client
+	server *serverProcess
+	model  string
+	bodies [][]byte
+}
+
+func (w works) at(t *testing.T) *works {
+	c := *w.client
+	c.t, w.client = t, &c
+	return &w
+}
+
+// begin starts so many of a contestant at a consumer that is paused, and waits until all of them wait for messages.
+func (w *works) begin(of contestant, subject string, n, round int) *crew {
+	t := w.t
+	name := fmt.Sprintf("%s-%s-%d-%d", of.name, subject, n, round)
+	until := time.Now().Add(time.Hour)
+	c := &crew{works: w, subject: "features." + subject}
+	c.consumer = must(w.js.CreateConsumer(within(t, ample), "FEATURES", jetstream.ConsumerConfig{Durable: "embedd_" + name,
+		AckPolicy: jetstream.AckExplicitPolicy, FilterSubject: c.subject, MaxAckPending: 16384, MaxDeliver: -1,
+		PauseUntil: &until}))(t)
+	t.Setenv("GOMAXPROCS", of.processors)
+	for range n {
+		if of.name == "relay" {
+			c.pids = append(c.pids, launchRelay(t, w.server.url, name, len(w.bodies[0])/8))
+			continue
+		}
+		config := answering(t, w.server.url, name, "FEATURES", c.subject, w.model)
+		c.pids = append(c.pids, launch(t, config).cmd.Process.Pid)
+	}
+	eventually(t, says("all of them wait for messages"), func() bool {
+		return must(c.consumer.Info(within(t, ample)))(t).NumWaiting >= n
+	})
+	return c
+}
+
+// filled has the contestants answer what is stored, one, two and four of each.
+func (w *works) filled(messages int) {
+	t := w.t
 	for n := range messages {
-		if err := c.nc.Publish(subject, bodies[n%len(bodies)]); err != nil {
+		if err := w.nc.Publish("features.filled", w.bodies[n%len(w.bodies)]); err != nil {
 			t.Fatal(err)
 		}
 		if n%1000 == 999 {
-			c.await("FEATURES", before+n-999)
+			w.await("FEATURES", n-999)
 		}
 	}
-	c.await("FEATURES", before+messages)
-	least, server := map[int]time.Duration{}, map[int]time.Duration{}
+	w.await("FEATURES", messages)
+	least := map[contestant]map[int]taken{}
 	for round := range 2 {
 		for _, n := range []int{1, 2, 4} {
-			name := fmt.Sprintf("p%d-%d-%d", rows, n, round)
-			config := answering(t, s.url, name, "FEATURES", subject, model)
-			before := processorTime(t, s.cmd.Process.Pid)
-			var daemons []*daemon
-			for range n {
-				daemons = append(daemons, launch(t, config))
-			}
-			c.settled("FEATURES", name)
-			var took time.Duration
-			for _, d := range daemons {
-				took += processorTime(t, d.cmd.Process.Pid) - began
-				d.kill()
-			}
-			if least[n] == 0 || took < least[n] {
-				least[n], server[n] = took, processorTime(t, s.cmd.Process.Pid)-before
+			for _, of := range contestants {
+				took := w.begin(of, "filled", n, round).drain(messages)
+				if round == 0 && n == 1 {
+					least[of] = map[int]taken{}
+				}
+				if was := least[of][n]; was.replicas == 0 || took.replicas < was.replicas {
+					least[of][n] = took
+				}
 			}
 		}
 	}
-	for _, n := range []int{1, 2, 4} {
-		t.Logf("%d replicas: %.1f us of processor time a message of %d rows, %.3f of one's, and %.1f us of the server", n,
-			least[n].Seconds()/float64(messages)*1e6, rows, least[n].Seconds()/least[1].Seconds(),
-			server[n].Seconds()/float64(messages)*1e6)
+	for _, of := range contestants {
+		for _, n := range []int{1, 2, 4} {
+			growth := least[of][n].replicas / least[of][1].replicas
+			t.Logf("%d %s: %.1f us of processor time a message, %.2f of what one takes, and %.1f us of the server", n,
+				of, least[of][n].replicas, growth, least[of][n].server)
+			if of == one && growth > dearer {
+				t.Errorf("%d replicas take %.2f of what one takes for a message, goal at most %g", n, growth, dearer)
+			}
+		}
+	}
+}
+
+// paced sends messages at a rate that one replica answers too, to one and to four.
+func (w *works) paced(rate int) {
+	for _, of := range contestants {
+		for _, n := range []int{1, 4} {
+			took := w.begin(of, "paced", n, 0).keepUp(rate)
+			w.t.Logf("%d %s at %d messages a second: %.1f us of processor time a message, and %.1f us of the server", n, of,
+				rate, took.replicas, took.server)
+		}
+	}
+}
+
+// contestant is what answers, and how many processors Go has for it; "": as many as the machine.
+type contestant struct{ name, processors string }
+
+func (o contestant) String() string {
+	return map[string]string{"relay": "relays", "many": "replicas as Go starts them", "one": "replicas of one processor"}[o.name]
+}
+
+var (
+	one         = contestant{"one", "1"}
+	contestants = []contestant{{"relay", ""}, {"many", ""}, one}
+)
+
+// crew are processes that share a consumer.
+type crew struct {
+	*works
+	subject  string
+	consumer jetstream.Consumer
+	pids     []int
+}
+
+// taken is processor time for a message, in microseconds.
+type taken struct{ replicas, server float64 }
+
+func (w *crew) spent() (t taken) {
+	for _, pid := range w.pids {
+		t.replicas += float64(processorTime(w.t, pid).Microseconds())
+	}
+	return taken{t.replicas, float64(processorTime(w.t, w.server.cmd.Process.Pid).Microseconds())}
+}
+
+// answered is how many messages are acknowledged.
+func (w *crew) answered() int {
+	info := must(w.consumer.Info(within(w.t, ample)))(w.t)
+	return int(info.Delivered.Consumer) - info.NumAckPending
+}
+
+// over ends the crew and tells what it took since it had answered so many.
+func (w *crew) over(was taken, from int) taken {
+	is, n := w.spent(), float64(w.answered()-from)
+	for _, pid := range w.pids {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	return taken{(is.replicas - was.replicas) / n, (is.server - was.server) / n}
+}
+
+// drain lets the crew answer all that is stored. What counts begins with the third part: until then heaps grow.
+func (w *crew) drain(messages int) taken {
+	t := w.t
+	must(w.js.ResumeConsumer(within(t, ample), "FEATURES", w.consumer.CachedInfo().Name))(t)
+	eventually(t, says("a third is answered"), func() bool { return w.answered() >= messages/3 })
+	was, from := w.spent(), w.answered()
+	eventually(t, says("all is answered"), func() bool { return w.answered() >= messages })
+	return w.over(was, from)
+}
+
+// keepUp sends messages at a rate, of which the crew answers each as it comes.
+func (w *crew) keepUp(rate int) taken {
+	t := w.t
+	must(w.js.ResumeConsumer(within(t, ample), "FEATURES", w.consumer.CachedInfo().Name))(t)
+	var was taken
+	from := 0
+	const lead, whole = 2, 7 // seconds
+	begin := time.Now()
+	for n := 0; n < whole*rate; {
+		for ; n < min(int(time.Since(begin).Seconds()*float64(rate)), whole*rate); n++ {
+			if n == lead*rate {
+				was, from = w.spent(), w.answered()
+			}
+			if err := w.nc.Publish(w.subject, w.bodies[n%len(w.bodies)]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(200 * time.Microsecond)
+	}
+	eventually(t, says("all is answered"), func() bool { return w.answered() >= whole*rate })
+	return w.over(was, from)
+}
+
+// launchRelay starts a relay in a process of its own.
+func launchRelay(t testing.TB, url, name string, bytes int) int {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestRelay$")
+	cmd.Env = append(os.Environ(), fmt.Sprintf("EMBEDD_RELAY=%s %s %d", url, name, bytes), "GOGC=400")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd.Process.Pid
+}
+
+// TestRelay is that process.
+func TestRelay(t *testing.T) {
+	var url, name string
+	var bytes int
+	if n, _ := fmt.Sscan(os.Getenv("EMBEDD_RELAY"), &url, &name, &bytes); n < 3 {
+		t.Skip("it is a process that another test starts")
+	}
+	js := must(jetstream.New(must(nats.Connect(url))(t), jetstream.WithPublishAsyncMaxPending(2*pending)))(t)
+	consumer := must(js.Consumer(t.Context(), "FEATURES", "embedd_"+name))(t)
+	if err := relay(t.Context(), js, consumer, "reduced."+name, make([]byte, bytes)); err != nil {
+		t.Fatal(err)
 	}
 }
 
