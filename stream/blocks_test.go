@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -223,6 +224,21 @@ func TestSharedStatistics(t *testing.T) {
 	}
 	s.acknowledged("p")
 	s.once(sharedBlocks*sharedBlock + 3)
+}
+
+// TestSummariesAreAwaited: before a first model the status says what learning waits for.
+func TestSummariesAreAwaited(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for n := range sharedBlock + 3 {
+		s.store("in.x", numbered(n+1, 0)) // too few rows for a model
+	}
+	g := s.share(RoleAll)
+	s.until("it waits for the end of the second block", func() bool {
+		all := g.replicas[0].Status()
+		return len(all) == 1 && strings.Contains(all[0].Reason,
+			"learning waits until message 20 is stored, the last of the next block (training.block is 10)")
+	})
 }
 
 // TestDeadlyBlock: a block with which three replicas have ended ends no fourth. Nothing is learned from it, its messages

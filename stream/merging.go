@@ -70,6 +70,7 @@ func (m *merger) step(ctx context.Context) (learned bool, err error) {
 	text, err := m.shelf.Get(ctx, m.next, m.stage.MaxSummary())
 	switch {
 	case errors.Is(err, summaries.ErrMissing):
+		m.waits(s)
 		return m.skip(ctx, s)
 	case errors.Is(err, summaries.ErrDamaged):
 		return false, m.anew(ctx, err)
@@ -86,6 +87,17 @@ func (m *merger) step(ctx context.Context) (learned bool, err error) {
 	m.metrics.unlearned(m.Name, uint64(unread))
 	m.next, m.bad = m.next+1, 0
 	return true, m.stage.Wait(ctx)
+}
+
+// waits says what learning waits for, for the status before a first model.
+func (m *merger) waits(s stretch) {
+	b := m.block(m.created, m.next)
+	text := fmt.Sprintf("learning waits for the summary of messages %d to %d, which the replicas make", b.First, b.Last)
+	if m.next >= s.last {
+		text = fmt.Sprintf("learning waits until message %d is stored, the last of the next block (training.block is %d)", b.Last,
+			m.Stage.Training.Block)
+	}
+	m.awaited.Store(&text)
 }
 
 // skip goes on behind what will not come: blocks of which messages have left the stream before they were summed up, and

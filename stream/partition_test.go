@@ -97,6 +97,10 @@ type fleet struct {
 
 func newFleet(t *testing.T, partitions int) *fleet {
 	f := &fleet{site: newSite(t), partitions: partitions, keys: []string{""}, random: rand.New(rand.NewPCG(1, 2))}
+	var err error // its server is there to the end, so what is asked is answered, however late
+	if f.js, err = jetstream.New(f.js.Conn(), jetstream.WithDefaultTimeout(ample)); err != nil {
+		t.Fatal(err)
+	}
 	if partitions > 0 {
 		f.transform(transform("in.*", partitions))
 	}
@@ -663,7 +667,7 @@ func TestPartitionsWithinTheLimit(t *testing.T) {
 	}
 	limit(1) // nothing more leaves, so all that comes is held
 	p := keyed()
-	p.Stage.Fixed, p.InFlight = fixed(t), 16<<20
+	p.Stage.Fixed, p.InFlight = fixed(t), 10<<20
 	r := f.replica(p)
 	f.until("it holds all", func() bool { all := r.Status(); return len(all) > 0 && *all[0].Held == 9 })
 	body := numbered(1, 5000)
@@ -681,10 +685,10 @@ func TestPartitionsWithinTheLimit(t *testing.T) {
 			f.store("in."+key, body)
 		}
 	}
-	publish("k0", 24<<20)
-	f.until("much is held", func() bool { return holds() > 3<<20 })
-	for i := range 40 {
-		publish(fmt.Sprint("k", i), 1<<20)
+	publish("k0", 14<<20)
+	f.until("some is held", func() bool { return holds() > 0 }) // how much depends on how fast the machine is
+	for i := range 30 {
+		publish(fmt.Sprint("k", i), 1<<19)
 	}
 	most := int64(0)
 	for range 10 {

@@ -165,6 +165,7 @@ type pipeline struct {
 	staleness  staleness
 	unreadable atomic.Pointer[unreadable]
 	turn       atomic.Pointer[string] // what last happened to the input, for the learning side
+	awaited    atomic.Pointer[string] // what learning from summaries waited for last
 	limits     limits
 	labels     labels // of p.Labels
 	parked     parked
@@ -310,6 +311,9 @@ func (p *pipeline) progress() string {
 	}
 	if turn := p.turn.Load(); turn != nil {
 		text += "; " + *turn
+	}
+	if awaited := p.awaited.Load(); awaited != nil {
+		text += "; " + *awaited
 	}
 	if p.store != "" {
 		text += "; " + p.store
