@@ -109,7 +109,6 @@ func (a *selection) fit(ctx context.Context, d *model.Data, ranked []model.Score
 			return m, err
 		}
 		instead = "no blend: " + strings.TrimPrefix(err.Error(), Blend+": ")
-		a.settle(ranked)
 	}
 	// On all rows the criterion may turn out to have fewer directions than there are
 	// columns, or none: the next in the table takes its place.

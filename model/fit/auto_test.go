@@ -114,8 +114,8 @@ func TestAutoTakesTheBestAndSaysSo(t *testing.T) {
 		order := func(s model.Score) int {
 			return slices.IndexFunc(candidates(), func(m *frame.Method) bool { return m.Name == s.Method })
 		}
-		for i, s := range choice.Scores[2:] { // after the one that is taken
-			before := choice.Scores[i+1]
+		for i, s := range choice.Scores[1:] {
+			before := choice.Scores[i]
 			if s.Correct > before.Correct || s.Correct == before.Correct &&
 				(s.Dim > before.Dim || s.Dim == before.Dim && order(s) < order(before)) {
 				t.Errorf("%s: %+v stands after %+v", name, s, before)
@@ -149,69 +149,51 @@ func TestAutoTakesTheBestAndSaysSo(t *testing.T) {
 	}
 }
 
-// The best one has to win by half a standard error of the difference on the same rows: else the first of the candidates
-// is taken at its best dimension, and of a method that was given the least dimension.
-func TestAutoChallenged(t *testing.T) {
+// Of one method the best dimension has to win by half a standard error of the difference on the same rows over each
+// that is less; of the candidates of auto the one with the most rows right stands.
+func TestSettledDimension(t *testing.T) {
 	const n = 100
-	type at struct {
-		method   string
-		dim      int
-		from, to int // rows that are right, in two rounds of two
-	}
+	type at struct{ dim, from, to int } // rows that are right, in two rounds of two
 	for _, c := range []struct {
-		what       string
-		candidates []at
-		method     string
-		dim        int
+		what   string
+		method string
+		dims   []at
+		want   int
 	}{
-		{"better by luck", []at{{"mfa", 5, 0, 89}, {"lda", 5, 10, 100}}, "mfa", 5},        // 1 of 21, of rows that differ
-		{"better for good", []at{{"mfa", 5, 0, 90}, {"lda", 5, 5, 99}}, "lda", 5},         // 4 of 14
-		{"nothing but better", []at{{"mfa", 5, 0, 90}, {"lda", 5, 0, 91}}, "lda", 5},      // 1 of 1
-		{"as good", []at{{"lda", 5, 0, 90}, {"mfa", 5, 0, 90}}, "mfa", 5},                 // as they are ranked
-		{"at its best dimension", []at{{"mfa", 2, 10, 100}, {"mfa", 5, 0, 91}}, "mfa", 5}, // 1 of 19
-		{"fewer of another one", []at{{"mfa", 5, 0, 90}, {"lda", 2, 0, 90}}, "mfa", 5},
-		{"fewer by luck", []at{{"", 2, 10, 100}, {"", 5, 0, 91}, {"", 9, 0, 91}}, "mfa", 2}, // 1 of 19
-		{"more for good", []at{{"", 2, 0, 80}, {"", 5, 0, 91}, {"", 9, 0, 91}}, "mfa", 5},   // 11 of 11
+		{"better by luck", "mfa", []at{{2, 10, 100}, {5, 0, 91}, {9, 0, 91}}, 2}, // 1 of 19, of rows that differ
+		{"better for good", "mfa", []at{{2, 0, 80}, {5, 0, 91}, {9, 0, 91}}, 5},  // 11 of 11
+		{"nothing but better", "mfa", []at{{2, 0, 90}, {5, 0, 91}}, 5},           // 1 of 1
+		{"as good", "mfa", []at{{2, 0, 90}, {5, 0, 90}}, 2},
+		{"of auto", Auto, []at{{2, 10, 100}, {5, 0, 91}}, 5},
 	} {
-		a := &selection{c: Config{Method: Auto}, p: &frame.Rows{Data: &model.Data{N: n}}}
-		for _, one := range c.candidates {
-			if one.method == "" {
-				a.c.Method, one.method = "mfa", "mfa"
-			}
-			m, err := lookup(one.method)
-			if err != nil {
-				t.Fatal(err)
-			}
-			e := &entry{method: m}
-			if i := slices.IndexFunc(a.entries, func(e *entry) bool { return e.method == m }); i >= 0 {
-				e = a.entries[i]
-			} else {
-				a.entries = append(a.entries, e)
-			}
-			before := e.right
+		a := &selection{c: Config{Method: c.method}, p: &frame.Rows{Data: &model.Data{N: n}}}
+		m, err := lookup("mfa")
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := &entry{method: m}
+		for _, one := range c.dims {
 			e.dims = append(e.dims, one.dim)
-			e.begin(true)
-			maps.Copy(e.right, before)
+		}
+		e.begin(false)
+		for _, one := range c.dims {
 			right := make([]int, n)
 			for i := one.from; i < one.to; i++ {
 				right[i] = 2
+				e.score[one.dim].Correct += 2
 			}
 			e.right[one.dim] = right
-			for d, right := range e.right {
-				for _, times := range right {
-					e.score[d].Correct += times
-				}
-			}
 		}
+		a.entries = []*entry{e}
 		ranked := a.table()
 		best := ranked[0]
 		note := a.settle(ranked)
-		if told := fmt.Sprintf("%s at %d has more rows right", best.Method, best.Dim); strings.Contains(note, told) !=
-			(best.Correct > ranked[0].Correct) {
-			t.Errorf("%s: %q of %+v before %+v", c.what, note, ranked[0], best)
+		if ranked[0].Dim != c.want {
+			t.Errorf("%s: %d of %+v, want %d", c.what, ranked[0].Dim, best, c.want)
 		}
-		if got := ranked[0]; got.Method != c.method || got.Dim != c.dim {
-			t.Errorf("%s: %s at %d of %+v, want %s at %d", c.what, got.Method, got.Dim, best, c.method, c.dim)
+		told := fmt.Sprintf("mfa at %d has more rows right", best.Dim)
+		if strings.Contains(note, told) != (best.Correct > ranked[0].Correct) {
+			t.Errorf("%s: %q of %+v before %+v", c.what, note, ranked[0], best)
 		}
 	}
 }
