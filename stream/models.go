@@ -106,10 +106,10 @@ func (p *pipeline) take(ctx context.Context, c *registry.Choice) error {
 // storeSays tells what happened to the models of the store, in log and status.
 func (p *pipeline) storeSays(text string) {
 	p.log.Warn(text)
-	if p.store != "" {
-		text = p.store + "; " + text
+	if before := p.store.Load(); before != nil {
+		text = *before + "; " + text
 	}
-	p.store = text
+	p.store.Store(&text)
 }
 
 func briefly(names []string) string {

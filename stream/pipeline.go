@@ -139,14 +139,14 @@ type pipeline struct {
 	instance  string // of this process, no other has it
 	tenure    tenure
 	turns     turns
-	leases    *lease.Bucket     // nil: there are none
-	summaries *summaries.Bucket // nil: this pipeline shares none
-	seats     *lease.Bucket     // of the partitions; nil: there are none
-	earlier   []partition       // of other numbers, that the stream had before
-	held      atomic.Int64      // how many partitions this process holds
-	pinned    atomic.Bool       // somebody chose the live model, and it stays
-	bound     string            // the stream that its name was bound to in the store before the start, "" where to none
-	store     string            // what happened to the models of the store before the start, "" where nothing did
+	leases    *lease.Bucket          // nil: there are none
+	summaries *summaries.Bucket      // nil: this pipeline shares none
+	seats     *lease.Bucket          // of the partitions; nil: there are none
+	earlier   []partition            // of other numbers, that the stream had before
+	held      atomic.Int64           // how many partitions this process holds
+	pinned    atomic.Bool            // somebody chose the live model, and it stays
+	bound     string                 // the stream that its name was bound to in the store before the start, "" where to none
+	store     atomic.Pointer[string] // what happened to the models of the store
 
 	input jetstream.Stream // nil on core NATS
 	names struct {         // of the model that answered last, for who answers
@@ -315,8 +315,8 @@ func (p *pipeline) progress() string {
 	if awaited := p.awaited.Load(); awaited != nil {
 		text += "; " + *awaited
 	}
-	if p.store != "" {
-		text += "; " + p.store
+	if store := p.store.Load(); store != nil {
+		text += "; " + *store
 	}
 	if others := p.standingText(); others != "" {
 		text += "; " + others

@@ -61,7 +61,7 @@ func (e *Engine) Status() []Status {
 }
 
 func (p *pipeline) status() Status {
-	s := Status{Pipeline: p.Name, Store: p.store, Stage: p.stage.Status(), Labels: p.stage.LabelStatus(),
+	s := Status{Pipeline: p.Name, Stage: p.stage.Status(), Labels: p.stage.LabelStatus(),
 		fixed: p.Stage.Fixed != nil, joins: p.joins()}
 	s.Role, s.Learns, s.Others, s.Term = p.Role, p.stage.Learns() && p.mayFit(), p.standingText(), p.tenure.term()
 	if p.hub != nil {
@@ -81,6 +81,9 @@ func (p *pipeline) status() Status {
 	s.Busy = p.spare.busy()
 	s.Halted = p.haltReason()
 	s.Parked, s.ParkedBy = p.parked.standing(time.Now())
+	if store := p.store.Load(); store != nil {
+		s.Store = *store
+	}
 	if turn := p.turn.Load(); turn != nil {
 		s.Learning = *turn
 	}
