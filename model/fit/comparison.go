@@ -11,9 +11,7 @@ import (
 
 // settle puts the dimension that is taken of one method in front of the table, and says where it is not the one with the
 // most rows right: the least that this one does not beat. Of the candidates of auto the one with the most rows right
-// stands. Where the first in their order was taken that it did not beat, on nine small sets the nearest neighbour was
-// right for 0.04 points more over 20 splits, and for 0.13 fewer over the ten of docs/results.md, and a linear
-// classifier for 0.7 fewer on all eleven sets there; with its least dimension, for 0.01 fewer over those 20.
+// stands (docs/methods.md says what else was tried).
 func (a *selection) settle(ranked []model.Score) (note string) {
 	if a.c.Method == Auto {
 		return ""

@@ -208,7 +208,6 @@ func TestBoundsHold(t *testing.T) {
 	}
 }
 
-// Few queries, and rows whose squares float32 cannot hold, are answered without products.
 // TestAtMostLeavesK of numbers that are drawn, equal, zero, or far apart.
 func TestAtMostLeavesK(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 3))
@@ -244,6 +243,7 @@ func TestAtMostLeavesK(t *testing.T) {
 	}
 }
 
+// Few queries, and rows whose squares float32 cannot hold, are answered without products.
 func TestWithoutProducts(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))
 	for _, c := range []struct {
