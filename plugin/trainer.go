@@ -124,7 +124,7 @@ func (t *trainer) open(features int) {
 		w.Rows = min(w.Rows, max(t.most, 4))
 		t.policy.nested = t.byMoments()
 	}
-	c := window.Config{Features: features, Rows: w.Rows, Age: w.Age, Bytes: w.Bytes - queueBytes(w.Bytes) - t.landmarkBytes(features),
+	c := window.Config{Features: features, Rows: min(w.Rows, t.mostOf(w.Rows, features)), Age: w.Age, Bytes: w.Bytes - queueBytes(w.Bytes) - t.landmarkBytes(features),
 		Classes: t.config.Classes, Holdout: t.config.Training.Holdout, Balance: w.Balance == BalanceClass,
 		Share:    t.config.Training.Quota.Share,
 		Labelled: t.labelled(), Moments: t.byMoments(), Copies: !t.byMoments() || t.behind(),

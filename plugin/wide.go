@@ -1,6 +1,9 @@
 package plugin
 
-import "fmt"
+import (
+	"fmt"
+	"sort"
+)
 
 // What a fit takes at most beside the window, as measured: matrices of features x features, or, where rows are fewer
 // than features, copies of its rows.
@@ -39,6 +42,16 @@ func (t *trainer) room(m int) (rows int, sentence string) {
 	return rows, fmt.Sprintf(
 		"%d features: the matrices of a fit would take more than training.window.bytes, %d, so models are fitted from %d rows at most; %s",
 		m, bytes, rows, cure)
+}
+
+// mostOf is how many of so many rows of m features the window has room for where a fit holds something for each pair of
+// them, so that it takes as much memory as the window at most. It follows from the configuration alone, whatever auto
+// has settled on: a restart has the same window.
+func (t *trainer) mostOf(rows, m int) int {
+	method, _ := t.config.Fit.Describe() // the configuration was checked
+	return max(leastWide, sort.Search(rows, func(n int) bool {
+		return method.Held(n+1, t.columns(m)) > t.config.Training.Window.Bytes
+	}))
 }
 
 // landmarkBytes is what the landmarks of the models take that are kept at one time.

@@ -1,8 +1,10 @@
 package plugin
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"runtime"
 	"strings"
@@ -122,5 +124,46 @@ func TestFeatureLimit(t *testing.T) {
 	}
 	if _, err = s.FromRecord(wideRecord(r, 4, 100)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPairsOfRows: what a fit holds between rows takes no more memory than the window, so the window has fewer rows than
+// asked; the log says how many. What looks at some rows alone, or holds nothing between them, has all of them.
+func TestPairsOfRows(t *testing.T) {
+	for _, c := range []struct {
+		method      string
+		bytes       int64
+		least, most int // rows of the window
+	}{
+		{"isomap", 1 << 20, 300, 362},     // 8 n^2
+		{"mp-ltsimr", 1 << 20, 200, 256},  // 16 n^2
+		{"mpda", 1 << 20, 200, 256},       //
+		{"lsmpa", 1 << 20, 150, 181},      // 32 n^2
+		{"lsmpa", 256 << 20, 2000, 2000},  // it looks at 2,000 rows
+		{"lenews", 512 << 20, 2000, 2000}, // and at 1,500
+		{"le", 1 << 20, 2000, 2000},       // a sparse graph
+		{fit.Auto, 1 << 20, 2000, 2000},   // what it tries looks at 2,000 rows
+	} {
+		t.Run(fmt.Sprintf("%s in %d MiB", c.method, c.bytes>>20), func(t *testing.T) {
+			var log bytes.Buffer
+			s := newStage(t, func(conf *Config) {
+				conf.Fit, conf.Logger = fit.Config{Method: c.method}, slog.New(slog.NewTextHandler(&log, nil))
+				conf.Training = Training{Window: Window{Rows: 2000, Bytes: c.bytes}, Every: Every{Rows: 10_000}}
+			})
+			teach(t, s, 1, clouds(rand.New(rand.NewPCG(75, 76)), 20, 2))
+			s.Close() // the worker has ended
+			rows := s.learner.trainer.window.MaxRows()
+			if rows < c.least || rows > c.most {
+				t.Errorf("the window holds %d rows, not %d to %d", rows, c.least, c.most)
+			}
+			if told := strings.Contains(log.String(), fmt.Sprintf("rows=%d asked=2000", rows)); told != (rows < 2000) {
+				t.Errorf("%d rows, and the log says %q", rows, log.String())
+			}
+		})
+	}
+	// 3.2 GB of geodesics beside a window of 1 GiB, before they were counted.
+	s := newStage(t, func(c *Config) { c.Fit.Method, c.Training.Window = "isomap", Window{Rows: 20_000} })
+	if n := s.learner.trainer.mostOf(20_000, 256); 8*n*n > 1<<30 || n < 10_000 {
+		t.Errorf("%d rows beside the default of window.bytes", n)
 	}
 }

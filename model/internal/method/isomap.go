@@ -31,6 +31,7 @@ var isomap = frame.Method{
 	Dim:     frame.TwoColumns,
 	Bound:   frame.RowsLessOne,
 	Samples: true,
+	Pairs:   frame.Pairs{Bytes: 8},
 	Fit:     fitIsomap,
 	Nested:  true,
 }

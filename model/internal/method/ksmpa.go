@@ -31,6 +31,7 @@ var ksmpa = frame.Method{
 	},
 	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{0.01, 0.1, 1}, Without: 0.1},
 	Samples: true,
+	Pairs:   frame.Pairs{Bytes: 72, Most: smpaRows},
 	Fit:     fitKSMPA,
 	Nested:  true,
 	// a kernel is for curved classes

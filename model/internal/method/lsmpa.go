@@ -33,6 +33,7 @@ var lsmpa = frame.Method{
 	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
 	Samples: true,
+	Pairs:   frame.Pairs{Bytes: 36, Most: smpaRows},
 	Fit:     frame.Maximize(lsmpaRatio, pencil.Max),
 	Nested:  true,
 	Auto:    &frame.Candidate{Rank: 5, OneScale: true},

@@ -35,6 +35,7 @@ var mpda = frame.Method{
 	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter},
 	Samples: true,
+	Pairs:   partitioned,
 	Fit:     fitMPDA(PartitionClasses),
 	Nested:  true,
 }

@@ -43,6 +43,7 @@ var mpTSIMR = frame.Method{
 	Dim:     frame.TwoColumns,
 	Bound:   frame.RowsLessOne,
 	Samples: true,
+	Pairs:   partitioned,
 	Fit:     fitTSIMR(PatchTangents),
 }
 
@@ -59,6 +60,7 @@ var ltsimr = frame.Method{
 	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Samples: true,
+	Pairs:   frame.Pairs{Bytes: 72, Most: maxCoordinates / 2}, // of two tangent vectors at each row
 	Fit:     fitLTSIMR(PointTangents),
 }
 
@@ -72,6 +74,7 @@ var mpLTSIMR = frame.Method{
 	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Samples: true,
+	Pairs:   partitioned,
 	Fit:     fitLTSIMR(PatchTangents),
 }
 
@@ -83,6 +86,9 @@ func tangentParams(gamma string) []frame.Param {
 		frame.ComponentsParam,
 	}
 }
+
+// partitioned is geodesics and their ratios to distances.
+var partitioned = frame.Pairs{Bytes: 18}
 
 func partitionParams() []frame.Param {
 	return []frame.Param{
