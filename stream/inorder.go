@@ -257,14 +257,14 @@ func (p *pipeline) pullInOrder(ctx context.Context, q partition, l *lane, h *hel
 		if !p.ready(ctx) || !p.awaitFresh(ctx) || !p.halt.await(ctx) || !p.awaitCurrent(ctx) {
 			return nil
 		}
-		holds := max(p.held.Load(), 1)
-		room, most := h.ask(ctx, p.InFlight, p.nc.MaxPayload()+headerLimit, holds)
-		if most == 0 {
+		free, most := h.awaitFree(ctx, p.mostHeld())
+		if free == 0 {
 			return nil
 		}
+		bytes, _ := p.pulls()
 		gap := false
 		l.binding.begin()
-		_, err := fetch(ctx, p.js, c, max(min(most, maxFetch)/int(holds), 1), room.left, func(msg *delivery) {
+		_, err := fetch(ctx, p.js, c, max(min(most, maxFetch)/p.Partitions, 1), bytes, func(msg *delivery) {
 			p.counters.fetched(pathAnswer, msg)
 			in := p.received(msg, created)
 			if in == nil || !l.goesOn() || gap {
@@ -280,12 +280,10 @@ func (p *pipeline) pullInOrder(ctx context.Context, q partition, l *lane, h *hel
 			in.lane = l
 			in.taught.Store(true) // learning reads for itself
 			p.comesAgain(in, answered)
-			room.give(in.size)
 			if h.add(in) {
 				out <- in
 			}
 		})
-		room.give(room.left)
 		l.binding.end()
 		switch {
 		case gap:
@@ -298,43 +296,23 @@ func (p *pipeline) pullInOrder(ctx context.Context, q partition, l *lane, h *hel
 	return nil
 }
 
-// room is what an open pull may still bring.
-type room struct {
-	held *held
-	left int64
+// pulls is how many bytes a pull of one partition brings at most: of what one pull brings without partitions, or of half of
+// limits.in_flight where that is less, a share that is the same whatever the others do, and at least one message. What came
+// before the partitions has its turn before them, so it has no share beside theirs.
+func (p *pipeline) pulls() (each, all int64) {
+	n := int64(max(p.Partitions, len(p.earlier)))
+	each = max(min(maxPull, p.InFlight/2)/n, p.nc.MaxPayload()+headerLimit)
+	return each, n * each
 }
 
-// ask waits until there is room for one of the pulls of so many partitions, and takes it: each has its share of most at
-// once, and all of them together with what is held are no more. Where a share is less than the least that can be asked for,
-// a message, it is that. No messages where ctx is done first.
-func (h *held) ask(ctx context.Context, most, least, partitions int64) (*room, int) {
-	for {
-		h.mu.Lock()
-		free, share, messages := most-h.bytes-h.asked, most/partitions, h.share()-len(h.msgs)
-		if messages > 0 && messages >= h.share()/2 && h.ahead <= maxPull && h.bytes < most && (free >= least || share < least) {
-			r := &room{h, max(min(free, share, maxPull), least)}
-			h.asked += r.left
-			h.mu.Unlock()
-			wake(h.freed) // others wait too
-			return r, messages
-		}
-		h.mu.Unlock()
-		select {
-		case <-h.freed:
-		case <-ctx.Done():
-			return nil, 0
-		}
+// mostHeld is up to how many bytes more is pulled and unpacked: with partitions what the pulls of all may bring has its
+// place beside it.
+func (p *pipeline) mostHeld() int64 {
+	if p.Partitions == 0 {
+		return p.InFlight
 	}
-}
-
-// give gives back what a pull does not bring any more.
-func (r *room) give(bytes int64) {
-	r.held.mu.Lock()
-	bytes = min(bytes, r.left)
-	r.left -= bytes
-	r.held.asked -= bytes
-	r.held.mu.Unlock()
-	wake(r.held.freed)
+	_, all := p.pulls()
+	return max(p.InFlight-all, p.InFlight/2)
 }
 
 // comesAgain notes what is known of a message that was delivered before.

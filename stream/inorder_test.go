@@ -5,12 +5,15 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/stream/lease"
 )
 
@@ -75,6 +78,63 @@ func TestInOrderAfterLapse(t *testing.T) {
 	if ln.goesOn() {
 		t.Error("what comes next is answered")
 	}
+}
+
+// TestInOrderPulls: each partition pulls its share at once, whatever the others do. What is pulled and what is unpacked are
+// within the limit together; where one message for each partition is more than half of that, half of it is left.
+func TestInOrderPulls(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	const partitions, bulk = 8, 29 << 20
+	p := &pipeline{Pipeline: Pipeline{Partitions: partitions, InFlight: 64 << 20}, nc: s.js.Conn()}
+	h := newHeld(&pressure{}, func() int { return ackPending })
+	for range partitions {
+		if free, _ := h.awaitFree(t.Context(), p.mostHeld()); free <= 0 {
+			t.Fatal("a partition has no room for a pull")
+		}
+	}
+	n := uint64(0)
+	add := func(size int64) *input {
+		n++
+		in := &input{size: size, origin: wire.Origin{Seq: n}}
+		h.add(in)
+		return in
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	worked := 0
+	for range 2 {
+		if in := add(1 << 20); h.work(over, in, bulk, p.mostHeld(), false) {
+			worked++
+		}
+	}
+	each, _ := p.pulls()
+	for range partitions {
+		add(each)
+	}
+	if h.bytes > p.InFlight || worked != 1 {
+		t.Errorf("%d MiB are held of %d; %d of two messages are unpacked", h.bytes>>20, p.InFlight>>20, worked)
+	}
+	p.InFlight = 8 << 20
+	if _, all := p.pulls(); p.mostHeld() != 4<<20 || all != partitions*(p.nc.MaxPayload()+headerLimit) {
+		t.Errorf("%d bytes are pulled and %d held", all, p.mostHeld())
+	}
+}
+
+// TestAllHearOfRoom: all partitions that wait for room go on once there is some, of which one alone hears at first.
+func TestAllHearOfRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHeld(&pressure{}, func() int { return ackPending })
+		in := &input{size: 2}
+		h.add(in)
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() { h.awaitFree(t.Context(), 2) })
+		}
+		synctest.Wait()
+		h.remove(in)
+		wg.Wait()
+	})
 }
 
 // TestInOrderAsksForOne: of the partitions that wait for what came before one asks, for the first consumer that has
