@@ -57,7 +57,7 @@ func (p *pipeline) mayAnswer() bool {
 			}
 		}
 	}
-	return !p.lacksModel() && p.halt.why() == "" && p.outdated() == ""
+	return p.halt.why() == "" && p.outdated() == ""
 }
 
 // attendShare holds a share of the partitions until ctx is done, and gives each back when what was pulled of it is answered.
@@ -254,7 +254,7 @@ func (p *pipeline) pullInOrder(ctx context.Context, q partition, l *lane, h *hel
 	l.binding.bind(c)
 	number := c.CachedInfo().Delivered.Consumer
 	for ctx.Err() == nil {
-		if !p.ready(ctx) || !p.awaitFresh(ctx) || !p.halt.await(ctx) || !p.awaitCurrent(ctx) {
+		if !p.awaitFresh(ctx) || !p.halt.await(ctx) || !p.awaitCurrent(ctx) {
 			return nil
 		}
 		free, most := h.awaitFree(ctx, p.mostHeld())

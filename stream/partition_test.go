@@ -647,7 +647,8 @@ func TestPartitionsOfWhoHasNoModel(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	f.until("who has other features says so", func() bool {
-		return strings.Contains(stranger.Status()[0].Store, "cannot go live; the one before answers on: it was made of x[0]")
+		return strings.Contains(stranger.Status()[0].Store, "cannot go live; the one before answers on: it was made of x[0]") &&
+			strings.HasSuffix(stranger.Status()[0].Store, "put schema.features back")
 	})
 	if stranger.live() != "" {
 		t.Errorf("a replica of other features answers with %s", stranger.live())
