@@ -197,6 +197,7 @@ func (p *pipeline) holdPartition(ctx, work context.Context, q partition, l *leas
 		case err == nil || errors.Is(err, errGap):
 			attempt = 0
 		default:
+			p.over.Clear() // the stream may be another now
 			if attempt > 0 {
 				met(&p.obstacles.pull, fmt.Errorf("messages of partition %v of stream %s cannot be pulled: %w", q, p.Stream, err))
 			}
@@ -347,7 +348,8 @@ func (p *pipeline) suspect(ctx context.Context, in *input) {
 }
 
 // awaitTurn waits until what came before the partitions had their number is answered. Of those of this process that wait for
-// the same one asks, for one consumer at a time, the first that has something left, and ever less often.
+// the same one asks, for one consumer at a time, the first that has something left, and ever less often. What has nothing
+// left the others do not ask for again.
 func (p *pipeline) awaitTurn(ctx context.Context, q partition) error {
 	if q.of == 0 {
 		return nil
@@ -367,12 +369,16 @@ func (p *pipeline) awaitTurn(ctx context.Context, q partition) error {
 		before = append(before, p.earlier...)
 	}
 	for wait := turnWait; len(before) > 0; {
+		if _, ok := p.over.Load(before[0]); ok {
+			before = before[1:]
+			continue
+		}
 		waits, err := p.unanswered(ctx, before[0])
 		if err != nil {
 			return err
 		}
 		if waits == 0 {
-			before = before[1:]
+			p.over.Store(before[0], nil)
 			continue
 		}
 		p.told.before.warn(p.log, "the partitions wait until what the stream stored before it had them is answered",
