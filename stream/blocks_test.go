@@ -241,6 +241,58 @@ func TestSummariesAreAwaited(t *testing.T) {
 	})
 }
 
+// TestAwaitedIsOver: what learning waited for is not said any more once it came, nor of a block that is skipped.
+func TestAwaitedIsOver(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for n := range 3 * sharedBlock {
+		s.store("in.x", numbered(n+1, 0)) // too few rows for a model
+	}
+	c, js := apprentice(), s.dial()
+	c.Stage.Training.Block = sharedBlock
+	e, err := New(Options{Conn: js.Conn(), Pipelines: []Pipeline{c}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := e.open(t.Context(), js, watchAccess(js.Conn()), e.options.Pipelines[0]) // nothing else reads it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	m := newMerger(p)
+	step := func(want bool, waits string) {
+		t.Helper()
+		moved, err := m.step(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := ""
+		if awaited := p.awaited.Load(); awaited != nil {
+			text = *awaited
+		}
+		if moved != want || (text == "") != (waits == "") || !strings.Contains(text, waits) {
+			t.Errorf("it goes on: %t, and waits: %q; want %t, %q", moved, text, want, waits)
+		}
+	}
+	step(false, "the summary of messages 1 to 10,")
+	sum, err := p.stage.Summing(p.block(p.created, 0), m.features)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := sum.Bytes(t.Context())
+	if err == nil {
+		_, err = m.shelf.Put(t.Context(), 0, text)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	step(true, "")
+	s.purge(2*sharedBlock + 1)
+	p.seen = newSeen() // it looks anew
+	step(true, "")
+	step(false, "the summary of messages 21 to 30,")
+}
+
 // TestDeadlyBlock: a block with which three replicas have ended ends no fourth. Nothing is learned from it, its messages
 // are counted, and learning goes on behind it.
 func TestDeadlyBlock(t *testing.T) {

@@ -70,7 +70,6 @@ type held struct {
 	msgs    map[heldKey]*input
 	bytes   int64
 	ahead   int64         // bytes of those that nobody works on yet
-	asked   int64         // bytes that open pulls of partitions may bring
 	working int           // how many of them are worked on
 	share   func() int    // how many may be held
 	freed   chan struct{} // signalled for who pulls when bytes became free
@@ -229,6 +228,7 @@ func (h *held) awaitFree(ctx context.Context, most int64) (bytes int64, messages
 		ahead := h.ahead
 		h.mu.Unlock()
 		if bytes, messages = h.free(most); bytes > 0 && messages >= h.share()/2 && messages > 0 && ahead <= maxPull {
+			wake(h.freed) // others wait for the same
 			return bytes, messages
 		}
 		select {
@@ -314,7 +314,7 @@ func (p *pipeline) serve(ctx context.Context) error {
 				continue
 			}
 			unpacked := int64(p.stage.Expanded(in.data) - len(in.data))
-			if !h.work(work, in, unpacked, p.InFlight, in.tried) {
+			if !h.work(work, in, unpacked, p.mostHeld(), in.tried) {
 				continue
 			}
 			a := p.try(work, in)

@@ -57,7 +57,7 @@ func (p *pipeline) mayAnswer() bool {
 			}
 		}
 	}
-	return !p.lacksModel() && p.halt.why() == "" && p.outdated() == ""
+	return p.halt.why() == "" && p.outdated() == ""
 }
 
 // attendShare holds a share of the partitions until ctx is done, and gives each back when what was pulled of it is answered.
@@ -197,6 +197,7 @@ func (p *pipeline) holdPartition(ctx, work context.Context, q partition, l *leas
 		case err == nil || errors.Is(err, errGap):
 			attempt = 0
 		default:
+			p.over.Clear() // the stream may be another now
 			if attempt > 0 {
 				met(&p.obstacles.pull, fmt.Errorf("messages of partition %v of stream %s cannot be pulled: %w", q, p.Stream, err))
 			}
@@ -254,17 +255,17 @@ func (p *pipeline) pullInOrder(ctx context.Context, q partition, l *lane, h *hel
 	l.binding.bind(c)
 	number := c.CachedInfo().Delivered.Consumer
 	for ctx.Err() == nil {
-		if !p.ready(ctx) || !p.awaitFresh(ctx) || !p.halt.await(ctx) || !p.awaitCurrent(ctx) {
+		if !p.awaitFresh(ctx) || !p.halt.await(ctx) || !p.awaitCurrent(ctx) {
 			return nil
 		}
-		holds := max(p.held.Load(), 1)
-		room, most := h.ask(ctx, p.InFlight, p.nc.MaxPayload()+headerLimit, holds)
-		if most == 0 {
+		free, most := h.awaitFree(ctx, p.mostHeld())
+		if free == 0 {
 			return nil
 		}
+		bytes, _ := p.pulls()
 		gap := false
 		l.binding.begin()
-		_, err := fetch(ctx, p.js, c, max(min(most, maxFetch)/int(holds), 1), room.left, func(msg *delivery) {
+		_, err := fetch(ctx, p.js, c, max(min(most, maxFetch)/p.Partitions, 1), bytes, func(msg *delivery) {
 			p.counters.fetched(pathAnswer, msg)
 			in := p.received(msg, created)
 			if in == nil || !l.goesOn() || gap {
@@ -280,12 +281,10 @@ func (p *pipeline) pullInOrder(ctx context.Context, q partition, l *lane, h *hel
 			in.lane = l
 			in.taught.Store(true) // learning reads for itself
 			p.comesAgain(in, answered)
-			room.give(in.size)
 			if h.add(in) {
 				out <- in
 			}
 		})
-		room.give(room.left)
 		l.binding.end()
 		switch {
 		case gap:
@@ -298,43 +297,23 @@ func (p *pipeline) pullInOrder(ctx context.Context, q partition, l *lane, h *hel
 	return nil
 }
 
-// room is what an open pull may still bring.
-type room struct {
-	held *held
-	left int64
+// pulls is how many bytes a pull of one partition brings at most: of what one pull brings without partitions, or of half of
+// limits.in_flight where that is less, a share that is the same whatever the others do, and at least one message. What came
+// before the partitions has its turn before them, so it has no share beside theirs.
+func (p *pipeline) pulls() (each, all int64) {
+	n := int64(max(p.Partitions, len(p.earlier)))
+	each = max(min(maxPull, p.InFlight/2)/n, p.nc.MaxPayload()+headerLimit)
+	return each, n * each
 }
 
-// ask waits until there is room for one of the pulls of so many partitions, and takes it: each has its share of most at
-// once, and all of them together with what is held are no more. Where a share is less than the least that can be asked for,
-// a message, it is that. No messages where ctx is done first.
-func (h *held) ask(ctx context.Context, most, least, partitions int64) (*room, int) {
-	for {
-		h.mu.Lock()
-		free, share, messages := most-h.bytes-h.asked, most/partitions, h.share()-len(h.msgs)
-		if messages > 0 && messages >= h.share()/2 && h.ahead <= maxPull && h.bytes < most && (free >= least || share < least) {
-			r := &room{h, max(min(free, share, maxPull), least)}
-			h.asked += r.left
-			h.mu.Unlock()
-			wake(h.freed) // others wait too
-			return r, messages
-		}
-		h.mu.Unlock()
-		select {
-		case <-h.freed:
-		case <-ctx.Done():
-			return nil, 0
-		}
+// mostHeld is up to how many bytes more is pulled and unpacked: with partitions what the pulls of all may bring has its
+// place beside it.
+func (p *pipeline) mostHeld() int64 {
+	if p.Partitions == 0 {
+		return p.InFlight
 	}
-}
-
-// give gives back what a pull does not bring any more.
-func (r *room) give(bytes int64) {
-	r.held.mu.Lock()
-	bytes = min(bytes, r.left)
-	r.left -= bytes
-	r.held.asked -= bytes
-	r.held.mu.Unlock()
-	wake(r.held.freed)
+	_, all := p.pulls()
+	return max(p.InFlight-all, p.InFlight/2)
 }
 
 // comesAgain notes what is known of a message that was delivered before.
@@ -369,7 +348,8 @@ func (p *pipeline) suspect(ctx context.Context, in *input) {
 }
 
 // awaitTurn waits until what came before the partitions had their number is answered. Of those of this process that wait for
-// the same one asks, for one consumer at a time, the first that has something left, and ever less often.
+// the same one asks, for one consumer at a time, the first that has something left, and ever less often. What has nothing
+// left the others do not ask for again.
 func (p *pipeline) awaitTurn(ctx context.Context, q partition) error {
 	if q.of == 0 {
 		return nil
@@ -389,12 +369,16 @@ func (p *pipeline) awaitTurn(ctx context.Context, q partition) error {
 		before = append(before, p.earlier...)
 	}
 	for wait := turnWait; len(before) > 0; {
+		if _, ok := p.over.Load(before[0]); ok {
+			before = before[1:]
+			continue
+		}
 		waits, err := p.unanswered(ctx, before[0])
 		if err != nil {
 			return err
 		}
 		if waits == 0 {
-			before = before[1:]
+			p.over.Store(before[0], nil)
 			continue
 		}
 		p.told.before.warn(p.log, "the partitions wait until what the stream stored before it had them is answered",

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/stream/lease"
 )
 
@@ -77,17 +80,83 @@ func TestInOrderAfterLapse(t *testing.T) {
 	}
 }
 
+// TestInOrderPulls: each partition pulls its share at once, whatever the others do. What is pulled and what is unpacked are
+// within the limit together; where one message for each partition is more than half of that, half of it is left.
+func TestInOrderPulls(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	const partitions, bulk = 8, 29 << 20
+	p := &pipeline{Pipeline: Pipeline{Partitions: partitions, InFlight: 64 << 20}, nc: s.js.Conn()}
+	h := newHeld(&pressure{}, func() int { return ackPending })
+	for range partitions {
+		if free, _ := h.awaitFree(t.Context(), p.mostHeld()); free <= 0 {
+			t.Fatal("a partition has no room for a pull")
+		}
+	}
+	n := uint64(0)
+	add := func(size int64) *input {
+		n++
+		in := &input{size: size, origin: wire.Origin{Seq: n}}
+		h.add(in)
+		return in
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	worked := 0
+	for range 2 {
+		if in := add(1 << 20); h.work(over, in, bulk, p.mostHeld(), false) {
+			worked++
+		}
+	}
+	each, _ := p.pulls()
+	for range partitions {
+		add(each)
+	}
+	if h.bytes > p.InFlight || worked != 1 {
+		t.Errorf("%d MiB are held of %d; %d of two messages are unpacked", h.bytes>>20, p.InFlight>>20, worked)
+	}
+	p.InFlight = 8 << 20
+	if _, all := p.pulls(); p.mostHeld() != 4<<20 || all != partitions*(p.nc.MaxPayload()+headerLimit) {
+		t.Errorf("%d bytes are pulled and %d held", all, p.mostHeld())
+	}
+}
+
+// TestAllHearOfRoom: all partitions that wait for room go on once there is some, of which one alone hears at first.
+func TestAllHearOfRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHeld(&pressure{}, func() int { return ackPending })
+		in := &input{size: 2}
+		h.add(in)
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() { h.awaitFree(t.Context(), 2) })
+		}
+		synctest.Wait()
+		h.remove(in)
+		wg.Wait()
+	})
+}
+
 // TestInOrderAsksForOne: of the partitions that wait for what came before one asks, for the first consumer that has
-// something left, and not for all of an earlier number each time.
+// something left, and not for all of an earlier number each time. What has nothing left is asked for once.
 func TestInOrderAsksForOne(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
+	ctx, cancel := context.WithTimeout(t.Context(), ample)
+	defer cancel()
 	s.store("in.k", nil)
-	if _, err := s.js.CreateConsumer(t.Context(), "in", jetstream.ConsumerConfig{Durable: durable("p"),
-		AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
+	p := &pipeline{Pipeline: Pipeline{Name: "p", Stream: "in", Subject: "in.*", Partitions: maxPartitions},
+		log: slog.New(slog.DiscardHandler), earlier: []partition{{0, 4}, {1, 4}}, asking: [2]chan struct{}{make(chan struct{}, 1)}}
+	for _, q := range append(p.earlier, partition{}) {
+		if _, err := s.js.CreateConsumer(ctx, "in", jetstream.ConsumerConfig{Durable: q.durable("p"),
+			FilterSubject: q.filter("in.*"), AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	if p.js, err = jetstream.New(s.dial().Conn(), jetstream.WithDefaultTimeout(ample)); err != nil {
 		t.Fatal(err)
 	}
-	js := s.dial()
 	asked, err := s.js.Conn().SubscribeSync("$JS.API.CONSUMER.INFO.in.*")
 	if err == nil {
 		err = s.js.Conn().Flush()
@@ -95,14 +164,11 @@ func TestInOrderAsksForOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &pipeline{Pipeline: Pipeline{Name: "p", Stream: "in", Subject: "in.*", Partitions: maxPartitions}, js: js,
-		log: slog.New(slog.DiscardHandler), earlier: []partition{{0, 4}, {1, 4}}, asking: [2]chan struct{}{make(chan struct{}, 1)}}
-	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, maxPartitions)
 	for i := range maxPartitions {
 		go func() { ended <- p.awaitTurn(ctx, partition{i, maxPartitions}) }()
 	}
-	for range 4 {
+	for range 3 {
 		msg, err := asked.NextMsg(ample)
 		if err != nil {
 			t.Fatal(err)
@@ -111,14 +177,37 @@ func TestInOrderAsksForOne(t *testing.T) {
 			t.Errorf("%s is asked for while the first has something left", msg.Subject)
 		}
 	}
-	time.Sleep(time.Second / 2)                                                // else each has asked by then
-	if more, _, err := asked.Pending(); err != nil || more > maxPartitions/2 { // one asks every two seconds
-		t.Errorf("%d questions more are on their way: each partition asks (%v)", more, err)
+	// Acknowledged without a question of the client's own for the consumer.
+	answered, err := s.js.Conn().RequestWithContext(ctx, "$JS.API.CONSUMER.MSG.NEXT.in."+durable("p"), nil)
+	if err == nil {
+		_, err = s.js.Conn().RequestWithContext(ctx, answered.Reply, []byte("+ACK"))
 	}
-	cancel()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for range maxPartitions {
-		if err := <-ended; !errors.Is(err, context.Canceled) {
+		if err := <-ended; err != nil {
 			t.Errorf("the wait ends with %v", err)
+		}
+	}
+	if err := s.js.Conn().Flush(); err != nil {
+		t.Fatal(err)
+	}
+	questions := map[string]int{}
+	for more, _, _ := asked.Pending(); more > 0; more-- {
+		msg, err := asked.NextMsg(ample)
+		if err != nil {
+			t.Fatal(err)
+		}
+		questions[msg.Subject[strings.LastIndexByte(msg.Subject, '.')+1:]]++
+	}
+	// The first is asked for every two seconds at last; that each partition asks comes to as many as there are.
+	if n := questions[durable("p")]; n == 0 || n >= maxPartitions/2 {
+		t.Errorf("%d questions more for the first", n)
+	}
+	for _, q := range p.earlier {
+		if n := questions[q.durable("p")]; n != 1 {
+			t.Errorf("%d questions for %v", n, q)
 		}
 	}
 }

@@ -70,8 +70,11 @@ func (m *merger) step(ctx context.Context) (learned bool, err error) {
 	text, err := m.shelf.Get(ctx, m.next, m.stage.MaxSummary())
 	switch {
 	case errors.Is(err, summaries.ErrMissing):
-		m.waits(s)
-		return m.skip(ctx, s)
+		skipped, err := m.skip(ctx, s)
+		if err == nil && !skipped {
+			m.waits(s)
+		}
+		return skipped, err
 	case errors.Is(err, summaries.ErrDamaged):
 		return false, m.anew(ctx, err)
 	case err != nil:
@@ -86,6 +89,7 @@ func (m *merger) step(ctx context.Context) (learned bool, err error) {
 	}
 	m.metrics.unlearned(m.Name, uint64(unread))
 	m.next, m.bad = m.next+1, 0
+	m.awaited.Store(nil)
 	return true, m.stage.Wait(ctx)
 }
 

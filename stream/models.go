@@ -79,28 +79,37 @@ func (p *pipeline) take(ctx context.Context, c *registry.Choice) error {
 		return nil
 	}
 	c.Live.Epochs = max(c.Live.Epochs, c.Epochs)
-	if features := c.Live.Model.Features(); !p.Stage.Spec.Takes(features) {
+	if others := p.misses(c.Live); others != "" {
 		if c.Pinned {
-			return fmt.Errorf("model %s is pinned and was made of %s, and schema.features asks for %s: put schema.features back, or 'embedd model unpin %s' and start again, so that a model of the new features is learned",
-				c.Live.Version, briefly(features), briefly(p.Stage.Spec.Features), p.Name)
+			return fmt.Errorf("model %s is pinned and %s: put schema.features back, or 'embedd model unpin %s' and start again, so that a model of the new features is learned",
+				c.Live.Version, others, p.Name)
 		}
 		if !p.mayFit() {
-			p.storeSays(fmt.Sprintf("schema.features asks for %s and the live model was made of %s; another replica learns and keeps it: give all the same configuration, or the pipeline another name",
-				briefly(p.Stage.Spec.Features), briefly(features)))
+			p.storeSays(fmt.Sprintf("the live model %s; another replica learns and keeps it: give all the same configuration, or the pipeline another name",
+				others))
 			c.Live = nil
 			return nil
 		}
 		if err := p.models.Retire(ctx); err != nil {
 			return err
 		}
-		p.storeSays(fmt.Sprintf("schema.features asks for %s and the live model was made of %s: a first model of the new features is learned, in a new epoch; to go back to %s, put schema.features back and 'embedd model rollback %s'",
-			briefly(p.Stage.Spec.Features), briefly(features), c.Live.Version, c.Live.Version))
+		p.storeSays(fmt.Sprintf("the live model %s: a first model of the new features is learned, in a new epoch; to go back to %s, put schema.features back and 'embedd model rollback %s'",
+			others, c.Live.Version, c.Live.Version))
 		c.Live = nil
 		return nil
 	}
 	p.good = c.Good
 	p.setPinned(c.Pinned)
 	return nil
+}
+
+// misses says of which features a model was made, where the configuration asks for others; "" where it does not.
+func (p *pipeline) misses(l *plugin.Live) string {
+	features := l.Model.Features()
+	if p.Stage.Spec.Takes(features) {
+		return ""
+	}
+	return fmt.Sprintf("was made of %s, and schema.features asks for %s", briefly(features), briefly(p.Stage.Spec.Features))
 }
 
 // storeSays tells what happened to the models of the store, in log and status.
@@ -160,9 +169,8 @@ func (p *pipeline) setPinned(pinned bool) {
 // adopt makes a model that somebody chose in the store the live one. The registry waits for it: it asks nobody.
 func (p *pipeline) adopt(c *registry.Choice) error {
 	l := c.Live
-	if features := l.Model.Features(); !p.Stage.Spec.Takes(features) {
-		return fmt.Errorf("it was made of %s, and schema.features asks for %s: give all replicas the same", briefly(features),
-			briefly(p.Stage.Spec.Features))
+	if others := p.misses(l); others != "" {
+		return fmt.Errorf("it %s: put schema.features back", others)
 	}
 	if err := p.stage.Adopt(l, c.Pinned); err != nil {
 		return err

@@ -647,7 +647,8 @@ func TestPartitionsOfWhoHasNoModel(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	f.until("who has other features says so", func() bool {
-		return strings.Contains(stranger.Status()[0].Store, "cannot go live; the one before answers on: it was made of x[0]")
+		return strings.Contains(stranger.Status()[0].Store, "cannot go live; the one before answers on: it was made of x[0]") &&
+			strings.HasSuffix(stranger.Status()[0].Store, "put schema.features back")
 	})
 	if stranger.live() != "" {
 		t.Errorf("a replica of other features answers with %s", stranger.live())
@@ -658,7 +659,7 @@ func TestPartitionsOfWhoHasNoModel(t *testing.T) {
 // partition is filled first, and all is answered in the end.
 func TestPartitionsWithinTheLimit(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 8)
+	f := newFleet(t, 4)
 	limit := func(n int64) {
 		if _, err := f.js.UpdateStream(t.Context(), jetstream.StreamConfig{Name: "out", Subjects: []string{"out.>"}, MaxMsgs: n,
 			Discard: jetstream.DiscardNew}); err != nil {
@@ -667,9 +668,9 @@ func TestPartitionsWithinTheLimit(t *testing.T) {
 	}
 	limit(1) // nothing more leaves, so all that comes is held
 	p := keyed()
-	p.Stage.Fixed, p.InFlight = fixed(t), 10<<20
+	p.Partitions, p.Stage.Fixed, p.InFlight = 4, fixed(t), 10<<20
 	r := f.replica(p)
-	f.until("it holds all", func() bool { all := r.Status(); return len(all) > 0 && *all[0].Held == 9 })
+	f.until("it holds all", func() bool { all := r.Status(); return len(all) > 0 && *all[0].Held == 5 })
 	body := numbered(1, 5000)
 	holds := func() (bytes int64) {
 		for _, q := range p.partitions() {
