@@ -50,9 +50,9 @@ func (e *Encoder) Reuse(msgs ...[]byte) {
 	}
 }
 
-// memory is room for n bytes, and not for many more: who counts what messages take counts their length.
+// memory is room for n bytes, and for an eighth more at most: who counts what messages take counts their length.
 func (e *Encoder) memory(n int) []byte {
-	if m, ok := e.spare.Get().(*[]byte); ok && cap(*m) >= n && cap(*m) <= 2*n {
+	if m, ok := e.spare.Get().(*[]byte); ok && cap(*m) >= n && cap(*m)-n <= n/8 {
 		return (*m)[:0]
 	}
 	return make([]byte, 0, n)

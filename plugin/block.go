@@ -67,8 +67,9 @@ func (s *Stage) Settings() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// summaryForm rises where summaries of the same rows become others.
-const summaryForm = 2
+// summaryForm rises where summaries of the same rows become others, but for rows that made none that can be learned from.
+// Those of another form are removed, with blocks that nobody can sum up again.
+const summaryForm = 1
 
 // MaxSummary is how many bytes a summary has at most that a stage learns from.
 func (s *Stage) MaxSummary() int64 { return s.config.Training.Window.Bytes }

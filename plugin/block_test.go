@@ -207,3 +207,15 @@ func TestBlockRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestSettingsStay: what was summed up before an upgrade is still of the same settings after it. Where this fails all
+// that is stored will be removed by who upgrades: docs/summaries.md says what that costs.
+func TestSettingsStay(t *testing.T) {
+	s := newStage(t, func(c *Config) {
+		c.Source = map[string]string{"stream": "FEATURES", "subject": "features.digits"}
+		c.Training.Block, c.Training.Holdout, c.Training.Window.Bytes = 64, 0.2, 1<<30
+	})
+	if have, want := s.Settings(), "8bca7d20c1a07fae"; have != want {
+		t.Errorf("the settings are %s, and were %s", have, want)
+	}
+}

@@ -63,7 +63,8 @@ func (p *pace) begin() {
 	p.since = time.Now()
 }
 
-// toItsEnd is a context for what must not be broken off: it has no end, and who looks at it rests all the same.
+// toItsEnd is a context for what must not be broken off: it has no end, and who looks at it rests all the same. That is the
+// rest which the next look behind it would take, no further one, and the end of the stage ends it.
 func toItsEnd(ctx context.Context) context.Context {
 	return endless{Context: context.WithoutCancel(ctx), paced: ctx}
 }

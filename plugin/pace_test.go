@@ -43,10 +43,20 @@ func TestPace(t *testing.T) {
 	if err := toItsEnd(p).Err(); err != nil || time.Since(begin) < rest*leastWork {
 		t.Errorf("what must not be broken off rested for %v; %v", time.Since(begin), err)
 	}
+	if p.since.Before(begin.Add(rest * leastWork)) {
+		t.Error("what was rested for within it is rested for once more behind it")
+	}
 
-	stop()
-	if err := toItsEnd(p).Err(); err != nil {
-		t.Errorf("what must not be broken off ends with the context: %v", err)
+	asked = 0
+	p.busy = func() bool {
+		if asked++; asked == 2 {
+			stop() // in the middle of a rest
+		}
+		return true
+	}
+	p.since = longAgo
+	if err := toItsEnd(p).Err(); err != nil || asked != 2 {
+		t.Errorf("what must not be broken off ends with the context, or rests on behind it, asked %d times: %v", asked, err)
 	}
 	p.since = longAgo
 	if err := p.Err(); err == nil {

@@ -161,7 +161,7 @@ func (f *fleet) publish(n, keys int) {
 	for range n {
 		key := fmt.Sprintf("k%d", f.random.IntN(keys))
 		f.keys = append(f.keys, key)
-		f.store("in."+key, numbered(len(f.keys)-1, 0))
+		f.store("in."+key, f.message(len(f.keys)-1))
 	}
 }
 
@@ -363,6 +363,7 @@ func TestMessageThatKillsInOrder(t *testing.T) {
 func TestOrderWhereOutputsAreRefused(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 2)
+	f.mixed = true
 	limit := func(n int64) {
 		ctx, cancel := context.WithTimeout(t.Context(), ample)
 		defer cancel()
@@ -385,6 +386,7 @@ func TestOrderWhereOutputsAreRefused(t *testing.T) {
 	if o := f.order(); o != (order{}) {
 		t.Errorf("%+v", o)
 	}
+	f.bodies()
 }
 
 // TestPartitionsAreShared: who joins gets its share, who leaves gives it back; nothing is delivered twice for it.

@@ -35,6 +35,7 @@ type site struct {
 	log     *slog.Logger // of the next pupil; nil: no logs
 	sent    int          // messages of input so far; each has its number in it
 	first   uint64       // where the window of the next pupil's model begins
+	mixed   bool         // messages of input have from one to some hundred rows, else one
 }
 
 func newSite(t *testing.T) *site {
@@ -124,8 +125,16 @@ func (s *site) send(n int) {
 	s.Helper()
 	for range n {
 		s.sent++
-		s.store("in.x", numbered(s.sent, 0))
+		s.store("in.x", s.message(s.sent))
 	}
+}
+
+// message is the message of a number.
+func (s *site) message(n int) []byte {
+	if !s.mixed {
+		return numbered(n, 0)
+	}
+	return numbered(n, n*n*37%131)
 }
 
 // store goes on trying while the server is away, under one identity, so that the stream holds the message once.
