@@ -633,6 +633,22 @@ func TestEnvelopeSolves(t *testing.T) {
 	}
 }
 
+// TestFactorTakesWhatIsSaid: a factor is refused by what bytes says, so that is what it allocates, and little more.
+func TestFactorTakesWhatIsSaid(t *testing.T) {
+	m := ring(5000, true)
+	env := newEnvelope(m)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := env.factor(t.Context(), m, 0.1); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	took, said := float64(after.TotalAlloc-before.TotalAlloc), env.bytes()
+	if took > 1.1*said {
+		t.Errorf("it took %.1f MB, %.1f are said", took/1e6, said/1e6)
+	}
+}
+
 // Solve takes the partial way for large m and small d; its answer is that of
 // the full decomposition.
 func TestSolveOfLargePencilsAgreesWithFull(t *testing.T) {
