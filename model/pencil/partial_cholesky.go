@@ -26,7 +26,7 @@ type envelope struct {
 	// Of each row of squares, the columns of those before the diagonal that are not zero, ascending; and of each column,
 	// the rows of those behind it.
 	columns, below [][]int
-	squares        [][]*tile.Lying // beside columns
+	squares        [][]tile.Lying // beside columns
 	diagonal       []blas64.Triangular
 }
 
@@ -150,43 +150,34 @@ func (e *envelope) flops() (sum float64) {
 
 // factor fills the envelope with the factor of M + shift I.
 func (e *envelope) factor(ctx context.Context, m Entries, shift float64) error {
-	tiles := len(e.columns)
-	e.squares, e.diagonal = make([][]*tile.Lying, tiles), make([]blas64.Triangular, tiles)
-	own := make([]*tile.Lying, tiles) // on the diagonal, before it is factored
-	for i, columns := range e.columns {
-		e.squares[i] = make([]*tile.Lying, len(columns))
-		for p := range columns {
-			e.squares[i][p] = new(tile.Lying)
-		}
-		own[i] = new(tile.Lying)
-		for r := range square {
-			at := i*square + r
-			if at >= e.n {
-				own[i][own[i].At(r, r)] = 1 // nothing is behind the last row
-				continue
-			}
-			entries, values := m.Row(e.order[at])
-			for p, c := range entries {
-				if j := e.place[c]; j <= at {
-					to := own[i]
-					if j/square < i {
-						to = e.square(i, j/square)
-					}
-					to[to.At(r, j%square)] += values[p]
-				}
-			}
-			own[i][own[i].At(r, r)] += shift
-		}
+	tiles, count := len(e.columns), 0
+	for _, columns := range e.columns {
+		count += len(columns)
 	}
+	// Two objects hold all: each of its own would be rounded up by a sixth.
+	all, triangles := make([]tile.Lying, count), make([]float64, tiles*square*square)
+	e.squares, e.diagonal = make([][]tile.Lying, tiles), make([]blas64.Triangular, tiles)
+	for i, columns := range e.columns {
+		e.squares[i], all = all[:len(columns):len(columns)], all[len(columns):]
+		e.fill(i, triangles[i*square*square:][:square*square], m, shift)
+	}
+	var own tile.Lying // on the diagonal
 	for j := range tiles {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		e.update(own[j], j, j)
-		t := blas64.Symmetric{N: square, Stride: square, Data: make([]float64, square*square), Uplo: blas.Lower}
+		t := blas64.Symmetric{N: square, Stride: square, Data: triangles[j*square*square:][:square*square],
+			Uplo: blas.Lower}
+		own = tile.Lying{}
 		for r := range square {
 			for c := range r + 1 {
-				t.Data[r*square+c] = own[j][own[j].At(r, c)]
+				own[own.At(r, c)] = t.Data[r*square+c]
+			}
+		}
+		e.update(&own, j, j)
+		for r := range square {
+			for c := range r + 1 {
+				t.Data[r*square+c] = own[own.At(r, c)]
 			}
 		}
 		var ok bool
@@ -195,24 +186,47 @@ func (e *envelope) factor(ctx context.Context, m Entries, shift float64) error {
 		}
 		for r := range square {
 			for c := range r + 1 {
-				own[j][own[j].At(r, c)] = t.Data[r*square+c]
+				own[own.At(r, c)] = t.Data[r*square+c]
 			}
 		}
 		below := e.below[j]
 		split(ctx, len(below), len(below)*square*square*square*(len(e.columns[j])+1), func(p int) {
 			s := e.square(below[p], j)
 			e.update(s, below[p], j)
-			s.Divide(own[j], e.diagonal[j])
+			s.Divide(&own, e.diagonal[j])
 		})
-		own[j] = nil
 	}
 	return nil
+}
+
+// fill puts row i of the squares of M + shift I into the envelope, and the lower triangle of that on the diagonal into
+// own, row after row.
+func (e *envelope) fill(i int, own []float64, m Entries, shift float64) {
+	for r := range square {
+		at := i*square + r
+		if at >= e.n {
+			own[r*square+r] = 1 // nothing is behind the last row
+			continue
+		}
+		entries, values := m.Row(e.order[at])
+		for p, c := range entries {
+			switch j := e.place[c]; {
+			case j > at:
+			case j/square < i:
+				to := e.square(i, j/square)
+				to[to.At(r, j%square)] += values[p]
+			default:
+				own[r*square+j%square] += values[p]
+			}
+		}
+		own[r*square+r] += shift
+	}
 }
 
 // square is square (i, j), which is not zero.
 func (e *envelope) square(i, j int) *tile.Lying {
 	p, _ := slices.BinarySearch(e.columns[i], j)
-	return e.squares[i][p]
+	return &e.squares[i][p]
 }
 
 // update takes L_ik L_jk' of all k < j from square (i, j).
@@ -225,7 +239,7 @@ func (e *envelope) update(s *tile.Lying, i, j int) {
 		case left[p] > right[q]:
 			q++
 		default:
-			s.TakeProduct(e.squares[i][p], e.squares[j][q])
+			s.TakeProduct(&e.squares[i][p], &e.squares[j][q])
 			p, q = p+1, q+1
 		}
 	}

@@ -69,7 +69,9 @@ func (p *partial) inverse(rows Entries, env *envelope) (*Part, error) {
 	p.products += b
 	k := &krylov{ctx: p.ctx, n: p.n, null: p.null}
 	k.clean(x, nil)
-	k.orthonormal(x, nil, 0, nil)
+	if _, err := k.orthonormal(x, nil, 0, nil); err != nil {
+		return nil, err
+	}
 	values, vectors, err := p.rayleighRitz(x)
 	if err != nil {
 		return nil, err

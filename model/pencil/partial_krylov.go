@@ -78,7 +78,9 @@ func (k *krylov) run(d int) (*ritz, error) {
 		}
 	}
 	k.clean(start, nil)
-	k.orthonormal(start, nil, 0, rng)
+	if _, err := k.orthonormal(start, nil, 0, rng); err != nil {
+		return nil, err
+	}
 	out := &ritz{}
 	have, checked := 0, 0
 	for {
@@ -98,7 +100,10 @@ func (k *krylov) run(d int) (*ritz, error) {
 				t.Set(have+j, i, c.At(i, j))
 			}
 		}
-		rest := k.orthonormal(w, rowsView(basis, 0, have+b), 16*eps*max(out.largest, scale), rng)
+		rest, err := k.orthonormal(w, rowsView(basis, 0, have+b), 16*eps*max(out.largest, scale), rng)
+		if err != nil {
+			return nil, err
+		}
 		have += b
 		rowsView(basis, have, have+b).Copy(w)
 		if have+b <= size && have-checked < max(2*b, size/4) {
@@ -218,30 +223,40 @@ func project(ctx context.Context, w, v *mat.Dense) *mat.Dense {
 // orthonormal makes the rows of w orthonormal, orthogonal to the rows of v and
 // to the null vectors, and returns the coordinates (rows of w squared) of the
 // old rows in the new. A row of norm tiny or less is taken for zero and gives
-// way to a random one with coordinates zero.
-func (k *krylov) orthonormal(w, v *mat.Dense, tiny float64, rng *rand.Rand) *mat.Dense {
+// way to a random one with coordinates zero. It gives up where these come out as
+// nothing too, as they do where the rows before are not finite, or where rng is nil.
+func (k *krylov) orthonormal(w, v *mat.Dense, tiny float64, rng *rand.Rand) (*mat.Dense, error) {
+	const replacements = 8
 	b, n := w.Dims()
 	c := mat.NewDense(b, b, nil)
 	for i := range b {
 		row := rowsView(w, i, i+1)
 		x := blas64.Vector{N: n, Data: w.RawRowView(i), Inc: 1}
-		replaced := false
+		replaced, least := 0, tiny
 		for try := 0; ; try++ {
+			if err := k.ctx.Err(); err != nil {
+				return nil, err
+			}
 			before := blas64.Nrm2(x)
 			for range 2 {
 				for j := range i {
 					y := blas64.Vector{N: n, Data: w.RawRowView(j), Inc: 1}
 					dot := blas64.Dot(x, y)
 					blas64.Axpy(-dot, y, x)
-					if !replaced {
+					if replaced == 0 {
 						c.Set(j, i, c.At(j, i)+dot)
 					}
 				}
 			}
 			norm := blas64.Nrm2(x)
-			if !(norm > tiny) {
-				// The space of the start is exhausted: go on with a new direction.
-				replaced = true
+			if !(norm > least) {
+				if replaced == replacements || rng == nil {
+					return nil, fmt.Errorf("%w: row %d of a block of order %d has norm %g", errShort, i, n, norm)
+				}
+				// The space of the start is exhausted: go on with a new direction. Its length, the root of n or some
+				// less, has nothing to do with the scale of the operator.
+				replaced++
+				least = 0x1p-20
 				for j := range n {
 					x.Data[j] = rng.NormFloat64()
 				}
@@ -253,14 +268,14 @@ func (k *krylov) orthonormal(w, v *mat.Dense, tiny float64, rng *rand.Rand) *mat
 				k.clean(row, v)
 				continue
 			}
-			if !replaced {
+			if replaced == 0 {
 				c.Set(i, i, norm)
 			}
 			blas64.Scal(1/norm, x)
 			break
 		}
 	}
-	return c
+	return c, nil
 }
 
 // clean is against without coordinates, for v that may be nil.

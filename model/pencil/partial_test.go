@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gonum.org/v1/gonum/mat"
 )
@@ -632,6 +633,22 @@ func TestEnvelopeSolves(t *testing.T) {
 	}
 }
 
+// TestFactorTakesWhatIsSaid: a factor is refused by what bytes says, so that is what it allocates, and little more.
+func TestFactorTakesWhatIsSaid(t *testing.T) {
+	m := ring(5000, true)
+	env := newEnvelope(m)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := env.factor(t.Context(), m, 0.1); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	took, said := float64(after.TotalAlloc-before.TotalAlloc), env.bytes()
+	if took > 1.1*said {
+		t.Errorf("it took %.1f MB, %.1f are said", took/1e6, said/1e6)
+	}
+}
+
 // Solve takes the partial way for large m and small d; its answer is that of
 // the full decomposition.
 func TestSolveOfLargePencilsAgreesWithFull(t *testing.T) {
@@ -751,5 +768,64 @@ func TestEnvelopeHasABorder(t *testing.T) {
 	t.Logf("%.2g flops, %.2g without a border", env.flops(), fronts.flops())
 	if env.flops() > 0.8*fronts.flops() {
 		t.Errorf("a factor takes %.2g flops, without a border %.2g", env.flops(), fronts.flops())
+	}
+}
+
+// TestScaleIsNoMatter: eigenvalues are a power of two times as large where the matrix is, vectors the same, as far as
+// numbers reach; nothing waits for rounding that does not come. The last of the matrices have a space that a start
+// exhausts, where the way by products needs new directions.
+func TestScaleIsNoMatter(t *testing.T) {
+	const n, d = 200, 5
+	values := make([]float64, n)
+	for i := range 140 {
+		values[i] = 1 + float64(i)/140
+	}
+	// At the small end values are all zero behind the rank, and any basis is as good as another.
+	lowRank := withSpectrum(values, 3)
+	full := withSpectrum(spectrumOf(n, func(i int) float64 { return 1 + float64(i) }), 3)
+	for _, c := range []struct {
+		name string
+		s    *mat.SymDense
+		end  End
+		same bool
+	}{{"largest", full, Max, true}, {"smallest", full, Min, true}, {"largest of less rank", lowRank, Max, true},
+		{"smallest of less rank", lowRank, Min, false}} {
+		want, err := Solve(t.Context(), c.s, Identity(n), c.end, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, exp := range []int{-1066, -1030, -980, -600, -300, 70, 300, 600, 1000} {
+			s := symLdexp(c.s, exp)
+			got, err := Solve(t.Context(), s, Identity(n), c.end, d)
+			if err != nil {
+				t.Errorf("%s at 2^%d: %v", c.name, exp, err)
+				continue
+			}
+			for i, v := range got.Values {
+				e := math.Ldexp(v, -exp) - want.Values[i]
+				if rounding := math.Ldexp(n, -1074-exp); math.Abs(e) > 1e-10*float64(n)+rounding {
+					t.Errorf("%s at 2^%d: value %d is off by %g", c.name, exp, i, e)
+				}
+			}
+			if off := sine(got.Vectors, want.Vectors); c.same && exp > -1000 && off > 1e-6 {
+				t.Errorf("%s at 2^%d: the vectors are off by %g", c.name, exp, off)
+			}
+		}
+	}
+	// The operator itself, as it is: it is found, or refused.
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer stop()
+	for _, scale := range []float64{5e-322, 1e-310, 1e-300, 1, 1e20, 1e300} {
+		s := mat.NewSymDense(n, nil)
+		for i := range n {
+			s.SetSym(i, i, scale*float64(1+i%3))
+		}
+		p, err := Partial(ctx, Dense(s), Max, 2, nil)
+		if ctx.Err() != nil {
+			t.Fatalf("scale %g: no end in sight", scale)
+		}
+		if err == nil && math.Abs(p.Values[0]/scale-3) > 1e-2 || err != nil && scale >= 1e-300 && scale <= 1e20 {
+			t.Errorf("scale %g: %v, error %v", scale, p, err)
+		}
 	}
 }

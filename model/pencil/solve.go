@@ -62,6 +62,17 @@ func Solve(ctx context.Context, n mat.Symmetric, q *Metric, end End, d int) (_ *
 // solveWhite is Solve of s = Z'NZ.
 func solveWhite(ctx context.Context, s *mat.SymDense, q *Metric, end End, d int,
 	apply func(*mat.Dense) *mat.Dense) (*Solution, error) {
+	if exp := farScale(s); exp != 0 {
+		near := func(a *mat.Dense) *mat.Dense { return ldexp(apply(a), -exp) }
+		sol, err := solveWhite(ctx, symLdexp(s, -exp), q, end, d, near)
+		if err != nil {
+			return nil, err
+		}
+		for i, v := range sol.Values {
+			sol.Values[i] = math.Ldexp(v, exp)
+		}
+		return sol, nil
+	}
 	type way func(context.Context, *mat.SymDense, *Metric, End, int, func(*mat.Dense) *mat.Dense) (*Solution, error)
 	ways := []way{solveReduced}
 	if n := s.SymmetricDim(); n > reducedOrder {
@@ -85,6 +96,39 @@ func solveWhite(ctx context.Context, s *mat.SymDense, q *Metric, end End, d int,
 		return nil, err
 	}
 	return finish(q, values, vectors, end, d, apply)
+}
+
+// farScale is the exponent of the largest of s where it is so far from one that squares, reciprocals or what is small
+// beside it would not be finite or lose their digits, else 0.
+func farScale(s *mat.SymDense) int {
+	largest, n := 0.0, s.SymmetricDim()
+	for i := range n {
+		for _, v := range s.RawSymmetric().Data[i*s.RawSymmetric().Stride:][i:n] {
+			largest = max(largest, math.Abs(v))
+		}
+	}
+	if _, exp := math.Frexp(largest); exp < -400 || exp > 400 {
+		return exp
+	}
+	return 0
+}
+
+// symLdexp is s times a power of two.
+func symLdexp(s *mat.SymDense, exp int) *mat.SymDense {
+	n := s.SymmetricDim()
+	out := mat.NewSymDense(n, nil)
+	for i := range n {
+		for j := i; j < n; j++ {
+			out.SetSym(i, j, math.Ldexp(s.At(i, j), exp))
+		}
+	}
+	return out
+}
+
+// ldexp makes a a power of two times as large.
+func ldexp(a *mat.Dense, exp int) *mat.Dense {
+	a.Apply(func(_, _ int, v float64) float64 { return math.Ldexp(v, exp) }, a)
+	return a
 }
 
 const (

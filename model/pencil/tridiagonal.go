@@ -27,7 +27,7 @@ type reduced struct {
 	size       float64   // the largest eigenvalue, whatever its sign
 }
 
-// reduce is nil where s is not finite, or ctx ends. It begins at the largest of the
+// reduce is nil where s or its tridiagonal form is not finite, or ctx ends. It begins at the largest of the
 // diagonal: see grade.
 func reduce(ctx context.Context, s *mat.SymDense) *reduced {
 	n := s.SymmetricDim()
@@ -48,6 +48,13 @@ func reduce(ctx context.Context, s *mat.SymDense) *reduced {
 	}
 	if !r.reflect(ctx, a, size) {
 		return nil
+	}
+	for _, list := range [][]float64{r.diag, r.next} {
+		for _, e := range list {
+			if math.IsNaN(e) || math.IsInf(e, 0) { // it overflowed: counts of signs would mean nothing
+				return nil
+			}
+		}
 	}
 	r.spectrum = newSturm(r.diag, r.next)
 	return r

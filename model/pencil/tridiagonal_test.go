@@ -108,6 +108,22 @@ func b2i(b bool) int {
 	return 0
 }
 
+// TestNoReductionThatIsNotFinite: of what is not finite, or overflows on the way, there is none.
+func TestNoReductionThatIsNotFinite(t *testing.T) {
+	const n = 90
+	for name, entry := range map[string]float64{"large": 1e308, "infinite": math.Inf(-1), "no number": math.NaN()} {
+		s := mat.NewSymDense(n, nil)
+		for i := range n {
+			for j := i; j < n; j++ {
+				s.SetSym(i, j, entry)
+			}
+		}
+		if r := reduce(t.Context(), s); r != nil {
+			t.Errorf("%s: diagonal %g ..., beside it %g ...", name, r.diag[:3], r.next[:3])
+		}
+	}
+}
+
 // TestSmallEndIsNotDecomposedInFull: where a reduction would lose its digits, products find it, also at orders at which
 // the reduction comes first.
 func TestSmallEndIsNotDecomposedInFull(t *testing.T) {
