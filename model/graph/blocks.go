@@ -162,6 +162,16 @@ func (b *blocks) bounds(p *points) []tile.Bounds {
 // half is what a point of that squared norm adds to the least product of a pair at distance 0.
 func (b *blocks) half(norm float64) float64 { return norm * (1 - b.relative) / 2 }
 
+// between is what a distance lies between that is d but for off. It is not negative, but for rounding; nor is the upper
+// bound minus zero, which has the bits of the least of all numbers.
+func between(d, off float64) (low, high float32) {
+	low, high = float32(d-off), float32(d+off)
+	if !(high > 0) {
+		high = 0
+	}
+	return low, high
+}
+
 // candidate is a point that may be near, and between what its scaled squared distance lies.
 type candidate struct {
 	low, high float32
@@ -412,10 +422,7 @@ func (b *blocks) take(w *comparison, group, p int) {
 			}
 			norms := b.query.norm[q] + b.ref.norm[r]
 			d, off := norms-2*float64(w.Dot[i*tile.PointPanel+in]), b.relative*norms+b.absolute
-			low, high := float32(d-off), float32(d+off)
-			if high < 0 { // it is not, but for rounding
-				high = 0
-			}
+			low, high := between(d, off)
 			if low <= list.limit[q] {
 				list.add(q, candidate{low, high, int32(r)})
 			}
