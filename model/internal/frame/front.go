@@ -49,7 +49,8 @@ func (t *Task) SolveBehind(ctx context.Context, fit func(context.Context, *Task)
 		return fit(ctx, t)
 	}
 	f, ok := t.Kept.(*Front)
-	if !ok || f.share != t.Share || f.task.M < t.D {
+	made := !ok || f.share != t.Share || f.task.M < t.D
+	if made {
 		var err error
 		if f, err = t.front(ctx); err != nil {
 			return nil, err
@@ -62,7 +63,7 @@ func (t *Task) SolveBehind(ctx context.Context, fit func(context.Context, *Task)
 	if err != nil {
 		return nil, err
 	}
-	if f.task.criterion == nil {
+	if made { // else others may read it now
 		f.task.criterion = own.criterion
 	}
 	var components mat.Dense

@@ -1,0 +1,49 @@
+package frame
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model"
+)
+
+// TestFrontIsWrittenByWhoMakesIt alone: the fits behind it go side by side, and may find a criterion where it found none.
+func TestFrontIsWrittenByWhoMakesIt(t *testing.T) {
+	const n, m = 40, 6
+	rng := rand.New(rand.NewPCG(5, 2))
+	d := &model.Data{N: n, M: m, Classes: []string{"a", "b"}}
+	for i := range n {
+		d.Y = append(d.Y, i%2)
+		for range m {
+			d.X = append(d.X, rng.NormFloat64())
+		}
+	}
+	report := &model.Report{}
+	rows, err := Prepare(d, true, false, report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	method := &Method{Name: "behind", Supervised: true, Map: "linear", Dim: TwoColumns, Bound: EveryColumn, Samples: true}
+	task := &Task{Method: method, D: 2, Report: report}
+	if err := task.Load(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	task.Share = 0.9
+	var built *criterion
+	fit := func(_ context.Context, t *Task) (*Solution, error) {
+		t.criterion = built
+		return &Solution{Components: make([]float64, t.M*t.D), Dim: t.D}, nil
+	}
+	for _, next := range []*criterion{nil, {n: mat.NewSymDense(1, nil)}} {
+		built = next
+		if _, err := task.SolveBehind(t.Context(), fit); err != nil {
+			t.Fatal(err)
+		}
+		if task.Kept.(*Front).task.criterion != nil {
+			t.Errorf("a fit wrote into the components that others read")
+		}
+	}
+}
