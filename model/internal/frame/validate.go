@@ -99,10 +99,13 @@ func (t *Task) Validate(ctx context.Context, name string, count, run int, set fu
 		}
 		if err := parallel.Each(ctx, len(folds)*len(todo), func(k int) {
 			i := todo[k%len(todo)]
-			folds[k/len(todo)].solve(ctx, i, i-i%run, set)
+			folds[k/len(todo)].solve(ctx, i, i-i%run, run > 1, set)
 		}); err != nil {
 			return nil, err
 		}
+	}
+	for _, f := range folds {
+		f.tasks = nil // what they keep is large
 	}
 	if err := parallel.Each(ctx, len(folds), func(f int) { folds[f].score(ctx) }); err != nil {
 		return nil, err
@@ -134,7 +137,7 @@ type fold struct {
 	train, test []int
 	task        *Task // of the rows that it trains on
 	bound       int
-	tasks       []*Task // of each setting
+	tasks       []*Task // of the first setting of each run of several, for what it keeps
 	sols        []*Solution
 	errs        []error
 	scores      []Tally
@@ -159,8 +162,8 @@ func (f *fold) load(ctx context.Context) {
 	f.bound, _ = t.Method.Bound(f.task)
 }
 
-// solve is the fit of setting i, with what the fit of setting first keeps.
-func (f *fold) solve(ctx context.Context, i, first int, set func(*Task, int)) {
+// solve is the fit of setting i, with what the fit of setting first keeps, where its run has more than that.
+func (f *fold) solve(ctx context.Context, i, first int, more bool, set func(*Task, int)) {
 	if f.err != nil || f.errs[first] != nil {
 		return
 	}
@@ -170,7 +173,9 @@ func (f *fold) solve(ctx context.Context, i, first int, set func(*Task, int)) {
 	}
 	own.Params, own.Report = maps.Clone(f.task.Params), &model.Report{}
 	own.D, own.Free = min(f.of.D, f.bound), true
-	f.tasks[i] = &own
+	if more && i == first {
+		f.tasks[i] = &own
+	}
 	set(&own, i)
 	sol, err := own.Solve(ctx)
 	f.scores[i].Scored = len(f.test)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"weak"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -66,6 +67,56 @@ func TestFoldsKeepWhatARunShares(t *testing.T) {
 			if !slices.Equal(first, got) {
 				t.Errorf("runs of %d on %d cores: %v, on one %v", run, cores, got, first)
 			}
+		}
+	}
+}
+
+// TestFoldsLetGoOfWhatIsNotShared: what a setting keeps for itself is gone by the time of the next ones.
+func TestFoldsLetGoOfWhatIsNotShared(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	d := &model.Data{N: 30, M: 3, Classes: []string{"a", "b"}}
+	for i := range d.N {
+		d.Y = append(d.Y, i%2)
+		for range d.M {
+			d.X = append(d.X, rng.NormFloat64())
+		}
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	for _, run := range []int{1, 4} {
+		var kept []weak.Pointer[[1 << 16]byte]
+		most := 0
+		method := &Method{Name: "keeping", Supervised: true, Map: "linear", Dim: TwoColumns, Bound: EveryColumn,
+			Samples: true, Fit: func(_ context.Context, t *Task) (*Solution, error) {
+				runtime.GC()
+				alive := 0
+				for _, p := range kept {
+					if p.Value() != nil {
+						alive++
+					}
+				}
+				most = max(most, alive)
+				own := new([1 << 16]byte)
+				kept, t.Kept = append(kept, weak.Make(own)), own
+				return &Solution{Components: make([]float64, t.M*t.D), Dim: t.D}, nil
+			}}
+		report := &model.Report{}
+		rows, err := Prepare(d, true, false, report)
+		if err != nil {
+			t.Fatal(err)
+		}
+		task := &Task{Method: method, D: 2, Report: report}
+		if err := task.Load(t.Context(), rows); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := task.Validate(t.Context(), "ridge", 8, run, func(*Task, int) {}); err != nil {
+			t.Fatal(err)
+		}
+		shared := 0
+		if run > 1 {
+			shared = 3 * 8 / run // of each fold and run
+		}
+		if len(kept) != 24 || most > shared+1 {
+			t.Errorf("runs of %d: of %d fits %d kept something at a time, want at most %d", run, len(kept), most, shared+1)
 		}
 	}
 }
