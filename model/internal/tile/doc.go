@@ -9,7 +9,8 @@
 // column of either operand alone: not on the other elements, the number of cores or the instructions of the machine.
 // (The one exception are amd64 processors without FMA.)
 //
-// Lying squares of a matrix that is kept by squares are multiplied as they are, packed.
+// A Lying square is 72 x 72 numbers of a matrix that is kept by such squares, stored as three packed panels of 24 rows
+// each, as the kernels read them: squares are multiplied without being packed again.
 //
 // RankTwo is a step of the reduction of a symmetric matrix to tridiagonal form, in registers too.
 //

@@ -55,9 +55,9 @@ type Sum struct {
 	Upper  bool
 }
 
-// Add does all sums, each of its own C, on as many cores as ctx allows. It goes to its end whether or not ctx does: no
-// half of a sum is added. It looks at ctx between pieces of some tenths of a millisecond for that of who learns while
-// others wait, which rests there.
+// Add does all sums, each of its own C, on as many cores as ctx allows. It goes to its end also where ctx has ended: no
+// half of a sum is added. It still asks ctx for its error between pieces of work of some tenths of a millisecond: the
+// context of a fit that runs beside a stream pauses in that call, to let the stream go first.
 func Add(ctx context.Context, sums ...Sum) (err error) {
 	defer parallel.Recover(&err, "product")
 	paced := ctx
