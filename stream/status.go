@@ -63,6 +63,9 @@ func (e *Engine) Status() []Status {
 func (p *pipeline) status() Status {
 	s := Status{Pipeline: p.Name, Stage: p.stage.Status(), Labels: p.stage.LabelStatus(),
 		fixed: p.Stage.Fixed != nil, joins: p.joins()}
+	if store := p.store.Load(); store != nil {
+		s.Store = *store
+	}
 	s.Role, s.Learns, s.Others, s.Term = p.Role, p.stage.Learns() && p.mayFit(), p.standingText(), p.tenure.term()
 	if p.hub != nil {
 		s.Hub, s.Heard = p.hub.Domain(), p.hub.Heard()
@@ -81,9 +84,6 @@ func (p *pipeline) status() Status {
 	s.Busy = p.spare.busy()
 	s.Halted = p.haltReason()
 	s.Parked, s.ParkedBy = p.parked.standing(time.Now())
-	if store := p.store.Load(); store != nil {
-		s.Store = *store
-	}
 	if turn := p.turn.Load(); turn != nil {
 		s.Learning = *turn
 	}
