@@ -125,7 +125,7 @@ type bench struct {
 }
 
 // How long the turns of the pipeline, and those of each other line, may take: no turn begins that would end later, but
-// for the first, so that all end within half a minute.
+// for the first, so that all end within half a minute unless one turn takes longer.
 const (
 	pipelineWait = 10 * time.Second
 	lineWait     = 4 * time.Second

@@ -78,7 +78,8 @@ func newAxis(name string, values []float64) (axis, error) {
 		a.min, a.max = min(a.min, v), max(a.max, v)
 	}
 	size := max(math.Abs(a.min), math.Abs(a.max))
-	if a.max-a.min <= 1e-9*size { // no ticks between them could be told apart
+	const smallest = 0x1p-126                               // of the numbers that outputs are, with all their digits
+	if d := a.max - a.min; d <= 1e-9*size || d < smallest { // no ticks between them could be told apart
 		wide := max(size/1000, math.SmallestNonzeroFloat32)
 		if size == 0 {
 			wide = 1
@@ -112,6 +113,21 @@ func (a axis) ticks() (values []float64) {
 		values = append(values, i*a.step)
 	}
 	return values
+}
+
+// widen doubles the step until no two labels touch along so much room.
+func (a *axis) widen(room vg.Length, style draw.TextStyle) {
+	const gap = 8
+	for {
+		ticks, widest := a.ticks(), vg.Length(0)
+		for _, tick := range ticks {
+			widest = max(widest, style.Width(a.label(tick)))
+		}
+		if len(ticks) < 2 || widest+gap <= room*vg.Length(a.step/(a.max-a.min)) {
+			return
+		}
+		a.step = roundStep(2 * a.step * (1 - 1e-9))
+	}
 }
 
 // label is a tick as text, with as many digits as tell it from the next.
@@ -155,6 +171,7 @@ func (c *chart) frame(area draw.Canvas) {
 	c.canvas = draw.Canvas{Canvas: area.Canvas, Rectangle: vg.Rectangle{
 		Min: across.Add(vg.Point{X: chartSlack, Y: chartSlack}), Max: area.Max.Sub(vg.Point{X: chartSlack, Y: chartSlack})}}
 	grid, ink := draw.LineStyle{Color: gridColor, Width: 0.25}, draw.LineStyle{Color: inkColor, Width: 0.5}
+	c.x.widen(c.canvas.Size().X, below)
 	for _, tick := range c.x.ticks() {
 		x := c.canvas.X(c.x.place(tick))
 		area.StrokeLine2(grid, x, across.Y, x, area.Max.Y)

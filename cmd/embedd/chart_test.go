@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
 )
 
 // An axis has a few round ticks that its labels tell apart, whatever its values are.
@@ -41,7 +44,8 @@ func TestAxis(t *testing.T) {
 		}
 	}
 	for _, values := range [][]float64{{-math.MaxFloat32, math.MaxFloat32}, {math.SmallestNonzeroFloat32},
-		{0, math.SmallestNonzeroFloat32}, {1, 1 + 1e-15}, {math.MaxFloat32}} {
+		{0, math.SmallestNonzeroFloat32}, {1, 1 + 1e-15}, {math.MaxFloat32}, {1e-310, 2e-310},
+		{0, math.SmallestNonzeroFloat64}} {
 		a, err := newAxis("outputs", values)
 		if err != nil {
 			t.Error(err)
@@ -58,6 +62,29 @@ func TestAxis(t *testing.T) {
 		for _, v := range values {
 			if at := a.place(v); at < 0 || at > 1 {
 				t.Errorf("%v lies at %g of the axis of %v", v, at, values)
+			}
+		}
+	}
+}
+
+// Labels do not touch, however many digits tell them apart.
+func TestAxisLabelsAreApart(t *testing.T) {
+	style := words(10, draw.XCenter, draw.YTop)
+	const room = 7 * vg.Inch
+	for _, values := range [][]float64{{1.7e9, 1.7e9 + 7}, {-1.7e9 - 7, -1.7e9}, {12345678, 12345680}, {0, 1}} {
+		a, err := newAxis("outputs", values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.widen(room, style)
+		ticks := a.ticks()
+		if len(ticks) < 2 {
+			t.Errorf("%v: the ticks are %v", values, ticks)
+		}
+		for i := 1; i < len(ticks); i++ {
+			apart := room * vg.Length(a.place(ticks[i])-a.place(ticks[i-1]))
+			if wide := (style.Width(a.label(ticks[i])) + style.Width(a.label(ticks[i-1]))) / 2; wide+4 > apart {
+				t.Errorf("%v: labels %v wide are %v apart", values, wide, apart)
 			}
 		}
 	}

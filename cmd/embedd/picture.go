@@ -7,6 +7,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 	"unicode/utf8"
 
@@ -129,11 +130,12 @@ func (p *picture) legend(c draw.Canvas, points map[int][]int) {
 	style := words(12, draw.XLeft, draw.YCenter)
 	line := min(16, c.Size().Y/vg.Length(len(shown)+1))
 	at := vg.Point{X: c.Min.X + 10, Y: c.Max.Y - line/2}
+	room := c.Max.X - at.X - 14
 	for _, class := range shown {
 		glyph := p.style(class, len(p.x))
 		glyph.Radius = 5
 		c.DrawGlyphNoClip(glyph, at)
-		fillLevel(c, style, vg.Point{X: at.X + 14, Y: at.Y}, p.name(class))
+		fillLevel(c, style, vg.Point{X: at.X + 14, Y: at.Y}, cutTo(p.name(class), style, room))
 		at.Y -= line
 	}
 	if more := len(p.classes) - len(named); more > 0 {
@@ -184,12 +186,17 @@ func (p *picture) name(class int) string {
 	if class < 0 {
 		return "no label"
 	}
-	const longest = 16
-	name := p.classes[class]
-	if utf8.RuneCountInString(name) > longest {
-		name = string([]rune(name)[:longest-1]) + "…"
+	return p.classes[class]
+}
+
+// cutTo cuts the end of a line that is wider than the room it has.
+func cutTo(line string, style draw.TextStyle, room vg.Length) string {
+	if style.Width(line) <= room {
+		return line
 	}
-	return name
+	letters := []rune(line)
+	most := sort.Search(len(letters), func(n int) bool { return style.Width(string(letters[:n+1])+"…") > room })
+	return string(letters[:most]) + "…"
 }
 
 // style is the colour and shape of a class among so many points.

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+
+	"gonum.org/v1/plot/vg/draw"
 )
 
 // clusters are n points a class around places on a circle.
@@ -125,5 +127,17 @@ func TestPictureOfManyClasses(t *testing.T) {
 	}
 	if want = append(want, "and 290 more"); !slices.Equal(named, want) {
 		t.Errorf("the legend is %q, want %q", named, want)
+	}
+}
+
+// A name in the legend is as long as there is room for.
+func TestLegendNamesFit(t *testing.T) {
+	style := words(12, draw.XLeft, draw.YCenter)
+	const room = 79
+	for _, name := range []string{"setosa", "breast carcinoma", "WWWWWWWWWWWWWWWW", "iiiiiiiiiiiiiiii", "乳がんの組織の標本と検査"} {
+		got := cutTo(name, style, room)
+		if style.Width(got) > room || got != name && style.Width(name) <= room || len(got) < 4 {
+			t.Errorf("%q is %q, %v wide", name, got, style.Width(got))
+		}
 	}
 }

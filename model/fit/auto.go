@@ -116,10 +116,15 @@ func (a *selection) fit(ctx context.Context, d *model.Data, ranked []model.Score
 	for i, s := range ranked {
 		choice := &model.Choice{Chosen: a.c.leftOpen(), Rule: "cv", Method: s.Method, Scale: s.Scale,
 			Landmarks: s.Landmarks, Width: s.Width, Dim: s.Dim,
-			Rounds: a.rounds(), Scores: ranked,
-			RunnerUp: runnerUp(ranked, i, a.c.Method == Auto), LeftOut: a.leftOut, Seconds: time.Since(start).Seconds()}
+			Rounds: a.rounds(), LeftOut: a.leftOut, Seconds: time.Since(start).Seconds()}
 		if a.c.Dim <= 0 {
 			choice.Dim = a.modest(a.entryOf(s), s.Dim)
+		}
+		choice.Scores = taken(ranked, s, choice.Dim)
+		choice.RunnerUp = runnerUp(choice.Scores, 0, a.c.Method == Auto)
+		if i > 0 {
+			instead = fmt.Sprintf("%s at %d, which held-out rows like better, cannot be fitted on all rows: %v",
+				ranked[0].Method, ranked[0].Dim, first)
 		}
 		choice.Note = cmp.Or(a.unreduced(choice.Dim), instead)
 		m, err := fitChosen(ctx, d, a.c, choice)
@@ -138,8 +143,10 @@ func (a *selection) fit(ctx context.Context, d *model.Data, ranked []model.Score
 func (a *selection) fitBlended(ctx context.Context, d *model.Data, ranked []model.Score,
 	start time.Time) (*model.Model, error) {
 	choice := &model.Choice{Chosen: a.c.leftOpen(), Rule: "cv", Method: Blend, Dim: a.blendedDim(),
-		Members: a.blended.members, Rounds: a.rounds(), Scores: append(a.blended.scores(), ranked...), LeftOut: a.leftOut,
+		Members: a.blended.members, Rounds: a.rounds(), LeftOut: a.leftOut,
 		Seconds: time.Since(start).Seconds()}
+	all := append(a.blended.scores(), ranked...)
+	choice.Scores = taken(all, all[0], choice.Dim)
 	choice.Note = a.unreduced(choice.Dim)
 	m, err := fitChosen(ctx, d, a.c, choice)
 	if fewer := (*model.DimError)(nil); a.c.Dim <= 0 && errors.As(err, &fewer) && fewer.Max > 0 {

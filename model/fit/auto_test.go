@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/fixture"
@@ -207,6 +208,44 @@ func TestAutoDimIsModest(t *testing.T) {
 		if choice.Dim != want || choice.Scores[0].Dim != want || best.Dim != 5 {
 			t.Errorf("%s: %d outputs of %+v, want %d", method, choice.Dim, choice.Scores, want)
 		}
+	}
+}
+
+// The table begins with what was taken: where another dimension is, because every column would be, and where the best
+// cannot be fitted on all rows, which the note tells.
+func TestAutoTableBeginsWithTheTaken(t *testing.T) {
+	lowered := 0
+	for seed := range uint64(8) {
+		data := synthetic(80+seed, 90, 6, 3)
+		for _, c := range []Config{{Method: Auto, Blend: 1, Dim: AutoDim}, {Dim: AutoDim}} {
+			choice := fit(t, data, c).Report().Choice
+			if first := choice.Scores[0]; first.Method != choice.Method || first.Dim != choice.Dim {
+				t.Errorf("%+v is first, %s at %d was taken", first, choice.Method, choice.Dim)
+			}
+			if slices.MinFunc(choice.Scores, byScore).Dim > choice.Dim {
+				lowered++
+			}
+		}
+	}
+	if lowered == 0 {
+		t.Error("nothing was lowered")
+	}
+	data := synthetic(80, 90, 6, 3)
+	p, err := frame.Prepare(data, true, false, &model.Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := newSelection(t.Context(), p, Config{Method: Auto, Blend: 1, Scale: model.ScaleStandard, Dim: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := a.fit(t.Context(), data, []model.Score{{Method: "lda", Dim: 5}, {Method: "pca", Dim: 5}}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := m.Report().Choice; c.Method != "pca" || c.Scores[0].Method != "pca" ||
+		!strings.HasPrefix(c.Note, "lda at 5, which held-out rows like better, cannot be fitted on all rows: lda: dim 5") {
+		t.Errorf("%+v", c)
 	}
 }
 

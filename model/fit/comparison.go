@@ -2,7 +2,9 @@ package fit
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -35,6 +37,19 @@ func toFront(ranked []model.Score, at int) {
 	first := ranked[at]
 	copy(ranked[1:at+1], ranked[:at])
 	ranked[0] = first
+}
+
+// taken is a table with the candidate of one of its scores at a dimension, where that was scored, in front.
+func taken(ranked []model.Score, s model.Score, d int) []model.Score {
+	ranked = slices.Clone(ranked)
+	at := slices.IndexFunc(ranked, func(x model.Score) bool {
+		return x.Dim == d && x.Method == s.Method && x.Scale == s.Scale && x.Landmarks == s.Landmarks &&
+			x.Width == s.Width && maps.Equal(x.Params, s.Params)
+	})
+	if at > 0 {
+		toFront(ranked, at)
+	}
+	return ranked
 }
 
 // modest is a dimension of an entry. Where that is every column, so that nothing would be reduced, it is the least one

@@ -75,7 +75,7 @@ func ExampleConfig_Settled() {
 	}
 	fmt.Println(again.Method() == m.Method(), again.Params()["auto"])
 	// Output:
-	// blend at 3: 24 of 24 held-out rows are right
+	// blend at 1: 24 of 24 held-out rows are right
 	// true method and dim
 }
 
