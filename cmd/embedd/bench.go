@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -94,7 +95,7 @@ func benchCommand(e *env) *cobra.Command {
 		Long: "Measure one shape of message on this machine, as ratios: the pipeline beside a relay that answers the same messages\n" +
 			"with as many bytes and does nothing with them, the projection beside reading the rows from memory, fits beside a\n" +
 			"product of matrices by gonum, X'X. Server, file storage and all that is measured are in this process, and take turns.\n" +
-			"A ratio is the median of those of the turns, which other work on the machine moves less than the figures beside it."}
+			"A line is of the turn whose ratio is the median, which other work on the machine moves less than a figure of its own."}
 	f := flagsOf(cmd)
 	s := benchShape{}
 	f.IntVar(&s.Rows, "rows", 1024, "`NUMBER` of rows in a message")
@@ -164,7 +165,7 @@ func (b bench) print(all []ratio) error {
 	}
 	s := b.shape
 	b.out.printf("%d rows x %d features (%s, %s) to %d dimensions\n", s.Rows, s.Features, s.Type, s.Layout, s.Dim)
-	t := b.out.table("WHAT", "OURS", "BESIDE", "", "UNIT", "RATIO", "GOAL", "")
+	t := b.out.table("WHAT", "OURS", "BESIDE", "", "UNIT", "RATIO", "TURNS", "GOAL", "")
 	for _, r := range all {
 		goal, verdict := "-", ""
 		if r.Goal != nil {
@@ -176,7 +177,7 @@ func (b bench) print(all []ratio) error {
 				verdict = "met"
 			}
 		}
-		t.row(r.What, figure(r.Ours), r.Beside, figure(r.Scale), r.Unit, fmt.Sprintf("%.2f", r.Ratio), goal, verdict)
+		t.row(r.What, figure(r.Ours), r.Beside, figure(r.Scale), r.Unit, fmt.Sprintf("%.3f", r.Ratio), strconv.Itoa(r.Repeats), goal, verdict)
 	}
 	return t.flush()
 }
@@ -220,21 +221,19 @@ func (b bench) turns(ctx context.Context, phase string, wait time.Duration,
 	return took, nil
 }
 
-// compare makes a line of what two contestants took: how fast ours was, as amount in the time it took.
+// compare makes a line of what two contestants took: how fast ours was, as amount in the time it took. It is the turn
+// whose ratio is the median, so that the figures are those that the ratio is of.
 func compare(what, unit, beside string, took [2][]float64, amount [2]float64) ratio {
-	r := ratio{What: what, Unit: unit, Beside: beside, Repeats: len(took[0])}
-	var ratios []float64
-	for i := range took[0] {
-		ratios = append(ratios, amount[0]/took[0][i]/(amount[1]/took[1][i]))
+	turns := make([]ratio, len(took[0]))
+	for i := range turns {
+		r := &turns[i]
+		r.Ours, r.Scale = amount[0]/took[0][i], amount[1]/took[1][i]
+		r.Ratio = r.Ours / r.Scale
 	}
-	r.Ours, r.Scale, r.Ratio = amount[0]/middle(took[0]), amount[1]/middle(took[1]), middle(ratios)
+	slices.SortFunc(turns, func(x, y ratio) int { return cmp.Compare(x.Ratio, y.Ratio) })
+	r := turns[(len(turns)-1)/2]
+	r.What, r.Unit, r.Beside, r.Repeats = what, unit, beside, len(turns)
 	return r
-}
-
-// middle is the median.
-func middle(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
 // rows are the features of one message, by row.

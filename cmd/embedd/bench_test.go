@@ -33,6 +33,15 @@ func TestBench(t *testing.T) {
 	}
 }
 
+// TestBenchLine: figures and ratio are of one turn, that with the median ratio.
+func TestBenchLine(t *testing.T) {
+	took := [2][]float64{{1, 8, 3, 2, 5}, {2, 8, 9, 1, 6}}
+	r := compare("x", "us", "y", took, [2]float64{120, 120})
+	if r.Ours != 24 || r.Scale != 20 || r.Ratio != 1.2 || r.Repeats != 5 {
+		t.Errorf("%+v, want 24 beside 20, the fifth of 5 turns", r)
+	}
+}
+
 // TestBenchBadInput is a sentence and code 2.
 func TestBenchBadInput(t *testing.T) {
 	for line, want := range map[string]string{
