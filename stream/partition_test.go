@@ -613,6 +613,10 @@ func TestPartitionsOfWhoHasNoModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.until("it is pinned", func() bool { return first.Status()[0].Stage.Pinned })
+	f.until("who has other features says so", func() bool {
+		return strings.Contains(stranger.Status()[0].Store, "cannot go live; the one before answers on: it was made of x[0]") &&
+			strings.HasSuffix(stranger.Status()[0].Store, "put schema.features back")
+	})
 	m, err := stored.Model(t.Context(), has.Live)
 	if err != nil {
 		t.Fatal(err)
@@ -648,10 +652,6 @@ func TestPartitionsOfWhoHasNoModel(t *testing.T) {
 	if o := f.order(); o.lost+o.twice+o.late+o.marked > 0 {
 		t.Errorf("%+v", o)
 	}
-	f.until("who has other features says so", func() bool {
-		return strings.Contains(stranger.Status()[0].Store, "cannot go live; the one before answers on: it was made of x[0]") &&
-			strings.HasSuffix(stranger.Status()[0].Store, "put schema.features back")
-	})
 	if stranger.live() != "" {
 		t.Errorf("a replica of other features answers with %s", stranger.live())
 	}
