@@ -44,15 +44,7 @@ func TestFoldsKeepWhatARunShares(t *testing.T) {
 		var first []Tally
 		for _, cores := range []int{1, 2, 5} {
 			runtime.GOMAXPROCS(cores)
-			report := &model.Report{}
-			rows, err := Prepare(d, true, false, report)
-			if err != nil {
-				t.Fatal(err)
-			}
-			task := &Task{Method: method, D: 2, Report: report}
-			if err := task.Load(t.Context(), rows); err != nil {
-				t.Fatal(err)
-			}
+			task := loaded(t, d, method)
 			built.Store(0)
 			got, err := task.Validate(t.Context(), "ridge", len(ridges), run, func(ft *Task, i int) { ft.Ridge = ridges[i] })
 			if err != nil || len(got) != len(ridges) || got[0].Scored != n {
@@ -99,15 +91,7 @@ func TestFoldsLetGoOfWhatIsNotShared(t *testing.T) {
 				kept, t.Kept = append(kept, weak.Make(own)), own
 				return &Solution{Components: make([]float64, t.M*t.D), Dim: t.D}, nil
 			}}
-		report := &model.Report{}
-		rows, err := Prepare(d, true, false, report)
-		if err != nil {
-			t.Fatal(err)
-		}
-		task := &Task{Method: method, D: 2, Report: report}
-		if err := task.Load(t.Context(), rows); err != nil {
-			t.Fatal(err)
-		}
+		task := loaded(t, d, method)
 		if _, err := task.Validate(t.Context(), "ridge", 8, run, func(*Task, int) {}); err != nil {
 			t.Fatal(err)
 		}
@@ -139,23 +123,30 @@ func TestFoldThatFailsIsLeftOut(t *testing.T) {
 			return &Solution{Components: make([]float64, t.M*t.D), Dim: t.D}, nil
 		}}
 	for _, bad := range []int{0, 1} {
-		report := &model.Report{}
-		rows, err := Prepare(d, true, false, report)
-		if err != nil {
-			t.Fatal(err)
-		}
-		task := &Task{Method: method, D: 2, Report: report}
-		if err := task.Load(t.Context(), rows); err != nil {
-			t.Fatal(err)
-		}
+		task := loaded(t, d, method)
 		got, err := task.Validate(t.Context(), "ridge", 2, 2, func(ft *Task, i int) {
 			if i != bad {
 				ft.Ridge = 1
 			}
 		})
 		want := "ridge: fold 1 of 3 cannot be fitted and was left out: no ridge" // it alone holds out the first row
-		if err != nil || len(got) != 2 || got[0].Scored != 20 || !slices.Contains(report.Notes, want) {
-			t.Errorf("setting %d fails: %v, %v, %q", bad, got, err, report.Notes)
+		if err != nil || len(got) != 2 || got[0].Scored != 20 || !slices.Contains(task.Report.Notes, want) {
+			t.Errorf("setting %d fails: %v, %v, %q", bad, got, err, task.Report.Notes)
 		}
 	}
+}
+
+// loaded is the task of fitting a method at two dimensions.
+func loaded(t *testing.T, d *model.Data, method *Method) *Task {
+	t.Helper()
+	report := &model.Report{}
+	rows, err := Prepare(d, true, false, report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := &Task{Method: method, D: 2, Report: report}
+	if err := task.Load(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	return task
 }
