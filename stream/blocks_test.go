@@ -248,17 +248,7 @@ func TestAwaitedIsOver(t *testing.T) {
 	for n := range 3 * sharedBlock {
 		s.store("in.x", numbered(n+1, 0)) // too few rows for a model
 	}
-	c, js := apprentice(), s.dial()
-	c.Stage.Training.Block = sharedBlock
-	e, err := New(Options{Conn: js.Conn(), Pipelines: []Pipeline{c}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := e.open(t.Context(), js, watchAccess(js.Conn()), e.options.Pipelines[0]) // nothing else reads it
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.close()
+	p := s.summing()
 	m := newMerger(p)
 	step := func(want bool, waits string) {
 		t.Helper()
@@ -437,17 +427,7 @@ func TestFeaturesAreSought(t *testing.T) {
 		s.store("in.other", numbered(n+1, 0))
 		s.store("in.x", []byte("no rows"))
 	}
-	c, js := apprentice(), s.dial()
-	c.Stage.Training.Block = sharedBlock
-	e, err := New(Options{Conn: js.Conn(), Pipelines: []Pipeline{c}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := e.open(t.Context(), js, watchAccess(js.Conn()), e.options.Pipelines[0]) // nothing else reads it
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.close()
+	p := s.summing()
 	m := newMerger(p)
 	m.shelf = p.shelf(p.created)
 	made := s.asked("$JS.API.CONSUMER.CREATE.in.>")
@@ -473,4 +453,21 @@ func TestFeaturesAreSought(t *testing.T) {
 	if look(6, 2); len(m.features) != 4 {
 		t.Errorf("the features are %v", m.features)
 	}
+}
+
+// summing is a pipeline that learns from summaries, opened and not run: nothing reads its input.
+func (s *site) summing() *pipeline {
+	s.Helper()
+	c, js := apprentice(), s.dial()
+	c.Stage.Training.Block = sharedBlock
+	e, err := New(Options{Conn: js.Conn(), Pipelines: []Pipeline{c}})
+	if err != nil {
+		s.Fatal(err)
+	}
+	p, err := e.open(s.Context(), js, watchAccess(js.Conn()), e.options.Pipelines[0])
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(p.close)
+	return p
 }
