@@ -84,12 +84,7 @@ func TestSetup(t *testing.T) {
 			[]string{"DEAD [dead.a]", "FIRST [in.a]", "IN []", "OUT [out.a]"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newSite(t)
-			for _, name := range []string{"in", "out"} {
-				if err := s.js.DeleteStream(t.Context(), name); err != nil {
-					t.Fatal(err)
-				}
-			}
+			s := newBareSite(t)
 			for _, one := range c.there {
 				if _, err := s.js.CreateStream(t.Context(), one); err != nil {
 					t.Fatal(err)

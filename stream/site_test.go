@@ -40,13 +40,21 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
+	s := newBareSite(t)
+	s.make(jetstream.StreamConfig{Name: "in"})
+	s.make(jetstream.StreamConfig{Name: "out"})
+	return s
+}
+
+// newBareSite is a site without streams. Do not delete the last stream of another one instead: the server then removes
+// the directory of all streams at some later moment, under the feet of the next one that is made.
+func newBareSite(t *testing.T) *site {
+	t.Helper()
 	s := &site{T: t, options: server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,
 		StoreDir: t.TempDir()}}
 	s.start()
 	t.Cleanup(s.stop)
 	s.js = s.dial()
-	s.make(jetstream.StreamConfig{Name: "in"})
-	s.make(jetstream.StreamConfig{Name: "out"})
 	return s
 }
 
