@@ -14,7 +14,7 @@ func TestDeniedOnce(t *testing.T) {
 	s := guarded(t)
 	s.grant(denied("out.x", "$SYS.>"))
 	var heard, idle atomic.Int64
-	nc, err := nats.Connect(s.server.ClientURL(), nats.UserInfo("embedd", "secret"),
+	nc := connect(t, s.server.ClientURL(), nats.UserInfo("embedd", "secret"),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			if strings.Contains(err.Error(), `"out.x"`) {
 				heard.Add(1)
@@ -22,9 +22,6 @@ func TestDeniedOnce(t *testing.T) {
 				idle.Add(1)
 			}
 		}))
-	if err != nil {
-		t.Fatal(err)
-	}
 	defer nc.Close()
 	a := watchAccess(nc)
 	one := right{actPublish, "out.x"}

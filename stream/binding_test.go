@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -19,20 +18,17 @@ func TestNameIsBoundToItsSubject(t *testing.T) {
 	s.send(10)
 	s.acknowledged("p")
 
-	nc, err := nats.Connect(s.url())
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc := connect(t, s.url())
 	defer nc.Close()
 	run := func() error {
-		e, err := New(Options{Conn: nc, Pipelines: []Pipeline{p}})
+		e, err := New(Options{Conn: nc, Pipelines: []Pipeline{p}, Wait: ample})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return e.Run(t.Context())
 	}
 	p.Subject = "in.y"
-	if err = run(); !errors.Is(err, ErrConsumerTaken) || !strings.Contains(err.Error(), `"in.x"`) ||
+	if err := run(); !errors.Is(err, ErrConsumerTaken) || !strings.Contains(err.Error(), `"in.x"`) ||
 		!strings.Contains(err.Error(), `"in.y"`) {
 		t.Errorf("a second subject under one name: %v", err)
 	}
@@ -50,7 +46,7 @@ func TestNameIsBoundToItsSubject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err = run(); !errors.Is(err, ErrConsumerTaken) || !strings.Contains(err.Error(), "consumer rm in embedd_q") {
+	if err := run(); !errors.Is(err, ErrConsumerTaken) || !strings.Contains(err.Error(), "consumer rm in embedd_q") {
 		t.Errorf("a consumer without acknowledgements: %v", err)
 	}
 	if err := in.DeleteConsumer(t.Context(), durable("q")); err != nil {

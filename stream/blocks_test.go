@@ -52,7 +52,7 @@ func (s *site) share(roles ...Role) *sharing {
 		}
 		metrics := prometheus.NewRegistry()
 		e, err := New(Options{Conn: s.dial().Conn(), Pipelines: []Pipeline{p}, Logger: s.log, Registerer: metrics,
-			Wait: 2 * time.Minute})
+			Wait: ample})
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -464,10 +464,7 @@ func (s *site) summing() *pipeline {
 	if err != nil {
 		s.Fatal(err)
 	}
-	p, err := e.open(s.Context(), js, watchAccess(js.Conn()), e.options.Pipelines[0])
-	if err != nil {
-		s.Fatal(err)
-	}
+	p := s.open(e, js)
 	s.Cleanup(p.close)
 	return p
 }

@@ -153,10 +153,7 @@ func (s *site) resting() *pipeline {
 	if err != nil {
 		s.Fatal(err)
 	}
-	open, err := e.open(context.Background(), js, watchAccess(js.Conn()), e.options.Pipelines[0])
-	if err != nil {
-		s.Fatal(err)
-	}
+	open := s.open(e, js)
 	s.Cleanup(open.stage.Close)
 	return open
 }

@@ -60,6 +60,8 @@ func newCluster(t *testing.T) *cluster {
 func (c *cluster) start(i int) {
 	c.Helper()
 	options := *c.options[i]
+	awaitPort(c.T, options.Host, options.Port)
+	awaitPort(c.T, options.Host, options.Cluster.Port)
 	s, err := server.NewServer(&options)
 	if err != nil {
 		c.Fatal(err)
@@ -89,11 +91,7 @@ func (c *cluster) urls(first int) string {
 // dial connects to one of the servers, and to another where that is gone.
 func (c *cluster) dial(first int) jetstream.JetStream {
 	c.Helper()
-	nc, err := nats.Connect(c.urls(first), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond),
-		nats.DontRandomize())
-	if err != nil {
-		c.Fatal(err)
-	}
+	nc := connect(c.T, c.urls(first), nats.DontRandomize())
 	c.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
 	if err != nil {

@@ -26,12 +26,8 @@ func TestSilentServer(t *testing.T) {
 		if others {
 			urls += "," + s.url()
 		}
-		nc, err := nats.Connect(urls, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.DontRandomize(),
-			nats.IgnoreDiscoveredServers())
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := New(Options{Conn: nc, Pipelines: []Pipeline{answerer(t)}, Logger: slog.New(slog.NewTextHandler(log, nil))})
+		nc := connect(t, urls, nats.DontRandomize(), nats.IgnoreDiscoveredServers())
+		e, err := New(Options{Conn: nc, Pipelines: []Pipeline{answerer(t)}, Logger: slog.New(slog.NewTextHandler(log, nil)), Wait: ample})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,16 +104,12 @@ func TestSlowLinkIsNotSilent(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(slow.Close)
-			nc, err := nats.Connect("nats://"+slow.Address()+","+s.url(), nats.MaxReconnects(-1), nats.DontRandomize(),
-				nats.IgnoreDiscoveredServers())
-			if err != nil {
-				t.Fatal(err)
-			}
+			nc := connect(t, "nats://"+slow.Address()+","+s.url(), nats.DontRandomize(), nats.IgnoreDiscoveredServers())
 			t.Cleanup(nc.Close)
 			p := answerer(t) // what it cannot read leaves as dead letters
 			p.Stream, p.Subject = "big", "big.x"
 			var wronged atomic.Bool
-			o := Options{Conn: nc, Pipelines: []Pipeline{p}}
+			o := Options{Conn: nc, Pipelines: []Pipeline{p}, Wait: ample}
 			if size > 100<<10 {
 				o.Received = bytes.Load
 			}

@@ -48,10 +48,8 @@ func newLeafNode(t *testing.T, granted *server.Permissions) *leafNode {
 		}
 		s := &site{T: t, options: server.Options{ServerName: domain, Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true,
 			JetStream: true, JetStreamDomain: domain, StoreDir: t.TempDir(), LeafNode: leaf,
-			NoAuthUser: "test", Users: who}}
-		s.start()
-		t.Cleanup(s.stop)
-		s.js = s.dial()
+			NoAuthUser: "test", Users: who, AuthTimeout: ample.Seconds()}}
+		s.begin()
 		return s
 	}
 	l.hub = site("hub", server.LeafNodeOpts{Host: "127.0.0.1", Port: port, NoAdvertise: true})
@@ -186,10 +184,7 @@ func TestAdoptAsksNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := e.open(t.Context(), js, watchAccess(js.Conn()), e.options.Pipelines[0]) // nothing runs
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := l.open(e, js)
 	defer p.close()
 	m, err := pair(t.Context())
 	if err != nil {
@@ -306,12 +301,9 @@ func TestEdgeRights(t *testing.T) {
 	p.Role = RoleTrain
 	l.hub.replica(p)
 	var refused atomic.Pointer[error]
-	nc, err := nats.Connect(l.server.ClientURL(), nats.UserInfo("embedd", "secret"), nats.MaxReconnects(-1),
+	nc := connect(t, l.server.ClientURL(), nats.UserInfo("embedd", "secret"),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused.Store(&err) }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := New(Options{Conn: nc, Pipelines: []Pipeline{edge()}, Wait: 2 * time.Minute})
+	e, err := New(Options{Conn: nc, Pipelines: []Pipeline{edge()}, Wait: ample})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,7 +362,7 @@ func TestEdgeSetup(t *testing.T) {
 	if one := plan(true); one.Exists || !strings.Contains(one.Problem, want) {
 		t.Errorf("with a store in its place the plan is %+v", one)
 	}
-	e, err := New(Options{Conn: l.js.Conn(), Pipelines: []Pipeline{p}})
+	e, err := New(Options{Conn: l.js.Conn(), Pipelines: []Pipeline{p}, Wait: ample})
 	if err != nil {
 		t.Fatal(err)
 	}

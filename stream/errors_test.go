@@ -15,6 +15,9 @@ import (
 	"github.com/embedd/embedd/stream"
 )
 
+// ample is how long a test waits for what has to come: only one that fails takes so long, however busy the machine is.
+const ample = 3 * time.Minute
+
 // connect starts a server and connects to it.
 func connect(t *testing.T, jets bool) *nats.Conn {
 	t.Helper()
@@ -28,7 +31,7 @@ func connect(t *testing.T, jets bool) *nats.Conn {
 	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("the server does not start")
 	}
-	nc, err := nats.Connect(s.ClientURL())
+	nc, err := nats.Connect(s.ClientURL(), nats.Timeout(ample))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,10 +47,10 @@ func pipelineOf(name string) stream.Pipeline {
 
 // TestErrorsOfRun: a host tells what keeps an engine from starting without reading sentences.
 func TestErrorsOfRun(t *testing.T) {
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), ample)
 	defer stop()
 	run := func(nc *nats.Conn) error {
-		e, err := stream.New(stream.Options{Conn: nc, Pipelines: []stream.Pipeline{pipelineOf("p")}})
+		e, err := stream.New(stream.Options{Conn: nc, Pipelines: []stream.Pipeline{pipelineOf("p")}, Wait: ample})
 		if err != nil {
 			t.Fatal(err)
 		}

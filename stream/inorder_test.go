@@ -153,10 +153,7 @@ func TestInOrderAsksForOne(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var err error
-	if p.js, err = jetstream.New(s.dial().Conn(), jetstream.WithDefaultTimeout(ample)); err != nil {
-		t.Fatal(err)
-	}
+	p.js = patient(t, s.dial().Conn())
 	asked, err := s.js.Conn().SubscribeSync("$JS.API.CONSUMER.INFO.in.*")
 	if err == nil {
 		err = s.js.Conn().Flush()

@@ -21,6 +21,7 @@ import (
 // TestOneReadFeedsBoth: where the durable consumer is in step, the learning side reads nothing for itself.
 func TestOneReadFeedsBoth(t *testing.T) {
 	s := newSite(t)
+	s.calm = ample // learning does not lose patience where the hot path has no processor
 	s.send(500)
 	q := s.pupil(nil, nil)
 	q.await(500)
@@ -219,12 +220,10 @@ func TestRenumberedUnseen(t *testing.T) {
 		Subject: "in.x", Output: "out.x", Dead: "out.dead", Models: Models{None: true},
 		Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Until: plugin.UntilSkip,
 			Fit: fit.Config{Method: "lda"}}}}})
-	if err == nil {
-		q.pipeline, err = e.open(t.Context(), js, watchAccess(js.Conn()), e.options.Pipelines[0])
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	q.pipeline = s.open(e, js)
 	defer q.close()
 	q.feed = newFeed(q.InFlight, false)
 	q.feed.bind(q.created, &jetstream.ConsumerInfo{Delivered: jetstream.SequenceInfo{Consumer: 100, Stream: 100}}) // another replica answers
@@ -257,39 +256,40 @@ func TestReplicas(t *testing.T) {
 	s.send(200)
 	a := s.pupil(nil, nil)
 	b := s.pupil(nil, nil)
-	for range 8 {
+	s.until("both answer", func() bool {
 		s.send(100)
-		time.Sleep(20 * time.Millisecond)
-	}
+		return a.metric("embedd_read_messages_total", "answer") > 0 && b.metric("embedd_read_messages_total", "answer") > 0
+	})
 	for _, q := range []*pupil{a, b} {
-		q.await(1000)
-		q.exactly(to(1000))
+		q.await(s.sent)
+		q.exactly(to(s.sent))
 	}
-	shared := a.metric("embedd_read_messages_total", "answer")
-	if shared == 0 || shared >= 1000 {
-		t.Fatalf("one replica answered %v of 1000 messages; the test wants both to", shared)
-	}
-	// One of them ends: the other is in step again.
 	a.end()
-	s.send(10)
-	b.await(1010)
-	time.Sleep(apart + fetchWait + time.Second) // a pull that was begun while both were there ends first
-	before := b.metric("embedd_read_messages_total", "learn")
-	s.send(300)
-	b.await(1310)
-	b.exactly(to(1310))
-	if more := b.metric("embedd_read_messages_total", "learn") - before; more > 50 {
-		t.Errorf("the replica that is alone read %v of 300 messages once more to learn", more)
-	}
+	s.until("the other is in step again", func() bool {
+		before := b.metric("embedd_read_messages_total", "learn")
+		time.Sleep(apart / 10)
+		s.send(100)
+		b.await(s.sent)
+		return b.metric("embedd_read_messages_total", "learn") == before
+	})
+	b.exactly(to(s.sent))
 }
 
 // TestOverflow: what falls out of the feed is read from the stream.
 func TestOverflow(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	q := s.pupil(func(c *Pipeline) { c.InFlight = 64 << 10 }, func(*pupil, *lesson) { time.Sleep(time.Millisecond) })
+	answered, begun := make(chan struct{}), false
+	q := s.pupil(func(c *Pipeline) { c.InFlight = 64 << 10 }, func(*pupil, *lesson) {
+		if !begun {
+			<-answered
+		}
+		begun = true
+	})
 	const n = 1500
 	s.send(n)
+	s.acknowledged("p")
+	close(answered)
 	q.await(n)
 	q.exactly(to(n))
 	gaps, learn := q.metric("embedd_reader_restarts_total", "behind"), q.metric("embedd_read_messages_total", "learn")
@@ -324,8 +324,8 @@ func TestFilteredStream(t *testing.T) {
 	if lost := q.metric("embedd_dropped_messages_total", "learn"); lost != 0 || q.status() != "" {
 		t.Errorf("%v messages are counted as lost, and the status says %q", lost, q.status())
 	}
-	if n := q.metric("embedd_read_messages_total", "learn"); n > 10 {
-		t.Errorf("%v messages were read once more, want none", n)
+	if n := q.metric("embedd_reader_restarts_total", "behind"); n > 0 {
+		t.Errorf("%v gaps are counted, want none", n)
 	}
 }
 

@@ -170,7 +170,7 @@ func TestRoles(t *testing.T) {
 	s.make(jetstream.StreamConfig{Name: "queue", Retention: jetstream.WorkQueuePolicy})
 	queued := of(RoleTrain)
 	queued.Name, queued.Stream, queued.Subject = "q", "queue", "queue.x"
-	e, err := New(Options{Conn: s.dial().Conn(), Pipelines: []Pipeline{queued}})
+	e, err := New(Options{Conn: s.dial().Conn(), Pipelines: []Pipeline{queued}, Wait: ample})
 	if err != nil {
 		t.Fatal(err)
 	}

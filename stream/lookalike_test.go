@@ -198,7 +198,7 @@ func TestPullThroughADomain(t *testing.T) {
 	s.stop()
 	s.options.JetStreamDomain = "hub"
 	s.start()
-	s.js = s.dial()
+	s.js = patient(t, s.dial().Conn())
 	s.send(3)
 	nc := s.js.Conn()
 	domain, err := jetstream.NewWithDomain(nc, "hub")
@@ -233,15 +233,14 @@ func TestFollowASubject(t *testing.T) {
 	s.put(&nats.Msg{Subject: "in.y", Data: []byte("another")})
 	s.put(&nats.Msg{Subject: "in.x", Data: []byte("3")})
 	var got []string
-	begin := time.Now()
 	err := Follow(s.Context(), s.js, "in.x", func(msg *nats.Msg, _ time.Time) bool {
 		if got = append(got, string(msg.Data)); len(got) == 3 {
 			s.put(&nats.Msg{Subject: "in.x", Data: []byte("4")})
 		}
 		return len(got) < 4
 	})
-	if err != nil || !slices.Equal(got, []string{"1", "", "3", "4"}) || time.Since(begin) > 10*time.Second {
-		t.Errorf("%q after %v: %v", got, time.Since(begin), err)
+	if err != nil || !slices.Equal(got, []string{"1", "", "3", "4"}) {
+		t.Errorf("%q: %v", got, err)
 	}
 	if err := Follow(s.Context(), s.js, "nobody.x", nil); err == nil || !strings.Contains(err.Error(), "no stream takes") {
 		t.Error(err)

@@ -173,7 +173,7 @@ func TestOtherFeatures(t *testing.T) {
 		t.Fatal(err)
 	}
 	e, err := New(Options{Conn: s.js.Conn(), Pipelines: []Pipeline{{Name: "p", Stream: "in", Subject: "in.x",
-		Output: "out.x", Dead: "out.dead", Stage: plugin.Config{Spec: q.Stage.Spec}}}})
+		Output: "out.x", Dead: "out.dead", Stage: plugin.Config{Spec: q.Stage.Spec}}}, Wait: ample})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func TestDamagedStore(t *testing.T) {
 	}
 	strict := Pipeline{Name: "p", Stream: "in", Subject: "in.x", Output: "out.x", Dead: "out.dead",
 		Stage: plugin.Config{Spec: q.Stage.Spec}, Models: Models{Strict: true}}
-	e, err := New(Options{Conn: s.js.Conn(), Pipelines: []Pipeline{strict}})
+	e, err := New(Options{Conn: s.js.Conn(), Pipelines: []Pipeline{strict}, Wait: ample})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio"
@@ -26,14 +25,11 @@ func TestNameIsBoundToItsStream(t *testing.T) {
 			Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"},
 				Fit: fit.Config{Method: "lda"}, Training: plugin.Training{Every: plugin.Every{Rows: 100}}}}
 	}
-	nc, err := nats.Connect(s.url())
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc := connect(t, s.url())
 	t.Cleanup(nc.Close)
 	refused := func(words ...string) {
 		t.Helper()
-		e, err := New(Options{Conn: nc, Pipelines: []Pipeline{over("p", "other")}})
+		e, err := New(Options{Conn: nc, Pipelines: []Pipeline{over("p", "other")}, Wait: ample})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +47,7 @@ func TestNameIsBoundToItsStream(t *testing.T) {
 	}
 	found := func() (text string) {
 		t.Helper()
-		all, err := Examine(t.Context(), Options{Conn: nc, Pipelines: []Pipeline{over("p", "other")}})
+		all, err := Examine(t.Context(), Options{Conn: nc, Pipelines: []Pipeline{over("p", "other")}, Wait: ample})
 		if err != nil {
 			t.Fatal(err)
 		}

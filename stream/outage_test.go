@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow/ipc"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio"
@@ -76,11 +75,8 @@ func answerer(t *testing.T) Pipeline {
 // engine runs pipelines on a connection of their own, until the end of the test or of the returned function.
 func (s *site) engine(url string, pipelines ...Pipeline) (end func()) {
 	s.Helper()
-	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
-	if err != nil {
-		s.Fatal(err)
-	}
-	e, err := New(Options{Conn: nc, Pipelines: pipelines})
+	nc := connect(s.T, url)
+	e, err := New(Options{Conn: nc, Pipelines: pipelines, Wait: ample})
 	if err != nil {
 		s.Fatal(err)
 	}

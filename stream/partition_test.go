@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 
 // replicate runs a replica until the process is killed.
 func replicate(url, partitions string) error {
-	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.Timeout(ample))
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func replicate(url, partitions string) error {
 	if p.Stage.Fixed, err = pair(context.Background()); err != nil {
 		return err
 	}
-	e, err := New(Options{Conn: nc, Pipelines: []Pipeline{p}, Wait: time.Minute})
+	e, err := New(Options{Conn: nc, Pipelines: []Pipeline{p}, Wait: ample})
 	if err != nil {
 		return err
 	}
@@ -97,10 +97,6 @@ type fleet struct {
 
 func newFleet(t *testing.T, partitions int) *fleet {
 	f := &fleet{site: newSite(t), partitions: partitions, keys: []string{""}, random: rand.New(rand.NewPCG(1, 2))}
-	var err error // its server is there to the end, so what is asked is answered, however late
-	if f.js, err = jetstream.New(f.js.Conn(), jetstream.WithDefaultTimeout(ample)); err != nil {
-		t.Fatal(err)
-	}
 	if partitions > 0 {
 		f.transform(transform("in.*", partitions))
 	}
@@ -115,9 +111,7 @@ func newFleet(t *testing.T, partitions int) *fleet {
 
 func (s *site) transform(how *jetstream.SubjectTransformConfig) {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.Context(), ample)
-	defer cancel()
-	if _, err := s.js.UpdateStream(ctx, jetstream.StreamConfig{Name: "in", Subjects: []string{"in.>"},
+	if _, err := s.js.UpdateStream(s.Context(), jetstream.StreamConfig{Name: "in", Subjects: []string{"in.>"},
 		SubjectTransform: how}); err != nil {
 		s.Fatal(err)
 	}
@@ -365,9 +359,7 @@ func TestOrderWhereOutputsAreRefused(t *testing.T) {
 	f := newFleet(t, 2)
 	f.mixed = true
 	limit := func(n int64) {
-		ctx, cancel := context.WithTimeout(t.Context(), ample)
-		defer cancel()
-		if _, err := f.js.UpdateStream(ctx, jetstream.StreamConfig{Name: "out", Subjects: []string{"out.>"}, MaxMsgs: n,
+		if _, err := f.js.UpdateStream(t.Context(), jetstream.StreamConfig{Name: "out", Subjects: []string{"out.>"}, MaxMsgs: n,
 			Discard: jetstream.DiscardNew}); err != nil {
 			t.Fatal(err)
 		}

@@ -36,11 +36,8 @@ func (s *site) replica(p Pipeline) *replica {
 
 func (s *site) replicaAt(urls string, p Pipeline) *replica {
 	s.Helper()
-	nc, err := nats.Connect(urls, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.DontRandomize())
-	if err != nil {
-		s.Fatal(err)
-	}
-	e, err := New(Options{Conn: nc, Pipelines: []Pipeline{p}, Logger: s.log, Wait: 2 * time.Minute})
+	nc := connect(s.T, urls, nats.DontRandomize())
+	e, err := New(Options{Conn: nc, Pipelines: []Pipeline{p}, Logger: s.log, Wait: ample})
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -3,10 +3,10 @@ package stream
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"log/slog"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -32,10 +32,11 @@ type site struct {
 	options server.Options
 	server  *server.Server
 	js      jetstream.JetStream
-	log     *slog.Logger // of the next pupil; nil: no logs
-	sent    int          // messages of input so far; each has its number in it
-	first   uint64       // where the window of the next pupil's model begins
-	mixed   bool         // messages of input have from one to some hundred rows, else one
+	log     *slog.Logger  // of the next pupil; nil: no logs
+	sent    int           // messages of input so far; each has its number in it
+	first   uint64        // where the window of the next pupil's model begins
+	calm    time.Duration // how long learning of the next pupil waits for the hot path; 0: as long as in an engine
+	mixed   bool          // messages of input have from one to some hundred rows, else one
 }
 
 func newSite(t *testing.T) *site {
@@ -52,14 +53,21 @@ func newBareSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{T: t, options: server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,
 		StoreDir: t.TempDir()}}
-	s.start()
-	t.Cleanup(s.stop)
-	s.js = s.dial()
+	s.begin()
 	return s
+}
+
+// begin starts the server and connects to it.
+func (s *site) begin() {
+	s.Helper()
+	s.start()
+	s.Cleanup(s.stop)
+	s.js = patient(s.T, s.dial().Conn())
 }
 
 func (s *site) start() {
 	s.Helper()
+	awaitPort(s.T, s.options.Host, s.options.Port)
 	var err error
 	options := s.options
 	if s.server, err = server.NewServer(&options); err != nil {
@@ -72,6 +80,21 @@ func (s *site) start() {
 	s.options.Port = s.server.Addr().(*net.TCPAddr).Port // it comes back on the same one
 }
 
+// awaitPort waits until a server can come back on its port: while it was away the system may have lent it to a connection.
+func awaitPort(t *testing.T, host string, port int) {
+	t.Helper()
+	for end := time.Now().Add(ample); port > 0; time.Sleep(20 * time.Millisecond) {
+		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+		if err == nil {
+			l.Close()
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+}
+
 func (s *site) stop() {
 	s.server.Shutdown()
 	s.server.WaitForShutdown()
@@ -79,15 +102,37 @@ func (s *site) stop() {
 
 func (s *site) dial() jetstream.JetStream {
 	s.Helper()
-	nc, err := nats.Connect(fmt.Sprintf("nats://127.0.0.1:%d", s.options.Port), nats.MaxReconnects(-1),
-		nats.ReconnectWait(50*time.Millisecond))
-	if err != nil {
-		s.Fatal(err)
-	}
+	nc := connect(s.T, s.url())
 	s.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
 	if err != nil {
 		s.Fatal(err)
+	}
+	return js
+}
+
+// connect connects, however late the server says who it is: the client gives that two seconds.
+func connect(t *testing.T, urls string, options ...nats.Option) *nats.Conn {
+	t.Helper()
+	options = append([]nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond)}, options...)
+	for end := time.Now().Add(ample); ; time.Sleep(50 * time.Millisecond) {
+		nc, err := nats.Connect(urls, options...)
+		if err == nil {
+			return nc
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// patient asks for the test itself, whose server is there, and waits for what is asked however late it comes: the client
+// gives it five seconds. What is under test has the client's own patience.
+func patient(t *testing.T, nc *nats.Conn) jetstream.JetStream {
+	t.Helper()
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(ample))
+	if err != nil {
+		t.Fatal(err)
 	}
 	return js
 }
@@ -197,7 +242,18 @@ type pupil struct {
 	at      []plugin.Position
 }
 
-// start runs a pipeline over the site's input as the engine does. teach, where it is not nil, is called for each
+// open opens the one pipeline of an engine as Run does, and runs nothing of it.
+func (s *site) open(e *Engine, js jetstream.JetStream) *pipeline {
+	s.Helper()
+	e.options.Wait = ample
+	p, err := e.openPatiently(s.Context(), js, watchAccess(js.Conn()), e.options.Pipelines[0], time.Now())
+	if err != nil {
+		s.Fatal(err)
+	}
+	return p
+}
+
+// pupil runs a pipeline over the site's input as the engine does. teach, where it is not nil, is called for each
 // lesson after it was noted.
 func (s *site) pupil(change func(*Pipeline), teach func(*pupil, *lesson)) *pupil {
 	s.Helper()
@@ -214,9 +270,8 @@ func (s *site) pupil(change func(*Pipeline), teach func(*pupil, *lesson)) *pupil
 	if err != nil {
 		s.Fatal(err)
 	}
-	if q.pipeline, err = e.open(s.Context(), js, watchAccess(js.Conn()), e.options.Pipelines[0]); err != nil {
-		s.Fatal(err)
-	}
+	q.pipeline = s.open(e, js)
+	q.calm = max(q.calm, s.calm)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	q.learnFirst = s.first

@@ -19,8 +19,9 @@ import (
 // max_pending waits to be written, and then the same pull would be cut off again and again.
 func TestSlowLink(t *testing.T) {
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,
-		StoreDir:   t.TempDir(),
-		MaxPending: 24 << 20}) // three pulls: both readers of the pipeline, and space for one
+		StoreDir:      t.TempDir(),
+		MaxPending:    24 << 20, // three pulls: both readers of the pipeline, and space for one
+		WriteDeadline: ample})   // it would cut the connection off too where the machine stands still
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,9 +31,9 @@ func TestSlowLink(t *testing.T) {
 	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("the server does not start")
 	}
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	ctx, stop := context.WithTimeout(context.Background(), ample)
 	defer stop()
-	fast, err := nats.Connect(s.ClientURL())
+	fast, err := nats.Connect(s.ClientURL(), nats.Timeout(ample))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func TestSlowLink(t *testing.T) {
 		}
 	}
 
-	slow, err := nats.Connect("nats://"+slowLink(t, s.Addr().String(), 40<<20), nats.MaxReconnects(-1))
+	slow, err := nats.Connect("nats://"+slowLink(t, s.Addr().String(), 40<<20), nats.MaxReconnects(-1), nats.Timeout(ample))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,7 @@ func TestSlowLink(t *testing.T) {
 	e, err := stream.New(stream.Options{Conn: slow,
 		Pipelines: []stream.Pipeline{{Name: "p", Stream: "in", Subject: "in.x", Output: "out.x", Dead: "out.dead",
 			Stage: plugin.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"},
-				Until: plugin.UntilSkip}}}})
+				Until: plugin.UntilSkip}}}, Wait: ample})
 	if err != nil {
 		t.Fatal(err)
 	}

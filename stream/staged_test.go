@@ -112,21 +112,15 @@ func TestStaged(t *testing.T) {
 func TestOutdated(t *testing.T) {
 	t.Parallel()
 	s := &site{T: t, options: server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,
-		StoreDir: t.TempDir(), NoAuthUser: "test", Users: users(nil)}}
-	s.start()
-	t.Cleanup(s.stop)
-	s.js = s.dial()
+		StoreDir: t.TempDir(), NoAuthUser: "test", Users: users(nil), AuthTimeout: ample.Seconds()}}
+	s.begin()
 	for _, name := range []string{"in", "out"} {
 		s.make(jetstream.StreamConfig{Name: name})
 	}
 	p := apprentice()
 	p.Role, p.Lease, p.AdoptWithin = RoleAll, lease.Shortest, 2*time.Second
-	nc, err := nats.Connect(s.server.ClientURL(), nats.UserInfo("embedd", "secret"), nats.MaxReconnects(-1),
-		nats.ReconnectWait(50*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := New(Options{Conn: nc, Pipelines: []Pipeline{p}, Wait: time.Minute})
+	nc := connect(t, s.server.ClientURL(), nats.UserInfo("embedd", "secret"))
+	e, err := New(Options{Conn: nc, Pipelines: []Pipeline{p}, Wait: ample})
 	if err != nil {
 		t.Fatal(err)
 	}

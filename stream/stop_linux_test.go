@@ -20,7 +20,7 @@ func TestStopWhileTheStoreHangs(t *testing.T) {
 	log := &lines{}
 	p := apprentice()
 	p.Stage.Until, p.Models.Directory = plugin.UntilSkip, t.TempDir()
-	e, err := New(Options{Conn: s.dial().Conn(), Pipelines: []Pipeline{p}, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	e, err := New(Options{Conn: s.dial().Conn(), Pipelines: []Pipeline{p}, Logger: slog.New(slog.NewTextHandler(log, nil)), Wait: ample})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,20 +33,20 @@ func TestSuccessorIsNotHeldUp(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	p := answerer(t)
-	p.AckWait = 6 * time.Second
+	p.AckWait = time.Hour
 	s.send(1)
 	end := s.engine(s.url(), p)
 	s.acknowledged("p")
 	end()
 	s.send(ackPending + 100)
 	s.abandon(ackPending)
-	begin := time.Now()
+	end = s.engine(s.url(), p)
+	s.until("the first answers of the successor, with which the server does not wait for the dead one", func() bool {
+		return s.state("out").Msgs == 101
+	})
+	end()
+	p.AckWait = 2 * time.Second // now it gives up on the dead one
 	s.engine(s.url(), p)
-	s.until("the first answer of the successor", func() bool { return s.state("out").Msgs > 1 })
-	if took := time.Since(begin); took > p.AckWait {
-		t.Errorf("the first answer came after %v, when the server had given up on the dead one", took)
-	}
 	s.acknowledged("p")
-	t.Logf("all %d were answered after %v", ackPending+101, time.Since(begin).Round(time.Millisecond))
 	s.once(ackPending + 101)
 }
