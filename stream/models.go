@@ -87,6 +87,7 @@ func (p *pipeline) take(ctx context.Context, c *registry.Choice) error {
 		if !p.mayFit() {
 			p.storeSays(fmt.Sprintf("the live model %s; another replica learns and keeps it: give all the same configuration, or the pipeline another name",
 				others))
+			p.models.Drop()
 			c.Live = nil
 			return nil
 		}

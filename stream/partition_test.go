@@ -599,16 +599,16 @@ func TestPartitionsOfWhoHasNoModel(t *testing.T) {
 	other.Role, other.Stage.Spec.Features = RoleTransform, []string{"y"}
 	stranger := f.replica(other)
 	f.until("it is open", func() bool { return len(stranger.Status()) == 1 })
+	f.until("who has other features says so", func() bool {
+		return strings.Contains(stranger.Status()[0].Store, "cannot go live, and none answers here: it was made of x[0]") &&
+			strings.HasSuffix(stranger.Status()[0].Store, "put schema.features back")
+	})
 	stored := f.atHome()
 	has, err := stored.Pin(t.Context(), "") // no other goes live
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.until("it is pinned", func() bool { return first.Status()[0].Stage.Pinned })
-	f.until("who has other features says so", func() bool {
-		return strings.Contains(stranger.Status()[0].Store, "cannot go live; the one before answers on: it was made of x[0]") &&
-			strings.HasSuffix(stranger.Status()[0].Store, "put schema.features back")
-	})
 	m, err := stored.Model(t.Context(), has.Live)
 	if err != nil {
 		t.Fatal(err)

@@ -189,7 +189,11 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 			r.reach(begin)
 			return revision, nil
 		}
-		r.refuse(chosen, fmt.Sprintf("the model that was chosen, %s, cannot go live; the one before answers on: %v", p.Live, err))
+		instead := "; the one before answers on"
+		if r.known.live == "" {
+			instead = ", and none answers here"
+		}
+		r.refuse(chosen, fmt.Sprintf("the model that was chosen, %s, cannot go live%s: %v", p.Live, instead, err))
 	}
 	if v := p.Find(p.Live); v != nil && v.Epoch == r.epoch {
 		r.reach(begin) // its outputs are comparable with those of the one before

@@ -312,6 +312,15 @@ func (r *Registry) Live(ctx context.Context) (*Choice, error) {
 	return c, nil
 }
 
+// Drop leaves this process without the model that Live found, which it cannot live with. Who follows is offered it again,
+// and Trouble says why it is not taken.
+func (r *Registry) Drop() {
+	r.saving.Lock()
+	defer r.saving.Unlock()
+	r.lives(choice{})
+	r.epoch = 0
+}
+
 // Bind binds the pipeline's name to an input stream, unless it is bound to another than was meanwhile. It returns the
 // stream that the name is bound to then.
 func (r *Registry) Bind(ctx context.Context, was, stream string) (bound string, err error) {
