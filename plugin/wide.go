@@ -3,6 +3,8 @@ package plugin
 import (
 	"fmt"
 	"sort"
+
+	"github.com/embedd/embedd/model/fit"
 )
 
 // What a fit takes at most beside the window, as measured: matrices of features x features, or, where rows are fewer
@@ -44,13 +46,16 @@ func (t *trainer) room(m int) (rows int, sentence string) {
 		m, bytes, rows, cure)
 }
 
-// mostOf is how many of so many rows of m features the window has room for where a fit holds something for each pair of
-// them, so that it takes as much memory as the window at most. It follows from the configuration alone, whatever auto
-// has settled on: a restart has the same window.
+// mostOf is how many of so many rows of m features the window has room for, so that what a fit holds beside them takes as
+// much memory as the window at most. It follows from the configuration alone, whatever auto has settled on: a restart
+// has the same window.
 func (t *trainer) mostOf(rows, m int) int {
 	method, _ := t.config.Fit.Describe() // the configuration was checked
+	if t.sums() && (method.Streaming == "moments" || method.Name == fit.Auto && !t.labelled()) {
+		return rows
+	}
 	return max(leastWide, sort.Search(rows, func(n int) bool {
-		return method.Held(n+1, t.columns(m)) > t.config.Training.Window.Bytes
+		return t.config.Fit.Held(n+1, n+1, m) > t.config.Training.Window.Bytes
 	}))
 }
 

@@ -127,22 +127,26 @@ func TestFeatureLimit(t *testing.T) {
 	}
 }
 
-// TestPairsOfRows: what a fit holds between rows takes no more memory than the window, so the window has fewer rows than
-// asked; the log says how many. What looks at some rows alone, or holds nothing between them, has all of them.
-func TestPairsOfRows(t *testing.T) {
+// TestRowsOfAFit: what a fit holds beside its rows takes no more memory than the window, so the window has fewer rows than
+// asked; the log says how many. What learns from moments has all of them.
+func TestRowsOfAFit(t *testing.T) {
 	for _, c := range []struct {
 		method      string
 		bytes       int64
 		least, most int // rows of the window
 	}{
-		{"isomap", 1 << 20, 300, 362},     // 8 n^2
-		{"mp-ltsimr", 1 << 20, 200, 256},  // 16 n^2
-		{"mpda", 1 << 20, 200, 256},       //
-		{"lsmpa", 1 << 20, 150, 181},      // 32 n^2
+		{"isomap", 1 << 20, 180, 362},     // 8 n^2
+		{"mp-ltsimr", 1 << 20, 150, 241},  // 18 n^2
+		{"mpda", 1 << 20, 100, 241},       //
+		{"lsmpa", 1 << 20, 120, 170},      // 36 n^2
 		{"lsmpa", 256 << 20, 2000, 2000},  // it looks at 2,000 rows
 		{"lenews", 512 << 20, 2000, 2000}, // and at 1,500
-		{"le", 1 << 20, 2000, 2000},       // a sparse graph
-		{fit.Auto, 1 << 20, 2000, 2000},   // what it tries looks at 2,000 rows
+		{"le", 1 << 20, 150, 512},         // a graph, and its factor of 4 n^2 at most
+		{"lle", 1 << 20, 80, 512},         // a patch for each row
+		{"lpp", 1 << 20, 300, 900},        // a graph
+		{"pmpda", 1 << 20, 20, 100},       // all tangent vectors of one row beside those of another
+		{fit.Auto, 1 << 20, 100, 170},     // what lsmpa holds, which it tries
+		{"lda", 1 << 20, 2000, 2000},
 	} {
 		t.Run(fmt.Sprintf("%s in %d MiB", c.method, c.bytes>>20), func(t *testing.T) {
 			var log bytes.Buffer

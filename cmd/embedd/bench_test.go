@@ -84,14 +84,17 @@ func TestBenchFitsAnyShape(t *testing.T) {
 	}
 }
 
-// TestRingIsDull: a search for the byte that no number holds reads all of what is projected.
-func TestRingIsDull(t *testing.T) {
-	for _, kind := range []string{typeFloat32, typeFloat64} {
-		s := benchShape{Rows: 64, Features: 64, Dim: 2, Type: kind, Layout: layoutList}
-		for i, b := range s.ring(3) {
-			if b == 0xff {
-				t.Fatalf("%s: byte %d is the one that is searched for", kind, i)
-			}
+// TestTouchLines: a word of each cache line is read, of whatever number of words.
+func TestTouchLines(t *testing.T) {
+	for n := range 200 {
+		words := make([]uint64, n)
+		lines := uint64(0)
+		for i := 0; i < n; i += cacheLine {
+			words[i] = 1
+			lines++
+		}
+		if got := touchLines(words); got != lines {
+			t.Fatalf("%d words: %d lines read, not %d", n, got, lines)
 		}
 	}
 }

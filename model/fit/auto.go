@@ -100,7 +100,6 @@ func (a *selection) fit(ctx context.Context, d *model.Data, ranked []model.Score
 	instead := ""
 	switch {
 	case a.blended == nil:
-		instead = a.settle(ranked)
 	case a.beaten(ranked):
 		instead = "no blend: held-out rows like one candidate better, their neighbours and a linear classifier together"
 	default:
@@ -110,6 +109,7 @@ func (a *selection) fit(ctx context.Context, d *model.Data, ranked []model.Score
 		}
 		instead = "no blend: " + strings.TrimPrefix(err.Error(), Blend+": ")
 	}
+	instead = cmp.Or(instead, a.settle(ranked))
 	// On all rows the criterion may turn out to have fewer directions than there are
 	// columns, or none: the next in the table takes its place.
 	var first error
@@ -117,10 +117,7 @@ func (a *selection) fit(ctx context.Context, d *model.Data, ranked []model.Score
 		choice := &model.Choice{Chosen: a.c.leftOpen(), Rule: "cv", Method: s.Method, Scale: s.Scale,
 			Landmarks: s.Landmarks, Width: s.Width, Dim: s.Dim,
 			Rounds: a.rounds(), LeftOut: a.leftOut, Seconds: time.Since(start).Seconds()}
-		if a.c.Dim <= 0 {
-			choice.Dim = a.modest(a.entryOf(s), s.Dim)
-		}
-		choice.Scores = taken(ranked, s, choice.Dim)
+		choice.Scores = taken(ranked, s, s.Dim)
 		choice.RunnerUp = runnerUp(choice.Scores, 0, a.c.Method == Auto)
 		if i > 0 {
 			instead = fmt.Sprintf("%s at %d, which held-out rows like better, cannot be fitted on all rows: %v",

@@ -151,7 +151,7 @@ func TestAutoTakesTheBestAndSaysSo(t *testing.T) {
 }
 
 // Of one method the best dimension has to win by half a standard error of the difference on the same rows over each
-// that is less; of the candidates of auto the one with the most rows right stands.
+// that is less; of the candidates of auto the one with the most rows right stands, unless it is every column.
 func TestSettledDimension(t *testing.T) {
 	const n = 100
 	type at struct{ dim, from, to int } // rows that are right, in two rounds of two
@@ -166,8 +166,10 @@ func TestSettledDimension(t *testing.T) {
 		{"nothing but better", "mfa", []at{{2, 0, 90}, {5, 0, 91}}, 5},           // 1 of 1
 		{"as good", "mfa", []at{{2, 0, 90}, {5, 0, 90}}, 2},
 		{"of auto", Auto, []at{{2, 10, 100}, {5, 0, 91}}, 5},
+		{"every column, of auto", Auto, []at{{2, 10, 100}, {5, 0, 80}, {10, 0, 91}}, 2},
+		{"every column, for good", Auto, []at{{2, 0, 80}, {5, 0, 79}, {10, 0, 91}}, 10},
 	} {
-		a := &selection{c: Config{Method: c.method}, p: &frame.Rows{Data: &model.Data{N: n}}}
+		a := &selection{c: Config{Method: c.method}, p: &frame.Rows{Data: &model.Data{N: n}}, whole: &frame.Task{Columns: 10}}
 		m, err := lookup("mfa")
 		if err != nil {
 			t.Fatal(err)

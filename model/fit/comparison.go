@@ -11,25 +11,32 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// settle puts the dimension that is taken of one method in front of the table, and says where it is not the one with the
-// most rows right: the least that this one does not beat. Of the candidates of auto the one with the most rows right
-// stands (docs/methods.md says what else was tried).
+// settle puts what is taken of the best candidate in front of the table: the least of its dimensions that it does not
+// beat. Where auto compares methods, the dimension that has the most rows right stands as long as it is less than every
+// column (docs/methods.md says what else was tried). The note says where another one has more rows right.
 func (a *selection) settle(ranked []model.Score) (note string) {
-	if a.c.Method == Auto {
+	best := ranked[0]
+	if a.c.Method == Auto && best.Dim < a.whole.Columns {
 		return ""
 	}
-	at, best := 0, ranked[0]
-	for i, s := range ranked {
-		if s.Dim < ranked[at].Dim && !a.beats(best, s) {
-			at = i
-		}
-	}
-	toFront(ranked, at)
+	e := a.entryOf(best)
+	d := a.least(e, best.Dim)
+	toFront(ranked, slices.IndexFunc(ranked, func(s model.Score) bool { return s.Dim == d && a.entryOf(s) == e }))
 	if best.Correct > ranked[0].Correct {
 		note = fmt.Sprintf("%s at %d has more rows right, but by less than half a standard error of the difference",
 			best.Method, best.Dim)
 	}
 	return note
+}
+
+// least is the smallest dimension of an entry that another one of its dimensions does not beat.
+func (a *selection) least(e *entry, than int) int {
+	for _, d := range e.dims {
+		if !a.better(e, than, e, d) {
+			return d
+		}
+	}
+	return than
 }
 
 // toFront puts the one at an index first, and leaves the others in their order.
@@ -52,37 +59,16 @@ func taken(ranked []model.Score, s model.Score, d int) []model.Score {
 	return ranked
 }
 
-// modest is a dimension of an entry. Where that is every column, so that nothing would be reduced, it is the least one
-// that is not worse.
-func (a *selection) modest(e *entry, full int) int {
-	if full < a.whole.Columns || e.right[full] == nil { // maps that classify by themselves keep no rows
-		return full
-	}
-	for _, d := range e.dims {
-		if !a.better(e, full, e, d) {
-			return d
-		}
-	}
-	return full
-}
-
 // half is by how many standard errors of the difference a challenger must win.
 const half = 0.5
 
 // better tells whether an entry at a dimension is better than another one: by half a standard error of the difference, on
-// the same rows.
+// the same rows. Of a map that classifies by itself only the number of rows is known.
 func (a *selection) better(x *entry, dx int, y *entry, dy int) bool {
-	more, deviation := paired(x.uses(dx, a.p.N), y.uses(dy, a.p.N))
-	return more > half*deviation
-}
-
-// beats is better for neighbours alone. Of a map that classifies by itself only the number of rows is known.
-func (a *selection) beats(x, y model.Score) bool {
-	right, other := a.entryOf(x).right[x.Dim], a.entryOf(y).right[y.Dim]
-	if right == nil || other == nil {
-		return x.Correct > y.Correct
+	if x.right[dx] == nil || y.right[dy] == nil {
+		return x.score[dx].Correct > y.score[dy].Correct
 	}
-	more, deviation := paired(right, other)
+	more, deviation := paired(x.uses(dx, a.p.N), y.uses(dy, a.p.N))
 	return more > half*deviation
 }
 

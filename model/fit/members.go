@@ -233,8 +233,8 @@ func (a *selection) blendedDim() int {
 			best, most = d, right
 		}
 	}
-	if best < full {
+	if best < full || full < a.whole.Columns {
 		return best
 	}
-	return a.modest(e, full)
+	return a.least(e, full) // every column: nothing would be reduced
 }

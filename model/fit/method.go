@@ -19,13 +19,7 @@ type Method struct {
 	Map        string  `json:"map"`       // linear, kernel or extension
 	Streaming  string  `json:"streaming"` // moments: fits from statistics alone; window: needs the rows
 	Params     []Param `json:"params"`
-
-	pairs frame.Pairs
 }
-
-// Held is the memory, in bytes, of what a fit of so many rows of so many features holds where that grows with the square
-// of the rows, up to as many as the method looks at: 0 where it does not.
-func (m Method) Held(rows, features int) int64 { return m.pairs.Held(rows, features) }
 
 // Param is a parameter of a method.
 type Param struct {
@@ -39,8 +33,8 @@ type Param struct {
 // describe copies what there is to know of a method.
 func describe(m *frame.Method) Method {
 	d := Method{Name: m.Name, Title: m.Title, Paper: m.Paper, Supervised: m.Supervised, Map: m.Map,
-		Streaming: m.Streaming, pairs: m.Pairs,
-		Params: make([]Param, len(m.Params))}
+		Streaming: m.Streaming,
+		Params:    make([]Param, len(m.Params))}
 	for i, p := range m.Params {
 		d.Params[i] = Param{Name: p.Name, Default: p.Default, Doc: p.Doc, Grid: slices.Clone(p.Grid)}
 	}

@@ -126,11 +126,11 @@ func (p *partial) ways() []way {
 	switch {
 	case env.flops() <= cheapFactor:
 		return []way{inverse, alone}
-	case env.bytes() <= factorBytes:
+	case env.bytes() <= FactorBytes:
 		return []way{direct(p.budget(rows, env)), inverse}
 	}
 	p.notes = append(p.notes, fmt.Sprintf("inverse: a factor of order %d would take %.0f MB, more than %d", p.n,
-		env.bytes()/1e6, factorBytes/1000000))
+		env.bytes()/1e6, FactorBytes/1000000))
 	return []way{alone}
 }
 

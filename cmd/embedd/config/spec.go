@@ -246,7 +246,7 @@ var spec = []field{
 		doc: "Most labelled rows that are kept. Models are fitted from the newest of them, as many as serve best."},
 	{path: each + "training.window.bytes", to: func(_ *Config, p *Pipeline) any { return &p.Training.Window.Bytes },
 		value: "1GiB", low: mib, high: 1024 * gib,
-		doc: "Most memory of the window: rows, the statistics and copies that fits are made from, rows that wait. Fewer than window.rows are kept where it binds. Beside it a fit takes at most as much again: where its matrices of features x features would take more, it has fewer rows than features, and where its matrices of rows x rows would (isomap, mpda, mp-tsimr and others), the window has fewer rows than window.rows; the log says how many."},
+		doc: "Most memory of the window: rows, the statistics and copies that fits are made from, rows that wait. Fewer than window.rows are kept where it binds. Beside it a fit takes at most as much again: where its matrices of features x features would take more, it has fewer rows than features, and where the graphs, matrices and copies of a method that needs the rows would, the window has fewer rows than window.rows; the log says how many."},
 	{path: each + "training.window.age", to: func(_ *Config, p *Pipeline) any { return &p.Training.Window.Age },
 		or: "none", low: second, high: 10 * year,
 		doc: "Oldest row that is kept, by the server's time of its message."},

@@ -22,8 +22,8 @@ type Method struct {
 	Fit   func(context.Context, *Task) (*Solution, error)
 	// Samples: the fit looks at the rows themselves, in Task.X.
 	Samples bool
-	// Pairs is what the fit holds between rows.
-	Pairs Pairs
+	// Held is the most that the fit holds beside its rows, in bytes, as measured; nil: nothing that grows with them.
+	Held func(Extent) int64
 	// SecondByClass: the fit reads second moments of every class.
 	SecondByClass bool
 	// Nested: the first columns at a dimension are the answer for fewer, so that one fit scores all dimensions.

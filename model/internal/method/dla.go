@@ -34,6 +34,7 @@ var dla = frame.Method{
 	Dim:     frame.TwoColumns,
 	Bound:   frame.EveryColumn,
 	Samples: true,
+	Held:    func(e frame.Extent) int64 { return e.Lists(e.Int("k1", 0) + e.Int("k2", 0)) },
 	Fit:     fitDLA,
 	Nested:  true,
 	Auto:    &frame.Candidate{Rank: 4, Settings: []map[string]string{{"beta": "0.1"}, {"beta": "1"}}},

@@ -31,7 +31,7 @@ var isomap = frame.Method{
 	Dim:     frame.TwoColumns,
 	Bound:   frame.RowsLessOne,
 	Samples: true,
-	Pairs:   frame.Pairs{Bytes: 8},
+	Held:    func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) + e.Copies(0, 1500) + frame.Pairs(e.Rows, 8) },
 	Fit:     fitIsomap,
 	Nested:  true,
 }

@@ -31,7 +31,7 @@ var ksmpa = frame.Method{
 	},
 	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{0.01, 0.1, 1}, Without: 0.1},
 	Samples: true,
-	Pairs:   frame.Pairs{Bytes: 72, Most: smpaRows},
+	Held:    func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) + frame.Pairs(min(e.Rows, smpaRows), 72) },
 	Fit:     fitKSMPA,
 	Nested:  true,
 	// a kernel is for curved classes

@@ -25,6 +25,7 @@ var le = frame.Method{
 	Dim:     frame.TwoColumns,
 	Bound:   frame.RowsLessOne,
 	Samples: true,
+	Held:    func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) + e.Copies(0, 1000) + e.Factor() },
 	Fit:     fitLE,
 	Nested:  true,
 }

@@ -24,7 +24,7 @@ var (
 		Name: "lenews", Title: "Laplacian eigenmaps with a learned similarity",
 		Paper: "LEnewS: Laplacian eigenmaps with a learned similarity, algorithms 1 and 2",
 		Map:   "extension", Streaming: "window",
-		Params: similarityParams(), Dim: frame.TwoColumns, Bound: learnedBound, Samples: true, Pairs: learnedPairs, Fit: fitLEnewS,
+		Params: similarityParams(), Dim: frame.TwoColumns, Bound: learnedBound, Samples: true, Held: learnedHeld, Fit: fitLEnewS,
 	}
 	lenewks = frame.Method{
 		Name: "lenewks", Title: "Laplacian eigenmaps with a similarity learned in the space of a kernel",
@@ -32,7 +32,7 @@ var (
 		Map:   "extension", Streaming: "window",
 		Params: append(similarityParams(),
 			frame.Choice("kernel", "gauss", "gauss (bandwidth: the median squared distance of two rows), linear, polynomial (degree 2), cosine, or chi2 (for values >= 0: scale minmax)", mapping.KernelNames...)),
-		Dim: frame.TwoColumns, Bound: learnedBound, Samples: true, Pairs: learnedPairs, Fit: fitLEnewS,
+		Dim: frame.TwoColumns, Bound: learnedBound, Samples: true, Held: learnedHeld, Fit: fitLEnewS,
 	}
 )
 
@@ -48,12 +48,14 @@ var lppnews = frame.Method{
 	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Samples: true,
-	Pairs:   learnedPairs,
+	Held:    learnedHeld,
 	Fit:     frame.Maximize(lppnewsRatio, pencil.Min),
 }
 
-// learnedPairs is what learning a similarity holds, of as many rows as its parameter may ask for.
-var learnedPairs = frame.Pairs{Bytes: 92, Most: mapping.MaxSimilar}
+// learnedHeld is what learning a similarity holds, of as many rows as its parameter asks for.
+func learnedHeld(e frame.Extent) int64 {
+	return e.Copies(4, 500) + frame.Pairs(min(e.Rows, e.Int("rows", mapping.MaxSimilar)), 92)
+}
 
 func similarityParams() []frame.Param {
 	return []frame.Param{

@@ -30,6 +30,7 @@ var lle = frame.Method{
 	Dim:     frame.TwoColumns,
 	Bound:   frame.RowsLessOne,
 	Samples: true,
+	Held:    func(e frame.Extent) int64 { return alignmentHeld(e, e.Int("k", 0)) + e.Copies(0, 1500) + e.Factor() },
 	Fit:     fitLLE,
 	Nested:  true,
 }

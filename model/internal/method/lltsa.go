@@ -30,6 +30,7 @@ var lltsa = frame.Method{
 	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Samples: true,
+	Held:    func(e frame.Extent) int64 { return alignmentHeld(e, e.Int("k", maxAutoPatch)) },
 	Fit:     fitLLTSA,
 }
 
@@ -75,10 +76,16 @@ func alignmentForm(ctx context.Context, t *frame.Task) (d *mat.SymDense, explain
 	return d, mat.Trace(d) < frame.Flat*t.Stat.N*mat.Trace(t.Stat.Total), nil
 }
 
+// alignmentHeld is what patches of k rows hold, of which a row stands in k of them, and the matrix that they make.
+func alignmentHeld(e frame.Extent, k int) int64 { return e.Lists(k) + e.Copies(0, 40*k*k) }
+
+// maxAutoPatch is the size of patches that are auto where few outputs are asked for.
+const maxAutoPatch = 12
+
 // patchSize is k, cut to the rows there are.
 func patchSize(t *frame.Task) int {
 	if t.Params["k"] == "auto" {
-		return max(2, min(t.Rows.N-1, max(12, t.D+2)))
+		return max(2, min(t.Rows.N-1, max(maxAutoPatch, t.D+2)))
 	}
 	k := t.Int("k")
 	if k > t.Rows.N {

@@ -40,7 +40,16 @@ var lpfe = frame.Method{
 	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Samples: true,
+	Held:    parallelHeld,
 	Fit:     fitLPFE,
+}
+
+// parallelHeld is what fields of tangent vectors hold: a matrix of dim entries for each row and neighbour, dim times over,
+// and its factor.
+func parallelHeld(e frame.Extent) int64 {
+	fields := e
+	fields.Rows *= e.Dim
+	return e.Lists(e.Int("k", 0)) + fields.Copies(0, 1000+(300+60*e.Dim)*e.Int("k", 0)) + fields.Factor()
 }
 
 func fitLPFE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {

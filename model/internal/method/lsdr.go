@@ -45,6 +45,7 @@ var lsdr = frame.Method{
 	Dim:     func(*frame.Task) int { return 2 },
 	Bound:   func(t *frame.Task) (int, string) { return t.Columns, frame.RankOfTotal },
 	Samples: true,
+	Held:    func(e frame.Extent) int64 { return e.Copies(4, 6500) },
 	Fit:     fitLSDR,
 }
 

@@ -33,7 +33,7 @@ var lsmpa = frame.Method{
 	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
 	Samples: true,
-	Pairs:   frame.Pairs{Bytes: 36, Most: smpaRows},
+	Held:    func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) + frame.Pairs(min(e.Rows, smpaRows), 36) },
 	Fit:     frame.Maximize(lsmpaRatio, pencil.Max),
 	Nested:  true,
 	Auto:    &frame.Candidate{Rank: 5, OneScale: true},

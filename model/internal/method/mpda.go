@@ -35,9 +35,11 @@ var mpda = frame.Method{
 	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter},
 	Samples: true,
-	Pairs:   partitioned,
-	Fit:     fitMPDA(PartitionClasses),
-	Nested:  true,
+	Held: func(e frame.Extent) int64 {
+		return e.Affinities(e.Int("k", 0)) + e.Lists(e.Int("patch_k", 0)) + partitioned(e.Largest)
+	},
+	Fit:    fitMPDA(PartitionClasses),
+	Nested: true,
 }
 
 // pmpda is mpda with a tangent space at every row: of the row and its nearest
@@ -51,8 +53,12 @@ var pmpda = frame.Method{
 	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter},
 	Samples: true,
-	Fit:     fitMPDA(capPointwise),
-	Nested:  true,
+	Held: func(e frame.Extent) int64 {
+		coordinates := min(e.Rows, maxPointwise) * min(e.Features, e.Int("k", 0)+1)
+		return e.Affinities(e.Int("k", 0)) + frame.Pairs(coordinates, 13)
+	},
+	Fit:    fitMPDA(capPointwise),
+	Nested: true,
 }
 
 // maxPointwise is the number of rows that pmpda takes tangent spaces of: each

@@ -38,6 +38,7 @@ var sleOvR = frame.Method{
 	Dim:           func(*frame.Task) int { return 2 },
 	Bound:         func(t *frame.Task) (int, string) { return t.Columns, frame.RankOfTotal },
 	Ridge:         &frame.RidgeRule{Scatter: frame.TotalScatter},
+	Held:          func(e frame.Extent) int64 { return e.Copies(4, 400) },
 	Fit:           fitSLEOvR,
 	SecondByClass: true,
 }

@@ -44,6 +44,7 @@ var tnca = frame.Method{
 	Dim:     func(*frame.Task) int { return 2 },
 	Bound:   func(t *frame.Task) (int, string) { return t.Columns, frame.RankOfTotal },
 	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter, Floor: tncaFloor},
+	Held:    func(e frame.Extent) int64 { return e.Copies(4, 700) },
 	Fit:     fitTNCA,
 	Samples: true,
 	// made for fewer dimensions than the classes span; on few rows it costs little

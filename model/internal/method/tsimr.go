@@ -31,6 +31,7 @@ var tsimr = frame.Method{
 	Dim:     frame.TwoColumns,
 	Bound:   frame.RowsLessOne,
 	Samples: true,
+	Held:    func(e frame.Extent) int64 { return eliminated(e, e.Int("k", 0)) },
 	Fit:     fitTSIMR(PointTangents),
 }
 
@@ -43,7 +44,7 @@ var mpTSIMR = frame.Method{
 	Dim:     frame.TwoColumns,
 	Bound:   frame.RowsLessOne,
 	Samples: true,
-	Pairs:   partitioned,
+	Held:    func(e frame.Extent) int64 { return partitioned(e.Rows) + eliminated(e, e.Int("patch_size", 0)) },
 	Fit:     fitTSIMR(PatchTangents),
 }
 
@@ -60,8 +61,10 @@ var ltsimr = frame.Method{
 	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Samples: true,
-	Pairs:   frame.Pairs{Bytes: 72, Most: maxCoordinates / 2}, // of two tangent vectors at each row
-	Fit:     fitLTSIMR(PointTangents),
+	Held: func(e frame.Extent) int64 {
+		return e.Lists(e.Int("k", 0)) + frame.Pairs(min(e.Rows*e.Dim, maxCoordinates), 18)
+	},
+	Fit: fitLTSIMR(PointTangents),
 }
 
 // mpLTSIMR is ltsimr with a tangent space for each patch of a partition.
@@ -74,7 +77,7 @@ var mpLTSIMR = frame.Method{
 	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.TotalScatter},
 	Samples: true,
-	Pairs:   partitioned,
+	Held:    func(e frame.Extent) int64 { return partitioned(e.Rows) + e.Lists(e.Int("k", 0)) },
 	Fit:     fitLTSIMR(PatchTangents),
 }
 
@@ -87,8 +90,16 @@ func tangentParams(gamma string) []frame.Param {
 	}
 }
 
-// partitioned is geodesics and their ratios to distances.
-var partitioned = frame.Pairs{Bytes: 18}
+// partitioned is what a partition of n rows holds, geodesics and their ratios to distances, or after it the tangent
+// vectors of the patches and their factor.
+func partitioned(n int) int64 { return frame.Pairs(n, 18) }
+
+// eliminated is the form of which tangent vectors have been taken out: it joins all rows that a tangent space of so many
+// rows touches, each of which has k neighbours.
+func eliminated(e frame.Extent, space int) int64 {
+	joined := min(e.Rows, space*e.Int("k", 0)*4/3)
+	return e.Copies(4, 3000+160*joined) + e.Factor()
+}
 
 func partitionParams() []frame.Param {
 	return []frame.Param{

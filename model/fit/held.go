@@ -1,0 +1,102 @@
+package fit
+
+import (
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/frame"
+)
+
+// Held is the most memory, in bytes, that a fit of so many rows of so many features holds beside them, as measured:
+// copies of the rows, graphs, matrices of rows x rows. largest is the number of rows of the class that has most. 0: what
+// it holds does not grow with the rows.
+func (c Config) Held(rows, largest, features int) int64 {
+	c = c.withDefaults()
+	method, params, err := c.resolve()
+	if err != nil {
+		return 0
+	}
+	e := frame.Extent{Rows: rows, Largest: largest, Features: features, Dim: 2, Params: params}
+	if c.Dim > 0 {
+		e.Dim = c.Dim
+	}
+	switch {
+	case c.Landmarks > 0:
+		behind := c.behind()
+		return view{landmarks: c.Landmarks}.held(e) + behind.Held(rows, largest, min(c.Landmarks, rows))
+	case c.Scale == model.ScaleRank:
+		behind := c
+		behind.Scale = model.ScaleNone
+		return view{scale: model.ScaleRank}.held(e) + behind.Held(rows, largest, features)
+	case method.Name == Auto:
+		return c.heldByAuto(e)
+	case method.Name == Blend:
+		return heldByBlend(e)
+	}
+	return heldBy(method, e)
+}
+
+func heldBy(m *frame.Method, e frame.Extent) int64 {
+	if m.Held == nil {
+		return 0
+	}
+	return m.Held(e)
+}
+
+// held is what a view holds of rows: as they are prepared, as it shows them, and as a method looks at them.
+func (v view) held(e frame.Extent) int64 {
+	all := e.Copies(2, 0)
+	if v.curved() {
+		all += e.Copies(2, 0)
+	}
+	if v.landmarks > 0 {
+		e.Features = min(v.landmarks, e.Rows)
+		all += e.Copies(2, 0)
+	}
+	return all
+}
+
+// heldByAuto is what the dearest of the candidates holds, beside the views that a blend of them has.
+func (c Config) heldByAuto(e frame.Extent) int64 {
+	most := int64(0)
+	for _, m := range candidates() {
+		of := e
+		of.Params, _ = m.Resolve(nil) // its defaults
+		if m.Auto.Tried != nil && !m.Auto.Tried(e.Dim, 2, false) {
+			of.Rows = min(e.Rows, fewRows)
+		}
+		most = max(most, heldBy(m, of))
+	}
+	views := make([]view, 1)
+	if c.Scale == model.ScaleAuto && c.Blend != 1 {
+		views = make([]view, 3) // as many as there are scales
+	}
+	if c.Nonlinear {
+		views = append(views, view{scale: model.ScaleRank}, view{landmarks: curvedLandmarks})
+	}
+	for _, v := range views {
+		most += v.held(e)
+	}
+	return most
+}
+
+// heldByBlend is what the dearest of the members holds beside the views of all.
+func heldByBlend(e frame.Extent) int64 {
+	of, _ := parseMembers(e.Params["members"]) // the configuration was checked
+	most, views := int64(0), map[view]bool{}
+	for _, one := range of {
+		method, params, _ := memberMethod(one)
+		in := e
+		in.Params = params
+		if v := viewOf(one); v.landmarks > 0 {
+			in.Features = min(v.landmarks, e.Rows)
+		}
+		most = max(most, heldBy(method, in))
+		views[viewOf(one)] = true
+	}
+	if most == 0 && len(views) == 1 {
+		return 0
+	}
+	for v := range views {
+		most += v.held(e)
+	}
+	return most
+}
