@@ -16,7 +16,7 @@ func WeightForm(ctx context.Context, x *mat.Dense, w mat.Matrix) (*mat.SymDense,
 	if err != nil {
 		return nil, err
 	}
-	return gram(ctx, x, wx)
+	return gram(ctx, operand(x), wx)
 }
 
 // DegreeForm is X'DX of a diagonal D: the sum of d_i x_i x_i'.
@@ -25,14 +25,12 @@ func DegreeForm(ctx context.Context, x *mat.Dense, d []float64) (*mat.SymDense, 
 	if len(d) != n {
 		return nil, fmt.Errorf("degree form: %d degrees for %d rows; give one each", len(d), n)
 	}
-	dx := mat.DenseCopyOf(x)
-	for i, v := range d {
-		row := dx.RawRowView(i)
-		for j := range row {
-			row[j] *= v
+	o := operand(x)
+	return gram(ctx, o, &tile.Operand{K: o.K, M: o.M, Row: func(dst []float64, i int) {
+		for j, v := range x.RawRowView(i) {
+			dst[j] = d[i] * v
 		}
-	}
-	return gram(ctx, x, dx)
+	}})
 }
 
 // LaplacianForm is X'LX, L = D - W of symmetric weights, sparse or dense: half
@@ -48,17 +46,18 @@ func LaplacianForm(ctx context.Context, x *mat.Dense, w mat.Matrix) (*mat.SymDen
 		return nil, err
 	}
 	n, _ := x.Dims()
+	degree := make([]float64, n)
 	for i := range n {
-		d := 0.0
 		for j := range n {
-			d += w.At(i, j)
-		}
-		row := lx.RawRowView(i)
-		for c, v := range x.RawRowView(i) {
-			row[c] = d*v - row[c]
+			degree[i] += w.At(i, j)
 		}
 	}
-	return gram(ctx, x, lx)
+	return gram(ctx, operand(x), &tile.Operand{K: lx.K, M: lx.M, Row: func(dst []float64, i int) {
+		row := lx.At(i)
+		for c, v := range x.RawRowView(i) {
+			dst[c] = degree[i]*v - row[c]
+		}
+	}})
 }
 
 // Constraint is what a graph embedding holds constant while it draws the rows that
@@ -83,7 +82,8 @@ func Embedding(ctx context.Context, x *mat.Dense, w *Matrix, hold Constraint) (n
 	}
 	switch hold {
 	case Total:
-		n, err = gram(ctx, x, x)
+		o := operand(x)
+		n, err = gram(ctx, o, o)
 		return n, d, err
 	case Degree:
 		n, err = DegreeForm(ctx, x, w.Degrees())
@@ -115,39 +115,41 @@ func FromDS(ctx context.Context, x *mat.Dense, d, s mat.Matrix) (n, p *mat.SymDe
 
 // ReconstructionForm is X'(I-W)'(I-W)X of the weights of Barycentric.
 func ReconstructionForm(ctx context.Context, x *mat.Dense, w *Matrix) (*mat.SymDense, error) {
-	r, err := product(ctx, w, x)
+	wx, err := product(ctx, w, x)
 	if err != nil {
 		return nil, err
 	}
-	r.Sub(x, r)
-	return gram(ctx, r, r)
+	o := &tile.Operand{K: wx.K, M: wx.M, Row: func(dst []float64, i int) {
+		wx.Row(dst, i)
+		for c, v := range x.RawRowView(i) {
+			dst[c] = v - dst[c]
+		}
+	}}
+	return gram(ctx, o, o)
 }
 
-// product is w x.
-func product(ctx context.Context, w mat.Matrix, x *mat.Dense) (*mat.Dense, error) {
+// product is the rows of w x: of a sparse w each is made where it is packed, and never held.
+func product(ctx context.Context, w mat.Matrix, x *mat.Dense) (*tile.Operand, error) {
 	n, m := x.Dims()
 	if r, c := w.Dims(); r != n || c != n {
 		return nil, fmt.Errorf("weights are %d x %d for %d rows; give %d x %d", r, c, n, n, n)
 	}
-	out := mat.NewDense(n, m, nil)
 	if s, ok := w.(*Matrix); ok {
-		return out, s.apply(ctx, out, x)
+		rows := x.RawMatrix()
+		return &tile.Operand{K: n, M: m, Row: func(dst []float64, i int) {
+			index, value := s.Row(i)
+			tile.Gather(dst, index, value, rows.Data, rows.Stride)
+		}}, nil
 	}
-	dense := mat.DenseCopyOf(w).RawMatrix()
+	dense, out := mat.DenseCopyOf(w).RawMatrix(), mat.NewDense(n, m, nil)
 	a, b := tile.Columns(dense.Data, n, n, dense.Stride), operand(x)
-	return out, tile.Add(ctx, tile.Sum{C: out.RawMatrix().Data, Stride: m, Alpha: 1, A: a, B: b})
+	return operand(out), tile.Add(ctx, tile.Sum{C: out.RawMatrix().Data, Stride: m, Alpha: 1, A: a, B: b})
 }
 
-// gram is X'Y of a product that is symmetric: its upper triangle.
-func gram(ctx context.Context, x, y *mat.Dense) (*mat.SymDense, error) {
-	_, m := x.Dims()
-	out := mat.NewSymDense(m, nil)
-	a := operand(x)
-	b := a
-	if y != x {
-		b = operand(y)
-	}
-	return out, tile.Add(ctx, tile.Sum{C: out.RawSymmetric().Data, Stride: m, Alpha: 1, A: a, B: b, Upper: true})
+// gram is A'B of operands whose product is symmetric: its upper triangle.
+func gram(ctx context.Context, a, b *tile.Operand) (*mat.SymDense, error) {
+	out := mat.NewSymDense(a.M, nil)
+	return out, tile.Add(ctx, tile.Sum{C: out.RawSymmetric().Data, Stride: a.M, Alpha: 1, A: a, B: b, Upper: true})
 }
 
 // operand is the rows of x.

@@ -55,21 +55,17 @@ func (a *Matrix) Row(i int) (index []int, value []float64) {
 // others. It takes Stored b multiply-adds, on all cores, or as many as the limit
 // of ctx allows; the end of ctx does not stop it.
 func (a *Matrix) Apply(ctx context.Context, dst, x *mat.Dense) {
-	if err := a.apply(context.WithoutCancel(ctx), dst, x); err != nil {
-		panic(err)
-	}
-}
-
-func (a *Matrix) apply(ctx context.Context, dst, x *mat.Dense) error {
 	r := x.RawMatrix()
-	return each(ctx, a.rows, chunkOf(a.rows, len(a.index)*r.Cols), func() func(from, to int) {
+	if err := each(context.WithoutCancel(ctx), a.rows, chunkOf(a.rows, len(a.index)*r.Cols), func() func(from, to int) {
 		return func(from, to int) {
 			for i := from; i < to; i++ {
 				index, value := a.Row(i)
 				tile.Gather(dst.RawRowView(i), index, value, r.Data, r.Stride)
 			}
 		}
-	})
+	}); err != nil {
+		panic(err)
+	}
 }
 
 // Scale is diag(s) A diag(s).

@@ -49,7 +49,7 @@ func TestPanicInAPoolIsAnError(t *testing.T) {
 			return err
 		},
 		"gram": func() error {
-			_, err := gram(ctx, x, mat.NewDense(n/2, m, nil))
+			_, err := gram(ctx, operand(x), operand(mat.NewDense(n/2, m, nil)))
 			return err
 		},
 	} {

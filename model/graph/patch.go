@@ -6,6 +6,8 @@ import (
 	"iter"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/tile"
 )
 
 // Patch is a sample with the rows that its part of an objective involves: the
@@ -61,7 +63,7 @@ func AlignLinear(ctx context.Context, x *mat.Dense, patches iter.Seq[Patch]) (*m
 	var left, right []float64
 	flush := func() error {
 		if rows := len(left) / m; rows > 0 {
-			part, err := gram(ctx, mat.NewDense(rows, m, left), mat.NewDense(rows, m, right))
+			part, err := gram(ctx, tile.Dense(left, rows, m, m), tile.Dense(right, rows, m, m))
 			if err != nil {
 				return err
 			}

@@ -270,7 +270,14 @@ func (s *Set) accumulate(ctx context.Context, x table, y []int, w []float64, sig
 	s.grow(slots)
 	sums.keep(s)
 	// Rows of one second-moment slot, in row order, so that one product serves them all.
-	rows := make([][]int, slots)
+	count := make([]int, slots)
+	for i := range n {
+		count[s.secondSlot(slotOf(i))]++
+	}
+	rows, room := make([][]int, slots), make([]int, n)
+	for k, size := range count {
+		rows[k], room = room[:0:size], room[size:]
+	}
 	for i := range n {
 		k := slotOf(i)
 		rows[s.secondSlot(k)] = append(rows[s.secondSlot(k)], i)

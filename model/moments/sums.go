@@ -64,30 +64,62 @@ func (s *Set) summed(ctx context.Context, x *table, shift []float64, slots int, 
 func (u *sums) add(ctx context.Context, x *table, shift []float64, slotOf func(int) int, w []float64,
 	sign float64) error {
 	workers := workersFor(ctx, x)
-	columns := max(64, (x.m/(2*workers)+7)/8*8)
+	columns := max(128, (x.m/workers+7)/8*8) // less of a row at a time is read no faster
 	return parallel.EachOn(context.WithoutCancel(ctx), workers, (x.m+columns-1)/columns, func(p int) {
 		from, to := p*columns, min(x.m, (p+1)*columns)
-		shift, labelled := shift[from:to], u.labelled[from:to]
+		labelled, weighed, nothing := u.labelled[from:to], make([]float64, to-from), make([]float64, to-from)
 		for i := range x.n {
 			k, weight := slotOf(i), sign
 			if w != nil {
 				weight *= w[i]
 			}
-			row := x.row(i)[from:to]
-			sum, shift, labelled := u.of[k][from:to][:len(row)], shift[:len(row)], labelled[:len(row)]
-			if k == 0 {
+			row, about := x.row(i)[from:to], shift[from:to]
+			if weight != 1 {
 				for j, v := range row {
-					sum[j] += float64(weight * (v - shift[j])) // see rankTwo
+					weighed[j] = float64(weight * (v - about[j])) // see rankTwo
 				}
-				continue
+				row, about = weighed, nothing
 			}
-			for j, v := range row {
-				d := float64(weight * (v - shift[j]))
-				sum[j] += d
-				labelled[j] += d
+			if k == 0 {
+				addTo(u.of[k][from:to], row, about)
+			} else {
+				addToBoth(u.of[k][from:to], labelled, row, about)
 			}
 		}
 	})
+}
+
+// addTo adds x - about to sum, four numbers a turn: a turn each would take twice the time.
+func addTo(sum, x, about []float64) {
+	for ; len(x) >= 4 && len(about) >= 4 && len(sum) >= 4; sum, x, about = sum[4:], x[4:], about[4:] {
+		sum[0] += x[0] - about[0]
+		sum[1] += x[1] - about[1]
+		sum[2] += x[2] - about[2]
+		sum[3] += x[3] - about[3]
+	}
+	for j, v := range x {
+		sum[j] += v - about[j]
+	}
+}
+
+// addToBoth adds x - about to two sums.
+func addToBoth(sum, all, x, about []float64) {
+	for ; len(x) >= 4 && len(about) >= 4 && len(sum) >= 4 && len(all) >= 4; sum, all, x, about = sum[4:], all[4:], x[4:], about[4:] {
+		d0, d1, d2, d3 := x[0]-about[0], x[1]-about[1], x[2]-about[2], x[3]-about[3]
+		sum[0] += d0
+		sum[1] += d1
+		sum[2] += d2
+		sum[3] += d3
+		all[0] += d0
+		all[1] += d1
+		all[2] += d2
+		all[3] += d3
+	}
+	for j, v := range x {
+		d := v - about[j]
+		sum[j] += d
+		all[j] += d
+	}
 }
 
 // keep makes them those of s, which has as many slots. They are not to be used after.

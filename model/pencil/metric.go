@@ -21,6 +21,7 @@ import (
 	"gonum.org/v1/gonum/lapack/lapack64"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
@@ -243,17 +244,21 @@ func (q *Metric) Rho() float64 { return q.rho }
 func (q *Metric) Whiten(b mat.Matrix) *mat.Dense { return q.whiten(alone, b) }
 
 func (q *Metric) whiten(ctx context.Context, b mat.Matrix) *mat.Dense {
-	out := mat.DenseCopyOf(b)
+	return q.whitened(ctx, mat.DenseCopyOf(b))
+}
+
+// whitened is Z'B, in the place of B but behind a cut.
+func (q *Metric) whitened(ctx context.Context, b *mat.Dense) *mat.Dense {
 	switch {
 	case q.z != nil:
-		r := mat.NewDense(q.rank, out.RawMatrix().Cols, nil)
-		r.Mul(q.z.T(), out)
+		r := mat.NewDense(q.rank, b.RawMatrix().Cols, nil)
+		r.Mul(q.z.T(), b)
 		return r
 	case q.u != nil:
-		scaleRows(out, q.e)
-		q.u.solveTransposed(ctx, out)
+		scaleRows(b, q.e)
+		q.u.solveTransposed(ctx, b)
 	}
-	return out
+	return b
 }
 
 // Unwhiten returns Z V (m x c) for V (rank x c): whitened coordinates back to
@@ -301,12 +306,14 @@ func (q *Metric) whitenSym(ctx context.Context, n mat.Symmetric) *mat.SymDense {
 		s.CopySym(n)
 		return s
 	}
-	half := q.whiten(ctx, n)        // Z'N, rank x m
-	full := q.whiten(ctx, half.T()) // Z'N'Z, rank x rank
+	half := linalg.Transpose(q.whiten(ctx, n).RawMatrix().Data, q.m) // NZ, m x rank
+	full := q.whitened(ctx, mat.NewDense(q.m, q.rank, half)).RawMatrix().Data
 	s := mat.NewSymDense(q.rank, nil)
 	for i := range q.rank {
+		row, column := full[i*q.rank:][:q.rank], full[i:]
+		to := s.RawSymmetric().Data[i*q.rank:][:q.rank]
 		for j := i; j < q.rank; j++ {
-			s.SetSym(i, j, (full.At(i, j)+full.At(j, i))/2)
+			to[j] = (row[j] + column[j*q.rank]) / 2
 		}
 	}
 	return s
@@ -341,7 +348,13 @@ func eigen(s mat.Symmetric) ([]float64, *mat.Dense, error) {
 			}
 		}
 	}
-	order, graded := grade(s)
+	order := grade(s)
+	graded := mat.NewSymDense(n, nil)
+	for i, a := range order {
+		for j := i; j < n; j++ {
+			graded.SetSym(i, j, s.At(a, order[j]))
+		}
+	}
 	var es mat.EigenSym
 	if !es.Factorize(graded, true) {
 		return nil, nil, fmt.Errorf("symmetric eigendecomposition of order %d did not converge", n)

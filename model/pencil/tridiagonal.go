@@ -31,19 +31,20 @@ type reduced struct {
 // diagonal: see grade.
 func reduce(ctx context.Context, s *mat.SymDense) *reduced {
 	n := s.SymmetricDim()
-	order, graded := grade(s)
+	order := grade(s)
 	slices.Reverse(order)
 	r := &reduced{n: n, order: order, v: make([][]float64, n-1), tau: make([]float64, n-1),
 		diag: make([]float64, n), next: make([]float64, n-1)}
 	size := (n + tile.Lanes - 1) / tile.Lanes * tile.Lanes
-	a := make([]float64, size*size)
-	for i := range n {
+	a, raw := make([]float64, size*size), s.RawSymmetric()
+	for i, p := range order {
+		row := a[i*size:]
 		for j := i / tile.Lanes * tile.Lanes; j < n; j++ {
-			e := graded.At(n-1-i, n-1-j)
+			e := raw.Data[min(p, order[j])*raw.Stride+max(p, order[j])]
 			if math.IsNaN(e) || math.IsInf(e, 0) {
 				return nil
 			}
-			a[i*size+j] = e
+			row[j] = e
 		}
 	}
 	if !r.reflect(ctx, a, size) {
@@ -281,20 +282,13 @@ func (f *shifted) solve(x []float64) {
 	}
 }
 
-// grade is s with its diagonal ascending, and the order of its rows. The reduction to tridiagonal form begins at the
-// last column: the small end of a graded matrix (features in units far apart) so keeps its digits.
-func grade(s mat.Symmetric) ([]int, *mat.SymDense) {
-	n := s.SymmetricDim()
-	order := make([]int, n)
+// grade is the order of the rows by which the diagonal ascends. The reduction to tridiagonal form begins at the last
+// column: the small end of a graded matrix (features in units far apart) so keeps its digits.
+func grade(s mat.Symmetric) []int {
+	order := make([]int, s.SymmetricDim())
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(s.At(a, a), s.At(b, b)) })
-	graded := mat.NewSymDense(n, nil)
-	for i, a := range order {
-		for j := i; j < n; j++ {
-			graded.SetSym(i, j, s.At(a, order[j]))
-		}
-	}
-	return order, graded
+	return order
 }

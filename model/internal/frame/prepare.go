@@ -32,7 +32,10 @@ func Prepare(d *model.Data, supervised, unit bool, report *model.Report) (*Rows,
 		return nil, fmt.Errorf("data: %d feature names for %d features", len(d.Features), d.M)
 	}
 	m := d.M
-	p := &Rows{M: m, Classes: d.Classes, Data: d}
+	p := &Rows{M: m, Classes: d.Classes, Data: d, Index: make([]int, 0, d.N)}
+	if supervised {
+		p.Y = make([]int, 0, d.N)
+	}
 	for i := range d.N {
 		c := -1
 		if d.Y != nil {
