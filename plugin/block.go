@@ -195,22 +195,62 @@ func (s *Summing) of(message *arrowio.Message, at Position, row *window.Row, rea
 // of the stream. It returns how many messages of the block are not in it. What cannot be learned from is [ErrSummary];
 // where the features are others than those of the stage it says so. With a fixed model it is ErrFixed, after Close ErrClosed.
 func (s *Stage) LearnSummary(b Block, features []string, text []byte) (unread int, err error) {
+	sum, err := s.readSummary(b, features, text)
+	if err == nil {
+		err = s.pin(sum)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return sum.Read.Unread, s.learner.learnSummary(sum)
+}
+
+// LearnPlaced is LearnSummary for the summary of another stream's block, which was sent as one message: the message's
+// position is the place of its rows. Where the stage has no features yet they are those of the summary.
+func (s *Stage) LearnPlaced(at Position, b Block, text []byte) (unread int, err error) {
+	sum, err := s.readSummary(b, s.Features(), text)
+	if err == nil {
+		err = s.pin(sum)
+	}
+	if err != nil {
+		return 0, err
+	}
+	sum.Place(at.row(0), at.Time.UnixNano(), s.config.Training.Holdout)
+	return sum.Read.Unread, s.learner.learnSummary(sum)
+}
+
+// pin fixes the features to those of a summary.
+func (s *Stage) pin(sum *window.Summary) error {
+	if err := s.decoder.Pin(sum.Features); err != nil {
+		return fmt.Errorf("learning from a summary: %w", err)
+	}
+	return nil
+}
+
+// CheckSummary tells whether a stage of the same configuration would learn from the summary of a block.
+func (s *Stage) CheckSummary(b Block, features []string, text []byte) error {
+	_, err := s.readSummary(b, features, text)
+	return err
+}
+
+// readSummary reads a summary that is to be of a block and of these features, of any where there are none.
+func (s *Stage) readSummary(b Block, features []string, text []byte) (*window.Summary, error) {
 	if s.learner == nil {
-		return 0, ErrFixed
+		return nil, ErrFixed
 	}
 	sum, err := window.ReadSummary(text)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("%w: %w", ErrSummary, err)
-	case sum.Range != b.window() || sum.Settings != s.Settings() || !slices.Equal(sum.Features, features) ||
-		sum.Labelled != (s.config.Spec.Label != ""):
-		return 0, fmt.Errorf("%w: it is of messages %d to %d, with other settings, features or of another stream", ErrSummary,
+		return nil, fmt.Errorf("%w: %w", ErrSummary, err)
+	case len(features) == 0 && s.config.Spec.Takes(sum.Features):
+		features = sum.Features
+	}
+	if sum.Range != b.window() || sum.Settings != s.Settings() || !slices.Equal(sum.Features, features) ||
+		sum.Labelled != (s.config.Spec.Label != "") {
+		return nil, fmt.Errorf("%w: it is of messages %d to %d, with other settings, features or of another stream", ErrSummary,
 			sum.First, sum.Last)
 	}
-	if err := s.decoder.Pin(features); err != nil {
-		return 0, fmt.Errorf("learning from a summary: %w", err)
-	}
-	return sum.Read.Unread, s.learner.learnSummary(sum)
+	return sum, nil
 }
 
 // learnSummary puts a summary into the queue.

@@ -16,22 +16,34 @@ import (
 // learns reads the summaries in the order of the blocks (merging.go). Block n is the messages n*B+1 to (n+1)*B of the
 // stream, whoever's they are.
 
-// shares tells whether the pipeline is learned from summaries, and here: what a hub learns from is summed up at the hub.
+// shares tells whether the pipeline is learned from summaries, and here. At an edge that sends none nothing is summed up: the
+// rows come to the hub.
 func (p *pipeline) shares() bool {
-	return p.Stage.Training.Block > 0 && p.stage.Learns() && p.hub == nil
+	return p.Stage.Training.Block > 0 && p.stage.Learns() && (p.hub == nil || p.sendsUp())
 }
 
 // openSummaries binds the bucket of the summaries, or makes it.
 func (p *pipeline) openSummaries(ctx context.Context) (err error) {
-	switch {
-	case p.input == nil || p.models == nil || p.leases == nil:
-		return errors.New("training.block shares learning through JetStream: it needs input.stream, model.store auto, no nats.hub, and a server from 2.11 on; leave it out")
-	case p.input.CachedInfo().Config.Retention != jetstream.LimitsPolicy:
-		return fmt.Errorf("training.block: stream %s keeps a message for one reader, and blocks are read beside it; leave it out, or give the stream limits retention",
-			p.Stream)
+	if p.sendsUp() {
+		return p.openSent(ctx)
+	}
+	if p.input == nil || p.models == nil || p.leases == nil {
+		return errors.New("training.block shares learning through JetStream: it needs input.stream, model.store auto, and a server from 2.11 on; leave it out")
+	}
+	if err := p.limited(); err != nil {
+		return err
 	}
 	p.summaries, err = summaries.Open(ctx, p.js, p.Models.Replicas)
 	return err
+}
+
+// limited tells whether blocks can be read beside who answers.
+func (p *pipeline) limited() error {
+	if p.input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
+		return fmt.Errorf("training.block: stream %s keeps a message for one reader, and blocks are read beside it; leave it out, or give the stream limits retention",
+			p.Stream)
+	}
+	return nil
 }
 
 // stretch is the input stream as it stands: how much of it is whole blocks.

@@ -52,7 +52,7 @@ func (p *planner) consumers(ctx context.Context, pipelines []Pipeline) error {
 		need, durables := 0, 0
 		ours := map[string]bool{}
 		for _, q := range pipelines {
-			if q.Stream == one.Name {
+			if q.Stream == one.Name && !q.fromEdges() {
 				need += q.readers()
 				durables += q.durables()
 				ours[q.Name] = true

@@ -11,6 +11,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/stream/summaries"
 )
 
 // serverPatience is how long the server at the other end of the connection may answer nothing before it is left for
@@ -64,7 +66,11 @@ func newContact(e *Engine, js jetstream.JetStream, access *access, open []*pipel
 			continue
 		}
 		c.subject = p.Output
-		for _, name := range []string{p.Stream, p.tail.of(p.Output).stream(), p.tail.of(p.Dead).stream()} {
+		reads := []string{summaries.HubStream}
+		if p.arrived == nil {
+			reads = []string{p.Stream, p.tail.of(p.Output).stream(), p.tail.of(p.Dead).stream()}
+		}
+		for _, name := range reads {
 			if !seen[name] && len(c.streams) < maxLooked {
 				seen[name] = true
 				c.streams = append(c.streams, name)

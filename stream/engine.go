@@ -409,6 +409,9 @@ const calmFor = 20 * time.Millisecond
 
 // bind finds the streams. Streams hold the users' data: they are bound, never made.
 func (p *pipeline) bind(ctx context.Context) error {
+	if p.fromEdges() {
+		return p.bindEdges(ctx)
+	}
 	input, err := p.js.Stream(ctx, p.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return missing(p.Stream, p.Subject)

@@ -71,7 +71,9 @@ func Examine(ctx context.Context, o Options) ([]Finding, error) {
 	x.server(ctx)
 	for _, p := range e.options.Pipelines {
 		one := &pipeline{Pipeline: p, nc: o.Conn, js: js, access: x.access}
-		if p.Stream != "" && x.jetStream {
+		if p.fromEdges() && x.jetStream {
+			x.gathered(ctx, one)
+		} else if p.Stream != "" && x.jetStream {
 			x.input(ctx, one)
 			x.sink(ctx, one, "output", p.Output)
 			x.sink(ctx, one, "dead letters", p.Dead)

@@ -225,6 +225,9 @@ func (p *Pipeline) checkRole() error {
 	case p.Role == RoleTrain && p.Stream == "":
 		return fmt.Errorf("pipeline %s: role train reads a stream beside those who answer, and core NATS has none; set input.stream, or role all",
 			p.Name)
+	case p.fromEdges() && p.Role != RoleTrain:
+		return fmt.Errorf("pipeline %s: the rows are at the edges (%s), and what is learned here comes from them; give this replica role train: 'embedd run --role train', or daemon.role",
+			p.Name, strings.Join(p.Edges, ", "))
 	case p.Lease != 0 && p.Lease < lease.Shortest:
 		return fmt.Errorf("pipeline %s: a lease of %v is too short; the server ends them to the second: give it %v at least",
 			p.Name, p.Lease, lease.Shortest)

@@ -28,16 +28,19 @@ func newMerger(p *pipeline) *merger {
 }
 
 // run reads until ctx is done.
-func (m *merger) run(ctx context.Context) {
+func (m *merger) run(ctx context.Context) { m.summarily(ctx, m.step) }
+
+// summarily takes one step after another until ctx is done, and waits where there is nothing to do.
+func (p *pipeline) summarily(ctx context.Context, step func(context.Context) (moved bool, err error)) {
 	for attempt := 0; ctx.Err() == nil; {
-		learned, err := m.step(ctx)
+		moved, err := step(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
-			m.told.summing.warn(m.log, "the summaries of the input cannot be learned from; trying again", "error", err)
+			p.told.summing.warn(p.log, "the summaries of the input cannot be passed on; trying again", "error", err)
 			pause(ctx, attempt)
 			attempt++
-		case !learned:
-			m.waitForBlocks(ctx)
+		case !moved:
+			p.waitForBlocks(ctx)
 			fallthrough
 		default:
 			attempt = 0
@@ -136,7 +139,15 @@ const patienceBad = 3
 
 // anew has the summary of the next block made again. Who learns does that; the others wait.
 func (m *merger) anew(ctx context.Context, cause error) error {
-	if m.bad++; m.bad < patienceBad || !m.mayFit() {
+	if !m.mayFit() {
+		return nil
+	}
+	return m.again(ctx, cause)
+}
+
+// again has the summary of the next block made again, after it was read some times.
+func (m *merger) again(ctx context.Context, cause error) error {
+	if m.bad++; m.bad < patienceBad {
 		return nil
 	}
 	m.bad = 0

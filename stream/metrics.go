@@ -32,6 +32,7 @@ type metrics struct {
 	transform *prometheus.HistogramVec
 
 	summaries     *prometheus.CounterVec
+	edges         *prometheus.CounterVec
 	labels        *prometheus.CounterVec
 	labelMessages *prometheus.CounterVec
 	labelsWaiting *prometheus.GaugeVec
@@ -89,8 +90,11 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Help:    "Time to decode, project and encode one message.",
 			Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10)}, []string{"pipeline"}),
 		summaries: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_summaries_total",
-			Help: "Summaries of blocks of the input that this process made, by what became of them: stored, or again (another had stored the same); and anew: those that it learns from and had made again, since they could not be used."},
+			Help: "Summaries of blocks of the input that this process made, by what became of them: stored, or again (another had stored the same); anew: those that it learns from, or sends, and had made again, since they could not be used; and sent to the hub."},
 			[]string{"pipeline", "result"}),
+		edges: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_edge_summaries_total",
+			Help: "At a hub: summaries that came from an edge, by what became of them: learned, doubled (of messages that had come before, so nothing is learned), or refused (damaged, or of other settings or features; the status says which)."},
+			[]string{"pipeline", "edge", "result"}),
 		labels: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_labels_total",
 			Help: "Labels that come apart from their rows, by what became of them: joined, corrected (a row that was learned got another), duplicate, late (their row was gone, or never came), skip (without key or label); expired counts rows whose label never came."}, []string{"pipeline", "result"}),
 		labelMessages: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "embedd_label_messages_total",
@@ -109,7 +113,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		share(r, &m.model), share(r, &m.pinned), share(r, &m.age), share(r, &m.hub),
 		share(r, &m.read), share(r, &m.readBytes), share(r, &m.restarts),
 		share(r, &m.outcomes), share(r, &m.moved), share(r, &m.stages), share(r, &m.fit), share(r, &m.transform),
-		share(r, &m.summaries), share(r, &m.labels), share(r, &m.labelMessages), share(r, &m.labelsWaiting), share(r, &m.labelBytes))
+		share(r, &m.summaries), share(r, &m.edges), share(r, &m.labels), share(r, &m.labelMessages), share(r, &m.labelsWaiting), share(r, &m.labelBytes))
 }
 
 // share registers a collector, or takes the one of the same name that is there.
@@ -229,7 +233,7 @@ func (m *metrics) beginLabels(pipeline string) {
 
 // beginSummaries makes the series of a pipeline that is learned from summaries.
 func (m *metrics) beginSummaries(pipeline string) {
-	for _, result := range []string{"stored", "again", "anew"} {
+	for _, result := range []string{"stored", "again", "anew", "sent"} {
 		m.summaries.WithLabelValues(pipeline, result)
 	}
 }
@@ -241,6 +245,19 @@ func (m *metrics) summed(pipeline string, first bool) {
 		result = "stored"
 	}
 	m.summaries.WithLabelValues(pipeline, result).Inc()
+}
+
+func (m *metrics) sent(pipeline string) { m.summaries.WithLabelValues(pipeline, "sent").Inc() }
+
+// What became of a summary that came from an edge.
+const (
+	edgeLearned = "learned"
+	edgeDoubled = "doubled"
+	edgeRefused = "refused"
+)
+
+func (m *metrics) fromEdge(pipeline, edge, result string) {
+	m.edges.WithLabelValues(pipeline, edge, result).Inc()
 }
 
 func (m *metrics) summedAnew(pipeline string) { m.summaries.WithLabelValues(pipeline, "anew").Inc() }

@@ -133,7 +133,7 @@ func briefly(names []string) string {
 // acknowledged something, or there is an output of its subject. The last output says which epoch was used last, but
 // not which was the highest, and it may have aged out; so no more than that is asked.
 func (p *pipeline) hasAnswered(ctx context.Context) (bool, error) {
-	if p.input == nil {
+	if p.input == nil || p.arrived != nil {
 		return false, nil
 	}
 	c, err := p.input.Consumer(ctx, durable(p.Name))

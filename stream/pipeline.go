@@ -53,6 +53,11 @@ type Pipeline struct {
 	DoubleAck  bool   // acknowledgements are confirmed by the server too
 	Attempts   uint64 // with which a message is a dead letter where the process died each time; default 5, at least 3
 	InFlight   int64  // bytes between pull and acknowledgement; default 256 MiB
+
+	// Edges are the JetStream domains of the leaf nodes whose replicas sum up what the hub learns from, where
+	// Stage.Training.Block is not 0: at the hub all of them, at an edge, which has Models.Hub, its own at least.
+	Edges     []string
+	EdgeBytes int64 // that a stream of summaries keeps, at an edge and at the hub; default 1 GiB
 }
 
 // minAckWait is the least time after which an acknowledgement is missing; messages are kept alive three times in it.
@@ -78,6 +83,9 @@ func (p Pipeline) withDefaults() (Pipeline, error) {
 	}
 	if p.Standby == "" {
 		p.Standby = StandbyWarm
+	}
+	if p.EdgeBytes == 0 {
+		p.EdgeBytes = 1 << 30
 	}
 	if p.AdoptWithin == 0 {
 		p.AdoptWithin = registry.Within
@@ -141,6 +149,8 @@ type pipeline struct {
 	turns     turns
 	leases    *lease.Bucket          // nil: there are none
 	summaries *summaries.Bucket      // nil: this pipeline shares none
+	sent      *summaries.Sent        // at an edge, what the hub learns from; else nil
+	arrived   *summaries.Arrived     // at the hub of edges; else nil
 	seats     *lease.Bucket          // of the partitions; nil: there are none
 	earlier   []partition            // of other numbers, that the stream had before
 	held      atomic.Int64           // how many partitions this process holds
@@ -148,7 +158,7 @@ type pipeline struct {
 	bound     string                 // the stream that its name was bound to in the store before the start, "" where to none
 	store     atomic.Pointer[string] // what happened to the models of the store
 
-	input jetstream.Stream // nil on core NATS
+	input jetstream.Stream // nil on core NATS; at the hub of edges that of their summaries
 	names struct {         // of the model that answered last, for who answers
 		live  *plugin.Live
 		pairs []wire.Pair
@@ -228,12 +238,17 @@ func (p *pipeline) run(ctx context.Context) error {
 	if p.input == nil {
 		return p.runCore(ctx, &wg)
 	}
-	wg.Go(func() { p.watch(ctx) })
+	if p.arrived == nil {
+		wg.Go(func() { p.watch(ctx) })
+	}
 	if p.joins() {
 		wg.Go(func() { p.learnLabels(ctx) })
 	}
-	if p.shares() {
+	if p.shares() && p.arrived == nil {
 		wg.Go(func() { p.sumUp(ctx) })
+	}
+	if p.sent != nil {
+		wg.Go(func() { newSender(p).run(ctx) })
 	}
 	if p.learns() && p.shares() {
 		wg.Go(func() { p.learnInTurn(ctx) })

@@ -62,10 +62,25 @@ func (p *Plan) names() []string {
 		return []string{lease.Stream}
 	case p.Name == summaries.Name:
 		return []string{summaries.Stream}
+	case p.Name == summaries.EdgeStream, p.Name == summaries.HubStream:
+		return []string{p.Name}
 	case p.Bucket:
 		return registry.Streams()
 	}
 	return []string{p.Name}
+}
+
+// Holds says what something of ours holds.
+func (p *Plan) Holds() string {
+	switch p.Name {
+	case registry.Bucket:
+		return "model store"
+	case lease.Name:
+		return "store of leases"
+	case summaries.Name:
+		return "store of summaries"
+	}
+	return "stream of summaries"
 }
 
 // count reads how many replicas a plan has that is there.

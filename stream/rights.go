@@ -101,7 +101,13 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 	for _, p := range pipelines {
 		r.Subscribe = append(r.Subscribe, ServiceSubject(p.Name, ">"), "$SRV.*", "$SRV.*."+ServiceName(p.Name),
 			"$SRV.*."+ServiceName(p.Name)+".*")
-		grant(p.Output, p.Dead, userInfo)
+		grant(userInfo)
+		if p.fromEdges() {
+			grant(g.gathers(p.Name)...)
+			kept++
+			continue
+		}
+		grant(p.Output, p.Dead)
 		if p.Stream == "" {
 			r.Subscribe = append(r.Subscribe, p.Subject)
 			if p.Labels != "" {
@@ -134,6 +140,9 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 		}
 		if p.fromHub() {
 			grant(g.mirror(p.Name, p.Models.Hub)...)
+			if p.sendsUp() {
+				grant(g.sends(p.Name)...)
+			}
 			kept++
 		} else if !p.Models.None && p.Models.Directory == "" {
 			grant(g.store(p.Name)...)
@@ -215,6 +224,23 @@ func (g *granter) summaries(pipeline string) []string {
 	}
 	return []string{put, g.request("STREAM", "INFO", summaries.Stream), g.request("STREAM", "PURGE", summaries.Stream),
 		g.request("DIRECT", "GET", summaries.Stream, keys)}
+}
+
+// sends are the rights to sum up at an edge, and to send that to the hub.
+func (g *granter) sends(pipeline string) []string {
+	rights := append(g.summaries(pipeline), g.request("INFO"), g.request("STREAM", "INFO", summaries.EdgeStream),
+		g.request("STREAM", "MSG", "GET", summaries.EdgeStream))
+	for _, subject := range summaries.EdgeSubjects(pipeline) {
+		rights = append(rights, g.put(subject))
+	}
+	return rights
+}
+
+// gathers are the rights to learn from the summaries of edges.
+func (g *granter) gathers(pipeline string) []string {
+	return slices.Concat(g.store(pipeline), g.lease(pipeline), []string{stagedSubject(pipeline)}, g.summaries(pipeline),
+		[]string{g.request("STREAM", "NAMES"), g.request("STREAM", "INFO", summaries.HubStream),
+			g.request("STREAM", "MSG", "GET", summaries.HubStream)})
 }
 
 // store are the rights to keep the models of a pipeline.

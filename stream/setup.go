@@ -16,11 +16,12 @@ import (
 	"github.com/embedd/embedd/stream/summaries"
 )
 
-// Plan is a stream that pipelines need, or a bucket: that of the model store, or that of the leases.
+// Plan is a stream that pipelines need, or something of ours: a bucket, as that of the model store or of the leases, or a
+// stream of summaries at an edge or at its hub.
 type Plan struct {
 	Name     string
-	Bucket   bool     // of ours
-	Subjects []string // that it takes, or would
+	Bucket   bool     // or stream, of ours
+	Subjects []string // that it takes, or would; of the summaries of edges the edges that they do not come from yet
 	Exists   bool     // it is there and takes what pipelines need of it
 	Extends  bool     // it is there, Setup made it, and it lacks some of Subjects
 	Problem  string   // why it can neither be used nor made, with the cure; "" for nothing
@@ -30,9 +31,11 @@ type Plan struct {
 	Short    string   // why it has not as many consumers as the pipelines need, with the cure; "" for nothing
 	Starved  bool     // nor as many as answer, let alone learn
 
-	ours  bool   // Setup made it
-	hub   string // the domain of which a bucket is a mirror; "" of none
-	taken bool   // the problem is that another stream takes the subject
+	ours  bool     // Setup made it
+	hub   string   // the domain of which a bucket is a mirror; "" of none
+	edges []string // whose summaries a stream of ours takes
+	bytes int64    // that a stream of summaries keeps
+	taken bool     // the problem is that another stream takes the subject
 
 	// Transform is how the stream has to change the subjects of keys, nil for not at all
 	Transform *jetstream.SubjectTransformConfig
@@ -100,6 +103,10 @@ func (s Streams) make(ctx context.Context, js jetstream.JetStream, one *Plan) er
 		return lease.Make(ctx, js, s.Replicas)
 	case one.Name == summaries.Name:
 		return summaries.Make(ctx, js, s.Replicas)
+	case one.Name == summaries.EdgeStream:
+		return summaries.MakeEdge(ctx, js, one.bytes, s.Replicas)
+	case one.Name == summaries.HubStream:
+		return summaries.MakeHub(ctx, js, one.edges, one.bytes, s.Replicas)
 	case one.hub != "":
 		_, err := registry.MakeEdge(ctx, js, one.hub, s.Replicas)
 		return err
@@ -150,9 +157,17 @@ type planner struct {
 // plan goes through the inputs first: their streams have the names that were given.
 func (p *planner) plan(ctx context.Context, pipelines []Pipeline) error {
 	store, leases, shared, hub := false, false, false, ""
+	var sends, gathers *Pipeline
 	for _, one := range pipelines {
 		if one.Stream == "" {
 			continue // core NATS needs none
+		}
+		if one.fromEdges() { // where its rows are answered
+			store, shared, gathers = true, true, &one
+			continue
+		}
+		if one.sendsUp() {
+			sends = &one
 		}
 		if err := p.needInput(ctx, one); err != nil {
 			return err
@@ -166,10 +181,10 @@ func (p *planner) plan(ctx context.Context, pipelines []Pipeline) error {
 		if err := p.needPartitions(ctx, one); err != nil {
 			return err
 		}
-		shared = shared || one.Stage.Fixed == nil && one.Stage.Training.Block > 0 && !one.fromHub()
+		shared = shared || one.Stage.Fixed == nil && one.Stage.Training.Block > 0 && (!one.fromHub() || one.sendsUp())
 	}
 	for _, one := range pipelines {
-		if one.Stream == "" {
+		if one.Stream == "" || one.fromEdges() {
 			continue
 		}
 		for _, subject := range []string{one.Labels, one.Output, one.Dead} {
@@ -198,7 +213,17 @@ func (p *planner) plan(ctx context.Context, pipelines []Pipeline) error {
 		}
 	}
 	if shared {
-		return p.needSummaries(ctx)
+		if err := p.needSummaries(ctx); err != nil {
+			return err
+		}
+	}
+	if sends != nil {
+		if err := p.needSent(ctx, sends); err != nil {
+			return err
+		}
+	}
+	if gathers != nil {
+		return p.needGathered(ctx, gathers)
 	}
 	return nil
 }

@@ -420,6 +420,9 @@ func (p *pipeline) obstacle() string {
 		}
 		return ""
 	}
+	if p.arrived != nil {
+		return "" // nothing is answered
+	}
 	for _, at := range []*atomic.Pointer[string]{&p.obstacles.publish, &p.tail.obstacle, &p.obstacles.pull,
 		&p.obstacles.letters} {
 		if text := at.Load(); text != nil {

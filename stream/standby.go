@@ -106,9 +106,12 @@ type learning interface {
 // learnInTurn reads to learn whenever it is this replica's turn.
 func (p *pipeline) learnInTurn(ctx context.Context) {
 	var r learning
-	if p.shares() {
+	switch {
+	case p.arrived != nil:
+		r = newGatherer(p)
+	case p.shares():
 		r = newMerger(p)
-	} else {
+	default:
 		// A lesson that was begun when the turn ends is learned: the place in the stream is behind it already.
 		r = newReader(p, func(_ context.Context, l *lesson) { p.learn(ctx, l) })
 	}

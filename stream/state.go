@@ -51,7 +51,7 @@ func (p *pipeline) state(s *Status) (State, string) {
 			obstacle += "; " + progress
 		}
 		return StateBlocked, obstacle
-	case p.input != nil && p.sight.Load() == nil:
+	case p.input != nil && p.arrived == nil && p.sight.Load() == nil:
 		return StateStarting, "the streams are looked at"
 	case live == nil && p.Stage.Until != plugin.UntilSkip:
 		return StateHolding, progress

@@ -46,7 +46,7 @@ func pipelinesOf(c *config.Config) ([]stream.Pipeline, error) {
 			Output:     p.Output.Subject, Dead: p.Output.Dead,
 			Stop:    stream.Stop{Bad: p.Limits.Bad, Of: p.Limits.BadOf},
 			AckWait: c.NATS.AckWait, AckPending: c.NATS.AckPending, InFlight: p.Limits.InFlight, Attempts: uint64(p.Input.Attempts),
-			DoubleAck: p.Input.DoubleAck,
+			DoubleAck: p.Input.DoubleAck, Edges: c.NATS.Edges, EdgeBytes: c.NATS.EdgeBytes,
 			Models: stream.Models{Limit: p.Limits.Model, Replicas: replicas(c.NATS), Hub: c.NATS.Hub, Strict: p.Model.Damaged == "stop",
 				Keep: registry.Keep{Versions: p.Model.Keep.Versions, Age: p.Model.Keep.Age}},
 			MaxAge: p.Training.MaxAge, WhenStale: stream.WhenStale(p.Training.WhenStale),

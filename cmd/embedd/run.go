@@ -134,6 +134,9 @@ func (d *daemon) dial(ctx context.Context, c *config.Config, pipelines []stream.
 	if c.NATS.Hub != "" {
 		return usagef("nats.hub: the embedded server is no leaf node of a hub; name the leaf node by nats.url")
 	}
+	if len(c.NATS.Edges) > 0 {
+		return usagef("nats.edges: the embedded server has no leaf nodes; name the hub's server by nats.url")
+	}
 	s, err := startServer(embeddedStore, embeddedPort)
 	if err != nil {
 		return err

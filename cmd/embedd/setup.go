@@ -10,7 +10,6 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/cmd/embedd/connection"
 	"github.com/embedd/embedd/stream"
-	"github.com/embedd/embedd/stream/registry"
 )
 
 // setupCommand shows the streams that a configuration needs, and makes the missing ones with --apply.
@@ -120,9 +119,12 @@ func planText(n config.NATS, p stream.Plan) string {
 	case p.Problem != "":
 		return p.Problem
 	case p.Bucket && p.Exists:
-		return fmt.Sprintf("%s %s is there", bucketText(p.Name), p.Name)
+		return fmt.Sprintf("%s %s is there", p.Holds(), p.Name)
+	case p.Bucket && p.Extends:
+		return fmt.Sprintf("%s %s does not take what comes from %s: `embedd setup --apply` and `embedd run` let it", p.Holds(),
+			p.Name, subjects)
 	case p.Bucket:
-		return fmt.Sprintf("%s %s is missing: `embedd setup --apply` and `embedd run` make it", bucketText(p.Name), p.Name)
+		return fmt.Sprintf("%s %s is missing: `embedd setup --apply` and `embedd run` make it", p.Holds(), p.Name)
 	case p.Exists:
 		return fmt.Sprintf("stream %s for %s is there", p.Name, subjects)
 	case p.Extends && p.Transform != nil:
@@ -147,14 +149,6 @@ func planText(n config.NATS, p stream.Plan) string {
 	}
 	return fmt.Sprintf("stream %s for %s is missing: nats stream add %s --subjects %q --storage file --dupe-window %s%s --defaults",
 		p.Name, subjects, p.Name, strings.Join(p.Subjects, ","), n.Streams.Duplicates, limits)
-}
-
-// bucketText says what a bucket of ours holds.
-func bucketText(name string) string {
-	if name == registry.Bucket {
-		return "model store"
-	}
-	return "store of leases"
 }
 
 // showRights prints rights over the streams as they are on the server or, where none answers, as setup would make them.

@@ -33,6 +33,20 @@ type Summary struct {
 	Rows     []Row        // that are carried, in order
 	Moments  *moments.Set // class i is Classes[i]; without labels it has no classes
 	Read     Read
+
+	placed bool // see Place
+}
+
+// Place gives the rows a place in another stream, in which the summary stands as one message, and the time of that. Which
+// of them are held out stays as it was drawn by their own positions.
+func (s *Summary) Place(at Position, nanos int64, holdout float64) {
+	held := share(holdout)
+	for i := range s.Rows {
+		r := &s.Rows[i]
+		r.held = r.draw(drawHeld) < held
+		r.Position, r.Time = Position{Created: at.Created, Seq: at.Seq, Row: i}, nanos
+	}
+	s.placed = true
 }
 
 // Read counts the rows that a summary was made from.

@@ -40,7 +40,10 @@ func (w *Window) AddSummary(s *Summary) Outcome {
 			continue
 		}
 		row := &r
-		row.Label, row.class, row.held, row.out = w.classes.names[c], c, r.draw(drawHeld) < w.held, in
+		row.Label, row.class, row.out = w.classes.names[c], c, in
+		if !s.placed {
+			row.held = r.draw(drawHeld) < w.held
+		}
 		w.place(row)
 		w.classes.insert(row)
 		b.rows = append(b.rows, row)

@@ -60,11 +60,15 @@ func Open(ctx context.Context, js jetstream.JetStream, replicas int) (*Bucket, e
 	if err != nil {
 		return nil, fmt.Errorf("opening the summaries (key-value bucket %s): %w", Name, err)
 	}
-	b := &Bucket{js: js, stream: stream}
+	return &Bucket{js: js, stream: stream, prefix: prefixOf(js)}, nil
+}
+
+// prefixOf is the way into a domain, before the subject of what is stored there; "" into the server's own.
+func prefixOf(js jetstream.JetStream) string {
 	if api := js.Options().APIPrefix; api != "" && strings.TrimSuffix(api, ".")+"." != jetstream.DefaultAPIPrefix {
-		b.prefix = strings.TrimSuffix(api, ".") + "."
+		return strings.TrimSuffix(api, ".") + "."
 	}
-	return b, nil
+	return ""
 }
 
 func subject(key string) string { return "$KV." + Name + "." + key }
@@ -76,15 +80,20 @@ var errTaken = errors.New("the key is there, or not as it was")
 func (b *Bucket) put(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
 	ack, err := b.js.PublishMsg(ctx, &nats.Msg{Subject: b.prefix + subject(key), Data: value},
 		jetstream.WithExpectLastSequencePerSubject(revision))
-	var api *jetstream.APIError
-	if errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
-		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
-		return 0, errTaken
-	}
-	if err != nil {
+	if err := published(ack, err); err != nil {
 		return 0, err
 	}
 	return ack.Sequence, nil
+}
+
+// published is errTaken where the subject was not as it was expected.
+func published(_ *jetstream.PubAck, err error) error {
+	var api *jetstream.APIError
+	if errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
+		return errTaken
+	}
+	return err
 }
 
 // get is what a key holds; nil where it is not there.

@@ -27,8 +27,45 @@ type manifest struct {
 
 func (m *manifest) parts() int { return (m.Bytes + part - 1) / part }
 
-func (s *Shelf) part(n uint64, digest string, i int) string {
-	return fmt.Sprintf("%s.%s.%d", s.block(n), digest[:16], i)
+// part is the end of the key of a part.
+func (m *manifest) part(i int) string { return fmt.Sprintf("%s.%d", m.Digest[:16], i) }
+
+// whole tells whether it is one.
+func (m *manifest) whole() bool {
+	digest, err := hex.DecodeString(m.Digest)
+	return err == nil && len(digest) == sha256.Size && m.Bytes >= 0
+}
+
+// manifestOf is that of a text.
+func manifestOf(text []byte) manifest {
+	sum := sha256.Sum256(text)
+	return manifest{Digest: hex.EncodeToString(sum[:]), Bytes: len(text)}
+}
+
+// partOf is a part of a text.
+func partOf(text []byte, i int) []byte { return text[i*part : min((i+1)*part, len(text))] }
+
+// read puts a text together from its parts, of which those that are missing are nil.
+func (m *manifest) read(most int64, get func(i int) ([]byte, error)) ([]byte, error) {
+	if int64(m.Bytes) > most {
+		return nil, fmt.Errorf("%w: it says that it has %d bytes, of %d at most", ErrDamaged, m.Bytes, most)
+	}
+	var text []byte
+	for i := range m.parts() {
+		one, err := get(i)
+		if err != nil {
+			return nil, err
+		}
+		if one == nil || len(one) > part {
+			return nil, fmt.Errorf("%w: part %d is missing, or too long", ErrDamaged, i)
+		}
+		text = append(text, one...)
+	}
+	want, _ := hex.DecodeString(m.Digest)
+	if sum := sha256.Sum256(text); !bytes.Equal(sum[:], want) {
+		return nil, fmt.Errorf("%w: its digest does not match", ErrDamaged)
+	}
+	return text, nil
 }
 
 // Has tells whether the summary of a block is there.
@@ -39,10 +76,9 @@ func (s *Shelf) Has(ctx context.Context, n uint64) (bool, error) {
 
 // Put stores the summary of a block. It tells whether that was not there yet.
 func (s *Shelf) Put(ctx context.Context, n uint64, text []byte) (first bool, err error) {
-	sum := sha256.Sum256(text)
-	m := manifest{Digest: hex.EncodeToString(sum[:]), Bytes: len(text)}
+	m := manifestOf(text)
 	for i := range m.parts() {
-		_, err := s.put(ctx, s.part(n, m.Digest, i), text[i*part:min((i+1)*part, len(text))], 0)
+		_, err := s.put(ctx, s.block(n)+"."+m.part(i), partOf(text, i), 0)
 		if err != nil && !errors.Is(err, errTaken) { // taken: by the same bytes
 			return false, err
 		}
@@ -69,28 +105,16 @@ func (s *Shelf) Get(ctx context.Context, n uint64, most int64) ([]byte, error) {
 		return nil, ErrMissing
 	}
 	var m manifest
-	if err := json.Unmarshal(entry.Data, &m); err != nil || len(m.Digest) != 2*sha256.Size || m.Bytes < 0 {
+	if err := json.Unmarshal(entry.Data, &m); err != nil || !m.whole() {
 		return nil, fmt.Errorf("%w: its key holds no digest", ErrDamaged)
 	}
-	if int64(m.Bytes) > most {
-		return nil, fmt.Errorf("%w: it says that it has %d bytes, of %d at most", ErrDamaged, m.Bytes, most)
-	}
-	var text []byte
-	for i := range m.parts() {
-		one, err := s.get(ctx, s.part(n, m.Digest, i))
-		if err != nil {
+	return m.read(most, func(i int) ([]byte, error) {
+		one, err := s.get(ctx, s.block(n)+"."+m.part(i))
+		if one == nil || err != nil {
 			return nil, err
 		}
-		if one == nil || len(one.Data) > part {
-			return nil, fmt.Errorf("%w: part %d is missing, or too long", ErrDamaged, i)
-		}
-		text = append(text, one.Data...)
-	}
-	want, _ := hex.DecodeString(m.Digest)
-	if sum := sha256.Sum256(text); !bytes.Equal(sum[:], want) {
-		return nil, fmt.Errorf("%w: its digest does not match", ErrDamaged)
-	}
-	return text, nil
+		return one.Data, nil
+	})
 }
 
 // Drop removes the summary of a block, whatever is left of it, and the claim.

@@ -32,9 +32,11 @@ type NATS struct {
 	URL         string // one or more, separated by commas; may hold credentials: print Redacted instead
 	Context     string // name of a context of the nats command line tool
 	Login       Login
-	InboxPrefix string // of the subjects of answers; "" is the client's own
-	Domain      string // of JetStream
-	Hub         string // JetStream domain whose models are mirrored; "": none
+	InboxPrefix string   // of the subjects of answers; "" is the client's own
+	Domain      string   // of JetStream
+	Hub         string   // JetStream domain whose models are mirrored; "": none
+	Edges       []string // JetStream domains that send summaries
+	EdgeBytes   int64
 	TLS         TLS
 	Wait        time.Duration // for the first connection
 	AckWait     time.Duration // of the durable consumers

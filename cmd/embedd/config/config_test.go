@@ -265,6 +265,15 @@ func TestProblems(t *testing.T) {
 			`4:21: pipelines.p.input.stream: "A.B": a stream's name has no spaces and none of . * > / \; without a stream delete this line`}},
 		{"domain name", pipeline(features) + "nats: {hub: a b}\n", []string{
 			`4:13: nats.hub: "a b": a JetStream domain has no spaces and none of . * > / \; without domains delete this line`}},
+		{"edges without summaries", pipeline(features) + "nats: {edges: berlin}\n", []string{
+			`4:15: nats.edges: no pipeline learns from summaries: set training.block, here and at the hub, or delete this line`}},
+		{"an edge that is there twice", pipeline("input: {stream: S}", features, "training: {block: 64}") +
+			"nats: {edges: [a, a]}\n", []string{`6:15: nats.edges: a is there twice; keep one`}},
+		{"an edge that is the hub", pipeline("input: {stream: S}", features, "training: {block: 64}") +
+			"nats: {hub: h, edges: h}\n", []string{
+			`6:23: nats.edges: h is the hub (nats.hub); name the domains of its leaf nodes`}},
+		{"name of an edge", pipeline("input: {stream: S}", features, "training: {block: 64}") + "nats: {edges: [a.b]}\n", []string{
+			`6:16: nats.edges: "a.b": a JetStream domain has no spaces and none of . * > / \; without domains delete this line`}},
 		{"own loop", pipeline(features, "input: {subject: a.b}", "output: {subject: a.b}"), []string{
 			"5:23: pipelines.p.output.subject: what goes to a.b comes back by input.subject a.b: a loop; choose a subject outside it"}},
 		{"loop by wildcard", pipeline(features, "input: {subject: 'dead.>'}"), []string{

@@ -35,6 +35,26 @@ func (d *document) lint(c *Config) {
 		}
 	}
 	d.lintLoops(c.Pipelines)
+	d.lintEdges(c)
+}
+
+// lintEdges checks what a hub that learns from summaries needs, and its edges. The role may be another when it runs.
+func (d *document) lintEdges(c *Config) {
+	if len(c.NATS.Edges) == 0 {
+		return
+	}
+	sums := slices.ContainsFunc(c.Pipelines, func(p Pipeline) bool { return p.Training.Block > 0 && p.Model.File == "" })
+	for i, edge := range c.NATS.Edges {
+		switch {
+		case slices.Contains(c.NATS.Edges[:i], edge):
+			d.problem("nats.edges", "%s is there twice; keep one", edge)
+		case edge == c.NATS.Hub:
+			d.problem("nats.edges", "%s is the hub (nats.hub); name the domains of its leaf nodes", edge)
+		}
+	}
+	if !sums {
+		d.problem("nats.edges", "no pipeline learns from summaries: set training.block, here and at the hub, or delete this line")
+	}
 }
 
 func (d *document) lintNATS(n NATS) {

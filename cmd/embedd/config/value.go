@@ -26,6 +26,9 @@ func (d *document) value(f field, target any, path string, n *yaml.Node) {
 		for _, e := range nodes {
 			e = resolve(e)
 			if s, ok := d.scalar(f, path, e); ok {
+				if s == "" && f.value == "" && !f.required && n.Kind == yaml.ScalarNode { // not set, as a single text
+					continue
+				}
 				if f.check != nil {
 					if err := f.check(s); err != nil {
 						d.problemAt(placeOf(e), path, "%s", f.explain(e, err))

@@ -1,0 +1,229 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/summaries"
+)
+
+// The hub of edges learns from the summaries that come from them (sending.go), in the order in which its own stream of them
+// has stored them. It has no rows: that stream is what it reads to learn, and its numbers are the places of what was
+// learned.
+
+// fromEdges tells whether the rows are at edges, and what is learned from is summed up there.
+func (p *Pipeline) fromEdges() bool {
+	return len(p.Edges) > 0 && p.Models.Hub == "" && p.Stage.Fixed == nil && p.Stage.Training.Block > 0 && p.Stream != ""
+}
+
+// bindEdges binds the stream of the edges' summaries, or makes it: it is ours.
+func (p *pipeline) bindEdges(ctx context.Context) (err error) {
+	if p.arrived, p.input, err = summaries.OpenHub(ctx, p.js, p.Edges, p.EdgeBytes, p.Models.Replicas); err != nil {
+		return err
+	}
+	p.created = p.input.CachedInfo().Created
+	return nil
+}
+
+// gatherer brings the learning side the summaries of the edges.
+type gatherer struct {
+	*pipeline
+	created time.Time         // of the hub's stream
+	next    uint64            // place that is looked at next
+	from    uint64            // nothing is learned from what stands before
+	ledger  *summaries.Ledger // nil: not read yet
+	kept    uint64            // its Next as it was kept last
+	bad     int               // times that what stands next could not be read
+	refused map[string]string // of an edge, why what it sends is not learned from
+}
+
+func newGatherer(p *pipeline) *gatherer {
+	return &gatherer{pipeline: p, created: p.created, from: p.learnFirst, refused: map[string]string{}}
+}
+
+func (g *gatherer) run(ctx context.Context) { g.summarily(ctx, g.step) }
+
+// skipTo moves to where the window of a model begins.
+func (g *gatherer) skipTo(live *plugin.Live) { g.from = max(g.from, windowOf(live, g.created)) }
+
+// step learns from the next summary where it is there.
+func (g *gatherer) step(ctx context.Context) (learned bool, err error) {
+	if err := g.follow(ctx); err != nil {
+		return false, err
+	}
+	one, err := g.arrived.Next(ctx, g.Name, g.next)
+	if err != nil {
+		return false, err
+	}
+	if one == nil {
+		text := "learning waits for summaries of the edges"
+		g.awaited.Store(&text)
+		return false, nil
+	}
+	if one.Bad {
+		g.refuse(one, "what it sends is no notice of a summary; run one version of embedd at hub and edges")
+		g.next = one.Seq + 1
+		return true, nil
+	}
+	text, unfit, err := g.read(ctx, one)
+	if err != nil || unfit == nil && text == nil {
+		return false, err
+	}
+	fresh, missing := g.ledger.Enter(one)
+	if err := g.keep(ctx); err != nil {
+		return false, err
+	}
+	g.next, g.bad = one.Seq+1, 0
+	g.metrics.unlearned(g.Name, missing)
+	switch {
+	case one.Seq < g.from: // it was learned, and is not needed any more
+		return true, nil
+	case !fresh:
+		g.metrics.fromEdge(g.Name, one.Edge, edgeDoubled)
+		return true, nil
+	case unfit == nil:
+		unfit, err = g.learnArrived(ctx, one, text)
+	}
+	if unfit != nil {
+		g.metrics.unlearned(g.Name, one.Last-one.First+1)
+		g.refuse(one, unfit.Error())
+	}
+	return true, err
+}
+
+// learnArrived learns from a summary. Why it cannot be learned from is in unfit.
+func (g *gatherer) learnArrived(ctx context.Context, one *summaries.Arrival, text []byte) (unfit, err error) {
+	unread, err := g.stage.LearnPlaced(plugin.Position{Created: g.created, Seq: one.Seq, Time: one.Time},
+		plugin.Block{Created: time.Unix(0, one.Created), First: one.First, Last: one.Last}, text)
+	switch {
+	case errors.Is(err, plugin.ErrClosed), errors.Is(err, plugin.ErrFixed):
+		return nil, err
+	case err != nil:
+		return err, nil
+	}
+	g.metrics.unlearned(g.Name, uint64(unread))
+	g.metrics.fromEdge(g.Name, one.Edge, edgeLearned)
+	delete(g.refused, one.Edge)
+	g.awaited.Store(nil)
+	return nil, g.stage.Wait(ctx)
+}
+
+// read reads a summary, where it is to be learned from. A part that is missing may be at another server; after some tries
+// it is gone. With neither a text nor a reason it is to be tried again.
+func (g *gatherer) read(ctx context.Context, one *summaries.Arrival) (text []byte, unfit, err error) {
+	if one.Seq < g.from {
+		return []byte{}, nil, nil
+	}
+	if one.Settings != g.stage.Settings() {
+		return nil, errOtherSettings, nil
+	}
+	text, err = g.arrived.Text(ctx, g.Name, one, g.stage.MaxSummary())
+	if errors.Is(err, summaries.ErrDamaged) {
+		if g.bad++; g.bad < patienceBad {
+			return nil, nil, nil
+		}
+		return nil, err, nil
+	}
+	return text, nil, err
+}
+
+// errOtherSettings is said of an edge whose configuration is another.
+var errOtherSettings = errors.New("its summaries have other settings; give hub and edge the same input.stream, input.subject, schema, limits, training.block, training.holdout, and training.window.balance and bytes")
+
+// refuse counts a summary that is not learned from, and says why, once for each reason.
+func (g *gatherer) refuse(one *summaries.Arrival, why string) {
+	g.metrics.fromEdge(g.Name, one.Edge, edgeRefused)
+	if g.refused[one.Edge] == why {
+		return
+	}
+	g.refused[one.Edge] = why
+	g.turned(fmt.Sprintf("nothing is learned from messages %d to %d of edge %s, seen at %s: %s", one.First, one.Last, one.Edge,
+		stamp(time.Now()), why))
+}
+
+// follow looks whether the stream is still the one that was read, and reads the ledger where that was not done.
+func (g *gatherer) follow(ctx context.Context) error {
+	now, err := g.seen.stream(ctx, summaries.HubStream, func(ctx context.Context) (jetstream.Stream, error) {
+		return g.js.Stream(ctx, summaries.HubStream)
+	})
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return errors.Join(err, g.bindEdges(ctx)) // it is made anew, and looked at again
+	}
+	if err != nil {
+		return err
+	}
+	if created := now.CachedInfo().Created; !created.Equal(g.created) {
+		g.metrics.restarted(g.Name, recreated)
+		g.turned(fmt.Sprintf("the stream of the edges' summaries was made anew at %s; learning goes on from its first",
+			stamp(created)))
+		g.created, g.from, g.ledger = created, 0, nil
+	}
+	if g.ledger != nil {
+		return nil
+	}
+	if g.ledger, err = g.summaries.Ledger(ctx, g.Name, g.created); err != nil {
+		g.ledger = nil
+		return err
+	}
+	g.kept, g.next = g.ledger.Next, min(g.from, g.ledger.Next)
+	return nil
+}
+
+// keep writes the ledger down before what it says is learned, so that a restart enters nothing anew of which the model
+// knows. Who learns does.
+func (g *gatherer) keep(ctx context.Context) error {
+	if !g.mayFit() || g.ledger.Next == g.kept {
+		return nil
+	}
+	if err := g.summaries.KeepLedger(ctx, g.Name, g.created, g.ledger); err != nil {
+		return err
+	}
+	g.kept = g.ledger.Next
+	return nil
+}
+
+// needGathered plans for the stream of the edges' summaries, and tells of edges of which nothing was heard.
+func (p *planner) needGathered(ctx context.Context, one *Pipeline) error {
+	plan := Plan{Name: summaries.HubStream, Bucket: true, edges: one.Edges, bytes: one.EdgeBytes}
+	if p.js != nil {
+		s, err := p.js.Stream(ctx, summaries.HubStream)
+		if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			return reach(err)
+		}
+		if err == nil {
+			info := s.CachedInfo()
+			plan.Subjects = summaries.LacksSources(&info.Config, one.Edges)
+			plan.Exists, plan.Extends = len(plan.Subjects) == 0, len(plan.Subjects) > 0
+			if silent := summaries.Silent(info, one.Edges); len(silent) > 0 {
+				plan.Warning = fmt.Sprintf("nothing was heard of edge %s for a while: its leaf node is away, has another JetStream domain, or no stream %s yet, which 'embedd setup --apply' and 'embedd run' make there",
+					strings.Join(silent, ", "), summaries.EdgeStream)
+			}
+		}
+	}
+	p.plans = append(p.plans, plan)
+	return nil
+}
+
+// gathered looks at the stream of the edges' summaries.
+func (x *examination) gathered(ctx context.Context, p *pipeline) {
+	var s jetstream.Stream
+	err := x.ask(ctx, func(ctx context.Context) (err error) {
+		s, err = x.js.Stream(ctx, summaries.HubStream)
+		return err
+	})
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		x.ok("edges", p.Name, "stream %s is made when the daemon starts", summaries.HubStream)
+	case err != nil:
+		x.failed("edges", p.Name, silence(err, "about stream "+summaries.HubStream))
+	default:
+		x.ok("edges", p.Name, "stream %s has %d messages of %d edges", summaries.HubStream, s.CachedInfo().State.Msgs,
+			len(s.CachedInfo().Config.Sources))
+	}
+}

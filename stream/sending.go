@@ -1,0 +1,177 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/summaries"
+)
+
+// At an edge whose hub learns from summaries the replicas sum up the blocks of the input as they do elsewhere. In the place
+// of who learns from them stands who sends them: in the order of the blocks, each once. Any replica may: the stream of what
+// was sent says which comes next, and takes none that is not behind the last.
+
+// sendsUp tells whether the hub learns from what is summed up here.
+func (p *Pipeline) sendsUp() bool {
+	return p.fromHub() && len(p.Edges) > 0 && p.Stage.Training.Block > 0
+}
+
+// openSent binds the stream of what was sent, or makes it.
+func (p *pipeline) openSent(ctx context.Context) (err error) {
+	if err = p.limited(); err == nil {
+		err = p.isNamed(ctx)
+	}
+	if err == nil {
+		p.sent, err = summaries.OpenEdge(ctx, p.js, p.EdgeBytes, p.Models.Replicas)
+	}
+	if err == nil {
+		p.summaries, err = summaries.Open(ctx, p.js, p.Models.Replicas)
+	}
+	return err
+}
+
+// isNamed tells whether the domain of the server is one of those whose summaries the hub takes.
+func (p *pipeline) isNamed(ctx context.Context) error {
+	account, err := p.js.AccountInfo(ctx)
+	if err != nil {
+		return reach(err)
+	}
+	if text := unnamed(account.Domain, p.Edges); text != "" {
+		return errors.New(text)
+	}
+	return nil
+}
+
+// unnamed says that the domain of an edge is none of those whose summaries are taken; "" where it is one.
+func unnamed(domain string, edges []string) string {
+	if slices.Contains(edges, domain) {
+		return ""
+	}
+	return fmt.Sprintf("nats.edges has %s, and the JetStream domain of this server is %q: name that, here and at the hub; or leave nats.edges out, and the hub learns from rows that come to it",
+		strings.Join(edges, ", "), domain)
+}
+
+// needSent plans for the stream of what an edge sends, and looks whether the hub takes it.
+func (p *planner) needSent(ctx context.Context, one *Pipeline) error {
+	there, err := p.stream(ctx, summaries.EdgeStream)
+	if err != nil {
+		return err
+	}
+	plan := Plan{Name: summaries.EdgeStream, Bucket: true, Exists: there != nil, bytes: one.EdgeBytes}
+	if p.js != nil {
+		account, err := p.js.AccountInfo(ctx)
+		if err != nil {
+			return reach(err)
+		}
+		if plan.Problem = unnamed(account.Domain, one.Edges); plan.Problem == "" {
+			plan.Warning = p.untaken(ctx, one.Models.Hub, account.Domain)
+		}
+	}
+	p.plans = append(p.plans, plan)
+	return nil
+}
+
+// untaken says that a hub does not take the summaries of a domain; "" where it does, or does not answer.
+func (p *planner) untaken(ctx context.Context, hub, domain string) string {
+	js, err := jetstream.NewWithDomain(p.js.Conn(), hub)
+	if err != nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, hubAsk)
+	defer cancel()
+	s, err := js.Stream(ctx, summaries.HubStream)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+	case err != nil || len(summaries.LacksSources(&s.CachedInfo().Config, []string{domain})) == 0:
+		return ""
+	}
+	return fmt.Sprintf("the hub (domain %s) does not take the summaries of %s: name it in nats.edges there, with 'embedd run --role train' or 'embedd setup --apply'",
+		hub, domain)
+}
+
+// sender sends the summaries of the input to the hub.
+type sender struct{ merger }
+
+func newSender(p *pipeline) *sender { return &sender{merger{pipeline: p}} }
+
+func (m *sender) run(ctx context.Context) { m.summarily(ctx, m.step) }
+
+// step sends the next summary where it is there.
+func (m *sender) step(ctx context.Context) (sent bool, err error) {
+	s, err := m.stretch(ctx)
+	if err != nil {
+		return false, err
+	}
+	if m.shelf == nil || !s.created.Equal(m.created) {
+		m.created, m.shelf, m.marked, m.looked = s.created, m.pipeline.shelf(s.created), nil, 0
+	}
+	last, after, err := m.sent.Last(ctx, m.Name)
+	if err != nil {
+		return false, err
+	}
+	next := s.first
+	if of := uint64(m.Stage.Training.Block); last != nil && last.Created == m.created.UnixNano() {
+		next = max(next, (last.Last+of-1)/of)
+	}
+	if m.next != next {
+		m.next, m.bad = next, 0
+	}
+	if err := m.know(ctx, s); err != nil || m.features == nil {
+		return false, err
+	}
+	if err := m.markSent(ctx); err != nil {
+		return false, err
+	}
+	text, err := m.shelf.Get(ctx, m.next, m.stage.MaxSummary())
+	if errors.Is(err, summaries.ErrMissing) {
+		return false, nil
+	}
+	b := m.block(m.created, m.next)
+	if err == nil {
+		err = m.stage.CheckSummary(b, m.features, text)
+	}
+	if errors.Is(err, summaries.ErrDamaged) || errors.Is(err, plugin.ErrSummary) {
+		return false, m.again(ctx, err)
+	}
+	if err != nil {
+		return false, err
+	}
+	sent, err = m.sent.Send(ctx, m.Name, summaries.Notice{Created: m.created.UnixNano(), First: b.First, Last: b.Last,
+		Settings: m.stage.Settings()}, text, after)
+	if err != nil || !sent {
+		return false, err
+	}
+	m.metrics.sent(m.Name)
+	m.log.Debug("a summary is on its way to the hub", "first", b.First, "last", b.Last, "bytes", len(text))
+	return true, m.shelf.Drop(ctx, m.next)
+}
+
+// markSent says what is to be summed up, and removes what was sent before this replica began.
+func (m *sender) markSent(ctx context.Context) error {
+	now := summaries.Mark{From: m.next, Next: m.next, Features: m.features}
+	if m.marked != nil && m.marked.Next == now.Next && slices.Equal(m.marked.Features, now.Features) {
+		return nil
+	}
+	there, err := m.shelf.Mark(ctx)
+	if err != nil {
+		return err
+	}
+	if there == nil || there.Next != now.Next || there.From != now.From || !slices.Equal(there.Features, now.Features) {
+		if err := m.shelf.SetMark(ctx, now); err != nil {
+			return err
+		}
+	}
+	if m.marked == nil || now.Next > m.marked.Next+1 {
+		if err := m.shelf.Sweep(ctx, now.From); err != nil {
+			return err
+		}
+	}
+	m.marked = &now
+	return nil
+}

@@ -1,0 +1,256 @@
+package summaries
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/stream/registry"
+)
+
+// The summaries of edges. Each edge, which is a JetStream domain, has a stream of what it sent; that of the hub has the
+// streams of all edges as its sources, which put the edge's name into the subject. In both the parts of a summary stand
+// before its notice, which names their digest, and the notices of a pipeline at an edge are one behind the other: each is
+// published where the one before is still the last.
+const (
+	EdgeStream = "EMBEDD_EDGE"
+	HubStream  = "EMBEDD_EDGES"
+
+	edgeRoot = "$EMBEDD.EDGE."
+	hubRoot  = "$EMBEDD.EDGES."
+)
+
+// HubSubject is the subject, at the hub, of the notices of a pipeline's summaries.
+func HubSubject(pipeline string) string { return hubRoot + "*." + pipeline }
+
+// EdgeSubjects are those, at an edge, of a pipeline's notices and of their parts.
+func EdgeSubjects(pipeline string) []string {
+	return []string{edgeRoot + pipeline, edgeRoot + pipeline + ".>"}
+}
+
+// Notice says which summary was sent: of which messages of the edge's stream, with which settings.
+type Notice struct {
+	Created  int64  `json:"created"` // when that stream was made, nanoseconds
+	First    uint64 `json:"first"`
+	Last     uint64 `json:"last"`
+	Settings string `json:"settings"`
+	manifest
+}
+
+// Sent is the stream of what an edge has sent.
+type Sent struct {
+	js     jetstream.JetStream
+	stream jetstream.Stream
+	prefix string
+}
+
+// MakeEdge makes the stream of an edge where it is missing, which keeps so many bytes, with so many replicas (see
+// [registry.Replicated]).
+//
+// Its numbers begin with the microseconds since 1970, so that those of a stream that is made anew, after a disk was lost,
+// are higher than those before: the hub asks for what is behind the last number that it had.
+func MakeEdge(ctx context.Context, js jetstream.JetStream, bytes int64, replicas int) error {
+	return makeKept(ctx, js, jetstream.StreamConfig{Name: EdgeStream, Subjects: []string{edgeRoot + ">"},
+		Description: "summaries of embedd pipelines, for the hub", MaxBytes: bytes,
+		FirstSeq: uint64(time.Now().UnixMicro())}, replicas)
+}
+
+// MakeHub makes the stream of the hub with the streams of these edges as its sources, or gives the one that is there those
+// that it lacks. One that is there with others keeps them: another pipeline may need them.
+func MakeHub(ctx context.Context, js jetstream.JetStream, edges []string, bytes int64, replicas int) error {
+	have, err := js.Stream(ctx, HubStream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return makeKept(ctx, js, jetstream.StreamConfig{Name: HubStream, MaxBytes: bytes, Sources: sources(edges),
+			Description: "summaries of embedd pipelines, from the edges"}, replicas)
+	}
+	if err != nil {
+		return fmt.Errorf("opening the summaries of the edges (stream %s): %w", HubStream, err)
+	}
+	c := have.CachedInfo().Config
+	lacks := LacksSources(&c, edges)
+	if len(lacks) == 0 && c.MaxBytes == bytes {
+		return nil
+	}
+	c.Sources, c.MaxBytes = append(c.Sources, sources(lacks)...), bytes
+	if _, err := js.UpdateStream(ctx, c); err != nil {
+		return fmt.Errorf("taking the summaries of %s (stream %s): %w", strings.Join(edges, ", "), HubStream, err)
+	}
+	return nil
+}
+
+func makeKept(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig, replicas int) error {
+	c.Storage, c.Discard = jetstream.FileStorage, jetstream.DiscardOld
+	err := registry.Replicated(js, replicas, func(n int) error {
+		c.Replicas = n
+		_, err := js.CreateStream(ctx, c)
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			return nil // another replica was first
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("making the stream of summaries %s, which keeps up to %d MiB (nats.edge_bytes): %w", c.Name,
+			c.MaxBytes>>20, err)
+	}
+	return nil
+}
+
+// sources are those of the hub's stream, one an edge.
+func sources(edges []string) (out []*jetstream.StreamSource) {
+	for _, edge := range edges {
+		out = append(out, &jetstream.StreamSource{Name: EdgeStream,
+			External: &jetstream.ExternalStream{APIPrefix: apiOf(edge)},
+			SubjectTransforms: []jetstream.SubjectTransformConfig{
+				{Source: edgeRoot + ">", Destination: hubRoot + edge + ".>"}}})
+	}
+	return out
+}
+
+// LacksSources are the edges whose summaries a stream of the hub does not take.
+func LacksSources(c *jetstream.StreamConfig, edges []string) (lacks []string) {
+	for _, edge := range edges {
+		takes := false
+		for _, s := range c.Sources {
+			takes = takes || s.Name == EdgeStream && s.External != nil && s.External.APIPrefix == "$JS."+edge+".API"
+		}
+		if !takes {
+			lacks = append(lacks, edge)
+		}
+	}
+	return lacks
+}
+
+// silence is for how long nothing may be heard of an edge: the server says something every few seconds.
+const silence = time.Minute
+
+// Silent are the edges of which a stream of the hub has heard nothing for a while.
+func Silent(info *jetstream.StreamInfo, edges []string) (out []string) {
+	for _, s := range info.Sources {
+		for _, edge := range edges {
+			if s.External != nil && s.External.APIPrefix == apiOf(edge) && (s.Active < 0 || s.Active > silence) {
+				out = append(out, edge)
+			}
+		}
+	}
+	return out
+}
+
+// apiOf is the way to the JetStream of a domain.
+func apiOf(domain string) string { return "$JS." + domain + ".API" }
+
+// OpenEdge binds the stream of an edge, or makes it where it is missing: it is ours, not the user's.
+func OpenEdge(ctx context.Context, js jetstream.JetStream, bytes int64, replicas int) (*Sent, error) {
+	stream, err := js.Stream(ctx, EdgeStream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if err = MakeEdge(ctx, js, bytes, replicas); err == nil {
+			stream, err = js.Stream(ctx, EdgeStream)
+		}
+	}
+	if err == nil && stream.CachedInfo().Config.MaxBytes != bytes {
+		c := stream.CachedInfo().Config
+		c.MaxBytes = bytes
+		stream, err = js.UpdateStream(ctx, c)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening the summaries for the hub (stream %s): %w", EdgeStream, err)
+	}
+	return &Sent{js, stream, prefixOf(js)}, nil
+}
+
+// Last is the last notice of a pipeline and its number; nil and 0 where there is none.
+func (s *Sent) Last(ctx context.Context, pipeline string) (*Notice, uint64, error) {
+	m, err := s.stream.GetLastMsgForSubject(ctx, edgeRoot+pipeline)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	n := &Notice{}
+	if err := json.Unmarshal(m.Data, n); err != nil {
+		return nil, m.Sequence, nil // the next is of whatever comes
+	}
+	return n, m.Sequence, nil
+}
+
+// Send stores a summary behind the notice of that number, and tells whether it did: else another has sent meanwhile.
+func (s *Sent) Send(ctx context.Context, pipeline string, n Notice, text []byte, after uint64) (bool, error) {
+	n.manifest = manifestOf(text)
+	for i := range n.parts() {
+		msg := &nats.Msg{Subject: s.prefix + edgeRoot + pipeline + "." + n.part(i), Data: partOf(text, i)}
+		err := published(s.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(0)))
+		if err != nil && !errors.Is(err, errTaken) { // taken: by the same bytes
+			return false, err
+		}
+	}
+	value, err := json.Marshal(n)
+	if err != nil {
+		return false, err
+	}
+	err = published(s.js.PublishMsg(ctx, &nats.Msg{Subject: s.prefix + edgeRoot + pipeline, Data: value},
+		jetstream.WithExpectLastSequencePerSubject(after)))
+	if errors.Is(err, errTaken) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Arrived is the stream of the hub.
+type Arrived struct{ stream jetstream.Stream }
+
+// OpenHub binds the stream of the hub, after it was given these edges as its sources.
+func OpenHub(ctx context.Context, js jetstream.JetStream, edges []string, bytes int64, replicas int) (*Arrived,
+	jetstream.Stream, error) {
+	if err := MakeHub(ctx, js, edges, bytes, replicas); err != nil {
+		return nil, nil, err
+	}
+	stream, err := js.Stream(ctx, HubStream)
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening the summaries of the edges (stream %s): %w", HubStream, err)
+	}
+	return &Arrived{stream}, stream, nil
+}
+
+// Arrival is a notice as the hub's stream has it.
+type Arrival struct {
+	Notice
+	Edge string
+	Seq  uint64    // its place in the hub's stream
+	Time time.Time // when the hub stored it
+	Bad  bool      // what stands there is no notice
+}
+
+// Next is the first notice of a pipeline at a place or behind it; nil where there is none yet.
+func (a *Arrived) Next(ctx context.Context, pipeline string, from uint64) (*Arrival, error) {
+	m, err := a.stream.GetMsg(ctx, max(from, 1), jetstream.WithGetMsgSubject(HubSubject(pipeline)))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	edge, _, _ := strings.Cut(strings.TrimPrefix(m.Subject, hubRoot), ".")
+	one := &Arrival{Edge: edge, Seq: m.Sequence, Time: m.Time}
+	one.Bad = json.Unmarshal(m.Data, &one.Notice) != nil || !one.whole() || one.First == 0 || one.First > one.Last
+	return one, nil
+}
+
+// Text reads a summary that has arrived, of at most so many bytes. The error is ErrDamaged, or one of the connection.
+func (a *Arrived) Text(ctx context.Context, pipeline string, one *Arrival, most int64) ([]byte, error) {
+	return one.read(most, func(i int) ([]byte, error) {
+		m, err := a.stream.GetLastMsgForSubject(ctx, hubRoot+one.Edge+"."+pipeline+"."+one.part(i))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		return m.Data, nil
+	})
+}
