@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
@@ -81,7 +80,10 @@ func TestPublishAndTail(t *testing.T) {
 	if err := endless.Start(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(time.Second)
+	eventually(t, says("tail listens"), func() bool {
+		z, err := s.Subsz(&server.SubszOptions{Subscriptions: true, Test: "reduced.nobody"})
+		return err == nil && len(z.Subs) > 0
+	})
 	_ = endless.Process.Signal(syscall.SIGINT)
 	_ = endless.Wait()
 	if code := endless.ProcessState.ExitCode(); code != 128+int(syscall.SIGINT) {

@@ -338,6 +338,7 @@ type answers struct {
 	sources  []string
 	subjects []string
 	numbers  []uint64
+	again    []bool // delivered before
 }
 
 func (c *client) answers(stream string) *answers {
@@ -357,6 +358,7 @@ func (c *client) answers(stream string) *answers {
 		a.bySource[msg.Headers().Get(wire.HeaderSource)]++
 		a.sources = append(a.sources, msg.Headers().Get(wire.HeaderSource))
 		a.subjects, a.numbers = append(a.subjects, msg.Subject()), append(a.numbers, meta.Sequence.Stream)
+		a.again = append(a.again, msg.Headers().Get(wire.HeaderRedelivered) != "")
 		a.times = append(a.times, meta.Timestamp)
 		a.epochs = append(a.epochs, msg.Headers().Get(wire.HeaderEpoch))
 	}

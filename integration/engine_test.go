@@ -145,7 +145,7 @@ func TestTwoEngines(t *testing.T) { // not beside others: it looks for goroutine
 	}
 	// The connections still serve their owner.
 	for i, host := range hosts {
-		if err := host.nc.FlushTimeout(5 * time.Second); err != nil {
+		if err := host.nc.FlushTimeout(ample); err != nil {
 			t.Errorf("the connection of engine %d: %v", i, err)
 		}
 	}
@@ -222,14 +222,11 @@ digits:
 	}
 	d := startDaemon(t, config("deaf"))
 	c.await("REDUCED", n-n/10)
-	time.Sleep(6 * time.Second)
-	consumer := must(c.js.Consumer(within(t, ample), "FEATURES", "embedd_digits"))(t)
-	info := consumer.CachedInfo()
-	if info.NumRedelivered == 0 || info.NumAckPending != n {
-		t.Fatalf("%d inputs were delivered again and %d are not acknowledged; the test wants all of %d",
-			info.NumRedelivered, info.NumAckPending, n)
-	}
-	t.Logf("%d deliveries of %d inputs", info.Delivered.Consumer, n)
+	var info *jetstream.ConsumerInfo
+	eventually(t, func() string { return fmt.Sprintf("all %d inputs are delivered again and again: %+v", n, info) }, func() bool {
+		info = must(c.js.Consumer(within(t, ample), "FEATURES", "embedd_digits"))(t).CachedInfo()
+		return info.NumRedelivered == n && info.NumAckPending == n && info.Delivered.Consumer >= 4*n
+	})
 	d.end(syscall.SIGTERM)
 	d = startDaemon(t, config("all"))
 	c.settled("FEATURES", "digits")

@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,14 +63,6 @@ func must[T any](v T, err error) func(testing.TB) T {
 		}
 		return v
 	}
-}
-
-// freePort is a port of 127.0.0.1 that no program listens on now.
-func freePort(t testing.TB) int {
-	t.Helper()
-	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // ample is how long a test waits for what has to come: only one that fails takes so long, however busy the machine is.

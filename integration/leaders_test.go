@@ -1,23 +1,9 @@
 package integration
 
 import (
-	"encoding/json"
-	"fmt"
-	"maps"
-	"os"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/embedd/embedd/stream/lease"
-	"github.com/embedd/embedd/stream/registry"
-	"github.com/embedd/embedd/stream/summaries"
 )
 
 // TestLeadersDie kills (-9) the leader of each stream that partitions and summaries stand on, under load, on three servers
@@ -27,153 +13,18 @@ func TestLeadersDie(t *testing.T) {
 	if !soak() {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it, as root: each server has a network of its own")
 	}
-	const block, keys = 32, 50
-	c := newCluster(t)
-	test := c.dial()
-	eventually(t, says("the servers find one another"), func() bool {
-		_, err := test.js.AccountInfo(within(t, 2*time.Second))
-		return err == nil
-	})
-	three := func(s *jetstream.StreamConfig) { s.Replicas = 3 }
-	test.stream("FEATURES", func(s *jetstream.StreamConfig) {
-		s.Replicas = 3
-		s.SubjectTransform = &jetstream.SubjectTransformConfig{Source: "features.*",
-			Destination: "features.{{wildcard(1)}}.8.{{partition(8,1)}}"}
-	}, "features.>")
-	test.stream("REDUCED", three, "reduced.>")
-	test.stream("DEAD", three, "dead.>")
-	start := func(url, role string) *daemon {
-		path := filepath.Join(t.TempDir(), "embedd.yaml")
-		text := fmt.Sprintf("daemon: {role: %s}\nnats: {url: %q, wait: 30s}\nhttp: {listen: 127.0.0.1:0}\npipelines:\n", role, url) +
-			indent(fmt.Sprintf(`
-p:
-  input: {stream: FEATURES, subject: features.*, partitions: 8}
-  schema: {features: [pixels], label: label}
-  output: {subject: reduced.p, dead: dead.p}
-  model: {method: lda, dim: 4}
-  training: {block: %d, window: {rows: 1M}, every: {rows: 5000, period: none}}`, block))
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return startDaemon(t, path)
-	}
-	var replicas []*daemon
-	for _, m := range c.members {
-		replicas = append(replicas, start(m.url(), "all"))
-	}
-	streams := append([]string{lease.Stream, "FEATURES", summaries.Stream, "REDUCED"}, registry.Streams()...)
-	c.whole(test.js, streams...)
-	l := c.load(4, 40*time.Millisecond, func(k, n int) string { return fmt.Sprintf("features.k%d", 4*(n%keys)+k) })
-	eventually(t, says("they answer"), func() bool { return test.count("REDUCED") > 0 })
-	for _, stream := range streams[:4] {
-		m := c.leader(test.js, stream)
+	k := newKeyed(t)
+	for _, stream := range k.streams[:4] {
+		m := k.leader(k.test.js, stream)
 		t.Logf("server %d killed, leader of %s", m.n, stream)
 		m.end(syscall.SIGKILL)
 		time.Sleep(10 * time.Second)
 		m.start()
-		c.whole(test.js, streams...)
-		time.Sleep(3 * time.Second)
+		k.well()
 	}
-	sent := l.stop()
-
-	eventually(t, func() string { return fmt.Sprintf("%d of %d inputs are answered", test.count("REDUCED"), sent) },
-		func() bool { return test.count("REDUCED") >= sent })
-	in, out := test.answers("FEATURES"), test.answers("REDUCED")
-	key := map[string]string{} // of an input, by what an output calls it
-	for i, subject := range in.subjects {
-		key[fmt.Sprint("FEATURES:", in.numbers[i])] = subject
+	sent := k.load.stop()
+	if n := k.answered(sent); n > 0 {
+		t.Errorf("%d outputs came after a later one of their key", n)
 	}
-	newest, seen, late, twice := map[string]uint64{}, map[string]bool{}, 0, 0
-	for _, source := range out.sources {
-		_, text, _ := strings.Cut(source, ":")
-		n, err := strconv.ParseUint(text, 10, 64)
-		of := key[source]
-		switch {
-		case err != nil || of == "":
-			t.Fatalf("an output of no input: %q", source)
-		case seen[source]:
-			twice++
-		case n < newest[of]:
-			late++
-		}
-		seen[source], newest[of] = true, max(n, newest[of])
-	}
-	t.Logf("%d inputs of %d keys: %d lost, %d answered twice, %d out of order, %d dead letters", sent, 4*keys, sent-len(seen), twice,
-		late, test.count("DEAD"))
-	if len(key) != sent || len(seen) != sent || twice+late+test.count("DEAD") > 0 {
-		t.Errorf("of %d inputs %d are stored and %d answered", sent, len(key), len(seen))
-	}
-
-	blocks := sent / block
-	together := test.summed(blocks)
-	for _, d := range replicas {
-		d.end(syscall.SIGTERM)
-	}
-	forget := func(names ...string) {
-		for _, name := range names {
-			if err := test.js.DeleteStream(within(t, 30*time.Second), name); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	ours := append(registry.Streams(), lease.Stream)
-	forget(ours...)
-	one := start(c.urls(), "train") // learns from what there is
-	fromTheirs := test.promoted(blocks)
-	if n := one.metric(`embedd_summaries_total{pipeline="p",result="stored"}`); n != "0" {
-		t.Errorf("%s summaries were made once more", n)
-	}
-	one.end(syscall.SIGTERM)
-	forget(append(ours, summaries.Stream)...)
-	start(c.urls(), "train")
-	alone := test.summed(blocks)
-	if !maps.Equal(alone, together) {
-		t.Errorf("%d summaries of three replicas are not the %d of one alone", len(together), len(alone))
-	}
-	own := test.promoted(blocks)
-	if !slices.Equal(own, fromTheirs) || len(own) < 2 {
-		t.Errorf("from the summaries of three replicas\n%v\nfrom those of one\n%v", fromTheirs, own)
-	}
-	t.Logf("%d blocks, models %v", blocks, own)
-}
-
-// summed waits until so many blocks of the pipeline are learned, and returns the digests of their summaries.
-func (c *client) summed(blocks int) map[string]string {
-	c.t.Helper()
-	var s jetstream.Stream
-	eventually(c.t, says(fmt.Sprintf("%d blocks are learned", blocks)), func() (learned bool) {
-		var err error
-		if s, err = c.js.Stream(within(c.t, 5*time.Second), summaries.Stream); err != nil {
-			return false
-		}
-		m, err := s.GetLastMsgForSubject(within(c.t, 5*time.Second), "$KV."+summaries.Name+".p.*.*.mark")
-		var mark summaries.Mark
-		return err == nil && json.Unmarshal(m.Data, &mark) == nil && mark.Next == uint64(blocks)
-	})
-	ctx := within(c.t, time.Minute)
-	info := must(s.Info(ctx, jetstream.WithSubjectFilter("$KV."+summaries.Name+".p.>")))(c.t)
-	out := map[string]string{}
-	for subject := range info.State.Subjects {
-		token := strings.Split(subject, ".")
-		if _, err := strconv.Atoi(token[len(token)-1]); err != nil || len(token) != 6 {
-			continue // a part of one, a claim, the mark
-		}
-		out[token[5]] = string(must(s.GetLastMsgForSubject(ctx, subject))(c.t).Data)
-	}
-	if len(out) != blocks {
-		c.t.Errorf("%d blocks are learned, and of %d there is a summary", blocks, len(out))
-	}
-	return out
-}
-
-// promoted waits until so many blocks are learned, and returns the digests of the models that went live.
-func (c *client) promoted(blocks int) (digests []string) {
-	c.t.Helper()
-	c.summed(blocks)
-	store := must(registry.JetStream(within(c.t, time.Minute), c.js))(c.t)
-	p := must(registry.Of(store, "p", registry.Options{}).Pointer(within(c.t, time.Minute)))(c.t)
-	for _, v := range p.Versions {
-		digests = append(digests, v.Digest)
-	}
-	return digests
+	k.learned(sent)
 }

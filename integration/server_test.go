@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	carrier "github.com/embedd/embedd/internal/link"
+
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -58,7 +60,7 @@ type serverProcess struct {
 func startServerProcess(t testing.TB, settings string) *serverProcess {
 	t.Helper()
 	path := must(natsServer())(t)
-	port := freePort(t)
+	port := carrier.FreePort()
 	dir := t.TempDir()
 	s := &serverProcess{t: t, path: path, conf: filepath.Join(dir, "nats.conf"),
 		url: fmt.Sprintf("nats://127.0.0.1:%d", port)}
@@ -126,8 +128,13 @@ type client struct {
 
 func dial(t testing.TB, url string, options ...nats.Option) *client {
 	t.Helper()
-	nc := must(nats.Connect(url, append([]nats.Option{nats.MaxReconnects(-1),
-		nats.ReconnectWait(100 * time.Millisecond)}, options...)...))(t)
+	options = append([]nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(100 * time.Millisecond)}, options...)
+	var nc *nats.Conn
+	eventually(t, says("the server takes a connection"), func() (connected bool) { // the client gives it two seconds
+		var err error
+		nc, err = nats.Connect(url, options...)
+		return err == nil
+	})
 	t.Cleanup(nc.Close)
 	return &client{t: t, nc: nc, js: must(jetstream.New(nc))(t)}
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	carrier "github.com/embedd/embedd/internal/link"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -258,7 +260,7 @@ func TestIdleReplicas(t *testing.T) {
 	if !soak() {
 		t.Skip("it wants a machine that does nothing else; EMBEDD_SOAK=1 runs it")
 	}
-	monitor := freePort(t)
+	monitor := carrier.FreePort()
 	s := startServerProcess(t, fmt.Sprintf("http: 127.0.0.1:%d", monitor))
 	c := dial(t, s.url)
 	c.streams()

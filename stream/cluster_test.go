@@ -3,13 +3,14 @@ package stream
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	carrier "github.com/embedd/embedd/internal/link"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -31,16 +32,11 @@ func newCluster(t *testing.T) *cluster {
 	c := &cluster{T: t}
 	var routes []*url.URL
 	for range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		routes = append(routes, &url.URL{Scheme: "nats", Host: l.Addr().String()})
-		l.Close()
+		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprint("127.0.0.1:", carrier.FreePort())})
 	}
 	for i, route := range routes {
 		port, _ := strconv.Atoi(route.Port())
-		c.options = append(c.options, &server.Options{ServerName: fmt.Sprint("s", i), Host: "127.0.0.1", Port: -1,
+		c.options = append(c.options, &server.Options{ServerName: fmt.Sprint("s", i), Host: "127.0.0.1", Port: carrier.FreePort(),
 			NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(), Routes: routes,
 			Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: port}})
 		c.servers = append(c.servers, nil)
@@ -60,8 +56,6 @@ func newCluster(t *testing.T) *cluster {
 func (c *cluster) start(i int) {
 	c.Helper()
 	options := *c.options[i]
-	awaitPort(c.T, options.Host, options.Port)
-	awaitPort(c.T, options.Host, options.Cluster.Port)
 	s, err := server.NewServer(&options)
 	if err != nil {
 		c.Fatal(err)
@@ -71,7 +65,6 @@ func (c *cluster) start(i int) {
 	if !s.ReadyForConnections(time.Minute) {
 		c.Fatal("a server does not start")
 	}
-	c.options[i].Port = s.Addr().(*net.TCPAddr).Port // it comes back on the same one
 }
 
 func (c *cluster) stop(i int) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/url"
 	"strings"
 	"sync"
@@ -34,12 +33,7 @@ type leafNode struct {
 // newLeafNode gives the daemon's user these rights at the leaf node; nil: all.
 func newLeafNode(t *testing.T, granted *server.Permissions) *leafNode {
 	t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := free.Addr().(*net.TCPAddr).Port
-	free.Close()
+	port := carried.FreePort()
 	l := &leafNode{}
 	site := func(domain string, leaf server.LeafNodeOpts) *site {
 		who := users(nil)
@@ -59,6 +53,7 @@ func newLeafNode(t *testing.T, granted *server.Permissions) *leafNode {
 		}
 		return nil
 	}
+	var err error
 	if l.way, err = carried.New(fmt.Sprint("127.0.0.1:", port), pass, pass); err != nil {
 		t.Fatal(err)
 	}

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	carrier "github.com/embedd/embedd/internal/link"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -67,7 +67,9 @@ func (s *site) begin() {
 
 func (s *site) start() {
 	s.Helper()
-	awaitPort(s.T, s.options.Host, s.options.Port)
+	if s.options.Port < 0 {
+		s.options.Port = carrier.FreePort() // it comes back on the same one
+	}
 	var err error
 	options := s.options
 	if s.server, err = server.NewServer(&options); err != nil {
@@ -76,22 +78,6 @@ func (s *site) start() {
 	go s.server.Start()
 	if !s.server.ReadyForConnections(time.Minute) {
 		s.Fatal("the server does not start")
-	}
-	s.options.Port = s.server.Addr().(*net.TCPAddr).Port // it comes back on the same one
-}
-
-// awaitPort waits until a server can come back on its port: while it was away the system may have lent it to a connection.
-func awaitPort(t *testing.T, host string, port int) {
-	t.Helper()
-	for end := time.Now().Add(ample); port > 0; time.Sleep(20 * time.Millisecond) {
-		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
-		if err == nil {
-			l.Close()
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatal(err)
-		}
 	}
 }
 

@@ -5,11 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	carrier "github.com/embedd/embedd/internal/link"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
@@ -136,9 +137,7 @@ func TestLeastRights(t *testing.T) {
 		domain string
 	}{"configuration": {byConfiguration, ""}, "JWT in a domain": {byJWT, "hub"}} {
 		t.Run(name, func(t *testing.T) {
-			l := sure(net.Listen("tcp", "127.0.0.1:0"))
-			port := l.Addr().(*net.TCPAddr).Port
-			l.Close()
+			port := carrier.FreePort()
 			dir := t.TempDir()
 			config := writeFile(t, dir, "embedd.yaml", fmt.Sprintf(`
 nats: {url: 'nats://127.0.0.1:%d', ack_wait: 1s, inbox_prefix: _INBOX_embedd, domain: '%s', streams: {duplicates: 3s}}
