@@ -89,8 +89,11 @@ func (k *keyed) well() {
 func (k *keyed) answered(sent int) (marked int) {
 	t, test := k.t, k.test
 	t.Helper()
-	eventually(t, func() string { return fmt.Sprintf("%d of %d inputs are answered", test.count("REDUCED"), sent) },
-		func() bool { return test.count("REDUCED") >= sent })
+	for n := 0; n < sent; { // however long it takes, while it goes on
+		before := n
+		eventually(t, func() string { return fmt.Sprintf("more than %d of %d inputs are answered", before, sent) },
+			func() bool { n = test.count("REDUCED"); return n > before })
+	}
 	in, out := test.answers("FEATURES"), test.answers("REDUCED")
 	key := map[string]string{} // of an input, by what an output calls it
 	for i, subject := range in.subjects {

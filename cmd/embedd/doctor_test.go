@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	carrier "github.com/embedd/embedd/internal/link"
+
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -35,7 +37,7 @@ const password = "hunter2-of-the-ward"
 func newWard(t *testing.T) *ward {
 	t.Helper()
 	w := &ward{T: t, dir: t.TempDir()}
-	w.options = server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,
+	w.options = server.Options{Host: "127.0.0.1", Port: carrier.FreePort(), NoSigs: true, NoLog: true, JetStream: true,
 		StoreDir: filepath.Join(w.dir, "jetstream"), NoAuthUser: "test", Users: w.users(nil)}
 	w.start()
 	t.Cleanup(func() { w.stop() })
@@ -75,13 +77,12 @@ func (w *ward) start() {
 	if !w.server.ReadyForConnections(time.Minute) {
 		w.Fatal("the server does not start")
 	}
-	w.options.Port = w.server.Addr().(*net.TCPAddr).Port
-	nc, err := nats.Connect(w.server.ClientURL())
+	nc, err := nats.Connect(w.server.ClientURL(), nats.Timeout(ample))
 	if err != nil {
 		w.Fatal(err)
 	}
 	w.Cleanup(nc.Close)
-	if w.js, err = jetstream.New(nc); err != nil {
+	if w.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(ample)); err != nil {
 		w.Fatal(err)
 	}
 }

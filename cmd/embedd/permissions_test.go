@@ -58,7 +58,7 @@ func serveGuarded(t *testing.T, o *server.Options, port int, g *guarded, admin .
 	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("the NATS server does not start")
 	}
-	if g.admin, err = nats.Connect(g.url, admin...); err != nil {
+	if g.admin, err = nats.Connect(g.url, append(admin, nats.Timeout(ample))...); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(g.admin.Close)
@@ -121,7 +121,7 @@ func byJWT(t *testing.T, config string, port int) *guarded {
 func verb(t *testing.T, want int, args ...string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), ample)
 	defer cancel()
 	code := dispatch(ctx, &env{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}, args)
 	if code != want {
@@ -182,7 +182,7 @@ pipelines:
 			as("publish", 0, "publish", "--data", data, "--label", "label", "--key", "id", "--subject", "late.rows",
 				"--labels", "late.labels", "--batch", "100")
 
-			js := sure(jetstream.New(g.admin))
+			js := sure(jetstream.New(g.admin, jetstream.WithDefaultTimeout(ample)))
 			// One message was delivered before and not acknowledged: the answer to it is looked for.
 			held := sure(js.CreateConsumer(t.Context(), "FEATURES", jetstream.ConsumerConfig{Durable: "embedd_a",
 				Description: "embedd pipeline a", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Second, MaxDeliver: -1,
@@ -226,7 +226,7 @@ pipelines:
 					as("", 0, "model", "unpin", "a")
 					for _, subject := range []string{"embedd.a.model.ls", "embedd.a.model.show", "embedd.a.model.pin",
 						"embedd.a.model.unpin", "$SRV.INFO.embedd_a", "$SRV.STATS"} {
-						if m, err := g.admin.Request(subject, nil, 20*time.Second); err != nil ||
+						if m, err := g.admin.Request(subject, nil, ample); err != nil ||
 							m.Header.Get("Nats-Service-Error") != "" {
 							t.Errorf("%s: %v %v", subject, err, m)
 						}

@@ -76,7 +76,7 @@ func crashDump(t *testing.T, config string) string {
 		defer close(done)
 		_ = cmd.Wait()
 	}()
-	for end := time.Now().Add(time.Minute); !serves.MatchString(said.String()) && time.Now().Before(end); {
+	for end := time.Now().Add(ample); !serves.MatchString(said.String()) && time.Now().Before(end); {
 		time.Sleep(20 * time.Millisecond)
 	}
 	if err := cmd.Process.Signal(syscall.SIGQUIT); err != nil {
@@ -84,7 +84,7 @@ func crashDump(t *testing.T, config string) string {
 	}
 	select {
 	case <-done:
-	case <-time.After(time.Minute):
+	case <-time.After(ample):
 		_ = cmd.Process.Kill()
 		<-done
 	}

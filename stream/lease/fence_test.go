@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 // write takes the lease, again and again, and writes pointers as fast as it can while it believes that it holds it. It
 // believes what it heard last, whatever its clock says: so does a process that was stopped just after it had asked.
 func write(url string, fenced bool) error {
-	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.Timeout(ample))
 	if err != nil {
 		return err
 	}
@@ -125,6 +125,9 @@ type writers struct {
 	lost     int // pointers that replace another than the one before
 }
 
+// ample is how long a test waits for what has to come: only one that fails takes so long, however busy the machine is.
+const ample = 3 * time.Minute
+
 // serve starts a server and says where it is.
 func serve(t *testing.T) string {
 	t.Helper()
@@ -144,12 +147,12 @@ func serve(t *testing.T) string {
 func newWriters(t *testing.T, how string) *writers {
 	t.Helper()
 	url := serve(t)
-	nc, err := nats.Connect(url)
+	nc, err := nats.Connect(url, nats.Timeout(ample))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(ample))
 	if err != nil {
 		t.Fatal(err)
 	}

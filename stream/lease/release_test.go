@@ -13,12 +13,12 @@ import (
 // TestReleasedInTheMiddle: a replica that ends while it asks for the lease, or renews it, leaves none behind for which
 // the next would have to wait, whether the server had taken its word by then or not.
 func TestReleasedInTheMiddle(t *testing.T) {
-	nc, err := nats.Connect(serve(t))
+	nc, err := nats.Connect(serve(t), nats.Timeout(ample))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(ample))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,12 +58,12 @@ func TestReleasedInTheMiddle(t *testing.T) {
 // leaseOf is a lease on a server of its own.
 func leaseOf(t *testing.T) *Lease {
 	t.Helper()
-	nc, err := nats.Connect(serve(t))
+	nc, err := nats.Connect(serve(t), nats.Timeout(ample))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(ample))
 	if err != nil {
 		t.Fatal(err)
 	}

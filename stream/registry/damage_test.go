@@ -21,7 +21,7 @@ func damage(t *testing.T, s Store, version string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j, _ := jetstream.New(s.conn)
+		j, _ := jetstream.New(s.conn, jetstream.WithDefaultTimeout(ample))
 		st, err := j.Stream(t.Context(), "OBJ_"+Bucket)
 		if err != nil {
 			t.Fatal(err)

@@ -71,11 +71,11 @@ func openChild(ctx context.Context, where string) (Store, error) {
 	if !strings.Contains(where, "://") {
 		return Directory(where)
 	}
-	nc, err := nats.Connect(where)
+	nc, err := nats.Connect(where, nats.Timeout(ample))
 	if err != nil {
 		return nil, err
 	}
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(ample))
 	if err != nil {
 		return nil, err
 	}

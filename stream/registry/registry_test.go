@@ -23,6 +23,9 @@ import (
 	"github.com/embedd/embedd/plugin"
 )
 
+// ample is how long a test waits for what has to come: only one that fails takes so long, however busy the machine is.
+const ample = 3 * time.Minute
+
 // js is a connection to a server of this test's own.
 func js(t *testing.T, change func(*server.Options)) jetstream.JetStream {
 	t.Helper()
@@ -39,12 +42,12 @@ func js(t *testing.T, change func(*server.Options)) jetstream.JetStream {
 	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("the server does not start")
 	}
-	nc, err := nats.Connect(s.ClientURL())
+	nc, err := nats.Connect(s.ClientURL(), nats.Timeout(ample))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	j, err := jetstream.New(nc)
+	j, err := jetstream.New(nc, jetstream.WithDefaultTimeout(ample))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/big"
 	"net"
@@ -36,7 +37,7 @@ func serve(t *testing.T, o server.Options) *server.Server {
 	t.Helper()
 	o.Host, o.NoSigs, o.NoLog = "127.0.0.1", true, true
 	if o.Port == 0 {
-		o.Port = -1
+		o.Port = link.FreePort()
 	}
 	s, err := server.NewServer(&o)
 	if err != nil {
@@ -292,14 +293,17 @@ func TestRotated(t *testing.T) {
 				url := `{"url":"` + address(s, "") + `",`
 				old, fresh = strings.Replace(old, "{", url, 1), strings.Replace(fresh, "{", url, 1)
 			}
-			if c.path == expiring { // its time begins now
-				o.creds(t, dir, "expiring.creds", func(c *jwt.UserClaims) { c.Expires = time.Now().Add(6 * time.Second).Unix() })
+			var nc *Conn
+			if c.path == expiring { // its time begins now, and is over where the machine stands still
+				until(t, func() bool {
+					o.creds(t, dir, "expiring.creds", func(c *jwt.UserClaims) { c.Expires = time.Now().Add(6 * time.Second).Unix() })
+					var err error
+					nc, err = dial(t, n)
+					return err == nil
+				})
 			} else {
 				file(t, filepath.Dir(c.path), filepath.Base(c.path), old)
-			}
-			nc, err := dial(t, n)
-			if err != nil {
-				t.Fatal(err)
+				nc = must(dial(t, n))
 			}
 			after := c.after
 			after.Host, after.Port, after.NoSigs, after.NoLog = "127.0.0.1", s.Addr().(*net.TCPAddr).Port, true, true
@@ -463,15 +467,10 @@ func TestTLS(t *testing.T) {
 // A server that starts later is waited for, one that does not is an error that says what to do, and a signal ends the
 // wait.
 func TestDialWaits(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
-	n := config.NATS{URL: "nats://u:hunter2@" + l.Addr().String()}
+	port := link.FreePort()
+	n := config.NATS{URL: fmt.Sprint("nats://u:hunter2@127.0.0.1:", port)}
 
-	_, err = Dial(t.Context(), n, Options{Wait: time.Second})
+	_, err := Dial(t.Context(), n, Options{Wait: time.Second})
 	if err == nil || !strings.Contains(err.Error(), "start one (nats-server -js)") ||
 		strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("no server: %v", err)
@@ -572,8 +571,13 @@ func TestDenied(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err = js.Stream(ctx, "S")
-	if err == nil || !errors.Is(nc.Explain(err), err) ||
-		!strings.Contains(nc.Explain(err).Error(), "the server denied: publish to $JS.API.STREAM.INFO.S") {
+	if err == nil {
+		t.Fatal("it is not denied")
+	}
+	until(t, func() bool { // however late the server says so
+		return strings.Contains(nc.Explain(err).Error(), "the server denied: publish to $JS.API.STREAM.INFO.S")
+	})
+	if !errors.Is(nc.Explain(err), err) {
 		t.Errorf("%v", nc.Explain(err))
 	}
 }
