@@ -42,11 +42,14 @@ func TestAcknowledgementsOfTheStreamBefore(t *testing.T) {
 	p := answerer(t)
 	p.AckWait = 3 * time.Second
 	p.InFlight = 190 * (int64(len(numbered(1, 0))) + 1024) // as many as are held: then nothing more is pulled
-	s.engine(s.url(), p)
+	l := s.link()
+	s.engine(l.url(), p)
+	l.hush.Store(true) // all come at once, before it is known how fast this machine is
 	s.send(200)
-	s.until("the output is full and the pipeline holds what it may", func() bool {
+	l.hush.Store(false)
+	s.until("the output is full and the pipeline holds all others", func() bool {
 		c, err := s.js.Consumer(t.Context(), "in", durable("p"))
-		return err == nil && s.state("out").Msgs == 10 && c.CachedInfo().NumAckPending >= 190
+		return err == nil && s.state("out").Msgs == 10 && c.CachedInfo().NumAckPending == 190
 	})
 	c, err := s.js.Consumer(t.Context(), "in", durable("p"))
 	if err != nil {
