@@ -213,7 +213,7 @@ func TestHubsWord(t *testing.T) {
 		l.until("a word of "+domain+" is the first", func() bool { // either may be
 			var err error
 			if msg, err = l.js.Conn().RequestWithContext(t.Context(), "out.x", nil); err != nil {
-				t.Fatal(err)
+				return false // the leaf node does not know yet that the hub listens
 			}
 			_, of, err := readWord(msg)
 			return err == nil && of == domain
