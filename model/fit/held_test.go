@@ -15,7 +15,7 @@ import (
 )
 
 // TestHeld: what a fit says that it holds beside its rows is what it holds at most, and not by far more; it is looked at
-// every so often. Half of the features are noise, so that factors fill in.
+// every so often. Half of the features are noise, so that factors fill in; buffers of products take some MB, however few the rows.
 func TestHeld(t *testing.T) {
 	if os.Getenv("EMBEDD_SOAK") == "" {
 		t.Skip("EMBEDD_SOAK=1 measures the memory of fits")
@@ -25,7 +25,7 @@ func TestHeld(t *testing.T) {
 		"auto":                  {Method: Auto, Blend: 1},
 		"auto, a blend":         {Method: Auto},
 		"auto, nonlinear":       {Method: Auto, Nonlinear: true},
-		"lda behind landmarks":  {Method: "lda", Landmarks: 100},
+		"pca behind landmarks":  {Method: "pca", Landmarks: 100},
 		"tnca behind landmarks": {Method: "tnca", Landmarks: 100},
 		"mfa of normal scores":  {Method: "mfa", Scale: model.ScaleRank},
 		"a blend": {Method: Blend, Params: map[string]string{
@@ -65,7 +65,7 @@ func TestHeld(t *testing.T) {
 			most, err := mostHeld(t, d, c)
 			t.Logf("%s, %d x %d: %.1f MB of %.1f, %.0f and %.0f bytes a row; %v", name, n, m, float64(most)/1e6,
 				float64(held)/1e6, float64(most)/float64(n), float64(held)/float64(n), err)
-			if float64(most) > 1.2*float64(held)+4<<20 || most < held/8 {
+			if float64(most) > 1.2*float64(held)+8<<20 || most < held/16 {
 				t.Errorf("%s of %d rows of %d held %.1f MB, and says %.1f", name, n, m, float64(most)/1e6, float64(held)/1e6)
 			}
 		}
