@@ -59,8 +59,11 @@ func (c Config) fits(d *model.Data) error {
 	if held(d.N) <= c.Memory {
 		return nil
 	}
-	cure := "take another method"
-	if n := sort.Search(d.N, func(n int) bool { return held(n+1) > c.Memory }); n >= 2 {
+	cure, most := "take another method", d.N
+	if m, err := c.method(); err == nil && m.Most > 0 {
+		most = min(most, m.Most)
+	}
+	if n := sort.Search(most, func(n int) bool { return held(n+1) > c.Memory }); n >= 2 {
 		cure = fmt.Sprintf("give at most %d rows, or take another method", n)
 	}
 	return fmt.Errorf("%s: a fit of %d rows would take %s of memory beside them, and %s are free; %s", c.name(), d.N,

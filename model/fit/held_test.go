@@ -112,6 +112,11 @@ func TestMemoryOfAFit(t *testing.T) {
 			t.Errorf("%s: %d rows, as it says, end in %v", name, rows, err)
 		}
 	}
+	many := &model.Data{N: 300_000, M: 2}
+	if err := (Config{Method: "isomap", Memory: 20e9}).fits(many); err == nil ||
+		!strings.Contains(err.Error(), "give at most 20000 rows") { // which is all that isomap takes
+		t.Error(err)
+	}
 }
 
 func (m Method) has(param string) bool {
