@@ -463,7 +463,13 @@ func (e *Encoder) write(d *draft, g *bundle, meta []wire.Pair, codec *compressor
 			return nil, fail
 		}
 	}
-	return append(dst, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0), nil
+	dst = append(dst, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0)
+	if codec != nil && cap(dst)-len(dst) > len(dst)/8 { // the room was for what is not compressed
+		exact := append(e.memory(len(dst)), dst...)
+		e.Reuse(dst)
+		return exact, nil
+	}
+	return dst, nil
 }
 
 // FromRecords writes records of one schema as one wire message, with Arrow's own writer. The error is always an *Error.

@@ -395,3 +395,25 @@ func TestFramesAgain(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// Who counts what messages take counts their length: one that is compressed has no room left of what it was before.
+func TestCompressedTakesItsLength(t *testing.T) {
+	m := decode(t, newDecoder(t, Spec{Features: []string{"x*"}}), sample(t, 2000, 3, false, false))
+	r := numbered(m, 8)
+	for i := range r.Y[0] {
+		r.Y[0][i] = 1
+	}
+	for _, c := range []string{"none", "lz4", "zstd"} {
+		e := newEncoder(t, Output{Compression: c})
+		for range 3 { // memory that was given back among them
+			msg, err := e.Encode(r, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if room := cap(msg) - len(msg); room > len(msg)/4+64 {
+				t.Errorf("%s: a message of %d bytes holds %d", c, len(msg), cap(msg))
+			}
+			e.Reuse(msg)
+		}
+	}
+}

@@ -66,7 +66,9 @@ func TestBenchBadInput(t *testing.T) {
 
 // TestBenchEnds: turns that take long are fewer than was asked for, and one at least.
 func TestBenchEnds(t *testing.T) {
-	b := bench{benchShape{}, 100, newProgress(&env{}), nil}
+	show := newProgress(&env{})
+	defer show.end()
+	b := bench{benchShape{}, 100, show, nil}
 	slow := func() (float64, error) { time.Sleep(20 * time.Millisecond); return 1, nil }
 	took, err := b.turns(t.Context(), "", 50*time.Millisecond, slow, slow)
 	if err != nil || len(took[0]) != 1 || len(took[1]) != 1 {

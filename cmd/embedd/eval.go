@@ -142,6 +142,7 @@ func evalParams(set map[string]string) (map[string]map[string]string, error) {
 func evaluate(ctx context.Context, e *env, out *output, r *rows, c eval.Config) error {
 	show := newProgress(e)
 	defer show.end()
+	c.Memory = freeMemory()
 	c.Progress = func(method string, dim int, done float64) {
 		show.show(fmt.Sprintf("%s: %s, dim %s", r.name, method, dimText(dim)), done)
 	}

@@ -97,6 +97,7 @@ func (o *fitFlags) config(label string) (fit.Config, error) {
 func fitRows(ctx context.Context, e *env, r *rows, c fit.Config) (*model.Model, error) {
 	show := newProgress(e)
 	defer show.end()
+	c.Memory = freeMemory()
 	c.Progress = func(phase string, done float64) { show.show(c.Method+": "+phase, done) }
 	m, err := fit.Fit(ctx, &r.Data, c)
 	if bound, ok := asDimError(err); ok {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -146,6 +147,7 @@ func TestOutput(t *testing.T) {
 func TestProgressPlain(t *testing.T) {
 	var b bytes.Buffer
 	p := newProgress(&env{stderr: &b})
+	p.silence = time.Hour
 	for range 1000 {
 		p.show("fitting", 0.5)
 	}
@@ -157,7 +159,31 @@ func TestProgressPlain(t *testing.T) {
 	for range 1000 {
 		p.show("fitting", 0.5)
 	}
+	p.end()
 	if got := b.String(); got != "fitting  50 %\n" {
 		t.Errorf("wrote %q", got)
+	}
+}
+
+// A step that says nothing is shown again, until it ends.
+func TestProgressOfALongStep(t *testing.T) {
+	var b bytes.Buffer
+	p := newProgress(&env{stderr: &b})
+	p.next, p.silence = time.Time{}, 10*time.Millisecond
+	p.show("neighbours", 0)
+	for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(time.Millisecond) {
+		p.mu.Lock()
+		p.next = time.Time{}
+		told := strings.Contains(b.String(), "neighbours   0 %, 0 s in this step\n")
+		p.mu.Unlock()
+		if told {
+			break
+		}
+	}
+	p.end()
+	at := b.Len()
+	p.end()
+	if !strings.Contains(b.String(), "s in this step") || b.Len() != at {
+		t.Errorf("wrote %q", b.String())
 	}
 }

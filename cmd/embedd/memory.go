@@ -50,6 +50,24 @@ func memoryOf(c *config.Config, container int64) int64 {
 	return min(sum, container/10*9)
 }
 
+// freeMemory is what a command may take: what the machine has left, as far as it says so, and no more than its container
+// or GOMEMLIMIT allows. At 0 nothing is known.
+func freeMemory() int64 {
+	free := min(containerMemory(), debug.SetMemoryLimit(-1))
+	text, _ := os.ReadFile("/proc/meminfo") // Linux alone has it
+	for line := range strings.Lines(string(text)) {
+		if kb, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
+			if n, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(kb), " kB"), 10, 64); err == nil {
+				free = min(free, n<<10)
+			}
+		}
+	}
+	if free == math.MaxInt64 {
+		return 0
+	}
+	return free
+}
+
 // containerMemory is the memory that the control group of the process allows, the largest number where it allows all or
 // there is none.
 func containerMemory() int64 {

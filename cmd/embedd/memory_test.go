@@ -2,7 +2,10 @@ package main
 
 import (
 	"math"
+	"os"
+	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"testing"
 
 	"github.com/embedd/embedd/cmd/embedd/config"
@@ -66,5 +69,23 @@ func TestGarbagePace(t *testing.T) {
 	}
 	if got := debug.SetGCPercent(percent); got != garbage {
 		t.Errorf("garbage may be %d hundredths, want %d", got, garbage)
+	}
+}
+
+// TestFitTakesTooMuch: what would take more memory than there is says so, in fit and in eval, before it begins.
+func TestFitTakesTooMuch(t *testing.T) {
+	limit := debug.SetMemoryLimit(-1)
+	t.Cleanup(func() { debug.SetMemoryLimit(limit) })
+	debug.SetMemoryLimit(100_000)
+	out := filepath.Join(t.TempDir(), "m.embedd")
+	code, _, stderr := call(t.Context(), "fit", "--data", iris, "--label", "label", "--method", "isomap", "-o", out)
+	if _, err := os.Stat(out); code == 0 || err == nil || !strings.Contains(stderr, "isomap: a fit of 150 rows would take") ||
+		!strings.Contains(stderr, "are free; give at most") {
+		t.Errorf("code %d: %s", code, stderr)
+	}
+	code, stdout, stderr := call(t.Context(), "eval", "--data", iris, "--label", "label", "--methods", "isomap,lda",
+		"--splits", "1")
+	if code != 0 || !strings.Contains(stdout, "isomap: a fit of 75 rows would take") {
+		t.Errorf("code %d: %s%s", code, stdout, stderr)
 	}
 }

@@ -400,3 +400,34 @@ func TestAutoEndsOnCancel(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// What a fold shows of rows in a view is made of the rows that cross-validation looks at, however many more there are.
+func TestAutoLooksAtSomeRows(t *testing.T) {
+	data := synthetic(91, 1600, 4, 3)
+	for _, c := range []Config{{Method: Auto, Scale: model.ScaleStandard, Nonlinear: true, Dim: 2},
+		{Method: Auto, Scale: model.ScaleStandard, Dim: 2, front: &front{nil, view{scale: model.ScaleRank}, model.ScaleStandard}}} {
+		p, err := frame.Prepare(data, true, false, &model.Report{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.front != nil {
+			c.front.rows = p
+		}
+		a, err := newSelection(t.Context(), p, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.entries = slices.DeleteFunc(a.entries, func(e *entry) bool { return e.method.Name != "lda" && e.method.Name != "pca" })
+		if _, err := a.rank(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		pick, fold := frame.Folds(p, frame.MaxValidated, 3, 0)
+		train, test := frame.HeldOut(pick, fold, 0)
+		if scored := a.entries[0].top().Scored; a.p.N != len(pick) || len(train)+len(test) != len(pick) || scored != len(pick) {
+			t.Errorf("%d rows of %d are looked at, %d scored, not %d", a.p.N, p.N, scored, len(pick))
+		}
+		if a.front != nil && a.front.rows.N != len(pick) {
+			t.Errorf("%d rows go through what stands before the fit", a.front.rows.N)
+		}
+	}
+}

@@ -35,6 +35,9 @@ type Config struct {
 	// are cores, or as model.Limit of the context allows. The model does not depend on it. (Products of dense matrices
 	// inside gonum may take a core more for moments.)
 	Workers int
+	// Memory is the most that a fit may hold beside its rows, in bytes, as Held counts it: where it would be more, Fit says
+	// so and begins nothing. 0: no bound.
+	Memory int64
 	// Progress, where set, is called from the fitting goroutine with the phase
 	// and the share of it that is done, in [0, 1].
 	Progress func(phase string, done float64)
@@ -171,6 +174,10 @@ func Fit(ctx context.Context, d *model.Data, c Config) (_ *model.Model, err erro
 	defer parallel.Recover(&err, c.name())
 	ctx = parallel.Limit(ctx, c.Workers)
 	c = c.withDefaults()
+	if err := c.fits(d); err != nil {
+		return nil, err
+	}
+	c.Memory = 0 // for what it is made of
 	if c.Landmarks > 0 {
 		if err := c.Validate(); err != nil {
 			return nil, err

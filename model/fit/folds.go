@@ -34,7 +34,7 @@ func (a *selection) validate(ctx context.Context, entries []*entry) error {
 // round adds the scores of one deal of the rows to folds. An entry that cannot be
 // fitted leaves the table.
 func (a *selection) round(ctx context.Context, round int, entries []*entry) error {
-	pick, fold := frame.Folds(a.p, frame.MaxValidated, 3, round)
+	pick, fold := frame.Folds(a.p, a.p.N, 3, round)
 	for f := range 3 {
 		train, test := frame.HeldOut(pick, fold, f)
 		rows, err := a.behind(ctx, train)
@@ -55,7 +55,7 @@ func (a *selection) round(ctx context.Context, round int, entries []*entry) erro
 			s := views[e.view]
 			if s == nil {
 				var err error
-				s, err = a.look(ctx, e, rows, train)
+				s, err = a.seen(ctx, e, rows, train)
 				if err != nil && e.view.curved() && len(a.entries) > 1 && ctx.Err() == nil {
 					a.leaveOut(e, err) // no feature varies in this fold, say
 					continue
@@ -92,7 +92,7 @@ func (a *selection) leaveOut(e *entry, err error) {
 
 // behind are all rows as what stands before the fit shows them that has learned from the training rows of a fold.
 func (a *selection) behind(ctx context.Context, train []int) (*frame.Rows, error) {
-	front := a.c.front
+	front := a.front
 	if front == nil {
 		return a.p, nil
 	}
@@ -103,8 +103,8 @@ func (a *selection) behind(ctx context.Context, train []int) (*frame.Rows, error
 	return s.rows, nil
 }
 
-// look shows an entry the rows of a fold. A method that was given has its own way to look at them.
-func (a *selection) look(ctx context.Context, e *entry, p *frame.Rows, train []int) (*seen, error) {
+// seen is what an entry is shown of the rows of a fold. A method that was given has its own way to look at them.
+func (a *selection) seen(ctx context.Context, e *entry, p *frame.Rows, train []int) (*seen, error) {
 	if a.c.Method == Auto {
 		return e.view.look(ctx, p, train, a.scales[0], a.c.Seed)
 	}

@@ -1,6 +1,9 @@
 package fit
 
 import (
+	"fmt"
+	"sort"
+
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/frame"
 )
@@ -32,6 +35,47 @@ func (c Config) Held(rows, largest, features int) int64 {
 		return heldByBlend(e)
 	}
 	return heldBy(method, e)
+}
+
+// fits says where a fit would hold more than it may, and how many of the rows there is room for.
+func (c Config) fits(d *model.Data) error {
+	if c.Memory == 0 || d == nil {
+		return nil
+	}
+	count, largest := make([]int, len(d.Classes)), 0
+	for _, y := range d.Y {
+		if y >= 0 && y < len(count) { // Prepare says where it is not
+			count[y]++
+			largest = max(largest, count[y])
+		}
+	}
+	held := func(rows int) int64 {
+		of := rows
+		if largest > 0 {
+			of = (rows*largest + d.N - 1) / d.N
+		}
+		return c.Held(rows, of, d.M)
+	}
+	if held(d.N) <= c.Memory {
+		return nil
+	}
+	cure, most := "take another method", d.N
+	if m, err := c.method(); err == nil && m.Most > 0 {
+		most = min(most, m.Most)
+	}
+	if n := sort.Search(most, func(n int) bool { return held(n+1) > c.Memory }); n >= 2 {
+		cure = fmt.Sprintf("give at most %d rows, or take another method", n)
+	}
+	return fmt.Errorf("%s: a fit of %d rows would take %s of memory beside them, and %s are free; %s", c.name(), d.N,
+		size(held(d.N)), size(c.Memory), cure)
+}
+
+// size is bytes for people.
+func size(bytes int64) string {
+	if bytes < 1e9 {
+		return fmt.Sprintf("%.0f MB", float64(bytes)/1e6)
+	}
+	return fmt.Sprintf("%.1f GB", float64(bytes)/1e9)
 }
 
 func heldBy(m *frame.Method, e frame.Extent) int64 {

@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +17,7 @@ import (
 )
 
 // TestHeld: what a fit says that it holds beside its rows is what it holds at most, and not by far more; it is looked at
-// every so often. Half of the features are noise, so that factors fill in.
+// every so often. Half of the features are noise, so that factors fill in; buffers of products take some MB, however few the rows.
 func TestHeld(t *testing.T) {
 	if os.Getenv("EMBEDD_SOAK") == "" {
 		t.Skip("EMBEDD_SOAK=1 measures the memory of fits")
@@ -25,7 +27,7 @@ func TestHeld(t *testing.T) {
 		"auto":                  {Method: Auto, Blend: 1},
 		"auto, a blend":         {Method: Auto},
 		"auto, nonlinear":       {Method: Auto, Nonlinear: true},
-		"lda behind landmarks":  {Method: "lda", Landmarks: 100},
+		"pca behind landmarks":  {Method: "pca", Landmarks: 100},
 		"tnca behind landmarks": {Method: "tnca", Landmarks: 100},
 		"mfa of normal scores":  {Method: "mfa", Scale: model.ScaleRank},
 		"a blend": {Method: Blend, Params: map[string]string{
@@ -65,10 +67,55 @@ func TestHeld(t *testing.T) {
 			most, err := mostHeld(t, d, c)
 			t.Logf("%s, %d x %d: %.1f MB of %.1f, %.0f and %.0f bytes a row; %v", name, n, m, float64(most)/1e6,
 				float64(held)/1e6, float64(most)/float64(n), float64(held)/float64(n), err)
-			if float64(most) > 1.2*float64(held)+4<<20 || most < held/8 {
+			if float64(most) > 1.2*float64(held)+8<<20 || held > 16<<20 && most < held/16 {
 				t.Errorf("%s of %d rows of %d held %.1f MB, and says %.1f", name, n, m, float64(most)/1e6, float64(held)/1e6)
 			}
 		}
+	}
+}
+
+// TestMemoryOfAFit: a fit that would hold more than it may begins nothing, and so many rows as it says then can be fitted.
+func TestMemoryOfAFit(t *testing.T) {
+	all := synthetic(93, 600, 4, 3)
+	for name, c := range map[string]Config{
+		"isomap":   {Method: "isomap", Memory: 2e6},
+		"lle":      {Method: "lle", Memory: 2e6},
+		"mpda":     {Method: "mpda", Memory: 2e6},
+		"auto":     {Memory: 5e6, Dim: 2},
+		"mfa":      {Method: "mfa", Landmarks: 50, Memory: 1e6},
+		"lppnews":  {Method: "lppnews", Memory: 1e6},
+		"lda":      {Method: "lda", Memory: 1}, // what it holds does not grow with the rows
+		"a little": {Method: "isomap", Memory: 1000},
+	} {
+		_, err := Fit(t.Context(), all, c)
+		if name == "lda" {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), "of memory beside them") {
+			t.Errorf("%s: error %v", name, err)
+			continue
+		}
+		_, rest, found := strings.Cut(err.Error(), "give at most ")
+		if name == "a little" {
+			if found || !strings.Contains(err.Error(), "take another method") {
+				t.Errorf("%s: error %v", name, err)
+			}
+			continue
+		}
+		rows, _ := strconv.Atoi(strings.Fields(rest)[0])
+		some := *all
+		some.N, some.X, some.Y = rows, all.X[:rows*all.M], all.Y[:rows]
+		if _, err := Fit(t.Context(), &some, c); rows < 20 || rows >= all.N || err != nil {
+			t.Errorf("%s: %d rows, as it says, end in %v", name, rows, err)
+		}
+	}
+	many := &model.Data{N: 300_000, M: 2}
+	if err := (Config{Method: "isomap", Memory: 20e9}).fits(many); err == nil ||
+		!strings.Contains(err.Error(), "give at most 20000 rows") { // which is all that isomap takes
+		t.Error(err)
 	}
 }
 

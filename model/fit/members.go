@@ -97,7 +97,7 @@ func (a *selection) blend(ctx context.Context) error {
 // together scores a blend of entries.
 func (a *selection) together(ctx context.Context, e *entry, of []*entry, rounds int) error {
 	for round := range rounds {
-		pick, fold := frame.Folds(a.p, frame.MaxValidated, 3, round)
+		pick, fold := frame.Folds(a.p, a.p.N, 3, round)
 		for f := range 3 {
 			train, test := frame.HeldOut(pick, fold, f)
 			y, err := sideBySide(ctx, of, 3*round+f, e.dims[len(e.dims)-1])

@@ -12,7 +12,8 @@ import (
 // selection is the cross-validation of candidates.
 type selection struct {
 	c       Config
-	p       *frame.Rows
+	p       *frame.Rows // all rows; when rank has begun, those that cross-validation looks at
+	front   *front      // of the configuration, with these rows
 	whole   *frame.Task // statistics of all rows
 	dims    []int       // to try, ascending
 	scales  []model.Scale
@@ -29,7 +30,7 @@ func newSelection(ctx context.Context, p *frame.Rows, c Config) (*selection, err
 	if whole.Columns == 0 {
 		return nil, fmt.Errorf("no feature varies over %d rows", p.N)
 	}
-	a := &selection{c: c, p: p, whole: whole}
+	a := &selection{c: c, p: p, front: c.front, whole: whole}
 	classes := whole.Stat.Classes()
 	if c.Dim > 0 {
 		a.dims = []int{c.Dim}
@@ -108,9 +109,11 @@ func (a *selection) rank(ctx context.Context) ([]model.Score, error) {
 	if len(a.entries) == 1 && len(a.entries[0].dims) == 1 {
 		return a.table(), nil
 	}
-	if _, fold := frame.Folds(a.p, frame.MaxValidated, 3, 0); fold == nil {
+	pick, fold := frame.Folds(a.p, frame.MaxValidated, 3, 0)
+	if fold == nil {
 		return nil, nil
 	}
+	a.look(pick)
 	if err := a.validate(ctx, a.entries); err != nil {
 		return nil, err
 	}
@@ -129,6 +132,18 @@ func (a *selection) rank(ctx context.Context) ([]model.Score, error) {
 		return nil, nil
 	}
 	return ranked, nil
+}
+
+// look leaves the rows that cross-validation looks at: what each fold shows of rows in a view of its own is then made of
+// these alone.
+func (a *selection) look(pick []int) {
+	if len(pick) == a.p.N {
+		return
+	}
+	a.p = a.p.Subset(pick)
+	if f := a.front; f != nil {
+		a.front = &front{f.rows.Subset(pick), f.view, f.of}
+	}
 }
 
 // table is the scores of all entries, best first.

@@ -121,7 +121,7 @@ func (p *partial) ways() []way {
 	if !ok || p.end == Max {
 		return []way{alone}
 	}
-	env := newEnvelope(rows)
+	env := newEnvelope(p.ctx, rows)
 	inverse := way{"inverse", func() (*Part, error) { return p.inverse(rows, env) }}
 	switch {
 	case env.flops() <= cheapFactor:

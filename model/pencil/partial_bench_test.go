@@ -70,7 +70,7 @@ func BenchmarkPartialSmallEnd(b *testing.B) {
 						b.Fatal(err)
 					}
 					b.ReportMetric(float64(p.Products), "products")
-					b.ReportMetric(newEnvelope(c.m).bytes()/1e6, "MB")
+					b.ReportMetric(newEnvelope(context.Background(), c.m).bytes()/1e6, "MB")
 				}
 			})
 		}

@@ -30,8 +30,8 @@ type envelope struct {
 	diagonal       []blas64.Triangular
 }
 
-// newEnvelope orders m and finds its envelope. It holds no numbers yet.
-func newEnvelope(m Entries) *envelope {
+// newEnvelope orders m and finds its envelope. It holds no numbers yet. Where ctx ends it is the best found until then.
+func newEnvelope(ctx context.Context, m Entries) *envelope {
 	order := cuthillMcKee(m)
 	best := envelopeOf(m, order)
 	// Where there is much to be saved, and the matrix is not full, the order of King is tried from either end.
@@ -39,6 +39,9 @@ func newEnvelope(m Entries) *envelope {
 		slices.Reverse(order) // begins at an end of each component
 		order = frontOrder(m, order)
 		for range 2 {
+			if ctx.Err() != nil {
+				return best
+			}
 			if e := envelopeOf(m, order); e.flops() < best.flops() {
 				best = e
 			}
@@ -46,6 +49,9 @@ func newEnvelope(m Entries) *envelope {
 		}
 		order = best.order
 		for _, squares := range []int{1, 2, 4, 8} {
+			if ctx.Err() != nil {
+				return best
+			}
 			if e := envelopeOf(m, bordered(m, order, squares*square)); e.flops() < best.flops() {
 				best = e
 			}

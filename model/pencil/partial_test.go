@@ -519,7 +519,7 @@ func TestPartialStopsOnCancel(t *testing.T) {
 	if c.left < -2 {
 		t.Errorf("%d products after the end", -c.left)
 	}
-	env := newEnvelope(ring(3000, true))
+	env := newEnvelope(t.Context(), ring(3000, true))
 	if err := env.factor(ctx, ring(3000, true), 1); !errors.Is(err, context.Canceled) {
 		t.Errorf("factor: error %v", err)
 	}
@@ -595,7 +595,7 @@ func TestEnvelopeSolves(t *testing.T) {
 	for _, m := range []Entries{ring(130, true), lle(x, near), clusters(3, 1000),
 		Dense(withSpectrum(spectrumOf(200, func(i int) float64 { return float64(i + 1) }), 4))} {
 		n := m.Order()
-		env := newEnvelope(m)
+		env := newEnvelope(t.Context(), m)
 		order := slices.Clone(env.order)
 		slices.Sort(order)
 		for i, v := range order {
@@ -624,10 +624,10 @@ func TestEnvelopeSolves(t *testing.T) {
 			t.Errorf("order %d: the solution is off", n)
 		}
 	}
-	if env := newEnvelope(ring(1000, true)); env.bytes() > 1000*4*square*8 {
+	if env := newEnvelope(t.Context(), ring(1000, true)); env.bytes() > 1000*4*square*8 {
 		t.Errorf("the envelope of a ring takes %g bytes: the order is not by levels", env.bytes())
 	}
-	if err := newEnvelope(ring(100, true)).factor(context.Background(), ring(100, true), -1); !errors.Is(err,
+	if err := newEnvelope(t.Context(), ring(100, true)).factor(context.Background(), ring(100, true), -1); !errors.Is(err,
 		ErrNotDefinite) {
 		t.Errorf("an indefinite matrix: error %v", err)
 	}
@@ -636,7 +636,7 @@ func TestEnvelopeSolves(t *testing.T) {
 // TestFactorTakesWhatIsSaid: a factor is refused by what bytes says, so that is what it allocates, and little more.
 func TestFactorTakesWhatIsSaid(t *testing.T) {
 	m := ring(5000, true)
-	env := newEnvelope(m)
+	env := newEnvelope(t.Context(), m)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	if err := env.factor(t.Context(), m, 0.1); err != nil {
@@ -734,7 +734,7 @@ func clusters(count, size int) *sparse {
 func TestEnvelopeOfClusters(t *testing.T) {
 	const count, size = 10, 500
 	m := clusters(count, size)
-	levels, env := envelopeOf(m, cuthillMcKee(m)), newEnvelope(m)
+	levels, env := envelopeOf(m, cuthillMcKee(m)), newEnvelope(t.Context(), m)
 	order := slices.Clone(env.order)
 	slices.Sort(order)
 	for i, v := range order {
@@ -764,7 +764,7 @@ func TestEnvelopeHasABorder(t *testing.T) {
 	}
 	ends := cuthillMcKee(m)
 	slices.Reverse(ends)
-	fronts, env := envelopeOf(m, frontOrder(m, ends)), newEnvelope(m)
+	fronts, env := envelopeOf(m, frontOrder(m, ends)), newEnvelope(t.Context(), m)
 	t.Logf("%.2g flops, %.2g without a border", env.flops(), fronts.flops())
 	if env.flops() > 0.8*fronts.flops() {
 		t.Errorf("a factor takes %.2g flops, without a border %.2g", env.flops(), fronts.flops())

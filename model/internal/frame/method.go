@@ -24,6 +24,8 @@ type Method struct {
 	Samples bool
 	// Held is the most that the fit holds beside its rows, in bytes, as measured; nil: nothing that grows with them.
 	Held func(Extent) int64
+	// Most is the number of rows that it can be fitted of at most; 0: any.
+	Most int
 	// SecondByClass: the fit reads second moments of every class.
 	SecondByClass bool
 	// Nested: the first columns at a dimension are the answer for fewer, so that one fit scores all dimensions.
