@@ -25,7 +25,7 @@ var below = map[string][]string{
 	"internal/transcript":       {},
 	"model/internal/parallel":   {},
 	"model/internal/linalg":     {},
-	"model/pencil":              {"model/internal/parallel", "model/internal/tile"},
+	"model/pencil":              {"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
 	"model/internal/tile":       {"model/internal/parallel"},
 	"model/moments":             {"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},
 	"model/graph":               {"model/internal/linalg", "model/internal/parallel", "model/internal/tile"},

@@ -354,8 +354,8 @@ func fitAtMost(ctx context.Context, d *model.Data, c fit.Config) (*model.Model, 
 }
 
 // fitScale learns mean and scale as a fit does, and nothing else.
-func fitScale(d *model.Data, scaling model.Scale) (mean, scale []float64, err error) {
-	p, err := frame.Prepare(d, false, scaling == model.ScaleUnit, &model.Report{})
+func fitScale(ctx context.Context, d *model.Data, scaling model.Scale) (mean, scale []float64, err error) {
+	p, err := frame.Prepare(ctx, d, false, scaling == model.ScaleUnit, &model.Report{})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -377,7 +377,7 @@ func fitScale(d *model.Data, scaling model.Scale) (mean, scale []float64, err er
 
 // correctRaw is the number of test rows whose class the nearest training rows give among the scaled features.
 func correctRaw(ctx context.Context, train, test *model.Data, scaling model.Scale, k int) (int, error) {
-	mean, scale, err := fitScale(train, scaling)
+	mean, scale, err := fitScale(ctx, train, scaling)
 	if err != nil {
 		return 0, err
 	}

@@ -70,7 +70,7 @@ func choose(ctx context.Context, d *model.Data, c Config) (*model.Model, error) 
 		return fitChosen(ctx, d, c, &model.Choice{Chosen: c.leftOpen(), Rule: rule, Method: "pca"})
 	}
 	start := time.Now()
-	p, err := frame.Prepare(d, true, c.Scale == model.ScaleUnit, &model.Report{})
+	p, err := frame.Prepare(ctx, d, true, c.Scale == model.ScaleUnit, &model.Report{})
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ import (
 func TestAutoScoresAreCrossValidation(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
 	choice := fit(t, data, Config{Method: Auto, Blend: 1, Scale: model.ScaleStandard, Dim: AutoDim}).Report().Choice
-	p, err := frame.Prepare(data, true, false, &model.Report{})
+	p, err := frame.Prepare(t.Context(), data, true, false, &model.Report{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestAutoScoresAreCrossValidation(t *testing.T) {
 // Behind landmarks and of normal scores too, which know nothing of the rows that are held out.
 func TestAutoScoresBehindAMapAreCrossValidation(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
-	p, err := frame.Prepare(data, true, false, &model.Report{})
+	p, err := frame.Prepare(t.Context(), data, true, false, &model.Report{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func TestAutoTableBeginsWithTheTaken(t *testing.T) {
 		t.Error("nothing was lowered")
 	}
 	data := synthetic(80, 90, 6, 3)
-	p, err := frame.Prepare(data, true, false, &model.Report{})
+	p, err := frame.Prepare(t.Context(), data, true, false, &model.Report{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -127,7 +127,7 @@ func TestBlendScoresAreCrossValidation(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
 	m := fit(t, data, Config{Dim: AutoDim})
 	choice := m.Report().Choice
-	p, err := frame.Prepare(data, true, false, &model.Report{})
+	p, err := frame.Prepare(t.Context(), data, true, false, &model.Report{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -403,7 +403,7 @@ func TestBlendOfUnitsFarApart(t *testing.T) {
 		t.Errorf("rule %q, scores %+v, left out %v", choice.Rule, choice.Scores, choice.LeftOut)
 	}
 	huge := &frame.OutputPair{Train: []float64{1e200, -1e200, 1e200}, Test: []float64{1}, D: 1}
-	p, err := frame.Prepare(fixture.Dataset(t, "iris"), true, false, &model.Report{})
+	p, err := frame.Prepare(t.Context(), fixture.Dataset(t, "iris"), true, false, &model.Report{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -436,7 +436,7 @@ func scaledFeature(d *model.Data, feature int, by float64) *model.Data {
 // the report says why.
 func TestBlendOfFewerOutputsThanChosen(t *testing.T) {
 	data := synthetic(2, 90, 25, 3)
-	p, err := frame.Prepare(data, true, false, &model.Report{})
+	p, err := frame.Prepare(t.Context(), data, true, false, &model.Report{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func TestDLAChoosesItsBeta(t *testing.T) {
 	chosen := map[string]bool{}
 	for name, data := range map[string]*model.Data{"iris": fixture.Dataset(t, "iris"),
 		"vowel": fixture.Dataset(t, "vowel").Subset(every(990, 3)), "clouds": synthetic(52, 90, 6, 3)} {
-		p, err := frame.Prepare(data, true, false, &model.Report{})
+		p, err := frame.Prepare(t.Context(), data, true, false, &model.Report{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -408,7 +408,7 @@ func TestLFDAOfManyClassesEqualsPairs(t *testing.T) {
 		t.Fatal(err)
 	}
 	task := &frame.Task{Method: method, Params: params, Scaling: model.ScaleStandard, Report: &model.Report{}}
-	rows, err := frame.Prepare(data, true, false, task.Report)
+	rows, err := frame.Prepare(t.Context(), data, true, false, task.Report)
 	if err != nil {
 		t.Fatal(err)
 	}

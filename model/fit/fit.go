@@ -212,7 +212,7 @@ func fitMethod(ctx context.Context, method *frame.Method, params map[string]stri
 	c Config) (*model.Model, error) {
 	report := c.begin(params)
 	end := report.Phase("prepare")
-	rows, err := frame.Prepare(d, method.Supervised, c.Scale == model.ScaleUnit, report)
+	rows, err := frame.Prepare(ctx, d, method.Supervised, c.Scale == model.ScaleUnit, report)
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func DrawLandmarks(ctx context.Context, d *model.Data, c Config) (_ *Landmarks, 
 	defer parallel.Recover(&err, "landmarks")
 	ctx = parallel.Limit(ctx, c.Workers)
 	c = c.withDefaults()
-	p, err := c.prepare(d, &model.Report{})
+	p, err := c.prepare(ctx, d, &model.Report{})
 	if err != nil {
 		return nil, err
 	}
@@ -58,13 +58,13 @@ func DrawLandmarks(ctx context.Context, d *model.Data, c Config) (_ *Landmarks, 
 }
 
 // prepare checks the rows for landmarks.
-func (c Config) prepare(d *model.Data, report *model.Report) (*frame.Rows, error) {
+func (c Config) prepare(ctx context.Context, d *model.Data, report *model.Report) (*frame.Rows, error) {
 	method, err := c.method()
 	if err != nil {
 		return nil, err
 	}
 	learns := method.Supervised || c.withDefaults().Method == Auto && presentClasses(d) > 1
-	return frame.Prepare(d, learns, c.Scale == model.ScaleUnit, report)
+	return frame.Prepare(ctx, d, learns, c.Scale == model.ScaleUnit, report)
 }
 
 // LandmarksOf are those of a model, where they are as c asks for: so many at most, of such a width and scale.
@@ -166,7 +166,7 @@ func (l *Landmarks) Fit(ctx context.Context, d *model.Data, c Config) (_ *model.
 	defer parallel.Recover(&err, c.name())
 	ctx = parallel.Limit(ctx, c.Workers)
 	report := &model.Report{}
-	p, err := c.prepare(d, report)
+	p, err := c.prepare(ctx, d, report)
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +213,7 @@ func (c Config) behind() Config {
 // fitLandmarks fits a linear method behind landmarks that are drawn from its rows.
 func fitLandmarks(ctx context.Context, d *model.Data, c Config) (*model.Model, error) {
 	report := &model.Report{}
-	p, err := c.prepare(d, report)
+	p, err := c.prepare(ctx, d, report)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ import (
 func TestLandmarksSpanTheKernel(t *testing.T) {
 	data := fixture.Dataset(t, "iris").Subset(every(150, 3))
 	c := Config{Landmarks: data.N, Seed: 1, Width: 2}
-	p, err := frame.Prepare(data, true, false, &model.Report{})
+	p, err := frame.Prepare(t.Context(), data, true, false, &model.Report{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestLandmarkModel(t *testing.T) {
 		method := of.Name
 		c := Config{Method: method, Dim: 2, Landmarks: 40, Seed: 3}
 		m := fit(t, data, c)
-		p, err := frame.Prepare(data, of.Supervised || of == &auto, false, &model.Report{})
+		p, err := frame.Prepare(t.Context(), data, of.Supervised || of == &auto, false, &model.Report{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +214,7 @@ func TestLandmarksAreDrawn(t *testing.T) {
 	for i := 20; i < d.N; i++ {
 		copy(d.X[i*d.M:(i+1)*d.M], d.X[i%2*d.M:])
 	}
-	p, err := frame.Prepare(d, true, false, &model.Report{})
+	p, err := frame.Prepare(t.Context(), d, true, false, &model.Report{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func TestLandmarksOfManyClasses(t *testing.T) {
 	for c := range 31 {
 		d.Classes = append(d.Classes, fmt.Sprint(c))
 	}
-	p, err := frame.Prepare(d, true, false, &model.Report{})
+	p, err := frame.Prepare(t.Context(), d, true, false, &model.Report{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,7 @@ func mpdaForm(t *testing.T, data *model.Data, name string, params map[string]str
 		t.Fatal(err)
 	}
 	task := &frame.Task{Method: m, Params: p, Scaling: model.ScaleStandard, Report: &model.Report{}}
-	rows, err := frame.Prepare(data, true, false, task.Report)
+	rows, err := frame.Prepare(t.Context(), data, true, false, task.Report)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,7 +79,7 @@ func rankedData(r *mapping.Ranks, z []float64, p *frame.Rows) *model.Data {
 // fitRanked fits a linear method to normal scores.
 func fitRanked(ctx context.Context, d *model.Data, c Config) (*model.Model, error) {
 	report := &model.Report{}
-	p, err := c.prepare(d, report)
+	p, err := c.prepare(ctx, d, report)
 	if err != nil {
 		return nil, err
 	}

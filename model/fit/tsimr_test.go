@@ -105,7 +105,7 @@ func tangentFormOf(t *testing.T, data *model.Data, c Config, find method.Manifol
 		t.Fatal(err)
 	}
 	task := &frame.Task{Method: m, Params: p, D: c.Dim, Scaling: model.ScaleStandard, Report: &model.Report{}}
-	rows, err := frame.Prepare(data, false, false, task.Report)
+	rows, err := frame.Prepare(t.Context(), data, false, false, task.Report)
 	if err != nil {
 		t.Fatal(err)
 	}

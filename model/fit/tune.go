@@ -82,7 +82,7 @@ func Tune(ctx context.Context, train *model.Data, c Config, dims []int, progress
 	if len(all) == 1 {
 		return chosen, nil
 	}
-	p, err := frame.Prepare(train, true, c.Scale == model.ScaleUnit, &model.Report{})
+	p, err := frame.Prepare(ctx, train, true, c.Scale == model.ScaleUnit, &model.Report{})
 	if err != nil {
 		return nil, err
 	}

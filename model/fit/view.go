@@ -87,7 +87,7 @@ func (v view) look(ctx context.Context, p *frame.Rows, train []int, of model.Sca
 	}
 	if made != nil {
 		var err error
-		if s.rows, err = frame.Prepare(made, p.Y != nil, false, &model.Report{}); err != nil {
+		if s.rows, err = frame.Prepare(ctx, made, p.Y != nil, false, &model.Report{}); err != nil {
 			return nil, err
 		}
 		scaling = model.ScaleNone

@@ -307,15 +307,11 @@ func (b *blocks) run(ctx context.Context) error {
 		}
 	}
 	if b.s.self {
-		// Blocks go by circular diagonals: those of one diagonal meet at most two others, so that workers seldom wait
-		// for each other's rows, and the rows near each other in the input set the limits first.
-		locks := make([]sync.Mutex, count)
-		tasks, task = count*(count/2+1), func(t int) {
-			d, i := t/count, t%count
-			if 2*d == count && i >= d {
-				return // the middle diagonal of an even number holds every block twice
-			}
-			j := (i + d) % count
+		// Blocks go by circular diagonals, so that the rows near each other in the input set the limits first, and those
+		// of a diagonal first from blocks of rows that none of these goes to: workers seldom wait for each other's rows.
+		locks, order := make([]sync.Mutex, count), diagonals(count)
+		tasks, task = len(order), func(t int) {
+			i, j := order[t][0], order[t][1]
 			i, j = min(i, j), max(i, j)
 			locks[i].Lock()
 			defer locks[i].Unlock()
@@ -339,6 +335,22 @@ func (b *blocks) run(ctx context.Context) error {
 			}
 		}
 	})
+}
+
+// diagonals are all pairs of count blocks, a block with itself too: by the distance of the two around a circle. Of one
+// distance d, pairs that begin in the first, third, fifth d blocks come before the others: they have no block in common.
+func diagonals(count int) [][2]int {
+	var order [][2]int
+	for d := range count/2 + 1 {
+		for odd := range 2 {
+			for i := range count {
+				if i/max(d, 1)%2 == odd && (2*d != count || i < d) { // half way round every pair would come twice
+					order = append(order, [2]int{i, (i + d) % count})
+				}
+			}
+		}
+	}
+	return order
 }
 
 // comparison is the room that one worker needs.

@@ -329,3 +329,30 @@ func BenchmarkNearest(b *testing.B) {
 		})
 	}
 }
+
+// TestDiagonals: every pair of blocks comes once, and what follows one another along a diagonal begins and ends in
+// blocks of its own, so that workers do not wait.
+func TestDiagonals(t *testing.T) {
+	for count := 1; count < 40; count++ {
+		seen, meets := map[[2]int]bool{}, 0
+		order := diagonals(count)
+		for at, p := range order {
+			i, j := min(p[0], p[1]), max(p[0], p[1])
+			if seen[[2]int{i, j}] || j >= count {
+				t.Fatalf("%d blocks: pair %v came before, or is none", count, p)
+			}
+			seen[[2]int{i, j}] = true
+			if at > 0 {
+				if q := order[at-1]; p[0] == q[0] || p[0] == q[1] || p[1] == q[0] || p[1] == q[1] {
+					meets++
+				}
+			}
+		}
+		if len(seen) != count*(count+1)/2 {
+			t.Fatalf("%d blocks: %d pairs, not %d", count, len(seen), count*(count+1)/2)
+		}
+		if meets > 2*count {
+			t.Errorf("%d blocks: %d of %d pairs have a block of the one before", count, meets, len(order))
+		}
+	}
+}

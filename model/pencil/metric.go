@@ -180,19 +180,18 @@ func Rank(ctx context.Context, d mat.Symmetric) (int, error) {
 	if above(parallel.Limit(ctx, 1), q, tol) {
 		return k, nil
 	}
+	_, q, _ = equilibrate(d)
 	_, rank, _ := lapack64.Pstrf(q.RawSymmetric(), make([]int, k), tol, make([]float64, 2*k))
 	return rank, nil
 }
 
 // above says that all eigenvalues of s are above tol, and with them all pivots: a factor without pivots shows it, at a
-// fraction of the cost of one with. It may say no of what is just above.
+// fraction of the cost of one with. It may say no of what is just above. The factor takes the place of s.
 func above(ctx context.Context, s *mat.SymDense, tol float64) bool {
-	c := mat.NewSymDense(s.SymmetricDim(), nil)
-	c.CopySym(s)
-	for i := range c.SymmetricDim() {
-		c.SetSym(i, i, c.At(i, i)-4*tol)
+	for i := range s.SymmetricDim() {
+		s.SetSym(i, i, s.At(i, i)-4*tol)
 	}
-	return cholesky(ctx, c) != nil
+	return cholesky(ctx, s) != nil
 }
 
 // equilibrate returns e = diag(D)^-1/2 (0 where the diagonal is 0) and the
@@ -217,15 +216,16 @@ func equilibrate(d mat.Symmetric) ([]float64, *mat.SymDense, error) {
 	if len(keep) == 0 {
 		return e, new(mat.SymDense), nil
 	}
-	q := mat.NewSymDense(len(keep), nil)
+	q, raw := mat.NewSymDense(len(keep), nil), symDense(d).RawSymmetric()
 	for a, i := range keep {
+		row, from := q.RawSymmetric().Data[a*len(keep):][:len(keep)], raw.Data[i*raw.Stride:][:m]
 		for b := a; b < len(keep); b++ {
 			j := keep[b]
-			v := e[i] * d.At(i, j) * e[j]
+			v := e[i] * from[j] * e[j]
 			if math.IsNaN(v) || math.IsInf(v, 0) {
-				return nil, nil, fmt.Errorf("%w: entry (%d, %d) is %g", ErrNotDefinite, i, j, d.At(i, j))
+				return nil, nil, fmt.Errorf("%w: entry (%d, %d) is %g", ErrNotDefinite, i, j, from[j])
 			}
-			q.SetSym(a, b, v)
+			row[b] = v
 		}
 	}
 	return e, q, nil
@@ -299,12 +299,10 @@ func (q *Metric) apply(a *mat.Dense) *mat.Dense {
 	return out
 }
 
-// whitenSym returns Z'NZ, symmetrised.
+// whitenSym returns Z'NZ, symmetrised, or N itself where Z is the identity: it is not to be changed.
 func (q *Metric) whitenSym(ctx context.Context, n mat.Symmetric) *mat.SymDense {
 	if q.d == nil && q.z == nil {
-		s := mat.NewSymDense(q.m, nil)
-		s.CopySym(n)
-		return s
+		return symDense(n)
 	}
 	half := linalg.Transpose(q.whiten(ctx, n).RawMatrix().Data, q.m) // NZ, m x rank
 	full := q.whitened(ctx, mat.NewDense(q.m, q.rank, half)).RawMatrix().Data

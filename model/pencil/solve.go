@@ -104,7 +104,9 @@ func farScale(s *mat.SymDense) int {
 	largest, n := 0.0, s.SymmetricDim()
 	for i := range n {
 		for _, v := range s.RawSymmetric().Data[i*s.RawSymmetric().Stride:][i:n] {
-			largest = max(largest, math.Abs(v))
+			if v = math.Abs(v); v > largest {
+				largest = v
+			}
 		}
 	}
 	if _, exp := math.Frexp(largest); exp < -400 || exp > 400 {
@@ -212,7 +214,9 @@ func partRank(ctx context.Context, s *mat.SymDense, end End, part *Part, d int) 
 	if part.all[d-1] <= tol || part.least < -tol {
 		return 0
 	}
-	if above(ctx, s, tol) {
+	c := mat.NewSymDense(m, nil)
+	c.CopySym(s)
+	if above(ctx, c, tol) {
 		return m
 	}
 	var chol mat.PivotedCholesky

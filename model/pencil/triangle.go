@@ -96,12 +96,17 @@ func multiply(ctx context.Context, s tile.Sum) {
 
 // times is S A.
 func times(ctx context.Context, s mat.Symmetric, a *mat.Dense) *mat.Dense {
-	dense, ok := s.(*mat.SymDense)
-	if !ok {
-		dense = mat.NewSymDense(s.SymmetricDim(), nil)
-		dense.CopySym(s)
+	return tile.Times(ctx, symDense(s), a)
+}
+
+// symDense is s, or a copy where it is held in another way.
+func symDense(s mat.Symmetric) *mat.SymDense {
+	if dense, ok := s.(*mat.SymDense); ok {
+		return dense
 	}
-	return tile.Times(ctx, dense, a)
+	dense := mat.NewSymDense(s.SymmetricDim(), nil)
+	dense.CopySym(s)
+	return dense
 }
 
 // alone is the context of what has none: of work on one core.

@@ -81,7 +81,7 @@ func (r *reduced) reflect(ctx context.Context, a []float64, size int) bool {
 		behind := row[k+1:]
 		r.next[k], r.tau[k] = lapack.Implementation{}.Dlarfg(len(behind), behind[0], behind[1:], 1)
 		behind[0] = 1
-		r.v[k] = slices.Clone(behind)
+		r.v[k] = behind // nothing writes to this row from here on
 		v[k], w[k] = 0, 0
 		copy(x[k+1:], behind)
 		tile.RankTwo(a, size, k+1, v, w, x, y)

@@ -22,7 +22,7 @@ func TestFrontIsWrittenByWhoMakesIt(t *testing.T) {
 		}
 	}
 	report := &model.Report{}
-	rows, err := Prepare(d, true, false, report)
+	rows, err := Prepare(t.Context(), d, true, false, report)
 	if err != nil {
 		t.Fatal(err)
 	}

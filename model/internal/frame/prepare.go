@@ -1,11 +1,15 @@
 package frame
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/parallel"
 )
 
 // Rows is the rows a fit uses: finite, divided by their norm where asked.
@@ -20,7 +24,7 @@ type Rows struct {
 
 // Prepare checks the data, leaves out what a supervised method cannot use and
 // imputes missing values by the mean of the present ones.
-func Prepare(d *model.Data, supervised, unit bool, report *model.Report) (*Rows, error) {
+func Prepare(ctx context.Context, d *model.Data, supervised, unit bool, report *model.Report) (*Rows, error) {
 	switch {
 	case d == nil:
 		return nil, fmt.Errorf("data: none given")
@@ -61,19 +65,9 @@ func Prepare(d *model.Data, supervised, unit bool, report *model.Report) (*Rows,
 		}
 		return nil, fmt.Errorf("data: %d %s (of %d rows); a fit needs at least 2", p.N, kind, d.N)
 	}
-	missing := false
-	for _, i := range p.Index {
-		row := d.X[i*m : (i+1)*m]
-		if linalg.AllFinite(row) {
-			continue
-		}
-		for j, v := range row {
-			if math.IsInf(v, 0) {
-				return nil, fmt.Errorf("data: row %d, feature %s is %g; leave the row out or make the value missing (NaN)",
-					i, FeatureName(d.Features, j), v)
-			}
-		}
-		missing = true
+	missing, err := p.look(ctx)
+	if err != nil {
+		return nil, err
 	}
 	if p.N == d.N && !missing && !unit {
 		p.X = d.X
@@ -93,6 +87,28 @@ func Prepare(d *model.Data, supervised, unit bool, report *model.Report) (*Rows,
 		}
 	}
 	return p, p.impute(d.Features, report)
+}
+
+// look says whether a value is missing. An infinity is an error, the first of the rows.
+func (p *Rows) look(ctx context.Context) (missing bool, err error) {
+	const part = 256
+	gaps, failed := make([]bool, (p.N+part-1)/part), make([]error, (p.N+part-1)/part)
+	err = parallel.Each(ctx, len(gaps), func(k int) {
+		for _, i := range p.Index[k*part : min((k+1)*part, p.N)] {
+			row := p.Data.X[i*p.M:][:p.M]
+			if linalg.AllFinite(row) {
+				continue
+			}
+			for j, v := range row {
+				if math.IsInf(v, 0) && failed[k] == nil {
+					failed[k] = fmt.Errorf("data: row %d, feature %s is %g; leave the row out or make the value missing (NaN)",
+						i, FeatureName(p.Data.Features, j), v)
+				}
+			}
+			gaps[k] = true
+		}
+	})
+	return slices.Contains(gaps, true), cmp.Or(append(failed, err)...)
 }
 
 func (p *Rows) impute(features []string, report *model.Report) error {

@@ -140,7 +140,7 @@ func TestFoldThatFailsIsLeftOut(t *testing.T) {
 func loaded(t *testing.T, d *model.Data, method *Method) *Task {
 	t.Helper()
 	report := &model.Report{}
-	rows, err := Prepare(d, true, false, report)
+	rows, err := Prepare(t.Context(), d, true, false, report)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,12 +1,14 @@
 package method
 
 import (
+	"cmp"
 	"context"
 
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/graph"
 	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/pencil"
 )
 
@@ -52,9 +54,11 @@ func mfaRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error
 	case "global-pairs":
 		foreign = foreign.ShortestPairs(k2, nil)
 	}
-	if n, err = frame.LaplacianForm(ctx, t, foreign, graph.Union, graph.Binary); err != nil {
-		return nil, nil, err
-	}
-	d, err = frame.LaplacianForm(ctx, t, own, graph.Union, graph.Binary)
-	return n, d, err
+	// Side by side: to put the joins of a graph in order is work of one core.
+	var forms [2]*mat.SymDense
+	var failed [2]error
+	err = parallel.Each(ctx, 2, func(i int) {
+		forms[i], failed[i] = frame.LaplacianForm(ctx, t, [2]*graph.Neighbors{foreign, own}[i], graph.Union, graph.Binary)
+	})
+	return forms[0], forms[1], cmp.Or(failed[0], failed[1], err)
 }
