@@ -66,6 +66,7 @@ func (g *gatherer) step(ctx context.Context) (learned bool, err error) {
 		g.awaited.Store(&text)
 		return false, nil
 	}
+	g.awaited.Store(nil)
 	if one.Bad {
 		g.refuse(one, "what it sends is no notice of a summary; run one version of embedd at hub and edges")
 		g.next = one.Seq + 1
@@ -110,7 +111,6 @@ func (g *gatherer) learnArrived(ctx context.Context, one *summaries.Arrival, tex
 	g.metrics.unlearned(g.Name, uint64(unread))
 	g.metrics.fromEdge(g.Name, one.Edge, edgeLearned)
 	delete(g.refused, one.Edge)
-	g.awaited.Store(nil)
 	return nil, g.stage.Wait(ctx)
 }
 

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -17,6 +18,7 @@ import (
 
 	carried "github.com/embedd/embedd/internal/link"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/summaries"
 )
 
 // spokes is a hub and edges of it, with the way of each.
@@ -94,7 +96,7 @@ func blocks() Pipeline {
 	return p
 }
 
-// learning is a trainer at the hub, and what it promoted.
+// trainer is one at the hub, and what it promoted.
 type trainer struct {
 	*replica
 	metrics *prometheus.Registry
@@ -104,11 +106,11 @@ type trainer struct {
 }
 
 // train starts one.
-func (f *spokes) train(role Role, domains ...string) *trainer {
+func (f *spokes) train(domains ...string) *trainer {
 	f.Helper()
 	g := &trainer{metrics: prometheus.NewRegistry()}
 	p := blocks()
-	p.Role, p.Edges = role, domains
+	p.Role, p.Edges = RoleTrain, domains
 	p.Stage.Observe = func(o plugin.Outcome) {
 		if o.Promoted {
 			g.mu.Lock()
@@ -133,31 +135,115 @@ func (f *spokes) sums(domain string) *replica {
 	return f.edges[domain].replica(p)
 }
 
-// learned waits until the trainer has had so many rows, and returns what it promoted until then.
-func (f *spokes) learned(g *trainer, rows int) []string {
+// reached waits until the trainer has learned all that the edges have summed up: so many blocks of each.
+func (f *spokes) reached(g *trainer, blocks map[string]int) {
 	f.Helper()
-	f.hub.until(fmt.Sprintf("%d rows are learned", rows), func() bool {
-		all := g.Status()
-		return len(all) == 1 && all[0].Stage.Seen == rows && all[0].Stage.Backlog == 0 && !all[0].Stage.Fitting
+	stands := ""
+	f.hub.eventually(func() any { return fmt.Sprintf("all of %v is learned; %s", blocks, stands) }, func() bool {
+		if len(g.Status()) == 0 {
+			return false
+		}
+		p := g.running[0]
+		ledger, err := p.summaries.Ledger(f.Context(), "p", p.created)
+		if err != nil {
+			f.Fatal(err)
+		}
+		s := g.Status()[0].Stage
+		stands = fmt.Sprintf("the ledger says %+v, %d rows were seen, %d wait", ledger, s.Seen, s.Backlog)
+		for domain, n := range blocks {
+			if ledger.Edges[domain].Last != uint64(n*sharedBlock) {
+				return false
+			}
+		}
+		// What is entered is handed on before it waits again.
+		return p.awaited.Load() != nil && s.Backlog == 0 && !s.Fitting
 	})
+}
+
+// promoted are the digests of the models that went live.
+func (g *trainer) promoted() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.digests)
 }
 
-// TestSummariesOfAnEdge: the hub learns from what an edge sums up, and the edge answers with what is learned.
-func TestSummariesOfAnEdge(t *testing.T) {
+// came is how many summaries of an edge came to something.
+func (g *trainer) came(edge, result string) (n float64) {
+	families, _ := g.metrics.Gather()
+	for _, family := range families {
+		for _, one := range family.GetMetric() {
+			if family.GetName() == "embedd_edge_summaries_total" && one.GetLabel()[0].GetValue() == edge &&
+				one.GetLabel()[2].GetValue() == result {
+				n = one.GetCounter().GetValue()
+			}
+		}
+	}
+	return n
+}
+
+// blocks stores messages until an edge has so many blocks, and a few more.
+func (f *spokes) blocks(domain string, blocks int) {
+	f.Helper()
+	for s := f.edges[domain]; s.state("in").LastSeq < uint64(blocks*sharedBlock+3); {
+		s.store("in.x", numbered(int(s.state("in").LastSeq)+1, sharedRows-1))
+	}
+}
+
+// TestSummariesOfEdges: the hub learns from what two edges sum up, each row once, though one edge sends much once more; and
+// the edges answer with what it learns. A trainer that is restarted, and a second one that begins anew, come to the same
+// models.
+func TestSummariesOfEdges(t *testing.T) {
 	t.Parallel()
-	f := newSpokes(t, "berlin")
-	for n := range 12*sharedBlock + 3 {
-		f.edges["berlin"].store("in.x", numbered(n+1, sharedRows-1))
+	f := newSpokes(t, "berlin", "paris")
+	berlin := f.edges["berlin"]
+	for domain := range f.edges {
+		f.blocks(domain, 8)
 	}
-	g := f.train(RoleTrain, "berlin")
-	edge := f.sums("berlin")
-	want := f.learned(g, 12*sharedBlock*sharedRows)
-	if len(want) == 0 {
-		t.Error("no model was promoted")
+	first := f.train("berlin", "paris")
+	replicas := map[string]*replica{"berlin": f.sums("berlin"), "paris": f.sums("paris")}
+	f.reached(first, map[string]int{"berlin": 8, "paris": 8})
+	for domain, r := range replicas {
+		f.hub.until(domain+" answers", func() bool { return r.live() != "" && r.live() == first.live() })
 	}
-	f.hub.until("the edge answers", func() bool { return edge.live() != "" && edge.live() == g.live() })
-	f.edges["berlin"].acknowledged("p")
+	sent, err := berlin.js.Stream(t.Context(), summaries.EdgeStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	subject := summaries.EdgeSubjects("p")[0]
+	third := berlin.stored(summaries.EdgeStream, subject, 8)[2]
+	if _, err := berlin.js.Publish(t.Context(), subject, third.Data); err != nil { // what is behind it is sent once more
+		t.Fatal(err)
+	}
+	f.hub.until("what was sent again is at the end", func() bool {
+		var n summaries.Notice
+		m, err := sent.GetLastMsgForSubject(t.Context(), subject)
+		return err == nil && json.Unmarshal(m.Data, &n) == nil && n.Last == 8*sharedBlock && first.came("berlin", edgeDoubled) == 6
+	})
+	f.reached(first, map[string]int{"berlin": 8, "paris": 8})
+	first.end()
+
+	f.blocks("paris", 14)
+	f.blocks("berlin", 12)
+	second := f.train("berlin", "paris")
+	f.reached(second, map[string]int{"berlin": 12, "paris": 14})
+	for domain, r := range replicas {
+		f.hub.until(domain+" has the newest", func() bool { return r.live() == second.live() })
+		f.edges[domain].acknowledged("p")
+		r.end()
+	}
+	second.end()
+	if n := first.came("berlin", edgeRefused) + first.came("paris", edgeDoubled) + second.came("berlin", edgeRefused); n != 0 {
+		t.Errorf("%g summaries were refused, or are said to be doubled", n)
+	}
+
+	f.hub.forget()
+	alone := f.train("berlin", "paris")
+	f.reached(alone, map[string]int{"berlin": 12, "paris": 14})
+	want := alone.promoted()
+	if got := slices.Concat(first.promoted(), second.promoted()); len(want) < 2 || !slices.Equal(got, want) {
+		t.Errorf("restarted, the trainer came to %v, one alone to %v", got, want)
+	}
+	if n := alone.Status()[0].Stage.Seen; n != 26*sharedBlock*sharedRows {
+		t.Errorf("%d rows are learned, of %d", n, 26*sharedBlock*sharedRows)
+	}
 }

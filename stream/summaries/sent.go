@@ -22,8 +22,9 @@ const (
 	EdgeStream = "EMBEDD_EDGE"
 	HubStream  = "EMBEDD_EDGES"
 
-	edgeRoot = "$EMBEDD.EDGE."
-	hubRoot  = "$EMBEDD.EDGES."
+	// As keys of a bucket, since no leaf node hands those on: what one edge publishes another would store too.
+	edgeRoot = "$KV.EMBEDD_EDGE."
+	hubRoot  = "$KV.EMBEDD_EDGES."
 )
 
 // HubSubject is the subject, at the hub, of the notices of a pipeline's summaries.
