@@ -406,7 +406,7 @@ func TestAutoLooksAtSomeRows(t *testing.T) {
 	data := synthetic(91, 1600, 4, 3)
 	for _, c := range []Config{{Method: Auto, Scale: model.ScaleStandard, Nonlinear: true, Dim: 2},
 		{Method: Auto, Scale: model.ScaleStandard, Dim: 2, front: &front{nil, view{scale: model.ScaleRank}, model.ScaleStandard}}} {
-		p, err := frame.Prepare(data, true, false, &model.Report{})
+		p, err := frame.Prepare(t.Context(), data, true, false, &model.Report{})
 		if err != nil {
 			t.Fatal(err)
 		}
