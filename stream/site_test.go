@@ -216,6 +216,28 @@ func numbered(n, more int) []byte {
 	return out.Bytes()
 }
 
+// each reads a stream from end to end.
+func (s *site) each(name string, take func(jetstream.Msg)) {
+	s.Helper()
+	n := s.state(name).Msgs
+	c, err := s.js.OrderedConsumer(s.Context(), name, jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	msgs, err := c.Messages()
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer msgs.Stop()
+	for range n {
+		msg, err := msgs.Next()
+		if err != nil {
+			s.Fatal(err)
+		}
+		take(msg)
+	}
+}
+
 // pupil is a pipeline that runs, and what its learning side got.
 type pupil struct {
 	*pipeline
