@@ -166,15 +166,21 @@ func (k *keyed) learned(sent int) {
 func (c *client) summed(blocks int) map[string]string {
 	c.t.Helper()
 	var s jetstream.Stream
-	eventually(c.t, says(fmt.Sprintf("%d blocks are learned", blocks)), func() (learned bool) {
-		var err error
-		if s, err = c.js.Stream(within(c.t, 5*time.Second), summaries.Stream); err != nil {
-			return false
-		}
-		m, err := s.GetLastMsgForSubject(within(c.t, 5*time.Second), "$KV."+summaries.Name+".p.*.*.mark")
-		var mark summaries.Mark
-		return err == nil && json.Unmarshal(m.Data, &mark) == nil && mark.Next == uint64(blocks)
-	})
+	for n := uint64(0); n < uint64(blocks); { // however long it takes, while it goes on
+		before := n
+		eventually(c.t, says(fmt.Sprintf("more than %d of %d blocks are learned", n, blocks)), func() bool {
+			var err error
+			if s, err = c.js.Stream(within(c.t, 5*time.Second), summaries.Stream); err != nil {
+				return false
+			}
+			m, err := s.GetLastMsgForSubject(within(c.t, 5*time.Second), "$KV."+summaries.Name+".p.*.*.mark")
+			var mark summaries.Mark
+			if err == nil && json.Unmarshal(m.Data, &mark) == nil {
+				n = mark.Next
+			}
+			return n > before
+		})
+	}
 	ctx := within(c.t, time.Minute)
 	info := must(s.Info(ctx, jetstream.WithSubjectFilter("$KV."+summaries.Name+".p.>")))(c.t)
 	out := map[string]string{}
