@@ -34,7 +34,7 @@ func startServer(t testing.TB, change func(*server.Options)) *server.Server {
 	}
 	s := must(server.NewServer(o))(t)
 	go s.Start()
-	if !s.ReadyForConnections(time.Minute) {
+	if !s.ReadyForConnections(ample) {
 		t.Fatal("the server does not start")
 	}
 	t.Cleanup(func() { stopServer(s) })
@@ -136,7 +136,7 @@ func dial(t testing.TB, url string, options ...nats.Option) *client {
 		return err == nil
 	})
 	t.Cleanup(nc.Close)
-	return &client{t: t, nc: nc, js: must(jetstream.New(nc))(t)}
+	return &client{t: t, nc: nc, js: must(jetstream.New(nc, jetstream.WithDefaultTimeout(time.Minute)))(t)}
 }
 
 // stream makes a stream of file storage for subjects. change, where it is not nil, changes its configuration.

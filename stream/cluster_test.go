@@ -62,7 +62,7 @@ func (c *cluster) start(i int) {
 	}
 	c.servers[i] = s
 	go s.Start()
-	if !s.ReadyForConnections(time.Minute) {
+	if !s.ReadyForConnections(ample) {
 		c.Fatal("a server does not start")
 	}
 }

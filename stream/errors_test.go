@@ -28,7 +28,7 @@ func connect(t *testing.T, jets bool) *nats.Conn {
 	}
 	go s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(time.Minute) {
+	if !s.ReadyForConnections(ample) {
 		t.Fatal("the server does not start")
 	}
 	nc, err := nats.Connect(s.ClientURL(), nats.Timeout(ample))

@@ -76,7 +76,7 @@ func (s *site) start() {
 		s.Fatal(err)
 	}
 	go s.server.Start()
-	if !s.server.ReadyForConnections(time.Minute) {
+	if !s.server.ReadyForConnections(ample) {
 		s.Fatal("the server does not start")
 	}
 }

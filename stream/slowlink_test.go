@@ -28,7 +28,7 @@ func TestSlowLink(t *testing.T) {
 	go s.Start()
 	defer s.WaitForShutdown()
 	defer s.Shutdown()
-	if !s.ReadyForConnections(time.Minute) {
+	if !s.ReadyForConnections(ample) {
 		t.Fatal("the server does not start")
 	}
 	ctx, stop := context.WithTimeout(context.Background(), ample)

@@ -117,7 +117,7 @@ func serveNATS(t *testing.T, o server.Options) *server.Server {
 	}
 	go s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(time.Minute) {
+	if !s.ReadyForConnections(ample) {
 		t.Fatal("the NATS server does not start")
 	}
 	return s

@@ -74,7 +74,7 @@ func (w *ward) start() {
 		w.Fatal(err)
 	}
 	go w.server.Start()
-	if !w.server.ReadyForConnections(time.Minute) {
+	if !w.server.ReadyForConnections(ample) {
 		w.Fatal("the server does not start")
 	}
 	nc, err := nats.Connect(w.server.ClientURL(), nats.Timeout(ample))

@@ -55,7 +55,7 @@ func serveGuarded(t *testing.T, o *server.Options, port int, g *guarded, admin .
 	s.SetLoggerV2(g.denied, false, false, false)
 	go s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(time.Minute) {
+	if !s.ReadyForConnections(ample) {
 		t.Fatal("the NATS server does not start")
 	}
 	if g.admin, err = nats.Connect(g.url, append(admin, nats.Timeout(ample))...); err != nil {

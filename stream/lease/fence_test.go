@@ -138,7 +138,7 @@ func serve(t *testing.T) string {
 	}
 	go s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(time.Minute) {
+	if !s.ReadyForConnections(ample) {
 		t.Fatal("the server does not start")
 	}
 	return s.ClientURL()

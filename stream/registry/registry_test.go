@@ -39,7 +39,7 @@ func js(t *testing.T, change func(*server.Options)) jetstream.JetStream {
 	}
 	go s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(time.Minute) {
+	if !s.ReadyForConnections(ample) {
 		t.Fatal("the server does not start")
 	}
 	nc, err := nats.Connect(s.ClientURL(), nats.Timeout(ample))

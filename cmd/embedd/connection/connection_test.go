@@ -45,7 +45,7 @@ func serve(t *testing.T, o server.Options) *server.Server {
 	}
 	go s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(time.Minute) {
+	if !s.ReadyForConnections(3 * time.Minute) {
 		t.Fatal("the NATS server does not start")
 	}
 	return s
