@@ -31,7 +31,7 @@ func TestSilentServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.patience = 500 * time.Millisecond
+		e.patience = 2 * time.Second // a busy server answers in the half of it
 		s.run(e)
 		s.send(20)
 		s.acknowledged("p")

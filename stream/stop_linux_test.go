@@ -19,7 +19,14 @@ func TestStopWhileTheStoreHangs(t *testing.T) {
 	s := newSite(t)
 	log := &lines{}
 	p := apprentice()
-	p.Stage.Until, p.Models.Directory = plugin.UntilSkip, t.TempDir()
+	dir, err := os.MkdirTemp("", "embedd-hangs-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // what was left to itself may still write there
+		s.until("the directory is removed", func() bool { return os.RemoveAll(dir) == nil })
+	})
+	p.Stage.Until, p.Models.Directory = plugin.UntilSkip, dir
 	e, err := New(Options{Conn: s.dial().Conn(), Pipelines: []Pipeline{p}, Logger: slog.New(slog.NewTextHandler(log, nil)), Wait: ample})
 	if err != nil {
 		t.Fatal(err)
