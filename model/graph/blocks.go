@@ -338,7 +338,7 @@ func (b *blocks) run(ctx context.Context) error {
 }
 
 // diagonals are all pairs of count blocks, a block with itself too: by the distance of the two around a circle. Of one
-// distance d, pairs that begin in the first, third, fifth d blocks come before the others: they have no block in common.
+// distance d, pairs that begin in the first, third, fifth d blocks come before the others: no two have a block in common.
 func diagonals(count int) [][2]int {
 	var order [][2]int
 	for d := range count/2 + 1 {

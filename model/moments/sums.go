@@ -104,7 +104,7 @@ func addTo(sum, x, about []float64) {
 
 // addToBoth adds x - about to two sums.
 func addToBoth(sum, all, x, about []float64) {
-	for ; len(x) >= 4 && len(about) >= 4 && len(sum) >= 4 && len(all) >= 4; sum, all, x, about = sum[4:], all[4:], x[4:], about[4:] {
+	for len(x) >= 4 && len(about) >= 4 && len(sum) >= 4 && len(all) >= 4 {
 		d0, d1, d2, d3 := x[0]-about[0], x[1]-about[1], x[2]-about[2], x[3]-about[3]
 		sum[0] += d0
 		sum[1] += d1
@@ -114,6 +114,7 @@ func addToBoth(sum, all, x, about []float64) {
 		all[1] += d1
 		all[2] += d2
 		all[3] += d3
+		sum, all, x, about = sum[4:], all[4:], x[4:], about[4:]
 	}
 	for j, v := range x {
 		d := v - about[j]
