@@ -24,7 +24,7 @@ func (p *Pipeline) fromEdges() bool {
 
 // bindEdges binds the stream of the edges' summaries, or makes it: it is ours.
 func (p *pipeline) bindEdges(ctx context.Context) (err error) {
-	if p.arrived, p.input, err = summaries.OpenHub(ctx, p.js, p.Edges, p.EdgeBytes, p.Models.Replicas); err != nil {
+	if p.arrived, p.input, err = summaries.OpenHub(ctx, p.js, p.Edges, p.edgeBytes(), p.Models.Replicas); err != nil {
 		return err
 	}
 	p.created = p.input.CachedInfo().Created
@@ -190,7 +190,7 @@ func (g *gatherer) keep(ctx context.Context) error {
 
 // needGathered plans for the stream of the edges' summaries, and tells of edges of which nothing was heard.
 func (p *planner) needGathered(ctx context.Context, one *Pipeline) error {
-	plan := Plan{Name: summaries.HubStream, Bucket: true, edges: one.Edges, bytes: one.EdgeBytes}
+	plan := Plan{Name: summaries.HubStream, Bucket: true, edges: one.Edges, bytes: one.edgeBytes()}
 	if p.js != nil {
 		s, err := p.js.Stream(ctx, summaries.HubStream)
 		if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
