@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"slices"
@@ -42,12 +41,7 @@ type way struct {
 // newSpokes starts a hub and edges with these domains.
 func newSpokes(t *testing.T, domains ...string) *spokes {
 	t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := free.Addr().(*net.TCPAddr).Port
-	free.Close()
+	port := carried.FreePort()
 	f := &spokes{T: t, edges: map[string]*site{}, ways: map[string]*way{}}
 	f.hub = f.site("hub", server.LeafNodeOpts{Host: "127.0.0.1", Port: port, NoAdvertise: true})
 	for _, domain := range domains {
@@ -56,6 +50,7 @@ func newSpokes(t *testing.T, domains ...string) *spokes {
 			w.bytes.Add(int64(len(b)))
 			return w.passes()
 		}
+		var err error
 		if w.Link, err = carried.New(fmt.Sprint("127.0.0.1:", port), up, func([]byte) error { return w.passes() }); err != nil {
 			t.Fatal(err)
 		}
