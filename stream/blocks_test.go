@@ -380,12 +380,12 @@ func (s *site) asked(subject string) func() int {
 }
 
 // dropped is how many messages are counted as not learned from.
-func (g *sharing) dropped() (n float64) {
-	g.Helper()
-	for _, m := range g.metrics {
+func dropped(t *testing.T, metrics ...*prometheus.Registry) (n float64) {
+	t.Helper()
+	for _, m := range metrics {
 		families, err := m.Gather()
 		if err != nil {
-			g.Fatal(err)
+			t.Fatal(err)
 		}
 		for _, f := range families {
 			for _, one := range f.GetMetric() {
@@ -413,7 +413,7 @@ func TestLateStream(t *testing.T) {
 	if n := purges(); n == 0 || n > 500 {
 		t.Errorf("%d purges for 3 blocks", n)
 	}
-	if n := g.dropped(); n != 0 {
+	if n := dropped(t, g.metrics...); n != 0 {
 		t.Errorf("%g messages are counted as dropped, and all are learned", n)
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/embedd/embedd/stream/summaries"
 )
 
-// The hub of edges learns from the summaries that come from them (sending.go), in the order in which its own stream of them
-// has stored them. It has no rows: that stream is what it reads to learn, and its numbers are the places of what was
-// learned.
+// The hub of edges learns from the summaries that come from them (sending.go), in the order in which its own stream of
+// them has stored them. It has no rows: that stream is what it reads to learn, and its numbers are the places of what
+// was learned.
 
 // fromEdges tells whether the rows are at edges, and what is learned from is summed up there.
 func (p *Pipeline) fromEdges() bool {
@@ -24,7 +24,7 @@ func (p *Pipeline) fromEdges() bool {
 
 // bindEdges binds the stream of the edges' summaries, or makes it: it is ours.
 func (p *pipeline) bindEdges(ctx context.Context) (err error) {
-	if p.arrived, p.input, err = summaries.OpenHub(ctx, p.js, p.Edges, p.EdgeBytes, p.Models.Replicas); err != nil {
+	if p.arrived, p.input, err = summaries.OpenHub(ctx, p.js, p.Edges, p.edgeBytes(), p.Models.Replicas); err != nil {
 		return err
 	}
 	p.created = p.input.CachedInfo().Created
@@ -114,8 +114,8 @@ func (g *gatherer) learnArrived(ctx context.Context, one *summaries.Arrival, tex
 	return nil, g.stage.Wait(ctx)
 }
 
-// read reads a summary, where it is to be learned from. A part that is missing may be at another server; after some tries
-// it is gone. With neither a text nor a reason it is to be tried again.
+// read reads a summary, where it is to be learned from. A part that is missing may be at another server; after some
+// tries it is gone. With neither a text nor a reason it is to be tried again.
 func (g *gatherer) read(ctx context.Context, one *summaries.Arrival) (text []byte, unfit, err error) {
 	if one.Seq < g.from {
 		return []byte{}, nil, nil
@@ -190,7 +190,7 @@ func (g *gatherer) keep(ctx context.Context) error {
 
 // needGathered plans for the stream of the edges' summaries, and tells of edges of which nothing was heard.
 func (p *planner) needGathered(ctx context.Context, one *Pipeline) error {
-	plan := Plan{Name: summaries.HubStream, Bucket: true, edges: one.Edges, bytes: one.EdgeBytes}
+	plan := Plan{Name: summaries.HubStream, Bucket: true, edges: one.Edges, bytes: one.edgeBytes()}
 	if p.js != nil {
 		s, err := p.js.Stream(ctx, summaries.HubStream)
 		if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {

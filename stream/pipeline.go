@@ -84,9 +84,6 @@ func (p Pipeline) withDefaults() (Pipeline, error) {
 	if p.Standby == "" {
 		p.Standby = StandbyWarm
 	}
-	if p.EdgeBytes == 0 {
-		p.EdgeBytes = 1 << 30
-	}
 	if p.AdoptWithin == 0 {
 		p.AdoptWithin = registry.Within
 	}

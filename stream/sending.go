@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,13 +23,16 @@ func (p *Pipeline) sendsUp() bool {
 	return p.fromHub() && len(p.Edges) > 0 && p.Stage.Training.Block > 0
 }
 
+// edgeBytes is what a stream of summaries keeps.
+func (p *Pipeline) edgeBytes() int64 { return cmp.Or(p.EdgeBytes, 1<<30) }
+
 // openSent binds the stream of what was sent, or makes it.
 func (p *pipeline) openSent(ctx context.Context) (err error) {
 	if err = p.limited(); err == nil {
 		err = p.isNamed(ctx)
 	}
 	if err == nil {
-		p.sent, err = summaries.OpenEdge(ctx, p.js, p.EdgeBytes, p.Models.Replicas)
+		p.sent, err = summaries.OpenEdge(ctx, p.js, p.edgeBytes(), p.Models.Replicas)
 	}
 	if err == nil {
 		p.summaries, err = summaries.Open(ctx, p.js, p.Models.Replicas)
@@ -63,7 +67,7 @@ func (p *planner) needSent(ctx context.Context, one *Pipeline) error {
 	if err != nil {
 		return err
 	}
-	plan := Plan{Name: summaries.EdgeStream, Bucket: true, Exists: there != nil, bytes: one.EdgeBytes}
+	plan := Plan{Name: summaries.EdgeStream, Bucket: true, Exists: there != nil, bytes: one.edgeBytes()}
 	if p.js != nil {
 		account, err := p.js.AccountInfo(ctx)
 		if err != nil {
