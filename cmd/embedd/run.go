@@ -47,7 +47,9 @@ func runCommand(e *env) *cobra.Command {
 		for _, n := range c.Notes {
 			log.Info("configuration: "+n.Message, "key", n.Key)
 		}
-		log.Debug("garbage is collected so that the process stays within its memory", "limits.memory", paceGarbage(c))
+		memory := paceGarbage(c)
+		log.Debug("garbage is collected so that the process stays within its memory", "limits.memory", memory)
+		defer keepHeap(memory).end()
 		d, err := startDaemon(ctx, c, log)
 		if err != nil {
 			return err
