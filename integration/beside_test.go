@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"runtime"
+	"runtime/metrics"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,11 +76,14 @@ func BenchmarkAnswerWhileLearning(b *testing.B) {
 			contestants := []plugin.Config{stages[0], stages[1], stages[0]}
 			took := make([][][]float64, len(contestants)) // of each, of each turn
 			var fits []float64
+			var stopping [3]float64          // how long it took until all goroutines had stopped, in all
 			c.answers(stages[0], msgs, rate) // the server has done then with what it was given before
 			for turn := 0; b.Loop(); turn++ {
 				for i := range contestants {
 					k := (i + turn) % len(contestants)
+					before := stops()
 					answers, fitted := c.answers(contestants[k], msgs, rate)
+					stopping[k] += stops() - before
 					took[k] = append(took[k], answers)
 					if k == 1 {
 						fits = append(fits, fitted)
@@ -88,6 +92,8 @@ func BenchmarkAnswerWhileLearning(b *testing.B) {
 			}
 			b.ReportMetric(rate, "msg/s")
 			b.ReportMetric(median(fits), "fits/s")
+			b.ReportMetric(stopping[0]*1e3, "fixed-stopping-ms")
+			b.ReportMetric(stopping[1]*1e3, "stopping-ms")
 			b.ReportMetric(0, "ns/op")
 			for _, q := range []struct {
 				name  string
@@ -111,6 +117,20 @@ func BenchmarkAnswerWhileLearning(b *testing.B) {
 			}
 		})
 	}
+}
+
+// stops is how long it took in all, in seconds, until all goroutines of this process had stopped for the collector. It
+// waits for each thread that runs one, also where that waits for a core.
+func stops() (seconds float64) {
+	all := []metrics.Sample{{Name: "/sched/pauses/stopping/gc:seconds"}}
+	metrics.Read(all)
+	h := all[0].Value.Float64Histogram()
+	for i, n := range h.Counts {
+		if n > 0 { // none is in the first bucket, which has no lower end
+			seconds += float64(n) * h.Buckets[i]
+		}
+	}
+	return seconds
 }
 
 // below is what a share of the figures is not above.

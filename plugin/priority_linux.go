@@ -5,9 +5,11 @@ import (
 	"syscall"
 )
 
-// niceness of the thread that learns. A thread that answers has nine times its share of a core that both want; at the
-// least priority, 19, learning would all but end on a machine that is never idle.
-const niceness = 10
+// niceness of the thread that learns. A thread that answers has half as much again of a core that both want. It is not less:
+// what stops all goroutines, as the collector does twice each time, waits for this thread too, and so does who wants a
+// lock that it holds. On a machine that other programs keep busy it comes to a core late, of niceness 10 after 30 to 50 ms
+// and of this after 8, as one of none. What keeps learning out of the way is its rests.
+const niceness = 2
 
 // aside calls do on a thread of low priority of its own, which ends with the call, and waits for it.
 func aside(do func()) {

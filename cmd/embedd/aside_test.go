@@ -18,6 +18,12 @@ func TestLearnAside(t *testing.T) {
 	if learnAside(fixed); fixed[0].Stage.LowPriority || runtime.GOMAXPROCS(0) != before {
 		t.Errorf("a fixed model: low priority %t, %d threads of %d", fixed[0].Stage.LowPriority, runtime.GOMAXPROCS(0), before)
 	}
+	told := make([]stream.Pipeline, 1)
+	told[0].Role = stream.RoleTransform
+	if n := learnAside(told); n != 0 || told[0].Stage.LowPriority || runtime.GOMAXPROCS(0) != before {
+		t.Errorf("models that others learn: %d learn, low priority %t, %d threads of %d", n, told[0].Stage.LowPriority,
+			runtime.GOMAXPROCS(0), before)
+	}
 	two := make([]stream.Pipeline, 2)
 	two[1].Stage.Fit.Workers = 7
 	learnAside(two)

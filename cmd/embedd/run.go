@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -47,7 +49,9 @@ func runCommand(e *env) *cobra.Command {
 		for _, n := range c.Notes {
 			log.Info("configuration: "+n.Message, "key", n.Key)
 		}
-		log.Debug("garbage is collected so that the process stays within its memory", "limits.memory", paceGarbage(c))
+		memory := paceGarbage(c)
+		log.Debug("garbage is collected so that the process stays within its memory", "limits.memory", memory)
+		defer keepHeap(memory).end()
 		d, err := startDaemon(ctx, c, log)
 		if err != nil {
 			return err
@@ -75,6 +79,7 @@ type daemon struct {
 	conn    *connection.Conn
 	dialled atomic.Pointer[connection.Conn] // conn, for the probes
 	cleanup []func()
+	answers bool // and does nothing else
 }
 
 // startDaemon opens what a configuration asks for, in the order in which a fault is cheapest.
@@ -92,7 +97,8 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return usageError{err}
 	}
-	learnAside(pipelines)
+	// With the server in this process there is more to do than to answer.
+	d.answers = learnAside(pipelines) == 0 && !c.NATS.Embedded()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -208,9 +214,14 @@ func (d *daemon) serve(ctx context.Context) error {
 		case <-stop.Done():
 		}
 	}()
+	var following sync.WaitGroup
+	if d.answers && mayFollow() {
+		following.Go(func() { processors{most: runtime.GOMAXPROCS(0)}.follow(stop) })
+	}
 	err := d.engine.Load().Run(stop)
 	cancel(nil)
 	<-watched
+	following.Wait()
 	switch {
 	case errors.Is(context.Cause(stop), errConnectionEnded):
 		return fmt.Errorf("%w: %s", errConnectionEnded, d.conn.Trouble())
