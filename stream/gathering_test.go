@@ -84,9 +84,7 @@ func (f *spokes) site(domain string, leaf server.LeafNodeOpts) *site {
 			Subscribe: &server.SubjectPermission{Allow: least.Subscribe},
 			Response:  &server.ResponsePermission{MaxMsgs: least.Answers, Expires: least.AnswerWait}})
 	}
-	s.start()
-	f.Cleanup(s.stop)
-	s.js = s.dial()
+	s.begin()
 	return s
 }
 
