@@ -1,0 +1,179 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/link"
+	"github.com/embedd/embedd/stream/lease"
+	"github.com/embedd/embedd/stream/registry"
+	"github.com/embedd/embedd/stream/summaries"
+)
+
+// TestEdgesKilled: two edges sum up what their hub learns from, two replicas each. Meanwhile replicas of the edges and the
+// trainer are killed (-9), and each edge is cut off for a while. Each block is learned once, the way to the hub carries a
+// small part of the rows' bytes, and a trainer that begins anew comes to the same models.
+func TestEdgesKilled(t *testing.T) {
+	if !soak() {
+		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it")
+	}
+	const rows, block, blocks = 256, 32, 10
+	port := link.FreePort()
+	hub := startServer(t, func(o *server.Options) {
+		o.ServerName, o.JetStreamDomain = "hub", "hub"
+		o.LeafNode = server.LeafNodeOpts{Host: "127.0.0.1", Port: port, NoAdvertise: true}
+	})
+	h := dial(t, hub.ClientURL())
+	js := must(jetstream.New(h.nc))(t)
+	start := func(url, keys, role string) *daemon {
+		path := filepath.Join(t.TempDir(), "embedd.yaml")
+		write(t, path, fmt.Sprintf(`daemon: {role: %s}
+nats: {url: %q, wait: 30s, lease: 2s, %s}
+http: {listen: 127.0.0.1:0}
+pipelines:
+  p:
+    input: {stream: FEATURES, subject: features.p}
+    schema: {features: [pixels], label: label}
+    output: {subject: reduced.p, dead: dead.p}
+    model: {method: lda, dim: 9}
+    training: {block: %d, window: {rows: 60000}, every: {rows: 10000, period: none}}
+`, role, url, keys, block))
+		return startDaemon(t, path)
+	}
+	train := func() *daemon { return start(hub.ClientURL(), "edges: [berlin, paris]", "train") }
+
+	type edge struct {
+		c       *client
+		cut     atomic.Bool
+		carried atomic.Int64
+		way     *link.Link
+		sums    [2]*daemon
+		start   func() *daemon
+	}
+	edges := map[string]*edge{}
+	for _, domain := range []string{"berlin", "paris"} {
+		e := &edge{}
+		pass := func([]byte) error {
+			if e.cut.Load() {
+				return errors.New("the way is cut")
+			}
+			return nil
+		}
+		up := func(b []byte) error {
+			e.carried.Add(int64(len(b)))
+			return pass(b)
+		}
+		e.way = must(link.New(fmt.Sprint("127.0.0.1:", port), up, pass))(t)
+		t.Cleanup(e.way.Close)
+		leaf := startServer(t, func(o *server.Options) {
+			o.ServerName, o.JetStreamDomain = domain, domain
+			o.LeafNode = server.LeafNodeOpts{Remotes: []*server.RemoteLeafOpts{{
+				URLs:        []*url.URL{{Scheme: "nats", Host: e.way.Address()}},
+				DenyExports: []string{"features.>", "reduced.>", "dead.>"}}}}
+		})
+		e.c = dial(t, leaf.ClientURL())
+		e.c.streams()
+		e.start = func() *daemon { return start(leaf.ClientURL(), "hub: hub, edges: ["+domain+"]", "transform") }
+		e.sums = [2]*daemon{e.start(), e.start()}
+		edges[domain] = e
+	}
+	trainer := train()
+	g := digits(t)
+	bytes, kills := map[string]int{}, 0
+	for n := range block * blocks {
+		for domain, e := range edges {
+			from := n * rows % (g.n - rows)
+			m := g.message(t, from, from+rows, true)
+			bytes[domain] += len(m)
+			e.c.send("features.p", m)
+		}
+		switch berlin, paris := edges["berlin"], edges["paris"]; {
+		case n%40 == 10:
+			berlin.sums[kills%2].kill()
+			berlin.sums[kills%2] = berlin.start()
+			kills++
+		case n%40 == 20:
+			paris.sums[kills%2].kill()
+			paris.sums[kills%2] = paris.start()
+			kills++
+		case n%60 == 30:
+			trainer.kill()
+			trainer = train()
+			kills++
+		case n == 100:
+			paris.cut.Store(true)
+			paris.way.Cut()
+		case n == 150:
+			paris.cut.Store(false)
+			berlin.cut.Store(true)
+			berlin.way.Cut()
+		case n == 200:
+			berlin.cut.Store(false)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	// learned waits until the trainer has learned all blocks, and returns the digests of what was promoted.
+	learned := func(d *daemon) (digests []string) {
+		t.Helper()
+		in := must(js.Stream(t.Context(), summaries.HubStream))(t)
+		bucket := must(summaries.Open(t.Context(), js, 1))(t)
+		stands := ""
+		eventually(t, func() string { return "all blocks are learned; " + stands }, func() bool {
+			ledger, err := bucket.Ledger(t.Context(), "p", in.CachedInfo().Created)
+			if err != nil {
+				return false
+			}
+			stands = fmt.Sprintf("%+v", ledger)
+			return ledger.Edges["berlin"].Last == block*blocks && ledger.Edges["paris"].Last == block*blocks &&
+				d.metric(`embedd_learn_backlog_rows{pipeline="p"}`) == "0"
+		})
+		time.Sleep(5 * time.Second) // the last fit
+		store := must(registry.JetStream(t.Context(), js))(t)
+		for _, v := range must(registry.Of(store, "p", registry.Options{}).Pointer(t.Context()))(t).Versions {
+			digests = append(digests, v.Digest)
+		}
+		return digests
+	}
+	together := learned(trainer)
+	for domain, e := range edges {
+		share := float64(bytes[domain]) / float64(e.carried.Load())
+		t.Logf("%s: %d messages with %d bytes, %d bytes on the way to the hub: one of %.1f", domain, block*blocks, bytes[domain],
+			e.carried.Load(), share)
+		if share < 15 {
+			t.Errorf("the way from %s carries one byte of %.1f", domain, share)
+		}
+		for _, d := range e.sums {
+			d.end(syscall.SIGTERM)
+		}
+	}
+	trainer.end(syscall.SIGTERM)
+	t.Logf("%d processes killed, %d models", kills, len(together))
+	for _, name := range append(registry.Streams(), lease.Stream, summaries.Stream) {
+		if err := js.DeleteStream(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alone := train()
+	if got := learned(alone); len(got) < 2 || !slices.Equal(got, together) {
+		t.Errorf("alone\n%v\ntogether\n%v", got, together)
+	}
+	for domain := range edges {
+		series := `embedd_edge_summaries_total{edge="` + domain + `",pipeline="p",result=%q}`
+		if n := alone.metric(fmt.Sprintf(series, "learned")); n != fmt.Sprint(blocks) {
+			t.Errorf("of %s %s blocks are learned, of %d", domain, n, blocks)
+		}
+		if n := alone.metric(fmt.Sprintf(series, "refused")); n != "" && n != "0" {
+			t.Errorf("of %s %s blocks are refused", domain, n)
+		}
+	}
+}
