@@ -149,7 +149,7 @@ func TestEdgeCutOff(t *testing.T) {
 	time.Sleep(2 * time.Second)
 	stop()
 	n := <-sent
-	c.settled("FEATURES", "p")
+	c.settled("FEATURES", "p@edge")
 	a, in := c.answers("REDUCED"), c.answers("FEATURES")
 	silent, none := a.silence(begin, end), in.silence(begin, end)
 	twice := 0

@@ -152,6 +152,10 @@ pipelines:
 		if share < 15 {
 			t.Errorf("the way from %s carries one byte of %.1f", domain, share)
 		}
+		e.c.settled("FEATURES", "p@"+domain)
+		if a := e.c.answers("REDUCED"); len(a.sources) != block*blocks || len(a.bySource) != block*blocks {
+			t.Errorf("%s: %d outputs of %d inputs, and %d were sent", domain, len(a.sources), len(a.bySource), block*blocks)
+		}
 		for _, d := range e.sums {
 			d.end(syscall.SIGTERM)
 		}

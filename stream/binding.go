@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -163,6 +164,32 @@ func (c *confirmer) certain(ctx context.Context, l *lane) bool {
 
 // durable is the name of a pipeline's consumer.
 func durable(pipeline string) string { return "embedd_" + pipeline }
+
+// durable is the name of the pipeline's consumer. At a leaf node it has the domain of that in it: a server keeps only the
+// questions of JetStream to its domain and lets acknowledgements pass to the hub and to other leaf nodes, where they would
+// be taken for those of the same stream and consumer.
+func (p *Pipeline) durable() string {
+	if p.domain == "" {
+		return durable(p.Name)
+	}
+	return durable(p.Name) + "@" + p.domain // no pipeline has an @ in its name
+}
+
+// locate asks for the domain of a leaf node, and for no other.
+func (p *pipeline) locate(ctx context.Context) error {
+	if !p.fromHub() {
+		return nil
+	}
+	asks := func(one right) bool { return p.access.ofServer(one) && strings.HasSuffix(one.subject, ".API.INFO") }
+	return p.access.during(ctx, asks, func(ctx context.Context) error {
+		account, err := p.js.AccountInfo(ctx)
+		if err != nil {
+			return reach(err)
+		}
+		p.domain = account.Domain
+		return nil
+	})
+}
 
 // The keys of a consumer's metadata.
 const (

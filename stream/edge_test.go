@@ -93,7 +93,7 @@ func TestEdge(t *testing.T) {
 	first := l.replica(edge())
 	l.send(300)
 	l.until("the edge answers", func() bool { return first.live() != "" })
-	l.acknowledged("p")
+	l.acknowledged("p@edge")
 	l.once(300)
 	if text := first.Status()[0].Others; text != "the hub (domain hub) learns" {
 		t.Errorf("the edge says of who learns: %q", text)
@@ -112,13 +112,13 @@ func TestEdge(t *testing.T) {
 	before := first.live()
 	heard := first.Status()[0].Heard
 	l.send(100)
-	l.acknowledged("p")
+	l.acknowledged("p@edge")
 	hub := l.atHub()
 	l.another(hub)
 	second := l.replica(edge())
 	l.until("one that starts cut off answers with what the mirror has", func() bool { return second.live() == before })
 	l.send(50)
-	l.acknowledged("p")
+	l.acknowledged("p@edge")
 	l.once(450)
 	for _, r := range []*replica{first, second} {
 		s := r.Status()[0]
@@ -144,7 +144,7 @@ func TestEdge(t *testing.T) {
 			trainer.live() == before
 	})
 	l.send(50)
-	l.acknowledged("p")
+	l.acknowledged("p@edge")
 	l.once(500)
 }
 
@@ -305,7 +305,7 @@ func TestEdgeRights(t *testing.T) {
 	first := l.run(e)
 	l.send(300)
 	l.until("the edge answers", func() bool { return first.live() != "" })
-	l.acknowledged("p")
+	l.acknowledged("p@edge")
 	l.once(300)
 	before := first.live()
 	l.another(l.atHub())
@@ -405,4 +405,50 @@ func (l *leafNode) another(hub *registry.Registry) {
 		_, err = hub.Save(l.Context(), &plugin.Release{Model: m, Epoch: p.Find(p.Live).Epoch, Parent: p.Live})
 		return err == nil
 	})
+}
+
+// TestEdgeAcknowledgesItsOwn: a leaf node keeps the questions of JetStream to itself and lets acknowledgements pass, and
+// those name a stream and a consumer, and no domain. A pipeline of the same names behind the hub keeps what it holds.
+func TestEdgeAcknowledgesItsOwn(t *testing.T) {
+	t.Parallel()
+	l := newLeafNode(t, nil)
+	p := apprentice()
+	p.Role = RoleTrain
+	trainer := l.hub.replica(p)
+	e := l.replica(edge())
+	l.send(100)
+	l.until("the edge answers", func() bool { return e.live() != "" })
+	l.acknowledged("p@edge")
+	e.end()
+	l.send(100)
+
+	ctx := t.Context()
+	trainer.end()
+	if err := l.hub.js.DeleteConsumer(ctx, "in", durable("p")); err != nil {
+		t.Fatal(err)
+	}
+	beside, err := l.hub.js.CreateConsumer(ctx, "in", jetstream.ConsumerConfig{Durable: durable("p"),
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := 0
+	l.until("all is at the hub, and held there", func() bool {
+		batch, err := beside.Fetch(200-held, jetstream.FetchMaxWait(time.Second))
+		if err == nil {
+			for range batch.Messages() {
+				held++
+			}
+		}
+		return held == 200
+	})
+	l.replica(edge())
+	l.acknowledged("p@edge")
+	info, err := beside.Info(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.NumAckPending != 200 {
+		t.Errorf("%d of 200 messages are held at the hub: the edge has acknowledged the others", info.NumAckPending)
+	}
 }

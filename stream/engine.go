@@ -252,13 +252,17 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *acces
 		halt: halt{stop: c.Stop}, access: access, drain: e.drain, claimLife: e.claimLife, again: make(chan struct{}, 1), noting: make(chan struct{}, 1),
 		came:     make(chan struct{}, 1),
 		asking:   [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)},
-		pressure: &e.pressure, whole: &lane{durable: durable(c.Name), filter: c.Subject}}
+		pressure: &e.pressure, whole: &lane{filter: c.Subject}}
 	p.busy.Store(time.Now().UnixNano())
 	defer func() {
 		if err != nil {
 			p.giveUp() // a lease that was asked for would keep the next one from learning for its life
 		}
 	}()
+	if err := p.locate(ctx); err != nil {
+		return nil, err
+	}
+	p.whole.durable = p.durable()
 	if c.Stream != "" {
 		if err := p.bind(ctx); err != nil {
 			return nil, err

@@ -320,7 +320,9 @@ func (x *examination) input(ctx context.Context, p *pipeline) {
 func (x *examination) consumer(ctx context.Context, p *pipeline, s jetstream.Stream) {
 	var c jetstream.Consumer
 	err := x.ask(ctx, func(ctx context.Context) (err error) {
-		c, err = s.Consumer(ctx, durable(p.Name))
+		if err = p.locate(ctx); err == nil {
+			c, err = s.Consumer(ctx, p.durable())
+		}
 		return err
 	})
 	most := s.CachedInfo().Config.MaxConsumers
@@ -331,9 +333,9 @@ func (x *examination) consumer(ctx context.Context, p *pipeline, s jetstream.Str
 			"stream %s allows %d consumers and has them: the pipeline gets none", p.Stream, most),
 			Cure: "delete one that nobody needs ('nats consumer ls " + p.Stream + "'); the limit of a stream cannot be changed"})
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
-		x.ok("consumer", p.Name, "%s is made when the daemon starts", durable(p.Name))
+		x.ok("consumer", p.Name, "%s is made when the daemon starts", p.durable())
 	case err != nil:
-		x.failed("consumer", p.Name, silence(err, "about consumer "+durable(p.Name)))
+		x.failed("consumer", p.Name, silence(err, "about consumer "+p.durable()))
 	default:
 		info := c.CachedInfo()
 		n := info.NumPending + uint64(info.NumAckPending)
@@ -344,7 +346,7 @@ func (x *examination) consumer(ctx context.Context, p *pipeline, s jetstream.Str
 		}
 		if err := p.owns(info.Config, s.CachedInfo().Config.Subjects, p.Subject); err != nil {
 			x.add(Finding{Check: "consumer", Pipeline: p.Name, Text: err.Error(),
-				Command: fmt.Sprintf("nats consumer rm %s %s --force", p.Stream, durable(p.Name))})
+				Command: fmt.Sprintf("nats consumer rm %s %s --force", p.Stream, p.durable())})
 			return
 		}
 		x.ok("consumer", p.Name, "%d messages are not answered", n)
@@ -544,7 +546,7 @@ func (x *examination) foreign(ctx context.Context, p *pipeline, bound string) bo
 	err := x.ask(ctx, func(ctx context.Context) error { return p.checkName(ctx, bound) })
 	if errors.Is(err, ErrConsumerTaken) {
 		x.add(Finding{Check: "store", Pipeline: p.Name, Text: err.Error(),
-			Command: fmt.Sprintf("nats consumer rm %s %s --force", bound, durable(p.Name))})
+			Command: fmt.Sprintf("nats consumer rm %s %s --force", bound, p.durable())})
 	}
 	return errors.Is(err, ErrConsumerTaken)
 }

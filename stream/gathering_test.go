@@ -249,7 +249,7 @@ func TestSummariesOfEdges(t *testing.T) {
 	f.reached(second, map[string]int{"berlin": 12, "paris": 14})
 	for domain, r := range replicas {
 		f.hub.until(domain+" has the newest", func() bool { return r.live() == second.live() })
-		f.edges[domain].acknowledged("p")
+		f.edges[domain].acknowledged("p@" + domain)
 		r.end()
 	}
 	second.end()

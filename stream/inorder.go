@@ -98,7 +98,7 @@ func (p *pipeline) seatName() string { return p.instance[strings.LastIndexByte(p
 func (p *pipeline) former(ctx context.Context) (out []partition, err error) {
 	names := p.input.ConsumerNames(ctx)
 	for name := range names.Name() {
-		if q, ok := partitionOf(p.Name, name); ok && q.of != p.Partitions {
+		if q, ok := partitionOf(p.durable(), name); ok && q.of != p.Partitions {
 			out = append(out, q)
 		}
 	}
@@ -184,7 +184,7 @@ func (p *pipeline) holdPartition(ctx, work context.Context, q partition, l *leas
 	clean := true
 	for attempt := 0; ctx.Err() == nil; {
 		turn, stop := context.WithCancel(ctx)
-		ln := &lane{durable: q.durable(p.Name), filter: q.filter(p.Subject),
+		ln := &lane{durable: q.durable(p.durable()), filter: q.filter(p.Subject),
 			hold: &hold{lease: l, held: is, stop: stop, left: make(chan struct{}, 1)}}
 		err := p.pullInOrder(turn, q, ln, h, out)
 		stop()
@@ -382,7 +382,7 @@ func (p *pipeline) awaitTurn(ctx context.Context, q partition) error {
 			continue
 		}
 		p.told.before.warn(p.log, "the partitions wait until what the stream stored before it had them is answered",
-			"consumer", before[0].durable(p.Name), "messages", waits)
+			"consumer", before[0].durable(p.durable()), "messages", waits)
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
@@ -398,7 +398,7 @@ const turnWait = 250 * time.Millisecond
 
 // unanswered counts what a consumer has not brought, or is not acknowledged.
 func (p *pipeline) unanswered(ctx context.Context, q partition) (uint64, error) {
-	c, err := p.js.Consumer(ctx, p.Stream, q.durable(p.Name))
+	c, err := p.js.Consumer(ctx, p.Stream, q.durable(p.durable()))
 	if err != nil {
 		return 0, err
 	}

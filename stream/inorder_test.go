@@ -148,7 +148,7 @@ func TestInOrderAsksForOne(t *testing.T) {
 	p := &pipeline{Pipeline: Pipeline{Name: "p", Stream: "in", Subject: "in.*", Partitions: maxPartitions},
 		log: slog.New(slog.DiscardHandler), earlier: []partition{{0, 4}, {1, 4}}, asking: [2]chan struct{}{make(chan struct{}, 1)}}
 	for _, q := range append(p.earlier, partition{}) {
-		if _, err := s.js.CreateConsumer(ctx, "in", jetstream.ConsumerConfig{Durable: q.durable("p"),
+		if _, err := s.js.CreateConsumer(ctx, "in", jetstream.ConsumerConfig{Durable: q.durable(durable("p")),
 			FilterSubject: q.filter("in.*"), AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +203,7 @@ func TestInOrderAsksForOne(t *testing.T) {
 		t.Errorf("%d questions more for the first", n)
 	}
 	for _, q := range p.earlier {
-		if n := questions[q.durable("p")]; n != 1 {
+		if n := questions[q.durable(durable("p"))]; n != 1 {
 			t.Errorf("%d questions for %v", n, q)
 		}
 	}

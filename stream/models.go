@@ -136,7 +136,7 @@ func (p *pipeline) hasAnswered(ctx context.Context) (bool, error) {
 	if p.input == nil || p.arrived != nil {
 		return false, nil
 	}
-	c, err := p.input.Consumer(ctx, durable(p.Name))
+	c, err := p.input.Consumer(ctx, p.durable())
 	if err == nil && c.CachedInfo().AckFloor.Stream > 0 {
 		return true, nil
 	}

@@ -19,14 +19,14 @@ func (p *pipeline) checkName(ctx context.Context, bound string) error {
 		return nil
 	}
 	p.access.ask(ctx)
-	asks := right{actPublish, consumerInfo(p.js, bound, durable(p.Name))}
+	asks := right{actPublish, consumerInfo(p.js, bound, p.durable())}
 	if p.access.lacks(asks) {
 		return p.nameTaken(bound, fmt.Sprintf("and this user may not ask whether anybody uses it there (%q)", asks.subject))
 	}
-	_, err := p.js.Consumer(ctx, bound, durable(p.Name))
+	_, err := p.js.Consumer(ctx, bound, p.durable())
 	switch {
 	case err == nil:
-		return p.nameTaken(bound, fmt.Sprintf("which has its consumer %s", durable(p.Name)))
+		return p.nameTaken(bound, fmt.Sprintf("which has its consumer %s", p.durable()))
 	case errors.Is(err, jetstream.ErrConsumerNotFound), errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil
 	}
@@ -35,7 +35,7 @@ func (p *pipeline) checkName(ctx context.Context, bound string) error {
 
 func (p *pipeline) nameTaken(bound, why string) error {
 	return &because{fmt.Sprintf("the name %s and its models belong to stream %s, %s, and the pipeline is to read stream %s. Give the pipeline a name of its own; or, where nobody runs it on %s any more, 'nats consumer rm %s %s', and it goes on here with the models of its name",
-		p.Name, bound, why, p.Stream, bound, bound, durable(p.Name)), ErrConsumerTaken}
+		p.Name, bound, why, p.Stream, bound, bound, p.durable()), ErrConsumerTaken}
 }
 
 // bindName says in the model store whose the name is. Where the store does not take that, the pipeline runs all the

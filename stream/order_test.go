@@ -229,7 +229,7 @@ func TestOrderHalted(t *testing.T) {
 	f.until("it is halted, with inputs that it pulled", func() bool {
 		all := r.Status()
 		for _, q := range p.partitions() {
-			c, err := f.js.Consumer(t.Context(), "in", q.durable("p"))
+			c, err := f.js.Consumer(t.Context(), "in", q.durable(durable("p")))
 			if err == nil && c.CachedInfo().NumAckPending == 10 {
 				has = q
 			}

@@ -34,12 +34,12 @@ func (q partition) String() string {
 	return fmt.Sprintf("%dof%d", q.number, q.of)
 }
 
-// durable is the name of its consumer. No pipeline has a ~ in its name.
-func (q partition) durable(pipeline string) string {
+// durable is the name of its consumer, where that of the pipeline is whole. No pipeline has a ~ in its name.
+func (q partition) durable(whole string) string {
 	if q.of == 0 {
-		return durable(pipeline)
+		return whole
 	}
-	return durable(pipeline) + "~" + q.String()
+	return whole + "~" + q.String()
 }
 
 // filter are the subjects under which the stream has its messages.
@@ -55,9 +55,9 @@ func (q partition) key(pipeline string) string { return pipeline + ".partition."
 
 var partitionForm = regexp.MustCompile(`~(\d+)of(\d+)$`)
 
-// partitionOf reads the name of a consumer of a pipeline.
-func partitionOf(pipeline, consumer string) (q partition, ok bool) {
-	rest, ok := strings.CutPrefix(consumer, durable(pipeline))
+// partitionOf reads the name of a consumer of a pipeline, whose own is whole.
+func partitionOf(whole, consumer string) (q partition, ok bool) {
+	rest, ok := strings.CutPrefix(consumer, whole)
 	m := partitionForm.FindStringSubmatch(rest)
 	if !ok || m == nil || m[0] != rest {
 		return q, false

@@ -262,7 +262,7 @@ func TestPartitionsWithinTheLimit(t *testing.T) {
 	body := numbered(1, 5000)
 	holds := func() (bytes int64) {
 		for _, q := range p.partitions() {
-			if c, err := f.js.Consumer(t.Context(), "in", q.durable("p")); err == nil {
+			if c, err := f.js.Consumer(t.Context(), "in", q.durable(durable("p"))); err == nil {
 				bytes += int64(c.CachedInfo().NumAckPending) * int64(len(body))
 			}
 		}

@@ -23,6 +23,7 @@ import (
 
 // Pipeline is the configuration of one pipeline: an input, a stage, an output.
 type Pipeline struct {
+	domain  string // of JetStream at a leaf node whose models come from its hub, else ""
 	Name    string // names the durable consumer embedd_<name>, metrics and models
 	Stream  string // the input's stream; "" = core NATS, at most once
 	Subject string // the input's subject; wildcards as in NATS

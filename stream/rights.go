@@ -115,7 +115,7 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 			}
 			continue
 		}
-		d := durable(p.Name)
+		d := consumerOf(p, partition{})
 		grant(g.request("STREAM", "NAMES"), g.request("STREAM", "INFO", p.Stream),
 			g.request("CONSUMER", "CREATE", p.Stream, d, p.Subject), g.request("CONSUMER", "INFO", p.Stream, d),
 			g.request("CONSUMER", "MSG", "NEXT", p.Stream, d), "$JS.ACK."+p.Stream+"."+d+".>")
@@ -140,6 +140,7 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 		}
 		if p.fromHub() {
 			grant(g.mirror(p.Name, p.Models.Hub)...)
+			grant(g.request("INFO"))
 			if p.sendsUp() {
 				grant(g.sends(p.Name)...)
 			}
@@ -160,10 +161,18 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 	return g.sorted(r)
 }
 
+// consumerOf stands for a pipeline's consumer. At a leaf node its name has the domain in it, which the server says.
+func consumerOf(p Pipeline, q partition) string {
+	if p.fromHub() {
+		return "*"
+	}
+	return q.durable(durable(p.Name))
+}
+
 // partitions are the rights to hold partitions while no other replica does, and to make their consumers anew.
 func (g *granter) partitions(p Pipeline) (rights []string) {
 	for _, q := range p.partitions() {
-		d := q.durable(p.Name)
+		d := consumerOf(p, q)
 		rights = append(rights, g.request("CONSUMER", "CREATE", p.Stream, d, q.filter(p.Subject)),
 			g.request("CONSUMER", "INFO", p.Stream, d), g.request("CONSUMER", "DELETE", p.Stream, d),
 			g.request("CONSUMER", "MSG", "NEXT", p.Stream, d), "$JS.ACK."+p.Stream+"."+d+".>")
@@ -228,7 +237,7 @@ func (g *granter) summaries(pipeline string) []string {
 
 // sends are the rights to sum up at an edge, and to send that to the hub.
 func (g *granter) sends(pipeline string) []string {
-	rights := append(g.summaries(pipeline), g.request("INFO"), g.request("STREAM", "INFO", summaries.EdgeStream),
+	rights := append(g.summaries(pipeline), g.request("STREAM", "INFO", summaries.EdgeStream),
 		g.request("STREAM", "MSG", "GET", summaries.EdgeStream))
 	for _, subject := range summaries.EdgeSubjects(pipeline) {
 		rights = append(rights, g.put(subject))

@@ -113,7 +113,7 @@ func (w *watcher) tell(obstacle string) {
 
 // pullSubject is where the hot path asks for messages, ackSubjects stands for those on which it acknowledges.
 func pullSubject(p *pipeline) string {
-	return nextSubject(p.js, &jetstream.ConsumerInfo{Stream: p.Stream, Name: durable(p.Name)})
+	return nextSubject(p.js, &jetstream.ConsumerInfo{Stream: p.Stream, Name: p.durable()})
 }
 
 const ackSubjects = ackPrefix + ">"
@@ -192,7 +192,7 @@ func (w *watcher) lag(ctx context.Context, s *sight) error {
 	input, err := w.stream(ctx, w.Stream)
 	if err == nil {
 		err = w.during(ctx, []string{".CONSUMER.INFO."}, func(ctx context.Context) (err error) {
-			c, err = w.js.Consumer(ctx, w.Stream, durable(w.Name))
+			c, err = w.js.Consumer(ctx, w.Stream, w.durable())
 			return err
 		})
 	}
@@ -208,9 +208,9 @@ func (w *watcher) lag(ctx context.Context, s *sight) error {
 		if lose := w.whole.lose.Load(); lose != nil {
 			(*lose)() // the hot path binds it again, and says why where it cannot
 		}
-		return fmt.Errorf("the consumer %s of stream %s is not there; it is made again", durable(w.Name), w.Stream)
+		return fmt.Errorf("the consumer %s of stream %s is not there; it is made again", w.durable(), w.Stream)
 	case err != nil:
-		return silence(err, "about stream "+w.Stream+" and its consumer "+durable(w.Name))
+		return silence(err, "about stream "+w.Stream+" and its consumer "+w.durable())
 	}
 	info := c.CachedInfo()
 	s.lag = info.NumPending + uint64(info.NumAckPending)
@@ -235,7 +235,7 @@ func (w *watcher) lag(ctx context.Context, s *sight) error {
 func (w *watcher) behind(ctx context.Context, q partition) (n, floor uint64, err error) {
 	var c jetstream.Consumer
 	err = w.during(ctx, []string{".CONSUMER.INFO."}, func(ctx context.Context) (err error) {
-		c, err = w.js.Consumer(ctx, w.Stream, q.durable(w.Name))
+		c, err = w.js.Consumer(ctx, w.Stream, q.durable(w.durable()))
 		return err
 	})
 	switch {
