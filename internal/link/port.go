@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// FreePort is a port of 127.0.0.1 that is the test's until it ends, whatever it stops and starts there. It is none of those
-// that systems give to connections and to who asks for any, and the same port of UDP, which nobody uses, is held for as
-// long: that tells all who ask here, of other processes too.
+// FreePort is a port of 127.0.0.1 that is the test's until it ends, whatever it stops and starts there. It is none of
+// those that systems give to connections and to who asks for any. The same port of UDP, which nobody uses, is held for
+// as long: so all who ask here, in other processes too, know that it is taken.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for range 100_000 {
