@@ -40,7 +40,7 @@ func TestEdgeCutOff(t *testing.T) {
 	if !soak() {
 		t.Skip("it cuts a leaf node off for a minute; EMBEDD_SOAK=1 runs it")
 	}
-	port := link.FreePort()
+	port := link.FreePort(t)
 	hub := startServer(t, func(o *server.Options) {
 		o.ServerName, o.JetStreamDomain = "hub", "hub"
 		o.LeafNode = server.LeafNodeOpts{Host: "127.0.0.1", Port: port, NoAdvertise: true}

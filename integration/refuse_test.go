@@ -67,7 +67,7 @@ func TestMissingStream(t *testing.T) {
 // TestUnreachable: a server that is not there is an error in the time of nats.wait.
 func TestUnreachable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "embedd.yaml")
-	url := fmt.Sprintf("nats://127.0.0.1:%d", carrier.FreePort())
+	url := fmt.Sprintf("nats://127.0.0.1:%d", carrier.FreePort(t))
 	write(t, path, "nats: {url: \""+url+"\", wait: 1s}\nhttp: {listen: 127.0.0.1:0}\npipelines:\n"+indent(fixed))
 	refused(t, path, 1, url, "1s", "nats-server -js", "nats.url")
 }

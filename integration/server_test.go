@@ -60,7 +60,7 @@ type serverProcess struct {
 func startServerProcess(t testing.TB, settings string) *serverProcess {
 	t.Helper()
 	path := must(natsServer())(t)
-	port := carrier.FreePort()
+	port := carrier.FreePort(t)
 	dir := t.TempDir()
 	s := &serverProcess{t: t, path: path, conf: filepath.Join(dir, "nats.conf"),
 		url: fmt.Sprintf("nats://127.0.0.1:%d", port)}

@@ -257,7 +257,7 @@ func TestIdleReplicas(t *testing.T) {
 	if !soak() {
 		t.Skip("it wants a machine that does nothing else; EMBEDD_SOAK=1 runs it")
 	}
-	monitor := carrier.FreePort()
+	monitor := carrier.FreePort(t)
 	s := startServerProcess(t, fmt.Sprintf("http: 127.0.0.1:%d", monitor))
 	c := dial(t, s.url)
 	c.streams()

@@ -32,12 +32,12 @@ func newCluster(t *testing.T) *cluster {
 	c := &cluster{T: t}
 	var routes []*url.URL
 	for range 3 {
-		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprint("127.0.0.1:", carrier.FreePort())})
+		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprint("127.0.0.1:", carrier.FreePort(t))})
 	}
 	for i, route := range routes {
 		port, _ := strconv.Atoi(route.Port())
-		c.options = append(c.options, &server.Options{ServerName: fmt.Sprint("s", i), Host: "127.0.0.1", Port: carrier.FreePort(),
-			NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(), Routes: routes,
+		c.options = append(c.options, &server.Options{ServerName: fmt.Sprint("s", i), Host: "127.0.0.1",
+			Port: carrier.FreePort(t), NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(), Routes: routes,
 			Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: port}})
 		c.servers = append(c.servers, nil)
 		c.start(i)

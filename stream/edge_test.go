@@ -33,7 +33,7 @@ type leafNode struct {
 // newLeafNode gives the daemon's user these rights at the leaf node; nil: all.
 func newLeafNode(t *testing.T, granted *server.Permissions) *leafNode {
 	t.Helper()
-	port := carried.FreePort()
+	port := carried.FreePort(t)
 	l := &leafNode{}
 	site := func(domain string, leaf server.LeafNodeOpts) *site {
 		who := users(nil)

@@ -41,7 +41,7 @@ type way struct {
 // newSpokes starts a hub and edges with these domains.
 func newSpokes(t *testing.T, domains ...string) *spokes {
 	t.Helper()
-	port := carried.FreePort()
+	port := carried.FreePort(t)
 	f := &spokes{T: t, edges: map[string]*site{}, ways: map[string]*way{}}
 	f.hub = f.site("hub", server.LeafNodeOpts{Host: "127.0.0.1", Port: port, NoAdvertise: true})
 	for _, domain := range domains {

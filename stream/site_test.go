@@ -68,7 +68,7 @@ func (s *site) begin() {
 func (s *site) start() {
 	s.Helper()
 	if s.options.Port < 0 {
-		s.options.Port = carrier.FreePort() // it comes back on the same one
+		s.options.Port = carrier.FreePort(s.T) // it comes back on the same one
 	}
 	var err error
 	options := s.options

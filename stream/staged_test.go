@@ -3,6 +3,7 @@ package stream
 import (
 	"log/slog"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -140,4 +141,29 @@ func TestOutdated(t *testing.T) {
 	s.acknowledged("p")
 	s.once(350)
 	s.stands(e, StateReady, true)
+}
+
+// TestCannotLiveWithWhatIsLive: a replica without a model that cannot take the live one does what until_ready says, however
+// long: it knows what is live.
+func TestCannotLiveWithWhatIsLive(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	p := apprentice()
+	one := s.replica(p)
+	s.send(300)
+	s.until("a model is live", func() bool { return one.live() != "" })
+	s.acknowledged("p")
+	one.end()
+	p.Role, p.Stage.Spec.Features, p.Stage.Until = RoleTransform, []string{"y"}, plugin.UntilSkip
+	p.AdoptWithin = time.Second
+	begun := time.Now()
+	stranger := s.replica(p)
+	s.until("it says that none answers", func() bool {
+		all := stranger.Status()
+		return len(all) == 1 && strings.Contains(all[0].Store, "cannot go live, and none answers here")
+	})
+	time.Sleep(2*p.AdoptWithin - time.Since(begun))
+	s.send(50)
+	s.acknowledged("p")
+	s.until("it is not blocked", func() bool { return stranger.Status()[0].State != StateBlocked })
 }

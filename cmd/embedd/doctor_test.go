@@ -37,7 +37,7 @@ const password = "hunter2-of-the-ward"
 func newWard(t *testing.T) *ward {
 	t.Helper()
 	w := &ward{T: t, dir: t.TempDir()}
-	w.options = server.Options{Host: "127.0.0.1", Port: carrier.FreePort(), NoSigs: true, NoLog: true, JetStream: true,
+	w.options = server.Options{Host: "127.0.0.1", Port: carrier.FreePort(t), NoSigs: true, NoLog: true, JetStream: true,
 		StoreDir: filepath.Join(w.dir, "jetstream"), NoAuthUser: "test", Users: w.users(nil)}
 	w.start()
 	t.Cleanup(func() { w.stop() })

@@ -137,7 +137,7 @@ func TestLeastRights(t *testing.T) {
 		domain string
 	}{"configuration": {byConfiguration, ""}, "JWT in a domain": {byJWT, "hub"}} {
 		t.Run(name, func(t *testing.T) {
-			port := carrier.FreePort()
+			port := carrier.FreePort(t)
 			dir := t.TempDir()
 			config := writeFile(t, dir, "embedd.yaml", fmt.Sprintf(`
 nats: {url: 'nats://127.0.0.1:%d', ack_wait: 1s, inbox_prefix: _INBOX_embedd, domain: '%s', streams: {duplicates: 3s}}

@@ -174,7 +174,7 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 		}
 		if err != nil && r.missed.lasts(chosen) < r.settled() {
 			// A server that follows may not have all of it yet.
-			if v := p.Find(p.Live); v != nil && v.Epoch == r.epoch {
+			if r.goesOn(p) {
 				r.reach(begin)
 			}
 			return 0, err
@@ -190,15 +190,22 @@ func (r *Registry) catchUp(ctx context.Context, adopt func(*Choice) error) (uint
 			return revision, nil
 		}
 		instead := "; the one before answers on"
-		if r.known.live == "" {
+		if r.epoch == 0 {
 			instead = ", and none answers here"
 		}
 		r.refuse(chosen, fmt.Sprintf("the model that was chosen, %s, cannot go live%s: %v", p.Live, instead, err))
 	}
-	if v := p.Find(p.Live); v != nil && v.Epoch == r.epoch {
-		r.reach(begin) // its outputs are comparable with those of the one before
+	if r.goesOn(p) {
+		r.reach(begin)
 	}
 	return revision, nil
+}
+
+// goesOn tells whether this process may go on beside a live model that it does not take: its outputs are comparable with
+// those of that model, or it has no model, and so no outputs of an epoch that is over.
+func (r *Registry) goesOn(p *Pointer) bool {
+	v := p.Find(p.Live)
+	return r.epoch == 0 || v != nil && v.Epoch == r.epoch
 }
 
 // settled is how long a cluster may take until all its servers say the same.

@@ -58,7 +58,7 @@ type Registry struct {
 	older    sighting[uint64]       // a revision that is older than one that was seen
 	term     uint64                 // of the newest pointer that was followed, or written here
 	made     time.Time
-	epoch    int // of what this process lives with
+	epoch    int // that this process answers in; 0: it has no model
 	revision atomic.Uint64
 	reached  atomic.Int64 // see Reached, in nanoseconds
 	trouble  atomic.Pointer[string]
@@ -352,6 +352,7 @@ func (r *Registry) Retire(ctx context.Context) error {
 	})
 	if err == nil {
 		r.lives(choice{})
+		r.epoch = 0
 	}
 	return err
 }

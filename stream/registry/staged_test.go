@@ -118,6 +118,49 @@ func TestReached(t *testing.T) {
 	})
 }
 
+// TestReachedWithoutAModel: who has no model, and cannot take the one that is live, answers with none of an epoch that is
+// over. It says so, and knows all the same what is live.
+func TestReachedWithoutAModel(t *testing.T) {
+	t.Parallel()
+	refuse := func(*Choice) error { return ErrDim }
+	eachStore(t, func(t *testing.T, s Store) {
+		for name, leave := range map[string]func(t *testing.T, r, other *Registry, live string) string{
+			"dropped": func(_ *testing.T, r, _ *Registry, live string) string { r.Drop(); return live },
+			"retired": func(t *testing.T, r, other *Registry, live string) string {
+				if err := r.Retire(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				next := release(t, 2, "")
+				next.Epoch, next.NewEpoch = 2, true
+				live, err := other.Save(t.Context(), next)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return live
+			},
+		} {
+			r, other := Of(s, name, Options{}), Of(s, name, Options{})
+			live := save(t, other, 1, "")
+			if c, err := r.Live(t.Context()); err != nil || c.Live == nil {
+				t.Fatalf("%s: %v, %v", name, c, err)
+			}
+			live = leave(t, r, other, live)
+			for range 2 { // it is offered once
+				before := time.Now()
+				if _, err := r.CatchUp(t.Context(), refuse); err != nil {
+					t.Fatal(err)
+				}
+				if r.Reached().Before(before) {
+					t.Errorf("%s: the store was read, and what is live counts as unknown for %v", name, time.Since(r.Reached()))
+				}
+				if text := r.Trouble(); !strings.Contains(text, live+", cannot go live, and none answers here") {
+					t.Errorf("%s: trouble %q", name, text)
+				}
+			}
+		}
+	})
+}
+
 // TestCannotFollow: a pointer of a newer form, a digest that is not the model's and a model that is missing leave the live
 // model where it is; the reason is logged once and shown.
 func TestCannotFollow(t *testing.T) {

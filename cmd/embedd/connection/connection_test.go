@@ -37,7 +37,7 @@ func serve(t *testing.T, o server.Options) *server.Server {
 	t.Helper()
 	o.Host, o.NoSigs, o.NoLog = "127.0.0.1", true, true
 	if o.Port == 0 {
-		o.Port = link.FreePort()
+		o.Port = link.FreePort(t)
 	}
 	s, err := server.NewServer(&o)
 	if err != nil {
@@ -467,7 +467,7 @@ func TestTLS(t *testing.T) {
 // A server that starts later is waited for, one that does not is an error that says what to do, and a signal ends the
 // wait.
 func TestDialWaits(t *testing.T) {
-	port := link.FreePort()
+	port := link.FreePort(t)
 	n := config.NATS{URL: fmt.Sprint("nats://u:hunter2@127.0.0.1:", port)}
 
 	_, err := Dial(t.Context(), n, Options{Wait: time.Second})
