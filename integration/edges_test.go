@@ -28,7 +28,7 @@ func TestEdgesKilled(t *testing.T) {
 		t.Skip("it takes minutes; EMBEDD_SOAK=1 runs it")
 	}
 	const rows, block, blocks = 256, 32, 10
-	port := link.FreePort()
+	port := link.FreePort(t)
 	hub := startServer(t, func(o *server.Options) {
 		o.ServerName, o.JetStreamDomain = "hub", "hub"
 		o.LeafNode = server.LeafNodeOpts{Host: "127.0.0.1", Port: port, NoAdvertise: true}
