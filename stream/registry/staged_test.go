@@ -126,7 +126,7 @@ func TestReachedWithoutAModel(t *testing.T) {
 	eachStore(t, func(t *testing.T, s Store) {
 		for name, leave := range map[string]func(t *testing.T, r, other *Registry, live string) string{
 			"dropped": func(_ *testing.T, r, _ *Registry, live string) string { r.Drop(); return live },
-			"retired": func(t *testing.T, r, other *Registry, live string) string {
+			"retired": func(t *testing.T, r, other *Registry, _ string) string {
 				if err := r.Retire(t.Context()); err != nil {
 					t.Fatal(err)
 				}
