@@ -66,9 +66,14 @@ func (c Config) fits(d *model.Data) error {
 	if n := sort.Search(most, func(n int) bool { return held(n+1) > c.Memory }); n >= 2 {
 		cure = fmt.Sprintf("give at most %d rows, or take another method", n)
 	}
-	return fmt.Errorf("%s: a fit of %d rows would take %s of memory beside them, and %s are free; %s", c.name(), d.N,
-		size(held(d.N)), size(c.Memory), cure)
+	return &MemoryError{fmt.Sprintf("%s: a fit of %d rows would take %s of memory beside them, and %s are free; %s",
+		c.name(), d.N, size(held(d.N)), size(c.Memory), cure)}
 }
+
+// MemoryError says that a fit did not begin, since it would hold more than Config.Memory.
+type MemoryError struct{ text string }
+
+func (e *MemoryError) Error() string { return e.text }
 
 // size is bytes for people.
 func size(bytes int64) string {
