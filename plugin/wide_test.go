@@ -141,7 +141,7 @@ func TestRowsOfAFit(t *testing.T) {
 		{"lsmpa", 1 << 20, 120, 170},      // 36 n^2
 		{"lsmpa", 256 << 20, 2000, 2000},  // it looks at 2,000 rows
 		{"lenews", 512 << 20, 2000, 2000}, // and at 1,500
-		{"le", 1 << 20, 150, 512},         // a graph, and its factor of 4 n^2 at most
+		{"le", 1 << 20, 150, 512},         // a graph, and its factor
 		{"lle", 1 << 20, 80, 512},         // a patch for each row
 		{"lpp", 1 << 20, 300, 900},        // a graph
 		{"pmpda", 1 << 20, 20, 100},       // all tangent vectors of one row beside those of another
@@ -169,5 +169,24 @@ func TestRowsOfAFit(t *testing.T) {
 	s := newStage(t, func(c *Config) { c.Fit.Method, c.Training.Window = "isomap", Window{Rows: 20_000} })
 	if n := s.learner.trainer.mostOf(20_000, 256); 8*n*n > 1<<30 || n < 10_000 {
 		t.Errorf("%d rows beside the default of window.bytes", n)
+	}
+	for _, c := range []struct {
+		method      string
+		m, mib      int
+		least, most int
+	}{
+		{fit.Auto, 784, 1024, 20_000, 20_000}, // the default: all that are asked for
+		{fit.Auto, 1024, 1024, 14_000, 18_000},
+		{"le", 4, 1024, 20_000, 20_000},
+		{"lle", 4, 1024, 20_000, 20_000},
+		{"le", 2, 64, 10_000, 19_000}, // a factor that fills in little
+		{"le", 16, 64, 3000, 5000},    // and one that does
+	} {
+		s := newStage(t, func(conf *Config) {
+			conf.Fit.Method, conf.Training.Window = c.method, Window{Rows: 20_000, Bytes: int64(c.mib) << 20}
+		})
+		if n := s.learner.trainer.mostOf(20_000, c.m); n < c.least || n > c.most {
+			t.Errorf("%s of %d features in %d MiB: %d rows, not %d to %d", c.method, c.m, c.mib, n, c.least, c.most)
+		}
 	}
 }

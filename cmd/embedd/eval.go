@@ -154,7 +154,7 @@ func evaluate(ctx context.Context, e *env, out *output, r *rows, c eval.Config) 
 	out.printf("%s: %d rows, %d features, %d classes; %d splits, %d-nearest-neighbour accuracy\n", r.name, r.N, r.M,
 		len(r.Classes), c.Splits, c.Neighbors)
 	out.printf(line, "METHOD", "DIM", "ACCURACY", "SD", "FIT", "NOTE")
-	asked, failed := 0, 0 // methods at a dimension; raw cannot fail
+	asked, failed, large := 0, 0, 0 // methods at a dimension; raw cannot fail
 	err := eval.Evaluate(ctx, &r.Data, c, func(res eval.Result) error {
 		show.end()
 		if res.Method != eval.Raw {
@@ -162,6 +162,9 @@ func evaluate(ctx context.Context, e *env, out *output, r *rows, c eval.Config) 
 		}
 		if res.Error != "" {
 			failed++
+		}
+		if res.TooLarge {
+			large++
 		}
 		if out.json {
 			return out.object(res)
@@ -180,6 +183,10 @@ func evaluate(ctx context.Context, e *env, out *output, r *rows, c eval.Config) 
 	}
 	if failed > 0 && failed == asked {
 		return fmt.Errorf("%s: no method could be evaluated; the table says why", r.name)
+	}
+	if large > 0 {
+		fmt.Fprintf(e.stderr, "embedd: note: %d of %d left out for memory, %d MB free; a machine with more has them in its table\n",
+			large, asked, c.Memory/1_000_000)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -76,16 +77,50 @@ func TestGarbagePace(t *testing.T) {
 func TestFitTakesTooMuch(t *testing.T) {
 	limit := debug.SetMemoryLimit(-1)
 	t.Cleanup(func() { debug.SetMemoryLimit(limit) })
-	debug.SetMemoryLimit(100_000)
+	debug.SetMemoryLimit(1 << 20) // less than the process holds: nothing is free, whatever was collected
 	out := filepath.Join(t.TempDir(), "m.embedd")
 	code, _, stderr := call(t.Context(), "fit", "--data", iris, "--label", "label", "--method", "isomap", "-o", out)
 	if _, err := os.Stat(out); code == 0 || err == nil || !strings.Contains(stderr, "isomap: a fit of 150 rows would take") ||
-		!strings.Contains(stderr, "are free; give at most") {
+		!strings.Contains(stderr, "0 MB are free; take another method") {
 		t.Errorf("code %d: %s", code, stderr)
 	}
 	code, stdout, stderr := call(t.Context(), "eval", "--data", iris, "--label", "label", "--methods", "isomap,lda",
 		"--splits", "1")
-	if code != 0 || !strings.Contains(stdout, "isomap: a fit of 75 rows would take") {
+	if code != 0 || !strings.Contains(stdout, "isomap: a fit of 75 rows would take") ||
+		!strings.Contains(stderr, "1 of 2 left out for memory") {
 		t.Errorf("code %d: %s%s", code, stdout, stderr)
+	}
+}
+
+// TestFreeMemory: what the process, or its container, holds already is not free.
+func TestFreeMemory(t *testing.T) {
+	const mib = 1 << 20
+	limit := debug.SetMemoryLimit(-1)
+	t.Cleanup(func() { debug.SetMemoryLimit(limit) })
+	rows := make([]byte, 64*mib)
+	debug.SetMemoryLimit(80 * mib)
+	if free := freeMemory(); free > 16*mib {
+		t.Errorf("%d bytes free of 80 MiB, of which rows hold %d", free, len(rows))
+	}
+	runtime.KeepAlive(rows)
+	for _, files := range []map[string]string{
+		{"memory.current": "3000\n", "memory.stat": "anon 2000\ninactive_file 900\n"},
+		{"memory/memory.usage_in_bytes": "3000\n", "memory/memory.stat": "inactive_file 1\ntotal_inactive_file 900\n"},
+	} {
+		root := t.TempDir()
+		for name, text := range files {
+			if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if held := containerHolds(root); held != 2100 {
+			t.Errorf("the container holds %d, want 2100", held)
+		}
+	}
+	if held := containerHolds(t.TempDir()); held != 0 {
+		t.Errorf("a container that says nothing holds %d", held)
 	}
 }

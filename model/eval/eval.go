@@ -66,6 +66,7 @@ type Result struct {
 	Tuned        map[string]int    // splits by the combination that Tune chose, "k=5 t=auto"
 	Report       *model.Report     // of the fit in the first split; nil for Raw
 	Error        string
+	TooLarge     bool // Error says that Config.Memory is too little: where there is more there is a score
 }
 
 // MarshalJSON shows no error, and the scores of a method that failed, as null.
@@ -208,7 +209,7 @@ func Evaluate(ctx context.Context, d *model.Data, c Config, yield func(Result) e
 					return ctx.Err()
 				}
 				if err != nil {
-					result.Error = err.Error()
+					result.Error, result.TooLarge = err.Error(), errors.As(err, new(*fit.MemoryError))
 					break
 				}
 				shares = append(shares, share)
@@ -303,7 +304,7 @@ func (c Config) settle(ctx context.Context, train *model.Data, s *split, method 
 	}
 	if s.tuned[method] == nil {
 		tuned, err := fit.Tune(ctx, train, fit.Config{Method: method, Scale: c.Scale, Seed: c.Seed,
-			Params: c.paramsOf(method)}, c.Dims, progress)
+			Params: c.paramsOf(method), Memory: c.Memory}, c.Dims, progress)
 		if err != nil {
 			return nil, err
 		}

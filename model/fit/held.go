@@ -66,9 +66,14 @@ func (c Config) fits(d *model.Data) error {
 	if n := sort.Search(most, func(n int) bool { return held(n+1) > c.Memory }); n >= 2 {
 		cure = fmt.Sprintf("give at most %d rows, or take another method", n)
 	}
-	return fmt.Errorf("%s: a fit of %d rows would take %s of memory beside them, and %s are free; %s", c.name(), d.N,
-		size(held(d.N)), size(c.Memory), cure)
+	return &MemoryError{fmt.Sprintf("%s: a fit of %d rows would take %s of memory beside them, and %s are free; %s",
+		c.name(), d.N, size(held(d.N)), size(c.Memory), cure)}
 }
+
+// MemoryError says that a fit did not begin, since it would hold more than Config.Memory.
+type MemoryError struct{ text string }
+
+func (e *MemoryError) Error() string { return e.text }
 
 // size is bytes for people.
 func size(bytes int64) string {
@@ -85,20 +90,21 @@ func heldBy(m *frame.Method, e frame.Extent) int64 {
 	return m.Held(e)
 }
 
-// held is what a view holds of rows: as they are prepared, as it shows them, and as a method looks at them.
+// held is what a view holds of rows, beside what a method that looks at them holds: the rows in its scale, or what is made
+// of them, as it is made and as a method looks at it.
 func (v view) held(e frame.Extent) int64 {
-	all := e.Copies(2, 0)
-	if v.curved() {
-		all += e.Copies(2, 0)
-	}
-	if v.landmarks > 0 {
+	switch {
+	case v.landmarks > 0:
 		e.Features = min(v.landmarks, e.Rows)
-		all += e.Copies(2, 0)
+		return e.Copies(2, 0)
+	case v.curved():
+		return e.Copies(3, 0)
 	}
-	return all
+	return e.Copies(1, 0)
 }
 
-// heldByAuto is what the dearest of the candidates holds, beside the views that a blend of them has.
+// heldByAuto is what the dearest of the candidates holds, beside the views that a blend of them has. In cross-validation
+// there are all views, of so many rows as it looks at.
 func (c Config) heldByAuto(e frame.Extent) int64 {
 	most := int64(0)
 	for _, m := range candidates() {
@@ -110,16 +116,21 @@ func (c Config) heldByAuto(e frame.Extent) int64 {
 		most = max(most, heldBy(m, of))
 	}
 	views := make([]view, 1)
-	if c.Scale == model.ScaleAuto && c.Blend != 1 {
+	if c.Scale == model.ScaleAuto {
 		views = make([]view, 3) // as many as there are scales
 	}
 	if c.Nonlinear {
 		views = append(views, view{scale: model.ScaleRank}, view{landmarks: curvedLandmarks})
 	}
+	few, one, all, compared := e, int64(0), int64(0), int64(0)
+	few.Rows = min(e.Rows, frame.MaxValidated)
 	for _, v := range views {
-		most += v.held(e)
+		one, all, compared = max(one, v.held(e)), all+v.held(e), compared+v.held(few)
 	}
-	return most
+	if c.Blend == 1 {
+		return most + max(one, compared)
+	}
+	return most + all
 }
 
 // heldByBlend is what the dearest of the members holds beside the views of all.

@@ -141,6 +141,7 @@ func (a *selection) look(pick []int) {
 		return
 	}
 	a.p = a.p.Subset(pick)
+	a.whole.Rows = a.p // what was prepared of the others is not held while a model is fitted to all
 	if f := a.front; f != nil {
 		a.front = &front{f.rows.Subset(pick), f.view, f.of}
 	}

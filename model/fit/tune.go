@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -62,11 +63,29 @@ func TunedName(method string, c, given map[string]string) string {
 	return strings.Join(parts, " ")
 }
 
+// affordable are the combinations of which a fit of all rows holds no more than it may; where there is none, the error says
+// why.
+func (c Config) affordable(train *model.Data, all []map[string]string, dim int) (some []map[string]string, err error) {
+	for _, params := range all {
+		of := c
+		of.Params, of.Dim = params, dim
+		if why := of.fits(train); why != nil {
+			err = cmp.Or(err, why)
+			continue
+		}
+		some = append(some, params)
+	}
+	if len(some) > 0 {
+		return some, nil
+	}
+	return nil, err
+}
+
 // Tune ranks the combinations of the method's grids for each dimension by 4-fold
 // cross-validation of a nearest-neighbour classifier on the training rows: the
 // most rows right, ties to the defaults, then to the first. One that cannot be
-// fitted in a fold is out. Scaling and everything learned are refitted in each
-// fold. The defaults stand where no row can be held out, and where no
+// fitted in a fold is out, and one of which a fit would hold more than c.Memory.
+// Scaling and everything learned are refitted in each fold. The defaults stand where no row can be held out, and where no
 // combination is left. progress is told the share that is done.
 func Tune(ctx context.Context, train *model.Data, c Config, dims []int, progress func(float64)) (Tuning, error) {
 	ctx = parallel.Limit(ctx, c.Workers)
@@ -74,7 +93,10 @@ func Tune(ctx context.Context, train *model.Data, c Config, dims []int, progress
 	if err != nil {
 		return nil, err
 	}
-	all := combinations(m, c.Params)
+	all, err := c.affordable(train, combinations(m, c.Params), slices.Max(append([]int{c.Dim}, dims...)))
+	if err != nil {
+		return nil, err
+	}
 	chosen := Tuning{}
 	for _, d := range dims {
 		chosen[d] = all[:1]

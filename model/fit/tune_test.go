@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"testing"
@@ -37,5 +38,24 @@ func TestGrids(t *testing.T) {
 		if len(seen) != len(all) {
 			t.Errorf("%s: %d of %d combinations differ", m.Name, len(seen), len(all))
 		}
+	}
+}
+
+// TestTuneWithinMemory: what would hold more than it may is not tried, and where nothing is left the error says so.
+func TestTuneWithinMemory(t *testing.T) {
+	train := synthetic(94, 120, 4, 3)
+	fitted := false
+	begun := func(float64) { fitted = true }
+	_, err := Tune(t.Context(), train, Config{Method: "mfa", Memory: 1000}, []int{2}, begun)
+	if large := (*MemoryError)(nil); !errors.As(err, &large) || fitted {
+		t.Errorf("folds were fitted: %v; error %v", fitted, err)
+	}
+	c := Config{Method: "lpp", Params: map[string]string{"k": "5"}}
+	few := c.Held(120, 120, 4)
+	c = Config{Method: "lpp", Memory: few}
+	tuned, err := Tune(t.Context(), train, c, []int{2}, begun)
+	more := func(p map[string]string) bool { return p["k"] != "5" }
+	if err != nil || len(tuned[2]) == 0 || slices.ContainsFunc(tuned[2], more) {
+		t.Errorf("%v, error %v", tuned, err)
 	}
 }

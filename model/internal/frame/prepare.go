@@ -108,7 +108,7 @@ func (p *Rows) look(ctx context.Context) (missing bool, err error) {
 			gaps[k] = true
 		}
 	})
-	return slices.Contains(gaps, true), cmp.Or(append(failed, err)...)
+	return slices.Contains(gaps, true), cmp.Or(append([]error{err}, failed...)...)
 }
 
 func (p *Rows) impute(features []string, report *model.Report) error {

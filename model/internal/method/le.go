@@ -25,9 +25,11 @@ var le = frame.Method{
 	Dim:     frame.TwoColumns,
 	Bound:   frame.RowsLessOne,
 	Samples: true,
-	Held:    func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) + e.Copies(0, 1000) + e.Factor() },
-	Fit:     fitLE,
-	Nested:  true,
+	Held: func(e frame.Extent) int64 {
+		return e.Lists(e.Int("k", 0)) + e.Copies(0, 1000) + e.Factor(e.Int("k", 0))
+	},
+	Fit:    fitLE,
+	Nested: true,
 }
 
 func fitLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {

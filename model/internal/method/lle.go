@@ -30,9 +30,12 @@ var lle = frame.Method{
 	Dim:     frame.TwoColumns,
 	Bound:   frame.RowsLessOne,
 	Samples: true,
-	Held:    func(e frame.Extent) int64 { return alignmentHeld(e, e.Int("k", 0)) + e.Copies(0, 1500) + e.Factor() },
-	Fit:     fitLLE,
-	Nested:  true,
+	Held: func(e frame.Extent) int64 {
+		k := e.Int("k", 0)
+		return alignmentHeld(e, k) + e.Copies(0, 1500) + e.Factor(k*k) // neighbours of a row are joined too
+	},
+	Fit:    fitLLE,
+	Nested: true,
 }
 
 func fitLLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {

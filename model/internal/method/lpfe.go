@@ -49,7 +49,7 @@ var lpfe = frame.Method{
 func parallelHeld(e frame.Extent) int64 {
 	fields := e
 	fields.Rows *= e.Dim
-	return e.Lists(e.Int("k", 0)) + fields.Copies(0, 1000+(300+60*e.Dim)*e.Int("k", 0)) + fields.Factor()
+	return e.Lists(e.Int("k", 0)) + fields.Copies(0, 1000+(300+60*e.Dim)*e.Int("k", 0)) + fields.Factor(e.Dim*e.Int("k", 0))
 }
 
 func fitLPFE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {

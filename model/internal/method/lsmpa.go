@@ -33,10 +33,12 @@ var lsmpa = frame.Method{
 	Bound:   frame.EveryColumn,
 	Ridge:   &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
 	Samples: true,
-	Held:    func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) + frame.Pairs(min(e.Rows, smpaRows), 36) },
-	Fit:     frame.Maximize(lsmpaRatio, pencil.Max),
-	Nested:  true,
-	Auto:    &frame.Candidate{Rank: 5, OneScale: true},
+	Held: func(e frame.Extent) int64 {
+		return e.Copies(3, 1000+80*e.Int("k", 0)) + frame.Pairs(min(e.Rows, smpaRows), 36)
+	},
+	Fit:    frame.Maximize(lsmpaRatio, pencil.Max),
+	Nested: true,
+	Auto:   &frame.Candidate{Rank: 5, OneScale: true},
 }
 
 // smpaRows caps what is looked at: geodesics, D and S are n x n.

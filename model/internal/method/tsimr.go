@@ -44,7 +44,7 @@ var mpTSIMR = frame.Method{
 	Dim:     frame.TwoColumns,
 	Bound:   frame.RowsLessOne,
 	Samples: true,
-	Held:    func(e frame.Extent) int64 { return partitioned(e.Rows) + eliminated(e, e.Int("patch_size", 0)) },
+	Held:    func(e frame.Extent) int64 { return max(partitioned(e.Rows), eliminated(e, e.Int("patch_size", 0))) },
 	Fit:     fitTSIMR(PatchTangents),
 }
 
@@ -98,7 +98,7 @@ func partitioned(n int) int64 { return frame.Pairs(n, 18) }
 // rows touches, each of which has k neighbours.
 func eliminated(e frame.Extent, space int) int64 {
 	joined := min(e.Rows, space*e.Int("k", 0)*4/3)
-	return e.Copies(4, 3000+160*joined) + e.Factor()
+	return e.Copies(4, 3000+160*joined) + e.Factor(joined)
 }
 
 func partitionParams() []frame.Param {
