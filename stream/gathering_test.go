@@ -151,7 +151,10 @@ func (f *spokes) sums(domain string) *replica {
 func (f *spokes) summing(domain string, p Pipeline) *replica {
 	f.Helper()
 	r := f.edges[domain].replica(p)
-	f.edges[domain].until("the replica of "+domain+" is open", func() bool { return len(r.Status()) > 0 })
+	f.edges[domain].until("the replica of "+domain+" is open", func() bool {
+		_, err := f.edges[domain].js.Stream(f.Context(), summaries.EdgeStream)
+		return err == nil && len(r.Status()) > 0
+	})
 	return r
 }
 

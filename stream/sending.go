@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -25,20 +27,6 @@ func (p *Pipeline) sendsUp() bool {
 
 // edgeBytes is what a stream of summaries keeps.
 func (p *Pipeline) edgeBytes() int64 { return cmp.Or(p.EdgeBytes, 1<<30) }
-
-// openSent binds the stream of what was sent, or makes it.
-func (p *pipeline) openSent(ctx context.Context) (err error) {
-	if err = p.limited(); err == nil {
-		err = p.isNamed(ctx)
-	}
-	if err == nil {
-		p.sent, err = summaries.OpenEdge(ctx, p.js, p.edgeBytes(), p.Models.Replicas)
-	}
-	if err == nil {
-		p.summaries, err = summaries.Open(ctx, p.js, p.Models.Replicas)
-	}
-	return err
-}
 
 // isNamed tells whether the domain of the server is one of those whose summaries the hub takes.
 func (p *pipeline) isNamed(ctx context.Context) error {
@@ -100,11 +88,74 @@ func (p *planner) untaken(ctx context.Context, hub, domain string) string {
 }
 
 // sender sends the summaries of the input to the hub.
-type sender struct{ merger }
+type sender struct {
+	merger
+	sent  *summaries.Sent // nil: not bound yet
+	cause string          // what kept the last from being sent, as it was told; "" for nothing
+}
 
-func newSender(p *pipeline) *sender { return &sender{merger{pipeline: p}} }
+func newSender(p *pipeline) *sender { return &sender{merger: merger{pipeline: p}} }
 
-func (m *sender) run(ctx context.Context) { m.summarily(ctx, m.step) }
+// run sums up and sends until ctx is done. Answers do not wait for any of it: whatever keeps it from that is told of, and
+// tried again.
+func (m *sender) run(ctx context.Context) {
+	var maker sync.WaitGroup
+	defer maker.Wait()
+	summing := false
+	m.summarily(ctx, func(ctx context.Context) (sent bool, err error) {
+		if err = m.open(ctx); err == nil {
+			if !summing {
+				summing = true
+				maker.Go(func() { m.sumUp(ctx) })
+			}
+			sent, err = m.step(ctx)
+		}
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			m.sent = nil // it is made again where it is ours
+		}
+		if ctx.Err() == nil {
+			m.tell(err)
+		}
+		return sent, err
+	})
+}
+
+// open binds the stream of what was sent and the bucket of the summaries, or makes them, where that was not done.
+func (m *sender) open(ctx context.Context) error {
+	if m.sent != nil {
+		return nil
+	}
+	return m.access.during(ctx, m.access.ofServer, func(ctx context.Context) (err error) {
+		if err = m.limited(); err == nil {
+			err = m.isNamed(ctx)
+		}
+		if err == nil && m.summaries == nil {
+			m.summaries, err = summaries.Open(ctx, m.js, m.Models.Replicas)
+		}
+		if err == nil {
+			m.sent, err = summaries.OpenEdge(ctx, m.js, m.edgeBytes(), m.Models.Replicas)
+		}
+		return err
+	})
+}
+
+// tell says in the status what keeps summaries from the hub, once for each cause, and when that is over.
+func (m *sender) tell(err error) {
+	cause := ""
+	if err != nil {
+		cause = err.Error()
+	}
+	if cause == m.cause {
+		return
+	}
+	m.cause = cause
+	if err == nil {
+		m.turned(fmt.Sprintf("summaries of the input are sent to the hub again, since %s", stamp(time.Now())))
+		return
+	}
+	m.turned(fmt.Sprintf("no summary of the input is sent to the hub, seen at %s, and that is tried again; answers go on: %s",
+		stamp(time.Now()), cause))
+}
 
 // step sends the next summary where it is there.
 func (m *sender) step(ctx context.Context) (sent bool, err error) {
