@@ -80,6 +80,9 @@ func Examine(ctx context.Context, o Options) ([]Finding, error) {
 			if p.Labels != "" {
 				x.labels(ctx, one)
 			}
+			if p.sendsUp() {
+				x.sends(ctx, one)
+			}
 		}
 		x.mayDo(one)
 		x.store(ctx, one)

@@ -28,6 +28,15 @@ func (p *Pipeline) sendsUp() bool {
 // edgeBytes is what a stream of summaries keeps.
 func (p *Pipeline) edgeBytes() int64 { return cmp.Or(p.EdgeBytes, 1<<30) }
 
+// keeps says that a stream of summaries does not keep the bytes that it should; "" where it does.
+func (p *Pipeline) keeps(c *jetstream.StreamConfig) string {
+	if c.MaxBytes == p.edgeBytes() {
+		return ""
+	}
+	return fmt.Sprintf("stream %s keeps %s of summaries, and nats.edge_bytes is %s: 'embedd setup --apply' changes it", c.Name,
+		bytesText(c.MaxBytes), bytesText(p.edgeBytes()))
+}
+
 // isNamed tells whether the domain of the server is one of those whose summaries the hub takes.
 func (p *pipeline) isNamed(ctx context.Context) error {
 	account, err := p.js.AccountInfo(ctx)
@@ -55,7 +64,11 @@ func (p *planner) needSent(ctx context.Context, one *Pipeline) error {
 	if err != nil {
 		return err
 	}
-	plan := Plan{Name: summaries.EdgeStream, Bucket: true, Exists: there != nil, bytes: one.edgeBytes()}
+	plan := Plan{Name: summaries.EdgeStream, Bucket: true, bytes: one.edgeBytes()}
+	if there != nil {
+		plan.Extends = one.keeps(there) != ""
+		plan.Exists = !plan.Extends
+	}
 	if p.js != nil {
 		account, err := p.js.AccountInfo(ctx)
 		if err != nil {
@@ -85,6 +98,47 @@ func (p *planner) untaken(ctx context.Context, hub, domain string) string {
 	}
 	return fmt.Sprintf("the hub (domain %s) does not take the summaries of %s: name it in nats.edges there, with 'embedd run --role train' or 'embedd setup --apply'",
 		hub, domain)
+}
+
+// sends looks at what an edge sends to: its domain, and the stream.
+func (x *examination) sends(ctx context.Context, p *pipeline) {
+	var s jetstream.Stream
+	problem := ""
+	err := x.ask(ctx, func(ctx context.Context) error {
+		account, err := x.js.AccountInfo(ctx)
+		if err != nil {
+			return err
+		}
+		problem = unnamed(account.Domain, p.Edges)
+		s, err = x.js.Stream(ctx, summaries.EdgeStream)
+		return err
+	})
+	missing := errors.Is(err, jetstream.ErrStreamNotFound)
+	if err != nil && !missing {
+		x.failed("edges", p.Name, silence(err, "about stream "+summaries.EdgeStream))
+		return
+	}
+	known := len(x.found)
+	if problem != "" {
+		x.add(Finding{Check: "edges", Pipeline: p.Name, Text: "nothing is sent to the hub: " + problem, Key: "nats.edges"})
+	}
+	if !missing {
+		x.kept(p, s)
+	}
+	switch {
+	case len(x.found) > known:
+	case missing:
+		x.ok("edges", p.Name, "stream %s is made when the daemon starts", summaries.EdgeStream)
+	default:
+		x.ok("edges", p.Name, "stream %s has %d messages for the hub", summaries.EdgeStream, s.CachedInfo().State.Msgs)
+	}
+}
+
+// kept notes that a stream of summaries keeps other bytes than it should.
+func (x *examination) kept(p *pipeline, s jetstream.Stream) {
+	if text := p.keeps(&s.CachedInfo().Config); text != "" {
+		x.add(Finding{Check: "edges", Pipeline: p.Name, Level: LevelNote, Text: text, Command: setupCommand})
+	}
 }
 
 // sender sends the summaries of the input to the hub.
@@ -135,7 +189,13 @@ func (m *sender) open(ctx context.Context) error {
 		if err == nil {
 			m.sent, err = summaries.OpenEdge(ctx, m.js, m.edgeBytes(), m.Models.Replicas)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		if c := m.sent.Config(); m.keeps(&c) != "" {
+			m.log.Warn(m.keeps(&c))
+		}
+		return nil
 	})
 }
 

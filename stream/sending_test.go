@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -65,4 +66,83 @@ func TestEdgeGoesOnUnnamed(t *testing.T) {
 		all := r.Status()
 		return len(all) > 0 && strings.Contains(all[0].Learning, `the JetStream domain of this server is "berlin"`)
 	})
+}
+
+// examined are the findings of a check at a site about edges.
+func (s *site) examined(p Pipeline) (faults, all string) {
+	s.Helper()
+	found, err := Examine(s.Context(), Options{Conn: s.js.Conn(), Pipelines: []Pipeline{p}})
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, one := range found {
+		if one.Check == "edges" && one.Level == LevelFault {
+			faults += one.Text + "\n"
+		}
+		all += fmt.Sprintf("%s %s: %s\n", one.Level, one.Check, one.Text)
+	}
+	return faults, all
+}
+
+// TestCheckOfEdges: check tells at an edge that its domain is not named, and at the hub which edge it does not take.
+func TestCheckOfEdges(t *testing.T) {
+	t.Parallel()
+	f := newSpokes(t, "berlin")
+	berlin := f.edges["berlin"]
+	hub := blocks()
+	hub.Role, hub.Edges = RoleTrain, []string{"berlin"}
+	f.hub.planned(hub, summaries.HubStream, true)
+	berlin.planned(sends("berlin"), summaries.EdgeStream, true)
+	for _, one := range []struct {
+		at     *site
+		named  string
+		faults string
+	}{
+		{berlin, "berlin", ""}, {berlin, "rome", `the JetStream domain of this server is "berlin"`},
+		{f.hub, "berlin", ""}, {f.hub, "rome", "does not take the summaries of rome"},
+	} {
+		p := sends(one.named)
+		if one.at == f.hub {
+			p = hub
+			p.Edges = []string{one.named}
+		}
+		faults, all := one.at.examined(p)
+		if (faults == "") != (one.faults == "") || !strings.Contains(faults, one.faults) {
+			t.Errorf("with nats.edges %s the faults are %q, want %q; all:\n%s", one.named, faults, one.faults, all)
+		}
+	}
+}
+
+// TestBytesOfEdges: setup changes how many bytes of summaries are kept, and a daemon does not.
+func TestBytesOfEdges(t *testing.T) {
+	t.Parallel()
+	f := newSpokes(t, "berlin")
+	hub := blocks()
+	hub.Role, hub.Edges = RoleTrain, []string{"berlin"}
+	for name, one := range map[string]struct {
+		at *site
+		p  Pipeline
+	}{summaries.EdgeStream: {f.edges["berlin"], sends("berlin")}, summaries.HubStream: {f.hub, hub}} {
+		kept := func() int64 {
+			s, err := one.at.js.Stream(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.CachedInfo().Config.MaxBytes
+		}
+		one.at.planned(one.p, name, true)
+		one.p.EdgeBytes = 64 << 20
+		if _, all := one.at.examined(one.p); !strings.Contains(all, "note edges: stream "+name+" keeps 1.0 GiB") {
+			t.Errorf("check says %s", all)
+		}
+		r := one.at.replica(one.p)
+		one.at.until("it is open", func() bool { return len(r.Status()) > 0 })
+		r.end()
+		if plan := one.at.planned(one.p, name, false); kept() != 1<<30 || plan.Exists || !plan.Extends {
+			t.Errorf("%s keeps %d bytes once a daemon ran, and the plan is %+v", name, kept(), plan)
+		}
+		if plan := one.at.planned(one.p, name, true); kept() != 64<<20 || !plan.Exists || plan.Extends {
+			t.Errorf("%s keeps %d bytes once setup has changed it, and the plan is %+v", name, kept(), plan)
+		}
+	}
 }

@@ -63,7 +63,7 @@ func MakeEdge(ctx context.Context, js jetstream.JetStream, bytes int64, replicas
 }
 
 // MakeHub makes the stream of the hub with the streams of these edges as its sources, or gives the one that is there those
-// that it lacks. One that is there with others keeps them: another pipeline may need them.
+// that it lacks. One that is there with others keeps them: another pipeline may need them. It keeps as many bytes as before.
 func MakeHub(ctx context.Context, js jetstream.JetStream, edges []string, bytes int64, replicas int) error {
 	have, err := js.Stream(ctx, HubStream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -75,12 +75,27 @@ func MakeHub(ctx context.Context, js jetstream.JetStream, edges []string, bytes 
 	}
 	c := have.CachedInfo().Config
 	lacks := LacksSources(&c, edges)
-	if len(lacks) == 0 && c.MaxBytes == bytes {
+	if len(lacks) == 0 {
 		return nil
 	}
-	c.Sources, c.MaxBytes = append(c.Sources, sources(lacks)...), bytes
+	c.Sources = append(c.Sources, sources(lacks)...)
 	if _, err := js.UpdateStream(ctx, c); err != nil {
-		return fmt.Errorf("taking the summaries of %s (stream %s): %w", strings.Join(edges, ", "), HubStream, err)
+		return fmt.Errorf("taking the summaries of %s (stream %s): %w", strings.Join(lacks, ", "), HubStream, err)
+	}
+	return nil
+}
+
+// Resize has a stream of summaries that is there keep so many bytes. Setup does, and no daemon: two that are told of
+// different ones would change it in turns.
+func Resize(ctx context.Context, js jetstream.JetStream, name string, bytes int64) error {
+	have, err := js.Stream(ctx, name)
+	if err == nil {
+		c := have.CachedInfo().Config
+		c.MaxBytes = bytes
+		_, err = js.UpdateStream(ctx, c)
+	}
+	if err != nil {
+		return fmt.Errorf("having the stream of summaries %s keep %d MiB (nats.edge_bytes): %w", name, bytes>>20, err)
 	}
 	return nil
 }
@@ -145,7 +160,8 @@ func Silent(info *jetstream.StreamInfo, edges []string) (out []string) {
 // apiOf is the way to the JetStream of a domain.
 func apiOf(domain string) string { return "$JS." + domain + ".API" }
 
-// OpenEdge binds the stream of an edge, or makes it where it is missing: it is ours, not the user's.
+// OpenEdge binds the stream of an edge, or makes it where it is missing: it is ours, not the user's. One that is there keeps
+// as many bytes as before.
 func OpenEdge(ctx context.Context, js jetstream.JetStream, bytes int64, replicas int) (*Sent, error) {
 	stream, err := js.Stream(ctx, EdgeStream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -153,16 +169,14 @@ func OpenEdge(ctx context.Context, js jetstream.JetStream, bytes int64, replicas
 			stream, err = js.Stream(ctx, EdgeStream)
 		}
 	}
-	if err == nil && stream.CachedInfo().Config.MaxBytes != bytes {
-		c := stream.CachedInfo().Config
-		c.MaxBytes = bytes
-		stream, err = js.UpdateStream(ctx, c)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the summaries for the hub (stream %s): %w", EdgeStream, err)
 	}
 	return &Sent{js, stream, prefixOf(js)}, nil
 }
+
+// Config is how the stream was when it was bound.
+func (s *Sent) Config() jetstream.StreamConfig { return s.stream.CachedInfo().Config }
 
 // Last is the last notice of a pipeline and its number; nil and 0 where there is none.
 func (s *Sent) Last(ctx context.Context, pipeline string) (*Notice, uint64, error) {
