@@ -541,6 +541,9 @@ func (x *examination) store(ctx context.Context, p *pipeline) {
 		x.ok("store", p.Name, "%s, no model yet", store)
 	default:
 		x.ok("store", p.Name, "%s, live is %s", store, live.Live.Version)
+		if p.fromEdges() {
+			x.outlived(ctx, p, live.Live)
+		}
 	}
 }
 

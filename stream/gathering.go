@@ -237,3 +237,25 @@ func (x *examination) gathered(ctx context.Context, p *pipeline) {
 		x.ok("edges", p.Name, "stream %s has %d messages of %d edges", c.Name, s.CachedInfo().State.Msgs, len(c.Sources))
 	}
 }
+
+// outlived notes that what the window of the live model begins with has left the stream of the edges' summaries, as where a
+// busy pipeline pushes a quiet one's out.
+func (x *examination) outlived(ctx context.Context, p *pipeline, live *plugin.Live) {
+	var info *jetstream.StreamInfo
+	err := x.ask(ctx, func(ctx context.Context) error {
+		s, err := x.js.Stream(ctx, summaries.HubStream)
+		if err == nil {
+			info = s.CachedInfo()
+		}
+		return err
+	})
+	if err != nil {
+		return // told of before
+	}
+	if first := windowOf(live, info.Created); first > 0 && first < info.State.FirstSeq {
+		x.add(Finding{Check: "edges", Pipeline: p.Name, Level: LevelNote, Text: fmt.Sprintf(
+			"the window of the live model begins with what stood at %d of stream %s, which has nothing before %d any more: after a restart the window is smaller, and the next models are others",
+			first, summaries.HubStream, info.State.FirstSeq), Cure: "raise nats.edge_bytes, here and at the edges",
+			Key: "nats.edge_bytes"})
+	}
+}

@@ -54,6 +54,30 @@ func TestEdgeGoesOnUnsent(t *testing.T) {
 	berlin.stored(summaries.EdgeStream, summaries.EdgeSubjects("p")[0], 2)
 }
 
+// TestEdgeTooSmall: a summary that cannot stand whole in what an edge keeps is not sent in parts that push one another out;
+// the status says so, and it is sent once there is room.
+func TestEdgeTooSmall(t *testing.T) {
+	t.Parallel()
+	f := newSpokes(t, "berlin")
+	berlin := f.edges["berlin"]
+	f.blocks("berlin", 2)
+	p := sends("berlin")
+	p.EdgeBytes = 1000
+	berlin.planned(p, summaries.EdgeStream, true)
+	before := berlin.state(summaries.EdgeStream).LastSeq
+	r := berlin.replica(p)
+	berlin.until("the status says that there is no room", func() bool {
+		all := r.Status()
+		return len(all) > 0 && strings.Contains(all[0].Learning, "set nats.edge_bytes to 1 MiB or more")
+	})
+	if n := berlin.state(summaries.EdgeStream).LastSeq; n != before {
+		t.Errorf("the stream of what was sent has had %d messages", n-before)
+	}
+	p.EdgeBytes = 64 << 20
+	berlin.planned(p, summaries.EdgeStream, true)
+	berlin.stored(summaries.EdgeStream, summaries.EdgeSubjects("p")[0], 2)
+}
+
 // TestEdgeGoesOnUnnamed: so it is where its domain is not among those that the hub takes.
 func TestEdgeGoesOnUnnamed(t *testing.T) {
 	t.Parallel()

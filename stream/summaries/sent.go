@@ -194,8 +194,28 @@ func (s *Sent) Last(ctx context.Context, pipeline string) (*Notice, uint64, erro
 	return n, m.Sequence, nil
 }
 
+// fits tells whether a summary can stand whole in the stream, beside another.
+func (s *Sent) fits(ctx context.Context, size int64) error {
+	most := s.Config().MaxBytes
+	if most <= 0 || size <= most/2 {
+		return nil
+	}
+	info, err := s.stream.Info(ctx) // setup may have changed it
+	if err != nil {
+		return err
+	}
+	if most = info.Config.MaxBytes; most > 0 && size > most/2 {
+		return fmt.Errorf("a summary has %d KiB, and stream %s keeps %d KiB, so that its parts would push one another out; set nats.edge_bytes to %d MiB or more, here and at the hub, and run 'embedd setup --apply' at both",
+			size>>10, EdgeStream, most>>10, 8*size>>20+1)
+	}
+	return nil
+}
+
 // Send stores a summary behind the notice of that number, and tells whether it did: else another has sent meanwhile.
 func (s *Sent) Send(ctx context.Context, pipeline string, n Notice, text []byte, after uint64) (bool, error) {
+	if err := s.fits(ctx, int64(len(text))); err != nil {
+		return false, err
+	}
 	n.manifest = manifestOf(text)
 	for i := range n.parts() {
 		msg := &nats.Msg{Subject: s.prefix + edgeRoot + pipeline + "." + n.part(i), Data: partOf(text, i)}
