@@ -227,6 +227,9 @@ func (m *sender) step(ctx context.Context) (sent bool, err error) {
 		m.created, m.shelf, m.marked, m.looked = s.created, m.pipeline.shelf(s.created), nil, 0
 	}
 	last, after, err := m.sent.Last(ctx, m.Name)
+	if err == nil && last == nil {
+		last, err = m.sent.Kept(ctx, m.summaries, m.Name)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -257,9 +260,11 @@ func (m *sender) step(ctx context.Context) (sent bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	sent, err = m.sent.Send(ctx, m.Name, summaries.Notice{Created: m.created.UnixNano(), First: b.First, Last: b.Last,
-		Settings: m.stage.Settings()}, text, after)
-	if err != nil || !sent {
+	n := summaries.Notice{Created: m.created.UnixNano(), First: b.First, Last: b.Last, Settings: m.stage.Settings()}
+	if sent, err = m.sent.Send(ctx, m.Name, n, text, after); err != nil || !sent {
+		return false, err
+	}
+	if err := m.sent.Keep(ctx, m.summaries, m.Name, n); err != nil {
 		return false, err
 	}
 	m.metrics.sent(m.Name)
@@ -267,7 +272,8 @@ func (m *sender) step(ctx context.Context) (sent bool, err error) {
 	return true, m.shelf.Drop(ctx, m.next)
 }
 
-// markSent says what is to be summed up, and removes what was sent before this replica began.
+// markSent says what is to be summed up, and now and then removes what was sent: before this replica began, and what another
+// stored of a block that had been sent meanwhile.
 func (m *sender) markSent(ctx context.Context) error {
 	now := summaries.Mark{From: m.next, Next: m.next, Features: m.features}
 	if m.marked != nil && m.marked.Next == now.Next && slices.Equal(m.marked.Features, now.Features) {
@@ -282,7 +288,7 @@ func (m *sender) markSent(ctx context.Context) error {
 			return err
 		}
 	}
-	if m.marked == nil || now.Next > m.marked.Next+1 {
+	if m.marked == nil || now.Next > m.marked.Next+1 || now.Next%aheadBlocks == 0 {
 		if err := m.shelf.Sweep(ctx, now.From); err != nil {
 			return err
 		}

@@ -1,7 +1,9 @@
 package stream
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,6 +78,73 @@ func TestEdgeTooSmall(t *testing.T) {
 	p.EdgeBytes = 64 << 20
 	berlin.planned(p, summaries.EdgeStream, true)
 	berlin.stored(summaries.EdgeStream, summaries.EdgeSubjects("p")[0], 2)
+}
+
+// TestEdgeSendsOnce: what was sent is not sent again where the stream has lost the notice of it, as where another pipeline's
+// push it out.
+func TestEdgeSendsOnce(t *testing.T) {
+	t.Parallel()
+	f := newSpokes(t, "berlin")
+	berlin := f.edges["berlin"]
+	notices := summaries.EdgeSubjects("p")[0]
+	f.blocks("berlin", 2)
+	f.summing("berlin", sends("berlin"))
+	berlin.stored(summaries.EdgeStream, notices, 2)
+	shelves, err := summaries.Open(t.Context(), berlin.js, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent, err := summaries.OpenEdge(t.Context(), berlin.js, 1<<30, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	berlin.until("what was sent is kept", func() bool {
+		n, err := sent.Kept(t.Context(), shelves, "p")
+		return err == nil && n != nil && n.Last == 2*sharedBlock
+	})
+	stream, err := berlin.js.Stream(t.Context(), summaries.EdgeStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.blocks("berlin", 4)
+	var got []uint64
+	for _, m := range berlin.stored(summaries.EdgeStream, notices, 2) {
+		var n summaries.Notice
+		if err := json.Unmarshal(m.Data, &n); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, n.Last)
+	}
+	if want := []uint64{3 * sharedBlock, 4 * sharedBlock}; !slices.Equal(got, want) {
+		t.Errorf("summaries up to the messages %v were sent, of %v", got, want)
+	}
+}
+
+// TestSentIsSwept: the summary of a block that another replica stored when it had been sent is removed.
+func TestSentIsSwept(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	p := s.summing()
+	m := newSender(p)
+	m.created, m.features = p.created, []string{"x"}
+	m.shelf = p.shelf(p.created)
+	for next := uint64(aheadBlocks - 2); next <= aheadBlocks; next++ {
+		m.next = next
+		if err := m.markSent(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if next == aheadBlocks-1 {
+			if _, err := m.shelf.Put(t.Context(), 3, []byte("late")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if there, err := m.shelf.Has(t.Context(), 3); there || err != nil {
+		t.Errorf("a summary that was stored late is there: %t, %v", there, err)
+	}
 }
 
 // TestEdgeGoesOnUnnamed: so it is where its domain is not among those that the hub takes.

@@ -178,7 +178,7 @@ func OpenEdge(ctx context.Context, js jetstream.JetStream, bytes int64, replicas
 // Config is how the stream was when it was bound.
 func (s *Sent) Config() jetstream.StreamConfig { return s.stream.CachedInfo().Config }
 
-// Last is the last notice of a pipeline and its number; nil and 0 where there is none.
+// Last is the last notice of a pipeline and its number; nil and 0 where the stream has none.
 func (s *Sent) Last(ctx context.Context, pipeline string) (*Notice, uint64, error) {
 	m, err := s.stream.GetLastMsgForSubject(ctx, edgeRoot+pipeline)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -192,6 +192,40 @@ func (s *Sent) Last(ctx context.Context, pipeline string) (*Notice, uint64, erro
 		return nil, m.Sequence, nil // the next is of whatever comes
 	}
 	return n, m.Sequence, nil
+}
+
+// kept is what a bucket keeps of the last notice of a pipeline, which others push out of the stream.
+type kept struct {
+	Stream int64  `json:"stream"` // when the stream was made that had it
+	Notice Notice `json:"notice"`
+}
+
+func keptKey(pipeline string) string { return pipeline + ".sent" }
+
+// Keep keeps in a bucket which notice of a pipeline was the last.
+func (s *Sent) Keep(ctx context.Context, b *Bucket, pipeline string, n Notice) error {
+	value, err := json.Marshal(kept{s.stream.CachedInfo().Created.UnixNano(), n})
+	if err == nil {
+		_, err = b.js.PublishMsg(ctx, &nats.Msg{Subject: b.prefix + subject(keptKey(pipeline)), Data: value})
+	}
+	return err
+}
+
+// Kept is the notice of a pipeline that was the last in this stream, as a bucket keeps it; nil where that has none.
+func (s *Sent) Kept(ctx context.Context, b *Bucket, pipeline string) (*Notice, error) {
+	m, err := b.get(ctx, keptKey(pipeline))
+	if m == nil || err != nil {
+		return nil, err
+	}
+	var k kept
+	if json.Unmarshal(m.Data, &k) != nil {
+		return nil, nil
+	}
+	info, err := s.stream.Info(ctx) // it may have been made anew: what that has not got is sent once more
+	if err != nil || info.Created.UnixNano() != k.Stream {
+		return nil, err
+	}
+	return &k.Notice, nil
 }
 
 // fits tells whether a summary can stand whole in the stream, beside another.
