@@ -22,10 +22,10 @@ func (p *pipeline) shares() bool {
 	return p.Stage.Training.Block > 0 && p.stage.Learns() && (p.hub == nil || p.sendsUp())
 }
 
-// openSummaries binds the bucket of the summaries, or makes it.
+// openSummaries binds the bucket of the summaries, or makes it. At an edge that is done beside the answers (sending.go).
 func (p *pipeline) openSummaries(ctx context.Context) (err error) {
 	if p.sendsUp() {
-		return p.openSent(ctx)
+		return nil
 	}
 	if p.input == nil || p.models == nil || p.leases == nil {
 		return errors.New("training.block shares learning through JetStream: it needs input.stream, model.store auto, and a server from 2.11 on; leave it out")

@@ -80,6 +80,9 @@ func Examine(ctx context.Context, o Options) ([]Finding, error) {
 			if p.Labels != "" {
 				x.labels(ctx, one)
 			}
+			if p.sendsUp() {
+				x.sends(ctx, one)
+			}
 		}
 		x.mayDo(one)
 		x.store(ctx, one)
@@ -538,6 +541,9 @@ func (x *examination) store(ctx context.Context, p *pipeline) {
 		x.ok("store", p.Name, "%s, no model yet", store)
 	default:
 		x.ok("store", p.Name, "%s, live is %s", store, live.Live.Version)
+		if p.fromEdges() {
+			x.outlived(ctx, p, live.Live)
+		}
 	}
 }
 

@@ -28,6 +28,9 @@ func (p *pipeline) bindEdges(ctx context.Context) (err error) {
 		return err
 	}
 	p.created = p.input.CachedInfo().Created
+	if text := p.keeps(&p.input.CachedInfo().Config); text != "" {
+		p.log.Warn(text)
+	}
 	return nil
 }
 
@@ -199,7 +202,8 @@ func (p *planner) needGathered(ctx context.Context, one *Pipeline) error {
 		if err == nil {
 			info := s.CachedInfo()
 			plan.Subjects = summaries.LacksSources(&info.Config, one.Edges)
-			plan.Exists, plan.Extends = len(plan.Subjects) == 0, len(plan.Subjects) > 0
+			plan.Extends = len(plan.Subjects) > 0 || one.keeps(&info.Config) != ""
+			plan.Exists = !plan.Extends
 			if silent := summaries.Silent(info, one.Edges); len(silent) > 0 {
 				plan.Warning = fmt.Sprintf("nothing was heard of edge %s for a while: its leaf node is away, has another JetStream domain, or no stream %s yet, which 'embedd setup --apply' and 'embedd run' make there",
 					strings.Join(silent, ", "), summaries.EdgeStream)
@@ -223,7 +227,35 @@ func (x *examination) gathered(ctx context.Context, p *pipeline) {
 	case err != nil:
 		x.failed("edges", p.Name, silence(err, "about stream "+summaries.HubStream))
 	default:
-		x.ok("edges", p.Name, "stream %s has %d messages of %d edges", summaries.HubStream, s.CachedInfo().State.Msgs,
-			len(s.CachedInfo().Config.Sources))
+		x.kept(p, s)
+		c := &s.CachedInfo().Config
+		if lacks := summaries.LacksSources(c, p.Edges); len(lacks) > 0 {
+			x.add(Finding{Check: "edges", Pipeline: p.Name, Text: fmt.Sprintf("stream %s does not take the summaries of %s: nothing of theirs is learned",
+				c.Name, strings.Join(lacks, ", ")), Cure: "let it", Command: setupCommand})
+			return
+		}
+		x.ok("edges", p.Name, "stream %s has %d messages of %d edges", c.Name, s.CachedInfo().State.Msgs, len(c.Sources))
+	}
+}
+
+// outlived notes that what the window of the live model begins with has left the stream of the edges' summaries, as where a
+// busy pipeline pushes a quiet one's out.
+func (x *examination) outlived(ctx context.Context, p *pipeline, live *plugin.Live) {
+	var info *jetstream.StreamInfo
+	err := x.ask(ctx, func(ctx context.Context) error {
+		s, err := x.js.Stream(ctx, summaries.HubStream)
+		if err == nil {
+			info = s.CachedInfo()
+		}
+		return err
+	})
+	if err != nil {
+		return // told of before
+	}
+	if first := windowOf(live, info.Created); first > 0 && first < info.State.FirstSeq {
+		x.add(Finding{Check: "edges", Pipeline: p.Name, Level: LevelNote, Text: fmt.Sprintf(
+			"the window of the live model begins with what stood at %d of stream %s, which has nothing before %d any more: after a restart the window is smaller, and the next models are others",
+			first, summaries.HubStream, info.State.FirstSeq), Cure: "raise nats.edge_bytes, here and at the edges",
+			Key: "nats.edge_bytes"})
 	}
 }

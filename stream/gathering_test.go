@@ -151,7 +151,10 @@ func (f *spokes) sums(domain string) *replica {
 func (f *spokes) summing(domain string, p Pipeline) *replica {
 	f.Helper()
 	r := f.edges[domain].replica(p)
-	f.edges[domain].until("the replica of "+domain+" is open", func() bool { return len(r.Status()) > 0 })
+	f.edges[domain].until("the replica of "+domain+" is open", func() bool {
+		_, err := f.edges[domain].js.Stream(f.Context(), summaries.EdgeStream)
+		return err == nil && len(r.Status()) > 0
+	})
 	return r
 }
 
@@ -260,6 +263,23 @@ func TestSummariesOfEdges(t *testing.T) {
 	f.hub.forget()
 	alone := f.train("berlin", "paris")
 	f.reached(alone, map[string]int{"berlin": 12, "paris": 14})
+	arrived, err := f.hub.js.Stream(t.Context(), summaries.HubStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := blocks()
+	p.Role, p.Edges = RoleTrain, []string{"berlin", "paris"}
+	const outlived = "begins with what stood at"
+	if _, all := f.hub.examined(p); strings.Contains(all, outlived) {
+		t.Errorf("nothing has left the stream, and check says %s", all)
+	}
+	alone.end()
+	if err := arrived.Purge(t.Context(), jetstream.WithPurgeKeep(2)); err != nil {
+		t.Fatal(err)
+	}
+	if _, all := f.hub.examined(p); !strings.Contains(all, outlived) {
+		t.Errorf("what the window has left the stream, and check says %s", all)
+	}
 	want := alone.promoted()
 	if got := slices.Concat(first.promoted(), second.promoted()); len(want) < 2 || !slices.Equal(got, want) {
 		t.Errorf("restarted, the trainer came to %v, one alone to %v", got, want)

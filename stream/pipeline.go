@@ -147,7 +147,6 @@ type pipeline struct {
 	turns     turns
 	leases    *lease.Bucket          // nil: there are none
 	summaries *summaries.Bucket      // nil: this pipeline shares none
-	sent      *summaries.Sent        // at an edge, what the hub learns from; else nil
 	arrived   *summaries.Arrived     // at the hub of edges; else nil
 	seats     *lease.Bucket          // of the partitions; nil: there are none
 	earlier   []partition            // of other numbers, that the stream had before
@@ -242,11 +241,12 @@ func (p *pipeline) run(ctx context.Context) error {
 	if p.joins() {
 		wg.Go(func() { p.learnLabels(ctx) })
 	}
-	if p.shares() && p.arrived == nil {
-		wg.Go(func() { p.sumUp(ctx) })
-	}
-	if p.sent != nil {
+	switch {
+	case !p.shares() || p.arrived != nil:
+	case p.sendsUp():
 		wg.Go(func() { newSender(p).run(ctx) })
+	default:
+		wg.Go(func() { p.sumUp(ctx) })
 	}
 	if p.learns() && p.shares() {
 		wg.Go(func() { p.learnInTurn(ctx) })

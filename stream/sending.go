@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -26,18 +28,13 @@ func (p *Pipeline) sendsUp() bool {
 // edgeBytes is what a stream of summaries keeps.
 func (p *Pipeline) edgeBytes() int64 { return cmp.Or(p.EdgeBytes, 1<<30) }
 
-// openSent binds the stream of what was sent, or makes it.
-func (p *pipeline) openSent(ctx context.Context) (err error) {
-	if err = p.limited(); err == nil {
-		err = p.isNamed(ctx)
+// keeps says that a stream of summaries does not keep the bytes that it should; "" where it does.
+func (p *Pipeline) keeps(c *jetstream.StreamConfig) string {
+	if c.MaxBytes == p.edgeBytes() {
+		return ""
 	}
-	if err == nil {
-		p.sent, err = summaries.OpenEdge(ctx, p.js, p.edgeBytes(), p.Models.Replicas)
-	}
-	if err == nil {
-		p.summaries, err = summaries.Open(ctx, p.js, p.Models.Replicas)
-	}
-	return err
+	return fmt.Sprintf("stream %s keeps %s of summaries, and nats.edge_bytes is %s: 'embedd setup --apply' changes it", c.Name,
+		bytesText(c.MaxBytes), bytesText(p.edgeBytes()))
 }
 
 // isNamed tells whether the domain of the server is one of those whose summaries the hub takes.
@@ -67,7 +64,11 @@ func (p *planner) needSent(ctx context.Context, one *Pipeline) error {
 	if err != nil {
 		return err
 	}
-	plan := Plan{Name: summaries.EdgeStream, Bucket: true, Exists: there != nil, bytes: one.edgeBytes()}
+	plan := Plan{Name: summaries.EdgeStream, Bucket: true, bytes: one.edgeBytes()}
+	if there != nil {
+		plan.Extends = one.keeps(there) != ""
+		plan.Exists = !plan.Extends
+	}
 	if p.js != nil {
 		account, err := p.js.AccountInfo(ctx)
 		if err != nil {
@@ -99,12 +100,122 @@ func (p *planner) untaken(ctx context.Context, hub, domain string) string {
 		hub, domain)
 }
 
+// sends looks at what an edge sends to: its domain, and the stream.
+func (x *examination) sends(ctx context.Context, p *pipeline) {
+	var s jetstream.Stream
+	problem := ""
+	err := x.ask(ctx, func(ctx context.Context) error {
+		account, err := x.js.AccountInfo(ctx)
+		if err != nil {
+			return err
+		}
+		problem = unnamed(account.Domain, p.Edges)
+		s, err = x.js.Stream(ctx, summaries.EdgeStream)
+		return err
+	})
+	missing := errors.Is(err, jetstream.ErrStreamNotFound)
+	if err != nil && !missing {
+		x.failed("edges", p.Name, silence(err, "about stream "+summaries.EdgeStream))
+		return
+	}
+	known := len(x.found)
+	if problem != "" {
+		x.add(Finding{Check: "edges", Pipeline: p.Name, Text: "nothing is sent to the hub: " + problem, Key: "nats.edges"})
+	}
+	if !missing {
+		x.kept(p, s)
+	}
+	switch {
+	case len(x.found) > known:
+	case missing:
+		x.ok("edges", p.Name, "stream %s is made when the daemon starts", summaries.EdgeStream)
+	default:
+		x.ok("edges", p.Name, "stream %s has %d messages for the hub", summaries.EdgeStream, s.CachedInfo().State.Msgs)
+	}
+}
+
+// kept notes that a stream of summaries keeps other bytes than it should.
+func (x *examination) kept(p *pipeline, s jetstream.Stream) {
+	if text := p.keeps(&s.CachedInfo().Config); text != "" {
+		x.add(Finding{Check: "edges", Pipeline: p.Name, Level: LevelNote, Text: text, Command: setupCommand})
+	}
+}
+
 // sender sends the summaries of the input to the hub.
-type sender struct{ merger }
+type sender struct {
+	merger
+	sent  *summaries.Sent // nil: not bound yet
+	cause string          // what kept the last from being sent, as it was told; "" for nothing
+}
 
-func newSender(p *pipeline) *sender { return &sender{merger{pipeline: p}} }
+func newSender(p *pipeline) *sender { return &sender{merger: merger{pipeline: p}} }
 
-func (m *sender) run(ctx context.Context) { m.summarily(ctx, m.step) }
+// run sums up and sends until ctx is done. Answers do not wait for any of it: whatever keeps it from that is told of, and
+// tried again.
+func (m *sender) run(ctx context.Context) {
+	var maker sync.WaitGroup
+	defer maker.Wait()
+	summing := false
+	m.summarily(ctx, func(ctx context.Context) (sent bool, err error) {
+		if err = m.open(ctx); err == nil {
+			if !summing {
+				summing = true
+				maker.Go(func() { m.sumUp(ctx) })
+			}
+			sent, err = m.step(ctx)
+		}
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			m.sent = nil // it is made again where it is ours
+		}
+		if ctx.Err() == nil {
+			m.tell(err)
+		}
+		return sent, err
+	})
+}
+
+// open binds the stream of what was sent and the bucket of the summaries, or makes them, where that was not done.
+func (m *sender) open(ctx context.Context) error {
+	if m.sent != nil {
+		return nil
+	}
+	return m.access.during(ctx, m.access.ofServer, func(ctx context.Context) (err error) {
+		if err = m.limited(); err == nil {
+			err = m.isNamed(ctx)
+		}
+		if err == nil && m.summaries == nil {
+			m.summaries, err = summaries.Open(ctx, m.js, m.Models.Replicas)
+		}
+		if err == nil {
+			m.sent, err = summaries.OpenEdge(ctx, m.js, m.edgeBytes(), m.Models.Replicas)
+		}
+		if err != nil {
+			return err
+		}
+		if c := m.sent.Config(); m.keeps(&c) != "" {
+			m.log.Warn(m.keeps(&c))
+		}
+		return nil
+	})
+}
+
+// tell says in the status what keeps summaries from the hub, once for each cause, and when that is over.
+func (m *sender) tell(err error) {
+	cause := ""
+	if err != nil {
+		cause = err.Error()
+	}
+	if cause == m.cause {
+		return
+	}
+	m.cause = cause
+	if err == nil {
+		m.turned(fmt.Sprintf("summaries of the input are sent to the hub again, since %s", stamp(time.Now())))
+		return
+	}
+	m.turned(fmt.Sprintf("no summary of the input is sent to the hub, seen at %s, and that is tried again; answers go on: %s",
+		stamp(time.Now()), cause))
+}
 
 // step sends the next summary where it is there.
 func (m *sender) step(ctx context.Context) (sent bool, err error) {
@@ -116,6 +227,9 @@ func (m *sender) step(ctx context.Context) (sent bool, err error) {
 		m.created, m.shelf, m.marked, m.looked = s.created, m.pipeline.shelf(s.created), nil, 0
 	}
 	last, after, err := m.sent.Last(ctx, m.Name)
+	if err == nil && last == nil {
+		last, err = m.sent.Kept(ctx, m.summaries, m.Name)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -146,9 +260,11 @@ func (m *sender) step(ctx context.Context) (sent bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	sent, err = m.sent.Send(ctx, m.Name, summaries.Notice{Created: m.created.UnixNano(), First: b.First, Last: b.Last,
-		Settings: m.stage.Settings()}, text, after)
-	if err != nil || !sent {
+	n := summaries.Notice{Created: m.created.UnixNano(), First: b.First, Last: b.Last, Settings: m.stage.Settings()}
+	if sent, err = m.sent.Send(ctx, m.Name, n, text, after); err != nil || !sent {
+		return false, err
+	}
+	if err := m.sent.Keep(ctx, m.summaries, m.Name, n); err != nil {
 		return false, err
 	}
 	m.metrics.sent(m.Name)
@@ -156,7 +272,8 @@ func (m *sender) step(ctx context.Context) (sent bool, err error) {
 	return true, m.shelf.Drop(ctx, m.next)
 }
 
-// markSent says what is to be summed up, and removes what was sent before this replica began.
+// markSent says what is to be summed up, and now and then removes what was sent: before this replica began, and what another
+// stored of a block that had been sent meanwhile.
 func (m *sender) markSent(ctx context.Context) error {
 	now := summaries.Mark{From: m.next, Next: m.next, Features: m.features}
 	if m.marked != nil && m.marked.Next == now.Next && slices.Equal(m.marked.Features, now.Features) {
@@ -171,7 +288,7 @@ func (m *sender) markSent(ctx context.Context) error {
 			return err
 		}
 	}
-	if m.marked == nil || now.Next > m.marked.Next+1 {
+	if m.marked == nil || now.Next > m.marked.Next+1 || now.Next%aheadBlocks == 0 {
 		if err := m.shelf.Sweep(ctx, now.From); err != nil {
 			return err
 		}

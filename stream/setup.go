@@ -23,13 +23,14 @@ type Plan struct {
 	Bucket   bool     // or stream, of ours
 	Subjects []string // that it takes, or would; of the summaries of edges the edges that they do not come from yet
 	Exists   bool     // it is there and takes what pipelines need of it
-	Extends  bool     // it is there, Setup made it, and it lacks some of Subjects
-	Problem  string   // why it can neither be used nor made, with the cure; "" for nothing
-	Replicas int      // that it has where it is there; of the buckets of the model store the least
-	Raises   bool     // it is there, is Setup's to change, and has fewer replicas than are asked for
-	Warning  string   // why the death of one server takes it away while others stay, with the cure; "" for nothing
-	Short    string   // why it has not as many consumers as the pipelines need, with the cure; "" for nothing
-	Starved  bool     // nor as many as answer, let alone learn
+	// Extends: it is there, Setup made it, and it lacks some of Subjects, or keeps other bytes of summaries than it should
+	Extends  bool
+	Problem  string // why it can neither be used nor made, with the cure; "" for nothing
+	Replicas int    // that it has where it is there; of the buckets of the model store the least
+	Raises   bool   // it is there, is Setup's to change, and has fewer replicas than are asked for
+	Warning  string // why the death of one server takes it away while others stay, with the cure; "" for nothing
+	Short    string // why it has not as many consumers as the pipelines need, with the cure; "" for nothing
+	Starved  bool   // nor as many as answer, let alone learn
 
 	ours  bool     // Setup made it
 	hub   string   // the domain of which a bucket is a mirror; "" of none
@@ -103,10 +104,16 @@ func (s Streams) make(ctx context.Context, js jetstream.JetStream, one *Plan) er
 		return lease.Make(ctx, js, s.Replicas)
 	case one.Name == summaries.Name:
 		return summaries.Make(ctx, js, s.Replicas)
+	case one.Name == summaries.EdgeStream && one.Extends:
+		return summaries.Resize(ctx, js, one.Name, one.bytes)
 	case one.Name == summaries.EdgeStream:
 		return summaries.MakeEdge(ctx, js, one.bytes, s.Replicas)
 	case one.Name == summaries.HubStream:
-		return summaries.MakeHub(ctx, js, one.edges, one.bytes, s.Replicas)
+		err := summaries.MakeHub(ctx, js, one.edges, one.bytes, s.Replicas)
+		if err == nil && one.Extends {
+			err = summaries.Resize(ctx, js, one.Name, one.bytes)
+		}
+		return err
 	case one.hub != "":
 		_, err := registry.MakeEdge(ctx, js, one.hub, s.Replicas)
 		return err

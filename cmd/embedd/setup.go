@@ -120,6 +120,8 @@ func planText(n config.NATS, p stream.Plan) string {
 		return p.Problem
 	case p.Bucket && p.Exists:
 		return fmt.Sprintf("%s %s is there", p.Holds(), p.Name)
+	case p.Bucket && p.Extends && subjects == "":
+		return fmt.Sprintf("%s %s does not keep the bytes of nats.edge_bytes: `embedd setup --apply` changes that", p.Holds(), p.Name)
 	case p.Bucket && p.Extends:
 		return fmt.Sprintf("%s %s does not take what comes from %s: `embedd setup --apply` and `embedd run` let it", p.Holds(),
 			p.Name, subjects)

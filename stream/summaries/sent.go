@@ -63,7 +63,7 @@ func MakeEdge(ctx context.Context, js jetstream.JetStream, bytes int64, replicas
 }
 
 // MakeHub makes the stream of the hub with the streams of these edges as its sources, or gives the one that is there those
-// that it lacks. One that is there with others keeps them: another pipeline may need them.
+// that it lacks. One that is there with others keeps them: another pipeline may need them. It keeps as many bytes as before.
 func MakeHub(ctx context.Context, js jetstream.JetStream, edges []string, bytes int64, replicas int) error {
 	have, err := js.Stream(ctx, HubStream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -75,12 +75,27 @@ func MakeHub(ctx context.Context, js jetstream.JetStream, edges []string, bytes 
 	}
 	c := have.CachedInfo().Config
 	lacks := LacksSources(&c, edges)
-	if len(lacks) == 0 && c.MaxBytes == bytes {
+	if len(lacks) == 0 {
 		return nil
 	}
-	c.Sources, c.MaxBytes = append(c.Sources, sources(lacks)...), bytes
+	c.Sources = append(c.Sources, sources(lacks)...)
 	if _, err := js.UpdateStream(ctx, c); err != nil {
-		return fmt.Errorf("taking the summaries of %s (stream %s): %w", strings.Join(edges, ", "), HubStream, err)
+		return fmt.Errorf("taking the summaries of %s (stream %s): %w", strings.Join(lacks, ", "), HubStream, err)
+	}
+	return nil
+}
+
+// Resize has a stream of summaries that is there keep so many bytes. Setup does, and no daemon: two that are told of
+// different ones would change it in turns.
+func Resize(ctx context.Context, js jetstream.JetStream, name string, bytes int64) error {
+	have, err := js.Stream(ctx, name)
+	if err == nil {
+		c := have.CachedInfo().Config
+		c.MaxBytes = bytes
+		_, err = js.UpdateStream(ctx, c)
+	}
+	if err != nil {
+		return fmt.Errorf("having the stream of summaries %s keep %d MiB (nats.edge_bytes): %w", name, bytes>>20, err)
 	}
 	return nil
 }
@@ -145,7 +160,8 @@ func Silent(info *jetstream.StreamInfo, edges []string) (out []string) {
 // apiOf is the way to the JetStream of a domain.
 func apiOf(domain string) string { return "$JS." + domain + ".API" }
 
-// OpenEdge binds the stream of an edge, or makes it where it is missing: it is ours, not the user's.
+// OpenEdge binds the stream of an edge, or makes it where it is missing: it is ours, not the user's. One that is there keeps
+// as many bytes as before.
 func OpenEdge(ctx context.Context, js jetstream.JetStream, bytes int64, replicas int) (*Sent, error) {
 	stream, err := js.Stream(ctx, EdgeStream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -153,18 +169,16 @@ func OpenEdge(ctx context.Context, js jetstream.JetStream, bytes int64, replicas
 			stream, err = js.Stream(ctx, EdgeStream)
 		}
 	}
-	if err == nil && stream.CachedInfo().Config.MaxBytes != bytes {
-		c := stream.CachedInfo().Config
-		c.MaxBytes = bytes
-		stream, err = js.UpdateStream(ctx, c)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the summaries for the hub (stream %s): %w", EdgeStream, err)
 	}
 	return &Sent{js, stream, prefixOf(js)}, nil
 }
 
-// Last is the last notice of a pipeline and its number; nil and 0 where there is none.
+// Config is how the stream was when it was bound.
+func (s *Sent) Config() jetstream.StreamConfig { return s.stream.CachedInfo().Config }
+
+// Last is the last notice of a pipeline and its number; nil and 0 where the stream has none.
 func (s *Sent) Last(ctx context.Context, pipeline string) (*Notice, uint64, error) {
 	m, err := s.stream.GetLastMsgForSubject(ctx, edgeRoot+pipeline)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -180,8 +194,62 @@ func (s *Sent) Last(ctx context.Context, pipeline string) (*Notice, uint64, erro
 	return n, m.Sequence, nil
 }
 
+// kept is what a bucket keeps of the last notice of a pipeline, which others push out of the stream.
+type kept struct {
+	Stream int64  `json:"stream"` // when the stream was made that had it
+	Notice Notice `json:"notice"`
+}
+
+func keptKey(pipeline string) string { return pipeline + ".sent" }
+
+// Keep keeps in a bucket which notice of a pipeline was the last.
+func (s *Sent) Keep(ctx context.Context, b *Bucket, pipeline string, n Notice) error {
+	value, err := json.Marshal(kept{s.stream.CachedInfo().Created.UnixNano(), n})
+	if err == nil {
+		_, err = b.js.PublishMsg(ctx, &nats.Msg{Subject: b.prefix + subject(keptKey(pipeline)), Data: value})
+	}
+	return err
+}
+
+// Kept is the notice of a pipeline that was the last in this stream, as a bucket keeps it; nil where that has none.
+func (s *Sent) Kept(ctx context.Context, b *Bucket, pipeline string) (*Notice, error) {
+	m, err := b.get(ctx, keptKey(pipeline))
+	if m == nil || err != nil {
+		return nil, err
+	}
+	var k kept
+	if json.Unmarshal(m.Data, &k) != nil {
+		return nil, nil
+	}
+	info, err := s.stream.Info(ctx) // it may have been made anew: what that has not got is sent once more
+	if err != nil || info.Created.UnixNano() != k.Stream {
+		return nil, err
+	}
+	return &k.Notice, nil
+}
+
+// fits tells whether a summary can stand whole in the stream, beside another.
+func (s *Sent) fits(ctx context.Context, size int64) error {
+	most := s.Config().MaxBytes
+	if most <= 0 || size <= most/2 {
+		return nil
+	}
+	info, err := s.stream.Info(ctx) // setup may have changed it
+	if err != nil {
+		return err
+	}
+	if most = info.Config.MaxBytes; most > 0 && size > most/2 {
+		return fmt.Errorf("a summary has %d KiB, and stream %s keeps %d KiB, so that its parts would push one another out; set nats.edge_bytes to %d MiB or more, here and at the hub, and run 'embedd setup --apply' at both",
+			size>>10, EdgeStream, most>>10, 8*size>>20+1)
+	}
+	return nil
+}
+
 // Send stores a summary behind the notice of that number, and tells whether it did: else another has sent meanwhile.
 func (s *Sent) Send(ctx context.Context, pipeline string, n Notice, text []byte, after uint64) (bool, error) {
+	if err := s.fits(ctx, int64(len(text))); err != nil {
+		return false, err
+	}
 	n.manifest = manifestOf(text)
 	for i := range n.parts() {
 		msg := &nats.Msg{Subject: s.prefix + edgeRoot + pipeline + "." + n.part(i), Data: partOf(text, i)}

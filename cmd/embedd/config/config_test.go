@@ -407,7 +407,8 @@ func TestSecretsStaySecret(t *testing.T) {
 
 func TestNotes(t *testing.T) {
 	c, err := Parse("embedd.yaml", []byte(pipeline(features, "input: {stream: S}",
-		"training: {window: {rows: 100, age: 1m}, every: {rows: 200}}", "model: {landmarks: 100, width: 2, method: lda, blend: 3}")), none)
+		"training: {window: {rows: 100, age: 1m}, every: {rows: 200}, block: 64}",
+		"model: {landmarks: 100, width: 2, method: lda, blend: 3}")+"nats: {edges: a, edge_bytes: 64MiB}\n"), none)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -417,6 +418,7 @@ func TestNotes(t *testing.T) {
 		"embedd.yaml:6:24: pipelines.p.model.landmarks: has no effect without model.features nystroem: methods see the columns of rows",
 		"embedd.yaml:6:36: pipelines.p.model.width: has no effect without model.features nystroem: methods see the columns of rows",
 		"embedd.yaml:6:59: pipelines.p.model.blend: has no effect without model.method auto: lda is what is fitted",
+		"embedd.yaml:7:30: nats.edge_bytes: less than training.window.bytes of pipeline p (1GiB), which a summary may have: one that has more than half of edge_bytes is not sent, and the status says so",
 	}
 	var got []string
 	for _, n := range c.Notes {

@@ -52,6 +52,12 @@ func (d *document) lintEdges(c *Config) {
 			d.problem("nats.edges", "%s is the hub (nats.hub); name the domains of its leaf nodes", edge)
 		}
 	}
+	for _, p := range c.Pipelines {
+		if p.Training.Block > 0 && p.Model.File == "" && c.NATS.EdgeBytes < p.Training.Window.Bytes {
+			d.note("nats.edge_bytes", "less than training.window.bytes of pipeline %s (%s), which a summary may have: one that has more than half of edge_bytes is not sent, and the status says so",
+				p.Name, sizeText(float64(p.Training.Window.Bytes)))
+		}
+	}
 	if !sums {
 		d.problem("nats.edges", "no pipeline learns from summaries: set training.block, here and at the hub, or delete this line")
 	}
