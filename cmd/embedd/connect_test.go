@@ -164,7 +164,10 @@ func TestPasswordIsRotated(t *testing.T) {
 		t.Errorf("/healthz while it is refused: %d %s", code, body)
 	}
 	reload("old")
-	d.until("it is connected again", func() bool { return s.NumClients() == 1 })
+	d.until("it is connected again, and says so", func() bool { // the server counts a client before that one knows
+		_, body := d.get("/healthz")
+		return s.NumClients() == 1 && body == `{"status":"ok"}`+"\n" && strings.Contains(d.log.String(), "connected again")
+	})
 	if log := d.log.String(); !strings.Contains(log, says) || strings.Count(log, says) > 3 || !strings.Contains(log, "connected again") {
 		t.Errorf("the log should tell, and not at each attempt:\n%s", log)
 	}
