@@ -134,8 +134,12 @@ pipelines:
 				return false
 			}
 			stands = fmt.Sprintf("%+v", ledger)
-			return ledger.Edges["berlin"].Last == block*blocks && ledger.Edges["paris"].Last == block*blocks &&
-				d.metric(`embedd_learn_backlog_rows{pipeline="p"}`) == "0"
+			for domain := range edges {
+				if all := ledger.Edges[domain]; len(all) != 1 || all[0].Last != block*blocks {
+					return false
+				}
+			}
+			return d.metric(`embedd_learn_backlog_rows{pipeline="p"}`) == "0"
 		})
 		time.Sleep(5 * time.Second) // the last fit
 		store := must(registry.JetStream(t.Context(), js))(t)

@@ -205,18 +205,24 @@ func (s *Stage) LearnSummary(b Block, features []string, text []byte) (unread in
 	return sum.Read.Unread, s.learner.learnSummary(sum)
 }
 
-// LearnPlaced is LearnSummary for the summary of another stream's block, which was sent as one message: the message's
-// position is the place of its rows. Where the stage has no features yet they are those of the summary.
-func (s *Stage) LearnPlaced(at Position, b Block, text []byte) (unread int, err error) {
+// Placed is the summary of another stream's block, which was sent as one message.
+type Placed struct{ sum *window.Summary }
+
+// ReadPlaced reads a summary that is to be learned from by LearnPlaced. Where the stage has no features yet they are those of
+// the summary. The errors are those of LearnSummary.
+func (s *Stage) ReadPlaced(b Block, text []byte) (*Placed, error) {
 	sum, err := s.readSummary(b, s.Features(), text)
-	if err == nil {
-		err = s.pin(sum)
-	}
-	if err != nil {
+	return &Placed{sum}, err
+}
+
+// LearnPlaced is LearnSummary for what ReadPlaced has read, once: the position of the message in which it was sent is the
+// place of its rows.
+func (s *Stage) LearnPlaced(at Position, p *Placed) (unread int, err error) {
+	if err := s.pin(p.sum); err != nil {
 		return 0, err
 	}
-	sum.Place(at.row(0), at.Time.UnixNano(), s.config.Training.Holdout)
-	return sum.Read.Unread, s.learner.learnSummary(sum)
+	p.sum.Place(at.row(0), at.Time.UnixNano(), s.config.Training.Holdout)
+	return p.sum.Read.Unread, s.learner.learnSummary(p.sum)
 }
 
 // pin fixes the features to those of a summary.

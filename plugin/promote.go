@@ -139,7 +139,11 @@ func (t *trainer) publish(ctx context.Context, m *model.Model, epoch int, s *win
 	if at := s.Last.Created; at != 0 && note.Source["created"] != "" { // the stream may have been made anew meanwhile
 		note.Source["created"] = time.Unix(0, at).UTC().Format(time.RFC3339Nano)
 	}
-	note.Source["first"] = strconv.FormatUint(t.readFrom().Seq, 10)
+	from := t.readFrom()
+	if from.Created != s.Last.Created { // the window begins in the stream before: all of this one is in it
+		from.Seq = 0
+	}
+	note.Source["first"] = strconv.FormatUint(from.Seq, 10)
 	note.Source["last"] = strconv.FormatUint(s.Last.Seq, 10)
 	live := &Live{Version: m.Digest()[:16], Epoch: epoch, Seen: s.Last.Seq, Bootstrap: bootstrap, Origin: t.origin}
 	if before := t.stage.Live(); before != nil {

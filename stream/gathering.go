@@ -42,6 +42,7 @@ type gatherer struct {
 	from    uint64            // nothing is learned from what stands before
 	ledger  *summaries.Ledger // nil: not read yet
 	kept    uint64            // its Next as it was kept last
+	had     summaries.Ledger  // of what came by the streams of the hub before this, the window has the rows
 	bad     int               // times that what stands next could not be read
 	refused map[string]string // of an edge, why what it sends is not learned from
 }
@@ -71,76 +72,127 @@ func (g *gatherer) step(ctx context.Context) (learned bool, err error) {
 	}
 	g.awaited.Store(nil)
 	if one.Bad {
-		g.refuse(one, "what it sends is no notice of a summary; run one version of embedd at hub and edges")
+		g.turnAway(one, "what it sends is no notice of a summary; run one version of embedd at hub and edges")
 		g.next = one.Seq + 1
 		return true, nil
 	}
-	text, unfit, err := g.read(ctx, one)
-	if err != nil || unfit == nil && text == nil {
+	switch {
+	case g.ledger.Doubled(one):
+		return true, g.double(ctx, one)
+	case one.Seq < min(g.from, g.ledger.Next): // it was learned, and is not needed any more
+		g.next = one.Seq + 1
+		return true, nil
+	}
+	arrived, unfit, err := g.read(ctx, one)
+	if errors.Is(err, errAgain) {
+		return false, nil
+	}
+	if err != nil {
 		return false, err
 	}
-	fresh, missing := g.ledger.Enter(one)
+	if unfit != nil {
+		return true, g.refuse(ctx, one, unfit)
+	}
+	return true, g.enter(ctx, one, arrived)
+}
+
+// double passes over what had arrived before.
+func (g *gatherer) double(ctx context.Context, one *summaries.Arrival) error {
+	g.ledger.Enter(one)
 	if err := g.keep(ctx); err != nil {
-		return false, err
+		return err
+	}
+	g.next = one.Seq + 1
+	if one.Seq >= g.from {
+		g.metrics.fromEdge(g.Name, one.Edge, edgeDoubled)
+	}
+	return nil
+}
+
+// refuse passes over what cannot be learned from. The ledger is none the wiser: another may come in its place.
+func (g *gatherer) refuse(ctx context.Context, one *summaries.Arrival, unfit error) error {
+	g.ledger.Refuse(one)
+	if err := g.keep(ctx); err != nil {
+		return err
+	}
+	g.next, g.bad = one.Seq+1, 0
+	if one.Seq >= g.from {
+		g.metrics.unlearned(g.Name, one.Last-one.First+1)
+		g.turnAway(one, unfit.Error())
+	}
+	return nil
+}
+
+// enter writes down what can be learned from, and learns from it.
+func (g *gatherer) enter(ctx context.Context, one *summaries.Arrival, arrived *plugin.Placed) error {
+	follows := one.Seq >= g.ledger.Next && g.ledger.Follows(one)
+	missing := g.ledger.Enter(one)
+	if err := g.keep(ctx); err != nil {
+		return err
 	}
 	g.next, g.bad = one.Seq+1, 0
 	g.metrics.unlearned(g.Name, missing)
+	if follows {
+		g.turned(fmt.Sprintf("edge %s sends what it summed up of another stream than before, made at %s; both are learned from",
+			one.Edge, stamp(time.Unix(0, one.Created))))
+	}
 	switch {
-	case one.Seq < g.from: // it was learned, and is not needed any more
-		return true, nil
-	case !fresh:
+	case one.Seq < g.from:
+		return nil
+	case g.had.Has(one):
 		g.metrics.fromEdge(g.Name, one.Edge, edgeDoubled)
-		return true, nil
-	case unfit == nil:
-		unfit, err = g.learnArrived(ctx, one, text)
+		return nil
 	}
-	if unfit != nil {
-		g.metrics.unlearned(g.Name, one.Last-one.First+1)
-		g.refuse(one, unfit.Error())
-	}
-	return true, err
+	return g.learnArrived(ctx, one, arrived)
 }
 
-// learnArrived learns from a summary. Why it cannot be learned from is in unfit.
-func (g *gatherer) learnArrived(ctx context.Context, one *summaries.Arrival, text []byte) (unfit, err error) {
-	unread, err := g.stage.LearnPlaced(plugin.Position{Created: g.created, Seq: one.Seq, Time: one.Time},
-		plugin.Block{Created: time.Unix(0, one.Created), First: one.First, Last: one.Last}, text)
+// learnArrived learns from a summary.
+func (g *gatherer) learnArrived(ctx context.Context, one *summaries.Arrival, arrived *plugin.Placed) error {
+	unread, err := g.stage.LearnPlaced(plugin.Position{Created: g.created, Seq: one.Seq, Time: one.Time}, arrived)
 	switch {
-	case errors.Is(err, plugin.ErrClosed), errors.Is(err, plugin.ErrFixed):
-		return nil, err
-	case err != nil:
-		return err, nil
+	case errors.Is(err, plugin.ErrClosed):
+		return err
+	case err != nil: // a model of other features was chosen meanwhile
+		g.metrics.unlearned(g.Name, one.Last-one.First+1)
+		g.turnAway(one, err.Error())
+		return nil
 	}
 	g.metrics.unlearned(g.Name, uint64(unread))
 	g.metrics.fromEdge(g.Name, one.Edge, edgeLearned)
 	delete(g.refused, one.Edge)
-	return nil, g.stage.Wait(ctx)
+	return g.stage.Wait(ctx)
 }
 
-// read reads a summary, where it is to be learned from. A part that is missing may be at another server; after some
-// tries it is gone. With neither a text nor a reason it is to be tried again.
-func (g *gatherer) read(ctx context.Context, one *summaries.Arrival) (text []byte, unfit, err error) {
-	if one.Seq < g.from {
-		return []byte{}, nil, nil
-	}
+// errAgain says that what stands next is to be read again: a part that is missing may be at another server.
+var errAgain = errors.New("a summary of an edge is not whole yet")
+
+// read reads a summary; unfit is why it cannot be learned from.
+func (g *gatherer) read(ctx context.Context, one *summaries.Arrival) (arrived *plugin.Placed, unfit, err error) {
 	if one.Settings != g.stage.Settings() {
 		return nil, errOtherSettings, nil
 	}
-	text, err = g.arrived.Text(ctx, g.Name, one, g.stage.MaxSummary())
+	text, err := g.arrived.Text(ctx, g.Name, one, g.stage.MaxSummary())
 	if errors.Is(err, summaries.ErrDamaged) {
 		if g.bad++; g.bad < patienceBad {
-			return nil, nil, nil
+			return nil, nil, errAgain
 		}
 		return nil, err, nil
 	}
-	return text, nil, err
+	if err != nil {
+		return nil, nil, err
+	}
+	arrived, err = g.stage.ReadPlaced(plugin.Block{Created: time.Unix(0, one.Created), First: one.First, Last: one.Last}, text)
+	if errors.Is(err, plugin.ErrFixed) {
+		return nil, nil, err
+	}
+	return arrived, err, nil
 }
 
 // errOtherSettings is said of an edge whose configuration is another.
 var errOtherSettings = errors.New("its summaries have other settings; give hub and edge the same input.stream, input.subject, schema, limits, training.block, training.holdout, and training.window.balance and bytes")
 
-// refuse counts a summary that is not learned from, and says why, once for each reason.
-func (g *gatherer) refuse(one *summaries.Arrival, why string) {
+// turnAway counts a summary that is not learned from, and says why, once for each reason.
+func (g *gatherer) turnAway(one *summaries.Arrival, why string) {
 	g.metrics.fromEdge(g.Name, one.Edge, edgeRefused)
 	if g.refused[one.Edge] == why {
 		return
@@ -156,15 +208,18 @@ func (g *gatherer) follow(ctx context.Context) error {
 		return g.js.Stream(ctx, summaries.HubStream)
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return errors.Join(err, g.bindEdges(ctx)) // it is made anew, and looked at again
+		return errors.Join(err, summaries.MakeHub(ctx, g.js, g.Edges, g.edgeBytes(), g.Models.Replicas)) // and looked at again
 	}
 	if err != nil {
 		return err
 	}
 	if created := now.CachedInfo().Created; !created.Equal(g.created) {
 		g.metrics.restarted(g.Name, recreated)
-		g.turned(fmt.Sprintf("the stream of the edges' summaries was made anew at %s; learning goes on from its first",
+		g.turned(fmt.Sprintf("the stream of the edges' summaries was made anew at %s; learning goes on with what is new in it",
 			stamp(created)))
+		if g.ledger != nil {
+			g.had.Join(g.ledger)
+		}
 		g.created, g.from, g.ledger = created, 0, nil
 	}
 	if g.ledger != nil {

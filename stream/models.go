@@ -12,6 +12,7 @@ import (
 
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/registry"
+	"github.com/embedd/embedd/stream/summaries"
 )
 
 // Models says where the models of a pipeline are kept, and how many. Zero fields mean the defaults.
@@ -130,11 +131,15 @@ func briefly(names []string) string {
 }
 
 // hasAnswered tells whether a pipeline of this name has answered, whatever became of its models: its consumer has
-// acknowledged something, or there is an output of its subject. The last output says which epoch was used last, but
-// not which was the highest, and it may have aged out; so no more than that is asked.
+// acknowledged something, there is an output of its subject, or it has learned what edges answer with. The last output says
+// which epoch was used last, but not which was the highest, and it may have aged out; so no more than that is asked.
 func (p *pipeline) hasAnswered(ctx context.Context) (bool, error) {
-	if p.input == nil || p.arrived != nil {
+	if p.input == nil {
 		return false, nil
+	}
+	if p.arrived != nil { // its edges answer with what it learns
+		used, err := summaries.HasLedger(ctx, p.js, p.Name)
+		return used, reach(err)
 	}
 	c, err := p.input.Consumer(ctx, p.durable())
 	if err == nil && c.CachedInfo().AckFloor.Stream > 0 {

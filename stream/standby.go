@@ -163,10 +163,13 @@ func windowOf(live *plugin.Live, made time.Time) uint64 {
 	if live == nil || live.Model.Note().Source["created"] != made.UTC().Format(time.RFC3339Nano) {
 		return 0
 	}
-	if created, seq := plugin.ReadFrom(live.State); created == made.UnixNano() {
+	switch created, seq := plugin.ReadFrom(live.State); created {
+	case made.UnixNano():
 		return seq
+	case 0:
+		return windowStart(live)
 	}
-	return windowStart(live)
+	return 0 // it begins in the stream before
 }
 
 func (p *Pipeline) checkStandby() error {

@@ -3,85 +3,173 @@ package summaries
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Ledger says of which of an edge's messages summaries have arrived, so that none is learned twice. What it says of a place
 // of the hub's stream follows from what stands before that, so that all who read the stream come to the same.
 type Ledger struct {
-	Next    uint64             `json:"next"`              // all before it is entered
-	Edges   map[string]Reached `json:"edges"`             // as of that place
-	Doubled []Doubled          `json:"doubled,omitempty"` // before it, in order
+	Next  uint64            `json:"next"`  // all before it is entered
+	Edges map[string][]Life `json:"edges"` // as of that place
 }
 
-// Reached is how far the summaries of an edge have come: in the order of its stream, those of a later stream after those of
-// an earlier one.
-type Reached struct {
-	Created int64  `json:"created"`
-	Last    uint64 `json:"last"`
+// Life is how far the summaries of one stream of an edge have come: of the stream that was made at that time under the
+// edge's name. Those of several stand side by side, whichever was made first: clocks are set, and two servers may have one
+// name.
+type Life struct {
+	Created int64    `json:"created"`
+	Last    uint64   `json:"last"`              // message of that stream
+	Passed  uint64   `json:"passed,omitempty"`  // messages behind it whose summaries were refused
+	Seq     uint64   `json:"seq"`               // place of the newest that was entered
+	Doubled []Places `json:"doubled,omitempty"` // where stands what had arrived before, in order
+	Open    bool     `json:"open,omitempty"`    // nothing new came since the last of these
 }
 
-// Doubled says that whatever came from an edge between two places, both included, had arrived before.
-type Doubled struct {
-	Edge  string `json:"edge"`
+// Places are those of a stretch of the hub's stream, both included.
+type Places struct {
 	First uint64 `json:"first"`
 	Last  uint64 `json:"last"`
-	Open  bool   `json:"open,omitempty"` // nothing new came from the edge since
 }
 
-// mostDoubled bounds the ledger: a stream that is sent once more from its begin is one.
-const mostDoubled = 256
+const (
+	// mostDoubled bounds the ledger: a stream that is sent once more from its begin is one stretch. The oldest two become
+	// one then: what is between them is not learned again by who begins there, and never twice.
+	mostDoubled = 64
+	// mostLives of an edge are known, those from which something came last.
+	mostLives = 16
+)
 
-// Enter tells whether what has arrived is new, and how many messages of its edge's stream were passed over before it.
-func (l *Ledger) Enter(one *Arrival) (fresh bool, missing uint64) {
-	if one.Seq < l.Next {
-		for _, d := range l.Doubled {
-			if d.Edge == one.Edge && d.First <= one.Seq && one.Seq <= d.Last {
-				return false, 0
-			}
+// life is that of what has arrived; nil where nothing of it was entered.
+func (l *Ledger) life(one *Arrival) *Life {
+	for i := range l.Edges[one.Edge] {
+		if f := &l.Edges[one.Edge][i]; f.Created == one.Created {
+			return f
 		}
-		return true, 0
+	}
+	return nil
+}
+
+// Follows tells whether what has arrived is of another stream than all that came from its edge before.
+func (l *Ledger) Follows(one *Arrival) bool { return len(l.Edges[one.Edge]) > 0 && l.life(one) == nil }
+
+// Has tells whether what has arrived had arrived before, wherever it stands.
+func (l *Ledger) Has(one *Arrival) bool {
+	f := l.life(one)
+	return f != nil && one.First <= f.Last
+}
+
+// Doubled tells whether what stands at a place had arrived before that.
+func (l *Ledger) Doubled(one *Arrival) bool {
+	if one.Seq >= l.Next {
+		return l.Has(one)
+	}
+	f := l.life(one)
+	return f != nil && slices.ContainsFunc(f.Doubled, func(p Places) bool { return p.First <= one.Seq && one.Seq <= p.Last })
+}
+
+// Enter enters what can be learned from, and tells how many messages of its edge's stream were passed over before it. What
+// is entered already it leaves as it is.
+func (l *Ledger) Enter(one *Arrival) (missing uint64) {
+	if one.Seq < l.Next {
+		return 0
 	}
 	l.Next = one.Seq + 1
-	at, known := l.Edges[one.Edge]
-	if known && (one.Created < at.Created || one.Created == at.Created && one.First <= at.Last) {
-		l.double(one)
-		return false, 0
+	f := l.life(one)
+	switch {
+	case f == nil:
+		f = l.begin(one)
+	case one.First <= f.Last:
+		f.double(one.Seq)
+		return 0
+	default:
+		missing = one.First - f.Last - 1
+		missing -= min(missing, f.Passed)
 	}
-	if known && one.Created == at.Created {
-		missing = one.First - at.Last - 1
+	f.Last, f.Passed, f.Seq, f.Open = one.Last, 0, one.Seq, false
+	return missing
+}
+
+// Refuse enters what cannot be learned from. It may come once more.
+func (l *Ledger) Refuse(one *Arrival) {
+	if one.Seq < l.Next {
+		return
+	}
+	l.Next = one.Seq + 1
+	if f := l.life(one); f != nil && one.First > f.Last {
+		f.Passed += one.Last - one.First + 1
+	}
+}
+
+// begin makes room for another life of an edge.
+func (l *Ledger) begin(one *Arrival) *Life {
+	all := l.Edges[one.Edge]
+	if len(all) == mostLives {
+		oldest := slices.IndexFunc(all, func(f Life) bool {
+			return !slices.ContainsFunc(all, func(g Life) bool { return g.Seq < f.Seq })
+		})
+		all = slices.Delete(all, oldest, oldest+1)
 	}
 	if l.Edges == nil {
-		l.Edges = map[string]Reached{}
+		l.Edges = map[string][]Life{}
 	}
-	l.Edges[one.Edge] = Reached{one.Created, one.Last}
-	for i := range l.Doubled {
-		l.Doubled[i].Open = l.Doubled[i].Open && l.Doubled[i].Edge != one.Edge
-	}
-	return true, missing
+	all = append(all, Life{Created: one.Created})
+	l.Edges[one.Edge] = all
+	return &all[len(all)-1]
 }
 
-// double adds to what of an edge had arrived before: to the last entry where nothing new came from it since.
-func (l *Ledger) double(one *Arrival) {
-	for i := range l.Doubled {
-		if d := &l.Doubled[i]; d.Edge == one.Edge && d.Open {
-			d.Last = one.Seq
-			return
+// double adds a place to what had arrived before: to the last stretch of it where nothing new came since.
+func (f *Life) double(seq uint64) {
+	f.Seq = seq
+	if f.Open {
+		f.Doubled[len(f.Doubled)-1].Last = seq
+		return
+	}
+	if len(f.Doubled) == mostDoubled {
+		f.Doubled[1].First = f.Doubled[0].First
+		f.Doubled = slices.Delete(f.Doubled, 0, 1)
+	}
+	f.Doubled, f.Open = append(f.Doubled, Places{seq, seq}), true
+}
+
+// Join adds how far another ledger has come, of another life of the hub's stream. The places in that mean nothing in this.
+func (l *Ledger) Join(other *Ledger) {
+	for edge, all := range other.Edges {
+		for _, f := range all {
+			one := &Arrival{Edge: edge, Notice: Notice{Created: f.Created}}
+			here := l.life(one)
+			if here == nil {
+				here = l.begin(one)
+			}
+			here.Last = max(here.Last, f.Last)
 		}
 	}
-	if len(l.Doubled) == mostDoubled {
-		l.Doubled = slices.Delete(l.Doubled, 0, 1)
-	}
-	l.Doubled = append(l.Doubled, Doubled{one.Edge, one.Seq, one.Seq, true})
 }
 
-// ledgerKey is that of a pipeline, of one life of the hub's stream. The ledger does not depend on settings.
+// ledgers are the keys of a pipeline's ledgers, that of a life of the hub's stream behind them. They do not depend on
+// settings.
+func ledgers(pipeline string) string { return pipeline + ".edges." }
+
 func ledgerKey(pipeline string, created time.Time) string {
-	return pipeline + ".edges." + strconv.FormatInt(created.UnixNano(), 36)
+	return ledgers(pipeline) + strconv.FormatInt(created.UnixNano(), 36)
+}
+
+// HasLedger tells whether a pipeline has ever learned from what edges sent.
+func HasLedger(ctx context.Context, js jetstream.JetStream, pipeline string) (bool, error) {
+	s, err := js.Stream(ctx, Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	info, err := s.Info(ctx, jetstream.WithSubjectFilter(subject(ledgers(pipeline)+">")))
+	return err == nil && len(info.State.Subjects) > 0, err
 }
 
 // Ledger is what was kept last; an empty one where nothing was, which is filled from the begin of the stream.

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// TestLedger: of what three edges send each message is entered once, though they send much again, lose blocks and begin
-// anew; and who goes on from a ledger that was kept, from any place before or behind it, comes to the same.
+// TestLedger: of what three edges send each message is entered once, though they send much again, lose blocks, begin anew
+// by a clock that goes forth or back, and go on with a stream of before; and who goes on from a ledger that was kept, from any
+// place before or behind it, comes to the same.
 func TestLedger(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
@@ -20,8 +21,8 @@ func TestLedger(t *testing.T) {
 			switch r.IntN(12) {
 			case 0: // all is sent once more from some block on
 				next[edge] -= min(next[edge], r.Uint64N(8))
-			case 1: // its disk was lost
-				life[edge]++
+			case 1: // its disk was lost, or another has its name
+				life[edge] = r.Int64N(8)
 				next[edge] = 0
 			case 2:
 				next[edge]++ // one block left its stream before it was summed up
@@ -34,10 +35,11 @@ func TestLedger(t *testing.T) {
 		all, want, once := &Ledger{}, []bool{}, map[string]bool{}
 		var kept []string
 		for _, one := range came {
-			fresh, _ := all.Enter(one)
+			fresh, reached := !all.Doubled(one), all.Has(one)
+			all.Enter(one)
 			key := fmt.Sprint(one.Edge, one.Created, one.First)
-			if fresh && once[key] {
-				t.Fatalf("seed %d: %s is entered twice", seed, key)
+			if fresh && once[key] || fresh == reached || fresh == all.Doubled(one) {
+				t.Fatalf("seed %d: %s is entered, new: %t, before: %t", seed, key, fresh, once[key])
 			}
 			once[key] = true
 			want = append(want, fresh)
@@ -57,30 +59,77 @@ func TestLedger(t *testing.T) {
 				from-- // nobody begins behind what was entered
 			}
 			for i := from; i < len(came); i++ {
-				if fresh, _ := l.Enter(came[i]); fresh != want[i] {
+				if fresh := !l.Doubled(came[i]); fresh != want[i] {
 					t.Fatalf("seed %d: from place %d on, what stands at %d is new: %t, and was: %t; %+v", seed, came[from].Seq,
 						came[i].Seq, fresh, want[i], l)
 				}
+				l.Enter(came[i])
 			}
 		}
 	}
 }
 
-// TestLedgerCounts: what was passed over is counted where it shows, and what came before is not.
+// TestLedgerCounts: what was passed over is counted where it shows, what came before is not, and neither is what was refused.
 func TestLedgerCounts(t *testing.T) {
 	t.Parallel()
 	l := &Ledger{}
 	for i, c := range []struct {
 		created     int64
 		first, last uint64
+		refused     bool
 		fresh       bool
 		missing     uint64
-	}{{1, 31, 40, true, 0}, {1, 41, 50, true, 0}, {1, 31, 40, false, 0}, {1, 71, 80, true, 20}, {1, 75, 84, false, 0},
-		{0, 91, 100, false, 0}, {2, 11, 20, true, 0}, {2, 21, 30, true, 0}, {1, 91, 100, false, 0}} {
-		fresh, missing := l.Enter(&Arrival{Edge: "a", Seq: uint64(i + 1), Notice: Notice{Created: c.created, First: c.first, Last: c.last}})
-		if fresh != c.fresh || missing != c.missing {
+	}{{1, 31, 40, false, true, 0}, {1, 41, 50, false, true, 0}, {1, 31, 40, false, false, 0}, {1, 71, 80, false, true, 20},
+		{1, 75, 84, false, false, 0}, {0, 91, 100, false, true, 0}, {2, 11, 20, false, true, 0}, {2, 21, 30, false, true, 0},
+		{1, 91, 100, true, true, 0}, {1, 111, 120, false, true, 20}, {0, 91, 100, false, false, 0}, {0, 101, 110, false, true, 0},
+		{9, 1, 1 << 31, true, true, 0}, {9, 1, 10, false, true, 0}} {
+		one := &Arrival{Edge: "a", Seq: uint64(i + 1), Notice: Notice{Created: c.created, First: c.first, Last: c.last}}
+		fresh, missing := !l.Doubled(one), uint64(0)
+		if c.refused {
+			l.Refuse(one)
+		} else {
+			missing = l.Enter(one)
+		}
+		if fresh != c.fresh || missing != c.missing || l.Next != one.Seq+1 {
 			t.Errorf("messages %d to %d of stream %d are new: %t, behind %d that are missing; want %t, %d", c.first, c.last, c.created,
 				fresh, missing, c.fresh, c.missing)
+		}
+	}
+}
+
+// TestLedgerBounds: a ledger stays small however often an edge sends again and begins anew, and says of nothing that it came
+// twice that it is new.
+func TestLedgerBounds(t *testing.T) {
+	t.Parallel()
+	l, seq := &Ledger{}, uint64(0)
+	arrive := func(created int64, n uint64) *Arrival {
+		seq++
+		return &Arrival{Edge: "a", Seq: seq, Notice: Notice{Created: created, First: 10*n + 1, Last: 10*n + 10}}
+	}
+	var again []*Arrival
+	for n := range uint64(5 * mostDoubled) {
+		l.Enter(arrive(0, n))
+		again = append(again, arrive(0, n))
+		l.Enter(again[n])
+	}
+	for _, one := range again {
+		if !l.Doubled(one) {
+			t.Fatalf("what stands at %d of %d had come before, and is said to be new", one.Seq, seq)
+		}
+	}
+	for created := range int64(5 * mostLives) {
+		l.Enter(arrive(created, 5*mostDoubled))
+		l.Enter(arrive(0, 5*mostDoubled+uint64(created))) // this one goes on
+	}
+	if n, f := len(l.Edges["a"]), l.life(again[0]); n != mostLives || f == nil || len(f.Doubled) > mostDoubled {
+		t.Errorf("%d streams of an edge are known, of the first: %+v", n, f)
+	}
+	other := &Ledger{}
+	other.Join(l)
+	for _, f := range l.Edges["a"] {
+		one := arrive(f.Created, (f.Last-1)/10)
+		if !other.Has(one) || other.Doubled(&Arrival{Edge: "b", Seq: 1, Notice: one.Notice}) {
+			t.Errorf("joined, a ledger says %+v of stream %d", other, f.Created)
 		}
 	}
 }

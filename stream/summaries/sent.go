@@ -295,6 +295,9 @@ type Arrival struct {
 	Bad  bool      // what stands there is no notice
 }
 
+// mostMessages bounds a block.
+const mostMessages = 1 << 32
+
 // Next is the first notice of a pipeline at a place or behind it; nil where there is none yet.
 func (a *Arrived) Next(ctx context.Context, pipeline string, from uint64) (*Arrival, error) {
 	m, err := a.stream.GetMsg(ctx, max(from, 1), jetstream.WithGetMsgSubject(HubSubject(pipeline)))
@@ -306,7 +309,8 @@ func (a *Arrived) Next(ctx context.Context, pipeline string, from uint64) (*Arri
 	}
 	edge, _, _ := strings.Cut(strings.TrimPrefix(m.Subject, hubRoot), ".")
 	one := &Arrival{Edge: edge, Seq: m.Sequence, Time: m.Time}
-	one.Bad = json.Unmarshal(m.Data, &one.Notice) != nil || !one.whole() || one.First == 0 || one.First > one.Last
+	one.Bad = json.Unmarshal(m.Data, &one.Notice) != nil || !one.whole() || one.First == 0 || one.First > one.Last ||
+		one.Last-one.First >= mostMessages
 	return one, nil
 }
 

@@ -33,7 +33,7 @@ func (m *manifest) part(i int) string { return fmt.Sprintf("%s.%d", m.Digest[:16
 // whole tells whether it is one.
 func (m *manifest) whole() bool {
 	digest, err := hex.DecodeString(m.Digest)
-	return err == nil && len(digest) == sha256.Size && m.Bytes >= 0
+	return err == nil && len(digest) == sha256.Size && m.Bytes > 0
 }
 
 // manifestOf is that of a text.

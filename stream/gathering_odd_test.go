@@ -1,0 +1,97 @@
+package stream
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/embedd/embedd/stream/registry"
+	"github.com/embedd/embedd/stream/summaries"
+)
+
+// notice publishes one at an edge that no replica there would.
+func (f *spokes) notice(domain string, n summaries.Notice, digest string, bytes int) {
+	f.Helper()
+	text := fmt.Sprintf(`{"created":%d,"first":%d,"last":%d,"settings":%q,"digest":%q,"bytes":%d}`, n.Created, n.First, n.Last,
+		n.Settings, digest, bytes)
+	if _, err := f.edges[domain].js.Publish(f.Context(), summaries.EdgeSubjects("p")[0], []byte(text)); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// learned waits until so many summaries of an edge are learned, and all their rows, and nothing more is there.
+func (g *trainer) learned(f *spokes, domain string, blocks int) {
+	f.Helper()
+	stands := ""
+	f.hub.eventually(func() any { return fmt.Sprintf("%d blocks are learned; %s", blocks, stands) }, func() bool {
+		if len(g.Status()) == 0 {
+			return false
+		}
+		s := g.Status()[0].Stage
+		stands = fmt.Sprintf("%g summaries are learned, %g doubled, %g refused; %d rows were seen, %d wait", g.came(domain, edgeLearned),
+			g.came(domain, edgeDoubled), g.came(domain, edgeRefused), s.Seen, s.Backlog)
+		return g.came(domain, edgeLearned) >= float64(blocks) && g.running[0].awaited.Load() != nil && s.Backlog == 0 && !s.Fitting
+	})
+	if n := g.came(domain, edgeLearned); n != float64(blocks) {
+		f.Errorf("of %d blocks of %s %g are learned", blocks, domain, n)
+	}
+}
+
+// TestOddNotices: a notice that is none, of nothing, of another stream or of messages that never were is refused, and what
+// the edge sends then is learned. A stream of the hub that is made anew brings all of it once more, and none of it is learned
+// a second time, but has it that has to fill its window anew. When models were lost the epochs go on.
+func TestOddNotices(t *testing.T) {
+	t.Parallel()
+	f := newSpokes(t, "berlin")
+	f.blocks("berlin", 2)
+	edge := f.sums("berlin")
+	g := f.trainAs(nats.UserInfo("test", ""), "berlin") // which may make the stream of the hub anew
+	g.learned(f, "berlin", 2)
+
+	edge.end() // it would send between these
+	sum := sha256.Sum256(nil)
+	digest, settings := hex.EncodeToString(sum[:]), g.running[0].stage.Settings()
+	later := time.Now().Add(100 * 24 * time.Hour).UnixNano()
+	f.notice("berlin", summaries.Notice{Created: 1, First: 1, Last: 2, Settings: settings}, digest, 0)
+	f.notice("berlin", summaries.Notice{Created: later, First: 1, Last: 8, Settings: "others"}, digest, 5)
+	f.notice("berlin", summaries.Notice{Created: later, First: 1, Last: math.MaxUint64, Settings: settings}, digest, 5)
+	f.notice("berlin", summaries.Notice{Created: later, First: 9, Last: 16, Settings: settings}, digest, 5)
+	f.blocks("berlin", 6)
+	f.sums("berlin")
+	// The last notice is of another stream than that of the edge, which so sends all once more.
+	g.learned(f, "berlin", 6)
+	if refused, doubled := g.came("berlin", edgeRefused), g.came("berlin", edgeDoubled); refused != 4 || doubled != 2 {
+		t.Errorf("%g notices are refused, of 4, and %g summaries came twice, of 2", refused, doubled)
+	}
+
+	if err := f.hub.js.DeleteStream(t.Context(), summaries.HubStream); err != nil {
+		t.Fatal(err)
+	}
+	f.hub.until("all comes again", func() bool { return g.came("berlin", edgeDoubled) == 2+8 })
+	f.blocks("berlin", 8)
+	g.learned(f, "berlin", 8)
+	if n := g.Status()[0].Stage.Seen; n != 8*sharedBlock*sharedRows {
+		t.Errorf("%d rows are learned, of %d", n, 8*sharedBlock*sharedRows)
+	}
+	f.hub.until("a model is live", func() bool { return g.live() != "" })
+	g.end()
+
+	for _, stream := range registry.Streams() {
+		if err := f.hub.js.DeleteStream(t.Context(), stream); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g = f.train("berlin")
+	g.learned(f, "berlin", 8)
+	f.hub.until("a model is live", func() bool { return g.live() != "" })
+	if s := g.Status()[0]; s.Stage.Seen != 8*sharedBlock*sharedRows || !strings.Contains(s.Store, "none is used twice") {
+		t.Errorf("a trainer that begins anew has learned %d rows, of %d, and says of its models %q", s.Stage.Seen,
+			8*sharedBlock*sharedRows, s.Store)
+	}
+}
