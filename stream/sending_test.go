@@ -35,7 +35,7 @@ func TestEdgeGoesOnUnsent(t *testing.T) {
 		}
 		return text
 	}
-	berlin.acknowledged("p")
+	berlin.acknowledged("p@berlin")
 	berlin.eventually(func() any { return said() }, func() bool {
 		return strings.Contains(said(), "no summary of the input is sent to the hub") && strings.Contains(said(), "overlap")
 	})
@@ -154,7 +154,7 @@ func TestEdgeGoesOnUnnamed(t *testing.T) {
 	berlin := f.edges["berlin"]
 	f.blocks("berlin", 1)
 	r := berlin.replica(sends("rome"))
-	berlin.acknowledged("p")
+	berlin.acknowledged("p@berlin")
 	berlin.until("the status says that the domain is not named", func() bool {
 		all := r.Status()
 		return len(all) > 0 && strings.Contains(all[0].Learning, `the JetStream domain of this server is "berlin"`)
