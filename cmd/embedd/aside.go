@@ -7,10 +7,10 @@ import (
 	"github.com/embedd/embedd/stream"
 )
 
-// learnAside has pipelines learn on threads of low priority, with all cores but one as before, and tells how many learn.
-// Go's scheduler does not know that such a thread may wait long for a core: meanwhile it holds one of the threads that Go
-// runs at a time, so there is one more for each.
-func learnAside(pipelines []stream.Pipeline) int {
+// learnAside has pipelines learn on threads of low priority, with all cores but one as before. Go's scheduler does not
+// know that such a thread may wait long for a core: meanwhile it holds one of the threads that Go runs at a time, so
+// there is one more for each.
+func learnAside(pipelines []stream.Pipeline) {
 	cores, learn := runtime.GOMAXPROCS(0), 0
 	for i := range pipelines {
 		s := &pipelines[i].Stage
@@ -26,5 +26,4 @@ func learnAside(pipelines []stream.Pipeline) int {
 	if learn > 0 && os.Getenv("GOMAXPROCS") == "" && runtime.GOOS == "linux" {
 		runtime.GOMAXPROCS(cores + min(learn, cores))
 	}
-	return learn
 }

@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -79,7 +77,6 @@ type daemon struct {
 	conn    *connection.Conn
 	dialled atomic.Pointer[connection.Conn] // conn, for the probes
 	cleanup []func()
-	answers bool // and does nothing else
 }
 
 // startDaemon opens what a configuration asks for, in the order in which a fault is cheapest.
@@ -97,8 +94,7 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return usageError{err}
 	}
-	// With the server in this process there is more to do than to answer.
-	d.answers = learnAside(pipelines) == 0 && !c.NATS.Embedded()
+	learnAside(pipelines)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -214,14 +210,9 @@ func (d *daemon) serve(ctx context.Context) error {
 		case <-stop.Done():
 		}
 	}()
-	var following sync.WaitGroup
-	if d.answers && mayFollow() {
-		following.Go(func() { processors{most: runtime.GOMAXPROCS(0)}.follow(stop) })
-	}
 	err := d.engine.Load().Run(stop)
 	cancel(nil)
 	<-watched
-	following.Wait()
 	switch {
 	case errors.Is(context.Cause(stop), errConnectionEnded):
 		return fmt.Errorf("%w: %s", errConnectionEnded, d.conn.Trouble())
