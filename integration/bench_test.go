@@ -27,7 +27,7 @@ import (
 	"github.com/embedd/embedd/stream"
 )
 
-// How to run these benchmarks and how to read them stands in docs/performance.md. Each compares ours with a scale (a
+// How to run these benchmarks and how to read them stands in docs/evidence/performance.md. Each compares ours with a scale (a
 // bare relay, a copy of the message) in the same run, turn by turn, because a ratio survives a busy machine and an
 // absolute figure does not.
 

@@ -16,7 +16,7 @@ import (
 	"github.com/embedd/embedd/model/fit"
 )
 
-// The soak of docs/performance.md: go test ./plugin -run Memory -soak.rows 300000 -soak.features 784 -timeout 1h -v
+// The soak of docs/evidence/performance.md: go test ./plugin -run Memory -soak.rows 300000 -soak.features 784 -timeout 1h -v
 var (
 	soakRows     = flag.Int("soak.rows", 40_000, "labelled rows of TestMemory")
 	soakFeatures = flag.Int("soak.features", 48, "features of TestMemory")

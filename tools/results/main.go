@@ -1,7 +1,7 @@
-// Command results runs experiments of the papers behind the methods and writes what came out into docs/results.md, each
-// figure beside the paper's, with pictures in docs/results:
+// Command results runs experiments of the papers behind the methods and writes what came out into docs/evidence/results.md, each
+// figure beside the paper's, with pictures in docs/evidence/results:
 //
-//	go run ./docs/results -data DIR [-only usps,uci] [-repeats 20]
+//	go run ./tools/results -data DIR [-only usps,uci] [-repeats 20]
 //
 // DIR holds NAME.csv.gz, features x0..xN and then label. A section that is not run, or whose data are missing, is
 // left as it stands. An interrupt ends a section of repeats with those that are done.
@@ -45,8 +45,8 @@ var sections = []section{
 
 const preamble = `# Results
 
-Experiments of the papers that can be run with data at hand, each with the paper's figure beside ours. ` + "`go run ./docs/results -data DIR`" + ` writes this page;
-each section names its own command. DIR holds NAME.csv.gz with columns x0..xN and label; [docs/methods.md](methods.md) names the papers. Small differences are noise: other
+Experiments of the papers that can be run with data at hand, each with the paper's figure beside ours. ` + "`go run ./tools/results -data DIR`" + ` writes this page;
+each section names its own command. DIR holds NAME.csv.gz with columns x0..xN and label; [docs/methods.md](../methods.md) names the papers. Small differences are noise: other
 data files, other splits.
 
 iris, wine, sonar, glass, zoo, vowel, digits, musk (version 1) and breastcancer_wbc (Breast Cancer Wisconsin, original) come from the UCI Machine Learning Repository, CC BY 4.0. usps is the
@@ -71,7 +71,7 @@ func (b *bench) say(format string, args ...any) {
 
 func main() {
 	b := &bench{}
-	page := flag.String("o", "docs/results.md", "page to `write`; pictures go into the folder of its name")
+	page := flag.String("o", "docs/evidence/results.md", "page to `write`; pictures go into the folder of its name")
 	only := flag.String("only", "", "`sections` to run, with commas between them (default all)")
 	flag.StringVar(&b.data, "data", "", "`folder` of NAME.csv.gz")
 	flag.IntVar(&b.repeats, "repeats", usualRepeats, "most `repeats` of a section")
@@ -160,7 +160,7 @@ const usualRepeats = 20
 
 // command is the line that makes the section.
 func (s section) command(repeats int) string {
-	line := "go run ./docs/results -data DIR -only " + s.name
+	line := "go run ./tools/results -data DIR -only " + s.name
 	if repeats != usualRepeats {
 		line += fmt.Sprintf(" -repeats %d", repeats)
 	}

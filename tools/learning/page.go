@@ -8,7 +8,7 @@ import (
 const preamble = `# Learning
 
 What a stage does between two fits, on streams whose concept changes: %s, beside the first model kept for ever (frozen) and
-an oracle. ` + "`go run ./docs/learning`" + ` writes this page in some minutes; ` + "`-streams rotation,means -seeds 1`" + ` runs a part of it and prints the tables, ` + "`-json`" + ` prints every figure.
+an oracle. ` + "`go run ./tools/learning`" + ` writes this page in some minutes; ` + "`-streams rotation,means -seeds 1`" + ` runs a part of it and prints the tables, ` + "`-json`" + ` prints every figure.
 
 ## How it is measured
 
@@ -22,7 +22,7 @@ The oracle refits on the best window: of the newest 250, 500, 1,000 ... rows, al
 
 `
 
-// page is docs/learning.md.
+// page is docs/evidence/learning.md.
 func page(o options, all []*figures) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, preamble, "`embedd`", thousands(o.rows), featureCount, classCount, batchRows, method, signalDims,

@@ -10,9 +10,9 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 
-	"github.com/embedd/embedd/docs/internal/picture"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/eval"
+	"github.com/embedd/embedd/tools/picture"
 )
 
 // uciSet is a data set with the dimensions that its curves go through.

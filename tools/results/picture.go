@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 	canvas "gonum.org/v1/plot/vg/draw"
 
-	"github.com/embedd/embedd/docs/internal/picture"
+	"github.com/embedd/embedd/tools/picture"
 )
 
 // dots draws the first two of width columns, a colour for each of count classes in their order.

@@ -6,7 +6,7 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 
-	"github.com/embedd/embedd/docs/internal/picture"
+	"github.com/embedd/embedd/tools/picture"
 )
 
 // draw draws the accuracy over the rows, a panel for each stream.

@@ -1,7 +1,7 @@
 // Command learning lets stages of the defaults learn from streams whose concept changes, and writes what came of it
-// into docs/learning.md, with a picture in docs/learning:
+// into docs/evidence/learning.md, with a picture in docs/evidence/learning:
 //
-//	go run ./docs/learning [-streams rotation,means] [-seeds 3] [-first 1] [-rows 40000] [-o DIR] [-json] [-quiet]
+//	go run ./tools/learning [-streams rotation,means] [-seeds 3] [-first 1] [-rows 40000] [-o DIR] [-json] [-quiet]
 //
 // A run of a part of it writes no page where -o names no folder, and prints the tables.
 package main
@@ -44,7 +44,7 @@ func main() {
 	flag.IntVar(&o.rows, "rows", usualRows, "`rows` of a generated stream, a multiple of 10,000")
 	flag.StringVar(&o.method, "method", method, "`method` of the stage; the oracle keeps to "+method)
 	flag.IntVar(&o.dim, "dim", 0, "`outputs` of the stage (default those of the method)")
-	flag.StringVar(&o.out, "o", "", "`folder` of the page (default docs for a run of everything, none for a part)")
+	flag.StringVar(&o.out, "o", "", "`folder` of the page (default docs/evidence for a run of everything, none for a part)")
 	flag.BoolVar(&o.json, "json", false, "print all figures as JSON")
 	flag.BoolVar(&o.quiet, "quiet", false, "do not say how far it is")
 	flag.Parse()
@@ -75,7 +75,7 @@ func (o options) run(ctx context.Context, stdout io.Writer) error {
 	o.say("%d runs in %s", len(some)*o.seeds, time.Since(begun).Round(time.Second))
 	usual := o.streams == "" && o.seeds == usualSeeds && o.first == 1 && o.rows == usualRows && o.method == method && o.dim == 0 && !o.json
 	if o.out == "" && usual {
-		o.out = "docs"
+		o.out = "docs/evidence"
 	}
 	if o.out != "" {
 		if err := writePage(o.out, o, all); err != nil {

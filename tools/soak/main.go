@@ -1,7 +1,7 @@
 // Soak runs the real daemon beside a real server under load, with faults on purpose and bad input, and counts: every
 // input has one answer, by identity and by rows, whatever happened in between. From the repository's top:
 //
-//	go run ./integration/soak -for 1h
+//	go run ./tools/soak -for 1h
 //
 // It prints a line every ten seconds, at the end a table over time and what was lost or came twice, and ends with 1
 // where that is not nothing.
