@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // right is what a user may do on a subject.
@@ -142,8 +144,8 @@ func (a *access) refused(err error) bool {
 // alike is what a right that is missing is granted by: subjects that hold a place, or a name drawn at random, differ
 // each time.
 func alike(subject string) string {
-	if strings.HasPrefix(subject, ackPrefix) {
-		return ackSubjects
+	if strings.HasPrefix(subject, natsx.AckPrefix) {
+		return natsx.AckSubjects
 	}
 	_, about, found := strings.Cut(subject, ".CONSUMER.")
 	tokens := strings.Split(about, ".")
@@ -260,7 +262,7 @@ func (a *access) ask(ctx context.Context) {
 	defer a.mu.Unlock()
 	a.granted, a.told = granted, true
 	for one := range a.denied {
-		if one.subject != ackSubjects && a.granted.allow(one) {
+		if one.subject != natsx.AckSubjects && a.granted.allow(one) {
 			delete(a.denied, one)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/killpoint"
-	"github.com/embedd/embedd/stream/insist"
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // binding is what the pipeline knows of its durable consumer: that it is still the one that brought what is held.
@@ -71,7 +71,10 @@ func (b *binding) verify(ctx context.Context, p *pipeline, consumer string) (boo
 	b.mu.Lock()
 	made, pulls, reconnects, now := b.made, b.pulls, p.nc.Stats().Reconnects, time.Now()
 	b.mu.Unlock()
-	c, err := insist.Ask(ctx, func(ctx context.Context) (jetstream.Consumer, error) { return p.js.Consumer(ctx, p.Stream, consumer) })
+	c, err := natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
+		return p.js.Consumer(ctx,
+			p.Stream, consumer)
+	})
 	if err != nil || !c.CachedInfo().Created.Equal(made) {
 		return false, err
 	}
@@ -126,7 +129,7 @@ func (c *confirmer) acknowledgeOne(ctx context.Context, in *input) error {
 		wait, cancel := context.WithTimeout(ctx, ackWord)
 		err := in.msg.DoubleAck(wait)
 		cancel()
-		if err == nil || errors.Is(err, nats.ErrNoResponders) || !pause(ctx, attempt) {
+		if err == nil || errors.Is(err, nats.ErrNoResponders) || !natsx.Backoff(ctx, attempt) {
 			return err // without a consumer there is nothing to acknowledge
 		}
 		if !c.certain(ctx, in.lane) || in.stale.Load() {
@@ -156,7 +159,7 @@ func (c *confirmer) certain(ctx context.Context, l *lane) bool {
 			}
 		}
 		c.log.Debug("the consumer cannot be asked for before an acknowledgement; trying again", "error", err)
-		if !pause(ctx, attempt) {
+		if !natsx.Backoff(ctx, attempt) {
 			return false
 		}
 	}
@@ -213,7 +216,10 @@ func (p *pipeline) consumer(ctx context.Context, l *lane) (c jetstream.Consumer,
 }
 
 func (p *pipeline) bindConsumer(ctx context.Context, l *lane) (jetstream.Consumer, time.Time, error) {
-	input, err := insist.Ask(ctx, func(ctx context.Context) (jetstream.Stream, error) { return p.js.Stream(ctx, p.Stream) })
+	input, err := natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) {
+		return p.js.Stream(ctx,
+			p.Stream)
+	})
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -224,7 +230,10 @@ func (p *pipeline) bindConsumer(ctx context.Context, l *lane) (jetstream.Consume
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		FilterSubject: l.filter,
 	}
-	c, err := insist.Ask(ctx, func(ctx context.Context) (jetstream.Consumer, error) { return input.Consumer(ctx, want.Durable) })
+	c, err := natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
+		return input.Consumer(ctx,
+			want.Durable)
+	})
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
 		p.settings(&want)
@@ -244,7 +253,10 @@ func (p *pipeline) bindConsumer(ctx context.Context, l *lane) (jetstream.Consume
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	now, err := insist.Ask(ctx, func(ctx context.Context) (jetstream.Stream, error) { return p.js.Stream(ctx, p.Stream) })
+	now, err := natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) {
+		return p.js.Stream(ctx,
+			p.Stream)
+	})
 	if err == nil && !now.CachedInfo().Created.Equal(created) {
 		err = errors.New("the stream was made anew while its consumer was bound")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/summaries"
 )
@@ -99,26 +100,27 @@ func (p *pipeline) readRange(ctx context.Context, b plugin.Block, take func(*inp
 	defer p.drop(ctx, c)
 	next, gap, more := b.First, false, true
 	for next <= b.Last && c.pending > 0 && !gap && more {
-		n, err := fetch(ctx, p.js, c, int(min(maxFetch, c.pending, b.Last-next+1)), learnPull, func(msg *delivery) {
-			in := p.received(msg, b.Created)
-			if in == nil || gap {
-				return
-			}
-			c.delivered++
-			gap = in.number != c.delivered
-			c.pending, next = in.pending, in.origin.Seq+1
-			if !gap && more && next <= b.Last+1 {
-				p.counters.fetched(pathLearn, msg)
-				more = take(in)
-			}
-		})
+		n, err := natsx.Fetch(ctx, p.js, c, int(min(natsx.MaxFetchMessages, c.pending, b.Last-next+1)), learnPull,
+			func(msg *natsx.Message) {
+				in := p.received(msg, b.Created)
+				if in == nil || gap {
+					return
+				}
+				c.delivered++
+				gap = in.number != c.delivered
+				c.pending, next = in.pending, in.origin.Seq+1
+				if !gap && more && next <= b.Last+1 {
+					p.counters.fetched(pathLearn, msg)
+					more = take(in)
+				}
+			})
 		if err != nil {
 			return err
 		}
 		gap = gap || n == 0 // what was there has gone
 	}
 	if gap {
-		return errGap
+		return natsx.ErrGap
 	}
 	return nil
 }

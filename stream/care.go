@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // care finds the message of which processes die while they learn from it. The hot path has answered and acknowledged it
@@ -111,7 +113,7 @@ func (c *care) insist(ctx context.Context, change func(*careNote)) {
 		if attempt == patience-1 {
 			c.log.Warn("what is learned next cannot be written down before it begins", "error", err)
 		}
-		if !pause(ctx, attempt) {
+		if !natsx.Backoff(ctx, attempt) {
 			return
 		}
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // confirmer sees answers confirmed, in the order in which they were sent. When one fails, as all do that are on their
@@ -76,7 +78,7 @@ func (c *confirmer) confirm(ctx context.Context, o *outgoing) error {
 			c.log.Warn("publishing fails; trying again", "subject", o.msg.Subject, "attempt", attempt, "error",
 				c.explain(err, o.msg.Subject))
 		}
-		if !pause(ctx, min(attempt, 5)) || !c.connected(ctx) {
+		if !natsx.Backoff(ctx, min(attempt, 5)) || !c.connected(ctx) {
 			return err // who gives up wants to know why
 		}
 		o.err = nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/killpoint"
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // ackPending is the most messages that a process holds between delivery and acknowledgement.
@@ -31,8 +32,8 @@ const drainWait = 15 * time.Second
 
 // input is one message on its way.
 type input struct {
-	msg       *delivery // nil on core NATS
-	lane      *lane     // that brought it; nil on core NATS
+	msg       *natsx.Message // nil on core NATS
+	lane      *lane          // that brought it; nil on core NATS
 	subject   string
 	header    nats.Header
 	data      []byte
@@ -227,7 +228,7 @@ func (h *held) awaitFree(ctx context.Context, most int64) (bytes int64, messages
 		h.mu.Lock()
 		ahead := h.ahead
 		h.mu.Unlock()
-		if bytes, messages = h.free(most); bytes > 0 && messages >= h.share()/2 && messages > 0 && ahead <= maxPull {
+		if bytes, messages = h.free(most); bytes > 0 && messages >= h.share()/2 && messages > 0 && ahead <= natsx.MaxFetchBytes {
 			wake(h.freed) // others wait for the same
 			return bytes, messages
 		}
@@ -239,10 +240,10 @@ func (h *held) awaitFree(ctx context.Context, most int64) (bytes int64, messages
 	}
 }
 
-func (h *held) all() []*delivery {
+func (h *held) all() []*natsx.Message {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	out := make([]*delivery, 0, len(h.msgs))
+	out := make([]*natsx.Message, 0, len(h.msgs))
 	for _, in := range h.msgs {
 		if !in.stale.Load() {
 			out = append(out, in.msg)
@@ -393,7 +394,7 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 					l.durable, "error", err)
 				met(&p.obstacles.pull, fmt.Errorf("the consumer %s of stream %s cannot be made: %w", l.durable, p.Stream,
 					err))
-				if !pause(ctx, min(attempt, 5)) {
+				if !natsx.Backoff(ctx, min(attempt, 5)) {
 					return nil
 				}
 				attempt++
@@ -431,7 +432,7 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 				p.hand(in, &lesson{data: in.data})
 			}
 		}
-		free, most := int64(maxPull), maxFetch
+		free, most := int64(natsx.MaxFetchBytes), natsx.MaxFetchMessages
 		if !p.readsOnce() || !p.holds() {
 			if free, most = h.awaitFree(ctx, p.InFlight); free == 0 {
 				return nil
@@ -439,7 +440,7 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 		}
 		another := false
 		l.binding.begin()
-		_, err := fetch(ctx, p.js, consumer, min(most, maxFetch), free, func(msg *delivery) {
+		_, err := natsx.Fetch(ctx, p.js, consumer, min(most, natsx.MaxFetchMessages), free, func(msg *natsx.Message) {
 			p.counters.fetched(pathAnswer, msg)
 			in := p.received(msg, created)
 			if in == nil {
@@ -495,7 +496,7 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 				met(&p.obstacles.pull, fmt.Errorf("messages of stream %s cannot be pulled: %w", p.Stream,
 					p.explain(err, pullSubject(p))))
 			}
-			if !pause(ctx, min(attempt, 5)) {
+			if !natsx.Backoff(ctx, min(attempt, 5)) {
 				return nil
 			}
 			attempt++
@@ -513,7 +514,7 @@ func (p *pipeline) putOff(in *input) {
 }
 
 // received reads where a message stands.
-func (p *pipeline) received(msg *delivery, created time.Time) *input {
+func (p *pipeline) received(msg *natsx.Message, created time.Time) *input {
 	meta, err := msg.Metadata()
 	if err != nil {
 		p.log.Error("a message without stream metadata", "subject", msg.Subject(), "error", err)

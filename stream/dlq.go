@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // DeadLetter is a dead letter as a stream holds it, its parts put together.
@@ -157,13 +158,13 @@ func (d DeadLetters) read(ctx context.Context, js jetstream.JetStream, s jetstre
 		defer cancel()
 		_ = s.DeleteConsumer(clean, consumer.CachedInfo().Name) // it ends by itself too
 	}()
-	most := uint64(maxFetch)
+	most := uint64(natsx.MaxFetchMessages)
 	if d.Bodies {
 		most /= 16 // somebody works on each; the consumer must not end meanwhile
 	}
 	for left, number := consumer.CachedInfo().NumPending, uint64(0); left > 0; {
 		var failed error
-		n, err := fetch(ctx, js, consumer, int(min(left, most)), maxPull, func(msg *delivery) {
+		n, err := natsx.Fetch(ctx, js, consumer, int(min(left, most)), natsx.MaxFetchBytes, func(msg *natsx.Message) {
 			meta, err := msg.Metadata()
 			switch {
 			case failed != nil:
@@ -172,7 +173,7 @@ func (d DeadLetters) read(ctx context.Context, js jetstream.JetStream, s jetstre
 				failed = err
 				return
 			case meta.Sequence.Consumer != number+1:
-				failed = errGap
+				failed = natsx.ErrGap
 				return
 			}
 			number = meta.Sequence.Consumer

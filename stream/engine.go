@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
@@ -217,7 +218,7 @@ func (e *Engine) openPatiently(ctx context.Context, js jetstream.JetStream, acce
 			p, err = e.open(ctx, js, access, c)
 			return err
 		})
-		if err == nil || !e.mayPass(err) || time.Since(begin) > e.options.Wait || !pause(ctx, attempt) {
+		if err == nil || !e.mayPass(err) || time.Since(begin) > e.options.Wait || !natsx.Backoff(ctx, attempt) {
 			return p, err
 		}
 		e.log.Warn("a pipeline cannot be opened yet; trying again", "pipeline", c.Name, "error", err)
@@ -462,7 +463,7 @@ func (p *pipeline) bind(ctx context.Context) error {
 			p.whole.trials.begin(created, c.CachedInfo())
 			return nil
 		}
-		if !errors.Is(err, jetstream.ErrConsumerExists) || !pause(ctx, attempt) {
+		if !errors.Is(err, jetstream.ErrConsumerExists) || !natsx.Backoff(ctx, attempt) {
 			return reach(err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/registry"
 )
 
@@ -187,7 +188,7 @@ func (x *examination) server(ctx context.Context) {
 	if !needs {
 		return
 	}
-	if keeps != "" && nc.MaxPayload() < modelPiece+headerLimit {
+	if keeps != "" && nc.MaxPayload() < modelPiece+natsx.MaxHeaderBytes {
 		x.add(Finding{Check: "payload", Pipeline: keeps, Text: fmt.Sprintf(
 			"the server takes messages of up to %s, and models are kept in pieces of %s: none could be kept",
 			bytesText(nc.MaxPayload()), bytesText(modelPiece)),
@@ -447,7 +448,7 @@ func (x *examination) mayDo(p *pipeline) {
 	for _, subject := range need.Publish {
 		switch {
 		case !x.access.lacks(right{actPublish, subject}):
-		case strings.HasPrefix(subject, ackPrefix) && x.access.answers():
+		case strings.HasPrefix(subject, natsx.AckPrefix) && x.access.answers():
 		case strings.Contains(subject, ".GET."):
 			useful = append(useful, fmt.Sprintf("publish on %q", subject)) // one of two ways to read a single message
 		default:

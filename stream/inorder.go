@@ -15,6 +15,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/killpoint"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/lease"
 )
 
@@ -194,7 +195,7 @@ func (p *pipeline) holdPartition(ctx, work context.Context, q partition, l *leas
 		clean = h.awaitNone(work, ln)
 		switch {
 		case ctx.Err() != nil:
-		case err == nil || errors.Is(err, errGap):
+		case err == nil || errors.Is(err, natsx.ErrGap):
 			attempt = 0
 		default:
 			p.over.Clear() // the stream may be another now
@@ -202,7 +203,7 @@ func (p *pipeline) holdPartition(ctx, work context.Context, q partition, l *leas
 				met(&p.obstacles.pull, fmt.Errorf("messages of partition %v of stream %s cannot be pulled: %w", q, p.Stream, err))
 			}
 			p.log.Debug("a partition begins anew", "partition", q, "error", err)
-			pause(ctx, attempt)
+			natsx.Backoff(ctx, attempt)
 			attempt++
 		}
 	}
@@ -265,30 +266,31 @@ func (p *pipeline) pullInOrder(ctx context.Context, q partition, l *lane, h *hel
 		bytes, _ := p.pulls()
 		gap := false
 		l.binding.begin()
-		_, err := fetch(ctx, p.js, c, max(min(most, maxFetch)/p.Partitions, 1), bytes, func(msg *delivery) {
-			p.counters.fetched(pathAnswer, msg)
-			in := p.received(msg, created)
-			if in == nil || !l.goesOn() || gap {
-				return
-			}
-			if gap = in.number != number+1; gap {
-				l.stop() // one was lost on its way, or somebody else got it: it has to come before this one
-				return
-			}
-			number = in.number
-			p.pressure.came(in.pending)
-			killpoint.Here(killpoint.Pulled)
-			in.lane = l
-			in.taught.Store(true) // learning reads for itself
-			p.comesAgain(in, answered)
-			if h.add(in) {
-				out <- in
-			}
-		})
+		_, err := natsx.Fetch(ctx, p.js, c, max(min(most, natsx.MaxFetchMessages)/p.Partitions, 1), bytes,
+			func(msg *natsx.Message) {
+				p.counters.fetched(pathAnswer, msg)
+				in := p.received(msg, created)
+				if in == nil || !l.goesOn() || gap {
+					return
+				}
+				if gap = in.number != number+1; gap {
+					l.stop() // one was lost on its way, or somebody else got it: it has to come before this one
+					return
+				}
+				number = in.number
+				p.pressure.came(in.pending)
+				killpoint.Here(killpoint.Pulled)
+				in.lane = l
+				in.taught.Store(true) // learning reads for itself
+				p.comesAgain(in, answered)
+				if h.add(in) {
+					out <- in
+				}
+			})
 		l.binding.end()
 		switch {
 		case gap:
-			return errGap
+			return natsx.ErrGap
 		case err != nil:
 			return err
 		}
@@ -302,7 +304,7 @@ func (p *pipeline) pullInOrder(ctx context.Context, q partition, l *lane, h *hel
 // before the partitions has its turn before them, so it has no share beside theirs.
 func (p *pipeline) pulls() (each, all int64) {
 	n := int64(max(p.Partitions, len(p.earlier)))
-	each = max(min(maxPull, p.InFlight/2)/n, p.nc.MaxPayload()+headerLimit)
+	each = max(min(natsx.MaxFetchBytes, p.InFlight/2)/n, p.nc.MaxPayload()+natsx.MaxHeaderBytes)
 	return each, n * each
 }
 

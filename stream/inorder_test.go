@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/lease"
 )
 
@@ -116,7 +117,7 @@ func TestInOrderPulls(t *testing.T) {
 		t.Errorf("%d MiB are held of %d; %d of two messages are unpacked", h.bytes>>20, p.InFlight>>20, worked)
 	}
 	p.InFlight = 8 << 20
-	if _, all := p.pulls(); p.mostHeld() != 4<<20 || all != partitions*(p.nc.MaxPayload()+headerLimit) {
+	if _, all := p.pulls(); p.mostHeld() != 4<<20 || all != partitions*(p.nc.MaxPayload()+natsx.MaxHeaderBytes) {
 		t.Errorf("%d bytes are pulled and %d held", all, p.mostHeld())
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
 )
 
@@ -86,7 +87,7 @@ func (p *pipeline) learnLabels(ctx context.Context) {
 				"error", err)
 			p.labels.pace.labelsAt(time.Time{}, true)
 		}
-		if !pause(ctx, attempt) {
+		if !natsx.Backoff(ctx, attempt) {
 			return
 		}
 	}
@@ -134,7 +135,7 @@ func (p *pipeline) learnLabelsOn(ctx context.Context, next *uint64) (read int, e
 	for !gap {
 		p.payLetters(ctx)
 		rows := p.labels.pace.rowsTime()
-		n, err := fetch(ctx, p.js, c, maxFetch, maxPull, func(msg *delivery) {
+		n, err := natsx.Fetch(ctx, p.js, c, natsx.MaxFetchMessages, natsx.MaxFetchBytes, func(msg *natsx.Message) {
 			meta, err := msg.Metadata()
 			if err != nil || gap {
 				return

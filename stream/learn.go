@@ -12,6 +12,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/internal/killpoint"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
 )
 
@@ -117,7 +118,7 @@ func (r *reader) run(ctx context.Context) {
 				stamp(time.Now()), err))
 		}
 		r.log.Debug("the learning side begins anew", "from", r.at.next, "error", err)
-		if !pause(ctx, min(attempt, 5)) {
+		if !natsx.Backoff(ctx, min(attempt, 5)) {
 			return
 		}
 		attempt++
@@ -285,9 +286,9 @@ func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 		return nil
 	}
 	// Without an end each pull is short: the hot path may begin to bring the same messages meanwhile.
-	c, most := r.cursor, uint64(maxFetch/8)
+	c, most := r.cursor, uint64(natsx.MaxFetchMessages/8)
 	if upTo != everything {
-		if most = min(maxFetch, c.pending, upTo-r.at.next+1); most == 0 {
+		if most = min(natsx.MaxFetchMessages, c.pending, upTo-r.at.next+1); most == 0 {
 			r.at.skip(upTo + 1) // the rest is of other subjects, or gone
 			r.close(ctx)
 			return nil
@@ -310,17 +311,13 @@ func (r *reader) read(ctx context.Context, upTo uint64) (err error) {
 	return err
 }
 
-// errGap is an end of a read: nothing is acknowledged here, so a message that was lost on the way shows as a gap in
-// the deliveries.
-var errGap = errors.New("a message was lost on its way")
-
 // learnPull is the most bytes of one pull of the learning side. Both readers share a connection, and what the hot path
 // has asked for waits behind it.
 const learnPull = 1 << 20
 
 func (r *reader) pull(ctx context.Context, c *cursor, most int) (int, error) {
 	gap := false
-	n, err := fetch(ctx, r.js, c, most, learnPull, func(msg *delivery) {
+	n, err := natsx.Fetch(ctx, r.js, c, most, learnPull, func(msg *natsx.Message) {
 		r.counters.fetched(pathLearn, msg)
 		in := r.received(msg, r.at.stream)
 		if in == nil || gap {
@@ -334,7 +331,7 @@ func (r *reader) pull(ctx context.Context, c *cursor, most int) (int, error) {
 		r.learned(ctx, &lesson{origin: in.origin, subject: in.subject, time: in.time, data: in.data})
 	})
 	if err == nil && gap {
-		err = errGap
+		err = natsx.ErrGap
 	}
 	return n, err
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 )
@@ -124,7 +125,7 @@ func (p *pipeline) takeTurn(ctx context.Context, term uint64) {
 			return // another has it, and the lease says so soon
 		}
 		p.told.lease.warn(p.log, "the lease is held and the model store cannot be written; trying again", "error", err)
-		if !pause(ctx, attempt) {
+		if !natsx.Backoff(ctx, attempt) {
 			return
 		}
 	}

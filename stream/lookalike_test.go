@@ -15,6 +15,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
 )
@@ -214,10 +215,10 @@ func TestPullThroughADomain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if to := nextSubject(js, c.CachedInfo()); !strings.HasPrefix(to, begins) {
+		if to := natsx.PullSubject(js, "in", c.CachedInfo().Name); !strings.HasPrefix(to, begins) {
 			t.Errorf("a pull goes to %s, want %s...", to, begins)
 		}
-		n, err := pull(s.Context(), js, c, func(d *delivery) { _ = d.Ack() }, 3, 0)
+		n, err := natsx.Pull(s.Context(), js, c, 3, 0, func(d *natsx.Message) { _ = d.Ack() })
 		if n != 3 || err != nil {
 			t.Errorf("%s: %d messages, %v", begins, n, err)
 		}
@@ -233,7 +234,7 @@ func TestFollowASubject(t *testing.T) {
 	s.put(&nats.Msg{Subject: "in.y", Data: []byte("another")})
 	s.put(&nats.Msg{Subject: "in.x", Data: []byte("3")})
 	var got []string
-	err := Follow(s.Context(), s.js, "in.x", func(msg *nats.Msg, _ time.Time) bool {
+	err := natsx.Follow(s.Context(), s.js, "in.x", func(msg *nats.Msg, _ time.Time) bool {
 		if got = append(got, string(msg.Data)); len(got) == 3 {
 			s.put(&nats.Msg{Subject: "in.x", Data: []byte("4")})
 		}
@@ -242,12 +243,14 @@ func TestFollowASubject(t *testing.T) {
 	if err != nil || !slices.Equal(got, []string{"1", "", "3", "4"}) {
 		t.Errorf("%q: %v", got, err)
 	}
-	if err := Follow(s.Context(), s.js, "nobody.x", nil); err == nil || !strings.Contains(err.Error(), "no stream takes") {
+	if err := natsx.Follow(s.Context(), s.js, "nobody.x", nil); err == nil || !strings.Contains(err.Error(),
+		"no stream takes") {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithTimeout(s.Context(), 300*time.Millisecond)
 	defer cancel()
-	if err := Follow(ctx, s.js, "in.y", func(*nats.Msg, time.Time) bool { return true }); !errors.Is(err, context.DeadlineExceeded) {
+	if err := natsx.Follow(ctx, s.js, "in.y", func(*nats.Msg, time.Time) bool { return true }); !errors.Is(err,
+		context.DeadlineExceeded) {
 		t.Error(err)
 	}
 }

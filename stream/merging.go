@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/summaries"
 )
@@ -37,7 +38,7 @@ func (p *pipeline) summarily(ctx context.Context, step func(context.Context) (mo
 		switch {
 		case err != nil && ctx.Err() == nil:
 			p.told.summing.warn(p.log, "the summaries of the input cannot be passed on; trying again", "error", err)
-			pause(ctx, attempt)
+			natsx.Backoff(ctx, attempt)
 			attempt++
 		case !moved:
 			p.waitForBlocks(ctx)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
 )
 
@@ -182,7 +183,7 @@ const (
 	pathLearn  = "learn"
 )
 
-func (c *counters) fetched(path string, msg *delivery) {
+func (c *counters) fetched(path string, msg *natsx.Message) {
 	c.read[path].Inc()
 	c.readBytes[path].Add(float64(len(msg.Data())))
 }

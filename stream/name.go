@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // A pipeline's name is bound to its input stream: models are kept under the name alone, and two pipelines of one name
@@ -63,6 +65,6 @@ func (p *pipeline) bindName(ctx context.Context) error {
 
 // consumerInfo is where a server is asked for a consumer.
 func consumerInfo(js jetstream.JetStream, stream, consumer string) string {
-	next := nextSubject(js, &jetstream.ConsumerInfo{Stream: stream, Name: consumer})
+	next := natsx.PullSubject(js, stream, consumer)
 	return strings.Replace(next, ".CONSUMER.MSG.NEXT.", ".CONSUMER.INFO.", 1)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/killpoint"
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // outgoing is one message on its way to the server.
@@ -69,7 +70,7 @@ func (c *confirmer) settle(ctx context.Context, a *answer) {
 			return
 		}
 		// There is no place left to put it off: those behind it wait too.
-		if !pause(ctx, attempt) {
+		if !natsx.Backoff(ctx, attempt) {
 			return
 		}
 		a, err = c.deliver(ctx, a)

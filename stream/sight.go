@@ -11,6 +11,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // sightEvery is how often the server is asked how the streams of a pipeline stand. sightWait is how long it may take to
@@ -111,12 +113,10 @@ func (w *watcher) tell(obstacle string) {
 	w.told = obstacle
 }
 
-// pullSubject is where the hot path asks for messages, ackSubjects stands for those on which it acknowledges.
+// pullSubject is where the hot path asks for messages.
 func pullSubject(p *pipeline) string {
-	return nextSubject(p.js, &jetstream.ConsumerInfo{Stream: p.Stream, Name: p.durable()})
+	return natsx.PullSubject(p.js, p.Stream, p.durable())
 }
-
-const ackSubjects = ackPrefix + ">"
 
 // during does something that asks the server about the pipeline's input on such subjects, and ends it as soon as the
 // server refuses one of them.
@@ -162,7 +162,7 @@ func (w *watcher) look(ctx context.Context) *sight {
 		note(one.denial().Error())
 	}
 	// Of acknowledgements only a refusal tells: which subjects they have is the server's choice.
-	if one := (right{actPublish, ackSubjects}); w.access.refusedLately(one) {
+	if one := (right{actPublish, natsx.AckSubjects}); w.access.refusedLately(one) {
 		note(one.denial().Error())
 	}
 	return s

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/summaries"
 )
@@ -42,7 +43,7 @@ func (p *pipeline) sumUp(ctx context.Context) {
 		made, err := m.step(ctx)
 		if err != nil && ctx.Err() == nil {
 			p.told.summing.warn(p.log, "a block of the input could not be summed up; trying again", "error", err)
-			pause(ctx, attempt)
+			natsx.Backoff(ctx, attempt)
 			attempt++
 			continue
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio/wire"
-	"github.com/embedd/embedd/stream/insist"
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // tail knows which answers the newest end of the output and dead letter streams holds. Beyond the duplicate window the
@@ -180,7 +180,7 @@ type head struct {
 
 // after reads the identities of what is stored behind a place, and returns the place that it came to.
 func (s *sink) after(ctx context.Context, m point, take func(head)) (point, error) {
-	stream, err := insist.Ask(ctx, s.look)
+	stream, err := natsx.Hedge(ctx, s.look)
 	if err != nil {
 		return m, fmt.Errorf("asking for the stream of %s: %w", s.subject, explain(err, s.subject))
 	}
@@ -201,7 +201,10 @@ func (s *sink) after(ctx context.Context, m point, take func(head)) (point, erro
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: m.seq + 1, FilterSubject: filter,
 		AckPolicy: jetstream.AckNonePolicy, HeadersOnly: true, MemoryStorage: true, InactiveThreshold: time.Minute,
 	}
-	c, err := insist.Ask(ctx, func(ctx context.Context) (jetstream.Consumer, error) { return stream.CreateConsumer(ctx, want) })
+	c, err := natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
+		return stream.CreateConsumer(ctx,
+			want)
+	})
 	if err != nil {
 		return m, fmt.Errorf("reading the end of stream %s: %w", info.Config.Name, err)
 	}
@@ -213,16 +216,16 @@ func (s *sink) after(ctx context.Context, m point, take func(head)) (point, erro
 	delivered := uint64(0)
 	for pending := c.CachedInfo().NumPending; pending > 0; {
 		gap := false
-		n, err := pull(ctx, s.js, c, func(msg *delivery) {
+		n, err := natsx.Pull(ctx, s.js, c, int(min(pending, natsx.MaxFetchMessages)), 0, func(msg *natsx.Message) {
 			meta, err := msg.Metadata()
 			if delivered++; err != nil || meta.Sequence.Consumer != delivered {
 				gap = true
 				return
 			}
 			take(head{msg.Headers().Get(nats.MsgIdHdr), msg.Headers().Get(wire.HeaderSource), meta.Timestamp})
-		}, int(min(pending, maxFetch)), 0)
+		})
 		if err == nil && gap {
-			err = errGap
+			err = natsx.ErrGap
 		}
 		if err != nil {
 			return m, fmt.Errorf("reading the end of stream %s: %w", info.Config.Name, err)
@@ -286,7 +289,7 @@ func (t *tail) markStored(ctx context.Context, a *answer, doubt bool) {
 				met(&t.obstacle, fmt.Errorf("what was answered before cannot be looked up: %w", err))
 				t.told.warn(t.log, "the end of the output cannot be read; trying again", "error", err)
 			}
-			if !pause(ctx, min(attempt, 5)) {
+			if !natsx.Backoff(ctx, min(attempt, 5)) {
 				return
 			}
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // trials knows the messages that a process before this one had and did not acknowledge: one of them may be why it died.
@@ -112,7 +113,7 @@ func (p *pipeline) writeDown(ctx context.Context, in *input) uint64 {
 		}
 		p.log.Warn("an attempt cannot be written down before it begins; trying again", "source", in.origin.Source(),
 			"error", err)
-		if !pause(ctx, attempt) {
+		if !natsx.Backoff(ctx, attempt) {
 			return n
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/file"
-	"github.com/embedd/embedd/stream"
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // tailCommand shows what flows on a subject.
@@ -53,7 +53,7 @@ func tailCommand(e *env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := stream.Follow(ctx, js, *subject, show); err != nil {
+			if err := natsx.Follow(ctx, js, *subject, show); err != nil {
 				return err
 			}
 			return <-done

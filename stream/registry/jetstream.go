@@ -18,7 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/embedd/embedd/stream/insist"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/watch"
 )
 
@@ -406,7 +406,10 @@ func (s *jetStream) last(ctx context.Context, _ string) (uint64, time.Time, erro
 }
 
 func (s *jetStream) lastNow(ctx context.Context) (uint64, error) {
-	stream, err := insist.Ask(ctx, func(ctx context.Context) (jetstream.Stream, error) { return s.js.Stream(ctx, pointerStream) })
+	stream, err := natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) {
+		return s.js.Stream(ctx,
+			pointerStream)
+	})
 	if absent(err) {
 		return 0, nil // load makes it again
 	}

@@ -1,0 +1,189 @@
+package natsx
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// MaxHeaderBytes is how much larger than its payload a stored message may be: subject, reply and headers.
+	MaxHeaderBytes = 64 << 10
+
+	// MaxFetchMessages is the most messages of one pull request. It sizes the client's channels, so it is far below
+	// what a byte limit alone would allow.
+	MaxFetchMessages = 1024
+
+	// MaxFetchBytes is the most bytes of one pull request, however much memory is free. A server sends as fast as its
+	// disk reads, and disconnects a client as a slow consumer when more than its max_pending (64 MiB by default) waits
+	// to be written. All readers of a pipeline share one connection.
+	MaxFetchBytes = 8 << 20
+
+	// fetchWait is when a pull request expires. Messages that arrive before are handed on at once.
+	fetchWait = 5 * time.Second
+
+	// releaseWait is how long the server may take to confirm the end of a pull request.
+	releaseWait = time.Second
+)
+
+// ErrGap reports that consumer sequences are not consecutive: a message was lost between server and client. Without
+// acknowledgements nothing redelivers it, so the reader has to start again behind the last message it has.
+var ErrGap = errors.New("a message was lost on its way")
+
+// Fetch sends one pull request for at most maxMessages and about maxBytes, calls handle with each message in order, and
+// returns the number of messages.
+//
+// A server refuses a pull request whose byte limit is below the next message, indefinitely and without an error that
+// reaches the caller. So the limit is never below the server's max_payload, which is read for each request because it
+// may change with a reconnect. A message stored under a larger max_payload ends the request at once and empty; then one
+// message is requested without a byte limit.
+func Fetch(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, maxMessages int, maxBytes int64,
+	handle func(*Message)) (int, error) {
+	limit := max(min(maxBytes, MaxFetchBytes), js.Conn().MaxPayload()+MaxHeaderBytes)
+	begin := time.Now()
+	n, err := Pull(ctx, js, c, maxMessages, int(limit), handle)
+	if n > 0 || err != nil || time.Since(begin) > fetchWait/2 {
+		return n, err
+	}
+	return Pull(ctx, js, c, 1, 0, handle)
+}
+
+// pullRequest is the JetStream API's request for messages of a consumer.
+type pullRequest struct {
+	Batch     int           `json:"batch"`
+	MaxBytes  int           `json:"max_bytes,omitempty"`
+	Expires   time.Duration `json:"expires"`
+	Heartbeat time.Duration `json:"idle_heartbeat"`
+}
+
+// Pull sends one pull request for at most maxMessages and maxBytes (0: no limit), calls handle with each message in
+// order, and returns the number of messages.
+//
+// The client's own Fetch recognises status messages of the server (no messages, heartbeat, consumer deleted) by a
+// header that any publisher can set. Pull recognises a message of the stream by its reply subject, which only the server sets.
+func Pull(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, maxMessages, maxBytes int,
+	handle func(*Message)) (n int, err error) {
+	request, err := json.Marshal(pullRequest{Batch: maxMessages, MaxBytes: maxBytes, Expires: fetchWait * 9 / 10,
+		Heartbeat: fetchWait / 5})
+	if err != nil {
+		return 0, err
+	}
+	nc, inbox := js.Conn(), js.Conn().NewInbox()
+	arrived := make(chan *nats.Msg, 2*maxMessages+16) // with room for heartbeats: a full channel is a slow consumer
+	sub, err := nc.ChanSubscribe(inbox, arrived)
+	if err != nil {
+		return 0, err
+	}
+	ended := false
+	defer func() {
+		if ended {
+			_ = sub.Unsubscribe()
+		} else {
+			releaseAll(sub, arrived, nc, c)
+		}
+	}()
+	info := c.CachedInfo()
+	if err := nc.PublishRequest(PullSubject(js, info.Stream, info.Name), inbox, request); err != nil {
+		return 0, err
+	}
+	heartbeat := time.NewTimer(fetchWait * 2 / 5)
+	defer heartbeat.Stop()
+	for n < maxMessages {
+		var msg *nats.Msg
+		select {
+		case msg = <-arrived:
+		default:
+			select {
+			case msg = <-arrived:
+			case <-heartbeat.C:
+				return n, jetstream.ErrNoHeartbeat
+			case <-ctx.Done():
+			}
+		}
+		if ctx.Err() != nil {
+			if msg != nil {
+				release(msg, nc, c)
+			}
+			return n, ctx.Err()
+		}
+		heartbeat.Reset(fetchWait * 2 / 5)
+		if strings.HasPrefix(msg.Reply, AckPrefix) {
+			n++
+			handle(&Message{msg, nc})
+			continue
+		}
+		if ended, err = readStatus(msg); ended {
+			return n, err
+		}
+	}
+	ended = true
+	return n, nil
+}
+
+// releaseAll ends a pull request early and naks what the server has sent for it, so that another client gets these
+// messages at once and not only after the ack wait.
+func releaseAll(sub *nats.Subscription, arrived <-chan *nats.Msg, nc *nats.Conn, c jetstream.Consumer) {
+	if err := sub.Drain(); err != nil { // what the server sends before it processes this still arrives
+		return
+	}
+	_ = nc.FlushTimeout(releaseWait)
+	for {
+		select {
+		case msg := <-arrived:
+			release(msg, nc, c)
+		default:
+			return
+		}
+	}
+}
+
+func release(msg *nats.Msg, nc *nats.Conn, c jetstream.Consumer) {
+	if strings.HasPrefix(msg.Reply, AckPrefix) && c.CachedInfo().Config.AckPolicy != jetstream.AckNonePolicy {
+		_ = (&Message{msg, nc}).Nak() // if it is lost, the message is redelivered after the ack wait
+	}
+}
+
+// PullSubject is the subject of pull requests to a consumer.
+func PullSubject(js jetstream.JetStream, stream, consumer string) string {
+	return APIPrefix(js) + "CONSUMER.MSG.NEXT." + stream + "." + consumer
+}
+
+// APIPrefix begins the subjects of JetStream API requests, with its final dot.
+func APIPrefix(js jetstream.JetStream) string {
+	switch o := js.Options(); {
+	case o.APIPrefix != "":
+		return strings.TrimSuffix(o.APIPrefix, ".") + "."
+	case o.Domain != "":
+		return "$JS." + o.Domain + ".API."
+	}
+	return jetstream.DefaultAPIPrefix
+}
+
+// readStatus reads a status message: whether it ends the pull request, and the error if it reports one.
+func readStatus(msg *nats.Msg) (ended bool, err error) {
+	description := msg.Header.Get("Description")
+	switch status := msg.Header.Get("Status"); status {
+	case "100": // heartbeat
+		return false, nil
+	case "404", "408": // no messages; expired
+		return true, nil
+	case "503":
+		return true, nats.ErrNoResponders
+	case "409":
+		switch text := strings.ToLower(description); {
+		case strings.Contains(text, "maxbytes"), strings.Contains(text, "batch completed"):
+			return true, nil
+		case strings.Contains(text, "consumer deleted"):
+			return true, jetstream.ErrConsumerDeleted
+		}
+		return true, errors.New("the server ended a pull request: " + description)
+	default:
+		return true, fmt.Errorf("the server rejected a pull request: %s %s", status, description)
+	}
+}

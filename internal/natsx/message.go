@@ -1,0 +1,40 @@
+package natsx
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// AckPrefix begins the subjects on which messages of streams are acknowledged; AckSubjects is all of them.
+const (
+	AckPrefix   = "$JS.ACK."
+	AckSubjects = AckPrefix + ">"
+)
+
+// Message is a message that a pull consumer delivered.
+type Message struct {
+	msg *nats.Msg
+	nc  *nats.Conn
+}
+
+func (m *Message) Subject() string                      { return m.msg.Subject }
+func (m *Message) Headers() nats.Header                 { return m.msg.Header }
+func (m *Message) Data() []byte                         { return m.msg.Data }
+func (m *Message) Metadata() (*nats.MsgMetadata, error) { return m.msg.Metadata() }
+
+func (m *Message) Ack() error { return m.nc.Publish(m.msg.Reply, []byte("+ACK")) }
+func (m *Message) Nak() error { return m.nc.Publish(m.msg.Reply, []byte("-NAK")) }
+func (m *Message) NakWithDelay(delay time.Duration) error {
+	return m.nc.Publish(m.msg.Reply, fmt.Appendf(nil, `-NAK {"delay": %d}`, delay.Nanoseconds()))
+}
+
+// DoubleAck acknowledges the message and waits until the server confirms the acknowledgement.
+func (m *Message) DoubleAck(ctx context.Context) error {
+	_, err := m.nc.RequestWithContext(ctx, m.msg.Reply, []byte("+ACK"))
+	return err
+}
+
+func (m *Message) InProgress() error { return m.nc.Publish(m.msg.Reply, []byte("+WPI")) }
