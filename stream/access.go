@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/spec"
 )
 
 // right is what a user may do on a subject.
@@ -29,8 +30,8 @@ func (r right) denial() error {
 	if r.act == actSubscribe {
 		on = "subscribe to"
 	}
-	return &because{fmt.Sprintf("the server does not let this user %s %q: grant it; `embedd setup --permissions` prints the rights that are needed",
-		on, r.subject), ErrDenied}
+	return spec.Describe(fmt.Sprintf("the server does not let this user %s %q: grant it; `embedd setup --permissions` prints the rights that are needed",
+		on, r.subject), ErrDenied)
 }
 
 const (

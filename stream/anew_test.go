@@ -6,6 +6,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/stream/internal/needs"
 )
 
 // identities counts the answers of the output by their identity.
@@ -48,10 +50,10 @@ func TestAcknowledgementsOfTheStreamBefore(t *testing.T) {
 	s.send(200)
 	l.hush.Store(false)
 	s.until("the output is full and the pipeline holds all others", func() bool {
-		c, err := s.js.Consumer(t.Context(), "in", durable("p"))
+		c, err := s.js.Consumer(t.Context(), "in", needs.ConsumerName("p", ""))
 		return err == nil && s.state("out").Msgs == 10 && c.CachedInfo().NumAckPending == 190
 	})
-	c, err := s.js.Consumer(t.Context(), "in", durable("p"))
+	c, err := s.js.Consumer(t.Context(), "in", needs.ConsumerName("p", ""))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,8 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/killpoint"
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/spec"
 )
 
 // binding is what the pipeline knows of its durable consumer: that it is still the one that brought what is held.
@@ -165,22 +167,9 @@ func (c *confirmer) certain(ctx context.Context, l *lane) bool {
 	}
 }
 
-// durable is the name of a pipeline's consumer.
-func durable(pipeline string) string { return "embedd_" + pipeline }
-
-// durable is the name of the pipeline's consumer. At a leaf node it has the domain of that in it: a server keeps only the
-// questions of JetStream to its domain and lets acknowledgements pass to the hub and to other leaf nodes, where they would
-// be taken for those of the same stream and consumer.
-func (p *Pipeline) durable() string {
-	if p.domain == "" {
-		return durable(p.Name)
-	}
-	return durable(p.Name) + "@" + p.domain // no pipeline has an @ in its name
-}
-
 // locate asks for the domain of a leaf node, and for no other.
 func (p *pipeline) locate(ctx context.Context) error {
-	if !p.fromHub() {
+	if !p.ModelsFromHub() {
 		return nil
 	}
 	asks := func(one right) bool { return p.access.ofServer(one) && strings.HasSuffix(one.subject, ".API.INFO") }
@@ -284,7 +273,7 @@ func (p *pipeline) answered(ctx context.Context, created time.Time) (newest uint
 // settings sets what a pipeline relies on, and tells whether that changed anything.
 func (p *pipeline) settings(c *jetstream.ConsumerConfig) bool {
 	before := *c
-	c.Description = describes + p.Name
+	c.Description = needs.ConsumerDescription + p.Name
 	c.AckWait, c.MaxDeliver, c.MaxAckPending = p.AckWait, -1, p.AckPending
 	if p.input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
 		c.MaxAckPending = -1 // what is put off while there is no model must not keep back what makes one
@@ -309,11 +298,11 @@ func (p *pipeline) owns(c jetstream.ConsumerConfig, all []string, filter string)
 	}
 	switch {
 	case len(reads) != 1 || reads[0] != filter:
-		return &because{fmt.Sprintf("consumer %s of stream %s reads %q, and pipeline %s is to read %q: a pipeline's name is bound to its subject. Give the pipeline a name of its own; or, where nobody else runs it, 'nats consumer rm %s %s', and it begins with the first message of its subject",
-			c.Durable, p.Stream, reads, p.Name, filter, p.Stream, c.Durable), ErrConsumerTaken}
+		return spec.Describe(fmt.Sprintf("consumer %s of stream %s reads %q, and pipeline %s is to read %q: a pipeline's name is bound to its subject. Give the pipeline a name of its own; or, where nobody else runs it, 'nats consumer rm %s %s', and it begins with the first message of its subject",
+			c.Durable, p.Stream, reads, p.Name, filter, p.Stream, c.Durable), ErrConsumerTaken)
 	case c.AckPolicy != jetstream.AckExplicitPolicy || c.DeliverSubject != "":
-		return &because{fmt.Sprintf("consumer %s of stream %s is not a pull consumer with explicit acknowledgement; 'nats consumer rm %s %s', and the pipeline makes its own",
-			c.Durable, p.Stream, p.Stream, c.Durable), ErrConsumerTaken}
+		return spec.Describe(fmt.Sprintf("consumer %s of stream %s is not a pull consumer with explicit acknowledgement; 'nats consumer rm %s %s', and the pipeline makes its own",
+			c.Durable, p.Stream, p.Stream, c.Durable), ErrConsumerTaken)
 	}
 	return nil
 }

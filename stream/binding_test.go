@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/stream/internal/needs"
 )
 
 // TestNameIsBoundToItsSubject: a second daemon with the name of a pipeline and another subject is refused, with both
@@ -40,7 +42,7 @@ func TestNameIsBoundToItsSubject(t *testing.T) {
 	p.Name = "q"
 	in, err := s.js.Stream(t.Context(), "in")
 	if err == nil {
-		_, err = in.CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: durable("q"),
+		_, err = in.CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: needs.ConsumerName("q", ""),
 			AckPolicy: jetstream.AckNonePolicy, FilterSubject: "in.y"})
 	}
 	if err != nil {
@@ -49,7 +51,7 @@ func TestNameIsBoundToItsSubject(t *testing.T) {
 	if err := run(); !errors.Is(err, ErrConsumerTaken) || !strings.Contains(err.Error(), "consumer rm in embedd_q") {
 		t.Errorf("a consumer without acknowledgements: %v", err)
 	}
-	if err := in.DeleteConsumer(t.Context(), durable("q")); err != nil {
+	if err := in.DeleteConsumer(t.Context(), needs.ConsumerName("q", "")); err != nil {
 		t.Fatal(err)
 	}
 	s.engine(s.url(), p)
@@ -68,7 +70,7 @@ func TestConsumerRemoved(t *testing.T) {
 	remove := func() {
 		t.Helper()
 		time.Sleep(2 * window)
-		if err := s.js.DeleteConsumer(t.Context(), "in", durable("p")); err != nil {
+		if err := s.js.DeleteConsumer(t.Context(), "in", needs.ConsumerName("p", "")); err != nil {
 			t.Fatal(err)
 		}
 	}

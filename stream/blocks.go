@@ -20,12 +20,12 @@ import (
 // shares tells whether the pipeline is learned from summaries, and here. At an edge that sends none nothing is summed up: the
 // rows come to the hub.
 func (p *pipeline) shares() bool {
-	return p.Stage.Training.Block > 0 && p.stage.Learns() && (p.hub == nil || p.sendsUp())
+	return p.Stage.Training.Block > 0 && p.stage.Learns() && (p.hub == nil || p.SendsSummaries())
 }
 
 // openSummaries binds the bucket of the summaries, or makes it. At an edge that is done beside the answers (sending.go).
 func (p *pipeline) openSummaries(ctx context.Context) (err error) {
-	if p.sendsUp() {
+	if p.SendsSummaries() {
 		return nil
 	}
 	if p.input == nil || p.models == nil || p.leases == nil {

@@ -17,15 +17,12 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/killpoint"
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/spec"
 )
 
 // ackPending is the most messages that a process holds between delivery and acknowledgement.
-const ackPending = 1024
-
-// usualPending is the most messages between delivery and acknowledgement that the server allows where nothing else is asked for: of this process, and of
-// those before it that died and whose messages come back only when their time is over. Were it not more than one
-// process holds, a successor would get nothing until then.
-const usualPending = 16 * ackPending
+const ackPending = spec.MinAckPending
 
 // drainWait is how long answers that are on their way may take once the engine was told to stop.
 const drainWait = 15 * time.Second
@@ -360,8 +357,8 @@ func (p *pipeline) serve(ctx context.Context) error {
 		if text := p.obstacles.publish.Load(); text != nil {
 			why = ": " + *text
 		}
-		err = errors.Join(err, &because{fmt.Sprintf("told to stop, and %d inputs that were taken are not answered after %v%s; they stay in stream %s and are answered after the next start",
-			len(left), p.drain, why, p.Stream), ErrDrain})
+		err = errors.Join(err, spec.Describe(fmt.Sprintf("told to stop, and %d inputs that were taken are not answered after %v%s; they stay in stream %s and are answered after the next start",
+			len(left), p.drain, why, p.Stream), ErrDrain))
 	}
 	return err
 }
@@ -521,7 +518,7 @@ func (p *pipeline) received(msg *natsx.Message, created time.Time) *input {
 		return nil
 	}
 	return &input{
-		msg: msg, subject: p.plain(msg.Subject()), header: msg.Headers(), data: msg.Data(), time: meta.Timestamp,
+		msg: msg, subject: needs.PublishedSubject(&p.Pipeline, msg.Subject()), header: msg.Headers(), data: msg.Data(), time: meta.Timestamp,
 		origin:    wire.Origin{Stream: p.Stream, Created: created, Seq: meta.Sequence.Stream},
 		delivered: meta.NumDelivered, number: meta.Sequence.Consumer, pending: meta.NumPending, size: int64(len(msg.Data())) + 1024,
 		at: time.Now(),

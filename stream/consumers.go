@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/embedd/embedd/stream/internal/needs"
 )
 
 // What a server allows where nobody says otherwise: consumers of a stream, since a version; and consumers with replicas of
@@ -19,8 +19,8 @@ var limitsConsumers = [3]int{2, 15, 0}
 
 // readers are how many consumers a pipeline has of its input's stream: the durable one, or with partitions one for each and
 // one for what was stored without, and where it learns beside those one of who learns and one of who would be next.
-func (p *Pipeline) readers() int {
-	n := p.durables()
+func readers(p *Pipeline) int {
+	n := durables(p)
 	if p.Stage.Fixed != nil {
 		return n
 	}
@@ -32,7 +32,7 @@ func (p *Pipeline) readers() int {
 }
 
 // durables are how many of them stay.
-func (p *Pipeline) durables() int { return 1 + p.Partitions }
+func durables(p *Pipeline) int { return 1 + p.Partitions }
 
 // consumers counts those that the pipelines need of each stream, beside those of others that are there, and warns where a
 // stream, or its servers, have not so many.
@@ -49,12 +49,12 @@ func (p *planner) consumers(ctx context.Context, pipelines []Pipeline) error {
 		if one.Bucket || one.taken {
 			continue
 		}
-		need, durables := 0, 0
+		need, stay := 0, 0
 		ours := map[string]bool{}
 		for _, q := range pipelines {
-			if q.Stream == one.Name && !q.fromEdges() {
-				need += q.readers()
-				durables += q.durables()
+			if q.Stream == one.Name && !q.LearnsFromEdges() {
+				need += readers(&q)
+				stay += durables(&q)
 				ours[q.Name] = true
 			}
 			if q.Labels != "" && q.Stage.Fixed == nil && coveredBy(q.Labels, one.Subjects) {
@@ -74,14 +74,14 @@ func (p *planner) consumers(ctx context.Context, pipelines []Pipeline) error {
 				short += fmt.Sprintf(" beside %d of others", others)
 			}
 			what := "what they learn can have gaps"
-			if one.Starved = durables+others > limit; one.Starved {
+			if one.Starved = stay+others > limit; one.Starved {
 				what = "some pipelines get none and answer nothing"
 			}
 			one.lacks(short + fmt.Sprintf(", and it has %d at most: %s; give them streams of their own, or raise the limit where the stream is made (--max-consumers) or at the server (jetstream.limits.default_max_consumers)",
 				limit, what))
 		}
 		if one.Replicas > 1 {
-			replicated += durables
+			replicated += stay
 		}
 		if replicated > consumersOfServer {
 			one.lacks(fmt.Sprintf("the pipelines need %d consumers with replicas, and a server carries some %d well: spread the pipelines over more clusters, or give streams one replica where that does",
@@ -97,7 +97,7 @@ func (p *Plan) lacks(text string) { p.Short = strings.TrimPrefix(p.Short+"; "+te
 // room is how many consumers a stream may have, 0: any number, and how many it has that are not of these pipelines.
 func (p *planner) room(ctx context.Context, one *Plan, ours map[string]bool, account, need int) (limit, others int,
 	err error) {
-	if limit = account; limit <= 0 && p.js != nil && !older(p.js.Conn().ConnectedServerVersion(), limitsConsumers) {
+	if limit = account; limit <= 0 && p.js != nil && !needs.OlderServer(p.js.Conn().ConnectedServerVersion(), limitsConsumers) {
 		limit = consumersOfStream
 	}
 	if p.js == nil || !one.Exists && !one.Extends {
@@ -115,7 +115,7 @@ func (p *planner) room(ctx context.Context, one *Plan, ours map[string]bool, acc
 	}
 	list := s.ListConsumers(ctx)
 	for c := range list.Info() {
-		if !ours[ownerOf(c.Config)] {
+		if !ours[needs.ConsumerOwner(c.Config)] {
 			others++
 		}
 	}
@@ -124,12 +124,3 @@ func (p *planner) room(ctx context.Context, one *Plan, ours map[string]bool, acc
 	}
 	return max(limit, 0), others, nil
 }
-
-// ownerOf is the pipeline that made a consumer, as far as it says.
-func ownerOf(c jetstream.ConsumerConfig) string {
-	name, _, _ := strings.Cut(strings.TrimPrefix(c.Description, describes), ",")
-	return name
-}
-
-// describes begins the description of a pipeline's consumers.
-const describes = "embedd pipeline "

@@ -9,6 +9,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/needs"
 )
 
 // TestConsumersAreCounted: more pipelines than a stream has consumers for are a warning before anything starts, with how
@@ -47,7 +48,7 @@ func TestConsumersAreCounted(t *testing.T) {
 	for _, name := range []string{"mine", "embedd_p1"} {
 		c := jetstream.ConsumerConfig{Durable: name, AckPolicy: jetstream.AckExplicitPolicy}
 		if name != "mine" {
-			c.Description = describes + "p1"
+			c.Description = needs.ConsumerDescription + "p1"
 		}
 		if _, err := s.js.CreateConsumer(t.Context(), "few", c); err != nil {
 			t.Fatal(err)

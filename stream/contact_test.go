@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	carrier "github.com/embedd/embedd/internal/link"
+	"github.com/embedd/embedd/stream/internal/needs"
 )
 
 // TestSilentServer: a server that keeps its connection and says nothing is trouble, which readiness tells; where another is
@@ -128,7 +129,7 @@ func TestSlowLinkIsNotSilent(t *testing.T) {
 			patience = e.patience
 			s.run(e)
 			s.until("all that there was is answered", func() bool {
-				c, err := s.js.Consumer(s.Context(), "big", durable("p"))
+				c, err := s.js.Consumer(s.Context(), "big", needs.ConsumerName("p", ""))
 				return err == nil && c.CachedInfo().NumPending == 0 && c.CachedInfo().NumAckPending == 0
 			})
 			if wronged.Load() {

@@ -13,7 +13,7 @@ import (
 // asked as often as its silence is told of (hubSilent), however long a replica may live with what it has.
 func (p *pipeline) within() time.Duration {
 	within := max(p.AdoptWithin, 0)
-	if p.fromHub() {
+	if p.ModelsFromHub() {
 		within = min(within, hubSilent)
 	}
 	return within

@@ -16,6 +16,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/stream/internal/needs"
 )
 
 // serving runs the pipeline with a model of its own, so that good messages are reduced from the first on.
@@ -232,7 +233,7 @@ func TestParked(t *testing.T) {
 			s.settled()
 			s.eventually(parked, func() bool { return parked() == 0 })
 			s.stored("dead", "dead.x", c.n) // none came twice
-			durable, err := s.js.Consumer(s.Context(), "in", durable("p"))
+			durable, err := s.js.Consumer(s.Context(), "in", needs.ConsumerName("p", ""))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,11 +11,6 @@ import (
 // At a leaf node the models come from its hub. A replica there goes on with the model that it has while the hub is away,
 // and says for how long: what a model that grows old may do is training.max_age.
 
-// fromHub tells whether the models come from a hub.
-func (p *Pipeline) fromHub() bool {
-	return p.Models.Hub != "" && p.Stage.Fixed == nil && !p.Models.None && p.Models.Directory == "" && p.Stream != ""
-}
-
 // hubSilent is for how long a hub that says nothing is not yet said to be away: it is asked four times in it.
 const hubSilent = registry.Within
 

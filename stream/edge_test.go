@@ -18,6 +18,7 @@ import (
 
 	carried "github.com/embedd/embedd/internal/link"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/registry"
 )
 
@@ -424,10 +425,10 @@ func TestEdgeAcknowledgesItsOwn(t *testing.T) {
 
 	ctx := t.Context()
 	trainer.end()
-	if err := l.hub.js.DeleteConsumer(ctx, "in", durable("p")); err != nil {
+	if err := l.hub.js.DeleteConsumer(ctx, "in", needs.ConsumerName("p", "")); err != nil {
 		t.Fatal(err)
 	}
-	beside, err := l.hub.js.CreateConsumer(ctx, "in", jetstream.ConsumerConfig{Durable: durable("p"),
+	beside, err := l.hub.js.CreateConsumer(ctx, "in", jetstream.ConsumerConfig{Durable: needs.ConsumerName("p", ""),
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Hour})
 	if err != nil {
 		t.Fatal(err)

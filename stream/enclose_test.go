@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/stream/spec"
 )
 
 // FuzzEnclose: whatever the headers and the bytes of a message, and however little a message of the dead letters may
@@ -25,7 +26,7 @@ func FuzzEnclose(f *testing.F) {
 			return // no message of that kind arrives
 		}
 		for _, stream := range []string{"in", ""} {
-			p := &pipeline{Pipeline: Pipeline{Name: "p", Dead: "dead"}, tail: newTail(nil, nil, usualPending)}
+			p := &pipeline{Pipeline: Pipeline{Name: "p", Dead: "dead"}, tail: newTail(nil, nil, spec.DefaultAckPending)}
 			in := &input{subject: "in.x", header: header, data: body,
 				origin: wire.Origin{Stream: stream, Created: time.Unix(1, 2), Seq: 7}}
 			l := newLetter(in, wire.AnswerDead, wire.KindMessage, wire.NotArrow, wire.NotArrow)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
+	"github.com/embedd/embedd/stream/spec"
 )
 
 // Options say what an engine runs on. Nothing is global: two engines run in one process (Invariant 9).
@@ -72,8 +74,9 @@ func New(o Options) (*Engine, error) {
 		return nil, errors.New("an engine needs a pipeline")
 	}
 	names := map[string]bool{}
+	o.Pipelines = slices.Clone(o.Pipelines) // the caller's has no defaults
 	for i, p := range o.Pipelines {
-		p, err := p.withDefaults()
+		p, err := p.WithDefaults()
 		if err != nil {
 			return nil, err
 		}
@@ -414,7 +417,7 @@ const calmFor = 20 * time.Millisecond
 
 // bind finds the streams. Streams hold the users' data: they are bound, never made.
 func (p *pipeline) bind(ctx context.Context) error {
-	if p.fromEdges() {
+	if p.LearnsFromEdges() {
 		return p.bindEdges(ctx)
 	}
 	input, err := p.js.Stream(ctx, p.Stream)
@@ -471,8 +474,8 @@ func (p *pipeline) bind(ctx context.Context) error {
 
 // missing says which stream is missing and how to make it.
 func missing(stream, subject string) error {
-	return &because{fmt.Sprintf("no stream takes subject %s; make it: 'embedd setup --apply', or 'nats stream add %s --subjects %q --storage file --defaults'",
-		subject, stream, subject), ErrStreamMissing}
+	return spec.Describe(fmt.Sprintf("no stream takes subject %s; make it: 'embedd setup --apply', or 'nats stream add %s --subjects %q --storage file --defaults'",
+		subject, stream, subject), ErrStreamMissing)
 }
 
 // reach explains an error of the JetStream API.

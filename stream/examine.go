@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/registry"
 )
 
@@ -72,7 +72,7 @@ func Examine(ctx context.Context, o Options) ([]Finding, error) {
 	x.server(ctx)
 	for _, p := range e.options.Pipelines {
 		one := &pipeline{Pipeline: p, nc: o.Conn, js: js, access: x.access}
-		if p.fromEdges() && x.jetStream {
+		if p.LearnsFromEdges() && x.jetStream {
 			x.gathered(ctx, one)
 		} else if p.Stream != "" && x.jetStream {
 			x.input(ctx, one)
@@ -81,7 +81,7 @@ func Examine(ctx context.Context, o Options) ([]Finding, error) {
 			if p.Labels != "" {
 				x.labels(ctx, one)
 			}
-			if p.sendsUp() {
+			if p.SendsSummaries() {
 				x.sends(ctx, one)
 			}
 		}
@@ -172,26 +172,26 @@ func (x *examination) ask(ctx context.Context, do func(context.Context) error) e
 func (x *examination) server(ctx context.Context) {
 	nc := x.Conn
 	version := nc.ConnectedServerVersion()
-	if older(version, minVersion) {
+	if needs.OlderServer(version, minVersion) {
 		x.add(Finding{Check: "server", Text: "the server has version " + version + ", and embedd asks for what 2.10 brought",
 			Cure: "upgrade the server"})
 	} else {
-		x.ok("server", "", "version %s, messages of up to %s", version, bytesText(nc.MaxPayload()))
+		x.ok("server", "", "version %s, messages of up to %s", version, needs.ByteText(nc.MaxPayload()))
 	}
-	needs, keeps := false, ""
+	streams, keeps := false, ""
 	for _, p := range x.Pipelines {
-		needs = needs || p.Stream != ""
+		streams = streams || p.Stream != ""
 		if p.Stream != "" && !p.Models.None && p.Models.Directory == "" && p.Stage.Fixed == nil {
 			keeps = p.Name
 		}
 	}
-	if !needs {
+	if !streams {
 		return
 	}
 	if keeps != "" && nc.MaxPayload() < modelPiece+natsx.MaxHeaderBytes {
 		x.add(Finding{Check: "payload", Pipeline: keeps, Text: fmt.Sprintf(
 			"the server takes messages of up to %s, and models are kept in pieces of %s: none could be kept",
-			bytesText(nc.MaxPayload()), bytesText(modelPiece)),
+			needs.ByteText(nc.MaxPayload()), needs.ByteText(modelPiece)),
 			Cure: "set max_payload in the server to 1MB or more, or keep models in a directory",
 			Key:  "pipelines." + keeps + ".model.store", Value: "./embedd-models"})
 	}
@@ -216,29 +216,13 @@ func (x *examination) server(ctx context.Context) {
 		if most > 0 && used > uint64(most)/10*9 {
 			x.add(Finding{Check: "disk", Text: fmt.Sprintf(
 				"the account has used %s of the %s that JetStream may store for it: soon nothing is stored any more",
-				bytesText(int64(used)), bytesText(most)),
+				needs.ByteText(int64(used)), needs.ByteText(most)),
 				Cure: "raise the account's max_file (or the server's), or give streams a smaller limit"})
 		} else {
-			x.ok("jetstream", "", "%s stored, %d streams, %d consumers", bytesText(int64(used)), info.Streams, info.Consumers)
+			x.ok("jetstream", "", "%s stored, %d streams, %d consumers", needs.ByteText(int64(used)), info.Streams, info.Consumers)
 		}
 	}
 	x.jetStream = true
-}
-
-// older tells whether a version is before another; what is no version is not.
-func older(version string, than [3]int) bool {
-	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
-	for i, want := range than {
-		if i >= len(parts) {
-			return false
-		}
-		number, _, _ := strings.Cut(parts[i], "-")
-		n, err := strconv.Atoi(number)
-		if err != nil || n != want {
-			return err == nil && n < want
-		}
-	}
-	return false
 }
 
 // clock compares ours with the server's, once.
@@ -309,10 +293,10 @@ func (x *examination) input(ctx context.Context, p *pipeline) {
 		x.ok("input", p.Name, "stream %s has %d messages", c.Name, info.State.Msgs)
 	}
 	if p.Partitions > 0 {
-		if err := oldServer(x.Conn.ConnectedServerVersion()); err != nil {
+		if err := needs.PartitionServer(x.Conn.ConnectedServerVersion()); err != nil {
 			x.add(Finding{Check: "partitions", Pipeline: p.Name, Text: err.Error(), Cure: "upgrade the server"})
-		} else if f := p.misfit(&c); f != nil {
-			x.add(Finding{Check: "partitions", Pipeline: p.Name, Text: f.text, Cure: f.cure, Command: f.command})
+		} else if f := needs.PartitionFault(&p.Pipeline, &c); f != nil {
+			x.add(Finding{Check: "partitions", Pipeline: p.Name, Text: f.Text, Cure: f.Fix, Command: f.Command})
 		} else {
 			x.ok("partitions", p.Name, "stream %s has %d, by key", c.Name, p.Partitions)
 		}
@@ -343,7 +327,7 @@ func (x *examination) consumer(ctx context.Context, p *pipeline, s jetstream.Str
 	default:
 		info := c.CachedInfo()
 		n := info.NumPending + uint64(info.NumAckPending)
-		for _, q := range p.partitions()[1:] {
+		for _, q := range needs.Partitions(&p.Pipeline)[1:] {
 			if more, err := p.unanswered(ctx, q); err == nil {
 				n += more
 			}
@@ -383,8 +367,8 @@ func (x *examination) sink(ctx context.Context, p *pipeline, check, subject stri
 			Command: fmt.Sprintf("nats stream edit %s %s --force", c.Name, flag)})
 	}
 	known := len(x.found)
-	if f := full(info, subject); f != nil {
-		x.add(Finding{Check: check, Pipeline: p.Name, Text: f.text, Cure: f.cure, Command: f.command})
+	if f := needs.StreamFull(info, subject); f != nil {
+		x.add(Finding{Check: check, Pipeline: p.Name, Text: f.Text, Cure: f.Fix, Command: f.Command})
 	}
 	if c.NoAck {
 		edit("confirms nothing, and an input is acknowledged only when its answer is confirmed", "let it confirm", "--ack")
@@ -522,8 +506,8 @@ func (x *examination) store(ctx context.Context, p *pipeline) {
 		}
 		for _, name := range []string{"OBJ_" + registry.Bucket, "KV_" + registry.Bucket} {
 			if s, err := x.js.Stream(ctx, name); err == nil {
-				if f := full(s.CachedInfo(), "models"); f != nil {
-					x.add(Finding{Check: "store", Pipeline: p.Name, Text: f.text, Cure: f.cure, Command: f.command})
+				if f := needs.StreamFull(s.CachedInfo(), "models"); f != nil {
+					x.add(Finding{Check: "store", Pipeline: p.Name, Text: f.Text, Cure: f.Fix, Command: f.Command})
 					return
 				}
 			}
@@ -542,7 +526,7 @@ func (x *examination) store(ctx context.Context, p *pipeline) {
 		x.ok("store", p.Name, "%s, no model yet", store)
 	default:
 		x.ok("store", p.Name, "%s, live is %s", store, live.Live.Version)
-		if p.fromEdges() {
+		if p.LearnsFromEdges() {
 			x.outlived(ctx, p, live.Live)
 		}
 	}
@@ -581,14 +565,4 @@ func writable(dir string) (there bool, err error) {
 		}
 		return there, errors.Join(file.Close(), os.Remove(file.Name()))
 	}
-}
-
-func bytesText(n int64) string {
-	switch {
-	case n >= 1<<30:
-		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
-	case n >= 1<<20:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-	}
-	return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
 }

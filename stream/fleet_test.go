@@ -21,6 +21,7 @@ import (
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/lease"
 )
 
@@ -90,7 +91,7 @@ type fleet struct {
 func newFleet(t *testing.T, partitions int) *fleet {
 	f := &fleet{site: newSite(t), partitions: partitions, keys: []string{""}, random: rand.New(rand.NewPCG(1, 2))}
 	if partitions > 0 {
-		f.transform(transform("in.*", partitions))
+		f.transform(needs.PartitionTransform("in.*", partitions))
 	}
 	t.Cleanup(func() {
 		for _, one := range f.running {

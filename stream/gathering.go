@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/summaries"
 )
 
@@ -17,18 +18,13 @@ import (
 // them has stored them. It has no rows: that stream is what it reads to learn, and its numbers are the places of what
 // was learned.
 
-// fromEdges tells whether the rows are at edges, and what is learned from is summed up there.
-func (p *Pipeline) fromEdges() bool {
-	return len(p.Edges) > 0 && p.Models.Hub == "" && p.Stage.Fixed == nil && p.Stage.Training.Block > 0 && p.Stream != ""
-}
-
 // bindEdges binds the stream of the edges' summaries, or makes it: it is ours.
 func (p *pipeline) bindEdges(ctx context.Context) (err error) {
-	if p.arrived, p.input, err = summaries.OpenHub(ctx, p.js, p.Edges, p.edgeBytes(), p.Models.Replicas); err != nil {
+	if p.arrived, p.input, err = summaries.OpenHub(ctx, p.js, p.Edges, needs.SummaryBytes(&p.Pipeline), p.Models.Replicas); err != nil {
 		return err
 	}
 	p.created = p.input.CachedInfo().Created
-	if text := p.keeps(&p.input.CachedInfo().Config); text != "" {
+	if text := needs.SummaryLimit(&p.Pipeline, &p.input.CachedInfo().Config); text != "" {
 		p.log.Warn(text)
 	}
 	return nil
@@ -208,7 +204,7 @@ func (g *gatherer) follow(ctx context.Context) error {
 		return g.js.Stream(ctx, summaries.HubStream)
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return errors.Join(err, summaries.MakeHub(ctx, g.js, g.Edges, g.edgeBytes(), g.Models.Replicas)) // and looked at again
+		return errors.Join(err, summaries.MakeHub(ctx, g.js, g.Edges, needs.SummaryBytes(&g.Pipeline), g.Models.Replicas)) // and looked at again
 	}
 	if err != nil {
 		return err
@@ -248,7 +244,7 @@ func (g *gatherer) keep(ctx context.Context) error {
 
 // needGathered plans for the stream of the edges' summaries, and tells of edges of which nothing was heard.
 func (p *planner) needGathered(ctx context.Context, one *Pipeline) error {
-	plan := Plan{Name: summaries.HubStream, Bucket: true, edges: one.Edges, bytes: one.edgeBytes()}
+	plan := Plan{Name: summaries.HubStream, Bucket: true, edges: one.Edges, bytes: needs.SummaryBytes(one)}
 	if p.js != nil {
 		s, err := p.js.Stream(ctx, summaries.HubStream)
 		if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -257,7 +253,7 @@ func (p *planner) needGathered(ctx context.Context, one *Pipeline) error {
 		if err == nil {
 			info := s.CachedInfo()
 			plan.Subjects = summaries.LacksSources(&info.Config, one.Edges)
-			plan.Extends = len(plan.Subjects) > 0 || one.keeps(&info.Config) != ""
+			plan.Extends = len(plan.Subjects) > 0 || needs.SummaryLimit(one, &info.Config) != ""
 			plan.Exists = !plan.Extends
 			if silent := summaries.Silent(info, one.Edges); len(silent) > 0 {
 				plan.Warning = fmt.Sprintf("nothing was heard of edge %s for a while: its leaf node is away, has another JetStream domain, or no stream %s yet, which 'embedd setup --apply' and 'embedd run' make there",

@@ -350,7 +350,7 @@ func TestSetupOfEdges(t *testing.T) {
 		return strings.Contains(f.hub.planned(hub, summaries.HubStream, false).Warning, "nothing was heard of edge moon")
 	})
 	hub.Role = RoleAll
-	if _, err := hub.withDefaults(); err == nil || !strings.Contains(err.Error(), "give this replica role train") {
+	if _, err := hub.WithDefaults(); err == nil || !strings.Contains(err.Error(), "give this replica role train") {
 		t.Errorf("a replica of the hub that would answer: %v", err)
 	}
 

@@ -6,9 +6,6 @@ import (
 	"sync"
 )
 
-// Stop says when a pipeline halts: when so many of the newest so many messages were bad. Zero: never.
-type Stop struct{ Bad, Of int }
-
 // halt watches how many messages are bad, and keeps the pipeline from answering more once there are too many.
 type halt struct {
 	stop Stop

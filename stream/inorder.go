@@ -16,6 +16,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/killpoint"
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/lease"
 )
 
@@ -65,8 +66,8 @@ func (p *pipeline) mayAnswer() bool {
 func (p *pipeline) attendShare(ctx, work context.Context, h *held, out chan<- *input) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	wanted := map[partition]chan bool{}
-	for _, q := range slices.Concat(p.earlier, p.partitions()) {
+	wanted := map[needs.Partition]chan bool{}
+	for _, q := range slices.Concat(p.earlier, needs.Partitions(&p.Pipeline)) {
 		wants := make(chan bool, 1)
 		wanted[q] = wants
 		wg.Go(func() { p.attend(ctx, work, q, wants, h, out) })
@@ -96,10 +97,10 @@ func (p *pipeline) attendShare(ctx, work context.Context, h *held, out chan<- *i
 func (p *pipeline) seatName() string { return p.instance[strings.LastIndexByte(p.instance, '.')+1:] }
 
 // former are the partitions of other numbers that the stream had before, and that have consumers.
-func (p *pipeline) former(ctx context.Context) (out []partition, err error) {
+func (p *pipeline) former(ctx context.Context) (out []needs.Partition, err error) {
 	names := p.input.ConsumerNames(ctx)
 	for name := range names.Name() {
-		if q, ok := partitionOf(p.durable(), name); ok && q.of != p.Partitions {
+		if q, ok := needs.ParsePartition(p.durable(), name); ok && q.Of != p.Partitions {
 			out = append(out, q)
 		}
 	}
@@ -107,7 +108,7 @@ func (p *pipeline) former(ctx context.Context) (out []partition, err error) {
 }
 
 // attend holds a partition while it is wanted.
-func (p *pipeline) attend(ctx, work context.Context, q partition, wanted <-chan bool, h *held, out chan<- *input) {
+func (p *pipeline) attend(ctx, work context.Context, q needs.Partition, wanted <-chan bool, h *held, out chan<- *input) {
 	for ctx.Err() == nil {
 		wants := false
 		select {
@@ -135,8 +136,8 @@ func (p *pipeline) attend(ctx, work context.Context, q partition, wanted <-chan 
 }
 
 // keepPartition takes the lease of a partition when it is to be had, and gives it back at the end.
-func (p *pipeline) keepPartition(ctx, work context.Context, q partition, h *held, out chan<- *input) {
-	l := p.seats.Of(lease.Options{Key: q.key(p.Name), Claim: lease.Mine(p.seatName(), nil), Life: p.Lease, Logger: p.log})
+func (p *pipeline) keepPartition(ctx, work context.Context, q needs.Partition, h *held, out chan<- *input) {
+	l := p.seats.Of(lease.Options{Key: q.LeaseKey(p.Name), Claim: lease.Mine(p.seatName(), nil), Life: p.Lease, Logger: p.log})
 	if err := l.Try(ctx); err != nil && ctx.Err() == nil {
 		p.log.Debug("the lease of a partition cannot be asked for; trying again", "partition", q, "error", err)
 	}
@@ -160,7 +161,7 @@ func (p *pipeline) keepPartition(ctx, work context.Context, q partition, h *held
 
 // holdPartition brings the messages of a partition until ctx is done or its lease is over, and waits until those that it
 // brought are answered.
-func (p *pipeline) holdPartition(ctx, work context.Context, q partition, l *lease.Lease, is lease.Hold, h *held,
+func (p *pipeline) holdPartition(ctx, work context.Context, q needs.Partition, l *lease.Lease, is lease.Hold, h *held,
 	out chan<- *input) {
 	p.held.Add(1)
 	defer p.held.Add(-1)
@@ -185,7 +186,7 @@ func (p *pipeline) holdPartition(ctx, work context.Context, q partition, l *leas
 	clean := true
 	for attempt := 0; ctx.Err() == nil; {
 		turn, stop := context.WithCancel(ctx)
-		ln := &lane{durable: q.durable(p.durable()), filter: q.filter(p.Subject),
+		ln := &lane{durable: q.ConsumerName(p.durable()), filter: q.Filter(p.Subject),
 			hold: &hold{lease: l, held: is, stop: stop, left: make(chan struct{}, 1)}}
 		err := p.pullInOrder(turn, q, ln, h, out)
 		stop()
@@ -213,7 +214,7 @@ func (p *pipeline) holdPartition(ctx, work context.Context, q partition, l *leas
 }
 
 // endWell notes that what was pulled of a partition is answered.
-func (p *pipeline) endWell(q partition, at bookmark) {
+func (p *pipeline) endWell(q needs.Partition, at bookmark) {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseWait)
 	defer cancel()
 	at.Holder = ""
@@ -240,7 +241,7 @@ func (h *held) awaitNone(ctx context.Context, l *lane) bool {
 }
 
 // pullInOrder brings the messages of a partition, until ctx is done or they cannot be brought in order.
-func (p *pipeline) pullInOrder(ctx context.Context, q partition, l *lane, h *held, out chan<- *input) error {
+func (p *pipeline) pullInOrder(ctx context.Context, q needs.Partition, l *lane, h *held, out chan<- *input) error {
 	if err := p.awaitTurn(ctx, q); err != nil {
 		return err
 	}
@@ -352,12 +353,12 @@ func (p *pipeline) suspect(ctx context.Context, in *input) {
 // awaitTurn waits until what came before the partitions had their number is answered. Of those of this process that wait for
 // the same one asks, for one consumer at a time, the first that has something left, and ever less often. What has nothing
 // left the others do not ask for again.
-func (p *pipeline) awaitTurn(ctx context.Context, q partition) error {
-	if q.of == 0 {
+func (p *pipeline) awaitTurn(ctx context.Context, q needs.Partition) error {
+	if q.Of == 0 {
 		return nil
 	}
 	asking := p.asking[0]
-	if q.of != p.Partitions { // the others wait for it
+	if q.Of != p.Partitions { // the others wait for it
 		asking = p.asking[1]
 	}
 	select {
@@ -366,8 +367,8 @@ func (p *pipeline) awaitTurn(ctx context.Context, q partition) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	before := []partition{{}}
-	if q.of == p.Partitions {
+	before := []needs.Partition{{}}
+	if q.Of == p.Partitions {
 		before = append(before, p.earlier...)
 	}
 	for wait := turnWait; len(before) > 0; {
@@ -384,7 +385,7 @@ func (p *pipeline) awaitTurn(ctx context.Context, q partition) error {
 			continue
 		}
 		p.told.before.warn(p.log, "the partitions wait until what the stream stored before it had them is answered",
-			"consumer", before[0].durable(p.durable()), "messages", waits)
+			"consumer", before[0].ConsumerName(p.durable()), "messages", waits)
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
@@ -399,8 +400,8 @@ func (p *pipeline) awaitTurn(ctx context.Context, q partition) error {
 const turnWait = 250 * time.Millisecond
 
 // unanswered counts what a consumer has not brought, or is not acknowledged.
-func (p *pipeline) unanswered(ctx context.Context, q partition) (uint64, error) {
-	c, err := p.js.Consumer(ctx, p.Stream, q.durable(p.durable()))
+func (p *pipeline) unanswered(ctx context.Context, q needs.Partition) (uint64, error) {
+	c, err := p.js.Consumer(ctx, p.Stream, q.ConsumerName(p.durable()))
 	if err != nil {
 		return 0, err
 	}
@@ -421,9 +422,9 @@ var errShared = errors.New("replicas without partitions read it still")
 
 // bindInOrder binds the consumer of a partition, and makes it anew where something is delivered and not acknowledged, or
 // may yet be delivered to somebody else.
-func (p *pipeline) bindInOrder(ctx context.Context, q partition, l *lane) (c jetstream.Consumer, created time.Time,
+func (p *pipeline) bindInOrder(ctx context.Context, q needs.Partition, l *lane) (c jetstream.Consumer, created time.Time,
 	err error) {
-	text, err := p.seats.Left(ctx, q.mark(p.Name))
+	text, err := p.seats.Left(ctx, q.BookmarkKey(p.Name))
 	if err != nil {
 		return nil, created, err
 	}
@@ -446,7 +447,7 @@ func (p *pipeline) bindInOrder(ctx context.Context, q partition, l *lane) (c jet
 			at.Deaths++
 		}
 	}
-	if q.of == 0 && info.NumWaiting > 0 {
+	if q.Of == 0 && info.NumWaiting > 0 {
 		return nil, created, errShared
 	}
 	l.at, l.first = at, at.Floor+1
@@ -462,15 +463,12 @@ func (p *pipeline) bindInOrder(ctx context.Context, q partition, l *lane) (c jet
 	return c, created, nil
 }
 
-// mark is the key of its bookmark.
-func (q partition) mark(pipeline string) string { return q.key(pipeline) + ".at" }
-
-func (p *pipeline) leave(ctx context.Context, q partition, at bookmark) error {
+func (p *pipeline) leave(ctx context.Context, q needs.Partition, at bookmark) error {
 	text, err := json.Marshal(at)
 	if err != nil {
 		return err
 	}
-	return p.seats.Leave(ctx, q.mark(p.Name), string(text))
+	return p.seats.Leave(ctx, q.BookmarkKey(p.Name), string(text))
 }
 
 // makeAnew makes a consumer begin at a message.

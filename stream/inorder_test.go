@@ -15,7 +15,9 @@ import (
 
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/lease"
+	"github.com/embedd/embedd/stream/spec"
 )
 
 // seats are the leases of a site.
@@ -146,11 +148,11 @@ func TestInOrderAsksForOne(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), ample)
 	defer cancel()
 	s.store("in.k", nil)
-	p := &pipeline{Pipeline: Pipeline{Name: "p", Stream: "in", Subject: "in.*", Partitions: maxPartitions},
-		log: slog.New(slog.DiscardHandler), earlier: []partition{{0, 4}, {1, 4}}, asking: [2]chan struct{}{make(chan struct{}, 1)}}
-	for _, q := range append(p.earlier, partition{}) {
-		if _, err := s.js.CreateConsumer(ctx, "in", jetstream.ConsumerConfig{Durable: q.durable(durable("p")),
-			FilterSubject: q.filter("in.*"), AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
+	p := &pipeline{Pipeline: Pipeline{Name: "p", Stream: "in", Subject: "in.*", Partitions: spec.MaxPartitions},
+		log: slog.New(slog.DiscardHandler), earlier: []needs.Partition{{Number: 0, Of: 4}, {Number: 1, Of: 4}}, asking: [2]chan struct{}{make(chan struct{}, 1)}}
+	for _, q := range append(p.earlier, needs.Partition{}) {
+		if _, err := s.js.CreateConsumer(ctx, "in", jetstream.ConsumerConfig{Durable: q.ConsumerName(needs.ConsumerName("p", "")),
+			FilterSubject: q.Filter("in.*"), AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -162,28 +164,28 @@ func TestInOrderAsksForOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, maxPartitions)
-	for i := range maxPartitions {
-		go func() { ended <- p.awaitTurn(ctx, partition{i, maxPartitions}) }()
+	ended := make(chan error, spec.MaxPartitions)
+	for i := range spec.MaxPartitions {
+		go func() { ended <- p.awaitTurn(ctx, needs.Partition{Number: i, Of: spec.MaxPartitions}) }()
 	}
 	for range 3 {
 		msg, err := asked.NextMsg(ample)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.HasSuffix(msg.Subject, "."+durable("p")) {
+		if !strings.HasSuffix(msg.Subject, "."+needs.ConsumerName("p", "")) {
 			t.Errorf("%s is asked for while the first has something left", msg.Subject)
 		}
 	}
 	// Acknowledged without a question of the client's own for the consumer.
-	answered, err := s.js.Conn().RequestWithContext(ctx, "$JS.API.CONSUMER.MSG.NEXT.in."+durable("p"), nil)
+	answered, err := s.js.Conn().RequestWithContext(ctx, "$JS.API.CONSUMER.MSG.NEXT.in."+needs.ConsumerName("p", ""), nil)
 	if err == nil {
 		_, err = s.js.Conn().RequestWithContext(ctx, answered.Reply, []byte("+ACK"))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range maxPartitions {
+	for range spec.MaxPartitions {
 		if err := <-ended; err != nil {
 			t.Errorf("the wait ends with %v", err)
 		}
@@ -200,11 +202,11 @@ func TestInOrderAsksForOne(t *testing.T) {
 		questions[msg.Subject[strings.LastIndexByte(msg.Subject, '.')+1:]]++
 	}
 	// The first is asked for every two seconds at last; that each partition asks comes to as many as there are.
-	if n := questions[durable("p")]; n == 0 || n >= maxPartitions/2 {
+	if n := questions[needs.ConsumerName("p", "")]; n == 0 || n >= spec.MaxPartitions/2 {
 		t.Errorf("%d questions more for the first", n)
 	}
 	for _, q := range p.earlier {
-		if n := questions[q.durable(durable("p"))]; n != 1 {
+		if n := questions[q.ConsumerName(needs.ConsumerName("p", ""))]; n != 1 {
 			t.Errorf("%d questions for %v", n, q)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/needs"
 )
 
 // labels is the reader of the labels that come apart from their rows.
@@ -112,7 +113,7 @@ func (p *pipeline) learnLabelsOn(ctx context.Context, next *uint64) (read int, e
 		p.labels.created = info.Created
 	}
 	config := jetstream.ConsumerConfig{
-		Description:   describes + p.Name + ", labels",
+		Description:   needs.ConsumerDescription + p.Name + ", labels",
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(*next, 1),
 		AckPolicy: jetstream.AckNonePolicy, FilterSubject: p.Labels, MemoryStorage: true,
 		InactiveThreshold: 5 * time.Minute,

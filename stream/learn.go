@@ -14,6 +14,7 @@ import (
 	"github.com/embedd/embedd/internal/killpoint"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/needs"
 )
 
 // quiet is how long nothing may come from the hot path before the stream is looked at. It bounds how late learning
@@ -231,9 +232,9 @@ type cursor struct {
 
 // openCursor makes a consumer that begins at a number, or at a time.
 func (p *pipeline) openCursor(ctx context.Context, c jetstream.ConsumerConfig) (*cursor, error) {
-	c.Description = describes + p.Name + ", learning"
+	c.Description = needs.ConsumerDescription + p.Name + ", learning"
 	c.AckPolicy = jetstream.AckNonePolicy
-	if c.FilterSubjects = p.filters(); len(c.FilterSubjects) == 1 {
+	if c.FilterSubjects = needs.Filters(&p.Pipeline); len(c.FilterSubjects) == 1 {
 		c.FilterSubject, c.FilterSubjects = p.Subject, nil
 	}
 	c.MemoryStorage, c.InactiveThreshold = true, 5*time.Minute

@@ -5,29 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 )
-
-// Role is what a process does of a pipeline.
-type Role string
-
-// The roles.
-const (
-	RoleAll       Role = "all"       // it answers, and learns where no other process does
-	RoleTransform Role = "transform" // it answers with the models that others learn
-	RoleTrain     Role = "train"     // it learns where no other process does, and answers nothing
-)
-
-// Roles are all of them.
-var Roles = []Role{RoleAll, RoleTransform, RoleTrain}
 
 // tenure is the pipeline's place at the lease of learning. Replicas learn one at a time: who holds the lease fits, the
 // others keep their windows full. What keeps a former holder from the pointer is the pointer itself; see registry.Seal.
@@ -80,7 +67,7 @@ func (p *pipeline) apply(ctx context.Context, bucket *lease.Bucket) error {
 	p.tenure.Lease = bucket.Of(lease.Options{Key: p.Name, Claim: lease.Mine(p.instance, p.shared()),
 		Life: p.Lease, Behind: p.behind, Logger: p.log})
 	if p.Standby == StandbyWarm {
-		p.turns.second = bucket.Of(lease.Options{Key: standbyKey(p.Name), Claim: lease.Mine(p.instance, nil), Life: p.Lease,
+		p.turns.second = bucket.Of(lease.Options{Key: needs.StandbyKey(p.Name), Claim: lease.Mine(p.instance, nil), Life: p.Lease,
 			Logger: p.log})
 	}
 	if err := p.tenure.Try(ctx); err != nil {
@@ -209,31 +196,6 @@ func (p *pipeline) standingText() string {
 		text += ", and its configuration is another: " + strings.Join(s.Differs, ", ") + "; give all replicas the same"
 	}
 	return text
-}
-
-// checkRole tells whether a pipeline can have its role.
-func (p *Pipeline) checkRole() error {
-	stored := p.Stage.Fixed != nil || !p.Models.None && (p.Stream != "" || p.Models.Directory != "")
-	switch {
-	case !slices.Contains(Roles, p.Role):
-		return fmt.Errorf("pipeline %s: role %q is not one of all, transform and train", p.Name, p.Role)
-	case p.Role == RoleTransform && !stored:
-		return fmt.Errorf("pipeline %s: role transform answers with models from a store, and there is none; set model.store, or role all",
-			p.Name)
-	case p.fromHub() && p.Role != RoleTransform:
-		return fmt.Errorf("pipeline %s: the models come from the hub (domain %s), where it is learned; give this replica role transform: 'embedd run --role transform', or daemon.role",
-			p.Name, p.Models.Hub)
-	case p.Role == RoleTrain && p.Stream == "":
-		return fmt.Errorf("pipeline %s: role train reads a stream beside those who answer, and core NATS has none; set input.stream, or role all",
-			p.Name)
-	case p.fromEdges() && p.Role != RoleTrain:
-		return fmt.Errorf("pipeline %s: the rows are at the edges (%s), and what is learned here comes from them; give this replica role train: 'embedd run --role train', or daemon.role",
-			p.Name, strings.Join(p.Edges, ", "))
-	case p.Lease != 0 && p.Lease < lease.Shortest:
-		return fmt.Errorf("pipeline %s: a lease of %v is too short; the server ends them to the second: give it %v at least",
-			p.Name, p.Lease, lease.Shortest)
-	}
-	return nil
 }
 
 // leaseLife is how long a lease lives that is not renewed.

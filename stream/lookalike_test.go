@@ -18,6 +18,7 @@ import (
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/needs"
 )
 
 // put stores a message as it is.
@@ -72,7 +73,7 @@ func (s *site) settled() {
 	s.Helper()
 	var info *jetstream.ConsumerInfo
 	s.eventually(func() any { return info }, func() bool {
-		c, err := s.js.Consumer(s.Context(), "in", durable("p"))
+		c, err := s.js.Consumer(s.Context(), "in", needs.ConsumerName("p", ""))
 		if err != nil {
 			return false
 		}

@@ -15,21 +15,6 @@ import (
 	"github.com/embedd/embedd/stream/summaries"
 )
 
-// Models says where the models of a pipeline are kept, and how many. Zero fields mean the defaults.
-type Models struct {
-	// Directory keeps them in files. Without one they are in the JetStream of the server, or on core NATS nowhere:
-	// then a restart begins anew.
-	Directory string
-	None      bool  // keep none
-	Limit     int64 // most bytes of a model; default model.DefaultFileLimit
-	Replicas  int   // of the buckets where they are made; 0: see registry.Replicated
-	// Hub is the JetStream domain that has the models of a leaf node with a domain of its own, where they are mirrored. Such
-	// a replica has RoleTransform, and answers on while the hub is away.
-	Hub    string
-	Keep   registry.Keep
-	Strict bool // where the live model cannot be read, end: else the one before serves, or a first one is learned
-}
-
 // noteWait is how long the learning side waits for the store to take a note that it can do without.
 const noteWait = 5 * time.Second
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/registry"
 )
 
@@ -113,7 +114,7 @@ func TestLostStoreEpochs(t *testing.T) {
 func (q *pupil) awaitAcks(n uint64) {
 	q.t.Helper()
 	for end := time.Now().Add(ample); ; time.Sleep(20 * time.Millisecond) {
-		c, err := q.input.Consumer(q.t.Context(), durable(q.Name))
+		c, err := q.input.Consumer(q.t.Context(), needs.ConsumerName(q.Name, ""))
 		if err == nil && c.CachedInfo().AckFloor.Stream >= n {
 			return
 		}

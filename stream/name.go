@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/spec"
 )
 
 // A pipeline's name is bound to its input stream: models are kept under the name alone, and two pipelines of one name
@@ -36,8 +37,8 @@ func (p *pipeline) checkName(ctx context.Context, bound string) error {
 }
 
 func (p *pipeline) nameTaken(bound, why string) error {
-	return &because{fmt.Sprintf("the name %s and its models belong to stream %s, %s, and the pipeline is to read stream %s. Give the pipeline a name of its own; or, where nobody runs it on %s any more, 'nats consumer rm %s %s', and it goes on here with the models of its name",
-		p.Name, bound, why, p.Stream, bound, bound, p.durable()), ErrConsumerTaken}
+	return spec.Describe(fmt.Sprintf("the name %s and its models belong to stream %s, %s, and the pipeline is to read stream %s. Give the pipeline a name of its own; or, where nobody runs it on %s any more, 'nats consumer rm %s %s', and it goes on here with the models of its name",
+		p.Name, bound, why, p.Stream, bound, bound, p.durable()), ErrConsumerTaken)
 }
 
 // bindName says in the model store whose the name is. Where the store does not take that, the pipeline runs all the

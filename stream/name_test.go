@@ -11,6 +11,7 @@ import (
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/registry"
 )
 
@@ -86,7 +87,7 @@ func TestNameIsBoundToItsStream(t *testing.T) {
 	// The cure: the pipeline moves with its models.
 	in, err := s.js.Stream(t.Context(), "in")
 	if err == nil {
-		err = in.DeleteConsumer(t.Context(), durable("p"))
+		err = in.DeleteConsumer(t.Context(), needs.ConsumerName("p", ""))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +124,7 @@ func TestNameOfAStreamThatMustNotBeAskedFor(t *testing.T) {
 
 // answersOf tells whether the consumer of a stream has acknowledged something.
 func answersOf(s *site, stream string) bool {
-	c, err := s.js.Consumer(s.Context(), stream, durable("p"))
+	c, err := s.js.Consumer(s.Context(), stream, needs.ConsumerName("p", ""))
 	return err == nil && c.CachedInfo().AckFloor.Stream > 0
 }
 

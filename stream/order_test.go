@@ -14,6 +14,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio/wire"
 	carrier "github.com/embedd/embedd/internal/link"
+	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/lease"
 )
 
@@ -225,19 +226,19 @@ func TestOrderHalted(t *testing.T) {
 	p := keyed()
 	p.Partitions, p.Stage.Fixed, p.Stop = 2, fixed(t), Stop{Bad: 3, Of: 5}
 	r := f.replica(p)
-	var has partition
+	var has needs.Partition
 	f.until("it is halted, with inputs that it pulled", func() bool {
 		all := r.Status()
-		for _, q := range p.partitions() {
-			c, err := f.js.Consumer(t.Context(), "in", q.durable(durable("p")))
+		for _, q := range needs.Partitions(&p) {
+			c, err := f.js.Consumer(t.Context(), "in", q.ConsumerName(needs.ConsumerName("p", "")))
 			if err == nil && c.CachedInfo().NumAckPending == 10 {
 				has = q
 			}
 		}
-		return len(all) == 1 && all[0].Halted != "" && has.of > 0
+		return len(all) == 1 && all[0].Halted != "" && has.Of > 0
 	})
 	r.end() // it says so where inputs are not answered in time
-	text, err := f.seats().Left(t.Context(), has.mark("p"))
+	text, err := f.seats().Left(t.Context(), has.BookmarkKey("p"))
 	if err != nil {
 		t.Fatal(err)
 	}

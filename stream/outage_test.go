@@ -18,6 +18,7 @@ import (
 	carrier "github.com/embedd/embedd/internal/link"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/needs"
 )
 
 // link carries connections to the site's server. It can hold back what the server says, and cut them all.
@@ -134,7 +135,7 @@ func (s *site) until(what string, holds func() bool) {
 func (s *site) acknowledged(name string) {
 	s.Helper()
 	s.until("the input of "+name+" is acknowledged", func() bool {
-		c, err := s.js.Consumer(s.Context(), "in", durable(name))
+		c, err := s.js.Consumer(s.Context(), "in", needs.ConsumerName(name, ""))
 		return err == nil && c.CachedInfo().NumPending == 0 && c.CachedInfo().NumAckPending == 0 &&
 			c.CachedInfo().AckFloor.Stream >= s.state("in").LastSeq
 	})
@@ -274,7 +275,7 @@ func TestRetriesGoTogether(t *testing.T) {
 	s.send(n)
 	l.hush.Store(false)
 	held := func() int {
-		c, err := s.js.Consumer(t.Context(), "in", durable("p"))
+		c, err := s.js.Consumer(t.Context(), "in", needs.ConsumerName("p", ""))
 		if err != nil {
 			return 0
 		}

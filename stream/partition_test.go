@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 )
@@ -74,13 +75,13 @@ func TestPartitionsOfAnExistingStream(t *testing.T) {
 	f.answered()
 	before.end()
 	f.publish(100, 10) // nobody answers those
-	f.transform(transform("in.*", 8))
+	f.transform(needs.PartitionTransform("in.*", 8))
 	f.publish(100, 10)
 	eight := run(8)
 	f.answered()
 	eight.end()
 	f.publish(100, 10)
-	f.transform(transform("in.*", 4))
+	f.transform(needs.PartitionTransform("in.*", 4))
 	f.publish(100, 10)
 	run(4)
 	f.answered()
@@ -95,11 +96,11 @@ func TestPartitionsBeginAfterTheBookmark(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 0)
 	f.publish(10, 2)
-	f.transform(transform("in.*", 2))
+	f.transform(needs.PartitionTransform("in.*", 2))
 	p := keyed()
 	p.Partitions, p.Stage.Fixed = 2, fixed(t)
 	bookmarked := func() (at bookmark) {
-		text, err := f.seats().Left(t.Context(), partition{}.mark("p"))
+		text, err := f.seats().Left(t.Context(), needs.Partition{}.BookmarkKey("p"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,17 +112,17 @@ func TestPartitionsBeginAfterTheBookmark(t *testing.T) {
 		f.answered()
 		f.until("all is held and acknowledged", func() bool {
 			all := r.Status()
-			c, err := f.js.Consumer(t.Context(), "in", durable("p"))
+			c, err := f.js.Consumer(t.Context(), "in", needs.ConsumerName("p", ""))
 			return len(all) > 0 && *all[0].Held == 3 && err == nil && c.CachedInfo().AckFloor.Stream == 10
 		})
 		r.end()
 	}
-	if err := f.js.DeleteConsumer(t.Context(), "in", durable("p")); err != nil {
+	if err := f.js.DeleteConsumer(t.Context(), "in", needs.ConsumerName("p", "")); err != nil {
 		t.Fatal(err)
 	}
 	f.replica(p)
 	f.until("the consumer begins after it", func() bool {
-		c, err := f.js.Consumer(t.Context(), "in", durable("p"))
+		c, err := f.js.Consumer(t.Context(), "in", needs.ConsumerName("p", ""))
 		return err == nil && c.CachedInfo().Config.OptStartSeq == 11
 	})
 	if at := bookmarked(); at.Floor != 10 {
@@ -261,8 +262,8 @@ func TestPartitionsWithinTheLimit(t *testing.T) {
 	f.until("it holds all", func() bool { all := r.Status(); return len(all) > 0 && *all[0].Held == 5 })
 	body := numbered(1, 5000)
 	holds := func() (bytes int64) {
-		for _, q := range p.partitions() {
-			if c, err := f.js.Consumer(t.Context(), "in", q.durable(durable("p"))); err == nil {
+		for _, q := range needs.Partitions(&p) {
+			if c, err := f.js.Consumer(t.Context(), "in", q.ConsumerName(needs.ConsumerName("p", ""))); err == nil {
 				bytes += int64(c.CachedInfo().NumAckPending) * int64(len(body))
 			}
 		}
@@ -301,17 +302,17 @@ func TestShares(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var members []string
 	for n := range 12 {
-		parts, before := p.partitions(), shares(p.partitions(), members)
+		parts, before := needs.Partitions(&p), shares(needs.Partitions(&p), members)
 		members = append(members, nats.NewInbox())
 		random.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
 		is := shares(parts, members)
 		random.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
-		if !maps.Equal(is, shares(p.partitions(), members)) {
+		if !maps.Equal(is, shares(needs.Partitions(&p), members)) {
 			t.Fatalf("%d members come to different shares", n+1)
 		}
 		has, moved := map[string]int{}, 0
 		for q, who := range is {
-			if q.of > 0 {
+			if q.Of > 0 {
 				has[who]++
 			}
 			if n > 0 && before[q] != who {
@@ -341,11 +342,11 @@ func TestPartitionsThatCannotBe(t *testing.T) {
 		says   string
 		cure   *jetstream.SubjectTransformConfig
 	}{
-		"without a transform": {jetstream.StreamConfig{}, "does not put the keys of S1.* into 8 partitions", transform("S1.*", 8)},
-		"another number": {jetstream.StreamConfig{SubjectTransform: transform("S2.*", 4)},
-			"puts S2.* into 4 partitions, and pipeline p is to have 8; set input.partitions: 4", transform("S2.*", 8)},
+		"without a transform": {jetstream.StreamConfig{}, "does not map the keys of S1.* to 8 partitions", needs.PartitionTransform("S1.*", 8)},
+		"another number": {jetstream.StreamConfig{SubjectTransform: needs.PartitionTransform("S2.*", 4)},
+			"maps S2.* to 4 partitions, and pipeline p has 8; set input.partitions: 4", needs.PartitionTransform("S2.*", 8)},
 		"a transform of somebody": {jetstream.StreamConfig{SubjectTransform: &jetstream.SubjectTransformConfig{Source: "S3.a",
-			Destination: "S3.b"}}, "give the pipeline a stream of its own", nil},
+			Destination: "S3.b"}}, "give the pipeline a separate stream", nil},
 		"a work queue": {jetstream.StreamConfig{Retention: jetstream.WorkQueuePolicy}, "limits retention", nil},
 	} {
 		at := map[string]string{"without a transform": "S1", "another number": "S2", "a transform of somebody": "S3",
@@ -394,8 +395,8 @@ func TestPartitionsThatCannotBe(t *testing.T) {
 			t.Errorf("%s: after its cure setup says %q", name, text)
 		}
 	}
-	for version, want := range map[string]string{"2.9.25": "from 2.11 on", "2.10.29": "from 2.11 on", "2.11.0": ""} {
-		if err := oldServer(version); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+	for version, want := range map[string]string{"2.9.25": "NATS server 2.11 or later", "2.10.29": "NATS server 2.11 or later", "2.11.0": ""} {
+		if err := needs.PartitionServer(version); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("of server %s: %v", version, err)
 		}
 	}
@@ -430,14 +431,14 @@ func TestSetupMakesPartitions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if have := made.CachedInfo().Config.SubjectTransform; have == nil || *have != *transform("keys.*", 8) ||
+	if have := made.CachedInfo().Config.SubjectTransform; have == nil || *have != *needs.PartitionTransform("keys.*", 8) ||
 		have.Destination != "keys.{{wildcard(1)}}.8.{{partition(8,1)}}" {
 		t.Errorf("the stream has %+v", have)
 	}
 	if have := made.CachedInfo().Config.Subjects; fmt.Sprint(have) != "[keys.* others.*]" {
 		t.Errorf("the stream takes %v", have)
 	}
-	if n := parted.readers(); n != 10 {
+	if n := readers(&parted); n != 10 {
 		t.Errorf("it has %d consumers; want 8, the rest, and one that learns", n)
 	}
 }

@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"regexp"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,122 +13,16 @@ import (
 
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 	"github.com/embedd/embedd/stream/summaries"
 )
 
-// Pipeline is the configuration of one pipeline: an input, a stage, an output.
-type Pipeline struct {
-	domain  string // of JetStream at a leaf node whose models come from its hub, else ""
-	Name    string // names the durable consumer embedd_<name>, metrics and models
-	Stream  string // the input's stream; "" = core NATS, at most once
-	Subject string // the input's subject; wildcards as in NATS
-	// Partitions is into how many the stream puts the keys of the input, which are what stands for the wildcards of its
-	// subject: outputs of one key then leave in the order of their inputs, whoever answers. 0: none, and no such order
-	Partitions int
-	Labels     string        // subject of labels that come apart from their rows; "" = they come with them
-	Output     string        // subject of the reduced messages
-	Dead       string        // subject of the dead letters
-	Stage      plugin.Config // Name, Resume, Store, Source, Logger and Clock are set by the engine
-
-	Role    Role          // default RoleAll
-	Lease   time.Duration // life of the lease of learning; default 10 s
-	Standby Standby       // default StandbyWarm
-	// AdoptWithin is how long this replica may answer without knowing that its model is the live one; default 10 s, below
-	// 0: for ever
-	AdoptWithin time.Duration
-
-	Models Models // where models are kept, and how many
-	// The live model is stale when it was not found good for longer; 0: never. WhenStale says what happens then.
-	MaxAge    time.Duration
-	WhenStale WhenStale // default StaleServe
-
-	Stop    Stop          // when too many bad messages halt the pipeline; default never
-	AckWait time.Duration // default 10 s
-	// AckPending is how many messages may be without an acknowledgement, of all replicas together; default 16,384
-	AckPending int
-	DoubleAck  bool   // acknowledgements are confirmed by the server too
-	Attempts   uint64 // with which a message is a dead letter where the process died each time; default 5, at least 3
-	InFlight   int64  // bytes between pull and acknowledgement; default 256 MiB
-
-	// Edges are the JetStream domains of the leaf nodes whose replicas sum up what the hub learns from, where
-	// Stage.Training.Block is not 0: at the hub all of them, at an edge, which has Models.Hub, its own at least.
-	Edges     []string
-	EdgeBytes int64 // that a stream of summaries keeps, at an edge and at the hub; default 1 GiB
-}
-
-// minAckWait is the least time after which an acknowledgement is missing; messages are kept alive three times in it.
-const minAckWait = 10 * time.Millisecond
-
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
-
-func (p Pipeline) withDefaults() (Pipeline, error) {
-	if p.AckWait == 0 {
-		p.AckWait = 10 * time.Second
-	}
-	if p.InFlight == 0 {
-		p.InFlight = 256 << 20
-	}
-	if p.AckPending == 0 {
-		p.AckPending = usualPending
-	}
-	if p.Attempts == 0 {
-		p.Attempts = 5
-	}
-	if p.WhenStale == "" {
-		p.WhenStale = StaleServe
-	}
-	if p.Standby == "" {
-		p.Standby = StandbyWarm
-	}
-	if p.AdoptWithin == 0 {
-		p.AdoptWithin = registry.Within
-	}
-	if p.Role == "" {
-		p.Role = RoleAll
-	}
-	p.Stage.Name = p.Name
-	if err := p.checkRole(); err != nil {
-		return p, err
-	}
-	if err := p.checkStandby(); err != nil {
-		return p, err
-	}
-	if err := p.checkPartitions(); err != nil {
-		return p, err
-	}
-	switch {
-	case !nameForm.MatchString(p.Name):
-		return p, fmt.Errorf("pipeline name %q: letters, digits, - and _ only, since it names a consumer", p.Name)
-	case p.Subject == "" || p.Output == "" || p.Dead == "":
-		return p, fmt.Errorf("pipeline %s: input %q, output %q and dead letter subject %q must all be named", p.Name,
-			p.Subject, p.Output, p.Dead)
-	case !slices.Contains([]WhenStale{StaleServe, StaleHold, StalePass}, p.WhenStale):
-		return p, fmt.Errorf("pipeline %s: when stale %q is not one of serve, hold and pass", p.Name, p.WhenStale)
-	case p.AckPending < ackPending || p.AckPending > maxAnswers:
-		return p, fmt.Errorf("pipeline %s: %d messages without an acknowledgement; one process alone holds up to %d, and %d can be looked up",
-			p.Name, p.AckPending, ackPending, maxAnswers)
-	case p.Attempts < 3:
-		return p, fmt.Errorf("pipeline %s: %d attempts are too few: what a process dies of is known from the third on", p.Name,
-			p.Attempts)
-	case p.Stage.Labels != nil && p.Labels == "":
-		return p, fmt.Errorf("pipeline %s: rows wait for labels that come apart from them, and their subject is not named", p.Name)
-	case p.Stop.Bad < 0 || p.Stop.Of < p.Stop.Bad || p.Stop.Bad == 0 && p.Stop.Of > 0:
-		return p, fmt.Errorf("pipeline %s: %d bad messages of %d cannot halt it", p.Name, p.Stop.Bad, p.Stop.Of)
-	case p.AckWait < minAckWait || p.InFlight < 0 || p.MaxAge < 0:
-		return p, fmt.Errorf("pipeline %s: an acknowledgement is waited for %v (at least %v), %d bytes are in flight, a model ages %v; none can be negative",
-			p.Name, p.AckWait, minAckWait, p.InFlight, p.MaxAge)
-	case strings.ContainsAny(p.Output+p.Dead, "*> \t"):
-		return p, fmt.Errorf("pipeline %s: output %q and dead letter subject %q must be subjects without wildcards",
-			p.Name, p.Output, p.Dead)
-	}
-	return p, nil
-}
-
 // pipeline is a pipeline that runs.
 type pipeline struct {
 	Pipeline
+	domain    string // of JetStream at a leaf node whose models come from its hub, else ""
 	nc        *nats.Conn
 	js        jetstream.JetStream
 	log       *slog.Logger
@@ -149,7 +40,7 @@ type pipeline struct {
 	summaries *summaries.Bucket      // nil: this pipeline shares none
 	arrived   *summaries.Arrived     // at the hub of edges; else nil
 	seats     *lease.Bucket          // of the partitions; nil: there are none
-	earlier   []partition            // of other numbers, that the stream had before
+	earlier   []needs.Partition      // of other numbers, that the stream had before
 	held      atomic.Int64           // how many partitions this process holds
 	pinned    atomic.Bool            // somebody chose the live model, and it stays
 	bound     string                 // the stream that its name was bound to in the store before the start, "" where to none
@@ -243,7 +134,7 @@ func (p *pipeline) run(ctx context.Context) error {
 	}
 	switch {
 	case !p.shares() || p.arrived != nil:
-	case p.sendsUp():
+	case p.SendsSummaries():
 		wg.Go(func() { newSender(p).run(ctx) })
 	default:
 		wg.Go(func() { p.sumUp(ctx) })
@@ -267,6 +158,9 @@ func (p *pipeline) run(ctx context.Context) error {
 	}
 	return p.serve(ctx)
 }
+
+// durable is the name of the pipeline's consumer.
+func (p *pipeline) durable() string { return needs.ConsumerName(p.Name, p.domain) }
 
 // learns tells whether this process reads to learn: to fit, or to be ready for it.
 func (p *pipeline) learns() bool { return p.Role != RoleTransform && p.stage.Learns() }

@@ -9,6 +9,7 @@ import (
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/needs"
 )
 
 // TestWorkQueueHoldsMoreThanItHolds: an input that only one consumer can read holds until a first model, and the rows
@@ -41,7 +42,7 @@ func TestStopGivesBack(t *testing.T) {
 	s.send(n)
 	// It is stopped in the middle of a pull: some messages are held, some are on their way, some were not sent.
 	s.until("the pipeline is sent messages", func() bool {
-		c, err := s.js.Consumer(t.Context(), "in", durable("p"))
+		c, err := s.js.Consumer(t.Context(), "in", needs.ConsumerName("p", ""))
 		return err == nil && c.CachedInfo().NumAckPending > 0
 	})
 	end()

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 	"github.com/embedd/embedd/stream/summaries"
@@ -102,7 +103,7 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 		r.Subscribe = append(r.Subscribe, ServiceSubject(p.Name, ">"), "$SRV.*", "$SRV.*."+ServiceName(p.Name),
 			"$SRV.*."+ServiceName(p.Name)+".*")
 		grant(userInfo)
-		if p.fromEdges() {
+		if p.LearnsFromEdges() {
 			grant(g.gathers(p.Name)...)
 			kept++
 			continue
@@ -115,7 +116,7 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 			}
 			continue
 		}
-		d := consumerOf(p, partition{})
+		d := consumerOf(p, needs.Partition{})
 		grant(g.request("STREAM", "NAMES"), g.request("STREAM", "INFO", p.Stream),
 			g.request("CONSUMER", "CREATE", p.Stream, d, p.Subject), g.request("CONSUMER", "INFO", p.Stream, d),
 			g.request("CONSUMER", "MSG", "NEXT", p.Stream, d), "$JS.ACK."+p.Stream+"."+d+".>")
@@ -138,17 +139,17 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 		if p.Labels != "" {
 			grant(g.reads(g.streamOf(p.Labels), p.Labels)...)
 		}
-		if p.fromHub() {
+		if p.ModelsFromHub() {
 			grant(g.mirror(p.Name, p.Models.Hub)...)
 			grant(g.request("INFO"))
-			if p.sendsUp() {
+			if p.SendsSummaries() {
 				grant(g.sends(p.Name)...)
 			}
 			kept++
 		} else if !p.Models.None && p.Models.Directory == "" {
 			grant(g.store(p.Name)...)
 			grant(g.lease(p.Name)...)
-			grant(stagedSubject(p.Name))
+			grant(needs.StagedSubject(p.Name))
 			if p.Stage.Training.Block > 0 {
 				grant(g.summaries(p.Name)...)
 			}
@@ -162,18 +163,18 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 }
 
 // consumerOf stands for a pipeline's consumer. At a leaf node its name has the domain in it, which the server says.
-func consumerOf(p Pipeline, q partition) string {
-	if p.fromHub() {
+func consumerOf(p Pipeline, q needs.Partition) string {
+	if p.ModelsFromHub() {
 		return "*"
 	}
-	return q.durable(durable(p.Name))
+	return q.ConsumerName(needs.ConsumerName(p.Name, ""))
 }
 
 // partitions are the rights to hold partitions while no other replica does, and to make their consumers anew.
 func (g *granter) partitions(p Pipeline) (rights []string) {
-	for _, q := range p.partitions() {
+	for _, q := range needs.Partitions(&p) {
 		d := consumerOf(p, q)
-		rights = append(rights, g.request("CONSUMER", "CREATE", p.Stream, d, q.filter(p.Subject)),
+		rights = append(rights, g.request("CONSUMER", "CREATE", p.Stream, d, q.Filter(p.Subject)),
 			g.request("CONSUMER", "INFO", p.Stream, d), g.request("CONSUMER", "DELETE", p.Stream, d),
 			g.request("CONSUMER", "MSG", "NEXT", p.Stream, d), "$JS.ACK."+p.Stream+"."+d+".>")
 	}
@@ -220,7 +221,7 @@ func (g *granter) readsModels() []string {
 // lease are the rights to learn while no other replica does.
 func (g *granter) lease(pipeline string) []string {
 	key := "$KV." + lease.Name + "." + pipeline
-	second := "$KV." + lease.Name + "." + standbyKey(pipeline)
+	second := "$KV." + lease.Name + "." + needs.StandbyKey(pipeline)
 	return append(g.leases(), g.put(key), g.put(second), g.request("CONSUMER", "CREATE", lease.Stream, "*", key))
 }
 
@@ -247,7 +248,7 @@ func (g *granter) sends(pipeline string) []string {
 
 // gathers are the rights to learn from the summaries of edges.
 func (g *granter) gathers(pipeline string) []string {
-	return slices.Concat(g.store(pipeline), g.lease(pipeline), []string{stagedSubject(pipeline)}, g.summaries(pipeline),
+	return slices.Concat(g.store(pipeline), g.lease(pipeline), []string{needs.StagedSubject(pipeline)}, g.summaries(pipeline),
 		[]string{g.request("STREAM", "NAMES"), g.request("STREAM", "INFO", summaries.HubStream),
 			g.request("STREAM", "MSG", "GET", summaries.HubStream)})
 }

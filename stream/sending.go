@@ -1,18 +1,17 @@
 package stream
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/summaries"
 )
 
@@ -20,42 +19,16 @@ import (
 // of who learns from them stands who sends them: in the order of the blocks, each once. Any replica may: the stream of what
 // was sent says which comes next, and takes none that is not behind the last.
 
-// sendsUp tells whether the hub learns from what is summed up here.
-func (p *Pipeline) sendsUp() bool {
-	return p.fromHub() && len(p.Edges) > 0 && p.Stage.Training.Block > 0
-}
-
-// edgeBytes is what a stream of summaries keeps.
-func (p *Pipeline) edgeBytes() int64 { return cmp.Or(p.EdgeBytes, 1<<30) }
-
-// keeps says that a stream of summaries does not keep the bytes that it should; "" where it does.
-func (p *Pipeline) keeps(c *jetstream.StreamConfig) string {
-	if c.MaxBytes == p.edgeBytes() {
-		return ""
-	}
-	return fmt.Sprintf("stream %s keeps %s of summaries, and nats.edge_bytes is %s: 'embedd setup --apply' changes it", c.Name,
-		bytesText(c.MaxBytes), bytesText(p.edgeBytes()))
-}
-
 // isNamed tells whether the domain of the server is one of those whose summaries the hub takes.
 func (p *pipeline) isNamed(ctx context.Context) error {
 	account, err := p.js.AccountInfo(ctx)
 	if err != nil {
 		return reach(err)
 	}
-	if text := unnamed(account.Domain, p.Edges); text != "" {
+	if text := needs.UnnamedEdge(account.Domain, p.Edges); text != "" {
 		return errors.New(text)
 	}
 	return nil
-}
-
-// unnamed says that the domain of an edge is none of those whose summaries are taken; "" where it is one.
-func unnamed(domain string, edges []string) string {
-	if slices.Contains(edges, domain) {
-		return ""
-	}
-	return fmt.Sprintf("nats.edges has %s, and the JetStream domain of this server is %q: name that, here and at the hub; or leave nats.edges out, and the hub learns from rows that come to it",
-		strings.Join(edges, ", "), domain)
 }
 
 // needSent plans for the stream of what an edge sends, and looks whether the hub takes it.
@@ -64,9 +37,9 @@ func (p *planner) needSent(ctx context.Context, one *Pipeline) error {
 	if err != nil {
 		return err
 	}
-	plan := Plan{Name: summaries.EdgeStream, Bucket: true, bytes: one.edgeBytes()}
+	plan := Plan{Name: summaries.EdgeStream, Bucket: true, bytes: needs.SummaryBytes(one)}
 	if there != nil {
-		plan.Extends = one.keeps(there) != ""
+		plan.Extends = needs.SummaryLimit(one, there) != ""
 		plan.Exists = !plan.Extends
 	}
 	if p.js != nil {
@@ -74,7 +47,7 @@ func (p *planner) needSent(ctx context.Context, one *Pipeline) error {
 		if err != nil {
 			return reach(err)
 		}
-		if plan.Problem = unnamed(account.Domain, one.Edges); plan.Problem == "" {
+		if plan.Problem = needs.UnnamedEdge(account.Domain, one.Edges); plan.Problem == "" {
 			plan.Warning = p.untaken(ctx, one.Models.Hub, account.Domain)
 		}
 	}
@@ -109,7 +82,7 @@ func (x *examination) sends(ctx context.Context, p *pipeline) {
 		if err != nil {
 			return err
 		}
-		problem = unnamed(account.Domain, p.Edges)
+		problem = needs.UnnamedEdge(account.Domain, p.Edges)
 		s, err = x.js.Stream(ctx, summaries.EdgeStream)
 		return err
 	})
@@ -136,7 +109,7 @@ func (x *examination) sends(ctx context.Context, p *pipeline) {
 
 // kept notes that a stream of summaries keeps other bytes than it should.
 func (x *examination) kept(p *pipeline, s jetstream.Stream) {
-	if text := p.keeps(&s.CachedInfo().Config); text != "" {
+	if text := needs.SummaryLimit(&p.Pipeline, &s.CachedInfo().Config); text != "" {
 		x.add(Finding{Check: "edges", Pipeline: p.Name, Level: LevelNote, Text: text, Command: setupCommand})
 	}
 }
@@ -187,13 +160,13 @@ func (m *sender) open(ctx context.Context) error {
 			m.summaries, err = summaries.Open(ctx, m.js, m.Models.Replicas)
 		}
 		if err == nil {
-			m.sent, err = summaries.OpenEdge(ctx, m.js, m.edgeBytes(), m.Models.Replicas)
+			m.sent, err = summaries.OpenEdge(ctx, m.js, needs.SummaryBytes(&m.Pipeline), m.Models.Replicas)
 		}
 		if err != nil {
 			return err
 		}
-		if c := m.sent.Config(); m.keeps(&c) != "" {
-			m.log.Warn(m.keeps(&c))
+		if c := m.sent.Config(); needs.SummaryLimit(&m.Pipeline, &c) != "" {
+			m.log.Warn(needs.SummaryLimit(&m.Pipeline, &c))
 		}
 		return nil
 	})

@@ -48,14 +48,6 @@ const (
 // requestWait bounds one request.
 const requestWait = 30 * time.Second
 
-// ServiceName is the name of a pipeline's service.
-func ServiceName(pipeline string) string { return "embedd_" + pipeline }
-
-// ServiceSubject is the subject of an endpoint, which is called as the verb of the command line: status, model ls.
-func ServiceSubject(pipeline, endpoint string) string {
-	return "embedd." + pipeline + "." + strings.ReplaceAll(endpoint, " ", ".")
-}
-
 // service answers requests about one pipeline. Each endpoint answers one request at a time.
 type service struct {
 	pipeline *pipeline

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/wildcard"
+	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 	"github.com/embedd/embedd/stream/summaries"
@@ -169,17 +170,17 @@ func (p *planner) plan(ctx context.Context, pipelines []Pipeline) error {
 		if one.Stream == "" {
 			continue // core NATS needs none
 		}
-		if one.fromEdges() { // where its rows are answered
+		if one.LearnsFromEdges() { // where its rows are answered
 			store, shared, gathers = true, true, &one
 			continue
 		}
-		if one.sendsUp() {
+		if one.SendsSummaries() {
 			sends = &one
 		}
 		if err := p.needInput(ctx, one); err != nil {
 			return err
 		}
-		if one.fromHub() {
+		if one.ModelsFromHub() {
 			hub = one.Models.Hub
 		} else {
 			store = store || one.Stage.Fixed == nil && !one.Models.None && one.Models.Directory == ""
@@ -188,10 +189,10 @@ func (p *planner) plan(ctx context.Context, pipelines []Pipeline) error {
 		if err := p.needPartitions(ctx, one); err != nil {
 			return err
 		}
-		shared = shared || one.Stage.Fixed == nil && one.Stage.Training.Block > 0 && (!one.fromHub() || one.sendsUp())
+		shared = shared || one.Stage.Fixed == nil && one.Stage.Training.Block > 0 && (!one.ModelsFromHub() || one.SendsSummaries())
 	}
 	for _, one := range pipelines {
-		if one.Stream == "" || one.fromEdges() {
+		if one.Stream == "" || one.LearnsFromEdges() {
 			continue
 		}
 		for _, subject := range []string{one.Labels, one.Output, one.Dead} {
@@ -242,12 +243,12 @@ func (p *planner) needPartitions(ctx context.Context, one Pipeline) error {
 		return nil
 	}
 	if p.js != nil {
-		if err := oldServer(p.js.Conn().ConnectedServerVersion()); err != nil {
+		if err := needs.PartitionServer(p.js.Conn().ConnectedServerVersion()); err != nil {
 			plan.Problem = err.Error()
 			return nil
 		}
 	}
-	want := transform(one.Subject, one.Partitions)
+	want := needs.PartitionTransform(one.Subject, one.Partitions)
 	if plan.Transform != nil && *plan.Transform != *want {
 		plan.Problem = fmt.Sprintf("stream %s can put the keys of one subject into partitions, and pipeline %s wants others than one before it; give it a stream of its own",
 			one.Stream, one.Name)
@@ -261,7 +262,7 @@ func (p *planner) needPartitions(ctx context.Context, one Pipeline) error {
 		plan.Transform = want
 		return nil
 	}
-	switch f := one.misfit(have); {
+	switch f := needs.PartitionFault(&one, have); {
 	case f == nil:
 	case have.SubjectTransform == nil && have.Retention == jetstream.LimitsPolicy && have.Metadata[madeBySetup] != "":
 		plan.Transform, plan.Exists, plan.Extends = want, false, true
@@ -467,7 +468,7 @@ func (p *planner) needLeases(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		leases.Exists = there != nil || older(p.js.Conn().ConnectedServerVersion(), lease.Since)
+		leases.Exists = there != nil || needs.OlderServer(p.js.Conn().ConnectedServerVersion(), lease.Since)
 	}
 	p.plans = append(p.plans, leases)
 	return nil

@@ -13,6 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/spec"
 )
 
 // sightEvery is how often the server is asked how the streams of a pipeline stand. sightWait is how long it may take to
@@ -215,32 +217,32 @@ func (w *watcher) lag(ctx context.Context, s *sight) error {
 	info := c.CachedInfo()
 	s.lag = info.NumPending + uint64(info.NumAckPending)
 	s.oldest = w.after(ctx, input, info.AckFloor.Stream, w.Subject, s.lag)
-	for _, q := range slices.Concat(w.earlier, w.partitions()[1:]) {
+	for _, q := range slices.Concat(w.earlier, needs.Partitions(&w.Pipeline)[1:]) {
 		n, from, err := w.behind(ctx, q)
 		if err != nil {
 			return silence(err, "about partition "+q.String()+" of stream "+w.Stream)
 		}
-		if at := w.after(ctx, input, from, q.filter(w.Subject), n); s.oldest.IsZero() || !at.IsZero() && at.Before(s.oldest) {
+		if at := w.after(ctx, input, from, q.Filter(w.Subject), n); s.oldest.IsZero() || !at.IsZero() && at.Before(s.oldest) {
 			s.oldest = at
 		}
 		s.lag += n
 	}
-	if f := w.misfit(&input.CachedInfo().Config); f != nil {
+	if f := needs.PartitionFault(&w.Pipeline, &input.CachedInfo().Config); f != nil {
 		return f
 	}
 	return nil
 }
 
 // behind counts what is not answered of a partition, and says up to where all is.
-func (w *watcher) behind(ctx context.Context, q partition) (n, floor uint64, err error) {
+func (w *watcher) behind(ctx context.Context, q needs.Partition) (n, floor uint64, err error) {
 	var c jetstream.Consumer
 	err = w.during(ctx, []string{".CONSUMER.INFO."}, func(ctx context.Context) (err error) {
-		c, err = w.js.Consumer(ctx, w.Stream, q.durable(w.durable()))
+		c, err = w.js.Consumer(ctx, w.Stream, q.ConsumerName(w.durable()))
 		return err
 	})
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound): // who holds it makes it just now
-		n, err = w.matching(ctx, q.filter(w.Subject))
+		n, err = w.matching(ctx, q.Filter(w.Subject))
 		return n, 0, err
 	case err != nil:
 		return 0, 0, err
@@ -264,8 +266,8 @@ func (w *watcher) stream(ctx context.Context, name string) (jetstream.Stream, er
 
 // inputGone says that the input stream is not there any more.
 func (p *pipeline) inputGone() error {
-	return &because{fmt.Sprintf("the input stream %s is gone; make it again: 'embedd setup --apply'", p.Stream),
-		jetstream.ErrStreamNotFound}
+	return spec.Describe(fmt.Sprintf("the input stream %s is gone; make it again: 'embedd setup --apply'", p.Stream),
+		jetstream.ErrStreamNotFound)
 }
 
 // silence explains that the server says nothing about what it was asked.
@@ -331,7 +333,7 @@ func (w *watcher) taken(ctx context.Context, subject string) error {
 	if err != nil {
 		return silence(err, "which stream takes "+subject)
 	}
-	if f := full(info, subject); f != nil {
+	if f := needs.StreamFull(info, subject); f != nil {
 		return f
 	}
 	return nil
@@ -363,40 +365,6 @@ func streamOf(ctx context.Context, js jetstream.JetStream, subject string) (*jet
 		return nil, err
 	}
 	return s.CachedInfo(), nil
-}
-
-// fault is what is wrong with a stream, and what to do: in words, and as a line for a shell.
-type fault struct{ text, cure, command string }
-
-func (f *fault) Error() string {
-	text := f.text + "; " + f.cure
-	if f.command != "" {
-		text += ": " + f.command
-	}
-	return text
-}
-
-// full tells why a stream refuses what comes, because of its limits; nil where it does not.
-func full(info *jetstream.StreamInfo, subject string) *fault {
-	c, state := info.Config, info.State
-	what := fmt.Sprintf("stream %s, which takes %s, ", c.Name, subject)
-	raise := func(limit, flag string, to int64) *fault {
-		return &fault{what + "is full: " + limit + " and it refuses new ones",
-			"raise the limit, or let the oldest go (--discard=old)",
-			fmt.Sprintf("nats stream edit %s %s=%d --force", c.Name, flag, to)}
-	}
-	switch {
-	case c.Sealed:
-		return &fault{what + "is sealed: nothing can be stored in it any more", "make another for the subject", ""}
-	case c.Discard != jetstream.DiscardNew:
-		return nil
-	case c.MaxMsgs > 0 && state.Msgs >= uint64(c.MaxMsgs):
-		return raise(fmt.Sprintf("its limit is %d messages", c.MaxMsgs), "--max-msgs", 2*c.MaxMsgs)
-	case c.MaxBytes > 0 && state.Bytes+state.Bytes/max(state.Msgs, 1) >= uint64(c.MaxBytes):
-		// One more as those that are there has no room.
-		return raise(fmt.Sprintf("its limit is %d bytes", c.MaxBytes), "--max-bytes", 2*c.MaxBytes)
-	}
-	return nil
 }
 
 // obstacle is what keeps an input from being answered now, "" where nothing does.

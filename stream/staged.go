@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/embedd/embedd/stream/internal/needs"
 )
 
 // Swaps go in two acts. Who learns stores a version and tells the others of it; they fetch it, and say so. Then the
@@ -17,9 +19,6 @@ const (
 	heardWait  = 300 * time.Millisecond
 	stagedWait = 5 * time.Second
 )
-
-// stagedSubject is where a version is told of.
-func stagedSubject(pipeline string) string { return ServiceSubject(pipeline, "staged") }
 
 // What a replica says of it: that it has heard, and that it has the version, or cannot get it.
 const (
@@ -36,7 +35,7 @@ type stageNote struct {
 // hearStaged hears of versions before they are live and fetches them, until ctx is done.
 func (p *pipeline) hearStaged(ctx context.Context) {
 	notes := make(chan *nats.Msg, 4)
-	sub, err := p.nc.ChanSubscribe(stagedSubject(p.Name), notes)
+	sub, err := p.nc.ChanSubscribe(needs.StagedSubject(p.Name), notes)
 	if err != nil {
 		p.log.Debug("versions are fetched when they are live", "error", err)
 		return
@@ -81,7 +80,7 @@ func (p *pipeline) stageVersion(ctx context.Context, version string) {
 		return
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	if err := p.nc.PublishRequest(stagedSubject(p.Name), inbox, data); err != nil {
+	if err := p.nc.PublishRequest(needs.StagedSubject(p.Name), inbox, data); err != nil {
 		return
 	}
 	have := map[string]bool{} // by instance: it has it

@@ -80,7 +80,7 @@ var figures = []figure{
 			is := "transform"
 			if s.Learns {
 				is = "learn"
-			} else if s.Role != RoleTransform && !s.fixed {
+			} else if s.Role != RoleTransform && !s.FixedModel {
 				is = "standby"
 			}
 			for _, role := range []string{"learn", "standby", "transform"} {

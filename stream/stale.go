@@ -10,16 +10,6 @@ import (
 	"github.com/embedd/embedd/plugin"
 )
 
-// WhenStale says what becomes of messages while the live model is older than MaxAge.
-type WhenStale string
-
-// The ways to go on without a fresh model.
-const (
-	StaleServe WhenStale = "serve" // answered all the same, and marked
-	StaleHold  WhenStale = "hold"  // nothing leaves and nothing is lost
-	StalePass  WhenStale = "pass"  // messages leave as they came, marked, without an embedding
-)
-
 // staleness says how old the live model is. A model is as old as the last time that it was found good: when it was
 // made, or the time of the newest labelled row that it was judged on and kept. So a stream that does not change has
 // no stale model, and one whose labels have ended has. It is a pure function of its events in virtual time.

@@ -2,8 +2,6 @@ package stream
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -12,18 +10,6 @@ import (
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/lease"
 )
-
-// Standby is whether a replica reads to learn while another learns.
-type Standby string
-
-// The kinds of standby.
-const (
-	StandbyWarm Standby = "warm" // one of those that wait does, and its window is full when its turn comes
-	StandbyCold Standby = "cold" // none does; who takes over reads the window of the live model again first
-)
-
-// Standbys are all of them.
-var Standbys = []Standby{StandbyWarm, StandbyCold}
 
 // turns say when this replica reads to learn: while it learns, and of those that wait for that one does, who has a second
 // lease. So a pipeline is read three times, however many replicas it has: once to be answered, once by who learns, once by
@@ -39,9 +25,6 @@ type turns struct {
 func newTurns() turns {
 	return turns{waits: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
 }
-
-// standbyKey is the key of the second lease. No pipeline has a dot in its name.
-func standbyKey(pipeline string) string { return pipeline + ".standby" }
 
 // everyone tells whether all replicas read, whoever learns.
 func (p *pipeline) everyone() bool {
@@ -170,11 +153,4 @@ func windowOf(live *plugin.Live, made time.Time) uint64 {
 		return windowStart(live)
 	}
 	return 0 // it begins in the stream before
-}
-
-func (p *Pipeline) checkStandby() error {
-	if !slices.Contains(Standbys, p.Standby) {
-		return fmt.Errorf("pipeline %s: standby %q is not one of warm and cold", p.Name, p.Standby)
-	}
-	return nil
 }

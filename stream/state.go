@@ -7,29 +7,6 @@ import (
 	"github.com/embedd/embedd/plugin"
 )
 
-// State is how a pipeline stands, in a word.
-type State string
-
-// The states, of which the first that holds is a pipeline's. In those of readyStates an input would be answered now.
-const (
-	StateStarting State = "starting" // its streams were not looked at yet
-	StateStopping State = "stopping" // it takes no more inputs and answers what it has
-	StateHalted   State = "halted"   // too many messages were bad; nothing is answered until somebody resumes it
-	StateBlocked  State = "blocked"  // something outside keeps it from answering; the sentence says what
-	StateHolding  State = "holding"  // nothing leaves until a model exists, or one that is fresh enough
-	StateStale    State = "stale"    // the live model is too old, and inputs are answered all the same, marked
-	StateParked   State = "parked"   // inputs are answered, but for some that cannot leave in any form now
-	StateLearning State = "learning" // inputs are answered as they are before a first model exists
-	StateIdle     State = "idle"     // no input comes
-	StateReady    State = "ready"    // inputs are answered
-)
-
-// States are all states.
-var States = []State{StateStarting, StateStopping, StateHalted, StateBlocked, StateHolding, StateStale, StateParked,
-	StateLearning, StateIdle, StateReady}
-
-var readyStates = []State{StateParked, StateLearning, StateIdle, StateReady}
-
 // idleAfter is how long no input came where a pipeline is idle.
 const idleAfter = time.Minute
 

@@ -5,12 +5,14 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/stream/internal/needs"
 )
 
 // abandon takes messages as a process does that dies with them.
 func (s *site) abandon(n int) {
 	s.Helper()
-	c, err := s.js.Consumer(s.Context(), "in", durable("p"))
+	c, err := s.js.Consumer(s.Context(), "in", needs.ConsumerName("p", ""))
 	if err != nil {
 		s.Fatal(err)
 	}

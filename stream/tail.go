@@ -17,6 +17,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/spec"
 )
 
 // tail knows which answers the newest end of the output and dead letter streams holds. Beyond the duplicate window the
@@ -67,7 +68,7 @@ type answers struct {
 }
 
 // maxAnswers bounds them (Invariant 5).
-const maxAnswers = 1 << 17
+const maxAnswers = spec.MaxAckPending
 
 // put adds an answer. Where there are too many it gives up the later half of the range.
 func (k *answers) put(id string, seq uint64) {

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/stream/spec"
 )
 
 // TestAnswerFarBack finds the answer to an input however many answers to inputs after it were stored since.
@@ -34,7 +35,7 @@ func TestAnswerFarBack(t *testing.T) {
 		<-s.js.PublishAsyncComplete()
 	}
 	store(3, 20_000)
-	tail := newTail(s.js, slog.New(slog.DiscardHandler), usualPending)
+	tail := newTail(s.js, slog.New(slog.DiscardHandler), spec.DefaultAckPending)
 	if _, err := tail.add(t.Context(), "out.x"); err != nil {
 		t.Fatal(err)
 	}

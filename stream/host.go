@@ -1,0 +1,72 @@
+package stream
+
+import (
+	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/spec"
+)
+
+// What hosts use of package spec.
+type (
+	Pipeline    = spec.Pipeline
+	Models      = spec.Models
+	Stop        = spec.Stop
+	Role        = spec.Role
+	Standby     = spec.Standby
+	WhenStale   = spec.WhenStale
+	State       = spec.State
+	Status      = spec.Status
+	Report      = spec.Report
+	ReportModel = spec.ReportModel
+	Hub         = spec.Hub
+	Lag         = spec.Lag
+	Learning    = spec.Learning
+	Labels      = spec.Labels
+	Parked      = spec.Parked
+)
+
+// The roles, the kinds of standby, and what follows when the live model is stale.
+const (
+	RoleAll       = spec.RoleAll
+	RoleTransform = spec.RoleTransform
+	RoleTrain     = spec.RoleTrain
+	StandbyWarm   = spec.StandbyWarm
+	StandbyCold   = spec.StandbyCold
+	StaleServe    = spec.StaleServe
+	StaleHold     = spec.StaleHold
+	StalePass     = spec.StalePass
+)
+
+// The states of a pipeline.
+const (
+	StateStarting = spec.StateStarting
+	StateStopping = spec.StateStopping
+	StateHalted   = spec.StateHalted
+	StateBlocked  = spec.StateBlocked
+	StateHolding  = spec.StateHolding
+	StateStale    = spec.StateStale
+	StateParked   = spec.StateParked
+	StateLearning = spec.StateLearning
+	StateIdle     = spec.StateIdle
+	StateReady    = spec.StateReady
+)
+
+// All values of the enumerations, and the errors that a host reacts to.
+var (
+	Roles    = spec.Roles
+	Standbys = spec.Standbys
+	States   = spec.States
+
+	ErrStreamMissing = spec.ErrStreamMissing
+	ErrNoJetStream   = spec.ErrNoJetStream
+	ErrConsumerTaken = spec.ErrConsumerTaken
+	ErrDenied        = spec.ErrDenied
+	ErrDrain         = spec.ErrDrain
+)
+
+// ServiceName is the name of the service of a pipeline.
+func ServiceName(pipeline string) string { return needs.ServiceName(pipeline) }
+
+// ServiceSubject is the subject of an endpoint, which has the name of a verb of the command line: status, model ls.
+func ServiceSubject(pipeline, endpoint string) string {
+	return needs.ServiceSubject(pipeline, endpoint)
+}

@@ -1,0 +1,127 @@
+// Package needs has the names of what pipelines use in a server, and the table of it: streams, consumers, buckets and
+// permissions. Setup, check, doctor and permissions are derived from that table.
+package needs
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/stream/spec"
+)
+
+// ConsumerName is the name of a pipeline's durable consumer. At a leaf node it contains the JetStream domain: a server
+// keeps only the JetStream API requests to its domain, and passes acknowledgements on to the hub and to other leaf nodes,
+// where they would acknowledge messages of a stream and consumer of the same names.
+func ConsumerName(pipeline, domain string) string {
+	name := "embedd_" + pipeline
+	if domain != "" {
+		name += "@" + domain // no pipeline has an @ in its name
+	}
+	return name
+}
+
+// ConsumerDescription begins the description of each consumer of a pipeline; a comma ends the pipeline's name.
+const ConsumerDescription = "embedd pipeline "
+
+// ConsumerOwner is the name of the pipeline to which a consumer belongs, as far as its description says.
+func ConsumerOwner(c jetstream.ConsumerConfig) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(c.Description, ConsumerDescription), ",")
+	return name
+}
+
+// Filters are the subjects that match all messages of the pipeline in its stream.
+func Filters(p *spec.Pipeline) []string {
+	if p.Partitions == 0 {
+		return []string{p.Subject}
+	}
+	return []string{p.Subject, p.Subject + ".*.*"}
+}
+
+// PublishedSubject is the subject on which a message was published, given its subject in the stream.
+func PublishedSubject(p *spec.Pipeline, stored string) string {
+	if p.Partitions == 0 || strings.Count(stored, ".") != strings.Count(p.Subject, ".")+2 {
+		return stored
+	}
+	for range 2 {
+		stored = stored[:strings.LastIndexByte(stored, '.')]
+	}
+	return stored
+}
+
+// ServiceName is the name of the service of a pipeline.
+func ServiceName(pipeline string) string { return "embedd_" + pipeline }
+
+// ServiceSubject is the subject of an endpoint, which has the name of a verb of the command line: status, model ls.
+func ServiceSubject(pipeline, endpoint string) string {
+	return "embedd." + pipeline + "." + strings.ReplaceAll(endpoint, " ", ".")
+}
+
+// StagedSubject is the subject on which the trainer announces a stored version, and replicas confirm it.
+func StagedSubject(pipeline string) string { return ServiceSubject(pipeline, "staged") }
+
+// StandbyKey is the key of the lease of the replica that is next to be the trainer.
+func StandbyKey(pipeline string) string { return pipeline + ".standby" }
+
+// SummaryBytes is the size limit of a stream of summaries.
+func SummaryBytes(p *spec.Pipeline) int64 { return cmp.Or(p.EdgeBytes, 1<<30) }
+
+// Partition is one of Of partitions; of none: the messages that are stored without a partition.
+type Partition struct{ Number, Of int }
+
+// Partitions are the partitions that p configures, after the zero one.
+func Partitions(p *spec.Pipeline) []Partition {
+	all := []Partition{{}}
+	for i := range p.Partitions {
+		all = append(all, Partition{i, p.Partitions})
+	}
+	return all
+}
+
+func (q Partition) String() string {
+	if q.Of == 0 {
+		return "rest"
+	}
+	return fmt.Sprintf("%dof%d", q.Number, q.Of)
+}
+
+// ConsumerName is the name of the partition's durable consumer, where that of the pipeline is whole. No pipeline has a ~
+// in its name.
+func (q Partition) ConsumerName(whole string) string {
+	if q.Of == 0 {
+		return whole
+	}
+	return whole + "~" + q.String()
+}
+
+// Filter is the subject that matches the partition's messages in the stream.
+func (q Partition) Filter(subject string) string {
+	if q.Of == 0 {
+		return subject
+	}
+	return fmt.Sprintf("%s.%d.%d", subject, q.Of, q.Number)
+}
+
+// LeaseKey is the key of the partition's lease.
+func (q Partition) LeaseKey(pipeline string) string { return pipeline + ".partition." + q.String() }
+
+// BookmarkKey is the key under which a replica that releases the partition leaves its position.
+func (q Partition) BookmarkKey(pipeline string) string { return q.LeaseKey(pipeline) + ".at" }
+
+var partitionForm = regexp.MustCompile(`~(\d+)of(\d+)$`)
+
+// ParsePartition reads the name of a partition's consumer, where that of the pipeline is whole.
+func ParsePartition(whole, consumer string) (q Partition, ok bool) {
+	rest, ok := strings.CutPrefix(consumer, whole)
+	m := partitionForm.FindStringSubmatch(rest)
+	if !ok || m == nil || m[0] != rest {
+		return q, false
+	}
+	number, err := strconv.Atoi(m[1])
+	of, err2 := strconv.Atoi(m[2])
+	return Partition{number, of}, err == nil && err2 == nil && of > 0 && number < of
+}

@@ -1,0 +1,163 @@
+package needs
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/stream/lease"
+	"github.com/embedd/embedd/stream/spec"
+)
+
+// Fault is what is wrong with a stream, and the fix in words and as a shell command.
+type Fault struct{ Text, Fix, Command string }
+
+func (f *Fault) Error() string {
+	text := f.Text + "; " + f.Fix
+	if f.Command != "" {
+		text += ": " + f.Command
+	}
+	return text
+}
+
+// StreamFull returns why the limits of a stream make it refuse new messages, or nil.
+func StreamFull(info *jetstream.StreamInfo, subject string) *Fault {
+	c, state := info.Config, info.State
+	what := fmt.Sprintf("stream %s, which takes %s, ", c.Name, subject)
+	raise := func(limit, flag string, to int64) *Fault {
+		return &Fault{what + "is full: " + limit + " and it refuses new ones",
+			"raise the limit, or have it discard the oldest (--discard=old)",
+			fmt.Sprintf("nats stream edit %s %s=%d --force", c.Name, flag, to)}
+	}
+	switch {
+	case c.Sealed:
+		return &Fault{what + "is sealed: nothing can be stored in it any more", "create another one for the subject", ""}
+	case c.Discard != jetstream.DiscardNew:
+		return nil
+	case c.MaxMsgs > 0 && state.Msgs >= uint64(c.MaxMsgs):
+		return raise(fmt.Sprintf("its limit is %d messages", c.MaxMsgs), "--max-msgs", 2*c.MaxMsgs)
+	case c.MaxBytes > 0 && state.Bytes+state.Bytes/max(state.Msgs, 1) >= uint64(c.MaxBytes):
+		// One more message of their mean size has no room.
+		return raise(fmt.Sprintf("its limit is %d bytes", c.MaxBytes), "--max-bytes", 2*c.MaxBytes)
+	}
+	return nil
+}
+
+// SummaryLimit returns why the size limit of a stream of summaries is not the configured one, or "".
+func SummaryLimit(p *spec.Pipeline, c *jetstream.StreamConfig) string {
+	if c.MaxBytes == SummaryBytes(p) {
+		return ""
+	}
+	return fmt.Sprintf("stream %s keeps %s of summaries, and nats.edge_bytes is %s: 'embedd setup --apply' changes it",
+		c.Name, ByteText(c.MaxBytes), ByteText(SummaryBytes(p)))
+}
+
+// UnnamedEdge returns that the domain of an edge is not among those whose summaries the hub learns from, or "".
+func UnnamedEdge(domain string, edges []string) string {
+	if slices.Contains(edges, domain) {
+		return ""
+	}
+	return fmt.Sprintf("nats.edges has %s, and the JetStream domain of this server is %q: add that, here and at the hub; "+
+		"or leave nats.edges out, and the hub learns from rows that it receives", strings.Join(edges, ", "), domain)
+}
+
+// PartitionTransform is the subject transform with which a stream maps the messages of a subject to partitions.
+func PartitionTransform(subject string, partitions int) *jetstream.SubjectTransformConfig {
+	var to, keys []string
+	for _, token := range strings.Split(subject, ".") {
+		if token == "*" {
+			keys = append(keys, strconv.Itoa(len(keys)+1))
+			token = "{{wildcard(" + keys[len(keys)-1] + ")}}"
+		}
+		to = append(to, token)
+	}
+	to = append(to, strconv.Itoa(partitions), fmt.Sprintf("{{partition(%d,%s)}}", partitions, strings.Join(keys, ",")))
+	return &jetstream.SubjectTransformConfig{Source: subject, Destination: strings.Join(to, ".")}
+}
+
+// transformPartitions is the number of partitions of a transform of [PartitionTransform], 0 for any other.
+func transformPartitions(c *jetstream.SubjectTransformConfig) int {
+	tokens := strings.Split(c.Destination, ".")
+	if len(tokens) < 2 {
+		return 0
+	}
+	n, err := strconv.Atoi(tokens[len(tokens)-2])
+	if err != nil || *PartitionTransform(c.Source, n) != *c {
+		return 0
+	}
+	return n
+}
+
+// PartitionFault returns why a stream does not map the messages of p to its partitions, or nil. A mirror or a stream with
+// sources has the subjects of its origin.
+func PartitionFault(p *spec.Pipeline, c *jetstream.StreamConfig) *Fault {
+	if p.Partitions == 0 {
+		return nil
+	}
+	want, have := PartitionTransform(p.Subject, p.Partitions), c.SubjectTransform
+	edit := fmt.Sprintf("nats stream edit %s --transform-source='%s' --transform-destination='%s' --force", c.Name,
+		want.Source, want.Destination)
+	switch {
+	case c.Retention != jetstream.LimitsPolicy:
+		return &Fault{fmt.Sprintf("stream %s is a work queue or has interest retention, and partitions read unanswered "+
+			"messages again: no order can be kept", c.Name),
+			"give the pipeline a stream with limits retention, or delete input.partitions", ""}
+	case c.Mirror != nil, len(c.Sources) > 0, have != nil && *have == *want:
+		return nil
+	case have == nil:
+		return &Fault{fmt.Sprintf("stream %s does not map the keys of %s to %d partitions as it stores them", c.Name,
+			p.Subject, p.Partitions),
+			"set its transform; other readers of the stream then see two more tokens in its subjects", edit}
+	case have.Source == want.Source && strings.HasPrefix(have.Destination, p.Subject[:strings.IndexByte(p.Subject, '*')]) &&
+		transformPartitions(have) > 0:
+		n := transformPartitions(have)
+		return &Fault{fmt.Sprintf("stream %s maps %s to %d partitions, and pipeline %s has %d", c.Name, p.Subject, n, p.Name,
+			p.Partitions),
+			fmt.Sprintf("set input.partitions: %d; or change the stream, and its stored messages are answered first", n), edit}
+	}
+	return &Fault{fmt.Sprintf("stream %s transforms the subjects of %s to %s, and a stream has one transform", c.Name,
+		have.Source, have.Destination), fmt.Sprintf("give the pipeline a separate stream for %s", p.Subject), ""}
+}
+
+// partitionsSince is the oldest server with which partitions work: subject transforms of streams came with 2.10, the keys
+// with a TTL that leases need with 2.11.
+var partitionsSince = lease.Since
+
+// PartitionServer returns an error where the server is too old for partitions.
+func PartitionServer(version string) error {
+	if !OlderServer(version, partitionsSince) {
+		return nil
+	}
+	return fmt.Errorf("input.partitions needs NATS server 2.11 or later (subject transforms of streams came with 2.10, "+
+		"keys with a TTL with 2.11), and this one is %s: upgrade it, or delete input.partitions", version)
+}
+
+// OlderServer reports whether a server's version is before another; a text that is no version is not.
+func OlderServer(version string, than [3]int) bool {
+	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	for i, want := range than {
+		if i >= len(parts) {
+			return false
+		}
+		number, _, _ := strings.Cut(parts[i], "-")
+		n, err := strconv.Atoi(number)
+		if err != nil || n != want {
+			return err == nil && n < want
+		}
+	}
+	return false
+}
+
+// ByteText writes a number of bytes with a unit.
+func ByteText(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+}

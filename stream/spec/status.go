@@ -1,0 +1,217 @@
+package spec
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/embedd/embedd/plugin"
+)
+
+// State is the state of a pipeline, in a word.
+type State string
+
+// The states in order of precedence: a pipeline has the first that applies.
+const (
+	StateStarting State = "starting" // its streams have not been inspected yet
+	StateStopping State = "stopping" // it pulls no more inputs and answers those that it has
+	StateHalted   State = "halted"   // too many messages were bad; nothing is answered until an operator resumes it
+	StateBlocked  State = "blocked"  // something outside keeps it from answering; the reason names it
+	StateHolding  State = "holding"  // nothing leaves until a model exists, or a fresh one
+	StateStale    State = "stale"    // the live model is too old; inputs are answered, and marked
+	StateParked   State = "parked"   // inputs are answered, except some that cannot be stored in any form now
+	StateLearning State = "learning" // no model is trained yet; inputs are answered as until_ready says
+	StateIdle     State = "idle"     // no input arrives
+	StateReady    State = "ready"    // inputs are answered
+)
+
+// States are all states.
+var States = []State{StateStarting, StateStopping, StateHalted, StateBlocked, StateHolding, StateStale, StateParked,
+	StateLearning, StateIdle, StateReady}
+
+// Ready reports whether an input would be answered now, as the configuration says.
+func (s State) Ready() bool {
+	return slices.Contains([]State{StateParked, StateLearning, StateIdle, StateReady}, s)
+}
+
+// Status is the status of one pipeline in this process.
+type Status struct {
+	Pipeline string
+	State    State
+	Ready    bool          // State.Ready
+	Reason   string        // the state in a sentence; "" where the word is enough
+	Counted  bool          // Lag and Oldest are known: of the replicas of a pipeline, the trainer asks
+	Lag      uint64        // messages of the input that are not answered
+	Oldest   time.Duration // age of the oldest of them
+	Learning string        // the last event of the input stream that learning had to follow, with its time; or ""
+	// Store is what happened to the stored models before the start (damage, other features), and why the live one there
+	// cannot be used; or "".
+	Store  string
+	Role   Role
+	Held   *int      // partitions that this process holds; nil without partitions
+	Learns bool      // this process is the trainer
+	Others string    // which replica is the trainer, a sentence; "" where this one is
+	Hub    string    // domain that has the models, where that is not the server's own
+	Heard  time.Time // when the hub last reported its live model; zero: not yet
+	Term   uint64    // of this process's lease; 0: it has none
+	// Revision is that of the newest pointer of the model store that this process knows.
+	Revision uint64
+	Stage    plugin.Status
+	Busy     float64            // share of the last seconds in which there were inputs to answer
+	Age      time.Duration      // since the live model was last found good: fitted, or kept after scoring a labelled row
+	Stale    bool               // Age is over MaxAge
+	Labels   plugin.LabelStatus // zero without late labels
+
+	Halted   string // why the pipeline is halted; "" while it is not
+	SetAside int    // messages that are quarantined from learning, since the process crashed on each
+	Stopped  bool   // learning has stopped, since the process crashed in it repeatedly; Learning has the reason
+	Parked   int    // inputs that cannot be stored in any form now
+	ParkedBy string // why the last of them cannot
+
+	FixedModel bool // the model is a file: nothing is learned
+	LateLabels bool // labels have a separate subject
+}
+
+// Report is a status in the form in which the service of a pipeline sends it.
+type Report struct {
+	Pipeline string       `json:"pipeline"`
+	Instance string       `json:"instance,omitempty"` // of the service, where several replicas run the pipeline
+	Ready    bool         `json:"ready"`
+	State    State        `json:"state"`
+	Reason   string       `json:"reason,omitempty"` // the state in a sentence
+	Lag      *Lag         `json:"lag"`              // null where another replica, the trainer, asks
+	Model    *ReportModel `json:"model"`            // null before the first
+	Halted   bool         `json:"halted,omitempty"` // too many messages were bad; reason has the details
+	Parked   *Parked      `json:"parked,omitempty"` // inputs that cannot be stored in any form now
+	Role     Role         `json:"role"`
+	Held     *int         `json:"partitions,omitempty"` // that this process holds; absent without partitions
+	Learns   bool         `json:"learns"`               // this process is the trainer
+	Others   string       `json:"others,omitempty"`     // which replica is the trainer where this one is not
+	Term     uint64       `json:"term,omitempty"`       // of this process's lease
+	Revision uint64       `json:"revision,omitempty"`   // of the newest pointer of the model store that it knows
+	Store    string       `json:"store,omitempty"`      // what happened to the stored models before the start
+	Hub      *Hub         `json:"hub,omitempty"`        // absent where the models do not come from a hub
+	Learning Learning     `json:"learning"`
+	Labels   *Labels      `json:"labels,omitempty"` // absent without late labels
+}
+
+// Hub is the domain whose models a leaf node mirrors.
+type Hub struct {
+	Domain string     `json:"domain"`
+	Heard  *time.Time `json:"heard"` // when it last reported its live model; null: not yet
+}
+
+// Lag is the part of the input that is not answered.
+type Lag struct {
+	Messages uint64  `json:"messages"`
+	Seconds  float64 `json:"seconds"` // age of the oldest
+}
+
+// ReportModel is the live model.
+type ReportModel struct {
+	Version    string  `json:"version"`
+	Method     string  `json:"method"`
+	Dim        int     `json:"dim"`
+	Epoch      int     `json:"epoch"`
+	Bootstrap  bool    `json:"bootstrap"` // the PCA that serves until a first model exists
+	Pinned     bool    `json:"pinned"`
+	AgeSeconds float64 `json:"age_seconds"`
+	Stale      bool    `json:"stale"`
+}
+
+// Parked counts the inputs that cannot be stored in any form now: the stream refuses their dead letters.
+type Parked struct {
+	Messages int    `json:"messages"`
+	Reason   string `json:"reason"` // of the last
+}
+
+// Learning is the progress of learning.
+type Learning struct {
+	Rows     int    `json:"rows"` // labelled rows in the window
+	Classes  int    `json:"classes"`
+	Bytes    int64  `json:"bytes"`
+	Needed   int    `json:"needed"`            // labelled rows that make a first model due
+	Backlog  int    `json:"backlog"`           // labelled rows that wait to be learned
+	Dropped  int    `json:"dropped"`           // labelled rows that arrived too fast
+	Overfull int    `json:"overfull"`          // labelled rows of a class that is full
+	Sparse   int    `json:"sparse"`            // rows in the window whose class has too few rows to enter a fit
+	Far      int    `json:"far"`               // rows with a feature too far from its median to enter a fit
+	Capped   int    `json:"capped"`            // rows that left the window since their source had its share; see training.quota
+	FarRow   string `json:"far_row,omitempty"` // the newest far row, a sentence
+	Fitting  bool   `json:"fitting"`
+	Filling  bool   `json:"filling"` // the window is being filled after a restart
+
+	Accuracy      *float64 `json:"accuracy"`  // of the live model on rows before they were learned; null: not known yet
+	Chance        *float64 `json:"chance"`    // what it would be if labels were random
+	Candidate     *float64 `json:"candidate"` // accuracy of the candidate with the most evidence
+	CandidateRows int      `json:"candidate_rows"`
+	Evidence      float64  `json:"evidence"` // for that candidate
+
+	Clock          string  `json:"clock,omitempty"` // set where messages have timestamps ahead of this machine's clock
+	Alarms         int     `json:"alarms"`          // concept drifts that cut the window
+	Fits           int     `json:"fits"`
+	LastFitSeconds float64 `json:"last_fit_seconds"`
+	LastFit        string  `json:"last_fit,omitempty"` // its result
+	Input          string  `json:"input,omitempty"`    // the last event of the input stream
+}
+
+// Labels are the counts of late labels and the rows that they join; see [plugin.LabelStatus].
+type Labels struct {
+	Joined    uint64 `json:"joined"`
+	Corrected uint64 `json:"corrected"`
+	Duplicate uint64 `json:"duplicate"`
+	Late      uint64 `json:"late"`
+	Expired   uint64 `json:"expired"`  // rows
+	Repeated  uint64 `json:"repeated"` // rows that replaced one with their key
+	Skipped   uint64 `json:"skipped"`  // labels without key or text
+	Keyless   uint64 `json:"keyless"`  // rows without a key
+	Rows      int    `json:"rows_waiting"`
+	Early     int    `json:"labels_waiting"`
+	Bytes     int64  `json:"bytes"`
+	Note      string `json:"note,omitempty"` // why labels and rows do not join, and the fix
+}
+
+// Report returns the status in the form in which the service of the pipeline sends it.
+func (s Status) Report() Report {
+	g := s.Stage
+	r := Report{Pipeline: s.Pipeline, State: s.State, Ready: s.Ready, Reason: s.Reason, Halted: s.Halted != "",
+		Store: s.Store,
+		Role:  s.Role, Held: s.Held, Learns: s.Learns, Others: s.Others, Term: s.Term, Revision: s.Revision,
+		Learning: Learning{Rows: g.Rows, Classes: g.Classes, Bytes: g.Bytes, Needed: g.Needed, Backlog: g.Backlog,
+			Dropped: g.Dropped, Overfull: g.Overfull, Sparse: g.Sparse, Far: g.Far, FarRow: g.FarRow,
+			Capped: g.Capped, Clock: g.Clock, Fitting: g.Fitting, Filling: g.Filling,
+			Accuracy: known(g.Accuracy), Chance: known(g.Chance), Candidate: known(g.Candidate),
+			CandidateRows: g.CandidateRows, Evidence: g.Evidence, Alarms: g.Alarms, Fits: g.Fits,
+			LastFitSeconds: g.LastFit.Seconds(), LastFit: g.Note, Input: s.Learning}}
+	if s.Hub != "" {
+		r.Hub = &Hub{Domain: s.Hub}
+		if !s.Heard.IsZero() {
+			r.Hub.Heard = &s.Heard
+		}
+	}
+	if s.Counted {
+		r.Lag = &Lag{s.Lag, s.Oldest.Seconds()}
+	}
+	if s.Parked > 0 {
+		r.Parked = &Parked{s.Parked, s.ParkedBy}
+	}
+	if l := s.Labels; s.LateLabels {
+		r.Labels = &Labels{Joined: l.Joined, Corrected: l.Corrected, Duplicate: l.Duplicate, Late: l.Late,
+			Expired: l.Expired, Repeated: l.Repeated, Skipped: l.Skipped, Keyless: l.Keyless, Rows: l.Rows,
+			Early: l.Early,
+			Bytes: l.Bytes, Note: l.Note}
+	}
+	if l := g.Live; l != nil {
+		r.Model = &ReportModel{Version: l.Version, Method: l.Model.Method(), Dim: l.Model.Dim(), Epoch: l.Epoch,
+			Bootstrap: l.Bootstrap, Pinned: g.Pinned, AgeSeconds: s.Age.Seconds(), Stale: s.Stale}
+	}
+	return r
+}
+
+// known returns a pointer to v for JSON, nil where v is not a number.
+func known(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}
