@@ -13,6 +13,7 @@ import (
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/health"
 )
 
 // answer is what one input becomes: messages to publish, and what to count once they are confirmed.
@@ -23,7 +24,7 @@ type answer struct {
 	letters []*letter    // that parts bring; one that none brings cannot leave in any form
 	result  string       // out, dead, skip or pass
 	seconds float64      // that decoding, projecting and encoding took
-	rows    counts
+	rows    health.RowCounts
 
 	// Where order is kept:
 	next   *answer // of its key: it leaves once this one is settled
@@ -42,9 +43,6 @@ func (a *answer) bytes() (n int64) {
 	}
 	return n
 }
-
-// counts are rows by what became of them.
-type counts struct{ out, dead, skip, pass int }
 
 // ownHeaders is how many bytes our headers may take beside the user's.
 const ownHeaders = 4 << 10
@@ -91,14 +89,14 @@ func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 	if err != nil {
 		return p.deadMessage(a, err)
 	}
-	age, stale := p.age()
+	age, stale := p.fresh.Age()
 	if stale && p.WhenStale == StalePass {
 		return p.pass(a, m, p.marks(in, age, stale))
 	}
 	r, err := p.stage.Transform(ctx, m)
 	switch {
 	case errors.Is(err, plugin.ErrNoModel):
-		a.result, a.rows.skip = "skip", m.Rows()
+		a.result, a.rows.Skip = "skip", m.Rows()
 		return a
 	case err != nil && ctx.Err() != nil:
 		return nil
@@ -118,10 +116,10 @@ func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 	for i, body := range bodies {
 		a.parts = append(a.parts, p.reduced(in, i, body, p.names.pairs, pairs[i]))
 	}
-	a.rows.skip = r.Skipped
-	a.rows.dead = r.RejectedRows()
-	a.rows.out = m.Rows() - a.rows.skip - a.rows.dead
-	if a.rows.dead > 0 {
+	a.rows.Skip = r.Skipped
+	a.rows.Dead = r.RejectedRows()
+	a.rows.Out = m.Rows() - a.rows.Skip - a.rows.Dead
+	if a.rows.Dead > 0 {
 		if err := p.deadRows(a, r); err != nil {
 			return p.deadMessage(a, err)
 		}
@@ -132,7 +130,7 @@ func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 // pass answers a message with itself: no model is fresh enough to reduce it.
 func (p *pipeline) pass(a *answer, m *arrowio.Message, marks []wire.Pair) *answer {
 	in := a.in
-	a.result, a.rows.pass = "pass", m.Rows()
+	a.result, a.rows.Pass = "pass", m.Rows()
 	a.parts = []*outgoing{p.reduced(in, 0, in.data,
 		slices.Concat([]wire.Pair{wire.VersionPair()}, in.origin.Pairs(0, 1), marks))}
 	return a

@@ -10,6 +10,7 @@ import (
 
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/summaries"
 )
 
@@ -20,7 +21,7 @@ import (
 // shares tells whether the pipeline is learned from summaries, and here. At an edge that sends none nothing is summed up: the
 // rows come to the hub.
 func (p *pipeline) shares() bool {
-	return p.Stage.Training.Block > 0 && p.stage.Learns() && (p.hub == nil || p.SendsSummaries())
+	return p.Stage.Training.Block > 0 && p.Stage.Fixed == nil && (!p.ModelsFromHub() || p.SendsSummaries())
 }
 
 // openSummaries binds the bucket of the summaries, or makes it. At an edge that is done beside the answers (sending.go).
@@ -110,7 +111,7 @@ func (p *pipeline) readRange(ctx context.Context, b plugin.Block, take func(*inp
 				gap = in.number != c.delivered
 				c.pending, next = in.pending, in.origin.Seq+1
 				if !gap && more && next <= b.Last+1 {
-					p.counters.fetched(pathLearn, msg)
+					p.series.Read(health.PathLearn, len(msg.Data()))
 					more = take(in)
 				}
 			})

@@ -73,7 +73,7 @@ func (c *confirmer) confirm(ctx context.Context, o *outgoing) error {
 		if final := refusal(err); final != nil {
 			return final
 		}
-		met(c.obstacles.of(o), fmt.Errorf("publishing on %s fails: %w", o.msg.Subject, c.explain(err, o.msg.Subject)))
+		c.conditions.SetError(o.component(), fmt.Errorf("publishing on %s fails: %w", o.msg.Subject, c.explain(err, o.msg.Subject)))
 		if attempt == 3 || attempt > 0 && attempt%20 == 0 {
 			c.log.Warn("publishing fails; trying again", "subject", o.msg.Subject, "attempt", attempt, "error",
 				c.explain(err, o.msg.Subject))

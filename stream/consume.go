@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/embedd/embedd/stream/internal/health"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -298,7 +300,7 @@ func (p *pipeline) serve(ctx context.Context) error {
 					h.remove(in)
 					continue
 				}
-			} else if p.readsOnce() && p.holds() && !p.ready(ctx) || !p.awaitFresh(ctx) || !p.halt.await(ctx) {
+			} else if p.readsOnce() && p.holds() && !p.ready(ctx) || !p.awaitFresh(ctx) || !p.halt.Wait(ctx) {
 				continue // unanswered and unacknowledged: it is redelivered
 			} else if p.outdated() != "" { // others answer it, or this one when it has caught up
 				if p.readsOnce() {
@@ -354,8 +356,8 @@ func (p *pipeline) serve(ctx context.Context) error {
 	}
 	if len(left) > 0 && late.Load() {
 		why := ""
-		if text := p.obstacles.publish.Load(); text != nil {
-			why = ": " + *text
+		if reason := p.conditions.Reason(health.Publish); reason != "" {
+			why = ": " + reason
 		}
 		err = errors.Join(err, spec.Describe(fmt.Sprintf("told to stop, and %d inputs that were taken are not answered after %v%s; they stay in stream %s and are answered after the next start",
 			len(left), p.drain, why, p.Stream), ErrDrain))
@@ -389,7 +391,7 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 				}
 				p.told.consumer.warn(p.log, "the consumer cannot be made; trying again", "stream", p.Stream, "consumer",
 					l.durable, "error", err)
-				met(&p.obstacles.pull, fmt.Errorf("the consumer %s of stream %s cannot be made: %w", l.durable, p.Stream,
+				p.conditions.SetError(health.Pull, fmt.Errorf("the consumer %s of stream %s cannot be made: %w", l.durable, p.Stream,
 					err))
 				if !natsx.Backoff(ctx, min(attempt, 5)) {
 					return nil
@@ -401,7 +403,7 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 				newest = 0
 			}
 			consumer, created, newest = c, at, max(newest, answered)
-			met(&p.obstacles.pull, nil)
+			p.conditions.Clear(health.Pull)
 			lose()
 			is, lose = context.WithCancel(ctx)
 			l.lose.Store(&lose)
@@ -420,7 +422,7 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 			consumer = nil
 			continue
 		}
-		if !p.halt.await(ctx) || !p.awaitCurrent(ctx) {
+		if !p.halt.Wait(ctx) || !p.awaitCurrent(ctx) {
 			return nil
 		}
 		if p.readsOnce() && p.holds() {
@@ -438,7 +440,7 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 		another := false
 		l.binding.begin()
 		_, err := natsx.Fetch(ctx, p.js, consumer, min(most, natsx.MaxFetchMessages), free, func(msg *natsx.Message) {
-			p.counters.fetched(pathAnswer, msg)
+			p.series.Read(health.PathAnswer, len(msg.Data()))
 			in := p.received(msg, created)
 			if in == nil {
 				return
@@ -481,7 +483,7 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 			consumer = nil
 		case err == nil:
 			attempt = 0
-			met(&p.obstacles.pull, nil)
+			p.conditions.Clear(health.Pull)
 		case errors.Is(err, jetstream.ErrConsumerDeleted), errors.Is(err, jetstream.ErrConsumerNotFound),
 			errors.Is(err, nats.ErrNoResponders):
 			p.log.Warn("the consumer is gone; making it again", "stream", p.Stream, "consumer", l.durable, "error", err)
@@ -490,7 +492,7 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 		default:
 			p.log.Debug("pull ended", "error", err)
 			if attempt > 0 {
-				met(&p.obstacles.pull, fmt.Errorf("messages of stream %s cannot be pulled: %w", p.Stream,
+				p.conditions.SetError(health.Pull, fmt.Errorf("messages of stream %s cannot be pulled: %w", p.Stream,
 					p.explain(err, pullSubject(p))))
 			}
 			if !natsx.Backoff(ctx, min(attempt, 5)) {

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/summaries"
 )
 
@@ -47,7 +48,9 @@ type contact struct {
 	refused atomic.Bool            // it answers that it cannot
 	others  atomic.Bool            // another server is known
 	apart   atomic.Pointer[string] // what a leader says that is alone; nil: none does
-	trouble atomic.Pointer[string] // why nothing can be answered, nil where it can
+	trouble string                 // why nothing can be answered, "" when it can; the goroutine of watch alone uses it
+
+	pipelines []*health.Conditions
 }
 
 // newContact is for the pipelines of an engine; nil where none of them reads a stream.
@@ -76,7 +79,7 @@ func newContact(e *Engine, js jetstream.JetStream, access *access, open []*pipel
 				c.streams = append(c.streams, name)
 			}
 		}
-		p.contact = c
+		c.pipelines = append(c.pipelines, &p.conditions)
 	}
 	if c.streams == nil {
 		return nil
@@ -114,13 +117,11 @@ func (c *contact) watch(ctx context.Context) {
 		switch apart := c.apart.Load(); {
 		case apart != nil:
 			silence = c.patience
-			c.tell(*apart)
+			c.report(*apart)
 		case silence > c.patience*5/8:
-			c.tell(fmt.Sprintf("the server does not answer since %s: it hangs, or is parted from its cluster", stamp(heard)))
+			c.report(fmt.Sprintf("the server does not answer since %s: it hangs, or is parted from its cluster", stamp(heard)))
 		default:
-			if c.trouble.Swap(nil) != nil {
-				c.log.Info("the server answers")
-			}
+			c.clear()
 		}
 		if silence < c.patience || !c.others.Load() || time.Since(left) < hold {
 			continue
@@ -132,7 +133,7 @@ func (c *contact) watch(ctx context.Context) {
 			hold = c.patience
 		}
 		left = time.Now()
-		c.log.Warn("the server is left for another", "reason", *c.trouble.Load())
+		c.log.Warn("the server is left for another", "reason", c.trouble)
 		wg.Go(func() {
 			if err := c.leave(); err != nil {
 				c.log.Debug("the server cannot be left", "error", err)
@@ -141,9 +142,24 @@ func (c *contact) watch(ctx context.Context) {
 	}
 }
 
-func (c *contact) tell(text string) {
-	if c.trouble.Swap(&text) == nil {
-		c.log.Warn("no input can be answered", "reason", text)
+// report sets why nothing can be answered, for all pipelines of the engine.
+func (c *contact) report(reason string) {
+	if c.trouble == "" {
+		c.log.Warn("no input can be answered", "reason", reason)
+	}
+	c.trouble = reason
+	for _, p := range c.pipelines {
+		p.Set(health.Server, reason)
+	}
+}
+
+func (c *contact) clear() {
+	if c.trouble != "" {
+		c.log.Info("the server answers")
+	}
+	c.trouble = ""
+	for _, p := range c.pipelines {
+		p.Clear(health.Server)
 	}
 }
 

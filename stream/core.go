@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/nats-io/nats.go"
 )
 
@@ -36,10 +37,10 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 		}
 		if gone := waiting.push(in); len(gone) > 0 {
 			n := len(gone)
-			p.metrics.dropped(p.Name, n)
+			p.series.Add(health.Dropped, float64(n), health.PathAnswer)
 			for _, in := range gone {
 				if p.feed != nil && !in.taught.Load() {
-					p.metrics.unlearned(p.Name, 1)
+					p.series.Add(health.Dropped, 1, health.PathLearn)
 				}
 			}
 			dropped += n
@@ -66,7 +67,7 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 		if !ok {
 			break
 		}
-		if !p.awaitFresh(ctx) || !p.halt.await(ctx) {
+		if !p.awaitFresh(ctx) || !p.halt.Wait(ctx) {
 			waiting.unpop(in)
 			break
 		}
@@ -74,9 +75,9 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 	}
 	// Drain: what arrived before the stop is still answered.
 	_ = sub.Unsubscribe()
-	if _, stale := p.age(); stale && p.WhenStale == StaleHold || p.halt.why() != "" {
+	if _, stale := p.fresh.Age(); stale && p.WhenStale == StaleHold || p.halt.Reason() != "" {
 		n := waiting.len()
-		p.metrics.dropped(p.Name, n)
+		p.series.Add(health.Dropped, float64(n), health.PathAnswer)
 		p.log.Warn("what was held back is lost: there is no stream to keep it", "messages", n)
 		return nil
 	}
@@ -90,7 +91,7 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 func (p *pipeline) answerCore(in *input) {
 	a := p.answer(context.Background(), in)
 	if p.sendCore(a) {
-		p.counters.answered(a)
+		p.series.Answered(a.result, a.rows, a.seconds)
 	}
 }
 
@@ -99,7 +100,7 @@ func (p *pipeline) sendCore(a *answer) bool {
 	for _, l := range a.letters {
 		if !l.enclosed {
 			p.log.Error("a dead letter is lost: it does not fit into what the server takes", "subject", p.Dead)
-			p.metrics.dropped(p.Name, 1)
+			p.series.Add(health.Dropped, 1, health.PathAnswer)
 			return false
 		}
 	}
@@ -107,10 +108,10 @@ func (p *pipeline) sendCore(a *answer) bool {
 		if err := p.nc.PublishMsg(o.msg); err != nil {
 			p.told.lost.warn(p.log, "an answer is lost: there is no stream to keep the input", "subject", o.msg.Subject,
 				"error", err)
-			p.metrics.dropped(p.Name, 1)
+			p.series.Add(health.Dropped, 1, health.PathAnswer)
 			return false
 		}
 	}
-	p.deaths.note(p, a)
+	p.noteLetters(a)
 	return true
 }

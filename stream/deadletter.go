@@ -14,6 +14,7 @@ import (
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/health"
 )
 
 // maxRows caps the Embedd-Rows header, maxError the Embedd-Error one.
@@ -48,7 +49,7 @@ func (p *pipeline) deadMessage(a *answer, cause error) *answer {
 	a.parts, a.letters = nil, nil
 	p.enclose(a, l, p.most(&p.limits.dead))
 	a.result = "dead"
-	a.rows = counts{}
+	a.rows = health.RowCounts{}
 	return a
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/registry"
 )
 
@@ -56,7 +57,7 @@ func (p *pipeline) lookHub() {
 	if at := p.hub.Heard(); !at.IsZero() {
 		silence = time.Since(at)
 	}
-	p.metrics.hub.WithLabelValues(p.Name).Set(silence.Seconds())
+	p.series.Set(health.HubSilence, silence.Seconds())
 	switch away := silence > hubSilent; {
 	case away && !p.hubAway:
 		p.log.Warn("the hub does not answer; the model that is here answers on", "domain", p.hub.Domain())

@@ -18,6 +18,7 @@ import (
 
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 	"github.com/embedd/embedd/stream/spec"
@@ -48,7 +49,7 @@ type Options struct {
 type Engine struct {
 	options Options
 	log     *slog.Logger
-	metrics *metrics
+	metrics *health.Registry
 	drain   time.Duration // how long inputs that were taken may take to be answered once Run is told to stop
 	// patience is how long the server may say nothing before it is left
 	patience  time.Duration
@@ -92,7 +93,7 @@ func New(o Options) (*Engine, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	m, err := newMetrics(o.Registerer)
+	m, err := health.NewRegistry(o.Registerer)
 	if err != nil {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
@@ -194,7 +195,7 @@ func (e *Engine) end(open []*pipeline, within time.Duration) {
 		}
 	}
 	for _, p := range open {
-		e.metrics.stages.remove(p.Name)
+		p.series.Unwatch()
 		if left[p.Name] {
 			p.log.Warn("told to stop, and learning does not end: the store of models has not taken what it was given; what was learned since the last that was stored is learned again after the next start",
 				"waited", within.Round(time.Millisecond))
@@ -252,8 +253,8 @@ func (e *Engine) mayPass(err error) bool {
 // open binds what a pipeline needs and makes its stage.
 func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *access, c Pipeline) (_ *pipeline, err error) {
 	p := &pipeline{Pipeline: c, instance: nats.NewInbox(), opened: time.Now(), turns: newTurns(), seen: e.seen,
-		calm: time.Duration(len(e.options.Pipelines)) * calmFor, nc: e.options.Conn, js: js, metrics: e.metrics, log: e.log.With("pipeline", c.Name),
-		halt: halt{stop: c.Stop}, access: access, drain: e.drain, claimLife: e.claimLife, again: make(chan struct{}, 1), noting: make(chan struct{}, 1),
+		calm: time.Duration(len(e.options.Pipelines)) * calmFor, nc: e.options.Conn, js: js, log: e.log.With("pipeline", c.Name),
+		halt: health.Halt{Bad: c.Stop.Bad, Of: c.Stop.Of}, access: access, drain: e.drain, claimLife: e.claimLife, again: make(chan struct{}, 1), noting: make(chan struct{}, 1),
 		came:     make(chan struct{}, 1),
 		asking:   [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)},
 		pressure: &e.pressure, whole: &lane{filter: c.Subject}}
@@ -277,21 +278,24 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *acces
 			return nil, err
 		}
 	}
-	p.counters = p.metrics.begin(c.Name)
+	p.series = e.metrics.Series(c.Name, c.Labels != "" && c.Stage.Fixed == nil, p.shares())
+	p.letterLog = health.NewLetterLog(p.log, p.series)
 	s := &p.Stage
 	s.Logger, s.Clock, s.Busy = p.log, e.options.Clock, e.pressure.busy
 	if s.Clock == nil {
 		s.Clock = time.Now
 	}
 	p.clock = s.Clock
-	if s.Fixed == nil {
-		p.staleness.maxAge = c.MaxAge
+	maxAge := c.MaxAge
+	if s.Fixed != nil {
+		maxAge = 0
 	}
+	p.fresh = health.NewFreshness(maxAge, p.clock)
 	observe := s.Observe
 	s.Observe = func(f plugin.Outcome) {
-		e.metrics.fitted(c.Name, f)
+		p.countOutcome(f)
 		if f.Promoted {
-			p.foundGood(p.clock())
+			p.fresh.Confirm(p.clock())
 		}
 		p.judged(f)
 		if observe != nil {
@@ -302,7 +306,6 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *acces
 		if s.Labels == nil {
 			s.Labels = &plugin.Labels{}
 		}
-		p.metrics.beginLabels(c.Name)
 		if p.input != nil {
 			if err := p.bindLabels(ctx); err != nil {
 				return nil, err
@@ -324,9 +327,8 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *acces
 			stage.Close()
 			return nil, err
 		}
-		p.metrics.beginSummaries(c.Name)
 	}
-	e.metrics.stages.add(c.Name, p.status)
+	p.series.Watch(p.status)
 	if err := p.keepPin(); err != nil {
 		stage.Close()
 		return nil, err
@@ -339,7 +341,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *acces
 	}
 	if l := stage.Live(); l != nil {
 		p.chosen(l, p.good)
-		e.metrics.live(c.Name, l)
+		p.showLive(l)
 		p.log.Info("a model is live", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
 			l.Epoch)
 	}
@@ -429,7 +431,7 @@ func (p *pipeline) bind(ctx context.Context) error {
 	}
 	p.input, p.created = input, input.CachedInfo().Created
 	p.tail = newTail(p.js, p.log, p.AckPending)
-	p.tail.access = p.access
+	p.tail.access, p.tail.conditions = p.access, &p.conditions
 	if input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
 		if p.Role == RoleTrain {
 			return fmt.Errorf("role train: stream %s keeps a message for one reader, and that answers it; use role all, or give the stream limits retention",
@@ -501,8 +503,8 @@ func (e *Engine) watchAge(ctx context.Context, open []*pipeline) {
 		for _, p := range open {
 			p.lookFresh()
 			p.lookHub()
-			age, _ := p.age()
-			e.metrics.age.WithLabelValues(p.Name).Set(age.Seconds())
+			age, _ := p.fresh.Age()
+			p.series.Set(health.ModelAge, age.Seconds())
 			p.spare.look(time.Now())
 			p.countParked() // those that another replica got are ours no more
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/summaries"
 )
@@ -100,7 +101,7 @@ func (g *gatherer) double(ctx context.Context, one *summaries.Arrival) error {
 	}
 	g.next = one.Seq + 1
 	if one.Seq >= g.from {
-		g.metrics.fromEdge(g.Name, one.Edge, edgeDoubled)
+		g.series.Add(health.EdgeSummaries, 1, one.Edge, edgeDoubled)
 	}
 	return nil
 }
@@ -113,7 +114,7 @@ func (g *gatherer) refuse(ctx context.Context, one *summaries.Arrival, unfit err
 	}
 	g.next, g.bad = one.Seq+1, 0
 	if one.Seq >= g.from {
-		g.metrics.unlearned(g.Name, one.Last-one.First+1)
+		g.series.Add(health.Dropped, float64(one.Last-one.First+1), health.PathLearn)
 		g.turnAway(one, unfit.Error())
 	}
 	return nil
@@ -127,7 +128,7 @@ func (g *gatherer) enter(ctx context.Context, one *summaries.Arrival, arrived *p
 		return err
 	}
 	g.next, g.bad = one.Seq+1, 0
-	g.metrics.unlearned(g.Name, missing)
+	g.series.Add(health.Dropped, float64(missing), health.PathLearn)
 	if follows {
 		g.turned(fmt.Sprintf("edge %s sends what it summed up of another stream than before, made at %s; both are learned from",
 			one.Edge, stamp(time.Unix(0, one.Created))))
@@ -136,7 +137,7 @@ func (g *gatherer) enter(ctx context.Context, one *summaries.Arrival, arrived *p
 	case one.Seq < g.from:
 		return nil
 	case g.had.Has(one):
-		g.metrics.fromEdge(g.Name, one.Edge, edgeDoubled)
+		g.series.Add(health.EdgeSummaries, 1, one.Edge, edgeDoubled)
 		return nil
 	}
 	return g.learnArrived(ctx, one, arrived)
@@ -149,12 +150,12 @@ func (g *gatherer) learnArrived(ctx context.Context, one *summaries.Arrival, arr
 	case errors.Is(err, plugin.ErrClosed):
 		return err
 	case err != nil: // a model of other features was chosen meanwhile
-		g.metrics.unlearned(g.Name, one.Last-one.First+1)
+		g.series.Add(health.Dropped, float64(one.Last-one.First+1), health.PathLearn)
 		g.turnAway(one, err.Error())
 		return nil
 	}
-	g.metrics.unlearned(g.Name, uint64(unread))
-	g.metrics.fromEdge(g.Name, one.Edge, edgeLearned)
+	g.series.Add(health.Dropped, float64(unread), health.PathLearn)
+	g.series.Add(health.EdgeSummaries, 1, one.Edge, edgeLearned)
 	delete(g.refused, one.Edge)
 	return g.stage.Wait(ctx)
 }
@@ -189,7 +190,7 @@ var errOtherSettings = errors.New("its summaries have other settings; give hub a
 
 // turnAway counts a summary that is not learned from, and says why, once for each reason.
 func (g *gatherer) turnAway(one *summaries.Arrival, why string) {
-	g.metrics.fromEdge(g.Name, one.Edge, edgeRefused)
+	g.series.Add(health.EdgeSummaries, 1, one.Edge, edgeRefused)
 	if g.refused[one.Edge] == why {
 		return
 	}
@@ -210,7 +211,7 @@ func (g *gatherer) follow(ctx context.Context) error {
 		return err
 	}
 	if created := now.CachedInfo().Created; !created.Equal(g.created) {
-		g.metrics.restarted(g.Name, recreated)
+		g.series.Add(health.ReaderRestarts, 1, string(recreated))
 		g.turned(fmt.Sprintf("the stream of the edges' summaries was made anew at %s; learning goes on with what is new in it",
 			stamp(created)))
 		if g.ledger != nil {
@@ -310,3 +311,10 @@ func (x *examination) outlived(ctx context.Context, p *pipeline, live *plugin.Li
 			Key: "nats.edge_bytes"})
 	}
 }
+
+// Results of a summary that came from an edge, for the metric.
+const (
+	edgeLearned = "learned"
+	edgeDoubled = "doubled"
+	edgeRefused = "refused"
+)

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/embedd/embedd/stream/internal/health"
+
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio/wire"
@@ -31,7 +33,7 @@ import (
 func (p *pipeline) attendPartitions(ctx, work context.Context, h *held, out chan<- *input) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	for p.ready(ctx) && p.awaitFresh(ctx) && p.halt.await(ctx) && p.awaitCurrent(ctx) && ctx.Err() == nil {
+	for p.ready(ctx) && p.awaitFresh(ctx) && p.halt.Wait(ctx) && p.awaitCurrent(ctx) && ctx.Err() == nil {
 		turn, over := context.WithCancel(ctx)
 		ended := make(chan struct{})
 		go func() {
@@ -52,14 +54,14 @@ func (p *pipeline) attendPartitions(ctx, work context.Context, h *held, out chan
 // mayAnswer tells whether nothing keeps this replica from answering that need not keep others from it.
 func (p *pipeline) mayAnswer() bool {
 	if p.WhenStale == StaleHold {
-		if _, stale := p.age(); stale {
+		if _, stale := p.fresh.Age(); stale {
 			p.lookFresh()
-			if _, stale = p.age(); stale {
+			if _, stale = p.fresh.Age(); stale {
 				return false
 			}
 		}
 	}
-	return p.halt.why() == "" && p.outdated() == ""
+	return p.halt.Reason() == "" && p.outdated() == ""
 }
 
 // attendShare holds a share of the partitions until ctx is done, and gives each back when what was pulled of it is answered.
@@ -201,7 +203,7 @@ func (p *pipeline) holdPartition(ctx, work context.Context, q needs.Partition, l
 		default:
 			p.over.Clear() // the stream may be another now
 			if attempt > 0 {
-				met(&p.obstacles.pull, fmt.Errorf("messages of partition %v of stream %s cannot be pulled: %w", q, p.Stream, err))
+				p.conditions.SetError(health.Pull, fmt.Errorf("messages of partition %v of stream %s cannot be pulled: %w", q, p.Stream, err))
 			}
 			p.log.Debug("a partition begins anew", "partition", q, "error", err)
 			natsx.Backoff(ctx, attempt)
@@ -257,7 +259,7 @@ func (p *pipeline) pullInOrder(ctx context.Context, q needs.Partition, l *lane, 
 	l.binding.bind(c)
 	number := c.CachedInfo().Delivered.Consumer
 	for ctx.Err() == nil {
-		if !p.awaitFresh(ctx) || !p.halt.await(ctx) || !p.awaitCurrent(ctx) {
+		if !p.awaitFresh(ctx) || !p.halt.Wait(ctx) || !p.awaitCurrent(ctx) {
 			return nil
 		}
 		free, most := h.awaitFree(ctx, p.mostHeld())
@@ -269,7 +271,7 @@ func (p *pipeline) pullInOrder(ctx context.Context, q needs.Partition, l *lane, 
 		l.binding.begin()
 		_, err := natsx.Fetch(ctx, p.js, c, max(min(most, natsx.MaxFetchMessages)/p.Partitions, 1), bytes,
 			func(msg *natsx.Message) {
-				p.counters.fetched(pathAnswer, msg)
+				p.series.Read(health.PathAnswer, len(msg.Data()))
 				in := p.received(msg, created)
 				if in == nil || !l.goesOn() || gap {
 					return
@@ -295,7 +297,7 @@ func (p *pipeline) pullInOrder(ctx context.Context, q needs.Partition, l *lane, 
 		case err != nil:
 			return err
 		}
-		met(&p.obstacles.pull, nil)
+		p.conditions.Clear(health.Pull)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
 )
 
@@ -193,7 +194,7 @@ func (p *pipeline) learnFromLabels(ctx context.Context, in *input) {
 	if err := p.stage.LearnLabels(m, at); err != nil {
 		p.told.unlearned.warn(p.log, "labels could not be learned from", "source", in.origin.Source(), "error", err)
 	}
-	p.metrics.labelMessages.WithLabelValues(p.Name, "learned").Inc()
+	p.series.Add(health.LabelMessages, 1, "learned")
 	p.countLabels()
 }
 
@@ -234,7 +235,7 @@ func (p *pipeline) payLetters(ctx context.Context) {
 // deadLabels sends a message of labels that cannot be read to the dead letters. Where they are not taken labels are read
 // on all the same, and it is sent again later.
 func (p *pipeline) deadLabels(ctx context.Context, in *input, cause error) {
-	p.metrics.labelMessages.WithLabelValues(p.Name, "dead").Inc()
+	p.series.Add(health.LabelMessages, 1, "dead")
 	if p.labels.stream == "" {
 		p.sendCore(p.deadMessage(&answer{in: in}, cause))
 		return
@@ -263,7 +264,7 @@ func (p *pipeline) sendLetter(ctx context.Context, in *input, cause error) error
 	defer u.close()
 	a, err = newConfirmer(p, u).deliver(ctx, a)
 	if err == nil {
-		p.deaths.note(p, a)
+		p.noteLetters(a)
 	}
 	return err
 }
@@ -273,6 +274,6 @@ func (p *pipeline) countLabels() {
 	p.labels.mu.Lock()
 	defer p.labels.mu.Unlock()
 	s := p.stage.LabelStatus()
-	p.metrics.joined(p.Name, p.labels.counted, s)
+	p.countJoined(p.labels.counted, s)
 	p.labels.counted = s
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/embedd/embedd/internal/killpoint"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
 )
 
@@ -112,7 +113,7 @@ func (r *reader) run(ctx context.Context) {
 		switch {
 		case r.away:
 		case attempt == 0:
-			r.metrics.restarted(r.Name, failed)
+			r.series.Add(health.ReaderRestarts, 1, string(failed))
 		case attempt == patience:
 			r.stuck = true
 			r.turned(fmt.Sprintf("learning cannot read the input stream, seen at %s, and tries again: %v",
@@ -168,7 +169,7 @@ func (r *reader) step(ctx context.Context) error {
 	case l.origin.Seq < r.at.next:
 		r.head = nil
 	case l.after >= r.at.next:
-		r.metrics.restarted(r.Name, behind)
+		r.series.Add(health.ReaderRestarts, 1, string(behind))
 		return r.read(ctx, l.after)
 	default:
 		r.close(ctx)
@@ -319,7 +320,7 @@ const learnPull = 1 << 20
 func (r *reader) pull(ctx context.Context, c *cursor, most int) (int, error) {
 	gap := false
 	n, err := natsx.Fetch(ctx, r.js, c, most, learnPull, func(msg *natsx.Message) {
-		r.counters.fetched(pathLearn, msg)
+		r.series.Read(health.PathLearn, len(msg.Data()))
 		in := r.received(msg, r.at.stream)
 		if in == nil || gap {
 			return
@@ -376,8 +377,8 @@ func (r *reader) look(ctx context.Context) (last uint64, err error) {
 	switch {
 	case c != "":
 		r.close(ctx)
-		r.metrics.restarted(r.Name, c)
-		r.metrics.unlearned(r.Name, lost)
+		r.series.Add(health.ReaderRestarts, 1, string(c))
+		r.series.Add(health.Dropped, float64(lost), health.PathLearn)
 		r.turned(text)
 		r.stuck = false // the text says where learning goes on; that it reads again says less
 	case r.away:
@@ -449,7 +450,7 @@ func (p *pipeline) hand(in *input, l *lesson) {
 	}
 	dropped := p.feed.hand(l)
 	if p.feed.only {
-		p.metrics.unlearned(p.Name, uint64(len(dropped)))
+		p.series.Add(health.Dropped, float64(len(dropped)), health.PathLearn)
 	}
 }
 
@@ -463,7 +464,7 @@ func (p *pipeline) learnFrom(ctx context.Context, take func(context.Context, *le
 		}
 		if l.origin.Created.After(stream) {
 			stream = l.origin.Created
-			p.metrics.restarted(p.Name, recreated)
+			p.series.Add(health.ReaderRestarts, 1, string(recreated))
 			p.turned(fmt.Sprintf("the input stream was made anew at %s; learning goes on from its first message",
 				stamp(stream)))
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/summaries"
 )
 
@@ -57,7 +58,7 @@ func (m *merger) step(ctx context.Context) (learned bool, err error) {
 	}
 	if m.shelf == nil || !s.created.Equal(m.created) {
 		if !s.created.Equal(m.created) {
-			m.metrics.restarted(m.Name, recreated)
+			m.series.Add(health.ReaderRestarts, 1, string(recreated))
 			m.turned(fmt.Sprintf("the input stream was made anew at %s; learning goes on from its first block", stamp(s.created)))
 			m.created, m.next, m.looked = s.created, 0, 0
 		}
@@ -91,7 +92,7 @@ func (m *merger) step(ctx context.Context) (learned bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	m.metrics.unlearned(m.Name, uint64(unread))
+	m.series.Add(health.Dropped, float64(unread), health.PathLearn)
 	m.next, m.bad = m.next+1, 0
 	m.awaited.Store(nil)
 	return true, m.stage.Wait(ctx)
@@ -115,7 +116,7 @@ func (m *merger) skip(ctx context.Context, s stretch) (skipped bool, err error) 
 	if s.first > to {
 		to = s.first
 		if m.marked != nil { // they were to be learned, and here
-			m.metrics.unlearned(m.Name, (to-m.next)*uint64(m.Stage.Training.Block))
+			m.series.Add(health.Dropped, float64((to-m.next)*uint64(m.Stage.Training.Block)), health.PathLearn)
 		}
 	}
 	if !m.mayFit() {
@@ -152,7 +153,7 @@ func (m *merger) again(ctx context.Context, cause error) error {
 		return nil
 	}
 	m.bad = 0
-	m.metrics.summedAnew(m.Name)
+	m.series.Add(health.Summaries, 1, "anew")
 	m.log.Warn("the summary of a block of the input cannot be used; it is made again", "block", m.next, "cause", cause)
 	return m.shelf.Drop(ctx, m.next)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/registry"
 	"github.com/embedd/embedd/stream/summaries"
 )
@@ -154,7 +155,11 @@ func (p *pipeline) keepPin() error {
 
 func (p *pipeline) setPinned(pinned bool) {
 	p.pinned.Store(pinned)
-	p.metrics.pin(p.Name, pinned)
+	value := 0.0
+	if pinned {
+		value = 1
+	}
+	p.series.Set(health.Pinned, value)
 }
 
 // adopt makes a model that somebody chose in the store the live one. The registry waits for it: it asks nobody.
@@ -168,7 +173,7 @@ func (p *pipeline) adopt(c *registry.Choice) error {
 	}
 	p.setPinned(c.Pinned)
 	p.chosen(l, c.Good)
-	p.metrics.live(p.Name, l)
+	p.showLive(l)
 	p.log.Info("a model was chosen", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
 		l.Epoch, "pinned", c.Pinned)
 	select {

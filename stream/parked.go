@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/embedd/embedd/stream/internal/health"
 )
 
 // maxParked is how many inputs may be parked at a time. The durable consumer has places for them beside those that are
@@ -213,7 +215,7 @@ func (c *confirmer) park(a *answer, why error) bool {
 
 func (p *pipeline) countParked() {
 	n, _ := p.parked.standing(time.Now())
-	p.metrics.parked.WithLabelValues(p.Name).Set(float64(n))
+	p.series.Set(health.Parked, float64(n))
 }
 
 // readDeadLimit asks how long a dead letter may be now: where one was refused, that has changed since it was asked.

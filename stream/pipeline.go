@@ -13,6 +13,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
@@ -26,8 +27,9 @@ type pipeline struct {
 	nc        *nats.Conn
 	js        jetstream.JetStream
 	log       *slog.Logger
-	metrics   *metrics
-	counters  *counters
+	series    *health.Series
+	fresh     *health.Freshness
+	letterLog *health.LetterLog
 	stage     *plugin.Stage
 	models    *registry.Registry // nil: none are kept
 	hub       *registry.Edge     // where the models come from another domain, else nil
@@ -59,37 +61,33 @@ type pipeline struct {
 	learnFirst uint64
 	clock      func() time.Time
 	good       time.Time // when the model of the store was last found good
-	staleMu    sync.Mutex
-	staleness  staleness
 	unreadable atomic.Pointer[unreadable]
 	turn       atomic.Pointer[string] // what last happened to the input, for the learning side
 	awaited    atomic.Pointer[string] // what learning from summaries waited for last
 	limits     limits
 	labels     labels // of p.Labels
 	parked     parked
-	deaths     deaths
 	care       atomic.Pointer[care] // of the learning side; nil before it begins
 	noting     chan struct{}        // held by who writes notes of the consumer
 	asking     [2]chan struct{}     // held by the partition that asks whether they may begin, and by one of an earlier number
 	over       sync.Map             // the partitions of before that have nothing left
 	came       chan struct{}        // another model has, for the mirror of a hub
-	halt       halt
+	halt       health.Halt
 
-	drain     time.Duration
-	claimLife time.Duration
-	told      struct{ unlearned, refused, lost, consumer, owed, lease, outdated, before, summing sparing }
-	access    *access       // of the connection's user
-	contact   *contact      // with its server; nil on core NATS
-	seen      *seen         // the streams, by all pipelines of the engine
-	calm      time.Duration // least time between two looks at what is quiet: the more pipelines, the longer
-	obstacles obstacles
-	sight     atomic.Pointer[sight]         // what the watcher last saw; nil on core NATS
-	again     chan struct{}                 // has the watcher look at once
-	waiting   atomic.Pointer[queue[*input]] // on core NATS, what is not answered
-	pressure  *pressure                     // of the engine
-	busy      atomic.Int64                  // when an input was last answered, in nanoseconds
-	draining  atomic.Bool
-	spare     spare
+	drain      time.Duration
+	claimLife  time.Duration
+	told       struct{ unlearned, refused, lost, consumer, owed, lease, outdated, before, summing sparing }
+	access     *access       // of the connection's user
+	seen       *seen         // the streams, by all pipelines of the engine
+	calm       time.Duration // least time between two looks at what is quiet: the more pipelines, the longer
+	conditions health.Conditions
+	sight      atomic.Pointer[sight]         // what the watcher last saw; nil on core NATS
+	again      chan struct{}                 // has the watcher look at once
+	waiting    atomic.Pointer[queue[*input]] // on core NATS, what is not answered
+	pressure   *pressure                     // of the engine
+	busy       atomic.Int64                  // when an input was last answered, in nanoseconds
+	draining   atomic.Bool
+	spare      spare
 }
 
 // limits are what the servers accept, beside the connection's own payload limit.
@@ -117,7 +115,7 @@ func (p *pipeline) run(ctx context.Context) error {
 			wg.Go(func() { p.keepSecond(ctx) })
 		}
 	}
-	wg.Go(func() { p.tellDeaths(ctx, time.Minute) })
+	wg.Go(func() { p.letterLog.Run(ctx, time.Minute) })
 	if s, err := p.startService(ctx); err != nil {
 		p.log.Warn("the pipeline answers no requests", "error", err)
 	} else {
@@ -173,7 +171,7 @@ func (p *pipeline) holds() bool {
 	if p.lacksModel() {
 		return true
 	}
-	_, stale := p.age()
+	_, stale := p.fresh.Age()
 	return stale && p.WhenStale == StaleHold
 }
 

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/embedd/embedd/stream/internal/health"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -126,16 +128,16 @@ func (c *confirmer) confirmPart(ctx context.Context, o *outgoing) error {
 
 // left notes an input that has left.
 func (p *pipeline) left(a *answer) {
-	p.counters.answered(a)
+	p.series.Answered(a.result, a.rows, a.seconds)
 	if a.in.delivered > 1 {
 		p.parked.left(a.in)
 	}
-	p.deaths.note(p, a)
+	p.noteLetters(a)
 }
 
 // confirmed notes that the server has stored a part.
 func (p *pipeline) confirmed(o *outgoing) {
-	met(p.obstacles.of(o), nil)
+	p.conditions.Clear(o.component())
 	p.access.has(right{actPublish, o.msg.Subject})
 }
 
@@ -171,4 +173,13 @@ func explain(err error, subject string) error {
 	default:
 		return err
 	}
+}
+
+// component is the part of the pipeline whose condition a part's confirmation is: dead letters that are not stored do
+// not keep outputs back.
+func (o *outgoing) component() health.Component {
+	if o.letter != nil {
+		return health.DeadLetter
+	}
+	return health.Publish
 }

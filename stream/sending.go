@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/summaries"
 )
@@ -240,7 +241,7 @@ func (m *sender) step(ctx context.Context) (sent bool, err error) {
 	if err := m.sent.Keep(ctx, m.summaries, m.Name, n); err != nil {
 		return false, err
 	}
-	m.metrics.sent(m.Name)
+	m.series.Add(health.Summaries, 1, "sent")
 	m.log.Debug("a summary is on its way to the hub", "first", b.First, "last", b.Last, "bytes", len(text))
 	return true, m.shelf.Drop(ctx, m.next)
 }

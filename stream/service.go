@@ -274,7 +274,7 @@ func (s *service) transform(ctx context.Context, msg *nats.Msg) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	age, stale := p.age()
+	age, stale := p.fresh.Age()
 	marks := mark(age, stale)
 	if stale {
 		switch p.WhenStale {

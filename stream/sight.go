@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
+	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -31,31 +31,6 @@ type sight struct {
 	lag      uint64    // messages of the input that are not answered
 	oldest   time.Time // when the oldest of them came, by our clock; zero where there is none
 	obstacle string    // why an input would not be answered, "" where it would
-}
-
-// obstacles are what keeps a pipeline from answering, each as its step last met it; nil where it met none.
-type obstacles struct {
-	pull, publish, letters atomic.Pointer[string]
-}
-
-// of is what keeps a part from leaving: dead letters that are not taken do not keep outputs.
-func (o *obstacles) of(part *outgoing) *atomic.Pointer[string] {
-	if part.letter != nil {
-		return &o.letters
-	}
-	return &o.publish
-}
-
-// met notes what a step met, or that it met nothing.
-func met(at *atomic.Pointer[string], err error) {
-	if err == nil {
-		if at.Load() != nil {
-			at.Store(nil)
-		}
-		return
-	}
-	text := err.Error()
-	at.Store(&text)
 }
 
 // watcher looks at the streams of a pipeline, for readiness and lag. The hot path tells what it meets by itself; this
@@ -88,6 +63,7 @@ func (p *pipeline) watch(ctx context.Context) {
 		if rest <= 0 && p.nc.IsConnected() {
 			if s := w.look(ctx); ctx.Err() == nil {
 				p.sight.Store(s)
+				p.conditions.SetText(health.Streams, s.obstacle)
 				w.tell(s.obstacle)
 				if !s.counted && s.obstacle == "" {
 					rest = sightOthers // the hot path tells what it meets by itself
@@ -367,38 +343,22 @@ func streamOf(ctx context.Context, js jetstream.JetStream, subject string) (*jet
 	return s.CachedInfo(), nil
 }
 
-// obstacle is what keeps an input from being answered now, "" where nothing does.
-func (p *pipeline) obstacle() string {
-	if p.contact != nil {
-		if text := p.contact.trouble.Load(); text != nil {
-			return *text
-		}
+// blocked is why an input would not be answered now, "" when it would.
+func (p *pipeline) blocked() string {
+	p.conditions.SetText(health.ModelStore, p.outdated())
+	offline := ""
+	if !p.nc.IsConnected() {
+		offline = "not connected to the server"
 	}
-	if text := p.outdated(); text != "" {
-		return text
-	}
-	switch {
-	case !p.nc.IsConnected():
-		return "not connected to the server"
-	case p.input == nil:
+	p.conditions.SetText(health.Connection, offline)
+	if p.input == nil {
 		for _, subject := range []string{p.Output, p.Dead} {
 			if one := (right{actPublish, subject}); p.access.lacks(one) {
-				return one.denial().Error()
+				p.conditions.SetText(health.Permission, one.denial().Error())
+				return p.conditions.First()
 			}
 		}
-		return ""
+		p.conditions.Clear(health.Permission)
 	}
-	if p.arrived != nil {
-		return "" // nothing is answered
-	}
-	for _, at := range []*atomic.Pointer[string]{&p.obstacles.publish, &p.tail.obstacle, &p.obstacles.pull,
-		&p.obstacles.letters} {
-		if text := at.Load(); text != nil {
-			return *text
-		}
-	}
-	if s := p.sight.Load(); s != nil {
-		return s.obstacle
-	}
-	return ""
+	return p.conditions.First()
 }

@@ -10,86 +10,26 @@ import (
 	"github.com/embedd/embedd/plugin"
 )
 
-// staleness says how old the live model is. A model is as old as the last time that it was found good: when it was
-// made, or the time of the newest labelled row that it was judged on and kept. So a stream that does not change has
-// no stale model, and one whose labels have ended has. It is a pure function of its events in virtual time.
-type staleness struct {
-	maxAge time.Duration // 0: no model is ever stale
-	good   time.Time     // zero: there is no model
-	now    time.Time
-}
-
-// tick moves the virtual time; it never moves backwards.
-func (s *staleness) tick(at time.Time) {
-	if at.After(s.now) {
-		s.now = at
-	}
-}
-
-// chosen records that a model became the live one, and when it was last found good.
-func (s *staleness) chosen(good, at time.Time) {
-	s.tick(at)
-	s.good = good
-}
-
-// judged records that the live model was good as of a time: it was made then, or a labelled row of then was compared
-// with what it makes of it and nothing better is known.
-func (s *staleness) judged(good, at time.Time) {
-	s.tick(at)
-	if good.After(s.now) {
-		good = s.now
-	}
-	if good.After(s.good) {
-		s.good = good
-	}
-}
-
-func (s *staleness) age() time.Duration {
-	if s.good.IsZero() {
-		return 0
-	}
-	return max(s.now.Sub(s.good), 0)
-}
-
-func (s *staleness) stale() bool { return s.maxAge > 0 && s.age() > s.maxAge }
-
-// age is how old the live model is now, and whether that is too old.
-func (p *pipeline) age() (age time.Duration, stale bool) {
-	p.staleMu.Lock()
-	defer p.staleMu.Unlock()
-	p.staleness.tick(p.clock())
-	return p.staleness.age(), p.staleness.stale()
-}
-
-// foundGood takes that the live model is the best that is known as of a time.
-func (p *pipeline) foundGood(at time.Time) {
-	p.staleMu.Lock()
-	defer p.staleMu.Unlock()
-	p.staleness.judged(at, p.clock())
-}
-
 // lookFresh asks how new the rows are that the live model was judged on. The hot path does not: the answer takes a lock
 // that learning holds.
 func (p *pipeline) lookFresh() {
 	s := p.stage.Status()
 	if s.Live != nil && !s.Newest.IsZero() {
-		p.foundGood(s.Newest)
+		p.fresh.Confirm(s.Newest)
 	}
 	if s.Live != nil && p.models != nil {
 		if good := p.models.Good(s.Live.Version); !good.IsZero() { // another judges it
-			p.foundGood(good)
+			p.fresh.Confirm(good)
 		}
 	}
 }
 
 // chosen takes a model that the store brought, and when it was last found good.
 func (p *pipeline) chosen(l *plugin.Live, good time.Time) {
-	p.staleMu.Lock()
-	defer p.staleMu.Unlock()
 	if made := l.Model.Note().Created; made.After(good) {
 		good = made
 	}
-	p.staleness.chosen(good, p.clock())
+	p.fresh.Replace(good)
 }
 
 // stalePoll is how often a pipeline that holds looks whether it may go on.
@@ -101,10 +41,10 @@ func (p *pipeline) awaitFresh(ctx context.Context) bool {
 		return true
 	}
 	for told := (time.Time{}); ; {
-		age, stale := p.age()
+		age, stale := p.fresh.Age()
 		if stale {
 			p.lookFresh()
-			age, stale = p.age()
+			age, stale = p.fresh.Age()
 		}
 		if !stale {
 			return true

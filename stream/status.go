@@ -3,6 +3,8 @@ package stream
 import (
 	"strings"
 	"time"
+
+	"github.com/embedd/embedd/stream/internal/health"
 )
 
 // Status tells how the pipelines stand; empty before Run has opened them.
@@ -37,7 +39,7 @@ func (p *pipeline) status() Status {
 		held := int(p.held.Load())
 		s.Held = &held
 	}
-	s.Age, s.Stale = p.age()
+	s.Age, s.Stale = p.fresh.Age()
 	s.Busy = p.spare.busy()
 	s.Halted = p.haltReason()
 	s.Parked, s.ParkedBy = p.parked.standing(time.Now())
@@ -48,7 +50,15 @@ func (p *pipeline) status() Status {
 		s.SetAside, s.Stopped = int(c.aside.Load()), c.stopped.Load()
 	}
 	s.Lag, s.Oldest, s.Counted = p.lag()
-	s.State, s.Reason = p.state(&s)
+	f := health.Facts{IsDraining: p.draining.Load(), Blocked: p.blocked(), Until: p.Stage.Until, WhenStale: p.WhenStale,
+		IsInspected: p.input == nil || p.arrived != nil || p.sight.Load() != nil,
+		Idle:        time.Since(time.Unix(0, p.busy.Load()))}
+	if s.Stage.Live == nil {
+		f.Progress = p.progress()
+	} else {
+		f.Learning, f.Stale = p.learned(), p.staleReason(s.Age)
+	}
+	s.State, s.Reason = health.Derive(&s, f)
 	s.Ready = s.State.Ready()
 	return s
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/summaries"
 )
 
@@ -150,7 +151,11 @@ func (m *maker) make(ctx context.Context, n uint64, features []string, attempts 
 	if err != nil {
 		return err
 	}
-	m.metrics.summed(m.Name, first)
+	result := "again"
+	if first {
+		result = "stored"
+	}
+	m.series.Add(health.Summaries, 1, result)
 	m.log.Debug("a block of the input is summed up", "first", b.First, "last", b.Last, "bytes", len(text), "stored", first)
 	return nil
 }

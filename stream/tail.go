@@ -9,8 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/embedd/embedd/stream/internal/health"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -31,13 +32,14 @@ type tail struct {
 	sinks  map[string]*sink
 	known  map[*sink]*answers // what a process before this one may have stored; one goroutine uses it
 
-	access   *access                // of the connection's user; nil: not watched
-	obstacle atomic.Pointer[string] // why the end of a stream cannot be read
-	told     sparing
+	access     *access // of the connection's user; nil: not watched
+	conditions *health.Conditions
+	told       sparing
 }
 
 func newTail(js jetstream.JetStream, log *slog.Logger, most int) *tail {
-	return &tail{js: js, log: log, window: time.Hour, most: most, sinks: map[string]*sink{}, known: map[*sink]*answers{}}
+	return &tail{js: js, log: log, window: time.Hour, most: most, sinks: map[string]*sink{}, known: map[*sink]*answers{},
+		conditions: &health.Conditions{}}
 }
 
 // sink is the stream that takes a subject.
@@ -287,14 +289,14 @@ func (t *tail) markStored(ctx context.Context, a *answer, doubt bool) {
 				break
 			}
 			if ctx.Err() == nil {
-				met(&t.obstacle, fmt.Errorf("what was answered before cannot be looked up: %w", err))
+				t.conditions.SetError(health.Lookup, fmt.Errorf("what was answered before cannot be looked up: %w", err))
 				t.told.warn(t.log, "the end of the output cannot be read; trying again", "error", err)
 			}
 			if !natsx.Backoff(ctx, min(attempt, 5)) {
 				return
 			}
 		}
-		met(&t.obstacle, nil)
+		t.conditions.Clear(health.Lookup)
 		if _, stored := t.known[o.sink].ids[o.id]; stored {
 			o.stored = true
 			found++

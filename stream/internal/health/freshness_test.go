@@ -1,4 +1,4 @@
-package stream
+package health
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestStaleness plays the transcripts in testdata/staleness: a line is the time since the start, an event, and what
-// is so after it.
+// TestStaleness replays the transcripts in testdata/staleness: a line is the time since the start, an event, and the age
+// after it.
 func TestStaleness(t *testing.T) {
 	files, err := filepath.Glob("testdata/staleness/*.txt")
 	if err != nil || len(files) == 0 {
@@ -39,9 +39,9 @@ func TestStaleness(t *testing.T) {
 				s.maxAge = duration(t, words[2])
 				s.tick(at)
 			case "chosen":
-				s.chosen(start.Add(duration(t, words[2])), at)
+				s.replace(start.Add(duration(t, words[2])), at)
 			case "judged":
-				s.judged(start.Add(duration(t, words[2])), at)
+				s.confirm(start.Add(duration(t, words[2])), at)
 			case "tick":
 				s.tick(at)
 			default:

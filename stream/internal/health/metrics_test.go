@@ -1,4 +1,4 @@
-package stream
+package health
 
 import (
 	"os"
@@ -9,15 +9,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// TestTwoEnginesOneRegistry: the second engine counts in the collectors of the first (Invariant 9).
+// TestTwoEnginesOneRegistry checks that a second engine shares the collectors of the first (Invariant 9).
 func TestTwoEnginesOneRegistry(t *testing.T) {
 	r := prometheus.NewRegistry()
 	for _, pipeline := range []string{"a", "b"} {
-		m, err := newMetrics(r)
+		m, err := NewRegistry(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.begin(pipeline).answered(&answer{result: "out"})
+		m.Series(pipeline, false, false).Answered("out", RowCounts{}, 0)
 	}
 	families, err := r.Gather()
 	if err != nil {
@@ -37,20 +37,20 @@ func TestTwoEnginesOneRegistry(t *testing.T) {
 	}
 }
 
-// TestForeignMetric: a metric of that name that is no embedd's is an error, not a panic.
+// TestForeignMetric checks that a metric of another kind under one of the names is an error, not a panic.
 func TestForeignMetric(t *testing.T) {
 	r := prometheus.NewRegistry()
 	r.MustRegister(prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "embedd_messages_total",
 		Help: "Input messages by what became of them: out, dead or skip."}, []string{"pipeline", "result"}))
-	if _, err := newMetrics(r); err == nil {
+	if _, err := NewRegistry(r); err == nil {
 		t.Error("a gauge serves as a counter")
 	}
 }
 
-// TestMetricsPage: docs/metrics.md names every metric, and no other.
+// TestMetricsPage checks that docs/metrics.md names exactly the registered metrics.
 func TestMetricsPage(t *testing.T) {
 	r := prometheus.NewRegistry()
-	if _, err := newMetrics(r); err != nil {
+	if _, err := NewRegistry(r); err != nil {
 		t.Fatal(err)
 	}
 	descs := make(chan *prometheus.Desc, 1000)
@@ -60,7 +60,7 @@ func TestMetricsPage(t *testing.T) {
 	for d := range descs {
 		there = append(there, regexp.MustCompile(`fqName: "(\w+)"`).FindStringSubmatch(d.String())[1])
 	}
-	page, err := os.ReadFile("../docs/metrics.md")
+	page, err := os.ReadFile("../../../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}

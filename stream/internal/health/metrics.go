@@ -1,0 +1,260 @@
+package health
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metric describes one metric that the pipelines move. The table below lists all of them; what is read from a Status
+// when Prometheus scrapes is in the table of gauges. Names and labels are part of the public contract.
+type Metric struct {
+	name, help string
+	kind       kind
+	labels     []string // beside the pipeline
+	buckets    []float64
+	of         feature
+	starts     [][]string // label values of the series that exist, at zero, from the start
+}
+
+type kind uint8
+
+const (
+	counter kind = iota
+	gauge
+	histogram
+)
+
+// feature says for which pipelines the series of a metric exist from the start.
+type feature uint8
+
+const (
+	always feature = iota
+	onDemand
+	lateLabels
+	summaries
+)
+
+// each is one series for each value of a single label.
+func each(values ...string) (starts [][]string) {
+	for _, v := range values {
+		starts = append(starts, []string{v})
+	}
+	return starts
+}
+
+var single = [][]string{{}}
+
+// The metrics. A new one is an entry here, a line in docs/metrics.md, and a call of Series where it changes.
+var (
+	Messages = &Metric{name: "embedd_messages_total", labels: []string{"result"},
+		help:   "Input messages by result: out, dead, skip, or pass while the model is stale.",
+		starts: each("out", "dead", "skip", "pass")}
+	Rows = &Metric{name: "embedd_rows_total", labels: []string{"result"},
+		help:   "Rows by result: out, dead, skip, or pass while the model is stale.",
+		starts: each("out", "dead", "skip", "pass")}
+	Dropped = &Metric{name: "embedd_dropped_messages_total", labels: []string{"path"},
+		help: "Messages dropped: on core NATS from a full queue (path answer); by the learning path where the input can " +
+			"be read only once, and messages that left the input stream before they were learned (path learn).",
+		starts: each(PathAnswer, PathLearn)}
+	ReadMessages = &Metric{name: "embedd_read_messages_total", labels: []string{"path"},
+		help: "Messages read from the input stream, by the hot path or again by the learning path.", starts: each(PathAnswer, PathLearn)}
+	ReadBytes = &Metric{name: "embedd_read_bytes_total", labels: []string{"path"},
+		help: "Bytes of the messages of embedd_read_messages_total.", starts: each(PathAnswer, PathLearn)}
+	ReaderRestarts = &Metric{name: "embedd_reader_restarts_total", labels: []string{"cause"},
+		help: "Restarts of the learning path's reader by cause: the input stream was recreated, purged or renumbered, " +
+			"the reader fell behind the hot path's messages, or a read failed.",
+		starts: each("recreated", "purged", "renumbered", "behind", "failed")}
+	DeadLetters = &Metric{name: "embedd_dead_letters_total", labels: []string{"code"}, of: onDemand,
+		help: "Dead letters by error code, those of rows and of labels included."}
+	Parked = &Metric{name: "embedd_parked_messages", kind: gauge, starts: single,
+		help: "Input messages that wait because their dead letters cannot be stored. They are redelivered."}
+	Halted = &Metric{name: "embedd_halted", kind: gauge, starts: single,
+		help: "1 while the pipeline is halted because too many messages were bad."}
+	Model = &Metric{name: "embedd_model_info", kind: gauge, of: onDemand, labels: []string{"version", "method", "epoch"},
+		help: "1 for the live model."}
+	ModelAge = &Metric{name: "embedd_model_age_seconds", kind: gauge, of: onDemand,
+		help: "Time since the live model was last confirmed: fitted, or scored on a labelled row and kept."}
+	HubSilence = &Metric{name: "embedd_hub_silence_seconds", kind: gauge, of: onDemand,
+		help: "On a leaf node whose models come from a hub: time since the hub last reported the live model."}
+	Pinned = &Metric{name: "embedd_model_pinned", kind: gauge, starts: single,
+		help: "1 while the live model is pinned and nothing replaces it."}
+	Outcomes = &Metric{name: "embedd_outcomes_total", labels: []string{"result"},
+		help:   "Candidates by outcome: promoted, refused (the live model was kept), failed (no fit).",
+		starts: each("promoted", "refused", "failed")}
+	Displacement = &Metric{name: "embedd_swap_displacement", kind: gauge, of: onDemand,
+		help: "How far the last promotion moved the outputs after alignment, relative to their spread."}
+	FitSeconds = &Metric{name: "embedd_fit_seconds", kind: histogram, starts: single,
+		buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
+		help:    "Time of a promotion: fits of the other candidates, alignment and the store included."}
+	TransformSeconds = &Metric{name: "embedd_transform_seconds", kind: histogram, starts: single,
+		buckets: prometheus.ExponentialBuckets(0.00001, 4, 10),
+		help:    "Time to decode, project and encode one message."}
+	Summaries = &Metric{name: "embedd_summaries_total", labels: []string{"result"}, of: summaries,
+		help: "Summaries of blocks of the input that this process made: stored, or again (another replica had stored the " +
+			"same); anew: unusable ones that it had made again; sent: to the hub.",
+		starts: each("stored", "again", "anew", "sent")}
+	EdgeSummaries = &Metric{name: "embedd_edge_summaries_total", labels: []string{"edge", "result"}, of: onDemand,
+		help: "At a hub: summaries received from an edge: learned, doubled (their messages had been learned before), or " +
+			"refused (damaged, or of other settings or features; the status says which)."}
+	Labels = &Metric{name: "embedd_labels_total", labels: []string{"result"}, of: lateLabels,
+		help: "Late labels by result: joined, corrected (a learned row got another label), duplicate, late (their row was " +
+			"gone or never arrived), skip (without key or label); expired counts rows whose label never arrived.",
+		starts: each("joined", "corrected", "duplicate", "late", "expired", "skip")}
+	LabelMessages = &Metric{name: "embedd_label_messages_total", labels: []string{"result"}, of: lateLabels,
+		help: "Messages of late labels by result: learned or dead.", starts: each("learned", "dead")}
+	LabelsWaiting = &Metric{name: "embedd_labels_waiting", kind: gauge, labels: []string{"what"}, of: lateLabels,
+		help: "Rows that wait for a label, and labels that wait for a row.", starts: each("rows", "labels")}
+	LabelBytes = &Metric{name: "embedd_labels_bytes", kind: gauge, of: lateLabels, starts: single,
+		help: "Memory of the rows and labels that wait, and of what is kept to correct them."}
+)
+
+var metrics = []*Metric{Messages, Rows, Dropped, ReadMessages, ReadBytes, ReaderRestarts, DeadLetters, Parked, Halted,
+	Model, ModelAge, HubSilence, Pinned, Outcomes, Displacement, FitSeconds, TransformSeconds, Summaries, EdgeSummaries,
+	Labels, LabelMessages, LabelsWaiting, LabelBytes}
+
+// The values of the label path.
+const (
+	PathAnswer = "answer"
+	PathLearn  = "learn"
+)
+
+// Registry holds the metrics of an engine.
+type Registry struct {
+	counters   map[*Metric]*prometheus.CounterVec
+	gauges     map[*Metric]*prometheus.GaugeVec
+	histograms map[*Metric]*prometheus.HistogramVec
+	status     *statusGauges
+}
+
+// NewRegistry registers the metrics, or shares those that an engine before registered. With a nil registerer they are
+// private to the engine. It fails where a metric of another kind has one of the names.
+func NewRegistry(r prometheus.Registerer) (*Registry, error) {
+	g := &Registry{counters: map[*Metric]*prometheus.CounterVec{}, gauges: map[*Metric]*prometheus.GaugeVec{},
+		histograms: map[*Metric]*prometheus.HistogramVec{}}
+	for _, m := range metrics {
+		labels := append([]string{"pipeline"}, m.labels...)
+		var err error
+		switch m.kind {
+		case counter:
+			g.counters[m], err = share(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.name, Help: m.help}, labels))
+		case gauge:
+			g.gauges[m], err = share(r, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.name, Help: m.help}, labels))
+		case histogram:
+			g.histograms[m], err = share(r, prometheus.NewHistogramVec(
+				prometheus.HistogramOpts{Name: m.name, Help: m.help, Buckets: m.buckets}, labels))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	g.status, err = share(r, newStatusGauges())
+	return g, err
+}
+
+// share registers a collector, or returns the one of the same name that is registered already.
+func share[C prometheus.Collector](r prometheus.Registerer, c C) (C, error) {
+	if r == nil {
+		return c, nil
+	}
+	err := r.Register(c)
+	var existing prometheus.AlreadyRegisteredError
+	if !errors.As(err, &existing) {
+		return c, err
+	}
+	same, ok := existing.ExistingCollector.(C)
+	if !ok {
+		return c, fmt.Errorf("%w, by a collector of type %T; give embedd a registry of its own", err,
+			existing.ExistingCollector)
+	}
+	return same, nil
+}
+
+// Series are the metrics of one pipeline.
+type Series struct {
+	registry *Registry
+	pipeline string
+
+	// The series that every message moves, looked up once.
+	messages, rows  map[string]prometheus.Counter // by result
+	read, readBytes map[string]prometheus.Counter // by path
+	transform       prometheus.Observer
+}
+
+// Series returns the metrics of a pipeline, and creates at zero those that exist from the start: late labels and
+// summaries only where the pipeline has them.
+func (g *Registry) Series(pipeline string, hasLateLabels, hasSummaries bool) *Series {
+	s := &Series{registry: g, pipeline: pipeline, messages: map[string]prometheus.Counter{},
+		rows: map[string]prometheus.Counter{}, read: map[string]prometheus.Counter{},
+		readBytes: map[string]prometheus.Counter{}}
+	for _, m := range metrics {
+		if m.of == onDemand || m.of == lateLabels && !hasLateLabels || m.of == summaries && !hasSummaries {
+			continue
+		}
+		for _, values := range m.starts {
+			switch m.kind {
+			case counter:
+				s.Add(m, 0, values...)
+			case gauge:
+				s.Set(m, 0, values...)
+			case histogram:
+				g.histograms[m].WithLabelValues(s.labels(values)...)
+			}
+		}
+	}
+	for _, result := range []string{"out", "dead", "skip", "pass"} {
+		s.messages[result] = g.counters[Messages].WithLabelValues(pipeline, result)
+		s.rows[result] = g.counters[Rows].WithLabelValues(pipeline, result)
+	}
+	for _, path := range []string{PathAnswer, PathLearn} {
+		s.read[path] = g.counters[ReadMessages].WithLabelValues(pipeline, path)
+		s.readBytes[path] = g.counters[ReadBytes].WithLabelValues(pipeline, path)
+	}
+	s.transform = g.histograms[TransformSeconds].WithLabelValues(pipeline)
+	return s
+}
+
+func (s *Series) labels(values []string) []string { return append([]string{s.pipeline}, values...) }
+
+// Add adds n to a counter; values are those of its labels beside the pipeline.
+func (s *Series) Add(m *Metric, n float64, values ...string) {
+	s.registry.counters[m].WithLabelValues(s.labels(values)...).Add(n)
+}
+
+// Set sets a gauge.
+func (s *Series) Set(m *Metric, v float64, values ...string) {
+	s.registry.gauges[m].WithLabelValues(s.labels(values)...).Set(v)
+}
+
+// Replace sets a gauge whose label values changed: the pipeline's other series of it end.
+func (s *Series) Replace(m *Metric, v float64, values ...string) {
+	s.registry.gauges[m].DeletePartialMatch(prometheus.Labels{"pipeline": s.pipeline})
+	s.Set(m, v, values...)
+}
+
+// Observe adds an observation to a histogram.
+func (s *Series) Observe(m *Metric, v float64, values ...string) {
+	s.registry.histograms[m].WithLabelValues(s.labels(values)...).Observe(v)
+}
+
+// RowCounts are the rows of a message by result.
+type RowCounts struct{ Out, Dead, Skip, Pass int }
+
+// Answered counts a message that was answered: its result, its rows, and the seconds that decoding, projecting and
+// encoding took.
+func (s *Series) Answered(result string, rows RowCounts, seconds float64) {
+	s.messages[result].Inc()
+	s.rows["out"].Add(float64(rows.Out))
+	s.rows["dead"].Add(float64(rows.Dead))
+	s.rows["skip"].Add(float64(rows.Skip))
+	s.rows["pass"].Add(float64(rows.Pass))
+	s.transform.Observe(seconds)
+}
+
+// Read counts a message read from the input stream, by one of the two paths.
+func (s *Series) Read(path string, bytes int) {
+	s.read[path].Inc()
+	s.readBytes[path].Add(float64(bytes))
+}

@@ -1,0 +1,180 @@
+package health
+
+import (
+	"math"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/spec"
+)
+
+// statusGauges are the metrics that are read from the pipelines' Status when Prometheus scrapes. Engines that share a
+// registerer share one.
+type statusGauges struct {
+	mu   sync.Mutex
+	read map[string]func() spec.Status // by pipeline
+}
+
+func newStatusGauges() *statusGauges { return &statusGauges{read: map[string]func() spec.Status{}} }
+
+// Watch has the status metrics of the pipeline read from status, until Unwatch.
+func (s *Series) Watch(status func() spec.Status) {
+	g := s.registry.status
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.read[s.pipeline] = status
+}
+
+// Unwatch ends the pipeline's status metrics.
+func (s *Series) Unwatch() {
+	g := s.registry.status
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.read, s.pipeline)
+}
+
+// statusGauge is one metric that is read from a Status.
+type statusGauge struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	of   func(spec.Status) []sample
+}
+
+// sample is one series of such a metric: the values of its labels beside the pipeline, and its value. NaN is left out.
+type sample struct {
+	labels []string
+	value  float64
+}
+
+func one(v float64) []sample { return []sample{{value: v}} }
+
+// ofStage reads a metric from the status of the stage.
+func ofStage(of func(plugin.Status) []sample) func(spec.Status) []sample {
+	return func(s spec.Status) []sample { return of(s.Stage) }
+}
+
+// ifCounted is a metric that only the replica has that observes the input's lag.
+func ifCounted(s spec.Status, v float64) []sample {
+	if !s.Counted {
+		return nil
+	}
+	return one(v)
+}
+
+func boolean(holds bool) float64 {
+	if holds {
+		return 1
+	}
+	return 0
+}
+
+// statusGaugeTable lists the metrics that are read from a Status.
+var statusGaugeTable = []statusGauge{
+	{describe("embedd_ready", "1 while an input would be answered now."), prometheus.GaugeValue,
+		func(s spec.Status) []sample { return one(boolean(s.Ready)) }},
+	{describe("embedd_state", "1 for the state of the pipeline, 0 for the others.", "state"), prometheus.GaugeValue,
+		func(s spec.Status) (out []sample) {
+			for _, state := range spec.States {
+				out = append(out, sample{[]string{string(state)}, boolean(s.State == state)})
+			}
+			return out
+		}},
+	{describe("embedd_role", "1 for the role of this process: learn (it is the trainer), standby (it can take over), "+
+		"transform (it never trains), 0 for the others.", "role"),
+		prometheus.GaugeValue, func(s spec.Status) (out []sample) {
+			is := "transform"
+			if s.Learns {
+				is = "learn"
+			} else if s.Role != spec.RoleTransform && !s.FixedModel {
+				is = "standby"
+			}
+			for _, role := range []string{"learn", "standby", "transform"} {
+				out = append(out, sample{[]string{role}, boolean(role == is)})
+			}
+			return out
+		}},
+	{describe("embedd_lease_term", "Term of the lease under which this process trains; 0 when it does not, or there are no leases."),
+		prometheus.GaugeValue, func(s spec.Status) []sample { return one(float64(s.Term)) }},
+	{describe("embedd_model_revision", "Newest revision of the model store's pointer that this process follows."),
+		prometheus.GaugeValue, func(s spec.Status) []sample { return one(float64(s.Revision)) }},
+	{describe("embedd_lag_messages", "Input messages that are not answered yet. Only the trainer's replica has the series."),
+		prometheus.GaugeValue, func(s spec.Status) []sample { return ifCounted(s, float64(s.Lag)) }},
+	{describe("embedd_lag_seconds", "Age of the oldest input message that is not answered yet; 0 when there is none. Only the trainer's replica has the series."),
+		prometheus.GaugeValue, func(s spec.Status) []sample { return ifCounted(s, s.Oldest.Seconds()) }},
+	{describe("embedd_busy_ratio", "Share of about the last ten seconds in which the hot path had an input to answer; near 1 it no longer keeps up."),
+		prometheus.GaugeValue, func(s spec.Status) []sample { return one(s.Busy) }},
+	{describe("embedd_partitions_held", "Partitions of the input that this process holds, for pipelines with input.partitions. The part of the stream stored before it had partitions counts as one."),
+		prometheus.GaugeValue, func(s spec.Status) []sample {
+			if s.Held == nil {
+				return nil
+			}
+			return one(float64(*s.Held))
+		}},
+	{describe("embedd_fits_total", "Models that were fitted, candidates included."), prometheus.CounterValue,
+		ofStage(func(s plugin.Status) []sample { return one(float64(s.Fits)) })},
+	{describe("embedd_prequential_accuracy",
+		"Prequential accuracy over the last 500 to 1,000 labelled rows: of the live model, of the best candidate, and of chance.", "model"),
+		prometheus.GaugeValue, ofStage(func(s plugin.Status) []sample {
+			return []sample{{[]string{"live"}, s.Accuracy}, {[]string{"candidate"}, s.Candidate},
+				{[]string{"chance"}, s.Chance}}
+		})},
+	{describe("embedd_evidence", "Evidence for the best candidate; it is promoted at training.gate.evidence."),
+		prometheus.GaugeValue, ofStage(func(s plugin.Status) []sample { return one(s.Evidence) })},
+	{describe("embedd_drift_alarms_total", "Drift alarms, each of which cut the window."), prometheus.CounterValue,
+		ofStage(func(s plugin.Status) []sample { return one(float64(s.Alarms)) })},
+	{describe("embedd_window_rows", "Labelled rows in the window: all, of the largest class, and of classes with too few rows to enter a fit.", "class"),
+		prometheus.GaugeValue, ofStage(func(s plugin.Status) []sample {
+			return []sample{{[]string{"all"}, float64(s.Rows)}, {[]string{"largest"}, float64(s.Largest)},
+				{[]string{"sparse"}, float64(s.Sparse)}}
+		})},
+	{describe("embedd_window_classes", "Classes with rows in the window."), prometheus.GaugeValue,
+		ofStage(func(s plugin.Status) []sample { return one(float64(s.Classes)) })},
+	{describe("embedd_window_bytes", "Memory of the window, bounded by training.window.bytes."),
+		prometheus.GaugeValue,
+		ofStage(func(s plugin.Status) []sample { return one(float64(s.Bytes)) })},
+	{describe("embedd_set_aside_messages", "Input messages in quarantine: the process crashed each time it learned from them."),
+		prometheus.GaugeValue, func(s spec.Status) []sample { return one(float64(s.SetAside)) }},
+	{describe("embedd_learning_stopped", "1 while learning is stopped because the process crashed during it again and again."),
+		prometheus.GaugeValue, func(s spec.Status) []sample { return one(boolean(s.Stopped)) }},
+	{describe("embedd_learn_backlog_rows", "Labelled rows that wait to be learned."), prometheus.GaugeValue,
+		ofStage(func(s plugin.Status) []sample { return one(float64(s.Backlog)) })},
+	{describe("embedd_unlearned_rows_total",
+		"Labelled rows that were not learned, by reason: backlog (they arrived too fast), classes (limits.classes was reached), far (an outlier feature).", "reason"),
+		prometheus.CounterValue, ofStage(func(s plugin.Status) []sample {
+			return []sample{{[]string{"backlog"}, float64(s.Dropped)}, {[]string{"classes"}, float64(s.Overfull)},
+				{[]string{"far"}, float64(s.Far)}}
+		})},
+}
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, append([]string{"pipeline"}, labels...), nil)
+}
+
+// Describe implements prometheus.Collector.
+func (g *statusGauges) Describe(out chan<- *prometheus.Desc) {
+	for _, s := range statusGaugeTable {
+		out <- s.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (g *statusGauges) Collect(out chan<- prometheus.Metric) {
+	g.mu.Lock()
+	read := make(map[string]func() spec.Status, len(g.read))
+	for pipeline, status := range g.read {
+		read[pipeline] = status
+	}
+	g.mu.Unlock()
+	for pipeline, status := range read {
+		now := status()
+		for _, m := range statusGaugeTable {
+			for _, s := range m.of(now) {
+				if !math.IsNaN(s.value) {
+					out <- prometheus.MustNewConstMetric(m.desc, m.kind, s.value, append([]string{pipeline}, s.labels...)...)
+				}
+			}
+		}
+	}
+}
