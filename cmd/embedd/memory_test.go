@@ -81,7 +81,7 @@ func TestFitTakesTooMuch(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "m.embedd")
 	code, _, stderr := call(t.Context(), "fit", "--data", iris, "--label", "label", "--method", "isomap", "-o", out)
 	if _, err := os.Stat(out); code == 0 || err == nil || !strings.Contains(stderr, "isomap: a fit of 150 rows would take") ||
-		!strings.Contains(stderr, "0 MB are free; take another method") {
+		!strings.Contains(stderr, "0 MB are free; use another method") {
 		t.Errorf("code %d: %s", code, stderr)
 	}
 	code, stdout, stderr := call(t.Context(), "eval", "--data", iris, "--label", "label", "--methods", "isomap,lda",

@@ -5,14 +5,13 @@ import (
 	"math/rand/v2"
 
 	"github.com/embedd/embedd/model/fit"
-	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/score"
 )
 
 // split is one split of an evaluation.
 type split struct {
 	train, test []int
-	memo        *frame.Memo           // of the fits on train
+	memo        *fit.Memo             // of the fits on train
 	tuned       map[string]fit.Tuning // by method
 }
 
@@ -21,7 +20,7 @@ func (c Config) splits(y []int) ([]split, error) {
 	r := rand.New(rand.NewPCG(c.Seed, 0))
 	all := make([]split, c.Splits)
 	for i := range all {
-		all[i].memo, all[i].tuned = &frame.Memo{}, map[string]fit.Tuning{}
+		all[i].memo, all[i].tuned = &fit.Memo{}, map[string]fit.Tuning{}
 		if c.TrainPerClass > 0 {
 			all[i].train, all[i].test = score.StratifiedPerClass(y, c.TrainPerClass, r.Uint64())
 		} else {

@@ -2,21 +2,28 @@ package fit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/choose"
 	"github.com/embedd/embedd/model/internal/fixture"
 	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/method"
 	"github.com/embedd/embedd/model/moments"
 	"github.com/embedd/embedd/model/score"
 )
+
+// rounds is how often auto deals up to 500 rows to folds.
+const rounds = 4
+
+// byScore orders scores as auto does: by correct rows, then by more dimensions.
+func byScore(x, y model.Score) int { return cmp.Or(y.Correct-x.Correct, y.Dim-x.Dim) }
 
 // The table of auto is the accuracy that anyone gets who fits and scores each
 // candidate on the folds by himself.
@@ -29,7 +36,7 @@ func TestAutoScoresAreCrossValidation(t *testing.T) {
 	}
 	for _, s := range choice.Scores {
 		correct := 0
-		for f := range 3 * fewRounds {
+		for f := range 3 * rounds {
 			_, fold := frame.Folds(p, frame.MaxValidated, 3, f/3)
 			var train, test []int
 			for i, at := range fold {
@@ -50,9 +57,9 @@ func TestAutoScoresAreCrossValidation(t *testing.T) {
 			}
 			correct += right
 		}
-		if s.Scored != fewRounds*data.N || s.Correct != correct {
+		if s.Scored != rounds*data.N || s.Correct != correct {
 			t.Errorf("%s at %d: %d of %d right, by hand %d of %d", s.Method, s.Dim, s.Correct, s.Scored, correct,
-				fewRounds*data.N)
+				rounds*data.N)
 		}
 	}
 }
@@ -81,7 +88,7 @@ func TestAutoScoresBehindAMapAreCrossValidation(t *testing.T) {
 				one.Params = s.Params
 			}
 			correct := 0
-			for f := range 3 * fewRounds {
+			for f := range 3 * rounds {
 				pick, fold := frame.Folds(p, frame.MaxValidated, 3, f/3)
 				train, test := frame.HeldOut(pick, fold, f%3)
 				in, held := data.Subset(train), data.Subset(test)
@@ -92,9 +99,9 @@ func TestAutoScoresBehindAMapAreCrossValidation(t *testing.T) {
 				correct += right
 			}
 			compared++
-			if s.Scored != fewRounds*data.N || s.Correct < correct-1 || s.Correct > correct+1 { // rows may be as near
+			if s.Scored != rounds*data.N || s.Correct < correct-1 || s.Correct > correct+1 { // rows may be as near
 				t.Errorf("%+v: %s at %d: %d of %d right, by hand %d of %d", c, s.Method, s.Dim, s.Correct, s.Scored, correct,
-					fewRounds*data.N)
+					rounds*data.N)
 			}
 		}
 		if compared < 3 {
@@ -113,7 +120,7 @@ func TestAutoTakesTheBestAndSaysSo(t *testing.T) {
 			t.Errorf("%s: model %s at %d, parameters %v, choice %+v", name, m.Method(), m.Dim(), m.Params(), choice)
 		}
 		order := func(s model.Score) int {
-			return slices.IndexFunc(candidates(), func(m *frame.Method) bool { return m.Name == s.Method })
+			return slices.IndexFunc(method.Candidates(), func(m *frame.Method) bool { return m.Name == s.Method })
 		}
 		for i, s := range choice.Scores[1:] {
 			before := choice.Scores[i]
@@ -150,57 +157,6 @@ func TestAutoTakesTheBestAndSaysSo(t *testing.T) {
 	}
 }
 
-// Of one method the best dimension has to win by half a standard error of the difference on the same rows over each
-// that is less; of the candidates of auto the one with the most rows right stands, unless it is every column.
-func TestSettledDimension(t *testing.T) {
-	const n = 100
-	type at struct{ dim, from, to int } // rows that are right, in two rounds of two
-	for _, c := range []struct {
-		what   string
-		method string
-		dims   []at
-		want   int
-	}{
-		{"better by luck", "mfa", []at{{2, 10, 100}, {5, 0, 91}, {9, 0, 91}}, 2}, // 1 of 19, of rows that differ
-		{"better for good", "mfa", []at{{2, 0, 80}, {5, 0, 91}, {9, 0, 91}}, 5},  // 11 of 11
-		{"nothing but better", "mfa", []at{{2, 0, 90}, {5, 0, 91}}, 5},           // 1 of 1
-		{"as good", "mfa", []at{{2, 0, 90}, {5, 0, 90}}, 2},
-		{"of auto", Auto, []at{{2, 10, 100}, {5, 0, 91}}, 5},
-		{"every column, of auto", Auto, []at{{2, 10, 100}, {5, 0, 80}, {10, 0, 91}}, 2},
-		{"every column, for good", Auto, []at{{2, 0, 80}, {5, 0, 79}, {10, 0, 91}}, 10},
-	} {
-		a := &selection{c: Config{Method: c.method}, p: &frame.Rows{Data: &model.Data{N: n}}, whole: &frame.Task{Columns: 10}}
-		m, err := lookup("mfa")
-		if err != nil {
-			t.Fatal(err)
-		}
-		e := &entry{method: m}
-		for _, one := range c.dims {
-			e.dims = append(e.dims, one.dim)
-		}
-		e.begin(false)
-		for _, one := range c.dims {
-			right := make([]int, n)
-			for i := one.from; i < one.to; i++ {
-				right[i] = 2
-				e.score[one.dim].Correct += 2
-			}
-			e.right[one.dim] = right
-		}
-		a.entries = []*entry{e}
-		ranked := a.table()
-		best := ranked[0]
-		note := a.settle(ranked)
-		if ranked[0].Dim != c.want {
-			t.Errorf("%s: %d of %+v, want %d", c.what, ranked[0].Dim, best, c.want)
-		}
-		told := fmt.Sprintf("mfa at %d has more rows right", best.Dim)
-		if strings.Contains(note, told) != (best.Correct > ranked[0].Correct) {
-			t.Errorf("%s: %q of %+v before %+v", c.what, note, ranked[0], best)
-		}
-	}
-}
-
 // A dimension that is left to the rows is the least that they do not tell apart from the best one.
 func TestAutoDimIsModest(t *testing.T) {
 	data := synthetic(71, 120, 12, 3)
@@ -233,20 +189,13 @@ func TestAutoTableBeginsWithTheTaken(t *testing.T) {
 		t.Error("nothing was lowered")
 	}
 	data := synthetic(80, 90, 6, 3)
-	p, err := frame.Prepare(t.Context(), data, true, false, &model.Report{})
+	r := &choose.Result{Candidates: slices.Values([]*model.Choice{{Method: "lda", Dim: 5}, {Method: "pca", Dim: 5}})}
+	m, err := fitBest(t.Context(), data, Config{Method: Auto, Blend: 1, Scale: model.ScaleStandard, Dim: 5}, r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := newSelection(t.Context(), p, Config{Method: Auto, Blend: 1, Scale: model.ScaleStandard, Dim: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := a.fit(t.Context(), data, []model.Score{{Method: "lda", Dim: 5}, {Method: "pca", Dim: 5}}, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c := m.Report().Choice; c.Method != "pca" || c.Scores[0].Method != "pca" ||
-		!strings.HasPrefix(c.Note, "lda at 5, which held-out rows like better, cannot be fitted on all rows: lda: dim 5") {
+	if c := m.Report().Choice; c.Method != "pca" ||
+		!strings.HasPrefix(c.Note, "lda at 5 has more correct held-out rows, but cannot be fitted on all rows: lda: dim 5") {
 		t.Errorf("%+v", c)
 	}
 }
@@ -398,36 +347,5 @@ func TestAutoEndsOnCancel(t *testing.T) {
 		Config{Method: Auto, Blend: 1, Scale: model.ScaleStandard, Dim: AutoDim, Progress: func(string, float64) { cancel() }})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
-	}
-}
-
-// What a fold shows of rows in a view is made of the rows that cross-validation looks at, however many more there are.
-func TestAutoLooksAtSomeRows(t *testing.T) {
-	data := synthetic(91, 1600, 4, 3)
-	for _, c := range []Config{{Method: Auto, Scale: model.ScaleStandard, Nonlinear: true, Dim: 2},
-		{Method: Auto, Scale: model.ScaleStandard, Dim: 2, front: &front{nil, view{scale: model.ScaleRank}, model.ScaleStandard}}} {
-		p, err := frame.Prepare(t.Context(), data, true, false, &model.Report{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c.front != nil {
-			c.front.rows = p
-		}
-		a, err := newSelection(t.Context(), p, c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		a.entries = slices.DeleteFunc(a.entries, func(e *entry) bool { return e.method.Name != "lda" && e.method.Name != "pca" })
-		if _, err := a.rank(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		pick, fold := frame.Folds(p, frame.MaxValidated, 3, 0)
-		train, test := frame.HeldOut(pick, fold, 0)
-		if scored := a.entries[0].top().Scored; a.p.N != len(pick) || len(train)+len(test) != len(pick) || scored != len(pick) {
-			t.Errorf("%d rows of %d are looked at, %d scored, not %d", a.p.N, p.N, scored, len(pick))
-		}
-		if a.front != nil && a.front.rows.N != len(pick) {
-			t.Errorf("%d rows go through what stands before the fit", a.front.rows.N)
-		}
 	}
 }

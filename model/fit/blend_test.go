@@ -6,11 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/blend"
+	"github.com/embedd/embedd/model/internal/choose"
 	"github.com/embedd/embedd/model/internal/fixture"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/moments"
@@ -25,7 +26,7 @@ func TestBlendIsPrincipalComponentsOfItsMembers(t *testing.T) {
 		{Method: "pca", Scale: model.ScaleNone, Dim: 3}, {Method: "lda", Scale: model.ScaleStandard, Dim: 2,
 			Params: map[string]string{"ridge": "oas"}}, {Method: "pca", Scale: model.ScaleStandard, Dim: 4}}
 	const d = 5
-	m := fit(t, data, Config{Method: Blend, Dim: d, Params: map[string]string{"members": membersText(of)}})
+	m := fit(t, data, Config{Method: Blend, Dim: d, Params: map[string]string{"members": blend.Params(of)["members"]}})
 	side := mat.NewDense(data.N, 13, nil)
 	at := 0
 	for _, one := range of {
@@ -134,7 +135,7 @@ func TestBlendScoresAreCrossValidation(t *testing.T) {
 	// How often each row is right of what stands alone.
 	rightOf := func(s model.Score) []int {
 		right := make([]int, data.N)
-		for f := range 3 * fewRounds {
+		for f := range 3 * rounds {
 			pick, fold := frame.Folds(p, frame.MaxValidated, 3, f/3)
 			train, test := frame.HeldOut(pick, fold, f%3)
 			in, held := data.Subset(train), data.Subset(test)
@@ -175,7 +176,7 @@ func TestBlendScoresAreCrossValidation(t *testing.T) {
 			continue
 		}
 		correct := 0
-		for f := range 3 * fewRounds {
+		for f := range 3 * rounds {
 			pick, fold := frame.Folds(p, frame.MaxValidated, 3, f/3)
 			train, test := frame.HeldOut(pick, fold, f%3)
 			in, held := data.Subset(train), data.Subset(test)
@@ -186,45 +187,8 @@ func TestBlendScoresAreCrossValidation(t *testing.T) {
 			}
 			correct += right
 		}
-		if s.Scored != fewRounds*data.N || math.Abs(float64(s.Correct-correct)) > 1 { // rows may be as near as another
-			t.Errorf("blend at %d: %d of %d right, by hand %d of %d", s.Dim, s.Correct, s.Scored, correct, fewRounds*data.N)
-		}
-	}
-}
-
-// Of a blend's dimensions the largest stands where none is better, by half a standard error on the same rows; where that
-// is every column, the least that is not worse. A linear classifier counts as much as neighbours.
-func TestDimensionOfABlend(t *testing.T) {
-	const n = 40
-	rows := func(right int) []int {
-		out := make([]int, n)
-		for i := range right {
-			out[i] = 1
-		}
-		return out
-	}
-	for _, c := range []struct {
-		what          string
-		columns       int
-		nearest, line [3]int // rows that are right at 2, 5 and 10
-		want          int
-	}{
-		{"a hair better", 60, [3]int{20, 31, 30}, [3]int{10, 20, 20}, 5}, // one row is a standard error, where others agree
-		{"as good", 60, [3]int{30, 30, 30}, [3]int{20, 20, 20}, 10},
-		{"better for neighbours, worse for lines", 60, [3]int{34, 30, 30}, [3]int{16, 20, 20}, 10},
-		{"better for lines", 60, [3]int{30, 30, 30}, [3]int{26, 24, 20}, 2},
-		{"every column, as good", 10, [3]int{30, 30, 30}, [3]int{20, 20, 20}, 2},
-		{"every column, worse for lines", 10, [3]int{30, 30, 30}, [3]int{10, 20, 20}, 5},
-		{"every column, all worse", 10, [3]int{10, 10, 30}, [3]int{10, 20, 20}, 10},
-	} {
-		a := &selection{p: &frame.Rows{Data: &model.Data{N: n}}, whole: &frame.Task{Columns: c.columns}}
-		a.blended = &entry{method: &blend, dims: []int{2, 5, 10}}
-		a.blended.begin(true)
-		for i, d := range a.blended.dims {
-			a.blended.right[d], a.blended.lined[d] = rows(c.nearest[i]), rows(c.line[i])
-		}
-		if d := a.blendedDim(); d != c.want {
-			t.Errorf("%s: %d outputs, want %d", c.what, d, c.want)
+		if s.Scored != rounds*data.N || math.Abs(float64(s.Correct-correct)) > 1 { // rows may be as near as another
+			t.Errorf("blend at %d: %d of %d right, by hand %d of %d", s.Dim, s.Correct, s.Scored, correct, rounds*data.N)
 		}
 	}
 }
@@ -389,7 +353,7 @@ func TestBlendOfMoments(t *testing.T) {
 		}
 	}
 	err := Config{Method: Blend}.Validate()
-	if err == nil || !strings.Contains(err.Error(), "members, and none is given") {
+	if err == nil || !strings.Contains(err.Error(), "needs the parameter members") {
 		t.Errorf("a blend of nothing: %v", err)
 	}
 }
@@ -402,22 +366,18 @@ func TestBlendOfUnitsFarApart(t *testing.T) {
 	if choice := m.Report().Choice; choice.Rule != "cv" || !slices.ContainsFunc(choice.Scores, isBlend) {
 		t.Errorf("rule %q, scores %+v, left out %v", choice.Rule, choice.Scores, choice.LeftOut)
 	}
-	huge := &frame.OutputPair{Train: []float64{1e200, -1e200, 1e200}, Test: []float64{1}, D: 1}
-	p, err := frame.Prepare(t.Context(), fixture.Dataset(t, "iris"), true, false, &model.Report{})
-	if err != nil {
-		t.Fatal(err)
+}
+
+// paired is the difference of the sums of x and y and its standard error, from differences row by row.
+func paired(x, y []int) (more, deviation float64) {
+	for i := range x {
+		more += float64(x[i] - y[i])
 	}
-	a, err := newSelection(t.Context(), p, Config{Method: Auto, Dim: 1, Scale: model.ScaleStandard})
-	if err != nil {
-		t.Fatal(err)
+	for i := range x {
+		v := float64(x[i]-y[i]) - more/float64(len(x))
+		deviation += v * v
 	}
-	for _, e := range a.entries {
-		e.outputs[0] = map[int]*frame.OutputPair{1: huge}
-	}
-	if err := a.blend(t.Context()); err != nil || a.blended != nil || len(a.leftOut) != 1 ||
-		!strings.HasPrefix(a.leftOut[0], "blend: ") {
-		t.Errorf("error %v, blend %v, left out %v", err, a.blended, a.leftOut)
-	}
+	return more, math.Sqrt(deviation)
 }
 
 func isBlend(s model.Score) bool { return s.Method == Blend }
@@ -436,20 +396,15 @@ func scaledFeature(d *model.Data, feature int, by float64) *model.Data {
 // the report says why.
 func TestBlendOfFewerOutputsThanChosen(t *testing.T) {
 	data := synthetic(2, 90, 25, 3)
-	p, err := frame.Prepare(t.Context(), data, true, false, &model.Report{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	chosen := func(dim int) *model.Model {
 		t.Helper()
-		a, err := newSelection(t.Context(), p, Config{Method: Auto, Dim: dim, Blend: 2, Scale: model.ScaleAuto})
-		if err != nil {
-			t.Fatal(err)
+		c := Config{Method: Auto, Dim: dim, Blend: 2, Scale: model.ScaleAuto}
+		r := &choose.Result{
+			Blend: &model.Choice{Chosen: "method and dim", Method: Blend, Dim: 20, Members: []model.Member{
+				{Method: "lda", Scale: model.ScaleStandard, Dim: 2}, {Method: "pca", Scale: model.ScaleStandard, Dim: 2}}},
+			Candidates: slices.Values([]*model.Choice{{Method: "pca", Scale: model.ScaleStandard, Dim: 20}}),
 		}
-		a.blended = &entry{method: &blend, dims: a.dims, members: []model.Member{
-			{Method: "lda", Scale: model.ScaleStandard, Dim: 2}, {Method: "pca", Scale: model.ScaleStandard, Dim: 2}}}
-		a.blended.begin(true) // all dimensions are as good
-		m, err := a.fit(t.Context(), data, []model.Score{{Method: "pca", Scale: model.ScaleStandard, Dim: 20}}, time.Now())
+		m, err := fitBest(t.Context(), data, c, r)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,38 +10,31 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// Criterion is a linear method of one's own: the numerator N and the denominator
-// D of max tr((A'DA)^-1 A'NA), from weights, patches or dissimilarities of the
-// rows. Package graph has the forms: LaplacianForm, WeightForm, DegreeForm,
-// AlignLinear, FromDS. Config.Own takes it in the place of a method; the model it
-// gives is served, stored and aligned as any other. Package modeltest has the
-// checks of a method.
+// Criterion is a linear method of the caller: the numerator N and the denominator D of max tr((A'DA)^-1 A'NA),
+// computed from weights, patches or dissimilarities of the rows. Package graph has the forms: LaplacianForm,
+// WeightForm, DegreeForm, AlignLinear, FromDS. Config.Own uses it instead of a method of the table; its models are
+// served, stored and aligned like any other. Package modeltest checks a criterion.
 //
-// Dim is 2 where the configuration leaves it open, and not AutoDim. The one
-// parameter is ridge, where the criterion is not Orthonormal: auto (by
-// cross-validation; oas for a criterion that is not supervised), oas, or a
-// number; 0 is the rank cut of D alone. The same rows in the same order give the
-// same digest where Build gives the same matrices.
+// The default of Dim is 2, and AutoDim is an error. The only parameter is ridge, unless the criterion is Orthonormal:
+// auto (by cross-validation; oas for a criterion that is not supervised), oas, or a number; 0 is the rank cut of D
+// alone. The same rows in the same order give the same digest if Build gives the same matrices.
 //
-// graph.Embedding has both sides of a graph embedding under a constraint; with
-// orthonormal columns it is Orthonormal here too.
+// graph.Embedding has both sides of a graph embedding under a constraint; with orthonormal columns it is Orthonormal
+// here too.
 type Criterion struct {
-	Name       string // of the method in the model; none of the table's
-	Supervised bool   // rows without label are left out
-	// Orthonormal: min tr(A'DA) with A'A = I, D any symmetric matrix, no ridge; the
-	// numerator that Build gives is not looked at, nil will do.
+	Name       string // of the method in the model; it must not be one of the table
+	Supervised bool   // rows without a label are left out
+	// Orthonormal: min tr(A'DA) with A'A = I, for any symmetric matrix D and without a ridge. The numerator that Build
+	// returns is ignored and may be nil.
 	Orthonormal bool
-	// Build makes the symmetric m x m matrices N and D (D positive semidefinite)
-	// of the rows x, n x m: scaled, centred, and in a basis where every column
-	// varies. y is the class of each row, nil where the criterion is not
-	// supervised. It keeps neither x nor y and changes neither. It may be called
-	// again, on other rows, by the cross-validation of the ridge, and by fits that
-	// run at the same time. A criterion that
-	// is written as a minimum of (P, Q) has N = Q and D = P.
+	// Build makes the symmetric m x m matrices N and D (D positive semidefinite) of the rows x, n x m: scaled, centred,
+	// and in a basis where every column varies. y is the class of each row, nil if the criterion is not supervised. Build
+	// must not keep or change x and y. It may be called again on other rows, by the cross-validation of the ridge, and
+	// concurrently. A criterion that is written as a minimum of (P, Q) has N = Q and D = P.
 	Build func(ctx context.Context, x *mat.Dense, y []int) (numerator, denominator *mat.SymDense, err error)
 }
 
-// method is the entry that the criterion would have in the table.
+// method is the criterion as a method of the table.
 func (own *Criterion) method(c Config) (*frame.Method, error) {
 	switch {
 	case own.Name == "" || own.Build == nil:

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/choose"
 	"github.com/embedd/embedd/model/internal/fixture"
 	"github.com/embedd/embedd/model/internal/method"
 )
@@ -16,14 +17,14 @@ import (
 func TestDegenerateRowsWithEveryRidge(t *testing.T) {
 	ctx := context.Background()
 	for name, d := range fixture.Degenerate() {
-		for _, method := range append(method.Table, &auto) {
+		for _, method := range append(method.Table, &choose.Method) {
 			for _, ridge := range []string{"", "0", "0.1"} {
 				params := map[string]string{}
 				for k, v := range quick(method) {
 					params[k] = v
 				}
 				if ridge != "" {
-					if method.Ridge == nil && method != &auto {
+					if method.Ridge == nil && method != &choose.Method {
 						continue
 					}
 					params["ridge"] = ridge

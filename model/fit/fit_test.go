@@ -3,7 +3,6 @@ package fit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -31,28 +30,7 @@ func fit(t testing.TB, d *model.Data, c Config) *model.Model {
 	return m
 }
 
-// synthetic draws n rows of m features in classes of different means, with
-// correlated features of different sizes.
-func synthetic(seed uint64, n, m, classes int) *model.Data {
-	rng := rand.New(rand.NewPCG(seed, 7))
-	d := &model.Data{N: n, M: m}
-	for c := range classes {
-		d.Classes = append(d.Classes, fmt.Sprintf("c%d", c))
-	}
-	centre := make([]float64, classes*m)
-	for i := range centre {
-		centre[i] = rng.NormFloat64()
-	}
-	for i := range n {
-		c := i % classes
-		d.Y = append(d.Y, c)
-		shared := rng.NormFloat64()
-		for j := range m {
-			d.X = append(d.X, (centre[c*m+j]+rng.NormFloat64()+0.5*shared)*(1+float64(j%3))+3)
-		}
-	}
-	return d
-}
+var synthetic = fixture.Synthetic
 
 // fixed is a parameter set without choices made on rows.
 func fixed(method *frame.Method) map[string]string {

@@ -101,13 +101,13 @@ func TestMemoryOfAFit(t *testing.T) {
 			}
 			continue
 		}
-		if err == nil || !strings.Contains(err.Error(), "of memory beside them") {
+		if err == nil || !strings.Contains(err.Error(), "of memory in addition to them") {
 			t.Errorf("%s: error %v", name, err)
 			continue
 		}
 		_, rest, found := strings.Cut(err.Error(), "give at most ")
 		if name == "a little" {
-			if found || !strings.Contains(err.Error(), "take another method") {
+			if found || !strings.Contains(err.Error(), "use another method") {
 				t.Errorf("%s: error %v", name, err)
 			}
 			continue
@@ -120,7 +120,7 @@ func TestMemoryOfAFit(t *testing.T) {
 		}
 	}
 	many := &model.Data{N: 300_000, M: 2}
-	if err := (Config{Method: "isomap", Memory: 20e9}).fits(many); err == nil ||
+	if err := (Config{Method: "isomap", Memory: 20e9}).checkMemory(many); err == nil ||
 		!strings.Contains(err.Error(), "give at most 20000 rows") { // which is all that isomap takes
 		t.Error(err)
 	}

@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -11,64 +10,33 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/choose"
 	"github.com/embedd/embedd/model/internal/fixture"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/mapping"
+	"github.com/embedd/embedd/model/internal/preprocess"
 	"github.com/embedd/embedd/model/moments"
 	"github.com/embedd/embedd/model/score"
 )
-
-// Products of the features that landmarks make are the kernel, exactly where every row is one.
-func TestLandmarksSpanTheKernel(t *testing.T) {
-	data := fixture.Dataset(t, "iris").Subset(every(150, 3))
-	c := Config{Landmarks: data.N, Seed: 1, Width: 2}
-	p, err := frame.Prepare(t.Context(), data, true, false, &model.Report{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := drawLandmarks(t.Context(), p, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	phi, err := s.data(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	x := mat.NewDense(phi.N, phi.M, phi.X)
-	var gram mat.Dense
-	gram.Mul(x, x.T())
-	for i := range data.N {
-		for j := range data.N {
-			d := 0.0
-			for k := range data.M {
-				v := (data.X[i*data.M+k] - data.X[j*data.M+k]) / s.scale[k]
-				d += v * v
-			}
-			if want := math.Exp(-d / s.kernel.Param[0]); math.Abs(gram.At(i, j)-want) > 1e-6 {
-				t.Fatalf("rows %d and %d: product %g, kernel %g", i, j, gram.At(i, j), want)
-			}
-		}
-	}
-}
 
 // The model of a linear method behind landmarks puts out what the method's model puts out of the landmarks' features, but
 // for a constant: so what tests hold the methods to, formulas computed another way too, holds behind landmarks.
 func TestLandmarkModel(t *testing.T) {
 	data := fixture.Dataset(t, "wine")
-	for _, of := range append(linearMethods(), &auto) {
+	for _, of := range append(linearMethods(), &choose.Method) {
 		method := of.Name
 		c := Config{Method: method, Dim: 2, Landmarks: 40, Seed: 3}
 		m := fit(t, data, c)
-		p, err := frame.Prepare(t.Context(), data, of.Supervised || of == &auto, false, &model.Report{})
+		p, err := frame.Prepare(t.Context(), data, of.Supervised || of == &choose.Method, false, &model.Report{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := drawLandmarks(t.Context(), p, c)
+		s, err := preprocess.DrawLandmarks(t.Context(), p, c.kernels(), c.Seed)
 		if err != nil {
 			t.Fatal(err)
 		}
-		phi, err := s.data(t.Context(), p)
+		phi, err := s.Data(t.Context(), p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +142,7 @@ func TestLandmarksAreKept(t *testing.T) {
 		}
 		for _, other := range []Config{{Landmarks: 41}, {Landmarks: c.Landmarks, Width: 3, Scale: c.Scale},
 			{Landmarks: c.Landmarks, Width: c.Width, Scale: model.ScaleNone}} {
-			if _, err := LandmarksOf(t.Context(), m, other); err == nil || !strings.Contains(err.Error(), "is not of") {
+			if _, err := LandmarksOf(t.Context(), m, other); err == nil || !strings.Contains(err.Error(), "was not fitted with") {
 				t.Errorf("%s: landmarks as of %+v: %v", c.Method, other, err)
 			}
 		}
@@ -208,66 +176,6 @@ func TestLandmarksAreKept(t *testing.T) {
 	}
 }
 
-// Of rows that are equal a second one is no landmark while there are others, and the seed draws.
-func TestLandmarksAreDrawn(t *testing.T) {
-	d := synthetic(5, 60, 3, 2)
-	for i := 20; i < d.N; i++ {
-		copy(d.X[i*d.M:(i+1)*d.M], d.X[i%2*d.M:])
-	}
-	p, err := frame.Prepare(t.Context(), d, true, false, &model.Report{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, count := range []int{1, 2, 7, 20, 25, 60, 90} {
-		pick := draw(p, count, 1)
-		equal := 0
-		for _, r := range pick {
-			if r >= 20 {
-				equal++
-			}
-		}
-		want := min(count, d.N)
-		if len(pick) != want || equal > max(2, want-20+2) {
-			t.Errorf("%d of %d landmarks, %d of them among the equal rows", len(pick), count, equal)
-		}
-	}
-	if slices.Equal(draw(p, 8, 1), draw(p, 8, 2)) {
-		t.Error("another seed draws the same rows")
-	}
-}
-
-// There are never more landmarks than asked for, however many classes there are and whatever their sizes.
-func TestLandmarksOfManyClasses(t *testing.T) {
-	d := synthetic(5, 60, 3, 2)
-	d.Classes = nil
-	for i := range d.N { // 30 rows of the first, one each of 30 others
-		d.Y[i] = max(0, i-29)
-	}
-	for c := range 31 {
-		d.Classes = append(d.Classes, fmt.Sprint(c))
-	}
-	p, err := frame.Prepare(t.Context(), d, true, false, &model.Report{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, count := range []int{1, 2, 10, 30, 31, 32, 40, 59, 60, 90} {
-		of := map[int]bool{}
-		pick := draw(p, count, 1)
-		for _, r := range pick {
-			of[p.Y[r]] = true
-		}
-		if len(pick) != min(count, d.N) || len(of) != min(count, 31) {
-			t.Errorf("%d of %d landmarks, of %d classes", len(pick), count, len(of))
-		}
-	}
-	for _, count := range []int{1, 2, 10} {
-		l, err := DrawLandmarks(t.Context(), d, Config{Method: "lda", Landmarks: count})
-		if err != nil || l.Len() != count || l.Dim() > count {
-			t.Errorf("%d landmarks: %v", count, err)
-		}
-	}
-}
-
 // Two rings, one in the other: no straight line parts them, and lda behind landmarks does.
 func TestLandmarksPartRings(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
@@ -294,7 +202,7 @@ func TestLandmarksPartRings(t *testing.T) {
 func TestLandmarksOfWhatThereIs(t *testing.T) {
 	iris := fixture.Dataset(t, "iris")
 	few := fit(t, iris, Config{Method: "lda", Dim: 1, Landmarks: 1000})
-	if notes := strings.Join(few.Report().Notes, "; "); !strings.Contains(notes, "150 landmarks in place of 1000") ||
+	if notes := strings.Join(few.Report().Notes, "; "); !strings.Contains(notes, "150 landmarks instead of 1000") ||
 		!strings.Contains(notes, "has rank") {
 		t.Errorf("more landmarks than rows, of which some are equal: %q", notes)
 	}
@@ -305,11 +213,11 @@ func TestLandmarksOfWhatThereIs(t *testing.T) {
 		}
 	}
 	if _, err := Fit(t.Context(), iris, Config{Method: "isomap", Landmarks: 20}); err == nil ||
-		!strings.Contains(err.Error(), "no linear one") {
+		!strings.Contains(err.Error(), "is not linear") {
 		t.Errorf("isomap behind landmarks: %v", err)
 	}
 	if _, err := Fit(t.Context(), iris, Config{Method: "lda", Dim: 9, Landmarks: 20}); err == nil ||
-		!strings.Contains(err.Error(), "behind 20 landmarks") {
+		!strings.Contains(err.Error(), "on the features of 20 landmarks") {
 		t.Errorf("too many outputs: %v", err)
 	}
 	constant := &model.Data{N: 3, M: 1, X: []float64{1, 1, 1}, Y: []int{0, 1, 0}, Classes: []string{"a", "b"}}

@@ -1,16 +1,26 @@
 package fit
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
-	"github.com/embedd/embedd/internal/spell"
+	"github.com/embedd/embedd/model/internal/blend"
+	"github.com/embedd/embedd/model/internal/choose"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/method"
 )
 
-// Method is what there is to know of a way to learn a projection. It is a copy.
+// Auto is the method that stands for the best candidate by cross-validation.
+const Auto = choose.Name
+
+// AutoDim is the dimension that stands for the best one by cross-validation, of 2, 5, 10, 20 and C-1. Methods that do
+// not learn from labels take their default.
+const AutoDim = -1
+
+// Blend is the method of a model that blends several, as Auto makes it of its best candidates. Its parameter members
+// names them, so that other rows can be fitted in the same way.
+const Blend = blend.Name
+
+// Method describes a method. It is a copy.
 type Method struct {
 	Name       string  `json:"name"`
 	Title      string  `json:"title"`
@@ -26,11 +36,10 @@ type Param struct {
 	Name    string `json:"name"`
 	Default string `json:"default"`
 	Doc     string `json:"doc"`
-	// Grid are the values that tuning tries, the default among them; nil: the default alone.
+	// Grid are the values that Tune tries, including the default; nil: the default alone.
 	Grid []string `json:"grid,omitempty"`
 }
 
-// describe copies what there is to know of a method.
 func describe(m *frame.Method) Method {
 	d := Method{Name: m.Name, Title: m.Title, Paper: m.Paper, Supervised: m.Supervised, Map: m.Map,
 		Streaming: m.Streaming,
@@ -41,8 +50,7 @@ func describe(m *frame.Method) Method {
 	return d
 }
 
-// Methods returns every method, in the order of the table. Auto, which stands for
-// one of them, is none of them.
+// Methods returns every method, in the order of the table. Auto and Blend, which stand for others, are not among them.
 func Methods() []Method {
 	out := make([]Method, len(method.Table))
 	for i, m := range method.Table {
@@ -51,7 +59,7 @@ func Methods() []Method {
 	return out
 }
 
-// Lookup finds a method by name, Auto too. The error names the nearest one first.
+// Lookup finds a method by name, Auto and Blend included. The error lists the names, the most similar one first.
 func Lookup(name string) (Method, error) {
 	m, err := lookup(name)
 	if err != nil {
@@ -63,33 +71,9 @@ func Lookup(name string) (Method, error) {
 func lookup(name string) (*frame.Method, error) {
 	switch name {
 	case Auto:
-		return &auto, nil
+		return &choose.Method, nil
 	case Blend:
-		return &blend, nil
+		return &blend.Method, nil
 	}
-	return ofTable(name)
-}
-
-// ofTable finds a method that is one, as Auto and Blend are not.
-func ofTable(name string) (*frame.Method, error) {
-	names := make([]string, len(method.Table))
-	for i, m := range method.Table {
-		if m.Name == name {
-			return m, nil
-		}
-		names[i] = m.Name
-	}
-	return nil, fmt.Errorf("unknown method %q; the nearest is %s", name, nearestFirst(name, names))
-}
-
-// nearestFirst lists the names by edit distance to name: "lda, or one of pca".
-func nearestFirst(name string, names []string) string {
-	names = slices.Clone(names)
-	slices.SortStableFunc(names, func(a, b string) int { return spell.Distance(name, a) - spell.Distance(name, b) })
-	if len(names) == 1 {
-		return names[0]
-	}
-	rest := slices.Clone(names[1:])
-	slices.Sort(rest)
-	return names[0] + ", the others are " + strings.Join(rest, ", ")
+	return method.Find(name)
 }

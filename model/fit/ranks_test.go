@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/blend"
 	"github.com/embedd/embedd/model/internal/fixture"
 	"github.com/embedd/embedd/model/moments"
 	"github.com/embedd/embedd/model/score"
@@ -100,49 +101,6 @@ func TestRanksOfNewRows(t *testing.T) {
 	if mean := at(math.NaN()); math.Abs(mean-at(6.5)) > 1e-6 {
 		t.Errorf("a missing value is %g, the mean %g", mean, at(6.5))
 	}
-	// Many values have few knots.
-	r := rand.New(rand.NewPCG(1, 2))
-	x := make([]float64, 3000)
-	for i := range x {
-		x[i] = r.NormFloat64()
-	}
-	ranks, y := newRanks(x, 1), make([]float64, 1)
-	if n := len(ranks.Value); n > maxKnots || n < maxKnots*9/10 {
-		t.Errorf("%d knots", n)
-	}
-	for _, v := range []float64{-2, -0.5, 0, 1, 2} {
-		if ranks.To(y, []float64{v}); math.Abs(y[0]-v) > 0.15 {
-			t.Errorf("the normal score of the normal %g is %g", v, y[0])
-		}
-	}
-}
-
-// Knots are spaced by rows: where most rows have few values and few rows have many, each row has nearly the score that it
-// has among all, those beside a value that a third of the rows have too.
-func TestKnotsAreOfRows(t *testing.T) {
-	const n = 3000
-	x := make([]float64, n)
-	for i := range x {
-		switch {
-		case i < 400:
-			x[i] = math.Exp(float64(i/20) / 2)
-		case i < 1400:
-			x[i] = 1e5
-		default:
-			x[i] = 1e6 + float64(i)
-		}
-	}
-	d := &model.Data{N: n, M: 1, X: x}
-	want, ranks, y := normalScores(d), newRanks(x, 1), make([]float64, 1)
-	if len(ranks.Value) > maxKnots {
-		t.Errorf("%d knots", len(ranks.Value))
-	}
-	quantile := func(score float64) float64 { return (1 + math.Erf(score/math.Sqrt2)) / 2 }
-	for i, v := range x {
-		if ranks.To(y, []float64{v}); math.Abs(quantile(y[0])-quantile(want.X[i])) > 0.01 {
-			t.Fatalf("row %d stands at %g of the rows, by its score at %g", i, quantile(want.X[i]), quantile(y[0]))
-		}
-	}
 }
 
 // A blend of members that see the rows in several ways is the principal components of what they put out each by itself,
@@ -154,7 +112,7 @@ func TestNonlinearBlend(t *testing.T) {
 		{Method: "lda", Scale: model.ScaleStandard, Landmarks: 40, Width: 4, Dim: 2, Params: map[string]string{"ridge": "oas"}},
 		{Method: "mfa", Scale: model.ScaleStandard, Landmarks: 40, Width: 4, Dim: 2}}
 	const d = 5
-	m := fit(t, data, Config{Method: Blend, Dim: d, Seed: 3, Params: map[string]string{"members": membersText(of)}})
+	m := fit(t, data, Config{Method: Blend, Dim: d, Seed: 3, Params: map[string]string{"members": blend.Params(of)["members"]}})
 	side := mat.NewDense(data.N, 11, nil)
 	at := 0
 	for _, one := range of {
@@ -169,7 +127,7 @@ func TestNonlinearBlend(t *testing.T) {
 		}
 	}
 	isPrincipalComponentsOf(t, m, data, side, d)
-	if notes := strings.Join(m.Report().Notes, "; "); !strings.Contains(notes, "members behind landmarks see 4") {
+	if notes := strings.Join(m.Report().Notes, "; "); !strings.Contains(notes, "members with landmarks are fitted on their 4") {
 		t.Errorf("40 landmarks: %q", notes)
 	}
 	var file bytes.Buffer
@@ -201,7 +159,7 @@ func TestNonlinearAuto(t *testing.T) {
 	choice := m.Report().Choice
 	curved, wide, tried := map[bool]bool{}, map[float64]bool{}, map[float64]bool{}
 	for _, one := range choice.Members {
-		curved[viewOf(one).curved()] = true
+		curved[one.Landmarks > 0 || one.Scale == model.ScaleRank] = true
 		if one.Landmarks > 0 {
 			wide[one.Width] = true
 		}
@@ -209,7 +167,7 @@ func TestNonlinearAuto(t *testing.T) {
 	for _, s := range choice.Scores {
 		tried[s.Width] = true
 	}
-	if len(wide) > 1 || len(tried) != 1+len(widths) {
+	if len(wide) > 1 || len(tried) != 1+3 {
 		t.Errorf("landmarks of the widths %v are blended, of %v", wide, tried)
 	}
 	if m.Method() != Blend || m.Map() != "sum" || !curved[true] {
@@ -230,16 +188,16 @@ func TestNonlinearAuto(t *testing.T) {
 		want string
 	}{
 		{Config{Method: "lda", Nonlinear: true}, "nonlinear is for method auto"},
-		{Config{Nonlinear: true, Landmarks: 30}, "give no landmarks, or leave nonlinear out"},
-		{Config{Nonlinear: true, Scale: model.ScaleRank}, "give no scale, or leave nonlinear out"},
-		{Config{Landmarks: 30, Scale: model.ScaleRank}, "landmarks do not stand behind the scale rank"},
+		{Config{Nonlinear: true, Landmarks: 30}, "remove landmarks or nonlinear"},
+		{Config{Nonlinear: true, Scale: model.ScaleRank}, "remove scale or nonlinear"},
+		{Config{Landmarks: 30, Scale: model.ScaleRank}, "landmarks cannot be combined with the scale rank"},
 	} {
 		if err := bad.c.Validate(); err == nil || !strings.Contains(err.Error(), bad.want) {
 			t.Errorf("%+v: %v, want %q", bad.c, err, bad.want)
 		}
 	}
 	if _, err := Fit(t.Context(), data, Config{Method: "isomap", Scale: model.ScaleRank}); err == nil ||
-		!strings.Contains(err.Error(), "is no linear one") {
+		!strings.Contains(err.Error(), "is not linear") {
 		t.Errorf("isomap of normal scores: %v", err)
 	}
 	s := moments.New(data.M, false)

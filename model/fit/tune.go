@@ -8,21 +8,17 @@ import (
 	"strings"
 
 	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/choose"
 	"github.com/embedd/embedd/model/internal/frame"
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
-// tuneFolds is the number of folds that tuning holds out, as in the comparisons
-// of the MPDA paper.
-const tuneFolds = 4
-
-// Tuning is what cross-validation on the training rows of a split says of a
-// method: for each dimension the combinations of its grids, best first.
+// Tuning is what cross-validation on training rows found about a method: for each dimension the combinations of its
+// grids, best first.
 type Tuning map[int][]map[string]string
 
-// combinations of the method's grids, each a full set of parameters. What is given
-// is fixed. The defaults come first, then the grids in their order, the last
-// parameter fastest.
+// combinations are all combinations of the method's grids, each a full set of parameters. Given parameters are fixed.
+// The defaults come first, then the grids in their order, the last parameter fastest.
 func combinations(m *frame.Method, given map[string]string) []map[string]string {
 	first := make(map[string]string, len(m.Params))
 	for _, p := range m.Params {
@@ -48,7 +44,7 @@ func combinations(m *frame.Method, given map[string]string) []map[string]string 
 	return slices.Insert(slices.Delete(all, at, at+1), 0, first)
 }
 
-// TunedName is a combination as results name it: "k=10 t=0.01", the parameters with a grid that were not given.
+// TunedName is a combination as results show it, "k=10 t=0.01": the parameters with a grid that were not given.
 func TunedName(method string, c, given map[string]string) string {
 	m, err := lookup(method)
 	if err != nil {
@@ -63,13 +59,12 @@ func TunedName(method string, c, given map[string]string) string {
 	return strings.Join(parts, " ")
 }
 
-// affordable are the combinations of which a fit of all rows holds no more than it may; where there is none, the error says
-// why.
-func (c Config) affordable(train *model.Data, all []map[string]string, dim int) (some []map[string]string, err error) {
+// affordable are the combinations that a fit of all rows has the memory for. If there is none, the error says why.
+func affordable(c Config, train *model.Data, all []map[string]string, dim int) (some []map[string]string, err error) {
 	for _, params := range all {
 		of := c
 		of.Params, of.Dim = params, dim
-		if why := of.fits(train); why != nil {
+		if why := of.checkMemory(train); why != nil {
 			err = cmp.Or(err, why)
 			continue
 		}
@@ -81,19 +76,18 @@ func (c Config) affordable(train *model.Data, all []map[string]string, dim int) 
 	return nil, err
 }
 
-// Tune ranks the combinations of the method's grids for each dimension by 4-fold
-// cross-validation of a nearest-neighbour classifier on the training rows: the
-// most rows right, ties to the defaults, then to the first. One that cannot be
-// fitted in a fold is out, and one of which a fit would hold more than c.Memory.
-// Scaling and everything learned are refitted in each fold. The defaults stand where no row can be held out, and where no
-// combination is left. progress is told the share that is done.
+// Tune ranks the combinations of the method's grids for each dimension, by 4-fold cross-validation of a
+// nearest-neighbour classifier on the training rows: most correct rows first; of equals the defaults, then the earlier
+// one. Combinations that cannot be fitted in a fold, or would hold more than c.Memory, are left out. Scaling and
+// everything learned are refitted in each fold. The defaults are the result if no row can be held out, or if no
+// combination is left. progress is called with the share that is done.
 func Tune(ctx context.Context, train *model.Data, c Config, dims []int, progress func(float64)) (Tuning, error) {
 	ctx = parallel.Limit(ctx, c.Workers)
 	m, err := c.method()
 	if err != nil {
 		return nil, err
 	}
-	all, err := c.affordable(train, combinations(m, c.Params), slices.Max(append([]int{c.Dim}, dims...)))
+	all, err := affordable(c, train, combinations(m, c.Params), slices.Max(append([]int{c.Dim}, dims...)))
 	if err != nil {
 		return nil, err
 	}
@@ -108,48 +102,12 @@ func Tune(ctx context.Context, train *model.Data, c Config, dims []int, progress
 	if err != nil {
 		return nil, err
 	}
-	pick, fold := frame.Folds(p, frame.MaxValidated, tuneFolds, 0)
-	if fold == nil {
-		return chosen, nil
+	settings := choose.Settings{Method: m, All: all, Scale: c.Scale, Seed: c.Seed, Progress: progress}
+	ranking, err := settings.Rank(ctx, p, dims)
+	if err != nil {
+		return nil, err
 	}
-	a := &selection{c: c, p: p}
-	entries := make([]*entry, len(all))
-	ascending := slices.Compact(slices.Sorted(slices.Values(dims)))
-	for i, params := range all {
-		entries[i] = &entry{method: m, params: foldParams(m, params), dims: ascending}
-		entries[i].begin(false)
-	}
-	for f := range tuneFolds {
-		in, held := frame.HeldOut(pick, fold, f)
-		base := &frame.Task{Method: m, Params: all[0], Seed: c.Seed, Scaling: c.Scale, Report: &model.Report{}}
-		if err := base.Load(ctx, p.Subset(in)); err != nil {
-			return nil, err
-		}
-		if base.Columns == 0 {
-			continue // nothing to tell the combinations apart by
-		}
-		for i, e := range entries {
-			progress(float64(f*len(all)+i) / float64(tuneFolds*len(all)))
-			if e.out {
-				continue
-			}
-			err := a.score(ctx, e, &seen{base: base, rows: p}, f, in, held)
-			if ctx.Err() != nil {
-				return nil, ctx.Err()
-			}
-			e.out = err != nil
-		}
-	}
-	for _, d := range dims {
-		var ranked []int
-		for i, e := range entries {
-			if !e.out {
-				ranked = append(ranked, i)
-			}
-		}
-		slices.SortStableFunc(ranked, func(i, j int) int {
-			return entries[j].score[d].Correct - entries[i].score[d].Correct
-		})
+	for d, ranked := range ranking {
 		if len(ranked) > 0 {
 			chosen[d] = nil
 		}

@@ -297,7 +297,7 @@ func TestProblems(t *testing.T) {
 		{"unknown parameter", pipeline(features, "model: {method: lda, params: {k: 5}}"), []string{
 			`4:38: pipelines.p.model.params.k: ` + paramError("lda", "k", "5")}},
 		{"blend of nothing", pipeline(features, "model: {method: blend}"), []string{
-			"4:5: pipelines.p.model: method blend blends its parameter members, and none is given; name some, as lda/standard/2,pca/standard/8"}},
+			"4:5: pipelines.p.model: method blend needs the parameter members, for example lda/standard/2,pca/standard/8"}},
 		{"blend of what is no method", pipeline(features, "model: {method: blend, params: {members: 'lda/standard/2,nca/none/2'}}"), []string{
 			`4:46: pipelines.p.model.params.members: ` + paramError("blend", "members", "lda/standard/2,nca/none/2")}},
 		{"wrong ridge", pipeline(features, "model: {method: lda, ridge: much}"), []string{

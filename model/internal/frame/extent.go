@@ -55,3 +55,11 @@ func Pairs(n int, bytes int64) int64 { return bytes * int64(n) * int64(n) }
 
 // Affinities are what the scatters of lfda hold: rows of a class beside all others of it.
 func (e Extent) Affinities(k int) int64 { return e.Copies(6, 2500+50*k) + e.folds() }
+
+// HeldBytes is the most memory that a fit of the method holds in addition to its rows.
+func (m *Method) HeldBytes(e Extent) int64 {
+	if m.Held == nil {
+		return 0
+	}
+	return m.Held(e)
+}

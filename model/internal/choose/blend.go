@@ -1,0 +1,193 @@
+package choose
+
+import (
+	"context"
+	"slices"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/blend"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/preprocess"
+)
+
+// bestBlendable are up to limit candidates that a blend may have, the best of each method and preprocessing. All that
+// use landmarks have the kernel width of the best one there: a model has one set of kernels.
+func (s *selection) bestBlendable(limit int) []*candidate {
+	var out []*candidate
+	for _, e := range s.candidates {
+		if e.isBlendable() && !e.excluded {
+			out = append(out, e)
+		}
+	}
+	slices.SortStableFunc(out, func(x, y *candidate) int { return compareScores(x.best(), y.best()) })
+	if i := slices.IndexFunc(out, func(e *candidate) bool { return e.spec.Landmarks > 0 }); i >= 0 {
+		spec := out[i].spec
+		out = slices.DeleteFunc(out, func(e *candidate) bool { return e.spec.Landmarks > 0 && e.spec != spec })
+	}
+	type family struct {
+		method string
+		spec   preprocess.Spec
+	}
+	seen := map[family]bool{}
+	out = slices.DeleteFunc(out, func(e *candidate) bool {
+		f := family{e.method.Name, e.spec}
+		again := seen[f]
+		seen[f] = true
+		return again
+	})
+	return out[:min(limit, len(out))]
+}
+
+// minLoss is by how many standard errors of the difference, on the same rows, a candidate has to be worse than the best
+// one to be left out of a blend. Around forty candidates are compared with the best: by chance alone one of that many
+// equals is two standard errors behind, and hardly ever one three.
+const minLoss = 3
+
+// makeBlend scores a blend of the best candidates, those that are not significantly worse than the best of all. More
+// members do not make the model more expensive, and each averages out some of the chance in the others.
+func (s *selection) makeBlend(ctx context.Context) error {
+	limit, n := s.c.Blend, s.v.rows.N
+	if limit == 0 {
+		limit = len(s.candidates)
+	}
+	members := s.bestBlendable(limit)
+	if s.c.Blend == 0 && len(members) > 0 {
+		top := members[0].correctRows(members[0].best().Dim, n)
+		members = slices.DeleteFunc(members, func(e *candidate) bool {
+			behind, deviation := paired(top, e.correctRows(e.best().Dim, n))
+			return behind > minLoss*deviation
+		})
+	}
+	if len(members) < 2 {
+		return nil
+	}
+	e := &candidate{method: &blend.Method, spec: preprocess.Spec{Scale: s.scales[0]}, dims: s.dims}
+	for _, m := range members {
+		e.members = append(e.members, model.Member{Method: m.method.Name, Scale: m.spec.Scale,
+			Landmarks: m.spec.Landmarks, Width: m.spec.Width, Dim: m.best().Dim, Params: m.changed})
+	}
+	e.params = blend.Params(e.members)
+	e.reset(true)
+	err := s.scoreBlend(ctx, e, members, s.v.rounds())
+	if err == nil && e.best().Scored == 0 {
+		return nil
+	}
+	if err == nil {
+		s.blend = e
+		err = s.contributions(ctx, members)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil { // the candidates are still there
+		s.v.exclude(e, err)
+		s.blend = nil
+	}
+	return nil
+}
+
+// scoreBlend scores a blend of candidates.
+func (s *selection) scoreBlend(ctx context.Context, e *candidate, members []*candidate, rounds int) error {
+	for round := range rounds {
+		pick, fold := frame.Folds(s.v.rows, s.v.rows.N, folds, round)
+		for f := range folds {
+			train, test := frame.HeldOut(pick, fold, f)
+			y, err := blend.Outputs(ctx, outputs(members, folds*round+f), e.dims[len(e.dims)-1])
+			if err != nil {
+				return err
+			}
+			if y == nil {
+				continue // nothing varied there
+			}
+			for _, d := range e.dims {
+				e.score[d].Scored += len(test)
+				if err := s.v.count(ctx, e, y, d, train, test); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// outputs are those of candidates in a fold.
+func outputs(members []*candidate, fold int) []blend.Member {
+	var out []blend.Member
+	for _, e := range members {
+		dim := e.best().Dim
+		y := e.outputs[fold][dim]
+		if e.method.Nested {
+			y = e.outputs[fold][e.dims[len(e.dims)-1]]
+		}
+		if y != nil {
+			out = append(out, blend.Member{Vote: blend.Vote{Method: e.method.Name, Kind: e.spec.Kind()}, Outputs: y, Dim: dim})
+		}
+	}
+	return out
+}
+
+// contributions sets what each member adds: the correct rows of the blend in one round, less those of a blend of the
+// other members.
+func (s *selection) contributions(ctx context.Context, members []*candidate) error {
+	d := s.dims[0]
+	if s.c.Dim <= 0 {
+		d = s.chosenBlendDim()
+	}
+	correct := func(members []*candidate) (int, error) {
+		e := &candidate{method: &blend.Method, dims: []int{d}}
+		e.reset(false)
+		err := s.scoreBlend(ctx, e, members, 1)
+		return e.score[d].Correct, err
+	}
+	all, err := correct(members)
+	if err != nil {
+		return err
+	}
+	for i := range members {
+		others, err := correct(slices.Concat(members[:i], members[i+1:]))
+		if err != nil {
+			return err
+		}
+		s.blend.members[i].Adds = all - others
+	}
+	return nil
+}
+
+// chosenBlendDim is the dimension of the blend. Its largest one is the default, because a blend holds the directions of
+// more than one method: which dimension has the best score is mostly chance, and fewer dimensions lose. So another one
+// has to beat it.
+func (s *selection) chosenBlendDim() int {
+	e, n := s.blend, s.v.rows.N
+	full := e.dims[len(e.dims)-1]
+	best, most := full, 0
+	for _, d := range e.dims {
+		correct := 0
+		for _, rounds := range e.usefulRows(d, n) {
+			correct += rounds
+		}
+		if correct >= most && beats(e, d, e, full, n) {
+			best, most = d, correct
+		}
+	}
+	if best < full || full < s.total.Columns {
+		return best
+	}
+	return smallest(e, full, n) // every column: nothing would be reduced
+}
+
+// beatsBlend reports whether the best candidate that no blend can have, a kernel method, is better than the blend and
+// not worse by nearest neighbours. If so it is moved to the front.
+func (s *selection) beatsBlend(ranked []model.Score) bool {
+	at := slices.IndexFunc(ranked, func(x model.Score) bool { return !s.candidateOf(x).isBlendable() })
+	if at < 0 || s.c.Blend > 0 {
+		return false
+	}
+	first, n := ranked[at], s.v.rows.N
+	e, d := s.candidateOf(first), s.chosenBlendDim()
+	behind, deviation := paired(s.blend.correctRows(d, n), e.correctRows(first.Dim, n))
+	if behind > minGain*deviation || !beats(e, first.Dim, s.blend, d, n) {
+		return false
+	}
+	moveToFront(ranked, at)
+	return true
+}

@@ -1,0 +1,139 @@
+package choose
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/preprocess"
+)
+
+// candidate is one method with its preprocessing and parameters, and what cross-validation finds about it.
+type candidate struct {
+	method   *frame.Method
+	spec     preprocess.Spec
+	params   map[string]string // all of them, as used in the folds
+	changed  map[string]string // those that differ from the configuration
+	dims     []int             // that it can reach, ascending
+	score    map[int]*model.Score
+	excluded bool           // it could not be fitted
+	members  []model.Member // of a blend
+	// outputs are kept for a blend, by fold and dimension; of a nested method the largest dimension alone.
+	outputs map[int]map[int]*frame.OutputPair
+	correct map[int][]int // by dimension, in how many rounds each row's nearest neighbour had its class
+	// linear is the same for a linear classifier, of blends and of candidates that cannot be part of one.
+	linear map[int][]int
+}
+
+// reset makes empty scores. named: they say what the candidate is, because auto compares it with others.
+func (e *candidate) reset(named bool) {
+	e.score, e.correct, e.linear = map[int]*model.Score{}, map[int][]int{}, map[int][]int{}
+	e.outputs = map[int]map[int]*frame.OutputPair{}
+	for _, d := range e.dims {
+		e.score[d] = &model.Score{Method: e.method.Name, Dim: d}
+		if named && e.members == nil {
+			s := e.score[d]
+			s.Scale, s.Landmarks, s.Width, s.Params = e.spec.Scale, e.spec.Landmarks, e.spec.Width, e.changed
+		}
+	}
+}
+
+// paramsInFolds are the parameters that the folds use: the ridge, and other parameters that are auto, are chosen for
+// the winner only.
+func paramsInFolds(m *frame.Method, params map[string]string) map[string]string {
+	params = maps.Clone(params)
+	for name, v := range m.InFolds {
+		if params[name] == "auto" {
+			params[name] = v
+		}
+	}
+	if m.Ridge == nil || params["ridge"] != "auto" {
+		return params
+	}
+	params["ridge"] = "oas"
+	if m.Ridge.Without > 0 {
+		params["ridge"] = fmt.Sprint(m.Ridge.Without)
+	}
+	return params
+}
+
+// ridges are tried in addition to the shrinkage estimate, which is too small with hardly more rows than features.
+var ridges = []string{"0.1", "1"}
+
+// variants are the candidate with other parameters.
+func (e *candidate) variants() (out []*candidate) {
+	var settings []map[string]string
+	if e.method.Ridge != nil && e.params["ridge"] == "oas" {
+		for _, r := range ridges {
+			settings = append(settings, map[string]string{"ridge": r})
+		}
+	}
+	for _, s := range e.method.Auto.Settings {
+		all := maps.Clone(e.changed)
+		maps.Copy(all, s)
+		settings = append(settings, all)
+	}
+	for _, s := range settings {
+		v := &candidate{method: e.method, spec: e.spec, params: maps.Clone(e.params), changed: s, dims: e.dims}
+		maps.Copy(v.params, s)
+		v.reset(true)
+		out = append(out, v)
+	}
+	return out
+}
+
+// scores are those of all dimensions, best first.
+func (e *candidate) scores() (all []model.Score) {
+	for _, d := range slices.Backward(e.dims) {
+		all = append(all, *e.score[d])
+	}
+	slices.SortStableFunc(all, compareScores)
+	return all
+}
+
+// compareScores orders by correct rows, then by more dimensions.
+func compareScores(x, y model.Score) int {
+	if x.Correct != y.Correct {
+		return y.Correct - x.Correct
+	}
+	return y.Dim - x.Dim
+}
+
+func (e *candidate) best() model.Score { return e.scores()[0] }
+
+// isBlendable reports whether a blend may have it as a member.
+func (e *candidate) isBlendable() bool { return e.method.Map == "linear" }
+
+// has reports whether a score is one of the candidate's.
+func (e *candidate) has(s model.Score) bool {
+	return e.score[s.Dim] != nil && sameCandidate(*e.score[s.Dim], s)
+}
+
+func sameCandidate(x, y model.Score) bool {
+	return x.Method == y.Method && x.Scale == y.Scale && x.Landmarks == y.Landmarks && x.Width == y.Width &&
+		maps.Equal(x.Params, y.Params)
+}
+
+// correctRows is in how many rounds each of n rows was correct at a dimension.
+func (e *candidate) correctRows(d, n int) []int {
+	if correct := e.correct[d]; correct != nil {
+		return correct
+	}
+	return make([]int, n)
+}
+
+// usefulRows adds the rounds in which a linear classifier was correct, where that is known: consumers of outputs train
+// classifiers on them as well as searching for neighbours.
+func (e *candidate) usefulRows(d, n int) []int {
+	return addCounts(e.linear[d], slices.Clone(e.correctRows(d, n)))
+}
+
+// addCounts adds counts of rows, nil for none yet.
+func addCounts(to, more []int) []int {
+	for i, v := range to {
+		more[i] += v
+	}
+	return more
+}

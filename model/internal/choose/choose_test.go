@@ -1,0 +1,175 @@
+package choose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/blend"
+	"github.com/embedd/embedd/model/internal/fixture"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/method"
+	"github.com/embedd/embedd/model/internal/preprocess"
+)
+
+// Of one method the best dimension has to win by half a standard error of the difference on the same rows over each
+// that is less; of the candidates of auto the one with the most rows right stands, unless it is every column.
+func TestSettledDimension(t *testing.T) {
+	const n = 100
+	type at struct{ dim, from, to int } // rows that are right, in two rounds of two
+	for _, c := range []struct {
+		what   string
+		isAuto bool
+		dims   []at
+		want   int
+	}{
+		{"better by luck", false, []at{{2, 10, 100}, {5, 0, 91}, {9, 0, 91}}, 2}, // 1 of 19, of rows that differ
+		{"better for good", false, []at{{2, 0, 80}, {5, 0, 91}, {9, 0, 91}}, 5},  // 11 of 11
+		{"nothing but better", false, []at{{2, 0, 90}, {5, 0, 91}}, 5},           // 1 of 1
+		{"as good", false, []at{{2, 0, 90}, {5, 0, 90}}, 2},
+		{"of auto", true, []at{{2, 10, 100}, {5, 0, 91}}, 5},
+		{"every column, of auto", true, []at{{2, 10, 100}, {5, 0, 80}, {10, 0, 91}}, 2},
+		{"every column, for good", true, []at{{2, 0, 80}, {5, 0, 79}, {10, 0, 91}}, 10},
+	} {
+		m, err := method.Find("mfa")
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := &selection{v: &validator{rows: &frame.Rows{N: n}}, total: &frame.Task{Columns: 10}}
+		if !c.isAuto {
+			a.c.Method = m
+		}
+		e := &candidate{method: m}
+		for _, one := range c.dims {
+			e.dims = append(e.dims, one.dim)
+		}
+		e.reset(false)
+		for _, one := range c.dims {
+			right := make([]int, n)
+			for i := one.from; i < one.to; i++ {
+				right[i] = 2
+				e.score[one.dim].Correct += 2
+			}
+			e.correct[one.dim] = right
+		}
+		a.candidates = []*candidate{e}
+		ranked := a.scores()
+		best := ranked[0]
+		note := a.preferSmaller(ranked)
+		if ranked[0].Dim != c.want {
+			t.Errorf("%s: %d of %+v, want %d", c.what, ranked[0].Dim, best, c.want)
+		}
+		told := fmt.Sprintf("mfa at %d has more rows right", best.Dim)
+		if strings.Contains(note, told) != (best.Correct > ranked[0].Correct) {
+			t.Errorf("%s: %q of %+v before %+v", c.what, note, ranked[0], best)
+		}
+	}
+}
+
+// What a fold shows of rows in a view is made of the rows that cross-validation looks at, however many more there are.
+func TestAutoLooksAtSomeRows(t *testing.T) {
+	data := fixture.Synthetic(91, 1600, 4, 3)
+	for _, c := range []Config{{Scale: model.ScaleStandard, Nonlinear: true, Dim: 2},
+		{Scale: model.ScaleStandard, Dim: 2, Applied: &preprocess.Applied{Spec: preprocess.Spec{Scale: model.ScaleRank}, Inner: model.ScaleStandard}}} {
+		p, err := frame.Prepare(t.Context(), data, true, false, &model.Report{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Applied != nil {
+			c.Applied.Rows = p
+		}
+		a, err := newSelection(t.Context(), p, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.candidates = slices.DeleteFunc(a.candidates, func(e *candidate) bool { return e.method.Name != "lda" && e.method.Name != "pca" })
+		if _, err := a.rank(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		pick, fold := frame.Folds(p, frame.MaxValidated, 3, 0)
+		train, test := frame.HeldOut(pick, fold, 0)
+		if scored := a.candidates[0].best().Scored; a.v.rows.N != len(pick) || len(train)+len(test) != len(pick) || scored != len(pick) {
+			t.Errorf("%d rows of %d are looked at, %d scored, not %d", a.v.rows.N, p.N, scored, len(pick))
+		}
+		if a.v.applied != nil && a.v.applied.Rows.N != len(pick) {
+			t.Errorf("%d rows go through what stands before the fit", a.v.applied.Rows.N)
+		}
+	}
+}
+
+// Of a blend's dimensions the largest stands where none is better, by half a standard error on the same rows; where that
+// is every column, the least that is not worse. A linear classifier counts as much as neighbours.
+func TestDimensionOfABlend(t *testing.T) {
+	const n = 40
+	rows := func(right int) []int {
+		out := make([]int, n)
+		for i := range right {
+			out[i] = 1
+		}
+		return out
+	}
+	for _, c := range []struct {
+		what          string
+		columns       int
+		nearest, line [3]int // rows that are right at 2, 5 and 10
+		want          int
+	}{
+		{"a hair better", 60, [3]int{20, 31, 30}, [3]int{10, 20, 20}, 5}, // one row is a standard error, where others agree
+		{"as good", 60, [3]int{30, 30, 30}, [3]int{20, 20, 20}, 10},
+		{"better for neighbours, worse for lines", 60, [3]int{34, 30, 30}, [3]int{16, 20, 20}, 10},
+		{"better for lines", 60, [3]int{30, 30, 30}, [3]int{26, 24, 20}, 2},
+		{"every column, as good", 10, [3]int{30, 30, 30}, [3]int{20, 20, 20}, 2},
+		{"every column, worse for lines", 10, [3]int{30, 30, 30}, [3]int{10, 20, 20}, 5},
+		{"every column, all worse", 10, [3]int{10, 10, 30}, [3]int{10, 20, 20}, 10},
+	} {
+		a := &selection{v: &validator{rows: &frame.Rows{N: n}}, total: &frame.Task{Columns: c.columns}}
+		a.blend = &candidate{method: &blend.Method, dims: []int{2, 5, 10}}
+		a.blend.reset(true)
+		for i, d := range a.blend.dims {
+			a.blend.correct[d], a.blend.linear[d] = rows(c.nearest[i]), rows(c.line[i])
+		}
+		if d := a.chosenBlendDim(); d != c.want {
+			t.Errorf("%s: %d outputs, want %d", c.what, d, c.want)
+		}
+	}
+}
+
+// A blend that cannot be computed costs the blend alone.
+func TestBlendOfHugeOutputs(t *testing.T) {
+	huge := &frame.OutputPair{Train: []float64{1e200, -1e200, 1e200}, Test: []float64{1}, D: 1}
+	p, err := frame.Prepare(t.Context(), fixture.Dataset(t, "iris"), true, false, &model.Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := newSelection(t.Context(), p, Config{Dim: 1, Scale: model.ScaleStandard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range a.candidates {
+		e.outputs[0] = map[int]*frame.OutputPair{1: huge}
+	}
+	if err := a.makeBlend(t.Context()); err != nil || a.blend != nil || len(a.v.leftOut) != 1 ||
+		!strings.HasPrefix(a.v.leftOut[0], "blend: ") {
+		t.Errorf("error %v, blend %v, left out %v", err, a.blend, a.v.leftOut)
+	}
+}
+
+// Each choice has the table of all scores, its own in front.
+func TestTableStartsWithTheChoice(t *testing.T) {
+	p, err := frame.Prepare(t.Context(), fixture.Dataset(t, "iris"), true, false, &model.Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Run(t.Context(), p, Config{Dim: 2, Blend: 1, Scale: model.ScaleStandard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for c := range r.Candidates {
+		if first := c.Scores[0]; first.Method != c.Method || first.Dim != c.Dim || c.RunnerUp.Method == c.Method ||
+			len(c.Scores) != len(r.ranked) {
+			t.Errorf("%s at %d: %+v, runner-up %+v", c.Method, c.Dim, c.Scores, c.RunnerUp)
+		}
+	}
+}

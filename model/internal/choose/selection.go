@@ -1,0 +1,226 @@
+package choose
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/blend"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/method"
+	"github.com/embedd/embedd/model/internal/preprocess"
+)
+
+// selection is the candidates of one choice.
+type selection struct {
+	c          Config
+	v          *validator
+	total      *frame.Task // statistics of all rows
+	dims       []int       // to try, ascending
+	scales     []model.Scale
+	candidates []*candidate
+	blend      *candidate // of the best; nil: none
+}
+
+// Landmarks is the number of landmarks that a nonlinear choice tries.
+const Landmarks = 300
+
+// widths are the kernel widths it tries. How fast classes change from row to row decides between them, and only the
+// rows show that.
+var widths = []float64{0.25, 1, 4}
+
+func newSelection(ctx context.Context, p *frame.Rows, c Config) (*selection, error) {
+	total := &frame.Task{Method: &frame.Method{Name: Name, Supervised: true}, Scaling: c.Scale, Report: &model.Report{}}
+	if err := total.Load(ctx, p); err != nil {
+		return nil, err
+	}
+	if total.Columns == 0 {
+		return nil, fmt.Errorf("no feature varies over %d rows", p.N)
+	}
+	s := &selection{c: c, total: total, v: &validator{rows: p, applied: c.Applied, isAuto: c.isAuto(), blends: c.blends(),
+		seed: c.Seed, progress: c.Progress}}
+	classes := total.Stat.Classes()
+	if c.Dim > 0 {
+		s.dims = []int{c.Dim}
+	} else {
+		s.addDims(2, 5, 10, blend.MinDim, classes-1)
+	}
+	if c.Dim > total.Columns {
+		return nil, &model.DimError{Asked: c.Dim, Max: total.Columns,
+			What: total.Explain(frame.RankOfTotal, total.Columns)}
+	}
+	methods := []*frame.Method{c.Method}
+	if c.isAuto() {
+		methods = method.Candidates()
+	}
+	s.scales = []model.Scale{c.Scale}
+	if c.Scale == model.ScaleAuto {
+		s.scales = []model.Scale{model.ScaleStandard, model.ScaleNone, model.ScaleMinMax}
+	}
+	s.v.inner = s.scales[0]
+	var specs []preprocess.Spec
+	for _, scale := range s.scales {
+		specs = append(specs, preprocess.Spec{Scale: scale})
+	}
+	if c.Nonlinear {
+		specs = append(specs, preprocess.Spec{Scale: model.ScaleRank})
+		for _, width := range widths {
+			specs = append(specs, preprocess.Spec{Scale: s.scales[0], Landmarks: Landmarks, Width: width})
+		}
+	}
+	for _, spec := range specs {
+		for _, m := range methods {
+			if e := s.newCandidate(m, spec, classes); len(e.dims) > 0 {
+				s.candidates = append(s.candidates, e)
+			}
+		}
+	}
+	s.v.single = len(s.candidates) == 1
+	return s, nil
+}
+
+// newCandidate makes a candidate. It has no dimensions if the method is not tried with this preprocessing.
+func (s *selection) newCandidate(m *frame.Method, spec preprocess.Spec, classes int) *candidate {
+	e := &candidate{method: m, spec: spec, params: map[string]string{}}
+	for _, p := range m.Params {
+		e.params[p.Name] = p.Default
+	}
+	t := *s.total
+	t.Method = m
+	bound, _ := m.Bound(&t)
+	isAuto := s.c.isAuto()
+	for _, d := range s.dims {
+		switch {
+		case isAuto && m.Auto.Tried != nil && !m.Auto.Tried(d, classes, s.v.rows.N <= MaxFewRows):
+		case isAuto && spec != preprocess.Spec{Scale: s.scales[0]} && m.Auto.OneScale:
+		case spec.Landmarks > 0 && !m.Auto.Landmarks:
+		case d <= bound:
+			e.dims = append(e.dims, d)
+		case !isAuto && len(e.dims) == 0:
+			e.dims = append(e.dims, bound)
+		}
+	}
+	if !isAuto {
+		maps.Copy(e.params, s.c.Params)
+	} else if ridge := s.c.Params["ridge"]; m.Ridge != nil && ridge != "" && ridge != "auto" {
+		e.params["ridge"] = ridge
+	}
+	e.params = paramsInFolds(m, e.params)
+	if isAuto { // members of a blend keep the parameters of the folds
+		for _, name := range append(slices.Collect(maps.Keys(m.InFolds)), "ridge") {
+			if v, ok := e.params[name]; ok {
+				if e.changed == nil {
+					e.changed = map[string]string{}
+				}
+				e.changed[name] = v
+			}
+		}
+	}
+	e.reset(isAuto)
+	return e
+}
+
+// addDims adds dimensions to compare, limited by the rows and the configuration.
+func (s *selection) addDims(dims ...int) {
+	most := min(s.total.Columns, s.v.rows.N-1)
+	if s.c.MaxDim > 0 {
+		most = min(most, s.c.MaxDim)
+	}
+	for _, d := range dims {
+		s.dims = append(s.dims, max(1, min(d, most)))
+	}
+	slices.Sort(s.dims)
+	s.dims = slices.Compact(s.dims)
+}
+
+// refined is how many of the best candidates are tried with other parameters: trying all would take three times as
+// long.
+const refined = 5
+
+// rank scores every candidate and returns all scores, best first: by correct rows, then by more dimensions, then in the
+// order of the candidates. It returns nil if no rows can be held out.
+func (s *selection) rank(ctx context.Context) ([]model.Score, error) {
+	if len(s.candidates) == 0 {
+		return nil, nil
+	}
+	if len(s.candidates) == 1 && len(s.candidates[0].dims) == 1 {
+		return s.scores(), nil
+	}
+	pick, fold := frame.Folds(s.v.rows, frame.MaxValidated, folds, 0)
+	if fold == nil {
+		return nil, nil
+	}
+	s.keepRows(pick)
+	if err := s.v.run(ctx, s.candidates); err != nil {
+		return nil, err
+	}
+	if s.c.blends() {
+		var more []*candidate
+		for _, e := range s.bestBlendable(refined) {
+			more = append(more, e.variants()...)
+		}
+		if err := s.v.run(ctx, more); err != nil {
+			return nil, err
+		}
+		s.candidates = append(s.candidates, more...)
+		if err := s.makeBlend(ctx); err != nil {
+			return nil, err
+		}
+	}
+	ranked := s.scores()
+	if len(ranked) > 0 && ranked[0].Scored == 0 {
+		return nil, nil
+	}
+	return ranked, nil
+}
+
+// keepRows keeps the rows that cross-validation uses and drops the others, so that preprocessing in the folds is made
+// of these alone.
+func (s *selection) keepRows(pick []int) {
+	if len(pick) == s.v.rows.N {
+		return
+	}
+	s.v.rows = s.v.rows.Subset(pick)
+	s.total.Rows = s.v.rows
+	if s.v.applied != nil {
+		s.v.applied = s.v.applied.Subset(pick)
+	}
+}
+
+// scores are those of all candidates, best first.
+func (s *selection) scores() (ranked []model.Score) {
+	for _, e := range s.candidates {
+		if !e.excluded {
+			ranked = append(ranked, e.scores()...)
+		}
+	}
+	slices.SortStableFunc(ranked, compareScores)
+	return ranked
+}
+
+// candidateOf is the one that has the score.
+func (s *selection) candidateOf(score model.Score) *candidate {
+	return s.candidates[slices.IndexFunc(s.candidates, func(e *candidate) bool { return e.has(score) })]
+}
+
+// preferSmaller puts the best candidate's smallest dimension that its best one does not beat in front. Where methods
+// are compared that is done only if the best dimension is every column (docs/methods.md lists what else was tried).
+// The note says that another dimension has more correct rows.
+func (s *selection) preferSmaller(ranked []model.Score) (note string) {
+	best := ranked[0]
+	if s.c.isAuto() && best.Dim < s.total.Columns {
+		return ""
+	}
+	e := s.candidateOf(best)
+	d := smallest(e, best.Dim, s.v.rows.N)
+	moveToFront(ranked, slices.IndexFunc(ranked, func(x model.Score) bool {
+		return x.Dim == d && s.candidateOf(x) == e
+	}))
+	if best.Correct > ranked[0].Correct {
+		note = fmt.Sprintf("%s at %d has more rows right, but by less than half a standard error of the difference",
+			best.Method, best.Dim)
+	}
+	return note
+}

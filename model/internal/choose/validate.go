@@ -1,0 +1,219 @@
+package choose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/blend"
+	"github.com/embedd/embedd/model/internal/frame"
+	"github.com/embedd/embedd/model/internal/preprocess"
+	"github.com/embedd/embedd/model/score"
+)
+
+// MaxFewRows is the number of rows up to which choosing takes more time per row: it deals them to folds several times,
+// because the winner depends on the deal there, and tries slower candidates.
+const MaxFewRows = 500
+
+// fewRowsRounds is how often up to MaxFewRows rows are dealt to folds.
+const fewRowsRounds = 4
+
+// folds is the number of folds in each round.
+const folds = 3
+
+// validator scores candidates by cross-validation.
+type validator struct {
+	rows     *frame.Rows
+	applied  *preprocess.Applied // nil: none
+	inner    model.Scale         // see preprocess.Spec.Fit
+	isAuto   bool                // methods are compared; otherwise one was given, which prepares its rows itself
+	single   bool                // there is one candidate: if it cannot be fitted, that is an error
+	blends   bool
+	seed     uint64
+	progress func(string, float64)
+	leftOut  []string // candidates that could not be fitted, with the reason
+}
+
+func (v *validator) rounds() int {
+	if v.rows.N > MaxFewRows {
+		return 1
+	}
+	return fewRowsRounds
+}
+
+// run scores candidates in every round.
+func (v *validator) run(ctx context.Context, candidates []*candidate) error {
+	for round := range v.rounds() {
+		if err := v.round(ctx, round, candidates); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// round adds the scores of one deal of the rows to folds. A candidate that cannot be fitted is excluded.
+func (v *validator) round(ctx context.Context, round int, candidates []*candidate) error {
+	pick, fold := frame.Folds(v.rows, v.rows.N, folds, round)
+	for f := range folds {
+		train, test := frame.HeldOut(pick, fold, f)
+		rows, err := v.refit(ctx, train)
+		if errors.Is(err, preprocess.ErrConstant) {
+			continue // all candidates are equal here
+		}
+		if err != nil {
+			return err
+		}
+		prepared := map[preprocess.Spec]*preprocess.Fitted{}
+		for i, e := range candidates {
+			if v.progress != nil {
+				v.progress("auto", float64((folds*round+f)*len(candidates)+i)/float64(folds*v.rounds()*len(candidates)))
+			}
+			if e.excluded {
+				continue
+			}
+			s := prepared[e.spec]
+			if s == nil {
+				var err error
+				s, err = v.prepare(ctx, e, rows, train)
+				if err != nil && e.spec.Nonlinear() && !v.single && ctx.Err() == nil {
+					v.exclude(e, err) // for example, no feature varies in this fold
+					continue
+				}
+				if err != nil {
+					return err
+				}
+				prepared[e.spec] = s
+			}
+			if s.Task.Columns == 0 {
+				continue // all candidates are equal here
+			}
+			err := v.score(ctx, e, s, folds*round+f, train, test)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err != nil && v.single {
+				return err
+			}
+			if err != nil {
+				v.exclude(e, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (v *validator) exclude(e *candidate, err error) {
+	e.excluded = true
+	// The reason may already be there, of another scale.
+	if why := fmt.Sprintf("%s: %v", e.method.Name, err); !slices.Contains(v.leftOut, why) {
+		v.leftOut = append(v.leftOut, why)
+	}
+}
+
+// refit is all rows after the preprocessing in front of the fit, fitted on the training rows of a fold.
+func (v *validator) refit(ctx context.Context, train []int) (*frame.Rows, error) {
+	if v.applied == nil {
+		return v.rows, nil
+	}
+	return v.applied.Refit(ctx, train, v.seed)
+}
+
+// prepare preprocesses the rows of a fold for a candidate.
+func (v *validator) prepare(ctx context.Context, e *candidate, p *frame.Rows, train []int) (*preprocess.Fitted, error) {
+	if v.isAuto {
+		return e.spec.Fit(ctx, p, train, v.inner, v.seed)
+	}
+	t := &frame.Task{Method: e.method, Params: e.params, Scaling: e.spec.Scale, Seed: v.seed, Report: &model.Report{}}
+	return &preprocess.Fitted{Task: t, Rows: p}, t.Load(ctx, p.Subset(train))
+}
+
+// score fits a candidate on the training rows of a fold and counts its correct test rows.
+func (v *validator) score(ctx context.Context, e *candidate, s *preprocess.Fitted, fold int, train, test []int) error {
+	nested, into := e.method.Nested, e.score
+	kept := map[int]*frame.OutputPair{}
+	if v.blends && e.isBlendable() {
+		e.outputs[fold] = kept
+	}
+	var y *frame.OutputPair
+	for _, d := range slices.Backward(e.dims) {
+		into[d].Scored += len(test)
+		if y == nil || !nested {
+			t := *s.Task
+			t.Method, t.Params, t.D, t.Free, t.Report = e.method, e.params, d, true, &model.Report{}
+			bound, _ := e.method.Bound(&t)
+			t.D = min(d, bound)
+			if err := t.SettleRidge(ctx); err != nil {
+				return err
+			}
+			sol, err := t.Solve(ctx)
+			if err != nil {
+				return err
+			}
+			if sol.Mapping != nil && !nested { // for example views, which classify by themselves
+				correct, err := t.Score(ctx, sol, s.Rows, train, test)
+				if err != nil {
+					return err
+				}
+				into[d].Correct += correct
+				continue
+			}
+			if y, err = t.OutputPair(ctx, sol, s.Rows, train, test); err != nil {
+				return err
+			}
+			kept[d] = y
+		}
+		if err := v.count(ctx, e, y, d, train, test); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// count counts the test rows that are correct in the d leading columns: those whose nearest training row has their
+// class and, for blends and what is compared with them, those that a linear classifier gets right.
+func (v *validator) count(ctx context.Context, e *candidate, y *frame.OutputPair, d int, train, test []int) error {
+	ref, query, dim := leadingColumns(y.Train, y.D, d), leadingColumns(y.Test, y.D, d), min(d, y.D)
+	nearest, err := score.Nearest(ctx, ref, len(train), query, len(test), dim)
+	if err != nil {
+		return err
+	}
+	correct := make([]int, v.rows.N)
+	for i, j := range nearest {
+		if v.rows.Y[train[j]] == v.rows.Y[test[i]] {
+			correct[test[i]]++
+			e.score[d].Correct++
+		}
+	}
+	e.correct[d] = addCounts(e.correct[d], correct)
+	if !v.blends || e.method != &blend.Method && e.isBlendable() {
+		return nil
+	}
+	known := make([]int, len(train))
+	for i, at := range train {
+		known[i] = v.rows.Y[at]
+	}
+	class, err := score.Linear(ref, known, query, dim, len(v.rows.Classes))
+	if err != nil {
+		return err
+	}
+	correct = make([]int, v.rows.N)
+	for i, c := range class {
+		if c == v.rows.Y[test[i]] {
+			correct[test[i]]++
+		}
+	}
+	e.linear[d] = addCounts(e.linear[d], correct)
+	return nil
+}
+
+// leadingColumns are the first d columns of rows of width numbers, or all of fewer.
+func leadingColumns(x []float64, width, d int) []float64 {
+	d = min(d, width)
+	out := make([]float64, 0, len(x)/width*d)
+	for from := 0; from < len(x); from += width {
+		out = append(out, x[from:from+d]...)
+	}
+	return out
+}

@@ -1,0 +1,174 @@
+package preprocess
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/fixture"
+	"github.com/embedd/embedd/model/internal/frame"
+)
+
+// Products of the features that landmarks make are the kernel, exactly where every row is one.
+func TestLandmarksSpanTheKernel(t *testing.T) {
+	var third []int
+	for i := 0; i < 150; i += 3 {
+		third = append(third, i)
+	}
+	data := fixture.Dataset(t, "iris").Subset(third)
+	p, err := frame.Prepare(t.Context(), data, true, false, &model.Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := DrawLandmarks(t.Context(), p, Kernels{Count: data.N, Width: 2}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	phi, err := s.Data(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := mat.NewDense(phi.N, phi.M, phi.X)
+	var gram mat.Dense
+	gram.Mul(x, x.T())
+	for i := range data.N {
+		for j := range data.N {
+			d := 0.0
+			for k := range data.M {
+				v := (data.X[i*data.M+k] - data.X[j*data.M+k]) / s.scale[k]
+				d += v * v
+			}
+			if want := math.Exp(-d / s.kernel.Param[0]); math.Abs(gram.At(i, j)-want) > 1e-6 {
+				t.Fatalf("rows %d and %d: product %g, kernel %g", i, j, gram.At(i, j), want)
+			}
+		}
+	}
+}
+
+// Of rows that are equal a second one is no landmark while there are others, and the seed draws.
+func TestLandmarksAreDrawn(t *testing.T) {
+	d := fixture.Synthetic(5, 60, 3, 2)
+	for i := 20; i < d.N; i++ {
+		copy(d.X[i*d.M:(i+1)*d.M], d.X[i%2*d.M:])
+	}
+	p, err := frame.Prepare(t.Context(), d, true, false, &model.Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, count := range []int{1, 2, 7, 20, 25, 60, 90} {
+		pick := draw(p, count, 1)
+		equal := 0
+		for _, r := range pick {
+			if r >= 20 {
+				equal++
+			}
+		}
+		want := min(count, d.N)
+		if len(pick) != want || equal > max(2, want-20+2) {
+			t.Errorf("%d of %d landmarks, %d of them among the equal rows", len(pick), count, equal)
+		}
+	}
+	if slices.Equal(draw(p, 8, 1), draw(p, 8, 2)) {
+		t.Error("another seed draws the same rows")
+	}
+}
+
+// There are never more landmarks than asked for, however many classes there are and whatever their sizes.
+func TestLandmarksOfManyClasses(t *testing.T) {
+	d := fixture.Synthetic(5, 60, 3, 2)
+	d.Classes = nil
+	for i := range d.N { // 30 rows of the first, one each of 30 others
+		d.Y[i] = max(0, i-29)
+	}
+	for c := range 31 {
+		d.Classes = append(d.Classes, fmt.Sprint(c))
+	}
+	p, err := frame.Prepare(t.Context(), d, true, false, &model.Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, count := range []int{1, 2, 10, 30, 31, 32, 40, 59, 60, 90} {
+		of := map[int]bool{}
+		pick := draw(p, count, 1)
+		for _, r := range pick {
+			of[p.Y[r]] = true
+		}
+		if len(pick) != min(count, d.N) || len(of) != min(count, 31) {
+			t.Errorf("%d of %d landmarks, of %d classes", len(pick), count, len(of))
+		}
+	}
+	for _, count := range []int{1, 2, 10} {
+		l, err := DrawLandmarks(t.Context(), p, Kernels{Count: count}, 0)
+		if err != nil || l.Len() != count || l.Dim() > count {
+			t.Errorf("%d landmarks: %v", count, err)
+		}
+	}
+}
+
+// Many values have few knots.
+func TestFewKnots(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	x := make([]float64, 3000)
+	for i := range x {
+		x[i] = r.NormFloat64()
+	}
+	ranks, y := normalScores(x, 1), make([]float64, 1)
+	if n := len(ranks.Value); n > maxKnots || n < maxKnots*9/10 {
+		t.Errorf("%d knots", n)
+	}
+	for _, v := range []float64{-2, -0.5, 0, 1, 2} {
+		if ranks.To(y, []float64{v}); math.Abs(y[0]-v) > 0.15 {
+			t.Errorf("the normal score of the normal %g is %g", v, y[0])
+		}
+	}
+}
+
+// rankScores are the normal scores of values, computed from their definition.
+func rankScores(x []float64) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		below := 0.0
+		for _, other := range x {
+			switch {
+			case other < v:
+				below++
+			case other == v:
+				below += 0.5
+			}
+		}
+		out[i] = math.Sqrt2 * math.Erfinv(2*below/float64(len(x))-1)
+	}
+	return out
+}
+
+// Knots are spaced by rows: where most rows have few values and few rows have many, each row has nearly the score that it
+// has among all, those beside a value that a third of the rows have too.
+func TestKnotsAreOfRows(t *testing.T) {
+	const n = 3000
+	x := make([]float64, n)
+	for i := range x {
+		switch {
+		case i < 400:
+			x[i] = math.Exp(float64(i/20) / 2)
+		case i < 1400:
+			x[i] = 1e5
+		default:
+			x[i] = 1e6 + float64(i)
+		}
+	}
+	want, ranks, y := rankScores(x), normalScores(x, 1), make([]float64, 1)
+	if len(ranks.Value) > maxKnots {
+		t.Errorf("%d knots", len(ranks.Value))
+	}
+	quantile := func(score float64) float64 { return (1 + math.Erf(score/math.Sqrt2)) / 2 }
+	for i, v := range x {
+		if ranks.To(y, []float64{v}); math.Abs(quantile(y[0])-quantile(want[i])) > 0.01 {
+			t.Fatalf("row %d stands at %g of the rows, by its score at %g", i, quantile(want[i]), quantile(y[0]))
+		}
+	}
+}
