@@ -172,11 +172,13 @@ func (p *pipeline) locate(ctx context.Context) error {
 	if !p.ModelsFromHub() {
 		return nil
 	}
-	asks := func(one right) bool { return p.access.ofServer(one) && strings.HasSuffix(one.subject, ".API.INFO") }
-	return p.access.during(ctx, asks, func(ctx context.Context) error {
+	asks := func(one natsx.Permission) bool {
+		return p.access.IsServerRequest(one) && strings.HasSuffix(one.Subject, ".API.INFO")
+	}
+	return p.access.Guard(ctx, asks, func(ctx context.Context) error {
 		account, err := p.js.AccountInfo(ctx)
 		if err != nil {
-			return reach(err)
+			return natsx.ExplainAPIError(err)
 		}
 		p.domain = account.Domain
 		return nil

@@ -56,7 +56,7 @@ type stretch struct {
 
 // stretch asks how the input stands.
 func (p *pipeline) stretch(ctx context.Context) (stretch, error) {
-	input, err := p.seen.stream(ctx, p.Stream, func(ctx context.Context) (jetstream.Stream, error) {
+	input, err := p.seen.Stream(ctx, p.Stream, func(ctx context.Context) (jetstream.Stream, error) {
 		return p.js.Stream(ctx, p.Stream)
 	})
 	if err != nil {

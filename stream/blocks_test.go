@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
@@ -278,7 +279,7 @@ func TestAwaitedIsOver(t *testing.T) {
 	}
 	step(true, "")
 	s.purge(2*sharedBlock + 1)
-	p.seen = newSeen() // it looks anew
+	p.seen = natsx.NewStreamCache() // it looks anew
 	step(true, "")
 	step(false, "the summary of messages 21 to 30,")
 }

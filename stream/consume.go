@@ -389,7 +389,7 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 				if ctx.Err() != nil {
 					return nil
 				}
-				p.told.consumer.warn(p.log, "the consumer cannot be made; trying again", "stream", p.Stream, "consumer",
+				p.told.consumer.Warn(p.log, "the consumer cannot be made; trying again", "stream", p.Stream, "consumer",
 					l.durable, "error", err)
 				p.conditions.SetError(health.Pull, fmt.Errorf("the consumer %s of stream %s cannot be made: %w", l.durable, p.Stream,
 					err))

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/wildcard"
 	"github.com/embedd/embedd/stream/internal/needs"
 )
 
@@ -57,7 +59,7 @@ func (p *planner) consumers(ctx context.Context, pipelines []Pipeline) error {
 				stay += durables(&q)
 				ours[q.Name] = true
 			}
-			if q.Labels != "" && q.Stage.Fixed == nil && coveredBy(q.Labels, one.Subjects) {
+			if q.Labels != "" && q.Stage.Fixed == nil && wildcard.CoveredBy(q.Labels, one.Subjects) {
 				need++
 			}
 		}
@@ -105,7 +107,7 @@ func (p *planner) room(ctx context.Context, one *Plan, ours map[string]bool, acc
 	}
 	s, err := p.js.Stream(ctx, one.Name)
 	if err != nil {
-		return 0, 0, reach(err)
+		return 0, 0, natsx.ExplainAPIError(err)
 	}
 	if own := s.CachedInfo().Config.MaxConsumers; own > 0 && (account <= 0 || own < account) {
 		limit = own
@@ -120,7 +122,7 @@ func (p *planner) room(ctx context.Context, one *Plan, ours map[string]bool, acc
 		}
 	}
 	if err := list.Err(); err != nil {
-		return 0, 0, reach(err)
+		return 0, 0, natsx.ExplainAPIError(err)
 	}
 	return max(limit, 0), others, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/summaries"
 )
@@ -37,7 +38,7 @@ type contact struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
 	log      *slog.Logger
-	access   *access
+	access   *natsx.PermissionMonitor
 	subject  string   // one that a stream of the pipelines takes
 	streams  []string // that the pipelines use, a few of them
 	leave    func() error
@@ -54,7 +55,7 @@ type contact struct {
 }
 
 // newContact is for the pipelines of an engine; nil where none of them reads a stream.
-func newContact(e *Engine, js jetstream.JetStream, access *access, open []*pipeline) *contact {
+func newContact(e *Engine, js jetstream.JetStream, access *natsx.PermissionMonitor, open []*pipeline) *contact {
 	c := &contact{nc: e.options.Conn, js: js, log: e.log, access: access, leave: e.options.Leave, received: e.options.Received,
 		patience: e.patience}
 	if c.leave == nil {
@@ -199,7 +200,7 @@ func (c *contact) round(ctx context.Context) (apart *string, err error) {
 		question, cancel := context.WithTimeout(ctx, c.patience/8)
 		defer cancel()
 		var s jetstream.Stream
-		err := c.access.during(question, c.access.ofServer, func(ctx context.Context) (err error) {
+		err := c.access.Guard(question, c.access.IsServerRequest, func(ctx context.Context) (err error) {
 			s, err = c.js.Stream(ctx, name)
 			return err
 		})

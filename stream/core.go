@@ -106,7 +106,7 @@ func (p *pipeline) sendCore(a *answer) bool {
 	}
 	for _, o := range a.parts {
 		if err := p.nc.PublishMsg(o.msg); err != nil {
-			p.told.lost.warn(p.log, "an answer is lost: there is no stream to keep the input", "subject", o.msg.Subject,
+			p.told.lost.Warn(p.log, "an answer is lost: there is no stream to keep the input", "subject", o.msg.Subject,
 				"error", err)
 			p.series.Add(health.Dropped, 1, health.PathAnswer)
 			return false

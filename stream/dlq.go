@@ -126,12 +126,12 @@ func (d DeadLetters) streams(ctx context.Context, js jetstream.JetStream) (out [
 	for name := range names.Name() {
 		s, err := js.Stream(ctx, name)
 		if err != nil {
-			return nil, reach(err)
+			return nil, natsx.ExplainAPIError(err)
 		}
 		out = append(out, s)
 	}
 	if err := names.Err(); err != nil {
-		return nil, reach(err)
+		return nil, natsx.ExplainAPIError(err)
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("no stream holds dead letters on %s: name their subject, output.dead, by --subject (%w)",
@@ -329,7 +329,7 @@ func (l *DeadLetter) Replay(ctx context.Context, js jetstream.JetStream, to stri
 	id := wire.Origin{Stream: l.Stream, Created: l.created, Seq: l.Number}.ID("", "replay", 0)
 	ack, err := js.PublishMsg(ctx, msg, jetstream.WithMsgID(id))
 	if err != nil {
-		return r, explain(err, msg.Subject)
+		return r, natsx.ExplainPublishError(err, msg.Subject)
 	}
 	return Replayed{As: fmt.Sprintf("%s:%d", ack.Stream, ack.Sequence), Again: ack.Duplicate}, nil
 }
@@ -349,7 +349,7 @@ func replayable(subject string) error {
 func (l *DeadLetter) Remove(ctx context.Context, js jetstream.JetStream) error {
 	s, err := js.Stream(ctx, l.Stream)
 	if err != nil {
-		return reach(err)
+		return natsx.ExplainAPIError(err)
 	}
 	for _, number := range l.numbers {
 		if err := s.DeleteMsg(ctx, number); err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {

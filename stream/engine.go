@@ -63,7 +63,7 @@ type Engine struct {
 
 	mu      sync.Mutex
 	running []*pipeline
-	seen    *seen
+	seen    *natsx.StreamCache
 }
 
 // New checks the options. It opens nothing.
@@ -98,7 +98,7 @@ func New(o Options) (*Engine, error) {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
 	return &Engine{options: o, log: o.Logger, metrics: m, drain: drainWait, patience: serverPatience, claimLife: claimLife,
-		seen: newSeen(), stores: map[string]registry.Store{}}, nil
+		seen: natsx.NewStreamCache(), stores: map[string]registry.Store{}}, nil
 }
 
 // Run opens every pipeline and serves until ctx is done; then it drains and returns nil, or ErrDrain where what was
@@ -109,8 +109,8 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	access := watchAccess(e.options.Conn)
-	defer access.end()
+	access := natsx.MonitorPermissions(e.options.Conn)
+	defer access.Stop()
 	begin := time.Now()
 	var stopped atomic.Int64 // when Run was told to stop, in nanoseconds
 	defer context.AfterFunc(ctx, func() { stopped.Store(time.Now().UnixNano()) })()
@@ -215,10 +215,10 @@ func (e *Engine) flush() {
 const flushWait = 2 * time.Second
 
 // openPatiently opens a pipeline, again and again while what keeps it from that may pass.
-func (e *Engine) openPatiently(ctx context.Context, js jetstream.JetStream, access *access, c Pipeline,
+func (e *Engine) openPatiently(ctx context.Context, js jetstream.JetStream, access *natsx.PermissionMonitor, c Pipeline,
 	begin time.Time) (p *pipeline, err error) {
 	for attempt := 0; ; attempt++ {
-		err = access.during(ctx, access.ofServer, func(ctx context.Context) (err error) {
+		err = access.Guard(ctx, access.IsServerRequest, func(ctx context.Context) (err error) {
 			p, err = e.open(ctx, js, access, c)
 			return err
 		})
@@ -251,7 +251,8 @@ func (e *Engine) mayPass(err error) bool {
 }
 
 // open binds what a pipeline needs and makes its stage.
-func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *access, c Pipeline) (_ *pipeline, err error) {
+func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx.PermissionMonitor,
+	c Pipeline) (_ *pipeline, err error) {
 	p := &pipeline{Pipeline: c, instance: nats.NewInbox(), opened: time.Now(), turns: newTurns(), seen: e.seen,
 		calm: time.Duration(len(e.options.Pipelines)) * calmFor, nc: e.options.Conn, js: js, log: e.log.With("pipeline", c.Name),
 		halt: health.Halt{Bad: c.Stop.Bad, Of: c.Stop.Of}, access: access, drain: e.drain, claimLife: e.claimLife, again: make(chan struct{}, 1), noting: make(chan struct{}, 1),
@@ -427,7 +428,7 @@ func (p *pipeline) bind(ctx context.Context) error {
 		return missing(p.Stream, p.Subject)
 	}
 	if err != nil {
-		return reach(err)
+		return natsx.ExplainAPIError(err)
 	}
 	p.input, p.created = input, input.CachedInfo().Created
 	p.tail = newTail(p.js, p.log, p.AckPending)
@@ -451,7 +452,7 @@ func (p *pipeline) bind(ctx context.Context) error {
 			return missing(streamName(o.subject), o.subject)
 		}
 		if err != nil {
-			return reach(err)
+			return natsx.ExplainAPIError(err)
 		}
 		c := info.Config
 		o.limit.Store(int64(c.MaxMsgSize))
@@ -469,7 +470,7 @@ func (p *pipeline) bind(ctx context.Context) error {
 			return nil
 		}
 		if !errors.Is(err, jetstream.ErrConsumerExists) || !natsx.Backoff(ctx, attempt) {
-			return reach(err)
+			return natsx.ExplainAPIError(err)
 		}
 	}
 }
@@ -478,15 +479,6 @@ func (p *pipeline) bind(ctx context.Context) error {
 func missing(stream, subject string) error {
 	return spec.Describe(fmt.Sprintf("no stream takes subject %s; make it: 'embedd setup --apply', or 'nats stream add %s --subjects %q --storage file --defaults'",
 		subject, stream, subject), ErrStreamMissing)
-}
-
-// reach explains an error of the JetStream API.
-func reach(err error) error {
-	if errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, nats.ErrNoResponders) {
-		return fmt.Errorf("%w (%w); start it with 'nats-server -js', or leave input.stream out for core NATS",
-			ErrNoJetStream, err)
-	}
-	return err
 }
 
 // streamName is the name that setup gives a stream for a subject: the first token in capitals.

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/wildcard"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/registry"
 )
@@ -63,12 +64,12 @@ func Examine(ctx context.Context, o Options) ([]Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &examination{Options: e.options, js: js, access: watchAccess(o.Conn), said: map[Finding]bool{}}
-	defer x.access.end()
+	x := &examination{Options: e.options, js: js, access: natsx.MonitorPermissions(o.Conn), said: map[Finding]bool{}}
+	defer x.access.Stop()
 	if x.Clock == nil {
 		x.Clock = time.Now
 	}
-	x.access.ask(ctx)
+	x.access.Refresh(ctx)
 	x.server(ctx)
 	for _, p := range e.options.Pipelines {
 		one := &pipeline{Pipeline: p, nc: o.Conn, js: js, access: x.access}
@@ -121,7 +122,7 @@ func (x *examination) replicas(ctx context.Context) {
 type examination struct {
 	Options
 	js        jetstream.JetStream
-	access    *access
+	access    *natsx.PermissionMonitor
 	jetStream bool // the server has it
 	plans     []Plan
 	crowded   []string // streams that have no place for a consumer, which is told
@@ -147,7 +148,7 @@ func (x *examination) ok(check, pipeline, format string, args ...any) {
 func (x *examination) failed(check, pipeline string, err error) {
 	f := Finding{Check: check, Pipeline: pipeline, Text: err.Error()}
 	if errors.Is(err, ErrDenied) {
-		if x.access.known() {
+		if x.access.IsKnown() {
 			return // mayDo tells of all that are missing
 		}
 		f.Check, f.Command = "rights", permissionsCommand
@@ -165,7 +166,7 @@ const (
 func (x *examination) ask(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, sightWait)
 	defer cancel()
-	return x.access.during(ctx, x.access.ofServer, do)
+	return x.access.Guard(ctx, x.access.IsServerRequest, do)
 }
 
 // server looks at version, JetStream, its limits, and the largest message.
@@ -209,7 +210,7 @@ func (x *examination) server(ctx context.Context) {
 	case errors.Is(err, ErrDenied):
 		// What is needed of JetStream is asked for below.
 	case err != nil:
-		x.failed("jetstream", "", silence(err, "about JetStream"))
+		x.failed("jetstream", "", natsx.ExplainRequestError(err, "about JetStream"))
 		return
 	default:
 		used, most := info.Store, info.Limits.MaxStore
@@ -267,7 +268,7 @@ func (x *examination) input(ctx context.Context, p *pipeline) {
 		return
 	}
 	if err != nil {
-		x.failed("input", p.Name, silence(err, "about stream "+p.Stream))
+		x.failed("input", p.Name, natsx.ExplainRequestError(err, "about stream "+p.Stream))
 		return
 	}
 	info := s.CachedInfo()
@@ -275,7 +276,7 @@ func (x *examination) input(ctx context.Context, p *pipeline) {
 	c := info.Config
 	x.plans = append(x.plans, Plan{Name: c.Name, Subjects: c.Subjects})
 	switch {
-	case len(c.Subjects) > 0 && c.Mirror == nil && len(c.Sources) == 0 && !coveredBy(p.Subject, c.Subjects):
+	case len(c.Subjects) > 0 && c.Mirror == nil && len(c.Sources) == 0 && !wildcard.CoveredBy(p.Subject, c.Subjects):
 		x.add(Finding{Check: "input", Pipeline: p.Name, Text: fmt.Sprintf(
 			"stream %s takes %s and not %s: no input ever comes", c.Name, strings.Join(c.Subjects, ", "), p.Subject),
 			Cure: "let it take the subject, or name another input.stream", Command: fmt.Sprintf(
@@ -323,7 +324,7 @@ func (x *examination) consumer(ctx context.Context, p *pipeline, s jetstream.Str
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
 		x.ok("consumer", p.Name, "%s is made when the daemon starts", p.durable())
 	case err != nil:
-		x.failed("consumer", p.Name, silence(err, "about consumer "+p.durable()))
+		x.failed("consumer", p.Name, natsx.ExplainRequestError(err, "about consumer "+p.durable()))
 	default:
 		info := c.CachedInfo()
 		n := info.NumPending + uint64(info.NumAckPending)
@@ -355,7 +356,7 @@ func (x *examination) sink(ctx context.Context, p *pipeline, check, subject stri
 		return
 	}
 	if err != nil {
-		x.failed(check, p.Name, silence(err, "which stream takes "+subject))
+		x.failed(check, p.Name, natsx.ExplainRequestError(err, "which stream takes "+subject))
 		return
 	}
 	x.clock(before, info)
@@ -412,7 +413,7 @@ func (x *examination) labels(ctx context.Context, p *pipeline) {
 		x.add(Finding{Check: "labels", Pipeline: p.Name, Text: "no stream takes " + p.Labels, Cure: "make one",
 			Command: setupCommand})
 	case err != nil:
-		x.failed("labels", p.Name, silence(err, "which stream takes "+p.Labels))
+		x.failed("labels", p.Name, natsx.ExplainRequestError(err, "which stream takes "+p.Labels))
 	default:
 		x.ok("labels", p.Name, "stream %s has %d messages", info.Config.Name, info.State.Msgs)
 	}
@@ -420,19 +421,19 @@ func (x *examination) labels(ctx context.Context, p *pipeline) {
 
 // mayDo compares what the user may do with what a daemon needs.
 func (x *examination) mayDo(p *pipeline) {
-	if !x.access.known() {
+	if !x.access.IsKnown() {
 		x.add(Finding{Check: "rights", Level: LevelNote,
 			Text: "the user may not ask for its rights: one that is missing shows when it is needed",
-			Cure: "let it publish on " + userInfo})
+			Cure: "let it publish on " + natsx.UserInfoSubject})
 		return
 	}
-	inbox := strings.TrimSuffix(x.access.inbox(), ".")
+	inbox := strings.TrimSuffix(x.access.InboxPrefix(), ".")
 	need := RightsOf([]Pipeline{p.Pipeline}, x.plans, Account{APIPrefix: x.APIPrefix, InboxPrefix: inbox})[0]
 	var lack, useful []string
 	for _, subject := range need.Publish {
 		switch {
-		case !x.access.lacks(right{actPublish, subject}):
-		case strings.HasPrefix(subject, natsx.AckPrefix) && x.access.answers():
+		case !x.access.IsDenied(natsx.Permission{Action: natsx.Publish, Subject: subject}):
+		case strings.HasPrefix(subject, natsx.AckPrefix) && x.access.MayReply():
 		case strings.Contains(subject, ".GET."):
 			useful = append(useful, fmt.Sprintf("publish on %q", subject)) // one of two ways to read a single message
 		default:
@@ -441,7 +442,7 @@ func (x *examination) mayDo(p *pipeline) {
 	}
 	for _, subject := range need.Subscribe {
 		switch {
-		case !x.access.lacks(right{actSubscribe, subject}):
+		case !x.access.IsDenied(natsx.Permission{Action: natsx.Subscribe, Subject: subject}):
 		case strings.HasPrefix(subject, inbox), subject == p.Subject, subject == p.Labels:
 			lack = append(lack, fmt.Sprintf("subscribe to %q", subject))
 		default:

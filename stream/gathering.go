@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
@@ -201,7 +202,7 @@ func (g *gatherer) turnAway(one *summaries.Arrival, why string) {
 
 // follow looks whether the stream is still the one that was read, and reads the ledger where that was not done.
 func (g *gatherer) follow(ctx context.Context) error {
-	now, err := g.seen.stream(ctx, summaries.HubStream, func(ctx context.Context) (jetstream.Stream, error) {
+	now, err := g.seen.Stream(ctx, summaries.HubStream, func(ctx context.Context) (jetstream.Stream, error) {
 		return g.js.Stream(ctx, summaries.HubStream)
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -249,7 +250,7 @@ func (p *planner) needGathered(ctx context.Context, one *Pipeline) error {
 	if p.js != nil {
 		s, err := p.js.Stream(ctx, summaries.HubStream)
 		if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
-			return reach(err)
+			return natsx.ExplainAPIError(err)
 		}
 		if err == nil {
 			info := s.CachedInfo()
@@ -277,7 +278,7 @@ func (x *examination) gathered(ctx context.Context, p *pipeline) {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		x.ok("edges", p.Name, "stream %s is made when the daemon starts", summaries.HubStream)
 	case err != nil:
-		x.failed("edges", p.Name, silence(err, "about stream "+summaries.HubStream))
+		x.failed("edges", p.Name, natsx.ExplainRequestError(err, "about stream "+summaries.HubStream))
 	default:
 		x.kept(p, s)
 		c := &s.CachedInfo().Config

@@ -386,7 +386,7 @@ func (p *pipeline) awaitTurn(ctx context.Context, q needs.Partition) error {
 			p.over.Store(before[0], nil)
 			continue
 		}
-		p.told.before.warn(p.log, "the partitions wait until what the stream stored before it had them is answered",
+		p.told.before.Warn(p.log, "the partitions wait until what the stream stored before it had them is answered",
 			"consumer", before[0].ConsumerName(p.durable()), "messages", waits)
 		select {
 		case <-time.After(wait):

@@ -38,11 +38,11 @@ func (p *pipeline) bindLabels(ctx context.Context) error {
 		return missing(streamName(p.Labels), p.Labels)
 	}
 	if err != nil {
-		return reach(err)
+		return natsx.ExplainAPIError(err)
 	}
 	s, err := p.js.Stream(ctx, name)
 	if err != nil {
-		return reach(err)
+		return natsx.ExplainAPIError(err)
 	}
 	if r := s.CachedInfo().Config.Retention; r != jetstream.LimitsPolicy {
 		return fmt.Errorf("stream %s, which takes labels on %s, has retention %v: after a restart labels are read again, so it needs limits; send labels to a stream of their own",
@@ -192,7 +192,7 @@ func (p *pipeline) learnFromLabels(ctx context.Context, in *input) {
 	}
 	at := plugin.Position{Created: in.origin.Created, Seq: in.origin.Seq, Time: in.time}
 	if err := p.stage.LearnLabels(m, at); err != nil {
-		p.told.unlearned.warn(p.log, "labels could not be learned from", "source", in.origin.Source(), "error", err)
+		p.told.unlearned.Warn(p.log, "labels could not be learned from", "source", in.origin.Source(), "error", err)
 	}
 	p.series.Add(health.LabelMessages, 1, "learned")
 	p.countLabels()
@@ -244,10 +244,10 @@ func (p *pipeline) deadLabels(ctx context.Context, in *input, cause error) {
 	switch {
 	case err == nil || ctx.Err() != nil:
 	case p.labels.owe(debt{in, cause}):
-		p.told.owed.warn(p.log, "a dead letter of labels is not taken; it is sent again", "source", in.origin.Source(), "error",
+		p.told.owed.Warn(p.log, "a dead letter of labels is not taken; it is sent again", "source", in.origin.Source(), "error",
 			err)
 	default:
-		p.told.owed.warn(p.log, "a dead letter of labels is not taken, and too many wait; the message stays in its stream, and is read again after a restart",
+		p.told.owed.Warn(p.log, "a dead letter of labels is not taken, and too many wait; the message stays in its stream, and is read again after a restart",
 			"source", in.origin.Source(), "error", err)
 	}
 }

@@ -503,7 +503,7 @@ func (p *pipeline) learn(ctx context.Context, l *lesson) {
 	at := plugin.Position{Created: l.origin.Created, Seq: l.origin.Seq, Time: l.time, Source: l.subject}
 	killpoint.At(killpoint.Learning, l.origin.Seq)
 	if err := p.stage.Learn(m, at); err != nil {
-		p.told.unlearned.warn(p.log, "a message could not be learned from", "source", l.origin.Source(), "error", err)
+		p.told.unlearned.Warn(p.log, "a message could not be learned from", "source", l.origin.Source(), "error", err)
 	}
 	killpoint.Here(killpoint.Learned)
 }

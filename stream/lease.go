@@ -111,7 +111,7 @@ func (p *pipeline) takeTurn(ctx context.Context, term uint64) {
 		if errors.Is(err, registry.ErrFenced) || ctx.Err() != nil {
 			return // another has it, and the lease says so soon
 		}
-		p.told.lease.warn(p.log, "the lease is held and the model store cannot be written; trying again", "error", err)
+		p.told.lease.Warn(p.log, "the lease is held and the model store cannot be written; trying again", "error", err)
 		if !natsx.Backoff(ctx, attempt) {
 			return
 		}

@@ -38,7 +38,7 @@ func (p *pipeline) summarily(ctx context.Context, step func(context.Context) (mo
 		moved, err := step(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
-			p.told.summing.warn(p.log, "the summaries of the input cannot be passed on; trying again", "error", err)
+			p.told.summing.Warn(p.log, "the summaries of the input cannot be passed on; trying again", "error", err)
 			natsx.Backoff(ctx, attempt)
 			attempt++
 		case !moved:

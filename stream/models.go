@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/registry"
@@ -125,22 +126,22 @@ func (p *pipeline) hasAnswered(ctx context.Context) (bool, error) {
 	}
 	if p.arrived != nil { // its edges answer with what it learns
 		used, err := summaries.HasLedger(ctx, p.js, p.Name)
-		return used, reach(err)
+		return used, natsx.ExplainAPIError(err)
 	}
 	c, err := p.input.Consumer(ctx, p.durable())
 	if err == nil && c.CachedInfo().AckFloor.Stream > 0 {
 		return true, nil
 	}
 	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return false, reach(err)
+		return false, natsx.ExplainAPIError(err)
 	}
 	stream, err := p.tail.sinks[p.Output].look(ctx)
 	if err != nil {
-		return false, reach(err)
+		return false, natsx.ExplainAPIError(err)
 	}
 	out, err := stream.Info(ctx, jetstream.WithSubjectFilter(p.Output))
 	if err != nil {
-		return false, reach(err)
+		return false, natsx.ExplainAPIError(err)
 	}
 	return out.State.Subjects[p.Output] > 0, nil
 }
@@ -191,7 +192,7 @@ func (p *pipeline) judged(f plugin.Outcome) {
 	ctx, cancel := context.WithTimeout(context.Background(), noteWait)
 	defer cancel()
 	if err := p.models.Refuse(ctx, f); err != nil {
-		p.told.refused.warn(p.log, "a refused candidate is not noted in the model store", "reason", f.Reason, "error", err)
+		p.told.refused.Warn(p.log, "a refused candidate is not noted in the model store", "reason", f.Reason, "error", err)
 	}
 }
 

@@ -21,10 +21,10 @@ func (p *pipeline) checkName(ctx context.Context, bound string) error {
 	if p.Stream == "" || bound == "" || bound == p.Stream {
 		return nil
 	}
-	p.access.ask(ctx)
-	asks := right{actPublish, consumerInfo(p.js, bound, p.durable())}
-	if p.access.lacks(asks) {
-		return p.nameTaken(bound, fmt.Sprintf("and this user may not ask whether anybody uses it there (%q)", asks.subject))
+	p.access.Refresh(ctx)
+	asks := natsx.Permission{Action: natsx.Publish, Subject: consumerInfo(p.js, bound, p.durable())}
+	if p.access.IsDenied(asks) {
+		return p.nameTaken(bound, fmt.Sprintf("and this user may not ask whether anybody uses it there (%q)", asks.Subject))
 	}
 	_, err := p.js.Consumer(ctx, bound, p.durable())
 	switch {
@@ -33,7 +33,7 @@ func (p *pipeline) checkName(ctx context.Context, bound string) error {
 	case errors.Is(err, jetstream.ErrConsumerNotFound), errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil
 	}
-	return reach(err)
+	return natsx.ExplainAPIError(err)
 }
 
 func (p *pipeline) nameTaken(bound, why string) error {
@@ -48,7 +48,7 @@ func (p *pipeline) bindName(ctx context.Context) error {
 		return nil
 	}
 	var bound string
-	err := p.access.during(ctx, p.access.ofServer, func(ctx context.Context) (err error) {
+	err := p.access.Guard(ctx, p.access.IsServerRequest, func(ctx context.Context) (err error) {
 		bound, err = p.models.Bind(ctx, p.bound, p.Stream)
 		return err
 	})

@@ -12,6 +12,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/ratelog"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
@@ -76,10 +78,10 @@ type pipeline struct {
 
 	drain      time.Duration
 	claimLife  time.Duration
-	told       struct{ unlearned, refused, lost, consumer, owed, lease, outdated, before, summing sparing }
-	access     *access       // of the connection's user
-	seen       *seen         // the streams, by all pipelines of the engine
-	calm       time.Duration // least time between two looks at what is quiet: the more pipelines, the longer
+	told       struct{ unlearned, refused, lost, consumer, owed, lease, outdated, before, summing ratelog.Limiter }
+	access     *natsx.PermissionMonitor // of the connection's user
+	seen       *natsx.StreamCache       // the streams, by all pipelines of the engine
+	calm       time.Duration            // least time between two looks at what is quiet: the more pipelines, the longer
 	conditions health.Conditions
 	sight      atomic.Pointer[sight]         // what the watcher last saw; nil on core NATS
 	again      chan struct{}                 // has the watcher look at once

@@ -138,7 +138,7 @@ func (p *pipeline) left(a *answer) {
 // confirmed notes that the server has stored a part.
 func (p *pipeline) confirmed(o *outgoing) {
 	p.conditions.Clear(o.component())
-	p.access.has(right{actPublish, o.msg.Subject})
+	p.access.MarkAllowed(natsx.Permission{Action: natsx.Publish, Subject: o.msg.Subject})
 }
 
 // errHeaderTooLarge is the server's code for a header over its limit; the client has no name for it.
@@ -159,20 +159,10 @@ func refusal(err error) error {
 
 // explain says what to do about a publish that fails.
 func (p *pipeline) explain(err error, subject string) error {
-	if one := (right{actPublish, subject}); p.access.lacks(one) {
-		return one.denial()
+	if one := (natsx.Permission{Action: natsx.Publish, Subject: subject}); p.access.IsDenied(one) {
+		return one.DeniedError()
 	}
-	return explain(err, subject)
-}
-
-func explain(err error, subject string) error {
-	switch {
-	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse),
-		errors.Is(err, jetstream.ErrStreamNotFound):
-		return fmt.Errorf("no stream takes subject %s (%w); make it with 'embedd setup --apply'", subject, err)
-	default:
-		return err
-	}
+	return natsx.ExplainPublishError(err, subject)
 }
 
 // component is the part of the pipeline whose condition a part's confirmation is: dead letters that are not stored do

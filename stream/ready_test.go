@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
 )
@@ -173,7 +174,7 @@ func TestReady(t *testing.T) {
 		t.Parallel()
 		s := guarded(t)
 		s.grant(&server.Permissions{Publish: &server.SubjectPermission{Allow: []string{"out.x", "dead.x", "$JS.API.>",
-			"$JS.ACK.in.embedd_p.>", userInfo}}})
+			"$JS.ACK.in.embedd_p.>", natsx.UserInfoSubject}}})
 		e, _ := s.guest(nil)
 		s.send(1)
 		s.stands(e, StateLearning, true)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 	"github.com/embedd/embedd/stream/summaries"
@@ -109,7 +110,7 @@ func raise(ctx context.Context, js jetstream.JetStream, one *Plan, replicas int)
 			continue
 		}
 		if err != nil {
-			return reach(err)
+			return natsx.ExplainAPIError(err)
 		}
 		c := have.CachedInfo().Config
 		if c.Replicas >= replicas {

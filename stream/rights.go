@@ -8,6 +8,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/wildcard"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
@@ -76,7 +78,7 @@ func (g *granter) sorted(r Rights) Rights {
 // streamOf is the stream that takes a subject.
 func (g *granter) streamOf(subject string) string {
 	for _, p := range g.plans {
-		if !p.Bucket && coveredBy(subject, p.Subjects) {
+		if !p.Bucket && wildcard.CoveredBy(subject, p.Subjects) {
 			return p.Name
 		}
 	}
@@ -102,7 +104,7 @@ func (g *granter) run(pipelines []Pipeline) Rights {
 	for _, p := range pipelines {
 		r.Subscribe = append(r.Subscribe, ServiceSubject(p.Name, ">"), "$SRV.*", "$SRV.*."+ServiceName(p.Name),
 			"$SRV.*."+ServiceName(p.Name)+".*")
-		grant(userInfo)
+		grant(natsx.UserInfoSubject)
 		if p.LearnsFromEdges() {
 			grant(g.gathers(p.Name)...)
 			kept++

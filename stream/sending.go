@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
@@ -24,7 +25,7 @@ import (
 func (p *pipeline) isNamed(ctx context.Context) error {
 	account, err := p.js.AccountInfo(ctx)
 	if err != nil {
-		return reach(err)
+		return natsx.ExplainAPIError(err)
 	}
 	if text := needs.UnnamedEdge(account.Domain, p.Edges); text != "" {
 		return errors.New(text)
@@ -46,7 +47,7 @@ func (p *planner) needSent(ctx context.Context, one *Pipeline) error {
 	if p.js != nil {
 		account, err := p.js.AccountInfo(ctx)
 		if err != nil {
-			return reach(err)
+			return natsx.ExplainAPIError(err)
 		}
 		if plan.Problem = needs.UnnamedEdge(account.Domain, one.Edges); plan.Problem == "" {
 			plan.Warning = p.untaken(ctx, one.Models.Hub, account.Domain)
@@ -89,7 +90,7 @@ func (x *examination) sends(ctx context.Context, p *pipeline) {
 	})
 	missing := errors.Is(err, jetstream.ErrStreamNotFound)
 	if err != nil && !missing {
-		x.failed("edges", p.Name, silence(err, "about stream "+summaries.EdgeStream))
+		x.failed("edges", p.Name, natsx.ExplainRequestError(err, "about stream "+summaries.EdgeStream))
 		return
 	}
 	known := len(x.found)
@@ -153,7 +154,7 @@ func (m *sender) open(ctx context.Context) error {
 	if m.sent != nil {
 		return nil
 	}
-	return m.access.during(ctx, m.access.ofServer, func(ctx context.Context) (err error) {
+	return m.access.Guard(ctx, m.access.IsServerRequest, func(ctx context.Context) (err error) {
 		if err = m.limited(); err == nil {
 			err = m.isNamed(ctx)
 		}

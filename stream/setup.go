@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/wildcard"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/lease"
@@ -124,7 +125,7 @@ func (s Streams) make(ctx context.Context, js jetstream.JetStream, one *Plan) er
 	case one.Extends:
 		have, err := js.Stream(ctx, one.Name)
 		if err != nil {
-			return reach(err)
+			return natsx.ExplainAPIError(err)
 		}
 		c := have.CachedInfo().Config
 		c.Subjects = one.Subjects
@@ -283,7 +284,7 @@ func (p *planner) needInput(ctx context.Context, one Pipeline) error {
 	if err != nil {
 		return err
 	}
-	if have != nil && (have.Mirror != nil || len(have.Sources) > 0 || coveredBy(one.Subject, have.Subjects)) {
+	if have != nil && (have.Mirror != nil || len(have.Sources) > 0 || wildcard.CoveredBy(one.Subject, have.Subjects)) {
 		p.there(have.Name, one.Subject)
 		return nil
 	}
@@ -306,7 +307,7 @@ func (p *planner) needInput(ctx context.Context, one Pipeline) error {
 // need plans for a subject whose stream is found by it.
 func (p *planner) need(ctx context.Context, pipeline, subject string) error {
 	for i := range p.plans {
-		if one := &p.plans[i]; !one.Bucket && !one.taken && coveredBy(subject, one.Subjects) {
+		if one := &p.plans[i]; !one.Bucket && !one.taken && wildcard.CoveredBy(subject, one.Subjects) {
 			return nil // the same stream takes more than one
 		}
 	}
@@ -315,7 +316,7 @@ func (p *planner) need(ctx context.Context, pipeline, subject string) error {
 		return err
 	}
 	for _, o := range others {
-		if coveredBy(subject, o.Subjects) {
+		if wildcard.CoveredBy(subject, o.Subjects) {
 			p.there(o.Name, subject)
 			return nil
 		}
@@ -340,7 +341,7 @@ func (p *planner) need(ctx context.Context, pipeline, subject string) error {
 func (p *planner) propose(pipeline, name, subject string, have *jetstream.StreamConfig) {
 	for _, o := range p.plans {
 		for _, s := range o.Subjects {
-			if !o.Bucket && !o.taken && wildcard.Overlap(s, subject) && (o.Name != name || !covers(s, subject) && !covers(subject, s)) {
+			if !o.Bucket && !o.taken && wildcard.Overlap(s, subject) && (o.Name != name || !wildcard.Covers(s, subject) && !wildcard.Covers(subject, s)) {
 				p.problem(name, subject, fmt.Sprintf(
 					"subject %s of pipeline %s overlaps with %s, which stream %s takes, and no two streams take one subject; give them the same input.stream, or subjects apart",
 					subject, pipeline, s, o.Name))
@@ -371,10 +372,10 @@ func (p *planner) propose(pipeline, name, subject string, have *jetstream.Stream
 
 // with is a list of subjects and one more, without those that it covers.
 func with(subjects []string, subject string) []string {
-	if coveredBy(subject, subjects) {
+	if wildcard.CoveredBy(subject, subjects) {
 		return subjects
 	}
-	out := slices.DeleteFunc(slices.Clone(subjects), func(s string) bool { return covers(subject, s) })
+	out := slices.DeleteFunc(slices.Clone(subjects), func(s string) bool { return wildcard.Covers(subject, s) })
 	return append(out, subject)
 }
 
@@ -420,7 +421,7 @@ func (p *planner) compareWithHub(ctx context.Context, hub string, pipelines []Pi
 				continue
 			}
 			for i := range p.plans {
-				if plan := &p.plans[i]; !plan.Bucket && coveredBy(subject, plan.Subjects) && plan.Warning == "" {
+				if plan := &p.plans[i]; !plan.Bucket && wildcard.CoveredBy(subject, plan.Subjects) && plan.Warning == "" {
 					plan.Warning = fmt.Sprintf("stream %s of domain %s takes %s too, and stores what is sent here once more; keep it from the way to the hub (deny_exports: %q in the leaf node's remote), or give it other subjects",
 						name, hub, subject, subject)
 				}
@@ -440,7 +441,7 @@ func (p *planner) needMirror(ctx context.Context, hub string) error {
 		if errors.Is(err, registry.ErrNoMirror) {
 			one.Problem = err.Error()
 		} else if err != nil {
-			return reach(err)
+			return natsx.ExplainAPIError(err)
 		}
 		one.Exists = err == nil && len(missing) == 0
 	}
@@ -453,7 +454,7 @@ func (p *planner) needStore(ctx context.Context) error {
 	if p.js != nil {
 		_, err := registry.JetStream(ctx, p.js)
 		if err != nil && !errors.Is(err, registry.ErrMissing) {
-			return reach(err)
+			return natsx.ExplainAPIError(err)
 		}
 		one.Exists = err == nil
 	}
@@ -493,7 +494,7 @@ func (p *planner) stream(ctx context.Context, name string) (*jetstream.StreamCon
 		return nil, nil
 	}
 	if err != nil {
-		return nil, reach(err)
+		return nil, natsx.ExplainAPIError(err)
 	}
 	return &s.CachedInfo().Config, nil
 }
@@ -514,27 +515,7 @@ func (p *planner) taking(ctx context.Context, subject string) (out []*jetstream.
 		}
 	}
 	if err := names.Err(); err != nil {
-		return nil, reach(err)
+		return nil, natsx.ExplainAPIError(err)
 	}
 	return out, nil
-}
-
-// covers tells whether every subject in a pattern is in another one.
-func covers(pattern, subject string) bool {
-	p, s := strings.Split(pattern, "."), strings.Split(subject, ".")
-	for i, token := range p {
-		switch {
-		case i >= len(s):
-			return false
-		case token == ">":
-			return true
-		case s[i] == ">" || token != "*" && token != s[i]:
-			return false
-		}
-	}
-	return len(p) == len(s)
-}
-
-func coveredBy(subject string, patterns []string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool { return covers(p, subject) })
 }

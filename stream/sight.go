@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/embedd/embedd/internal/wildcard"
 	"github.com/embedd/embedd/stream/internal/health"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
@@ -99,9 +99,10 @@ func pullSubject(p *pipeline) string {
 // during does something that asks the server about the pipeline's input on such subjects, and ends it as soon as the
 // server refuses one of them.
 func (p *pipeline) during(ctx context.Context, on []string, do func(context.Context) error) error {
-	return p.access.during(ctx, func(one right) bool {
-		return p.access.ofServer(one) && (one.act == actSubscribe || strings.Contains(one.subject, "."+p.Stream) &&
-			slices.ContainsFunc(on, func(s string) bool { return strings.Contains(one.subject, s) }))
+	return p.access.Guard(ctx, func(one natsx.Permission) bool {
+		return p.access.IsServerRequest(one) && (one.Action == natsx.Subscribe || strings.Contains(one.Subject,
+			"."+p.Stream) &&
+			slices.ContainsFunc(on, func(s string) bool { return strings.Contains(one.Subject, s) }))
 	}, do)
 }
 
@@ -116,7 +117,7 @@ func (p *pipeline) lookAgain() {
 func (w *watcher) look(ctx context.Context) *sight {
 	ctx, cancel := context.WithTimeout(ctx, sightWait)
 	defer cancel()
-	w.access.ask(ctx)
+	w.access.Refresh(ctx)
 	s := &sight{}
 	note := func(text string) {
 		if s.obstacle == "" {
@@ -136,12 +137,12 @@ func (w *watcher) look(ctx context.Context) *sight {
 			note(err.Error())
 		}
 	}
-	if one := (right{actPublish, pullSubject(w.pipeline)}); w.access.lacks(one) {
-		note(one.denial().Error())
+	if one := (natsx.Permission{Action: natsx.Publish, Subject: pullSubject(w.pipeline)}); w.access.IsDenied(one) {
+		note(one.DeniedError().Error())
 	}
 	// Of acknowledgements only a refusal tells: which subjects they have is the server's choice.
-	if one := (right{actPublish, natsx.AckSubjects}); w.access.refusedLately(one) {
-		note(one.denial().Error())
+	if one := (natsx.Permission{Action: natsx.Publish, Subject: natsx.AckSubjects}); w.access.WasDenied(one) {
+		note(one.DeniedError().Error())
 	}
 	return s
 }
@@ -180,7 +181,7 @@ func (w *watcher) lag(ctx context.Context, s *sight) error {
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
 		n, err := w.matching(ctx, w.Subject)
 		if err != nil {
-			return silence(err, "about stream "+w.Stream)
+			return natsx.ExplainRequestError(err, "about stream "+w.Stream)
 		}
 		s.lag, s.oldest = n, w.after(ctx, input, 0, w.Subject, n)
 		if lose := w.whole.lose.Load(); lose != nil {
@@ -188,7 +189,7 @@ func (w *watcher) lag(ctx context.Context, s *sight) error {
 		}
 		return fmt.Errorf("the consumer %s of stream %s is not there; it is made again", w.durable(), w.Stream)
 	case err != nil:
-		return silence(err, "about stream "+w.Stream+" and its consumer "+w.durable())
+		return natsx.ExplainRequestError(err, "about stream "+w.Stream+" and its consumer "+w.durable())
 	}
 	info := c.CachedInfo()
 	s.lag = info.NumPending + uint64(info.NumAckPending)
@@ -196,7 +197,7 @@ func (w *watcher) lag(ctx context.Context, s *sight) error {
 	for _, q := range slices.Concat(w.earlier, needs.Partitions(&w.Pipeline)[1:]) {
 		n, from, err := w.behind(ctx, q)
 		if err != nil {
-			return silence(err, "about partition "+q.String()+" of stream "+w.Stream)
+			return natsx.ExplainRequestError(err, "about partition "+q.String()+" of stream "+w.Stream)
 		}
 		if at := w.after(ctx, input, from, q.Filter(w.Subject), n); s.oldest.IsZero() || !at.IsZero() && at.Before(s.oldest) {
 			s.oldest = at
@@ -229,9 +230,9 @@ func (w *watcher) behind(ctx context.Context, q needs.Partition) (n, floor uint6
 
 // stream is a stream as one of the pipelines has seen it.
 func (w *watcher) stream(ctx context.Context, name string) (jetstream.Stream, error) {
-	return w.seen.stream(ctx, name, func(ctx context.Context) (s jetstream.Stream, err error) {
-		err = w.access.during(ctx, func(one right) bool {
-			return strings.HasSuffix(one.subject, ".STREAM.INFO."+name)
+	return w.seen.Stream(ctx, name, func(ctx context.Context) (s jetstream.Stream, err error) {
+		err = w.access.Guard(ctx, func(one natsx.Permission) bool {
+			return strings.HasSuffix(one.Subject, ".STREAM.INFO."+name)
 		}, func(ctx context.Context) (err error) {
 			s, err = w.js.Stream(ctx, name)
 			return err
@@ -244,18 +245,6 @@ func (w *watcher) stream(ctx context.Context, name string) (jetstream.Stream, er
 func (p *pipeline) inputGone() error {
 	return spec.Describe(fmt.Sprintf("the input stream %s is gone; make it again: 'embedd setup --apply'", p.Stream),
 		jetstream.ErrStreamNotFound)
-}
-
-// silence explains that the server says nothing about what it was asked.
-func silence(err error, about string) error {
-	if errors.Is(err, ErrDenied) {
-		return err
-	}
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrNoResponders) {
-		return fmt.Errorf("the server does not answer %s: look whether it hangs, or its JetStream has no leader (%w)",
-			about, err)
-	}
-	return fmt.Errorf("asking the server %s: %w", about, err)
 }
 
 // matching counts the messages of the input that a filter takes.
@@ -299,15 +288,15 @@ func (w *watcher) after(ctx context.Context, input jetstream.Stream, floor uint6
 
 // taken tells why the server would not take a message on a subject; nil where it would.
 func (w *watcher) taken(ctx context.Context, subject string) error {
-	if one := (right{actPublish, subject}); w.access.lacks(one) {
-		return one.denial()
+	if one := (natsx.Permission{Action: natsx.Publish, Subject: subject}); w.access.IsDenied(one) {
+		return one.DeniedError()
 	}
 	info, err := w.sink(ctx, subject)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return missing(streamName(subject), subject)
 	}
 	if err != nil {
-		return silence(err, "which stream takes "+subject)
+		return natsx.ExplainRequestError(err, "which stream takes "+subject)
 	}
 	if f := needs.StreamFull(info, subject); f != nil {
 		return f
@@ -319,7 +308,7 @@ func (w *watcher) taken(ctx context.Context, subject string) error {
 func (w *watcher) sink(ctx context.Context, subject string) (*jetstream.StreamInfo, error) {
 	if name := w.sinks[subject]; name != "" {
 		s, err := w.stream(ctx, name)
-		if err == nil && coveredBy(subject, s.CachedInfo().Config.Subjects) {
+		if err == nil && wildcard.CoveredBy(subject, s.CachedInfo().Config.Subjects) {
 			return s.CachedInfo(), nil
 		}
 	}
@@ -353,8 +342,8 @@ func (p *pipeline) blocked() string {
 	p.conditions.SetText(health.Connection, offline)
 	if p.input == nil {
 		for _, subject := range []string{p.Output, p.Dead} {
-			if one := (right{actPublish, subject}); p.access.lacks(one) {
-				p.conditions.SetText(health.Permission, one.denial().Error())
+			if one := (natsx.Permission{Action: natsx.Publish, Subject: subject}); p.access.IsDenied(one) {
+				p.conditions.SetText(health.Permission, one.DeniedError().Error())
 				return p.conditions.First()
 			}
 		}

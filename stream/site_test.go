@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
 )
@@ -254,7 +255,7 @@ type pupil struct {
 func (s *site) open(e *Engine, js jetstream.JetStream) *pipeline {
 	s.Helper()
 	e.options.Wait = ample
-	p, err := e.openPatiently(s.Context(), js, watchAccess(js.Conn()), e.options.Pipelines[0], time.Now())
+	p, err := e.openPatiently(s.Context(), js, natsx.MonitorPermissions(js.Conn()), e.options.Pipelines[0], time.Now())
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func (p *pipeline) sumUp(ctx context.Context) {
 	for attempt := 0; ctx.Err() == nil; {
 		made, err := m.step(ctx)
 		if err != nil && ctx.Err() == nil {
-			p.told.summing.warn(p.log, "a block of the input could not be summed up; trying again", "error", err)
+			p.told.summing.Warn(p.log, "a block of the input could not be summed up; trying again", "error", err)
 			natsx.Backoff(ctx, attempt)
 			attempt++
 			continue

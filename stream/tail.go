@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/embedd/embedd/internal/ratelog"
 	"github.com/embedd/embedd/stream/internal/health"
 
 	"github.com/nats-io/nats.go"
@@ -32,9 +33,9 @@ type tail struct {
 	sinks  map[string]*sink
 	known  map[*sink]*answers // what a process before this one may have stored; one goroutine uses it
 
-	access     *access // of the connection's user; nil: not watched
+	access     *natsx.PermissionMonitor // of the connection's user; nil: not watched
 	conditions *health.Conditions
-	told       sparing
+	told       ratelog.Limiter
 }
 
 func newTail(js jetstream.JetStream, log *slog.Logger, most int) *tail {
@@ -185,7 +186,7 @@ type head struct {
 func (s *sink) after(ctx context.Context, m point, take func(head)) (point, error) {
 	stream, err := natsx.Hedge(ctx, s.look)
 	if err != nil {
-		return m, fmt.Errorf("asking for the stream of %s: %w", s.subject, explain(err, s.subject))
+		return m, fmt.Errorf("asking for the stream of %s: %w", s.subject, natsx.ExplainPublishError(err, s.subject))
 	}
 	info := stream.CachedInfo()
 	if !info.Created.Equal(m.created) {
@@ -282,7 +283,7 @@ func (t *tail) markStored(ctx context.Context, a *answer, doubt bool) {
 	found := 0
 	for _, o := range a.parts {
 		for attempt := 0; ; attempt++ {
-			err := t.access.during(ctx, t.access.ofServer, func(ctx context.Context) error {
+			err := t.access.Guard(ctx, t.access.IsServerRequest, func(ctx context.Context) error {
 				return t.know(ctx, o.sink, a.in)
 			})
 			if err == nil {
@@ -290,7 +291,7 @@ func (t *tail) markStored(ctx context.Context, a *answer, doubt bool) {
 			}
 			if ctx.Err() == nil {
 				t.conditions.SetError(health.Lookup, fmt.Errorf("what was answered before cannot be looked up: %w", err))
-				t.told.warn(t.log, "the end of the output cannot be read; trying again", "error", err)
+				t.told.Warn(t.log, "the end of the output cannot be read; trying again", "error", err)
 			}
 			if !natsx.Backoff(ctx, min(attempt, 5)) {
 				return

@@ -66,7 +66,8 @@ type pullRequest struct {
 // order, and returns the number of messages.
 //
 // The client's own Fetch recognises status messages of the server (no messages, heartbeat, consumer deleted) by a
-// header that any publisher can set. Pull recognises a message of the stream by its reply subject, which only the server sets.
+// header that any publisher can set. Pull recognises a message of the stream by its reply subject, which only the
+// server sets.
 func Pull(ctx context.Context, js jetstream.JetStream, c jetstream.Consumer, maxMessages, maxBytes int,
 	handle func(*Message)) (n int, err error) {
 	request, err := json.Marshal(pullRequest{Batch: maxMessages, MaxBytes: maxBytes, Expires: fetchWait * 9 / 10,

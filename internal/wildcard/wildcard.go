@@ -3,10 +3,11 @@ package wildcard
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// Overlap tells whether a subject can be in both of two patterns.
+// Overlap reports whether a subject can match both patterns.
 func Overlap(p, q string) bool {
 	a, b := strings.Split(p, "."), strings.Split(q, ".")
 	for i := range max(len(a), len(b)) {
@@ -22,7 +23,8 @@ func Overlap(p, q string) bool {
 	return true
 }
 
-// Keys counts the tokens of a pattern that stand for any one token. The error says why a stream cannot tell what they are.
+// Keys counts the * of a pattern. It is an error if there is none, or if the pattern ends with >: then the tokens of
+// the key are not known.
 func Keys(pattern string) (n int, err error) {
 	tokens := strings.Split(pattern, ".")
 	for _, t := range tokens {
@@ -39,4 +41,25 @@ func Keys(pattern string) (n int, err error) {
 			pattern, pattern)
 	}
 	return n, nil
+}
+
+// Covers reports whether a pattern matches every subject that another pattern matches.
+func Covers(pattern, other string) bool {
+	p, o := strings.Split(pattern, "."), strings.Split(other, ".")
+	for i, token := range p {
+		switch {
+		case i >= len(o):
+			return false
+		case token == ">":
+			return true
+		case o[i] == ">" || token != "*" && token != o[i]:
+			return false
+		}
+	}
+	return len(p) == len(o)
+}
+
+// CoveredBy reports whether one of the patterns covers another.
+func CoveredBy(other string, patterns []string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return Covers(p, other) })
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // The errors that a host reacts to, for errors.Is.
@@ -13,12 +15,12 @@ var (
 	ErrStreamMissing = Describe("a stream is missing", jetstream.ErrStreamNotFound)
 	// ErrNoJetStream is returned by Run of an engine and by Setup when a pipeline has an input stream and the server has
 	// no JetStream.
-	ErrNoJetStream = errors.New("the server has no JetStream")
+	ErrNoJetStream = natsx.ErrNoJetStream
 	// ErrConsumerTaken is returned by Run of an engine when the durable consumer of a pipeline's name reads another subject,
 	// is of a kind that a pipeline cannot pull from, or is one of another stream, to which the models of the name belong.
 	ErrConsumerTaken = errors.New("the consumer belongs to another pipeline")
 	// ErrDenied is in errors whose cause is a permission that the server's user lacks. The text names it.
-	ErrDenied = errors.New("a permission is missing")
+	ErrDenied = natsx.ErrPermissionDenied
 	// ErrDrain is returned by Run of an engine when inputs that were pulled could not be answered in time after it was
 	// stopped. They stay in their stream.
 	ErrDrain = errors.New("not drained")

@@ -1,0 +1,391 @@
+package natsx
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/embedd/embedd/internal/wildcard"
+)
+
+// Action is what a permission allows on a subject.
+type Action string
+
+const (
+	Publish   Action = "publish"
+	Subscribe Action = "subscribe"
+)
+
+// Permission allows an action on a subject.
+type Permission struct {
+	Action  Action
+	Subject string
+}
+
+// DeniedError is an ErrPermissionDenied that names the permission and the fix.
+func (p Permission) DeniedError() error {
+	return &deniedError{p}
+}
+
+type deniedError struct{ permission Permission }
+
+func (e *deniedError) Error() string {
+	action := "publish on"
+	if e.permission.Action == Subscribe {
+		action = "subscribe to"
+	}
+	return fmt.Sprintf("the server does not let this user %s %q: grant it; "+
+		"`embedd setup --permissions` prints the permissions that are needed", action, e.permission.Subject)
+}
+
+func (e *deniedError) Unwrap() error { return ErrPermissionDenied }
+
+// UserInfoSubject is where a server answers with the permissions of the requesting user.
+const UserInfoSubject = "$SYS.REQ.USER.INFO"
+
+const (
+	// denialAge is how long a denial is assumed to hold: what is needed is tried again sooner.
+	denialAge = time.Minute
+	// maxDenials bounds the denials that are remembered: reply subjects differ each time.
+	maxDenials = 256
+)
+
+// PermissionMonitor knows what the server denies to the user of a connection. A denied request gets no answer: the
+// server reports it as an asynchronous error of the connection, which names no request. A user that may publish on
+// UserInfoSubject knows its permissions before anything is denied.
+type PermissionMonitor struct {
+	nc        *nats.Conn
+	handler   *errorHandler
+	anyDenied atomic.Bool // so that MarkAllowed takes no lock on the hot path
+
+	mu         sync.Mutex
+	denied     map[Permission]time.Time
+	guards     map[*context.CancelCauseFunc]func(Permission) bool
+	granted    userPermissions
+	known      bool   // granted is the server's answer
+	mayNotAsk  bool   // the user may not publish on UserInfoSubject, on this connection
+	reconnects uint64 // what is known is of the connection after this many
+}
+
+// userPermissions are the lists of a user as the server reports them; nil lists allow everything and deny nothing.
+type userPermissions struct {
+	Publish   subjectLists `json:"publish"`
+	Subscribe subjectLists `json:"subscribe"`
+	Responses *struct{}    `json:"responses"` // it may publish on reply subjects
+}
+
+type subjectLists struct {
+	Allow []string `json:"allow"`
+	Deny  []string `json:"deny"`
+}
+
+func (l subjectLists) allows(subject string) bool {
+	matches := func(pattern string) bool {
+		pattern, _, _ = strings.Cut(pattern, " ") // a queue group may follow
+		return wildcard.Covers(pattern, subject)
+	}
+	return (l.Allow == nil || slices.ContainsFunc(l.Allow, matches)) && !slices.ContainsFunc(l.Deny, matches)
+}
+
+func (u userPermissions) allows(p Permission) bool {
+	if p.Action == Subscribe {
+		return u.Subscribe.allows(p.Subject)
+	}
+	return u.Publish.allows(p.Subject)
+}
+
+// MonitorPermissions listens to the asynchronous errors of a connection until Stop. The handler that was set before
+// still gets them.
+func MonitorPermissions(nc *nats.Conn) *PermissionMonitor {
+	m := &PermissionMonitor{nc: nc, denied: map[Permission]time.Time{},
+		guards: map[*context.CancelCauseFunc]func(Permission) bool{}}
+	m.handler = addMonitor(nc, m)
+	return m
+}
+
+// Stop ends the monitoring.
+func (m *PermissionMonitor) Stop() { m.handler.remove(m.nc, m) }
+
+// errorHandler hands the errors of a connection to its monitors, then to the handler of before.
+type errorHandler struct {
+	next     nats.ErrHandler
+	mu       sync.Mutex
+	monitors []*PermissionMonitor
+}
+
+// errorHandlers has one handler for each monitored connection, so that handlers do not pile up with engines that run
+// one after another on the same connection.
+var errorHandlers = struct {
+	sync.Mutex
+	of map[*nats.Conn]*errorHandler
+}{of: map[*nats.Conn]*errorHandler{}}
+
+func addMonitor(nc *nats.Conn, m *PermissionMonitor) *errorHandler {
+	errorHandlers.Lock()
+	defer errorHandlers.Unlock()
+	h := errorHandlers.of[nc]
+	if h == nil || !isErrorHandler(nc.ErrorHandler()) { // the host may have set another
+		h = &errorHandler{next: nc.ErrorHandler()}
+		errorHandlers.of[nc] = h
+		nc.SetErrorHandler(h.handle)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.monitors = append(h.monitors, m)
+	return h
+}
+
+func (h *errorHandler) remove(nc *nats.Conn, m *PermissionMonitor) {
+	errorHandlers.Lock()
+	defer errorHandlers.Unlock()
+	h.mu.Lock()
+	h.monitors = slices.DeleteFunc(h.monitors, func(o *PermissionMonitor) bool { return o == m })
+	left := len(h.monitors)
+	h.mu.Unlock()
+	if left > 0 || errorHandlers.of[nc] != h {
+		return
+	}
+	delete(errorHandlers.of, nc)
+	if isErrorHandler(nc.ErrorHandler()) {
+		nc.SetErrorHandler(h.next)
+	}
+}
+
+// isErrorHandler reports whether a handler is the method of an errorHandler.
+func isErrorHandler(f nats.ErrHandler) bool {
+	return f != nil && reflect.ValueOf(f).Pointer() == reflect.ValueOf((&errorHandler{}).handle).Pointer()
+}
+
+func (h *errorHandler) handle(nc *nats.Conn, sub *nats.Subscription, err error) {
+	h.mu.Lock()
+	monitors := slices.Clone(h.monitors)
+	h.mu.Unlock()
+	report := true
+	for _, m := range monitors {
+		report = m.observe(err) && report
+	}
+	if report && h.next != nil {
+		h.next(nc, sub, err)
+	}
+}
+
+var violation = regexp.MustCompile(`(?i)permissions violation for (publish|subscription) to "([^"]*)"`)
+
+// DeniedPermission is the permission that an error of the server says is missing.
+func DeniedPermission(err error) (Permission, bool) {
+	match := violation.FindStringSubmatch(err.Error())
+	if match == nil {
+		return Permission{}, false
+	}
+	if strings.EqualFold(match[1], "publish") {
+		return Permission{Publish, match[2]}, true
+	}
+	return Permission{Subscribe, match[2]}, true
+}
+
+// observe notes a denial, and reports whether the host's handler should see the error: not that the user may not ask
+// for its permissions, and a repeated denial only once a minute.
+func (m *PermissionMonitor) observe(err error) bool {
+	p, isDenial := DeniedPermission(err)
+	if !isDenial {
+		return true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p.Subject == UserInfoSubject {
+		m.mayNotAsk = true
+		return false
+	}
+	p.Subject = generalSubject(p.Subject)
+	last, known := m.denied[p]
+	if known || len(m.denied) < maxDenials {
+		m.denied[p] = time.Now()
+	}
+	m.anyDenied.Store(true)
+	for cancel, isRelevant := range m.guards {
+		if isRelevant(p) {
+			(*cancel)(p.DeniedError())
+		}
+	}
+	return time.Since(last) > denialAge
+}
+
+// generalSubject is the subject by which a missing permission is granted: subjects with a position in a stream or a
+// random consumer name differ each time.
+func generalSubject(subject string) string {
+	if strings.HasPrefix(subject, AckPrefix) {
+		return AckSubjects
+	}
+	_, request, found := strings.Cut(subject, ".CONSUMER.")
+	tokens := strings.Split(request, ".")
+	name := 2 // behind the verb and the stream
+	if tokens[0] == "MSG" {
+		name = 3
+	}
+	if found && strings.HasPrefix(subject, "$JS.") && name < len(tokens) && !strings.HasPrefix(tokens[name], "embedd_") {
+		tokens[name] = "*"
+		return strings.TrimSuffix(subject, request) + strings.Join(tokens, ".")
+	}
+	return subject
+}
+
+// Guard calls do, and cancels its context as soon as the server denies a permission that is relevant to it. The error
+// is then the denial. A nil monitor only calls do.
+func (m *PermissionMonitor) Guard(ctx context.Context, isRelevant func(Permission) bool,
+	do func(context.Context) error) error {
+	if m == nil {
+		return do(ctx)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	m.mu.Lock()
+	m.guards[&cancel] = isRelevant
+	m.mu.Unlock()
+	defer func() {
+		m.mu.Lock()
+		delete(m.guards, &cancel)
+		m.mu.Unlock()
+		cancel(nil)
+	}()
+	err := do(ctx)
+	if err != nil && errors.Is(context.Cause(ctx), ErrPermissionDenied) {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// IsServerRequest reports whether a permission is for requests to the server or their replies, not for the host's own
+// subjects.
+func (m *PermissionMonitor) IsServerRequest(p Permission) bool {
+	return strings.HasPrefix(p.Subject, "$") || strings.HasPrefix(p.Subject, m.InboxPrefix())
+}
+
+// InboxPrefix begins the reply subjects of the connection, with its final dot.
+func (m *PermissionMonitor) InboxPrefix() string {
+	inbox := m.nc.NewInbox()
+	return inbox[:strings.LastIndexByte(inbox, '.')+1]
+}
+
+// IsDenied reports whether a permission is known to be missing.
+func (m *PermissionMonitor) IsDenied(p Permission) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return time.Since(m.denied[p]) < denialAge || !m.granted.allows(p)
+}
+
+// WasDenied reports whether a permission was denied within the last minute, and not allowed since.
+func (m *PermissionMonitor) WasDenied(p Permission) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return time.Since(m.denied[p]) < denialAge
+}
+
+// IsKnown reports whether the server has answered which permissions the user has.
+func (m *PermissionMonitor) IsKnown() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.known
+}
+
+// MayReply reports whether the user may publish on the reply subjects of messages it gets, which acknowledgements need.
+func (m *PermissionMonitor) MayReply() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.granted.Responses != nil
+}
+
+// MarkAllowed forgets the denial of a permission that was used with success. It takes no lock while nothing is denied.
+func (m *PermissionMonitor) MarkAllowed(p Permission) {
+	if !m.anyDenied.Load() {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.denied, p)
+	m.anyDenied.Store(len(m.denied) > 0)
+}
+
+// Refresh asks the server for the user's permissions. That it does not answer is no error: then denials are known once
+// they occur.
+func (m *PermissionMonitor) Refresh(ctx context.Context) {
+	m.mu.Lock()
+	if n := m.nc.Stats().Reconnects; n != m.reconnects {
+		clear(m.denied) // the permissions may be different
+		m.anyDenied.Store(false)
+		m.reconnects, m.granted, m.mayNotAsk, m.known = n, userPermissions{}, false, false
+	}
+	mayNotAsk := m.mayNotAsk
+	m.mu.Unlock()
+	if mayNotAsk {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	granted, err := m.requestPermissions(ctx)
+	if err != nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.granted, m.known = granted, true
+	for p := range m.denied {
+		if p.Subject != AckSubjects && m.granted.allows(p) {
+			delete(m.denied, p)
+		}
+	}
+	m.anyDenied.Store(len(m.denied) > 0)
+}
+
+// requestPermissions asks for the user's permissions at the connected server. A leaf node forwards the request, and its
+// hub answers too, with the permissions of the leaf connection.
+func (m *PermissionMonitor) requestPermissions(ctx context.Context) (userPermissions, error) {
+	msg, err := m.nc.RequestWithContext(ctx, UserInfoSubject, nil)
+	if err != nil {
+		return userPermissions{}, err
+	}
+	if u, ok := m.fromConnectedServer(msg); ok {
+		return u, nil
+	}
+	sub, err := m.nc.SubscribeSync(m.nc.NewInbox())
+	if err != nil {
+		return userPermissions{}, err
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := m.nc.PublishRequest(UserInfoSubject, sub.Subject, nil); err != nil {
+		return userPermissions{}, err
+	}
+	for {
+		msg, err := sub.NextMsgWithContext(ctx)
+		if err != nil {
+			return userPermissions{}, err
+		}
+		if u, ok := m.fromConnectedServer(msg); ok {
+			return u, nil
+		}
+	}
+}
+
+// fromConnectedServer reads an answer of the connected server; false for that of another.
+func (m *PermissionMonitor) fromConnectedServer(msg *nats.Msg) (userPermissions, bool) {
+	var answer struct {
+		Server struct {
+			ID string `json:"id"`
+		} `json:"server"`
+		Data struct {
+			Permissions userPermissions `json:"permissions"`
+		} `json:"data"`
+	}
+	if json.Unmarshal(msg.Data, &answer) != nil || answer.Server.ID != m.nc.ConnectedServerId() {
+		return userPermissions{}, false
+	}
+	return answer.Data.Permissions, true
+}

@@ -1,0 +1,118 @@
+package natsx
+
+import (
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// TestDeniedOnce: the host hears of a repeated denial once, and never of the denied request for permissions.
+func TestDeniedOnce(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, server.Options{Users: []*server.User{{Username: "embedd", Password: "secret",
+		Permissions: &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"out.x", "$SYS.>"}}}}}})
+	var reported, others atomic.Int64
+	nc := connect(t, s, nats.UserInfo("embedd", "secret"),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			if strings.Contains(err.Error(), `"out.x"`) {
+				reported.Add(1)
+			} else {
+				others.Add(1)
+			}
+		}))
+	m := MonitorPermissions(nc)
+	defer m.Stop()
+	p := Permission{Publish, "out.x"}
+	if m.IsDenied(p) {
+		t.Error("a permission is denied before anything was")
+	}
+	m.Refresh(t.Context())
+	for range 20 {
+		if err := nc.Publish("out.x", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the denial is not noticed", func() bool { return m.IsDenied(p) })
+	if err := nc.Publish("other", nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the host does not hear of the denial", func() bool { return reported.Load() == 1 })
+	if err := nc.FlushTimeout(testTimeout); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(50 * time.Millisecond)
+	if reported.Load() != 1 || others.Load() != 0 || m.IsKnown() {
+		t.Errorf("reported %d times and %d others, known %t", reported.Load(), others.Load(), m.IsKnown())
+	}
+	m.MarkAllowed(p)
+	if m.IsDenied(p) {
+		t.Error("a permission is denied after it was used")
+	}
+}
+
+// TestHandlersDoNotPileUp: however many monitors a connection had, one after another and two at a time, its handler is
+// that of the host again, and an error passes through one handler of ours.
+func TestHandlersDoNotPileUp(t *testing.T) {
+	t.Parallel()
+	nc := connect(t, startServer(t, server.Options{}))
+	depth := 0
+	nc.SetErrorHandler(func(*nats.Conn, *nats.Subscription, error) {
+		var frames [1024]uintptr
+		depth = runtime.Callers(0, frames[:])
+	})
+	nc.ErrorHandler()(nc, nil, nats.ErrSlowConsumer)
+	direct := depth
+	for range 100 {
+		a, b := MonitorPermissions(nc), MonitorPermissions(nc)
+		a.Stop()
+		nc.ErrorHandler()(nc, nil, nats.ErrSlowConsumer)
+		if depth > direct+2 {
+			t.Fatalf("%d frames, and %d without a monitor", depth, direct)
+		}
+		b.Stop()
+	}
+	nc.ErrorHandler()(nc, nil, nats.ErrSlowConsumer)
+	errorHandlers.Lock()
+	left := errorHandlers.of[nc]
+	errorHandlers.Unlock()
+	if depth != direct || left != nil {
+		t.Errorf("%d frames, and %d before; the handler is still registered: %t", depth, direct, left != nil)
+	}
+	// A host that wraps the handler while a monitor runs keeps its own.
+	m := MonitorPermissions(nc)
+	wrapped, calls := nc.ErrorHandler(), 0
+	nc.SetErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
+		calls++
+		wrapped(nc, sub, err)
+	})
+	m.Stop()
+	for range 10 {
+		MonitorPermissions(nc).Stop()
+	}
+	nc.ErrorHandler()(nc, nil, nats.ErrSlowConsumer)
+	if calls != 1 || depth > direct+3 {
+		t.Errorf("the host's handler is called %d times, through %d frames", calls, depth)
+	}
+}
+
+func TestGeneralSubject(t *testing.T) {
+	for subject, want := range map[string]string{
+		"$JS.ACK.in.embedd_p.1.2.3.4.5":              "$JS.ACK.>",
+		"$JS.API.CONSUMER.CREATE.OUT.hKWWpA1C.out.x": "$JS.API.CONSUMER.CREATE.OUT.*.out.x",
+		"$JS.API.CONSUMER.CREATE.in.embedd_p.in.x":   "$JS.API.CONSUMER.CREATE.in.embedd_p.in.x",
+		"$JS.hub.API.CONSUMER.MSG.NEXT.OUT.hKWWpA1C": "$JS.hub.API.CONSUMER.MSG.NEXT.OUT.*",
+		"$JS.API.CONSUMER.DELETE.OUT.hKWWpA1C":       "$JS.API.CONSUMER.DELETE.OUT.*",
+		"$JS.API.STREAM.INFO.in":                     "$JS.API.STREAM.INFO.in",
+		"$JS.API.CONSUMER.LIST.in":                   "$JS.API.CONSUMER.LIST.in",
+		"my.CONSUMER.CREATE.in.hKWWpA1C":             "my.CONSUMER.CREATE.in.hKWWpA1C",
+	} {
+		if got := generalSubject(subject); got != want {
+			t.Errorf("%s becomes %s, want %s", subject, got, want)
+		}
+	}
+}
