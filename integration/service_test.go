@@ -166,7 +166,7 @@ func TestService(t *testing.T) {
 	}
 	d.stop()
 	_, stderr, code := run(t, "status", "--server", s.ClientURL())
-	if code != 1 || !strings.Contains(stderr, "no running embedd answers") {
+	if code != 1 || !strings.Contains(stderr, "no daemon answers") {
 		t.Errorf("status of nobody: code %d, %s", code, stderr)
 	}
 }

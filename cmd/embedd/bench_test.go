@@ -5,7 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/embedd/embedd/tools/bench"
 )
 
 // TestBench: each section has its lines, with what they were measured beside, and a goal where one is stated.
@@ -17,12 +18,12 @@ func TestBench(t *testing.T) {
 	}
 	var what []string
 	for line := range strings.Lines(stdout) {
-		var r ratio
+		var r bench.Ratio
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatal(err)
 		}
 		if !(r.Ratio > 0 && r.Ours > 0 && r.Scale > 0) || r.Repeats != 1 || r.Features != 16 ||
-			r.Type != typeFloat64 || (r.Goal == nil) != (r.Met == nil) {
+			r.Type != bench.TypeFloat64 || (r.Goal == nil) != (r.Met == nil) {
 			t.Errorf("%s", line)
 		}
 		what = append(what, r.What)
@@ -30,15 +31,6 @@ func TestBench(t *testing.T) {
 	if !slices.Contains(what, "pipeline, drain") || !slices.Contains(what, "projection, one core") ||
 		!slices.Contains(what, "fit of pca") {
 		t.Errorf("it measured %q", what)
-	}
-}
-
-// TestBenchLine: figures and ratio are of one turn, that with the median ratio.
-func TestBenchLine(t *testing.T) {
-	took := [2][]float64{{1, 8, 3, 2, 5}, {2, 8, 9, 1, 6}}
-	r := compare("x", "us", "y", took, [2]float64{120, 120})
-	if r.Ours != 24 || r.Scale != 20 || r.Ratio != 1.2 || r.Repeats != 5 {
-		t.Errorf("%+v, want 24 beside 20, the fifth of 5 turns", r)
 	}
 }
 
@@ -60,43 +52,6 @@ func TestBenchBadInput(t *testing.T) {
 		code, stdout, stderr := call(t.Context(), append([]string{"bench"}, strings.Fields(line)...)...)
 		if code != 2 || stdout != "" || !strings.Contains(stderr, want) {
 			t.Errorf("%s: code %d, %q, want %q", line, code, stderr, want)
-		}
-	}
-}
-
-// TestBenchEnds: turns that take long are fewer than was asked for, and one at least.
-func TestBenchEnds(t *testing.T) {
-	show := newProgress(&env{})
-	defer show.end()
-	b := bench{benchShape{}, 100, show, nil}
-	slow := func() (float64, error) { time.Sleep(20 * time.Millisecond); return 1, nil }
-	took, err := b.turns(t.Context(), "", 50*time.Millisecond, slow, slow)
-	if err != nil || len(took[0]) != 1 || len(took[1]) != 1 {
-		t.Errorf("turns of 40 ms within 50: %d and %d counted; %v", len(took[0]), len(took[1]), err)
-	}
-}
-
-// TestBenchFitsAnyShape: every shape that may be measured has rows enough for its outputs.
-func TestBenchFitsAnyShape(t *testing.T) {
-	for features := 2; features <= 4096; features++ {
-		s := benchShape{Rows: 1, Features: features, Dim: min(features, 64)}
-		if n := s.fitRows(); min(n-1, features) < s.Dim {
-			t.Errorf("%d rows of %d features for %d outputs", n, features, s.Dim)
-		}
-	}
-}
-
-// TestTouchLines: a word of each cache line is read, of whatever number of words.
-func TestTouchLines(t *testing.T) {
-	for n := range 200 {
-		words := make([]uint64, n)
-		lines := uint64(0)
-		for i := 0; i < n; i += cacheLine {
-			words[i] = 1
-			lines++
-		}
-		if got := touchLines(words); got != lines {
-			t.Fatalf("%d words: %d lines read, not %d", n, got, lines)
 		}
 	}
 }

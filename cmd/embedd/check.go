@@ -7,17 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/client"
 	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/cmd/embedd/engine"
+	"github.com/embedd/embedd/cmd/embedd/report"
 )
-
-// loadConfig reads a configuration. What is wrong with it is a usage error that lists every problem.
-func loadConfig(path string) (*config.Config, error) {
-	c, err := config.Load(path)
-	if err != nil {
-		return nil, usageError{err}
-	}
-	return c, nil
-}
 
 // finding is one line of `embedd check --format json`.
 type finding struct {
@@ -35,34 +30,34 @@ type verdict struct {
 	Pipelines []string `json:"pipelines"`
 }
 
-func checkCommand(e *env) *cobra.Command {
+func checkCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "check", Short: "check a configuration, with line and column"}
-	f := flagsOf(cmd)
+	f := cli.FlagsOf(cmd)
 	path := f.StringP("config", "c", "embedd.yaml", "`FILE` to check")
-	where := f.address("NATS `URL`: compare with the streams of this server too")
-	out := f.output(e)
+	where := client.AddressFlags(f, "NATS `URL`: compare with the streams of this server too")
+	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := loadConfig(*path)
-		if err == nil && where.given() {
+		c, err := client.LoadConfig(*path)
+		if err == nil && where.Given() {
 			err = compareWithServer(cmd.Context(), e, where, *path, c)
 		}
 		var problems config.Problems
 		switch {
-		case errors.As(err, &problems) && out.json:
+		case errors.As(err, &problems) && out.JSON:
 			for _, p := range problems {
-				if err := out.object(finding{"error", p}); err != nil {
+				if err := out.Object(finding{"error", p}); err != nil {
 					return err
 				}
 			}
-			if err := out.object(verdict{File: *path, Errors: len(problems), Pipelines: []string{}}); err != nil {
+			if err := out.Object(verdict{File: *path, Errors: len(problems), Pipelines: []string{}}); err != nil {
 				return err
 			}
-			return usagef("%s: errors: %d", *path, len(problems))
+			return cli.Usagef("%s: errors: %d", *path, len(problems))
 		case err != nil:
 			return err
-		case out.json:
+		case out.JSON:
 			for _, n := range c.Notes {
-				if err := out.object(finding{"note", n}); err != nil {
+				if err := out.Object(finding{"note", n}); err != nil {
 					return err
 				}
 			}
@@ -70,13 +65,13 @@ func checkCommand(e *env) *cobra.Command {
 			for _, p := range c.Pipelines {
 				v.Pipelines = append(v.Pipelines, p.Name)
 			}
-			return out.object(v)
+			return out.Object(v)
 		}
 		for _, n := range c.Notes {
-			out.printf("%s:%d:%d: note: %s: %s\n", n.File, n.Line, n.Column, n.Key, n.Message)
+			out.Printf("%s:%d:%d: note: %s: %s\n", n.File, n.Line, n.Column, n.Key, n.Message)
 		}
-		out.printf("%s is right. server: %s\n", *path, serverOf(c.NATS))
-		t := out.table("PIPELINE", "READS", "STREAM", "WRITES", "MODEL")
+		out.Printf("%s is right. server: %s\n", *path, serverOf(c.NATS))
+		t := out.Table("PIPELINE", "READS", "STREAM", "WRITES", "MODEL")
 		for _, p := range c.Pipelines {
 			stream, what := p.Input.Stream, p.Model.Method
 			if stream == "" {
@@ -88,20 +83,20 @@ func checkCommand(e *env) *cobra.Command {
 			case p.Model.Dim > 0:
 				what = fmt.Sprintf("%s, %d dimensions", what, p.Model.Dim)
 			}
-			t.row(p.Name, p.Input.Subject, stream, p.Output.Subject, what)
+			t.Row(p.Name, p.Input.Subject, stream, p.Output.Subject, what)
 		}
-		return t.flush()
+		return t.Flush()
 	}
 	return cmd
 }
 
 // compareWithServer notes what of the server's streams does not go with the configuration.
-func compareWithServer(ctx context.Context, e *env, where *address, path string, c *config.Config) error {
-	pipelines, err := pipelinesOf(c)
+func compareWithServer(ctx context.Context, e *cli.Env, where *client.Address, path string, c *config.Config) error {
+	pipelines, err := engine.Pipelines(c)
 	if err != nil {
-		return usageError{err}
+		return cli.UsageError{Err: err}
 	}
-	nc, err := dial(ctx, e, usual(where.over(c.NATS)))
+	nc, err := client.Dial(ctx, e, client.WithDefaultURL(where.Over(c.NATS)))
 	if err != nil {
 		return err
 	}
@@ -110,7 +105,7 @@ func compareWithServer(ctx context.Context, e *env, where *address, path string,
 	if err != nil {
 		return err
 	}
-	plans, err := streamsOf(c.NATS).Setup(ctx, js, pipelines, false)
+	plans, err := engine.Streams(c.NATS).Setup(ctx, js, pipelines, false)
 	for _, p := range plans {
 		for _, text := range []string{p.Problem, warningOf(c.NATS, p)} {
 			if text != "" {

@@ -17,6 +17,9 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/embedd/embedd/arrowio/file"
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/dataset"
+	"github.com/embedd/embedd/cmd/embedd/files"
 	"github.com/embedd/embedd/model"
 )
 
@@ -79,14 +82,14 @@ func TestColumnsAreNamed(t *testing.T) {
 			day = "text"
 		}
 		want := "embedd: note: rows" + format + ": 4 features: half, price, on, count; label: label\n" +
-			"embedd: note: rows" + format + `: no features: "name" (text), "never" (no value in any row), "day" (` + day +
+			"embedd: note: rows" + format + `: not features: "name" (text), "never" (no value in any row), "day" (` + day +
 			`), "nothing" (no value in any row)` + "\n"
 		out := filepath.Join(t.TempDir(), "m")
 		_, stderr := must(t, "fit", "--data", path, "--label", "label", "--method", "lda", "-o", out)
 		if stderr != want {
 			t.Errorf("fit of %s says\n%swant\n%s", format, stderr, want)
 		}
-		m, err := readModel(out)
+		m, err := files.ReadModel(out)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +100,7 @@ func TestColumnsAreNamed(t *testing.T) {
 		}
 		for _, nulls := range []string{"skip", "reject"} {
 			must(t, "fit", "--data", path, "--label", "label", "--method", "lda", "--nulls", nulls, "-o", out)
-			if m, err := readModel(out); err != nil || m.Digest() != digest {
+			if m, err := files.ReadModel(out); err != nil || m.Digest() != digest {
 				t.Errorf("%s, --nulls %s: another model: %v", format, nulls, err)
 			}
 		}
@@ -107,7 +110,7 @@ func TestColumnsAreNamed(t *testing.T) {
 		}
 		_, stderr = must(t, "transform", "--model", fitted, "--data", path, "-o", filepath.Join(t.TempDir(), "out.csv"))
 		want = "embedd: note: rows" + format + ": 4 features: half, price, on, count\n" +
-			"embedd: note: rows" + format + `: no features: "name" (text), "never" (no value in any row), "label" (text), ` +
+			"embedd: note: rows" + format + `: not features: "name" (text), "never" (no value in any row), "label" (text), ` +
 			`"day" (` + day + `), "nothing" (no value in any row)` + "\n"
 		if !strings.HasPrefix(stderr, want) {
 			t.Errorf("transform of %s says\n%s", format, stderr)
@@ -115,7 +118,7 @@ func TestColumnsAreNamed(t *testing.T) {
 	}
 	_, stderr := must(t, "fit", "--data", fileOf(t, "rows.arrow", rec), "--label", "label", "--method", "lda",
 		"--features", "half", "--features", "never", "--features", "price", "-o", filepath.Join(t.TempDir(), "m"))
-	for _, want := range []string{"2 features: half, price", `"on" (numbers that are not asked for)`,
+	for _, want := range []string{"2 features: half, price", `"on" (numbers that --features does not select)`,
 		`"never" (no value in any row)`} {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("fit of some features says %s", stderr)
@@ -208,11 +211,11 @@ func TestAnotherFile(t *testing.T) {
 		return fmt.Sprint(i%2) + ".0;" + fmt.Sprint(i) + ";" + b(i) + ";" + a(i)
 	})
 	first, second := fitted(t, one, "lda"), fitted(t, two, "lda", "--features", "a", "--features", "b")
-	x, err := readModel(first)
+	x, err := files.ReadModel(first)
 	if err != nil {
 		t.Fatal(err)
 	}
-	y, err := readModel(second)
+	y, err := files.ReadModel(second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,10 +268,10 @@ func TestPublishNamesColumns(t *testing.T) {
 	defer rec.Release()
 	for name, want := range map[string]string{
 		"rows.arrow": "embedd: note: rows.arrow: 5 features: half, price, on, never, count; label: label\n" +
-			`embedd: note: rows.arrow: no features: "name" (text), "day" (date), "nothing" (text)` + "\n" +
+			`embedd: note: rows.arrow: not features: "name" (text), "day" (date), "nothing" (text)` + "\n" +
 			`embedd: note: rows.arrow: "never" has no value in the first 40 rows: `,
 		"rows.csv": "embedd: note: rows.csv: 4 features: half, price, on, count; label: label\n" +
-			`embedd: note: rows.csv: no features: "name" (text), "never" (text: it has no value), "day" (text), `,
+			`embedd: note: rows.csv: not features: "name" (text), "never" (text: it has no value), "day" (text), `,
 	} {
 		in, err := file.Open(fileOf(t, name, rec))
 		if err != nil {
@@ -279,7 +282,7 @@ func TestPublishNamesColumns(t *testing.T) {
 			t.Fatal(err)
 		}
 		var said bytes.Buffer
-		tellRecord(&env{stderr: &said}, in, first, columns{name: name, label: "label"})
+		dataset.Columns{Name: name, Label: "label"}.NoteRecord(&cli.Env{Stderr: &said}, in, first)
 		if !strings.HasPrefix(said.String(), want) {
 			t.Errorf("publish of %s says\n%s", name, &said)
 		}

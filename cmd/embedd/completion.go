@@ -6,29 +6,31 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/embedd/embedd/cmd/embedd/cli"
 )
 
-func completionCommand(e *env) *cobra.Command {
+func completionCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "completion SHELL",
 		Short: "print a script that completes verbs and flags in bash, zsh or fish",
 		Example: "embedd completion bash > ~/.local/share/bash-completion/completions/embedd\n" +
 			"embedd completion zsh > \"${fpath[1]}/_embedd\"\n" +
 			"embedd completion fish > ~/.config/fish/completions/embedd.fish",
-		Args: arguments(1, 1),
+		Args: cli.Arguments(1, 1),
 	}
 	scripts := map[string]func() error{
-		"bash": func() error { return cmd.Root().GenBashCompletionV2(e.stdout, true) },
-		"zsh":  func() error { return cmd.Root().GenZshCompletion(e.stdout) },
-		"fish": func() error { return cmd.Root().GenFishCompletion(e.stdout, true) },
+		"bash": func() error { return cmd.Root().GenBashCompletionV2(e.Stdout, true) },
+		"zsh":  func() error { return cmd.Root().GenZshCompletion(e.Stdout) },
+		"fish": func() error { return cmd.Root().GenFishCompletion(e.Stdout, true) },
 	}
 	shells := slices.Sorted(maps.Keys(scripts))
 	cmd.ValidArgsFunction = cobra.FixedCompletions(shells, cobra.ShellCompDirectiveNoFileComp)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		script, ok := scripts[args[0]]
 		if !ok {
-			near := didYouMean(args[0], shells)
-			return usagef("completion: there is no script for %q%s: want one of %s", args[0], near,
+			near := cli.DidYouMean(args[0], shells)
+			return cli.Usagef("completion: there is no script for %q%s: want one of %s", args[0], near,
 				strings.Join(shells, ", "))
 		}
 		return script()

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/embedd/embedd/cmd/embedd/cli"
 )
 
 // said collects what a verb says while it says it.
@@ -56,7 +58,7 @@ func startRun(t *testing.T, config string, flags ...string) *runningDaemon {
 	code := 0
 	go func() {
 		defer close(d.done)
-		code = dispatch(ctx, &env{stdin: strings.NewReader(""), stdout: d.log, stderr: d.log},
+		code = dispatch(ctx, &cli.Env{Stdin: strings.NewReader(""), Stdout: d.log, Stderr: d.log},
 			append([]string{"run", "-c", config}, flags...))
 	}()
 	d.stop = sync.OnceValue(func() int {
@@ -220,7 +222,7 @@ func TestConnectionEndsForGood(t *testing.T) {
 	var out said
 	ctx, cancel := context.WithTimeout(t.Context(), ample)
 	defer cancel()
-	code := dispatch(ctx, &env{stdin: strings.NewReader(""), stdout: &out, stderr: &out}, []string{"run", "-c", config})
+	code := dispatch(ctx, &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out}, []string{"run", "-c", config})
 	if code != 1 || !strings.Contains(out.String(), "the connection ended for good") ||
 		!strings.Contains(out.String(), "Something new") {
 		t.Errorf("exit code %d:\n%s", code, &out)
@@ -238,7 +240,7 @@ func TestMissingRight(t *testing.T) {
 		t.Run(verb, func(t *testing.T) {
 			t.Parallel() // each waits for an answer that does not come
 			var out said
-			code := dispatch(t.Context(), &env{stdin: strings.NewReader(""), stdout: &out, stderr: &out},
+			code := dispatch(t.Context(), &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out},
 				[]string{verb, "-c", config})
 			if code != 1 || !strings.Contains(out.String(), "$JS.API.STREAM.INFO.FEATURES") ||
 				!strings.Contains(out.String(), "`embedd setup --permissions`") {

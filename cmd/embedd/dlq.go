@@ -15,39 +15,43 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/client"
+	"github.com/embedd/embedd/cmd/embedd/files"
+	"github.com/embedd/embedd/cmd/embedd/report"
 	"github.com/embedd/embedd/stream"
 )
 
-func dlqCommand(e *env) *cobra.Command {
+func dlqCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dlq ls|show|replay",
 		Short: "the dead letters: what could not be answered, why, and sending it in again",
 	}
 	cmd.AddCommand(dlqLsCommand(e), dlqShowCommand(e), dlqReplayCommand(e))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return usagef("dlq: say what to do: usage: %s", cmd.UseLine())
+		return cli.Usagef("dlq: say what to do: usage: %s", cmd.UseLine())
 	}
 	return cmd
 }
 
 // letterFlags say which dead letters are meant.
 type letterFlags struct {
-	server       *serverFlags
+	server       *client.Server
 	subject      *string
 	codes        *[]string
 	since, until moment
 }
 
 // letters declares the flags of a verb that reads dead letters; many adds those that choose among them.
-func (f *flags) letters(many bool) *letterFlags {
+func letterFlagsOf(f *cli.Flags, many bool) *letterFlags {
 	l := &letterFlags{
-		server: f.server(""),
+		server: client.ServerFlags(f, ""),
 		subject: f.String("subject", "",
 			"`SUBJECT` of the dead letters, output.dead; wildcards as in NATS (default dead.PIPELINE, or dead.>)"),
 		codes: &[]string{},
 	}
 	if many {
-		l.codes = f.commas("code", "only letters with these `CODES`, as not_arrow,non_finite")
+		l.codes = f.Commas("code", "only letters with these `CODES`, as not_arrow,non_finite")
 		f.Var(&l.since, "since", "only letters since a `TIME`: RFC 3339, or so long ago, as 1h30m")
 		f.Var(&l.until, "until", "only letters until a `TIME`")
 	}
@@ -73,8 +77,8 @@ func (l *letterFlags) filters() bool {
 	return len(*l.codes) > 0 || !l.since.IsZero() || !l.until.IsZero()
 }
 
-func (l *letterFlags) open(ctx context.Context, e *env) (jetstream.JetStream, func(), error) {
-	nc, err := l.server.dial(ctx, e)
+func (l *letterFlags) open(ctx context.Context, e *cli.Env) (jetstream.JetStream, func(), error) {
+	nc, err := l.server.Dial(ctx, e)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -135,14 +139,14 @@ func listedOf(l *stream.DeadLetter) listedLetter {
 		Error: l.Header.Get(wire.HeaderError)}
 }
 
-func dlqLsCommand(e *env) *cobra.Command {
+func dlqLsCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ls [PIPELINE]", Short: "list dead letters, the newest last",
-		Args: arguments(0, 1),
+		Args: cli.Arguments(0, 1),
 	}
-	f := flagsOf(cmd)
-	which := f.letters(true)
-	out := f.output(e)
+	f := cli.FlagsOf(cmd)
+	which := letterFlagsOf(f, true)
+	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
 		js, done, err := which.open(ctx, e)
@@ -152,34 +156,34 @@ func dlqLsCommand(e *env) *cobra.Command {
 		defer done()
 		const page = 500 // columns are aligned so many at a time
 		n := 0
-		var t *table
+		var t *report.Table
 		err = which.of(append(names, "")[0], false).Read(ctx, js, func(l *stream.DeadLetter) error {
 			one := listedOf(l)
-			if out.json {
-				return out.object(one)
+			if out.JSON {
+				return out.Object(one)
 			}
 			if n%page == 0 {
 				if t != nil {
-					if err := t.flush(); err != nil {
+					if err := t.Flush(); err != nil {
 						return err
 					}
 				}
-				t = out.table("NUMBER", "TIME", "SUBJECT", "CODE", "KIND", "SOURCE", "BYTES", "ERROR")
+				t = out.Table("NUMBER", "TIME", "SUBJECT", "CODE", "KIND", "SOURCE", "BYTES", "ERROR")
 			}
 			n++
 			size := strconv.Itoa(one.Bytes)
 			if !l.Whole() {
 				size += fmt.Sprintf(" (%d of %d parts)", l.Parts, l.Of)
 			}
-			t.row(one.Number, one.Time.Format("2006-01-02T15:04:05Z07:00"), one.Subject, one.Code, one.Kind,
-				orDash(one.Source), size, shorten(one.Error, 100))
+			t.Row(one.Number, one.Time.Format("2006-01-02T15:04:05Z07:00"), one.Subject, one.Code, one.Kind,
+				report.OrDash(one.Source), size, report.Shorten(one.Error, 100))
 			return nil
 		})
 		if err == nil && t != nil {
-			err = t.flush()
+			err = t.Flush()
 		}
 		if err == nil && n == 0 {
-			out.printf("no dead letters\n")
+			out.Printf("no dead letters\n")
 		}
 		return err
 	}
@@ -193,16 +197,16 @@ type shownLetter struct {
 	File    string      `json:"file,omitempty"`
 }
 
-func dlqShowCommand(e *env) *cobra.Command {
+func dlqShowCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show NUMBER", Short: "show a dead letter: what was wrong, the headers, and the bytes in a file",
-		Args: arguments(1, 1),
+		Args: cli.Arguments(1, 1),
 	}
-	f := flagsOf(cmd)
-	which := f.letters(false)
+	f := cli.FlagsOf(cmd)
+	which := letterFlagsOf(f, false)
 	path := f.StringP("output", "o", "",
 		"`FILE` that gets the original bytes (of kind rows, those rows as an Arrow message); - is standard output, and no report")
-	out := f.output(e)
+	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		number, err := letterNumber(args[0])
@@ -229,7 +233,7 @@ func dlqShowCommand(e *env) *cobra.Command {
 		switch *path {
 		case "":
 		default:
-			err := writeOut(e, *path, func(file io.Writer) error {
+			err := files.Write(e, *path, func(file io.Writer) error {
 				_, err := file.Write(body)
 				return err
 			})
@@ -239,8 +243,8 @@ func dlqShowCommand(e *env) *cobra.Command {
 		}
 		one := listedOf(l)
 		one.Bytes = len(body)
-		if out.json {
-			return out.object(shownLetter{one, header, *path})
+		if out.JSON {
+			return out.Object(shownLetter{one, header, *path})
 		}
 		return printLetter(out, one, header, body, *path)
 	}
@@ -251,30 +255,30 @@ func dlqShowCommand(e *env) *cobra.Command {
 func letterNumber(s string) (uint64, error) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil || n == 0 {
-		return 0, usagef("%q is not the number of a dead letter: `embedd dlq ls` lists them", s)
+		return 0, cli.Usagef("%q is not the number of a dead letter: `embedd dlq ls` lists them", s)
 	}
 	return n, nil
 }
 
-func printLetter(out *output, l listedLetter, header nats.Header, body []byte, path string) error {
-	t := newTable(out.w)
-	t.row("error", l.Error)
-	t.row("code", l.Code)
-	t.row("letter", fmt.Sprintf("%s:%d on %s, %s", l.Stream, l.Number, l.Subject, l.Time.Format(time.RFC3339)))
-	t.row("input", strings.TrimSpace(l.Source+" on "+l.Input))
-	t.row("attempts", l.Attempts)
-	t.row("kind", l.Kind)
+func printLetter(out *report.Output, l listedLetter, header nats.Header, body []byte, path string) error {
+	t := out.Table()
+	t.Row("error", l.Error)
+	t.Row("code", l.Code)
+	t.Row("letter", fmt.Sprintf("%s:%d on %s, %s", l.Stream, l.Number, l.Subject, l.Time.Format(time.RFC3339)))
+	t.Row("input", strings.TrimSpace(l.Source+" on "+l.Input))
+	t.Row("attempts", l.Attempts)
+	t.Row("kind", l.Kind)
 	if l.Rows != "" {
-		t.row("rows", l.Rows)
+		t.Row("rows", l.Rows)
 	}
 	for _, k := range slices.Sorted(maps.Keys(header)) {
 		for _, v := range header[k] {
-			t.row("header "+k, shorten(v, 200))
+			t.Row("header "+k, report.Shorten(v, 200))
 		}
 	}
-	t.row("bytes", fmt.Sprintf("%d, which begin %q", len(body), body[:min(len(body), 40)]))
+	t.Row("bytes", fmt.Sprintf("%d, which begin %q", len(body), body[:min(len(body), 40)]))
 	if path != "" {
-		t.row("saved in", path)
+		t.Row("saved in", path)
 	}
-	return t.flush()
+	return t.Flush()
 }

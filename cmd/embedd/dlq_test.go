@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/embedd/embedd/cmd/embedd/cli"
 )
 
 // TestDeadLettersPage: the commands that docs/dead-letters.md shows are commands.
@@ -22,7 +24,7 @@ func TestDeadLettersPage(t *testing.T) {
 			continue
 		}
 		shown++
-		cmd, rest, err := newRoot(&env{}).Find(args[1:])
+		cmd, rest, err := newRoot(&cli.Env{}).Find(args[1:])
 		if err == nil {
 			err = cmd.ParseFlags(rest)
 		}

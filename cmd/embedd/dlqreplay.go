@@ -10,6 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/client"
+	"github.com/embedd/embedd/cmd/embedd/report"
 	"github.com/embedd/embedd/stream"
 )
 
@@ -28,7 +31,7 @@ type replayedLetter struct {
 	Error  string `json:"error,omitempty"` // why it was not replayed
 }
 
-func dlqReplayCommand(e *env) *cobra.Command {
+func dlqReplayCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay [PIPELINE|NUMBER...]",
 		Short: "publish the messages of dead letters again as they came, and take the letters out of their stream",
@@ -38,14 +41,14 @@ func dlqReplayCommand(e *env) *cobra.Command {
 		Example: "embedd dlq replay --dry-run --code non_finite --since 2h digits\n" +
 			"embedd dlq replay --code non_finite --since 2h digits\n" +
 			"embedd dlq replay 17 23",
-		Args: arguments(0, -1),
+		Args: cli.Arguments(0, -1),
 	}
-	f := flagsOf(cmd)
-	which := f.letters(true)
+	f := cli.FlagsOf(cmd)
+	which := letterFlagsOf(f, true)
 	to := f.String("to", "", "publish on this `SUBJECT` instead of the original one")
 	keep := f.Bool("keep", false, "leave the letters where they are; a second replay within the stream's duplicate window is absorbed, a later one is not")
 	dry := f.Bool("dry-run", false, "say what would be replayed, and do nothing")
-	out := f.output(e)
+	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		pipeline, numbers, err := chosen(args)
@@ -53,7 +56,7 @@ func dlqReplayCommand(e *env) *cobra.Command {
 			return err
 		}
 		if len(numbers) > 0 && which.filters() {
-			return usagef("dlq replay: numbers say which letters; leave --code, --since and --until out")
+			return cli.Usagef("dlq replay: numbers say which letters; leave --code, --since and --until out")
 		}
 		js, done, err := which.open(ctx, e)
 		if err != nil {
@@ -101,7 +104,7 @@ type replay struct {
 	js           jetstream.JetStream
 	to           string
 	keep, dry    bool
-	out          *output
+	out          *report.Output
 	done, failed int
 }
 
@@ -112,7 +115,7 @@ func (r *replay) one(ctx context.Context, l *stream.DeadLetter) error {
 	what := "would be replayed"
 	var failed error // which would fail for each
 	if !r.dry {
-		ctx, cancel := context.WithTimeout(ctx, askWait)
+		ctx, cancel := context.WithTimeout(ctx, client.Timeout)
 		defer cancel()
 		sent, err := l.Replay(ctx, r.js, r.to)
 		one.As, one.Again = sent.As, sent.Again
@@ -138,12 +141,12 @@ func (r *replay) one(ctx context.Context, l *stream.DeadLetter) error {
 	} else {
 		r.failed++
 	}
-	if r.out.json {
-		if err := r.out.object(one); err != nil {
+	if r.out.JSON {
+		if err := r.out.Object(one); err != nil {
 			return err
 		}
 	}
-	r.out.printf("%s:%d  %s  %s, %d bytes to %s: %s\n", one.Stream, one.Number, one.Code, orDash(one.Source), one.Bytes,
+	r.out.Printf("%s:%d  %s  %s, %d bytes to %s: %s\n", one.Stream, one.Number, one.Code, report.OrDash(one.Source), one.Bytes,
 		one.To, what)
 	if failed != nil {
 		return fmt.Errorf("%w; --keep leaves letters where they are", failed)
@@ -156,9 +159,9 @@ func (r *replay) end() error {
 	case r.failed > 0:
 		return fmt.Errorf("%d dead letters were replayed and %d could not be", r.done, r.failed)
 	case r.dry:
-		r.out.printf("%d dead letters would be replayed\n", r.done)
+		r.out.Printf("%d dead letters would be replayed\n", r.done)
 	default:
-		r.out.printf("%d dead letters were replayed\n", r.done)
+		r.out.Printf("%d dead letters were replayed\n", r.done)
 	}
 	return nil
 }

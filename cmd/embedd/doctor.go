@@ -19,32 +19,37 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/client"
 	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/cmd/embedd/connection"
+	"github.com/embedd/embedd/cmd/embedd/embedded"
+	"github.com/embedd/embedd/cmd/embedd/engine"
+	"github.com/embedd/embedd/cmd/embedd/report"
 	"github.com/embedd/embedd/stream"
 )
 
 // doctorCommand looks at everything that the daemon needs.
-func doctorCommand(e *env) *cobra.Command {
+func doctorCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "doctor", Short: "look at everything that the daemon needs, and say what to do",
 		Long: "Look at everything that the daemon needs, and say what to do: configuration, models, disk, HTTP port,\n" +
 			"server, JetStream, clock, streams, consumers, rights, model store, running daemons. It changes nothing. Each\n" +
 			"line is ok, a note, or a fault with its cure. Exit code 3 where there is a fault."}
-	f := flagsOf(cmd)
+	f := cli.FlagsOf(cmd)
 	path := f.StringP("config", "c", "embedd.yaml", "configuration `FILE`")
-	where := f.address("NATS `URL`; over NATS_URL and the file's nats.url")
-	out := f.output(e)
-	f.BoolVar(&out.json, "json", false, "short for --format json")
+	where := client.AddressFlags(f, "NATS `URL`; over NATS_URL and the file's nats.url")
+	out := report.Flag(f, e)
+	f.BoolVar(&out.JSON, "json", false, "short for --format json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if _, err := os.Stat(*path); errors.Is(err, fs.ErrNotExist) {
-			return usagef("no configuration %s: write one with `embedd init`, or name one with -c", *path)
+			return cli.Usagef("no configuration %s: write one with `embedd init`, or name one with -c", *path)
 		}
-		d := &doctor{out: out, path: *path, clock: e.clock}
+		d := &doctor{out: out, path: *path, clock: e.Clock}
 		if err := d.look(cmd.Context(), e, where); err != nil {
 			return err
 		}
 		if d.faults > 0 {
-			return checkError{fmt.Errorf("faults: %d", d.faults)}
+			return cli.Checkf("faults: %d", d.faults)
 		}
 		return nil
 	}
@@ -53,7 +58,7 @@ func doctorCommand(e *env) *cobra.Command {
 
 // doctor tells what it finds as it finds it.
 type doctor struct {
-	out    *output
+	out    *report.Output
 	path   string
 	clock  func() time.Time // nil: time.Now
 	faults int
@@ -67,8 +72,8 @@ func (d *doctor) say(f stream.Finding) {
 	if strings.HasPrefix(f.Command, "embedd ") {
 		f.Command += " -c " + d.path
 	}
-	if d.out.json {
-		d.err = errors.Join(d.err, d.out.object(f))
+	if d.out.JSON {
+		d.err = errors.Join(d.err, d.out.Object(f))
 		return
 	}
 	about := f.Check
@@ -89,7 +94,7 @@ func (d *doctor) say(f stream.Finding) {
 	if cures != nil {
 		text += ". Cure: " + strings.Join(cures, ": ")
 	}
-	d.out.printf("%-5s  %s: %s\n", f.Level, about, strings.ReplaceAll(text, "\n", " "))
+	d.out.Printf("%-5s  %s: %s\n", f.Level, about, strings.ReplaceAll(text, "\n", " "))
 }
 
 func (d *doctor) fault(check, text, cure string) {
@@ -101,7 +106,7 @@ func (d *doctor) ok(check, format string, args ...any) {
 }
 
 // look goes from what is near to what is far; what lies behind a fault that hides it is not looked at.
-func (d *doctor) look(ctx context.Context, e *env, where *address) error {
+func (d *doctor) look(ctx context.Context, e *cli.Env, where *client.Address) error {
 	c, err := config.Load(d.path)
 	var problems config.Problems
 	switch {
@@ -120,21 +125,21 @@ func (d *doctor) look(ctx context.Context, e *env, where *address) error {
 	d.ok("configuration", "%s, pipelines: %d", d.path, len(c.Pipelines))
 	d.port(c.HTTP)
 	d.disks(c)
-	pipelines, err := pipelinesOf(c)
+	pipelines, err := engine.Pipelines(c)
 	if err != nil {
 		d.fault("model", err.Error(), "name a model file that `embedd model show` can read")
 		return d.err
 	}
-	n := where.over(c.NATS)
+	n := where.Over(c.NATS)
 	if n.Embedded() && os.Getenv("NATS_URL") == "" {
 		d.embedded()
 		return d.err
 	}
-	n = usual(n)
-	if err := checkAddress(n); err != nil {
+	n = client.WithDefaultURL(n)
+	if err := client.CheckAddress(n); err != nil {
 		return err
 	}
-	nc, err := connection.Dial(ctx, n, connection.Options{Wait: clientWait})
+	nc, err := connection.Dial(ctx, n, connection.Options{Wait: client.ConnectTimeout})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -157,14 +162,14 @@ func (d *doctor) look(ctx context.Context, e *env, where *address) error {
 
 // embedded looks at what the server needs that run brings along.
 func (d *doctor) embedded() {
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", embeddedPort))
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", embedded.Port))
 	if err != nil {
-		d.fault("server", fmt.Sprintf("run embeds a server, and its port %d is not free: %v", embeddedPort, err),
+		d.fault("server", fmt.Sprintf("run embeds a server, and its port %d is not free: %v", embedded.Port, err),
 			"stop what listens there, or use it: set nats.url")
 		return
 	}
 	l.Close()
-	d.ok("server", "run embeds one on port %d, which is free", embeddedPort)
+	d.ok("server", "run embeds one on port %d, which is free", embedded.Port)
 }
 
 // port tries the listener of the probes. One that is taken by a daemon that runs is as it should be.
@@ -211,14 +216,14 @@ const minFree = 256 << 20
 func (d *doctor) disks(c *config.Config) {
 	dirs := map[string]bool{}
 	if c.NATS.Embedded() {
-		dirs[embeddedStore] = true
+		dirs[embedded.Store] = true
 	}
 	for _, p := range c.Pipelines {
 		switch {
 		case p.Model.Store != "auto" && p.Model.Store != "none":
 			dirs[p.Model.Store] = true
 		case p.Model.Store == "auto" && p.Input.Stream == "":
-			dirs[defaultStore] = true
+			dirs[engine.DefaultStore] = true
 		}
 	}
 	for dir := range dirs {
@@ -250,7 +255,7 @@ func freeBytes(dir string) (free uint64, ok bool) {
 
 // daemons asks those that run how their pipelines stand.
 func (d *doctor) daemons(ctx context.Context, nc *nats.Conn, pipelines []stream.Pipeline) error {
-	found, err := discover(ctx, nc)
+	found, err := client.Discover(ctx, nc)
 	if err != nil {
 		return err
 	}
@@ -261,10 +266,10 @@ func (d *doctor) daemons(ctx context.Context, nc *nats.Conn, pipelines []stream.
 			continue
 		}
 		n := 0
-		err := gather(ctx, nc, stream.ServiceSubject(p.Name, "status"), askWait, func(msg *nats.Msg) bool {
+		err := client.Gather(ctx, nc, stream.ServiceSubject(p.Name, "status"), client.Timeout, func(msg *nats.Msg) bool {
 			n++
 			f := stream.Finding{Check: "daemon", Pipeline: p.Name, Level: stream.LevelOK}
-			r, err := reportOf(msg)
+			r, err := client.ReadReport(msg)
 			switch {
 			case err != nil:
 				f.Level, f.Text = stream.LevelFault, err.Error()

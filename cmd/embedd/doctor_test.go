@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
-	carrier "github.com/embedd/embedd/internal/link"
-
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	carrier "github.com/embedd/embedd/internal/link"
 	"github.com/embedd/embedd/stream"
 )
 
@@ -156,7 +156,7 @@ func (w *ward) examine() (faults []stream.Finding, text string) {
 	}
 	run := func(args ...string) (int, string) {
 		var out, errs bytes.Buffer
-		e := &env{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, clock: w.clock}
+		e := &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Clock: w.clock}
 		code := dispatch(w.Context(), e, append([]string{"doctor", "-c", w.path()}, args...))
 		if said := out.String() + errs.String(); strings.Contains(said, password) {
 			w.Errorf("the password is shown:\n%s", said)

@@ -10,47 +10,51 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/dataset"
+	"github.com/embedd/embedd/cmd/embedd/memory"
+	"github.com/embedd/embedd/cmd/embedd/report"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/eval"
 	"github.com/embedd/embedd/model/fit"
 )
 
-func evalCommand(e *env) *cobra.Command {
+func evalCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "eval", Short: "compare methods by nearest neighbours over splits of a file"}
-	f := flagsOf(cmd)
-	spec := rowsSpec{labelled: true}
-	f.dataFlags(&spec)
-	methods := f.commas("methods", "`NAMES` of methods, or all; auto chooses one on the training rows; raw is the features themselves (default raw and all)")
-	f.offer("methods", append(methodNames(), fit.Auto, eval.Raw, "all")...)
-	dims := f.commas("dims", "`NUMBERS` of outputs, or auto, which chooses on the training rows (default 2)")
-	scale := f.choice("scale", "`SCALE` of the features; auto compares standard, none and minmax for method auto, else standard", scales...)
+	f := cli.FlagsOf(cmd)
+	spec := dataset.Spec{Labelled: true}
+	dataset.Flags(f, &spec)
+	methods := f.Commas("methods", "`NAMES` of methods, or all; auto chooses one on the training rows; raw is the features themselves (default raw and all)")
+	f.Offer("methods", append(methodNames(), fit.Auto, eval.Raw, "all")...)
+	dims := f.Commas("dims", "`NUMBERS` of outputs, or auto, which chooses on the training rows (default 2)")
+	scale := f.Choice("scale", "`SCALE` of the features; auto compares standard, none and minmax for method auto, else standard", scales...)
 	blend := f.Int("blend", 0, "`NUMBER` of the best candidates that method auto makes one model of; 1 is the best alone (default: all that held-out rows do not tell apart from it)")
-	curved := f.nonlinear()
-	landmarks, width := f.landmarks()
+	curved := nonlinearFlag(f)
+	landmarks, width := landmarkFlags(f)
 	splits := f.Int("splits", 10, "`NUMBER` of random splits, stratified by class")
 	fraction := f.Float64("train-fraction", 0.5, "`SHARE` of the rows that is fitted on")
 	perClass := f.Int("train-per-class", 0, "`ROWS` of each class that are fitted on, in place of the share")
 	neighbors := f.Int("neighbors", 1, "`NUMBER` of nearest training rows that vote")
 	seed := f.Uint64("seed", 1, "`NUMBER` that the splits are drawn from")
-	set := f.settings("set", "a parameter as `METHOD.NAME=VALUE`; may be repeated")
+	set := f.Settings("set", "a parameter as `METHOD.NAME=VALUE`; may be repeated")
 	tune := f.Bool("tune", false, "choose parameters from their grids by 4-fold cross-validation on the training rows of each split; --set fixes one")
-	out := f.output(e)
-	f.require("data", "label")
+	out := report.Flag(f, e)
+	f.Require("data", "label")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
 		if f.Changed("train-per-class") && f.Changed("train-fraction") {
-			return usagef("eval: --train-per-class and --train-fraction exclude each other: give one")
+			return cli.Usagef("eval: --train-per-class and --train-fraction exclude each other: give one")
 		}
 		c := eval.Config{Scale: model.Scale(*scale), Blend: *blend, Nonlinear: *curved,
 			Landmarks: *landmarks, Width: *width, Splits: *splits, TrainFraction: *fraction,
 			TrainPerClass: *perClass, Neighbors: *neighbors, Seed: *seed, Tune: *tune}
 		for name, n := range map[string]int{"splits": *splits, "neighbors": *neighbors, "train-per-class": *perClass} {
 			if f.Changed(name) && n < 1 {
-				return usagef("eval: --%s %d: want at least 1", name, n)
+				return cli.Usagef("eval: --%s %d: want at least 1", name, n)
 			}
 		}
 		if !(*fraction > 0 && *fraction < 1) {
-			return usagef("eval: --train-fraction %g: want a number between 0 and 1", *fraction)
+			return cli.Usagef("eval: --train-fraction %g: want a number between 0 and 1", *fraction)
 		}
 		var err error
 		if c.Dims, err = evalDims(*dims); err != nil {
@@ -62,18 +66,18 @@ func evalCommand(e *env) *cobra.Command {
 		c.Methods = evalMethods(*methods)
 		for _, name := range slices.Sorted(maps.Keys(c.Params)) {
 			if _, err := fit.Lookup(name); err == nil && !slices.Contains(c.Methods, name) {
-				return usagef("eval: --set for %s, which is not among the methods that are evaluated: %s", name,
+				return cli.Usagef("eval: --set for %s, which is not among the methods that are evaluated: %s", name,
 					strings.Join(c.Methods, ", "))
 			}
 		}
 		if err := c.Validate(); err != nil {
-			return usageError{err}
+			return cli.UsageError{Err: err}
 		}
-		r, err := readRows(ctx, e, spec)
+		r, err := dataset.Read(ctx, e, spec)
 		if err != nil {
 			return err
 		}
-		c.Data = r.name
+		c.Data = r.Name
 		return evaluate(ctx, e, out, r, c)
 	}
 	return cmd
@@ -116,7 +120,7 @@ func evalDims(asked []string) ([]int, error) {
 		}
 		d, err := strconv.Atoi(s)
 		if err != nil || d < 1 {
-			return nil, usagef("eval: --dims %s: want numbers from 1 or auto, such as 2,5,10", s)
+			return nil, cli.Usagef("eval: --dims %s: want numbers from 1 or auto, such as 2,5,10", s)
 		}
 		dims = append(dims, d)
 	}
@@ -128,7 +132,7 @@ func evalParams(set map[string]string) (map[string]map[string]string, error) {
 	for key, value := range set {
 		method, name, ok := strings.Cut(key, ".")
 		if !ok || name == "" {
-			return nil, usagef("eval: --set %s=%s: want METHOD.NAME=VALUE, such as lda.ridge=0", key, value)
+			return nil, cli.Usagef("eval: --set %s=%s: want METHOD.NAME=VALUE, such as lda.ridge=0", key, value)
 		}
 		if params[method] == nil {
 			params[method] = map[string]string{}
@@ -139,24 +143,24 @@ func evalParams(set map[string]string) (map[string]map[string]string, error) {
 }
 
 // evaluate prints a row as soon as it is known, so that a long table can be read, and stopped, on the way.
-func evaluate(ctx context.Context, e *env, out *output, r *rows, c eval.Config) error {
-	show := newProgress(e)
-	defer show.end()
-	c.Memory = freeMemory()
+func evaluate(ctx context.Context, e *cli.Env, out *report.Output, r *dataset.Rows, c eval.Config) error {
+	show := report.NewProgress(e)
+	defer show.End()
+	c.Memory = memory.Free()
 	c.Progress = func(method string, dim int, done float64) {
-		show.show(fmt.Sprintf("%s: %s, dim %s", r.name, method, dimText(dim)), done)
+		show.Show(fmt.Sprintf("%s: %s, dim %s", r.Name, method, dimText(dim)), done)
 	}
 	width := len("METHOD")
 	for _, name := range c.Methods {
 		width = max(width, len(name))
 	}
 	line := fmt.Sprintf("%%-%ds  %%5s  %%8s  %%6s  %%9s  %%s\n", width)
-	out.printf("%s: %d rows, %d features, %d classes; %d splits, %d-nearest-neighbour accuracy\n", r.name, r.N, r.M,
+	out.Printf("%s: %d rows, %d features, %d classes; %d splits, %d-nearest-neighbour accuracy\n", r.Name, r.N, r.M,
 		len(r.Classes), c.Splits, c.Neighbors)
-	out.printf(line, "METHOD", "DIM", "ACCURACY", "SD", "FIT", "NOTE")
+	out.Printf(line, "METHOD", "DIM", "ACCURACY", "SD", "FIT", "NOTE")
 	asked, failed, large := 0, 0, 0 // methods at a dimension; raw cannot fail
 	err := eval.Evaluate(ctx, &r.Data, c, func(res eval.Result) error {
-		show.end()
+		show.End()
 		if res.Method != eval.Raw {
 			asked++
 		}
@@ -166,14 +170,14 @@ func evaluate(ctx context.Context, e *env, out *output, r *rows, c eval.Config) 
 		if res.TooLarge {
 			large++
 		}
-		if out.json {
-			return out.object(res)
+		if out.JSON {
+			return out.Object(res)
 		}
 		if res.Error != "" {
-			out.printf(line, res.Method, dimText(res.Dim), "-", "-", "-", res.Error)
+			out.Printf(line, res.Method, dimText(res.Dim), "-", "-", "-", res.Error)
 			return nil
 		}
-		out.printf(line, res.Method, strconv.Itoa(res.DimUsed), fmt.Sprintf("%.4f", res.AccuracyMean),
+		out.Printf(line, res.Method, strconv.Itoa(res.DimUsed), fmt.Sprintf("%.4f", res.AccuracyMean),
 			fmt.Sprintf("%.4f", res.AccuracySD),
 			fmt.Sprintf("%.3g s", res.FitSeconds), evalNote(res))
 		return nil
@@ -182,10 +186,10 @@ func evaluate(ctx context.Context, e *env, out *output, r *rows, c eval.Config) 
 		return err
 	}
 	if failed > 0 && failed == asked {
-		return fmt.Errorf("%s: no method could be evaluated; the table says why", r.name)
+		return fmt.Errorf("%s: no method could be evaluated; the table says why", r.Name)
 	}
 	if large > 0 {
-		fmt.Fprintf(e.stderr, "embedd: note: %d of %d left out for memory, %d MB free; a machine with more has them in its table\n",
+		fmt.Fprintf(e.Stderr, "embedd: note: %d of %d left out for memory, %d MB free; a machine with more has them in its table\n",
 			large, asked, c.Memory/1_000_000)
 	}
 	return nil

@@ -20,6 +20,9 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/file"
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/dataset"
+	"github.com/embedd/embedd/cmd/embedd/files"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 )
@@ -161,7 +164,7 @@ func TestEvalTable(t *testing.T) {
 // model.
 func TestFit(t *testing.T) {
 	digest := func(path string) string {
-		m, err := readModel(path)
+		m, err := files.ReadModel(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +174,7 @@ func TestFit(t *testing.T) {
 	if digest(a) != digest(b) {
 		t.Error("two fits of the same rows differ")
 	}
-	m, err := readModel(a)
+	m, err := files.ReadModel(a)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +183,7 @@ func TestFit(t *testing.T) {
 		t.Errorf("model: %d features, dim %d, classes %v, note %+v", m.M(), m.Dim(), m.Classes(), m.Note())
 	}
 	few := fitted(t, wine, "lda", "--features", "x1?", "--features", "x0", "--key", "x12")
-	if m, err = readModel(few); err != nil || strings.Join(m.Features(), " ") != "x10 x11 x0" {
+	if m, err = files.ReadModel(few); err != nil || strings.Join(m.Features(), " ") != "x10 x11 x0" {
 		t.Errorf("features %v: %v", m.Features(), err)
 	}
 	var report fitReport
@@ -247,11 +250,11 @@ func TestFitMissingValues(t *testing.T) {
 	if !strings.Contains(stderr, "16 of 6291 values are missing, in 16 rows") {
 		t.Errorf("stderr does not count the missing values: %s", stderr)
 	}
-	if m, err := readModel(path); err != nil || m.Rows() != 699 || m.Report().Imputed != 16 {
+	if m, err := files.ReadModel(path); err != nil || m.Rows() != 699 || m.Report().Imputed != 16 {
 		t.Errorf("%d rows: %v", m.Rows(), err)
 	}
 	_, stderr = must(t, append(args, "--nulls", "skip")...)
-	if m, err := readModel(path); err != nil || m.Rows() != 683 ||
+	if m, err := files.ReadModel(path); err != nil || m.Rows() != 683 ||
 		!strings.Contains(stderr, "16 of 699 rows are left out") {
 		t.Errorf("%d rows: %v: %s", m.Rows(), err, stderr)
 	}
@@ -304,7 +307,7 @@ func TestTransformBits(t *testing.T) {
 // inMessages projects a file's rows in messages of so many rows.
 func inMessages(t *testing.T, modelPath, data string, rows int64) (y []float32) {
 	t.Helper()
-	m, err := readModel(modelPath)
+	m, err := files.ReadModel(modelPath)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,7 +397,7 @@ func TestTransformPipe(t *testing.T) {
 	done := make(chan int, 1)
 	var errs bytes.Buffer
 	go func() {
-		e := &env{stdin: stdin, stdout: stdout, stderr: &errs}
+		e := &cli.Env{Stdin: stdin, Stdout: stdout, Stderr: &errs}
 		code := dispatch(t.Context(), e, []string{"transform", "--model", path, "--data", "-", "-o", "-"})
 		stdout.Close()
 		done <- code
@@ -631,7 +634,7 @@ func TestFileVerbErrors(t *testing.T) {
 		{"fit --data " + wine + " --label x0 --method lda -o " + out, 1, `column "x0"`},
 		{"fit --data " + wine + " --label label --features y* --method lda -o " + out, 1, `"y*"`},
 		{"fit --data none.csv --label label --method lda -o " + out, 1, "none.csv"},
-		{"fit --data " + wine + " --label label --method lda -o " + dir + "/no/folder/m", 1, "cannot be made"},
+		{"fit --data " + wine + " --label label --method lda -o " + dir + "/no/folder/m", 1, "cannot be created"},
 		{"eval --data " + wine + " --label label --set ridge=1", 2, "METHOD.NAME=VALUE"},
 		{"eval --data " + wine + " --label label --dims 0", 2, "--dims 0"},
 		{"eval --data " + wine + " --label label --splits 0", 2, "--splits 0"},
@@ -671,7 +674,7 @@ func TestListFeatures(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rec.Release()
-	packed, err := packRecord(rec, "pixels", "label", "")
+	packed, err := dataset.Pack(rec, "pixels", "label", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -688,7 +691,7 @@ func TestListFeatures(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		m, err := readModel(fitted(t, path, "lda"))
+		m, err := files.ReadModel(fitted(t, path, "lda"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,140 +1,40 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/dataset"
+	"github.com/embedd/embedd/cmd/embedd/files"
+	"github.com/embedd/embedd/cmd/embedd/report"
 	"github.com/embedd/embedd/model"
-	"github.com/embedd/embedd/model/fit"
 )
 
-// fitFlags are the flags that say how to fit.
-type fitFlags struct {
-	method *string
-	dim    string
-	scale  *string
-	blend  *int
-	curved *bool
-	most   *int
-	marks  *int
-	width  *float64
-	seed   *uint64
-	params map[string]string
-}
-
-func (f *flags) fitFlags() *fitFlags {
-	o := &fitFlags{
-		method: f.String("method", fit.Auto,
-			"`NAME` of the method, as `embedd methods` lists them, or auto, which chooses by cross-validation"),
-		params: f.settings("set", "a parameter of the method, as `NAME=VALUE`; may be repeated"),
-		scale:  f.choice("scale", "`SCALE` of the features; auto compares standard, none and minmax where the method is auto, else standard", scales...),
-		blend:  f.Int("blend", 0, "`NUMBER` of the best candidates that method auto makes one model of; 1 is the best alone (default: all that held-out rows do not tell apart from it)"),
-		curved: f.nonlinear(),
-		most:   f.Int("max-dim", 0, "`NUMBER` of outputs that dim auto does not go beyond"),
-		seed:   f.Uint64("seed", 1, "`NUMBER` that methods draw from; the same seed gives the same model"),
-	}
-	o.marks, o.width = f.landmarks()
-	f.offer("method", append(methodNames(), fit.Auto)...)
-	return o
-}
-
-// landmarks are the flags of features that a linear method is to see in the place of those of the rows.
-func (f *flags) landmarks() (count *int, width *float64) {
-	return f.Int("landmarks", 0,
-			"`NUMBER` of rows whose kernels take the place of the features, so that a linear method draws curved lines; try 300"),
-		f.Float64("width", 0, "`NUMBER` that divides how far these kernels reach, 0.25 to 4 as a rule (default 1)")
-}
-
-func (f *flags) nonlinear() *bool {
-	return f.Bool("nonlinear", false, "let method auto draw curved lines: it tries normal scores and 300 landmarks too, and a projection costs what landmarks do")
-}
-
-var scales = []string{string(model.ScaleAuto), string(model.ScaleStandard), string(model.ScaleMinMax),
-	string(model.ScaleUnit), string(model.ScaleNone), string(model.ScaleRank)}
-
-// config checks what can be checked before the rows are read.
-func (o *fitFlags) config(label string) (fit.Config, error) {
-	c := fit.Config{Method: *o.method, Scale: model.Scale(*o.scale), Blend: *o.blend,
-		Nonlinear: *o.curved, MaxDim: *o.most,
-		Landmarks: *o.marks, Width: *o.width, Seed: *o.seed,
-		Params: map[string]string{}}
-	if o.dim == fit.Auto {
-		c.Dim = fit.AutoDim
-	} else if o.dim != "" {
-		dim, err := strconv.Atoi(o.dim)
-		if err != nil || dim < 1 {
-			return c, usagef("--dim %s: want a number from 1, or auto to choose by cross-validation", o.dim)
-		}
-		c.Dim = dim
-	}
-	for name, value := range o.params {
-		// eval's METHOD.NAME=VALUE is welcome here too.
-		c.Params[strings.TrimPrefix(name, c.Method+".")] = value
-	}
-	if err := c.Validate(); err != nil {
-		return c, usageError{err}
-	}
-	method, err := fit.Lookup(c.Method)
-	if err != nil {
-		return c, usageError{err}
-	}
-	if method.Supervised && label == "" {
-		return c, usagef("method %s learns from labels: name their column with --label", c.Method)
-	}
-	return c, nil
-}
-
-// fitRows fits and shows how far it is.
-func fitRows(ctx context.Context, e *env, r *rows, c fit.Config) (*model.Model, error) {
-	show := newProgress(e)
-	defer show.end()
-	c.Memory = freeMemory()
-	c.Progress = func(phase string, done float64) { show.show(c.Method+": "+phase, done) }
-	m, err := fit.Fit(ctx, &r.Data, c)
-	if bound, ok := asDimError(err); ok {
-		return nil, usageError{fmt.Errorf("%w: give --dim %d or less, or --dim auto", err, bound.Max)}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return m.WithNote(model.Note{Created: time.Now(), Source: map[string]string{"file": r.name}}), nil
-}
-
-// asDimError finds the error of more outputs asked for than there are.
-func asDimError(err error) (bound *model.DimError, ok bool) {
-	ok = errors.As(err, &bound)
-	return bound, ok
-}
-
-func fitCommand(e *env) *cobra.Command {
+func fitCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "fit", Short: "learn a projection from a file of labelled rows"}
-	f := flagsOf(cmd)
-	var spec rowsSpec
-	f.dataFlags(&spec)
-	o := f.fitFlags()
+	f := cli.FlagsOf(cmd)
+	var spec dataset.Spec
+	dataset.Flags(f, &spec)
+	o := fittingFlags(f)
 	f.StringVar(&o.dim, "dim", "auto", "`NUMBER` of outputs, or auto to choose by cross-validation; without labels, the method's default")
 	path := f.StringP("output", "o", "", "`FILE` of the model that is written; - is standard output, and the report goes to standard error")
-	out := f.output(e)
-	f.require("data", "output")
+	out := report.Flag(f, e)
+	f.Require("data", "output")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
-		c, err := o.config(spec.label)
+		c, err := o.config(spec.Label)
 		if err != nil {
 			return err
 		}
-		if err := noTerminal(e, *path); err != nil {
+		if err := files.RefuseTerminal(e, *path); err != nil {
 			return err
 		}
-		r, err := readRows(ctx, e, spec)
+		r, err := dataset.Read(ctx, e, spec)
 		if err != nil {
 			return err
 		}
@@ -142,14 +42,14 @@ func fitCommand(e *env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := writeOut(e, *path, func(w io.Writer) error { return model.Write(w, m) }); err != nil {
+		if err := files.Write(e, *path, func(w io.Writer) error { return model.Write(w, m) }); err != nil {
 			return err
 		}
-		out.beside(e, *path)
-		if out.json {
-			return out.object(fitReport{Data: r.name, Model: *path, Digest: m.Digest(), Method: m.Method(),
+		out.MakeRoomFor(e, *path)
+		if out.JSON {
+			return out.Object(fitReport{Data: r.Name, Model: *path, Digest: m.Digest(), Method: m.Method(),
 				Dim: m.Dim(), Features: m.M(), Classes: m.Classes(),
-				Rows: m.Rows(), Skipped: r.skipped, Scale: *o.scale, Params: m.Params(), Report: m.Report()})
+				Rows: m.Rows(), Skipped: r.Skipped, Scale: *o.scale, Params: m.Params(), Report: m.Report()})
 		}
 		return printFit(out, m, *path, scaleText(m, *o.scale))
 	}
@@ -186,63 +86,63 @@ type fitReport struct {
 	Report   model.Report      `json:"report"`
 }
 
-func printFit(out *output, m *model.Model, path, scale string) error {
-	t := newTable(out.w)
+func printFit(out *report.Output, m *model.Model, path, scale string) error {
+	t := out.Table()
 	report := m.Report()
-	t.row("model", path)
-	t.row("digest", m.Digest()[:16])
-	t.row("method", fmt.Sprintf("%s%s, scale %s", m.Method(), settings(m.Params()), scale))
-	t.row("map", fmt.Sprintf("%d features to %d", m.M(), m.Dim()))
+	t.Row("model", path)
+	t.Row("digest", m.Digest()[:16])
+	t.Row("method", fmt.Sprintf("%s%s, scale %s", m.Method(), settings(m.Params()), scale))
+	t.Row("map", fmt.Sprintf("%d features to %d", m.M(), m.Dim()))
 	rows := fmt.Sprintf("%d", m.Rows())
 	if n := len(m.Classes()); n > 0 {
-		rows += fmt.Sprintf(" in %d classes: %s", n, listed(m.Classes()))
+		rows += fmt.Sprintf(" in %d classes: %s", n, cli.Listed(m.Classes()))
 	}
 	if report.Unlabelled > 0 {
 		rows += fmt.Sprintf("; %d more have no label and were not used", report.Unlabelled)
 	}
-	t.row("rows", rows)
+	t.Row("rows", rows)
 	columns := fmt.Sprint(m.M())
 	if n := m.Params()["landmarks"]; n != "" {
 		columns = n + " landmarks"
 	}
-	t.row("rank", fmt.Sprintf("%d of %s; the criterion decides %d of the %d outputs", report.Rank, columns,
+	t.Row("rank", fmt.Sprintf("%d of %s; the criterion decides %d of the %d outputs", report.Rank, columns,
 		min(report.Informative, m.Dim()), m.Dim()))
 	if report.Constant > 0 {
-		t.row("constant", fmt.Sprintf("%d features have no variance and carry nothing", report.Constant))
+		t.Row("constant", fmt.Sprintf("%d features have no variance and carry nothing", report.Constant))
 	}
 	if r := report.Ridge; r != nil {
-		t.row("ridge", fmt.Sprintf("%.3g relative (%.3g absolute), chosen by %s", r.Relative, r.Absolute, r.Rule))
+		t.Row("ridge", fmt.Sprintf("%.3g relative (%.3g absolute), chosen by %s", r.Relative, r.Absolute, r.Rule))
 	}
 	if len(report.Eigenvalues) > 0 {
-		t.row("eigenvalues", numbers(report.Eigenvalues, 8))
+		t.Row("eigenvalues", numbers(report.Eigenvalues, 8))
 	}
 	if report.Gap != nil {
-		t.row("gap", fmt.Sprintf("%.3g: the least relative distance of an eigenvalue to the next", *report.Gap))
+		t.Row("gap", fmt.Sprintf("%.3g: the least relative distance of an eigenvalue to the next", *report.Gap))
 	}
 	for _, tie := range report.Ties {
-		t.row("tie", tied(tie, m.Dim()))
+		t.Row("tie", tied(tie, m.Dim()))
 	}
 	if report.Residual > 0 { // not of outputs from a search
-		t.row("residual", fmt.Sprintf("%.2g", report.Residual))
+		t.Row("residual", fmt.Sprintf("%.2g", report.Residual))
 	}
 	if s := report.Search; s != nil {
-		t.row("search", searched(s))
+		t.Row("search", searched(s))
 	}
 	if c := report.Choice; c != nil && c.Seconds > 0 {
-		t.row("time", fmt.Sprintf("auto %.3g s", c.Seconds))
+		t.Row("time", fmt.Sprintf("auto %.3g s", c.Seconds))
 	}
 	for _, p := range report.Phases {
-		t.row("time", fmt.Sprintf("%s %.3g s", p.Name, p.Seconds))
+		t.Row("time", fmt.Sprintf("%s %.3g s", p.Name, p.Seconds))
 	}
 	for _, n := range report.Notes {
-		t.row("note", n)
+		t.Row("note", n)
 	}
 	if report.Choice != nil {
 		for _, n := range report.Choice.LeftOut {
-			t.row("left out", n)
+			t.Row("left out", n)
 		}
 	}
-	if err := t.flush(); err != nil || report.Choice == nil {
+	if err := t.Flush(); err != nil || report.Choice == nil {
 		return err
 	}
 	return printChoice(out, report.Choice)
@@ -280,34 +180,34 @@ func behind(landmarks int, width float64) string {
 }
 
 // printChoice shows what was chosen and the table that decided: a row for each method, a column for each dimension.
-func printChoice(out *output, c *model.Choice) error {
-	out.printf("\nauto chose the %s: %s at %d", c.Chosen, c.Method, c.Dim)
+func printChoice(out *report.Output, c *model.Choice) error {
+	out.Printf("\nauto chose the %s: %s at %d", c.Chosen, c.Method, c.Dim)
 	if c.Rule != "cv" {
-		out.printf(" (%s)\n", c.Rule)
+		out.Printf(" (%s)\n", c.Rule)
 		return nil
 	}
 	if len(c.Members) > 0 {
-		out.printf(" of")
+		out.Printf(" of")
 		for i, m := range c.Members {
-			out.printf("%s %s at %d on scale %s%s%s: %+d", strings.Repeat(",", min(i, 1)), m.Method, m.Dim, m.Scale,
+			out.Printf("%s %s at %d on scale %s%s%s: %+d", strings.Repeat(",", min(i, 1)), m.Method, m.Dim, m.Scale,
 				behind(m.Landmarks, m.Width), settings(m.Params), m.Adds)
 		}
-		out.printf("\n(behind each: how many more held-out rows of a round are right with it than in a blend of the others)\n")
+		out.Printf("\n(behind each: how many more held-out rows of a round are right with it than in a blend of the others)\n")
 	} else if c.RunnerUp == nil {
-		out.printf(", the only candidate\n")
+		out.Printf(", the only candidate\n")
 		return nil
 	}
 	if c.RunnerUp != nil {
-		out.printf("; next is %s at %d\n", c.RunnerUp.Method, c.RunnerUp.Dim)
+		out.Printf("; next is %s at %d\n", c.RunnerUp.Method, c.RunnerUp.Dim)
 	}
 	if c.Note != "" {
-		out.printf("%s\n", c.Note)
+		out.Printf("%s\n", c.Note)
 	}
 	folds := "3 folds"
 	if c.Rounds > 1 {
 		folds = fmt.Sprintf("3 folds in %d rounds", c.Rounds)
 	}
-	out.printf("accuracy on held-out rows (%s, %d rows; too good where nearly the same rows follow each other):\n",
+	out.Printf("accuracy on held-out rows (%s, %d rows; too good where nearly the same rows follow each other):\n",
 		folds, c.Scores[0].Scored/max(c.Rounds, 1))
 	var methods []string
 	var dims []int
@@ -337,56 +237,13 @@ func printChoice(out *output, c *model.Choice) error {
 	for _, d := range dims {
 		header = append(header, fmt.Sprintf("DIM %d", d))
 	}
-	t := out.table(header...)
+	t := out.Table(header...)
 	for _, m := range methods {
 		row := []any{m}
 		for _, d := range dims {
-			row = append(row, orDash(cell[fmt.Sprint(m, d)]))
+			row = append(row, report.OrDash(cell[fmt.Sprint(m, d)]))
 		}
-		t.row(row...)
+		t.Row(row...)
 	}
-	return t.flush()
-}
-
-// numbers is the first few of a list.
-func numbers(v []float64, most int) string {
-	var b strings.Builder
-	for i, x := range v {
-		if i == most {
-			fmt.Fprintf(&b, " ... (%d)", len(v))
-			break
-		}
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		fmt.Fprintf(&b, "%.4g", x)
-	}
-	return b.String()
-}
-
-// settings is " (a=1, b=2)", or nothing.
-func settings(params map[string]string) string {
-	var parts []string
-	for name, value := range params {
-		parts = append(parts, name+"="+value)
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	slices.Sort(parts)
-	return " (" + strings.Join(parts, ", ") + ")"
-}
-
-// readModel reads a model file.
-func readModel(path string) (*model.Model, error) {
-	in, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	m, err := model.Read(in)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return m, nil
+	return t.Flush()
 }

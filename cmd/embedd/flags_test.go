@@ -1,25 +1,25 @@
 package main
 
 import (
-	"bytes"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/embedd/embedd/cmd/embedd/cli"
 )
 
 // typed runs a command line against a verb v with the given flags, and returns its arguments.
-func typed(t *testing.T, line string, args cobra.PositionalArgs, declare func(*flags)) (got []string, err error) {
-	root := &cobra.Command{Use: "embedd", SilenceErrors: true, SilenceUsage: true, PersistentPreRunE: needed}
-	root.SetFlagErrorFunc(explain)
+func typed(t *testing.T, line string, args cobra.PositionalArgs, declare func(*cli.Flags)) (got []string, err error) {
+	root := &cobra.Command{Use: "embedd", SilenceErrors: true, SilenceUsage: true, PersistentPreRunE: cli.CheckRequired}
+	root.SetFlagErrorFunc(cli.ExplainFlagError)
 	v := &cobra.Command{Use: "v", Args: args, RunE: func(_ *cobra.Command, args []string) error {
 		got = args
 		return nil
 	}}
-	declare(flagsOf(v))
+	declare(cli.FlagsOf(v))
 	root.AddCommand(v)
 	err = run(t.Context(), root, append([]string{"v"}, strings.Fields(line)...))
 	return got, err
@@ -54,7 +54,7 @@ func TestFlagsAnywhere(t *testing.T) {
 		var dim *int
 		var loop *bool
 		var path *string
-		args, err := typed(t, c.line, arguments(0, -1), func(f *flags) {
+		args, err := typed(t, c.line, cli.Arguments(0, -1), func(f *cli.Flags) {
 			dim, loop, path = f.Int("dim", 0, ""), f.Bool("loop", false, ""), f.StringP("output", "o", "", "")
 		})
 		if err != nil || !slices.Equal(args, c.args) || *dim != c.dim || *loop != c.loop || *path != c.path {
@@ -87,20 +87,20 @@ func TestFlagErrors(t *testing.T) {
 		{"--dims 1,,2", 0, 0, "v: invalid value \"1,,2\" for flag -dims: an element of the list is empty: `embedd help v` lists the flags"},
 		{"--scale big", 0, 0, "v: invalid value \"big\" for flag -scale: want one of standard, none: `embedd help v` lists the flags"},
 	} {
-		_, err := typed(t, c.line, arguments(c.low, c.high), func(f *flags) {
+		_, err := typed(t, c.line, cli.Arguments(c.low, c.high), func(f *cli.Flags) {
 			f.String("data", "", "`FILE` to read")
 			f.StringP("output", "o", "", "`FILE` to write")
-			f.require("data", "output")
+			f.Require("data", "output")
 			f.Int("dim", 0, "")
 			f.Bool("loop", false, "")
-			f.settings("set", "")
-			f.commas("dims", "")
-			f.choice("scale", "scaling", "standard", "none")
+			f.Settings("set", "")
+			f.Commas("dims", "")
+			f.Choice("scale", "scaling", "standard", "none")
 		})
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%q: %v, want %s", c.line, err, c.want)
 		}
-		if _, ok := err.(usageError); !ok {
+		if _, ok := err.(cli.UsageError); !ok {
 			t.Errorf("%q: %T is not a usage error", c.line, err)
 		}
 	}
@@ -110,8 +110,8 @@ func TestRepeatedFlags(t *testing.T) {
 	var dims *[]string
 	var set map[string]string
 	var scale *string
-	_, err := typed(t, "--dims 1,2 --dims 3 --set k=v=w --set ridge= --scale none", arguments(0, 0), func(f *flags) {
-		dims, set, scale = f.commas("dims", ""), f.settings("set", ""), f.choice("scale", "", "standard", "none")
+	_, err := typed(t, "--dims 1,2 --dims 3 --set k=v=w --set ridge= --scale none", cli.Arguments(0, 0), func(f *cli.Flags) {
+		dims, set, scale = f.Commas("dims", ""), f.Settings("set", ""), f.Choice("scale", "", "standard", "none")
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -119,71 +119,5 @@ func TestRepeatedFlags(t *testing.T) {
 	if !slices.Equal(*dims, []string{"1", "2", "3"}) || !maps.Equal(set, map[string]string{"k": "v=w", "ridge": ""}) ||
 		*scale != "none" {
 		t.Errorf("%q %q %q", *dims, set, *scale)
-	}
-}
-
-func TestOutput(t *testing.T) {
-	var b bytes.Buffer
-	o := &output{w: &b, json: true}
-	if err := o.object(map[string]string{"subject": "features.>", "text": "a\nb"}); err != nil {
-		t.Fatal(err)
-	}
-	o.printf("for people")
-	if got, want := b.String(), `{"subject":"features.>","text":"a\nb"}`+"\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	b.Reset()
-	table := (&output{w: &b}).table("NAME", "ROWS")
-	table.row("digits\nand more", 1797)
-	if err := table.flush(); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := b.String(), "NAME             ROWS\ndigits and more  1797\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-// Where stderr is no terminal, progress writes whole lines, and rarely.
-func TestProgressPlain(t *testing.T) {
-	var b bytes.Buffer
-	p := newProgress(&env{stderr: &b})
-	p.silence = time.Hour
-	for range 1000 {
-		p.show("fitting", 0.5)
-	}
-	p.end()
-	if b.Len() != 0 {
-		t.Errorf("short work wrote %q", b.String())
-	}
-	p.next = p.next.Add(-plainPace)
-	for range 1000 {
-		p.show("fitting", 0.5)
-	}
-	p.end()
-	if got := b.String(); got != "fitting  50 %\n" {
-		t.Errorf("wrote %q", got)
-	}
-}
-
-// A step that says nothing is shown again, until it ends.
-func TestProgressOfALongStep(t *testing.T) {
-	var b bytes.Buffer
-	p := newProgress(&env{stderr: &b})
-	p.next, p.silence = time.Time{}, 10*time.Millisecond
-	p.show("neighbours", 0)
-	for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(time.Millisecond) {
-		p.mu.Lock()
-		p.next = time.Time{}
-		told := strings.Contains(b.String(), "neighbours   0 %, 0 s in this step\n")
-		p.mu.Unlock()
-		if told {
-			break
-		}
-	}
-	p.end()
-	at := b.Len()
-	p.end()
-	if !strings.Contains(b.String(), "s in this step") || b.Len() != at {
-		t.Errorf("wrote %q", b.String())
 	}
 }

@@ -8,18 +8,20 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/cmd/embedd/report"
 )
 
-func initCommand(e *env) *cobra.Command {
+func initCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "init", Short: "write a starter configuration"}
-	f := flagsOf(cmd)
+	f := cli.FlagsOf(cmd)
 	path := f.StringP("output", "o", "embedd.yaml", "`FILE` to write; - is standard output")
 	force := f.Bool("force", false, "write over a file that is there")
-	out := f.output(e)
+	out := report.Flag(f, e)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if *path == "-" {
-			_, err := e.stdout.Write(config.Starter())
+			_, err := e.Stdout.Write(config.Starter())
 			return err
 		}
 		// Exclusive creation, and not a look first: nothing can come between.
@@ -41,10 +43,10 @@ func initCommand(e *env) *cobra.Command {
 		if err := file.Close(); err != nil {
 			return fmt.Errorf("writing %s: %w", *path, err)
 		}
-		if out.json {
-			return out.object(map[string]string{"file": *path})
+		if out.JSON {
+			return out.Object(map[string]string{"file": *path})
 		}
-		out.printf("wrote %s. Name your feature column in it, then: embedd check -c %s && embedd run -c %s\n", *path,
+		out.Printf("wrote %s. Name your feature column in it, then: embedd check -c %s && embedd run -c %s\n", *path,
 			*path, *path)
 		return nil
 	}

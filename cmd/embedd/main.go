@@ -13,29 +13,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/config"
-	"github.com/embedd/embedd/cmd/embedd/connection"
 )
 
-// env is what a verb sees of the process. Tests give buffers.
-type env struct {
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	clock          func() time.Time // nil: the system's
-
-	conns []*connection.Conn // that the verb made: they know what else was wrong when it fails
-}
-
 func main() {
-	e := &env{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
+	e := &cli.Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -51,19 +40,17 @@ func main() {
 }
 
 // dispatch runs the verb that args name, prints its error and returns the exit code.
-func dispatch(ctx context.Context, e *env, args []string) int {
+func dispatch(ctx context.Context, e *cli.Env, args []string) int {
 	err := run(ctx, newRoot(e), args)
-	for _, nc := range e.conns {
-		err = nc.Explain(err)
-	}
+	err = e.Explain(err)
 	code := exitCode(ctx, err)
 	switch problems := (config.Problems)(nil); {
 	case code > 128:
-		fmt.Fprintf(e.stderr, "embedd: %v\n", context.Cause(ctx))
+		fmt.Fprintf(e.Stderr, "embedd: %v\n", context.Cause(ctx))
 	case errors.As(err, &problems):
-		fmt.Fprintln(e.stderr, problems) // FILE:LINE:COLUMN first, where editors look for it
+		fmt.Fprintln(e.Stderr, problems) // FILE:LINE:COLUMN first, where editors look for it
 	case err != nil:
-		fmt.Fprintf(e.stderr, "embedd: %v\n", err)
+		fmt.Fprintf(e.Stderr, "embedd: %v\n", err)
 	}
 	return code
 }
@@ -71,8 +58,8 @@ func dispatch(ctx context.Context, e *env, args []string) int {
 func exitCode(ctx context.Context, err error) int {
 	var (
 		ended signalError
-		usage usageError
-		check checkError
+		usage cli.UsageError
+		check cli.CheckError
 	)
 	switch {
 	case err == nil:
@@ -96,7 +83,7 @@ func run(ctx context.Context, root *cobra.Command, args []string) error {
 		if err != nil {
 			return err
 		}
-		args = dashes(cmd.Flags(), args)
+		args = cli.NormalizeFlags(cmd.Flags(), args)
 	}
 	root.SetArgs(args)
 	return root.ExecuteContext(ctx)
@@ -106,20 +93,6 @@ func run(ctx context.Context, root *cobra.Command, args []string) error {
 func completing(args []string) bool {
 	return len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
 }
-
-// usageError ends the process with code 2: the command line or the configuration is wrong.
-type usageError struct{ err error }
-
-func (u usageError) Error() string { return u.err.Error() }
-func (u usageError) Unwrap() error { return u.err }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
-// checkError ends the process with code 3: the command worked, and what it was asked to check does not hold.
-type checkError struct{ err error }
-
-func (c checkError) Error() string { return c.err.Error() }
-func (c checkError) Unwrap() error { return c.err }
 
 // signalError is the cause of a context that a signal cancelled.
 type signalError struct{ os.Signal }

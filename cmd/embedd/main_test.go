@@ -14,12 +14,14 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/embedd/embedd/cmd/embedd/cli"
 )
 
 // call runs a command line and returns its exit code and what it wrote.
 func call(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	e := &env{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
+	e := &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}
 	code = dispatch(ctx, e, args)
 	return code, out.String(), errs.String()
 }
@@ -66,7 +68,7 @@ func TestUsage(t *testing.T) {
 
 // Every command explains itself in one line, and its usage line and its flags are what help prints.
 func TestVerbs(t *testing.T) {
-	everyCommand(newRoot(&env{}), func(cmd *cobra.Command) {
+	everyCommand(newRoot(&cli.Env{}), func(cmd *cobra.Command) {
 		path := strings.Fields(cmd.CommandPath())[1:]
 		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
 			t.Errorf("%s: summary %q", cmd.CommandPath(), cmd.Short)
@@ -100,8 +102,8 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{"done", t.Context(), nil, 0},
 		{"failed", t.Context(), errors.New("no"), 1},
-		{"usage", t.Context(), fmt.Errorf("reading: %w", usagef("no")), 2},
-		{"check", t.Context(), checkError{errors.New("no")}, 3},
+		{"usage", t.Context(), fmt.Errorf("reading: %w", cli.Usagef("no")), 2},
+		{"check", t.Context(), cli.Checkf("no"), 3},
 		{"cancelled without a signal", t.Context(), context.Canceled, 1},
 		{"signal", ctx, fmt.Errorf("publishing: %w", context.Canceled), 128 + 15},
 		{"signal, and drained", ctx, nil, 0},

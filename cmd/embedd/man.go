@@ -6,13 +6,15 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/embedd/embedd/cmd/embedd/cli"
 )
 
 func manCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "man DIR",
 		Short: "write the manual pages, one a verb, into a directory",
-		Args:  arguments(1, 1),
+		Args:  cli.Arguments(1, 1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},

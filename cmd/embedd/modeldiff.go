@@ -9,6 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/client"
+	"github.com/embedd/embedd/cmd/embedd/report"
 	"github.com/embedd/embedd/model"
 )
 
@@ -38,14 +41,14 @@ type featureChange struct {
 // maxFeatureChanges is how many features a difference names.
 const maxFeatureChanges = 10
 
-func modelDiffCommand(e *env) *cobra.Command {
+func modelDiffCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "diff A B", Short: "what differs between two models: files, versions, or pipelines for their live ones",
-		Args: arguments(2, 2), ValidArgsFunction: offerFiles,
+		Args: cli.Arguments(2, 2), ValidArgsFunction: offerFiles,
 	}
-	f := flagsOf(cmd)
-	where := f.store()
-	out := f.output(e)
+	f := cli.FlagsOf(cmd)
+	where := client.StoreFlags(f)
+	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		a, err := findModel(cmd.Context(), e, names[0], where)
 		if err != nil {
@@ -57,8 +60,8 @@ func modelDiffCommand(e *env) *cobra.Command {
 		}
 		d := compareModels(a, b)
 		d.A, d.B = names[0], names[1]
-		if out.json {
-			return out.object(d)
+		if out.JSON {
+			return out.Object(d)
 		}
 		return printDifference(out, d)
 	}
@@ -112,7 +115,7 @@ func only(a, b []string) string {
 			out = append(out, s)
 		}
 	}
-	return listed(out)
+	return cli.Listed(out)
 }
 
 // compareWeights compares what each output takes of each feature as it comes, before any scaling.
@@ -168,19 +171,19 @@ func weights(m *model.Model) []float64 {
 	return w
 }
 
-func printDifference(out *output, d modelDifference) error {
+func printDifference(out *report.Output, d modelDifference) error {
 	if d.Same {
-		out.printf("the same model: one digest\n")
+		out.Printf("the same model: one digest\n")
 	}
-	t := out.table("", d.A, d.B)
+	t := out.Table("", d.A, d.B)
 	for _, c := range d.Changes {
-		t.row(c.What, orDash(c.A), orDash(c.B))
+		t.Row(c.What, report.OrDash(c.A), report.OrDash(c.B))
 	}
 	for k, cosine := range d.Cosines {
-		t.row(fmt.Sprintf("cosine of output %d", k), fmt.Sprintf("%.4f", cosine))
+		t.Row(fmt.Sprintf("cosine of output %d", k), fmt.Sprintf("%.4f", cosine))
 	}
 	for _, f := range d.Features {
-		t.row("weight of "+f.Feature, fmt.Sprintf("changed by %.4f of all", f.Change))
+		t.Row("weight of "+f.Feature, fmt.Sprintf("changed by %.4f of all", f.Change))
 	}
-	return t.flush()
+	return t.Flush()
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/embedd/embedd/cmd/embedd/cli"
 )
 
 var update = flag.Bool("update", false, "write docs/command-line.md")
@@ -16,7 +18,7 @@ var update = flag.Bool("update", false, "write docs/command-line.md")
 // TestPage holds docs/command-line.md to the commands as they are declared.
 func TestPage(t *testing.T) {
 	const path = "../../docs/command-line.md"
-	page := commandLine(newRoot(&env{}))
+	page := commandLine(newRoot(&cli.Env{}))
 	if *update {
 		if err := os.WriteFile(path, page, 0o644); err != nil {
 			t.Fatal(err)

@@ -4,38 +4,39 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/embedd/embedd/cmd/embedd/report"
 	"github.com/embedd/embedd/stream"
 )
 
 // printRights shows the least rights of each verb, as a server's configuration and for nsc.
-func printRights(out *output, rights []stream.Rights) error {
-	if out.json {
+func printRights(out *report.Output, rights []stream.Rights) error {
+	if out.JSON {
 		for _, r := range rights {
-			if err := out.object(r); err != nil {
+			if err := out.Object(r); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	out.printf("# The configuration of a server. Each password is in the server's environment.\nauthorization {\n  users = [\n")
+	out.Printf("# The configuration of a server. Each password is in the server's environment.\nauthorization {\n  users = [\n")
 	for _, r := range rights {
-		out.printf("    # embedd %s\n    {\n      user: %q\n      password: $EMBEDD_%s_PASSWORD\n      permissions: {\n",
+		out.Printf("    # embedd %s\n    {\n      user: %q\n      password: $EMBEDD_%s_PASSWORD\n      permissions: {\n",
 			r.Verb, userOf(r), strings.ToUpper(r.Verb))
-		out.printf("        publish: {%s}\n        subscribe: {%s}\n", allowed(r.Publish), allowed(r.Subscribe))
+		out.Printf("        publish: {%s}\n        subscribe: {%s}\n", allowed(r.Publish), allowed(r.Subscribe))
 		if r.Answers > 0 {
-			out.printf("        allow_responses: {max: %d, expires: %q}\n", r.Answers, r.AnswerWait)
+			out.Printf("        allow_responses: {max: %d, expires: %q}\n", r.Answers, r.AnswerWait)
 		}
-		out.printf("      }\n    }\n")
+		out.Printf("      }\n    }\n")
 	}
-	out.printf("  ]\n}\n\n# The same as users of an account with JWTs. A JWT over 4 KB wants a larger max_control_line in the server,\n" +
+	out.Printf("  ]\n}\n\n# The same as users of an account with JWTs. A JWT over 4 KB wants a larger max_control_line in the server,\n" +
 		"# or these rights in a scoped signing key (nsc edit signing-key takes the same flags).\n")
 	for _, r := range rights {
-		out.printf("nsc add user --name %s%s%s", userOf(r), flagged("--allow-pub", r.Publish),
+		out.Printf("nsc add user --name %s%s%s", userOf(r), flagged("--allow-pub", r.Publish),
 			flagged("--allow-sub", r.Subscribe))
 		if r.Answers > 0 {
-			out.printf(" \\\n  --allow-pub-response=%d --response-ttl %s", r.Answers, r.AnswerWait)
+			out.Printf(" \\\n  --allow-pub-response=%d --response-ttl %s", r.Answers, r.AnswerWait)
 		}
-		out.printf("\n")
+		out.Printf("\n")
 	}
 	return nil
 }

@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	carrier "github.com/embedd/embedd/internal/link"
-
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	carrier "github.com/embedd/embedd/internal/link"
 	"github.com/embedd/embedd/stream"
 )
 
@@ -123,7 +123,7 @@ func verb(t *testing.T, want int, args ...string) string {
 	var out, errs bytes.Buffer
 	ctx, cancel := context.WithTimeout(context.Background(), ample)
 	defer cancel()
-	code := dispatch(ctx, &env{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}, args)
+	code := dispatch(ctx, &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}, args)
 	if code != want {
 		t.Errorf("embedd %s: exit code %d, want %d: %s%s", strings.Join(args, " "), code, want, out.String(), errs.String())
 	}
@@ -251,7 +251,7 @@ pipelines:
 
 			// And nothing else: a right beyond them is named.
 			var out bytes.Buffer
-			dispatch(t.Context(), &env{stdin: strings.NewReader(""), stdout: &out, stderr: &out}, append([]string{"publish",
+			dispatch(t.Context(), &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out}, append([]string{"publish",
 				"--data", data, "--label", "label", "--subject", "elsewhere", "-c", config}, g.who["publish"]...))
 			if !strings.Contains(out.String(), "the server denied: publish to elsewhere") {
 				t.Errorf("publishing elsewhere: %s", out.String())

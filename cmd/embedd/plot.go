@@ -3,31 +3,36 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/dataset"
+	"github.com/embedd/embedd/cmd/embedd/files"
+	"github.com/embedd/embedd/cmd/embedd/picture"
 	"github.com/embedd/embedd/model"
 )
 
-func plotCommand(e *env) *cobra.Command {
+func plotCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "plot", Short: "a picture of a file in two dimensions"}
-	f := flagsOf(cmd)
-	var spec rowsSpec
-	f.dataFlags(&spec)
-	o := f.fitFlags()
+	f := cli.FlagsOf(cmd)
+	var spec dataset.Spec
+	dataset.Flags(f, &spec)
+	o := fittingFlags(f)
 	modelPath := f.String("model", "", "`FILE` of a model, in place of --method")
 	path := f.StringP("output", "o", "", "`FILE` of the picture: .png or .svg; - is PNG on standard output")
-	f.require("data", "output")
+	f.Require("data", "output")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
 		if f.Changed("model") == f.Changed("method") {
-			return usagef("plot: give one of --model and --method")
+			return cli.Usagef("plot: give one of --model and --method")
 		}
-		if _, err := newCanvas(*path); err != nil {
-			return err
+		if err := picture.CheckName(*path); err != nil {
+			return cli.UsageError{Err: err}
 		}
-		if err := noTerminal(e, *path); err != nil {
+		if err := files.RefuseTerminal(e, *path); err != nil {
 			return err
 		}
 		m, r, err := plotModel(ctx, e, spec, o, *modelPath)
@@ -38,59 +43,66 @@ func plotCommand(e *env) *cobra.Command {
 		if err := m.Project(y, model.DenseRows(r.X, r.N, r.M)); err != nil {
 			return err
 		}
-		return plotRows(m, r, y).save(e, *path)
+		drawn, err := plotRows(m, r, y).Render(*path)
+		if err != nil {
+			return err
+		}
+		return files.Write(e, *path, func(out io.Writer) error {
+			_, err := drawn.WriteTo(out)
+			return err
+		})
 	}
 	return cmd
 }
 
-// plotModel reads the rows and the model, or fits one to the two dimensions that a picture has.
-func plotModel(ctx context.Context, e *env, spec rowsSpec, o *fitFlags, path string) (*model.Model, *rows, error) {
+// plotModel reads the rows and the model, or fits a model of two dimensions.
+func plotModel(ctx context.Context, e *cli.Env, spec dataset.Spec, o *fitFlags, path string) (*model.Model, *dataset.Rows, error) {
 	if path != "" {
-		m, err := readModel(path)
+		m, err := files.ReadModel(path)
 		if err != nil {
 			return nil, nil, err
 		}
-		spec.pinned = m.Features()
-		r, err := readRows(ctx, e, spec)
+		spec.Pinned = m.Features()
+		r, err := dataset.Read(ctx, e, spec)
 		return m, r, err
 	}
 	o.dim = "2"
-	c, err := o.config(spec.label)
+	c, err := o.config(spec.Label)
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := readRows(ctx, e, spec)
+	r, err := dataset.Read(ctx, e, spec)
 	if err != nil {
 		return nil, nil, err
 	}
 	m, err := fitRows(ctx, e, r, c)
 	if bound, ok := asDimError(err); ok && bound.Max == 1 {
-		c.Dim = 1 // two classes have one direction in LDA and its kin: the picture shows it
+		c.Dim = 1 // LDA and similar methods have one direction for two classes: draw that
 		m, err = fitRows(ctx, e, r, c)
 	}
 	return m, r, err
 }
 
-// plotRows is the picture of the first two outputs; a single output is spread by class.
-func plotRows(m *model.Model, r *rows, y []float32) *picture {
+// plotRows draws the first two outputs. A single output is spread by class.
+func plotRows(m *model.Model, r *dataset.Rows, y []float32) *picture.Scatter {
 	d := m.Dim()
-	p := &picture{
-		title:    fmt.Sprintf("%s by %s", strings.TrimSuffix(r.name, ".gz"), m.Method()),
-		subtitle: fmt.Sprintf("%d rows, %d features to %d", r.N, r.M, d),
-		xLabel:   "embedding_0", yLabel: "embedding_1",
-		class: r.Y, classes: r.Classes,
+	p := &picture.Scatter{
+		Title:    fmt.Sprintf("%s by %s", strings.TrimSuffix(r.Name, ".gz"), m.Method()),
+		Subtitle: fmt.Sprintf("%d rows, %d features to %d", r.N, r.M, d),
+		XLabel:   "embedding_0", YLabel: "embedding_1",
+		Class: r.Y, Classes: r.Classes,
 	}
 	if d > 2 {
-		p.subtitle += ", of which the first two are shown"
+		p.Subtitle += ", of which the first two are shown"
 	}
 	for i := range r.N {
-		p.x = append(p.x, float64(y[i*d]))
+		p.X = append(p.X, float64(y[i*d]))
 		if d > 1 {
-			p.y = append(p.y, float64(y[i*d+1]))
+			p.Y = append(p.Y, float64(y[i*d+1]))
 		}
 	}
 	if d == 1 {
-		p.y, p.yLabel = spread(r.Y, r.N), ""
+		p.Y, p.YLabel = picture.Spread(r.Y, r.N), ""
 	}
 	return p
 }

@@ -16,17 +16,22 @@ import (
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/file"
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/client"
 	"github.com/embedd/embedd/cmd/embedd/connection"
+	"github.com/embedd/embedd/cmd/embedd/dataset"
+	"github.com/embedd/embedd/cmd/embedd/files"
+	"github.com/embedd/embedd/cmd/embedd/report"
 )
 
 // publishCommand sends a file as Arrow batches.
-func publishCommand(e *env) *cobra.Command {
+func publishCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "publish", Short: "send a file as Arrow batches"}
-	f := flagsOf(cmd)
+	f := cli.FlagsOf(cmd)
 	data := f.String("data", "", "`FILE` to send: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for an Arrow IPC stream")
 	label := f.String("label", "", "label `COLUMN`; it must be in the file")
 	subject := f.String("subject", "", "`SUBJECT` to publish to")
-	server := f.server("")
+	server := client.ServerFlags(f, "")
 	batch := f.Int("batch", 256, "most `ROWS` in a message")
 	rate := f.Float64("rate", 0, "`ROWS` a second; 0 is as fast as the server confirms")
 	loop := f.Bool("loop", false, "begin again at the end, until a signal")
@@ -35,31 +40,31 @@ func publishCommand(e *env) *cobra.Command {
 	key := f.String("key", "", "`COLUMN` that joins a row with its label; where the file has none of this name, the row's number")
 	delay := f.Int("delay", 0, "with --labels: a label leaves so many `ROWS` after its row")
 	var how file.Options
-	f.csvFlags(&how)
-	out := f.output(e)
-	f.require("data", "subject")
+	dataset.CSVFlags(f, &how)
+	out := report.Flag(f, e)
+	f.Require("data", "subject")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
 		if *batch < 1 || *rate < 0 {
-			return usagef("publish: --batch %d and --rate %g: a batch has at least one row, and a rate is not negative",
+			return cli.Usagef("publish: --batch %d and --rate %g: a batch has at least one row, and a rate is not negative",
 				*batch, *rate)
 		}
 		if *labels != "" && (*label == "" || *key == "") {
-			return usagef("publish: --labels needs --label and --key: a label finds its row by key")
+			return cli.Usagef("publish: --labels needs --label and --key: a label finds its row by key")
 		}
 		if *delay < 0 || *delay > 0 && *labels == "" {
-			return usagef("publish: --delay %d: a number of rows, for --labels", *delay)
+			return cli.Usagef("publish: --delay %d: a number of rows, for --labels", *delay)
 		}
 		if *loop && *data == "-" {
-			return usagef("publish: --loop cannot begin standard input again")
+			return cli.Usagef("publish: --loop cannot begin standard input again")
 		}
 		how.Label = *label
 		open := func() (*file.Reader, error) {
-			in, err := openData(e, *data, how)
+			in, err := files.Open(e, *data, how)
 			if err != nil {
 				return nil, err
 			}
-			if err := (rowsSpec{path: *data, label: *label}).check(in.Schema()); err != nil {
+			if err := (dataset.Spec{Path: *data, Label: *label}).Check(in.Schema()); err != nil {
 				in.Close()
 				return nil, err
 			}
@@ -70,7 +75,7 @@ func publishCommand(e *env) *cobra.Command {
 			return err
 		}
 		defer func() { in.Close() }()
-		nc, err := server.dial(ctx, e)
+		nc, err := server.Dial(ctx, e)
 		if err != nil {
 			return err
 		}
@@ -87,10 +92,10 @@ func publishCommand(e *env) *cobra.Command {
 			}
 			late = &apart{to: to, key: *key, label: *label, delay: *delay}
 		}
-		show := newProgress(e)
+		show := report.NewProgress(e)
 		begin := time.Now()
 		tell := func(rec arrow.Record) {
-			tellRecord(e, in, rec, columns{name: filepath.Base(*data), label: *label, key: *key})
+			dataset.Columns{Name: filepath.Base(*data), Label: *label, Key: *key}.NoteRecord(e, in, rec)
 		}
 		for {
 			err = eachBatch(in, *label, *key, *pack, *batch, late, tell, func(body []byte, rows int) error {
@@ -102,11 +107,11 @@ func publishCommand(e *env) *cobra.Command {
 						return err
 					}
 				}
-				show.show(fmt.Sprintf("%d messages, %d rows", p.messages, p.rows), -1)
+				show.Show(fmt.Sprintf("%d messages, %d rows", p.messages, p.rows), -1)
 				if *rate == 0 {
 					return nil
 				}
-				return sleep(ctx, time.Until(begin.Add(time.Duration(float64(p.rows) / *rate * float64(time.Second)))))
+				return cli.Sleep(ctx, time.Until(begin.Add(time.Duration(float64(p.rows) / *rate * float64(time.Second)))))
 			})
 			if err != nil || !*loop {
 				break
@@ -118,7 +123,7 @@ func publishCommand(e *env) *cobra.Command {
 			in.Close()
 			in, tell = again, nil
 		}
-		show.end()
+		show.End()
 		if late != nil && err == nil {
 			err = errors.Join(late.send(ctx, true), late.to.flush(context.WithoutCancel(ctx)))
 		}
@@ -130,7 +135,7 @@ func publishCommand(e *env) *cobra.Command {
 			return err
 		}
 		seconds := time.Since(begin).Seconds()
-		if out.json {
+		if out.JSON {
 			report := map[string]any{"subject": *subject, "stream": p.stream, "messages": p.messages, "rows": p.rows,
 				"bytes": p.bytes, "seconds": seconds}
 			if late != nil {
@@ -138,7 +143,7 @@ func publishCommand(e *env) *cobra.Command {
 					"messages": late.to.messages,
 					"rows":     late.to.rows}
 			}
-			if err := out.object(report); err != nil {
+			if err := out.Object(report); err != nil {
 				return err
 			}
 		} else {
@@ -146,40 +151,15 @@ func publishCommand(e *env) *cobra.Command {
 			if p.stream != "" {
 				kept = "stored in stream " + p.stream
 			}
-			out.printf("%d messages, %d rows, %.1f MB to %s in %.1f s; %s\n", p.messages, p.rows, float64(p.bytes)/1e6,
+			out.Printf("%d messages, %d rows, %.1f MB to %s in %.1f s; %s\n", p.messages, p.rows, float64(p.bytes)/1e6,
 				*subject, seconds, kept)
 			if late != nil {
-				out.printf("%d messages of labels to %s\n", late.to.messages, *labels)
+				out.Printf("%d messages of labels to %s\n", late.to.messages, *labels)
 			}
 		}
 		return err
 	}
 	return cmd
-}
-
-// tellRecord says what a pipeline whose features are * makes of the columns.
-func tellRecord(e *env, in *file.Reader, rec arrow.Record, c columns) {
-	tellFile(e, in)
-	decoder, err := arrowio.NewDecoder(rowsSpec{label: c.label, key: c.key}.decoderSpec())
-	if err == nil {
-		var m *arrowio.Message
-		if m, err = decoder.FromRecord(rec); err == nil {
-			c.see(m)
-			for i, f := range c.fields { // of more rows than these nothing is known
-				c.fields[i].Empty = f.Empty && f.Holds == "null"
-			}
-			c.tell(e, in, decoder.Features())
-			for _, f := range m.Fields() {
-				if f.Feature && f.Empty && rec.NumRows() > 0 {
-					fmt.Fprintf(e.stderr, "embedd: note: %s: %q has no value in the first %d rows: a pipeline that takes it as a feature refuses them, unless schema.nulls says otherwise\n",
-						c.name, f.Name, rec.NumRows())
-				}
-			}
-		}
-	}
-	if err != nil {
-		fmt.Fprintf(e.stderr, "embedd: note: %s: a pipeline whose features are * refuses it: %v\n", c.name, err)
-	}
 }
 
 // eachBatch reads a file and hands on messages of at most rows rows, without their labels where these go apart. The
@@ -199,7 +179,7 @@ func eachBatch(in *file.Reader, label, key, pack string, rows int, late *apart, 
 			tell = nil
 		}
 		if pack != "" {
-			packed, err := packRecord(rec, pack, label, key)
+			packed, err := dataset.Pack(rec, pack, label, key)
 			rec.Release()
 			if err != nil {
 				return err
@@ -327,16 +307,4 @@ func (p *publisher) flush(ctx context.Context) error {
 		return err
 	}
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -3,12 +3,14 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/report"
 	"github.com/embedd/embedd/stream"
 )
 
 // resumeCommand lets a pipeline go on that limits.bad has halted.
-func resumeCommand(e *env) *cobra.Command {
-	return askCommand(e, "resume", "let a pipeline go on that limits.bad has halted", func(out *output, r stream.Report) {
-		out.printf("%s goes on\n", r.Pipeline)
+func resumeCommand(e *cli.Env) *cobra.Command {
+	return askCommand(e, "resume", "let a pipeline go on that limits.bad has halted", func(out *report.Output, r stream.Report) {
+		out.Printf("%s goes on\n", r.Pipeline)
 	})
 }

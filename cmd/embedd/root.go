@@ -6,18 +6,21 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/report"
 )
 
 func init() { cobra.EnableCommandSorting = false } // help lists the verbs in the order in which they are needed
 
 // newRoot is the command line: one line a verb, in the order of the help text.
-func newRoot(e *env) *cobra.Command {
+func newRoot(e *cli.Env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "embedd VERB [flags]",
 		Short: "learn a low-dimensional projection from a stream of labelled rows and apply it to the stream",
 		Long: "embedd learns a low-dimensional projection from a stream of labelled rows and applies it to the stream.\n\n" +
 			"exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 a check did not hold, 128+n ended by signal n",
-		PersistentPreRunE: needed,
+		PersistentPreRunE: cli.CheckRequired,
 		SilenceErrors:     true, // dispatch prints them
 		SilenceUsage:      true,
 		DisableAutoGenTag: true,
@@ -25,12 +28,12 @@ func newRoot(e *env) *cobra.Command {
 	version := root.Flags().BoolP("version", "v", false, "print the version of embedd")
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *version {
-			_, err := fmt.Fprint(e.stdout, buildInfo())
+			_, err := fmt.Fprint(e.Stdout, buildInfo())
 			return err
 		}
-		cmd.SetOut(e.stderr)
+		cmd.SetOut(e.Stderr)
 		cmd.Help()
-		return usagef("no verb given: start with `embedd demo`")
+		return cli.Usagef("no verb given: start with `embedd demo`")
 	}
 	root.AddCommand(
 		demoCommand(e),
@@ -58,10 +61,10 @@ func newRoot(e *env) *cobra.Command {
 	)
 	root.SetHelpCommand(helpCommand())
 	root.InitDefaultHelpCmd()
-	root.SetIn(e.stdin)
-	root.SetOut(e.stdout)
-	root.SetErr(e.stderr)
-	root.SetFlagErrorFunc(explain)
+	root.SetIn(e.Stdin)
+	root.SetOut(e.Stdout)
+	root.SetErr(e.Stderr)
+	root.SetFlagErrorFunc(cli.ExplainFlagError)
 	root.SetUsageFunc(printUsage)
 	root.CompletionOptions.DisableDefaultCmd = true // completion.go is ours
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
@@ -82,7 +85,7 @@ func everyCommand(cmd *cobra.Command, do func(*cobra.Command)) {
 func finish(cmd *cobra.Command) {
 	cmd.InitDefaultHelpFlag()
 	if cmd.Args == nil {
-		cmd.Args = arguments(0, 0)
+		cmd.Args = cli.Arguments(0, 0)
 	}
 	cmd.Flags().VisitAll(func(d *pflag.Flag) {
 		if value, _ := pflag.UnquoteUsage(d); value == "FILE" {
@@ -101,11 +104,11 @@ func find(root *cobra.Command, args []string) (*cobra.Command, error) {
 	if !cmd.HasSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") {
 		return cmd, nil
 	}
-	near := didYouMean(rest[0], verbNames(cmd))
+	near := cli.DidYouMean(rest[0], verbNames(cmd))
 	if cmd == root {
-		return nil, usagef("unknown verb %q%s: `embedd help` lists the verbs", rest[0], near)
+		return nil, cli.Usagef("unknown verb %q%s: `embedd help` lists the verbs", rest[0], near)
 	}
-	return nil, usagef("%sunknown word %q%s: usage: %s", prefix(cmd), rest[0], near, cmd.UseLine())
+	return nil, cli.Usagef("%sunknown word %q%s: usage: %s", cli.ErrorPrefix(cmd), rest[0], near, cmd.UseLine())
 }
 
 func verbNames(cmd *cobra.Command) (names []string) {
@@ -121,29 +124,16 @@ func printUsage(cmd *cobra.Command) error {
 	fmt.Fprintf(w, "usage: %s\n", cmd.UseLine())
 	if cmd.HasSubCommands() {
 		fmt.Fprintln(w)
-		t := newTable(w)
+		t := report.NewTable(w)
 		for _, c := range cmd.Commands() {
-			t.row("  "+c.Name(), c.Short)
+			t.Row("  "+c.Name(), c.Short)
 		}
-		t.flush()
-		fmt.Fprintf(w, "\n`%s VERB` prints the flags of a verb.\n", helpOf(cmd))
+		t.Flush()
+		fmt.Fprintf(w, "\n`%s VERB` prints the flags of a verb.\n", cli.HelpCommand(cmd))
 	}
 	if cmd.HasExample() {
 		fmt.Fprintf(w, "\nexamples:\n%s\n", cmd.Example)
 	}
 	_, err := fmt.Fprintf(w, "\nflags:\n%s", cmd.LocalFlags().FlagUsages())
 	return err
-}
-
-// helpOf is the command line that prints the help of a command.
-func helpOf(cmd *cobra.Command) string {
-	return strings.Replace(cmd.CommandPath(), "embedd", "embedd help", 1)
-}
-
-// prefix names the command at the beginning of an error: "model show: ", and nothing for embedd itself.
-func prefix(cmd *cobra.Command) string {
-	if !cmd.HasParent() {
-		return ""
-	}
-	return strings.TrimPrefix(cmd.CommandPath(), "embedd ") + ": "
 }

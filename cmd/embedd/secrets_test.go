@@ -16,6 +16,8 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
+
+	"github.com/embedd/embedd/cmd/embedd/cli"
 )
 
 // sure is for calls that only fail when the machine does.
@@ -178,7 +180,7 @@ func TestSecretsStaySecret(t *testing.T) {
 			call := func(config string, want int, verb []string) {
 				t.Helper()
 				var out bytes.Buffer
-				code := dispatch(context.Background(), &env{stdin: strings.NewReader(""), stdout: &out, stderr: &out},
+				code := dispatch(context.Background(), &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out},
 					append(verb, "-c", config))
 				search(fmt.Sprint(verb), out.String())
 				if want >= 0 && code != want {

@@ -7,40 +7,44 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/client"
 	"github.com/embedd/embedd/cmd/embedd/config"
 	"github.com/embedd/embedd/cmd/embedd/connection"
+	"github.com/embedd/embedd/cmd/embedd/engine"
+	"github.com/embedd/embedd/cmd/embedd/report"
 	"github.com/embedd/embedd/stream"
 )
 
 // setupCommand shows the streams that a configuration needs, and makes the missing ones with --apply.
-func setupCommand(e *env) *cobra.Command {
+func setupCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "setup", Short: "show the streams that a configuration needs, or make them"}
-	f := flagsOf(cmd)
+	f := cli.FlagsOf(cmd)
 	path := f.StringP("config", "c", "embedd.yaml", "configuration `FILE`")
-	where := f.address("NATS `URL`; over NATS_URL and the file's nats.url")
+	where := client.AddressFlags(f, "NATS `URL`; over NATS_URL and the file's nats.url")
 	apply := f.Bool("apply", false, "make the streams and buckets that are missing; one that setup did not make is never changed")
-	count := f.choice("replicas", "`NUMBER` of replicas of what is made; with --apply also of what setup made before with fewer; configured is nats.replicas", "configured", "auto", "1", "3", "5")
+	count := f.Choice("replicas", "`NUMBER` of replicas of what is made; with --apply also of what setup made before with fewer; configured is nats.replicas", "configured", "auto", "1", "3", "5")
 	permissions := f.Bool("permissions", false, "print the least rights of each verb that connects, and do nothing else")
-	out := f.output(e)
+	out := report.Flag(f, e)
 	cmd.MarkFlagsMutuallyExclusive("apply", "permissions")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
-		c, err := loadConfig(*path)
+		c, err := client.LoadConfig(*path)
 		if err != nil {
 			return err
 		}
-		pipelines, err := pipelinesOf(c)
+		pipelines, err := engine.Pipelines(c)
 		if err != nil {
-			return usageError{err}
+			return cli.UsageError{Err: err}
 		}
 		if *count != "configured" {
 			c.NATS.Replicas = *count
 		}
-		n := usual(where.over(c.NATS))
+		n := client.WithDefaultURL(where.Over(c.NATS))
 		if *permissions {
 			return showRights(ctx, e, out, n, pipelines)
 		}
-		nc, err := dial(ctx, e, n)
+		nc, err := client.Dial(ctx, e, n)
 		if err != nil {
 			return err
 		}
@@ -49,7 +53,7 @@ func setupCommand(e *env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		plans, err := streamsOf(c.NATS).Setup(ctx, js, pipelines, *apply)
+		plans, err := engine.Streams(c.NATS).Setup(ctx, js, pipelines, *apply)
 		if err != nil {
 			return err
 		}
@@ -58,7 +62,7 @@ func setupCommand(e *env) *cobra.Command {
 	return cmd
 }
 
-func printPlans(out *output, n config.NATS, plans []stream.Plan) error {
+func printPlans(out *report.Output, n config.NATS, plans []stream.Plan) error {
 	missing, wrong := 0, 0
 	for _, p := range plans {
 		switch {
@@ -67,7 +71,7 @@ func printPlans(out *output, n config.NATS, plans []stream.Plan) error {
 		case !p.Exists:
 			missing++
 		}
-		if out.json {
+		if out.JSON {
 			line := map[string]any{"stream": p.Name, "subjects": p.Subjects, "exists": p.Exists}
 			if p.Bucket {
 				line = map[string]any{"bucket": p.Name, "exists": p.Exists}
@@ -81,21 +85,21 @@ func printPlans(out *output, n config.NATS, plans []stream.Plan) error {
 			if warning := warningOf(n, p); warning != "" {
 				line["warning"] = warning
 			}
-			if err := out.object(line); err != nil {
+			if err := out.Object(line); err != nil {
 				return err
 			}
 			continue
 		}
-		out.printf("%s\n", planText(n, p))
+		out.Printf("%s\n", planText(n, p))
 		if warning := warningOf(n, p); warning != "" {
-			out.printf("warning: %s\n", warning)
+			out.Printf("warning: %s\n", warning)
 		}
 	}
 	switch {
 	case wrong > 0:
-		return checkError{fmt.Errorf("streams that stand in the way: %d; nothing was made", wrong)}
+		return cli.Checkf("streams that stand in the way: %d; nothing was made", wrong)
 	case missing > 0:
-		return checkError{fmt.Errorf("streams missing: %d; `embedd setup --apply` makes them", missing)}
+		return cli.Checkf("streams missing: %d; `embedd setup --apply` makes them", missing)
 	}
 	return nil
 }
@@ -105,7 +109,7 @@ func warningOf(n config.NATS, p stream.Plan) string {
 	text := p.Warning
 	if p.Raises {
 		text = fmt.Sprintf("%s has %d replicas of the %d that are asked for; `embedd setup --apply --replicas %d` raises it",
-			p.Name, p.Replicas, replicas(n), replicas(n))
+			p.Name, p.Replicas, engine.Replicas(n), engine.Replicas(n))
 	}
 	if text != "" && p.Short != "" {
 		text += "; "
@@ -143,7 +147,7 @@ func planText(n config.NATS, p stream.Plan) string {
 	if s := n.Streams; s.MaxAge > 0 {
 		limits += fmt.Sprintf(" --max-age %s", s.MaxAge)
 	}
-	if count := replicas(n); count > 0 {
+	if count := engine.Replicas(n); count > 0 {
 		limits += fmt.Sprintf(" --replicas %d", count)
 	}
 	if t := p.Transform; t != nil {
@@ -154,10 +158,10 @@ func planText(n config.NATS, p stream.Plan) string {
 }
 
 // showRights prints rights over the streams as they are on the server or, where none answers, as setup would make them.
-func showRights(ctx context.Context, e *env, out *output, n config.NATS, pipelines []stream.Pipeline) error {
+func showRights(ctx context.Context, e *cli.Env, out *report.Output, n config.NATS, pipelines []stream.Pipeline) error {
 	plans, err := plansThere(ctx, n, pipelines)
 	if err != nil {
-		fmt.Fprintf(e.stderr, "embedd: the streams have the names that setup would give them, since no server says otherwise: %v\n", err)
+		fmt.Fprintf(e.Stderr, "embedd: the streams have the names that setup would give them, since no server says otherwise: %v\n", err)
 		if plans, err = stream.Setup(ctx, nil, pipelines, false); err != nil {
 			return err
 		}

@@ -8,26 +8,29 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/client"
+	"github.com/embedd/embedd/cmd/embedd/report"
 	"github.com/embedd/embedd/stream"
 )
 
 // statusCommand asks running daemons how their pipelines stand.
-func statusCommand(e *env) *cobra.Command {
+func statusCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status [PIPELINE]", Short: "ask running daemons how their pipelines stand",
-		Args: arguments(0, 1),
+		Args: cli.Arguments(0, 1),
 	}
-	f := flagsOf(cmd)
-	server := f.server(" of the daemon")
-	out := f.output(e)
+	f := cli.FlagsOf(cmd)
+	server := client.ServerFlags(f, " of the daemon")
+	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
-		nc, err := server.dial(ctx, e)
+		nc, err := server.Dial(ctx, e)
 		if err != nil {
 			return err
 		}
 		defer nc.Close()
-		names, instances, err := running(ctx, nc, names)
+		names, instances, err := client.Running(ctx, nc, names)
 		if err != nil {
 			return err
 		}
@@ -35,8 +38,8 @@ func statusCommand(e *env) *cobra.Command {
 		for _, name := range names {
 			want := len(reports) + instances[name]
 			var failed error
-			err := gather(ctx, nc.Conn, stream.ServiceSubject(name, "status"), askWait, func(msg *nats.Msg) bool {
-				r, err := reportOf(msg)
+			err := client.Gather(ctx, nc.Conn, stream.ServiceSubject(name, "status"), client.Timeout, func(msg *nats.Msg) bool {
+				r, err := client.ReadReport(msg)
 				if err != nil {
 					failed = fmt.Errorf("pipeline %s: %w", name, err)
 					return false
@@ -56,16 +59,16 @@ func statusCommand(e *env) *cobra.Command {
 	return cmd
 }
 
-func printReports(out *output, reports []stream.Report) error {
-	if out.json {
+func printReports(out *report.Output, reports []stream.Report) error {
+	if out.JSON {
 		for _, r := range reports {
-			if err := out.object(r); err != nil {
+			if err := out.Object(r); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	t := out.table("PIPELINE", "STATE", "LAG", "MODEL", "EPOCH", "AGE", "WINDOW", "LEARNING")
+	t := out.Table("PIPELINE", "STATE", "LAG", "MODEL", "EPOCH", "AGE", "WINDOW", "LEARNING")
 	for _, r := range reports {
 		state, lag, version, epoch, age := string(r.State), "-", "-", "-", "-"
 		if r.Reason != "" {
@@ -88,10 +91,10 @@ func printReports(out *output, reports []stream.Report) error {
 			}
 		}
 		l := r.Learning
-		t.row(r.Pipeline, state, lag, version, epoch, age, fmt.Sprintf("%d rows, %d classes", l.Rows, l.Classes),
+		t.Row(r.Pipeline, state, lag, version, epoch, age, fmt.Sprintf("%d rows, %d classes", l.Rows, l.Classes),
 			learningText(l, r.Labels, r.Held, r.Others))
 	}
-	return t.flush()
+	return t.Flush()
 }
 
 // learningText says how learning goes: how good the live model is, and what may replace it.

@@ -8,6 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/dataset"
+	"github.com/embedd/embedd/cmd/embedd/files"
 )
 
 // options are what the files of testdata/tables need that do not tell it themselves.
@@ -47,13 +51,13 @@ func TestOneTable(t *testing.T) {
 		}
 		_, stderr := must(t, args...)
 		for _, want := range []string{": 4 features: a, b, c, on; label: label\n",
-			`: no features: "name" (text), "never" (no value in any row)` + "\n",
+			`: not features: "name" (text), "never" (no value in any row)` + "\n",
 			"3 of 144 values are missing, in 3 rows"} {
 			if !strings.Contains(stderr, want) {
 				t.Errorf("%s says %s", path, stderr)
 			}
 		}
-		m, err := readModel(args[slices.Index(args, "-o")+1])
+		m, err := files.ReadModel(args[slices.Index(args, "-o")+1])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +71,7 @@ func TestOneTable(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "m")
 			must(t, slices.Concat([]string{"fit", "--data", path, "--label", "label", "-o", out}, other,
 				options(filepath.Base(path)))...)
-			if m, err = readModel(out); err != nil {
+			if m, err = files.ReadModel(out); err != nil {
 				t.Fatal(err)
 			}
 			if wants[i] == "" {
@@ -101,8 +105,8 @@ func TestOneTable(t *testing.T) {
 // theFormula compares a file's rows with what testdata/tables/write.py computes.
 func theFormula(t *testing.T, path string) {
 	t.Helper()
-	e := &env{stdin: strings.NewReader(""), stdout: os.Stderr, stderr: new(strings.Builder)}
-	r, err := readRows(t.Context(), e, rowsSpec{path: path, label: "label", nulls: "impute"})
+	e := &cli.Env{Stdin: strings.NewReader(""), Stdout: os.Stderr, Stderr: new(strings.Builder)}
+	r, err := dataset.Read(t.Context(), e, dataset.Spec{Path: path, Label: "label", Nulls: "impute"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,23 +14,26 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/file"
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/client"
+	"github.com/embedd/embedd/cmd/embedd/report"
 	"github.com/embedd/embedd/internal/natsx"
 )
 
 // tailCommand shows what flows on a subject.
-func tailCommand(e *env) *cobra.Command {
+func tailCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "tail", Short: "show what flows on a subject"}
-	f := flagsOf(cmd)
+	f := cli.FlagsOf(cmd)
 	subject := f.String("subject", "", "`SUBJECT` to read; wildcards as in NATS")
 	limit := f.Int("limit", 0, "stop after so many `MESSAGES`; 0 is none")
 	rows := f.Int("rows", 3, "`ROWS` of each message to show; -1 is all")
 	all := f.Bool("all", false, "begin with the first message that the subject's stream holds")
-	server := f.server("")
-	out := f.output(e)
-	f.require("subject")
+	server := client.ServerFlags(f, "")
+	out := report.Flag(f, e)
+	f.Require("subject")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
-		nc, err := server.dial(ctx, e)
+		nc, err := server.Dial(ctx, e)
 		if err != nil {
 			return err
 		}
@@ -87,29 +90,29 @@ type message struct {
 	Error   string            `json:"error,omitempty"` // why it is not read as Arrow
 }
 
-func printMessage(out *output, m message, data []byte, most int) error {
+func printMessage(out *report.Output, m message, data []byte, most int) error {
 	if err := m.read(data, most); err != nil {
 		m.Error = err.Error()
 	}
-	if out.json {
-		return out.object(m)
+	if out.JSON {
+		return out.Object(m)
 	}
-	out.printf("%s  %s  %d rows, %d bytes\n", m.Time.Format("15:04:05.000"), m.Subject, m.Rows, m.Bytes)
+	out.Printf("%s  %s  %d rows, %d bytes\n", m.Time.Format("15:04:05.000"), m.Subject, m.Rows, m.Bytes)
 	for _, k := range slices.Sorted(maps.Keys(m.Headers)) {
-		out.printf("  %s: %s\n", k, strings.Join(m.Headers[k], ", "))
+		out.Printf("  %s: %s\n", k, strings.Join(m.Headers[k], ", "))
 	}
 	if len(m.Schema) > 0 {
-		out.printf("  %s\n", strings.Join(m.Schema, ", "))
+		out.Printf("  %s\n", strings.Join(m.Schema, ", "))
 	}
 	if m.Error != "" {
-		out.printf("  not shown: %s\n", m.Error)
+		out.Printf("  not shown: %s\n", m.Error)
 		return nil
 	}
 	for _, row := range m.Data {
-		out.printf("  %s\n", shorten(string(row), 200))
+		out.Printf("  %s\n", report.Shorten(string(row), 200))
 	}
 	if len(m.Data) < m.Rows {
-		out.printf("  ... %d more\n", m.Rows-len(m.Data))
+		out.Printf("  ... %d more\n", m.Rows-len(m.Data))
 	}
 	return nil
 }
@@ -159,11 +162,4 @@ func (m *message) read(data []byte, most int) (err error) {
 		r.Release()
 	}
 	return nil
-}
-
-func shorten(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "..."
 }

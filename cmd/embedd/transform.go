@@ -11,67 +11,71 @@ import (
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/file"
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/dataset"
+	"github.com/embedd/embedd/cmd/embedd/files"
+	"github.com/embedd/embedd/cmd/embedd/report"
 	"github.com/embedd/embedd/model"
 )
 
-func transformCommand(e *env) *cobra.Command {
+func transformCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "transform", Short: "apply a model to a file or a stream of rows"}
-	f := flagsOf(cmd)
+	f := cli.FlagsOf(cmd)
 	modelPath := f.String("model", "", "`FILE` of the model")
 	data := f.String("data", "", "`FILE` of rows: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for an Arrow IPC stream on standard input")
 	path := f.StringP("output", "o", "",
 		"`FILE` that is written: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for an Arrow IPC stream on standard output")
-	keep := f.commas("keep", "`COLUMNS` that stay beside the embedding: all (every column but the features), none, names or globs (default all)")
+	keep := f.Commas("keep", "`COLUMNS` that stay beside the embedding: all (every column but the features), none, names or globs (default all)")
 	column := f.String("column", "embedding", "`NAME` of the output column")
 	single := f.Bool("columns", false,
 		"write the embedding as float32 columns NAME_0, NAME_1 ... instead of one list column")
-	nulls := f.choice("nulls", "`POLICY` for rows with a missing or infinite feature: reject is an error, impute takes the model's mean, skip leaves them out", "reject", "impute", "skip")
+	nulls := f.Choice("nulls", "`POLICY` for rows with a missing or infinite feature: reject is an error, impute takes the model's mean, skip leaves them out", "reject", "impute", "skip")
 	var how file.Options
-	f.csvFlags(&how)
-	f.require("model", "data", "output")
+	dataset.CSVFlags(f, &how)
+	f.Require("model", "data", "output")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
-		m, err := readModel(*modelPath)
+		m, err := files.ReadModel(*modelPath)
 		if err != nil {
 			return err
 		}
 		encoder, err := arrowio.NewEncoder(arrowio.Output{Column: *column, Columns: *single, Keep: *keep})
 		if err != nil {
-			return usageError{err}
+			return cli.UsageError{Err: err}
 		}
-		decoder, err := arrowio.NewDecoder(rowsSpec{pinned: m.Features()}.decoderSpec())
+		decoder, err := arrowio.NewDecoder(dataset.Spec{Pinned: m.Features()}.Decoder())
 		if err != nil {
 			return fmt.Errorf("%s: %w", *modelPath, err)
 		}
-		in, err := openData(e, *data, how)
+		in, err := files.Open(e, *data, how)
 		if err != nil {
 			return err
 		}
 		defer in.Close()
-		out, err := createData(e, *path)
+		out, err := files.Create(e, *path)
 		if err != nil {
 			return err
 		}
 		defer out.Discard()
 		t := transformer{in: in, model: m, decoder: decoder, encoder: encoder, nulls: *nulls, path: *data,
-			meta: modelMeta(m), columns: columns{name: filepath.Base(*data), other: "numbers that are not in the model"}}
+			meta: modelMeta(m), columns: dataset.Columns{Name: filepath.Base(*data), Other: "numbers that are not in the model"}}
 		if err := t.run(ctx, e, out); err != nil {
 			return err
 		}
 		if err := out.Close(); err != nil {
 			return err
 		}
-		tellFile(e, in)
-		t.columns.tell(e, in, m.Features())
+		dataset.NoteFile(e, in)
+		t.columns.Note(e, in, m.Features())
 		if t.skipped > 0 {
-			fmt.Fprintf(e.stderr, "embedd: note: %d of %d rows are left out, because a feature is missing\n",
+			fmt.Fprintf(e.Stderr, "embedd: note: %d of %d rows are left out, because a feature is missing\n",
 				t.skipped, t.rows)
 		}
 		if t.imputed > 0 {
-			fmt.Fprintf(e.stderr, "embedd: note: %d of %d rows have missing features: each became the model's mean\n",
+			fmt.Fprintf(e.Stderr, "embedd: note: %d of %d rows have missing features: each became the model's mean\n",
 				t.imputed, t.rows)
 		}
-		fmt.Fprintf(e.stderr, "embedd: %d rows, %d features to %d by %s %s, to %s\n", t.rows-t.skipped, m.M(), m.Dim(),
+		fmt.Fprintf(e.Stderr, "embedd: %d rows, %d features to %d by %s %s, to %s\n", t.rows-t.skipped, m.M(), m.Dim(),
 			m.Method(), m.Digest()[:16], *path)
 		return nil
 	}
@@ -98,15 +102,15 @@ type transformer struct {
 	nulls   string
 	path    string
 	meta    []wire.Pair
-	columns columns
+	columns dataset.Columns
 
 	rows, skipped, imputed int
 }
 
 // run holds one batch at a time, and writes it before it reads the next.
-func (t *transformer) run(ctx context.Context, e *env, out *file.Writer) error {
-	show := newProgress(e)
-	defer show.end()
+func (t *transformer) run(ctx context.Context, e *cli.Env, out *file.Writer) error {
+	show := report.NewProgress(e)
+	defer show.End()
 	for batches := 0; ; batches++ {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -128,16 +132,16 @@ func (t *transformer) run(ctx context.Context, e *env, out *file.Writer) error {
 		if err := out.WriteMessage(reduced); err != nil {
 			return err
 		}
-		show.show(fmt.Sprintf("%d rows", t.rows), -1)
+		show.Show(fmt.Sprintf("%d rows", t.rows), -1)
 	}
 }
 
 func (t *transformer) batch(msg []byte) ([]byte, error) {
 	m, err := t.decoder.Decode(msg)
 	if err != nil {
-		return nil, explainBatch(err, t.in, t.path, t.rows)
+		return nil, dataset.ExplainBatch(err, t.in, t.path, t.rows)
 	}
-	t.columns.see(m)
+	t.columns.See(m)
 	r := arrowio.Reduced{Message: m, Dim: t.model.Dim()}
 	for _, b := range m.Batches() {
 		drop, err := t.faulty(b)
@@ -153,7 +157,7 @@ func (t *transformer) batch(msg []byte) ([]byte, error) {
 	}
 	out, err := t.encoder.Encode(r, t.meta)
 	if err != nil {
-		return nil, explainBatch(err, t.in, t.path, t.rows)
+		return nil, dataset.ExplainBatch(err, t.in, t.path, t.rows)
 	}
 	return out, nil
 }
@@ -173,4 +177,14 @@ func (t *transformer) faulty(b *arrowio.Batch) (drop []int, err error) {
 		}
 	}
 	return drop, nil
+}
+
+// modelRows is a batch's features as a model reads them: the same memory under another type.
+func modelRows(b *arrowio.Batch) model.Rows {
+	blocks := b.Features()
+	r := model.Rows{N: b.Rows(), Blocks: make([]model.Block, len(blocks))}
+	for i, k := range blocks {
+		r.Blocks[i] = model.Block(k)
+	}
+	return r
 }

@@ -6,6 +6,9 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/report"
 )
 
 // version may be set by the linker (-ldflags "-X main.version=v1.2.3"); otherwise the build information gives it.
@@ -55,14 +58,14 @@ func (b build) String() string {
 	return text + fmt.Sprintf("%s %s\n", b.Go, b.Platform)
 }
 
-func versionCommand(e *env) *cobra.Command {
+func versionCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "version", Short: "print the version of embedd"}
-	out := flagsOf(cmd).output(e)
+	out := report.Flag(cli.FlagsOf(cmd), e)
 	cmd.RunE = func(*cobra.Command, []string) error {
-		if out.json {
-			return out.object(buildInfo())
+		if out.JSON {
+			return out.Object(buildInfo())
 		}
-		_, err := fmt.Fprint(e.stdout, buildInfo())
+		_, err := fmt.Fprint(e.Stdout, buildInfo())
 		return err
 	}
 	return cmd

@@ -1,0 +1,122 @@
+// Package client connects verbs to a NATS server and asks the daemons that run there.
+package client
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/cmd/embedd/connection"
+)
+
+// ConnectTimeout is how long a verb other than run waits for its connection.
+const ConnectTimeout = 5 * time.Second
+
+// Address is what the command line says about the server. It overrides the configuration.
+type Address struct{ url, context, creds *string }
+
+// AddressFlags declares --server, --context and --creds; about is the description of --server.
+func AddressFlags(f *cli.Flags, about string) *Address {
+	a := &Address{
+		f.String("server", "", about),
+		f.String("context", "", "`NAME` of a context of the nats CLI, instead of --server"),
+		f.String("creds", "", "credentials `FILE`"),
+	}
+	f.Exclusive("server", "context")
+	f.Exclusive("creds", "context")
+	return a
+}
+
+// Given reports whether the command line names a server.
+func (a *Address) Given() bool { return *a.url != "" || *a.context != "" }
+
+// Over returns the configuration with what the command line overrides.
+func (a *Address) Over(n config.NATS) config.NATS {
+	if *a.url != "" {
+		n.URL, n.Context = *a.url, ""
+	}
+	if *a.context != "" {
+		n.URL, n.Context, n.Login = "", *a.context, config.Login{}
+	}
+	if *a.creds != "" {
+		n.Login = config.Login{Creds: *a.creds}
+	}
+	return n
+}
+
+// Server is the server of a verb that needs no pipeline configuration, and the credentials for it.
+type Server struct {
+	*Address
+	config *string
+}
+
+// ServerFlags declares the flags of a Server. of completes the description of --server.
+func ServerFlags(f *cli.Flags, of string) *Server {
+	return &Server{
+		AddressFlags(f, "NATS `URL`"+of+" (default that of -c, else NATS_URL, else nats://127.0.0.1:4222)"),
+		f.StringP("config", "c", "", "configuration `FILE` whose nats section says how to connect and who"),
+	}
+}
+
+// Dial connects as the flags say.
+func (s *Server) Dial(ctx context.Context, e *cli.Env) (*connection.Conn, error) {
+	var n config.NATS
+	if *s.config != "" {
+		c, err := LoadConfig(*s.config)
+		if err != nil {
+			return nil, err
+		}
+		n = c.NATS
+	}
+	return Dial(ctx, e, WithDefaultURL(s.Over(n)))
+}
+
+// WithDefaultURL fills in NATS_URL or the default URL if the configuration names no server.
+func WithDefaultURL(n config.NATS) config.NATS {
+	if n.Embedded() {
+		if n.URL = os.Getenv("NATS_URL"); n.URL == "" {
+			n.URL = nats.DefaultURL
+		}
+	}
+	return n
+}
+
+// Dial connects a verb other than run. The connection explains the verb's error.
+func Dial(ctx context.Context, e *cli.Env, n config.NATS) (*connection.Conn, error) {
+	if err := CheckAddress(n); err != nil {
+		return nil, err
+	}
+	nc, err := connection.Dial(ctx, n, connection.Options{Wait: ConnectTimeout})
+	if err != nil {
+		return nil, err
+	}
+	e.OnError(nc.Explain)
+	return nc, nil
+}
+
+// CheckAddress returns a usage error if the URL, which may come from the command line or the environment, is invalid.
+func CheckAddress(n config.NATS) error {
+	if n.Context != "" {
+		return nil
+	}
+	if err := config.CheckURL(n.URL); err != nil {
+		return cli.Usagef("--server, NATS_URL or nats.url: %w", err)
+	}
+	if _, err := config.LoginOf(n.URL); err != nil {
+		return cli.Usagef("--server, NATS_URL or nats.url: %w", err)
+	}
+	return nil
+}
+
+// LoadConfig reads a configuration. Its error is a usage error that lists every problem.
+func LoadConfig(path string) (*config.Config, error) {
+	c, err := config.Load(path)
+	if err != nil {
+		return nil, cli.UsageError{Err: err}
+	}
+	return c, nil
+}

@@ -1,0 +1,195 @@
+// Package daemon is `embedd run`: it opens what a configuration asks for, serves until its context is cancelled, and drains.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/client"
+	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/cmd/embedd/connection"
+	"github.com/embedd/embedd/cmd/embedd/embedded"
+	"github.com/embedd/embedd/cmd/embedd/engine"
+	"github.com/embedd/embedd/stream"
+)
+
+// daemon is what Run holds open.
+type daemon struct {
+	log     *slog.Logger
+	engine  atomic.Pointer[stream.Engine] // nil until it exists: probes may come earlier
+	monitor *monitor
+	conn    *connection.Conn
+	dialled atomic.Pointer[connection.Conn] // conn, for probes
+	cleanup []func()
+}
+
+// Run opens what the configuration asks for and serves until ctx is cancelled, then drains.
+func Run(ctx context.Context, c *config.Config, log *slog.Logger) error {
+	d := &daemon{log: log}
+	defer d.close()
+	if err := d.open(ctx, c); err != nil {
+		return err
+	}
+	return d.serve(ctx)
+}
+
+// open starts the parts in the order in which a fault is cheapest to find.
+func (d *daemon) open(ctx context.Context, c *config.Config) error {
+	pipelines, err := engine.Pipelines(c)
+	if err != nil {
+		return cli.UsageError{Err: err}
+	}
+	trainInBackground(pipelines)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if d.monitor, err = startMonitor(c.HTTP, registry,
+		probes{d.readiness, d.trouble}); err != nil {
+		return err
+	}
+	if err := d.dial(ctx, c, pipelines); err != nil {
+		return err
+	}
+	engine, err := stream.New(stream.Options{Conn: d.conn.Conn, APIPrefix: d.conn.APIPrefix(), Pipelines: pipelines,
+		Logger: d.log, Registerer: registry, Wait: c.NATS.Wait, Leave: d.conn.Leave, Received: d.conn.Received, Opened: func() {
+			d.log.Info("serving", "server", d.conn.Address(), "pipelines", len(pipelines), "http",
+				d.monitor.addr.String())
+		}})
+	if err != nil {
+		return cli.UsageError{Err: err}
+	}
+	d.engine.Store(engine)
+	return nil
+}
+
+// dial connects to the configured server, or starts an embedded one and creates its streams.
+func (d *daemon) dial(ctx context.Context, c *config.Config, pipelines []stream.Pipeline) error {
+	o := connection.Options{Wait: c.NATS.Wait, Logger: d.log}
+	if !c.NATS.Embedded() {
+		if err := client.CheckAddress(c.NATS); err != nil {
+			return err
+		}
+		conn, err := connection.Dial(ctx, c.NATS, o)
+		if err != nil {
+			return err
+		}
+		d.conn = conn
+		d.dialled.Store(conn)
+		d.cleanup = append(d.cleanup, conn.Close)
+		return nil
+	}
+	if c.NATS.Hub != "" {
+		return cli.Usagef("nats.hub: the embedded server is not a leaf node of a hub; set nats.url to the leaf node")
+	}
+	if len(c.NATS.Edges) > 0 {
+		return cli.Usagef("nats.edges: the embedded server has no leaf nodes; set nats.url to the hub")
+	}
+	s, err := embedded.Start(embedded.Store, embedded.Port)
+	if err != nil {
+		return err
+	}
+	d.cleanup = append(d.cleanup, func() { embedded.Stop(s) })
+	if d.conn, err = embedded.Dial(ctx, s, o); err != nil {
+		return fmt.Errorf("connecting to the embedded server: %w", err)
+	}
+	d.dialled.Store(d.conn)
+	d.cleanup = append(d.cleanup, d.conn.Close)
+	d.log.Info("embedded NATS server", "url", s.ClientURL(), "store", s.StoreDir())
+	js, err := d.conn.JetStream()
+	if err != nil {
+		return err
+	}
+	plans, err := engine.Streams(c.NATS).Setup(ctx, js, pipelines, true)
+	for _, p := range plans {
+		if p.Problem != "" {
+			err = errors.Join(err, errors.New(p.Problem))
+		}
+	}
+	return err
+}
+
+// trouble is what is wrong with the connection, "" for nothing. It may be called before there is one.
+func (d *daemon) trouble() string {
+	if conn := d.dialled.Load(); conn != nil {
+		return conn.Trouble()
+	}
+	return "not connected yet"
+}
+
+// starting is the readiness before the pipelines are open.
+var starting = []readiness{{State: string(stream.StateStarting), Reason: "the pipelines are being opened"}}
+
+// readiness may be called before the engine exists.
+func (d *daemon) readiness() []readiness {
+	engine := d.engine.Load()
+	if engine == nil {
+		return starting
+	}
+	status := engine.Status()
+	if len(status) == 0 {
+		return starting
+	}
+	trouble := d.trouble()
+	var out []readiness
+	for _, s := range status {
+		if trouble != "" {
+			s.State, s.Ready, s.Reason = stream.StateBlocked, false, trouble
+		}
+		out = append(out, readiness{Pipeline: s.Pipeline, State: string(s.State), Ready: s.Ready, Reason: s.Reason,
+			Learning: s.Learning})
+	}
+	return out
+}
+
+// serve runs the engine until ctx is cancelled or the connection ends for good.
+func (d *daemon) serve(ctx context.Context) error {
+	stop, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-d.conn.Ended():
+			cancel(errConnectionEnded)
+		case <-stop.Done():
+		}
+	}()
+	err := d.engine.Load().Run(stop)
+	cancel(nil)
+	<-watched
+	switch {
+	case errors.Is(context.Cause(stop), errConnectionEnded):
+		return fmt.Errorf("%w: %s", errConnectionEnded, d.conn.Trouble())
+	case errors.Is(err, stream.ErrDenied), errors.Is(err, stream.ErrDrain):
+		return err // it contains the reason
+	case err != nil:
+		return d.conn.Explain(err)
+	case ctx.Err() != nil:
+		d.log.Info("drained", "cause", context.Cause(ctx).Error())
+	}
+	return nil
+}
+
+// errConnectionEnded ends the daemon, so that its supervisor restarts it with a new connection.
+var errConnectionEnded = errors.New("the connection ended for good")
+
+func (d *daemon) close() {
+	if d.monitor != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		if err := d.monitor.close(ctx); err != nil {
+			d.log.Warn("closing the listener", "error", err)
+		}
+	}
+	for i := len(d.cleanup) - 1; i >= 0; i-- {
+		d.cleanup[i]()
+	}
+}

@@ -1,0 +1,126 @@
+package daemon
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/embedd/embedd/cmd/embedd/config"
+)
+
+// readiness is the entry of a pipeline in /readyz.
+type readiness struct {
+	Pipeline string `json:"pipeline"`
+	Ready    bool   `json:"ready"`
+	State    string `json:"state"`
+	Reason   string `json:"reason,omitempty"`   // explains the state, with figures
+	Learning string `json:"learning,omitempty"` // the last change of the input stream that the trainer followed
+}
+
+// monitor serves /metrics, /healthz and /readyz.
+type monitor struct {
+	server *http.Server
+	addr   net.Addr // the actual address, also if http.listen has port 0
+	failed chan error
+}
+
+// probes are called for each request, concurrently.
+type probes struct {
+	ready   func() []readiness
+	trouble func() string // what is wrong with the connection, "" for nothing
+}
+
+// startMonitor listens before it returns, so that a port in use is an error before anything else starts.
+func startMonitor(h config.HTTP, metrics prometheus.Gatherer, p probes) (*monitor, error) {
+	l, err := net.Listen("tcp", h.Listen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("http.listen %s is in use by another program, perhaps another embedd: stop it, or set http.listen to another port (port 0 takes a free one)", h.Listen)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("http.listen: %w: set it to an address of this machine, such as 127.0.0.1:8474", err)
+	}
+	if h.Cert != "" {
+		l = tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+			GetCertificate: (&certificate{cert: h.Cert, key: h.Key}).get})
+	}
+	m := &monitor{
+		server: &http.Server{
+			Handler:           monitorHandler(metrics, p, bearer(h.TokenFile)),
+			ReadHeaderTimeout: 5 * time.Second,
+			ReadTimeout:       10 * time.Second,
+			WriteTimeout:      30 * time.Second,
+			IdleTimeout:       time.Minute,
+			MaxHeaderBytes:    16 << 10,
+		},
+		addr:   l.Addr(),
+		failed: make(chan error, 1),
+	}
+	go func() { m.failed <- m.server.Serve(l) }()
+	return m, nil
+}
+
+// close waits for open requests and stops.
+func (m *monitor) close(ctx context.Context) error {
+	if err := m.server.Shutdown(ctx); err != nil {
+		m.server.Close()
+	}
+	if err := <-m.failed; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("http.listen: %w", err)
+	}
+	return nil
+}
+
+func monitorHandler(metrics prometheus.Gatherer, p probes, allowed func(*http.Request) bool) http.Handler {
+	mux := http.NewServeMux()
+	shown := promhttp.HandlerFor(metrics, promhttp.HandlerOpts{})
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		if !allowed(r) {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			reply(w, http.StatusUnauthorized, map[string]string{"error": "the token of http.token_file is required: Authorization: Bearer TOKEN"})
+			return
+		}
+		shown.ServeHTTP(w, r)
+	})
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
+		// Always ok: a restart would not repair the connection.
+		answer := map[string]string{"status": "ok"}
+		if text := p.trouble(); text != "" && allowed(r) {
+			answer["connection"] = text
+		}
+		reply(w, http.StatusOK, answer)
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		answer := struct {
+			Ready     bool        `json:"ready"`
+			Pipelines []readiness `json:"pipelines,omitempty"`
+		}{true, p.ready()}
+		for _, p := range answer.Pipelines {
+			answer.Ready = answer.Ready && p.Ready
+		}
+		if !allowed(r) {
+			answer.Pipelines = nil
+		}
+		code := http.StatusOK
+		if !answer.Ready {
+			code = http.StatusServiceUnavailable
+		}
+		reply(w, code, answer)
+	})
+	return mux
+}
+
+func reply(w http.ResponseWriter, code int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	json.NewEncoder(w).Encode(v)
+}

@@ -1,0 +1,184 @@
+package daemon
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/embedd/embedd/cmd/embedd/config"
+)
+
+func TestMonitor(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "embedd_test_total", Help: "A test."})
+	registry.MustRegister(counter)
+	counter.Add(3)
+	var learned atomic.Bool
+	m, err := startMonitor(config.HTTP{Listen: "127.0.0.1:0"}, registry, probes{func() []readiness {
+		if learned.Load() {
+			return []readiness{{Pipeline: "digits", Ready: true}, {Pipeline: "wine", Ready: true}}
+		}
+		return []readiness{{Pipeline: "digits", State: "holding", Reason: "412 of 1000 labelled rows"},
+			{Pipeline: "wine", State: "idle", Ready: true}}
+	}, func() string { return "" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := m.addr.String()
+	get := func(path string) (int, string) {
+		t.Helper()
+		r, err := http.Get("http://" + address + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.StatusCode, string(body)
+	}
+	if code, body := get("/metrics"); code != 200 || !strings.Contains(body, "embedd_test_total 3") {
+		t.Errorf("/metrics: %d %s", code, body)
+	}
+	if code, body := get("/healthz"); code != 200 || body != `{"status":"ok"}`+"\n" {
+		t.Errorf("/healthz: %d %s", code, body)
+	}
+	code, body := get("/readyz")
+	want := `{"ready":false,"pipelines":[{"pipeline":"digits","ready":false,"state":"holding","reason":"412 of 1000 labelled rows"},{"pipeline":"wine","ready":true,"state":"idle"}]}` + "\n"
+	if code != 503 || body != want || !json.Valid([]byte(body)) {
+		t.Errorf("/readyz: %d %s", code, body)
+	}
+	learned.Store(true)
+	if code, _ := get("/readyz"); code != 200 {
+		t.Errorf("/readyz when all pipelines are ready: %d", code)
+	}
+	if code, _ := get("/nothing"); code != 404 {
+		t.Errorf("/nothing: %d", code)
+	}
+
+	// The port is taken now.
+	if _, err := startMonitor(config.HTTP{Listen: address}, registry, probes{}); err == nil ||
+		!strings.Contains(err.Error(), "set http.listen to another port") {
+		t.Errorf("a second monitor on %s: %v", address, err)
+	}
+	if err := m.close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if m, err = startMonitor(config.HTTP{Listen: address}, registry, probes{}); err != nil {
+		t.Fatalf("the port is not free after close: %v", err)
+	}
+	if err := m.close(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMonitorBeyondLoopback: with TLS and a token, the probes give yes or no to every client and the rest to clients with the token.
+func TestMonitorBeyondLoopback(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := selfSigned(t, dir)
+	token := writeFile(t, dir, "token", "hunter2\n")
+	m, err := startMonitor(config.HTTP{Listen: "127.0.0.1:0", Cert: cert, Key: key, TokenFile: token},
+		prometheus.NewRegistry(), probes{func() []readiness {
+			return []readiness{{Pipeline: "digits", Reason: "412 of 1000 labelled rows"}}
+		}, func() string { return "not connected" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.close(context.Background())
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(sure(os.ReadFile(cert)))
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	defer client.CloseIdleConnections()
+	get := func(path, token string) (int, string) {
+		t.Helper()
+		r := sure(http.NewRequest("GET", "https://"+m.addr.String()+path, nil))
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		answer, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		return answer.StatusCode, string(sure(io.ReadAll(answer.Body)))
+	}
+	for _, c := range []struct {
+		path, token string
+		code        int
+		body        string
+	}{
+		{"/metrics", "", 401, "the token of http.token_file is required"},
+		{"/metrics", "hunter3", 401, "the token of http.token_file is required"},
+		{"/metrics", "hunter2", 200, ""},
+		{"/healthz", "", 200, "{\"status\":\"ok\"}\n"},
+		{"/healthz", "hunter2", 200, `"connection":"not connected"`},
+		{"/readyz", "", 503, "{\"ready\":false}\n"},
+		{"/readyz", "hunter2", 503, "412 of 1000 labelled rows"},
+	} {
+		if code, body := get(c.path, c.token); code != c.code || !strings.Contains(body, c.body) {
+			t.Errorf("%s with %q: %d %s", c.path, c.token, code, body)
+		}
+	}
+	writeFile(t, dir, "token", "rotated")
+	if code, _ := get("/metrics", "hunter2"); code != 401 {
+		t.Errorf("the old token after it was rotated: %d", code)
+	}
+	if code, _ := get("/metrics", "rotated"); code != 200 {
+		t.Errorf("the new token: %d", code)
+	}
+	if r, err := http.Get("http://" + m.addr.String() + "/healthz"); err == nil {
+		if r.Body.Close(); r.StatusCode == 200 {
+			t.Error("it answers without TLS")
+		}
+	}
+}
+
+// selfSigned writes a certificate for this machine, and its key.
+func selfSigned(t *testing.T, dir string) (cert, key string) {
+	t.Helper()
+	k := sure(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "embedd"},
+		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	write := func(name, kind string, der []byte) string {
+		return writeFile(t, dir, name, string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})))
+	}
+	return write("c.pem", "CERTIFICATE", sure(x509.CreateCertificate(rand.Reader, template, template, &k.PublicKey, k))),
+		write("k.pem", "PRIVATE KEY", sure(x509.MarshalPKCS8PrivateKey(k)))
+}
+
+// writeFile writes a file of a test's own directory and returns its path.
+func writeFile(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// sure is for calls that only fail when the machine does.
+func sure[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

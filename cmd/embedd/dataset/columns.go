@@ -1,0 +1,99 @@
+package dataset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/file"
+	"github.com/embedd/embedd/cmd/embedd/cli"
+)
+
+// Columns explains which columns of a file are features, which are not, and why: in the same words for every verb and
+// format.
+type Columns struct {
+	Name       string // of the file
+	Label, Key string
+	Other      string // why a numeric column is not a feature
+
+	fields []arrowio.Field
+	empty  map[string]bool // features without a number in any row, which a fit drops
+}
+
+// See records the columns of a message.
+func (c *Columns) See(m *arrowio.Message) {
+	if c.fields == nil {
+		c.fields = m.Fields()
+		return
+	}
+	for i, f := range m.Fields() {
+		c.fields[i].Empty = c.fields[i].Empty && f.Empty
+	}
+}
+
+// Note prints the columns. in explains why a column of a CSV file is not numeric.
+func (c *Columns) Note(e *cli.Env, in *file.Reader, features []string) {
+	e.Notef("%s: %d features: %s%s", c.Name, len(features), cli.Listed(features), c.named())
+	var none []string
+	for _, f := range c.fields {
+		if f.Name == c.Label || f.Name == c.Key || f.Feature && !c.empty[f.Name] {
+			continue
+		}
+		none = append(none, fmt.Sprintf("%q (%s)", f.Name, c.why(f, in)))
+	}
+	if len(none) > 0 {
+		e.Notef("%s: not features: %s", c.Name, cli.Listed(none))
+	}
+}
+
+// named lists the label and key columns.
+func (c *Columns) named() string {
+	text := ""
+	for _, x := range [][2]string{{"label", c.Label}, {"key", c.Key}} {
+		if slices.ContainsFunc(c.fields, func(f arrowio.Field) bool { return f.Name == x[1] }) {
+			text += fmt.Sprintf("; %s: %s", x[0], x[1])
+		}
+	}
+	return text
+}
+
+// why is the reason that a column is not a feature.
+func (c *Columns) why(f arrowio.Field, in *file.Reader) string {
+	switch {
+	case f.Empty || c.empty[f.Name]:
+		return "no value in any row"
+	case strings.Contains(f.Holds, "number"):
+		return c.Other
+	}
+	if why, doubtful := in.NotNumeric(f.Name); doubtful {
+		return f.Holds + ": " + why
+	}
+	return f.Holds
+}
+
+// NoteRecord prints how a pipeline with features * reads the columns of a file, by its first record.
+func (c Columns) NoteRecord(e *cli.Env, in *file.Reader, rec arrow.Record) {
+	NoteFile(e, in)
+	decoder, err := arrowio.NewDecoder(Spec{Label: c.Label, Key: c.Key}.Decoder())
+	if err == nil {
+		var m *arrowio.Message
+		if m, err = decoder.FromRecord(rec); err == nil {
+			c.See(m)
+			for i, f := range c.fields { // later rows are unknown
+				c.fields[i].Empty = f.Empty && f.Holds == "null"
+			}
+			c.Note(e, in, decoder.Features())
+			for _, f := range m.Fields() {
+				if f.Feature && f.Empty && rec.NumRows() > 0 {
+					e.Notef("%s: %q has no value in the first %d rows: a pipeline with this feature rejects them unless schema.nulls allows them", c.Name, f.Name, rec.NumRows())
+				}
+			}
+		}
+	}
+	if err != nil {
+		e.Notef("%s: a pipeline with features * rejects it: %v", c.Name, err)
+	}
+}

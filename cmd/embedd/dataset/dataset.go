@@ -1,0 +1,419 @@
+// Package dataset reads files of rows for the verbs that learn from them, and explains which columns are features.
+package dataset
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/file"
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/files"
+	"github.com/embedd/embedd/cmd/embedd/report"
+	"github.com/embedd/embedd/model"
+)
+
+// CSVFlags declares the flags that describe a CSV file.
+func CSVFlags(f *cli.Flags, how *file.Options) {
+	character := func(to *rune, names map[string]rune) func(string) error {
+		return func(s string) error {
+			r, ok := names[s]
+			if runes := []rune(s); !ok && len(runes) == 1 {
+				r, ok = runes[0], true
+			}
+			if !ok || strings.ContainsRune("\"\r\n\uFFFD", r) {
+				return fmt.Errorf("want one character")
+			}
+			*to = r
+			return nil
+		}
+	}
+	f.Func("delimiter", "`CHARACTER` between the fields of CSV, or tab (default: a tab for .tsv, else what the header line uses: comma, semicolon, tab or |)",
+		character(&how.Delimiter, map[string]rune{"tab": '\t', `\t`: '\t'}))
+	f.Func("decimal", "`CHARACTER` before the fraction of a CSV number (default a point)", character(&how.Decimal, nil))
+	f.CommasVar(&how.Missing, "missing", "`WORDS` that mean a missing value in any CSV column; in numeric columns NA, N/A, NaN, nan, null, NULL, None and an empty field always do")
+}
+
+// Spec selects the rows of a file and the meaning of its columns.
+type Spec struct {
+	Path       string
+	Label, Key string
+	Features   []string // names and globs; none: every numeric column but label and key
+	Nulls      string   // impute, reject or skip: rows with a null, NaN or infinity in a feature
+	Labelled   bool     // skip rows without a label
+	Pinned     []string // the feature elements of a model, in its order; nil: as Features says
+	How        file.Options
+}
+
+// Flags declares the flags of the verbs that read labelled rows.
+func Flags(f *cli.Flags, s *Spec) {
+	f.StringVar(&s.Path, "data", "", "`FILE` of rows: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for an Arrow IPC stream on standard input")
+	f.StringVar(&s.Label, "label", "", "`COLUMN` of the class: text, integers or booleans")
+	f.StringVar(&s.Key, "key", "", "`COLUMN` that identifies a row and is not a feature")
+	f.StringArrayVar(&s.Features, "features", nil,
+		"feature columns by name or `GLOB`, may be repeated (default every numeric or boolean column but label and key)")
+	s.Nulls = "impute"
+	f.Func("nulls", "`POLICY` for rows with a missing or infinite feature: impute (the feature's mean), reject (an error), skip (default impute)", func(v string) error {
+		if !slices.Contains([]string{"impute", "reject", "skip"}, v) {
+			return fmt.Errorf("want impute, reject or skip")
+		}
+		s.Nulls = v
+		return nil
+	})
+	f.Offer("nulls", "impute", "reject", "skip")
+	CSVFlags(f, &s.How)
+}
+
+// Rows is a file in memory, ready for a fit.
+type Rows struct {
+	model.Data
+	Name    string // of the file, without its directory
+	Skipped int    // rows left out because a feature is not finite
+
+	imputed  int // values that are not finite and became NaN
+	affected int // rows with such values
+	noLabel  int // rows without a label: left out with Spec.Labelled, else kept
+	faults   []fault
+	columns  Columns
+}
+
+// fault is a row with a feature that is not a finite number.
+type fault struct {
+	row  int // in Rows
+	line int // row of the file, from 1
+	arrowio.Fault
+}
+
+// Read reads a whole file. It prints notes on stderr about what it left out or imputed.
+func Read(ctx context.Context, e *cli.Env, s Spec) (*Rows, error) {
+	s.How.Label = s.Label
+	in, err := files.Open(e, s.Path, s.How)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	if err := s.Check(in.Schema()); err != nil {
+		return nil, err
+	}
+	decoder, err := arrowio.NewDecoder(s.Decoder())
+	if err != nil {
+		return nil, cli.UsageError{Err: err}
+	}
+	r := &Rows{Name: filepath.Base(s.Path)}
+	r.columns = Columns{Name: r.Name, Label: s.Label, Key: s.Key, Other: "numbers that --features does not select"}
+	if s.Pinned != nil {
+		r.columns.Other = "numbers that are not in the model"
+	}
+	labels := map[string]int{}
+	show := report.NewProgress(e)
+	defer show.End()
+	read := 0
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		msg, err := in.NextMessage()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		m, err := decoder.Decode(msg)
+		if err != nil {
+			return nil, ExplainBatch(err, in, s.Path, read)
+		}
+		r.columns.See(m)
+		for _, b := range m.Batches() {
+			r.add(b, s, labels, read)
+			read += b.Rows()
+		}
+		show.Show(fmt.Sprintf("reading %s: %d rows", r.Name, read), -1)
+	}
+	show.End()
+	r.Features = decoder.Features()
+	r.M = len(r.Features)
+	if s.Pinned == nil {
+		r.dropEmpty()
+	}
+	if err := r.applyNulls(s); err != nil {
+		return nil, err
+	}
+	if s.Label != "" {
+		r.sortClasses(labels)
+	} else {
+		r.Y = nil
+	}
+	r.note(e, in, s, read)
+	if r.N == 0 {
+		return nil, fmt.Errorf("%s: none of the %d rows can be used", s.Path, read)
+	}
+	return r, nil
+}
+
+// Decoder is the part of the specification that a decoder needs.
+func (s Spec) Decoder() arrowio.Spec {
+	features := s.Features
+	if len(features) == 0 {
+		features = []string{"*"}
+	}
+	return arrowio.Spec{Features: features, Label: s.Label, Key: s.Key, Pinned: s.Pinned, Limits: file.Limits()}
+}
+
+// Check returns an error if the file lacks the label or key column. In a message a missing label column is allowed, in a
+// file it is a typo.
+func (s Spec) Check(schema *arrow.Schema) error {
+	var names []string
+	for _, f := range schema.Fields() {
+		names = append(names, f.Name)
+	}
+	for _, c := range []struct{ flag, column string }{{"label", s.Label}, {"key", s.Key}} {
+		if c.column != "" && !slices.Contains(names, c.column) {
+			return cli.Usagef("%s has no column %q for --%s%s: its columns are %s", s.Path, c.column, c.flag,
+				cli.DidYouMean(c.column, names), cli.Listed(names))
+		}
+	}
+	return nil
+}
+
+// ExplainBatch adds to an error of arrowio which batch of the file was refused, and why.
+func ExplainBatch(err error, in *file.Reader, path string, read int) error {
+	var refused *arrowio.Error
+	if errors.As(err, &refused) && refused.Code == wire.NotNumeric {
+		if why, _ := in.NotNumeric(refused.Column); why != "" {
+			return fmt.Errorf("%s: column %q is text where the model needs numbers: %s", path, refused.Column, why)
+		}
+	}
+	if refused != nil && refused.Code == wire.MissingColumn && refused.Column == "*" {
+		var have []string
+		for _, f := range in.Schema().Fields() {
+			have = append(have, fmt.Sprintf("%q (%s)", f.Name, f.Type.Name()))
+		}
+		return fmt.Errorf("%s has no column of numbers, or of lists of them, but label and key; it has %s: cast one",
+			path, cli.Listed(have))
+	}
+	if read == 0 {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return fmt.Errorf("%s, in the batch after row %d: %w", path, read, err)
+}
+
+// add copies a batch. before is the number of rows of the file before it.
+func (r *Rows) add(b *arrowio.Batch, s Spec, labels map[string]int, before int) {
+	faults := b.Faults()
+	for i := range b.Rows() {
+		var found *arrowio.Fault
+		if len(faults) > 0 && faults[0].Row == i {
+			found, faults = &faults[0], faults[1:]
+		}
+		class := -1
+		if s.Label != "" {
+			text, ok := b.Label(i)
+			if ok {
+				if class, ok = labels[text]; !ok {
+					class = len(labels)
+					labels[text] = class
+				}
+			} else {
+				r.noLabel++
+				if s.Labelled {
+					continue
+				}
+			}
+		}
+		from := len(r.X)
+		for _, block := range b.Features() {
+			r.X = appendRow(r.X, block, i)
+		}
+		if found != nil {
+			r.faults = append(r.faults, fault{r.N, before + i + 1, *found})
+			for j, v := range r.X[from:] {
+				if math.IsInf(v, 0) {
+					r.X[from+j] = math.NaN()
+				}
+			}
+		}
+		r.Y = append(r.Y, class)
+		r.N++
+	}
+}
+
+// dropEmpty removes the columns without a number in any row: a fit refuses them. Elements of lists stay, since the list
+// of a model has no gaps.
+func (r *Rows) dropEmpty() {
+	single := map[string]bool{}
+	for _, f := range r.columns.fields {
+		single[f.Name] = f.Feature && f.Holds == "number"
+	}
+	r.columns.empty = map[string]bool{}
+	if r.N == 0 || len(r.faults) < r.N {
+		return // some row is complete
+	}
+	var kept []int
+	for j, name := range r.Features {
+		if single[name] && r.isEmpty(j) {
+			r.columns.empty[name] = true
+		} else {
+			kept = append(kept, j)
+		}
+	}
+	if len(kept) == r.M {
+		return
+	}
+	x := r.X[:0]
+	for i := range r.N {
+		for _, j := range kept {
+			x = append(x, r.X[i*r.M+j])
+		}
+	}
+	var names []string
+	for _, j := range kept {
+		names = append(names, r.Features[j])
+	}
+	r.X, r.Features, r.M = x, names, len(kept)
+}
+
+// isEmpty reports whether no row has a number in column j.
+func (r *Rows) isEmpty(j int) bool {
+	for i := range r.N {
+		if !math.IsNaN(r.X[i*r.M+j]) {
+			return false
+		}
+	}
+	return true
+}
+
+// applyNulls applies --nulls to the rows with a missing feature.
+func (r *Rows) applyNulls(s Spec) error {
+	out := map[int]bool{}
+	for _, f := range r.faults {
+		row := r.X[f.row*r.M : (f.row+1)*r.M]
+		first := slices.IndexFunc(row, func(v float64) bool { return !arrowio.Held(v) })
+		if first < 0 {
+			continue // only in a column that dropEmpty removed
+		}
+		switch s.Nulls {
+		case "reject":
+			what := f.What
+			if f.Feature != r.Features[first] {
+				what = "not a number"
+			}
+			return fmt.Errorf("%s: row %d, feature %q: %s: fix the row, or use --nulls impute or --nulls skip", s.Path,
+				f.line, r.Features[first], what)
+		case "skip":
+			out[f.row] = true
+		default:
+			r.affected++
+			for _, v := range row {
+				if math.IsNaN(v) {
+					r.imputed++
+				}
+			}
+		}
+	}
+	if r.Skipped = len(out); r.Skipped == 0 {
+		return nil
+	}
+	n := 0
+	for i := range r.N {
+		if !out[i] {
+			copy(r.X[n*r.M:], r.X[i*r.M:(i+1)*r.M])
+			r.Y[n] = r.Y[i]
+			n++
+		}
+	}
+	r.X, r.Y, r.N = r.X[:n*r.M], r.Y[:n], n
+	return nil
+}
+
+func appendRow(dst []float64, b arrowio.Block, row int) []float64 {
+	for j := range b.Cols {
+		at := row*b.RowStride + j*b.ColStride
+		if b.F64 != nil {
+			dst = append(dst, b.F64[at])
+		} else {
+			dst = append(dst, float64(b.F32[at]))
+		}
+	}
+	return dst
+}
+
+// sortClasses orders the classes as people expect, 2 before 10 and numbers before words, so that the order of the rows
+// does not change the model. Classes whose rows were all left out are dropped.
+func (r *Rows) sortClasses(labels map[string]int) {
+	used := make([]bool, len(labels))
+	for _, c := range r.Y {
+		if c >= 0 {
+			used[c] = true
+		}
+	}
+	for name, c := range labels {
+		if used[c] {
+			r.Classes = append(r.Classes, name)
+		}
+	}
+	slices.SortFunc(r.Classes, compareClasses)
+	place := make([]int, len(labels))
+	for i, name := range r.Classes {
+		place[labels[name]] = i
+	}
+	for i, c := range r.Y {
+		if c >= 0 {
+			r.Y[i] = place[c]
+		}
+	}
+}
+
+func compareClasses(a, b string) int {
+	x, errX := strconv.ParseInt(a, 10, 64)
+	y, errY := strconv.ParseInt(b, 10, 64)
+	switch {
+	case errX == nil && errY == nil && x != y:
+		return cmp.Compare(x, y)
+	case errX == nil && errY != nil:
+		return -1
+	case errX != nil && errY == nil:
+		return 1
+	}
+	return cmp.Compare(a, b)
+}
+
+// note prints what was left out or imputed.
+func (r *Rows) note(e *cli.Env, in *file.Reader, s Spec, read int) {
+	NoteFile(e, in)
+	r.columns.Note(e, in, r.Features)
+	for _, class := range r.Classes {
+		if file.Missing(class) && class != "" {
+			e.Notef("%q is one of the classes: with --missing %s it is a missing label", class, class)
+		}
+	}
+	if r.imputed > 0 {
+		e.Notef("%d of %d values are missing, in %d rows: each becomes its feature's mean (--nulls skip leaves the rows out)",
+			r.imputed, r.N*r.M, r.affected)
+	}
+	if r.Skipped > 0 {
+		e.Notef("%d of %d rows are left out, because a feature is missing",
+			r.Skipped, read)
+	}
+	if r.noLabel > 0 {
+		e.Notef("%d of %d rows have no %s", r.noLabel, read, s.Label)
+	}
+}
+
+// NoteFile prints which parts of a file are not read.
+func NoteFile(e *cli.Env, in *file.Reader) {
+	for _, n := range in.Notes() {
+		e.Notef("%s", n)
+	}
+}

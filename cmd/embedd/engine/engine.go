@@ -1,0 +1,109 @@
+// Package engine turns a configuration into what the engine runs.
+package engine
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/cmd/embedd/config"
+	"github.com/embedd/embedd/cmd/embedd/embedded"
+	"github.com/embedd/embedd/cmd/embedd/files"
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream"
+	"github.com/embedd/embedd/stream/registry"
+)
+
+// Streams is the configuration of the streams that setup creates.
+func Streams(n config.NATS) stream.Streams {
+	return stream.Streams{MaxBytes: n.Streams.MaxBytes, MaxAge: n.Streams.MaxAge, Duplicates: n.Streams.Duplicates,
+		Replicas: Replicas(n)}
+}
+
+// Replicas is the configured number of replicas, 0 for auto.
+func Replicas(n config.NATS) int {
+	count, _ := strconv.Atoi(n.Replicas)
+	return count
+}
+
+// orNever converts a duration: never is 0 in the configuration and negative in the engine.
+func orNever(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
+}
+
+// DefaultStore is the directory of the models of pipelines on core NATS, inside the store of the embedded server.
+const DefaultStore = embedded.Store + "/models"
+
+// Pipelines converts the pipelines of a configuration. It reads their model files.
+func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
+	var out []stream.Pipeline
+	for _, p := range c.Pipelines {
+		one := stream.Pipeline{
+			Name: p.Name, Role: stream.Role(c.Role), Standby: stream.Standby(c.Standby),
+			Lease: c.NATS.Lease, AdoptWithin: orNever(c.NATS.AdoptWithin), Stream: p.Input.Stream, Subject: p.Input.Subject, Labels: p.Input.Labels,
+			Partitions: p.Input.Partitions,
+			Output:     p.Output.Subject, Dead: p.Output.Dead,
+			Stop:    stream.Stop{Bad: p.Limits.Bad, Of: p.Limits.BadOf},
+			AckWait: c.NATS.AckWait, AckPending: c.NATS.AckPending, InFlight: p.Limits.InFlight, Attempts: uint64(p.Input.Attempts),
+			DoubleAck: p.Input.DoubleAck, Edges: c.NATS.Edges, EdgeBytes: c.NATS.EdgeBytes,
+			Models: stream.Models{Limit: p.Limits.Model, Replicas: Replicas(c.NATS), Hub: c.NATS.Hub, Strict: p.Model.Damaged == "stop",
+				Keep: registry.Keep{Versions: p.Model.Keep.Versions, Age: p.Model.Keep.Age}},
+			MaxAge: p.Training.MaxAge, WhenStale: stream.WhenStale(p.Training.WhenStale),
+			Stage: plugin.Config{
+				Spec: arrowio.Spec{
+					Features: p.Schema.Features, Label: p.Schema.Label, Key: p.Schema.Key,
+					Limits: arrowio.Limits{Message: int(p.Limits.Message), Body: int(p.Limits.Expanded),
+						Rows: p.Limits.Rows, Features: p.Limits.Features},
+				},
+				Nulls: plugin.Nulls(p.Schema.Nulls),
+				Output: arrowio.Output{Column: p.Output.Column, Columns: p.Output.Columns, Keep: p.Output.Keep,
+					Compression: p.Output.Compression},
+				Fit: p.Model.Fit(),
+				Training: plugin.Training{
+					Window: plugin.Window{Rows: p.Training.Window.Rows, Bytes: p.Training.Window.Bytes,
+						Age: p.Training.Window.Age, Balance: plugin.Balance(p.Training.Window.Balance)},
+					Quota:       quotaOf(p.Training.Quota),
+					Every:       plugin.Every{Rows: p.Training.Every.Rows, Period: p.Training.Every.Period},
+					IgnoreDrift: p.Training.Every.Drift == "false",
+					Holdout:     p.Training.Holdout,
+					Block:       p.Training.Block,
+					Gate:        plugin.Gate{Evidence: p.Training.Gate.Evidence, Margin: p.Training.Gate.Margin},
+					Align:       plugin.Align(p.Training.Align),
+				},
+				Until:   plugin.Until(p.Training.UntilReady),
+				Classes: p.Limits.Classes,
+			},
+		}
+		switch {
+		case p.Model.Store == "none":
+			one.Models.None = true
+		case p.Model.Store != "auto":
+			one.Models.Directory = p.Model.Store
+		case p.Input.Stream == "":
+			one.Models.Directory = DefaultStore
+		}
+		if p.Input.Labels != "" {
+			one.Stage.Labels = &plugin.Labels{Wait: p.Limits.LabelWait, Bytes: p.Limits.Labels}
+		}
+		if p.Model.File != "" {
+			m, err := files.ReadModel(p.Model.File)
+			if err != nil {
+				return nil, fmt.Errorf("pipelines.%s.model.file: %w", p.Name, err)
+			}
+			one.Stage.Fixed = m
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+func quotaOf(q config.Quota) plugin.Quota {
+	if q.By == "none" {
+		return plugin.Quota{}
+	}
+	return plugin.Quota{By: plugin.QuotaBy(q.By), Share: q.Share}
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/dataset"
+	"github.com/embedd/embedd/cmd/embedd/memory"
+	"github.com/embedd/embedd/cmd/embedd/report"
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+)
+
+// fitFlags are the flags of a fit.
+type fitFlags struct {
+	method    *string
+	dim       string
+	scale     *string
+	blend     *int
+	nonlinear *bool
+	maxDim    *int
+	landmarks *int
+	width     *float64
+	seed      *uint64
+	params    map[string]string
+}
+
+func fittingFlags(f *cli.Flags) *fitFlags {
+	o := &fitFlags{
+		method: f.String("method", fit.Auto,
+			"`NAME` of the method, as `embedd methods` lists them, or auto, which chooses by cross-validation"),
+		params:    f.Settings("set", "a parameter of the method, as `NAME=VALUE`; may be repeated"),
+		scale:     f.Choice("scale", "`SCALE` of the features; auto compares standard, none and minmax where the method is auto, else standard", scales...),
+		blend:     f.Int("blend", 0, "`NUMBER` of the best candidates that method auto makes one model of; 1 is the best alone (default: all that held-out rows do not tell apart from it)"),
+		nonlinear: nonlinearFlag(f),
+		maxDim:    f.Int("max-dim", 0, "`NUMBER` of outputs that dim auto does not go beyond"),
+		seed:      f.Uint64("seed", 1, "`NUMBER` that methods draw from; the same seed gives the same model"),
+	}
+	o.landmarks, o.width = landmarkFlags(f)
+	f.Offer("method", append(methodNames(), fit.Auto)...)
+	return o
+}
+
+// landmarkFlags declares the flags of landmarks, which replace the features of a linear method.
+func landmarkFlags(f *cli.Flags) (count *int, width *float64) {
+	return f.Int("landmarks", 0,
+			"`NUMBER` of rows whose kernels take the place of the features, so that a linear method draws curved lines; try 300"),
+		f.Float64("width", 0, "`NUMBER` that divides how far these kernels reach, 0.25 to 4 as a rule (default 1)")
+}
+
+func nonlinearFlag(f *cli.Flags) *bool {
+	return f.Bool("nonlinear", false, "let method auto draw curved lines: it tries normal scores and 300 landmarks too, and a projection costs what landmarks do")
+}
+
+var scales = []string{string(model.ScaleAuto), string(model.ScaleStandard), string(model.ScaleMinMax),
+	string(model.ScaleUnit), string(model.ScaleNone), string(model.ScaleRank)}
+
+// config returns the configuration of the fit. It checks what can be checked before the rows are read.
+func (o *fitFlags) config(label string) (fit.Config, error) {
+	c := fit.Config{Method: *o.method, Scale: model.Scale(*o.scale), Blend: *o.blend,
+		Nonlinear: *o.nonlinear, MaxDim: *o.maxDim,
+		Landmarks: *o.landmarks, Width: *o.width, Seed: *o.seed,
+		Params: map[string]string{}}
+	if o.dim == fit.Auto {
+		c.Dim = fit.AutoDim
+	} else if o.dim != "" {
+		dim, err := strconv.Atoi(o.dim)
+		if err != nil || dim < 1 {
+			return c, cli.Usagef("--dim %s: want a number from 1, or auto to choose by cross-validation", o.dim)
+		}
+		c.Dim = dim
+	}
+	for name, value := range o.params {
+		// METHOD.NAME=VALUE, the form of eval, works here too.
+		c.Params[strings.TrimPrefix(name, c.Method+".")] = value
+	}
+	if err := c.Validate(); err != nil {
+		return c, cli.UsageError{Err: err}
+	}
+	method, err := fit.Lookup(c.Method)
+	if err != nil {
+		return c, cli.UsageError{Err: err}
+	}
+	if method.Supervised && label == "" {
+		return c, cli.Usagef("method %s needs labels: name their column with --label", c.Method)
+	}
+	return c, nil
+}
+
+// fitRows fits a model and shows the progress.
+func fitRows(ctx context.Context, e *cli.Env, r *dataset.Rows, c fit.Config) (*model.Model, error) {
+	show := report.NewProgress(e)
+	defer show.End()
+	c.Memory = memory.Free()
+	c.Progress = func(phase string, done float64) { show.Show(c.Method+": "+phase, done) }
+	m, err := fit.Fit(ctx, &r.Data, c)
+	if bound, ok := asDimError(err); ok {
+		return nil, cli.UsageError{Err: fmt.Errorf("%w: give --dim %d or less, or --dim auto", err, bound.Max)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m.WithNote(model.Note{Created: time.Now(), Source: map[string]string{"file": r.Name}}), nil
+}
+
+// asDimError finds the error of a --dim that is larger than the method has outputs.
+func asDimError(err error) (bound *model.DimError, ok bool) {
+	ok = errors.As(err, &bound)
+	return bound, ok
+}
+
+// methodNames are the names of all methods, for completion.
+func methodNames() (names []string) {
+	for _, m := range fit.Methods() {
+		names = append(names, m.Name)
+	}
+	return names
+}

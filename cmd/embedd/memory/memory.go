@@ -1,0 +1,130 @@
+// Package memory keeps the process within the memory that it may use: it sets the pace and the limit of the garbage
+// collector, and measures what is free.
+package memory
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"github.com/embedd/embedd/cmd/embedd/config"
+)
+
+// gcPercent is the default GC percent of the process. Most allocations of the hot path are messages, which become garbage
+// as soon as they are answered: Go's default of 100 would run the collector many times a second.
+const gcPercent = 400
+
+// baseMemory is what the process needs in addition to the limits of its pipelines.
+const baseMemory = 128 << 20
+
+// Limit sets the GC percent and the memory limit of the process unless GOGC and GOMEMLIMIT do. It returns the memory
+// limit.
+func Limit(c *config.Config) int64 {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(demandOf(c, containerMemory()))
+	}
+	return debug.SetMemoryLimit(-1)
+}
+
+// demandOf is the memory limit that follows from a configuration, in a container with a limit of its own.
+func demandOf(c *config.Config, container int64) int64 {
+	if c.Memory > 0 {
+		return c.Memory
+	}
+	sum := int64(baseMemory)
+	for _, p := range c.Pipelines {
+		each := p.Limits.InFlight
+		if p.Model.File == "" {
+			each += 2 * p.Training.Window.Bytes // a fit needs as much as the window
+		}
+		if p.Input.Labels != "" {
+			each += p.Limits.Labels
+		}
+		// A quarter more for garbage between two collections.
+		sum = min(sum, math.MaxInt64/4) + min(each, math.MaxInt64/8)/4*5
+	}
+	return min(sum, container/10*9)
+}
+
+// Free is the memory that the process may still allocate: what is available on the machine, and at most what its container
+// and GOMEMLIMIT leave. 0 means unknown.
+func Free() int64 {
+	free := int64(math.MaxInt64)
+	left := func(limit, held int64) {
+		if limit < math.MaxInt64 {
+			free = min(free, max(1, limit-held))
+		}
+	}
+	runtime.GC() // so that garbage does not count as used
+	left(debug.SetMemoryLimit(-1), processUse())
+	left(containerMemory(), max(containerUse("/sys/fs/cgroup"), processUse()))
+	text, _ := os.ReadFile("/proc/meminfo") // exists on Linux only
+	for line := range strings.Lines(string(text)) {
+		if kb, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
+			if n, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(kb), " kB"), 10, 64); err == nil {
+				free = min(free, n<<10)
+			}
+		}
+	}
+	if free == math.MaxInt64 {
+		return 0
+	}
+	return free
+}
+
+// processUse is the memory that the process uses, as GOMEMLIMIT counts it, without free pages.
+func processUse() int64 {
+	var s runtime.MemStats
+	runtime.ReadMemStats(&s)
+	return int64(s.Sys - s.HeapIdle)
+}
+
+// containerUse is the memory that the control group under root uses, without file cache that can be dropped; 0 if it is
+// unknown.
+func containerUse(root string) int64 {
+	for _, v := range []struct{ current, stat, file string }{
+		{"memory.current", "memory.stat", "inactive_file "},
+		{"memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file "},
+	} {
+		held, ok := number(filepath.Join(root, v.current))
+		if !ok {
+			continue
+		}
+		stat, _ := os.ReadFile(filepath.Join(root, v.stat))
+		for line := range strings.Lines(string(stat)) {
+			if text, ok := strings.CutPrefix(line, v.file); ok {
+				dropped, _ := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+				held -= dropped
+			}
+		}
+		return max(0, held)
+	}
+	return 0
+}
+
+// number reads a file that contains one number.
+func number(path string) (int64, bool) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	return n, err == nil
+}
+
+// containerMemory is the memory limit of the control group of the process, math.MaxInt64 if there is none.
+func containerMemory() int64 {
+	for _, path := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+		if n, ok := number(path); ok && n > 0 {
+			return n
+		}
+	}
+	return math.MaxInt64
+}

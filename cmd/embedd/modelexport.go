@@ -1,0 +1,173 @@
+package main
+
+import (
+	"archive/zip"
+	"bufio"
+	"encoding/binary"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/embedd/embedd/cmd/embedd/cli"
+	"github.com/embedd/embedd/cmd/embedd/client"
+	"github.com/embedd/embedd/cmd/embedd/files"
+	"github.com/embedd/embedd/cmd/embedd/report"
+	"github.com/embedd/embedd/model"
+)
+
+func modelExportCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "export NAME", Short: "write a model in a form that other programs read",
+		Args: cli.Arguments(1, 1), ValidArgsFunction: offerFiles,
+	}
+	f := cli.FlagsOf(cmd)
+	where := client.StoreFlags(f)
+	path := f.StringP("output", "o", "",
+		"`FILE` that is written: .embedd (a model file), .json, .npz (NumPy) or .csv (a linear map: feature, mean, scale, components); nothing is JSON on standard output")
+	out := report.Flag(f, e)
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		ctx := cmd.Context()
+		m, err := findModel(ctx, e, names[0], where)
+		if err != nil {
+			return err
+		}
+		if *path == "" || *path == "-" {
+			return out.Object(m)
+		}
+		var write func(io.Writer, *model.Model) error
+		switch strings.ToLower(filepath.Ext(*path)) {
+		case ".embedd":
+			write = model.Write
+		case ".json":
+			write = func(w io.Writer, m *model.Model) error { return json.NewEncoder(w).Encode(m) }
+		case ".npz":
+			write = writeNPZ
+		case ".csv":
+			write = writeModelCSV
+		default:
+			return cli.Usagef("model export: -o %s: the name ends in .embedd, .json, .npz or .csv", *path)
+		}
+		if ext := filepath.Ext(*path); m.Components() == nil && (ext == ".npz" || ext == ".csv") {
+			return cli.Usagef("model export: a map of kind %s is more than one matrix: export it as .json", m.Map())
+		}
+		return files.WriteWhole(*path, func(file io.Writer) error {
+			b := bufio.NewWriter(file)
+			if err := write(b, m); err != nil {
+				return err
+			}
+			return b.Flush()
+		})
+	}
+	return cmd
+}
+
+// writeModelCSV writes a line a feature: y = ((x - mean) / scale) · components.
+func writeModelCSV(w io.Writer, m *model.Model) error {
+	if m.Unit() {
+		return fmt.Errorf("scale unit divides each row by its norm, which a table of means and scales does not say: export it as .json or .npz")
+	}
+	c := csv.NewWriter(w)
+	header := []string{"feature", "mean", "scale"}
+	for k := range m.Dim() {
+		header = append(header, fmt.Sprintf("component_%d", k))
+	}
+	c.Write(header) // the first error stays with the writer
+	mean, scale, components := m.Mean(), m.Scale(), m.Components()
+	for j, name := range m.Features() {
+		row := []string{name}
+		for _, v := range append([]float64{mean[j], scale[j]}, components[j*m.Dim():(j+1)*m.Dim()]...) {
+			row = append(row, strconv.FormatFloat(v, 'g', -1, 64))
+		}
+		c.Write(row)
+	}
+	c.Flush()
+	return c.Error()
+}
+
+// writeNPZ writes what numpy.load reads without pickle: a zip archive of .npy files. Text is UTF-32, NumPy's own form.
+// A row x gives y = ((x - mean) / scale) @ components; with unit = 1, x is divided by its Euclidean norm first.
+func writeNPZ(w io.Writer, m *model.Model) error {
+	z := zip.NewWriter(w)
+	unit := 0.0
+	if m.Unit() {
+		unit = 1
+	}
+	floats := []struct {
+		name  string
+		shape []int
+		data  []float64
+	}{
+		{"mean", []int{m.M()}, m.Mean()},
+		{"scale", []int{m.M()}, m.Scale()},
+		{"components", []int{m.M(), m.Dim()}, m.Components()},
+		{"eigenvalues", []int{len(m.Eigenvalues())}, m.Eigenvalues()},
+		{"unit", nil, []float64{unit}},
+	}
+	for _, a := range floats {
+		if err := writeNPY(z, a.name, "<f8", a.shape, a.data); err != nil {
+			return err
+		}
+	}
+	texts := []struct {
+		name  string
+		shape []int
+		texts []string
+	}{
+		{"features", []int{m.M()}, m.Features()},
+		{"classes", []int{len(m.Classes())}, m.Classes()},
+		{"method", nil, []string{m.Method()}},
+		{"digest", nil, []string{m.Digest()}},
+	}
+	for _, a := range texts {
+		width, points := utf32(a.texts)
+		if err := writeNPY(z, a.name, fmt.Sprintf("<U%d", width), a.shape, points); err != nil {
+			return err
+		}
+	}
+	return z.Close()
+}
+
+// utf32 pads every text with zeros to the longest.
+func utf32(texts []string) (width int, points []int32) {
+	width = 1
+	for _, s := range texts {
+		width = max(width, len([]rune(s)))
+	}
+	points = make([]int32, width*len(texts))
+	for i, s := range texts {
+		copy(points[i*width:], []rune(s))
+	}
+	return width, points
+}
+
+// writeNPY writes one array in NumPy's format 1.0: magic, version, length of the header, the header as a Python literal
+// padded to 64 bytes, the data in C order. No shape is a scalar.
+func writeNPY(z *zip.Writer, name, dtype string, shape []int, data any) error {
+	w, err := z.Create(name + ".npy")
+	if err != nil {
+		return err
+	}
+	dims := ""
+	for _, n := range shape {
+		dims += fmt.Sprintf("%d,", n)
+	}
+	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", dtype, dims)
+	const before = 10 // magic, version and length
+	header += strings.Repeat(" ", 63-(before+len(header))%64) + "\n"
+	if _, err := io.WriteString(w, "\x93NUMPY\x01\x00"); err != nil {
+		return err
+	}
+	if err := binary.Write(w, binary.LittleEndian, uint16(len(header))); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(w, header); err != nil {
+		return err
+	}
+	return binary.Write(w, binary.LittleEndian, data)
+}

@@ -1,0 +1,172 @@
+package bench
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"time"
+	"unsafe"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+)
+
+// KernelBytes is the size of the rows that are projected, one message after the other: larger than the caches.
+const KernelBytes = 256 << 20
+
+// kernel measures the projection of rows from memory on one core, compared with reading the same memory.
+func (b run) kernel(ctx context.Context, fitted *model.Model) ([]Ratio, error) {
+	s := b.shape
+	size := s.Rows * s.Features * s.width()
+	count := max(KernelBytes/size, 1)
+	ring := s.ring(count)
+	ctx = model.Limit(ctx, 1)
+	y := make([]float32, s.Rows*s.Dim)
+	project := func() (float64, error) {
+		begin := time.Now()
+		for i := range count {
+			if err := fitted.ProjectContext(ctx, y, s.view(ring[i*size:(i+1)*size])); err != nil {
+				return 0, err
+			}
+		}
+		return time.Since(begin).Seconds(), nil
+	}
+	words := unsafe.Slice((*uint64)(unsafe.Pointer(&ring[0])), len(ring)/8)
+	read := func() (float64, error) {
+		begin := time.Now()
+		runtime.KeepAlive(touchLines(words))
+		return time.Since(begin).Seconds(), nil
+	}
+	took, err := b.turns(ctx, "projecting", lineWait, project, read)
+	if err != nil {
+		return nil, err
+	}
+	gigabytes := float64(len(ring)) / 1e9
+	r := compare("projection, one core", "GB/s", "memory", took, [2]float64{gigabytes, gigabytes})
+	if s.Type == TypeFloat32 {
+		switch s.Dim {
+		case 2:
+			r.aim(0.8, false)
+		case 8:
+			r.aim(0.6, false)
+		}
+	}
+	return []Ratio{r}, nil
+}
+
+// cacheLine is the number of words in a cache line of 64 bytes.
+const cacheLine = 8
+
+// touchLines reads a word of each cache line, so that only memory bounds it. A sum of all words is slower by a third:
+// it would measure its loop.
+func touchLines(words []uint64) (sum uint64) {
+	var a, b, c, d uint64
+	for ; len(words) >= 4*cacheLine; words = words[4*cacheLine:] {
+		lines := (*[4 * cacheLine]uint64)(words)
+		a += lines[0]
+		b += lines[cacheLine]
+		c += lines[2*cacheLine]
+		d += lines[3*cacheLine]
+	}
+	for i := 0; i < len(words); i += cacheLine {
+		a += words[i]
+	}
+	return a + b + c + d
+}
+
+// ring is the features of count messages, one after the other.
+func (s Shape) ring(count int) []byte {
+	n := s.Rows * s.Features
+	words := make([]uint64, (count*n*s.width()+7)/8) // aligned for either type
+	bytes := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), count*n*s.width())
+	for i, v := range s.rows(rand.New(rand.NewPCG(5, 6))) {
+		if s.Type == TypeFloat64 {
+			binary.NativeEndian.PutUint64(bytes[8*i:], math.Float64bits(v))
+		} else {
+			binary.NativeEndian.PutUint32(bytes[4*i:], math.Float32bits(float32(v)))
+		}
+	}
+	for k := 1; k < count; k++ {
+		copy(bytes[k*n*s.width():], bytes[:n*s.width()])
+	}
+	return bytes
+}
+
+// view interprets the features of one message as rows.
+func (s Shape) view(data []byte) model.Rows {
+	block := func(from, cols, rowStride, colStride int) model.Block {
+		v := model.Block{Cols: cols, RowStride: rowStride, ColStride: colStride}
+		if n := s.Rows * s.Features; s.Type == TypeFloat64 {
+			v.F64 = unsafe.Slice((*float64)(unsafe.Pointer(&data[0])), n)[from:]
+		} else {
+			v.F32 = unsafe.Slice((*float32)(unsafe.Pointer(&data[0])), n)[from:]
+		}
+		return v
+	}
+	if s.Layout == LayoutList {
+		return model.Rows{N: s.Rows, Blocks: []model.Block{block(0, s.Features, s.Features, 1)}}
+	}
+	return model.Rows{N: s.Rows, Blocks: []model.Block{block(0, s.Features, 1, s.Rows)}}
+}
+
+// A fit has up to maxFitRows rows, fewer if their product X'X would take more than fitProducts multiply-adds.
+const (
+	maxFitRows  = 5000
+	fitProducts = 1 << 30
+	fitClasses  = 10
+)
+
+// fitRows is the number of rows that are fitted, at least enough for the outputs.
+func (s Shape) fitRows() int {
+	return max(min(maxFitRows, fitProducts/(s.Features*s.Features)), 4*fitClasses, 2*s.Dim)
+}
+
+// fits measures fits on all cores, compared with a matrix product of the same order, X'X.
+func (b run) fits(ctx context.Context, _ *model.Model) (all []Ratio, err error) {
+	m, n := b.shape.Features, b.shape.fitRows()
+	d := &model.Data{N: n, M: m, X: make([]float64, n*m), Y: make([]int, n)}
+	r := rand.New(rand.NewPCG(7, 8))
+	for c := range fitClasses {
+		d.Classes = append(d.Classes, string(rune('a'+c)))
+	}
+	for i := range n {
+		d.Y[i] = i % fitClasses
+		for j := range m {
+			d.X[i*m+j] = r.NormFloat64()
+			if j%fitClasses == d.Y[i] {
+				d.X[i*m+j] += 2
+			}
+		}
+	}
+	x := blas64.General{Rows: n, Cols: m, Stride: m, Data: d.X}
+	into := blas64.General{Rows: m, Cols: m, Stride: m, Data: make([]float64, m*m)}
+	product := func() (float64, error) {
+		begin := time.Now()
+		blas64.Gemm(blas.Trans, blas.NoTrans, 1, x, x, 0, into)
+		return time.Since(begin).Seconds(), nil
+	}
+	for _, c := range []fit.Config{{Method: "pca", Dim: min(b.shape.Dim, m)}, {Method: "lda"},
+		{Method: "lda", Params: map[string]string{"ridge": "0"}}} {
+		what := "fit of " + c.Method
+		if c.Params != nil {
+			what += ", ridge 0"
+		}
+		took, err := b.turns(ctx, "fitting "+c.Method, lineWait, func() (float64, error) {
+			begin := time.Now()
+			_, err := fit.Fit(ctx, d, c)
+			return time.Since(begin).Seconds(), err
+		}, product)
+		if err != nil {
+			return nil, err
+		}
+		line := compare(what, "ms", "gonum X'X", took, [2]float64{1, 1})
+		line.Ours, line.Scale, line.Ratio = 1e3/line.Ours, 1e3/line.Scale, 1/line.Ratio // as a multiple of the product
+		all = append(all, line)
+	}
+	return all, nil
+}
