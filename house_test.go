@@ -22,6 +22,7 @@ var below = map[string][]string{
 	"internal/spell":            {},
 	"internal/bound":            {},
 	"internal/link":             {},
+	"internal/natstest":         {"internal/link"},
 	"internal/transcript":       {},
 	"model/internal/parallel":   {},
 	"model/internal/linalg":     {},

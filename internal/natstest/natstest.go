@@ -1,0 +1,156 @@
+// Package natstest starts NATS servers for tests, in the process of the test, and waits for what happens on them.
+package natstest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/link"
+)
+
+// Timeout is how long a test waits for a condition. Only a test that fails takes so long, however busy the machine is.
+const Timeout = 3 * time.Minute
+
+// Server is a NATS server with JetStream, and the test's own connection to it.
+type Server struct {
+	testing.TB
+	Options server.Options
+	JS      jetstream.JetStream // waits up to Timeout for each answer
+	server  *server.Server
+}
+
+// New starts a server that ends with the test. Each change may alter its options first.
+func New(t testing.TB, changes ...func(*server.Options)) *Server {
+	t.Helper()
+	s := &Server{TB: t, Options: server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true,
+		StoreDir: t.TempDir()}}
+	for _, change := range changes {
+		change(&s.Options)
+	}
+	if s.Options.Port < 0 {
+		s.Options.Port = link.FreePort(t) // a restart keeps the port
+	}
+	s.Start()
+	t.Cleanup(s.Stop)
+	js, err := jetstream.New(s.Connect(), jetstream.WithDefaultTimeout(Timeout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.JS = js
+	return s
+}
+
+// Start starts the server again after Stop, on the same port and files.
+func (s *Server) Start() {
+	s.Helper()
+	options := s.Options
+	var err error
+	if s.server, err = server.NewServer(&options); err != nil {
+		s.Fatal(err)
+	}
+	go s.server.Start()
+	if !s.server.ReadyForConnections(Timeout) {
+		s.Fatal("the server does not start")
+	}
+}
+
+// Stop stops the server and waits until it has ended.
+func (s *Server) Stop() {
+	s.server.Shutdown()
+	s.server.WaitForShutdown()
+}
+
+// URL is the address of the server.
+func (s *Server) URL() string { return s.server.ClientURL() }
+
+// Connect makes a connection that reconnects indefinitely and ends with the test.
+func (s *Server) Connect(options ...nats.Option) *nats.Conn {
+	s.Helper()
+	options = append([]nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond),
+		nats.Timeout(Timeout)}, options...)
+	nc, err := nats.Connect(s.URL(), options...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(nc.Close)
+	return nc
+}
+
+// Stream makes a stream; without subjects it takes NAME.>.
+func (s *Server) Stream(c jetstream.StreamConfig) jetstream.Stream {
+	s.Helper()
+	if c.Subjects == nil && c.Mirror == nil && c.Sources == nil {
+		c.Subjects = []string{c.Name + ".>"}
+	}
+	made, err := s.JS.CreateStream(s.Context(), c)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return made
+}
+
+// Publish stores a message once. It tries again while the server is away.
+func (s *Server) Publish(msg *nats.Msg) *jetstream.PubAck {
+	s.Helper()
+	id := nats.NewInbox()
+	var err error
+	for end := time.Now().Add(Timeout); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(s.Context(), 5*time.Second)
+		ack, failed := s.JS.PublishMsg(ctx, msg, jetstream.WithMsgID(id))
+		cancel()
+		if failed == nil {
+			return ack
+		}
+		err = failed
+	}
+	s.Fatal(err)
+	return nil
+}
+
+// Messages are the messages that a stream holds, in order.
+func (s *Server) Messages(stream string) []*jetstream.RawStreamMsg {
+	s.Helper()
+	made, err := s.JS.Stream(s.Context(), stream)
+	if err != nil {
+		s.Fatal(err)
+	}
+	state := made.CachedInfo().State
+	var out []*jetstream.RawStreamMsg
+	for seq := max(state.FirstSeq, 1); seq <= state.LastSeq && state.Msgs > 0; seq++ {
+		msg, err := made.GetMsg(s.Context(), seq)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			continue
+		}
+		if err != nil {
+			s.Fatal(err)
+		}
+		out = append(out, msg)
+	}
+	return out
+}
+
+// Count is how many messages a stream holds.
+func (s *Server) Count(stream string) int {
+	s.Helper()
+	made, err := s.JS.Stream(s.Context(), stream)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return int(made.CachedInfo().State.Msgs)
+}
+
+// Await waits until a condition holds.
+func Await(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(Timeout); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %v: %s", Timeout, what)
+		}
+	}
+}
