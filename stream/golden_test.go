@@ -608,7 +608,7 @@ func (g *golden) service(pipeline string) {
 	}
 }
 
-// metrics notes names, types, helps and labels.
+// metrics notes names, types and labels.
 func (g *golden) metrics(r *prometheus.Registry) {
 	g.Helper()
 	families, err := r.Gather()
@@ -616,7 +616,7 @@ func (g *golden) metrics(r *prometheus.Registry) {
 		g.Fatal(err)
 	}
 	for _, f := range families {
-		g.facts[fmt.Sprintf("all | metric | %s %s: %s", f.GetName(), f.GetType(), f.GetHelp())] = true
+		g.facts[fmt.Sprintf("all | metric | %s %s", f.GetName(), f.GetType())] = true
 		for _, m := range f.GetMetric() {
 			var labels []string
 			for _, l := range m.GetLabel() {
