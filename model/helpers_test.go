@@ -16,8 +16,8 @@ func must[T any](v T, err error) T {
 // panicked fails where err is not that of a panic, or does not say why.
 func panicked(t *testing.T, what string, err error, why string) {
 	t.Helper()
-	var p *Panic
-	if !errors.As(err, &p) || len(p.Stack) == 0 || !strings.Contains(err.Error(), why) {
+	var p Panic
+	if !errors.As(err, &p) || len(p.Stack()) == 0 || !strings.Contains(err.Error(), why) {
 		t.Errorf("%s: error %v, want a panic that says %q", what, err, why)
 	}
 }

@@ -49,8 +49,14 @@ type Note struct {
 	Source  map[string]string `json:"source,omitempty"`  // free form: stream, first, last, file, ...
 }
 
-// Content is all that a model is made of. Package fit makes it; who has a map of another making reads it from a
-// model file.
+// Mapping turns a scaled row into outputs. Package fit makes mappings of a fixed set of kinds; [New] accepts no others.
+type Mapping interface {
+	Kind() string // see Model.Map
+	Dim() int     // outputs of a row
+}
+
+// Content is everything that a model consists of. Package fit makes it. Other maps become models through the file format,
+// see [Read].
 type Content struct {
 	Method   string
 	Params   map[string]string // as used: every parameter with its effective value
@@ -62,24 +68,25 @@ type Content struct {
 	Float64     bool      // the outputs are small differences of large terms: project in float64
 	Mean, Scale []float64 // m each; scales are positive
 
-	Map             mapping.Map
+	Map             Mapping
 	Eigenvalues     []float64 // as the method reports them, or nil
 	InformativeRank int       // leading outputs that the criterion decides
 	Report          Report
 }
 
-// New makes a model of its content, which it takes over. It checks that shapes fit each other and that all numbers
-// are finite.
+// New makes a model of its content and takes ownership of it. It checks that all shapes match and that all numbers are
+// finite.
 func New(c Content) (*Model, error) {
+	mapped, _ := c.Map.(mapping.Map)
 	m := &Model{
 		method: c.Method, params: c.Params, features: c.Features, classes: c.Classes, rows: c.Rows,
 		unit: c.Unit, wide: c.Float64, mean: c.Mean, scale: c.Scale,
-		mapping: c.Map, eigenvalues: c.Eigenvalues, rank: c.InformativeRank, report: c.Report,
+		mapping: mapped, eigenvalues: c.Eigenvalues, rank: c.InformativeRank, report: c.Report,
 	}
 	return m.seal()
 }
 
-// Content is what the model is made of. Its slices and its map are the model's own: they are only read.
+// Content is what the model consists of. Its slices and maps are shared with the model and must not be changed.
 func (m *Model) Content() Content {
 	return Content{Method: m.method, Params: m.params, Features: m.features, Classes: m.classes, Rows: m.rows,
 		Unit: m.unit, Float64: m.wide, Mean: m.mean, Scale: m.scale,

@@ -1,11 +1,10 @@
 package model
 
-import (
-	"github.com/embedd/embedd/model/internal/parallel"
-)
-
-// Panic is a panic as an error: of a function that a caller gave, such as
-// Criterion.Build or Config.Progress, or of the library itself. Fit, FitMoments,
-// Evaluate, Project, Align and Read return it, with a name in
-// front, wherever the panic was; see errors.As.
-type Panic = parallel.Panic
+// Panic is a recovered panic as an error: of a function that the caller passed, such as Criterion.Build or
+// Config.Progress, or of the library itself. Fit, FitMoments, Evaluate, Project, Align and Read return errors that wrap
+// it, whichever goroutine panicked. Find it with a variable of this type and [errors.As].
+type Panic interface {
+	error
+	Value() any    // what panic was called with
+	Stack() []byte // of the goroutine that panicked
+}

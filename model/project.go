@@ -244,10 +244,14 @@ func (m *Model) ProjectClasses(ctx context.Context, dst []float32, class []int, 
 	return m.projection.project(ctx, dst, class, rows)
 }
 
-// ViewOutputs are the outputs of n rows in every view, n x (C d): what a map of views keeps of its window.
-func ViewOutputs(ctx context.Context, mean, scale []float64, unit bool, v *mapping.Views,
-	rows Rows) ([]float32, error) {
-	k := newProducts(mean, scale, unit, false, v)
+// ViewOutputs are the outputs of n rows in every view, n x (C d), for a map with one view for each of C classes. Such a
+// map stores those of the rows that it searches for neighbours.
+func (c Content) ViewOutputs(ctx context.Context, rows Rows) ([]float32, error) {
+	v, ok := c.Map.(*mapping.Views)
+	if !ok {
+		return nil, fmt.Errorf("a map without views; give content whose map is views")
+	}
+	k := newProducts(c.Mean, c.Scale, c.Unit, false, v)
 	k.hold()
 	k.dim = k.width
 	y := make([]float32, rows.N*k.width)

@@ -35,7 +35,7 @@ func randomViews(t testing.TB, m, d, classes int, x Rows, label []int) *Model {
 	r := rand.New(rand.NewPCG(uint64(m), uint64(d+100*classes)))
 	mo := randomLinear(t, m, 1, 1, 1)
 	v := &mapping.Views{D: d, Components: normals(r, classes*m*d), Offset: normals(r, classes*d)}
-	y, err := ViewOutputs(t.Context(), mo.mean, mo.scale, false, v, x)
+	y, err := Content{Mean: mo.mean, Scale: mo.scale, Map: v}.ViewOutputs(t.Context(), x)
 	if err != nil {
 		t.Fatal(err)
 	}

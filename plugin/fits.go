@@ -209,8 +209,8 @@ func (t *trainer) failed(ctx context.Context, err error, rows int) {
 	}
 	t.failedAt = max(t.policy.Learned, 1)
 	attrs := []any{"rows", rows, "error", err}
-	if p := new(model.Panic); errors.As(err, &p) {
-		attrs = append(attrs, "stack", string(p.Stack))
+	if p := model.Panic(nil); errors.As(err, &p) {
+		attrs = append(attrs, "stack", string(p.Stack()))
 	}
 	what := "a fit failed; the live model stays"
 	if t.stage.Live() == nil {

@@ -505,7 +505,7 @@ func TestPanicEndsTheFitAlone(t *testing.T) {
 		if len(fits) != 2 || live == nil || s.Live() != live {
 			t.Fatalf("%s: %d fits, live is %+v", method, len(fits), s.Live())
 		}
-		var p *model.Panic
+		var p model.Panic
 		if err := fits[1].Err; !errors.As(err, &p) || !strings.Contains(err.Error(), method+": panicked: out of luck") {
 			t.Errorf("%s: the fit says %v", method, err)
 		}

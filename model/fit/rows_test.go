@@ -55,7 +55,7 @@ func fileOf(t testing.TB, m *model.Model) []byte {
 }
 
 // trainingOf is the rows of the fit that a map keeps, nil for a map that keeps none.
-func trainingOf(m mapping.Map) *mapping.Training {
+func trainingOf(m model.Mapping) *mapping.Training {
 	switch e := m.(type) {
 	case *mapping.Nystrom:
 		return &e.Training

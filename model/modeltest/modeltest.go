@@ -190,10 +190,10 @@ func (s suite) degenerate(t *testing.T, d *model.Data) {
 		}
 	}()
 	m, err := fit.Fit(t.Context(), d, s.c)
-	var p *model.Panic
+	var p model.Panic
 	switch {
 	case errors.As(err, &p):
-		t.Errorf("%v\n%s", err, p.Stack)
+		t.Errorf("%v\n%s", err, p.Stack())
 	case err == nil:
 		outputs(t, m, d, 0, d.N)
 	case err.Error() == "":

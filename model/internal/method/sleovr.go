@@ -215,8 +215,8 @@ func fillWindow(ctx context.Context, t *frame.Task, v *mapping.Views) error {
 		x = append(x, p.Data.X[p.Index[r]*p.M:(p.Index[r]+1)*p.M]...)
 		label[i] = p.Y[r]
 	}
-	y, err := model.ViewOutputs(ctx, t.Stat.Mean, t.Stat.Scale, t.Scaling == model.ScaleUnit, v,
-		model.DenseRows(x, len(rows), p.M))
+	c := model.Content{Mean: t.Stat.Mean, Scale: t.Stat.Scale, Unit: t.Scaling == model.ScaleUnit, Map: v}
+	y, err := c.ViewOutputs(ctx, model.DenseRows(x, len(rows), p.M))
 	if err != nil {
 		return err
 	}

@@ -5,28 +5,31 @@ import (
 	"runtime/debug"
 )
 
-// Panic is a panic as an error: of a function that was given, or of the library
-// itself.
+// Panic is a recovered panic as an error. It implements model.Panic.
 type Panic struct {
-	Value any    // what panic was called with
-	Stack []byte // of the goroutine that panicked
+	value any
+	stack []byte
 }
 
-func (p *Panic) Error() string { return fmt.Sprintf("panicked: %v; please report it", p.Value) }
+func (p *Panic) Error() string { return fmt.Sprintf("panicked: %v; please report it", p.value) }
 
-// Recover, deferred at the boundary of a package, makes a panic of the function
-// its error, with its name in front.
+// Value is what panic was called with.
+func (p *Panic) Value() any { return p.value }
+
+// Stack is the stack of the goroutine that panicked.
+func (p *Panic) Stack() []byte { return p.stack }
+
+// Recover, deferred in an exported function, turns a panic into the error that the function returns, prefixed with name.
 func Recover(err *error, name string) {
 	if v := recover(); v != nil {
 		*err = fmt.Errorf("%s: %w", name, caught(v))
 	}
 }
 
-// caught is what recover returned as a Panic. One that went on as a panic keeps
-// its stack.
+// caught turns a recovered value into a Panic. One that was panicked again keeps its stack.
 func caught(v any) *Panic {
 	if p, ok := v.(*Panic); ok {
 		return p
 	}
-	return &Panic{Value: v, Stack: debug.Stack()}
+	return &Panic{value: v, stack: debug.Stack()}
 }

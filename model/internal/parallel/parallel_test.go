@@ -61,11 +61,11 @@ func TestPanicIsAnError(t *testing.T) {
 			time.Sleep(time.Microsecond)
 		})
 		var p *Panic
-		if !errors.As(err, &p) || p.Value != "row 7" || !strings.Contains(err.Error(), "row 7") {
+		if !errors.As(err, &p) || p.value != "row 7" || !strings.Contains(err.Error(), "row 7") {
 			t.Fatalf("%d workers: %v", workers, err)
 		}
-		if !bytes.Contains(p.Stack, []byte("TestPanicIsAnError")) {
-			t.Errorf("%d workers: the stack does not show where it was:\n%s", workers, p.Stack)
+		if !bytes.Contains(p.stack, []byte("TestPanicIsAnError")) {
+			t.Errorf("%d workers: the stack does not show where it was:\n%s", workers, p.stack)
 		}
 		if running.Load() != 0 || calls.Load() == 10000 {
 			t.Errorf("%d workers: %d still run, %d were called", workers, running.Load(), calls.Load())
@@ -104,7 +104,7 @@ func TestToldByTheCaller(t *testing.T) {
 		defer running.Add(-1)
 		time.Sleep(10 * time.Microsecond)
 	}, func(done int) { panic(fmt.Sprint("told ", done)) })
-	if !errors.As(err, &p) || p.Value != "told 1" || running.Load() != 0 {
+	if !errors.As(err, &p) || p.value != "told 1" || running.Load() != 0 {
 		t.Errorf("%v, %d still run", err, running.Load())
 	}
 	if err = EachTold(t.Context(), 5, func(i int) { panic(i) }, func(int) {}); !errors.As(err, &p) {
@@ -157,7 +157,7 @@ func TestRecoverNamesTheFunction(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	// A panic that goes on keeps its first stack.
-	first := &Panic{Value: 1, Stack: []byte("there")}
+	first := &Panic{value: 1, stack: []byte("there")}
 	var p *Panic
 	if err := broken(first); !errors.As(err, &p) || p != first {
 		t.Errorf("%v", err)
