@@ -9,21 +9,21 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// A recordSchema is the schema of records as a frame, so that a record is planned, pinned and cached as a message is.
+// A recordSchema is the schema of records as a frame, so that a record is planned and cached as a message is.
 type recordSchema struct {
 	schema *arrow.Schema
 	frame  frame
 }
 
 // FromRecord makes a message of one batch from a record, without the wire form: what Decode makes of the record's
-// stream, with the same contract of schema, limits (but Limits.Message), nulls, labels and faults, and the same bits.
+// stream, with the same features, limits (but Limits.Message), nulls, labels and faults, and the same bits.
 // The error is always an *Error.
 //
 // The message is a view on the record's memory: fixed-size lists and columns of float32 or float64 without nulls are
 // not copied, sliced or not. It takes no reference: the caller keeps the record (Retain, Release) and does not write
 // to it as long as the message, or a result that shares memory with it, is in use. Many goroutines may read one
 // record.
-func (d *Decoder) FromRecord(rec arrow.Record) (m *Message, err error) {
+func (d *Decoder) FromRecord(rec arrow.Record, c *Contract) (m *Message, err error) {
 	defer rescue(&err)
 	s := d.recent.Load()
 	if s == nil || s.schema != rec.Schema() {
@@ -32,7 +32,11 @@ func (d *Decoder) FromRecord(rec arrow.Record) (m *Message, err error) {
 		}
 		d.recent.Store(s)
 	}
-	return d.settle(func(pin *pin) (*Message, *Error) { return d.fromRecord(s.frame, rec, pin) })
+	m, e := d.fromRecord(s.frame, rec, c)
+	if e != nil {
+		return nil, e
+	}
+	return m, nil
 }
 
 // frameOf writes a schema with Arrow's own writer.
@@ -48,8 +52,8 @@ func frameOf(schema *arrow.Schema) (*recordSchema, error) {
 	return &recordSchema{schema, f}, nil
 }
 
-func (d *Decoder) fromRecord(f frame, rec arrow.Record, pin *pin) (*Message, *Error) {
-	p, _, e := d.planOf(f, pin)
+func (d *Decoder) fromRecord(f frame, rec arrow.Record, c *Contract) (*Message, *Error) {
+	p, _, e := d.planOf(f, c)
 	if e != nil {
 		return nil, e
 	}

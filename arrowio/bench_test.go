@@ -76,7 +76,7 @@ func BenchmarkDecode(b *testing.B) {
 			b.SetBytes(int64(len(msg)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := d.Decode(msg); err != nil {
+				if _, err := d.Decode(msg, nil); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -89,7 +89,7 @@ func BenchmarkFaults(b *testing.B) {
 		b.Run(s.name, func(b *testing.B) {
 			msg := sample(b, s.rows, s.m, s.list, false)
 			d := newDecoder(b, Spec{Features: []string{"x*"}})
-			m, err := d.Decode(msg)
+			m, err := d.Decode(msg, nil)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -107,7 +107,7 @@ func BenchmarkEncode(b *testing.B) {
 	for _, s := range shapes {
 		b.Run(s.name+"_d2", func(b *testing.B) {
 			d := newDecoder(b, Spec{Features: []string{"x*"}, Label: "label"})
-			m, err := d.Decode(sample(b, s.rows, s.m, s.list, true))
+			m, err := d.Decode(sample(b, s.rows, s.m, s.list, true), nil)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -128,7 +128,7 @@ func BenchmarkDecodeEncode(b *testing.B) {
 		b.Run(s.name+"_d2", func(b *testing.B) {
 			d := newDecoder(b, Spec{Features: []string{"x*"}, Label: "label"})
 			msg := sample(b, s.rows, s.m, s.list, true)
-			m, err := d.Decode(msg)
+			m, err := d.Decode(msg, nil)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -136,7 +136,7 @@ func BenchmarkDecodeEncode(b *testing.B) {
 			b.SetBytes(int64(len(msg)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if r.Message, err = d.Decode(msg); err != nil {
+				if r.Message, err = d.Decode(msg, nil); err != nil {
 					b.Fatal(err)
 				}
 				if _, err := e.Encode(r, nil); err != nil {

@@ -8,13 +8,12 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// A Decoder reads messages of one pipeline. It is safe for concurrent use. The first good message fixes names, count
-// and kind of the features and the kinds of label and key; later messages must agree.
+// A Decoder reads messages. It keeps nothing of them but a bounded cache of their schemas: what Decode returns depends
+// on the message, the Spec and the Contract alone. It is safe for concurrent use.
 type Decoder struct {
 	spec   Spec
 	limits Limits
 	codecs codecs
-	pin    atomic.Pointer[pin]
 	recent atomic.Pointer[recordSchema] // of the last record
 
 	mu     sync.RWMutex
@@ -31,18 +30,12 @@ const (
 
 // NewDecoder returns a decoder for messages that look as spec says.
 func NewDecoder(spec Spec) (*Decoder, error) {
-	if e := spec.check(); e != nil {
-		return nil, e
+	if err := spec.check(); err != nil {
+		return nil, err
 	}
 	spec.Limits = spec.Limits.orDefault()
 	d := &Decoder{spec: spec, limits: spec.Limits, plans: map[int][]*entry{}}
 	d.codecs.body = d.limits.Body
-	d.pin.Store(&pin{})
-	if spec.Pinned != nil {
-		if err := d.Pin(spec.Pinned); err != nil {
-			return nil, err
-		}
-	}
 	return d, nil
 }
 
@@ -82,30 +75,23 @@ func (m *Message) Rows() int { return m.rows }
 // is over the length of the message is memory of the result's own.
 func (m *Message) Bytes() int { return m.size }
 
-// Decode reads one message. The error is always an *Error. The result is a view on msg, which must not change as long
-// as the result is in use.
-func (d *Decoder) Decode(msg []byte) (m *Message, err error) {
+// Decode reads one message. Its features are the elements of the contract, found by name, with numbers of any class.
+// With a nil contract they are the columns that the Spec chooses, in the order of the message's schema within a glob;
+// [Message.Contract] is then the contract that the message proposes. Give the messages of a pipeline the same *Contract:
+// plans are cached for it.
+//
+// The error is always an *Error. A message that the Spec can read and that does not have the features of the contract is
+// wire.SchemaChanged. The result is a view on msg, which must not change as long as the result is in use.
+func (d *Decoder) Decode(msg []byte, c *Contract) (m *Message, err error) {
 	defer rescue(&err)
-	return d.settle(func(pin *pin) (*Message, *Error) { return d.decode(msg, pin) })
-}
-
-// settle reads a message under what is fixed, and fixes what it adds.
-func (d *Decoder) settle(read func(*pin) (*Message, *Error)) (*Message, error) {
-	for {
-		from := d.pin.Load()
-		m, e := read(from)
-		if e != nil {
-			return nil, e
-		}
-		to := m.pinned(from)
-		if to == from || d.pin.CompareAndSwap(from, to) {
-			return m, nil
-		}
-		// Another message was first to fix something. It must hold for this one too.
+	m, e := d.decode(msg, c)
+	if e != nil {
+		return nil, e
 	}
+	return m, nil
 }
 
-func (d *Decoder) decode(msg []byte, pin *pin) (*Message, *Error) {
+func (d *Decoder) decode(msg []byte, c *Contract) (*Message, *Error) {
 	if len(msg) > d.limits.Message {
 		return nil, fault(wire.TooLarge, "the message has %d bytes, and the limit is %d", len(msg),
 			d.limits.Message).hint("send smaller batches or raise limits.message")
@@ -121,7 +107,7 @@ func (d *Decoder) decode(msg []byte, pin *pin) (*Message, *Error) {
 		return nil, fault(wire.Malformed, "the stream does not begin with a schema").hint(
 			"send a whole stream in each message, not one batch of a longer stream")
 	}
-	p, ids, e := d.planOf(f, pin)
+	p, ids, e := d.planOf(f, c)
 	if e != nil {
 		return nil, e
 	}
@@ -284,6 +270,6 @@ type Batch struct {
 // Rows returns the number of rows, n.
 func (b *Batch) Rows() int { return b.rows }
 
-// Features returns the blocks that side by side make the n x m matrix of features, in the order of Decoder.Features.
+// Features returns the blocks that side by side make the n x m matrix of features, in the order of the contract.
 // They are views on the message wherever the data allows it and must not be written to.
 func (b *Batch) Features() []Block { return b.blocks }

@@ -57,7 +57,7 @@ var (
 
 func decode(t testing.TB, d *Decoder, msg []byte) *Message {
 	t.Helper()
-	m, err := d.Decode(msg)
+	m, err := d.Decode(msg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestFeaturesOfEveryForm(t *testing.T) {
 			if got := matrix(b); !slices.Equal(got, c.want) {
 				t.Errorf("matrix %q, not %q", got, c.want)
 			}
-			if got := strings.Join(d.Features(), " "); got != c.names {
+			if got := strings.Join(m.Contract().Elements(), " "); got != c.names {
 				t.Errorf("names %q, not %q", got, c.names)
 			}
 			var faults []string
@@ -183,8 +183,8 @@ func TestListsInBatches(t *testing.T) {
 	if msg, err = FromRecords(schema, batch(`[[1,2]]`), batch(`[[1,2,3]]`)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newDecoder(t, Spec{Features: []string{"x"}}).Decode(msg); err == nil ||
-		!strings.Contains(err.Error(), "lists of 3 elements, and 2 are fixed") {
+	if _, err := newDecoder(t, Spec{Features: []string{"x"}}).Decode(msg, nil); err == nil ||
+		!strings.Contains(err.Error(), "lists of 3 elements, and 2 are expected") {
 		t.Errorf("lists of another length in the second batch: %v", err)
 	}
 }
@@ -382,101 +382,25 @@ func TestWhatIsRefused(t *testing.T) {
 		{"noise", Spec{}, []byte("hello, world"), wire.NotArrow, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := newDecoder(t, c.spec).Decode(c.msg)
+			_, err := newDecoder(t, c.spec).Decode(c.msg, nil)
 			wantCode(t, err, c.code, c.words...)
 		})
 	}
 }
 
-// Once a message is accepted, features, label and key keep their names, count and kind; other columns may differ.
-func TestWhatIsFixed(t *testing.T) {
-	first := message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2],[3,4]]`), "l", from(t, str, `["a","b"]`),
-		"k", from(t, i32, `[1,2]`))
-	columns := message(t, "f0", from(t, f32, `[1]`), "f1", from(t, i32, `[2]`))
-	for _, c := range []struct {
-		name   string
-		spec   []string
-		before []byte
-		after  []byte
-		code   wire.Code
-		words  []string
-	}{
-		{"count", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(3, f32), `[[1,2,3]]`)),
-			wire.FeatureCount, []string{"3 elements", "2 are fixed"}},
-		{"count of a list", []string{"x"}, first, message(t, "x", from(t, arrow.ListOf(f32), `[[1,2,3]]`)),
-			wire.FeatureCount, []string{"3 elements", "2 are fixed"}},
-		{"list of the count", []string{"x"}, first, message(t, "x", from(t, arrow.ListOf(f32), `[[1,2]]`)), "", nil},
-		{"float64 after float32", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f64), `[[1,2]]`)),
-			"", nil},
-		{"float16 after float32", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f16), `[[1,2]]`)),
-			"", nil},
-		{"kind", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, i32), `[[1,2]]`)),
-			wire.SchemaChanged, []string{"integers", "floats"}},
-		{"form", []string{"x"}, first, message(t, "x", from(t, f32, `[1]`)), wire.FeatureCount, nil},
-		{"gone", []string{"x"}, first, message(t, "y", from(t, f32, `[1]`)), wire.MissingColumn, []string{`"x"`}},
-		{"label", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`), "l",
-			from(t, i32, `[1]`)), wire.SchemaChanged, []string{`"l"`, "text"}},
-		{"key", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`), "k",
-			from(t, str, `["1"]`)), wire.SchemaChanged, []string{`"k"`}},
-		{"no label", []string{"x"}, first, message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`), "new",
-			from(t, i32, `[1]`)), "", nil},
-		{"dictionary label", []string{"x"}, first,
-			message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`), "l",
-				from(t, &arrow.DictionaryType{IndexType: i32, ValueType: str}, `["a"]`)), "", nil},
-		{"order", []string{"f*"}, columns, message(t, "f1", from(t, arrow.PrimitiveTypes.Int8, `[2]`), "z",
-			from(t, i32, `[9]`), "f0", from(t, f32, `[1]`)), "", nil},
-		{"one more", []string{"f*"}, columns,
-			message(t, "f0", from(t, f32, `[1]`), "f1", from(t, i32, `[2]`), "f2", from(t, i32, `[2]`)),
-			wire.SchemaChanged, []string{`"f2"`, "f*"}},
-		{"one less", []string{"f*"}, columns, message(t, "f0", from(t, f32, `[1]`)), wire.MissingColumn,
-			[]string{`"f1"`}},
-		{"integer to float", []string{"f*"}, columns, message(t, "f0", from(t, f32, `[1]`), "f1", from(t, f32, `[2]`)),
-			wire.SchemaChanged, []string{`"f1"`, "integers"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			d := newDecoder(t, Spec{Features: c.spec, Label: "l", Key: "k"})
-			want := matrix(decode(t, d, c.before).Batches()[0])
-			m, err := d.Decode(c.after)
-			if c.code != "" {
-				wantCode(t, err, c.code, c.words...)
-			} else if err != nil {
-				t.Error(err)
-			} else if got := matrix(m.Batches()[0]); got[0] != want[0] {
-				t.Errorf("%q, not %q: the order of features changed", got[0], want[0])
-			}
-			if _, err := d.Decode(c.before); err != nil {
-				t.Errorf("the first message is refused afterwards: %v", err)
-			}
-		})
-	}
-}
-
-// A refused message fixes nothing.
-func TestRefusedMessageFixesNothing(t *testing.T) {
-	d := newDecoder(t, Spec{Features: []string{"x"}, Label: "l"})
-	if _, err := d.Decode(message(t, "x", from(t, arrow.FixedSizeListOf(3, f32), `[[1,2,3]]`), "l",
-		from(t, f32, `[1]`))); err == nil {
-		t.Fatal("a float label is accepted")
-	}
-	if d.Features() != nil {
-		t.Errorf("features %v are fixed", d.Features())
-	}
-	decode(t, d, message(t, "x", from(t, arrow.FixedSizeListOf(2, f32), `[[1,2]]`)))
-}
-
 // TestErrorsByCode: errors.Is finds a code through wraps, and no other code.
 func TestErrorsByCode(t *testing.T) {
 	d := newDecoder(t, Spec{Features: []string{"x"}})
-	decode(t, d, message(t, "x", from(t, f32, `[1]`)))
+	contract := decode(t, d, message(t, "x", from(t, f32, `[1]`))).Contract()
 	for _, c := range []struct {
 		msg  []byte
 		want wire.Code
 	}{
 		{[]byte("{}"), wire.NotArrow},
-		{message(t, "x", from(t, i32, `[1]`)), wire.SchemaChanged},
+		{message(t, "x", from(t, arrow.ListOf(i32), `[[1]]`)), wire.SchemaChanged},
 		{message(t, "y", from(t, f32, `[1]`)), wire.MissingColumn},
 	} {
-		_, err := d.Decode(c.msg)
+		_, err := d.Decode(c.msg, contract)
 		err = fmt.Errorf("a host's own words: %w", err)
 		for _, code := range []wire.Code{wire.NotArrow, wire.SchemaChanged, wire.MissingColumn} {
 			if errors.Is(err, code) != (code == c.want) {
@@ -491,41 +415,12 @@ func TestEntriesConcatenateInOrder(t *testing.T) {
 	m := decode(t, d, message(t, "a", from(t, f32, `[1]`), "k", from(t, i32, `[9]`), "l", from(t, i32, `[9]`), "s",
 		from(t, str, `["s"]`),
 		"b2", from(t, i32, `[2]`), "c", from(t, arrow.FixedSizeListOf(2, f64), `[[5,6]]`), "b1", from(t, f32, `[3]`)))
-	if got := strings.Join(d.Features(), " "); got != "b2 b1 a c[0] c[1]" {
+	if got := strings.Join(m.Contract().Elements(), " "); got != "b2 b1 a c[0] c[1]" {
 		t.Error(got)
 	}
 	if got := matrix(m.Batches()[0])[0]; got != "2 3 1 5 6" {
 		t.Error(got)
 	}
-}
-
-// Names from a model choose columns by name, in the model's order, and are kept.
-func TestPin(t *testing.T) {
-	msg := message(t, "b", from(t, f32, `[1]`), "x", from(t, arrow.FixedSizeListOf(2, f32), `[[2,3]]`), "v",
-		from(t, arrow.ListOf(f32), `[[4,5]]`), "a[0]", from(t, f32, `[6]`),
-		"more", from(t, f32, `[7]`))
-	names := []string{"v[0]", "v[1]", "a[0]", "x[0]", "x[1]", "b"}
-	for _, features := range [][]string{nil, {"*"}} {
-		d := newDecoder(t, Spec{Features: features, Pinned: names})
-		m := decode(t, d, msg)
-		if got := matrix(m.Batches()[0])[0]; got != "4 5 6 2 3 1" {
-			t.Error(got)
-		}
-		if !slices.Equal(d.Features(), names) {
-			t.Error(d.Features())
-		}
-		if err := d.Pin(names); err != nil {
-			t.Error(err)
-		}
-		wantCode(t, d.Pin(names[1:]), wire.SchemaChanged)
-		decode(t, d, msg)
-	}
-	_, err := newDecoder(t, Spec{Pinned: []string{"x[0]", "x[1]", "x[2]"}}).Decode(msg)
-	wantCode(t, err, wire.FeatureCount, "2 elements", "3")
-	_, err = newDecoder(t, Spec{Pinned: []string{"y[0]"}}).Decode(msg)
-	wantCode(t, err, wire.MissingColumn, `"y"`)
-	_, err = newDecoder(t, Spec{Pinned: []string{"y"}}).Decode(msg)
-	wantCode(t, err, wire.MissingColumn, `"y"`)
 }
 
 // Dictionaries that are numbered afresh in every message are one cached schema.
@@ -613,22 +508,23 @@ func TestMessagesWithoutRows(t *testing.T) {
 		if len(recs) != len(m.Batches()) {
 			t.Errorf("%s: %d batches became %d", name, len(m.Batches()), len(recs))
 		}
-		if len(d.Features()) != 4 {
-			t.Errorf("%s fixes features %v", name, d.Features())
+		if m.Contract().Len() != 4 {
+			t.Errorf("%s proposes %v", name, m.Contract())
 		}
 	}
 }
 
-// Many goroutines may decode and encode at once, also with the first messages; all agree on what is fixed.
+// Many goroutines may decode and encode at once, with a contract and without.
 func TestConcurrentUse(t *testing.T) {
 	d := newDecoder(t, Spec{Features: []string{"x*"}, Label: "label"})
 	e := newEncoder(t, Output{Compression: "zstd"})
 	good := [][]byte{sample(t, 4, 3, false, true), sample(t, 4, 3, false, false)}
+	contracts := [2]*Contract{nil, decode(t, d, good[0]).Contract()}
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
 			for k := range 50 {
-				m, err := d.Decode(good[(g+k)%2])
+				m, err := d.Decode(good[(g+k)%2], contracts[k/2%2])
 				if err != nil {
 					t.Error(err)
 					return
@@ -637,13 +533,13 @@ func TestConcurrentUse(t *testing.T) {
 					t.Error(err)
 				}
 				m.Batches()[0].Faults()
+				if got := strings.Join(m.Contract().Elements(), " "); got != "x0 x1 x2" {
+					t.Error(got)
+				}
 			}
 		})
 	}
 	wg.Wait()
-	if got := strings.Join(d.Features(), " "); got != "x0 x1 x2" {
-		t.Error(got)
-	}
 }
 
 // Every prefix of a message is refused, but for those that end between two batches: the end mark is optional.
@@ -655,7 +551,7 @@ func TestTruncation(t *testing.T) {
 		d := newDecoder(t, Spec{})
 		accepted := 0
 		for n := range msg {
-			m, err := d.Decode(msg[:n])
+			m, err := d.Decode(msg[:n], nil)
 			if err == nil {
 				if accepted++; m.Rows() == 0 && name != "empty_batches" {
 					t.Errorf("%s: %d bytes are accepted without a row", name, n)

@@ -510,7 +510,7 @@ func fromRecord(rec arrow.Record) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := d.FromRecord(rec)
+	m, err := d.FromRecord(rec, nil)
 	if err != nil {
 		return nil, err
 	}

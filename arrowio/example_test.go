@@ -41,11 +41,11 @@ func ExampleNewDecoder() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	m, err := d.Decode(exampleMessage())
+	m, err := d.Decode(exampleMessage(), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(d.Features())
+	fmt.Println(m.Contract().Elements())
 	for _, b := range m.Batches() {
 		x := b.Features()[0]
 		for i := range b.Rows() {
@@ -66,7 +66,7 @@ func ExampleDecoder_Decode_refused() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, err = d.Decode(exampleMessage())
+	_, err = d.Decode(exampleMessage(), nil)
 	fmt.Println(err.(*arrowio.Error).Code)
 	fmt.Println(err)
 	// Output:
@@ -79,7 +79,7 @@ func ExampleEncoder_Encode() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	m, err := d.Decode(exampleMessage())
+	m, err := d.Decode(exampleMessage(), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func ExampleEncoder_Split() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	m, err := d.Decode(exampleMessage())
+	m, err := d.Decode(exampleMessage(), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func ExampleEncoder_Rejected() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	m, err := d.Decode(exampleMessage())
+	m, err := d.Decode(exampleMessage(), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func ExampleEncoder_Rejected() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	again, err := d.Decode(out)
+	again, err := d.Decode(out, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -76,8 +76,7 @@ func (b *Batch) sizes() *Error {
 			switch {
 			case size < 0 || size == c.size:
 			case c.size >= 0:
-				return fault(wire.FeatureCount, "lists of %d elements, and %d are fixed", size, c.size).
-					hint("send %d elements a row, or use a new pipeline", c.size).in(b.layout.fields[c.field].name)
+				return p.otherSize(b.layout.fields[c.field].name, size, c.size)
 			case size == 0:
 				return fault(wire.FeatureCount, "lists of no elements").hint(
 					"send 1 to %d", p.most).in(b.layout.fields[c.field].name)
@@ -90,6 +89,16 @@ func (b *Batch) sizes() *Error {
 		}
 	}
 	return nil
+}
+
+// otherSize is the error of lists of another length than the contract, the Spec or an earlier batch has.
+func (p *plan) otherSize(name string, size, want int) *Error {
+	e := fault(wire.FeatureCount, "lists of %d elements, and %d are expected", size, want).hint(
+		"send lists of %d elements", want).in(name)
+	if p.contract != nil && p.spec.Sizes[name] == 0 {
+		return e.changed()
+	}
+	return e
 }
 
 // listSize returns the one length of the valid lists of a column, -1 when there are none.

@@ -407,11 +407,11 @@ func TestCraftedMessages(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			start := time.Now()
-			_, err := d.Decode(c.msg)
+			_, err := d.Decode(c.msg, nil)
 			took := time.Since(start)
 			runtime.ReadMemStats(&after)
 			wantCode(t, err, c.code)
-			if _, err := newDecoder(t, Spec{Features: []string{"*"}}).Decode(c.msg); err == nil {
+			if _, err := newDecoder(t, Spec{Features: []string{"*"}}).Decode(c.msg, nil); err == nil {
 				t.Error("it is accepted where features are wanted")
 			}
 			if spent := after.TotalAlloc - before.TotalAlloc; spent > uint64(4*len(c.msg)+2<<20) {
@@ -439,7 +439,7 @@ func TestEveryMetadataWord(t *testing.T) {
 				for _, v := range []uint32{0, 1, 8, 0x7fffffff, 0x80000000, 0xffffffff, 0xfffffff8} {
 					old := le.Uint32(f.meta[at:])
 					le.PutUint32(f.meta[at:], v)
-					if err := touch(d, e, msg); err != nil {
+					if err := touch(d, e, msg, nil); err != nil {
 						t.Errorf("%s: %d at byte %d of a frame of kind %d: %v", name, v, at, f.kind, err)
 					}
 					le.PutUint32(f.meta[at:], old)
@@ -451,8 +451,8 @@ func TestEveryMetadataWord(t *testing.T) {
 
 // touch decodes a message that may be anything, and uses all of it. It returns what is neither a good end nor a clean
 // refusal.
-func touch(d *Decoder, e *Encoder, msg []byte) error {
-	m, err := d.Decode(msg)
+func touch(d *Decoder, e *Encoder, msg []byte, c *Contract) error {
+	m, err := d.Decode(msg, c)
 	if err != nil {
 		return clean(err)
 	}
@@ -525,7 +525,7 @@ func again(out []byte, err error) error {
 	}
 	d, err := NewDecoder(Spec{Limits: Limits{Message: 1 << 30, Body: 1 << 30, Fields: 1 << 20, Metadata: 1 << 16}})
 	if err == nil {
-		_, err = d.Decode(out)
+		_, err = d.Decode(out, nil)
 	}
 	if err != nil {
 		return fmt.Errorf("the output is refused: %w", err)
@@ -556,7 +556,7 @@ func TestLongNames(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err = newDecoder(t, Spec{Features: []string{"x*"}}).Decode(msg)
+	_, err = newDecoder(t, Spec{Features: []string{"x*"}}).Decode(msg, nil)
 	runtime.ReadMemStats(&after)
 	wantCode(t, err, wire.TooLarge, "name")
 	if spent := after.TotalAlloc - before.TotalAlloc; spent > 16<<20 {

@@ -2,6 +2,7 @@ package arrowio
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -166,7 +167,7 @@ func mutateChild(t *testing.T, file string) {
 	}
 	from := seeds(t)
 	specs := [2]Spec{{Features: []string{"*"}, Label: "label", Key: "id"}, {}}
-	d := newDecoder(t, specs[0])
+	d, contract := newDecoder(t, specs[0]), (*Contract)(nil)
 	e := newEncoder(t, Output{})
 	accepted, refused := 0, map[wire.Code]int{}
 	var worst time.Duration
@@ -174,8 +175,8 @@ func mutateChild(t *testing.T, file string) {
 		if _, err := f.WriteAt(binary.LittleEndian.AppendUint64(nil, seed), 0); err != nil {
 			t.Fatal(err)
 		}
-		if seed%64 == 0 { // else the first message fixes the features of all
-			d = newDecoder(t, specs[seed/64%2])
+		if seed%64 == 0 {
+			d, contract = newDecoder(t, specs[seed/64%2]), nil
 		}
 		msg := mutation(seed, from)
 		watchdog := time.AfterFunc(8*time.Second, func() {
@@ -183,17 +184,20 @@ func mutateChild(t *testing.T, file string) {
 			os.Exit(3)
 		})
 		start := time.Now()
-		if err := touch(d, e, msg); err != nil {
+		if err := touch(d, e, msg, contract); err != nil {
 			t.Errorf("mutation %d: %v", seed, err)
 		}
 		worst = max(worst, time.Since(start))
 		watchdog.Stop()
-		_, err := d.Decode(msg)
+		m, err := d.Decode(msg, contract)
 		var fail *Error
 		if errors.As(err, &fail) {
 			refused[fail.Code]++
-		} else {
-			accepted++
+			continue
+		}
+		accepted++
+		if seed/128%2 == 0 { // the next ones of the 64 are read under its contract
+			contract = m.Contract()
 		}
 	}
 	status, _ := os.ReadFile("/proc/self/status")
@@ -217,6 +221,13 @@ func FuzzDecode(f *testing.F) {
 		}
 	}
 	limits := Limits{Message: 1 << 20, Body: 1 << 20, Rows: 10_000}
+	var contracts []*Contract
+	for _, s := range seeds(f) {
+		m, err := newDecoder(f, Spec{Features: []string{"*"}, Label: "label", Key: "id"}).Decode(s, nil)
+		if err == nil && !slices.ContainsFunc(contracts, m.Contract().Equal) {
+			contracts = append(contracts, m.Contract())
+		}
+	}
 	plain, packed := newEncoder(f, Output{}), newEncoder(f, Output{Compression: "lz4", Columns: true})
 	f.Fuzz(func(t *testing.T, msg []byte, seed uint64) {
 		if seed != 0 && len(msg) > 0 {
@@ -227,11 +238,48 @@ func FuzzDecode(f *testing.F) {
 				s.Limits = limits
 				d := newDecoder(t, s)
 				for _, e := range []*Encoder{plain, packed} {
-					if err := touch(d, e, msg); err != nil {
+					if err := touch(d, e, msg, nil); err != nil {
 						t.Error(err)
+					}
+				}
+				for _, c := range contracts {
+					if err := touch(d, plain, msg, c); err != nil {
+						t.Errorf("under %v: %v", c, err)
 					}
 				}
 			}
 		})
+		agree(t, newDecoder(t, Spec{Features: []string{"*"}, Label: "label", Key: "id", Limits: limits}), msg)
 	})
+}
+
+// agree fails where a message that is accepted is not the same rows under the contract that it proposes, or where that
+// contract is not what its JSON form says.
+func agree(t *testing.T, d *Decoder, msg []byte) {
+	m, err := d.Decode(msg, nil)
+	if err != nil || m.Contract() == nil || m.Contract().Len() > 4096 {
+		return
+	}
+	text, err := json.Marshal(m.Contract())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := ParseContract(text)
+	if err != nil || !c.Equal(m.Contract()) || c.ID() != m.Contract().ID() {
+		t.Fatalf("%s is read as %v: %v", text, c, err)
+	}
+	if c, err = NewContract(m.Contract().Elements(), "", ""); err != nil || !c.Equal(m.Contract()) {
+		t.Fatalf("the elements of %s are %v: %v", text, c, err)
+	}
+	under, err := d.Decode(msg, c)
+	if err != nil {
+		t.Fatalf("a message does not fit the contract that it proposes: %v", err)
+	}
+	for i, b := range m.Batches() {
+		for k, want := range b.Features() {
+			if got := under.Batches()[i].Features()[k]; fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Fatalf("batch %d: block %d is %v under its own contract, not %v", i, k, got, want)
+			}
+		}
+	}
 }

@@ -2,29 +2,11 @@ package arrowio
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 
 	"github.com/embedd/embedd/arrowio/wire"
 )
-
-// A pin is what is fixed for a pipeline. It is immutable; a Decoder replaces it whole.
-type pin struct {
-	names  []string // of the feature elements, nil before they are known
-	model  bool     // the names came from a model, so that more columns may match the globs
-	shapes []shape  // of the feature columns, nil before the first message
-	label  class
-	key    class
-}
-
-// A shape is what is fixed of one feature column.
-type shape struct {
-	name   string
-	list   bool
-	size   int
-	number number // float64s for all floats, int64s for all integers, decimals or bools
-}
 
 // A class is the kind of a label or key.
 type class uint8
@@ -40,12 +22,6 @@ func (c class) String() string {
 	return [...]string{"nothing", "text", "integers", "booleans"}[c]
 }
 
-// maxFeatures bounds the number of feature elements, m. Names are kept for each.
-const maxFeatures = 1 << 16
-
-// maxName bounds the name of a feature column, which each element of a list repeats.
-const maxName = 1024
-
 // A column is one feature column of a schema.
 type column struct {
 	field int // of the layout
@@ -53,10 +29,11 @@ type column struct {
 	size  int // number of its elements, -1 where only the data tell
 }
 
-// A plan is a schema with the columns that a Spec and a pin choose in it.
+// A plan is a schema with the columns that a Spec and a Contract choose in it.
 type plan struct {
 	schema   *schema
-	pin      *pin
+	spec     *Spec
+	contract *Contract // nil: the Spec alone chooses
 	columns  []column
 	taken    []bool         // fields that are features
 	index    map[string]int // top-level field by name, -1 where two have it
@@ -66,32 +43,63 @@ type plan struct {
 	key      int
 	labels   class
 	keys     class
+
+	proposal atomic.Pointer[proposal] // the newest, where there is no contract
 }
 
-// An entry of the cache holds a schema and its plan under the newest pin.
+// An entry of the cache holds a schema and its newest plan.
 type entry struct {
 	schema *schema
 	plan   atomic.Pointer[plan]
 }
 
 // planOf returns the plan of a schema frame, and the numbers of the message's dictionaries in normalised order.
-func (d *Decoder) planOf(f frame, pin *pin) (*plan, []int64, *Error) {
+func (d *Decoder) planOf(f frame, c *Contract) (*plan, []int64, *Error) {
 	en, ids, e := d.entry(f)
 	if e != nil {
 		return nil, nil, e
 	}
-	if p := en.plan.Load(); p != nil && p.pin == pin {
+	if p := en.plan.Load(); p != nil && p.contract == c {
 		return p, ids, nil
 	}
-	p := &plan{schema: en.schema, pin: pin, most: d.limits.Features}
-	if pin.names != nil {
-		p.most = maxFeatures // they are fixed
-	}
-	if e := p.resolve(&d.spec); e != nil {
+	p, e := d.newPlan(en.schema, c)
+	if e != nil {
 		return nil, nil, e
 	}
 	en.plan.Store(p)
 	return p, ids, nil
+}
+
+// newPlan finds the features of a schema. A message that the Spec alone refuses has the same error with a contract as
+// without one; a message that the Spec can read and the contract cannot is wire.SchemaChanged.
+func (d *Decoder) newPlan(s *schema, c *Contract) (*plan, *Error) {
+	p := &plan{schema: s, spec: &d.spec, contract: c, most: maxFeatures}
+	if c == nil {
+		p.most = d.limits.Features
+	}
+	e := p.resolve()
+	if e == nil {
+		return p, nil
+	}
+	if c == nil || !e.aboutFeatures() {
+		return nil, e
+	}
+	if _, e := d.newPlan(s, nil); e != nil {
+		return nil, e
+	}
+	return nil, e.changed()
+}
+
+// aboutFeatures reports whether an error is that features are not as they should be.
+func (e *Error) aboutFeatures() bool {
+	return e.Code == wire.MissingColumn || e.Code == wire.FeatureCount || e.Code == wire.NotNumeric ||
+		e.Code == wire.SchemaChanged
+}
+
+// changed is the error of a message that does not fit a contract.
+func (e *Error) changed() *Error {
+	e.Code = wire.SchemaChanged
+	return e.hint("send it as the pipeline's schema has it, or change the schema: embedd schema reset, or schema.features")
 }
 
 func (d *Decoder) entry(f frame) (*entry, []int64, *Error) {
@@ -134,37 +142,6 @@ func (s *schema) size() int {
 	return len(s.bytes) + 512*n
 }
 
-// Features returns the names of the feature elements in order: a column's name, or name[0], name[1] ... for a list;
-// nil before they are fixed.
-func (d *Decoder) Features() []string { return slices.Clone(d.pin.Load().names) }
-
-// M is the number of feature elements, 0 before they are fixed.
-func (d *Decoder) M() int { return len(d.pin.Load().names) }
-
-// Pin fixes the feature elements to those of a model. It fails where other names are fixed already.
-func (d *Decoder) Pin(names []string) error {
-	if len(names) > maxFeatures {
-		return fault(wire.TooManyFields, "%d features, and the limit is %d", len(names), maxFeatures).hint(
-			"use fewer features")
-	}
-	for {
-		from := d.pin.Load()
-		if from.names != nil {
-			if slices.Equal(from.names, names) {
-				return nil
-			}
-			return fault(wire.SchemaChanged, "%d features are fixed already and the model has %d, or others",
-				len(from.names), len(names)).
-				hint("use a model of these features or a new pipeline")
-		}
-		to := *from
-		to.names, to.model, to.shapes = slices.Clone(names), true, nil
-		if d.pin.CompareAndSwap(from, &to) {
-			return nil
-		}
-	}
-}
-
 // find returns the top-level column of that name, -1 when there is none.
 func (p *plan) find(name string) (int, *Error) {
 	i, ok := p.index[name]
@@ -177,7 +154,7 @@ func (p *plan) find(name string) (int, *Error) {
 	return i, nil
 }
 
-func (p *plan) resolve(s *Spec) *Error {
+func (p *plan) resolve() *Error {
 	l := &p.schema.layout
 	p.taken, p.index = make([]bool, len(l.fields)), make(map[string]int, len(l.columns))
 	for _, i := range l.columns {
@@ -188,28 +165,20 @@ func (p *plan) resolve(s *Spec) *Error {
 		p.index[name] = i
 	}
 	var e *Error
-	if p.label, p.labels, e = p.named(s.Label, wire.LabelType, p.pin.label); e != nil {
+	if p.label, p.labels, e = p.named(p.spec.Label, wire.LabelType); e != nil {
 		return e
 	}
-	if p.key, p.keys, e = p.named(s.Key, wire.KeyType, p.pin.key); e != nil {
+	if p.key, p.keys, e = p.named(p.spec.Key, wire.KeyType); e != nil {
 		return e
 	}
-	switch {
-	case p.pin.shapes != nil:
-		e = p.byShape()
-	case p.pin.names != nil:
-		e = p.byName()
-	default:
-		return p.bySpec(s)
+	if p.contract != nil {
+		return p.byContract()
 	}
-	if e != nil || p.pin.model {
-		return e
-	}
-	return p.noMore(s)
+	return p.bySpec()
 }
 
 // named resolves the label or the key. An absent column, or one of type null, names nothing.
-func (p *plan) named(name string, code wire.Code, fixed class) (int, class, *Error) {
+func (p *plan) named(name string, code wire.Code) (int, class, *Error) {
 	if name == "" {
 		return -1, unknown, nil
 	}
@@ -236,9 +205,6 @@ func (p *plan) named(name string, code wire.Code, fixed class) (int, class, *Err
 	case code == wire.KeyType && (c == unknown || c == booleans):
 		return -1, c, fault(code, "a column of type %s cannot be a key", p.schema.layout.describe(i)).hint(
 			"use a string or integer column").in(name)
-	case fixed != unknown && c != fixed:
-		return -1, c, fault(wire.SchemaChanged, "it holds %v and earlier messages held %v", c, fixed).hint(
-			"keep the type, or use a new pipeline").in(name)
 	}
 	return i, c, nil
 }
@@ -267,8 +233,7 @@ func (p *plan) numeric(i int) (value, size int, ok bool) {
 func (p *plan) add(i int) *Error {
 	name := p.schema.layout.fields[i].name
 	if len(name) > maxName {
-		return fault(wire.TooLarge, "a feature's name of %d bytes, and the limit is %d", len(name), maxName).hint(
-			"send a short name").in(name)
+		return longName(name)
 	}
 	value, size, ok := p.numeric(i)
 	if !ok {
@@ -293,26 +258,33 @@ func (p *plan) tooMany() *Error {
 		"send fewer, choose fewer columns, or raise limits.features (at most %d)", maxFeatures)
 }
 
-// bySpec chooses the columns of the first message.
-func (p *plan) bySpec(s *Spec) *Error {
-	for _, entry := range s.Features {
+// bySpec chooses the columns that the Spec names.
+func (p *plan) bySpec() *Error {
+	for _, entry := range p.spec.Features {
 		i, e := p.find(entry)
 		if e != nil {
 			return e
 		}
+		size := p.spec.Sizes[entry]
 		if i >= 0 {
 			if !p.taken[i] {
 				if e := p.add(i); e != nil {
 					return e
 				}
 			}
+			if size > 0 {
+				k := slices.IndexFunc(p.columns, func(c column) bool { return c.field == i })
+				if e := p.expect(&p.columns[k], listOf(size)); e != nil {
+					return e
+				}
+			}
 			continue
 		}
-		if !isGlob(entry) {
+		if !isGlob(entry) || size > 0 {
 			return p.missing(entry)
 		}
 		before := len(p.columns)
-		for _, i := range p.matching(entry, s) {
+		for _, i := range p.matching(entry) {
 			if e := p.add(i); e != nil {
 				return e
 			}
@@ -321,14 +293,27 @@ func (p *plan) bySpec(s *Spec) *Error {
 			return p.missing(entry)
 		}
 	}
+	return p.distinct()
+}
+
+// distinct refuses a column of numbers x[0] next to a list x: a model could not tell them apart.
+func (p *plan) distinct() *Error {
+	for _, c := range p.columns {
+		name := p.schema.layout.fields[c.field].name
+		base, _, ok := elementOf(name)
+		if ok && c.value == c.field && p.isList(base) && p.taken[p.index[base]] {
+			return fault(wire.Malformed, "it has the name of an element of the list %q", clip(base)).hint(
+				"rename one, or choose the features by other names").in(name)
+		}
+	}
 	return nil
 }
 
 // matching returns the columns that a glob means and no earlier entry took.
-func (p *plan) matching(glob string, s *Spec) (fields []int) {
+func (p *plan) matching(glob string) (fields []int) {
 	for _, i := range p.schema.layout.columns {
 		name := p.schema.layout.fields[i].name
-		if name == s.Label || name == s.Key || !matches(glob, name) || p.taken[i] {
+		if name == p.spec.Label || name == p.spec.Key || !p.spec.matches(glob, name) || p.taken[i] {
 			continue
 		}
 		if _, _, ok := p.numeric(i); !ok && glob == "*" {
@@ -337,21 +322,6 @@ func (p *plan) matching(glob string, s *Spec) (fields []int) {
 		fields = append(fields, i)
 	}
 	return fields
-}
-
-// noMore refuses columns that match the features' globs and are not among the features that are fixed.
-func (p *plan) noMore(s *Spec) *Error {
-	for _, entry := range s.Features {
-		if !isGlob(entry) {
-			continue
-		}
-		if more := p.matching(entry, s); len(more) > 0 {
-			return fault(wire.SchemaChanged, "it matches the features %q and is not among the %d that are fixed", entry,
-				len(p.pin.names)).
-				hint("rename it, or use a new pipeline").in(p.schema.layout.fields[more[0]].name)
-		}
-	}
-	return nil
 }
 
 func (p *plan) missing(name string) *Error {
@@ -368,161 +338,84 @@ func (p *plan) missing(name string) *Error {
 		hint("send it, or name other features").in(name)
 }
 
-// byShape finds the fixed feature columns by name.
-func (p *plan) byShape() *Error {
-	for _, want := range p.pin.shapes {
-		i, e := p.find(want.name)
-		if e != nil {
-			return e
-		}
-		if i < 0 {
-			return p.missing(want.name)
-		}
-		if e := p.add(i); e != nil {
-			return e
-		}
-		c := &p.columns[len(p.columns)-1]
-		if c.size >= 0 && c.size != want.size {
-			return fault(wire.FeatureCount, "%d elements, and %d are fixed", c.size, want.size).hint(
-				"send lists of %d elements, or use a new pipeline", want.size).in(want.name)
-		}
-		if list, n := c.value != i, p.schema.layout.fields[c.value].number.wide(); list != want.list ||
-			n != want.number {
-			return fault(wire.SchemaChanged, "it holds %s and earlier messages held %s", described(list, n),
-				described(want.list, want.number)).
-				hint("keep the type, or use a new pipeline").in(want.name)
-		}
-		p.setSize(want.size)
-	}
-	return nil
-}
-
-// setSize completes the newest column where only the pin tells its size.
-func (p *plan) setSize(size int) {
-	if c := &p.columns[len(p.columns)-1]; c.size < 0 {
-		c.size = size
-		p.elements += size
-	}
-}
-
-// byName finds the columns that hold the elements a model names.
-func (p *plan) byName() *Error {
-	for k := 0; k < len(p.pin.names); {
-		name := p.pin.names[k]
-		i, e := p.find(name)
-		if e != nil {
-			return e
-		}
-		if i >= 0 {
-			if value, size, ok := p.numeric(i); ok && value == i && size == 1 || !ok {
-				if e := p.add(i); e != nil {
+// byContract finds the columns that hold the elements of the contract. The elements of a list may be columns of numbers
+// too: x[0], x[1] ...
+func (p *plan) byContract() *Error {
+	for _, want := range p.contract.columns {
+		if want.Size > 0 && !p.isList(want.Name) && p.isNumber(elementName(want.Name, 0)) {
+			for k := range want.Size {
+				if e := p.take(elementName(want.Name, k), 0); e != nil {
 					return e
 				}
-				k++
-				continue
 			}
+			continue
 		}
-		base, ok := strings.CutSuffix(name, "[0]")
-		if !ok {
-			return p.missing(name)
-		}
-		n := 1
-		for k+n < len(p.pin.names) && p.pin.names[k+n] == elementName(base, n) {
-			n++
-		}
-		if i, e = p.find(base); e != nil {
+		if e := p.take(want.Name, want.Size); e != nil {
 			return e
 		}
-		if i < 0 {
-			return p.missing(base)
-		}
-		if e := p.add(i); e != nil {
-			return e
-		}
-		c := &p.columns[len(p.columns)-1]
-		if c.value == i {
-			return fault(wire.SchemaChanged, "it is one number and the model has a list of %d", n).hint(
-				"send a list, or use another model").in(base)
-		}
-		if c.size >= 0 && c.size != n {
-			return fault(wire.FeatureCount, "%d elements, and the model has %d", c.size, n).hint(
-				"send lists of %d elements, or use another model", n).in(base)
-		}
-		p.setSize(n)
-		k += n
 	}
 	return nil
 }
 
-func elementName(base string, k int) string { return base + "[" + strconv.Itoa(k) + "]" }
-
-// wide is the kind of number that is fixed: all floats are one, and all integers.
-func (n number) wide() number {
-	switch n {
-	case notNumber, decimals, bools:
-		return n
-	case float16s, float32s, float64s:
-		return float64s
+// isNumber reports whether a column holds one number a row.
+func (p *plan) isNumber(name string) bool {
+	i, ok := p.index[name]
+	if !ok || i < 0 {
+		return false
 	}
-	return int64s
+	value, _, ok := p.numeric(i)
+	return ok && value == i
 }
 
-func described(list bool, n number) string {
-	s := map[number]string{float64s: "floats", int64s: "integers", decimals: "decimals", bools: "booleans"}[n]
-	if list {
-		return "a list of " + s
+// isList reports whether a column holds lists of numbers.
+func (p *plan) isList(name string) bool {
+	i, ok := p.index[name]
+	if !ok || i < 0 {
+		return false
 	}
-	return s
+	value, _, ok := p.numeric(i)
+	return ok && value != i
 }
 
-// pinned returns what is fixed once this message is accepted: from itself when it adds nothing.
-func (m *Message) pinned(from *pin) *pin {
-	p := m.plan
-	var shapes []shape
-	var names []string
-	if from.shapes == nil && len(p.columns) > 0 {
-		columns := p.columns
-		if len(m.batches) > 0 {
-			columns = m.batches[len(m.batches)-1].columns
-		}
-		shapes, names = p.shapes(columns)
+// take adds the column of this name, with lists of size elements or, with size 0, one number a row.
+func (p *plan) take(name string, size int) *Error {
+	i, e := p.find(name)
+	if e != nil {
+		return e
 	}
-	if shapes == nil && (from.label != unknown || p.labels == unknown) && (from.key != unknown || p.keys == unknown) {
-		return from
+	if i < 0 {
+		return p.missing(name)
 	}
-	to := *from
-	if from.label == unknown {
-		to.label = p.labels
+	if e := p.add(i); e != nil {
+		return e
 	}
-	if from.key == unknown {
-		to.key = p.keys
-	}
-	if shapes != nil {
-		to.shapes = shapes
-		if to.names == nil {
-			to.names = names
-		}
-	}
-	return &to
+	return p.expect(&p.columns[len(p.columns)-1], size)
 }
 
-// shapes describes the columns; nil where a list's length is not known for want of rows.
-func (p *plan) shapes(columns []column) (shapes []shape, names []string) {
-	for _, c := range columns {
-		f := &p.schema.layout.fields[c.field]
-		if c.size < 0 {
-			return nil, nil
-		}
-		s := shape{name: f.name, list: c.value != c.field, size: c.size,
-			number: p.schema.layout.fields[c.value].number.wide()}
-		shapes = append(shapes, s)
-		if !s.list {
-			names = append(names, f.name)
-			continue
-		}
-		for k := 0; k < c.size; k++ {
-			names = append(names, elementName(f.name, k))
-		}
+// listOf is the size of a contract's column for one of a Spec, where 1 is a column of numbers.
+func listOf(size int) int {
+	if size == 1 {
+		return 0
 	}
-	return shapes, names
+	return size
+}
+
+// expect checks that a column has lists of size elements or, with size 0, one number a row. It completes a column whose
+// size the schema does not say.
+func (p *plan) expect(c *column, size int) *Error {
+	name := p.schema.layout.fields[c.field].name
+	switch list := c.value != c.field; {
+	case list && size == 0:
+		return fault(wire.SchemaChanged, "it holds lists, and one number is expected").hint("send one number a row").in(name)
+	case !list && size > 0:
+		return fault(wire.SchemaChanged, "it holds one number, and a list of %d is expected", size).hint(
+			"send a list of %d numbers a row", size).in(name)
+	case list && c.size < 0:
+		c.size = size
+		p.elements += size
+	case list && c.size != size:
+		return fault(wire.FeatureCount, "%d elements, and %d are expected", c.size, size).hint(
+			"send lists of %d elements", size).in(name)
+	}
+	return nil
 }

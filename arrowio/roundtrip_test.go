@@ -196,13 +196,13 @@ func TestKeptColumnsPassThrough(t *testing.T) {
 			t.Run(name+"/"+compression, func(t *testing.T) {
 				d := newDecoder(t, Spec{})
 				without := ""
-				m, err := d.Decode(in)
+				m, err := d.Decode(in, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
 				if len(m.Batches()) > 0 && m.plan.schema.layout.fields[0].name == "x" {
 					without = "x"
-					if m, err = newDecoder(t, Spec{Features: []string{"x"}}).Decode(in); err != nil {
+					if m, err = newDecoder(t, Spec{Features: []string{"x"}}).Decode(in, nil); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -19,7 +19,7 @@ type Limits struct {
 	Batches    int // record batches of a message
 	LabelBytes int // bytes of one label or key
 	// Features is the most elements of a row's features, m, at most 65536. What learns from them may take m x m numbers.
-	// It holds for the message that fixes the features; a model's own are as many as they are.
+	// It does not hold under a Contract, which has as many as it has.
 	Features int
 }
 
@@ -47,23 +47,24 @@ func (l Limits) orDefault() Limits {
 // Spec says what a Decoder looks for in a message.
 type Spec struct {
 	// Features are names of columns, or globs on them (as path.Match), concatenated in this order; within a glob in
-	// the schema order of the first message. A glob never takes the label or the key. "*" takes every numeric column,
+	// the order of the message's schema. A glob never takes the label or the key. "*" takes every numeric column,
 	// booleans and decimals among them; any other glob must match numeric columns only. No features means that every
 	// column only passes through.
 	Features []string
 	Label    string // name of the label column, "" = none
 	Key      string // name of the key column, "" = none
-	// Pinned are the names of the feature elements in order, from a model. With nil the first good message fixes them.
-	Pinned []string
+	// Sizes fix the number of elements of columns that Features names: 1 is a column of numbers, more a column of lists
+	// of so many. An entry of Features that has a size is no glob. See [Spec.Contract].
+	Sizes  map[string]int
 	Limits Limits
 }
 
-func (s Spec) check() *Error {
+func (s Spec) check() error {
 	for _, f := range s.Features {
-		if f == "" {
+		if f == "" && s.Sizes[f] == 0 {
 			return fault(wire.Internal, "an empty feature name").hint("name a column or a glob")
 		}
-		if _, err := path.Match(f, ""); err != nil {
+		if _, err := path.Match(f, ""); err != nil && s.Sizes[f] == 0 {
 			return fault(wire.Internal, "feature glob %q: %v", f, err).hint(
 				"close the bracket or escape it with a backslash")
 		}
@@ -72,8 +73,21 @@ func (s Spec) check() *Error {
 				"take it out of one")
 		}
 	}
+	named := make(map[string]bool, len(s.Features))
+	for _, f := range s.Features {
+		named[f] = true
+	}
+	for name, size := range s.Sizes {
+		if !named[name] || size < 1 || size > maxFeatures {
+			return fault(wire.Internal, "size %d of column %q: want a column among the features, and 1 to %d", size, name,
+				maxFeatures).hint("mend the size")
+		}
+	}
 	if s.Label != "" && s.Label == s.Key {
 		return fault(wire.Internal, "column %q is both the label and the key", s.Label).hint("name two columns")
+	}
+	if _, err := s.contract(); err != nil {
+		return err
 	}
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		return fault(wire.Unsupported, "this machine is big-endian and features are read in place").hint(
@@ -82,11 +96,46 @@ func (s Spec) check() *Error {
 	return nil
 }
 
+// Contract returns the contract that the Spec alone fixes, where each entry of Features has a size. ok is false where
+// one has none: then the contract depends on messages.
+func (s Spec) Contract() (c *Contract, ok bool) {
+	c, err := s.contract()
+	return c, c != nil && err == nil
+}
+
+// Fixed returns the Spec that asks for the feature columns of a contract and no others, as a fixed model does.
+func (s Spec) Fixed(c *Contract) Spec {
+	s.Features, s.Sizes = make([]string, len(c.columns)), make(map[string]int, len(c.columns))
+	for i, x := range c.columns {
+		s.Features[i], s.Sizes[x.Name] = x.Name, max(1, x.Size)
+	}
+	return s
+}
+
+func (s Spec) contract() (*Contract, error) {
+	columns := make([]ContractColumn, len(s.Features))
+	for i, name := range s.Features {
+		if s.Sizes[name] == 0 {
+			return nil, nil
+		}
+		columns[i] = ContractColumn{Name: name, Size: listOf(s.Sizes[name])}
+	}
+	if len(columns) == 0 {
+		return nil, nil
+	}
+	return newContract(columns, s.Label, s.Key)
+}
+
 // isGlob tells a pattern from a plain name.
 func isGlob(s string) bool { return strings.ContainsAny(s, `*?[\`) }
 
-// matches reports whether a column's name is meant by an entry: the name itself first, so that a column called "x[0]"
-// can be named.
+// matches reports whether an entry of Features means the column of this name. An entry with a size is no glob.
+func (s *Spec) matches(entry, name string) bool {
+	return entry == name || s.Sizes[entry] == 0 && matches(entry, name)
+}
+
+// matches reports whether a column's name is meant by an entry: by the name itself first, so that a column called "x[0]"
+// can be named, or as a glob.
 func matches(entry, name string) bool {
 	if entry == name {
 		return true

@@ -161,8 +161,6 @@ func TestBadInput(t *testing.T) {
 		{"text where numbers belong", columnsOf(t, 2, 0, texts("label", "1", "2"), texts("pixels", "a", "b")),
 			wire.NotNumeric, []string{"pixels"}, ""},
 		{"a label that is a float", columnsOf(t, 2, 64, doubles("label", 1, 2)), wire.LabelType, []string{"label"}, ""},
-		{"a label type that changes", columnsOf(t, 2, 64, ints("label", 1, 2)), wire.SchemaChanged,
-			[]string{"label"}, ""},
 		{"name taken", columnsOf(t, 2, 64, texts("label", "1", "2"), doubles("embedding", 1, 2)), wire.NameTaken,
 			[]string{"embedding"}, ""},
 		{"a dictionary that grows", growing(t), wire.Dictionary, []string{"dictionar"}, ""},

@@ -100,8 +100,8 @@ func (s shape) messages(b *testing.B, count int) [][]byte {
 func (s shape) model(b *testing.B, msg []byte) *model.Model {
 	b.Helper()
 	decoder := must(arrowio.NewDecoder(s.spec()))(b)
-	must(decoder.Decode(msg))(b)
-	d := &model.Data{N: 300, M: s.m, Features: decoder.Features()}
+	contract := must(decoder.Decode(msg, nil))(b).Contract()
+	d := &model.Data{N: 300, M: s.m, Features: contract.Elements()}
 	r := rand.New(rand.NewPCG(3, 4))
 	for range d.N * d.M {
 		d.X = append(d.X, r.NormFloat64())

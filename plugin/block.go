@@ -74,9 +74,6 @@ const summaryForm = 1
 // MaxSummary is how many bytes a summary has at most that a stage learns from.
 func (s *Stage) MaxSummary() int64 { return s.config.Training.Window.Bytes }
 
-// Features are the names of the features in order, as a model or the first good message fixed them; nil before.
-func (s *Stage) Features() []string { return s.decoder.Features() }
-
 // Summing begins the summary of a block of rows of these features. The error is ErrFixed, or says that there is no memory
 // for sums of so many.
 func (s *Stage) Summing(b Block, features []string) (*Summing, error) {
@@ -134,21 +131,19 @@ func (c *Config) summed(features int) window.Config {
 		Balance: c.Training.Window.Balance == BalanceClass}
 }
 
-// rows are those of the block that are learned from. They are decoded anew each time, so that no more than one message is
-// unpacked, by a decoder of their own: what it fixes begins with the block.
+// rows are those of the block that are learned from. They are decoded again each time, so that no more than one message
+// is unpacked.
 func (s *Summing) rows(read *window.Read) iter.Seq[*window.Row] {
 	return func(yield func(*window.Row) bool) {
 		*read = window.Read{}
-		spec := s.stage.config.Spec
-		spec.Pinned = s.features
-		decoder, err := arrowio.NewDecoder(spec)
+		contract, err := s.contract()
 		if err != nil {
 			read.Unread += len(s.kept) // names from elsewhere that no column can have
 			return
 		}
 		row := window.Row{X: make([]float64, len(s.features))}
 		for _, m := range s.kept {
-			message, err := decoder.Decode(m.data)
+			message, err := s.stage.decoder.Decode(m.data, contract)
 			if err != nil {
 				read.Unread++
 				continue
@@ -158,6 +153,14 @@ func (s *Summing) rows(read *window.Read) iter.Seq[*window.Row] {
 			}
 		}
 	}
+}
+
+// contract is that of the summary's features.
+func (s *Summing) contract() (*arrowio.Contract, error) {
+	if c := s.stage.contract.Load(); c.Has(s.features) {
+		return c, nil
+	}
+	return arrowio.NewContract(s.features, s.stage.config.Spec.Label, s.stage.config.Spec.Key)
 }
 
 // of yields the rows of a message.
@@ -227,7 +230,7 @@ func (s *Stage) LearnPlaced(at Position, p *Placed) (unread int, err error) {
 
 // pin fixes the features to those of a summary.
 func (s *Stage) pin(sum *window.Summary) error {
-	if err := s.decoder.Pin(sum.Features); err != nil {
+	if err := s.setContract(sum.Features); err != nil {
 		return fmt.Errorf("learning from a summary: %w", err)
 	}
 	return nil

@@ -44,7 +44,7 @@ func (t *trainer) warmUp(ctx context.Context, rows [][]float64) {
 		}
 	}
 	begin := t.config.Clock()
-	p, err := fit.Fit(ctx, &model.Data{X: kept, N: n, M: m, Features: t.stage.decoder.Features()}, c)
+	p, err := fit.Fit(ctx, &model.Data{X: kept, N: n, M: m, Features: t.stage.Features()}, c)
 	t.others = nil
 	if err != nil {
 		t.failed(ctx, fmt.Errorf("fitting the bootstrap model: %w", err), n)

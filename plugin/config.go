@@ -96,10 +96,12 @@ type Training struct {
 
 // Config says all of a stage. Zero fields mean the defaults of [New].
 type Config struct {
-	Name   string       // names the stage in logs
-	Spec   arrowio.Spec // what is read from a message
-	Nulls  Nulls        // default NullsReject
-	Output arrowio.Output
+	Name string       // names the stage in logs
+	Spec arrowio.Spec // what is read from a message
+	// Contract is the schema of the messages; nil: that of Spec where it fixes one, of the model, or else of the messages.
+	Contract *arrowio.Contract
+	Nulls    Nulls // default NullsReject
+	Output   arrowio.Output
 
 	Fit      fit.Config // how to fit; the zero value is auto. Workers 0 is all cores but one here, and at least one
 	Training Training

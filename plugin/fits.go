@@ -112,7 +112,7 @@ func near(c *model.Choice, method string) bool {
 
 // data is a suffix as a fit from rows takes it.
 func (t *trainer) data(s *window.Suffix) *model.Data {
-	d := &model.Data{X: s.X, N: s.Rows, M: t.policy.features, Features: t.stage.decoder.Features()}
+	d := &model.Data{X: s.X, N: s.Rows, M: t.policy.features, Features: t.stage.Features()}
 	if t.labelled() {
 		d.Y, d.Classes = s.Y, s.Classes
 	}

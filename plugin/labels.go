@@ -46,13 +46,7 @@ func (s *Stage) DecodeLabels(msg []byte) (*arrowio.Message, error) {
 	if s.learner == nil || s.learner.late == nil {
 		return nil, errNoLabels
 	}
-	// Each message stands for itself: where a reader begins must not decide which ones it can read.
-	d, err := arrowio.NewDecoder(arrowio.Spec{Label: s.config.Spec.Label, Key: s.config.Spec.Key,
-		Limits: s.config.Spec.Limits})
-	if err != nil {
-		return nil, err
-	}
-	m, err := d.Decode(msg)
+	m, err := s.labels.Decode(msg, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -186,7 +186,7 @@ func (t *trainer) fitRows(ctx context.Context, s *window.Suffix, c fit.Config) (
 
 // fitMoments fits the moments of a suffix.
 func (t *trainer) fitMoments(ctx context.Context, s *window.Suffix, c fit.Config) (*model.Model, error) {
-	features := t.stage.decoder.Features()
+	features := t.stage.Features()
 	if l := t.marks.Landmarks; l != nil {
 		return l.FitMoments(ctx, s.Moments, features, s.Classes, c)
 	}

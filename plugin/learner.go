@@ -222,6 +222,13 @@ func (l *learner) learn(m *arrowio.Message, at Position) error {
 	if l.closed {
 		return ErrClosed
 	}
+	var contract *arrowio.Contract
+	if m.Rows() > 0 {
+		var err error
+		if contract, err = l.stage.contractOf(m); err != nil {
+			return err
+		}
+	}
 	if at.Seq == 0 {
 		l.next++
 		at.Seq = l.next
@@ -230,7 +237,7 @@ func (l *learner) learn(m *arrowio.Message, at Position) error {
 	if m.Rows() == 0 {
 		return nil
 	}
-	features := l.stage.decoder.M()
+	features := contract.Len()
 	if features == 0 { // no row has said yet how long a list of features is
 		l.intake.count(m, l.config, 0)
 		return nil
@@ -275,7 +282,7 @@ func (l *learner) enqueue(rows *lesson) {
 	if len(rows.rows)+len(rows.other)+len(rows.fixes) == 0 {
 		return
 	}
-	features := l.stage.decoder.M()
+	features := l.stage.contract.Load().Len()
 	rows.bytes = int64(len(rows.rows)+len(rows.other))*int64(9*features+rowOverhead) +
 		int64(len(rows.fixes))*rowOverhead
 	for i := range rows.rows {
@@ -342,7 +349,7 @@ func (l *learner) adopt(m *Live, pinned bool) error {
 		return fmt.Errorf("model %s has %d dimensions, and readers of the output rely on %d; choose another version",
 			m.Version, m.Model.Dim(), live.Model.Dim())
 	}
-	if err := l.stage.decoder.Pin(m.Model.Features()); err != nil {
+	if err := l.stage.setContract(m.Model.Features()); err != nil {
 		return fmt.Errorf("adopting model %s: %w", m.Version, err)
 	}
 	if l.standby {

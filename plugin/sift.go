@@ -77,5 +77,5 @@ func (t *trainer) farRow() string {
 		why = fmt.Sprintf("sums of squares of what is beyond %g leave float64", window.Enormous)
 	}
 	return fmt.Sprintf("%d rows were set aside, the newest row %d of message %d%s: feature %s is %.4g, and %s", f.Rows,
-		f.Newest.Row, f.Newest.Seq, from, t.stage.decoder.Features()[f.Feature], value, why)
+		f.Newest.Row, f.Newest.Seq, from, t.stage.Features()[f.Feature], value, why)
 }

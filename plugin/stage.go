@@ -74,7 +74,11 @@ func (s *Stage) naming(l *Live) []wire.Pair {
 type Stage struct {
 	config  Config
 	decoder *arrowio.Decoder
+	labels  *arrowio.Decoder // of labels that come apart from their rows
 	encoder *arrowio.Encoder
+
+	contract atomic.Pointer[arrowio.Contract] // nil while it is not known
+
 	live    atomic.Pointer[Live]
 	named   atomic.Pointer[named]
 	outputs sync.Pool     // of *[]float32: the memory of results that were released
@@ -90,8 +94,15 @@ func New(c Config) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
+	contract := c.Contract
+	if contract == nil {
+		contract, _ = c.Spec.Contract()
+	}
 	if c.Fixed != nil {
-		c.Spec.Pinned = c.Fixed.Features()
+		if contract, err = arrowio.NewContract(c.Fixed.Features(), c.Spec.Label, c.Spec.Key); err != nil {
+			return nil, err
+		}
+		c.Spec = c.Spec.Fixed(contract)
 	}
 	decoder, err := arrowio.NewDecoder(c.Spec)
 	if err != nil {
@@ -101,13 +112,18 @@ func New(c Config) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stage{config: c, decoder: decoder, encoder: encoder, ready: make(chan struct{})}
+	labels, err := arrowio.NewDecoder(arrowio.Spec{Label: c.Spec.Label, Key: c.Spec.Key, Limits: c.Spec.Limits})
+	if err != nil {
+		return nil, err
+	}
+	s := &Stage{config: c, decoder: decoder, labels: labels, encoder: encoder, ready: make(chan struct{})}
+	s.contract.Store(contract)
 	if c.Fixed != nil {
 		s.promote(liveOf(c.Fixed))
 		return s, nil
 	}
 	if c.Resume != nil {
-		if err := decoder.Pin(c.Resume.Model.Features()); err != nil {
+		if err := s.setContract(c.Resume.Model.Features()); err != nil {
 			return nil, fmt.Errorf("resuming with model %s: %w", c.Resume.Version, err)
 		}
 		s.promote(c.Resume)
@@ -157,8 +173,11 @@ func (s *Stage) Ready() <-chan struct{} { return s.ready }
 func (s *Stage) Learns() bool { return s.learner != nil }
 
 // Decode reads one message. The message that it returns is a view on msg, which must not change afterwards. An error
-// is an [*arrowio.Error].
-func (s *Stage) Decode(msg []byte) (*arrowio.Message, error) { return s.decoder.Decode(msg) }
+// is an [*arrowio.Error]. Decoding changes nothing: what a message becomes depends on it, the configuration and the
+// contract alone.
+func (s *Stage) Decode(msg []byte) (*arrowio.Message, error) {
+	return s.decoder.Decode(msg, s.contract.Load())
+}
 
 // Expanded is the number of bytes that a message comes to while it is decoded and answered with the live model, told
 // before anything is unpacked; see [arrowio.Decoder.Expanded]. A host that holds messages counts them by it.
@@ -175,7 +194,7 @@ func (s *Stage) Expanded(msg []byte) int {
 // memory: the host keeps the record (Retain, Release) and does not write to it until it is done with them;
 // [Stage.Learn] copies what it keeps. Goroutines may share a record.
 func (s *Stage) FromRecord(rec arrow.Record) (*arrowio.Message, error) {
-	return s.decoder.FromRecord(rec)
+	return s.decoder.FromRecord(rec, s.contract.Load())
 }
 
 // Result is what one message became.
@@ -229,6 +248,9 @@ func (s *Stage) Transform(ctx context.Context, m *arrowio.Message) (*Result, err
 	live := s.live.Load()
 	if live == nil {
 		return nil, ErrNoModel
+	}
+	if !m.Contract().Equal(s.contract.Load()) {
+		return nil, ErrContract
 	}
 	r := &Result{Live: live, Reduced: arrowio.Reduced{Message: m, Dim: live.Model.Dim()}}
 	batches := m.Batches()

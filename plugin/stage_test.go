@@ -459,8 +459,11 @@ func TestClosed(t *testing.T) {
 func TestResumeWithOtherFeatures(t *testing.T) {
 	s := newStage(t, nil)
 	teach(t, s, 1, clouds(rand.New(rand.NewPCG(29, 30)), 120, 3))
-	_, err := New(Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label", Pinned: []string{"other"}},
-		Resume: s.Live()})
+	other, err := arrowio.NewContract([]string{"other"}, "label", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = New(Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Contract: other, Resume: s.Live()})
 	if !errors.Is(err, wire.SchemaChanged) {
 		t.Errorf("resuming with other features: %v", err)
 	}

@@ -168,7 +168,7 @@ func (t *trainer) past(r *window.Row) bool {
 // learn takes one lesson.
 func (t *trainer) learn(ctx context.Context, l *lesson) {
 	if t.window == nil && (len(l.rows)+len(l.other) > 0 || l.summary != nil) {
-		t.open(len(t.stage.decoder.Features()))
+		t.open(t.stage.contract.Load().Len())
 	}
 	if l.adopt != nil {
 		t.adopt(ctx, l.adopt, l.pinned)

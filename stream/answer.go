@@ -93,7 +93,7 @@ func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 	if stale && p.WhenStale == StalePass {
 		return p.pass(a, m, p.marks(in, age, stale))
 	}
-	r, err := p.stage.Transform(ctx, m)
+	m, r, err := p.project(ctx, in.data, m)
 	switch {
 	case errors.Is(err, plugin.ErrNoModel):
 		a.result, a.rows.Skip = "skip", m.Rows()
@@ -125,6 +125,19 @@ func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 		}
 	}
 	return a
+}
+
+// project transforms a message. One that was decoded before the schema was known is decoded again.
+func (p *pipeline) project(ctx context.Context, data []byte, m *arrowio.Message) (*arrowio.Message, *plugin.Result,
+	error) {
+	r, err := p.stage.Transform(ctx, m)
+	if errors.Is(err, plugin.ErrContract) {
+		if m, err = p.stage.Decode(data); err != nil {
+			return nil, nil, err
+		}
+		r, err = p.stage.Transform(ctx, m)
+	}
+	return m, r, err
 }
 
 // pass answers a message with itself: no model is fresh enough to reduce it.

@@ -416,6 +416,9 @@ func (p *pipeline) teach(in *input, m *arrowio.Message, err error) {
 	if m != nil && !p.teaches(m) {
 		l.message = nil
 	}
+	if l.message != nil {
+		l.data = in.data
+	}
 	p.hand(in, l)
 }
 
@@ -483,15 +486,7 @@ func (p *pipeline) learn(ctx context.Context, l *lesson) {
 		m, err = p.stage.Decode(l.data)
 	}
 	if err != nil {
-		// The hot path makes a dead letter of it, with the reason; while it holds, readiness says it.
-		u := &unreadable{messages: 1, last: err}
-		if before := p.unreadable.Load(); before != nil {
-			u.messages += before.messages
-		} else if p.stage.Live() == nil {
-			p.log.Warn("a message cannot be read, so nothing is learned from it", "source", l.origin.Source(),
-				"error", err)
-		}
-		p.unreadable.Store(u)
+		p.noteUnreadable(l, err)
 		return
 	}
 	if m == nil {
@@ -502,10 +497,31 @@ func (p *pipeline) learn(ctx context.Context, l *lesson) {
 	}
 	at := plugin.Position{Created: l.origin.Created, Seq: l.origin.Seq, Time: l.time, Source: l.subject}
 	killpoint.At(killpoint.Learning, l.origin.Seq)
-	if err := p.stage.Learn(m, at); err != nil {
+	err = p.stage.Learn(m, at)
+	if errors.Is(err, plugin.ErrContract) {
+		if m, err = p.stage.Decode(l.data); err != nil {
+			p.noteUnreadable(l, err)
+			return
+		}
+		err = p.stage.Learn(m, at)
+	}
+	if err != nil {
 		p.told.unlearned.Warn(p.log, "a message could not be learned from", "source", l.origin.Source(), "error", err)
 	}
 	killpoint.Here(killpoint.Learned)
+}
+
+// noteUnreadable counts a message that cannot be learned from. The hot path makes a dead letter of it, with the reason;
+// while it holds, readiness says it.
+func (p *pipeline) noteUnreadable(l *lesson, err error) {
+	u := &unreadable{messages: 1, last: err}
+	if before := p.unreadable.Load(); before != nil {
+		u.messages += before.messages
+	} else if p.stage.Live() == nil {
+		p.log.Warn("a message cannot be read, so nothing is learned from it", "source", l.origin.Source(),
+			"error", err)
+	}
+	p.unreadable.Store(u)
 }
 
 // awaitBacklog waits until the stage has room for so many rows more; false where ctx is done.

@@ -172,10 +172,12 @@ func (m *merger) know(ctx context.Context, s stretch) error {
 		m.features = mark.Features
 		return nil
 	}
-	if m.features = m.stage.Features(); len(m.features) > 0 || s.last <= s.first {
+	if features := m.stage.Features(); features != nil {
+		m.features = features
+	}
+	if m.features != nil || s.last <= s.first {
 		return nil
 	}
-	m.features = nil
 	first := max(m.next, m.looked, s.first)
 	if first >= s.last {
 		return nil
@@ -183,8 +185,8 @@ func (m *merger) know(ctx context.Context, s stretch) error {
 	all := m.block(m.created, first)
 	all.Last = m.block(m.created, s.last-1).Last
 	err = m.readRange(ctx, all, func(in *input) bool {
-		if _, err := m.stage.Decode(in.data); err == nil && len(m.stage.Features()) > 0 {
-			m.features = m.stage.Features()
+		if message, err := m.stage.Decode(in.data); err == nil {
+			m.features = message.Contract().Elements()
 		}
 		m.looked = m.blockOf(in.origin.Seq) // an error goes on there
 		return m.features == nil

@@ -284,7 +284,7 @@ func (s *service) transform(ctx context.Context, msg *nats.Msg) (any, error) {
 			return reply{msg.Data, append(marks, wire.VersionPair())}, nil
 		}
 	}
-	r, err := p.stage.Transform(ctx, m)
+	m, r, err := p.project(ctx, msg.Data, m)
 	if errors.Is(err, plugin.ErrNoModel) {
 		return nil, coded(CodeNoModel, fmt.Errorf("%w: %s", err, p.progress()))
 	}

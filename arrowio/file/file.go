@@ -204,7 +204,7 @@ func (r *Reader) start(label string) (err error) {
 }
 
 func (r *Reader) checkedSchema(msg []byte) (*arrow.Schema, error) {
-	if _, err := r.check.Decode(msg); err != nil {
+	if _, err := r.check.Decode(msg, nil); err != nil {
 		return nil, fmt.Errorf("%s: %w", r.name, err)
 	}
 	in, err := ipc.NewReader(bytes.NewReader(msg))
@@ -271,7 +271,7 @@ func (r *Reader) record() (arrow.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := r.check.Decode(msg); err != nil {
+	if _, err := r.check.Decode(msg, nil); err != nil {
 		return nil, fmt.Errorf("%s: batch %d: %w", r.name, r.messages.batches, err)
 	}
 	_, recs, err := Records(msg)

@@ -21,7 +21,7 @@ const (
 	NotNumeric    Code = "not_numeric"     // a feature column does not hold numbers
 	LabelType     Code = "label_type"      // the label column has a type that cannot name a class
 	KeyType       Code = "key_type"        // the key column has a type that cannot be a key
-	SchemaChanged Code = "schema_changed"  // features, label or key differ from what the first message fixed
+	SchemaChanged Code = "schema_changed"  // the features are not those of the contract
 	NameTaken     Code = "name_taken"      // a kept column has the name of the output column
 	Dictionary    Code = "dictionary"      // a dictionary is replaced or extended inside the message
 	NonFinite     Code = "non_finite"      // rows with a null, NaN or infinite feature, or one out of float32's range

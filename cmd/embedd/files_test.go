@@ -311,7 +311,11 @@ func inMessages(t *testing.T, modelPath, data string, rows int64) (y []float32) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	decoder, err := arrowio.NewDecoder(arrowio.Spec{Features: []string{"x*"}, Label: "label", Pinned: m.Features()})
+	contract, err := arrowio.NewContract(m.Features(), "label", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder, err := arrowio.NewDecoder(arrowio.Spec{Features: []string{"x*"}, Label: "label"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +336,7 @@ func inMessages(t *testing.T, modelPath, data string, rows int64) (y []float32) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		decoded, err := decoder.Decode(msg)
+		decoded, err := decoder.Decode(msg, contract)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -130,7 +130,7 @@ func (m *message) read(data []byte, most int) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := check.Decode(data); err != nil {
+	if _, err := check.Decode(data, nil); err != nil {
 		return err
 	}
 	schema, records, err := file.Records(data)

@@ -43,7 +43,7 @@ func transformCommand(e *cli.Env) *cobra.Command {
 		if err != nil {
 			return cli.UsageError{Err: err}
 		}
-		decoder, err := arrowio.NewDecoder(dataset.Spec{Pinned: m.Features()}.Decoder())
+		decoder, contract, err := dataset.Spec{Pinned: m.Features()}.Decoder()
 		if err != nil {
 			return fmt.Errorf("%s: %w", *modelPath, err)
 		}
@@ -57,7 +57,7 @@ func transformCommand(e *cli.Env) *cobra.Command {
 			return err
 		}
 		defer out.Discard()
-		t := transformer{in: in, model: m, decoder: decoder, encoder: encoder, nulls: *nulls, path: *data,
+		t := transformer{in: in, model: m, decoder: decoder, contract: contract, encoder: encoder, nulls: *nulls, path: *data,
 			meta: modelMeta(m), columns: dataset.Columns{Name: filepath.Base(*data), Other: "numbers that are not in the model"}}
 		if err := t.run(ctx, e, out); err != nil {
 			return err
@@ -95,14 +95,15 @@ func modelMeta(fitted *model.Model) []wire.Pair {
 // transformer takes batches the daemon's way: decode, project, encode. So a file's embedding has the bits that the
 // daemon would publish for the same rows.
 type transformer struct {
-	in      *file.Reader
-	model   *model.Model
-	decoder *arrowio.Decoder
-	encoder *arrowio.Encoder
-	nulls   string
-	path    string
-	meta    []wire.Pair
-	columns dataset.Columns
+	in       *file.Reader
+	model    *model.Model
+	decoder  *arrowio.Decoder
+	contract *arrowio.Contract
+	encoder  *arrowio.Encoder
+	nulls    string
+	path     string
+	meta     []wire.Pair
+	columns  dataset.Columns
 
 	rows, skipped, imputed int
 }
@@ -137,7 +138,7 @@ func (t *transformer) run(ctx context.Context, e *cli.Env, out *file.Writer) err
 }
 
 func (t *transformer) batch(msg []byte) ([]byte, error) {
-	m, err := t.decoder.Decode(msg)
+	m, err := t.decoder.Decode(msg, t.contract)
 	if err != nil {
 		return nil, dataset.ExplainBatch(err, t.in, t.path, t.rows)
 	}

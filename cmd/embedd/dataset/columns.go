@@ -77,15 +77,15 @@ func (c *Columns) why(f arrowio.Field, in *file.Reader) string {
 // NoteRecord prints how a pipeline with features * reads the columns of a file, by its first record.
 func (c Columns) NoteRecord(e *cli.Env, in *file.Reader, rec arrow.Record) {
 	NoteFile(e, in)
-	decoder, err := arrowio.NewDecoder(Spec{Label: c.Label, Key: c.Key}.Decoder())
+	decoder, _, err := Spec{Label: c.Label, Key: c.Key}.Decoder()
 	if err == nil {
 		var m *arrowio.Message
-		if m, err = decoder.FromRecord(rec); err == nil {
+		if m, err = decoder.FromRecord(rec, nil); err == nil {
 			c.See(m)
 			for i, f := range c.fields { // later rows are unknown
 				c.fields[i].Empty = f.Empty && f.Holds == "null"
 			}
-			c.Note(e, in, decoder.Features())
+			c.Note(e, in, m.Contract().Elements())
 			for _, f := range m.Fields() {
 				if f.Feature && f.Empty && rec.NumRows() > 0 {
 					e.Notef("%s: %q has no value in the first %d rows: a pipeline with this feature rejects them unless schema.nulls allows them", c.Name, f.Name, rec.NumRows())

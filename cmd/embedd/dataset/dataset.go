@@ -106,7 +106,7 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (*Rows, error) {
 	if err := s.Check(in.Schema()); err != nil {
 		return nil, err
 	}
-	decoder, err := arrowio.NewDecoder(s.Decoder())
+	decoder, contract, err := s.Decoder()
 	if err != nil {
 		return nil, cli.UsageError{Err: err}
 	}
@@ -130,10 +130,11 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (*Rows, error) {
 		if err != nil {
 			return nil, err
 		}
-		m, err := decoder.Decode(msg)
+		m, err := decoder.Decode(msg, contract)
 		if err != nil {
 			return nil, ExplainBatch(err, in, s.Path, read)
 		}
+		contract = m.Contract() // all batches of a file have the columns of the first
 		r.columns.See(m)
 		for _, b := range m.Batches() {
 			r.add(b, s, labels, read)
@@ -142,7 +143,7 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (*Rows, error) {
 		show.Show(fmt.Sprintf("reading %s: %d rows", r.Name, read), -1)
 	}
 	show.End()
-	r.Features = decoder.Features()
+	r.Features = contract.Elements()
 	r.M = len(r.Features)
 	if s.Pinned == nil {
 		r.dropEmpty()
@@ -162,13 +163,22 @@ func Read(ctx context.Context, e *cli.Env, s Spec) (*Rows, error) {
 	return r, nil
 }
 
-// Decoder is the part of the specification that a decoder needs.
-func (s Spec) Decoder() arrowio.Spec {
-	features := s.Features
-	if len(features) == 0 {
-		features = []string{"*"}
+// Decoder returns the decoder of a file's batches, and the contract of the model that they are for, nil without one.
+func (s Spec) Decoder() (*arrowio.Decoder, *arrowio.Contract, error) {
+	spec := arrowio.Spec{Features: s.Features, Label: s.Label, Key: s.Key, Limits: file.Limits()}
+	if len(s.Features) == 0 {
+		spec.Features = []string{"*"}
 	}
-	return arrowio.Spec{Features: features, Label: s.Label, Key: s.Key, Pinned: s.Pinned, Limits: file.Limits()}
+	var contract *arrowio.Contract
+	if s.Pinned != nil {
+		var err error
+		if contract, err = arrowio.NewContract(s.Pinned, s.Label, s.Key); err != nil {
+			return nil, nil, err
+		}
+		spec = spec.Fixed(contract)
+	}
+	d, err := arrowio.NewDecoder(spec)
+	return d, contract, err
 }
 
 // Check returns an error if the file lacks the label or key column. In a message a missing label column is allowed, in a
@@ -202,6 +212,9 @@ func ExplainBatch(err error, in *file.Reader, path string, read int) error {
 		}
 		return fmt.Errorf("%s has no column of numbers, or of lists of them, but label and key; it has %s: cast one",
 			path, cli.Listed(have))
+	}
+	if refused != nil && refused.Code == wire.SchemaChanged {
+		refused.Hint = "write all rows of the file with the same columns"
 	}
 	if read == 0 {
 		return fmt.Errorf("%s: %w", path, err)

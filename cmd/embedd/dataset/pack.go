@@ -68,5 +68,5 @@ func messageOf(rec arrow.Record, features []string) (*arrowio.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decoder.FromRecord(rec)
+	return decoder.FromRecord(rec, nil)
 }

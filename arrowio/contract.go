@@ -1,0 +1,358 @@
+package arrowio
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/embedd/embedd/arrowio/wire"
+)
+
+// maxFeatures bounds the number of feature elements, m. Names are kept for each.
+const maxFeatures = 1 << 16
+
+// maxName bounds the name of a feature column, which each element of a list repeats.
+const maxName = 1024
+
+// contractVersion is the version of a contract's JSON form.
+const contractVersion = 1
+
+// A Contract is the schema that the messages of a pipeline share: its feature elements in order, and the columns of
+// label and key. [Decoder.Decode] finds the features of a message by it, so that every message becomes rows of the same
+// elements, whatever the order and the number types of its columns.
+//
+// A Contract is immutable and safe for concurrent use. The nil Contract has no features.
+type Contract struct {
+	columns    []ContractColumn
+	label, key string
+	size       int // elements
+
+	elements func() []string
+	id       func() string
+}
+
+// A ContractColumn is a feature column of a [Contract].
+type ContractColumn struct {
+	Name string `json:"column"`
+	// Size is the number of elements of the column's lists, 0 for a column of numbers.
+	Size int `json:"size,omitempty"`
+	// Number is the class of the numbers that the contract was made from: float, integer, decimal or boolean, "" where
+	// it is not known. It is informative: a message may hold numbers of any class.
+	Number string `json:"number,omitempty"`
+}
+
+// NewContract returns the contract of a model's feature elements: a column's name, or name[0], name[1] ... for the
+// elements of a list.
+func NewContract(elements []string, label, key string) (*Contract, error) {
+	if len(elements) > maxFeatures {
+		return nil, tooManyElements(len(elements))
+	}
+	columns := make([]ContractColumn, len(elements))
+	for i, name := range elements {
+		columns[i].Name = name
+	}
+	return newContract(columns, label, key)
+}
+
+// ParseContract reads the JSON form of a contract.
+func ParseContract(text []byte) (*Contract, error) {
+	var c struct {
+		Version  int              `json:"version"`
+		Features []ContractColumn `json:"features"`
+		Label    string           `json:"label"`
+		Key      string           `json:"key"`
+	}
+	const restore = "restore it, or reset it with embedd schema reset"
+	if err := json.Unmarshal(text, &struct {
+		Version *int `json:"version"`
+	}{&c.Version}); err != nil {
+		return nil, fault(wire.Malformed, "the schema is not JSON: %v", err).hint(restore)
+	}
+	if c.Version != contractVersion {
+		return nil, fault(wire.Unsupported, "the schema has version %d, and this program reads version %d", c.Version,
+			contractVersion).hint("upgrade embedd")
+	}
+	if err := json.Unmarshal(text, &c); err != nil {
+		return nil, fault(wire.Malformed, "the schema cannot be read: %v", err).hint(restore)
+	}
+	return newContract(c.Features, c.Label, c.Key)
+}
+
+// newContract checks columns, joins those that are named as elements of a list, and makes a contract of them. It keeps
+// columns.
+func newContract(columns []ContractColumn, label, key string) (*Contract, error) {
+	c := &Contract{columns: joined(columns), label: label, key: key}
+	sizes := make(map[string]int, len(c.columns))
+	for _, x := range c.columns {
+		switch _, twice := sizes[x.Name]; {
+		case twice:
+			return nil, fault(wire.Malformed, "the schema has this feature column twice").hint("name it once").in(x.Name)
+		case len(x.Name) > maxName:
+			return nil, longName(x.Name)
+		case !utf8.ValidString(x.Name):
+			return nil, fault(wire.Malformed, "a feature's name is not UTF-8").hint("name columns in UTF-8").in(x.Name)
+		case x.Size < 0:
+			return nil, fault(wire.Malformed, "a feature column with lists of %d elements", x.Size).hint(
+				"give a size of 1 or more, or none").in(x.Name)
+		case x.Size > maxFeatures || c.size+max(1, x.Size) > maxFeatures:
+			return nil, tooManyElements(c.size + x.Size)
+		case x.Number != "" && !slices.Contains(numberClasses, x.Number):
+			return nil, fault(wire.Malformed, "a feature column of %q", x.Number).hint(
+				"use one of %s", strings.Join(numberClasses, ", ")).in(x.Name)
+		}
+		sizes[x.Name] = x.Size
+		c.size += max(1, x.Size)
+	}
+	for _, x := range c.columns {
+		if base, k, ok := elementOf(x.Name); ok && x.Size == 0 && k < sizes[base] {
+			return nil, fault(wire.Malformed, "it has the name of an element of the list %q", clip(base)).hint(
+				"rename one").in(x.Name)
+		}
+	}
+	if c.size == 0 {
+		return nil, fault(wire.Malformed, "the schema has no features").hint("name at least one")
+	}
+	c.elements = sync.OnceValue(c.elementNames)
+	c.id = sync.OnceValue(c.digest)
+	return c, nil
+}
+
+// joined replaces columns of numbers x[0], x[1] ... that follow one another by the list x. The names of a model's
+// elements do not say which of the two they were; a message may have either.
+func joined(columns []ContractColumn) []ContractColumn {
+	out := columns[:0]
+	for _, x := range columns {
+		base, k, ok := elementOf(x.Name)
+		last := len(out) - 1
+		switch {
+		case !ok || x.Size != 0:
+			out = append(out, x)
+		case last >= 0 && out[last].Name == base && out[last].Size == k && k > 0:
+			out[last].Size++
+		case k == 0:
+			out = append(out, ContractColumn{Name: base, Size: 1, Number: x.Number})
+		default:
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// elementName is the name of an element of a list column.
+func elementName(base string, k int) string { return base + "[" + strconv.Itoa(k) + "]" }
+
+// elementOf is the reverse of elementName.
+func elementOf(name string) (base string, k int, ok bool) {
+	rest, ok := strings.CutSuffix(name, "]")
+	at := strings.LastIndexByte(rest, '[')
+	if !ok || at < 0 {
+		return "", 0, false
+	}
+	k, err := strconv.Atoi(rest[at+1:])
+	base = rest[:at]
+	return base, k, err == nil && name == elementName(base, k) && k >= 0
+}
+
+func tooManyElements(n int) *Error {
+	return fault(wire.TooManyFields, "%d features, and the limit is %d", n, maxFeatures).hint("use fewer features")
+}
+
+func longName(name string) *Error {
+	return fault(wire.TooLarge, "a feature's name of %d bytes, and the limit is %d", len(name), maxName).hint(
+		"send a short name").in(name)
+}
+
+// Columns returns the feature columns in order.
+func (c *Contract) Columns() []ContractColumn {
+	if c == nil {
+		return nil
+	}
+	return slices.Clone(c.columns)
+}
+
+// Elements returns the names of the feature elements in order, as a model has them: a column's name, or name[0],
+// name[1] ... for a list.
+func (c *Contract) Elements() []string {
+	if c == nil {
+		return nil
+	}
+	return slices.Clone(c.elements())
+}
+
+func (c *Contract) elementNames() []string {
+	names := make([]string, 0, c.size)
+	for _, x := range c.columns {
+		if x.Size == 0 {
+			names = append(names, x.Name)
+		}
+		for k := range x.Size {
+			names = append(names, elementName(x.Name, k))
+		}
+	}
+	return names
+}
+
+// Len returns the number of feature elements, m.
+func (c *Contract) Len() int {
+	if c == nil {
+		return 0
+	}
+	return c.size
+}
+
+// Label returns the name of the label column, "" where there is none.
+func (c *Contract) Label() string { return c.label }
+
+// Key returns the name of the key column, "" where there is none.
+func (c *Contract) Key() string { return c.key }
+
+// Equal reports whether two contracts have the same feature elements in the same order: rows of one are rows of the
+// other. Number classes, label and key do not count.
+func (c *Contract) Equal(d *Contract) bool {
+	if c == d || c == nil || d == nil {
+		return c == d
+	}
+	return slices.EqualFunc(c.columns, d.columns, func(x, y ContractColumn) bool {
+		return x.Name == y.Name && x.Size == y.Size
+	})
+}
+
+// Has reports whether these are the contract's feature elements in its order, as a model must have them.
+func (c *Contract) Has(elements []string) bool {
+	return c != nil && slices.Equal(c.elements(), elements)
+}
+
+// ID names the set of feature columns: 32 hexadecimal digits, which contracts share that differ in the order of
+// columns, in number classes, label or key alone.
+func (c *Contract) ID() string { return c.id() }
+
+func (c *Contract) digest() string {
+	columns := slices.Clone(c.columns)
+	slices.SortFunc(columns, func(x, y ContractColumn) int {
+		return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.Size, y.Size))
+	})
+	var text []byte
+	for _, x := range columns {
+		text = binary.AppendUvarint(text, uint64(len(x.Name)))
+		text = binary.AppendUvarint(append(text, x.Name...), uint64(x.Size))
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
+}
+
+// MarshalJSON returns what ParseContract reads.
+func (c *Contract) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Version  int              `json:"version"`
+		Features []ContractColumn `json:"features"`
+		Label    string           `json:"label,omitempty"`
+		Key      string           `json:"key,omitempty"`
+	}{contractVersion, c.columns, c.label, c.key})
+}
+
+// String describes the contract in a line.
+func (c *Contract) String() string {
+	if c == nil {
+		return "no features"
+	}
+	const most = 8
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d features: ", c.size)
+	for i, x := range c.columns {
+		if i == most {
+			fmt.Fprintf(&b, " and %d more columns", len(c.columns)-most)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(clip(x.Name))
+		if x.Size > 0 {
+			fmt.Fprintf(&b, "[%d]", x.Size)
+		}
+		if x.Number != "" {
+			b.WriteString(" " + x.Number)
+		}
+	}
+	for _, x := range [...][2]string{{"label", c.label}, {"key", c.key}} {
+		if x[1] != "" {
+			fmt.Fprintf(&b, "; %s %s", x[0], clip(x[1]))
+		}
+	}
+	return b.String()
+}
+
+// numberClasses are the classes of numbers that a ContractColumn names.
+var numberClasses = []string{"float", "integer", "decimal", "boolean"}
+
+// class names the class of a number type.
+func (n number) class() string {
+	switch n {
+	case notNumber:
+		return ""
+	case float16s, float32s, float64s:
+		return "float"
+	case decimals:
+		return "decimal"
+	case bools:
+		return "boolean"
+	}
+	return "integer"
+}
+
+// Contract returns the contract under which the message was decoded. Without one it is the contract that the message
+// itself proposes: the columns that the Spec chooses, in its order. It is nil where the Spec names no features, and
+// where no row says how long the lists of a column are.
+func (m *Message) Contract() *Contract {
+	p := m.plan
+	if p.contract != nil {
+		return p.contract
+	}
+	columns := p.columns
+	if len(m.batches) > 0 {
+		columns = m.batches[len(m.batches)-1].columns
+	}
+	if last := p.proposal.Load(); last != nil && slices.Equal(last.columns, columns) {
+		return last.contract
+	}
+	c := p.propose(columns)
+	p.proposal.Store(&proposal{columns, c})
+	return c
+}
+
+// A proposal is the contract of a message's columns, kept because the next message is likely to have the same.
+type proposal struct {
+	columns  []column
+	contract *Contract
+}
+
+// propose returns the contract of these columns, nil where the length of a list is not known.
+func (p *plan) propose(columns []column) *Contract {
+	out := make([]ContractColumn, len(columns))
+	for i, c := range columns {
+		if c.size < 0 {
+			return nil
+		}
+		fields := p.schema.layout.fields
+		out[i] = ContractColumn{Name: fields[c.field].name, Number: fields[c.value].number.class()}
+		if c.value != c.field {
+			out[i].Size = c.size
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	c, err := newContract(out, p.spec.Label, p.spec.Key)
+	if err != nil {
+		return nil // the plan refuses such columns
+	}
+	return c
+}
