@@ -59,7 +59,7 @@ func (p *pipeline) answer(ctx context.Context, in *input) *answer {
 	p.busy.Store(begin.UnixNano())
 	if in.delivered > 1 && p.parked.known(a) {
 		if err := p.tail.lookUp(ctx, a.doubtful()); err != nil {
-			p.log.Debug("the end of the output cannot be read; it is tried again", "error", err)
+			p.Log.Debug("the end of the output cannot be read; it is tried again", "error", err)
 		}
 		return a
 	}
@@ -81,7 +81,7 @@ func (a *answer) doubtful() (parts []*outgoing) {
 
 func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 	a := &answer{in: in, result: "out"}
-	m, err := p.stage.Decode(in.data)
+	m, err := p.Running.Decode(in.data)
 	p.teach(in, m, err)
 	if err == nil {
 		err = p.fits(in)
@@ -89,7 +89,7 @@ func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 	if err != nil {
 		return p.deadMessage(a, err)
 	}
-	age, stale := p.fresh.Age()
+	age, stale := p.Freshness.Age()
 	if stale && p.WhenStale == StalePass {
 		return p.pass(a, m, p.marks(in, age, stale))
 	}
@@ -103,7 +103,7 @@ func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 	case err != nil:
 		return p.deadMessage(a, err)
 	}
-	defer p.stage.Release(r)
+	defer p.Running.Release(r)
 	marks := p.marks(in, age, stale)
 	bodies, pairs, err := p.encode(in, r, marks)
 	if err != nil {
@@ -130,12 +130,12 @@ func (p *pipeline) transform(ctx context.Context, in *input) *answer {
 // project transforms a message. One that was decoded before the schema was known is decoded again.
 func (p *pipeline) project(ctx context.Context, data []byte, m *arrowio.Message) (*arrowio.Message, *plugin.Result,
 	error) {
-	r, err := p.stage.Transform(ctx, m)
+	r, err := p.Running.Transform(ctx, m)
 	if errors.Is(err, plugin.ErrContract) {
-		if m, err = p.stage.Decode(data); err != nil {
+		if m, err = p.Running.Decode(data); err != nil {
 			return nil, nil, err
 		}
-		r, err = p.stage.Transform(ctx, m)
+		r, err = p.Running.Transform(ctx, m)
 	}
 	return m, r, err
 }
@@ -156,7 +156,7 @@ func (p *pipeline) encode(in *input, r *plugin.Result, marks []wire.Pair) (bodie
 	limit := int(p.maxBody(in))
 	for {
 		pairs = pairs[:0]
-		bodies, err = p.stage.Split(r, limit, func(part, parts int) []wire.Pair {
+		bodies, err = p.Running.Split(r, limit, func(part, parts int) []wire.Pair {
 			pairs = append(pairs, append(in.origin.Pairs(part, parts), marks...))
 			return pairs[part]
 		})
@@ -180,7 +180,7 @@ func (p *pipeline) maxBody(in *input) int64 {
 
 // most is how many bytes a message may take: what the server takes, and the stream where it has a limit of its own.
 func (p *pipeline) most(stream *atomic.Int64) int64 {
-	most := p.nc.MaxPayload()
+	most := p.Conn.MaxPayload()
 	if limit := stream.Load(); limit > 0 {
 		most = min(most, limit)
 	}

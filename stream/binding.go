@@ -71,10 +71,10 @@ func (b *binding) isSure(nc *nats.Conn) bool {
 // verify asks the server whether the consumer is the one of before.
 func (b *binding) verify(ctx context.Context, p *pipeline, consumer string) (bool, error) {
 	b.mu.Lock()
-	made, pulls, reconnects, now := b.made, b.pulls, p.nc.Stats().Reconnects, time.Now()
+	made, pulls, reconnects, now := b.made, b.pulls, p.Conn.Stats().Reconnects, time.Now()
 	b.mu.Unlock()
 	c, err := natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
-		return p.js.Consumer(ctx,
+		return p.JS.Consumer(ctx,
 			p.Stream, consumer)
 	})
 	if err != nil || !c.CachedInfo().Created.Equal(made) {
@@ -89,7 +89,7 @@ func (b *binding) verify(ctx context.Context, p *pipeline, consumer string) (boo
 // acknowledge acknowledges what is confirmed. Where the input stream was made anew it does not: what is held then is of
 // a stream that is gone.
 func (c *confirmer) acknowledge(ctx context.Context) {
-	if len(c.done) == 0 || c.input == nil {
+	if len(c.done) == 0 || c.Input == nil {
 		return
 	}
 	c.sure = c.sure[:0]
@@ -98,14 +98,14 @@ func (c *confirmer) acknowledge(ctx context.Context) {
 		if slices.Contains(c.sure, l) {
 			continue
 		}
-		if !l.binding.isSure(c.nc) && !c.certain(ctx, l) {
+		if !l.binding.isSure(c.Conn) && !c.certain(ctx, l) {
 			return // ctx is done: what is not acknowledged is redelivered, and absorbed
 		}
 		c.sure = append(c.sure, l)
 	}
 	for i, a := range c.done {
 		if err := c.acknowledgeOne(ctx, a.in); err != nil {
-			c.log.Debug("acknowledging failed; the redelivery will be absorbed", "source", a.in.origin.Source(),
+			c.Log.Debug("acknowledging failed; the redelivery will be absorbed", "source", a.in.origin.Source(),
 				"error", err)
 		}
 		killpoint.Here(killpoint.Acked)
@@ -150,7 +150,7 @@ func (c *confirmer) certain(ctx context.Context, l *lane) bool {
 		}
 		if err == nil || errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
 			var input jetstream.Stream
-			input, err = c.js.Stream(ctx, c.Stream)
+			input, err = c.JS.Stream(ctx, c.Stream)
 			switch {
 			case err == nil:
 				c.held.bind(input.CachedInfo().Created)
@@ -160,7 +160,7 @@ func (c *confirmer) certain(ctx context.Context, l *lane) bool {
 				return true
 			}
 		}
-		c.log.Debug("the consumer cannot be asked for before an acknowledgement; trying again", "error", err)
+		c.Log.Debug("the consumer cannot be asked for before an acknowledgement; trying again", "error", err)
 		if !natsx.Backoff(ctx, attempt) {
 			return false
 		}
@@ -173,14 +173,14 @@ func (p *pipeline) locate(ctx context.Context) error {
 		return nil
 	}
 	asks := func(one natsx.Permission) bool {
-		return p.access.IsServerRequest(one) && strings.HasSuffix(one.Subject, ".API.INFO")
+		return p.Permissions.IsServerRequest(one) && strings.HasSuffix(one.Subject, ".API.INFO")
 	}
-	return p.access.Guard(ctx, asks, func(ctx context.Context) error {
-		account, err := p.js.AccountInfo(ctx)
+	return p.Permissions.Guard(ctx, asks, func(ctx context.Context) error {
+		account, err := p.JS.AccountInfo(ctx)
 		if err != nil {
 			return natsx.ExplainAPIError(err)
 		}
-		p.domain = account.Domain
+		p.Domain = account.Domain
 		return nil
 	})
 }
@@ -208,7 +208,7 @@ func (p *pipeline) consumer(ctx context.Context, l *lane) (c jetstream.Consumer,
 
 func (p *pipeline) bindConsumer(ctx context.Context, l *lane) (jetstream.Consumer, time.Time, error) {
 	input, err := natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) {
-		return p.js.Stream(ctx,
+		return p.JS.Stream(ctx,
 			p.Stream)
 	})
 	if err != nil {
@@ -245,7 +245,7 @@ func (p *pipeline) bindConsumer(ctx context.Context, l *lane) (jetstream.Consume
 		return nil, time.Time{}, err
 	}
 	now, err := natsx.Hedge(ctx, func(ctx context.Context) (jetstream.Stream, error) {
-		return p.js.Stream(ctx,
+		return p.JS.Stream(ctx,
 			p.Stream)
 	})
 	if err == nil && !now.CachedInfo().Created.Equal(created) {
@@ -277,7 +277,7 @@ func (p *pipeline) settings(c *jetstream.ConsumerConfig) bool {
 	before := *c
 	c.Description = needs.ConsumerDescription + p.Name
 	c.AckWait, c.MaxDeliver, c.MaxAckPending = p.AckWait, -1, p.AckPending
-	if p.input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
+	if p.Input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
 		c.MaxAckPending = -1 // what is put off while there is no model must not keep back what makes one
 	}
 	c.Metadata = map[string]string{}
@@ -316,7 +316,7 @@ func (p *pipeline) reuse(a *answer) {
 	}
 	for _, o := range a.parts {
 		if o.letter == nil {
-			p.stage.Reuse(o.msg.Data)
+			p.Running.Reuse(o.msg.Data)
 			o.msg.Data = nil
 		}
 	}

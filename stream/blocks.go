@@ -29,19 +29,19 @@ func (p *pipeline) openSummaries(ctx context.Context) (err error) {
 	if p.SendsSummaries() {
 		return nil
 	}
-	if p.input == nil || p.models == nil || p.leases == nil {
+	if p.Input == nil || p.models == nil || p.leases == nil {
 		return errors.New("training.block shares learning through JetStream: it needs input.stream, model.store auto, and a server from 2.11 on; leave it out")
 	}
 	if err := p.limited(); err != nil {
 		return err
 	}
-	p.summaries, err = summaries.Open(ctx, p.js, p.Models.Replicas)
+	p.summaries, err = summaries.Open(ctx, p.JS, p.Models.Replicas)
 	return err
 }
 
 // limited tells whether blocks can be read beside who answers.
 func (p *pipeline) limited() error {
-	if p.input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
+	if p.Input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
 		return fmt.Errorf("training.block: stream %s keeps a message for one reader, and blocks are read beside it; leave it out, or give the stream limits retention",
 			p.Stream)
 	}
@@ -56,8 +56,8 @@ type stretch struct {
 
 // stretch asks how the input stands.
 func (p *pipeline) stretch(ctx context.Context) (stretch, error) {
-	input, err := p.seen.Stream(ctx, p.Stream, func(ctx context.Context) (jetstream.Stream, error) {
-		return p.js.Stream(ctx, p.Stream)
+	input, err := p.Streams.Stream(ctx, p.Stream, func(ctx context.Context) (jetstream.Stream, error) {
+		return p.JS.Stream(ctx, p.Stream)
 	})
 	if err != nil {
 		return stretch{}, err
@@ -78,7 +78,7 @@ func (p *pipeline) blockOf(seq uint64) uint64 {
 }
 
 func (p *pipeline) shelf(created time.Time) *summaries.Shelf {
-	return p.summaries.Shelf(p.Name, p.stage.Settings(), created)
+	return p.summaries.Shelf(p.Name, p.Running.Settings(), created)
 }
 
 // calmBlocks is how long a replica waits before it looks again for a block, or for its summary.
@@ -86,7 +86,7 @@ const calmBlocks = 300 * time.Millisecond
 
 func (p *pipeline) waitForBlocks(ctx context.Context) {
 	select {
-	case <-time.After(max(calmBlocks, p.calm)):
+	case <-time.After(max(calmBlocks, p.PollInterval)):
 	case <-ctx.Done():
 	}
 }
@@ -101,7 +101,7 @@ func (p *pipeline) readRange(ctx context.Context, b plugin.Block, take func(*inp
 	defer p.drop(ctx, c)
 	next, gap, more := b.First, false, true
 	for next <= b.Last && c.pending > 0 && !gap && more {
-		n, err := natsx.Fetch(ctx, p.js, c, int(min(natsx.MaxFetchMessages, c.pending, b.Last-next+1)), learnPull,
+		n, err := natsx.Fetch(ctx, p.JS, c, int(min(natsx.MaxFetchMessages, c.pending, b.Last-next+1)), learnPull,
 			func(msg *natsx.Message) {
 				in := p.received(msg, b.Created)
 				if in == nil || gap {
@@ -111,7 +111,7 @@ func (p *pipeline) readRange(ctx context.Context, b plugin.Block, take func(*inp
 				gap = in.number != c.delivered
 				c.pending, next = in.pending, in.origin.Seq+1
 				if !gap && more && next <= b.Last+1 {
-					p.series.Read(health.PathLearn, len(msg.Data()))
+					p.Series.Read(health.PathLearn, len(msg.Data()))
 					more = take(in)
 				}
 			})

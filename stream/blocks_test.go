@@ -144,7 +144,7 @@ func TestSharedStatistics(t *testing.T) {
 		t.Fatalf("alone: %d models, %g blocks summed up, %g anew", len(want), alone.counted("stored"), alone.counted("anew"))
 	}
 	p := alone.replicas[0].running[0]
-	settings := p.stage.Settings()
+	settings := p.Running.Settings()
 	before := s.shelf(settings)
 	text, err := before.Get(t.Context(), 20, 1<<30)
 	if err != nil {
@@ -156,7 +156,7 @@ func TestSharedStatistics(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	of, err := other.Summing(p.block(p.created, 7), p.stage.Features())
+	of, err := other.Summing(p.block(p.Created, 7), p.Running.Features())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,10 +197,10 @@ func TestSharedStatistics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sum, err := q.stage.Summing(q.block(q.created, n), q.stage.Features())
+		sum, err := q.Running.Summing(q.block(q.Created, n), q.Running.Features())
 		if err == nil {
-			err = q.readRange(t.Context(), q.block(q.created, n), func(in *input) bool {
-				sum.Add(plugin.Position{Created: q.created, Seq: in.origin.Seq, Time: in.time}, in.data)
+			err = q.readRange(t.Context(), q.block(q.Created, n), func(in *input) bool {
+				sum.Add(plugin.Position{Created: q.Created, Seq: in.origin.Seq, Time: in.time}, in.data)
 				return true
 			})
 		}
@@ -266,7 +266,7 @@ func TestAwaitedIsOver(t *testing.T) {
 		}
 	}
 	step(false, "the summary of messages 1 to 10,")
-	sum, err := p.stage.Summing(p.block(p.created, 0), m.features)
+	sum, err := p.Running.Summing(p.block(p.Created, 0), m.features)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +279,7 @@ func TestAwaitedIsOver(t *testing.T) {
 	}
 	step(true, "")
 	s.purge(2*sharedBlock + 1)
-	p.seen = natsx.NewStreamCache() // it looks anew
+	p.Streams = natsx.NewStreamCache() // it looks anew
 	step(true, "")
 	step(false, "the summary of messages 21 to 30,")
 }
@@ -291,7 +291,7 @@ func TestDeadlyBlock(t *testing.T) {
 	s := newSite(t)
 	first := s.share(RoleTransform)
 	s.until("the replica is open", func() bool { return len(first.replicas[0].Status()) == 1 })
-	shelf := s.shelf(first.replicas[0].running[0].stage.Settings())
+	shelf := s.shelf(first.replicas[0].running[0].Running.Settings())
 	claims := shelf.Claims("dead", 20*time.Millisecond)
 	for attempt := 1; attempt <= mostAttempts; {
 		dies, die := context.WithCancel(t.Context())
@@ -346,7 +346,7 @@ func TestSharedTakeover(t *testing.T) {
 	if live := g.replicas[0].Status()[0].Stage.Live; live.Epoch != epoch {
 		t.Errorf("after a takeover the epoch is %d, before it was %d: it begins anew", live.Epoch, epoch)
 	}
-	shelf := s.shelf(g.replicas[0].running[0].stage.Settings())
+	shelf := s.shelf(g.replicas[0].running[0].Running.Settings())
 	s.until("old summaries are gone, and newer ones are there", func() bool {
 		old, err := shelf.Has(t.Context(), 0)
 		fresh, errToo := shelf.Has(t.Context(), 23)
@@ -430,11 +430,11 @@ func TestFeaturesAreSought(t *testing.T) {
 	}
 	p := s.summing()
 	m := newMerger(p)
-	m.shelf = p.shelf(p.created)
+	m.shelf = p.shelf(p.Created)
 	made := s.asked("$JS.API.CONSUMER.CREATE.in.>")
 	look := func(blocks uint64, want int) {
 		t.Helper()
-		if err := m.know(t.Context(), stretch{created: p.created, last: blocks}); err != nil {
+		if err := m.know(t.Context(), stretch{created: p.Created, last: blocks}); err != nil {
 			t.Fatal(err)
 		}
 		if n := made(); n != want {

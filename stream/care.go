@@ -65,13 +65,13 @@ func newCare(ctx context.Context, p *pipeline) *care {
 	p.care.Store(c)
 	ctx, cancel := context.WithTimeout(ctx, noteWait)
 	defer cancel()
-	input, err := p.js.Stream(ctx, p.Stream)
+	input, err := p.JS.Stream(ctx, p.Stream)
 	if err == nil {
 		c.goal = input.CachedInfo().State.LastSeq
 		err = c.write(ctx, func(n *careNote) { n.Starts++ })
 	}
 	if err != nil {
-		p.log.Debug("that learning begins is not noted: it is not known where a process dies that learns", "error", err)
+		p.Log.Debug("that learning begins is not noted: it is not known where a process dies that learns", "error", err)
 	}
 	c.danger = span{c.note.From, c.note.To}
 	c.aside.Store(int64(len(c.note.Aside)))
@@ -111,7 +111,7 @@ func (c *care) insist(ctx context.Context, change func(*careNote)) {
 			return // where the consumer is gone the note is too
 		}
 		if attempt == patience-1 {
-			c.log.Warn("what is learned next cannot be written down before it begins", "error", err)
+			c.Log.Warn("what is learned next cannot be written down before it begins", "error", err)
 		}
 		if !natsx.Backoff(ctx, attempt) {
 			return
@@ -124,7 +124,7 @@ func (c *care) may(ctx context.Context, seq uint64, created time.Time) bool {
 	switch {
 	case c.stopped.Load():
 		return false
-	case !created.Equal(c.created):
+	case !created.Equal(c.Created):
 		return true // of another stream, or under other numbers
 	case slices.Contains(c.note.Aside, seq):
 		c.skipped(seq)
@@ -134,7 +134,7 @@ func (c *care) may(ctx context.Context, seq uint64, created time.Time) bool {
 	case c.block.first <= seq && seq <= c.block.last:
 		return true
 	}
-	if c.stage.Wait(ctx) != nil {
+	if c.Running.Wait(ctx) != nil {
 		return false
 	}
 	if c.danger.first <= seq && seq <= c.danger.last {
@@ -183,11 +183,11 @@ func (c *care) skipped(seq uint64) {
 
 // settle notes that learning has come to the end of what was there, and has nothing under way.
 func (c *care) settle(ctx context.Context, atEnd bool) {
-	if c.settled || c.stopped.Load() || !atEnd || c.stage.Status().Fitting {
+	if c.settled || c.stopped.Load() || !atEnd || c.Running.Status().Fitting {
 		return
 	}
 	if err := c.write(ctx, (*careNote).end); err != nil {
-		c.log.Debug("that learning came to the end is not noted", "error", err)
+		c.Log.Debug("that learning came to the end is not noted", "error", err)
 		return
 	}
 	c.settled = true
@@ -201,7 +201,7 @@ func (c *care) end(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	if err := c.write(ctx, (*careNote).end); err != nil {
-		c.log.Debug("that learning ends is not noted", "error", err)
+		c.Log.Debug("that learning ends is not noted", "error", err)
 	}
 }
 

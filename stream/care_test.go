@@ -21,7 +21,7 @@ func life(t *testing.T, p *pipeline, n uint64, deadly func(seq uint64, nth int) 
 	t.Helper()
 	c = newCare(t.Context(), p)
 	for seq := uint64(1); seq <= n; seq++ {
-		if !c.may(t.Context(), seq, p.created) {
+		if !c.may(t.Context(), seq, p.Created) {
 			continue
 		}
 		learned = append(learned, seq)
@@ -29,7 +29,7 @@ func life(t *testing.T, p *pipeline, n uint64, deadly func(seq uint64, nth int) 
 			return learned, c, false
 		}
 	}
-	if err := p.stage.Wait(t.Context()); err != nil {
+	if err := p.Running.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	c.settle(t.Context(), true)
@@ -117,7 +117,7 @@ func TestCareOfAStreamMadeAnew(t *testing.T) {
 		life(t, p, 10, func(seq uint64, _ int) bool { return seq == 3 })
 	}
 	c := newCare(t.Context(), p)
-	if c.may(t.Context(), 3, p.created) || !c.may(t.Context(), 3, p.created.Add(time.Second)) {
+	if c.may(t.Context(), 3, p.Created) || !c.may(t.Context(), 3, p.Created.Add(time.Second)) {
 		t.Error("the message of the stream that is there is learned, or that of another is not")
 	}
 	s.again(jetstream.StreamConfig{})
@@ -155,6 +155,6 @@ func (s *site) resting() *pipeline {
 		s.Fatal(err)
 	}
 	open := s.open(e, js)
-	s.Cleanup(open.stage.Close)
+	s.Cleanup(open.Running.Close)
 	return open
 }

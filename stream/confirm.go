@@ -73,9 +73,9 @@ func (c *confirmer) confirm(ctx context.Context, o *outgoing) error {
 		if final := refusal(err); final != nil {
 			return final
 		}
-		c.conditions.SetError(o.component(), fmt.Errorf("publishing on %s fails: %w", o.msg.Subject, c.explain(err, o.msg.Subject)))
+		c.Conditions.SetError(o.component(), fmt.Errorf("publishing on %s fails: %w", o.msg.Subject, c.explain(err, o.msg.Subject)))
 		if attempt == 3 || attempt > 0 && attempt%20 == 0 {
-			c.log.Warn("publishing fails; trying again", "subject", o.msg.Subject, "attempt", attempt, "error",
+			c.Log.Warn("publishing fails; trying again", "subject", o.msg.Subject, "attempt", attempt, "error",
 				c.explain(err, o.msg.Subject))
 		}
 		if !natsx.Backoff(ctx, min(attempt, 5)) || !c.connected(ctx) {
@@ -162,7 +162,7 @@ func (c *confirmer) again(ctx context.Context, o *outgoing) error {
 
 // connected waits for a connection; false where ctx is done first.
 func (c *confirmer) connected(ctx context.Context) bool {
-	for !c.nc.IsConnected() {
+	for !c.Conn.IsConnected() {
 		select {
 		case <-time.After(10 * time.Millisecond):
 		case <-ctx.Done():

@@ -270,7 +270,7 @@ func (h *held) keepAlive(ctx context.Context, ackWait time.Duration) {
 // serve is the hot path: pull, answer, publish, see it confirmed, acknowledge, in input order. Three steps of a
 // conveyor: one pulls, one answers and publishes, one waits for confirmations.
 func (p *pipeline) serve(ctx context.Context) error {
-	u, err := newPublisher(p.nc, p.Models.Hub)
+	u, err := newPublisher(p.Conn, p.Models.Hub)
 	if err != nil {
 		return err
 	}
@@ -313,7 +313,7 @@ func (p *pipeline) serve(ctx context.Context) error {
 			if work.Err() != nil {
 				continue
 			}
-			unpacked := int64(p.stage.Expanded(in.data) - len(in.data))
+			unpacked := int64(p.Running.Expanded(in.data) - len(in.data))
 			if !h.work(work, in, unpacked, p.mostHeld(), in.tried) {
 				continue
 			}
@@ -356,7 +356,7 @@ func (p *pipeline) serve(ctx context.Context) error {
 	}
 	if len(left) > 0 && late.Load() {
 		why := ""
-		if reason := p.conditions.Reason(health.Publish); reason != "" {
+		if reason := p.Conditions.Reason(health.Publish); reason != "" {
 			why = ": " + reason
 		}
 		err = errors.Join(err, spec.Describe(fmt.Sprintf("told to stop, and %d inputs that were taken are not answered after %v%s; they stay in stream %s and are answered after the next start",
@@ -389,9 +389,9 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 				if ctx.Err() != nil {
 					return nil
 				}
-				p.told.consumer.Warn(p.log, "the consumer cannot be made; trying again", "stream", p.Stream, "consumer",
+				p.told.consumer.Warn(p.Log, "the consumer cannot be made; trying again", "stream", p.Stream, "consumer",
 					l.durable, "error", err)
-				p.conditions.SetError(health.Pull, fmt.Errorf("the consumer %s of stream %s cannot be made: %w", l.durable, p.Stream,
+				p.Conditions.SetError(health.Pull, fmt.Errorf("the consumer %s of stream %s cannot be made: %w", l.durable, p.Stream,
 					err))
 				if !natsx.Backoff(ctx, min(attempt, 5)) {
 					return nil
@@ -403,7 +403,7 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 				newest = 0
 			}
 			consumer, created, newest = c, at, max(newest, answered)
-			p.conditions.Clear(health.Pull)
+			p.Conditions.Clear(health.Pull)
 			lose()
 			is, lose = context.WithCancel(ctx)
 			l.lose.Store(&lose)
@@ -439,8 +439,8 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 		}
 		another := false
 		l.binding.begin()
-		_, err := natsx.Fetch(ctx, p.js, consumer, min(most, natsx.MaxFetchMessages), free, func(msg *natsx.Message) {
-			p.series.Read(health.PathAnswer, len(msg.Data()))
+		_, err := natsx.Fetch(ctx, p.JS, consumer, min(most, natsx.MaxFetchMessages), free, func(msg *natsx.Message) {
+			p.Series.Read(health.PathAnswer, len(msg.Data()))
 			in := p.received(msg, created)
 			if in == nil {
 				return
@@ -478,21 +478,21 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 			return nil
 		case another:
 			// Deliveries are counted from one again: somebody made the consumer anew, and perhaps the stream.
-			p.log.Warn("the consumer was made anew by another; binding it again", "stream", p.Stream, "consumer",
+			p.Log.Warn("the consumer was made anew by another; binding it again", "stream", p.Stream, "consumer",
 				l.durable)
 			consumer = nil
 		case err == nil:
 			attempt = 0
-			p.conditions.Clear(health.Pull)
+			p.Conditions.Clear(health.Pull)
 		case errors.Is(err, jetstream.ErrConsumerDeleted), errors.Is(err, jetstream.ErrConsumerNotFound),
 			errors.Is(err, nats.ErrNoResponders):
-			p.log.Warn("the consumer is gone; making it again", "stream", p.Stream, "consumer", l.durable, "error", err)
+			p.Log.Warn("the consumer is gone; making it again", "stream", p.Stream, "consumer", l.durable, "error", err)
 			consumer = nil
 			fallthrough
 		default:
-			p.log.Debug("pull ended", "error", err)
+			p.Log.Debug("pull ended", "error", err)
 			if attempt > 0 {
-				p.conditions.SetError(health.Pull, fmt.Errorf("messages of stream %s cannot be pulled: %w", p.Stream,
+				p.Conditions.SetError(health.Pull, fmt.Errorf("messages of stream %s cannot be pulled: %w", p.Stream,
 					p.explain(err, pullSubject(p))))
 			}
 			if !natsx.Backoff(ctx, min(attempt, 5)) {
@@ -508,7 +508,7 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 // teaches is known, and those behind it may be needed for the model. It comes back, later each time.
 func (p *pipeline) putOff(in *input) {
 	if err := in.msg.NakWithDelay(backOff(int(min(in.delivered, math.MaxInt32)) - 1)); err != nil {
-		p.log.Debug("a message that is put off comes back sooner", "source", in.origin.Source(), "error", err)
+		p.Log.Debug("a message that is put off comes back sooner", "source", in.origin.Source(), "error", err)
 	}
 }
 
@@ -516,7 +516,7 @@ func (p *pipeline) putOff(in *input) {
 func (p *pipeline) received(msg *natsx.Message, created time.Time) *input {
 	meta, err := msg.Metadata()
 	if err != nil {
-		p.log.Error("a message without stream metadata", "subject", msg.Subject(), "error", err)
+		p.Log.Error("a message without stream metadata", "subject", msg.Subject(), "error", err)
 		return nil
 	}
 	return &input{

@@ -66,7 +66,7 @@ func newContact(e *Engine, js jetstream.JetStream, access *natsx.PermissionMonit
 	}
 	seen := map[string]bool{}
 	for _, p := range open {
-		if p.input == nil {
+		if p.Input == nil {
 			continue
 		}
 		c.subject = p.Output
@@ -80,7 +80,7 @@ func newContact(e *Engine, js jetstream.JetStream, access *natsx.PermissionMonit
 				c.streams = append(c.streams, name)
 			}
 		}
-		c.pipelines = append(c.pipelines, &p.conditions)
+		c.pipelines = append(c.pipelines, p.Conditions)
 	}
 	if c.streams == nil {
 		return nil

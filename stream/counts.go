@@ -16,15 +16,15 @@ func (p *pipeline) countOutcome(f plugin.Outcome) {
 	case f.Promoted:
 		result = "promoted"
 		p.showLive(f.Live)
-		p.series.Observe(health.FitSeconds, f.Duration.Seconds())
-		p.series.Set(health.Displacement, f.Displacement)
+		p.Series.Observe(health.FitSeconds, f.Duration.Seconds())
+		p.Series.Set(health.Displacement, f.Displacement)
 	}
-	p.series.Add(health.Outcomes, 1, result)
+	p.Series.Add(health.Outcomes, 1, result)
 }
 
 // showLive sets the metric of the live model.
 func (p *pipeline) showLive(l *plugin.Live) {
-	p.series.Replace(health.Model, 1, l.Version, l.Model.Method(), strconv.Itoa(l.Epoch))
+	p.Series.Replace(health.Model, 1, l.Version, l.Model.Method(), strconv.Itoa(l.Epoch))
 }
 
 // countJoined adds to the metrics of late labels what changed between two reads of their status.
@@ -37,11 +37,11 @@ func (p *pipeline) countJoined(before, now plugin.LabelStatus) {
 		{"duplicate", before.Duplicate, now.Duplicate}, {"late", before.Late, now.Late},
 		{"expired", before.Expired, now.Expired}, {"skip", before.Skipped, now.Skipped},
 	} {
-		p.series.Add(health.Labels, float64(c.now-c.before), c.result)
+		p.Series.Add(health.Labels, float64(c.now-c.before), c.result)
 	}
-	p.series.Set(health.LabelsWaiting, float64(now.Rows), "rows")
-	p.series.Set(health.LabelsWaiting, float64(now.Early), "labels")
-	p.series.Set(health.LabelBytes, float64(now.Bytes))
+	p.Series.Set(health.LabelsWaiting, float64(now.Rows), "rows")
+	p.Series.Set(health.LabelsWaiting, float64(now.Early), "labels")
+	p.Series.Set(health.LabelBytes, float64(now.Bytes))
 }
 
 // noteLetters counts and logs the dead letters of an answer that was stored.

@@ -39,7 +39,7 @@ func (p *pipeline) outdated() string {
 // awaitCurrent waits while this replica may not answer; false where ctx is done first.
 func (p *pipeline) awaitCurrent(ctx context.Context) bool {
 	for why := p.outdated(); why != ""; why = p.outdated() {
-		p.told.outdated.Warn(p.log, "nothing is answered here", "reason", why)
+		p.told.outdated.Warn(p.Log, "nothing is answered here", "reason", why)
 		select {
 		case <-time.After(100 * time.Millisecond):
 		case <-ctx.Done():

@@ -65,7 +65,7 @@ func (p *pipeline) deadRows(a *answer, r *plugin.Result) error {
 	l := newLetter(a.in, wire.AnswerRows, wire.KindRows, code, cause)
 	l.Rows = rowList(r)
 	var err error
-	if l.body, err = p.stage.EncodeRejected(r, l.Pairs()...); err != nil {
+	if l.body, err = p.Running.EncodeRejected(r, l.Pairs()...); err != nil {
 		return err
 	}
 	p.enclose(a, l, p.most(&p.limits.dead))

@@ -42,7 +42,7 @@ func (p *pipeline) sweepMirror(ctx context.Context) {
 		}
 		sweep, cancel := context.WithTimeout(ctx, sweepWait)
 		if err := p.hub.Sweep(sweep, p.Name); err != nil {
-			p.log.Debug("models that the hub has removed stay in the mirror until the next comes", "error", err)
+			p.Log.Debug("models that the hub has removed stay in the mirror until the next comes", "error", err)
 		}
 		cancel()
 	}
@@ -57,13 +57,13 @@ func (p *pipeline) lookHub() {
 	if at := p.hub.Heard(); !at.IsZero() {
 		silence = time.Since(at)
 	}
-	p.series.Set(health.HubSilence, silence.Seconds())
+	p.Series.Set(health.HubSilence, silence.Seconds())
 	switch away := silence > hubSilent; {
 	case away && !p.hubAway:
-		p.log.Warn("the hub does not answer; the model that is here answers on", "domain", p.hub.Domain())
+		p.Log.Warn("the hub does not answer; the model that is here answers on", "domain", p.hub.Domain())
 		p.hubAway = true
 	case !away && p.hubAway:
-		p.log.Info("the hub answers", "domain", p.hub.Domain())
+		p.Log.Info("the hub answers", "domain", p.hub.Domain())
 		p.hubAway = false
 	}
 }

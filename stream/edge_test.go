@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/embedd/embedd/stream/internal/scope"
+
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -163,7 +165,7 @@ func TestHubIsAsked(t *testing.T) {
 	} {
 		p := edge()
 		p.Models.Hub, p.AdoptWithin = c.hub, c.adopt
-		if got := (&pipeline{Pipeline: p}).within(); got != c.expects {
+		if got := (&pipeline{Scope: &scope.Scope{Pipeline: p}}).within(); got != c.expects {
 			t.Errorf("from hub %q, with adopt_within %v, the store is asked within %v, want %v", c.hub, c.adopt, got, c.expects)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/embedd/embedd/stream/internal/scope"
+
 	"github.com/nats-io/nats.go"
 
 	"github.com/embedd/embedd/arrowio/wire"
@@ -26,7 +28,8 @@ func FuzzEnclose(f *testing.F) {
 			return // no message of that kind arrives
 		}
 		for _, stream := range []string{"in", ""} {
-			p := &pipeline{Pipeline: Pipeline{Name: "p", Dead: "dead"}, tail: newTail(nil, nil, spec.DefaultAckPending)}
+			p := &pipeline{Scope: &scope.Scope{Pipeline: Pipeline{Name: "p", Dead: "dead"}},
+				tail: newTail(nil, nil, spec.DefaultAckPending)}
 			in := &input{subject: "in.x", header: header, data: body,
 				origin: wire.Origin{Stream: stream, Created: time.Unix(1, 2), Seq: 7}}
 			l := newLetter(in, wire.AnswerDead, wire.KindMessage, wire.NotArrow, wire.NotArrow)

@@ -19,6 +19,7 @@ import (
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 	"github.com/embedd/embedd/stream/spec"
@@ -195,9 +196,9 @@ func (e *Engine) end(open []*pipeline, within time.Duration) {
 		}
 	}
 	for _, p := range open {
-		p.series.Unwatch()
+		p.Series.Unwatch()
 		if left[p.Name] {
-			p.log.Warn("told to stop, and learning does not end: the store of models has not taken what it was given; what was learned since the last that was stored is learned again after the next start",
+			p.Log.Warn("told to stop, and learning does not end: the store of models has not taken what it was given; what was learned since the last that was stored is learned again after the next start",
 				"waited", within.Round(time.Millisecond))
 		}
 	}
@@ -253,10 +254,11 @@ func (e *Engine) mayPass(err error) bool {
 // open binds what a pipeline needs and makes its stage.
 func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx.PermissionMonitor,
 	c Pipeline) (_ *pipeline, err error) {
-	p := &pipeline{Pipeline: c, instance: nats.NewInbox(), opened: time.Now(), turns: newTurns(), seen: e.seen,
-		calm: time.Duration(len(e.options.Pipelines)) * calmFor, nc: e.options.Conn, js: js, log: e.log.With("pipeline", c.Name),
-		halt: health.Halt{Bad: c.Stop.Bad, Of: c.Stop.Of}, access: access, drain: e.drain, claimLife: e.claimLife, again: make(chan struct{}, 1), noting: make(chan struct{}, 1),
-		came:     make(chan struct{}, 1),
+	p := &pipeline{Scope: &scope.Scope{Pipeline: c, Conn: e.options.Conn, JS: js, Permissions: access, Streams: e.seen,
+		Instance: nats.NewInbox(), Log: e.log.With("pipeline", c.Name), Conditions: &health.Conditions{},
+		PollInterval: time.Duration(len(e.options.Pipelines)) * calmFor}, opened: time.Now(), turns: newTurns(),
+		halt: health.Halt{Bad: c.Stop.Bad, Of: c.Stop.Of}, drain: e.drain, claimLife: e.claimLife,
+		again: make(chan struct{}, 1), noting: make(chan struct{}, 1), came: make(chan struct{}, 1),
 		asking:   [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)},
 		pressure: &e.pressure, whole: &lane{filter: c.Subject}}
 	p.busy.Store(time.Now().UnixNano())
@@ -268,7 +270,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 	if err := p.locate(ctx); err != nil {
 		return nil, err
 	}
-	p.whole.durable = p.durable()
+	p.whole.durable = p.ConsumerName()
 	if c.Stream != "" {
 		if err := p.bind(ctx); err != nil {
 			return nil, err
@@ -279,24 +281,24 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 			return nil, err
 		}
 	}
-	p.series = e.metrics.Series(c.Name, c.Labels != "" && c.Stage.Fixed == nil, p.shares())
-	p.letterLog = health.NewLetterLog(p.log, p.series)
+	p.Series = e.metrics.Series(c.Name, c.Labels != "" && c.Stage.Fixed == nil, p.shares())
+	p.letterLog = health.NewLetterLog(p.Log, p.Series)
 	s := &p.Stage
-	s.Logger, s.Clock, s.Busy = p.log, e.options.Clock, e.pressure.busy
+	s.Logger, s.Clock, s.Busy = p.Log, e.options.Clock, e.pressure.busy
 	if s.Clock == nil {
 		s.Clock = time.Now
 	}
-	p.clock = s.Clock
+	p.Clock = s.Clock
 	maxAge := c.MaxAge
 	if s.Fixed != nil {
 		maxAge = 0
 	}
-	p.fresh = health.NewFreshness(maxAge, p.clock)
+	p.Freshness = health.NewFreshness(maxAge, p.Clock)
 	observe := s.Observe
 	s.Observe = func(f plugin.Outcome) {
 		p.countOutcome(f)
 		if f.Promoted {
-			p.fresh.Confirm(p.clock())
+			p.Freshness.Confirm(p.Clock())
 		}
 		p.judged(f)
 		if observe != nil {
@@ -307,7 +309,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 		if s.Labels == nil {
 			s.Labels = &plugin.Labels{}
 		}
-		if p.input != nil {
+		if p.Input != nil {
 			if err := p.bindLabels(ctx); err != nil {
 				return nil, err
 			}
@@ -322,19 +324,19 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 	if err != nil {
 		return nil, err
 	}
-	p.stage = stage
+	p.Running = stage
 	if p.shares() {
 		if err := p.openSummaries(ctx); err != nil {
 			stage.Close()
 			return nil, err
 		}
 	}
-	p.series.Watch(p.status)
+	p.Series.Watch(p.status)
 	if err := p.keepPin(); err != nil {
 		stage.Close()
 		return nil, err
 	}
-	if p.joins() && p.input != nil {
+	if p.joins() && p.Input != nil {
 		if err := p.labelsFrom(ctx); err != nil {
 			stage.Close()
 			return nil, err
@@ -343,7 +345,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 	if l := stage.Live(); l != nil {
 		p.chosen(l, p.good)
 		p.showLive(l)
-		p.log.Info("a model is live", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
+		p.Log.Info("a model is live", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
 			l.Epoch)
 	}
 	return p, nil
@@ -355,7 +357,7 @@ func (e *Engine) resume(ctx context.Context, p *pipeline) error {
 	if err != nil {
 		return err
 	}
-	o := registry.Options{Limit: p.Models.Limit, Keep: p.Models.Keep, Strict: p.Models.Strict, Logger: p.log,
+	o := registry.Options{Limit: p.Models.Limit, Keep: p.Models.Keep, Strict: p.Models.Strict, Logger: p.Log,
 		Clock: p.Stage.Clock, Within: p.within()}
 	bucket, err := e.leases(ctx, p)
 	if err != nil {
@@ -397,16 +399,16 @@ func (e *Engine) resume(ctx context.Context, p *pipeline) error {
 	live := chosen.Live
 	if p.mayFit() { // what others write is not known to be left behind
 		if err := p.models.Sweep(ctx); err != nil {
-			p.log.Warn("what crashes left in the model store stays", "error", err)
+			p.Log.Warn("what crashes left in the model store stays", "error", err)
 		}
 	}
 	s := &p.Stage
 	s.Standby = !p.mayFit()
 	s.Store, s.Checkpoint, s.Resume = p.models.Save, p.models.Checkpoint, live
-	if p.input == nil {
+	if p.Input == nil {
 		return nil
 	}
-	s.Source = map[string]string{"stream": p.Stream, "created": p.created.UTC().Format(time.RFC3339Nano),
+	s.Source = map[string]string{"stream": p.Stream, "created": p.Created.UTC().Format(time.RFC3339Nano),
 		"subject": p.Subject}
 	if live != nil {
 		p.goOn(live)
@@ -423,16 +425,16 @@ func (p *pipeline) bind(ctx context.Context) error {
 	if p.LearnsFromEdges() {
 		return p.bindEdges(ctx)
 	}
-	input, err := p.js.Stream(ctx, p.Stream)
+	input, err := p.JS.Stream(ctx, p.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return missing(p.Stream, p.Subject)
 	}
 	if err != nil {
 		return natsx.ExplainAPIError(err)
 	}
-	p.input, p.created = input, input.CachedInfo().Created
-	p.tail = newTail(p.js, p.log, p.AckPending)
-	p.tail.access, p.tail.conditions = p.access, &p.conditions
+	p.Input, p.Created = input, input.CachedInfo().Created
+	p.tail = newTail(p.JS, p.Log, p.AckPending)
+	p.tail.access, p.tail.conditions = p.Permissions, p.Conditions
 	if input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
 		if p.Role == RoleTrain {
 			return fmt.Errorf("role train: stream %s keeps a message for one reader, and that answers it; use role all, or give the stream limits retention",
@@ -457,7 +459,7 @@ func (p *pipeline) bind(ctx context.Context) error {
 		c := info.Config
 		o.limit.Store(int64(c.MaxMsgSize))
 		if c.Duplicates < 3*p.AckWait {
-			p.log.Warn("the duplicate window of the output is short; redeliveries are looked up in its end instead",
+			p.Log.Warn("the duplicate window of the output is short; redeliveries are looked up in its end instead",
 				"stream", c.Name, "window", c.Duplicates, "advised", 3*p.AckWait)
 		}
 	}
@@ -495,8 +497,8 @@ func (e *Engine) watchAge(ctx context.Context, open []*pipeline) {
 		for _, p := range open {
 			p.lookFresh()
 			p.lookHub()
-			age, _ := p.fresh.Age()
-			p.series.Set(health.ModelAge, age.Seconds())
+			age, _ := p.Freshness.Age()
+			p.Series.Set(health.ModelAge, age.Seconds())
 			p.spare.look(time.Now())
 			p.countParked() // those that another replica got are ours no more
 		}

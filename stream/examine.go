@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/embedd/embedd/stream/internal/scope"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -72,7 +74,7 @@ func Examine(ctx context.Context, o Options) ([]Finding, error) {
 	x.access.Refresh(ctx)
 	x.server(ctx)
 	for _, p := range e.options.Pipelines {
-		one := &pipeline{Pipeline: p, nc: o.Conn, js: js, access: x.access}
+		one := &pipeline{Scope: &scope.Scope{Pipeline: p, Conn: o.Conn, JS: js, Permissions: x.access}}
 		if p.LearnsFromEdges() && x.jetStream {
 			x.gathered(ctx, one)
 		} else if p.Stream != "" && x.jetStream {
@@ -310,7 +312,7 @@ func (x *examination) consumer(ctx context.Context, p *pipeline, s jetstream.Str
 	var c jetstream.Consumer
 	err := x.ask(ctx, func(ctx context.Context) (err error) {
 		if err = p.locate(ctx); err == nil {
-			c, err = s.Consumer(ctx, p.durable())
+			c, err = s.Consumer(ctx, p.ConsumerName())
 		}
 		return err
 	})
@@ -322,9 +324,9 @@ func (x *examination) consumer(ctx context.Context, p *pipeline, s jetstream.Str
 			"stream %s allows %d consumers and has them: the pipeline gets none", p.Stream, most),
 			Cure: "delete one that nobody needs ('nats consumer ls " + p.Stream + "'); the limit of a stream cannot be changed"})
 	case errors.Is(err, jetstream.ErrConsumerNotFound):
-		x.ok("consumer", p.Name, "%s is made when the daemon starts", p.durable())
+		x.ok("consumer", p.Name, "%s is made when the daemon starts", p.ConsumerName())
 	case err != nil:
-		x.failed("consumer", p.Name, natsx.ExplainRequestError(err, "about consumer "+p.durable()))
+		x.failed("consumer", p.Name, natsx.ExplainRequestError(err, "about consumer "+p.ConsumerName()))
 	default:
 		info := c.CachedInfo()
 		n := info.NumPending + uint64(info.NumAckPending)
@@ -335,7 +337,7 @@ func (x *examination) consumer(ctx context.Context, p *pipeline, s jetstream.Str
 		}
 		if err := p.owns(info.Config, s.CachedInfo().Config.Subjects, p.Subject); err != nil {
 			x.add(Finding{Check: "consumer", Pipeline: p.Name, Text: err.Error(),
-				Command: fmt.Sprintf("nats consumer rm %s %s --force", p.Stream, p.durable())})
+				Command: fmt.Sprintf("nats consumer rm %s %s --force", p.Stream, p.ConsumerName())})
 			return
 		}
 		x.ok("consumer", p.Name, "%d messages are not answered", n)
@@ -538,7 +540,7 @@ func (x *examination) foreign(ctx context.Context, p *pipeline, bound string) bo
 	err := x.ask(ctx, func(ctx context.Context) error { return p.checkName(ctx, bound) })
 	if errors.Is(err, ErrConsumerTaken) {
 		x.add(Finding{Check: "store", Pipeline: p.Name, Text: err.Error(),
-			Command: fmt.Sprintf("nats consumer rm %s %s --force", bound, p.durable())})
+			Command: fmt.Sprintf("nats consumer rm %s %s --force", bound, p.ConsumerName())})
 	}
 	return errors.Is(err, ErrConsumerTaken)
 }

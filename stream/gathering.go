@@ -22,12 +22,12 @@ import (
 
 // bindEdges binds the stream of the edges' summaries, or makes it: it is ours.
 func (p *pipeline) bindEdges(ctx context.Context) (err error) {
-	if p.arrived, p.input, err = summaries.OpenHub(ctx, p.js, p.Edges, needs.SummaryBytes(&p.Pipeline), p.Models.Replicas); err != nil {
+	if p.arrived, p.Input, err = summaries.OpenHub(ctx, p.JS, p.Edges, needs.SummaryBytes(&p.Pipeline), p.Models.Replicas); err != nil {
 		return err
 	}
-	p.created = p.input.CachedInfo().Created
-	if text := needs.SummaryLimit(&p.Pipeline, &p.input.CachedInfo().Config); text != "" {
-		p.log.Warn(text)
+	p.Created = p.Input.CachedInfo().Created
+	if text := needs.SummaryLimit(&p.Pipeline, &p.Input.CachedInfo().Config); text != "" {
+		p.Log.Warn(text)
 	}
 	return nil
 }
@@ -46,7 +46,7 @@ type gatherer struct {
 }
 
 func newGatherer(p *pipeline) *gatherer {
-	return &gatherer{pipeline: p, created: p.created, from: p.learnFirst, refused: map[string]string{}}
+	return &gatherer{pipeline: p, created: p.Created, from: p.learnFirst, refused: map[string]string{}}
 }
 
 func (g *gatherer) run(ctx context.Context) { g.summarily(ctx, g.step) }
@@ -102,7 +102,7 @@ func (g *gatherer) double(ctx context.Context, one *summaries.Arrival) error {
 	}
 	g.next = one.Seq + 1
 	if one.Seq >= g.from {
-		g.series.Add(health.EdgeSummaries, 1, one.Edge, edgeDoubled)
+		g.Series.Add(health.EdgeSummaries, 1, one.Edge, edgeDoubled)
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (g *gatherer) refuse(ctx context.Context, one *summaries.Arrival, unfit err
 	}
 	g.next, g.bad = one.Seq+1, 0
 	if one.Seq >= g.from {
-		g.series.Add(health.Dropped, float64(one.Last-one.First+1), health.PathLearn)
+		g.Series.Add(health.Dropped, float64(one.Last-one.First+1), health.PathLearn)
 		g.turnAway(one, unfit.Error())
 	}
 	return nil
@@ -129,7 +129,7 @@ func (g *gatherer) enter(ctx context.Context, one *summaries.Arrival, arrived *p
 		return err
 	}
 	g.next, g.bad = one.Seq+1, 0
-	g.series.Add(health.Dropped, float64(missing), health.PathLearn)
+	g.Series.Add(health.Dropped, float64(missing), health.PathLearn)
 	if follows {
 		g.turned(fmt.Sprintf("edge %s sends what it summed up of another stream than before, made at %s; both are learned from",
 			one.Edge, stamp(time.Unix(0, one.Created))))
@@ -138,7 +138,7 @@ func (g *gatherer) enter(ctx context.Context, one *summaries.Arrival, arrived *p
 	case one.Seq < g.from:
 		return nil
 	case g.had.Has(one):
-		g.series.Add(health.EdgeSummaries, 1, one.Edge, edgeDoubled)
+		g.Series.Add(health.EdgeSummaries, 1, one.Edge, edgeDoubled)
 		return nil
 	}
 	return g.learnArrived(ctx, one, arrived)
@@ -146,19 +146,19 @@ func (g *gatherer) enter(ctx context.Context, one *summaries.Arrival, arrived *p
 
 // learnArrived learns from a summary.
 func (g *gatherer) learnArrived(ctx context.Context, one *summaries.Arrival, arrived *plugin.Placed) error {
-	unread, err := g.stage.LearnPlaced(plugin.Position{Created: g.created, Seq: one.Seq, Time: one.Time}, arrived)
+	unread, err := g.Running.LearnPlaced(plugin.Position{Created: g.created, Seq: one.Seq, Time: one.Time}, arrived)
 	switch {
 	case errors.Is(err, plugin.ErrClosed):
 		return err
 	case err != nil: // a model of other features was chosen meanwhile
-		g.series.Add(health.Dropped, float64(one.Last-one.First+1), health.PathLearn)
+		g.Series.Add(health.Dropped, float64(one.Last-one.First+1), health.PathLearn)
 		g.turnAway(one, err.Error())
 		return nil
 	}
-	g.series.Add(health.Dropped, float64(unread), health.PathLearn)
-	g.series.Add(health.EdgeSummaries, 1, one.Edge, edgeLearned)
+	g.Series.Add(health.Dropped, float64(unread), health.PathLearn)
+	g.Series.Add(health.EdgeSummaries, 1, one.Edge, edgeLearned)
 	delete(g.refused, one.Edge)
-	return g.stage.Wait(ctx)
+	return g.Running.Wait(ctx)
 }
 
 // errAgain says that what stands next is to be read again: a part that is missing may be at another server.
@@ -166,10 +166,10 @@ var errAgain = errors.New("a summary of an edge is not whole yet")
 
 // read reads a summary; unfit is why it cannot be learned from.
 func (g *gatherer) read(ctx context.Context, one *summaries.Arrival) (arrived *plugin.Placed, unfit, err error) {
-	if one.Settings != g.stage.Settings() {
+	if one.Settings != g.Running.Settings() {
 		return nil, errOtherSettings, nil
 	}
-	text, err := g.arrived.Text(ctx, g.Name, one, g.stage.MaxSummary())
+	text, err := g.arrived.Text(ctx, g.Name, one, g.Running.MaxSummary())
 	if errors.Is(err, summaries.ErrDamaged) {
 		if g.bad++; g.bad < patienceBad {
 			return nil, nil, errAgain
@@ -179,7 +179,7 @@ func (g *gatherer) read(ctx context.Context, one *summaries.Arrival) (arrived *p
 	if err != nil {
 		return nil, nil, err
 	}
-	arrived, err = g.stage.ReadPlaced(plugin.Block{Created: time.Unix(0, one.Created), First: one.First, Last: one.Last}, text)
+	arrived, err = g.Running.ReadPlaced(plugin.Block{Created: time.Unix(0, one.Created), First: one.First, Last: one.Last}, text)
 	if errors.Is(err, plugin.ErrFixed) {
 		return nil, nil, err
 	}
@@ -191,7 +191,7 @@ var errOtherSettings = errors.New("its summaries have other settings; give hub a
 
 // turnAway counts a summary that is not learned from, and says why, once for each reason.
 func (g *gatherer) turnAway(one *summaries.Arrival, why string) {
-	g.series.Add(health.EdgeSummaries, 1, one.Edge, edgeRefused)
+	g.Series.Add(health.EdgeSummaries, 1, one.Edge, edgeRefused)
 	if g.refused[one.Edge] == why {
 		return
 	}
@@ -202,17 +202,17 @@ func (g *gatherer) turnAway(one *summaries.Arrival, why string) {
 
 // follow looks whether the stream is still the one that was read, and reads the ledger where that was not done.
 func (g *gatherer) follow(ctx context.Context) error {
-	now, err := g.seen.Stream(ctx, summaries.HubStream, func(ctx context.Context) (jetstream.Stream, error) {
-		return g.js.Stream(ctx, summaries.HubStream)
+	now, err := g.Streams.Stream(ctx, summaries.HubStream, func(ctx context.Context) (jetstream.Stream, error) {
+		return g.JS.Stream(ctx, summaries.HubStream)
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return errors.Join(err, summaries.MakeHub(ctx, g.js, g.Edges, needs.SummaryBytes(&g.Pipeline), g.Models.Replicas)) // and looked at again
+		return errors.Join(err, summaries.MakeHub(ctx, g.JS, g.Edges, needs.SummaryBytes(&g.Pipeline), g.Models.Replicas)) // and looked at again
 	}
 	if err != nil {
 		return err
 	}
 	if created := now.CachedInfo().Created; !created.Equal(g.created) {
-		g.series.Add(health.ReaderRestarts, 1, string(recreated))
+		g.Series.Add(health.ReaderRestarts, 1, string(recreated))
 		g.turned(fmt.Sprintf("the stream of the edges' summaries was made anew at %s; learning goes on with what is new in it",
 			stamp(created)))
 		if g.ledger != nil {

@@ -56,7 +56,7 @@ func TestOddNotices(t *testing.T) {
 
 	edge.end() // it would send between these
 	sum := sha256.Sum256(nil)
-	digest, settings := hex.EncodeToString(sum[:]), g.running[0].stage.Settings()
+	digest, settings := hex.EncodeToString(sum[:]), g.running[0].Running.Settings()
 	later := time.Now().Add(100 * 24 * time.Hour).UnixNano()
 	f.notice("berlin", summaries.Notice{Created: 1, First: 1, Last: 2, Settings: settings}, digest, 0)
 	f.notice("berlin", summaries.Notice{Created: later, First: 1, Last: 8, Settings: "others"}, digest, 5)

@@ -15,8 +15,8 @@ func (p *pipeline) judge(a *answer) {
 		what = a.letters[0].Error
 	}
 	if p.halt.Record(bad, what) {
-		p.series.Set(health.Halted, 1)
-		p.log.Error("halted: too many messages are bad", "reason", p.haltReason())
+		p.Series.Set(health.Halted, 1)
+		p.Log.Error("halted: too many messages are bad", "reason", p.haltReason())
 	}
 }
 
@@ -35,7 +35,7 @@ func (p *pipeline) unhalt() bool {
 	if !p.halt.Resume() {
 		return false
 	}
-	p.series.Set(health.Halted, 0)
-	p.log.Info("resumed")
+	p.Series.Set(health.Halted, 0)
+	p.Log.Info("resumed")
 	return true
 }

@@ -54,9 +54,9 @@ func (p *pipeline) attendPartitions(ctx, work context.Context, h *held, out chan
 // mayAnswer tells whether nothing keeps this replica from answering that need not keep others from it.
 func (p *pipeline) mayAnswer() bool {
 	if p.WhenStale == StaleHold {
-		if _, stale := p.fresh.Age(); stale {
+		if _, stale := p.Freshness.Age(); stale {
 			p.lookFresh()
-			if _, stale = p.fresh.Age(); stale {
+			if _, stale = p.Freshness.Age(); stale {
 				return false
 			}
 		}
@@ -76,10 +76,10 @@ func (p *pipeline) attendShare(ctx, work context.Context, h *held, out chan<- *i
 	}
 	mine := lease.Mine(p.seatName(), nil)
 	group := p.Name + ".member"
-	here := p.seats.Of(lease.Options{Key: group + "." + mine.Holder, Claim: mine, Life: p.Lease, Logger: p.log})
+	here := p.seats.Of(lease.Options{Key: group + "." + mine.Holder, Claim: mine, Life: p.Lease, Logger: p.Log})
 	wg.Go(func() {
 		if err := here.Try(ctx); err != nil && ctx.Err() == nil {
-			p.log.Debug("the replica is not known to the others yet; trying again", "error", err)
+			p.Log.Debug("the replica is not known to the others yet; trying again", "error", err)
 		}
 		here.Keep(ctx, func(context.Context, uint64) {})
 		p.giveBack(here)
@@ -96,13 +96,13 @@ func (p *pipeline) attendShare(ctx, work context.Context, h *held, out chan<- *i
 }
 
 // seatName is what this process is called among the replicas: a token of a key.
-func (p *pipeline) seatName() string { return p.instance[strings.LastIndexByte(p.instance, '.')+1:] }
+func (p *pipeline) seatName() string { return p.Instance[strings.LastIndexByte(p.Instance, '.')+1:] }
 
 // former are the partitions of other numbers that the stream had before, and that have consumers.
 func (p *pipeline) former(ctx context.Context) (out []needs.Partition, err error) {
-	names := p.input.ConsumerNames(ctx)
+	names := p.Input.ConsumerNames(ctx)
 	for name := range names.Name() {
-		if q, ok := needs.ParsePartition(p.durable(), name); ok && q.Of != p.Partitions {
+		if q, ok := needs.ParsePartition(p.ConsumerName(), name); ok && q.Of != p.Partitions {
 			out = append(out, q)
 		}
 	}
@@ -139,9 +139,9 @@ func (p *pipeline) attend(ctx, work context.Context, q needs.Partition, wanted <
 
 // keepPartition takes the lease of a partition when it is to be had, and gives it back at the end.
 func (p *pipeline) keepPartition(ctx, work context.Context, q needs.Partition, h *held, out chan<- *input) {
-	l := p.seats.Of(lease.Options{Key: q.LeaseKey(p.Name), Claim: lease.Mine(p.seatName(), nil), Life: p.Lease, Logger: p.log})
+	l := p.seats.Of(lease.Options{Key: q.LeaseKey(p.Name), Claim: lease.Mine(p.seatName(), nil), Life: p.Lease, Logger: p.Log})
 	if err := l.Try(ctx); err != nil && ctx.Err() == nil {
-		p.log.Debug("the lease of a partition cannot be asked for; trying again", "partition", q, "error", err)
+		p.Log.Debug("the lease of a partition cannot be asked for; trying again", "partition", q, "error", err)
 	}
 	l.Keep(ctx, func(ctx context.Context, term uint64) {
 		// A lease that was renewed late is held again, under the same term, and nobody is told.
@@ -183,12 +183,12 @@ func (p *pipeline) holdPartition(ctx, work context.Context, q needs.Partition, l
 		}
 		over()
 	})
-	p.log.Debug("this replica holds a partition", "partition", q, "term", is.Term)
+	p.Log.Debug("this replica holds a partition", "partition", q, "term", is.Term)
 	var at bookmark
 	clean := true
 	for attempt := 0; ctx.Err() == nil; {
 		turn, stop := context.WithCancel(ctx)
-		ln := &lane{durable: q.ConsumerName(p.durable()), filter: q.Filter(p.Subject),
+		ln := &lane{durable: q.ConsumerName(p.ConsumerName()), filter: q.Filter(p.Subject),
 			hold: &hold{lease: l, held: is, stop: stop, left: make(chan struct{}, 1)}}
 		err := p.pullInOrder(turn, q, ln, h, out)
 		stop()
@@ -203,9 +203,9 @@ func (p *pipeline) holdPartition(ctx, work context.Context, q needs.Partition, l
 		default:
 			p.over.Clear() // the stream may be another now
 			if attempt > 0 {
-				p.conditions.SetError(health.Pull, fmt.Errorf("messages of partition %v of stream %s cannot be pulled: %w", q, p.Stream, err))
+				p.Conditions.SetError(health.Pull, fmt.Errorf("messages of partition %v of stream %s cannot be pulled: %w", q, p.Stream, err))
 			}
-			p.log.Debug("a partition begins anew", "partition", q, "error", err)
+			p.Log.Debug("a partition begins anew", "partition", q, "error", err)
 			natsx.Backoff(ctx, attempt)
 			attempt++
 		}
@@ -221,7 +221,7 @@ func (p *pipeline) endWell(q needs.Partition, at bookmark) {
 	defer cancel()
 	at.Holder = ""
 	if err := p.leave(ctx, q, at); err != nil {
-		p.log.Debug("the next replica takes the end of this one for a death", "partition", q, "error", err)
+		p.Log.Debug("the next replica takes the end of this one for a death", "partition", q, "error", err)
 	}
 }
 
@@ -269,9 +269,9 @@ func (p *pipeline) pullInOrder(ctx context.Context, q needs.Partition, l *lane, 
 		bytes, _ := p.pulls()
 		gap := false
 		l.binding.begin()
-		_, err := natsx.Fetch(ctx, p.js, c, max(min(most, natsx.MaxFetchMessages)/p.Partitions, 1), bytes,
+		_, err := natsx.Fetch(ctx, p.JS, c, max(min(most, natsx.MaxFetchMessages)/p.Partitions, 1), bytes,
 			func(msg *natsx.Message) {
-				p.series.Read(health.PathAnswer, len(msg.Data()))
+				p.Series.Read(health.PathAnswer, len(msg.Data()))
 				in := p.received(msg, created)
 				if in == nil || !l.goesOn() || gap {
 					return
@@ -297,7 +297,7 @@ func (p *pipeline) pullInOrder(ctx context.Context, q needs.Partition, l *lane, 
 		case err != nil:
 			return err
 		}
-		p.conditions.Clear(health.Pull)
+		p.Conditions.Clear(health.Pull)
 	}
 	return nil
 }
@@ -307,7 +307,7 @@ func (p *pipeline) pullInOrder(ctx context.Context, q needs.Partition, l *lane, 
 // before the partitions has its turn before them, so it has no share beside theirs.
 func (p *pipeline) pulls() (each, all int64) {
 	n := int64(max(p.Partitions, len(p.earlier)))
-	each = max(min(natsx.MaxFetchBytes, p.InFlight/2)/n, p.nc.MaxPayload()+natsx.MaxHeaderBytes)
+	each = max(min(natsx.MaxFetchBytes, p.InFlight/2)/n, p.Conn.MaxPayload()+natsx.MaxHeaderBytes)
 	return each, n * each
 }
 
@@ -386,8 +386,8 @@ func (p *pipeline) awaitTurn(ctx context.Context, q needs.Partition) error {
 			p.over.Store(before[0], nil)
 			continue
 		}
-		p.told.before.Warn(p.log, "the partitions wait until what the stream stored before it had them is answered",
-			"consumer", before[0].ConsumerName(p.durable()), "messages", waits)
+		p.told.before.Warn(p.Log, "the partitions wait until what the stream stored before it had them is answered",
+			"consumer", before[0].ConsumerName(p.ConsumerName()), "messages", waits)
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
@@ -403,7 +403,7 @@ const turnWait = 250 * time.Millisecond
 
 // unanswered counts what a consumer has not brought, or is not acknowledged.
 func (p *pipeline) unanswered(ctx context.Context, q needs.Partition) (uint64, error) {
-	c, err := p.js.Consumer(ctx, p.Stream, q.ConsumerName(p.durable()))
+	c, err := p.JS.Consumer(ctx, p.Stream, q.ConsumerName(p.ConsumerName()))
 	if err != nil {
 		return 0, err
 	}
@@ -479,11 +479,11 @@ func (p *pipeline) makeAnew(ctx context.Context, l *lane, c jetstream.ConsumerCo
 	if !l.mine() {
 		return nil, errNotHeld
 	}
-	if err := p.js.DeleteConsumer(ctx, p.Stream, l.durable); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+	if err := p.JS.DeleteConsumer(ctx, p.Stream, l.durable); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return nil, err
 	}
 	c.DeliverPolicy, c.OptStartSeq = jetstream.DeliverByStartSequencePolicy, first
-	return p.js.CreateConsumer(ctx, p.Stream, c)
+	return p.JS.CreateConsumer(ctx, p.Stream, c)
 }
 
 // errNotHeld says that an answer is not sent since another may hold the partition of its input by now.

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/embedd/embedd/stream/internal/scope"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -60,7 +62,7 @@ func TestInOrderAfterLapse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer u.close()
-	p := &pipeline{}
+	p := &pipeline{Scope: &scope.Scope{}}
 	u.leave = func(a *answer) { p.send(u, a) }
 	answers := make([]*answer, 3)
 	for i := range answers {
@@ -89,7 +91,7 @@ func TestInOrderPulls(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	const partitions, bulk = 8, 29 << 20
-	p := &pipeline{Pipeline: Pipeline{Partitions: partitions, InFlight: 64 << 20}, nc: s.js.Conn()}
+	p := &pipeline{Scope: &scope.Scope{Pipeline: Pipeline{Partitions: partitions, InFlight: 64 << 20}, Conn: s.js.Conn()}}
 	h := newHeld(&pressure{}, func() int { return ackPending })
 	for range partitions {
 		if free, _ := h.awaitFree(t.Context(), p.mostHeld()); free <= 0 {
@@ -119,7 +121,7 @@ func TestInOrderPulls(t *testing.T) {
 		t.Errorf("%d MiB are held of %d; %d of two messages are unpacked", h.bytes>>20, p.InFlight>>20, worked)
 	}
 	p.InFlight = 8 << 20
-	if _, all := p.pulls(); p.mostHeld() != 4<<20 || all != partitions*(p.nc.MaxPayload()+natsx.MaxHeaderBytes) {
+	if _, all := p.pulls(); p.mostHeld() != 4<<20 || all != partitions*(p.Conn.MaxPayload()+natsx.MaxHeaderBytes) {
 		t.Errorf("%d bytes are pulled and %d held", all, p.mostHeld())
 	}
 }
@@ -148,15 +150,15 @@ func TestInOrderAsksForOne(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), ample)
 	defer cancel()
 	s.store("in.k", nil)
-	p := &pipeline{Pipeline: Pipeline{Name: "p", Stream: "in", Subject: "in.*", Partitions: spec.MaxPartitions},
-		log: slog.New(slog.DiscardHandler), earlier: []needs.Partition{{Number: 0, Of: 4}, {Number: 1, Of: 4}}, asking: [2]chan struct{}{make(chan struct{}, 1)}}
+	p := &pipeline{Scope: &scope.Scope{Pipeline: Pipeline{Name: "p", Stream: "in", Subject: "in.*",
+		Partitions: spec.MaxPartitions}, Log: slog.New(slog.DiscardHandler)}, earlier: []needs.Partition{{Number: 0, Of: 4}, {Number: 1, Of: 4}}, asking: [2]chan struct{}{make(chan struct{}, 1)}}
 	for _, q := range append(p.earlier, needs.Partition{}) {
 		if _, err := s.js.CreateConsumer(ctx, "in", jetstream.ConsumerConfig{Durable: q.ConsumerName(needs.ConsumerName("p", "")),
 			FilterSubject: q.Filter("in.*"), AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p.js = patient(t, s.dial().Conn())
+	p.JS = patient(t, s.dial().Conn())
 	asked, err := s.js.Conn().SubscribeSync("$JS.API.CONSUMER.INFO.in.*")
 	if err == nil {
 		err = s.js.Conn().Flush()

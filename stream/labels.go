@@ -33,14 +33,14 @@ type labels struct {
 
 // bindLabels finds the stream of the labels.
 func (p *pipeline) bindLabels(ctx context.Context) error {
-	name, err := p.js.StreamNameBySubject(ctx, p.Labels)
+	name, err := p.JS.StreamNameBySubject(ctx, p.Labels)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return missing(streamName(p.Labels), p.Labels)
 	}
 	if err != nil {
 		return natsx.ExplainAPIError(err)
 	}
-	s, err := p.js.Stream(ctx, name)
+	s, err := p.JS.Stream(ctx, name)
 	if err != nil {
 		return natsx.ExplainAPIError(err)
 	}
@@ -50,7 +50,7 @@ func (p *pipeline) bindLabels(ctx context.Context) error {
 	}
 	p.labels.stream = name
 	p.labels.pace.rows.moved, p.labels.pace.labels.moved = time.Now(), time.Now()
-	p.labels.letters = newTail(p.js, p.log, p.AckPending)
+	p.labels.letters = newTail(p.JS, p.Log, p.AckPending)
 	p.labels.letters.window = p.tail.window
 	return nil
 }
@@ -61,14 +61,14 @@ func (p *pipeline) labelsFrom(ctx context.Context) error {
 	if p.learnFirst == 0 {
 		return nil
 	}
-	first, err := p.input.GetMsg(ctx, p.learnFirst)
-	at := p.input.CachedInfo().State.FirstTime // the rows before it are gone
+	first, err := p.Input.GetMsg(ctx, p.learnFirst)
+	at := p.Input.CachedInfo().State.FirstTime // the rows before it are gone
 	if err == nil {
 		at = first.Time
 	} else if !errors.Is(err, jetstream.ErrMsgNotFound) {
 		return fmt.Errorf("reading message %d of stream %s: %w", p.learnFirst, p.Stream, err)
 	}
-	p.labels.from = at.Add(-p.stage.LabelLimits().Wait)
+	p.labels.from = at.Add(-p.Running.LabelLimits().Wait)
 	return nil
 }
 
@@ -83,9 +83,9 @@ func (p *pipeline) learnLabels(ctx context.Context) {
 		if read > 0 {
 			attempt = 0
 		}
-		p.log.Debug("the reader of labels begins anew", "stream", p.labels.stream, "from", next, "error", err)
+		p.Log.Debug("the reader of labels begins anew", "stream", p.labels.stream, "from", next, "error", err)
 		if attempt == maxLabelAttempts {
-			p.log.Warn("labels cannot be read; trying again, and rows are read on meanwhile", "stream", p.labels.stream,
+			p.Log.Warn("labels cannot be read; trying again, and rows are read on meanwhile", "stream", p.labels.stream,
 				"error", err)
 			p.labels.pace.labelsAt(time.Time{}, true)
 		}
@@ -100,14 +100,14 @@ const maxLabelAttempts = 5
 
 // learnLabelsOn reads until something fails; next is the sequence number to go on from.
 func (p *pipeline) learnLabelsOn(ctx context.Context, next *uint64) (read int, err error) {
-	s, err := p.js.Stream(ctx, p.labels.stream)
+	s, err := p.JS.Stream(ctx, p.labels.stream)
 	if err != nil {
 		return 0, err
 	}
 	info := s.CachedInfo()
 	if !p.labels.created.Equal(info.Created) {
 		if !p.labels.created.IsZero() {
-			p.log.Warn("the stream of labels was made anew; it is read from its first message", "stream",
+			p.Log.Warn("the stream of labels was made anew; it is read from its first message", "stream",
 				p.labels.stream, "created", info.Created)
 			*next = 1
 		}
@@ -137,7 +137,7 @@ func (p *pipeline) learnLabelsOn(ctx context.Context, next *uint64) (read int, e
 	for !gap {
 		p.payLetters(ctx)
 		rows := p.labels.pace.rowsTime()
-		n, err := natsx.Fetch(ctx, p.js, c, natsx.MaxFetchMessages, natsx.MaxFetchBytes, func(msg *natsx.Message) {
+		n, err := natsx.Fetch(ctx, p.JS, c, natsx.MaxFetchMessages, natsx.MaxFetchBytes, func(msg *natsx.Message) {
 			meta, err := msg.Metadata()
 			if err != nil || gap {
 				return
@@ -168,7 +168,7 @@ func (p *pipeline) learnLabelsOn(ctx context.Context, next *uint64) (read int, e
 		if n == 0 {
 			// Whatever was stored before this pull began would have come.
 			p.labels.pace.labelsAt(rows, true)
-			p.stage.LabelsReached(rows)
+			p.Running.LabelsReached(rows)
 			p.countLabels()
 		}
 	}
@@ -177,7 +177,7 @@ func (p *pipeline) learnLabelsOn(ctx context.Context, next *uint64) (read int, e
 
 // learnLabelsCore reads labels without a stream: those that come while nobody listens are lost.
 func (p *pipeline) learnLabelsCore(ctx context.Context) (*nats.Subscription, error) {
-	return p.nc.Subscribe(p.Labels, func(msg *nats.Msg) {
+	return p.Conn.Subscribe(p.Labels, func(msg *nats.Msg) {
 		p.learnFromLabels(ctx, &input{subject: msg.Subject, header: msg.Header, data: msg.Data, time: time.Now(),
 			delivered: 1})
 	})
@@ -185,16 +185,16 @@ func (p *pipeline) learnLabelsCore(ctx context.Context) (*nats.Subscription, err
 
 // learnFromLabels learns from one message of labels. One that cannot be read becomes a dead letter.
 func (p *pipeline) learnFromLabels(ctx context.Context, in *input) {
-	m, err := p.stage.DecodeLabels(in.data)
+	m, err := p.Running.DecodeLabels(in.data)
 	if err != nil {
 		p.deadLabels(ctx, in, err)
 		return
 	}
 	at := plugin.Position{Created: in.origin.Created, Seq: in.origin.Seq, Time: in.time}
-	if err := p.stage.LearnLabels(m, at); err != nil {
-		p.told.unlearned.Warn(p.log, "labels could not be learned from", "source", in.origin.Source(), "error", err)
+	if err := p.Running.LearnLabels(m, at); err != nil {
+		p.told.unlearned.Warn(p.Log, "labels could not be learned from", "source", in.origin.Source(), "error", err)
 	}
-	p.series.Add(health.LabelMessages, 1, "learned")
+	p.Series.Add(health.LabelMessages, 1, "learned")
 	p.countLabels()
 }
 
@@ -235,7 +235,7 @@ func (p *pipeline) payLetters(ctx context.Context) {
 // deadLabels sends a message of labels that cannot be read to the dead letters. Where they are not taken labels are read
 // on all the same, and it is sent again later.
 func (p *pipeline) deadLabels(ctx context.Context, in *input, cause error) {
-	p.series.Add(health.LabelMessages, 1, "dead")
+	p.Series.Add(health.LabelMessages, 1, "dead")
 	if p.labels.stream == "" {
 		p.sendCore(p.deadMessage(&answer{in: in}, cause))
 		return
@@ -244,10 +244,10 @@ func (p *pipeline) deadLabels(ctx context.Context, in *input, cause error) {
 	switch {
 	case err == nil || ctx.Err() != nil:
 	case p.labels.owe(debt{in, cause}):
-		p.told.owed.Warn(p.log, "a dead letter of labels is not taken; it is sent again", "source", in.origin.Source(), "error",
+		p.told.owed.Warn(p.Log, "a dead letter of labels is not taken; it is sent again", "source", in.origin.Source(), "error",
 			err)
 	default:
-		p.told.owed.Warn(p.log, "a dead letter of labels is not taken, and too many wait; the message stays in its stream, and is read again after a restart",
+		p.told.owed.Warn(p.Log, "a dead letter of labels is not taken, and too many wait; the message stays in its stream, and is read again after a restart",
 			"source", in.origin.Source(), "error", err)
 	}
 }
@@ -257,7 +257,7 @@ func (p *pipeline) sendLetter(ctx context.Context, in *input, cause error) error
 	a := p.deadMessage(&answer{in: in}, cause)
 	// A process before this one may have sent it: after a restart labels are read again.
 	p.labels.letters.markStored(ctx, a, true)
-	u, err := newPublisher(p.nc, p.Models.Hub)
+	u, err := newPublisher(p.Conn, p.Models.Hub)
 	if err != nil {
 		return err
 	}
@@ -273,7 +273,7 @@ func (p *pipeline) sendLetter(ctx context.Context, in *input, cause error) error
 func (p *pipeline) countLabels() {
 	p.labels.mu.Lock()
 	defer p.labels.mu.Unlock()
-	s := p.stage.LabelStatus()
+	s := p.Running.LabelStatus()
 	p.countJoined(p.labels.counted, s)
 	p.labels.counted = s
 }

@@ -62,8 +62,8 @@ type reader struct {
 }
 
 func newReader(p *pipeline, take func(context.Context, *lesson)) *reader {
-	return &reader{pipeline: p, take: take, doubt: true, links: p.nc.Stats().Reconnects,
-		at: place{stream: p.created, created: p.created, next: max(p.learnFirst, 1)}}
+	return &reader{pipeline: p, take: take, doubt: true, links: p.Conn.Stats().Reconnects,
+		at: place{stream: p.Created, created: p.Created, next: max(p.learnFirst, 1)}}
 }
 
 // goOn finds where to read after a restart: where the window of the newest checkpoint begins, or that of the live
@@ -71,14 +71,14 @@ func newReader(p *pipeline, take func(context.Context, *lesson)) *reader {
 // was put back: then it is the first message.
 func (p *pipeline) goOn(live *plugin.Live) {
 	same := live.Model.Note().Source["created"] == p.Stage.Source["created"]
-	if same && windowEnd(live) > p.input.CachedInfo().State.LastSeq {
+	if same && windowEnd(live) > p.Input.CachedInfo().State.LastSeq {
 		live.State = nil
 		return
 	}
 	if same {
 		live.Seen, p.learnFirst = windowEnd(live), windowStart(live)
 	}
-	if created, first := plugin.ReadFrom(live.State); created == p.created.UnixNano() {
+	if created, first := plugin.ReadFrom(live.State); created == p.Created.UnixNano() {
 		p.learnFirst = first
 	} else if created != 0 {
 		p.learnFirst = 0
@@ -113,13 +113,13 @@ func (r *reader) run(ctx context.Context) {
 		switch {
 		case r.away:
 		case attempt == 0:
-			r.series.Add(health.ReaderRestarts, 1, string(failed))
+			r.Series.Add(health.ReaderRestarts, 1, string(failed))
 		case attempt == patience:
 			r.stuck = true
 			r.turned(fmt.Sprintf("learning cannot read the input stream, seen at %s, and tries again: %v",
 				stamp(time.Now()), err))
 		}
-		r.log.Debug("the learning side begins anew", "from", r.at.next, "error", err)
+		r.Log.Debug("the learning side begins anew", "from", r.at.next, "error", err)
 		if !natsx.Backoff(ctx, min(attempt, 5)) {
 			return
 		}
@@ -169,7 +169,7 @@ func (r *reader) step(ctx context.Context) error {
 	case l.origin.Seq < r.at.next:
 		r.head = nil
 	case l.after >= r.at.next:
-		r.series.Add(health.ReaderRestarts, 1, string(behind))
+		r.Series.Add(health.ReaderRestarts, 1, string(behind))
 		return r.read(ctx, l.after)
 	default:
 		r.close(ctx)
@@ -183,13 +183,13 @@ func (r *reader) step(ctx context.Context) error {
 // other messages; with more of them than were lost nothing but a look tells. Of replicas those that read to learn look,
 // each at a time of its own.
 func (r *reader) linked(ctx context.Context) bool {
-	n := r.nc.Stats().Reconnects
+	n := r.Conn.Stats().Reconnects
 	if n == r.links {
 		return false
 	}
 	r.links, r.doubt = n, true
 	select {
-	case <-time.After(rand.N(max(time.Second, r.calm))):
+	case <-time.After(rand.N(max(time.Second, r.PollInterval))):
 	case <-ctx.Done():
 	}
 	return true
@@ -200,7 +200,7 @@ func (r *reader) await(ctx context.Context, s standing) error {
 	if s.created.Equal(r.at.stream) && s.handed >= r.at.next && s.binding == r.binding {
 		return r.read(ctx, s.handed)
 	}
-	if r.feed.await(ctx, max(quiet, r.calm)) || ctx.Err() != nil {
+	if r.feed.await(ctx, max(quiet, r.PollInterval)) || ctx.Err() != nil {
 		return nil
 	}
 	last, err := r.look(ctx)
@@ -239,7 +239,7 @@ func (p *pipeline) openCursor(ctx context.Context, c jetstream.ConsumerConfig) (
 		c.FilterSubject, c.FilterSubjects = p.Subject, nil
 	}
 	c.MemoryStorage, c.InactiveThreshold = true, 5*time.Minute
-	made, err := p.js.CreateConsumer(ctx, p.Stream, c)
+	made, err := p.JS.CreateConsumer(ctx, p.Stream, c)
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +258,7 @@ func (r *reader) close(ctx context.Context) {
 func (p *pipeline) drop(ctx context.Context, c *cursor) {
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	_ = p.js.DeleteConsumer(clean, p.Stream, c.CachedInfo().Name) // it ends by itself too
+	_ = p.JS.DeleteConsumer(clean, p.Stream, c.CachedInfo().Name) // it ends by itself too
 }
 
 // read brings messages up to a number from the stream, as many as one pull has; the next step goes on with it.
@@ -319,8 +319,8 @@ const learnPull = 1 << 20
 
 func (r *reader) pull(ctx context.Context, c *cursor, most int) (int, error) {
 	gap := false
-	n, err := natsx.Fetch(ctx, r.js, c, most, learnPull, func(msg *natsx.Message) {
-		r.series.Read(health.PathLearn, len(msg.Data()))
+	n, err := natsx.Fetch(ctx, r.JS, c, most, learnPull, func(msg *natsx.Message) {
+		r.Series.Read(health.PathLearn, len(msg.Data()))
 		in := r.received(msg, r.at.stream)
 		if in == nil || gap {
 			return
@@ -342,7 +342,7 @@ func (r *reader) pull(ctx context.Context, c *cursor, most int) (int, error) {
 // stream's last message.
 func (r *reader) look(ctx context.Context) (last uint64, err error) {
 	r.linked(ctx)
-	input, err := r.js.Stream(ctx, r.Stream)
+	input, err := r.JS.Stream(ctx, r.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) && !r.away {
 		r.away = true
 		r.turned(fmt.Sprintf("the input stream %s is gone, seen at %s; learning goes on once it is made again ('embedd setup --apply')",
@@ -377,8 +377,8 @@ func (r *reader) look(ctx context.Context) (last uint64, err error) {
 	switch {
 	case c != "":
 		r.close(ctx)
-		r.series.Add(health.ReaderRestarts, 1, string(c))
-		r.series.Add(health.Dropped, float64(lost), health.PathLearn)
+		r.Series.Add(health.ReaderRestarts, 1, string(c))
+		r.Series.Add(health.Dropped, float64(lost), health.PathLearn)
 		r.turned(text)
 		r.stuck = false // the text says where learning goes on; that it reads again says less
 	case r.away:
@@ -403,7 +403,7 @@ func (r *reader) after(ctx context.Context, t time.Time) (uint64, error) {
 
 // turned says what happened to the input: in the log, in the status, and in what readiness says.
 func (p *pipeline) turned(text string) {
-	p.log.Warn(text, "stream", p.Stream)
+	p.Log.Warn(text, "stream", p.Stream)
 	p.turn.Store(&text)
 }
 
@@ -425,7 +425,7 @@ func (p *pipeline) teach(in *input, m *arrowio.Message, err error) {
 // teaches tells whether there is anything in a message to learn from. Once a model is live, rows without a label are
 // only answered, unless it may come apart from them.
 func (p *pipeline) teaches(m *arrowio.Message) bool {
-	if p.Stage.Spec.Label == "" || p.stage.Live() == nil || p.joins() {
+	if p.Stage.Spec.Label == "" || p.Running.Live() == nil || p.joins() {
 		return true
 	}
 	for _, b := range m.Batches() {
@@ -453,13 +453,13 @@ func (p *pipeline) hand(in *input, l *lesson) {
 	}
 	dropped := p.feed.hand(l)
 	if p.feed.only {
-		p.series.Add(health.Dropped, float64(len(dropped)), health.PathLearn)
+		p.Series.Add(health.Dropped, float64(len(dropped)), health.PathLearn)
 	}
 }
 
 // learnFrom is the learning side of an input that can be read only once.
 func (p *pipeline) learnFrom(ctx context.Context, take func(context.Context, *lesson)) {
-	stream := p.created
+	stream := p.Created
 	for {
 		l, ok := p.feed.pop(ctx)
 		if !ok {
@@ -467,7 +467,7 @@ func (p *pipeline) learnFrom(ctx context.Context, take func(context.Context, *le
 		}
 		if l.origin.Created.After(stream) {
 			stream = l.origin.Created
-			p.series.Add(health.ReaderRestarts, 1, string(recreated))
+			p.Series.Add(health.ReaderRestarts, 1, string(recreated))
 			p.turned(fmt.Sprintf("the input stream was made anew at %s; learning goes on from its first message",
 				stamp(stream)))
 		}
@@ -483,7 +483,7 @@ func (p *pipeline) learn(ctx context.Context, l *lesson) {
 	}
 	m, err := l.message, l.err
 	if !l.decoded {
-		m, err = p.stage.Decode(l.data)
+		m, err = p.Running.Decode(l.data)
 	}
 	if err != nil {
 		p.noteUnreadable(l, err)
@@ -497,16 +497,16 @@ func (p *pipeline) learn(ctx context.Context, l *lesson) {
 	}
 	at := plugin.Position{Created: l.origin.Created, Seq: l.origin.Seq, Time: l.time, Source: l.subject}
 	killpoint.At(killpoint.Learning, l.origin.Seq)
-	err = p.stage.Learn(m, at)
+	err = p.Running.Learn(m, at)
 	if errors.Is(err, plugin.ErrContract) {
-		if m, err = p.stage.Decode(l.data); err != nil {
+		if m, err = p.Running.Decode(l.data); err != nil {
 			p.noteUnreadable(l, err)
 			return
 		}
-		err = p.stage.Learn(m, at)
+		err = p.Running.Learn(m, at)
 	}
 	if err != nil {
-		p.told.unlearned.Warn(p.log, "a message could not be learned from", "source", l.origin.Source(), "error", err)
+		p.told.unlearned.Warn(p.Log, "a message could not be learned from", "source", l.origin.Source(), "error", err)
 	}
 	killpoint.Here(killpoint.Learned)
 }
@@ -517,8 +517,8 @@ func (p *pipeline) noteUnreadable(l *lesson, err error) {
 	u := &unreadable{messages: 1, last: err}
 	if before := p.unreadable.Load(); before != nil {
 		u.messages += before.messages
-	} else if p.stage.Live() == nil {
-		p.log.Warn("a message cannot be read, so nothing is learned from it", "source", l.origin.Source(),
+	} else if p.Running.Live() == nil {
+		p.Log.Warn("a message cannot be read, so nothing is learned from it", "source", l.origin.Source(),
 			"error", err)
 	}
 	p.unreadable.Store(u)
@@ -526,7 +526,7 @@ func (p *pipeline) noteUnreadable(l *lesson, err error) {
 
 // awaitBacklog waits until the stage has room for so many rows more; false where ctx is done.
 func (p *pipeline) awaitBacklog(ctx context.Context, rows int) bool {
-	for n := p.stage.Backlog(); n > 0 && n+rows > maxBacklog; n = p.stage.Backlog() {
+	for n := p.Running.Backlog(); n > 0 && n+rows > maxBacklog; n = p.Running.Backlog() {
 		select {
 		case <-time.After(time.Millisecond):
 		case <-ctx.Done():

@@ -55,7 +55,7 @@ func TestHandover(t *testing.T) {
 	q.exactly(to(1700))
 	t.Logf("messages read: %v to be answered, %v to be learned", q.metric("embedd_read_messages_total", "answer"),
 		q.metric("embedd_read_messages_total", "learn"))
-	if q.stage.Live() == nil {
+	if q.Running.Live() == nil {
 		t.Error("no model is live")
 	}
 }
@@ -226,7 +226,7 @@ func TestRenumberedUnseen(t *testing.T) {
 	q.pipeline = s.open(e, js)
 	defer q.close()
 	q.feed = newFeed(q.InFlight, false)
-	q.feed.bind(q.created, &jetstream.ConsumerInfo{Delivered: jetstream.SequenceInfo{Consumer: 100, Stream: 100}}) // another replica answers
+	q.feed.bind(q.Created, &jetstream.ConsumerInfo{Delivered: jetstream.SequenceInfo{Consumer: 100, Stream: 100}}) // another replica answers
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -446,7 +446,7 @@ func TestRenumberedRestart(t *testing.T) {
 	rows := func(q *pupil, n int) {
 		t.Helper()
 		for end := time.Now().Add(ample); ; time.Sleep(20 * time.Millisecond) {
-			status := q.stage.Status()
+			status := q.Running.Status()
 			if status.Rows == n && !status.Filling && status.Backlog == 0 {
 				return
 			}

@@ -56,7 +56,7 @@ func (e *Engine) openLeases(ctx context.Context, p *pipeline) (bucket *lease.Buc
 	if e.leased {
 		return e.bucket, nil
 	}
-	if bucket, err = lease.Open(ctx, p.js, p.Models.Replicas, e.log); err == nil {
+	if bucket, err = lease.Open(ctx, p.JS, p.Models.Replicas, e.log); err == nil {
 		e.bucket, e.leased = bucket, true
 	}
 	return bucket, err
@@ -64,11 +64,11 @@ func (e *Engine) openLeases(ctx context.Context, p *pipeline) (bucket *lease.Buc
 
 // apply takes the lease of learning where nobody holds it.
 func (p *pipeline) apply(ctx context.Context, bucket *lease.Bucket) error {
-	p.tenure.Lease = bucket.Of(lease.Options{Key: p.Name, Claim: lease.Mine(p.instance, p.shared()),
-		Life: p.Lease, Behind: p.behind, Logger: p.log})
+	p.tenure.Lease = bucket.Of(lease.Options{Key: p.Name, Claim: lease.Mine(p.Instance, p.shared()),
+		Life: p.Lease, Behind: p.behind, Logger: p.Log})
 	if p.Standby == StandbyWarm {
-		p.turns.second = bucket.Of(lease.Options{Key: needs.StandbyKey(p.Name), Claim: lease.Mine(p.instance, nil), Life: p.Lease,
-			Logger: p.log})
+		p.turns.second = bucket.Of(lease.Options{Key: needs.StandbyKey(p.Name), Claim: lease.Mine(p.Instance, nil), Life: p.Lease,
+			Logger: p.Log})
 	}
 	if err := p.tenure.Try(ctx); err != nil {
 		return fmt.Errorf("asking for the lease of learning (bucket %s): %w", lease.Name, err)
@@ -99,19 +99,19 @@ func (p *pipeline) mayFit() bool {
 func (p *pipeline) takeTurn(ctx context.Context, term uint64) {
 	p.passes(term != 0)
 	if term == 0 {
-		p.stage.Standby(true)
+		p.Running.Standby(true)
 		return
 	}
 	for attempt := 0; p.tenure.Term() == term; attempt++ {
 		err := p.takeOver(ctx, term)
 		if err == nil {
-			p.stage.Standby(false)
+			p.Running.Standby(false)
 			return
 		}
 		if errors.Is(err, registry.ErrFenced) || ctx.Err() != nil {
 			return // another has it, and the lease says so soon
 		}
-		p.told.lease.Warn(p.log, "the lease is held and the model store cannot be written; trying again", "error", err)
+		p.told.lease.Warn(p.Log, "the lease is held and the model store cannot be written; trying again", "error", err)
 		if !natsx.Backoff(ctx, attempt) {
 			return
 		}
@@ -123,9 +123,9 @@ func (p *pipeline) takeOver(ctx context.Context, term uint64) error {
 		if err := p.seal(ctx, term); err != nil {
 			return err
 		}
-		p.log.Info("this replica learns the pipeline from now on", "term", p.tenure.sealed.Load())
+		p.Log.Info("this replica learns the pipeline from now on", "term", p.tenure.sealed.Load())
 	}
-	if p.stage.Live() == nil {
+	if p.Running.Live() == nil {
 		return p.begin(ctx)
 	}
 	_, err := p.models.CatchUp(ctx, p.adopt)
@@ -157,7 +157,7 @@ func (p *pipeline) seal(ctx context.Context, term uint64) error {
 
 // close ends learning, and then gives the lease back: nothing is written any more.
 func (p *pipeline) close() {
-	p.stage.Close()
+	p.Running.Close()
 	p.giveUp()
 }
 

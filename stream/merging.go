@@ -26,7 +26,7 @@ type merger struct {
 }
 
 func newMerger(p *pipeline) *merger {
-	return &merger{pipeline: p, created: p.created, next: p.blockOf(p.learnFirst)}
+	return &merger{pipeline: p, created: p.Created, next: p.blockOf(p.learnFirst)}
 }
 
 // run reads until ctx is done.
@@ -38,7 +38,7 @@ func (p *pipeline) summarily(ctx context.Context, step func(context.Context) (mo
 		moved, err := step(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
-			p.told.summing.Warn(p.log, "the summaries of the input cannot be passed on; trying again", "error", err)
+			p.told.summing.Warn(p.Log, "the summaries of the input cannot be passed on; trying again", "error", err)
 			natsx.Backoff(ctx, attempt)
 			attempt++
 		case !moved:
@@ -58,7 +58,7 @@ func (m *merger) step(ctx context.Context) (learned bool, err error) {
 	}
 	if m.shelf == nil || !s.created.Equal(m.created) {
 		if !s.created.Equal(m.created) {
-			m.series.Add(health.ReaderRestarts, 1, string(recreated))
+			m.Series.Add(health.ReaderRestarts, 1, string(recreated))
 			m.turned(fmt.Sprintf("the input stream was made anew at %s; learning goes on from its first block", stamp(s.created)))
 			m.created, m.next, m.looked = s.created, 0, 0
 		}
@@ -72,7 +72,7 @@ func (m *merger) step(ctx context.Context) (learned bool, err error) {
 	} else if err := m.mark(ctx, s); err != nil {
 		return false, err
 	}
-	text, err := m.shelf.Get(ctx, m.next, m.stage.MaxSummary())
+	text, err := m.shelf.Get(ctx, m.next, m.Running.MaxSummary())
 	switch {
 	case errors.Is(err, summaries.ErrMissing):
 		skipped, err := m.skip(ctx, s)
@@ -85,17 +85,17 @@ func (m *merger) step(ctx context.Context) (learned bool, err error) {
 	case err != nil:
 		return false, err
 	}
-	unread, err := m.stage.LearnSummary(m.block(m.created, m.next), m.features, text)
+	unread, err := m.Running.LearnSummary(m.block(m.created, m.next), m.features, text)
 	if errors.Is(err, plugin.ErrSummary) {
 		return false, m.anew(ctx, err)
 	}
 	if err != nil {
 		return false, err
 	}
-	m.series.Add(health.Dropped, float64(unread), health.PathLearn)
+	m.Series.Add(health.Dropped, float64(unread), health.PathLearn)
 	m.next, m.bad = m.next+1, 0
 	m.awaited.Store(nil)
-	return true, m.stage.Wait(ctx)
+	return true, m.Running.Wait(ctx)
 }
 
 // waits says what learning waits for, for the status before a first model.
@@ -116,7 +116,7 @@ func (m *merger) skip(ctx context.Context, s stretch) (skipped bool, err error) 
 	if s.first > to {
 		to = s.first
 		if m.marked != nil { // they were to be learned, and here
-			m.series.Add(health.Dropped, float64((to-m.next)*uint64(m.Stage.Training.Block)), health.PathLearn)
+			m.Series.Add(health.Dropped, float64((to-m.next)*uint64(m.Stage.Training.Block)), health.PathLearn)
 		}
 	}
 	if !m.mayFit() {
@@ -153,14 +153,14 @@ func (m *merger) again(ctx context.Context, cause error) error {
 		return nil
 	}
 	m.bad = 0
-	m.series.Add(health.Summaries, 1, "anew")
-	m.log.Warn("the summary of a block of the input cannot be used; it is made again", "block", m.next, "cause", cause)
+	m.Series.Add(health.Summaries, 1, "anew")
+	m.Log.Warn("the summary of a block of the input cannot be used; it is made again", "block", m.next, "cause", cause)
 	return m.shelf.Drop(ctx, m.next)
 }
 
 // know finds out the features: those of the model, those that were marked, or those of the first message.
 func (m *merger) know(ctx context.Context, s stretch) error {
-	if live := m.stage.Live(); live != nil {
+	if live := m.Running.Live(); live != nil {
 		m.features = live.Model.Features()
 		return nil
 	}
@@ -172,7 +172,7 @@ func (m *merger) know(ctx context.Context, s stretch) error {
 		m.features = mark.Features
 		return nil
 	}
-	if features := m.stage.Features(); features != nil {
+	if features := m.Running.Features(); features != nil {
 		m.features = features
 	}
 	if m.features != nil || s.last <= s.first {
@@ -185,7 +185,7 @@ func (m *merger) know(ctx context.Context, s stretch) error {
 	all := m.block(m.created, first)
 	all.Last = m.block(m.created, s.last-1).Last
 	err = m.readRange(ctx, all, func(in *input) bool {
-		if message, err := m.stage.Decode(in.data); err == nil {
+		if message, err := m.Running.Decode(in.data); err == nil {
 			m.features = message.Contract().Elements()
 		}
 		m.looked = m.blockOf(in.origin.Seq) // an error goes on there
@@ -212,7 +212,7 @@ func (m *merger) mark(ctx context.Context, s stretch) error {
 		m.next = max(m.next, min(before.From, s.first)) // of older blocks there is neither a summary nor a row
 	}
 	from := m.next
-	if first := m.stage.Status().ReadFrom; first > 0 {
+	if first := m.Running.Status().ReadFrom; first > 0 {
 		from = min(from, m.blockOf(first))
 	}
 	now := summaries.Mark{From: from, Next: m.next, Features: m.features}

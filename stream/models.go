@@ -21,7 +21,7 @@ import (
 const noteWait = 5 * time.Second
 
 func (p *pipeline) keepsModels() bool {
-	return !p.Models.None && (p.input != nil || p.Models.Directory != "")
+	return !p.Models.None && (p.Input != nil || p.Models.Directory != "")
 }
 
 // openStore opens the store of a pipeline; that of the server is one for all.
@@ -33,8 +33,8 @@ func (e *Engine) openStore(ctx context.Context, p *pipeline) (store registry.Sto
 		return store, nil
 	}
 	if p.Models.Hub == "" {
-		store, err = registry.MakeReplicated(ctx, p.js, p.Models.Replicas)
-	} else if edge, errEdge := registry.MakeEdge(ctx, p.js, p.Models.Hub, p.Models.Replicas); errEdge == nil {
+		store, err = registry.MakeReplicated(ctx, p.JS, p.Models.Replicas)
+	} else if edge, errEdge := registry.MakeEdge(ctx, p.JS, p.Models.Hub, p.Models.Replicas); errEdge == nil {
 		store = edge
 	} else {
 		err = errEdge
@@ -57,7 +57,7 @@ func (p *pipeline) take(ctx context.Context, c *registry.Choice) error {
 			return err
 		}
 		if used {
-			c.Epochs = max(c.Epochs, int(p.clock().Unix()))
+			c.Epochs = max(c.Epochs, int(p.Clock().Unix()))
 			p.storeSays(fmt.Sprintf("the store knows nothing of models before, and the pipeline has answered before: epochs go on after %d, the seconds since 1970, so that none is used twice",
 				c.Epochs))
 		}
@@ -103,7 +103,7 @@ func (p *pipeline) misses(l *plugin.Live) string {
 
 // storeSays tells what happened to the models of the store, in log and status.
 func (p *pipeline) storeSays(text string) {
-	p.log.Warn(text)
+	p.Log.Warn(text)
 	if before := p.store.Load(); before != nil {
 		text = *before + "; " + text
 	}
@@ -121,14 +121,14 @@ func briefly(names []string) string {
 // acknowledged something, there is an output of its subject, or it has learned what edges answer with. The last output says
 // which epoch was used last, but not which was the highest, and it may have aged out; so no more than that is asked.
 func (p *pipeline) hasAnswered(ctx context.Context) (bool, error) {
-	if p.input == nil {
+	if p.Input == nil {
 		return false, nil
 	}
 	if p.arrived != nil { // its edges answer with what it learns
-		used, err := summaries.HasLedger(ctx, p.js, p.Name)
+		used, err := summaries.HasLedger(ctx, p.JS, p.Name)
 		return used, natsx.ExplainAPIError(err)
 	}
-	c, err := p.input.Consumer(ctx, p.durable())
+	c, err := p.Input.Consumer(ctx, p.ConsumerName())
 	if err == nil && c.CachedInfo().AckFloor.Stream > 0 {
 		return true, nil
 	}
@@ -148,10 +148,10 @@ func (p *pipeline) hasAnswered(ctx context.Context) (bool, error) {
 
 // keepPin tells a stage that has just been made that its model was chosen and stays.
 func (p *pipeline) keepPin() error {
-	if !p.pinned.Load() || p.stage.Live() == nil {
+	if !p.pinned.Load() || p.Running.Live() == nil {
 		return nil
 	}
-	return p.stage.Adopt(p.stage.Live(), true)
+	return p.Running.Adopt(p.Running.Live(), true)
 }
 
 func (p *pipeline) setPinned(pinned bool) {
@@ -160,7 +160,7 @@ func (p *pipeline) setPinned(pinned bool) {
 	if pinned {
 		value = 1
 	}
-	p.series.Set(health.Pinned, value)
+	p.Series.Set(health.Pinned, value)
 }
 
 // adopt makes a model that somebody chose in the store the live one. The registry waits for it: it asks nobody.
@@ -169,13 +169,13 @@ func (p *pipeline) adopt(c *registry.Choice) error {
 	if others := p.misses(l); others != "" {
 		return fmt.Errorf("it %s: put schema.features back", others)
 	}
-	if err := p.stage.Adopt(l, c.Pinned); err != nil {
+	if err := p.Running.Adopt(l, c.Pinned); err != nil {
 		return err
 	}
 	p.setPinned(c.Pinned)
 	p.chosen(l, c.Good)
 	p.showLive(l)
-	p.log.Info("a model was chosen", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
+	p.Log.Info("a model was chosen", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
 		l.Epoch, "pinned", c.Pinned)
 	select {
 	case p.came <- struct{}{}:
@@ -192,7 +192,7 @@ func (p *pipeline) judged(f plugin.Outcome) {
 	ctx, cancel := context.WithTimeout(context.Background(), noteWait)
 	defer cancel()
 	if err := p.models.Refuse(ctx, f); err != nil {
-		p.told.refused.Warn(p.log, "a refused candidate is not noted in the model store", "reason", f.Reason, "error", err)
+		p.told.refused.Warn(p.Log, "a refused candidate is not noted in the model store", "reason", f.Reason, "error", err)
 	}
 }
 

@@ -114,7 +114,7 @@ func TestLostStoreEpochs(t *testing.T) {
 func (q *pupil) awaitAcks(n uint64) {
 	q.t.Helper()
 	for end := time.Now().Add(ample); ; time.Sleep(20 * time.Millisecond) {
-		c, err := q.input.Consumer(q.t.Context(), needs.ConsumerName(q.Name, ""))
+		c, err := q.Input.Consumer(q.t.Context(), needs.ConsumerName(q.Name, ""))
 		if err == nil && c.CachedInfo().AckFloor.Stream >= n {
 			return
 		}
@@ -147,14 +147,14 @@ func TestOtherFeatures(t *testing.T) {
 	if n := s.epoch(10); n != 1 {
 		t.Fatalf("epoch %d", n)
 	}
-	old := q.stage.Live()
+	old := q.Running.Live()
 	q.end()
 	q = s.learner("a", "b")
 	s.store("in.x", twoColumns(5000, 100))
 	if n := s.epoch(11); n < 2 {
 		t.Errorf("with other features the epoch is %d", n)
 	}
-	if l := q.stage.Live(); l.Model.M() != 2 {
+	if l := q.Running.Live(); l.Model.M() != 2 {
 		t.Errorf("the model has %d features", l.Model.M())
 	}
 	if text := q.pipeline.status().Store; !strings.Contains(text, "model rollback "+old.Version) {
@@ -166,7 +166,7 @@ func TestOtherFeatures(t *testing.T) {
 		t.Fatal(err)
 	}
 	q = s.learner("a")
-	if l := q.stage.Live(); l == nil || l.Version != old.Version {
+	if l := q.Running.Live(); l == nil || l.Version != old.Version {
 		t.Errorf("after going back live is %+v", l)
 	}
 	q.end()
@@ -211,7 +211,7 @@ func TestDamagedStore(t *testing.T) {
 		return sent >= 30 && len(p.Versions) > 1
 	})
 	s.answers(uint64(sent))
-	s.until("all is learned", func() bool { return q.stage.Status().Seen == 100*sent && !q.stage.Status().Fitting })
+	s.until("all is learned", func() bool { return q.Running.Status().Seen == 100*sent && !q.Running.Status().Fitting })
 	q.end()
 	p, err := store.Pointer(t.Context())
 	if err != nil {
@@ -249,7 +249,7 @@ func TestDamagedStore(t *testing.T) {
 		t.Errorf("told to stop: %v", err)
 	}
 	q = s.learner("a", "b")
-	if l := q.stage.Live(); l == nil || l.Version != p.Previous {
+	if l := q.Running.Live(); l == nil || l.Version != p.Previous {
 		t.Fatalf("live is %+v, want %s: %s", l, p.Previous, q.pipeline.status().Store)
 	}
 	s.store("in.x", twoColumns(5000, 100))

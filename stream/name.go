@@ -21,15 +21,15 @@ func (p *pipeline) checkName(ctx context.Context, bound string) error {
 	if p.Stream == "" || bound == "" || bound == p.Stream {
 		return nil
 	}
-	p.access.Refresh(ctx)
-	asks := natsx.Permission{Action: natsx.Publish, Subject: consumerInfo(p.js, bound, p.durable())}
-	if p.access.IsDenied(asks) {
+	p.Permissions.Refresh(ctx)
+	asks := natsx.Permission{Action: natsx.Publish, Subject: consumerInfo(p.JS, bound, p.ConsumerName())}
+	if p.Permissions.IsDenied(asks) {
 		return p.nameTaken(bound, fmt.Sprintf("and this user may not ask whether anybody uses it there (%q)", asks.Subject))
 	}
-	_, err := p.js.Consumer(ctx, bound, p.durable())
+	_, err := p.JS.Consumer(ctx, bound, p.ConsumerName())
 	switch {
 	case err == nil:
-		return p.nameTaken(bound, fmt.Sprintf("which has its consumer %s", p.durable()))
+		return p.nameTaken(bound, fmt.Sprintf("which has its consumer %s", p.ConsumerName()))
 	case errors.Is(err, jetstream.ErrConsumerNotFound), errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil
 	}
@@ -38,7 +38,7 @@ func (p *pipeline) checkName(ctx context.Context, bound string) error {
 
 func (p *pipeline) nameTaken(bound, why string) error {
 	return spec.Describe(fmt.Sprintf("the name %s and its models belong to stream %s, %s, and the pipeline is to read stream %s. Give the pipeline a name of its own; or, where nobody runs it on %s any more, 'nats consumer rm %s %s', and it goes on here with the models of its name",
-		p.Name, bound, why, p.Stream, bound, bound, p.durable()), ErrConsumerTaken)
+		p.Name, bound, why, p.Stream, bound, bound, p.ConsumerName()), ErrConsumerTaken)
 }
 
 // bindName says in the model store whose the name is. Where the store does not take that, the pipeline runs all the
@@ -48,17 +48,17 @@ func (p *pipeline) bindName(ctx context.Context) error {
 		return nil
 	}
 	var bound string
-	err := p.access.Guard(ctx, p.access.IsServerRequest, func(ctx context.Context) (err error) {
+	err := p.Permissions.Guard(ctx, p.Permissions.IsServerRequest, func(ctx context.Context) (err error) {
 		bound, err = p.models.Bind(ctx, p.bound, p.Stream)
 		return err
 	})
 	switch {
 	case err != nil && ctx.Err() == nil:
-		p.log.Warn("the model store does not note which stream the pipeline's name belongs to", "error", err)
+		p.Log.Warn("the model store does not note which stream the pipeline's name belongs to", "error", err)
 	case err == nil && bound != p.Stream:
 		return p.nameTaken(bound, "which was first just now")
 	case err == nil && p.bound != "":
-		p.log.Warn("the pipeline's name belonged to another stream, which has no consumer of it any more; it goes on here with the models of its name",
+		p.Log.Warn("the pipeline's name belonged to another stream, which has no consumer of it any more; it goes on here with the models of its name",
 			"before", p.bound, "stream", p.Stream)
 	}
 	return nil

@@ -14,7 +14,7 @@ func (p *pipeline) annotate(ctx context.Context, consumer, key string, change fu
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	c, err := p.js.Consumer(ctx, p.Stream, consumer)
+	c, err := p.JS.Consumer(ctx, p.Stream, consumer)
 	if err != nil {
 		return err
 	}
@@ -24,6 +24,6 @@ func (p *pipeline) annotate(ctx context.Context, consumer, key string, change fu
 		config.Metadata = map[string]string{}
 	}
 	config.Metadata[key] = change(config.Metadata[key])
-	_, err = p.js.UpdateConsumer(ctx, p.Stream, config)
+	_, err = p.JS.UpdateConsumer(ctx, p.Stream, config)
 	return err
 }

@@ -85,7 +85,7 @@ func (p *pipeline) awaitLabels(ctx context.Context, row *lesson) {
 	g.rows.at(row.time)
 	g.mu.Unlock()
 	for {
-		rows, _ := p.stage.LabelsAhead()
+		rows, _ := p.Running.LabelsAhead()
 		g.mu.Lock()
 		behind := !g.atEnd && g.labels.reached.Before(row.time) && p.labels.stream != ""
 		wait := behind && (rows || time.Since(g.labels.moved) < stalled)
@@ -113,7 +113,7 @@ func (p *pipeline) awaitRows(ctx context.Context, t time.Time) {
 	g.labels.at(t)
 	g.mu.Unlock()
 	for {
-		_, labels := p.stage.LabelsAhead()
+		_, labels := p.Running.LabelsAhead()
 		g.mu.Lock()
 		behind, last := !g.rows.reached.After(t), g.lastRow
 		wait := behind && (labels || time.Since(g.rows.moved) < stalled) && time.Since(g.asked) > lookAgain
@@ -135,6 +135,6 @@ func (p *pipeline) awaitRows(ctx context.Context, t time.Time) {
 
 // noRowAfter tells whether no row is stored after a sequence number.
 func (p *pipeline) noRowAfter(ctx context.Context, seq uint64) bool {
-	last, err := p.input.GetLastMsgForSubject(ctx, p.Subject)
+	last, err := p.Input.GetLastMsgForSubject(ctx, p.Subject)
 	return errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && last.Sequence <= seq
 }

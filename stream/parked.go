@@ -180,12 +180,12 @@ func (c *confirmer) confirmLetter(ctx context.Context, o *outgoing) error {
 			return nil
 		case !over || ctx.Err() != nil:
 			return err // refused for good, or the run ends
-		case !p.nc.IsConnected():
+		case !p.Conn.IsConnected():
 			continue // nothing can be stored now, good or bad
 		}
 		err = p.explain(err, p.Dead)
 		if p.parked.taken(false, time.Now()) {
-			p.log.Error("dead letters are not taken; their inputs are parked and come back, and good ones go on", "subject",
+			p.Log.Error("dead letters are not taken; their inputs are parked and come back, and good ones go on", "subject",
 				p.Dead, "error", err)
 		}
 		return fmt.Errorf("dead letters on %s are not taken: %w", p.Dead, err)
@@ -205,26 +205,26 @@ func (c *confirmer) park(a *answer, why error) bool {
 	c.publisher.forget(a.parts)
 	if !in.stale.Load() {
 		if err := in.msg.NakWithDelay(delay); err != nil {
-			p.log.Debug("a parked input comes back sooner", "source", in.origin.Source(), "error", err)
+			p.Log.Debug("a parked input comes back sooner", "source", in.origin.Source(), "error", err)
 		}
 	}
-	p.log.Debug("an input is parked", "source", in.origin.Source(), "for", delay, "error", why)
+	p.Log.Debug("an input is parked", "source", in.origin.Source(), "for", delay, "error", why)
 	p.countParked()
 	return true
 }
 
 func (p *pipeline) countParked() {
 	n, _ := p.parked.standing(time.Now())
-	p.series.Set(health.Parked, float64(n))
+	p.Series.Set(health.Parked, float64(n))
 }
 
 // readDeadLimit asks how long a dead letter may be now: where one was refused, that has changed since it was asked.
 func (p *pipeline) readDeadLimit(ctx context.Context) {
-	name, err := p.js.StreamNameBySubject(ctx, p.Dead)
+	name, err := p.JS.StreamNameBySubject(ctx, p.Dead)
 	if err != nil {
 		return
 	}
-	if s, err := p.js.Stream(ctx, name); err == nil {
+	if s, err := p.JS.Stream(ctx, name); err == nil {
 		p.limits.dead.Store(int64(s.CachedInfo().Config.MaxMsgSize))
 	}
 }

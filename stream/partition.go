@@ -18,10 +18,10 @@ import (
 
 // bindPartitions looks whether the stream keeps the pipeline's partitions, and opens their leases.
 func (e *Engine) bindPartitions(ctx context.Context, p *pipeline) error {
-	if err := needs.PartitionServer(p.nc.ConnectedServerVersion()); err != nil {
+	if err := needs.PartitionServer(p.Conn.ConnectedServerVersion()); err != nil {
 		return err
 	}
-	if f := needs.PartitionFault(&p.Pipeline, &p.input.CachedInfo().Config); f != nil {
+	if f := needs.PartitionFault(&p.Pipeline, &p.Input.CachedInfo().Config); f != nil {
 		return f
 	}
 	bucket, err := e.openLeases(ctx, p)

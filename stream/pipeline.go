@@ -3,20 +3,18 @@ package stream
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio/wire"
-	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/ratelog"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 	"github.com/embedd/embedd/stream/summaries"
@@ -24,20 +22,12 @@ import (
 
 // pipeline is a pipeline that runs.
 type pipeline struct {
-	Pipeline
-	domain    string // of JetStream at a leaf node whose models come from its hub, else ""
-	nc        *nats.Conn
-	js        jetstream.JetStream
-	log       *slog.Logger
-	series    *health.Series
-	fresh     *health.Freshness
+	*scope.Scope
 	letterLog *health.LetterLog
-	stage     *plugin.Stage
 	models    *registry.Registry // nil: none are kept
 	hub       *registry.Edge     // where the models come from another domain, else nil
 	opened    time.Time
-	hubAway   bool   // it was said that the hub is
-	instance  string // of this process, no other has it
+	hubAway   bool // it was said that the hub is
 	tenure    tenure
 	turns     turns
 	leases    *lease.Bucket          // nil: there are none
@@ -50,18 +40,15 @@ type pipeline struct {
 	bound     string                 // the stream that its name was bound to in the store before the start, "" where to none
 	store     atomic.Pointer[string] // what happened to the models of the store
 
-	input jetstream.Stream // nil on core NATS; at the hub of edges that of their summaries
-	names struct {         // of the model that answered last, for who answers
+	names struct { // of the model that answered last, for who answers
 		live  *plugin.Live
 		pairs []wire.Pair
 	}
-	whole   *lane     // the input, or of one with partitions what came before it had any
-	created time.Time // of the input stream, when the pipeline was opened
-	feed    *feed     // nil where nothing is learned
-	tail    *tail     // nil on core NATS
+	whole *lane // the input, or of one with partitions what came before it had any
+	feed  *feed // nil where nothing is learned
+	tail  *tail // nil on core NATS
 	// learnFirst is the sequence number from which the window of the live model is filled again; 0: the first.
 	learnFirst uint64
-	clock      func() time.Time
 	good       time.Time // when the model of the store was last found good
 	unreadable atomic.Pointer[unreadable]
 	turn       atomic.Pointer[string] // what last happened to the input, for the learning side
@@ -76,20 +63,16 @@ type pipeline struct {
 	came       chan struct{}        // another model has, for the mirror of a hub
 	halt       health.Halt
 
-	drain      time.Duration
-	claimLife  time.Duration
-	told       struct{ unlearned, refused, lost, consumer, owed, lease, outdated, before, summing ratelog.Limiter }
-	access     *natsx.PermissionMonitor // of the connection's user
-	seen       *natsx.StreamCache       // the streams, by all pipelines of the engine
-	calm       time.Duration            // least time between two looks at what is quiet: the more pipelines, the longer
-	conditions health.Conditions
-	sight      atomic.Pointer[sight]         // what the watcher last saw; nil on core NATS
-	again      chan struct{}                 // has the watcher look at once
-	waiting    atomic.Pointer[queue[*input]] // on core NATS, what is not answered
-	pressure   *pressure                     // of the engine
-	busy       atomic.Int64                  // when an input was last answered, in nanoseconds
-	draining   atomic.Bool
-	spare      spare
+	drain     time.Duration
+	claimLife time.Duration
+	told      struct{ unlearned, refused, lost, consumer, owed, lease, outdated, before, summing ratelog.Limiter }
+	sight     atomic.Pointer[sight]         // what the watcher last saw; nil on core NATS
+	again     chan struct{}                 // has the watcher look at once
+	waiting   atomic.Pointer[queue[*input]] // on core NATS, what is not answered
+	pressure  *pressure                     // of the engine
+	busy      atomic.Int64                  // when an input was last answered, in nanoseconds
+	draining  atomic.Bool
+	spare     spare
 }
 
 // limits are what the servers accept, beside the connection's own payload limit.
@@ -119,11 +102,11 @@ func (p *pipeline) run(ctx context.Context) error {
 	}
 	wg.Go(func() { p.letterLog.Run(ctx, time.Minute) })
 	if s, err := p.startService(ctx); err != nil {
-		p.log.Warn("the pipeline answers no requests", "error", err)
+		p.Log.Warn("the pipeline answers no requests", "error", err)
 	} else {
 		defer s.stop()
 	}
-	if p.input == nil {
+	if p.Input == nil {
 		return p.runCore(ctx, &wg)
 	}
 	if p.arrived == nil {
@@ -142,10 +125,10 @@ func (p *pipeline) run(ctx context.Context) error {
 	if p.learns() && p.shares() {
 		wg.Go(func() { p.learnInTurn(ctx) })
 	} else if p.learns() {
-		only := p.input.CachedInfo().Config.Retention != jetstream.LimitsPolicy
+		only := p.Input.CachedInfo().Config.Retention != jetstream.LimitsPolicy
 		p.feed = newFeed(p.InFlight/4, only)
 		if only {
-			p.log.Info("the stream keeps messages until they are acknowledged, so one reader feeds both paths",
+			p.Log.Info("the stream keeps messages until they are acknowledged, so one reader feeds both paths",
 				"stream", p.Stream)
 			wg.Go(func() { p.learnFrom(ctx, p.learn) })
 		} else {
@@ -159,11 +142,8 @@ func (p *pipeline) run(ctx context.Context) error {
 	return p.serve(ctx)
 }
 
-// durable is the name of the pipeline's consumer.
-func (p *pipeline) durable() string { return needs.ConsumerName(p.Name, p.domain) }
-
 // learns tells whether this process reads to learn: to fit, or to be ready for it.
-func (p *pipeline) learns() bool { return p.Role != RoleTransform && p.stage.Learns() }
+func (p *pipeline) learns() bool { return p.Role != RoleTransform && p.Running.Learns() }
 
 // readsOnce tells whether learning has only the messages that the hot path pulls.
 func (p *pipeline) readsOnce() bool { return p.feed != nil && p.feed.only }
@@ -173,13 +153,13 @@ func (p *pipeline) holds() bool {
 	if p.lacksModel() {
 		return true
 	}
-	_, stale := p.fresh.Age()
+	_, stale := p.Freshness.Age()
 	return stale && p.WhenStale == StaleHold
 }
 
 // lacksModel tells whether there is no model yet, and none is gone without.
 func (p *pipeline) lacksModel() bool {
-	return p.stage.Live() == nil && p.Stage.Until != plugin.UntilSkip
+	return p.Running.Live() == nil && p.Stage.Until != plugin.UntilSkip
 }
 
 // joins tells whether labels come apart from their rows.
@@ -194,10 +174,10 @@ func (p *pipeline) ready(ctx context.Context) bool {
 	defer every.Stop()
 	for {
 		select {
-		case <-p.stage.Ready():
+		case <-p.Running.Ready():
 			return true
 		case <-every.C:
-			p.log.Warn("nothing leaves until a first model exists", "progress", p.progress())
+			p.Log.Warn("nothing leaves until a first model exists", "progress", p.progress())
 		case <-ctx.Done():
 			return false
 		}
@@ -234,7 +214,7 @@ func (p *pipeline) progress() string {
 
 func (p *pipeline) learned() string {
 	text := p.labelled()
-	if s := p.stage.LabelStatus(); p.joins() {
+	if s := p.Running.LabelStatus(); p.joins() {
 		text += fmt.Sprintf("; %d rows wait for labels on %s", s.Rows, p.Labels)
 		if s.Note != "" {
 			text += "; " + s.Note
@@ -244,7 +224,7 @@ func (p *pipeline) learned() string {
 }
 
 func (p *pipeline) labelled() string {
-	s := p.stage.Status()
+	s := p.Running.Status()
 	text := fmt.Sprintf("%d of %d labelled rows", s.Rows, s.Needed)
 	if s.Hint != "" {
 		text += "; " + s.Hint

@@ -96,7 +96,7 @@ func (c *confirmer) deliver(ctx context.Context, a *answer) (*answer, error) {
 		if refusal(err) == nil {
 			return a, err
 		}
-		p.log.Warn("the server refuses an answer for good", "source", a.in.origin.Source(), "subject", o.msg.Subject,
+		p.Log.Warn("the server refuses an answer for good", "source", a.in.origin.Source(), "subject", o.msg.Subject,
 			"error", err)
 		p.readDeadLimit(ctx)
 		if o.letter == nil {
@@ -128,7 +128,7 @@ func (c *confirmer) confirmPart(ctx context.Context, o *outgoing) error {
 
 // left notes an input that has left.
 func (p *pipeline) left(a *answer) {
-	p.series.Answered(a.result, a.rows, a.seconds)
+	p.Series.Answered(a.result, a.rows, a.seconds)
 	if a.in.delivered > 1 {
 		p.parked.left(a.in)
 	}
@@ -137,8 +137,8 @@ func (p *pipeline) left(a *answer) {
 
 // confirmed notes that the server has stored a part.
 func (p *pipeline) confirmed(o *outgoing) {
-	p.conditions.Clear(o.component())
-	p.access.MarkAllowed(natsx.Permission{Action: natsx.Publish, Subject: o.msg.Subject})
+	p.Conditions.Clear(o.component())
+	p.Permissions.MarkAllowed(natsx.Permission{Action: natsx.Publish, Subject: o.msg.Subject})
 }
 
 // errHeaderTooLarge is the server's code for a header over its limit; the client has no name for it.
@@ -159,7 +159,7 @@ func refusal(err error) error {
 
 // explain says what to do about a publish that fails.
 func (p *pipeline) explain(err error, subject string) error {
-	if one := (natsx.Permission{Action: natsx.Publish, Subject: subject}); p.access.IsDenied(one) {
+	if one := (natsx.Permission{Action: natsx.Publish, Subject: subject}); p.Permissions.IsDenied(one) {
 		return one.DeniedError()
 	}
 	return natsx.ExplainPublishError(err, subject)

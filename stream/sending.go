@@ -23,7 +23,7 @@ import (
 
 // isNamed tells whether the domain of the server is one of those whose summaries the hub takes.
 func (p *pipeline) isNamed(ctx context.Context) error {
-	account, err := p.js.AccountInfo(ctx)
+	account, err := p.JS.AccountInfo(ctx)
 	if err != nil {
 		return natsx.ExplainAPIError(err)
 	}
@@ -154,21 +154,21 @@ func (m *sender) open(ctx context.Context) error {
 	if m.sent != nil {
 		return nil
 	}
-	return m.access.Guard(ctx, m.access.IsServerRequest, func(ctx context.Context) (err error) {
+	return m.Permissions.Guard(ctx, m.Permissions.IsServerRequest, func(ctx context.Context) (err error) {
 		if err = m.limited(); err == nil {
 			err = m.isNamed(ctx)
 		}
 		if err == nil && m.summaries == nil {
-			m.summaries, err = summaries.Open(ctx, m.js, m.Models.Replicas)
+			m.summaries, err = summaries.Open(ctx, m.JS, m.Models.Replicas)
 		}
 		if err == nil {
-			m.sent, err = summaries.OpenEdge(ctx, m.js, needs.SummaryBytes(&m.Pipeline), m.Models.Replicas)
+			m.sent, err = summaries.OpenEdge(ctx, m.JS, needs.SummaryBytes(&m.Pipeline), m.Models.Replicas)
 		}
 		if err != nil {
 			return err
 		}
 		if c := m.sent.Config(); needs.SummaryLimit(&m.Pipeline, &c) != "" {
-			m.log.Warn(needs.SummaryLimit(&m.Pipeline, &c))
+			m.Log.Warn(needs.SummaryLimit(&m.Pipeline, &c))
 		}
 		return nil
 	})
@@ -221,13 +221,13 @@ func (m *sender) step(ctx context.Context) (sent bool, err error) {
 	if err := m.markSent(ctx); err != nil {
 		return false, err
 	}
-	text, err := m.shelf.Get(ctx, m.next, m.stage.MaxSummary())
+	text, err := m.shelf.Get(ctx, m.next, m.Running.MaxSummary())
 	if errors.Is(err, summaries.ErrMissing) {
 		return false, nil
 	}
 	b := m.block(m.created, m.next)
 	if err == nil {
-		err = m.stage.CheckSummary(b, m.features, text)
+		err = m.Running.CheckSummary(b, m.features, text)
 	}
 	if errors.Is(err, summaries.ErrDamaged) || errors.Is(err, plugin.ErrSummary) {
 		return false, m.again(ctx, err)
@@ -235,15 +235,15 @@ func (m *sender) step(ctx context.Context) (sent bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	n := summaries.Notice{Created: m.created.UnixNano(), First: b.First, Last: b.Last, Settings: m.stage.Settings()}
+	n := summaries.Notice{Created: m.created.UnixNano(), First: b.First, Last: b.Last, Settings: m.Running.Settings()}
 	if sent, err = m.sent.Send(ctx, m.Name, n, text, after); err != nil || !sent {
 		return false, err
 	}
 	if err := m.sent.Keep(ctx, m.summaries, m.Name, n); err != nil {
 		return false, err
 	}
-	m.series.Add(health.Summaries, 1, "sent")
-	m.log.Debug("a summary is on its way to the hub", "first", b.First, "last", b.Last, "bytes", len(text))
+	m.Series.Add(health.Summaries, 1, "sent")
+	m.Log.Debug("a summary is on its way to the hub", "first", b.First, "last", b.Last, "bytes", len(text))
 	return true, m.shelf.Drop(ctx, m.next)
 }
 

@@ -129,8 +129,8 @@ func TestSentIsSwept(t *testing.T) {
 	s := newSite(t)
 	p := s.summing()
 	m := newSender(p)
-	m.created, m.features = p.created, []string{"x"}
-	m.shelf = p.shelf(p.created)
+	m.created, m.features = p.Created, []string{"x"}
+	m.shelf = p.shelf(p.Created)
 	for next := uint64(aheadBlocks - 2); next <= aheadBlocks; next++ {
 		m.next = next
 		if err := m.markSent(t.Context()); err != nil {

@@ -62,7 +62,7 @@ type service struct {
 func (p *pipeline) startService(ctx context.Context) (*service, error) {
 	s := &service{pipeline: p}
 	var err error
-	s.micro, err = micro.AddService(p.nc, micro.Config{Name: ServiceName(p.Name), Version: serviceVersion,
+	s.micro, err = micro.AddService(p.Conn, micro.Config{Name: ServiceName(p.Name), Version: serviceVersion,
 		Description: "embedd pipeline " + p.Name, Metadata: map[string]string{ServicePipeline: p.Name}})
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (p *pipeline) startService(ctx context.Context) (*service, error) {
 // stop takes no more requests and waits for those that are being answered.
 func (s *service) stop() {
 	if err := s.micro.Stop(); err != nil {
-		s.pipeline.log.Debug("the service ends with its connection", "error", err)
+		s.pipeline.Log.Debug("the service ends with its connection", "error", err)
 	}
 	s.mu.Lock()
 	s.stopped = true
@@ -157,13 +157,13 @@ func (s *service) handler(ctx context.Context, answer func(context.Context, *nat
 			s.refuse(r, err)
 			return
 		}
-		if most := s.pipeline.nc.MaxPayload() - ownHeaders; int64(len(out.data)) > most {
+		if most := s.pipeline.Conn.MaxPayload() - ownHeaders; int64(len(out.data)) > most {
 			s.refuse(r, coded(string(wire.TooLarge),
 				fmt.Errorf("the answer has %d bytes and the server takes %d; ask for less, or raise the server's max_payload", len(out.data), most)))
 			return
 		}
 		if err := r.Respond(out.data, micro.WithHeaders(headers)); err != nil {
-			s.pipeline.log.Debug("a request is left without its answer", "subject", r.Subject(), "error", err)
+			s.pipeline.Log.Debug("a request is left without its answer", "subject", r.Subject(), "error", err)
 		}
 	})
 }
@@ -173,7 +173,7 @@ func (s *service) refuse(r micro.Request, err error) {
 	code, text := serviceCode(err), sentence(err)
 	err = r.Error(code, text, nil, micro.WithHeaders(micro.Headers{wire.HeaderCode: {code}, wire.HeaderError: {text}}))
 	if err != nil {
-		s.pipeline.log.Debug("a request is left without its answer", "subject", r.Subject(), "error", err)
+		s.pipeline.Log.Debug("a request is left without its answer", "subject", r.Subject(), "error", err)
 	}
 }
 
@@ -246,7 +246,7 @@ var errOthers = errors.New("another replica answers")
 // retrain reaches every replica, and who learns answers.
 func (s *service) retrain(context.Context, *nats.Msg) (any, error) {
 	p := s.pipeline
-	if p.stage.Learns() && !p.mayFit() {
+	if p.Running.Learns() && !p.mayFit() {
 		if p.tenure.Lease == nil || p.tenure.Standing().Holder.Holder != "" {
 			return nil, errOthers
 		}
@@ -255,9 +255,9 @@ func (s *service) retrain(context.Context, *nats.Msg) (any, error) {
 	if p.pinned.Load() {
 		return nil, coded(CodePinned, fmt.Errorf(
 			"%s is pinned, and nothing that is learned goes live; `embedd model unpin %s` first",
-			p.stage.Live().Version, p.Name))
+			p.Running.Live().Version, p.Name))
 	}
-	if err := p.stage.Refit(); err != nil {
+	if err := p.Running.Refit(); err != nil {
 		return nil, err
 	}
 	return s.report(), nil
@@ -270,11 +270,11 @@ func (s *service) resume(context.Context, *nats.Msg) (any, error) {
 
 func (s *service) transform(ctx context.Context, msg *nats.Msg) (any, error) {
 	p := s.pipeline
-	m, err := p.stage.Decode(msg.Data)
+	m, err := p.Running.Decode(msg.Data)
 	if err != nil {
 		return nil, err
 	}
-	age, stale := p.fresh.Age()
+	age, stale := p.Freshness.Age()
 	marks := mark(age, stale)
 	if stale {
 		switch p.WhenStale {
@@ -297,7 +297,7 @@ func (s *service) transform(ctx context.Context, msg *nats.Msg) (any, error) {
 			fmt.Errorf("%d of %d rows have features that cannot be projected: row %d, feature %q is %s; mend them, or set schema.nulls to impute or skip",
 				r.RejectedRows(), m.Rows(), f.Row, f.Feature, f.What))
 	}
-	data, err := p.stage.Encode(r, marks...)
+	data, err := p.Running.Encode(r, marks...)
 	if err != nil {
 		return nil, err
 	}
@@ -332,7 +332,7 @@ func (s *service) show(ctx context.Context, msg *nats.Msg) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	live := s.pipeline.stage.Live()
+	live := s.pipeline.Running.Live()
 	if version == "" || live != nil && version == live.Version {
 		if live == nil {
 			return nil, plugin.ErrNoModel

@@ -57,13 +57,13 @@ type oldest struct {
 // watch looks until ctx is done.
 func (p *pipeline) watch(ctx context.Context) {
 	w := &watcher{pipeline: p, sinks: map[string]string{}, oldest: map[string]oldest{}}
-	tick := time.NewTicker(max(sightEvery, p.calm))
+	tick := time.NewTicker(max(sightEvery, p.PollInterval))
 	defer tick.Stop()
 	for rest := 0; ; rest-- {
-		if rest <= 0 && p.nc.IsConnected() {
+		if rest <= 0 && p.Conn.IsConnected() {
 			if s := w.look(ctx); ctx.Err() == nil {
 				p.sight.Store(s)
-				p.conditions.SetText(health.Streams, s.obstacle)
+				p.Conditions.SetText(health.Streams, s.obstacle)
 				w.tell(s.obstacle)
 				if !s.counted && s.obstacle == "" {
 					rest = sightOthers // the hot path tells what it meets by itself
@@ -84,23 +84,23 @@ func (p *pipeline) watch(ctx context.Context) {
 func (w *watcher) tell(obstacle string) {
 	switch {
 	case obstacle != "" && w.told == "":
-		w.log.Warn("no input can be answered", "reason", obstacle)
+		w.Log.Warn("no input can be answered", "reason", obstacle)
 	case obstacle == "" && w.told != "":
-		w.log.Info("inputs can be answered again")
+		w.Log.Info("inputs can be answered again")
 	}
 	w.told = obstacle
 }
 
 // pullSubject is where the hot path asks for messages.
 func pullSubject(p *pipeline) string {
-	return natsx.PullSubject(p.js, p.Stream, p.durable())
+	return natsx.PullSubject(p.JS, p.Stream, p.ConsumerName())
 }
 
 // during does something that asks the server about the pipeline's input on such subjects, and ends it as soon as the
 // server refuses one of them.
 func (p *pipeline) during(ctx context.Context, on []string, do func(context.Context) error) error {
-	return p.access.Guard(ctx, func(one natsx.Permission) bool {
-		return p.access.IsServerRequest(one) && (one.Action == natsx.Subscribe || strings.Contains(one.Subject,
+	return p.Permissions.Guard(ctx, func(one natsx.Permission) bool {
+		return p.Permissions.IsServerRequest(one) && (one.Action == natsx.Subscribe || strings.Contains(one.Subject,
 			"."+p.Stream) &&
 			slices.ContainsFunc(on, func(s string) bool { return strings.Contains(one.Subject, s) }))
 	}, do)
@@ -117,7 +117,7 @@ func (p *pipeline) lookAgain() {
 func (w *watcher) look(ctx context.Context) *sight {
 	ctx, cancel := context.WithTimeout(ctx, sightWait)
 	defer cancel()
-	w.access.Refresh(ctx)
+	w.Permissions.Refresh(ctx)
 	s := &sight{}
 	note := func(text string) {
 		if s.obstacle == "" {
@@ -137,11 +137,11 @@ func (w *watcher) look(ctx context.Context) *sight {
 			note(err.Error())
 		}
 	}
-	if one := (natsx.Permission{Action: natsx.Publish, Subject: pullSubject(w.pipeline)}); w.access.IsDenied(one) {
+	if one := (natsx.Permission{Action: natsx.Publish, Subject: pullSubject(w.pipeline)}); w.Permissions.IsDenied(one) {
 		note(one.DeniedError().Error())
 	}
 	// Of acknowledgements only a refusal tells: which subjects they have is the server's choice.
-	if one := (natsx.Permission{Action: natsx.Publish, Subject: natsx.AckSubjects}); w.access.WasDenied(one) {
+	if one := (natsx.Permission{Action: natsx.Publish, Subject: natsx.AckSubjects}); w.Permissions.WasDenied(one) {
 		note(one.DeniedError().Error())
 	}
 	return s
@@ -171,7 +171,7 @@ func (w *watcher) lag(ctx context.Context, s *sight) error {
 	input, err := w.stream(ctx, w.Stream)
 	if err == nil {
 		err = w.during(ctx, []string{".CONSUMER.INFO."}, func(ctx context.Context) (err error) {
-			c, err = w.js.Consumer(ctx, w.Stream, w.durable())
+			c, err = w.JS.Consumer(ctx, w.Stream, w.ConsumerName())
 			return err
 		})
 	}
@@ -187,9 +187,9 @@ func (w *watcher) lag(ctx context.Context, s *sight) error {
 		if lose := w.whole.lose.Load(); lose != nil {
 			(*lose)() // the hot path binds it again, and says why where it cannot
 		}
-		return fmt.Errorf("the consumer %s of stream %s is not there; it is made again", w.durable(), w.Stream)
+		return fmt.Errorf("the consumer %s of stream %s is not there; it is made again", w.ConsumerName(), w.Stream)
 	case err != nil:
-		return natsx.ExplainRequestError(err, "about stream "+w.Stream+" and its consumer "+w.durable())
+		return natsx.ExplainRequestError(err, "about stream "+w.Stream+" and its consumer "+w.ConsumerName())
 	}
 	info := c.CachedInfo()
 	s.lag = info.NumPending + uint64(info.NumAckPending)
@@ -214,7 +214,7 @@ func (w *watcher) lag(ctx context.Context, s *sight) error {
 func (w *watcher) behind(ctx context.Context, q needs.Partition) (n, floor uint64, err error) {
 	var c jetstream.Consumer
 	err = w.during(ctx, []string{".CONSUMER.INFO."}, func(ctx context.Context) (err error) {
-		c, err = w.js.Consumer(ctx, w.Stream, q.ConsumerName(w.durable()))
+		c, err = w.JS.Consumer(ctx, w.Stream, q.ConsumerName(w.ConsumerName()))
 		return err
 	})
 	switch {
@@ -230,11 +230,11 @@ func (w *watcher) behind(ctx context.Context, q needs.Partition) (n, floor uint6
 
 // stream is a stream as one of the pipelines has seen it.
 func (w *watcher) stream(ctx context.Context, name string) (jetstream.Stream, error) {
-	return w.seen.Stream(ctx, name, func(ctx context.Context) (s jetstream.Stream, err error) {
-		err = w.access.Guard(ctx, func(one natsx.Permission) bool {
+	return w.Streams.Stream(ctx, name, func(ctx context.Context) (s jetstream.Stream, err error) {
+		err = w.Permissions.Guard(ctx, func(one natsx.Permission) bool {
 			return strings.HasSuffix(one.Subject, ".STREAM.INFO."+name)
 		}, func(ctx context.Context) (err error) {
-			s, err = w.js.Stream(ctx, name)
+			s, err = w.JS.Stream(ctx, name)
 			return err
 		})
 		return s, err
@@ -249,7 +249,7 @@ func (p *pipeline) inputGone() error {
 
 // matching counts the messages of the input that a filter takes.
 func (w *watcher) matching(ctx context.Context, filter string) (n uint64, err error) {
-	input, err := w.js.Stream(ctx, w.Stream)
+	input, err := w.JS.Stream(ctx, w.Stream)
 	if err != nil {
 		return 0, err
 	}
@@ -288,7 +288,7 @@ func (w *watcher) after(ctx context.Context, input jetstream.Stream, floor uint6
 
 // taken tells why the server would not take a message on a subject; nil where it would.
 func (w *watcher) taken(ctx context.Context, subject string) error {
-	if one := (natsx.Permission{Action: natsx.Publish, Subject: subject}); w.access.IsDenied(one) {
+	if one := (natsx.Permission{Action: natsx.Publish, Subject: subject}); w.Permissions.IsDenied(one) {
 		return one.DeniedError()
 	}
 	info, err := w.sink(ctx, subject)
@@ -312,7 +312,7 @@ func (w *watcher) sink(ctx context.Context, subject string) (*jetstream.StreamIn
 			return s.CachedInfo(), nil
 		}
 	}
-	info, err := streamOf(ctx, w.js, subject)
+	info, err := streamOf(ctx, w.JS, subject)
 	if err == nil {
 		w.sinks[subject] = info.Config.Name
 	}
@@ -334,20 +334,20 @@ func streamOf(ctx context.Context, js jetstream.JetStream, subject string) (*jet
 
 // blocked is why an input would not be answered now, "" when it would.
 func (p *pipeline) blocked() string {
-	p.conditions.SetText(health.ModelStore, p.outdated())
+	p.Conditions.SetText(health.ModelStore, p.outdated())
 	offline := ""
-	if !p.nc.IsConnected() {
+	if !p.Conn.IsConnected() {
 		offline = "not connected to the server"
 	}
-	p.conditions.SetText(health.Connection, offline)
-	if p.input == nil {
+	p.Conditions.SetText(health.Connection, offline)
+	if p.Input == nil {
 		for _, subject := range []string{p.Output, p.Dead} {
-			if one := (natsx.Permission{Action: natsx.Publish, Subject: subject}); p.access.IsDenied(one) {
-				p.conditions.SetText(health.Permission, one.DeniedError().Error())
-				return p.conditions.First()
+			if one := (natsx.Permission{Action: natsx.Publish, Subject: subject}); p.Permissions.IsDenied(one) {
+				p.Conditions.SetText(health.Permission, one.DeniedError().Error())
+				return p.Conditions.First()
 			}
 		}
-		p.conditions.Clear(health.Permission)
+		p.Conditions.Clear(health.Permission)
 	}
-	return p.conditions.First()
+	return p.Conditions.First()
 }

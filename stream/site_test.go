@@ -280,11 +280,11 @@ func (s *site) pupil(change func(*Pipeline), teach func(*pupil, *lesson)) *pupil
 		s.Fatal(err)
 	}
 	q.pipeline = s.open(e, js)
-	q.calm = max(q.calm, s.calm)
+	q.PollInterval = max(q.PollInterval, s.calm)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	q.learnFirst = s.first
-	q.feed = newFeed(q.InFlight/4, q.input.CachedInfo().Config.Retention != jetstream.LimitsPolicy)
+	q.feed = newFeed(q.InFlight/4, q.Input.CachedInfo().Config.Retention != jetstream.LimitsPolicy)
 	take := func(_ context.Context, l *lesson) {
 		q.note(l)
 		if teach != nil {
@@ -322,7 +322,7 @@ func (s *site) pupil(change func(*Pipeline), teach func(*pupil, *lesson)) *pupil
 func (q *pupil) note(l *lesson) {
 	m, err := l.message, l.err
 	if !l.decoded {
-		m, err = q.stage.Decode(l.data)
+		m, err = q.Running.Decode(l.data)
 	}
 	number := -1
 	if err == nil && m != nil {

@@ -35,9 +35,9 @@ type stageNote struct {
 // hearStaged hears of versions before they are live and fetches them, until ctx is done.
 func (p *pipeline) hearStaged(ctx context.Context) {
 	notes := make(chan *nats.Msg, 4)
-	sub, err := p.nc.ChanSubscribe(needs.StagedSubject(p.Name), notes)
+	sub, err := p.Conn.ChanSubscribe(needs.StagedSubject(p.Name), notes)
 	if err != nil {
-		p.log.Debug("versions are fetched when they are live", "error", err)
+		p.Log.Debug("versions are fetched when they are live", "error", err)
 		return
 	}
 	defer func() { _ = sub.Unsubscribe() }()
@@ -53,34 +53,34 @@ func (p *pipeline) hearStaged(ctx context.Context) {
 
 func (p *pipeline) fetchStaged(ctx context.Context, msg *nats.Msg) {
 	var note stageNote
-	if json.Unmarshal(msg.Data, &note) != nil || note.From == p.instance {
+	if json.Unmarshal(msg.Data, &note) != nil || note.From == p.Instance {
 		return
 	}
-	_ = msg.Respond([]byte(sayHeard + p.instance))
+	_ = msg.Respond([]byte(sayHeard + p.Instance))
 	ctx, cancel := context.WithTimeout(ctx, stagedWait)
 	defer cancel()
 	if err := p.models.Fetch(ctx, note.Version); err != nil {
-		p.log.Warn("a version that is about to go live cannot be fetched; it is tried again when it is", "version",
+		p.Log.Warn("a version that is about to go live cannot be fetched; it is tried again when it is", "version",
 			note.Version, "error", err)
 		return
 	}
-	_ = msg.Respond([]byte(sayHave + p.instance))
+	_ = msg.Respond([]byte(sayHave + p.Instance))
 }
 
 // stageVersion tells the others of a version that is about to go live, and waits until those that hear it have it.
 func (p *pipeline) stageVersion(ctx context.Context, version string) {
-	data, err := json.Marshal(stageNote{version, p.instance})
+	data, err := json.Marshal(stageNote{version, p.Instance})
 	if err != nil {
 		return
 	}
-	inbox := p.nc.NewInbox()
+	inbox := p.Conn.NewInbox()
 	words := make(chan *nats.Msg, 1024)
-	sub, err := p.nc.ChanSubscribe(inbox, words)
+	sub, err := p.Conn.ChanSubscribe(inbox, words)
 	if err != nil {
 		return
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	if err := p.nc.PublishRequest(needs.StagedSubject(p.Name), inbox, data); err != nil {
+	if err := p.Conn.PublishRequest(needs.StagedSubject(p.Name), inbox, data); err != nil {
 		return
 	}
 	have := map[string]bool{} // by instance: it has it
@@ -100,7 +100,7 @@ func (p *pipeline) stageVersion(ctx context.Context, version string) {
 		case <-heard:
 			late = true
 		case <-over:
-			p.log.Warn("a version goes live before all replicas have it", "version", version, "replicas", staged(have))
+			p.Log.Warn("a version goes live before all replicas have it", "version", version, "replicas", staged(have))
 			return
 		case <-ctx.Done():
 			return
@@ -110,7 +110,7 @@ func (p *pipeline) stageVersion(ctx context.Context, version string) {
 			all = all && has
 		}
 	}
-	p.log.Debug("a version is staged", "version", version, "replicas", staged(have), "took", time.Since(begin))
+	p.Log.Debug("a version is staged", "version", version, "replicas", staged(have), "took", time.Since(begin))
 }
 
 // staged says how many of the replicas have a version.

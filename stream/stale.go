@@ -13,13 +13,13 @@ import (
 // lookFresh asks how new the rows are that the live model was judged on. The hot path does not: the answer takes a lock
 // that learning holds.
 func (p *pipeline) lookFresh() {
-	s := p.stage.Status()
+	s := p.Running.Status()
 	if s.Live != nil && !s.Newest.IsZero() {
-		p.fresh.Confirm(s.Newest)
+		p.Freshness.Confirm(s.Newest)
 	}
 	if s.Live != nil && p.models != nil {
 		if good := p.models.Good(s.Live.Version); !good.IsZero() { // another judges it
-			p.fresh.Confirm(good)
+			p.Freshness.Confirm(good)
 		}
 	}
 }
@@ -29,7 +29,7 @@ func (p *pipeline) chosen(l *plugin.Live, good time.Time) {
 	if made := l.Model.Note().Created; made.After(good) {
 		good = made
 	}
-	p.fresh.Replace(good)
+	p.Freshness.Replace(good)
 }
 
 // stalePoll is how often a pipeline that holds looks whether it may go on.
@@ -41,17 +41,17 @@ func (p *pipeline) awaitFresh(ctx context.Context) bool {
 		return true
 	}
 	for told := (time.Time{}); ; {
-		age, stale := p.fresh.Age()
+		age, stale := p.Freshness.Age()
 		if stale {
 			p.lookFresh()
-			age, stale = p.fresh.Age()
+			age, stale = p.Freshness.Age()
 		}
 		if !stale {
 			return true
 		}
 		if time.Since(told) > time.Minute {
 			told = time.Now()
-			p.log.Warn("nothing leaves until the live model is found good again or a newer one is", "age", age,
+			p.Log.Warn("nothing leaves until the live model is found good again or a newer one is", "age", age,
 				"training.max_age", p.MaxAge, "progress", p.progress())
 		}
 		select {
@@ -84,5 +84,5 @@ func (p *pipeline) staleReason(age time.Duration) string {
 	does := map[WhenStale]string{StaleServe: "outputs are marked", StaleHold: "nothing leaves",
 		StalePass: "messages leave as they came"}[p.WhenStale]
 	return fmt.Sprintf("model %s was last found good %v ago, over training.max_age %v, and %s; %s",
-		p.stage.Live().Version, age.Round(time.Second), p.MaxAge, does, p.learned())
+		p.Running.Live().Version, age.Round(time.Second), p.MaxAge, does, p.learned())
 }

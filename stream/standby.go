@@ -28,8 +28,8 @@ func newTurns() turns {
 
 // everyone tells whether all replicas read, whoever learns.
 func (p *pipeline) everyone() bool {
-	return p.tenure.Lease == nil || p.Labels != "" || p.input == nil ||
-		p.input.CachedInfo().Config.Retention != jetstream.LimitsPolicy
+	return p.tenure.Lease == nil || p.Labels != "" || p.Input == nil ||
+		p.Input.CachedInfo().Config.Retention != jetstream.LimitsPolicy
 }
 
 // mayRead tells whether it is this replica's turn.
@@ -54,7 +54,7 @@ func (p *pipeline) keepSecond(ctx context.Context) {
 		t.leave.Store(&leave)
 		if p.tenure.Term() == 0 {
 			if err := t.second.Try(waiting); err != nil && waiting.Err() == nil {
-				p.log.Debug("the lease of the standby cannot be asked for; trying again", "error", err)
+				p.Log.Debug("the lease of the standby cannot be asked for; trying again", "error", err)
 			}
 			t.second.Keep(waiting, func(context.Context, uint64) { wake(t.changed) })
 			p.giveBack(t.second)
@@ -110,7 +110,7 @@ func (p *pipeline) learnInTurn(ctx context.Context) {
 			}
 			continue
 		}
-		r.skipTo(p.stage.Live())
+		r.skipTo(p.Running.Live())
 		p.learnNow(ctx, r, every.C)
 	}
 }

@@ -20,12 +20,12 @@ func (e *Engine) Status() []Status {
 }
 
 func (p *pipeline) status() Status {
-	s := Status{Pipeline: p.Name, Stage: p.stage.Status(), Labels: p.stage.LabelStatus(),
+	s := Status{Pipeline: p.Name, Stage: p.Running.Status(), Labels: p.Running.LabelStatus(),
 		FixedModel: p.Stage.Fixed != nil, LateLabels: p.joins()}
 	if store := p.store.Load(); store != nil {
 		s.Store = *store
 	}
-	s.Role, s.Learns, s.Others, s.Term = p.Role, p.stage.Learns() && p.mayFit(), p.standingText(), p.tenure.term()
+	s.Role, s.Learns, s.Others, s.Term = p.Role, p.Running.Learns() && p.mayFit(), p.standingText(), p.tenure.term()
 	if p.hub != nil {
 		s.Hub, s.Heard = p.hub.Domain(), p.hub.Heard()
 	}
@@ -39,7 +39,7 @@ func (p *pipeline) status() Status {
 		held := int(p.held.Load())
 		s.Held = &held
 	}
-	s.Age, s.Stale = p.fresh.Age()
+	s.Age, s.Stale = p.Freshness.Age()
 	s.Busy = p.spare.busy()
 	s.Halted = p.haltReason()
 	s.Parked, s.ParkedBy = p.parked.standing(time.Now())
@@ -51,7 +51,7 @@ func (p *pipeline) status() Status {
 	}
 	s.Lag, s.Oldest, s.Counted = p.lag()
 	f := health.Facts{IsDraining: p.draining.Load(), Blocked: p.blocked(), Until: p.Stage.Until, WhenStale: p.WhenStale,
-		IsInspected: p.input == nil || p.arrived != nil || p.sight.Load() != nil,
+		IsInspected: p.Input == nil || p.arrived != nil || p.sight.Load() != nil,
 		Idle:        time.Since(time.Unix(0, p.busy.Load()))}
 	if s.Stage.Live == nil {
 		f.Progress = p.progress()

@@ -43,7 +43,7 @@ func (p *pipeline) sumUp(ctx context.Context) {
 	for attempt := 0; ctx.Err() == nil; {
 		made, err := m.step(ctx)
 		if err != nil && ctx.Err() == nil {
-			p.told.summing.Warn(p.log, "a block of the input could not be summed up; trying again", "error", err)
+			p.told.summing.Warn(p.Log, "a block of the input could not be summed up; trying again", "error", err)
 			natsx.Backoff(ctx, attempt)
 			attempt++
 			continue
@@ -63,7 +63,7 @@ func (m *maker) step(ctx context.Context) (made bool, err error) {
 	}
 	if m.shelf == nil || !s.created.Equal(m.created) {
 		m.created, m.shelf, m.done, m.next = s.created, m.pipeline.shelf(s.created), map[uint64]bool{}, 0
-		m.claims, m.ripe, m.ripening = m.shelf.Claims(m.instance, m.claimLife), 0, 0
+		m.claims, m.ripe, m.ripening = m.shelf.Claims(m.Instance, m.claimLife), 0, 0
 	}
 	mark, err := m.shelf.Mark(ctx)
 	if mark == nil || err != nil {
@@ -107,7 +107,7 @@ func (m *maker) step(ctx context.Context) (made bool, err error) {
 // settled is how many of the blocks that are stored are known to be at every server of the stream: a consumer of one that
 // has not come to its newest messages yet would say that there are no more.
 func (m *maker) settled(stored uint64) uint64 {
-	if m.nc.ConnectedClusterName() == "" {
+	if m.Conn.ConnectedClusterName() == "" {
 		return stored
 	}
 	if now := time.Now(); m.since.IsZero() || now.Sub(m.since) >= settling {
@@ -119,12 +119,12 @@ func (m *maker) settled(stored uint64) uint64 {
 // make sums up one block and stores it.
 func (m *maker) make(ctx context.Context, n uint64, features []string, attempts int) error {
 	b := m.block(m.created, n)
-	sum, err := m.stage.Summing(b, features)
+	sum, err := m.Running.Summing(b, features)
 	if err != nil {
 		return err
 	}
 	if attempts > mostAttempts {
-		m.log.Error("replicas ended while they summed up a block of the input; nothing is learned from it", "first", b.First,
+		m.Log.Error("replicas ended while they summed up a block of the input; nothing is learned from it", "first", b.First,
 			"last", b.Last, "replicas", attempts-1)
 		sum.LeaveOut(m.Stage.Training.Block)
 	} else if err := m.readRange(ctx, b, func(in *input) bool {
@@ -137,7 +137,7 @@ func (m *maker) make(ctx context.Context, n uint64, features []string, attempts 
 	if err != nil {
 		return err
 	}
-	info, err := m.js.Stream(ctx, m.Stream)
+	info, err := m.JS.Stream(ctx, m.Stream)
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (m *maker) make(ctx context.Context, n uint64, features []string, attempts 
 	if first {
 		result = "stored"
 	}
-	m.series.Add(health.Summaries, 1, result)
-	m.log.Debug("a block of the input is summed up", "first", b.First, "last", b.Last, "bytes", len(text), "stored", first)
+	m.Series.Add(health.Summaries, 1, result)
+	m.Log.Debug("a block of the input is summed up", "first", b.First, "last", b.Last, "bytes", len(text), "stored", first)
 	return nil
 }

@@ -111,7 +111,7 @@ func (p *pipeline) writeDown(ctx context.Context, in *input) uint64 {
 			errors.Is(err, jetstream.ErrStreamNotFound) {
 			return n // where the consumer is gone, the message is too
 		}
-		p.log.Warn("an attempt cannot be written down before it begins; trying again", "source", in.origin.Source(),
+		p.Log.Warn("an attempt cannot be written down before it begins; trying again", "source", in.origin.Source(),
 			"error", err)
 		if !natsx.Backoff(ctx, attempt) {
 			return n
@@ -156,7 +156,7 @@ func (p *pipeline) mayLearn(ctx context.Context, seq uint64, created time.Time) 
 			return !deadly
 		}
 		if ask {
-			if c, err := p.js.Consumer(ctx, p.Stream, p.whole.durable); err == nil {
+			if c, err := p.JS.Consumer(ctx, p.Stream, p.whole.durable); err == nil {
 				info := c.CachedInfo()
 				t.mu.Lock()
 				t.floor = max(t.floor, info.AckFloor.Stream)

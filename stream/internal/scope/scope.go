@@ -1,0 +1,48 @@
+// Package scope has what the parts of one running pipeline share: its configuration, the connection, and where they
+// report to. Each part embeds a Scope and has its own state beside it.
+package scope
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/spec"
+)
+
+// Scope is one running pipeline as all of its parts see it. It is complete before any part runs and does
+// not change after that.
+type Scope struct {
+	spec.Pipeline
+
+	Conn        *nats.Conn
+	JS          jetstream.JetStream
+	Permissions *natsx.PermissionMonitor
+	Streams     *natsx.StreamCache // shared by all pipelines of the engine
+	Domain      string             // of JetStream, on a leaf node whose models come from a hub; else ""
+	Instance    string             // of this process; no other has it
+	// Input is the input stream as it was when the pipeline was opened, Created its creation time. It is nil on core NATS;
+	// on a hub that learns from edges it is the stream of their summaries.
+	Input   jetstream.Stream
+	Created time.Time
+
+	Running *plugin.Stage // configured by Pipeline.Stage
+	Log     *slog.Logger
+	Clock   func() time.Time
+	// PollInterval is the least time between two requests about something that is quiet. It grows with the number of
+	// pipelines of the process, so that the requests a second do not.
+	PollInterval time.Duration
+
+	Series     *health.Series
+	Conditions *health.Conditions
+	Freshness  *health.Freshness
+}
+
+// ConsumerName is the name of the pipeline's durable consumer.
+func (s *Scope) ConsumerName() string { return needs.ConsumerName(s.Name, s.Domain) }
