@@ -146,7 +146,7 @@ func (s Streams) make(ctx context.Context, js jetstream.JetStream, one *Plan) er
 	if c.MaxAge > 0 {
 		c.Duplicates = min(c.Duplicates, c.MaxAge) // the server wants no longer one
 	}
-	err := registry.Replicated(js, s.Replicas, func(replicas int) error {
+	err := natsx.WithReplicas(js, s.Replicas, func(replicas int) error {
 		c.Replicas = replicas
 		_, err := js.CreateStream(ctx, c)
 		return err

@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/embedd/embedd/stream/registry"
-	"github.com/embedd/embedd/stream/watch"
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // Name is the name of the key-value bucket that holds the leases, Stream that of the stream behind it.
@@ -45,35 +43,32 @@ type Bucket struct {
 	js     jetstream.JetStream
 	kv     jetstream.KeyValue
 	stream jetstream.Stream // behind it
-	watch  *watch.Bucket
+	watch  *natsx.BucketWatch
 	prefix string // before the subject of a key: the way into a domain
 	log    *slog.Logger
 }
 
-// Open binds the bucket, or makes it where it is missing with so many replicas (see [registry.Replicated]): it is ours,
+// Open binds the bucket, or makes it where it is missing with so many replicas (see [natsx.WithReplicas]): it is ours,
 // not the user's.
 func Open(ctx context.Context, js jetstream.JetStream, replicas int, log *slog.Logger) (*Bucket, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	kv, err := js.KeyValue(ctx, Name)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		if err = create(ctx, js, replicas); err == nil {
-			kv, err = js.KeyValue(ctx, Name)
-		}
-	}
+	kv, err := natsx.Ensure(ctx,
+		func(ctx context.Context) (jetstream.KeyValue, error) { return js.KeyValue(ctx, Name) },
+		func(ctx context.Context) error { return create(ctx, js, replicas) })
 	if err != nil {
 		return nil, fmt.Errorf("opening the leases (key-value bucket %s): %w", Name, err)
 	}
-	stream, err := js.Stream(ctx, Stream)
+	stream, err := natsx.Await(ctx, func(ctx context.Context) (jetstream.Stream, error) {
+		return js.Stream(ctx,
+			Stream)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("opening the leases (stream %s): %w", Stream, err)
 	}
-	b := &Bucket{js: js, kv: kv, stream: stream, watch: watch.Of(kv, log), log: log}
-	if api := js.Options().APIPrefix; api != "" && strings.TrimSuffix(api, ".")+"." != jetstream.DefaultAPIPrefix {
-		b.prefix = strings.TrimSuffix(api, ".") + "."
-	}
-	return b, nil
+	return &Bucket{js: js, kv: kv, stream: stream, watch: natsx.NewBucketWatch(kv, log),
+		prefix: natsx.PublishPrefix(js), log: log}, nil
 }
 
 // create makes the bucket as the client would, but that it is read at its leader alone: what another replica of it holds
@@ -86,7 +81,7 @@ func create(ctx context.Context, js jetstream.JetStream, replicas int) error {
 	if account.API.Level < 1 {
 		return fmt.Errorf("%w; this one is %s", ErrOldServer, js.Conn().ConnectedServerVersion())
 	}
-	return registry.Replicated(js, replicas, func(n int) error {
+	return natsx.WithReplicas(js, replicas, func(n int) error {
 		_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: Stream, Subjects: []string{subject(">")}, Replicas: n,
 			Description: "which replica of an embedd pipeline learns", Storage: jetstream.FileStorage,
 			MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true,
@@ -130,7 +125,7 @@ func (b *Bucket) read(ctx context.Context, key string) (entry, error) {
 		return entry{}, nil
 	case err != nil:
 		return entry{}, err
-	case m.Header.Get("KV-Operation") != "" || m.Header.Get(jetstream.MarkerReasonHeader) != "":
+	case natsx.IsDeleteMarker(m.Header):
 		return entry{revision: m.Sequence}, nil // given back, or ended by the server
 	}
 	c, ok := claimOf(m.Data)
@@ -166,9 +161,6 @@ func (b *Bucket) Left(ctx context.Context, key string) (string, error) {
 	return string(m.Data), nil
 }
 
-// errTaken says that another was first.
-var errTaken = errors.New("the lease is another's")
-
 // write sets a claim where the key still is at a revision; 0: where it is not there.
 func (b *Bucket) write(ctx context.Context, key string, c *Claim, revision uint64,
 	life time.Duration) (uint64, error) {
@@ -178,27 +170,13 @@ func (b *Bucket) write(ctx context.Context, key string, c *Claim, revision uint6
 	}
 	msg := nats.NewMsg(b.prefix + subject(key))
 	msg.Data = value
-	return b.put(ctx, msg, revision, jetstream.WithMsgTTL(life))
+	return natsx.PublishExpecting(ctx, b.js, msg, revision, jetstream.WithMsgTTL(life))
 }
 
 // remove ends a lease that is still at a revision.
 func (b *Bucket) remove(ctx context.Context, key string, revision uint64) error {
 	msg := nats.NewMsg(b.prefix + subject(key))
 	msg.Header.Set("KV-Operation", "DEL")
-	_, err := b.put(ctx, msg, revision)
+	_, err := natsx.PublishExpecting(ctx, b.js, msg, revision)
 	return err
-}
-
-// put stores a message where its subject still is at a revision.
-func (b *Bucket) put(ctx context.Context, msg *nats.Msg, revision uint64, options ...jetstream.PublishOpt) (uint64, error) {
-	ack, err := b.js.PublishMsg(ctx, msg, append(options, jetstream.WithExpectLastSequencePerSubject(revision))...)
-	var api *jetstream.APIError
-	if errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
-		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
-		return 0, errTaken
-	}
-	if err != nil {
-		return 0, err
-	}
-	return ack.Sequence, nil
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // Usual is the life of a lease where none is given.
@@ -101,7 +103,7 @@ func (l *Lease) Try(ctx context.Context) error {
 	revision := l.revision
 	l.mu.Unlock()
 	if revision != 0 {
-		if err := l.write(ctx, revision); !errors.Is(err, errTaken) {
+		if err := l.write(ctx, revision); !errors.Is(err, natsx.ErrConflict) {
 			return err
 		}
 	}
@@ -127,7 +129,7 @@ func (l *Lease) look(ctx context.Context) error {
 			return nil
 		}
 	}
-	if err = l.write(ctx, e.revision); errors.Is(err, errTaken) {
+	if err = l.write(ctx, e.revision); errors.Is(err, natsx.ErrConflict) {
 		return nil // another was first; the watch says so, or the next try
 	}
 	return err
@@ -185,8 +187,8 @@ func differing(a, b map[string]string) (keys []string) {
 // that was stopped, or had no word from the server, renews in time for the server and too late by its own clock. While
 // changed runs the lease is renewed on.
 func (l *Lease) Keep(ctx context.Context, changed func(ctx context.Context, term uint64)) {
-	key := l.bucket.watch.Join(l.options.Key)
-	defer key.Leave()
+	key := l.bucket.watch.Watch(l.options.Key)
+	defer key.Stop()
 	terms := make(chan uint64, 1)
 	told, over := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
@@ -208,7 +210,7 @@ func (l *Lease) Keep(ctx context.Context, changed func(ctx context.Context, term
 		select {
 		case <-tick.C:
 		case <-key.Changed():
-			if !key.Ended() {
+			if !key.IsDeleted() {
 				continue // a renewal, of ours or of the holder
 			}
 		case <-ctx.Done():
@@ -275,7 +277,7 @@ func (l *Lease) Release(ctx context.Context) {
 		return
 	}
 	err := l.bucket.remove(ctx, l.options.Key, revision)
-	if errors.Is(err, errTaken) {
+	if errors.Is(err, natsx.ErrConflict) {
 		var e entry
 		if e, err = l.bucket.read(ctx, l.options.Key); err == nil && e.claim != nil && e.claim.Holder == l.options.Claim.Holder {
 			err = l.bucket.remove(ctx, l.options.Key, e.revision)

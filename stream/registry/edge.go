@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // Edge is the store of a leaf node: the models are those of its hub, which is another JetStream domain. Mirrors of the
@@ -44,7 +46,7 @@ func apiOf(domain string) string { return "$JS." + domain + ".API" }
 func Mirrors(ctx context.Context, js jetstream.JetStream, domain string) (missing []string, err error) {
 	for _, name := range Streams() {
 		s, err := js.Stream(ctx, name)
-		if absent(err) {
+		if natsx.IsNotFound(err) {
 			missing = append(missing, name)
 			continue
 		}
@@ -61,16 +63,16 @@ func Mirrors(ctx context.Context, js jetstream.JetStream, domain string) (missin
 }
 
 // MakeEdge is the store of a leaf node whose hub has the models; the mirrors are made where they are missing, with so many
-// replicas (see Replicated). The hub need not answer.
+// replicas (see natsx.WithReplicas). The hub need not answer.
 func MakeEdge(ctx context.Context, js jetstream.JetStream, domain string, replicas int) (*Edge, error) {
 	if err := makeMirrors(ctx, js, domain, replicas); err != nil {
 		return nil, err
 	}
-	objects, err := js.ObjectStore(ctx, Bucket)
+	objects, err := natsx.Await(ctx, openObjects(js))
 	if err != nil {
 		return nil, fmt.Errorf("opening the mirror of the model store (object store %s): %w", Bucket, err)
 	}
-	pointers, err := js.KeyValue(ctx, Bucket)
+	pointers, err := natsx.Await(ctx, openPointers(js))
 	if err != nil {
 		return nil, fmt.Errorf("opening the mirror of the model store (key-value bucket %s): %w", Bucket, err)
 	}
@@ -99,7 +101,7 @@ func makeMirrors(ctx context.Context, js jetstream.JetStream, domain string, rep
 		if name == pointerStream {
 			c.MaxMsgsPerSubject = history // without which a client takes it for no bucket
 		}
-		err := Replicated(js, replicas, func(n int) error {
+		err := natsx.WithReplicas(js, replicas, func(n int) error {
 			c.Replicas = n
 			_, err := js.CreateStream(ctx, c)
 			return err

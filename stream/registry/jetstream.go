@@ -2,10 +2,8 @@ package registry
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +17,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
-	"github.com/embedd/embedd/stream/watch"
 )
 
 // Bucket is the name of the object store that holds the models and of the key-value bucket that holds the pointers.
@@ -46,8 +43,9 @@ type jetStream struct {
 	conn     *nats.Conn
 	objects  jetstream.ObjectStore
 	pointers jetstream.KeyValue
-	changes  *watch.Bucket    // of the pointers
-	bytes    jetstream.Stream // of the object store
+	bucket   *natsx.Bucket      // of the pointers
+	changes  *natsx.BucketWatch // of the pointers
+	bytes    jetstream.Stream   // of the object store
 	// remake makes the buckets again where somebody deleted them; nil where who asks may not make them.
 	remake func(ctx context.Context) error
 
@@ -64,20 +62,31 @@ func JetStream(ctx context.Context, js jetstream.JetStream) (Store, error) {
 			return jetStreamOf(ctx, js, objects, pointers, nil)
 		}
 	}
-	if absent(err) {
+	if natsx.IsNotFound(err) {
 		return nil, fmt.Errorf("the server keeps no models (bucket %s): %w", Bucket, ErrMissing)
 	}
 	return nil, fmt.Errorf("opening the model store (bucket %s): %w", Bucket, err)
 }
 
+func openObjects(js jetstream.JetStream) func(context.Context) (jetstream.ObjectStore, error) {
+	return func(ctx context.Context) (jetstream.ObjectStore, error) { return js.ObjectStore(ctx, Bucket) }
+}
+
+func openPointers(js jetstream.JetStream) func(context.Context) (jetstream.KeyValue, error) {
+	return func(ctx context.Context) (jetstream.KeyValue, error) { return js.KeyValue(ctx, Bucket) }
+}
+
 func jetStreamOf(ctx context.Context, js jetstream.JetStream, objects jetstream.ObjectStore,
 	pointers jetstream.KeyValue, remake func(context.Context) error) (Store, error) {
-	bytes, err := js.Stream(ctx, "OBJ_"+Bucket)
+	bytes, err := natsx.Await(ctx, func(ctx context.Context) (jetstream.Stream, error) {
+		return js.Stream(ctx, "OBJ_"+Bucket)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("opening the model store (object store %s): %w", Bucket, err)
 	}
-	changes := watch.Of(pointers, slog.New(slog.DiscardHandler))
-	return &jetStream{js: js, conn: js.Conn(), objects: objects, pointers: pointers, changes: changes, bytes: bytes,
+	changes := natsx.NewBucketWatch(pointers, slog.New(slog.DiscardHandler))
+	return &jetStream{bucket: natsx.NewBucket(js, pointers), js: js, conn: js.Conn(), objects: objects,
+		pointers: pointers, changes: changes, bytes: bytes,
 		remake: remake}, nil
 }
 
@@ -87,27 +96,25 @@ func MakeJetStream(ctx context.Context, js jetstream.JetStream) (Store, error) {
 }
 
 // MakeReplicated is the store of a server; its buckets are made where they are missing, with so many replicas (see
-// Replicated): they are ours, not the user's.
+// natsx.WithReplicas): they are ours, not the user's.
 func MakeReplicated(ctx context.Context, js jetstream.JetStream, replicas int) (Store, error) {
-	objects, err := js.ObjectStore(ctx, Bucket)
-	if absent(err) {
-		err = Replicated(js, replicas, func(n int) (err error) {
-			objects, err = js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: Bucket, Replicas: n,
+	objects, err := natsx.Ensure(ctx, openObjects(js), func(ctx context.Context) error {
+		return natsx.WithReplicas(js, replicas, func(n int) error {
+			_, err := js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{Bucket: Bucket, Replicas: n,
 				Description: "embedd models", Storage: jetstream.FileStorage})
 			return err
 		})
-	}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("opening the model store (object store %s): %w", Bucket, err)
 	}
-	pointers, err := js.KeyValue(ctx, Bucket)
-	if absent(err) {
-		err = Replicated(js, replicas, func(n int) (err error) {
-			pointers, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: Bucket, Replicas: n,
+	pointers, err := natsx.Ensure(ctx, openPointers(js), func(ctx context.Context) error {
+		return natsx.WithReplicas(js, replicas, func(n int) error {
+			_, err := js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: Bucket, Replicas: n,
 				Description: "live embedd models", Storage: jetstream.FileStorage, History: history})
 			return err
 		})
-	}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("opening the model store (key-value bucket %s): %w", Bucket, err)
 	}
@@ -115,34 +122,6 @@ func MakeReplicated(ctx context.Context, js jetstream.JetStream, replicas int) (
 		_, err := MakeReplicated(ctx, js, replicas) // buckets are found by name, so the new ones do for who holds the old
 		return err
 	})
-}
-
-// The server's codes where there are not so many servers for the replicas; the client has no names for them.
-const (
-	errNoPeers     jetstream.ErrorCode = 10005
-	errNoResources jetstream.ErrorCode = 10023
-	errNoCluster   jetstream.ErrorCode = 10074 // a leaf node says the name of a cluster without being of one
-)
-
-// Replicated makes something with so many replicas. 0 is three where the server is of a cluster that has as many, else
-// one.
-func Replicated(js jetstream.JetStream, replicas int, make func(replicas int) error) error {
-	if replicas > 0 {
-		return make(replicas)
-	}
-	if js.Conn().ConnectedClusterName() == "" {
-		return make(1)
-	}
-	err := make(3)
-	var api *jetstream.APIError
-	if errors.As(err, &api) && slices.Contains([]jetstream.ErrorCode{errNoPeers, errNoResources, errNoCluster}, api.ErrorCode) {
-		return make(1)
-	}
-	return err
-}
-
-func absent(err error) bool {
-	return errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, jetstream.ErrStreamNotFound)
 }
 
 func (s *jetStream) put(ctx context.Context, _, version string, data []byte) error {
@@ -273,7 +252,7 @@ func (s *jetStream) tidy(ctx context.Context, _ string, older time.Duration) err
 
 func (s *jetStream) load(ctx context.Context, pipeline string) ([]byte, uint64, error) {
 	value, revision, err := s.atLeader(ctx, pipeline)
-	if (errors.Is(err, nats.ErrNoResponders) || absent(err)) && s.remake != nil {
+	if (errors.Is(err, nats.ErrNoResponders) || natsx.IsNotFound(err)) && s.remake != nil {
 		if err := s.remake(ctx); err != nil {
 			return nil, 0, err
 		}
@@ -282,62 +261,15 @@ func (s *jetStream) load(ctx context.Context, pipeline string) ([]byte, uint64, 
 	return value, revision, err
 }
 
-// atLeader reads a pointer at the leader of its stream. The client asks any replica, which may not have the newest yet:
-// a write that is looked for would seem not to be there.
+// atLeader reads a pointer at the leader of its stream: a write that was not confirmed is looked for there. A pointer that
+// an operator deleted is none.
 func (s *jetStream) atLeader(ctx context.Context, pipeline string) ([]byte, uint64, error) {
-	api := strings.TrimSuffix(cmp.Or(s.js.Options().APIPrefix, jetstream.DefaultAPIPrefix), ".")
-	if domain := s.js.Options().Domain; domain != "" {
-		api = "$JS." + domain + ".API"
+	value, revision, err := s.bucket.Get(ctx, pipeline)
+	if value == nil {
+		revision = 0
 	}
-	ask, err := json.Marshal(map[string]string{"last_by_subj": "$KV." + Bucket + "." + pipeline})
-	if err != nil {
-		return nil, 0, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, readWait)
-	defer cancel()
-	var msg *nats.Msg
-	for {
-		once, end := context.WithTimeout(ctx, askAgain)
-		msg, err = s.conn.RequestWithContext(once, api+".STREAM.MSG.GET."+pointerStream, ask)
-		end()
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
-			return nil, 0, err
-		}
-	}
-	var answer struct {
-		Error   *jetstream.APIError `json:"error"`
-		Message struct {
-			Sequence uint64 `json:"seq"`
-			Header   []byte `json:"hdrs"`
-			Data     []byte `json:"data"`
-		} `json:"message"`
-	}
-	if err := json.Unmarshal(msg.Data, &answer); err != nil {
-		return nil, 0, fmt.Errorf("the server's answer cannot be read: %w", err)
-	}
-	switch e := answer.Error; {
-	case e != nil && e.ErrorCode == jetstream.JSErrCodeMessageNotFound:
-		return nil, 0, nil
-	case e != nil:
-		return nil, 0, e
-	}
-	// A pointer that somebody deleted left a mark, which has headers.
-	header, err := nats.DecodeHeadersMsg(answer.Message.Header)
-	if err == nil && (header.Get("KV-Operation") != "" || header.Get(jetstream.MarkerReasonHeader) != "") {
-		return nil, 0, nil
-	}
-	return answer.Message.Data, answer.Message.Sequence, nil
+	return value, revision, err
 }
-
-// readWait is how long the leader may take to answer with a pointer. Where there is none nobody answers, so it is asked
-// again.
-const (
-	readWait = 5 * time.Second
-	askAgain = time.Second
-)
 
 func (s *jetStream) earlier(ctx context.Context, pipeline string) (out [][]byte, err error) {
 	entries, err := s.pointers.History(ctx, pipeline)
@@ -360,21 +292,18 @@ func (s *jetStream) swap(ctx context.Context, pipeline string, value []byte, rev
 	} else {
 		next, err = s.pointers.Update(ctx, pipeline, value, revision)
 	}
-	var api *jetstream.APIError
-	if errors.Is(err, jetstream.ErrKeyExists) || errors.As(err, &api) &&
-		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
-			api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
+	if err = natsx.ConflictError(err); errors.Is(err, natsx.ErrConflict) {
 		return 0, errMoved
 	}
 	return next, err
 }
 
 func (s *jetStream) watch(pipeline string) (func(context.Context, uint64) error, func()) {
-	key := s.changes.Join(pipeline)
+	key := s.changes.Watch(pipeline)
 	return func(ctx context.Context, revision uint64) error {
-		key.Await(ctx, revision)
+		key.Wait(ctx, revision)
 		return nil
-	}, key.Leave
+	}, key.Stop
 }
 
 // question is how far the stream of pointers is, asked once for all pipelines of a process.
@@ -410,7 +339,7 @@ func (s *jetStream) lastNow(ctx context.Context) (uint64, error) {
 		return s.js.Stream(ctx,
 			pointerStream)
 	})
-	if absent(err) {
+	if natsx.IsNotFound(err) {
 		return 0, nil // load makes it again
 	}
 	if err != nil {

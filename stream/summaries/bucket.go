@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/embedd/embedd/stream/registry"
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // Name is the name of the key-value bucket of the summaries, Stream that of the stream behind it.
@@ -28,9 +28,9 @@ type Bucket struct {
 	prefix string // before the subject of a key: the way into a domain
 }
 
-// Make makes the bucket where it is missing, with so many replicas (see [registry.Replicated]).
+// Make makes the bucket where it is missing, with so many replicas (see [natsx.WithReplicas]).
 func Make(ctx context.Context, js jetstream.JetStream, replicas int) error {
-	err := registry.Replicated(js, replicas, func(n int) error {
+	err := natsx.WithReplicas(js, replicas, func(n int) error {
 		_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: Stream, Subjects: []string{subject(">")}, Replicas: n,
 			Description: "what embedd pipelines learn from, summed up", Storage: jetstream.FileStorage,
 			MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, AllowRollup: true, DenyDelete: true, AllowDirect: true})
@@ -51,49 +51,20 @@ func Open(ctx context.Context, js jetstream.JetStream, replicas int) (*Bucket, e
 		return nil, fmt.Errorf("the server takes messages of %d bytes, and summaries need %d; raise its max_payload, or leave training.block out",
 			most, 2*part)
 	}
-	stream, err := js.Stream(ctx, Stream)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if err = Make(ctx, js, replicas); err == nil {
-			stream, err = js.Stream(ctx, Stream)
-		}
-	}
+	stream, err := natsx.Ensure(ctx,
+		func(ctx context.Context) (jetstream.Stream, error) { return js.Stream(ctx, Stream) },
+		func(ctx context.Context) error { return Make(ctx, js, replicas) })
 	if err != nil {
 		return nil, fmt.Errorf("opening the summaries (key-value bucket %s): %w", Name, err)
 	}
-	return &Bucket{js: js, stream: stream, prefix: prefixOf(js)}, nil
-}
-
-// prefixOf is the way into a domain, before the subject of what is stored there; "" into the server's own.
-func prefixOf(js jetstream.JetStream) string {
-	if api := js.Options().APIPrefix; api != "" && strings.TrimSuffix(api, ".")+"." != jetstream.DefaultAPIPrefix {
-		return strings.TrimSuffix(api, ".") + "."
-	}
-	return ""
+	return &Bucket{js: js, stream: stream, prefix: natsx.PublishPrefix(js)}, nil
 }
 
 func subject(key string) string { return "$KV." + Name + "." + key }
 
-// errTaken says that another was first.
-var errTaken = errors.New("the key is there, or not as it was")
-
 // put stores a value where its key still is at a revision, 0: where it is not there.
 func (b *Bucket) put(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
-	ack, err := b.js.PublishMsg(ctx, &nats.Msg{Subject: b.prefix + subject(key), Data: value},
-		jetstream.WithExpectLastSequencePerSubject(revision))
-	if err := published(ack, err); err != nil {
-		return 0, err
-	}
-	return ack.Sequence, nil
-}
-
-// published is errTaken where the subject was not as it was expected.
-func published(_ *jetstream.PubAck, err error) error {
-	var api *jetstream.APIError
-	if errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
-		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
-		return errTaken
-	}
-	return err
+	return natsx.PublishExpecting(ctx, b.js, &nats.Msg{Subject: b.prefix + subject(key), Data: value}, revision)
 }
 
 // get is what a key holds; nil where it is not there.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // Claims are the blocks that one replica makes. Whoever claims a block writes the claim anew while it works, so one that
@@ -72,7 +74,7 @@ func (c *Claims) Take(ctx context.Context, n uint64) (*Claim, error) {
 	delete(c.seen, n)
 	taken := &Claim{Attempts: mine.Attempts, claims: c, n: n}
 	if err := taken.write(ctx, mine, revision); err != nil {
-		if errors.Is(err, errTaken) {
+		if errors.Is(err, natsx.ErrConflict) {
 			err = nil
 		}
 		return nil, err
@@ -103,7 +105,7 @@ func (t *Claim) keep(ctx context.Context, mine claim) {
 	for {
 		select {
 		case <-every.C:
-			if errors.Is(t.write(ctx, mine, t.revision), errTaken) {
+			if errors.Is(t.write(ctx, mine, t.revision), natsx.ErrConflict) {
 				return // another thinks that we are gone; both make the same bytes
 			}
 		case <-ctx.Done():

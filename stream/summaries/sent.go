@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/embedd/embedd/stream/registry"
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // The summaries of edges. Each edge, which is a JetStream domain, has a stream of what it sent; that of the hub has the
@@ -52,7 +52,7 @@ type Sent struct {
 }
 
 // MakeEdge makes the stream of an edge where it is missing, which keeps so many bytes, with so many replicas (see
-// [registry.Replicated]).
+// [natsx.WithReplicas]).
 //
 // Its numbers begin with the microseconds since 1970, so that those of a stream that is made anew, after a disk was lost,
 // are higher than those before: the hub asks for what is behind the last number that it had.
@@ -102,7 +102,7 @@ func Resize(ctx context.Context, js jetstream.JetStream, name string, bytes int6
 
 func makeKept(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig, replicas int) error {
 	c.Storage, c.Discard = jetstream.FileStorage, jetstream.DiscardOld
-	err := registry.Replicated(js, replicas, func(n int) error {
+	err := natsx.WithReplicas(js, replicas, func(n int) error {
 		c.Replicas = n
 		_, err := js.CreateStream(ctx, c)
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
@@ -163,16 +163,13 @@ func apiOf(domain string) string { return "$JS." + domain + ".API" }
 // OpenEdge binds the stream of an edge, or makes it where it is missing: it is ours, not the user's. One that is there keeps
 // as many bytes as before.
 func OpenEdge(ctx context.Context, js jetstream.JetStream, bytes int64, replicas int) (*Sent, error) {
-	stream, err := js.Stream(ctx, EdgeStream)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if err = MakeEdge(ctx, js, bytes, replicas); err == nil {
-			stream, err = js.Stream(ctx, EdgeStream)
-		}
-	}
+	stream, err := natsx.Ensure(ctx,
+		func(ctx context.Context) (jetstream.Stream, error) { return js.Stream(ctx, EdgeStream) },
+		func(ctx context.Context) error { return MakeEdge(ctx, js, bytes, replicas) })
 	if err != nil {
 		return nil, fmt.Errorf("opening the summaries for the hub (stream %s): %w", EdgeStream, err)
 	}
-	return &Sent{js, stream, prefixOf(js)}, nil
+	return &Sent{js, stream, natsx.PublishPrefix(js)}, nil
 }
 
 // Config is how the stream was when it was bound.
@@ -253,8 +250,8 @@ func (s *Sent) Send(ctx context.Context, pipeline string, n Notice, text []byte,
 	n.manifest = manifestOf(text)
 	for i := range n.parts() {
 		msg := &nats.Msg{Subject: s.prefix + edgeRoot + pipeline + "." + n.part(i), Data: partOf(text, i)}
-		err := published(s.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(0)))
-		if err != nil && !errors.Is(err, errTaken) { // taken: by the same bytes
+		_, err := natsx.PublishExpecting(ctx, s.js, msg, 0)
+		if err != nil && !errors.Is(err, natsx.ErrConflict) { // taken: by the same bytes
 			return false, err
 		}
 	}
@@ -262,9 +259,8 @@ func (s *Sent) Send(ctx context.Context, pipeline string, n Notice, text []byte,
 	if err != nil {
 		return false, err
 	}
-	err = published(s.js.PublishMsg(ctx, &nats.Msg{Subject: s.prefix + edgeRoot + pipeline, Data: value},
-		jetstream.WithExpectLastSequencePerSubject(after)))
-	if errors.Is(err, errTaken) {
+	_, err = natsx.PublishExpecting(ctx, s.js, &nats.Msg{Subject: s.prefix + edgeRoot + pipeline, Data: value}, after)
+	if errors.Is(err, natsx.ErrConflict) {
 		return false, nil
 	}
 	return err == nil, err
@@ -279,7 +275,10 @@ func OpenHub(ctx context.Context, js jetstream.JetStream, edges []string, bytes 
 	if err := MakeHub(ctx, js, edges, bytes, replicas); err != nil {
 		return nil, nil, err
 	}
-	stream, err := js.Stream(ctx, HubStream)
+	stream, err := natsx.Await(ctx, func(ctx context.Context) (jetstream.Stream, error) {
+		return js.Stream(ctx,
+			HubStream)
+	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the summaries of the edges (stream %s): %w", HubStream, err)
 	}

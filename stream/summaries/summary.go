@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/embedd/embedd/internal/natsx"
 )
 
 // The errors of Get.
@@ -79,7 +81,7 @@ func (s *Shelf) Put(ctx context.Context, n uint64, text []byte) (first bool, err
 	m := manifestOf(text)
 	for i := range m.parts() {
 		_, err := s.put(ctx, s.block(n)+"."+m.part(i), partOf(text, i), 0)
-		if err != nil && !errors.Is(err, errTaken) { // taken: by the same bytes
+		if err != nil && !errors.Is(err, natsx.ErrConflict) { // taken: by the same bytes
 			return false, err
 		}
 	}
@@ -88,7 +90,7 @@ func (s *Shelf) Put(ctx context.Context, n uint64, text []byte) (first bool, err
 		return false, err
 	}
 	_, err = s.put(ctx, s.block(n), value, 0)
-	if errors.Is(err, errTaken) {
+	if errors.Is(err, natsx.ErrConflict) {
 		return false, nil
 	}
 	return err == nil, err

@@ -1,0 +1,240 @@
+package natsx
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ErrConflict reports that a key is not at the expected revision: another client was faster.
+var ErrConflict = errors.New("the key was changed by another client")
+
+// maxConflicts is how often Modify starts again after a conflict.
+const maxConflicts = 100
+
+// Bucket is a key-value bucket that is read at the leader of its stream: jetstream.KeyValue reads at any replica, which
+// may not have the last write yet. Writes compare the revision of the key.
+type Bucket struct {
+	js     jetstream.JetStream
+	kv     jetstream.KeyValue
+	prefix string                      // of the subjects of keys, with the route into the JetStream domain
+	create func(context.Context) error // if it was deleted; nil: not
+
+	mu    sync.Mutex
+	watch *BucketWatch
+}
+
+// OpenBucket opens a bucket that exists.
+func OpenBucket(ctx context.Context, js jetstream.JetStream, name string) (*Bucket, error) {
+	kv, err := js.KeyValue(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return NewBucket(js, kv), nil
+}
+
+// NewBucket is a bucket that was opened before.
+func NewBucket(js jetstream.JetStream, kv jetstream.KeyValue) *Bucket {
+	return &Bucket{js: js, kv: kv, prefix: PublishPrefix(js) + "$KV." + kv.Bucket() + "."}
+}
+
+// EnsureBucket opens a bucket, and creates it with a number of replicas (see WithReplicas) where it is missing. If it is
+// deleted later, the next Get creates it again.
+func EnsureBucket(ctx context.Context, js jetstream.JetStream, config jetstream.KeyValueConfig, replicas int) (
+	*Bucket, error) {
+	create := func(ctx context.Context) error {
+		return WithReplicas(js, replicas, func(n int) error {
+			config.Replicas = n
+			_, err := js.CreateKeyValue(ctx, config)
+			return err
+		})
+	}
+	open := func(ctx context.Context) (*Bucket, error) { return OpenBucket(ctx, js, config.Bucket) }
+	b, err := Ensure(ctx, open, create)
+	if err != nil {
+		return nil, err
+	}
+	b.create = func(ctx context.Context) error {
+		_, err := Ensure(ctx, open, create)
+		return err
+	}
+	return b, nil
+}
+
+// PublishPrefix begins the subjects on which a client publishes into a stream of another JetStream domain; it is empty
+// for the connected server's own.
+func PublishPrefix(js jetstream.JetStream) string {
+	if prefix := APIPrefix(js); prefix != jetstream.DefaultAPIPrefix {
+		return prefix
+	}
+	return ""
+}
+
+// Name is the name of the bucket.
+func (b *Bucket) Name() string { return b.kv.Bucket() }
+
+// Get reads a key at the leader. The value is nil if the key does not exist; the revision is then that of its delete
+// marker, or 0. The request is repeated while no leader answers.
+func (b *Bucket) Get(ctx context.Context, key string) (value []byte, revision uint64, err error) {
+	value, revision, err = b.get(ctx, key)
+	if b.create != nil && (errors.Is(err, nats.ErrNoResponders) || IsNotFound(err)) {
+		if err := b.create(ctx); err != nil {
+			return nil, 0, err
+		}
+		value, revision, err = b.get(ctx, key)
+	}
+	return value, revision, err
+}
+
+func (b *Bucket) get(ctx context.Context, key string) (value []byte, revision uint64, err error) {
+	request, err := json.Marshal(map[string]string{"last_by_subj": "$KV." + b.Name() + "." + key})
+	if err != nil {
+		return nil, 0, err
+	}
+	msg, err := Hedge(ctx, func(ctx context.Context) (*nats.Msg, error) {
+		return b.js.Conn().RequestWithContext(ctx, APIPrefix(b.js)+"STREAM.MSG.GET.KV_"+b.Name(), request)
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	var answer struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message struct {
+			Sequence uint64 `json:"seq"`
+			Header   []byte `json:"hdrs"`
+			Data     []byte `json:"data"`
+		} `json:"message"`
+	}
+	if err := json.Unmarshal(msg.Data, &answer); err != nil {
+		return nil, 0, fmt.Errorf("reading the server's answer for key %s of bucket %s: %w", key, b.Name(), err)
+	}
+	switch e := answer.Error; {
+	case e != nil && e.ErrorCode == jetstream.JSErrCodeMessageNotFound:
+		return nil, 0, nil
+	case e != nil:
+		return nil, 0, e
+	}
+	stored := answer.Message
+	if header, err := nats.DecodeHeadersMsg(stored.Header); err == nil && IsDeleteMarker(header) {
+		return nil, stored.Sequence, nil
+	}
+	return append([]byte{}, stored.Data...), stored.Sequence, nil
+}
+
+// IsDeleteMarker reports whether a message of a bucket's stream marks the end of its key: it was deleted, or its TTL
+// ended.
+func IsDeleteMarker(header nats.Header) bool {
+	return header.Get("KV-Operation") != "" || header.Get(jetstream.MarkerReasonHeader) != ""
+}
+
+// Create stores the first value of a key. It returns the stored value, and whether that is this one.
+func (b *Bucket) Create(ctx context.Context, key string, value []byte) (stored []byte, created bool, err error) {
+	stored, err = b.Modify(ctx, key, func(old []byte) ([]byte, error) {
+		if old != nil {
+			return old, nil
+		}
+		return value, nil
+	})
+	return stored, err == nil && bytes.Equal(stored, value), err
+}
+
+// Update stores a value if the key is still at a revision, 0 for none. Otherwise the error is ErrConflict.
+func (b *Bucket) Update(ctx context.Context, key string, value []byte, revision uint64,
+	options ...jetstream.PublishOpt) (uint64, error) {
+	return PublishExpecting(ctx, b.js, &nats.Msg{Subject: b.prefix + key, Data: value}, revision, options...)
+}
+
+// Delete ends a key that is still at a revision. Otherwise the error is ErrConflict.
+func (b *Bucket) Delete(ctx context.Context, key string, revision uint64) error {
+	marker := nats.NewMsg(b.prefix + key)
+	marker.Header.Set("KV-Operation", "DEL")
+	_, err := PublishExpecting(ctx, b.js, marker, revision)
+	return err
+}
+
+// PublishExpecting stores a message if the last message of its subject has a sequence, 0 for none, and returns its own
+// sequence. Otherwise the error is ErrConflict.
+func PublishExpecting(ctx context.Context, js jetstream.JetStream, msg *nats.Msg, sequence uint64,
+	options ...jetstream.PublishOpt) (uint64, error) {
+	ack, err := js.PublishMsg(ctx, msg, append(options, jetstream.WithExpectLastSequencePerSubject(sequence))...)
+	if err = ConflictError(err); err != nil {
+		return 0, err
+	}
+	return ack.Sequence, nil
+}
+
+// ConflictError is ErrConflict for the server's error that a subject was not at its expected last sequence, and any
+// other error as it is.
+func ConflictError(err error) error {
+	var api *jetstream.APIError
+	if errors.Is(err, jetstream.ErrKeyExists) || errors.As(err, &api) &&
+		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+			api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
+		return ErrConflict
+	}
+	return err
+}
+
+// Put stores a value whatever the key holds.
+func (b *Bucket) Put(ctx context.Context, key string, value []byte) error {
+	_, err := b.js.PublishMsg(ctx, &nats.Msg{Subject: b.prefix + key, Data: value})
+	return err
+}
+
+// Modify replaces the value of a key by compare-and-set: change gets the stored value, nil if there is none, and
+// returns the new one, nil to delete the key. It is called again after a conflict. Modify returns what is stored then.
+//
+// A write that the server did not confirm is read back, since it may be stored.
+func (b *Bucket) Modify(ctx context.Context, key string, change func(old []byte) ([]byte, error)) ([]byte, error) {
+	for attempt := 0; ; attempt++ {
+		old, revision, err := b.Get(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		value, err := change(old)
+		if err != nil || bytes.Equal(old, value) && (old == nil) == (value == nil) {
+			return old, err
+		}
+		if value == nil {
+			err = b.Delete(ctx, key, revision)
+		} else {
+			_, err = b.Update(ctx, key, value, revision)
+		}
+		if err != nil && !errors.Is(err, ErrConflict) {
+			stored, now, errRead := b.Get(ctx, key)
+			if errRead != nil || now == revision {
+				return nil, err
+			}
+			if err = ErrConflict; bytes.Equal(stored, value) {
+				err = nil
+			}
+		}
+		if err == nil {
+			return value, nil
+		}
+		if attempt == maxConflicts {
+			return nil, fmt.Errorf("changing key %s of bucket %s: %w", key, b.Name(), err)
+		}
+		if attempt > 2 && !sleep(ctx, jitter(10*time.Millisecond)) {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Watch watches a key, or the keys that match a pattern, until Stop. All watches of a bucket share one consumer.
+func (b *Bucket) Watch(pattern string, log *slog.Logger) *KeyWatch {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.watch == nil {
+		b.watch = NewBucketWatch(b.kv, log)
+	}
+	return b.watch.Watch(pattern)
+}
