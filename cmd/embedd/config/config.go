@@ -97,7 +97,8 @@ type Input struct {
 
 // Schema names the columns. Label and Key are empty when there is none.
 type Schema struct {
-	Features   []string // names or globs
+	Features   []string       // names or globs
+	Sizes      map[string]int // elements of those that are written with a size: 1 is a column of numbers
 	Label, Key string
 	Nulls      string // reject, impute or skip
 }

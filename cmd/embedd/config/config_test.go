@@ -54,7 +54,7 @@ func TestFull(t *testing.T) {
 	want := Pipeline{
 		Name:   "digits",
 		Input:  Input{Stream: "FEATURES", Subject: "features.digits", Labels: "labels.digits", Attempts: 5},
-		Schema: Schema{[]string{"pixels"}, "label", "id", "reject"},
+		Schema: Schema{[]string{"pixels"}, nil, "label", "id", "reject"},
 		Output: Output{"reduced.digits", "embedding", false, []string{"all"}, "dead.digits", "none"},
 		Model: Model{Method: "lda", Blend: 1, Dim: 8, Scale: "standard", Features: "linear", Landmarks: 300, Width: 1,
 			Params: map[string]string{"ridge": "auto"}, Seed: 1,
@@ -99,7 +99,7 @@ func TestDefaults(t *testing.T) {
 	want := fmt.Sprintf("%+v", Pipeline{
 		Name:   "p-1",
 		Input:  Input{Subject: "features.p-1", Attempts: 5},
-		Schema: Schema{[]string{"x*"}, "label", "", "reject"},
+		Schema: Schema{[]string{"x*"}, nil, "label", "", "reject"},
 		Output: Output{"reduced.p-1", "embedding", false, []string{"all"}, "dead.p-1", "none"},
 		Model: Model{Method: "auto", Blend: 1, Scale: "standard", Features: "linear", Landmarks: 300, Width: 1, Seed: 1,
 			Store: "auto",
@@ -168,7 +168,7 @@ func TestProblems(t *testing.T) {
 		{"pipeline name", "pipelines:\n  a.b: {}\n",
 			[]string{`2:3: pipelines.a.b: a pipeline's name has 1 to 64 letters, digits, - and _: "a.b" is part of consumer and bucket names`}},
 		{"required", "pipelines:\n  p:\n    model: {dim: 2}\n", []string{
-			"2:3: pipelines.p.schema.features: required and not given: Feature columns: names or globs. One fixed-size list of floats is the fastest form."}},
+			"2:3: pipelines.p.schema.features: required and not given: Feature columns: names, globs, or {column: NAME, size: N} to fix the number of elements; see wire.md. One fixed-size list of floats is the fastest form."}},
 		{"several at once", pipeline("schema: {features: [x], nulls: drop}", "model: {dim: -1, sale: none}",
 			"limits: {message: 8 apples}"), []string{
 			`3:36: pipelines.p.schema.nulls: "drop": want reject, impute or skip`,
@@ -204,7 +204,7 @@ func TestProblems(t *testing.T) {
 		{"no value", pipeline(features, "model:", "  dim:"), []string{
 			"5:11: pipelines.p.model.dim: the value is missing: want a count from 1 to 4096 (as 500, 100k, 2M) or auto, or delete this line"}},
 		{"empty list", pipeline("schema: {features: []}"), []string{
-			"3:24: pipelines.p.schema.features: the list is empty: Feature columns: names or globs. One fixed-size list of floats is the fastest form."}},
+			"3:24: pipelines.p.schema.features: the list is empty: Feature columns: names, globs, or {column: NAME, size: N} to fix the number of elements; see wire.md. One fixed-size list of floats is the fastest form."}},
 		{"glob", pipeline("schema: {features: [a, 'x[']}"),
 			[]string{`3:28: pipelines.p.schema.features: "x[": not a valid glob: * ? and [a-z] are wildcards, \[ is a literal bracket`}},
 		{"partitions without a key", pipeline(features, "input: {stream: S, partitions: 8}"), []string{
@@ -288,6 +288,20 @@ func TestProblems(t *testing.T) {
 			[]string{"4:20: pipelines.p.output.keep: all and none stand alone"}},
 		{"label is a feature", pipeline("schema: {features: [x, label]}"), []string{
 			`3:24: pipelines.p.schema.features: column "label" is the label too: a feature that is the label teaches nothing; take it out of the list`}},
+		{"sizes", pipeline("schema: {features: [x, {column: y}, {size: 3}, {column: z, size: 0}, {column: z, size: 3, of: 2}, {column: [a], size: 1}]}"), []string{
+			"3:28: pipelines.p.schema.features: want {column: NAME, size: N}, with N from 1 to 65536",
+			"3:41: pipelines.p.schema.features: want {column: NAME, size: N}, with N from 1 to 65536",
+			`3:64: pipelines.p.schema.features: size: "0": want {column: NAME, size: N}, with N from 1 to 65536`,
+			`3:95: pipelines.p.schema.features: of: "2": want {column: NAME, size: N}, with N from 1 to 65536`,
+			"3:112: pipelines.p.schema.features: want text, not a list"}},
+		{"sizes of one column", pipeline("schema: {features: [{column: x, size: 3}, {column: x, size: 4}]}"), []string{
+			`3:47: pipelines.p.schema.features: column "x" is given twice; keep one`}},
+		{"a size and none", pipeline("schema: {features: [x, {column: x, size: 4}]}"), []string{
+			`3:24: pipelines.p.schema.features: column "x" is given twice; keep the one with the size`}},
+		{"more than the limit", pipeline("schema: {features: {column: x, size: 20k}}"), []string{
+			"3:24: pipelines.p.schema.features: the sizes add up to 20000 elements, and limits.features is 10000; raise it"}},
+		{"a size in another list", pipeline(features, "output: {keep: [{column: x, size: 4}]}"), []string{
+			"4:21: pipelines.p.output.keep: want a name or a list of names, not a mapping"}},
 		{"label is key", pipeline("schema: {features: x, key: label}"), []string{
 			`3:32: pipelines.p.schema.key: column "label" is the label too: a key identifies a row, a label its class`}},
 		{"in flight", pipeline(features, "limits: {in_flight: 4MiB}"), []string{
@@ -449,6 +463,28 @@ func TestLoadChecksFiles(t *testing.T) {
 	}
 	if _, err := Load(path); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSizes: a feature column may have a size, in a list or alone.
+func TestSizes(t *testing.T) {
+	const text = `pipelines:
+  a:
+    input: {subject: in.a}
+    schema: {features: [pixels, {column: "x[", size: 64}, {column: y, size: 1}]}
+  b:
+    input: {subject: in.b}
+    schema: {features: {column: pixels, size: ${SIZE}}}
+`
+	c, err := Parse("embedd.yaml", []byte(text), environment("SIZE", "2k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"[pixels x[ y] map[x[:64 y:1]", "[pixels] map[pixels:2000]"} {
+		s := c.Pipelines[i].Schema
+		if got := fmt.Sprint(s.Features, s.Sizes); got != want {
+			t.Errorf("%s, not %s", got, want)
+		}
 	}
 }
 

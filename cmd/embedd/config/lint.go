@@ -284,6 +284,16 @@ func (d *document) lintSchema(p *Pipeline) {
 			d.problem(at+"features", "column %q is the %s too: a feature that is the %s teaches nothing; take it out of the list", name, what, what)
 		}
 	}
+	elements := 0
+	for i, name := range s.Features {
+		if s.Sizes[name] > 0 && slices.Contains(s.Features[:i], name) {
+			d.problem(at+"features", "column %q is given twice; keep the one with the size", name)
+		}
+		elements += s.Sizes[name]
+	}
+	if elements > p.Limits.Features {
+		d.problem(at+"features", "the sizes add up to %d elements, and limits.features is %d; raise it", elements, p.Limits.Features)
+	}
 	if s.Label != "" && s.Label == s.Key {
 		d.problem(at+"key", "column %q is the label too: a key identifies a row, a label its class", s.Key)
 	}

@@ -174,9 +174,9 @@ var spec = []field{
 	{path: each + "input.double_ack", to: func(_ *Config, p *Pipeline) any { return &p.Input.DoubleAck }, value: "false",
 		doc: "See acknowledgements confirmed by the server, one after the other. Without it a lost one costs a redelivery, which is looked up and not answered again; with it throughput falls, by more the smaller the messages are."},
 
-	{path: each + "schema.features", to: func(_ *Config, p *Pipeline) any { return &p.Schema.Features }, required: true,
+	{path: each + "schema.features", to: func(_ *Config, p *Pipeline) any { return &p.Schema }, required: true,
 		check: checkGlob, start: "[pixels]",
-		doc: "Feature columns: names or globs. One fixed-size list of floats is the fastest form."},
+		doc: "Feature columns: names, globs, or {column: NAME, size: N} to fix the number of elements; see wire.md. One fixed-size list of floats is the fastest form."},
 	{path: each + "schema.label", to: func(_ *Config, p *Pipeline) any { return &p.Schema.Label }, value: "label",
 		start: "label",
 		doc:   "Label column. A string, dictionary, integer or boolean; a row without one is transformed and not learned from. \"\" for none."},

@@ -18,30 +18,9 @@ import (
 func (d *document) value(f field, target any, path string, n *yaml.Node) {
 	switch t := target.(type) {
 	case *[]string:
-		nodes := []*yaml.Node{n} // one name needs no list
-		if n.Kind == yaml.SequenceNode {
-			nodes = n.Content
-		}
-		list := make([]string, 0, len(nodes))
-		for _, e := range nodes {
-			e = resolve(e)
-			if s, ok := d.scalar(f, path, e); ok {
-				if s == "" && f.value == "" && !f.required && n.Kind == yaml.ScalarNode { // not set, as a single text
-					continue
-				}
-				if f.check != nil {
-					if err := f.check(s); err != nil {
-						d.problemAt(placeOf(e), path, "%s", f.explain(e, err))
-						continue
-					}
-				}
-				list = append(list, s)
-			}
-		}
-		if n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
-			d.problemAt(placeOf(n), path, "the list is empty: %s", f.doc)
-		}
-		*t = list
+		*t, _ = d.list(f, path, n)
+	case *Schema:
+		t.Features, t.Sizes = d.list(f, path, n)
 	case *map[string]string:
 		if *t == nil {
 			*t = map[string]string{}
@@ -80,6 +59,80 @@ func (d *document) value(f field, target any, path string, n *yaml.Node) {
 			}
 		}
 	}
+}
+
+// list reads a list of names; a single one needs no list. The features of a schema may have sizes.
+func (d *document) list(f field, path string, n *yaml.Node) (list []string, sizes map[string]int) {
+	nodes := []*yaml.Node{n}
+	if n.Kind == yaml.SequenceNode {
+		nodes = n.Content
+	}
+	list = make([]string, 0, len(nodes))
+	for _, e := range nodes {
+		e = resolve(e)
+		if _, ok := f.target(&Config{}, &Pipeline{}).(*Schema); ok && e.Kind == yaml.MappingNode {
+			name, size := d.sized(path, e)
+			switch _, twice := sizes[name]; {
+			case size == 0: // an error is told
+			case twice:
+				d.problemAt(placeOf(e), path, "column %q is given twice; keep one", name)
+			default:
+				if sizes == nil {
+					sizes = map[string]int{}
+				}
+				list, sizes[name] = append(list, name), size
+			}
+			continue
+		}
+		s, ok := d.scalar(f, path, e)
+		if !ok || s == "" && f.value == "" && !f.required && n.Kind == yaml.ScalarNode { // not set, as a single text
+			continue
+		}
+		if f.check != nil {
+			if err := f.check(s); err != nil {
+				d.problemAt(placeOf(e), path, "%s", f.explain(e, err))
+				continue
+			}
+		}
+		list = append(list, s)
+	}
+	if n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
+		d.problemAt(placeOf(n), path, "the list is empty: %s", f.doc)
+	}
+	return list, sizes
+}
+
+// sized reads a feature column with a size. The size is 0 where something is wrong, which it reports.
+func (d *document) sized(path string, n *yaml.Node) (name string, size int) {
+	const form = "want {column: NAME, size: N}, with N from 1 to 65536"
+	good := true
+	d.mapping(n, path, func(key, value *yaml.Node) {
+		value = resolve(value)
+		var err error
+		switch s, ok := d.scalar(field{}, path, value); {
+		case !ok:
+			good = false
+		case key.Value == "column" && s != "":
+			name = s
+		case key.Value == "size":
+			var n int64
+			if n, err = parseCount(s); err == nil && 1 <= n && n <= 1<<16 {
+				size = int(n)
+				break
+			}
+			fallthrough
+		default:
+			good = false
+			d.problemAt(placeOf(key), path, "%s: %q: %s", key.Value, unmask(value.Value), form)
+		}
+	})
+	if good && (name == "" || size == 0) {
+		d.problemAt(placeOf(n), path, form)
+	}
+	if !good || name == "" {
+		return "", 0
+	}
+	return name, size
 }
 
 // scalar is the text of a value with its environment variables filled in.
@@ -203,6 +256,8 @@ func (f field) form() string {
 		return "true or false"
 	case *[]string:
 		return "a name or a list of names"
+	case *Schema:
+		return "a name, {column: NAME, size: N}, or a list of these"
 	case *map[string]string:
 		return "a mapping of parameters"
 	case *uint64:

@@ -55,7 +55,7 @@ func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 			MaxAge: p.Training.MaxAge, WhenStale: stream.WhenStale(p.Training.WhenStale),
 			Stage: plugin.Config{
 				Spec: arrowio.Spec{
-					Features: p.Schema.Features, Label: p.Schema.Label, Key: p.Schema.Key,
+					Features: p.Schema.Features, Sizes: p.Schema.Sizes, Label: p.Schema.Label, Key: p.Schema.Key,
 					Limits: arrowio.Limits{Message: int(p.Limits.Message), Body: int(p.Limits.Expanded),
 						Rows: p.Limits.Rows, Features: p.Limits.Features},
 				},
