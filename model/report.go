@@ -60,7 +60,7 @@ type Report struct {
 	Rows       int `json:"rows"`                 // rows the fit used
 	Unlabelled int `json:"unlabelled,omitempty"` // rows left out because they had no label
 	Imputed    int `json:"imputed,omitempty"`    // missing values replaced by the feature's mean
-	Constant   int `json:"constant,omitempty"`   // features without variance; they keep scale 1 and carry nothing
+	Constant   int `json:"constant,omitempty"`   // features without variance; they keep scale 1 and have no effect
 
 	// Rank is the numeric rank of the total scatter: no map has more
 	// independent outputs.

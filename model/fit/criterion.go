@@ -70,7 +70,7 @@ func (own *Criterion) method(c Config) (*frame.Method, error) {
 func (own *Criterion) fitOrthonormal(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	_, d, err := own.Build(ctx, t.X, t.Rows.Y)
 	if err == nil {
-		err = t.CheckSide("denominator", d)
+		err = frame.CheckSide(t, "denominator", d)
 	}
 	if err != nil {
 		return nil, err
@@ -86,8 +86,8 @@ func (own *Criterion) build(ctx context.Context, t *frame.Task) (n, d *mat.SymDe
 	if n, d, err = own.Build(ctx, t.X, t.Rows.Y); err != nil {
 		return nil, nil, err
 	}
-	if err := t.CheckSide("numerator", n); err != nil {
+	if err := frame.CheckSide(t, "numerator", n); err != nil {
 		return nil, nil, err
 	}
-	return n, d, t.CheckSide("denominator", d)
+	return n, d, frame.CheckSide(t, "denominator", d)
 }

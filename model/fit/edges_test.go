@@ -511,9 +511,9 @@ func TestGraphMethodsRefuseWithFigures(t *testing.T) {
 		want string
 	}{
 		{flat, Config{Method: "lltsa", Dim: 2},
-			"dim 2 exceeds 1: tangent spaces of more dimensions explain all there is"},
+			"dim 2 exceeds 1: tangent spaces of more dimensions explain all of the variance"},
 		{flat, Config{Method: "lltsa", Scale: model.ScaleNone},
-			"tangent spaces of 1 dimension explain all there is (n=60, m=3): the rows lie on lines"},
+			"tangent spaces of 1 dimension explain all of the variance (n=60, m=3): the rows are on lines"},
 		{singles, Config{Method: "mfa"}, "denominator of the criterion is zero (n=6, m=3)"},
 		{singles, Config{Method: "lfda"}, "denominator of the criterion is zero (n=6, m=3)"},
 		{copies, Config{Method: "mfa", Params: map[string]string{"ridge": "0.1"}},

@@ -546,7 +546,7 @@ func TestSmallShapesHaveDefinedResults(t *testing.T) {
 		}
 	}
 	m := fit(t, lonely, Config{Method: "lda"})
-	if n := m.Report().Notes; len(n) != 1 || n[0] != "1 of 4 classes have one row: they count by their mean alone" {
+	if n := m.Report().Notes; len(n) != 1 || n[0] != "1 of 4 classes have one row: only their mean is used" {
 		t.Errorf("notes %q", n)
 	}
 }

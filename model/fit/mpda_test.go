@@ -106,14 +106,14 @@ func mpdaForm(t *testing.T, data *model.Data, name string, params map[string]str
 	if err := task.Load(ctx, rows); err != nil {
 		t.Fatal(err)
 	}
-	if err := task.SettleRidge(ctx); err != nil {
+	if err := frame.SettleRidge(ctx, task); err != nil {
 		t.Fatal(err)
 	}
 	own, _, err := graph.NearestByClass(ctx, task.X, rows.Y, task.Int("k"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := own.Weights(graph.Union, task.Heat(own))
+	w, err := own.Weights(graph.Union, frame.Heat(task, own))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func mpdaForm(t *testing.T, data *model.Data, name string, params map[string]str
 func TestPMPDATakesSomeRowsAndSaysSo(t *testing.T) {
 	m := fit(t, synthetic(40, 700, 4, 3), Config{Method: "pmpda"})
 	if notes := m.Report().Notes; !slices.ContainsFunc(notes, func(s string) bool {
-		return s == "500 of 700 rows were looked at, evenly spaced: the cost grows too fast with the rows"
+		return s == "500 of 700 rows were used, evenly spaced: the cost grows too fast with the rows"
 	}) {
 		t.Errorf("notes %q", notes)
 	}

@@ -198,11 +198,11 @@ func TestLTSIMRMeetsItsPencil(t *testing.T) {
 			if e := notIdentity(form(d, a)); e > 1e-6 {
 				t.Errorf("%s gamma %s: A'(S_eff + rho I)A differs from I by %g", name, gamma, e)
 			}
-			if e := equation(task.Moment(), d, a, m.Eigenvalues()); e > 1e-6 {
+			if e := equation(frame.Moment(task), d, a, m.Eigenvalues()); e > 1e-6 {
 				t.Errorf("%s gamma %s: residual %g", name, gamma, e)
 			}
-			trace := mat.Trace(form(task.Moment(), a))
-			if other := better(rng, task.Moment(), d, 2); other > trace*(1+1e-6) {
+			trace := mat.Trace(form(frame.Moment(task), a))
+			if other := better(rng, frame.Moment(task), d, 2); other > trace*(1+1e-6) {
 				t.Errorf("%s gamma %s: a random map has trace %g, above %g", name, gamma, other, trace)
 			}
 		}

@@ -148,7 +148,7 @@ func (b *fitter) add(ctx context.Context, one model.Member) error {
 	m.Method, m.Params, m.Free, m.Report = method, params, true, &model.Report{}
 	bound, _ := method.Bound(&m)
 	m.D = min(one.Dim, bound)
-	if err := m.SettleRidge(ctx); err != nil {
+	if err := frame.SettleRidge(ctx, &m); err != nil {
 		return err
 	}
 	sol, err := m.Solve(ctx)

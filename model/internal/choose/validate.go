@@ -144,7 +144,7 @@ func (v *validator) score(ctx context.Context, e *candidate, s *preprocess.Fitte
 			t.Method, t.Params, t.D, t.Free, t.Report = e.method, e.params, d, true, &model.Report{}
 			bound, _ := e.method.Bound(&t)
 			t.D = min(d, bound)
-			if err := t.SettleRidge(ctx); err != nil {
+			if err := frame.SettleRidge(ctx, &t); err != nil {
 				return err
 			}
 			sol, err := t.Solve(ctx)

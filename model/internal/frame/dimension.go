@@ -4,16 +4,16 @@ import (
 	"fmt"
 )
 
-// What methods that look at nearest rows have in common: lists with their
-// lengths settled, and the forms of a graph.
-
+// TwoColumns is the default dimension 2.
 func TwoColumns(*Task) int { return 2 }
 
+// EveryColumn bounds the dimension by the rank of the total scatter.
 func EveryColumn(t *Task) (int, string) { return t.Columns, RankOfTotal }
 
-// ClassDirections is min(C-1, m), the directions that class means span at most.
+// ClassDirections is min(C-1, m), the most directions that class means span.
 func ClassDirections(t *Task) int { return min(t.Stat.Classes()-1, t.Columns) }
 
+// DiscriminantBound bounds the dimension by C-1 and the rank of the total scatter.
 func DiscriminantBound(t *Task) (int, string) {
 	if c := t.Stat.Classes() - 1; c <= t.Columns {
 		return c, fmt.Sprintf("the %%d discriminant directions of %d classes (C-1)", c+1)
@@ -21,6 +21,8 @@ func DiscriminantBound(t *Task) (int, string) {
 	return t.Columns, RankOfTotal
 }
 
+// RowsLessOne bounds the dimension by n-1.
 func RowsLessOne(t *Task) (int, string) { return t.Rows.N - 1, "%d, the rows less one" }
 
+// RankOfTotal explains a bound by the rank of the total scatter.
 const RankOfTotal = "rank %d of the total scatter"

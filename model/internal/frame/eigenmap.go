@@ -11,10 +11,9 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// LaplacianEigenmap is the embedding v (n x d row-major) and the eigenvalues of
-// L v = lambda D v for connected weights: u of D^-1/2 L D^-1/2, whose null vector
-// D^1/2 1 is known, and v = D^-1/2 u.
-func (t *Task) LaplacianEigenmap(ctx context.Context, w *graph.Matrix) (y, lambda []float64, err error) {
+// LaplacianEigenmap is the embedding v (n x d row-major) and the eigenvalues of L v = lambda D v for connected
+// weights: u of D^-1/2 L D^-1/2, whose null vector D^1/2 1 is known, and v = D^-1/2 u.
+func LaplacianEigenmap(ctx context.Context, t *Task, w *graph.Matrix) (y, lambda []float64, err error) {
 	degrees := w.Degrees()
 	root, inverse := mat.NewDense(len(degrees), 1, nil), make([]float64, len(degrees))
 	for i, d := range degrees {

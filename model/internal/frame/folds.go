@@ -5,15 +5,13 @@ import (
 	"slices"
 )
 
-// MaxValidated is the number of rows that cross-validation looks at; more cost
-// time and change nothing.
+// MaxValidated is the number of rows that cross-validation uses; more cost time and change nothing.
 const MaxValidated = 1500
 
-// Folds deals rows to count folds: classes in sorted order, rows in their own;
-// row j of class c goes to fold (j + rows of earlier classes) mod count. Classes
-// with fewer rows than folds train in every fold (fold -1). Of more than limit rows
-// it takes evenly spaced ones, stratified. Rounds after 0 deal the rows of each
-// class in another order. fold is nil where fewer than 2 classes can be scored.
+// Folds deals rows to count folds: classes in sorted order, rows in their own; row j of class c goes to fold (j + rows
+// of earlier classes) mod count. Classes with fewer rows than folds train in every fold (fold -1). Of more than limit
+// rows it takes evenly spaced ones, stratified by class. Rounds after 0 deal the rows of each class in another order.
+// fold is nil if fewer than 2 classes can be scored.
 func Folds(p *Rows, limit, count, round int) (pick, fold []int) {
 	byClass := p.ByClass()
 	order := make([]int, 0, len(byClass))
@@ -58,7 +56,7 @@ func Folds(p *Rows, limit, count, round int) (pick, fold []int) {
 	return pick, fold
 }
 
-// HeldOut are the rows that fold f trains on, and those that it holds out.
+// HeldOut are the training rows and the test rows of fold f.
 func HeldOut(pick, fold []int, f int) (train, test []int) {
 	for i, at := range pick {
 		if fold[i] == f {
@@ -70,8 +68,7 @@ func HeldOut(pick, fold []int, f int) (train, test []int) {
 	return train, test
 }
 
-// Stratified is all rows, or of more than limit an even choice in each class,
-// at least one, in row order.
+// Stratified is all rows or, of more than limit, an even choice in each class, at least one, in row order.
 func (p *Rows) Stratified(limit int) []int {
 	var pick []int
 	byClass, share := p.ByClass(), Shares(p.N, limit)
@@ -84,8 +81,8 @@ func (p *Rows) Stratified(limit int) []int {
 	return pick
 }
 
-// Shares deals limit places to groups of n rows in all, in proportion to their
-// sizes, which are given one after the other; the shares add up to the limit.
+// Shares divides limit among groups of n rows in all, in proportion to their sizes, which are passed one after the
+// other; the shares add up to limit.
 func Shares(n, limit int) func(size int) int {
 	before := 0
 	return func(size int) int {
@@ -99,8 +96,7 @@ func Shares(n, limit int) func(size int) int {
 	}
 }
 
-// sortByRow puts pick in row order, so that ties between neighbours go to the
-// earlier row.
+// sortByRow puts pick in row order, so that of equally near neighbours the earlier row wins.
 func sortByRow(pick, fold []int) {
 	at := make([]int, len(pick))
 	for i := range at {

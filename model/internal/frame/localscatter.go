@@ -24,7 +24,7 @@ import (
 // are one product of all rows, or of some classes at a time.
 func LocalScatters(ctx context.Context, t *Task, parameter string) (n, d *mat.SymDense, err error) {
 	k := t.Int(parameter)
-	t.NoteShort(parameter, k, func(rows int) int { return rows - 1 })
+	NoteFewRows(t, parameter, k, func(rows int) int { return rows - 1 })
 	t.ReportProgress("neighbours", 0)
 	own, _, err := graph.NearestByClass(ctx, t.X, t.Rows.Y, k, 0)
 	if err != nil {
@@ -32,7 +32,7 @@ func LocalScatters(ctx context.Context, t *Task, parameter string) (n, d *mat.Sy
 	}
 	sigma, both := own.LocalScale(t.Rows.Y), mat.NewDense(t.M, 2*t.M, nil)
 	for from := 0; from < len(t.Stat.Class); {
-		to := behind(t.Stat.Counts, from)
+		to := chunkEnd(t.Stat.Counts, from)
 		if err := addScatters(ctx, both, t, sigma, from, to); err != nil {
 			return nil, nil, err
 		}
@@ -48,11 +48,12 @@ func LocalScatters(ctx context.Context, t *Task, parameter string) (n, d *mat.Sy
 	return n, d, nil
 }
 
-// scatterRows is how many rows of classes that are side by side are held at a time, and moved, or those of one class.
+// scatterRows is the number of rows that are centred and held at once: those of several classes, or of one larger
+// class.
 const scatterRows = 1 << 14
 
-// behind is the end of the classes from one on whose rows are held at a time.
-func behind(counts []float64, from int) int {
+// chunkEnd is the end of the classes, starting with from, whose rows are held at once.
+func chunkEnd(counts []float64, from int) int {
 	to, rows := from+1, counts[from]
 	for ; to < len(counts) && rows+counts[to] <= scatterRows; to++ {
 		rows += counts[to]
@@ -60,8 +61,8 @@ func behind(counts []float64, from int) int {
 	return to
 }
 
-// addScatters adds what the classes [from, to) give to S_b and, beside it, S_w, but for the means; sigma is the scale of
-// each row.
+// addScatters adds the share of the classes [from, to) to S_b and S_w, which are side by side in both, except for the
+// means; sigma is the scale of each row.
 func addScatters(ctx context.Context, both *mat.Dense, t *Task, sigma []float64, from, to int) error {
 	byClass := t.Rows.ByClass()
 	var class []int // of each row, all rows of one class after the other
@@ -81,7 +82,7 @@ func addScatters(ctx context.Context, both *mat.Dense, t *Task, sigma []float64,
 				own[p*t.M+j] = v - t.Stat.Means.At(from+i, j)
 			}
 		}
-		failed[i] = pull(ctx, pulled[first:first+len(own)], own, scale)
+		failed[i] = addPull(ctx, pulled[first:first+len(own)], own, scale)
 	}, func(done int) { t.ReportProgress("affinities", float64(from+done)/float64(len(t.Stat.Class))) })
 	if err = cmp.Or(append(failed, err)...); err != nil {
 		return err
@@ -97,13 +98,13 @@ func addScatters(ctx context.Context, both *mat.Dense, t *Task, sigma []float64,
 		A: tile.Dense(x, len(class), t.M, t.M), B: sides})
 }
 
-// AffinityRows is the number of rows of A that are held at a time.
+// AffinityRows is the number of rows of A that are held at once.
 const AffinityRows = 256
 
-// pull adds T to dst, of the rows x of a class and their scales s: see LocalScatters. A_ij is
-// exp(-|x_i - x_j|^2/(s_i s_j)); squared distances come from products.
-func pull(ctx context.Context, dst, x, scale []float64) error {
-	const together = 8 // of tile.Exp
+// addPull adds T, see LocalScatters, to dst for the rows x of a class and their scales. A_ij is exp(-|x_i -
+// x_j|^2/(s_i s_j)); squared distances are computed from dot products.
+func addPull(ctx context.Context, dst, x, scale []float64) error {
+	const together = 8 // values per call of tile.Exp
 	n := len(scale)
 	m := len(x) / n
 	norm, degree := make([]float64, n), make([]float64, n)
@@ -129,8 +130,7 @@ func pull(ctx context.Context, dst, x, scale []float64) error {
 		for i := from; i < to; i++ {
 			row := a[(i-from)*stride:][:stride]
 			for k, product := range row[:count] {
-				// Where a scale is 0 rows are equal or infinitely far: either way
-				// the pair adds nothing.
+				// If a scale is 0, rows are equal or infinitely far apart: either way the pair adds nothing.
 				j := from + k
 				if s := scale[i] * scale[j]; s > 0 && j != i {
 					row[k] = -max(0, norm[i]+norm[j]+product) / s
@@ -140,7 +140,7 @@ func pull(ctx context.Context, dst, x, scale []float64) error {
 			}
 			tile.Exp(row)
 			sum := 0.0
-			for k, v := range row[:to-from] { // both halves of these are here
+			for k, v := range row[:to-from] { // the block has both halves of these
 				sum += v
 				row[k] = v / 2
 			}

@@ -1,8 +1,7 @@
 package frame
 
-// Memo keeps what fits on the same rows share: evaluation fits a method at
-// several dimensions, and the similarity is the same for all. It is for fits one
-// after the other.
+// Memo shares results between fits on the same rows: an evaluation fits a method at several dimensions, and a learned
+// similarity is the same for all. Its fits must not run concurrently.
 type Memo struct {
 	Learned map[string]any
 }

@@ -2,9 +2,14 @@ package frame
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/mat"
 )
 
-// Method is one way to learn a projection: all that anything needs to know of it.
+// Method describes a way to learn a projection, and fits it.
 type Method struct {
 	Name       string
 	Title      string
@@ -14,26 +19,27 @@ type Method struct {
 	Streaming  string // moments: fits from statistics alone; window: needs the rows
 	Params     []Param
 
-	// Dim is the dimension where none is asked for; Bound the largest one that the rows allow, with the words that
-	// name it in an error.
+	// Dim is the default dimension. Bound is the largest one that the rows allow, and a format that explains it in an
+	// error.
 	Dim   func(*Task) int
 	Bound func(*Task) (int, string)
 	Ridge *RidgeRule // nil: no ridge parameter
 	Fit   func(context.Context, *Task) (*Solution, error)
 	// Samples: the fit looks at the rows themselves, in Task.X.
 	Samples bool
-	// Held is the most that the fit holds beside its rows, in bytes, as measured; nil: nothing that grows with them.
+	// Held is the most memory that the fit holds in addition to its rows, in bytes, as measured; nil: none that grows
+	// with the rows.
 	Held func(Extent) int64
-	// Most is the number of rows that it can be fitted of at most; 0: any.
+	// Most is the largest number of rows that it can be fitted on; 0: any.
 	Most int
 	// SecondByClass: the fit reads second moments of every class.
 	SecondByClass bool
-	// Nested: the first columns at a dimension are the answer for fewer, so that one fit scores all dimensions.
+	// Nested: the first columns at a dimension are the solution for fewer, so that one fit scores all dimensions.
 	Nested bool
-	// Auto, where set, makes the method a candidate of auto.
+	// Auto, if set, makes the method a candidate of auto.
 	Auto *Candidate
-	// InFolds are what parameters beside the ridge are in the folds of a choice where they are auto: to choose them is
-	// left for the winner.
+	// InFolds replaces parameters that are auto, other than the ridge, while candidates are compared: they are chosen
+	// for the winner only.
 	InFolds map[string]string
 }
 
@@ -41,13 +47,74 @@ type Method struct {
 type Candidate struct {
 	// Rank orders the candidates, from 1: of two with equal scores the lower one wins.
 	Rank int
-	// Tried says whether auto tries the method at d dimensions of so many classes; few: there are so few rows that
-	// it takes its time. nil: always.
+	// Tried reports whether auto tries the method at d dimensions with this many classes; few: there are few enough
+	// rows for slow candidates. nil: always.
 	Tried func(d, classes int, few bool) bool
-	// OneScale: it is tried at the first scale alone: it is slow, or says the same at every scale.
+	// OneScale: it is tried at the first scale only, because it is slow or does not depend on the scale.
 	OneScale bool
-	// Landmarks: it is tried behind landmarks too, where auto may be nonlinear.
+	// Landmarks: it is tried with landmarks too, if auto may be nonlinear.
 	Landmarks bool
-	// Settings are further ones to try where it is among the best.
+	// Settings are further parameters to try if it is among the best.
 	Settings []map[string]string
+}
+
+// Resolve checks the given parameters and adds the defaults of the others.
+func (m *Method) Resolve(given map[string]string) (map[string]string, error) {
+	out := make(map[string]string, len(m.Params))
+	for _, p := range m.Params {
+		out[p.Name] = p.Default
+	}
+	for _, name := range sortedKeys(given) {
+		i := slices.IndexFunc(m.Params, func(p Param) bool { return p.Name == name })
+		if i < 0 {
+			if len(m.Params) == 0 {
+				return nil, fmt.Errorf("method %s has no parameter %q; it takes none", m.Name, name)
+			}
+			var names []string
+			for _, p := range m.Params {
+				names = append(names, p.Name)
+			}
+			return nil, fmt.Errorf("method %s has no parameter %q; allowed: %s", m.Name, name,
+				strings.Join(names, ", "))
+		}
+		if err := m.Params[i].Check(given[name]); err != nil {
+			return nil, fmt.Errorf("method %s, parameter %s: %w", m.Name, name, err)
+		}
+		out[name] = given[name]
+	}
+	return out, nil
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// HeldBytes is the most memory that a fit of the method holds in addition to its rows.
+func (m *Method) HeldBytes(e Extent) int64 {
+	if m.Held == nil {
+		return 0
+	}
+	return m.Held(e)
+}
+
+// RidgeRule says how a method chooses the relative ridge r of its denominator D + rho I, rho = r tr(D)/columns.
+type RidgeRule struct {
+	Scatter func(*Scatters) *mat.SymDense // that the shrinkage is estimated on
+	Grid    []float64                     // candidates of ridge=auto; nil: auto is oas
+	Floor   func(d int) float64           // of oas at dimension d; nil: 0
+	// Without is the ridge of auto if no rows can be held out; 0: oas.
+	Without float64
+	Unused  func(*Task) bool // with these parameters the criterion has no denominator; nil: it always has one
+}
+
+func (r *RidgeRule) least(d int) float64 {
+	if r.Floor == nil {
+		return 0
+	}
+	return r.Floor(d)
 }

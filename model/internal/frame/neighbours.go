@@ -11,28 +11,28 @@ import (
 )
 
 // Nearest lists the nearest rows of each row, as many as the parameter says.
-func (t *Task) Nearest(ctx context.Context, parameter string) (*graph.Neighbors, error) {
+func Nearest(ctx context.Context, t *Task, parameter string) (*graph.Neighbors, error) {
 	k, others := t.Int(parameter), t.Rows.N-1
 	if k > others {
-		t.Report.Note(fmt.Sprintf("%s=%d was clamped to %d: there are no more other rows", parameter, k, others))
+		t.Report.Note(fmt.Sprintf("%s=%d was clamped to %d: there are no more rows", parameter, k, others))
 	}
 	t.ReportProgress("neighbours", 0)
 	return graph.Nearest(ctx, t.X, k)
 }
 
-// NearestByClass lists the nearest rows of the own class and of others, as many
-// as the two parameters say or, where the class is shorter, as there are.
-func (t *Task) NearestByClass(ctx context.Context, same, other string) (own, foreign *graph.Neighbors, err error) {
+// NearestByClass lists the nearest rows of the same class and of others, as many as the two parameters say or, in
+// small classes, as there are.
+func NearestByClass(ctx context.Context, t *Task, same, other string) (own, others *graph.Neighbors, err error) {
 	k1, k2 := t.Int(same), t.Int(other)
-	t.NoteShort(same, k1, func(rows int) int { return rows - 1 })
-	t.NoteShort(other, k2, func(rows int) int { return t.Rows.N - rows })
+	NoteFewRows(t, same, k1, func(rows int) int { return rows - 1 })
+	NoteFewRows(t, other, k2, func(rows int) int { return t.Rows.N - rows })
 	t.ReportProgress("neighbours", 0)
 	return graph.NearestByClass(ctx, t.X, t.Rows.Y, k1, k2)
 }
 
-// NoteShort reports the classes whose rows find fewer than k others; of is how
-// many the rows of a class of that size find.
-func (t *Task) NoteShort(parameter string, k int, of func(rows int) int) {
+// NoteFewRows reports the classes whose rows find fewer than k others; of is how many the rows of a class of a given
+// size find.
+func NoteFewRows(t *Task, parameter string, k int, of func(rows int) int) {
 	short, least := 0, k
 	for _, n := range t.Stat.Counts {
 		if found := of(int(math.Round(n))); found < k {
@@ -57,20 +57,20 @@ func LaplacianForm(ctx context.Context, t *Task, lists *graph.Neighbors, rule gr
 }
 
 // Moment is X X', the sum of x x' about the mean.
-func (t *Task) Moment() *mat.SymDense {
+func Moment(t *Task) *mat.SymDense {
 	s := mat.NewSymDense(t.M, nil)
 	s.ScaleSym(t.Stat.N, t.Stat.Total)
 	return s
 }
 
 // Heat is the weight that the parameter t asks for.
-func (t *Task) Heat(lists *graph.Neighbors) graph.Weight {
-	return graph.Heat(t.Width(lists))
+func Heat(t *Task, lists *graph.Neighbors) graph.Weight {
+	return graph.Heat(HeatWidth(t, lists))
 }
 
-// Width is the parameter t: auto is the mean squared distance to the nearest row
-// of the lists, and +Inf makes weights of 1.
-func (t *Task) Width(lists *graph.Neighbors) float64 {
+// HeatWidth is the parameter t: auto is the mean squared distance to the nearest row of the lists, and +Inf makes all
+// weights 1.
+func HeatWidth(t *Task, lists *graph.Neighbors) float64 {
 	switch t.Params["t"] {
 	case "inf":
 		return math.Inf(1)
@@ -80,12 +80,11 @@ func (t *Task) Width(lists *graph.Neighbors) float64 {
 	return t.Float("t")
 }
 
-// Geodesics are those of the graph of the k nearest rows, with the lengths of its
-// edges, and k as it was clamped to the rows there are. repair is for a graph that
-// falls apart.
-func (t *Task) Geodesics(ctx context.Context, repair graph.Repair) (g *mat.SymDense, lengths *graph.Matrix, k int,
+// Geodesics are those of the graph of the k nearest rows, with the lengths of its edges, and k as clamped to the
+// number of rows. repair says what to do if the graph is not connected.
+func Geodesics(ctx context.Context, t *Task, repair graph.Repair) (g *mat.SymDense, lengths *graph.Matrix, k int,
 	err error) {
-	lists, err := t.Nearest(ctx, "k")
+	lists, err := Nearest(ctx, t, "k")
 	if err != nil {
 		return nil, nil, 0, err
 	}
@@ -94,7 +93,7 @@ func (t *Task) Geodesics(ctx context.Context, repair graph.Repair) (g *mat.SymDe
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	t.NoteEdges(edges)
+	NoteEdges(t, edges)
 	if lengths, err = lists.Weights(graph.Union, graph.Length); err != nil {
 		return nil, nil, 0, err
 	}
@@ -103,8 +102,8 @@ func (t *Task) Geodesics(ctx context.Context, repair graph.Repair) (g *mat.SymDe
 	return g, lengths, len(first), err
 }
 
-// NoteEdges says which edges were added to connect a graph.
-func (t *Task) NoteEdges(edges []graph.Edge) {
+// NoteEdges reports the edges that were added to connect a graph.
+func NoteEdges(t *Task, edges []graph.Edge) {
 	if len(edges) == 0 {
 		return
 	}
@@ -112,16 +111,17 @@ func (t *Task) NoteEdges(edges []graph.Edge) {
 	for _, e := range edges {
 		longest = max(longest, math.Sqrt(e.Dist2))
 	}
-	t.Report.Note(fmt.Sprintf("the neighbourhood graph had %d components; the %d shortest edges that connect them were added, of length up to %.3g", len(edges)+1, len(edges), longest))
+	t.Report.Note(fmt.Sprintf("the neighbourhood graph had %d components; "+
+		"the %d shortest edges that connect them were added, of length up to %.3g", len(edges)+1, len(edges), longest))
 }
 
-// Connected is the weights of the lists, joined where the graph falls apart.
-func (t *Task) Connected(ctx context.Context, lists *graph.Neighbors, weight graph.Weight) (*graph.Matrix, error) {
+// Connected is the weights of the lists, with edges added if the graph is not connected.
+func Connected(ctx context.Context, t *Task, lists *graph.Neighbors, weight graph.Weight) (*graph.Matrix, error) {
 	w, err := lists.Weights(graph.Union, weight)
 	if err != nil {
 		return nil, err
 	}
 	w, added, err := w.Connect(ctx, t.X, graph.Repair(t.Params["components"]), weight)
-	t.NoteEdges(added)
+	NoteEdges(t, added)
 	return w, err
 }

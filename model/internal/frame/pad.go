@@ -10,23 +10,10 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
-// narrow lets a criterion with fewer directions than outputs were asked for decide those it can, where the rest may be
-// padded.
-func (t *Task) narrow(bound int) bool {
-	if !t.Pad || t.Method.Map != "linear" || t.D > t.Columns {
-		return false
-	}
-	if t.padTo == 0 {
-		t.padTo = t.D
-	}
-	t.D = bound
-	return true
-}
-
-// padSolution widens a solution to the outputs that were asked for, with the directions of most variance among those
-// whose outputs are uncorrelated with the criterion's: the leading v of max v'Tv, v'v = 1, W'Tv = 0, with T the total
-// scatter and W the columns so far, each scaled to v'Tv = 1. What the criterion found stays as it is.
-func (t *Task) padSolution(sol *Solution) error {
+// pad widens a solution to the requested outputs with the directions of most variance among those whose outputs are
+// uncorrelated with the criterion's: the leading v of max v'Tv, v'v = 1, W'Tv = 0, where T is the total scatter and W
+// the columns so far, each scaled to v'Tv = 1. The criterion's own columns do not change.
+func pad(t *Task, sol *Solution) error {
 	if t.padTo <= sol.Dim || sol.Mapping != nil {
 		return nil
 	}
@@ -64,7 +51,7 @@ func (t *Task) padSolution(sol *Solution) error {
 		v.ScaleVec(1/math.Sqrt(values[from]), &v)
 		wide.SetCol(sol.Dim+c, v.RawVector().Data)
 	}
-	t.Report.Note(fmt.Sprintf("the criterion has %d directions; %d outputs are the directions of most variance beside them",
+	t.Report.Note(fmt.Sprintf("the criterion has %d directions; %d more outputs are the directions of most variance",
 		sol.Dim, k))
 	sol.Components, sol.Dim = wide.RawMatrix().Data, t.padTo
 	sol.Eigenvalues = append(sol.Eigenvalues[:len(sol.Eigenvalues):len(sol.Eigenvalues)], make([]float64, k)...)

@@ -23,6 +23,7 @@ func HeatParam(def, doc string) Param {
 	}}
 }
 
+// ComponentsParam says what to do with a graph that is not connected.
 var ComponentsParam = Choice("components", "connect",
 	"a graph of several components: connect them by the shortest edges, or error",
 	string(graph.Connect), string(graph.Refuse))
@@ -42,42 +43,6 @@ type Param struct {
 func (p Param) WithGrid(values ...string) Param {
 	p.Grid = values
 	return p
-}
-
-// Resolve fills in the defaults of the method's parameters and checks given.
-func (m *Method) Resolve(given map[string]string) (map[string]string, error) {
-	out := make(map[string]string, len(m.Params))
-	for _, p := range m.Params {
-		out[p.Name] = p.Default
-	}
-	for _, name := range sortedKeys(given) {
-		i := slices.IndexFunc(m.Params, func(p Param) bool { return p.Name == name })
-		if i < 0 {
-			if len(m.Params) == 0 {
-				return nil, fmt.Errorf("method %s has no parameter %q; it takes none", m.Name, name)
-			}
-			var names []string
-			for _, p := range m.Params {
-				names = append(names, p.Name)
-			}
-			return nil, fmt.Errorf("method %s has no parameter %q; allowed: %s", m.Name, name,
-				strings.Join(names, ", "))
-		}
-		if err := m.Params[i].Check(given[name]); err != nil {
-			return nil, fmt.Errorf("method %s, parameter %s: %w", m.Name, name, err)
-		}
-		out[name] = given[name]
-	}
-	return out, nil
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // Choice is a parameter with named values.
@@ -111,7 +76,7 @@ func FloatParam(name, def, doc string, low, high float64, words ...string) Param
 	}}
 }
 
-// alternatives is "auto, inf or " of auto and inf.
+// alternatives lists words for an error: "auto, inf or ".
 func alternatives(words []string) string {
 	if len(words) == 0 {
 		return ""
@@ -119,19 +84,7 @@ func alternatives(words []string) string {
 	return strings.Join(words, ", ") + " or "
 }
 
-// Int and float are the values of such parameters, once words are dealt with.
-func (t *Task) Int(name string) int {
-	v, _ := strconv.Atoi(t.Params[name]) // checked by the parameter
-	return v
-}
-
-func (t *Task) Float(name string) float64 {
-	v, _ := strconv.ParseFloat(t.Params[name], 64)
-	return v
-}
-
-// RidgeParam is the ridge of a denominator. Where words is false only a number
-// is allowed.
+// RidgeParam is the ridge of a denominator. If words is false, only a number is allowed.
 func RidgeParam(def, doc string, words bool) Param {
 	return Param{Name: "ridge", Default: def, Doc: doc, Check: func(s string) error {
 		if words && (s == "auto" || s == "oas") {
@@ -148,8 +101,10 @@ func RidgeParam(def, doc string, words bool) Param {
 	}}
 }
 
+// OriginParam is the point that sums of products are about.
 func OriginParam(def string) Param {
-	return Choice("origin", def, "what sums of products are about: the mean of the rows, none (the zero of the scaled features), or augment (the mean, with a constant feature appended)",
+	return Choice("origin", def, "what sums of products are about: the mean of the rows, "+
+		"none (the zero of the scaled features), or augment (the mean, with a constant feature appended)",
 		"mean", "none", "augment")
 }
 

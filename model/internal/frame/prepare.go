@@ -12,9 +12,9 @@ import (
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
-// Rows is the rows a fit uses: finite, divided by their norm where asked.
+// Rows is the rows that a fit uses: finite, and divided by their norm if requested.
 type Rows struct {
-	X       []float64 // n x m; those that were given, where nothing was to change
+	X       []float64 // n x m; the given ones, if nothing had to change
 	N, M    int
 	Y       []int       // class of each row; nil for methods without labels
 	Classes []string    // class names
@@ -22,8 +22,8 @@ type Rows struct {
 	Index   []int       // index of each row there
 }
 
-// Prepare checks the data, leaves out what a supervised method cannot use and
-// imputes missing values by the mean of the present ones.
+// Prepare checks the data, leaves out rows that a supervised method cannot use, and imputes missing values by the mean
+// of the present ones.
 func Prepare(ctx context.Context, d *model.Data, supervised, unit bool, report *model.Report) (*Rows, error) {
 	switch {
 	case d == nil:
@@ -65,7 +65,7 @@ func Prepare(ctx context.Context, d *model.Data, supervised, unit bool, report *
 		}
 		return nil, fmt.Errorf("data: %d %s (of %d rows); a fit needs at least 2", p.N, kind, d.N)
 	}
-	missing, err := p.look(ctx)
+	missing, err := p.hasMissing(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -89,8 +89,8 @@ func Prepare(ctx context.Context, d *model.Data, supervised, unit bool, report *
 	return p, p.impute(d.Features, report)
 }
 
-// look says whether a value is missing. An infinity is an error, the first of the rows.
-func (p *Rows) look(ctx context.Context) (missing bool, err error) {
+// hasMissing reports whether a value is missing. The error is the first infinity.
+func (p *Rows) hasMissing(ctx context.Context) (missing bool, err error) {
 	const part = 256
 	gaps, failed := make([]bool, (p.N+part-1)/part), make([]error, (p.N+part-1)/part)
 	err = parallel.Each(ctx, len(gaps), func(k int) {
@@ -101,8 +101,8 @@ func (p *Rows) look(ctx context.Context) (missing bool, err error) {
 			}
 			for j, v := range row {
 				if math.IsInf(v, 0) && failed[k] == nil {
-					failed[k] = fmt.Errorf("data: row %d, feature %s is %g; leave the row out or make the value missing (NaN)",
-						i, FeatureName(p.Data.Features, j), v)
+					failed[k] = fmt.Errorf("data: row %d, feature %s is %g; "+
+						"leave the row out or make the value missing (NaN)", i, FeatureName(p.Data.Features, j), v)
 				}
 			}
 			gaps[k] = true
@@ -146,6 +146,7 @@ func (p *Rows) impute(features []string, report *model.Report) error {
 	return nil
 }
 
+// FeatureName names a feature in an error.
 func FeatureName(names []string, j int) string {
 	if j < len(names) {
 		return fmt.Sprintf("%q", names[j])
@@ -153,7 +154,7 @@ func FeatureName(names []string, j int) string {
 	return fmt.Sprintf("%d", j)
 }
 
-// dataOf is some of the rows, as they were given.
+// dataOf is some of the rows as they were given.
 func (p *Rows) dataOf(rows []int) *model.Data {
 	d := &model.Data{N: len(rows), M: p.M, Classes: p.Classes, X: make([]float64, 0, len(rows)*p.M)}
 	for _, r := range rows {
@@ -164,6 +165,7 @@ func (p *Rows) dataOf(rows []int) *model.Data {
 	return d
 }
 
+// Subset is some of the rows.
 func (p *Rows) Subset(rows []int) *Rows {
 	s := &Rows{N: len(rows), M: p.M, Classes: p.Classes, Data: p.Data, X: make([]float64, 0, len(rows)*p.M)}
 	for _, r := range rows {

@@ -2,6 +2,7 @@ package frame
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"gonum.org/v1/gonum/mat"
@@ -10,8 +11,8 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// CheckSide holds what Build gives to its contract.
-func (t *Task) CheckSide(name string, s *mat.SymDense) error {
+// CheckSide checks a matrix that Build returned.
+func CheckSide(t *Task, name string, s *mat.SymDense) error {
 	switch {
 	case s == nil:
 		return fmt.Errorf("there is no %s", name)
@@ -23,12 +24,10 @@ func (t *Task) CheckSide(name string, s *mat.SymDense) error {
 	return nil
 }
 
-// SolveRatio solves max tr((A'DA)^-1 A'NA) as methods with a ridge do: the
-// leading pairs of (N, D + rho I), columns orthonormal in that denominator. With
-// ridge 0 it is the literal form of the paper, by a rank cut alone: where that
-// is written as a minimum, the smallest pairs of (D, N) with columns orthonormal
-// in N, else the largest of (N, D).
-func (t *Task) SolveRatio(ctx context.Context, n, d *mat.SymDense, literal pencil.End) (*Solution, error) {
+// SolveRatio solves max tr((A'DA)^-1 A'NA) for methods with a ridge: the leading pairs of (N, D + rho I), with columns
+// orthonormal in that denominator. With ridge 0 it solves the literal form of the paper by a rank cut alone: if that
+// is a minimum, the smallest pairs of (D, N) with columns orthonormal in N, else the largest of (N, D).
+func SolveRatio(ctx context.Context, t *Task, n, d *mat.SymDense, literal pencil.End) (*Solution, error) {
 	if t.Ridge == 0 {
 		numerator, denominator := n, d
 		if literal == pencil.Min {
@@ -44,7 +43,7 @@ func (t *Task) SolveRatio(ctx context.Context, n, d *mat.SymDense, literal penci
 		}
 		return t.Solved(s, s.Rank), nil
 	}
-	q, err := t.Denominator(d)
+	q, err := Denominator(t, d)
 	if err != nil {
 		return nil, err
 	}
@@ -56,9 +55,10 @@ func (t *Task) SolveRatio(ctx context.Context, n, d *mat.SymDense, literal penci
 }
 
 // Denominator factors D + rho I of a ratio.
-func (t *Task) Denominator(d *mat.SymDense) (*pencil.Metric, error) {
+func Denominator(t *Task, d *mat.SymDense) (*pencil.Metric, error) {
 	const rounding = 1e-12
-	zero := fmt.Errorf("the denominator of the criterion is zero (n=%g, m=%d): every edge joins equal rows or weighs nothing; give more rows, more neighbours or wider weights", t.Stat.N, len(t.Stat.Mean))
+	zero := fmt.Errorf("the denominator of the criterion is zero (n=%g, m=%d): "+
+		"every edge joins equal rows or has weight 0; give more rows, more neighbours or wider weights", t.Stat.N, len(t.Stat.Mean))
 	if !(mat.Trace(d) > 0) {
 		return nil, zero
 	}
@@ -66,20 +66,16 @@ func (t *Task) Denominator(d *mat.SymDense) (*pencil.Metric, error) {
 	if t.Report.Ridge != nil {
 		t.Report.Ridge.Absolute = rho
 	}
-	q, err := t.Factor(d, rho)
+	q, err := Factor(t, d, rho)
 	if err != nil && mat.Trace(d) <= rounding*t.Stat.N*mat.Trace(t.Stat.Total) {
 		return nil, zero
 	}
 	return q, err
 }
 
-// criterion is numerator and denominator of a ratio.
-type criterion struct{ n, d *mat.SymDense }
-
-// Maximize is the fit of a method that is a ratio alone. build makes its two
-// sides, which do not depend on the dimension; nor on the ridge where the method
-// chooses one by cross-validation, as a task keeps them for all ridges. literal
-// is the end of the form without a ridge, see solveRatio.
+// Maximize is the fit of a method that is a ratio. build makes its two sides, which must not depend on the dimension,
+// nor on the ridge if that is chosen by cross-validation: a task reuses them for all ridges. literal is the end of the
+// form without a ridge, see SolveRatio.
 func Maximize(build func(context.Context, *Task) (n, d *mat.SymDense, err error),
 	literal pencil.End) func(context.Context, *Task) (*Solution, error) {
 	return func(ctx context.Context, t *Task) (*Solution, error) {
@@ -90,6 +86,28 @@ func Maximize(build func(context.Context, *Task) (n, d *mat.SymDense, err error)
 			}
 			t.criterion = &criterion{n, d}
 		}
-		return t.SolveRatio(ctx, t.criterion.n, t.criterion.d, literal)
+		return SolveRatio(ctx, t, t.criterion.n, t.criterion.d, literal)
 	}
+}
+
+// RidgeMetric factors D + rho I with the ridge of the task.
+func RidgeMetric(t *Task, d *mat.SymDense) (*pencil.Metric, error) {
+	if !(mat.Trace(d) > 0) {
+		return nil, fmt.Errorf("no class has two different rows (n=%g, %d classes): the within-class scatter is zero; "+
+			"give more rows per class", t.Stat.N, t.Stat.Classes())
+	}
+	rho := pencil.Rho(t.Ridge, d, t.Columns)
+	if t.Report.Ridge != nil {
+		t.Report.Ridge.Absolute = rho
+	}
+	return Factor(t, d, rho)
+}
+
+// Factor is pencil.Ridge with the fix in its error.
+func Factor(t *Task, d *mat.SymDense, rho float64) (*pencil.Metric, error) {
+	q, err := pencil.Ridge(d, rho)
+	if errors.Is(err, pencil.ErrNotDefinite) {
+		return nil, fmt.Errorf("%w; raise the ridge (%g)", err, t.Ridge)
+	}
+	return q, err
 }

@@ -2,44 +2,19 @@ package frame
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model"
-	"github.com/embedd/embedd/model/pencil"
 )
-
-// RidgeRule is how a method chooses the relative ridge r of its denominator
-// D + rho I, rho = r tr(D)/columns.
-type RidgeRule struct {
-	Scatter func(*scatters) *mat.SymDense // what the shrinkage is estimated on
-	Grid    []float64                     // candidates of ridge=auto; nil: auto is oas
-	Floor   func(d int) float64           // of oas at dimension d; nil: 0
-	// without is the ridge of auto where no cross-validation is possible; 0: oas.
-	Without float64
-	Unused  func(*Task) bool // with these parameters the criterion has no denominator; nil: it always has one
-}
-
-func (r *RidgeRule) least(d int) float64 {
-	if r.Floor == nil {
-		return 0
-	}
-	return r.Floor(d)
-}
 
 // OASRidge stands for the shrinkage estimate in a grid.
 const OASRidge = -1
 
-func WithinScatter(s *scatters) *mat.SymDense { return s.Within }
-
-func TotalScatter(s *scatters) *mat.SymDense { return s.Total }
-
-// OAS is the oracle approximating shrinkage of a covariance S of n rows, in the
-// form of scikit-learn (the formula printed in Chen, Wiesel, Eldar and Hero
-// 2010, eq. 23, differs): s and the relative ridge r = s/(1-s) in [1e-6, 10].
+// OAS is the oracle approximating shrinkage s of a covariance S of n rows, in the form of scikit-learn (the formula
+// printed in Chen, Wiesel, Eldar and Hero 2010, eq. 23, differs), and the relative ridge r = s/(1-s) in [1e-6, 10].
 func OAS(s *mat.SymDense, n float64, columns int) (shrinkage, r float64) {
 	p := float64(columns)
 	trace, square := 0.0, 0.0
@@ -66,34 +41,13 @@ func OAS(s *mat.SymDense, n float64, columns int) (shrinkage, r float64) {
 	return shrinkage, min(max(shrinkage/(1-shrinkage), 1e-6), 10)
 }
 
-// RidgeMetric factors D + rho I at the task's ridge.
-func (t *Task) RidgeMetric(d *mat.SymDense) (*pencil.Metric, error) {
-	if !(mat.Trace(d) > 0) {
-		return nil, fmt.Errorf("no class has two different rows (n=%g, %d classes): the within-class scatter is zero; give more rows a class", t.Stat.N, t.Stat.Classes())
-	}
-	rho := pencil.Rho(t.Ridge, d, t.Columns)
-	if t.Report.Ridge != nil {
-		t.Report.Ridge.Absolute = rho
-	}
-	return t.Factor(d, rho)
-}
-
-// Factor is pencil.Ridge with the cure in its error.
-func (t *Task) Factor(d *mat.SymDense, rho float64) (*pencil.Metric, error) {
-	q, err := pencil.Ridge(d, rho)
-	if errors.Is(err, pencil.ErrNotDefinite) {
-		return nil, fmt.Errorf("%w; raise the ridge (%g)", err, t.Ridge)
-	}
-	return q, err
-}
-
-// SettleRidge sets t.ridge by the method's rule and reports it.
-func (t *Task) SettleRidge(ctx context.Context) error {
+// SettleRidge sets the ridge of a task by the method's rule and reports it.
+func SettleRidge(ctx context.Context, t *Task) error {
 	rule := t.Method.Ridge
 	if rule == nil || rule.Unused != nil && rule.Unused(t) {
 		return nil
 	}
-	shares := t.shares()
+	shares := shares(t)
 	t.Share = shares[0]
 	word, ridges := t.Params["ridge"], []float64{OASRidge}
 	if r, err := strconv.ParseFloat(word, 64); err == nil {
@@ -111,7 +65,7 @@ func (t *Task) SettleRidge(ctx context.Context) error {
 		return nil
 	}
 	defer t.Report.Phase("ridge")()
-	scores, err := t.validateRidges(ctx, shares, ridges)
+	scores, err := validateRidges(ctx, t, shares, ridges)
 	if err != nil {
 		return err
 	}
@@ -120,7 +74,8 @@ func (t *Task) SettleRidge(ctx context.Context) error {
 			t.Ridge = rule.Without
 			t.Report.Ridge = &model.Ridge{Relative: t.Ridge, Columns: t.Columns, Rule: "fixed"}
 		}
-		t.Report.Note(fmt.Sprintf("ridge %.3g without cross-validation: fewer than 2 classes have the 3 rows that it needs, or no fold can be fitted", t.Ridge))
+		t.Report.Note(fmt.Sprintf("ridge %.3g without cross-validation: "+
+			"fewer than 2 classes have the 3 rows that it needs, or no fold can be fitted", t.Ridge))
 		return nil
 	}
 	// Ties go to the larger ridge.

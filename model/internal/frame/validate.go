@@ -12,12 +12,13 @@ import (
 	"github.com/embedd/embedd/model/score"
 )
 
-// OutputPair is the outputs of training and test rows, d columns each.
+// OutputPair is the outputs of training and test rows, D columns each.
 type OutputPair struct {
 	Train, Test []float64
 	D           int
 }
 
+// OutputPair is the outputs of a solution for training and test rows.
 func (t *Task) OutputPair(ctx context.Context, sol *Solution, p *Rows, train, test []int) (*OutputPair, error) {
 	if sol.Mapping == nil {
 		out, err := t.embedded(ctx, []*Solution{sol}, p, train, test)
@@ -38,13 +39,13 @@ func (t *Task) OutputPair(ctx context.Context, sol *Solution, p *Rows, train, te
 	return &OutputPair{ref, query, sol.Dim}, err
 }
 
-// validateRidges scores each ridge, behind each share of the variance, by cross-validation, see Validate; the shrinkage
-// is estimated in each fold. nil where no rows can be held out.
-func (t *Task) validateRidges(ctx context.Context, shares, ridges []float64) ([]model.RidgeScore, error) {
+// validateRidges scores each ridge with each share of the variance by cross-validation, see Validate; the shrinkage is
+// estimated in each fold. It returns nil if no rows can be held out.
+func validateRidges(ctx context.Context, t *Task, shares, ridges []float64) ([]model.RidgeScore, error) {
 	var scores []model.RidgeScore
 	for _, share := range shares {
 		if len(shares) == 1 {
-			share = 0 // not compared
+			share = 0 // not reported
 		}
 		for _, r := range ridges {
 			scores = append(scores, model.RidgeScore{Ridge: r, OAS: r == OASRidge, Share: share})
@@ -69,17 +70,16 @@ func (t *Task) validateRidges(ctx context.Context, shares, ridges []float64) ([]
 // Tally is how many of the scored rows had a nearest neighbour of their own class.
 type Tally struct{ Correct, Scored int }
 
-// Validate scores count settings of one parameter by 3-fold cross-validation at
-// dimension t.D; scaling and rank cut are refitted in each fold, and set puts a setting into
-// a fold's task. Settings come in runs: what a method keeps for all settings of a run, the first of it makes.
-// nil where too few classes have the rows for it.
+// Validate scores count settings of one parameter by 3-fold cross-validation at dimension D. Scaling and rank cut are
+// refitted in each fold, and set puts a setting into a fold's task. Settings come in runs: what a method keeps for all
+// settings of a run is made by the first of it. The result is nil if too few classes have enough rows.
 func (t *Task) Validate(ctx context.Context, name string, count, run int, set func(ft *Task, i int)) ([]Tally, error) {
 	pick, deal := Folds(t.Rows, MaxValidated, 3, 0)
 	if deal == nil {
 		return nil, nil
 	}
 	if !t.Method.Samples {
-		run = 1 // such a method keeps nothing
+		run = 1 // it keeps nothing
 	}
 	folds := make([]*fold, 3)
 	if err := parallel.Each(ctx, len(folds), func(f int) {
@@ -89,7 +89,7 @@ func (t *Task) Validate(ctx context.Context, name string, count, run int, set fu
 	}); err != nil {
 		return nil, err
 	}
-	// Folds and settings are dealt out together: three folds alone would leave one of two cores waiting.
+	// Folds and settings are scheduled together: three folds alone would leave one of two cores idle.
 	for _, first := range []bool{true, false} {
 		var todo []int
 		for i := range count {
@@ -131,7 +131,7 @@ func (t *Task) Validate(ctx context.Context, name string, count, run int, set fu
 // errFlatFold reports training rows of a fold that are all equal.
 var errFlatFold = errors.New("no feature varies among its training rows")
 
-// fold is what cross-validation holds of one fold. Others are at work beside it, so it reports no progress.
+// fold is the state of one fold of a cross-validation. Folds run concurrently, so none reports progress.
 type fold struct {
 	of          *Task
 	train, test []int
@@ -162,7 +162,7 @@ func (f *fold) load(ctx context.Context) {
 	f.bound, _ = t.Method.Bound(f.task)
 }
 
-// solve is the fit of setting i, with what the fit of setting first keeps, where its run has more than that.
+// solve fits setting i. If its run has more settings, it reuses what the fit of setting first keeps.
 func (f *fold) solve(ctx context.Context, i, first int, more bool, set func(*Task, int)) {
 	if f.err != nil || f.errs[first] != nil {
 		return
@@ -200,7 +200,7 @@ func (f *fold) score(ctx context.Context) {
 	f.err = f.task.scoreLinear(ctx, f.sols, f.scores, f.of.Rows, f.train, f.test)
 }
 
-// scoreLinear scores the solutions that are there, linear maps: the rows are read once for all.
+// scoreLinear scores those solutions that are linear maps (others are nil), reading the rows once for all.
 func (t *Task) scoreLinear(ctx context.Context, sols []*Solution, scores []Tally, p *Rows, train, test []int) error {
 	var linear []*Solution
 	var at []int
@@ -222,7 +222,7 @@ func (t *Task) scoreLinear(ctx context.Context, sols []*Solution, scores []Tally
 	return errors.Join(errs...)
 }
 
-// Score counts the test rows whose nearest training row is of their class.
+// Score counts the test rows whose nearest training row has their class.
 func (t *Task) Score(ctx context.Context, sol *Solution, p *Rows, train, test []int) (int, error) {
 	if sol.Mapping != nil {
 		m, err := t.model(ctx, sol, nil, p.Classes)
@@ -238,7 +238,7 @@ func (t *Task) Score(ctx context.Context, sol *Solution, p *Rows, train, test []
 	return out[0].correct(ctx, p, train, test)
 }
 
-// correct counts the test rows whose nearest training row is of their class.
+// correct counts the test rows whose nearest training row has their class.
 func (o *OutputPair) correct(ctx context.Context, p *Rows, train, test []int) (int, error) {
 	nearest, err := score.Nearest(ctx, o.Train, len(train), o.Test, len(test), o.D)
 	if err != nil {
@@ -253,7 +253,7 @@ func (o *OutputPair) correct(ctx context.Context, p *Rows, train, test []int) (i
 	return correct, nil
 }
 
-// embedded is OutputPair of linear maps.
+// embedded is OutputPair for linear maps.
 func (t *Task) embedded(ctx context.Context, sols []*Solution, p *Rows, train, test []int) ([]*OutputPair, error) {
 	ref, err := t.embed(ctx, sols, p, train)
 	if err != nil {
@@ -270,7 +270,7 @@ func (t *Task) embedded(ctx context.Context, sols []*Solution, p *Rows, train, t
 	return out, nil
 }
 
-// embed is ((x - mean)/scale) . A of some rows, of each A.
+// embed is ((x - mean)/scale) A of some rows, for each A.
 func (t *Task) embed(ctx context.Context, sols []*Solution, p *Rows, rows []int) ([][]float64, error) {
 	wide := 0
 	for _, sol := range sols {

@@ -12,18 +12,18 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// WhiteSpace is T, at most count columns (0: all), and its eigenvalues. The
-// share of S_w in the numerator orders the columns past the class means.
-func (t *Task) WhiteSpace(ctx context.Context, count int) (*pencil.Solution, error) {
-	n, q, err := t.whitePencil()
+// Whitening is the whitening T of the within-class scatter, with at most count columns (0: all), and its eigenvalues.
+// The share of S_w in the numerator orders the columns past those of the class means.
+func Whitening(ctx context.Context, t *Task, count int) (*pencil.Solution, error) {
+	n, q, err := whiteningPencil(t)
 	if err != nil {
 		return nil, err
 	}
 	return pencil.Solve(ctx, n, q, pencil.Max, count)
 }
 
-func (t *Task) whitePencil() (n *mat.SymDense, q *pencil.Metric, err error) {
-	if q, err = t.RidgeMetric(t.Stat.Within); err != nil {
+func whiteningPencil(t *Task) (n *mat.SymDense, q *pencil.Metric, err error) {
+	if q, err = RidgeMetric(t, t.Stat.Within); err != nil {
 		return nil, nil, err
 	}
 	n = mat.NewSymDense(t.M, nil)
@@ -32,11 +32,10 @@ func (t *Task) whitePencil() (n *mat.SymDense, q *pencil.Metric, err error) {
 	return n, q, nil
 }
 
-// WholeSpace is WhiteSpace with all its columns, of which the leading count are
-// those of WhiteSpace, and the others any that complete them: to a search that
-// does not look at axes all are as good.
-func (t *Task) WholeSpace(ctx context.Context, count int) (*pencil.Solution, error) {
-	n, q, err := t.whitePencil()
+// FullWhitening is Whitening with all columns: the leading count are those of Whitening, the others any that complete
+// them. A search that does not depend on the axes accepts any of these.
+func FullWhitening(ctx context.Context, t *Task, count int) (*pencil.Solution, error) {
+	n, q, err := whiteningPencil(t)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +61,7 @@ func (t *Task) WholeSpace(ctx context.Context, count int) (*pencil.Solution, err
 	return s, nil
 }
 
-// Leading is the k leading eigenvectors, of zero eigenvalues too.
+// Leading is the k leading eigenvectors, including those of zero eigenvalues.
 func Leading(ctx context.Context, s *mat.SymDense, k int) (*mat.Dense, error) {
 	n := s.SymmetricDim()
 	minus := mat.NewSymDense(n, nil)
@@ -74,9 +73,8 @@ func Leading(ctx context.Context, s *mat.SymDense, k int) (*mat.Dense, error) {
 	return sol.Vectors, nil
 }
 
-// Principal turns A to the principal axes of its outputs, most variance first;
-// distances stay.
-func (t *Task) Principal(ctx context.Context, a *mat.Dense) (*mat.Dense, error) {
+// Principal rotates A to the principal axes of its outputs, most variance first. Distances stay the same.
+func Principal(ctx context.Context, t *Task, a *mat.Dense) (*mat.Dense, error) {
 	var sa, v mat.Dense
 	sa.Mul(t.Stat.Total, a)
 	v.Mul(a.T(), &sa)

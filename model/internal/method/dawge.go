@@ -58,7 +58,7 @@ func isOrthonormal(t *frame.Task) bool { return t.Params["constraint"] == "ortho
 
 var solveDAWGE = frame.Maximize(func(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {
 	d, err = angleForms(ctx, t)
-	return t.Moment(), d, err
+	return frame.Moment(t), d, err
 }, pencil.Min)
 
 func fitDAWGE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {

@@ -51,11 +51,11 @@ func dlaPatches(ctx context.Context, t *frame.Task) (*patches, error) {
 	if p, ok := t.Kept.(*patches); ok {
 		return p, nil
 	}
-	own, foreign, err := t.NearestByClass(ctx, "k1", "k2")
+	own, foreign, err := frame.NearestByClass(ctx, t, "k1", "k2")
 	if err != nil {
 		return nil, err
 	}
-	weight := t.Heat(own)
+	weight := frame.Heat(t, own)
 	// Each patch adds its edges: two rows in each other's patches count twice.
 	p := &patches{}
 	if p.own, err = frame.LaplacianForm(ctx, t, own, graph.Sum, weight); err != nil {

@@ -45,7 +45,7 @@ func fitIsomap(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 		return nil, fmt.Errorf("%d rows need %.0f GB for the geodesics between them; give at most %d", n,
 			8e-9*float64(n)*float64(n), maxGeodesics)
 	}
-	g, lengths, k, err := t.Geodesics(ctx, graph.Repair(t.Params["components"]))
+	g, lengths, k, err := frame.Geodesics(ctx, t, graph.Repair(t.Params["components"]))
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func fitKSMPA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	// The ridge is measured by all n columns, whatever the rank of the kernel.
 	inner := &frame.Task{Method: t.Method, Params: t.Params, D: t.D, Ridge: t.Ridge, M: rank, Columns: t.Rows.N,
 		Stat: t.Stat, Report: t.Report}
-	sol, err := inner.SolveRatio(ctx, s.n, s.d, pencil.Max)
+	sol, err := frame.SolveRatio(ctx, inner, s.n, s.d, pencil.Max)
 	if err != nil {
 		return nil, err
 	}

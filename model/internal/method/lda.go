@@ -35,7 +35,7 @@ func fitLDA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	if t.Ridge == 0 {
 		return fitLiteralLDA(ctx, t, g)
 	}
-	q, err := t.RidgeMetric(t.Stat.Within)
+	q, err := frame.RidgeMetric(t, t.Stat.Within)
 	if err != nil {
 		return nil, err
 	}

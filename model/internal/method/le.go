@@ -33,11 +33,11 @@ var le = frame.Method{
 }
 
 func fitLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
-	lists, err := t.Nearest(ctx, "k")
+	lists, err := frame.Nearest(ctx, t, "k")
 	if err != nil {
 		return nil, err
 	}
-	width := t.Width(lists)
+	width := frame.HeatWidth(t, lists)
 	w, err := lists.Weights(graph.Union, graph.Heat(width))
 	if err != nil {
 		return nil, err
@@ -46,8 +46,8 @@ func fitLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.NoteEdges(edges)
-	y, lambda, err := t.LaplacianEigenmap(ctx, w)
+	frame.NoteEdges(t, edges)
+	y, lambda, err := frame.LaplacianEigenmap(ctx, t, w)
 	if err != nil {
 		return nil, err
 	}

@@ -215,7 +215,7 @@ func learnedGraph(ctx context.Context, t *frame.Task, l *learnedSimilarity) (*gr
 	if err != nil {
 		return nil, err
 	}
-	t.NoteEdges(edges)
+	frame.NoteEdges(t, edges)
 	return w, nil
 }
 
@@ -229,7 +229,7 @@ func fitLEnewS(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	if err != nil {
 		return nil, err
 	}
-	y, lambda, err := t.LaplacianEigenmap(ctx, w)
+	y, lambda, err := frame.LaplacianEigenmap(ctx, t, w)
 	if err != nil {
 		return nil, err
 	}

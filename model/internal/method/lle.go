@@ -39,7 +39,7 @@ var lle = frame.Method{
 }
 
 func fitLLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
-	lists, err := t.Nearest(ctx, "k")
+	lists, err := frame.Nearest(ctx, t, "k")
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func fitLLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.NoteEdges(edges)
+	frame.NoteEdges(t, edges)
 	t.ReportProgress("weights", 0)
 	reg := t.Float("reg")
 	w, err := graph.Barycentric(ctx, t.X, t.X, lists, reg)

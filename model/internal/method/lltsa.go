@@ -41,9 +41,9 @@ func fitLLTSA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 		return nil, err
 	}
 	if explained {
-		return nil, t.TooFlat(build)
+		return nil, frame.FlatError(t, build)
 	}
-	return t.SolveRatio(ctx, t.Moment(), d, pencil.Min)
+	return frame.SolveRatio(ctx, t, frame.Moment(t), d, pencil.Min)
 }
 
 // alignmentForm is X H B H X', and whether the tangent spaces explain all of it.

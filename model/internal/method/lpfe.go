@@ -53,11 +53,11 @@ func parallelHeld(e frame.Extent) int64 {
 }
 
 func fitLPFE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
-	lists, err := t.Nearest(ctx, "k")
+	lists, err := frame.Nearest(ctx, t, "k")
 	if err != nil {
 		return nil, err
 	}
-	w, err := t.Connected(ctx, lists, graph.Binary)
+	w, err := frame.Connected(ctx, t, lists, graph.Binary)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func fitLPFE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	if t.Ridge == 0 {
 		q, err = pencil.Cut(d)
 	} else {
-		q, err = t.Denominator(d)
+		q, err = frame.Denominator(t, d)
 	}
 	if err != nil {
 		return nil, err

@@ -33,11 +33,11 @@ var lpp = frame.Method{
 }
 
 func lppRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {
-	lists, err := t.Nearest(ctx, "k")
+	lists, err := frame.Nearest(ctx, t, "k")
 	if err != nil {
 		return nil, nil, err
 	}
-	w, err := lists.Weights(graph.Union, t.Heat(lists))
+	w, err := lists.Weights(graph.Union, frame.Heat(t, lists))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -28,7 +28,7 @@ var lsda = frame.Method{
 		frame.FloatParam("beta", "0.1", "share of the edges between classes, in [0, 1]", 0, 1).WithGrid("0.1",
 			"0.5", "0.9"),
 		frame.RidgeParam("auto", "relative ridge of X D_w X': auto (cross-validation), oas (of the total scatter), or a number; 0 is the literal form", true),
-		frame.FrontParam,
+		frame.PCAParam,
 	},
 	Dim:     frame.TwoColumns,
 	Bound:   frame.EveryColumn,
@@ -43,7 +43,7 @@ var lsda = frame.Method{
 var solveLSDA = frame.Maximize(lsdaRatio, pencil.Max)
 
 func fitLSDA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
-	return t.SolveBehind(ctx, solveLSDA)
+	return frame.WithPCA(ctx, t, solveLSDA)
 }
 
 func lsdaRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {
@@ -65,7 +65,7 @@ func splitGraph(ctx context.Context, t *frame.Task) (between, within *mat.SymDen
 	if t.Params["k"] == "0" {
 		return splitPairs(ctx, t)
 	}
-	lists, err := t.Nearest(ctx, "k")
+	lists, err := frame.Nearest(ctx, t, "k")
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -89,7 +89,7 @@ func splitGraph(ctx context.Context, t *frame.Task) (between, within *mat.SymDen
 	if within, err = graph.WeightForm(ctx, t.X, w); err != nil {
 		return nil, nil, nil, err
 	}
-	within.AddSym(within, t.Moment())
+	within.AddSym(within, frame.Moment(t))
 	degree = w.Degrees()
 	for i := range degree {
 		degree[i]++

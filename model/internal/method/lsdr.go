@@ -81,7 +81,7 @@ func fitLSDR(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 		}
 	}
 	t.Report.Search = search
-	if best, err = t.Principal(ctx, best); err != nil {
+	if best, err = frame.Principal(ctx, t, best); err != nil {
 		return nil, err
 	}
 	sol := t.Solved(space, t.D)
@@ -346,7 +346,7 @@ func medianDistance(z *mat.Dense) float64 {
 // lsdrStarts are orthonormal: the columns of LDA, those of PCA, random ones.
 func lsdrStarts(ctx context.Context, t *frame.Task) ([]*mat.Dense, *pencil.Solution, error) {
 	_, t.Ridge = frame.OAS(t.Stat.Within, t.Stat.N, t.Columns)
-	space, err := t.WhiteSpace(ctx, t.D)
+	space, err := frame.Whitening(ctx, t, t.D)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -91,7 +91,7 @@ func smpaWeights(ctx context.Context, t *frame.Task) (dissimilar, similar *mat.S
 // near pair is more similar than dissimilar. Equal rows have distance 0, which
 // would make their weights infinite: the least is 1e-3 of the median.
 func nearness(ctx context.Context, t *frame.Task) (*mat.SymDense, error) {
-	g, _, _, err := t.Geodesics(ctx, graph.Connect)
+	g, _, _, err := frame.Geodesics(ctx, t, graph.Connect)
 	if err != nil {
 		return nil, err
 	}

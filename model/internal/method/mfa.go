@@ -43,7 +43,7 @@ var mfa = frame.Method{
 }
 
 func mfaRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {
-	own, foreign, err := t.NearestByClass(ctx, "k1", "k2")
+	own, foreign, err := frame.NearestByClass(ctx, t, "k1", "k2")
 	if err != nil {
 		return nil, nil, err
 	}

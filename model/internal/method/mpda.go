@@ -123,7 +123,7 @@ func mpdaDenominator(ctx context.Context, t *frame.Task, patches [][]int) (*mat.
 	if err != nil {
 		return nil, err
 	}
-	w, err := own.Weights(graph.Union, t.Heat(own))
+	w, err := own.Weights(graph.Union, frame.Heat(t, own))
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func capPointwise(_ context.Context, t *frame.Task) (*frame.Task, [][]int, error
 // PartitionClasses divides the rows of each class into patches.
 func PartitionClasses(ctx context.Context, t *frame.Task) (*frame.Task, [][]int, error) {
 	k, size := t.Int("patch_k"), t.Int("patch_size")
-	t.NoteShort("patch_k", k, func(rows int) int {
+	frame.NoteFewRows(t, "patch_k", k, func(rows int) int {
 		if rows < size {
 			return k // one patch, no graph
 		}

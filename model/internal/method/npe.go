@@ -33,7 +33,7 @@ var npe = frame.Method{
 }
 
 func npeRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {
-	lists, err := t.Nearest(ctx, "k")
+	lists, err := frame.Nearest(ctx, t, "k")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -43,5 +43,5 @@ func npeRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error
 		return nil, nil, err
 	}
 	d, err = graph.ReconstructionForm(ctx, t.X, w)
-	return t.Moment(), d, err
+	return frame.Moment(t), d, err
 }

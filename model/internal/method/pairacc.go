@@ -42,12 +42,12 @@ var pairacc = frame.Method{
 func fitPairAcc(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	q := frame.ClassDirections(t)
 	k := min(t.D, q)
-	s, err := t.WhiteSpace(ctx, max(q, t.D))
+	s, err := frame.Whitening(ctx, t, max(q, t.D))
 	var rank *pencil.RankError
 	if errors.As(err, &rank) && rank.Max >= t.D {
 		// Class means that span less than they could, and all d fit all the same.
 		q = rank.Max
-		s, err = t.WhiteSpace(ctx, q)
+		s, err = frame.Whitening(ctx, t, q)
 	}
 	if err != nil {
 		return nil, err

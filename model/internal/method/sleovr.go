@@ -159,7 +159,7 @@ func view(ctx context.Context, t *frame.Task, moment, mp *mat.SymDense, sums *ma
 	}
 	// The constant coordinate counts among the columns.
 	rho := pencil.Rho(t.Ridge, pen, t.Columns+size-t.M)
-	metric, err := t.Factor(pen, rho)
+	metric, err := frame.Factor(t, pen, rho)
 	if err != nil {
 		return viewSolution{err: err}
 	}

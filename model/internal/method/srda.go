@@ -34,7 +34,7 @@ func fitSRDA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	if t.Ridge == 0 {
 		q, err = pencil.Cut(t.Stat.Total)
 	} else {
-		q, err = t.RidgeMetric(t.Stat.Total)
+		q, err = frame.RidgeMetric(t, t.Stat.Total)
 	}
 	if err != nil {
 		return nil, err

@@ -121,7 +121,7 @@ func fitTNCA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 
 	a := mat.NewDense(t.M, t.D, nil)
 	a.Mul(space, mat.NewDense(r, t.D, best))
-	a, err = t.Principal(ctx, a)
+	a, err = frame.Principal(ctx, t, a)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func lost(best, start *mat.Dense) bool {
 // the next columns.
 func freeStart(ctx context.Context, t *frame.Task) (space, start *mat.Dense, s *pencil.Solution, err error) {
 	directions := frame.ClassDirections(t)
-	if s, err = t.WholeSpace(ctx, min(max(directions, t.D), t.M)); err != nil {
+	if s, err = frame.FullWhitening(ctx, t, min(max(directions, t.D), t.M)); err != nil {
 		return nil, nil, nil, err
 	}
 	_, r := s.Vectors.Dims()
@@ -391,7 +391,7 @@ func marginSpace(ctx context.Context, t *frame.Task) (*mat.Dense, *pencil.Soluti
 	if err != nil {
 		return nil, nil, err
 	}
-	q, err := t.RidgeMetric(d)
+	q, err := frame.RidgeMetric(t, d)
 	if err != nil {
 		return nil, nil, err
 	}

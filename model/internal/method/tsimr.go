@@ -127,11 +127,11 @@ func PointTangents(ctx context.Context, t *frame.Task, dim int) (*frame.Task, *g
 	if t.Float("gamma") > 0 {
 		t = t.Capped(max(maxCoordinates/max(dim, 1), dim+1))
 	}
-	lists, err := t.Nearest(ctx, "k")
+	lists, err := frame.Nearest(ctx, t, "k")
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	w, err := t.Connected(ctx, lists, t.Heat(lists))
+	w, err := frame.Connected(ctx, t, lists, frame.Heat(t, lists))
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -141,18 +141,18 @@ func PointTangents(ctx context.Context, t *frame.Task, dim int) (*frame.Task, *g
 
 // PatchTangents have a tangent space for each patch of the rows.
 func PatchTangents(ctx context.Context, t *frame.Task, dim int) (*frame.Task, *graph.Matrix, *tangent.Spaces, error) {
-	lists, err := t.Nearest(ctx, "k")
+	lists, err := frame.Nearest(ctx, t, "k")
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	w, err := t.Connected(ctx, lists, t.Heat(lists))
+	w, err := frame.Connected(ctx, t, lists, frame.Heat(t, lists))
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	t.ReportProgress("patches", 0)
 	k, size := t.Int("patch_k"), min(t.Int("patch_size"), t.Rows.N)
 	if n := t.Rows.N; k > n-1 {
-		t.Report.Note(fmt.Sprintf("patch_k=%d was clamped to %d: there are no more other rows", k, n-1))
+		t.Report.Note(fmt.Sprintf("patch_k=%d was clamped to %d: there are no more rows", k, n-1))
 	}
 	patches, err := graph.Partition(ctx, t.X, k, size)
 	if err != nil {
@@ -251,9 +251,9 @@ func fitLTSIMR(find ManifoldTangents) func(context.Context, *frame.Task) (*frame
 			return nil, err
 		}
 		if explained {
-			return nil, t.TooFlat(build)
+			return nil, frame.FlatError(t, build)
 		}
-		return t.SolveRatio(ctx, t.Moment(), d, pencil.Min)
+		return frame.SolveRatio(ctx, t, frame.Moment(t), d, pencil.Min)
 	}
 }
 

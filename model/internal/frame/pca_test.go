@@ -10,8 +10,8 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// TestFrontIsWrittenByWhoMakesIt alone: the fits behind it go side by side, and may find a criterion where it found none.
-func TestFrontIsWrittenByWhoMakesIt(t *testing.T) {
+// Only the fit that computes the components writes the criterion: the fits that reuse them run concurrently.
+func TestReductionIsWrittenOnce(t *testing.T) {
 	const n, m = 40, 6
 	rng := rand.New(rand.NewPCG(5, 2))
 	d := &model.Data{N: n, M: m, Classes: []string{"a", "b"}}
@@ -39,10 +39,10 @@ func TestFrontIsWrittenByWhoMakesIt(t *testing.T) {
 	}
 	for _, next := range []*criterion{nil, {n: mat.NewSymDense(1, nil)}} {
 		built = next
-		if _, err := task.SolveBehind(t.Context(), fit); err != nil {
+		if _, err := WithPCA(t.Context(), task, fit); err != nil {
 			t.Fatal(err)
 		}
-		if task.Kept.(*Front).task.criterion != nil {
+		if task.Kept.(*reduction).task.criterion != nil {
 			t.Errorf("a fit wrote into the components that others read")
 		}
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// Principal components in front of a method whose first directions would else lie where hardly anything varies.
-
-// FrontParam is the share of the variance that they keep.
-var FrontParam = FloatParam("pca", "auto", fmt.Sprintf(
-	"share of the variance that principal components in front keep: auto (of more than %d columns all or %g of it, by cross-validation; of fewer all), or a number in (0, 1]",
+// PCAParam is the share of the variance that principal components in front of a method keep. Methods have it whose
+// first directions would otherwise be ones that hardly vary.
+var PCAParam = FloatParam("pca", "auto", fmt.Sprintf(
+	"share of the variance that principal components in front keep: auto (of more than %d columns all or %g of it, "+
+		"by cross-validation; of fewer all), or a number in (0, 1]",
 	manyColumns, mostVariance), 1e-9, 1, "auto")
 
 const (
@@ -23,8 +23,8 @@ const (
 	mostVariance = 0.98
 )
 
-// shares are the shares of the variance to choose from: all of it where the method has none in front.
-func (t *Task) shares() []float64 {
+// shares are the shares of the variance to choose from: all of it if the method has no PCA in front.
+func shares(t *Task) []float64 {
 	word, has := t.Params["pca"]
 	if share, err := strconv.ParseFloat(word, 64); err == nil {
 		return []float64{share}
@@ -35,35 +35,35 @@ func (t *Task) shares() []float64 {
 	return []float64{1}
 }
 
-// Front is a task in its principal components alone.
-type Front struct {
+// reduction is a task in its principal components.
+type reduction struct {
 	share float64
 	task  *Task
 	basis *mat.Dense // m x k
 }
 
-// SolveBehind is what fit finds in as many principal components as have the share of the variance, and no fewer than
-// there are outputs.
-func (t *Task) SolveBehind(ctx context.Context, fit func(context.Context, *Task) (*Solution, error)) (*Solution, error) {
+// WithPCA fits in the principal components that have the share t.Share of the variance, and in no fewer than there are
+// outputs.
+func WithPCA(ctx context.Context, t *Task, fit func(context.Context, *Task) (*Solution, error)) (*Solution, error) {
 	if t.Share >= 1 {
 		return fit(ctx, t)
 	}
-	f, ok := t.Kept.(*Front)
+	f, ok := t.Kept.(*reduction)
 	made := !ok || f.share != t.Share || f.task.M < t.D
 	if made {
 		var err error
-		if f, err = t.front(ctx); err != nil {
+		if f, err = newReduction(ctx, t); err != nil {
 			return nil, err
 		}
 		t.Kept = f
 	}
-	own := *f.task // others may be at work with the same components
+	own := *f.task // other fits may use the same components concurrently
 	own.D, own.Ridge, own.Report = t.D, t.Ridge, t.Report
 	sol, err := fit(ctx, &own)
 	if err != nil {
 		return nil, err
 	}
-	if made { // else others may read it now
+	if made { // otherwise other fits may be reading it
 		f.task.criterion = own.criterion
 	}
 	var components mat.Dense
@@ -72,7 +72,7 @@ func (t *Task) SolveBehind(ctx context.Context, fit func(context.Context, *Task)
 	return sol, nil
 }
 
-func (t *Task) front(ctx context.Context) (*Front, error) {
+func newReduction(ctx context.Context, t *Task) (*reduction, error) {
 	all, err := pencil.Solve(ctx, t.Stat.Total, pencil.Identity(t.M), pencil.Max, t.M)
 	if err != nil {
 		return nil, err
@@ -89,5 +89,5 @@ func (t *Task) front(ctx context.Context) (*Front, error) {
 	sub.X = new(mat.Dense)
 	sub.X.Mul(t.X, basis)
 	sub.Stat, sub.M, sub.Columns, sub.criterion, sub.Kept = &stat, k, k, nil, nil
-	return &Front{t.Share, &sub, basis}, nil
+	return &reduction{t.Share, &sub, basis}, nil
 }

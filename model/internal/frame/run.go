@@ -16,7 +16,7 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// Run resolves the dimension and the ridge, fits, and makes the model.
+// Run chooses the dimension and the ridge, fits, and makes the model.
 func (t *Task) Run(ctx context.Context, features, classes []string) (*model.Model, error) {
 	if t.Method.Supervised && t.Stat.Classes() < 2 {
 		return nil, fmt.Errorf("only one class in %g labelled rows; it needs at least 2", t.Stat.N)
@@ -28,7 +28,7 @@ func (t *Task) Run(ctx context.Context, features, classes []string) (*model.Mode
 	t.Report.Rank = t.Columns
 	t.Report.Constant = t.Stat.constant
 	if t.Stat.constant > 0 {
-		t.Report.Note(fmt.Sprintf("%d of %d features are constant and carry nothing", t.Stat.constant,
+		t.Report.Note(fmt.Sprintf("%d of %d features are constant and have no effect", t.Stat.constant,
 			len(t.Stat.Mean)))
 	}
 	single := 0
@@ -38,13 +38,13 @@ func (t *Task) Run(ctx context.Context, features, classes []string) (*model.Mode
 		}
 	}
 	if single > 0 {
-		t.Report.Note(fmt.Sprintf("%d of %d classes have one row: they count by their mean alone", single,
+		t.Report.Note(fmt.Sprintf("%d of %d classes have one row: only their mean is used", single,
 			t.Stat.Classes()))
 	}
 	if err := t.settleDim(); err != nil {
 		return nil, err
 	}
-	if err := t.SettleRidge(ctx); err != nil {
+	if err := SettleRidge(ctx, t); err != nil {
 		return nil, err
 	}
 	t.ReportProgress("fit", 0)
@@ -54,7 +54,7 @@ func (t *Task) Run(ctx context.Context, features, classes []string) (*model.Mode
 		return nil, err
 	}
 	end()
-	if err := cmp.Or(ctx.Err(), t.padSolution(sol)); err != nil {
+	if err := cmp.Or(ctx.Err(), pad(t, sol)); err != nil {
 		return nil, err
 	}
 	t.ReportProgress("fit", 1)
@@ -75,8 +75,9 @@ func (t *Task) model(ctx context.Context, sol *Solution, features, classes []str
 			t.basis) > maxCancellation
 		mp = l
 	}
-	if s := t.spread(ctx, sol); s > 0 && (s < minSpread || s > maxSpread) {
-		return nil, fmt.Errorf("the outputs vary by %.3g, which float32 cannot hold; scale the features, or multiply them by a constant", s)
+	if s := spread(ctx, t, sol); s > 0 && (s < minSpread || s > maxSpread) {
+		return nil, fmt.Errorf("the outputs vary by %.3g, which float32 cannot represent; scale the features, "+
+			"or multiply them by a constant", s)
 	}
 	if features == nil {
 		features = make([]string, len(t.Stat.Mean))
@@ -95,17 +96,15 @@ func (t *Task) model(ctx context.Context, sol *Solution, features, classes []str
 	return model.New(c)
 }
 
-// Outputs are float32. Some orders of magnitude are left for rows unlike those
-// of the fit.
+// Outputs are float32. These bounds leave some orders of magnitude for rows unlike those of the fit.
 const (
 	minSpread = 1e-34
 	maxSpread = 1e34
 )
 
-// spread is the largest standard deviation of an output of a linear map, or the
-// largest value that an embedding has; 0 for other maps, whose outputs have a
-// scale of their own.
-func (t *Task) spread(ctx context.Context, sol *Solution) float64 {
+// spread is the largest standard deviation of an output of a linear map, or the largest value of an embedding; 0 for
+// other maps, whose outputs have a scale of their own.
+func spread(ctx context.Context, t *Task, sol *Solution) float64 {
 	largest := 0.0
 	if sol.Mapping != nil {
 		if e, ok := sol.Mapping.(interface{ Values() []float64 }); ok {
@@ -123,7 +122,7 @@ func (t *Task) spread(ctx context.Context, sol *Solution) float64 {
 	return largest
 }
 
-// settleDim replaces dimension 0 by the method's default and holds d to its bound.
+// settleDim replaces dimension 0 by the method's default and checks the bound.
 func (t *Task) settleDim() error {
 	bound, what := t.Method.Bound(t)
 	if t.D == 0 {
@@ -143,12 +142,7 @@ func (t *Task) settleDim() error {
 	return nil
 }
 
-func (t *Task) Explain(what string, bound int) string {
-	return fmt.Sprintf("%s; n=%g, m=%d", fmt.Sprintf(what, bound), t.Stat.N, len(t.Stat.Mean))
-}
-
-// Solve runs the method. A bound that is not known before the criterion is shows
-// only here: class means that lie on a line, for one.
+// Solve runs the method. Some bounds show only here, for example that class means lie on a line.
 func (t *Task) Solve(ctx context.Context) (*Solution, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -158,7 +152,8 @@ func (t *Task) Solve(ctx context.Context) (*Solution, error) {
 	var bound *model.DimError
 	switch {
 	case errors.As(err, &rank) && rank.Max < 1:
-		return nil, fmt.Errorf("the criterion has no direction (n=%g, m=%d): what it divides by is zero, or what it compares coincides, as class means or neighbours do; give more rows, or others", t.Stat.N, len(t.Stat.Mean))
+		return nil, fmt.Errorf("the criterion has no direction (n=%g, m=%d): its denominator is zero, or what it compares "+
+			"(class means, neighbours) is equal; give more rows, or different ones", t.Stat.N, len(t.Stat.Mean))
 	case errors.As(err, &rank):
 		bound = &model.DimError{Asked: t.D, Max: rank.Max, What: t.Explain("rank %d of the criterion", rank.Max)}
 	case !errors.As(err, &bound):
@@ -174,56 +169,14 @@ func (t *Task) Solve(ctx context.Context) (*Solution, error) {
 	return t.Method.Fit(ctx, t)
 }
 
-// ReportProgress tells whoever started the fit which phase it is in and how much of that is done.
-func (t *Task) ReportProgress(phase string, done float64) {
-	if t.Progress != nil {
-		t.Progress(phase, done)
-	}
-}
-
-// Expand takes columns back to the scaled features: V a.
-func (t *Task) Expand(a *mat.Dense) *mat.Dense {
-	if t.basis == nil {
-		return a
-	}
-	m, _ := t.basis.Dims()
-	_, d := a.Dims()
-	full := mat.NewDense(m, d, nil)
-	full.Mul(t.basis, a)
-	return full
-}
-
-// unreduce is expand with signs fixed among the features.
-func (t *Task) unreduce(a []float64, d int) []float64 {
-	c := mat.DenseCopyOf(t.Expand(mat.NewDense(t.M, d, a)))
-	pencil.FixSigns(c)
-	return c.RawMatrix().Data
-}
-
-// Found puts the evidence of an eigenproblem of the rows in the report.
-func (t *Task) Found(p *pencil.Part) {
-	if !math.IsInf(p.Gap, 0) {
-		gap := p.Gap
-		t.Report.Gap = &gap
-	}
-	t.Report.Ties = p.Ties
-	if p.Largest > 0 {
-		t.Report.Residual = p.Residual / p.Largest
-	}
-	for _, n := range p.Notes {
-		t.Report.Note("eigenvectors: " + n)
-	}
-}
-
-// maxCancellation is the cancellation up to which float32 products keep an
-// output within about 1e-5 of its standard deviation: the worst row is off by
-// 2^-24 times it, times 2 to 17 as measured on thirteen fits of real data.
+// maxCancellation is the cancellation up to which float32 products keep an output within about 1e-5 of its standard
+// deviation: the worst row is off by 2^-24 times the cancellation, times 2 to 17 as measured on thirteen fits of real
+// data.
 const maxCancellation = 16
 
-// Cancellation is how much larger the terms of an output are than the output,
-// at the worst of the columns a (m x d): sqrt(sum_j a_j^2 S_jj / a'Sa), S the
-// scatter of the scaled features. Nearly collinear features make it large. S
-// is given as it is, or by its columns basis (m x r) and the scatter in them.
+// Cancellation is the ratio of the size of an output's terms to the output, for the worst of the columns a (m x d):
+// sqrt(sum_j a_j^2 S_jj / a'Sa), where S is the scatter of the scaled features. Nearly collinear features make it
+// large. If basis (m x r) is not nil, s is the scatter in that basis.
 func Cancellation(ctx context.Context, a *mat.Dense, s *mat.SymDense, basis *mat.Dense) float64 {
 	m, d := a.Dims()
 	variance := make([]float64, m)
@@ -259,24 +212,14 @@ func Cancellation(ctx context.Context, a *mat.Dense, s *mat.SymDense, basis *mat
 	return worst
 }
 
-// Solution is what a fit hands back, in the coordinates of its task.
-type Solution struct {
-	Components  []float64 // columns x d row-major
-	Dim         int
-	Eigenvalues []float64
-	Informative int
-	Mapping     mapping.Map // for maps that are not linear: in place of components
-}
-
-// Solved makes a solution of a pencil's and puts its evidence in the report.
-func (t *Task) Solved(s *pencil.Solution, informative int) *Solution {
-	if !math.IsInf(s.Gap, 0) {
-		gap := s.Gap
-		t.Report.Gap = &gap
+// narrow reduces the dimension to what the criterion decides, if the other outputs may be padded.
+func (t *Task) narrow(bound int) bool {
+	if !t.Pad || t.Method.Map != "linear" || t.D > t.Columns {
+		return false
 	}
-	t.Report.Ties = s.Ties
-	t.Report.Residual = s.Residual
-	_, d := s.Vectors.Dims()
-	return &Solution{Components: mat.DenseCopyOf(s.Vectors).RawMatrix().Data, Dim: d,
-		Eigenvalues: s.Values, Informative: informative}
+	if t.padTo == 0 {
+		t.padTo = t.D
+	}
+	t.D = bound
+	return true
 }

@@ -1,0 +1,391 @@
+package frame
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/internal/linalg"
+	"github.com/embedd/embedd/model/internal/parallel"
+	"github.com/embedd/embedd/model/internal/tile"
+	"github.com/embedd/embedd/model/moments"
+	"github.com/embedd/embedd/model/pencil"
+)
+
+// chunk is the number of rows between two checks of the context.
+const chunk = 8192
+
+// Load loads rows: it chooses the coordinates, computes the statistics, and keeps the rows in X if the method needs
+// them.
+func (t *Task) Load(ctx context.Context, p *Rows) error {
+	t.Rows = p
+	if err := t.loadStatistics(ctx, p); err != nil {
+		return err
+	}
+	if t.Method.Samples {
+		return t.sample(ctx, p)
+	}
+	return nil
+}
+
+// LoadSums loads moments of rows that were not kept.
+func (t *Task) LoadSums(ctx context.Context, s *moments.Set) error {
+	t.Sums = s
+	sum, err := s.Summary(t.Method.Supervised)
+	if err := cmp.Or(err, ctx.Err()); err != nil {
+		return err
+	}
+	if err := cmp.Or(t.Summarise(ctx, sum, nil, sum.Weight), ctx.Err()); err != nil {
+		return err
+	}
+	t.Columns, err = pencil.Rank(ctx, t.Stat.Total)
+	return err
+}
+
+func (t *Task) loadStatistics(ctx context.Context, p *Rows) error {
+	// Without centring, the mean counts too, and it is not in the space that the centred rows span.
+	if p.N < p.M && t.Params["origin"] != "none" {
+		return t.loadWide(ctx, p)
+	}
+	sum, err := gather(ctx, p.X, p.M, p.Y, t.Method.SecondByClass)
+	if err != nil {
+		return err
+	}
+	if err := cmp.Or(t.Summarise(ctx, sum, p, float64(p.N)), ctx.Err()); err != nil {
+		return err
+	}
+	t.Columns, err = pencil.Rank(ctx, t.Stat.Total)
+	return err
+}
+
+func gather(ctx context.Context, x []float64, m int, y []int, byClass bool) (*moments.Summary, error) {
+	n := len(x) / m
+	set := moments.New(m, byClass)
+	if err := set.SetShift(near(x, m)); err != nil {
+		return nil, err
+	}
+	for from := 0; from < n; from += chunk {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		to := min(from+chunk, n)
+		var part []int
+		if y != nil {
+			part = y[from:to]
+		}
+		if err := set.Add(ctx, x[from*m:to*m], part, nil); err != nil {
+			return nil, err
+		}
+	}
+	return set.Summary(y != nil)
+}
+
+// near is the mean of some evenly spaced rows of m numbers: moments about it lose no digits.
+func near(x []float64, m int) []float64 {
+	n := len(x) / m
+	mean, some := make([]float64, m), min(n, 1024)
+	for i := range some {
+		for j, v := range x[i*n/some*m:][:m] {
+			mean[j] += v / float64(some)
+		}
+	}
+	return mean
+}
+
+// Summarise turns a summary of the unscaled features into scaled scatters, in the memory of the summary. p is nil if
+// there are no rows.
+func (t *Task) Summarise(ctx context.Context, s *moments.Summary, p *Rows, n float64) error {
+	m := len(s.Mean)
+	variance := make([]float64, m)
+	for j := range m {
+		if variance[j] = s.Total.At(j, j); !linalg.IsFinite(variance[j]) || !linalg.IsFinite(s.Mean[j]) {
+			return errTooLarge(j)
+		}
+	}
+	scale, constant, low := t.Scales(s.Mean, variance, n, p)
+	sc := &Scatters{N: s.Weight, Mean: s.Mean, low: low, Scale: make([]float64, m)}
+	inverse := make([]float64, m)
+	for j := range m {
+		sc.Scale[j] = scale[j]
+		if constant[j] {
+			sc.constant++
+		} else {
+			inverse[j] = 1 / scale[j]
+		}
+	}
+	sc.Total = linalg.ScaleSym(s.Total, inverse)
+	for c, count := range s.Counts {
+		if count > 0 && t.Method.Supervised {
+			sc.Counts = append(sc.Counts, count)
+			sc.Class = append(sc.Class, c)
+		}
+	}
+	if k := len(sc.Counts); k > 0 {
+		sc.Means = mat.NewDense(k, m, nil)
+		for i, c := range sc.Class {
+			row := sc.Means.RawRowView(i)
+			for j, v := range s.Means.RawRowView(c) {
+				row[j] = v * inverse[j]
+			}
+			if s.Second != nil {
+				sc.Second = append(sc.Second, linalg.ScaleSym(s.Second[c], inverse))
+			}
+		}
+		if err := sc.withinFromTotal(ctx); err != nil {
+			return err
+		}
+	}
+	t.Stat, t.M = sc, m
+	return nil
+}
+
+// Scales is the divisor of each feature, and which features are constant: those whose variance is within the rounding
+// error of the mean, as scikit-learn's StandardScaler decides it. They keep scale 1.
+func (t *Task) Scales(mean, variance []float64, n float64, p *Rows) (scale []float64, constant []bool, low []float64) {
+	const eps = 0x1p-52
+	m := len(mean)
+	scale, constant = make([]float64, m), make([]bool, m)
+	var high []float64
+	if t.Scaling == model.ScaleMinMax {
+		low, high = ranges(p)
+	}
+	for j := range m {
+		scale[j] = 1
+		noise := n * mean[j] * eps
+		if variance[j] <= n*eps*variance[j]+noise*noise {
+			constant[j] = true
+			continue
+		}
+		switch t.Scaling {
+		case model.ScaleStandard, model.ScaleAuto, "":
+			scale[j] = math.Sqrt(variance[j])
+		case model.ScaleMinMax:
+			scale[j] = high[j] - low[j]
+		}
+	}
+	return scale, constant, low
+}
+
+func ranges(p *Rows) (low, high []float64) {
+	low = append([]float64(nil), p.X[:p.M]...)
+	high = append([]float64(nil), p.X[:p.M]...)
+	for i := range p.N {
+		for j, v := range p.X[i*p.M : (i+1)*p.M] {
+			low[j], high[j] = min(low[j], v), max(high[j], v)
+		}
+	}
+	return low, high
+}
+
+// loadWide loads fewer rows than features: it expresses the rows in an orthonormal basis of the space that they span,
+// so that no matrix is m x m.
+func (t *Task) loadWide(ctx context.Context, p *Rows) error {
+	variance := make([]float64, p.M)
+	mean := make([]float64, p.M)
+	for i := range p.N {
+		for j, v := range p.X[i*p.M : (i+1)*p.M] {
+			mean[j] += v / float64(p.N)
+		}
+	}
+	for i := range p.N {
+		for j, v := range p.X[i*p.M : (i+1)*p.M] {
+			variance[j] += (v - mean[j]) * (v - mean[j]) / float64(p.N)
+		}
+	}
+	for j := range variance {
+		if !linalg.IsFinite(variance[j]) || !linalg.IsFinite(mean[j]) {
+			return errTooLarge(j)
+		}
+	}
+	scale, constant, low := t.Scales(mean, variance, float64(p.N), p)
+	x := mat.NewDense(p.N, p.M, nil)
+	for i := range p.N {
+		row := x.RawRowView(i)
+		for j, v := range p.X[i*p.M : (i+1)*p.M] {
+			if !constant[j] {
+				row[j] = (v - mean[j]) / scale[j]
+			}
+		}
+	}
+	basis := rowSpace(ctx, x, variance, scale, constant)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if basis == nil { // nothing varies; Run reports it
+		t.Stat = &Scatters{N: float64(p.N), Mean: mean, Scale: scale}
+		countClasses(t, p)
+		return nil
+	}
+	_, r := basis.Dims()
+	reduced := tile.Multiply(ctx, x, basis)
+	sum, err := gather(ctx, reduced.RawMatrix().Data, r, p.Y, t.Method.SecondByClass)
+	if err != nil {
+		return err
+	}
+	plain := *t
+	plain.Scaling = model.ScaleNone
+	if err := plain.Summarise(ctx, sum, nil, 0); err != nil {
+		return err
+	}
+	t.Stat, t.M, t.basis, t.Columns = plain.Stat, r, basis, r
+	t.Stat.Mean, t.Stat.Scale, t.Stat.low, t.Stat.constant = mean, scale, low, 0
+	for _, c := range constant {
+		if c {
+			t.Stat.constant++
+		}
+	}
+	return nil
+}
+
+func countClasses(t *Task, p *Rows) {
+	seen := map[int]bool{}
+	for _, c := range p.Y {
+		if !seen[c] {
+			seen[c] = true
+			t.Stat.Counts = append(t.Stat.Counts, 1)
+		}
+	}
+}
+
+// rowSpace is an orthonormal basis (m x rank) of the space that the centred rows of x span, nil if nothing varies. The
+// rank is decided on columns of unit variance, as pencil.Cut decides it, so that each feature counts by its own scale.
+func rowSpace(ctx context.Context, x *mat.Dense, variance, scale []float64, constant []bool) *mat.Dense {
+	n, m := x.Dims()
+	even := mat.NewDense(m, n, nil)
+	one := true
+	deviation := make([]float64, m) // in scaled units
+	for j := range m {
+		if constant[j] {
+			continue
+		}
+		deviation[j] = math.Sqrt(variance[j]) / scale[j]
+		one = one && math.Abs(deviation[j]-1) < 1e-12
+		row := even.RawRowView(j)
+		for i := range n {
+			row[i] = x.At(i, j) / deviation[j]
+		}
+	}
+	// Pivots are singular values: square roots of what Cut compares.
+	basis := pencil.Orthonormal(ctx, even, math.Sqrt(float64(m)*0x1p-52))
+	if basis == nil || one {
+		return basis
+	}
+	for j := range m {
+		row := basis.RawRowView(j)
+		for k := range row {
+			row[k] *= deviation[j]
+		}
+	}
+	return pencil.Orthonormal(ctx, basis, 0)
+}
+
+// sample sets X, the scaled and centred rows. They are always in a basis of full rank, so that no method sees a
+// direction without variance. The remaining directions keep their scale.
+func (t *Task) sample(ctx context.Context, p *Rows) error {
+	if t.Columns == 0 {
+		return nil // nothing varies; Run reports it
+	}
+	x := mat.NewDense(p.N, p.M, nil)
+	const part = 64
+	if err := parallel.Each(ctx, (p.N+part-1)/part, func(k int) {
+		for i := k * part; i < min(p.N, (k+1)*part); i++ {
+			row, mean, scale := x.RawRowView(i), t.Stat.Mean, t.Stat.Scale
+			for j, v := range p.X[i*p.M : (i+1)*p.M] {
+				row[j] = (v - mean[j]) / scale[j]
+			}
+		}
+	}); err != nil {
+		return err
+	}
+	if t.basis == nil && t.Columns < t.M {
+		if err := t.cutRank(ctx); err != nil {
+			return err
+		}
+	}
+	t.X = x
+	if t.basis != nil {
+		t.X = tile.Multiply(ctx, x, t.basis)
+	}
+	return nil
+}
+
+// cutRank expresses the statistics in an orthonormal basis of the range of the total scatter.
+func (t *Task) cutRank(ctx context.Context) error {
+	cut, err := pencil.Cut(t.Stat.Total)
+	if err != nil {
+		return err
+	}
+	r := cut.Rank()
+	unit := mat.NewDense(r, r, nil)
+	for i := range r {
+		unit.Set(i, i, 1)
+	}
+	// S_t Z spans the range of S_t, and the equilibration of the cut has made Z well conditioned.
+	var span mat.Dense
+	span.Mul(t.Stat.Total, cut.Unwhiten(unit))
+	basis := pencil.Orthonormal(ctx, &span, 0)
+	if basis == nil {
+		return fmt.Errorf("the total scatter of rank %d has no basis", r)
+	}
+	_, r = basis.Dims()
+	reduce := func(s *mat.SymDense) *mat.SymDense {
+		if s == nil {
+			return nil
+		}
+		var half, full mat.Dense
+		half.Mul(basis.T(), s)
+		full.Mul(&half, basis)
+		out := mat.NewSymDense(r, nil)
+		for i := range r {
+			for j := i; j < r; j++ {
+				out.SetSym(i, j, (full.At(i, j)+full.At(j, i))/2)
+			}
+		}
+		return out
+	}
+	s := *t.Stat
+	s.Total, s.Within = reduce(s.Total), reduce(s.Within)
+	if s.Means != nil {
+		k, _ := s.Means.Dims()
+		means := mat.NewDense(k, r, nil)
+		means.Mul(s.Means, basis)
+		s.Means = means
+	}
+	t.Stat, t.basis, t.M, t.Columns = &s, basis, r, r
+	return nil
+}
+
+// Capped is the task on at most limit of its rows, evenly spaced and stratified by class; the scaling stays that of
+// all rows. Methods whose cost grows with the square or the cube of the rows use it, and the report says so.
+func (t *Task) Capped(limit int) *Task {
+	if t.Rows.N <= limit {
+		return t
+	}
+	pick := make([]int, t.Rows.N)
+	for i := range pick {
+		pick[i] = i
+	}
+	if t.Rows.Y != nil {
+		pick = t.Rows.Stratified(limit)
+	} else {
+		pick = Spaced(pick, limit)
+	}
+	t.Report.Note(fmt.Sprintf("%d of %d rows were used, evenly spaced: the cost grows too fast with the rows",
+		len(pick), t.Rows.N))
+	c := *t
+	c.Rows = t.Rows.Subset(pick)
+	c.X = mat.NewDense(len(pick), t.M, nil)
+	for i, r := range pick {
+		c.X.SetRow(i, t.X.RawRowView(r))
+	}
+	return &c
+}
+
+func errTooLarge(feature int) error {
+	return fmt.Errorf("feature %d is too large: its second moment leaves the range of float64; divide it by a constant",
+		feature)
+}
