@@ -550,7 +550,7 @@ func BenchmarkTransformWhileLearning(b *testing.B) {
 							return
 						case <-time.After(time.Millisecond):
 						}
-						for stage.Backlog() < 2000 {
+						for stage.Status().Backlog < 2000 {
 							learn()
 						}
 					}

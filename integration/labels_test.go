@@ -266,7 +266,7 @@ func TestLabelRestarts(t *testing.T) {
 					now.Stage.Backlog == 0
 			})
 			t.Logf("start %d: %d rows in the window, %d wait; %+v", start, now.Stage.Rows, now.Labels.Rows,
-				now.Labels.Counts)
+				now.Labels)
 		}
 		cancel()
 		if err := <-ended; err != nil {

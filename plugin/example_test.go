@@ -116,7 +116,7 @@ func ExampleStage_Refit() {
 	}
 	fmt.Println("fits:", stage.Status().Fits)
 	// Output:
-	// there is nothing to fit from yet: the window has 0 labelled rows of 0 classes, and lda needs two classes of two rows; learn more rows
+	// the window does not hold enough rows for a fit: it has 0 labelled rows of 0 classes, and lda needs two classes of two rows; learn more rows
 	// fits: 1
 }
 

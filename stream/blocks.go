@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
-	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/summaries"
 )
@@ -67,9 +67,9 @@ func (p *pipeline) stretch(ctx context.Context) (stretch, error) {
 }
 
 // block is block n of a stream that was made at a time.
-func (p *pipeline) block(created time.Time, n uint64) plugin.Block {
+func (p *pipeline) block(created time.Time, n uint64) stage.Block {
 	of := uint64(p.Stage.Training.Block)
-	return plugin.Block{Created: created, First: n*of + 1, Last: (n + 1) * of}
+	return stage.Block{Created: created, First: n*of + 1, Last: (n + 1) * of}
 }
 
 // blockOf is the block of a message.
@@ -92,7 +92,7 @@ func (p *pipeline) waitForBlocks(ctx context.Context) {
 }
 
 // readRange brings the pipeline's messages of a block, in order, once each, until take wants no more.
-func (p *pipeline) readRange(ctx context.Context, b plugin.Block, take func(*input) (more bool)) error {
+func (p *pipeline) readRange(ctx context.Context, b stage.Block, take func(*input) (more bool)) error {
 	c, err := p.openCursor(ctx, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
 		OptStartSeq: b.First})
 	if err != nil {

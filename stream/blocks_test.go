@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
@@ -151,12 +152,12 @@ func TestSharedStatistics(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Stage.Training.Holdout = 0.4
-	other, err := plugin.New(p.Stage)
+	other, err := stage.New(p.Stage)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	of, err := other.Summing(p.block(p.Created, 7), p.Running.Features())
+	of, err := other.SummaryBuilder(p.block(p.Created, 7), p.Running.Features())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +198,7 @@ func TestSharedStatistics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sum, err := q.Running.Summing(q.block(q.Created, n), q.Running.Features())
+		sum, err := q.Running.SummaryBuilder(q.block(q.Created, n), q.Running.Features())
 		if err == nil {
 			err = q.readRange(t.Context(), q.block(q.Created, n), func(in *input) bool {
 				sum.Add(plugin.Position{Created: q.Created, Seq: in.origin.Seq, Time: in.time}, in.data)
@@ -266,7 +267,7 @@ func TestAwaitedIsOver(t *testing.T) {
 		}
 	}
 	step(false, "the summary of messages 1 to 10,")
-	sum, err := p.Running.Summing(p.block(p.Created, 0), m.features)
+	sum, err := p.Running.SummaryBuilder(p.block(p.Created, 0), m.features)
 	if err != nil {
 		t.Fatal(err)
 	}

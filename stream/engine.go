@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/scope"
@@ -320,7 +321,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 			return nil, err
 		}
 	}
-	stage, err := plugin.New(*s)
+	stage, err := stage.New(*s)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
@@ -122,7 +123,7 @@ func (g *gatherer) refuse(ctx context.Context, one *summaries.Arrival, unfit err
 }
 
 // enter writes down what can be learned from, and learns from it.
-func (g *gatherer) enter(ctx context.Context, one *summaries.Arrival, arrived *plugin.Placed) error {
+func (g *gatherer) enter(ctx context.Context, one *summaries.Arrival, arrived *stage.RemoteSummary) error {
 	follows := one.Seq >= g.ledger.Next && g.ledger.Follows(one)
 	missing := g.ledger.Enter(one)
 	if err := g.keep(ctx); err != nil {
@@ -145,8 +146,8 @@ func (g *gatherer) enter(ctx context.Context, one *summaries.Arrival, arrived *p
 }
 
 // learnArrived learns from a summary.
-func (g *gatherer) learnArrived(ctx context.Context, one *summaries.Arrival, arrived *plugin.Placed) error {
-	unread, err := g.Running.LearnPlaced(plugin.Position{Created: g.created, Seq: one.Seq, Time: one.Time}, arrived)
+func (g *gatherer) learnArrived(ctx context.Context, one *summaries.Arrival, arrived *stage.RemoteSummary) error {
+	unread, err := g.Running.LearnRemoteSummary(plugin.Position{Created: g.created, Seq: one.Seq, Time: one.Time}, arrived)
 	switch {
 	case errors.Is(err, plugin.ErrClosed):
 		return err
@@ -165,7 +166,7 @@ func (g *gatherer) learnArrived(ctx context.Context, one *summaries.Arrival, arr
 var errAgain = errors.New("a summary of an edge is not whole yet")
 
 // read reads a summary; unfit is why it cannot be learned from.
-func (g *gatherer) read(ctx context.Context, one *summaries.Arrival) (arrived *plugin.Placed, unfit, err error) {
+func (g *gatherer) read(ctx context.Context, one *summaries.Arrival) (arrived *stage.RemoteSummary, unfit, err error) {
 	if one.Settings != g.Running.Settings() {
 		return nil, errOtherSettings, nil
 	}
@@ -179,7 +180,7 @@ func (g *gatherer) read(ctx context.Context, one *summaries.Arrival) (arrived *p
 	if err != nil {
 		return nil, nil, err
 	}
-	arrived, err = g.Running.ReadPlaced(plugin.Block{Created: time.Unix(0, one.Created), First: one.First, Last: one.Last}, text)
+	arrived, err = g.Running.ReadRemoteSummary(stage.Block{Created: time.Unix(0, one.Created), First: one.First, Last: one.Last}, text)
 	if errors.Is(err, plugin.ErrFixed) {
 		return nil, nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/internal/killpoint"
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
@@ -78,7 +79,7 @@ func (p *pipeline) goOn(live *plugin.Live) {
 	if same {
 		live.Seen, p.learnFirst = windowEnd(live), windowStart(live)
 	}
-	if created, first := plugin.ReadFrom(live.State); created == p.Created.UnixNano() {
+	if created, first := stage.ReadFrom(live.State); created == p.Created.UnixNano() {
 		p.learnFirst = first
 	} else if created != 0 {
 		p.learnFirst = 0

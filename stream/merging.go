@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/summaries"
@@ -86,7 +87,7 @@ func (m *merger) step(ctx context.Context) (learned bool, err error) {
 		return false, err
 	}
 	unread, err := m.Running.LearnSummary(m.block(m.created, m.next), m.features, text)
-	if errors.Is(err, plugin.ErrSummary) {
+	if errors.Is(err, stage.ErrSummary) {
 		return false, m.anew(ctx, err)
 	}
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
 	carrier "github.com/embedd/embedd/internal/link"
+	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/needs"
@@ -153,7 +154,7 @@ func (s *site) sources() map[string]int {
 // messages: memory that was given back too early is another's.
 func (s *site) bodies() {
 	s.Helper()
-	stage, err := plugin.New(answerer(s.T).Stage)
+	stage, err := stage.New(answerer(s.T).Stage)
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
-	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/summaries"
@@ -229,7 +229,7 @@ func (m *sender) step(ctx context.Context) (sent bool, err error) {
 	if err == nil {
 		err = m.Running.CheckSummary(b, m.features, text)
 	}
-	if errors.Is(err, summaries.ErrDamaged) || errors.Is(err, plugin.ErrSummary) {
+	if errors.Is(err, summaries.ErrDamaged) || errors.Is(err, stage.ErrSummary) {
 		return false, m.again(ctx, err)
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/lease"
 )
@@ -146,7 +147,7 @@ func windowOf(live *plugin.Live, made time.Time) uint64 {
 	if live == nil || live.Model.Note().Source["created"] != made.UTC().Format(time.RFC3339Nano) {
 		return 0
 	}
-	switch created, seq := plugin.ReadFrom(live.State); created {
+	switch created, seq := stage.ReadFrom(live.State); created {
 	case made.UnixNano():
 		return seq
 	case 0:

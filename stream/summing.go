@@ -119,14 +119,14 @@ func (m *maker) settled(stored uint64) uint64 {
 // make sums up one block and stores it.
 func (m *maker) make(ctx context.Context, n uint64, features []string, attempts int) error {
 	b := m.block(m.created, n)
-	sum, err := m.Running.Summing(b, features)
+	sum, err := m.Running.SummaryBuilder(b, features)
 	if err != nil {
 		return err
 	}
 	if attempts > mostAttempts {
 		m.Log.Error("replicas ended while they summed up a block of the input; nothing is learned from it", "first", b.First,
 			"last", b.Last, "replicas", attempts-1)
-		sum.LeaveOut(m.Stage.Training.Block)
+		sum.Omit(m.Stage.Training.Block)
 	} else if err := m.readRange(ctx, b, func(in *input) bool {
 		sum.Add(plugin.Position{Created: b.Created, Seq: in.origin.Seq, Time: in.time}, in.data)
 		return true

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
-	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/spec"
@@ -32,7 +32,7 @@ type Scope struct {
 	Input   jetstream.Stream
 	Created time.Time
 
-	Running *plugin.Stage // configured by Pipeline.Stage
+	Running *stage.Stage // configured by Pipeline.Stage
 	Log     *slog.Logger
 	Clock   func() time.Time
 	// PollInterval is the least time between two requests about something that is quiet. It grows with the number of

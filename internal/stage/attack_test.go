@@ -1,0 +1,220 @@
+package stage
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/embedd/embedd/internal/stage/window"
+	"github.com/embedd/embedd/plugin/spec"
+)
+
+// TestOneRowStopsNothing: a class of one row with a far feature, among rows that are learned: later fits go on, and the
+// status says which row it was.
+func TestOneRowStopsNothing(t *testing.T) {
+	for _, far := range []float32{1e4, 1e6, 1e9, 1e19, 3e38} {
+		for _, class := range []string{"once", "c0"} {
+			t.Run(fmt.Sprint(far, " ", class), func(t *testing.T) {
+				failed := 0
+				s := newStage(t, func(c *spec.Config) {
+					c.Observe = func(o spec.Outcome) {
+						if o.Err != nil {
+							failed++
+						}
+					}
+				})
+				r := rand.New(rand.NewPCG(71, 72))
+				rows := clouds(r, 1500, 3)
+				for i := 7; i < 700; i += 70 { // more than one, since a fifth is held out
+					rows[i].x, rows[i].class = append([]float32{far}, rows[i].x[1:]...), class
+					if class == "once" {
+						rows[i].class += fmt.Sprint(i)
+					}
+				}
+				teach(t, s, 1, rows)
+				st := s.Status()
+				if failed > 0 || st.Accuracy < 0.99 {
+					t.Errorf("%d fits failed, accuracy %.3f: %+v", failed, st.Accuracy, st)
+				}
+				if want := fmt.Sprintf("of in.a: feature x[0] is %.4g, and nine in ten rows are within", far); st.Far != 10 ||
+					!strings.Contains(st.FarRow, want) || !strings.Contains(st.FarRow, "10 rows were set aside") {
+					t.Errorf("the status says %q of %d rows, not %q", st.FarRow, st.Far, want)
+				}
+			})
+		}
+	}
+}
+
+// TestJunkLabels: labels that mean nothing, of one to three rows each, before and among the classes, keep no class out.
+func TestJunkLabels(t *testing.T) {
+	for _, each := range []int{1, 2, 3} {
+		for _, labels := range []int{1000, 10000} {
+			for _, when := range []string{"before", "among"} {
+				if labels > 1000 && (each == 2 || when == "among") {
+					continue
+				}
+				t.Run(fmt.Sprint(labels, " of ", each, " rows ", when), func(t *testing.T) {
+					s := newStage(t, func(c *spec.Config) { c.Training.Window.Rows = 2000; c.Fit.Dim = 0 })
+					r := rand.New(rand.NewPCG(73, 74))
+					real := clouds(r, 3000, 3)
+					junk := clouds(r, labels*each, 3)
+					for i := range junk {
+						junk[i].class = fmt.Sprint("junk", i/each)
+					}
+					var rows []row
+					if when == "before" {
+						rows = append(junk, real...)
+					} else {
+						for i := range max(len(junk), len(real)) {
+							if i < len(junk) {
+								rows = append(rows, junk[i])
+							}
+							rows = append(rows, real[i%len(real)])
+						}
+					}
+					teach(t, s, 1, rows)
+					st := s.Status()
+					if st.Live == nil {
+						t.Fatalf("no model: %+v", st)
+					}
+					if n := len(st.Live.Model.Classes()); n != 3 || st.Live.Model.Dim() != 2 || st.Largest < 300 {
+						t.Errorf("%d classes, %d outputs, largest %d", n, st.Live.Model.Dim(), st.Largest)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestQuota: one subject, or one key, that sends most rows of a class in the place of another has no more of the class
+// than its share, and the model tells the classes apart all the same.
+func TestQuota(t *testing.T) {
+	for _, by := range []spec.QuotaBy{spec.QuotaNone, spec.QuotaSubject, spec.QuotaKey} {
+		s := newStage(t, func(c *spec.Config) {
+			c.Training.Window.Rows, c.Training.Quota, c.Spec.Key = 900, spec.Quota{By: by, Share: 0.2}, "id"
+			c.Training.IgnoreDrift = true
+		})
+		r := rand.New(rand.NewPCG(91, 92))
+		for seq := range uint64(210) {
+			rows, subject := clouds(r, 12, 3), fmt.Sprint("in.", seq%7)
+			if seq%3 > 0 { // two in three messages
+				subject = "in.bad"
+				for i := range rows {
+					rows[i].class = "c0"
+				}
+			}
+			keys := make([]string, len(rows))
+			for i := range keys {
+				keys[i] = subject
+			}
+			m, err := s.Decode(keyed(t, rows, keys, false))
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := spec.Position{Seq: seq + 1, Time: time.Unix(int64(seq), 0), Source: subject}
+			if err := s.Learn(m, at); err != nil {
+				t.Fatal(err)
+			}
+			settle(t, s)
+		}
+		bad, all := 0, 0
+		inspect(s).Window.All(func(r *window.Row) bool {
+			bad, all = bad+b2i(r.Label == "c0" && r.Source == "in.bad"), all+b2i(r.Label == "c0")
+			return true
+		})
+		if by == spec.QuotaNone {
+			if bad < all/2 {
+				t.Errorf("the test shows nothing: %d of %d rows are bad", bad, all)
+			}
+		} else if st := s.Status(); bad > 80 || all < 280 || st.Capped == 0 {
+			t.Errorf("by %s: %d of %d rows are of who floods, %d were capped", by, bad, all, st.Capped)
+		}
+	}
+}
+
+// TestStamps: a message stamped a year ahead, one or many, and a clock that is set back end neither fits by time nor
+// empty a window by age, and count as the same after a restart.
+func TestStamps(t *testing.T) {
+	year := 365 * 24 * time.Hour
+	for _, c := range []struct {
+		name  string
+		stamp func(i int) time.Duration // what the clock of the server is off at message i of 200
+	}{
+		{"one message", func(i int) time.Duration { return []time.Duration{0, year}[b2i(i == 60)] }},
+		{"the first message", func(i int) time.Duration { return []time.Duration{0, year}[b2i(i == 0)] }},
+		{"fifty messages", func(i int) time.Duration { return []time.Duration{0, year}[b2i(i >= 60 && i < 110)] }},
+		{"from one on", func(i int) time.Duration { return []time.Duration{0, year}[b2i(i >= 60)] }},
+		{"all", func(int) time.Duration { return year }},
+		{"now and then", func(i int) time.Duration { return []time.Duration{0, year}[b2i(i%7 == 3 && i > 20)] }},
+		{"set back for a while", func(i int) time.Duration {
+			return []time.Duration{0, -2 * time.Hour}[b2i(i >= 60 && i < 80)]
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			now := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+			begin := now
+			var mu sync.Mutex
+			config := func(x *spec.Config) {
+				x.Clock = func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
+				x.Training.Window = spec.Window{Rows: 5000, Age: time.Hour}
+				x.Training.Every = spec.Every{Rows: 1 << 30, Period: 20 * time.Minute}
+			}
+			rows := clouds(rand.New(rand.NewPCG(81, 82)), 4000, 3)
+			run := func(s *Stage, from, to int) {
+				for i := from; i < to; i++ { // a message of 20 rows a minute
+					mu.Lock()
+					now = begin.Add(time.Duration(i) * time.Minute)
+					at := spec.Position{Seq: uint64(i + 1), Time: now.Add(c.stamp(i) - time.Second)}
+					mu.Unlock()
+					if err := s.Learn(decode(t, s, rows[20*i:20*i+20]), at); err != nil {
+						t.Fatal(err)
+					}
+					settle(t, s)
+					// The window has the rows of an hour, where time stood still for some of it more or fewer.
+					slack := []int{100, 450}[b2i(c.name == "set back for a while")]
+					if n := s.Status().Rows; i > 65 && (n < 1200-slack || n > 1200+slack) {
+						t.Fatalf("after message %d the window has %d rows", i, n)
+					}
+				}
+			}
+			a := watch(t, config)
+			run(a.Stage, 0, 200)
+			if n := inspect(a.Stage).Schedule.Now.Sub(begin); n < 195*time.Minute || n > 205*time.Minute {
+				t.Errorf("after 200 minutes learning counts %v", n)
+			}
+			if st := a.Status(); (st.Clock != "") != (c.stamp(199) > 0) {
+				t.Errorf("the status says %q", st.Clock)
+			}
+			b := watch(t, config)
+			run(b.Stage, 0, 150)
+			b.Close()
+			now = now.Add(2 * year) // when it starts again the stamps are no longer ahead of the clock
+			first, state := uint64(0), b.live.State
+			if _, first = ReadFrom(state); first == 0 {
+				t.Fatal("no checkpoint")
+			}
+			d := watch(t, func(x *spec.Config) { config(x); x.Resume = b.live })
+			for i := int(first) - 1; i < 150; i++ {
+				at := spec.Position{Seq: uint64(i + 1), Time: begin.Add(time.Duration(i)*time.Minute + c.stamp(i) - time.Second)}
+				if err := d.Learn(decode(t, d.Stage, rows[20*i:20*i+20]), at); err != nil {
+					t.Fatal(err)
+				}
+				settle(t, d.Stage)
+			}
+			// A single stamp after the last checkpoint that is no longer ahead of the clock could be a silence.
+			if x, y := d.learner.rowTime, b.learner.rowTime; c.name != "now and then" && x.Newest != y.Newest {
+				t.Errorf("after a restart stamps are read as %+v, before as %+v", x, y)
+			}
+		})
+	}
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,157 @@
+package stage
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin/spec"
+)
+
+// withDefaults fills the zero fields and validates the configuration.
+func withDefaults(c spec.Config) (spec.Config, error) {
+	set(&c.Nulls, spec.NullsReject)
+	set(&c.Until, spec.UntilHold)
+	set(&c.Classes, 1000)
+	set(&c.Training.Window.Bytes, 1<<30)
+	set(&c.Training.Gate.Evidence, 1000)
+	set(&c.Training.Window.Rows, 20000)
+	set(&c.Training.Window.Balance, spec.BalanceClass)
+	set(&c.Training.Align, spec.AlignRigid)
+	if c.Fit.Own == nil {
+		set(&c.Fit.Method, fit.Auto)
+	}
+	// The choice of a scale among nearly equal ones would change from candidate to candidate, and with it the sums that
+	// can be kept. A blend must be configured.
+	set(&c.Fit.Scale, model.ScaleStandard)
+	set(&c.Fit.Blend, 1)
+	if c.Training.Every == (spec.Every{}) {
+		c.Training.Every = spec.Every{Rows: 5000, Period: 10 * time.Minute}
+	}
+	c.Logger = discardLogger(c.Logger)
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	for _, f := range []struct {
+		name, value string
+		allowed     []string
+	}{
+		{"nulls", string(c.Nulls), []string{"reject", "impute", "skip"}},
+		{"until ready", string(c.Until), []string{"hold", "pca", "skip"}},
+		{"window balance", string(c.Training.Window.Balance), []string{"class", "none"}},
+		{"align", string(c.Training.Align), []string{"none", "sign", "block", "rigid"}},
+	} {
+		if !slices.Contains(f.allowed, f.value) {
+			return c, fmt.Errorf("%s %q is not one of %v", f.name, f.value, f.allowed)
+		}
+	}
+	if q := &c.Training.Quota; q.By == spec.QuotaNone {
+		q.Share = 0
+	} else {
+		set(&q.Share, 0.5)
+		if !slices.Contains([]spec.QuotaBy{spec.QuotaSubject, spec.QuotaKey}, q.By) || !(q.Share > 0 && q.Share <= 1) ||
+			q.By == spec.QuotaKey && c.Spec.Key == "" {
+			return c, fmt.Errorf("quota by %q of %g: it must be by subject, or by key with a key column named, and a share "+
+				"in (0, 1]", q.By, q.Share)
+		}
+	}
+	set(&c.Training.Holdout, 0.2)
+	if h := c.Training.Holdout; !(h > 0 && h <= 0.5) {
+		return c, fmt.Errorf("holdout %g is not in (0, 0.5]; candidates are scored by held-out rows", h)
+	}
+	if g := c.Training.Gate; !(g.Evidence > 1) || !(g.Margin >= 0 && g.Margin < 1) {
+		return c, fmt.Errorf("gate: evidence %g is not above 1, or margin %g not in [0, 1)", g.Evidence, g.Margin)
+	}
+	if c.Training.Window.Rows < 4 {
+		return c, fmt.Errorf("a window of %d rows is too small; two classes of two rows need 4", c.Training.Window.Rows)
+	}
+	if c.Fixed != nil {
+		return c, nil
+	}
+	if c.Labels != nil {
+		labels, err := labelsWithDefaults(*c.Labels, c.Spec)
+		if err != nil {
+			return c, err
+		}
+		c.Labels = labels
+	}
+	method, err := c.Fit.Describe()
+	if err != nil {
+		return c, err
+	}
+	if c.Fit.Nonlinear || c.Fit.Scale == model.ScaleRank {
+		return c, errors.New("nonlinear auto and the scale rank need all rows at each fit, and a stage fits again and " +
+			"again; configure landmarks, or fit once and serve the model as it is")
+	}
+	if c.Fit.Landmarks > 0 && c.Spec.Label == "" {
+		return c, errors.New("landmarks are judged by how well labels are predicted on them, and no label column is " +
+			"named; name one, or set landmarks to 0")
+	}
+	if c.Fit.Landmarks > 0 && c.Fit.Method != fit.Auto && method.Map != "linear" {
+		return c, fmt.Errorf("method %s makes its own map, %s; landmarks are for linear methods", method.Name, method.Map)
+	}
+	if err := c.Fit.Validate(); err != nil {
+		return c, err
+	}
+	if err := checkBlock(&c, method); err != nil {
+		return c, err
+	}
+	if method.Supervised && c.Spec.Label == "" {
+		return c, fmt.Errorf("method %s learns from labels, and no label column is named; name one, or use method pca",
+			method.Name)
+	}
+	return c, nil
+}
+
+func set[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func labelsWithDefaults(l spec.Labels, s arrowio.Spec) (*spec.Labels, error) {
+	set(&l.Wait, 24*time.Hour)
+	set(&l.Bytes, 256<<20)
+	if s.Key == "" || s.Label == "" {
+		return nil, fmt.Errorf("labels in messages of their own are joined by key: key column %q and label column %q must "+
+			"both be named", s.Key, s.Label)
+	}
+	if l.Wait < 0 || l.Bytes < 0 {
+		return nil, fmt.Errorf("labels are waited for %v within %d bytes; neither can be negative", l.Wait, l.Bytes)
+	}
+	return &l, nil
+}
+
+// checkBlock refuses settings that cannot be combined with summaries of blocks.
+func checkBlock(c *spec.Config, method fit.Method) error {
+	if c.Training.Block == 0 {
+		return nil
+	}
+	conflict := ""
+	switch scale := c.Fit.Scale; {
+	case c.Training.Block < 0:
+		conflict = "a block of fewer than one message"
+	case c.Labels != nil:
+		conflict = "labels in messages of their own"
+	case c.Training.Quota.By != spec.QuotaNone:
+		conflict = "a quota per source"
+	case c.Fit.Landmarks > 0:
+		conflict = "landmarks"
+	case c.Nulls == spec.NullsImpute:
+		conflict = "missing features that are imputed"
+	case c.Until == spec.UntilPCA:
+		conflict = "a PCA that serves until a first model exists"
+	case scale != model.ScaleStandard && scale != model.ScaleNone:
+		conflict = fmt.Sprintf("scale %q", scale)
+	}
+	if conflict == "" {
+		return nil
+	}
+	return fmt.Errorf("training.block: method %s would learn from summaries of blocks, and %s needs every row; remove one "+
+		"of both settings", method.Name, conflict)
+}

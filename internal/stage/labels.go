@@ -1,0 +1,283 @@
+package stage
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/stage/join"
+	"github.com/embedd/embedd/internal/stage/trainer"
+	"github.com/embedd/embedd/internal/stage/window"
+	"github.com/embedd/embedd/plugin/spec"
+)
+
+// joinsLabels reports whether labels arrive in messages of their own.
+func (s *Stage) joinsLabels() bool { return s.learner != nil && s.learner.late != nil }
+
+// errNoLabels is the error of a stage that does not join labels.
+var errNoLabels = errors.New("this stage does not join labels; set Config.Labels, and no fixed model")
+
+// DecodeLabels reads a message of labels: one with the key column and the label column of Config.Spec. Other columns are
+// ignored. The error is an [*arrowio.Error].
+func (s *Stage) DecodeLabels(msg []byte) (*arrowio.Message, error) {
+	if !s.joinsLabels() {
+		return nil, errNoLabels
+	}
+	m, err := s.labels.Decode(msg, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range []struct{ name, what, kind string }{{s.config.Spec.Key, "key", m.KeyKind()},
+		{s.config.Spec.Label, "label", m.LabelKind()}} {
+		if c.kind == "" {
+			return nil, &arrowio.Error{Code: wire.MissingColumn, Column: c.name, Row: -1,
+				Detail: "a message of labels without the " + c.what + " column",
+				Hint: "send a column of this name with the other one, or set schema." + c.what + " to the " + c.what +
+					" column that is sent"}
+		}
+	}
+	return m, nil
+}
+
+// LearnLabels joins a message of labels with their rows by key; at is its position in the stream of labels, which is
+// independent of that of rows. Rows that waited for a label are learned; rows that were learned with another label get
+// the new one. Labels without key or text are counted and ignored. It may be called concurrently with Learn.
+func (s *Stage) LearnLabels(m *arrowio.Message, at spec.Position) error {
+	if !s.joinsLabels() {
+		return errNoLabels
+	}
+	return s.learner.learnLabels(m, at)
+}
+
+// LabelsReached says that all labels up to a time were read, even if none came: rows that can get none any more expire.
+func (s *Stage) LabelsReached(t time.Time) {
+	if !s.joinsLabels() {
+		return
+	}
+	s.learner.mu.Lock()
+	defer s.learner.mu.Unlock()
+	newest := time.Unix(0, s.learner.rowTime.Newest)
+	if t.After(newest) && t.After(s.config.Clock().Add(trainer.MaxClockSkew)) {
+		t = newest // event time is never ahead of the clock
+	}
+	s.learner.late.join.Reached(t)
+	s.learner.late.warn(s.config)
+}
+
+// LabelsAhead reports which of the two streams, rows or labels, is so far ahead that it takes half of the join's memory
+// and its reader should wait for the other.
+func (s *Stage) LabelsAhead() (rows, labels bool) {
+	if !s.joinsLabels() {
+		return false, false
+	}
+	s.learner.mu.Lock()
+	defer s.learner.mu.Unlock()
+	_, waiting := s.learner.late.join.Waiting()
+	_, early := s.learner.late.join.Early()
+	half := s.config.Labels.Bytes / 2
+	return waiting > half, early > half
+}
+
+// LabelLimits returns the limits of the join with their defaults; zero if labels come with their rows.
+func (s *Stage) LabelLimits() spec.Labels {
+	if !s.joinsLabels() {
+		return spec.Labels{}
+	}
+	return *s.config.Labels
+}
+
+// LabelStatus describes the join; zero if labels come with their rows.
+func (s *Stage) LabelStatus() spec.LabelStatus {
+	if !s.joinsLabels() {
+		return spec.LabelStatus{}
+	}
+	s.learner.mu.Lock()
+	defer s.learner.mu.Unlock()
+	return s.learner.late.status(s.config)
+}
+
+// lateLabels joins rows with labels that arrive in messages of their own. The learner's lock guards it.
+type lateLabels struct {
+	join       *join.Join[waitingRow]
+	next       uint64          // the last sequence number given to a message of labels that has none
+	created    int64           // creation time of the stream of the newest row
+	newest     window.Position // label
+	rows       uint64          // rows with a key so far
+	keyless    uint64
+	skipped    uint64
+	kind       string // of the newest labels
+	kindChange string // a sentence if it has changed
+	warned     time.Time
+}
+
+// waitingRow is a row that waits for its label.
+type waitingRow struct {
+	x      []float64
+	source string
+}
+
+func newLateLabels(l *spec.Labels) *lateLabels {
+	return &lateLabels{join: join.New[waitingRow](join.Limits{Wait: l.Wait, Bytes: l.Bytes})}
+}
+
+// collect adds the outcomes of the join to an event.
+func collect(e *trainer.Event, out []join.Out[waitingRow]) {
+	for _, o := range out {
+		at := window.Position(o.Place)
+		if o.Kind == join.Give {
+			e.Rows = append(e.Rows, window.Row{Position: at, Time: o.Time.UnixNano(), Label: o.Text,
+				Source: o.Payload.source, X: o.Payload.x})
+			e.LabelledBy = append(e.LabelledBy, window.Position(o.By))
+		} else {
+			e.Fixes = append(e.Fixes, trainer.Fix{At: at, Label: o.Text, Replaced: o.Kind == join.Withdraw})
+		}
+	}
+}
+
+// addRows adds the rows of a message to the join. Rows with a missing feature are left out unless they are imputed.
+func (t *lateLabels) addRows(c *spec.Config, msg *arrowio.Message, at spec.Position, m int,
+	unlabelled bool) *trainer.Event {
+	e, i := &trainer.Event{}, 0
+	for _, b := range msg.Batches() {
+		if width(b) != m {
+			i += b.Rows() // lists whose length no row has shown
+			continue
+		}
+		faults := b.Faults()
+		for k := range b.Rows() {
+			faulty := len(faults) > 0 && faults[0].Row == k
+			if faulty {
+				faults = faults[1:]
+			}
+			r := join.Row[waitingRow]{Place: join.Place(rowPosition(at, i)), Time: at.Time}
+			i++
+			if faulty && c.Nulls != spec.NullsImpute {
+				continue
+			}
+			r.Label, r.Has = b.Label(k)
+			if r.Key, _ = b.Key(k); r.Key != "" {
+				t.rows++
+			} else {
+				t.keyless++
+			}
+			if r.Key == "" && !r.Has && !unlabelled {
+				continue // no label can ever reach it
+			}
+			r.Payload = waitingRow{make([]float64, m), sourceOf(c, b, k, at)}
+			copyRow(r.Payload.x, b.Features(), k)
+			r.Size = 9*m + 16 // an eighth for the allocator's size classes
+			if unlabelled && !r.Has {
+				e.Unlabelled = append(e.Unlabelled, r.Payload.x)
+			}
+			collect(e, t.join.Row(r))
+		}
+	}
+	t.created = rowPosition(at, 0).Created
+	e.OldestWaiting, e.NewestLabel = t.oldest(), t.newest
+	return e
+}
+
+// addLabels adds the rows of a message of labels to the join.
+func (t *lateLabels) addLabels(m *arrowio.Message, at spec.Position) *trainer.Event {
+	if kind := m.LabelKind(); kind != t.kind {
+		if t.kind != "" {
+			t.kindChange = fmt.Sprintf("labels were %s and are %s since label message %d: the text of a label names its "+
+				"class, so 3 and \"3\" are one class, and true and 1 are two; send one kind", t.kind, kind, at.Seq)
+		}
+		t.kind = kind
+	}
+	e, i := &trainer.Event{}, 0
+	for _, b := range m.Batches() {
+		for k := range b.Rows() {
+			one := join.Label{Place: join.Place(rowPosition(at, i)), Time: at.Time}
+			i++
+			if at := window.Position(one.Place); at.Compare(t.newest) > 0 {
+				t.newest = at
+			}
+			var labelled bool
+			one.Key, _ = b.Key(k)
+			if one.Text, labelled = b.Label(k); !labelled || one.Key == "" {
+				t.skipped++
+				continue
+			}
+			collect(e, t.join.Label(one))
+		}
+	}
+	e.OldestWaiting, e.NewestLabel = t.oldest(), t.newest
+	return e
+}
+
+// oldest is the oldest row that waits, from which a restart reads rows; zero if none of this stream waits.
+func (t *lateLabels) oldest() window.Position {
+	if p, ok := t.join.Oldest(); ok && p.Created == t.created {
+		return window.Position(p)
+	}
+	return window.Position{}
+}
+
+func (t *lateLabels) status(c *spec.Config) spec.LabelStatus {
+	n := t.join.Counts()
+	s := spec.LabelStatus{Joined: n.Joined, Corrected: n.Corrected, Duplicate: n.Duplicate, Late: n.Late,
+		Expired: n.Expired, Repeated: n.Repeated, Skipped: t.skipped, Keyless: t.keyless, Bytes: t.join.Bytes()}
+	s.Rows, _ = t.join.Waiting()
+	s.Early, _ = t.join.Early()
+	if s.Note = labelNote(&s, c.Spec.Key, *c.Labels, t.rows); s.Note == "" {
+		s.Note = t.kindChange
+	}
+	return s
+}
+
+// labelNote says why labels and rows do not meet, the likeliest cause first.
+func labelNote(s *spec.LabelStatus, key string, limits spec.Labels, rows uint64) string {
+	met := s.Joined + s.Corrected + s.Duplicate
+	switch {
+	case rows == 0 && s.Keyless > 0:
+		return fmt.Sprintf("none of %d rows has a key, so no label can find them: send column %q with the rows, or set "+
+			"schema.key to the key column that is sent", s.Keyless, key)
+	case s.Repeated > 0 && 10*s.Repeated > rows:
+		return fmt.Sprintf("keys repeat: %d of %d rows have the key of an earlier row and replace it; send a different "+
+			"value in column %q for each row", s.Repeated, rows, key)
+	case met == 0 && s.Late+uint64(s.Early) > 0 && s.Expired+uint64(s.Rows) > 0 && s.Late+s.Expired > 0:
+		return fmt.Sprintf("%d labels came and none has the key of a row: rows and labels must have the same text in "+
+			"column %q", s.Late+uint64(s.Early), key)
+	case s.Late > met/10 || s.Expired > rows/10:
+		return fmt.Sprintf("%d labels found no row and %d rows got no label: they wait at most %v for each other within "+
+			"%d MiB, raise limits.label_wait or limits.labels, or send labels sooner",
+			s.Late, s.Expired, limits.Wait, limits.Bytes>>20)
+	}
+	return ""
+}
+
+// warn logs why labels and rows do not meet, at most once a minute.
+func (t *lateLabels) warn(c *spec.Config) {
+	now := c.Clock()
+	if now.Sub(t.warned) < time.Minute {
+		return
+	}
+	t.warned = now
+	s := t.status(c)
+	if s.Note == "" {
+		return
+	}
+	c.Logger.Warn("labels and rows do not all meet", "reason", s.Note, "joined", s.Joined, "corrected", s.Corrected,
+		"duplicate", s.Duplicate, "late", s.Late, "expired", s.Expired, "repeated", s.Repeated, "skipped", s.Skipped)
+}
+
+func (l *learner) learnLabels(m *arrowio.Message, at spec.Position) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return spec.ErrClosed
+	}
+	if at.Seq == 0 {
+		l.late.next++
+		at.Seq = l.late.next
+	}
+	at.Time = l.eventTime(&l.labelTime, at, "labels")
+	next := l.late.addLabels(m, at)
+	l.late.warn(l.config)
+	l.enqueue(next)
+	return nil
+}

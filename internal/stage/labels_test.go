@@ -1,0 +1,427 @@
+package stage
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/stage/window"
+	"github.com/embedd/embedd/plugin/spec"
+)
+
+// keyed is rows with a key each as one message; a key "" is null. Labels are left out where withhold says so.
+func keyed(t testing.TB, rows []row, keys []string, withhold bool) []byte {
+	t.Helper()
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "x", Type: arrow.FixedSizeListOf(testFeatures, arrow.PrimitiveTypes.Float32)},
+		{Name: "label", Type: arrow.BinaryTypes.String, Nullable: true},
+		{Name: "id", Type: arrow.BinaryTypes.String, Nullable: true},
+	}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	list := b.Field(0).(*array.FixedSizeListBuilder)
+	for i, r := range rows {
+		list.Append(true)
+		list.ValueBuilder().(*array.Float32Builder).AppendValues(r.x, nil)
+		text(b.Field(1), r.class, !withhold && r.class != "")
+		text(b.Field(2), keys[i], keys[i] != "")
+	}
+	return recorded(t, b)
+}
+
+func text(b array.Builder, s string, has bool) {
+	if has {
+		b.(*array.StringBuilder).Append(s)
+	} else {
+		b.AppendNull()
+	}
+}
+
+func recorded(t testing.TB, b *array.RecordBuilder) []byte {
+	t.Helper()
+	rec := b.NewRecord()
+	defer rec.Release()
+	body, err := arrowio.FromRecords(rec.Schema(), rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// labelled is a message of labels; a key or a label "" is null.
+func labelled(t testing.TB, keys, labels []string) []byte {
+	t.Helper()
+	b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{
+		{Name: "id", Type: arrow.BinaryTypes.String, Nullable: true},
+		{Name: "label", Type: arrow.BinaryTypes.String, Nullable: true}}, nil))
+	defer b.Release()
+	for i, k := range keys {
+		text(b.Field(0), k, k != "")
+		text(b.Field(1), labels[i], labels[i] != "")
+	}
+	return recorded(t, b)
+}
+
+func joining(t testing.TB, l spec.Labels) *Stage {
+	t.Helper()
+	return newStage(t, func(c *spec.Config) {
+		c.Spec.Key, c.Labels = "id", &l
+	})
+}
+
+func learnKeyed(t testing.TB, s *Stage, seq uint64, rows []row, keys []string) {
+	t.Helper()
+	m, err := s.Decode(keyed(t, rows, keys, true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Learn(m, spec.Position{Seq: seq, Time: time.Unix(int64(seq), 0)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func learnLabels(t testing.TB, s *Stage, seq uint64, at int, msg []byte) {
+	t.Helper()
+	m, err := s.DecodeLabels(msg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.LearnLabels(m, spec.Position{Seq: seq, Time: time.Unix(int64(at), 0)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLearnLabels learns a model from rows without labels and labels that come later.
+func TestLearnLabels(t *testing.T) {
+	s := joining(t, spec.Labels{})
+	rows := clouds(rand.New(rand.NewPCG(1, 1)), 200, 3)
+	var keys, labels []string
+	for i, r := range rows {
+		keys, labels = append(keys, fmt.Sprint(i)), append(labels, r.class)
+	}
+	for i := 0; i < 200; i += 20 {
+		learnKeyed(t, s, uint64(1+i/20), rows[i:i+20], keys[i:i+20])
+	}
+	if st := s.LabelStatus(); st.Rows != 200 || st.Joined != 0 || st.Note != "" {
+		t.Errorf("before any label: %+v", st)
+	}
+	learnLabels(t, s, 1, 11, labelled(t, keys[:150], labels[:150]))
+	settle(t, s)
+	if s.Live() == nil {
+		t.Fatal("no model from 150 rows that got their labels")
+	}
+	learnLabels(t, s, 2, 12, labelled(t, append(keys[150:], "", "x"), append(labels[150:], "c0", "")))
+	settle(t, s)
+	st := s.LabelStatus()
+	if st.Joined != 200 || st.Rows != 0 || st.Skipped != 2 || st.Bytes == 0 || st.Note != "" {
+		t.Errorf("after all labels: %+v", st)
+	}
+	if n := s.Status().Rows; n != 200 {
+		t.Errorf("the window has %d rows, want 200", n)
+	}
+}
+
+// TestSameWindow: a stage whose labels are late, out of order, twice, early, corrected and for rows of a key that is
+// sent again ends with the window of one whose rows carry their labels, row for row and digest for digest.
+func TestSameWindow(t *testing.T) {
+	const n = 3000
+	rng := rand.New(rand.NewPCG(5, 6))
+	rows := clouds(rng, n, 4)
+	keys, unlabelled := make([]string, n), make([]bool, n)
+	type sent struct {
+		at         int // in messages of rows
+		key, label string
+	}
+	var labels []sent
+	for i := range rows {
+		keys[i] = fmt.Sprint("row", i)
+		at := i/20 + rng.IntN(100)
+		switch p := rng.Float64(); {
+		case p < 0.01:
+			unlabelled[i] = true
+			continue
+		case p < 0.03:
+			at = i/20 - 1
+		case p < 0.04:
+			labels = append(labels, sent{at + 5, keys[i], rows[i].class})
+		case p < 0.06:
+			labels = append(labels, sent{at, keys[i], rows[(i+1)%n].class})
+			at += 3
+		case p < 0.08 && i >= 20: // the row is sent again, with other features
+			keys[i] = keys[i-20]
+			unlabelled[i-20] = true
+			rows[i].class = rows[i-20].class
+		}
+		labels = append(labels, sent{at, keys[i], rows[i].class})
+	}
+	plain := newStage(t, func(c *spec.Config) { c.Spec.Key, c.Training.IgnoreDrift = "id", true })
+	late := newStage(t, func(c *spec.Config) {
+		c.Spec.Key, c.Training.IgnoreDrift, c.Labels = "id", true, &spec.Labels{}
+	})
+	for _, s := range []*Stage{plain, late} {
+		next := uint64(1)
+		for seq := -1; seq < n/20+110; seq++ {
+			if i := 20 * seq; i >= 0 && i < n {
+				part := append([]row(nil), rows[i:i+20]...)
+				for k := range part {
+					if unlabelled[i+k] {
+						part[k].class = ""
+					}
+				}
+				m, err := s.Decode(keyed(t, part, keys[i:i+20], s == late))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Learn(m, spec.Position{Seq: uint64(1 + seq), Time: time.Unix(int64(10+seq), 0)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var k, l []string
+			for _, one := range labels {
+				if one.at == seq {
+					k, l = append(k, one.key), append(l, one.label)
+				}
+			}
+			if s == late && len(k) > 0 {
+				learnLabels(t, s, next, 10+seq, labelled(t, k, l))
+				next++
+			}
+			settle(t, s)
+		}
+	}
+	window := func(s *Stage) (out []string) {
+		inspect(s).Window.All(func(r *window.Row) bool {
+			out = append(out, fmt.Sprint(r.Position, r.Time, r.Label, r.Held(), r.X))
+			return true
+		})
+		return out
+	}
+	digest := func(s *Stage) string {
+		m, err := inspect(s).Fit(t.Context(), s.config.Fit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Digest()
+	}
+	a, b := window(plain), window(late)
+	if len(a) < 900 || !slices.Equal(a, b) {
+		t.Errorf("the windows have %d and %d rows and are not the same", len(a), len(b))
+	}
+	if x, y := digest(plain), digest(late); x != y {
+		t.Errorf("fitted from all of the window the models have digests %.16s and %.16s", x, y)
+	}
+	c := late.LabelStatus()
+	if c.Corrected == 0 || c.Duplicate == 0 || c.Repeated == 0 || c.Late > 0 || c.Expired > 0 {
+		t.Errorf("%+v: want some corrected, duplicate and repeated, and none late or expired", c)
+	}
+	t.Logf("%d rows in the window; %+v", len(a), c)
+}
+
+// TestLateReproducible: with labels that are late too, same decisions, also after a restart at any point that reads
+// rows and labels again in the order of their times; and no model is judged by a row that it has learned.
+func TestLateReproducible(t *testing.T) {
+	const n = 4000
+	rng := rand.New(rand.NewPCG(11, 12))
+	rows := clouds(rng, n, 3)
+	keys := make([]string, n)
+	type sent struct{ key, label string }
+	labels := make([][]sent, n/20+60) // by the message of rows that they follow
+	for i := range rows {
+		for j := range rows[i].x {
+			rows[i].x[j] /= 2
+		}
+		if i > 2000 { // the place of the classes changes
+			slices.Reverse(rows[i].x)
+		}
+		rows[i].x[i%testFeatures] += float32(i % 7)
+		keys[i] = fmt.Sprint("row", i)
+		at := i/20 + rng.IntN(50)
+		switch p := rng.Float64(); {
+		case p < 0.01:
+			continue
+		case p < 0.03:
+			at = max(0, i/20-3)
+		case p < 0.05:
+			labels[at] = append(labels[at], sent{keys[i], rows[(i+1)%n].class})
+			at += 5
+		}
+		labels[at] = append(labels[at], sent{keys[i], rows[i].class})
+	}
+	change := func(c *spec.Config) {
+		c.Spec.Key, c.Labels = "id", &spec.Labels{Wait: 200 * time.Second} // of one second a message
+		c.Training.Window = spec.Window{Rows: 600}
+		c.Training.Every.Rows = 500
+	}
+	// feed sends rows from message first on, and labels from as long before as they may wait, up to a moment.
+	feed := func(w *watched, first uint64, until int) {
+		for i := max(0, int(first)-1-200); i < until; i++ {
+			at := spec.Position{Seq: uint64(1 + i), Time: time.Unix(int64(1+i), 0)}
+			if i+1 >= int(first) && 20*i < n {
+				m, err := w.Decode(keyed(t, rows[20*i:20*i+20], keys[20*i:20*i+20], true))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := w.Learn(m, at); err != nil {
+					t.Fatal(err)
+				}
+				settle(t, w.Stage)
+			}
+			var k, l []string
+			for _, one := range labels[i] {
+				k, l = append(k, one.key), append(l, one.label)
+			}
+			learnLabels(t, w.Stage, at.Seq, i+1, labelled(t, k, l))
+			settle(t, w.Stage)
+		}
+	}
+	whole := watch(t, change)
+	feed(whole, 1, len(labels))
+	if len(whole.decisions) < 2 || whole.LabelStatus().Corrected == 0 {
+		t.Fatalf("decisions %v, %+v", whole.decisions, whole.LabelStatus())
+	}
+	for _, stop := range []int{40, 66, 97, 120, 151, 200, 230} {
+		first := watch(t, change)
+		feed(first, 1, stop)
+		_, seq := ReadFrom(first.live.State)
+		second := watch(t, func(c *spec.Config) { change(c); c.Resume = first.live })
+		second.decisions = first.decisions
+		feed(second, seq, len(labels))
+		x, y := whole.Status(), second.Status()
+		if x.Rows != y.Rows || x.Accuracy != y.Accuracy || x.Evidence != y.Evidence {
+			t.Errorf("stopped after %d, read again from %d: %d rows, accuracy %v, evidence %v after a restart; %d, %v and %v without",
+				stop, seq, y.Rows, y.Accuracy, y.Evidence, x.Rows, x.Accuracy, x.Evidence)
+		}
+		if x, y := strings.Join(whole.decisions, "\n"), strings.Join(second.decisions, "\n"); x != y {
+			t.Errorf("stopped after %d, read again from %d: without\n%s\nwith\n%s", stop, seq, x, y)
+		}
+	}
+}
+
+// TestLabelNotes holds the sentences for labels and rows that do not meet: each names the cause and what to do.
+func TestLabelNotes(t *testing.T) {
+	rows := clouds(rand.New(rand.NewPCG(1, 1)), 100, 3)
+	names := func(prefix string, n int) (out []string) {
+		for i := range n {
+			out = append(out, fmt.Sprint(prefix, i))
+		}
+		return out
+	}
+	same := func(s string, n int) []string { return strings.Split(strings.Repeat(s+" ", n)[:n*(len(s)+1)-1], " ") }
+	for _, c := range []struct {
+		name string
+		do   func(s *Stage)
+		want string
+	}{
+		{"no keys", func(s *Stage) { learnKeyed(t, s, 1, rows, make([]string, 100)) },
+			`none of 100 rows has a key, so no label can find them: send column "id" with the rows, or set schema.key to the key column that is sent`},
+		{"keys repeat", func(s *Stage) { learnKeyed(t, s, 1, rows, same("a", 100)) },
+			`keys repeat: 99 of 100 rows have the key of an earlier row and replace it; send a different value in column "id" for each row`},
+		{"other keys", func(s *Stage) {
+			learnKeyed(t, s, 1, rows, names("row", 100))
+			learnLabels(t, s, 1, 1, labelled(t, names("label", 50), same("c0", 50)))
+			s.LabelsReached(time.Unix(20, 0))
+		}, `50 labels came and none has the key of a row: rows and labels must have the same text in column "id"`},
+		{"too late", func(s *Stage) {
+			learnKeyed(t, s, 1, rows, names("row", 100))
+			learnLabels(t, s, 1, 2, labelled(t, names("row", 5), same("c0", 5)))
+			learnLabels(t, s, 2, 20, labelled(t, names("row", 100)[5:], same("c0", 95)))
+		}, `95 labels found no row and 95 rows got no label: they wait at most 10s for each other within 1 MiB, raise limits.label_wait or limits.labels, or send labels sooner`},
+		{"another kind", func(s *Stage) {
+			learnKeyed(t, s, 1, rows, names("row", 100))
+			learnLabels(t, s, 1, 2, labelled(t, names("row", 50), same("1", 50)))
+			b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{
+				{Name: "id", Type: arrow.BinaryTypes.String},
+				{Name: "label", Type: arrow.FixedWidthTypes.Boolean}}, nil))
+			defer b.Release()
+			text(b.Field(0), "row50", true)
+			b.Field(1).(*array.BooleanBuilder).Append(true)
+			learnLabels(t, s, 2, 3, recorded(t, b))
+		}, `labels were text and are booleans since label message 2: the text of a label names its class, so 3 and "3" are one class, and true and 1 are two; send one kind`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := joining(t, spec.Labels{Wait: 10 * time.Second, Bytes: 1 << 20})
+			c.do(s)
+			if got := s.LabelStatus().Note; got != c.want {
+				t.Errorf("the note is\n%s\nwant\n%s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestBadLabels: what is no message of labels is refused with a code and a cure, and what a stage cannot do is said.
+func TestBadLabels(t *testing.T) {
+	s := joining(t, spec.Labels{})
+	other := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{
+		{Name: "id", Type: arrow.BinaryTypes.String}, {Name: "label", Type: arrow.PrimitiveTypes.Float64}}, nil))
+	defer other.Release()
+	text(other.Field(0), "a", true)
+	other.Field(1).(*array.Float64Builder).Append(1)
+	for _, c := range []struct {
+		name string
+		msg  []byte
+		code wire.Code
+		cure string
+	}{
+		{"not arrow", []byte("x"), wire.NotArrow, "publish one Arrow IPC stream a message"},
+		{"no key", encoded(t, clouds(rand.New(rand.NewPCG(1, 1)), 2, 2)), wire.MissingColumn, "schema.key"},
+		{"a float for a label", recorded(t, other), wire.LabelType, "use a string"},
+	} {
+		_, err := s.DecodeLabels(c.msg)
+		var e *arrowio.Error
+		if !errors.As(err, &e) || e.Code != c.code || !strings.Contains(err.Error(), c.cure) {
+			t.Errorf("%s: %v, want code %s and %q", c.name, err, c.code, c.cure)
+		}
+	}
+	m, err := s.DecodeLabels(labelled(t, []string{"a"}, []string{"c0"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	if err := s.LearnLabels(m, spec.Position{}); !errors.Is(err, spec.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+	plain := newStage(t, nil)
+	if err := plain.LearnLabels(m, spec.Position{}); err == nil || !strings.Contains(err.Error(), "Config.Labels") {
+		t.Errorf("without Labels: %v", err)
+	}
+	if _, err := plain.DecodeLabels(nil); err == nil {
+		t.Error("without spec.Labels a message of labels was decoded")
+	}
+	if _, err := New(spec.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"},
+		Labels: &spec.Labels{}}); err == nil ||
+		!strings.Contains(err.Error(), "key column") {
+		t.Errorf("without a key: %v", err)
+	}
+}
+
+// TestLabelFlood holds a stage to its memory while keys never match.
+func TestLabelFlood(t *testing.T) {
+	s := joining(t, spec.Labels{Bytes: 1 << 20})
+	rows := clouds(rand.New(rand.NewPCG(1, 1)), 100, 3)
+	for i := range uint64(100) {
+		var keys, others, labels []string
+		for k := range rows {
+			keys = append(keys, fmt.Sprint("row ", i, " ", k))
+			others, labels = append(others, fmt.Sprint("label ", i, " ", k)), append(labels, "c0")
+		}
+		learnKeyed(t, s, i+1, rows, keys)
+		learnLabels(t, s, i+1, int(i+1), labelled(t, others, labels))
+		if n := s.LabelStatus().Bytes; n > 1<<20 {
+			t.Fatalf("%d bytes are held, and %d are allowed", n, 1<<20)
+		}
+	}
+	st := s.LabelStatus()
+	if int(st.Expired)+st.Rows != 10_000 || int(st.Late)+st.Early != 10_000 || st.Late+st.Expired == 0 {
+		t.Errorf("10,000 rows and as many labels: %+v", st)
+	}
+}

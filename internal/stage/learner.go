@@ -1,0 +1,430 @@
+package stage
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/internal/stage/trainer"
+	"github.com/embedd/embedd/internal/stage/window"
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin/spec"
+)
+
+// learner is the queue of events, and the worker that passes them to the trainer. Its lock is never held while a model is
+// fitted, scored, stored or promoted.
+type learner struct {
+	stage   *Stage
+	config  *spec.Config
+	trainer *trainer.Trainer // used by the worker alone
+	late    *lateLabels      // nil if labels come with their rows
+	pace    *pace            // the worker's context
+
+	mu          sync.Mutex
+	queue       []*trainer.Event
+	bytes       int64  // of queue
+	waiting     int    // labelled rows in queue
+	next        uint64 // the last sequence number given to a message that has none
+	intake      intake
+	rowTime     trainer.EventTime // of messages of rows
+	labelTime   trainer.EventTime // of messages of labels
+	timeWarned  time.Time         // when a change of their correction was last logged
+	dropped     int               // rows that the queue had no memory for
+	busy        bool
+	refitQueued bool
+	standby     bool // as last requested; the trainer follows in the order of its events
+	status      trainer.Status
+	idle        chan struct{} // closed, and replaced, when the worker becomes idle
+	closed      bool
+
+	wake   chan struct{}
+	cancel context.CancelFunc
+	done   chan struct{}
+	once   sync.Once
+}
+
+func newLearner(s *Stage) *learner {
+	l := &learner{stage: s, config: s.config, wake: make(chan struct{}, 1), done: make(chan struct{}),
+		idle: make(chan struct{}), standby: s.config.Standby}
+	l.trainer = trainer.New(s.config, trainer.Host{Live: s.Live, Promote: s.promote, Features: s.Features,
+		Fitted: l.countFit, Report: l.report, Times: l.times, Pause: func() { _ = l.pace.Err() }})
+	l.status = l.trainer.Status()
+	l.rowTime, l.labelTime = l.trainer.ResumedTimes()
+	if s.config.Labels != nil {
+		l.late = newLateLabels(s.config.Labels)
+	}
+	return l
+}
+
+// learningGoroutines is how many goroutines learning uses at a time. If all cores fitted, a message would wait some
+// milliseconds for a core, many times what its transform takes.
+func learningGoroutines(workers int) int {
+	if workers > 0 {
+		return workers
+	}
+	return max(1, runtime.GOMAXPROCS(0)-1)
+}
+
+func (l *learner) start() {
+	workers := learningGoroutines(l.config.Fit.Workers)
+	ctx, cancel := context.WithCancel(model.Limit(context.Background(), workers))
+	l.cancel = cancel
+	l.pace = newPace(ctx, l.shouldPause)
+	go func() {
+		defer close(l.done)
+		l.work(l.pace, l.config.LowPriority)
+	}()
+}
+
+// shouldPause reports whether transforms are waiting that do not themselves wait for a model.
+func (l *learner) shouldPause() bool {
+	if l.config.Busy == nil || !l.config.Busy() {
+		return false
+	}
+	return l.hasModel()
+}
+
+// hasModel reports whether a model other than the bootstrap model is live.
+func (l *learner) hasModel() bool {
+	live := l.stage.Live()
+	return live != nil && !live.Bootstrap
+}
+
+func (l *learner) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.once.Do(l.cancel)
+	<-l.done
+}
+
+// work handles one event after another. Between them it advances the time while there is no model, so that a first model
+// does not need further messages. With lowPriority it moves to a thread of low priority once there is a model.
+func (l *learner) work(ctx *pace, lowPriority bool) {
+	tick := time.NewTicker(tickInterval(l.config.Training.Every.Period))
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if lowPriority && l.hasModel() {
+			runAtLowPriority(func() { l.work(ctx, false) })
+			return
+		}
+		if next := l.take(); next != nil {
+			l.handle(ctx, next)
+			l.publishStatus()
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-l.wake:
+			ctx.begin()
+		case <-tick.C:
+			ctx.begin()
+			if l.beginIfIdle() {
+				l.trainer.Tick(ctx, l.config.Clock())
+				l.publishStatus()
+			}
+		}
+	}
+}
+
+// handle passes an event to the trainer. A panic, which is a bug of this package, ends the event and not the host.
+func (l *learner) handle(ctx context.Context, next *trainer.Event) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.config.Logger.Error("learning from a message panicked; please report it", "panic", p,
+				"stack", string(debug.Stack()))
+			l.report(spec.Outcome{Live: l.stage.Live(), Candidate: math.NaN(), Previous: math.NaN(), Rows: len(next.Rows),
+				Reason: "learning from a message panicked", Err: fmt.Errorf("learning from a message panicked: %v", p)})
+		}
+	}()
+	l.trainer.Learn(ctx, next)
+}
+
+func tickInterval(period time.Duration) time.Duration {
+	if period <= 0 {
+		return time.Hour
+	}
+	return min(max(period/20, 10*time.Millisecond), 10*time.Second)
+}
+
+// take removes the next event from the queue. If there is none, it wakes those that wait for that and returns nil.
+func (l *learner) take() *trainer.Event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) == 0 {
+		if l.busy {
+			l.busy = false
+			close(l.idle)
+			l.idle = make(chan struct{})
+		}
+		return nil
+	}
+	next := l.queue[0]
+	l.queue[0] = nil
+	l.queue = l.queue[1:]
+	l.bytes -= next.Bytes
+	l.waiting -= len(next.Rows)
+	if next.Summary != nil {
+		l.waiting -= len(next.Summary.Rows)
+	}
+	if next.Refit {
+		l.refitQueued = false
+	}
+	return next
+}
+
+// beginIfIdle marks the worker as busy, and reports whether the queue is empty.
+func (l *learner) beginIfIdle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.busy = true
+	return len(l.queue) == 0
+}
+
+// publishStatus copies the trainer's status.
+func (l *learner) publishStatus() {
+	s := l.trainer.Status()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.Fits, s.LastFit, s.Note = l.status.Fits, l.status.LastFit, l.status.Note
+	l.status = s
+}
+
+func (l *learner) countFit() {
+	l.mu.Lock()
+	l.status.Fits++
+	l.mu.Unlock()
+}
+
+// report records the outcome of a fit and passes it to the host.
+func (l *learner) report(o spec.Outcome) {
+	l.mu.Lock()
+	l.status.Note = o.Reason
+	if o.Promoted {
+		l.status.LastFit = o.Duration
+	}
+	l.mu.Unlock()
+	if l.config.Observe != nil {
+		l.config.Observe(o)
+	}
+}
+
+// learn queues the rows of a message.
+func (l *learner) learn(m *arrowio.Message, at spec.Position) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return spec.ErrClosed
+	}
+	var contract *arrowio.Contract
+	if m.Rows() > 0 {
+		var err error
+		if contract, err = l.stage.contractOf(m); err != nil {
+			return err
+		}
+	}
+	if at.Seq == 0 {
+		l.next++
+		at.Seq = l.next
+	}
+	at.Time = l.eventTime(&l.rowTime, at, "messages")
+	if m.Rows() == 0 {
+		return nil
+	}
+	features := contract.Len()
+	if features == 0 { // no row has shown the length of a list of features yet
+		l.intake.count(m, l.config, 0)
+		return nil
+	}
+	unlabelled := l.config.Until == spec.UntilPCA && l.stage.Live() == nil
+	var next *trainer.Event
+	if l.late != nil {
+		next = l.late.addRows(l.config, m, at, features, unlabelled)
+		l.late.warn(l.config)
+	} else {
+		next = eventOf(l.config, m, at, features, unlabelled)
+	}
+	l.intake.count(m, l.config, len(next.Rows))
+	l.enqueue(next)
+	return nil
+}
+
+// eventTime is the event time of a message. The caller holds the lock.
+func (l *learner) eventTime(s *trainer.EventTime, at spec.Position, what string) time.Time {
+	now := l.config.Clock()
+	if at.Time.IsZero() {
+		at.Time = now
+	}
+	t, changed := s.At(rowPosition(at, 0), at.Time.UnixNano(), now.UnixNano())
+	if note := s.Note(what); changed && note != "" && now.Sub(l.timeWarned) >= time.Minute {
+		l.timeWarned = now
+		l.config.Logger.Warn(note)
+	}
+	return time.Unix(0, t)
+}
+
+// times is the event time for a checkpoint.
+func (l *learner) times() (rows, labels trainer.EventTime) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rowTime.Copy(), l.labelTime.Copy()
+}
+
+// enqueue adds rows to the queue if it has memory for them. The caller holds the lock.
+func (l *learner) enqueue(e *trainer.Event) {
+	if len(e.Rows)+len(e.Unlabelled)+len(e.Fixes) == 0 {
+		return
+	}
+	features := l.stage.Contract().Len()
+	e.Bytes = int64(len(e.Rows)+len(e.Unlabelled))*int64(9*features+rowOverhead) + int64(len(e.Fixes))*rowOverhead
+	for i := range e.Rows {
+		e.Bytes += int64(len(e.Rows[i].Label) + len(e.Rows[i].Source))
+	}
+	need := l.bytes + e.Bytes
+	if l.late != nil {
+		need = l.bytes // one label may release many rows, whose memory was counted until now
+	}
+	if len(l.queue) > 0 && need > trainer.QueueBytes(l.config.Training.Window.Bytes) {
+		if l.dropped == 0 {
+			l.config.Logger.Warn("rows are not learned: they come faster than they are learned from", "rows", len(e.Rows),
+				"fix", "send fewer labelled rows, raise training.window.bytes, or wait while Status.Backlog is high")
+		}
+		l.dropped += len(e.Rows)
+		return
+	}
+	l.bytes += e.Bytes
+	l.waiting += len(e.Rows)
+	l.push(e)
+}
+
+// push adds an event to the queue. The caller holds the lock.
+func (l *learner) push(e *trainer.Event) {
+	l.queue = append(l.queue, e)
+	l.busy = true
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// learnSummary queues a summary.
+func (l *learner) learnSummary(s *window.Summary) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return spec.ErrClosed
+	}
+	for i := range s.Rows {
+		r := &s.Rows[i]
+		at := spec.Position{Created: time.Unix(0, r.Created), Seq: r.Seq, Time: time.Unix(0, r.Time)}
+		r.Time = l.eventTime(&l.rowTime, at, "messages").UnixNano()
+	}
+	l.intake.rows += s.Read.Rows - s.Read.Faulty
+	l.intake.unlabelled += s.Read.Unlabelled
+	l.waiting += len(s.Rows)
+	l.push(&trainer.Event{Summary: s})
+	return nil
+}
+
+// refit queues a request to fit, unless one is queued.
+func (l *learner) refit() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return spec.ErrClosed
+	}
+	if !l.busy && !l.status.Trainable {
+		method, _ := l.config.Fit.Describe() // the configuration is valid
+		if method.Supervised || method.Name == fit.Auto && l.config.Spec.Label != "" {
+			return fmt.Errorf("%w: it has %d labelled rows of %d classes, and %s needs two classes of two rows; "+
+				"learn more rows", spec.ErrFewRows, l.status.Rows, l.status.Classes, method.Name)
+		}
+		return fmt.Errorf("%w: it has %d rows, and %s needs two; learn more rows", spec.ErrFewRows, l.status.Rows,
+			method.Name)
+	}
+	if !l.refitQueued {
+		l.refitQueued = true
+		l.push(&trainer.Event{Refit: true})
+	}
+	return nil
+}
+
+// setStandby queues a change of standby.
+func (l *learner) setStandby(on bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed && l.standby != on {
+		l.standby = on
+		l.push(&trainer.Event{Standby: &on})
+	}
+}
+
+// adopt queues a model from outside.
+func (l *learner) adopt(m *spec.Live, pinned bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return spec.ErrClosed
+	}
+	if live := l.stage.Live(); l.hasModel() && live.Model.Dim() != m.Model.Dim() {
+		return fmt.Errorf("model %s has %d dimensions, and readers of the output rely on %d; choose another version",
+			m.Version, m.Model.Dim(), live.Model.Dim())
+	}
+	if err := l.stage.setFeatures(m.Model.Features()); err != nil {
+		return fmt.Errorf("adopting model %s: %w", m.Version, err)
+	}
+	if l.standby {
+		l.stage.promote(m) // nothing that is fitted here goes live meanwhile, so it need not wait for queued rows
+	}
+	l.push(&trainer.Event{Adopt: m, Pinned: pinned})
+	return nil
+}
+
+func (l *learner) wait(ctx context.Context) error {
+	for {
+		l.mu.Lock()
+		busy, idle, closed := l.busy, l.idle, l.closed
+		l.mu.Unlock()
+		if closed {
+			return spec.ErrClosed
+		}
+		if !busy {
+			return nil
+		}
+		select {
+		case <-idle:
+		case <-l.done:
+			return spec.ErrClosed
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// backlog is the number of labelled rows in the queue.
+func (l *learner) backlog() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waiting
+}
+
+func (l *learner) currentStatus() spec.Status {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.status.Status
+	s.Live, s.Fitting, s.Backlog, s.Dropped = l.stage.Live(), l.busy, l.waiting, l.dropped
+	s.Seen, s.Unlabelled, s.Faulty = l.intake.rows, l.intake.unlabelled, l.intake.faulty
+	if hint := l.intake.hint(s, l.config.Spec.Label); hint != "" && !l.status.LearnsNothing {
+		s.Hint = hint
+	}
+	if s.Clock = l.rowTime.Note("messages"); s.Clock == "" {
+		s.Clock = l.labelTime.Note("labels")
+	}
+	return s
+}

@@ -1,0 +1,544 @@
+package stage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin/spec"
+)
+
+// TestWorseModelStays breaks the labels for as many rows as three windows hold: candidates from then on are worse and
+// must not go live (Invariant 8), though every figure that the stage can measure says that the live model is as bad.
+func TestWorseModelStays(t *testing.T) {
+	var promoted []spec.Outcome
+	s := newStage(t, func(c *spec.Config) {
+		c.Observe = func(o spec.Outcome) { promoted = append(promoted, o) }
+	})
+	r := rand.New(rand.NewPCG(7, 8))
+	teach(t, s, 1, clouds(r, 1000, 3))
+	good, fits := s.Live(), s.Status().Fits
+	if good == nil {
+		t.Fatal("no model")
+	}
+	broken := clouds(r, 3000, 3)
+	for i := range broken {
+		broken[i].class = fmt.Sprintf("c%d", r.IntN(3))
+	}
+	teach(t, s, 100, broken)
+	if st := s.Status(); st.Fits < fits+5 || st.Alarms == 0 || st.Accuracy > 0.45 {
+		t.Errorf("the test shows nothing: %+v", st)
+	}
+	if s.Live() != good {
+		t.Errorf("after labels that mean nothing %s is live: %s", s.Live().Version, promoted[len(promoted)-1].Reason)
+	}
+	teach(t, s, 1000, clouds(r, 1000, 3))
+	if st := s.Status(); st.Accuracy < 0.95 {
+		t.Errorf("after labels that mean something again: %+v", st)
+	}
+}
+
+// TestChange turns the features: the window is cut, and a model of the new world goes live soon, in a new epoch, for
+// methods that learn from moments, for those that need the rows, and for auto.
+func TestChange(t *testing.T) {
+	for _, method := range []string{"lda", "lfda", fit.Auto} {
+		t.Run(method, func(t *testing.T) {
+			s := newStage(t, func(c *spec.Config) { c.Fit.Method = method })
+			r := rand.New(rand.NewPCG(7, 9))
+			teach(t, s, 1, clouds(r, 1000, 4))
+			before := s.Live()
+			turned := clouds(r, 500, 4)
+			for i := range turned {
+				x := turned[i].x
+				turned[i].x = append(append([]float32{}, x[2:]...), x[:2]...)
+				turned[i].x[4] *= -1
+			}
+			teach(t, s, 100, turned)
+			st := s.Status()
+			if st.Alarms == 0 || st.Rows > 520 || st.Live.Epoch == before.Epoch || st.Accuracy < 0.8 {
+				t.Errorf("after a turn: %+v, live %+v", st, st.Live)
+			}
+			if st.Live.Model.Dim() != before.Model.Dim() {
+				t.Errorf("%d outputs became %d", before.Model.Dim(), st.Live.Model.Dim())
+			}
+		})
+	}
+}
+
+// TestWidth: classes that go and come change outputs in value, never in number.
+func TestWidth(t *testing.T) {
+	s := newStage(t, func(c *spec.Config) { c.Fit.Dim = 0; c.Training.Window.Rows = 300 })
+	r := rand.New(rand.NewPCG(7, 10))
+	teach(t, s, 1, clouds(r, 400, 4))
+	first := s.Live()
+	if first.Model.Dim() != 3 {
+		t.Fatalf("%d outputs of 4 classes", first.Model.Dim())
+	}
+	for i, classes := range []int{2, 6, 3} {
+		rows := clouds(r, 900, classes)
+		for k := range rows {
+			rows[k].x[k%3] *= float32(i + 2) // another world each time
+		}
+		teach(t, s, uint64(1000*(i+1)), rows)
+		if err := s.Refit(); err != nil {
+			t.Fatal(err)
+		}
+		settle(t, s)
+		if st := s.Status(); st.Live.Model.Dim() != 3 || strings.Contains(st.Note, "exceeds") {
+			t.Errorf("%d classes: %d outputs: %s", classes, st.Live.Model.Dim(), st.Note)
+		}
+	}
+	wide := newStage(t, func(c *spec.Config) { c.Fit.Dim = 5 })
+	teach(t, wide, 1, clouds(r, 400, 3))
+	if l := wide.Live(); l == nil || l.Model.Dim() != 5 {
+		t.Errorf("5 outputs of 3 classes: %+v: %s", l, wide.Status().Note)
+	}
+}
+
+// TestCoordinatesStay refits on more of the same data: within an epoch the outputs stay where they were.
+func TestCoordinatesStay(t *testing.T) {
+	s := newStage(t, nil)
+	r := rand.New(rand.NewPCG(9, 10))
+	teach(t, s, 1, clouds(r, 200, 3))
+	probe := decode(t, s, clouds(r, 50, 3))
+	before, err := s.Transform(t.Context(), probe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := s.Live()
+	teach(t, s, 100, clouds(r, 2500, 3))
+	after, err := s.Transform(t.Context(), probe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after.Live == first {
+		t.Fatal("no model was promoted")
+	}
+	if after.Live.Epoch != before.Live.Epoch {
+		t.Skipf("epoch rose to %d: not comparable, and said so", after.Live.Epoch)
+	}
+	var diff, size float64
+	for i, v := range after.Reduced.Y[0] {
+		d := float64(v - before.Reduced.Y[0][i])
+		diff += d * d
+		size += float64(v) * float64(v)
+	}
+	if r := math.Sqrt(diff / size); r > 0.45 {
+		t.Errorf("outputs moved by %.2f of their size within one epoch", r)
+	}
+}
+
+// watched is a stage whose releases and checkpoints are kept as a store would.
+type watched struct {
+	*Stage
+	live      *spec.Live
+	decisions []string
+}
+
+func watch(t *testing.T, change func(*spec.Config)) *watched {
+	w := &watched{}
+	w.Stage = newStage(t, func(c *spec.Config) {
+		change(c)
+		if c.Resume != nil {
+			w.live = c.Resume
+		}
+		c.Store = func(_ context.Context, r *spec.Release) (string, error) {
+			origin := r.Model
+			if w.live != nil && !r.NewEpoch {
+				origin = w.live.Origin
+			}
+			w.live = &spec.Live{Model: r.Model, Version: r.Model.Digest()[:16], Epoch: r.Epoch, Seen: r.Last,
+				Bootstrap: r.Bootstrap, State: r.State, Origin: origin}
+			w.decisions = append(w.decisions, fmt.Sprint(r.Model.Digest()[:8], " ", r.Epoch, " ", r.Rows, " ", r.Why))
+			return w.live.Version, nil
+		}
+		c.Checkpoint = func(_ context.Context, state []byte) error {
+			if len(state) > 64<<10 {
+				t.Errorf("a checkpoint of %d bytes", len(state))
+			}
+			w.live.State = state
+			return nil
+		}
+	})
+	return w
+}
+
+var restarts = flag.Int("restarts", 8, "restarts at random points of TestReproducible")
+
+// TestReproducible: same rows, order, configuration and seed, same digests and decisions; also after a restart at any
+// point that reads the window again (Invariant 7).
+func TestReproducible(t *testing.T) {
+	rows := clouds(rand.New(rand.NewPCG(11, 12)), 4000, 3)
+	for i := range rows { // overlapping classes, whose place changes in the middle
+		for j := range rows[i].x {
+			rows[i].x[j] /= 2
+		}
+		if i > 2000 {
+			slices.Reverse(rows[i].x)
+		}
+		rows[i].x[i%testFeatures] += float32(i % 7)
+	}
+	for _, balance := range []spec.Balance{spec.BalanceNone, spec.BalanceClass} {
+		for _, method := range []string{"lda", "pca", "sle", "lfda", "lfda, no alarms", fit.Auto} {
+			if testing.Short() && (balance == spec.BalanceNone || method != "lda" && method != "lfda, no alarms") {
+				continue // their way is that of the others
+			}
+			if method == fit.Auto && balance == spec.BalanceNone && *restarts <= 8 {
+				continue // its fits take ten times as long as those of the others
+			}
+			t.Run(string(balance)+"/"+method, func(t *testing.T) { reproduce(t, rows, balance, method, 1000) })
+		}
+	}
+	// A twentieth of the rows far away, of labels of one to three rows, or of rows that are all alike: they push one
+	// another out of the window, and it is the same after a restart.
+	hostile := slices.Clone(rows)
+	for i := range hostile {
+		if i%60 < 3 {
+			hostile[i] = row{slices.Clone(rows[i].x), fmt.Sprint("junk", i/60)}
+		} else if i%80 == 7 {
+			hostile[i] = row{[]float32{1e9, 0, 0, -1e30, 0, 0}, rows[i].class}
+		}
+	}
+	for _, classes := range []int{1000, 12} { // where there is room for the labels, and where there is none
+		t.Run(fmt.Sprint("hostile/", classes), func(t *testing.T) { reproduce(t, hostile, spec.BalanceClass, "lda", classes) })
+	}
+}
+
+func reproduce(t *testing.T, rows []row, balance spec.Balance, method string, classes int) {
+	stops := []int{600, 1020, 1980, 2060, 3000}
+	random := rand.New(rand.NewPCG(uint64(len(method)), uint64(len(balance))))
+	for range *restarts / 8 {
+		stops = append(stops, 320+20*random.IntN(180))
+	}
+	if method == fit.Auto && *restarts <= 8 {
+		stops = stops[1:3]
+	}
+	restart(t, rows, stops, func(c *spec.Config) {
+		c.Training.Window = spec.Window{Rows: 1500, Balance: balance}
+		c.Classes = classes
+		c.Training.Every.Rows = 500
+		c.Fit.Method, _, c.Training.IgnoreDrift = strings.Cut(method, ", ") // then a suffix has to lead
+	})
+}
+
+// restart learns rows without and with a restart at each of the stops, and compares what was decided.
+func restart(t *testing.T, rows []row, stops []int, change func(c *spec.Config)) *watched {
+	a, b := watch(t, change), watch(t, change)
+	teach(t, a.Stage, 1, rows)
+	teach(t, b.Stage, 1, rows)
+	if fmt.Sprint(a.decisions) != fmt.Sprint(b.decisions) || len(a.decisions) == 0 {
+		t.Fatalf("decisions\n%v\nand\n%v", a.decisions, b.decisions)
+	}
+	for _, stop := range stops {
+		c := watch(t, change)
+		teach(t, c.Stage, 1, rows[:stop])
+		_, first := ReadFrom(c.live.State)
+		d := watch(t, func(x *spec.Config) { change(x); x.Resume = c.live })
+		d.decisions = c.decisions
+		teach(t, d.Stage, first, rows[(first-1)*20:])
+		if x, y := a.Status().Rows, d.Status().Rows; x != y {
+			t.Errorf("stopped after %d: %d rows in the window after a restart, %d without", stop, y, x)
+		}
+		if x, y := strings.Join(a.decisions, "\n"), strings.Join(d.decisions, "\n"); x != y {
+			t.Errorf("stopped after %d: without\n%s\nwith\n%s", stop, x, y)
+		}
+	}
+	return a
+}
+
+func TestBootstrap(t *testing.T) {
+	s := newStage(t, func(c *spec.Config) { c.Until = spec.UntilPCA; c.Training.Every.Rows = 60 })
+	r := rand.New(rand.NewPCG(13, 14))
+	unlabelled := clouds(r, 60, 3)
+	for i := range unlabelled {
+		unlabelled[i].class = ""
+	}
+	teach(t, s, 1, unlabelled)
+	live := s.Live()
+	if live == nil || !live.Bootstrap || live.Model.Method() != "pca" {
+		t.Fatalf("after 60 unlabelled rows live is %+v", live)
+	}
+	teach(t, s, 10, clouds(r, 60, 3))
+	if l := s.Live(); l.Bootstrap || l.Model.Method() != "lda" || l.Epoch != 2 {
+		t.Errorf("after 60 labelled rows live is %s, epoch %d", l.Model.Method(), l.Epoch)
+	}
+}
+
+func TestUnsupervisedWithoutLabels(t *testing.T) {
+	s := newStage(t, func(c *spec.Config) { c.Spec.Label = ""; c.Fit.Method = "pca" })
+	teach(t, s, 1, clouds(rand.New(rand.NewPCG(15, 16)), 240, 3))
+	if l := s.Live(); l == nil || l.Model.Method() != "pca" || len(l.Model.Classes()) != 0 {
+		t.Fatalf("live is %+v", l)
+	}
+}
+
+// What auto found at the first fit stays: the dimension always, the method while no other is better by more than the
+// noise.
+func TestAutoStays(t *testing.T) {
+	s := newStage(t, func(c *spec.Config) { c.Fit = fit.Config{Method: fit.Auto, Dim: fit.AutoDim} })
+	r := rand.New(rand.NewPCG(31, 32))
+	teach(t, s, 1, clouds(r, 120, 4))
+	first := s.Live()
+	if first == nil || first.Model.Params()["auto"] != "method and dim" || first.Model.Method() == fit.Auto {
+		t.Fatalf("live is %+v: %s", first, s.Status().Note)
+	}
+	for i := range 3 {
+		rows := clouds(r, 600, 6) // more classes, and another place each time
+		for k := range rows {
+			rows[k].x[(k+i)%6] += 9
+		}
+		teach(t, s, uint64(100*(i+1)), rows)
+	}
+	last := s.Live()
+	if s.Status().Fits < 3 || last.Version == first.Version {
+		t.Fatalf("%d fits, version %s then %s: %+v", s.Status().Fits, first.Version, last.Version, s.Status())
+	}
+	if n := inspect(s).Schedule.Chosen; n < 400 {
+		t.Errorf("auto chose from %d rows, and not again from more", n)
+	}
+	if last.Model.Dim() != first.Model.Dim() {
+		t.Errorf("dim %d became %d", first.Model.Dim(), last.Model.Dim())
+	}
+	if last.Model.Method() != first.Model.Method() {
+		t.Errorf("%s became %s on rows that both tell apart", first.Model.Method(), last.Model.Method())
+	}
+}
+
+func TestAutoWithoutLabelsIsPCA(t *testing.T) {
+	s := newStage(t, func(c *spec.Config) { c.Spec.Label = ""; c.Fit = fit.Config{Method: fit.Auto, Dim: fit.AutoDim} })
+	teach(t, s, 1, clouds(rand.New(rand.NewPCG(33, 34)), 120, 3))
+	if l := s.Live(); l == nil || l.Model.Method() != "pca" || l.Model.Dim() != 2 {
+		t.Fatalf("live is %+v: %s", l, s.Status().Note)
+	}
+}
+
+func TestPeriod(t *testing.T) {
+	s := newStage(t, func(c *spec.Config) {
+		c.Training.Every = spec.Every{Rows: 1000,
+			Period: 50 * time.Millisecond}
+		c.Fit.Dim = 1
+	})
+	rows := clouds(rand.New(rand.NewPCG(17, 18)), 8, 2)
+	if err := s.Learn(decode(t, s, rows), spec.Position{Seq: 1, Time: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	// 4 + 4 rows and then silence: the period still brings a model.
+	select {
+	case <-s.Ready():
+	case <-time.After(3 * time.Minute):
+		t.Fatalf("no model: %+v", s.Status())
+	}
+}
+
+// TestAdopt: a pinned model stays whatever speaks against it, one of other features or outputs is refused, and an
+// adopted one is where learning goes on from.
+func TestAdopt(t *testing.T) {
+	s := newStage(t, nil)
+	r := rand.New(rand.NewPCG(21, 23))
+	teach(t, s, 1, clouds(r, 1000, 3))
+	good := s.Live()
+	noise := clouds(r, 300, 3)
+	for i := range noise {
+		noise[i].class = fmt.Sprintf("c%d", r.IntN(3))
+	}
+	bad, err := fit.Fit(t.Context(), dataOf(noise), fit.Config{Method: "lda", Dim: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		method string
+		dim    int
+		rename bool
+	}{{"lda", 1, false}, {"lda", 2, true}} {
+		d := dataOf(noise)
+		if x.rename {
+			d.Features[0] = "other"
+		}
+		m, err := fit.Fit(t.Context(), d, fit.Config{Method: x.method, Dim: x.dim})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Adopt(&spec.Live{Model: m, Version: "v"}, true); err == nil {
+			t.Errorf("%+v was adopted", x)
+		}
+	}
+	if err := s.Adopt(&spec.Live{Model: bad, Version: "bad", Epoch: 9}, true); err != nil {
+		t.Fatal(err)
+	}
+	teach(t, s, 100, clouds(r, 1000, 3))
+	if st := s.Status(); st.Live.Version != "bad" || !st.Pinned {
+		t.Errorf("pinned, and live is %+v", st.Live)
+	}
+	if err := s.Adopt(&spec.Live{Model: bad, Version: "bad", Epoch: 9}, false); err != nil {
+		t.Fatal(err)
+	}
+	teach(t, s, 200, clouds(r, 1000, 3))
+	if st := s.Status(); st.Live.Version == "bad" || st.Pinned || st.Accuracy < 0.9 {
+		t.Errorf("after unpinning: %+v, live %+v", st, st.Live)
+	}
+	s.Close()
+	if err := s.Adopt(good, false); !errors.Is(err, spec.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+func TestClassLimit(t *testing.T) {
+	s := newStage(t, func(c *spec.Config) { c.Classes = 3 })
+	teach(t, s, 1, clouds(rand.New(rand.NewPCG(23, 24)), 50, 5))
+	if st := s.Status(); st.Classes != 3 || st.Rows < 20 || st.Overfull < 15 {
+		t.Errorf("%d classes, %d rows in the window", st.Classes, st.Rows)
+	}
+}
+
+func TestRefit(t *testing.T) {
+	s := newStage(t, func(c *spec.Config) { c.Training.Every = spec.Every{Rows: 1000} })
+	r := rand.New(rand.NewPCG(35, 36))
+	wantFew := func(figures string) {
+		t.Helper()
+		if err := s.Refit(); !errors.Is(err, spec.ErrFewRows) || !strings.Contains(err.Error(), figures) {
+			t.Errorf("want %q, got %v", figures, err)
+		}
+	}
+	wantFew("0 labelled rows of 0 classes")
+	teach(t, s, 1, clouds(r, 3, 2))
+	wantFew("3 labelled rows of 2 classes")
+	teach(t, s, 2, clouds(r, 40, 3))
+	if s.Live() != nil {
+		t.Fatal("the policy did not wait; the test shows nothing")
+	}
+	for fits := 1; fits <= 2; fits++ { // the second time without a new row
+		if err := s.Refit(); err != nil {
+			t.Fatal(err)
+		}
+		settle(t, s)
+		if st := s.Status(); st.Live == nil || st.Fits != fits {
+			t.Errorf("after refit %d: %+v", fits, st)
+		}
+	}
+	fixed := newStage(t, func(c *spec.Config) { *c = spec.Config{Spec: c.Spec, Fixed: s.Live().Model} })
+	if err := fixed.Refit(); !errors.Is(err, spec.ErrFixed) {
+		t.Errorf("with a fixed model: %v", err)
+	}
+	s.Close()
+	if err := s.Refit(); !errors.Is(err, spec.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+// TestRefitWhileFitting: what is asked for during a fit follows it, once.
+func TestRefitWhileFitting(t *testing.T) {
+	began, release := make(chan struct{}, 3), make(chan struct{})
+	s := newStage(t, func(c *spec.Config) {
+		c.Store = func(_ context.Context, r *spec.Release) (string, error) {
+			began <- struct{}{}
+			<-release
+			return r.Model.Digest(), nil
+		}
+	})
+	rows := clouds(rand.New(rand.NewPCG(37, 38)), 100, 3)
+	if err := s.Learn(decode(t, s, rows), spec.Position{}); err != nil {
+		t.Fatal(err)
+	}
+	<-began
+	before := s.Status().Fits
+	for range 3 {
+		if err := s.Refit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(release)
+	settle(t, s)
+	if n := s.Status().Fits - before; n != 1 {
+		t.Errorf("%d fits, want one for all that asked", n)
+	}
+}
+
+func TestStoreFailureKeepsTheLiveModel(t *testing.T) {
+	fail := errors.New("disk full")
+	s := newStage(t, func(c *spec.Config) {
+		c.Store = func(context.Context, *spec.Release) (string, error) { return "", fail }
+	})
+	teach(t, s, 1, clouds(rand.New(rand.NewPCG(25, 26)), 100, 3))
+	if s.Live() != nil {
+		t.Error("a model that was not stored is live")
+	}
+	if st := s.Status(); !strings.Contains(st.Note, "disk full") {
+		t.Errorf("status says %q", st.Note)
+	}
+}
+
+// TestPanicEndsTheFitAlone: in the fitting goroutine (lda) and beside its pool (sle-ovr). The live model answers on,
+// and the next fit is as any.
+func TestPanicEndsTheFitAlone(t *testing.T) {
+	for method, phase := range map[string]string{"lda": "fit", "sle-ovr": "views"} {
+		var broken atomic.Bool
+		var fits []spec.Outcome
+		var log bytes.Buffer
+		s := newStage(t, func(c *spec.Config) {
+			c.Fit.Method = method
+			c.Fit.Progress = func(p string, _ float64) {
+				if p == phase && broken.Load() {
+					panic("out of luck")
+				}
+			}
+			c.Training.Holdout = 0.2
+			c.Observe = func(f spec.Outcome) { fits = append(fits, f) }
+			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		})
+		rows := clouds(rand.New(rand.NewPCG(31, 32)), 300, 3)
+		teach(t, s, 1, rows[:100])
+		live := s.Live()
+		broken.Store(true)
+		teach(t, s, 6, rows[100:200])
+		if len(fits) != 2 || live == nil || s.Live() != live {
+			t.Fatalf("%s: %d fits, live is %+v", method, len(fits), s.Live())
+		}
+		var p model.Panic
+		if err := fits[1].Err; !errors.As(err, &p) || !strings.Contains(err.Error(), method+": panicked: out of luck") {
+			t.Errorf("%s: the fit says %v", method, err)
+		}
+		if text := log.String(); !strings.Contains(text, "out of luck") ||
+			!strings.Contains(text, "TestPanicEndsTheFitAlone") {
+			t.Errorf("%s: the log does not show where it was: %s", method, text)
+		}
+		if _, err := s.Transform(t.Context(), decode(t, s, rows)); err != nil {
+			t.Errorf("%s: %v", method, err)
+		}
+		broken.Store(false)
+		teach(t, s, 11, rows[200:])
+		before := s.Status().Fits
+		teach(t, s, 20, rows)
+		failed := slices.ContainsFunc(fits[2:], func(o spec.Outcome) bool { return o.Err != nil })
+		if failed || s.Status().Fits == before {
+			t.Errorf("%s: fits go on failing: %+v", method, fits[2:])
+		}
+	}
+}
+
+// TestLearnersLeaveACore to the answers, where there are two, and take what the configuration says.
+func TestLearnersLeaveACore(t *testing.T) {
+	before := runtime.GOMAXPROCS(0)
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+	for cores, want := range map[int]int{1: 1, 2: 1, 8: 7} {
+		runtime.GOMAXPROCS(cores)
+		if got := learningGoroutines(0); got != want {
+			t.Errorf("%d cores: %d goroutines learn, want %d", cores, got, want)
+		}
+	}
+	if got := learningGoroutines(3); got != 3 {
+		t.Errorf("3 workers asked: %d", got)
+	}
+}

@@ -1,0 +1,238 @@
+package policy
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/embedd/embedd/plugin/spec"
+)
+
+// Schedule decides from which newest rows candidates are fitted, and when. Its time is the time of the rows.
+//
+// Candidates are fitted on nested suffixes of the stream, each twice as long as the next shorter one, up to the whole
+// window: how long ago the current concept began is unknown. A suffix is fitted again when a quarter of it is new.
+// Methods that need the rows themselves are fitted on the whole window, when it has doubled or Every says so, and on
+// the suffix that the window probe reports, when that has twice the rows of the last such fit or half of it is new.
+type Schedule struct {
+	Config
+
+	Learned int         `json:"learned"` // labelled rows
+	Since   time.Time   `json:"since"`   // time of the first row since all suffixes were fitted
+	Now     time.Time   `json:"now"`     // of the newest row
+	Class   int         `json:"class"`   // rows learned when the newest class appeared
+	Looked  int         `json:"looked"`  // rows learned when all suffixes were fitted
+	Fitted  []SuffixFit `json:"fitted"`  // the last fit of each suffix
+	Saved   int         `json:"saved"`   // rows learned at the last checkpoint
+	Chosen  int         `json:"chosen"`  // rows in the window when auto last chose a method
+	// Suffix is the suffix to fit besides the whole window, for a method that needs the rows; 0: none
+	Suffix    int `json:"suffix"`
+	requested bool
+}
+
+// Config is what a Schedule depends on besides its events.
+type Config struct {
+	Every     spec.Every `json:"-"`
+	Features  int        `json:"-"`
+	Landmarks int        `json:"-"` // number of landmarks that replace the features in fits; 0: none
+	MaxRows   int        `json:"-"` // of the window; 0: not known yet
+	Nested    bool       `json:"-"` // suffixes are fitted from moments, at a cost that does not depend on their length
+}
+
+// SuffixFit is the last fit of one suffix.
+type SuffixFit struct {
+	Size int `json:"size"` // 0: the whole window
+	At   int `json:"at"`   // rows learned then
+	Rows int `json:"rows"` // that the suffix had
+}
+
+const (
+	minSuffix = 250 // rows of the shortest suffix
+	minRows   = 64  // rows that a candidate needs once a model is live
+	costShare = 32  // a fit of m^3 is worth its cost every m^2/costShare rows, whose scoring costs as much
+
+	choiceGrowth   = 4 // auto chooses again when the window has this many times the rows
+	checkpointRows = 2500
+)
+
+// Learn records the arrival of labelled rows. newClass says that one of them was the first of its class.
+func (p *Schedule) Learn(rows int, newClass bool, at time.Time) {
+	if p.Learned == p.Looked && rows > 0 {
+		p.Since = later(p.Now, at)
+	}
+	p.Tick(at)
+	p.Learned += rows
+	if newClass {
+		p.Class = p.Learned
+	}
+}
+
+// Tick advances the time; it never goes back.
+func (p *Schedule) Tick(at time.Time) { p.Now = later(p.Now, at) }
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// Request makes all suffixes due.
+func (p *Schedule) Request() { p.requested = true }
+
+// Cut forgets all fits: the window was cut to its newest rows.
+func (p *Schedule) Cut(rows int) {
+	p.Learned, p.Looked, p.Class, p.Saved, p.Fitted, p.Suffix = rows, 0, 0, 0, nil, 0
+	p.Since = p.Now
+	p.Chosen = p.FirstRows() / choiceGrowth
+}
+
+// ChoiceDue reports whether auto should choose the method again, from a window of this size: it has four times the rows
+// that it last chose from, or that a first model needs after a cut.
+func (p *Schedule) ChoiceDue(rows int) bool { return p.Chosen > 0 && rows >= choiceGrowth*p.Chosen }
+
+// Choose records that auto chose the method.
+func (p *Schedule) Choose(rows int) { p.Chosen = rows }
+
+// FirstRows is the number of labelled rows that a first model needs.
+func (p *Schedule) FirstRows() int {
+	n := max(minSuffix, 5*p.Features)
+	if p.Landmarks > 0 {
+		n = max(minSuffix, 4*p.Landmarks)
+	}
+	if p.Every.Rows > 0 {
+		n = min(n, p.Every.Rows)
+	}
+	if p.MaxRows > 0 {
+		n = min(n, p.MaxRows)
+	}
+	return n
+}
+
+// FirstDue reports whether a first model is due, with this many rows in a window that can be fitted at all. While new
+// classes still appear it waits for up to four times the rows, since the number of outputs never changes after it.
+func (p *Schedule) FirstDue(rows int) bool {
+	if p.requested {
+		return true
+	}
+	if p.Every.Period > 0 && rows > 0 && p.Now.Sub(p.Since) >= p.Every.Period {
+		return true
+	}
+	n := p.FirstRows()
+	return rows >= n && (2*p.Class <= p.Learned || p.Learned >= 4*n)
+}
+
+// Due lists the suffixes to fit now, longest first; 0 is the whole window, of the given number of rows.
+func (p *Schedule) Due(rows int) (sizes []int) {
+	all := p.allDue()
+	for _, size := range p.Sizes(rows) {
+		have := rows
+		if size > 0 {
+			have = size
+		}
+		last, fitted := p.last(size)
+		switch {
+		case all, p.requested,
+			!fitted && have >= max(minRows, p.columns()),
+			fitted && have >= 2*last.Rows,
+			fitted && p.Learned-last.At >= p.refitRows(size, have):
+			sizes = append(sizes, size)
+		}
+	}
+	return sizes
+}
+
+// allDue reports whether Every makes all suffixes due.
+func (p *Schedule) allDue() bool {
+	since := p.Learned - p.Looked
+	return p.Every.Rows > 0 && since >= p.Every.Rows ||
+		p.Every.Period > 0 && since > 0 && p.Now.Sub(p.Since) >= p.Every.Period
+}
+
+// Fit records that suffixes were fitted; the whole window has the given number of rows.
+func (p *Schedule) Fit(sizes []int, rows int) {
+	for _, size := range sizes {
+		f := SuffixFit{Size: size, At: p.Learned, Rows: size}
+		if size == 0 {
+			f.Rows = rows
+		}
+		if i := p.index(size); i >= 0 {
+			p.Fitted[i] = f
+		} else {
+			p.Fitted = append(p.Fitted, f)
+		}
+	}
+	p.requested = false
+	if len(sizes) > 0 && len(sizes) == len(p.Sizes(rows)) {
+		p.Looked = p.Learned
+	}
+}
+
+// CheckpointDue reports whether it is time to fit all suffixes and save a checkpoint.
+func (p *Schedule) CheckpointDue() bool {
+	return p.Nested && p.Learned-p.Saved >= checkpointRows
+}
+
+// Save records a checkpoint.
+func (p *Schedule) Save() { p.Saved = p.Learned }
+
+// Sizes lists the suffixes of a window of the given number of rows, longest first.
+func (p *Schedule) Sizes(rows int) []int {
+	sizes := []int{0}
+	if !p.Nested {
+		if 0 < p.Suffix && p.Suffix < rows {
+			sizes = append(sizes, p.Suffix)
+		}
+		return sizes
+	}
+	least := minSuffix
+	for least < p.columns() {
+		least *= 2
+	}
+	n := least
+	for 2*n <= rows {
+		n *= 2
+	}
+	for ; n >= least; n /= 2 {
+		if 4*n <= 3*rows {
+			sizes = append(sizes, n)
+		}
+	}
+	return sizes
+}
+
+// refitRows is the number of new rows after which a suffix is fitted again: a quarter of it, or as many as cost as much
+// to score as the fit. For a method that needs the rows it is half of a suffix; the whole window is then fitted for
+// other reasons.
+func (p *Schedule) refitRows(size, rows int) int {
+	switch {
+	case !p.Nested && size == 0:
+		return math.MaxInt
+	case !p.Nested:
+		return rows / 2
+	}
+	return max(rows/4, minRows/2, p.columns()*p.columns()/costShare)
+}
+
+// columns is the number of columns of a fit.
+func (p *Schedule) columns() int {
+	if p.Landmarks > 0 {
+		return p.Landmarks
+	}
+	return p.Features
+}
+
+func (p *Schedule) last(size int) (SuffixFit, bool) {
+	if i := p.index(size); i >= 0 {
+		return p.Fitted[i], true
+	}
+	return SuffixFit{}, false
+}
+
+// index is the index of the last fit of a suffix, -1 if there is none. A method that needs the rows has one suffix at a
+// time.
+func (p *Schedule) index(size int) int {
+	return slices.IndexFunc(p.Fitted, func(f SuffixFit) bool {
+		return f.Size == size || !p.Nested && f.Size > 0 && size > 0
+	})
+}

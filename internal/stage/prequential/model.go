@@ -1,0 +1,166 @@
+package prequential
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/embedd/embedd/internal/stage/policy"
+	"github.com/embedd/embedd/internal/stage/window"
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/score"
+)
+
+// Model is a model with its outputs for the reference rows, and its agreement with recent labels.
+type Model struct {
+	*model.Model
+	Agreement policy.Agreement
+
+	cached map[*window.Row][]float64 // outputs of references
+	known  outputs
+}
+
+// New returns a model that has not scored a row.
+func New(m *model.Model) *Model { return &Model{Model: m, cached: map[*window.Row][]float64{}} }
+
+// Scores are what a model predicts for some rows.
+type Scores struct {
+	Right []float64 // by row, in [0, 1]: how right the model is
+	Means []float64 // by row: how right the nearest class mean in the same outputs is
+	class []string  // predicted by row; nil without labels
+}
+
+// Count adds scores to the model's agreement.
+func (v *Model) Count(s Scores, rows []window.Row) {
+	for i, right := range s.Right {
+		class := ""
+		if s.class != nil {
+			class = s.class[i]
+		}
+		v.Agreement.Add(right, rows[i].Label, class)
+	}
+}
+
+// Score scores rows that the model has not seen; x has their features, row after row. With labels, a model is right if
+// the nearest reference has the label of the row; without, it is as right as the share of the row's variance that the
+// outputs keep. A model is wrong about a row that it cannot project.
+func (v *Model) Score(ctx context.Context, refs *References, rows []window.Row, x []float64, labelled bool) Scores {
+	out, err := v.scoreAll(ctx, refs, rows, x, labelled)
+	if err == nil {
+		return out
+	}
+	// One outlier fails the whole call: score each row separately.
+	out = Scores{make([]float64, len(rows)), make([]float64, len(rows)), make([]string, len(rows))}
+	m := v.M()
+	for i := range rows {
+		if one, err := v.scoreAll(ctx, refs, rows[i:i+1], x[i*m:(i+1)*m], labelled); err == nil {
+			out.Right[i], out.Means[i] = one.Right[0], one.Means[0]
+			if one.class != nil {
+				out.class[i] = one.class[0]
+			}
+		}
+	}
+	return out
+}
+
+func (v *Model) scoreAll(ctx context.Context, refs *References, rows []window.Row, x []float64,
+	labelled bool) (Scores, error) {
+	if !labelled {
+		return v.keptVariance(ctx, x, len(rows))
+	}
+	if v.Map() == "views" {
+		return v.classify(ctx, x, rows)
+	}
+	y, err := project(ctx, v.Model, x, len(rows))
+	if err != nil {
+		return Scores{}, err
+	}
+	k := v.outputs(ctx, refs)
+	if len(k.rows) == 0 {
+		return Scores{}, errNoReference
+	}
+	nearest, err := score.Nearest(ctx, k.y, len(k.rows), y, len(rows), v.Dim())
+	if err != nil {
+		return Scores{}, err
+	}
+	out := Scores{Right: make([]float64, len(rows)), class: make([]string, len(rows))}
+	for i, at := range nearest {
+		out.class[i] = k.rows[at].Label
+		if out.class[i] == rows[i].Label {
+			out.Right[i] = 1
+		}
+	}
+	out.Means = k.nearestMeans(rows, y, v.Dim())
+	return out, nil
+}
+
+// errNoReference is the error of a model that can project no reference.
+var errNoReference = errors.New("no reference can be projected")
+
+// classify scores a model that predicts classes itself.
+func (v *Model) classify(ctx context.Context, x []float64, rows []window.Row) (Scores, error) {
+	class := make([]int, len(rows))
+	if err := v.ProjectClasses(ctx, make([]float32, len(rows)*v.Dim()), class,
+		model.DenseRows(x, len(rows), v.M())); err != nil {
+		return Scores{}, err
+	}
+	out := Scores{Right: make([]float64, len(rows)), class: make([]string, len(rows))}
+	names := v.Classes()
+	for i, c := range class {
+		out.class[i] = names[c]
+		if names[c] == rows[i].Label {
+			out.Right[i] = 1
+		}
+	}
+	out.Means = out.Right
+	return out, nil
+}
+
+// keptVariance is |y|^2 / |x|^2 of each row, with x scaled as in the fit. For orthonormal components it is the share of
+// the row's variance that they keep.
+func (v *Model) keptVariance(ctx context.Context, x []float64, n int) (Scores, error) {
+	m, d := v.M(), v.Dim()
+	y, err := project(ctx, v.Model, x, n)
+	if err != nil {
+		return Scores{}, err
+	}
+	out, scaled := Scores{Right: make([]float64, n)}, make([]float64, m)
+	for i := range n {
+		if err := v.ScaledTo(scaled, model.DenseRows(x[i*m:(i+1)*m], 1, m)); err != nil {
+			return Scores{}, err
+		}
+		all, kept := squaredNorm(scaled), squaredNorm(y[i*d:(i+1)*d])
+		out.Right[i] = 1
+		if all > 0 {
+			out.Right[i] = min(kept/all, 1)
+		}
+		if math.IsInf(all, 0) || math.IsNaN(out.Right[i]) {
+			return Scores{}, errOverflow
+		}
+	}
+	out.Means = out.Right
+	return out, nil
+}
+
+// errOverflow is the error of a row whose squared norm exceeds float64.
+var errOverflow = errors.New("the squared norm of a row exceeds float64")
+
+func squaredNorm(x []float64) (sum float64) {
+	for _, v := range x {
+		sum += v * v
+	}
+	return sum
+}
+
+// project returns the outputs of n rows as float64.
+func project(ctx context.Context, m *model.Model, x []float64, n int) ([]float64, error) {
+	y := make([]float32, n*m.Dim())
+	if err := m.ProjectContext(ctx, y, model.DenseRows(x, n, m.M())); err != nil {
+		return nil, err
+	}
+	out := make([]float64, len(y))
+	for i, f := range y {
+		out[i] = float64(f)
+	}
+	return out, nil
+}

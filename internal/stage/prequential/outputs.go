@@ -1,0 +1,131 @@
+package prequential
+
+import (
+	"context"
+	"math"
+
+	"github.com/embedd/embedd/internal/stage/window"
+)
+
+// outputs are a model's outputs for the references that it can project, with the means of the classes. The references
+// change every few rows; the memory is reused.
+type outputs struct {
+	of      *References
+	changes int // of the references when this was computed
+	rows    []*window.Row
+	y       []float64 // d numbers per row
+
+	labels []string // of the classes, in the order of their first rows
+	class  map[string]int
+	count  []float64
+	mean   []float64 // d numbers per class
+}
+
+// outputs returns the model's outputs for the references. Only new references are projected.
+func (v *Model) outputs(ctx context.Context, refs *References) *outputs {
+	k := &v.known
+	if k.of == refs && k.changes == refs.changes {
+		return k
+	}
+	v.projectNew(ctx, refs)
+	d := v.Dim()
+	k.rows, k.y = k.rows[:0], k.y[:0]
+	for _, r := range refs.rows {
+		if y := v.cached[r]; len(y) == d {
+			k.rows, k.y = append(k.rows, r), append(k.y, y...)
+		}
+	}
+	clear(k.rows[len(k.rows):cap(k.rows)]) // so that removed rows are collected
+	k.setMeans(d)
+	if len(v.cached) > 2*maxReferences {
+		kept := make(map[*window.Row][]float64, len(refs.rows))
+		for _, r := range refs.rows {
+			kept[r] = v.cached[r]
+		}
+		v.cached = kept
+	}
+	k.of, k.changes = refs, refs.changes
+	return k
+}
+
+// projectedRows is the number of rows that are projected per call.
+const projectedRows = 32
+
+// projectNew projects the references that are not cached.
+func (v *Model) projectNew(ctx context.Context, refs *References) {
+	var part [projectedRows]*window.Row
+	d, n := v.Dim(), 0
+	flush := func() {
+		fresh := part[:n]
+		n = 0
+		y, err := project(ctx, v.Model, refs.features(fresh), len(fresh))
+		for i, r := range fresh {
+			if err == nil {
+				v.cached[r] = y[i*d : (i+1)*d : (i+1)*d]
+			} else if v.cached[r], _ = project(ctx, v.Model, r.X, 1); v.cached[r] == nil {
+				v.cached[r] = []float64{} // it cannot be projected
+			}
+		}
+	}
+	for _, r := range refs.rows {
+		if v.cached[r] == nil {
+			part[n] = r
+			if n++; n == len(part) {
+				flush()
+			}
+		}
+	}
+	if n > 0 {
+		flush()
+	}
+}
+
+// setMeans computes the means of the classes.
+func (k *outputs) setMeans(d int) {
+	if k.class == nil {
+		k.class = map[string]int{}
+	}
+	clear(k.class)
+	k.labels, k.count, k.mean = k.labels[:0], k.count[:0], k.mean[:0]
+	for i, r := range k.rows {
+		c, found := k.class[r.Label]
+		if !found {
+			c = len(k.labels)
+			k.class[r.Label], k.labels, k.count = c, append(k.labels, r.Label), append(k.count, 0)
+			for range d {
+				k.mean = append(k.mean, 0)
+			}
+		}
+		k.count[c]++
+		mean := k.mean[c*d : (c+1)*d]
+		for j, v := range k.y[i*d : (i+1)*d] {
+			mean[j] += v
+		}
+	}
+	for c, n := range k.count {
+		for j := range d {
+			k.mean[c*d+j] /= n
+		}
+	}
+}
+
+// nearestMeans is 1 for each row with outputs y whose nearest class mean is that of its label, else 0.
+func (k *outputs) nearestMeans(rows []window.Row, y []float64, d int) []float64 {
+	right := make([]float64, len(rows))
+	for i := range rows {
+		best, class := math.Inf(1), ""
+		for c, label := range k.labels {
+			sum := 0.0
+			for j, v := range k.mean[c*d : (c+1)*d] {
+				sum += (y[i*d+j] - v) * (y[i*d+j] - v)
+			}
+			if sum < best {
+				best, class = sum, label
+			}
+		}
+		if class == rows[i].Label {
+			right[i] = 1
+		}
+	}
+	return right
+}

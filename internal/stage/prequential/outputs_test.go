@@ -1,0 +1,54 @@
+package prequential
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/embedd/embedd/internal/stage/window"
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+)
+
+// TestOutputsFollowTheReferences: a model has outputs for new references and forgets those that left, scores no rows if
+// there are none, and allocates nothing if no reference has changed.
+func TestOutputsFollowTheReferences(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	row := func(seq uint64) *window.Row {
+		label, shift := "a", 0.0
+		if seq%2 == 1 {
+			label, shift = "b", 5
+		}
+		x := []float64{r.NormFloat64() + shift, r.NormFloat64(), r.NormFloat64()}
+		return &window.Row{Position: window.Position{Seq: seq}, Label: label, X: x}
+	}
+	refs, d := NewReferences(0), &model.Data{M: 3, Classes: []string{"a", "b"}}
+	for seq := range uint64(100) {
+		next := row(seq)
+		refs.Add(next)
+		d.X, d.Y, d.N = append(d.X, next.X...), append(d.Y, int(seq%2)), d.N+1
+	}
+	m, err := fit.Fit(t.Context(), d, fit.Config{Method: "lda"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := New(m)
+	if out := v.Score(t.Context(), refs, nil, nil, true); len(out.Right) != 0 || len(out.Means) != 0 {
+		t.Errorf("%d scores of no rows", len(out.Right))
+	}
+	if k := v.outputs(t.Context(), refs); len(k.rows) != 100 || len(k.y) != 100 || len(k.labels) != 2 || k.count[0] != 50 {
+		t.Fatalf("%d references of 100 are known, %d classes", len(k.rows), len(k.labels))
+	}
+	asked := []window.Row{*row(200), *row(201)}
+	x := append(append([]float64{}, asked[0].X...), asked[1].X...)
+	if out := v.Score(t.Context(), refs, asked, x, true); out.Right[0]+out.Right[1] != 2 || out.Means[0]+out.Means[1] != 2 {
+		t.Errorf("%+v on rows in the midst of their classes", out)
+	}
+	refs.Cut(window.Position{Seq: 40})
+	refs.Add(row(300))
+	if k := v.outputs(t.Context(), refs); len(k.rows) != 61 || k.rows[60].Seq != 300 || k.count[1] != 30 {
+		t.Errorf("%d references of 61 are known after a cut", len(k.rows))
+	}
+	if n := testing.AllocsPerRun(10, func() { v.outputs(t.Context(), refs) }); n > 0 {
+		t.Errorf("%g allocations where no reference has changed", n)
+	}
+}

@@ -1,0 +1,105 @@
+package stage
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin/spec"
+)
+
+// TestRunAtLowPriority: what is called runs on a thread of low priority that is gone afterwards, and never on the main thread,
+// which Go can't end.
+func TestRunAtLowPriority(t *testing.T) {
+	main := 0
+	for range 2_000 {
+		onMain := make(chan bool)
+		go func() { onMain <- syscall.Gettid() == syscall.Getpid() }()
+		if <-onMain {
+			main++
+		}
+		runAtLowPriority(func() {
+			if syscall.Gettid() == syscall.Getpid() {
+				t.Error("on the main thread")
+			}
+			// The kernel's call answers with 20 less the niceness.
+			if p, err := syscall.Getpriority(syscall.PRIO_PROCESS, syscall.Gettid()); err != nil || p != 20-niceness {
+				t.Errorf("priority %d, %v", p, err)
+			}
+		})
+		if main == 20 {
+			break
+		}
+	}
+	t.Logf("%d goroutines beside these were on the main thread", main)
+	await(t, 0)
+}
+
+// TestLowPriority: one thread gives way, where that is asked for and once there is a model, and is gone with the stage.
+func TestLowPriority(t *testing.T) {
+	m, err := fit.Fit(t.Context(), &model.Data{X: []float64{1, 2, 4}, N: 3, M: 1, Features: []string{"x"}},
+		fit.Config{Method: "pca", Dim: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, low := range []bool{false, true} {
+		s, err := New(spec.Config{Spec: arrowio.Spec{Features: []string{"x"}, Label: "label"}, Fit: fit.Config{Method: "lda"},
+			LowPriority: low})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := niced(t); n > 0 {
+			t.Errorf("%d threads give way before there is a model", n)
+		}
+		if err := s.Adopt(&spec.Live{Model: m, Version: "v", Epoch: 1}, false); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if low {
+			await(t, 1)
+		} else if n := niced(t); n > 0 {
+			t.Errorf("%d threads give way, and none was to", n)
+		}
+		s.Close()
+		await(t, 0)
+	}
+}
+
+// await that many threads of low priority.
+func await(t *testing.T, want int) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); niced(t) != want; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d threads give way, want %d", niced(t), want)
+		}
+	}
+}
+
+// niced is how many threads of this process have the niceness of learning; it may miss one while others end.
+func niced(t *testing.T) (n int) {
+	t.Helper()
+	paths, err := filepath.Glob("/proc/self/task/*/stat")
+	if err != nil || len(paths) == 0 {
+		t.Skip("no /proc")
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has just ended
+		}
+		_, rest, _ := strings.Cut(string(text), ") ")
+		if fields := strings.Fields(rest); len(fields) > 16 && fields[16] == strconv.Itoa(niceness) {
+			n++
+		}
+	}
+	return n
+}

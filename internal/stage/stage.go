@@ -1,0 +1,205 @@
+// Package stage implements a stage: it decodes messages, transforms their rows with the live model, learns from labelled
+// rows, and encodes the outputs. Package plugin offers it to hosts. The engine in package stream uses it directly, since
+// it also needs what a host does not: standby, adopted models, labels of other streams and summaries of blocks.
+package stage
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/internal/stage/trainer"
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/plugin/spec"
+)
+
+// Stage is a stage. All methods are safe for concurrent use, except that Learn and LearnLabels must each be called in the
+// order of their streams. The methods that decode, transform and encode take no lock that learning holds.
+type Stage struct {
+	transformer
+	decoder *arrowio.Decoder
+	labels  *arrowio.Decoder // of messages of labels
+	learner *learner         // nil with a fixed model
+	ready   chan struct{}    // closed when a first model is live
+	once    sync.Once
+}
+
+// New returns a stage. It starts the learning worker, which Close ends.
+func New(config spec.Config) (*Stage, error) {
+	c, err := withDefaults(config)
+	if err != nil {
+		return nil, err
+	}
+	contract := c.Contract
+	if contract == nil {
+		contract, _ = c.Spec.Contract()
+	}
+	if c.Fixed != nil {
+		if contract, err = arrowio.NewContract(c.Fixed.Features(), c.Spec.Label, c.Spec.Key); err != nil {
+			return nil, err
+		}
+		c.Spec = c.Spec.Fixed(contract)
+	}
+	decoder, err := arrowio.NewDecoder(c.Spec)
+	if err != nil {
+		return nil, err
+	}
+	encoder, err := arrowio.NewEncoder(c.Output)
+	if err != nil {
+		return nil, err
+	}
+	labels, err := arrowio.NewDecoder(arrowio.Spec{Label: c.Spec.Label, Key: c.Spec.Key, Limits: c.Spec.Limits})
+	if err != nil {
+		return nil, err
+	}
+	s := &Stage{transformer: transformer{config: &c, encoder: encoder}, decoder: decoder, labels: labels,
+		ready: make(chan struct{})}
+	s.contract.Store(contract)
+	if c.Fixed != nil {
+		s.promote(liveOf(c.Fixed))
+		return s, nil
+	}
+	if c.Resume != nil {
+		if err := s.setFeatures(c.Resume.Model.Features()); err != nil {
+			return nil, fmt.Errorf("resuming with model %s: %w", c.Resume.Version, err)
+		}
+		s.promote(c.Resume)
+	}
+	s.learner = newLearner(s)
+	s.learner.start()
+	return s, nil
+}
+
+// liveOf describes a model from a file. Its note has version and epoch if it comes from a store.
+func liveOf(m *model.Model) *spec.Live {
+	n := m.Note()
+	l := &spec.Live{Model: m, Version: n.Version, Epoch: int(n.Epoch)}
+	if l.Version == "" {
+		l.Version = m.Digest()[:16]
+	}
+	if l.Epoch == 0 {
+		l.Epoch = 1
+	}
+	return l
+}
+
+// promote makes a model live. Transforms that have begun end with the model that they began with (Invariant 4).
+func (s *Stage) promote(l *spec.Live) {
+	s.live.Store(l)
+	s.once.Do(func() { close(s.ready) })
+}
+
+// Adopt makes a model live that was chosen outside of the stage. If pinned, no fit replaces it until the next Adopt;
+// otherwise learning continues from it. The model must have the features of the stage, and as many outputs as the live
+// model. The error is ErrFixed or ErrClosed, or says what differs.
+func (s *Stage) Adopt(l *spec.Live, pinned bool) error {
+	if s.learner == nil {
+		return spec.ErrFixed
+	}
+	return s.learner.adopt(l, pinned)
+}
+
+// Ready is closed when a first model is live.
+func (s *Stage) Ready() <-chan struct{} { return s.ready }
+
+// Learns reports whether the stage learns. It does not with a fixed model.
+func (s *Stage) Learns() bool { return s.learner != nil }
+
+// Decode reads a message. The result is a view on msg, which must not change while the result is in use. The error is an
+// [*arrowio.Error]. Decode changes nothing: its result depends on the message, the configuration and the contract alone.
+func (s *Stage) Decode(msg []byte) (*arrowio.Message, error) {
+	return s.decoder.Decode(msg, s.contract.Load())
+}
+
+// Expanded returns the bytes that a message takes while it is decoded and transformed, before anything is unpacked; see
+// [arrowio.Decoder.Expanded].
+func (s *Stage) Expanded(msg []byte) int {
+	dim := s.config.Fit.Dim
+	if live := s.Live(); live != nil {
+		dim = live.Model.Dim()
+	}
+	return s.decoder.Expanded(msg, dim)
+}
+
+// FromRecord is Decode for an Arrow record. The message and its results are views on the record's memory: the host keeps
+// the record (Retain, Release) and does not write to it while they are in use. Goroutines may share a record.
+func (s *Stage) FromRecord(rec arrow.Record) (*arrowio.Message, error) {
+	return s.decoder.FromRecord(rec, s.contract.Load())
+}
+
+// Learn copies the labelled rows of a message into the queue of the learning worker and returns; it never waits for a
+// fit. With a fixed model it does nothing. After Close it returns ErrClosed.
+func (s *Stage) Learn(m *arrowio.Message, at spec.Position) error {
+	if s.learner == nil {
+		return nil
+	}
+	return s.learner.learn(m, at)
+}
+
+// Refit makes all candidates due now, or a first model if there is none. It returns at once; a candidate goes live as any
+// other. Requests that come while a fit is running are served by one fit after it. The error is ErrFixed, ErrClosed or
+// ErrFewRows.
+func (s *Stage) Refit() error {
+	if s.learner == nil {
+		return spec.ErrFixed
+	}
+	return s.learner.refit()
+}
+
+// Standby stops fitting while another process of the same stream fits, or starts it again. A stage on standby learns
+// every row, so that its window is full when it takes over, and Adopt makes models live at once. With a fixed model it
+// does nothing.
+func (s *Stage) Standby(on bool) {
+	if s.learner != nil {
+		s.learner.setStandby(on)
+	}
+}
+
+// Wait blocks until all rows were learned from and no fit is running or due, or ctx is done. If the stage is closed, it
+// returns ErrClosed; with a fixed model nil.
+func (s *Stage) Wait(ctx context.Context) error {
+	if s.learner == nil {
+		return nil
+	}
+	return s.learner.wait(ctx)
+}
+
+// Backlog is the number of labelled rows in the queue. A caller that can read them again later should wait while there
+// are many: rows that exceed the queue's memory are dropped, and counted in Status.Dropped.
+func (s *Stage) Backlog() int {
+	if s.learner == nil {
+		return 0
+	}
+	return s.learner.backlog()
+}
+
+// Close cancels the learning worker and waits for it. The live model still transforms messages. Close may be called more
+// than once.
+func (s *Stage) Close() {
+	if s.learner != nil {
+		s.learner.close()
+	}
+}
+
+// Status describes the progress of learning.
+func (s *Stage) Status() spec.Status {
+	if s.learner == nil {
+		return spec.Status{Live: s.Live()}
+	}
+	return s.learner.currentStatus()
+}
+
+// ReadFrom returns the first message that a restart must learn again to have the window of a checkpoint back: the
+// creation time of its stream in nanoseconds, and its sequence number; 0 is the first message.
+func ReadFrom(checkpoint []byte) (created int64, seq uint64) { return trainer.ReadFrom(checkpoint) }
+
+func discardLogger(l *slog.Logger) *slog.Logger {
+	if l == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return l
+}

@@ -1,0 +1,303 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/embedd/embedd/internal/stage/policy"
+	"github.com/embedd/embedd/internal/stage/prequential"
+	"github.com/embedd/embedd/internal/stage/window"
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin/spec"
+)
+
+// candidate is a model that may replace the live one.
+type candidate struct {
+	*prequential.Model
+	size       int // of its suffix, 0: the whole window
+	rows       int // that it was fitted on
+	first      window.Position
+	last       window.Position
+	comparison policy.Comparison // with the live model
+}
+
+// fitDue fits what is due.
+func (t *Trainer) fitDue(ctx context.Context) {
+	w := t.data.window
+	if w == nil || t.pinned || t.standby || t.plan.learnsNothing() || !w.Trainable() {
+		return
+	}
+	if t.live == nil && t.schedule.FirstDue(w.Learnable()) {
+		t.fitFirst(ctx)
+	}
+	if t.live == nil {
+		return
+	}
+	t.renewLandmarks(ctx)
+	if t.plan.choosesMethod() && t.schedule.ChoiceDue(w.Len()) {
+		t.chooseMethod(ctx)
+	}
+	if t.isProbing() {
+		t.probe.fitDue(ctx, false)
+	}
+	if t.schedule.CheckpointDue() {
+		t.reportRejected()
+		t.fitter.redraw()
+		t.fitAll(ctx)
+		t.saveCheckpoint(ctx)
+		return
+	}
+	due, sizes := t.schedule.Due(w.Len()), t.schedule.Sizes(w.Len())
+	save := !t.schedule.Nested && slices.Contains(due, 0)
+	if save { // a suffix costs less, and with all candidates fitted a restart can begin here
+		due = sizes
+		t.fitter.redraw()
+		t.candidates = slices.DeleteFunc(t.candidates, func(c *candidate) bool { return !slices.Contains(sizes, c.size) })
+	}
+	if len(due) == len(sizes) {
+		t.reportRejected()
+	}
+	for _, size := range due {
+		t.fitCandidate(ctx, size)
+	}
+	t.schedule.Fit(due, w.Len())
+	if save {
+		t.saveCheckpoint(ctx)
+	}
+}
+
+// saveCheckpoint passes a checkpoint to the host.
+func (t *Trainer) saveCheckpoint(ctx context.Context) {
+	t.schedule.Save()
+	if t.isProbing() {
+		t.probe.fitDue(ctx, true)
+	}
+	if t.config.Checkpoint == nil || ctx.Err() != nil { // fits are missing then, which a restart would not repeat
+		return
+	}
+	if err := t.config.Checkpoint(ctx, t.state()); err != nil && ctx.Err() == nil {
+		t.log.Warn("a checkpoint could not be saved; a restart reads more rows", "error", err)
+	}
+}
+
+// fitAll fits every suffix.
+func (t *Trainer) fitAll(ctx context.Context) {
+	sizes := t.schedule.Sizes(t.data.window.Len())
+	for _, size := range sizes {
+		t.fitCandidate(ctx, size)
+	}
+	t.schedule.Fit(sizes, t.data.window.Len())
+}
+
+// fitOthers fits every suffix except that of the model that goes live.
+func (t *Trainer) fitOthers(ctx context.Context, c *candidate) {
+	var sizes []int
+	for _, size := range t.schedule.Sizes(t.data.window.Len()) {
+		if c != nil && size != c.size && t.schedule.Nested {
+			t.fitCandidate(ctx, size)
+			sizes = append(sizes, size)
+		}
+	}
+	t.schedule.Fit(sizes, t.data.window.Len())
+}
+
+// fitFirst fits and promotes the first model, which needs no evidence.
+func (t *Trainer) fitFirst(ctx context.Context) {
+	begin := t.config.Clock()
+	t.fitter.landmarks = landmarks{} // those of a first fit that failed
+	s, m, err := t.fitter.fit(ctx, 0, t.plan.settings)
+	t.schedule.Fit([]int{0}, t.data.window.Len())
+	if err == nil {
+		t.settle(m, m.Report().Choice)
+		t.schedule.Choose(t.data.window.Len())
+		err = t.promote(ctx, m, s, nil, fmt.Sprintf("the first model, of %d rows", s.Rows), begin)
+	}
+	t.reportFailure(ctx, err, t.data.window.Len())
+}
+
+// settle keeps the number of outputs and the method of a model.
+func (t *Trainer) settle(m *model.Model, choice *model.Choice) {
+	t.plan.settle(m, choice)
+	t.schedule.Nested = t.plan.byMoments()
+}
+
+// chooseMethod lets auto choose again, from more or other rows. The method stays unless another one is better by more
+// than the noise; candidates of the new method have to pass the gate as any.
+func (t *Trainer) chooseMethod(ctx context.Context) {
+	rows := t.data.window.Len()
+	t.schedule.Choose(rows)
+	c := t.config.Fit
+	c.Dim, c.Pad = t.plan.settings.Dim, true
+	t.data.sift()
+	if err := t.fitter.draw(ctx); err != nil {
+		t.reportFailure(ctx, err, rows)
+		return
+	}
+	s := t.data.window.NewestRows(rows)
+	m, err := t.fitter.fitRows(ctx, s, c)
+	t.host.Fitted()
+	if err != nil {
+		t.reportFailure(ctx, fmt.Errorf("choosing the method from %d rows: %w", s.Rows, err), rows)
+		return
+	}
+	choice, method := m.Report().Choice, t.plan.method.Name
+	if choice == nil || choice.Rule != "cv" || choice.Method == method || isClose(choice, method) {
+		return
+	}
+	t.log.Info("auto chose another method for candidates", "before", method, "now", choice.Method, "rows", s.Rows)
+	t.settle(m, choice)
+	t.candidates, t.schedule.Fitted = nil, nil
+}
+
+// isClose reports whether a method scored within one standard error of the one that was chosen, at its dimension.
+func isClose(c *model.Choice, method string) bool {
+	chosen := c.Scores[0]
+	for _, s := range c.Scores {
+		if s.Method == method && s.Dim == c.Dim && s.Scored > 0 {
+			p, n := float64(chosen.Correct)/float64(chosen.Scored), float64(chosen.Scored)
+			return float64(chosen.Correct-s.Correct) <= math.Sqrt(n*p*(1-p))
+		}
+	}
+	return false
+}
+
+// fitCandidate fits a candidate on a suffix. It continues with the evidence of its predecessors on that suffix: each
+// row was scored before a model learned it, so the evidence is about the suffix, however often it was fitted.
+func (t *Trainer) fitCandidate(ctx context.Context, size int) {
+	if ctx.Err() != nil {
+		return
+	}
+	s, m, err := t.fitter.fit(ctx, size, t.plan.settings)
+	if err != nil {
+		t.reportFailure(ctx, err, t.data.window.Len())
+		return
+	}
+	if !t.schedule.Nested && size > 0 { // it replaces the previous suffix
+		t.candidates = slices.DeleteFunc(t.candidates, func(c *candidate) bool { return c.size > 0 && c.size != size })
+	}
+	gate, c := t.config.Training.Gate, t.candidateOf(size)
+	growing := policy.Grown(s.Rows, t.live.Rows()) ||
+		policy.HasNewClass(s.Rows, s.Classes, s.Counts, t.live.Rows(), t.live.Classes())
+	next := prequential.New(m)
+	if c == nil {
+		c = &candidate{size: size, comparison: policy.Compare(gate, growing)}
+		t.candidates = append(t.candidates, c)
+		slices.SortFunc(t.candidates, func(a, b *candidate) int { return compareSizes(b.size, a.size) })
+	} else {
+		next.Agreement = c.Agreement
+		if growing && !c.comparison.Growing {
+			c.comparison = policy.Compare(gate, true)
+		}
+	}
+	c.Model = next
+	c.rows, c.first, c.last = s.Rows, s.First, s.Last
+}
+
+func (t *Trainer) candidateOf(size int) *candidate {
+	for _, c := range t.candidates {
+		if c.size == size {
+			return c
+		}
+	}
+	return nil
+}
+
+// renewLandmarks draws new landmarks if the old ones do not serve.
+func (t *Trainer) renewLandmarks(ctx context.Context) {
+	why := t.fitter.renewalReason(ctx, t.schedule.FirstRows())
+	if why == "" {
+		return
+	}
+	t.log.Info("candidates are fitted on new landmarks", "cause", why)
+	t.fitter.renew()
+	t.candidates, t.schedule.Fitted = nil, nil
+	if t.probe != nil {
+		t.probe.cut(t.data.window.Len())
+	}
+}
+
+// fitBootstrap collects the first rows for the bootstrap model, the PCA that serves until a first model exists, and
+// fits it when there are enough.
+func (t *Trainer) fitBootstrap(ctx context.Context, rows [][]float64) {
+	if t.config.Until != spec.UntilPCA || t.host.Live() != nil || t.plan.learnsNothing() {
+		t.unlabelled = nil
+		return
+	}
+	m, need := t.schedule.Features, t.schedule.FirstRows()*t.schedule.Features
+	for _, x := range rows {
+		if t.standby && len(t.unlabelled) >= need {
+			break // enough, in case this stage has to fit
+		}
+		if t.config.Nulls == spec.NullsImpute || isFinite(x) {
+			t.unlabelled = append(t.unlabelled, x...)
+		}
+	}
+	if t.standby || m == 0 || len(t.unlabelled) < need {
+		return
+	}
+	n, kept := len(t.unlabelled)/m, make([]float64, 0, len(t.unlabelled))
+	for i, far := range window.FarRows(t.unlabelled, m) {
+		if far {
+			n--
+		} else {
+			kept = append(kept, t.unlabelled[i*m:(i+1)*m]...)
+		}
+	}
+	c := t.config.Fit
+	c.Method, c.Own, c.Params, c.Landmarks = "pca", nil, nil, 0
+	begin := t.config.Clock()
+	p, err := fit.Fit(ctx, &model.Data{X: kept, N: n, M: m, Features: t.host.Features()}, c)
+	t.unlabelled = nil
+	if err != nil {
+		t.reportFailure(ctx, fmt.Errorf("fitting the bootstrap model: %w", err), n)
+		return
+	}
+	o := spec.Outcome{Candidate: math.NaN(), Previous: math.NaN(), Rows: n,
+		Reason: fmt.Sprintf("a PCA of the first %d rows serves until a first model exists", n)}
+	t.origin = p
+	if err := t.publish(ctx, p, t.config.Epochs+1, &window.Suffix{Rows: n}, &o, true); err != nil {
+		t.reportFailure(ctx, err, n)
+		return
+	}
+	o.Duration = t.config.Clock().Sub(begin)
+	t.host.Report(o)
+}
+
+func isFinite(x []float64) bool {
+	for _, v := range x {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// reportedEvery is the number of rows between two reports of failed fits.
+const reportedEvery = 1000
+
+// reportFailure reports a failed fit, at most every reportedEvery rows.
+func (t *Trainer) reportFailure(ctx context.Context, err error, rows int) {
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	learned := t.schedule.Learned
+	if t.failedAt > 0 && learned-t.failedAt < reportedEvery && learned >= t.failedAt {
+		return
+	}
+	t.failedAt = max(learned, 1)
+	attrs := []any{"rows", rows, "error", err}
+	if p := model.Panic(nil); errors.As(err, &p) {
+		attrs = append(attrs, "stack", string(p.Stack()))
+	}
+	what := "a fit failed; the live model stays"
+	if t.host.Live() == nil {
+		what = "a fit failed; no model is live yet"
+	}
+	t.log.Error(what, attrs...)
+	t.host.Report(spec.Outcome{Live: t.host.Live(), Candidate: math.NaN(), Previous: math.NaN(), Rows: rows,
+		Reason: err.Error(), Err: err})
+}

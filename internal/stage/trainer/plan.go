@@ -1,0 +1,139 @@
+package trainer
+
+import (
+	"fmt"
+	"sort"
+
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin/spec"
+)
+
+// plan is how models are fitted: the method and its settings, as configured or as auto chose them, within the memory
+// bound.
+type plan struct {
+	config   *spec.Config
+	method   fit.Method
+	settings fit.Config    // with the number of outputs, and the method that auto chose
+	choice   *model.Choice // of auto
+	// maxRows is the number of rows that fits may have if matrices of features x features exceed the memory bound;
+	// 0: no bound. limit is a sentence about it.
+	maxRows int
+	limit   string
+}
+
+func newPlan(c *spec.Config) *plan {
+	p := &plan{config: c, settings: c.Fit}
+	p.method, _ = c.Fit.Describe() // the configuration is valid
+	if p.method.Name == fit.Auto {
+		p.method.Supervised = p.labelled()
+		if !p.labelled() {
+			p.method, _ = fit.Lookup("pca") // which is what auto fits without labels
+		}
+	}
+	p.settings.Pad = true
+	return p
+}
+
+// labelled reports whether rows need a label to be learned from.
+func (p *plan) labelled() bool { return p.config.Spec.Label != "" }
+
+// byMoments reports whether the method, or the one that auto chose, is fitted from moments.
+func (p *plan) byMoments() bool { return p.method.Streaming == "moments" && p.canUseMoments() }
+
+// canUseMoments reports whether any model can be fitted from moments, given how rows are prepared.
+func (p *plan) canUseMoments() bool {
+	scale := p.config.Fit.Scale
+	return p.limit == "" && p.config.Nulls != spec.NullsImpute &&
+		(p.hasLandmarks() || scale == "" || scale == model.ScaleStandard || scale == model.ScaleNone)
+}
+
+// choosesMethod reports whether auto chooses the method.
+func (p *plan) choosesMethod() bool {
+	method, _ := p.config.Fit.Describe() // the configuration is valid
+	return method.Name == fit.Auto && p.labelled()
+}
+
+// hasLandmarks reports whether fits see kernel values of landmarks instead of features.
+func (p *plan) hasLandmarks() bool { return p.config.Fit.Landmarks > 0 }
+
+// columns is the maximum number of columns of a fit.
+func (p *plan) columns(features int) int {
+	if p.hasLandmarks() {
+		return p.config.Fit.Landmarks
+	}
+	return features
+}
+
+// settle keeps the number of outputs, on which readers rely, and the method that auto chose.
+func (p *plan) settle(m *model.Model, choice *model.Choice) {
+	if choice != nil && choice.Rule == "cv" {
+		p.choice = choice
+		p.settings = p.config.Fit.Settled(choice)
+		p.settings.Pad = true
+	}
+	p.settings.Dim = m.Dim()
+	if method, err := p.settings.Describe(); err == nil && method.Name != fit.Auto {
+		p.method = method
+	}
+}
+
+// Memory of a fit besides the window, as measured: in matrices of features x features, or, if rows are fewer than
+// features, in copies of its rows.
+const (
+	momentMatrices = 12 // of a method that is fitted from moments
+	rowMatrices    = 40 // of auto, and of methods that need the rows
+	wideCopies     = 20
+	minWideRows    = 16 // rows from which something can be learned
+	landmarkCopies = 6  // of the landmarks: of the live model, of the origin and of new ones, plain and packed
+)
+
+// setLimit bounds what is learned of m features. A fit may take as much memory as the window, besides it. If its
+// matrices do not fit, models are fitted from fewer rows than features, which needs none; if not even those fit,
+// nothing is learned.
+func (p *plan) setLimit(m int) { p.maxRows, p.limit = p.limitOf(m) }
+
+func (p *plan) limitOf(m int) (rows int, sentence string) {
+	c := int64(p.columns(m))
+	bytes, matrix := p.config.Training.Window.Bytes, 8*c*c
+	matrices := int64(rowMatrices)
+	if p.byMoments() && !p.choosesMethod() {
+		matrices = momentMatrices
+	}
+	need := matrices*matrix + 2*p.landmarkBytes(m) // rows have room besides landmarks
+	if need <= bytes {
+		return 0, ""
+	}
+	if p.hasLandmarks() {
+		return 0, fmt.Sprintf("nothing is learned: %d landmarks of %d features take more than training.window.bytes, %d; "+
+			"raise it to %d MiB, or configure fewer landmarks", c, m, bytes, need>>20+1)
+	}
+	rows = min(int(bytes/(8*wideCopies*int64(m))), m-1)
+	fix := fmt.Sprintf("raise training.window.bytes to %d MiB, or send fewer features", need>>20+1)
+	if rows < minWideRows {
+		return rows, fmt.Sprintf("nothing is learned: with %d features training.window.bytes, %d, allows fits of %d rows; %s",
+			m, bytes, rows, fix)
+	}
+	return rows, fmt.Sprintf("%d features: the matrices of a fit would take more than training.window.bytes, %d, so "+
+		"models are fitted from %d rows at most; %s", m, bytes, rows, fix)
+}
+
+// windowRows reduces a number of rows of m features so that what a fit holds besides them takes no more memory than the
+// window. It depends on the configuration alone, not on the method that auto chose: a restart has the same window.
+func (p *plan) windowRows(rows, m int) int {
+	method, _ := p.config.Fit.Describe() // the configuration is valid
+	if p.canUseMoments() && (method.Streaming == "moments" || method.Name == fit.Auto && !p.labelled()) {
+		return rows
+	}
+	return max(minWideRows, sort.Search(rows, func(n int) bool {
+		return p.config.Fit.Held(n+1, n+1, m) > p.config.Training.Window.Bytes
+	}))
+}
+
+// landmarkBytes is the memory of the landmarks of the models that are kept.
+func (p *plan) landmarkBytes(m int) int64 {
+	return landmarkCopies * 8 * int64(p.config.Fit.Landmarks) * int64(m)
+}
+
+// learnsNothing reports whether the memory bound leaves no room for learning.
+func (p *plan) learnsNothing() bool { return p.limit != "" && p.maxRows < minWideRows }

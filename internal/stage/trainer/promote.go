@@ -1,0 +1,189 @@
+package trainer
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/embedd/embedd/internal/stage/policy"
+	"github.com/embedd/embedd/internal/stage/prequential"
+	"github.com/embedd/embedd/internal/stage/window"
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/plugin/spec"
+)
+
+const (
+	// maxCrossLoss is the accuracy that a reader of stored outputs may lose within one epoch, by the loss and one and a
+	// half times its standard error; see prequential.CrossLoss.
+	maxCrossLoss = 0.01
+	// epochRows is the number of newest rows for CrossLoss and for the alignment of models.
+	epochRows = 3000
+)
+
+// passes asks the gate about a candidate.
+func (t *Trainer) passes(c *candidate) (bool, string) {
+	agreement := &c.Agreement
+	if !t.plan.labelled() {
+		agreement = nil
+	}
+	return policy.Passes(t.config.Training.Gate, &c.comparison, agreement)
+}
+
+// reportRejected reports that the live model was kept, if candidates were scored.
+func (t *Trainer) reportRejected() {
+	var best *candidate
+	for _, c := range t.candidates {
+		if c.comparison.Test.Count > 0 &&
+			(best == nil || c.comparison.Test.Value() > best.comparison.Test.Value()) {
+			best = c
+		}
+	}
+	if best == nil {
+		return
+	}
+	_, why := t.passes(best)
+	t.host.Report(spec.Outcome{Live: t.host.Live(), Candidate: best.Agreement.Rate(),
+		Previous: t.live.Agreement.Rate(), Rows: best.rows, Reason: why})
+}
+
+// promoteBest promotes the best candidate that passes the gate.
+func (t *Trainer) promoteBest(ctx context.Context) {
+	if t.pinned || t.standby || t.live == nil {
+		return
+	}
+	var best *candidate
+	var why string
+	for _, c := range t.candidates {
+		pass, reason := t.passes(c)
+		if pass && (best == nil || c.comparison.Test.Value() > best.comparison.Test.Value()) {
+			best, why = c, reason
+		}
+	}
+	if best == nil {
+		return
+	}
+	s := &window.Suffix{First: best.first, Last: best.last, Rows: best.rows}
+	begin := t.config.Clock()
+	if err := t.promote(ctx, best.Model.Model, s, best, why, begin); err != nil {
+		// A model that was not stored has to pass the gate again.
+		best.comparison = policy.Compare(t.config.Training.Gate, best.comparison.Growing)
+		t.reportFailure(ctx, err, best.rows)
+	}
+}
+
+// promote aligns a model to the live one, stores it and makes it live, in this order: every model that is live is in
+// the store. Candidates start over, since their evidence was relative to the previous live model. If the model cannot
+// be stored, the trainer is as before.
+func (t *Trainer) promote(ctx context.Context, m *model.Model, s *window.Suffix, c *candidate, why string,
+	begin time.Time) error {
+	o := spec.Outcome{Candidate: math.NaN(), Previous: math.NaN(), Rows: s.Rows, Reason: why}
+	if c != nil {
+		o.Candidate, o.Previous = c.Agreement.Rate(), t.live.Agreement.Rate()
+	}
+	live := t.host.Live()
+	epoch, origin := t.config.Epochs+1, m
+	if live != nil {
+		var err error
+		if m, epoch, origin, err = t.align(ctx, m, live, &o); err != nil {
+			return fmt.Errorf("aligning to model %s: %w", live.Version, err)
+		}
+	}
+	before, marks := *t, t.fitter.landmarks
+	t.live, t.origin, t.candidates, t.fitter.landmarks.New = prequential.New(m), origin, nil, false
+	t.drift.Reset()
+	t.schedule.Save()
+	t.fitOthers(ctx, c)
+	if t.isProbing() {
+		t.probe.fitDue(ctx, true)
+	}
+	err := ctx.Err() // fits are missing then, which a restart would not repeat
+	if err == nil {
+		err = t.publish(ctx, m, epoch, s, &o, false)
+	}
+	if err != nil {
+		*t, t.fitter.landmarks = before, marks
+		return err
+	}
+	o.Duration = t.config.Clock().Sub(begin)
+	t.host.Report(o)
+	return nil
+}
+
+// align brings a model into the coordinates of the live one, and returns the epoch of its outputs and the first model
+// of that epoch.
+func (t *Trainer) align(ctx context.Context, m *model.Model, live *spec.Live,
+	o *spec.Outcome) (*model.Model, int, *model.Model, error) {
+	next := max(live.Epoch, live.Epochs) + 1
+	if live.Bootstrap {
+		return m, next, m, nil
+	}
+	x, labels := t.data.newest(epochRows)
+	anchors := model.DenseRows(x, len(labels), m.M())
+	aligned, a, err := model.Align(ctx, m, live.Model, anchors, string(t.config.Training.Align))
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	o.Displacement = a.Residual
+	loss, spread, comparable := 0.0, 0.0, a.Comparable
+	if t.plan.labelled() {
+		if loss, spread, err = prequential.CrossLoss(ctx, t.origin, aligned, x, labels); err != nil {
+			return nil, 0, nil, err
+		}
+		comparable = loss+1.5*spread <= maxCrossLoss
+	}
+	if t.fitter.landmarks.New {
+		o.Reason += "; a new epoch: it is fitted on new landmarks"
+		return aligned, next, aligned, nil
+	}
+	if comparable {
+		o.Reason += fmt.Sprintf("; coordinates of the epoch's first model lose %.1f points", 100*loss)
+		return aligned, live.Epoch, t.origin, nil
+	}
+	o.Reason += fmt.Sprintf("; a new epoch: coordinates of the old one's first model lose %.1f points", 100*loss)
+	return aligned, next, aligned, nil
+}
+
+// publish stores a model and makes it live.
+func (t *Trainer) publish(ctx context.Context, m *model.Model, epoch int, s *window.Suffix, o *spec.Outcome,
+	bootstrap bool) error {
+	note := model.Note{Created: t.config.Clock(), Epoch: uint64(epoch), Source: map[string]string{}}
+	for k, v := range t.config.Source {
+		note.Source[k] = v
+	}
+	if at := s.Last.Created; at != 0 && note.Source["created"] != "" { // the stream may have been created again meanwhile
+		note.Source["created"] = time.Unix(0, at).UTC().Format(time.RFC3339Nano)
+	}
+	from := t.data.readFrom()
+	if from.Created != s.Last.Created { // the window begins in the previous stream: it has all of this one
+		from.Seq = 0
+	}
+	note.Source["first"] = strconv.FormatUint(from.Seq, 10)
+	note.Source["last"] = strconv.FormatUint(s.Last.Seq, 10)
+	live := &spec.Live{Version: m.Digest()[:16], Epoch: epoch, Seen: s.Last.Seq, Bootstrap: bootstrap, Origin: t.origin}
+	previous := t.host.Live()
+	if previous != nil {
+		live.Epochs = max(previous.Epochs, epoch)
+	}
+	if t.config.Store != nil {
+		r := &spec.Release{Model: m.WithNote(note), Epoch: epoch, Bootstrap: bootstrap, First: s.First.Seq,
+			Last: s.Last.Seq, Rows: s.Rows, Score: o.Candidate, LiveScore: o.Previous, Why: o.Reason, State: t.state(),
+			NewEpoch: t.origin == m}
+		if previous != nil {
+			r.Parent = previous.Version
+		}
+		version, err := t.config.Store(ctx, r)
+		if err != nil {
+			return fmt.Errorf("storing the model: %w", err)
+		}
+		live.Version = version
+	}
+	note.Version = live.Version
+	live.Model = m.WithNote(note)
+	o.Live, o.Promoted = live, true
+	t.host.Promote(live)
+	t.log.Info("model goes live", "version", live.Version, "method", m.Method(), "dim", m.Dim(), "epoch", epoch,
+		"rows", s.Rows, "reason", o.Reason)
+	return nil
+}

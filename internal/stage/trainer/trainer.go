@@ -1,0 +1,360 @@
+package trainer
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/embedd/embedd/internal/stage/evidence"
+	"github.com/embedd/embedd/internal/stage/policy"
+	"github.com/embedd/embedd/internal/stage/prequential"
+	"github.com/embedd/embedd/internal/stage/window"
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/plugin/spec"
+)
+
+// Trainer learns from events, one after another. It is not safe for concurrent use.
+type Trainer struct {
+	config *spec.Config
+	host   Host
+	log    *slog.Logger
+
+	plan     *plan
+	data     *dataset
+	fitter   *fitter
+	probe    *windowProbe // nil if the method needs none, or it would cost too much
+	schedule policy.Schedule
+
+	live       *prequential.Model // nil before the first model that is no bootstrap model
+	origin     *model.Model       // the first model of the epoch
+	drift      evidence.Adaptive  // of the accuracy of the nearest class mean in the live model's outputs
+	candidates []*candidate
+	unlabelled []float64 // features of the first rows, labelled or not, for the bootstrap model
+
+	pinned   bool
+	standby  bool
+	resume   *checkpoint // of a restart, until the window is filled again
+	newest   int64       // time of the newest row that was scored
+	alarms   int
+	failedAt int       // rows learned when a failed fit was last reported; 0: never
+	x        []float64 // scratch memory: features of the rows that are scored
+}
+
+// chunkRows is how many rows are scored before they are learned.
+const chunkRows = 32
+
+// New returns a trainer for a valid configuration.
+func New(c *spec.Config, host Host) *Trainer {
+	t := &Trainer{config: c, host: host, log: c.Logger, standby: c.Standby, plan: newPlan(c)}
+	t.data = &dataset{references: prequential.NewReferences(0), labelled: t.plan.labelled(), log: t.log,
+		features: host.Features}
+	t.fitter = &fitter{plan: t.plan, data: t.data, log: t.log, features: host.Features, fitted: host.Fitted}
+	t.schedule.Every, t.schedule.Landmarks = c.Training.Every, c.Fit.Landmarks
+	t.schedule.Nested = t.plan.byMoments()
+	if c.Resume != nil {
+		t.resumeFrom(c.Resume)
+	}
+	return t
+}
+
+// open makes the window, once the number of features is known.
+func (t *Trainer) open(features int) {
+	w, p := t.config.Training.Window, t.plan
+	if p.setLimit(features); p.limit != "" {
+		t.log.Warn("learning is limited by memory", "cause", p.limit)
+		w.Rows = min(w.Rows, max(p.maxRows, 4))
+		t.schedule.Nested = p.byMoments()
+	}
+	c := window.Config{Features: features, Rows: min(w.Rows, p.windowRows(w.Rows, features)), Age: w.Age,
+		Bytes:   w.Bytes - QueueBytes(w.Bytes) - p.landmarkBytes(features),
+		Classes: t.config.Classes, Holdout: t.config.Training.Holdout, Balance: w.Balance == spec.BalanceClass,
+		Share:    t.config.Training.Quota.Share,
+		Labelled: p.labelled(), Moments: p.byMoments(), Copies: !p.byMoments() || p.hasLandmarks(),
+		Lifted: t.config.Fit.Landmarks, Rest: t.host.Pause}
+	if t.config.Training.Block > 0 {
+		c.Summed, c.Balance = true, false // the summaries are balanced
+	}
+	if p.choosesMethod() { // the method may or may not learn from moments, and that changes
+		c.Moments, c.Copies = p.canUseMoments(), true
+	}
+	if p.labelled() && p.canUseMoments() && p.columns(features) <= maxProbeFeatures &&
+		(p.choosesMethod() || !p.byMoments()) {
+		c.Moments = true
+		t.probe = &windowProbe{fitter: t.fitter, schedule: policy.Schedule{
+			Config: policy.Config{Nested: true, Features: features, Landmarks: t.config.Fit.Landmarks}}}
+	}
+	t.data.window = window.New(c)
+	t.fitter.mapRows()
+	if most := c.MaxRows(); most < w.Rows {
+		t.log.Warn("the window holds fewer rows than configured, to stay within its memory", "rows", most, "asked", w.Rows,
+			"window.bytes", w.Bytes, "features", features)
+	}
+	t.schedule.Features, t.schedule.MaxRows = features, t.data.window.MaxRows()
+	if t.resume != nil {
+		t.data.window.Cut(t.resume.Start)
+		t.data.window.LowerLevel(t.resume.Level)
+	}
+}
+
+// Learn handles one event.
+func (t *Trainer) Learn(ctx context.Context, e *Event) {
+	if t.data.window == nil && (len(e.Rows)+len(e.Unlabelled) > 0 || e.Summary != nil) {
+		t.open(len(t.host.Features()))
+	}
+	if e.Adopt != nil {
+		t.adopt(ctx, e.Adopt, e.Pinned)
+	}
+	if e.Standby != nil {
+		t.setStandby(ctx, *e.Standby)
+	}
+	if e.Summary != nil {
+		t.learnSummary(ctx, e.Summary)
+		return
+	}
+	t.fitBootstrap(ctx, e.Unlabelled)
+	if e.LabelledBy != nil {
+		t.data.newestLabel = e.NewestLabel
+	}
+	for rows := t.data.refill(e, t.resume != nil); len(rows) > 0 && ctx.Err() == nil; {
+		part := rows[:min(chunkRows, len(rows))]
+		rows = rows[len(part):]
+		t.learnRows(ctx, part)
+	}
+	t.data.fix(e.Fixes)
+	if !e.Refit && e.Adopt == nil && e.Standby == nil {
+		t.data.waiting = e.OldestWaiting
+	}
+	if e.Refit && t.data.window != nil && !t.standby {
+		if t.resume != nil {
+			t.restore(ctx)
+		}
+		t.schedule.Request()
+		t.fitDue(ctx)
+	}
+}
+
+// isPast reports whether a row was learned before a restart and only fills the window again. Rows of another stream
+// than the last one that was learned are new, even if that stream was created earlier: it was restored.
+func (t *Trainer) isPast(r *window.Row) bool {
+	if t.resume == nil || t.config.Labels != nil && t.resume.Format > 0 { // the dataset refills these itself
+		return false
+	}
+	if t.resume.Format == 0 {
+		return r.Seq <= t.config.Resume.Seen
+	}
+	return r.Created == t.resume.Last.Created && r.Compare(t.resume.Last) <= 0
+}
+
+// learnRows scores rows, learns them, and fits and promotes what is due then.
+func (t *Trainer) learnRows(ctx context.Context, rows []window.Row) {
+	for len(rows) > 0 && t.isPast(&rows[0]) {
+		t.data.window.Add(rows[0])
+		rows = rows[1:]
+	}
+	if len(rows) == 0 {
+		return
+	}
+	if t.resume != nil {
+		t.restore(ctx)
+	}
+	for _, r := range rows {
+		t.newest = max(t.newest, r.Time)
+	}
+	changed := t.score(ctx, t.data.known(rows))
+	t.addRows(rows)
+	t.learned(ctx, changed)
+}
+
+// learnSummary does the same for the summary of a block, whose rows are a sample.
+func (t *Trainer) learnSummary(ctx context.Context, s *window.Summary) {
+	t.data.far += s.Read.Far
+	t.data.overfull += s.Read.Overfull
+	if len(s.Rows) == 0 {
+		return
+	}
+	last := &s.Rows[len(s.Rows)-1]
+	if t.isPast(last) {
+		t.data.window.AddSummary(s)
+		return
+	}
+	if t.resume != nil {
+		t.restore(ctx)
+	}
+	t.newest = max(t.newest, last.Time)
+	changed := false
+	for rows := t.data.known(s.Rows); len(rows) > 0 && ctx.Err() == nil; {
+		part := rows[:min(chunkRows, len(rows))]
+		rows = rows[len(part):]
+		changed = t.score(ctx, part) || changed
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	t.addSummary(s)
+	t.learned(ctx, changed)
+}
+
+// learned does what is due after rows were added.
+func (t *Trainer) learned(ctx context.Context, changed bool) {
+	if changed && !t.config.Training.IgnoreDrift {
+		t.cut(t.drift.Len())
+	}
+	t.promoteBest(ctx)
+	t.fitDue(ctx)
+}
+
+// score scores all models on rows that none has seen, and reports whether the drift detector found a change.
+func (t *Trainer) score(ctx context.Context, rows []window.Row) (changed bool) {
+	labelled, refs := t.plan.labelled(), t.data.references
+	if t.live == nil || labelled && refs.Len() == 0 {
+		return false
+	}
+	ctx = Endless(ctx) // an interrupted score would count as wrong
+	t.x = t.x[:0]
+	for i := range rows {
+		t.x = append(t.x, rows[i].X...)
+	}
+	v := t.live.Score(ctx, refs, rows, t.x, labelled)
+	t.live.Count(v, rows)
+	for _, right := range v.Means {
+		changed = t.drift.Add(1-right) || changed
+	}
+	if t.isProbing() {
+		t.probe.score(ctx, refs, rows, t.x)
+		t.schedule.Suffix = t.probe.best()
+	}
+	for _, c := range t.candidates {
+		u := c.Score(ctx, refs, rows, t.x, labelled)
+		c.Count(u, rows)
+		for i := range rows {
+			c.comparison.Test.Add(u.Right[i] - v.Right[i])
+		}
+	}
+	return changed
+}
+
+// Endless returns a context that is never done. Its Err calls that of ctx, where learning pauses.
+func Endless(ctx context.Context) context.Context { return endless{context.WithoutCancel(ctx), ctx} }
+
+type endless struct {
+	context.Context
+	pausing context.Context
+}
+
+func (e endless) Err() error {
+	_ = e.pausing.Err()
+	return nil
+}
+
+// addRows adds rows to the window, and those that are held out to the references.
+func (t *Trainer) addRows(rows []window.Row) {
+	taken, over, classes := 0, 0, t.data.window.Established()
+	for i := range rows {
+		switch t.data.window.Add(rows[i]) {
+		case window.Taken:
+			taken++
+			t.data.refer(rows[i].Position)
+		case window.Overfull:
+			over++
+		}
+	}
+	t.data.added()
+	if over > 0 && t.data.overfull == 0 {
+		t.log.Warn("rows of new classes are not learned", "rows", over, "limit", t.config.Classes,
+			"fix", "raise limits.classes, or check that the label column holds classes")
+	}
+	t.data.overfull += over
+	t.count(taken, classes, rows[len(rows)-1].Time)
+}
+
+// addSummary does so for a block and its sample of rows.
+func (t *Trainer) addSummary(s *window.Summary) {
+	classes, at := t.data.window.Established(), s.Rows[len(s.Rows)-1].Time
+	rows := make([]window.Position, len(s.Rows))
+	for i := range s.Rows {
+		rows[i] = s.Rows[i].Position
+	}
+	taken := s.Len()
+	if t.data.window.AddSummary(s) != window.Taken {
+		return
+	}
+	for _, p := range rows {
+		t.data.refer(p)
+	}
+	t.data.added()
+	t.count(taken, classes, at)
+}
+
+// count records rows in the schedules; classes is the number of classes before them.
+func (t *Trainer) count(rows, classes int, nanos int64) {
+	newClass, at := t.data.window.Established() > classes, time.Unix(0, nanos)
+	t.schedule.Learn(rows, newClass, at)
+	if t.probe != nil {
+		t.probe.schedule.Learn(rows, newClass, at)
+	}
+}
+
+// cut removes the rows before a change from the window and the references. Candidates are then fitted on the newest
+// rows; the change itself promotes nothing.
+func (t *Trainer) cut(rows int) {
+	if t.data.window.Len() == 0 {
+		return
+	}
+	t.alarms++
+	t.data.cut(t.data.window.Back(max(rows, 1)))
+	t.data.sift()
+	t.schedule.Cut(t.data.window.Len())
+	t.candidates = nil
+	t.fitter.redraw() // landmarks of rows that were removed
+	t.fitter.landmarks.Alarmed = t.plan.hasLandmarks() && !t.fitter.landmarks.New
+	if t.probe != nil {
+		t.probe.cut(t.data.window.Len())
+	}
+	t.log.Info("the rows have changed; older ones are left out", "kept", t.data.window.Len())
+}
+
+// isProbing reports whether the method, or the one that auto chose, uses the window probe.
+func (t *Trainer) isProbing() bool { return t.probe != nil && !t.plan.byMoments() }
+
+// Tick advances the time if no rows come: a first model need not wait for them.
+func (t *Trainer) Tick(ctx context.Context, now time.Time) {
+	if t.live == nil && t.data.window != nil && t.resume == nil {
+		t.schedule.Tick(now)
+		t.fitDue(ctx)
+	}
+}
+
+// Status is the trainer's part of the status of a stage.
+type Status struct {
+	spec.Status
+	Trainable     bool // the window has enough rows for a fit
+	LearnsNothing bool // the memory bound leaves no room for learning
+}
+
+// Status describes the progress of learning.
+func (t *Trainer) Status() Status {
+	s := Status{LearnsNothing: t.plan.learnsNothing()}
+	s.Needed, s.Hint, s.Alarms = t.schedule.FirstRows(), t.plan.limit, t.alarms
+	s.Overfull, s.Filling, s.Pinned = t.data.overfull, t.resume != nil, t.pinned
+	s.Accuracy, s.Candidate = math.NaN(), math.NaN()
+	if w := t.data.window; w != nil {
+		s.Rows, s.Classes, s.Bytes = w.Len(), w.Classes(), w.Bytes()
+		s.Largest, s.Trainable = w.Largest(), w.Trainable()
+		s.Capped = w.Capped()
+		s.Sparse, s.Far, s.FarRow = w.Sparse(), w.Far().Rows+t.data.far, t.data.farRow()
+		s.ReadFrom = t.data.readFrom().Seq
+	}
+	if t.newest != 0 {
+		s.Newest = time.Unix(0, t.newest)
+	}
+	if t.live != nil {
+		s.Accuracy, s.Chance = t.live.Agreement.Rate(), t.live.Agreement.Chance()
+	}
+	for _, c := range t.candidates {
+		if v := c.comparison.Test.Value(); v >= s.Evidence {
+			s.Evidence, s.Candidate, s.CandidateRows = v, c.Agreement.Rate(), c.rows
+		}
+	}
+	return s
+}

@@ -1,0 +1,61 @@
+package trainer
+
+import (
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/internal/stage/window"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/plugin/spec"
+)
+
+// newTrainer returns a trainer in a host that only keeps the live model.
+func newTrainer(features []string, c *spec.Config) (t *Trainer, live func() *spec.Live) {
+	var now *spec.Live
+	live = func() *spec.Live { return now }
+	return New(c, Host{Live: live, Promote: func(l *spec.Live) { now = l }, Features: func() []string { return features },
+		Fitted: func() {}, Report: func(spec.Outcome) {}, Times: func() (a, b EventTime) { return a, b },
+		Pause: func() {}}), live
+}
+
+// TestLandmarksAreCut: when older rows are removed, landmarks that are not those of the live model are drawn again from
+// the rows that stay.
+func TestLandmarksAreCut(t *testing.T) {
+	c := &spec.Config{Spec: arrowio.Spec{Label: "label"}, Fit: fit.Config{Method: "lda", Dim: 2, Landmarks: 20},
+		Training: spec.Training{Every: spec.Every{Rows: 100}, Window: spec.Window{Rows: 1000, Bytes: 1 << 30,
+			Balance: spec.BalanceClass}, Holdout: 0.2, Gate: spec.Gate{Evidence: 1000}, Align: spec.AlignRigid},
+		Classes: 10, Logger: slog.New(slog.DiscardHandler), Clock: time.Now}
+	l, live := newTrainer([]string{"x", "y"}, c)
+	r := rand.New(rand.NewPCG(71, 72))
+	for seq := uint64(1); seq <= 15; seq++ { // two rings of different radius
+		e := &Event{}
+		for row := range 20 {
+			angle, radius := 2*math.Pi*r.Float64(), 1+2*float64(row%2)
+			e.Rows = append(e.Rows, window.Row{Position: window.Position{Seq: seq, Row: row},
+				Label: []string{"in", "out"}[row%2], Time: int64(seq) * 1e9,
+				X: []float64{radius*math.Cos(angle) + r.NormFloat64()/10, radius*math.Sin(angle) + r.NormFloat64()/10}})
+		}
+		l.Learn(t.Context(), e)
+	}
+	marks := &l.fitter.landmarks
+	first := marks.Landmarks
+	if live() == nil || first == nil || marks.New {
+		t.Fatalf("landmarks are %+v", marks.renewal)
+	}
+	l.cut(200)
+	if marks.Landmarks != first || marks.New || !marks.Alarmed {
+		t.Errorf("landmarks of the live model are gone, or will not be checked: %+v", marks.renewal)
+	}
+	l.fitter.renew()
+	if err := l.fitter.draw(t.Context()); err != nil || marks.Landmarks == nil {
+		t.Fatal(err)
+	}
+	l.cut(100)
+	if marks.Landmarks != nil || !marks.New || marks.Alarmed {
+		t.Errorf("landmarks of removed rows stay: %+v", marks.renewal)
+	}
+}

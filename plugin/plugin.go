@@ -1,0 +1,156 @@
+package plugin
+
+import (
+	"context"
+
+	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/stage"
+	"github.com/embedd/embedd/plugin/spec"
+)
+
+// Stage decodes, learns, transforms and encodes. All methods are safe for concurrent use, except that Learn and
+// LearnLabels must each be called in the order of their streams.
+type Stage struct{ stage *stage.Stage }
+
+// New returns a stage. It starts one goroutine, the learning worker, which [Stage.Close] ends.
+func New(c Config) (*Stage, error) {
+	s, err := stage.New(c)
+	if err != nil {
+		return nil, err
+	}
+	return &Stage{s}, nil
+}
+
+// Decode reads a message. The result is a view on msg, which must not change while the result is in use. The error is an
+// [*arrowio.Error].
+func (s *Stage) Decode(msg []byte) (*arrowio.Message, error) { return s.stage.Decode(msg) }
+
+// FromRecord is Decode for an Arrow record. The message and its results are views on the record's memory: the host keeps
+// the record (Retain, Release) and does not write to it while they are in use. [Stage.Learn] copies what it keeps.
+// Goroutines may share a record.
+func (s *Stage) FromRecord(rec arrow.Record) (*arrowio.Message, error) {
+	return s.stage.FromRecord(rec)
+}
+
+// Transform projects a message with the live model. Rows with a missing feature, or with an output that exceeds float32,
+// are handled by Config.Nulls. The result shares memory with the message. Before a first model it returns ErrNoModel. It
+// checks ctx between batches and returns its error.
+func (s *Stage) Transform(ctx context.Context, m *arrowio.Message) (*Result, error) {
+	return s.stage.Transform(ctx, m)
+}
+
+// Encode writes a result as one wire message. Its schema's metadata names the model, with further pairs after it.
+func (s *Stage) Encode(r *Result, more ...wire.Pair) ([]byte, error) {
+	return s.stage.Encode(r, more...)
+}
+
+// Record is Encode to an Arrow record, for a message that FromRecord made. The record has its own memory; the caller
+// releases it.
+func (s *Stage) Record(r *Result, more ...wire.Pair) (arrow.Record, error) {
+	return s.stage.Record(r, more...)
+}
+
+// EncodeRejected writes the rejected rows of a result as one wire message with the input's schema.
+func (s *Stage) EncodeRejected(r *Result, pairs ...wire.Pair) ([]byte, error) {
+	return s.stage.EncodeRejected(r, pairs...)
+}
+
+// Learn copies the labelled rows of a message into the queue of the learning worker and returns; it never waits for a
+// fit. Rows that exceed the queue's memory are dropped: a host that can read them again waits while Status().Backlog is
+// high. With a fixed model Learn does nothing. After Close it returns ErrClosed.
+func (s *Stage) Learn(m *arrowio.Message, at Position) error { return s.stage.Learn(m, at) }
+
+// DecodeLabels reads a message of labels: one with the key column and the label column of Config.Spec. Other columns are
+// ignored. The error is an [*arrowio.Error].
+func (s *Stage) DecodeLabels(msg []byte) (*arrowio.Message, error) { return s.stage.DecodeLabels(msg) }
+
+// LearnLabels joins a message of labels with their rows by key; at is its position in the stream of labels, which is
+// independent of that of rows. Rows that waited for a label are learned; rows that were learned with another label get
+// the new one. Labels without key or text are counted and ignored. It may be called concurrently with Learn.
+func (s *Stage) LearnLabels(m *arrowio.Message, at Position) error { return s.stage.LearnLabels(m, at) }
+
+// Refit makes all candidates due now, or a first model if there is none. It returns at once; a candidate goes live as any
+// other. Requests that come while a fit is running are served by one fit after it. The error is ErrFixed, ErrClosed or
+// ErrFewRows.
+func (s *Stage) Refit() error { return s.stage.Refit() }
+
+// Wait blocks until all rows were learned from and no fit is running or due, or ctx is done. If the stage is closed, it
+// returns ErrClosed; with a fixed model nil.
+func (s *Stage) Wait(ctx context.Context) error { return s.stage.Wait(ctx) }
+
+// Contract is the schema of the messages of the stage, nil while it is not known.
+func (s *Stage) Contract() *arrowio.Contract { return s.stage.Contract() }
+
+// Live is the live model, nil before the first.
+func (s *Stage) Live() *Live { return s.stage.Live() }
+
+// Ready is closed when a first model is live.
+func (s *Stage) Ready() <-chan struct{} { return s.stage.Ready() }
+
+// Status describes the progress of learning.
+func (s *Stage) Status() Status { return s.stage.Status() }
+
+// LabelStatus describes the join of rows with labels; zero if labels come with their rows.
+func (s *Stage) LabelStatus() LabelStatus { return s.stage.LabelStatus() }
+
+// Close cancels the learning worker and waits for it. The live model still transforms messages. Close may be called more
+// than once.
+func (s *Stage) Close() { s.stage.Close() }
+
+// ReadFrom returns the first message that a restart must learn again to have the window of a checkpoint back: the
+// creation time of its stream in nanoseconds, and its sequence number; 0 is the first message.
+func ReadFrom(checkpoint []byte) (created int64, seq uint64) { return stage.ReadFrom(checkpoint) }
+
+// The values of package spec.
+type (
+	Config      = spec.Config
+	Training    = spec.Training
+	Window      = spec.Window
+	Balance     = spec.Balance
+	Every       = spec.Every
+	Gate        = spec.Gate
+	Quota       = spec.Quota
+	QuotaBy     = spec.QuotaBy
+	Align       = spec.Align
+	Nulls       = spec.Nulls
+	Until       = spec.Until
+	Labels      = spec.Labels
+	Live        = spec.Live
+	Position    = spec.Position
+	Result      = spec.Result
+	Outcome     = spec.Outcome
+	Release     = spec.Release
+	Status      = spec.Status
+	LabelStatus = spec.LabelStatus
+)
+
+// The constants of package spec.
+const (
+	NullsReject  = spec.NullsReject
+	NullsImpute  = spec.NullsImpute
+	NullsSkip    = spec.NullsSkip
+	UntilHold    = spec.UntilHold
+	UntilPCA     = spec.UntilPCA
+	UntilSkip    = spec.UntilSkip
+	BalanceClass = spec.BalanceClass
+	BalanceNone  = spec.BalanceNone
+	QuotaNone    = spec.QuotaNone
+	QuotaSubject = spec.QuotaSubject
+	QuotaKey     = spec.QuotaKey
+	AlignNone    = spec.AlignNone
+	AlignSign    = spec.AlignSign
+	AlignBlock   = spec.AlignBlock
+	AlignRigid   = spec.AlignRigid
+)
+
+// The errors that a host handles, for errors.Is.
+var (
+	ErrNoModel  = spec.ErrNoModel  // no model is live yet
+	ErrClosed   = spec.ErrClosed   // the stage is closed
+	ErrFixed    = spec.ErrFixed    // the stage has a fixed model
+	ErrFewRows  = spec.ErrFewRows  // the window does not hold enough rows for a fit
+	ErrContract = spec.ErrContract // the message was decoded before the schema was known; decode it again
+)

@@ -1,6 +1,0 @@
-//go:build !linux
-
-package plugin
-
-// aside calls do: only Linux has a priority for each thread.
-func aside(do func()) { do() }
