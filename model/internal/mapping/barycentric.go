@@ -7,9 +7,8 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
-// Barycentric extends locally linear embedding: the weights, of sum 1, that
-// best reconstruct x from its k nearest rows are applied to their embedding
-// (Saul and Roweis 2003, section 6.1).
+// Barycentric extends locally linear embedding: the weights, of sum 1, that best reconstruct x from its k nearest rows
+// are applied to the embedding of these (Saul and Roweis 2003, section 6.1).
 type Barycentric struct {
 	Training
 	K       int
@@ -79,7 +78,7 @@ func (p *barycentricExtension) Place(dst, z []float64, w *Workspace) error {
 	}
 	k := p.index.K
 	weight, diff := w.Row[:k], w.Row[k:]
-	// Differences relative to the farthest, so that no product leaves float64.
+	// Differences relative to the farthest, so that no product overflows.
 	scale := 1 / math.Sqrt(w.dist[k-1])
 	if !linalg.IsFinite(scale) {
 		scale = 1
@@ -102,7 +101,7 @@ func (p *barycentricExtension) Place(dst, z []float64, w *Workspace) error {
 		weight[a] = 1
 	}
 	if !linalg.Cholesky(w.Gram, weight) {
-		p.put(dst, w.Nearest[0]) // the distances underflow: the nearest row is as good as x
+		p.put(dst, w.Nearest[0]) // the distances underflow: the nearest row equals x
 		return nil
 	}
 	sum := 0.0

@@ -5,8 +5,8 @@ import (
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
-// Gauss is the kernel gauss of given rows, as tables that many rows at a time are compared with. Models of the same rows
-// share it.
+// Gauss is the kernel gauss with given rows, in tables for comparing several rows with them at once. Models of the
+// same rows share it.
 type Gauss struct {
 	n, m   int
 	rows   []float64
@@ -15,7 +15,7 @@ type Gauss struct {
 	packed *tile.Table
 }
 
-// NewGauss has the tables of the rows, n x m.
+// NewGauss makes the tables of the rows, n x m.
 func NewGauss(rows []float64, m int, param float64) *Gauss {
 	n := len(rows) / m
 	g := &Gauss{n: n, m: m, rows: rows, param: param, norms: make([]float64, n), packed: tile.NewTable(rows, n, m, m, 1)}
@@ -27,17 +27,17 @@ func NewGauss(rows []float64, m int, param float64) *Gauss {
 
 func (g *Gauss) row(i int) []float64 { return g.rows[i*g.m : (i+1)*g.m] }
 
-// of is whether the tables are those of a kernel of rows.
+// of reports whether the tables are those of this kernel and these rows.
 func (g *Gauss) of(rows []float64, param float64) bool {
 	return g != nil && len(g.rows) == len(rows) && &g.rows[0] == &rows[0] && g.param == param
 }
 
-// exactFrom is the size, in bandwidths, of two rows from which on their distance is not taken from their product: the
-// rounding of the product would be seen.
-const exactFrom = 1e6
+// minExact is the size of two rows, in bandwidths, from which their distance is computed directly: taken from their
+// dot product, it would lose too many digits.
+const minExact = 1e6
 
-// kernels writes k(z_j, row i) to dst[i*tile.Together+j], for n rows z side by side; there are at most tile.Together.
-// across is scratch for as many, m numbers each.
+// kernels writes k(z_j, row i) to dst[i*tile.Together+j], for n rows z, at most tile.Together. across is scratch for
+// as many, m numbers each.
 func (g *Gauss) kernels(dst, z, across []float64, n int) {
 	var sizes [tile.Together]float64
 	for l := range g.m {
@@ -51,7 +51,7 @@ func (g *Gauss) kernels(dst, z, across []float64, n int) {
 		sizes[j] = linalg.Dot(row, row)
 	}
 	g.packed.Times(dst, across)
-	far, rate := exactFrom*g.param, -1/g.param
+	far, rate := minExact*g.param, -1/g.param
 	for i, norm := range g.norms {
 		products := (*[tile.Together]float64)(dst[i*tile.Together:])
 		for j, size := range sizes {
@@ -67,7 +67,7 @@ func (g *Gauss) kernels(dst, z, across []float64, n int) {
 // room is how many numbers kernels writes.
 func (g *Gauss) room() int { return g.packed.Rows() * tile.Together }
 
-// gaussExtension is the map of a sum of such kernels.
+// gaussExtension is a KernelMap of such kernels.
 type gaussExtension struct {
 	*KernelMap
 	g       *Gauss

@@ -7,11 +7,10 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
-// Geodesic extends ISOMAP: y_k(x) = v_k'(mean - d(x)^2) / (2 sqrt(lambda_k)) with
-// d(x)_i the length of the shortest path from x to row i, through the k nearest
-// rows of x, and mean the column means of the squared geodesics of the fit (de
-// Silva and Tenenbaum 2003, landmark MDS). The paths are found in the graph of
-// the fit, which is much less than the n x n geodesics and gives the same.
+// Geodesic extends ISOMAP: y_k(x) = v_k'(mean - d(x)^2) / (2 sqrt(lambda_k)), where d(x)_i is the length of the
+// shortest path from x to row i through the k nearest rows of x, and mean the column means of the squared geodesics of
+// the fit (de Silva and Tenenbaum 2003, landmark MDS). It stores the graph of the fit and searches paths in it: that
+// is much smaller than the n x n geodesics and gives the same result.
 type Geodesic struct {
 	Training
 	Lambda []float64 // d positive eigenvalues of B
@@ -55,7 +54,7 @@ func (e *Geodesic) Check(m, classes int) error {
 	return e.connected()
 }
 
-// connected says whether there is a path to every row.
+// connected checks that there is a path to every row.
 func (e *Geodesic) connected() error {
 	parent, parts := linalg.Range(e.Len()), e.Len()
 	root := func(i int) int {
@@ -72,7 +71,7 @@ func (e *Geodesic) connected() error {
 		}
 	}
 	if parts > 1 {
-		return fmt.Errorf("%d groups of rows of which none is joined to another by an edge; geodesics need one", parts)
+		return fmt.Errorf("the graph has %d components; geodesics need one", parts)
 	}
 	return nil
 }

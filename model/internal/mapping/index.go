@@ -7,30 +7,29 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
-// errFar is the error of a row whose distances leave float64.
-var errFar = errors.New("its distance to every row of the fit leaves float64; look for a feature far outside the range of the fit")
+// errFar reports a row whose distances overflow float64.
+var errFar = errors.New("its distance to every row of the fit exceeds float64; " +
+	"look for a feature far outside the range of the fit")
 
-// Workspace is the memory in which one row is placed. Each mapping makes the
-// parts that it uses.
+// Workspace is the memory in which one row is placed. Each map allocates the parts that it uses.
 type Workspace struct {
-	Row     []float64    // of a mapping's own use
-	many    []float64    // the same, of several rows
-	part    []float64    // what one of several maps puts out
-	parts   []*Workspace // and where they do it
-	query   []float32    // the row as the filter of index sees it
-	norm    float64      // of query; negative: the filter does not hold for the row
+	Row     []float64    // scratch of a map
+	many    []float64    // scratch for several rows
+	part    []float64    // outputs of one of several maps
+	parts   []*Workspace // of the several maps
+	query   []float32    // the row in the form of the filter of index
+	norm    float64      // of query; negative: the filter cannot be used for the row
 	Nearest []int        // the nearest rows, nearest first
 	dist    []float64    // their squared distances
-	near    []int        // rows that have the row within their reach
+	near    []int        // rows whose neighbour the row would be
 	near2   []float64    // their squared distances
 	Gram    []float64
 	heap    []int
 	Place   []int // of each row in heap
 }
 
-// index finds the nearest rows of training. The answer is that of comparing the
-// sums of squared differences in float64 one after the other, ties to the lower
-// row; products in float32, with a bound on their error, spare most of them.
+// index finds the nearest rows of training. The result is that of comparing float64 sums of squared differences one by
+// one, ties to the lower row; float32 products with a bound on their error avoid most of them.
 type index struct {
 	Training *Training
 	m, K     int
@@ -43,8 +42,7 @@ type index struct {
 	scale  float64 // so that no number of filter is above 1
 }
 
-// minFilter is the number of features from which on a product in float32 is
-// cheaper than the distance.
+// minFilter is the number of features from which a float32 product is cheaper than the distance.
 const minFilter = 12
 
 func NewIndex(t *Training, m, k int) *index {
@@ -62,7 +60,7 @@ func NewIndex(t *Training, m, k int) *index {
 	}
 	_, exp := math.Frexp(largest)
 	if !linalg.IsFinite(largest) || exp < -400 || exp > 400 {
-		return x // squares leave float64; the distances decide as they are
+		return x // squares exceed float64: use distances only
 	}
 	x.scale = math.Ldexp(1, -exp)
 	x.stride = linalg.Pad(m)
@@ -74,7 +72,7 @@ func NewIndex(t *Training, m, k int) *index {
 	return x
 }
 
-// Take writes a row as the filter sees it and returns its norm.
+// Take writes a row in the form of the filter and returns its norm.
 func (x *index) Take(dst []float32, z []float64) float64 {
 	sum := 0.0
 	for j, v := range z {
@@ -91,7 +89,7 @@ func (x *index) Workspace() *Workspace {
 	return &Workspace{query: make([]float32, x.stride), Nearest: make([]int, x.K), dist: make([]float64, x.K)}
 }
 
-// Nearest finds the k nearest rows of z. zero says that the first of them is z.
+// Nearest finds the K nearest rows of z. zero: the first of them equals z.
 func (x *index) Nearest(z []float64, w *Workspace) (zero bool, err error) {
 	x.Ready(z, w)
 	found := 0
@@ -102,7 +100,7 @@ func (x *index) Nearest(z []float64, w *Workspace) (zero bool, err error) {
 		}
 		d := linalg.SquaredDistance(z, x.Training.Rows[i*x.m:(i+1)*x.m])
 		if !(d < limit) {
-			continue // a later row must be nearer, and NaN is far
+			continue // a later row must be nearer, and NaN is not
 		}
 		if found < x.K {
 			found++
@@ -128,11 +126,11 @@ func (x *index) Ready(z []float64, w *Workspace) {
 		return
 	}
 	if w.norm = x.Take(w.query, z); !(w.norm < 1<<20) {
-		w.norm = -1 // products might leave float32
+		w.norm = -1 // products might overflow float32
 	}
 }
 
-// below is at most the squared distance of the row that is ready and row i.
+// below is a lower bound of the squared distance between the prepared row and row i.
 func (x *index) below(w *Workspace, i int) float64 {
 	if x.filter == nil || w.norm < 0 {
 		return 0

@@ -15,22 +15,20 @@ import (
 // Kernel is a positive semidefinite function of two scaled rows.
 type Kernel struct {
 	Name string
-	// param is what the function divides by: the bandwidth of gauss
-	// exp(-|a-b|^2/param), the features of polynomial (a'b/param + 1)^2, the mean
-	// of s of chi2 exp(-s/param), s = sum (a-b)^2/(a+b). linear a'b and
-	// cosine a'b/(|a||b|) have none.
+	// Param is the divisor of the function: the bandwidth of gauss exp(-|a-b|^2/param), the number of features of
+	// polynomial (a'b/param + 1)^2, the mean of s of chi2 exp(-s/param), s = sum (a-b)^2/(a+b). linear a'b and cosine
+	// a'b/(|a||b|) have none.
 	Param []float64
-	// origin is added to both rows first; nil: they stay centred. chi2 needs it,
-	// as it is for values that are not negative: those of rows that the fit has
-	// not seen count as 0.
+	// Origin is added to both rows first; nil: they stay centred. chi2 needs it because it is for non-negative values;
+	// negative values of new rows count as 0.
 	Origin []float64
 }
 
+// KernelNames are the known kernels.
 var KernelNames = []string{"gauss", "linear", "polynomial", "cosine", "chi2"}
 
-// NewKernel chooses the parameter for n rows of m: the median squared
-// distance of two rows for gauss, m for polynomial, the mean of s for chi2.
-// origin, see task.origin, is for chi2; the others see centred rows.
+// NewKernel chooses the parameter for n rows of m: the median squared distance of two rows for gauss, m for
+// polynomial, the mean of s for chi2. Only chi2 uses origin, see frame.Task.Origin; the others see centred rows.
 func NewKernel(ctx context.Context, name string, rows []float64, m int, origin []float64) (Kernel, error) {
 	k := Kernel{Name: name}
 	switch name {
@@ -55,9 +53,10 @@ func NewKernel(ctx context.Context, name string, rows []float64, m int, origin [
 		moved := slices.Clone(rows)
 		for i := range moved {
 			moved[i] += origin[i%m]
-			// Centring and its inverse round.
+			// Centring and its inverse have rounding errors.
 			if moved[i] < -1e-9*(1+math.Abs(origin[i%m])) {
-				return k, fmt.Errorf("row %d is negative in feature %d; the kernel chi2 needs values >= 0: scale minmax gives them", i/m, i%m)
+				return k, fmt.Errorf("row %d is negative in feature %d; the kernel chi2 needs values >= 0: use scale minmax",
+					i/m, i%m)
 			}
 			moved[i] = max(moved[i], 0)
 		}
@@ -107,7 +106,7 @@ func (k Kernel) Check(m int) error {
 	return nil
 }
 
-// Arrays of a kernel: one named after it, that holds its parameter.
+// Arrays of a kernel: one that is named after it and holds its parameter, and perhaps the origin.
 func (k Kernel) Arrays() []Array {
 	a := []Array{{k.Name, []int{len(k.Param)}, k.Param}}
 	if k.Origin != nil {
@@ -142,7 +141,7 @@ func (k Kernel) Gram(ctx context.Context, rows []float64, m int) (*mat.SymDense,
 	return out, err
 }
 
-// readyKernel is a kernel function with rows as it looks at them.
+// readyKernel is a kernel with rows transformed for it.
 type readyKernel struct {
 	Kernel
 	m    int
@@ -158,7 +157,7 @@ func (k Kernel) Ready(rows []float64, m int) *readyKernel {
 	return r
 }
 
-// Take writes the row as the function looks at it to dst and returns its norm.
+// Take writes the transformed row to dst and returns its norm.
 func (r *readyKernel) Take(dst, z []float64) float64 {
 	copy(dst, z)
 	for j, v := range r.Origin {
@@ -170,7 +169,7 @@ func (r *readyKernel) Take(dst, z []float64) float64 {
 	return math.Sqrt(linalg.Dot(dst, dst))
 }
 
-// At is k of a row that was taken, with its norm, and row i.
+// At is k of a transformed row with its norm, and row i.
 func (r *readyKernel) At(z []float64, norm float64, i int) float64 {
 	x := r.Rows[i*r.m : (i+1)*r.m]
 	switch r.Name {
@@ -190,7 +189,7 @@ func (r *readyKernel) At(z []float64, norm float64, i int) float64 {
 	return math.Exp(-chiSquared(z, x) / r.Param[0])
 }
 
-// chiSquared is sum (a-b)^2/(a+b) of values that are not negative, 0/0 = 0.
+// chiSquared is sum (a-b)^2/(a+b) of non-negative values, 0/0 = 0.
 func chiSquared(a, b []float64) float64 {
 	sum := 0.0
 	for j, v := range a {

@@ -4,15 +4,14 @@ import (
 	"fmt"
 )
 
-// KernelMap is y(x) = offset + sum_i a_i k(x, x_i) over rows x_i of the fit, in
-// scaled coordinates.
+// KernelMap is y(x) = offset + sum_i a_i k(x, x_i) over rows x_i of the fit, in scaled coordinates.
 type KernelMap struct {
 	D            int
 	Rows         []float64 // n x m
 	Coefficients []float64 // a, n x d
 	Offset       []float64 // d; nil: none
 	K            Kernel
-	Tables       *Gauss // of Rows and K, shared by models of the same rows; nil: the map makes its own
+	Tables       *Gauss // of Rows and K, shared by models of the same rows; nil: the map makes them
 }
 
 func (k *KernelMap) Kind() string { return "kernel" }

@@ -7,7 +7,7 @@ import (
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
-// number is the one number of an array.
+// number is the only value of an array.
 func number(a Array) (float64, error) {
 	if len(a.Data) != 1 {
 		return 0, fmt.Errorf("%d numbers in %s, 1 is needed", len(a.Data), a.Name)
@@ -15,7 +15,7 @@ func number(a Array) (float64, error) {
 	return a.Data[0], nil
 }
 
-// count is the one number of an array, an integer of at least 0.
+// count is the only value of an array, an integer from 0.
 func count(a Array) (int, error) {
 	v, err := number(a)
 	if err != nil {
@@ -32,7 +32,7 @@ func whole(name string, v, limit float64) (int, error) {
 	return int(v), nil
 }
 
-// named says whether the arrays start with these names, of these numbers of axes.
+// named reports whether the arrays start with these names, with these numbers of axes.
 func named(arrays []Array, names []string, axes []int) bool {
 	if len(arrays) < len(names) {
 		return false
@@ -45,51 +45,48 @@ func named(arrays []Array, names []string, axes []int) bool {
 	return true
 }
 
-// Map is the part of a model that turns a scaled row into outputs. Each
-// kind is one file; it is stored as its named arrays and rebuilt from them
-// (mappingKinds).
+// Map is the part of a model that turns a scaled row into outputs. It is stored as named arrays and rebuilt from them,
+// see Kinds.
 type Map interface {
 	Kind() string
 	Dim() int
-	Check(m, classes int) error // shapes fit each other, the model's m and its number of classes
+	Check(m, classes int) error // that shapes match each other, m features and the classes
 	Arrays() []Array
 }
 
-// ProductMap is a mapping that needs nothing of a row but dot products.
+// ProductMap is a map that needs nothing of a row but dot products.
 type ProductMap interface {
 	Map
-	// weights are the vectors whose dot product with the scaled row finish
-	// needs: width x m row-major, and one constant for each (nil: none).
+	// Weights are the vectors whose dot products with the scaled row Finish needs, width x m row-major, and one constant
+	// to add to each (nil: none).
 	Weights() (width int, w, offset []float64)
-	// finish turns the dot products y of one row into its outputs and returns
-	// the index of its class, -1 where the kind does not classify.
+	// Finish turns the dot products y of one row into its outputs and returns the index of its class, or -1 if the map
+	// does not classify.
 	Finish(dst, y []float32) int
 }
 
-// RowMap is a mapping that needs the scaled row itself: it looks at its
-// distances from rows of the fit, or at a kernel of it and them.
+// RowMap is a map that needs the scaled row itself: for distances from rows of the fit, or for kernels.
 type RowMap interface {
 	Map
-	Extension(m int) (Extension, error) // the mapping with the tables that it places rows by
+	Extension(m int) (Extension, error) // the map with the tables that it needs to place rows
 }
 
-// Extension places rows. It is immutable; what a row needs is in a workspace of its own.
+// Extension places rows. It is immutable; what changes from row to row is in a workspace.
 type Extension interface {
-	Cost() int // of a row, in rows of the fit that it is compared with
+	Cost() int // of a row, in comparisons with a row of the fit
 	Workspace() *Workspace
-	// place writes the outputs of the scaled row z to dst. What stands in the
-	// workspace before has no influence.
+	// Place writes the outputs of the scaled row z to dst. They do not depend on the previous contents of the workspace.
 	Place(dst, z []float64, w *Workspace) error
 }
 
-// ManyExtension is an extension that places some rows at a time, Together at most: rows and outputs stand side by side.
-// What stands beside a row has no influence on its outputs.
+// ManyExtension is an extension that places up to Together rows at once. Rows and outputs are row-major. The outputs
+// of a row do not depend on the other rows.
 type ManyExtension interface {
 	Extension
 	PlaceMany(dst, z []float64, n int, w *Workspace)
 }
 
-// Together is how many rows a [ManyExtension] places at a time.
+// Together is how many rows a ManyExtension places at once.
 const Together = tile.Together
 
 // Array is a named float64 array, row-major.
@@ -97,18 +94,4 @@ type Array struct {
 	Name  string
 	Shape []int
 	Data  []float64
-}
-
-// Kinds rebuilds a mapping from the arrays of a model file. The arrays
-// are as the file has them: a rebuild checks names and shapes and keeps the data.
-var Kinds = map[string]func(arrays []Array) (Map, error){
-	"linear":      rebuildLinear,
-	"views":       rebuildViews,
-	"kernel":      rebuildKernelMap,
-	"nystrom":     rebuildNystrom,
-	"barycentric": rebuildBarycentric,
-	"geodesic":    rebuildGeodesic,
-	"tangent":     rebuildTangent,
-	"similarity":  rebuildSimilarity,
-	"sum":         rebuildSum,
 }

@@ -7,11 +7,10 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
-// Nystrom extends Laplacian eigenmaps: y_k(x) = sum_j p_j(x) y_k(j) / (1 - lambda_k),
-// p the normalised row that x would have in the weights (Bengio et al. 2004,
-// Out-of-sample extensions, section 3). x is joined to its k nearest rows and,
-// as the weights are the union of both directions, to the rows that have it
-// among their own k nearest.
+// Nystrom extends Laplacian eigenmaps: y_k(x) = sum_j p_j(x) y_k(j) / (1 - lambda_k), p the normalised row that x
+// would have in the weights (Bengio et al. 2004, Out-of-sample extensions, section 3). x is joined to its k nearest
+// rows and, because the weights are the union of both directions, to the rows that would have it among their own k
+// nearest.
 type Nystrom struct {
 	Training
 	Lambda []float64 // d eigenvalues of L v = lambda D v
@@ -19,9 +18,6 @@ type Nystrom struct {
 	K      int
 	Rate   float64 // weights are exp(-rate |x - x_j|^2); 0: binary
 }
-
-// minDenominator is the least |1 - lambda_k|: below it the rule has no figures left.
-const minDenominator = 1e-3
 
 func (e *Nystrom) Kind() string { return "nystrom" }
 
@@ -39,16 +35,6 @@ func (e *Nystrom) Check(m, classes int) error {
 		return fmt.Errorf("the rate of the weights is %g; it must not be negative", e.Rate)
 	}
 	return extensible(e.Lambda)
-}
-
-// extensible says whether the rule's denominators are large enough.
-func extensible(lambda []float64) error {
-	for c, l := range lambda {
-		if !(math.Abs(1-l) >= minDenominator) {
-			return fmt.Errorf("eigenvalue %d is %g; within %g of 1 an embedding cannot be extended to other rows; ask for fewer dimensions", c, l, minDenominator)
-		}
-	}
-	return nil
 }
 
 func (e *Nystrom) Arrays() []Array {
@@ -94,7 +80,7 @@ func (p *nystromExtension) Place(dst, z []float64, w *Workspace) error {
 		p.put(dst, w.Nearest[0])
 		return nil
 	}
-	// A tie goes to the neighbour that was there before, so reach is exclusive.
+	// A tie goes to the existing neighbour, so reach is exclusive.
 	w.near, w.near2 = w.near[:0], w.near2[:0]
 	for i, r := range p.Reach {
 		if p.below(w, i) < r {
@@ -109,7 +95,7 @@ func (p *nystromExtension) Place(dst, z []float64, w *Workspace) error {
 		}
 	}
 	if math.Exp(-p.Rate*w.dist[0]) == 0 {
-		p.put(dst, w.Nearest[0]) // no weight is left: where the nearest row is
+		p.put(dst, w.Nearest[0]) // all weights underflow: use the nearest row
 		return nil
 	}
 	p.average(dst, w, p.Rate, w.dist[0])
@@ -117,21 +103,4 @@ func (p *nystromExtension) Place(dst, z []float64, w *Workspace) error {
 		dst[c] /= 1 - l
 	}
 	return nil
-}
-
-// average is the mean of the embedding of the near rows by their heat weights,
-// which are taken relative to that of the nearest one.
-func (t *Training) average(dst []float64, w *Workspace, rate, nearest float64) {
-	clear(dst)
-	sum := 0.0
-	for c, i := range w.near {
-		v := math.Exp(-rate * (w.near2[c] - nearest))
-		sum += v
-		for j, y := range t.Embedding[i*t.D : (i+1)*t.D] {
-			dst[j] += v * y
-		}
-	}
-	for j := range dst {
-		dst[j] /= sum
-	}
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Ranks are the normal scores of features: for each one knots, values that ascend, and the score at each. Between two
-// knots the score is on the line that joins them; outside it is that of the nearest one.
+// Ranks are the normal scores of features: for each feature ascending knots with their scores. Scores between two
+// knots are interpolated; outside the knots the score is that of the nearest one.
 type Ranks struct {
 	First []float64 // m + 1: where the knots of each feature begin, and the end of the last
 	Value []float64 // of the scaled features

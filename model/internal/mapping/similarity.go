@@ -9,18 +9,14 @@ import (
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
-// SimilarityMap extends an embedding of learned similarities W: a new row's own
-// similarities are learned with those of the fit held, then averaged as
-// Laplacian eigenmaps averages them (see nystrom). They are the w >= 0 that
-// minimises
+// SimilarityMap extends an embedding of learned similarities W: the similarities of a new row are learned while those
+// of the fit stay fixed, then averaged as in Nystrom. They are the w >= 0 that minimises
 //
 //	w'(G + alpha I) w - 2 w'(g + alpha s - beta/2)
 //
-// with G the kernel of the rows of the fit, g that of x and them, and
-// s = exp(-rate |x - x_j|^2). The multiplicative update
-// w <- w (g + alpha s) / ((G + alpha I) w + beta/2) has the same minimum, which
-// is the only one for alpha > 0; descend gets there sooner, and takes kernels with
-// negative values too.
+// where G is the kernel matrix of the rows of the fit, g their kernels with x, and s = exp(-rate |x - x_j|^2). The
+// multiplicative update w <- w (g + alpha s) / ((G + alpha I) w + beta/2) has the same minimum, the only one for
+// alpha > 0; descend is faster, and works for kernels with negative values too.
 type SimilarityMap struct {
 	Training
 	Lambda            []float64 // d eigenvalues of L v = lambda D v
@@ -28,8 +24,7 @@ type SimilarityMap struct {
 	K                 Kernel
 }
 
-// MaxSimilar bounds the n x n kernel of the rows, which the file does not hold,
-// and the time of a row.
+// MaxSimilar bounds the n x n kernel matrix of the rows, which the file does not store, and the time per row.
 const MaxSimilar = 2000
 
 func (e *SimilarityMap) Kind() string { return "similarity" }
@@ -76,11 +71,10 @@ func rebuildSimilarity(arrays []Array) (Map, error) {
 
 func (e *SimilarityMap) Extension(m int) (Extension, error) {
 	p := &SimilarityExtension{SimilarityMap: e, index: NewIndex(&e.Training, m, 1), Ready: e.K.Ready(e.Rows, m)}
-	// The linear kernel is the product of the rows themselves, with m numbers in
-	// place of n.
+	// The linear kernel is the product of the rows themselves, with m numbers instead of n.
 	p.factor, p.linear = p.Ready.Rows, true
 	if e.K.Name != "linear" {
-		g, err := e.K.Gram(parallel.Limit(context.Background(), 1), e.Rows, m) // part of a fit, or of a file that is read
+		g, err := e.K.Gram(parallel.Limit(context.Background(), 1), e.Rows, m) // inside a fit, or inside Read
 		if err != nil {
 			return nil, err
 		}
@@ -98,6 +92,7 @@ func (e *SimilarityMap) Extension(m int) (Extension, error) {
 	return p, nil
 }
 
+// SimilarityExtension learns the similarities of new rows.
 type SimilarityExtension struct {
 	*SimilarityMap
 	*index
@@ -150,7 +145,7 @@ func (p *SimilarityExtension) Place(dst, z []float64, w *Workspace) error {
 		}
 	}
 	if !(sum > 0) {
-		p.put(dst, w.Nearest[0]) // similar to none: where the nearest row is
+		p.put(dst, w.Nearest[0]) // similar to no row: use the nearest one
 		return nil
 	}
 	for c, l := range p.Lambda {
@@ -159,16 +154,13 @@ func (p *SimilarityExtension) Place(dst, z []float64, w *Workspace) error {
 	return nil
 }
 
-// Descend finds the weights: sweeps of coordinate descent from 0 find which are
-// above 0, conjugate gradients solve for those, and again without what
-// reaches 0 (after More and Toraldo, SIAM J. Optim. 1, 1991, who find them by
-// projected gradients). Coordinate descent alone needs many thousand sweeps where
-// products are large beside alpha. With the weights it keeps the product G weight,
-// or, of the linear kernel, X weight.
+// Descend finds the weights: sweeps of coordinate descent from 0 find which are above 0, conjugate gradients solve for
+// those, and again without those that reach 0 (after Moré and Toraldo, SIAM J. Optim. 1, 1991, who find them by
+// projected gradients). Coordinate descent alone needs many thousand sweeps if products are large compared with alpha.
+// It also computes the product G weight or, for the linear kernel, X weight.
 //
-// Where alpha is small beside the products, rounding can keep weights moving at
-// the minimum until the rounds are over. The slope there, some 1e-10, tells that
-// from weights that are not at the minimum, which are an error.
+// If alpha is small compared with the products, rounding errors can keep weights moving at the minimum until the last
+// round. A slope of about 1e-10 distinguishes that from weights that are not at the minimum, which are an error.
 func (p *SimilarityExtension) Descend(q *SimilarityProblem) error {
 	const rounds, sweeps, tolerance, enough = 100, 10, 1e-9, 1e-6
 	clear(q.Weight)
@@ -185,18 +177,19 @@ func (p *SimilarityExtension) Descend(q *SimilarityProblem) error {
 			}
 			solved = false
 		}
-		for solved = false; !solved; { // each time fewer are above 0
+		for solved = false; !solved; { // fewer are above 0 each time
 			solved = p.conjugate(q)
 		}
 	}
 	if off := p.Slope(q); !(off <= enough) {
-		return fmt.Errorf("the similarities of a row are not found in %d rounds: a slope of %.2g is left, of their largest target; fit with a larger alpha than %g", rounds, off, p.Alpha)
+		return fmt.Errorf("the similarities of a row did not converge in %d rounds: the slope is %.2g of the largest target; "+
+			"fit with a larger alpha than %g", rounds, off, p.Alpha)
 	}
 	return nil
 }
 
-// Slope is how far the weights are from their minimum: the largest derivative of
-// one above 0, or that would fall from 0, as a share of the largest target.
+// Slope is the distance of the weights from their minimum: the largest derivative of one above 0, or of one that would
+// leave 0, as a share of the largest target.
 func (p *SimilarityExtension) Slope(q *SimilarityProblem) float64 {
 	worst, largest := 0.0, math.SmallestNonzeroFloat64
 	for i, v := range q.Weight {
@@ -209,7 +202,7 @@ func (p *SimilarityExtension) Slope(q *SimilarityProblem) float64 {
 	return worst / largest
 }
 
-// SimilarityProblem is that of one row, and the memory to solve it.
+// SimilarityProblem is the problem of one row, and the memory to solve it.
 type SimilarityProblem struct {
 	Target, Weight         []float64 // n
 	Product, image         []float64 // of weight and search
@@ -217,6 +210,7 @@ type SimilarityProblem struct {
 	Gram                   []float64 // of the features, and a vector; nil: see direct
 }
 
+// Over makes the slices of the problem in row.
 func (q *SimilarityProblem) Over(row []float64, n, width int) {
 	for _, v := range []*[]float64{&q.Target, &q.Weight, &q.residual, &q.search, &q.step} {
 		*v, row = row[:n], row[n:]
@@ -224,8 +218,7 @@ func (q *SimilarityProblem) Over(row []float64, n, width int) {
 	q.Product, q.image = row[:width], row[width:2*width]
 }
 
-// sweep takes every weight in turn to its minimum, the others held; moved is the
-// largest change.
+// sweep moves each weight in turn to its minimum while the others stay; moved is the largest change.
 func (p *SimilarityExtension) sweep(q *SimilarityProblem) (moved, largest float64) {
 	for i, v := range q.Weight {
 		curvature := p.diagonal[i] + p.Alpha
@@ -258,8 +251,8 @@ func (p *SimilarityExtension) times(product []float64, i int) float64 {
 	return product[i]
 }
 
-// conjugate moves the weights above 0 toward their minimum, the others held at 0.
-// It says whether they got there before any of them reached 0.
+// conjugate moves the weights above 0 toward their minimum while the others stay 0. It reports whether they reached it
+// before any of them reached 0.
 func (p *SimilarityExtension) conjugate(q *SimilarityProblem) bool {
 	const most, tolerance = 500, 1e-20
 	clear(q.step)
@@ -300,8 +293,8 @@ func (p *SimilarityExtension) conjugate(q *SimilarityProblem) bool {
 			q.search[i] = v + norm/before*q.search[i]
 		}
 	}
-	// All that would pass 0 stop there, if that is better than the start; else they
-	// move until the first one does, which always is.
+	// Weights that would pass 0 stop there, if that is better than the start. Otherwise all move until the first one
+	// reaches 0, which always is better.
 	before := p.value(q, q.Weight, q.Product)
 	part := 1.0
 	for i, v := range q.step {
@@ -315,7 +308,7 @@ func (p *SimilarityExtension) conjugate(q *SimilarityProblem) bool {
 		for i, v := range q.step {
 			q.search[i] = max(0, q.Weight[i]+part*v)
 			if v < 0 && -q.Weight[i]/v <= part {
-				q.search[i] = 0 // not its rounding
+				q.search[i] = 0 // without rounding error
 			}
 		}
 		p.Multiply(q.image, q.search)
@@ -325,15 +318,13 @@ func (p *SimilarityExtension) conjugate(q *SimilarityProblem) bool {
 	return part == 1
 }
 
-// direct says whether the linear kernel of so many features is better solved by a
-// factor of their order: (X'X + alpha I)^-1 = (I - X'(X X' + alpha I)^-1 X)/alpha,
-// which needs an alpha that rounding does not swallow.
+// direct reports whether the linear kernel of this many features is solved faster by a factor of their order: (X'X +
+// alpha I)^-1 = (I - X'(X X' + alpha I)^-1 X)/alpha, which needs an alpha well above rounding error.
 func (p *SimilarityExtension) direct(features int) bool {
 	return p.linear && features <= 300 && p.Alpha > 1e-8*linalg.FloatMax(p.diagonal)
 }
 
-// newton sets step to that from the weights above 0 to their minimum, and says
-// whether it did.
+// newton sets step to the one from the weights above 0 to their minimum, and reports whether it could.
 func (p *SimilarityExtension) newton(q *SimilarityProblem) bool {
 	if q.Gram == nil {
 		return false
@@ -368,7 +359,7 @@ func (p *SimilarityExtension) newton(q *SimilarityProblem) bool {
 	return true
 }
 
-// Multiply sets product to that of G, or X, and some weights.
+// Multiply sets product to that of G, or X, and weights.
 func (p *SimilarityExtension) Multiply(product, weight []float64) {
 	clear(product)
 	for i, v := range weight {

@@ -4,8 +4,8 @@ import (
 	"fmt"
 )
 
-// Sum is y(z) = offset + z·A + r(z)·B + sum of kernel maps of z, where r are normal scores: what is left of methods that
-// are linear in features of several makings, and of a matrix behind them. Any part but the offset may be missing.
+// Sum is y(z) = offset + z·A + r(z)·B + a kernel map of z, where r are normal scores: a blend of methods that are
+// linear in the features, in their normal scores and in landmarks. Any part but the offset may be missing.
 type Sum struct {
 	D       int
 	Offset  []float64 // d
@@ -79,7 +79,8 @@ func rebuildSum(arrays []Array) (Map, error) {
 		}
 		k, err := rebuildKernelMap(arrays[:size])
 		if err != nil {
-			return nil, fmt.Errorf("a sum has the array offset (d), perhaps components (m x d), perhaps first, value, score and ranked (m x d), and perhaps a kernel map: %w", err)
+			return nil, fmt.Errorf("a sum has the array offset (d), perhaps components (m x d), "+
+				"perhaps first, value, score and ranked (m x d), and perhaps a kernel map: %w", err)
 		}
 		if len(arrays) > size {
 			return nil, fmt.Errorf("a sum has one kernel map at most, and the array %s comes after it", arrays[size].Name)
@@ -114,7 +115,7 @@ func (e *sumExtension) Cost() int {
 	return cost
 }
 
-// Workspace holds normal scores, what a kernel map puts out of rows, and the memory of each.
+// Workspace holds normal scores, the outputs of a kernel map, and the workspace of that map.
 func (e *sumExtension) Workspace() *Workspace {
 	w := &Workspace{Row: make([]float64, e.m), part: make([]float64, Together*e.D)}
 	for _, k := range e.kernels {
@@ -150,7 +151,7 @@ func (e *sumExtension) PlaceMany(dst, z []float64, n int, w *Workspace) {
 	}
 }
 
-// addTimes adds x·a to dst, a of as many columns.
+// addTimes adds x·a to dst, with a row-major.
 func addTimes(dst, x, a []float64) {
 	d := len(dst)
 	for j, v := range x {

@@ -2,12 +2,12 @@ package mapping
 
 import (
 	"fmt"
+	"math"
 )
 
-// Training is what every extension of an embedding starts from: rows of the
-// fit, in scaled coordinates, and where the fit put them. A row at distance 0
-// from one of them is put where that one is, the first where there are several:
-// no rule is asked. (The rules themselves do not all give it back.)
+// Training is the rows of a fit in scaled coordinates and their outputs, which every extension of an embedding starts
+// from. A row at distance 0 from one of them, the first if there are several, gets the outputs of that one, without
+// the rule of the extension, which does not always reproduce them.
 type Training struct {
 	D         int
 	Rows      []float64 // n x m
@@ -33,7 +33,7 @@ func (t *Training) Check(m, _ int) error {
 	return nil
 }
 
-// arrays of every extension, with those of its rule behind them.
+// with are the arrays of an extension: those of the rows, then those of its rule.
 func (t *Training) with(rule ...Array) []Array {
 	n := t.Len()
 	return append([]Array{
@@ -42,8 +42,8 @@ func (t *Training) with(rule ...Array) []Array {
 	}, rule...)
 }
 
-// rebuildTraining takes the arrays of every extension, and checks that the
-// rule's have these names and numbers of axes.
+// rebuildTraining rebuilds the rows from the arrays of an extension, and checks that the arrays of the rule have these
+// names and numbers of axes.
 func rebuildTraining(kind string, arrays []Array, names []string, axes []int) (Training, []Array, error) {
 	names = append([]string{"rows", "embedding"}, names...)
 	axes = append([]int{2, 2}, axes...)
@@ -56,3 +56,34 @@ func rebuildTraining(kind string, arrays []Array, names []string, axes []int) (T
 
 // put writes the embedding of row i to dst.
 func (t *Training) put(dst []float64, i int) { copy(dst, t.Embedding[i*t.D:(i+1)*t.D]) }
+
+// average is the mean of the embedding of the near rows by their heat weights, which are taken relative to that of the
+// nearest one.
+func (t *Training) average(dst []float64, w *Workspace, rate, nearest float64) {
+	clear(dst)
+	sum := 0.0
+	for c, i := range w.near {
+		v := math.Exp(-rate * (w.near2[c] - nearest))
+		sum += v
+		for j, y := range t.Embedding[i*t.D : (i+1)*t.D] {
+			dst[j] += v * y
+		}
+	}
+	for j := range dst {
+		dst[j] /= sum
+	}
+}
+
+// minDenominator is the smallest |1 - lambda_k|: below it the rule has no significant digits.
+const minDenominator = 1e-3
+
+// extensible checks that the denominators of the rule are large enough.
+func extensible(lambda []float64) error {
+	for c, l := range lambda {
+		if !(math.Abs(1-l) >= minDenominator) {
+			return fmt.Errorf("eigenvalue %d is %g; within %g of 1 an embedding cannot be extended to other rows; "+
+				"give fewer dimensions", c, l, minDenominator)
+		}
+	}
+	return nil
+}

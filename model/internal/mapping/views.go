@@ -8,11 +8,10 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
-// Views is one linear map a class, for methods that solve each class against
-// the rest (SLE one-versus-rest). A row is mapped by the view in which its
-// membership degree is largest (Gong, Tao, Yang and Fu, AAAI 2014,
-// eq. 7): the distance to the nearest window row of another class over the
-// distance to the nearest one of the view's own class.
+// Views is one linear map per class, for methods that solve each class against the rest (SLE one-versus-rest). A row
+// is mapped by the view in which its membership degree is largest (Gong, Tao, Yang and Fu, AAAI 2014, eq. 7): the
+// distance to the nearest window row of another class divided by the distance to the nearest one of the view's own
+// class.
 type Views struct {
 	D          int
 	Components []float64 // C x m x d: the map of each class
@@ -40,7 +39,7 @@ func (v *Views) Check(m, classes int) error {
 	case c != classes || len(v.Offset) != c*v.D:
 		return fmt.Errorf("%d numbers in offset, %d x %d are needed", len(v.Offset), classes, v.D)
 	case c < 2:
-		return fmt.Errorf("%d classes; a map of one view a class needs at least 2", c)
+		return fmt.Errorf("%d classes; a map of one view per class needs at least 2", c)
 	case v.D > m+1:
 		return fmt.Errorf("%d outputs of %d features; a view has at most one more output than features", v.D, m)
 	case len(v.Components) != c*m*v.D:
@@ -83,7 +82,8 @@ func rebuildViews(arrays []Array) (Map, error) {
 		ok = arrays[i].Name == names[i] && len(arrays[i].Shape) == ranks[i]
 	}
 	if !ok {
-		return nil, errors.New("a map of views has the arrays components (C x m x d), offset (C x d), window (C x n x d) and label (n), in this order")
+		return nil, errors.New("a map of views has the arrays components (C x m x d), offset (C x d), window (C x n x d) " +
+			"and label (n), in this order")
 	}
 	return &Views{D: arrays[0].Shape[2], Components: arrays[0].Data, Offset: arrays[1].Data,
 		Window: arrays[2].Data, Label: arrays[3].Data}, nil
@@ -97,8 +97,8 @@ func (v *Views) Weights() (int, []float64, []float64) {
 	return v.Count() * v.D, w, v.Offset
 }
 
-// SetWindow keeps the outputs y of rows in every view, n x (C d), with their class indices, as the window. They come
-// from the projection itself, so that a row of the window that comes back has distance 0 to itself, exactly.
+// SetWindow sets the window: the outputs y of rows in every view, n x (C d), and their class indices. The outputs must
+// come from the projection itself, so that a row of the window that is projected again has distance 0 to itself.
 func (v *Views) SetWindow(y []float32, label []int) {
 	width := v.Count() * v.D
 	v.Window = make([]float64, len(y))
@@ -113,8 +113,8 @@ func (v *Views) SetWindow(y []float32, label []int) {
 	}
 }
 
-// Finish takes the view with the largest membership degree; ties go to the
-// smaller distance to the own class, then to the first class.
+// Finish selects the view with the largest membership degree; ties go to the smaller distance to the view's own class,
+// then to the first class.
 func (v *Views) Finish(dst, y []float32) int {
 	best, bestOther, bestOwn, bestDen := -1, 0.0, 0.0, 0.0
 	for c := range v.Count() {
@@ -136,8 +136,8 @@ func (v *Views) Finish(dst, y []float32) int {
 	return best
 }
 
-// distances are the squared distances in view c from y to the nearest window
-// row of another class, and of the class itself; +Inf where there is none.
+// distances are the squared distances in view c from y to the nearest window row of another class, and of the class
+// itself; +Inf if there is none.
 func (v *Views) distances(c int, y []float32) (other, own float64) {
 	other, own = math.Inf(1), math.Inf(1)
 	n := len(v.Label)
