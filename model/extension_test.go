@@ -257,7 +257,7 @@ func TestSimilaritiesOfARowAreFoundOrRefused(t *testing.T) {
 		var q mapping.SimilarityProblem // without a minimum
 		q.Over(w.Row[m:], n, n)
 		q.Target[3] = math.NaN()
-		if err := p.Descend(&q); err == nil || !strings.Contains(err.Error(), "a slope of NaN is left") {
+		if err := p.Descend(&q); err == nil || !strings.Contains(err.Error(), "slope is NaN") {
 			t.Errorf("alpha %g: error %v", alpha, err)
 		}
 	}
@@ -506,7 +506,7 @@ func TestExtensionRefuses(t *testing.T) {
 			func(mp mapping.Map) { e := mp.(*mapping.KernelMap); e.Offset = e.Offset[1:] }),
 		"finite numbers only": change("tangent",
 			func(mp mapping.Map) { mp.(*mapping.Tangent).Slope[0] = math.Inf(1) }),
-		"rows of which none is joined": change("geodesic",
+		"components; geodesics need one": change("geodesic",
 			func(mp mapping.Map) { e := mp.(*mapping.Geodesic); e.Edge, e.Length = nil, nil }),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {

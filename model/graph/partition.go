@@ -98,18 +98,6 @@ func connected(ctx context.Context, x *mat.Dense, k int) (*Neighbors, error) {
 	}
 }
 
-// first cuts every list to its k nearest.
-func (nb *Neighbors) first(k int) *Neighbors {
-	out := &Neighbors{start: make([]int, nb.Len()+1)}
-	for i := range nb.Len() {
-		index, dist2 := nb.Of(i)
-		out.index = append(out.index, index[:min(k, len(index))]...)
-		out.dist2 = append(out.dist2, dist2[:min(k, len(index))]...)
-		out.start[i+1] = len(out.index)
-	}
-	return out
-}
-
 // ratios are geodesic over Euclidean distances, at least 1; 1 for equal rows.
 func ratios(x *mat.Dense, geodesic *mat.SymDense) *mat.SymDense {
 	n := geodesic.SymmetricDim()

@@ -1,36 +1,16 @@
-// Package pencil solves symmetric-definite eigenproblems N a = lambda D a.
-//
-// Every linear method of the literature behind this module ends in one such
-// pencil. The denominator D is factored once into a Metric: Z with
-// Z' (D + rho I) Z = I, by a Cholesky factor where D (with its ridge) is
-// definite, or by a rank cut where it is not. The problem is then an ordinary
-// symmetric one, so eigenvalues are always real: an inverse and a
-// nonsymmetric solver are never used.
-//
-// Matrices are gonum's. Functions do not keep or change their arguments
-// unless they say so, and are safe for concurrent use on distinct results.
 package pencil
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 
-	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/lapack/lapack64"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/linalg"
 	"github.com/embedd/embedd/model/internal/parallel"
 )
-
-// eps is the unit roundoff that the rank cut is measured in.
-const eps = 0x1p-52
-
-// ErrNotDefinite reports a denominator that is not positive definite, or not
-// finite.
-var ErrNotDefinite = errors.New("denominator is not positive definite")
 
 // Metric is a factored denominator: Z (m x rank) with Z' (D + rho I) Z = I on
 // the kept subspace. It is immutable.
@@ -324,44 +304,4 @@ func scaleRows(a *mat.Dense, e []float64) {
 			row[j] *= s
 		}
 	}
-}
-
-func finiteDiagonal(t blas64.Triangular) bool {
-	for i := range t.N {
-		v := t.Data[i*t.Stride+i]
-		if math.IsNaN(v) || math.IsInf(v, 0) || v <= 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// eigen returns the eigenvalues of s, ascending, and its eigenvectors.
-func eigen(s mat.Symmetric) ([]float64, *mat.Dense, error) {
-	n := s.SymmetricDim()
-	for i := range n {
-		for j := i; j < n; j++ {
-			if v := s.At(i, j); math.IsNaN(v) || math.IsInf(v, 0) {
-				return nil, nil, fmt.Errorf("entry (%d, %d) of the whitened matrix is %g", i, j, v)
-			}
-		}
-	}
-	order := grade(s)
-	graded := mat.NewSymDense(n, nil)
-	for i, a := range order {
-		for j := i; j < n; j++ {
-			graded.SetSym(i, j, s.At(a, order[j]))
-		}
-	}
-	var es mat.EigenSym
-	if !es.Factorize(graded, true) {
-		return nil, nil, fmt.Errorf("symmetric eigendecomposition of order %d did not converge", n)
-	}
-	var w mat.Dense
-	es.VectorsTo(&w)
-	v := mat.NewDense(n, n, nil)
-	for i, a := range order {
-		copy(v.RawRowView(a), w.RawRowView(i))
-	}
-	return es.Values(nil), v, nil
 }

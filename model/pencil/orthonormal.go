@@ -175,18 +175,3 @@ func beyond(ctx context.Context, q, rows *mat.Dense, least float64) *mat.Dense {
 	}
 	return reflected(columns, least)
 }
-
-// productsOfRows is Q Q', by its upper triangle.
-func productsOfRows(ctx context.Context, q *mat.Dense) *mat.SymDense {
-	k, _ := q.Dims()
-	g := mat.NewSymDense(k, nil)
-	o := byColumns(q)
-	multiply(ctx, tile.Sum{C: g.RawSymmetric().Data, Stride: k, Alpha: 1, A: o, B: o, Upper: true})
-	return g
-}
-
-// byColumns is the operand whose rows are the columns of a.
-func byColumns(a *mat.Dense) *tile.Operand {
-	r := a.RawMatrix()
-	return tile.Columns(r.Data, r.Cols, r.Rows, r.Stride)
-}

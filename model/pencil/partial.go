@@ -95,9 +95,6 @@ type partial struct {
 	notes    []string
 }
 
-// errShort reports a way that did not reach the accuracy asked for.
-var errShort = errors.New("not converged")
-
 // way is one way to the wanted pairs.
 type way struct {
 	name string
@@ -305,21 +302,6 @@ func (p *partial) part(values []float64, vectors *mat.Dense) *Part {
 	out.Vectors = mat.DenseCopyOf(vectors.Slice(0, p.n, 0, p.d))
 	FixSigns(out.Vectors)
 	return out
-}
-
-// leastGap is the least relative distance of the first d values, best first, to
-// the next one: +Inf where there is none, and 0 where two share an eigenspace of a
-// problem of the given order, as what tells those apart is rounding.
-func leastGap(values []float64, d, order int, largest float64) float64 {
-	gap := math.Inf(1)
-	for i := 0; i < d && i+1 < len(values); i++ {
-		a, b := values[i], values[i+1]
-		if tie(a, b, order, largest) {
-			return 0
-		}
-		gap = min(gap, math.Abs(a-b)/max(math.Abs(a), math.Abs(b)))
-	}
-	return gap
 }
 
 // few is the end of the spectrum of s for Solve, or nil where the full

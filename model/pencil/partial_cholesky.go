@@ -16,6 +16,13 @@ import (
 // square is the order of the square blocks of an envelope.
 const square = tile.Square
 
+const (
+	// cheapFactor is the work, in flops, below which a factor is made at the small end without trying products first.
+	cheapFactor = 4e9
+	// FactorBytes is the most memory that the factor of a sparse matrix may take.
+	FactorBytes = 1 << 30
+)
+
 // envelope is the Cholesky factor L L' = P (M + shift I) P' in the envelope of
 // an order by levels or by fronts (George and Liu 1981, chapter 4), kept by squares: those that are zero, as the squares
 // of M tell and what they fill, are left out. A band costs n bandwidth^2, and a full matrix no more than a dense factor.

@@ -8,11 +8,6 @@ import (
 )
 
 const (
-	// cheapFactor is the work, in flops, at which a factor at the small end is made
-	// without trying products first.
-	cheapFactor = 4e9
-	// FactorBytes is the most memory that the factor of a sparse matrix may take.
-	FactorBytes = 1 << 30
 	// inverseShift is the shift of the factored matrix over its norm: large against
 	// rounding in the factor, and below what separates two eigenvalues at all.
 	inverseShift = 1e-12

@@ -9,8 +9,6 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
-
-	"github.com/embedd/embedd/model/internal/parallel"
 )
 
 // krylov finds the largest eigenvalues of a symmetric operator by thick-restart
@@ -287,60 +285,5 @@ func (k *krylov) clean(w, v *mat.Dense) {
 		if k.null != nil {
 			project(k.ctx, w, k.null)
 		}
-	}
-}
-
-// tie is the rule for eigenvalues of order k that share an eigenspace.
-func tie(a, b float64, k int, largest float64) bool {
-	return math.Abs(a-b) <= 1e-6*max(math.Abs(a), math.Abs(b))+1e-14*float64(k)*largest
-}
-
-func rowsView(a *mat.Dense, from, to int) *mat.Dense {
-	_, n := a.Dims()
-	return a.Slice(from, to, 0, n).(*mat.Dense)
-}
-
-func rowsOf(a *mat.Dense, from, to int) blas64.General {
-	g := a.RawMatrix()
-	return blas64.General{Rows: to - from, Cols: g.Cols, Stride: g.Stride, Data: g.Data[from*g.Stride:]}
-}
-
-func columnsOf(a *mat.Dense, from, to int) blas64.General {
-	g := a.RawMatrix()
-	return blas64.General{Rows: g.Rows, Cols: to - from, Stride: g.Stride, Data: g.Data[from:]}
-}
-
-func grown(a *mat.Dense, rows, cols int) *mat.Dense {
-	out := mat.NewDense(rows, cols, nil)
-	out.Copy(a)
-	return out
-}
-
-func maxAbs(a *mat.Dense) float64 {
-	r, _ := a.Dims()
-	worst := 0.0
-	for i := range r {
-		for _, v := range a.RawRowView(i) {
-			if math.IsNaN(v) {
-				return v
-			}
-			worst = max(worst, math.Abs(v))
-		}
-	}
-	return worst
-}
-
-// split runs f for each of count tasks, on as many processors as ctx allows where
-// work (in multiplications) repays it. It goes to its end whether or not ctx does.
-// Tasks are cut the same for any number of processors, so that results do not
-// depend on it. A panic on one of them is one of the caller here, and an error at
-// the boundary of the package.
-func split(ctx context.Context, count, work int, f func(i int)) {
-	workers := 1
-	if work >= 1<<18 {
-		workers = parallel.Workers(ctx)
-	}
-	if err := parallel.EachOn(context.WithoutCancel(ctx), workers, count, f); err != nil {
-		panic(err)
 	}
 }

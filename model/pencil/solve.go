@@ -9,23 +9,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/embedd/embedd/model/internal/parallel"
-	"github.com/embedd/embedd/model/internal/tile"
 )
-
-// End is the wanted end of the spectrum: part of a method's definition.
-type End int
-
-const (
-	Max End = iota // largest eigenvalues first
-	Min            // smallest first: the literal end of methods without a ridge
-)
-
-// RankError reports more directions asked for than the pencil has.
-type RankError struct{ Asked, Max int }
-
-func (e *RankError) Error() string {
-	return fmt.Sprintf("%d directions asked, the pencil has %d", e.Asked, e.Max)
-}
 
 // Solution is the wanted end of a pencil (N, D).
 type Solution struct {
@@ -285,39 +269,6 @@ func SolveLow(ctx context.Context, g *mat.Dense, j mat.Symmetric, q *Metric, d i
 	return finish(q, values, vectors, Max, d, apply)
 }
 
-// outer is X'Y of a product that is symmetric.
-func outer(ctx context.Context, x, y *mat.Dense) *mat.SymDense {
-	a, b := x.RawMatrix(), y.RawMatrix()
-	out := mat.NewSymDense(a.Cols, nil)
-	multiply(ctx, tile.Sum{C: out.RawSymmetric().Data, Stride: a.Cols, Alpha: 1,
-		A: tile.Dense(a.Data, a.Rows, a.Cols, a.Stride), B: tile.Dense(b.Data, b.Rows, b.Cols, b.Stride), Upper: true})
-	return out
-}
-
-// spectrum is eigen in descending order.
-func spectrum(s *mat.SymDense) ([]float64, *mat.Dense, error) {
-	k := s.SymmetricDim()
-	if k == 0 {
-		return nil, new(mat.Dense), nil
-	}
-	up, v, err := eigen(s)
-	if err != nil {
-		return nil, nil, err
-	}
-	down := make([]float64, k)
-	w := mat.NewDense(k, k, nil)
-	for j := range k {
-		down[j] = up[k-1-j]
-	}
-	for i := range k {
-		src, dst := v.RawRowView(i), w.RawRowView(i)
-		for j := range k {
-			dst[j] = src[k-1-j]
-		}
-	}
-	return down, w, nil
-}
-
 // finish picks the end, settles ties, goes back to the given coordinates, fixes
 // signs and checks the equation. values are descending.
 func finish(q *Metric, values []float64, vectors *mat.Dense, end End, d int,
@@ -423,54 +374,4 @@ func residual(q *Metric, s *Solution, largest float64, apply func(*mat.Dense) *m
 		worst = max(worst, mat.Norm(w.ColView(j), 2))
 	}
 	return worst / largest
-}
-
-// FixSigns makes the entry of largest magnitude of every column positive. Of
-// entries within 1e-12 of the largest the one with the lowest index counts.
-func FixSigns(a *mat.Dense) {
-	m, d := a.Dims()
-	for j := range d {
-		largest := 0.0
-		for i := range m {
-			largest = max(largest, math.Abs(a.At(i, j)))
-		}
-		for i := range m {
-			v := a.At(i, j)
-			if math.Abs(v) < largest*(1-1e-12) || v == 0 {
-				continue
-			}
-			if v < 0 {
-				for k := range m {
-					a.Set(k, j, -a.At(k, j))
-				}
-			}
-			break
-		}
-	}
-}
-
-func reversed(values []float64, v *mat.Dense) ([]float64, *mat.Dense) {
-	k := len(values)
-	up := make([]float64, k)
-	m, _ := v.Dims()
-	w := mat.NewDense(m, k, nil)
-	for j := range k {
-		up[j] = values[k-1-j]
-		for i := range m {
-			w.Set(i, j, v.At(i, k-1-j))
-		}
-	}
-	return up, w
-}
-
-func finite(a *mat.Dense) error {
-	m, n := a.Dims()
-	for i := range m {
-		for j := range n {
-			if v := a.At(i, j); math.IsNaN(v) || math.IsInf(v, 0) {
-				return fmt.Errorf("entry (%d, %d) is %g: the values are too large or too small for this scale", i, j, v)
-			}
-		}
-	}
-	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"gonum.org/v1/gonum/lapack/lapack64"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/embedd/embedd/model/internal/parallel"
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
@@ -85,29 +84,3 @@ func (t *triangle) conditionOf(a *mat.SymDense) float64 {
 	return 1 / lapack64.Pocon(blas64.Symmetric{N: t.n, Stride: t.n, Data: t.u, Uplo: blas.Upper}, norm,
 		make([]float64, 3*t.n), make([]int, t.n))
 }
-
-// multiply is a product on as many cores as ctx allows. A panic in it is one of the caller here, and an error at the
-// boundary of the package.
-func multiply(ctx context.Context, s tile.Sum) {
-	if err := tile.Add(ctx, s); err != nil {
-		panic(err)
-	}
-}
-
-// times is S A.
-func times(ctx context.Context, s mat.Symmetric, a *mat.Dense) *mat.Dense {
-	return tile.Times(ctx, symDense(s), a)
-}
-
-// symDense is s, or a copy where it is held in another way.
-func symDense(s mat.Symmetric) *mat.SymDense {
-	if dense, ok := s.(*mat.SymDense); ok {
-		return dense
-	}
-	dense := mat.NewSymDense(s.SymmetricDim(), nil)
-	dense.CopySym(s)
-	return dense
-}
-
-// alone is the context of what has none: of work on one core.
-var alone = parallel.Limit(context.Background(), 1)

@@ -1,7 +1,6 @@
 package pencil
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -280,15 +279,4 @@ func (f *shifted) solve(x []float64) {
 		}
 		x[i] = v / f.u0[i]
 	}
-}
-
-// grade is the order of the rows by which the diagonal ascends. The reduction to tridiagonal form begins at the last
-// column: the small end of a graded matrix (features in units far apart) so keeps its digits.
-func grade(s mat.Symmetric) []int {
-	order := make([]int, s.SymmetricDim())
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(s.At(a, a), s.At(b, b)) })
-	return order
 }

@@ -182,8 +182,8 @@ func (p *SimilarityExtension) Descend(q *SimilarityProblem) error {
 		}
 	}
 	if off := p.Slope(q); !(off <= enough) {
-		return fmt.Errorf("the similarities of a row did not converge in %d rounds: the slope is %.2g of the largest target; "+
-			"fit with a larger alpha than %g", rounds, off, p.Alpha)
+		return fmt.Errorf("the similarities of a row did not converge in %d rounds: "+
+			"the slope is %.2g of the largest target; fit with a larger alpha than %g", rounds, off, p.Alpha)
 	}
 	return nil
 }

@@ -1,0 +1,156 @@
+package pencil
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// End is the wanted end of the spectrum: part of a method's definition.
+type End int
+
+const (
+	Max End = iota // largest eigenvalues first
+	Min            // smallest first: the literal end of methods without a ridge
+)
+
+// RankError reports more directions asked for than the pencil has.
+type RankError struct{ Asked, Max int }
+
+func (e *RankError) Error() string {
+	return fmt.Sprintf("%d directions asked, the pencil has %d", e.Asked, e.Max)
+}
+
+// ErrNotDefinite reports a denominator that is not positive definite, or not
+// finite.
+var ErrNotDefinite = errors.New("denominator is not positive definite")
+
+// eigen returns the eigenvalues of s, ascending, and its eigenvectors.
+func eigen(s mat.Symmetric) ([]float64, *mat.Dense, error) {
+	n := s.SymmetricDim()
+	for i := range n {
+		for j := i; j < n; j++ {
+			if v := s.At(i, j); math.IsNaN(v) || math.IsInf(v, 0) {
+				return nil, nil, fmt.Errorf("entry (%d, %d) of the whitened matrix is %g", i, j, v)
+			}
+		}
+	}
+	order := grade(s)
+	graded := mat.NewSymDense(n, nil)
+	for i, a := range order {
+		for j := i; j < n; j++ {
+			graded.SetSym(i, j, s.At(a, order[j]))
+		}
+	}
+	var es mat.EigenSym
+	if !es.Factorize(graded, true) {
+		return nil, nil, fmt.Errorf("symmetric eigendecomposition of order %d did not converge", n)
+	}
+	var w mat.Dense
+	es.VectorsTo(&w)
+	v := mat.NewDense(n, n, nil)
+	for i, a := range order {
+		copy(v.RawRowView(a), w.RawRowView(i))
+	}
+	return es.Values(nil), v, nil
+}
+
+// grade is the order of the rows by which the diagonal ascends. The reduction to tridiagonal form begins at the last
+// column: the small end of a graded matrix (features in units far apart) so keeps its digits.
+func grade(s mat.Symmetric) []int {
+	order := make([]int, s.SymmetricDim())
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(s.At(a, a), s.At(b, b)) })
+	return order
+}
+
+// spectrum is eigen in descending order.
+func spectrum(s *mat.SymDense) ([]float64, *mat.Dense, error) {
+	k := s.SymmetricDim()
+	if k == 0 {
+		return nil, new(mat.Dense), nil
+	}
+	up, v, err := eigen(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	down := make([]float64, k)
+	w := mat.NewDense(k, k, nil)
+	for j := range k {
+		down[j] = up[k-1-j]
+	}
+	for i := range k {
+		src, dst := v.RawRowView(i), w.RawRowView(i)
+		for j := range k {
+			dst[j] = src[k-1-j]
+		}
+	}
+	return down, w, nil
+}
+
+func reversed(values []float64, v *mat.Dense) ([]float64, *mat.Dense) {
+	k := len(values)
+	up := make([]float64, k)
+	m, _ := v.Dims()
+	w := mat.NewDense(m, k, nil)
+	for j := range k {
+		up[j] = values[k-1-j]
+		for i := range m {
+			w.Set(i, j, v.At(i, k-1-j))
+		}
+	}
+	return up, w
+}
+
+// FixSigns makes the entry of largest magnitude of every column positive. Of
+// entries within 1e-12 of the largest the one with the lowest index counts.
+func FixSigns(a *mat.Dense) {
+	m, d := a.Dims()
+	for j := range d {
+		largest := 0.0
+		for i := range m {
+			largest = max(largest, math.Abs(a.At(i, j)))
+		}
+		for i := range m {
+			v := a.At(i, j)
+			if math.Abs(v) < largest*(1-1e-12) || v == 0 {
+				continue
+			}
+			if v < 0 {
+				for k := range m {
+					a.Set(k, j, -a.At(k, j))
+				}
+			}
+			break
+		}
+	}
+}
+
+// tie is the rule for eigenvalues of order k that share an eigenspace.
+func tie(a, b float64, k int, largest float64) bool {
+	return math.Abs(a-b) <= 1e-6*max(math.Abs(a), math.Abs(b))+1e-14*float64(k)*largest
+}
+
+// errShort reports a way that did not reach the accuracy asked for.
+var errShort = errors.New("not converged")
+
+// leastGap is the least relative distance of the first d values, best first, to
+// the next one: +Inf where there is none, and 0 where two share an eigenspace of a
+// problem of the given order, as what tells those apart is rounding.
+func leastGap(values []float64, d, order int, largest float64) float64 {
+	gap := math.Inf(1)
+	for i := 0; i < d && i+1 < len(values); i++ {
+		a, b := values[i], values[i+1]
+		if tie(a, b, order, largest) {
+			return 0
+		}
+		gap = min(gap, math.Abs(a-b)/max(math.Abs(a), math.Abs(b)))
+	}
+	return gap
+}

@@ -1,0 +1,138 @@
+package pencil
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/embedd/embedd/model/internal/parallel"
+	"github.com/embedd/embedd/model/internal/tile"
+)
+
+// eps is the unit roundoff that the rank cut is measured in.
+const eps = 0x1p-52
+
+func finiteDiagonal(t blas64.Triangular) bool {
+	for i := range t.N {
+		v := t.Data[i*t.Stride+i]
+		if math.IsNaN(v) || math.IsInf(v, 0) || v <= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// multiply is a product on as many cores as ctx allows. A panic in it is one of the caller here, and an error at the
+// boundary of the package.
+func multiply(ctx context.Context, s tile.Sum) {
+	if err := tile.Add(ctx, s); err != nil {
+		panic(err)
+	}
+}
+
+// times is S A.
+func times(ctx context.Context, s mat.Symmetric, a *mat.Dense) *mat.Dense {
+	return tile.Times(ctx, symDense(s), a)
+}
+
+// symDense is s, or a copy where it is held in another way.
+func symDense(s mat.Symmetric) *mat.SymDense {
+	if dense, ok := s.(*mat.SymDense); ok {
+		return dense
+	}
+	dense := mat.NewSymDense(s.SymmetricDim(), nil)
+	dense.CopySym(s)
+	return dense
+}
+
+// alone is the context of what has none: of work on one core.
+var alone = parallel.Limit(context.Background(), 1)
+
+// outer is X'Y of a product that is symmetric.
+func outer(ctx context.Context, x, y *mat.Dense) *mat.SymDense {
+	a, b := x.RawMatrix(), y.RawMatrix()
+	out := mat.NewSymDense(a.Cols, nil)
+	multiply(ctx, tile.Sum{C: out.RawSymmetric().Data, Stride: a.Cols, Alpha: 1,
+		A: tile.Dense(a.Data, a.Rows, a.Cols, a.Stride), B: tile.Dense(b.Data, b.Rows, b.Cols, b.Stride), Upper: true})
+	return out
+}
+
+func finite(a *mat.Dense) error {
+	m, n := a.Dims()
+	for i := range m {
+		for j := range n {
+			if v := a.At(i, j); math.IsNaN(v) || math.IsInf(v, 0) {
+				return fmt.Errorf("entry (%d, %d) is %g: the values are too large or too small for this scale", i, j, v)
+			}
+		}
+	}
+	return nil
+}
+
+func rowsView(a *mat.Dense, from, to int) *mat.Dense {
+	_, n := a.Dims()
+	return a.Slice(from, to, 0, n).(*mat.Dense)
+}
+
+func rowsOf(a *mat.Dense, from, to int) blas64.General {
+	g := a.RawMatrix()
+	return blas64.General{Rows: to - from, Cols: g.Cols, Stride: g.Stride, Data: g.Data[from*g.Stride:]}
+}
+
+func columnsOf(a *mat.Dense, from, to int) blas64.General {
+	g := a.RawMatrix()
+	return blas64.General{Rows: g.Rows, Cols: to - from, Stride: g.Stride, Data: g.Data[from:]}
+}
+
+func grown(a *mat.Dense, rows, cols int) *mat.Dense {
+	out := mat.NewDense(rows, cols, nil)
+	out.Copy(a)
+	return out
+}
+
+func maxAbs(a *mat.Dense) float64 {
+	r, _ := a.Dims()
+	worst := 0.0
+	for i := range r {
+		for _, v := range a.RawRowView(i) {
+			if math.IsNaN(v) {
+				return v
+			}
+			worst = max(worst, math.Abs(v))
+		}
+	}
+	return worst
+}
+
+// split runs f for each of count tasks, on as many processors as ctx allows where
+// work (in multiplications) repays it. It goes to its end whether or not ctx does.
+// Tasks are cut the same for any number of processors, so that results do not
+// depend on it. A panic on one of them is one of the caller here, and an error at
+// the boundary of the package.
+func split(ctx context.Context, count, work int, f func(i int)) {
+	workers := 1
+	if work >= 1<<18 {
+		workers = parallel.Workers(ctx)
+	}
+	if err := parallel.EachOn(context.WithoutCancel(ctx), workers, count, f); err != nil {
+		panic(err)
+	}
+}
+
+// byColumns is the operand whose rows are the columns of a.
+func byColumns(a *mat.Dense) *tile.Operand {
+	r := a.RawMatrix()
+	return tile.Columns(r.Data, r.Cols, r.Rows, r.Stride)
+}
+
+// productsOfRows is Q Q', by its upper triangle.
+func productsOfRows(ctx context.Context, q *mat.Dense) *mat.SymDense {
+	k, _ := q.Dims()
+	g := mat.NewSymDense(k, nil)
+	o := byColumns(q)
+	multiply(ctx, tile.Sum{C: g.RawSymmetric().Data, Stride: k, Alpha: 1, A: o, B: o, Upper: true})
+	return g
+}
