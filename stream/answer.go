@@ -14,6 +14,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/needs"
 )
 
 // answer is what one input becomes: messages to publish, and what to count once they are confirmed.
@@ -44,8 +45,8 @@ func (a *answer) bytes() (n int64) {
 	return n
 }
 
-// ownHeaders is how many bytes our headers may take beside the user's.
-const ownHeaders = 4 << 10
+// ownHeaders is how many bytes our headers may take in addition to the user's.
+const ownHeaders = needs.OwnHeaderBytes
 
 // answer makes the answer to one input with the model that is live now. It never fails: what cannot be answered
 // becomes a dead letter. Where ctx ends first there is no answer, nil.

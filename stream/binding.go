@@ -3,7 +3,6 @@ package stream
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,7 +16,6 @@ import (
 	"github.com/embedd/embedd/internal/killpoint"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/stream/internal/needs"
-	"github.com/embedd/embedd/stream/spec"
 )
 
 // binding is what the pipeline knows of its durable consumer: that it is still the one that brought what is held.
@@ -234,7 +232,7 @@ func (p *pipeline) bindConsumer(ctx context.Context, l *lane) (jetstream.Consume
 		c, err = input.CreateConsumer(ctx, want)
 	case err == nil:
 		have := c.CachedInfo().Config
-		if err := p.owns(have, input.CachedInfo().Config.Subjects, l.filter); err != nil {
+		if err := needs.CheckConsumer(&p.Pipeline, have, input.CachedInfo().Config.Subjects, l.filter); err != nil {
 			return nil, time.Time{}, err
 		}
 		if changed := have; p.settings(&changed) {
@@ -286,27 +284,6 @@ func (p *pipeline) settings(c *jetstream.ConsumerConfig) bool {
 	}
 	c.Metadata[metaPipeline], c.Metadata[metaSubject] = p.Name, p.Subject
 	return !reflect.DeepEqual(before, *c)
-}
-
-// owns tells whether a consumer that is there is the pipeline's: a name is bound to the subject that it was first used
-// for, since another subject under the same name would take the consumer, and its place, from who runs it.
-func (p *pipeline) owns(c jetstream.ConsumerConfig, all []string, filter string) error {
-	reads := c.FilterSubjects
-	if c.FilterSubject != "" {
-		reads = []string{c.FilterSubject}
-	}
-	if len(reads) == 0 {
-		reads = all
-	}
-	switch {
-	case len(reads) != 1 || reads[0] != filter:
-		return spec.Describe(fmt.Sprintf("consumer %s of stream %s reads %q, and pipeline %s is to read %q: a pipeline's name is bound to its subject. Give the pipeline a name of its own; or, where nobody else runs it, 'nats consumer rm %s %s', and it begins with the first message of its subject",
-			c.Durable, p.Stream, reads, p.Name, filter, p.Stream, c.Durable), ErrConsumerTaken)
-	case c.AckPolicy != jetstream.AckExplicitPolicy || c.DeliverSubject != "":
-		return spec.Describe(fmt.Sprintf("consumer %s of stream %s is not a pull consumer with explicit acknowledgement; 'nats consumer rm %s %s', and the pipeline makes its own",
-			c.Durable, p.Stream, p.Stream, c.Durable), ErrConsumerTaken)
-	}
-	return nil
 }
 
 // reuse gives back the memory of outputs that have left. Nothing is sent of them any more, and nothing looked up.

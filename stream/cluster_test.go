@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	carrier "github.com/embedd/embedd/internal/link"
-
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	carrier "github.com/embedd/embedd/internal/link"
+	"github.com/embedd/embedd/stream/admin"
 	"github.com/embedd/embedd/stream/lease"
 )
 
@@ -116,7 +116,7 @@ func TestSetupInACluster(t *testing.T) {
 		return s.CachedInfo().Config.Replicas
 	}
 	begin := time.Now()
-	if _, err := (Streams{Replicas: 1}).Setup(ctx, js, []Pipeline{store}, true); err != nil {
+	if _, err := (admin.Streams{Replicas: 1}).Setup(ctx, js, []Pipeline{store}, true); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES"} {
@@ -124,26 +124,26 @@ func TestSetupInACluster(t *testing.T) {
 			t.Errorf("stream %s has %d replicas, and one was asked for", name, n)
 		}
 	}
-	plans, err := Streams{Replicas: 3}.Setup(ctx, js, []Pipeline{store}, false)
+	plans, err := admin.Streams{Replicas: 3}.Setup(ctx, js, []Pipeline{store}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range plans {
-		if p.Raises == (p.Name == "DEAD") || (p.Warning != "") != (p.Name == "DEAD") {
+		if p.RaisesReplicas == (p.Name == "DEAD") || (p.Warning != "") != (p.Name == "DEAD") {
 			t.Errorf("asked for three: %+v", p)
 		}
 	}
 	// The streams alone, as somebody does who does not know of the store.
-	if _, err := (Streams{Replicas: 3}).Setup(ctx, js, []Pipeline{one}, true); err != nil {
+	if _, err := (admin.Streams{Replicas: 3}).Setup(ctx, js, []Pipeline{one}, true); err != nil {
 		t.Fatal(err)
 	}
-	if plans, err = Setup(ctx, js, []Pipeline{store}, false); err != nil {
+	if plans, err = admin.Setup(ctx, js, []Pipeline{store}, false); err != nil {
 		t.Fatal(err)
 	}
 	if last := plans[len(plans)-1]; !strings.Contains(last.Warning, "`embedd setup --apply --replicas 3` raises it") {
 		t.Errorf("a store of one replica under streams of three: %+v", last)
 	}
-	if _, err := (Streams{Replicas: 3}).Setup(ctx, js, []Pipeline{store}, true); err != nil {
+	if _, err := (admin.Streams{Replicas: 3}).Setup(ctx, js, []Pipeline{store}, true); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES"} {
@@ -159,7 +159,7 @@ func TestSetupInACluster(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := Setup(ctx, js, []Pipeline{store}, true); err != nil {
+	if _, err := admin.Setup(ctx, js, []Pipeline{store}, true); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES"} {
@@ -178,7 +178,7 @@ func TestStartWaitsForALeader(t *testing.T) {
 	c := newCluster(t)
 	js := c.dial(0)
 	p := answerer(t)
-	if _, err := Setup(t.Context(), js, []Pipeline{p}, true); err != nil {
+	if _, err := admin.Setup(t.Context(), js, []Pipeline{p}, true); err != nil {
 		t.Fatal(err)
 	}
 	c.stop(1)

@@ -13,14 +13,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/stream/admin"
 )
 
-func (s *site) letters(d DeadLetters) (out []*DeadLetter) {
+func (s *site) letters(d admin.DeadLetters) (out []*admin.DeadLetter) {
 	s.Helper()
 	if d.Subject == "" {
 		d.Subject = "dead.>"
 	}
-	if err := d.Read(s.Context(), s.js, func(l *DeadLetter) error { out = append(out, l); return nil }); err != nil {
+	if err := d.Read(s.Context(), s.js, func(l *admin.DeadLetter) error { out = append(out, l); return nil }); err != nil {
 		s.Fatal(err)
 	}
 	return out
@@ -53,47 +54,47 @@ func TestDeadLettersAreRead(t *testing.T) {
 		code   wire.Code
 	}{{nats.Header{}, []byte("bad"), wire.NotArrow}, {nats.Header{"Status": {"409"}}, nil, wire.NotArrow},
 		{header, long, wire.NotArrow}, {nats.Header{}, long, wire.NotArrow}, {larger, numbered(1, 0), wire.LargeHeaders}}
-	all := s.letters(DeadLetters{Bodies: true})
+	all := s.letters(admin.DeadLetters{Bodies: true})
 	if len(all) != len(want) {
 		t.Fatalf("%d letters, want %d", len(all), len(want))
 	}
 	for i, l := range all {
 		got, body, err := l.Original()
-		if err != nil || !l.Whole() || l.Header.Get(wire.HeaderCode) != string(want[i].code) ||
+		if err != nil || !l.IsComplete() || l.Header.Get(wire.HeaderCode) != string(want[i].code) ||
 			!bytes.Equal(body, want[i].body) || fmt.Sprint(got) != fmt.Sprint(want[i].header) {
 			t.Errorf("letter %d: %v, %d bytes of %d, headers %.100v", i, err, len(body), len(want[i].body), got)
 		}
-		one, err := DeadLetters{Subject: "dead.x", Bodies: true}.Find(s.Context(), s.js, l.Number)
+		one, err := admin.DeadLetters{Subject: "dead.x", Bodies: true}.Find(s.Context(), s.js, l.Number)
 		if err != nil || !bytes.Equal(one.Body, l.Body) || one.Number != l.Number {
 			t.Errorf("letter %d by its number: %v", i, err)
 		}
 	}
-	for i, l := range s.letters(DeadLetters{}) {
+	for i, l := range s.letters(admin.DeadLetters{}) {
 		if l.Body != nil || l.Bytes != all[i].Bytes || l.Parts != all[i].Parts || l.Number != all[i].Number {
 			t.Errorf("letter %d without its body: %+v", i, l)
 		}
 	}
 	for name, c := range map[string]struct {
-		DeadLetters
+		admin.DeadLetters
 		n int
 	}{
-		"a code":         {DeadLetters{Codes: []string{"large_headers", "too_wide"}}, 1},
-		"another code":   {DeadLetters{Codes: []string{"too_wide"}}, 0},
-		"since then":     {DeadLetters{Since: begin}, 5},
-		"since tomorrow": {DeadLetters{Since: begin.Add(24 * time.Hour)}, 0},
-		"until then":     {DeadLetters{Until: begin.Add(-time.Minute)}, 0},
-		"until tomorrow": {DeadLetters{Until: begin.Add(24 * time.Hour)}, 5},
+		"a code":         {admin.DeadLetters{Codes: []string{"large_headers", "too_wide"}}, 1},
+		"another code":   {admin.DeadLetters{Codes: []string{"too_wide"}}, 0},
+		"since then":     {admin.DeadLetters{Since: begin}, 5},
+		"since tomorrow": {admin.DeadLetters{Since: begin.Add(24 * time.Hour)}, 0},
+		"until then":     {admin.DeadLetters{Until: begin.Add(-time.Minute)}, 0},
+		"until tomorrow": {admin.DeadLetters{Until: begin.Add(24 * time.Hour)}, 5},
 	} {
 		if n := len(s.letters(c.DeadLetters)); n != c.n {
 			t.Errorf("%s: %d letters, want %d", name, n, c.n)
 		}
 	}
 	for _, number := range []uint64{0, foreign.Sequence, 1000} {
-		if _, err := (DeadLetters{Subject: "dead.x"}).Find(s.Context(), s.js, number); !errors.Is(err, ErrNoLetter) {
+		if _, err := (admin.DeadLetters{Subject: "dead.x"}).Find(s.Context(), s.js, number); !errors.Is(err, admin.ErrNoDeadLetter) {
 			t.Errorf("letter %d: %v", number, err)
 		}
 	}
-	if err := (DeadLetters{Subject: "dread.x"}).Read(s.Context(), s.js, nil); !errors.Is(err, jetstream.ErrStreamNotFound) {
+	if err := (admin.DeadLetters{Subject: "dread.x"}).Read(s.Context(), s.js, nil); !errors.Is(err, jetstream.ErrStreamNotFound) {
 		t.Error(err)
 	}
 }
@@ -112,8 +113,8 @@ func TestDeadLetterWithoutAPart(t *testing.T) {
 	}
 	// On a loaded machine a server was seen to fail at it (stream store EOF): what it has just stored it cannot read yet.
 	s.until("a part is deleted", func() bool { return dead.DeleteMsg(s.Context(), 2) == nil })
-	all := s.letters(DeadLetters{Bodies: true})
-	if len(all) != 1 || all[0].Whole() || all[0].Parts != all[0].Of-1 {
+	all := s.letters(admin.DeadLetters{Bodies: true})
+	if len(all) != 1 || all[0].IsComplete() || all[0].Parts != all[0].Of-1 {
 		t.Fatalf("%+v", all)
 	}
 	if _, err := all[0].Replay(s.Context(), s.js, ""); err == nil || !strings.Contains(err.Error(), "2 of 3 parts") {
@@ -131,10 +132,10 @@ func TestReplay(t *testing.T) {
 	header := nats.Header{nats.MsgIdHdr: {"mine"}, "Trace": {"a", "b"}, wire.HeaderModel: {"of another"}}
 	s.put(&nats.Msg{Subject: "in.x", Header: header, Data: long})
 	s.settled()
-	l := s.letters(DeadLetters{Bodies: true})[0]
+	l := s.letters(admin.DeadLetters{Bodies: true})[0]
 	for i := range 2 {
 		r, err := l.Replay(s.Context(), s.js, "")
-		if err != nil || r.As != "in:2" || r.Again != (i == 1) {
+		if err != nil || r.As != "in:2" || r.Duplicate != (i == 1) {
 			t.Errorf("replay %d: %+v, %v", i, r, err)
 		}
 	}
@@ -144,14 +145,14 @@ func TestReplay(t *testing.T) {
 		t.Errorf("%d bytes with headers %v", len(again.Data), again.Header)
 	}
 	s.settled()
-	all := s.letters(DeadLetters{})
+	all := s.letters(admin.DeadLetters{})
 	if len(all) != 2 || all[1].Header.Get(wire.HeaderSource) != "in:2" {
 		t.Errorf("%d letters: what is bad again is a new one", len(all))
 	}
 	if err := l.Remove(s.Context(), s.js); err != nil {
 		t.Error(err)
 	}
-	if all = s.letters(DeadLetters{}); len(all) != 1 {
+	if all = s.letters(admin.DeadLetters{}); len(all) != 1 {
 		t.Errorf("%d letters after one was removed", len(all))
 	}
 	for _, to := range []string{"$JS.API.STREAM.DELETE.in", "in.*", "_INBOX.a", "in x"} {

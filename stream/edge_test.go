@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/embedd/embedd/stream/internal/scope"
-
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -22,7 +20,9 @@ import (
 	carried "github.com/embedd/embedd/internal/link"
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/admin"
 	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/registry"
 )
 
@@ -284,17 +284,17 @@ func TestHubsRights(t *testing.T) {
 // TestEdgeRights: the least rights that setup prints for a replica at an edge are enough for it.
 func TestEdgeRights(t *testing.T) {
 	t.Parallel()
-	var rights Rights
-	for _, r := range RightsOf([]Pipeline{edge()}, []Plan{{Name: "in", Subjects: []string{"in.>"}},
-		{Name: "out", Subjects: []string{"out.>"}}}, Account{}) {
+	var rights admin.Permissions
+	for _, r := range admin.PermissionsOf([]Pipeline{edge()}, []admin.Plan{{Name: "in", Subjects: []string{"in.>"}},
+		{Name: "out", Subjects: []string{"out.>"}}}, admin.Account{}) {
 		if r.Verb == "run" {
 			rights = r
 		}
 	}
 	l := newLeafNode(t, &server.Permissions{Publish: &server.SubjectPermission{Allow: rights.Publish},
 		Subscribe: &server.SubjectPermission{Allow: rights.Subscribe},
-		Response:  &server.ResponsePermission{MaxMsgs: rights.Answers, Expires: rights.AnswerWait}})
-	if _, err := Setup(t.Context(), l.js, []Pipeline{edge()}, true); err != nil {
+		Response:  &server.ResponsePermission{MaxMsgs: rights.Replies, Expires: rights.ReplyWait}})
+	if _, err := admin.Setup(t.Context(), l.js, []Pipeline{edge()}, true); err != nil {
 		t.Fatal(err)
 	}
 	p := apprentice()
@@ -330,13 +330,13 @@ func TestEdgeSetup(t *testing.T) {
 	t.Parallel()
 	l := newLeafNode(t, nil)
 	p := edge()
-	plan := func(apply bool) Plan {
+	plan := func(apply bool) admin.Plan {
 		t.Helper()
-		plans, err := Setup(t.Context(), l.js, []Pipeline{p}, apply)
+		plans, err := admin.Setup(t.Context(), l.js, []Pipeline{p}, apply)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(plans) != 3 || plans[2].Name != registry.Bucket {
+		if len(plans) != 4 || plans[2].Name != registry.Bucket {
 			t.Fatalf("the plans are %+v", plans)
 		}
 		if text := plans[1].Warning; !strings.Contains(text, "stream out of domain hub takes out.x too") {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +19,7 @@ import (
 	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
@@ -76,19 +76,11 @@ func New(o Options) (*Engine, error) {
 	if len(o.Pipelines) == 0 {
 		return nil, errors.New("an engine needs a pipeline")
 	}
-	names := map[string]bool{}
-	o.Pipelines = slices.Clone(o.Pipelines) // the caller's has no defaults
-	for i, p := range o.Pipelines {
-		p, err := p.WithDefaults()
-		if err != nil {
-			return nil, err
-		}
-		if names[p.Name] {
-			return nil, fmt.Errorf("two pipelines are named %s", p.Name)
-		}
-		names[p.Name] = true
-		o.Pipelines[i] = p
+	pipelines, err := spec.CheckAll(o.Pipelines)
+	if err != nil {
+		return nil, err
 	}
+	o.Pipelines = pipelines
 	if o.APIPrefix == "" {
 		o.APIPrefix = strings.TrimSuffix(jetstream.DefaultAPIPrefix, ".")
 	}
@@ -380,7 +372,7 @@ func (e *Engine) resume(ctx context.Context, p *pipeline) error {
 		return err
 	}
 	p.bound = chosen.Stream
-	if err := p.checkName(ctx, p.bound); err != nil {
+	if err := needs.CheckName(ctx, p.JS, p.Permissions, &p.Pipeline, p.Domain, p.bound); err != nil {
 		return err
 	}
 	if bucket != nil && p.Role != RoleTransform {
@@ -452,7 +444,7 @@ func (p *pipeline) bind(ctx context.Context) error {
 	}{{p.Output, &p.limits.out}, {p.Dead, &p.limits.dead}} {
 		info, err := p.tail.add(ctx, o.subject)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			return missing(streamName(o.subject), o.subject)
+			return missing(needs.StreamName(o.subject), o.subject)
 		}
 		if err != nil {
 			return natsx.ExplainAPIError(err)
@@ -482,12 +474,6 @@ func (p *pipeline) bind(ctx context.Context) error {
 func missing(stream, subject string) error {
 	return spec.Describe(fmt.Sprintf("no stream takes subject %s; make it: 'embedd setup --apply', or 'nats stream add %s --subjects %q --storage file --defaults'",
 		subject, stream, subject), ErrStreamMissing)
-}
-
-// streamName is the name that setup gives a stream for a subject: the first token in capitals.
-func streamName(subject string) string {
-	token, _, _ := strings.Cut(subject, ".")
-	return strings.ToUpper(token)
 }
 
 // watchAge keeps the age of the live models current.

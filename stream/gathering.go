@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
@@ -53,7 +51,9 @@ func newGatherer(p *pipeline) *gatherer {
 func (g *gatherer) run(ctx context.Context) { g.summarily(ctx, g.step) }
 
 // skipTo moves to where the window of a model begins.
-func (g *gatherer) skipTo(live *plugin.Live) { g.from = max(g.from, windowOf(live, g.created)) }
+func (g *gatherer) skipTo(live *plugin.Live) {
+	g.from = max(g.from, needs.WindowStart(live, g.created))
+}
 
 // step learns from the next summary where it is there.
 func (g *gatherer) step(ctx context.Context) (learned bool, err error) {
@@ -243,75 +243,6 @@ func (g *gatherer) keep(ctx context.Context) error {
 	}
 	g.kept = g.ledger.Next
 	return nil
-}
-
-// needGathered plans for the stream of the edges' summaries, and tells of edges of which nothing was heard.
-func (p *planner) needGathered(ctx context.Context, one *Pipeline) error {
-	plan := Plan{Name: summaries.HubStream, Bucket: true, edges: one.Edges, bytes: needs.SummaryBytes(one)}
-	if p.js != nil {
-		s, err := p.js.Stream(ctx, summaries.HubStream)
-		if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
-			return natsx.ExplainAPIError(err)
-		}
-		if err == nil {
-			info := s.CachedInfo()
-			plan.Subjects = summaries.LacksSources(&info.Config, one.Edges)
-			plan.Extends = len(plan.Subjects) > 0 || needs.SummaryLimit(one, &info.Config) != ""
-			plan.Exists = !plan.Extends
-			if silent := summaries.Silent(info, one.Edges); len(silent) > 0 {
-				plan.Warning = fmt.Sprintf("nothing was heard of edge %s for a while: its leaf node is away, has another JetStream domain, or no stream %s yet, which 'embedd setup --apply' and 'embedd run' make there",
-					strings.Join(silent, ", "), summaries.EdgeStream)
-			}
-		}
-	}
-	p.plans = append(p.plans, plan)
-	return nil
-}
-
-// gathered looks at the stream of the edges' summaries.
-func (x *examination) gathered(ctx context.Context, p *pipeline) {
-	var s jetstream.Stream
-	err := x.ask(ctx, func(ctx context.Context) (err error) {
-		s, err = x.js.Stream(ctx, summaries.HubStream)
-		return err
-	})
-	switch {
-	case errors.Is(err, jetstream.ErrStreamNotFound):
-		x.ok("edges", p.Name, "stream %s is made when the daemon starts", summaries.HubStream)
-	case err != nil:
-		x.failed("edges", p.Name, natsx.ExplainRequestError(err, "about stream "+summaries.HubStream))
-	default:
-		x.kept(p, s)
-		c := &s.CachedInfo().Config
-		if lacks := summaries.LacksSources(c, p.Edges); len(lacks) > 0 {
-			x.add(Finding{Check: "edges", Pipeline: p.Name, Text: fmt.Sprintf("stream %s does not take the summaries of %s: nothing of theirs is learned",
-				c.Name, strings.Join(lacks, ", ")), Cure: "let it", Command: setupCommand})
-			return
-		}
-		x.ok("edges", p.Name, "stream %s has %d messages of %d edges", c.Name, s.CachedInfo().State.Msgs, len(c.Sources))
-	}
-}
-
-// outlived notes that what the window of the live model begins with has left the stream of the edges' summaries, as where a
-// busy pipeline pushes a quiet one's out.
-func (x *examination) outlived(ctx context.Context, p *pipeline, live *plugin.Live) {
-	var info *jetstream.StreamInfo
-	err := x.ask(ctx, func(ctx context.Context) error {
-		s, err := x.js.Stream(ctx, summaries.HubStream)
-		if err == nil {
-			info = s.CachedInfo()
-		}
-		return err
-	})
-	if err != nil {
-		return // told of before
-	}
-	if first := windowOf(live, info.Created); first > 0 && first < info.State.FirstSeq {
-		x.add(Finding{Check: "edges", Pipeline: p.Name, Level: LevelNote, Text: fmt.Sprintf(
-			"the window of the live model begins with what stood at %d of stream %s, which has nothing before %d any more: after a restart the window is smaller, and the next models are others",
-			first, summaries.HubStream, info.State.FirstSeq), Cure: "raise nats.edge_bytes, here and at the edges",
-			Key: "nats.edge_bytes"})
-	}
 }
 
 // Results of a summary that came from an edge, for the metric.

@@ -20,6 +20,7 @@ import (
 
 	carried "github.com/embedd/embedd/internal/link"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/admin"
 	"github.com/embedd/embedd/stream/summaries"
 )
 
@@ -79,10 +80,10 @@ func (f *spokes) site(domain string, leaf server.LeafNodeOpts) *site {
 	if domain == "hub" { // whose daemon has the least rights
 		p := blocks()
 		p.Role, p.Edges = RoleTrain, []string{"berlin"}
-		least := RightsOf([]Pipeline{p}, nil, Account{})[0]
+		least := admin.PermissionsOf([]Pipeline{p}, nil, admin.Account{})[0]
 		s.options.Users = users(&server.Permissions{Publish: &server.SubjectPermission{Allow: least.Publish},
 			Subscribe: &server.SubjectPermission{Allow: least.Subscribe},
-			Response:  &server.ResponsePermission{MaxMsgs: least.Answers, Expires: least.AnswerWait}})
+			Response:  &server.ResponsePermission{MaxMsgs: least.Replies, Expires: least.ReplyWait}})
 	}
 	s.begin()
 	return s
@@ -127,7 +128,7 @@ func (f *spokes) trainAs(login nats.Option, domains ...string) *trainer {
 			g.mu.Unlock()
 		}
 	}
-	if _, err := Setup(f.Context(), f.hub.js, []Pipeline{p}, true); err != nil {
+	if _, err := admin.Setup(f.Context(), f.hub.js, []Pipeline{p}, true); err != nil {
 		f.Fatal(err)
 	}
 	nc, err := nats.Connect(f.hub.server.ClientURL(), login, nats.MaxReconnects(-1),
@@ -295,9 +296,9 @@ func TestSummariesOfEdges(t *testing.T) {
 }
 
 // planned is what setup says of one of ours at a site.
-func (s *site) planned(p Pipeline, name string, apply bool) Plan {
+func (s *site) planned(p Pipeline, name string, apply bool) admin.Plan {
 	s.Helper()
-	plans, err := Setup(s.Context(), s.js, []Pipeline{p}, apply)
+	plans, err := admin.Setup(s.Context(), s.js, []Pipeline{p}, apply)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -307,7 +308,7 @@ func (s *site) planned(p Pipeline, name string, apply bool) Plan {
 		}
 	}
 	s.Fatalf("the plans %+v have no %s", plans, name)
-	return Plan{}
+	return admin.Plan{}
 }
 
 // TestSetupOfEdges: setup shows and makes what edges and hub need, and says what does not go together. What comes with other
@@ -333,7 +334,7 @@ func TestSetupOfEdges(t *testing.T) {
 	})
 	hub := blocks()
 	hub.Role, hub.Edges = RoleTrain, []string{"berlin"}
-	if one := f.hub.planned(hub, summaries.HubStream, true); !one.Exists || one.Extends {
+	if one := f.hub.planned(hub, summaries.HubStream, true); !one.Exists || one.Outdated {
 		t.Errorf("the plan of the hub is %+v", one)
 	}
 	if one := berlin.planned(at, summaries.EdgeStream, false); one.Warning != "" {

@@ -29,6 +29,7 @@ import (
 	"github.com/embedd/embedd/internal/natstest"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream"
+	"github.com/embedd/embedd/stream/admin"
 )
 
 var writeGolden = flag.Bool("write-golden", false, "write testdata/golden.txt from what this tree stores and sends")
@@ -211,9 +212,9 @@ func (g *golden) fixed() {
 	g.request("live", "retrain", nil)
 	g.service("fixed-1")
 	g.stop(r)
-	letters := stream.DeadLetters{Subject: "dead.x", Bodies: true}
+	letters := admin.DeadLetters{Subject: "dead.x", Bodies: true}
 	js := g.server.JS
-	err = letters.Read(g.Context(), js, func(l *stream.DeadLetter) error {
+	err = letters.Read(g.Context(), js, func(l *admin.DeadLetter) error {
 		_, err := l.Replay(g.Context(), js, "")
 		return err
 	})
@@ -413,7 +414,7 @@ func (g *golden) directory() {
 // setup makes the streams as the verb does, and notes what a user needs for the pipeline.
 func (g *golden) setup(p stream.Pipeline) {
 	g.Helper()
-	plans, err := stream.Setup(g.Context(), g.server.JS, []stream.Pipeline{p}, true)
+	plans, err := admin.Setup(g.Context(), g.server.JS, []stream.Pipeline{p}, true)
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -423,7 +424,7 @@ func (g *golden) setup(p stream.Pipeline) {
 		}
 		g.note("plan", "%s bucket=%t subjects=%v", one.Name, one.Bucket, one.Subjects)
 	}
-	for _, r := range stream.RightsOf([]stream.Pipeline{p}, plans, stream.Account{}) {
+	for _, r := range admin.PermissionsOf([]stream.Pipeline{p}, plans, admin.Account{}) {
 		if r.Verb != "run" && g.variant != "learning" {
 			continue
 		}
@@ -433,7 +434,7 @@ func (g *golden) setup(p stream.Pipeline) {
 		for _, s := range r.Subscribe {
 			g.note("permission", "%s subscribe %s", r.Verb, s)
 		}
-		g.note("permission", "%s answers %d within %v", r.Verb, r.Answers, r.AnswerWait)
+		g.note("permission", "%s answers %d within %v", r.Verb, r.Replies, r.ReplyWait)
 	}
 }
 

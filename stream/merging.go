@@ -11,6 +11,7 @@ import (
 	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/summaries"
 )
 
@@ -241,5 +242,5 @@ func (m *merger) mark(ctx context.Context, s stretch) error {
 
 // skipTo moves to where the window of a model begins, as a reader of messages does.
 func (m *merger) skipTo(live *plugin.Live) {
-	m.next = max(m.next, m.blockOf(windowOf(live, m.created)))
+	m.next = max(m.next, m.blockOf(needs.WindowStart(live, m.created)))
 }

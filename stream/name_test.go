@@ -11,6 +11,7 @@ import (
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/admin"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/registry"
 )
@@ -48,12 +49,12 @@ func TestNameIsBoundToItsStream(t *testing.T) {
 	}
 	found := func() (text string) {
 		t.Helper()
-		all, err := Examine(t.Context(), Options{Conn: nc, Pipelines: []Pipeline{over("p", "other")}, Wait: ample})
+		all, err := admin.Diagnose(t.Context(), admin.Options{Conn: nc, Pipelines: []Pipeline{over("p", "other")}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, f := range all {
-			if f.Check == "store" && f.Level == LevelFault {
+			if f.Check == "store" && f.Level == admin.LevelFault {
 				text += f.Text + ": " + f.Command
 			}
 		}

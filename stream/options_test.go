@@ -14,3 +14,9 @@ func TestNewLeavesTheCallersOptions(t *testing.T) {
 		t.Errorf("New wrote defaults into the caller's pipeline: %+v", p)
 	}
 }
+
+// piped is a pipeline without models, as far as setup looks at it.
+func piped(name, stream, subject, output string) Pipeline {
+	return Pipeline{Name: name, Stream: stream, Subject: subject, Output: output, Dead: "dead." + name,
+		Models: Models{None: true}}
+}

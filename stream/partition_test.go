@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/admin"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
@@ -356,7 +357,7 @@ func TestPartitionsThatCannotBe(t *testing.T) {
 		q := p
 		q.Stream, q.Subject = at, at+".*"
 		problem := func() (out string) {
-			plans, err := Setup(ctx, s.js, []Pipeline{q}, true)
+			plans, err := admin.Setup(ctx, s.js, []Pipeline{q}, true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -376,9 +377,9 @@ func TestPartitionsThatCannotBe(t *testing.T) {
 			t.Errorf("%s: a start says %v", name, err)
 		}
 		s.until(name+": doctor says it", func() bool {
-			found, err := Examine(ctx, Options{Conn: s.js.Conn(), Pipelines: []Pipeline{q}})
-			return err == nil && slices.ContainsFunc(found, func(f Finding) bool {
-				return f.Check == "partitions" && f.Level == LevelFault && strings.Contains(f.Text+f.Cure, strings.Split(c.says, ";")[0])
+			found, err := admin.Diagnose(ctx, admin.Options{Conn: s.js.Conn(), Pipelines: []Pipeline{q}})
+			return err == nil && slices.ContainsFunc(found, func(f admin.Finding) bool {
+				return f.Check == "partitions" && f.Level == admin.LevelFault && strings.Contains(f.Text+f.Fix, strings.Split(c.says, ";")[0])
 			})
 		})
 		if c.cure == nil {
@@ -416,12 +417,12 @@ func TestSetupMakesPartitions(t *testing.T) {
 	parted := plain
 	parted.Partitions = 8
 	for _, all := range [][]Pipeline{{plain, other}, {parted}, {parted}} {
-		plans, err := Setup(ctx, s.js, all, false)
-		if err == nil && plans[0].Extends && fmt.Sprint(plans[0].Subjects) != "[keys.* others.*]" {
+		plans, err := admin.Setup(ctx, s.js, all, false)
+		if err == nil && plans[0].Outdated && fmt.Sprint(plans[0].Subjects) != "[keys.* others.*]" {
 			t.Errorf("setup is to let the stream take %v", plans[0].Subjects)
 		}
 		if err == nil {
-			_, err = Setup(ctx, s.js, all, true)
+			_, err = admin.Setup(ctx, s.js, all, true)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -438,7 +439,13 @@ func TestSetupMakesPartitions(t *testing.T) {
 	if have := made.CachedInfo().Config.Subjects; fmt.Sprint(have) != "[keys.* others.*]" {
 		t.Errorf("the stream takes %v", have)
 	}
-	if n := readers(&parted); n != 10 {
+	n := 0
+	for _, need := range needs.For(needs.Config{Pipelines: []Pipeline{parted}}) {
+		if need.Kind == needs.Consumer {
+			n++
+		}
+	}
+	if n != 10 {
 		t.Errorf("it has %d consumers; want 8, the rest, and one that learns", n)
 	}
 }

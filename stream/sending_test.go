@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/admin"
 	"github.com/embedd/embedd/stream/summaries"
 )
 
@@ -164,12 +165,12 @@ func TestEdgeGoesOnUnnamed(t *testing.T) {
 // examined are the findings of a check at a site about edges.
 func (s *site) examined(p Pipeline) (faults, all string) {
 	s.Helper()
-	found, err := Examine(s.Context(), Options{Conn: s.js.Conn(), Pipelines: []Pipeline{p}})
+	found, err := admin.Diagnose(s.Context(), admin.Options{Conn: s.js.Conn(), Pipelines: []Pipeline{p}})
 	if err != nil {
 		s.Fatal(err)
 	}
 	for _, one := range found {
-		if one.Check == "edges" && one.Level == LevelFault {
+		if one.Check == "edges" && one.Level == admin.LevelFault {
 			faults += one.Text + "\n"
 		}
 		all += fmt.Sprintf("%s %s: %s\n", one.Level, one.Check, one.Text)
@@ -231,10 +232,10 @@ func TestBytesOfEdges(t *testing.T) {
 		r := one.at.replica(one.p)
 		one.at.until("it is open", func() bool { return len(r.Status()) > 0 })
 		r.end()
-		if plan := one.at.planned(one.p, name, false); kept() != 1<<30 || plan.Exists || !plan.Extends {
+		if plan := one.at.planned(one.p, name, false); kept() != 1<<30 || plan.Exists || !plan.Outdated {
 			t.Errorf("%s keeps %d bytes once a daemon ran, and the plan is %+v", name, kept(), plan)
 		}
-		if plan := one.at.planned(one.p, name, true); kept() != 64<<20 || !plan.Exists || plan.Extends {
+		if plan := one.at.planned(one.p, name, true); kept() != 64<<20 || !plan.Exists || plan.Outdated {
 			t.Errorf("%s keeps %d bytes once setup has changed it, and the plan is %+v", name, kept(), plan)
 		}
 	}

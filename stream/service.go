@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
@@ -15,6 +14,7 @@ import (
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/registry"
 )
 
@@ -46,7 +46,7 @@ const (
 )
 
 // requestWait bounds one request.
-const requestWait = 30 * time.Second
+const requestWait = needs.RequestTimeout
 
 // service answers requests about one pipeline. Each endpoint answers one request at a time.
 type service struct {

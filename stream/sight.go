@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/embedd/embedd/internal/wildcard"
-	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/wildcard"
+	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/spec"
 )
@@ -293,7 +293,7 @@ func (w *watcher) taken(ctx context.Context, subject string) error {
 	}
 	info, err := w.sink(ctx, subject)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return missing(streamName(subject), subject)
+		return missing(needs.StreamName(subject), subject)
 	}
 	if err != nil {
 		return natsx.ExplainRequestError(err, "which stream takes "+subject)

@@ -7,8 +7,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/embedd/embedd/internal/stage"
 	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/lease"
 )
 
@@ -138,20 +138,5 @@ func (p *pipeline) learnNow(ctx context.Context, r learning, every <-chan time.T
 
 // skipTo moves to where the window of a model begins: what is before it nobody needs any more.
 func (r *reader) skipTo(live *plugin.Live) {
-	r.at.next = max(r.at.next, windowOf(live, r.at.stream))
-}
-
-// windowOf is the number of the message with which the window of a model begins, in a stream that was made at a time; 0
-// where the model is of another.
-func windowOf(live *plugin.Live, made time.Time) uint64 {
-	if live == nil || live.Model.Note().Source["created"] != made.UTC().Format(time.RFC3339Nano) {
-		return 0
-	}
-	switch created, seq := stage.ReadFrom(live.State); created {
-	case made.UnixNano():
-		return seq
-	case 0:
-		return windowStart(live)
-	}
-	return 0 // it begins in the stream before
+	r.at.next = max(r.at.next, needs.WindowStart(live, r.at.stream))
 }

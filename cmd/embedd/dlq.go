@@ -19,7 +19,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/client"
 	"github.com/embedd/embedd/cmd/embedd/files"
 	"github.com/embedd/embedd/cmd/embedd/report"
-	"github.com/embedd/embedd/stream"
+	"github.com/embedd/embedd/stream/admin"
 )
 
 func dlqCommand(e *cli.Env) *cobra.Command {
@@ -59,7 +59,7 @@ func letterFlagsOf(f *cli.Flags, many bool) *letterFlags {
 }
 
 // of is what the flags choose, of a pipeline where its name is not empty.
-func (l *letterFlags) of(pipeline string, bodies bool) stream.DeadLetters {
+func (l *letterFlags) of(pipeline string, bodies bool) admin.DeadLetters {
 	subject := *l.subject
 	switch {
 	case subject != "":
@@ -68,7 +68,7 @@ func (l *letterFlags) of(pipeline string, bodies bool) stream.DeadLetters {
 	default:
 		subject = "dead.>"
 	}
-	return stream.DeadLetters{Subject: subject, Codes: *l.codes, Since: l.since.Time, Until: l.until.Time,
+	return admin.DeadLetters{Subject: subject, Codes: *l.codes, Since: l.since.Time, Until: l.until.Time,
 		Bodies: bodies}
 }
 
@@ -130,7 +130,7 @@ type listedLetter struct {
 	Error    string    `json:"error"`
 }
 
-func listedOf(l *stream.DeadLetter) listedLetter {
+func listedOf(l *admin.DeadLetter) listedLetter {
 	attempts, _ := strconv.Atoi(l.Header.Get(wire.HeaderAttempts))
 	return listedLetter{Stream: l.Stream, Number: l.Number, Time: l.Time, Subject: l.Subject,
 		Code: l.Header.Get(wire.HeaderCode), Kind: l.Header.Get(wire.HeaderKind),
@@ -157,7 +157,7 @@ func dlqLsCommand(e *cli.Env) *cobra.Command {
 		const page = 500 // columns are aligned so many at a time
 		n := 0
 		var t *report.Table
-		err = which.of(append(names, "")[0], false).Read(ctx, js, func(l *stream.DeadLetter) error {
+		err = which.of(append(names, "")[0], false).Read(ctx, js, func(l *admin.DeadLetter) error {
 			one := listedOf(l)
 			if out.JSON {
 				return out.Object(one)
@@ -172,7 +172,7 @@ func dlqLsCommand(e *cli.Env) *cobra.Command {
 			}
 			n++
 			size := strconv.Itoa(one.Bytes)
-			if !l.Whole() {
+			if !l.IsComplete() {
 				size += fmt.Sprintf(" (%d of %d parts)", l.Parts, l.Of)
 			}
 			t.Row(one.Number, one.Time.Format("2006-01-02T15:04:05Z07:00"), one.Subject, one.Code, one.Kind,
@@ -222,7 +222,7 @@ func dlqShowCommand(e *cli.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if !l.Whole() {
+		if !l.IsComplete() {
 			return fmt.Errorf("dead letter %d: %d of %d parts are there; the others are gone, or come before it", number,
 				l.Parts, l.Of)
 		}

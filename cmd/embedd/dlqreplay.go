@@ -13,7 +13,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	"github.com/embedd/embedd/cmd/embedd/client"
 	"github.com/embedd/embedd/cmd/embedd/report"
-	"github.com/embedd/embedd/stream"
+	"github.com/embedd/embedd/stream/admin"
 )
 
 // replayedLetter is one line of `embedd dlq replay --format json`.
@@ -75,7 +75,7 @@ func dlqReplayCommand(e *cli.Env) *cobra.Command {
 			}
 		}
 		if numbers == nil {
-			if err := letters.Read(ctx, js, func(l *stream.DeadLetter) error { return r.one(ctx, l) }); err != nil {
+			if err := letters.Read(ctx, js, func(l *admin.DeadLetter) error { return r.one(ctx, l) }); err != nil {
 				return err
 			}
 		}
@@ -108,7 +108,7 @@ type replay struct {
 	done, failed int
 }
 
-func (r *replay) one(ctx context.Context, l *stream.DeadLetter) error {
+func (r *replay) one(ctx context.Context, l *admin.DeadLetter) error {
 	one := replayedLetter{Stream: l.Stream, Number: l.Number, Code: l.Header.Get(wire.HeaderCode),
 		Source: l.Header.Get(wire.HeaderSource), To: cmp.Or(r.to, l.Header.Get(wire.HeaderSubject)), Bytes: l.Bytes,
 		Kept: true, DryRun: r.dry}
@@ -118,12 +118,12 @@ func (r *replay) one(ctx context.Context, l *stream.DeadLetter) error {
 		ctx, cancel := context.WithTimeout(ctx, client.Timeout)
 		defer cancel()
 		sent, err := l.Replay(ctx, r.js, r.to)
-		one.As, one.Again = sent.As, sent.Again
+		one.As, one.Again = sent.As, sent.Duplicate
 		switch {
 		case err != nil:
 			one.Error = err.Error()
 			what = "not replayed: " + one.Error
-		case sent.Again:
+		case sent.Duplicate:
 			what = "had been replayed before, as " + sent.As
 		default:
 			what = strings.TrimSuffix("replayed as "+sent.As, " as ")

@@ -27,6 +27,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/engine"
 	"github.com/embedd/embedd/cmd/embedd/report"
 	"github.com/embedd/embedd/stream"
+	"github.com/embedd/embedd/stream/admin"
 )
 
 // doctorCommand looks at everything that the daemon needs.
@@ -65,8 +66,8 @@ type doctor struct {
 	err    error // of the output
 }
 
-func (d *doctor) say(f stream.Finding) {
-	if f.Level == stream.LevelFault {
+func (d *doctor) say(f admin.Finding) {
+	if f.Level == admin.LevelFault {
 		d.faults++
 	}
 	if strings.HasPrefix(f.Command, "embedd ") {
@@ -82,8 +83,8 @@ func (d *doctor) say(f stream.Finding) {
 	}
 	text := f.Text
 	var cures []string
-	if f.Cure != "" {
-		cures = append(cures, f.Cure)
+	if f.Fix != "" {
+		cures = append(cures, f.Fix)
 	}
 	if f.Command != "" {
 		cures = append(cures, f.Command)
@@ -92,17 +93,17 @@ func (d *doctor) say(f stream.Finding) {
 		cures = append(cures, strings.TrimSpace(f.Key+": "+f.Value))
 	}
 	if cures != nil {
-		text += ". Cure: " + strings.Join(cures, ": ")
+		text += ". Fix: " + strings.Join(cures, ": ")
 	}
 	d.out.Printf("%-5s  %s: %s\n", f.Level, about, strings.ReplaceAll(text, "\n", " "))
 }
 
 func (d *doctor) fault(check, text, cure string) {
-	d.say(stream.Finding{Check: check, Level: stream.LevelFault, Text: text, Cure: cure})
+	d.say(admin.Finding{Check: check, Level: admin.LevelFault, Text: text, Fix: cure})
 }
 
 func (d *doctor) ok(check, format string, args ...any) {
-	d.say(stream.Finding{Check: check, Level: stream.LevelOK, Text: fmt.Sprintf(format, args...)})
+	d.say(admin.Finding{Check: check, Level: admin.LevelOK, Text: fmt.Sprintf(format, args...)})
 }
 
 // look goes from what is near to what is far; what lies behind a fault that hides it is not looked at.
@@ -120,7 +121,7 @@ func (d *doctor) look(ctx context.Context, e *cli.Env, where *client.Address) er
 		return d.err
 	}
 	for _, n := range c.Notes {
-		d.say(stream.Finding{Check: "configuration", Level: stream.LevelNote, Text: n.String()})
+		d.say(admin.Finding{Check: "configuration", Level: admin.LevelNote, Text: n.String()})
 	}
 	d.ok("configuration", "%s, pipelines: %d", d.path, len(c.Pipelines))
 	d.port(c.HTTP)
@@ -149,7 +150,7 @@ func (d *doctor) look(ctx context.Context, e *cli.Env, where *client.Address) er
 	}
 	defer nc.Close()
 	d.ok("connection", "%s", nc.Address())
-	found, err := stream.Examine(ctx, stream.Options{Conn: nc.Conn, APIPrefix: nc.APIPrefix(), Pipelines: pipelines,
+	found, err := admin.Diagnose(ctx, admin.Options{Conn: nc.Conn, APIPrefix: nc.APIPrefix(), Pipelines: pipelines,
 		Clock: d.clock})
 	if err != nil {
 		d.fault("configuration", err.Error(), "")
@@ -183,12 +184,12 @@ func (d *doctor) port(h config.HTTP) {
 	case errors.Is(err, syscall.EADDRINUSE) && isEmbedd(h):
 		d.ok("port", "http.listen %s: a daemon runs there", listen)
 	case errors.Is(err, syscall.EADDRINUSE):
-		d.say(stream.Finding{Check: "port", Level: stream.LevelFault, Text: "http.listen " + listen +
-			" is in use by another program", Cure: "stop that, or take another port (port 0 is a free one)",
+		d.say(admin.Finding{Check: "port", Level: admin.LevelFault, Text: "http.listen " + listen +
+			" is in use by another program", Fix: "stop that, or take another port (port 0 is a free one)",
 			Key: "http.listen", Value: "127.0.0.1:0"})
 	default:
-		d.say(stream.Finding{Check: "port", Level: stream.LevelFault, Text: "http.listen " + err.Error(),
-			Cure: "take an address of this machine", Key: "http.listen", Value: "127.0.0.1:8474"})
+		d.say(admin.Finding{Check: "port", Level: admin.LevelFault, Text: "http.listen " + err.Error(),
+			Fix: "take an address of this machine", Key: "http.listen", Value: "127.0.0.1:8474"})
 	}
 }
 
@@ -261,22 +262,22 @@ func (d *doctor) daemons(ctx context.Context, nc *nats.Conn, pipelines []stream.
 	}
 	for _, p := range pipelines {
 		if found[p.Name] == 0 {
-			d.say(stream.Finding{Check: "daemon", Pipeline: p.Name, Level: stream.LevelNote, Text: "none runs",
+			d.say(admin.Finding{Check: "daemon", Pipeline: p.Name, Level: admin.LevelNote, Text: "none runs",
 				Command: "embedd run"})
 			continue
 		}
 		n := 0
 		err := client.Gather(ctx, nc, stream.ServiceSubject(p.Name, "status"), client.Timeout, func(msg *nats.Msg) bool {
 			n++
-			f := stream.Finding{Check: "daemon", Pipeline: p.Name, Level: stream.LevelOK}
+			f := admin.Finding{Check: "daemon", Pipeline: p.Name, Level: admin.LevelOK}
 			r, err := client.ReadReport(msg)
 			switch {
 			case err != nil:
-				f.Level, f.Text = stream.LevelFault, err.Error()
+				f.Level, f.Text = admin.LevelFault, err.Error()
 			case r.State == stream.StateBlocked:
-				f.Level, f.Text = stream.LevelFault, "blocked: "+r.Reason
+				f.Level, f.Text = admin.LevelFault, "blocked: "+r.Reason
 			case !r.Ready:
-				f.Level, f.Text = stream.LevelNote, fmt.Sprintf("%s: %s", r.State, r.Reason)
+				f.Level, f.Text = admin.LevelNote, fmt.Sprintf("%s: %s", r.State, r.Reason)
 			case r.Lag == nil:
 				f.Text = fmt.Sprintf("%s, another replica learns", r.State)
 			default:

@@ -18,7 +18,7 @@ import (
 
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	carrier "github.com/embedd/embedd/internal/link"
-	"github.com/embedd/embedd/stream"
+	"github.com/embedd/embedd/stream/admin"
 )
 
 // ward is a patient: a configuration, and a server with the streams that it needs.
@@ -149,7 +149,7 @@ func (w *ward) change(from, to string) {
 }
 
 // examine runs doctor, holds it to its exit code, and returns the faults.
-func (w *ward) examine() (faults []stream.Finding, text string) {
+func (w *ward) examine() (faults []admin.Finding, text string) {
 	w.Helper()
 	if err := os.WriteFile(w.path(), []byte(w.config), 0o600); err != nil {
 		w.Fatal(err)
@@ -165,14 +165,14 @@ func (w *ward) examine() (faults []stream.Finding, text string) {
 	}
 	code, report := run("--json")
 	for line := range strings.Lines(report) {
-		var f stream.Finding
+		var f admin.Finding
 		if err := json.Unmarshal([]byte(line), &f); err != nil {
 			w.Fatalf("%q: %v", line, err)
 		}
-		if f.Level == stream.LevelFault {
+		if f.Level == admin.LevelFault {
 			faults = append(faults, f)
 		}
-		if f.Text == "" || f.Level == stream.LevelFault && f.Cure+f.Command == "" && !strings.Contains(f.Text, ";") &&
+		if f.Text == "" || f.Level == admin.LevelFault && f.Fix+f.Command == "" && !strings.Contains(f.Text, ";") &&
 			f.Check != "configuration" {
 			w.Errorf("no cause, or no cure: %s", line)
 		}
@@ -241,7 +241,7 @@ func (w *ward) nats(words []string) {
 }
 
 // follow does what a finding says, where it is a command or a key with its value, and tells whether it was.
-func (w *ward) follow(f stream.Finding) bool {
+func (w *ward) follow(f admin.Finding) bool {
 	w.Helper()
 	words := strings.Fields(f.Command)
 	switch {
@@ -311,7 +311,7 @@ func TestDoctor(t *testing.T) {
 		{"messages too small for models", func(w *ward) {
 			w.restart(func(o *server.Options) { o.MaxPayload = 64 << 10 })
 			w.streams()
-		}, "payload", "pieces of 128.0 KiB", nil},
+		}, "payload", "chunks of 128.0 KiB", nil},
 		{"the disk of JetStream is full", func(w *ward) {
 			c := `accounts: {A: {jetstream: {max_memory: 100KB, max_file: 1MB},
 users: [{user: test}, {user: embedd, password: ` + password + `}]}}
@@ -399,12 +399,12 @@ no_auth_user: test`
 		}},
 		{"a short duplicate window", func(w *ward) {
 			w.stream(jetstream.StreamConfig{Name: "REDUCED", Duplicates: 5 * time.Second})
-		}, "output", "knows duplicates for 5s", nil},
-		{"no right to publish outputs", func(w *ward) { w.grant(deny("reduced.>")) }, "rights", `"reduced.digits"`,
+		}, "output", "has a duplicate window of 5s", nil},
+		{"no right to publish outputs", func(w *ward) { w.grant(deny("reduced.>")) }, "permissions", `"reduced.digits"`,
 			func(w *ward) { w.grant(nil) }},
-		{"no right to ask for the stream", func(w *ward) { w.grant(deny("$JS.API.STREAM.INFO.FEATURES")) }, "rights",
+		{"no right to ask for the stream", func(w *ward) { w.grant(deny("$JS.API.STREAM.INFO.FEATURES")) }, "permissions",
 			`"$JS.API.STREAM.INFO.FEATURES"`, func(w *ward) { w.grant(nil) }},
-		{"no right to make the consumer", func(w *ward) { w.grant(deny("$JS.API.CONSUMER.CREATE.FEATURES.>")) }, "rights",
+		{"no right to make the consumer", func(w *ward) { w.grant(deny("$JS.API.CONSUMER.CREATE.FEATURES.>")) }, "permissions",
 			`"$JS.API.CONSUMER.CREATE.FEATURES.embedd_digits.features.digits"`, func(w *ward) { w.grant(nil) }},
 		{"a clock that is wrong", func(w *ward) {
 			w.clock = func() time.Time { return time.Now().Add(-3 * time.Hour) }
@@ -415,7 +415,7 @@ no_auth_user: test`
 				w.Fatal(err)
 			}
 			w.change("store: auto", "store: "+path)
-		}, "store", "is no directory", func(w *ward) { w.change("store: "+filepath.Join(w.dir, "models"), "store: auto") }},
+		}, "store", "is not a directory", func(w *ward) { w.change("store: "+filepath.Join(w.dir, "models"), "store: auto") }},
 		{"a damaged pointer to the live model", func(w *ward) {
 			dir := filepath.Join(w.dir, "models", "digits")
 			if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -439,7 +439,7 @@ no_auth_user: test`
 			}
 			c.plant(w)
 			faults, report := w.examine()
-			var found *stream.Finding
+			var found *admin.Finding
 			for i, f := range faults {
 				if f.Check == c.check && strings.Contains(f.Text, c.words) {
 					found = &faults[i]
@@ -458,7 +458,7 @@ no_auth_user: test`
 				c.cure(w)
 			}
 			if faults, report := w.examine(); len(faults) > 0 {
-				t.Errorf("after the cure %q %q %s=%s there is still a fault:\n%s", found.Cure, found.Command, found.Key,
+				t.Errorf("after the cure %q %q %s=%s there is still a fault:\n%s", found.Fix, found.Command, found.Key,
 					found.Value, report)
 			}
 		})

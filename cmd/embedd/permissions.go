@@ -5,11 +5,11 @@ import (
 	"strings"
 
 	"github.com/embedd/embedd/cmd/embedd/report"
-	"github.com/embedd/embedd/stream"
+	"github.com/embedd/embedd/stream/admin"
 )
 
 // printRights shows the least rights of each verb, as a server's configuration and for nsc.
-func printRights(out *report.Output, rights []stream.Rights) error {
+func printRights(out *report.Output, rights []admin.Permissions) error {
 	if out.JSON {
 		for _, r := range rights {
 			if err := out.Object(r); err != nil {
@@ -23,8 +23,8 @@ func printRights(out *report.Output, rights []stream.Rights) error {
 		out.Printf("    # embedd %s\n    {\n      user: %q\n      password: $EMBEDD_%s_PASSWORD\n      permissions: {\n",
 			r.Verb, userOf(r), strings.ToUpper(r.Verb))
 		out.Printf("        publish: {%s}\n        subscribe: {%s}\n", allowed(r.Publish), allowed(r.Subscribe))
-		if r.Answers > 0 {
-			out.Printf("        allow_responses: {max: %d, expires: %q}\n", r.Answers, r.AnswerWait)
+		if r.Replies > 0 {
+			out.Printf("        allow_responses: {max: %d, expires: %q}\n", r.Replies, r.ReplyWait)
 		}
 		out.Printf("      }\n    }\n")
 	}
@@ -33,15 +33,15 @@ func printRights(out *report.Output, rights []stream.Rights) error {
 	for _, r := range rights {
 		out.Printf("nsc add user --name %s%s%s", userOf(r), flagged("--allow-pub", r.Publish),
 			flagged("--allow-sub", r.Subscribe))
-		if r.Answers > 0 {
-			out.Printf(" \\\n  --allow-pub-response=%d --response-ttl %s", r.Answers, r.AnswerWait)
+		if r.Replies > 0 {
+			out.Printf(" \\\n  --allow-pub-response=%d --response-ttl %s", r.Replies, r.ReplyWait)
 		}
 		out.Printf("\n")
 	}
 	return nil
 }
 
-func userOf(r stream.Rights) string { return "embedd_" + r.Verb }
+func userOf(r admin.Permissions) string { return "embedd_" + r.Verb }
 
 func allowed(subjects []string) string {
 	if len(subjects) == 0 {

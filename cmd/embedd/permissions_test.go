@@ -18,7 +18,7 @@ import (
 
 	"github.com/embedd/embedd/cmd/embedd/cli"
 	carrier "github.com/embedd/embedd/internal/link"
-	"github.com/embedd/embedd/stream"
+	"github.com/embedd/embedd/stream/admin"
 )
 
 // denials collects what a server denied.
@@ -97,7 +97,7 @@ func byJWT(t *testing.T, config string, port int) *guarded {
 		return writeFile(t, dir, name, string(sure(jwt.FormatUserConfig(sure(claims.Encode(account)), []byte(seed)))))
 	}
 	for line := range strings.Lines(verb(t, 0, "setup", "--permissions", "--format", "json", "-c", config)) {
-		var r stream.Rights
+		var r admin.Permissions
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatalf("%v in %s", err, line)
 		}
@@ -106,8 +106,8 @@ func byJWT(t *testing.T, config string, port int) *guarded {
 			if len(r.Publish) == 0 {
 				c.Pub.Deny = []string{">"}
 			}
-			if r.Answers > 0 {
-				c.Resp = &jwt.ResponsePermission{MaxMsgs: r.Answers, Expires: time.Minute}
+			if r.Replies > 0 {
+				c.Resp = &jwt.ResponsePermission{MaxMsgs: r.Replies, Expires: time.Minute}
 			}
 		})
 		g.who[r.Verb] = []string{"--server", g.url, "--creds", path}

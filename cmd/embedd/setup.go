@@ -14,6 +14,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/engine"
 	"github.com/embedd/embedd/cmd/embedd/report"
 	"github.com/embedd/embedd/stream"
+	"github.com/embedd/embedd/stream/admin"
 )
 
 // setupCommand shows the streams that a configuration needs, and makes the missing ones with --apply.
@@ -62,7 +63,7 @@ func setupCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-func printPlans(out *report.Output, n config.NATS, plans []stream.Plan) error {
+func printPlans(out *report.Output, n config.NATS, plans []admin.Plan) error {
 	missing, wrong := 0, 0
 	for _, p := range plans {
 		switch {
@@ -105,38 +106,38 @@ func printPlans(out *report.Output, n config.NATS, plans []stream.Plan) error {
 }
 
 // warningOf says that there are fewer replicas, or consumers, than there should be.
-func warningOf(n config.NATS, p stream.Plan) string {
+func warningOf(n config.NATS, p admin.Plan) string {
 	text := p.Warning
-	if p.Raises {
+	if p.RaisesReplicas {
 		text = fmt.Sprintf("%s has %d replicas of the %d that are asked for; `embedd setup --apply --replicas %d` raises it",
 			p.Name, p.Replicas, engine.Replicas(n), engine.Replicas(n))
 	}
-	if text != "" && p.Short != "" {
+	if text != "" && p.ConsumerWarning != "" {
 		text += "; "
 	}
-	return text + p.Short
+	return text + p.ConsumerWarning
 }
 
-func planText(n config.NATS, p stream.Plan) string {
+func planText(n config.NATS, p admin.Plan) string {
 	subjects := strings.Join(p.Subjects, ", ")
 	switch {
 	case p.Problem != "":
 		return p.Problem
 	case p.Bucket && p.Exists:
-		return fmt.Sprintf("%s %s is there", p.Holds(), p.Name)
-	case p.Bucket && p.Extends && subjects == "":
-		return fmt.Sprintf("%s %s does not keep the bytes of nats.edge_bytes: `embedd setup --apply` changes that", p.Holds(), p.Name)
-	case p.Bucket && p.Extends:
-		return fmt.Sprintf("%s %s does not take what comes from %s: `embedd setup --apply` and `embedd run` let it", p.Holds(),
+		return fmt.Sprintf("%s %s is there", p.Purpose, p.Name)
+	case p.Bucket && p.Outdated && subjects == "":
+		return fmt.Sprintf("%s %s does not keep the bytes of nats.edge_bytes: `embedd setup --apply` changes that", p.Purpose, p.Name)
+	case p.Bucket && p.Outdated:
+		return fmt.Sprintf("%s %s does not take what comes from %s: `embedd setup --apply` and `embedd run` let it", p.Purpose,
 			p.Name, subjects)
 	case p.Bucket:
-		return fmt.Sprintf("%s %s is missing: `embedd setup --apply` and `embedd run` make it", p.Holds(), p.Name)
+		return fmt.Sprintf("%s %s is missing: `embedd setup --apply` and `embedd run` make it", p.Purpose, p.Name)
 	case p.Exists:
 		return fmt.Sprintf("stream %s for %s is there", p.Name, subjects)
-	case p.Extends && p.Transform != nil:
+	case p.Outdated && p.Transform != nil:
 		return fmt.Sprintf("stream %s does not put keys into partitions yet: nats stream edit %s --subjects %q --transform-source='%s' --transform-destination='%s'",
 			p.Name, p.Name, strings.Join(p.Subjects, ","), p.Transform.Source, p.Transform.Destination)
-	case p.Extends:
+	case p.Outdated:
 		return fmt.Sprintf("stream %s for %s lacks some of them: nats stream edit %s --subjects %q", p.Name, subjects,
 			p.Name, strings.Join(p.Subjects, ","))
 	}
@@ -162,7 +163,7 @@ func showRights(ctx context.Context, e *cli.Env, out *report.Output, n config.NA
 	plans, err := plansThere(ctx, n, pipelines)
 	if err != nil {
 		fmt.Fprintf(e.Stderr, "embedd: the streams have the names that setup would give them, since no server says otherwise: %v\n", err)
-		if plans, err = stream.Setup(ctx, nil, pipelines, false); err != nil {
+		if plans, err = admin.Setup(ctx, nil, pipelines, false); err != nil {
 			return err
 		}
 	}
@@ -170,10 +171,10 @@ func showRights(ctx context.Context, e *cli.Env, out *report.Output, n config.NA
 	if err != nil {
 		return err
 	}
-	return printRights(out, stream.RightsOf(pipelines, plans, stream.Account{APIPrefix: api, InboxPrefix: inbox}))
+	return printRights(out, admin.PermissionsOf(pipelines, plans, admin.Account{APIPrefix: api, InboxPrefix: inbox}))
 }
 
-func plansThere(ctx context.Context, n config.NATS, pipelines []stream.Pipeline) ([]stream.Plan, error) {
+func plansThere(ctx context.Context, n config.NATS, pipelines []stream.Pipeline) ([]admin.Plan, error) {
 	nc, err := connection.Dial(ctx, n, connection.Options{})
 	if err != nil {
 		return nil, err
@@ -183,6 +184,6 @@ func plansThere(ctx context.Context, n config.NATS, pipelines []stream.Pipeline)
 	if err != nil {
 		return nil, err
 	}
-	plans, err := stream.Setup(ctx, js, pipelines, false)
+	plans, err := admin.Setup(ctx, js, pipelines, false)
 	return plans, nc.Explain(err)
 }

@@ -161,6 +161,24 @@ func (p Pipeline) WithDefaults() (Pipeline, error) {
 	return p, nil
 }
 
+// CheckAll returns a copy of pipelines with their defaults filled in, and the first error that they have alone or together.
+func CheckAll(pipelines []Pipeline) ([]Pipeline, error) {
+	out := slices.Clone(pipelines)
+	names := map[string]bool{}
+	for i, p := range out {
+		p, err := p.WithDefaults()
+		if err != nil {
+			return nil, err
+		}
+		if names[p.Name] {
+			return nil, fmt.Errorf("two pipelines are named %s", p.Name)
+		}
+		names[p.Name] = true
+		out[i] = p
+	}
+	return out, nil
+}
+
 func (p Pipeline) checkValues() error {
 	switch {
 	case !slices.Contains(Standbys, p.Standby):

@@ -27,6 +27,7 @@ import (
 	"github.com/embedd/embedd/model/score"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream"
+	"github.com/embedd/embedd/stream/admin"
 )
 
 // Half of the digits are sent with labels, for training. At the end all digits are sent once more without labels, so that
@@ -139,7 +140,7 @@ func (d *Demo) observe(f plugin.Outcome) {
 // Play sends the data through the pipelines and writes the picture.
 func (d *Demo) Play(ctx context.Context, path string) (*Report, error) {
 	pipelines := d.pipelines()
-	if _, err := stream.Setup(ctx, d.js, pipelines, true); err != nil {
+	if _, err := admin.Setup(ctx, d.js, pipelines, true); err != nil {
 		return nil, err
 	}
 	engine, err := stream.New(stream.Options{Conn: d.conn.Conn, Pipelines: pipelines, Logger: d.log})

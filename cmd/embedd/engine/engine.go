@@ -12,12 +12,13 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/files"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream"
+	"github.com/embedd/embedd/stream/admin"
 	"github.com/embedd/embedd/stream/registry"
 )
 
 // Streams is the configuration of the streams that setup creates.
-func Streams(n config.NATS) stream.Streams {
-	return stream.Streams{MaxBytes: n.Streams.MaxBytes, MaxAge: n.Streams.MaxAge, Duplicates: n.Streams.Duplicates,
+func Streams(n config.NATS) admin.Streams {
+	return admin.Streams{MaxBytes: n.Streams.MaxBytes, MaxAge: n.Streams.MaxAge, Duplicates: n.Streams.Duplicates,
 		Replicas: Replicas(n)}
 }
 

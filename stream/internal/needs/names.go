@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -69,6 +70,12 @@ func StandbyKey(pipeline string) string { return pipeline + ".standby" }
 
 // SummaryBytes is the size limit of a stream of summaries.
 func SummaryBytes(p *spec.Pipeline) int64 { return cmp.Or(p.EdgeBytes, 1<<30) }
+
+// RequestTimeout bounds the time that the service takes for one request.
+const RequestTimeout = 30 * time.Second
+
+// OwnHeaderBytes is how many bytes embedd's headers of an output may take, in addition to those of its input.
+const OwnHeaderBytes = 4 << 10
 
 // Partition is one of Of partitions; of none: the messages that are stored without a partition.
 type Partition struct{ Number, Of int }

@@ -1,4 +1,4 @@
-package stream
+package admin
 
 import (
 	"fmt"
@@ -8,13 +8,14 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/stream/spec"
 	"github.com/embedd/embedd/stream/summaries"
 )
 
 // piped is a pipeline as far as setup looks at it.
-func piped(name, stream, subject, output string) Pipeline {
-	return Pipeline{Name: name, Stream: stream, Subject: subject, Output: output, Dead: "dead." + name,
-		Models: Models{None: true}}
+func piped(name, stream, subject, output string) spec.Pipeline {
+	return spec.Pipeline{Name: name, Stream: stream, Subject: subject, Output: output, Dead: "dead." + name,
+		Models: spec.Models{None: true}}
 }
 
 func said(plans []Plan) (out []string) {
@@ -25,7 +26,7 @@ func said(plans []Plan) (out []string) {
 			state = "problem: " + p.Problem
 		case p.Exists:
 			state = "there"
-		case p.Extends:
+		case p.Outdated:
 			state = "lacks some"
 		}
 		out = append(out, fmt.Sprintf("%s %v %s", p.Name, p.Subjects, state))
@@ -39,64 +40,65 @@ func TestSetup(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		there     []jetstream.StreamConfig
-		pipelines []Pipeline
+		pipelines []spec.Pipeline
 		want      []string // of the plans: "name [subjects] state", or how it begins
 		made      []string // what streams take afterwards; nil: nothing was made
 	}{
-		{"exactly the subjects", nil, []Pipeline{piped("digits", "PROD", "prod.ml.features.digits", "prod.ml.reduced")},
+		{"exactly the subjects", nil, []spec.Pipeline{piped("digits", "PROD", "prod.ml.features.digits", "prod.ml.reduced")},
 			[]string{"PROD [prod.ml.features.digits prod.ml.reduced] missing", "DEAD [dead.digits] missing"},
 			[]string{"DEAD [dead.digits]", "PROD [prod.ml.features.digits prod.ml.reduced]"}},
-		{"one stream for two pipelines", nil, []Pipeline{piped("a", "IN", "in.>", "out.a"), piped("b", "IN", "in.b", "out.b")},
+		{"one stream for two pipelines", nil, []spec.Pipeline{piped("a", "IN", "in.>", "out.a"), piped("b", "IN", "in.b", "out.b")},
 			[]string{"IN [in.>] missing", "OUT [out.a out.b] missing", "DEAD [dead.a dead.b] missing"},
 			[]string{"DEAD [dead.a dead.b]", "IN [in.>]", "OUT [out.a out.b]"}},
-		{"a chain", nil, []Pipeline{piped("a", "IN", "in.a", "mid.a"), piped("b", "CHAIN", "mid.a", "out.b")},
+		{"a chain", nil, []spec.Pipeline{piped("a", "IN", "in.a", "mid.a"), piped("b", "CHAIN", "mid.a", "out.b")},
 			[]string{"IN [in.a] missing", "CHAIN [mid.a] missing", "DEAD [dead.a dead.b] missing", "OUT [out.b] missing"},
 			[]string{"CHAIN [mid.a]", "DEAD [dead.a dead.b]", "IN [in.a]", "OUT [out.b]"}},
 		{"there", []jetstream.StreamConfig{{Name: "IN", Subjects: []string{"in.*"}}, {Name: "REST",
-			Subjects: []string{"out.>", "dead.>"}}}, []Pipeline{piped("a", "IN", "in.a", "out.a")},
-			[]string{"IN [in.a] there", "REST [out.a dead.a] there"}, nil},
+			Subjects: []string{"out.>", "dead.>"}}}, []spec.Pipeline{piped("a", "IN", "in.a", "out.a")},
+			[]string{"IN [in.a] there", "REST [out.a dead.a] there"}, []string{"IN [in.*]", "REST [out.> dead.>]"}},
 		{"there and takes another subject", []jetstream.StreamConfig{{Name: "IN", Subjects: []string{"else.*"}}},
-			[]Pipeline{piped("a", "IN", "in.a", "out.a")},
-			[]string{`IN [else.* in.a] problem: stream IN is there and does not take in.a; let it: nats stream edit IN --subjects "else.*,in.a"`,
+			[]spec.Pipeline{piped("a", "IN", "in.a", "out.a")},
+			[]string{`IN [else.* in.a] problem: stream IN exists and does not take in.a; add it: nats stream edit IN --subjects "else.*,in.a"`,
 				"OUT [out.a] missing", "DEAD [dead.a] missing"}, nil},
 		{"an output that its stream does not take", []jetstream.StreamConfig{{Name: "OUT", Subjects: []string{"out.b", "x"}}},
-			[]Pipeline{piped("a", "IN", "in.a", "out.a")},
-			[]string{"IN [in.a] missing", `OUT [out.b x out.a] problem: stream OUT is there and does not take out.a`,
+			[]spec.Pipeline{piped("a", "IN", "in.a", "out.a")},
+			[]string{"IN [in.a] missing", `OUT [out.b x out.a] problem: stream OUT exists and does not take out.a`,
 				"DEAD [dead.a] missing"}, nil},
 		{"taken by another", []jetstream.StreamConfig{{Name: "OTHER", Subjects: []string{"in.*"}}},
-			[]Pipeline{piped("a", "IN", "in.a", "out.a")},
+			[]spec.Pipeline{piped("a", "IN", "in.a", "out.a")},
 			[]string{"IN [in.a] problem: subject in.a of pipeline a is taken by stream OTHER (in.*), and no two streams take one subject; set input.stream to OTHER",
 				"OUT [out.a] missing", "DEAD [dead.a] missing"}, nil},
 		{"a part is taken", []jetstream.StreamConfig{{Name: "IN", Subjects: []string{"in.a"}}},
-			[]Pipeline{piped("a", "IN", "in.*", "out.a")},
-			[]string{`IN [in.*] problem: stream IN is there and does not take in.*; let it: nats stream edit IN --subjects "in.*"`,
+			[]spec.Pipeline{piped("a", "IN", "in.*", "out.a")},
+			[]string{`IN [in.*] problem: stream IN exists and does not take in.*; add it: nats stream edit IN --subjects "in.*"`,
 				"OUT [out.a] missing", "DEAD [dead.a] missing"}, nil},
-		{"proposals overlap", nil, []Pipeline{piped("a", "ALL", "in.>", "out.a"), piped("b", "SOME", "in.b.*", "out.b")},
+		{"proposals overlap", nil, []spec.Pipeline{piped("a", "ALL", "in.>", "out.a"), piped("b", "SOME", "in.b.*", "out.b")},
 			[]string{"ALL [in.>] missing", "SOME [in.b.*] problem: subject in.b.* of pipeline b overlaps with in.>, which stream ALL takes",
 				"OUT [out.a out.b] missing", "DEAD [dead.a dead.b] missing"}, nil},
-		{"proposals for one stream overlap", nil, []Pipeline{piped("a", "IN", "in.*.x", "out.a"),
+		{"proposals for one stream overlap", nil, []spec.Pipeline{piped("a", "IN", "in.*.x", "out.a"),
 			piped("b", "IN", "in.y.*", "out.b")},
 			[]string{"IN [in.*.x] missing", "IN [in.y.*] problem: subject in.y.* of pipeline b overlaps with in.*.x",
 				"OUT [out.a out.b] missing", "DEAD [dead.a dead.b] missing"}, nil},
 		{"a mirror", []jetstream.StreamConfig{{Name: "FIRST", Subjects: []string{"in.a"}}, {Name: "IN",
-			Mirror: &jetstream.StreamSource{Name: "FIRST"}}}, []Pipeline{piped("a", "IN", "in.a", "out.a")},
+			Mirror: &jetstream.StreamSource{Name: "FIRST"}}}, []spec.Pipeline{piped("a", "IN", "in.a", "out.a")},
 			[]string{"IN [in.a] there", "OUT [out.a] missing", "DEAD [dead.a] missing"},
 			[]string{"DEAD [dead.a]", "FIRST [in.a]", "IN []", "OUT [out.a]"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newBareSite(t)
+			js := newServer(t)
 			for _, one := range c.there {
-				if _, err := s.js.CreateStream(t.Context(), one); err != nil {
+				if _, err := js.CreateStream(t.Context(), one); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for _, apply := range []bool{false, true} {
-				plans, err := Setup(t.Context(), s.js, c.pipelines, apply)
+				plans, err := Setup(t.Context(), js, c.pipelines, apply)
 				if err != nil {
 					t.Fatal(err)
 				}
 				got := said(plans)
-				for i, want := range c.want {
+				wants := append(slices.Clone(c.want), "EMBEDD_STATE [] missing")
+				for i, want := range wants {
 					if apply && c.made != nil {
 						want = strings.Replace(want, "missing", "there", 1)
 					}
@@ -105,8 +107,8 @@ func TestSetup(t *testing.T) {
 						break
 					}
 				}
-				if len(got) != len(c.want) {
-					t.Errorf("apply %v: %d plans, want %d: %q", apply, len(got), len(c.want), got)
+				if len(got) != len(wants) {
+					t.Errorf("apply %v: %d plans, want %d: %q", apply, len(got), len(wants), got)
 				}
 			}
 			want := c.made
@@ -114,10 +116,12 @@ func TestSetup(t *testing.T) {
 				for _, one := range c.there {
 					want = append(want, fmt.Sprintf("%s %v", one.Name, one.Subjects))
 				}
-				slices.Sort(want)
+			} else {
+				want = append(want, "KV_EMBEDD_STATE [$KV.EMBEDD_STATE.>]")
 			}
+			slices.Sort(want)
 			var have []string
-			infos := s.js.ListStreams(t.Context())
+			infos := js.ListStreams(t.Context())
 			for info := range infos.Info() {
 				have = append(have, fmt.Sprintf("%s %v", info.Config.Name, info.Config.Subjects))
 			}
@@ -131,21 +135,21 @@ func TestSetup(t *testing.T) {
 
 // TestSetupAgain: a stream that setup made gets the subjects of a pipeline that comes later, and keeps those it has.
 func TestSetupAgain(t *testing.T) {
-	s := newSite(t)
+	js := newServer(t)
 	first := piped("a", "IN", "new.a", "reduced.a")
-	if _, err := Setup(t.Context(), s.js, []Pipeline{first}, true); err != nil {
+	if _, err := Setup(t.Context(), js, []spec.Pipeline{first}, true); err != nil {
 		t.Fatal(err)
 	}
 	second := piped("b", "IN", "new.b", "reduced.b")
 	for _, apply := range []bool{false, true} {
-		plans, err := Setup(t.Context(), s.js, []Pipeline{second}, apply)
-		if err != nil || plans[0].Extends == apply || plans[0].Exists != apply {
+		plans, err := Setup(t.Context(), js, []spec.Pipeline{second}, apply)
+		if err != nil || plans[0].Outdated == apply || plans[0].Exists != apply {
 			t.Errorf("apply %v: %+v %v", apply, plans, err)
 		}
 	}
 	for name, want := range map[string]string{"IN": "[new.a new.b]", "REDUCED": "[reduced.a reduced.b]",
 		"DEAD": "[dead.a dead.b]"} {
-		one, err := s.js.Stream(t.Context(), name)
+		one, err := js.Stream(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,15 +161,15 @@ func TestSetupAgain(t *testing.T) {
 
 // TestSetupLimits: what is made has the limits of the configuration, and the model store is made too.
 func TestSetupLimits(t *testing.T) {
-	s := newSite(t)
+	js := newServer(t)
 	one := piped("a", "IN", "new.a", "reduced.a")
-	one.Models = Models{}
+	one.Models = spec.Models{}
 	limits := Streams{MaxBytes: 5 << 20, MaxAge: 3e12, Duplicates: 6e10, Replicas: 1}
-	plans, err := limits.Setup(t.Context(), s.js, []Pipeline{one}, true)
-	if err != nil || len(plans) != 5 || !plans[3].Bucket || !plans[3].Exists || plans[3].Name != "EMBEDD_MODELS" {
+	plans, err := limits.Setup(t.Context(), js, []spec.Pipeline{one}, true)
+	if err != nil || len(plans) != 6 || !plans[3].Bucket || !plans[3].Exists || plans[3].Name != "EMBEDD_MODELS" {
 		t.Fatalf("%+v %v", plans, err)
 	}
-	have, err := s.js.Stream(t.Context(), "IN")
+	have, err := js.Stream(t.Context(), "IN")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,15 +177,15 @@ func TestSetupLimits(t *testing.T) {
 	if c.MaxBytes != limits.MaxBytes || c.MaxAge != limits.MaxAge || c.Duplicates != limits.Duplicates || c.Replicas != 1 {
 		t.Errorf("%+v", c)
 	}
-	for _, bucket := range []string{"KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES"} {
-		if _, err := s.js.Stream(t.Context(), bucket); err != nil {
+	for _, bucket := range []string{"KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES", "KV_EMBEDD_STATE"} {
+		if _, err := js.Stream(t.Context(), bucket); err != nil {
 			t.Errorf("%s: %v", bucket, err)
 		}
 	}
 	// Three replicas without a cluster are the server's to refuse.
 	limits.Replicas = 3
 	two := piped("b", "IN2", "other.b", "reduced.a")
-	if _, err := limits.Setup(t.Context(), s.js, []Pipeline{two}, true); err == nil || !strings.Contains(err.Error(), "replicas") {
+	if _, err := limits.Setup(t.Context(), js, []spec.Pipeline{two}, true); err == nil || !strings.Contains(err.Error(), "replicas") {
 		t.Errorf("three replicas on one server: %v", err)
 	}
 }
@@ -190,9 +194,10 @@ func TestSetupLimits(t *testing.T) {
 // from its hub.
 func TestSetupOfSummaries(t *testing.T) {
 	for hub, want := range map[string]bool{"": true, "hub": false} {
-		p := edge()
-		p.Models.Hub, p.Stage.Training.Block = hub, sharedBlock
-		plans, err := Setup(t.Context(), nil, []Pipeline{p}, false)
+		p := piped("p", "in", "in.x", "out.x")
+		p.Models = spec.Models{Hub: hub}
+		p.Stage.Training.Block = 100
+		plans, err := Setup(t.Context(), nil, []spec.Pipeline{p}, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package stream
+package admin
 
 import (
 	"cmp"
@@ -18,39 +18,39 @@ import (
 	"github.com/embedd/embedd/internal/natsx"
 )
 
-// DeadLetter is a dead letter as a stream holds it, its parts put together.
+// DeadLetter is a dead letter of a stream, assembled from its parts.
 type DeadLetter struct {
 	Stream  string // that holds it
-	Number  uint64 // of its first message there
-	Subject string // on which it was sent
+	Number  uint64 // sequence number of its first message there
+	Subject string // to which it was published
 	Time    time.Time
 	Header  nats.Header // of its first part
-	Body    []byte      // nil where it was not asked for
+	Body    []byte      // nil unless requested
 	Bytes   int         // of the body
-	Parts   int         // that are there
-	Of      int         // that were sent
+	Parts   int         // that exist
+	Of      int         // that were published
 
 	created time.Time // of the stream
-	numbers []uint64  // of the parts
+	numbers []uint64  // sequence numbers of the parts
 }
 
-// DeadLetters says which dead letters to read.
+// DeadLetters selects dead letters.
 type DeadLetters struct {
-	Subject      string    // on which they were sent; wildcards as in NATS
-	Codes        []string  // of these codes; none: of any
-	Since, Until time.Time // stored in between; zero: at any time
+	Subject      string    // to which they were published; wildcards as in NATS
+	Codes        []string  // with one of these codes; none: any
+	Since, Until time.Time // stored between these times; zero: no bound
 	Bodies       bool      // read the bodies too
 }
 
-// maxOpen is how many letters of which parts are missing are kept while a stream is read.
-const maxOpen = 64
+// maxIncomplete bounds the incomplete dead letters that are kept while a stream is read.
+const maxIncomplete = 64
 
-// ErrNoLetter is returned where there is no dead letter of a number.
-var ErrNoLetter = errors.New("there is no such dead letter")
+// ErrNoDeadLetter is returned by Find where a sequence number has no dead letter.
+var ErrNoDeadLetter = errors.New("there is no such dead letter")
 
-// Read hands the dead letters that the streams hold now to take, in the order in which they became whole; those of
-// which parts are missing come last. It ends with the first error of take.
-func (d DeadLetters) Read(ctx context.Context, js jetstream.JetStream, take func(*DeadLetter) error) error {
+// Read passes the dead letters that the streams have now to handle, in the order in which they became complete, and the
+// incomplete ones last. It ends with the first error of handle.
+func (d DeadLetters) Read(ctx context.Context, js jetstream.JetStream, handle func(*DeadLetter) error) error {
 	streams, err := d.streams(ctx, js)
 	if err != nil {
 		return err
@@ -60,18 +60,18 @@ func (d DeadLetters) Read(ctx context.Context, js jetstream.JetStream, take func
 		if !d.Since.IsZero() {
 			config.DeliverPolicy, config.OptStartTime = jetstream.DeliverByStartTimePolicy, &d.Since
 		}
-		open := &openLetters{take: func(l *DeadLetter) error {
+		parts := &assembler{handle: func(l *DeadLetter) error {
 			if len(d.Codes) > 0 && !slices.Contains(d.Codes, l.Header.Get(wire.HeaderCode)) {
 				return nil
 			}
-			return take(l)
+			return handle(l)
 		}}
-		err := d.read(ctx, js, s, config, open.add)
-		if errors.Is(err, errEnough) {
+		err := d.read(ctx, js, s, config, parts.add)
+		if errors.Is(err, errDone) {
 			err = nil
 		}
 		if err == nil {
-			err = open.rest()
+			err = parts.flush()
 		}
 		if err != nil {
 			return err
@@ -80,47 +80,47 @@ func (d DeadLetters) Read(ctx context.Context, js jetstream.JetStream, take func
 	return nil
 }
 
-// Find reads the dead letter whose first part has a number.
+// Find reads the dead letter whose first part has a sequence number.
 func (d DeadLetters) Find(ctx context.Context, js jetstream.JetStream, number uint64) (found *DeadLetter, err error) {
 	streams, err := d.streams(ctx, js)
 	if err != nil {
 		return nil, err
 	}
 	if len(streams) > 1 {
-		return nil, fmt.Errorf("the streams %s and %s have dead letters on %s, and numbers of their own: name the subject of one",
+		return nil, fmt.Errorf("the streams %s and %s have dead letters on %s, each with its own sequence numbers: name the subject of one",
 			streams[0].CachedInfo().Config.Name, streams[1].CachedInfo().Config.Name, d.Subject)
 	}
 	name := streams[0].CachedInfo().Config.Name
 	first := true
-	open := &openLetters{take: func(l *DeadLetter) error { found = l; return errEnough }}
+	parts := &assembler{handle: func(l *DeadLetter) error { found = l; return errDone }}
 	err = d.read(ctx, js, streams[0], jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
 		OptStartSeq: max(number, 1)}, func(l *DeadLetter, part int) error {
 		switch {
 		case first && l.Number != number:
-			return errEnough
-		case !first && open.letters[l.Header.Get(wire.HeaderLetter)] == nil:
+			return errDone
+		case !first && parts.letters[l.Header.Get(wire.HeaderLetter)] == nil:
 			return nil // another one
 		}
 		first = false
-		return open.add(l, part)
+		return parts.add(l, part)
 	})
 	if err == nil {
-		err = open.rest()
+		err = parts.flush()
 	}
-	if err != nil && !errors.Is(err, errEnough) {
+	if err != nil && !errors.Is(err, errDone) {
 		return nil, err
 	}
 	if found == nil {
-		return nil, fmt.Errorf("%w: stream %s has none on %s with number %d; `embedd dlq ls` lists them", ErrNoLetter, name,
+		return nil, fmt.Errorf("%w: stream %s has none on %s with sequence number %d; `embedd dlq ls` lists them", ErrNoDeadLetter, name,
 			d.Subject, number)
 	}
 	return found, nil
 }
 
-// errEnough ends a reading that has what it needs.
-var errEnough = errors.New("enough")
+// errDone ends a read that has found what it needs.
+var errDone = errors.New("done")
 
-// streams are those that hold dead letters.
+// streams returns the streams with dead letters, by name.
 func (d DeadLetters) streams(ctx context.Context, js jetstream.JetStream) (out []jetstream.Stream, err error) {
 	names := js.StreamNames(ctx, jetstream.WithStreamListSubject(d.Subject))
 	for name := range names.Name() {
@@ -134,7 +134,7 @@ func (d DeadLetters) streams(ctx context.Context, js jetstream.JetStream) (out [
 		return nil, natsx.ExplainAPIError(err)
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("no stream holds dead letters on %s: name their subject, output.dead, by --subject (%w)",
+		return nil, fmt.Errorf("no stream has dead letters on %s: name their subject, output.dead, by --subject (%w)",
 			d.Subject, jetstream.ErrStreamNotFound)
 	}
 	slices.SortFunc(out, func(a, b jetstream.Stream) int {
@@ -143,9 +143,9 @@ func (d DeadLetters) streams(ctx context.Context, js jetstream.JetStream) (out [
 	return out, nil
 }
 
-// read hands what a stream holds now, message by message, to take: each as a letter of one part.
+// read passes the messages that a stream has now to handle, each as a dead letter of one part.
 func (d DeadLetters) read(ctx context.Context, js jetstream.JetStream, s jetstream.Stream, c jetstream.ConsumerConfig,
-	take func(*DeadLetter, int) error) error {
+	handle func(*DeadLetter, int) error) error {
 	stream := s.CachedInfo()
 	c.Description, c.FilterSubject, c.HeadersOnly = "embedd dlq", d.Subject, !d.Bodies
 	c.AckPolicy, c.MemoryStorage, c.InactiveThreshold = jetstream.AckNonePolicy, true, 10*time.Minute
@@ -153,14 +153,14 @@ func (d DeadLetters) read(ctx context.Context, js jetstream.JetStream, s jetstre
 	if err != nil {
 		return fmt.Errorf("reading stream %s: %w", stream.Config.Name, err)
 	}
-	defer func() {
+	defer func() { // the server deletes it later too
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
-		_ = s.DeleteConsumer(clean, consumer.CachedInfo().Name) // it ends by itself too
+		_ = s.DeleteConsumer(clean, consumer.CachedInfo().Name)
 	}()
 	most := uint64(natsx.MaxFetchMessages)
 	if d.Bodies {
-		most /= 16 // somebody works on each; the consumer must not end meanwhile
+		most /= 16 // handle may be slow; the consumer must not expire meanwhile
 	}
 	for left, number := consumer.CachedInfo().NumPending, uint64(0); left > 0; {
 		var failed error
@@ -178,12 +178,12 @@ func (d DeadLetters) read(ctx context.Context, js jetstream.JetStream, s jetstre
 			}
 			number = meta.Sequence.Consumer
 			if !d.Until.IsZero() && meta.Timestamp.After(d.Until) {
-				failed = errEnough
+				failed = errDone
 				return
 			}
 			part, parts, ok := wire.ParsePart(msg.Headers().Get(wire.HeaderPart))
 			if !ok || msg.Headers().Get(wire.HeaderCode) == "" {
-				return // not one of ours
+				return // not a dead letter
 			}
 			l := &DeadLetter{Stream: stream.Config.Name, Number: meta.Sequence.Stream, Subject: msg.Subject(),
 				Time: meta.Timestamp, Header: msg.Headers(), Bytes: len(msg.Data()), Parts: 1, Of: parts,
@@ -193,7 +193,7 @@ func (d DeadLetters) read(ctx context.Context, js jetstream.JetStream, s jetstre
 			} else {
 				l.Bytes, _ = strconv.Atoi(msg.Headers().Get(nats.MsgSize))
 			}
-			failed = take(l, part)
+			failed = handle(l, part)
 		})
 		if failed != nil {
 			return failed
@@ -202,53 +202,53 @@ func (d DeadLetters) read(ctx context.Context, js jetstream.JetStream, s jetstre
 			return fmt.Errorf("reading stream %s: %w", stream.Config.Name, err)
 		}
 		if n == 0 {
-			break // the rest was deleted meanwhile
+			break // the rest was deleted
 		}
 		left -= min(left, uint64(n))
 	}
 	return nil
 }
 
-// openLetters puts parts together. They may come in any order, and more than once.
-type openLetters struct {
-	take    func(*DeadLetter) error
-	letters map[string]map[int]*DeadLetter // the parts of each that is not whole yet
-	order   []string                       // in which they began
+// assembler puts the parts of dead letters together. They arrive in any order, and more than once.
+type assembler struct {
+	handle  func(*DeadLetter) error
+	letters map[string]map[int]*DeadLetter // the parts of each incomplete one
+	order   []string                       // by their first parts
 }
 
-func (o *openLetters) add(l *DeadLetter, part int) error {
+func (a *assembler) add(l *DeadLetter, part int) error {
 	if l.Of == 1 {
-		return o.take(l)
+		return a.handle(l)
 	}
 	id := l.Header.Get(wire.HeaderLetter)
-	parts := o.letters[id]
+	parts := a.letters[id]
 	if parts == nil {
-		if len(o.order) == maxOpen {
-			if err := o.give(o.order[0]); err != nil {
+		if len(a.order) == maxIncomplete {
+			if err := a.complete(a.order[0]); err != nil {
 				return err
 			}
 		}
-		if o.letters == nil {
-			o.letters = map[string]map[int]*DeadLetter{}
+		if a.letters == nil {
+			a.letters = map[string]map[int]*DeadLetter{}
 		}
 		parts = map[int]*DeadLetter{}
-		o.letters[id] = parts
-		o.order = append(o.order, id)
+		a.letters[id] = parts
+		a.order = append(a.order, id)
 	}
 	if parts[part] == nil {
 		parts[part] = l
 	}
 	if len(parts) == l.Of {
-		return o.give(id)
+		return a.complete(id)
 	}
 	return nil
 }
 
-// give hands a letter on with the parts that are there.
-func (o *openLetters) give(id string) error {
-	parts := o.letters[id]
-	delete(o.letters, id)
-	o.order = slices.DeleteFunc(o.order, func(other string) bool { return other == id })
+// complete passes on a dead letter with the parts that exist.
+func (a *assembler) complete(id string) error {
+	parts := a.letters[id]
+	delete(a.letters, id)
+	a.order = slices.DeleteFunc(a.order, func(other string) bool { return other == id })
 	var l *DeadLetter
 	for _, i := range slices.Sorted(maps.Keys(parts)) {
 		part := parts[i]
@@ -262,23 +262,23 @@ func (o *openLetters) give(id string) error {
 		l.Number = min(l.Number, part.Number)
 		l.numbers = append(l.numbers, part.Number)
 	}
-	return o.take(l)
+	return a.handle(l)
 }
 
-func (o *openLetters) rest() error {
-	for len(o.order) > 0 {
-		if err := o.give(o.order[0]); err != nil {
+func (a *assembler) flush() error {
+	for len(a.order) > 0 {
+		if err := a.complete(a.order[0]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Whole tells whether all parts are there.
-func (l *DeadLetter) Whole() bool { return l.Parts == l.Of }
+// IsComplete reports whether all parts exist.
+func (l *DeadLetter) IsComplete() bool { return l.Parts == l.Of }
 
-// Original is the message that did not get through, of a letter that was read with its body: the headers, without
-// those that are the server's or embedd's, and the bytes; of kind rows, those rows as a message.
+// Original returns the message of a dead letter that was read with its body: its headers, without those of the server and
+// of embedd, and its bytes. A dead letter of kind rows has those rows as a message.
 func (l *DeadLetter) Original() (nats.Header, []byte, error) {
 	header, body := l.Header, l.Body
 	if cut := l.Header.Get(wire.HeaderTruncated); cut != "" {
@@ -300,21 +300,21 @@ func (l *DeadLetter) Original() (nats.Header, []byte, error) {
 	return own, body, nil
 }
 
-// Replayed is what a replay did.
+// Replayed is the result of a replay.
 type Replayed struct {
-	As    string // STREAM:NUMBER of the message it became; "" on core NATS
-	Again bool   // it had been sent before: the stream knows the identity, and took no second one
+	As        string // STREAM:NUMBER of the new message; "" on core NATS
+	Duplicate bool   // it was replayed before: the stream has its identity, and took no second one
 }
 
-// Replay publishes the original message on its subject again, under an identity of its own: that of the first try would
-// be taken for a duplicate. It is a function of the letter, so that within the stream's duplicate window a letter is
-// replayed once; Remove, afterwards, is for good. Where to is not empty it is the subject instead.
+// Replay publishes the original message to its subject, or to the given one, under a new identity: with its first one it
+// would be a duplicate. The identity is a function of the dead letter, so within the stream's duplicate window it is
+// replayed once; Remove it afterwards.
 func (l *DeadLetter) Replay(ctx context.Context, js jetstream.JetStream, to string) (r Replayed, err error) {
-	if !l.Whole() {
-		return r, fmt.Errorf("%d of %d parts are there; the others are gone", l.Parts, l.Of)
+	if !l.IsComplete() {
+		return r, fmt.Errorf("%d of %d parts exist; the others were deleted", l.Parts, l.Of)
 	}
 	msg := nats.NewMsg(cmp.Or(to, l.Header.Get(wire.HeaderSubject)))
-	if err := replayable(msg.Subject); err != nil {
+	if err := checkReplaySubject(msg.Subject); err != nil {
 		return r, err
 	}
 	if msg.Header, msg.Data, err = l.Original(); err != nil {
@@ -331,21 +331,21 @@ func (l *DeadLetter) Replay(ctx context.Context, js jetstream.JetStream, to stri
 	if err != nil {
 		return r, natsx.ExplainPublishError(err, msg.Subject)
 	}
-	return Replayed{As: fmt.Sprintf("%s:%d", ack.Stream, ack.Sequence), Again: ack.Duplicate}, nil
+	return Replayed{As: fmt.Sprintf("%s:%d", ack.Stream, ack.Sequence), Duplicate: ack.Duplicate}, nil
 }
 
-// replayable refuses subjects that no input has. A letter may have been written by anybody who may publish there.
-func replayable(subject string) error {
+// checkReplaySubject refuses subjects that no input has: whoever may publish dead letters chose it.
+func checkReplaySubject(subject string) error {
 	switch {
 	case subject == "":
-		return errors.New("the letter does not say on which subject its message came: name it by --to")
+		return errors.New("the dead letter does not name the subject of its message: name it by --to")
 	case strings.ContainsAny(subject, "*> \t\r\n"), strings.HasPrefix(subject, "$"), strings.HasPrefix(subject, "_"):
-		return fmt.Errorf("subject %q is not one of messages", subject)
+		return fmt.Errorf("subject %q cannot be one of messages", subject)
 	}
 	return nil
 }
 
-// Remove deletes the letter from its stream.
+// Remove deletes the dead letter from its stream.
 func (l *DeadLetter) Remove(ctx context.Context, js jetstream.JetStream) error {
 	s, err := js.Stream(ctx, l.Stream)
 	if err != nil {

@@ -1,0 +1,284 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/spec"
+)
+
+// Finding is the result of one check of Diagnose.
+type Finding struct {
+	Check    string `json:"check"` // what was checked: server, clock, input, output, ...
+	Pipeline string `json:"pipeline,omitempty"`
+	Level    Level  `json:"level"`
+	Text     string `json:"text"`              // what was found, and the consequence of a fault
+	Fix      string `json:"fix,omitempty"`     // what to do
+	Command  string `json:"command,omitempty"` // the fix as a shell command
+	Key      string `json:"key,omitempty"`     // the fix as a key of the configuration
+	Value    string `json:"value,omitempty"`   // and its value
+}
+
+// Level is the severity of a finding.
+type Level string
+
+// The levels.
+const (
+	LevelOK    Level = "ok"
+	LevelNote  Level = "note"  // not as recommended, and nothing is lost
+	LevelFault Level = "fault" // inputs are not answered, or lost, or would be
+)
+
+// Options are what Diagnose examines.
+type Options struct {
+	Conn      *nats.Conn
+	APIPrefix string // of requests to JetStream; default $JS.API
+	Pipelines []spec.Pipeline
+	Clock     func() time.Time // default time.Now
+}
+
+const (
+	// modelChunk is the size of the messages in which the object store keeps models.
+	modelChunk = 128 << 10
+	// maxClockSkew is how far the clocks of server and daemon may differ before the ages of rows and models are misleading.
+	maxClockSkew = 5 * time.Second
+	// requestTimeout bounds one question to the server.
+	requestTimeout = 5 * time.Second
+)
+
+// minVersion is the oldest server that embedd supports: with metadata of consumers, and their creation by name and subject.
+var minVersion = [3]int{2, 10, 0}
+
+// The fixes that are verbs.
+const (
+	permissionsCommand = "embedd setup --permissions"
+	setupCommand       = "embedd setup --apply"
+)
+
+// Diagnose examines everything outside the process that the pipelines need: the server, the permissions of its user,
+// streams, consumers and the model store. It changes nothing.
+func Diagnose(ctx context.Context, o Options) ([]Finding, error) {
+	pipelines, err := spec.CheckAll(o.Pipelines)
+	if err != nil {
+		return nil, err
+	}
+	if o.APIPrefix == "" {
+		o.APIPrefix = strings.TrimSuffix(jetstream.DefaultAPIPrefix, ".")
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	js, err := jetstream.NewWithAPIPrefix(o.Conn, o.APIPrefix)
+	if err != nil {
+		return nil, err
+	}
+	o.Pipelines = pipelines
+	d := &diagnosis{Options: o, js: js, permissions: natsx.MonitorPermissions(o.Conn), reported: map[Finding]bool{},
+		needs: needs.For(needs.Config{Pipelines: pipelines, APIPrefix: o.APIPrefix})}
+	defer d.permissions.Stop()
+	d.permissions.Refresh(ctx)
+	d.checkServer(ctx)
+	for i := range pipelines {
+		p := &pipelines[i]
+		if d.hasJetStream {
+			d.checkStreams(ctx, p)
+		}
+		d.checkPermissions(p)
+		d.checkStore(ctx, p)
+	}
+	if d.hasJetStream {
+		d.checkPlans(ctx)
+	}
+	return d.findings, nil
+}
+
+type diagnosis struct {
+	Options
+	js           jetstream.JetStream
+	permissions  *natsx.PermissionMonitor
+	needs        []needs.Need
+	hasJetStream bool
+	domain       string   // of the account
+	plans        []Plan   // of the streams that were found
+	full         []string // streams without room for a consumer, which is reported
+	clockChecked bool
+	findings     []Finding
+	reported     map[Finding]bool // pipelines share streams
+}
+
+func (d *diagnosis) add(f Finding) {
+	if f.Level == "" {
+		f.Level = LevelFault
+	}
+	if !d.reported[f] {
+		d.findings, d.reported[f] = append(d.findings, f), true
+	}
+}
+
+func (d *diagnosis) addOK(check, pipeline, format string, args ...any) {
+	d.add(Finding{Check: check, Pipeline: pipeline, Level: LevelOK, Text: fmt.Sprintf(format, args...)})
+}
+
+// addError reports why the server did not answer a question.
+func (d *diagnosis) addError(check, pipeline string, err error) {
+	f := Finding{Check: check, Pipeline: pipeline, Text: err.Error()}
+	if errors.Is(err, natsx.ErrPermissionDenied) {
+		if d.permissions.IsKnown() {
+			return // checkPermissions reports all that are missing
+		}
+		f.Check, f.Command = "permissions", permissionsCommand
+	}
+	d.add(f)
+}
+
+// addFault reports what is wrong with a stream.
+func (d *diagnosis) addFault(check, pipeline string, f *needs.Fault) {
+	d.add(Finding{Check: check, Pipeline: pipeline, Text: f.Text, Fix: f.Fix, Command: f.Command})
+}
+
+// ask runs a request to the server, and ends it as soon as the server denies it.
+func (d *diagnosis) ask(ctx context.Context, request func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return d.permissions.Guard(ctx, d.permissions.IsServerRequest, request)
+}
+
+// checkServer checks version, JetStream and its limits, and the largest message.
+func (d *diagnosis) checkServer(ctx context.Context) {
+	nc := d.Conn
+	version, payload := nc.ConnectedServerVersion(), needs.ByteText(nc.MaxPayload())
+	if needs.OlderServer(version, minVersion) {
+		d.add(Finding{Check: "server", Text: "the server has version " + version + ", and embedd needs 2.10 or later",
+			Fix: "upgrade the server"})
+	} else {
+		d.addOK("server", "", "version %s, messages of up to %s", version, payload)
+	}
+	usesJetStream, keeps := false, ""
+	for _, p := range d.Pipelines {
+		usesJetStream = usesJetStream || p.Stream != ""
+		if p.ModelsInServer() {
+			keeps = p.Name
+		}
+	}
+	if !usesJetStream {
+		return
+	}
+	if keeps != "" && nc.MaxPayload() < modelChunk+natsx.MaxHeaderBytes {
+		d.add(Finding{Check: "payload", Pipeline: keeps, Text: fmt.Sprintf("the server takes messages of up to %s, and models "+
+			"are stored in chunks of %s: none could be stored", payload, needs.ByteText(modelChunk)),
+			Fix: "set max_payload in the server to 1MB or more, or store models in a directory",
+			Key: "pipelines." + keeps + ".model.store", Value: "./embedd-models"})
+	}
+	var info *jetstream.AccountInfo
+	err := d.ask(ctx, func(ctx context.Context) (err error) {
+		info, err = d.js.AccountInfo(ctx)
+		return err
+	})
+	switch {
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount),
+		errors.Is(err, nats.ErrNoResponders):
+		d.add(Finding{Check: "jetstream", Text: "the server, or the user's account, has no JetStream",
+			Fix: "start the server with 'nats-server -js', enable JetStream for the account, or delete input.stream for " +
+				"core NATS, at most once"})
+		return
+	case errors.Is(err, natsx.ErrPermissionDenied): // reported by the checks that need it
+	case err != nil:
+		d.addError("jetstream", "", natsx.ExplainRequestError(err, "about JetStream"))
+		return
+	default:
+		d.domain = info.Domain
+		d.checkDisk(info)
+	}
+	d.hasJetStream = true
+}
+
+func (d *diagnosis) checkDisk(info *jetstream.AccountInfo) {
+	used, limit := info.Store, info.Limits.MaxStore
+	if limit > 0 && used > uint64(limit)/10*9 {
+		d.add(Finding{Check: "disk", Text: fmt.Sprintf("the account has used %s of the %s that JetStream may store for it: "+
+			"soon nothing more is stored", needs.ByteText(int64(used)), needs.ByteText(limit)),
+			Fix: "raise the account's max_file (or the server's), or give streams a smaller limit"})
+		return
+	}
+	d.addOK("jetstream", "", "%s stored, %d streams, %d consumers", needs.ByteText(int64(used)), info.Streams,
+		info.Consumers)
+}
+
+// checkPermissions compares the user's permissions with those that a daemon needs.
+func (d *diagnosis) checkPermissions(p *spec.Pipeline) {
+	if !d.permissions.IsKnown() {
+		d.add(Finding{Check: "permissions", Level: LevelNote,
+			Text: "the user may not ask for its permissions: one that is missing shows when it is needed",
+			Fix:  "allow it to publish on " + natsx.UserInfoSubject})
+		return
+	}
+	inbox := strings.TrimSuffix(d.permissions.InboxPrefix(), ".")
+	need := PermissionsOf([]spec.Pipeline{*p}, d.plans, Account{APIPrefix: d.APIPrefix, InboxPrefix: inbox})[0]
+	var missing, useful []string
+	for _, subject := range need.Publish {
+		switch {
+		case !d.permissions.IsDenied(natsx.Permission{Action: natsx.Publish, Subject: subject}):
+		case strings.HasPrefix(subject, natsx.AckPrefix) && d.permissions.MayReply():
+		case strings.Contains(subject, ".GET."): // one of two ways to read a single message
+			useful = append(useful, fmt.Sprintf("publish on %q", subject))
+		default:
+			missing = append(missing, fmt.Sprintf("publish on %q", subject))
+		}
+	}
+	for _, subject := range need.Subscribe {
+		switch {
+		case !d.permissions.IsDenied(natsx.Permission{Action: natsx.Subscribe, Subject: subject}):
+		case strings.HasPrefix(subject, inbox), subject == p.Subject, subject == p.Labels:
+			missing = append(missing, fmt.Sprintf("subscribe to %q", subject))
+		default: // requests about the pipeline
+			useful = append(useful, fmt.Sprintf("subscribe to %q", subject))
+		}
+	}
+	for _, list := range []struct {
+		level    Level
+		effect   string
+		subjects []string
+	}{{LevelFault, "", missing}, {LevelNote, ", which the pipeline can do without", useful}} {
+		if len(list.subjects) > 0 {
+			d.add(Finding{Check: "permissions", Pipeline: p.Name, Level: list.level, Text: "the user may not " +
+				strings.Join(list.subjects, ", ") + list.effect,
+				Fix: "grant it; the permissions that are needed are printed by", Command: permissionsCommand})
+		}
+	}
+	if len(missing) == 0 {
+		d.addOK("permissions", p.Name, "the user may do what the pipeline needs")
+	}
+}
+
+// checkPlans reports the warnings of Setup.
+func (d *diagnosis) checkPlans(ctx context.Context) {
+	var plans []Plan
+	err := d.ask(ctx, func(ctx context.Context) (err error) {
+		plans, err = Setup(ctx, d.js, d.Pipelines, false)
+		return err
+	})
+	if err != nil {
+		return // what it asks was asked before, and reported
+	}
+	for _, p := range plans {
+		if p.Warning != "" {
+			d.add(Finding{Check: "replicas", Level: LevelNote, Text: p.Warning})
+		}
+		if p.ConsumerWarning != "" && !slices.Contains(d.full, p.Name) {
+			f := Finding{Check: "consumer", Level: LevelNote, Text: p.ConsumerWarning}
+			if p.NoConsumers {
+				f.Level = LevelFault
+			}
+			d.add(f)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/registry"
+	"github.com/embedd/embedd/stream/spec"
+	"github.com/embedd/embedd/stream/summaries"
+)
+
+// checkStore checks where models are stored, and reads the live one.
+func (d *diagnosis) checkStore(ctx context.Context, p *spec.Pipeline) {
+	if p.Models.None || p.Stage.Fixed != nil || p.Models.Directory == "" && !d.hasJetStream {
+		return
+	}
+	store := d.openStore(ctx, p)
+	if store == nil {
+		return
+	}
+	// Strict changes nothing: a start would repair what it can.
+	live, err := registry.Of(store, p.Name, registry.Options{Limit: p.Models.Limit, Strict: true}).Live(ctx)
+	switch {
+	case errors.Is(err, registry.ErrDamaged), errors.Is(err, registry.ErrMissing):
+		d.add(Finding{Check: "store", Pipeline: p.Name, Text: err.Error(), Fix: "restore the store from a backup; otherwise " +
+			"the daemon continues with the newest version that can be read, or starts without a model"})
+	case err != nil:
+		d.add(Finding{Check: "store", Pipeline: p.Name, Text: err.Error(), Fix: "check whether the store answers"})
+	case d.checkName(ctx, p, live.Stream):
+	case live.Live == nil:
+		d.addOK("store", p.Name, "%s, no model yet", store)
+	default:
+		d.addOK("store", p.Name, "%s, live is %s", store, live.Live.Version)
+		if p.LearnsFromEdges() {
+			d.checkWindow(ctx, p, live.Live)
+		}
+	}
+}
+
+// openStore opens a store that exists and can be written; otherwise it reports that, and returns nil.
+func (d *diagnosis) openStore(ctx context.Context, p *spec.Pipeline) (store registry.Store) {
+	if dir := p.Models.Directory; dir != "" {
+		exists, err := checkWritable(dir)
+		switch {
+		case err != nil:
+			d.add(Finding{Check: "store", Pipeline: p.Name, Text: fmt.Sprintf("models cannot be stored in %s: %v", dir, err),
+				Fix: "let the daemon's user write there, or name another directory",
+				Key: "pipelines." + p.Name + ".model.store"})
+			return nil
+		case !exists:
+			d.addOK("store", p.Name, "directory %s is created when the daemon starts", dir)
+			return nil
+		}
+		if store, err = registry.Directory(dir); err != nil {
+			d.add(Finding{Check: "store", Pipeline: p.Name, Text: err.Error()})
+			return nil
+		}
+		return store
+	}
+	err := d.ask(ctx, func(ctx context.Context) (err error) {
+		store, err = registry.JetStream(ctx, d.js)
+		return err
+	})
+	switch {
+	case errors.Is(err, registry.ErrMissing):
+		d.addOK("store", p.Name, "the buckets %s are created when the daemon starts", registry.Bucket)
+		return nil
+	case err != nil:
+		d.addError("store", p.Name, err)
+		return nil
+	}
+	for _, name := range registry.Streams() {
+		if s, err := d.js.Stream(ctx, name); err == nil {
+			if f := needs.StreamFull(s.CachedInfo(), "models"); f != nil {
+				d.addFault("store", p.Name, f)
+				return nil
+			}
+		}
+	}
+	return store
+}
+
+// checkName reports a name that belongs to another stream, and returns whether it does.
+func (d *diagnosis) checkName(ctx context.Context, p *spec.Pipeline, bound string) bool {
+	domain := ""
+	if p.ModelsFromHub() {
+		domain = d.domain
+	}
+	err := d.ask(ctx, func(ctx context.Context) error {
+		return needs.CheckName(ctx, d.js, d.permissions, p, domain, bound)
+	})
+	if errors.Is(err, spec.ErrConsumerTaken) {
+		d.add(Finding{Check: "store", Pipeline: p.Name, Text: err.Error(),
+			Command: fmt.Sprintf("nats consumer rm %s %s --force", bound, needs.ConsumerName(p.Name, domain))})
+	}
+	return errors.Is(err, spec.ErrConsumerTaken)
+}
+
+// checkWindow notes that the stream of all edges' summaries has deleted the first ones of the live model's window, as when
+// a busy pipeline shares it with a quiet one.
+func (d *diagnosis) checkWindow(ctx context.Context, p *spec.Pipeline, live *plugin.Live) {
+	var s jetstream.Stream
+	err := d.ask(ctx, func(ctx context.Context) (err error) {
+		s, err = d.js.Stream(ctx, summaries.HubStream)
+		return err
+	})
+	if err != nil {
+		return // reported before
+	}
+	info := s.CachedInfo()
+	if first := needs.WindowStart(live, info.Created); first > 0 && first < info.State.FirstSeq {
+		d.add(Finding{Check: "edges", Pipeline: p.Name, Level: LevelNote, Text: fmt.Sprintf("the window of the live model "+
+			"begins with message %d of stream %s, whose first is %d now: after a restart the window is smaller, and the next "+
+			"models differ", first, summaries.HubStream, info.State.FirstSeq),
+			Fix: "raise nats.edge_bytes, here and at the edges", Key: "nats.edge_bytes"})
+	}
+}
+
+// checkWritable writes to a directory or, where it does not exist, to the one in which it would be created.
+func checkWritable(dir string) (exists bool, err error) {
+	full, err := filepath.Abs(dir)
+	if err != nil {
+		return false, err
+	}
+	for exists = true; ; exists = false {
+		info, err := os.Stat(full)
+		switch {
+		case errors.Is(err, os.ErrNotExist) && filepath.Dir(full) != full:
+			full = filepath.Dir(full)
+			continue
+		case err != nil:
+			return false, err
+		case !info.IsDir():
+			return false, fmt.Errorf("%s is not a directory", full)
+		}
+		file, err := os.CreateTemp(full, ".embedd-doctor-*")
+		if err != nil {
+			return false, err
+		}
+		return exists, errors.Join(file.Close(), os.Remove(file.Name()))
+	}
+}

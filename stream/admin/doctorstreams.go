@@ -1,0 +1,249 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/wildcard"
+	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/spec"
+)
+
+// checkStreams checks the streams and the buckets of a pipeline, in the order of the table of needs, with its consumers at
+// the input; the model store is checked by checkStore.
+func (d *diagnosis) checkStreams(ctx context.Context, p *spec.Pipeline) {
+	for i := range d.needs {
+		n := &d.needs[i]
+		switch {
+		case n.Pipeline != p.Name:
+		case n.Kind == needs.Bucket && n.Check != "":
+			d.checkBucket(ctx, n)
+		case n.Kind == needs.Stream:
+			if s := d.checkStream(ctx, n); s != nil && n.Name != "" {
+				d.checkConsumer(ctx, p, s)
+			}
+		}
+	}
+}
+
+// checkBucket compares what belongs to embedd with what is needed.
+func (d *diagnosis) checkBucket(ctx context.Context, n *needs.Need) {
+	var in needs.Inspection
+	err := d.ask(ctx, func(ctx context.Context) (err error) {
+		in, err = n.Compare(ctx, d.js)
+		return err
+	})
+	if err != nil {
+		d.addError(n.Check, n.Pipeline, natsx.ExplainRequestError(err, "about "+n.Purpose+" "+n.Name))
+		return
+	}
+	if in.Problem != "" {
+		d.add(Finding{Check: n.Check, Pipeline: n.Pipeline, Text: in.Problem})
+	}
+	if in.Limit != "" {
+		d.add(Finding{Check: n.Check, Pipeline: n.Pipeline, Level: LevelNote, Text: in.Limit, Command: setupCommand})
+	}
+	switch {
+	case len(in.Missing) > 0:
+		d.add(Finding{Check: n.Check, Pipeline: n.Pipeline, Text: fmt.Sprintf("%s %s does not take the summaries of %s: "+
+			"nothing is learned from them", n.Purpose, n.Name, strings.Join(in.Missing, ", ")), Fix: "add them",
+			Command: setupCommand})
+	case in.Problem != "" || in.Limit != "":
+	case !in.Exists:
+		d.addOK(n.Check, n.Pipeline, "%s %s is created when the daemon starts", n.Purpose, n.Name)
+	default:
+		d.addOK(n.Check, n.Pipeline, "%s %s has %d messages", n.Purpose, n.Name, in.Messages)
+	}
+}
+
+// checkStream checks a stream of the pipeline's subjects, and returns it, or nil.
+func (d *diagnosis) checkStream(ctx context.Context, n *needs.Need) jetstream.Stream {
+	var s jetstream.Stream
+	begin := d.Clock()
+	err := d.ask(ctx, func(ctx context.Context) (err error) {
+		name := n.Name
+		if name == "" {
+			if name, err = d.js.StreamNameBySubject(ctx, n.Subject); err != nil {
+				return err
+			}
+		}
+		s, err = d.js.Stream(ctx, name)
+		return err
+	})
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		d.addMissing(ctx, n)
+		return nil
+	case err != nil && n.Name != "":
+		d.addError(n.Purpose, n.Pipeline, natsx.ExplainRequestError(err, "about stream "+n.Name))
+		return nil
+	case err != nil:
+		d.addError(n.Purpose, n.Pipeline, natsx.ExplainRequestError(err, "which stream takes "+n.Subject))
+		return nil
+	}
+	info := s.CachedInfo()
+	d.checkClock(begin, info)
+	d.plans = append(d.plans, Plan{Name: info.Config.Name, Subjects: info.Config.Subjects})
+	known := len(d.findings)
+	if n.Name != "" {
+		d.checkRetained(n, &info.Config)
+	}
+	if n.Duplicates > 0 {
+		d.checkConfirming(n, info)
+	}
+	if len(d.findings) == known {
+		d.addOK(n.Purpose, n.Pipeline, "stream %s has %d messages", info.Config.Name, info.State.Msgs)
+	}
+	if n.Partitions == 0 {
+		return s
+	}
+	fault := needs.PartitionFault(&spec.Pipeline{Name: n.Pipeline, Subject: n.Subject, Partitions: n.Partitions},
+		&info.Config)
+	if err := needs.PartitionServer(d.Conn.ConnectedServerVersion()); err != nil {
+		d.add(Finding{Check: "partitions", Pipeline: n.Pipeline, Text: err.Error(), Fix: "upgrade the server"})
+	} else if fault != nil {
+		d.addFault("partitions", n.Pipeline, fault)
+	} else {
+		d.addOK("partitions", n.Pipeline, "stream %s has %d, by key", info.Config.Name, n.Partitions)
+	}
+	return s
+}
+
+func (d *diagnosis) addMissing(ctx context.Context, n *needs.Need) {
+	f := Finding{Check: n.Purpose, Pipeline: n.Pipeline, Text: "no stream takes " + n.Subject, Fix: "create one",
+		Command: setupCommand}
+	if n.Name != "" {
+		f.Text, f.Fix = "stream "+n.Name+" does not exist", "create it"
+		// No two streams take one subject.
+		if other, err := d.js.StreamNameBySubject(ctx, n.Subject); err == nil {
+			f.Text += ", and stream " + other + " takes " + n.Subject
+			f.Fix, f.Command = "read that one", ""
+			f.Key, f.Value = "pipelines."+n.Pipeline+".input.stream", other
+		}
+	}
+	d.add(f)
+}
+
+// checkRetained checks that a stream takes the inputs, and keeps them until they are answered.
+func (d *diagnosis) checkRetained(n *needs.Need, c *jetstream.StreamConfig) {
+	add := func(text, fix, flags string) {
+		d.add(Finding{Check: n.Purpose, Pipeline: n.Pipeline, Text: "stream " + c.Name + " " + text, Fix: fix,
+			Command: fmt.Sprintf("nats stream edit %s %s --force", c.Name, flags)})
+	}
+	subjects := strings.Join(c.Subjects, ", ")
+	switch {
+	case len(c.Subjects) > 0 && c.Mirror == nil && len(c.Sources) == 0 && !wildcard.CoveredBy(n.Subject, c.Subjects):
+		add(fmt.Sprintf("takes %s and not %s: no input ever arrives", subjects, n.Subject),
+			"add the subject, or name another input.stream",
+			"--subjects="+strings.Join(c.Subjects, ",")+","+n.Subject)
+	case c.MaxMsgsPerSubject > 0 && c.Discard == jetstream.DiscardOld:
+		add(fmt.Sprintf("keeps only the newest %d messages of a subject: inputs are gone before they are answered",
+			c.MaxMsgsPerSubject), "remove the limit", "--max-msgs-per-subject=-1")
+	case c.MaxAge > 0 && c.MaxAge < time.Minute:
+		add(fmt.Sprintf("keeps messages for %v: inputs are gone before they are answered when the daemon is down for longer",
+			c.MaxAge), "keep them longer", "--max-age=24h")
+	}
+}
+
+// checkConfirming checks a stream that has to confirm outputs or dead letters.
+func (d *diagnosis) checkConfirming(n *needs.Need, info *jetstream.StreamInfo) {
+	c := &info.Config
+	text := fmt.Sprintf("stream %s, which takes %s, ", c.Name, n.Subject)
+	add := func(what, fix, flag string) {
+		d.add(Finding{Check: n.Purpose, Pipeline: n.Pipeline, Text: text + what, Fix: fix,
+			Command: fmt.Sprintf("nats stream edit %s %s --force", c.Name, flag)})
+	}
+	if f := needs.StreamFull(info, n.Subject); f != nil {
+		d.addFault(n.Purpose, n.Pipeline, f)
+	}
+	if c.NoAck {
+		add("confirms nothing, and an input is acknowledged only when its output is confirmed", "make it confirm", "--ack")
+	}
+	if c.MaxMsgSize > 0 && int(c.MaxMsgSize) < 4*needs.OwnHeaderBytes {
+		add(fmt.Sprintf("takes messages of up to %d bytes: a row with its headers hardly fits", c.MaxMsgSize),
+			"raise or remove its limit", "--max-msg-size=-1")
+	}
+	if c.Duplicates < n.Duplicates {
+		add(fmt.Sprintf("has a duplicate window of %v, and inputs are redelivered after %v (nats.ack_wait): more outputs have "+
+			"to be looked up", c.Duplicates, n.Duplicates/3), "make it three times as long at least",
+			"--dupe-window="+n.Duplicates.String())
+	}
+	if c.Retention == jetstream.LimitsPolicy || info.State.Consumers > 0 {
+		return
+	}
+	f := Finding{Check: n.Purpose, Pipeline: n.Pipeline, Level: LevelFault,
+		Text: text + "keeps messages for its consumers, and it has none", // so it keeps nothing
+		Fix:  "create the consumer of its reader, or a stream with limits retention"}
+	if c.Retention == jetstream.WorkQueuePolicy {
+		f.Level, f.Text = LevelNote, text+"is a work queue, and has no consumer"
+	}
+	d.add(f)
+}
+
+// checkConsumer checks the durable consumers of a pipeline.
+func (d *diagnosis) checkConsumer(ctx context.Context, p *spec.Pipeline, s jetstream.Stream) {
+	domain := ""
+	if p.ModelsFromHub() {
+		domain = d.domain
+	}
+	name := needs.ConsumerName(p.Name, domain)
+	var c jetstream.Consumer
+	err := d.ask(ctx, func(ctx context.Context) (err error) {
+		c, err = s.Consumer(ctx, name)
+		return err
+	})
+	info := s.CachedInfo()
+	limit := info.Config.MaxConsumers
+	switch {
+	case errors.Is(err, jetstream.ErrConsumerNotFound) && limit > 0 && info.State.Consumers >= limit:
+		d.full = append(d.full, p.Stream)
+		d.add(Finding{Check: "consumer", Pipeline: p.Name, Text: fmt.Sprintf(
+			"stream %s allows %d consumers and has them: the pipeline gets none", p.Stream, limit),
+			Fix: "delete an unused one ('nats consumer ls " + p.Stream + "'); the limit of a stream cannot be changed"})
+		return
+	case errors.Is(err, jetstream.ErrConsumerNotFound):
+		d.addOK("consumer", p.Name, "%s is created when the daemon starts", name)
+		return
+	case err != nil:
+		d.addError("consumer", p.Name, natsx.ExplainRequestError(err, "about consumer "+name))
+		return
+	}
+	if err := needs.CheckConsumer(p, c.CachedInfo().Config, info.Config.Subjects, p.Subject); err != nil {
+		d.add(Finding{Check: "consumer", Pipeline: p.Name, Text: err.Error(),
+			Command: fmt.Sprintf("nats consumer rm %s %s --force", p.Stream, name)})
+		return
+	}
+	unanswered := c.CachedInfo().NumPending + uint64(c.CachedInfo().NumAckPending)
+	for _, q := range needs.Partitions(p)[1:] {
+		if c, err := s.Consumer(ctx, q.ConsumerName(name)); err == nil {
+			unanswered += c.CachedInfo().NumPending + uint64(c.CachedInfo().NumAckPending)
+		}
+	}
+	d.addOK("consumer", p.Name, "%d messages are not answered", unanswered)
+}
+
+// checkClock compares this machine's clock with the server's, once.
+func (d *diagnosis) checkClock(begin time.Time, info *jetstream.StreamInfo) {
+	if d.clockChecked || info.TimeStamp.IsZero() {
+		return
+	}
+	d.clockChecked = true
+	took := d.Clock().Sub(begin)
+	skew := info.TimeStamp.Sub(begin.Add(took / 2))
+	if skew.Abs() <= maxClockSkew+took {
+		d.addOK("clock", "", "within %v of the server's", maxClockSkew)
+		return
+	}
+	relation := "ahead of"
+	if skew < 0 {
+		relation = "behind"
+	}
+	d.add(Finding{Check: "clock", Text: fmt.Sprintf("the server's clock is %v %s this machine's: ages of models and rows are "+
+		"wrong by that", skew.Abs().Round(time.Second), relation), Fix: "set both clocks, as with chrony or ntpd"})
+}

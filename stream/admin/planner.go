@@ -1,0 +1,296 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/internal/wildcard"
+	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/spec"
+)
+
+// planner compares the table of needs with a server.
+type planner struct {
+	js    jetstream.JetStream // nil: a server without streams
+	needs []needs.Need
+	plans []Plan
+}
+
+// planStreams plans the input streams first: their names are configured, and others may take more than one subject.
+func (p *planner) planStreams(ctx context.Context) error {
+	for i := range p.needs {
+		if n := &p.needs[i]; n.Kind == needs.Stream && n.Name != "" {
+			if err := p.planNamed(ctx, n); err != nil {
+				return err
+			}
+			if err := p.planPartitions(ctx, n); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range p.needs {
+		if n := &p.needs[i]; n.Kind == needs.Stream && n.Name == "" {
+			if err := p.planSubject(ctx, n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// planNamed plans a stream with a configured name.
+func (p *planner) planNamed(ctx context.Context, n *needs.Need) error {
+	have, err := p.stream(ctx, n.Name)
+	if err != nil {
+		return err
+	}
+	if have != nil && (have.Mirror != nil || len(have.Sources) > 0 || wildcard.CoveredBy(n.Subject, have.Subjects)) {
+		p.addExisting(have.Name, n.Subject)
+		return nil
+	}
+	others, err := p.streamsOf(ctx, n.Subject)
+	if err != nil {
+		return err
+	}
+	for _, o := range others {
+		if o.Name != n.Name {
+			p.addConflict(n.Name, n.Subject, fmt.Sprintf("subject %s of pipeline %s is taken by stream %s (%s), and no two "+
+				"streams take one subject; set input.stream to %s, or read another subject", n.Subject, n.Pipeline, o.Name,
+				strings.Join(o.Subjects, ", "), o.Name))
+			return nil
+		}
+	}
+	p.propose(n, n.Name, have)
+	return nil
+}
+
+// planPartitions plans the subject transform of a stream whose messages have partitions.
+func (p *planner) planPartitions(ctx context.Context, n *needs.Need) error {
+	plan := p.find(n.Name)
+	if n.Partitions == 0 || plan == nil || plan.Problem != "" {
+		return nil
+	}
+	if p.js != nil {
+		if err := needs.PartitionServer(p.js.Conn().ConnectedServerVersion()); err != nil {
+			plan.Problem = err.Error()
+			return nil
+		}
+	}
+	want := needs.PartitionTransform(n.Subject, n.Partitions)
+	if plan.Transform != nil && *plan.Transform != *want {
+		plan.Problem = fmt.Sprintf("stream %s can map the keys of one subject to partitions, and pipelines need more than one, "+
+			"%s among them; give it a separate stream", n.Name, n.Pipeline)
+		return nil
+	}
+	have, err := p.stream(ctx, n.Name)
+	if err != nil {
+		return err
+	}
+	if have == nil {
+		plan.Transform = want
+		return nil
+	}
+	fault := needs.PartitionFault(&spec.Pipeline{Name: n.Pipeline, Subject: n.Subject, Partitions: n.Partitions}, have)
+	switch {
+	case fault == nil:
+	case have.SubjectTransform == nil && have.Retention == jetstream.LimitsPolicy && have.Metadata[createdBySetup] != "":
+		plan.Transform, plan.Exists, plan.Outdated = want, false, true
+		subjects := have.Subjects // those of other pipelines stay
+		for _, s := range plan.Subjects {
+			subjects = with(subjects, s)
+		}
+		plan.Subjects = subjects
+	default:
+		plan.Problem = fault.Error()
+	}
+	return nil
+}
+
+// planSubject plans the stream that takes a subject.
+func (p *planner) planSubject(ctx context.Context, n *needs.Need) error {
+	for i := range p.plans {
+		if plan := &p.plans[i]; !plan.Bucket && !plan.conflict && wildcard.CoveredBy(n.Subject, plan.Subjects) {
+			return nil
+		}
+	}
+	others, err := p.streamsOf(ctx, n.Subject)
+	if err != nil {
+		return err
+	}
+	for _, o := range others {
+		if wildcard.CoveredBy(n.Subject, o.Subjects) {
+			p.addExisting(o.Name, n.Subject)
+			return nil
+		}
+	}
+	if len(others) > 0 {
+		o := others[0]
+		p.addConflict(o.Name, n.Subject, fmt.Sprintf("stream %s takes a part of %s of pipeline %s (%s), so no other stream can "+
+			"take it; let it take all: nats stream edit %s --subjects %q", o.Name, n.Subject, n.Pipeline,
+			strings.Join(o.Subjects, ", "), o.Name, strings.Join(with(o.Subjects, n.Subject), ",")))
+		return nil
+	}
+	name := needs.StreamName(n.Subject)
+	have, err := p.stream(ctx, name)
+	if err != nil {
+		return err
+	}
+	p.propose(n, name, have)
+	return nil
+}
+
+// propose adds the subject of n to those that a stream would take; have is the stream of that name, or nil.
+func (p *planner) propose(n *needs.Need, name string, have *jetstream.StreamConfig) {
+	for _, o := range p.plans {
+		for _, s := range o.Subjects {
+			if !o.Bucket && !o.conflict && wildcard.Overlap(s, n.Subject) &&
+				(o.Name != name || !wildcard.Covers(s, n.Subject) && !wildcard.Covers(n.Subject, s)) {
+				p.addConflict(name, n.Subject, fmt.Sprintf("subject %s of pipeline %s overlaps with %s, which stream %s takes, and "+
+					"no two streams take one subject; give them the same input.stream, or subjects that do not overlap", n.Subject,
+					n.Pipeline, s, o.Name))
+				return
+			}
+		}
+	}
+	plan := p.find(name)
+	if plan == nil {
+		p.plans = append(p.plans, Plan{Name: name})
+		plan = &p.plans[len(p.plans)-1]
+	}
+	if have != nil {
+		for _, s := range have.Subjects {
+			plan.Subjects = with(plan.Subjects, s)
+		}
+	}
+	plan.Subjects, plan.Exists = with(plan.Subjects, n.Subject), false
+	switch {
+	case have == nil:
+	case have.Metadata[createdBySetup] != "":
+		plan.Outdated = true
+	default:
+		plan.Problem = fmt.Sprintf("stream %s exists and does not take %s; add it: nats stream edit %s --subjects %q", name,
+			n.Subject, name, strings.Join(plan.Subjects, ","))
+	}
+}
+
+// with returns subjects and one more, without those that it covers.
+func with(subjects []string, subject string) []string {
+	if wildcard.CoveredBy(subject, subjects) {
+		return subjects
+	}
+	out := slices.DeleteFunc(slices.Clone(subjects), func(s string) bool { return wildcard.Covers(subject, s) })
+	return append(out, subject)
+}
+
+func (p *planner) addExisting(name, subject string) {
+	plan := p.find(name)
+	if plan == nil {
+		p.plans = append(p.plans, Plan{Name: name, Exists: true})
+		plan = &p.plans[len(p.plans)-1]
+	}
+	plan.Subjects = with(plan.Subjects, subject)
+}
+
+func (p *planner) addConflict(name, subject, text string) {
+	p.plans = append(p.plans, Plan{Name: name, Subjects: []string{subject}, Problem: text, conflict: true})
+}
+
+// find returns the plan of a stream that exists or would be created, or nil.
+func (p *planner) find(name string) *Plan {
+	for i := range p.plans {
+		if plan := &p.plans[i]; plan.Name == name && !plan.Bucket && !plan.conflict {
+			return plan
+		}
+	}
+	return nil
+}
+
+// compareWithHub warns of streams of the hub that take the subjects of a leaf node: the leaf node forwards its messages,
+// and they are stored twice. Setup works without the hub.
+func (p *planner) compareWithHub(ctx context.Context, pipelines []spec.Pipeline) {
+	at := slices.IndexFunc(pipelines, func(p spec.Pipeline) bool { return p.ModelsFromHub() })
+	if p.js == nil || at < 0 {
+		return
+	}
+	hub := pipelines[at].Models.Hub
+	js, err := jetstream.NewWithDomain(p.js.Conn(), hub)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, needs.HubTimeout)
+	defer cancel()
+	for _, n := range p.needs {
+		if n.Kind != needs.Stream {
+			continue
+		}
+		name, err := js.StreamNameBySubject(ctx, n.Subject)
+		if err != nil {
+			continue
+		}
+		for i := range p.plans {
+			if plan := &p.plans[i]; wildcard.CoveredBy(n.Subject, plan.Subjects) && plan.Warning == "" {
+				plan.Warning = fmt.Sprintf("stream %s of domain %s takes %s too, and stores once more what is published here; do "+
+					"not export the subject to the hub (deny_exports: %q in the leaf node's remote), or choose other subjects", name,
+					hub, n.Subject, n.Subject)
+			}
+		}
+	}
+}
+
+// planBuckets plans what belongs to embedd, once where pipelines share it.
+func (p *planner) planBuckets(ctx context.Context) error {
+	for _, n := range p.needs {
+		if n.Kind != needs.Bucket || slices.ContainsFunc(p.plans, func(o Plan) bool { return o.Bucket && o.Name == n.Name }) {
+			continue
+		}
+		in, err := n.Compare(ctx, p.js)
+		if err != nil {
+			return natsx.ExplainAPIError(err)
+		}
+		p.plans = append(p.plans, Plan{Name: n.Name, Bucket: true, Purpose: n.Purpose, Subjects: in.Missing,
+			Exists: in.Exists, Outdated: in.IsOutdated(), Problem: in.Problem, Warning: in.Warning, need: n})
+	}
+	return nil
+}
+
+// stream returns the configuration of a stream of the server, nil where it has none of that name.
+func (p *planner) stream(ctx context.Context, name string) (*jetstream.StreamConfig, error) {
+	if p.js == nil {
+		return nil, nil
+	}
+	s, err := p.js.Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, natsx.ExplainAPIError(err)
+	}
+	return &s.CachedInfo().Config, nil
+}
+
+// streamsOf lists the streams of the server that take a subject or a part of it.
+func (p *planner) streamsOf(ctx context.Context, subject string) (out []*jetstream.StreamConfig, err error) {
+	if p.js == nil {
+		return nil, nil
+	}
+	names := p.js.StreamNames(ctx, jetstream.WithStreamListSubject(subject))
+	for name := range names.Name() {
+		c, err := p.stream(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if c != nil {
+			out = append(out, c)
+		}
+	}
+	if err := names.Err(); err != nil {
+		return nil, natsx.ExplainAPIError(err)
+	}
+	return out, nil
+}

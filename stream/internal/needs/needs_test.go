@@ -1,0 +1,106 @@
+package needs
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/embedd/embedd/stream/spec"
+)
+
+func pipeline(change func(*spec.Pipeline)) spec.Pipeline {
+	p := spec.Pipeline{Name: "p", Stream: "in", Subject: "in.*", Output: "out.p", Dead: "dead.p"}
+	change(&p)
+	return p
+}
+
+// variants are pipelines that need different things.
+var variants = map[string]spec.Pipeline{
+	"plain":      pipeline(func(*spec.Pipeline) {}),
+	"core NATS":  pipeline(func(p *spec.Pipeline) { p.Stream = "" }),
+	"labels":     pipeline(func(p *spec.Pipeline) { p.Labels = "labels.p" }),
+	"partitions": pipeline(func(p *spec.Pipeline) { p.Partitions = 4 }),
+	"directory":  pipeline(func(p *spec.Pipeline) { p.Models.Directory = "models" }),
+	"blocks":     pipeline(func(p *spec.Pipeline) { p.Stage.Training.Block = 100 }),
+	"mirror":     pipeline(func(p *spec.Pipeline) { p.Models.Hub = "hub" }),
+	"edge": pipeline(func(p *spec.Pipeline) {
+		p.Models.Hub, p.Edges, p.Stage.Training.Block = "hub", []string{"berlin"}, 100
+	}),
+	"hub of edges": pipeline(func(p *spec.Pipeline) { p.Edges, p.Stage.Training.Block = []string{"berlin"}, 100 }),
+}
+
+// TestBucketsOf: each kind of pipeline needs its buckets and no others.
+func TestBucketsOf(t *testing.T) {
+	for name, want := range map[string]string{
+		"plain":        "EMBEDD_MODELS EMBEDD_LEASES EMBEDD_STATE",
+		"core NATS":    "",
+		"labels":       "EMBEDD_MODELS EMBEDD_LEASES EMBEDD_STATE",
+		"partitions":   "EMBEDD_MODELS EMBEDD_LEASES EMBEDD_STATE",
+		"directory":    "EMBEDD_STATE",
+		"blocks":       "EMBEDD_MODELS EMBEDD_LEASES EMBEDD_SUMMARIES EMBEDD_STATE",
+		"mirror":       "EMBEDD_MODELS EMBEDD_STATE",
+		"edge":         "EMBEDD_MODELS EMBEDD_SUMMARIES EMBEDD_EDGE EMBEDD_STATE",
+		"hub of edges": "EMBEDD_MODELS EMBEDD_LEASES EMBEDD_SUMMARIES EMBEDD_EDGES EMBEDD_STATE",
+	} {
+		var got []string
+		for _, n := range For(Config{Pipelines: []spec.Pipeline{variants[name]}}) {
+			if n.Kind == Bucket {
+				got = append(got, n.Name)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %v, want %s", name, got, want)
+		}
+	}
+}
+
+// TestNeedsAreComplete: each need says why it is there and who creates it, can be created where that is for setup, and may
+// be used by run.
+func TestNeedsAreComplete(t *testing.T) {
+	for name, p := range variants {
+		for _, n := range For(Config{Pipelines: []spec.Pipeline{p}}) {
+			mayRun := slices.ContainsFunc(n.Permissions, func(p Permission) bool { return p.Verb == Run && len(p.Subjects) > 0 })
+			switch {
+			case n.Purpose == "" || n.Pipeline != "p" || !strings.HasSuffix(n.Why, "."):
+				t.Errorf("%s: incomplete: %+v", name, n)
+			case (n.Kind == Subject) != (n.Creator == ""):
+				t.Errorf("%s: created by %q: %v", name, n.Creator, n)
+			case n.Kind == Bucket && (n.Create == nil || len(n.Streams) == 0):
+				t.Errorf("%s: cannot be created: %v", name, n)
+			case n.Kind == Bucket && !mayRun:
+				t.Errorf("%s: run has no permission for %v", name, n)
+			}
+		}
+	}
+}
+
+// TestPermissionsOfDomain: a request to the JetStream of a domain is also allowed in the form to which a server there maps
+// it.
+func TestPermissionsOfDomain(t *testing.T) {
+	all := For(Config{Pipelines: []spec.Pipeline{variants["plain"]}, APIPrefix: "$JS.hub.API"})
+	publish, subscribe := PermissionsOf(all, Run, "_INBOX.>")
+	for _, want := range []string{"$JS.hub.API.STREAM.INFO.in", "$JS.API.STREAM.INFO.in",
+		"$JS.hub.API.$KV.EMBEDD_STATE.p.>", "$KV.EMBEDD_STATE.p.>", "out.p", "dead.p", "$JS.ACK.in.embedd_p.>"} {
+		if !slices.Contains(publish, want) {
+			t.Errorf("run may not publish to %s: %q", want, publish)
+		}
+	}
+	if !slices.Contains(subscribe, "embedd.p.>") || !slices.IsSorted(publish) {
+		t.Errorf("run may subscribe to %q, publish to %q", subscribe, publish)
+	}
+}
+
+// TestParsePartition: the name of a partition's consumer is read back, and no other name is.
+func TestParsePartition(t *testing.T) {
+	whole := ConsumerName("p", "hub")
+	for _, q := range []Partition{{0, 2}, {255, 256}} {
+		if got, ok := ParsePartition(whole, q.ConsumerName(whole)); !ok || got != q {
+			t.Errorf("%v is read as %v", q, got)
+		}
+	}
+	for _, name := range []string{whole, whole + "~2of2", whole + "~1of", "embedd_q~0of2", whole + "x~0of2"} {
+		if q, ok := ParsePartition(whole, name); ok {
+			t.Errorf("%s is read as %v", name, q)
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package needs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/lease"
+	"github.com/embedd/embedd/stream/registry"
+	"github.com/embedd/embedd/stream/spec"
+	"github.com/embedd/embedd/stream/summaries"
+)
+
+// bucket is a row of the table of buckets: of what belongs to embedd in a server.
+type bucket struct {
+	name        string
+	purpose     string // in the words of setup
+	check       string // of doctor; "" = none
+	why         string
+	isNeeded    func(p *spec.Pipeline) bool // of a pipeline with an input stream
+	storage     func(p *spec.Pipeline) Storage
+	permissions func(a *api, p *spec.Pipeline) map[Verb][]string
+}
+
+// buckets is the table of what belongs to embedd in a server. A new stored resource is one row here.
+var buckets = []bucket{
+	{registry.Bucket, "model store", "", "Keeps every model version and the pointer to the live one.",
+		hasModelBucket, modelStorage, modelPermissions},
+	{lease.Name, "store of leases", "", "Elects the trainer of a pipeline and assigns its partitions.",
+		func(p *spec.Pipeline) bool { return hasTrainerLease(p) || hasPartitionLeases(p) }, leaseStorage, leasePermissions},
+	{summaries.Name, "store of summaries", "", "Shares the summaries of blocks among replicas.",
+		hasSummaries, summaryStorage, summaryPermissions},
+	{summaries.EdgeStream, "stream of summaries", "edges", "Sends the summaries of an edge to its hub.",
+		(*spec.Pipeline).SendsSummaries, edgeStreamStorage, edgeStreamPermissions},
+	{summaries.HubStream, "stream of summaries", "edges", "Collects the summaries of all edges, in one order.",
+		(*spec.Pipeline).LearnsFromEdges, hubStreamStorage, hubStreamPermissions},
+	{StateBucket, "store of state", "state", "Keeps the schema of a pipeline and notes about single messages.",
+		func(*spec.Pipeline) bool { return true }, stateStorage, statePermissions},
+}
+
+func hasModelBucket(p *spec.Pipeline) bool { return p.ModelsInServer() || p.LearnsFromEdges() }
+
+func hasTrainerLease(p *spec.Pipeline) bool { return hasModelBucket(p) && !p.ModelsFromHub() }
+
+func hasPartitionLeases(p *spec.Pipeline) bool { return p.Partitions > 0 && !p.LearnsFromEdges() }
+
+func hasSummaries(p *spec.Pipeline) bool {
+	return p.Stage.Fixed == nil && p.Stage.Training.Block > 0 && (!p.ModelsFromHub() || p.SendsSummaries())
+}
+
+func modelStorage(p *spec.Pipeline) Storage {
+	s := Storage{Streams: registry.Streams()}
+	if !p.ModelsFromHub() {
+		s.Create = func(ctx context.Context, js jetstream.JetStream, replicas int) error {
+			_, err := registry.MakeReplicated(ctx, js, replicas)
+			return err
+		}
+		return s
+	}
+	s.Inspect = func(ctx context.Context, js jetstream.JetStream) (in Inspection, err error) {
+		missing, err := registry.Mirrors(ctx, js, p.Models.Hub)
+		if errors.Is(err, registry.ErrNoMirror) {
+			return Inspection{Problem: err.Error()}, nil
+		}
+		return Inspection{Exists: err == nil && len(missing) == 0}, err
+	}
+	s.Create = func(ctx context.Context, js jetstream.JetStream, replicas int) error {
+		_, err := registry.MakeEdge(ctx, js, p.Models.Hub, replicas)
+		return err
+	}
+	return s
+}
+
+func leaseStorage(*spec.Pipeline) Storage {
+	return Storage{Streams: []string{lease.Stream}, Create: lease.Make,
+		Inspect: func(ctx context.Context, js jetstream.JetStream) (Inspection, error) {
+			have, err := stream(ctx, js, lease.Stream)
+			return Inspection{Exists: have != nil || OlderServer(js.Conn().ConnectedServerVersion(), lease.Since)}, err
+		}}
+}
+
+func summaryStorage(*spec.Pipeline) Storage {
+	return Storage{Streams: []string{summaries.Stream}, Create: summaries.Make}
+}
+
+func edgeStreamStorage(p *spec.Pipeline) Storage {
+	return Storage{Streams: []string{summaries.EdgeStream},
+		Inspect: func(ctx context.Context, js jetstream.JetStream) (in Inspection, err error) {
+			have, err := stream(ctx, js, summaries.EdgeStream)
+			if err != nil {
+				return in, err
+			}
+			if have != nil {
+				in.Limit, in.Messages = SummaryLimit(p, &have.Config), have.State.Msgs
+				in.Exists = !in.IsOutdated()
+			}
+			account, err := js.AccountInfo(ctx)
+			if err != nil {
+				return in, err
+			}
+			if in.Problem = UnnamedEdge(account.Domain, p.Edges); in.Problem == "" {
+				in.Warning = hubLacksEdge(ctx, js, p.Models.Hub, account.Domain)
+			}
+			return in, nil
+		},
+		Create: func(ctx context.Context, js jetstream.JetStream, replicas int) error {
+			have, err := stream(ctx, js, summaries.EdgeStream)
+			if err != nil || have == nil {
+				return errors.Join(err, summaries.MakeEdge(ctx, js, SummaryBytes(p), replicas))
+			}
+			return summaries.Resize(ctx, js, summaries.EdgeStream, SummaryBytes(p))
+		}}
+}
+
+// HubTimeout is how long a hub may take to answer a request about its streams.
+const HubTimeout = 5 * time.Second
+
+// hubLacksEdge returns that a hub does not take the summaries of a domain; "" where it does, or does not answer.
+func hubLacksEdge(ctx context.Context, js jetstream.JetStream, hub, domain string) string {
+	there, err := jetstream.NewWithDomain(js.Conn(), hub)
+	if err != nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, HubTimeout)
+	defer cancel()
+	have, err := stream(ctx, there, summaries.HubStream)
+	if err != nil || have != nil && len(summaries.LacksSources(&have.Config, []string{domain})) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the hub (domain %s) does not take the summaries of %s: name it in nats.edges there, with "+
+		"'embedd run --role train' or 'embedd setup --apply'", hub, domain)
+}
+
+func hubStreamStorage(p *spec.Pipeline) Storage {
+	return Storage{Streams: []string{summaries.HubStream},
+		Inspect: func(ctx context.Context, js jetstream.JetStream) (in Inspection, err error) {
+			have, err := stream(ctx, js, summaries.HubStream)
+			if have == nil {
+				return in, err
+			}
+			in.Missing, in.Messages = summaries.LacksSources(&have.Config, p.Edges), have.State.Msgs
+			in.Limit = SummaryLimit(p, &have.Config)
+			in.Exists = !in.IsOutdated()
+			if silent := summaries.Silent(have, p.Edges); len(silent) > 0 {
+				in.Warning = fmt.Sprintf("no message from edge %s for a while: its leaf node is disconnected, has another "+
+					"JetStream domain, or no stream %s yet, which 'embedd setup --apply' and 'embedd run' create there",
+					strings.Join(silent, ", "), summaries.EdgeStream)
+			}
+			return in, nil
+		},
+		Create: func(ctx context.Context, js jetstream.JetStream, replicas int) error {
+			if err := summaries.MakeHub(ctx, js, p.Edges, SummaryBytes(p), replicas); err != nil {
+				return err
+			}
+			have, err := stream(ctx, js, summaries.HubStream)
+			if have == nil || SummaryLimit(p, &have.Config) == "" {
+				return err
+			}
+			return summaries.Resize(ctx, js, summaries.HubStream, SummaryBytes(p))
+		}}
+}
+
+// StateBucket is the bucket with a key per stored value: the schema of a pipeline, and notes about single messages.
+const StateBucket = "EMBEDD_STATE"
+
+const stateStream = "KV_" + StateBucket
+
+func stateStorage(*spec.Pipeline) Storage {
+	return Storage{Streams: []string{stateStream},
+		Create: func(ctx context.Context, js jetstream.JetStream, replicas int) error {
+			_, err := natsx.EnsureBucket(ctx, js, jetstream.KeyValueConfig{Bucket: StateBucket,
+				Storage: jetstream.FileStorage, Description: "state of embedd pipelines"}, replicas)
+			if err != nil {
+				return fmt.Errorf("creating the state of the pipelines (key-value bucket %s): %w", StateBucket, err)
+			}
+			return nil
+		}}
+}
