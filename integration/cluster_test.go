@@ -234,8 +234,8 @@ func witness(t testing.TB, d *daemon) (seen func() []look) {
 	}
 }
 
-// stands tells for how long this machine stood still between two times, as a virtual one does: what a test measured then
-// says nothing of what it tests.
+// stands tells for how long this machine stood still between two times, as a virtual one does: what a test measured
+// then says nothing of what it tests.
 func stands(t testing.TB) func(from, to time.Time) time.Duration {
 	type gap struct {
 		at   time.Time
@@ -280,8 +280,8 @@ func after(looks []look, from time.Time, ready bool) time.Duration {
 	return 0
 }
 
-// load sends messages of eight digits, each once, until it is told to stop. So many senders send one each so often, to a
-// subject that sender and number of the message tell.
+// load sends messages of eight digits, each once, until it is told to stop. So many senders send one each so often, to
+// a subject that sender and number of the message tell.
 type load struct {
 	sent atomic.Int64
 	stop func() int // returns how many were stored
@@ -395,7 +395,7 @@ func (c *cluster) at(daemons []*daemon, m *member) int {
 }
 
 // connectedTo is where the log says which server the connection leads to.
-var connectedTo = regexp.MustCompile(`msg=(?:serving|"connected again") server=(\S+)`)
+var connectedTo = regexp.MustCompile(`msg=(?:serving|"reconnected") server=(\S+)`)
 
 // holds tells whether a daemon learns a pipeline.
 func (d *daemon) holds(pipeline string) bool {

@@ -11,7 +11,8 @@ import (
 
 // TestBench: each section has its lines, with what they were measured beside, and a goal where one is stated.
 func TestBench(t *testing.T) {
-	code, stdout, stderr := call(t.Context(), "bench", "--rows", "1024", "--features", "16", "--dim", "2", "--repeats", "1",
+	code, stdout, stderr := call(t.Context(), "bench", "--rows", "1024", "--features", "16", "--dim", "2",
+		"--repeats", "1",
 		"--layout", "columns", "--type", "float64", "--json")
 	if code != 0 {
 		t.Fatalf("code %d: %s", code, stderr)

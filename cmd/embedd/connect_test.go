@@ -157,7 +157,7 @@ func TestPasswordIsRotated(t *testing.T) {
 	}
 	reload("new")
 	d.until("it is refused three times", func() bool { return s.NumClients() == 0 && refusals(s) >= 3 })
-	const says = "the NATS server refuses the credentials"
+	const says = "the NATS server refused the credentials"
 	d.until("/readyz tells", func() bool {
 		code, body := d.get("/readyz")
 		return code == 503 && strings.Contains(body, says)
@@ -166,11 +166,12 @@ func TestPasswordIsRotated(t *testing.T) {
 		t.Errorf("/healthz while it is refused: %d %s", code, body)
 	}
 	reload("old")
-	d.until("it is connected again, and says so", func() bool { // the server counts a client before that one knows
+	d.until("it is reconnected, and says so", func() bool { // the server counts a client before that one knows
 		_, body := d.get("/healthz")
-		return s.NumClients() == 1 && body == `{"status":"ok"}`+"\n" && strings.Contains(d.log.String(), "connected again")
+		return s.NumClients() == 1 && body == `{"status":"ok"}`+"\n" && strings.Contains(d.log.String(), "reconnected")
 	})
-	if log := d.log.String(); !strings.Contains(log, says) || strings.Count(log, says) > 3 || !strings.Contains(log, "connected again") {
+	if log := d.log.String(); !strings.Contains(log, says) || strings.Count(log, says) > 3 || !strings.Contains(log,
+		"reconnected") {
 		t.Errorf("the log should tell, and not at each attempt:\n%s", log)
 	}
 	if code, body := d.get("/healthz"); code != 200 || body != `{"status":"ok"}`+"\n" {
@@ -208,7 +209,8 @@ func TestConnectionEndsForGood(t *testing.T) {
 			return
 		}
 		defer conn.Close()
-		fmt.Fprint(conn, "INFO {\"server_id\":\"x\",\"version\":\"2.15.2\",\"proto\":1,\"headers\":true,\"max_payload\":1048576}\r\n")
+		fmt.Fprint(conn, "INFO "+
+			"{\"server_id\":\"x\",\"version\":\"2.15.2\",\"proto\":1,\"headers\":true,\"max_payload\":1048576}\r\n")
 		for lines := bufio.NewScanner(conn); lines.Scan(); {
 			switch {
 			case lines.Text() == "PING":
@@ -222,7 +224,8 @@ func TestConnectionEndsForGood(t *testing.T) {
 	var out said
 	ctx, cancel := context.WithTimeout(t.Context(), ample)
 	defer cancel()
-	code := dispatch(ctx, &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out}, []string{"run", "-c", config})
+	code := dispatch(ctx, &cli.Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out}, []string{"run", "-c",
+		config})
 	if code != 1 || !strings.Contains(out.String(), "the connection ended for good") ||
 		!strings.Contains(out.String(), "Something new") {
 		t.Errorf("exit code %d:\n%s", code, &out)
@@ -234,7 +237,8 @@ func TestMissingRight(t *testing.T) {
 	t.Parallel()
 	s := serveNATS(t, server.Options{JetStream: true, StoreDir: t.TempDir(), Users: []*server.User{{Username: "u",
 		Password: "p", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{"x"}}}}}})
-	config := writeFile(t, t.TempDir(), "embedd.yaml", "nats: {url: '"+withUser(s, "u:p")+"'}\nhttp: {listen: 127.0.0.1:0}\n"+
+	config := writeFile(t, t.TempDir(), "embedd.yaml", "nats: {url: '"+withUser(s,
+		"u:p")+"'}\nhttp: {listen: 127.0.0.1:0}\n"+
 		"pipelines:\n  p: {input: {stream: FEATURES}, schema: {features: x}}\n")
 	for _, verb := range []string{"run", "setup"} {
 		t.Run(verb, func(t *testing.T) {

@@ -205,7 +205,8 @@ func dlqShowCommand(e *cli.Env) *cobra.Command {
 	f := cli.FlagsOf(cmd)
 	which := letterFlagsOf(f, false)
 	path := f.StringP("output", "o", "",
-		"`FILE` that gets the original bytes (of kind rows, those rows as an Arrow message); - is standard output, and no report")
+		"`FILE` that gets the original bytes (of kind rows, those rows as an Arrow message); - is standard output, and "+
+			"no report")
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()

@@ -35,8 +35,10 @@ func dlqReplayCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay [PIPELINE|NUMBER...]",
 		Short: "publish the messages of dead letters again as they came, and take the letters out of their stream",
-		Long: "Publish the messages of dead letters again: the original bytes and headers, on the original subject, under an identity of\n" +
-			"their own. A letter that was replayed is deleted from its stream, so that it is replayed once; what is bad still becomes a new\n" +
+		Long: "Publish the messages of dead letters again: the original bytes and headers, on the original subject, " +
+			"under an identity of\n" +
+			"their own. A letter that was replayed is deleted from its stream, so that it is replayed once; what is bad " +
+			"still becomes a new\n" +
 			"one. Without arguments and flags all are replayed that are there when it begins: --dry-run shows which.",
 		Example: "embedd dlq replay --dry-run --code non_finite --since 2h digits\n" +
 			"embedd dlq replay --code non_finite --since 2h digits\n" +
@@ -46,7 +48,8 @@ func dlqReplayCommand(e *cli.Env) *cobra.Command {
 	f := cli.FlagsOf(cmd)
 	which := letterFlagsOf(f, true)
 	to := f.String("to", "", "publish on this `SUBJECT` instead of the original one")
-	keep := f.Bool("keep", false, "leave the letters where they are; a second replay within the stream's duplicate window is absorbed, a later one is not")
+	keep := f.Bool("keep", false, "leave the letters where they are; a second replay within the stream's duplicate "+
+		"window is absorbed, a later one is not")
 	dry := f.Bool("dry-run", false, "say what would be replayed, and do nothing")
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -146,7 +149,8 @@ func (r *replay) one(ctx context.Context, l *admin.DeadLetter) error {
 			return err
 		}
 	}
-	r.out.Printf("%s:%d  %s  %s, %d bytes to %s: %s\n", one.Stream, one.Number, one.Code, report.OrDash(one.Source), one.Bytes,
+	r.out.Printf("%s:%d  %s  %s, %d bytes to %s: %s\n", one.Stream, one.Number, one.Code, report.OrDash(one.Source),
+		one.Bytes,
 		one.To, what)
 	if failed != nil {
 		return fmt.Errorf("%w; --keep leaves letters where they are", failed)

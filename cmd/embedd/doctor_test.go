@@ -301,7 +301,7 @@ func TestDoctor(t *testing.T) {
 		}, "port", "in use by another program", nil},
 		{"no server", func(w *ward) { w.stop() }, "connection", "no NATS server answers",
 			func(w *ward) { w.start(); w.streams() }},
-		{"a wrong password", func(w *ward) { w.change(password, "wrong") }, "connection", "refuses the credentials",
+		{"a wrong password", func(w *ward) { w.change(password, "wrong") }, "connection", "refused the credentials",
 			func(w *ward) { w.change("wrong", password) }},
 		{"no JetStream", func(w *ward) { w.restart(func(o *server.Options) { o.JetStream = false }) }, "jetstream",
 			"no JetStream", func(w *ward) {

@@ -24,11 +24,14 @@ func evalCommand(e *cli.Env) *cobra.Command {
 	f := cli.FlagsOf(cmd)
 	spec := dataset.Spec{Labelled: true}
 	dataset.Flags(f, &spec)
-	methods := f.Commas("methods", "`NAMES` of methods, or all; auto chooses one on the training rows; raw is the features themselves (default raw and all)")
+	methods := f.Commas("methods", "`NAMES` of methods, or all; auto chooses one on the training rows; raw is the "+
+		"features themselves (default raw and all)")
 	f.Offer("methods", append(methodNames(), fit.Auto, eval.Raw, "all")...)
 	dims := f.Commas("dims", "`NUMBERS` of outputs, or auto, which chooses on the training rows (default 2)")
-	scale := f.Choice("scale", "`SCALE` of the features; auto compares standard, none and minmax for method auto, else standard", scales...)
-	blend := f.Int("blend", 0, "`NUMBER` of the best candidates that method auto makes one model of; 1 is the best alone (default: all that held-out rows do not tell apart from it)")
+	scale := f.Choice("scale", "`SCALE` of the features; auto compares standard, none and minmax for method auto, "+
+		"else standard", scales...)
+	blend := f.Int("blend", 0, "`NUMBER` of the best candidates that method auto makes one model of; 1 is the best "+
+		"alone (default: all that held-out rows do not tell apart from it)")
 	curved := nonlinearFlag(f)
 	landmarks, width := landmarkFlags(f)
 	splits := f.Int("splits", 10, "`NUMBER` of random splits, stratified by class")
@@ -37,7 +40,8 @@ func evalCommand(e *cli.Env) *cobra.Command {
 	neighbors := f.Int("neighbors", 1, "`NUMBER` of nearest training rows that vote")
 	seed := f.Uint64("seed", 1, "`NUMBER` that the splits are drawn from")
 	set := f.Settings("set", "a parameter as `METHOD.NAME=VALUE`; may be repeated")
-	tune := f.Bool("tune", false, "choose parameters from their grids by 4-fold cross-validation on the training rows of each split; --set fixes one")
+	tune := f.Bool("tune", false, "choose parameters from their grids by 4-fold cross-validation on the training rows "+
+		"of each split; --set fixes one")
 	out := report.Flag(f, e)
 	f.Require("data", "label")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -189,7 +193,8 @@ func evaluate(ctx context.Context, e *cli.Env, out *report.Output, r *dataset.Ro
 		return fmt.Errorf("%s: no method could be evaluated; the table says why", r.Name)
 	}
 	if large > 0 {
-		fmt.Fprintf(e.Stderr, "embedd: note: %d of %d left out for memory, %d MB free; a machine with more has them in its table\n",
+		fmt.Fprintf(e.Stderr, "embedd: note: %d of %d left out for memory, %d MB free; a machine with more has them in "+
+			"its table\n",
 			large, asked, c.Memory/1_000_000)
 	}
 	return nil

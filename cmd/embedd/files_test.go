@@ -563,7 +563,8 @@ func checkNPZ(t *testing.T, path string, components [][]float64) {
 			}
 		}
 	}
-	if names != "mean.npy scale.npy components.npy eigenvalues.npy unit.npy features.npy classes.npy method.npy digest.npy " {
+	if names != "mean.npy scale.npy components.npy eigenvalues.npy unit.npy features.npy classes.npy method.npy "+
+		"digest.npy " {
 		t.Errorf("arrays %s", names)
 	}
 }
@@ -645,7 +646,8 @@ func TestFileVerbErrors(t *testing.T) {
 		{"eval --data " + wine + " --label label --train-fraction 1", 2, "--train-fraction"},
 		{"eval --data " + wine + " --label label --train-fraction 0.3 --train-per-class 3", 2, "exclude each other"},
 		{"transform --model " + m + " --data " + iris + " -o " + out + ".csv", 1, `"x4"`},
-		{"transform --model " + pca + " --data " + words + " -o " + out + ".csv", 1, `line 3 holds "n/k"; leave a missing value empty, or name the word: --missing n/k`},
+		{"transform --model " + pca + " --data " + words + " -o " + out + ".csv", 1,
+			`line 3 holds "n/k"; leave a missing value empty, or name the word: --missing n/k`},
 		{"transform --model " + wine + " --data " + iris + " -o " + out + ".csv", 1, "not a model file"},
 		{"transform --model " + m + " --data " + wine + " -o " + out + ".xlsx", 1, ".parquet"},
 		{"transform --model " + m + " --data - -o -", 1, "standard input is empty"},

@@ -21,8 +21,10 @@ func fitCommand(e *cli.Env) *cobra.Command {
 	var spec dataset.Spec
 	dataset.Flags(f, &spec)
 	o := fittingFlags(f)
-	f.StringVar(&o.dim, "dim", "auto", "`NUMBER` of outputs, or auto to choose by cross-validation; without labels, the method's default")
-	path := f.StringP("output", "o", "", "`FILE` of the model that is written; - is standard output, and the report goes to standard error")
+	f.StringVar(&o.dim, "dim", "auto", "`NUMBER` of outputs, or auto to choose by cross-validation; without labels, "+
+		"the method's default")
+	path := f.StringP("output", "o", "", "`FILE` of the model that is written; - is standard output, and the report "+
+		"goes to standard error")
 	out := report.Flag(f, e)
 	f.Require("data", "output")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -192,7 +194,8 @@ func printChoice(out *report.Output, c *model.Choice) error {
 			out.Printf("%s %s at %d on scale %s%s%s: %+d", strings.Repeat(",", min(i, 1)), m.Method, m.Dim, m.Scale,
 				behind(m.Landmarks, m.Width), settings(m.Params), m.Adds)
 		}
-		out.Printf("\n(behind each: how many more held-out rows of a round are right with it than in a blend of the others)\n")
+		out.Printf("\n(behind each: how many more held-out rows of a round are right with it than in a blend of the " +
+			"others)\n")
 	} else if c.RunnerUp == nil {
 		out.Printf(", the only candidate\n")
 		return nil

@@ -15,7 +15,8 @@ func TestFitTakesTooMuch(t *testing.T) {
 	debug.SetMemoryLimit(1 << 20) // less than the process holds: nothing is free, whatever was collected
 	out := filepath.Join(t.TempDir(), "m.embedd")
 	code, _, stderr := call(t.Context(), "fit", "--data", iris, "--label", "label", "--method", "isomap", "-o", out)
-	if _, err := os.Stat(out); code == 0 || err == nil || !strings.Contains(stderr, "isomap: a fit of 150 rows would take") ||
+	if _, err := os.Stat(out); code == 0 || err == nil || !strings.Contains(stderr,
+		"isomap: a fit of 150 rows would take") ||
 		!strings.Contains(stderr, "0 MB are free; use another method") {
 		t.Errorf("code %d: %s", code, stderr)
 	}

@@ -83,9 +83,12 @@ func TestFlagErrors(t *testing.T) {
 		{"a b", 0, 1, `v: argument "b" is not expected: usage: embedd v --data FILE -o FILE [flags]`},
 		{"a --dim 1", 2, -1, "v: an argument is missing: usage: embedd v --data FILE -o FILE [flags]"},
 		{"--set a", 0, 0, "v: invalid value \"a\" for flag -set: want KEY=VALUE: `embedd help v` lists the flags"},
-		{"--set a=1 --set a=2", 0, 0, "v: invalid value \"a=2\" for flag -set: a is set twice: `embedd help v` lists the flags"},
-		{"--dims 1,,2", 0, 0, "v: invalid value \"1,,2\" for flag -dims: an element of the list is empty: `embedd help v` lists the flags"},
-		{"--scale big", 0, 0, "v: invalid value \"big\" for flag -scale: want one of standard, none: `embedd help v` lists the flags"},
+		{"--set a=1 --set a=2", 0, 0, "v: invalid value \"a=2\" for flag -set: a is set twice: `embedd help v` lists the " +
+			"flags"},
+		{"--dims 1,,2", 0, 0, "v: invalid value \"1,,2\" for flag -dims: an element of the list is empty: `embedd help " +
+			"v` lists the flags"},
+		{"--scale big", 0, 0, "v: invalid value \"big\" for flag -scale: want one of standard, none: `embedd help v` " +
+			"lists the flags"},
 	} {
 		_, err := typed(t, c.line, cli.Arguments(c.low, c.high), func(f *cli.Flags) {
 			f.String("data", "", "`FILE` to read")
@@ -110,9 +113,10 @@ func TestRepeatedFlags(t *testing.T) {
 	var dims *[]string
 	var set map[string]string
 	var scale *string
-	_, err := typed(t, "--dims 1,2 --dims 3 --set k=v=w --set ridge= --scale none", cli.Arguments(0, 0), func(f *cli.Flags) {
-		dims, set, scale = f.Commas("dims", ""), f.Settings("set", ""), f.Choice("scale", "", "standard", "none")
-	})
+	_, err := typed(t, "--dims 1,2 --dims 3 --set k=v=w --set ridge= --scale none", cli.Arguments(0, 0),
+		func(f *cli.Flags) {
+			dims, set, scale = f.Commas("dims", ""), f.Settings("set", ""), f.Choice("scale", "", "standard", "none")
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

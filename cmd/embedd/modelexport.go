@@ -29,7 +29,8 @@ func modelExportCommand(e *cli.Env) *cobra.Command {
 	f := cli.FlagsOf(cmd)
 	where := client.StoreFlags(f)
 	path := f.StringP("output", "o", "",
-		"`FILE` that is written: .embedd (a model file), .json, .npz (NumPy) or .csv (a linear map: feature, mean, scale, components); nothing is JSON on standard output")
+		"`FILE` that is written: .embedd (a model file), .json, .npz (NumPy) or .csv (a linear map: feature, mean, "+
+			"scale, components); nothing is JSON on standard output")
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
@@ -70,7 +71,8 @@ func modelExportCommand(e *cli.Env) *cobra.Command {
 // writeModelCSV writes a line a feature: y = ((x - mean) / scale) · components.
 func writeModelCSV(w io.Writer, m *model.Model) error {
 	if m.Unit() {
-		return fmt.Errorf("scale unit divides each row by its norm, which a table of means and scales does not say: export it as .json or .npz")
+		return fmt.Errorf("scale unit divides each row by its norm, which a table of means and scales does not say: " +
+			"export it as .json or .npz")
 	}
 	c := csv.NewWriter(w)
 	header := []string{"feature", "mean", "scale"}

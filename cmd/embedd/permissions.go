@@ -18,7 +18,8 @@ func printRights(out *report.Output, rights []admin.Permissions) error {
 		}
 		return nil
 	}
-	out.Printf("# The configuration of a server. Each password is in the server's environment.\nauthorization {\n  users = [\n")
+	out.Printf("# The configuration of a server. Each password is in the server's environment.\nauthorization {\n  " +
+		"users = [\n")
 	for _, r := range rights {
 		out.Printf("    # embedd %s\n    {\n      user: %q\n      password: $EMBEDD_%s_PASSWORD\n      permissions: {\n",
 			r.Verb, userOf(r), strings.ToUpper(r.Verb))
@@ -28,7 +29,8 @@ func printRights(out *report.Output, rights []admin.Permissions) error {
 		}
 		out.Printf("      }\n    }\n")
 	}
-	out.Printf("  ]\n}\n\n# The same as users of an account with JWTs. A JWT over 4 KB wants a larger max_control_line in the server,\n" +
+	out.Printf("  ]\n}\n\n# The same as users of an account with JWTs. A JWT over 4 KB wants a larger " +
+		"max_control_line in the server,\n" +
 		"# or these rights in a scoped signing key (nsc edit signing-key takes the same flags).\n")
 	for _, r := range rights {
 		out.Printf("nsc add user --name %s%s%s", userOf(r), flagged("--allow-pub", r.Publish),

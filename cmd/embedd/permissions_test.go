@@ -241,7 +241,7 @@ pipelines:
 				if code := d.stop(); code != 0 {
 					t.Errorf("the daemon ended with %d:\n%s", code, d.log)
 				}
-				if log := d.log.String(); strings.Contains(log, "a right is missing") {
+				if log := d.log.String(); strings.Contains(log, "permission denied") {
 					t.Errorf("the daemon lacks a right:\n%s", log)
 				}
 			}

@@ -56,7 +56,8 @@ func plotCommand(e *cli.Env) *cobra.Command {
 }
 
 // plotModel reads the rows and the model, or fits a model of two dimensions.
-func plotModel(ctx context.Context, e *cli.Env, spec dataset.Spec, o *fitFlags, path string) (*model.Model, *dataset.Rows, error) {
+func plotModel(ctx context.Context, e *cli.Env, spec dataset.Spec, o *fitFlags, path string) (*model.Model,
+	*dataset.Rows, error) {
 	if path != "" {
 		m, err := files.ReadModel(path)
 		if err != nil {

@@ -35,9 +35,12 @@ func publishCommand(e *cli.Env) *cobra.Command {
 	batch := f.Int("batch", 256, "most `ROWS` in a message")
 	rate := f.Float64("rate", 0, "`ROWS` a second; 0 is as fast as the server confirms")
 	loop := f.Bool("loop", false, "begin again at the end, until a signal")
-	pack := f.String("pack", "", "pack all numeric columns but the label into one list column of this `NAME`, the form that is fastest to read")
-	labels := f.String("labels", "", "send the labels apart from the rows, to this `SUBJECT`, as input.labels reads them; needs --label and --key")
-	key := f.String("key", "", "`COLUMN` that joins a row with its label; where the file has none of this name, the row's number")
+	pack := f.String("pack", "", "pack all numeric columns but the label into one list column of this `NAME`, the "+
+		"form that is fastest to read")
+	labels := f.String("labels", "", "send the labels apart from the rows, to this `SUBJECT`, as input.labels reads "+
+		"them; needs --label and --key")
+	key := f.String("key", "", "`COLUMN` that joins a row with its label; where the file has none of this name, the "+
+		"row's number")
 	delay := f.Int("delay", 0, "with --labels: a label leaves so many `ROWS` after its row")
 	var how file.Options
 	dataset.CSVFlags(f, &how)

@@ -10,7 +10,8 @@ import (
 
 // resumeCommand lets a pipeline go on that limits.bad has halted.
 func resumeCommand(e *cli.Env) *cobra.Command {
-	return askCommand(e, "resume", "let a pipeline go on that limits.bad has halted", func(out *report.Output, r stream.Report) {
+	return askCommand(e, "resume", "let a pipeline go on that limits.bad has halted", func(out *report.Output,
+		r stream.Report) {
 		out.Printf("%s goes on\n", r.Pipeline)
 	})
 }

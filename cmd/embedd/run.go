@@ -19,7 +19,8 @@ func runCommand(e *cli.Env) *cobra.Command {
 	f := cli.FlagsOf(cmd)
 	path := f.StringP("config", "c", "embedd.yaml", "configuration `FILE`")
 	where := client.AddressFlags(f, "NATS `URL`; over NATS_URL and the file's nats.url")
-	role := f.Choice("role", "`WORK` that this daemon does of its pipelines; configured is the file's role", "configured", "all", "transform", "train")
+	role := f.Choice("role", "`WORK` that this daemon does of its pipelines; configured is the file's role",
+		"configured", "all", "transform", "train")
 	logFormat := f.Choice("log-format", "`FORM` of the log on stderr", "text", "json")
 	logLevel := f.Choice("log-level", "least `LEVEL` that is logged", "info", "debug", "warn", "error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

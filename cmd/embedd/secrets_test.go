@@ -122,7 +122,8 @@ func TestSecretsStaySecret(t *testing.T) {
 		return func(address string) string { return "url: 'nats://" + address + "', " + keys }
 	}
 	// Ways that differ in code only up to the connection ask no running daemon: that takes half a second each.
-	asked, dumped := []string{"token in the address"}, []string{"token in the address", "password file", "creds in context"}
+	asked, dumped := []string{"token in the address"}, []string{"token in the address", "password file",
+		"creds in context"}
 	for name, c := range map[string]struct {
 		server server.Options
 		nats   func(address string) string
@@ -158,7 +159,8 @@ func TestSecretsStaySecret(t *testing.T) {
 			}
 			file := func(address string) string {
 				return writeFile(t, t.TempDir(), "embedd.yaml", "nats: {"+c.nats(address)+"}\n"+
-					"http: {listen: 127.0.0.1:0}\npipelines:\n  p: {input: {stream: FEATURES}, schema: {features: [x]}, training: {until_ready: skip}}\n")
+					"http: {listen: 127.0.0.1:0}\npipelines:\n  p: {input: {stream: FEATURES}, schema: {features: [x]}, training: "+
+					"{until_ready: skip}}\n")
 			}
 			data := writeFile(t, t.TempDir(), "d.csv", "x,label\n1,a\n2,b\n")
 			bad := writeFile(t, t.TempDir(), "bad.csv", "y,label\n1,a\n2,b\n") // a dead letter comes of it
@@ -215,8 +217,8 @@ func TestSecretsStaySecret(t *testing.T) {
 			if slices.Contains(asked, name) {
 				right.Shutdown()
 				right.WaitForShutdown()
-				d.until("it tells that the server is gone", func() bool {
-					return strings.Contains(d.log.String(), "the server is gone")
+				d.until("it tells that disconnected from the server", func() bool {
+					return strings.Contains(d.log.String(), "disconnected from the server")
 				})
 				_, body := d.get("/healthz")
 				search("/healthz", body)

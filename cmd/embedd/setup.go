@@ -23,8 +23,10 @@ func setupCommand(e *cli.Env) *cobra.Command {
 	f := cli.FlagsOf(cmd)
 	path := f.StringP("config", "c", "embedd.yaml", "configuration `FILE`")
 	where := client.AddressFlags(f, "NATS `URL`; over NATS_URL and the file's nats.url")
-	apply := f.Bool("apply", false, "make the streams and buckets that are missing; one that setup did not make is never changed")
-	count := f.Choice("replicas", "`NUMBER` of replicas of what is made; with --apply also of what setup made before with fewer; configured is nats.replicas", "configured", "auto", "1", "3", "5")
+	apply := f.Bool("apply", false, "make the streams and buckets that are missing; one that setup did not make is "+
+		"never changed")
+	count := f.Choice("replicas", "`NUMBER` of replicas of what is made; with --apply also of what setup made before "+
+		"with fewer; configured is nats.replicas", "configured", "auto", "1", "3", "5")
 	permissions := f.Bool("permissions", false, "print the least rights of each verb that connects, and do nothing else")
 	out := report.Flag(f, e)
 	cmd.MarkFlagsMutuallyExclusive("apply", "permissions")
@@ -126,16 +128,19 @@ func planText(n config.NATS, p admin.Plan) string {
 	case p.Bucket && p.Exists:
 		return fmt.Sprintf("%s %s is there", p.Purpose, p.Name)
 	case p.Bucket && p.Outdated && subjects == "":
-		return fmt.Sprintf("%s %s does not keep the bytes of nats.edge_bytes: `embedd setup --apply` changes that", p.Purpose, p.Name)
+		return fmt.Sprintf("%s %s does not keep the bytes of nats.edge_bytes: `embedd setup --apply` changes that",
+			p.Purpose, p.Name)
 	case p.Bucket && p.Outdated:
-		return fmt.Sprintf("%s %s does not take what comes from %s: `embedd setup --apply` and `embedd run` let it", p.Purpose,
+		return fmt.Sprintf("%s %s does not take what comes from %s: `embedd setup --apply` and `embedd run` let it",
+			p.Purpose,
 			p.Name, subjects)
 	case p.Bucket:
 		return fmt.Sprintf("%s %s is missing: `embedd setup --apply` and `embedd run` make it", p.Purpose, p.Name)
 	case p.Exists:
 		return fmt.Sprintf("stream %s for %s is there", p.Name, subjects)
 	case p.Outdated && p.Transform != nil:
-		return fmt.Sprintf("stream %s does not put keys into partitions yet: nats stream edit %s --subjects %q --transform-source='%s' --transform-destination='%s'",
+		return fmt.Sprintf("stream %s does not put keys into partitions yet: nats stream edit %s --subjects %q "+
+			"--transform-source='%s' --transform-destination='%s'",
 			p.Name, p.Name, strings.Join(p.Subjects, ","), p.Transform.Source, p.Transform.Destination)
 	case p.Outdated:
 		return fmt.Sprintf("stream %s for %s lacks some of them: nats stream edit %s --subjects %q", p.Name, subjects,
@@ -154,7 +159,8 @@ func planText(n config.NATS, p admin.Plan) string {
 	if t := p.Transform; t != nil {
 		limits += fmt.Sprintf(" --transform-source='%s' --transform-destination='%s'", t.Source, t.Destination)
 	}
-	return fmt.Sprintf("stream %s for %s is missing: nats stream add %s --subjects %q --storage file --dupe-window %s%s --defaults",
+	return fmt.Sprintf("stream %s for %s is missing: nats stream add %s --subjects %q --storage file --dupe-window "+
+		"%s%s --defaults",
 		p.Name, subjects, p.Name, strings.Join(p.Subjects, ","), n.Streams.Duplicates, limits)
 }
 
@@ -162,7 +168,8 @@ func planText(n config.NATS, p admin.Plan) string {
 func showRights(ctx context.Context, e *cli.Env, out *report.Output, n config.NATS, pipelines []stream.Pipeline) error {
 	plans, err := plansThere(ctx, n, pipelines)
 	if err != nil {
-		fmt.Fprintf(e.Stderr, "embedd: the streams have the names that setup would give them, since no server says otherwise: %v\n", err)
+		fmt.Fprintf(e.Stderr, "embedd: the streams have the names that setup would give them, since no server says "+
+			"otherwise: %v\n", err)
 		if plans, err = admin.Setup(ctx, nil, pipelines, false); err != nil {
 			return err
 		}

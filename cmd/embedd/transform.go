@@ -22,14 +22,17 @@ func transformCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "transform", Short: "apply a model to a file or a stream of rows"}
 	f := cli.FlagsOf(cmd)
 	modelPath := f.String("model", "", "`FILE` of the model")
-	data := f.String("data", "", "`FILE` of rows: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for an Arrow IPC stream on standard input")
+	data := f.String("data", "", "`FILE` of rows: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for an Arrow IPC "+
+		"stream on standard input")
 	path := f.StringP("output", "o", "",
 		"`FILE` that is written: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for an Arrow IPC stream on standard output")
-	keep := f.Commas("keep", "`COLUMNS` that stay beside the embedding: all (every column but the features), none, names or globs (default all)")
+	keep := f.Commas("keep", "`COLUMNS` that stay beside the embedding: all (every column but the features), none, "+
+		"names or globs (default all)")
 	column := f.String("column", "embedding", "`NAME` of the output column")
 	single := f.Bool("columns", false,
 		"write the embedding as float32 columns NAME_0, NAME_1 ... instead of one list column")
-	nulls := f.Choice("nulls", "`POLICY` for rows with a missing or infinite feature: reject is an error, impute takes the model's mean, skip leaves them out", "reject", "impute", "skip")
+	nulls := f.Choice("nulls", "`POLICY` for rows with a missing or infinite feature: reject is an error, impute "+
+		"takes the model's mean, skip leaves them out", "reject", "impute", "skip")
 	var how file.Options
 	dataset.CSVFlags(f, &how)
 	f.Require("model", "data", "output")

@@ -97,8 +97,8 @@ type run struct {
 	show    func(phase string, done float64)
 }
 
-// pipelineWait and lineWait bound the turns of the pipeline and of each other line: after the first, no turn starts that
-// would end later. All of them end within half a minute unless a single turn takes longer.
+// pipelineWait and lineWait bound the turns of the pipeline and of each other line: after the first, no turn starts
+// that would end later. All of them end within half a minute unless a single turn takes longer.
 const (
 	pipelineWait = 10 * time.Second
 	lineWait     = 4 * time.Second
@@ -130,7 +130,8 @@ func Run(ctx context.Context, shape Shape, repeats int, show func(phase string, 
 }
 
 // turns runs two contestants alternately, each of them first in every other turn, and returns their times. It discards
-// the first turn, which allocates memory and fills caches. There are fewer turns if repeats would take longer than wait.
+// the first turn, which allocates memory and fills caches. There are fewer turns if repeats would take longer than
+// wait.
 func (b run) turns(ctx context.Context, phase string, wait time.Duration,
 	ours, scale func() (float64, error)) (took [2][]float64, err error) {
 	begin := time.Now()

@@ -149,9 +149,10 @@ func (c *course) fill(ctx context.Context, msg []byte) error {
 	}
 }
 
-// run lets a contestant answer the whole input and returns the seconds and the processor time per message, from an eighth
-// of the input, when everything is warm, to the last acknowledgement.
-func (c *course) run(ctx context.Context, contestant func(ctx context.Context, name string) error) (seconds, cpu float64,
+// run lets a contestant answer the whole input and returns the seconds and the processor time per message, from an
+// eighth of the input, when everything is warm, to the last acknowledgement.
+func (c *course) run(ctx context.Context, contestant func(ctx context.Context, name string) error) (seconds,
+	cpu float64,
 	err error) {
 	c.turns++
 	name := "bench" + strconv.Itoa(c.turns) // a new name changes the message ids: no output is a duplicate

@@ -30,8 +30,8 @@ import (
 	"github.com/embedd/embedd/stream/admin"
 )
 
-// Half of the digits are sent with labels, for training. At the end all digits are sent once more without labels, so that
-// one model answers every row that is compared.
+// Half of the digits are sent with labels, for training. At the end all digits are sent once more without labels, so
+// that one model answers every row that is compared.
 const (
 	batchRows = 16 // rows of a message
 	evidence  = 10 // less than the default, because the stream is short
@@ -251,8 +251,10 @@ func (d *Demo) accuracy(ctx context.Context, dim int, row func(i int) []float64)
 func (d *Demo) report(ctx context.Context, engine *stream.Engine, reduced, flat, line *answers,
 	path string) (*Report, error) {
 	live := engine.Status()[0].Stage.Live
-	if len(reduced.y) != d.digits.n || len(flat.y) != d.digits.n || len(line.y) != d.digits.n || live.Version != reduced.model {
-		return nil, fmt.Errorf("%d, %d and %d of %d rows were answered, by model %s; the live model is %s", len(reduced.y), len(flat.y),
+	if len(reduced.y) != d.digits.n || len(flat.y) != d.digits.n || len(line.y) != d.digits.n ||
+		live.Version != reduced.model {
+		return nil, fmt.Errorf("%d, %d and %d of %d rows were answered, by model %s; the live model is %s",
+			len(reduced.y), len(flat.y),
 			len(line.y), d.digits.n, reduced.model, live.Version)
 	}
 	scaled := make([]float64, d.digits.n*64)

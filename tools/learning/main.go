@@ -44,7 +44,8 @@ func main() {
 	flag.IntVar(&o.rows, "rows", usualRows, "`rows` of a generated stream, a multiple of 10,000")
 	flag.StringVar(&o.method, "method", method, "`method` of the stage; the oracle keeps to "+method)
 	flag.IntVar(&o.dim, "dim", 0, "`outputs` of the stage (default those of the method)")
-	flag.StringVar(&o.out, "o", "", "`folder` of the page (default docs/evidence for a run of everything, none for a part)")
+	flag.StringVar(&o.out, "o", "", "`folder` of the page (default docs/evidence for a run of everything, none for a "+
+		"part)")
 	flag.BoolVar(&o.json, "json", false, "print all figures as JSON")
 	flag.BoolVar(&o.quiet, "quiet", false, "do not say how far it is")
 	flag.Parse()
@@ -73,7 +74,8 @@ func (o options) run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	o.say("%d runs in %s", len(some)*o.seeds, time.Since(begun).Round(time.Second))
-	usual := o.streams == "" && o.seeds == usualSeeds && o.first == 1 && o.rows == usualRows && o.method == method && o.dim == 0 && !o.json
+	usual := o.streams == "" && o.seeds == usualSeeds && o.first == 1 && o.rows == usualRows && o.method == method &&
+		o.dim == 0 && !o.json
 	if o.out == "" && usual {
 		o.out = "docs/evidence"
 	}

@@ -7,18 +7,29 @@ import (
 
 const preamble = `# Learning
 
-What a stage does between two fits, on streams whose concept changes: %s, beside the first model kept for ever (frozen) and
-an oracle. ` + "`go run ./tools/learning`" + ` writes this page in some minutes; ` + "`-streams rotation,means -seeds 1`" + ` runs a part of it and prints the tables, ` + "`-json`" + ` prints every figure.
+What a stage does between two fits, on streams whose concept changes: %s, beside the first model kept for ever
+(frozen) and
+an oracle. ` + "`go run ./tools/learning`" + ` writes this page in some minutes;
+` + "`-streams rotation,means -seeds 1`" + ` runs a part of it and prints the tables, ` + "`-json`" + ` prints every
+figure.
 
 ## How it is measured
 
-%s rows of %d features and %d classes, in messages of %d, go through a stage of the public library (package plugin) with method %s and the defaults: each message is answered, then learned, and the stage is waited for, so that a run is a function of its seed.
-A class is normal; the means differ in %d directions, and %d directions of the noise are %g times as strong as the others, and tell nothing. %d seeds; +- is the standard deviation over them.
+%s rows of %d features and %d classes, in messages of %d, go through a stage of the public library (package plugin)
+with method %s and the defaults: each message is answered, then learned, and the stage is waited for, so that a run
+is a function of its seed.
+A class is normal; the means differ in %d directions, and %d directions of the noise are %g times as strong as the
+others, and tell nothing. %d seeds; +- is the standard deviation over them.
 
-Accuracy is that of the nearest neighbour in the outputs of the model that is live, in %%: %s fresh rows with their true classes are asked about, %s others referred to, all of the concept of the *next* row and never in the stream. It is taken every %d rows, and every %d in the %s rows after an event, where a learner cannot know of the change yet.
+Accuracy is that of the nearest neighbour in the outputs of the model that is live, in %%: %s fresh rows with their
+true classes are asked about, %s others referred to, all of the concept of the *next* row and never in the stream. It
+is taken every %d rows, and every %d in the %s rows after an event, where a learner cannot know of the change yet.
 Promotions, losses and stored coordinates are judged on %s and %s rows.
 
-The oracle refits on the best window: of the newest 250, 500, 1,000 ... rows, all rows, and the whole concept so far it takes the one that serves best on fresh rows with their true classes, again others than it is judged on. It learns no shuffled label, and its outputs are as wide as its classes allow, where a stage keeps the width of its first model. No learner can know what it knows.
+The oracle refits on the best window: of the newest 250, 500, 1,000 ... rows, all rows, and the whole concept so far
+it takes the one that serves best on fresh rows with their true classes, again others than it is judged on. It learns
+no shuffled label, and its outputs are as wide as its classes allow, where a stage keeps the width of its first
+model. No learner can know what it knows.
 
 `
 
@@ -32,7 +43,8 @@ func page(o options, all []*figures) string {
 	for _, f := range all {
 		fmt.Fprintf(&b, "| %s | %s: %s |\n", f.Name, f.stream.title, f.stream.about)
 	}
-	b.WriteString("\n![accuracy over the stream](learning/streams.png)\n\nAccuracy in % over thousands of rows, the mean of the seeds.\n\n")
+	b.WriteString("\n![accuracy over the stream](learning/streams.png)\n\nAccuracy in % over thousands of rows, the " +
+		"mean of the seeds.\n\n")
 	b.WriteString(tables(all))
 	return b.String()
 }
@@ -65,8 +77,11 @@ func reachTable(all []*figures) string {
 	fmt.Fprintf(&b, `
 ## Accuracy
 
-First the mean of the %s rows after an event (of gradual drift: while it lasts), then that of as many rows from %s rows after the event on, %s where the features were rotated; over all events of a stream. Where nothing happens it is the rows after the first quarter, with poison those after it starts, and after its end.
-Below is how far it stays below the oracle, in points. The worst loss is the most by which learning was worse than keeping the model that was live at the event, at any later checkpoint.
+First the mean of the %s rows after an event (of gradual drift: while it lasts), then that of as many rows from %s
+rows after the event on, %s where the features were rotated; over all events of a stream. Where nothing happens it is
+the rows after the first quarter, with poison those after it starts, and after its end.
+Below is how far it stays below the oracle, in points. The worst loss is the most by which learning was worse than
+keeping the model that was live at the event, at any later checkpoint.
 
 | stream | at first: frozen | embedd | oracle | below | later: frozen | embedd | oracle | below | worst loss |
 |---|---|---|---|---|---|---|---|---|---|
@@ -87,11 +102,16 @@ func promotionTable(all []*figures) string {
 	fmt.Fprintf(&b, `
 ## Promotions and coordinates
 
-Alarms are the changes of the rows that the stage saw. Promotions: how often a model replaces another, in a run; after the first quarter; how many of all runs lost more than 1 and 2 points on the same fresh rows, and the most that one lost. Epochs, counted from 1, and the widths of the outputs.
-Stored: the most by which accuracy falls where the reference has the coordinates that the first model of the epoch gives it. Moved: how far one promotion moved a row, at most, once the window of %s rows was full; strayed: how far it was then from where the first model of the epoch had it;
+Alarms are the changes of the rows that the stage saw. Promotions: how often a model replaces another, in a run;
+after the first quarter; how many of all runs lost more than 1 and 2 points on the same fresh rows, and the most that
+one lost. Epochs, counted from 1, and the widths of the outputs.
+Stored: the most by which accuracy falls where the reference has the coordinates that the first model of the epoch
+gives it. Moved: how far one promotion moved a row, at most, once the window of %s rows was full; strayed: how far it
+was then from where the first model of the epoch had it;
 both in units of the distance from its nearest neighbour.
 
-| stream | first model after | alarms | promotions | late | lost > 1 | > 2 | worst | epochs | widths | stored | moved | strayed |
+| stream | first model after | alarms | promotions | late | lost > 1 | > 2 | worst | epochs | widths | stored | moved`+
+		` | strayed |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|
 `, thousands(fullWindow))
 	for _, f := range all {

@@ -35,9 +35,9 @@ var peers = map[string]struct {
 	"zoo": {"NCA", 94.7},
 }
 
-// beside are LDA (with shrinkage), NCA and a perceptron of 64 and 10 hidden units, whose outputs are those of the 10, of
-// scikit-learn 1.9, features of unit variance, NCA of 10 outputs and 50 iterations too, by the nearest neighbour in %, on
-// as many splits of their own.
+// beside are LDA (with shrinkage), NCA and a perceptron of 64 and 10 hidden units, whose outputs are those of the 10,
+// of scikit-learn 1.9, features of unit variance, NCA of 10 outputs and 50 iterations too, by the nearest neighbour in
+// %, on as many splits of their own.
 var beside = map[string][3]float64{
 	"breastcancer_wbc": {95.1, 95.3, 96.1},
 	"digits":           {96.7, 96.4, 96.7},
@@ -205,12 +205,19 @@ func processorTime(run func() error) (time.Duration, error) {
 
 // writeChoice writes the section.
 func writeChoice(out *bytes.Buffer, all []*chosen) {
-	fmt.Fprintf(out, `Accuracy in %% of the nearest neighbour with the method, the scale, the dimension and the ridge left to %s on the training rows of stratified splits into halves,
-seed 1, as %s has it. "Alone" is the best candidate in place of a blend, features of unit variance: `+"`--blend 1 --scale standard`"+`. "Nonlinear" is %s: normal scores and landmarks may take part. "Features" are of unit
-variance. "LDA" (with shrinkage), "NCA" (10 outputs) and "MLP" (the 10 last hidden units of a perceptron of 64 and 10) are scikit-learn's, as they come, on as many splits of their own; "peer" is the best of scikit-learn's LDA (with shrinkage) and NCA, metric-learn's LFDA and LMNN, and UMAP with labels, each at its best dimension in hindsight, measured apart on other splits of the same
-kind: a difference below about one deviation divided by the root of the splits, on both sides, is noise. The last column is the processor time of a fit over that of the best candidate alone at all scales, `+"`--blend 1`"+`.
+	fmt.Fprintf(out, `Accuracy in %% of the nearest neighbour with the method, the scale, the dimension and the ridge
+left to %s on the training rows of stratified splits into halves,
+seed 1, as %s has it. "Alone" is the best candidate in place of a blend, features of unit variance:
+`+"`--blend 1 --scale standard`"+`. "Nonlinear" is %s: normal scores and landmarks may take part. "Features" are of unit
+variance. "LDA" (with shrinkage), "NCA" (10 outputs) and "MLP" (the 10 last hidden units of a perceptron of 64 and
+10) are scikit-learn's, as they come, on as many splits of their own; "peer" is the best of scikit-learn's LDA (with
+shrinkage) and NCA, metric-learn's LFDA and LMNN, and UMAP with labels, each at its best dimension in hindsight,
+measured apart on other splits of the same
+kind: a difference below about one deviation divided by the root of the splits, on both sides, is noise. The last
+column is the processor time of a fit over that of the best candidate alone at all scales, `+"`--blend 1`"+`.
 
-| data | splits | features | alone | +- | auto | +- | nonlinear | +- | LDA | NCA | MLP | peer | | auto less alone | time |
+| data | splits | features | alone | +- | auto | +- | nonlinear | +- | LDA | NCA | MLP | peer | | auto less alone |`+
+		` time |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
 `, "`auto`", "`embedd eval --methods auto --dims auto`", "`--nonlinear`")
 	sets := float64(len(all))
@@ -248,13 +255,16 @@ kind: a difference below about one deviation divided by the root of the splits, 
 			theirs = append(theirs, peer.accuracy)
 		}
 	}
-	fmt.Fprintf(out, "| mean | | | %.1f | | %.1f | | %.1f | | %.1f | %.1f | %.1f | %.1f | | %+.1f | |\n", mean[0], mean[1], mean[2],
+	fmt.Fprintf(out, "| mean | | | %.1f | | %.1f | | %.1f | | %.1f | %.1f | %.1f | %.1f | | %+.1f | |\n", mean[0],
+		mean[1], mean[2],
 		stat.Mean(learners[0], nil), stat.Mean(learners[1], nil), stat.Mean(learners[2], nil), stat.Mean(theirs, nil),
 		mean[1]-mean[0])
-	fmt.Fprintf(out, "\nGoals, over alone in the mean of the sets: auto 0.7, here %+.2f: %s; nonlinear 1.3, here %+.2f: %s.\n",
+	fmt.Fprintf(out, "\nGoals, over alone in the mean of the sets: auto 0.7, here %+.2f: %s; nonlinear 1.3, here "+
+		"%+.2f: %s.\n",
 		mean[1]-mean[0], reached(mean[1]-mean[0] >= 0.7), mean[2]-mean[0], reached(mean[2]-mean[0] >= 1.3))
 	fmt.Fprint(out, `
-The same outputs judged otherwise: five nearest neighbours; the nearest one with every class counting alike ("balanced"); least squares on the classes, with a ridge of a thousandth ("linear").
+The same outputs judged otherwise: five nearest neighbours; the nearest one with every class counting alike
+("balanced"); least squares on the classes, with a ridge of a thousandth ("linear").
 
 | data |`)
 	for _, way := range ways {

@@ -1,5 +1,5 @@
-// Command results runs experiments of the papers behind the methods and writes what came out into docs/evidence/results.md, each
-// figure beside the paper's, with pictures in docs/evidence/results:
+// Command results runs experiments of the papers behind the methods and writes what came out into
+// docs/evidence/results.md, each figure beside the paper's, with pictures in docs/evidence/results:
 //
 //	go run ./tools/results -data DIR [-only usps,uci] [-repeats 20]
 //
@@ -45,13 +45,18 @@ var sections = []section{
 
 const preamble = `# Results
 
-Experiments of the papers that can be run with data at hand, each with the paper's figure beside ours. ` + "`go run ./tools/results -data DIR`" + ` writes this page;
-each section names its own command. DIR holds NAME.csv.gz with columns x0..xN and label; [docs/methods.md](../methods.md) names the papers. Small differences are noise: other
+Experiments of the papers that can be run with data at hand, each with the paper's figure beside ours.
+` + "`go run ./tools/results -data DIR`" + ` writes this page;
+each section names its own command. DIR holds NAME.csv.gz with columns x0..xN and label;
+[docs/methods.md](../methods.md) names the papers. Small differences are noise: other
 data files, other splits.
 
-iris, wine, sonar, glass, zoo, vowel, digits, musk (version 1) and breastcancer_wbc (Breast Cancer Wisconsin, original) come from the UCI Machine Learning Repository, CC BY 4.0. usps is the
-public research set of the USPS digits (LeCun et al.; Hull 1994), 9298 images of 16 x 16 pixels in 0..1. waveform is made by Breiman's generator; the curves and the other manifolds are made by
-the command itself. The repository ships iris, wine and vowel in ` + "`model/internal/fixture/testdata`" + `, breastcancer_wbc in ` + "`cmd/embedd/testdata`" + ` and digits in ` + "`cmd/embedd/data`" + `. The others are for you to
+iris, wine, sonar, glass, zoo, vowel, digits, musk (version 1) and breastcancer_wbc (Breast Cancer Wisconsin,
+original) come from the UCI Machine Learning Repository, CC BY 4.0. usps is the
+public research set of the USPS digits (LeCun et al.; Hull 1994), 9298 images of 16 x 16 pixels in 0..1. waveform is
+made by Breiman's generator; the curves and the other manifolds are made by
+the command itself. The repository ships iris, wine and vowel in ` + "`model/internal/fixture/testdata`" + `,
+breastcancer_wbc in ` + "`cmd/embedd/testdata`" + ` and digits in ` + "`cmd/embedd/data`" + `. The others are for you to
 put into DIR: a section whose data are missing is left as it stands.
 
 The usps section takes about 30 minutes of processor time, uci about 10, and the others some minutes in all.

@@ -47,7 +47,8 @@ func peak(f func() error) (uint64, error) {
 // memory compares the peaks of pmpda, lpfe and mpda.
 func memory(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	const rows, dim = 500, 10
-	fmt.Fprintf(out, `Fig. 2 of the supplement to the MPDA paper: the memory of pmpda and lpfe beside that of mpda, k = 7. Here the peak of the Go heap during a fit of %d rows, drawn by class (pmpda looks at
+	fmt.Fprintf(out, `Fig. 2 of the supplement to the MPDA paper: the memory of pmpda and lpfe beside that of mpda, k =
+7. Here the peak of the Go heap during a fit of %d rows, drawn by class (pmpda looks at
 no more), at d = %d, in MB. Peaks are sampled, and the ratios move by a quarter
 from run to run.
 
@@ -78,7 +79,8 @@ from run to run.
 			used["pmpda"]/used["mpda"], used["lpfe"]/used["mpda"])
 	}
 	fmt.Fprint(out, `
-mpda needs least, as in the paper, by smaller ratios, and here lpfe needs more than pmpda. Matrices of pmpda and lpfe are held as sparse blocks; how many rows the paper took is not known to us.
+mpda needs least, as in the paper, by smaller ratios, and here lpfe needs more than pmpda. Matrices of pmpda and lpfe
+are held as sparse blocks; how many rows the paper took is not known to us.
 `)
 	return nil
 }

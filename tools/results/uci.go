@@ -31,9 +31,12 @@ var uciSets = []uciSet{
 // uci draws accuracy over d of sle and what it was compared with.
 func uci(ctx context.Context, b *bench, out *bytes.Buffer) error {
 	splits := min(10, b.repeats)
-	fmt.Fprintf(out, `The SLE paper's Fig. 2: accuracy over d with features scaled to [0, 1], %d stratified splits into halves (the paper has 10; its share is not known to us), nearest neighbour; sle-ovr,
-for more than two classes, classifies by its membership degree (eq. 7). The grids are the paper's, chosen on the training rows: `+"`embedd eval --scale minmax --tune`"+`. The 16 missing values
-of breastcancer_wbc are imputed by the mean. waveform is made by Breiman's generator. The paper shows curves; it has no table to put beside.
+	fmt.Fprintf(out, `The SLE paper's Fig. 2: accuracy over d with features scaled to [0, 1], %d stratified splits into
+halves (the paper has 10; its share is not known to us), nearest neighbour; sle-ovr,
+for more than two classes, classifies by its membership degree (eq. 7). The grids are the paper's, chosen on the
+training rows: `+"`embedd eval --scale minmax --tune`"+`. The 16 missing values
+of breastcancer_wbc are imputed by the mean. waveform is made by Breiman's generator. The paper shows curves; it has
+no table to put beside.
 
 ![accuracy over d](results/uci.png)
 
@@ -101,9 +104,12 @@ of breastcancer_wbc are imputed by the mean. waveform is made by Breiman's gener
 	fmt.Fprintf(out, "- At d = 1 sle, or sle-ovr, is at least as accurate as all others on %d of %d sets.\n", first,
 		len(uciSets))
 	fmt.Fprint(out, `
-Where it does not hold, and why: with two classes the criterion of sle decides one direction, Fisher's. The columns after it are of no consequence to the criterion; here they are settled
-by variance and count alike in the distance, as A'XX'A = I asks, so that they are whitened principal components; mfa and dla, which decide more directions, pass them. In sle-ovr each
-view has two classes too: the directions after the first add noise to its membership degree. mfa has a ridge here that cross-validation chooses and lpp one that is estimated; the paper
+Where it does not hold, and why: with two classes the criterion of sle decides one direction, Fisher's. The columns
+after it are of no consequence to the criterion; here they are settled
+by variance and count alike in the distance, as A'XX'A = I asks, so that they are whitened principal components; mfa
+and dla, which decide more directions, pass them. In sle-ovr each
+view has two classes too: the directions after the first add noise to its membership degree. mfa has a ridge here
+that cross-validation chooses and lpp one that is estimated; the paper
 has PCA in front of each.
 `)
 	return b.save("uci.png", 2, panels...)

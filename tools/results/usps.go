@@ -243,9 +243,12 @@ func mean(trials []trial, figure func(trial) float64) float64 {
 func bestError(t trial) float64 { return t.best }
 
 func writeUSPS(out *bytes.Buffer, trials [][2][]trial, repeats int) {
-	fmt.Fprintf(out, `Table 1 of the supplement to the MPDA paper: error in %% of the nearest neighbour among 100 training images a digit, on 100 test images a digit, drawn from all 9298; %d
-repeats. In brackets the mean of the best dimension of each repeat. It is the best on the test rows, as the fractions in the paper's column show that it was there; the column d = %d
-is not chosen in hindsight. Pixels are 0..1 and are not scaled (`+"`--scale none`"+`): the authors' code centres the rows, and no scaling is named. Parameters come from
+	fmt.Fprintf(out, `Table 1 of the supplement to the MPDA paper: error in %% of the nearest neighbour among 100
+training images a digit, on 100 test images a digit, drawn from all 9298; %d
+repeats. In brackets the mean of the best dimension of each repeat. It is the best on the test rows, as the fractions
+in the paper's column show that it was there; the column d = %d
+is not chosen in hindsight. Pixels are 0..1 and are not scaled (`+"`--scale none`"+`): the authors' code centres the
+rows, and no scaling is named. Parameters come from
 4-fold cross-validation on the training rows of each repeat, out of the grid named; all others are the defaults.
 
 | method | grid | even/odd | d = %d | paper | 0-4/5-9 | d = %d | paper |
@@ -271,10 +274,13 @@ is not chosen in hindsight. Pixels are 0..1 and are not scaled (`+"`--scale none
 	fmt.Fprint(out, `
 Where it differs from the paper, and why:
 
-- The paper used the set of 1100 images a digit, the file here is the one of 7291 and 2007 images. The raw pixels alone make over half as many errors again: the order and the ratios
+- The paper used the set of 1100 images a digit, the file here is the one of 7291 and 2007 images. The raw pixels
+  alone make over half as many errors again: the order and the ratios
   are what compares.
-- The paper lists LDA at 9 dimensions, which two classes do not have. Its errors are those of our LDA of the two classes at its one dimension, not those of the ten digits at 9.
-- mfa and lfda have a ridge here, chosen by cross-validation, and lltsa one that is estimated. Beside the raw pixels they stand better than in the paper, and mfa passes pca. The lead of mpda
+- The paper lists LDA at 9 dimensions, which two classes do not have. Its errors are those of our LDA of the two
+  classes at its one dimension, not those of the ten digits at 9.
+- mfa and lfda have a ridge here, chosen by cross-validation, and lltsa one that is estimated. Beside the raw pixels
+  they stand better than in the paper, and mfa passes pca. The lead of mpda
   over pca is smaller; which grids the paper searched is not known to us.
 - pmpda takes tangent spaces at 500 of the 1000 training rows, its limit.
 - lpfe has a section of its own, since a fit takes a minute or more.

@@ -40,13 +40,15 @@ var faults = []fault{
 		w.link.Cut()
 		return nil
 	}},
-	{"hang", func(ctx context.Context, w *world, r *rand.Rand) error { // a server that answers nothing, longer than the window
+	{"hang", func(ctx context.Context, w *world, r *rand.Rand) error {
+		// The server answers nothing, for longer than the duplicate window.
 		w.server.signal(syscall.SIGSTOP)
 		wait(ctx, w.longer(r))
 		w.server.signal(syscall.SIGCONT)
 		return nil
 	}},
-	{"part", func(ctx context.Context, w *world, r *rand.Rand) error { // a network that carries nothing, longer than the window
+	{"part", func(ctx context.Context, w *world, r *rand.Rand) error {
+		// The network carries nothing, for longer than the duplicate window.
 		w.link.held.Store(true)
 		wait(ctx, w.longer(r))
 		w.link.held.Store(false)

@@ -44,7 +44,8 @@ func main() {
 		"; none (default all)")
 	flag.DurationVar(&o.pause, "pause", 15*time.Second, "mean `time` between two faults")
 	flag.Uint64Var(&o.seed, "seed", 1, "`seed` of everything that is drawn")
-	flag.StringVar(&o.dir, "dir", "", "`folder` for the server's store and the logs, which stay (default: a temporary one)")
+	flag.StringVar(&o.dir, "dir", "", "`folder` for the server's store and the logs, which stay (default: a temporary "+
+		"one)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -123,14 +123,16 @@ func (v *watch) metrics(ctx context.Context) map[string]float64 {
 }
 
 func (l look) String() string {
-	return fmt.Sprintf("%6s: %7d sent %7d outputs %5d behind; %4.0f MiB (heap %3.0f), %3.0f goroutines, %2d files, store %.0f KiB; p50 %s p99 %s",
+	return fmt.Sprintf("%6s: %7d sent %7d outputs %5d behind; %4.0f MiB (heap %3.0f), %3.0f goroutines, %2d files, "+
+		"store %.0f KiB; p50 %s p99 %s",
 		l.after.Round(time.Second), l.sent, l.answered, l.lag, l.resident, l.heap, l.goroutines, l.files, l.store,
 		l.p50.Round(100*time.Microsecond), l.p99.Round(time.Millisecond))
 }
 
 // table is the run in ten parts: the middle one of the looks of each.
 func (v *watch) table() {
-	fmt.Fprint(v.out, "\nOver time, the middle of the looks of each tenth:\n\n| after | resident MiB | heap MiB | goroutines | files | store KiB | p50 ms | p99 ms |\n|---|---|---|---|---|---|---|---|\n")
+	fmt.Fprint(v.out, "\nOver time, the middle of the looks of each tenth:\n\n| after | resident MiB | heap MiB | "+
+		"goroutines | files | store KiB | p50 ms | p99 ms |\n|---|---|---|---|---|---|---|---|\n")
 	parts := min(10, len(v.looks))
 	for p := range parts {
 		part := v.looks[p*len(v.looks)/parts : (p+1)*len(v.looks)/parts]

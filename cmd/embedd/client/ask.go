@@ -104,7 +104,8 @@ func Running(ctx context.Context, nc *connection.Conn, names []string) ([]string
 }
 
 // Ask sends a request to one pipeline, the named one or the only one that runs, and returns its report.
-func Ask(ctx context.Context, e *cli.Env, server *Server, endpoint string, names []string) (r stream.Report, err error) {
+func Ask(ctx context.Context, e *cli.Env, server *Server, endpoint string, names []string) (r stream.Report,
+	err error) {
 	nc, err := server.Dial(ctx, e)
 	if err != nil {
 		return r, err

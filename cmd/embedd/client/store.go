@@ -44,7 +44,8 @@ func (s *Store) Open(ctx context.Context, e *cli.Env) (store registry.Store, don
 	}
 	if err != nil {
 		nc.Close()
-		return nil, nil, fmt.Errorf("%w; a pipeline without input.stream keeps its models in a directory: name it with --store", err)
+		return nil, nil, fmt.Errorf("%w; a pipeline without input.stream keeps its models in a directory: name it with "+
+			"--store", err)
 	}
 	return store, nc.Close, nil
 }

@@ -1,8 +1,6 @@
-// Package config reads the configuration of the daemon: YAML, strict, with every problem reported at its line and
-// column.
-//
-// One table (spec.go) holds each key with its type, default, allowed values and sentence. The defaults, the decoder,
-// the starter file and the reference page all come from it.
+// Package config reads the configuration of the daemon from YAML and reports every problem with its line and column.
+// The table in spec.go has each key with its type, default, allowed values and description. The defaults, the decoder,
+// the starter file and the reference page are derived from it.
 package config
 
 import (
@@ -16,25 +14,25 @@ import (
 	"github.com/embedd/embedd/model/fit"
 )
 
-// Config is a checked configuration. It is plain data: nothing is opened, and it may be copied.
+// Config is a valid configuration. It is plain data and may be copied.
 type Config struct {
 	Role      string // all, transform or train
 	Standby   string // warm or cold
 	NATS      NATS
 	HTTP      HTTP
-	Memory    int64      // bytes that the process may take; 0: what its pipelines' limits come to
+	Memory    int64      // bytes; 0: derived from the limits of the pipelines
 	Pipelines []Pipeline // in the order of the file; at least one
-	Notes     []Problem  // worth knowing, not wrong
+	Notes     []Problem  // worth knowing, no errors
 }
 
-// NATS says how to reach the server. With neither URL nor Context, the daemon embeds a server.
+// NATS is the connection to the server. Without URL and Context the daemon embeds a server.
 type NATS struct {
-	URL         string // one or more, separated by commas; may hold credentials: print Redacted instead
-	Context     string // name of a context of the nats command line tool
+	URL         string // one or more, separated by commas; may contain credentials: print Redacted instead
+	Context     string // name of a context of the nats CLI
 	Login       Login
-	InboxPrefix string   // of the subjects of answers; "" is the client's own
+	InboxPrefix string   // of reply subjects; "" is the default of the client
 	Domain      string   // of JetStream
-	Hub         string   // JetStream domain whose models are mirrored; "": none
+	Hub         string   // JetStream domain whose models are mirrored, or ""
 	Edges       []string // JetStream domains that send summaries
 	EdgeBytes   int64
 	TLS         TLS
@@ -42,12 +40,12 @@ type NATS struct {
 	AckWait     time.Duration // of the durable consumers
 	AckPending  int
 	Replicas    string        // auto or a number
-	Lease       time.Duration // of learning, where several daemons run one pipeline
+	Lease       time.Duration // of the trainer, if several daemons run a pipeline
 	AdoptWithin time.Duration // 0: never
 	Streams     Streams
 }
 
-// Streams are the limits of streams that setup makes; 0 is none.
+// Streams are the limits of the streams that setup creates; 0 is none.
 type Streams struct {
 	MaxBytes   int64
 	MaxAge     time.Duration
@@ -60,24 +58,24 @@ type TLS struct {
 	First         bool // handshake before the server's INFO
 }
 
-// HTTP is the listener of the console, metrics and health.
+// HTTP is the listener of metrics and probes.
 type HTTP struct {
 	Listen    string
-	Cert, Key string // PEM files; TLS where they are given
-	TokenFile string // holds the token that all but the probes want
-	Open      bool   // beyond loopback without either
+	Cert, Key string // PEM files; TLS if they are set
+	TokenFile string // has the token that /metrics requires
+	Open      bool   // allow addresses beyond loopback without TLS or token
 }
 
-// Loopback tells whether only this machine reaches the listener.
+// Loopback reports whether the listener is reachable only from this machine.
 func (h HTTP) Loopback() bool {
 	host, _, _ := net.SplitHostPort(h.Listen)
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Pipeline is one way from an input subject to an output subject.
+// Pipeline transforms the messages of an input subject to an output subject.
 type Pipeline struct {
-	Name     string // letters, digits, - and _: it is part of consumer and bucket names
+	Name     string // letters, digits, - and _: part of consumer and bucket names
 	Input    Input
 	Schema   Schema
 	Output   Output
@@ -86,16 +84,16 @@ type Pipeline struct {
 	Limits   Limits
 }
 
-// Input is where the rows come from. An empty Stream is core NATS: at most once.
+// Input is the source of the rows. An empty Stream is core NATS, at most once.
 type Input struct {
 	Stream, Subject string
-	Labels          string // subject of labels that come apart from their rows; empty: they come with them
-	Partitions      int    // that the stream puts the keys of Subject into; 0: none
-	DoubleAck       bool   // acknowledgements are confirmed
-	Attempts        int    // with which a message is a dead letter where the process died each time
+	Labels          string // subject of late labels; empty: labels are in the messages of their rows
+	Partitions      int    // number of partitions of the keys of Subject; 0: none
+	DoubleAck       bool   // the server confirms acknowledgements
+	Attempts        int    // after which a message that crashes the process is a dead letter
 }
 
-// Schema names the columns. Label and Key are empty when there is none.
+// Schema names the columns. Label and Key may be empty.
 type Schema struct {
 	Features   []string       // names or globs
 	Sizes      map[string]int // elements of those that are written with a size: 1 is a column of numbers
@@ -103,48 +101,48 @@ type Schema struct {
 	Nulls      string // reject, impute or skip
 }
 
-// Output is where the reduced rows and the dead letters go.
+// Output is the destination of outputs and dead letters.
 type Output struct {
 	Subject     string
 	Column      string
 	Columns     bool     // d columns instead of one list column
-	Keep        []string // "all" or "none" alone, else names or globs
+	Keep        []string // "all", "none", or names and globs
 	Dead        string
 	Compression string // none, lz4 or zstd
 }
 
-// Model says what is fitted, or with File which fixed model is served.
+// Model is the method, or with File a fixed model.
 type Model struct {
 	File   string
 	Method string
-	Blend  int // of the best candidates of method auto so many count
+	Blend  int // number of candidates that method auto combines
 	Dim    int // 0: the method's default
 	Scale  string
-	// Features are those of the rows, "linear", or with "nystroem" what Landmarks make of them by kernels of this Width.
+	// Features is "linear" for the columns, or "nystroem" for kernels of this Width between a row and the Landmarks.
 	Features  string
 	Landmarks int
 	Width     float64
-	Params    map[string]string // ridge among them, when it was given
+	Params    map[string]string // includes ridge if it is set
 	Seed      uint64
 	Store     string // auto, none or a directory
 	Keep      Keep
-	// Damaged says what a start does where the live model cannot be read: goes on with "previous", or "stop"s.
+	// Damaged is what a start does if the live model cannot be read: use the "previous" version, or "stop".
 	Damaged string
 }
 
-// Keep says how many versions stay in the store beside the live, the previous and the pinned one.
+// Keep limits the versions in the store, except the live, the previous and a pinned version.
 type Keep struct {
 	Versions int
-	Age      time.Duration // 0: no bound
+	Age      time.Duration // 0: no limit
 }
 
-// Quota bounds what one source can do to what is learned.
+// Quota limits the influence of a single source on training.
 type Quota struct {
 	By    string // "" or none, subject, key
 	Share float64
 }
 
-// Training says what is learned from and when a model goes live.
+// Training says what models are trained on and when they go live.
 type Training struct {
 	Window     Window
 	Quota      Quota
@@ -153,49 +151,49 @@ type Training struct {
 	Gate       Gate
 	Align      string        // none, sign, block or rigid
 	UntilReady string        // hold, pca or skip
-	MaxAge     time.Duration // 0: no bound
+	MaxAge     time.Duration // 0: no limit
 	WhenStale  string        // serve, hold or pass
 	Block      int           // messages; 0: none
 }
 
-// Window bounds the labelled rows that are kept.
+// Window limits the labelled rows that are kept.
 type Window struct {
 	Rows    int
 	Bytes   int64
-	Age     time.Duration // 0: no bound
+	Age     time.Duration // 0: no limit
 	Balance string        // none or class
 }
 
-// Every says when to look at all candidates again: after Rows new labelled rows or after Period, whichever is first.
+// Every says when to refit: after Rows new labelled rows or after Period, whichever is first.
 type Every struct {
 	Rows   int
-	Period time.Duration // 0: by rows alone
-	Drift  string        // true or false: whether a change of the rows cuts the window
+	Period time.Duration // 0: by rows only
+	Drift  string        // true or false: whether drift cuts the window
 }
 
-// Gate says how much must speak for a candidate.
+// Gate is the evidence that a candidate needs.
 type Gate struct{ Evidence, Margin float64 }
 
-// Limits bound what one pipeline may hold. Sizes are bytes.
+// Limits are the limits of a pipeline. Sizes are in bytes.
 type Limits struct {
 	Message  int64
-	Expanded int64 // of one message: its buffers, unpacked
+	Expanded int64 // decompressed buffers of a message
 	Rows     int
 	Features int
 	InFlight int64
 	Classes  int
 	Model    int64
-	Labels   int64 // of the rows and labels that wait for one another
+	Labels   int64 // of rows and labels that wait for each other
 
-	LabelWait time.Duration // most time between them
+	LabelWait time.Duration // maximum time between a row and its label
 
-	Bad, BadOf int // so many bad messages of the newest so many halt the pipeline; 0: never
+	Bad, BadOf int // halt after Bad bad messages among the newest BadOf; 0: never
 }
 
-// Embedded says that no server is configured.
+// Embedded reports that no server is configured.
 func (n NATS) Embedded() bool { return n.URL == "" && n.Context == "" }
 
-// Fit is how to fit, in the terms of package model.
+// Fit is the configuration of a fit.
 func (m Model) Fit() fit.Config {
 	dim := m.Dim
 	if dim == 0 {
@@ -212,7 +210,7 @@ func (m Model) Fit() fit.Config {
 // Redacted is the URL without its secrets, for logs.
 func (n NATS) Redacted() string { return Redact(n.URL) }
 
-// Redact takes user names, passwords and tokens out of a list of server URLs.
+// Redact removes user names, passwords and tokens from a list of server URLs.
 func Redact(urls string) string {
 	parts := strings.Split(urls, ",")
 	for i, part := range parts {
@@ -236,7 +234,7 @@ type Problem struct {
 	File    string `json:"file"`
 	Line    int    `json:"line"`   // from 1
 	Column  int    `json:"column"` // from 1, in characters
-	Key     string `json:"key"`    // as in pipelines.digits.model.dim; empty for the file as a whole
+	Key     string `json:"key"`    // such as pipelines.digits.model.dim; empty for the whole file
 	Message string `json:"message"`
 }
 
@@ -248,8 +246,7 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s%s", p.File, p.Line, p.Column, key, p.Message)
 }
 
-// Problems are all findings that make a configuration unusable, in the order of the file. It is never empty as an
-// error.
+// Problems are the errors of a configuration in the order of the file. As an error it is never empty.
 type Problems []Problem
 
 func (ps Problems) Error() string {
@@ -260,14 +257,14 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// maxFile bounds what is read: a configuration is written by hand.
+// maxFile is the maximum size of a configuration.
 const maxFile = 1 << 20
 
-// Load reads and checks a file, and the files it names. The error is Problems when the content is wrong.
+// Load reads and checks a file and the files that it names. The error is Problems if the content is invalid.
 func Load(path string) (*Config, error) {
 	data, err := os.ReadFile(path)
 	if os.IsNotExist(err) {
-		return nil, fmt.Errorf("%s does not exist: `embedd init -o %s` writes one to start from", path, path)
+		return nil, fmt.Errorf("%s does not exist: `embedd init -o %s` writes a starter file", path, path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the configuration: %w", err)
@@ -275,7 +272,7 @@ func Load(path string) (*Config, error) {
 	return parse(path, data, os.LookupEnv, true)
 }
 
-// Parse checks the content of a file; name is used in problems and env looks up ${NAME}. It opens no file and the error
+// Parse checks the content of a file. name is used in problems; env looks up ${NAME}. It opens no file, and the error
 // is always Problems.
 func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, error) {
 	return parse(name, data, env, false)
@@ -284,7 +281,7 @@ func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 func parse(name string, data []byte, env func(string) (string, bool), files bool) (*Config, error) {
 	d := &document{file: name, env: env, files: files, places: map[string]place{}}
 	c := d.decode(data)
-	d.lint(c) // even after problems: all are reported at once
+	d.lint(c) // also after problems: all are reported together
 	sortByPlace(d.problems)
 	sortByPlace(d.notes)
 	if len(d.problems) > 0 {

@@ -59,7 +59,8 @@ func TestFull(t *testing.T) {
 		Model: Model{Method: "lda", Blend: 1, Dim: 8, Scale: "standard", Features: "linear", Landmarks: 300, Width: 1,
 			Params: map[string]string{"ridge": "auto"}, Seed: 1,
 			Store: "auto", Keep: Keep{20, 90 * 24 * time.Hour}, Damaged: "previous"},
-		Training: Training{Window{20000, 1 << 30, 24 * time.Hour, "class"}, Quota{"none", 0.5}, Every{5000, 10 * time.Minute, "true"}, 0.2,
+		Training: Training{Window{20000, 1 << 30, 24 * time.Hour, "class"}, Quota{"none", 0.5}, Every{5000,
+			10 * time.Minute, "true"}, 0.2,
 			Gate{1000, 0}, "rigid", "hold", 0, "serve", 0},
 		Limits: Limits{8 << 20, 64 << 20, 100_000, 10_000, 256 << 20, 1000, 256 << 20, 256 << 20, 24 * time.Hour, 0, 0},
 	}
@@ -144,11 +145,11 @@ func TestProblems(t *testing.T) {
 		want       []string // LINE:COLUMN: MESSAGE, all of them
 	}
 	for _, b := range []bad{
-		{"empty", "", []string{"1:1: the file is empty: `embedd init` writes one to start from"}},
-		{"only a comment", "# nothing\n", []string{"1:1: the file is empty: `embedd init` writes one to start from"}},
+		{"empty", "", []string{"1:1: the file is empty: `embedd init` writes a starter file"}},
+		{"only a comment", "# nothing\n", []string{"1:1: the file is empty: `embedd init` writes a starter file"}},
 		{"no pipeline", "http: {listen: 'localhost:0'}\n",
-			[]string{"1:1: pipelines: there is no pipeline: add one, or start from `embedd init`"}},
-		{"pipelines null", "pipelines:\n", []string{"1:11: pipelines: there is no pipeline: add one, or start from `embedd init`"}},
+			[]string{"1:1: pipelines: no pipeline: add one, or start from `embedd init`"}},
+		{"pipelines null", "pipelines:\n", []string{"1:11: pipelines: no pipeline: add one, or start from `embedd init`"}},
 		{"not a mapping", "- a\n", []string{"1:1: the file must be a mapping (key: value), not a list"}},
 		{"syntax", "pipelines:\n  p: [\n", []string{"2:3: not valid YAML: did not find expected node content"}},
 		{"tab", "pipelines:\n\tp: 1\n", []string{"2:2: not valid YAML: found character that cannot start any token"}},
@@ -162,13 +163,14 @@ func TestProblems(t *testing.T) {
 		{"unknown key far", pipeline(features, "zzzzzzzzzz: 1"), []string{
 			`4:5: pipelines.p: unknown key "zzzzzzzzzz": allowed are input, schema, output, model, training, limits`}},
 		{"given twice", pipeline(features, "model:", "  dim: 2", "  dim: 3"),
-			[]string{"6:7: pipelines.p.model.dim: given twice: the first is in line 5; keep one"}},
+			[]string{"6:7: pipelines.p.model.dim: set twice: the first is in line 5; keep one"}},
 		{"pipeline twice", "pipelines:\n  p: {schema: {features: x}}\n  p: {}\n",
-			[]string{"3:3: pipelines.p: given twice: the first is in line 2; keep one"}},
+			[]string{"3:3: pipelines.p: set twice: the first is in line 2; keep one"}},
 		{"pipeline name", "pipelines:\n  a.b: {}\n",
 			[]string{`2:3: pipelines.a.b: a pipeline's name has 1 to 64 letters, digits, - and _: "a.b" is part of consumer and bucket names`}},
 		{"required", "pipelines:\n  p:\n    model: {dim: 2}\n", []string{
-			"2:3: pipelines.p.schema.features: required and not given: Feature columns: names, globs, or {column: NAME, size: N} to fix the number of elements; see wire.md. One fixed-size list of floats is the fastest form."}},
+			"2:3: pipelines.p.schema.features: required: Feature columns: names, globs, or {column: NAME, size: N} to fix " +
+				"the number of elements; see wire.md. One fixed-size list of floats is the fastest form."}},
 		{"several at once", pipeline("schema: {features: [x], nulls: drop}", "model: {dim: -1, sale: none}",
 			"limits: {message: 8 apples}"), []string{
 			`3:36: pipelines.p.schema.nulls: "drop": want reject, impute or skip`,
@@ -180,7 +182,8 @@ func TestProblems(t *testing.T) {
 				"output: {subject: features.p}"), []string{
 				`4:18: pipelines.p.model.dim: "0": want a count from 1 to 4096 (as 500, 100k, 2M) or auto`,
 				`5:23: pipelines.p.limits.message: "0": want a size from 1KiB to 64MiB (as 512KiB, 8MiB)`,
-				"6:23: pipelines.p.output.subject: what goes to features.p comes back by input.subject features.p: a loop; choose a subject outside it"}},
+				"6:23: pipelines.p.output.subject: features.p matches input.subject features.p: a loop; choose a subject " +
+					"outside of it"}},
 		{"dim zero", pipeline(features, "model:", "  dim: 0"),
 			[]string{`5:12: pipelines.p.model.dim: "0": want a count from 1 to 4096 (as 500, 100k, 2M) or auto`}},
 		{"dim a fraction", pipeline(features, "model:", "  dim: 2.5"),
@@ -202,17 +205,22 @@ func TestProblems(t *testing.T) {
 		{"value for a mapping", pipeline(features, "model: lda"),
 			[]string{"4:12: pipelines.p.model: want a mapping (key: value), not a single value"}},
 		{"no value", pipeline(features, "model:", "  dim:"), []string{
-			"5:11: pipelines.p.model.dim: the value is missing: want a count from 1 to 4096 (as 500, 100k, 2M) or auto, or delete this line"}},
+			"5:11: pipelines.p.model.dim: the value is missing: want a count from 1 to 4096 (as 500, 100k, 2M) or auto, or " +
+				"delete this line"}},
 		{"empty list", pipeline("schema: {features: []}"), []string{
-			"3:24: pipelines.p.schema.features: the list is empty: Feature columns: names, globs, or {column: NAME, size: N} to fix the number of elements; see wire.md. One fixed-size list of floats is the fastest form."}},
+			"3:24: pipelines.p.schema.features: the list is empty: Feature columns: names, globs, or {column: NAME, size: " +
+				"N} to fix the number of elements; see wire.md. One fixed-size list of floats is the fastest form."}},
 		{"glob", pipeline("schema: {features: [a, 'x[']}"),
 			[]string{`3:28: pipelines.p.schema.features: "x[": not a valid glob: * ? and [a-z] are wildcards, \[ is a literal bracket`}},
 		{"partitions without a key", pipeline(features, "input: {stream: S, partitions: 8}"), []string{
-			"4:36: pipelines.p.input.partitions: subject features.p has no key, which is what stands for a *: read features.p.*, and publish each message with its key as the last token"}},
+			"4:36: pipelines.p.input.partitions: subject features.p has no key, which is what stands for a *: read " +
+				"features.p.*, and publish each message with its key as the last token"}},
 		{"partitions of no stream", pipeline(features, "input: {subject: 'a.*', partitions: 8}"), []string{
-			"4:41: pipelines.p.input.partitions: partitions are those of a stream, and core NATS has none: set input.stream, or delete this line"}},
-		{"partitions of tokens without end", pipeline(features, "input: {stream: S, subject: 'a.*.>', partitions: 8}"), []string{
-			"4:54: pipelines.p.input.partitions: subject a.*.> ends with >, and the stream cannot tell a key there: write a * for each of its tokens"}},
+			"4:41: pipelines.p.input.partitions: partitions need a stream: set input.stream, or delete this line"}},
+		{"partitions of tokens without end", pipeline(features, "input: {stream: S, subject: 'a.*.>', partitions: 8}"),
+			[]string{
+				"4:54: pipelines.p.input.partitions: subject a.*.> ends with >, and the stream cannot tell a key there: write a " +
+					"* for each of its tokens"}},
 		{"no partition", pipeline(features, "input: {stream: S, subject: 'a.*', partitions: 0}"), []string{
 			`4:52: pipelines.p.input.partitions: "0": want a count from 2 to 256 (as 500, 100k, 2M) or none`}},
 		{"one partition", pipeline(features, "input: {stream: S, subject: 'a.*', partitions: 1}"), []string{
@@ -220,43 +228,48 @@ func TestProblems(t *testing.T) {
 		{"many partitions", pipeline(features, "input: {stream: S, subject: 'a.*', partitions: 10000}"), []string{
 			`4:52: pipelines.p.input.partitions: "10000": want a count from 2 to 256 (as 500, 100k, 2M) or none`}},
 		{"labels without a key", pipeline(features, "input: {labels: labels.p}"), []string{
-			"4:21: pipelines.p.input.labels: a label finds its row by key: name the key column, which rows and labels have, in schema.key"}},
+			"4:21: pipelines.p.input.labels: labels are joined with rows by key: set schema.key to the key column, which " +
+				"rows and labels have"}},
 		{"labels without a label", pipeline("schema: {features: [a], key: id, label: ''}", "input: {labels: labels.p}",
 			"model: {method: pca}"), []string{
-			"4:21: pipelines.p.input.labels: name the column of the label in schema.label"}},
+			"4:21: pipelines.p.input.labels: set schema.label to the label column"}},
 		{"labels among the rows", pipeline("schema: {features: [a], key: id}",
 			"input: {subject: 'a.*.b', labels: 'a.c.>'}"), []string{
-			"4:39: pipelines.p.input.labels: input.subject a.*.b takes it too: labels would be read as rows; give them a subject outside of it"}},
+			"4:39: pipelines.p.input.labels: input.subject a.*.b matches it too: labels would be read as rows; give them a " +
+				"subject outside of it"}},
 		{"labels among the dead letters", pipeline("schema: {features: [a], key: id}", "input: {labels: 'dead.*'}"),
-			[]string{"4:21: pipelines.p.input.labels: pipeline p writes to dead.p (output.dead): it would be read as labels; give labels a subject of their own"}},
+			[]string{"4:21: pipelines.p.input.labels: pipeline p writes to dead.p (output.dead), which would be read as " +
+				"labels; give labels a separate subject"}},
 		{"labels for a fixed model", pipeline("schema: {features: [a], key: id}", "input: {labels: labels.p}",
 			"model: {file: m.embedd}"), []string{
 			"4:21: pipelines.p.input.labels: has no effect with a fixed model: delete it, or delete model.file"}},
 		{"drift", pipeline(features, "training: {every: {drift: maybe}}"), []string{
 			`4:31: pipelines.p.training.every.drift: "maybe": want true or false`}},
-		{"landmarks without labels", pipeline("schema: {features: [x], label: ''}", "model: {method: pca, features: nystroem}"), []string{
-			`4:36: pipelines.p.model.features: nystroem is judged by labels: name the label column in schema.label, or use linear`}},
+		{"landmarks without labels", pipeline("schema: {features: [x], label: ''}",
+			"model: {method: pca, features: nystroem}"), []string{
+			`4:36: pipelines.p.model.features: nystroem needs labels: name the label column in schema.label, or use linear`}},
 		{"landmarks of a map of its own", pipeline(features, "model: {method: isomap, features: nystroem}"), []string{
-			`4:39: pipelines.p.model.features: the map of isomap is extension already: nystroem is for linear methods, as lda, pairacc or tnca`}},
+			`4:39: pipelines.p.model.features: the map of isomap is extension already: nystroem is for linear methods, such as lda, pairacc or tnca`}},
 		{"another word of features", pipeline(features, "model: {features: rbf}"), []string{
 			`4:23: pipelines.p.model.features: "rbf": want linear or nystroem`}},
 		{"blocks without a stream", pipeline(features, "training: {block: 64}"), []string{
 			`4:23: pipelines.p.training.block: needs input.stream: a block is a range of its messages`}},
-		{"blocks of what needs every row", pipeline("input: {stream: S}", features, "model: {scale: unit}", "training: {block: 64}"), []string{
-			`6:23: pipelines.p.training.block: goes with model.scale standard and none: others are made of rows`}},
+		{"blocks of what needs every row", pipeline("input: {stream: S}", features, "model: {scale: unit}",
+			"training: {block: 64}"), []string{
+			`6:23: pipelines.p.training.block: needs model.scale standard or none: the others need rows`}},
 		{"quota by a key that is not named", pipeline(features, "training: {quota: {by: key}}"), []string{
-			`4:28: pipelines.p.training.quota.by: a quota by key needs the key column: name it in schema.key, or take subject`}},
+			`4:28: pipelines.p.training.quota.by: a quota by key needs the key column: set schema.key, or use subject`}},
 		{"model age", pipeline(features, "training: {max_age: 6 hours, when_stale: help}"), []string{
 			`4:25: pipelines.p.training.max_age: "6 hours": want a duration from 1s to 365d (as 30s, 10m, 24h, 7d) or none`,
 			`4:46: pipelines.p.training.when_stale: "help": want serve, hold or pass (did you mean "hold"?)`}},
 		{"wildcard out", pipeline(features, "output: {subject: reduced.*}"),
-			[]string{`4:23: pipelines.p.output.subject: "reduced.*": a subject that is written has no wildcard`}},
+			[]string{`4:23: pipelines.p.output.subject: "reduced.*": a subject to publish to has no wildcard`}},
 		{"wildcard inside", pipeline(features, "input: {subject: 'a.b*'}"),
 			[]string{`4:22: pipelines.p.input.subject: "a.b*": a wildcard is a whole token: "b*" has one inside`}},
 		{"wildcard in the middle", pipeline(features, "input: {subject: 'a.>.b'}"),
-			[]string{`4:22: pipelines.p.input.subject: "a.>.b": the wildcard > stands at the end alone`}},
+			[]string{`4:22: pipelines.p.input.subject: "a.>.b": the wildcard > is allowed only at the end`}},
 		{"everything", pipeline(features, "input: {subject: '>'}"),
-			[]string{`4:22: pipelines.p.input.subject: ">": > would read embedd's own output: name the subject`}},
+			[]string{`4:22: pipelines.p.input.subject: ">": > would match the output too: name the subject`}},
 		{"empty token", pipeline(features, "input: {subject: a..b}"),
 			[]string{`4:22: pipelines.p.input.subject: "a..b": a subject has no empty token: check the dots`}},
 		{"reserved", pipeline(features, "input: {subject: $JS.API}"),
@@ -266,29 +279,35 @@ func TestProblems(t *testing.T) {
 		{"domain name", pipeline(features) + "nats: {hub: a b}\n", []string{
 			`4:13: nats.hub: "a b": a JetStream domain has no spaces and none of . * > / \; without domains delete this line`}},
 		{"edges without summaries", pipeline(features) + "nats: {edges: berlin}\n", []string{
-			`4:15: nats.edges: no pipeline learns from summaries: set training.block, here and at the hub, or delete this line`}},
+			`4:15: nats.edges: no pipeline trains on summaries: set training.block, here and at the hub, or delete this line`}},
 		{"an edge that is there twice", pipeline("input: {stream: S}", features, "training: {block: 64}") +
-			"nats: {edges: [a, a]}\n", []string{`6:15: nats.edges: a is there twice; keep one`}},
+			"nats: {edges: [a, a]}\n", []string{`6:15: nats.edges: a is listed twice; keep one`}},
 		{"an edge that is the hub", pipeline("input: {stream: S}", features, "training: {block: 64}") +
 			"nats: {hub: h, edges: h}\n", []string{
 			`6:23: nats.edges: h is the hub (nats.hub); name the domains of its leaf nodes`}},
-		{"name of an edge", pipeline("input: {stream: S}", features, "training: {block: 64}") + "nats: {edges: [a.b]}\n", []string{
-			`6:16: nats.edges: "a.b": a JetStream domain has no spaces and none of . * > / \; without domains delete this line`}},
+		{"name of an edge", pipeline("input: {stream: S}", features, "training: {block: 64}") + "nats: {edges: [a.b]}\n",
+			[]string{
+				`6:16: nats.edges: "a.b": a JetStream domain has no spaces and none of . * > / \; without domains delete this line`}},
 		{"own loop", pipeline(features, "input: {subject: a.b}", "output: {subject: a.b}"), []string{
-			"5:23: pipelines.p.output.subject: what goes to a.b comes back by input.subject a.b: a loop; choose a subject outside it"}},
+			"5:23: pipelines.p.output.subject: a.b matches input.subject a.b: a loop; choose a subject outside of it"}},
 		{"loop by wildcard", pipeline(features, "input: {subject: 'dead.>'}"), []string{
-			"2:3: pipelines.p.output.subject: what goes to dead.p comes back by input.subject dead.>: a loop; choose a subject outside it"}},
-		{"loop of two", "pipelines:\n  a: {schema: {features: x}, input: {subject: s}, output: {subject: t}}\n  b: {schema: {features: x}, input: {subject: t}, output: {subject: s}}\n", []string{
-			"2:69: pipelines.a.output.subject: the pipelines a -> b -> a feed one another: a loop; change a subject"}},
-		{"one output for two", "pipelines:\n  a: {schema: {features: x}, output: {subject: t}}\n  b: {schema: {features: x}, output: {subject: t}}\n", []string{
-			"3:48: pipelines.b.output.subject: pipeline a writes to t too: their coordinates differ, so give each its own subject"}},
+			"2:3: pipelines.p.output.subject: dead.p matches input.subject dead.>: a loop; choose a subject outside of it"}},
+		{"loop of two", "pipelines:\n  a: {schema: {features: x}, input: {subject: s}, output: {subject: t}}\n  b: " +
+			"{schema: {features: x}, input: {subject: t}, output: {subject: s}}\n", []string{
+			"2:69: pipelines.a.output.subject: the pipelines a -> b -> a are a loop: change a subject"}},
+		{"one output for two", "pipelines:\n  a: {schema: {features: x}, output: {subject: t}}\n  b: {schema: {features: " +
+			"x}, output: {subject: t}}\n", []string{
+			"3:48: pipelines.b.output.subject: pipeline a writes to t too: their coordinates differ, so give each a " +
+				"separate subject"}},
 		{"dead is out", pipeline(features, "output: {dead: reduced.p}"), []string{
-			"4:20: pipelines.p.output.dead: the same subject as output.subject: a reader could not tell rows from dead letters"}},
+			"4:20: pipelines.p.output.dead: the same subject as output.subject: readers could not distinguish outputs and " +
+				"dead letters"}},
 		{"keep", pipeline(features, "output: {keep: [id, all]}"),
-			[]string{"4:20: pipelines.p.output.keep: all and none stand alone"}},
+			[]string{"4:20: pipelines.p.output.keep: all and none exclude other entries"}},
 		{"label is a feature", pipeline("schema: {features: [x, label]}"), []string{
-			`3:24: pipelines.p.schema.features: column "label" is the label too: a feature that is the label teaches nothing; take it out of the list`}},
-		{"sizes", pipeline("schema: {features: [x, {column: y}, {size: 3}, {column: z, size: 0}, {column: z, size: 3, of: 2}, {column: [a], size: 1}]}"), []string{
+			`3:24: pipelines.p.schema.features: column "label" is the label too: remove the label from the list`}},
+		{"sizes", pipeline("schema: {features: [x, {column: y}, {size: 3}, {column: z, size: 0}, {column: z, size: 3, " +
+			"of: 2}, {column: [a], size: 1}]}"), []string{
 			"3:28: pipelines.p.schema.features: want {column: NAME, size: N}, with N from 1 to 65536",
 			"3:41: pipelines.p.schema.features: want {column: NAME, size: N}, with N from 1 to 65536",
 			`3:64: pipelines.p.schema.features: size: "0": want {column: NAME, size: N}, with N from 1 to 65536`,
@@ -305,38 +324,40 @@ func TestProblems(t *testing.T) {
 		{"label is key", pipeline("schema: {features: x, key: label}"), []string{
 			`3:32: pipelines.p.schema.key: column "label" is the label too: a key identifies a row, a label its class`}},
 		{"in flight", pipeline(features, "limits: {in_flight: 4MiB}"), []string{
-			"4:25: pipelines.p.limits.in_flight: 4MiB is less than one message (limits.message is 8MiB): nothing could be read"}},
+			"4:25: pipelines.p.limits.in_flight: 4MiB is less than one message (limits.message is 8MiB)"}},
 		{"unknown method", pipeline(features, "model: {method: ldaa}"),
 			[]string{`4:21: pipelines.p.model.method: ` + lookupError("ldaa")}},
 		{"unknown parameter", pipeline(features, "model: {method: lda, params: {k: 5}}"), []string{
 			`4:38: pipelines.p.model.params.k: ` + paramError("lda", "k", "5")}},
 		{"blend of nothing", pipeline(features, "model: {method: blend}"), []string{
 			"4:5: pipelines.p.model: method blend needs the parameter members, for example lda/standard/2,pca/standard/8"}},
-		{"blend of what is no method", pipeline(features, "model: {method: blend, params: {members: 'lda/standard/2,nca/none/2'}}"), []string{
+		{"blend of what is no method", pipeline(features, "model: {method: blend, params: {members: "+
+			"'lda/standard/2,nca/none/2'}}"), []string{
 			`4:46: pipelines.p.model.params.members: ` + paramError("blend", "members", "lda/standard/2,nca/none/2")}},
 		{"wrong ridge", pipeline(features, "model: {method: lda, ridge: much}"), []string{
 			`4:33: pipelines.p.model.ridge: ` + paramError("lda", "ridge", "much")}},
 		{"supervised without label", pipeline("schema: {features: x, label: ''}", "model: {method: lda}"), []string{
-			"3:34: pipelines.p.schema.label: method lda learns from labels: name the label column, or use method pca"}},
+			"3:34: pipelines.p.schema.label: method lda needs labels: set the label column, or use method pca"}},
 		{"file and method", pipeline(features, "model: {file: m.embedd, method: lda}", "training: {holdout: 0.1}"),
 			[]string{
 				"4:37: pipelines.p.model.method: has no effect with a fixed model: delete it, or delete model.file",
 				"5:25: pipelines.p.training.holdout: has no effect with a fixed model: delete it, or delete model.file"}},
 		{"ridge twice", pipeline(features, "model: {ridge: 0.1, params: {ridge: auto}}"), []string{
-			"4:34: pipelines.p.model.params.ridge: given twice: under model and under model.params; keep one"}},
+			"4:34: pipelines.p.model.params.ridge: set twice: under model and under model.params; keep one"}},
 		{"ridge twice, other order", pipeline(features, "model: {params: {ridge: auto}, ridge: 0.1}"), []string{
-			`4:43: pipelines.p.model.ridge: "0.1": given under model.params too; keep one`}},
+			`4:43: pipelines.p.model.ridge: "0.1": also set under model.params; keep one`}},
 		{"url and context", "nats: {url: localhost, context: prod}\n" + pipeline(features), []string{
-			"1:33: nats.context: url and context exclude one another: the context has a URL of its own; delete one"}},
+			"1:33: nats.context: url and context exclude each other: the context has its own URL; delete one"}},
 		{"certificate without key", "nats:\n  tls: {cert: a.pem}\n" + pipeline(features),
-			[]string{"2:3: nats.tls: cert and key go together: give both or none"}},
+			[]string{"2:3: nats.tls: cert and key belong together: set both or none"}},
 		{"listen", "http: {listen: 8474}\n" + pipeline(features), []string{
-			`1:16: http.listen: "8474": want HOST:PORT with a port from 0 to 65535, as 127.0.0.1:8474 or :8474`}},
+			`1:16: http.listen: "8474": want HOST:PORT with a port from 0 to 65535, such as 127.0.0.1:8474 or :8474`}},
 		{"unset variable", pipeline("schema: {features: '${COLUMN}'}"), []string{
-			"3:24: pipelines.p.schema.features: environment variable COLUMN is not set: set it, or write ${COLUMN:-default}"}},
+			"3:24: pipelines.p.schema.features: the environment variable COLUMN is not set: set it, or write " +
+				"${COLUMN:-default}"}},
 		{"broken variable", pipeline(features, "model: {method: '${1}'}"), []string{
 			"4:21: pipelines.p.model.method: a variable is written ${NAME} or ${NAME:-default}; a literal ${ is written $${"}},
-		{"private use", "a: \ue001\n", []string{"1:1: the file holds private-use characters (U+E000 to U+E07F): delete them"}},
+		{"private use", "a: \ue001\n", []string{"1:1: the file has private-use characters (U+E000 to U+E07F): delete them"}},
 		{"not text", "a: \xff\n", []string{"1:1: the file is not UTF-8 text"}},
 	} {
 		t.Run(b.name, func(t *testing.T) {
@@ -427,12 +448,15 @@ func TestNotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"embedd.yaml:5:46: pipelines.p.training.every.period: 10m0s is more than window.age (1m0s): rows leave the window before they are learned from",
-		"embedd.yaml:5:60: pipelines.p.training.every.rows: 200 is more than window.rows (100): rows leave the window before they are learned from",
-		"embedd.yaml:6:24: pipelines.p.model.landmarks: has no effect without model.features nystroem: methods see the columns of rows",
-		"embedd.yaml:6:36: pipelines.p.model.width: has no effect without model.features nystroem: methods see the columns of rows",
-		"embedd.yaml:6:59: pipelines.p.model.blend: has no effect without model.method auto: lda is what is fitted",
-		"embedd.yaml:7:30: nats.edge_bytes: less than training.window.bytes of pipeline p (1GiB), which a summary may have: one that has more than half of edge_bytes is not sent, and the status says so",
+		"embedd.yaml:5:46: pipelines.p.training.every.period: 10m0s is more than window.age (1m0s): rows leave the " +
+			"window before a fit sees them",
+		"embedd.yaml:5:60: pipelines.p.training.every.rows: 200 is more than window.rows (100): rows leave the window " +
+			"before a fit sees them",
+		"embedd.yaml:6:24: pipelines.p.model.landmarks: has no effect without model.features nystroem",
+		"embedd.yaml:6:36: pipelines.p.model.width: has no effect without model.features nystroem",
+		"embedd.yaml:6:59: pipelines.p.model.blend: has no effect without model.method auto: the method is lda",
+		"embedd.yaml:7:30: nats.edge_bytes: less than training.window.bytes of pipeline p (1GiB), the maximum size of a " +
+			"summary: a summary larger than half of edge_bytes is not sent, and the status says so",
 	}
 	var got []string
 	for _, n := range c.Notes {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Context is a context of the `nats` command line tool.
+// Context is a context of the nats CLI.
 type Context struct {
 	URL         string
 	Login       Login
@@ -24,7 +24,7 @@ type Context struct {
 	Proxy       string // URL of a SOCKS proxy
 }
 
-// contextFile is a context as the tool writes it.
+// contextFile is the file format of the nats CLI.
 type contextFile struct {
 	URL         string `json:"url"`
 	Proxy       string `json:"socks_proxy"`
@@ -46,7 +46,7 @@ type contextFile struct {
 	WindowsCert string `json:"windows_cert_store"`
 }
 
-// ReadContext reads a context: one of the tool's, by name, or a file, by its absolute path. The error holds no secret.
+// ReadContext reads a context by its name or by the absolute path of its file. The error contains no secret.
 func ReadContext(name string) (*Context, error) {
 	path := name
 	if !filepath.IsAbs(name) {
@@ -54,7 +54,8 @@ func ReadContext(name string) (*Context, error) {
 		if dir == "" {
 			home, err := os.UserHomeDir()
 			if err != nil {
-				return nil, fmt.Errorf("finding the contexts of the nats tool: %w; set XDG_CONFIG_HOME, or name the file of the context by its absolute path", err)
+				return nil, fmt.Errorf("finding the contexts of the nats CLI: %w; set XDG_CONFIG_HOME, or give the absolute "+
+					"path of the context file", err)
 			}
 			dir = filepath.Join(home, ".config")
 		}
@@ -62,7 +63,7 @@ func ReadContext(name string) (*Context, error) {
 	}
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("unknown context %q: there is no %s; `nats context ls` lists those that are there", name,
+		return nil, fmt.Errorf("unknown context %q: %s does not exist; `nats context ls` lists the contexts", name,
 			path)
 	}
 	if err != nil {
@@ -70,24 +71,25 @@ func ReadContext(name string) (*Context, error) {
 	}
 	var f contextFile
 	if err := json.Unmarshal(data, &f); err != nil {
-		return nil, fmt.Errorf("context %q: %s is not a context of the nats tool: want a JSON object", name, path)
+		return nil, fmt.Errorf("context %q: %s is not a context of the nats CLI: want a JSON object", name, path)
 	}
 	if err := f.lookUp(); err != nil {
 		return nil, fmt.Errorf("context %q: %w", name, err)
 	}
 	if f.WindowsCert != "" {
-		return nil, fmt.Errorf("context %q: certificates of the Windows store are not supported: name files in cert and key",
+		return nil, fmt.Errorf("context %q: certificates of the Windows store are not supported: set cert and key to files",
 			name)
 	}
 	for _, secret := range []string{f.Token, f.Password, f.Seed, f.Creds, f.NKey} {
 		if strings.HasPrefix(secret, "op://") {
-			return nil, fmt.Errorf("context %q: secrets of 1Password (op://) are not supported: put the secret, or the file of it, into the context",
+			return nil, fmt.Errorf("context %q: secrets of 1Password (op://) are not supported: put the secret or its file "+
+				"into the context",
 				name)
 		}
 	}
 	c := &Context{URL: f.URL, InboxPrefix: f.InboxPrefix, Domain: f.Domain, APIPrefix: f.APIPrefix, Proxy: f.Proxy,
 		TLS: TLS{CA: expandHome(f.CA), Cert: expandHome(f.Cert), Key: expandHome(f.Key), First: f.First}}
-	// One login, in the tool's own order.
+	// A connection has one login; the order is that of the nats CLI.
 	switch {
 	case f.User != "":
 		c.Login.User, c.Login.Password = f.User, f.Password
@@ -107,19 +109,19 @@ func ReadContext(name string) (*Context, error) {
 	return c, nil
 }
 
-// lookUp asks nsc for what a context leaves to it.
+// lookUp asks nsc for the fields that the context leaves to nsc.
 func (f *contextFile) lookUp() error {
 	if f.NSC == "" {
 		return nil
 	}
 	if !strings.HasPrefix(f.NSC, "nsc://") { // it becomes an argument
-		return errors.New("nsc names a user as nsc://OPERATOR/ACCOUNT/USER")
+		return errors.New("want nsc as nsc://OPERATOR/ACCOUNT/USER")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "nsc", "generate", "profile", f.NSC).Output()
 	if err != nil {
-		return fmt.Errorf("asking nsc for its profile: %w; name the file of the credentials in creds", err)
+		return fmt.Errorf("running nsc generate profile: %w; set creds to the credentials file instead", err)
 	}
 	var profile struct {
 		Creds    string `json:"user_creds"`
@@ -128,7 +130,7 @@ func (f *contextFile) lookUp() error {
 		} `json:"operator"`
 	}
 	if err := json.Unmarshal(out, &profile); err != nil {
-		return errors.New("what nsc says of its profile is not understood; name the file of the credentials in creds")
+		return errors.New("the profile that nsc printed cannot be parsed; set creds to the credentials file instead")
 	}
 	if f.Creds == "" {
 		f.Creds = profile.Creds
@@ -139,7 +141,7 @@ func (f *contextFile) lookUp() error {
 	return nil
 }
 
-// check looks whether what a context names is what it should be.
+// check checks the URL and the files of a context.
 func (c *Context) check() error {
 	if err := CheckURL(c.URL); err != nil && c.URL != "" {
 		return fmt.Errorf("the context's url: %w", err)

@@ -15,14 +15,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// document is a file on its way to a Config.
+// document is a file that is decoded into a Config.
 type document struct {
 	file     string
 	env      func(string) (string, bool)
-	files    bool // whether the files that it names are read
+	files    bool // read the files that it names
 	problems []Problem
 	notes    []Problem
-	places   map[string]place // of what the file gives, by path; sections and pipelines too
+	places   map[string]place // positions of the keys, sections and pipelines in the file, by path
 }
 
 type place struct{ line, column int }
@@ -33,8 +33,8 @@ func (d *document) problemAt(at place, path, format string, args ...any) {
 	d.problems = append(d.problems, Problem{d.file, at.line, at.column, path, fmt.Sprintf(format, args...)})
 }
 
-// problem reports at the place of path or, when the file does not give it, of the nearest section around it. Of a key
-// that has a problem already, it says nothing: the value that it judges is not the one the user meant.
+// problem reports a problem at path or, if the file does not have it, at the nearest section around it. It ignores a
+// key that has a problem already: its value is not the one that the user meant.
 func (d *document) problem(path, format string, args ...any) {
 	if slices.ContainsFunc(d.problems, func(p Problem) bool { return p.Key == path }) {
 		return
@@ -60,7 +60,7 @@ func (d *document) near(path string) place {
 	}
 }
 
-// given says whether the file has the key or section, or anything in it.
+// given reports whether the file has the key or section.
 func (d *document) given(path string) bool {
 	_, ok := d.places[path]
 	return ok
@@ -72,7 +72,7 @@ func sortByPlace(ps []Problem) {
 	})
 }
 
-// decode reads the file into a Config with defaults. What it cannot read is a problem.
+// decode decodes the file into a Config with defaults. What it cannot decode is a problem.
 func (d *document) decode(data []byte) *Config {
 	c := &Config{}
 	d.defaults("", c, nil)
@@ -88,12 +88,12 @@ func (d *document) decode(data []byte) *Config {
 		d.member(c, nil, "", "", key, value)
 	})
 	if len(d.problems) == 0 && len(c.Pipelines) == 0 {
-		d.problem("pipelines", "there is no pipeline: add one, or start from `embedd init`")
+		d.problem("pipelines", "no pipeline: add one, or start from `embedd init`")
 	}
 	return c
 }
 
-// read parses the YAML and returns the top mapping, or nil after a problem.
+// read parses the YAML and returns the top node, or nil after a problem.
 func (d *document) read(data []byte) *yaml.Node {
 	start := place{1, 1}
 	if len(data) > maxFile {
@@ -105,14 +105,14 @@ func (d *document) read(data []byte) *yaml.Node {
 		return nil
 	}
 	if bytes.ContainsFunc(data, masked) {
-		d.problemAt(start, "", "the file holds private-use characters (U+E000 to U+E07F): delete them")
+		d.problemAt(start, "", "the file has private-use characters (U+E000 to U+E07F): delete them")
 		return nil
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(mask(data)))
 	var doc yaml.Node
 	switch err := decodeNode(decoder, &doc); {
 	case errors.Is(err, io.EOF):
-		d.problemAt(start, "", "the file is empty: `embedd init` writes one to start from")
+		d.problemAt(start, "", "the file is empty: `embedd init` writes a starter file")
 		return nil
 	case err != nil:
 		d.syntax(data, err)
@@ -129,7 +129,7 @@ func (d *document) read(data []byte) *yaml.Node {
 	return doc.Content[0]
 }
 
-// decodeNode turns what still panics in the YAML package into an error.
+// decodeNode turns a panic of the YAML package into an error.
 func decodeNode(decoder *yaml.Decoder, into *yaml.Node) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -141,7 +141,7 @@ func decodeNode(decoder *yaml.Decoder, into *yaml.Node) (err error) {
 
 var lineOf = regexp.MustCompile(`^yaml: line (\d+): `)
 
-// syntax reports a YAML error. The package gives the line alone; the column is that of the line's first character.
+// syntax reports a YAML error. The package reports only the line; the column is that of the first character.
 func (d *document) syntax(data []byte, err error) {
 	text, at := err.Error(), place{1, 1}
 	if m := lineOf.FindStringSubmatch(text); m != nil {
@@ -155,7 +155,7 @@ func (d *document) syntax(data []byte, err error) {
 	d.problemAt(at, "", "not valid YAML: %s", unmask(strings.TrimPrefix(text, "yaml: ")))
 }
 
-// mapping calls each member of a mapping once. Null is an empty mapping.
+// mapping calls each for each member of a mapping. Null is an empty mapping.
 func (d *document) mapping(n *yaml.Node, path string, each func(key, value *yaml.Node)) {
 	n = resolve(n)
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
@@ -178,7 +178,7 @@ func (d *document) mapping(n *yaml.Node, path string, each func(key, value *yaml
 			continue
 		}
 		if line, twice := seen[key.Value]; twice {
-			d.problemAt(placeOf(key), join(path, key.Value), "given twice: the first is in line %d; keep one", line)
+			d.problemAt(placeOf(key), join(path, key.Value), "set twice: the first is in line %d; keep one", line)
 			continue
 		}
 		seen[key.Value] = key.Line
@@ -201,14 +201,14 @@ func (d *document) pipelines(c *Config, n *yaml.Node) {
 		d.mapping(value, path, func(key, value *yaml.Node) { d.member(c, &p, each, path, key, value) })
 		for _, f := range spec {
 			if f.required && strings.HasPrefix(f.path, each) && !d.given(actual(f.path, name)) {
-				d.problem(actual(f.path, name), "required and not given: %s", f.doc)
+				d.problem(actual(f.path, name), "required: %s", f.doc)
 			}
 		}
 		c.Pipelines = append(c.Pipelines, p)
 	})
 }
 
-// member decodes one key of a section. Under is the section's path in the spec, path in the file.
+// member decodes one key of a section. under is the path of the section in the spec, path that in the file.
 func (d *document) member(c *Config, p *Pipeline, under, path string, key, value *yaml.Node) {
 	specPath, here := under+key.Value, join(path, key.Value)
 	if isSection(specPath) {
@@ -225,7 +225,7 @@ func (d *document) member(c *Config, p *Pipeline, under, path string, key, value
 	d.value(f, f.target(c, p), here, resolve(value))
 }
 
-// unknown reports a key that is not in the spec, with the nearest that is.
+// unknown reports an unknown key, with a suggestion.
 func (d *document) unknown(under, path string, key *yaml.Node) {
 	var siblings []string
 	elsewhere := ""
@@ -253,7 +253,7 @@ func (d *document) unknown(under, path string, key *yaml.Node) {
 	d.problemAt(placeOf(key), path, "unknown key %q: %s", key.Value, hint)
 }
 
-// defaults sets the defaults of the spec's fields under a prefix: those of a pipeline, or all others.
+// defaults sets the defaults of a pipeline's keys, or of all others.
 func (d *document) defaults(prefix string, c *Config, p *Pipeline) {
 	for _, f := range spec {
 		if (prefix == each) != strings.HasPrefix(f.path, each) || f.value == "" || f.to == nil {
@@ -303,7 +303,7 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// actual is the path in the file of a pipeline's path in the spec.
+// actual is the path in the file of a path in the spec.
 func actual(specPath, pipeline string) string {
 	return "pipelines." + pipeline + "." + strings.TrimPrefix(specPath, each)
 }

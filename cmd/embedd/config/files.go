@@ -16,8 +16,8 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// beside is where a path of the file leads: beside the file. One that is only below the working directory is taken from
-// there, where all of them once were.
+// beside resolves a path relative to the configuration file. A path that exists only in the working directory resolves
+// there, as in older versions.
 func (d *document) beside(key, path string) string {
 	dir := filepath.Dir(d.file)
 	if filepath.IsAbs(path) || dir == "." {
@@ -37,8 +37,8 @@ func (d *document) beside(key, path string) string {
 	return here
 }
 
-// cause is what is wrong with a file, without its path: the place in the configuration says which, and a path that is
-// none may be a secret that was put there by mistake.
+// cause is the error without the path of the file: the position in the configuration identifies it, and the path may be
+// a secret that was put there by mistake.
 func cause(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -66,12 +66,12 @@ func holdsCertificates(path string) error {
 			continue
 		}
 		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
-			return fmt.Errorf("%s holds a certificate that cannot be read: %w", path, err)
+			return fmt.Errorf("%s has a certificate that cannot be parsed: %w", path, err)
 		}
 		found = true
 	}
 	if !found {
-		return fmt.Errorf("%s holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)", path)
+		return fmt.Errorf("%s has no PEM certificate (-----BEGIN CERTIFICATE-----)", path)
 	}
 	return nil
 }
@@ -86,10 +86,10 @@ func holdsKey(path string) error {
 			return nil
 		}
 	}
-	return errors.New("the file holds no private key in PEM form (-----BEGIN PRIVATE KEY-----)")
+	return errors.New("the file has no PEM private key (-----BEGIN PRIVATE KEY-----)")
 }
 
-// holdsPair looks whether a key is that of a certificate.
+// holdsPair checks that a key belongs to a certificate.
 func holdsPair(cert, key string) error {
 	if err := holdsCertificates(cert); err != nil {
 		return err
@@ -121,7 +121,7 @@ func holdsSecret(path string) error {
 	return cause(err)
 }
 
-// readSecret is the one line of a file.
+// readSecret reads a file of one line.
 func readSecret(path string) (string, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -129,7 +129,7 @@ func readSecret(path string) (string, error) {
 	}
 	text := strings.TrimRight(string(data), "\r\n")
 	if text == "" || strings.ContainsAny(text, "\r\n\x00") {
-		return "", errors.New("the file must hold the secret alone, in one line")
+		return "", errors.New("the file must contain only the secret, in one line")
 	}
 	return text, nil
 }
@@ -142,16 +142,16 @@ func readSeed(path string) (string, error) {
 	return seedIn(data)
 }
 
-// seedIn finds a user's seed, bare or decorated.
+// seedIn finds the seed of a user, bare or decorated.
 func seedIn(data []byte) (string, error) {
 	key, err := nkeys.ParseDecoratedNKey(bytes.TrimSpace(data))
 	if err != nil {
-		return "", errors.New("the file holds no NKey seed (SU...)")
+		return "", errors.New("the file has no NKey seed (SU...)")
 	}
 	defer key.Wipe()
 	public, err := key.PublicKey()
 	if err != nil || !nkeys.IsValidPublicUserKey(public) {
-		return "", errors.New("the file holds the seed of something else than a user: a user's begins with SU")
+		return "", errors.New("the seed in the file is not of a user: a user seed begins with SU")
 	}
 	seed, err := key.Seed()
 	return string(seed), err
@@ -165,7 +165,7 @@ func readJWT(path string) (string, error) {
 	return jwtIn(data)
 }
 
-// jwtIn finds a user's JWT, bare or decorated.
+// jwtIn finds the JWT of a user, bare or decorated.
 func jwtIn(data []byte) (string, error) {
 	text, err := nkeys.ParseDecoratedJWT(data)
 	if err == nil {
@@ -173,12 +173,12 @@ func jwtIn(data []byte) (string, error) {
 		_, err = jwt.DecodeUserClaims(text)
 	}
 	if err != nil {
-		return "", errors.New("the file holds no user's JWT")
+		return "", errors.New("the file has no user JWT")
 	}
 	return text, nil
 }
 
-// readCreds is the JWT and the seed of a credentials file.
+// readCreds reads the JWT and the seed of a credentials file.
 func readCreds(path string) (token, seed string, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

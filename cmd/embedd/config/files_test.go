@@ -41,20 +41,20 @@ func TestJunkInFiles(t *testing.T) {
 	write(t, dir, "nats/context/url.json", `{"url":"http://u:hunter2@h"}`)
 	write(t, dir, "nats/context/none.json", `{"url":"nats://h","nkey":"/nowhere/hunter2"}`)
 	for _, c := range []struct{ nats, want string }{
-		{"{url: h, tls: {ca: junk}}", "nats.tls.ca: " + dir + "/junk holds no certificate in PEM form"},
-		{"{url: h, tls: {ca: half.pem}}", "nats.tls.ca: " + dir + "/half.pem holds a certificate that cannot be read"},
-		{"{url: h, tls: {cert: junk, key: junk}}", "nats.tls.key: the file holds no private key in PEM form"},
-		{"{url: h, creds: junk}", "nats.creds: the file holds no user's JWT"},
+		{"{url: h, tls: {ca: junk}}", "nats.tls.ca: " + dir + "/junk has no PEM certificate"},
+		{"{url: h, tls: {ca: half.pem}}", "nats.tls.ca: " + dir + "/half.pem has a certificate that cannot be parsed"},
+		{"{url: h, tls: {cert: junk, key: junk}}", "nats.tls.key: the file has no PEM private key"},
+		{"{url: h, creds: junk}", "nats.creds: the file has no user JWT"},
 		{"{url: h, creds: /nowhere/hunter2}", "nats.creds: the file cannot be read: no such file or directory"},
-		{"{url: h, nkey: junk}", "nats.nkey: the file holds no NKey seed (SU...)"},
-		{"{url: h, nkey: account}", "nats.nkey: the file holds the seed of something else than a user"},
-		{"{url: h, nkey: account, jwt: junk}", "nats.jwt: the file holds no user's JWT"},
-		{"{url: h, user: u, password_file: junk}", "nats.password_file: the file must hold the secret alone, in one line"},
-		{"{url: h, token_file: empty}", "nats.token_file: the file must hold the secret alone, in one line"},
-		{"{context: absent}", `nats.context: unknown context "absent": there is no ` + dir + "/nats/context/absent.json"},
+		{"{url: h, nkey: junk}", "nats.nkey: the file has no NKey seed (SU...)"},
+		{"{url: h, nkey: account}", "nats.nkey: the seed in the file is not of a user"},
+		{"{url: h, nkey: account, jwt: junk}", "nats.jwt: the file has no user JWT"},
+		{"{url: h, user: u, password_file: junk}", "nats.password_file: the file must contain only the secret, in one line"},
+		{"{url: h, token_file: empty}", "nats.token_file: the file must contain only the secret, in one line"},
+		{"{context: absent}", `nats.context: unknown context "absent": ` + dir + "/nats/context/absent.json does not exist"},
 		{"{context: junk}", `nats.context: context "junk": ` + dir + "/nats/context/junk.json is not a context"},
-		{"{context: creds}", "nats.context: the context: nats.creds: the file holds no user's JWT"},
-		{"{context: ca}", "nats.context: the context's ca: " + dir + "/junk holds no certificate"},
+		{"{context: creds}", "nats.context: the context: nats.creds: the file has no user JWT"},
+		{"{context: ca}", "nats.context: the context's ca: " + dir + "/junk has no PEM certificate"},
 		{"{context: url}", "nats.context: the context's url: not a server URL"},
 		{"{context: none}", "nats.context: the context: nats.nkey: "},
 	} {
@@ -72,19 +72,20 @@ func TestJunkInFiles(t *testing.T) {
 // TestOneLogin: a connection is somebody, once.
 func TestOneLogin(t *testing.T) {
 	for nats, want := range map[string]string{
-		"{url: h, user: u, password: p, token: t}":         "nats.token: user and token exclude one another",
-		"{url: h, creds: a, nkey: b}":                      "nats.nkey: creds and nkey exclude one another",
-		"{url: h, token: t, token_file: f}":                "nats.token_file: token and token_file exclude one another",
-		"{url: h, user: u}":                                "nats.user: a user needs nats.password or nats.password_file",
-		"{url: h, password: p}":                            "a password needs a user",
-		"{url: h, user: u, password: p, password_file: f}": "nats.password_file: password and password_file exclude one another",
-		"{url: h, jwt: j}":                                 "nats.jwt: a JWT needs its seed",
-		"{context: c, token: t}":                           "nats.token: token and context exclude one another",
-		"{url: 'nats://u:p@h', token: t}":                  "nats.token: the address in nats.url holds a user or token too",
-		"{url: 'nats://u:p@h,nats://v:p@h'}":               "nats.url: the addresses hold different users",
-		"{url: h, inbox_prefix: a.*}":                      "nats.inbox_prefix: \"a.*\": want the begin of a subject",
-		"{url: h, ack_wait: -5s}":                          "nats.ack_wait: \"-5s\": want a duration from 1s to 1h",
-		"{url: h, wait: -5s}":                              "nats.wait: \"-5s\": want a duration from 0s to 1d",
+		"{url: h, user: u, password: p, token: t}": "nats.token: user and token exclude each other",
+		"{url: h, creds: a, nkey: b}":              "nats.nkey: creds and nkey exclude each other",
+		"{url: h, token: t, token_file: f}":        "nats.token_file: token and token_file exclude each other",
+		"{url: h, user: u}":                        "nats.user: a user needs nats.password or nats.password_file",
+		"{url: h, password: p}":                    "a password needs a user",
+		"{url: h, user: u, password: p, password_file: f}": "nats.password_file: password and password_file exclude each " +
+			"other",
+		"{url: h, jwt: j}":                   "nats.jwt: a JWT needs its seed",
+		"{context: c, token: t}":             "nats.token: token and context exclude each other",
+		"{url: 'nats://u:p@h', token: t}":    "nats.token: nats.url contains a user or token too",
+		"{url: 'nats://u:p@h,nats://v:p@h'}": "nats.url: the URLs have different users",
+		"{url: h, inbox_prefix: a.*}":        "nats.inbox_prefix: \"a.*\": want a subject prefix",
+		"{url: h, ack_wait: -5s}":            "nats.ack_wait: \"-5s\": want a duration from 1s to 1h",
+		"{url: h, wait: -5s}":                "nats.wait: \"-5s\": want a duration from 0s to 1d",
 	} {
 		_, err := Parse("f", []byte("nats: "+nats+"\n"+pipeline(features)), none)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -17,7 +17,7 @@ import (
 	"github.com/embedd/embedd/model/fit"
 )
 
-// lint checks what no single key can show. It runs on a configuration that decoded without a problem.
+// lint checks rules that concern more than one key.
 func (d *document) lint(c *Config) {
 	d.lintNATS(c.NATS)
 	d.lintHTTP(c.HTTP)
@@ -31,14 +31,14 @@ func (d *document) lint(c *Config) {
 		d.lintPartitions(p, c.Pipelines)
 		if p.Input.Stream == "" {
 			d.note(actual(each+"input", p.Name),
-				"no stream: core NATS, at most once; rows that come while embedd is down are lost")
+				"no stream: core NATS, at most once; rows published while embedd is down are lost")
 		}
 	}
 	d.lintLoops(c.Pipelines)
 	d.lintEdges(c)
 }
 
-// lintEdges checks what a hub that learns from summaries needs, and its edges. The role may be another when it runs.
+// lintEdges checks a hub that trains on summaries, and its edges. It ignores the role, which `run --role` can override.
 func (d *document) lintEdges(c *Config) {
 	if len(c.NATS.Edges) == 0 {
 		return
@@ -47,45 +47,50 @@ func (d *document) lintEdges(c *Config) {
 	for i, edge := range c.NATS.Edges {
 		switch {
 		case slices.Contains(c.NATS.Edges[:i], edge):
-			d.problem("nats.edges", "%s is there twice; keep one", edge)
+			d.problem("nats.edges", "%s is listed twice; keep one", edge)
 		case edge == c.NATS.Hub:
 			d.problem("nats.edges", "%s is the hub (nats.hub); name the domains of its leaf nodes", edge)
 		}
 	}
 	for _, p := range c.Pipelines {
 		if p.Training.Block > 0 && p.Model.File == "" && c.NATS.EdgeBytes < p.Training.Window.Bytes {
-			d.note("nats.edge_bytes", "less than training.window.bytes of pipeline %s (%s), which a summary may have: one that has more than half of edge_bytes is not sent, and the status says so",
+			d.note("nats.edge_bytes", "less than training.window.bytes of pipeline %s (%s), the maximum size of a summary: "+
+				"a summary larger than half of edge_bytes is not sent, and the status says so",
 				p.Name, sizeText(float64(p.Training.Window.Bytes)))
 		}
 	}
 	if !sums {
-		d.problem("nats.edges", "no pipeline learns from summaries: set training.block, here and at the hub, or delete this line")
+		d.problem("nats.edges", "no pipeline trains on summaries: set training.block, here and at the hub, or delete "+
+			"this line")
 	}
 }
 
 func (d *document) lintNATS(n NATS) {
 	if n.URL != "" && n.Context != "" {
-		d.problem("nats.context", "url and context exclude one another: the context has a URL of its own; delete one")
+		d.problem("nats.context", "url and context exclude each other: the context has its own URL; delete one")
 	}
 	if n.Hub != "" && n.Hub == n.Domain {
-		d.problem("nats.hub", "the hub is in the domain of this server; name another, or leave it out: models are not mirrored within a domain")
+		d.problem("nats.hub", "hub and domain are the same JetStream domain, and models are not mirrored within a "+
+			"domain: name another, or delete this line")
 	}
 	d.lintLogin(n)
 	if s := n.Streams; s.MaxAge > 0 && s.Duplicates > s.MaxAge {
-		d.problem("nats.streams.duplicates", "it is more than max_age (%v): the server knows no message again that is gone; lower it", s.MaxAge)
+		d.problem("nats.streams.duplicates", "it is more than max_age (%v): the server does not recognise duplicates of "+
+			"deleted messages; lower it", s.MaxAge)
 	}
 	if n.Streams.Duplicates < 3*n.AckWait {
-		d.note("nats.streams.duplicates", "less than three times nats.ack_wait (%v): a redelivery may come after it, and is looked up in the end of the output instead", n.AckWait)
+		d.note("nats.streams.duplicates", "less than three times nats.ack_wait (%v): a redelivery may come after it, and "+
+			"is then searched in the newest outputs", n.AckWait)
 	}
 	if (n.TLS.Cert == "") != (n.TLS.Key == "") {
-		d.problem("nats.tls", "cert and key go together: give both or none")
+		d.problem("nats.tls", "cert and key belong together: set both or none")
 	}
 	if !d.files {
 		return
 	}
 	if n.TLS.Cert != "" && n.TLS.Key != "" {
 		if err := holdsPair(n.TLS.Cert, n.TLS.Key); err != nil {
-			d.problem("nats.tls.key", "it does not go with nats.tls.cert: %v", err)
+			d.problem("nats.tls.key", "it does not match nats.tls.cert: %v", err)
 		}
 	}
 	if n.Context != "" {
@@ -99,15 +104,15 @@ func (d *document) lintNATS(n NATS) {
 			return
 		}
 	}
-	// An expired login is no fault of the configuration: the file may be another at the next connect.
+	// Expired credentials are a note: the file may be replaced before the next connect.
 	if id, err := n.Login.Read(); err == nil {
 		if at := id.Expires(); !at.IsZero() && at.Before(time.Now()) {
-			d.note("nats", "the credentials expired at %s: make new ones", at.UTC().Format(time.RFC3339))
+			d.note("nats", "the credentials expired at %s: create new ones", at.UTC().Format(time.RFC3339))
 		}
 	}
 }
 
-// lintLogin refuses more than one way to say who connects.
+// lintLogin refuses more than one login.
 func (d *document) lintLogin(n NATS) {
 	l := n.Login
 	var given []string
@@ -120,9 +125,9 @@ func (d *document) lintLogin(n NATS) {
 	for _, key := range given {
 		switch {
 		case n.Context != "":
-			d.problem("nats."+key, "%s and context exclude one another: the context has credentials of its own; delete one", key)
+			d.problem("nats."+key, "%s and context exclude each other: the context has its own credentials; delete one", key)
 		case key != given[0]:
-			d.problem("nats."+key, "%s and %s exclude one another: a connection has one login; delete one", given[0], key)
+			d.problem("nats."+key, "%s and %s exclude each other: a connection has one login; delete one", given[0], key)
 		}
 	}
 	login, err := LoginOf(n.URL)
@@ -130,33 +135,35 @@ func (d *document) lintLogin(n NATS) {
 	case err != nil:
 		d.problem("nats.url", "%v", err)
 	case login != (Login{}) && len(given) > 0:
-		d.problem("nats."+given[0], "the address in nats.url holds a user or token too: a connection has one login; delete one")
+		d.problem("nats."+given[0], "nats.url contains a user or token too: a connection has one login; delete one")
 	}
 	switch {
 	case l.Password != "" && l.PasswordFile != "":
-		d.problem("nats.password_file", "password and password_file exclude one another; delete one")
+		d.problem("nats.password_file", "password and password_file exclude each other; delete one")
 	case l.User == "" && (l.Password != "" || l.PasswordFile != ""):
-		d.problem("nats.user", "a password needs a user: give nats.user, or nats.token instead of the password")
+		d.problem("nats.user", "a password needs a user: set nats.user, or nats.token instead of the password")
 	case l.User != "" && l.Password == "" && l.PasswordFile == "":
-		d.problem("nats.user", "a user needs nats.password or nats.password_file; a token alone is nats.token")
+		d.problem("nats.user", "a user needs nats.password or nats.password_file; for a token use nats.token")
 	}
 	if l.JWT != "" && l.NKey == "" {
-		d.problem("nats.jwt", "a JWT needs its seed: name its file in nats.nkey, or a file of both in nats.creds")
+		d.problem("nats.jwt", "a JWT needs its seed: set nats.nkey to its file, or nats.creds to a file with both")
 	}
 }
 
 func (d *document) lintHTTP(h HTTP) {
 	if (h.Cert == "") != (h.Key == "") {
-		d.problem("http.tls", "cert and key go together: give both or none")
+		d.problem("http.tls", "cert and key belong together: set both or none")
 	} else if h.Cert != "" && d.files {
 		if err := holdsPair(h.Cert, h.Key); err != nil {
-			d.problem("http.tls.key", "it does not go with http.tls.cert: %v", err)
+			d.problem("http.tls.key", "it does not match http.tls.cert: %v", err)
 		}
 	}
 	if h.Loopback() || h.Open || h.Cert != "" && h.TokenFile != "" {
 		return
 	}
-	d.problem("http.listen", "other machines reach this address, so it wants TLS and a token: give http.tls.cert, http.tls.key and http.token_file, or listen on 127.0.0.1; http.open: true is for networks and proxies that keep strangers away")
+	d.problem("http.listen", "the address is reachable from other machines, so it needs TLS and a token: set "+
+		"http.tls.cert, http.tls.key and http.token_file, or listen on 127.0.0.1; http.open: true is for networks and "+
+		"proxies that restrict access")
 }
 
 func (d *document) lintModel(p *Pipeline) {
@@ -173,7 +180,7 @@ func (d *document) lintModel(p *Pipeline) {
 	}
 }
 
-// lintMethod checks what a method says of itself, each parameter at its own place.
+// lintMethod checks the method and each of its parameters.
 func (d *document) lintMethod(p *Pipeline) {
 	at := "pipelines." + p.Name + "."
 	method, err := fit.Lookup(p.Model.Method)
@@ -182,7 +189,7 @@ func (d *document) lintMethod(p *Pipeline) {
 		return
 	}
 	if p.Model.Blend > 1 && method.Name != fit.Auto {
-		d.note(at+"model.blend", "has no effect without model.method auto: %s is what is fitted", method.Name)
+		d.note(at+"model.blend", "has no effect without model.method auto: the method is %s", method.Name)
 	}
 	fit, right := p.Model.Fit(), true
 	for _, name := range slices.Sorted(maps.Keys(p.Model.Params)) {
@@ -202,26 +209,26 @@ func (d *document) lintMethod(p *Pipeline) {
 		d.problem(at+"model", "%v", err)
 	}
 	if method.Supervised && p.Schema.Label == "" {
-		d.problem(at+"schema.label", "method %s learns from labels: name the label column, or use method pca",
+		d.problem(at+"schema.label", "method %s needs labels: set the label column, or use method pca",
 			method.Name)
 	}
 }
 
-// lintFeatures checks what a method is to see of a row.
+// lintFeatures checks model.features.
 func (d *document) lintFeatures(p *Pipeline, method fit.Method) {
 	at := "pipelines." + p.Name + ".model."
 	switch m := p.Model; {
 	case m.Features == "linear":
 		if m.Landmarks != 300 {
-			d.note(at+"landmarks", "has no effect without model.features nystroem: methods see the columns of rows")
+			d.note(at+"landmarks", "has no effect without model.features nystroem")
 		}
 		if m.Width != 1 {
-			d.note(at+"width", "has no effect without model.features nystroem: methods see the columns of rows")
+			d.note(at+"width", "has no effect without model.features nystroem")
 		}
 	case p.Schema.Label == "":
-		d.problem(at+"features", "nystroem is judged by labels: name the label column in schema.label, or use linear")
+		d.problem(at+"features", "nystroem needs labels: name the label column in schema.label, or use linear")
 	case method.Map != "linear":
-		d.problem(at+"features", "the map of %s is %s already: nystroem is for linear methods, as lda, pairacc or tnca",
+		d.problem(at+"features", "the map of %s is %s already: nystroem is for linear methods, such as lda, pairacc or tnca",
 			method.Name, method.Map)
 	}
 }
@@ -229,29 +236,31 @@ func (d *document) lintFeatures(p *Pipeline, method fit.Method) {
 func (d *document) lintLimits(p *Pipeline) {
 	at := "pipelines." + p.Name + "."
 	if l := p.Limits; l.InFlight < l.Message {
-		d.problem(at+"limits.in_flight", "%s is less than one message (limits.message is %s): nothing could be read",
+		d.problem(at+"limits.in_flight", "%s is less than one message (limits.message is %s)",
 			sizeText(float64(l.InFlight)), sizeText(float64(l.Message)))
 	}
 	t := p.Training
 	if t.MaxAge == 0 && t.WhenStale != "serve" {
-		d.note(at+"training.when_stale", "has no effect without training.max_age: no model is ever stale")
+		d.note(at+"training.when_stale", "has no effect without training.max_age: no model becomes stale")
 	}
 	if t.Quota.By == "key" && p.Schema.Key == "" {
-		d.problem(at+"training.quota.by", "a quota by key needs the key column: name it in schema.key, or take subject")
+		d.problem(at+"training.quota.by", "a quota by key needs the key column: set schema.key, or use subject")
 	}
 	if t.Quota.By == "none" && t.Quota.Share != 0.5 {
-		d.note(at+"training.quota.share", "has no effect without training.quota.by: no source has a quota")
+		d.note(at+"training.quota.share", "has no effect without training.quota.by")
 	}
 	d.lintBlock(p)
 	if t.Every.Rows > t.Window.Rows {
-		d.note(at+"training.every.rows", "%d is more than window.rows (%d): rows leave the window before they are learned from", t.Every.Rows, t.Window.Rows)
+		d.note(at+"training.every.rows", "%d is more than window.rows (%d): rows leave the window before a fit sees "+
+			"them", t.Every.Rows, t.Window.Rows)
 	}
 	if t.Window.Age > 0 && t.Every.Period > t.Window.Age {
-		d.note(at+"training.every.period", "%v is more than window.age (%v): rows leave the window before they are learned from", t.Every.Period, t.Window.Age)
+		d.note(at+"training.every.period", "%v is more than window.age (%v): rows leave the window before a fit sees "+
+			"them", t.Every.Period, t.Window.Age)
 	}
 }
 
-// lintBlock checks what does not go with summaries in the place of rows.
+// lintBlock refuses what cannot be combined with training on summaries.
 func (d *document) lintBlock(p *Pipeline) {
 	if p.Training.Block == 0 || p.Model.File != "" {
 		return
@@ -261,13 +270,15 @@ func (d *document) lintBlock(p *Pipeline) {
 		what string
 	}{
 		{p.Input.Stream == "", "needs input.stream: a block is a range of its messages"},
-		{p.Model.Store != "auto", "needs model.store auto: summaries are kept beside the models, in JetStream"},
-		{p.Input.Labels != "", "does not go with input.labels: a block is summed up when its labels may not have come yet"},
-		{p.Training.Quota.By != "none", "does not go with training.quota.by: what a source may have is a matter of the whole window"},
-		{p.Model.Features != "linear", "does not go with model.features nystroem: sums are of the columns of rows"},
-		{p.Model.Scale != "standard" && p.Model.Scale != "none", "goes with model.scale standard and none: others are made of rows"},
-		{p.Schema.Nulls == "impute", "does not go with schema.nulls impute: the model's mean is not known where rows are summed up; take reject or skip"},
-		{p.Training.UntilReady == "pca", "does not go with training.until_ready pca: who learns has no rows for it; take hold or skip"},
+		{p.Model.Store != "auto", "needs model.store auto: summaries are stored with the models, in JetStream"},
+		{p.Input.Labels != "", "excludes input.labels: a block may be summarised before its labels arrive"},
+		{p.Training.Quota.By != "none", "excludes training.quota.by: a quota applies to the whole window"},
+		{p.Model.Features != "linear", "excludes model.features nystroem: summaries are of the columns"},
+		{p.Model.Scale != "standard" && p.Model.Scale != "none", "needs model.scale standard or none: the others need rows"},
+		{p.Schema.Nulls == "impute", "excludes schema.nulls impute: the model's mean is not known when rows are " +
+			"summarised; use reject or skip"},
+		{p.Training.UntilReady == "pca", "excludes training.until_ready pca: the trainer has no rows for it; use hold or " +
+			"skip"},
 	} {
 		if one.is {
 			d.problem("pipelines."+p.Name+".training.block", "%s", one.what)
@@ -281,7 +292,7 @@ func (d *document) lintSchema(p *Pipeline) {
 	for _, column := range [][2]string{{"label", s.Label}, {"key", s.Key}} {
 		what, name := column[0], column[1]
 		if name != "" && slices.Contains(s.Features, name) {
-			d.problem(at+"features", "column %q is the %s too: a feature that is the %s teaches nothing; take it out of the list", name, what, what)
+			d.problem(at+"features", "column %q is the %s too: remove the %s from the list", name, what, what)
 		}
 	}
 	elements := 0
@@ -292,7 +303,8 @@ func (d *document) lintSchema(p *Pipeline) {
 		elements += s.Sizes[name]
 	}
 	if elements > p.Limits.Features {
-		d.problem(at+"features", "the sizes add up to %d elements, and limits.features is %d; raise it", elements, p.Limits.Features)
+		d.problem(at+"features", "the sizes add up to %d elements, and limits.features is %d; raise it", elements,
+			p.Limits.Features)
 	}
 	if s.Label != "" && s.Label == s.Key {
 		d.problem(at+"key", "column %q is the label too: a key identifies a row, a label its class", s.Key)
@@ -302,22 +314,23 @@ func (d *document) lintSchema(p *Pipeline) {
 func (d *document) lintOutput(p *Pipeline, earlier []Pipeline) {
 	at := "pipelines." + p.Name + ".output."
 	if len(p.Output.Keep) > 1 && (slices.Contains(p.Output.Keep, "all") || slices.Contains(p.Output.Keep, "none")) {
-		d.problem(at+"keep", "all and none stand alone")
+		d.problem(at+"keep", "all and none exclude other entries")
 	}
 	if p.Output.Subject == p.Output.Dead {
-		d.problem(at+"dead", "the same subject as output.subject: a reader could not tell rows from dead letters")
+		d.problem(at+"dead", "the same subject as output.subject: readers could not distinguish outputs and dead letters")
 	}
 	for _, q := range earlier {
 		if p.Output.Subject == q.Output.Subject {
-			d.problem(at+"subject", "pipeline %s writes to %s too: their coordinates differ, so give each its own subject", q.Name, p.Output.Subject)
+			d.problem(at+"subject", "pipeline %s writes to %s too: their coordinates differ, so give each a separate subject",
+				q.Name, p.Output.Subject)
 		}
 		if p.Output.Subject == q.Output.Dead || p.Output.Dead == q.Output.Subject {
-			d.problem(at+"subject", "pipelines %s and %s mix rows and dead letters on one subject", q.Name, p.Name)
+			d.problem(at+"subject", "pipelines %s and %s mix outputs and dead letters on one subject", q.Name, p.Name)
 		}
 	}
 }
 
-// lintLabels checks labels that come apart from their rows.
+// lintLabels checks late labels.
 func (d *document) lintLabels(p *Pipeline, all []Pipeline) {
 	at := "pipelines." + p.Name + "."
 	labels := p.Input.Labels
@@ -328,32 +341,35 @@ func (d *document) lintLabels(p *Pipeline, all []Pipeline) {
 	case p.Model.File != "":
 		d.problem(at+"input.labels", "has no effect with a fixed model: delete it, or delete model.file")
 	case p.Schema.Key == "":
-		d.problem(at+"input.labels", "a label finds its row by key: name the key column, which rows and labels have, in schema.key")
+		d.problem(at+"input.labels", "labels are joined with rows by key: set schema.key to the key column, which rows "+
+			"and labels have")
 	case p.Schema.Label == "":
-		d.problem(at+"input.labels", "name the column of the label in schema.label")
+		d.problem(at+"input.labels", "set schema.label to the label column")
 	case wildcard.Overlap(p.Input.Subject, labels):
-		d.problem(at+"input.labels", "input.subject %s takes it too: labels would be read as rows; give them a subject outside of it",
+		d.problem(at+"input.labels", "input.subject %s matches it too: labels would be read as rows; give them a subject "+
+			"outside of it",
 			p.Input.Subject)
 	}
 	for _, q := range all {
 		for _, s := range []struct{ key, subject string }{{"output.subject", q.Output.Subject},
 			{"output.dead", q.Output.Dead}} {
 			if matches(labels, s.subject) {
-				d.problem(at+"input.labels", "pipeline %s writes to %s (%s): it would be read as labels; give labels a subject of their own",
+				d.problem(at+"input.labels", "pipeline %s writes to %s (%s), which would be read as labels; give labels a "+
+					"separate subject",
 					q.Name, s.subject, s.key)
 			}
 		}
 	}
 }
 
-// lintPartitions checks a pipeline whose stream is to put keys into partitions, which changes the subjects there.
+// lintPartitions checks a pipeline with partitions, whose stream has other subjects.
 func (d *document) lintPartitions(p *Pipeline, all []Pipeline) {
 	at := "pipelines." + p.Name + ".input.partitions"
 	if p.Input.Partitions == 0 {
 		return
 	}
 	if p.Input.Stream == "" {
-		d.problem(at, "partitions are those of a stream, and core NATS has none: set input.stream, or delete this line")
+		d.problem(at, "partitions need a stream: set input.stream, or delete this line")
 	}
 	if _, err := wildcard.Keys(p.Input.Subject); err != nil {
 		d.problem(at, "%v", err)
@@ -365,24 +381,26 @@ func (d *document) lintPartitions(p *Pipeline, all []Pipeline) {
 		}
 		switch tokens := strings.Split(q.Input.Subject, "."); {
 		case q.Input.Partitions > 0:
-			d.problem(at, "pipeline %s has other partitions of stream %s, and a stream can have those of one subject: give one of them a stream of its own, or both the same subject and number",
+			d.problem(at, "pipeline %s has other partitions of stream %s, and a stream has partitions of one subject: use "+
+				"separate streams, or the same subject and number",
 				q.Name, p.Input.Stream)
 		case tokens[len(tokens)-1] != ">" && wildcard.Overlap(q.Input.Subject, p.Input.Subject):
-			d.problem(at, "pipeline %s reads %s of the same stream, and finds nothing there: partitions make the subjects longer; give it the same subject and number of partitions, or a stream of its own",
+			d.problem(at, "pipeline %s reads %s of the same stream, which is empty there because partitions make subjects "+
+				"longer: use the same subject and number of partitions, or separate streams",
 				q.Name, q.Input.Subject)
 		}
 	}
 }
 
-// lintLoops refuses ways that lead from a pipeline's output back to its input: every row would go round for ever.
+// lintLoops refuses loops from the output of a pipeline back to its input.
 func (d *document) lintLoops(ps []Pipeline) {
 	feeds := func(p, q *Pipeline) bool {
 		return matches(q.Input.Subject, p.Output.Subject) || matches(q.Input.Subject, p.Output.Dead)
 	}
-	told := map[*Pipeline]bool{} // one problem a loop
+	reported := map[*Pipeline]bool{} // one problem a loop
 	for i := range ps {
 		start := &ps[i]
-		if told[start] {
+		if reported[start] {
 			continue
 		}
 		reached, via := []*Pipeline{start}, map[*Pipeline]*Pipeline{}
@@ -391,7 +409,7 @@ func (d *document) lintLoops(ps []Pipeline) {
 			if feeds(p, start) {
 				d.problem("pipelines."+start.Name+".output.subject", "%s", loopText(start, p, via))
 				for q := p; q != nil; q = via[q] {
-					told[q] = true
+					reported[q] = true
 				}
 				break
 			}
@@ -411,18 +429,18 @@ func loopText(start, last *Pipeline, via map[*Pipeline]*Pipeline) string {
 		if !matches(start.Input.Subject, subject) {
 			subject = start.Output.Dead
 		}
-		return fmt.Sprintf("what goes to %s comes back by input.subject %s: a loop; choose a subject outside it",
+		return fmt.Sprintf("%s matches input.subject %s: a loop; choose a subject outside of it",
 			subject, start.Input.Subject)
 	}
-	way := []string{start.Name}
+	names := []string{start.Name}
 	for p := last; p != start; p = via[p] {
-		way = slices.Insert(way, 1, p.Name)
+		names = slices.Insert(names, 1, p.Name)
 	}
-	return fmt.Sprintf("the pipelines %s -> %s feed one another: a loop; change a subject", strings.Join(way, " -> "),
+	return fmt.Sprintf("the pipelines %s -> %s are a loop: change a subject", strings.Join(names, " -> "),
 		start.Name)
 }
 
-// matches says whether a subject is in a pattern, which may have the wildcards * and >.
+// matches reports whether a subject matches a pattern with the wildcards * and >.
 func matches(pattern, subject string) bool {
 	p, s := strings.Split(pattern, "."), strings.Split(subject, ".")
 	for i, token := range p {
@@ -436,7 +454,7 @@ func matches(pattern, subject string) bool {
 	return len(p) == len(s)
 }
 
-// checkPattern is for subjects that are read.
+// checkPattern checks a subject to subscribe to.
 func checkPattern(s string) error {
 	if err := checkTokens(s); err != nil {
 		return err
@@ -444,25 +462,25 @@ func checkPattern(s string) error {
 	tokens := strings.Split(s, ".")
 	for i, t := range tokens {
 		if t == ">" && i < len(tokens)-1 {
-			return errors.New("the wildcard > stands at the end alone")
+			return errors.New("the wildcard > is allowed only at the end")
 		}
 		if t != ">" && t != "*" && strings.ContainsAny(t, "*>") {
 			return fmt.Errorf("a wildcard is a whole token: %q has one inside", t)
 		}
 	}
 	if s == ">" {
-		return errors.New("> would read embedd's own output: name the subject")
+		return errors.New("> would match the output too: name the subject")
 	}
 	return nil
 }
 
-// checkSubject is for subjects that are written.
+// checkSubject checks a subject to publish to.
 func checkSubject(s string) error {
 	if err := checkTokens(s); err != nil {
 		return err
 	}
 	if strings.ContainsAny(s, "*>") {
-		return errors.New("a subject that is written has no wildcard")
+		return errors.New("a subject to publish to has no wildcard")
 	}
 	return nil
 }
@@ -470,7 +488,7 @@ func checkSubject(s string) error {
 func checkTokens(s string) error {
 	switch {
 	case s == "":
-		return errors.New("a subject is not empty")
+		return errors.New("the subject is empty")
 	case len(s) > 512:
 		return fmt.Errorf("a subject has at most 512 characters, this has %d", len(s))
 	case strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }):
@@ -487,34 +505,35 @@ var pipelineName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 func checkName(s string) error {
 	if !pipelineName.MatchString(s) {
-		return fmt.Errorf("a pipeline's name has 1 to 64 letters, digits, - and _: %q is part of consumer and bucket names", s)
+		return fmt.Errorf("a pipeline's name has 1 to 64 letters, digits, - and _: %q is part of consumer and bucket "+
+			"names", s)
 	}
 	return nil
 }
 
 func checkStream(s string) error {
-	if !namesStream(s) {
+	if !isStreamName(s) {
 		return errors.New(`a stream's name has no spaces and none of . * > / \; without a stream delete this line`)
 	}
 	return nil
 }
 
 func checkDomain(s string) error {
-	if !namesStream(s) {
+	if !isStreamName(s) {
 		return errors.New(`a JetStream domain has no spaces and none of . * > / \; without domains delete this line`)
 	}
 	return nil
 }
 
-// namesStream tells whether a stream, or a domain of streams, can have this name.
-func namesStream(s string) bool {
+// isStreamName reports whether a stream or a domain can have this name.
+func isStreamName(s string) bool {
 	return s != "" && len(s) <= 255 && !strings.ContainsFunc(s,
 		func(r rune) bool { return r <= ' ' || strings.ContainsRune(`.*>/\`, r) || r == 0x7f })
 }
 
 func checkInbox(s string) error {
 	if slices.Contains(strings.Split(s, "."), "") || strings.ContainsAny(s, "*> \t\r\n") {
-		return errors.New("want the begin of a subject, as _INBOX_embedd, without wildcards and without a dot at its end")
+		return errors.New("want a subject prefix, such as _INBOX_embedd, without wildcards and without a trailing dot")
 	}
 	return nil
 }
@@ -543,7 +562,7 @@ func checkGlob(s string) error {
 	return nil
 }
 
-// CheckURL says what is wrong with a list of server URLs. The error never holds the URL, which may hold a password.
+// CheckURL checks a list of server URLs. The error never contains the URL, which may contain a password.
 func CheckURL(s string) error {
 	for part := range strings.SplitSeq(s, ",") {
 		u, err := url.Parse(withScheme(part))
@@ -557,7 +576,7 @@ func CheckURL(s string) error {
 func checkListen(s string) error {
 	_, port, err := net.SplitHostPort(s)
 	if n, e := strconv.ParseUint(port, 10, 16); err != nil || e != nil || n > 65535 {
-		return errors.New("want HOST:PORT with a port from 0 to 65535, as 127.0.0.1:8474 or :8474")
+		return errors.New("want HOST:PORT with a port from 0 to 65535, such as 127.0.0.1:8474 or :8474")
 	}
 	return nil
 }

@@ -11,24 +11,23 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// Login says who connects: one of a user, a token, credentials or a key; nobody where it is empty. It holds secrets:
-// print none of its fields.
+// Login is a user, a token, credentials or a key; none if it is empty. It contains secrets: do not print its fields.
 type Login struct {
 	User, Password, PasswordFile string
 	Token, TokenFile             string
 	Creds                        string // file of a JWT and its seed
-	NKey, JWT                    string // files: a seed, and the JWT that goes with it
+	NKey, JWT                    string // files: a seed, and its JWT
 
-	jwt, seed string // of a context that holds them itself
+	jwt, seed string // the values, if a context contains them
 }
 
-// Identity is what a server is told at one connect.
+// Identity is what a connection presents to the server.
 type Identity struct {
 	User, Password, Token, JWT string
-	Seed                       string // signs the server's challenge
+	Seed                       string // signs the nonce of the server
 }
 
-// Read reads the files again. The error never holds a secret.
+// Read reads the files. The error never contains a secret.
 func (l Login) Read() (id Identity, err error) {
 	id = Identity{User: l.User, Password: l.Password, Token: l.Token, JWT: l.jwt, Seed: l.seed}
 	for _, f := range []struct {
@@ -53,7 +52,7 @@ func (l Login) Read() (id Identity, err error) {
 	return id, nil
 }
 
-// Name says which login it is, for messages: where it comes from, and nothing of what it holds.
+// Name describes the login in messages: its source, without its secret.
 func (l Login) Name() string {
 	switch {
 	case l.Creds != "":
@@ -76,30 +75,30 @@ func (l Login) Name() string {
 	return "no credentials"
 }
 
-// Public is the public key of the seed, "" where there is none.
+// Public is the public key of the seed, "" if there is no seed.
 func (id Identity) Public() (string, error) {
 	if id.Seed == "" {
 		return "", nil
 	}
 	key, err := nkeys.FromSeed([]byte(id.Seed))
 	if err != nil {
-		return "", errors.New("the seed is none")
+		return "", errors.New("the seed is invalid")
 	}
 	defer key.Wipe()
 	return key.PublicKey()
 }
 
-// Sign answers a server's challenge.
+// Sign signs the nonce of a server.
 func (id Identity) Sign(nonce []byte) ([]byte, error) {
 	key, err := nkeys.FromSeed([]byte(id.Seed))
 	if err != nil {
-		return nil, errors.New("the seed is none")
+		return nil, errors.New("the seed is invalid")
 	}
 	defer key.Wipe()
 	return key.Sign(nonce)
 }
 
-// Expires is when the JWT ends; zero where it does not, or there is none.
+// Expires is the expiry of the JWT, the zero time if there is none.
 func (id Identity) Expires() time.Time {
 	claims, err := jwt.DecodeUserClaims(id.JWT)
 	if id.JWT == "" || err != nil || claims.Expires == 0 {
@@ -108,7 +107,7 @@ func (id Identity) Expires() time.Time {
 	return time.Unix(claims.Expires, 0)
 }
 
-// LoginOf is the login that a list of server URLs holds, empty where it holds none.
+// LoginOf is the login in a list of server URLs, empty if there is none.
 func LoginOf(urls string) (Login, error) {
 	var found Login
 	for part := range strings.SplitSeq(urls, ",") {
@@ -118,21 +117,23 @@ func LoginOf(urls string) (Login, error) {
 		}
 		u, err := url.Parse(withScheme(part))
 		if err != nil || u.User == nil {
-			return Login{}, errors.New("the user in the address cannot be read: give nats.user and nats.password_file, or nats.token_file")
+			return Login{}, errors.New("the user in the URL cannot be parsed: set nats.user and nats.password_file, or " +
+				"nats.token_file")
 		}
 		login := Login{Token: u.User.Username()}
 		if password, ok := u.User.Password(); ok {
 			login = Login{User: u.User.Username(), Password: password}
 		}
 		if found != (Login{}) && found != login {
-			return Login{}, errors.New("the addresses hold different users: one connection has one login, for all its servers; give nats.user and nats.password_file, or nats.token_file")
+			return Login{}, errors.New("the URLs have different users, and a connection has one login for all its servers: " +
+				"set nats.user and nats.password_file, or nats.token_file")
 		}
 		found = login
 	}
 	return found, nil
 }
 
-// Servers are the addresses in a list of server URLs, without the users in them.
+// Servers are the server URLs without their users.
 func Servers(urls string) (out []string) {
 	for part := range strings.SplitSeq(urls, ",") {
 		if part = withScheme(part); part == "" {

@@ -5,12 +5,11 @@ import (
 	"strings"
 )
 
-// Starter is a configuration to begin with: one pipeline, and every other key as a comment with its default.
-// It passes Parse.
+// Starter is a starter configuration: one pipeline, and all other keys as comments with their defaults. It is valid.
 func Starter() []byte {
 	var b strings.Builder
 	b.WriteString("# Configuration of embedd. `embedd check` checks this file, `embedd run` serves it.\n" +
-		"# A line that begins with # shows a default. Values may hold ${NAME} and ${NAME:-default} from the environment.\n")
+		"# Lines that begin with # are defaults. Values may contain ${NAME} and ${NAME:-default} from the environment.\n")
 	const name = "digits"
 	for _, s := range sections {
 		depth := strings.Count(s.path, ".")
@@ -42,7 +41,7 @@ func Starter() []byte {
 	return []byte(b.String())
 }
 
-// started says whether the starter file sets a key of the section or of one inside.
+// started reports whether the starter file sets a key in the section or below it.
 func started(path string) bool {
 	for _, f := range spec {
 		if f.start != "" && strings.HasPrefix(f.path, path+".") {
@@ -52,7 +51,7 @@ func started(path string) bool {
 	return false
 }
 
-// fieldsOf are the keys that stand in a section itself, as far as this version has them.
+// fieldsOf are the keys directly in a section.
 func fieldsOf(path string) []field {
 	var in []field
 	for _, f := range spec {
@@ -64,7 +63,7 @@ func fieldsOf(path string) []field {
 	return in
 }
 
-// shown is the default as it would be written.
+// shown is the default as in a file.
 func (f field) shown() string {
 	switch {
 	case f.value != "":
@@ -85,18 +84,20 @@ func Reference() []byte {
 
 <!-- Written from the spec table in cmd/embedd/config. After a change there: go test ./cmd/embedd/config -update -->
 
-` + "`embedd run -c embedd.yaml`" + ` reads one YAML file. ` + "`embedd init`" + ` writes one to start from and ` + "`embedd check`" + ` checks one.
-Flags go over the file, the file over the defaults.
+Reference of the configuration file: ` + "`embedd run -c embedd.yaml`" + ` reads one YAML file. ` + "`embedd init`" + `
+writes a starter file and ` + "`embedd check`" + ` checks a file. Flags override the file, the file overrides defaults.
 
-- The file is strict. An unknown key, a value out of range or two keys that exclude one another are errors with line and column, and nothing starts.
-  All errors are reported at once.
-- A value may hold ` + "`${NAME}`" + ` or ` + "`${NAME:-default}`" + ` from the environment. A variable that is not set and has no default is an error.
-  An empty one takes the default. ` + "`$${`" + ` is a literal ` + "`${`" + `. Variables are filled in after the YAML is read: they cannot add keys.
-- Sizes are ` + "`512KiB`, `8MiB`" + ` (or ` + "`kB`, `MB`" + `, decimal). Counts are ` + "`500`, `100k`, `2M`" + `. Durations are ` + "`30s`, `10m`, `24h`, `7d`" + `.
-- A path of a file is beside the configuration, wherever the process runs. One that is only below the working directory
-  is taken from there, with a note: that is where all of them once were. Directories that are written, as ` + "`model.store`" + `,
-  are below the working directory.
-- ` + "`NAME`" + ` below is the pipeline's name.
+- An unknown key, a value out of range and two keys that exclude each other are errors with line and column; the daemon
+  does not start. All errors are reported together.
+- A value may contain ` + "`${NAME}`" + ` or ` + "`${NAME:-default}`" + ` from the environment. A variable that is not
+  set and has no default is an error; an empty variable takes the default. ` + "`$${`" + ` is a literal ` + "`${`" + `.
+  Variables are expanded after the YAML is parsed: they cannot add keys.
+- Sizes are ` + "`512KiB`, `8MiB`" + ` (or ` + "`kB`, `MB`" + `, decimal). Counts are ` + "`500`, `100k`, `2M`" + `.
+  Durations are ` + "`30s`, `10m`, `24h`, `7d`" + `.
+- The path of a file that is read is relative to the configuration file. If it exists only relative to the working
+  directory, it is read there, with a note (as in older versions). Directories that are written, such as
+  ` + "`model.store`" + `, are relative to the working directory.
+- ` + "`NAME`" + ` below is the name of the pipeline.
 
 `)
 	for _, s := range sections {

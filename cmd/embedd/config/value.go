@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// value decodes one value of the file into the field's target.
+// value decodes a value into the target of the field.
 func (d *document) value(f field, target any, path string, n *yaml.Node) {
 	switch t := target.(type) {
 	case *[]string:
@@ -31,7 +31,7 @@ func (d *document) value(f field, target any, path string, n *yaml.Node) {
 			if s, ok := d.scalar(f, join(path, key.Value), value); ok {
 				if _, twice := (*t)[key.Value]; twice {
 					d.problemAt(placeOf(key), join(path, key.Value),
-						"given twice: under model and under model.params; keep one")
+						"set twice: under model and under model.params; keep one")
 				}
 				(*t)[key.Value] = s
 			}
@@ -153,8 +153,8 @@ func (d *document) scalar(f field, path string, n *yaml.Node) (string, bool) {
 	return "", false
 }
 
-// explain is an error about a value with the value as the file has it: before variables are filled in, so that what the
-// environment holds is never printed.
+// explain adds to an error the value as it is in the file, before variables are expanded, so that no value of the
+// environment is printed.
 func (f field) explain(n *yaml.Node, err error) string {
 	if f.secret {
 		return err.Error()
@@ -162,14 +162,14 @@ func (f field) explain(n *yaml.Node, err error) string {
 	return fmt.Sprintf("%q: %v", unmask(n.Value), err)
 }
 
-// set parses text into the target. The error says what is allowed and does not hold the text.
+// set parses text into the target. The error says what is allowed and does not contain the text.
 func (f field) set(target any, text string) error {
 	if f.or != "" && text == f.or {
 		text = "" // not set
 	}
 	switch t := target.(type) {
 	case *string:
-		if text == "" && f.value == "" { // not set: ${NAME:-} is a way to make a key optional
+		if text == "" && f.value == "" { // not set: ${NAME:-} makes a key optional
 			*t = ""
 			return nil
 		}
@@ -245,7 +245,7 @@ func clearTarget(target any) {
 	}
 }
 
-// form says in words what a field takes.
+// form describes the allowed values.
 func (f field) form() string {
 	alternative := ""
 	if f.or != "" {
@@ -286,7 +286,7 @@ func (f field) form() string {
 	}
 }
 
-// units of counts and sizes; the longest suffix is tried first.
+// units are the units of counts and sizes; longer suffixes come first.
 var units = []struct {
 	suffix string
 	factor int64
@@ -299,7 +299,7 @@ var units = []struct {
 
 func parseCount(s string) (int64, error) { return parseUnits(s, false) }
 
-// parseSize reads bytes: a plain number is bytes, k, M and G are decimal as in counts.
+// parseSize parses a size. A plain number is in bytes; k, M and G are decimal.
 func parseSize(s string) (int64, error) { return parseUnits(s, true) }
 
 func parseUnits(s string, bytes bool) (int64, error) {
@@ -320,7 +320,7 @@ func parseUnits(s string, bytes bool) (int64, error) {
 	return n * factor, nil
 }
 
-// parseDuration is time.ParseDuration with whole days.
+// parseDuration is time.ParseDuration plus whole days.
 func parseDuration(s string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		n, err := strconv.ParseInt(days, 10, 32)
@@ -372,7 +372,7 @@ func durationText(seconds float64) string {
 // variable is ${NAME} or ${NAME:-default}; $${ is a literal ${.
 var variable = regexp.MustCompile(`\$?\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}\n]*)?\}`)
 
-// expand fills in variables. An empty variable counts as not set, as in the shell's ":-".
+// expand expands variables. An empty variable counts as not set, as with ":-" in a shell.
 func expand(s string, env func(string) (string, bool)) (string, error) {
 	var failed error
 	out := variable.ReplaceAllStringFunc(s, func(m string) string {
@@ -384,7 +384,7 @@ func expand(s string, env func(string) (string, bool)) (string, error) {
 			return v
 		}
 		if !has && failed == nil {
-			failed = fmt.Errorf("environment variable %s is not set: set it, or write ${%s:-default}", name, name)
+			failed = fmt.Errorf("the environment variable %s is not set: set it, or write ${%s:-default}", name, name)
 		}
 		return fallback
 	})
@@ -394,8 +394,8 @@ func expand(s string, env func(string) (string, bool)) (string, error) {
 	return out, failed
 }
 
-// The braces of ${NAME} mean something else to YAML, which would forbid variables in {flow: mappings}. So they reach
-// the YAML parser as private-use characters, one for one, which keeps every line and column.
+// The braces of ${NAME} have a meaning in YAML, so that variables would not work in {flow: mappings}. They are passed
+// to the YAML parser as private-use characters, one for one, which keeps lines and columns.
 const maskBase = 0xE000
 
 func masked(r rune) bool { return r >= maskBase && r < maskBase+0x80 }

@@ -16,33 +16,33 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/config"
 )
 
-// Options say how to connect.
+// Options are the options of Dial.
 type Options struct {
 	Wait   time.Duration // for the first connection
 	Logger *slog.Logger  // default: no logs
-	// Server is a server in this process, which is reached without a socket.
+	// Server is a server in this process, to connect to without a socket.
 	Server nats.InProcessConnProvider
 }
 
-// Conn is a connection that reconnects for ever.
+// Conn is a connection that reconnects indefinitely.
 type Conn struct {
 	*nats.Conn
 	target target
 	log    *slog.Logger
 	closed chan struct{}
 
-	received atomic.Uint64 // bytes, also of a message that has not come whole
+	received atomic.Uint64 // bytes, also those of an incomplete message
 
 	mu     sync.Mutex
-	way    net.Conn // to the server, as it was made last
+	raw    net.Conn // the current network connection
 	down   outage
-	denied []string             // what the server denied, the last of them last
-	told   map[string]time.Time // when a report of the client was logged
+	denied []string             // permissions that the server denied, the newest last
+	told   map[string]time.Time // when an error was last logged
 }
 
 const retryPause = 250 * time.Millisecond
 
-// Dial reaches the server that n names, trying again until the wait is over.
+// Dial connects to the server that n names. It retries until the wait is over.
 func Dial(ctx context.Context, n config.NATS, o Options) (*Conn, error) {
 	t, err := targetOf(n)
 	if err != nil {
@@ -84,7 +84,7 @@ func Dial(ctx context.Context, n config.NATS, o Options) (*Conn, error) {
 	}
 }
 
-// JetStream is the server's JetStream, in the domain that was asked for.
+// JetStream is the JetStream context of the configured domain.
 func (c *Conn) JetStream() (jetstream.JetStream, error) {
 	if c.target.prefix == "" {
 		return jetstream.New(c.Conn)
@@ -92,16 +92,16 @@ func (c *Conn) JetStream() (jetstream.JetStream, error) {
 	return jetstream.NewWithAPIPrefix(c.Conn, c.target.prefix)
 }
 
-// APIPrefix begins the subjects of JetStream's requests; "" is the usual one.
+// APIPrefix is the prefix of JetStream API subjects, "" for the default.
 func (c *Conn) APIPrefix() string { return c.target.prefix }
 
-// Prefixes begin the requests of JetStream and the answers to requests where n connects; "" are the usual ones.
+// Prefixes are the prefixes of JetStream API subjects and of reply subjects for n, "" for the defaults.
 func Prefixes(n config.NATS) (api, inbox string, err error) {
 	t, err := targetOf(n)
 	return t.prefix, t.inbox, err
 }
 
-// Address is where the connection leads, without secrets.
+// Address is the address of the server, without secrets.
 func (c *Conn) Address() string {
 	if url := c.ConnectedUrl(); url != "" {
 		return config.Redact(url)
@@ -109,26 +109,25 @@ func (c *Conn) Address() string {
 	return c.target.where
 }
 
-// Ended is closed when the connection has ended and will not come back: by Close, or by what no further attempt can
-// mend.
+// Ended is closed when the connection has ended for good: by Close, or by an error that a reconnect cannot fix.
 func (c *Conn) Ended() <-chan struct{} { return c.closed }
 
-// Leave ends the way to the server, and the client makes one to another of those that it knows. It waits for nothing: a
-// server that takes nothing that is written to it holds the client itself up.
+// Leave closes the network connection, so that the client reconnects to another server. It does not block: a server
+// that does not read blocks the client itself.
 func (c *Conn) Leave() error {
 	c.mu.Lock()
-	way := c.way
+	raw := c.raw
 	c.mu.Unlock()
-	if way == nil {
+	if raw == nil {
 		return nil // a server in this process
 	}
-	return way.Close()
+	return raw.Close()
 }
 
-// Received is how many bytes have come from servers.
+// Received is the number of bytes received from servers.
 func (c *Conn) Received() uint64 { return c.received.Load() }
 
-// nc is the client's connection, nil before the first connect has returned.
+// nc is the connection of the client, nil before the first connect returns.
 func (c *Conn) nc() *nats.Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -217,13 +217,13 @@ func TestRefused(t *testing.T) {
 		login  config.Login
 		want   string
 	}{
-		{"wrong password", withUser, config.Login{User: "u", Password: "hunter2"}, "user and password; look whether"},
-		{"wrong token", withUser, config.Login{Token: "hunter2"}, "the token; look whether"},
-		{"missing", withUser, config.Login{}, "wants credentials and there are none; give nats.creds"},
+		{"wrong password", withUser, config.Login{User: "u", Password: "hunter2"}, "user and password; check that"},
+		{"wrong token", withUser, config.Login{Token: "hunter2"}, "the token; check that"},
+		{"missing", withUser, config.Login{}, "requires credentials, and none are set; set nats.creds"},
 		{"expired", withJWT, config.Login{Creds: expired}, expired + " expired at " + at.UTC().Format(time.RFC3339)},
-		{"of another operator", withJWT, config.Login{Creds: foreign}, foreign + "; look whether"},
+		{"of another operator", withJWT, config.Login{Creds: foreign}, foreign + "; check that"},
 		{"not there", withJWT, config.Login{Creds: filepath.Join(dir, "none")}, "no such file"},
-		{"no key", withUser, config.Login{NKey: file(t, dir, "seed", seed)}, "knows no NKeys"},
+		{"no key", withUser, config.Login{NKey: file(t, dir, "seed", seed)}, "does not support NKeys"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			begin := time.Now()
@@ -239,7 +239,8 @@ func TestRefused(t *testing.T) {
 			}
 		})
 	}
-	for _, url := range []string{"nats://u:hunter2@:%zz", "nats://u:hunter2@h%zz", "nats://a:hunter2@h,nats://b:hunter2@h"} {
+	for _, url := range []string{"nats://u:hunter2@:%zz", "nats://u:hunter2@h%zz",
+		"nats://a:hunter2@h,nats://b:hunter2@h"} {
 		if _, err := dial(t, config.NATS{URL: url}); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", url, err)
 		}
@@ -313,7 +314,7 @@ func TestRotated(t *testing.T) {
 			// Three refusals are one more than the client forgives by itself.
 			until(t, func() bool { return refusals(s) >= 3 })
 			// A server may close the connection before the client has read why.
-			until(t, func() bool { return strings.Contains(nc.Trouble(), "refuses the credentials") })
+			until(t, func() bool { return strings.Contains(nc.Trouble(), "refused the credentials") })
 			if nc.IsClosed() {
 				t.Error("it gave up")
 			}
@@ -432,15 +433,15 @@ func TestTLS(t *testing.T) {
 		{"TLS first", first, config.TLS{CA: ca, First: true}, ""},
 		{"mutual", mutual, config.TLS{CA: ca, Cert: mine, Key: myKey}, ""},
 		{"mutual first", mutualFirst, config.TLS{CA: ca, Cert: mine, Key: myKey, First: true}, ""},
-		{"no authority", secure, config.TLS{}, "name the file of its authority's certificate in nats.tls.ca"},
-		{"wrong authority", secure, config.TLS{CA: otherCA}, "name the file of its authority's certificate in nats.tls.ca"},
-		{"wrong name", wrongName, config.TLS{CA: ca}, "the server's certificate is for other names"},
-		{"expired", expired, config.TLS{CA: ca}, "the server's certificate is expired"},
-		{"no client certificate", mutual, config.TLS{CA: ca}, "name its files in nats.tls.cert and nats.tls.key"},
+		{"no authority", secure, config.TLS{}, "set nats.tls.ca to the file of its certificate"},
+		{"wrong authority", secure, config.TLS{CA: otherCA}, "set nats.tls.ca to the file of its certificate"},
+		{"wrong name", wrongName, config.TLS{CA: ca}, "the certificate of the server is for other names"},
+		{"expired", expired, config.TLS{CA: ca}, "the certificate of the server has expired"},
+		{"no client certificate", mutual, config.TLS{CA: ca}, "set nats.tls.cert and nats.tls.key"},
 		{"no client certificate, first", mutualFirst, config.TLS{CA: ca, First: true},
-			"name its files in nats.tls.cert and nats.tls.key"},
+			"set nats.tls.cert and nats.tls.key"},
 		{"a stranger's certificate", mutual, config.TLS{CA: ca, Cert: strange, Key: strangeKey},
-			"must be of an authority that the server trusts"},
+			"must be signed by an authority that the server trusts"},
 		{"TLS first on a port without", secure, config.TLS{CA: ca, First: true}, "delete nats.tls.first"},
 		{"a port that begins with TLS", first, config.TLS{CA: ca}, "set nats.tls.first to true"},
 		{"no TLS there", plain, config.TLS{CA: ca}, "the server has no TLS"},
@@ -514,7 +515,7 @@ func TestTLSRotated(t *testing.T) {
 	options := other.options(cert, key, false, false)
 	options.Port = port
 	serve(t, options)
-	until(t, func() bool { return strings.Contains(nc.Trouble(), "an authority that is not trusted") })
+	until(t, func() bool { return strings.Contains(nc.Trouble(), "of the server is not trusted") })
 	other.file(t, dir, "ca.pem")
 	until(t, func() bool { return nc.Trouble() == "" })
 }
@@ -527,7 +528,7 @@ func TestNoStorm(t *testing.T) {
 	c.failed(nats.ErrAuthorization)
 	var before, sum time.Duration
 	for i := range 20 {
-		wait := c.tryAgain(i)
+		wait := c.backoff(i)
 		if wait < before*3/4 || wait > longRefusal*5/4 {
 			t.Errorf("attempt %d waits %v after %v", i, wait, before)
 		}

@@ -1,6 +1,4 @@
-// Package connection is the way of every verb to its server: addresses, a context, every kind of login, TLS.
-//
-// A connection reconnects for ever, and reads its login again each time. What stands in its way is told in sentences
-// that name cause and cure, and none of them holds a secret: users and tokens are taken out of the addresses before the
-// client sees them.
+// Package connection connects verbs to a NATS server: by URLs or a context, with every kind of login, and TLS. A
+// connection reconnects indefinitely and reads its login again each time. Its errors have the cause and the fix, and
+// never a secret: users and tokens are removed from the URLs before the client sees them.
 package connection

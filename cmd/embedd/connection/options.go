@@ -9,16 +9,16 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/config"
 )
 
-// options are those of the client.
+// options are the options of the client.
 func (c *Conn) options() ([]nats.Option, error) {
 	t := c.target
 	options := []nats.Option{
 		nats.Name("embedd"),
 		nats.MaxReconnects(-1),
-		// The client would give up for good where one server refuses the same login twice.
+		// Otherwise the client would close the connection when a server refuses the login twice.
 		nats.IgnoreAuthErrorAbort(),
-		nats.CustomReconnectDelay(c.tryAgain),
-		nats.PingInterval(20 * time.Second), // a dead peer is seen within a minute; the client's default takes four
+		nats.CustomReconnectDelay(c.backoff),
+		nats.PingInterval(20 * time.Second), // detects a dead peer within a minute; the default takes four
 		nats.PermissionErrOnSubscribe(true),
 		nats.DisconnectErrHandler(c.disconnected),
 		nats.ReconnectHandler(c.reconnected),
@@ -52,14 +52,14 @@ func (c *Conn) options() ([]nats.Option, error) {
 	return append(options, c.login()...), nil
 }
 
-// login answers the client's questions at each connect from one reading. The client asks for the user first.
+// login gives the client one reading of the login at each connect. The client asks for the user first.
 func (c *Conn) login() []nats.Option {
 	var id config.Identity
 	var err error
 	return []nats.Option{
 		nats.UserInfoHandler(func() (string, string) {
 			if id, _, err = c.target.identity(); err == nil && id.JWT == "" && id.Seed != "" {
-				err = errors.New("it was a user, a token or a JWT and is an NKey now: start embedd again")
+				err = errors.New("the login was a user, a token or a JWT and is an NKey now: restart embedd")
 			}
 			return id.User, id.Password
 		}),
@@ -69,8 +69,8 @@ func (c *Conn) login() []nats.Option {
 	}
 }
 
-// key signs with a seed alone. The client keeps the public half, which changes with the seed's file: before each
-// attempt, while the client holds the lock of its options, it is set again.
+// key signs with a seed alone. The client keeps the public key, which may change with the seed's file, so it is set
+// before each attempt, while the client holds the lock of its options.
 func (c *Conn) key(id config.Identity) []nats.Option {
 	public, err := id.Public()
 	read := func() {

@@ -14,17 +14,17 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// outage is the time without a connection.
+// outage is the state of a lost connection.
 type outage struct {
 	since   time.Time // zero: connected
-	rounds  int       // through all servers
-	refused int       // of them ended with the login refused
-	err     error     // the last
+	rounds  int       // attempts through all servers
+	refused int       // rounds in which the login was refused
+	err     error     // the last one
 	logged  time.Time // when it was logged
 }
 
-// Between two rounds of attempts, each twice as long as the one before: up to longPause while nobody listens, up to
-// longRefusal where every attempt is a login that fails.
+// Backoff between two rounds of attempts: up to longPause if no server listens, up to longRefusal if the login is
+// refused.
 const (
 	shortPause  = 100 * time.Millisecond
 	longPause   = 2 * time.Second
@@ -32,13 +32,13 @@ const (
 )
 
 const (
-	every      = time.Minute // how often the same is logged
-	maxReports = 64          // that are told apart
-	maxDenied  = 16          // rights that are remembered
+	every      = time.Minute // how often the same error is logged
+	maxReports = 64          // distinct errors
+	maxDenied  = 16          // permissions that are remembered
 )
 
-// tryAgain is called before each round of attempts, and says how long to wait.
-func (c *Conn) tryAgain(int) time.Duration {
+// backoff is called before each round of attempts and returns how long to wait.
+func (c *Conn) backoff(int) time.Duration {
 	if nc := c.nc(); nc != nil {
 		if err := nc.LastError(); err != nil {
 			c.failed(err)
@@ -54,21 +54,21 @@ func (c *Conn) tryAgain(int) time.Duration {
 	}
 	err, since := d.err, d.since
 	wait := min(shortPause<<min(rounds-1, 10), most)
-	wait += time.Duration(rand.Int64N(int64(wait)/4 + 1)) // many clients come back at the same time
-	// The first refusal is told at once, as is what does not pass soon.
-	tell := err != nil && (refused == 0 && d.refused == 1 || rounds > 3 && time.Since(d.logged) > every)
-	if tell {
+	wait += time.Duration(rand.Int64N(int64(wait)/4 + 1)) // jitter: many clients reconnect at the same time
+	// Log the first refusal immediately, and other errors only if they last.
+	shouldLog := err != nil && (refused == 0 && d.refused == 1 || rounds > 3 && time.Since(d.logged) > every)
+	if shouldLog {
 		d.logged = time.Now()
 	}
 	c.mu.Unlock()
-	if tell {
-		c.log.Warn("cannot connect again; trying for ever", "since", since.UTC().Format(time.RFC3339), "next", wait,
+	if shouldLog {
+		c.log.Warn("cannot reconnect; retrying indefinitely", "since", since.UTC().Format(time.RFC3339), "next", wait,
 			"error", c.explain(err))
 	}
 	return wait
 }
 
-// failed notes why an attempt failed.
+// failed records why an attempt failed.
 func (c *Conn) failed(err error) {
 	c.mu.Lock()
 	c.down.err = err
@@ -82,49 +82,49 @@ func (c *Conn) disconnected(nc *nats.Conn, err error) {
 	c.mu.Lock()
 	c.down = outage{since: time.Now(), err: err}
 	c.mu.Unlock()
-	c.log.Warn("the server is gone; reconnecting for ever", "error", err)
+	c.log.Warn("disconnected from the server; reconnecting indefinitely", "error", err)
 }
 
 func (c *Conn) reconnected(*nats.Conn) {
 	c.mu.Lock()
 	c.down = outage{}
 	c.mu.Unlock()
-	c.log.Info("connected again", "server", c.Address())
+	c.log.Info("reconnected", "server", c.Address())
 }
 
-// Trouble is a sentence about why there is no connection now; "" where there is one.
+// Trouble says why there is no connection, "" if there is one.
 func (c *Conn) Trouble() string {
 	c.mu.Lock()
 	d := c.down
 	c.mu.Unlock()
 	select {
-	case <-c.closed: // not the client, whose lock one that hangs can hold
+	case <-c.closed: // not nc.IsClosed: a write that hangs may hold the lock of the client
 		return fmt.Sprintf("the connection to %s has ended: %v", c.target.where, c.LastError())
 	default:
 	}
 	if d.since.IsZero() {
 		return ""
 	}
-	text := fmt.Sprintf("not connected since %s; trying for ever", d.since.UTC().Format(time.RFC3339))
+	text := fmt.Sprintf("not connected since %s; retrying indefinitely", d.since.UTC().Format(time.RFC3339))
 	if d.err != nil {
 		text += ": " + c.explain(d.err).Error()
 	}
 	return text
 }
 
-// violation is what the server says where a right is missing.
+// violation is the error of the server for a missing permission.
 var violation = regexp.MustCompile(`(?i)permissions violation for (publish|subscription) to "([^"]*)"`)
 
-// reported is called with what the client notices on the way.
+// reported is the error handler of the client.
 func (c *Conn) reported(_ *nats.Conn, sub *nats.Subscription, err error) {
 	if isLogin(err) {
-		return // tryAgain tells
+		return // backoff logs it
 	}
 	text := err.Error()
-	if right := rightIn(err); right != "" {
-		text = right
-		c.deny(right)
-		err = fmt.Errorf("a right is missing: %s; `embedd setup --permissions` prints those that are needed", text)
+	if permission := deniedIn(err); permission != "" {
+		text = permission
+		c.deny(permission)
+		err = fmt.Errorf("permission denied: %s; `embedd setup --permissions` prints the required permissions", text)
 	} else if sub != nil {
 		text += sub.Subject
 	}
@@ -137,38 +137,38 @@ func (c *Conn) reported(_ *nats.Conn, sub *nats.Subscription, err error) {
 	}
 	c.mu.Unlock()
 	if !quiet {
-		c.log.Warn("the connection reports", "error", err)
+		c.log.Warn("connection error", "error", err)
 	}
 }
 
-// rightIn is the right that an error says is missing, "" where it says something else.
-func rightIn(err error) string {
+// deniedIn is the permission that an error reports as denied, "" if it is another error.
+func deniedIn(err error) string {
 	if m := violation.FindStringSubmatch(err.Error()); m != nil {
 		return strings.ToLower(m[1]) + " to " + m[2]
 	}
 	return ""
 }
 
-// deny remembers a right that is missing.
-func (c *Conn) deny(right string) {
+// deny remembers a denied permission.
+func (c *Conn) deny(permission string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if i := slices.Index(c.denied, right); i >= 0 {
+	if i := slices.Index(c.denied, permission); i >= 0 {
 		c.denied = slices.Delete(c.denied, i, i+1)
 	}
-	c.denied = append(c.denied, right)
+	c.denied = append(c.denied, permission)
 	if len(c.denied) > maxDenied {
 		c.denied = c.denied[1:]
 	}
 }
 
-// Explain adds the rights that the server denied to an error, which without them only says that no answer came.
+// Explain adds the permissions that the server denied to an error, which otherwise may only be a timeout.
 func (c *Conn) Explain(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
 	}
-	if right := rightIn(err); right != "" {
-		c.deny(right)
+	if permission := deniedIn(err); permission != "" {
+		c.deny(permission)
 	}
 	c.mu.Lock()
 	denied := slices.Clone(c.denied)
@@ -176,6 +176,6 @@ func (c *Conn) Explain(err error) error {
 	if len(denied) == 0 {
 		return err
 	}
-	return fmt.Errorf("%w; the server denied: %s; `embedd setup --permissions` prints the rights that are needed", err,
+	return fmt.Errorf("%w; the server denied: %s; `embedd setup --permissions` prints the required permissions", err,
 		strings.Join(denied, ", "))
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/config"
 )
 
-// target is what a configuration comes to.
+// target is a resolved configuration.
 type target struct {
 	where   string // for messages
 	servers []string
 	tls     config.TLS
 	inbox   string
-	prefix  string // of JetStream's requests
+	prefix  string // of the JetStream API
 	proxy   string
 	login   func() (config.Login, error) // read again at each connect
 }
@@ -58,13 +58,13 @@ func targetOf(n config.NATS) (target, error) {
 	if domain != "" {
 		t.prefix = "$JS." + domain + ".API"
 	}
-	// The client's own error would hold the address with its password.
+	// The error of the client would contain the URL with its password.
 	if err := config.CheckURL(urls); err != nil && urls != "" {
-		return t, fmt.Errorf("the server's address: %w", err)
+		return t, fmt.Errorf("server URL: %w", err)
 	}
 	inURL, err := config.LoginOf(urls)
 	if err != nil {
-		return t, fmt.Errorf("the server's address: %w", err)
+		return t, fmt.Errorf("server URL: %w", err)
 	}
 	if inURL != (config.Login{}) && n.Context == "" {
 		t.login = func() (config.Login, error) { return inURL, nil }
@@ -74,7 +74,7 @@ func targetOf(n config.NATS) (target, error) {
 	return t, nil
 }
 
-// identity is who connects now.
+// identity reads the current login.
 func (t target) identity() (config.Identity, config.Login, error) {
 	l, err := t.login()
 	if err != nil {
@@ -84,24 +84,24 @@ func (t target) identity() (config.Identity, config.Login, error) {
 	return id, l, err
 }
 
-// dialer goes through a SOCKS proxy, where there is one, and keeps the way that it has made last, for Leave. It
-// counts what comes on it.
+// dialer connects, through a SOCKS proxy if there is one. It keeps the connection for Leave and counts the bytes
+// received.
 type dialer struct {
 	proxy string
 	conn  *Conn
 }
 
-func (d *dialer) Dial(network, address string) (way net.Conn, err error) {
-	if way, err = d.dial(network, address); err != nil {
+func (d *dialer) Dial(network, address string) (raw net.Conn, err error) {
+	if raw, err = d.dial(network, address); err != nil {
 		return nil, err
 	}
 	d.conn.mu.Lock()
 	defer d.conn.mu.Unlock()
-	d.conn.way = way
-	return counted{way, &d.conn.received}, nil
+	d.conn.raw = raw
+	return counted{raw, &d.conn.received}, nil
 }
 
-// counted is a way to a server that counts what comes.
+// counted is a network connection that counts the bytes received.
 type counted struct {
 	net.Conn
 	bytes *atomic.Uint64

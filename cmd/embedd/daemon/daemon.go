@@ -1,4 +1,5 @@
-// Package daemon is `embedd run`: it opens what a configuration asks for, serves until its context is cancelled, and drains.
+// Package daemon is `embedd run`: it opens what a configuration asks for, serves until its context is cancelled, and
+// drains.
 package daemon
 
 import (
@@ -59,7 +60,8 @@ func (d *daemon) open(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	engine, err := stream.New(stream.Options{Conn: d.conn.Conn, APIPrefix: d.conn.APIPrefix(), Pipelines: pipelines,
-		Logger: d.log, Registerer: registry, Wait: c.NATS.Wait, Leave: d.conn.Leave, Received: d.conn.Received, Opened: func() {
+		Logger: d.log, Registerer: registry, Wait: c.NATS.Wait, Leave: d.conn.Leave, Received: d.conn.Received,
+		Opened: func() {
 			d.log.Info("serving", "server", d.conn.Address(), "pipelines", len(pipelines), "http",
 				d.monitor.addr.String())
 		}})

@@ -43,7 +43,8 @@ type probes struct {
 func startMonitor(h config.HTTP, metrics prometheus.Gatherer, p probes) (*monitor, error) {
 	l, err := net.Listen("tcp", h.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("http.listen %s is in use by another program, perhaps another embedd: stop it, or set http.listen to another port (port 0 takes a free one)", h.Listen)
+		return nil, fmt.Errorf("http.listen %s is in use by another program, perhaps another embedd: stop it, or set "+
+			"http.listen to another port (port 0 takes a free one)", h.Listen)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("http.listen: %w: set it to an address of this machine, such as 127.0.0.1:8474", err)
@@ -85,7 +86,8 @@ func monitorHandler(metrics prometheus.Gatherer, p probes, allowed func(*http.Re
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		if !allowed(r) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			reply(w, http.StatusUnauthorized, map[string]string{"error": "the token of http.token_file is required: Authorization: Bearer TOKEN"})
+			reply(w, http.StatusUnauthorized, map[string]string{"error": "the token of http.token_file is required: " +
+				"Authorization: Bearer TOKEN"})
 			return
 		}
 		shown.ServeHTTP(w, r)

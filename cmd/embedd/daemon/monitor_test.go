@@ -91,7 +91,8 @@ func TestMonitor(t *testing.T) {
 	}
 }
 
-// TestMonitorBeyondLoopback: with TLS and a token, the probes give yes or no to every client and the rest to clients with the token.
+// TestMonitorBeyondLoopback: with TLS and a token, the probes give yes or no to every client and the rest to clients
+// with the token.
 func TestMonitorBeyondLoopback(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := selfSigned(t, dir)

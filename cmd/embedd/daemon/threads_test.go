@@ -16,7 +16,8 @@ func TestTrainInBackground(t *testing.T) {
 	fixed := make([]stream.Pipeline, 1)
 	fixed[0].Stage.Fixed = &model.Model{}
 	if trainInBackground(fixed); fixed[0].Stage.LowPriority || runtime.GOMAXPROCS(0) != before {
-		t.Errorf("a fixed model: low priority %t, %d threads of %d", fixed[0].Stage.LowPriority, runtime.GOMAXPROCS(0), before)
+		t.Errorf("a fixed model: low priority %t, %d threads of %d", fixed[0].Stage.LowPriority, runtime.GOMAXPROCS(0),
+			before)
 	}
 	told := make([]stream.Pipeline, 1)
 	told[0].Role = stream.RoleTransform

@@ -88,7 +88,8 @@ func (c Columns) NoteRecord(e *cli.Env, in *file.Reader, rec arrow.Record) {
 			c.Note(e, in, m.Contract().Elements())
 			for _, f := range m.Fields() {
 				if f.Feature && f.Empty && rec.NumRows() > 0 {
-					e.Notef("%s: %q has no value in the first %d rows: a pipeline with this feature rejects them unless schema.nulls allows them", c.Name, f.Name, rec.NumRows())
+					e.Notef("%s: %q has no value in the first %d rows: a pipeline with this feature rejects them unless "+
+						"schema.nulls allows them", c.Name, f.Name, rec.NumRows())
 				}
 			}
 		}

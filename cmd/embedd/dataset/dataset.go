@@ -39,10 +39,12 @@ func CSVFlags(f *cli.Flags, how *file.Options) {
 			return nil
 		}
 	}
-	f.Func("delimiter", "`CHARACTER` between the fields of CSV, or tab (default: a tab for .tsv, else what the header line uses: comma, semicolon, tab or |)",
+	f.Func("delimiter", "`CHARACTER` between the fields of CSV, or tab (default: a tab for .tsv, else what the header "+
+		"line uses: comma, semicolon, tab or |)",
 		character(&how.Delimiter, map[string]rune{"tab": '\t', `\t`: '\t'}))
 	f.Func("decimal", "`CHARACTER` before the fraction of a CSV number (default a point)", character(&how.Decimal, nil))
-	f.CommasVar(&how.Missing, "missing", "`WORDS` that mean a missing value in any CSV column; in numeric columns NA, N/A, NaN, nan, null, NULL, None and an empty field always do")
+	f.CommasVar(&how.Missing, "missing", "`WORDS` that mean a missing value in any CSV column; in numeric columns NA, "+
+		"N/A, NaN, nan, null, NULL, None and an empty field always do")
 }
 
 // Spec selects the rows of a file and the meaning of its columns.
@@ -58,13 +60,15 @@ type Spec struct {
 
 // Flags declares the flags of the verbs that read labelled rows.
 func Flags(f *cli.Flags, s *Spec) {
-	f.StringVar(&s.Path, "data", "", "`FILE` of rows: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for an Arrow IPC stream on standard input")
+	f.StringVar(&s.Path, "data", "", "`FILE` of rows: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for an Arrow "+
+		"IPC stream on standard input")
 	f.StringVar(&s.Label, "label", "", "`COLUMN` of the class: text, integers or booleans")
 	f.StringVar(&s.Key, "key", "", "`COLUMN` that identifies a row and is not a feature")
 	f.StringArrayVar(&s.Features, "features", nil,
 		"feature columns by name or `GLOB`, may be repeated (default every numeric or boolean column but label and key)")
 	s.Nulls = "impute"
-	f.Func("nulls", "`POLICY` for rows with a missing or infinite feature: impute (the feature's mean), reject (an error), skip (default impute)", func(v string) error {
+	f.Func("nulls", "`POLICY` for rows with a missing or infinite feature: impute (the feature's mean), reject (an "+
+		"error), skip (default impute)", func(v string) error {
 		if !slices.Contains([]string{"impute", "reject", "skip"}, v) {
 			return fmt.Errorf("want impute, reject or skip")
 		}
@@ -181,8 +185,8 @@ func (s Spec) Decoder() (*arrowio.Decoder, *arrowio.Contract, error) {
 	return d, contract, err
 }
 
-// Check returns an error if the file lacks the label or key column. In a message a missing label column is allowed, in a
-// file it is a typo.
+// Check returns an error if the file lacks the label or key column. In a message a missing label column is allowed, in
+// a file it is a typo.
 func (s Spec) Check(schema *arrow.Schema) error {
 	var names []string
 	for _, f := range schema.Fields() {

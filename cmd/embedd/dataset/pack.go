@@ -11,8 +11,8 @@ import (
 	"github.com/embedd/embedd/arrowio/file"
 )
 
-// Pack replaces the numeric columns except label and key by one fixed-size list of float32, in schema order. Nulls become
-// null elements. List columns are unchanged.
+// Pack replaces the numeric columns except label and key by one fixed-size list of float32, in schema order. Nulls
+// become null elements. List columns are unchanged.
 func Pack(rec arrow.Record, name, label, key string) (arrow.Record, error) {
 	all, err := messageOf(rec, nil)
 	if err != nil {

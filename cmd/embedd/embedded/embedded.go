@@ -23,8 +23,8 @@ const (
 	Store = "embedd-data"
 )
 
-// Start starts a NATS server with JetStream and file storage on loopback. Port -1 takes a free port. The caller shuts it
-// down with Stop.
+// Start starts a NATS server with JetStream and file storage on loopback. Port -1 takes a free port. The caller shuts
+// it down with Stop.
 func Start(store string, port int) (*server.Server, error) {
 	dir, err := filepath.Abs(store)
 	if err != nil {
@@ -34,7 +34,8 @@ func Start(store string, port int) (*server.Server, error) {
 		// The server would only log that the port is in use.
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if errors.Is(err, syscall.EADDRINUSE) {
-			return nil, fmt.Errorf("port %d on 127.0.0.1 is in use, perhaps by a NATS server: use that server (nats.url, --server or NATS_URL), or stop it so that embedd can run its own", port)
+			return nil, fmt.Errorf("port %d on 127.0.0.1 is in use, perhaps by a NATS server: use that server (nats.url, "+
+				"--server or NATS_URL), or stop it so that embedd can run its own", port)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("embedded NATS server: listening on port %d: %w", port, err)
@@ -52,7 +53,8 @@ func Start(store string, port int) (*server.Server, error) {
 	go s.Start()
 	if !s.ReadyForConnections(20 * time.Second) {
 		Stop(s)
-		return nil, fmt.Errorf("the embedded NATS server does not start: check that the disk of its store %s is not full and that no other server uses the store", dir)
+		return nil, fmt.Errorf("the embedded NATS server does not start: check that the disk of its store %s is not full "+
+			"and that no other server uses the store", dir)
 	}
 	if !s.JetStreamEnabled() {
 		Stop(s)

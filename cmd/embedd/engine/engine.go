@@ -45,14 +45,17 @@ func Pipelines(c *config.Config) ([]stream.Pipeline, error) {
 	for _, p := range c.Pipelines {
 		one := stream.Pipeline{
 			Name: p.Name, Role: stream.Role(c.Role), Standby: stream.Standby(c.Standby),
-			Lease: c.NATS.Lease, AdoptWithin: orNever(c.NATS.AdoptWithin), Stream: p.Input.Stream, Subject: p.Input.Subject, Labels: p.Input.Labels,
+			Lease: c.NATS.Lease, AdoptWithin: orNever(c.NATS.AdoptWithin), Stream: p.Input.Stream,
+			Subject: p.Input.Subject, Labels: p.Input.Labels,
 			Partitions: p.Input.Partitions,
 			Output:     p.Output.Subject, Dead: p.Output.Dead,
 			Stop:    stream.Stop{Bad: p.Limits.Bad, Of: p.Limits.BadOf},
-			AckWait: c.NATS.AckWait, AckPending: c.NATS.AckPending, InFlight: p.Limits.InFlight, Attempts: uint64(p.Input.Attempts),
+			AckWait: c.NATS.AckWait, AckPending: c.NATS.AckPending, InFlight: p.Limits.InFlight,
+			Attempts:  uint64(p.Input.Attempts),
 			DoubleAck: p.Input.DoubleAck, Edges: c.NATS.Edges, EdgeBytes: c.NATS.EdgeBytes,
-			Models: stream.Models{Limit: p.Limits.Model, Replicas: Replicas(c.NATS), Hub: c.NATS.Hub, Strict: p.Model.Damaged == "stop",
-				Keep: registry.Keep{Versions: p.Model.Keep.Versions, Age: p.Model.Keep.Age}},
+			Models: stream.Models{Limit: p.Limits.Model, Replicas: Replicas(c.NATS), Hub: c.NATS.Hub,
+				Strict: p.Model.Damaged == "stop",
+				Keep:   registry.Keep{Versions: p.Model.Keep.Versions, Age: p.Model.Keep.Age}},
 			MaxAge: p.Training.MaxAge, WhenStale: stream.WhenStale(p.Training.WhenStale),
 			Stage: plugin.Config{
 				Spec: arrowio.Spec{

@@ -63,8 +63,8 @@ func WriteWhole(path string, write func(io.Writer) error) (err error) {
 	return os.Rename(out.Name(), path)
 }
 
-// RefuseTerminal returns a usage error if path is a standard output that is a terminal: the output is binary. Verbs call
-// it before the work that would be lost.
+// RefuseTerminal returns a usage error if path is a standard output that is a terminal: the output is binary. Verbs
+// call it before the work that would be lost.
 func RefuseTerminal(e *cli.Env, path string) error {
 	if path == "-" && cli.IsTerminal(e.Stdout) {
 		return cli.Usagef("standard output is a terminal, and -o - writes binary data: redirect it, or name a file with -o")

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestHeap: the heap is collected at no less than 64 MiB, however little was in use when it was collected before, and as
-// it was once that ends.
+// TestHeap: the heap is collected at no less than 64 MiB, however little was in use when it was collected before, and
+// as it was once that ends.
 func TestHeap(t *testing.T) {
 	before := debug.SetGCPercent(gcPercent)
 	t.Cleanup(func() { debug.SetGCPercent(before) })

@@ -14,8 +14,8 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/config"
 )
 
-// gcPercent is the default GC percent of the process. Most allocations of the hot path are messages, which become garbage
-// as soon as they are answered: Go's default of 100 would run the collector many times a second.
+// gcPercent is the default GC percent of the process. Most allocations of the hot path are messages, which become
+// garbage as soon as they are answered: Go's default of 100 would run the collector many times a second.
 const gcPercent = 400
 
 // baseMemory is what the process needs in addition to the limits of its pipelines.
@@ -53,8 +53,8 @@ func demandOf(c *config.Config, container int64) int64 {
 	return min(sum, container/10*9)
 }
 
-// Free is the memory that the process may still allocate: what is available on the machine, and at most what its container
-// and GOMEMLIMIT leave. 0 means unknown.
+// Free is the memory that the process may still allocate: what is available on the machine, and at most what its
+// container and GOMEMLIMIT leave. 0 means unknown.
 func Free() int64 {
 	free := int64(math.MaxInt64)
 	left := func(limit, held int64) {

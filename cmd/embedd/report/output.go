@@ -1,5 +1,5 @@
-// Package report writes what a verb reports: text and tables for people or JSON for programs on stdout, and the progress
-// of long steps on stderr.
+// Package report writes what a verb reports: text and tables for people or JSON for programs on stdout, and the
+// progress of long steps on stderr.
 package report
 
 import (
