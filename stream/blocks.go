@@ -29,7 +29,7 @@ func (p *pipeline) openSummaries(ctx context.Context) (err error) {
 	if p.SendsSummaries() {
 		return nil
 	}
-	if p.Input == nil || p.models == nil || p.leases == nil {
+	if p.Input == nil || p.replica.Leases == nil {
 		return errors.New("training.block shares learning through JetStream: it needs input.stream, model.store auto, and a server from 2.11 on; leave it out")
 	}
 	if err := p.limited(); err != nil {

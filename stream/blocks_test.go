@@ -30,7 +30,7 @@ const (
 // sharing is replicas of one pipeline that learn from summaries, and what they promoted.
 type sharing struct {
 	*site
-	replicas []*replica
+	replicas []*runner
 	metrics  []*prometheus.Registry
 
 	mu      sync.Mutex
@@ -338,7 +338,7 @@ func TestSharedTakeover(t *testing.T) {
 	holder := holders(g.replicas)[0]
 	epoch := holder.Status()[0].Stage.Live.Epoch
 	holder.end()
-	g.replicas = slices.DeleteFunc(g.replicas, func(r *replica) bool { return r == holder })
+	g.replicas = slices.DeleteFunc(g.replicas, func(r *runner) bool { return r == holder })
 	s.until("the other learns", func() bool { return len(holders(g.replicas)) == 1 })
 	for n := range 12 * sharedBlock {
 		s.store("in.x", numbered(12*sharedBlock+n+1, sharedRows-1))

@@ -45,6 +45,9 @@ type careNote struct {
 	Row    int      `json:"row,omitempty"`   // how many of them were set aside since learning came to the end last
 }
 
+// noteTimeout is how long learning waits for the server to take a note.
+const noteTimeout = 5 * time.Second
+
 const (
 	metaCare  = "embedd_learning"
 	careBlock = 256 // messages
@@ -63,7 +66,7 @@ const (
 func newCare(ctx context.Context, p *pipeline) *care {
 	c := &care{pipeline: p}
 	p.care.Store(c)
-	ctx, cancel := context.WithTimeout(ctx, noteWait)
+	ctx, cancel := context.WithTimeout(ctx, noteTimeout)
 	defer cancel()
 	input, err := p.JS.Stream(ctx, p.Stream)
 	if err == nil {

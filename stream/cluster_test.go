@@ -214,7 +214,7 @@ func TestLeaderOfTheLeasesDies(t *testing.T) {
 	for _, name := range []string{"in", "out"} {
 		s.make(jetstream.StreamConfig{Name: name, Replicas: 3})
 	}
-	var replicas []*replica
+	var replicas []*runner
 	for i := range 3 {
 		p := apprentice()
 		p.Lease = lease.Shortest

@@ -302,7 +302,7 @@ func (p *pipeline) serve(ctx context.Context) error {
 				}
 			} else if p.readsOnce() && p.holds() && !p.ready(ctx) || !p.awaitFresh(ctx) || !p.halt.Wait(ctx) {
 				continue // unanswered and unacknowledged: it is redelivered
-			} else if p.outdated() != "" { // others answer it, or this one when it has caught up
+			} else if p.replica.Outdated() != "" { // others answer it, or this one when it has caught up
 				if p.readsOnce() {
 					p.hand(in, &lesson{data: in.data}) // it is not taught when it comes back
 				}
@@ -422,7 +422,7 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 			consumer = nil
 			continue
 		}
-		if !p.halt.Wait(ctx) || !p.awaitCurrent(ctx) {
+		if !p.halt.Wait(ctx) || !p.replica.WaitCurrent(ctx) {
 			return nil
 		}
 		if p.readsOnce() && p.holds() {

@@ -1,31 +1,9 @@
 package stream
 
 import (
-	"strconv"
-
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
 )
-
-// countOutcome counts the outcome of a candidate.
-func (p *pipeline) countOutcome(f plugin.Outcome) {
-	result := "refused"
-	switch {
-	case f.Err != nil:
-		result = "failed"
-	case f.Promoted:
-		result = "promoted"
-		p.showLive(f.Live)
-		p.Series.Observe(health.FitSeconds, f.Duration.Seconds())
-		p.Series.Set(health.Displacement, f.Displacement)
-	}
-	p.Series.Add(health.Outcomes, 1, result)
-}
-
-// showLive sets the metric of the live model.
-func (p *pipeline) showLive(l *plugin.Live) {
-	p.Series.Replace(health.Model, 1, l.Version, l.Model.Method(), strconv.Itoa(l.Epoch))
-}
 
 // countJoined adds to the metrics of late labels what changed between two reads of their status.
 func (p *pipeline) countJoined(before, now plugin.LabelStatus) {

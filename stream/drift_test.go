@@ -139,7 +139,7 @@ func TestDriftOfFour(t *testing.T) {
 	}
 	four, one := &fitting{}, &fitting{}
 	var logs []*lines
-	var replicas []*replica
+	var replicas []*runner
 	for range 4 {
 		l := &lines{}
 		s.log = slog.New(slog.NewTextHandler(l, nil))
@@ -186,7 +186,7 @@ func TestDriftOfFour(t *testing.T) {
 	}
 	s.acknowledged("p")
 	s.acknowledged("one")
-	idle := func(r *replica) bool { g := r.Status()[0].Stage; return !g.Fitting && g.Backlog == 0 }
+	idle := func(r *runner) bool { g := r.Status()[0].Stage; return !g.Fitting && g.Backlog == 0 }
 	s.until("what was sent is learned", func() bool {
 		for _, r := range append(replicas, alone) {
 			if !idle(r) {
@@ -219,7 +219,7 @@ func TestDriftOfFour(t *testing.T) {
 		s.sent, len(flips), flips[0].epoch, flips[len(flips)-1].epoch, before, late, old, lateOld)
 	turns := 0
 	for _, l := range logs {
-		turns += len(l.with("this replica learns the pipeline from now on"))
+		turns += len(l.with("this replica is the trainer now"))
 	}
 	t.Logf("four replicas: %d fits, %d at a time, %.2f s of processor time, %d turns to learn; one: %d fits, %.2f s; ratio %.3f",
 		four.all, four.most, four.took.Seconds(), turns, one.all, one.took.Seconds(), ratio)
@@ -233,7 +233,7 @@ func TestDriftOfFour(t *testing.T) {
 		t.Errorf("a second after a change %d outputs are of the model before, %d of the epoch before", late, lateOld)
 	}
 	for _, r := range replicas {
-		if text := r.Status()[0].Others; strings.Contains(text, "configuration is another") {
+		if text := r.Status()[0].Others; strings.Contains(text, "its configuration differs") {
 			t.Error(text)
 		}
 	}

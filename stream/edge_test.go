@@ -22,7 +22,6 @@ import (
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/admin"
 	"github.com/embedd/embedd/stream/internal/needs"
-	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/registry"
 )
 
@@ -100,7 +99,7 @@ func TestEdge(t *testing.T) {
 	l.until("the edge answers", func() bool { return first.live() != "" })
 	l.acknowledged("p@edge")
 	l.once(300)
-	if text := first.Status()[0].Others; text != "the hub (domain hub) learns" {
+	if text := first.Status()[0].Others; text != "the hub (domain hub) is the trainer" {
 		t.Errorf("the edge says of who learns: %q", text)
 	}
 	mirrored := func() bool { // all that the edge needs to start without its hub
@@ -125,7 +124,7 @@ func TestEdge(t *testing.T) {
 	l.send(50)
 	l.acknowledged("p@edge")
 	l.once(450)
-	for _, r := range []*replica{first, second} {
+	for _, r := range []*runner{first, second} {
 		s := r.Status()[0]
 		if !s.Ready || s.Heard.After(heard.Add(time.Minute)) || r.live() != before {
 			t.Errorf("cut off, ready is %t with %s, the hub heard at %v: %s", s.Ready, r.live(), s.Heard, s.Reason)
@@ -153,27 +152,6 @@ func TestEdge(t *testing.T) {
 	l.once(500)
 }
 
-// TestHubIsAsked: a hub is asked four times before its silence is told of, however long a replica may answer without it.
-func TestHubIsAsked(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		hub            string
-		adopt, expects time.Duration
-	}{
-		{"", time.Hour, time.Hour}, {"", -1, 0}, {"hub", time.Hour, hubSilent}, {"hub", 3 * time.Second, 3 * time.Second},
-		{"hub", -1, 0}, // the default
-	} {
-		p := edge()
-		p.Models.Hub, p.AdoptWithin = c.hub, c.adopt
-		if got := (&pipeline{Scope: &scope.Scope{Pipeline: p}}).within(); got != c.expects {
-			t.Errorf("from hub %q, with adopt_within %v, the store is asked within %v, want %v", c.hub, c.adopt, got, c.expects)
-		}
-	}
-	if hubSilent < registry.Within {
-		t.Errorf("the hub is away after %v, and is asked four times in %v", hubSilent, registry.Within)
-	}
-}
-
 // TestAdoptAsksNobody: what a replica at an edge adopts it adopts at once, and cleans the mirror afterwards: the registry
 // holds its lock meanwhile.
 func TestAdoptAsksNobody(t *testing.T) {
@@ -191,7 +169,7 @@ func TestAdoptAsksNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := l.asked("$JS.API.>")
-	err = p.adopt(&registry.Choice{Live: &plugin.Live{Model: m, Version: m.Digest()[:16], Epoch: 1}})
+	err = p.replica.Adopt(&registry.Choice{Live: &plugin.Live{Model: m, Version: m.Digest()[:16], Epoch: 1}})
 	if n := asked(); n > 0 || err != nil {
 		t.Errorf("adopting asks %d times: %v", n, err)
 	}
@@ -199,7 +177,7 @@ func TestAdoptAsksNobody(t *testing.T) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer end()
-	wg.Go(func() { p.sweepMirror(ctx) })
+	wg.Go(func() { p.replica.Run(ctx) })
 	l.until("the mirror is cleaned", func() bool { return asked() > 0 })
 }
 
@@ -389,10 +367,10 @@ func (s *site) atHome() *registry.Registry {
 }
 
 // models is what the replica knows of its models.
-func (r *replica) models() *registry.Registry {
+func (r *runner) models() *registry.Registry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.running[0].models
+	return r.running[0].replica.Models
 }
 
 // another stores one more version at the hub, of the same epoch.

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/embedd/embedd/stream/internal/replica"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,8 +23,6 @@ import (
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/scope"
-	"github.com/embedd/embedd/stream/lease"
-	"github.com/embedd/embedd/stream/registry"
 	"github.com/embedd/embedd/stream/spec"
 )
 
@@ -57,9 +57,7 @@ type Engine struct {
 	patience  time.Duration
 	claimLife time.Duration // of the claim to a block that is summed up
 
-	stores map[string]registry.Store // of the server, by their hub, "" where it has none; those that a pipeline needs
-	bucket *lease.Bucket             // of the server; nil where it has none
-	leased bool                      // that is known
+	stores *replica.Stores
 
 	pressure pressure
 
@@ -92,7 +90,7 @@ func New(o Options) (*Engine, error) {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
 	return &Engine{options: o, log: o.Logger, metrics: m, drain: drainWait, patience: serverPatience, claimLife: claimLife,
-		seen: natsx.NewStreamCache(), stores: map[string]registry.Store{}}, nil
+		seen: natsx.NewStreamCache(), stores: replica.NewStores(o.Logger)}, nil
 }
 
 // Run opens every pipeline and serves until ctx is done; then it drains and returns nil, or ErrDrain where what was
@@ -112,7 +110,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	defer func() {
 		within := e.drain
 		if at := stopped.Load(); at != 0 {
-			within = max(e.drain-time.Since(time.Unix(0, at)), releaseWait)
+			within = max(e.drain-time.Since(time.Unix(0, at)), replica.ReleaseTimeout)
 		}
 		e.end(open, within)
 	}()
@@ -127,7 +125,7 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 		open = append(open, p)
 	}
 	for _, p := range open {
-		if err := p.bindName(ctx); err != nil {
+		if err := p.replica.BindName(ctx); err != nil {
 			return fmt.Errorf("pipeline %s: %w", p.Name, err)
 		}
 	}
@@ -249,15 +247,15 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 	c Pipeline) (_ *pipeline, err error) {
 	p := &pipeline{Scope: &scope.Scope{Pipeline: c, Conn: e.options.Conn, JS: js, Permissions: access, Streams: e.seen,
 		Instance: nats.NewInbox(), Log: e.log.With("pipeline", c.Name), Conditions: &health.Conditions{},
-		PollInterval: time.Duration(len(e.options.Pipelines)) * calmFor}, opened: time.Now(), turns: newTurns(),
-		halt: health.Halt{Bad: c.Stop.Bad, Of: c.Stop.Of}, drain: e.drain, claimLife: e.claimLife,
-		again: make(chan struct{}, 1), noting: make(chan struct{}, 1), came: make(chan struct{}, 1),
+		PollInterval: time.Duration(len(e.options.Pipelines)) * calmFor}, halt: health.Halt{Bad: c.Stop.Bad, Of: c.Stop.Of}, drain: e.drain, claimLife: e.claimLife,
+		again: make(chan struct{}, 1), noting: make(chan struct{}, 1),
 		asking:   [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)},
 		pressure: &e.pressure, whole: &lane{filter: c.Subject}}
+	p.replica = replica.New(p.Scope, replica.Hooks{HasAnswered: p.hasAnswered, TurnChanged: p.lookAgain})
 	p.busy.Store(time.Now().UnixNano())
 	defer func() {
 		if err != nil {
-			p.giveUp() // a lease that was asked for would keep the next one from learning for its life
+			p.replica.Close() // a lease that was taken would keep other replicas from training until it expires
 		}
 	}()
 	if err := p.locate(ctx); err != nil {
@@ -289,11 +287,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 	p.Freshness = health.NewFreshness(maxAge, p.Clock)
 	observe := s.Observe
 	s.Observe = func(f plugin.Outcome) {
-		p.countOutcome(f)
-		if f.Promoted {
-			p.Freshness.Confirm(p.Clock())
-		}
-		p.judged(f)
+		p.replica.Record(f)
 		if observe != nil {
 			observe(f)
 		}
@@ -308,9 +302,13 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 			}
 		}
 	}
-	if s.Fixed == nil && p.keepsModels() {
-		if err := e.resume(ctx, p); err != nil {
+	var stored replica.Stored
+	if s.Fixed == nil && p.replica.StoresModels() {
+		if stored, err = p.replica.Open(ctx, e.stores); err != nil {
 			return nil, err
+		}
+		if stored.Live != nil && p.Input != nil {
+			p.goOn(stored.Live)
 		}
 	}
 	stage, err := stage.New(*s)
@@ -325,7 +323,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 		}
 	}
 	p.Series.Watch(p.status)
-	if err := p.keepPin(); err != nil {
+	if err := p.replica.KeepPinned(); err != nil {
 		stage.Close()
 		return nil, err
 	}
@@ -336,77 +334,11 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 		}
 	}
 	if l := stage.Live(); l != nil {
-		p.chosen(l, p.good)
-		p.showLive(l)
+		p.replica.WentLive(l, stored.Confirmed)
 		p.Log.Info("a model is live", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
 			l.Epoch)
 	}
 	return p, nil
-}
-
-// resume opens the store and takes the live model from it, and the lease of learning where nobody has it.
-func (e *Engine) resume(ctx context.Context, p *pipeline) error {
-	store, err := e.openStore(ctx, p)
-	if err != nil {
-		return err
-	}
-	o := registry.Options{Limit: p.Models.Limit, Keep: p.Models.Keep, Strict: p.Models.Strict, Logger: p.Log,
-		Clock: p.Stage.Clock, Within: p.within()}
-	bucket, err := e.leases(ctx, p)
-	if err != nil {
-		return err
-	}
-	if p.leases = bucket; bucket != nil {
-		o.Stage = p.stageVersion
-	}
-	switch {
-	case p.Role == RoleTransform:
-		o.Term = func() uint64 { return 0 }
-	case bucket != nil:
-		o.Term = p.tenure.term
-	}
-	p.hub, _ = store.(*registry.Edge)
-	p.models = registry.Of(store, p.Name, o)
-	chosen, err := p.models.Live(ctx)
-	if err != nil {
-		return err
-	}
-	p.bound = chosen.Stream
-	if err := needs.CheckName(ctx, p.JS, p.Permissions, &p.Pipeline, p.Domain, p.bound); err != nil {
-		return err
-	}
-	if bucket != nil && p.Role != RoleTransform {
-		if err := p.apply(ctx, bucket); err != nil {
-			return err
-		}
-	}
-	if p.tenure.Lease != nil && p.tenure.Term() != 0 {
-		// What a former holder stores until then is followed as any other model.
-		if err := p.seal(ctx, p.tenure.Term()); err != nil && !errors.Is(err, registry.ErrFenced) {
-			return err
-		}
-	}
-	if err := p.take(ctx, chosen); err != nil {
-		return err
-	}
-	live := chosen.Live
-	if p.mayFit() { // what others write is not known to be left behind
-		if err := p.models.Sweep(ctx); err != nil {
-			p.Log.Warn("what crashes left in the model store stays", "error", err)
-		}
-	}
-	s := &p.Stage
-	s.Standby = !p.mayFit()
-	s.Store, s.Checkpoint, s.Resume = p.models.Save, p.models.Checkpoint, live
-	if p.Input == nil {
-		return nil
-	}
-	s.Source = map[string]string{"stream": p.Stream, "created": p.Created.UTC().Format(time.RFC3339Nano),
-		"subject": p.Subject}
-	if live != nil {
-		p.goOn(live)
-	}
-	return nil
 }
 
 // calmFor is how much longer each pipeline of a process makes the time between two looks: so many looks a second the
@@ -482,8 +414,8 @@ func (e *Engine) watchAge(ctx context.Context, open []*pipeline) {
 	defer tick.Stop()
 	for {
 		for _, p := range open {
-			p.lookFresh()
-			p.lookHub()
+			p.replica.RefreshAge()
+			p.replica.ReportHub()
 			age, _ := p.Freshness.Age()
 			p.Series.Set(health.ModelAge, age.Seconds())
 			p.spare.look(time.Now())

@@ -235,7 +235,7 @@ func (g *gatherer) follow(ctx context.Context) error {
 // keep writes the ledger down before what it says is learned, so that a restart enters nothing anew of which the model
 // knows. Who learns does.
 func (g *gatherer) keep(ctx context.Context) error {
-	if !g.mayFit() || g.ledger.Next == g.kept {
+	if !g.replica.IsTrainer() || g.ledger.Next == g.kept {
 		return nil
 	}
 	if err := g.summaries.KeepLedger(ctx, g.Name, g.created, g.ledger); err != nil {

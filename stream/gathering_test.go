@@ -103,7 +103,7 @@ func blocks() Pipeline {
 
 // trainer is one at the hub, and what it promoted.
 type trainer struct {
-	*replica
+	*runner
 	metrics *prometheus.Registry
 
 	mu      sync.Mutex
@@ -141,12 +141,12 @@ func (f *spokes) trainAs(login nats.Option, domains ...string) *trainer {
 	if err != nil {
 		f.Fatal(err)
 	}
-	g.replica = f.hub.run(e)
+	g.runner = f.hub.run(e)
 	return g
 }
 
 // sums starts a replica at an edge.
-func (f *spokes) sums(domain string) *replica {
+func (f *spokes) sums(domain string) *runner {
 	f.Helper()
 	p := blocks()
 	p.Role, p.Models.Hub, p.Edges = RoleTransform, "hub", []string{domain}
@@ -154,7 +154,7 @@ func (f *spokes) sums(domain string) *replica {
 }
 
 // summing starts a replica at an edge, and waits until it has made what it sends to.
-func (f *spokes) summing(domain string, p Pipeline) *replica {
+func (f *spokes) summing(domain string, p Pipeline) *runner {
 	f.Helper()
 	r := f.edges[domain].replica(p)
 	f.edges[domain].until("the replica of "+domain+" is open", func() bool {
@@ -229,7 +229,7 @@ func TestSummariesOfEdges(t *testing.T) {
 		f.blocks(domain, 8)
 	}
 	// The edges first: a server that does not find a source asks again after up to a minute.
-	replicas := map[string]*replica{"berlin": f.sums("berlin"), "paris": f.sums("paris")}
+	replicas := map[string]*runner{"berlin": f.sums("berlin"), "paris": f.sums("paris")}
 	first := f.train("berlin", "paris")
 	f.reached(first, map[string]int{"berlin": 8, "paris": 8})
 	for domain, r := range replicas {

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/embedd/embedd/stream/internal/replica"
+
 	"github.com/embedd/embedd/stream/internal/health"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -33,7 +35,7 @@ import (
 func (p *pipeline) attendPartitions(ctx, work context.Context, h *held, out chan<- *input) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	for p.ready(ctx) && p.awaitFresh(ctx) && p.halt.Wait(ctx) && p.awaitCurrent(ctx) && ctx.Err() == nil {
+	for p.ready(ctx) && p.awaitFresh(ctx) && p.halt.Wait(ctx) && p.replica.WaitCurrent(ctx) && ctx.Err() == nil {
 		turn, over := context.WithCancel(ctx)
 		ended := make(chan struct{})
 		go func() {
@@ -55,13 +57,13 @@ func (p *pipeline) attendPartitions(ctx, work context.Context, h *held, out chan
 func (p *pipeline) mayAnswer() bool {
 	if p.WhenStale == StaleHold {
 		if _, stale := p.Freshness.Age(); stale {
-			p.lookFresh()
+			p.replica.RefreshAge()
 			if _, stale = p.Freshness.Age(); stale {
 				return false
 			}
 		}
 	}
-	return p.halt.Reason() == "" && p.outdated() == ""
+	return p.halt.Reason() == "" && p.replica.Outdated() == ""
 }
 
 // attendShare holds a share of the partitions until ctx is done, and gives each back when what was pulled of it is answered.
@@ -82,9 +84,9 @@ func (p *pipeline) attendShare(ctx, work context.Context, h *held, out chan<- *i
 			p.Log.Debug("the replica is not known to the others yet; trying again", "error", err)
 		}
 		here.Keep(ctx, func(context.Context, uint64) {})
-		p.giveBack(here)
+		p.replica.Release(here)
 	})
-	p.seats.Members(ctx, group, p.leaseLife(), mine, func(members []string) {
+	p.seats.Members(ctx, group, p.replica.LeaseLife(), mine, func(members []string) {
 		for q, who := range shares(slices.Collect(maps.Keys(wanted)), members) {
 			select {
 			case <-wanted[q]: // what nobody has heard of yet
@@ -145,7 +147,7 @@ func (p *pipeline) keepPartition(ctx, work context.Context, q needs.Partition, h
 	}
 	l.Keep(ctx, func(ctx context.Context, term uint64) {
 		// A lease that was renewed late is held again, under the same term, and nobody is told.
-		tick := time.NewTicker(p.leaseLife() / 20)
+		tick := time.NewTicker(p.replica.LeaseLife() / 20)
 		defer tick.Stop()
 		for now := l.Hold(); term != 0 && (now.Term == term || now.Term == 0); now = l.Hold() {
 			if now.Term == term {
@@ -158,7 +160,7 @@ func (p *pipeline) keepPartition(ctx, work context.Context, q needs.Partition, h
 			}
 		}
 	})
-	p.giveBack(l)
+	p.replica.Release(l)
 }
 
 // holdPartition brings the messages of a partition until ctx is done or its lease is over, and waits until those that it
@@ -172,7 +174,7 @@ func (p *pipeline) holdPartition(ctx, work context.Context, q needs.Partition, l
 	ctx, over := context.WithCancel(ctx)
 	defer over()
 	wg.Go(func() { // a lease ends in silence where it cannot be renewed
-		tick := time.NewTicker(p.leaseLife() / 20)
+		tick := time.NewTicker(p.replica.LeaseLife() / 20)
 		defer tick.Stop()
 		for l.Hold() == is {
 			select {
@@ -217,7 +219,7 @@ func (p *pipeline) holdPartition(ctx, work context.Context, q needs.Partition, l
 
 // endWell notes that what was pulled of a partition is answered.
 func (p *pipeline) endWell(q needs.Partition, at bookmark) {
-	ctx, cancel := context.WithTimeout(context.Background(), releaseWait)
+	ctx, cancel := context.WithTimeout(context.Background(), replica.ReleaseTimeout)
 	defer cancel()
 	at.Holder = ""
 	if err := p.leave(ctx, q, at); err != nil {
@@ -259,7 +261,7 @@ func (p *pipeline) pullInOrder(ctx context.Context, q needs.Partition, l *lane, 
 	l.binding.bind(c)
 	number := c.CachedInfo().Delivered.Consumer
 	for ctx.Err() == nil {
-		if !p.awaitFresh(ctx) || !p.halt.Wait(ctx) || !p.awaitCurrent(ctx) {
+		if !p.awaitFresh(ctx) || !p.halt.Wait(ctx) || !p.replica.WaitCurrent(ctx) {
 			return nil
 		}
 		free, most := h.awaitFree(ctx, p.mostHeld())

@@ -72,12 +72,12 @@ func newReader(p *pipeline, take func(context.Context, *lesson)) *reader {
 // was put back: then it is the first message.
 func (p *pipeline) goOn(live *plugin.Live) {
 	same := live.Model.Note().Source["created"] == p.Stage.Source["created"]
-	if same && windowEnd(live) > p.Input.CachedInfo().State.LastSeq {
+	if same && fittedTo(live) > p.Input.CachedInfo().State.LastSeq {
 		live.State = nil
 		return
 	}
 	if same {
-		live.Seen, p.learnFirst = windowEnd(live), windowStart(live)
+		live.Seen, p.learnFirst = fittedTo(live), fittedFrom(live)
 	}
 	if created, first := stage.ReadFrom(live.State); created == p.Created.UnixNano() {
 		p.learnFirst = first
@@ -410,7 +410,7 @@ func (p *pipeline) turned(text string) {
 
 // teach hands a message that the hot path has decoded to the learning side.
 func (p *pipeline) teach(in *input, m *arrowio.Message, err error) {
-	if p.feed == nil || p.turns.resting.Load() || in.taught.Load() {
+	if p.feed == nil || p.resting.Load() || in.taught.Load() {
 		return
 	}
 	l := &lesson{decoded: true, message: m, err: err}

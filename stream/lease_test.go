@@ -17,7 +17,7 @@ import (
 )
 
 // holders are the replicas that learn.
-func holders(replicas []*replica) (out []*replica) {
+func holders(replicas []*runner) (out []*runner) {
 	for _, r := range replicas {
 		for _, s := range r.Status() {
 			if s.Learns {
@@ -88,14 +88,14 @@ func (h *history) violations() (out []string) {
 func TestOneLearns(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	var replicas []*replica
+	var replicas []*runner
 	for range 3 {
 		p := apprentice()
 		p.Lease = 10 * time.Second // a machine that stands still for two must not look like a holder that is gone
 		replicas = append(replicas, s.replica(p))
 	}
 	s.until("all are open", func() bool {
-		return !slices.ContainsFunc(replicas, func(r *replica) bool { return len(r.Status()) == 0 })
+		return !slices.ContainsFunc(replicas, func(r *runner) bool { return len(r.Status()) == 0 })
 	})
 	h := s.history()
 	var epoch int
@@ -123,7 +123,7 @@ func TestOneLearns(t *testing.T) {
 		}
 		s.acknowledged("p")
 		holder.end()
-		replicas = slices.DeleteFunc(replicas, func(r *replica) bool { return r == holder })
+		replicas = slices.DeleteFunc(replicas, func(r *runner) bool { return r == holder })
 	}
 	if v := h.violations(); v != nil || len(h.pointers) < 6 {
 		t.Errorf("of %d pointers: %q", len(h.pointers), v)
@@ -142,12 +142,12 @@ func TestRoles(t *testing.T) {
 		return p
 	}
 	transform, train := s.replica(of(RoleTransform)), s.replica(of(RoleTrain))
-	s.until("role train learns", func() bool { return len(holders([]*replica{transform, train})) == 1 })
+	s.until("role train learns", func() bool { return len(holders([]*runner{transform, train})) == 1 })
 	other := of(RoleTrain)
 	other.Stage.Fit.Method = "srda"
 	differs := s.replica(other)
 	s.until("the one that differs says so", func() bool {
-		return len(differs.Status()) == 1 && strings.Contains(differs.Status()[0].Others, "its configuration is another: model.method")
+		return len(differs.Status()) == 1 && strings.Contains(differs.Status()[0].Others, "its configuration differs in model.method")
 	})
 	s.send(300)
 	s.until("role transform answers", func() bool { return transform.live() != "" })
@@ -197,7 +197,7 @@ func TestOneStandbyReads(t *testing.T) {
 	t.Parallel()
 	for _, kind := range Standbys {
 		s := newSite(t)
-		var replicas []*replica
+		var replicas []*runner
 		for i := range 4 {
 			p := apprentice()
 			p.Lease, p.Standby = lease.Shortest, kind
@@ -205,7 +205,7 @@ func TestOneStandbyReads(t *testing.T) {
 			s.until("it is open", func() bool { return len(replicas[i].Status()) > 0 })
 		}
 		// reading are the replicas that have learned rows, beside the one that learns.
-		reading := func() (out []*replica) {
+		reading := func() (out []*runner) {
 			for _, r := range replicas {
 				if g := r.Status()[0]; !g.Learns && g.Stage.Rows > 0 {
 					out = append(out, r)
@@ -218,7 +218,7 @@ func TestOneStandbyReads(t *testing.T) {
 			n := 0
 			for _, r := range replicas {
 				for _, p := range r.running {
-					if p.turns.second != nil && p.turns.second.Term() != 0 {
+					if p.replica.IsStandby() {
 						n++
 					}
 				}
@@ -227,14 +227,14 @@ func TestOneStandbyReads(t *testing.T) {
 		})
 		s.send(300)
 		s.until("all answer", func() bool {
-			return !slices.ContainsFunc(replicas, func(r *replica) bool { return r.live() == "" })
+			return !slices.ContainsFunc(replicas, func(r *runner) bool { return r.live() == "" })
 		})
 		s.acknowledged("p")
 		s.until("the standby reads", func() bool { return len(reading()) == want })
 		first := holders(replicas)[0]
 		next := reading()
 		first.end()
-		replicas = slices.DeleteFunc(replicas, func(r *replica) bool { return r == first })
+		replicas = slices.DeleteFunc(replicas, func(r *runner) bool { return r == first })
 		s.until("another learns", func() bool { return len(holders(replicas)) == 1 })
 		if taken := holders(replicas)[0]; kind == StandbyWarm && taken != next[0] {
 			t.Errorf("%s: another than the standby took over", kind)

@@ -69,7 +69,7 @@ func (m *merger) step(ctx context.Context) (learned bool, err error) {
 	if err := m.know(ctx, s); err != nil || m.features == nil {
 		return false, err
 	}
-	if !m.mayFit() {
+	if !m.replica.IsTrainer() {
 		m.marked = nil // another does, and marks
 	} else if err := m.mark(ctx, s); err != nil {
 		return false, err
@@ -121,7 +121,7 @@ func (m *merger) skip(ctx context.Context, s stretch) (skipped bool, err error) 
 			m.Series.Add(health.Dropped, float64((to-m.next)*uint64(m.Stage.Training.Block)), health.PathLearn)
 		}
 	}
-	if !m.mayFit() {
+	if !m.replica.IsTrainer() {
 		mark, err := m.shelf.Mark(ctx)
 		if err != nil {
 			return false, err
@@ -143,7 +143,7 @@ const patienceBad = 3
 
 // anew has the summary of the next block made again. Who learns does that; the others wait.
 func (m *merger) anew(ctx context.Context, cause error) error {
-	if !m.mayFit() {
+	if !m.replica.IsTrainer() {
 		return nil
 	}
 	return m.again(ctx, cause)

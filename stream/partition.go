@@ -24,7 +24,7 @@ func (e *Engine) bindPartitions(ctx context.Context, p *pipeline) error {
 	if f := needs.PartitionFault(&p.Pipeline, &p.Input.CachedInfo().Config); f != nil {
 		return f
 	}
-	bucket, err := e.openLeases(ctx, p)
+	bucket, err := e.stores.Leases(ctx, p.Scope)
 	if errors.Is(err, lease.ErrOldServer) {
 		return fmt.Errorf("input.partitions: %w", err)
 	}

@@ -27,7 +27,7 @@ func TestPartitionsAreShared(t *testing.T) {
 	f := newFleet(t, 8)
 	p := keyed()
 	p.Stage.Fixed = fixed(t)
-	held := func(replicas ...*replica) func() bool {
+	held := func(replicas ...*runner) func() bool {
 		return func() bool {
 			sum := 0
 			for _, r := range replicas {
@@ -67,7 +67,7 @@ func TestPartitionsOfAnExistingStream(t *testing.T) {
 	f := newFleet(t, 0)
 	p := keyed()
 	p.Stage.Fixed = fixed(t)
-	run := func(partitions int) *replica {
+	run := func(partitions int) *runner {
 		p.Partitions = partitions
 		return f.replica(p)
 	}
@@ -160,7 +160,7 @@ func TestPartitionsOfWhoMayNotAnswer(t *testing.T) {
 	p.Partitions, p.Stage.Fixed, p.Stop = 2, fixed(t), Stop{Bad: 3, Of: 5}
 	first := f.replica(p)
 	p.Stop = Stop{}
-	holds := func(r *replica, least, most int) bool {
+	holds := func(r *runner, least, most int) bool {
 		all := r.Status()
 		return len(all) > 0 && *all[0].Held >= least && *all[0].Held <= most
 	}
@@ -196,8 +196,8 @@ func TestPartitionsOfWhoHasNoModel(t *testing.T) {
 	stranger := f.replica(other)
 	f.until("it is open", func() bool { return len(stranger.Status()) == 1 })
 	f.until("who has other features says so", func() bool {
-		return strings.Contains(stranger.Status()[0].Store, "cannot go live, and none answers here: it was made of x[0]") &&
-			strings.HasSuffix(stranger.Status()[0].Store, "put schema.features back")
+		return strings.Contains(stranger.Status()[0].Store, "cannot go live, and none answers here: it has the features x[0]") &&
+			strings.HasSuffix(stranger.Status()[0].Store, "restore schema.features")
 	})
 	stored := f.atHome()
 	has, err := stored.Pin(t.Context(), "") // no other goes live
@@ -223,7 +223,7 @@ func TestPartitionsOfWhoHasNoModel(t *testing.T) {
 	f.until("it is open", func() bool { return len(second.Status()) == 1 })
 	f.publish(100, 20)
 	f.answered()
-	for _, r := range []*replica{second, stranger} {
+	for _, r := range []*runner{second, stranger} {
 		if s := r.Status()[0]; r.live() != "" || s.Ready || *s.Held > 0 {
 			t.Errorf("without a model, %q, a replica is ready: %t, and holds %d", r.live(), s.Ready, *s.Held)
 		}

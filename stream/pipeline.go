@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/embedd/embedd/stream/internal/replica"
+
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/arrowio/wire"
@@ -16,7 +18,6 @@ import (
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/scope"
 	"github.com/embedd/embedd/stream/lease"
-	"github.com/embedd/embedd/stream/registry"
 	"github.com/embedd/embedd/stream/summaries"
 )
 
@@ -24,21 +25,13 @@ import (
 type pipeline struct {
 	*scope.Scope
 	letterLog *health.LetterLog
-	models    *registry.Registry // nil: none are kept
-	hub       *registry.Edge     // where the models come from another domain, else nil
-	opened    time.Time
-	hubAway   bool // it was said that the hub is
-	tenure    tenure
-	turns     turns
-	leases    *lease.Bucket          // nil: there are none
-	summaries *summaries.Bucket      // nil: this pipeline shares none
-	arrived   *summaries.Arrived     // at the hub of edges; else nil
-	seats     *lease.Bucket          // of the partitions; nil: there are none
-	earlier   []needs.Partition      // of other numbers, that the stream had before
-	held      atomic.Int64           // how many partitions this process holds
-	pinned    atomic.Bool            // somebody chose the live model, and it stays
-	bound     string                 // the stream that its name was bound to in the store before the start, "" where to none
-	store     atomic.Pointer[string] // what happened to the models of the store
+	replica   *replica.Replica
+	resting   atomic.Bool        // this process does not read for learning now
+	summaries *summaries.Bucket  // nil: this pipeline shares none
+	arrived   *summaries.Arrived // at the hub of edges; else nil
+	seats     *lease.Bucket      // of the partitions; nil: there are none
+	earlier   []needs.Partition  // of other numbers, that the stream had before
+	held      atomic.Int64       // how many partitions this process holds
 
 	names struct { // of the model that answered last, for who answers
 		live  *plugin.Live
@@ -49,7 +42,6 @@ type pipeline struct {
 	tail  *tail // nil on core NATS
 	// learnFirst is the sequence number from which the window of the live model is filled again; 0: the first.
 	learnFirst uint64
-	good       time.Time // when the model of the store was last found good
 	unreadable atomic.Pointer[unreadable]
 	turn       atomic.Pointer[string] // what last happened to the input, for the learning side
 	awaited    atomic.Pointer[string] // what learning from summaries waited for last
@@ -60,12 +52,11 @@ type pipeline struct {
 	noting     chan struct{}        // held by who writes notes of the consumer
 	asking     [2]chan struct{}     // held by the partition that asks whether they may begin, and by one of an earlier number
 	over       sync.Map             // the partitions of before that have nothing left
-	came       chan struct{}        // another model has, for the mirror of a hub
 	halt       health.Halt
 
 	drain     time.Duration
 	claimLife time.Duration
-	told      struct{ unlearned, refused, lost, consumer, owed, lease, outdated, before, summing ratelog.Limiter }
+	told      struct{ unlearned, lost, consumer, owed, before, summing ratelog.Limiter }
 	sight     atomic.Pointer[sight]         // what the watcher last saw; nil on core NATS
 	again     chan struct{}                 // has the watcher look at once
 	waiting   atomic.Pointer[queue[*input]] // on core NATS, what is not answered
@@ -85,21 +76,7 @@ func (p *pipeline) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { p.draining.Store(true) })()
-	if p.models != nil {
-		wg.Go(func() { p.models.Follow(ctx, p.adopt) })
-		if p.leases != nil {
-			wg.Go(func() { p.hearStaged(ctx) })
-		}
-	}
-	if p.hub != nil {
-		wg.Go(func() { p.sweepMirror(ctx) })
-	}
-	if p.tenure.Lease != nil {
-		wg.Go(func() { p.tenure.Keep(ctx, p.takeTurn) })
-		if p.turns.second != nil && !p.everyone() {
-			wg.Go(func() { p.keepSecond(ctx) })
-		}
-	}
+	wg.Go(func() { p.replica.Run(ctx) })
 	wg.Go(func() { p.letterLog.Run(ctx, time.Minute) })
 	if s, err := p.startService(ctx); err != nil {
 		p.Log.Warn("the pipeline answers no requests", "error", err)
@@ -140,6 +117,12 @@ func (p *pipeline) run(ctx context.Context) error {
 		return nil
 	}
 	return p.serve(ctx)
+}
+
+// close ends learning, and then releases the trainer's lease: nothing is written any more.
+func (p *pipeline) close() {
+	p.Running.Close()
+	p.replica.Close()
 }
 
 // learns tells whether this process reads to learn: to fit, or to be ready for it.
@@ -203,11 +186,10 @@ func (p *pipeline) progress() string {
 	if awaited := p.awaited.Load(); awaited != nil {
 		text += "; " + *awaited
 	}
-	if store := p.store.Load(); store != nil {
-		text += "; " + *store
-	}
-	if others := p.standingText(); others != "" {
-		text += "; " + others
+	for _, more := range []string{p.replica.Event(), p.replica.OtherTrainer()} {
+		if more != "" {
+			text += "; " + more
+		}
 	}
 	return text
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/embedd/embedd/stream/lease"
 )
 
-// replica is an engine of one pipeline, on a connection of its own, beside others of the same pipeline.
-type replica struct {
+// runner is an engine of one pipeline, on a connection of its own, beside others of the same pipeline.
+type runner struct {
 	*Engine
 	kill context.CancelFunc // ends it as an orderly stop does
 	end  func()
@@ -29,12 +29,12 @@ func apprentice() Pipeline {
 }
 
 // replica starts a replica; it is open when the pipelines are.
-func (s *site) replica(p Pipeline) *replica {
+func (s *site) replica(p Pipeline) *runner {
 	s.Helper()
 	return s.replicaAt(s.url(), p)
 }
 
-func (s *site) replicaAt(urls string, p Pipeline) *replica {
+func (s *site) replicaAt(urls string, p Pipeline) *runner {
 	s.Helper()
 	nc := connect(s.T, urls, nats.DontRandomize())
 	e, err := New(Options{Conn: nc, Pipelines: []Pipeline{p}, Logger: s.log, Wait: ample})
@@ -45,11 +45,11 @@ func (s *site) replicaAt(urls string, p Pipeline) *replica {
 }
 
 // run runs an engine until the end of the test, or of the replica.
-func (s *site) run(e *Engine) *replica {
+func (s *site) run(e *Engine) *runner {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx) }()
-	r := &replica{Engine: e, kill: cancel}
+	r := &runner{Engine: e, kill: cancel}
 	r.end = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -62,7 +62,7 @@ func (s *site) run(e *Engine) *replica {
 }
 
 // live is the version that a replica answers with; "" before the first.
-func (r *replica) live() string {
+func (r *runner) live() string {
 	for _, one := range r.Status() {
 		if one.Stage.Live != nil {
 			return one.Stage.Live.Version
@@ -77,7 +77,7 @@ func TestReplicasBeginTogether(t *testing.T) {
 	t.Parallel()
 	for round := range replicaRounds() {
 		s := newSite(t)
-		replicas := make([]*replica, 2+round%3)
+		replicas := make([]*runner, 2+round%3)
 		var wg sync.WaitGroup
 		for i := range replicas {
 			wg.Go(func() { replicas[i] = s.replica(apprentice()) })
@@ -127,7 +127,7 @@ func TestOneCounts(t *testing.T) {
 		p.Role, p.Lease = role, lease.Shortest
 		return p
 	}
-	replicas := []*replica{s.replica(of(RoleAll))}
+	replicas := []*runner{s.replica(of(RoleAll))}
 	s.until("the first learns", func() bool { return len(holders(replicas)) == 1 })
 	replicas = append(replicas, s.replica(of(RoleAll)), s.replica(of(RoleTransform)))
 	s.send(3) // too few to learn from: nothing is answered

@@ -246,13 +246,13 @@ var errOthers = errors.New("another replica answers")
 // retrain reaches every replica, and who learns answers.
 func (s *service) retrain(context.Context, *nats.Msg) (any, error) {
 	p := s.pipeline
-	if p.Running.Learns() && !p.mayFit() {
-		if p.tenure.Lease == nil || p.tenure.Standing().Holder.Holder != "" {
+	if p.Running.Learns() && !p.replica.IsTrainer() {
+		if p.replica.HasTrainer() {
 			return nil, errOthers
 		}
-		return nil, coded(CodeConflict, errors.New("no replica holds the lease of learning yet; ask again in some seconds"))
+		return nil, coded(CodeConflict, errors.New("no replica holds the trainer's lease yet; ask again in some seconds"))
 	}
-	if p.pinned.Load() {
+	if p.replica.IsPinned() {
 		return nil, coded(CodePinned, fmt.Errorf(
 			"%s is pinned, and nothing that is learned goes live; `embedd model unpin %s` first",
 			p.Running.Live().Version, p.Name))
@@ -307,8 +307,8 @@ func (s *service) transform(ctx context.Context, msg *nats.Msg) (any, error) {
 // store is the pipeline's registry, an error where it keeps no models.
 func (s *service) store() (*registry.Registry, error) {
 	switch p := s.pipeline; {
-	case p.models != nil:
-		return p.models, nil
+	case p.replica.Models != nil:
+		return p.replica.Models, nil
 	case p.Stage.Fixed != nil:
 		return nil, plugin.ErrFixed
 	}

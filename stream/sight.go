@@ -149,15 +149,11 @@ func (w *watcher) look(ctx context.Context) *sight {
 
 // counts tells whether this replica counts what is not answered: of those of a pipeline the one that learns does.
 func (w *watcher) counts(ctx context.Context) bool {
-	if w.leases == nil || w.Stage.Fixed != nil {
-		return true
+	if observes, isKnown := w.replica.ObservesLag(); isKnown {
+		return observes
 	}
-	if w.tenure.Lease != nil {
-		s := w.tenure.Standing()
-		return s.Term != 0 || s.Holder.Holder == ""
-	}
-	if time.Since(w.looked) > w.leaseLife() {
-		if held, err := w.leases.Held(ctx, w.Name); err == nil {
+	if time.Since(w.looked) > w.replica.LeaseLife() {
+		if held, err := w.replica.Leases.Held(ctx, w.Name); err == nil {
 			w.looked, w.others = time.Now(), held
 		}
 	}
@@ -334,7 +330,7 @@ func streamOf(ctx context.Context, js jetstream.JetStream, subject string) (*jet
 
 // blocked is why an input would not be answered now, "" when it would.
 func (p *pipeline) blocked() string {
-	p.Conditions.SetText(health.ModelStore, p.outdated())
+	p.Conditions.SetText(health.ModelStore, p.replica.Outdated())
 	offline := ""
 	if !p.Conn.IsConnected() {
 		offline = "not connected to the server"

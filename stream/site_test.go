@@ -300,12 +300,7 @@ func (s *site) pupil(change func(*Pipeline), teach func(*pupil, *lesson)) *pupil
 	})
 	wg.Go(func() { q.watch(ctx) })
 	wg.Go(func() { _ = q.serve(ctx) })
-	if q.models != nil {
-		wg.Go(func() { q.models.Follow(ctx, q.adopt) })
-	}
-	if q.tenure.Lease != nil {
-		wg.Go(func() { q.tenure.Keep(ctx, q.takeTurn) })
-	}
+	wg.Go(func() { q.replica.Run(ctx) })
 	q.end = sync.OnceFunc(func() {
 		cancel()
 		wg.Wait()

@@ -33,7 +33,7 @@ func TestStaged(t *testing.T) {
 	s := newSite(t)
 	log := &lines{}
 	s.log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	var replicas []*replica
+	var replicas []*runner
 	for i := range 4 {
 		p := apprentice()
 		p.Lease = lease.Shortest
@@ -55,7 +55,7 @@ func TestStaged(t *testing.T) {
 		}
 	}
 	s.until("all answer", same(""))
-	s.until("a version was staged", func() bool { return len(log.with("a version is staged")) > 0 })
+	s.until("a version was staged", func() bool { return len(log.with("all replicas have fetched a version")) > 0 })
 	// The model of a new epoch, and back and forth between the two.
 	store, err := registry.JetStream(t.Context(), s.js)
 	if err != nil {

@@ -7,30 +7,7 @@ import (
 	"time"
 
 	"github.com/embedd/embedd/arrowio/wire"
-	"github.com/embedd/embedd/plugin"
 )
-
-// lookFresh asks how new the rows are that the live model was judged on. The hot path does not: the answer takes a lock
-// that learning holds.
-func (p *pipeline) lookFresh() {
-	s := p.Running.Status()
-	if s.Live != nil && !s.Newest.IsZero() {
-		p.Freshness.Confirm(s.Newest)
-	}
-	if s.Live != nil && p.models != nil {
-		if good := p.models.Good(s.Live.Version); !good.IsZero() { // another judges it
-			p.Freshness.Confirm(good)
-		}
-	}
-}
-
-// chosen takes a model that the store brought, and when it was last found good.
-func (p *pipeline) chosen(l *plugin.Live, good time.Time) {
-	if made := l.Model.Note().Created; made.After(good) {
-		good = made
-	}
-	p.Freshness.Replace(good)
-}
 
 // stalePoll is how often a pipeline that holds looks whether it may go on.
 const stalePoll = 50 * time.Millisecond
@@ -43,7 +20,7 @@ func (p *pipeline) awaitFresh(ctx context.Context) bool {
 	for told := (time.Time{}); ; {
 		age, stale := p.Freshness.Age()
 		if stale {
-			p.lookFresh()
+			p.replica.RefreshAge()
 			age, stale = p.Freshness.Age()
 		}
 		if !stale {

@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"strings"
 	"time"
 
 	"github.com/embedd/embedd/stream/internal/health"
@@ -22,19 +21,7 @@ func (e *Engine) Status() []Status {
 func (p *pipeline) status() Status {
 	s := Status{Pipeline: p.Name, Stage: p.Running.Status(), Labels: p.Running.LabelStatus(),
 		FixedModel: p.Stage.Fixed != nil, LateLabels: p.joins()}
-	if store := p.store.Load(); store != nil {
-		s.Store = *store
-	}
-	s.Role, s.Learns, s.Others, s.Term = p.Role, p.Running.Learns() && p.mayFit(), p.standingText(), p.tenure.term()
-	if p.hub != nil {
-		s.Hub, s.Heard = p.hub.Domain(), p.hub.Heard()
-	}
-	if p.models != nil {
-		s.Revision = p.models.Revision()
-		if trouble := p.models.Trouble(); trouble != "" {
-			s.Store = strings.TrimPrefix(s.Store+"; "+trouble, "; ")
-		}
-	}
+	p.replica.Report(&s)
 	if p.Partitions > 0 {
 		held := int(p.held.Load())
 		s.Held = &held

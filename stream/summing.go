@@ -6,6 +6,8 @@ import (
 	"maps"
 	"time"
 
+	"github.com/embedd/embedd/stream/internal/replica"
+
 	"github.com/embedd/embedd/internal/natsx"
 	"github.com/embedd/embedd/plugin"
 	"github.com/embedd/embedd/stream/internal/health"
@@ -93,7 +95,7 @@ func (m *maker) step(ctx context.Context) (made bool, err error) {
 			continue // another makes it
 		}
 		err = m.make(ctx, n, mark.Features, claim.Attempts)
-		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseWait)
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), replica.ReleaseTimeout)
 		err = errors.Join(err, claim.End(clean))
 		cancel()
 		if errors.Is(err, errGone) {

@@ -1,0 +1,55 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/embedd/embedd/stream/registry"
+)
+
+// A replica that cannot reach the model store must not continue an epoch that is over. So one that has not been able to
+// confirm for AdoptWithin which model is live pulls no more inputs and releases those that it has.
+
+// confirmInterval bounds how long the live model may go unconfirmed: the store is asked four times in it; 0: the
+// registry's default. A hub is asked as often as its silence is reported, however long a replica may continue without it.
+func (r *Replica) confirmInterval() time.Duration {
+	within := max(r.AdoptWithin, 0)
+	if r.ModelsFromHub() {
+		within = min(within, hubSilence)
+	}
+	return within
+}
+
+// Outdated says why this replica must not answer, "" when it may.
+func (r *Replica) Outdated() string {
+	if r.Models == nil || r.Leases == nil || r.AdoptWithin < 0 {
+		return ""
+	}
+	reached := r.Models.Reached()
+	if time.Since(reached) <= r.AdoptWithin {
+		return ""
+	}
+	text := fmt.Sprintf("the model store has not confirmed since %s which model is live (nats.adopt_within is %v): no inputs are pulled meanwhile",
+		reached.UTC().Format(time.RFC3339), r.AdoptWithin)
+	if trouble := r.Models.Trouble(); trouble != "" {
+		text += "; " + trouble
+	}
+	return text
+}
+
+// WaitCurrent blocks while this replica must not answer. It returns false when ctx is done first.
+func (r *Replica) WaitCurrent(ctx context.Context) bool {
+	for reason := r.Outdated(); reason != ""; reason = r.Outdated() {
+		r.outdatedLog.Warn(r.Log, "this replica answers nothing", "reason", reason)
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// hubSilence is how long a hub may be silent before it is reported as unreachable: it is asked four times in it.
+const hubSilence = registry.Within

@@ -1,0 +1,163 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/registry"
+)
+
+// StoresModels reports whether the models of the pipeline are stored anywhere.
+func (r *Replica) StoresModels() bool {
+	return !r.Pipeline.Models.None && (r.Input != nil || r.Pipeline.Models.Directory != "")
+}
+
+// accept decides what of the store's choice this replica uses: its live model, unless that has other features than the
+// configuration, and epochs that were never used. It returns when the model was last confirmed.
+func (r *Replica) accept(ctx context.Context, c *registry.Choice) (confirmed time.Time, err error) {
+	if c.Damage != "" {
+		r.addEvent(c.Damage)
+	}
+	if c.New {
+		used, err := r.hooks.HasAnswered(ctx)
+		if err != nil {
+			return time.Time{}, err
+		}
+		if used {
+			c.Epochs = max(c.Epochs, int(r.Clock().Unix()))
+			r.addEvent(fmt.Sprintf("the model store has no models of the pipeline, which has answered before: epochs continue after %d, the seconds since 1970, so that none is used twice",
+				c.Epochs))
+		}
+	}
+	r.Stage.Epochs = c.Epochs
+	if c.Live == nil {
+		return time.Time{}, nil
+	}
+	c.Live.Epochs = max(c.Live.Epochs, c.Epochs)
+	difference := r.otherFeatures(c.Live)
+	switch {
+	case difference == "":
+		r.setPinned(c.Pinned)
+		return c.Good, nil
+	case c.Pinned:
+		return time.Time{}, fmt.Errorf("model %s is pinned and %s: restore schema.features, or 'embedd model unpin %s' and start again, so that a model of the new features is fitted",
+			c.Live.Version, difference, r.Name)
+	case !r.IsTrainer():
+		r.addEvent(fmt.Sprintf("the live model %s; another replica is the trainer and keeps it: give all replicas the same configuration, or the pipeline another name",
+			difference))
+		r.Models.Drop()
+	default:
+		if err := r.Models.Retire(ctx); err != nil {
+			return time.Time{}, err
+		}
+		r.addEvent(fmt.Sprintf("the live model %s: a first model of the new features is fitted, in a new epoch; to return to %s, restore schema.features and 'embedd model rollback %s'",
+			difference, c.Live.Version, c.Live.Version))
+	}
+	c.Live = nil
+	return time.Time{}, nil
+}
+
+// otherFeatures says which features a model has when they are not those of the configuration, else "".
+func (r *Replica) otherFeatures(l *plugin.Live) string {
+	features := l.Model.Features()
+	if r.Stage.Spec.Takes(features) {
+		return ""
+	}
+	return fmt.Sprintf("has the features %s, and schema.features asks for %s", abbreviate(features), abbreviate(r.Stage.Spec.Features))
+}
+
+func abbreviate(names []string) string {
+	if len(names) > 4 {
+		return fmt.Sprintf("%s ... (%d)", strings.Join(names[:3], ", "), len(names))
+	}
+	return strings.Join(names, ", ")
+}
+
+// KeepPinned tells a stage that has just been made that its model is pinned.
+func (r *Replica) KeepPinned() error {
+	if !r.IsPinned() || r.Running.Live() == nil {
+		return nil
+	}
+	return r.Running.Adopt(r.Running.Live(), true)
+}
+
+// Adopt makes a model of the store the live one here. The registry calls it and waits for it.
+func (r *Replica) Adopt(c *registry.Choice) error {
+	l := c.Live
+	if difference := r.otherFeatures(l); difference != "" {
+		return fmt.Errorf("it %s: restore schema.features", difference)
+	}
+	if err := r.Running.Adopt(l, c.Pinned); err != nil {
+		return err
+	}
+	r.setPinned(c.Pinned)
+	r.WentLive(l, c.Good)
+	r.Log.Info("a model was adopted", "version", l.Version, "method", l.Model.Method(), "dim", l.Model.Dim(), "epoch",
+		l.Epoch, "pinned", c.Pinned)
+	select {
+	case r.adopted <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// WentLive records a live model that the store brought, and when it was last confirmed.
+func (r *Replica) WentLive(l *plugin.Live, confirmed time.Time) {
+	if created := l.Model.Note().Created; created.After(confirmed) {
+		confirmed = created
+	}
+	r.Freshness.Replace(confirmed)
+	r.ShowLive(l)
+}
+
+// ShowLive sets the metric of the live model.
+func (r *Replica) ShowLive(l *plugin.Live) {
+	r.Series.Replace(health.Model, 1, l.Version, l.Model.Method(), strconv.Itoa(l.Epoch))
+}
+
+// refuseTimeout is how long learning waits for the store to record a refused candidate.
+const refuseTimeout = 5 * time.Second
+
+// Record records the outcome of a candidate: its metrics, the freshness of the live model, and in the store, for those
+// who list the models, that it was refused. Learning does not depend on the store.
+func (r *Replica) Record(o plugin.Outcome) {
+	result := "refused"
+	switch {
+	case o.Err != nil:
+		result = "failed"
+	case o.Promoted:
+		result = "promoted"
+		r.ShowLive(o.Live)
+		r.Series.Observe(health.FitSeconds, o.Duration.Seconds())
+		r.Series.Set(health.Displacement, o.Displacement)
+		r.Freshness.Confirm(r.Clock())
+	}
+	r.Series.Add(health.Outcomes, 1, result)
+	if r.Models == nil || result != "refused" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), refuseTimeout)
+	defer cancel()
+	if err := r.Models.Refuse(ctx, o); err != nil {
+		r.refusedLog.Warn(r.Log, "a refused candidate was not recorded in the model store", "reason", o.Reason, "error", err)
+	}
+}
+
+// RefreshAge updates the freshness of the live model: from the rows on which it was scored here, and from the store when
+// another replica scores it. The hot path does not call it: the stage's status takes a lock that learning holds.
+func (r *Replica) RefreshAge() {
+	s := r.Running.Status()
+	if s.Live != nil && !s.Newest.IsZero() {
+		r.Freshness.Confirm(s.Newest)
+	}
+	if s.Live != nil && r.Models != nil {
+		if confirmed := r.Models.Good(s.Live.Version); !confirmed.IsZero() {
+			r.Freshness.Confirm(confirmed)
+		}
+	}
+}

@@ -1,0 +1,218 @@
+// Package replica makes a process one of the replicas of a pipeline: which of them is the trainer, which one stands by,
+// which model is live, and how a new one reaches all of them. It is built on the leases (package lease) and the model
+// store (package registry).
+package replica
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/ratelog"
+	"github.com/embedd/embedd/plugin"
+	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/scope"
+	"github.com/embedd/embedd/stream/lease"
+	"github.com/embedd/embedd/stream/registry"
+	"github.com/embedd/embedd/stream/spec"
+)
+
+// Replica is this process as a replica of one pipeline. Safe for concurrent use.
+type Replica struct {
+	*scope.Scope
+
+	Models *registry.Registry // nil: models are not stored
+	Hub    *registry.Edge     // the mirror of the hub's models, on a leaf node; else nil
+	Leases *lease.Bucket      // nil: there are none, and every replica trains
+
+	trainer leadership
+	standby *standby
+	store   string // see bindName
+	opened  time.Time
+
+	isPinned atomic.Bool
+	event    atomic.Pointer[string] // what happened to the stored models
+	adopted  chan struct{}          // signalled when another model was adopted, for the mirror of a hub
+	hubAway  bool                   // it was logged; one goroutine uses it
+
+	outdatedLog, leaseLog, refusedLog ratelog.Limiter
+	hooks                             Hooks
+}
+
+// Hooks are what a replica calls of the parts of the pipeline above it.
+type Hooks struct {
+	// HasAnswered reports whether the pipeline has ever answered an input, whatever became of its models.
+	HasAnswered func(context.Context) (bool, error)
+	// TurnChanged is called when this process becomes the trainer or stops being it.
+	TurnChanged func()
+}
+
+// New returns the replica of a pipeline whose models are not stored, until Open.
+func New(s *scope.Scope, hooks Hooks) *Replica {
+	return &Replica{Scope: s, standby: newStandby(), opened: time.Now(), adopted: make(chan struct{}, 1), hooks: hooks}
+}
+
+// Stored is what Open found in the model store.
+type Stored struct {
+	Live      *plugin.Live // nil: none
+	Confirmed time.Time    // when the live model was last confirmed
+}
+
+// Open opens the model store, loads the live model, and takes the trainer's lease when no replica holds it. It completes
+// the configuration of the stage, which does not exist yet.
+func (r *Replica) Open(ctx context.Context, stores *Stores) (Stored, error) {
+	store, err := stores.models(ctx, r.Scope)
+	if err != nil {
+		return Stored{}, err
+	}
+	o := registry.Options{Limit: r.Pipeline.Models.Limit, Keep: r.Pipeline.Models.Keep, Strict: r.Pipeline.Models.Strict,
+		Logger: r.Log, Clock: r.Clock, Within: r.confirmInterval()}
+	if r.Leases, err = stores.trainerLeases(ctx, r.Scope); err != nil {
+		return Stored{}, err
+	}
+	if r.Leases != nil {
+		o.Stage = r.announce
+	}
+	switch {
+	case r.Role == spec.RoleTransform:
+		o.Term = func() uint64 { return 0 }
+	case r.Leases != nil:
+		o.Term = r.trainer.term
+	}
+	r.Hub, _ = store.(*registry.Edge)
+	r.Models = registry.Of(store, r.Name, o)
+	choice, err := r.Models.Live(ctx)
+	if err != nil {
+		return Stored{}, err
+	}
+	r.store = choice.Stream
+	if err := needs.CheckName(ctx, r.JS, r.Permissions, &r.Pipeline, r.Domain, r.store); err != nil {
+		return Stored{}, err
+	}
+	if r.Leases != nil && r.Role != spec.RoleTransform {
+		if err := r.apply(ctx); err != nil {
+			return Stored{}, err
+		}
+	}
+	if r.trainer.Lease != nil && r.trainer.Term() != 0 {
+		// What a former trainer stores until then is followed as any other model.
+		if err := r.seal(ctx, r.trainer.Term()); err != nil && !errors.Is(err, registry.ErrFenced) {
+			return Stored{}, err
+		}
+	}
+	confirmed, err := r.accept(ctx, choice)
+	if err != nil {
+		return Stored{}, err
+	}
+	if r.IsTrainer() { // a version that another replica is writing must not be swept
+		if err := r.Models.Sweep(ctx); err != nil {
+			r.Log.Warn("versions that a crashed process left in the model store were not removed", "error", err)
+		}
+	}
+	stage := &r.Stage
+	stage.Standby = !r.IsTrainer()
+	stage.Store, stage.Checkpoint, stage.Resume = r.Models.Save, r.Models.Checkpoint, choice.Live
+	if r.Input != nil {
+		stage.Source = map[string]string{"stream": r.Stream, "created": r.Created.UTC().Format(time.RFC3339Nano),
+			"subject": r.Subject}
+	}
+	return Stored{Live: choice.Live, Confirmed: confirmed}, nil
+}
+
+// Run follows the model store, renews the leases and prefetches announced versions until ctx is done.
+func (r *Replica) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	if r.Models != nil {
+		wg.Go(func() { r.Models.Follow(ctx, r.Adopt) })
+		if r.Leases != nil {
+			wg.Go(func() { r.prefetch(ctx) })
+		}
+	}
+	if r.Hub != nil {
+		wg.Go(func() { r.sweepMirror(ctx) })
+	}
+	if r.trainer.Lease != nil {
+		wg.Go(func() { r.trainer.Keep(ctx, r.takeTurn) })
+		if r.standby.lease != nil && !r.allRead() {
+			wg.Go(func() { r.keepStandby(ctx) })
+		}
+	}
+}
+
+// Close releases the trainer's lease: another replica can take it at once. The stage must be closed before.
+func (r *Replica) Close() {
+	if r.trainer.Lease != nil {
+		r.Release(r.trainer.Lease)
+	}
+}
+
+// ReleaseTimeout is how long the end of a process waits for the server to take a lease back; after that it expires.
+const ReleaseTimeout = 2 * time.Second
+
+// Release releases a lease, however this process ends.
+func (r *Replica) Release(l *lease.Lease) {
+	ctx, cancel := context.WithTimeout(context.Background(), ReleaseTimeout)
+	defer cancel()
+	l.Release(ctx)
+}
+
+// Report fills in what a status says of the replica and its model store.
+func (r *Replica) Report(s *spec.Status) {
+	if event := r.event.Load(); event != nil {
+		s.Store = *event
+	}
+	s.Role, s.Learns, s.Others, s.Term = r.Role, r.Running.Learns() && r.IsTrainer(), r.OtherTrainer(), r.trainer.term()
+	if r.Hub != nil {
+		s.Hub, s.Heard = r.Hub.Domain(), r.Hub.Heard()
+	}
+	if r.Models == nil {
+		return
+	}
+	s.Revision = r.Models.Revision()
+	if trouble := r.Models.Trouble(); trouble != "" {
+		if s.Store != "" {
+			s.Store += "; "
+		}
+		s.Store += trouble
+	}
+}
+
+// Event is what happened to the stored models, a sentence, "" when nothing did.
+func (r *Replica) Event() string {
+	if event := r.event.Load(); event != nil {
+		return *event
+	}
+	return ""
+}
+
+// addEvent logs what happened to the stored models, for the status too.
+func (r *Replica) addEvent(text string) {
+	r.Log.Warn(text)
+	if before := r.event.Load(); before != nil {
+		text = *before + "; " + text
+	}
+	r.event.Store(&text)
+}
+
+// IsPinned reports whether the live model is pinned: nothing that is learned replaces it.
+func (r *Replica) IsPinned() bool { return r.isPinned.Load() }
+
+func (r *Replica) setPinned(isPinned bool) {
+	r.isPinned.Store(isPinned)
+	value := 0.0
+	if isPinned {
+		value = 1
+	}
+	r.Series.Set(health.Pinned, value)
+}
+
+// readsOnce reports whether the stream keeps messages for their consumers, so that only the hot path can read them.
+func (r *Replica) readsOnce() bool {
+	return r.Input != nil && r.Input.CachedInfo().Config.Retention != jetstream.LimitsPolicy
+}

@@ -1,0 +1,90 @@
+package replica
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/embedd/embedd/stream/lease"
+)
+
+// standby is the second lease: of the replicas that wait for the trainer's lease, its holder reads the input for
+// learning, so that its window is full when it takes over. So a pipeline is read three times, however many replicas it
+// has: by the hot paths together, by the trainer, and by the standby.
+type standby struct {
+	lease     *lease.Lease                       // nil: no waiting replica reads
+	stop      atomic.Pointer[context.CancelFunc] // releases it, once this process is the trainer
+	isWaiting chan struct{}                      // signalled when this process is the trainer no longer
+	changed   chan struct{}                      // signalled when this process may have to read, or may not any more
+}
+
+func newStandby() *standby {
+	return &standby{isWaiting: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
+}
+
+// allRead reports whether all replicas read the input for learning: without leases, with late labels, whose two readers
+// keep step, and when the hot path is the only reader.
+func (r *Replica) allRead() bool {
+	return r.trainer.Lease == nil || r.Labels != "" || r.Input == nil || r.readsOnce()
+}
+
+// ReadsForLearning reports whether this process reads the input for learning now.
+func (r *Replica) ReadsForLearning() bool {
+	return r.allRead() || r.trainer.Term() != 0 || r.IsStandby()
+}
+
+// IsStandby reports whether this process is the next trainer.
+func (r *Replica) IsStandby() bool { return r.standby.lease != nil && r.standby.lease.Term() != 0 }
+
+// Changed is signalled when ReadsForLearning may have changed. A lease that expires signals nothing.
+func (r *Replica) Changed() <-chan struct{} { return r.standby.changed }
+
+// hasStandbyAhead reports whether the standby is another replica, which is to be the next trainer.
+func (r *Replica) hasStandbyAhead() bool {
+	if r.standby.lease == nil {
+		return false
+	}
+	s := r.standby.lease.Standing()
+	return s.Term == 0 && s.Holder.Holder != ""
+}
+
+// keepStandby holds or waits for the second lease while this replica is not the trainer.
+func (r *Replica) keepStandby(ctx context.Context) {
+	s := r.standby
+	for ctx.Err() == nil {
+		waiting, stop := context.WithCancel(ctx)
+		s.stop.Store(&stop)
+		if r.trainer.Term() == 0 {
+			if err := s.lease.Try(waiting); err != nil && waiting.Err() == nil {
+				r.Log.Debug("the standby's lease cannot be requested; trying again", "error", err)
+			}
+			s.lease.Keep(waiting, func(context.Context, uint64) { signal(s.changed) })
+			r.Release(s.lease)
+			signal(s.changed)
+		}
+		stop()
+		select {
+		case <-s.isWaiting:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// changeTurn is called when this replica becomes the trainer or stops being it.
+func (r *Replica) changeTurn(isTrainer bool) {
+	s := r.standby
+	if stop := s.stop.Load(); isTrainer && stop != nil {
+		(*stop)()
+	} else if !isTrainer {
+		signal(s.isWaiting)
+	}
+	signal(s.changed)
+	r.hooks.TurnChanged()
+}
+
+// signal wakes a waiter. The channel holds one signal; a second changes nothing.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
