@@ -65,7 +65,9 @@ var below = map[string][]string{
 
 	"arrowio/wire":               {},
 	"arrowio/internal/flat":      {},
-	"arrowio":                    {"arrowio/wire", "arrowio/internal/flat"},
+	"arrowio/internal/ipc":       {"arrowio/wire", "arrowio/internal/flat"},
+	"arrowio/internal/rewrite":   {"arrowio/wire", "arrowio/internal/flat", "arrowio/internal/ipc"},
+	"arrowio":                    {"arrowio/wire", "arrowio/internal/ipc", "arrowio/internal/rewrite"},
 	"arrowio/file":               {"arrowio", "arrowio/internal/flat"},
 	"plugin/spec":                {"arrowio", "arrowio/wire", "model", "model/fit"},
 	"internal/stage/evidence":    {},

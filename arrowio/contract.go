@@ -74,14 +74,14 @@ func ParseContract(text []byte) (*Contract, error) {
 	if err := json.Unmarshal(text, &struct {
 		Version *int `json:"version"`
 	}{&c.Version}); err != nil {
-		return nil, fault(wire.Malformed, "the schema is not JSON: %v", err).hint(restore)
+		return nil, wire.Errorf(wire.Malformed, "the schema is not JSON: %v", err).WithHint(restore)
 	}
 	if c.Version != contractVersion {
-		return nil, fault(wire.Unsupported, "the schema has version %d, and this program reads version %d", c.Version,
-			contractVersion).hint("upgrade embedd")
+		return nil, wire.Errorf(wire.Unsupported, "the schema has version %d, and this program reads version %d", c.Version,
+			contractVersion).WithHint("upgrade embedd")
 	}
 	if err := json.Unmarshal(text, &c); err != nil {
-		return nil, fault(wire.Malformed, "the schema cannot be read: %v", err).hint(restore)
+		return nil, wire.Errorf(wire.Malformed, "the schema cannot be read: %v", err).WithHint(restore)
 	}
 	return newContract(c.Features, c.Label, c.Key)
 }
@@ -94,31 +94,31 @@ func newContract(columns []ContractColumn, label, key string) (*Contract, error)
 	for _, x := range c.columns {
 		switch _, twice := sizes[x.Name]; {
 		case twice:
-			return nil, fault(wire.Malformed, "the schema has this feature column twice").hint("name it once").in(x.Name)
+			return nil, wire.Errorf(wire.Malformed, "the schema has this feature column twice").WithHint("name it once").In(x.Name)
 		case len(x.Name) > maxName:
 			return nil, longName(x.Name)
 		case !utf8.ValidString(x.Name):
-			return nil, fault(wire.Malformed, "a feature's name is not UTF-8").hint("name columns in UTF-8").in(x.Name)
+			return nil, wire.Errorf(wire.Malformed, "a feature's name is not UTF-8").WithHint("name columns in UTF-8").In(x.Name)
 		case x.Size < 0:
-			return nil, fault(wire.Malformed, "a feature column with lists of %d elements", x.Size).hint(
-				"give a size of 1 or more, or none").in(x.Name)
+			return nil, wire.Errorf(wire.Malformed, "a feature column with lists of %d elements", x.Size).WithHint(
+				"give a size of 1 or more, or none").In(x.Name)
 		case x.Size > maxFeatures || c.size+max(1, x.Size) > maxFeatures:
 			return nil, tooManyElements(c.size + x.Size)
 		case x.Number != "" && !slices.Contains(numberClasses, x.Number):
-			return nil, fault(wire.Malformed, "a feature column of %q", x.Number).hint(
-				"use one of %s", strings.Join(numberClasses, ", ")).in(x.Name)
+			return nil, wire.Errorf(wire.Malformed, "a feature column of %q", x.Number).WithHint(
+				"use one of %s", strings.Join(numberClasses, ", ")).In(x.Name)
 		}
 		sizes[x.Name] = x.Size
 		c.size += max(1, x.Size)
 	}
 	for _, x := range c.columns {
 		if base, k, ok := elementOf(x.Name); ok && x.Size == 0 && k < sizes[base] {
-			return nil, fault(wire.Malformed, "it has the name of an element of the list %q", clip(base)).hint(
-				"rename one").in(x.Name)
+			return nil, wire.Errorf(wire.Malformed, "it has the name of an element of the list %q", wire.Clip(base)).WithHint(
+				"rename one").In(x.Name)
 		}
 	}
 	if c.size == 0 {
-		return nil, fault(wire.Malformed, "the schema has no features").hint("name at least one")
+		return nil, wire.Errorf(wire.Malformed, "the schema has no features").WithHint("name at least one")
 	}
 	c.elements = sync.OnceValue(c.elementNames)
 	c.id = sync.OnceValue(c.digest)
@@ -162,12 +162,12 @@ func elementOf(name string) (base string, k int, ok bool) {
 }
 
 func tooManyElements(n int) *Error {
-	return fault(wire.TooManyFields, "%d features, and the limit is %d", n, maxFeatures).hint("use fewer features")
+	return wire.Errorf(wire.TooManyFields, "%d features, and the limit is %d", n, maxFeatures).WithHint("use fewer features")
 }
 
 func longName(name string) *Error {
-	return fault(wire.TooLarge, "a feature's name of %d bytes, and the limit is %d", len(name), maxName).hint(
-		"send a short name").in(name)
+	return wire.Errorf(wire.TooLarge, "a feature's name of %d bytes, and the limit is %d", len(name), maxName).WithHint(
+		"send a short name").In(name)
 }
 
 // Columns returns the feature columns in order.
@@ -274,7 +274,7 @@ func (c *Contract) String() string {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(clip(x.Name))
+		b.WriteString(wire.Clip(x.Name))
 		if x.Size > 0 {
 			fmt.Fprintf(&b, "[%d]", x.Size)
 		}
@@ -284,7 +284,7 @@ func (c *Contract) String() string {
 	}
 	for _, x := range [...][2]string{{"label", c.label}, {"key", c.key}} {
 		if x[1] != "" {
-			fmt.Fprintf(&b, "; %s %s", x[0], clip(x[1]))
+			fmt.Fprintf(&b, "; %s %s", x[0], wire.Clip(x[1]))
 		}
 	}
 	return b.String()
@@ -292,67 +292,3 @@ func (c *Contract) String() string {
 
 // numberClasses are the classes of numbers that a ContractColumn names.
 var numberClasses = []string{"float", "integer", "decimal", "boolean"}
-
-// class names the class of a number type.
-func (n number) class() string {
-	switch n {
-	case notNumber:
-		return ""
-	case float16s, float32s, float64s:
-		return "float"
-	case decimals:
-		return "decimal"
-	case bools:
-		return "boolean"
-	}
-	return "integer"
-}
-
-// Contract returns the contract under which the message was decoded. Without one it is the contract that the message
-// itself proposes: the columns that the Spec chooses, in its order. It is nil where the Spec names no features, and
-// where no row says how long the lists of a column are.
-func (m *Message) Contract() *Contract {
-	p := m.plan
-	if p.contract != nil {
-		return p.contract
-	}
-	columns := p.columns
-	if len(m.batches) > 0 {
-		columns = m.batches[len(m.batches)-1].columns
-	}
-	if last := p.proposal.Load(); last != nil && slices.Equal(last.columns, columns) {
-		return last.contract
-	}
-	c := p.propose(columns)
-	p.proposal.Store(&proposal{columns, c})
-	return c
-}
-
-// A proposal is the contract of a message's columns, kept because the next message is likely to have the same.
-type proposal struct {
-	columns  []column
-	contract *Contract
-}
-
-// propose returns the contract of these columns, nil where the length of a list is not known.
-func (p *plan) propose(columns []column) *Contract {
-	out := make([]ContractColumn, len(columns))
-	for i, c := range columns {
-		if c.size < 0 {
-			return nil
-		}
-		fields := p.schema.layout.fields
-		out[i] = ContractColumn{Name: fields[c.field].name, Number: fields[c.value].number.class()}
-		if c.value != c.field {
-			out[i].Size = c.size
-		}
-	}
-	if len(out) == 0 {
-		return nil
-	}
-	c, err := newContract(out, p.spec.Label, p.spec.Key)
-	if err != nil {
-		return nil // the plan refuses such columns
-	}
-	return c
-}

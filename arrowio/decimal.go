@@ -1,9 +1,12 @@
 package arrowio
 
 import (
+	"encoding/binary"
 	"math/bits"
 	"strconv"
 )
+
+var le = binary.LittleEndian
 
 // decimal is the float64 nearest to a decimal: two's complement, little-endian, times ten to the minus scale. It is the
 // number that its text would be read as, so that one value is one feature however a file holds it.

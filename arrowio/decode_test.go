@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
+	"github.com/embedd/embedd/arrowio/internal/ipc"
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
@@ -448,21 +449,21 @@ func TestDictionaryNumbersAreNormalised(t *testing.T) {
 func metaLength(msg []byte) int { return int(le.Uint32(msg[4:])) }
 
 // renumber adds to the numbers of all dictionaries of a message.
-func renumber(msg []byte, s *schema, by int64) {
-	for _, at := range s.idAt {
+func renumber(msg []byte, s *ipc.Schema, by int64) {
+	for _, at := range s.IDAt {
 		if at != 0 {
 			le.PutUint64(msg[8+at:], le.Uint64(msg[8+at:])+uint64(by)*1000)
 		}
 	}
 	rest := msg
 	for first := true; ; first = false {
-		f, tail, end, e := nextFrame(rest, first)
+		f, tail, end, e := ipc.NextFrame(rest, first)
 		if e != nil || end {
 			return
 		}
-		if f.kind == headDictionary {
-			if p, err := f.head.Slot(0, 8, ""); err == nil && p != 0 {
-				le.PutUint64(f.meta[p:], le.Uint64(f.meta[p:])+uint64(by)*1000)
+		if f.Kind == ipc.HeadDictionary {
+			if p, err := f.Head.Slot(0, 8, ""); err == nil && p != 0 {
+				le.PutUint64(f.Meta[p:], le.Uint64(f.Meta[p:])+uint64(by)*1000)
 			} // the number 0 is left out, here and in the schema, and stays
 		}
 		rest = tail
@@ -479,8 +480,8 @@ func TestPlanCacheIsBounded(t *testing.T) {
 		if _, err := e.Encode(numbered(m, 1), nil); err != nil {
 			t.Fatal(err)
 		}
-		if d.count > maxPlans || d.cached > maxPlanBytes || len(e.drafts) > maxPlans || e.cached > maxPlanBytes {
-			t.Fatalf("%d schemas of %d bytes, %d drafts", d.count, d.cached, len(e.drafts))
+		if d.count > maxPlans || d.cached > maxPlanBytes || len(e.forms) > maxPlans || e.cached > maxPlanBytes {
+			t.Fatalf("%d schemas of %d bytes, %d drafts", d.count, d.cached, len(e.forms))
 		}
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	flatbuffers "github.com/google/flatbuffers/go"
 
+	"github.com/embedd/embedd/arrowio/internal/ipc"
+	"github.com/embedd/embedd/arrowio/internal/rewrite"
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
@@ -226,17 +228,17 @@ func TestBatchMetadata(t *testing.T) {
 	msg := message(t, "x", from(t, f32, `[1]`), "k", from(t, i32, `[1]`))
 	fs := frames(t, msg)
 	b := flatbuffers.NewBuilder(256)
-	r := record{rows: 1}
-	c := decode(t, newDecoder(t, Spec{}), msg).Batches()[0].chunk
-	r.whole(&c, 0)
-	r.whole(&c, 1)
-	head, body := r.header(b, r.buffers, nil)
+	r := rewrite.Record{Rows: 1}
+	c := decode(t, newDecoder(t, Spec{}), msg).Batches()[0].data
+	r.Whole(&c.Chunk, 0)
+	r.Whole(&c.Chunk, 1)
+	head, body := r.Header(b, r.Buffers, nil)
 	value := b.CreateString("v")
-	pairs := references(b, []flatbuffers.UOffsetT{pair(b, b.CreateString("batch key"), value)})
-	with := append([]byte(nil), msg[:8+len(fs[0].meta)]...)
-	with = appendFrame(with, b, headRecord, head, body, pairs)
-	for _, x := range r.buffers {
-		with = pad(append(with, x...), len(x))
+	pairs := rewrite.References(b, []flatbuffers.UOffsetT{rewrite.Pair(b, b.CreateString("batch key"), value)})
+	with := append([]byte(nil), msg[:8+len(fs[0].Meta)]...)
+	with = rewrite.AppendFrame(with, b, ipc.HeadRecord, head, body, pairs)
+	for _, x := range r.Buffers {
+		with = rewrite.Pad(append(with, x...), len(x))
 	}
 	out, err := newEncoder(t, Output{}).Encode(numbered(decode(t, newDecoder(t, Spec{Features: []string{"x"}}), with),
 		1), nil)

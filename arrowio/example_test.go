@@ -8,8 +8,9 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
-	"github.com/apache/arrow/go/v15/arrow/ipc"
+	arrowipc "github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
 )
@@ -93,7 +94,7 @@ func ExampleEncoder_Encode() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	r, err := ipc.NewReader(bytes.NewReader(out))
+	r, err := arrowipc.NewReader(bytes.NewReader(out))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -5,7 +5,8 @@ import (
 	"math"
 	"slices"
 	"sort"
-	"unsafe"
+
+	"github.com/embedd/embedd/arrowio/internal/ipc"
 )
 
 // A Fault is a row whose features hold a null, a NaN, an infinity or a float64 beyond the range of float32, in which
@@ -28,7 +29,7 @@ func (b *Batch) FaultsIn(rows []int) []Fault {
 		switch len(rows) {
 		case 0:
 			return
-		case b.rows:
+		case b.data.Rows:
 			b.faults = b.findFaults()
 			return
 		}
@@ -59,9 +60,9 @@ func (b *Batch) firstBad(row int) (element int, bad bool) {
 func (b *Batch) findFaults() []Fault {
 	for _, c := range b.columns {
 		if c.size < 0 { // no row has said how long the list is: all are null
-			faults := make([]Fault, b.rows)
+			faults := make([]Fault, b.data.Rows)
 			for row := range faults {
-				faults[row] = Fault{Row: row, Feature: b.layout.fields[c.field].name, What: "null"}
+				faults[row] = Fault{Row: row, Feature: b.data.Layout.Fields[c.field].Name, What: "null"}
 			}
 			return faults
 		}
@@ -70,7 +71,7 @@ func (b *Batch) findFaults() []Fault {
 	base := 0
 	for i := range b.blocks {
 		k := &b.blocks[i]
-		for _, at := range k.unclean(b.rows) {
+		for _, at := range k.unclean(b.data.Rows) {
 			row, col := at.row, base+at.col
 			if have, ok := first[row]; !ok || col < have {
 				first[row] = col
@@ -150,13 +151,13 @@ func Held(v float64) bool { return math.Abs(v) < 1<<128 }
 func (k *Block) clean(from, n int) bool {
 	var acc uint64
 	if k.F32 == nil {
-		bits := view[uint64](asBytes(k.F64[from:from+n], 8), n)
+		bits := ipc.View[uint64](ipc.AsBytes(k.F64[from:from+n], 8), n)
 		for _, v := range bits {
 			acc |= v&^(1<<63) + (2048-(1023+128))<<52
 		}
 		return acc>>63 == 0
 	}
-	pairs := view[uint64](asBytes(k.F32[from:from+n], 4), n/2)
+	pairs := ipc.View[uint64](ipc.AsBytes(k.F32[from:from+n], 4), n/2)
 	const mask, one = 0x7fffffff_7fffffff, 0x00800000_00800000
 	var a, b uint64
 	for len(pairs) >= 4 {
@@ -176,13 +177,6 @@ func (k *Block) clean(from, n int) bool {
 	return acc&0x80000000_80000000 == 0
 }
 
-func asBytes[T float32 | float64](s []T, width int) []byte {
-	if len(s) == 0 {
-		return nil
-	}
-	return unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), len(s)*width)
-}
-
 // faultAt describes feature element of row.
 func (b *Batch) faultAt(row, element int, names map[int]string) Fault {
 	f := Fault{Row: row, Feature: names[element]}
@@ -196,12 +190,12 @@ func (b *Batch) faultAt(row, element int, names map[int]string) Fault {
 	}
 	list := c.value != c.field
 	if f.Feature == "" {
-		if f.Feature = b.layout.fields[c.field].name; list {
+		if f.Feature = b.data.Layout.Fields[c.field].Name; list {
 			f.Feature = elementName(f.Feature, j)
 		}
 		names[element] = f.Feature
 	}
-	if b.isNull(c.field, row) || list && b.isNull(c.value, b.elementRow(&c, row)+j) {
+	if b.data.IsNull(c.field, row) || list && b.data.IsNull(c.value, b.elementRow(&c, row)+j) {
 		f.What = "null"
 		return f
 	}
@@ -220,9 +214,9 @@ func (b *Batch) faultAt(row, element int, names map[int]string) Fault {
 
 // elementRow returns where the list of a row begins in its child.
 func (b *Batch) elementRow(c *column, row int) int {
-	f := &b.layout.fields[c.field]
-	if f.kind == kindList || f.kind == kindListView {
-		return int(offset(b.buffer(c.field, 1), f.width, row))
+	f := &b.data.Layout.Fields[c.field]
+	if f.Kind == ipc.KindList || f.Kind == ipc.KindListView {
+		return int(ipc.Offset(b.data.Buffer(c.field, 1), f.Width, row))
 	}
 	return row * c.size
 }

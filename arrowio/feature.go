@@ -3,10 +3,10 @@ package arrowio
 import (
 	"math"
 	"slices"
-	"unsafe"
 
 	"github.com/apache/arrow/go/v15/arrow/float16"
 
+	"github.com/embedd/embedd/arrowio/internal/ipc"
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
@@ -20,17 +20,6 @@ type Block struct {
 	Cols      int
 	RowStride int
 	ColStride int
-}
-
-// view reads the first n values of b in place. Values need not be aligned: the processors that Go runs on with this
-// byte order read them so.
-func view[T any](b []byte, n int) []T {
-	if n == 0 {
-		return []T{}
-	}
-	var t T
-	_ = b[n*int(unsafe.Sizeof(t))-1]
-	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), n)
 }
 
 // features makes the blocks. budget pays for copies.
@@ -49,7 +38,7 @@ func (b *Batch) features(budget *int, limits Limits) ([]Block, *Error) {
 		}
 		block, e := b.block(&b.columns[k], budget, limits)
 		if e != nil {
-			return nil, e.in(b.layout.fields[b.columns[k].field].name)
+			return nil, e.In(b.data.Layout.Fields[b.columns[k].field].Name)
 		}
 		blocks = append(blocks, block)
 	}
@@ -65,10 +54,10 @@ func (b *Batch) sizes() *Error {
 	total := 0
 	for k := range b.columns {
 		c := &b.columns[k]
-		if kind := b.layout.fields[c.field].kind; kind == kindList || kind == kindListView {
+		if kind := b.data.Layout.Fields[c.field].Kind; kind == ipc.KindList || kind == ipc.KindListView {
 			size, e := b.listSize(c)
 			if e != nil {
-				return e.in(b.layout.fields[c.field].name)
+				return e.In(b.data.Layout.Fields[c.field].Name)
 			}
 			if before := b.message.batches; c.size < 0 && len(before) > 0 {
 				c.size = before[len(before)-1].columns[k].size
@@ -76,16 +65,16 @@ func (b *Batch) sizes() *Error {
 			switch {
 			case size < 0 || size == c.size:
 			case c.size >= 0:
-				return p.otherSize(b.layout.fields[c.field].name, size, c.size)
+				return p.otherSize(b.data.Layout.Fields[c.field].Name, size, c.size)
 			case size == 0:
-				return fault(wire.FeatureCount, "lists of no elements").hint(
-					"send 1 to %d", p.most).in(b.layout.fields[c.field].name)
+				return wire.Errorf(wire.FeatureCount, "lists of no elements").WithHint(
+					"send 1 to %d", p.most).In(b.data.Layout.Fields[c.field].Name)
 			default:
 				c.size = size
 			}
 		}
 		if total += max(0, c.size); total > p.most {
-			return p.tooMany().in(b.layout.fields[c.field].name)
+			return p.tooMany().In(b.data.Layout.Fields[c.field].Name)
 		}
 	}
 	return nil
@@ -93,31 +82,31 @@ func (b *Batch) sizes() *Error {
 
 // otherSize is the error of lists of another length than the contract, the Spec or an earlier batch has.
 func (p *plan) otherSize(name string, size, want int) *Error {
-	e := fault(wire.FeatureCount, "lists of %d elements, and %d are expected", size, want).hint(
-		"send lists of %d elements", want).in(name)
+	e := wire.Errorf(wire.FeatureCount, "lists of %d elements, and %d are expected", size, want).WithHint(
+		"send lists of %d elements", want).In(name)
 	if p.contract != nil && p.spec.Sizes[name] == 0 {
-		return e.changed()
+		return changed(e)
 	}
 	return e
 }
 
 // listSize returns the one length of the valid lists of a column, -1 when there are none.
 func (b *Batch) listSize(c *column) (int, *Error) {
-	f := &b.layout.fields[c.field]
-	valid, o, size := b.valid(c.field), b.buffer(c.field, 1), int64(-1)
-	for row := 0; row < b.rows; row++ {
+	f := &b.data.Layout.Fields[c.field]
+	valid, o, size := b.data.Valid(c.field), b.data.Buffer(c.field, 1), int64(-1)
+	for row := 0; row < b.data.Rows; row++ {
 		if valid != nil && valid[row>>3]>>(row&7)&1 == 0 {
 			continue
 		}
 		var n int64
-		if f.kind == kindListView {
-			n = offset(b.buffer(c.field, 2), f.width, row)
+		if f.Kind == ipc.KindListView {
+			n = ipc.Offset(b.data.Buffer(c.field, 2), f.Width, row)
 		} else {
-			n = offset(o, f.width, row+1) - offset(o, f.width, row)
+			n = ipc.Offset(o, f.Width, row+1) - ipc.Offset(o, f.Width, row)
 		}
 		if size >= 0 && n != size {
-			return 0, fault(wire.FeatureCount, "a list of %d elements after lists of %d", n, size).hint(
-				"send lists of one length").at(row)
+			return 0, wire.Errorf(wire.FeatureCount, "a list of %d elements after lists of %d", n, size).WithHint(
+				"send lists of one length").At(row)
 		}
 		size = n
 	}
@@ -132,87 +121,87 @@ func (b *Batch) run(k int) (n int, block Block) {
 		return 0, block
 	}
 	width := 4
-	if num == float64s {
+	if num == ipc.Float64 {
 		width = 8
 	}
-	stride := b.rows * width
+	stride := b.data.Rows * width
 	n = 1
-	for last := first; k+n < len(b.columns) && b.arrays == nil; n++ {
+	for last := first; k+n < len(b.columns) && b.data.Arrays == nil; n++ {
 		at, m, ok := b.plain(k + n)
 		if !ok || m != num || at < 0 {
 			break
 		}
-		if n == 1 && b.rows > 0 {
-			if stride = at - last; stride < b.rows*width || stride%width != 0 {
-				stride = b.rows * width
+		if n == 1 && b.data.Rows > 0 {
+			if stride = at - last; stride < b.data.Rows*width || stride%width != 0 {
+				stride = b.data.Rows * width
 				break
 			}
-		} else if at-last != stride && b.rows > 0 {
+		} else if at-last != stride && b.data.Rows > 0 {
 			break
 		}
 		last = at
 	}
 	block = Block{Cols: n, RowStride: 1, ColStride: stride / width}
 	count := 0
-	if b.rows > 0 {
-		count = (n-1)*block.ColStride + b.rows
+	if b.data.Rows > 0 {
+		count = (n-1)*block.ColStride + b.data.Rows
 	}
-	values := b.buffer(b.columns[k].field, 1)
-	if b.arrays == nil {
-		values = b.body[first:]
+	values := b.data.Buffer(b.columns[k].field, 1)
+	if b.data.Arrays == nil {
+		values = b.data.Body[first:]
 	}
-	if num == float32s {
-		block.F32 = view[float32](values, count)
+	if num == ipc.Float32 {
+		block.F32 = ipc.View[float32](values, count)
 	} else {
-		block.F64 = view[float64](values, count)
+		block.F64 = ipc.View[float64](values, count)
 	}
 	return n, block
 }
 
 // plain returns where the values of feature column k stand in the body, if there is one; ok is false where it is no
 // float column or has nulls.
-func (b *Batch) plain(k int) (at int, n number, ok bool) {
+func (b *Batch) plain(k int) (at int, n ipc.Number, ok bool) {
 	c := &b.columns[k]
-	f := &b.layout.fields[c.field]
-	if c.value != c.field || f.number != float32s && f.number != float64s || b.valid(c.field) != nil {
+	f := &b.data.Layout.Fields[c.field]
+	if c.value != c.field || f.Number != ipc.Float32 && f.Number != ipc.Float64 || b.data.Valid(c.field) != nil {
 		return 0, 0, false
 	}
-	if b.arrays != nil {
-		return 0, f.number, true
+	if b.data.Arrays != nil {
+		return 0, f.Number, true
 	}
-	buffer := f.buffer + 1
-	if b.shift != nil {
-		buffer += b.shift[f.views]
+	buffer := f.Buffer + 1
+	if b.data.Shift != nil {
+		buffer += b.data.Shift[f.Views]
 	}
-	return int(le.Uint64(b.ranges[16*buffer:])), f.number, true
+	return int(le.Uint64(b.data.Ranges[16*buffer:])), f.Number, true
 }
 
 // block makes the block of one column.
 func (b *Batch) block(c *column, budget *int, limits Limits) (Block, *Error) {
-	f := &b.layout.fields[c.value]
-	n := f.number
-	values := b.buffer(c.value, 1)
+	f := &b.data.Layout.Fields[c.value]
+	n := f.Number
+	values := b.data.Buffer(c.value, 1)
 	size := max(0, c.size)
 	block := Block{Cols: size, RowStride: size, ColStride: 1}
-	count := b.rows * size
-	outer := b.layout.fields[c.field].kind
-	whole := b.valid(c.field) == nil && b.valid(c.value) == nil && outer != kindListView // whose lists stand in any order
+	count := b.data.Rows * size
+	outer := b.data.Layout.Fields[c.field].Kind
+	whole := b.data.Valid(c.field) == nil && b.data.Valid(c.value) == nil && outer != ipc.KindListView // whose lists stand in any order
 	from := 0
-	if outer == kindList && b.rows > 0 {
-		from = int(offset(b.buffer(c.field, 1), b.layout.fields[c.field].width, 0))
+	if outer == ipc.KindList && b.data.Rows > 0 {
+		from = int(ipc.Offset(b.data.Buffer(c.field, 1), b.data.Layout.Fields[c.field].Width, 0))
 	}
 	switch {
-	case whole && n == float32s:
-		block.F32 = view[float32](values[4*from:], count)
+	case whole && n == ipc.Float32:
+		block.F32 = ipc.View[float32](values[4*from:], count)
 		return block, nil
-	case whole && n == float64s:
-		block.F64 = view[float64](values[8*from:], count)
+	case whole && n == ipc.Float64:
+		block.F64 = ipc.View[float64](values[8*from:], count)
 		return block, nil
-	case size > 0 && b.rows > *budget/8/size:
-		return block, tooLarge(limits.Body)
+	case size > 0 && b.data.Rows > *budget/8/size:
+		return block, ipc.TooLarge(limits.Body)
 	}
 	*budget -= 8 * count
-	if n == float32s || n == float16s {
+	if n == ipc.Float32 || n == ipc.Float16 {
 		block.F32 = make([]float32, count)
 	} else {
 		block.F64 = make([]float64, count)
@@ -227,10 +216,10 @@ func (b *Batch) block(c *column, budget *int, limits Limits) (Block, *Error) {
 
 // fillRows copies a column with nulls, or of list views.
 func (b *Batch) fillRows(block *Block, c *column, values []byte) {
-	size, numbers := block.Cols, &b.layout.fields[c.value]
-	outer, inner := b.valid(c.field), b.valid(c.value)
-	f := &b.layout.fields[c.field]
-	for row := 0; row < b.rows; row++ {
+	size, numbers := block.Cols, &b.data.Layout.Fields[c.value]
+	outer, inner := b.data.Valid(c.field), b.data.Valid(c.value)
+	f := &b.data.Layout.Fields[c.field]
+	for row := 0; row < b.data.Rows; row++ {
 		from := row * size
 		if outer != nil && outer[row>>3]>>(row&7)&1 == 0 {
 			for j := 0; j < size; j++ {
@@ -239,8 +228,8 @@ func (b *Batch) fillRows(block *Block, c *column, values []byte) {
 			continue
 		}
 		at := from
-		if f.kind == kindList || f.kind == kindListView {
-			at = int(offset(b.buffer(c.field, 1), f.width, row))
+		if f.Kind == ipc.KindList || f.Kind == ipc.KindListView {
+			at = int(ipc.Offset(b.data.Buffer(c.field, 1), f.Width, row))
 		}
 		block.fill(from, values, numbers, at, size)
 		if inner == nil || c.value == c.field {
@@ -263,44 +252,44 @@ func (b *Block) null(k int) {
 }
 
 // fill converts count values from element at of a buffer of field f to element from of the block.
-func (b *Block) fill(from int, values []byte, f *field, at, count int) {
+func (b *Block) fill(from int, values []byte, f *ipc.Field, at, count int) {
 	if count == 0 {
 		return
 	}
-	switch f.number {
-	case float16s:
-		for i, v := range view[float16.Num](values[2*at:], count) {
+	switch f.Number {
+	case ipc.Float16:
+		for i, v := range ipc.View[float16.Num](values[2*at:], count) {
 			b.F32[from+i] = v.Float32()
 		}
-	case decimals:
+	case ipc.Decimal:
 		for i := range count {
-			b.F64[from+i] = decimal(values[f.width*(at+i):f.width*(at+i+1)], f.scale)
+			b.F64[from+i] = decimal(values[f.Width*(at+i):f.Width*(at+i+1)], f.Scale)
 		}
-	case bools:
+	case ipc.Bool:
 		for i := range count {
 			k := at + i
 			b.F64[from+i] = float64(values[k>>3] >> (k & 7) & 1)
 		}
-	case float32s:
-		copy(b.F32[from:from+count], view[float32](values[4*at:], count))
-	case float64s:
-		copy(b.F64[from:from+count], view[float64](values[8*at:], count))
-	case int8s:
-		widen(b.F64[from:], view[int8](values[at:], count))
-	case int16s:
-		widen(b.F64[from:], view[int16](values[2*at:], count))
-	case int32s:
-		widen(b.F64[from:], view[int32](values[4*at:], count))
-	case int64s:
-		widen(b.F64[from:], view[int64](values[8*at:], count))
-	case uint8s:
-		widen(b.F64[from:], view[uint8](values[at:], count))
-	case uint16s:
-		widen(b.F64[from:], view[uint16](values[2*at:], count))
-	case uint32s:
-		widen(b.F64[from:], view[uint32](values[4*at:], count))
-	case uint64s:
-		widen(b.F64[from:], view[uint64](values[8*at:], count))
+	case ipc.Float32:
+		copy(b.F32[from:from+count], ipc.View[float32](values[4*at:], count))
+	case ipc.Float64:
+		copy(b.F64[from:from+count], ipc.View[float64](values[8*at:], count))
+	case ipc.Int8:
+		widen(b.F64[from:], ipc.View[int8](values[at:], count))
+	case ipc.Int16:
+		widen(b.F64[from:], ipc.View[int16](values[2*at:], count))
+	case ipc.Int32:
+		widen(b.F64[from:], ipc.View[int32](values[4*at:], count))
+	case ipc.Int64:
+		widen(b.F64[from:], ipc.View[int64](values[8*at:], count))
+	case ipc.Uint8:
+		widen(b.F64[from:], ipc.View[uint8](values[at:], count))
+	case ipc.Uint16:
+		widen(b.F64[from:], ipc.View[uint16](values[2*at:], count))
+	case ipc.Uint32:
+		widen(b.F64[from:], ipc.View[uint32](values[4*at:], count))
+	case ipc.Uint64:
+		widen(b.F64[from:], ipc.View[uint64](values[8*at:], count))
 	}
 }
 

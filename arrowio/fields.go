@@ -1,5 +1,9 @@
 package arrowio
 
+import (
+	"github.com/embedd/embedd/arrowio/internal/ipc"
+)
+
 // A Field is a top-level column of a message and what it was taken for.
 type Field struct {
 	Name    string
@@ -11,12 +15,12 @@ type Field struct {
 // Fields returns the top-level columns in their order.
 func (m *Message) Fields() []Field {
 	p := m.plan
-	fields := make([]Field, 0, len(p.schema.layout.columns))
-	for _, i := range p.schema.layout.columns {
-		f := Field{Name: p.schema.layout.fields[i].name, Holds: p.holds(i), Feature: p.taken[i], Empty: true}
+	fields := make([]Field, 0, len(p.schema.Layout.Columns))
+	for _, i := range p.schema.Layout.Columns {
+		f := Field{Name: p.schema.Layout.Fields[i].Name, Holds: p.holds(i), Feature: p.taken[i], Empty: true}
 		for _, b := range m.batches {
-			rows, nulls := b.node(i)
-			f.Empty = f.Empty && (nulls == rows || p.schema.layout.fields[i].kind == kindNull)
+			rows, nulls := b.data.Node(i)
+			f.Empty = f.Empty && (nulls == rows || p.schema.Layout.Fields[i].Kind == ipc.KindNull)
 		}
 		fields = append(fields, f)
 	}
@@ -26,7 +30,7 @@ func (m *Message) Fields() []Field {
 // holds names what is in a column as its reader sees it, not as it is laid out: three kinds of strings, and a
 // dictionary of them, are text.
 func (p *plan) holds(i int) string {
-	f := &p.schema.layout.fields[i]
+	f := &p.schema.Layout.Fields[i]
 	value, _, ok := p.numeric(i)
 	switch {
 	case ok && value == i:
@@ -34,15 +38,15 @@ func (p *plan) holds(i int) string {
 	case ok:
 		return "list of numbers"
 	}
-	switch f.typ { // of the values, where there is a dictionary
-	case typeUtf8, typeLargeUtf8, typeUtf8View:
+	switch f.Type { // of the values, where there is a dictionary
+	case ipc.TypeUtf8, ipc.TypeLargeUtf8, ipc.TypeUtf8View:
 		return "text"
-	case typeBinary, typeLargeBinary, typeBinaryView, typeFixedBinary:
+	case ipc.TypeBinary, ipc.TypeLargeBinary, ipc.TypeBinaryView, ipc.TypeFixedBinary:
 		return "binary"
-	case typeList, typeLargeList, typeFixedList, typeListView, typeLargeListView:
+	case ipc.TypeList, ipc.TypeLargeList, ipc.TypeFixedList, ipc.TypeListView, ipc.TypeLargeListView:
 		return "list"
-	case typeStruct, typeMap, typeUnion, typeRunEnd:
+	case ipc.TypeStruct, ipc.TypeMap, ipc.TypeUnion, ipc.TypeRunEnd:
 		return "nested"
 	}
-	return p.schema.layout.describe(i)
+	return p.schema.Layout.Describe(i)
 }

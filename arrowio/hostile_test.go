@@ -16,6 +16,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/embedd/embedd/arrowio/internal/flat"
+	"github.com/embedd/embedd/arrowio/internal/ipc"
+	"github.com/embedd/embedd/arrowio/internal/rewrite"
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
@@ -26,11 +28,11 @@ type craft struct {
 }
 
 // frames cuts a well-formed message; the parts are views on it.
-func frames(t testing.TB, msg []byte) (list []frame) {
+func frames(t testing.TB, msg []byte) (list []ipc.Frame) {
 	t.Helper()
 	rest := msg
 	for {
-		f, tail, end, e := nextFrame(rest, len(list) == 0)
+		f, tail, end, e := ipc.NextFrame(rest, len(list) == 0)
 		if e != nil {
 			t.Fatal(e)
 		}
@@ -62,7 +64,7 @@ func lengthAt(t testing.TB, tab flat.Table, i int) []byte {
 }
 
 // patched changes a copy of msg.
-func patched(t testing.TB, msg []byte, change func(f []frame)) []byte {
+func patched(t testing.TB, msg []byte, change func(f []ipc.Frame)) []byte {
 	msg = slices.Clone(msg)
 	change(frames(t, msg))
 	return msg
@@ -71,10 +73,10 @@ func patched(t testing.TB, msg []byte, change func(f []frame)) []byte {
 // schemaOf writes a message of a schema and nothing else. fields writes the field tables.
 func schemaOf(fields func(b *flatbuffers.Builder) []flatbuffers.UOffsetT) []byte {
 	b := flatbuffers.NewBuilder(1024)
-	at := references(b, fields(b))
+	at := rewrite.References(b, fields(b))
 	b.StartObject(4)
 	b.PrependUOffsetTSlot(1, at, 0)
-	msg := appendFrame(nil, b, headSchema, b.EndObject(), 0, 0)
+	msg := rewrite.AppendFrame(nil, b, ipc.HeadSchema, b.EndObject(), 0, 0)
 	return append(msg, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0)
 }
 
@@ -86,18 +88,26 @@ func emptyType(b *flatbuffers.Builder) flatbuffers.UOffsetT {
 // shared is n references to one field, levels deep.
 func shared(n, levels int) []byte {
 	return schemaOf(func(b *flatbuffers.Builder) []flatbuffers.UOffsetT {
-		leaf := fieldTable(b, b.CreateString("a"), true, typeNull, emptyType(b), 0, 0, 0)
+		leaf := rewrite.FieldTable(b, b.CreateString("a"), true, ipc.TypeNull, emptyType(b), 0, 0, 0)
 		for range levels - 1 {
-			kids := references(b, slices.Repeat([]flatbuffers.UOffsetT{leaf}, n))
-			leaf = fieldTable(b, b.CreateString("a"), true, typeStruct, emptyType(b), 0, kids, 0)
+			kids := rewrite.References(b, slices.Repeat([]flatbuffers.UOffsetT{leaf}, n))
+			leaf = rewrite.FieldTable(b, b.CreateString("a"), true, ipc.TypeStruct, emptyType(b), 0, kids, 0)
 		}
 		return slices.Repeat([]flatbuffers.UOffsetT{leaf}, n)
 	})
 }
 
+// nodes are pairs of rows and nulls.
+func nodes(v ...int) (list []rewrite.Node) {
+	for k := 0; k < len(v); k += 2 {
+		list = append(list, rewrite.Node{Rows: v[k], Nulls: v[k+1]})
+	}
+	return list
+}
+
 // withBatch appends a batch of the given nodes and buffers to a message that consists of a schema.
-func withBatch(schema []byte, r record) []byte {
-	msg, e := r.dataFrame(schema[:len(schema)-8], -1, nil, nil)
+func withBatch(schema []byte, r rewrite.Record) []byte {
+	msg, e := r.DataFrame(schema[:len(schema)-8], -1, nil, nil)
 	if e != nil {
 		panic(e)
 	}
@@ -105,7 +115,7 @@ func withBatch(schema []byte, r record) []byte {
 }
 
 func nullColumn(rows int) []byte {
-	return withBatch(shared(1, 1), record{rows: rows, nodes: []node{{rows, rows}}})
+	return withBatch(shared(1, 1), rewrite.Record{Rows: rows, Nodes: nodes(rows, rows)})
 }
 
 // compressedWith replaces the body of a message's one compressed buffer of values.
@@ -113,14 +123,14 @@ func compressedWith(t testing.TB, codec int8, size uint64, body []byte) []byte {
 	t.Helper()
 	schema := frames(t, message(t, "x", from(t, f32, `[1]`)))[0]
 	msg := le.AppendUint32(nil, 0xFFFFFFFF)
-	msg = le.AppendUint32(msg, uint32(len(schema.meta)))
-	msg = append(msg, schema.meta...)
-	r := record{rows: 1, nodes: []node{{1, 0}}, buffers: [][]byte{nil, append(le.AppendUint64(nil, size), body...)}}
+	msg = le.AppendUint32(msg, uint32(len(schema.Meta)))
+	msg = append(msg, schema.Meta...)
+	r := rewrite.Record{Rows: 1, Nodes: nodes(1, 0), Buffers: [][]byte{nil, append(le.AppendUint64(nil, size), body...)}}
 	b := flatbuffers.NewBuilder(256)
-	head, n := r.header(b, r.buffers, &compressor{codec: int64(codec)})
-	msg = appendFrame(msg, b, headRecord, head, n, 0)
-	msg = append(msg, r.buffers[1]...)
-	return pad(msg, len(r.buffers[1]))
+	head, n := r.Header(b, r.Buffers, &rewrite.Compressor{Codec: int64(codec)})
+	msg = rewrite.AppendFrame(msg, b, ipc.HeadRecord, head, n, 0)
+	msg = append(msg, r.Buffers[1]...)
+	return rewrite.Pad(msg, len(r.Buffers[1]))
 }
 
 // zstdFrame is a frame header with a window descriptor, and one raw block of 8 bytes.
@@ -133,46 +143,46 @@ func crafts(t testing.TB) map[string]craft {
 	list := from(t, arrow.FixedSizeListOf(2, f32), `[[1,2],[3,4]]`)
 	plain := message(t, "x", list, "s", from(t, str, `["a","bc"]`))
 	dict := message(t, "x", list, "d", from(t, &arrow.DictionaryType{IndexType: i32, ValueType: str}, `["a","bc"]`))
-	edit := func(msg []byte, change func(f []frame)) []byte { return patched(t, msg, change) }
-	batch := func(msg []byte, change func(nodes, ranges, body []byte, f frame)) []byte {
-		return edit(msg, func(f []frame) {
+	edit := func(msg []byte, change func(f []ipc.Frame)) []byte { return patched(t, msg, change) }
+	batch := func(msg []byte, change func(nodes, ranges, body []byte, f ipc.Frame)) []byte {
+		return edit(msg, func(f []ipc.Frame) {
 			last := f[len(f)-1]
-			nodes, _ := last.head.Vector(1, 16, "")
-			ranges, _ := last.head.Vector(2, 16, "")
-			change(nodes.Bytes(), ranges.Bytes(), last.body, last)
+			nodes, _ := last.Head.Vector(1, 16, "")
+			ranges, _ := last.Head.Vector(2, 16, "")
+			change(nodes.Bytes(), ranges.Bytes(), last.Body, last)
 		})
 	}
 	put := func(b []byte, v int64) { le.PutUint64(b, uint64(v)) }
 	c := map[string]craft{
-		"fields length": {edit(plain, func(f []frame) { le.PutUint32(lengthAt(t, f[0].head, 1), math.MaxUint32) }),
+		"fields length": {edit(plain, func(f []ipc.Frame) { le.PutUint32(lengthAt(t, f[0].Head, 1), math.MaxUint32) }),
 			wire.Malformed},
 		"metadata length": {edit(fixtures(t)["everything"],
-			func(f []frame) { le.PutUint32(lengthAt(t, f[0].head, 2), math.MaxUint32) }), wire.Malformed},
-		"child is itself": {edit(plain, func(f []frame) {
-			fields, _ := f[0].head.Vector(1, 4, "")
+			func(f []ipc.Frame) { le.PutUint32(lengthAt(t, f[0].Head, 2), math.MaxUint32) }), wire.Malformed},
+		"child is itself": {edit(plain, func(f []ipc.Frame) {
+			fields, _ := f[0].Head.Vector(1, 4, "")
 			x, _ := fields.Table(0, "")
 			kids, _ := x.Vector(5, 4, "")
 			le.PutUint32(kids.Bytes(), uint32(x.Pos-kids.Pos)) // wraps
 		}), wire.Malformed},
-		"body 1 TiB":      {edit(plain, func(f []frame) { put(slotAt(t, f[1].message, 3), 1<<40) }), wire.Truncated},
-		"body 2 GiB":      {edit(plain, func(f []frame) { put(slotAt(t, f[1].message, 3), 1<<31) }), wire.Truncated},
-		"body negative":   {edit(plain, func(f []frame) { put(slotAt(t, f[1].message, 3), -8) }), wire.Malformed},
+		"body 1 TiB":      {edit(plain, func(f []ipc.Frame) { put(slotAt(t, f[1].Message, 3), 1<<40) }), wire.Truncated},
+		"body 2 GiB":      {edit(plain, func(f []ipc.Frame) { put(slotAt(t, f[1].Message, 3), 1<<31) }), wire.Truncated},
+		"body negative":   {edit(plain, func(f []ipc.Frame) { put(slotAt(t, f[1].Message, 3), -8) }), wire.Malformed},
 		"frame 2 GiB":     {binary.LittleEndian.AppendUint32([]byte{255, 255, 255, 255}, 1<<31-8), wire.Truncated},
 		"frame negative":  {binary.LittleEndian.AppendUint32([]byte{255, 255, 255, 255}, 1<<31+8), wire.Malformed},
-		"buffer 1 TiB":    {batch(plain, func(_, r, _ []byte, _ frame) { put(r[16*2+8:], 1<<40) }), wire.Malformed},
-		"buffer negative": {batch(plain, func(_, r, _ []byte, _ frame) { put(r[16*2+8:], -1) }), wire.Malformed},
+		"buffer 1 TiB":    {batch(plain, func(_, r, _ []byte, _ ipc.Frame) { put(r[16*2+8:], 1<<40) }), wire.Malformed},
+		"buffer negative": {batch(plain, func(_, r, _ []byte, _ ipc.Frame) { put(r[16*2+8:], -1) }), wire.Malformed},
 		"buffer wraps": {batch(plain, func(_, r, _ []byte,
-			_ frame) {
+			_ ipc.Frame) {
 			put(r[16*2:], 8)
 			put(r[16*2+8:], math.MaxInt64)
 		}), wire.Malformed},
-		"zstd 1 TiB": {compressedWith(t, codecZSTD, 1<<40, zstdFrame(20)), wire.TooLarge},
-		"lz4 1 TiB": {compressedWith(t, codecLZ4, 1<<40, []byte{4, 34, 77, 24, 96, 112, 115, 0, 0, 0, 0}),
+		"zstd 1 TiB": {compressedWith(t, ipc.CodecZSTD, 1<<40, zstdFrame(20)), wire.TooLarge},
+		"lz4 1 TiB": {compressedWith(t, ipc.CodecLZ4, 1<<40, []byte{4, 34, 77, 24, 96, 112, 115, 0, 0, 0, 0}),
 			wire.TooLarge},
-		"lz4 garbage":   {compressedWith(t, codecLZ4, 64, []byte("no lz4 frame at all")), wire.Malformed},
-		"zstd garbage":  {compressedWith(t, codecZSTD, 64, []byte("no zstd frame at all")), wire.Malformed},
-		"zstd negative": {compressedWith(t, codecZSTD, 1<<63, zstdFrame(20)), wire.Malformed},
-		"zstd window":   {compressedWith(t, codecZSTD, 8, zstdFrame(29)), wire.Malformed},
+		"lz4 garbage":   {compressedWith(t, ipc.CodecLZ4, 64, []byte("no lz4 frame at all")), wire.Malformed},
+		"zstd garbage":  {compressedWith(t, ipc.CodecZSTD, 64, []byte("no zstd frame at all")), wire.Malformed},
+		"zstd negative": {compressedWith(t, ipc.CodecZSTD, 1<<63, zstdFrame(20)), wire.Malformed},
+		"zstd window":   {compressedWith(t, ipc.CodecZSTD, 8, zstdFrame(29)), wire.Malformed},
 		"codec":         {compressedWith(t, 7, 8, zstdFrame(20)), wire.Unsupported},
 		"DAG 24 x 2":    {shared(2, 24), wire.TooManyFields},
 		"DAG 12 x 2":    {shared(2, 12), wire.TooManyFields},
@@ -182,39 +192,39 @@ func crafts(t testing.TB) map[string]craft {
 		"2^62 nulls":    {nullColumn(1 << 62), wire.TooManyRows},
 		"2^31 nulls":    {nullColumn(1 << 31), wire.TooManyRows},
 		"negative rows": {nullColumn(-1), wire.Malformed},
-		"no columns":    {withBatch(shared(0, 1), record{rows: 1 << 62}), wire.TooManyRows},
-		"short values": {batch(plain, func(n, r, _ []byte, f frame) {
+		"no columns":    {withBatch(shared(0, 1), rewrite.Record{Rows: 1 << 62}), wire.TooManyRows},
+		"short values": {batch(plain, func(n, r, _ []byte, f ipc.Frame) {
 			put(n, 9)
 			put(n[16:], 18)
 			put(n[32:], 9)
-			put(slotAt(t, f.head, 0), 9)
+			put(slotAt(t, f.Head, 0), 9)
 		}), wire.Malformed},
-		"short child":      {batch(plain, func(n, _, _ []byte, _ frame) { put(n[16:], 3) }), wire.Malformed},
-		"column length":    {batch(plain, func(n, _, _ []byte, _ frame) { put(n, 1) }), wire.Malformed},
-		"too many nulls":   {batch(plain, func(n, _, _ []byte, _ frame) { put(n[8:], 3) }), wire.Malformed},
-		"nulls, no bitmap": {batch(plain, func(n, _, _ []byte, _ frame) { put(n[8:], 1) }), wire.Malformed},
+		"short child":      {batch(plain, func(n, _, _ []byte, _ ipc.Frame) { put(n[16:], 3) }), wire.Malformed},
+		"column length":    {batch(plain, func(n, _, _ []byte, _ ipc.Frame) { put(n, 1) }), wire.Malformed},
+		"too many nulls":   {batch(plain, func(n, _, _ []byte, _ ipc.Frame) { put(n[8:], 3) }), wire.Malformed},
+		"nulls, no bitmap": {batch(plain, func(n, _, _ []byte, _ ipc.Frame) { put(n[8:], 1) }), wire.Malformed},
 		"offsets descend": {batch(plain, func(_, r, b []byte,
-			_ frame) {
+			_ ipc.Frame) {
 			le.PutUint32(b[le.Uint64(r[16*4:])+4:], 9)
 		}), wire.Malformed},
 		"offsets negative": {batch(plain, func(_, r, b []byte,
-			_ frame) {
+			_ ipc.Frame) {
 			le.PutUint32(b[le.Uint64(r[16*4:]):], 1<<31)
 		}), wire.Malformed},
-		"fewer nodes": {edit(plain, func(f []frame) { le.PutUint32(lengthAt(t, f[1].head, 1), 2) }),
+		"fewer nodes": {edit(plain, func(f []ipc.Frame) { le.PutUint32(lengthAt(t, f[1].Head, 1), 2) }),
 			wire.Malformed},
-		"fewer buffers": {edit(plain, func(f []frame) { le.PutUint32(lengthAt(t, f[1].head, 2), 5) }),
+		"fewer buffers": {edit(plain, func(f []ipc.Frame) { le.PutUint32(lengthAt(t, f[1].Head, 2), 5) }),
 			wire.Malformed},
-		"list size": {edit(plain, func(f []frame) { le.PutUint32(slotAt(t, fieldType(t, f[0], 0), 0), 1<<31) }),
+		"list size": {edit(plain, func(f []ipc.Frame) { le.PutUint32(slotAt(t, fieldType(t, f[0], 0), 0), 1<<31) }),
 			wire.Malformed},
-		"list size large": {edit(plain, func(f []frame) {
+		"list size large": {edit(plain, func(f []ipc.Frame) {
 			le.PutUint32(slotAt(t, fieldType(t, f[0], 0), 0),
 				1<<31-1)
 		}), wire.Malformed},
-		"index": {batch(dict, func(_, r, b []byte, _ frame) { le.PutUint32(b[le.Uint64(r[16*4:]):], 2) }),
+		"index": {batch(dict, func(_, r, b []byte, _ ipc.Frame) { le.PutUint32(b[le.Uint64(r[16*4:]):], 2) }),
 			wire.Malformed},
 		"index negative": {batch(dict, func(_, r, b []byte,
-			_ frame) {
+			_ ipc.Frame) {
 			le.PutUint32(b[le.Uint64(r[16*4:]):], math.MaxUint32)
 		}), wire.Malformed},
 		"no schema":         {plain[8+metaLength(plain):], wire.Malformed},
@@ -238,8 +248,8 @@ func crafts(t testing.TB) map[string]craft {
 	cut := func(keep ...int) (msg []byte) {
 		for _, k := range keep {
 			msg = le.AppendUint32(msg, math.MaxUint32)
-			msg = le.AppendUint32(msg, uint32(len(fs[k].meta)))
-			msg = append(append(msg, fs[k].meta...), fs[k].body...)
+			msg = le.AppendUint32(msg, uint32(len(fs[k].Meta)))
+			msg = append(append(msg, fs[k].Meta...), fs[k].Body...)
 		}
 		return msg
 	}
@@ -257,9 +267,9 @@ func crafts(t testing.TB) map[string]craft {
 	return c
 }
 
-func fieldType(t testing.TB, f frame, i int) flat.Table {
+func fieldType(t testing.TB, f ipc.Frame, i int) flat.Table {
 	t.Helper()
-	fields, _ := f.head.Vector(1, 4, "")
+	fields, _ := f.Head.Vector(1, 4, "")
 	field, err := fields.Table(i, "")
 	if err != nil {
 		t.Fatal(err)
@@ -275,18 +285,18 @@ func fieldType(t testing.TB, f frame, i int) flat.Table {
 func sharedBody(t testing.TB) []byte {
 	schema := schemaOf(func(b *flatbuffers.Builder) (at []flatbuffers.UOffsetT) {
 		for range 3000 {
-			at = append(at, fieldTable(b, b.CreateString("a"), false, typeFloat, floatType(b), 0, 0, 0))
+			at = append(at, rewrite.FieldTable(b, b.CreateString("a"), false, ipc.TypeFloat, rewrite.FloatType(b), 0, 0, 0))
 		}
 		return at
 	})
-	r := record{rows: 1}
+	r := rewrite.Record{Rows: 1}
 	for range 3000 {
-		r.node(1, 0)
-		r.buffer(nil, nil)
+		r.Nodes = append(r.Nodes, nodes(1, 0)...)
+		r.Buffers = append(r.Buffers, nil, nil)
 	}
-	r.buffers[0] = make([]byte, 1<<20)
-	return patched(t, withBatch(schema, r), func(f []frame) {
-		v, _ := f[1].head.Vector(2, 16, "")
+	r.Buffers[0] = make([]byte, 1<<20)
+	return patched(t, withBatch(schema, r), func(f []ipc.Frame) {
+		v, _ := f[1].Head.Vector(2, 16, "")
 		for i := range v.Len {
 			le.PutUint64(v.Bytes()[16*i:], 0)
 			le.PutUint64(v.Bytes()[16*i+8:], 1<<20)
@@ -297,19 +307,19 @@ func sharedBody(t testing.TB) []byte {
 func metadataBomb(n, size int) []byte {
 	b := flatbuffers.NewBuilder(1024)
 	text := b.CreateByteString(make([]byte, size))
-	kv := pair(b, text, text)
-	pairs := references(b, slices.Repeat([]flatbuffers.UOffsetT{kv}, n))
-	fields := references(b, nil)
+	kv := rewrite.Pair(b, text, text)
+	pairs := rewrite.References(b, slices.Repeat([]flatbuffers.UOffsetT{kv}, n))
+	fields := rewrite.References(b, nil)
 	b.StartObject(4)
 	b.PrependUOffsetTSlot(1, fields, 0)
 	b.PrependUOffsetTSlot(2, pairs, 0)
-	return append(appendFrame(nil, b, headSchema, b.EndObject(), 0, 0), 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0)
+	return append(rewrite.AppendFrame(nil, b, ipc.HeadSchema, b.EndObject(), 0, 0), 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0)
 }
 
 func unionWith(ids []int32) []byte {
 	return schemaOf(func(b *flatbuffers.Builder) []flatbuffers.UOffsetT {
-		kid := fieldTable(b, b.CreateString("a"), true, typeNull, emptyType(b), 0, 0, 0)
-		kids := references(b, slices.Repeat([]flatbuffers.UOffsetT{kid}, len(ids)))
+		kid := rewrite.FieldTable(b, b.CreateString("a"), true, ipc.TypeNull, emptyType(b), 0, 0, 0)
+		kids := rewrite.References(b, slices.Repeat([]flatbuffers.UOffsetT{kid}, len(ids)))
 		b.StartVector(4, len(ids), 4)
 		for _, id := range slices.Backward(ids) {
 			b.PrependInt32(id)
@@ -318,7 +328,7 @@ func unionWith(ids []int32) []byte {
 		b.StartObject(2)
 		b.PrependUOffsetTSlot(1, list, 0)
 		typ := b.EndObject()
-		return []flatbuffers.UOffsetT{fieldTable(b, b.CreateString("u"), true, typeUnion, typ, 0, kids, 0)}
+		return []flatbuffers.UOffsetT{rewrite.FieldTable(b, b.CreateString("u"), true, ipc.TypeUnion, typ, 0, kids, 0)}
 	})
 }
 
@@ -328,13 +338,13 @@ func runsWith(rows int, ends []int32) []byte {
 		b.PrependInt32Slot(0, 32, 0)
 		b.PrependBoolSlot(1, true, false)
 		integer := b.EndObject()
-		kids := references(b, []flatbuffers.UOffsetT{
-			fieldTable(b, b.CreateString("run_ends"), false, typeInt, integer, 0, 0, 0),
-			fieldTable(b, b.CreateString("values"), true, typeNull, integer, 0, 0, 0),
+		kids := rewrite.References(b, []flatbuffers.UOffsetT{
+			rewrite.FieldTable(b, b.CreateString("run_ends"), false, ipc.TypeInt, integer, 0, 0, 0),
+			rewrite.FieldTable(b, b.CreateString("values"), true, ipc.TypeNull, integer, 0, 0, 0),
 		})
 		return []flatbuffers.UOffsetT{
-			fieldTable(b, b.CreateString("n"), true, typeNull, integer, 0, 0, 0),
-			fieldTable(b, b.CreateString("r"), true, typeRunEnd, integer, 0, kids, 0),
+			rewrite.FieldTable(b, b.CreateString("n"), true, ipc.TypeNull, integer, 0, 0, 0),
+			rewrite.FieldTable(b, b.CreateString("r"), true, ipc.TypeRunEnd, integer, 0, kids, 0),
 		}
 	})
 	var values []byte
@@ -342,8 +352,8 @@ func runsWith(rows int, ends []int32) []byte {
 		values = le.AppendUint32(values, uint32(e))
 	}
 	n := len(ends)
-	return withBatch(schema, record{rows: rows, nodes: []node{{rows, rows}, {rows, 0}, {n, 0}, {n, n}},
-		buffers: [][]byte{nil, values}})
+	return withBatch(schema, rewrite.Record{Rows: rows, Nodes: nodes(rows, rows, rows, 0, n, 0, n, n),
+		Buffers: [][]byte{nil, values}})
 }
 
 func zstdBomb(t testing.TB, declared uint64) []byte {
@@ -352,7 +362,7 @@ func zstdBomb(t testing.TB, declared uint64) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return compressedWith(t, codecZSTD, declared, z.EncodeAll(make([]byte, 1<<24), nil))
+	return compressedWith(t, ipc.CodecZSTD, declared, z.EncodeAll(make([]byte, 1<<24), nil))
 }
 
 func manyBatches(n int) []byte {
@@ -360,7 +370,7 @@ func manyBatches(n int) []byte {
 	msg = msg[:len(msg)-8]
 	for range n {
 		var e *Error
-		if msg, e = (&record{nodes: []node{{0, 0}}}).dataFrame(msg, -1, nil, nil); e != nil {
+		if msg, e = (&rewrite.Record{Nodes: nodes(0, 0)}).DataFrame(msg, -1, nil, nil); e != nil {
 			panic(e)
 		}
 	}
@@ -371,14 +381,14 @@ func manyBatches(n int) []byte {
 func viewCrafts(t testing.TB) map[string][]byte {
 	msg := fixtures(t)["everything"]
 	d := newDecoder(t, Spec{})
-	l := &decode(t, d, msg).plan.schema.layout
+	l := &decode(t, d, msg).plan.schema.Layout
 	c := map[string][]byte{}
 	edit := func(name, column string, buffer int, change func(b []byte)) {
 		copied := slices.Clone(msg)
 		m := decode(t, d, copied)
-		for _, i := range l.columns {
-			if l.fields[i].name == column {
-				change(m.Batches()[0].buffer(i, buffer))
+		for _, i := range l.Columns {
+			if l.Fields[i].Name == column {
+				change(m.Batches()[0].data.Buffer(i, buffer))
 				c[name] = copied
 				return
 			}
@@ -435,14 +445,14 @@ func TestEveryMetadataWord(t *testing.T) {
 		d := newDecoder(t, Spec{Features: []string{"*"}, Label: "label", Key: "id"})
 		e := newEncoder(t, Output{})
 		for _, f := range frames(t, msg) {
-			for at := 0; at+4 <= len(f.meta); at += step {
+			for at := 0; at+4 <= len(f.Meta); at += step {
 				for _, v := range []uint32{0, 1, 8, 0x7fffffff, 0x80000000, 0xffffffff, 0xfffffff8} {
-					old := le.Uint32(f.meta[at:])
-					le.PutUint32(f.meta[at:], v)
+					old := le.Uint32(f.Meta[at:])
+					le.PutUint32(f.Meta[at:], v)
 					if err := touch(d, e, msg, nil); err != nil {
-						t.Errorf("%s: %d at byte %d of a frame of kind %d: %v", name, v, at, f.kind, err)
+						t.Errorf("%s: %d at byte %d of a frame of kind %d: %v", name, v, at, f.Kind, err)
 					}
-					le.PutUint32(f.meta[at:], old)
+					le.PutUint32(f.Meta[at:], old)
 				}
 			}
 		}

@@ -1,10 +1,7 @@
 package arrowio
 
 import (
-	"strconv"
-	"unicode/utf8"
-
-	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/arrowio/internal/ipc"
 )
 
 // Label returns the text that names the class of a row: the identity of a label is its text, so that the integer 3,
@@ -34,61 +31,28 @@ func (c class) column() string {
 }
 
 func (b *Batch) text(i, row int) (string, bool) {
-	if i < 0 || row < 0 || row >= b.rows || b.isNull(i, row) {
+	if i < 0 || row < 0 || row >= b.data.Rows || b.data.IsNull(i, row) {
 		return "", false
 	}
-	c := &b.chunk
-	if d := c.layout.fields[i].dict; d >= 0 {
-		at, _ := c.index(i, row)
+	c := &b.data.Chunk
+	if d := c.Layout.Fields[i].Dict; d >= 0 {
+		at, _ := c.Index(i, row)
 		c, i, row = &b.message.dicts[d], 0, int(at)
-		if c.isNull(0, row) {
+		if c.IsNull(0, row) {
 			return "", false
 		}
 	}
-	return c.named(i, row), true
-}
-
-// named returns a value of a text, integer or boolean field as text.
-func (c *chunk) named(i, row int) string {
-	f := &c.layout.fields[i]
-	switch {
-	case f.kind == kindBool:
-		return strconv.FormatBool(c.buffer(i, 1)[row>>3]>>(row&7)&1 == 1)
-	case f.number == uint64s:
-		v, _ := c.index(i, row)
-		return strconv.FormatUint(v, 10)
-	case f.number != notNumber:
-		v, _ := c.index(i, row)
-		return strconv.FormatInt(int64(v), 10)
-	}
-	return string(c.binary(i, row))
-}
-
-// binary returns the bytes of a valid value of a binary or view field.
-func (c *chunk) binary(i, row int) []byte {
-	f := &c.layout.fields[i]
-	if f.kind == kindBinary {
-		o := c.buffer(i, 1)
-		return c.buffer(i, 2)[offset(o, f.width, row):offset(o, f.width, row+1)]
-	}
-	v := c.buffer(i, 1)[16*row : 16*row+16]
-	n := int(le.Uint32(v))
-	if n <= 12 {
-		return v[4 : 4+n]
-	}
-	first, _ := c.data(i)
-	from := int(le.Uint32(v[12:]))
-	return c.buf(first + int(le.Uint32(v[8:])))[from : from+n]
+	return c.Text(i, row), true
 }
 
 // checkNames checks the texts of label and key: they become names of classes, keys of maps and lines of reports.
 func (d *Decoder) checkNames(b *Batch) *Error {
 	for _, i := range [...]int{b.message.plan.label, b.message.plan.key} {
-		if i < 0 || b.layout.fields[i].dict >= 0 {
+		if i < 0 || b.data.Layout.Fields[i].Dict >= 0 {
 			continue
 		}
-		if e := b.texts(i, d.limits.LabelBytes); e != nil {
-			return e.in(b.layout.fields[i].name)
+		if e := b.data.CheckTexts(i, d.limits.LabelBytes); e != nil {
+			return e.In(b.data.Layout.Fields[i].Name)
 		}
 	}
 	return nil
@@ -100,55 +64,13 @@ func (d *Decoder) checkTexts(m *Message) *Error {
 		if i < 0 {
 			continue
 		}
-		f := &m.plan.schema.layout.fields[i]
-		if f.dict < 0 {
+		f := &m.plan.schema.Layout.Fields[i]
+		if f.Dict < 0 {
 			continue
 		}
-		if e := m.dicts[f.dict].texts(0, d.limits.LabelBytes); e != nil {
-			return e.entry().in(f.name)
+		if e := m.dicts[f.Dict].CheckTexts(0, d.limits.LabelBytes); e != nil {
+			return ipc.EntryError(e).In(f.Name)
 		}
 	}
 	return nil
-}
-
-func (c *chunk) texts(i, limit int) *Error {
-	f := &c.layout.fields[i]
-	if f.kind != kindBinary && f.kind != kindView || c.rows == 0 || f.kind == kindBinary && c.plainTexts(i, limit) {
-		return nil
-	}
-	valid := c.valid(i)
-	for row := 0; row < c.rows; row++ {
-		if valid != nil && valid[row>>3]>>(row&7)&1 == 0 {
-			continue
-		}
-		b := c.binary(i, row)
-		if len(b) > limit {
-			return fault(wire.TooLarge, "a text of %d bytes, and the limit for labels and keys is %d", len(b),
-				limit).hint("send a short name").at(row)
-		}
-		if !utf8.Valid(b) {
-			return fault(wire.Malformed, "a text that is not UTF-8").hint("send UTF-8").at(row)
-		}
-	}
-	return nil
-}
-
-// plainTexts is the quick way: all texts together are UTF-8, and none begins inside a character or is too long. What
-// stands at a null can only make it say no.
-func (c *chunk) plainTexts(i, limit int) bool {
-	w := c.layout.fields[i].width
-	o := c.buffer(i, 1)
-	data := c.buffer(i, 2)[:offset(o, w, c.rows)]
-	last := offset(o, w, 0)
-	if !utf8.Valid(data[last:]) {
-		return false
-	}
-	for row := 1; row <= c.rows; row++ {
-		at := offset(o, w, row)
-		if at-last > int64(limit) || at < int64(len(data)) && !utf8.RuneStart(data[at]) {
-			return false
-		}
-		last = at
-	}
-	return true
 }

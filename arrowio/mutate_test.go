@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/embedd/embedd/arrowio/internal/ipc"
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/bound"
 )
@@ -96,7 +97,7 @@ func reframe(r *rand.Rand, msg, other []byte) []byte {
 	cut := func(msg []byte) (list [][]byte) {
 		rest := msg
 		for first := true; len(rest) > 0; first = false {
-			_, tail, end, e := nextFrame(rest, first)
+			_, tail, end, e := ipc.NextFrame(rest, first)
 			if e != nil || end {
 				return append(list, rest)
 			}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/embedd/embedd/arrowio/internal/ipc"
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
@@ -31,7 +32,7 @@ type column struct {
 
 // A plan is a schema with the columns that a Spec and a Contract choose in it.
 type plan struct {
-	schema   *schema
+	schema   *ipc.Schema
 	spec     *Spec
 	contract *Contract // nil: the Spec alone chooses
 	columns  []column
@@ -49,12 +50,12 @@ type plan struct {
 
 // An entry of the cache holds a schema and its newest plan.
 type entry struct {
-	schema *schema
+	schema *ipc.Schema
 	plan   atomic.Pointer[plan]
 }
 
 // planOf returns the plan of a schema frame, and the numbers of the message's dictionaries in normalised order.
-func (d *Decoder) planOf(f frame, c *Contract) (*plan, []int64, *Error) {
+func (d *Decoder) planOf(f ipc.Frame, c *Contract) (*plan, []int64, *Error) {
 	en, ids, e := d.entry(f)
 	if e != nil {
 		return nil, nil, e
@@ -72,7 +73,7 @@ func (d *Decoder) planOf(f frame, c *Contract) (*plan, []int64, *Error) {
 
 // newPlan finds the features of a schema. A message that the Spec alone refuses has the same error with a contract as
 // without one; a message that the Spec can read and the contract cannot is wire.SchemaChanged.
-func (d *Decoder) newPlan(s *schema, c *Contract) (*plan, *Error) {
+func (d *Decoder) newPlan(s *ipc.Schema, c *Contract) (*plan, *Error) {
 	p := &plan{schema: s, spec: &d.spec, contract: c, most: maxFeatures}
 	if c == nil {
 		p.most = d.limits.Features
@@ -81,65 +82,56 @@ func (d *Decoder) newPlan(s *schema, c *Contract) (*plan, *Error) {
 	if e == nil {
 		return p, nil
 	}
-	if c == nil || !e.aboutFeatures() {
+	if c == nil || !aboutFeatures(e) {
 		return nil, e
 	}
 	if _, e := d.newPlan(s, nil); e != nil {
 		return nil, e
 	}
-	return nil, e.changed()
+	return nil, changed(e)
 }
 
 // aboutFeatures reports whether an error is that features are not as they should be.
-func (e *Error) aboutFeatures() bool {
+func aboutFeatures(e *Error) bool {
 	return e.Code == wire.MissingColumn || e.Code == wire.FeatureCount || e.Code == wire.NotNumeric ||
 		e.Code == wire.SchemaChanged
 }
 
 // changed is the error of a message that does not fit a contract.
-func (e *Error) changed() *Error {
+func changed(e *Error) *Error {
 	e.Code = wire.SchemaChanged
-	return e.hint("send it as the pipeline's schema has it, or change the schema: embedd schema reset, or schema.features")
+	return e.WithHint("send it as the pipeline's schema has it, or change the schema: embedd schema reset, or schema.features")
 }
 
-func (d *Decoder) entry(f frame) (*entry, []int64, *Error) {
+func (d *Decoder) entry(f ipc.Frame) (*entry, []int64, *Error) {
 	d.mu.RLock()
-	found := d.plans[len(f.meta)]
+	found := d.plans[len(f.Meta)]
 	d.mu.RUnlock()
 	for _, en := range found {
-		if ids, ok := en.schema.sameAs(f.meta); ok {
+		if ids, ok := en.schema.SameAs(f.Meta); ok {
 			return en, ids, nil
 		}
 	}
-	s, e := parseSchema(f, d.limits)
+	s, e := ipc.ParseSchema(f, d.read)
 	if e != nil {
 		return nil, nil, e
 	}
-	ids, ok := s.numbers(f.meta)
+	ids, ok := s.DictionaryIDs(f.Meta)
 	if !ok {
-		return nil, nil, fault(wire.Internal, "dictionary numbers could not be read")
+		return nil, nil, wire.Errorf(wire.Internal, "dictionary numbers could not be read")
 	}
 	en := &entry{schema: s}
-	if size := s.size(); size <= maxPlanBytes {
+	if size := s.Size(); size <= maxPlanBytes {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if d.count == maxPlans || d.cached+size > maxPlanBytes {
 			d.plans, d.cached, d.count = map[int][]*entry{}, 0, 0
 		}
 		// The slice is never written to once it is shared.
-		d.plans[len(s.bytes)] = append(slices.Clip(d.plans[len(s.bytes)]), en)
+		d.plans[len(s.Bytes)] = append(slices.Clip(d.plans[len(s.Bytes)]), en)
 		d.cached, d.count = d.cached+size, d.count+1
 	}
 	return en, ids, nil
-}
-
-// size estimates the bytes that a schema and its plan hold, generously.
-func (s *schema) size() int {
-	n := len(s.layout.fields)
-	for _, d := range s.dicts {
-		n += len(d.fields)
-	}
-	return len(s.bytes) + 512*n
 }
 
 // find returns the top-level column of that name, -1 when there is none.
@@ -149,16 +141,16 @@ func (p *plan) find(name string) (int, *Error) {
 	case !ok:
 		return -1, nil
 	case i < 0:
-		return -1, fault(wire.Malformed, "two columns have this name").hint("rename one").in(name)
+		return -1, wire.Errorf(wire.Malformed, "two columns have this name").WithHint("rename one").In(name)
 	}
 	return i, nil
 }
 
 func (p *plan) resolve() *Error {
-	l := &p.schema.layout
-	p.taken, p.index = make([]bool, len(l.fields)), make(map[string]int, len(l.columns))
-	for _, i := range l.columns {
-		name := l.fields[i].name
+	l := &p.schema.Layout
+	p.taken, p.index = make([]bool, len(l.Fields)), make(map[string]int, len(l.Columns))
+	for _, i := range l.Columns {
+		name := l.Fields[i].Name
 		if _, twice := p.index[name]; twice {
 			i = -1
 		}
@@ -186,67 +178,67 @@ func (p *plan) named(name string, code wire.Code) (int, class, *Error) {
 	if e != nil || i < 0 {
 		return -1, unknown, e
 	}
-	f := &p.schema.layout.fields[i]
+	f := &p.schema.Layout.Fields[i]
 	c := unknown
-	switch f.typ {
-	case typeNull:
+	switch f.Type {
+	case ipc.TypeNull:
 		return -1, unknown, nil
-	case typeUtf8, typeLargeUtf8, typeUtf8View:
+	case ipc.TypeUtf8, ipc.TypeLargeUtf8, ipc.TypeUtf8View:
 		c = text
-	case typeInt:
+	case ipc.TypeInt:
 		c = integers
-	case typeBool:
+	case ipc.TypeBool:
 		c = booleans
 	}
 	switch {
 	case c == unknown && code == wire.LabelType:
-		return -1, c, fault(code, "a column of type %s cannot be a label", p.schema.layout.describe(i)).hint(
-			"use a string, dictionary, integer or boolean column").in(name)
+		return -1, c, wire.Errorf(code, "a column of type %s cannot be a label", p.schema.Layout.Describe(i)).WithHint(
+			"use a string, dictionary, integer or boolean column").In(name)
 	case code == wire.KeyType && (c == unknown || c == booleans):
-		return -1, c, fault(code, "a column of type %s cannot be a key", p.schema.layout.describe(i)).hint(
-			"use a string or integer column").in(name)
+		return -1, c, wire.Errorf(code, "a column of type %s cannot be a key", p.schema.Layout.Describe(i)).WithHint(
+			"use a string or integer column").In(name)
 	}
 	return i, c, nil
 }
 
 // numeric reports how a column can be read as features: the field with the numbers, and the number of elements.
 func (p *plan) numeric(i int) (value, size int, ok bool) {
-	fields := p.schema.layout.fields
+	fields := p.schema.Layout.Fields
 	f := &fields[i]
-	if f.dict >= 0 {
+	if f.Dict >= 0 {
 		return 0, 0, false
 	}
-	switch f.kind {
-	case kindFixed, kindBool:
-		return i, 1, f.number != notNumber
-	case kindFixedList:
-		value, size = i+1, f.size
-	case kindList, kindListView:
+	switch f.Kind {
+	case ipc.KindFixed, ipc.KindBool:
+		return i, 1, f.Number != ipc.NotNumber
+	case ipc.KindFixedList:
+		value, size = i+1, f.Size
+	case ipc.KindList, ipc.KindListView:
 		value, size = i+1, -1
 	default:
 		return 0, 0, false
 	}
 	c := &fields[value]
-	return value, size, c.number != notNumber && c.dict < 0 && f.typ != typeMap
+	return value, size, c.Number != ipc.NotNumber && c.Dict < 0 && f.Type != ipc.TypeMap
 }
 
 func (p *plan) add(i int) *Error {
-	name := p.schema.layout.fields[i].name
+	name := p.schema.Layout.Fields[i].Name
 	if len(name) > maxName {
 		return longName(name)
 	}
 	value, size, ok := p.numeric(i)
 	if !ok {
-		return fault(wire.NotNumeric,
+		return wire.Errorf(wire.NotNumeric,
 			"a column of type %s holds no numbers: floating point, integers, decimals or booleans",
-			p.schema.layout.describe(i)).
-			hint("cast it to float32, or choose the features by other names").in(name)
+			p.schema.Layout.Describe(i)).
+			WithHint("cast it to float32, or choose the features by other names").In(name)
 	}
 	if size == 0 {
-		return fault(wire.FeatureCount, "a list of no elements").hint("use 1 to %d features", p.most).in(name)
+		return wire.Errorf(wire.FeatureCount, "a list of no elements").WithHint("use 1 to %d features", p.most).In(name)
 	}
 	if p.elements += max(0, size); p.elements > p.most {
-		return p.tooMany().in(name)
+		return p.tooMany().In(name)
 	}
 	p.taken[i] = true
 	p.columns = append(p.columns, column{field: i, value: value, size: size})
@@ -254,7 +246,7 @@ func (p *plan) add(i int) *Error {
 }
 
 func (p *plan) tooMany() *Error {
-	return fault(wire.TooManyFields, "more than %d features", p.most).hint(
+	return wire.Errorf(wire.TooManyFields, "more than %d features", p.most).WithHint(
 		"send fewer, choose fewer columns, or raise limits.features (at most %d)", maxFeatures)
 }
 
@@ -299,11 +291,11 @@ func (p *plan) bySpec() *Error {
 // distinct refuses a column of numbers x[0] next to a list x: a model could not tell them apart.
 func (p *plan) distinct() *Error {
 	for _, c := range p.columns {
-		name := p.schema.layout.fields[c.field].name
+		name := p.schema.Layout.Fields[c.field].Name
 		base, _, ok := elementOf(name)
 		if ok && c.value == c.field && p.isList(base) && p.taken[p.index[base]] {
-			return fault(wire.Malformed, "it has the name of an element of the list %q", clip(base)).hint(
-				"rename one, or choose the features by other names").in(name)
+			return wire.Errorf(wire.Malformed, "it has the name of an element of the list %q", wire.Clip(base)).WithHint(
+				"rename one, or choose the features by other names").In(name)
 		}
 	}
 	return nil
@@ -311,8 +303,8 @@ func (p *plan) distinct() *Error {
 
 // matching returns the columns that a glob means and no earlier entry took.
 func (p *plan) matching(glob string) (fields []int) {
-	for _, i := range p.schema.layout.columns {
-		name := p.schema.layout.fields[i].name
+	for _, i := range p.schema.Layout.Columns {
+		name := p.schema.Layout.Fields[i].Name
 		if name == p.spec.Label || name == p.spec.Key || !p.spec.matches(glob, name) || p.taken[i] {
 			continue
 		}
@@ -326,16 +318,16 @@ func (p *plan) matching(glob string) (fields []int) {
 
 func (p *plan) missing(name string) *Error {
 	var have []string
-	for _, i := range p.schema.layout.columns {
+	for _, i := range p.schema.Layout.Columns {
 		if len(have) == 8 {
 			have = append(have, "...")
 			break
 		}
-		have = append(have, clip(p.schema.layout.fields[i].name))
+		have = append(have, wire.Clip(p.schema.Layout.Fields[i].Name))
 	}
-	return fault(wire.MissingColumn, "no such feature column; the message has %d: %s", len(p.schema.layout.columns),
+	return wire.Errorf(wire.MissingColumn, "no such feature column; the message has %d: %s", len(p.schema.Layout.Columns),
 		strings.Join(have, ", ")).
-		hint("send it, or name other features").in(name)
+		WithHint("send it, or name other features").In(name)
 }
 
 // byContract finds the columns that hold the elements of the contract. The elements of a list may be columns of numbers
@@ -392,30 +384,51 @@ func (p *plan) take(name string, size int) *Error {
 	return p.expect(&p.columns[len(p.columns)-1], size)
 }
 
-// listOf is the size of a contract's column for one of a Spec, where 1 is a column of numbers.
-func listOf(size int) int {
-	if size == 1 {
-		return 0
-	}
-	return size
-}
-
 // expect checks that a column has lists of size elements or, with size 0, one number a row. It completes a column whose
 // size the schema does not say.
 func (p *plan) expect(c *column, size int) *Error {
-	name := p.schema.layout.fields[c.field].name
+	name := p.schema.Layout.Fields[c.field].Name
 	switch list := c.value != c.field; {
 	case list && size == 0:
-		return fault(wire.SchemaChanged, "it holds lists, and one number is expected").hint("send one number a row").in(name)
+		return wire.Errorf(wire.SchemaChanged, "it holds lists, and one number is expected").WithHint("send one number a row").In(name)
 	case !list && size > 0:
-		return fault(wire.SchemaChanged, "it holds one number, and a list of %d is expected", size).hint(
-			"send a list of %d numbers a row", size).in(name)
+		return wire.Errorf(wire.SchemaChanged, "it holds one number, and a list of %d is expected", size).WithHint(
+			"send a list of %d numbers a row", size).In(name)
 	case list && c.size < 0:
 		c.size = size
 		p.elements += size
 	case list && c.size != size:
-		return fault(wire.FeatureCount, "%d elements, and %d are expected", c.size, size).hint(
-			"send lists of %d elements", size).in(name)
+		return wire.Errorf(wire.FeatureCount, "%d elements, and %d are expected", c.size, size).WithHint(
+			"send lists of %d elements", size).In(name)
 	}
 	return nil
+}
+
+// A proposal is the contract of a message's columns, kept because the next message is likely to have the same.
+type proposal struct {
+	columns  []column
+	contract *Contract
+}
+
+// propose returns the contract of these columns, nil where the length of a list is not known.
+func (p *plan) propose(columns []column) *Contract {
+	out := make([]ContractColumn, len(columns))
+	for i, c := range columns {
+		if c.size < 0 {
+			return nil
+		}
+		fields := p.schema.Layout.Fields
+		out[i] = ContractColumn{Name: fields[c.field].Name, Number: fields[c.value].Number.Class()}
+		if c.value != c.field {
+			out[i].Size = c.size
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	c, err := newContract(out, p.spec.Label, p.spec.Key)
+	if err != nil {
+		return nil // the plan refuses such columns
+	}
+	return c
 }

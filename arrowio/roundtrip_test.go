@@ -13,8 +13,10 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
-	"github.com/apache/arrow/go/v15/arrow/ipc"
+	arrowipc "github.com/apache/arrow/go/v15/arrow/ipc"
 
+	"github.com/embedd/embedd/arrowio/internal/ipc"
+	"github.com/embedd/embedd/arrowio/internal/rewrite"
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
@@ -79,7 +81,7 @@ func numbered(m *Message, dim int) Reduced {
 // records reads a stream with Arrow's own reader.
 func records(t testing.TB, msg []byte) (*arrow.Schema, []arrow.Record) {
 	t.Helper()
-	r, err := ipc.NewReader(bytes.NewReader(msg))
+	r, err := arrowipc.NewReader(bytes.NewReader(msg))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +202,7 @@ func TestKeptColumnsPassThrough(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if len(m.Batches()) > 0 && m.plan.schema.layout.fields[0].name == "x" {
+				if len(m.Batches()) > 0 && m.plan.schema.Layout.Fields[0].Name == "x" {
 					without = "x"
 					if m, err = newDecoder(t, Spec{Features: []string{"x"}}).Decode(in, nil); err != nil {
 						t.Fatal(err)
@@ -258,25 +260,30 @@ func checkSplit(t *testing.T, name string, e *Encoder, r Reduced, in []byte, wit
 	if err != nil || len(whole) != 1 {
 		t.Fatalf("%d parts where one fits, error %v", len(whole), err)
 	}
-	d, parts, fail := e.prepare(r)
+	form, undivided, fail := e.prepare(r)
 	if fail != nil {
 		t.Fatal(fail)
 	}
-	fixed := d.size()
-	for _, x := range d.whole(r.Message) {
-		fixed += x.size()
+	parts, dicts := undivided.Parts, r.Message.dicts
+	size := func(p *rewrite.Part) int {
+		return form.Whole([]*rewrite.Part{p, p}, dicts).Size - form.Whole([]*rewrite.Part{p}, dicts).Size
 	}
+	all := 0
+	for _, p := range parts {
+		all += size(p)
+	}
+	fixed := form.SchemaSize() + undivided.Size - all
 	row := 0 // bytes of the widest row
 	for _, p := range parts {
-		for i := range p.batch.Rows() {
-			one, fail := e.part(d, p.batch, []span{{i, i + 1}}, make([]float32, p.batch.Rows()*r.Dim), r.Dim)
+		for i := range p.Batch.Rows {
+			one, fail := form.Part(p.Batch, []ipc.Span{{Lo: i, Hi: i + 1}}, make([]float32, p.Batch.Rows*r.Dim), r.Dim)
 			if fail != nil {
 				t.Fatal(fail)
 			}
-			row = max(row, one.size())
+			row = max(row, size(one))
 		}
 	}
-	limit := (fixed+(row+sizeOf(parts))/2)*4/3 + 16
+	limit := (fixed+(row+all)/2)*4/3 + 16
 	msgs, err := e.Split(r, limit, func(k, n int) []wire.Pair {
 		return []wire.Pair{{Key: wire.HeaderWire, Value: wire.Version},
 			{Key: wire.HeaderPart, Value: fmt.Sprint(k, "/", n)}}
@@ -284,8 +291,13 @@ func checkSplit(t *testing.T, name string, e *Encoder, r Reduced, in []byte, wit
 	if err != nil {
 		t.Fatal(err)
 	}
-	if free := limit - min(metadataReserve, limit/4) - fixed - 8; len(msgs) < 2 && len(d.dicts) == 0 &&
-		sizeOf(slices.DeleteFunc(slices.Clone(parts), func(p *part) bool { return p.rows == 0 })) > free {
+	full := 0
+	for _, p := range parts {
+		if p.Rows > 0 {
+			full += size(p)
+		}
+	}
+	if len(msgs) < 2 && undivided.Size == all && full > form.BodyLimit(limit) {
 		t.Errorf("%d parts under a limit of %d", len(msgs), limit)
 	}
 	var got []int

@@ -9,24 +9,26 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
-	"github.com/apache/arrow/go/v15/arrow/ipc"
+	arrowipc "github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	flatbuffers "github.com/google/flatbuffers/go"
 
+	"github.com/embedd/embedd/arrowio/internal/ipc"
+	"github.com/embedd/embedd/arrowio/internal/rewrite"
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
 type flatType func(*flatbuffers.Builder) flatbuffers.UOffsetT
 
 // columnOf is a message of one batch of one column.
-func columnOf(typ byte, typeTable flatType, children []flatType, r record) []byte {
+func columnOf(typ byte, typeTable flatType, children []flatType, r rewrite.Record) []byte {
 	return withBatch(schemaOf(func(b *flatbuffers.Builder) []flatbuffers.UOffsetT {
 		var kids []flatbuffers.UOffsetT
 		for _, k := range children {
 			kids = append(kids, k(b))
 		}
-		at := references(b, kids)
-		return []flatbuffers.UOffsetT{fieldTable(b, b.CreateString("c"), true, typ, typeTable(b), 0, at, 0)}
+		at := rewrite.References(b, kids)
+		return []flatbuffers.UOffsetT{rewrite.FieldTable(b, b.CreateString("c"), true, typ, typeTable(b), 0, at, 0)}
 	}), r)
 }
 
@@ -36,12 +38,12 @@ func integerField(bits int32) flatType {
 		b.PrependInt32Slot(0, bits, 0)
 		b.PrependBoolSlot(1, true, false)
 		integer := b.EndObject()
-		return fieldTable(b, b.CreateString("i"), false, typeInt, integer, 0, 0, 0)
+		return rewrite.FieldTable(b, b.CreateString("i"), false, ipc.TypeInt, integer, 0, 0, 0)
 	}
 }
 
 func textField(b *flatbuffers.Builder) flatbuffers.UOffsetT {
-	return fieldTable(b, b.CreateString("s"), false, typeUtf8, emptyType(b), 0, 0, 0)
+	return rewrite.FieldTable(b, b.CreateString("s"), false, ipc.TypeUtf8, emptyType(b), 0, 0, 0)
 }
 
 func denseUnion(b *flatbuffers.Builder) flatbuffers.UOffsetT {
@@ -65,7 +67,7 @@ func packed(t testing.TB, name string, a arrow.Array) []byte {
 	t.Helper()
 	schema := arrow.NewSchema([]arrow.Field{{Name: name, Type: a.DataType(), Nullable: true}}, nil)
 	var out bytes.Buffer
-	w := ipc.NewWriter(&out, ipc.WithSchema(schema), ipc.WithZstd())
+	w := arrowipc.NewWriter(&out, arrowipc.WithSchema(schema), arrowipc.WithZstd())
 	if err := w.Write(array.NewRecord(schema, []arrow.Array{a}, int64(a.Len()))); err != nil {
 		t.Fatal(err)
 	}
@@ -101,26 +103,26 @@ func sharing(t testing.TB) map[string][]byte {
 	shared := bytes.Repeat([]byte("embedd!!"), size/8)
 	c := map[string][]byte{
 		"dictionary": packed(t, "c", entries(rows, func(int) int { return 0 }, texts(1, size))),
-		"views": columnOf(typeUtf8View, emptyType, nil, record{rows: rows, nodes: []node{{rows, 0}},
-			buffers: [][]byte{nil, repeated(rows, size, 0, 0, 0), shared}, variadic: []int{1}}),
-		"list views": columnOf(typeListView, emptyType, []flatType{integerField(8)}, record{rows: rows,
-			nodes:   []node{{rows, 0}, {size, 0}},
-			buffers: [][]byte{nil, repeated(rows, 0), repeated(rows, size), nil, shared}}),
-		"dense union": columnOf(typeUnion, denseUnion, []flatType{textField}, record{rows: rows,
-			nodes:   []node{{rows, 0}, {1, 0}},
-			buffers: [][]byte{make([]byte, rows), repeated(rows, 0), nil, repeated(1, 0, size), shared}}),
-		"runs": columnOf(typeRunEnd, emptyType, []flatType{integerField(32), textField}, record{rows: rows,
-			nodes:   []node{{rows, 0}, {1, 0}, {1, 0}},
-			buffers: [][]byte{nil, repeated(1, rows), nil, repeated(1, 0, size), shared}}),
+		"views": columnOf(ipc.TypeUtf8View, emptyType, nil, rewrite.Record{Rows: rows, Nodes: nodes(rows, 0),
+			Buffers: [][]byte{nil, repeated(rows, size, 0, 0, 0), shared}, Variadic: []int{1}}),
+		"list views": columnOf(ipc.TypeListView, emptyType, []flatType{integerField(8)}, rewrite.Record{Rows: rows,
+			Nodes:   nodes(rows, 0, size, 0),
+			Buffers: [][]byte{nil, repeated(rows, 0), repeated(rows, size), nil, shared}}),
+		"dense union": columnOf(ipc.TypeUnion, denseUnion, []flatType{textField}, rewrite.Record{Rows: rows,
+			Nodes:   nodes(rows, 0, 1, 0),
+			Buffers: [][]byte{make([]byte, rows), repeated(rows, 0), nil, repeated(1, 0, size), shared}}),
+		"runs": columnOf(ipc.TypeRunEnd, emptyType, []flatType{integerField(32), textField}, rewrite.Record{Rows: rows,
+			Nodes:   nodes(rows, 0, 1, 0, 1, 0),
+			Buffers: [][]byte{nil, repeated(1, rows), nil, repeated(1, 0, size), shared}}),
 	}
 	c["metadata"] = withBatch(schemaOf(func(b *flatbuffers.Builder) []flatbuffers.UOffsetT {
-		kv := pair(b, b.CreateString("k"), b.CreateByteString(shared))
-		pairs := references(b, []flatbuffers.UOffsetT{kv})
+		kv := rewrite.Pair(b, b.CreateString("k"), b.CreateByteString(shared))
+		pairs := rewrite.References(b, []flatbuffers.UOffsetT{kv})
 		b.StartObject(1)
 		b.PrependInt32Slot(0, 100, -1)
 		wide := b.EndObject()
-		return []flatbuffers.UOffsetT{fieldTable(b, b.CreateString("c"), false, typeFixedBinary, wide, 0, 0, pairs)}
-	}), record{rows: 10_000, nodes: []node{{10_000, 0}}, buffers: [][]byte{nil, make([]byte, size)}})
+		return []flatbuffers.UOffsetT{rewrite.FieldTable(b, b.CreateString("c"), false, ipc.TypeFixedBinary, wide, 0, 0, pairs)}
+	}), rewrite.Record{Rows: 10_000, Nodes: nodes(10_000, 0), Buffers: [][]byte{nil, make([]byte, size)}})
 	return c
 }
 

@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/embedd/embedd/arrowio/internal/ipc"
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
@@ -44,6 +45,11 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
+// read is the part of the limits that concerns the Arrow form.
+func (l Limits) read() ipc.Limits {
+	return ipc.Limits{Body: l.Body, Rows: l.Rows, Fields: l.Fields, Depth: l.Depth, Metadata: l.Metadata}
+}
+
 // Spec says what a Decoder looks for in a message.
 type Spec struct {
 	// Features are names of columns, or globs on them (as path.Match), concatenated in this order; within a glob in
@@ -62,14 +68,14 @@ type Spec struct {
 func (s Spec) check() error {
 	for _, f := range s.Features {
 		if f == "" && s.Sizes[f] == 0 {
-			return fault(wire.Internal, "an empty feature name").hint("name a column or a glob")
+			return wire.Errorf(wire.Internal, "an empty feature name").WithHint("name a column or a glob")
 		}
 		if _, err := path.Match(f, ""); err != nil && s.Sizes[f] == 0 {
-			return fault(wire.Internal, "feature glob %q: %v", f, err).hint(
+			return wire.Errorf(wire.Internal, "feature glob %q: %v", f, err).WithHint(
 				"close the bracket or escape it with a backslash")
 		}
 		if f == s.Label || f == s.Key {
-			return fault(wire.Internal, "column %q is a feature and also the label or the key", f).hint(
+			return wire.Errorf(wire.Internal, "column %q is a feature and also the label or the key", f).WithHint(
 				"take it out of one")
 		}
 	}
@@ -79,18 +85,18 @@ func (s Spec) check() error {
 	}
 	for name, size := range s.Sizes {
 		if !named[name] || size < 1 || size > maxFeatures {
-			return fault(wire.Internal, "size %d of column %q: want a column among the features, and 1 to %d", size, name,
-				maxFeatures).hint("mend the size")
+			return wire.Errorf(wire.Internal, "size %d of column %q: want a column among the features, and 1 to %d", size, name,
+				maxFeatures).WithHint("mend the size")
 		}
 	}
 	if s.Label != "" && s.Label == s.Key {
-		return fault(wire.Internal, "column %q is both the label and the key", s.Label).hint("name two columns")
+		return wire.Errorf(wire.Internal, "column %q is both the label and the key", s.Label).WithHint("name two columns")
 	}
 	if _, err := s.contract(); err != nil {
 		return err
 	}
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
-		return fault(wire.Unsupported, "this machine is big-endian and features are read in place").hint(
+		return wire.Errorf(wire.Unsupported, "this machine is big-endian and features are read in place").WithHint(
 			"run on a little-endian machine")
 	}
 	return nil
@@ -124,6 +130,14 @@ func (s Spec) contract() (*Contract, error) {
 		return nil, nil
 	}
 	return newContract(columns, s.Label, s.Key)
+}
+
+// listOf is the size of a contract's column for one of a Spec, where 1 is a column of numbers.
+func listOf(size int) int {
+	if size == 1 {
+		return 0
+	}
+	return size
 }
 
 // isGlob tells a pattern from a plain name.

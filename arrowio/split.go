@@ -3,12 +3,10 @@ package arrowio
 import (
 	"slices"
 
+	"github.com/embedd/embedd/arrowio/internal/ipc"
+	"github.com/embedd/embedd/arrowio/internal/rewrite"
 	"github.com/embedd/embedd/arrowio/wire"
 )
-
-// metadataReserve is what a part keeps free for the metadata that is added to it. It is fixed, because split points may
-// not depend on that metadata (Invariant 2); a small limit keeps a quarter.
-const metadataReserve = 4096
 
 // Split writes parts of at most limit bytes each, in the order of the rows; one part when all fits. meta makes the
 // metadata of a part, counted from 0. A part of several has the entries of dictionaries that its rows use and no
@@ -22,25 +20,20 @@ func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []wire.
 	if fail != nil {
 		return nil, fail
 	}
-	dicts := d.whole(r.Message)
-	s := splitter{e: e, r: r, draft: d, maxBytes: limit - min(metadataReserve, limit/4) - d.size() - 8}
-	all := sizeOf(whole)
-	for _, x := range dicts {
-		all += x.size()
-	}
-	if all <= s.maxBytes {
-		msg, fail := s.write(&bundle{parts: whole, dicts: dicts, size: all}, limit, 0, 1, meta)
+	s := splitter{e: e, r: r, form: d, maxBytes: d.BodyLimit(limit)}
+	if whole.Size <= s.maxBytes {
+		msg, fail := s.write(whole, limit, 0, 1, meta)
 		if fail != nil {
 			return nil, fail
 		}
 		return [][]byte{msg}, nil
 	}
-	s.most = max(2*(d.size()+all)+maxRepeated, r.Message.most)
-	if fail := s.split(whole); fail != nil {
+	s.most = max(2*(d.SchemaSize()+whole.Size)+maxRepeated, r.Message.most)
+	if fail := s.split(whole.Parts); fail != nil {
 		return nil, fail
 	}
 	for k, g := range s.out {
-		g.finish()
+		g.Finish()
 		msg, fail := s.write(g, limit, k, len(s.out), meta)
 		if fail != nil {
 			return nil, fail
@@ -52,11 +45,11 @@ func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []wire.
 }
 
 // write writes one part of so many.
-func (s *splitter) write(g *bundle, limit, part, parts int, meta func(part, parts int) []wire.Pair) ([]byte, *Error) {
-	msg, fail := s.e.write(s.draft, g, meta(part, parts), s.e.codec)
+func (s *splitter) write(g *rewrite.Bundle, limit, part, parts int, meta func(part, parts int) []wire.Pair) ([]byte, *Error) {
+	msg, fail := s.form.Write(&s.e.buffers, g, meta(part, parts), s.e.codec)
 	if fail == nil && len(msg) > limit {
-		fail = fault(wire.TooLarge, "part %d of %d has %d bytes with its metadata, and the limit is %d", part+1, parts,
-			len(msg), limit).hint("raise the server's max_payload, or add less metadata")
+		fail = wire.Errorf(wire.TooLarge, "part %d of %d has %d bytes with its metadata, and the limit is %d", part+1, parts,
+			len(msg), limit).WithHint("raise the server's max_payload, or add less metadata")
 	}
 	return msg, fail
 }
@@ -67,56 +60,49 @@ const maxRepeated = 64 << 10
 type splitter struct {
 	e        *Encoder
 	r        Reduced
-	draft    *draft
+	form     *rewrite.Form
 	maxBytes int // bytes for data frames in one part
 	most     int // bytes of all parts together
 	total    int
-	out      []*bundle
+	out      []*rewrite.Bundle
 	wide     []*Error // rows that alone are too large
 }
 
 // maxWide bounds the rows that are named as too wide. Each is tried.
 const maxWide = 128
 
-func sizeOf(parts []*part) (n int) {
-	for _, p := range parts {
-		n += p.size()
-	}
-	return n
-}
-
 // close makes a bundle the next part.
-func (s *splitter) close(g *bundle) *Error {
+func (s *splitter) close(g *rewrite.Bundle) *Error {
 	if len(s.wide) > 0 {
 		return nil // nothing is written: the rows that are too wide leave first
 	}
-	if s.total += s.draft.size() + g.size; s.total > s.most {
-		return fault(wire.TooLarge,
+	if s.total += s.form.SchemaSize() + g.Size; s.total > s.most {
+		return wire.Errorf(wire.TooLarge,
 			"the first %d parts of the output come to %d bytes, since each repeats schema and dictionaries; all may have %d",
 			len(s.out)+1, s.total, s.most).
-			hint("send fewer rows a message, long texts as plain strings, or raise the server's max_payload or limits.expanded")
+			WithHint("send fewer rows a message, long texts as plain strings, or raise the server's max_payload or limits.expanded")
 	}
 	s.out = append(s.out, g)
 	return nil
 }
 
 // split gathers batches as long as they fit and divides those that do not.
-func (s *splitter) split(whole []*part) *Error {
-	var open *bundle
+func (s *splitter) split(whole []*rewrite.Part) *Error {
+	var open *rewrite.Bundle
 	for k, p := range whole {
-		if p.rows == 0 {
+		if p.Rows == 0 {
 			continue // with rows elsewhere, an empty batch says nothing
 		}
-		alone, fail := newBundle(s.draft, s.r.Message, []*part{p})
+		alone, fail := s.form.Cut([]*rewrite.Part{p}, s.r.Message.dicts)
 		if fail != nil {
 			return fail
 		}
-		if open != nil && alone.size <= s.maxBytes {
-			grown, fail := newBundle(s.draft, s.r.Message, append(slices.Clip(open.parts), p))
+		if open != nil && alone.Size <= s.maxBytes {
+			grown, fail := s.form.Cut(append(slices.Clip(open.Parts), p), s.r.Message.dicts)
 			if fail != nil {
 				return fail
 			}
-			if grown.size <= s.maxBytes {
+			if grown.Size <= s.maxBytes {
 				open = grown
 				continue
 			}
@@ -127,11 +113,11 @@ func (s *splitter) split(whole []*part) *Error {
 			}
 			open = nil
 		}
-		if alone.size <= s.maxBytes {
+		if alone.Size <= s.maxBytes {
 			open = alone
 			continue
 		}
-		if fail := s.divide(k, alone, 0, p.batch.rows); fail != nil {
+		if fail := s.divide(k, alone, 0, p.Batch.Rows); fail != nil {
 			return fail
 		}
 	}
@@ -144,7 +130,7 @@ func (s *splitter) split(whole []*part) *Error {
 		return s.tooWide()
 	}
 	if len(s.out) == 0 {
-		return fault(wire.TooLarge, "the schema alone does not fit into a part").hint(
+		return wire.Errorf(wire.TooLarge, "the schema alone does not fit into a part").WithHint(
 			"raise the server's max_payload, or keep fewer columns")
 	}
 	return nil
@@ -158,16 +144,16 @@ func (s *splitter) tooWide() *Error {
 
 // divide cuts the rows lo to hi-1 of batch k, of which g is what leaves, into as many equal pieces as their size asks
 // for.
-func (s *splitter) divide(k int, g *bundle, lo, hi int) *Error {
-	p := g.parts[0]
-	if g.size <= s.maxBytes {
+func (s *splitter) divide(k int, g *rewrite.Bundle, lo, hi int) *Error {
+	p := g.Parts[0]
+	if g.Size <= s.maxBytes {
 		return s.close(g)
 	}
-	if p.rows == 1 {
-		sel := without(lo, hi, s.r.drop(k))
-		e := fault(wire.TooWide, "one row comes to %d bytes with its schema and dictionaries, and a part may have %d",
-			g.size+s.draft.size(), s.maxBytes+s.draft.size()).
-			hint("raise the server's max_payload, or keep fewer columns").at(sel[0].lo)
+	if p.Rows == 1 {
+		sel := ipc.Without(lo, hi, s.r.drop(k))
+		e := wire.Errorf(wire.TooWide, "one row comes to %d bytes with its schema and dictionaries, and a part may have %d",
+			g.Size+s.form.SchemaSize(), s.maxBytes+s.form.SchemaSize()).
+			WithHint("raise the server's max_payload, or keep fewer columns").At(sel[0].Lo)
 		e.Batch = k
 		if s.wide = append(s.wide, e); len(s.wide) == maxWide {
 			return s.tooWide()
@@ -176,19 +162,19 @@ func (s *splitter) divide(k int, g *bundle, lo, hi int) *Error {
 	}
 	pieces := 2
 	if s.maxBytes > 0 {
-		pieces = max(2, min(hi-lo, (g.size+s.maxBytes-1)/s.maxBytes))
+		pieces = max(2, min(hi-lo, (g.Size+s.maxBytes-1)/s.maxBytes))
 	}
 	for j := 0; j < pieces; j++ {
 		from, to := lo+(hi-lo)*j/pieces, lo+(hi-lo)*(j+1)/pieces
-		sel := without(from, to, s.r.drop(k))
+		sel := ipc.Without(from, to, s.r.drop(k))
 		if len(sel) == 0 {
 			continue
 		}
-		piece, fail := s.e.part(s.draft, p.batch, sel, s.r.Y[k], s.r.Dim)
+		piece, fail := s.form.Part(p.Batch, sel, s.r.Y[k], s.r.Dim)
 		if fail != nil {
 			return fail
 		}
-		g, fail := newBundle(s.draft, s.r.Message, []*part{piece})
+		g, fail := s.form.Cut([]*rewrite.Part{piece}, s.r.Message.dicts)
 		if fail != nil {
 			return fail
 		}

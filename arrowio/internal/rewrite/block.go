@@ -1,6 +1,7 @@
-package arrowio
+package rewrite
 
 import (
+	"encoding/binary"
 	"errors"
 	"slices"
 	"sync"
@@ -9,15 +10,16 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 
 	"github.com/embedd/embedd/arrowio/internal/flat"
+	"github.com/embedd/embedd/arrowio/internal/ipc"
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
 // typeSlots are the slots of each type's table by width in bytes; s is a string, v a vector of 32-bit integers
 // (format/Schema.fbs).
 var typeSlots = map[int]string{
-	typeInt: "41", typeFloat: "2", typeDecimal: "444", typeDate: "2", typeTime: "24", typeTimestamp: "2s",
-	typeInterval: "2", typeUnion: "2v",
-	typeFixedBinary: "4", typeFixedList: "4", typeMap: "1", typeDuration: "2",
+	ipc.TypeInt: "41", ipc.TypeFloat: "2", ipc.TypeDecimal: "444", ipc.TypeDate: "2", ipc.TypeTime: "24", ipc.TypeTimestamp: "2s",
+	ipc.TypeInterval: "2", ipc.TypeUnion: "2v",
+	ipc.TypeFixedBinary: "4", ipc.TypeFixedList: "4", ipc.TypeMap: "1", ipc.TypeDuration: "2",
 }
 
 var builders = sync.Pool{New: func() any { return flatbuffers.NewBuilder(1024) }}
@@ -43,7 +45,7 @@ type plainFrame struct {
 }
 
 // newPlainFrame takes a frame, with its prefix and without its body; nil where a number is left out as zero.
-func newPlainFrame(frame []byte, r *record) *plainFrame {
+func newPlainFrame(frame []byte, r *Record) *plainFrame {
 	meta := frame[framePrefix:]
 	message, err := flat.Root(meta, "")
 	if err != nil {
@@ -60,19 +62,19 @@ func newPlainFrame(frame []byte, r *record) *plainFrame {
 	if errors.Join(err, fail, bad, worse) != nil || body == 0 || rows == 0 {
 		return nil
 	}
-	return &plainFrame{slices.Clone(frame), len(r.nodes), len(r.buffers), framePrefix + body, framePrefix + rows,
+	return &plainFrame{slices.Clone(frame), len(r.Nodes), len(r.Buffers), framePrefix + body, framePrefix + rows,
 		framePrefix + nodes.Pos, framePrefix + buffers.Pos}
 }
 
 // again appends the frame with the numbers of a record; false where it is another frame but for those.
-func (p *plainFrame) again(dst []byte, r *record) ([]byte, bool) {
-	if p == nil || len(r.nodes) != p.nodes || len(r.buffers) != p.buffers || len(r.variadic) > 0 || r.rows == 0 {
+func (p *plainFrame) again(dst []byte, r *Record) ([]byte, bool) {
+	if p == nil || len(r.Nodes) != p.nodes || len(r.Buffers) != p.buffers || len(r.Variadic) > 0 || r.Rows == 0 {
 		return dst, false
 	}
 	begin, at := len(dst), 0
 	dst = append(dst, p.bytes...)
 	frame := dst[begin:]
-	for i, b := range r.buffers {
+	for i, b := range r.Buffers {
 		le.PutUint64(frame[p.bufferAt+16*i:], uint64(at))
 		le.PutUint64(frame[p.bufferAt+16*i+8:], uint64(len(b)))
 		at += (len(b) + 7) &^ 7
@@ -80,29 +82,29 @@ func (p *plainFrame) again(dst []byte, r *record) ([]byte, bool) {
 	if at == 0 {
 		return dst[:begin], false
 	}
-	for i, n := range r.nodes {
-		le.PutUint64(frame[p.nodeAt+16*i:], uint64(n.rows))
-		le.PutUint64(frame[p.nodeAt+16*i+8:], uint64(n.nulls))
+	for i, n := range r.Nodes {
+		le.PutUint64(frame[p.nodeAt+16*i:], uint64(n.Rows))
+		le.PutUint64(frame[p.nodeAt+16*i+8:], uint64(n.Nulls))
 	}
 	le.PutUint64(frame[p.body:], uint64(at))
-	le.PutUint64(frame[p.rows:], uint64(r.rows))
+	le.PutUint64(frame[p.rows:], uint64(r.Rows))
 	return dst, true
 }
 
 // batchFrame appends a record batch frame with its body.
-func (k *block) batchFrame(dst []byte, p *part, codec *compressor) ([]byte, *Error) {
-	plain := codec == nil && p.batch.extra == 0
+func (k *block) batchFrame(dst []byte, p *Part, codec *Compressor) ([]byte, *wire.Error) {
+	plain := codec == nil && p.Batch.Extra == 0
 	if plain {
 		var done bool
-		if dst, done = k.plain.Load().again(dst, &p.record); done {
-			return appendBody(dst, p.buffers), nil
+		if dst, done = k.plain.Load().again(dst, &p.Record); done {
+			return appendBody(dst, p.Buffers), nil
 		}
 	}
 	begin := len(dst)
-	dst, e := p.dataFrame(dst, -1, &p.batch.frame, codec)
-	if e == nil && plain && len(p.variadic) == 0 && len(p.nodes) <= maxPlainNodes {
+	dst, e := p.DataFrame(dst, -1, &p.Batch.Message, codec)
+	if e == nil && plain && len(p.Variadic) == 0 && len(p.Nodes) <= maxPlainNodes {
 		size := framePrefix + int(le.Uint32(dst[begin+4:]))
-		k.plain.Store(newPlainFrame(dst[begin:begin+size], &p.record))
+		k.plain.Store(newPlainFrame(dst[begin:begin+size], &p.Record))
 	}
 	return dst, e
 }
@@ -113,7 +115,7 @@ const maxPlainNodes = 64
 func appendBody(dst []byte, buffers [][]byte) []byte {
 	for _, x := range buffers {
 		dst = append(dst, x...)
-		dst = pad(dst, len(x))
+		dst = Pad(dst, len(x))
 	}
 	return dst
 }
@@ -149,17 +151,17 @@ type pairAt struct {
 }
 
 // newBlock copies top-level fields of s, and appends those of extra.
-func newBlock(s *schema, fields []int, extra func(*flatbuffers.Builder) []flatbuffers.UOffsetT) (*block, *Error) {
+func newBlock(s *ipc.Schema, fields []int, extra func(*flatbuffers.Builder) []flatbuffers.UOffsetT) (*block, *wire.Error) {
 	b := flatbuffers.NewBuilder(1024)
 	k := &block{}
-	for i := 0; i < s.pairs.Len; i++ {
-		kv, err := s.pairs.Table(i, "a metadata entry")
+	for i := 0; i < s.Pairs.Len; i++ {
+		kv, err := s.Pairs.Table(i, "a metadata entry")
 		if err != nil {
-			return k, broken(err)
+			return k, ipc.Broken(err)
 		}
 		key, _, err := kv.Text(0, "a metadata text")
 		if err != nil {
-			return k, broken(err)
+			return k, ipc.Broken(err)
 		}
 		at, e := copyPair(b, kv)
 		if e != nil {
@@ -168,13 +170,13 @@ func newBlock(s *schema, fields []int, extra func(*flatbuffers.Builder) []flatbu
 		k.pairs = append(k.pairs, pairAt{string(key), at})
 	}
 	for _, i := range fields {
-		t, err := flat.Open(s.bytes, s.layout.fields[i].table, "a field")
+		t, err := flat.Open(s.Bytes, s.Layout.Fields[i].Table, "a field")
 		if err != nil {
-			return k, broken(err)
+			return k, ipc.Broken(err)
 		}
-		at, e := s.copyField(b, t)
+		at, e := copyField(s, b, t)
 		if e != nil {
-			return k, e.in(s.layout.fields[i].name)
+			return k, e.In(s.Layout.Fields[i].Name)
 		}
 		k.fields = append(k.fields, at)
 	}
@@ -186,31 +188,31 @@ func newBlock(s *schema, fields []int, extra func(*flatbuffers.Builder) []flatbu
 	return k, nil
 }
 
-func copyPair(b *flatbuffers.Builder, kv flat.Table) (flatbuffers.UOffsetT, *Error) {
+func copyPair(b *flatbuffers.Builder, kv flat.Table) (flatbuffers.UOffsetT, *wire.Error) {
 	var at [2]flatbuffers.UOffsetT
 	for slot := range at {
 		s, ok, err := kv.Text(slot, "a metadata text")
 		if err != nil {
-			return 0, broken(err)
+			return 0, ipc.Broken(err)
 		}
 		if ok {
 			at[slot] = b.CreateByteString(s)
 		}
 	}
-	return pair(b, at[0], at[1]), nil
+	return Pair(b, at[0], at[1]), nil
 }
 
-func pair(b *flatbuffers.Builder, key, value flatbuffers.UOffsetT) flatbuffers.UOffsetT {
+func Pair(b *flatbuffers.Builder, key, value flatbuffers.UOffsetT) flatbuffers.UOffsetT {
 	b.StartObject(2)
 	b.PrependUOffsetTSlot(0, key, 0)
 	b.PrependUOffsetTSlot(1, value, 0)
 	return b.EndObject()
 }
 
-func copyPairs(b *flatbuffers.Builder, t flat.Table, slot int) (flatbuffers.UOffsetT, *Error) {
+func copyPairs(b *flatbuffers.Builder, t flat.Table, slot int) (flatbuffers.UOffsetT, *wire.Error) {
 	v, err := t.Vector(slot, 4, "the metadata list")
 	if err != nil {
-		return 0, broken(err)
+		return 0, ipc.Broken(err)
 	}
 	if v.Len == 0 {
 		return 0, nil
@@ -219,7 +221,7 @@ func copyPairs(b *flatbuffers.Builder, t flat.Table, slot int) (flatbuffers.UOff
 	for i := range at {
 		kv, err := v.Table(i, "a metadata entry")
 		if err != nil {
-			return 0, broken(err)
+			return 0, ipc.Broken(err)
 		}
 		pair, e := copyPair(b, kv)
 		if e != nil {
@@ -227,11 +229,11 @@ func copyPairs(b *flatbuffers.Builder, t flat.Table, slot int) (flatbuffers.UOff
 		}
 		at[i] = pair
 	}
-	return references(b, at), nil
+	return References(b, at), nil
 }
 
-// references writes a vector of offsets.
-func references(b *flatbuffers.Builder, at []flatbuffers.UOffsetT) flatbuffers.UOffsetT {
+// References writes a vector of offsets.
+func References(b *flatbuffers.Builder, at []flatbuffers.UOffsetT) flatbuffers.UOffsetT {
 	b.StartVector(4, len(at), 4)
 	for i := len(at) - 1; i >= 0; i-- {
 		b.PrependUOffsetT(at[i])
@@ -240,10 +242,10 @@ func references(b *flatbuffers.Builder, at []flatbuffers.UOffsetT) flatbuffers.U
 }
 
 // copyField copies a Field table with its children. Only a dictionary's number changes, to the normalised one.
-func (s *schema) copyField(b *flatbuffers.Builder, t flat.Table) (at flatbuffers.UOffsetT, e *Error) {
+func copyField(s *ipc.Schema, b *flatbuffers.Builder, t flat.Table) (at flatbuffers.UOffsetT, e *wire.Error) {
 	children, err := t.Vector(5, 4, "the list of children")
 	if err != nil {
-		return 0, broken(err)
+		return 0, ipc.Broken(err)
 	}
 	var kids, pairs, encoding, name flatbuffers.UOffsetT
 	if children.Pos != 0 {
@@ -251,31 +253,31 @@ func (s *schema) copyField(b *flatbuffers.Builder, t flat.Table) (at flatbuffers
 		for i := range sub {
 			c, err := children.Table(i, "a child field")
 			if err != nil {
-				return 0, broken(err)
+				return 0, ipc.Broken(err)
 			}
-			if sub[i], e = s.copyField(b, c); e != nil {
+			if sub[i], e = copyField(s, b, c); e != nil {
 				return 0, e
 			}
 		}
-		kids = references(b, sub)
+		kids = References(b, sub)
 	}
 	if pairs, e = copyPairs(b, t, 6); e != nil {
 		return 0, e
 	}
 	if d, ok, err := t.Table(4, "a dictionary encoding"); err != nil {
-		return 0, broken(err)
+		return 0, ipc.Broken(err)
 	} else if ok {
-		if encoding, e = s.copyEncoding(b, d); e != nil {
+		if encoding, e = copyEncoding(s, b, d); e != nil {
 			return 0, e
 		}
 	}
 	typ, err := t.Integer(2, 1, 0, "a field's type")
 	if err != nil {
-		return 0, broken(err)
+		return 0, ipc.Broken(err)
 	}
 	tt, _, err := t.Table(3, "a field's type")
 	if err != nil {
-		return 0, broken(err)
+		return 0, ipc.Broken(err)
 	}
 	typeAt, e := copyType(b, tt, typeSlots[int(typ)])
 	if e != nil {
@@ -283,19 +285,19 @@ func (s *schema) copyField(b *flatbuffers.Builder, t flat.Table) (at flatbuffers
 	}
 	n, ok, err := t.Text(0, "a field's name")
 	if err != nil {
-		return 0, broken(err)
+		return 0, ipc.Broken(err)
 	}
 	if ok {
 		name = b.CreateByteString(n)
 	}
 	nullable, err := t.Integer(1, 1, 0, "a field's nullability")
 	if err != nil {
-		return 0, broken(err)
+		return 0, ipc.Broken(err)
 	}
-	return fieldTable(b, name, nullable != 0, byte(typ), typeAt, encoding, kids, pairs), nil
+	return FieldTable(b, name, nullable != 0, byte(typ), typeAt, encoding, kids, pairs), nil
 }
 
-func fieldTable(b *flatbuffers.Builder, name flatbuffers.UOffsetT, nullable bool, typ byte, typeAt, encoding, kids,
+func FieldTable(b *flatbuffers.Builder, name flatbuffers.UOffsetT, nullable bool, typ byte, typeAt, encoding, kids,
 	pairs flatbuffers.UOffsetT) flatbuffers.UOffsetT {
 	b.StartObject(7)
 	b.PrependUOffsetTSlot(0, name, 0)
@@ -308,39 +310,39 @@ func fieldTable(b *flatbuffers.Builder, name flatbuffers.UOffsetT, nullable bool
 	return b.EndObject()
 }
 
-func (s *schema) copyEncoding(b *flatbuffers.Builder, d flat.Table) (flatbuffers.UOffsetT, *Error) {
+func copyEncoding(s *ipc.Schema, b *flatbuffers.Builder, d flat.Table) (flatbuffers.UOffsetT, *wire.Error) {
 	idAt, err := d.Slot(0, 8, "a dictionary's number")
 	if err != nil {
-		return 0, broken(err)
+		return 0, ipc.Broken(err)
 	}
-	k, ok := slices.BinarySearch(s.idAt, idAt)
+	k, ok := slices.BinarySearch(s.IDAt, idAt)
 	if !ok {
-		return 0, fault(wire.Internal, "a dictionary's number was not found again")
+		return 0, wire.Errorf(wire.Internal, "a dictionary's number was not found again")
 	}
 	index, ok, err := d.Table(1, "a dictionary's index type")
 	if err != nil {
-		return 0, broken(err)
+		return 0, ipc.Broken(err)
 	}
 	var indexAt flatbuffers.UOffsetT
 	if ok {
-		var e *Error
-		if indexAt, e = copyType(b, index, typeSlots[typeInt]); e != nil {
+		var e *wire.Error
+		if indexAt, e = copyType(b, index, typeSlots[ipc.TypeInt]); e != nil {
 			return 0, e
 		}
 	}
 	ordered, err := d.Integer(2, 1, 0, "a dictionary's order")
 	if err != nil {
-		return 0, broken(err)
+		return 0, ipc.Broken(err)
 	}
 	b.StartObject(4)
-	b.PrependInt64Slot(0, int64(s.idOf[k]), -1) // written even when 0: some readers want it
+	b.PrependInt64Slot(0, int64(s.IDOf[k]), -1) // written even when 0: some readers want it
 	b.PrependUOffsetTSlot(1, indexAt, 0)
 	b.PrependBoolSlot(2, ordered != 0, false)
 	return b.EndObject(), nil
 }
 
 // copyType copies a type's table slot by slot.
-func copyType(b *flatbuffers.Builder, t flat.Table, slots string) (flatbuffers.UOffsetT, *Error) {
+func copyType(b *flatbuffers.Builder, t flat.Table, slots string) (flatbuffers.UOffsetT, *wire.Error) {
 	var at [3]flatbuffers.UOffsetT
 	var value [3]int64
 	var have [3]bool
@@ -349,7 +351,7 @@ func copyType(b *flatbuffers.Builder, t flat.Table, slots string) (flatbuffers.U
 		case 's':
 			s, ok, err := t.Text(i, "a type's text")
 			if err != nil {
-				return 0, broken(err)
+				return 0, ipc.Broken(err)
 			}
 			if ok {
 				at[i] = b.CreateByteString(s)
@@ -357,7 +359,7 @@ func copyType(b *flatbuffers.Builder, t flat.Table, slots string) (flatbuffers.U
 		case 'v':
 			v, err := t.Vector(i, 4, "a type's list")
 			if err != nil {
-				return 0, broken(err)
+				return 0, ipc.Broken(err)
 			}
 			if v.Pos == 0 {
 				continue
@@ -371,7 +373,7 @@ func copyType(b *flatbuffers.Builder, t flat.Table, slots string) (flatbuffers.U
 			width := int(slots[i] - '0')
 			p, err := t.Slot(i, width, "a type's parameter")
 			if err != nil {
-				return 0, broken(err)
+				return 0, ipc.Broken(err)
 			}
 			have[i] = p != 0
 			value[i], _ = t.Integer(i, width, 0, "")
@@ -394,8 +396,8 @@ func copyType(b *flatbuffers.Builder, t flat.Table, slots string) (flatbuffers.U
 	return b.EndObject(), nil
 }
 
-// floatType writes the type table of float32.
-func floatType(b *flatbuffers.Builder) flatbuffers.UOffsetT {
+// FloatType writes the type table of float32.
+func FloatType(b *flatbuffers.Builder) flatbuffers.UOffsetT {
 	b.StartObject(1)
 	b.PrependInt16Slot(0, 1, 0)
 	return b.EndObject()
@@ -405,16 +407,16 @@ func floatType(b *flatbuffers.Builder) flatbuffers.UOffsetT {
 func embeddingFields(b *flatbuffers.Builder, names []string, list int) (at []flatbuffers.UOffsetT) {
 	for _, n := range names {
 		if list == 0 {
-			typ := floatType(b)
-			at = append(at, fieldTable(b, b.CreateString(n), false, typeFloat, typ, 0, references(b, nil), 0))
+			typ := FloatType(b)
+			at = append(at, FieldTable(b, b.CreateString(n), false, ipc.TypeFloat, typ, 0, References(b, nil), 0))
 			continue
 		}
-		item := fieldTable(b, b.CreateString("item"), false, typeFloat, floatType(b), 0, references(b, nil), 0)
-		kids := references(b, []flatbuffers.UOffsetT{item})
+		item := FieldTable(b, b.CreateString("item"), false, ipc.TypeFloat, FloatType(b), 0, References(b, nil), 0)
+		kids := References(b, []flatbuffers.UOffsetT{item})
 		b.StartObject(1)
 		b.PrependInt32Slot(0, int32(list), -1)
 		typ := b.EndObject()
-		at = append(at, fieldTable(b, b.CreateString(n), false, typeFixedList, typ, 0, kids, 0))
+		at = append(at, FieldTable(b, b.CreateString(n), false, ipc.TypeFixedList, typ, 0, kids, 0))
 	}
 	return at
 }
@@ -439,18 +441,18 @@ func (k *block) schemaFrame(dst []byte, meta []wire.Pair) []byte {
 	for i, m := range meta {
 		value := b.CreateString(m.Value)
 		values[i] = value
-		pairs = append(pairs, pair(b, b.CreateString(m.Key), value))
+		pairs = append(pairs, Pair(b, b.CreateString(m.Key), value))
 	}
 	var pairsAt flatbuffers.UOffsetT
 	if len(pairs) > 0 {
-		pairsAt = references(b, pairs)
+		pairsAt = References(b, pairs)
 	}
-	fields := references(b, k.fields)
+	fields := References(b, k.fields)
 	b.StartObject(4)
 	b.PrependUOffsetTSlot(1, fields, 0)
 	b.PrependUOffsetTSlot(2, pairsAt, 0)
 	begin := len(dst)
-	dst = appendFrame(dst, b, headSchema, b.EndObject(), 0, 0)
+	dst = AppendFrame(dst, b, ipc.HeadSchema, b.EndObject(), 0, 0)
 	if len(dst)-begin > len(k.bytes)+metadataReserve {
 		return dst
 	}
@@ -465,14 +467,14 @@ func (k *block) schemaFrame(dst []byte, meta []wire.Pair) []byte {
 // framePrefix is how many bytes stand before the metadata of a frame.
 const framePrefix = 8
 
-// appendFrame finishes the message table and appends prefix and metadata.
-func appendFrame(dst []byte, b *flatbuffers.Builder, kind byte, head flatbuffers.UOffsetT, body int,
+// AppendFrame finishes the message table and appends prefix and metadata.
+func AppendFrame(dst []byte, b *flatbuffers.Builder, kind byte, head flatbuffers.UOffsetT, body int,
 	pairs flatbuffers.UOffsetT) []byte {
 	b.StartObject(5)
 	b.PrependInt64Slot(3, int64(body), 0)
 	b.PrependUOffsetTSlot(2, head, 0)
 	b.PrependUOffsetTSlot(4, pairs, 0)
-	b.PrependInt16Slot(0, versionV5, 0)
+	b.PrependInt16Slot(0, ipc.VersionV5, 0)
 	b.PrependByteSlot(1, kind, 0)
 	message := b.EndObject()
 	b.Prep(8, 4) // the length of the metadata is a multiple of 8, from its end to the root offset
@@ -481,21 +483,21 @@ func appendFrame(dst []byte, b *flatbuffers.Builder, kind byte, head flatbuffers
 	dst = le.AppendUint32(dst, 0xFFFFFFFF)
 	dst = le.AppendUint32(dst, uint32((len(meta)+7)&^7))
 	dst = append(dst, meta...)
-	return pad(dst, len(meta))
+	return Pad(dst, len(meta))
 }
 
-// pad appends zeros after n bytes up to a multiple of 8.
-func pad(dst []byte, n int) []byte {
+// Pad appends zeros after n bytes up to a multiple of 8.
+func Pad(dst []byte, n int) []byte {
 	for ; n%8 != 0; n++ {
 		dst = append(dst, 0)
 	}
 	return dst
 }
 
-// dataFrame appends a record batch frame, or with dict >= 0 a dictionary batch frame, with its body.
-func (r *record) dataFrame(dst []byte, dict int, frame *flat.Table, codec *compressor) ([]byte, *Error) {
-	buffers := r.buffers
-	var e *Error
+// DataFrame appends a record batch frame, or with dict >= 0 a dictionary batch frame, with its body.
+func (r *Record) DataFrame(dst []byte, dict int, frame *flat.Table, codec *Compressor) ([]byte, *wire.Error) {
+	buffers := r.Buffers
+	var e *wire.Error
 	if codec != nil {
 		if buffers, e = codec.pack(buffers); e != nil {
 			return dst, e
@@ -510,31 +512,31 @@ func (r *record) dataFrame(dst []byte, dict int, frame *flat.Table, codec *compr
 			return dst, e
 		}
 	}
-	head, body := r.header(b, buffers, codec)
-	kind := byte(headRecord)
+	head, body := r.Header(b, buffers, codec)
+	kind := byte(ipc.HeadRecord)
 	if dict >= 0 {
 		b.StartObject(3)
 		b.PrependInt64Slot(0, int64(dict), -1)
 		b.PrependUOffsetTSlot(1, head, 0)
 		head = b.EndObject()
-		kind = headDictionary
+		kind = ipc.HeadDictionary
 	}
-	return appendBody(appendFrame(dst, b, kind, head, body, pairs), buffers), nil
+	return appendBody(AppendFrame(dst, b, kind, head, body, pairs), buffers), nil
 }
 
-// header writes the RecordBatch table and returns it with the length of the body.
-func (r *record) header(b *flatbuffers.Builder, buffers [][]byte, codec *compressor) (flatbuffers.UOffsetT, int) {
+// Header writes the RecordBatch table and returns it with the length of the body.
+func (r *Record) Header(b *flatbuffers.Builder, buffers [][]byte, codec *Compressor) (flatbuffers.UOffsetT, int) {
 	var variadic, compression flatbuffers.UOffsetT
-	if len(r.variadic) > 0 {
-		b.StartVector(8, len(r.variadic), 8)
-		for i := len(r.variadic) - 1; i >= 0; i-- {
-			b.PrependInt64(int64(r.variadic[i]))
+	if len(r.Variadic) > 0 {
+		b.StartVector(8, len(r.Variadic), 8)
+		for i := len(r.Variadic) - 1; i >= 0; i-- {
+			b.PrependInt64(int64(r.Variadic[i]))
 		}
-		variadic = b.EndVector(len(r.variadic))
+		variadic = b.EndVector(len(r.Variadic))
 	}
 	if codec != nil {
 		b.StartObject(2)
-		b.PrependInt8Slot(0, int8(codec.codec), -1)
+		b.PrependInt8Slot(0, int8(codec.Codec), -1)
 		compression = b.EndObject()
 	}
 	body := 0
@@ -549,17 +551,19 @@ func (r *record) header(b *flatbuffers.Builder, buffers [][]byte, codec *compres
 		b.PrependInt64(int64(at))
 	}
 	ranges := b.EndVector(len(buffers))
-	b.StartVector(16, len(r.nodes), 8)
-	for i := len(r.nodes) - 1; i >= 0; i-- {
-		b.PrependInt64(int64(r.nodes[i].nulls))
-		b.PrependInt64(int64(r.nodes[i].rows))
+	b.StartVector(16, len(r.Nodes), 8)
+	for i := len(r.Nodes) - 1; i >= 0; i-- {
+		b.PrependInt64(int64(r.Nodes[i].Nulls))
+		b.PrependInt64(int64(r.Nodes[i].Rows))
 	}
-	nodes := b.EndVector(len(r.nodes))
+	nodes := b.EndVector(len(r.Nodes))
 	b.StartObject(5)
-	b.PrependInt64Slot(0, int64(r.rows), 0)
+	b.PrependInt64Slot(0, int64(r.Rows), 0)
 	b.PrependUOffsetTSlot(1, nodes, 0)
 	b.PrependUOffsetTSlot(2, ranges, 0)
 	b.PrependUOffsetTSlot(3, compression, 0)
 	b.PrependUOffsetTSlot(4, variadic, 0)
 	return b.EndObject(), body
 }
+
+var le = binary.LittleEndian

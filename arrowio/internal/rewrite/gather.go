@@ -1,8 +1,10 @@
-package arrowio
+package rewrite
 
 import (
 	"math"
 	"slices"
+
+	"github.com/embedd/embedd/arrowio/internal/ipc"
 )
 
 // A gathering is the pieces of a child, of data or of a dictionary that rows use: each is taken once, however many use
@@ -12,7 +14,7 @@ type gathering struct {
 	domain int // pieces are within 0 and this
 	dense  bool
 	table  []int32 // by where a piece begins, the furthest end; once complete, by place, where that stands
-	spans  []span
+	spans  []ipc.Span
 	sorted bool
 	base   []int // where each span begins in what is gathered
 	at     int   // the span that was last asked for
@@ -26,37 +28,37 @@ func newGathering(domain, pieces int) *gathering {
 }
 
 func (g *gathering) add(lo, hi int) {
-	last := span{}
+	last := ipc.Span{}
 	if n := len(g.spans); n > 0 {
 		last = g.spans[n-1]
 	}
 	switch {
-	case lo >= hi || last.lo <= lo && hi <= last.hi:
+	case lo >= hi || last.Lo <= lo && hi <= last.Hi:
 	case g.table != nil:
 		g.table[lo] = max(g.table[lo], int32(hi))
-	case g.sorted && last.hi <= lo:
-		g.spans = join(g.spans, lo, hi)
+	case g.sorted && last.Hi <= lo:
+		g.spans = ipc.JoinSpans(g.spans, lo, hi)
 	case g.dense:
 		g.table = make([]int32, g.domain)
 		for _, s := range g.spans {
-			g.table[s.lo] = int32(s.hi)
+			g.table[s.Lo] = int32(s.Hi)
 		}
 		g.spans = nil
 		g.table[lo] = max(g.table[lo], int32(hi))
 	default:
 		g.sorted = false
-		g.spans = append(g.spans, span{lo, hi})
+		g.spans = append(g.spans, ipc.Span{Lo: lo, Hi: hi})
 	}
 }
 
 // complete joins the pieces that overlap or touch.
 func (g *gathering) complete() {
 	if !g.sorted {
-		slices.SortFunc(g.spans, func(a, b span) int { return a.lo - b.lo })
+		slices.SortFunc(g.spans, func(a, b ipc.Span) int { return a.Lo - b.Lo })
 		pieces := g.spans
 		g.spans = pieces[:0]
 		for _, s := range pieces {
-			g.extend(s.lo, s.hi)
+			g.extend(s.Lo, s.Hi)
 		}
 	}
 	for lo, hi := range g.table {
@@ -68,20 +70,20 @@ func (g *gathering) complete() {
 	for k, s := range g.spans {
 		g.base[k] = g.total
 		if g.table != nil {
-			for p := s.lo; p < s.hi; p++ {
-				g.table[p] = int32(g.total + p - s.lo)
+			for p := s.Lo; p < s.Hi; p++ {
+				g.table[p] = int32(g.total + p - s.Lo)
 			}
 		}
-		g.total += s.hi - s.lo
+		g.total += s.Hi - s.Lo
 	}
 }
 
 func (g *gathering) extend(lo, hi int) {
-	if n := len(g.spans); n > 0 && lo <= g.spans[n-1].hi {
-		g.spans[n-1].hi = max(g.spans[n-1].hi, hi)
+	if n := len(g.spans); n > 0 && lo <= g.spans[n-1].Hi {
+		g.spans[n-1].Hi = max(g.spans[n-1].Hi, hi)
 		return
 	}
-	g.spans = append(g.spans, span{lo, hi})
+	g.spans = append(g.spans, ipc.Span{Lo: lo, Hi: hi})
 }
 
 // place is where what stood at p, in one of the pieces, stands in what is gathered.
@@ -89,12 +91,12 @@ func (g *gathering) place(p int) int {
 	if g.table != nil {
 		return int(g.table[p])
 	}
-	if s := g.spans[g.at]; s.lo > p || s.hi <= p {
-		if g.at+1 < len(g.spans) && g.spans[g.at+1].lo <= p && p < g.spans[g.at+1].hi {
+	if s := g.spans[g.at]; s.Lo > p || s.Hi <= p {
+		if g.at+1 < len(g.spans) && g.spans[g.at+1].Lo <= p && p < g.spans[g.at+1].Hi {
 			g.at++
 		} else {
-			g.at, _ = slices.BinarySearchFunc(g.spans, p+1, func(s span, p int) int { return s.hi - p })
+			g.at, _ = slices.BinarySearchFunc(g.spans, p+1, func(s ipc.Span, p int) int { return s.Hi - p })
 		}
 	}
-	return g.base[g.at] + p - g.spans[g.at].lo
+	return g.base[g.at] + p - g.spans[g.at].Lo
 }

@@ -1,0 +1,338 @@
+package ipc
+
+import (
+	"math/bits"
+
+	"github.com/embedd/embedd/arrowio/wire"
+)
+
+// Check proves that every column of the chunk may be read: lengths agree, bitmaps and buffers are long enough,
+// offsets ascend and end inside their data, indices are inside their dictionary. Values are not looked at. dicts are
+// the dictionaries by normalised number.
+func (c *Chunk) Check(limits Limits, dicts []Chunk) *wire.Error {
+	for _, i := range c.Layout.Columns {
+		if n, _ := c.Node(i); n != c.Rows {
+			return wire.Errorf(wire.Malformed, "a column of %d rows in a batch of %d", n, c.Rows).WithHint(
+				StreamHint).In(c.Layout.Fields[i].Name)
+		}
+		if e := c.column(i, limits, dicts); e != nil {
+			return e.In(c.Layout.Fields[i].Name)
+		}
+	}
+	return nil
+}
+
+func short(what string, have, want int64) *wire.Error {
+	return wire.Errorf(wire.Malformed, "%s has %d bytes and its rows need %d", what, have, want).WithHint(StreamHint)
+}
+
+// column checks field i and its descendants. Its own length is already known to suit its parent.
+func (c *Chunk) column(i int, limits Limits, dicts []Chunk) *wire.Error {
+	f := &c.Layout.Fields[i]
+	b := c.nodes[16*i:]
+	rows, nulls := int64(le.Uint64(b)), int64(le.Uint64(b[8:]))
+	if rows < 0 || nulls < 0 || nulls > rows {
+		return wire.Errorf(wire.Malformed, "a column of %d rows with %d nulls", rows, nulls).WithHint(StreamHint)
+	}
+	if rows > int64(limits.Rows) && f.weightless(i) {
+		return TooManyRows(rows, limits.Rows)
+	}
+	if f.Kind != KindNull && f.Kind != KindRunEnd && f.Kind != KindSparse && f.Kind != KindDense {
+		if bitmap := int64(len(c.Buffer(i, 0))); (nulls > 0 || bitmap > 0) && bitmap < rows/8+min(1, rows%8) {
+			return short("the validity bitmap", bitmap, rows/8+min(1, rows%8))
+		}
+	}
+	switch f.Kind {
+	case KindNull:
+		return nil
+	case KindBool:
+		if b := int64(len(c.Buffer(i, 1))); b < rows/8+min(1, rows%8) {
+			return short("the values", b, rows/8+min(1, rows%8))
+		}
+		return nil
+	case KindFixed:
+		if b := int64(len(c.Buffer(i, 1))); f.Width > 0 && b/int64(f.Width) < rows {
+			return short("the values", b, rows*int64(f.Width))
+		}
+		if f.Dict >= 0 {
+			return c.indices(i, int(rows), int64(dicts[f.Dict].Rows))
+		}
+		return nil
+	case KindBinary:
+		_, e := c.offsets(i, rows, int64(len(c.Buffer(i, 2))), "the data")
+		return e
+	case KindView:
+		return c.views(i, rows)
+	}
+	return c.nested(i, rows, limits, dicts)
+}
+
+// weightless tells the kinds whose length no buffer bounds, neither their own nor a child's: a loop over 2^62 such
+// rows never ends.
+func (f *Field) weightless(i int) bool {
+	switch f.Kind {
+	case KindNull, KindRunEnd:
+		return true
+	case KindFixed:
+		return f.Width == 0
+	case KindFixedList:
+		return f.Size == 0
+	case KindStruct:
+		return f.End == i+1
+	}
+	return false
+}
+
+// nested checks the kinds with children.
+func (c *Chunk) nested(i int, rows int64, limits Limits, dicts []Chunk) *wire.Error {
+	f := &c.Layout.Fields[i]
+	need := rows // of every child
+	switch f.Kind {
+	case KindList:
+		child, _ := c.Node(i + 1)
+		last, e := c.offsets(i, rows, int64(child), "the list's child")
+		if e != nil {
+			return e
+		}
+		need = last
+	case KindListView:
+		need = 0
+		if e := c.listViews(i, rows); e != nil {
+			return e
+		}
+	case KindFixedList:
+		if need = rows * int64(f.Size); f.Size > 0 && need/int64(f.Size) != rows {
+			return wire.Errorf(wire.Malformed, "a list of %d rows of %d elements", rows, f.Size).WithHint(StreamHint)
+		}
+	case KindSparse, KindDense:
+		if e := c.union(i, rows); e != nil {
+			return e
+		}
+		if f.Kind == KindDense {
+			need = 0
+		}
+	case KindRunEnd:
+		if e := c.runEnds(i, rows); e != nil {
+			return e
+		}
+		need = 0
+	}
+	for j := i + 1; j < f.End; j = c.Layout.Fields[j].End {
+		if n, _ := c.Node(j); int64(n) < need {
+			return wire.Errorf(wire.Malformed, "child %q has %d rows and its parent needs %d", wire.Clip(c.Layout.Fields[j].Name),
+				n, need).WithHint(StreamHint)
+		}
+		if e := c.column(j, limits, dicts); e != nil {
+			return e
+		}
+	}
+	if f.Kind == KindRunEnd {
+		return c.ascendingRuns(i, rows)
+	}
+	return nil
+}
+
+// Offset reads entry k of a buffer of 4- or 8-byte signed integers.
+func Offset(b []byte, width, k int) int64 {
+	if width == 4 {
+		return int64(int32(le.Uint32(b[4*k:])))
+	}
+	return int64(le.Uint64(b[8*k:]))
+}
+
+// offsets checks that the rows+1 offsets of field i ascend from 0 or more and end inside size, and returns the last.
+func (c *Chunk) offsets(i int, rows, size int64, what string) (int64, *wire.Error) {
+	w := c.Layout.Fields[i].Width
+	b := c.Buffer(i, 1)
+	if rows == 0 && len(b) == 0 {
+		return 0, nil // an empty column may leave its one offset out
+	}
+	if int64(len(b)/w)-1 < rows {
+		return 0, short("the list of offsets", int64(len(b)), (rows+1)*int64(w))
+	}
+	last := Offset(b, w, 0)
+	if last < 0 {
+		return 0, wire.Errorf(wire.Malformed, "an offset of %d", last).WithHint(StreamHint).At(0)
+	}
+	if w == 4 {
+		for k := 1; k <= int(rows); k++ {
+			v := int64(int32(le.Uint32(b[4*k:])))
+			if v < last {
+				return 0, wire.Errorf(wire.Malformed, "offsets go back from %d to %d", last, v).WithHint(StreamHint).At(k - 1)
+			}
+			last = v
+		}
+	} else {
+		for k := 1; k <= int(rows); k++ {
+			v := int64(le.Uint64(b[8*k:]))
+			if v < last {
+				return 0, wire.Errorf(wire.Malformed, "offsets go back from %d to %d", last, v).WithHint(StreamHint).At(k - 1)
+			}
+			last = v
+		}
+	}
+	if last > size {
+		return 0, wire.Errorf(wire.Malformed, "offsets reach %d and %s ends at %d", last, what, size).WithHint(StreamHint)
+	}
+	return last, nil
+}
+
+// indices checks the dictionary indices of field i; what stands at a null is not an index.
+func (c *Chunk) indices(i, rows int, size int64) *wire.Error {
+	valid := c.Valid(i)
+	for k := 0; k < rows; k++ {
+		if v, ok := c.Index(i, k); (!ok || v >= uint64(size)) && (valid == nil || valid[k>>3]>>(k&7)&1 == 1) {
+			return wire.Errorf(wire.Malformed, "index %d into a dictionary of %d entries", int64(v), size).WithHint(
+				"write indices below the dictionary's length").At(k)
+		}
+	}
+	return nil
+}
+
+// Index reads a dictionary index; ok is false for a negative one.
+func (c *Chunk) Index(i, row int) (v uint64, ok bool) {
+	f := &c.Layout.Fields[i]
+	return ReadInteger(c.Buffer(i, 1), f.Number, row)
+}
+
+// ReadInteger reads value row of a buffer of integers. A negative value comes back in two's complement with ok false.
+func ReadInteger(b []byte, n Number, row int) (v uint64, ok bool) {
+	switch n {
+	case Int8:
+		v = uint64(int8(b[row]))
+	case Int16:
+		v = uint64(int16(le.Uint16(b[2*row:])))
+	case Int32:
+		v = uint64(int32(le.Uint32(b[4*row:])))
+	case Int64:
+		v = le.Uint64(b[8*row:])
+	case Uint8:
+		return uint64(b[row]), true
+	case Uint16:
+		return uint64(le.Uint16(b[2*row:])), true
+	case Uint32:
+		return uint64(le.Uint32(b[4*row:])), true
+	case Uint64:
+		return le.Uint64(b[8*row:]), true
+	}
+	return v, int64(v) >= 0
+}
+
+// views checks the 16-byte views of field i: length, then the bytes themselves up to 12, else a prefix, a data buffer
+// and an offset in it.
+func (c *Chunk) views(i int, rows int64) *wire.Error {
+	b := c.Buffer(i, 1)
+	if int64(len(b)/16) < rows {
+		return short("the list of views", int64(len(b)), rows*16)
+	}
+	first, n := c.Data(i)
+	valid := c.Valid(i)
+	for k := 0; k < int(rows); k++ {
+		v := b[16*k : 16*k+16]
+		size := int32(le.Uint32(v))
+		if size >= 0 && size <= 12 || valid != nil && valid[k>>3]>>(k&7)&1 == 0 {
+			continue
+		}
+		which, from := int32(le.Uint32(v[8:])), int32(le.Uint32(v[12:]))
+		if size < 0 || which < 0 || int(which) >= n || from < 0 ||
+			int64(from)+int64(size) > int64(len(c.Buf(first+int(which)))) {
+			return wire.Errorf(wire.Malformed, "a view of %d bytes from %d of data buffer %d is outside its %d buffers", size,
+				from, which, n).WithHint(StreamHint).At(k)
+		}
+	}
+	return nil
+}
+
+func (c *Chunk) listViews(i int, rows int64) *wire.Error {
+	w := c.Layout.Fields[i].Width
+	from, size := c.Buffer(i, 1), c.Buffer(i, 2)
+	if int64(min(len(from), len(size))/w) < rows {
+		return short("the list of offsets or sizes", int64(min(len(from), len(size))), rows*int64(w))
+	}
+	child, _ := c.Node(i + 1)
+	valid := c.Valid(i)
+	for k := 0; k < int(rows); k++ {
+		a, n := Offset(from, w, k), Offset(size, w, k)
+		if (a < 0 || n < 0 || a > int64(child) || n > int64(child)-a) && (valid == nil || valid[k>>3]>>(k&7)&1 == 1) {
+			return wire.Errorf(wire.Malformed, "a list of %d elements from %d, and the child has %d", n, a, child).WithHint(
+				StreamHint).At(k)
+		}
+	}
+	return nil
+}
+
+// union checks the type ids of field i and, in a dense union, the offsets into the children.
+func (c *Chunk) union(i int, rows int64) *wire.Error {
+	f := &c.Layout.Fields[i]
+	types := c.Buffer(i, 0)
+	if int64(len(types)) < rows {
+		return short("the list of type ids", int64(len(types)), rows)
+	}
+	var size [256]int64 // of the child with this id, -1 when there is none
+	for k := range size {
+		size[k] = -1
+	}
+	for j, k := i+1, 0; j < f.End; j, k = c.Layout.Fields[j].End, k+1 {
+		n, _ := c.Node(j)
+		size[f.IDs[k]] = int64(n)
+	}
+	var offsets []byte
+	if f.Kind == KindDense {
+		if offsets = c.Buffer(i, 1); int64(len(offsets)/4) < rows {
+			return short("the list of offsets", int64(len(offsets)), 4*rows)
+		}
+	}
+	for k := 0; k < int(rows); k++ {
+		n := size[types[k]]
+		if n < 0 {
+			return wire.Errorf(wire.Malformed, "type id %d, which the union does not have", types[k]).WithHint(StreamHint).At(k)
+		}
+		if f.Kind == KindDense {
+			if at := int64(int32(le.Uint32(offsets[4*k:]))); at < 0 || at >= n {
+				return wire.Errorf(wire.Malformed, "offset %d into a child of %d rows", at, n).WithHint(StreamHint).At(k)
+			}
+		}
+	}
+	return nil
+}
+
+// runEnds checks the lengths of the two children of field i.
+func (c *Chunk) runEnds(i int, rows int64) *wire.Error {
+	ends, nulls := c.Node(i + 1)
+	values, _ := c.Node(c.Layout.Fields[i+1].End)
+	if nulls != 0 || ends > values || ends == 0 && rows > 0 {
+		return wire.Errorf(wire.Malformed, "%d run ends with %d nulls for %d values and %d rows", ends, nulls, values,
+			rows).WithHint(StreamHint)
+	}
+	return nil
+}
+
+// ascendingRuns checks that the run ends of field i ascend from above 0 and reach its length. Their buffer has been
+// checked.
+func (c *Chunk) ascendingRuns(i int, rows int64) *wire.Error {
+	n, _ := c.Node(i + 1)
+	last := int64(0)
+	for k := 0; k < n; k++ {
+		v, _ := c.Index(i+1, k)
+		if int64(v) <= last {
+			return wire.Errorf(wire.Malformed, "run ends go from %d to %d", last, int64(v)).WithHint(StreamHint).At(k)
+		}
+		last = int64(v)
+	}
+	if last < rows {
+		return wire.Errorf(wire.Malformed, "the runs end at %d of %d rows", last, rows).WithHint(StreamHint)
+	}
+	return nil
+}
+
+// CountNulls counts the zero bits of the first rows bits.
+func CountNulls(bitmap []byte, rows int) int {
+	ones, k := 0, 0
+	for ; k+64 <= rows; k += 64 {
+		ones += bits.OnesCount64(le.Uint64(bitmap[k/8:]))
+	}
+	for ; k < rows; k++ {
+		ones += int(bitmap[k>>3] >> (k & 7) & 1)
+	}
+	return rows - ones
+}

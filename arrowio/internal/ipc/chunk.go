@@ -1,0 +1,177 @@
+package ipc
+
+import (
+	"github.com/embedd/embedd/arrowio/internal/flat"
+	"github.com/embedd/embedd/arrowio/wire"
+)
+
+// A Chunk is the data of one record batch or dictionary batch: nodes and buffer ranges as they stand in the metadata,
+// and the body they point into. After readChunk every range lies inside the body; after check the columns may be
+// read.
+type Chunk struct {
+	Layout   *layout
+	Rows     int
+	nodes    []byte // 16 bytes a field: length, null count
+	Ranges   []byte // 16 bytes a buffer: offset, length
+	variadic []byte // 8 bytes a view column: its number of data buffers
+	Shift    []int  // data buffers of the views before view i, with the total at the end; nil without views
+	Body     []byte
+	Arrays   [][]byte // of a record instead of ranges and body: the buffers, each by itself
+}
+
+// A Batch is a record batch with the metadata of its frame.
+type Batch struct {
+	Chunk
+	Message flat.Table // of the frame
+	Extra   int        // bytes that the metadata takes at most
+}
+
+// Node returns the length and the null count of field i.
+func (c *Chunk) Node(i int) (rows, nulls int) {
+	b := c.nodes[16*i:]
+	return int(le.Uint64(b)), int(le.Uint64(b[8:]))
+}
+
+// Buffer returns own buffer k of field i.
+func (c *Chunk) Buffer(i, k int) []byte {
+	f := &c.Layout.Fields[i]
+	at := f.Buffer + k
+	if c.Shift != nil {
+		at += c.Shift[f.Views]
+	}
+	return c.Buf(at)
+}
+
+func (c *Chunk) Buf(at int) []byte {
+	if c.Arrays != nil {
+		return c.Arrays[at]
+	}
+	b := c.Ranges[16*at:]
+	from, n := le.Uint64(b), le.Uint64(b[8:])
+	return c.Body[from : from+n : from+n]
+}
+
+// Data returns the data buffers of view column i.
+func (c *Chunk) Data(i int) (first, n int) {
+	f := &c.Layout.Fields[i]
+	return f.Buffer + 2 + c.Shift[f.Views], c.Shift[f.Views+1] - c.Shift[f.Views]
+}
+
+// Valid returns the validity bitmap of field i, nil when no value is null.
+func (c *Chunk) Valid(i int) []byte {
+	f := &c.Layout.Fields[i]
+	if f.Kind == KindNull || f.Kind == KindRunEnd || f.Kind == KindSparse || f.Kind == KindDense {
+		return nil
+	}
+	if _, nulls := c.Node(i); nulls == 0 {
+		return nil
+	}
+	return c.Buffer(i, 0)
+}
+
+// IsNull reports whether row of field i is null.
+func (c *Chunk) IsNull(i, row int) bool {
+	if c.Layout.Fields[i].Kind == KindNull {
+		return true
+	}
+	v := c.Valid(i)
+	return v != nil && v[row>>3]>>(row&7)&1 == 0
+}
+
+// ReadChunk reads a RecordBatch table. budget is what is left of Limits.Body; it counts every buffer, so that many
+// small ranges on one piece of body cannot unfold to more.
+func ReadChunk(f Frame, head flat.Table, l *layout, limits Limits, budget *int, codecs *Decompressor) (Chunk, *wire.Error) {
+	c := Chunk{Layout: l, Body: f.Body}
+	rows, err := head.Integer(0, 8, 0, "a batch's length")
+	if err != nil {
+		return c, Broken(err)
+	}
+	if rows < 0 {
+		return c, wire.Errorf(wire.Malformed, "a batch of %d rows", rows).WithHint(StreamHint)
+	}
+	if f.Kind == HeadRecord && rows > int64(limits.Rows) {
+		return c, TooManyRows(rows, limits.Rows)
+	}
+	c.Rows = int(rows)
+	nodes, err := head.Vector(1, 16, "the list of nodes")
+	if err != nil {
+		return c, Broken(err)
+	}
+	buffers, err := head.Vector(2, 16, "the list of buffers")
+	if err != nil {
+		return c, Broken(err)
+	}
+	if nodes.Len != len(l.Fields) {
+		return c, wire.Errorf(wire.Malformed, "a batch with %d nodes, and the schema has %d fields", nodes.Len,
+			len(l.Fields)).WithHint(StreamHint)
+	}
+	want := l.Buffers
+	if l.Views > 0 {
+		var e *wire.Error
+		if want, e = c.readVariadic(head, want, buffers.Len); e != nil {
+			return c, e
+		}
+	}
+	if buffers.Len != want {
+		return c, wire.Errorf(wire.Malformed, "a batch with %d buffers, and the schema needs %d", buffers.Len,
+			want).WithHint(StreamHint)
+	}
+	c.nodes, c.Ranges = nodes.Bytes(), buffers.Bytes()
+	total := 0
+	for i := 0; i < buffers.Len; i++ {
+		from, n := int64(le.Uint64(c.Ranges[16*i:])), int64(le.Uint64(c.Ranges[16*i+8:]))
+		if from < 0 || n < 0 || from > int64(len(c.Body)) || n > int64(len(c.Body))-from {
+			return c, wire.Errorf(wire.Malformed, "buffer %d is %d bytes from %d, and the body has %d", i, n, from,
+				len(c.Body)).WithHint(StreamHint)
+		}
+		if total += int(n); total > *budget {
+			return c, TooLarge(limits.Body)
+		}
+	}
+	packed, ok, err := head.Table(3, "the compression")
+	if err != nil {
+		return c, Broken(err)
+	}
+	if ok {
+		return c, codecs.unpack(&c, packed, limits, budget)
+	}
+	*budget -= total
+	return c, nil
+}
+
+// readVariadic reads the numbers of data buffers of the view columns and returns the number of buffers they come to.
+func (c *Chunk) readVariadic(head flat.Table, want, most int) (int, *wire.Error) {
+	v, err := head.Vector(4, 8, "the list of data buffer counts")
+	if err != nil {
+		return 0, Broken(err)
+	}
+	if v.Len != c.Layout.Views {
+		return 0, wire.Errorf(wire.Malformed, "a batch with %d data buffer counts, and the schema has %d view columns", v.Len,
+			c.Layout.Views).WithHint(StreamHint)
+	}
+	c.variadic = v.Bytes()
+	c.Shift = make([]int, v.Len+1)
+	for i := 0; i < v.Len; i++ {
+		n := int64(le.Uint64(c.variadic[8*i:]))
+		if n < 0 || n > int64(most) {
+			return 0, wire.Errorf(wire.Malformed, "a view column with %d data buffers, and the batch has %d", n,
+				most).WithHint(StreamHint)
+		}
+		c.Shift[i+1] = c.Shift[i] + int(n)
+		if c.Shift[i+1] > most {
+			return 0, wire.Errorf(wire.Malformed, "view columns with %d data buffers, and the batch has %d", c.Shift[i+1],
+				most).WithHint(StreamHint)
+		}
+	}
+	return want + c.Shift[v.Len], nil
+}
+
+func TooManyRows(n int64, limit int) *wire.Error {
+	return wire.Errorf(wire.TooManyRows, "%d rows, and the limit is %d", n, limit).WithHint(
+		"send smaller batches or raise limits.rows")
+}
+
+func TooLarge(limit int) *wire.Error {
+	return wire.Errorf(wire.TooLarge, "the message's buffers come to more than %d bytes", limit).WithHint(
+		"send fewer rows a message, or raise limits.expanded")
+}

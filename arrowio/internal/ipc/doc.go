@@ -1,0 +1,3 @@
+// Package ipc reads Arrow IPC streams from untrusted sources: frames, schemas, dictionaries and record batches. A [Chunk]
+// that passed [Chunk.Check] may be read without further checks (Invariant 6). It knows nothing of features and labels.
+package ipc

@@ -1,0 +1,156 @@
+package ipc
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/embedd/embedd/arrowio/internal/flat"
+	"github.com/embedd/embedd/arrowio/wire"
+)
+
+// Numbers of the Arrow IPC message format (format/Message.fbs).
+const (
+	HeadSchema     = 1
+	HeadDictionary = 2
+	HeadRecord     = 3
+
+	versionV4 = 3
+	VersionV5 = 4
+)
+
+// A Frame is one encapsulated IPC message: its metadata and its body, both inside what arrived.
+type Frame struct {
+	Meta    []byte
+	Body    []byte
+	Head    flat.Table // the header table: Schema, DictionaryBatch or RecordBatch
+	Kind    int
+	version int
+	Message flat.Table
+}
+
+const StreamHint = "publish one Arrow IPC stream a message (pyarrow.ipc.new_stream, ipc.NewWriter)"
+
+// notArrow says what the bytes look like, because a sender seldom knows that there are two forms of Arrow IPC.
+func notArrow(msg []byte) *wire.Error {
+	e := wire.Errorf(wire.NotArrow, "the message does not begin with an Arrow IPC stream marker")
+	switch {
+	case len(msg) == 0:
+		e.Detail = "the message is empty"
+	case bytes.HasPrefix(msg, []byte("ARROW1")):
+		e.Detail = "the message is an Arrow IPC file, not a stream"
+	case bytes.HasPrefix(msg, []byte("PAR1")):
+		e.Detail = "the message is a Parquet file"
+	case msg[0] == '{' || msg[0] == '[':
+		e.Detail = "the message looks like JSON"
+	}
+	return e.WithHint(StreamHint)
+}
+
+// NextFrame cuts one frame off rest. end is true at the end of the stream.
+func NextFrame(rest []byte, first bool) (f Frame, tail []byte, end bool, e *wire.Error) {
+	if len(rest) == 0 && !first {
+		return f, nil, true, nil // the end-of-stream mark is optional
+	}
+	if len(rest) < 4 || le.Uint32(rest) != 0xFFFFFFFF {
+		if first {
+			return f, nil, false, notArrow(rest)
+		}
+		if len(rest) < 4 && bytes.HasPrefix([]byte{0xff, 0xff, 0xff, 0xff}, rest) {
+			return f, nil, false, truncated("a frame's length", 8, len(rest))
+		}
+		return f, nil, false, wire.Errorf(wire.Malformed, "%d bytes follow that are no Arrow frame", len(rest)).WithHint(
+			"send one stream a message and nothing after it")
+	}
+	if len(rest) < 8 {
+		return f, nil, false, truncated("a frame's length", 8, len(rest))
+	}
+	n := int(int32(le.Uint32(rest[4:])))
+	rest = rest[8:]
+	if n == 0 {
+		if len(rest) != 0 {
+			return f, nil, false, wire.Errorf(wire.Malformed, "%d bytes follow the end of the stream", len(rest)).WithHint(
+				"send one stream a message and nothing after it")
+		}
+		return f, nil, true, nil
+	}
+	if n < 16 || n%8 != 0 {
+		return f, nil, false, wire.Errorf(wire.Malformed,
+			"a frame declares %d bytes of metadata, which is no multiple of 8 from 16 up", n).WithHint(StreamHint)
+	}
+	if n > len(rest) {
+		return f, nil, false, truncated("a frame's metadata", int64(n), len(rest))
+	}
+	f.Meta, rest = rest[:n:n], rest[n:]
+	root, err := flat.Root(f.Meta, "the message table")
+	if err != nil {
+		return f, nil, false, Broken(err)
+	}
+	f.Message = root
+	body, e := f.open()
+	if e != nil {
+		return f, nil, false, e
+	}
+	if body < 0 {
+		return f, nil, false, wire.Errorf(wire.Malformed, "a frame declares a body of %d bytes", body).WithHint(StreamHint)
+	}
+	if body > int64(len(rest)) {
+		return f, nil, false, truncated("a frame's body", body, len(rest))
+	}
+	f.Body = rest[:body:body]
+	return f, rest[body:], false, nil
+}
+
+// open reads the message table and returns the declared length of the body.
+func (f *Frame) open() (body int64, e *wire.Error) {
+	version, err := f.Message.Integer(0, 2, 0, "the metadata version")
+	if err != nil {
+		return 0, Broken(err)
+	}
+	if version != versionV4 && version != VersionV5 {
+		return 0, wire.Errorf(wire.Unsupported, "metadata version %d", version+1).WithHint(
+			"write with Arrow 0.8 or later (version 4 or 5)")
+	}
+	kind, err := f.Message.Integer(1, 1, 0, "the header's type")
+	if err != nil {
+		return 0, Broken(err)
+	}
+	if kind < HeadSchema || kind > HeadRecord {
+		return 0, wire.Errorf(wire.Unsupported, "a frame with header type %d", kind).WithHint(
+			"send schema, dictionaries and record batches only; tensors are not read")
+	}
+	f.version, f.Kind = int(version), int(kind)
+	head, ok, err := f.Message.Table(2, "the header")
+	if err != nil {
+		return 0, Broken(err)
+	}
+	if !ok {
+		return 0, wire.Errorf(wire.Malformed, "a frame without header").WithHint(StreamHint)
+	}
+	f.Head = head
+	if body, err = f.Message.Integer(3, 8, 0, "the body's length"); err != nil {
+		return 0, Broken(err)
+	}
+	return body, nil
+}
+
+func truncated(what string, want int64, have int) *wire.Error {
+	return wire.Errorf(wire.Truncated, "%s needs %d bytes and %d are left", what, want, have).WithHint(
+		"send the whole stream in one message")
+}
+
+// Broken is the error of a flatbuffer that cannot be walked.
+func Broken(err error) *wire.Error {
+	return wire.Errorf(wire.Malformed, "%v", err).WithHint("publish the bytes of an Arrow IPC stream writer unchanged")
+}
+
+// EntryError says that the row of an error is an entry of a dictionary, and no row of a batch.
+func EntryError(e *wire.Error) *wire.Error {
+	if e != nil && e.Row >= 0 {
+		e.Detail = fmt.Sprintf("dictionary entry %d: %s", e.Row, e.Detail)
+		e.Row = -1
+	}
+	return e
+}
+
+var le = binary.LittleEndian

@@ -1,0 +1,229 @@
+package ipc
+
+import (
+	"slices"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/embedd/embedd/arrowio/wire"
+)
+
+// newArrays is a chunk whose buffers stand each by itself.
+func newArrays(l *layout, rows int) Chunk {
+	c := Chunk{Layout: l, Rows: rows, nodes: make([]byte, 16*len(l.Fields)), Arrays: make([][]byte, 0, l.Buffers)}
+	if l.Views > 0 {
+		c.Shift = make([]int, l.Views+1)
+	}
+	return c
+}
+
+// spend counts the buffers as those of a message are.
+func (c *Chunk) spend(budget *int, limits Limits) *wire.Error {
+	for _, b := range c.Arrays {
+		if *budget -= len(b); *budget < 0 {
+			return TooLarge(limits.Body)
+		}
+	}
+	return nil
+}
+
+// An importer reads the arrays of a record.
+type importer struct {
+	schema *Schema
+	dicts  []Chunk
+}
+
+// ImportRecord returns the columns of a record, checked as those of a message are but for the values of dictionaries, and
+// its dictionaries.
+func ImportRecord(s *Schema, rec arrow.Record, limits Limits, budget *int) (Chunk, []Chunk, *wire.Error) {
+	if rec.NumRows() > int64(limits.Rows) {
+		return Chunk{}, nil, TooManyRows(rec.NumRows(), limits.Rows)
+	}
+	m := &importer{schema: s}
+	if n := len(s.Dicts); n > 0 {
+		m.dicts = make([]Chunk, n)
+	}
+	c := newArrays(&s.Layout, int(rec.NumRows()))
+	for k, i := range s.Layout.Columns {
+		if e := m.array(&c, i, rec.Column(k).Data(), 0, c.Rows); e != nil {
+			return c, nil, e.In(s.Layout.Fields[i].Name)
+		}
+	}
+	for k := range m.dicts {
+		if e := m.dicts[k].spend(budget, limits); e != nil {
+			return c, nil, e
+		}
+	}
+	return c, m.dicts, c.spend(budget, limits)
+}
+
+// array appends the rows of an array, from row from on, as field i of c with its descendants. Buffers that are too
+// short stay so: check refuses them.
+func (m *importer) array(c *Chunk, i int, a arrow.ArrayData, from, rows int) *wire.Error {
+	f := &c.Layout.Fields[i]
+	if from+rows > a.Len() {
+		return wire.Errorf(wire.Malformed, "an array of %d rows, and its parent or record needs %d", a.Len(), from+rows).
+			WithHint("give arrays as long as the record")
+	}
+	from += a.Offset()
+	nulls := 0
+	switch f.Kind {
+	case KindNull:
+		nulls = rows
+	case KindSparse, KindDense, KindRunEnd:
+	default:
+		valid := bitsOf(a.Buffers()[0], from, rows)
+		switch {
+		case valid == nil:
+		case len(valid) < (rows+7)/8:
+			nulls = rows // check refuses the short bitmap
+		default:
+			nulls = CountNulls(valid, rows) // the array's own count may be written by another reader just now
+		}
+		c.Arrays = append(c.Arrays, valid)
+	}
+	le.PutUint64(c.nodes[16*i:], uint64(rows))
+	le.PutUint64(c.nodes[16*i+8:], uint64(nulls))
+	switch f.Kind {
+	case KindBool:
+		c.Arrays = append(c.Arrays, bitsOf(a.Buffers()[1], from, rows))
+	case KindFixed:
+		c.Arrays = append(c.Arrays, piece(a.Buffers()[1], from, rows, f.Width))
+		if f.Dict >= 0 {
+			return m.dictionary(f.Dict, a.Dictionary())
+		}
+	case KindBinary:
+		offsets, lo, hi := offsetsOf(a.Buffers()[1], f.Width, from, rows)
+		c.Arrays = append(c.Arrays, offsets, piece(a.Buffers()[2], lo, hi-lo, 1))
+	case KindView:
+		c.Arrays = append(c.Arrays, piece(a.Buffers()[1], from, rows, 16))
+		for _, b := range a.Buffers()[2:] {
+			c.Arrays = append(c.Arrays, b.Bytes())
+		}
+		c.Shift[f.Views+1] = c.Shift[f.Views] + len(a.Buffers()) - 2
+	case KindList:
+		offsets, lo, hi := offsetsOf(a.Buffers()[1], f.Width, from, rows)
+		c.Arrays = append(c.Arrays, offsets)
+		return m.array(c, i+1, a.Children()[0], lo, hi-lo)
+	case KindListView:
+		sizes := piece(a.Buffers()[2], from, rows, f.Width)
+		c.Arrays = append(c.Arrays, piece(a.Buffers()[1], from, rows, f.Width), sizes)
+		return m.children(c, i, a)
+	case KindFixedList:
+		return m.array(c, i+1, a.Children()[0], from*f.Size, rows*f.Size)
+	case KindStruct:
+		return m.slices(c, i, a, from, rows)
+	case KindSparse:
+		c.Arrays = append(c.Arrays, piece(a.Buffers()[1], from, rows, 1))
+		return m.slices(c, i, a, from, rows)
+	case KindDense:
+		c.Arrays = append(c.Arrays, piece(a.Buffers()[1], from, rows, 1), piece(a.Buffers()[2], from, rows, 4))
+		return m.children(c, i, a)
+	case KindRunEnd:
+		return m.runs(c, i, a, from, rows)
+	}
+	return nil
+}
+
+// children appends the children of field i whole.
+func (m *importer) children(c *Chunk, i int, a arrow.ArrayData) *wire.Error {
+	for k, j := 0, i+1; j < c.Layout.Fields[i].End; k, j = k+1, c.Layout.Fields[j].End {
+		if e := m.array(c, j, a.Children()[k], 0, a.Children()[k].Len()); e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+// slices appends the same rows of each child of field i.
+func (m *importer) slices(c *Chunk, i int, a arrow.ArrayData, from, rows int) *wire.Error {
+	for k, j := 0, i+1; j < c.Layout.Fields[i].End; k, j = k+1, c.Layout.Fields[j].End {
+		if e := m.array(c, j, a.Children()[k], from, rows); e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+// runs appends the runs that cover the rows of a run-end encoded array. In a slice their ends are counted anew.
+func (m *importer) runs(c *Chunk, i int, a arrow.ArrayData, from, rows int) *wire.Error {
+	ends := a.Children()[0]
+	f := &c.Layout.Fields[i+1]
+	b := piece(ends.Buffers()[1], ends.Offset(), ends.Len(), f.Width)
+	end := func(k int) int { v, _ := ReadInteger(b, f.Number, k); return int(v) }
+	first := 0
+	for first < ends.Len() && end(first) <= from {
+		first++
+	}
+	var out []byte
+	n := 0
+	for k := first; k < ends.Len() && rows > 0; k++ {
+		n++
+		to := min(end(k)-from, rows)
+		out = append(out, le.AppendUint64(nil, uint64(to))[:f.Width]...)
+		if to == rows {
+			break
+		}
+	}
+	le.PutUint64(c.nodes[16*(i+1):], uint64(n))
+	c.Arrays = append(c.Arrays, nil, out)
+	return m.array(c, f.End, a.Children()[1], first, n)
+}
+
+// dictionary reads dictionary k, unless a column that shares it has.
+func (m *importer) dictionary(k int, a arrow.ArrayData) *wire.Error {
+	if m.dicts[k].Layout != nil {
+		return nil
+	}
+	m.dicts[k] = newArrays(&m.schema.Dicts[k], a.Len())
+	return m.array(&m.dicts[k], 0, a, 0, a.Len())
+}
+
+// piece is a view on n values of width bytes, or on what is there of them.
+func piece(b *memory.Buffer, from, n, width int) []byte {
+	all := bytesOf(b)
+	lo, hi := from*width, (from+n)*width
+	if lo < 0 || hi < lo || lo > len(all) {
+		return nil
+	}
+	return slices.Clip(all[lo:min(hi, len(all))])
+}
+
+// bitsOf is n bits of a bitmap: a view where they begin on a byte, nil where there is none, empty where it is too
+// short.
+func bitsOf(b *memory.Buffer, from, n int) []byte {
+	all := bytesOf(b)
+	if len(all) == 0 || n == 0 {
+		return nil
+	}
+	if (from+n+7)/8 > len(all) {
+		return all[:0]
+	}
+	return TakeBits(all, []Span{{from, from + n}}, n)
+}
+
+// offsetsOf is the offsets of rows, from 0 up, and what they cover of the child or data.
+func offsetsOf(b *memory.Buffer, width, from, rows int) (out []byte, lo, hi int) {
+	out = piece(b, from, rows+1, width)
+	if len(out) < (rows+1)*width || rows == 0 {
+		return nil, 0, 0
+	}
+	lo, hi = int(Offset(out, width, 0)), int(Offset(out, width, rows))
+	if lo == 0 {
+		return out, lo, hi
+	}
+	moved := make([]byte, 0, len(out))
+	for k := range rows + 1 {
+		moved = AppendInteger(moved, width, Offset(out, width, k)-int64(lo))
+	}
+	return moved, lo, hi
+}
+
+// bytesOf is a buffer's bytes; a missing buffer has none.
+func bytesOf(b *memory.Buffer) []byte {
+	if b == nil {
+		return nil
+	}
+	return b.Bytes()
+}

@@ -1,0 +1,343 @@
+package ipc
+
+import (
+	"slices"
+	"unicode/utf8"
+
+	"github.com/embedd/embedd/arrowio/internal/flat"
+	"github.com/embedd/embedd/arrowio/wire"
+)
+
+// A Schema is the parsed first frame of a stream. It is immutable and may be shared by all messages whose schema has
+// the same bytes but for the numbers of its dictionaries.
+type Schema struct {
+	Bytes   []byte // of the frame's metadata, a copy
+	Layout  layout
+	Dicts   []layout    // value types of the dictionaries, by normalised number
+	IDAt    []int       // where in bytes a dictionary's number stands; ascending; 0 = absent, which means 0
+	IDOf    []int       // the normalised number of each
+	Pairs   flat.Vector // the schema's own metadata, on bytes
+	version int
+}
+
+// schemaWalk carries the running totals: sharing and cycles cost what they unfold to, so counting bounds them.
+type schemaWalk struct {
+	s      *Schema
+	limits Limits
+	fields int
+	pairs  int
+	text   int
+	ids    []encoding
+}
+
+type encoding struct {
+	offset int
+	id     int64
+	dict   int
+}
+
+func ParseSchema(f Frame, l Limits) (*Schema, *wire.Error) {
+	if len(f.Body) != 0 {
+		return nil, wire.Errorf(wire.Malformed, "the schema has a body of %d bytes", len(f.Body)).WithHint(StreamHint)
+	}
+	buf := slices.Clone(f.Meta)
+	f.Meta = buf
+	root, err := flat.Root(buf, "the message table")
+	if err != nil {
+		return nil, Broken(err)
+	}
+	f.Message = root
+	_, e := f.open()
+	if e != nil {
+		return nil, e
+	}
+	w := schemaWalk{s: &Schema{Bytes: buf, version: f.version}, limits: l}
+	big, err := f.Head.Integer(0, 2, 0, "the byte order")
+	if err != nil {
+		return nil, Broken(err)
+	}
+	if big != 0 {
+		return nil, wire.Errorf(wire.Unsupported, "the data is big-endian").WithHint("write little-endian Arrow")
+	}
+	fields, err := f.Head.Vector(1, 4, "the list of fields")
+	if err != nil {
+		return nil, Broken(err)
+	}
+	if w.s.Pairs, e = w.metadata(f.Head, 2); e != nil {
+		return nil, e
+	}
+	if e := w.reserve(fields.Len); e != nil {
+		return nil, e
+	}
+	for i := 0; i < fields.Len; i++ {
+		t, err := fields.Table(i, "a field")
+		if err != nil {
+			return nil, Broken(err)
+		}
+		w.s.Layout.Columns = append(w.s.Layout.Columns, len(w.s.Layout.Fields))
+		if e := w.field(&w.s.Layout, t, 1, false); e != nil {
+			return nil, e
+		}
+	}
+	slices.SortStableFunc(w.ids, func(a, b encoding) int { return a.offset - b.offset })
+	for _, x := range w.ids {
+		w.s.IDAt, w.s.IDOf = append(w.s.IDAt, x.offset), append(w.s.IDOf, x.dict)
+	}
+	return w.s, nil
+}
+
+func (w *schemaWalk) reserve(more int) *wire.Error {
+	if more > w.limits.Fields-w.fields {
+		return wire.Errorf(wire.TooManyFields, "the schema has more than %d fields", w.limits.Fields).WithHint(
+			"send the features as one fixed-size list column, or leave columns out")
+	}
+	return nil
+}
+
+// metadata checks the key/value list of slot i and counts it.
+func (w *schemaWalk) metadata(t flat.Table, i int) (flat.Vector, *wire.Error) {
+	v, err := t.Vector(i, 4, "the metadata list")
+	if err != nil {
+		return v, Broken(err)
+	}
+	if v.Len > w.limits.Metadata || w.pairs+v.Len > w.limits.Metadata+w.limits.Fields {
+		return v, wire.Errorf(wire.TooManyFields, "more than %d metadata entries on one schema or field, or %d in all",
+			w.limits.Metadata, w.limits.Metadata+w.limits.Fields).
+			WithHint("send less metadata")
+	}
+	w.pairs += v.Len
+	for j := 0; j < v.Len; j++ {
+		kv, err := v.Table(j, "a metadata entry")
+		if err != nil {
+			return v, Broken(err)
+		}
+		for slot := 0; slot < 2; slot++ {
+			b, _, err := kv.Text(slot, "a metadata text")
+			if err != nil {
+				return v, Broken(err)
+			}
+			if e := w.addText(len(b)); e != nil {
+				return v, e
+			}
+		}
+	}
+	return v, nil
+}
+
+// MetadataSize checks the metadata of a frame and returns the bytes that it takes at most in an output.
+func (f *Frame) MetadataSize(l Limits) (int, *wire.Error) {
+	w := schemaWalk{s: &Schema{Bytes: f.Meta}, limits: l}
+	pairs, e := w.metadata(f.Message, 4)
+	return w.text + 64*pairs.Len, e
+}
+
+// addText bounds the texts by what arrived: more than that can only come from many tables that share one text, and
+// would be written out many times.
+func (w *schemaWalk) addText(n int) *wire.Error {
+	w.text += n
+	if w.text > len(w.s.Bytes)+64<<10 {
+		return wire.Errorf(wire.TooManyFields, "the schema's names and metadata unfold to more than %d bytes, its own size",
+			w.text-n).WithHint("do not share texts between fields")
+	}
+	return nil
+}
+
+// field parses one Field table and its children into l. values says that the table is read as the value type of its
+// dictionary.
+func (w *schemaWalk) field(l *layout, t flat.Table, depth int, values bool) *wire.Error {
+	if w.fields++; w.fields > w.limits.Fields {
+		return w.reserve(0x7fffffff)
+	}
+	if depth > w.limits.Depth {
+		return wire.Errorf(wire.TooManyFields, "a column is nested more than %d deep", w.limits.Depth).WithHint(
+			"flatten it or leave it out")
+	}
+	name, _, err := t.Text(0, "a field's name")
+	if err != nil {
+		return Broken(err)
+	}
+	if e := w.addText(len(name)); e != nil {
+		return e
+	}
+	if !utf8.Valid(name) {
+		return wire.Errorf(wire.Malformed, "a field's name is not UTF-8").WithHint("name columns in UTF-8")
+	}
+	at := len(l.Fields)
+	l.Fields = append(l.Fields, Field{Name: string(name), Table: t.Pos, Dict: -1, Buffer: l.Buffers, Views: l.Views})
+	dictionary, encoded, err := t.Table(4, "a dictionary encoding")
+	if err != nil {
+		return Broken(err).In(string(name))
+	}
+	if encoded && !values {
+		f := Field{Name: string(name), Table: t.Pos, Buffer: l.Buffers, Views: l.Views}
+		if e := w.dictionary(&f, t, dictionary, depth); e != nil {
+			return e.In(string(name))
+		}
+		l.Buffers += ownBuffers[KindFixed]
+		f.End = at + 1
+		l.Fields[at] = f
+		_, e := w.metadata(t, 6)
+		return e.In(string(name))
+	}
+	if !values {
+		if _, e := w.metadata(t, 6); e != nil {
+			return e.In(string(name))
+		}
+	}
+	f := l.Fields[at]
+	if e := w.typed(&f, t); e != nil {
+		return e.In(string(name))
+	}
+	l.Buffers += ownBuffers[f.Kind]
+	if f.Kind == KindView {
+		l.Views++
+	}
+	children, err := t.Vector(5, 4, "the list of children")
+	if err != nil {
+		return Broken(err).In(string(name))
+	}
+	if e := childCount(&f, children.Len); e != nil {
+		return e.In(string(name))
+	}
+	if e := w.reserve(children.Len); e != nil {
+		return e
+	}
+	for i := 0; i < children.Len; i++ {
+		c, err := children.Table(i, "a child field")
+		if err != nil {
+			return Broken(err).In(string(name))
+		}
+		if e := w.field(l, c, depth+1, false); e != nil {
+			return e.In(string(name))
+		}
+	}
+	f.End = len(l.Fields)
+	l.Fields[at] = f
+	return l.childTypes(at).In(f.Name)
+}
+
+// dictionary parses the encoding of a field and its value type, which two fields with the same number share.
+func (w *schemaWalk) dictionary(f *Field, t, d flat.Table, depth int) *wire.Error {
+	at, err := d.Slot(0, 8, "a dictionary's number")
+	if err != nil {
+		return Broken(err)
+	}
+	id, err := d.Integer(0, 8, 0, "a dictionary's number")
+	if err != nil {
+		return Broken(err)
+	}
+	index, ok, err := d.Table(1, "a dictionary's index type")
+	if err != nil {
+		return Broken(err)
+	}
+	f.Kind, f.Number, f.Width = KindFixed, Int32, 4
+	if ok {
+		if e := integerType(f, index); e != nil {
+			return e
+		}
+	}
+	var values layout
+	values.Columns = []int{0}
+	if e := w.field(&values, t, depth+1, true); e != nil {
+		return e
+	}
+	f.Type = values.Fields[0].Type
+	f.Dict = len(w.s.Dicts)
+	for _, x := range w.ids {
+		if x.id == id {
+			f.Dict = x.dict
+		}
+	}
+	w.ids = append(w.ids, encoding{at, id, f.Dict})
+	if f.Dict == len(w.s.Dicts) {
+		w.s.Dicts = append(w.s.Dicts, values)
+	} else if !w.s.Dicts[f.Dict].same(&values) {
+		return wire.Errorf(wire.Malformed, "dictionary %d is used with two value types", id).WithHint(
+			"give each dictionary its own number")
+	}
+	return nil
+}
+
+// SameAs reports whether meta is this schema but for the numbers of its dictionaries, and returns those in normalised
+// order. Some writers number the dictionaries afresh in every message.
+func (s *Schema) SameAs(meta []byte) (ids []int64, ok bool) {
+	if len(meta) != len(s.Bytes) {
+		return nil, false
+	}
+	from := 0
+	for _, at := range s.IDAt {
+		if at == 0 {
+			continue
+		}
+		if from < at && string(meta[from:at]) != string(s.Bytes[from:at]) {
+			return nil, false
+		}
+		from = max(from, at+8)
+	}
+	if string(meta[from:]) != string(s.Bytes[from:]) {
+		return nil, false
+	}
+	return s.DictionaryIDs(meta)
+}
+
+// DictionaryIDs reads the dictionaries' numbers in normalised order. ok is false where two that are one dictionary in s
+// differ, or the reverse.
+func (s *Schema) DictionaryIDs(meta []byte) (ids []int64, ok bool) {
+	if len(s.Dicts) == 0 {
+		return nil, true
+	}
+	ids = make([]int64, len(s.Dicts))
+	known := make([]bool, len(s.Dicts))
+	back := make(map[int64]int, len(s.Dicts))
+	for k, at := range s.IDAt {
+		var id int64
+		if at != 0 {
+			id = int64(le.Uint64(meta[at:]))
+		}
+		d := s.IDOf[k]
+		if owner, seen := back[id]; seen && owner != d || known[d] && ids[d] != id {
+			return nil, false
+		}
+		ids[d], known[d], back[id] = id, true, d
+	}
+	return ids, true
+}
+
+// Size estimates the bytes that a schema and its plan hold, generously.
+func (s *Schema) Size() int {
+	n := len(s.Layout.Fields)
+	for _, d := range s.Dicts {
+		n += len(d.Fields)
+	}
+	return len(s.Bytes) + 512*n
+}
+
+// Needed returns the dictionaries that fields use, directly or in another dictionary. A dictionary's number is above
+// those inside it.
+func (s *Schema) Needed(fields []int) (dicts []int) {
+	if len(s.Dicts) == 0 {
+		return nil
+	}
+	need := make([]bool, len(s.Dicts))
+	mark := func(fields []Field) {
+		for _, f := range fields {
+			if f.Dict >= 0 {
+				need[f.Dict] = true
+			}
+		}
+	}
+	for _, i := range fields {
+		mark(s.Layout.Fields[i:s.Layout.Fields[i].End])
+	}
+	for k := len(need) - 1; k >= 0; k-- {
+		if need[k] {
+			mark(s.Dicts[k].Fields)
+		}
+	}
+	for k, n := range need {
+		if n {
+			dicts = append(dicts, k)
+		}
+	}
+	return dicts
+}

@@ -1,0 +1,76 @@
+package ipc
+
+import (
+	"github.com/embedd/embedd/arrowio/internal/flat"
+	"github.com/embedd/embedd/arrowio/wire"
+)
+
+// Expanded returns the bytes of a message's buffers once they are unpacked (buffers that share bytes count each), and its
+// rows. It reads the frames and allocates nothing. ok is false for a message that is refused for what its frames say.
+func Expanded(msg []byte, limits Limits) (size, rows int, ok bool) {
+	defer func() {
+		if recover() != nil {
+			ok = false // Decode meets the same fault and returns it as an error
+		}
+	}()
+	body, total := int64(0), int64(0)
+	for rest, first := msg, true; ; first = false {
+		f, tail, end, e := NextFrame(rest, first)
+		if e != nil {
+			return 0, 0, false
+		}
+		if end {
+			return int(body), int(total), true
+		}
+		rest = tail
+		if f.Kind == HeadSchema {
+			continue
+		}
+		head, ok := f.Head, true
+		if f.Kind == HeadDictionary {
+			var err error
+			if head, ok, err = f.Head.Table(1, ""); err != nil || !ok {
+				return 0, 0, false
+			}
+		} else {
+			count, err := head.Integer(0, 8, 0, "")
+			if total += count; err != nil || count < 0 || count > int64(limits.Rows) || total > int64(limits.Rows) {
+				return 0, 0, false
+			}
+		}
+		n, ok := bodySize(f, head)
+		if body += n; !ok || body > int64(limits.Body) {
+			return 0, 0, false
+		}
+	}
+}
+
+// bodySize sums the buffers of a batch as they are once unpacked. ok is false where readChunk would refuse them.
+func bodySize(f Frame, head flat.Table) (total int64, ok bool) {
+	buffers, err := head.Vector(2, 16, "")
+	if err != nil {
+		return 0, false
+	}
+	_, packed, err := head.Table(3, "")
+	if err != nil {
+		return 0, false
+	}
+	ranges := buffers.Bytes()
+	for i := 0; i < buffers.Len; i++ {
+		from, n := int64(le.Uint64(ranges[16*i:])), int64(le.Uint64(ranges[16*i+8:]))
+		if from < 0 || n < 0 || from > int64(len(f.Body)) || n > int64(len(f.Body))-from {
+			return 0, false
+		}
+		if packed {
+			var e *wire.Error
+			if n, e = unpackedSize(f.Body[from : from+n]); e != nil {
+				return 0, false
+			}
+			n = (n + 7) &^ 7
+		}
+		if total += n; total < 0 || n < 0 {
+			return 0, false
+		}
+	}
+	return total, true
+}

@@ -1,0 +1,304 @@
+package ipc
+
+import (
+	"github.com/embedd/embedd/arrowio/internal/flat"
+	"github.com/embedd/embedd/arrowio/wire"
+)
+
+// Type numbers of the Arrow format (format/Schema.fbs).
+const (
+	TypeNull = iota + 1
+	TypeInt
+	TypeFloat
+	TypeBinary
+	TypeUtf8
+	TypeBool
+	TypeDecimal
+	TypeDate
+	TypeTime
+	TypeTimestamp
+	TypeInterval
+	TypeList
+	TypeStruct
+	TypeUnion
+	TypeFixedBinary
+	TypeFixedList
+	TypeMap
+	TypeDuration
+	TypeLargeBinary
+	TypeLargeUtf8
+	TypeLargeList
+	TypeRunEnd
+	TypeBinaryView
+	TypeUtf8View
+	TypeListView
+	TypeLargeListView
+)
+
+// typeName is what users call a type, for errors.
+func typeName(typ int) string {
+	names := [...]string{"no type", "null", "integer", "floating point", "binary", "string", "boolean", "decimal",
+		"date", "time", "timestamp", "interval",
+		"list", "struct", "union", "fixed-size binary", "fixed-size list", "map", "duration", "large binary",
+		"large string", "large list",
+		"run-end encoded", "binary view", "string view", "list view", "large list view"}
+	if typ < 0 || typ >= len(names) {
+		return "unknown type"
+	}
+	return names[typ]
+}
+
+// A kind is the physical layout of a column: which buffers it has and what they mean (Arrow Columnar Format,
+// "Physical Memory Layout").
+type kind uint8
+
+const (
+	KindNull kind = iota
+	KindBool
+	KindFixed    // width bytes a value
+	KindBinary   // offsets of width bytes, data
+	KindView     // 16-byte views, any number of data buffers
+	KindList     // offsets of width bytes, one child
+	KindListView // offsets and sizes of width bytes, one child
+	KindFixedList
+	KindStruct
+	KindSparse
+	KindDense
+	KindRunEnd
+)
+
+// ownBuffers is the number of buffers of each kind, the data buffers of views not counted.
+var ownBuffers = [...]int{KindNull: 0, KindBool: 2, KindFixed: 2, KindBinary: 3, KindView: 2, KindList: 2,
+	KindListView: 3, KindFixedList: 1,
+	KindStruct: 1, KindSparse: 1, KindDense: 2, KindRunEnd: 0}
+
+// A Number says how the values of a fixed-width column read as numbers.
+type Number uint8
+
+const (
+	NotNumber Number = iota
+	Int8
+	Int16
+	Int32
+	Int64
+	Uint8
+	Uint16
+	Uint32
+	Uint64
+	Float16
+	Float32
+	Float64
+	Decimal // two's complement of the field's width, times ten to the minus scale
+	Bool    // false is 0 and true is 1
+)
+
+func integerType(f *Field, t flat.Table) *wire.Error {
+	bits, err := t.Integer(0, 4, 0, "an integer's width")
+	if err != nil {
+		return Broken(err)
+	}
+	signed, err := t.Integer(1, 1, 0, "an integer's sign")
+	if err != nil {
+		return Broken(err)
+	}
+	of := map[int64][2]Number{8: {Uint8, Int8}, 16: {Uint16, Int16}, 32: {Uint32, Int32}, 64: {Uint64, Int64}}
+	pair, ok := of[bits]
+	if !ok {
+		return wire.Errorf(wire.Malformed, "an integer of %d bits", bits).WithHint("use 8, 16, 32 or 64")
+	}
+	f.Kind, f.Width, f.Number = KindFixed, int(bits/8), pair[0]
+	if signed != 0 {
+		f.Number = pair[1]
+	}
+	return nil
+}
+
+// unit reads the 16-bit enumeration of slot i and looks its width up.
+func unit(t flat.Table, i int, missing int64, widths ...int) (int, *wire.Error) {
+	v, err := t.Integer(i, 2, missing, "a type's unit")
+	if err != nil {
+		return 0, Broken(err)
+	}
+	if v < 0 || int(v) >= len(widths) {
+		return 0, wire.Errorf(wire.Malformed, "a type with unit or precision %d", v).WithHint(
+			"write with an Arrow library of this format version")
+	}
+	return widths[v], nil
+}
+
+// typed reads the type table of a field into its layout.
+func (w *schemaWalk) typed(f *Field, t flat.Table) *wire.Error {
+	typ, err := t.Integer(2, 1, 0, "a field's type")
+	if err != nil {
+		return Broken(err)
+	}
+	tt, ok, err := t.Table(3, "a field's type")
+	if err != nil {
+		return Broken(err)
+	}
+	if !ok {
+		return wire.Errorf(wire.Malformed, "a field without type").WithHint("write with an Arrow library")
+	}
+	f.Type = int(typ)
+	var e *wire.Error
+	switch f.Type {
+	case TypeNull:
+		f.Kind = KindNull
+	case TypeBool:
+		f.Kind, f.Number = KindBool, Bool
+	case TypeInt:
+		return integerType(f, tt)
+	case TypeFloat:
+		f.Kind = KindFixed
+		f.Width, e = unit(tt, 0, 0, 2, 4, 8)
+		f.Number = map[int]Number{2: Float16, 4: Float32, 8: Float64}[f.Width]
+	case TypeDecimal:
+		f.Kind, f.Number = KindFixed, Decimal
+		f.Width, f.Scale, e = decimalWidth(tt)
+	case TypeDate:
+		f.Kind = KindFixed
+		f.Width, e = unit(tt, 0, 1, 4, 8)
+	case TypeTime:
+		f.Kind = KindFixed
+		if f.Width, e = unit(tt, 0, 1, 4, 4, 8, 8); e != nil {
+			break
+		}
+		v, err := tt.Integer(1, 4, 32, "a time's width")
+		if err != nil {
+			return Broken(err)
+		}
+		if int(v) != 8*f.Width {
+			return wire.Errorf(wire.Malformed, "a time of %d bits, and its unit has %d", v, 8*f.Width).WithHint(
+				"use 32 bits for seconds and milliseconds, 64 for finer")
+		}
+	case TypeTimestamp:
+		f.Kind = KindFixed
+		if f.Width, e = unit(tt, 0, 0, 8, 8, 8, 8); e != nil {
+			break
+		}
+		zone, _, err := tt.Text(1, "a time zone")
+		if err != nil {
+			return Broken(err)
+		}
+		return w.addText(len(zone))
+	case TypeDuration:
+		f.Kind = KindFixed
+		f.Width, e = unit(tt, 0, 1, 8, 8, 8, 8)
+	case TypeInterval:
+		f.Kind = KindFixed
+		f.Width, e = unit(tt, 0, 0, 4, 8, 16)
+	case TypeFixedBinary:
+		f.Kind = KindFixed
+		v, err := tt.Integer(0, 4, 0, "a width")
+		if err != nil {
+			return Broken(err)
+		}
+		if v < 0 {
+			return wire.Errorf(wire.Malformed, "fixed-size binary of %d bytes", v).WithHint("use a width of 0 or more")
+		}
+		f.Width = int(v)
+	case TypeBinary, TypeUtf8:
+		f.Kind, f.Width = KindBinary, 4
+	case TypeLargeBinary, TypeLargeUtf8:
+		f.Kind, f.Width = KindBinary, 8
+	case TypeBinaryView, TypeUtf8View:
+		f.Kind, f.Width = KindView, 16
+	case TypeList, TypeMap:
+		f.Kind, f.Width = KindList, 4
+	case TypeLargeList:
+		f.Kind, f.Width = KindList, 8
+	case TypeListView:
+		f.Kind, f.Width = KindListView, 4
+	case TypeLargeListView:
+		f.Kind, f.Width = KindListView, 8
+	case TypeFixedList:
+		f.Kind = KindFixedList
+		v, err := tt.Integer(0, 4, 0, "a list's size")
+		if err != nil {
+			return Broken(err)
+		}
+		if v < 0 {
+			return wire.Errorf(wire.Malformed, "a fixed-size list of %d elements", v).WithHint("use a size of 0 or more")
+		}
+		f.Size = int(v)
+	case TypeStruct:
+		f.Kind = KindStruct
+	case TypeUnion:
+		return w.union(f, tt)
+	case TypeRunEnd:
+		f.Kind = KindRunEnd
+	default:
+		return wire.Errorf(wire.Unsupported, "Arrow type number %d", typ).WithHint(
+			"cast the column to a type of Arrow format 1.4")
+	}
+	return e
+}
+
+// decimalWidth checks a decimal's parameters: who prints a value with a scale of 2^31 runs out of memory.
+func decimalWidth(t flat.Table) (width, scale int, e *wire.Error) {
+	var v [3]int64
+	for i, missing := range [3]int64{0, 0, 128} {
+		n, err := t.Integer(i, 4, missing, "a decimal's parameter")
+		if err != nil {
+			return 0, 0, Broken(err)
+		}
+		v[i] = n
+	}
+	digits := map[int64]int64{32: 9, 64: 18, 128: 38, 256: 76}[v[2]]
+	if v[0] < 1 || v[0] > digits || v[1] < -digits || v[1] > digits {
+		return 0, 0, wire.Errorf(wire.Malformed, "a decimal of %d bits with %d digits and scale %d", v[2], v[0], v[1]).WithHint(
+			"use at most 38 digits in 128 bits, 76 in 256, and a scale in that range")
+	}
+	return int(v[2] / 8), int(v[1]), nil
+}
+
+func (w *schemaWalk) union(f *Field, t flat.Table) *wire.Error {
+	if w.s.version == versionV4 {
+		return wire.Errorf(wire.Unsupported, "a union in metadata version 4, which lays it out in another way").WithHint(
+			"write metadata version 5")
+	}
+	mode, err := t.Integer(0, 2, 0, "a union's mode")
+	if err != nil {
+		return Broken(err)
+	}
+	if mode != 0 && mode != 1 {
+		return wire.Errorf(wire.Malformed, "a union of mode %d", mode).WithHint("use sparse or dense")
+	}
+	f.Kind = KindSparse
+	if mode == 1 {
+		f.Kind = KindDense
+	}
+	ids, err := t.Vector(1, 4, "a union's type ids")
+	if err != nil {
+		return Broken(err)
+	}
+	if ids.Len > 128 {
+		return wire.Errorf(wire.Malformed, "a union with %d type ids", ids.Len).WithHint("use at most 128")
+	}
+	var seen [128]bool
+	for i := 0; i < ids.Len; i++ {
+		id := int32(le.Uint32(ids.Buf[ids.Pos+4*i:]))
+		if id < 0 || id > 127 || seen[id] {
+			return wire.Errorf(wire.Malformed, "a union with type id %d, negative, over 127 or twice", id).WithHint(
+				"use each of 0 to 127 at most once")
+		}
+		seen[id] = true
+		f.IDs = append(f.IDs, byte(id))
+	}
+	return nil
+}
+
+// Class names the class of a number type.
+func (n Number) Class() string {
+	switch n {
+	case NotNumber:
+		return ""
+	case Float16, Float32, Float64:
+		return "float"
+	case Decimal:
+		return "decimal"
+	case Bool:
+		return "boolean"
+	}
+	return "integer"
+}

@@ -1,0 +1,158 @@
+package ipc
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+
+	"github.com/embedd/embedd/arrowio/internal/flat"
+	"github.com/embedd/embedd/arrowio/wire"
+)
+
+// Codec numbers of the Arrow format (format/Message.fbs, CompressionType).
+const (
+	CodecLZ4  = 0
+	CodecZSTD = 1
+)
+
+// Decompressor decompresses bodies. The zstd decoder is made at first use; it is safe for concurrent use.
+type Decompressor struct {
+	Body int
+	once sync.Once
+	zstd *zstd.Decoder
+	err  error
+	lz4  sync.Pool
+}
+
+func (d *Decompressor) zstdDecoder() (*zstd.Decoder, error) {
+	d.once.Do(func() {
+		// Output never outgrows the slice that was allocated for the checked size; a window is never larger than that limit either.
+		window := uint64(max(d.Body, zstd.MinWindowSize))
+		d.zstd, d.err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxMemory(window),
+			zstd.WithDecoderMaxWindow(min(window, zstd.MaxWindowSize)), zstd.WithDecodeAllCapLimit(true))
+	})
+	return d.zstd, d.err
+}
+
+// unpack replaces body and ranges of c by their decompressed form. The declared sizes are summed and checked before
+// anything is allocated.
+func (d *Decompressor) unpack(c *Chunk, t flat.Table, limits Limits, budget *int) *wire.Error {
+	codec, err := t.Integer(0, 1, 0, "the compression codec")
+	if err != nil {
+		return Broken(err)
+	}
+	method, err := t.Integer(1, 1, 0, "the compression method")
+	if err != nil {
+		return Broken(err)
+	}
+	if codec != CodecLZ4 && codec != CodecZSTD || method != 0 {
+		return wire.Errorf(wire.Unsupported, "compression codec %d, method %d", codec, method).WithHint(
+			"use lz4 frames, zstd or no compression")
+	}
+	n := len(c.Ranges) / 16
+	total := 0
+	for i := 0; i < n; i++ {
+		size, e := unpackedSize(c.Buf(i))
+		if e != nil {
+			return e
+		}
+		if size > int64(*budget-total) {
+			return TooLarge(limits.Body)
+		}
+		total += (int(size) + 7) &^ 7
+	}
+	*budget -= total
+	body := make([]byte, total)
+	ranges := make([]byte, len(c.Ranges))
+	at := 0
+	for i := 0; i < n; i++ {
+		src := c.Buf(i)
+		size, _ := unpackedSize(src)
+		if size > 0 {
+			if e := d.buffer(body[at:at+int(size):at+int(size)], src, codec); e != nil {
+				return e
+			}
+		}
+		le.PutUint64(ranges[16*i:], uint64(at))
+		le.PutUint64(ranges[16*i+8:], uint64(size))
+		at += (int(size) + 7) &^ 7
+	}
+	c.Body, c.Ranges = body, ranges
+	return nil
+}
+
+// unpackedSize reads the size before a compressed buffer: -1 says that the rest is stored as it is.
+func unpackedSize(src []byte) (int64, *wire.Error) {
+	if len(src) == 0 {
+		return 0, nil
+	}
+	if len(src) < 8 {
+		return 0, wire.Errorf(wire.Malformed, "a compressed buffer of %d bytes is too short for its size",
+			len(src)).WithHint(StreamHint)
+	}
+	size := int64(le.Uint64(src))
+	if size == -1 {
+		return int64(len(src) - 8), nil
+	}
+	if size < 0 {
+		return 0, wire.Errorf(wire.Malformed, "a compressed buffer declares %d bytes", size).WithHint(StreamHint)
+	}
+	return size, nil
+}
+
+// buffer decompresses src into dst, which it must fill exactly.
+func (d *Decompressor) buffer(dst, src []byte, codec int64) *wire.Error {
+	stored := int64(le.Uint64(src)) == -1
+	src = src[8:]
+	var err error
+	switch {
+	case stored:
+		copy(dst, src)
+	case codec == CodecZSTD:
+		err = d.unzstd(dst, src)
+	default:
+		err = d.unlz4(dst, src)
+	}
+	if err != nil {
+		return wire.Errorf(wire.Malformed, "a compressed buffer that should hold %d bytes: %v", len(dst),
+			err).WithHint(StreamHint)
+	}
+	return nil
+}
+
+var errSize = errors.New("it holds another number")
+
+func (d *Decompressor) unzstd(dst, src []byte) error {
+	dec, err := d.zstdDecoder()
+	if err != nil {
+		return err
+	}
+	out, err := dec.DecodeAll(src, dst[:0:len(dst)])
+	if err == nil && len(out) != len(dst) {
+		err = errSize
+	}
+	return err
+}
+
+func (d *Decompressor) unlz4(dst, src []byte) error {
+	r, _ := d.lz4.Get().(*lz4.Reader)
+	if r == nil {
+		r = lz4.NewReader(nil)
+	}
+	r.Reset(bytes.NewReader(src))
+	if _, err := io.ReadFull(r, dst); err != nil {
+		return err
+	}
+	var one [1]byte
+	if n, err := r.Read(one[:]); n != 0 || err != io.EOF {
+		return errSize
+	}
+	r.Reset(nil)
+	d.lz4.Put(r)
+	return nil
+}

@@ -1,0 +1,188 @@
+package rewrite
+
+import (
+	"slices"
+	"sync"
+
+	flatbuffers "github.com/google/flatbuffers/go"
+
+	"github.com/embedd/embedd/arrowio/internal/ipc"
+	"github.com/embedd/embedd/arrowio/wire"
+)
+
+// metadataReserve is what a part keeps free for the metadata that is added to it. It is fixed, because split points may
+// not depend on that metadata (Invariant 2).
+const metadataReserve = 4096
+
+// A Form is what the outputs of one schema have in common: kept columns of the input, and float32 columns that are added.
+// It is immutable and safe for concurrent use.
+type Form struct {
+	block   *block
+	fields  []int // the kept top-level fields
+	columns bool  // the output is a column for each dimension
+	dicts   []int // the dictionaries they need, inner ones first
+	// of a record of the fields and the output, but for the data buffers of views
+	nodes, buffers int
+}
+
+// NewForm returns the form of outputs with these top-level fields of a schema, and after them columns of these names: of
+// lists of so many float32, or with 0 of float32.
+func NewForm(s *ipc.Schema, fields []int, names []string, list int) (*Form, *wire.Error) {
+	l := &s.Layout
+	f := &Form{fields: fields, columns: list == 0, nodes: len(names) + 1, buffers: 2*len(names) + 1}
+	for _, i := range fields {
+		end, last := l.Fields[i].End, l.Buffers
+		if end < len(l.Fields) {
+			last = l.Fields[end].Buffer
+		}
+		f.nodes, f.buffers = f.nodes+end-i, f.buffers+last-l.Fields[i].Buffer
+		if slices.Contains(names, l.Fields[i].Name) {
+			return nil, wire.Errorf(wire.NameTaken, "a kept column has the name of the output column").
+				WithHint("rename it, name the output column otherwise (output.column), or do not keep it").In(
+				l.Fields[i].Name)
+		}
+	}
+	var e *wire.Error
+	if f.block, e = newBlock(s, fields, func(b *flatbuffers.Builder) []flatbuffers.UOffsetT {
+		return embeddingFields(b, names, list)
+	}); e != nil {
+		return nil, e
+	}
+	f.dicts = s.Needed(fields)
+	return f, nil
+}
+
+// SchemaSize bounds the bytes of the schema's frame but for metadata that is added.
+func (f *Form) SchemaSize() int {
+	return 256 + len(f.block.bytes) + 4*len(f.block.fields) + 4*len(f.block.pairs)
+}
+
+// CacheSize bounds the memory of the form.
+func (f *Form) CacheSize() int { return 3*len(f.block.bytes) + metadataReserve }
+
+// BodyLimit is what the data frames of a message may have where the message may have limit bytes: a small limit keeps a
+// quarter for metadata.
+func (f *Form) BodyLimit(limit int) int {
+	return limit - min(metadataReserve, limit/4) - f.SchemaSize() - len(endOfStream)
+}
+
+// endOfStream is the mark at the end of a stream.
+const endOfStream = "\xff\xff\xff\xff\x00\x00\x00\x00"
+
+// A Part is the selected rows of one batch on their way out.
+type Part struct {
+	Record
+	Batch *ipc.Batch
+
+	few struct { // the memory of the record where it has few
+		nodes   [8]Node
+		buffers [12][]byte
+	}
+}
+
+func (p *Part) size() int { return p.Record.size() + p.Batch.Extra }
+
+// Part takes rows of a batch, and the rows of y, which has dim columns and a row for each of the batch's; with 0 there is
+// no output.
+func (f *Form) Part(b *ipc.Batch, rows []ipc.Span, y []float32, dim int) (*Part, *wire.Error) {
+	p := &Part{Batch: b}
+	p.Rows, p.noting = ipc.CountRows(rows), len(f.dicts) > 0
+	p.Nodes, p.Buffers = p.few.nodes[:0], p.few.buffers[:0]
+	if f.nodes > cap(p.Nodes) || f.buffers > cap(p.Buffers) {
+		p.Nodes, p.Buffers = make([]Node, 0, f.nodes), make([][]byte, 0, f.buffers)
+	}
+	for _, i := range f.fields {
+		if e := p.take(&b.Chunk, i, rows); e != nil {
+			return nil, e.In(b.Layout.Fields[i].Name)
+		}
+	}
+	switch {
+	case dim == 0:
+	case f.columns:
+		for _, column := range transpose(y, dim, rows, p.Rows) {
+			p.node(p.Rows, 0)
+			p.buffer(nil, ipc.AsBytes(column, 4))
+		}
+	default:
+		p.node(p.Rows, 0)
+		p.node(p.Rows*dim, 0)
+		p.buffer(nil, nil, takeFixed(ipc.AsBytes(y, 4), 4*dim, rows))
+	}
+	return p, nil
+}
+
+func transpose(y []float32, dim int, sel []ipc.Span, n int) [][]float32 {
+	columns := make([][]float32, dim)
+	for j := range columns {
+		columns[j] = make([]float32, 0, n)
+		for _, s := range sel {
+			for row := s.Lo; row < s.Hi; row++ {
+				columns[j] = append(columns[j], y[row*dim+j])
+			}
+		}
+	}
+	return columns
+}
+
+// Whole is the message of these parts, with the dictionaries as they came.
+func (f *Form) Whole(parts []*Part, dicts []ipc.Chunk) *Bundle {
+	g := &Bundle{Parts: parts}
+	for _, p := range parts {
+		g.Size += p.size()
+	}
+	if len(parts) == 0 {
+		return g // dictionaries are written, and may be there at all, only before a batch
+	}
+	g.dicts = make([]*Record, len(f.dicts))
+	for k, at := range f.dicts {
+		g.dicts[k] = &Record{Rows: dicts[at].Rows}
+		g.dicts[k].Whole(&dicts[at], 0)
+		g.Size += g.dicts[k].size()
+	}
+	return g
+}
+
+// Write writes a message with meta added to the schema's metadata. The compressor may be nil.
+func (f *Form) Write(mem *Buffers, g *Bundle, meta []wire.Pair, codec *Compressor) ([]byte, *wire.Error) {
+	n := f.SchemaSize() + g.Size + len(endOfStream)
+	for _, p := range meta {
+		n += 64 + len(p.Key) + len(p.Value)
+	}
+	dst := f.block.schemaFrame(mem.get(n), meta)
+	var e *wire.Error
+	for k, r := range g.dicts {
+		if dst, e = r.DataFrame(dst, f.dicts[k], nil, codec); e != nil {
+			return nil, e
+		}
+	}
+	for _, p := range g.Parts {
+		if dst, e = f.block.batchFrame(dst, p, codec); e != nil {
+			return nil, e
+		}
+	}
+	dst = append(dst, endOfStream...)
+	if codec != nil && cap(dst)-len(dst) > len(dst)/8 { // the room was for what is not compressed
+		exact := append(mem.get(len(dst)), dst...)
+		mem.Put(dst)
+		return exact, nil
+	}
+	return dst, nil
+}
+
+// Buffers is the memory of written messages that are not used any more. It is safe for concurrent use.
+type Buffers struct{ pool sync.Pool } // of *[]byte
+
+// Put gives the memory of messages to later ones.
+func (m *Buffers) Put(msgs ...[]byte) {
+	for _, b := range msgs {
+		m.pool.Put(&b)
+	}
+}
+
+// get returns room for n bytes, and at most an eighth more: whoever counts the memory of messages counts their length.
+func (m *Buffers) get(n int) []byte {
+	if b, ok := m.pool.Get().(*[]byte); ok && cap(*b) >= n && cap(*b)-n <= n/8 {
+		return (*b)[:0]
+	}
+	return make([]byte, 0, n)
+}
