@@ -21,37 +21,32 @@ const (
 	AlignRigid = "rigid" // rotate all columns together and shift them: orthogonal Procrustes
 )
 
-// Alignment is how close an aligned candidate comes to the live model on the
-// anchor rows.
+// Alignment measures how close an aligned candidate is to the live model on the anchor rows.
 type Alignment struct {
-	// Residual is |Y1 - Y0| / |Y0 - mean| over the columns that both models
-	// have, Y1 the aligned candidate's outputs, Y0 the live ones.
+	// Residual is |Y1 - Y0| / |Y0 - mean| over the columns that both models have, where Y1 are the aligned candidate's
+	// outputs and Y0 the live ones.
 	Residual float64 `json:"residual"`
-	// Correlation of each column of the aligned candidate with the live one;
-	// 0 where one of the two does not vary.
+	// Correlation of each column of the aligned candidate with the live one; 0 if one of the two does not vary.
 	Correlation []float64 `json:"correlation"`
-	// Comparable: the models have the same dimension and every correlation is
-	// at least 0.9, so that a reader of the outputs need not tell them apart.
+	// Comparable: the models have the same dimension and every correlation is at least 0.9, so consumers need not
+	// distinguish their outputs.
 	Comparable bool `json:"comparable"`
 }
 
 // minCorrelation is the least correlation of comparable columns.
 const minCorrelation = 0.9
 
-// Align returns the candidate with its output columns turned towards those of
-// the live model, judged by the outputs of both on the anchor rows: a new model
-// with a digest of its own, or the candidate itself where nothing changes.
+// Align returns the candidate with its output columns aligned to those of the live model, judged by the outputs of
+// both on the anchor rows: a new model with its own digest, or the candidate itself if nothing changes.
 //
-// Sign finds for each live column the candidate's column that correlates most,
-// over all columns together, and flips those that correlate negatively: each
-// column keeps its eigenvector. Block also rotates the columns of one
-// eigenspace, which the criterion does not tell apart. With both, columns move
-// only inside the informative part, or inside the rest, and the model keeps its
-// own mean. Rigid rotates all columns and shifts them, a linear map by the least
-// change of the model's mean that does it; distances stay, columns lose their eigenvalues.
-// None of them scales: what scales creeps over many refits. With different
-// dimensions the columns that both have are aligned. Maps that are neither linear
-// nor a sum of kernels, and models of other features, are handed back as they are.
+// Sign finds for each live column the candidate's column with the largest correlation, over all columns together, and
+// flips those with a negative correlation; each column keeps its eigenvector. Block also rotates the columns within
+// one eigenspace, which the criterion does not distinguish. With both, columns move only within the informative part,
+// or within the rest, and the model keeps its mean. Rigid rotates all columns and shifts them; the shift of a linear
+// map is the least change of the model's mean that does it. Distances stay the same, columns lose their eigenvalues.
+// No mode scales, because scaling would drift over many refits. If the dimensions differ, the columns that both models
+// have are aligned. Maps that are neither linear nor a sum of kernels, and models of other features, are returned
+// unchanged.
 func Align(ctx context.Context, candidate, live *Model, anchors Rows, mode string) (_ *Model, _ Alignment, err error) {
 	defer parallel.Recover(&err, "align")
 	if !slices.Contains([]string{AlignNone, AlignSign, AlignBlock, AlignRigid}, mode) {
@@ -64,11 +59,11 @@ func Align(ctx context.Context, candidate, live *Model, anchors Rows, mode strin
 		}
 		return candidate, a, nil
 	}
-	if !candidate.turns() || !live.turns() || !slices.Equal(candidate.features, live.features) {
+	if !candidate.rotates() || !live.rotates() || !slices.Equal(candidate.features, live.features) {
 		return candidate, Alignment{}, nil
 	}
 	if anchors.N < 2 {
-		return nil, Alignment{}, fmt.Errorf("align: %d anchor rows; give at least 2, better some hundreds", anchors.N)
+		return nil, Alignment{}, fmt.Errorf("align: %d anchor rows; give at least 2, better a few hundred", anchors.N)
 	}
 	d := min(candidate.Dim(), live.Dim())
 	y1, err := outputs(ctx, candidate, anchors, d)
@@ -79,25 +74,25 @@ func Align(ctx context.Context, candidate, live *Model, anchors Rows, mode strin
 	if err != nil {
 		return nil, Alignment{}, fmt.Errorf("align: live: %w", err)
 	}
-	turn, from := linalg.Identity(d), linalg.Range(d)
+	rotation, from := linalg.Identity(d), linalg.Range(d)
 	switch mode {
 	case AlignSign, AlignBlock:
-		turn, from = signTurn(correlations(y1, y0), min(candidate.rank, d))
+		rotation, from = signRotation(correlations(y1, y0), min(candidate.rank, d))
 		if mode == AlignBlock {
-			rotateTies(turn, from, candidate.eigenvalues, y1, y0)
+			rotateTies(rotation, from, candidate.eigenvalues, y1, y0)
 		}
 	case AlignRigid:
-		if turn, err = procrustes(centred(y1), centred(y0)); err != nil {
+		if rotation, err = procrustes(centred(y1), centred(y0)); err != nil {
 			return nil, Alignment{}, err
 		}
 	}
-	aligned, err := candidate.turned(turn, from, mode)
+	aligned, err := candidate.rotated(rotation, from, mode)
 	if err != nil {
 		return nil, Alignment{}, err
 	}
-	y1.Mul(mat.DenseCopyOf(y1), turn)
+	y1.Mul(mat.DenseCopyOf(y1), rotation)
 	if mode == AlignRigid {
-		if aligned, err = aligned.shifted(between(y1, y0)); err != nil {
+		if aligned, err = aligned.shifted(meanShift(y1, y0)); err != nil {
 			return nil, Alignment{}, err
 		}
 		if y1, err = outputs(ctx, aligned, anchors, d); err != nil {
@@ -107,8 +102,8 @@ func Align(ctx context.Context, candidate, live *Model, anchors Rows, mode strin
 	return aligned, measure(y1, y0, candidate.Dim() == live.Dim()), nil
 }
 
-// turns tells whether the outputs of the map can be turned: they are sums that its coefficients weigh.
-func (m *Model) turns() bool {
+// rotates reports whether the outputs of the map can be rotated: they are sums weighted by its coefficients.
+func (m *Model) rotates() bool {
 	switch m.mapping.(type) {
 	case *mapping.Linear, *mapping.KernelMap:
 		return true
@@ -116,8 +111,8 @@ func (m *Model) turns() bool {
 	return false
 }
 
-// outputs are the first d columns of the outputs of a model, n x d. What comes of them is stored, so they are those of
-// steady, or of kernels in float64.
+// outputs are the first d columns of the outputs of a model, n x d. A model is made from them, so they come from
+// steady products, or from kernels in float64.
 func outputs(ctx context.Context, m *Model, rows Rows, d int) (*mat.Dense, error) {
 	if err := rows.check(m.M()); err != nil {
 		return nil, err
@@ -140,22 +135,22 @@ func outputs(ctx context.Context, m *Model, rows Rows, d int) (*mat.Dense, error
 	return out, nil
 }
 
-// turned is the model with its first columns multiplied by turn (k x k).
-// from says which old column's eigenvalue each new one has.
-func (m *Model) turned(turn *mat.Dense, from []int, mode string) (*Model, error) {
-	k, _ := turn.Dims()
-	if mat.Equal(turn, linalg.Identity(k)) {
+// rotated is the model with its first columns multiplied by rotation (k x k). from is the old column whose eigenvalue
+// each new one has.
+func (m *Model) rotated(rotation *mat.Dense, from []int, mode string) (*Model, error) {
+	k, _ := rotation.Dims()
+	if mat.Equal(rotation, linalg.Identity(k)) {
 		return m, nil
 	}
 	c := *m
 	switch l := m.mapping.(type) {
 	case *mapping.Linear:
-		c.mapping = &mapping.Linear{D: l.D, Components: turnColumns(l.Components, l.D, turn)}
+		c.mapping = &mapping.Linear{D: l.D, Components: rotateColumns(l.Components, l.D, rotation)}
 	case *mapping.KernelMap:
 		t := *l
-		t.Coefficients = turnColumns(l.Coefficients, l.D, turn)
+		t.Coefficients = rotateColumns(l.Coefficients, l.D, rotation)
 		if l.Offset != nil {
-			t.Offset = turnColumns(l.Offset, l.D, turn)
+			t.Offset = rotateColumns(l.Offset, l.D, rotation)
 		}
 		c.mapping = &t
 	}
@@ -171,19 +166,19 @@ func (m *Model) turned(turn *mat.Dense, from []int, mode string) (*Model, error)
 	return c.seal()
 }
 
-// turnColumns is a matrix of d columns with the first ones multiplied by turn (k x k).
-func turnColumns(data []float64, d int, turn *mat.Dense) []float64 {
-	k, _ := turn.Dims()
+// rotateColumns is a matrix of d columns with the first ones multiplied by rotation (k x k).
+func rotateColumns(data []float64, d int, rotation *mat.Dense) []float64 {
+	k, _ := rotation.Dims()
 	n := len(data) / d
 	a := mat.NewDense(n, d, slices.Clone(data))
 	var part mat.Dense
-	part.Mul(a.Slice(0, n, 0, k), turn)
+	part.Mul(a.Slice(0, n, 0, k), rotation)
 	a.Slice(0, n, 0, k).(*mat.Dense).Copy(&part)
 	return a.RawMatrix().Data
 }
 
-// between is what to add to the rows of y1 so that their mean is that of y0.
-func between(y1, y0 *mat.Dense) []float64 {
+// meanShift is what to add to the rows of y1 so that their mean is that of y0.
+func meanShift(y1, y0 *mat.Dense) []float64 {
 	n, d := y1.Dims()
 	shift := make([]float64, d)
 	for c := range shift {
@@ -192,8 +187,8 @@ func between(y1, y0 *mat.Dense) []float64 {
 	return shift
 }
 
-// shifted is the model with shift added to its first outputs: to the offset of kernels, and of a linear map by the change
-// of least norm of its scaled mean, mean - scale * A (A'A)^-1 shift, with the outputs past shift left as they are.
+// shifted is the model with shift added to its first outputs: to the offset of kernels or, for a linear map, by the
+// change of least norm of its scaled mean, mean - scale * A (A'A)^-1 shift, with the outputs past shift unchanged.
 func (m *Model) shifted(shift []float64) (*Model, error) {
 	if k, ok := m.mapping.(*mapping.KernelMap); ok {
 		c, t := *m, *k
@@ -213,7 +208,7 @@ func (m *Model) shifted(shift []float64) (*Model, error) {
 	a := mat.NewDense(m.M(), l.D, l.Components)
 	var svd mat.SVD
 	if !svd.Factorize(a, mat.SVDThin) {
-		return nil, fmt.Errorf("align: the singular value decomposition of the components did not converge; align by sign")
+		return nil, fmt.Errorf("align: the singular value decomposition of the components did not converge; use mode sign")
 	}
 	var delta mat.VecDense // A^T delta = shift
 	var u, v mat.Dense
@@ -225,7 +220,7 @@ func (m *Model) shifted(shift []float64) (*Model, error) {
 		if s > minSingular*svd.Values(nil)[0] {
 			inV.SetVec(i, inV.AtVec(i)/s)
 		} else {
-			inV.SetVec(i, 0) // columns that depend on each other take no shift apart
+			inV.SetVec(i, 0) // dependent columns cannot be shifted independently
 		}
 	}
 	delta.MulVec(&u, &inV)
@@ -240,11 +235,10 @@ func (m *Model) shifted(shift []float64) (*Model, error) {
 // minSingular is the least singular value of the components, relative to the largest, along which they are shifted.
 const minSingular = 1e-10
 
-// signTurn orders and flips the columns: a signed permutation, and the old
-// column of each new one.
-func signTurn(corr *mat.Dense, informative int) (*mat.Dense, []int) {
+// signRotation orders and flips the columns. It returns a signed permutation, and the old column of each new one.
+func signRotation(corr *mat.Dense, informative int) (*mat.Dense, []int) {
 	d, _ := corr.Dims()
-	turn, from := mat.NewDense(d, d, nil), make([]int, d)
+	rotation, from := mat.NewDense(d, d, nil), make([]int, d)
 	for _, part := range [][2]int{{0, informative}, {informative, d}} {
 		lo, n := part[0], part[1]-part[0]
 		cost := make([][]float64, n) // live x candidate
@@ -253,7 +247,7 @@ func signTurn(corr *mat.Dense, informative int) (*mat.Dense, []int) {
 			for j := range cost[i] {
 				cost[i][j] = -math.Abs(corr.At(lo+j, lo+i))
 			}
-			cost[i][i] -= 1e-9 // where nothing is gained a column stays
+			cost[i][i] -= 1e-9 // without a gain a column stays
 		}
 		for i, j := range assign(cost) {
 			from[lo+i] = lo + j
@@ -261,15 +255,14 @@ func signTurn(corr *mat.Dense, informative int) (*mat.Dense, []int) {
 			if corr.At(lo+j, lo+i) < 0 {
 				sign = -1
 			}
-			turn.Set(lo+j, lo+i, sign)
+			rotation.Set(lo+j, lo+i, sign)
 		}
 	}
-	return turn, from
+	return rotation, from
 }
 
-// rotateTies replaces the part of turn that belongs to one eigenspace by the
-// rotation that comes closest to the live columns.
-func rotateTies(turn *mat.Dense, from []int, eigenvalues []float64, y1, y0 *mat.Dense) {
+// rotateTies replaces the part of rotation that belongs to one eigenspace by the rotation closest to the live columns.
+func rotateTies(rotation *mat.Dense, from []int, eigenvalues []float64, y1, y0 *mat.Dense) {
 	d := len(from)
 	if len(eigenvalues) < d {
 		return
@@ -293,21 +286,20 @@ func rotateTies(turn *mat.Dense, from []int, eigenvalues []float64, y1, y0 *mat.
 		}
 		r, err := procrustes(a, b)
 		if err != nil {
-			continue // the signs stand
+			continue // keep the signs
 		}
 		for k, c := range to {
 			for old := range d {
-				turn.Set(old, c, 0)
+				rotation.Set(old, c, 0)
 			}
 			for i := range to {
-				turn.Set(run[0]+i, c, r.At(i, k))
+				rotation.Set(run[0]+i, c, r.At(i, k))
 			}
 		}
 	}
 }
 
-// ties are the runs [from, to) of two or more neighbouring eigenvalues that
-// rounding does not tell apart.
+// ties are the runs [from, to) of two or more neighbouring eigenvalues that are equal within rounding error.
 func ties(v []float64) [][2]int {
 	largest := 0.0
 	for _, x := range v {
@@ -328,14 +320,15 @@ func ties(v []float64) [][2]int {
 	return runs
 }
 
-// procrustes is the orthogonal R that minimises |A R - B|_F: U V' of the
-// singular value decomposition of A'B (Schönemann 1966).
+// procrustes is the orthogonal R that minimises |A R - B|_F: U V' of the singular value decomposition of A'B
+// (Schönemann 1966).
 func procrustes(a, b *mat.Dense) (*mat.Dense, error) {
 	var cross, r mat.Dense
 	cross.Mul(a.T(), b)
 	var svd mat.SVD
 	if !svd.Factorize(&cross, mat.SVDFull) {
-		return nil, fmt.Errorf("align: the singular value decomposition of the cross product did not converge; align by sign")
+		return nil, fmt.Errorf("align: the singular value decomposition of the cross product did not converge; " +
+			"use mode sign")
 	}
 	var u, v mat.Dense
 	svd.UTo(&u)
@@ -391,8 +384,8 @@ func measure(y1, y0 *mat.Dense, sameDim bool) Alignment {
 	return a
 }
 
-// assign is the assignment of rows to columns with the least total cost, by
-// shortest augmenting paths (Kuhn 1955; Jonker and Volgenant 1987), O(n^3).
+// assign is the assignment of rows to columns with the least total cost, by shortest augmenting paths (Kuhn 1955;
+// Jonker and Volgenant 1987), O(n^3).
 func assign(cost [][]float64) []int {
 	n := len(cost)
 	u, v := make([]float64, n+1), make([]float64, n+1)

@@ -164,7 +164,7 @@ func TestAlignKernels(t *testing.T) {
 	c := *m
 	c.features = linear.features
 	m = seal(t, &c)
-	turned, err := m.turned(rotation(7, 4), linalg.Range(4), AlignRigid)
+	turned, err := m.rotated(rotation(7, 4), linalg.Range(4), AlignRigid)
 	if err != nil {
 		t.Fatal(err)
 	}

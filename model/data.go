@@ -11,7 +11,7 @@ func (d *Data) Subset(rows []int) *Data {
 	return s
 }
 
-// Data is what a fit sees. It is only read.
+// Data is the rows of a fit, which does not change them.
 type Data struct {
 	X        []float64 // n x m row-major; NaN is a missing value
 	N, M     int

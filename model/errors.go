@@ -4,8 +4,7 @@ import (
 	"fmt"
 )
 
-// DimError reports more outputs asked for than the rows allow. A caller that
-// wants as many as there are fits again with Max.
+// DimError reports more outputs than the rows allow. Max is the largest dimension that can be fitted.
 type DimError struct {
 	Asked, Max int
 	What       string

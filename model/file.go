@@ -14,12 +14,11 @@ import (
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
-// The model file, described for other languages in docs/model-file.md: magic,
-// version, then two sections. The content section is a JSON header and the
-// float64 arrays that it names; its SHA-256 is the model's digest. The note
-// section holds note and report as JSON, with a checksum of its own.
+// The model file is described for other languages in docs/model-file.md: magic, version, then two sections. The
+// content section is a JSON header and the float64 arrays that it names; its SHA-256 is the model's digest. The note
+// section holds note and report as JSON, with a separate checksum.
 const (
-	magic       = "embedd\r\n" // a transfer that rewrites line ends breaks it, and is told from other damage
+	magic       = "embedd\r\n" // detects transfers that rewrite line ends
 	fileVersion = 1
 	align8      = 8
 
@@ -27,9 +26,8 @@ const (
 	DefaultFileLimit = 256 << 20
 )
 
-// header is the JSON header of the content section. One content has one
-// header: fields in this order, sorted map keys, no escapes that JSON does
-// not ask for but U+2028 and U+2029.
+// header is the JSON header of the content section. Equal content gives equal bytes: fields in this order, sorted map
+// keys, and no escapes that JSON does not require except U+2028 and U+2029.
 type header struct {
 	Method   string            `json:"method"`
 	Map      string            `json:"map"`
@@ -55,8 +53,7 @@ type remarks struct {
 	Report Report `json:"report"`
 }
 
-// allArrays are the arrays of the content: those of every model, then those
-// of its mapping.
+// allArrays are the arrays of the content: those of every model, then those of its map.
 func (m *Model) allArrays() []mapping.Array {
 	return append([]mapping.Array{
 		{Name: "mean", Shape: []int{len(m.mean)}, Data: m.mean},
@@ -91,8 +88,8 @@ func (m *Model) content() ([]byte, error) {
 	return b, nil
 }
 
-// section starts a section: the length of its JSON and the JSON, padded with
-// spaces to whole 8 bytes, so that arrays behind it are aligned.
+// section starts a section: the length of its JSON and the JSON, padded with spaces to a multiple of 8 bytes, so that
+// the arrays after it are aligned.
 func section(v any, more int) ([]byte, error) {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
@@ -100,7 +97,7 @@ func section(v any, more int) ([]byte, error) {
 	if err := e.Encode(v); err != nil {
 		return nil, err
 	}
-	text.Truncate(text.Len() - 1) // the encoder's newline
+	text.Truncate(text.Len() - 1) // the newline of the encoder
 	for text.Len()%align8 != 0 {
 		text.WriteByte(' ')
 	}
@@ -135,9 +132,8 @@ func Write(w io.Writer, m *Model) error {
 	return err
 }
 
-// Read reads a model file of at most DefaultFileLimit bytes. It takes bytes
-// from anyone: memory is bounded by what arrives, and a model that it returns
-// has passed its checksums and every check of a fitted one. Nothing may follow
+// Read reads a model file of at most DefaultFileLimit bytes. The input need not be trusted: memory is bounded by the
+// bytes that arrive, and a returned model has passed its checksums and every check of a fitted one. Nothing may follow
 // the model.
 func Read(r io.Reader) (*Model, error) { return ReadLimit(r, DefaultFileLimit) }
 
@@ -150,7 +146,7 @@ func ReadLimit(r io.Reader, limit int64) (_ *Model, err error) {
 	}
 	if int64(len(b)) == limit {
 		if n, _ := io.ReadFull(r, make([]byte, 1)); n > 0 {
-			return nil, fmt.Errorf("model file: more than %d bytes; raise the limit if the model is meant to be this large", limit)
+			return nil, fmt.Errorf("model file: more than %d bytes; raise the limit if the model should be this large", limit)
 		}
 	}
 	m, err := parse(b)
@@ -213,7 +209,7 @@ func parse(b []byte) (*Model, error) {
 	return m.WithNote(remarks.Note), nil
 }
 
-// cut takes a length, so many bytes, and their checksum from b.
+// cut takes a length, that many bytes, and their checksum from b.
 func cut(b []byte) (body []byte, sum [sha256.Size]byte, rest []byte, err error) {
 	if len(b) < 8+sha256.Size {
 		return nil, sum, nil, errTruncated
@@ -281,8 +277,7 @@ func parseContent(content []byte) (*Model, error) {
 	return m.seal()
 }
 
-// parseArrays cuts data into the arrays that the heads name. It allocates no
-// more than data holds.
+// parseArrays cuts data into the arrays that the heads name. It allocates no more than the size of data.
 func parseArrays(heads []arrayHead, data []byte) ([]mapping.Array, error) {
 	if len(data)%8 != 0 {
 		return nil, errTruncated

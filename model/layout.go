@@ -2,19 +2,19 @@ package model
 
 import "slices"
 
-// layout is how the features of rows lie, where package product can read them in place.
+// layout is where the features of rows are, if package product can read them in place.
 type layout struct {
-	list32 []float32 // one block, the features of a row side by side
+	list32 []float32 // one block, row-major
 	list64 []float64
 	stride int
 
-	columns32 []*float32 // a column each
+	columns32 []*float32 // one for each column
 	columns64 []*float64
 
 	wide bool // some are float64
 }
 
-// find looks at the blocks of rows.
+// find inspects the blocks of rows.
 func (l *layout) find(rows Rows) {
 	count, wide, columns := 0, 0, true
 	var only *Block
@@ -50,20 +50,20 @@ func (l *layout) find(rows Rows) {
 	}
 }
 
-// inPlace tells whether the rows need not be copied.
+// inPlace reports whether the rows need not be copied.
 func (l *layout) inPlace() bool {
 	return l.list32 != nil || l.list64 != nil || len(l.columns32) > 0 || len(l.columns64) > 0
 }
 
-// forget lets go of the rows and keeps the memory.
+// forget drops the references to the rows and keeps the memory.
 func (l *layout) forget() {
 	clear(l.columns32)
 	clear(l.columns64)
 	*l = layout{columns32: l.columns32[:0], columns64: l.columns64[:0]}
 }
 
-// gather copies n rows of m features side by side into the memory of dst, where that is enough. Values of float32 must
-// not come from float64.
+// gather copies n rows of m features, row-major, into the memory of dst if that is large enough. Values of float32
+// must not come from float64.
 func gather[T float32 | float64](dst []T, rows Rows, m, from, n int) []T {
 	dst = slices.Grow(dst[:0], n*m)[:n*m]
 	at := 0
@@ -84,7 +84,7 @@ func gather[T float32 | float64](dst []T, rows Rows, m, from, n int) []T {
 	return dst
 }
 
-// pick copies numbers that stand stride apart.
+// pick copies numbers that are stride apart.
 func pick[T, S float32 | float64](dst []T, x []S, stride int) {
 	at := 0
 	for j := range dst {

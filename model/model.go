@@ -40,8 +40,7 @@ type Model struct {
 	projection *projection
 }
 
-// Note is what is known about a model beside its content: where it came from
-// and how it is called. It is no part of the digest.
+// Note is what is known about a model besides its content: its origin and its version. It does not change the digest.
 type Note struct {
 	Created time.Time         `json:"created,omitzero"`
 	Version string            `json:"version,omitempty"` // name in a model store
@@ -55,8 +54,8 @@ type Mapping interface {
 	Dim() int     // outputs of a row
 }
 
-// Content is everything that a model consists of. Package fit makes it. Other maps become models through the file format,
-// see [Read].
+// Content is everything that a model consists of. Package fit makes it. Other maps become models through the file
+// format, see [Read].
 type Content struct {
 	Method   string
 	Params   map[string]string // as used: every parameter with its effective value
@@ -93,8 +92,7 @@ func (m *Model) Content() Content {
 		Map: m.mapping, Eigenvalues: m.eigenvalues, InformativeRank: m.rank, Report: m.report}
 }
 
-// seal checks the content, builds the tables of the projection and computes
-// the digest. Every model goes through it once, before anyone sees it.
+// seal checks the content, builds the tables of the projection and computes the digest. Every model is sealed once.
 func (m *Model) seal() (*Model, error) {
 	if err := m.check(); err != nil {
 		return nil, fmt.Errorf("model %q: %w", m.method, err)
@@ -177,37 +175,36 @@ func (m *Model) Classes() []string { return slices.Clone(m.classes) }
 // Rows is the number of rows it was fitted on.
 func (m *Model) Rows() int { return m.rows }
 
-// Mean is subtracted from each feature and stands for a missing value.
+// Mean is subtracted from each feature and replaces missing values.
 func (m *Model) Mean() []float64 { return slices.Clone(m.mean) }
 
 // Scale divides each centred feature.
 func (m *Model) Scale() []float64 { return slices.Clone(m.scale) }
 
-// Unit says that each row is divided by its Euclidean norm before anything else.
+// Unit reports whether each row is divided by its Euclidean norm before anything else.
 func (m *Model) Unit() bool { return m.unit }
 
-// Eigenvalues are those of the method's criterion, one for each output
-// column; nil where the method has none.
+// Eigenvalues are those of the method's criterion, one for each output column; nil if the method has none.
 func (m *Model) Eigenvalues() []float64 { return slices.Clone(m.eigenvalues) }
 
-// InformativeRank is the number of leading output columns that the method's
-// criterion decides; the rest follow from a tie-break.
+// InformativeRank is the number of leading output columns that the method's criterion decides; the rest follow from a
+// tie-break.
 func (m *Model) InformativeRank() int { return m.rank }
 
 // Params are the parameters as used.
 func (m *Model) Params() map[string]string { return maps.Clone(m.params) }
 
-// Map is the kind of the mapping: "linear" for y = ((x - mean)/scale) · A,
-// "views" for one such map a class, "kernel" for a sum of kernels of x and rows
-// of the fit, "sum" for a sum of linear and kernel maps and of one of normal scores, and the rules that extend an embedding of the rows of the fit to
-// others: "nystrom", "barycentric", "geodesic", "tangent" and "similarity".
+// Map is the kind of the map: "linear" for y = ((x - mean)/scale) · A, "views" for one such map per class, "kernel"
+// for a sum of kernels of x and rows of the fit, "sum" for a sum of linear maps of the features and of their normal
+// scores and a kernel map, and the rules that extend an embedding of the rows of the fit to others: "nystrom",
+// "barycentric", "geodesic", "tangent" and "similarity".
 func (m *Model) Map() string { return m.mapping.Kind() }
 
 // Report is what the fit found and decided.
 func (m *Model) Report() Report { return m.report }
 
-// Digest identifies the content of the model: the SHA-256 of the content
-// section of its file, in hexadecimal. Note and report are no part of it.
+// Digest identifies the content of the model: the SHA-256 of the content section of its file, in hexadecimal. Note and
+// report do not change it.
 func (m *Model) Digest() string { return hex.EncodeToString(m.digest[:]) }
 
 // Components is the m x d matrix A of a linear map, row-major; nil for other maps.
@@ -234,8 +231,7 @@ func (m *Model) WithNote(n Note) *Model {
 	return &c
 }
 
-// MarshalJSON gives the form of `embedd model show`. The components of a
-// linear map are m rows of d.
+// MarshalJSON gives the form that the command model show prints. The components of a linear map are m rows of d.
 func (m *Model) MarshalJSON() ([]byte, error) {
 	type view struct {
 		Class      string      `json:"class"`
@@ -303,7 +299,7 @@ func matrix(data []float64, d int) [][]float64 {
 	return rows
 }
 
-// orEmpty makes JSON show [] where there is nothing.
+// orEmpty makes JSON contain [] instead of null.
 func orEmpty[T any](s []T) []T {
 	if s == nil {
 		return []T{}

@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	tile      = 64      // rows that are copied together: a scratch that stays in cache
-	most      = 1024    // rows that one core takes at a time
-	serial    = 1 << 20 // multiply-adds of a call that one core does alone
-	rangeLow  = 1e-30   // scales and folded weights outside of these two leave the
-	rangeHigh = 1e+30   // range in which float32 is as good as its 24 bits
+	tile      = 64      // rows that are copied together, so that scratch stays in cache
+	most      = 1024    // rows in one unit of work
+	serial    = 1 << 20 // multiply-adds up to which a call uses one core
+	rangeLow  = 1e-30   // float32 loses precision for scales and folded weights
+	rangeHigh = 1e+30   // outside of these two
 )
 
-// projection projects rows: y = W (x - mean) + offset with W = A^T/scale. It
-// holds the tables of one mapping and a pool of scratch memory.
+// projection projects rows: y = W (x - mean) + offset with W = A^T/scale. It has the tables of one map and a pool of
+// scratch memory.
 //
-// A row's output depends on the row and the model alone, not on its batch, its
-// place and its memory layout: package product sums in one order always.
+// A row's output depends on the row and the model alone, not on its batch, its position or its memory layout: package
+// product always sums in one order.
 type projection struct {
 	m, dim, width int // features, outputs, products of a row
 	unit          bool
-	exact         bool // the model does not fit float32: every row in float64
+	exact         bool // the model exceeds float32: every row in float64
 	centred       bool // rows are copied, and centred in float64, before the products
 
 	mean   []float64
@@ -38,12 +38,12 @@ type projection struct {
 
 	products *product.Weights // nil: steady
 	steady   *steady
-	finish   func(dst, y []float32) int // of mappings whose outputs are not the products themselves
+	finish   func(dst, y []float32) int // of maps whose outputs are not the products themselves
 
-	extension mapping.Extension     // in place of products and finish; nil: products
-	many      mapping.ManyExtension // the same, where it places some rows at a time
-	scale     []float64             // of the row that extension sees
-	scratch   sync.Pool             // *scratch of extension; of products it is shared
+	extension mapping.Extension     // instead of products and finish; nil: products
+	many      mapping.ManyExtension // the same, if it places several rows at once
+	scale     []float64             // of the row for extension
+	scratch   sync.Pool             // *scratch of extension; that of products is shared
 	jobs      sync.Pool             // *job
 }
 
@@ -51,7 +51,7 @@ type scratch struct {
 	x64  []float64 // m
 	y    []float32 // tile x width, for finish
 	z    []float32 // rows that are copied
-	wide []float64 // the same
+	wide []float64 // the same in float64
 	sums *product.Sums
 
 	centred []float32 // rows less the mean, aligned
@@ -75,7 +75,7 @@ func newProjection(mean, scale []float64, unit, wide bool, mp mapping.Map) (*pro
 	return k, nil
 }
 
-// newProducts has all but the tables of the products.
+// newProducts makes everything but the tables of the products.
 func newProducts(mean, scale []float64, unit, wide bool, mp mapping.ProductMap) *projection {
 	width, w, offset := mp.Weights()
 	m := len(mean)
@@ -98,11 +98,11 @@ func newProducts(mean, scale []float64, unit, wide bool, mp mapping.ProductMap) 
 	return k
 }
 
-// scratches are shared by all models: a stage makes some in a second, and what each kept for itself would stay until
-// the collector has come by twice.
+// scratches are shared by all models: a stage makes several models per second, and memory that each kept would stay
+// until the second garbage collection.
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// borrow is scratch memory of the right sizes, with what another projection left in it.
+// borrow gets scratch memory of the right sizes. It holds what another projection left in it.
 func (k *projection) borrow() *scratch {
 	if k.extension != nil {
 		return k.scratch.Get().(*scratch)
@@ -123,7 +123,7 @@ func (k *projection) giveBack(s *scratch) {
 	}
 }
 
-// columnSums is the memory that columns are summed up in.
+// columnSums is the memory that columns are summed in.
 func (s *scratch) columnSums() *product.Sums {
 	if s.sums == nil {
 		s.sums = product.NewSums()
@@ -131,9 +131,9 @@ func (s *scratch) columnSums() *product.Sums {
 	return s.sums
 }
 
-// fold makes the tables of a map whose outputs are the products. The mean is taken off as float32, and what that
-// leaves, times the weights, goes into the offset: x - mean is then as exact as where float64 takes the whole mean off,
-// unless features lie closer to each other than float32 numbers at their mean. Such rows are centred first.
+// fold makes the tables of a map whose outputs are the products. The mean is subtracted as float32, and the remainder,
+// times the weights, is added to the offset: x - mean is then as exact as a float64 subtraction, unless features are
+// closer to each other than float32 numbers at their mean. Such rows are centred first.
 func (k *projection) fold(scale []float64) {
 	w := make([]float32, len(k.w64))
 	largest := make([]float64, k.m) // weight of a feature
@@ -159,7 +159,7 @@ func (k *projection) fold(scale []float64) {
 	k.products = product.New(w, mean, offset)
 }
 
-// newRowProjection is the kernel of a mapping that sees the scaled row itself.
+// newRowProjection is the projection of a map that needs the scaled row itself.
 func newRowProjection(mean, scale []float64, unit bool, mp mapping.RowMap) (*projection, error) {
 	k := &projection{m: len(mean), dim: mp.Dim(), unit: unit, mean: mean, scale: scale}
 	var err error
@@ -185,16 +185,14 @@ func (k *projection) newJob() any {
 	return j
 }
 
-// Project writes the outputs of n rows to dst, n x Dim row-major, and
-// allocates nothing. A value that is not finite is imputed by the model's
-// mean. An output that float32 cannot hold is a *RowError with the lowest
-// such row; what dst holds is then undefined.
+// Project writes the outputs of n rows to dst, n x Dim row-major, without allocating. A value that is not finite is
+// imputed by the model's mean. If float32 cannot represent an output, the error is a *RowError with the lowest such
+// row, and the contents of dst are undefined.
 func (m *Model) Project(dst []float32, rows Rows) error {
 	return m.ProjectContext(context.Background(), dst, rows)
 }
 
-// ProjectContext is Project on no more goroutines than the limit of ctx allows. It stops with the error of ctx when
-// that ends.
+// ProjectContext is Project on at most as many goroutines as ctx allows, see Limit. It ends with the error of ctx.
 func (m *Model) ProjectContext(ctx context.Context, dst []float32, rows Rows) (err error) {
 	defer parallel.Recover(&err, "project")
 	if err := m.fits(dst, rows); err != nil {
@@ -215,8 +213,8 @@ func (m *Model) fits(dst []float32, rows Rows) error {
 }
 
 // ProjectSuspects is Project, and returns the rows, ascending, that may hold a value which is not finite or is beyond
-// float32. No other row holds one, so who looks for such values need not look there. Mappings other than linear, and
-// models that need float64, suspect every row.
+// float32. No other row holds one, so a caller that looks for such values can skip the others. Maps other than linear,
+// and models that need float64, return every row.
 func (m *Model) ProjectSuspects(dst []float32, rows Rows) (suspects []int, err error) {
 	defer parallel.Recover(&err, "project")
 	k := m.projection
@@ -235,8 +233,7 @@ func (m *Model) ProjectSuspects(dst []float32, rows Rows) (suspects []int, err e
 	return slices.Clone(j.suspects), nil
 }
 
-// ProjectClasses writes the class index of each row to class beside its outputs, for
-// mappings that classify.
+// ProjectClasses is Project for maps that classify: it also writes the class index of each row to class.
 func (m *Model) ProjectClasses(ctx context.Context, dst []float32, class []int, rows Rows) error {
 	if err := rows.check(m.M()); err != nil {
 		return err
@@ -244,8 +241,8 @@ func (m *Model) ProjectClasses(ctx context.Context, dst []float32, class []int, 
 	return m.projection.project(ctx, dst, class, rows)
 }
 
-// ViewOutputs are the outputs of n rows in every view, n x (C d), for a map with one view for each of C classes. Such a
-// map stores those of the rows that it searches for neighbours.
+// ViewOutputs are the outputs of n rows in every view, n x (C d), for a map with one view for each of C classes. Such
+// a map stores those of the rows in its window.
 func (c Content) ViewOutputs(ctx context.Context, rows Rows) ([]float32, error) {
 	v, ok := c.Map.(*mapping.Views)
 	if !ok {
@@ -258,8 +255,8 @@ func (c Content) ViewOutputs(ctx context.Context, rows Rows) ([]float32, error) 
 	return y, k.project(ctx, y, nil, rows)
 }
 
-// ScaledTo writes (x - mean)/scale to dst, n x m row-major: the features in
-// the model's scale, a missing value at the mean.
+// ScaledTo writes (x - mean)/scale to dst, n x m row-major: the features in the model's scale, with missing values at
+// the mean.
 func (m *Model) ScaledTo(dst []float64, rows Rows) error {
 	if err := rows.check(m.M()); err != nil {
 		return err
@@ -273,7 +270,7 @@ func (m *Model) ScaledTo(dst []float64, rows Rows) error {
 	return nil
 }
 
-// project splits the rows over the cores where that pays.
+// project splits the rows over the cores if that is faster.
 func (k *projection) project(ctx context.Context, dst []float32, class []int, rows Rows) error {
 	j := k.jobs.Get().(*job)
 	defer j.end()
@@ -290,7 +287,7 @@ type job struct {
 	pool   *parallel.Pool
 
 	mu       sync.Mutex
-	suspects []int // rows, of which one value or more may not be finite, or be beyond float32
+	suspects []int // rows with a value that may not be finite, or be beyond float32
 	err      *RowError
 }
 
@@ -306,7 +303,7 @@ func (j *job) run(ctx context.Context, dst []float32, class []int, rows Rows) er
 	}
 	share, atOnce := (rows.N+workers-1)/workers, most
 	if k.steps(j) {
-		atOnce = most / 4 // they take longer, and learning rests in between
+		atOnce = most / 4 // they take longer, and learning yields between units
 	}
 	if err := j.pool.Run(ctx, workers, rows.N, max(tile, min(atOnce, (share+tile-1)/tile*tile))); err != nil {
 		return fmt.Errorf("project: %w", err)
@@ -333,7 +330,7 @@ func (j *job) work(p *parallel.Pool) {
 				j.err = err
 			}
 			j.mu.Unlock()
-			return // spans are taken in order, so this worker's first error is its lowest
+			return // spans are handed out in order, so this worker's first error is its lowest
 		}
 	}
 }
@@ -344,7 +341,7 @@ func (j *job) suspect(row int) {
 	j.mu.Unlock()
 }
 
-// span projects the rows from to to, exclusive.
+// span projects the rows [from, to).
 func (k *projection) span(s *scratch, j *job, from, to int) *RowError {
 	if k.extension != nil {
 		return k.place(s, j.dst, j.rows, from, to)
@@ -377,13 +374,13 @@ func (k *projection) span(s *scratch, j *job, from, to int) *RowError {
 	return nil
 }
 
-// steps tells whether rows are not projected where they lie, but a tile at a time.
+// steps reports whether rows are copied, a tile at a time, instead of being read in place.
 func (k *projection) steps(j *job) bool {
 	return k.finish != nil || k.centred || !j.layout.inPlace()
 }
 
-// multiply writes the products of n rows, in float32, to y. It tells whether all of them are finite; those of a row
-// with a value that is not finite are not, but for rows of length 1, which are imputed at once.
+// multiply writes the products of n rows, in float32, to y. It reports whether all of them are finite. Those of a row
+// with a value that is not finite are not, except rows divided by their norm, which are imputed at once.
 func (k *projection) multiply(s *scratch, y []float32, j *job, from, n int) (finite bool) {
 	l := &j.layout
 	switch {
@@ -408,8 +405,8 @@ func (k *projection) multiply(s *scratch, y []float32, j *job, from, n int) (fin
 	}
 }
 
-// centre copies n rows less the mean, which is taken off in float64, to scratch, stride numbers apart. A value that is
-// not finite stays so, but in rows that are made of length 1: there it is imputed.
+// centre copies n rows less the mean, subtracted in float64, to scratch, stride numbers apart. A value that is not
+// finite stays so, except in rows that are divided by their norm: there it is imputed.
 func (k *projection) centre(s *scratch, j *job, from, n, stride int) []float32 {
 	if len(s.centred) < tile*stride {
 		s.centred = linalg.Aligned(tile * stride)
@@ -418,7 +415,7 @@ func (k *projection) centre(s *scratch, j *job, from, n, stride int) []float32 {
 	for r := range n {
 		j.rows.row(s.x64, from+r)
 		if k.unit {
-			if !held(s.x64) {
+			if !isFloat32(s.x64) {
 				j.suspect(from + r)
 			}
 			centre(s.x64, k.mean, true)
@@ -435,7 +432,8 @@ func (k *projection) centre(s *scratch, j *job, from, n, stride int) []float32 {
 	return z
 }
 
-// mend projects those of n rows again that float32 has no outputs for, which are all of a model that does not fit it.
+// mend projects those of n rows again whose outputs are not finite in float32, or all rows of a model that needs
+// float64.
 func (k *projection) mend(s *scratch, y []float32, j *job, from, n int) *RowError {
 	for r := range n {
 		row := y[r*k.width : (r+1)*k.width]
@@ -450,7 +448,7 @@ func (k *projection) mend(s *scratch, y []float32, j *job, from, n int) *RowErro
 	return nil
 }
 
-// place is span for a mapping that sees the scaled row itself, in float64.
+// place is span for a map that needs the scaled row itself, in float64.
 func (k *projection) place(s *scratch, dst []float32, rows Rows, from, to int) *RowError {
 	if k.many != nil {
 		return k.placeMany(s, dst, rows, from, to)
@@ -467,7 +465,7 @@ func (k *projection) place(s *scratch, dst []float32, rows Rows, from, to int) *
 	return nil
 }
 
-// placeMany is place for a mapping that places some rows at a time.
+// placeMany is place for a map that places several rows at once.
 func (k *projection) placeMany(s *scratch, dst []float32, rows Rows, from, to int) *RowError {
 	for ; from < to; from += mapping.Together {
 		n := min(mapping.Together, to-from)
@@ -497,11 +495,11 @@ func (k *projection) put(dst []float32, outputs []float64, i int) *RowError {
 }
 
 func tooLarge(row, output int, v float64) *RowError {
-	return &RowError{row, fmt.Sprintf("output %d is %g, which float32 cannot hold; look for a feature far outside the range of the fit", output, v)}
+	return &RowError{row, fmt.Sprintf("output %d is %g, which float32 cannot represent; "+
+		"look for a feature far outside the range of the fit", output, v)}
 }
 
-// row64 projects one row in float64, missing values imputed: the way of rows
-// and models that float32 cannot carry.
+// row64 projects one row in float64, with missing values imputed, for rows and models that exceed float32.
 func (k *projection) row64(s *scratch, y []float32, rows Rows, i int) *RowError {
 	rows.row(s.x64, i)
 	centre(s.x64, k.mean, k.unit)
@@ -515,8 +513,8 @@ func (k *projection) row64(s *scratch, y []float32, rows Rows, i int) *RowError 
 	return nil
 }
 
-// held tells whether all values are finite and in the range of float32.
-func held(x []float64) bool {
+// isFloat32 reports whether all values are finite and in the range of float32.
+func isFloat32(x []float64) bool {
 	for _, v := range x {
 		if !(math.Abs(v) < 1<<128) {
 			return false

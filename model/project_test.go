@@ -446,8 +446,8 @@ func TestProjectRefuses(t *testing.T) {
 	}
 }
 
-// BenchmarkLandmarks is a row behind landmarks beside one of a linear map, in turns, on one core: how many times as long
-// it takes.
+// BenchmarkLandmarks is a row behind landmarks beside one of a linear map, in turns, on one core: how many times as
+// long it takes.
 func BenchmarkLandmarks(b *testing.B) {
 	for _, c := range []struct{ n, m, d, landmarks int }{{256, 64, 10, 300}, {256, 64, 2, 300}, {256, 16, 2, 300},
 		{256, 784, 10, 300}} {

@@ -4,38 +4,36 @@ import (
 	"time"
 )
 
-// Choice is how auto decided: by 3-fold cross-validation of a nearest-neighbour
-// classifier, in 4 rounds for up to 500 rows. Where rows that are nearly the same
-// follow each other, as in a series, they fall into different folds and the scores
-// are too good for all.
+// Choice is how auto decided: by 3-fold cross-validation of a nearest-neighbour classifier, in 4 rounds for up to 500
+// rows. If near-duplicates follow each other, as in a time series, they are dealt to different folds and all scores
+// are too good.
 type Choice struct {
 	Chosen    string  `json:"of"`   // what was chosen: method, dim, or method and dim
 	Rule      string  `json:"rule"` // cv, or why there was none
 	Method    string  `json:"method"`
-	Scale     Scale   `json:"scale,omitempty"`     // where scales were compared
-	Landmarks int     `json:"landmarks,omitempty"` // behind so many
+	Scale     Scale   `json:"scale,omitempty"`     // if scales were compared
+	Landmarks int     `json:"landmarks,omitempty"` // number of landmarks; 0: none
 	Width     float64 `json:"width,omitempty"`     // of their kernels
 	Dim       int     `json:"dim"`
 	Rounds    int     `json:"rounds,omitempty"` // of 3 folds each; a row is scored once in a round
-	// What the model blends, best first; nil where it is one candidate alone. Method is blend then.
+	// Members are what the model blends, best first, if Method is blend.
 	Members  []Member `json:"members,omitempty"`
-	RunnerUp *Score   `json:"runner_up,omitempty"` // the best of another method or, where that was given, of another dim
-	Scores   []Score  `json:"scores,omitempty"`    // best first, after the one that was taken
+	RunnerUp *Score   `json:"runner_up,omitempty"` // the best of another method or, if that was given, of another dim
+	Scores   []Score  `json:"scores,omitempty"`    // the chosen one, then best first
 	Note     string   `json:"note,omitempty"`
 	// Candidates that could not be fitted, with the reason.
 	LeftOut []string `json:"left_out,omitempty"`
 	Seconds float64  `json:"seconds,omitempty"`
 }
 
-// Score is how many of the scored rows had a nearest neighbour of their own class
-// in the outputs of a method.
+// Score is how many of the scored rows had a nearest neighbour of their own class in the outputs of a method.
 type Score struct {
 	Method    string            `json:"method"`
-	Scale     Scale             `json:"scale,omitempty"`     // where scales were compared
-	Landmarks int               `json:"landmarks,omitempty"` // behind so many
+	Scale     Scale             `json:"scale,omitempty"`     // if scales were compared
+	Landmarks int               `json:"landmarks,omitempty"` // number of landmarks; 0: none
 	Width     float64           `json:"width,omitempty"`     // of their kernels
 	Dim       int               `json:"dim"`
-	Params    map[string]string `json:"params,omitempty"` // where they were compared: those that are not the default
+	Params    map[string]string `json:"params,omitempty"` // if they were compared: those that are not the default
 	Correct   int               `json:"correct"`
 	Scored    int               `json:"scored"` // each row once in every round
 }
@@ -44,44 +42,41 @@ type Score struct {
 type Member struct {
 	Method    string            `json:"method"`
 	Scale     Scale             `json:"scale"`
-	Landmarks int               `json:"landmarks,omitempty"` // behind so many
+	Landmarks int               `json:"landmarks,omitempty"` // number of landmarks; 0: none
 	Width     float64           `json:"width,omitempty"`     // of their kernels
 	Dim       int               `json:"dim"`
 	Params    map[string]string `json:"params,omitempty"` // that are not the default
-	// Adds is how many more held-out rows of one round are right with it than in a blend of the others.
+	// Adds is how many more held-out rows of one round are correct than in a blend of the other members.
 	Adds int `json:"adds"`
 }
 
-// Report is what a fit found and decided. It is evidence, not content: it is
-// no part of a model's digest.
+// Report is what a fit found and decided. It is not part of a model's digest.
 type Report struct {
-	Choice *Choice `json:"choice,omitempty"` // of method and dimension, where these were left to the rows
+	Choice *Choice `json:"choice,omitempty"` // of method and dimension, if these were left open
 
 	Rows       int `json:"rows"`                 // rows the fit used
 	Unlabelled int `json:"unlabelled,omitempty"` // rows left out because they had no label
 	Imputed    int `json:"imputed,omitempty"`    // missing values replaced by the feature's mean
 	Constant   int `json:"constant,omitempty"`   // features without variance; they keep scale 1 and have no effect
 
-	// Rank is the numeric rank of the total scatter: no map has more
-	// independent outputs.
+	// Rank is the numerical rank of the total scatter: no map has more independent outputs.
 	Rank int `json:"rank"`
-	// Informative is the number of directions that the criterion decides, at
-	// most the rank. Outputs past it follow from a tie-break.
+	// Informative is the number of directions that the criterion decides, at most the rank. Outputs past it follow from a
+	// tie-break.
 	Informative int `json:"informative"`
 
-	Ridge       *Ridge    `json:"ridge,omitempty"` // nil: the method took none
+	Ridge       *Ridge    `json:"ridge,omitempty"` // nil: the method has none
 	Eigenvalues []float64 `json:"eigenvalues,omitempty"`
-	// Gap is the smallest relative distance between a wanted eigenvalue and
-	// its neighbour; nil where there is only one. Near zero, columns may turn
-	// into each other from fit to fit.
+	// Gap is the smallest relative distance between a wanted eigenvalue and its neighbour; nil if there is only one. If it
+	// is near zero, columns may rotate into each other from fit to fit.
 	Gap  *float64 `json:"gap,omitempty"`
 	Ties [][2]int `json:"ties,omitempty"` // runs [from, to) of columns in one eigenspace
-	// of the eigenproblem, relative to its largest eigenvalue; 0 where the outputs come from a search
+	// Residual of the eigenproblem, relative to its largest eigenvalue; 0 if the outputs come from a search.
 	Residual float64 `json:"residual,omitempty"`
 
-	Search *Search `json:"search,omitempty"` // of methods that climb a criterion
+	Search *Search `json:"search,omitempty"` // of methods that optimise a criterion iteratively
 
-	Notes  []string `json:"notes,omitempty"` // what was clamped, dropped or replaced, in sentences
+	Notes  []string `json:"notes,omitempty"` // sentences about what was clamped, dropped or replaced
 	Phases []Phase  `json:"phases,omitempty"`
 }
 
@@ -91,14 +86,14 @@ type Ridge struct {
 	Absolute float64 `json:"absolute"` // rho
 	Columns  int     `json:"columns"`  // columns after the rank cut in front
 	Rule     string  `json:"rule"`     // cv, oas or fixed
-	// s of the oracle approximating shrinkage, where it was computed
+	// s of the oracle approximating shrinkage, if it was computed
 	Shrinkage *float64     `json:"shrinkage,omitempty"`
-	Share     float64      `json:"share,omitempty"`  // of the variance in front of the method, where it was chosen too
-	Scores    []RidgeScore `json:"scores,omitempty"` // the table that cv decided from
+	Share     float64      `json:"share,omitempty"`  // of the variance that PCA keeps, if chosen
+	Scores    []RidgeScore `json:"scores,omitempty"` // of cross-validation
 }
 
-// RidgeScore is one candidate of the cross-validation: how many of the scored
-// rows had a nearest neighbour of their own class.
+// RidgeScore is one candidate of the cross-validation: how many of the scored rows had a nearest neighbour of their
+// own class.
 type RidgeScore struct {
 	Ridge   float64 `json:"ridge"` // 0 stands for the shrinkage of each fold
 	OAS     bool    `json:"oas,omitempty"`
@@ -107,19 +102,19 @@ type RidgeScore struct {
 	Scored  int     `json:"scored"`
 }
 
-// Search is how an iterative method went.
+// Search is the course of an iterative method.
 type Search struct {
 	Start    float64 `json:"start"` // criterion at the start and at the end
 	End      float64 `json:"end"`
 	Gradient float64 `json:"gradient"` // norm of the gradient at the end
 	Steps    int     `json:"steps"`
-	// Share of the rows looked at whose nearest other row is of their class, in
-	// the outputs at the start and at the end; nil where it was not taken.
+	// Share of the sampled rows whose nearest other row has their class, in the outputs at the start and at the end; nil
+	// if it was not computed.
 	StartAccuracy *float64 `json:"start_accuracy,omitempty"`
 	EndAccuracy   *float64 `json:"end_accuracy,omitempty"`
 }
 
-// Phase is the time one part of a fit took.
+// Phase is the time of one part of a fit.
 type Phase struct {
 	Name    string  `json:"name"`
 	Seconds float64 `json:"seconds"`
@@ -133,4 +128,5 @@ func (r *Report) Phase(name string) func() {
 	}
 }
 
+// Note adds a note.
 func (r *Report) Note(s string) { r.Notes = append(r.Notes, s) }

@@ -7,19 +7,16 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
-// Rows is a read-only view of n rows of m features. The blocks stand side by
-// side and make the n x m matrix; together they must be as wide as the model
-// that reads them. The memory stays the caller's and must not change while a
-// call reads it.
+// Rows is a read-only view of n rows of m features. The blocks, side by side, are the n x m matrix. The caller owns
+// the memory and must not change it during a call that reads it.
 type Rows struct {
 	N      int
 	Blocks []Block
 }
 
-// Block is a strided view of some columns: element (i, j) stands at
-// i*RowStride + j*ColStride of exactly one of F32 and F64. Its layout in
-// memory equals that of a decoded Arrow block, so that a host converts one to
-// the other without a copy. A value that is not finite counts as missing.
+// Block is a strided view of some columns: element (i, j) is at i*RowStride + j*ColStride of exactly one of F32 and
+// F64. Its memory layout equals that of a decoded Arrow block, so a host converts one to the other without a copy. A
+// value that is not finite counts as missing.
 type Block struct {
 	F32                        []float32
 	F64                        []float64
@@ -40,7 +37,7 @@ func (r Rows) M() int {
 	return m
 }
 
-// check says whether every element that the view names lies in its memory.
+// check checks that every element of the view is inside its memory.
 func (r Rows) check(m int) error {
 	if r.N < 0 {
 		return fmt.Errorf("rows: n is %d; it must not be negative", r.N)
@@ -68,7 +65,7 @@ func (r Rows) check(m int) error {
 	return nil
 }
 
-// fits says whether index i*si + j*sj is below size, without overflow.
+// fits reports whether index i*si + j*sj is below size, without overflow.
 func fits(i, si, j, sj, size int) bool {
 	if size == 0 || (i > 0 && si > (size-1)/i) || (j > 0 && sj > (size-1)/j) {
 		return false
@@ -94,7 +91,7 @@ func (r Rows) row(dst []float64, i int) {
 	}
 }
 
-// Scaled copies row i to dst as (x - mean)/scale, a missing value at the mean.
+// Scaled copies row i to dst as (x - mean)/scale, with missing values at the mean.
 func (r Rows) Scaled(dst []float64, i int, mean, scale []float64, unit bool) {
 	r.row(dst, i)
 	centre(dst, mean, unit)
@@ -103,9 +100,8 @@ func (r Rows) Scaled(dst []float64, i int, mean, scale []float64, unit bool) {
 	}
 }
 
-// centre turns a row of raw features into centred ones, in place: it divides
-// by the row's Euclidean norm where unit is set, subtracts the mean, and puts
-// the mean (0 after centring) in the place of a missing value.
+// centre centres a row of raw features in place: it divides by the row's Euclidean norm if unit is set, subtracts the
+// mean, and replaces missing values by the mean (0 after centring).
 func centre(x, mean []float64, unit bool) {
 	norm := 1.0
 	if unit {

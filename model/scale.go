@@ -1,6 +1,6 @@
 package model
 
-// Scale says how features are scaled before the method sees them.
+// Scale says how features are scaled before a method sees them.
 type Scale string
 
 const (
@@ -8,8 +8,8 @@ const (
 	ScaleMinMax   Scale = "minmax"   // unit range
 	ScaleUnit     Scale = "unit"     // each row divided by its Euclidean norm
 	ScaleNone     Scale = "none"
-	// ScaleRank are normal scores: the share of the rows below a value, as the normal distribution has it. New values
-	// lie between those of the fit. What a linear method makes of them is curved along each feature.
+	// ScaleRank is normal scores: the quantile of the normal distribution at the share of rows below a value. Scores of
+	// new values are interpolated. A linear method on them makes a map that is curved along each feature.
 	ScaleRank Scale = "rank"
-	ScaleAuto Scale = "auto" // of auto: standard, none or minmax, as held-out rows like it; else standard
+	ScaleAuto Scale = "auto" // for auto: standard, none or minmax by cross-validation; else standard
 )

@@ -2,12 +2,12 @@ package model
 
 import "github.com/embedd/embedd/model/internal/linalg"
 
-// steady are products of centred rows that have the same bits with every instruction set of a processor. What is
-// stored in a model comes from them, because its digest must not depend on where it was made: the rotation of a model
-// that is aligned, and the window of a map of views, which its rows have to meet at distance 0 when they come back.
+// steady computes products of centred rows that have the same bits with every instruction set of a processor. What a
+// model stores comes from them, because its digest must not depend on where it was made: the rotation of an aligned
+// model, and the window of a map of views, whose rows must have distance 0 when they are projected again.
 //
-// A dot product runs over tables whose length and alignment are fixed here, because the order in which gonum's Sdot
-// sums depends on the alignment of its second argument, and Sgemm's on the size of the batch.
+// A dot product runs over tables with fixed length and alignment, because the order in which gonum's Sdot sums depends
+// on the alignment of its second argument, and that of Sgemm on the size of the batch.
 type steady struct {
 	width, stride int
 	w             []float32 // width x stride, aligned
@@ -27,7 +27,7 @@ func (k *projection) hold() {
 	k.steady, k.centred = s, true
 }
 
-// multiply writes the products of n rows of z to y and tells whether all of them are finite.
+// multiply writes the products of n rows of z to y and reports whether all of them are finite.
 func (s *steady) multiply(y, z []float32, n int) (finite bool) {
 	for c := range s.width {
 		w := s.w[c*s.stride : (c+1)*s.stride]

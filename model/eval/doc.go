@@ -1,3 +1,3 @@
-// Package eval compares methods: [Evaluate] fits each on the training part of named splits and counts the test rows
-// that it gets right.
+// Package eval compares methods: [Evaluate] fits each on the training part of several splits and counts the correct
+// test rows.
 package eval

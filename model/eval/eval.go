@@ -18,12 +18,10 @@ import (
 	"github.com/embedd/embedd/model/score"
 )
 
-// Raw is the name under which an evaluation scores the features themselves,
-// in the scale of the training rows.
+// Raw is the name under which an evaluation scores the features themselves, in the scale of the training rows.
 const Raw = "raw"
 
-// Config is what Evaluate scores and how. Zero fields take the default in
-// brackets.
+// Config is what Evaluate scores and how. Zero fields have the default in brackets.
 type Config struct {
 	Data          string      // name of the data, for the results
 	Methods       []string    // names, Raw among them [Raw, then every method]
@@ -36,40 +34,39 @@ type Config struct {
 	Memory        int64       // of a fit, see fit.Config
 	Splits        int         // [10]
 	TrainFraction float64     // in (0, 1) [0.5]
-	TrainPerClass int         // training rows a class, in place of the fraction
+	TrainPerClass int         // training rows per class, instead of the fraction
 	Neighbors     int         // of the vote [1]
 	Seed          uint64
 	Params        map[string]map[string]string // by method, then parameter
-	// Tune chooses, for each split and dimension, among the values of the
-	// parameters' grids by 4-fold cross-validation on the training rows. What Params
-	// gives is fixed. Dims are numbers then.
+	// Tune chooses, for each split and dimension, among the values of the parameters' grids by 4-fold cross-validation on
+	// the training rows. Params are fixed. Dims must be numbers then.
 	Tune bool
-	// Progress, where set, is called before each fit with the method, the
-	// dimension and the share of the evaluation that is done.
+	// Progress, if set, is called before each fit with the method, the dimension and the share of the evaluation that is
+	// done.
 	Progress func(method string, dim int, done float64)
 }
 
-// Result is the score of one method at one dimension. Where Error is set
-// the method could not be fitted and has no score.
+// Result is the score of one method at one dimension. If Error is set, the method could not be fitted and has no
+// score.
 type Result struct {
 	Data         string
 	Method       string
 	Dim          int // asked for
-	DimUsed      int // at most the bound of the method; the least over the splits
+	DimUsed      int // at most the bound of the method; the smallest over the splits
 	Splits       int
-	AccuracyMean float64           // share of test rows whose class is right
+	AccuracyMean float64           // share of test rows whose class is correct
 	AccuracySD   float64           // over the splits, divided by splits - 1; 0 for one
-	FitSeconds   float64           // mean of a fit, tuning left out
+	FitSeconds   float64           // mean of a fit, without tuning
 	Rank         int               // informative rank
 	Params       map[string]string // of the last split
-	Chosen       map[string]int    // splits by what Auto or AutoDim chose, "lda 2" being lda at 2 dimensions
-	Tuned        map[string]int    // splits by the combination that Tune chose, "k=5 t=auto"
+	Chosen       map[string]int    // number of splits by what Auto or AutoDim chose, for example "lda 2"
+	Tuned        map[string]int    // number of splits by the combination that Tune chose, for example "k=5 t=auto"
 	Report       *model.Report     // of the fit in the first split; nil for Raw
 	Error        string
-	TooLarge     bool // Error says that Config.Memory is too little: where there is more there is a score
+	TooLarge     bool // Config.Memory is too small for the fit
 }
 
-// MarshalJSON shows no error, and the scores of a method that failed, as null.
+// MarshalJSON writes null instead of no error, and instead of the scores of a method that failed.
 func (r Result) MarshalJSON() ([]byte, error) {
 	var dim any = r.Dim
 	if r.Dim == fit.AutoDim {
@@ -78,7 +75,7 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	form := struct {
 		Data         string            `json:"data"`
 		Method       string            `json:"method"`
-		Dim          any               `json:"dim"` // "auto" where it was chosen
+		Dim          any               `json:"dim"` // "auto" if it was chosen
 		DimUsed      int               `json:"dim_used"`
 		Splits       int               `json:"splits"`
 		AccuracyMean *float64          `json:"accuracy_mean"`
@@ -132,13 +129,13 @@ func (c Config) Validate() error {
 	case !(c.TrainFraction > 0 && c.TrainFraction < 1):
 		return fmt.Errorf("eval: training fraction %g; give one between 0 and 1", c.TrainFraction)
 	case c.TrainPerClass < 0:
-		return fmt.Errorf("eval: %d training rows a class; give at least 1, or 0 for the fraction", c.TrainPerClass)
+		return fmt.Errorf("eval: %d training rows per class; give at least 1, or 0 for the fraction", c.TrainPerClass)
 	case c.Neighbors < 1:
 		return fmt.Errorf("eval: %d neighbors; give at least 1", c.Neighbors)
 	}
 	for _, d := range c.Dims {
 		if d == fit.AutoDim && c.Tune {
-			return fmt.Errorf("eval: tuning is for a dimension that is given; give numbers, or leave the tuning out")
+			return fmt.Errorf("eval: tuning needs given dimensions; give numbers, or disable tuning")
 		}
 		if d < 1 && d != fit.AutoDim {
 			return fmt.Errorf("eval: dim %d; give at least 1, or %d (AutoDim) to choose by cross-validation", d,
@@ -146,12 +143,12 @@ func (c Config) Validate() error {
 		}
 	}
 	if c.Tune && c.Landmarks > 0 {
-		return fmt.Errorf("eval: tuning does not look behind landmarks; leave one of the two out")
+		return fmt.Errorf("eval: tuning does not support landmarks; remove one of the two")
 	}
 	for _, name := range c.Methods {
 		if name == Raw {
 			if name = "pca"; c.Scale == model.ScaleRank { // checks the scale
-				return fmt.Errorf("eval: %s is not scored at the scale rank; leave it out, or give another scale", Raw)
+				return fmt.Errorf("eval: %s cannot be scored at the scale rank; remove it, or give another scale", Raw)
 			}
 		}
 		if err := (fit.Config{Method: name, Scale: c.Scale, Blend: c.Blend,
@@ -168,14 +165,11 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Evaluate scores methods by nearest neighbours over stratified splits and
-// hands each result to yield as soon as it is known: method by method, for
-// each its dimensions. Scale, means of missing values and everything learned
-// come from the training part of a split alone. The reference rows are the
-// training rows; a map of views classifies by itself. A method that cannot
-// reach a dimension runs at its bound. A method that fails has its error in
-// its result and the rest goes on. A cancelled ctx, or an error of yield, ends
-// the evaluation with that error.
+// Evaluate scores methods by nearest neighbours over stratified splits and passes each result to yield as soon as it
+// is known: method by method, and for each its dimensions. Scale, means of missing values and everything learned come
+// from the training part of a split alone. The reference rows are the training rows; a map of views classifies by
+// itself. A method that cannot reach a dimension runs at its bound. If a method fails, its result has the error and
+// the evaluation continues. A cancelled ctx, or an error of yield, ends the evaluation with that error.
 func Evaluate(ctx context.Context, d *model.Data, c Config, yield func(Result) error) (err error) {
 	defer parallel.Recover(&err, "eval")
 	if err := c.Validate(); err != nil {
@@ -235,8 +229,8 @@ func (c Config) dims(method string, m int) []int {
 	return c.Dims
 }
 
-// score fits on the training part of a split and returns the share of test
-// rows whose class is right. progress is told the share that is done.
+// score fits on the training part of a split and returns the share of test rows whose class is correct. progress is
+// called with the share that is done.
 func (c Config) score(ctx context.Context, d *model.Data, s *split, r *Result, progress func(float64)) (float64,
 	error) {
 	train, test := d.Subset(s.train), d.Subset(s.test)
@@ -289,10 +283,9 @@ func (c Config) score(ctx context.Context, d *model.Data, s *split, r *Result, p
 	return float64(correct) / float64(test.N), nil
 }
 
-// settle is the parameters of a fit at each dimension: those given, and with Tune
-// the combinations ranked on the training rows, best first. One that fits in every
-// fold may fail on all of the rows: then the next takes its place. A split is
-// tuned once for all dimensions.
+// settle is the parameters of a fit at each dimension: the given ones or, with Tune, the combinations ranked on the
+// training rows, best first. One that can be fitted in every fold may fail on all rows; the next one replaces it then.
+// A split is tuned once for all dimensions.
 func (c Config) settle(ctx context.Context, train *model.Data, s *split, method string,
 	progress func(float64)) (fit.Tuning, error) {
 	if !c.Tune {
@@ -326,8 +319,7 @@ func (c Config) countTuned(r *Result, params map[string]string) {
 	}
 }
 
-// evalRows is what evaluation looks at where a method's cost is the cube of its
-// rows: it fits many times.
+// evalRows limits the rows of methods whose cost is the cube of their rows, because an evaluation fits many times.
 const evalRows = "500"
 
 // paramsOf are the parameters given for a method.
@@ -343,7 +335,7 @@ func (c Config) paramsOf(name string) map[string]string {
 	return out
 }
 
-// fitAtMost fits at the dimension asked for, or at the bound of the method where that is lower.
+// fitAtMost fits at the requested dimension, or at the bound of the method if that is lower.
 func fitAtMost(ctx context.Context, d *model.Data, c fit.Config) (*model.Model, error) {
 	m, err := fit.Fit(ctx, d, c)
 	var bound *model.DimError
@@ -370,13 +362,14 @@ func fitScale(ctx context.Context, d *model.Data, scaling model.Scale) (mean, sc
 	scale, _, _ = (&frame.Task{Scaling: scaling}).Scales(mean, variance, float64(p.N), p)
 	for j, v := range scale {
 		if !linalg.IsFinite(v) {
-			return nil, nil, fmt.Errorf("feature %s is too large: its variance leaves the range of float64; divide it by a constant", frame.FeatureName(d.Features, j))
+			return nil, nil, fmt.Errorf("feature %s is too large: its variance exceeds float64; divide it by a constant",
+				frame.FeatureName(d.Features, j))
 		}
 	}
 	return mean, scale, nil
 }
 
-// correctRaw is the number of test rows whose class the nearest training rows give among the scaled features.
+// correctRaw is the number of test rows whose class is that of the nearest training rows among the scaled features.
 func correctRaw(ctx context.Context, train, test *model.Data, scaling model.Scale, k int) (int, error) {
 	mean, scale, err := fitScale(ctx, train, scaling)
 	if err != nil {

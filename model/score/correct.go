@@ -7,11 +7,10 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// Correct is the number of test rows whose class the model gets right: by the
-// vote of the k nearest training rows among its outputs, ties as in CorrectNN;
-// or, where the map itself classifies, by that alone. Classes of train and test
-// are indices into one list; the model's own may be in another order. Test rows
-// without label count as wrong, training rows without label must not be there.
+// Correct is the number of test rows whose class the model predicts: by the vote of the k nearest training rows among
+// its outputs, ties as in CorrectNN, or by the map itself if it classifies. Classes of train and test are indices into
+// one list; the model's list may be in another order. Test rows without a label count as wrong; training rows must
+// have one.
 func Correct(ctx context.Context, m *model.Model, train, test *model.Data, k int) (int, error) {
 	for _, d := range []*model.Data{train, test} {
 		if len(d.Y) != d.N || len(d.X) != d.N*d.M {

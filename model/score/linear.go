@@ -10,9 +10,9 @@ import (
 // linearRidge is added to the variance of each column, as a share of it.
 const linearRidge = 1e-3
 
-// Linear is the class of each query row by the largest of linear functions, one a class, that least squares fits to 1 for
-// reference rows of the class and 0 for others; ties to the lower class. Rows are row-major with dim numbers, all finite;
-// refY are classes below the given number.
+// Linear is the class of each query row according to a least-squares classifier: the largest of linear functions, one
+// per class, fitted to 1 for reference rows of the class and 0 for others; ties to the lower class. Rows are row-major
+// with dim numbers, all finite; refY are classes below the given number.
 func Linear(ref []float64, refY []int, query []float64, dim, classes int) ([]int, error) {
 	n, queries := len(refY), len(query)/dim
 	x, q := mat.NewDense(n, dim, nil), mat.NewDense(queries, dim, nil)
@@ -27,7 +27,7 @@ func Linear(ref []float64, refY []int, query []float64, dim, classes int) ([]int
 		if size == 0 {
 			size = 1 // a column that does not vary has no weight
 		}
-		for i := range n { // products of columns in units far apart would not be solved for
+		for i := range n { // columns with very different units would make the products singular
 			x.Set(i, c, x.At(i, c)/size)
 		}
 		for i := range queries {

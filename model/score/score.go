@@ -8,18 +8,15 @@ import (
 	"github.com/embedd/embedd/model/graph"
 )
 
-// Nearest returns, for each of queryN rows, the index of the nearest of refN
-// reference rows by Euclidean distance, ties to the lower index. Rows are
-// row-major with dim numbers, all finite. There must be at least one reference.
+// Nearest returns, for each of queryN rows, the index of the nearest of refN reference rows by Euclidean distance,
+// ties to the lower index. Rows are row-major with dim numbers, all finite. There must be at least one reference.
 func Nearest(ctx context.Context, ref []float64, refN int, query []float64, queryN, dim int) ([]int, error) {
 	return Neighbors(ctx, ref, refN, query, queryN, dim, 1)
 }
 
-// Neighbors returns the indices of the k nearest references of each query,
-// queryN x k row-major, nearest first, ties to the lower index. k is cut to
-// refN. The answer is that of comparing the sums of squared differences in
-// float64, one pair after the other; it is found faster, and on
-// all cores, or as many as the limit of ctx allows.
+// Neighbors returns the indices of the k nearest references of each query, queryN x k row-major, nearest first, ties
+// to the lower index. k is limited to refN. The result is that of comparing float64 sums of squared differences one
+// pair after the other, but it is computed faster, and on as many cores as ctx allows.
 func Neighbors(ctx context.Context, ref []float64, refN int, query []float64, queryN, dim, k int) ([]int, error) {
 	k = min(k, refN)
 	if k < 1 || queryN < 1 {
@@ -38,9 +35,8 @@ func Neighbors(ctx context.Context, ref []float64, refN int, query []float64, qu
 	return found, nil
 }
 
-// CorrectNN counts the queries whose class the vote of their k nearest
-// references gives: the class with most of the k, ties to the class of the
-// nearest among the tied. refY and queryY are the classes, k x dim as in Neighbors.
+// CorrectNN counts the queries whose class the vote of their k nearest references gives: the class with most of the k,
+// ties to the class of the nearest of these. refY and queryY are the classes; rows are as in Neighbors.
 func CorrectNN(ctx context.Context, ref []float64, refY []int, query []float64, queryY []int, dim, k int) (int, error) {
 	k = min(k, len(refY))
 	at, err := Neighbors(ctx, ref, len(refY), query, len(queryY), dim, k)

@@ -5,17 +5,15 @@ import (
 	"math/rand/v2"
 )
 
-// Stratified splits the labelled rows (y >= 0) into a training and a test
-// part, class by class. Of a class of n rows, fraction*n go to training,
-// halves rounded up; at least one does, and at least one row is left for the
-// test where n >= 2. The rows are drawn from seed, each class on its own, and
-// come back in ascending order.
+// Stratified splits the labelled rows (y >= 0) into a training and a test part, class by class. Of a class of n rows,
+// fraction*n go to training, halves rounded up, but at least one; at least one is left for the test if n >= 2. The
+// rows are drawn from seed, each class separately, and returned in ascending order.
 func Stratified(y []int, fraction float64, seed uint64) (train, test []int) {
 	return stratify(y, seed, func(n int) int { return int(math.Floor(fraction*float64(n) + 0.5)) })
 }
 
-// StratifiedPerClass is Stratified with a number of training rows a class; a
-// class that has no more rows than that leaves one for the test.
+// StratifiedPerClass is Stratified with a number of training rows per class; a class that has no more rows than that
+// leaves one for the test.
 func StratifiedPerClass(y []int, perClass int, seed uint64) (train, test []int) {
 	return stratify(y, seed, func(int) int { return perClass })
 }
