@@ -11,26 +11,26 @@ import (
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
-// blockBytes is how much of the points each side of a block of pairs has: both sides stay in the second cache.
+// blockBytes is the memory of the points on each side of a block of pairs: both sides fit into the second-level cache.
 const blockBytes = 256 << 10
 
-// blocks look at the pairs of a search by products in float32, of rows that are centred at one point (a large mean would
-// swallow the differences) and scaled to at most 1 (nothing overflows). A product bounds the squared distance from
-// both sides; of each row those pairs are kept whose distance may be among the k least.
+// blocks compares the pairs of a search by float32 products of rows that are centred at one point (a large mean would
+// swamp the differences) and scaled to at most 1 (nothing overflows). A product bounds the squared distance from both
+// sides. For each row it keeps the pairs whose distance may be among the k smallest.
 type blocks struct {
 	s          *search
 	ref, query *points
-	// A squared distance in the scaled rows is off by at most relative times the sum of their squared norms, and
-	// absolute, when it is taken by a product.
+	// The error of a squared distance between scaled rows that is computed by a product is at most relative times the sum
+	// of their squared norms, plus absolute.
 	relative, absolute float64
 	unit               float64 // squared distances of the scaled rows over those of the rows
 	side               int     // points on each side of a block
 	same, other        *shortlist
-	limitless          []tile.Bounds // of references: nothing is near to them
+	limitless          []tile.Bounds // of references: bounds that exclude nothing
 }
 
-// points are the rows of one side. With classes they are in the order of these, so that most blocks are of pairs that
-// go to one list.
+// points are the rows of one side. With classes they are ordered by class, so that most blocks have pairs of one list
+// only.
 type points struct {
 	tile.Points
 	row   []int32   // of each point
@@ -38,7 +38,7 @@ type points struct {
 	norm  []float64 // squared
 }
 
-// newBlocks is nil where the squares of the rows leave float64: distances then decide as they are.
+// newBlocks returns nil if squares of the rows exceed float64: distances are then compared directly.
 func newBlocks(ctx context.Context, s *search) (*blocks, error) {
 	mean := centre(s.ref, s.dim)
 	largest := 0.0
@@ -58,9 +58,9 @@ func newBlocks(ctx context.Context, s *search) (*blocks, error) {
 	}
 	scale, dim := math.Ldexp(1, -exp), float64(s.dim)
 	b := &blocks{s: s, unit: scale * scale}
-	// A dot product of n float32 terms, rounded to float32 before, is off by at most (n + 2) u |q||r| to first order
-	// (Higham 2002, eq. 3.5), u = 2^-24, and by the smallest float32 for each term that underflows. 2^-20: the bounds
-	// are compared in float32. 2^-50: the distance itself is a sum.
+	// The error of a dot product of n terms rounded to float32 is at most (n + 2) u |q||r| to first order (Higham 2002,
+	// eq. 3.5), u = 2^-24, plus the smallest float32 for each term that underflows. 2^-20: the bounds are compared in
+	// float32. 2^-50: the distance itself is a sum.
 	b.relative = (dim+16)*0x1p-24 + 0x1p-20 + dim*0x1p-50
 	b.absolute = 2 * (dim + 16) * 0x1p-126
 	b.side = min(max(blockBytes/(4*s.dim*tile.PointPanel), 1), 8) * tile.PointPanel
@@ -83,7 +83,7 @@ func newBlocks(ctx context.Context, s *search) (*blocks, error) {
 	return b, nil
 }
 
-// centre is the mean of some rows: any point among them will do.
+// centre is the mean of some rows: any point among them works.
 func centre(x []float64, dim int) []float64 {
 	n := len(x) / dim
 	mean, some := make([]float64, dim), min(n, 256)
@@ -104,7 +104,7 @@ func farthest(ctx context.Context, x, mean []float64, workers int) (float64, err
 		largest := 0.0
 		for i := p * part; i < min(n, (p+1)*part); i++ {
 			for j, v := range x[i*len(mean):][:len(mean)] {
-				if d := math.Abs(v - mean[j]); !(d <= largest) { // once it is NaN it stays
+				if d := math.Abs(v - mean[j]); !(d <= largest) { // NaN stays NaN
 					largest = max(largest, d)
 				}
 			}
@@ -144,7 +144,7 @@ func newPoints(ctx context.Context, x []float64, dim int, y []int, mean []float6
 	})
 }
 
-// bounds are those of points that no other is near to.
+// bounds are those of points that no other point is near to.
 func (b *blocks) bounds(p *points) []tile.Bounds {
 	all := make([]tile.Bounds, p.Panels())
 	never := float32(math.Inf(1))
@@ -159,12 +159,12 @@ func (b *blocks) bounds(p *points) []tile.Bounds {
 	return all
 }
 
-// half is what a point of that squared norm adds to the least product of a pair at distance 0.
+// half is what a point with this squared norm adds to the smallest product of a pair at distance 0.
 func (b *blocks) half(norm float64) float64 { return norm * (1 - b.relative) / 2 }
 
-// between is what a distance lies between that is d but for off. It is not negative, but for rounding; nor is the upper
-// bound minus zero, which has the bits of the least of all numbers.
-func between(d, off float64) (low, high float32) {
+// interval bounds a distance that is d with an error of at most off. The lower bound is not negative, except for
+// rounding; nor is the upper bound minus zero, whose bits would be those of the smallest number.
+func interval(d, off float64) (low, high float32) {
 	low, high = float32(d-off), float32(d+off)
 	if !(high > 0) {
 		high = 0
@@ -172,20 +172,20 @@ func between(d, off float64) (low, high float32) {
 	return low, high
 }
 
-// candidate is a point that may be near, and between what its scaled squared distance lies.
+// candidate is a point that may be near, and the bounds of its scaled squared distance.
 type candidate struct {
 	low, high float32
 	at        int32
 }
 
-// shortlist is what may be on a list, of each point of the query side.
+// shortlist is the candidates for each point of the query side.
 type shortlist struct {
 	b      *blocks
 	l      *lists
 	room   int
 	count  []int32
 	found  []candidate // n x room
-	limit  []float32   // above it nothing counts
+	limit  []float32   // candidates above it do not count
 	bounds []tile.Bounds
 }
 
@@ -199,14 +199,14 @@ func (b *blocks) newShortlist(l *lists) *shortlist {
 	return c
 }
 
-// lower sets the limit of point q: a product that stays below what follows from it says that the pair does not count.
+// lower sets the limit of point q: a pair whose product is below the resulting bound is not a candidate.
 func (c *shortlist) lower(q int, limit float64) {
 	c.limit[q] = float32(limit)
 	c.bounds[q/tile.PointPanel][tile.PointPanel+q%tile.PointPanel] = float32(c.b.half(c.b.query.norm[q]) -
 		c.b.absolute/2 - limit/2)
 }
 
-// add puts a candidate on the list of point q. Where that is full it drops what does not count.
+// add adds a candidate to the list of point q. If that is full, it drops candidates above the limit.
 func (c *shortlist) add(q int, x candidate) {
 	list := c.found[q*c.room : (q+1)*c.room]
 	list[c.count[q]] = x
@@ -218,11 +218,11 @@ func (c *shortlist) add(q int, x candidate) {
 	}
 	c.prune(q)
 	if int(c.count[q]) > c.l.k+(c.room-c.l.k)/2 {
-		c.settle(q) // too many that the bounds cannot tell apart
+		c.settle(q) // too many that the bounds do not separate
 	}
 }
 
-// prune lowers the limit of point q to what k of the distances are sure to keep, and drops what is above.
+// prune lowers the limit of point q to what k of the distances certainly do not exceed, and drops candidates above it.
 func (c *shortlist) prune(q int) {
 	list, k := c.found[q*c.room:][:c.count[q]], c.l.k
 	if len(list) < k {
@@ -241,20 +241,20 @@ func (c *shortlist) prune(q int) {
 	c.count[q] = int32(kept)
 }
 
-// atMost is a bound that k of the distances of the list are sure to keep, and more only where theirs are equal. It
-// guesses, and counts them: that takes no branch, where to sort takes many that no processor foretells.
+// atMost is a bound that k of the distances of the list certainly do not exceed, and more than k only if theirs are
+// equal. It guesses bounds and counts, which has no unpredictable branches, whereas sorting has many.
 func atMost(list []candidate, k int) float32 {
-	// Numbers that are not negative have the order of their bits.
+	// Non-negative numbers are ordered by their bits.
 	low, high := int32(math.MaxInt32), int32(0)
 	for i := range list {
 		bits := int32(math.Float32bits(list[i].high))
 		low, high = min(low, bits), max(high, bits)
 	}
-	low-- // and fewer than k are no more than low, at least k no more than high
+	low-- // invariant: fewer than k are at most low, at least k are at most high
 	under, upTo := 0, len(list)
 	for step := 0; upTo > k && high-low > 1; step++ {
 		middle := low + (high-low)/2
-		if step%4 < 3 { // as if they lay evenly between the two
+		if step%4 < 3 { // assuming that they are evenly spread between the two
 			share := (int64(high) - int64(low)) * int64(2*(k-under)+1) / int64(2*(upTo-under)+2)
 			middle = min(max(low+int32(share), low+1), high-1)
 		}
@@ -271,7 +271,7 @@ func atMost(list []candidate, k int) float32 {
 	return math.Float32frombits(uint32(high))
 }
 
-// settle offers what is on the list of point q by its distances, and empties it.
+// settle computes the distances of the candidates of point q, offers them to the list, and empties the shortlist.
 func (c *shortlist) settle(q int) {
 	s, dim := c.b.s, c.b.s.dim
 	row := int(c.b.query.row[q])
@@ -290,13 +290,13 @@ func (c *shortlist) settle(q int) {
 		list = list[min(len(list), len(d)):]
 	}
 	c.count[q] = 0
-	// Twice the rounding to float32, and what is denormal there.
+	// Twice the rounding error of float32, and its denormals.
 	if limit := c.l.limit[row]*c.b.unit*(1+0x1p-22) + 0x1p-126; limit < float64(c.limit[q]) {
 		c.lower(q, limit)
 	}
 }
 
-// run looks at all pairs, and settles the lists. It stops early when ctx ends.
+// run compares all pairs and completes the lists. It stops early when ctx ends.
 func (b *blocks) run(ctx context.Context) error {
 	refN, queryN := b.ref.N, b.query.N
 	count := (queryN + b.side - 1) / b.side
@@ -307,8 +307,8 @@ func (b *blocks) run(ctx context.Context) error {
 		}
 	}
 	if b.s.self {
-		// Blocks go by circular diagonals, so that the rows near each other in the input set the limits first, and those
-		// of a diagonal first from blocks of rows that none of these goes to: workers seldom wait for each other's rows.
+		// Blocks are compared by circular diagonals, so that rows near each other in the input set the limits first, and
+		// pairs without a common block come first, so that workers rarely wait for each other's rows.
 		locks, order := make([]sync.Mutex, count), diagonals(count)
 		tasks, task = len(order), func(t int) {
 			i, j := order[t][0], order[t][1]
@@ -337,14 +337,15 @@ func (b *blocks) run(ctx context.Context) error {
 	})
 }
 
-// diagonals are all pairs of count blocks, a block with itself too: by the distance of the two around a circle. Of one
-// distance d, pairs that begin in the first, third, fifth d blocks come before the others: no two have a block in common.
+// diagonals are all pairs of count blocks, including each block with itself, ordered by the distance of the two around
+// a circle. Of one distance d, pairs that begin in the first, third, fifth d blocks come before the others: these have
+// no block in common.
 func diagonals(count int) [][2]int {
 	var order [][2]int
 	for d := range count/2 + 1 {
 		for odd := range 2 {
 			for i := range count {
-				if i/max(d, 1)%2 == odd && (2*d != count || i < d) { // half way round every pair would come twice
+				if i/max(d, 1)%2 == odd && (2*d != count || i < d) { // half way round, every pair would come twice
 					order = append(order, [2]int{i, (i + d) % count})
 				}
 			}
@@ -353,19 +354,19 @@ func diagonals(count int) [][2]int {
 	return order
 }
 
-// comparison is the room that one worker needs.
+// comparison is the scratch of one worker.
 type comparison struct {
 	tile.Products
-	rows, columns tile.Bounds // of pairs that go to either list
+	rows, columns tile.Bounds // of pairs that belong to either list
 }
 
-// block looks at the pairs of points [q0, q1) and [r0, r1): for both where a search is of one set of rows, else for the
+// block compares the points [q0, q1) with [r0, r1): for both if the search is within one set of rows, else for the
 // first.
 func (b *blocks) block(w *comparison, q0, q1, r0, r1 int) {
 	for p := r0 / tile.PointPanel; p*tile.PointPanel < r1; p++ {
 		for group := q0; group < q1; group += tile.PointRows {
 			if b.s.self && (p+1)*tile.PointPanel <= group {
-				continue // each pair once: the second point is the later
+				continue // each pair once: the second point is the later one
 			}
 			list := b.same
 			if b.s.y != nil {
@@ -396,12 +397,12 @@ func (b *blocks) block(w *comparison, q0, q1, r0, r1 int) {
 	}
 }
 
-// classes are the first and the last of count points from at on.
+// classes are the first and the last class of count points starting at at.
 func (b *blocks) classes(p *points, at, count int) (first, last int32) {
 	return p.class[at], p.class[min(at+count, p.N)-1]
 }
 
-// mixed looks at the pairs of a group and a panel of which some go to either list.
+// mixed compares a group with a panel whose pairs belong to either list.
 func (b *blocks) mixed(w *comparison, group, p int) {
 	q := group / tile.PointPanel
 	for i := range w.rows {
@@ -413,7 +414,7 @@ func (b *blocks) mixed(w *comparison, group, p int) {
 	}
 }
 
-// take adds the pairs that the bounds let through.
+// take adds the pairs that the bounds do not exclude.
 func (b *blocks) take(w *comparison, group, p int) {
 	for i, mask := range w.Mask {
 		q := group + i
@@ -434,7 +435,7 @@ func (b *blocks) take(w *comparison, group, p int) {
 			}
 			norms := b.query.norm[q] + b.ref.norm[r]
 			d, off := norms-2*float64(w.Dot[i*tile.PointPanel+in]), b.relative*norms+b.absolute
-			low, high := between(d, off)
+			low, high := interval(d, off)
 			if low <= list.limit[q] {
 				list.add(q, candidate{low, high, int32(r)})
 			}

@@ -8,13 +8,13 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Repair is what becomes of a graph that falls into components: geodesics
-// between them would be infinite, and each would be an eigenvector of its own.
+// Repair says what to do with a graph of several components: geodesics between them are infinite, and each adds an
+// eigenvector.
 type Repair string
 
 const (
-	Connect Repair = "connect" // join them by the shortest edges that do
-	Refuse  Repair = "error"   // report them
+	Connect Repair = "connect" // join the components by the shortest edges
+	Refuse  Repair = "error"   // return a *DisconnectedError
 )
 
 // DisconnectedError reports a graph of several components.
@@ -42,17 +42,17 @@ func (e *DisconnectedError) Error() string {
 	if len(e.Sizes) > 8 {
 		sizes = fmt.Sprintf("%v and %d more", e.Sizes[:8], len(e.Sizes)-8)
 	}
-	return fmt.Sprintf("the neighbourhood graph has %d components, of %s rows; ask for more neighbours, or let it be connected", len(e.Sizes), sizes)
+	return fmt.Sprintf("the neighbourhood graph has %d components, of %s rows; give more neighbours, "+
+		"or connect the components", len(e.Sizes), sizes)
 }
 
-// weakDegree is the degree, relative to the median one, below which a row hangs
-// on its neighbours by rounding errors alone and is a component of its own.
+// weakDegree is the degree, relative to the median one, below which a row is connected by rounding errors alone and
+// counts as a separate component.
 const weakDegree = 1e-8
 
-// Components labels the connected parts of symmetric nonnegative weights: 0 for
-// that of row 0, and on in the order of their first rows. An edge counts if its
-// weight is positive and neither end has a degree below 1e-8 of the median one;
-// such a row is a component of its own. Self loops do not count.
+// Components labels the connected components of symmetric nonnegative weights: 0 for that of row 0, then in the order
+// of their first rows. An edge counts if its weight is positive and neither end has a degree below 1e-8 of the median
+// one; such a row is a separate component. Self loops do not count.
 func (a *Matrix) Components() []int {
 	degree := make([]float64, a.rows)
 	for i := range degree {
@@ -102,7 +102,7 @@ func label(n int, joins func(join func(i, j int))) []int {
 		return i
 	}
 	joins(func(i, j int) {
-		// The root is the first member, so that numbering is in their order.
+		// The root is the first member, which gives the order of the numbers.
 		i, j = find(i), find(j)
 		parent[max(i, j)] = min(i, j)
 	})
@@ -124,8 +124,7 @@ type Edge struct {
 	Dist2 float64
 }
 
-// before orders edges by length, ties by index: no two are equal, so the
-// minimum spanning tree is one.
+// before orders edges by length, then by index. No two are equal, so the minimum spanning tree is unique.
 func (e Edge) before(f Edge) bool {
 	if e.Dist2 != f.Dist2 {
 		return e.Dist2 < f.Dist2
@@ -133,10 +132,9 @@ func (e Edge) before(f Edge) bool {
 	return e.I < f.I || e.I == f.I && e.J < f.J
 }
 
-// bridges is the minimum spanning tree over components, component giving that
-// of each row, by any numbers: each edge is the shortest one between the parts
-// that it joins (Boruvka: every part takes its shortest edge out, at most log2
-// of the number of components searches for nearest rows).
+// bridges is the minimum spanning tree over components, where component is that of each row, in any numbering: each
+// edge is the shortest one between the parts that it joins (Boruvka: every part takes its shortest outgoing edge, at
+// most log2 of the number of components searches for nearest rows).
 func bridges(ctx context.Context, x *mat.Dense, component []int) ([]Edge, error) {
 	first := map[int]int{}
 	part := label(len(component), func(join func(i, j int)) {
@@ -162,7 +160,7 @@ func bridges(ctx context.Context, x *mat.Dense, component []int) ([]Edge, error)
 			}
 		}
 		for c, e := range best {
-			// The two ends may have taken the same edge.
+			// Both ends may have taken the same edge.
 			if other := part[e.I] + part[e.J] - c; best[other] != e || c < other {
 				tree = append(tree, e)
 			}
@@ -185,14 +183,14 @@ func bridges(ctx context.Context, x *mat.Dense, component []int) ([]Edge, error)
 	return tree, nil
 }
 
-// settle is what repair asks for: the edges to add, none for a connected graph.
-func settle(ctx context.Context, x *mat.Dense, label []int, repair Repair) ([]Edge, error) {
+// repairEdges is the edges to add according to repair, none for a connected graph.
+func repairEdges(ctx context.Context, x *mat.Dense, label []int, repair Repair) ([]Edge, error) {
 	if n, _ := x.Dims(); n != len(label) {
-		return nil, fmt.Errorf("components: a graph of %d rows, and %d rows given; give the rows that it was made of",
+		return nil, fmt.Errorf("components: a graph of %d rows, but %d rows given; give the rows that it was made of",
 			len(label), n)
 	}
 	if repair != Connect && repair != Refuse {
-		return nil, fmt.Errorf("unknown way %q with components; the ways are connect, error", repair)
+		return nil, fmt.Errorf("unknown repair %q of components; give connect or error", repair)
 	}
 	if parts(label) < 2 {
 		return nil, nil
@@ -203,12 +201,11 @@ func settle(ctx context.Context, x *mat.Dense, label []int, repair Repair) ([]Ed
 	return bridges(ctx, x, label)
 }
 
-// Connect gives lists whose graph is connected, under either end's list: each
-// end of an added edge is listed by the other, in its place by distance. The
-// added edges are reported. x are the rows of the lists. Use it before
-// geodesics and reconstruction weights; Matrix.Connect is for weights.
+// Connect returns lists whose graph is connected, and the added edges. Each end of an added edge is in the list of the
+// other, ordered by distance. x are the rows of the lists. Use it before geodesics and reconstruction weights;
+// Matrix.Connect is for weights.
 func (nb *Neighbors) Connect(ctx context.Context, x *mat.Dense, repair Repair) (*Neighbors, []Edge, error) {
-	edges, err := settle(ctx, x, nb.Components(), repair)
+	edges, err := repairEdges(ctx, x, nb.Components(), repair)
 	if err != nil || len(edges) == 0 {
 		return nb, nil, err
 	}
@@ -233,13 +230,11 @@ func (nb *Neighbors) Connect(ctx context.Context, x *mat.Dense, repair Repair) (
 	return out, edges, nil
 }
 
-// Connect gives weights whose graph is connected, and the edges added or
-// strengthened. The weight of such an edge is the largest of what weight (nil:
-// 0) says of it, what it had, and a thousandth of the median positive weight;
-// and enough for its ends not to be weak again (see Components). x are the rows
-// that the weights are of.
+// Connect returns weights whose graph is connected, and the edges added or strengthened. The weight of such an edge is
+// the largest of weight (nil: 0), its previous weight, and a thousandth of the median positive weight, and enough that
+// its ends are not weak again (see Components). x are the rows that the weights are of.
 func (a *Matrix) Connect(ctx context.Context, x *mat.Dense, repair Repair, weight Weight) (*Matrix, []Edge, error) {
-	edges, err := settle(ctx, x, a.Components(), repair)
+	edges, err := repairEdges(ctx, x, a.Components(), repair)
 	if err != nil || len(edges) == 0 {
 		return a, nil, err
 	}
@@ -251,7 +246,7 @@ func (a *Matrix) Connect(ctx context.Context, x *mat.Dense, repair Repair, weigh
 	}
 	floor := max(1e-3*median(positive), 10*weakDegree*median(a.Degrees()))
 	if floor == 0 {
-		floor = 1 // no weight anywhere to measure by
+		floor = 1 // there is no positive weight
 	}
 	added := make([]entry, len(edges))
 	for k, e := range edges {

@@ -155,7 +155,7 @@ func ExampleNeighbors_Connect() {
 	_, edges, _ := nb.Connect(ctx, x, graph.Connect)
 	fmt.Println(edges)
 	// Output:
-	// true the neighbourhood graph has 2 components, of [3 2] rows; ask for more neighbours, or let it be connected
+	// true the neighbourhood graph has 2 components, of [3 2] rows; give more neighbours, or connect the components
 	// [{1 2 81}]
 }
 

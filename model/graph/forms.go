@@ -9,8 +9,8 @@ import (
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
-// WeightForm is X'WX (m x m) of symmetric weights, sparse or dense: the sum of
-// W_ij x_i x_j' over all pairs. It takes Stored m + n m^2/2 multiply-adds.
+// WeightForm is X'WX (m x m) of symmetric weights, sparse or dense: the sum of W_ij x_i x_j' over all pairs. It takes
+// Stored m + n m^2/2 multiply-adds.
 func WeightForm(ctx context.Context, x *mat.Dense, w mat.Matrix) (*mat.SymDense, error) {
 	wx, err := product(ctx, w, x)
 	if err != nil {
@@ -23,7 +23,7 @@ func WeightForm(ctx context.Context, x *mat.Dense, w mat.Matrix) (*mat.SymDense,
 func DegreeForm(ctx context.Context, x *mat.Dense, d []float64) (*mat.SymDense, error) {
 	n, _ := x.Dims()
 	if len(d) != n {
-		return nil, fmt.Errorf("degree form: %d degrees for %d rows; give one each", len(d), n)
+		return nil, fmt.Errorf("degree form: %d degrees for %d rows; give one per row", len(d), n)
 	}
 	o := operand(x)
 	return gram(ctx, o, &tile.Operand{K: o.K, M: o.M, Row: func(dst []float64, i int) {
@@ -33,9 +33,8 @@ func DegreeForm(ctx context.Context, x *mat.Dense, d []float64) (*mat.SymDense, 
 	}})
 }
 
-// LaplacianForm is X'LX, L = D - W of symmetric weights, sparse or dense: half
-// the sum of W_ij (x_i - x_j)(x_i - x_j)' over all ordered pairs. It does not
-// depend on where the rows are centred, but rows near the origin lose fewer
+// LaplacianForm is X'LX, L = D - W, of symmetric weights, sparse or dense: half the sum of W_ij (x_i - x_j)(x_i -
+// x_j)' over all ordered pairs. It does not depend on the centre of the rows, but rows near the origin lose fewer
 // digits.
 func LaplacianForm(ctx context.Context, x *mat.Dense, w mat.Matrix) (*mat.SymDense, error) {
 	if s, ok := w.(*Matrix); ok {
@@ -60,10 +59,9 @@ func LaplacianForm(ctx context.Context, x *mat.Dense, w mat.Matrix) (*mat.SymDen
 	}})
 }
 
-// Constraint is what a graph embedding holds constant while it draws the rows that
-// an edge joins together. The fourth of the literature, Y'Y = I of outputs that
-// are no function of x, is the low end of the graph's Laplacian: see the example of
-// Matrix.Laplacian.
+// Constraint is what a graph embedding keeps constant while it draws the rows of each edge together. The fourth
+// constraint of the literature, Y'Y = I for outputs that are not a function of x, is the low end of the graph's
+// Laplacian: see the example of Matrix.Laplacian.
 type Constraint string
 
 const (
@@ -72,10 +70,9 @@ const (
 	Orthonormal Constraint = "orthonormal" // A'A = I
 )
 
-// Embedding is the linear graph embedding min tr(A'X'LXA) of symmetric weights
-// under a constraint, as the two sides of max tr((A'DA)^-1 A'NA): D = X'LX, and N
-// the matrix of the constraint. Orthonormal columns are those of D alone at its low
-// end; N is the identity there (Yan et al. 2007, section II).
+// Embedding is the linear graph embedding min tr(A'X'LXA) of symmetric weights under a constraint, as the two sides of
+// max tr((A'DA)^-1 A'NA): D = X'LX, and N the matrix of the constraint. With orthonormal columns the embedding is the
+// low end of D alone, and N is the identity (Yan et al. 2007, section II).
 func Embedding(ctx context.Context, x *mat.Dense, w *Matrix, hold Constraint) (n, d *mat.SymDense, err error) {
 	if d, err = LaplacianForm(ctx, x, w); err != nil {
 		return nil, nil, err
@@ -99,10 +96,9 @@ func Embedding(ctx context.Context, x *mat.Dense, w *Matrix, hold Constraint) (n
 	return nil, nil, fmt.Errorf("graph embedding: constraint %q; give one of total, degree, orthonormal", hold)
 }
 
-// FromDS is the linear pencil of the metric framework: maximise
-// tr((A'NA) (A'PA)^-1), N = X'L_D X of dissimilarities D and P = X'L_S X of
-// similarities S, both symmetric n x n, sparse or dense, diagonals ignored. The
-// nonlinear pencil is that of their Laplacians.
+// FromDS is the linear pencil of the metric framework: maximise tr((A'NA) (A'PA)^-1), N = X'L_D X of dissimilarities D
+// and P = X'L_S X of similarities S, both symmetric n x n, sparse or dense, with diagonals ignored. The nonlinear
+// pencil is that of their Laplacians.
 func FromDS(ctx context.Context, x *mat.Dense, d, s mat.Matrix) (n, p *mat.SymDense, err error) {
 	if n, err = LaplacianForm(ctx, x, d); err != nil {
 		return nil, nil, fmt.Errorf("dissimilarities: %w", err)
@@ -128,7 +124,7 @@ func ReconstructionForm(ctx context.Context, x *mat.Dense, w *Matrix) (*mat.SymD
 	return gram(ctx, o, o)
 }
 
-// product is the rows of w x: of a sparse w each is made where it is packed, and never held.
+// product is the rows of w x. Each row of a sparse w is computed where it is packed, and not stored.
 func product(ctx context.Context, w mat.Matrix, x *mat.Dense) (*tile.Operand, error) {
 	n, m := x.Dims()
 	if r, c := w.Dims(); r != n || c != n {

@@ -10,15 +10,14 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Geodesics are the lengths of the shortest paths between all rows of a graph
-// whose weights are lengths (see Length): n x n, from each row on all cores. A
-// graph of several components is a *DisconnectedError; connect its lists first.
+// Geodesics are the lengths of the shortest paths between all rows of a graph whose weights are lengths (see Length),
+// n x n. A graph of several components is a *DisconnectedError; connect its lists first.
 func Geodesics(ctx context.Context, lengths *Matrix) (*mat.SymDense, error) {
 	n := lengths.rows
 	out := mat.NewSymDense(n, nil)
 	raw := out.RawSymmetric()
-	// The sum along a path depends on the end it begins at. The row of the lower
-	// end counts, so that the result is symmetric.
+	// The sum along a path depends on the end it starts at. The row of the lower end counts, so that the result is
+	// symmetric.
 	err := paths(ctx, lengths, n, func(i int) int { return i }, func(i int, dist []float64) {
 		copy(raw.Data[i*raw.Stride+i:i*raw.Stride+n], dist[i:])
 	})
@@ -28,8 +27,8 @@ func Geodesics(ctx context.Context, lengths *Matrix) (*mat.SymDense, error) {
 	return out, nil
 }
 
-// GeodesicsFrom are the lengths of the shortest paths from each of the sources
-// to all rows, len(sources) x n. Conditions are those of Geodesics.
+// GeodesicsFrom are the lengths of the shortest paths from each of the sources to all rows, len(sources) x n. The
+// conditions are those of Geodesics.
 func GeodesicsFrom(ctx context.Context, lengths *Matrix, sources []int) (*mat.Dense, error) {
 	if len(sources) == 0 || slices.Min(sources) < 0 || slices.Max(sources) >= lengths.rows {
 		return nil, fmt.Errorf("geodesics: sources %v are not rows of 0 to %d", sources, lengths.rows-1)
@@ -44,8 +43,7 @@ func GeodesicsFrom(ctx context.Context, lengths *Matrix, sources []int) (*mat.De
 	return out, nil
 }
 
-// paths finds the shortest paths from count sources and hands each result to take, which
-// must not keep it.
+// paths finds the shortest paths from count sources and passes each result to take, which must not keep it.
 func paths(ctx context.Context, lengths *Matrix, count int, source func(i int) int,
 	take func(i int, dist []float64)) error {
 	if lengths.rows != lengths.cols {
@@ -83,20 +81,20 @@ func paths(ctx context.Context, lengths *Matrix, count int, source func(i int) i
 }
 
 // shortest is the scratch of shortest paths from one row, by buckets of lengths (Meyer and Sanders 2003): those of a
-// bucket are looked at in any order, and again where one of them becomes shorter. The length of a path is summed from
-// its beginning, as by Dijkstra's algorithm, and the least of them is the same in any order.
+// bucket are processed in any order, and again if one of them becomes shorter. The length of a path is summed from its
+// start, as in Dijkstra's algorithm, and the smallest is the same in any order.
 type shortest struct {
 	start   []int
 	to      []int32
 	length  []float64
 	dist    []float64
-	done    []float64 // what dist was when the edges of the row were looked at
-	buckets [][]int32 // in a circle that no edge goes around
-	scale   float64   // buckets a unit of length
+	done    []float64 // dist when the edges of the row were processed
+	buckets [][]int32 // circular; no edge is longer than the circle
+	scale   float64   // buckets per unit of length
 }
 
 const (
-	bucketsOfEdge = 4       // buckets that an edge of mean length crosses: few rows are looked at twice
+	bucketsOfEdge = 4       // buckets that an edge of mean length crosses: few rows are processed twice
 	mostBuckets   = 1 << 12 // that the longest edge crosses
 )
 
@@ -131,7 +129,7 @@ func (s *shortest) from(i int) {
 			v := s.buckets[at][p]
 			d := s.dist[v]
 			if d >= s.done[v] {
-				continue // it was here before, no longer
+				continue // it was shorter when processed before
 			}
 			s.done[v] = d
 			from, to := s.start[v], s.start[v+1]

@@ -12,9 +12,8 @@ import (
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
-// Matrix is a sparse matrix in compressed rows: weights, Laplacians, sums of
-// patches. It is immutable. It is a gonum matrix, and an operator that an
-// eigensolver can apply to a block of vectors.
+// Matrix is a sparse matrix in compressed rows: weights, Laplacians, sums of patches. It is immutable. It is a gonum
+// matrix, and an operator that an eigensolver can apply to a block of vectors.
 type Matrix struct {
 	rows, cols int
 	start      []int // of row i; rows+1 of them
@@ -22,10 +21,10 @@ type Matrix struct {
 	value      []float64
 }
 
-// Dims, At and T make it a mat.Matrix. At takes a search in the row.
+// Dims, At and T make it a mat.Matrix.
 func (a *Matrix) Dims() (rows, cols int) { return a.rows, a.cols }
 
-// At is the entry (i, j), 0 where nothing is stored.
+// At is the entry (i, j), 0 if it is not stored. It searches in the row.
 func (a *Matrix) At(i, j int) float64 {
 	index, value := a.Row(i)
 	if p, ok := slices.BinarySearch(index, j); ok {
@@ -40,20 +39,18 @@ func (a *Matrix) T() mat.Matrix { return mat.Transpose{Matrix: a} }
 // Order is the number of rows.
 func (a *Matrix) Order() int { return a.rows }
 
-// Stored is the number of entries that are kept, zeros among them included.
+// Stored is the number of stored entries, including zeros.
 func (a *Matrix) Stored() int { return len(a.index) }
 
-// Row is the columns and values of row i, columns ascending. The slices are
-// the receiver's own; do not change them.
+// Row is the columns and values of row i, columns ascending. The slices are shared; do not change them.
 func (a *Matrix) Row(i int) (index []int, value []float64) {
 	from, to := a.start[i], a.start[i+1]
 	return a.index[from:to:to], a.value[from:to:to]
 }
 
-// Apply sets dst to the product of the matrix and x, cols x b; dst is rows x b,
-// not x itself; like a product of gonum's it panics where those shapes are
-// others. It takes Stored b multiply-adds, on all cores, or as many as the limit
-// of ctx allows; the end of ctx does not stop it.
+// Apply sets dst to the product of the matrix and x, cols x b; dst is rows x b and not x itself. Like a gonum product
+// it panics if the shapes do not match. It takes Stored b multiply-adds, on as many cores as ctx allows; the end of
+// ctx does not stop it.
 func (a *Matrix) Apply(ctx context.Context, dst, x *mat.Dense) {
 	r := x.RawMatrix()
 	if err := each(context.WithoutCancel(ctx), a.rows, chunkOf(a.rows, len(a.index)*r.Cols), func() func(from, to int) {
@@ -80,7 +77,7 @@ func (a *Matrix) Scale(s []float64) *Matrix {
 	return &out
 }
 
-// Degrees are the sums of the rows, self loops included: the diagonal of D.
+// Degrees are the sums of the rows, including self loops: the diagonal of D.
 func (a *Matrix) Degrees() []float64 {
 	d := make([]float64, a.rows)
 	for i := range d {
@@ -120,7 +117,7 @@ func (a *Matrix) Laplacian() *Matrix {
 	return out
 }
 
-// transposed is the transpose as a matrix of its own.
+// transposed is the transpose as a new matrix.
 func (a *Matrix) transposed() *Matrix {
 	out := &Matrix{rows: a.cols, cols: a.rows, start: make([]int, a.cols+1), index: make([]int, len(a.index)),
 		value: make([]float64, len(a.index))}
@@ -147,8 +144,8 @@ type entry struct {
 	v    float64
 }
 
-// assemble sums entries into a symmetric matrix of order n: each stands for
-// (i, j) and (j, i). Terms of a place are taken in the order given.
+// assemble sums entries into a symmetric matrix of order n: each stands for (i, j) and (j, i). Terms of one entry are
+// summed in the given order.
 func assemble(n int, entries []entry) *Matrix {
 	a := &Matrix{rows: n, cols: n, start: make([]int, n+1)}
 	for _, e := range entries {
@@ -188,7 +185,7 @@ func assemble(n int, entries []entry) *Matrix {
 			sum[j] += value[p]
 		}
 		slices.Sort(touched)
-		for _, j := range touched { // never more than were read
+		for _, j := range touched { // at most as many as were read
 			index[kept], value[kept] = j, sum[j]
 			sum[j], seen[j] = 0, false
 			kept++
@@ -199,8 +196,8 @@ func assemble(n int, entries []entry) *Matrix {
 	return a
 }
 
-// FromDense keeps the entries of a square matrix whose magnitude is above cut.
-// It must be symmetric: the upper triangle counts.
+// FromDense keeps the entries of a square matrix whose magnitude is above cut. It must be symmetric: only the upper
+// triangle is read.
 func FromDense(w mat.Matrix, cut float64) (*Matrix, error) {
 	n, c := w.Dims()
 	if n != c {
@@ -217,17 +214,16 @@ func FromDense(w mat.Matrix, cut float64) (*Matrix, error) {
 	return assemble(n, entries), nil
 }
 
-// chunkOf is how many of n rows are one piece of work, given the work of all.
+// chunkOf is how many of n rows are one unit of work, given the work of all.
 func chunkOf(n, work int) int {
-	if work <= serial {
+	if work <= maxSerial {
 		return max(n, 1)
 	}
 	return max(1, n/(8*runtime.GOMAXPROCS(0)))
 }
 
-// each calls the function that start makes, one for each worker, for the chunks
-// of [0, n) on all cores, or as many as the limit of ctx allows. It stops early when ctx ends. What is computed for
-// one index must not depend on the chunk it is in.
+// each calls the function that start makes, one for each worker, for the chunks of [0, n), on as many cores as ctx
+// allows. It stops early when ctx ends. The result for one index must not depend on its chunk.
 func each(ctx context.Context, n, chunk int, start func() func(from, to int)) error {
 	return parallel.NewPool(func(p *parallel.Pool) {
 		do := start()

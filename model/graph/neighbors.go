@@ -1,12 +1,3 @@
-// Package graph builds the neighbourhood graphs of manifold learning and the
-// matrices that methods make of them: exact nearest neighbours, sparse weights
-// and Laplacians, connected components, geodesics, reconstruction weights,
-// tangent spaces, patch alignment and the partition of a manifold into patches.
-//
-// Rows are samples: X is n x m, one sample a row, as everywhere in this module.
-// Functions do not keep or change their arguments unless they say so, and are
-// safe for concurrent use. Results do not depend on the number of cores: ties
-// between distances go to the lower row.
 package graph
 
 import (
@@ -22,8 +13,8 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
-// Neighbors are the nearest rows of each of n rows, nearest first. Lists may
-// differ in length: a class may have fewer rows than were asked for.
+// Neighbors are the nearest rows of each of n rows, nearest first. Lists may differ in length: a class may have fewer
+// rows than requested.
 type Neighbors struct {
 	start []int // of row i's list; n+1 of them
 	index []int
@@ -33,39 +24,36 @@ type Neighbors struct {
 // Len is the number of rows that have a list.
 func (nb *Neighbors) Len() int { return len(nb.start) - 1 }
 
-// Of is the list of row i and the squared distances. The slices are the
-// receiver's own; do not change them.
+// Of is the list of row i and the squared distances. The slices are shared; do not change them.
 func (nb *Neighbors) Of(i int) (index []int, dist2 []float64) {
 	from, to := nb.start[i], nb.start[i+1]
 	return nb.index[from:to:to], nb.dist2[from:to:to]
 }
 
-// Nearest finds the k nearest other rows of each row of x, by Euclidean
-// distance. k is cut to n-1. Duplicates are neighbours at distance 0. The work
-// is n^2 m / 2 multiply-adds on all cores, the memory n m float32 and n k.
+// Nearest finds the k nearest other rows of each row of x, by Euclidean distance. k is limited to n-1. Duplicates are
+// neighbours at distance 0. The work is n^2 m / 2 multiply-adds on all cores, the memory n m float32 and n k.
 func Nearest(ctx context.Context, x *mat.Dense, k int) (*Neighbors, error) {
 	all, _, err := nearest(ctx, x, nil, k, 0)
 	return all, err
 }
 
-// NearestByClass finds for each row its same nearest rows of its own class and
-// its other nearest rows of other classes; y holds the class of each row. A
-// list is as long as the rows allow. A zero leaves its lists empty and spares
+// NearestByClass finds for each row its same nearest rows of the same class and its other nearest rows of other
+// classes; y holds the class of each row. A list is as long as the rows allow. A zero leaves its lists empty and saves
 // their work.
-func NearestByClass(ctx context.Context, x *mat.Dense, y []int, same, other int) (own, foreign *Neighbors, err error) {
+func NearestByClass(ctx context.Context, x *mat.Dense, y []int, same, other int) (own, others *Neighbors, err error) {
 	if n, _ := x.Dims(); len(y) != n {
-		return nil, nil, fmt.Errorf("nearest rows: %d classes for %d rows; give one each", len(y), n)
+		return nil, nil, fmt.Errorf("nearest rows: %d classes for %d rows; give one per row", len(y), n)
 	}
 	return nearest(ctx, x, y, same, other)
 }
 
-func nearest(ctx context.Context, x *mat.Dense, y []int, same, other int) (own, foreign *Neighbors, err error) {
+func nearest(ctx context.Context, x *mat.Dense, y []int, same, other int) (own, others *Neighbors, err error) {
 	rows, n, dim, err := rowsOf(x)
 	if err != nil {
 		return nil, nil, err
 	}
 	if same < 0 || other < 0 || same+other < 1 {
-		return nil, nil, fmt.Errorf("nearest rows: %d neighbours asked; ask for at least 1", same+other)
+		return nil, nil, fmt.Errorf("nearest rows: %d neighbours; give at least 1", same+other)
 	}
 	s := &search{ref: rows, query: rows, dim: dim, self: true, y: y}
 	if same = min(same, n-1); same > 0 {
@@ -77,24 +65,23 @@ func nearest(ctx context.Context, x *mat.Dense, y []int, same, other int) (own, 
 	if err := s.run(ctx); err != nil {
 		return nil, nil, err
 	}
-	own, foreign = &Neighbors{start: make([]int, n+1)}, &Neighbors{start: make([]int, n+1)}
+	own, others = &Neighbors{start: make([]int, n+1)}, &Neighbors{start: make([]int, n+1)}
 	if s.same != nil {
 		own = s.same.neighbors()
 	}
 	if s.other != nil {
-		foreign = s.other.neighbors()
+		others = s.other.neighbors()
 	}
-	for _, d := range slices.Concat(own.dist2, foreign.dist2) {
+	for _, d := range slices.Concat(own.dist2, others.dist2) {
 		if math.IsInf(d, 0) {
-			return nil, nil, fmt.Errorf("nearest rows: a squared distance leaves float64; divide the rows by a constant")
+			return nil, nil, fmt.Errorf("nearest rows: a squared distance exceeds float64; divide the rows by a constant")
 		}
 	}
-	return own, foreign, nil
+	return own, others, nil
 }
 
-// NearestTo finds the k nearest rows of ref for each row of query: of new
-// samples, so that a row equal to a reference has it at distance 0. k is cut to
-// the references. Rows are taken for finite; a distance whose square leaves
+// NearestTo finds the k nearest rows of ref for each row of query: for new samples, so a row equal to a reference has
+// it at distance 0. k is limited to the number of references. Rows must be finite; a distance whose square exceeds
 // float64 is +Inf.
 func NearestTo(ctx context.Context, ref, query *mat.Dense, k int) (*Neighbors, error) {
 	refN, dim := ref.Dims()
@@ -111,7 +98,7 @@ func NearestTo(ctx context.Context, ref, query *mat.Dense, k int) (*Neighbors, e
 	return s.same.neighbors(), nil
 }
 
-// rowsOf checks x and gives its rows without gaps.
+// rowsOf checks x and returns its rows without gaps.
 func rowsOf(x *mat.Dense) (rows []float64, n, dim int, err error) {
 	if n, dim = x.Dims(); n == 0 {
 		return nil, 0, 0, errors.New("there are no rows; give at least one")
@@ -128,7 +115,7 @@ func rowsOf(x *mat.Dense) (rows []float64, n, dim int, err error) {
 	return rows, n, dim, nil
 }
 
-// contiguous is the numbers of x row by row, without a copy where x has no gaps.
+// contiguous is the numbers of x row by row, without a copy if x has no gaps.
 func contiguous(x *mat.Dense) []float64 {
 	r := x.RawMatrix()
 	if r.Stride == r.Cols {
@@ -141,10 +128,9 @@ func contiguous(x *mat.Dense) []float64 {
 	return out
 }
 
-// MeanNearest is the mean squared distance to the nearest neighbour, a width
-// for heat weights that needs no choice. Where all rows have duplicates it is
-// the mean of the positive squared distances in the lists, and +Inf, which
-// makes heat weights binary, where there are none.
+// MeanNearest is the mean squared distance to the nearest neighbour, a width for heat weights without a parameter. If
+// all rows have duplicates, it is the mean of the positive squared distances in the lists; if there are none, it is
+// +Inf, which makes heat weights binary.
 func (nb *Neighbors) MeanNearest() float64 {
 	sum, rows := 0.0, 0
 	for i := range nb.Len() {
@@ -173,10 +159,9 @@ func (nb *Neighbors) meanPositive() float64 {
 	return sum / float64(count)
 }
 
-// LocalScale is the distance of each row to the last of its list, the sigma_i
-// of local scaling (Zelnik-Manor and Perona 2005). It is at least 1e-3 of the
-// median over the rows of the same class (y; nil: all rows), so that duplicates
-// keep their weights.
+// LocalScale is the distance of each row to the last of its list, the sigma_i of local scaling (Zelnik-Manor and
+// Perona 2005). It is at least 1e-3 of the median over the rows of the same class (y; nil: all rows), so that
+// duplicates keep their weights.
 func (nb *Neighbors) LocalScale(y []int) []float64 {
 	sigma := make([]float64, nb.Len())
 	of := map[int][]float64{}
@@ -202,7 +187,7 @@ func (nb *Neighbors) LocalScale(y []int) []float64 {
 	return sigma
 }
 
-// median of v, which it sorts; 0 of none. The upper of the two middle ones.
+// median sorts v and returns the upper of its two middle values; 0 if it is empty.
 func median(v []float64) float64 {
 	if len(v) == 0 {
 		return 0
@@ -211,7 +196,7 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// first cuts every list to its k nearest.
+// first limits every list to its k nearest.
 func (nb *Neighbors) first(k int) *Neighbors {
 	out := &Neighbors{start: make([]int, nb.Len()+1)}
 	for i := range nb.Len() {
@@ -223,10 +208,9 @@ func (nb *Neighbors) first(k int) *Neighbors {
 	return out
 }
 
-// ShortestPairs keeps the k shortest pairs (i, j), j in the list of i: of all pairs,
-// counted once where both rows list each other (y nil), or for each class of i
-// by itself. Ties go to the pair with the lower row, then the lower other row.
-// With lists at least k long these are the k shortest pairs there are.
+// ShortestPairs keeps the k shortest pairs (i, j), j in the list of i: of all pairs, counted once if both rows list
+// each other (y nil), or for each class of i separately. Ties go to the pair with the lower row, then the lower other
+// row. With lists at least k long these are the k shortest pairs of all.
 func (nb *Neighbors) ShortestPairs(k int, y []int) *Neighbors {
 	type pair struct {
 		Edge

@@ -8,17 +8,14 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Partition divides the rows of a manifold, usually one class, into patches
-// that are nearly linear, by hierarchical division (Wang and Chen 2009,
-// Manifold Discriminant Analysis): the largest patch is split at its two rows
-// farthest apart along the manifold until all have fewer than limit rows, and
-// the level counts whose patches have a mean ratio of geodesic to Euclidean
-// distance closest to 1. k is the number of neighbours of the graph; while it
-// is not connected k grows by 2, as in the authors' code. A patch of fewer than
-// 4 rows is not split, so that none has a single row unless it is all there is.
+// Partition divides the rows of a manifold, usually one class, into patches that are nearly linear, by hierarchical
+// division (Wang and Chen 2009, Manifold Discriminant Analysis): the largest patch is split at the two rows that are
+// farthest apart along the manifold, until all have fewer than limit rows; the result is the level whose patches have
+// a mean ratio of geodesic to Euclidean distance closest to 1. k is the number of neighbours of the graph; while it is
+// not connected, k grows by 2, as in the authors' code. A patch of fewer than 4 rows is not split, so none has a
+// single row unless there is only one.
 //
-// Patches come in the order of their first rows, rows ascending. Memory is
-// 16 n^2 bytes, the work n^2 log n.
+// Patches are in the order of their first rows, rows ascending. The memory is 16 n^2 bytes, the work n^2 log n.
 func Partition(ctx context.Context, x *mat.Dense, k, limit int) ([][]int, error) {
 	n, _ := x.Dims()
 	limit = max(limit, 4)
@@ -45,8 +42,7 @@ func Partition(ctx context.Context, x *mat.Dense, k, limit int) ([][]int, error)
 		return nil, err
 	}
 	d := &division{nb: nb, geodesic: geodesic, ratio: ratios(x, geodesic), free: make([]bool, n)}
-	// Kept as the authors keep them, for ties between sizes: the two new patches
-	// in front, then the others.
+	// The authors' order, for ties between sizes: the two new patches first, then the others.
 	level, score := [][]int{all}, []float64{d.mean(all)}
 	best, distance := level, math.Abs(score[0]-1)
 	for {
@@ -81,7 +77,7 @@ func Partition(ctx context.Context, x *mat.Dense, k, limit int) ([][]int, error)
 	return best, nil
 }
 
-// connected is the lists of the least k, k+2, ... whose graph is connected.
+// connected is the lists of the smallest k, k+2, ... whose graph is connected.
 func connected(ctx context.Context, x *mat.Dense, k int) (*Neighbors, error) {
 	n, _ := x.Dims()
 	k = min(max(k, 1), n-1)
@@ -115,11 +111,11 @@ func ratios(x *mat.Dense, geodesic *mat.SymDense) *mat.SymDense {
 	return out
 }
 
-// division is what splits need.
+// division is the state of splitting a patch.
 type division struct {
 	nb              *Neighbors
 	geodesic, ratio *mat.SymDense
-	free            []bool // rows of the patch being split that have no side yet
+	free            []bool // rows of the patch that have no side yet
 }
 
 func (d *division) mean(rows []int) float64 {
@@ -130,12 +126,12 @@ func (d *division) mean(rows []int) float64 {
 	return s.score()
 }
 
-// side is one of the two patches that grow.
+// side is one of the two growing patches.
 type side struct {
 	d     *division
 	rows  []int
 	sum   float64 // of the ratios over all ordered pairs
-	reach []bool  // rows that one of its rows lists
+	reach []bool  // rows in the list of one of its rows
 }
 
 func (s *side) score() float64 { return s.sum / float64(len(s.rows)*len(s.rows)) }
@@ -155,8 +151,7 @@ func (s *side) add(i int) {
 	}
 }
 
-// split grows two sides from the two rows farthest apart, each by the
-// neighbours of what it has.
+// split grows two sides from the two rows farthest apart, each by the neighbours of its rows.
 func (d *division) split(rows []int) (l, r *side) {
 	slices.Sort(rows)
 	first, second, far := rows[0], rows[1], math.Inf(-1)
@@ -181,7 +176,7 @@ func (d *division) split(rows []int) (l, r *side) {
 	}
 }
 
-// grow is one round: every free row within reach of a side gets one.
+// grow is one round: every free row within reach of a side is assigned to one.
 func (d *division) grow(l, r *side, rows []int) {
 	candidates := func(s *side) (out []int) {
 		for _, i := range rows {
@@ -237,8 +232,8 @@ func (d *division) grow(l, r *side, rows []int) {
 	}
 }
 
-// accompany gives a side of one row, which no free row is a neighbour of, the
-// free row nearest along the manifold, so that an outlier does not stay alone.
+// accompany adds the nearest free row along the manifold to a side of one row that no free row is a neighbour of, so
+// that an outlier is not a patch by itself.
 func (d *division) accompany(s *side, rows []int) {
 	if len(s.rows) > 1 {
 		return

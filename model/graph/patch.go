@@ -10,9 +10,8 @@ import (
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
-// Patch is a sample with the rows that its part of an objective involves: the
-// part of an embedding Y is tr(Y_F' L Y_F), Y_F its rows (Zhang, Tao, Li and
-// Yang 2009, patch alignment).
+// Patch is a sample with the rows of its part of an objective: the part of an embedding Y is tr(Y_F' L Y_F), Y_F its
+// rows (Zhang, Tao, Li and Yang 2009, patch alignment).
 type Patch struct {
 	Rows []int
 	L    mat.Symmetric // of order len(Rows)
@@ -30,10 +29,9 @@ func (p Patch) check(n int) error {
 	return nil
 }
 
-// Align is the alignment matrix of all patches, sparse n x n: the sum of S_i
-// L_i S_i' with S_i the selection of the rows of patch i. It is the matrix of a
-// nonlinear method; WeightForm makes the one of the linear method from it, at
-// less cost than AlignLinear when patches are small.
+// Align is the alignment matrix of all patches, sparse n x n: the sum of S_i L_i S_i', S_i the selection of the rows
+// of patch i. It is the matrix of a nonlinear method; WeightForm makes that of the linear method from it, at less cost
+// than AlignLinear if patches are small.
 func Align(n int, patches iter.Seq[Patch]) (*Matrix, error) {
 	var entries []entry
 	for p := range patches {
@@ -53,11 +51,10 @@ func Align(n int, patches iter.Seq[Patch]) (*Matrix, error) {
 	return assemble(n, entries), nil
 }
 
-// AlignLinear is the sum of X_i' L_i X_i over the patches, m x m, X_i the rows
-// of patch i: the matrix of a linear method. It holds no n x n matrix, whatever
-// the patches, and is additive: a patch is taken out by adding it with -L.
+// AlignLinear is the sum of X_i' L_i X_i over the patches, m x m, X_i the rows of patch i: the matrix of a linear
+// method. It never holds an n x n matrix, and it is additive: adding a patch with -L removes it.
 func AlignLinear(ctx context.Context, x *mat.Dense, patches iter.Seq[Patch]) (*mat.SymDense, error) {
-	const batch = 1024 // rows that one product takes
+	const batch = 1024 // rows of one product
 	n, m := x.Dims()
 	sum := mat.NewSymDense(m, nil)
 	var left, right []float64
@@ -95,9 +92,8 @@ func AlignLinear(ctx context.Context, x *mat.Dense, patches iter.Seq[Patch]) (*m
 	return sum, flush()
 }
 
-// StarPart is the part of weighted squared differences to the first row of a
-// patch, w_j |y_0 - y_j|^2 summed: [[sum w, -w'], [-w, diag w]], of order
-// len(w)+1. Over all rows of symmetric weights the parts sum to 2 L. Weights of
+// StarPart is the part of weighted squared differences to the first row of a patch, the sum of w_j |y_0 - y_j|^2:
+// [[sum w, -w'], [-w, diag w]], of order len(w)+1. Over all rows of symmetric weights the parts sum to 2 L. Weights of
 // other classes may be negative, as in discriminative locality alignment.
 func StarPart(w []float64) *mat.SymDense {
 	l := mat.NewSymDense(len(w)+1, nil)
@@ -111,8 +107,8 @@ func StarPart(w []float64) *mat.SymDense {
 	return l
 }
 
-// TangentPart is the part of what no affine map of the tangent coordinates
-// explains (local tangent space alignment): I - [1/sqrt(k), V][1/sqrt(k), V]'.
+// TangentPart is the part that no affine map of the tangent coordinates explains (local tangent space alignment): I -
+// [1/sqrt(k), V][1/sqrt(k), V]'.
 func TangentPart(t *Tangent) *mat.SymDense {
 	k, d := len(t.Rows), t.Dim()
 	l := mat.NewSymDense(k, nil)

@@ -8,22 +8,21 @@ import (
 )
 
 const (
-	fewPairs   = 1 << 12 // below, packing costs more than it spares
-	fewQueries = 4       // as few do not repay what each reference is packed for
-	serial     = 1 << 20 // multiply-adds of a call that one core does alone
+	minPairs      = 1 << 12 // below it, packing costs more than it saves
+	maxFewQueries = 4       // up to it, packing the references does not pay off
+	maxSerial     = 1 << 20 // multiply-adds up to which a call uses one core
 )
 
-// lists are the k nearest found so far of each of n rows, ordered by distance
-// and then by index. What they hold in the end does not depend on the order of
-// the offers, so neither on the number of cores.
+// lists are the k nearest found so far of each of n rows, ordered by distance and then by index. The final result does
+// not depend on the order of the offers, so it does not depend on the number of cores.
 type lists struct {
 	k     int
 	dist  []float64 // n x k squared distances, ascending
 	row   []int     // n x k
-	limit []float64 // the last of each row: the distance that counts no more
+	limit []float64 // the last of each row: distances from it on do not count
 }
 
-const noNeighbour = math.MaxInt // stands where no neighbour is found yet
+const noNeighbour = math.MaxInt // marks an empty place
 
 func newLists(n, k int) *lists {
 	l := &lists{k: k, dist: make([]float64, n*k), row: make([]int, n*k), limit: make([]float64, n)}
@@ -50,7 +49,7 @@ func (l *lists) offer(i, j int, d float64) {
 	l.limit[i] = dist[l.k-1]
 }
 
-// neighbors drops the places that stayed empty.
+// neighbors drops empty places.
 func (l *lists) neighbors() *Neighbors {
 	n := len(l.limit)
 	nb := &Neighbors{start: make([]int, n+1), index: make([]int, 0, n*l.k), dist2: make([]float64, 0, n*l.k)}
@@ -63,33 +62,32 @@ func (l *lists) neighbors() *Neighbors {
 	return nb
 }
 
-// search finds nearest rows. Every distance that decides is the sum of squared
-// differences in float64; blocks say which pairs cannot matter.
+// search finds nearest rows. Every distance that decides is the float64 sum of squared differences; blocks excludes
+// pairs that cannot matter.
 type search struct {
 	ref, query []float64
 	dim        int
-	self       bool // ref and query are the same rows: a pair is looked at once, for both
-	// With classes, same and other take the pairs that share one and those that
-	// do not; nil skips them. Without, same takes all.
+	self       bool // ref and query are the same rows: each pair is compared once, for both
+	// With classes, same and other get the pairs of one class and of two; nil skips them. Without, same gets all.
 	y           []int
 	same, other *lists
 }
 
 func (s *search) workers(ctx context.Context) int {
 	refN, queryN := len(s.ref)/s.dim, len(s.query)/s.dim
-	if float64(refN)*float64(queryN)*float64(s.dim) <= serial {
+	if float64(refN)*float64(queryN)*float64(s.dim) <= maxSerial {
 		return 1
 	}
 	return parallel.Workers(ctx)
 }
 
-// run goes over all pairs. It stops early when ctx ends.
+// run compares all pairs. It stops early when ctx ends.
 func (s *search) run(ctx context.Context) error {
 	refN, queryN := len(s.ref)/s.dim, len(s.query)/s.dim
 	if refN == 0 || queryN == 0 {
 		return ctx.Err()
 	}
-	if refN*queryN >= fewPairs && queryN >= fewQueries {
+	if refN*queryN >= minPairs && queryN >= maxFewQueries {
 		if b, err := newBlocks(ctx, s); b != nil || err != nil {
 			if err != nil {
 				return err
@@ -100,7 +98,7 @@ func (s *search) run(ctx context.Context) error {
 	return s.plain(ctx)
 }
 
-// plain takes the distances of all pairs.
+// plain computes the distances of all pairs.
 func (s *search) plain(ctx context.Context) error {
 	const part = 16
 	refN, queryN := len(s.ref)/s.dim, len(s.query)/s.dim
@@ -115,7 +113,7 @@ func (s *search) plain(ctx context.Context) error {
 	})
 }
 
-// list takes the pair of query q and reference j, if any does.
+// list is the list that the pair of query q and reference j belongs to, or nil.
 func (s *search) list(q, j int) *lists {
 	if s.y != nil && s.y[q] != s.y[j] {
 		return s.other
@@ -123,8 +121,8 @@ func (s *search) list(q, j int) *lists {
 	return s.same
 }
 
-// squared is the squared Euclidean distance, summed in order: |a-b|^2 and
-// |b-a|^2 are the same bits. Infinite coordinates are infinitely far.
+// squared is the squared Euclidean distance, summed in order: |a-b|^2 and |b-a|^2 have the same bits. Infinite
+// coordinates are infinitely far.
 func squared(a, b []float64) float64 {
 	var sum float64
 	for i, v := range b[:len(a)] {
@@ -137,7 +135,7 @@ func squared(a, b []float64) float64 {
 	return sum
 }
 
-// squaredFour are the distances from a to four rows: each summed in order, all side by side.
+// squaredFour are the distances from a to four rows, each summed in order, computed together.
 func squaredFour(a []float64, b [4][]float64) [4]float64 {
 	b0, b1, b2, b3 := b[0][:len(a)], b[1][:len(a)], b[2][:len(a)], b[3][:len(a)]
 	var s0, s1, s2, s3 float64

@@ -211,7 +211,7 @@ func TestBoundsHold(t *testing.T) {
 // TestBoundIsNotMinusZero: what is compared by its bits is never negative, also where float32 rounds it to zero.
 func TestBoundIsNotMinusZero(t *testing.T) {
 	for _, sum := range []float64{-1, -1e-30, -1e-60, math.Copysign(0, -1), 0} {
-		_, high := between(sum-1e-70, 1e-70)
+		_, high := interval(sum-1e-70, 1e-70)
 		if math.Float32bits(high) != 0 {
 			t.Errorf("%g: the upper bound is %g, of bits %x", sum, high, math.Float32bits(high))
 		}

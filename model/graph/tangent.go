@@ -11,12 +11,10 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
-// Barycentric is the weights that best rebuild each query row from its
-// neighbours among the rows of ref, and sum to 1 (Roweis and Saul 2000): a
-// sparse query x ref matrix. The Gram matrix G of the differences is
-// regularised to G + reg tr(G) I; 1e-3 is usual. A row that equals all its
-// neighbours takes them evenly. For weights of rows among themselves ref and
-// query are the same.
+// Barycentric is the weights, of sum 1, that best reconstruct each query row from its neighbours among the rows of ref
+// (Roweis and Saul 2000): a sparse query x ref matrix. The Gram matrix G of the differences is regularised to G + reg
+// tr(G) I; 1e-3 is usual. A row that equals all its neighbours weights them equally. For weights among the same rows,
+// ref and query are the same.
 func Barycentric(ctx context.Context, ref, query *mat.Dense, nb *Neighbors, reg float64) (*Matrix, error) {
 	refN, m := ref.Dims()
 	n, qm := query.Dims()
@@ -48,7 +46,8 @@ func Barycentric(ctx context.Context, ref, query *mat.Dense, nb *Neighbors, reg 
 	for i, f := range failed {
 		if f {
 			index, _ := nb.Of(i)
-			return nil, fmt.Errorf("reconstruction: the differences of row %d to its %d neighbours are dependent; give a regulariser above %g", i, len(index), reg)
+			return nil, fmt.Errorf("reconstruction: the differences of row %d to its %d neighbours are dependent; "+
+				"give a regulariser above %g", i, len(index), reg)
 		}
 	}
 	return a.transposed().transposed(), nil // columns ascend
@@ -107,10 +106,9 @@ func outer(z *mat.Dense) *mat.SymDense {
 	return g
 }
 
-// Tangent is the principal component analysis of a patch of k rows: the thin
-// decomposition Basis diag(Singular) Coordinates' of the centred rows, in
-// columns, cut to its dimension. The matrices are empty where Dim is 0, as for
-// equal rows.
+// Tangent is the principal component analysis of a patch of k rows: the thin decomposition Basis diag(Singular)
+// Coordinates' of the centred rows, in columns, cut to its dimension. The matrices are empty if Dim is 0, as for equal
+// rows.
 type Tangent struct {
 	Rows        []int
 	Mean        []float64
@@ -122,8 +120,7 @@ type Tangent struct {
 // Dim is the dimension of the tangent space.
 func (t *Tangent) Dim() int { return len(t.Singular) }
 
-// Dimension chooses how many of the variances, descending and positive, make
-// the tangent space.
+// Dimension chooses how many of the variances, descending and positive, span the tangent space.
 type Dimension func(variance []float64) int
 
 // FixedDim takes d directions, or as many as the rows have.
@@ -131,8 +128,7 @@ func FixedDim(d int) Dimension {
 	return func(variance []float64) int { return min(d, len(variance)) }
 }
 
-// EnergyDim takes the fewest directions that hold this share of the variance,
-// at least one.
+// EnergyDim takes the fewest directions that have this share of the variance, at least one.
 func EnergyDim(share float64) Dimension {
 	return func(variance []float64) int {
 		total, sum := 0.0, 0.0
@@ -148,14 +144,12 @@ func EnergyDim(share float64) Dimension {
 	}
 }
 
-// Tangents are the tangent spaces of patches of rows. Directions below the
-// numeric rank of a patch never count.
+// Tangents are the tangent spaces of patches of rows. Directions below the numerical rank of a patch never count.
 func Tangents(ctx context.Context, x *mat.Dense, patches [][]int, dim Dimension) ([]*Tangent, error) {
 	return tangents(ctx, x, patches, dim, true)
 }
 
-// TangentCoordinates are Tangents whose Basis is left empty, at a third of the
-// cost: what alignment needs.
+// TangentCoordinates are Tangents with an empty Basis, at a third of the cost: enough for alignment.
 func TangentCoordinates(ctx context.Context, x *mat.Dense, patches [][]int, dim Dimension) ([]*Tangent, error) {
 	return tangents(ctx, x, patches, dim, false)
 }
@@ -192,8 +186,7 @@ func tangents(ctx context.Context, x *mat.Dense, patches [][]int, dim Dimension,
 	return out, nil
 }
 
-// tangent goes through the smaller of the two Gram matrices of the centred
-// rows; nil if that cannot be decomposed.
+// tangent decomposes the smaller of the two Gram matrices of the centred rows; nil if that fails.
 func tangent(x *mat.Dense, m int, rows []int, dim Dimension, basis bool) *Tangent {
 	k := len(rows)
 	t := &Tangent{Rows: rows, Mean: make([]float64, m), Basis: new(mat.Dense), Coordinates: new(mat.Dense)}
@@ -214,11 +207,11 @@ func tangent(x *mat.Dense, m int, rows []int, dim Dimension, basis bool) *Tangen
 	if math.IsNaN(largest) || math.IsInf(largest, 0) {
 		return nil
 	}
-	// What the rounding of the mean leaves of equal rows is no direction.
+	// The rounding error of the mean of equal rows is not a direction.
 	if largest <= 2*float64(k)*0x1p-52*offset {
 		return t
 	}
-	scale := 1.0 // that keeps squares in range
+	scale := 1.0 // keeps squares in range
 	if largest < 0x1p-200 || largest > 0x1p200 {
 		scale = largest
 		y.Scale(1/scale, y)
@@ -251,8 +244,7 @@ func tangent(x *mat.Dense, m int, rows []int, dim Dimension, basis bool) *Tangen
 			v.Set(i, c, vectors.At(i, order-1-c))
 		}
 	}
-	// The side that was not decomposed follows by a product, which the small
-	// directions leave less than orthonormal.
+	// The other side follows by a product, which is not quite orthonormal for small directions.
 	if k <= m {
 		t.Coordinates = v
 	} else {
@@ -272,8 +264,8 @@ func tangent(x *mat.Dense, m int, rows []int, dim Dimension, basis bool) *Tangen
 	return t
 }
 
-// orthonormal makes the columns of a orthonormal in their order, after taking
-// out their means where that is asked for. Twice is enough (Kahan and Parlett).
+// orthonormal makes the columns of a orthonormal in their order, after removing their means if centre is set. Twice is
+// enough (Kahan and Parlett).
 func orthonormal(a *mat.Dense, centre bool) {
 	n, d := a.Dims()
 	column := make([][]float64, d)

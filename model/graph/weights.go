@@ -5,8 +5,7 @@ import (
 	"math"
 )
 
-// Symmetry is how the lists of neighbours, which are not symmetric, become
-// symmetric weights.
+// Symmetry is how neighbour lists, which are not symmetric, become symmetric weights.
 type Symmetry string
 
 const (
@@ -15,8 +14,8 @@ const (
 	Sum    Symmetry = "sum"    // W + W': mutual neighbours count twice
 )
 
-// Weight is the weight of an edge between rows i and j whose squared distance
-// is dist2. It must be symmetric in i and j.
+// Weight is the weight of an edge between rows i and j whose squared distance is dist2. It must be symmetric in i and
+// j.
 type Weight func(i, j int, dist2 float64) float64
 
 // Binary is weight 1 for every edge.
@@ -25,8 +24,7 @@ func Binary(i, j int, dist2 float64) float64 { return 1 }
 // Length is the Euclidean length of the edge, for geodesics.
 func Length(i, j int, dist2 float64) float64 { return math.Sqrt(dist2) }
 
-// Heat is exp(-d^2/t). t = +Inf is Binary. The limit t = 0 keeps duplicates
-// alone, weight 1, and makes the others 0.
+// Heat is exp(-d^2/t). t = +Inf is Binary. t = 0 gives duplicates weight 1 and all others 0.
 func Heat(t float64) Weight {
 	return func(_, _ int, dist2 float64) float64 {
 		if dist2 == 0 {
@@ -36,19 +34,21 @@ func Heat(t float64) Weight {
 	}
 }
 
-// Weights is the n x n symmetric matrix of the edges that the lists make, each
-// with its weight. Edges of weight 0 are stored too: a length may be 0.
+// Weights is the n x n symmetric matrix of the edges that the lists make, each with its weight. Edges of weight 0 are
+// stored too: a length may be 0.
 func (nb *Neighbors) Weights(rule Symmetry, weight Weight) (*Matrix, error) {
 	n := nb.Len()
 	a := &Matrix{rows: n, cols: n, start: nb.start, index: nb.index, value: make([]float64, len(nb.index))}
 	for i := range n {
 		for p := nb.start[i]; p < nb.start[i+1]; p++ {
 			if a.index[p] >= n {
-				return nil, fmt.Errorf("weights: row %d lists row %d of %d; lists of new rows among others have no symmetric form", i, a.index[p], n)
+				return nil, fmt.Errorf("weights: row %d lists row %d of %d; the lists of new rows have no symmetric form", i,
+					a.index[p], n)
 			}
 			a.value[p] = weight(i, a.index[p], nb.dist2[p])
 			if math.IsNaN(a.value[p]) || math.IsInf(a.value[p], 0) {
-				return nil, fmt.Errorf("weights: edge (%d, %d) at squared distance %g has weight %g; choose another width", i, a.index[p], nb.dist2[p], a.value[p])
+				return nil, fmt.Errorf("weights: edge (%d, %d) at squared distance %g has weight %g; choose another width", i,
+					a.index[p], nb.dist2[p], a.value[p])
 			}
 		}
 	}

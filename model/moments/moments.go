@@ -1,7 +1,3 @@
-// Package moments holds mergeable statistics of labelled rows: for every
-// class its weight, sum and second moments, about one fixed shift. They are
-// all that PCA, LDA, SRDA, SLE and pairacc need, so those methods refit
-// exactly at a cost that does not depend on how many rows went by.
 package moments
 
 import (
@@ -16,41 +12,38 @@ import (
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
-// Set is the statistics of weighted rows of m features. Sums are taken of
-// x - r, where the shift r is the mean of the first rows added, so that a mean
-// far from zero costs no digits. The zero value is not usable; see New. A Set
-// is not safe for concurrent use; Add itself uses all cores, or as many as the limit of
-// its context allows.
+// Set is the statistics of weighted rows of m features. Sums are of x - r, where the shift r is the mean of the first
+// rows added, so that a mean far from zero costs no digits. The zero value is not usable; see New. A Set is not safe
+// for concurrent use; Add itself uses as many cores as its context allows.
 type Set struct {
 	m        int
 	perClass bool
 	shift    []float64 // r, nil before the first row
 
-	// Slot 0 is the unlabelled rows, slot c+1 class c.
+	// Slot 0 is for unlabelled rows, slot c+1 for class c.
 	weight []float64
-	sum    [][]float64 // nil: nothing yet
-	// The sum of all labelled rows, in their order: that of the classes' sums would depend on their numbers.
+	sum    [][]float64 // nil: no rows yet
+	// The sum of all labelled rows, in their order: the sum of the classes' sums would depend on how classes are numbered.
 	labelled []float64
-	// Upper triangles, m x m row-major. Per class: one a slot. Otherwise slot 0
-	// is the unlabelled rows and slot 1 all labelled ones.
+	// Upper triangles, m x m row-major. Per class: one per slot. Otherwise slot 0 is for unlabelled rows and slot 1 for
+	// all labelled ones.
 	second []*mat.SymDense
 }
 
-// New returns an empty set of m features. With perClass it keeps the second
-// moments of every class apart (m x m numbers each), which SLE one-versus-rest
-// needs; otherwise one matrix for all labelled rows and one for the rest.
+// New returns an empty set of m features. With perClass it keeps separate second moments for every class (m x m
+// numbers each), which SLE one-versus-rest needs; otherwise one matrix for all labelled rows and one for the others.
 func New(m int, perClass bool) *Set { return &Set{m: m, perClass: perClass} }
 
 // M is the number of features.
 func (s *Set) M() int { return s.m }
 
-// PerClass says whether second moments are kept by class.
+// PerClass reports whether second moments are kept by class.
 func (s *Set) PerClass() bool { return s.perClass }
 
-// Classes is one more than the largest class index seen.
+// Classes is one more than the largest class index added.
 func (s *Set) Classes() int { return max(len(s.weight)-1, 0) }
 
-// Count is the weight of class c, of the unlabelled rows for c = -1.
+// Count is the weight of class c, or of the unlabelled rows for c = -1.
 func (s *Set) Count(c int) float64 {
 	if c+1 >= len(s.weight) {
 		return 0
@@ -58,11 +51,10 @@ func (s *Set) Count(c int) float64 {
 	return s.weight[c+1]
 }
 
-// SetShift fixes the shift r before the first row is added. Without it the mean
-// of the first Add is taken.
+// SetShift sets the shift r before the first row is added. The default is the mean of the first Add.
 func (s *Set) SetShift(r []float64) error {
 	if s.shift != nil {
-		return fmt.Errorf("moments: the shift is fixed once rows were added")
+		return fmt.Errorf("moments: the shift cannot change after rows were added")
 	}
 	if len(r) != s.m {
 		return fmt.Errorf("moments: shift of %d numbers for %d features", len(r), s.m)
@@ -71,17 +63,14 @@ func (s *Set) SetShift(r []float64) error {
 	return nil
 }
 
-// Add adds rows: x is n x m row-major, y the class of each row (-1: no label;
-// nil: none has one), w the weight of each row (nil: 1). A class index past the
-// last one grows the set. On an error the set is unchanged, but one of a panic
-// inside: the set is not to be used then. Of ctx counts the limit of goroutines
-// alone: no half of the rows is added.
+// Add adds rows: x is n x m row-major, y the class of each row (-1: no label; nil: none has one), w the weight of each
+// row (nil: 1). A class index past the last one grows the set. After an error the set is unchanged, unless the error
+// is a panic: the set must not be used then. ctx only limits the goroutines: either all rows are added or none.
 func (s *Set) Add(ctx context.Context, x []float64, y []int, w []float64) error {
 	return s.accumulate(ctx, adjacent(x, s.m), y, w, 1)
 }
 
-// AddRows is Add of rows that stand wherever they do, all of weight 1: no copy
-// of them is made.
+// AddRows is Add for separate rows of weight 1, without copying them.
 func (s *Set) AddRows(ctx context.Context, rows [][]float64, y []int) error {
 	for i, x := range rows {
 		if len(x) != s.m {
@@ -91,14 +80,13 @@ func (s *Set) AddRows(ctx context.Context, rows [][]float64, y []int) error {
 	return s.accumulate(ctx, table{n: len(rows), m: s.m, apart: rows}, y, nil, 1)
 }
 
-// Sub takes out rows that were added with the same class and weight. Rounding
-// errors of many evictions add up: prefer a ring of sets that are merged, or
-// rebuild from the rows now and then.
+// Sub removes rows that were added with the same class and weight. Rounding errors of many removals accumulate: prefer
+// a ring of sets that are merged, or rebuild from the rows regularly.
 func (s *Set) Sub(ctx context.Context, x []float64, y []int, w []float64) error {
 	return s.accumulate(ctx, adjacent(x, s.m), y, w, -1)
 }
 
-// table is rows of m numbers: side by side, or apart.
+// table is rows of m numbers, contiguous or separate.
 type table struct {
 	n, m  int
 	x     []float64
@@ -115,13 +103,13 @@ func (t *table) row(i int) []float64 {
 	return t.x[i*t.m : (i+1)*t.m]
 }
 
-// Merge adds the statistics of o, whose class indices mean the same classes.
+// Merge adds the statistics of o, whose class indices must mean the same classes.
 func (s *Set) Merge(o *Set) error {
 	switch {
 	case o.m != s.m:
 		return fmt.Errorf("moments: merging %d features into %d", o.m, s.m)
 	case o.perClass != s.perClass:
-		return fmt.Errorf("moments: merging sets of which only one keeps second moments by class")
+		return fmt.Errorf("moments: merging sets of which only one has second moments by class")
 	case o.shift == nil:
 		return nil
 	}
@@ -162,7 +150,7 @@ func (s *Set) Merge(o *Set) error {
 }
 
 // rankTwo adds f (a d' + d a') + w d d' to the upper triangle. No product here or below is fused with a sum: where a
-// compiler may, it is converted first, so that processors of all kinds agree on what is summed.
+// compiler may do that, an explicit conversion prevents it, so that sums are the same on all processors.
 func rankTwo(s *mat.SymDense, a, d []float64, f, w float64) {
 	m := len(a)
 	raw := s.RawSymmetric()
@@ -269,7 +257,7 @@ func (s *Set) accumulate(ctx context.Context, x table, y []int, w []float64, sig
 	s.shift = shift
 	s.grow(slots)
 	sums.keep(s)
-	// Rows of one second-moment slot, in row order, so that one product serves them all.
+	// Rows of one second-moment slot, in row order, so that one product is enough for them.
 	count := make([]int, slots)
 	for i := range n {
 		count[s.secondSlot(slotOf(i))]++
@@ -302,7 +290,7 @@ func (s *Set) accumulate(ctx context.Context, x table, y []int, w []float64, sig
 	return nil
 }
 
-// workersFor is how many goroutines work on n rows of m numbers, of which each is read once.
+// workersFor is how many goroutines work on n rows of m numbers, each of which is read once.
 func workersFor(ctx context.Context, x *table) int {
 	if x.n*x.m < 1<<17 {
 		return 1
@@ -310,7 +298,7 @@ func workersFor(ctx context.Context, x *table) int {
 	return parallel.Workers(ctx)
 }
 
-// finite refuses what is no number.
+// finite checks that all numbers are finite.
 func (t *table) finite() error {
 	for i := range t.n {
 		for j, v := range t.row(i) {
@@ -322,7 +310,7 @@ func (t *table) finite() error {
 	return nil
 }
 
-// centred is the rows of index as an operand: times the roots of their weights, about the shift.
+// centred is the rows of index as an operand: about the shift, times the square roots of their weights.
 func (t *table) centred(index []int, shift, w []float64) *tile.Operand {
 	if w == nil {
 		return &tile.Operand{K: len(index), M: t.m, At: func(k int) []float64 { return t.row(index[k]) }, About: shift}
@@ -347,8 +335,8 @@ func (t *table) means() []float64 {
 	return mean
 }
 
-// Relabel moves the statistics of class c to class to[c], for every class; a negative to[c] drops a class without rows.
-// No two classes with rows may go to one.
+// Relabel moves the statistics of class c to class to[c], for every class; a negative to[c] drops a class without
+// rows. No two classes with rows may be moved to the same one.
 func (s *Set) Relabel(to []int) {
 	slots := 1
 	for _, c := range to {

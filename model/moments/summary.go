@@ -6,27 +6,27 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Summary is what a Set says about the rows in it, about their own mean.
+// Summary is the statistics of the rows in a Set, about their mean.
 type Summary struct {
 	Weight float64   // sum of the weights, n for unit weights
-	Mean   []float64 // of the rows, in their own units
-	// Counts and Means hold one entry for each class of the set: its weight and
-	// its mean minus Mean (zero for a class of no weight).
+	Mean   []float64 // of the rows, unscaled
+	// Counts and Means have one entry for each class of the set: its weight and its mean minus Mean (zero for a class of
+	// weight 0).
 	Counts []float64
 	Means  *mat.Dense // Classes x m, nil without classes
 	// Total is (1/Weight) sum w (x - Mean)(x - Mean)'.
 	Total *mat.SymDense
-	// Second holds, where the set keeps them, sum w (x - Mean)(x - Mean)' of each
-	// class; nil for a class of no weight.
+	// Second is sum w (x - Mean)(x - Mean)' of each class, if the set has second moments by class; nil for a class of
+	// weight 0.
 	Second []*mat.SymDense
 }
 
-// negligible is the share of the total weight below which a class has left:
-// what remains of it is rounding.
+// negligible is the share of the total weight below which a class counts as empty: what remains of it is rounding
+// error.
 const negligible = 1e-12
 
-// Summary computes the statistics about the mean, of the labelled rows or of
-// all rows. It costs O(m^2), and with second moments by class O(C m^2).
+// Summary computes the statistics about the mean, of the labelled rows or of all rows. It costs O(m^2), and with
+// second moments by class O(C m^2).
 func (s *Set) Summary(labelledOnly bool) (*Summary, error) {
 	out := &Summary{Mean: make([]float64, s.m), Total: mat.NewSymDense(s.m, nil)}
 	first := 0
@@ -63,7 +63,8 @@ func (s *Set) Summary(labelledOnly bool) (*Summary, error) {
 		v := out.Total.At(j, j)
 		if v < 0 {
 			if v < -1e-9*raw[j] || raw[j] < 0 {
-				return nil, fmt.Errorf("moments: feature %d has second moment %.3g after evictions; rebuild the set from its rows", j, v)
+				return nil, fmt.Errorf("moments: feature %d has second moment %.3g after removals; rebuild the set from its rows", j,
+					v)
 			}
 			out.Total.SetSym(j, j, 0)
 		}

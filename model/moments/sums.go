@@ -9,12 +9,12 @@ import (
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
-// sums are those of a set with rows added, beside it: the set changes only once they are known to be numbers, which
-// spares a look at each row before.
+// sums are those of a set with rows added. The set changes only when they are known to be finite, which saves checking
+// each row first.
 type sums struct {
-	of       [][]float64 // by slot, nil where no row is of it
+	of       [][]float64 // by slot, nil if it has no rows
 	labelled []float64
-	room     *[]float64 // what they are in
+	room     *[]float64 // their memory
 }
 
 var rooms sync.Pool // of *[]float64
@@ -64,7 +64,7 @@ func (s *Set) summed(ctx context.Context, x *table, shift []float64, slots int, 
 func (u *sums) add(ctx context.Context, x *table, shift []float64, slotOf func(int) int, w []float64,
 	sign float64) error {
 	workers := workersFor(ctx, x)
-	columns := max(128, (x.m/workers+7)/8*8) // less of a row at a time is read no faster
+	columns := max(128, (x.m/workers+7)/8*8) // reading fewer of a row at a time is not faster
 	return parallel.EachOn(context.WithoutCancel(ctx), workers, (x.m+columns-1)/columns, func(p int) {
 		from, to := p*columns, min(x.m, (p+1)*columns)
 		labelled, weighed, nothing := u.labelled[from:to], make([]float64, to-from), make([]float64, to-from)
@@ -89,7 +89,7 @@ func (u *sums) add(ctx context.Context, x *table, shift []float64, slotOf func(i
 	})
 }
 
-// addTo adds x - about to sum, four numbers a turn: a turn each would take twice the time.
+// addTo adds x - about to sum, four numbers per iteration: one per iteration takes twice the time.
 func addTo(sum, x, about []float64) {
 	for ; len(x) >= 4 && len(about) >= 4 && len(sum) >= 4; sum, x, about = sum[4:], x[4:], about[4:] {
 		sum[0] += x[0] - about[0]
@@ -123,7 +123,7 @@ func addToBoth(sum, all, x, about []float64) {
 	}
 }
 
-// keep makes them those of s, which has as many slots. They are not to be used after.
+// keep moves the sums into s, which has as many slots. They must not be used afterwards.
 func (u *sums) keep(s *Set) {
 	if s.labelled == nil {
 		s.labelled = make([]float64, s.m)

@@ -9,12 +9,11 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// The wire form of a set, which docs/summaries.md describes for other languages: little-endian, float64.
-
-// errCut says that bytes end too early.
+// errCut reports bytes that end too early.
 var errCut = errors.New("moments: the bytes of a set end too early")
 
-// AppendBinary appends the wire form of the set. Equal sets have equal bytes.
+// AppendBinary appends the wire form of the set, which docs/summaries.md describes for other languages: little-endian,
+// float64. Equal sets have equal bytes.
 func (s *Set) AppendBinary(b []byte) ([]byte, error) {
 	b = binary.LittleEndian.AppendUint32(b, uint32(s.m))
 	b = append(b, flag(s.perClass), flag(s.shift != nil))
@@ -58,8 +57,8 @@ func appendNumbers(b []byte, v []float64) []byte {
 	return b
 }
 
-// UnmarshalBinary reads a wire form that has nothing behind it. It asks for no more memory than the bytes say, and takes
-// no number that is not finite.
+// UnmarshalBinary reads a wire form that nothing follows. It allocates no more memory than the bytes justify, and
+// refuses numbers that are not finite.
 func (s *Set) UnmarshalBinary(b []byte) error {
 	r := reader{rest: b}
 	out := Set{m: int(r.uint32()), perClass: r.flag()}
@@ -96,7 +95,7 @@ func (s *Set) UnmarshalBinary(b []byte) error {
 		return r.err
 	}
 	if len(r.rest) > 0 {
-		return fmt.Errorf("moments: %d bytes behind a set", len(r.rest))
+		return fmt.Errorf("moments: %d bytes follow a set", len(r.rest))
 	}
 	if err := out.check(); err != nil {
 		return err
@@ -105,7 +104,7 @@ func (s *Set) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// check tells what no set of rows is like.
+// check refuses sets that no rows can have.
 func (s *Set) check() error {
 	for k, w := range s.weight {
 		if !(w >= 0) {
@@ -125,8 +124,8 @@ func (s *Set) check() error {
 	return nil
 }
 
-// Within tells, as an error, whether the set could not be of rows without a feature farther from zero than so much: what
-// was summed elsewhere might else leave float64 once it is merged.
+// Within checks that the set can be of rows whose features are at most most in magnitude. A set from elsewhere might
+// otherwise exceed float64 once it is merged.
 func (s *Set) Within(most float64) error {
 	var err error
 	look := func(what string, v []float64, bound float64) {
@@ -136,7 +135,7 @@ func (s *Set) Within(most float64) error {
 			}
 		}
 	}
-	// A row is within 2 most of the shift, which is one of them on average; as much again is for rounding.
+	// A row is within 2 most of the shift, which is a mean of rows; as much again allows for rounding.
 	all := 0.0
 	for k, w := range s.weight {
 		all += w
@@ -155,7 +154,7 @@ func (s *Set) Within(most float64) error {
 	return err
 }
 
-// secondOf are the second moments that a slot's rows are in, nil where there are none.
+// secondOf are the second moments of a slot's rows, nil if there are none.
 func (s *Set) secondOf(slot int) *mat.SymDense {
 	if k := s.secondSlot(slot); k < len(s.second) {
 		return s.second[k]
@@ -163,7 +162,7 @@ func (s *Set) secondOf(slot int) *mat.SymDense {
 	return nil
 }
 
-// reader takes a wire form apart; after an error it gives zeros.
+// reader parses a wire form; after an error it returns zeros.
 type reader struct {
 	rest []byte
 	err  error
@@ -224,7 +223,7 @@ func (r *reader) triangle(m int) *mat.SymDense {
 	if !r.flag() {
 		return nil
 	}
-	if m+1 > len(r.rest)/(4*m) { // the product may be more than an int holds
+	if m+1 > len(r.rest)/(4*m) { // the product may overflow an int
 		r.err = errCut
 	}
 	b := r.take(4 * m * (m + 1))
