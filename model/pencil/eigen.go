@@ -18,15 +18,14 @@ const (
 	Min            // smallest first: the literal end of methods without a ridge
 )
 
-// RankError reports more directions asked for than the pencil has.
+// RankError reports more directions than the pencil has.
 type RankError struct{ Asked, Max int }
 
 func (e *RankError) Error() string {
 	return fmt.Sprintf("%d directions asked, the pencil has %d", e.Asked, e.Max)
 }
 
-// ErrNotDefinite reports a denominator that is not positive definite, or not
-// finite.
+// ErrNotDefinite reports a denominator that is not positive definite, or not finite.
 var ErrNotDefinite = errors.New("denominator is not positive definite")
 
 // eigen returns the eigenvalues of s, ascending, and its eigenvectors.
@@ -59,8 +58,8 @@ func eigen(s mat.Symmetric) ([]float64, *mat.Dense, error) {
 	return es.Values(nil), v, nil
 }
 
-// grade is the order of the rows by which the diagonal ascends. The reduction to tridiagonal form begins at the last
-// column: the small end of a graded matrix (features in units far apart) so keeps its digits.
+// grade is the order of the rows in which the diagonal ascends. The reduction to tridiagonal form starts at the last
+// column, so the small end of a graded matrix (features with very different units) keeps its digits.
 func grade(s mat.Symmetric) []int {
 	order := make([]int, s.SymmetricDim())
 	for i := range order {
@@ -108,8 +107,8 @@ func reversed(values []float64, v *mat.Dense) ([]float64, *mat.Dense) {
 	return up, w
 }
 
-// FixSigns makes the entry of largest magnitude of every column positive. Of
-// entries within 1e-12 of the largest the one with the lowest index counts.
+// FixSigns makes the entry of largest magnitude of every column positive. Of entries within 1e-12 of the largest, the
+// one with the lowest index counts.
 func FixSigns(a *mat.Dense) {
 	m, d := a.Dims()
 	for j := range d {
@@ -132,17 +131,16 @@ func FixSigns(a *mat.Dense) {
 	}
 }
 
-// tie is the rule for eigenvalues of order k that share an eigenspace.
+// tie reports whether two eigenvalues of a problem of order k share an eigenspace.
 func tie(a, b float64, k int, largest float64) bool {
 	return math.Abs(a-b) <= 1e-6*max(math.Abs(a), math.Abs(b))+1e-14*float64(k)*largest
 }
 
-// errShort reports a way that did not reach the accuracy asked for.
+// errShort reports an algorithm that did not reach the required accuracy.
 var errShort = errors.New("not converged")
 
-// leastGap is the least relative distance of the first d values, best first, to
-// the next one: +Inf where there is none, and 0 where two share an eigenspace of a
-// problem of the given order, as what tells those apart is rounding.
+// leastGap is the least relative distance of the first d values, best first, to the next one: +Inf if there is none,
+// and 0 if two share an eigenspace of a problem of the given order, because only rounding errors separate those.
 func leastGap(values []float64, d, order int, largest float64) float64 {
 	gap := math.Inf(1)
 	for i := 0; i < d && i+1 < len(values); i++ {

@@ -12,8 +12,7 @@ import (
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
-// Metric is a factored denominator: Z (m x rank) with Z' (D + rho I) Z = I on
-// the kept subspace. It is immutable.
+// Metric is a factored denominator: Z (m x rank) with Z' (D + rho I) Z = I on the kept subspace. It is immutable.
 type Metric struct {
 	m    int
 	rank int
@@ -30,8 +29,7 @@ type Metric struct {
 // Identity is the metric of the constraint A'A = I in m columns.
 func Identity(m int) *Metric { return &Metric{m: m, rank: m} }
 
-// Ridge factors D + rho I by Cholesky. rho is absolute and not negative; see
-// Rho for the relative form.
+// Ridge factors D + rho I by Cholesky. rho is absolute and not negative; see Rho for the relative form.
 func Ridge(d mat.Symmetric, rho float64) (*Metric, error) {
 	m := d.SymmetricDim()
 	if !(rho >= 0) || math.IsInf(rho, 0) {
@@ -49,8 +47,8 @@ func Ridge(d mat.Symmetric, rho float64) (*Metric, error) {
 	return &Metric{m: m, rank: m, d: d, rho: rho, u: u}, nil
 }
 
-// Rho turns a relative ridge into an absolute one: r tr(D)/columns, where
-// columns is the number of columns after any rank cut in front.
+// Rho turns a relative ridge into an absolute one: r tr(D)/columns, where columns is the number of columns after any
+// rank cut before.
 func Rho(r float64, d mat.Symmetric, columns int) float64 {
 	if columns < 1 {
 		return 0
@@ -58,16 +56,13 @@ func Rho(r float64, d mat.Symmetric, columns int) float64 {
 	return r * mat.Trace(d) / float64(columns)
 }
 
-// wellConditioned is the condition number of the equilibrated matrix below
-// which Cut takes the Cholesky factor: nothing is near the cut, so both forms
-// are exact and Cholesky costs a tenth of an eigendecomposition.
+// wellConditioned is the condition number of the equilibrated matrix below which Cut uses the Cholesky factor: no
+// eigenvalue is near the cut, so both forms are exact, and Cholesky costs a tenth of an eigendecomposition.
 const wellConditioned = 1e10
 
-// Cut factors D by a rank cut. Columns of D with zero variance are dropped,
-// the rest is equilibrated to unit diagonal, and eigenvalues at or below
-// m eps s_max are taken for zero, so that a direction counts by its own scale
-// and not by that of the largest feature. The null space is dropped, which is
-// what a principal component analysis in front does.
+// Cut factors D by a rank cut. Columns of D with zero variance are dropped, the others are equilibrated to unit
+// diagonal, and eigenvalues of at most m eps s_max count as zero, so that a direction counts by its own scale and not
+// by that of the largest feature. The null space is dropped, as a principal component analysis in front would do.
 func Cut(d mat.Symmetric) (*Metric, error) {
 	m := d.SymmetricDim()
 	e, q, err := equilibrate(d)
@@ -101,7 +96,7 @@ func Cut(d mat.Symmetric) (*Metric, error) {
 			continue
 		}
 		for j := range r {
-			// Largest first, so that leading columns are the safest.
+			// Largest first, so that leading columns are the most accurate.
 			src := k - 1 - j
 			z.Set(i, j, e[i]*vectors.At(row, src)/math.Sqrt(values[src]))
 		}
@@ -113,10 +108,9 @@ func Cut(d mat.Symmetric) (*Metric, error) {
 	return &Metric{m: m, rank: r, d: d, z: z}, nil
 }
 
-// intoRange replaces the columns of z, which are E u for u in the range of
-// E D E, by those of least norm that D cannot tell from them: their projection
-// on the range of D. It is what a principal component analysis in front gives,
-// and makes the map independent of the units the rank was decided in.
+// intoRange replaces the columns of z, which are E u for u in the range of E D E, by the ones of least norm that D
+// does not distinguish from them: their projection on the range of D. It is the result of a principal component
+// analysis in front, and makes the map independent of the units that the rank was decided in.
 func intoRange(z *mat.Dense, e []float64) {
 	low, high := math.Inf(1), 0.0
 	for _, v := range e {
@@ -144,8 +138,8 @@ func intoRange(z *mat.Dense, e []float64) {
 	z.Copy(&out)
 }
 
-// Rank is the numeric rank of a positive semidefinite matrix by the rule of
-// Cut, from a pivoted Cholesky factor: no eigendecomposition.
+// Rank is the numerical rank of a positive semidefinite matrix by the rule of Cut, from a pivoted Cholesky factor
+// instead of an eigendecomposition.
 func Rank(ctx context.Context, d mat.Symmetric) (int, error) {
 	_, q, err := equilibrate(d)
 	if err != nil {
@@ -155,7 +149,7 @@ func Rank(ctx context.Context, d mat.Symmetric) (int, error) {
 	if k == 0 {
 		return 0, nil
 	}
-	// The Frobenius norm stands for s_max: between it and sqrt(rank) times it.
+	// The Frobenius norm replaces s_max: it is between s_max and sqrt(rank) times it.
 	tol := float64(d.SymmetricDim()) * eps * mat.Norm(q, 2)
 	if above(parallel.Limit(ctx, 1), q, tol) {
 		return k, nil
@@ -165,8 +159,8 @@ func Rank(ctx context.Context, d mat.Symmetric) (int, error) {
 	return rank, nil
 }
 
-// above says that all eigenvalues of s are above tol, and with them all pivots: a factor without pivots shows it, at a
-// fraction of the cost of one with. It may say no of what is just above. The factor takes the place of s.
+// above reports whether all eigenvalues of s are above tol, and so all pivots: a factor without pivoting shows it, at
+// a fraction of the cost. It may return false for values just above tol. It overwrites s.
 func above(ctx context.Context, s *mat.SymDense, tol float64) bool {
 	for i := range s.SymmetricDim() {
 		s.SetSym(i, i, s.At(i, i)-4*tol)
@@ -174,8 +168,7 @@ func above(ctx context.Context, s *mat.SymDense, tol float64) bool {
 	return cholesky(ctx, s) != nil
 }
 
-// equilibrate returns e = diag(D)^-1/2 (0 where the diagonal is 0) and the
-// matrix E D E without its zero columns.
+// equilibrate returns e = diag(D)^-1/2 (0 where the diagonal is 0) and the matrix E D E without its zero columns.
 func equilibrate(d mat.Symmetric) ([]float64, *mat.SymDense, error) {
 	m := d.SymmetricDim()
 	e := make([]float64, m)
@@ -227,7 +220,7 @@ func (q *Metric) whiten(ctx context.Context, b mat.Matrix) *mat.Dense {
 	return q.whitened(ctx, mat.DenseCopyOf(b))
 }
 
-// whitened is Z'B, in the place of B but behind a cut.
+// whitened is Z'B. It overwrites B unless Z comes from a cut.
 func (q *Metric) whitened(ctx context.Context, b *mat.Dense) *mat.Dense {
 	switch {
 	case q.z != nil:
@@ -241,8 +234,7 @@ func (q *Metric) whitened(ctx context.Context, b *mat.Dense) *mat.Dense {
 	return b
 }
 
-// Unwhiten returns Z V (m x c) for V (rank x c): whitened coordinates back to
-// columns of a map.
+// Unwhiten returns Z V (m x c) for V (rank x c): whitened coordinates to columns of a map.
 func (q *Metric) Unwhiten(v mat.Matrix) *mat.Dense {
 	if q.z != nil {
 		_, c := v.Dims()
@@ -258,8 +250,8 @@ func (q *Metric) Unwhiten(v mat.Matrix) *mat.Dense {
 	return out
 }
 
-// Solve returns Z Z'B = (D + rho I)^-1 B, the pseudo-inverse on the kept
-// subspace: the linear form that spectral regression needs.
+// Solve returns Z Z'B = (D + rho I)^-1 B, the pseudo-inverse on the kept subspace: the linear form of spectral
+// regression.
 func (q *Metric) Solve(b mat.Matrix) *mat.Dense { return q.Unwhiten(q.Whiten(b)) }
 
 // apply returns (D + rho I) A.
@@ -279,7 +271,7 @@ func (q *Metric) apply(a *mat.Dense) *mat.Dense {
 	return out
 }
 
-// whitenSym returns Z'NZ, symmetrised, or N itself where Z is the identity: it is not to be changed.
+// whitenSym returns Z'NZ, symmetrised, or N itself if Z is the identity; the caller must not change it.
 func (q *Metric) whitenSym(ctx context.Context, n mat.Symmetric) *mat.SymDense {
 	if q.d == nil && q.z == nil {
 		return symDense(n)

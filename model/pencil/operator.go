@@ -8,28 +8,25 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Operator is a symmetric matrix M of order n, known by its products.
+// Operator is a symmetric matrix M of order n that is known by its products.
 type Operator interface {
 	Order() int
-	// Apply sets dst = M x, both n x b for any b >= 1. It keeps neither, gives the
-	// same bits for the same x, and is not called concurrently. Of ctx counts the
-	// limit of goroutines alone: who applies it looks at the end of ctx between
-	// products. A panic of it is an error of Partial.
+	// Apply sets dst = M x, both n x b for any b >= 1. It must keep neither and give the same bits for the same x. It is
+	// not called concurrently. ctx only limits the goroutines: the caller checks it between products. Partial turns a
+	// panic into an error.
 	Apply(ctx context.Context, dst, x *mat.Dense)
 }
 
-// Entries is an Operator that shows its rows. The small end of one is found
-// through a factor of it, which products alone do not reach where the wanted
-// values are tiny against the largest.
+// Entries is an Operator that exposes its rows. Its small end is found through a factor, because products alone do not
+// reach values that are tiny compared with the largest.
 type Entries interface {
 	Operator
-	// Row returns the columns and the values of row i, each column at most once, in
-	// any order. The caller does not change them.
+	// Row returns the columns and the values of row i, each column at most once, in any order. The caller must not change
+	// them.
 	Row(i int) (columns []int, values []float64)
 }
 
-// Dense is a symmetric matrix held in full, as an operator that shows its rows.
-// It copies s: 8 n^2 bytes.
+// Dense is a dense symmetric matrix as an operator that exposes its rows. It copies s: 8 n^2 bytes.
 func Dense(s mat.Symmetric) Entries {
 	n := s.SymmetricDim()
 	a := &dense{a: mat.NewDense(n, n, nil), columns: make([]int, n)}

@@ -13,10 +13,9 @@ import (
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
-// Orthonormal is an orthonormal basis (m x rank) of the columns of b (m x r,
-// m >= r): those whose pivot is above cut times the first, all for cut = 0; nil
-// where b is zero. Each row is exact relative to its own size, which features in
-// units far apart need. Of ctx counts the limit of goroutines alone.
+// Orthonormal is an orthonormal basis (m x rank) of the columns of b (m x r, m >= r): of those whose pivot is above
+// cut times the first, or of all for cut = 0; nil if b is zero. Each row is exact relative to its own size, which
+// features with very different units need. ctx only limits the goroutines.
 func Orthonormal(ctx context.Context, b *mat.Dense, cut float64) *mat.Dense {
 	m, r := b.Dims()
 	largest := 0.0
@@ -40,7 +39,7 @@ func Orthonormal(ctx context.Context, b *mat.Dense, cut float64) *mat.Dense {
 	return reflected(b, cut*largest)
 }
 
-// reflected is Orthonormal by reflections, with pivots above least. Rows go in descending size and columns are pivoted
+// reflected is Orthonormal by reflections, with pivots above least. Rows are in descending size and columns pivoted
 // (Cox and Higham 1998).
 func reflected(b *mat.Dense, least float64) *mat.Dense {
 	m, r := b.Dims()
@@ -82,14 +81,14 @@ func reflected(b *mat.Dense, least float64) *mat.Dense {
 }
 
 const (
-	// gramOrder is the number of columns from which products repay.
+	// gramOrder is the number of columns from which products are faster.
 	gramOrder = 256
-	// gramCut is the square of the pivots, over that of the first, down to which the products of columns tell what they
-	// span: a factor of them leaves vectors that a second one makes orthonormal.
+	// gramCut is the square of the pivots, over that of the first, down to which products of columns determine their
+	// span: a factor of them gives vectors that a second one makes orthonormal.
 	gramCut = 1e-8
 )
 
-// evenRows says that no row is far smaller than another, but those of zeros.
+// evenRows reports whether no row is much smaller than another, except rows of zeros.
 func evenRows(b *mat.Dense) bool {
 	m, _ := b.Dims()
 	low, high := math.Inf(1), 0.0
@@ -103,12 +102,12 @@ func evenRows(b *mat.Dense) bool {
 		}
 		high = max(high, size)
 	}
-	return high <= 1e3*low && high > 0 // false of NaN
+	return high <= 1e3*low && high > 0 // false for NaN
 }
 
-// byGram is Orthonormal by products of columns: the factor of those that are well apart makes a basis of their span, twice
-// over (Yamamoto, Nakatsukasa, Yanagisawa and Fukaya 2015); what the others have beyond it, reflections tell. nil where it
-// is not to be had.
+// byGram is Orthonormal by products of columns: the factor of those that are well separated gives a basis of their
+// span, computed twice (Yamamoto, Nakatsukasa, Yanagisawa and Fukaya 2015); reflections give what the others add. It
+// returns nil if that is not accurate.
 func byGram(ctx context.Context, b *mat.Dense, largest, cut float64) *mat.Dense {
 	m, r := b.Dims()
 	g := outer(ctx, b, b)
@@ -149,12 +148,12 @@ func byGram(ctx context.Context, b *mat.Dense, largest, cut float64) *mat.Dense 
 	return out
 }
 
-// beyond is a basis, as columns, of what rows have beyond the span of the orthonormal rows q, with pivots above least; nil
-// where that is nothing.
+// beyond is a basis, as columns, of the parts of rows outside the span of the orthonormal rows q, with pivots above
+// least; nil if there are none.
 func beyond(ctx context.Context, q, rows *mat.Dense, least float64) *mat.Dense {
 	k, m := q.Dims()
 	s, _ := rows.Dims()
-	for range 2 { // once more takes out what rounding left
+	for range 2 { // the second time removes rounding errors
 		along := mat.NewDense(s, k, nil)
 		multiply(ctx, tile.Sum{C: along.RawMatrix().Data, Stride: k, Alpha: 1, A: byColumns(rows), B: byColumns(q)})
 		multiply(ctx, tile.Sum{C: rows.RawMatrix().Data, Stride: m, Alpha: -1, A: byColumns(along),

@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// TestOrthonormalByProducts is what reflections find: as many columns, orthonormal, and the same span, whatever the columns
-// depend on.
+// TestOrthonormalByProducts is what reflections find: as many columns, orthonormal, and the same span, whatever the
+// columns depend on.
 func TestOrthonormalByProducts(t *testing.T) {
 	const m, r = 330, gramOrder + 14
 	rng := rand.New(rand.NewPCG(3, 9))

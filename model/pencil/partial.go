@@ -17,43 +17,39 @@ import (
 type Part struct {
 	Values  []float64  // d eigenvalues, best first
 	Vectors *mat.Dense // n x d, orthonormal, signs fixed
-	// Next is the first eigenvalue that was not asked for, NaN where there is none.
+	// Next is the first eigenvalue after the wanted ones, NaN if there is none.
 	Next float64
-	// Gap and Ties are as in Solution: a tie past the last column says that the cut
-	// falls into a cluster, and other vectors are as good as those given. Gap is 0
-	// where there is a tie.
+	// Gap and Ties are as in Solution: a tie past the last column means that the cut falls into a cluster, and other
+	// vectors are as good as these. Gap is 0 if there is a tie.
 	Gap  float64
 	Ties [][2]int
-	// Largest is the largest |eigenvalue|, or a bound for it from below that is
-	// near it.
+	// Largest is the largest |eigenvalue|, or a lower bound close to it.
 	Largest float64
 	// Residual is max |M v - lambda v| over the columns, with products of M itself.
 	Residual float64
-	// Products counts the vectors that M, or its inverse, was applied to. Notes say
-	// how the result was found where it was not by the first way tried.
+	// Products counts the vectors that M, or its inverse, was applied to. Notes say why the first algorithm failed, if it
+	// did.
 	Products int
 	Notes    []string
 
-	all     []float64  // the values found, those beyond the wanted included
+	all     []float64  // the values found, including those beyond the wanted
 	vectors *mat.Dense // their vectors as columns
-	least   float64    // at the Max end: the least value seen, or 0
+	least   float64    // at the Max end: the least value found, or 0
 }
 
-// Least is a bound from above, near it, of the least eigenvalue where that is negative, at the Max end: 0 says that no
-// negative one was seen.
+// Least is an upper bound of the smallest eigenvalue, and close to it, if that is negative, at the Max end; 0 if no
+// negative one was found.
 func (p *Part) Least() float64 { return p.least }
 
-// Partial returns the d eigenpairs of m at one end, and no others, by thick-restart
-// block Lanczos: on m itself, or, at the Min end of Entries, on the inverse of
-// m plus a tiny shift from a Cholesky factor. known holds eigenvectors as columns
-// (n x q, independent, nil for none) that are not wanted, such as the constant
-// vector of a graph Laplacian: they are taken out and never looked for.
+// Partial returns the d eigenpairs of m at one end, and no others, by thick-restart block Lanczos: on m itself or, at
+// the Min end of Entries, on the inverse of m plus a tiny shift by a Cholesky factor. known has eigenvectors as
+// columns (n x q, independent, nil for none) that are not wanted, such as the constant vector of a graph Laplacian;
+// they are projected out.
 //
-// The result meets |M v - lambda v| <= 1e-3 times the distance of lambda to its
-// neighbours outside of its tie. Where that cannot be had, small problems are decomposed
-// in full and Notes say so; large ones end in an error. It does not depend on the
-// number of processors. It stops with the error of ctx when that ends; only a
-// decomposition in full, of order 2500 at most, is not interrupted.
+// The result satisfies |M v - lambda v| <= 1e-3 times the distance of lambda to the nearest eigenvalue outside its
+// tie. If that cannot be reached, small problems are decomposed in full and Notes say so; large ones are an error. The
+// result does not depend on the number of processors. Partial stops with the error of ctx; only a full decomposition,
+// of order 2500 at most, is not interrupted.
 func Partial(ctx context.Context, m Operator, end End, d int, known *mat.Dense) (_ *Part, err error) {
 	defer parallel.Recover(&err, "eigenvectors")
 	n := m.Order()
@@ -88,20 +84,20 @@ type partial struct {
 	d        int
 	free     int        // dimension without the known vectors
 	null     *mat.Dense // the known vectors as orthonormal rows, or nil
-	brief    bool       // give up before a decomposition in full would cost as much
-	floor    float64    // residual that no way can get below
+	brief    bool       // give up before a full decomposition would cost as much
+	floor    float64    // residual that no algorithm can get below
 	largest  float64
 	products int
 	notes    []string
 }
 
-// way is one way to the wanted pairs.
+// way is one algorithm for the wanted pairs.
 type way struct {
 	name string
 	run  func() (*Part, error)
 }
 
-// ways are those short of a decomposition in full, in the order of their cost.
+// ways are the algorithms other than a full decomposition, in the order of their cost.
 func (p *partial) ways() []way {
 	if p.free < krylovOrder(p.d, blockSize(p.d)) {
 		return nil
@@ -131,7 +127,7 @@ func (p *partial) ways() []way {
 	return []way{alone}
 }
 
-// find tries the ways in turn.
+// find tries the algorithms in turn.
 func (p *partial) find(ways []way) (*Part, error) {
 	for _, w := range ways {
 		part, err := w.run()
@@ -147,18 +143,18 @@ func (p *partial) find(ways []way) (*Part, error) {
 		}
 		p.notes = append(p.notes, fmt.Sprintf("%s: %v", w.name, err))
 	}
-	cure := "ask for fewer"
+	fix := "give a smaller dimension"
 	if p.n > fullOrder {
-		cure = fmt.Sprintf("ask for fewer, or give at most %d rows, which are decomposed in full", fullOrder)
+		fix = fmt.Sprintf("give a smaller dimension, or at most %d rows, which are decomposed in full", fullOrder)
 	}
 	return nil, fmt.Errorf("%w: %d eigenvectors of an operator of order %d (%s); %s", errShort, p.d, p.n,
-		strings.Join(p.notes, "; "), cure)
+		strings.Join(p.notes, "; "), fix)
 }
 
-// blockSize is the number of products made at a time for d pairs.
+// blockSize is the number of products computed together for d pairs.
 func blockSize(d int) int { return min(max(d+1, 4), 8) }
 
-// direct is Lanczos with m itself, of at most limit products.
+// direct is Lanczos with m itself, with at most limit products.
 func (p *partial) direct(limit int) (*Part, error) {
 	sign := 1.0
 	if p.end == Min {
@@ -186,15 +182,15 @@ func (p *partial) direct(limit int) (*Part, error) {
 	return part, err
 }
 
-// plain is Lanczos for m as it is.
+// plain is Lanczos for m.
 func (p *partial) plain() *krylov {
 	return &krylov{ctx: p.ctx, n: p.n, apply: p.apply, null: p.null,
 		noise: func(_, _, largest float64) float64 { return 4 * eps * largest },
 		tied:  func(a, b, largest float64) bool { return tie(a, b, p.n, largest) }}
 }
 
-// lanczos runs k for d pairs, again with a larger block where the first could
-// have missed copies: a block of b finds no more than b of one eigenvalue.
+// lanczos runs k for d pairs, and again with a larger block if the first may have missed copies: a block of b finds at
+// most b of one eigenvalue.
 func (p *partial) lanczos(k *krylov, d int) (*ritz, error) {
 	for k.block = blockSize(d); ; k.block = d + 1 {
 		q := 0
@@ -236,7 +232,7 @@ func (p *partial) apply(dst, x *mat.Dense) {
 	dst.Copy(out.T())
 }
 
-// measure sets largest from a short Lanczos run: both ends of the spectrum come first.
+// measure sets largest from a short Lanczos run: both ends of the spectrum converge first.
 func (p *partial) measure() error {
 	k := p.plain()
 	k.block, k.limit = 4, 40
@@ -249,8 +245,8 @@ func (p *partial) measure() error {
 	return nil
 }
 
-// judge measures the found pairs (rows, best first, the last one or more beyond
-// the wanted) with products of m, and takes or refuses them.
+// judge computes the residuals of the found pairs (rows, best first, the last one or more beyond the wanted) with
+// products of m, and accepts or refuses them.
 func (p *partial) judge(values []float64, rows *mat.Dense) (*Part, error) {
 	part := p.part(values, mat.DenseCopyOf(rows.T()))
 	wanted := rowsView(rows, 0, p.d)
@@ -270,7 +266,7 @@ func (p *partial) judge(values []float64, rows *mat.Dense) (*Part, error) {
 			}
 		}
 		if math.IsInf(gap, 1) {
-			gap = p.largest // one tie: there is nothing to be mistaken for
+			gap = p.largest // a single tie has nothing to be confused with
 		}
 		if !(r <= max(1e-3*gap, p.floor) && r <= 1e-8*p.largest) {
 			return nil, fmt.Errorf("%w: residual %.2g of eigenvalue %d (%.4g), gap %.2g, largest value %.4g", errShort,
@@ -304,10 +300,9 @@ func (p *partial) part(values []float64, vectors *mat.Dense) *Part {
 	return out
 }
 
-// few is the end of the spectrum of s for Solve, or nil where the full
-// decomposition is the better way: for small s, where the cut falls into a tie whose
-// other vectors are needed, and for a small end below what a factor resolves, whose
-// digits the full way keeps.
+// few is the end of the spectrum of s for Solve, or nil if the full decomposition is better: for small s, if the cut
+// falls into a tie whose other vectors are needed, and for a small end below the accuracy of a factor, whose digits
+// the full decomposition keeps.
 func few(ctx context.Context, s *mat.SymDense, end End, d int) *Part {
 	n := s.SymmetricDim()
 	if d < 1 || n < krylovOrder(d, blockSize(d)) {
@@ -316,7 +311,7 @@ func few(ctx context.Context, s *mat.SymDense, end End, d int) *Part {
 	p := &partial{ctx: ctx, m: Dense(s), n: n, end: end, d: d, free: n, brief: true}
 	part, err := p.find(p.ways())
 	if err != nil {
-		return nil // what is wrong with s, the full way says
+		return nil // the full decomposition reports what is wrong with s
 	}
 	if t := len(part.Ties); t > 0 && part.Ties[t-1][1] == len(part.all) {
 		return nil

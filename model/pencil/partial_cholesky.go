@@ -23,27 +23,27 @@ const (
 	FactorBytes = 1 << 30
 )
 
-// envelope is the Cholesky factor L L' = P (M + shift I) P' in the envelope of
-// an order by levels or by fronts (George and Liu 1981, chapter 4), kept by squares: those that are zero, as the squares
-// of M tell and what they fill, are left out. A band costs n bandwidth^2, and a full matrix no more than a dense factor.
+// envelope is the Cholesky factor L L' = P (M + shift I) P' in the envelope of an order by levels or by fronts (George
+// and Liu 1981, chapter 4), stored by square blocks without those that are zero, as far as the blocks of M and their
+// fill-in show. A band costs n bandwidth^2, and a full matrix no more than a dense factor.
 type envelope struct {
 	n     int
-	order []int // order[i] is the row of M at place i
+	order []int // order[i] is the row of M at position i
 	place []int // the inverse
-	// Of each row of squares, the columns of those before the diagonal that are not zero, ascending; and of each column,
-	// the rows of those behind it.
+	// For each block row, the columns of the nonzero blocks before the diagonal, ascending; for each block column, the
+	// rows of those after it.
 	columns, below [][]int
-	squares        [][]tile.Lying // beside columns
+	squares        [][]tile.Lying // of columns
 	diagonal       []blas64.Triangular
 }
 
-// newEnvelope orders m and finds its envelope. It holds no numbers yet. Where ctx ends it is the best found until then.
+// newEnvelope orders m and finds its envelope, without values. If ctx ends, it returns the best one found so far.
 func newEnvelope(ctx context.Context, m Entries) *envelope {
 	order := cuthillMcKee(m)
 	best := envelopeOf(m, order)
-	// Where there is much to be saved, and the matrix is not full, the order of King is tried from either end.
+	// If much can be saved and the matrix is not dense, try the order of King from either end.
 	if entries := entriesOf(m); best.flops() > cheapFactor/8 && float64(entries) <= float64(best.n)*float64(best.n)/4 {
-		slices.Reverse(order) // begins at an end of each component
+		slices.Reverse(order) // starts at an end of each component
 		order = frontOrder(m, order)
 		for range 2 {
 			if ctx.Err() != nil {
@@ -67,9 +67,9 @@ func newEnvelope(ctx context.Context, m Entries) *envelope {
 	return best
 }
 
-// bordered is an order with so many of its rows moved behind all others: those that reach back farthest. A few edges
-// join clusters, and a row of one of these fills all between its ends, the rows beside it in its square too; behind all
-// others it fills its own alone.
+// bordered moves count rows behind all others: those that reach back farthest. A few edges join clusters, and the row
+// of such an edge fills everything between its ends, and so do the rows in its block; behind all others it fills only
+// itself.
 func bordered(m Entries, order []int, count int) []int {
 	n := len(order)
 	place, back := make([]int, n), make([]int, n)
@@ -102,7 +102,7 @@ func bordered(m Entries, order []int, count int) []int {
 	return out
 }
 
-// envelopeOf is the envelope in that order.
+// envelopeOf is the envelope in this order.
 func envelopeOf(m Entries, order []int) *envelope {
 	n := m.Order()
 	e := &envelope{n: n, order: slices.Clone(order), place: make([]int, n)}
@@ -111,7 +111,7 @@ func envelopeOf(m Entries, order []int) *envelope {
 	}
 	tiles := (n + square - 1) / square
 	words := (tiles + 63) / 64
-	touched := make([]uint64, tiles*words) // of each column of squares, a bit for each row
+	touched := make([]uint64, tiles*words) // for each block column, a bit for each row
 	for i, at := range e.order {
 		columns, _ := m.Row(at)
 		for _, c := range columns {
@@ -126,7 +126,7 @@ func envelopeOf(m Entries, order []int) *envelope {
 				e.below[j], e.columns[i] = append(e.below[j], i), append(e.columns[i], j)
 			}
 		}
-		if len(e.below[j]) > 0 { // what is behind a column is filled behind the first of these too
+		if len(e.below[j]) > 0 { // rows after this column also fill in the first of these
 			for w, bits := range touched[e.below[j][0]*words:][:words] {
 				touched[e.below[j][0]*words+w] = bits | own[w]
 			}
@@ -135,7 +135,7 @@ func envelopeOf(m Entries, order []int) *envelope {
 	return e
 }
 
-// entriesOf is how many entries the rows of m have.
+// entriesOf is the number of entries in the rows of m.
 func entriesOf(m Entries) (sum int) {
 	for i := range m.Order() {
 		columns, _ := m.Row(i)
@@ -144,7 +144,7 @@ func entriesOf(m Entries) (sum int) {
 	return sum
 }
 
-// bytes is the memory the factor takes, flops the work to make it.
+// bytes is the memory of the factor.
 func (e *envelope) bytes() (sum float64) {
 	for _, columns := range e.columns {
 		sum += 8 * square * square * float64(len(columns)+1)
@@ -152,9 +152,10 @@ func (e *envelope) bytes() (sum float64) {
 	return sum
 }
 
+// flops is the work to compute it.
 func (e *envelope) flops() (sum float64) {
 	const cube = 2 * square * square * square
-	for _, rows := range e.below { // each two of them, and each with itself, take a product
+	for _, rows := range e.below { // one product for each pair, and for each with itself
 		count := float64(len(rows))
 		sum += cube * (count*(count+1)/2 + (count+1)/2)
 	}
@@ -167,7 +168,7 @@ func (e *envelope) factor(ctx context.Context, m Entries, shift float64) error {
 	for _, columns := range e.columns {
 		count += len(columns)
 	}
-	// Two objects hold all: each of its own would be rounded up by a sixth.
+	// Two allocations: many small ones would be rounded up by a sixth.
 	all, triangles := make([]tile.Lying, count), make([]float64, tiles*square*square)
 	e.squares, e.diagonal = make([][]tile.Lying, tiles), make([]blas64.Triangular, tiles)
 	for i, columns := range e.columns {
@@ -212,13 +213,13 @@ func (e *envelope) factor(ctx context.Context, m Entries, shift float64) error {
 	return nil
 }
 
-// fill puts row i of the squares of M + shift I into the envelope, and the lower triangle of that on the diagonal into
-// own, row after row.
+// fill copies row i of the blocks of M + shift I into the envelope, and the lower triangle of the one on the diagonal
+// into own, row-major.
 func (e *envelope) fill(i int, own []float64, m Entries, shift float64) {
 	for r := range square {
 		at := i*square + r
 		if at >= e.n {
-			own[r*square+r] = 1 // nothing is behind the last row
+			own[r*square+r] = 1 // padding after the last row
 			continue
 		}
 		entries, values := m.Row(e.order[at])
@@ -236,13 +237,13 @@ func (e *envelope) fill(i int, own []float64, m Entries, shift float64) {
 	}
 }
 
-// square is square (i, j), which is not zero.
+// square is block (i, j), which is not zero.
 func (e *envelope) square(i, j int) *tile.Lying {
 	p, _ := slices.BinarySearch(e.columns[i], j)
 	return &e.squares[i][p]
 }
 
-// update takes L_ik L_jk' of all k < j from square (i, j).
+// update subtracts L_ik L_jk' for all k < j from block (i, j).
 func (e *envelope) update(s *tile.Lying, i, j int) {
 	left, right := e.columns[i], e.columns[j]
 	for p, q := 0, 0; p < len(left) && q < len(right); {
@@ -258,12 +259,13 @@ func (e *envelope) update(s *tile.Lying, i, j int) {
 	}
 }
 
-// solve sets each row of dst to (M + shift I)^-1 times that row of x. The right sides share each read of the factor.
+// solve sets each row of dst to (M + shift I)^-1 times that row of x. The right-hand sides share each read of the
+// factor.
 func (e *envelope) solve(ctx context.Context, dst, x *mat.Dense) {
 	b, _ := x.Dims()
 	split(ctx, (b+tile.Thin-1)/tile.Thin, 2*b*int(e.bytes()/8), func(p int) {
 		from, to := p*tile.Thin, min(b, (p+1)*tile.Thin)
-		y := make([]float64, len(e.columns)*square*tile.Thin) // beside each other
+		y := make([]float64, len(e.columns)*square*tile.Thin) // side by side
 		for r := from; r < to; r++ {
 			src := x.RawRowView(r)
 			for i, at := range e.order {
@@ -286,11 +288,11 @@ func (e *envelope) solve(ctx context.Context, dst, x *mat.Dense) {
 }
 
 const (
-	step = 8                  // how many rows of a triangle are solved between two products
-	side = square * tile.Thin // numbers of a square row of right sides
+	step = 8                  // rows of a triangle solved between two products
+	side = square * tile.Thin // numbers in a block row of right-hand sides
 )
 
-// forward solves L y = x for square row i, in place, and takes its part from all behind.
+// forward solves L y = x for block row i, in place, and subtracts its part from all later rows.
 func (e *envelope) forward(i int, y []float64) {
 	const thin = tile.Thin
 	own, lower := y[i*side:][:side], e.diagonal[i].Data
@@ -318,7 +320,7 @@ func (e *envelope) forward(i int, y []float64) {
 	}
 }
 
-// backward solves L'y = x for square row i, those behind being solved, and takes their part from all before.
+// backward solves L'y = x for block row i, with the later rows solved, and subtracts its part from all earlier rows.
 func (e *envelope) backward(i int, y []float64) {
 	const thin = tile.Thin
 	own, lower := y[i*side:][:side], e.diagonal[i].Data
@@ -347,8 +349,8 @@ func (e *envelope) backward(i int, y []float64) {
 	}
 }
 
-// cuthillMcKee is the reverse Cuthill-McKee order of m, each component begun at
-// an end of it (George and Liu 1979). Ties go to the lower index.
+// cuthillMcKee is the reverse Cuthill-McKee order of m, with each component started at an end of it (George and Liu
+// 1979). Ties go to the lower index.
 func cuthillMcKee(m Entries) []int {
 	n := m.Order()
 	degree := make([]int, n)
@@ -359,17 +361,17 @@ func cuthillMcKee(m Entries) []int {
 		sum += len(columns)
 	}
 	order := make([]int, 0, n)
-	if float64(sum) > float64(n)*float64(n)/4 { // no order makes such a matrix sparse
+	if float64(sum) > float64(n)*float64(n)/4 { // no order helps for such a matrix
 		for i := range n {
 			order = append(order, i)
 		}
 		return order
 	}
-	mark := make([]int, n) // the pass that saw the node last
+	mark := make([]int, n) // the last pass that visited the node
 	pass := 0
 	done := make([]bool, n)
-	// levels appends the nodes around root to out by levels and returns them, with
-	// the place where the last level begins and the number of levels.
+	// levels appends the nodes around root to out by levels and returns them, with the position where the last level
+	// starts and the number of levels.
 	levels := func(root int, out []int, sorted bool) (nodes []int, last, depth int) {
 		pass++
 		out = append(out, root)

@@ -1,8 +1,8 @@
 package pencil
 
-// frontOrder is the order of King (1970), which comes after start: next of the nodes that have a neighbour behind them
-// is always the one that brings the fewest new ones, the first to be reached among equals. What hangs together loosely,
-// as clusters that a few edges join, is so finished one after the other, where the levels of Cuthill and McKee mix it.
+// frontOrder is the order of King (1970), based on start: of the nodes with a neighbour already ordered, the next one
+// is always the one that adds the fewest new ones, and of equals the first one reached. Clusters that only a few edges
+// join are finished one after the other, whereas the levels of Cuthill and McKee mix them.
 func frontOrder(m Entries, start []int) []int {
 	n := m.Order()
 	f := &front{m: m, fresh: make([]int, n), state: make([]int8, n)}
@@ -16,7 +16,7 @@ func frontOrder(m Entries, start []int) []int {
 	f.head = make([]int, len(f.buckets))
 	f.least = len(f.buckets)
 	order := make([]int, 0, n)
-	for _, seed := range start { // the first of each component is at an end of it
+	for _, seed := range start { // the first node of each component is at an end of it
 		if f.state[seed] == untouched {
 			f.reach(seed)
 		}
@@ -36,22 +36,22 @@ func frontOrder(m Entries, start []int) []int {
 
 const (
 	untouched = iota
-	ahead     // with a neighbour that is behind
+	ahead     // with a neighbour that is ordered
 	behind
 )
 
-// front is the nodes ahead, in buckets by how many neighbours they have that nothing has reached. A node that changes
-// its bucket stays in the old one too, until that is looked at.
+// front is the reached nodes, in buckets by how many of their neighbours nothing has reached. A node whose bucket
+// changes also stays in the old one until that is read.
 type front struct {
 	m       Entries
-	fresh   []int // of each node: neighbours, and itself, that are untouched
+	fresh   []int // of each node: unreached neighbours, and itself
 	state   []int8
 	buckets [][]int32
-	head    []int // of each bucket: what is before was taken
-	least   int   // no bucket below has nodes
+	head    []int // of each bucket: nodes before it were taken
+	least   int   // lower buckets are empty
 }
 
-// reach takes node v into the front.
+// reach adds node v to the front.
 func (f *front) reach(v int) {
 	f.state[v] = ahead
 	columns, _ := f.m.Row(v)
@@ -70,7 +70,7 @@ func (f *front) put(v int) {
 	f.least = min(f.least, at)
 }
 
-// next is the node of the front that comes next, or -1.
+// next is the next node of the front, or -1.
 func (f *front) next() int {
 	for ; f.least < len(f.buckets); f.least++ {
 		bucket := f.buckets[f.least]

@@ -6,8 +6,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// fullOrder is the largest order that is decomposed in full where the partial
-// way fails: about a minute and 400 MB.
+// fullOrder is the largest order that is decomposed in full if the partial algorithms fail: about a minute and 400 MB.
 const fullOrder = 2500
 
 // full decomposes all of m, with the known vectors moved past the other end.
@@ -62,7 +61,7 @@ func (p *partial) full() (*Part, error) {
 	for _, v := range values {
 		p.largest = max(p.largest, math.Abs(v))
 	}
-	// Pairs nearer to each other than rounding are told apart no better than this.
+	// Pairs that are closer than rounding errors cannot be separated better than this.
 	p.floor = float64(p.n) * eps * p.largest
 	part, err := p.judge(values, mat.DenseCopyOf(vectors.Slice(0, p.n, 0, p.free).T()))
 	if err == nil && p.end == Max {

@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	// inverseShift is the shift of the factored matrix over its norm: large against
-	// rounding in the factor, and below what separates two eigenvalues at all.
+	// inverseShift is the shift of the factored matrix over its norm: large compared with rounding errors of the factor,
+	// and smaller than any difference between distinct eigenvalues.
 	inverseShift = 1e-12
 )
 
-// budget is the number of products worth trying before a factor is made: about
-// a third of its time, a flop on sparse rows and thin blocks taken for eight.
+// budget is the number of products worth trying before a factor is made: about a third of its time, with a flop on
+// sparse rows and thin blocks counted as eight.
 func (p *partial) budget(rows Entries, env *envelope) int {
 	product := 2*float64(entriesOf(rows)) + 8*float64(p.n*basisSize(p.d+1, blockSize(p.d)))
 	return int(env.flops() / 3 / (8 * product))
 }
 
-// inverse is Lanczos with (M + shift I)^-1 (Ericsson and Ruhe 1980), whose largest
-// values are well apart where the smallest of M are tiny, then a Rayleigh-Ritz step with
-// M itself, which makes the values as exact as M's own products.
+// inverse is Lanczos with (M + shift I)^-1 (Ericsson and Ruhe 1980), whose largest values are well separated where the
+// smallest of M are tiny, followed by a Rayleigh-Ritz step with M itself, which makes the values as exact as products
+// of M.
 func (p *partial) inverse(rows Entries, env *envelope) (*Part, error) {
 	if p.largest == 0 {
 		if err := p.measure(); err != nil {
@@ -48,7 +48,7 @@ func (p *partial) inverse(rows Entries, env *envelope) (*Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	// One more step of inverse iteration takes out what rounding put along large eigenvalues.
+	// One more step of inverse iteration removes rounding errors along large eigenvalues.
 	b, _ := found.vectors.Dims()
 	x := mat.NewDense(b, p.n, nil)
 	for i, mu := range found.values {
@@ -74,9 +74,8 @@ func (p *partial) inverse(rows Entries, env *envelope) (*Part, error) {
 	return p.judge(values, vectors)
 }
 
-// stages runs k for the wanted pairs. Where the values found are far apart,
-// rounding at the size of the first hides the last: those found first are then
-// taken out and the others looked for anew.
+// stages runs k for the wanted pairs. If the values are far apart, rounding errors of the size of the first hide the
+// last: those found first are then projected out, and the others searched for again.
 func (p *partial) stages(k *krylov) (*ritz, error) {
 	const apart = 1e-3
 	out := &ritz{vectors: new(mat.Dense)}
@@ -113,8 +112,8 @@ func (p *partial) stages(k *krylov) (*ritz, error) {
 	}
 }
 
-// rayleighRitz is the best that M has in the span of the orthonormal rows of x:
-// values, best first, and vectors as rows.
+// rayleighRitz is the best approximation of M in the span of the orthonormal rows of x: values, best first, and
+// vectors as rows.
 func (p *partial) rayleighRitz(x *mat.Dense) ([]float64, *mat.Dense, error) {
 	b, _ := x.Dims()
 	y := mat.NewDense(b, p.n, nil)

@@ -29,8 +29,7 @@ func knownRows(n int, known *mat.Dense) (*mat.Dense, error) {
 	return mat.DenseCopyOf(b.T()), nil
 }
 
-// checkKnown refuses known vectors that m does not keep to themselves: taking
-// them out would change the problem.
+// checkKnown refuses known vectors that are not eigenvectors: projecting them out would change the problem.
 func (p *partial) checkKnown() error {
 	if p.null == nil {
 		return nil
@@ -53,7 +52,7 @@ func (p *partial) checkKnown() error {
 		scale = operatorNorm(p.ctx, p.m)
 	}
 	if !(left <= 1e-9*scale) {
-		return fmt.Errorf("known vectors are no eigenvectors: M takes them %.2g away, its largest value is %.4g",
+		return fmt.Errorf("known vectors are not eigenvectors: M moves them by %.2g, its largest value is %.4g",
 			left, scale)
 	}
 	return nil

@@ -11,13 +11,11 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// krylov finds the largest eigenvalues of a symmetric operator by thick-restart
-// block Lanczos (Wu and Simon 2000; Zhou and Saad 2008) with full
-// orthogonalisation. A block of b vectors finds up to b copies of a multiple
-// eigenvalue, which graphs with symmetries have and a single vector misses, and
-// reads a matrix from memory once for b products.
+// krylov finds the largest eigenvalues of a symmetric operator by thick-restart block Lanczos (Wu and Simon 2000; Zhou
+// and Saad 2008) with full orthogonalisation. A block of b vectors finds up to b copies of a multiple eigenvalue,
+// which graphs with symmetries have and a single vector misses, and reads a matrix from memory once for b products.
 //
-// Vectors are rows in here: their inner products are then contiguous.
+// Vectors are rows here, so that their inner products are contiguous.
 type krylov struct {
 	ctx   context.Context
 	n     int
@@ -25,25 +23,24 @@ type krylov struct {
 	null  *mat.Dense              // orthonormal rows to stay orthogonal to, or nil
 	block int
 	limit int // the most products with A
-	// noise is the size of a residual at eigenvalue theta that rounding in A leaves
-	// outside of the wanted space, where outside is the first value beyond it and
-	// largest the largest magnitude seen.
+	// noise is the size of a residual at eigenvalue theta that rounding errors in A leave outside of the wanted space,
+	// where outside is the first value beyond it and largest the largest magnitude found.
 	noise func(theta, outside, largest float64) float64
 	tied  func(a, b, largest float64) bool
 }
 
-// tieReserve is the number of values beyond the wanted ones that are looked for
-// to find the end of a tie that the cut falls into.
+// tieReserve is the number of values beyond the wanted ones that are computed to find the end of a tie that the cut
+// falls into.
 const tieReserve = 16
 
-// ritz is what a run has found.
+// ritz is the result of a run.
 type ritz struct {
 	values   []float64  // descending: the wanted, those tied with the last of them, and one more
 	vectors  *mat.Dense // rows
 	products int
 	largest  float64 // the largest |Ritz value|
 	least    float64 // the least Ritz value
-	// converged says that the wanted pairs, and the next value, are settled.
+	// converged: the wanted pairs, and the next value, have converged.
 	converged bool
 	worst     float64 // the largest estimated residual of the wanted
 }
@@ -51,20 +48,18 @@ type ritz struct {
 // basisSize is the number of basis vectors for want pairs with blocks of b.
 func basisSize(want, b int) int { return max(2*want+4*b, 10*b, 40) }
 
-// krylovOrder is the least dimension for d pairs with blocks of b: a basis that
-// comes near the whole space is dearer than a full decomposition.
+// krylovOrder is the smallest dimension for d pairs with blocks of b: a basis close to the whole space is more
+// expensive than a full decomposition.
 func krylovOrder(d, b int) int { return 2 * basisSize(d+1+tieReserve, b) }
 
-// run finds the d largest pairs and the first value after them. The space has
-// dimension krylovRoom or more. If the limit is reached, converged is false and
-// the pairs are the best so far.
+// run finds the d largest pairs and the first value after them. The space must have dimension krylovOrder or more. If
+// the limit is reached, converged is false and the pairs are the best so far.
 func (k *krylov) run(d int) (*ritz, error) {
 	b, want := k.block, d+1
 	size := basisSize(want, b)
-	rng := rand.New(rand.NewPCG(uint64(k.n), 0x9e3779b97f4a7c15)) // the order alone seeds it
+	rng := rand.New(rand.NewPCG(uint64(k.n), 0x9e3779b97f4a7c15)) // seeded by the order only
 
-	// Rows below have are the basis whose products are in t; the b rows from have
-	// on are the block that comes next.
+	// Rows below have are the basis whose products are in t; the b rows from have on are the next block.
 	basis := mat.NewDense(size+b, k.n, nil)
 	t := mat.NewDense(size+b, size+b, nil)
 	w := mat.NewDense(b, k.n, nil)
@@ -158,8 +153,8 @@ func (k *krylov) run(d int) (*ritz, error) {
 	}
 }
 
-// residuals are |A v - theta v| of all Ritz pairs s: only the last block has a
-// part outside of the basis, with coordinates rest.
+// residuals are |A v - theta v| of all Ritz pairs s: only the last block has a part outside of the basis, with
+// coordinates rest.
 func residuals(rest, s *mat.Dense, have int) []float64 {
 	b, _ := rest.Dims()
 	var out mat.Dense
@@ -171,8 +166,8 @@ func residuals(rest, s *mat.Dense, have int) []float64 {
 	return norms
 }
 
-// settled says whether all but the last of want pairs have converged, measured
-// against the distance to the last, and how large their worst residual is.
+// settled reports whether all but the last of want pairs have converged, relative to the distance to the last, and
+// their worst residual.
 func (k *krylov) settled(values, residual []float64, want int, largest float64) (bool, float64) {
 	outside := values[want-1]
 	ok, worst := true, 0.0
@@ -186,8 +181,8 @@ func (k *krylov) settled(values, residual []float64, want int, largest float64) 
 	return ok && residual[want-1] <= max(1e-3*gap, k.noise(outside, outside, largest)), worst
 }
 
-// against takes out of the rows of w what lies along the null vectors and along
-// the orthonormal rows of v, twice, and returns the coordinates along v.
+// against removes the parts of the rows of w along the null vectors and along the orthonormal rows of v, twice, and
+// returns the coordinates along v.
 func (k *krylov) against(w, v *mat.Dense) *mat.Dense {
 	total := project(k.ctx, w, v)
 	if k.null != nil {
@@ -200,7 +195,7 @@ func (k *krylov) against(w, v *mat.Dense) *mat.Dense {
 	return total
 }
 
-// project takes V'Vw out of the rows of w and returns Vw', rows of v by rows of w.
+// project removes V'Vw from the rows of w and returns Vw', rows of v by rows of w.
 func project(ctx context.Context, w, v *mat.Dense) *mat.Dense {
 	r, _ := v.Dims()
 	b, n := w.Dims()
@@ -218,11 +213,10 @@ func project(ctx context.Context, w, v *mat.Dense) *mat.Dense {
 	return c
 }
 
-// orthonormal makes the rows of w orthonormal, orthogonal to the rows of v and
-// to the null vectors, and returns the coordinates (rows of w squared) of the
-// old rows in the new. A row of norm tiny or less is taken for zero and gives
-// way to a random one with coordinates zero. It gives up where these come out as
-// nothing too, as they do where the rows before are not finite, or where rng is nil.
+// orthonormal makes the rows of w orthonormal, and orthogonal to the rows of v and to the null vectors. It returns the
+// coordinates (rows of w squared) of the old rows in the new ones. A row with norm tiny or less counts as zero and is
+// replaced by a random one with coordinates zero. It gives up if rng is nil, or if random rows come out as zero too,
+// which happens if earlier rows are not finite.
 func (k *krylov) orthonormal(w, v *mat.Dense, tiny float64, rng *rand.Rand) (*mat.Dense, error) {
 	const replacements = 8
 	b, n := w.Dims()
@@ -251,8 +245,8 @@ func (k *krylov) orthonormal(w, v *mat.Dense, tiny float64, rng *rand.Rand) (*ma
 				if replaced == replacements || rng == nil {
 					return nil, fmt.Errorf("%w: row %d of a block of order %d has norm %g", errShort, i, n, norm)
 				}
-				// The space of the start is exhausted: go on with a new direction. Its length, the root of n or some
-				// less, has nothing to do with the scale of the operator.
+				// The space of the start is exhausted: continue with a new direction. Its length, about the square root
+				// of n, is unrelated to the scale of the operator.
 				replaced++
 				least = 0x1p-20
 				for j := range n {
@@ -261,7 +255,7 @@ func (k *krylov) orthonormal(w, v *mat.Dense, tiny float64, rng *rand.Rand) (*ma
 				k.clean(row, v)
 				continue
 			}
-			// Cancellation brings back what was taken out before.
+			// Cancellation brings removed parts back.
 			if norm < 0.1*before && try < 3 {
 				k.clean(row, v)
 				continue

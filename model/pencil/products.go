@@ -12,7 +12,7 @@ import (
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
-// eps is the unit roundoff that the rank cut is measured in.
+// eps is the unit roundoff, the unit of the rank cut.
 const eps = 0x1p-52
 
 func finiteDiagonal(t blas64.Triangular) bool {
@@ -25,8 +25,8 @@ func finiteDiagonal(t blas64.Triangular) bool {
 	return true
 }
 
-// multiply is a product on as many cores as ctx allows. A panic in it is one of the caller here, and an error at the
-// boundary of the package.
+// multiply is a product on as many cores as ctx allows. A panic in it panics in the caller, and becomes an error at
+// the boundary of the package.
 func multiply(ctx context.Context, s tile.Sum) {
 	if err := tile.Add(ctx, s); err != nil {
 		panic(err)
@@ -38,7 +38,7 @@ func times(ctx context.Context, s mat.Symmetric, a *mat.Dense) *mat.Dense {
 	return tile.Times(ctx, symDense(s), a)
 }
 
-// symDense is s, or a copy where it is held in another way.
+// symDense is s, or a copy if it has another type.
 func symDense(s mat.Symmetric) *mat.SymDense {
 	if dense, ok := s.(*mat.SymDense); ok {
 		return dense
@@ -48,10 +48,10 @@ func symDense(s mat.Symmetric) *mat.SymDense {
 	return dense
 }
 
-// alone is the context of what has none: of work on one core.
+// alone is the context of functions without one: one core.
 var alone = parallel.Limit(context.Background(), 1)
 
-// outer is X'Y of a product that is symmetric.
+// outer is X'Y if that is symmetric.
 func outer(ctx context.Context, x, y *mat.Dense) *mat.SymDense {
 	a, b := x.RawMatrix(), y.RawMatrix()
 	out := mat.NewSymDense(a.Cols, nil)
@@ -107,11 +107,9 @@ func maxAbs(a *mat.Dense) float64 {
 	return worst
 }
 
-// split runs f for each of count tasks, on as many processors as ctx allows where
-// work (in multiplications) repays it. It goes to its end whether or not ctx does.
-// Tasks are cut the same for any number of processors, so that results do not
-// depend on it. A panic on one of them is one of the caller here, and an error at
-// the boundary of the package.
+// split runs f for each of count tasks, on as many processors as ctx allows if work (in multiplications) is large
+// enough. It finishes even if ctx ends. Tasks are the same for any number of processors, so that results do not depend
+// on it. A panic in one of them panics in the caller, and becomes an error at the boundary of the package.
 func split(ctx context.Context, count, work int, f func(i int)) {
 	workers := 1
 	if work >= 1<<18 {

@@ -15,22 +15,21 @@ import (
 type Solution struct {
 	Values  []float64  // the wanted eigenvalues, best first
 	Vectors *mat.Dense // m x d: column j belongs to Values[j], a'(D + rho I)a = 1
-	Rank    int        // directions that could have been asked for
-	// Gap is the smallest relative distance between a wanted eigenvalue and its
-	// neighbour, the first unwanted one included; +Inf when there is only one.
+	Rank    int        // the largest possible number of directions
+	// Gap is the smallest relative distance between a wanted eigenvalue and its neighbour, including the first unwanted
+	// one; +Inf if there is only one.
 	Gap float64
-	// Ties are runs of wanted columns [from, to) that share one eigenspace with
-	// each other or, where to is past the last column, with unwanted ones. Inside
-	// a tie the columns are those of least norm first.
+	// Ties are runs of wanted columns [from, to) that share one eigenspace with each other or, if to is past the last
+	// column, with unwanted ones. Within a tie the columns of least norm come first.
 	Ties [][2]int
 	// Residual is max |Z'(N a - lambda D a)| / |lambda|_max over the columns: the
 	// equation checked with the matrices as given, in whitened coordinates.
 	Residual float64
 }
 
-// Solve returns the d wanted eigenpairs of (N, D), all of them for d = 0. For Max, d is bounded by the
-// numeric rank of N in the metric; for Min by the rank of the metric. It stops with the error of ctx when that ends;
-// only a decomposition in full is not interrupted.
+// Solve returns the d wanted eigenpairs of (N, D), all of them for d = 0. For Max, d is bounded by the numerical rank
+// of N in the metric; for Min by the rank of the metric. It stops with the error of ctx; only a full decomposition is
+// not interrupted.
 func Solve(ctx context.Context, n mat.Symmetric, q *Metric, end End, d int) (_ *Solution, err error) {
 	defer parallel.Recover(&err, "eigenvectors")
 	if n.SymmetricDim() != q.m {
@@ -82,8 +81,8 @@ func solveWhite(ctx context.Context, s *mat.SymDense, q *Metric, end End, d int,
 	return finish(q, values, vectors, end, d, apply)
 }
 
-// farScale is the exponent of the largest of s where it is so far from one that squares, reciprocals or what is small
-// beside it would not be finite or lose their digits, else 0.
+// farScale is the exponent of the largest entry of s, if that is so far from 1 that squares, reciprocals or small
+// entries would overflow or lose their digits; else 0.
 func farScale(s *mat.SymDense) int {
 	largest, n := 0.0, s.SymmetricDim()
 	for i := range n {
@@ -111,23 +110,23 @@ func symLdexp(s *mat.SymDense, exp int) *mat.SymDense {
 	return out
 }
 
-// ldexp makes a a power of two times as large.
+// ldexp multiplies a by a power of two, in place.
 func ldexp(a *mat.Dense, exp int) *mat.Dense {
 	a.Apply(func(_, _ int, v float64) float64 { return math.Ldexp(v, exp) }, a)
 	return a
 }
 
 const (
-	// fewOrder is the order from which products with the matrix are tried before a decomposition in full, where a
-	// reduction would lose the digits of the small end: they cost a sixth of it at order 256, a twentieth at 512, and look
-	// at the context meanwhile.
+	// fewOrder is the order from which products with the matrix are tried before a full decomposition, if a reduction
+	// would lose the digits of the small end: they cost a sixth of it at order 256, a twentieth at 512, and check the
+	// context.
 	fewOrder = 128
-	// reducedOrder is the order up to which a reduction to tridiagonal form costs less than products with the matrix,
-	// also where values are well apart. Behind it, it is a fifth of them where values are not.
+	// reducedOrder is the order up to which a reduction to tridiagonal form costs less than products with the matrix, even
+	// if values are well separated. Above it, it costs a fifth of them if they are not.
 	reducedOrder = 640
 )
 
-// solveFew is Solve by products with the matrix, or nil where few gives none or the rank is not to be had from them.
+// solveFew is Solve by products with the matrix, or nil if few fails or if the rank cannot be found that way.
 func solveFew(ctx context.Context, s *mat.SymDense, q *Metric, end End, d int,
 	apply func(*mat.Dense) *mat.Dense) (*Solution, error) {
 	part := few(ctx, s, end, d)
@@ -141,8 +140,8 @@ func solveFew(ctx context.Context, s *mat.SymDense, q *Metric, end End, d int,
 	return complete(q, part.all, part.vectors, q.rank, rank, part.Largest, d, apply)
 }
 
-// solveReduced is Solve from the tridiagonal form, or nil where most vectors are wanted, or where they are not to be had
-// that way.
+// solveReduced is Solve from the tridiagonal form, or nil if most vectors are wanted, or if they cannot be found that
+// way.
 func solveReduced(ctx context.Context, s *mat.SymDense, q *Metric, end End, d int,
 	apply func(*mat.Dense) *mat.Dense) (*Solution, error) {
 	n := s.SymmetricDim()
@@ -156,7 +155,7 @@ func solveReduced(ctx context.Context, s *mat.SymDense, q *Metric, end End, d in
 	least, values := r.best(end, d+1)
 	largest, rank := r.size, n
 	if end == Min && math.Abs(least) < 1e-6*largest {
-		return nil, nil // inverse iteration sees the largest; others keep the digits of the small end
+		return nil, nil // inverse iteration works for the largest; other algorithms keep the digits of the small end
 	}
 	if end == Max {
 		rank = r.spectrum.above(float64(q.m) * eps * largest)
@@ -187,8 +186,7 @@ func solveReduced(ctx context.Context, s *mat.SymDense, q *Metric, end End, d in
 	return complete(q, values[:count+1], vectors, n, rank, largest, d, apply)
 }
 
-// partRank is the rank that finish would count in the whole spectrum, 0 where
-// only that can tell.
+// partRank is the rank that finish would count in the whole spectrum, 0 if only finish can find it.
 func partRank(ctx context.Context, s *mat.SymDense, end End, part *Part, d int) int {
 	m := s.SymmetricDim()
 	if end == Min {
@@ -210,9 +208,8 @@ func partRank(ctx context.Context, s *mat.SymDense, end End, part *Part, d int) 
 	return chol.Rank()
 }
 
-// SolveLow is Solve at the Max end for N = G J G' given by its factors, G m x c
-// with few columns and J symmetric (nil for the identity): one thin
-// decomposition of order c in place of one of order m. Of ctx counts what it counts in Solve.
+// SolveLow is Solve at the Max end for N = G J G' given by its factors, G m x c with few columns and J symmetric (nil
+// for the identity): a thin decomposition of order c instead of one of order m.
 func SolveLow(ctx context.Context, g *mat.Dense, j mat.Symmetric, q *Metric, d int) (_ *Solution, err error) {
 	defer parallel.Recover(&err, "eigenvectors")
 	m, c := g.Dims()
@@ -235,7 +232,7 @@ func SolveLow(ctx context.Context, g *mat.Dense, j mat.Symmetric, q *Metric, d i
 		return &out
 	}
 	h := q.whiten(ctx, g)
-	if c > q.rank { // as many columns make N no smaller
+	if c > q.rank { // with that many columns N is not smaller
 		ht := mat.DenseCopyOf(h.T())
 		return solveWhite(ctx, outer(ctx, ht, inner(ht)), q, Max, d, apply)
 	}
@@ -269,8 +266,8 @@ func SolveLow(ctx context.Context, g *mat.Dense, j mat.Symmetric, q *Metric, d i
 	return finish(q, values, vectors, Max, d, apply)
 }
 
-// finish picks the end, settles ties, goes back to the given coordinates, fixes
-// signs and checks the equation. values are descending.
+// finish selects the end, makes ties unique, returns to the given coordinates, fixes signs and checks the equation.
+// values are descending.
 func finish(q *Metric, values []float64, vectors *mat.Dense, end End, d int,
 	apply func(*mat.Dense) *mat.Dense) (*Solution, error) {
 	k := len(values)
@@ -296,8 +293,8 @@ func finish(q *Metric, values []float64, vectors *mat.Dense, end End, d int,
 	return complete(q, values, vectors, k, rank, largest, d, apply)
 }
 
-// complete is finish for the leading pairs of a problem of the given order, best
-// first, with the ties of the wanted ones whole.
+// complete is finish for the leading pairs of a problem of the given order, best first, including the whole ties of
+// the wanted ones.
 func complete(q *Metric, values []float64, vectors *mat.Dense, order, rank int, largest float64, d int,
 	apply func(*mat.Dense) *mat.Dense) (*Solution, error) {
 	k := len(values)
@@ -327,10 +324,9 @@ func complete(q *Metric, values []float64, vectors *mat.Dense, order, rank int, 
 	return sol, nil
 }
 
-// settle makes the basis of a tied eigenspace unique: within it the columns of
-// least norm come first, that is the directions of most variance under the
-// denominator (min a'a subject to a'Da = 1). Without a denominator every basis
-// has the same norms and the solver's own, which is deterministic, stays.
+// settle makes the basis of a tied eigenspace unique: the columns of least norm come first, which are the directions
+// of most variance under the denominator (min a'a subject to a'Da = 1). Without a denominator every basis has the same
+// norms, and the solver's own, which is deterministic, is kept.
 func settle(q *Metric, v *mat.Dense, from, to int) error {
 	if q.d == nil {
 		return nil
@@ -348,8 +344,8 @@ func settle(q *Metric, v *mat.Dense, from, to int) error {
 	return nil
 }
 
-// LeastNorm is the rotation R of the columns of b that makes them orthogonal,
-// those of least norm first: the tie-break inside an eigenspace.
+// LeastNorm is the rotation R of the columns of b that makes them orthogonal, those of least norm first: the tie-break
+// within an eigenspace.
 func LeastNorm(b *mat.Dense) (*mat.Dense, error) {
 	var bb mat.SymDense
 	bb.SymOuterK(1, b.T())

@@ -2,18 +2,18 @@ package pencil
 
 import "math"
 
-// sturm finds eigenvalues of a tridiagonal matrix by bisection, each alone: how many lie below a number is how many
-// pivots of the matrix less that number are negative (Givens 1954). A few take a fraction of the time of all, by QR.
+// sturm finds single eigenvalues of a tridiagonal matrix by bisection: the number of eigenvalues below x is the number
+// of negative pivots of the matrix minus x (Givens 1954). A few of them take a fraction of the time of all, by QR.
 type sturm struct {
-	diag, square []float64 // of the matrix, scaled to at most 1; squares of what is beside its diagonal, from row 1 on
+	diag, square []float64 // of the matrix, scaled to at most 1; squares of its off-diagonal, from row 1 on
 	exp          int       // of the scale
 	zero         bool
 }
 
-// together is how many counts go side by side: one waits for a division most of its time.
+// together is how many counts are computed side by side: a single one mostly waits for divisions.
 const together = 4
 
-// tiny stands for a pivot that is nearer to zero.
+// tiny replaces pivots that are closer to zero.
 const tiny = 0x1p-500
 
 func newSturm(diag, next []float64) *sturm {
@@ -36,7 +36,7 @@ func newSturm(diag, next []float64) *sturm {
 	return s
 }
 
-// below is how many eigenvalues are less than each of x, in the scale of the matrix here.
+// below is how many eigenvalues are less than each of x, in the scale of s.
 func (s *sturm) below(x [together]float64) [together]int {
 	x0, x1, x2, x3 := x[0], x[1], x[2], x[3]
 	q0, q1, q2, q3 := 1.0, 1.0, 1.0, 1.0
@@ -65,7 +65,7 @@ func (s *sturm) below(x [together]float64) [together]int {
 	return [together]int{int(c0), int(c1), int(c2), int(c3)}
 }
 
-// values are the eigenvalues at these places of the ascending order.
+// values are the eigenvalues at these positions of the ascending order.
 func (s *sturm) values(places []int) []float64 {
 	out := make([]float64, len(places))
 	if s.zero {
@@ -85,12 +85,12 @@ func (s *sturm) values(places []int) []float64 {
 	return out
 }
 
-// bisect narrows an interval for each place until no number lies inside that tells more, or all are far below rounding.
-// What it finds for one does not depend on the others.
+// bisect narrows an interval for each position until no number inside gives more information, or all are far below
+// rounding error. The result for one does not depend on the others.
 func (s *sturm) bisect(place [together]int) [together]float64 {
 	var low, high, middle [together]float64
 	for i := range place {
-		low[i], high[i] = -4, 4 // more than a row sums up to
+		low[i], high[i] = -4, 4 // larger than the sum of a row
 	}
 	for {
 		var open [together]bool
@@ -113,7 +113,7 @@ func (s *sturm) bisect(place [together]int) [together]float64 {
 	}
 }
 
-// above is how many eigenvalues are not below v; of a matrix of zeros none is.
+// above is how many eigenvalues are not below v; 0 for a matrix of zeros.
 func (s *sturm) above(v float64) int {
 	x := math.Ldexp(v, -s.exp)
 	return len(s.diag) - s.below([together]float64{x, x, x, x})[0]

@@ -12,8 +12,7 @@ import (
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
-// triangleBlock is the order of the blocks on the diagonal of a triangle, which are solved as they are; the rest is
-// products.
+// triangleBlock is the order of the diagonal blocks of a triangle, which are solved directly; the rest is products.
 const triangleBlock = 48
 
 // triangle is a Cholesky factor: U'U = A, in rows.
@@ -22,8 +21,8 @@ type triangle struct {
 	u []float64
 }
 
-// cholesky factors a by its upper triangle, in its memory; nil where it is not positive definite. Of ctx counts the
-// limit of goroutines alone.
+// cholesky factors a by its upper triangle, in its memory; nil if it is not positive definite. ctx only limits the
+// goroutines.
 func cholesky(ctx context.Context, a *mat.SymDense) *triangle {
 	raw := a.RawSymmetric()
 	t := &triangle{n: raw.N, u: raw.Data}
@@ -78,7 +77,7 @@ func (t *triangle) solve(ctx context.Context, x *mat.Dense) {
 	}
 }
 
-// conditionOf is an estimate of the condition number of a, of which t is the factor, in the norm of absolute sums.
+// conditionOf estimates the condition number of a, whose factor is t, in the maximum column sum norm.
 func (t *triangle) conditionOf(a *mat.SymDense) float64 {
 	norm := lapack64.Lansy(lapack.MaxColumnSum, a.RawSymmetric(), make([]float64, t.n))
 	return 1 / lapack64.Pocon(blas64.Symmetric{N: t.n, Stride: t.n, Data: t.u, Uplo: blas.Upper}, norm,

@@ -13,20 +13,20 @@ import (
 	"github.com/embedd/embedd/model/internal/tile"
 )
 
-// reduced is a symmetric matrix as Q T Q', T tridiagonal: as many of its eigenvalues as are asked for are at hand, by
-// bisection, and of the vectors too, by inverse iteration (Wilkinson 1965, chapter 5). A decomposition in full spends
-// nine tenths of its time on the vectors.
+// reduced is a symmetric matrix as Q T Q', T tridiagonal. Some of its eigenvalues are found by bisection, and their
+// vectors by inverse iteration (Wilkinson 1965, chapter 5). A full decomposition spends nine tenths of its time on the
+// vectors.
 type reduced struct {
 	n          int
 	order      []int       // of the rows: descending diagonal
-	v          [][]float64 // reflection k is I - tau v v' of the rows behind the first k+1
+	v          [][]float64 // reflection k is I - tau v v' of the rows after the first k+1
 	tau        []float64
 	diag, next []float64 // T
 	spectrum   *sturm    // of T
 	size       float64   // the largest eigenvalue, whatever its sign
 }
 
-// reduce is nil where s or its tridiagonal form is not finite, or ctx ends. It begins at the largest of the
+// reduce returns nil if s or its tridiagonal form is not finite, or if ctx ends. It starts at the largest of the
 // diagonal: see grade.
 func reduce(ctx context.Context, s *mat.SymDense) *reduced {
 	n := s.SymmetricDim()
@@ -51,7 +51,7 @@ func reduce(ctx context.Context, s *mat.SymDense) *reduced {
 	}
 	for _, list := range [][]float64{r.diag, r.next} {
 		for _, e := range list {
-			if math.IsNaN(e) || math.IsInf(e, 0) { // it overflowed: counts of signs would mean nothing
+			if math.IsNaN(e) || math.IsInf(e, 0) { // after an overflow, counts of signs are meaningless
 				return nil
 			}
 		}
@@ -60,8 +60,8 @@ func reduce(ctx context.Context, s *mat.SymDense) *reduced {
 	return r
 }
 
-// reflect sets T and the reflections, of rows of a that are size apart, as tile.RankTwo takes them: each step takes
-// from the matrix what the last one changes as it makes its own product. It is false where ctx ends.
+// reflect sets T and the reflections, of rows of a that are size apart, as tile.RankTwo needs them: each step applies
+// the update of the previous one while it computes its own product. It returns false if ctx ends.
 func (r *reduced) reflect(ctx context.Context, a []float64, size int) bool {
 	n, room := r.n, make([]float64, 4*size)
 	v, w, x, y := room[:size], room[size:2*size], room[2*size:3*size], room[3*size:]
@@ -80,7 +80,7 @@ func (r *reduced) reflect(ctx context.Context, a []float64, size int) bool {
 		behind := row[k+1:]
 		r.next[k], r.tau[k] = lapack.Implementation{}.Dlarfg(len(behind), behind[0], behind[1:], 1)
 		behind[0] = 1
-		r.v[k] = behind // nothing writes to this row from here on
+		r.v[k] = behind // this row is not written again
 		v[k], w[k] = 0, 0
 		copy(x[k+1:], behind)
 		tile.RankTwo(a, size, k+1, v, w, x, y)
@@ -97,7 +97,7 @@ func (r *reduced) reflect(ctx context.Context, a []float64, size int) bool {
 	return true
 }
 
-// best are as many eigenvalues as are asked for, best first, and the least of all. It sets size.
+// best are the count best eigenvalues, best first, and the smallest of all. It sets size.
 func (r *reduced) best(end End, count int) (least float64, best []float64) {
 	places := []int{0, r.n - 1}
 	for i := range min(count, r.n) {
@@ -111,11 +111,11 @@ func (r *reduced) best(end End, count int) (least float64, best []float64) {
 	return all[0], all[2:]
 }
 
-// vectors are the eigenvectors of neighbouring values, ascending, as columns; nil where they do not come out
-// orthonormal, or off.
+// vectors are the eigenvectors of neighbouring values, ascending, as columns; nil if they are not orthonormal or not
+// accurate.
 func (r *reduced) vectors(values []float64) *mat.Dense {
 	count := len(values)
-	rng := rand.New(rand.NewPCG(uint64(r.n), 0x2545f4914f6cdd1d)) // the order alone seeds it
+	rng := rand.New(rand.NewPCG(uint64(r.n), 0x2545f4914f6cdd1d)) // seeded by the order only
 	v := mat.NewDense(count, r.n, nil)
 	f := newShifted(r.n)
 	group, shift := 0, 0.0
@@ -124,9 +124,9 @@ func (r *reduced) vectors(values []float64) *mat.Dense {
 		at := value
 		if i > 0 {
 			if value-values[i-1] > 1e-3*r.size {
-				group = i // further apart: orthogonal by themselves
+				group = i // further apart: orthogonal anyway
 			}
-			// Equal values take shifts of their own, or they would give one vector.
+			// Equal values need different shifts, or they would give one vector.
 			if least := shift + 10*eps*r.size; at < least {
 				at = least
 			}
@@ -164,7 +164,7 @@ func (r *reduced) vectors(values []float64) *mat.Dense {
 	if !r.good(v, values) {
 		return nil
 	}
-	r.turn(v)
+	r.rotate(v)
 	out := mat.NewDense(r.n, count, nil)
 	for j, row := range r.order {
 		to := out.RawRowView(row)
@@ -175,7 +175,7 @@ func (r *reduced) vectors(values []float64) *mat.Dense {
 	return out
 }
 
-// good says whether the rows of v are orthonormal eigenvectors of T, of these values.
+// good reports whether the rows of v are orthonormal eigenvectors of T for these values.
 func (r *reduced) good(v *mat.Dense, values []float64) bool {
 	tol := 64 * float64(r.n) * eps
 	for i, value := range values {
@@ -204,8 +204,8 @@ func (r *reduced) good(v *mat.Dense, values []float64) bool {
 	return true
 }
 
-// turn sets each row x of v to Qx.
-func (r *reduced) turn(v *mat.Dense) {
+// rotate sets each row x of v to Qx.
+func (r *reduced) rotate(v *mat.Dense) {
 	count, _ := v.Dims()
 	for k := r.n - 2; k >= 0; k-- {
 		own := blas64.Vector{N: r.n - k - 1, Data: r.v[k], Inc: 1}
@@ -216,9 +216,9 @@ func (r *reduced) turn(v *mat.Dense) {
 	}
 }
 
-// shifted is T - value I as LU, with rows exchanged.
+// shifted is T - value I as LU with row exchanges.
 type shifted struct {
-	u0, u1, u2 []float64 // U: the diagonal and the two beside it
+	u0, u1, u2 []float64 // U: the diagonal and the two next to it
 	l          []float64
 	swapped    []bool
 }
@@ -228,7 +228,7 @@ func newShifted(n int) *shifted {
 	return &shifted{u0: room[:n], u1: room[n : 2*n], u2: room[2*n : 3*n], l: room[3*n:], swapped: make([]bool, n)}
 }
 
-// factor puts tiny where a pivot is less.
+// factor replaces pivots smaller than tiny by tiny.
 func (f *shifted) factor(diag, next []float64, value, tiny float64) {
 	n := len(diag)
 	u0, u1 := diag[0]-value, 0.0
@@ -259,7 +259,7 @@ func (f *shifted) factor(diag, next []float64, value, tiny float64) {
 	f.u0[n-1] = u0
 }
 
-// solve sets x to what the matrix takes to it.
+// solve solves for x, in place.
 func (f *shifted) solve(x []float64) {
 	n := len(x)
 	for i := range n - 1 {
