@@ -3,28 +3,27 @@ package stream
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/statestore"
 )
 
 // care finds the message of which processes die while they learn from it. The hot path has answered and acknowledged it
 // by then, so nothing counts its deliveries, and the reader would come to it again at each start.
 //
 // What is counted is starts after which learning did not come to the end of what was there. From the third on the
-// process is careful until it has: it learns block by block, writes each down before it begins, with the consumer, and
+// process is careful until it has: it learns block by block, notes each before it begins, in the state bucket, and
 // waits until all of it is learned. The block in which a process before it died it takes message by message. A message
 // that was alone twice when the process died is set aside. Where that does not help, or no message is to blame,
 // learning stops and the pipeline goes on answering: it is never a crash loop.
 type care struct {
 	*pipeline
 	note    careNote // as it was found, then as it was written
+	legacy  careNote // that an earlier version left in the consumer's metadata
 	danger  span     // where a process before this one died
 	block   span     // what is learned now
 	goal    uint64   // number of the last message that was there when learning began
@@ -34,8 +33,10 @@ type care struct {
 	stopped atomic.Bool
 }
 
-// careNote is what the consumer's metadata says of it.
+// careNote is the value of the trainer's key in the state bucket.
 type careNote struct {
+	Created int64 `json:"stream_created,omitempty"` // of the input stream, in nanoseconds
+
 	Starts int      `json:"starts"`          // in a row that did not come to the end
 	From   uint64   `json:"from,omitempty"`  // the block that was begun last
 	To     uint64   `json:"to,omitempty"`    //
@@ -49,8 +50,8 @@ type careNote struct {
 const noteTimeout = 5 * time.Second
 
 const (
-	metaCare  = "embedd_learning"
-	careBlock = 256 // messages
+	metaCare  = "embedd_learning" // key of the consumer's metadata under which earlier versions noted it
+	careBlock = 256               // messages
 	// carelessStarts is how many starts in a row are as any, maxTries how often a message may be alone when the process
 	// dies.
 	carelessStarts = 2
@@ -71,6 +72,7 @@ func newCare(ctx context.Context, p *pipeline) *care {
 	input, err := p.JS.Stream(ctx, p.Stream)
 	if err == nil {
 		c.goal = input.CachedInfo().State.LastSeq
+		c.readLegacy(ctx)
 		err = c.write(ctx, func(n *careNote) { n.Starts++ })
 	}
 	if err != nil {
@@ -93,25 +95,33 @@ func (c *care) stop() {
 
 // write changes the note.
 func (c *care) write(ctx context.Context, change func(*careNote)) error {
-	return c.annotate(ctx, c.whole.durable, metaCare, func(text string) string {
+	_, err := c.State.Modify(ctx, statestore.TrainingKey(c.Name), func(old []byte) ([]byte, error) {
 		var n careNote
-		_ = json.Unmarshal([]byte(text), &n) // what cannot be read is none
-		change(&n)
-		out, err := json.Marshal(n)
-		if err != nil {
-			return text
+		if json.Unmarshal(old, &n) != nil || n.Created != c.Created.UnixNano() {
+			n = c.legacy // none, unreadable, or of another stream under the same name
 		}
+		change(&n)
+		n.Created = c.Created.UnixNano()
 		c.note = n
-		return string(out)
+		return json.Marshal(n)
 	})
+	return err
+}
+
+// readLegacy reads the note of an earlier version.
+func (c *care) readLegacy(ctx context.Context) {
+	consumer, err := c.JS.Consumer(ctx, c.Stream, c.whole.durable)
+	if err == nil {
+		_ = json.Unmarshal([]byte(consumer.CachedInfo().Config.Metadata[metaCare]), &c.legacy) // unreadable is none
+	}
 }
 
 // insist writes the note before something begins of which the process may die.
 func (c *care) insist(ctx context.Context, change func(*careNote)) {
 	for attempt := 0; attempt < patience; attempt++ {
 		err := c.write(ctx, change)
-		if err == nil || errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
-			return // where the consumer is gone the note is too
+		if err == nil {
+			return
 		}
 		if attempt == patience-1 {
 			c.Log.Warn("what is learned next cannot be written down before it begins", "error", err)

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/embedd/embedd/plugin"
-	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/statestore"
 )
 
 // life is a process that learns from the messages 1 to n in order and dies of those that are deadly. It tells of which
@@ -138,8 +138,13 @@ func TestCareEnds(t *testing.T) {
 		s.store("in.y", numbered(1, 0))
 		s.pupil(func(c *Pipeline) { c.Stage.Until = until }, func(q *pupil, l *lesson) { q.learn(context.Background(), l) })
 		s.until("that is noted", func() bool {
-			c, err := s.js.Consumer(t.Context(), "in", needs.ConsumerName("p", ""))
-			return err == nil && c.CachedInfo().Config.Metadata[metaCare] == `{"starts":0}`
+			kv, err := s.js.KeyValue(t.Context(), statestore.Bucket)
+			if err != nil {
+				return false
+			}
+			entry, err := kv.Get(t.Context(), statestore.TrainingKey("p"))
+			return err == nil && strings.HasPrefix(string(entry.Value()), `{"stream_created":`) &&
+				strings.HasSuffix(string(entry.Value()), `,"starts":0}`)
 		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 	carrier "github.com/embedd/embedd/internal/link"
 	"github.com/embedd/embedd/stream/admin"
 	"github.com/embedd/embedd/stream/lease"
+	"github.com/embedd/embedd/stream/registry"
 )
 
 // cluster is three real servers in this process.
@@ -119,7 +120,7 @@ func TestSetupInACluster(t *testing.T) {
 	if _, err := (admin.Streams{Replicas: 1}).Setup(ctx, js, []Pipeline{store}, true); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES"} {
+	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES", "KV_EMBEDD_STATE"} {
 		if n := replicas(name); n != 1 {
 			t.Errorf("stream %s has %d replicas, and one was asked for", name, n)
 		}
@@ -140,13 +141,16 @@ func TestSetupInACluster(t *testing.T) {
 	if plans, err = admin.Setup(ctx, js, []Pipeline{store}, false); err != nil {
 		t.Fatal(err)
 	}
-	if last := plans[len(plans)-1]; !strings.Contains(last.Warning, "`embedd setup --apply --replicas 3` raises it") {
-		t.Errorf("a store of one replica under streams of three: %+v", last)
+	for _, p := range plans {
+		raises := strings.Contains(p.Warning, "`embedd setup --apply --replicas 3` raises it")
+		if store := p.Name == registry.Bucket || p.Name == lease.Name; store && !raises {
+			t.Errorf("a store of one replica under streams of three: %+v", p)
+		}
 	}
 	if _, err := (admin.Streams{Replicas: 3}).Setup(ctx, js, []Pipeline{store}, true); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES"} {
+	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES", "KV_EMBEDD_STATE"} {
 		if n := replicas(name); n != 3 {
 			t.Errorf("stream %s has %d replicas, and three were asked for", name, n)
 		}
@@ -154,7 +158,7 @@ func TestSetupInACluster(t *testing.T) {
 	if n := replicas("DEAD"); n != foreign.CachedInfo().Config.Replicas {
 		t.Errorf("a stream that setup did not make has %d replicas now", n)
 	}
-	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES"} {
+	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES", "KV_EMBEDD_STATE"} {
 		if err := js.DeleteStream(ctx, name); err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +166,7 @@ func TestSetupInACluster(t *testing.T) {
 	if _, err := admin.Setup(ctx, js, []Pipeline{store}, true); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES"} {
+	for _, name := range []string{"IN", "OUT", "KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES", "KV_EMBEDD_STATE"} {
 		if n := replicas(name); n != 3 {
 			t.Errorf("stream %s has %d replicas by itself", name, n)
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/internal/needs"
 	"github.com/embedd/embedd/stream/internal/scope"
+	"github.com/embedd/embedd/stream/internal/statestore"
 	"github.com/embedd/embedd/stream/spec"
 )
 
@@ -58,6 +59,7 @@ type Engine struct {
 	claimLife time.Duration // of the claim to a block that is summed up
 
 	stores *replica.Stores
+	state  *natsx.Bucket // of the server; nil until a pipeline needs it
 
 	pressure pressure
 
@@ -248,7 +250,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 	p := &pipeline{Scope: &scope.Scope{Pipeline: c, Conn: e.options.Conn, JS: js, Permissions: access, Streams: e.seen,
 		Instance: nats.NewInbox(), Log: e.log.With("pipeline", c.Name), Conditions: &health.Conditions{},
 		PollInterval: time.Duration(len(e.options.Pipelines)) * calmFor}, halt: health.Halt{Bad: c.Stop.Bad, Of: c.Stop.Of}, drain: e.drain, claimLife: e.claimLife,
-		again: make(chan struct{}, 1), noting: make(chan struct{}, 1),
+		again:    make(chan struct{}, 1),
 		asking:   [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)},
 		pressure: &e.pressure, whole: &lane{filter: c.Subject}}
 	p.replica = replica.New(p.Scope, replica.Hooks{HasAnswered: p.hasAnswered, TurnChanged: p.lookAgain})
@@ -263,7 +265,7 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 	}
 	p.whole.durable = p.ConsumerName()
 	if c.Stream != "" {
-		if err := p.bind(ctx); err != nil {
+		if err := p.bind(ctx, e.openState); err != nil {
 			return nil, err
 		}
 	}
@@ -345,10 +347,22 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 // server has to answer, however many pipelines there are.
 const calmFor = 20 * time.Millisecond
 
+// openState opens the state bucket, which the pipelines of the engine share.
+func (e *Engine) openState(ctx context.Context, p *pipeline) (err error) {
+	if e.state == nil {
+		e.state, err = statestore.Open(ctx, p.JS, p.Models.Replicas)
+	}
+	p.State = e.state
+	return err
+}
+
 // bind finds the streams. Streams hold the users' data: they are bound, never made.
-func (p *pipeline) bind(ctx context.Context) error {
+func (p *pipeline) bind(ctx context.Context, openState func(context.Context, *pipeline) error) error {
 	if p.LearnsFromEdges() {
-		return p.bindEdges(ctx)
+		if err := p.bindEdges(ctx); err != nil {
+			return err
+		}
+		return openState(ctx, p)
 	}
 	input, err := p.JS.Stream(ctx, p.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -358,6 +372,9 @@ func (p *pipeline) bind(ctx context.Context) error {
 		return natsx.ExplainAPIError(err)
 	}
 	p.Input, p.Created = input, input.CachedInfo().Created
+	if err := openState(ctx, p); err != nil {
+		return err
+	}
 	p.tail = newTail(p.JS, p.Log, p.AckPending)
 	p.tail.access, p.tail.conditions = p.Permissions, p.Conditions
 	if input.CachedInfo().Config.Retention != jetstream.LimitsPolicy {
@@ -393,8 +410,7 @@ func (p *pipeline) bind(ctx context.Context) error {
 	for attempt := 0; ; attempt++ {
 		c, created, err := p.consumer(ctx, p.whole)
 		if err == nil {
-			p.whole.trials.begin(created, c.CachedInfo())
-			return nil
+			return p.beginTrials(ctx, p.whole, created, c.CachedInfo())
 		}
 		if !errors.Is(err, jetstream.ErrConsumerExists) || !natsx.Backoff(ctx, attempt) {
 			return natsx.ExplainAPIError(err)

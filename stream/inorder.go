@@ -463,8 +463,7 @@ func (p *pipeline) bindInOrder(ctx context.Context, q needs.Partition, l *lane) 
 			return nil, created, err
 		}
 	}
-	l.trials.begin(created, c.CachedInfo())
-	return c, created, nil
+	return c, created, p.beginTrials(ctx, l, created, c.CachedInfo())
 }
 
 func (p *pipeline) leave(ctx context.Context, q needs.Partition, at bookmark) error {

@@ -49,7 +49,6 @@ type pipeline struct {
 	labels     labels // of p.Labels
 	parked     parked
 	care       atomic.Pointer[care] // of the learning side; nil before it begins
-	noting     chan struct{}        // held by who writes notes of the consumer
 	asking     [2]chan struct{}     // held by the partition that asks whether they may begin, and by one of an earlier number
 	over       sync.Map             // the partitions of before that have nothing left
 	halt       health.Halt

@@ -2,7 +2,7 @@ package stream
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,12 +16,14 @@ import (
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
 	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/needs"
+	"github.com/embedd/embedd/stream/internal/statestore"
 )
 
-// trials knows the messages that a process before this one had and did not acknowledge: one of them may be why it died.
-// Each is answered alone, with nothing else under way. From its third delivery on the attempt is written down before it
-// begins, with the consumer, where the next process finds it; after so many the message is a dead letter. The number of
-// its deliveries would not tell: it counts those too that waited behind the one that killed.
+// trials knows the messages that an earlier process had and did not acknowledge: one of them may have crashed it. Each
+// is processed alone. From its third delivery on the attempt is noted before it begins, in the state bucket, where the
+// next process finds it; after Attempts of them the message becomes a dead letter. The number of deliveries is no
+// measure: it also counts those of messages that waited behind the one that crashed the process.
 type trials struct {
 	created time.Time // of the stream of which floor and upTo are numbers
 	upTo    uint64    // number of the newest message that was delivered before this process began
@@ -29,27 +31,60 @@ type trials struct {
 
 	mu     sync.Mutex
 	floor  uint64            // all up to here were acknowledged, or will not come again
-	counts map[uint64]uint64 // attempts that were written down
+	counts map[uint64]uint64 // attempts by sequence, as they were last read or noted
+	legacy map[uint64]uint64 // those that an earlier version noted, in the consumer's metadata
 	asked  time.Time
 	since  time.Time
 }
 
-// metaTrials is the key of the consumer's metadata under which attempts are written down, as number:attempts,...
-// maxTrials bounds them: the newest stay.
+// metaTrials is the key of the consumer's metadata under which earlier versions noted attempts, as
+// sequence:attempts,... maxTrials bounds how many messages are noted: the newest stay.
 const (
 	metaTrials = "embedd_trials"
 	maxTrials  = 64
 )
 
-// begin takes what the consumer knows when the process begins.
-func (t *trials) begin(created time.Time, c *jetstream.ConsumerInfo) {
+// trialsNote is the value of a lane's key in the state bucket.
+type trialsNote struct {
+	Created  int64             `json:"stream_created"` // of the input stream, in nanoseconds
+	Attempts map[uint64]uint64 `json:"attempts"`       // by sequence
+}
+
+// beginTrials reads what is known of a lane when the process begins.
+func (p *pipeline) beginTrials(ctx context.Context, l *lane, created time.Time, c *jetstream.ConsumerInfo) error {
+	note, _, err := p.State.Get(ctx, p.trialsKey(l))
+	if err != nil {
+		return fmt.Errorf("reading the noted attempts of %s: %w", l.durable, err)
+	}
+	l.trials.begin(note, created, c)
+	return nil
+}
+
+// trialsKey is the key of a lane's note in the state bucket.
+func (p *pipeline) trialsKey(l *lane) string {
+	q, _ := needs.ParsePartition(p.whole.durable, l.durable)
+	return statestore.AttemptsKey(p.Name, q.String())
+}
+
+// begin takes what the consumer and the note know.
+func (t *trials) begin(note []byte, created time.Time, c *jetstream.ConsumerInfo) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.created, t.floor, t.upTo, t.since = created, c.AckFloor.Stream, c.Delivered.Stream, time.Now()
 	if c.NumAckPending == 0 {
 		t.floor = t.upTo
 	}
-	t.counts = readTrials(c.Config.Metadata[metaTrials])
+	t.legacy = readTrials(c.Config.Metadata[metaTrials])
+	t.counts = t.read(note)
+}
+
+// read reads a note. One of another stream under the same name says nothing of this one.
+func (t *trials) read(note []byte) map[uint64]uint64 {
+	var n trialsNote
+	if json.Unmarshal(note, &n) != nil || n.Created != t.created.UnixNano() || n.Attempts == nil {
+		return maps.Clone(t.legacy)
+	}
+	return n.Attempts
 }
 
 // concerns tells whether a message was another process's, and not acknowledged by it. number is that of the consumer's
@@ -75,13 +110,12 @@ func readTrials(text string) map[uint64]uint64 {
 	return counts
 }
 
-func writeTrials(counts map[uint64]uint64) string {
-	seqs := slices.Sorted(maps.Keys(counts))
-	var text []string
-	for _, seq := range seqs[max(0, len(seqs)-maxTrials):] {
-		text = append(text, fmt.Sprintf("%d:%d", seq, counts[seq]))
+// forgetOldest keeps the newest messages.
+func forgetOldest(counts map[uint64]uint64) {
+	sequences := slices.Sorted(maps.Keys(counts))
+	for _, seq := range sequences[:max(0, len(sequences)-maxTrials)] {
+		delete(counts, seq)
 	}
-	return strings.Join(text, ",")
 }
 
 // try answers a message. One that a process before this one had is a dead letter where too many have died of it.
@@ -107,9 +141,8 @@ func (p *pipeline) try(ctx context.Context, in *input) *answer {
 func (p *pipeline) writeDown(ctx context.Context, in *input) uint64 {
 	for attempt := 0; ; attempt++ {
 		n, err := p.countTrial(ctx, in)
-		if err == nil || ctx.Err() != nil || errors.Is(err, jetstream.ErrConsumerNotFound) ||
-			errors.Is(err, jetstream.ErrStreamNotFound) {
-			return n // where the consumer is gone, the message is too
+		if err == nil || ctx.Err() != nil {
+			return n
 		}
 		p.Log.Warn("an attempt cannot be written down before it begins; trying again", "source", in.origin.Source(),
 			"error", err)
@@ -120,15 +153,18 @@ func (p *pipeline) writeDown(ctx context.Context, in *input) uint64 {
 }
 
 func (p *pipeline) countTrial(ctx context.Context, in *input) (uint64, error) {
-	seq, counts := in.origin.Seq, map[uint64]uint64(nil)
-	if err := p.annotate(ctx, in.lane.durable, metaTrials, func(text string) string {
-		counts = readTrials(text) // another process's too
+	seq, counts, t := in.origin.Seq, map[uint64]uint64(nil), &in.lane.trials
+	_, err := p.State.Modify(ctx, p.trialsKey(in.lane), func(note []byte) ([]byte, error) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		counts = t.read(note)
 		counts[seq] = max(counts[seq], 2) + 1
-		return writeTrials(counts)
-	}); err != nil {
+		forgetOldest(counts)
+		return json.Marshal(trialsNote{t.created.UnixNano(), counts})
+	})
+	if err != nil {
 		return 0, err
 	}
-	t := &in.lane.trials
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.counts = counts

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/stream/internal/statestore"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 	"github.com/embedd/embedd/stream/spec"
@@ -151,9 +152,9 @@ func hubStreamPermissions(a *api, _ *spec.Pipeline) map[Verb][]string {
 }
 
 func statePermissions(a *api, p *spec.Pipeline) map[Verb][]string {
-	keys := "$KV." + StateBucket + "." + p.Name + ".>"
-	return map[Verb][]string{Run: append(a.watch(stateStream, keys), a.put(keys),
-		a.request("STREAM", "MSG", "GET", stateStream))}
+	keys := "$KV." + statestore.Bucket + "." + statestore.Keys(p.Name)
+	return map[Verb][]string{Run: append(a.watch(statestore.Stream, keys), a.put(keys),
+		a.request("STREAM", "MSG", "GET", statestore.Stream))}
 }
 
 // stream returns a stream of the server, nil where it has none of that name.

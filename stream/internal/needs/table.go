@@ -9,7 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/embedd/embedd/internal/natsx"
+	"github.com/embedd/embedd/stream/internal/statestore"
 	"github.com/embedd/embedd/stream/lease"
 	"github.com/embedd/embedd/stream/registry"
 	"github.com/embedd/embedd/stream/spec"
@@ -39,7 +39,7 @@ var buckets = []bucket{
 		(*spec.Pipeline).SendsSummaries, edgeStreamStorage, edgeStreamPermissions},
 	{summaries.HubStream, "stream of summaries", "edges", "Collects the summaries of all edges, in one order.",
 		(*spec.Pipeline).LearnsFromEdges, hubStreamStorage, hubStreamPermissions},
-	{StateBucket, "store of state", "state", "Keeps the schema of a pipeline and notes about single messages.",
+	{statestore.Bucket, "store of state", "state", "Keeps the schema of a pipeline and notes about single messages.",
 		func(*spec.Pipeline) bool { return true }, stateStorage, statePermissions},
 }
 
@@ -165,19 +165,10 @@ func hubStreamStorage(p *spec.Pipeline) Storage {
 		}}
 }
 
-// StateBucket is the bucket with a key per stored value: the schema of a pipeline, and notes about single messages.
-const StateBucket = "EMBEDD_STATE"
-
-const stateStream = "KV_" + StateBucket
-
 func stateStorage(*spec.Pipeline) Storage {
-	return Storage{Streams: []string{stateStream},
+	return Storage{Streams: []string{statestore.Stream},
 		Create: func(ctx context.Context, js jetstream.JetStream, replicas int) error {
-			_, err := natsx.EnsureBucket(ctx, js, jetstream.KeyValueConfig{Bucket: StateBucket,
-				Storage: jetstream.FileStorage, Description: "state of embedd pipelines"}, replicas)
-			if err != nil {
-				return fmt.Errorf("creating the state of the pipelines (key-value bucket %s): %w", StateBucket, err)
-			}
-			return nil
+			_, err := statestore.Open(ctx, js, replicas)
+			return err
 		}}
 }

@@ -31,6 +31,7 @@ type Scope struct {
 	// on a hub that learns from edges it is the stream of their summaries.
 	Input   jetstream.Stream
 	Created time.Time
+	State   *natsx.Bucket // see package statestore; nil on core NATS
 
 	Running *stage.Stage // configured by Pipeline.Stage
 	Log     *slog.Logger
