@@ -156,7 +156,7 @@ func TestReplay(t *testing.T) {
 		t.Errorf("%d letters after one was removed", len(all))
 	}
 	for _, to := range []string{"$JS.API.STREAM.DELETE.in", "in.*", "_INBOX.a", "in x"} {
-		if _, err := l.Replay(s.Context(), s.js, to); err == nil || !strings.Contains(err.Error(), "not one of messages") {
+		if _, err := l.Replay(s.Context(), s.js, to); err == nil || !strings.Contains(err.Error(), "cannot be one of messages") {
 			t.Errorf("to %s: %v", to, err)
 		}
 	}

@@ -25,16 +25,16 @@ import (
 func dlqCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dlq ls|show|replay",
-		Short: "the dead letters: what could not be answered, why, and sending it in again",
+		Short: "list, show and replay dead letters: inputs that could not be answered",
 	}
 	cmd.AddCommand(dlqLsCommand(e), dlqShowCommand(e), dlqReplayCommand(e))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return cli.Usagef("dlq: say what to do: usage: %s", cmd.UseLine())
+		return cli.Usagef("dlq: name a verb: usage: %s", cmd.UseLine())
 	}
 	return cmd
 }
 
-// letterFlags say which dead letters are meant.
+// letterFlags select dead letters.
 type letterFlags struct {
 	server       *client.Server
 	subject      *string
@@ -42,7 +42,7 @@ type letterFlags struct {
 	since, until moment
 }
 
-// letters declares the flags of a verb that reads dead letters; many adds those that choose among them.
+// letterFlagsOf declares the flags of a verb that reads dead letters; with many, those that filter them too.
 func letterFlagsOf(f *cli.Flags, many bool) *letterFlags {
 	l := &letterFlags{
 		server: client.ServerFlags(f, ""),
@@ -51,14 +51,14 @@ func letterFlagsOf(f *cli.Flags, many bool) *letterFlags {
 		codes: &[]string{},
 	}
 	if many {
-		l.codes = f.Commas("code", "only letters with these `CODES`, as not_arrow,non_finite")
-		f.Var(&l.since, "since", "only letters since a `TIME`: RFC 3339, or so long ago, as 1h30m")
-		f.Var(&l.until, "until", "only letters until a `TIME`")
+		l.codes = f.Commas("code", "only dead letters with these `CODES`, as not_arrow,non_finite")
+		f.Var(&l.since, "since", "only dead letters since a `TIME`: RFC 3339, or a duration ago, as 1h30m")
+		f.Var(&l.until, "until", "only dead letters until a `TIME`")
 	}
 	return l
 }
 
-// of is what the flags choose, of a pipeline where its name is not empty.
+// of returns the selection of the flags, for one pipeline unless its name is empty.
 func (l *letterFlags) of(pipeline string, bodies bool) admin.DeadLetters {
 	subject := *l.subject
 	switch {
@@ -72,8 +72,8 @@ func (l *letterFlags) of(pipeline string, bodies bool) admin.DeadLetters {
 		Bodies: bodies}
 }
 
-// filters tells whether some of the letters are to be left out.
-func (l *letterFlags) filters() bool {
+// hasFilters reports whether the flags exclude dead letters.
+func (l *letterFlags) hasFilters() bool {
 	return len(*l.codes) > 0 || !l.since.IsZero() || !l.until.IsZero()
 }
 
@@ -90,7 +90,7 @@ func (l *letterFlags) open(ctx context.Context, e *cli.Env) (jetstream.JetStream
 	return js, nc.Close, nil
 }
 
-// moment is a flag that takes a time, or how long ago it was.
+// moment is a flag that takes a time, or a duration before now.
 type moment struct{ time.Time }
 
 func (m *moment) Set(s string) (err error) {
@@ -117,7 +117,7 @@ type listedLetter struct {
 	Stream   string    `json:"stream"`
 	Number   uint64    `json:"number"`
 	Time     time.Time `json:"time"`
-	Subject  string    `json:"subject"` // of the letter
+	Subject  string    `json:"subject"` // of the dead letter
 	Code     string    `json:"code"`
 	Kind     string    `json:"kind"`
 	Source   string    `json:"source,omitempty"`
@@ -154,7 +154,7 @@ func dlqLsCommand(e *cli.Env) *cobra.Command {
 			return err
 		}
 		defer done()
-		const page = 500 // columns are aligned so many at a time
+		const page = 500 // rows whose columns are aligned together
 		n := 0
 		var t *report.Table
 		err = which.of(append(names, "")[0], false).Read(ctx, js, func(l *admin.DeadLetter) error {
@@ -199,14 +199,14 @@ type shownLetter struct {
 
 func dlqShowCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "show NUMBER", Short: "show a dead letter: what was wrong, the headers, and the bytes in a file",
+		Use: "show NUMBER", Short: "show a dead letter: its error, its headers, and its bytes in a file",
 		Args: cli.Arguments(1, 1),
 	}
 	f := cli.FlagsOf(cmd)
 	which := letterFlagsOf(f, false)
 	path := f.StringP("output", "o", "",
-		"`FILE` that gets the original bytes (of kind rows, those rows as an Arrow message); - is standard output, and "+
-			"no report")
+		"write the original bytes to `FILE` (of kind rows, those rows as an Arrow message); - is standard output, without "+
+			"the report")
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
@@ -224,7 +224,7 @@ func dlqShowCommand(e *cli.Env) *cobra.Command {
 			return err
 		}
 		if !l.IsComplete() {
-			return fmt.Errorf("dead letter %d: %d of %d parts are there; the others are gone, or come before it", number,
+			return fmt.Errorf("dead letter %d: %d of %d parts exist; the others were deleted, or come before it", number,
 				l.Parts, l.Of)
 		}
 		header, body, err := l.Original()
@@ -252,7 +252,7 @@ func dlqShowCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// letterNumber is a sequence number as it was typed.
+// letterNumber parses a sequence number.
 func letterNumber(s string) (uint64, error) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil || n == 0 {
@@ -277,7 +277,7 @@ func printLetter(out *report.Output, l listedLetter, header nats.Header, body []
 			t.Row("header "+k, report.Shorten(v, 200))
 		}
 	}
-	t.Row("bytes", fmt.Sprintf("%d, which begin %q", len(body), body[:min(len(body), 40)]))
+	t.Row("bytes", fmt.Sprintf("%d, the first are %q", len(body), body[:min(len(body), 40)]))
 	if path != "" {
 		t.Row("saved in", path)
 	}

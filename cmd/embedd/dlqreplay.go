@@ -24,8 +24,8 @@ type replayedLetter struct {
 	Source string `json:"source,omitempty"`
 	To     string `json:"to"`
 	Bytes  int    `json:"bytes"`
-	As     string `json:"as,omitempty"`    // STREAM:NUMBER of the message that it became
-	Again  bool   `json:"again,omitempty"` // it had been replayed before, and no second message came of it
+	As     string `json:"as,omitempty"`    // STREAM:NUMBER of the new message
+	Again  bool   `json:"again,omitempty"` // it was replayed before, and the stream took no second message
 	Kept   bool   `json:"kept"`            // it is still among the dead letters
 	DryRun bool   `json:"dry_run,omitempty"`
 	Error  string `json:"error,omitempty"` // why it was not replayed
@@ -34,12 +34,12 @@ type replayedLetter struct {
 func dlqReplayCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay [PIPELINE|NUMBER...]",
-		Short: "publish the messages of dead letters again as they came, and take the letters out of their stream",
-		Long: "Publish the messages of dead letters again: the original bytes and headers, on the original subject, " +
-			"under an identity of\n" +
-			"their own. A letter that was replayed is deleted from its stream, so that it is replayed once; what is bad " +
-			"still becomes a new\n" +
-			"one. Without arguments and flags all are replayed that are there when it begins: --dry-run shows which.",
+		Short: "publish the messages of dead letters again, and delete the dead letters",
+		Long: "Publish the messages of dead letters again: the original bytes and headers, to the original subject, under " +
+			"a new identity.\n" +
+			"A replayed dead letter is deleted from its stream, so that it is replayed once; a message that is still bad " +
+			"becomes a new\n" +
+			"one. Without arguments and flags all that exist at the start are replayed: --dry-run lists them.",
 		Example: "embedd dlq replay --dry-run --code non_finite --since 2h digits\n" +
 			"embedd dlq replay --code non_finite --since 2h digits\n" +
 			"embedd dlq replay 17 23",
@@ -47,10 +47,10 @@ func dlqReplayCommand(e *cli.Env) *cobra.Command {
 	}
 	f := cli.FlagsOf(cmd)
 	which := letterFlagsOf(f, true)
-	to := f.String("to", "", "publish on this `SUBJECT` instead of the original one")
-	keep := f.Bool("keep", false, "leave the letters where they are; a second replay within the stream's duplicate "+
-		"window is absorbed, a later one is not")
-	dry := f.Bool("dry-run", false, "say what would be replayed, and do nothing")
+	to := f.String("to", "", "publish to this `SUBJECT` instead of the original one")
+	keep := f.Bool("keep", false, "do not delete the dead letters; a second replay within the stream's duplicate "+
+		"window is dropped, a later one is not")
+	dry := f.Bool("dry-run", false, "list what would be replayed, and do nothing")
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
@@ -58,8 +58,8 @@ func dlqReplayCommand(e *cli.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if len(numbers) > 0 && which.filters() {
-			return cli.Usagef("dlq replay: numbers say which letters; leave --code, --since and --until out")
+		if len(numbers) > 0 && which.hasFilters() {
+			return cli.Usagef("dlq replay: numbers select the dead letters; omit --code, --since and --until")
 		}
 		js, done, err := which.open(ctx, e)
 		if err != nil {
@@ -87,7 +87,7 @@ func dlqReplayCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// chosen tells numbers of letters from the name of a pipeline.
+// chosen separates sequence numbers from the name of a pipeline.
 func chosen(args []string) (pipeline string, numbers []uint64, err error) {
 	if len(args) == 1 && strings.Trim(args[0], "0123456789") != "" {
 		return args[0], nil, nil
@@ -102,7 +102,7 @@ func chosen(args []string) (pipeline string, numbers []uint64, err error) {
 	return "", numbers, nil
 }
 
-// replay sends letters in again, one after another, and tells of each.
+// replay replays dead letters one after another, and reports each.
 type replay struct {
 	js           jetstream.JetStream
 	to           string
@@ -116,7 +116,7 @@ func (r *replay) one(ctx context.Context, l *admin.DeadLetter) error {
 		Source: l.Header.Get(wire.HeaderSource), To: cmp.Or(r.to, l.Header.Get(wire.HeaderSubject)), Bytes: l.Bytes,
 		Kept: true, DryRun: r.dry}
 	what := "would be replayed"
-	var failed error // which would fail for each
+	var failed error // of the removal, which would fail for each
 	if !r.dry {
 		ctx, cancel := context.WithTimeout(ctx, client.Timeout)
 		defer cancel()
@@ -127,13 +127,13 @@ func (r *replay) one(ctx context.Context, l *admin.DeadLetter) error {
 			one.Error = err.Error()
 			what = "not replayed: " + one.Error
 		case sent.Duplicate:
-			what = "had been replayed before, as " + sent.As
+			what = "was replayed before, as " + sent.As
 		default:
 			what = strings.TrimSuffix("replayed as "+sent.As, " as ")
 		}
 		if err == nil && !r.keep {
 			if failed = l.Remove(ctx, r.js); failed != nil {
-				one.Error = fmt.Sprintf("it stays among the dead letters, and would be replayed again: %v", failed)
+				one.Error = fmt.Sprintf("it was not deleted, and would be replayed again: %v", failed)
 				what += ", but " + one.Error
 			}
 			one.Kept = failed != nil
@@ -153,7 +153,7 @@ func (r *replay) one(ctx context.Context, l *admin.DeadLetter) error {
 		one.Bytes,
 		one.To, what)
 	if failed != nil {
-		return fmt.Errorf("%w; --keep leaves letters where they are", failed)
+		return fmt.Errorf("%w; --keep does not delete dead letters", failed)
 	}
 	return nil
 }

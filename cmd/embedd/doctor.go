@@ -30,12 +30,13 @@ import (
 	"github.com/embedd/embedd/stream/admin"
 )
 
-// doctorCommand looks at everything that the daemon needs.
+// doctorCommand checks everything that the daemon needs.
 func doctorCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "doctor", Short: "look at everything that the daemon needs, and say what to do",
-		Long: "Look at everything that the daemon needs, and say what to do: configuration, models, disk, HTTP port,\n" +
-			"server, JetStream, clock, streams, consumers, rights, model store, running daemons. It changes nothing. Each\n" +
-			"line is ok, a note, or a fault with its cure. Exit code 3 where there is a fault."}
+	cmd := &cobra.Command{Use: "doctor", Short: "check everything that the daemon needs, and name the fixes",
+		Long: "Check everything that the daemon needs, and name the fixes: configuration, models, disk, HTTP port,\n" +
+			"server, JetStream, clock, streams, consumers, permissions, model store, running daemons. It changes nothing. " +
+			"Each\n" +
+			"line is ok, a note, or a fault with its fix. The exit code is 3 if there is a fault."}
 	f := cli.FlagsOf(cmd)
 	path := f.StringP("config", "c", "embedd.yaml", "configuration `FILE`")
 	where := client.AddressFlags(f, "NATS `URL`; over NATS_URL and the file's nats.url")
@@ -57,7 +58,7 @@ func doctorCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// doctor tells what it finds as it finds it.
+// doctor prints each finding as soon as it has it.
 type doctor struct {
 	out    *report.Output
 	path   string
@@ -82,31 +83,31 @@ func (d *doctor) say(f admin.Finding) {
 		about += " (" + f.Pipeline + ")"
 	}
 	text := f.Text
-	var cures []string
+	var fixes []string
 	if f.Fix != "" {
-		cures = append(cures, f.Fix)
+		fixes = append(fixes, f.Fix)
 	}
 	if f.Command != "" {
-		cures = append(cures, f.Command)
+		fixes = append(fixes, f.Command)
 	}
 	if f.Key != "" {
-		cures = append(cures, strings.TrimSpace(f.Key+": "+f.Value))
+		fixes = append(fixes, strings.TrimSpace(f.Key+": "+f.Value))
 	}
-	if cures != nil {
-		text += ". Fix: " + strings.Join(cures, ": ")
+	if fixes != nil {
+		text += ". Fix: " + strings.Join(fixes, ": ")
 	}
 	d.out.Printf("%-5s  %s: %s\n", f.Level, about, strings.ReplaceAll(text, "\n", " "))
 }
 
-func (d *doctor) fault(check, text, cure string) {
-	d.say(admin.Finding{Check: check, Level: admin.LevelFault, Text: text, Fix: cure})
+func (d *doctor) fault(check, text, fix string) {
+	d.say(admin.Finding{Check: check, Level: admin.LevelFault, Text: text, Fix: fix})
 }
 
 func (d *doctor) ok(check, format string, args ...any) {
 	d.say(admin.Finding{Check: check, Level: admin.LevelOK, Text: fmt.Sprintf(format, args...)})
 }
 
-// look goes from what is near to what is far; what lies behind a fault that hides it is not looked at.
+// look checks this machine first, then the server; it ends at a fault that hides what follows.
 func (d *doctor) look(ctx context.Context, e *cli.Env, where *client.Address) error {
 	c, err := config.Load(d.path)
 	var problems config.Problems
@@ -161,19 +162,19 @@ func (d *doctor) look(ctx context.Context, e *cli.Env, where *client.Address) er
 	return errors.Join(d.daemons(ctx, nc.Conn, pipelines), d.err)
 }
 
-// embedded looks at what the server needs that run brings along.
+// embedded checks that run can start its embedded server.
 func (d *doctor) embedded() {
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", embedded.Port))
 	if err != nil {
-		d.fault("server", fmt.Sprintf("run embeds a server, and its port %d is not free: %v", embedded.Port, err),
-			"stop what listens there, or use it: set nats.url")
+		d.fault("server", fmt.Sprintf("run embeds a server, and its port %d is in use: %v", embedded.Port, err),
+			"stop its listener, or use that server: set nats.url")
 		return
 	}
 	l.Close()
 	d.ok("server", "run embeds one on port %d, which is free", embedded.Port)
 }
 
-// port tries the listener of the probes. One that is taken by a daemon that runs is as it should be.
+// port tries the listener of the probes. It may be in use by a running daemon.
 func (d *doctor) port(h config.HTTP) {
 	listen := h.Listen
 	l, err := net.Listen("tcp", listen)
@@ -182,22 +183,22 @@ func (d *doctor) port(h config.HTTP) {
 		l.Close()
 		d.ok("port", "http.listen %s is free", listen)
 	case errors.Is(err, syscall.EADDRINUSE) && isEmbedd(h):
-		d.ok("port", "http.listen %s: a daemon runs there", listen)
+		d.ok("port", "http.listen %s: a daemon is running there", listen)
 	case errors.Is(err, syscall.EADDRINUSE):
 		d.say(admin.Finding{Check: "port", Level: admin.LevelFault, Text: "http.listen " + listen +
-			" is in use by another program", Fix: "stop that, or take another port (port 0 is a free one)",
+			" is in use by another program", Fix: "stop it, or choose another port (port 0 is any free one)",
 			Key: "http.listen", Value: "127.0.0.1:0"})
 	default:
 		d.say(admin.Finding{Check: "port", Level: admin.LevelFault, Text: "http.listen " + err.Error(),
-			Fix: "take an address of this machine", Key: "http.listen", Value: "127.0.0.1:8474"})
+			Fix: "choose an address of this machine", Key: "http.listen", Value: "127.0.0.1:8474"})
 	}
 }
 
-// isEmbedd asks who listens.
+// isEmbedd reports whether the listener is a daemon.
 func isEmbedd(h config.HTTP) bool {
 	client, scheme := http.Client{Timeout: 2 * time.Second}, "http"
 	if h.Cert != "" {
-		scheme = "https" // whose certificate it is does not matter: nothing is told, and a word is read
+		scheme = "https" // any certificate will do: nothing secret is sent, and one word is read
 		client.Transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 		defer client.CloseIdleConnections()
 	}
@@ -210,10 +211,10 @@ func isEmbedd(h config.HTTP) bool {
 	return json.NewDecoder(io.LimitReader(answer.Body, 1<<20)).Decode(&said) == nil && said.Ready != nil
 }
 
-// minFree is how much of a disk has to be free.
+// minFree is the least free space of a disk.
 const minFree = 256 << 20
 
-// disks looks at the free space where this machine keeps models.
+// disks checks the free space where this machine stores models.
 func (d *doctor) disks(c *config.Config) {
 	dirs := map[string]bool{}
 	if c.NATS.Embedded() {
@@ -232,14 +233,15 @@ func (d *doctor) disks(c *config.Config) {
 		switch {
 		case !ok:
 		case free < minFree:
-			d.fault("disk", fmt.Sprintf("%s is on a disk with %d MiB free", dir, free>>20), "make room, or use another disk")
+			d.fault("disk", fmt.Sprintf("%s is on a disk with %d MiB free", dir, free>>20), "free some space, or use another "+
+				"disk")
 		default:
 			d.ok("disk", "%s has %d MiB free", dir, free>>20)
 		}
 	}
 }
 
-// freeBytes is what may still be written where a directory is, or will be.
+// freeBytes is the free space of the disk on which a directory is, or will be.
 func freeBytes(dir string) (free uint64, ok bool) {
 	full, err := filepath.Abs(dir)
 	for err == nil {
@@ -254,7 +256,7 @@ func freeBytes(dir string) (free uint64, ok bool) {
 	return 0, false
 }
 
-// daemons asks those that run how their pipelines stand.
+// daemons asks running daemons for the status of their pipelines.
 func (d *doctor) daemons(ctx context.Context, nc *nats.Conn, pipelines []stream.Pipeline) error {
 	found, err := client.Discover(ctx, nc)
 	if err != nil {
@@ -262,7 +264,7 @@ func (d *doctor) daemons(ctx context.Context, nc *nats.Conn, pipelines []stream.
 	}
 	for _, p := range pipelines {
 		if found[p.Name] == 0 {
-			d.say(admin.Finding{Check: "daemon", Pipeline: p.Name, Level: admin.LevelNote, Text: "none runs",
+			d.say(admin.Finding{Check: "daemon", Pipeline: p.Name, Level: admin.LevelNote, Text: "none is running",
 				Command: "embedd run"})
 			continue
 		}
@@ -279,7 +281,7 @@ func (d *doctor) daemons(ctx context.Context, nc *nats.Conn, pipelines []stream.
 			case !r.Ready:
 				f.Level, f.Text = admin.LevelNote, fmt.Sprintf("%s: %s", r.State, r.Reason)
 			case r.Lag == nil:
-				f.Text = fmt.Sprintf("%s, another replica learns", r.State)
+				f.Text = fmt.Sprintf("%s, another replica is the trainer", r.State)
 			default:
 				f.Text = fmt.Sprintf("%s, %d messages are not answered", r.State, r.Lag.Messages)
 			}

@@ -8,19 +8,18 @@ import (
 	"github.com/embedd/embedd/stream/admin"
 )
 
-// printRights shows the least rights of each verb, as a server's configuration and for nsc.
-func printRights(out *report.Output, rights []admin.Permissions) error {
+// printPermissions prints the least permissions of each verb, as a server's configuration and for nsc.
+func printPermissions(out *report.Output, all []admin.Permissions) error {
 	if out.JSON {
-		for _, r := range rights {
+		for _, r := range all {
 			if err := out.Object(r); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	out.Printf("# The configuration of a server. Each password is in the server's environment.\nauthorization {\n  " +
-		"users = [\n")
-	for _, r := range rights {
+	out.Printf("# The configuration of a server. Its environment has the passwords.\nauthorization {\n  users = [\n")
+	for _, r := range all {
 		out.Printf("    # embedd %s\n    {\n      user: %q\n      password: $EMBEDD_%s_PASSWORD\n      permissions: {\n",
 			r.Verb, userOf(r), strings.ToUpper(r.Verb))
 		out.Printf("        publish: {%s}\n        subscribe: {%s}\n", allowed(r.Publish), allowed(r.Subscribe))
@@ -29,10 +28,10 @@ func printRights(out *report.Output, rights []admin.Permissions) error {
 		}
 		out.Printf("      }\n    }\n")
 	}
-	out.Printf("  ]\n}\n\n# The same as users of an account with JWTs. A JWT over 4 KB wants a larger " +
-		"max_control_line in the server,\n" +
-		"# or these rights in a scoped signing key (nsc edit signing-key takes the same flags).\n")
-	for _, r := range rights {
+	out.Printf("  ]\n}\n\n# The same as users of an account with JWTs. A JWT over 4 KB needs a larger max_control_line " +
+		"in the server,\n" +
+		"# or these permissions in a scoped signing key (nsc edit signing-key takes the same flags).\n")
+	for _, r := range all {
 		out.Printf("nsc add user --name %s%s%s", userOf(r), flagged("--allow-pub", r.Publish),
 			flagged("--allow-sub", r.Subscribe))
 		if r.Replies > 0 {

@@ -17,17 +17,18 @@ import (
 	"github.com/embedd/embedd/stream/admin"
 )
 
-// setupCommand shows the streams that a configuration needs, and makes the missing ones with --apply.
+// setupCommand shows the streams that a configuration needs, and creates the missing ones with --apply.
 func setupCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "setup", Short: "show the streams that a configuration needs, or make them"}
+	cmd := &cobra.Command{Use: "setup", Short: "show the streams that a configuration needs, or create them"}
 	f := cli.FlagsOf(cmd)
 	path := f.StringP("config", "c", "embedd.yaml", "configuration `FILE`")
 	where := client.AddressFlags(f, "NATS `URL`; over NATS_URL and the file's nats.url")
-	apply := f.Bool("apply", false, "make the streams and buckets that are missing; one that setup did not make is "+
-		"never changed")
-	count := f.Choice("replicas", "`NUMBER` of replicas of what is made; with --apply also of what setup made before "+
-		"with fewer; configured is nats.replicas", "configured", "auto", "1", "3", "5")
-	permissions := f.Bool("permissions", false, "print the least rights of each verb that connects, and do nothing else")
+	apply := f.Bool("apply", false, "create missing streams and buckets; a stream that setup did not create is never "+
+		"changed")
+	count := f.Choice("replicas", "`NUMBER` of replicas of what is created; with --apply also of what setup created "+
+		"before with fewer; configured is nats.replicas", "configured", "auto", "1", "3", "5")
+	permissions := f.Bool("permissions", false, "print the least permissions of each verb that connects, and do "+
+		"nothing else")
 	out := report.Flag(f, e)
 	cmd.MarkFlagsMutuallyExclusive("apply", "permissions")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -45,7 +46,7 @@ func setupCommand(e *cli.Env) *cobra.Command {
 		}
 		n := client.WithDefaultURL(where.Over(c.NATS))
 		if *permissions {
-			return showRights(ctx, e, out, n, pipelines)
+			return showPermissions(ctx, e, out, n, pipelines)
 		}
 		nc, err := client.Dial(ctx, e, n)
 		if err != nil {
@@ -100,18 +101,18 @@ func printPlans(out *report.Output, n config.NATS, plans []admin.Plan) error {
 	}
 	switch {
 	case wrong > 0:
-		return cli.Checkf("streams that stand in the way: %d; nothing was made", wrong)
+		return cli.Checkf("streams in conflict: %d; nothing was created", wrong)
 	case missing > 0:
-		return cli.Checkf("streams missing: %d; `embedd setup --apply` makes them", missing)
+		return cli.Checkf("streams missing: %d; `embedd setup --apply` creates them", missing)
 	}
 	return nil
 }
 
-// warningOf says that there are fewer replicas, or consumers, than there should be.
+// warningOf returns the warnings of a plan, or "".
 func warningOf(n config.NATS, p admin.Plan) string {
 	text := p.Warning
 	if p.RaisesReplicas {
-		text = fmt.Sprintf("%s has %d replicas of the %d that are asked for; `embedd setup --apply --replicas %d` raises it",
+		text = fmt.Sprintf("%s has %d of the %d requested replicas; `embedd setup --apply --replicas %d` raises it",
 			p.Name, p.Replicas, engine.Replicas(n), engine.Replicas(n))
 	}
 	if text != "" && p.ConsumerWarning != "" {
@@ -126,24 +127,24 @@ func planText(n config.NATS, p admin.Plan) string {
 	case p.Problem != "":
 		return p.Problem
 	case p.Bucket && p.Exists:
-		return fmt.Sprintf("%s %s is there", p.Purpose, p.Name)
+		return fmt.Sprintf("%s %s exists", p.Purpose, p.Name)
 	case p.Bucket && p.Outdated && subjects == "":
-		return fmt.Sprintf("%s %s does not keep the bytes of nats.edge_bytes: `embedd setup --apply` changes that",
-			p.Purpose, p.Name)
+		return fmt.Sprintf("%s %s does not have the size limit nats.edge_bytes: `embedd setup --apply` changes "+
+			"it", p.Purpose, p.Name)
 	case p.Bucket && p.Outdated:
-		return fmt.Sprintf("%s %s does not take what comes from %s: `embedd setup --apply` and `embedd run` let it",
-			p.Purpose,
+		return fmt.Sprintf("%s %s does not take the summaries of %s: `embedd setup --apply` and `embedd run` add "+
+			"them", p.Purpose,
 			p.Name, subjects)
 	case p.Bucket:
-		return fmt.Sprintf("%s %s is missing: `embedd setup --apply` and `embedd run` make it", p.Purpose, p.Name)
+		return fmt.Sprintf("%s %s is missing: `embedd setup --apply` and `embedd run` create it", p.Purpose, p.Name)
 	case p.Exists:
-		return fmt.Sprintf("stream %s for %s is there", p.Name, subjects)
+		return fmt.Sprintf("stream %s for %s exists", p.Name, subjects)
 	case p.Outdated && p.Transform != nil:
-		return fmt.Sprintf("stream %s does not put keys into partitions yet: nats stream edit %s --subjects %q "+
+		return fmt.Sprintf("stream %s does not map keys to partitions yet: nats stream edit %s --subjects %q "+
 			"--transform-source='%s' --transform-destination='%s'",
 			p.Name, p.Name, strings.Join(p.Subjects, ","), p.Transform.Source, p.Transform.Destination)
 	case p.Outdated:
-		return fmt.Sprintf("stream %s for %s lacks some of them: nats stream edit %s --subjects %q", p.Name, subjects,
+		return fmt.Sprintf("stream %s does not take all of %s: nats stream edit %s --subjects %q", p.Name, subjects,
 			p.Name, strings.Join(p.Subjects, ","))
 	}
 	limits := ""
@@ -164,12 +165,13 @@ func planText(n config.NATS, p admin.Plan) string {
 		p.Name, subjects, p.Name, strings.Join(p.Subjects, ","), n.Streams.Duplicates, limits)
 }
 
-// showRights prints rights over the streams as they are on the server or, where none answers, as setup would make them.
-func showRights(ctx context.Context, e *cli.Env, out *report.Output, n config.NATS, pipelines []stream.Pipeline) error {
-	plans, err := plansThere(ctx, n, pipelines)
+// showPermissions prints permissions for the streams of the server or, where none answers, for those that setup would
+// create.
+func showPermissions(ctx context.Context, e *cli.Env, out *report.Output, n config.NATS,
+	pipelines []stream.Pipeline) error {
+	plans, err := existingPlans(ctx, n, pipelines)
 	if err != nil {
-		fmt.Fprintf(e.Stderr, "embedd: the streams have the names that setup would give them, since no server says "+
-			"otherwise: %v\n", err)
+		fmt.Fprintf(e.Stderr, "embedd: streams have the names that setup would give them, since no server answers: %v\n", err)
 		if plans, err = admin.Setup(ctx, nil, pipelines, false); err != nil {
 			return err
 		}
@@ -178,10 +180,10 @@ func showRights(ctx context.Context, e *cli.Env, out *report.Output, n config.NA
 	if err != nil {
 		return err
 	}
-	return printRights(out, admin.PermissionsOf(pipelines, plans, admin.Account{APIPrefix: api, InboxPrefix: inbox}))
+	return printPermissions(out, admin.PermissionsOf(pipelines, plans, admin.Account{APIPrefix: api, InboxPrefix: inbox}))
 }
 
-func plansThere(ctx context.Context, n config.NATS, pipelines []stream.Pipeline) ([]admin.Plan, error) {
+func existingPlans(ctx context.Context, n config.NATS, pipelines []stream.Pipeline) ([]admin.Plan, error) {
 	nc, err := connection.Dial(ctx, n, connection.Options{})
 	if err != nil {
 		return nil, err

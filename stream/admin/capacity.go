@@ -61,7 +61,8 @@ func (p *planner) countConsumers(ctx context.Context) error {
 			if plan.NoConsumers = durable+others > limit; plan.NoConsumers {
 				effect = "some pipelines get none and answer nothing"
 			}
-			plan.addConsumerWarning(fmt.Sprintf("%s, and its limit is %d: %s; give them separate streams, or raise the limit where "+
+			plan.addConsumerWarning(fmt.Sprintf("%s, and its limit is %d: %s; give them separate streams, or raise the limit "+
+				"where "+
 				"the stream is created (--max-consumers) or at the server (jetstream.limits.default_max_consumers)", text, limit,
 				effect))
 		}
@@ -82,8 +83,10 @@ func (p *Plan) addConsumerWarning(text string) {
 	p.ConsumerWarning = strings.TrimPrefix(p.ConsumerWarning+"; "+text, "; ")
 }
 
-// consumerLimit returns how many consumers a stream may have, 0: any number, and how many it has of others than the owners.
-func (p *planner) consumerLimit(ctx context.Context, plan *Plan, owners map[string]bool, accountLimit, count int) (limit,
+// consumerLimit returns how many consumers a stream may have, 0: any number, and how many it has of others than the
+// owners.
+func (p *planner) consumerLimit(ctx context.Context, plan *Plan, owners map[string]bool, accountLimit,
+	count int) (limit,
 	others int, err error) {
 	limit = accountLimit
 	if limit <= 0 && p.js != nil && !needs.OlderServer(p.js.Conn().ConnectedServerVersion(), consumerLimitSince) {
@@ -114,8 +117,8 @@ func (p *planner) consumerLimit(ctx context.Context, plan *Plan, owners map[stri
 	return max(limit, 0), others, nil
 }
 
-// compareReplicas plans to raise what has fewer replicas than requested, and warns where that is not for Setup to do, and
-// where a bucket has fewer replicas than a stream: its state would be lost with one server, and the messages not.
+// compareReplicas plans to raise what has fewer replicas than requested, and warns where that is not for Setup to do,
+// and where a bucket has fewer replicas than a stream: its state would be lost with one server, and the messages not.
 func (p *planner) compareReplicas(ctx context.Context, requested int) error {
 	if p.js == nil {
 		return nil
@@ -140,7 +143,8 @@ func (p *planner) compareReplicas(ctx context.Context, requested int) error {
 		case (plan.Bucket || plan.bySetup) && plan.Replicas < requested:
 			plan.RaisesReplicas = true
 		case plan.Bucket:
-			plan.Warning = fmt.Sprintf("bucket %s has %s and a stream of the pipelines has %d: the failure of one server can lose "+
+			plan.Warning = fmt.Sprintf("bucket %s has %s and a stream of the pipelines has %d: the failure of one server can "+
+				"lose "+
 				"its contents while messages keep arriving; `embedd setup --apply --replicas %d` raises it", plan.Name,
 				replicasText(plan.Replicas), most, min(most|1, 5))
 		case requested > 0:

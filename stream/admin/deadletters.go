@@ -87,7 +87,8 @@ func (d DeadLetters) Find(ctx context.Context, js jetstream.JetStream, number ui
 		return nil, err
 	}
 	if len(streams) > 1 {
-		return nil, fmt.Errorf("the streams %s and %s have dead letters on %s, each with its own sequence numbers: name the subject of one",
+		return nil, fmt.Errorf("the streams %s and %s have dead letters on %s, each with its own sequence numbers: name "+
+			"the subject of one",
 			streams[0].CachedInfo().Config.Name, streams[1].CachedInfo().Config.Name, d.Subject)
 	}
 	name := streams[0].CachedInfo().Config.Name
@@ -111,7 +112,8 @@ func (d DeadLetters) Find(ctx context.Context, js jetstream.JetStream, number ui
 		return nil, err
 	}
 	if found == nil {
-		return nil, fmt.Errorf("%w: stream %s has none on %s with sequence number %d; `embedd dlq ls` lists them", ErrNoDeadLetter, name,
+		return nil, fmt.Errorf("%w: stream %s has none on %s with sequence number %d; `embedd dlq ls` lists "+
+			"them", ErrNoDeadLetter, name,
 			d.Subject, number)
 	}
 	return found, nil
@@ -277,8 +279,8 @@ func (a *assembler) flush() error {
 // IsComplete reports whether all parts exist.
 func (l *DeadLetter) IsComplete() bool { return l.Parts == l.Of }
 
-// Original returns the message of a dead letter that was read with its body: its headers, without those of the server and
-// of embedd, and its bytes. A dead letter of kind rows has those rows as a message.
+// Original returns the message of a dead letter that was read with its body: its headers, without those of the server
+// and of embedd, and its bytes. A dead letter of kind rows has those rows as a message.
 func (l *DeadLetter) Original() (nats.Header, []byte, error) {
 	header, body := l.Header, l.Body
 	if cut := l.Header.Get(wire.HeaderTruncated); cut != "" {
@@ -306,9 +308,9 @@ type Replayed struct {
 	Duplicate bool   // it was replayed before: the stream has its identity, and took no second one
 }
 
-// Replay publishes the original message to its subject, or to the given one, under a new identity: with its first one it
-// would be a duplicate. The identity is a function of the dead letter, so within the stream's duplicate window it is
-// replayed once; Remove it afterwards.
+// Replay publishes the original message to its subject, or to the given one, under a new identity: with its first one
+// it would be a duplicate. The identity is a function of the dead letter, so within the stream's duplicate window it
+// is replayed once; Remove it afterwards.
 func (l *DeadLetter) Replay(ctx context.Context, js jetstream.JetStream, to string) (r Replayed, err error) {
 	if !l.IsComplete() {
 		return r, fmt.Errorf("%d of %d parts exist; the others were deleted", l.Parts, l.Of)

@@ -49,13 +49,15 @@ type Options struct {
 const (
 	// modelChunk is the size of the messages in which the object store keeps models.
 	modelChunk = 128 << 10
-	// maxClockSkew is how far the clocks of server and daemon may differ before the ages of rows and models are misleading.
+	// maxClockSkew is how far the clocks of server and daemon may differ before the ages of rows and models are
+	// misleading.
 	maxClockSkew = 5 * time.Second
 	// requestTimeout bounds one question to the server.
 	requestTimeout = 5 * time.Second
 )
 
-// minVersion is the oldest server that embedd supports: with metadata of consumers, and their creation by name and subject.
+// minVersion is the oldest server that embedd supports: with metadata of consumers, and their creation by name and
+// subject.
 var minVersion = [3]int{2, 10, 0}
 
 // The fixes that are verbs.
@@ -173,7 +175,8 @@ func (d *diagnosis) checkServer(ctx context.Context) {
 		return
 	}
 	if keeps != "" && nc.MaxPayload() < modelChunk+natsx.MaxHeaderBytes {
-		d.add(Finding{Check: "payload", Pipeline: keeps, Text: fmt.Sprintf("the server takes messages of up to %s, and models "+
+		d.add(Finding{Check: "payload", Pipeline: keeps, Text: fmt.Sprintf("the server takes messages of up to %s, and "+
+			"models "+
 			"are stored in chunks of %s: none could be stored", payload, needs.ByteText(modelChunk)),
 			Fix: "set max_payload in the server to 1MB or more, or store models in a directory",
 			Key: "pipelines." + keeps + ".model.store", Value: "./embedd-models"})

@@ -29,7 +29,8 @@ func (d *diagnosis) checkStore(ctx context.Context, p *spec.Pipeline) {
 	live, err := registry.Of(store, p.Name, registry.Options{Limit: p.Models.Limit, Strict: true}).Live(ctx)
 	switch {
 	case errors.Is(err, registry.ErrDamaged), errors.Is(err, registry.ErrMissing):
-		d.add(Finding{Check: "store", Pipeline: p.Name, Text: err.Error(), Fix: "restore the store from a backup; otherwise " +
+		d.add(Finding{Check: "store", Pipeline: p.Name, Text: err.Error(), Fix: "restore the store from a backup; " +
+			"otherwise " +
 			"the daemon continues with the newest version that can be read, or starts without a model"})
 	case err != nil:
 		d.add(Finding{Check: "store", Pipeline: p.Name, Text: err.Error(), Fix: "check whether the store answers"})
@@ -103,8 +104,8 @@ func (d *diagnosis) checkName(ctx context.Context, p *spec.Pipeline, bound strin
 	return errors.Is(err, spec.ErrConsumerTaken)
 }
 
-// checkWindow notes that the stream of all edges' summaries has deleted the first ones of the live model's window, as when
-// a busy pipeline shares it with a quiet one.
+// checkWindow notes that the stream of all edges' summaries has deleted the first ones of the live model's window, as
+// when a busy pipeline shares it with a quiet one.
 func (d *diagnosis) checkWindow(ctx context.Context, p *spec.Pipeline, live *plugin.Live) {
 	var s jetstream.Stream
 	err := d.ask(ctx, func(ctx context.Context) (err error) {

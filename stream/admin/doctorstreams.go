@@ -15,8 +15,8 @@ import (
 	"github.com/embedd/embedd/stream/spec"
 )
 
-// checkStreams checks the streams and the buckets of a pipeline, in the order of the table of needs, with its consumers at
-// the input; the model store is checked by checkStore.
+// checkStreams checks the streams and the buckets of a pipeline, in the order of the table of needs, with its
+// consumers at the input; the model store is checked by checkStore.
 func (d *diagnosis) checkStreams(ctx context.Context, p *spec.Pipeline) {
 	for i := range d.needs {
 		n := &d.needs[i]
@@ -170,7 +170,8 @@ func (d *diagnosis) checkConfirming(n *needs.Need, info *jetstream.StreamInfo) {
 			"raise or remove its limit", "--max-msg-size=-1")
 	}
 	if c.Duplicates < n.Duplicates {
-		add(fmt.Sprintf("has a duplicate window of %v, and inputs are redelivered after %v (nats.ack_wait): more outputs have "+
+		add(fmt.Sprintf("has a duplicate window of %v, and inputs are redelivered after %v (nats.ack_wait): more outputs "+
+			"have "+
 			"to be looked up", c.Duplicates, n.Duplicates/3), "make it three times as long at least",
 			"--dupe-window="+n.Duplicates.String())
 	}
@@ -244,6 +245,7 @@ func (d *diagnosis) checkClock(begin time.Time, info *jetstream.StreamInfo) {
 	if skew < 0 {
 		relation = "behind"
 	}
-	d.add(Finding{Check: "clock", Text: fmt.Sprintf("the server's clock is %v %s this machine's: ages of models and rows are "+
+	d.add(Finding{Check: "clock", Text: fmt.Sprintf("the server's clock is %v %s this machine's: ages of models and "+
+		"rows are "+
 		"wrong by that", skew.Abs().Round(time.Second), relation), Fix: "set both clocks, as with chrony or ntpd"})
 }

@@ -22,12 +22,13 @@ type Permissions struct {
 	ReplyWait time.Duration `json:"-"`
 }
 
-// Account has the prefixes of an account: of requests to JetStream, and of the inbox for their replies. Empty fields mean
-// the defaults.
+// Account has the prefixes of an account: of requests to JetStream, and of the inbox for their replies. Empty fields
+// mean the defaults.
 type Account struct{ APIPrefix, InboxPrefix string }
 
-// PermissionsOf lists the least permissions for the verbs run, publish, tail, setup, status, dlq, model and doctor, for
-// pipelines whose streams are named in the plans of Setup. A daemon with those of run cannot create streams and buckets.
+// PermissionsOf lists the least permissions for the verbs run, publish, tail, setup, status, dlq, model and doctor,
+// for pipelines whose streams are named in the plans of Setup. A daemon with those of run cannot create streams and
+// buckets.
 func PermissionsOf(pipelines []spec.Pipeline, plans []Plan, a Account) (out []Permissions) {
 	inbox := a.InboxPrefix
 	if inbox == "" {

@@ -84,7 +84,8 @@ func (p *planner) planPartitions(ctx context.Context, n *needs.Need) error {
 	}
 	want := needs.PartitionTransform(n.Subject, n.Partitions)
 	if plan.Transform != nil && *plan.Transform != *want {
-		plan.Problem = fmt.Sprintf("stream %s can map the keys of one subject to partitions, and pipelines need more than one, "+
+		plan.Problem = fmt.Sprintf("stream %s can map the keys of one subject to partitions, and pipelines need more than "+
+			"one, "+
 			"%s among them; give it a separate stream", n.Name, n.Pipeline)
 		return nil
 	}
@@ -131,7 +132,8 @@ func (p *planner) planSubject(ctx context.Context, n *needs.Need) error {
 	}
 	if len(others) > 0 {
 		o := others[0]
-		p.addConflict(o.Name, n.Subject, fmt.Sprintf("stream %s takes a part of %s of pipeline %s (%s), so no other stream can "+
+		p.addConflict(o.Name, n.Subject, fmt.Sprintf("stream %s takes a part of %s of pipeline %s (%s), so no other "+
+			"stream can "+
 			"take it; let it take all: nats stream edit %s --subjects %q", o.Name, n.Subject, n.Pipeline,
 			strings.Join(o.Subjects, ", "), o.Name, strings.Join(with(o.Subjects, n.Subject), ",")))
 		return nil
@@ -151,7 +153,8 @@ func (p *planner) propose(n *needs.Need, name string, have *jetstream.StreamConf
 		for _, s := range o.Subjects {
 			if !o.Bucket && !o.conflict && wildcard.Overlap(s, n.Subject) &&
 				(o.Name != name || !wildcard.Covers(s, n.Subject) && !wildcard.Covers(n.Subject, s)) {
-				p.addConflict(name, n.Subject, fmt.Sprintf("subject %s of pipeline %s overlaps with %s, which stream %s takes, and "+
+				p.addConflict(name, n.Subject, fmt.Sprintf("subject %s of pipeline %s overlaps with %s, which stream %s takes, "+
+					"and "+
 					"no two streams take one subject; give them the same input.stream, or subjects that do not overlap", n.Subject,
 					n.Pipeline, s, o.Name))
 				return
@@ -211,8 +214,8 @@ func (p *planner) find(name string) *Plan {
 	return nil
 }
 
-// compareWithHub warns of streams of the hub that take the subjects of a leaf node: the leaf node forwards its messages,
-// and they are stored twice. Setup works without the hub.
+// compareWithHub warns of streams of the hub that take the subjects of a leaf node: the leaf node forwards its
+// messages, and they are stored twice. Setup works without the hub.
 func (p *planner) compareWithHub(ctx context.Context, pipelines []spec.Pipeline) {
 	at := slices.IndexFunc(pipelines, func(p spec.Pipeline) bool { return p.ModelsFromHub() })
 	if p.js == nil || at < 0 {

@@ -24,7 +24,8 @@ type Plan struct {
 	Purpose  string   // what a bucket holds, as in "model store"
 	Subjects []string // that a stream takes, or would; of the stream of all edges' summaries, the edges that it lacks
 	Exists   bool     // it takes all that pipelines need of it
-	// Outdated: it exists, belongs to embedd or was created by Setup, and lacks some of Subjects or has another size limit.
+	// Outdated: it exists, belongs to embedd or was created by Setup, and lacks some of Subjects or has another size
+	// limit.
 	Outdated bool
 	Problem  string // why it can neither be used nor created, with the fix; or ""
 	Replicas int    // of what exists; of the buckets of the model store the fewest
@@ -64,10 +65,11 @@ func Setup(ctx context.Context, js jetstream.JetStream, pipelines []spec.Pipelin
 	return Streams{}.Setup(ctx, js, pipelines, apply)
 }
 
-// Setup lists the streams and buckets that the pipelines need and, with apply, creates those that are missing: each stream
-// with the subjects of the pipelines and no others. It never changes a stream that it did not create. While a plan has a
-// problem it creates nothing. A nil js stands for a server without streams.
-func (s Streams) Setup(ctx context.Context, js jetstream.JetStream, pipelines []spec.Pipeline, apply bool) ([]Plan, error) {
+// Setup lists the streams and buckets that the pipelines need and, with apply, creates those that are missing: each
+// stream with the subjects of the pipelines and no others. It never changes a stream that it did not create. While a
+// plan has a problem it creates nothing. A nil js stands for a server without streams.
+func (s Streams) Setup(ctx context.Context, js jetstream.JetStream, pipelines []spec.Pipeline, apply bool) ([]Plan,
+	error) {
 	p := &planner{js: js, needs: needs.For(needs.Config{Pipelines: pipelines})}
 	for _, step := range []func(context.Context) error{
 		p.planStreams,

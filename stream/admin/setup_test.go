@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/embedd/embedd/internal/natstest"
 	"github.com/embedd/embedd/stream/spec"
 	"github.com/embedd/embedd/stream/summaries"
 )
@@ -47,7 +48,8 @@ func TestSetup(t *testing.T) {
 		{"exactly the subjects", nil, []spec.Pipeline{piped("digits", "PROD", "prod.ml.features.digits", "prod.ml.reduced")},
 			[]string{"PROD [prod.ml.features.digits prod.ml.reduced] missing", "DEAD [dead.digits] missing"},
 			[]string{"DEAD [dead.digits]", "PROD [prod.ml.features.digits prod.ml.reduced]"}},
-		{"one stream for two pipelines", nil, []spec.Pipeline{piped("a", "IN", "in.>", "out.a"), piped("b", "IN", "in.b", "out.b")},
+		{"one stream for two pipelines", nil, []spec.Pipeline{piped("a", "IN", "in.>", "out.a"), piped("b", "IN", "in.b",
+			"out.b")},
 			[]string{"IN [in.>] missing", "OUT [out.a out.b] missing", "DEAD [dead.a dead.b] missing"},
 			[]string{"DEAD [dead.a dead.b]", "IN [in.>]", "OUT [out.a out.b]"}},
 		{"a chain", nil, []spec.Pipeline{piped("a", "IN", "in.a", "mid.a"), piped("b", "CHAIN", "mid.a", "out.b")},
@@ -66,14 +68,16 @@ func TestSetup(t *testing.T) {
 				"DEAD [dead.a] missing"}, nil},
 		{"taken by another", []jetstream.StreamConfig{{Name: "OTHER", Subjects: []string{"in.*"}}},
 			[]spec.Pipeline{piped("a", "IN", "in.a", "out.a")},
-			[]string{"IN [in.a] problem: subject in.a of pipeline a is taken by stream OTHER (in.*), and no two streams take one subject; set input.stream to OTHER",
+			[]string{"IN [in.a] problem: subject in.a of pipeline a is taken by stream OTHER (in.*), and no two streams take " +
+				"one subject; set input.stream to OTHER",
 				"OUT [out.a] missing", "DEAD [dead.a] missing"}, nil},
 		{"a part is taken", []jetstream.StreamConfig{{Name: "IN", Subjects: []string{"in.a"}}},
 			[]spec.Pipeline{piped("a", "IN", "in.*", "out.a")},
 			[]string{`IN [in.*] problem: stream IN exists and does not take in.*; add it: nats stream edit IN --subjects "in.*"`,
 				"OUT [out.a] missing", "DEAD [dead.a] missing"}, nil},
 		{"proposals overlap", nil, []spec.Pipeline{piped("a", "ALL", "in.>", "out.a"), piped("b", "SOME", "in.b.*", "out.b")},
-			[]string{"ALL [in.>] missing", "SOME [in.b.*] problem: subject in.b.* of pipeline b overlaps with in.>, which stream ALL takes",
+			[]string{"ALL [in.>] missing", "SOME [in.b.*] problem: subject in.b.* of pipeline b overlaps with in.>, which " +
+				"stream ALL takes",
 				"OUT [out.a out.b] missing", "DEAD [dead.a dead.b] missing"}, nil},
 		{"proposals for one stream overlap", nil, []spec.Pipeline{piped("a", "IN", "in.*.x", "out.a"),
 			piped("b", "IN", "in.y.*", "out.b")},
@@ -85,14 +89,14 @@ func TestSetup(t *testing.T) {
 			[]string{"DEAD [dead.a]", "FIRST [in.a]", "IN []", "OUT [out.a]"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			js := newServer(t)
+			s := natstest.New(t)
 			for _, one := range c.there {
-				if _, err := js.CreateStream(t.Context(), one); err != nil {
+				if _, err := s.JS.CreateStream(t.Context(), one); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for _, apply := range []bool{false, true} {
-				plans, err := Setup(t.Context(), js, c.pipelines, apply)
+				plans, err := Setup(t.Context(), s.JS, c.pipelines, apply)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -121,7 +125,7 @@ func TestSetup(t *testing.T) {
 			}
 			slices.Sort(want)
 			var have []string
-			infos := js.ListStreams(t.Context())
+			infos := s.JS.ListStreams(t.Context())
 			for info := range infos.Info() {
 				have = append(have, fmt.Sprintf("%s %v", info.Config.Name, info.Config.Subjects))
 			}
@@ -135,21 +139,21 @@ func TestSetup(t *testing.T) {
 
 // TestSetupAgain: a stream that setup made gets the subjects of a pipeline that comes later, and keeps those it has.
 func TestSetupAgain(t *testing.T) {
-	js := newServer(t)
+	s := natstest.New(t)
 	first := piped("a", "IN", "new.a", "reduced.a")
-	if _, err := Setup(t.Context(), js, []spec.Pipeline{first}, true); err != nil {
+	if _, err := Setup(t.Context(), s.JS, []spec.Pipeline{first}, true); err != nil {
 		t.Fatal(err)
 	}
 	second := piped("b", "IN", "new.b", "reduced.b")
 	for _, apply := range []bool{false, true} {
-		plans, err := Setup(t.Context(), js, []spec.Pipeline{second}, apply)
+		plans, err := Setup(t.Context(), s.JS, []spec.Pipeline{second}, apply)
 		if err != nil || plans[0].Outdated == apply || plans[0].Exists != apply {
 			t.Errorf("apply %v: %+v %v", apply, plans, err)
 		}
 	}
 	for name, want := range map[string]string{"IN": "[new.a new.b]", "REDUCED": "[reduced.a reduced.b]",
 		"DEAD": "[dead.a dead.b]"} {
-		one, err := js.Stream(t.Context(), name)
+		one, err := s.JS.Stream(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,15 +165,15 @@ func TestSetupAgain(t *testing.T) {
 
 // TestSetupLimits: what is made has the limits of the configuration, and the model store is made too.
 func TestSetupLimits(t *testing.T) {
-	js := newServer(t)
+	s := natstest.New(t)
 	one := piped("a", "IN", "new.a", "reduced.a")
 	one.Models = spec.Models{}
 	limits := Streams{MaxBytes: 5 << 20, MaxAge: 3e12, Duplicates: 6e10, Replicas: 1}
-	plans, err := limits.Setup(t.Context(), js, []spec.Pipeline{one}, true)
+	plans, err := limits.Setup(t.Context(), s.JS, []spec.Pipeline{one}, true)
 	if err != nil || len(plans) != 6 || !plans[3].Bucket || !plans[3].Exists || plans[3].Name != "EMBEDD_MODELS" {
 		t.Fatalf("%+v %v", plans, err)
 	}
-	have, err := js.Stream(t.Context(), "IN")
+	have, err := s.JS.Stream(t.Context(), "IN")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,20 +182,21 @@ func TestSetupLimits(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	for _, bucket := range []string{"KV_EMBEDD_MODELS", "OBJ_EMBEDD_MODELS", "KV_EMBEDD_LEASES", "KV_EMBEDD_STATE"} {
-		if _, err := js.Stream(t.Context(), bucket); err != nil {
+		if _, err := s.JS.Stream(t.Context(), bucket); err != nil {
 			t.Errorf("%s: %v", bucket, err)
 		}
 	}
 	// Three replicas without a cluster are the server's to refuse.
 	limits.Replicas = 3
 	two := piped("b", "IN2", "other.b", "reduced.a")
-	if _, err := limits.Setup(t.Context(), js, []spec.Pipeline{two}, true); err == nil || !strings.Contains(err.Error(), "replicas") {
+	if _, err := limits.Setup(t.Context(), s.JS, []spec.Pipeline{two}, true); err == nil || !strings.Contains(err.Error(),
+		"replicas") {
 		t.Errorf("three replicas on one server: %v", err)
 	}
 }
 
-// TestSetupOfSummaries: the bucket of the summaries is made where blocks are summed up, not at a leaf node whose models come
-// from its hub.
+// TestSetupOfSummaries: the bucket of the summaries is made where blocks are summed up, not at a leaf node whose
+// models come from its hub.
 func TestSetupOfSummaries(t *testing.T) {
 	for hub, want := range map[string]bool{"": true, "hub": false} {
 		p := piped("p", "in", "in.x", "out.x")

@@ -16,8 +16,9 @@ var (
 	// ErrNoJetStream is returned by Run of an engine and by Setup when a pipeline has an input stream and the server has
 	// no JetStream.
 	ErrNoJetStream = natsx.ErrNoJetStream
-	// ErrConsumerTaken is returned by Run of an engine when the durable consumer of a pipeline's name reads another subject,
-	// is of a kind that a pipeline cannot pull from, or is one of another stream, to which the models of the name belong.
+	// ErrConsumerTaken is returned by Run of an engine when the durable consumer of a pipeline's name reads another
+	// subject, is of a kind that a pipeline cannot pull from, or is one of another stream, to which the models of the
+	// name belong.
 	ErrConsumerTaken = errors.New("the consumer belongs to another pipeline")
 	// ErrDenied is in errors whose cause is a permission that the server's user lacks. The text names it.
 	ErrDenied = natsx.ErrPermissionDenied

@@ -57,14 +57,14 @@ type Pipeline struct {
 
 // Models says where the models of a pipeline are stored, and how many. Zero fields mean the defaults.
 type Models struct {
-	// Directory stores them in files. Without one they are in the server's JetStream; on core NATS they are not stored, and
-	// a restart begins without a model.
+	// Directory stores them in files. Without one they are in the server's JetStream; on core NATS they are not stored,
+	// and a restart begins without a model.
 	Directory string
 	None      bool  // store none
 	Limit     int64 // most bytes of a model; default model.DefaultFileLimit
 	Replicas  int   // of the buckets when they are created; 0: see registry.Replicated
-	// Hub is the JetStream domain that has the models of a leaf node with a domain of its own, where they are mirrored. Such
-	// a replica has RoleTransform, and keeps serving while the hub is unreachable.
+	// Hub is the JetStream domain that has the models of a leaf node with a domain of its own, where they are mirrored.
+	// Such a replica has RoleTransform, and keeps serving while the hub is unreachable.
 	Hub  string
 	Keep registry.Keep
 	// Strict makes an unreadable live model an error. Otherwise the one before serves, or a first one is fitted.
@@ -161,7 +161,8 @@ func (p Pipeline) WithDefaults() (Pipeline, error) {
 	return p, nil
 }
 
-// CheckAll returns a copy of pipelines with their defaults filled in, and the first error that they have alone or together.
+// CheckAll returns a copy of pipelines with their defaults filled in, and the first error that they have alone or
+// together.
 func CheckAll(pipelines []Pipeline) ([]Pipeline, error) {
 	out := slices.Clone(pipelines)
 	names := map[string]bool{}
@@ -228,10 +229,12 @@ func (p Pipeline) checkRole() error {
 		return fmt.Errorf("pipeline %s: role train reads a stream, and core NATS has none; set input.stream, or role all",
 			p.Name)
 	case p.LearnsFromEdges() && p.Role != RoleTrain:
-		return fmt.Errorf("pipeline %s: the rows are at the edges (%s), and their summaries are learned from here; give this "+
+		return fmt.Errorf("pipeline %s: the rows are at the edges (%s), and their summaries are learned from here; give "+
+			"this "+
 			"replica role train: 'embedd run --role train', or daemon.role", p.Name, strings.Join(p.Edges, ", "))
 	case p.Lease != 0 && p.Lease < lease.Shortest:
-		return fmt.Errorf("pipeline %s: a lease of %v is too short; the server ends leases to the second: give it %v at least",
+		return fmt.Errorf("pipeline %s: a lease of %v is too short; the server ends leases to the second: give it %v at "+
+			"least",
 			p.Name, p.Lease, lease.Shortest)
 	}
 	return nil
@@ -253,8 +256,8 @@ func (p Pipeline) checkPartitions() error {
 	return nil
 }
 
-// ModelsInServer reports whether the models are in buckets of the server's own JetStream domain, or of the hub that these
-// mirror.
+// ModelsInServer reports whether the models are in buckets of the server's own JetStream domain, or of the hub that
+// these mirror.
 func (p *Pipeline) ModelsInServer() bool {
 	return p.Stream != "" && p.Stage.Fixed == nil && !p.Models.None && p.Models.Directory == ""
 }

@@ -127,19 +127,20 @@ type Parked struct {
 
 // Learning is the progress of learning.
 type Learning struct {
-	Rows     int    `json:"rows"` // labelled rows in the window
-	Classes  int    `json:"classes"`
-	Bytes    int64  `json:"bytes"`
-	Needed   int    `json:"needed"`            // labelled rows that make a first model due
-	Backlog  int    `json:"backlog"`           // labelled rows that wait to be learned
-	Dropped  int    `json:"dropped"`           // labelled rows that arrived too fast
-	Overfull int    `json:"overfull"`          // labelled rows of a class that is full
-	Sparse   int    `json:"sparse"`            // rows in the window whose class has too few rows to enter a fit
-	Far      int    `json:"far"`               // rows with a feature too far from its median to enter a fit
-	Capped   int    `json:"capped"`            // rows that left the window since their source had its share; see training.quota
-	FarRow   string `json:"far_row,omitempty"` // the newest far row, a sentence
-	Fitting  bool   `json:"fitting"`
-	Filling  bool   `json:"filling"` // the window is being filled after a restart
+	Rows     int   `json:"rows"` // labelled rows in the window
+	Classes  int   `json:"classes"`
+	Bytes    int64 `json:"bytes"`
+	Needed   int   `json:"needed"`   // labelled rows that make a first model due
+	Backlog  int   `json:"backlog"`  // labelled rows that wait to be learned
+	Dropped  int   `json:"dropped"`  // labelled rows that arrived too fast
+	Overfull int   `json:"overfull"` // labelled rows of a class that is full
+	Sparse   int   `json:"sparse"`   // rows in the window whose class has too few rows to enter a fit
+	Far      int   `json:"far"`      // rows with a feature too far from its median to enter a fit
+	// rows that left the window since their source had its share; see training.quota
+	Capped  int    `json:"capped"`
+	FarRow  string `json:"far_row,omitempty"` // the newest far row, a sentence
+	Fitting bool   `json:"fitting"`
+	Filling bool   `json:"filling"` // the window is being filled after a restart
 
 	Accuracy      *float64 `json:"accuracy"`  // of the live model on rows before they were learned; null: not known yet
 	Chance        *float64 `json:"chance"`    // what it would be if labels were random

@@ -49,8 +49,8 @@ func (a *api) put(key string) string {
 	return key
 }
 
-// read is what an ordered consumer of one subject needs. Its name is random, so it may delete any consumer of the stream:
-// a permission cannot tell them apart.
+// read is what an ordered consumer of one subject needs. Its name is random, so it may delete any consumer of the
+// stream: a permission cannot tell them apart.
 func (a *api) read(stream, subject string) []string {
 	return []string{a.request("STREAM", "INFO", stream), a.request("CONSUMER", "CREATE", stream, "*", subject),
 		a.request("CONSUMER", "MSG", "NEXT", stream, "*"), a.request("CONSUMER", "DELETE", stream, "*")}
@@ -66,8 +66,8 @@ func (a *api) watch(stream, key string) []string {
 		"$JS.FC." + stream + ".>"}
 }
 
-// mapped adds to subjects what the requests of a domain become: a server of the domain itself maps them before it checks
-// permissions, and one outside it does not.
+// mapped adds to subjects what the requests of a domain become: a server of the domain itself maps them before it
+// checks permissions, and one outside it does not.
 func (a *api) mapped(subjects []string) []string {
 	if !strings.HasPrefix(a.prefix, "$JS.") || a.prefix == jetstream.DefaultAPIPrefix {
 		return subjects

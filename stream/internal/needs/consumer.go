@@ -16,9 +16,9 @@ import (
 	"github.com/embedd/embedd/stream/spec"
 )
 
-// CheckConsumer returns an ErrConsumerTaken where an existing consumer of the pipeline's name is not its own: a name is
-// bound to the subject that it was first used for, since a pipeline with another subject would take over the consumer and
-// its position. streamSubjects are those of the consumer's stream.
+// CheckConsumer returns an ErrConsumerTaken where an existing consumer of the pipeline's name is not its own: a name
+// is bound to the subject that it was first used for, since a pipeline with another subject would take over the
+// consumer and its position. streamSubjects are those of the consumer's stream.
 func CheckConsumer(p *spec.Pipeline, c jetstream.ConsumerConfig, streamSubjects []string, filter string) error {
 	reads := c.FilterSubjects
 	if c.FilterSubject != "" {
@@ -29,7 +29,8 @@ func CheckConsumer(p *spec.Pipeline, c jetstream.ConsumerConfig, streamSubjects 
 	}
 	switch {
 	case len(reads) != 1 || reads[0] != filter:
-		return spec.Describe(fmt.Sprintf("consumer %s of stream %s reads %q, and pipeline %s is to read %q: a pipeline's name "+
+		return spec.Describe(fmt.Sprintf("consumer %s of stream %s reads %q, and pipeline %s is to read %q: a pipeline's "+
+			"name "+
 			"is bound to its subject. Give the pipeline a name of its own; or, where no replica runs it, 'nats consumer rm "+
 			"%s %s', and it begins with the first message of its subject", c.Durable, p.Stream, reads, p.Name, filter,
 			p.Stream, c.Durable), spec.ErrConsumerTaken)
@@ -41,9 +42,9 @@ func CheckConsumer(p *spec.Pipeline, c jetstream.ConsumerConfig, streamSubjects 
 	return nil
 }
 
-// CheckName returns an ErrConsumerTaken where the pipeline's name is bound to another stream: models are stored under the
-// name alone, and two pipelines of one name would use each other's. A name stays bound while that stream has the consumer
-// of the name. domain is that of [ConsumerName].
+// CheckName returns an ErrConsumerTaken where the pipeline's name is bound to another stream: models are stored under
+// the name alone, and two pipelines of one name would use each other's. A name stays bound while that stream has the
+// consumer of the name. domain is that of [ConsumerName].
 func CheckName(ctx context.Context, js jetstream.JetStream, m *natsx.PermissionMonitor, p *spec.Pipeline, domain,
 	bound string) error {
 	if p.Stream == "" || bound == "" || bound == p.Stream {
@@ -68,14 +69,16 @@ func CheckName(ctx context.Context, js jetstream.JetStream, m *natsx.PermissionM
 // NameTaken is the ErrConsumerTaken of a name that is bound to another stream.
 func NameTaken(p *spec.Pipeline, domain, bound, why string) error {
 	name := ConsumerName(p.Name, domain)
-	return spec.Describe(fmt.Sprintf("the name %s and its models belong to stream %s, %s, and the pipeline is to read stream "+
-		"%s. Give the pipeline a name of its own; or, where no replica runs it on %s any more, 'nats consumer rm %s %s', and "+
+	return spec.Describe(fmt.Sprintf("the name %s and its models belong to stream %s, %s, and the pipeline is to read "+
+		"stream "+
+		"%s. Give the pipeline a name of its own; or, where no replica runs it on %s any more, 'nats consumer rm %s %s', "+
+		"and "+
 		"it continues here with the models of its name", p.Name, bound, why, p.Stream, bound, bound, name),
 		spec.ErrConsumerTaken)
 }
 
-// WindowStart is the sequence number of the message with which the window of a model begins, in a stream that was created
-// at a time; 0 where the model is of another stream.
+// WindowStart is the sequence number of the message with which the window of a model begins, in a stream that was
+// created at a time; 0 where the model is of another stream.
 func WindowStart(live *plugin.Live, streamCreated time.Time) uint64 {
 	if live == nil {
 		return 0

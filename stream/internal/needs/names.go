@@ -15,9 +15,9 @@ import (
 	"github.com/embedd/embedd/stream/spec"
 )
 
-// ConsumerName is the name of a pipeline's durable consumer. At a leaf node it contains the JetStream domain: a server
-// keeps only the JetStream API requests to its domain, and passes acknowledgements on to the hub and to other leaf nodes,
-// where they would acknowledge messages of a stream and consumer of the same names.
+// ConsumerName is the name of a pipeline's durable consumer. At a leaf node it contains the JetStream domain: a
+// server keeps only the JetStream API requests to its domain, and passes acknowledgements on to the hub and to other
+// leaf nodes, where they would acknowledge messages of a stream and consumer of the same names.
 func ConsumerName(pipeline, domain string) string {
 	name := "embedd_" + pipeline
 	if domain != "" {
@@ -96,8 +96,8 @@ func (q Partition) String() string {
 	return fmt.Sprintf("%dof%d", q.Number, q.Of)
 }
 
-// ConsumerName is the name of the partition's durable consumer, where that of the pipeline is whole. No pipeline has a ~
-// in its name.
+// ConsumerName is the name of the partition's durable consumer, where that of the pipeline is whole. No pipeline has
+// a ~ in its name.
 func (q Partition) ConsumerName(whole string) string {
 	if q.Of == 0 {
 		return whole

@@ -11,8 +11,8 @@ import (
 	"github.com/embedd/embedd/stream/spec"
 )
 
-// Need is one thing in a server that a pipeline uses. Setup, check, doctor and permissions are derived from all needs of a
-// configuration: see [For].
+// Need is one thing in a server that a pipeline uses. Setup, check, doctor and permissions are derived from all needs
+// of a configuration: see [For].
 type Need struct {
 	Kind     Kind
 	Purpose  string // what it holds or does, in the words of setup and doctor: "input", "model store"
@@ -198,9 +198,9 @@ func (n *Need) Compare(ctx context.Context, js jetstream.JetStream) (in Inspecti
 	return in, nil
 }
 
-// PermissionsOf lists the subjects that a verb must be allowed to publish to and to subscribe to, sorted; inbox is among
-// the latter. Doctor has the permissions of run and status too: it tries whether its own user could run the pipelines, and
-// asks those that run.
+// PermissionsOf lists the subjects that a verb must be allowed to publish to and to subscribe to, sorted; inbox is
+// among the latter. Doctor has the permissions of run and status too: it tries whether its own user could run the
+// pipelines, and asks those that run.
 func PermissionsOf(all []Need, verb Verb, inbox string) (publish, subscribe []string) {
 	publish, subscribe = []string{}, []string{inbox}
 	for _, n := range all {

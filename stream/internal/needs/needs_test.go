@@ -54,8 +54,8 @@ func TestBucketsOf(t *testing.T) {
 	}
 }
 
-// TestNeedsAreComplete: each need says why it is there and who creates it, can be created where that is for setup, and may
-// be used by run.
+// TestNeedsAreComplete: each need says why it is there and who creates it, can be created where that is for setup,
+// and may be used by run.
 func TestNeedsAreComplete(t *testing.T) {
 	for name, p := range variants {
 		for _, n := range For(Config{Pipelines: []spec.Pipeline{p}}) {
@@ -74,8 +74,8 @@ func TestNeedsAreComplete(t *testing.T) {
 	}
 }
 
-// TestPermissionsOfDomain: a request to the JetStream of a domain is also allowed in the form to which a server there maps
-// it.
+// TestPermissionsOfDomain: a request to the JetStream of a domain is also allowed in the form to which a server there
+// maps it.
 func TestPermissionsOfDomain(t *testing.T) {
 	all := For(Config{Pipelines: []spec.Pipeline{variants["plain"]}, APIPrefix: "$JS.hub.API"})
 	publish, subscribe := PermissionsOf(all, Run, "_INBOX.>")

@@ -91,8 +91,8 @@ func transformPartitions(c *jetstream.SubjectTransformConfig) int {
 	return n
 }
 
-// PartitionFault returns why a stream does not map the messages of p to its partitions, or nil. A mirror or a stream with
-// sources has the subjects of its origin.
+// PartitionFault returns why a stream does not map the messages of p to its partitions, or nil. A mirror or a stream
+// with sources has the subjects of its origin.
 func PartitionFault(p *spec.Pipeline, c *jetstream.StreamConfig) *Fault {
 	if p.Partitions == 0 {
 		return nil
@@ -111,7 +111,8 @@ func PartitionFault(p *spec.Pipeline, c *jetstream.StreamConfig) *Fault {
 		return &Fault{fmt.Sprintf("stream %s does not map the keys of %s to %d partitions as it stores them", c.Name,
 			p.Subject, p.Partitions),
 			"set its transform; other readers of the stream then see two more tokens in its subjects", edit}
-	case have.Source == want.Source && strings.HasPrefix(have.Destination, p.Subject[:strings.IndexByte(p.Subject, '*')]) &&
+	case have.Source == want.Source && strings.HasPrefix(have.Destination, p.Subject[:strings.IndexByte(p.Subject,
+		'*')]) &&
 		transformPartitions(have) > 0:
 		n := transformPartitions(have)
 		return &Fault{fmt.Sprintf("stream %s maps %s to %d partitions, and pipeline %s has %d", c.Name, p.Subject, n, p.Name,
@@ -122,8 +123,8 @@ func PartitionFault(p *spec.Pipeline, c *jetstream.StreamConfig) *Fault {
 		have.Source, have.Destination), fmt.Sprintf("give the pipeline a separate stream for %s", p.Subject), ""}
 }
 
-// partitionsSince is the oldest server with which partitions work: subject transforms of streams came with 2.10, the keys
-// with a TTL that leases need with 2.11.
+// partitionsSince is the oldest server with which partitions work: subject transforms of streams came with 2.10, the
+// keys with a TTL that leases need with 2.11.
 var partitionsSince = lease.Since
 
 // PartitionServer returns an error where the server is too old for partitions.

@@ -32,7 +32,8 @@ func service(a *api, p *spec.Pipeline) Need {
 		tail = append(tail, a.read(a.streamOf(subject), subject)...)
 	}
 	letters := append(a.read(dead, p.Dead), a.request("STREAM", "NAMES"), a.request("STREAM", "MSG", "DELETE", dead))
-	n.Permissions = append(n.Permissions, Permission{Tail, false, tail}, Permission{Letters, false, append(letters, inputs...)})
+	n.Permissions = append(n.Permissions, Permission{Tail, false, tail}, Permission{Letters, false, append(letters,
+		inputs...)})
 	return n
 }
 
@@ -64,7 +65,8 @@ func streams(a *api, p *spec.Pipeline) []Need {
 		{"dead letters", p.Dead, "Confirms dead letters, and keeps them for 'embedd dlq'."},
 	} {
 		all = append(all, Need{Kind: Stream, Purpose: o.purpose, Pipeline: p.Name, Subject: o.subject, Creator: BySetup,
-			Why: o.why, Duplicates: 3 * p.AckWait, Permissions: run(append(a.read(a.streamOf(o.subject), o.subject), o.subject)...)})
+			Why: o.why, Duplicates: 3 * p.AckWait, Permissions: run(append(a.read(a.streamOf(o.subject), o.subject),
+				o.subject)...)})
 	}
 	return all
 }
@@ -102,7 +104,8 @@ func consumers(a *api, p *spec.Pipeline) (all []Need) {
 	if p.Partitions > 0 { // more than one subject is not in that of the request
 		read = append(read, a.request("CONSUMER", "CREATE", p.Stream, "*"))
 	}
-	add(Need{Purpose: "learning", Stream: p.Stream, Subject: p.Subject, Why: "Reads the trainer's rows in order."}, read...)
+	add(Need{Purpose: "learning", Stream: p.Stream, Subject: p.Subject, Why: "Reads the trainer's rows in " +
+		"order."}, read...)
 	if p.Standby != spec.StandbyCold && !p.Models.None && p.Models.Directory == "" {
 		add(Need{Purpose: "standby", Stream: p.Stream, Subject: p.Subject,
 			Why: "Reads the rows for the replica that is next to be the trainer."})

@@ -1,0 +1,45 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/natstest"
+)
+
+// TestPartsAreAssembled: parts of a dead letter arrive in any order and more than once; one that is incomplete comes last.
+func TestPartsAreAssembled(t *testing.T) {
+	s := natstest.New(t)
+	s.Stream(jetstream.StreamConfig{Name: "DEAD", Subjects: []string{"dead.>"}})
+	part := func(letter string, number, of int) {
+		m := &nats.Msg{Subject: "dead.p", Data: fmt.Appendf(nil, "%s%d", letter, number), Header: nats.Header{}}
+		m.Header.Set(wire.HeaderCode, "not_arrow")
+		m.Header.Set(wire.HeaderLetter, letter)
+		m.Header.Set(wire.HeaderPart, wire.PartOf(number, of))
+		s.Publish(m)
+	}
+	part("lost", 0, 2)
+	part("a", 2, 3)
+	part("b", 1, 2)
+	part("a", 0, 3)
+	part("a", 2, 3)
+	part("a", 1, 3)
+	part("b", 0, 2)
+	var got []string
+	err := DeadLetters{Subject: "dead.>", Bodies: true}.Read(t.Context(), s.JS, func(l *DeadLetter) error {
+		got = append(got, fmt.Sprintf("%d %s %v", l.Number, l.Body, l.IsComplete()))
+		return nil
+	})
+	want := "[2 a0a1a2 true 3 b0b1 true 1 lost0 false]"
+	if err != nil || fmt.Sprint(got) != want {
+		t.Errorf("%v (%v), want %s", got, err, want)
+	}
+	if _, err := (DeadLetters{Subject: "dead.>"}).Find(t.Context(), s.JS, 99); !errors.Is(err, ErrNoDeadLetter) {
+		t.Errorf("a dead letter that does not exist: %v", err)
+	}
+}

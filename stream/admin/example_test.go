@@ -1,0 +1,36 @@
+package admin_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/embedd/embedd/stream"
+	"github.com/embedd/embedd/stream/admin"
+)
+
+// Without a server, Setup plans for one that has no streams. With one and apply, it creates what is missing.
+func Example() {
+	pipelines := []stream.Pipeline{{Name: "digits", Stream: "FEATURES", Subject: "features.digits",
+		Output: "reduced.digits", Dead: "dead.digits"}}
+	plans, err := admin.Setup(context.Background(), nil, pipelines, false)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, p := range plans {
+		fmt.Println(p.Name, p.Subjects)
+	}
+	for _, p := range admin.PermissionsOf(pipelines, plans, admin.Account{}) {
+		if p.Verb == "publish" {
+			fmt.Println(p.Publish, p.Subscribe)
+		}
+	}
+	// Output:
+	// FEATURES [features.digits]
+	// REDUCED [reduced.digits]
+	// DEAD [dead.digits]
+	// EMBEDD_MODELS []
+	// EMBEDD_LEASES []
+	// EMBEDD_STATE []
+	// [$JS.API.STREAM.NAMES features.digits] [_INBOX.>]
+}
