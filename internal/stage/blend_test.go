@@ -134,7 +134,7 @@ func TestBlendOfWindow(t *testing.T) {
 	}
 	c := *s.config
 	c.Fit.Params = nil
-	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "members, and none is given") {
+	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "needs the parameter members") {
 		t.Errorf("no members: %v", err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
-	"github.com/embedd/embedd/plugin/spec"
 )
 
 // Contract is the schema of the messages of the stage, nil while it is not known.
@@ -14,37 +13,54 @@ func (s *Stage) Contract() *arrowio.Contract { return s.contract.Load() }
 // Features returns the names of the features in order, nil while the contract is not known.
 func (s *Stage) Features() []string { return s.contract.Load().Elements() }
 
-// setFeatures makes the features those of a model or a summary. The error is that the contract has others.
-func (s *Stage) setFeatures(features []string) error {
-	for {
-		if c := s.contract.Load(); c != nil {
-			if c.Has(features) {
-				return nil
-			}
-			return &arrowio.Error{Code: wire.SchemaChanged, Row: -1,
-				Detail: fmt.Sprintf("the schema has %d features and the model has %d, or others", c.Len(), len(features)),
-				Hint:   "use a model of these features, or change the schema: embedd schema reset, or schema.features"}
-		}
-		c, err := arrowio.NewContract(features, s.config.Spec.Label, s.config.Spec.Key)
-		if err != nil {
-			return err
-		}
-		if s.contract.CompareAndSwap(nil, c) {
-			return nil
-		}
+// ContractFixed is closed when the contract is known.
+func (s *Stage) ContractFixed() <-chan struct{} { return s.fixed }
+
+// setContract makes a contract that of the stage, and reports whether none was known before.
+func (s *Stage) setContract(c *arrowio.Contract) bool {
+	if !s.contract.CompareAndSwap(nil, c) {
+		return false
 	}
+	close(s.fixed)
+	return true
 }
 
-// contractOf returns the contract for learning from a message, nil while it is not known. The first message that is
-// learned from sets it.
-func (s *Stage) contractOf(m *arrowio.Message) (*arrowio.Contract, error) {
-	proposed := m.Contract()
-	if proposed != nil {
-		s.contract.CompareAndSwap(nil, proposed)
+// FixContract makes a contract that of the stage, which was stored by another process or is configured. Messages that
+// were kept while candidates were counted are learned if they fit it. It is an error if the stage has another contract.
+func (s *Stage) FixContract(c *arrowio.Contract) error {
+	if s.setContract(c) {
+		if s.learner != nil {
+			s.learner.contractKnown()
+		}
+		return nil
 	}
-	c := s.contract.Load()
-	if !c.Equal(proposed) {
-		return nil, spec.ErrContract
+	if known := s.Contract(); !known.Equal(c) {
+		return &arrowio.Error{Code: wire.SchemaChanged, Row: -1,
+			Detail: fmt.Sprintf("the schema is fixed to %v, and was to be %v", known, c), Hint: "start again"}
 	}
-	return c, nil
+	return nil
+}
+
+// setFeatures makes the features those of a model or a summary. The error is that the contract has others.
+func (s *Stage) setFeatures(features []string) error {
+	c := s.Contract()
+	if c == nil {
+		var err error
+		if c, err = arrowio.NewContract(features, s.config.Spec.Label, s.config.Spec.Key); err != nil {
+			return err
+		}
+		if s.setContract(c) {
+			if s.learner != nil {
+				s.learner.contractKnown()
+			}
+			return nil
+		}
+		c = s.Contract()
+	}
+	if !c.Has(features) {
+		return &arrowio.Error{Code: wire.SchemaChanged, Row: -1,
+			Detail: fmt.Sprintf("the schema has %d features and the model has %d, or others", c.Len(), len(features)),
+			Hint:   "use a model of these features, or change the schema: embedd schema reset, or schema.features"}
+	}
+	return nil
 }

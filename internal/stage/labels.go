@@ -95,7 +95,11 @@ func (s *Stage) LabelStatus() spec.LabelStatus {
 	}
 	s.learner.mu.Lock()
 	defer s.learner.mu.Unlock()
-	return s.learner.late.status(s.config)
+	status := s.learner.late.status(s.config)
+	if c := s.learner.counting; c != nil {
+		status.Rows += c.rows // which the join gets once the contract is known
+	}
+	return status
 }
 
 // lateLabels joins rows with labels that arrive in messages of their own. The learner's lock guards it.

@@ -75,7 +75,7 @@ func labelled(t testing.TB, keys, labels []string) []byte {
 func joining(t testing.TB, l spec.Labels) *Stage {
 	t.Helper()
 	return newStage(t, func(c *spec.Config) {
-		c.Spec.Key, c.Labels = "id", &l
+		c.Spec.Key, c.Labels, c.Contract = "id", &l, contractOf(t)
 	})
 }
 

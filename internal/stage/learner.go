@@ -24,13 +24,16 @@ type learner struct {
 	config  *spec.Config
 	trainer *trainer.Trainer // used by the worker alone
 	late    *lateLabels      // nil if labels come with their rows
+	copies  *arrowio.Encoder // of kept messages; nil once counting has ended
 	pace    *pace            // the worker's context
 
 	mu          sync.Mutex
 	queue       []*trainer.Event
-	bytes       int64  // of queue
-	waiting     int    // labelled rows in queue
-	next        uint64 // the last sequence number given to a message that has none
+	bytes       int64     // of queue
+	waiting     int       // labelled rows in queue
+	next        uint64    // the last sequence number given to a message that has none
+	counting    *counting // nil once the contract is known and the kept messages are learned
+	unfit       int       // kept messages that do not fit the contract
 	intake      intake
 	rowTime     trainer.EventTime // of messages of rows
 	labelTime   trainer.EventTime // of messages of labels
@@ -54,6 +57,10 @@ func newLearner(s *Stage) *learner {
 		idle: make(chan struct{}), standby: s.config.Standby}
 	l.trainer = trainer.New(s.config, trainer.Host{Live: s.Live, Promote: s.promote, Features: s.Features,
 		Fitted: l.countFit, Report: l.report, Times: l.times, Pause: func() { _ = l.pace.Err() }})
+	if s.Contract() == nil {
+		l.counting = &counting{}
+		l.copies, _ = arrowio.NewEncoder(arrowio.Output{}) // which is valid
+	}
 	l.status = l.trainer.Status()
 	l.rowTime, l.labelTime = l.trainer.ResumedTimes()
 	if s.config.Labels != nil {
@@ -114,6 +121,11 @@ func (l *learner) work(ctx *pace, lowPriority bool) {
 			runAtLowPriority(func() { l.work(ctx, false) })
 			return
 		}
+		if l.isCountingDue() {
+			l.endCounting(ctx)
+			l.publishStatus()
+			continue
+		}
 		if next := l.take(); next != nil {
 			l.handle(ctx, next)
 			l.publishStatus()
@@ -158,7 +170,7 @@ func (l *learner) take() *trainer.Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.queue) == 0 {
-		if l.busy {
+		if l.busy && (l.counting == nil || !l.counting.due) {
 			l.busy = false
 			close(l.idle)
 			l.idle = make(chan struct{})
@@ -184,7 +196,10 @@ func (l *learner) beginIfIdle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.busy = true
-	return len(l.queue) == 0
+	if l.counting != nil && !l.counting.due {
+		l.counting.due = l.isContractDue(l.config.Clock())
+	}
+	return len(l.queue) == 0 && (l.counting == nil || !l.counting.due)
 }
 
 // publishStatus copies the trainer's status.
@@ -222,12 +237,8 @@ func (l *learner) learn(m *arrowio.Message, at spec.Position) error {
 	if l.closed {
 		return spec.ErrClosed
 	}
-	var contract *arrowio.Contract
-	if m.Rows() > 0 {
-		var err error
-		if contract, err = l.stage.contractOf(m); err != nil {
-			return err
-		}
+	if m.Rows() > 0 && l.counting == nil && !l.stage.Contract().Equal(m.Contract()) {
+		return spec.ErrContract
 	}
 	if at.Seq == 0 {
 		l.next++
@@ -237,22 +248,26 @@ func (l *learner) learn(m *arrowio.Message, at spec.Position) error {
 	if m.Rows() == 0 {
 		return nil
 	}
-	features := contract.Len()
-	if features == 0 { // no row has shown the length of a list of features yet
-		l.intake.count(m, l.config, 0)
+	if l.counting != nil {
+		l.count(m, at)
 		return nil
 	}
-	unlabelled := l.config.Until == spec.UntilPCA && l.stage.Live() == nil
-	var next *trainer.Event
-	if l.late != nil {
-		next = l.late.addRows(l.config, m, at, features, unlabelled)
-		l.late.warn(l.config)
-	} else {
-		next = eventOf(l.config, m, at, features, unlabelled)
-	}
+	next := l.eventOf(m, at)
 	l.intake.count(m, l.config, len(next.Rows))
 	l.enqueue(next)
 	return nil
+}
+
+// eventOf copies what is learned from a message. The caller holds the lock.
+func (l *learner) eventOf(m *arrowio.Message, at spec.Position) *trainer.Event {
+	features := l.stage.Contract().Len()
+	unlabelled := l.config.Until == spec.UntilPCA && l.stage.Live() == nil
+	if l.late == nil {
+		return eventOf(l.config, m, at, features, unlabelled)
+	}
+	next := l.late.addRows(l.config, m, at, features, unlabelled)
+	l.late.warn(l.config)
+	return next
 }
 
 // eventTime is the event time of a message. The caller holds the lock.
@@ -291,11 +306,7 @@ func (l *learner) enqueue(e *trainer.Event) {
 		need = l.bytes // one label may release many rows, whose memory was counted until now
 	}
 	if len(l.queue) > 0 && need > trainer.QueueBytes(l.config.Training.Window.Bytes) {
-		if l.dropped == 0 {
-			l.config.Logger.Warn("rows are not learned: they come faster than they are learned from", "rows", len(e.Rows),
-				"fix", "send fewer labelled rows, raise training.window.bytes, or wait while Status.Backlog is high")
-		}
-		l.dropped += len(e.Rows)
+		l.drop(len(e.Rows))
 		return
 	}
 	l.bytes += e.Bytes
@@ -303,9 +314,23 @@ func (l *learner) enqueue(e *trainer.Event) {
 	l.push(e)
 }
 
+// drop counts rows that the queue has no memory for. The caller holds the lock.
+func (l *learner) drop(rows int) {
+	if l.dropped == 0 {
+		l.config.Logger.Warn("rows are not learned: they come faster than they are learned from", "rows", rows,
+			"fix", "send fewer labelled rows, raise training.window.bytes, or wait while Status.Backlog is high")
+	}
+	l.dropped += rows
+}
+
 // push adds an event to the queue. The caller holds the lock.
 func (l *learner) push(e *trainer.Event) {
 	l.queue = append(l.queue, e)
+	l.signal()
+}
+
+// signal wakes the worker. The caller holds the lock.
+func (l *learner) signal() {
 	l.busy = true
 	select {
 	case l.wake <- struct{}{}:
@@ -339,14 +364,22 @@ func (l *learner) refit() error {
 	if l.closed {
 		return spec.ErrClosed
 	}
+	if l.counting != nil {
+		if leader := l.counting.candidates.leader(); leader != nil && l.isTrainable(leader) {
+			l.wakeForContract()
+		}
+	}
 	if !l.busy && !l.status.Trainable {
+		rows, classes := l.status.Rows, l.status.Classes
+		if leader := l.counting.leader(); leader != nil {
+			rows, classes = leader.rows, len(leader.classes)
+		}
 		method, _ := l.config.Fit.Describe() // the configuration is valid
 		if method.Supervised || method.Name == fit.Auto && l.config.Spec.Label != "" {
 			return fmt.Errorf("%w: it has %d labelled rows of %d classes, and %s needs two classes of two rows; "+
-				"learn more rows", spec.ErrFewRows, l.status.Rows, l.status.Classes, method.Name)
+				"learn more rows", spec.ErrFewRows, rows, classes, method.Name)
 		}
-		return fmt.Errorf("%w: it has %d rows, and %s needs two; learn more rows", spec.ErrFewRows, l.status.Rows,
-			method.Name)
+		return fmt.Errorf("%w: it has %d rows, and %s needs two; learn more rows", spec.ErrFewRows, rows, method.Name)
 	}
 	if !l.refitQueued {
 		l.refitQueued = true
@@ -367,17 +400,17 @@ func (l *learner) setStandby(on bool) {
 
 // adopt queues a model from outside.
 func (l *learner) adopt(m *spec.Live, pinned bool) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return spec.ErrClosed
-	}
 	if live := l.stage.Live(); l.hasModel() && live.Model.Dim() != m.Model.Dim() {
 		return fmt.Errorf("model %s has %d dimensions, and readers of the output rely on %d; choose another version",
 			m.Version, m.Model.Dim(), live.Model.Dim())
 	}
 	if err := l.stage.setFeatures(m.Model.Features()); err != nil {
 		return fmt.Errorf("adopting model %s: %w", m.Version, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return spec.ErrClosed
 	}
 	if l.standby {
 		l.stage.promote(m) // nothing that is fitted here goes live meanwhile, so it need not wait for queued rows
@@ -411,6 +444,9 @@ func (l *learner) wait(ctx context.Context) error {
 func (l *learner) backlog() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.counting != nil && l.stage.Contract() != nil {
+		return l.waiting + l.counting.rows
+	}
 	return l.waiting
 }
 
@@ -419,6 +455,14 @@ func (l *learner) currentStatus() spec.Status {
 	defer l.mu.Unlock()
 	s := l.status.Status
 	s.Live, s.Fitting, s.Backlog, s.Dropped = l.stage.Live(), l.busy, l.waiting, l.dropped
+	s.Unfit = l.unfit
+	if c := l.counting; c != nil && l.stage.Contract() == nil {
+		s.Candidates, s.OtherCandidates = c.candidates.status(), c.candidates.other
+		if leader := c.candidates.leader(); leader != nil {
+			s.Rows, s.Classes, s.Bytes = leader.rows, len(leader.classes), l.bytes
+			s.Needed = trainer.FirstRows(l.config, leader.contract.Len())
+		}
+	}
 	s.Seen, s.Unlabelled, s.Faulty = l.intake.rows, l.intake.unlabelled, l.intake.faulty
 	if hint := l.intake.hint(s, l.config.Spec.Label); hint != "" && !l.status.LearnsNothing {
 		s.Hint = hint

@@ -24,6 +24,7 @@ type Stage struct {
 	decoder *arrowio.Decoder
 	labels  *arrowio.Decoder // of messages of labels
 	learner *learner         // nil with a fixed model
+	fixed   chan struct{}    // closed when the contract is known
 	ready   chan struct{}    // closed when a first model is live
 	once    sync.Once
 }
@@ -57,8 +58,10 @@ func New(config spec.Config) (*Stage, error) {
 		return nil, err
 	}
 	s := &Stage{transformer: transformer{config: &c, encoder: encoder}, decoder: decoder, labels: labels,
-		ready: make(chan struct{})}
-	s.contract.Store(contract)
+		fixed: make(chan struct{}), ready: make(chan struct{})}
+	if contract != nil {
+		s.setContract(contract)
+	}
 	if c.Fixed != nil {
 		s.promote(liveOf(c.Fixed))
 		return s, nil

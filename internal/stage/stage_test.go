@@ -105,6 +105,16 @@ func newStage(t testing.TB, change func(*spec.Config)) *Stage {
 	return s
 }
 
+// contractOf is the contract of the rows that recordOf makes.
+func contractOf(t testing.TB) *arrowio.Contract {
+	t.Helper()
+	c, err := arrowio.NewContract(featuresOf(), "label", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 func decode(t testing.TB, s *Stage, rows []row) *arrowio.Message {
 	t.Helper()
 	m, err := s.Decode(encoded(t, rows))

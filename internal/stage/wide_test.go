@@ -152,6 +152,7 @@ func TestRowsOfAFit(t *testing.T) {
 		t.Run(fmt.Sprintf("%s in %d MiB", c.method, c.bytes>>20), func(t *testing.T) {
 			var log bytes.Buffer
 			s := newStage(t, func(conf *spec.Config) {
+				conf.Contract = contractOf(t)
 				conf.Fit, conf.Logger = fit.Config{Method: c.method}, slog.New(slog.NewTextHandler(&log, nil))
 				conf.Training = spec.Training{Window: spec.Window{Rows: 2000, Bytes: c.bytes}, Every: spec.Every{Rows: 10_000}}
 			})

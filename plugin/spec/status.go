@@ -1,6 +1,10 @@
 package spec
 
-import "time"
+import (
+	"time"
+
+	"github.com/embedd/embedd/arrowio"
+)
 
 // Status describes the progress of learning.
 type Status struct {
@@ -25,10 +29,16 @@ type Status struct {
 	// for its label, needs it.
 	ReadFrom uint64
 	Newest   time.Time // of the newest labelled row that the live model was scored on; zero: none since the start
-	Clock    string    // a sentence if timestamps are ahead of this machine's clock, or went back
-	Fitting  bool      // the worker is busy
-	Filling  bool      // the window is being filled again after a restart
-	Pinned   bool      // the live model was pinned, and no fit replaces it
+	// Candidates are the leading candidates for the contract while it is not known, the leader first, at most eight.
+	// OtherCandidates counts the messages of candidates beyond the first 64. Rows, Classes and Needed are then those of the
+	// leader.
+	Candidates      []ContractCandidate
+	OtherCandidates int
+	Unfit           int    // messages that arrived before the contract was known, do not fit it, and were not learned
+	Clock           string // a sentence if timestamps are ahead of this machine's clock, or went back
+	Fitting         bool   // the worker is busy
+	Filling         bool   // the window is being filled again after a restart
+	Pinned          bool   // the live model was pinned, and no fit replaces it
 
 	// Accuracy is the prequential accuracy of the live model: the share of the last 500 to 1,000 labelled rows whose
 	// class the nearest reference row in its outputs had, before the row was learned. References are the newest
@@ -44,6 +54,14 @@ type Status struct {
 	Fits    int           // models that were fitted, candidates included
 	LastFit time.Duration // duration of the last promotion, from the fit to the change of the live model
 	Note    string        // a sentence on the last candidate that passed or failed
+}
+
+// ContractCandidate is a contract that messages propose, while the contract of the stage is not known.
+type ContractCandidate struct {
+	Contract *arrowio.Contract
+	Messages int    // that can be learned from
+	Rows     int    // of these messages that can be learned from
+	First    uint64 // sequence number of the first of these messages
 }
 
 // LabelStatus describes the join of rows with labels that arrive in messages of their own.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sort"
 
+	"github.com/embedd/embedd/internal/stage/policy"
+	"github.com/embedd/embedd/internal/stage/window"
 	"github.com/embedd/embedd/model"
 	"github.com/embedd/embedd/model/fit"
 	"github.com/embedd/embedd/plugin/spec"
@@ -128,6 +130,45 @@ func (p *plan) windowRows(rows, m int) int {
 	return max(minWideRows, sort.Search(rows, func(n int) bool {
 		return p.config.Fit.Held(n+1, n+1, m) > p.config.Training.Window.Bytes
 	}))
+}
+
+// windowConfig returns the configuration of the window, once the limit is set, and the number of rows that it was asked
+// for.
+func (p *plan) windowConfig(features int) (c window.Config, rows int) {
+	w := p.config.Training.Window
+	if p.limit != "" {
+		w.Rows = min(w.Rows, max(p.maxRows, 4))
+	}
+	c = window.Config{Features: features, Rows: min(w.Rows, p.windowRows(w.Rows, features)), Age: w.Age,
+		Bytes:   w.Bytes - QueueBytes(w.Bytes) - p.landmarkBytes(features),
+		Classes: p.config.Classes, Holdout: p.config.Training.Holdout, Balance: w.Balance == spec.BalanceClass,
+		Share:    p.config.Training.Quota.Share,
+		Labelled: p.labelled(), Moments: p.byMoments(), Copies: !p.byMoments() || p.hasLandmarks(),
+		Lifted: p.config.Fit.Landmarks}
+	if p.config.Training.Block > 0 {
+		c.Summed, c.Balance = true, false // the summaries are balanced
+	}
+	if p.choosesMethod() { // the method may or may not learn from moments, and that changes
+		c.Moments, c.Copies = p.canUseMoments(), true
+	}
+	c.Moments = c.Moments || p.probes(features)
+	return c, w.Rows
+}
+
+// probes reports whether methods may be fitted that need the window probe, and it does not cost too much.
+func (p *plan) probes(features int) bool {
+	return p.labelled() && p.canUseMoments() && p.columns(features) <= maxProbeFeatures &&
+		(p.choosesMethod() || !p.byMoments())
+}
+
+// FirstRows is the number of labelled rows of so many features that a first model needs, for a valid configuration.
+func FirstRows(c *spec.Config, features int) int {
+	p := newPlan(c)
+	p.setLimit(features)
+	w, _ := p.windowConfig(features)
+	s := policy.Schedule{Config: policy.Config{Every: c.Training.Every, Features: features,
+		Landmarks: c.Fit.Landmarks, MaxRows: w.MaxRows()}}
+	return s.FirstRows()
 }
 
 // landmarkBytes is the memory of the landmarks of the models that are kept.

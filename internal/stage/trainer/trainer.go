@@ -60,35 +60,22 @@ func New(c *spec.Config, host Host) *Trainer {
 
 // open makes the window, once the number of features is known.
 func (t *Trainer) open(features int) {
-	w, p := t.config.Training.Window, t.plan
+	p := t.plan
 	if p.setLimit(features); p.limit != "" {
 		t.log.Warn("learning is limited by memory", "cause", p.limit)
-		w.Rows = min(w.Rows, max(p.maxRows, 4))
 		t.schedule.Nested = p.byMoments()
 	}
-	c := window.Config{Features: features, Rows: min(w.Rows, p.windowRows(w.Rows, features)), Age: w.Age,
-		Bytes:   w.Bytes - QueueBytes(w.Bytes) - p.landmarkBytes(features),
-		Classes: t.config.Classes, Holdout: t.config.Training.Holdout, Balance: w.Balance == spec.BalanceClass,
-		Share:    t.config.Training.Quota.Share,
-		Labelled: p.labelled(), Moments: p.byMoments(), Copies: !p.byMoments() || p.hasLandmarks(),
-		Lifted: t.config.Fit.Landmarks, Rest: t.host.Pause}
-	if t.config.Training.Block > 0 {
-		c.Summed, c.Balance = true, false // the summaries are balanced
-	}
-	if p.choosesMethod() { // the method may or may not learn from moments, and that changes
-		c.Moments, c.Copies = p.canUseMoments(), true
-	}
-	if p.labelled() && p.canUseMoments() && p.columns(features) <= maxProbeFeatures &&
-		(p.choosesMethod() || !p.byMoments()) {
-		c.Moments = true
+	c, asked := p.windowConfig(features)
+	c.Rest = t.host.Pause
+	if p.probes(features) {
 		t.probe = &windowProbe{fitter: t.fitter, schedule: policy.Schedule{
 			Config: policy.Config{Nested: true, Features: features, Landmarks: t.config.Fit.Landmarks}}}
 	}
 	t.data.window = window.New(c)
 	t.fitter.mapRows()
-	if most := c.MaxRows(); most < w.Rows {
-		t.log.Warn("the window holds fewer rows than configured, to stay within its memory", "rows", most, "asked", w.Rows,
-			"window.bytes", w.Bytes, "features", features)
+	if most := c.MaxRows(); most < asked {
+		t.log.Warn("the window holds fewer rows than configured, to stay within its memory", "rows", most, "asked", asked,
+			"window.bytes", t.config.Training.Window.Bytes, "features", features)
 	}
 	t.schedule.Features, t.schedule.MaxRows = features, t.data.window.MaxRows()
 	if t.resume != nil {

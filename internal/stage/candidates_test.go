@@ -1,0 +1,98 @@
+package stage
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/internal/stage/window"
+)
+
+// TestCandidates: the contract with the most messages leads, of equal ones the one that came first in the stream,
+// whatever order messages are counted in.
+func TestCandidates(t *testing.T) {
+	contract := func(names ...string) *arrowio.Contract {
+		c, err := arrowio.NewContract(names, "label", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	a, turned, b, odd := contract("x", "y"), contract("y", "x"), contract("x", "z"), contract("x")
+	for name, c := range map[string]struct {
+		messages []*arrowio.Contract
+		want     *arrowio.Contract
+	}{
+		"most messages":                 {[]*arrowio.Contract{odd, a, b, a}, a},
+		"a tie":                         {[]*arrowio.Contract{b, a, a, b}, b},
+		"order of columns":              {[]*arrowio.Contract{b, turned, b, a, a}, turned},
+		"one message":                   {[]*arrowio.Contract{odd}, odd},
+		"late, and then the most often": {[]*arrowio.Contract{a, a, b, b, b}, b},
+	} {
+		for seed := range uint64(20) {
+			order := rand.New(rand.NewPCG(seed, 1)).Perm(len(c.messages))
+			count := candidates{}
+			for _, i := range order {
+				count.add(c.messages[i], window.Position{Seq: uint64(i + 1)}, time.Unix(int64(i), 0),
+					usableRows{rows: 2, labels: []string{"p", "q"}}, 10)
+			}
+			if got := count.leader(); !got.contract.Equal(c.want) {
+				t.Fatalf("%s, in the order %v: %v leads, want %v", name, order, got.contract, c.want)
+			}
+			if all := count.status(); !all[0].Contract.Equal(c.want) || all[0].Rows != 2*all[0].Messages {
+				t.Errorf("%s: the first of the status is %+v", name, all[0])
+			}
+		}
+	}
+}
+
+// TestManyCandidates: after 64 contracts further ones are counted together, and a known one can still win.
+func TestManyCandidates(t *testing.T) {
+	count, want := candidates{}, ""
+	for i := range 100 {
+		c, err := arrowio.NewContract([]string{fmt.Sprint("x", i)}, "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 63 {
+			want = c.ID()
+		}
+		count.add(c, window.Position{Seq: uint64(i + 1)}, time.Time{}, usableRows{rows: 1}, 10)
+		if i == 99 {
+			again, _ := arrowio.NewContract([]string{"x63"}, "", "")
+			count.add(again, window.Position{Seq: 101}, time.Time{}, usableRows{rows: 1}, 10)
+		}
+	}
+	if got := count.leader().contract.ID(); got != want || len(count.byID) != 64 || count.other != 36 {
+		t.Errorf("%s leads of %d, and %d messages are of others", got, len(count.byID), count.other)
+	}
+	if n := len(count.status()); n != maxReported {
+		t.Errorf("the status has %d candidates", n)
+	}
+}
+
+// TestCandidateClasses: a flood of labels takes bounded memory, and two classes of two rows are found.
+func TestCandidateClasses(t *testing.T) {
+	count := candidates{}
+	c := contractOf(t)
+	add := func(labels ...string) {
+		count.add(c, window.Position{Seq: 1}, time.Time{}, usableRows{rows: len(labels), labels: labels}, 100)
+	}
+	add("a", "a", "b")
+	if count.leader().hasTwoClasses() {
+		t.Error("one row of a class is not two")
+	}
+	for i := range 1000 {
+		add(fmt.Sprint("junk", i))
+	}
+	add("b")
+	if l := count.leader(); len(l.classes) != 100 || !l.hasTwoClasses() || l.rows != 1004 {
+		t.Errorf("%d classes, %d rows", len(l.classes), l.rows)
+	}
+	if !slices.Equal(count.leader().contract.Elements(), featuresOf()) {
+		t.Error("another contract")
+	}
+}

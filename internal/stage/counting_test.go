@@ -1,0 +1,288 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/embedd/embedd/arrowio"
+	"github.com/embedd/embedd/plugin/spec"
+)
+
+// tabular is a message of rows whose features are columns of doubles of these names.
+func tabular(t testing.TB, rows []row, names ...string) []byte {
+	t.Helper()
+	var fields []arrow.Field
+	for _, name := range names {
+		fields = append(fields, arrow.Field{Name: name, Type: arrow.PrimitiveTypes.Float64})
+	}
+	fields = append(fields, arrow.Field{Name: "label", Type: arrow.BinaryTypes.String, Nullable: true})
+	b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema(fields, nil))
+	defer b.Release()
+	for _, r := range rows {
+		for j, name := range names {
+			b.Field(j).(*array.Float64Builder).Append(float64(r.x[int(name[0]-'a')%len(r.x)]))
+		}
+		text(b.Field(len(names)), r.class, r.class != "")
+	}
+	return recorded(t, b)
+}
+
+// countingStage is a stage that counts which columns are features.
+func countingStage(t testing.TB, change func(*spec.Config)) *Stage {
+	return newStage(t, func(c *spec.Config) {
+		c.Spec.Features = []string{"*"}
+		c.Training.Every = spec.Every{Rows: 100, Period: time.Hour}
+		if change != nil {
+			change(c)
+		}
+	})
+}
+
+// send decodes and learns a message at a second.
+func send(t testing.TB, s *Stage, seq uint64, msg []byte) {
+	t.Helper()
+	m, err := s.Decode(msg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Learn(m, spec.Position{Seq: seq, Time: time.Unix(int64(seq), 0)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCountsContracts: one odd first message decides nothing. The contract that most messages have is stored when it has
+// the rows of a first model, and the model is that of a stage that knew the contract from the start.
+func TestCountsContracts(t *testing.T) {
+	rows := clouds(rand.New(rand.NewPCG(31, 32)), 300, 3)
+	var stored []*arrowio.Contract
+	s := countingStage(t, func(c *spec.Config) {
+		c.StoreContract = func(_ context.Context, c *arrowio.Contract) (*arrowio.Contract, error) {
+			stored = append(stored, c)
+			return c, nil
+		}
+	})
+	odd := clouds(rand.New(rand.NewPCG(33, 34)), 20, 2)
+	send(t, s, 1, tabular(t, odd, "a"))
+	if s.Contract() != nil || s.Live() != nil {
+		t.Fatal("the first message fixed the contract")
+	}
+	select {
+	case <-s.ContractFixed():
+		t.Fatal("the contract is fixed")
+	default:
+	}
+	for i := 0; i < len(rows); i += 20 {
+		names := []string{"a", "b", "c"}
+		if i == 40 {
+			names = []string{"c", "a", "b"} // another order is the same contract
+		}
+		msg := tabular(t, rows[i:i+20], names...)
+		if s.Contract() != nil && i == 280 {
+			if _, err := s.Decode(tabular(t, odd, "a")); err == nil {
+				t.Error("a message of another schema is decoded")
+			}
+		}
+		send(t, s, uint64(2+i/20), msg)
+		settle(t, s)
+		if st := s.Status(); i == 0 && (len(st.Candidates) != 2 || st.Candidates[0].First != 1 || st.Rows != 20) {
+			t.Errorf("after two messages: %+v", st)
+		}
+	}
+	want, err := arrowio.NewContract([]string{"a", "b", "c"}, "label", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(stored) != 1 || !stored[0].Equal(want) || !s.Contract().Equal(want) {
+		t.Fatalf("stored %v, the contract is %v", stored, s.Contract())
+	}
+	<-s.ContractFixed()
+	other := countingStage(t, func(c *spec.Config) { c.Contract = want })
+	for i := 0; i < len(rows); i += 20 {
+		send(t, other, uint64(2+i/20), tabular(t, rows[i:i+20], "a", "b", "c"))
+		settle(t, other)
+	}
+	a, b := s.Status(), other.Status()
+	if a.Live == nil || b.Live == nil || a.Live.Model.Digest() != b.Live.Model.Digest() || a.Rows != b.Rows {
+		t.Errorf("counted: %+v\nknown: %+v", a, b)
+	}
+	if a.Unfit != 1 || len(a.Candidates) != 0 || b.Unfit != 0 {
+		t.Errorf("%d messages do not fit, and %d candidates are counted", a.Unfit, len(a.Candidates))
+	}
+}
+
+// TestStoredContractWins: if another process was first, its contract holds and the kept messages that fit it are learned.
+func TestStoredContractWins(t *testing.T) {
+	theirs, err := arrowio.NewContract([]string{"b", "a"}, "label", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := clouds(rand.New(rand.NewPCG(35, 36)), 200, 2)
+	var tries int
+	s := countingStage(t, func(c *spec.Config) {
+		now := time.Unix(1000, 0)
+		c.Clock = func() time.Time { now = now.Add(time.Minute); return now }
+		c.StoreContract = func(context.Context, *arrowio.Contract) (*arrowio.Contract, error) {
+			if tries++; tries == 1 {
+				return nil, errors.New("no connection")
+			}
+			return theirs, nil
+		}
+	})
+	for i := 0; i < len(rows); i += 20 {
+		if s.Contract() != nil {
+			break
+		}
+		names := []string{"a", "b", "c"} // whose columns a and b fit
+		if i%40 == 20 && i < 80 {
+			names = []string{"a"}
+		}
+		send(t, s, uint64(1+i/20), tabular(t, rows[i:i+20], names...))
+		settle(t, s)
+	}
+	st := s.Status()
+	if tries != 2 || !s.Contract().Equal(theirs) || st.Unfit != 2 || st.Rows != 120 {
+		t.Errorf("after %d attempts to store: %v, %d do not fit, %d rows", tries, s.Contract(), st.Unfit, st.Rows)
+	}
+	if err := s.FixContract(theirs); err != nil {
+		t.Error(err)
+	}
+	if err := s.FixContract(contractOf(t)); err == nil {
+		t.Error("another contract is accepted")
+	}
+}
+
+// TestFixContract ends counting, and what was kept is learned.
+func TestFixContract(t *testing.T) {
+	rows := clouds(rand.New(rand.NewPCG(37, 38)), 60, 2)
+	s := countingStage(t, nil)
+	for i := 0; i < len(rows); i += 20 {
+		send(t, s, uint64(1+i/20), tabular(t, rows[i:i+20], "a", "b"))
+	}
+	before, err := s.Decode(tabular(t, rows[:20], "b", "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	contract, err := arrowio.NewContract([]string{"a", "b"}, "label", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.FixContract(contract); err != nil {
+		t.Fatal(err)
+	}
+	settle(t, s)
+	if st := s.Status(); st.Rows != 60 || st.Unfit != 0 {
+		t.Errorf("%+v", st)
+	}
+	if err := s.Learn(before, spec.Position{Seq: 4}); !errors.Is(err, spec.ErrContract) {
+		t.Errorf("a message that was decoded before: %v", err)
+	}
+	if err := s.Refit(); err != nil {
+		t.Fatal(err)
+	}
+	settle(t, s)
+	if _, err := s.Transform(t.Context(), before); !errors.Is(err, spec.ErrContract) {
+		t.Errorf("a message that was decoded before: %v", err)
+	}
+}
+
+// TestCountingEnds: a contract is fixed after the period, by a request to fit, by its memory, and by rows without labels
+// if those make a model; a flood of messages from which nothing can be learned decides nothing.
+func TestCountingEnds(t *testing.T) {
+	rows := clouds(rand.New(rand.NewPCG(39, 40)), 40, 2)
+	blank := slices.Clone(rows)
+	for i := range blank {
+		blank[i].class = ""
+	}
+	clock := time.Unix(20_000, 0)
+	for name, c := range map[string]struct {
+		change func(*spec.Config)
+		then   func(*Stage)
+		want   int // features, 0: no contract
+	}{
+		"few rows": {nil, func(*Stage) {}, 0},
+		"period": {nil, func(s *Stage) {
+			send(t, s, 10_000, tabular(t, rows[:2], "a", "b"))
+		}, 2},
+		"refit": {nil, func(s *Stage) {
+			if err := s.Refit(); err != nil {
+				t.Error(err)
+			}
+		}, 2},
+		"memory": {func(c *spec.Config) { c.Training.Window.Bytes = 64 << 10 }, func(s *Stage) {
+			for seq := range uint64(3) {
+				send(t, s, 50+seq, tabular(t, rows[:20], "a", "b"))
+			}
+		}, 2},
+		"a flood without labels": {nil, func(s *Stage) {
+			for seq := range uint64(100) {
+				send(t, s, 50+seq, tabular(t, blank, "c"))
+			}
+			send(t, s, 200, tabular(t, append(slices.Clone(rows), rows...), "a", "b"))
+		}, 2},
+		"rows of a PCA": {func(c *spec.Config) { c.Until = spec.UntilPCA }, func(s *Stage) {
+			for seq := range uint64(4) {
+				send(t, s, 50+seq, tabular(t, blank, "a", "b"))
+			}
+		}, 2},
+		"no labels are learned": {func(c *spec.Config) { c.Spec.Label, c.Fit.Method = "", "pca" }, func(s *Stage) {
+			for seq := range uint64(4) {
+				send(t, s, 50+seq, tabular(t, rows, "a", "b"))
+			}
+		}, 2},
+		"blocks": {func(c *spec.Config) { c.Training.Block = 10 }, func(s *Stage) {
+			send(t, s, 50, tabular(t, append(slices.Clone(rows), rows...), "a", "b"))
+		}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := countingStage(t, func(conf *spec.Config) {
+				conf.Clock = func() time.Time { return clock }
+				if c.change != nil {
+					c.change(conf)
+				}
+			})
+			send(t, s, 1, tabular(t, rows, "a", "b"))
+			c.then(s)
+			settle(t, s)
+			if n := s.Contract().Len(); n != c.want {
+				t.Errorf("%d features: %+v", n, s.Status())
+			}
+		})
+	}
+}
+
+// TestCountingOrder: whatever the first messages are, and in whatever order, the same contract is stored.
+func TestCountingOrder(t *testing.T) {
+	rows := clouds(rand.New(rand.NewPCG(41, 42)), 20, 2)
+	for seed := range uint64(10) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		s := countingStage(t, nil)
+		var msgs [][]byte
+		for i := range 20 {
+			names := []string{"a", "b", "c"}
+			if i%4 == 3 {
+				names = [][]string{{"a"}, {"b", "c"}, {"a", "b", "c", "d"}}[r.IntN(3)]
+			}
+			msgs = append(msgs, tabular(t, rows, names...))
+		}
+		r.Shuffle(len(msgs)-12, func(i, j int) { msgs[i], msgs[j] = msgs[j], msgs[i] })
+		for i, msg := range msgs {
+			if s.Contract() != nil {
+				break
+			}
+			send(t, s, uint64(i+1), msg)
+			settle(t, s)
+		}
+		if got := fmt.Sprint(s.Contract().Elements()); got != "[a b c]" {
+			t.Errorf("draw %d: the contract is %s", seed, got)
+		}
+	}
+}
