@@ -9,7 +9,7 @@ import (
 	"github.com/embedd/embedd/stream"
 )
 
-// askCommand is a verb that asks one pipeline for what an endpoint of the same name does, and says what came of it.
+// askCommand is a verb that calls the endpoint of the same name of one pipeline and prints the result.
 func askCommand(e *cli.Env, endpoint, short string, say func(*report.Output, stream.Report)) *cobra.Command {
 	cmd := &cobra.Command{Use: endpoint + " [PIPELINE]", Short: short, Args: cli.Arguments(0, 1)}
 	f := cli.FlagsOf(cmd)

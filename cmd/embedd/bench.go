@@ -14,25 +14,22 @@ import (
 )
 
 func benchCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "bench", Short: "measure a shape on this machine: messages beside a relay, rows beside " +
-		"memory, fits beside a product",
-		Long: "Measure one shape of message on this machine, as ratios: the pipeline beside a relay that answers the " +
-			"same messages\n" +
-			"with as many bytes and does nothing with them, the projection beside reading the rows from memory, fits beside " +
-			"a\n" +
-			"product of matrices by gonum, X'X. Server, file storage and all that is measured are in this process, and take " +
-			"turns.\n" +
-			"A line is of the turn whose ratio is the median, which other work on the machine moves less than a figure of " +
-			"its own."}
+	cmd := &cobra.Command{Use: "bench", Short: "measure throughput on this machine, compared with a relay, memory " +
+		"bandwidth and a matrix product",
+		Long: "Measure one shape of message on this machine, as ratios: the pipeline compared with a relay that " +
+			"publishes as\n" +
+			"many bytes without processing, the projection compared with reading the rows from memory, fits compared with a\n" +
+			"matrix product X'X by gonum. The server, file storage and all contestants are in this process and take turns.\n" +
+			"A line reports the turn with the median ratio, which other load on the machine changes less than absolute figures."}
 	f := cli.FlagsOf(cmd)
 	s := bench.Shape{}
 	f.IntVar(&s.Rows, "rows", 1024, "`NUMBER` of rows in a message")
 	f.IntVar(&s.Features, "features", 256, "`NUMBER` of features of a row")
 	f.IntVar(&s.Dim, "dim", 8, "`NUMBER` of outputs of a row")
 	kind := f.Choice("type", "`TYPE` of the features", bench.TypeFloat32, bench.TypeFloat64)
-	layout := f.Choice("layout", "`FORM` of the features: one column that holds lists, or a column each",
+	layout := f.Choice("layout", "`FORM` of the features: one list column, or a column for each",
 		bench.LayoutList, bench.LayoutColumns)
-	repeats := f.Int("repeats", 5, "`NUMBER` of turns, of which the median is taken; fewer where they take long")
+	repeats := f.Int("repeats", 5, "`NUMBER` of turns, of which the median is reported; fewer if they take long")
 	out := report.Flag(f, e)
 	f.BoolVar(&out.JSON, "json", false, "the same as --format json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -31,10 +31,10 @@ type verdict struct {
 }
 
 func checkCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "check", Short: "check a configuration, with line and column"}
+	cmd := &cobra.Command{Use: "check", Short: "check a configuration file"}
 	f := cli.FlagsOf(cmd)
 	path := f.StringP("config", "c", "embedd.yaml", "`FILE` to check")
-	where := client.AddressFlags(f, "NATS `URL`: compare with the streams of this server too")
+	where := client.AddressFlags(f, "NATS `URL`: compare with the streams of this server")
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := client.LoadConfig(*path)
@@ -70,7 +70,7 @@ func checkCommand(e *cli.Env) *cobra.Command {
 		for _, n := range c.Notes {
 			out.Printf("%s:%d:%d: note: %s: %s\n", n.File, n.Line, n.Column, n.Key, n.Message)
 		}
-		out.Printf("%s is right. server: %s\n", *path, serverOf(c.NATS))
+		out.Printf("%s is valid. server: %s\n", *path, serverOf(c.NATS))
 		t := out.Table("PIPELINE", "READS", "STREAM", "WRITES", "MODEL")
 		for _, p := range c.Pipelines {
 			stream, what := p.Input.Stream, p.Model.Method
@@ -90,7 +90,7 @@ func checkCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// compareWithServer notes what of the server's streams does not go with the configuration.
+// compareWithServer adds notes about streams of the server that do not match the configuration.
 func compareWithServer(ctx context.Context, e *cli.Env, where *client.Address, path string, c *config.Config) error {
 	pipelines, err := engine.Pipelines(c)
 	if err != nil {
@@ -116,7 +116,7 @@ func compareWithServer(ctx context.Context, e *cli.Env, where *client.Address, p
 	return err
 }
 
-// serverOf says which server a configuration asks for, without its secrets.
+// serverOf names the configured server, without secrets.
 func serverOf(n config.NATS) string {
 	switch {
 	case n.Context != "":

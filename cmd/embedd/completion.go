@@ -13,7 +13,7 @@ import (
 func completionCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "completion SHELL",
-		Short: "print a script that completes verbs and flags in bash, zsh or fish",
+		Short: "print a completion script for bash, zsh or fish",
 		Example: "embedd completion bash > ~/.local/share/bash-completion/completions/embedd\n" +
 			"embedd completion zsh > \"${fpath[1]}/_embedd\"\n" +
 			"embedd completion fish > ~/.config/fish/completions/embedd.fish",
@@ -30,7 +30,7 @@ func completionCommand(e *cli.Env) *cobra.Command {
 		script, ok := scripts[args[0]]
 		if !ok {
 			near := cli.DidYouMean(args[0], shells)
-			return cli.Usagef("completion: there is no script for %q%s: want one of %s", args[0], near,
+			return cli.Usagef("completion: no script for %q%s: want one of %s", args[0], near,
 				strings.Join(shells, ", "))
 		}
 		return script()

@@ -15,10 +15,11 @@ import (
 )
 
 func demoCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "demo", Short: "show it: real digits through an embedded server, a table and a picture"}
+	cmd := &cobra.Command{Use: "demo", Short: "demonstration: real digits through an embedded server, with a table " +
+		"and a picture"}
 	f := cli.FlagsOf(cmd)
 	path := f.StringP("output", "o", "embedd-demo.png", "`FILE` of the picture: .png or .svg")
-	verbose := f.BoolP("verbose", "v", false, "log what happens")
+	verbose := f.BoolP("verbose", "v", false, "log at level info")
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
@@ -41,7 +42,7 @@ func demoCommand(e *cli.Env) *cobra.Command {
 		all, labelled := d.Rows()
 		out.Printf("%d handwritten digits of 64 pixels flow through a NATS server as Arrow batches;\n"+
 			"%d of them carry a label. Projections to 10 and to 2 dimensions are learned on the way,\n"+
-			"behind landmarks: rows that stand in the place of pixels, so that lines may be curved.\n\n", all, labelled)
+			"with landmarks: kernels of the rows replace the pixels, so that class boundaries may be curved.\n\n", all, labelled)
 		r, err := d.Play(ctx, *path)
 		if err != nil {
 			return fmt.Errorf("demo: %w", err)
@@ -66,7 +67,7 @@ func printDemo(out *report.Output, r *demo.Report) error {
 	for _, m := range r.Models {
 		what, right := "went live", "-"
 		if !m.Promoted {
-			what = "kept out: not enough speaks for it"
+			what = "not promoted: too little evidence"
 		}
 		if m.Score != nil {
 			right = fmt.Sprintf("%.1f %%", 100**m.Score)

@@ -4,7 +4,7 @@ package main
 
 import "syscall"
 
-// diskFree is what an unprivileged process may still write on the disk of a path.
+// diskFree is the disk space that is available to an unprivileged process.
 func diskFree(path string) (uint64, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(path, &s); err != nil {

@@ -20,28 +20,28 @@ import (
 )
 
 func evalCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "eval", Short: "compare methods by nearest neighbours over splits of a file"}
+	cmd := &cobra.Command{Use: "eval", Short: "compare the accuracy of methods on random splits of a file"}
 	f := cli.FlagsOf(cmd)
 	spec := dataset.Spec{Labelled: true}
 	dataset.Flags(f, &spec)
 	methods := f.Commas("methods", "`NAMES` of methods, or all; auto chooses one on the training rows; raw is the "+
-		"features themselves (default raw and all)")
+		"unprojected features (default raw and all)")
 	f.Offer("methods", append(methodNames(), fit.Auto, eval.Raw, "all")...)
 	dims := f.Commas("dims", "`NUMBERS` of outputs, or auto, which chooses on the training rows (default 2)")
 	scale := f.Choice("scale", "`SCALE` of the features; auto compares standard, none and minmax for method auto, "+
-		"else standard", scales...)
-	blend := f.Int("blend", 0, "`NUMBER` of the best candidates that method auto makes one model of; 1 is the best "+
-		"alone (default: all that held-out rows do not tell apart from it)")
+		"else it is standard", scales...)
+	blend := f.Int("blend", 0, "`NUMBER` of the best candidates that method auto combines; 1 is the best alone "+
+		"(default: all that are not significantly worse on held-out rows)")
 	curved := nonlinearFlag(f)
 	landmarks, width := landmarkFlags(f)
 	splits := f.Int("splits", 10, "`NUMBER` of random splits, stratified by class")
-	fraction := f.Float64("train-fraction", 0.5, "`SHARE` of the rows that is fitted on")
-	perClass := f.Int("train-per-class", 0, "`ROWS` of each class that are fitted on, in place of the share")
+	fraction := f.Float64("train-fraction", 0.5, "`SHARE` of the rows for training")
+	perClass := f.Int("train-per-class", 0, "`ROWS` of each class for training, instead of a share")
 	neighbors := f.Int("neighbors", 1, "`NUMBER` of nearest training rows that vote")
-	seed := f.Uint64("seed", 1, "`NUMBER` that the splits are drawn from")
+	seed := f.Uint64("seed", 1, "`NUMBER` that seeds the splits")
 	set := f.Settings("set", "a parameter as `METHOD.NAME=VALUE`; may be repeated")
 	tune := f.Bool("tune", false, "choose parameters from their grids by 4-fold cross-validation on the training rows "+
-		"of each split; --set fixes one")
+		"of each split; --set fixes a parameter")
 	out := report.Flag(f, e)
 	f.Require("data", "label")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -87,7 +87,7 @@ func evalCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// evalMethods puts raw first: every other row of the table is read against it.
+// evalMethods puts raw first, as the baseline.
 func evalMethods(asked []string) []string {
 	names := []string{eval.Raw}
 	seen := map[string]bool{eval.Raw: true}
@@ -146,7 +146,7 @@ func evalParams(set map[string]string) (map[string]map[string]string, error) {
 	return params, nil
 }
 
-// evaluate prints a row as soon as it is known, so that a long table can be read, and stopped, on the way.
+// evaluate prints each row as soon as it is known.
 func evaluate(ctx context.Context, e *cli.Env, out *report.Output, r *dataset.Rows, c eval.Config) error {
 	show := report.NewProgress(e)
 	defer show.End()
@@ -162,7 +162,7 @@ func evaluate(ctx context.Context, e *cli.Env, out *report.Output, r *dataset.Ro
 	out.Printf("%s: %d rows, %d features, %d classes; %d splits, %d-nearest-neighbour accuracy\n", r.Name, r.N, r.M,
 		len(r.Classes), c.Splits, c.Neighbors)
 	out.Printf(line, "METHOD", "DIM", "ACCURACY", "SD", "FIT", "NOTE")
-	asked, failed, large := 0, 0, 0 // methods at a dimension; raw cannot fail
+	asked, failed, large := 0, 0, 0 // combinations of method and dimension; raw cannot fail
 	err := eval.Evaluate(ctx, &r.Data, c, func(res eval.Result) error {
 		show.End()
 		if res.Method != eval.Raw {
@@ -190,11 +190,10 @@ func evaluate(ctx context.Context, e *cli.Env, out *report.Output, r *dataset.Ro
 		return err
 	}
 	if failed > 0 && failed == asked {
-		return fmt.Errorf("%s: no method could be evaluated; the table says why", r.Name)
+		return fmt.Errorf("%s: no method could be evaluated; see the table", r.Name)
 	}
 	if large > 0 {
-		fmt.Fprintf(e.Stderr, "embedd: note: %d of %d left out for memory, %d MB free; a machine with more has them in "+
-			"its table\n",
+		fmt.Fprintf(e.Stderr, "embedd: note: %d of %d left out for memory, %d MB free\n",
 			large, asked, c.Memory/1_000_000)
 	}
 	return nil
@@ -207,13 +206,13 @@ func dimText(d int) string {
 	return strconv.Itoa(d)
 }
 
-// evalNote says what the figures alone would hide; what a fit clamped or left out is that of the first split.
+// evalNote adds what the figures do not show; notes of a fit are those of the first split.
 func evalNote(r eval.Result) string {
 	var notes []string
 	if r.Method == eval.Raw {
-		notes = append(notes, "the features themselves")
+		notes = append(notes, "the unprojected features")
 	} else if r.DimUsed < r.Dim {
-		notes = append(notes, fmt.Sprintf("%d asked, %d is the most there are", r.Dim, r.DimUsed))
+		notes = append(notes, fmt.Sprintf("%d requested, %d is the maximum", r.Dim, r.DimUsed))
 	}
 	if len(r.Chosen) > 0 {
 		notes = append(notes, "chosen "+chosenText(r.Chosen))
@@ -222,7 +221,7 @@ func evalNote(r eval.Result) string {
 		notes = append(notes, "tuned "+chosenText(r.Tuned))
 	}
 	if r.Rank < r.DimUsed {
-		notes = append(notes, fmt.Sprintf("the criterion decides %d", r.Rank))
+		notes = append(notes, fmt.Sprintf("the criterion determines %d", r.Rank))
 	}
 	if r.Report != nil {
 		notes = append(notes, r.Report.Notes...)
@@ -230,7 +229,7 @@ func evalNote(r eval.Result) string {
 	return strings.Join(notes, "; ")
 }
 
-// chosenText is "lda 2 in 7, mfa 5 in 3": what was chosen, and in how many splits, most first.
+// chosenText lists the choices and the number of their splits, most frequent first: "lda 2 in 7, mfa 5 in 3".
 func chosenText(chosen map[string]int) string {
 	names := slices.Sorted(maps.Keys(chosen))
 	slices.SortStableFunc(names, func(a, b string) int { return chosen[b] - chosen[a] })

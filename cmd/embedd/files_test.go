@@ -233,9 +233,9 @@ func TestFitShowsSearchAndTies(t *testing.T) {
 		t.Fatal(err)
 	}
 	for dim, want := range map[string]string{
-		"1": "output 1 shares its eigenspace with 3 left out: other directions in it are as good",
-		"3": "outputs 1 to 3 share one eigenspace with 1 left out: other directions in it are as good",
-		"4": "outputs 1 to 4 share one eigenspace: other directions in it are as good",
+		"1": "output 1 shares its eigenspace with 3 left out: other directions in it are equally good",
+		"3": "outputs 1 to 3 share one eigenspace with 1 left out: other directions in it are equally good",
+		"4": "outputs 1 to 4 share one eigenspace: other directions in it are equally good",
 	} {
 		if text := shown("--data", cross, "--method", "pca", "--dim", dim); !strings.Contains(text, want) {
 			t.Errorf("dim %s: want %q in\n%s", dim, want, text)

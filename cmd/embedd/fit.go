@@ -16,15 +16,15 @@ import (
 )
 
 func fitCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "fit", Short: "learn a projection from a file of labelled rows"}
+	cmd := &cobra.Command{Use: "fit", Short: "fit a projection to a file of labelled rows"}
 	f := cli.FlagsOf(cmd)
 	var spec dataset.Spec
 	dataset.Flags(f, &spec)
 	o := fittingFlags(f)
-	f.StringVar(&o.dim, "dim", "auto", "`NUMBER` of outputs, or auto to choose by cross-validation; without labels, "+
+	f.StringVar(&o.dim, "dim", "auto", "`NUMBER` of outputs, or auto to choose by cross-validation; without labels "+
 		"the method's default")
-	path := f.StringP("output", "o", "", "`FILE` of the model that is written; - is standard output, and the report "+
-		"goes to standard error")
+	path := f.StringP("output", "o", "", "`FILE` to write the model to; - is standard output, and the report goes to "+
+		"standard error")
 	out := report.Flag(f, e)
 	f.Require("data", "output")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -58,7 +58,7 @@ func fitCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// scaleText says which scale a model has where that was left to auto.
+// scaleText is the scale of a model, also if auto chose it.
 func scaleText(m *model.Model, asked string) string {
 	choice := m.Report().Choice
 	switch {
@@ -72,7 +72,7 @@ func scaleText(m *model.Model, asked string) string {
 	return string(model.ScaleStandard)
 }
 
-// fitReport is the JSON form of what fit did. `embedd model show` has the model itself.
+// fitReport is the JSON report of fit. `embedd model show` shows the model itself.
 type fitReport struct {
 	Data     string            `json:"data"`
 	Model    string            `json:"model"`
@@ -107,10 +107,10 @@ func printFit(out *report.Output, m *model.Model, path, scale string) error {
 	if n := m.Params()["landmarks"]; n != "" {
 		columns = n + " landmarks"
 	}
-	t.Row("rank", fmt.Sprintf("%d of %s; the criterion decides %d of the %d outputs", report.Rank, columns,
+	t.Row("rank", fmt.Sprintf("%d of %s; the criterion determines %d of the %d outputs", report.Rank, columns,
 		min(report.Informative, m.Dim()), m.Dim()))
 	if report.Constant > 0 {
-		t.Row("constant", fmt.Sprintf("%d features have no variance and carry nothing", report.Constant))
+		t.Row("constant", fmt.Sprintf("%d features have no variance", report.Constant))
 	}
 	if r := report.Ridge; r != nil {
 		t.Row("ridge", fmt.Sprintf("%.3g relative (%.3g absolute), chosen by %s", r.Relative, r.Absolute, r.Rule))
@@ -119,12 +119,12 @@ func printFit(out *report.Output, m *model.Model, path, scale string) error {
 		t.Row("eigenvalues", numbers(report.Eigenvalues, 8))
 	}
 	if report.Gap != nil {
-		t.Row("gap", fmt.Sprintf("%.3g: the least relative distance of an eigenvalue to the next", *report.Gap))
+		t.Row("gap", fmt.Sprintf("%.3g: the smallest relative distance between neighbouring eigenvalues", *report.Gap))
 	}
 	for _, tie := range report.Ties {
 		t.Row("tie", tied(tie, m.Dim()))
 	}
-	if report.Residual > 0 { // not of outputs from a search
+	if report.Residual > 0 { // only for eigenvalue problems
 		t.Row("residual", fmt.Sprintf("%.2g", report.Residual))
 	}
 	if s := report.Search; s != nil {
@@ -150,7 +150,7 @@ func printFit(out *report.Output, m *model.Model, path, scale string) error {
 	return printChoice(out, report.Choice)
 }
 
-// tied says which outputs, from 1, share an eigenspace.
+// tied describes outputs, counted from 1, that share an eigenspace.
 func tied(run [2]int, dim int) string {
 	from, to := run[0]+1, min(run[1], dim)
 	text := fmt.Sprintf("outputs %d to %d share one eigenspace", from, to)
@@ -160,10 +160,10 @@ func tied(run [2]int, dim int) string {
 	if more := run[1] - dim; more > 0 {
 		text += fmt.Sprintf(" with %d left out", more)
 	}
-	return text + ": other directions in it are as good"
+	return text + ": other directions in it are equally good"
 }
 
-// searched is how a search went.
+// searched summarises an iterative search.
 func searched(s *model.Search) string {
 	text := fmt.Sprintf("criterion %.6g -> %.6g in %d steps, gradient %.2g at the end", s.Start, s.End, s.Steps,
 		s.Gradient)
@@ -173,15 +173,15 @@ func searched(s *model.Search) string {
 	return text
 }
 
-// behind names the landmarks that a method stands behind.
+// behind describes the landmarks of a method.
 func behind(landmarks int, width float64) string {
 	if landmarks == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" behind %d landmarks of width %g", landmarks, width)
+	return fmt.Sprintf(" with %d landmarks of width %g", landmarks, width)
 }
 
-// printChoice shows what was chosen and the table that decided: a row for each method, a column for each dimension.
+// printChoice prints what auto chose and the scores: a row for each method, a column for each dimension.
 func printChoice(out *report.Output, c *model.Choice) error {
 	out.Printf("\nauto chose the %s: %s at %d", c.Chosen, c.Method, c.Dim)
 	if c.Rule != "cv" {
@@ -194,8 +194,8 @@ func printChoice(out *report.Output, c *model.Choice) error {
 			out.Printf("%s %s at %d on scale %s%s%s: %+d", strings.Repeat(",", min(i, 1)), m.Method, m.Dim, m.Scale,
 				behind(m.Landmarks, m.Width), settings(m.Params), m.Adds)
 		}
-		out.Printf("\n(behind each: how many more held-out rows of a round are right with it than in a blend of the " +
-			"others)\n")
+		out.Printf("\n(after each: how many more held-out rows of a round are classified correctly with it than without " +
+			"it)\n")
 	} else if c.RunnerUp == nil {
 		out.Printf(", the only candidate\n")
 		return nil
@@ -210,7 +210,7 @@ func printChoice(out *report.Output, c *model.Choice) error {
 	if c.Rounds > 1 {
 		folds = fmt.Sprintf("3 folds in %d rounds", c.Rounds)
 	}
-	out.Printf("accuracy on held-out rows (%s, %d rows; too good where nearly the same rows follow each other):\n",
+	out.Printf("accuracy on held-out rows (%s, %d rows; too optimistic if near-duplicates follow each other):\n",
 		folds, c.Scores[0].Scored/max(c.Rounds, 1))
 	var methods []string
 	var dims []int
@@ -231,7 +231,7 @@ func printChoice(out *report.Output, c *model.Choice) error {
 			s.Dim == c.Dim {
 			mark = " *"
 		}
-		if at := fmt.Sprint(name, s.Dim); cell[at] == "" { // the best of its parameters comes first
+		if at := fmt.Sprint(name, s.Dim); cell[at] == "" { // the best parameters come first
 			cell[at] = fmt.Sprintf("%.1f %%%s", 100*float64(s.Correct)/float64(s.Scored), mark)
 		}
 	}

@@ -33,15 +33,15 @@ type fitFlags struct {
 func fittingFlags(f *cli.Flags) *fitFlags {
 	o := &fitFlags{
 		method: f.String("method", fit.Auto,
-			"`NAME` of the method, as `embedd methods` lists them, or auto, which chooses by cross-validation"),
+			"`NAME` of the method, as `embedd methods` lists them, or auto to choose by cross-validation"),
 		params: f.Settings("set", "a parameter of the method, as `NAME=VALUE`; may be repeated"),
-		scale: f.Choice("scale", "`SCALE` of the features; auto compares standard, none and minmax where the method "+
-			"is auto, else standard", scales...),
-		blend: f.Int("blend", 0, "`NUMBER` of the best candidates that method auto makes one model of; 1 is the best "+
-			"alone (default: all that held-out rows do not tell apart from it)"),
+		scale: f.Choice("scale", "`SCALE` of the features; auto compares standard, none and minmax for method auto, else "+
+			"it is standard", scales...),
+		blend: f.Int("blend", 0, "`NUMBER` of the best candidates that method auto combines; 1 is the best alone "+
+			"(default: all that are not significantly worse on held-out rows)"),
 		nonlinear: nonlinearFlag(f),
-		maxDim:    f.Int("max-dim", 0, "`NUMBER` of outputs that dim auto does not go beyond"),
-		seed:      f.Uint64("seed", 1, "`NUMBER` that methods draw from; the same seed gives the same model"),
+		maxDim:    f.Int("max-dim", 0, "maximum `NUMBER` of outputs for dim auto"),
+		seed:      f.Uint64("seed", 1, "`NUMBER` that seeds random choices; the same seed gives the same model"),
 	}
 	o.landmarks, o.width = landmarkFlags(f)
 	f.Offer("method", append(methodNames(), fit.Auto)...)
@@ -51,14 +51,13 @@ func fittingFlags(f *cli.Flags) *fitFlags {
 // landmarkFlags declares the flags of landmarks, which replace the features of a linear method.
 func landmarkFlags(f *cli.Flags) (count *int, width *float64) {
 	return f.Int("landmarks", 0,
-			"`NUMBER` of rows whose kernels take the place of the features, so that a linear method draws curved lines; try "+
-				"300"),
-		f.Float64("width", 0, "`NUMBER` that divides how far these kernels reach, 0.25 to 4 as a rule (default 1)")
+			"`NUMBER` of rows whose kernels replace the features, so that a linear method gives curved boundaries; try 300"),
+		f.Float64("width", 0, "`NUMBER` that narrows these kernels, usually 0.25 to 4 (default 1)")
 }
 
 func nonlinearFlag(f *cli.Flags) *bool {
-	return f.Bool("nonlinear", false, "let method auto draw curved lines: it tries normal scores and 300 landmarks "+
-		"too, and a projection costs what landmarks do")
+	return f.Bool("nonlinear", false, "let method auto try normal scores and 300 landmarks too, for curved "+
+		"boundaries; a projection then costs more")
 }
 
 var scales = []string{string(model.ScaleAuto), string(model.ScaleStandard), string(model.ScaleMinMax),

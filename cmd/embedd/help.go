@@ -6,7 +6,7 @@ func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [VERB]",
 		Short: "print this text, or the flags of a verb",
-		Args:  cobra.ArbitraryArgs, // of a verb of two words there are two
+		Args:  cobra.ArbitraryArgs, // a verb may have two words
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion,
 			cobra.ShellCompDirective) {
 			about, err := find(cmd.Root(), args)

@@ -17,21 +17,21 @@ func initCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "init", Short: "write a starter configuration"}
 	f := cli.FlagsOf(cmd)
 	path := f.StringP("output", "o", "embedd.yaml", "`FILE` to write; - is standard output")
-	force := f.Bool("force", false, "write over a file that is there")
+	force := f.Bool("force", false, "overwrite an existing file")
 	out := report.Flag(f, e)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if *path == "-" {
 			_, err := e.Stdout.Write(config.Starter())
 			return err
 		}
-		// Exclusive creation, and not a look first: nothing can come between.
+		// Create exclusively: checking first would race with another process.
 		mode := os.O_WRONLY | os.O_CREATE | os.O_EXCL
 		if *force {
 			mode = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
 		}
 		file, err := os.OpenFile(*path, mode, 0o644)
 		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("%s is there already: --force writes over it, -o names another", *path)
+			return fmt.Errorf("%s exists: --force overwrites it, -o names another file", *path)
 		}
 		if err != nil {
 			return fmt.Errorf("writing the configuration: %w", err)

@@ -1,9 +1,6 @@
 // Command embedd learns a supervised projection from a stream of labelled Arrow record batches and applies it to the
-// stream.
-//
-// Each verb is one file in this directory: its function declares the flags and does the work. It returns nil when the
-// work is done; when its context is cancelled it stops and returns ctx.Err(), except run, for which a drained stop is
-// success.
+// stream. Each verb is a file in this directory: its function declares the flags and does the work. When its context is
+// cancelled a verb returns ctx.Err(), except run, which drains and returns nil.
 //
 // Exit codes: 0 done (for run: drained after a signal), 1 failed, 2 wrong usage or configuration, 3 a check did not
 // hold, 128+n ended by signal n.
@@ -28,12 +25,12 @@ func main() {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	go func() {
 		s := <-signals
-		signal.Stop(signals) // a second signal ends the process at once
+		signal.Stop(signals) // a second signal ends the process immediately
 		cancel(signalError{s})
 	}()
 	os.Exit(dispatch(ctx, e, os.Args[1:]))
@@ -48,7 +45,7 @@ func dispatch(ctx context.Context, e *cli.Env, args []string) int {
 	case code > 128:
 		fmt.Fprintf(e.Stderr, "embedd: %v\n", context.Cause(ctx))
 	case errors.As(err, &problems):
-		fmt.Fprintln(e.Stderr, problems) // FILE:LINE:COLUMN first, where editors look for it
+		fmt.Fprintln(e.Stderr, problems) // FILE:LINE:COLUMN first, as editors expect
 	case err != nil:
 		fmt.Fprintf(e.Stderr, "embedd: %v\n", err)
 	}
@@ -78,7 +75,7 @@ func exitCode(ctx context.Context, err error) int {
 }
 
 func run(ctx context.Context, root *cobra.Command, args []string) error {
-	if !completing(args) { // a line that is still being typed is cobra's
+	if !completing(args) { // cobra completes the line
 		cmd, err := find(root, args)
 		if err != nil {
 			return err
@@ -89,7 +86,7 @@ func run(ctx context.Context, root *cobra.Command, args []string) error {
 	return root.ExecuteContext(ctx)
 }
 
-// completing says whether the shell asks how a command line may go on.
+// completing reports whether the shell requests completions.
 func completing(args []string) bool {
 	return len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
 }

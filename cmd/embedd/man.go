@@ -13,7 +13,7 @@ import (
 func manCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "man DIR",
-		Short: "write the manual pages, one a verb, into a directory",
+		Short: "write the manual pages, one for each verb, into a directory",
 		Args:  cli.Arguments(1, 1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs

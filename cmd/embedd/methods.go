@@ -13,7 +13,7 @@ import (
 
 func methodsCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "methods [NAME]...", Short: "the methods, their parameters and papers",
+		Use: "methods [NAME]...", Short: "list the methods, their parameters and papers",
 		Args: cobra.ArbitraryArgs, ValidArgs: methodNames(),
 	}
 	f := cli.FlagsOf(cmd)
@@ -50,7 +50,7 @@ func methodsCommand(e *cli.Env) *cobra.Command {
 			return err
 		}
 		if len(names) == 0 {
-			out.Printf("\nauto chooses one of the fast ones by cross-validation on the rows at hand.\n")
+			out.Printf("\nauto chooses one of the fast methods by cross-validation.\n")
 		}
 		out.Printf("\n")
 		t = out.Table("PARAMETER", "DEFAULT", "TUNED OVER", "WHAT IT DOES")

@@ -19,7 +19,7 @@ import (
 func modelCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "model ls|show|diff|pin|unpin|rollback|export NAME",
-		Short: "the models of pipelines: what there is, what is in one, which of them is live",
+		Short: "list, show, compare, pin, roll back and export models",
 	}
 	cmd.AddCommand(modelLsCommand(e), modelShowCommand(e), modelDiffCommand(e), modelPinCommand(e),
 		modelUnpinCommand(e), modelRollbackCommand(e), modelExportCommand(e))
@@ -29,8 +29,8 @@ func modelCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// findModel reads a model from a file, or where there is no file of that name from the store: a version, or a
-// pipeline for its live model.
+// findModel reads a model from a file or, if there is no file of that name, from the store: a version, or the live
+// model of a pipeline.
 func findModel(ctx context.Context, e *cli.Env, name string, where *client.Store) (*model.Model, error) {
 	m, err := files.ReadModel(name)
 	if !errors.Is(err, fs.ErrNotExist) || strings.ContainsAny(name, "/.") {
@@ -38,7 +38,7 @@ func findModel(ctx context.Context, e *cli.Env, name string, where *client.Store
 	}
 	store, done, err := where.Open(ctx, e)
 	if err != nil {
-		return nil, fmt.Errorf("no file is named %s, and the model store cannot be asked: %w", name, err)
+		return nil, fmt.Errorf("there is no file %s, and the model store cannot be opened: %w", name, err)
 	}
 	defer done()
 	return registry.Read(ctx, store, name)

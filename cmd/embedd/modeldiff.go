@@ -15,14 +15,14 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// modelDifference is what differs between two models, as `embedd model diff --format json` writes it.
+// modelDifference is the JSON form of `embedd model diff`.
 type modelDifference struct {
 	A       string        `json:"a"`
 	B       string        `json:"b"`
-	Same    bool          `json:"same"`    // one digest
-	Changes []modelChange `json:"changes"` // in what is said of them
-	// of linear maps of the same features: how far each output turned, 1 for not at all, and the features whose weight
-	// changed most
+	Same    bool          `json:"same"`    // equal digests
+	Changes []modelChange `json:"changes"` // of the descriptions
+	// For linear maps of the same features: the cosine between the old and the new weights of each output, and the
+	// features whose weights changed most.
 	Cosines  []float64       `json:"cosines,omitempty"`
 	Features []featureChange `json:"features,omitempty"`
 }
@@ -35,15 +35,15 @@ type modelChange struct {
 
 type featureChange struct {
 	Feature string  `json:"feature"`
-	Change  float64 `json:"change"` // of its weights, against the Euclidean norm of all weights of a
+	Change  float64 `json:"change"` // of its weights, relative to the Euclidean norm of all weights of A
 }
 
-// maxFeatureChanges is how many features a difference names.
+// maxFeatureChanges is the maximum number of features in a difference.
 const maxFeatureChanges = 10
 
 func modelDiffCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "diff A B", Short: "what differs between two models: files, versions, or pipelines for their live ones",
+		Use: "diff A B", Short: "compare two models: files, versions, or pipelines for their live models",
 		Args: cli.Arguments(2, 2), ValidArgsFunction: offerFiles,
 	}
 	f := cli.FlagsOf(cmd)
@@ -103,7 +103,7 @@ func compareModels(a, b *model.Model) modelDifference {
 	return d
 }
 
-// only are the names in a that b lacks.
+// only lists the names in a that are not in b.
 func only(a, b []string) string {
 	in := map[string]bool{}
 	for _, s := range b {
@@ -118,7 +118,7 @@ func only(a, b []string) string {
 	return cli.Listed(out)
 }
 
-// compareWeights compares what each output takes of each feature as it comes, before any scaling.
+// compareWeights compares the weights of unscaled features.
 func (d *modelDifference) compareWeights(a, b *model.Model) {
 	wa, wb := weights(a), weights(b)
 	if wa == nil || wb == nil || !slices.Equal(a.Features(), b.Features()) || a.Unit() != b.Unit() {
@@ -162,7 +162,7 @@ func (d *modelDifference) compareWeights(a, b *model.Model) {
 	d.Features = d.Features[:min(len(d.Features), maxFeatureChanges)]
 }
 
-// weights are the components divided by the scale, m x dim; nil where the map is not linear.
+// weights are the components divided by the scale, m x dim; nil if the map is not linear.
 func weights(m *model.Model) []float64 {
 	w, scale := m.Components(), m.Scale()
 	for i := range w {
@@ -173,7 +173,7 @@ func weights(m *model.Model) []float64 {
 
 func printDifference(out *report.Output, d modelDifference) error {
 	if d.Same {
-		out.Printf("the same model: one digest\n")
+		out.Printf("the models are identical\n")
 	}
 	t := out.Table("", d.A, d.B)
 	for _, c := range d.Changes {

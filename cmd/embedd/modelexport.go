@@ -23,14 +23,14 @@ import (
 
 func modelExportCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "export NAME", Short: "write a model in a form that other programs read",
+		Use: "export NAME", Short: "write a model in a format for other programs",
 		Args: cli.Arguments(1, 1), ValidArgsFunction: offerFiles,
 	}
 	f := cli.FlagsOf(cmd)
 	where := client.StoreFlags(f)
 	path := f.StringP("output", "o", "",
-		"`FILE` that is written: .embedd (a model file), .json, .npz (NumPy) or .csv (a linear map: feature, mean, "+
-			"scale, components); nothing is JSON on standard output")
+		"`FILE` to write: .embedd (a model file), .json, .npz (NumPy) or .csv (a linear map: feature, mean, scale, "+
+			"components); without it JSON on standard output")
 	out := report.Flag(f, e)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
@@ -55,7 +55,7 @@ func modelExportCommand(e *cli.Env) *cobra.Command {
 			return cli.Usagef("model export: -o %s: the name ends in .embedd, .json, .npz or .csv", *path)
 		}
 		if ext := filepath.Ext(*path); m.Components() == nil && (ext == ".npz" || ext == ".csv") {
-			return cli.Usagef("model export: a map of kind %s is more than one matrix: export it as .json", m.Map())
+			return cli.Usagef("model export: a map of kind %s is not a single matrix: export it as .json", m.Map())
 		}
 		return files.WriteWhole(*path, func(file io.Writer) error {
 			b := bufio.NewWriter(file)
@@ -68,18 +68,17 @@ func modelExportCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// writeModelCSV writes a line a feature: y = ((x - mean) / scale) · components.
+// writeModelCSV writes a line for each feature: y = ((x - mean) / scale) · components.
 func writeModelCSV(w io.Writer, m *model.Model) error {
 	if m.Unit() {
-		return fmt.Errorf("scale unit divides each row by its norm, which a table of means and scales does not say: " +
-			"export it as .json or .npz")
+		return fmt.Errorf("scale unit divides each row by its norm, which CSV cannot express: export it as .json or .npz")
 	}
 	c := csv.NewWriter(w)
 	header := []string{"feature", "mean", "scale"}
 	for k := range m.Dim() {
 		header = append(header, fmt.Sprintf("component_%d", k))
 	}
-	c.Write(header) // the first error stays with the writer
+	c.Write(header) // c.Error returns the first error
 	mean, scale, components := m.Mean(), m.Scale(), m.Components()
 	for j, name := range m.Features() {
 		row := []string{name}
@@ -92,8 +91,8 @@ func writeModelCSV(w io.Writer, m *model.Model) error {
 	return c.Error()
 }
 
-// writeNPZ writes what numpy.load reads without pickle: a zip archive of .npy files. Text is UTF-32, NumPy's own form.
-// A row x gives y = ((x - mean) / scale) @ components; with unit = 1, x is divided by its Euclidean norm first.
+// writeNPZ writes a zip archive of .npy files, which numpy.load reads without pickle. Text is UTF-32. A row x gives y =
+// ((x - mean) / scale) @ components; with unit = 1, x is divided by its Euclidean norm first.
 func writeNPZ(w io.Writer, m *model.Model) error {
 	z := zip.NewWriter(w)
 	unit := 0.0
@@ -135,7 +134,7 @@ func writeNPZ(w io.Writer, m *model.Model) error {
 	return z.Close()
 }
 
-// utf32 pads every text with zeros to the longest.
+// utf32 encodes texts as UTF-32, padded with zeros to the longest.
 func utf32(texts []string) (width int, points []int32) {
 	width = 1
 	for _, s := range texts {
@@ -148,8 +147,8 @@ func utf32(texts []string) (width int, points []int32) {
 	return width, points
 }
 
-// writeNPY writes one array in NumPy's format 1.0: magic, version, length of the header, the header as a Python literal
-// padded to 64 bytes, the data in C order. No shape is a scalar.
+// writeNPY writes an array in NumPy's format 1.0: magic, version, length of the header, the header as a Python literal
+// padded to 64 bytes, the data in C order. A nil shape is a scalar.
 func writeNPY(z *zip.Writer, name, dtype string, shape []int, data any) error {
 	w, err := z.Create(name + ".npy")
 	if err != nil {

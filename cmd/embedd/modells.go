@@ -14,7 +14,7 @@ import (
 
 func modelLsCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "ls [PIPELINE]", Short: "the versions in the model store, and the candidates that were refused",
+		Use: "ls [PIPELINE]", Short: "list the versions in the model store and the rejected candidates",
 		Args: cli.Arguments(0, 1),
 	}
 	f := cli.FlagsOf(cmd)
@@ -53,7 +53,7 @@ func modelLsCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// printListed shows versions and refused candidates: newest last, where the eye is.
+// printListed prints versions and rejected candidates, the newest last.
 func printListed(out *report.Output, lines []registry.Listed) error {
 	if out.JSON {
 		for _, l := range lines {

@@ -16,14 +16,14 @@ import (
 
 func modelPinCommand(e *cli.Env) *cobra.Command {
 	return changeCommand(e, "pin VERSION|PIPELINE",
-		"make a version the live one and keep it so; of a pipeline, its live one",
+		"make a version live and keep it; for a pipeline, its live version",
 		func(ctx context.Context, r *registry.Registry, version string) (*registry.Pointer, error) {
 			return r.Pin(ctx, version)
 		})
 }
 
 func modelUnpinCommand(e *cli.Env) *cobra.Command {
-	return changeCommand(e, "unpin PIPELINE", "let learning go on from the version that is pinned",
+	return changeCommand(e, "unpin PIPELINE", "let training promote models again",
 		func(ctx context.Context, r *registry.Registry, _ string) (*registry.Pointer, error) {
 			return r.Unpin(ctx)
 		})
@@ -31,13 +31,13 @@ func modelUnpinCommand(e *cli.Env) *cobra.Command {
 
 func modelRollbackCommand(e *cli.Env) *cobra.Command {
 	return changeCommand(e, "rollback PIPELINE|VERSION",
-		"go back to the version that was live before, or to the one that is named; learning goes on from it",
+		"make the previous or the named version live; training continues from it",
 		func(ctx context.Context, r *registry.Registry, version string) (*registry.Pointer, error) {
 			return r.Rollback(ctx, version)
 		})
 }
 
-// changeCommand is a verb that chooses a version. A running daemon follows within seconds.
+// changeCommand is a verb that selects the live version. Running daemons follow within seconds.
 func changeCommand(e *cli.Env, use, short string,
 	change func(ctx context.Context, r *registry.Registry, version string) (*registry.Pointer, error)) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Args: cli.Arguments(1, 1)}
@@ -66,13 +66,13 @@ func changeCommand(e *cli.Env, use, short string,
 		if p.Pin != "" {
 			pinned = ", pinned"
 		}
-		out.Printf("%s: %s is live%s; before it %s\n", pipeline, p.Live, pinned, report.OrDash(p.Previous))
+		out.Printf("%s: %s is live%s; previously %s\n", pipeline, p.Live, pinned, report.OrDash(p.Previous))
 		return nil
 	}
 	return cmd
 }
 
-// nameIn tells whether a name is a pipeline's, or that of a version of one.
+// nameIn resolves a name to a pipeline, and a version if it names one.
 func nameIn(ctx context.Context, s registry.Store, name string) (pipeline, version string, err error) {
 	there, err := registry.Pipelines(ctx, s)
 	if err != nil || slices.Contains(there, name) {

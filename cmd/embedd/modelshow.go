@@ -15,7 +15,7 @@ import (
 
 func modelShowCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "show NAME", Short: "what is in a model: a file, or a version or pipeline in the store",
+		Use: "show NAME", Short: "show a model: a file, or a version or pipeline in the store",
 		Args: cli.Arguments(1, 1), ValidArgsFunction: offerFiles,
 	}
 	f := cli.FlagsOf(cmd)
@@ -62,7 +62,7 @@ func printModel(out *report.Output, m *model.Model) error {
 		t.Row("source "+key, note.Source[key])
 	}
 	if m.Unit() {
-		t.Row("scale", "each row is divided by its Euclidean norm first")
+		t.Row("scale", "unit: each row is divided by its Euclidean norm")
 	}
 	if err := t.Flush(); err != nil {
 		return err

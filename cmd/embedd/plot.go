@@ -16,12 +16,12 @@ import (
 )
 
 func plotCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "plot", Short: "a picture of a file in two dimensions"}
+	cmd := &cobra.Command{Use: "plot", Short: "draw a file in two dimensions"}
 	f := cli.FlagsOf(cmd)
 	var spec dataset.Spec
 	dataset.Flags(f, &spec)
 	o := fittingFlags(f)
-	modelPath := f.String("model", "", "`FILE` of a model, in place of --method")
+	modelPath := f.String("model", "", "`FILE` of a model, instead of --method")
 	path := f.StringP("output", "o", "", "`FILE` of the picture: .png or .svg; - is PNG on standard output")
 	f.Require("data", "output")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

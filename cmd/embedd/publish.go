@@ -26,22 +26,22 @@ import (
 
 // publishCommand sends a file as Arrow batches.
 func publishCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "publish", Short: "send a file as Arrow batches"}
+	cmd := &cobra.Command{Use: "publish", Short: "publish a file as Arrow messages"}
 	f := cli.FlagsOf(cmd)
 	data := f.String("data", "", "`FILE` to send: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for an Arrow IPC stream")
 	label := f.String("label", "", "label `COLUMN`; it must be in the file")
 	subject := f.String("subject", "", "`SUBJECT` to publish to")
 	server := client.ServerFlags(f, "")
-	batch := f.Int("batch", 256, "most `ROWS` in a message")
+	batch := f.Int("batch", 256, "maximum `ROWS` of a message")
 	rate := f.Float64("rate", 0, "`ROWS` a second; 0 is as fast as the server confirms")
-	loop := f.Bool("loop", false, "begin again at the end, until a signal")
-	pack := f.String("pack", "", "pack all numeric columns but the label into one list column of this `NAME`, the "+
-		"form that is fastest to read")
-	labels := f.String("labels", "", "send the labels apart from the rows, to this `SUBJECT`, as input.labels reads "+
-		"them; needs --label and --key")
-	key := f.String("key", "", "`COLUMN` that joins a row with its label; where the file has none of this name, the "+
-		"row's number")
-	delay := f.Int("delay", 0, "with --labels: a label leaves so many `ROWS` after its row")
+	loop := f.Bool("loop", false, "repeat the file until a signal")
+	pack := f.String("pack", "", "pack all numeric columns but label and key into one list column of this `NAME`, the "+
+		"fastest form")
+	labels := f.String("labels", "", "publish the labels separately on this `SUBJECT`, as late labels for "+
+		"input.labels; needs --label and --key")
+	key := f.String("key", "", "`COLUMN` that joins rows and labels; if the file does not have it, it is added with "+
+		"the row number")
+	delay := f.Int("delay", 0, "with --labels: publish a label this many `ROWS` after its row")
 	var how file.Options
 	dataset.CSVFlags(f, &how)
 	out := report.Flag(f, e)
@@ -49,17 +49,17 @@ func publishCommand(e *cli.Env) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
 		if *batch < 1 || *rate < 0 {
-			return cli.Usagef("publish: --batch %d and --rate %g: a batch has at least one row, and a rate is not negative",
+			return cli.Usagef("publish: --batch %d and --rate %g: want a batch of at least 1 and a rate of at least 0",
 				*batch, *rate)
 		}
 		if *labels != "" && (*label == "" || *key == "") {
-			return cli.Usagef("publish: --labels needs --label and --key: a label finds its row by key")
+			return cli.Usagef("publish: --labels needs --label and --key, which joins labels with rows")
 		}
 		if *delay < 0 || *delay > 0 && *labels == "" {
-			return cli.Usagef("publish: --delay %d: a number of rows, for --labels", *delay)
+			return cli.Usagef("publish: --delay %d: want a number of rows, together with --labels", *delay)
 		}
 		if *loop && *data == "-" {
-			return cli.Usagef("publish: --loop cannot begin standard input again")
+			return cli.Usagef("publish: --loop cannot repeat standard input")
 		}
 		how.Label = *label
 		open := func() (*file.Reader, error) {
@@ -73,7 +73,7 @@ func publishCommand(e *cli.Env) *cobra.Command {
 			}
 			return in, nil
 		}
-		in, err := open() // a file that cannot be sent is told before a server is asked
+		in, err := open() // report an unreadable file before connecting
 		if err != nil {
 			return err
 		}
@@ -87,21 +87,21 @@ func publishCommand(e *cli.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var late *apart
+		var late *lateLabels
 		if *labels != "" {
 			to, err := newPublisher(ctx, nc, *labels)
 			if err != nil {
 				return err
 			}
-			late = &apart{to: to, key: *key, label: *label, delay: *delay}
+			late = &lateLabels{to: to, key: *key, label: *label, delay: *delay}
 		}
 		show := report.NewProgress(e)
 		begin := time.Now()
-		tell := func(rec arrow.Record) {
+		note := func(rec arrow.Record) {
 			dataset.Columns{Name: filepath.Base(*data), Label: *label, Key: *key}.NoteRecord(e, in, rec)
 		}
 		for {
-			err = eachBatch(in, *label, *key, *pack, *batch, late, tell, func(body []byte, rows int) error {
+			err = eachBatch(in, *label, *key, *pack, *batch, late, note, func(body []byte, rows int) error {
 				if err := p.send(ctx, body, rows); err != nil {
 					return err
 				}
@@ -124,7 +124,7 @@ func publishCommand(e *cli.Env) *cobra.Command {
 				break
 			}
 			in.Close()
-			in, tell = again, nil
+			in, note = again, nil
 		}
 		show.End()
 		if late != nil && err == nil {
@@ -150,14 +150,14 @@ func publishCommand(e *cli.Env) *cobra.Command {
 				return err
 			}
 		} else {
-			kept := "no stream takes the subject: only who listened got them"
+			kept := "no stream has the subject: only current subscribers received them"
 			if p.stream != "" {
 				kept = "stored in stream " + p.stream
 			}
 			out.Printf("%d messages, %d rows, %.1f MB to %s in %.1f s; %s\n", p.messages, p.rows, float64(p.bytes)/1e6,
 				*subject, seconds, kept)
 			if late != nil {
-				out.Printf("%d messages of labels to %s\n", late.to.messages, *labels)
+				out.Printf("%d messages with labels to %s\n", late.to.messages, *labels)
 			}
 		}
 		return err
@@ -165,9 +165,9 @@ func publishCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// eachBatch reads a file and hands on messages of at most rows rows, without their labels where these go apart. The
-// first batch is told, if tell is not nil.
-func eachBatch(in *file.Reader, label, key, pack string, rows int, late *apart, tell func(arrow.Record),
+// eachBatch reads a file and passes messages of at most rows rows to send, without labels if late is set. It calls note
+// with the first batch, unless note is nil.
+func eachBatch(in *file.Reader, label, key, pack string, rows int, late *lateLabels, note func(arrow.Record),
 	send func(body []byte, rows int) error) error {
 	for {
 		rec, err := in.Next()
@@ -177,9 +177,9 @@ func eachBatch(in *file.Reader, label, key, pack string, rows int, late *apart, 
 		if err != nil {
 			return err
 		}
-		if tell != nil {
-			tell(rec)
-			tell = nil
+		if note != nil {
+			note(rec)
+			note = nil
 		}
 		if pack != "" {
 			packed, err := dataset.Pack(rec, pack, label, key)
@@ -202,7 +202,7 @@ func eachBatch(in *file.Reader, label, key, pack string, rows int, late *apart, 
 	}
 }
 
-func sendPart(part arrow.Record, late *apart, send func(body []byte, rows int) error) error {
+func sendPart(part arrow.Record, late *lateLabels, send func(body []byte, rows int) error) error {
 	if late != nil {
 		var err error
 		if part, err = late.split(part); err != nil {
@@ -217,7 +217,7 @@ func sendPart(part arrow.Record, late *apart, send func(body []byte, rows int) e
 	return send(body, int(part.NumRows()))
 }
 
-// publisher sends to a subject, through JetStream where a stream takes it.
+// publisher publishes to a subject, through JetStream if a stream has it.
 type publisher struct {
 	nc      *connection.Conn
 	js      jetstream.JetStream
@@ -229,7 +229,7 @@ type publisher struct {
 	bytes          int64
 }
 
-// maxUnconfirmed bounds what is on its way to the server.
+// maxUnconfirmed is the maximum number of unconfirmed messages.
 const maxUnconfirmed = 64
 
 func newPublisher(ctx context.Context, nc *connection.Conn, subject string) (*publisher, error) {
@@ -244,14 +244,15 @@ func newPublisher(ctx context.Context, nc *connection.Conn, subject string) (*pu
 	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrJetStreamNotEnabled),
 		errors.Is(err, nats.ErrNoResponders):
 	default:
-		return nil, fmt.Errorf("asking which stream takes %s: %w", subject, err)
+		return nil, fmt.Errorf("finding the stream of subject %s: %w", subject, err)
 	}
 	return p, nil
 }
 
 func (p *publisher) send(ctx context.Context, body []byte, rows int) error {
 	if most := p.nc.MaxPayload(); int64(len(body)) > most {
-		return fmt.Errorf("a message of %d rows has %d bytes and the server takes %d; use a smaller --batch", rows,
+		return fmt.Errorf("a message of %d rows has %d bytes, more than the %d that the server accepts; use a smaller "+
+			"--batch", rows,
 			len(body), most)
 	}
 	msg := nats.NewMsg(p.subject)
@@ -279,7 +280,7 @@ func (p *publisher) send(ctx context.Context, body []byte, rows int) error {
 	return nil
 }
 
-// confirm waits for the oldest message on its way.
+// confirm waits for the oldest unconfirmed message.
 func (p *publisher) confirm(ctx context.Context) error {
 	f := p.pending[0]
 	p.pending = p.pending[1:]
@@ -287,13 +288,13 @@ func (p *publisher) confirm(ctx context.Context) error {
 	case <-f.Ok():
 		return nil
 	case err := <-f.Err():
-		return fmt.Errorf("stream %s did not take a message: %w", p.stream, err)
+		return fmt.Errorf("stream %s refused a message: %w", p.stream, err)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// flush waits until all is confirmed.
+// flush waits until all messages are confirmed.
 func (p *publisher) flush(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -305,7 +306,7 @@ func (p *publisher) flush(ctx context.Context) error {
 	if err := p.nc.FlushWithContext(ctx); err != nil {
 		return err
 	}
-	// Without a stream nothing else tells that a message was refused.
+	// Without a stream, this is the only sign that a message was refused.
 	if err := p.nc.LastError(); errors.Is(err, nats.ErrPermissionViolation) {
 		return err
 	}

@@ -11,24 +11,24 @@ import (
 	"github.com/embedd/embedd/arrowio"
 )
 
-// apart sends the labels of rows to a subject of their own, so many rows later.
-type apart struct {
+// lateLabels publishes labels on a separate subject, delay rows after their rows.
+type lateLabels struct {
 	to         *publisher
 	key, label string
 	delay      int
-	rows       int64 // so far: their numbers are the keys where the file has none
+	rows       int64 // rows so far, the keys if the file has no key column
 	waiting    []delayed
 }
 
-// delayed is a message of labels that leaves once so many rows have.
+// delayed is a message of labels that is due after a number of rows.
 type delayed struct {
 	body []byte
 	rows int
 	due  int64
 }
 
-// split takes the label out of a record that is about to leave. The record that it returns has the key.
-func (a *apart) split(rec arrow.Record) (arrow.Record, error) {
+// split removes the label column from a record, queues it as late labels, and returns the record with a key column.
+func (a *lateLabels) split(rec arrow.Record) (arrow.Record, error) {
 	n := rec.NumRows()
 	var fields []arrow.Field
 	var columns []arrow.Array
@@ -62,7 +62,7 @@ func (a *apart) split(rec arrow.Record) (arrow.Record, error) {
 	defer labels.Release()
 	body, err := arrowio.FromRecords(labels.Schema(), labels)
 	if err != nil {
-		return nil, fmt.Errorf("the labels: %w", err)
+		return nil, fmt.Errorf("late labels: %w", err)
 	}
 	a.rows += n
 	a.waiting = append(a.waiting, delayed{body, int(n), a.rows + int64(a.delay)})
@@ -70,8 +70,8 @@ func (a *apart) split(rec arrow.Record) (arrow.Record, error) {
 	return array.NewRecord(arrow.NewSchema(fields, &meta), columns, n), nil
 }
 
-// send sends the labels that are due, or all.
-func (a *apart) send(ctx context.Context, all bool) error {
+// send publishes the labels that are due, or all.
+func (a *lateLabels) send(ctx context.Context, all bool) error {
 	for len(a.waiting) > 0 && (all || a.waiting[0].due <= a.rows) {
 		if err := a.to.send(ctx, a.waiting[0].body, a.waiting[0].rows); err != nil {
 			return err

@@ -8,10 +8,9 @@ import (
 	"github.com/embedd/embedd/stream"
 )
 
-// resumeCommand lets a pipeline go on that limits.bad has halted.
 func resumeCommand(e *cli.Env) *cobra.Command {
-	return askCommand(e, "resume", "let a pipeline go on that limits.bad has halted", func(out *report.Output,
+	return askCommand(e, "resume", "resume a pipeline that limits.bad has halted", func(out *report.Output,
 		r stream.Report) {
-		out.Printf("%s goes on\n", r.Pipeline)
+		out.Printf("%s resumes\n", r.Pipeline)
 	})
 }

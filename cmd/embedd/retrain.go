@@ -8,11 +8,11 @@ import (
 	"github.com/embedd/embedd/stream"
 )
 
-// retrainCommand makes a fit due in a running daemon.
 func retrainCommand(e *cli.Env) *cobra.Command {
-	return askCommand(e, "retrain", "ask a running daemon to fit a candidate now; what speaks for it decides, as for any",
+	return askCommand(e, "retrain", "ask a running daemon to fit a candidate now; the gate decides about its "+
+		"promotion as usual",
 		func(out *report.Output, r stream.Report) {
-			out.Printf("%s fits a candidate from %d rows of %d classes; `embedd status` says what came of it\n",
+			out.Printf("%s fits a candidate from %d rows of %d classes; see `embedd status` for the result\n",
 				r.Pipeline, r.Learning.Rows, r.Learning.Classes)
 		})
 }

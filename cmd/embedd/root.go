@@ -11,14 +11,14 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/report"
 )
 
-func init() { cobra.EnableCommandSorting = false } // help lists the verbs in the order in which they are needed
+func init() { cobra.EnableCommandSorting = false } // help lists verbs in the order of AddCommand
 
-// newRoot is the command line: one line a verb, in the order of the help text.
+// newRoot assembles the verbs in the order of the help text.
 func newRoot(e *cli.Env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "embedd VERB [flags]",
-		Short: "learn a low-dimensional projection from a stream of labelled rows and apply it to the stream",
-		Long: "embedd learns a low-dimensional projection from a stream of labelled rows and applies it to the stream.\n\n" +
+		Short: "train a low-dimensional projection on a stream of labelled rows and apply it to the stream",
+		Long: "embedd trains a low-dimensional projection on a stream of labelled rows and applies it to the stream.\n\n" +
 			"exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 a check did not hold, 128+n ended by signal n",
 		PersistentPreRunE: cli.CheckRequired,
 		SilenceErrors:     true, // dispatch prints them
@@ -66,13 +66,13 @@ func newRoot(e *cli.Env) *cobra.Command {
 	root.SetErr(e.Stderr)
 	root.SetFlagErrorFunc(cli.ExplainFlagError)
 	root.SetUsageFunc(printUsage)
-	root.CompletionOptions.DisableDefaultCmd = true // completion.go is ours
+	root.CompletionOptions.DisableDefaultCmd = true // completion.go replaces it
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	everyCommand(root, finish)
 	return root
 }
 
-// everyCommand calls do for a command and all below it.
+// everyCommand calls do for a command and all its subcommands.
 func everyCommand(cmd *cobra.Command, do func(*cobra.Command)) {
 	do(cmd)
 	for _, c := range cmd.Commands() {
@@ -80,8 +80,8 @@ func everyCommand(cmd *cobra.Command, do func(*cobra.Command)) {
 	}
 }
 
-// finish gives a command what all have: a flag for help, a refusal of arguments that it does not take, and files as
-// completions of the flags whose value is one.
+// finish adds what all commands have: the flag --help, a check of the arguments, and file completion for flags with a
+// FILE.
 func finish(cmd *cobra.Command) {
 	cmd.InitDefaultHelpFlag()
 	if cmd.Args == nil {
@@ -98,9 +98,9 @@ func offerFiles(*cobra.Command, []string, string) ([]cobra.Completion, cobra.She
 	return nil, cobra.ShellCompDirectiveDefault
 }
 
-// find is the command that args name. A word that stands where a verb belongs, and is none, is a usage error.
+// find returns the command that args name. An unknown verb is a usage error.
 func find(root *cobra.Command, args []string) (*cobra.Command, error) {
-	cmd, rest, _ := root.Find(args) // its error says the same in other words
+	cmd, rest, _ := root.Find(args) // the error is replaced below
 	if !cmd.HasSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") {
 		return cmd, nil
 	}
@@ -118,9 +118,9 @@ func verbNames(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-// printUsage prints how a command is called, its verbs and its flags.
+// printUsage prints the usage line, the subcommands and the flags of a command.
 func printUsage(cmd *cobra.Command) error {
-	w := cmd.OutOrStderr() // cobra points it where the text belongs
+	w := cmd.OutOrStderr() // set by cobra
 	fmt.Fprintf(w, "usage: %s\n", cmd.UseLine())
 	if cmd.HasSubCommands() {
 		fmt.Fprintln(w)

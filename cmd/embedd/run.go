@@ -15,18 +15,18 @@ import (
 )
 
 func runCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "run", Short: "the daemon: learn from streams and reduce them until a signal"}
+	cmd := &cobra.Command{Use: "run", Short: "run the daemon until a signal"}
 	f := cli.FlagsOf(cmd)
 	path := f.StringP("config", "c", "embedd.yaml", "configuration `FILE`")
-	where := client.AddressFlags(f, "NATS `URL`; over NATS_URL and the file's nats.url")
-	role := f.Choice("role", "`WORK` that this daemon does of its pipelines; configured is the file's role",
+	where := client.AddressFlags(f, "NATS `URL`; overrides NATS_URL and nats.url")
+	role := f.Choice("role", "`ROLE` of this daemon; configured is daemon.role of the file",
 		"configured", "all", "transform", "train")
-	logFormat := f.Choice("log-format", "`FORM` of the log on stderr", "text", "json")
-	logLevel := f.Choice("log-level", "least `LEVEL` that is logged", "info", "debug", "warn", "error")
+	logFormat := f.Choice("log-format", "`FORMAT` of the log on stderr", "text", "json")
+	logLevel := f.Choice("log-level", "minimum `LEVEL` to log", "info", "debug", "warn", "error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx := cmd.Context()
 		if _, err := os.Stat(*path); errors.Is(err, fs.ErrNotExist) {
-			return cli.Usagef("no configuration %s: write one with `embedd init`, or name one with -c", *path)
+			return cli.Usagef("there is no configuration %s: write one with `embedd init`, or name one with -c", *path)
 		}
 		c, err := client.LoadConfig(*path)
 		if err != nil {
@@ -52,7 +52,7 @@ func runCommand(e *cli.Env) *cobra.Command {
 
 func newLogger(e *cli.Env, format, level string) *slog.Logger {
 	var l slog.Level
-	_ = l.UnmarshalText([]byte(level)) // the flag allows only levels
+	_ = l.UnmarshalText([]byte(level)) // Choice has validated it
 	o := &slog.HandlerOptions{Level: l}
 	if format == "json" {
 		return slog.New(slog.NewJSONHandler(e.Stderr, o))

@@ -14,10 +14,9 @@ import (
 	"github.com/embedd/embedd/stream"
 )
 
-// statusCommand asks running daemons how their pipelines stand.
 func statusCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "status [PIPELINE]", Short: "ask running daemons how their pipelines stand",
+		Use: "status [PIPELINE]", Short: "show the state of running pipelines",
 		Args: cli.Arguments(0, 1),
 	}
 	f := cli.FlagsOf(cmd)
@@ -97,7 +96,7 @@ func printReports(out *report.Output, reports []stream.Report) error {
 	return t.Flush()
 }
 
-// learningText says how learning goes: how good the live model is, and what may replace it.
+// learningText summarises training: the accuracy of the live model, the candidate, and the backlog.
 func learningText(l stream.Learning, late *stream.Labels, held *int, others string) string {
 	var parts []string
 	if l.Accuracy != nil {
@@ -109,12 +108,12 @@ func learningText(l stream.Learning, late *stream.Labels, held *int, others stri
 	}
 	switch {
 	case l.Filling:
-		parts = append(parts, "filling the window again")
+		parts = append(parts, "refilling the window")
 	case l.Backlog > 0:
 		parts = append(parts, fmt.Sprintf("%d rows wait", l.Backlog))
 	}
 	if late != nil {
-		parts = append(parts, fmt.Sprintf("%d rows wait for labels, %d labels for rows", late.Rows, late.Early))
+		parts = append(parts, fmt.Sprintf("%d rows wait for labels, %d labels wait for rows", late.Rows, late.Early))
 		if late.Note != "" {
 			parts = append(parts, late.Note)
 		}

@@ -20,14 +20,13 @@ import (
 	"github.com/embedd/embedd/internal/natsx"
 )
 
-// tailCommand shows what flows on a subject.
 func tailCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "tail", Short: "show what flows on a subject"}
+	cmd := &cobra.Command{Use: "tail", Short: "print the messages of a subject"}
 	f := cli.FlagsOf(cmd)
-	subject := f.String("subject", "", "`SUBJECT` to read; wildcards as in NATS")
-	limit := f.Int("limit", 0, "stop after so many `MESSAGES`; 0 is none")
+	subject := f.String("subject", "", "`SUBJECT` to read; wildcards are allowed")
+	limit := f.Int("limit", 0, "stop after this many `MESSAGES`; 0 is no limit")
 	rows := f.Int("rows", 3, "`ROWS` of each message to show; -1 is all")
-	all := f.Bool("all", false, "begin with the first message that the subject's stream holds")
+	all := f.Bool("all", false, "start with the first message in the stream of the subject")
 	server := client.ServerFlags(f, "")
 	out := report.Flag(f, e)
 	f.Require("subject")
@@ -40,7 +39,7 @@ func tailCommand(e *cli.Env) *cobra.Command {
 		defer nc.Close()
 		n := 0
 		done := make(chan error, 1)
-		// show tells whether there is more to show.
+		// show prints a message and reports whether to continue.
 		show := func(msg *nats.Msg, at time.Time) bool {
 			n++
 			err := printMessage(out, message{Subject: msg.Subject, Time: at, Headers: msg.Header, Bytes: len(msg.Data)},
@@ -61,7 +60,7 @@ func tailCommand(e *cli.Env) *cobra.Command {
 			}
 			return <-done
 		}
-		// Handed to a function they all come; the client's other way takes some for the server's own.
+		// Use a callback: the synchronous API takes messages with a Status header for those of the server.
 		more := true
 		sub, err := nc.Subscribe(*subject, func(msg *nats.Msg) { more = more && show(msg, time.Now()) })
 		if err != nil {
@@ -87,7 +86,7 @@ type message struct {
 	Rows    int               `json:"rows"`
 	Schema  []string          `json:"schema"`
 	Data    []json.RawMessage `json:"data"`
-	Error   string            `json:"error,omitempty"` // why it is not read as Arrow
+	Error   string            `json:"error,omitempty"` // why the message cannot be decoded
 }
 
 func printMessage(out *report.Output, m message, data []byte, most int) error {
@@ -117,9 +116,9 @@ func printMessage(out *report.Output, m message, data []byte, most int) error {
 	return nil
 }
 
-// read fills in rows, schema and the first rows as JSON objects.
+// read fills in the rows, the schema and the first rows as JSON.
 func (m *message) read(data []byte, most int) (err error) {
-	// Arrow's printing of values panics on some, as on NaN inside a list.
+	// Arrow panics when it prints some values, such as NaN in a list.
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("its values cannot be printed: %v", p)

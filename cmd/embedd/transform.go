@@ -19,20 +19,20 @@ import (
 )
 
 func transformCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "transform", Short: "apply a model to a file or a stream of rows"}
+	cmd := &cobra.Command{Use: "transform", Short: "apply a model to a file or an Arrow stream"}
 	f := cli.FlagsOf(cmd)
 	modelPath := f.String("model", "", "`FILE` of the model")
 	data := f.String("data", "", "`FILE` of rows: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for an Arrow IPC "+
 		"stream on standard input")
 	path := f.StringP("output", "o", "",
-		"`FILE` that is written: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for an Arrow IPC stream on standard output")
-	keep := f.Commas("keep", "`COLUMNS` that stay beside the embedding: all (every column but the features), none, "+
+		"`FILE` to write: .csv .csv.gz .tsv .parquet .arrow .arrows, or - for an Arrow IPC stream on standard output")
+	keep := f.Commas("keep", "`COLUMNS` to keep next to the embedding: all (every column but the features), none, "+
 		"names or globs (default all)")
 	column := f.String("column", "embedding", "`NAME` of the output column")
 	single := f.Bool("columns", false,
-		"write the embedding as float32 columns NAME_0, NAME_1 ... instead of one list column")
-	nulls := f.Choice("nulls", "`POLICY` for rows with a missing or infinite feature: reject is an error, impute "+
-		"takes the model's mean, skip leaves them out", "reject", "impute", "skip")
+		"write the embedding as float32 columns NAME_0, NAME_1, ... instead of one list column")
+	nulls := f.Choice("nulls", "`POLICY` for rows with a missing or infinite feature: reject is an error, impute uses "+
+		"the model's mean, skip leaves them out", "reject", "impute", "skip")
 	var how file.Options
 	dataset.CSVFlags(f, &how)
 	f.Require("model", "data", "output")
@@ -85,7 +85,7 @@ func transformCommand(e *cli.Env) *cobra.Command {
 	return cmd
 }
 
-// modelMeta names the model in the output's schema, as the daemon does.
+// modelMeta is the metadata of the output schema that names the model, as the daemon writes it.
 func modelMeta(fitted *model.Model) []wire.Pair {
 	version := fitted.Note().Version
 	if version == "" {
@@ -95,8 +95,8 @@ func modelMeta(fitted *model.Model) []wire.Pair {
 	return append(m.Pairs(), wire.VersionPair())
 }
 
-// transformer takes batches the daemon's way: decode, project, encode. So a file's embedding has the bits that the
-// daemon would publish for the same rows.
+// transformer decodes, projects and encodes batches as the daemon does: the embedding of a file equals, bit by bit,
+// what the daemon would publish.
 type transformer struct {
 	in       *file.Reader
 	model    *model.Model
@@ -111,7 +111,7 @@ type transformer struct {
 	rows, skipped, imputed int
 }
 
-// run holds one batch at a time, and writes it before it reads the next.
+// run processes one batch at a time.
 func (t *transformer) run(ctx context.Context, e *cli.Env, out *file.Writer) error {
 	show := report.NewProgress(e)
 	defer show.End()
@@ -121,7 +121,7 @@ func (t *transformer) run(ctx context.Context, e *cli.Env, out *file.Writer) err
 		}
 		msg, err := t.in.NextMessage()
 		if err == io.EOF && batches == 0 {
-			// A file without rows gives an output without rows, with its schema.
+			// A file without rows gives an output with a schema and no rows.
 			msg, err = arrowio.FromRecords(t.in.Schema())
 		} else if err == io.EOF {
 			return nil
@@ -166,12 +166,12 @@ func (t *transformer) batch(msg []byte) ([]byte, error) {
 	return out, nil
 }
 
-// faulty applies --nulls to a batch and returns the rows to leave out.
+// faulty applies --nulls to a batch and returns the rows to drop.
 func (t *transformer) faulty(b *arrowio.Batch) (drop []int, err error) {
 	for _, f := range b.Faults() {
 		switch t.nulls {
 		case "reject":
-			return nil, fmt.Errorf("%s: row %d, feature %q: %s: mend the row, or give --nulls impute or --nulls skip",
+			return nil, fmt.Errorf("%s: row %d, feature %q: %s: fix the row, or use --nulls impute or --nulls skip",
 				t.path, t.rows+f.Row+1, f.Feature, f.What)
 		case "skip":
 			drop = append(drop, f.Row)
@@ -183,7 +183,7 @@ func (t *transformer) faulty(b *arrowio.Batch) (drop []int, err error) {
 	return drop, nil
 }
 
-// modelRows is a batch's features as a model reads them: the same memory under another type.
+// modelRows converts the features of a batch, without a copy.
 func modelRows(b *arrowio.Batch) model.Rows {
 	blocks := b.Features()
 	r := model.Rows{N: b.Rows(), Blocks: make([]model.Block, len(blocks))}

@@ -11,7 +11,7 @@ import (
 	"github.com/embedd/embedd/cmd/embedd/report"
 )
 
-// version may be set by the linker (-ldflags "-X main.version=v1.2.3"); otherwise the build information gives it.
+// version is set by the linker (-ldflags "-X main.version=v1.2.3"); otherwise it is that of the build information.
 var version string
 
 // build is what `embedd version` prints.
@@ -45,7 +45,7 @@ func buildInfo() build {
 	return b
 }
 
-// String is for people.
+// String is the text form.
 func (b build) String() string {
 	text := fmt.Sprintf("embedd %s\n", b.Version)
 	if b.Revision != "" {
