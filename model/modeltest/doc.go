@@ -1,3 +1,3 @@
-// Package modeltest is what every method has to hold, as a test: [Run] fits a method, or a fit.Criterion of the
-// caller's own, to small rows and checks what hosts rely on. The methods of package fit pass it.
+// Package modeltest checks what hosts rely on: [Run] fits a method, or a fit.Criterion of the caller, to small data
+// sets and tests the properties of its models. All methods of package fit pass it.
 package modeltest

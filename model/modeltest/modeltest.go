@@ -12,21 +12,20 @@ import (
 	"github.com/embedd/embedd/model/fit"
 )
 
-// Run checks the method, or the criterion, of a configuration on rows of its own, a subtest a promise:
+// Run checks the configured method or criterion, with one subtest per property:
 //
-//   - the same rows, order, configuration and seed give the same digest, with and without Progress, and a fit only reads
-//     its rows;
-//   - every output is finite, and its bits do not depend on the rows beside it;
-//   - Dim outputs come where Dim is asked for, and a [model.DimError] with the largest number that can be had where it
-//     is too large;
+//   - the same rows, order, configuration and seed give the same digest, with and without Progress, and a fit does not
+//     change its rows;
+//   - every output is finite, and its bits do not depend on the other rows of a batch;
+//   - there are Dim outputs or, if Dim is too large, a [model.DimError] with the largest possible number;
 //   - a cancelled context ends the fit with its error;
-//   - a model comes back from its file as it was;
-//   - a model of other rows is aligned to it in every mode;
-//   - rows without label are left out, where the method learns from labels;
-//   - rows that tell nothing give an error or a model of finite outputs, never a panic.
+//   - a model read from its file is the same as the written one;
+//   - a model of other rows can be aligned to it in every mode;
+//   - rows without a label are left out, if the method learns from labels;
+//   - rows without information give an error or a model with finite outputs, never a panic.
 //
-// The rows are tall (60 x 6) and wide (18 x 30), with duplicates, missing values and a rare class of three rows. Dim
-// and Progress of the configuration are the suite's; what makes a method quicker on small rows goes into Params.
+// The data sets are tall (60 x 6) and wide (18 x 30), with duplicates, missing values and a rare class of three rows.
+// Run sets Dim and Progress of the configuration; parameters that make a method faster on small data belong in Params.
 func Run(t *testing.T, c fit.Config) {
 	t.Helper()
 	c.Dim, c.Progress = 0, nil
@@ -67,7 +66,8 @@ func (s suite) ordinary(t *testing.T, d *model.Data) {
 	x, y := slices.Clone(d.X), slices.Clone(d.Y)
 	m := s.fit(t, d, s.c)
 	if again := s.fit(t, d, s.c); again.Digest() != m.Digest() {
-		t.Errorf("the same rows gave digest %.16s, then %.16s; is something read in the order of a map, or drawn without the seed?",
+		t.Errorf("the same rows gave digest %.16s, then %.16s; is something read in the order of a map, or drawn without "+
+			"the seed?",
 			m.Digest(), again.Digest())
 	}
 	if !sameBits(x, d.X) || !slices.Equal(y, d.Y) {

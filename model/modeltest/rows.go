@@ -8,8 +8,8 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// clouds draws n rows of m correlated features in three classes around different means. With rare, the last class has
-// three rows only.
+// clouds draws n rows of m correlated features in three classes with different means. With rare, the last class has
+// only three rows.
 func clouds(seed uint64, n, m int, rare bool) *model.Data {
 	const classes = 3
 	rng := rand.New(rand.NewPCG(seed, 7))
@@ -37,7 +37,7 @@ func clouds(seed uint64, n, m int, rare bool) *model.Data {
 	return d
 }
 
-// ordinary are the sets that a method gives a model of.
+// ordinary are data sets that every method can fit.
 func ordinary() map[string]*model.Data {
 	duplicates := clouds(2, 45, 5, false)
 	for i := 0; i < duplicates.N; i += 5 {
@@ -58,7 +58,7 @@ func ordinary() map[string]*model.Data {
 	}
 }
 
-// withUnlabelled has a row without label, far from all, before every fifth row.
+// withUnlabelled inserts a row without a label, far from all others, before every fifth row.
 func withUnlabelled(d *model.Data) *model.Data {
 	out := &model.Data{M: d.M, Classes: d.Classes, Features: d.Features}
 	for i := range d.N {
@@ -74,7 +74,7 @@ func withUnlabelled(d *model.Data) *model.Data {
 	return out
 }
 
-// degenerate are sets with little or nothing to learn from, and data that are none.
+// degenerate are data sets with little or no information, and invalid ones.
 func degenerate() map[string]*model.Data {
 	two := []string{"a", "b"}
 	rare := &model.Data{X: make([]float64, 12*20), N: 12, M: 20, Classes: two}

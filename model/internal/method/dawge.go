@@ -17,7 +17,7 @@ import (
 )
 
 // dawge: rows of one class are drawn together along its boundary more than
-// across it. For each class c a linear SVM between its rows and the K nearest
+// across it. For each class c, a linear SVM between its rows and the K nearest
 // rows of others gives a normal v_c, and for rows i, j of the class
 //
 //	w_ij = |cos(v_c, x_j - x_i)|,  L = D - W,
@@ -25,8 +25,8 @@ import (
 // max (X X', X L X' + rho I), each class divided by its number of rows. The
 // paper has min X L X' with U'U = I (constraint=orthonormal, normalize=none); its
 // cosine changes its sign with the direction of the edge, which makes the sum of
-// w_ij |y_i - y_j|^2 zero: hence the absolute value. Without a term between
-// classes the paper's minimum takes directions of low variance.
+// w_ij |y_i - y_j|^2 is zero: hence the absolute value. Without a term between
+// classes the paper's minimum finds directions of low variance.
 var dawge = frame.Method{
 	Name: "dawge", Title: "graph embedding with edges weighted by their angle to the class boundary",
 	Paper:      "DAWGE, angle-weighted graph embedding",
@@ -42,7 +42,8 @@ var dawge = frame.Method{
 		frame.Choice("constraint", "total",
 			"total holds the total variance, orthonormal is the paper's form and takes no ridge", "total",
 			"orthonormal"),
-		frame.RidgeParam("auto", "relative ridge of the graph: auto (cross-validation), oas, or a number; 0 is the form with a rank cut alone", true),
+		frame.RidgeParam("auto", "relative ridge of the graph: auto (cross-validation), oas, or a number; 0 is the form "+
+			"with a rank cut alone", true),
 	},
 	Dim:   frame.TwoColumns,
 	Bound: frame.EveryColumn,
@@ -111,9 +112,8 @@ func split(t *frame.Task, c int) (own, others *mat.Dense) {
 	return linalg.Pick(t.X, in), linalg.Pick(t.X, out)
 }
 
-// normal is the unit normal of the boundary between a class and its k nearest
-// other rows; where the machine finds none, the difference of their means; 0
-// where the two coincide. What is left by rounding alone is none.
+// normal is the unit normal of the boundary between a class and its k nearest other rows. If the SVM finds none, it is
+// the difference of their means; 0 if the two coincide up to rounding errors.
 func normal(ctx context.Context, t *frame.Task, own, others *mat.Dense) ([]float64, error) {
 	const rounding = 1e-12
 	near, err := nearestTo(ctx, own, others, t.Int("k"))
@@ -137,8 +137,7 @@ func normal(ctx context.Context, t *frame.Task, own, others *mat.Dense) ([]float
 	return v, nil
 }
 
-// nearestTo is the k of the other rows that are nearest to any row of a class,
-// in row order, ties to the earlier one.
+// nearestTo is the k of the other rows that are nearest to any row of a class, in row order, ties to the earlier one.
 func nearestTo(ctx context.Context, own, others *mat.Dense, k int) (*mat.Dense, error) {
 	n, m := own.Dims()
 	rows, _ := others.Dims()
@@ -164,9 +163,8 @@ func nearestTo(ctx context.Context, own, others *mat.Dense, k int) (*mat.Dense, 
 	return linalg.Pick(others, order), nil
 }
 
-// angleForm is X L X' of one class and its normal; without a normal all edges
-// weigh the same. The weights are made some rows at a
-// time: there are n_c^2 of them.
+// angleForm is X L X' of one class and its normal; without a normal all edges have the same weight. The n_c^2 weights
+// are computed some rows at a time.
 func angleForm(ctx context.Context, t *frame.Task, x *mat.Dense, v []float64) (*mat.SymDense, error) {
 	const rows = 256
 	n, m := x.Dims()

@@ -13,13 +13,11 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// dla: min X L X', A'A = I, L = sum_i S_i L_i S_i' over patches of a row, its k1
-// nearest of the own class (weight 1) and its k2 nearest of others (weight
-// -beta): the sum over patches of w_ij (y_i - y_j)^2. Nothing is divided by, so
-// there is no ridge; a rank cut stands in front, or directions without variance
-// would win at value 0. The paper leaves beta open, and one value does not serve all
-// data: cross-validation chooses it. t weighs the pairs by distance as well, which the
-// paper does not. Zhang, Tao, Li and Yang, IEEE TKDE 21, 2009.
+// dla: min X L X', A'A = I, L = sum_i S_i L_i S_i' over patches of a row, its k1 nearest of the same class (weight 1)
+// and its k2 nearest of others (weight -beta): the sum over patches of w_ij (y_i - y_j)^2. There is no denominator, so
+// there is no ridge; a rank cut comes first, or directions without variance would win with value 0. The paper leaves
+// beta open, and no value is good for all data: cross-validation chooses it. t also weights the pairs by distance,
+// which the paper does not. Zhang, Tao, Li and Yang, IEEE TKDE 21, 2009.
 var dla = frame.Method{
 	Name: "dla", Title: "discriminative locality alignment",
 	Paper:      "Zhang, Tao, Li and Yang, Patch alignment for dimensionality reduction, IEEE TKDE 21, 2009",
@@ -29,7 +27,8 @@ var dla = frame.Method{
 		frame.IntParam("k2", "10", "nearest rows of other classes in a patch", 1).WithGrid("5", "10", "20"),
 		frame.FloatParam("beta", "auto", "weight of the other classes: auto (cross-validation), or a number in [0, 1]", 0, 1,
 			"auto").WithGrid("auto", "0.1", "1"),
-		frame.HeatParam("inf", "width of heat weights exp(-d^2/t) on both: inf (none, as in the paper), auto (mean squared distance to the nearest of the own class), or a number"),
+		frame.HeatParam("inf", "width of heat weights exp(-d^2/t) on both: inf (none, as in the paper), auto (mean "+
+			"squared distance to the nearest of the own class), or a number"),
 	},
 	Dim:     frame.TwoColumns,
 	Bound:   frame.EveryColumn,
@@ -41,10 +40,10 @@ var dla = frame.Method{
 	InFolds: map[string]string{"beta": dlaBetas[0]},
 }
 
-// dlaBetas are what cross-validation chooses beta from: of equals the first.
+// dlaBetas are the values that cross-validation chooses beta from; of equals the first.
 var dlaBetas = []string{"0.3", "0.5", "0.1", "1"}
 
-// patches are X L X' of both kinds of edges, of the own class and of others; what they weigh does not change them.
+// patches are X L X' of both kinds of edges, within the class and to others; their weights do not change them.
 type patches struct{ own, foreign *mat.SymDense }
 
 func dlaPatches(ctx context.Context, t *frame.Task) (*patches, error) {
@@ -89,7 +88,7 @@ func fitDLA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	return t.Solved(s, s.Rank), nil
 }
 
-// chooseBeta is the beta that held-out rows like best; the first of the grid where none can be held out.
+// chooseBeta is the beta with the most correct held-out rows; the first of the grid if none can be held out.
 func chooseBeta(ctx context.Context, t *frame.Task) (float64, error) {
 	defer t.Report.Phase("beta")()
 	tallies, err := t.Validate(ctx, "beta", len(dlaBetas), len(dlaBetas),
@@ -97,7 +96,8 @@ func chooseBeta(ctx context.Context, t *frame.Task) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	best, note := 0, "without cross-validation: fewer than 2 classes have the 3 rows that it needs, or no fold can be fitted"
+	best, note := 0, "without cross-validation: fewer than 2 classes have the 3 rows that it needs, or no fold can "+
+		"be fitted"
 	for i, c := range tallies {
 		if c.Correct > tallies[best].Correct {
 			best = i

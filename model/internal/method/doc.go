@@ -1,4 +1,5 @@
-// Package method has the methods, one file each, and [Table], which names them all. A method is a frame.Method whose
+// Package method has the methods, one file each, and [Table], which lists them all. A method is a frame.Method whose
 // fit builds a numerator and a denominator from the task, solves the pencil and returns the solution. A file may use
-// the criterion of a method that it builds on: tnca starts at pairacc and mfa, ksmpa is lsmpa in the space of a kernel.
+// the criterion of the method that it is based on: tnca starts at pairacc and mfa, ksmpa is lsmpa in the space of a
+// kernel.
 package method

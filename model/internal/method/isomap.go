@@ -19,11 +19,12 @@ import (
 // isomap: classical scaling of the geodesics G of the graph of the k nearest
 // rows: the largest eigenpairs of B = -H G^2 H/2 (squares of entries), Y =
 // V Lambda^1/2. Tenenbaum, de Silva and Langford, Science 290, 2000. It holds the
-// geodesics, 8 n^2 bytes.
+// geodesics in memory, 8 n^2 bytes.
 var isomap = frame.Method{
 	Name: "isomap", Title: "ISOMAP",
-	Paper: "Tenenbaum, de Silva and Langford, A global geometric framework for nonlinear dimensionality reduction, Science 2000",
-	Map:   "extension", Streaming: "window",
+	Paper: "Tenenbaum, de Silva and Langford, A global geometric framework for nonlinear dimensionality reduction, " +
+		"Science 2000",
+	Map: "extension", Streaming: "window",
 	Params: []frame.Param{
 		frame.IntParam("k", "10", "nearest rows that each row is joined with", 1).WithGrid(frame.NeighbourCounts...),
 		frame.ComponentsParam,
@@ -37,7 +38,7 @@ var isomap = frame.Method{
 	Nested:  true,
 }
 
-// maxGeodesics is the most rows whose n x n geodesics are held: 3.2 GB.
+// maxGeodesics is the most rows whose n x n geodesics are held in memory: 3.2 GB.
 const maxGeodesics = 20000
 
 func fitIsomap(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
@@ -65,7 +66,8 @@ func fitIsomap(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 		}
 	}
 	if least := part.Least(); least < -1e-6*part.Largest {
-		t.Report.Note(fmt.Sprintf("the geodesics are not those of a Euclidean space: an eigenvalue is %.3g of the largest, or less; negative ones are left out", least/part.Largest))
+		t.Report.Note(fmt.Sprintf("the geodesics are not Euclidean: an eigenvalue is %.3g of the largest, or less; "+
+			"negative ones are left out", least/part.Largest))
 	}
 	y := part.Vectors
 	for i := range t.Rows.N {
@@ -86,8 +88,8 @@ func fitIsomap(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	return &frame.Solution{Dim: t.D, Eigenvalues: part.Values, Informative: t.D, Mapping: e}, nil
 }
 
-// scaling is B = -H S H/2 of squared distances S, as an operator: S is held,
-// and centring is done on the vectors. Only its upper triangle counts, and the
+// scaling is B = -H S H/2 of squared distances S, as an operator: it stores S, and
+// centres the vectors. Only its upper triangle counts, and the
 // squares of scalingRows rows on the diagonal.
 type scaling struct {
 	n       int
@@ -96,12 +98,12 @@ type scaling struct {
 }
 
 const (
-	scalingRows  = 64  // rows that go together
+	scalingRows  = 64  // rows in one unit of work
 	scalingSpan  = 512 // columns of them that stay in a cache
-	scalingParts = 8   // sums that are made apart, whatever the number of cores
+	scalingParts = 8   // separate partial sums, whatever the number of cores
 )
 
-// NewScaling squares the distances in their own memory, which it takes.
+// NewScaling squares the distances in place and takes ownership of them.
 func NewScaling(ctx context.Context, distances *mat.SymDense) (*scaling, error) {
 	raw := distances.RawSymmetric()
 	s := &scaling{n: raw.N, Squared: raw.Data, mean: make([]float64, raw.N)}
@@ -150,7 +152,7 @@ func (s *scaling) Apply(ctx context.Context, dst, x *mat.Dense) {
 			}
 		}
 		if err := s.product(context.WithoutCancel(ctx), out, in); err != nil {
-			panic(err) // an operator has no error; whoever applies it recovers
+			panic(err) // Apply cannot return an error; Partial recovers
 		}
 		for c := from; c < to; c++ {
 			for i := range column {
@@ -162,8 +164,7 @@ func (s *scaling) Apply(ctx context.Context, dst, x *mat.Dense) {
 	}
 }
 
-// product sets y to S x, of tile.Thin vectors side by side: each number of S is read once for both of the places that
-// it has.
+// product sets y to S x, for tile.Thin vectors side by side. Each number of S is read once for both of its entries.
 func (s *scaling) product(ctx context.Context, y, x []float64) error {
 	const thin = tile.Thin
 	parts := make([][]float64, scalingParts)

@@ -13,18 +13,20 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// ksmpa is lsmpa in the space of a kernel, K L_D K a = lambda K L_S K a, solved on
-// a factor F of K = F F': the criterion of lsmpa on the rows of F, with the ridge
-// there, and F'a = A. Any factor gives the same outputs, as factors differ by a
-// rotation. A ridge on K L_S K itself would weigh directions by their eigenvalue
-// squared, which is another method. y(x) = sum_i a_i k(x, x_i).
+// ksmpa is lsmpa in the space of a kernel, K L_D K a = lambda K L_S K a, solved on a factor F of K = F F': the
+// criterion of lsmpa on the rows of F, with the ridge there, and F'a = A. Any factor gives the same outputs, because
+// factors differ by a rotation. A ridge on K L_S K itself would weight directions by their squared eigenvalues, which
+// is another method. y(x) = sum_i a_i k(x, x_i).
 var ksmpa = frame.Method{
 	Name: "ksmpa", Title: "kernel sub-manifold preserving analysis",
-	Paper:      "Sub-manifold preserving analysis (SMPA) and its metric framework of dissimilarity and similarity, kernel form",
+	Paper: "Sub-manifold preserving analysis (SMPA) and its metric framework of dissimilarity and similarity, " +
+		"kernel form",
 	Supervised: true, Map: "kernel", Streaming: "window",
 	Params: append(smpaParams(),
-		frame.Choice("kernel", "gauss", "gauss (bandwidth: the median squared distance of two rows), linear, polynomial (degree 2), cosine, or chi2 (for values >= 0: scale minmax)", mapping.KernelNames...),
-		frame.RidgeParam("auto", "relative ridge in the kernel's space: auto (cross-validation over 0.01, 0.1 and 1), or a number; 0 is the literal form, which rounding decides where the kernel has full rank", true)),
+		frame.Choice("kernel", "gauss", "gauss (bandwidth: the median squared distance of two rows), linear, polynomial "+
+			"(degree 2), cosine, or chi2 (for values >= 0: scale minmax)", mapping.KernelNames...),
+		frame.RidgeParam("auto", "relative ridge in the kernel's space: auto (cross-validation over 0.01, 0.1 and 1), or "+
+			"a number; 0 is the literal form, which rounding decides where the kernel has full rank", true)),
 	Dim: frame.TwoColumns,
 	Bound: func(t *frame.Task) (int, string) {
 		return min(t.Rows.N, smpaRows) - 1, "the %d directions of the rows that were looked at"
@@ -34,13 +36,13 @@ var ksmpa = frame.Method{
 	Held:    func(e frame.Extent) int64 { return e.Lists(e.Int("k", 0)) + frame.Pairs(min(e.Rows, smpaRows), 72) },
 	Fit:     fitKSMPA,
 	Nested:  true,
-	// a kernel is for curved classes
-	Auto: &frame.Candidate{Rank: 9, OneScale: true, Tried: func(_, classes int, few bool) bool { return classes == 2 && few }},
+	// for curved classes
+	Auto: &frame.Candidate{Rank: 9, OneScale: true,
+		Tried: func(_, classes int, few bool) bool { return classes == 2 && few }},
 }
 
-// kernelCut drops directions of the kernel below this share: of its largest
-// diagonal entry among the pivots of its factor, and where there is no ridge of
-// its largest eigenvalue.
+// kernelCut is the share below which directions of the kernel are dropped: of its largest diagonal entry for the
+// pivots of its factor and, without a ridge, of its largest eigenvalue.
 const kernelCut = 1e-10
 
 func fitKSMPA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
@@ -55,7 +57,7 @@ func fitKSMPA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 		full.Kept = s
 	}
 	_, rank := s.back.Dims()
-	// The ridge is measured by all n columns, whatever the rank of the kernel.
+	// The ridge is relative to all n columns, whatever the rank of the kernel.
 	inner := &frame.Task{Method: t.Method, Params: t.Params, D: t.D, Ridge: t.Ridge, M: rank, Columns: t.Rows.N,
 		Stat: t.Stat, Report: t.Report}
 	sol, err := frame.SolveRatio(ctx, inner, s.n, s.d, pencil.Max)
@@ -69,10 +71,10 @@ func fitKSMPA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	return sol, nil
 }
 
-// kernelSpace is what the fit of a kernel form needs and the ridge does not change.
+// kernelSpace is the part of a kernel fit that the ridge does not change.
 type kernelSpace struct {
 	kernel mapping.Kernel
-	rows   []float64     // that carry coefficients, as the map sees them
+	rows   []float64     // with coefficients, scaled as in the map
 	back   *mat.Dense    // from columns in the coordinates of F to coefficients of those rows
 	n, d   *mat.SymDense // the two sides, in the coordinates of F
 }
@@ -113,10 +115,9 @@ func newKernelSpace(ctx context.Context, t *frame.Task) (*kernelSpace, error) {
 	return s, err
 }
 
-// factorKernel is F, n x r, with K = F F' up to kernelCut, by a Cholesky factor
-// with pivots. The rows of the pivots, given in row order, determine all others:
-// back takes A, r x d, to the coefficients a of these rows with F'a = A. nil where
-// K is zero.
+// factorKernel is F, n x r, with K = F F' up to kernelCut, by a pivoted Cholesky factor. The rows of the pivots, in
+// row order, determine all others: back maps A, r x d, to the coefficients a of these rows with F'a = A. It returns
+// nil if K is zero.
 func factorKernel(k *mat.SymDense) (factor *mat.Dense, pivots []int, back *mat.Dense) {
 	n := k.SymmetricDim()
 	largest := 0.0
@@ -144,7 +145,7 @@ func factorKernel(k *mat.SymDense) (factor *mat.Dense, pivots []int, back *mat.D
 		}
 	}
 	var inverse mat.TriDense
-	_ = inverse.InverseTri(lead) // its error says how well it is conditioned: kernelCut bounds that
+	_ = inverse.InverseTri(lead) // the error reports the condition, which kernelCut bounds
 	pivots = slices.Clone(order[:r])
 	slices.Sort(pivots)
 	at := make(map[int]int, r) // of a pivot, in row order
@@ -160,9 +161,8 @@ func factorKernel(k *mat.SymDense) (factor *mat.Dense, pivots []int, back *mat.D
 	return factor, pivots, back
 }
 
-// cutKernel turns a factor to the eigenvectors of its kernel and leaves out those
-// below kernelCut of the largest: where nothing holds them back, directions that
-// are rounding alone must not decide.
+// cutKernel rotates a factor to the eigenvectors of its kernel and drops those below kernelCut of the largest: without
+// a ridge, rounding errors alone must not decide.
 func cutKernel(factor, back *mat.Dense) (f, b *mat.Dense, err error) {
 	_, r := factor.Dims()
 	var inner mat.SymDense

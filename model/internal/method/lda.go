@@ -18,10 +18,12 @@ import (
 // then rescaled to a'S_w a = 1. Fisher 1936; Rao 1948.
 var lda = frame.Method{
 	Name: "lda", Title: "linear discriminant analysis",
-	Paper:      "Fisher, The use of multiple measurements in taxonomic problems, Ann. Eugenics 7, 1936; Rao, J. R. Stat. Soc. B 10, 1948",
+	Paper: "Fisher, The use of multiple measurements in taxonomic problems, Ann. Eugenics 7, 1936; Rao, J. R. " +
+		"Stat. Soc. B 10, 1948",
 	Supervised: true, Map: "linear", Streaming: "moments",
 	Params: []frame.Param{frame.RidgeParam("auto",
-		"relative ridge of the within-class scatter: auto (cross-validation), oas, or a number; 0 is the literal form", true)},
+		"relative ridge of the within-class scatter: auto (cross-validation), oas, or a number; 0 is the literal form",
+		true)},
 	Dim:    frame.ClassDirections,
 	Bound:  frame.DiscriminantBound,
 	Ridge:  &frame.RidgeRule{Scatter: frame.WithinScatter, Grid: []float64{frame.OASRidge, 0.1, 1}},
@@ -46,8 +48,8 @@ func fitLDA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	return t.Solved(s, s.Rank), nil
 }
 
-// collapsed is the share of within-class variance at or below which a direction
-// of unit total variance has none but rounding.
+// collapsed is the share of within-class variance up to which a direction of unit total variance has nothing but
+// rounding errors.
 const collapsed = 1e-12
 
 func fitLiteralLDA(ctx context.Context, t *frame.Task, g *mat.Dense) (*frame.Solution, error) {
@@ -70,7 +72,8 @@ func fitLiteralLDA(ctx context.Context, t *frame.Task, g *mat.Dense) (*frame.Sol
 		}
 	}
 	if kept > 0 {
-		t.Report.Note(fmt.Sprintf("%d of %d directions have no within-class variance and keep the scale of the total scatter; a ridge above 0 weighs them", kept, t.D))
+		t.Report.Note(fmt.Sprintf("%d of %d directions have no within-class variance and keep the scale of the total "+
+			"scatter; use a ridge above 0 to weight them", kept, t.D))
 	}
 	return t.Solved(s, s.Rank), nil
 }

@@ -15,11 +15,13 @@ import (
 // Neural Computation 15, 2003, section 2.
 var le = frame.Method{
 	Name: "le", Title: "Laplacian eigenmaps",
-	Paper: "Belkin and Niyogi, Laplacian eigenmaps for dimensionality reduction and data representation, Neural Computation 2003",
-	Map:   "extension", Streaming: "window",
+	Paper: "Belkin and Niyogi, Laplacian eigenmaps for dimensionality reduction and data representation, Neural " +
+		"Computation 2003",
+	Map: "extension", Streaming: "window",
 	Params: []frame.Param{
 		frame.IntParam("k", "10", "nearest rows that each row is joined with", 1).WithGrid(frame.NeighbourCounts...),
-		frame.HeatParam("auto", "width of the weights exp(-d^2/t): auto (mean squared distance to the nearest row), inf (weight 1), or a number").WithGrid(frame.HeatWidths...),
+		frame.HeatParam("auto", "width of the weights exp(-d^2/t): auto (mean squared distance to the nearest row), inf "+
+			"(weight 1), or a number").WithGrid(frame.HeatWidths...),
 		frame.ComponentsParam,
 	},
 	Dim:     frame.TwoColumns,
@@ -56,8 +58,8 @@ func fitLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	return &frame.Solution{Dim: t.D, Eigenvalues: lambda, Informative: t.D, Mapping: e}, nil
 }
 
-// reaches are the squared distances of the rows to the last of their lists,
-// measured as the extension measures them, and the length of the lists.
+// reaches are the squared distances of the rows to the last of their lists, computed as the extension computes them,
+// and the length of the lists.
 func reaches(t *mapping.Training, lists *graph.Neighbors) (reach []float64, k int) {
 	n := t.Len()
 	m := len(t.Rows) / n

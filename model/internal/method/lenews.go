@@ -17,21 +17,23 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// lenews: Laplacian eigenmaps on a similarity that is learned from the rows; see
-// similarity.go. lenewks takes products of rows in the space of a kernel.
+// lenews: Laplacian eigenmaps on a similarity that is learned from the rows; see package similarity. lenewks uses
+// products of rows in the space of a kernel.
 var (
 	lenews = frame.Method{
 		Name: "lenews", Title: "Laplacian eigenmaps with a learned similarity",
 		Paper: "LEnewS: Laplacian eigenmaps with a learned similarity, algorithms 1 and 2",
 		Map:   "extension", Streaming: "window",
-		Params: similarityParams(), Dim: frame.TwoColumns, Bound: learnedBound, Samples: true, Held: learnedHeld, Fit: fitLEnewS,
+		Params: similarityParams(), Dim: frame.TwoColumns, Bound: learnedBound, Samples: true, Held: learnedHeld,
+		Fit: fitLEnewS,
 	}
 	lenewks = frame.Method{
 		Name: "lenewks", Title: "Laplacian eigenmaps with a similarity learned in the space of a kernel",
 		Paper: "LEnewS: Laplacian eigenmaps with a learned similarity, kernel form (eq. 35)",
 		Map:   "extension", Streaming: "window",
 		Params: append(similarityParams(),
-			frame.Choice("kernel", "gauss", "gauss (bandwidth: the median squared distance of two rows), linear, polynomial (degree 2), cosine, or chi2 (for values >= 0: scale minmax)", mapping.KernelNames...)),
+			frame.Choice("kernel", "gauss", "gauss (bandwidth: the median squared distance of two rows), linear, polynomial "+
+				"(degree 2), cosine, or chi2 (for values >= 0: scale minmax)", mapping.KernelNames...)),
 		Dim: frame.TwoColumns, Bound: learnedBound, Samples: true, Held: learnedHeld, Fit: fitLEnewS,
 	}
 )
@@ -52,20 +54,26 @@ var lppnews = frame.Method{
 	Fit:     frame.Maximize(lppnewsRatio, pencil.Min),
 }
 
-// learnedHeld is what learning a similarity holds, of as many rows as its parameter asks for.
+// learnedHeld is the memory of learning a similarity of the rows that its parameter allows.
 func learnedHeld(e frame.Extent) int64 {
 	return e.Copies(4, 500) + frame.Pairs(min(e.Rows, e.Int("rows", mapping.MaxSimilar)), 92)
 }
 
 func similarityParams() []frame.Param {
 	return []frame.Param{
-		frame.FloatParam("alpha", "auto", "weight of the distance to the heat similarity: auto (8 times the mean squared length of the rows), or a number (1 in the paper)", 0, 1e9, "auto"),
-		frame.FloatParam("beta", "auto", "weight of the sum of the similarities, a larger one makes them sparser: auto (0.1 times the mean squared length of the rows), or a number (1 in the paper)", 0, 1e9, "auto"),
-		frame.FloatParam("sigma", "auto", "width of the heat similarity: auto (4 times the mean squared distance to the nearest row), or a share of the least of the rows' largest squared distances (0.02 in the paper)", 1e-9, 1e9, "auto"),
+		frame.FloatParam("alpha", "auto", "weight of the distance to the heat similarity: auto (8 times the mean squared "+
+			"length of the rows), or a number (1 in the paper)", 0, 1e9, "auto"),
+		frame.FloatParam("beta", "auto", "weight of the sum of the similarities, a larger one makes them sparser: auto "+
+			"(0.1 times the mean squared length of the rows), or a number (1 in the paper)", 0, 1e9, "auto"),
+		frame.FloatParam("sigma", "auto", "width of the heat similarity: auto (4 times the mean squared distance to the "+
+			"nearest row), or a share of the least of the rows' largest squared distances (0.02 in the paper)", 1e-9, 1e9,
+			"auto"),
 		frame.IntParam("iters", "500", "most steps", 1),
-		frame.Choice("start", "ones", "weights to start from: ones (the paper's) or sum (rows that sum to 1: nearer to the optimum after as many steps)", "ones", "sum"),
+		frame.Choice("start", "ones", "weights to start from: ones (the paper's) or sum (rows that sum to 1: nearer to "+
+			"the optimum after as many steps)", "ones", "sum"),
 		frame.FloatParam("tol", "1e-6", "relative change of the objective that ends the steps", 0, 1),
-		{Name: "rows", Default: "1500", Doc: "most rows that are looked at, evenly spaced: a step costs the cube of them; eval looks at 500 unless told otherwise", Check: rowsCheck},
+		{Name: "rows", Default: "1500", Doc: "most rows that are used, evenly spaced: a step costs the cube of them; " +
+			"eval uses 500 unless set", Check: rowsCheck},
 	}
 }
 
@@ -84,8 +92,7 @@ func learnedBound(t *frame.Task) (int, string) {
 	return min(t.Rows.N, t.Int("rows")) - 1, "%d, the rows that are looked at less one"
 }
 
-// learnedSimilarity is W of the (capped) rows with what the extension needs to
-// learn one more row of it.
+// learnedSimilarity is W of the (capped) rows with what the extension needs to learn one more row of it.
 type learnedSimilarity struct {
 	*similarity.Learned
 	kernel mapping.Kernel
@@ -139,11 +146,12 @@ func learnSimilarity(ctx context.Context, t *frame.Task) (*learnedSimilarity, er
 	return searched(t, l), nil
 }
 
-// The paper's alpha = beta = 1 and sigma = 0.02 are for curves of two features in [0, 1]. The error of reconstruction
-// grows with the length of the rows, which grows with the number of features and with their unit: beside it a fixed
-// alpha leaves the heat similarity, which is at most 1, without a say. And the more features there are the less the
-// nearest row is nearer than the farthest: 0.02 of the largest squared distances is twice the nearest squared distance on iris and
-// an eighth of it on sonar, where the heat similarity is then next to zero for all pairs. Hence shares of what the rows have.
+// The paper's alpha = beta = 1 and sigma = 0.02 are for curves of two features in [0, 1]. The reconstruction error
+// grows with the length of the rows, which grows with the number of features and with their unit. With a fixed alpha,
+// the heat similarity, which is at most 1, would not matter. And with more features, distances to the nearest and the
+// farthest row differ less: 0.02 of the largest squared distance is twice the nearest squared distance on iris and an
+// eighth of it on sonar, where the heat similarity is then almost zero for all pairs. Hence the defaults are relative
+// to the rows.
 const (
 	alphaShare = 8
 	betaShare  = 0.1
@@ -151,7 +159,7 @@ const (
 	paperSigma = 0.02
 )
 
-// balance weighs the terms of the objective.
+// balance is the weights of the terms of the objective.
 func balance(t *frame.Task, g *mat.Dense) similarity.Rule {
 	n, _ := g.Dims()
 	length := mat.Trace(g) / float64(n)
@@ -165,7 +173,7 @@ func balance(t *frame.Task, g *mat.Dense) similarity.Rule {
 		Tolerance: t.Float("tol"), SumToOne: t.Params["start"] == "sum"}
 }
 
-// heatWidth is the width of the heat similarity; the paper's where every row has an equal one.
+// heatWidth is the width of the heat similarity; the paper's if every row has an equal one.
 func heatWidth(t *frame.Task, squared *mat.Dense) float64 {
 	if t.Params["sigma"] != "auto" {
 		return similarity.Width(squared, t.Float("sigma"))
@@ -176,7 +184,7 @@ func heatWidth(t *frame.Task, squared *mat.Dense) float64 {
 	return similarity.Width(squared, paperSigma)
 }
 
-// searched puts how the learning went in the report.
+// searched reports the course of the learning.
 func searched(t *frame.Task, l *learnedSimilarity) *learnedSimilarity {
 	if r := l.rule; slices.Contains([]string{t.Params["alpha"], t.Params["beta"], t.Params["sigma"]}, "auto") {
 		t.Report.Note(fmt.Sprintf("similarity: alpha %.4g, beta %.4g, heat exp(-%.4g d^2)", r.Alpha, r.Beta, l.rate))
@@ -187,17 +195,17 @@ func searched(t *frame.Task, l *learnedSimilarity) *learnedSimilarity {
 		if l.End > l.Zero {
 			worse = fmt.Sprintf(", and without any similarity it is %.6g", l.Zero)
 		}
-		cure := "more iters bring it nearer to the optimum"
+		fix := "give more iters"
 		if t.Params["start"] != "sum" {
-			cure = "start=sum, or more iters, brings it nearer to the optimum"
+			fix = "use start=sum, or give more iters"
 		}
-		t.Report.Note(fmt.Sprintf("the similarity was still moving after iters=%d steps: J is %.6g%s, optimality off by %.2g; %s", l.Steps, l.End, worse, l.Gradient, cure))
+		t.Report.Note(fmt.Sprintf("the similarity did not converge in iters=%d steps: J is %.6g%s, "+
+			"the optimality condition is off by %.2g; %s", l.Steps, l.End, worse, l.Gradient, fix))
 	}
 	return l
 }
 
-// learnedGraph is W as a connected sparse graph: what is below 1e-6 of the
-// largest is no edge.
+// learnedGraph is W as a connected sparse graph: entries below 1e-6 of the largest are not edges.
 func learnedGraph(ctx context.Context, t *frame.Task, l *learnedSimilarity) (*graph.Matrix, error) {
 	largest := 0.0
 	n, _ := l.W.Dims()
@@ -205,7 +213,7 @@ func learnedGraph(ctx context.Context, t *frame.Task, l *learnedSimilarity) (*gr
 		largest = max(largest, linalg.FloatMax(l.W.RawRowView(i)))
 	}
 	if !(largest > 0) {
-		return nil, fmt.Errorf("all similarities became 0; a smaller beta, or scaled features, keep them")
+		return nil, fmt.Errorf("all similarities became 0; give a smaller beta, or scale the features")
 	}
 	w, err := graph.FromDense(l.W, 1e-6*largest)
 	if err != nil {

@@ -22,13 +22,16 @@ import (
 // a rank cut. Sugiyama, JMLR 8, 2007.
 var lfda = frame.Method{
 	Name: "lfda", Title: "local Fisher discriminant analysis",
-	Paper:      "Sugiyama, Dimensionality reduction of multimodal labeled data by local Fisher discriminant analysis, JMLR 8, 2007",
+	Paper: "Sugiyama, Dimensionality reduction of multimodal labeled data by local Fisher discriminant analysis, " +
+		"JMLR 8, 2007",
 	Supervised: true, Map: "linear", Streaming: "window",
 	Params: []frame.Param{
 		frame.IntParam("kNN", "7", "nearest row of the class whose distance is a row's scale", 1).WithGrid("3",
 			"7", "15"),
-		frame.Choice("metric", "plain", "columns as solved (plain), times the root of their eigenvalues (weighted), or made orthonormal (orthonormalized)", "plain", "weighted", "orthonormalized"),
-		frame.RidgeParam("auto", "relative ridge of the local within-class scatter: auto (cross-validation), oas, or a number; 0 is the literal form", true),
+		frame.Choice("metric", "plain", "columns as solved (plain), times the root of their eigenvalues (weighted), or "+
+			"made orthonormal (orthonormalized)", "plain", "weighted", "orthonormalized"),
+		frame.RidgeParam("auto", "relative ridge of the local within-class scatter: auto (cross-validation), oas, or a "+
+			"number; 0 is the literal form", true),
 	},
 	Dim:     frame.TwoColumns,
 	Bound:   frame.EveryColumn,
@@ -61,7 +64,7 @@ func fitLFDA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	return s, nil
 }
 
-// orthonormalize makes columns orthonormal, each by what it adds to those before it.
+// orthonormalize makes columns orthonormal, each by its part outside of those before it.
 func orthonormalize(a *mat.Dense) {
 	m, d := a.Dims()
 	var qr mat.QR

@@ -32,7 +32,8 @@ var lle = frame.Method{
 	Samples: true,
 	Held: func(e frame.Extent) int64 {
 		k := e.Int("k", 0)
-		return alignmentHeld(e, k) + e.Copies(0, 1500) + e.Factor(k*k) // neighbours of a row are joined too
+		// Neighbours of a row have entries with each other too.
+		return alignmentHeld(e, k) + e.Copies(0, 1500) + e.Factor(k*k)
 	},
 	Fit:    fitLLE,
 	Nested: true,
@@ -71,8 +72,8 @@ func fitLLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	return &frame.Solution{Dim: t.D, Eigenvalues: part.Values, Informative: t.D, Mapping: e}, nil
 }
 
-// reconstructions are the patches of the weights: |y_i - sum_j w_ij y_j|^2 as
-// the form [1 -w'; -w ww'] of row i and its neighbours.
+// reconstructions are the patches of the weights: |y_i - sum_j w_ij y_j|^2 as the form [1 -w'; -w ww'] of row i and
+// its neighbours.
 func reconstructions(w *graph.Matrix) iter.Seq[graph.Patch] {
 	return func(yield func(graph.Patch) bool) {
 		for i := range w.Order() {

@@ -12,19 +12,21 @@ import (
 )
 
 // lltsa: max (X H X', X H B H X' + rho I), H the centring. B sums over patches of
-// k rows, the row itself among them, what no affine map of the patch's tangent
+// k rows, including the row itself, what no affine map of the patch's tangent
 // coordinates explains: I - [1/sqrt(k), V][1/sqrt(k), V]', V the leading right
 // singular vectors of the centred patch, min(d, k-2, m-1, rank) of them. ridge=0
 // is the paper's form, min (X H B H X', X H X') with a rank cut. Zhang, Yang,
 // Zhao and Ge, Neurocomputing 70, 2007.
 var lltsa = frame.Method{
 	Name: "lltsa", Title: "linear local tangent space alignment",
-	Paper: "Zhang, Yang, Zhao and Ge, Linear local tangent space alignment and application to face recognition, Neurocomputing 70, 2007",
-	Map:   "linear", Streaming: "window",
+	Paper: "Zhang, Yang, Zhao and Ge, Linear local tangent space alignment and application to face recognition, " +
+		"Neurocomputing 70, 2007",
+	Map: "linear", Streaming: "window",
 	Params: []frame.Param{
 		frame.IntParam("k", "auto", "rows of a patch, the row itself among them: auto (d+2, at least 12) or a number",
 			2, "auto").WithGrid("auto", "10", "15", "20", "25", "30"),
-		frame.RidgeParam("oas", "relative ridge of X H B H X': oas (of the total scatter) or a number; 0 is the literal form", true),
+		frame.RidgeParam("oas", "relative ridge of X H B H X': oas (of the total scatter) or a number; 0 is the "+
+			"literal form", true),
 	},
 	Dim:     frame.TwoColumns,
 	Bound:   frame.EveryColumn,
@@ -76,20 +78,20 @@ func alignmentForm(ctx context.Context, t *frame.Task) (d *mat.SymDense, explain
 	return d, mat.Trace(d) < frame.Flat*t.Stat.N*mat.Trace(t.Stat.Total), nil
 }
 
-// alignmentHeld is what patches of k rows hold, of which a row stands in k of them, and the matrix that they make.
+// alignmentHeld is the memory of patches of k rows, where each row is in k of them, and of their matrix.
 func alignmentHeld(e frame.Extent, k int) int64 { return e.Lists(k) + e.Copies(0, 40*k*k) }
 
-// maxAutoPatch is the size of patches that are auto where few outputs are asked for.
+// maxAutoPatch is the size of auto patches for few outputs.
 const maxAutoPatch = 12
 
-// patchSize is k, cut to the rows there are.
+// patchSize is k, limited to the number of rows.
 func patchSize(t *frame.Task) int {
 	if t.Params["k"] == "auto" {
 		return max(2, min(t.Rows.N-1, max(maxAutoPatch, t.D+2)))
 	}
 	k := t.Int("k")
 	if k > t.Rows.N {
-		t.Report.Note(fmt.Sprintf("k=%d was clamped to %d, all rows there are", k, t.Rows.N))
+		t.Report.Note(fmt.Sprintf("k=%d was clamped to %d, the number of rows", k, t.Rows.N))
 		k = t.Rows.N
 	}
 	return k

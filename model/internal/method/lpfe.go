@@ -23,9 +23,9 @@ import (
 //
 //	a = (2 X L X' + rho I)^-1 X r,  r_a = sum_j w_aj (x_a - x_j)'(T_j v_j + T_a v_a)
 //
-// a is the gradient of f. Fields have length 1 and are orthogonal to each other, and so the gradients are made: else a
-// field that no linear function follows, or that says what earlier ones did, weighs by chance.
-// After Lin, He, Zhang and Ji 2013; the linear f is ours.
+// a is the gradient of f. Fields have length 1 and are orthogonal to each other, so the gradients are normalised in
+// the same way. Otherwise the size of a field that no linear function follows, or that repeats earlier ones, would be
+// random. After Lin, He, Zhang and Ji 2013; the linear f is ours.
 var lpfe = frame.Method{
 	Name: "lpfe", Title: "linear parallel field embedding",
 	Paper: "Lin, He, Zhang and Ji, Parallel vector field embedding, JMLR 14, 2013",
@@ -34,7 +34,8 @@ var lpfe = frame.Method{
 		frame.IntParam("k", "10", "nearest rows that each row is joined with", 1),
 		frame.ComponentsParam,
 		frame.RidgeParam("1", "relative ridge of 2 X L X': oas (of the total scatter) or a number; 0 is a rank cut", true),
-		frame.Choice("metric", "orthonormalized", "columns made orthonormal, earlier ones first (orthonormalized), or as solved (plain)", "orthonormalized", "plain"),
+		frame.Choice("metric", "orthonormalized", "columns made orthonormal, earlier ones first (orthonormalized), or as "+
+			"solved (plain)", "orthonormalized", "plain"),
 	},
 	Dim:     frame.TwoColumns,
 	Bound:   frame.EveryColumn,
@@ -44,12 +45,13 @@ var lpfe = frame.Method{
 	Fit:     fitLPFE,
 }
 
-// parallelHeld is what fields of tangent vectors hold: a matrix of dim entries for each row and neighbour, dim times over,
-// and its factor.
+// parallelHeld is the memory of fields of tangent vectors: a matrix of dim entries for each row and neighbour, dim
+// times, and its factor.
 func parallelHeld(e frame.Extent) int64 {
 	fields := e
 	fields.Rows *= e.Dim
-	return e.Lists(e.Int("k", 0)) + fields.Copies(0, 1000+(300+60*e.Dim)*e.Int("k", 0)) + fields.Factor(e.Dim*e.Int("k", 0))
+	k := e.Int("k", 0)
+	return e.Lists(k) + fields.Copies(0, 1000+(300+60*e.Dim)*k) + fields.Factor(e.Dim*k)
 }
 
 func fitLPFE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {

@@ -13,9 +13,8 @@ import (
 // lsda: max (X (beta L_b + (1-beta) W_w) X', X D_w X' + rho I). One graph of k
 // nearest rows is split into its edges inside classes, W_w, and between them,
 // W_b. Every row is its own neighbour in W_w, so that no degree is 0. k=0 joins
-// all pairs. Principal components stand in front where features are many, as in the
-// authors' programs: without them the criterion finds its first directions where hardly
-// anything varies. ridge=0 is the literal form, with a rank cut. Cai, He, Zhou, Han
+// all pairs. With many features, PCA comes first, as in the authors' programs: without it, the first directions of the
+// criterion are ones that hardly vary. ridge=0 is the literal form, with a rank cut. Cai, He, Zhou, Han
 // and Bao, IJCAI 2007; the authors' LSDA.m, whose numerator is this
 // one divided by 1-beta.
 var lsda = frame.Method{
@@ -27,7 +26,8 @@ var lsda = frame.Method{
 			0).WithGrid(frame.NeighbourCounts...),
 		frame.FloatParam("beta", "0.1", "share of the edges between classes, in [0, 1]", 0, 1).WithGrid("0.1",
 			"0.5", "0.9"),
-		frame.RidgeParam("auto", "relative ridge of X D_w X': auto (cross-validation), oas (of the total scatter), or a number; 0 is the literal form", true),
+		frame.RidgeParam("auto", "relative ridge of X D_w X': auto (cross-validation), oas (of the total scatter), or a "+
+			"number; 0 is the literal form", true),
 		frame.PCAParam,
 	},
 	Dim:     frame.TwoColumns,
@@ -97,8 +97,8 @@ func splitGraph(ctx context.Context, t *frame.Task) (between, within *mat.SymDen
 	return between, within, degree, nil
 }
 
-// splitPairs is splitGraph of all pairs, where class sums s_c are enough:
-// X W_w X' = sum_c s_c s_c' and, about the mean, X W_b X' = -X W_w X'.
+// splitPairs is splitGraph for all pairs, where class sums s_c are enough: X W_w X' = sum_c s_c s_c' and, about the
+// mean, X W_b X' = -X W_w X'.
 func splitPairs(ctx context.Context, t *frame.Task) (between, within *mat.SymDense, degree []float64, err error) {
 	within = mat.NewSymDense(t.M, nil)
 	size := make([]float64, len(t.Rows.Classes))

@@ -25,7 +25,7 @@ import (
 //	H = (1/n^2) sum_ij phi(u_i, y_j) phi(u_i, y_j)',  h = (1/n) sum_i phi(u_i, y_i),
 //	alpha = (H + lambda I)^-1 h,  SMI = alpha'h - alpha'H alpha/2 - 1/2.
 //
-// H is one block a class. With beta = lambda (H + lambda I)^-1 alpha,
+// H has one block per class. With beta = lambda (H + lambda I)^-1 alpha,
 //
 //	dSMI = (alpha + beta)'dh - alpha'dH alpha/2 - beta'dH alpha.
 //
@@ -34,13 +34,16 @@ import (
 // drawn from the seed. Suzuki and Sugiyama, Neural Computation 25, 2013.
 var lsdr = frame.Method{
 	Name: "lsdr", Title: "least-squares dimension reduction",
-	Paper:      "Suzuki and Sugiyama, Sufficient dimension reduction via squared-loss mutual information estimation, AISTATS 2010; Neural Computation 25, 2013",
+	Paper: "Suzuki and Sugiyama, Sufficient dimension reduction via squared-loss mutual information estimation, " +
+		"AISTATS 2010; Neural Computation 25, 2013",
 	Supervised: true, Map: "linear", Streaming: "window",
 	Params: []frame.Param{
-		frame.IntParam("centres", "100", "rows that kernels stand on, evenly spaced in each class", 2),
+		frame.IntParam("centres", "100", "rows that are kernel centres, evenly spaced in each class", 2),
 		frame.IntParam("starts", "5", "starts of the search: LDA, PCA, then random ones", 1),
-		frame.FloatParam("s", "auto", "width of the kernels: auto (cross-validation over 0.5, 1 and 2 times the median distance), or a number", 1e-9, 1e9, "auto"),
-		frame.FloatParam("lambda", "auto", "regularisation of alpha: auto (cross-validation over 0.001, 0.1 and 10), or a number", 1e-12, 1e12, "auto"),
+		frame.FloatParam("s", "auto", "width of the kernels: auto (cross-validation over 0.5, 1 and 2 times the median "+
+			"distance), or a number", 1e-9, 1e9, "auto"),
+		frame.FloatParam("lambda", "auto", "regularisation of alpha: auto (cross-validation over 0.001, 0.1 and 10), or "+
+			"a number", 1e-12, 1e12, "auto"),
 	},
 	Dim:     func(*frame.Task) int { return 2 },
 	Bound:   func(t *frame.Task) (int, string) { return t.Columns, frame.RankOfTotal },
@@ -61,7 +64,7 @@ func fitLSDR(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	found := make([]*mat.Dense, len(starts))
 	searches, errs := make([]model.Search, len(starts)), make([]error, len(starts))
 	err = parallel.EachTold(ctx, len(starts), func(i int) {
-		own := *q // each start has its own last point
+		own := *q // each start has a separate last point
 		searches[i].Start = own.Value(starts[i])
 		ascent := stiefel.Ascent{Steps: 100, Relative: 1e-6, Value: own.Value, Gradient: own.Gradient}
 		found[i], errs[i] = ascent.From(ctx, starts[i], &searches[i])
@@ -86,7 +89,7 @@ func fitLSDR(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	}
 	sol := t.Solved(space, t.D)
 	sol.Components, sol.Dim, sol.Eigenvalues = best.RawMatrix().Data, t.D, nil
-	// Gap and residual are those of the space LDA starts in.
+	// Gap and residual are those of the space that LDA starts in.
 	t.Report.Gap, t.Report.Ties, t.Report.Residual = nil, nil, 0
 	return sol, nil
 }
@@ -99,7 +102,7 @@ type Information struct {
 	count     []float64  // of each class: its rows
 	S, Lambda float64
 
-	last point // where value was taken last: a search takes the gradient there next
+	last point // of the last Value: a search asks for the gradient there next
 }
 
 // point is the estimate at directions a.
@@ -176,7 +179,7 @@ func (q *Information) solve(k *mat.Dense) (alpha, beta []float64, smi float64) {
 			h.SetSym(l, l, h.At(l, l)+q.Lambda)
 		}
 		var chol mat.Cholesky
-		if !chol.Factorize(h) { // lambda is above rounding: it is not
+		if !chol.Factorize(h) { // cannot happen: lambda is above rounding error
 			return alpha, beta, math.Inf(-1)
 		}
 		a, bb := mat.NewVecDense(size, alpha[own[0]:own[1]]), mat.NewVecDense(size, beta[own[0]:own[1]])
@@ -324,7 +327,7 @@ func (q *Information) risk(k *mat.Dense, y []int, alpha []float64) float64 {
 	return j
 }
 
-// medianDistance is the median distance of two rows, 1 where it is zero.
+// medianDistance is the median distance of two rows, 1 if it is zero.
 func medianDistance(z *mat.Dense) float64 {
 	n, _ := z.Dims()
 	var all []float64

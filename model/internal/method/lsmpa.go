@@ -20,8 +20,8 @@ import (
 //	D_ij = l1 g_ij in one class, l2 / g_ij between classes
 //	S_ij = l3 / g_ij in one class, 0 between classes
 //
-// So rows of one class that are near on the manifold stay together, and near rows of
-// different classes are driven apart. Sub-manifold preserving analysis, linear
+// Rows of one class that are near on the manifold stay together, and near rows of
+// different classes are separated. Sub-manifold preserving analysis, linear
 // form.
 var lsmpa = frame.Method{
 	Name: "lsmpa", Title: "linear sub-manifold preserving analysis",
@@ -41,7 +41,7 @@ var lsmpa = frame.Method{
 	Auto:   &frame.Candidate{Rank: 5, OneScale: true},
 }
 
-// smpaRows caps what is looked at: geodesics, D and S are n x n.
+// smpaRows limits the rows: geodesics, D and S are n x n.
 const smpaRows = 2000
 
 func smpaParams() []frame.Param {
@@ -87,9 +87,8 @@ func smpaWeights(ctx context.Context, t *frame.Task) (dissimilar, similar *mat.S
 	return dissimilar, similar, nil
 }
 
-// nearness is the geodesics over the largest, so that they are in (0, 1] and a
-// near pair is more similar than dissimilar. Equal rows have distance 0, which
-// would make their weights infinite: the least is 1e-3 of the median.
+// nearness is the geodesics over the largest, so that they are in (0, 1] and a near pair is more similar than
+// dissimilar. Equal rows have distance 0, which would make their weights infinite: the minimum is 1e-3 of the median.
 func nearness(ctx context.Context, t *frame.Task) (*mat.SymDense, error) {
 	g, _, _, err := frame.Geodesics(ctx, t, graph.Connect)
 	if err != nil {

@@ -13,24 +13,27 @@ import (
 )
 
 // mfa: max (X L^p X', X L X' + rho I). W joins each row with its k1 nearest of
-// its own class. W^p joins rows of different classes at the margin between them:
+// its class. W^p joins rows of different classes at the margin between them:
 // each row with its k2 nearest (per-sample), the k2 shortest pairs of each class
 // (class-pairs, as in the paper), or the k2 shortest of all (global-pairs).
 // ridge=0 is the paper's form, min (X L X', X L^p X') with a rank cut. Yan, Xu,
 // Zhang, Zhang, Yang and Lin, IEEE TPAMI 29, 2007.
 var mfa = frame.Method{
 	Name: "mfa", Title: "marginal Fisher analysis",
-	Paper:      "Yan, Xu, Zhang, Zhang, Yang and Lin, Graph embedding and extensions: a general framework for dimensionality reduction, IEEE TPAMI 29, 2007",
+	Paper: "Yan, Xu, Zhang, Zhang, Yang and Lin, Graph embedding and extensions: a general framework for " +
+		"dimensionality reduction, IEEE TPAMI 29, 2007",
 	Supervised: true, Map: "linear", Streaming: "window",
 	Params: []frame.Param{
 		frame.IntParam("k1", "5", "nearest rows of the own class that each row is joined with",
 			1).WithGrid(frame.NeighbourCounts...),
-		frame.IntParam("k2", "20", "joins of the penalty graph, counted as penalty says", 1).WithGrid("5", "10", "20",
+		frame.IntParam("k2", "20", "edges of the penalty graph, counted as penalty says", 1).WithGrid("5", "10", "20",
 			"40", "80"),
 		frame.Choice("penalty", "per-sample",
-			"k2 counts for each row its nearest of other classes (per-sample), for each class its shortest pairs with others (class-pairs, the paper's), or the shortest pairs of all (global-pairs)",
+			"k2 counts for each row its nearest of other classes (per-sample), for each class its shortest pairs with "+
+				"others (class-pairs, the paper's), or the shortest pairs of all (global-pairs)",
 			"per-sample", "class-pairs", "global-pairs"),
-		frame.RidgeParam("auto", "relative ridge of the within-class graph: auto (cross-validation), oas, or a number; 0 is the literal form", true),
+		frame.RidgeParam("auto", "relative ridge of the within-class graph: auto (cross-validation), oas, or a number; 0 "+
+			"is the literal form", true),
 	},
 	Dim:     frame.TwoColumns,
 	Bound:   frame.EveryColumn,
@@ -54,7 +57,7 @@ func mfaRatio(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error
 	case "global-pairs":
 		foreign = foreign.ShortestPairs(k2, nil)
 	}
-	// Side by side: to put the joins of a graph in order is work of one core.
+	// Concurrently: ordering the edges of a graph uses one core.
 	var forms [2]*mat.SymDense
 	var failed [2]error
 	err = parallel.Each(ctx, 2, func(i int) {

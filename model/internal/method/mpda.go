@@ -61,28 +61,31 @@ var pmpda = frame.Method{
 	Nested: true,
 }
 
-// maxPointwise is the number of rows that pmpda takes tangent spaces of: each
-// adds its dimension to the order of S3.
+// maxPointwise is the number of rows that pmpda computes tangent spaces of: each adds its dimension to the order of
+// S3.
 const maxPointwise = 500
 
 func mpdaParams() []frame.Param {
 	return []frame.Param{
-		frame.IntParam("k", "7", "nearest rows of the class: of the within-class graph, and the row whose distance is the scale of lfda's scatter", 1).WithGrid("5", "7", "15"),
-		frame.HeatParam("inf", "width of the within-class weights exp(-d^2/t): inf (weight 1, as in the authors' code), auto (mean squared distance to the nearest row), or a number"),
+		frame.IntParam("k", "7", "nearest rows of the class: of the within-class graph, and the row whose distance is "+
+			"the scale of lfda's scatter", 1).WithGrid("5", "7", "15"),
+		frame.HeatParam("inf", "width of the within-class weights exp(-d^2/t): inf (weight 1, as in the authors' code), "+
+			"auto (mean squared distance to the nearest row), or a number"),
 		frame.FloatParam("gamma", "1", "weight of tangent vectors being parallel", 0, 1e12).WithGrid("0", "1"),
 		frame.FloatParam("energy", "0.95", "share of a patch's variance in its tangent space", 0, 1),
-		frame.RidgeParam("0.1", "relative ridge of both blocks: a_v = ridge tr(S3)/dim v, a_t = ridge tr(S0)/columns; 0 is a rank cut", false).WithGrid("0.1", "1", "10"),
+		frame.RidgeParam("0.1", "relative ridge of both blocks: a_v = ridge tr(S3)/dim v, a_t = ridge tr(S0)/columns; 0 "+
+			"is a rank cut", false).WithGrid("0.1", "1", "10"),
 		frame.FloatParam("alpha", "relative", "a_t = a_v, in place of the ridge; 1e-5 is the paper's", 1e-300, 1e12,
 			"relative"),
 	}
 }
 
-// negligible is the share of the largest eigenvalue below which a direction of
-// mpda is dropped, as in the authors' code.
+// negligible is the share of the largest eigenvalue below which a direction of mpda is dropped, as in the authors'
+// code.
 const negligible = 1e-10
 
-// fitMPDA is the fit where choose gives the rows that the tangent form is of, and
-// their patches: nil for one around every row. S_b is of all rows.
+// fitMPDA is the fit where choose gives the rows of the tangent form and their patches: nil for one around every row.
+// S_b is of all rows.
 func fitMPDA(choose func(context.Context, *frame.Task) (rows *frame.Task, patches [][]int, err error)) func(
 	context.Context, *frame.Task) (*frame.Solution, error) {
 	solve := frame.Maximize(func(ctx context.Context, t *frame.Task) (n, d *mat.SymDense, err error) {
@@ -153,7 +156,7 @@ func mpdaDenominator(ctx context.Context, t *frame.Task, patches [][]int) (*mat.
 	return form.EliminateLinear(ctx, t.X, parts)
 }
 
-// capPointwise takes the rows that pmpda can.
+// capPointwise selects at most maxPointwise rows.
 func capPointwise(_ context.Context, t *frame.Task) (*frame.Task, [][]int, error) {
 	return t.Capped(maxPointwise), nil, nil
 }

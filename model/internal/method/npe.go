@@ -10,8 +10,8 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// npe: max (X X', X (I-W)'(I-W) X' + rho I), rows centred. Each row of W rebuilds
-// its row from its k nearest, weights that sum to 1, with the regulariser reg
+// npe: max (X X', X (I-W)'(I-W) X' + rho I), rows centred. Each row of W reconstructs
+// its row from its k nearest, with weights of sum 1, with the regulariser reg
 // tr(G) on the local Gram matrix G. ridge=0 is the paper's form, the min of the
 // inverse ratio with a rank cut. He, Cai, Yan and Zhang, ICCV 2005.
 var npe = frame.Method{
@@ -19,9 +19,11 @@ var npe = frame.Method{
 	Paper: "He, Cai, Yan and Zhang, Neighborhood preserving embedding, ICCV 2005",
 	Map:   "linear", Streaming: "window",
 	Params: []frame.Param{
-		frame.IntParam("k", "5", "nearest rows that rebuild each row", 1).WithGrid(frame.NeighbourCounts...),
-		frame.FloatParam("reg", "1e-3", "regulariser of the rebuilding weights, relative to the trace of their Gram matrix, in [1e-12, 1]", 1e-12, 1),
-		frame.RidgeParam("oas", "relative ridge of X (I-W)'(I-W) X': oas (of the total scatter) or a number; 0 is the literal form", true),
+		frame.IntParam("k", "5", "nearest rows that each row is reconstructed from", 1).WithGrid(frame.NeighbourCounts...),
+		frame.FloatParam("reg", "1e-3", "regulariser of the reconstruction weights, relative to the trace of their Gram "+
+			"matrix, in [1e-12, 1]", 1e-12, 1),
+		frame.RidgeParam("oas", "relative ridge of X (I-W)'(I-W) X': oas (of the total scatter) or a number; 0 is the "+
+			"literal form", true),
 	},
 	Dim:     frame.TwoColumns,
 	Bound:   frame.EveryColumn,

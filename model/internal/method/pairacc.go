@@ -14,8 +14,8 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// pairacc: of the space of LDA, the k < C-1 directions in which pairs of classes
-// are told apart best. White space T: all columns of
+// pairacc: of the space of LDA, the k < C-1 directions that separate pairs of classes
+// best. The whitened space T: all columns of
 // max (S_b + 1e-3 S_w, S_w + rho I). With class means m_i in its first
 // q = min(C-1, m) columns, t_ij = m_i - m_j and priors p_i, maximise over
 // O'O = I (q x k)
@@ -23,11 +23,12 @@ import (
 //	F(O) = sum_{i<j} p_i p_j erf(|O't_ij| / (2 sqrt 2)),
 //
 // the pairwise accuracy of Loog, Duin and Haeb-Umbach (IEEE TPAMI 23, 2001)
-// taken in the projected space. A = T[:, :q] O, padded with the next columns of
-// T where d > q. Moments suffice.
+// computed in the projected space. A = T[:, :q] O, padded with the next columns of
+// T if d > q. Moments suffice.
 var pairacc = frame.Method{
 	Name: "pairacc", Title: "pairwise accuracy directions",
-	Paper:      "after Loog, Duin and Haeb-Umbach, Multiclass linear dimension reduction by weighted pairwise Fisher criteria, IEEE TPAMI 23, 2001",
+	Paper: "after Loog, Duin and Haeb-Umbach, Multiclass linear dimension reduction by weighted pairwise Fisher " +
+		"criteria, IEEE TPAMI 23, 2001",
 	Supervised: true, Map: "linear", Streaming: "moments",
 	Params: []frame.Param{frame.RidgeParam("oas",
 		"relative ridge of the within-class scatter: oas (auto is the same), or a number", true)},
@@ -35,7 +36,7 @@ var pairacc = frame.Method{
 	Bound: func(t *frame.Task) (int, string) { return t.Columns, frame.RankOfTotal },
 	Ridge: &frame.RidgeRule{Scatter: frame.WithinScatter},
 	Fit:   fitPairAcc,
-	// made for fewer dimensions than the classes span
+	// for fewer dimensions than the classes span
 	Auto: &frame.Candidate{Rank: 7, Landmarks: true, Tried: func(d, classes int, _ bool) bool { return d < classes-1 }},
 }
 
@@ -45,7 +46,7 @@ func fitPairAcc(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	s, err := frame.Whitening(ctx, t, max(q, t.D))
 	var rank *pencil.RankError
 	if errors.As(err, &rank) && rank.Max >= t.D {
-		// Class means that span less than they could, and all d fit all the same.
+		// The class means span fewer dimensions than C-1, and all of these fit.
 		q = rank.Max
 		s, err = frame.Whitening(ctx, t, q)
 	}
@@ -66,13 +67,12 @@ func fitPairAcc(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	}
 	sol := t.Solved(s, q)
 	sol.Components, sol.Dim, sol.Eigenvalues = a.RawMatrix().Data, t.D, nil
-	// Gap and residual are those of the white space, not of the directions in it.
+	// Gap and residual are those of the whitened space, not of the directions in it.
 	t.Report.Gap, t.Report.Ties, t.Report.Residual = nil, nil, 0
 	return sol, nil
 }
 
-// pairDirections is the O (q x k) that maximises F in the leading q columns of a
-// white space.
+// pairDirections is the O (q x k) that maximises F in the leading q columns of a whitened space.
 func pairDirections(ctx context.Context, t *frame.Task, lead mat.Matrix, k int) (*mat.Dense, *model.Search, error) {
 	p := &Pairs{Means: new(mat.Dense), Prior: make([]float64, t.Stat.Classes())}
 	p.Means.Mul(t.Stat.Means, lead)
@@ -88,20 +88,20 @@ func pairDirections(ctx context.Context, t *frame.Task, lead mat.Matrix, k int) 
 	if o, err = ascent.From(ctx, o, search); err != nil {
 		return nil, nil, err
 	}
-	if o, err = p.turn(ctx, o); err != nil {
+	if o, err = p.rotate(ctx, o); err != nil {
 		return nil, nil, err
 	}
 	search.End = p.Accuracy(o)
 	return o, search, nil
 }
 
-// Pairs is the criterion: class means (C x q) in the white space, and priors.
+// Pairs is the criterion: class means (C x q) in the whitened space, and priors.
 type Pairs struct {
 	Means *mat.Dense
 	Prior []float64
 }
 
-// least is the distance below which two means coincide.
+// least is the distance below which two means count as equal.
 const least = 1e-9
 
 // each calls f for every pair i < j of rows of z with their distance.
@@ -138,8 +138,8 @@ func (p *Pairs) laplace(z *mat.Dense, w func(i, j int, distance float64) float64
 	return &out
 }
 
-// start is the leading k eigenvectors of the closed form of Loog et al.:
-// sum p_i p_j erf(D/(2 sqrt 2))/(2 D^2) t t', D in the whole white space.
+// start is the leading k eigenvectors of the closed form of Loog et al.: sum p_i p_j erf(D/(2 sqrt 2))/(2 D^2) t t', D
+// in the whole whitened space.
 func (p *Pairs) start(ctx context.Context, k int) (*mat.Dense, error) {
 	m := p.laplace(p.Means, func(i, j int, d float64) float64 {
 		w := p.Prior[i] * p.Prior[j]
@@ -172,9 +172,9 @@ func (p *Pairs) Gradient(o *mat.Dense) *mat.Dense {
 	})
 }
 
-// turn rotates O, which F leaves free, to the principal axes of the class means
-// in its span: the first column tells the most apart.
-func (p *Pairs) turn(ctx context.Context, o *mat.Dense) (*mat.Dense, error) {
+// rotate rotates O, which F does not determine, to the principal axes of the class means
+// in its span: the first column separates them most.
+func (p *Pairs) rotate(ctx context.Context, o *mat.Dense) (*mat.Dense, error) {
 	var z mat.Dense
 	z.Mul(p.Means, o)
 	_, k := z.Dims()

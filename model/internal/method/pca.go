@@ -13,8 +13,9 @@ import (
 // Hotelling, J. Educ. Psychol. 24, 1933.
 var pca = frame.Method{
 	Name: "pca", Title: "principal component analysis",
-	Paper: "Hotelling, Analysis of a complex of statistical variables into principal components, J. Educ. Psychol. 24, 1933",
-	Map:   "linear", Streaming: "moments",
+	Paper: "Hotelling, Analysis of a complex of statistical variables into principal components, J. Educ. Psychol. " +
+		"24, 1933",
+	Map: "linear", Streaming: "moments",
 	Params: []frame.Param{frame.Choice("whiten", "false", "true: outputs have unit variance", "false", "true")},
 	Dim:    func(*frame.Task) int { return 2 },
 	Bound:  func(t *frame.Task) (int, string) { return t.Columns, frame.RankOfTotal },

@@ -20,7 +20,7 @@ import (
 //
 // and lambda = n - kappa for the eigenvalues kappa of (K, M). K has rank at most
 // C (1 for two centred groups, where the direction is Fisher's), so all other
-// directions share lambda = n: they are settled by variance, the largest a'Ma/a'a
+// directions share lambda = n: they are ordered by variance, the largest a'Ma/a'a
 // first. No ridge: the literal form with a rank cut, A'M A = I.
 // Gong, Tao, Yang and Fu, AAAI 2014.
 var sle = frame.Method{
@@ -135,7 +135,8 @@ func fitSLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 		for i := len(last.Values) - 1; i >= 0; i-- {
 			put(last.Vectors.ColView(i), t.Stat.N+last.Values[i])
 		}
-		t.Report.Note(fmt.Sprintf("SLE decides %d of %d columns; the others are the directions of most variance besides", informative, t.D))
+		t.Report.Note(fmt.Sprintf("SLE decides %d of %d columns; the others are directions of most variance", informative,
+			t.D))
 	}
 	if at < t.D {
 		return nil, &pencil.RankError{Asked: t.D, Max: at}
@@ -146,8 +147,7 @@ func fitSLE(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	return t.Solved(sol, informative), nil
 }
 
-// signed solves (U J U', M) for the eigenvalues above 1e-9 n; below, they are
-// rounding of the tied ones.
+// signed solves (U J U', M) for the eigenvalues above 1e-9 n; smaller ones are rounding errors of the tied ones.
 func signed(ctx context.Context, u *mat.Dense, j mat.Symmetric, q *pencil.Metric, n float64) (*pencil.Solution,
 	error) {
 	s, err := pencil.SolveLow(ctx, u, j, q, 0)
@@ -172,7 +172,7 @@ func signed(ctx context.Context, u *mat.Dense, j mat.Symmetric, q *pencil.Metric
 
 // leastNorm returns the c columns a with a'Ma = 1, M-orthogonal to the given
 // ones, of least norm: the leading eigenvectors of P M P, P the projection
-// away from M times those, divided by the root of their eigenvalue.
+// away from M times those, divided by the square root of their eigenvalue.
 func leastNorm(ctx context.Context, m *mat.SymDense, first, last *mat.Dense, c int) (*mat.Dense, error) {
 	if c < 1 {
 		return nil, nil
@@ -187,7 +187,7 @@ func leastNorm(ctx context.Context, m *mat.SymDense, first, last *mat.Dense, c i
 		for i := range k {
 			b := mat.NewVecDense(n, nil)
 			b.MulVec(m, a.ColView(i))
-			for range 2 { // once more removes what rounding left
+			for range 2 { // the second time removes rounding errors
 				for _, e := range basis {
 					b.AddScaledVec(b, -mat.Dot(e, b), e)
 				}

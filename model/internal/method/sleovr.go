@@ -22,7 +22,7 @@ import (
 //
 // and per class the leading columns of max (M, P + rho I), M = M_p + M_q. The
 // Laplacian is not invariant under translation: a constant feature lets the two
-// groups lie at c and -c, so origin=augment is the default. ridge=0 is the
+// groups be at c and -c, so origin=augment is the default. ridge=0 is the
 // literal form, min (P, M) with a rank cut. Rows are mapped by the view of
 // largest membership degree (eq. 7 of Gong, Tao, Yang and Fu, AAAI 2014).
 var sleOvR = frame.Method{
@@ -30,7 +30,8 @@ var sleOvR = frame.Method{
 	Paper:      "Gong, Tao, Yang and Fu, Signed Laplacian embedding for supervised dimension reduction, AAAI 2014",
 	Supervised: true, Map: "extension", Streaming: "window",
 	Params: []frame.Param{
-		frame.Choice("weights", "group", "inside the class and inside the rest: group (1/n_p, 1/n_q), target (1/n_p, 1/n_p), positive (1/n_p, 1), none (1, 1)",
+		frame.Choice("weights", "group", "inside the class and inside the rest: group (1/n_p, 1/n_q), target (1/n_p, "+
+			"1/n_p), positive (1/n_p, 1), none (1, 1)",
 			"group", "target", "positive", "none"),
 		frame.OriginParam("augment"),
 		frame.RidgeParam("1e-3", "relative ridge of P in each view, a number; 0 is the literal form", false),
@@ -43,7 +44,7 @@ var sleOvR = frame.Method{
 	SecondByClass: true,
 }
 
-// MaxWindow is the number of embedded rows the membership degree looks at.
+// MaxWindow is the number of embedded rows that the membership degree uses.
 const MaxWindow = 2000
 
 func fitSLEOvR(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
@@ -201,13 +202,13 @@ func unaugment(t *frame.Task, a *mat.Dense, augmented bool) (components, offset 
 	return after.RawMatrix().Data, offset
 }
 
-// fillWindow stores the window: the rows of the fit, at most maxWindow of them,
-// stratified, as the model's own projection embeds them.
+// fillWindow stores the window: at most MaxWindow rows of the fit, stratified, as the model's own projection embeds
+// them.
 func fillWindow(ctx context.Context, t *frame.Task, v *mapping.Views) error {
 	p := t.Rows
 	rows := p.Stratified(MaxWindow)
 	if len(rows) < p.N {
-		t.Report.Note(fmt.Sprintf("the membership degree looks at %d of %d rows, stratified", len(rows), p.N))
+		t.Report.Note(fmt.Sprintf("the membership degree uses %d of %d rows, stratified", len(rows), p.N))
 	}
 	x := make([]float64, 0, len(rows)*p.M)
 	label := make([]int, len(rows))

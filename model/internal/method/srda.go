@@ -14,8 +14,8 @@ import (
 // srda: a_k = (S_t + rho I)^-1 (1/n) X y_k for C-1 responses y_k, the class
 // indicators made orthogonal to 1 and to each other (of unit variance here),
 // then A <- A R with R the eigenvectors of A'S_t A, descending, so that fewer
-// than C-1 columns do not depend on the order of the classes. A linear solve in
-// place of an eigenproblem. Cai, He and Han, IEEE TKDE 20, 2008.
+// than C-1 columns do not depend on the order of the classes. It is a linear solve
+// instead of an eigenproblem. Cai, He and Han, IEEE TKDE 20, 2008.
 var srda = frame.Method{
 	Name: "srda", Title: "spectral regression discriminant analysis",
 	Paper:      "Cai, He and Han, SRDA: an efficient algorithm for large-scale discriminant analysis, IEEE TKDE 20, 2008",
@@ -60,17 +60,16 @@ func fitSRDA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	if t.D > s.Rank {
 		return nil, &pencil.RankError{Asked: t.D, Max: s.Rank}
 	}
-	turned := mat.NewDense(t.M, s.Rank, nil)
-	turned.Mul(a, s.Vectors)
-	// Responses that are met exactly (rows fewer than features, no ridge) share
-	// one eigenvalue.
+	rotated := mat.NewDense(t.M, s.Rank, nil)
+	rotated.Mul(a, s.Vectors)
+	// Responses that are fitted exactly (fewer rows than features, no ridge) share one eigenvalue.
 	ties := s.Ties
 	s.Ties = nil
 	for _, tie := range ties {
 		if tie[0] < t.D {
 			s.Ties = append(s.Ties, tie)
 		}
-		tied := turned.Slice(0, t.M, tie[0], min(tie[1], s.Rank)).(*mat.Dense)
+		tied := rotated.Slice(0, t.M, tie[0], min(tie[1], s.Rank)).(*mat.Dense)
 		r, err := pencil.LeastNorm(mat.DenseCopyOf(tied))
 		if err != nil {
 			return nil, err
@@ -79,10 +78,10 @@ func fitSRDA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 		settled.Mul(tied, r)
 		tied.Copy(&settled)
 	}
-	s.Vectors = mat.DenseCopyOf(turned.Slice(0, t.M, 0, t.D))
+	s.Vectors = mat.DenseCopyOf(rotated.Slice(0, t.M, 0, t.D))
 	s.Values = s.Values[:t.D]
 
-	// Residual of the normal equations, which the eigenproblem above is not.
+	// The residual is that of the normal equations, not of the eigenproblem above.
 	var left mat.Dense
 	left.Scale(q.Rho(), a)
 	left.Add(&left, &sa)

@@ -4,11 +4,10 @@ import (
 	"github.com/embedd/embedd/model/internal/frame"
 )
 
-// Table is the table of all methods. A new method is a file with its Method
-// and a line here. Its fit finds scatters in scaled coordinates (task.stat), the
-// dimension (task.d) and the relative ridge (task.ridge) settled and checked; it
-// builds a numerator and a denominator, solves the pencil and returns
-// task.solved. Components go back to the features, and signs are fixed, after it.
+// Table lists all methods. A new method is a file with its frame.Method and a line here. Its fit gets the scatters in
+// scaled coordinates (Task.Stat), the dimension (Task.D) and the relative ridge (Task.Ridge), all checked. It builds a
+// numerator and a denominator, solves the pencil and returns Task.Solved. After it, components are expressed in the
+// features and signs are fixed.
 var Table = []*frame.Method{
 	&pca,
 	&lda,

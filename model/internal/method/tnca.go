@@ -25,18 +25,19 @@ import (
 //	p_i = sum_{j of the class of i} K_ij / sum_j K_ij,
 //
 // over L (columns of T x d) by L-BFGS; i runs over all rows, j over reference
-// rows. Up to 7 dimensions T is the white space of pairacc, L starts at its
+// rows. Up to 7 dimensions T is the whitened space of pairacc, L starts at its
 // directions, L_1 = 0 and w = 0.03. From 8 on T is the space of MFA, divided by
 // the root of the mean within-class variance of its leading d columns, L starts
 // at L_1 = c [I; 0] with c the best of 2^-3, 2^-2.5, ..., 2^2, and w = 0.3/c^2.
-// A = T L, turned to the principal axes of its outputs.
+// A = T L, rotated to the principal axes of its outputs.
 // After Goldberger, Roweis, Hinton and Salakhutdinov, NIPS 17, 2004.
 var tnca = frame.Method{
 	Name: "tnca", Title: "neighbourhood components with a heavy tail",
 	Paper:      "after Goldberger, Roweis, Hinton and Salakhutdinov, Neighbourhood components analysis, NIPS 17, 2004",
 	Supervised: true, Map: "linear", Streaming: "window",
 	Params: []frame.Param{
-		frame.RidgeParam("oas", "relative ridge of the space that is searched: oas (at least 0.3, from 8 dimensions on 0.1; auto is the same), or a number above 0", true),
+		frame.RidgeParam("oas", "relative ridge of the space that is searched: oas (at least 0.3, from 8 dimensions on "+
+			"0.1; auto is the same), or a number above 0", true),
 		frame.IntParam("references", "1000",
 			"most rows that others are drawn to; of more, evenly spaced ones of each class", 2),
 		frame.IntParam("iters", "15", "most iterations of the search", 1),
@@ -47,12 +48,13 @@ var tnca = frame.Method{
 	Held:    func(e frame.Extent) int64 { return e.Copies(4, 700) },
 	Fit:     fitTNCA,
 	Samples: true,
-	// made for fewer dimensions than the classes span; on few rows it costs little
-	Auto: &frame.Candidate{Rank: 8, OneScale: true, Tried: func(d, classes int, few bool) bool { return d < classes-1 || few }},
+	// for fewer dimensions than the classes span; with few rows it is fast
+	Auto: &frame.Candidate{Rank: 8, OneScale: true,
+		Tried: func(d, classes int, few bool) bool { return d < classes-1 || few }},
 }
 
-// tied is the dimension from which the search stays near the directions of MFA:
-// the free one fits the noise of small samples there.
+// tied is the dimension from which the search stays near the directions of MFA: from there on a free search fits the
+// noise of small samples.
 const tied = 8
 
 func tncaFloor(d int) float64 {
@@ -132,8 +134,8 @@ func fitTNCA(ctx context.Context, t *frame.Task) (*frame.Solution, error) {
 	return sol, nil
 }
 
-// lost says that directions have less rank than those the search started at: the
-// L2 term shrinks what does not help, to nothing where no output helps.
+// lost reports that directions have a lower rank than those the search started at: the L2 term shrinks directions that
+// do not help, down to zero.
 func lost(best, start *mat.Dense) bool {
 	const shrunk = 1e-6
 	_, d := best.Dims()
@@ -144,8 +146,7 @@ func lost(best, start *mat.Dense) bool {
 	return !(end.Values(nil)[d-1] > shrunk*begin.Values(nil)[d-1])
 }
 
-// freeStart is the white space and the directions of pairacc in it, padded with
-// the next columns.
+// freeStart is the whitened space and the directions of pairacc in it, padded with the next columns.
 func freeStart(ctx context.Context, t *frame.Task) (space, start *mat.Dense, s *pencil.Solution, err error) {
 	directions := frame.ClassDirections(t)
 	if s, err = frame.FullWhitening(ctx, t, min(max(directions, t.D), t.M)); err != nil {
@@ -175,13 +176,12 @@ type neighbourLoss struct {
 	y       []int      // class of each row
 	Rows    []int      // reference rows, by class
 	own     [][2]int   // of each class: its references [from, to)
-	Slot    []int      // place of each row among the references, -1
+	Slot    []int      // index of each row among the references, or -1
 	Penalty float64    // of |L - L_1|^2
 	To      *mat.Dense // L_1, nil for zero
 }
 
-// NewNeighbourLoss picks the references: of each class evenly spaced rows, at
-// least 2 where it has them.
+// NewNeighbourLoss chooses the references: evenly spaced rows of each class, at least 2 if it has them.
 func NewNeighbourLoss(p *frame.Rows, references int) *neighbourLoss {
 	l := &neighbourLoss{y: p.Y, own: make([][2]int, len(p.Classes)), Slot: make([]int, p.N)}
 	for i := range l.Slot {
@@ -231,8 +231,8 @@ func (l *neighbourLoss) tie(ctx context.Context, d int) (*mat.Dense, error) {
 	return best, nil
 }
 
-// anchorBlocks is how many parts the sum over the rows has, whatever the number
-// of threads: the order of a sum decides its last digits.
+// anchorBlocks is the number of partial sums over the rows, whatever the number of threads, because the order of a sum
+// decides its last digits.
 const anchorBlocks = 16
 
 // Value is the loss at L and, where g is not nil, its gradient there.
@@ -312,7 +312,7 @@ func (l *neighbourLoss) block(from, to int, y *mat.Dense, z []float64, anchor *m
 		same, other := sum(kernel[own[0]:own[1]]), sum(kernel[:own[0]])+sum(kernel[own[1]:])
 		all := same + other
 		if all == 0 {
-			continue // the row is alone, or too far from every other for float64
+			continue // the row is the only one, or too far from all others for float64
 		}
 		p := same / all
 		loss -= math.Log(p + 1e-12)

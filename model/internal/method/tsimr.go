@@ -19,10 +19,10 @@ import (
 // the constant; W are heat weights of the k nearest rows, connected, and each row
 // has a tangent space of d dimensions, of it and its nearest rows. With v
 // eliminated f are the lowest eigenvectors of 2L - S2 S3^+ S2', n x n, sparse for
-// gamma = 0. A new row goes to first order: f_j + v_j' T_j' (x - x_j) at the
+// gamma = 0. A new row is mapped to first order: f_j + v_j' T_j' (x - x_j) at the
 // nearest row j, v = -S3^+ S2' f. After Sun 2013; the constraint is ours, the
-// form that of Zhou and Sun 2017. Heat weights may leave a row all but alone, and
-// an eigenvector then on it: t=inf does not.
+// form that of Zhou and Sun 2017. Heat weights may almost isolate a row, which then has
+// an eigenvector of its own: t=inf avoids that.
 var tsimr = frame.Method{
 	Name: "tsimr", Title: "tangent space intrinsic manifold regularisation",
 	Paper: "Sun, Tangent space intrinsic manifold regularization for data representation, IEEE ChinaSIP 2013",
@@ -84,18 +84,19 @@ var mpLTSIMR = frame.Method{
 func tangentParams(gamma string) []frame.Param {
 	return []frame.Param{
 		frame.IntParam("k", "10", "nearest rows that each row is joined with", 1).WithGrid("5", "10", "20"),
-		frame.HeatParam("auto", "width of the weights exp(-d^2/t): auto (mean squared distance to the nearest row), inf (weight 1), or a number"),
+		frame.HeatParam("auto", "width of the weights exp(-d^2/t): auto (mean squared distance to the nearest row), inf "+
+			"(weight 1), or a number"),
 		frame.FloatParam("gamma", gamma, "weight of tangent vectors being parallel; 0 decouples them", 0, 1e12),
 		frame.ComponentsParam,
 	}
 }
 
-// partitioned is what a partition of n rows holds, geodesics and their ratios to distances, or after it the tangent
-// vectors of the patches and their factor.
+// partitioned is the memory of a partition of n rows: geodesics and their ratios to distances or, afterwards, the
+// tangent vectors of the patches and their factor.
 func partitioned(n int) int64 { return frame.Pairs(n, 18) }
 
-// eliminated is the form of which tangent vectors have been taken out: it joins all rows that a tangent space of so many
-// rows touches, each of which has k neighbours.
+// eliminated is the memory of the form without tangent vectors: it joins all rows that a tangent space touches, each
+// of which has k neighbours.
 func eliminated(e frame.Extent, space int) int64 {
 	joined := min(e.Rows, space*e.Int("k", 0)*4/3)
 	return e.Copies(4, 3000+160*joined) + e.Factor(joined)
@@ -109,7 +110,8 @@ func partitionParams() []frame.Param {
 }
 
 func tangentRidge() frame.Param {
-	return frame.RidgeParam("oas", "relative ridge of S_eff: oas (of the total scatter) or a number; 0 is the literal form", true)
+	return frame.RidgeParam("oas", "relative ridge of S_eff: oas (of the total scatter) or a number; 0 is the "+
+		"literal form", true)
 }
 
 // ManifoldTangents gives the symmetric weights of a manifold and its tangent
@@ -117,12 +119,12 @@ func tangentRidge() frame.Param {
 type ManifoldTangents func(ctx context.Context, t *frame.Task, dim int) (*frame.Task, *graph.Matrix,
 	*tangent.Spaces, error)
 
-// maxCoordinates is the order of S3 up to which tangent vectors that gamma
-// couples are solved for: 130 MB and 20 Gflop.
+// maxCoordinates is the largest order of S3 for which tangent vectors coupled by gamma are solved: 130 MB and 20
+// Gflop.
 const maxCoordinates = 4000
 
-// PointTangents have a tangent space at each row, of it and its nearest rows.
-// Where gamma couples them S3 is full, so that their number is bounded.
+// PointTangents have a tangent space at each row, of it and its nearest rows. If gamma couples them, S3 is dense, so
+// their number is limited.
 func PointTangents(ctx context.Context, t *frame.Task, dim int) (*frame.Task, *graph.Matrix, *tangent.Spaces, error) {
 	if t.Float("gamma") > 0 {
 		t = t.Capped(max(maxCoordinates/max(dim, 1), dim+1))
@@ -177,7 +179,7 @@ func tangents(ctx context.Context, t *frame.Task, patches [][]int, of []int, dim
 		}
 	}
 	if low > 0 {
-		t.Report.Note(fmt.Sprintf("%d of %d tangent spaces have fewer than %d dimensions: their rows span no more", low,
+		t.Report.Note(fmt.Sprintf("%d of %d tangent spaces have fewer than %d dimensions: their rows span fewer", low,
 			len(spaces), dim))
 	}
 	return &tangent.Spaces{Patch: of, Spaces: spaces}, nil
@@ -228,9 +230,8 @@ func fitTSIMR(find ManifoldTangents) func(context.Context, *frame.Task) (*frame.
 	}
 }
 
-// settleConstant moves the median of each column to 0. The form does not see a
-// constant added to f, but outputs are float32: where a few rows far off take
-// most of the unit norm, the others differ by less than the digits of a float32
+// settleConstant moves the median of each column to 0. The form does not depend on a constant added to f, but outputs
+// are float32: if a few outliers have most of the unit norm, the others differ by less than the digits of a float32
 // that the constant would use up.
 func settleConstant(f *mat.Dense) {
 	n, d := f.Dims()

@@ -19,7 +19,8 @@ func (p *Panic) Value() any { return p.value }
 // Stack is the stack of the goroutine that panicked.
 func (p *Panic) Stack() []byte { return p.stack }
 
-// Recover, deferred in an exported function, turns a panic into the error that the function returns, prefixed with name.
+// Recover, deferred in an exported function, turns a panic into the error that the function returns, prefixed with
+// name.
 func Recover(err *error, name string) {
 	if v := recover(); v != nil {
 		*err = fmt.Errorf("%s: %w", name, caught(v))

@@ -20,8 +20,8 @@ const ringSize = 128 << 20
 var ring []float32
 
 // BenchmarkMemory projects batches of 1,024 rows that come from memory, on one thread, in turns with reading the same
-// memory and doing nothing else. The times are those that one in twenty iterations stays below. docs/evidence/performance.md
-// says how to read it.
+// memory and doing nothing else. The times are those that one in twenty iterations stays below.
+// docs/evidence/performance.md says how to read it.
 func BenchmarkMemory(b *testing.B) {
 	const n = 1024
 	if ring == nil {

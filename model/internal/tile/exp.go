@@ -2,9 +2,9 @@ package tile
 
 import "math"
 
-// Exp takes the exponentials of numbers of which none is above 0, a multiple of eight of them, in place: within an ulp or
-// two, and of what is below e^-708 nothing is left. It is a polynomial of steps that every processor does alike (but for
-// those of amd64 without FMA), so the bits do not depend on the machine.
+// Exp takes the exponentials of numbers of which none is above 0, a multiple of eight of them, in place: within an ulp
+// or two, and of what is below e^-708 nothing is left. It is a polynomial of steps that every processor does alike
+// (but for those of amd64 without FMA), so the bits do not depend on the machine.
 func Exp(v []float64) { exponentials(v) }
 
 func expPortable(v []float64) {

@@ -26,8 +26,8 @@ func best() int {
 	return portable
 }
 
-// update adds alpha a'b to a block of c, whose rows are stride numbers apart; a and b are k rows of panels. Meanwhile the
-// cache fetches k lines from next on.
+// update adds alpha a'b to a block of c, whose rows are stride numbers apart; a and b are k rows of panels. Meanwhile
+// the cache fetches k lines from next on.
 func update(k int, a, b, c []float64, stride int, alpha float64, next []float64) {
 	switch level {
 	case avx512:

@@ -7,8 +7,8 @@ const Lanes = 8
 
 // RankTwo takes v w' + w v' from a symmetric matrix A of order n, a multiple of eight, and sets y to A x of what is
 // left: one step of a reduction to tridiagonal form (Golub and Van Loan 2013, section 8.3) that reads half of A once.
-// Rows of A are n numbers apart, and hold what is right of the diagonal; the squares of eight on it are in full. v, w and
-// x are zero below from: squares before it are not touched, nor is y there.
+// Rows of A are n numbers apart, and hold what is right of the diagonal; the squares of eight on it are in full. v, w
+// and x are zero below from: squares before it are not touched, nor is y there.
 //
 // y is summed in an order that does not depend on the machine (but for amd64 processors without FMA).
 func RankTwo(a []float64, n, from int, v, w, x, y []float64) {

@@ -166,7 +166,8 @@ func nth(r, disp int, b0, b3, s1, s3 reg.Register) Mem {
 
 // list is the loop over rows whose features stand side by side. The rows that are left at the end are done with some
 // before them once more, which come out the same; where there are fewer than a tile, one by one. Memory is read ahead
-// of row r from ahead + r aheadRow bytes behind the first on, a line of it each aheadLine, and aheadStep on the next time.
+// of row r from ahead + r aheadRow bytes behind the first on, a line of it each aheadLine, and aheadStep on the next
+// time.
 func list(s set, bits int, t tile) {
 	TEXT(fmt.Sprintf("list%sx%df%d", s.name(), t.outputs, bits), NOSPLIT,
 		fmt.Sprintf("func(dst *float32, x *%[1]s, w *float32, mean *%[1]s, offset *float32, "+

@@ -34,7 +34,8 @@ func main() {
 	Generate()
 }
 
-// rankTwo emits what portable.go says of eight rows; v, w, x and y begin at the first of the rows, and so do their columns.
+// rankTwo emits what portable.go says of eight rows; v, w, x and y begin at the first of the rows, and so do their
+// columns.
 func rankTwo(k kernel) {
 	TEXT("rankTwo"+k.name, NOSPLIT, "func(n int, a *float64, stride int, v, w, x, y *float64)")
 	Pragma("noescape")
