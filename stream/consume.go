@@ -284,6 +284,7 @@ func (p *pipeline) serve(ctx context.Context) error {
 	defer stop()
 	var late atomic.Bool
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(p.drain, func() { late.Store(true); stop() }) })()
+	defer context.AfterFunc(p.severed, stop)()
 
 	var wg sync.WaitGroup
 	wg.Go(func() { h.keepAlive(work, p.AckWait) })
@@ -295,14 +296,14 @@ func (p *pipeline) serve(ctx context.Context) error {
 				continue
 			}
 			if in.lane.inOrder() {
-				if !p.mayAnswer() { // its partition is given back, for which nothing of it may wait here
+				if p.gate.check() != 0 { // its partition is given back, for which nothing of it may wait here
 					in.lane.breakOff()
 					h.remove(in)
 					continue
 				}
-			} else if p.readsOnce() && p.holds() && !p.ready(ctx) || !p.awaitFresh(ctx) || !p.halt.Wait(ctx) {
+			} else if !p.gate.wait(ctx, anything&^outdated) {
 				continue // unanswered and unacknowledged: it is redelivered
-			} else if p.replica.Outdated() != "" { // others answer it, or this one when it has caught up
+			} else if p.gate.closed()&outdated != 0 { // others answer it, or this one when it has caught up
 				if p.readsOnce() {
 					p.hand(in, &lesson{data: in.data}) // it is not taught when it comes back
 				}
@@ -418,21 +419,21 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 		// Waiting for a model pulls nothing, so it costs no delivery. Where nobody else can read the input it must pull to
 		// learn; then what it pulled is held and kept alive. The consumer is there meanwhile: it says what is not answered,
 		// and a stream that keeps messages for its consumers keeps them for it.
-		if !p.readsOnce() && !(p.ready(is) && p.awaitFresh(is)) {
+		if !p.readsOnce() && !p.gate.wait(is, holding) {
 			consumer = nil
 			continue
 		}
-		if !p.halt.Wait(ctx) || !p.replica.WaitCurrent(ctx) {
+		if !p.gate.wait(ctx, halted|outdated) {
 			return nil
 		}
-		if p.readsOnce() && p.holds() {
+		if p.readsOnce() && p.gate.closed()&holding != 0 {
 			// What was pulled just before would wait for a model that it may have to make.
 			for _, in := range h.untaught() {
 				p.hand(in, &lesson{data: in.data})
 			}
 		}
 		free, most := int64(natsx.MaxFetchBytes), natsx.MaxFetchMessages
-		if !p.readsOnce() || !p.holds() {
+		if !p.readsOnce() || p.gate.closed()&holding == 0 {
 			if free, most = h.awaitFree(ctx, p.InFlight); free == 0 {
 				return nil
 			}
@@ -462,7 +463,7 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 					in.tried = false // this process has had it, and put it off
 				}
 			}
-			holds := p.readsOnce() && p.holds()
+			holds := p.readsOnce() && p.gate.closed()&holding != 0
 			if holds && p.feed.awaitBelow(ctx, p.feed.most/2) {
 				p.hand(in, &lesson{data: in.data})
 			}

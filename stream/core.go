@@ -2,11 +2,15 @@ package stream
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
-	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/nats-io/nats.go"
+
+	"github.com/embedd/embedd/stream/internal/health"
+	"github.com/embedd/embedd/stream/spec"
 )
 
 // runCore serves a subject without a stream: at most once. What waits for a first model waits in memory, up to
@@ -32,7 +36,7 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 		in := &input{subject: msg.Subject, header: msg.Header, data: msg.Data, time: time.Now(), delivered: 1,
 			size: int64(len(msg.Data)) + 1024}
 		p.pressure.came(0)
-		if p.feed != nil && p.holds() {
+		if p.feed != nil && p.gate.closed()&holding != 0 {
 			p.hand(in, &lesson{data: in.data})
 		}
 		if gone := waiting.push(in); len(gone) > 0 {
@@ -59,40 +63,65 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 	if err := sub.SetPendingLimits(-1, int(p.InFlight)); err != nil {
 		return err
 	}
-	if !p.ready(ctx) {
-		return nil
-	}
-	for {
+	work, stop := context.WithCancel(context.Background()) // it ends when a stop has taken too long
+	defer stop()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(p.drain, stop) })()
+	defer context.AfterFunc(p.severed, stop)()
+	lost := 0
+	for p.gate.wait(ctx, anything) {
 		in, ok := waiting.pop(ctx)
 		if !ok {
 			break
 		}
-		if !p.awaitFresh(ctx) || !p.halt.Wait(ctx) {
+		if p.gate.check() != 0 {
 			waiting.unpop(in)
+		} else if !p.answerCore(work, in) {
+			lost++
+		}
+	}
+	// What arrived before the stop is still answered, as far as the gate is open and the time allows.
+	if err := sub.Drain(); err == nil {
+		for sub.IsValid() && work.Err() == nil { // until the callback has had what the client had received
+			time.Sleep(time.Millisecond)
+		}
+	}
+	why := p.gate.check()
+	for ; why == 0 && work.Err() == nil; why = p.gate.check() {
+		in, ok := waiting.tryPop()
+		if !ok {
 			break
 		}
-		p.answerCore(in)
+		if !p.answerCore(work, in) {
+			lost++
+		}
 	}
-	// Drain: what arrived before the stop is still answered.
-	_ = sub.Unsubscribe()
-	if _, stale := p.Freshness.Age(); stale && p.WhenStale == StaleHold || p.halt.Reason() != "" {
-		n := waiting.len()
-		p.Series.Add(health.Dropped, float64(n), health.PathAnswer)
-		p.Log.Warn("what was held back is lost: there is no stream to keep it", "messages", n)
-		return nil
-	}
-	for in, ok := waiting.tryPop(); ok; in, ok = waiting.tryPop() {
-		p.answerCore(in)
-	}
-	return p.Conn.FlushTimeout(5 * time.Second)
+	return errors.Join(p.lostAtStop(lost+waiting.len(), why), p.Conn.FlushTimeout(5*time.Second))
 }
 
-// answerCore answers also where the run has ended: what was taken from the queue would be lost.
-func (p *pipeline) answerCore(in *input) {
-	a := p.answer(context.Background(), in)
+// lostAtStop counts and reports the inputs that a stop leaves without an answer, because no stream keeps them.
+func (p *pipeline) lostAtStop(n int, why closure) error {
+	if n == 0 {
+		return nil
+	}
+	p.Series.Add(health.Dropped, float64(n), health.PathAnswer)
+	reason := fmt.Sprintf("answering them takes longer than %v", p.drain)
+	if why != 0 {
+		reason = why.String()
+	}
+	p.Log.Warn("inputs are lost at the stop: no stream keeps them", "messages", n, "reason", reason)
+	return spec.Describe(fmt.Sprintf("%d inputs are lost at the stop, because no stream keeps them: %s", n, reason), ErrDrain)
+}
+
+// answerCore answers an input. It returns false where ctx ended first.
+func (p *pipeline) answerCore(ctx context.Context, in *input) bool {
+	a := p.answer(ctx, in)
+	if a == nil {
+		return false
+	}
 	if p.sendCore(a) {
 		p.Series.Answered(a.result, a.rows, a.seconds)
 	}
+	return true
 }
 
 // sendCore sends an answer, and tells whether all of it could be sent.

@@ -96,9 +96,17 @@ func New(o Options) (*Engine, error) {
 }
 
 // Run opens every pipeline and serves until ctx is done; then it drains and returns nil, or ErrDrain where what was
-// taken could not be answered any more. Where a pipeline cannot be opened it returns at once with what to do, and
-// nothing has started: ErrStreamMissing, ErrNoJetStream, ErrDenied, or an error of the connection or of the stage.
+// taken could not be answered any more, or nats.ErrConnectionClosed where the host has closed the connection. Where a
+// pipeline cannot be opened it returns at once with what to do, and nothing has started: ErrStreamMissing,
+// ErrNoJetStream, ErrDenied, or an error of the connection or of the stage.
 func (e *Engine) Run(ctx context.Context) (err error) {
+	ctx, severed, over := e.watchConnection(ctx)
+	defer over()
+	defer func() {
+		if errors.Is(context.Cause(ctx), nats.ErrConnectionClosed) || err != nil && severed.Err() != nil {
+			err = nats.ErrConnectionClosed // all else follows from it
+		}
+	}()
 	js, err := jetstream.NewWithAPIPrefix(e.options.Conn, e.options.APIPrefix)
 	if err != nil {
 		return err
@@ -118,6 +126,9 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 	}()
 	for _, c := range e.options.Pipelines {
 		p, err := e.openPatiently(ctx, js, access, c, begin)
+		if err == nil {
+			p.severed = severed
+		}
 		if err != nil && ctx.Err() != nil {
 			return nil // told to stop before anything had started: there is nothing to drain
 		}
@@ -158,12 +169,42 @@ func (e *Engine) Run(ctx context.Context) (err error) {
 		wg.Go(func() { server.watch(ctx) })
 	}
 	wg.Wait()
-	e.flush()
+	if severed.Err() == nil {
+		e.flush()
+	}
 	close(errs)
 	for one := range errs {
 		err = errors.Join(err, one)
 	}
 	return err
+}
+
+// watchConnection returns a context that ends with ctx or when the host closes the connection, and one that ends with the
+// connection alone: then there is nothing to drain. The cause of the first says which it was.
+func (e *Engine) watchConnection(ctx context.Context) (run, severed context.Context, over func()) {
+	nc := e.options.Conn
+	closed := nc.StatusChanged(nats.CLOSED)
+	run, stop := context.WithCancelCause(ctx)
+	severed, sever := context.WithCancel(context.Background())
+	lost := func() {
+		sever()
+		stop(nats.ErrConnectionClosed)
+	}
+	if nc.IsClosed() {
+		lost()
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, open := <-closed; open {
+			lost()
+		}
+	})
+	return run, severed, func() {
+		nc.RemoveStatusListener(closed) // closes the channel
+		wg.Wait()
+		stop(nil)
+		sever()
+	}
 }
 
 // end closes pipelines, which waits for what learning is doing. A store of models that does not come back holds that up,
@@ -249,7 +290,8 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 	c Pipeline) (_ *pipeline, err error) {
 	p := &pipeline{Scope: &scope.Scope{Pipeline: c, Conn: e.options.Conn, JS: js, Permissions: access, Streams: e.seen,
 		Instance: nats.NewInbox(), Log: e.log.With("pipeline", c.Name), Conditions: &health.Conditions{},
-		PollInterval: time.Duration(len(e.options.Pipelines)) * calmFor}, halt: health.Halt{Bad: c.Stop.Bad, Of: c.Stop.Of}, drain: e.drain, claimLife: e.claimLife,
+		PollInterval: time.Duration(len(e.options.Pipelines)) * calmFor}, halt: health.Halt{Bad: c.Stop.Bad, Of: c.Stop.Of}, drain: e.drain,
+		severed: context.Background(), claimLife: e.claimLife,
 		again:    make(chan struct{}, 1),
 		asking:   [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)},
 		pressure: &e.pressure, whole: &lane{filter: c.Subject}}
@@ -318,6 +360,9 @@ func (e *Engine) open(ctx context.Context, js jetstream.JetStream, access *natsx
 		return nil, err
 	}
 	p.Running = stage
+	p.gate = gate{stage: stage, skips: p.Stage.Until == plugin.UntilSkip, holds: p.WhenStale == StaleHold,
+		fresh: p.Freshness, refresh: p.replica.RefreshAge, halt: &p.halt, outdated: p.replica.Outdated,
+		progress: p.progress, log: p.Log}
 	if p.shares() {
 		if err := p.openSummaries(ctx); err != nil {
 			stage.Close()

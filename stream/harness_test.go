@@ -289,18 +289,25 @@ func (r rows) message(t testing.TB) []byte {
 	return arrowMessage(t, column{"label", r.label}, column{"key", r.key}, column{"x", r.x})
 }
 
-// fixedModel is a model of four features.
-func fixedModel(t testing.TB) *model.Model {
-	t.Helper()
-	r := drawRows(99, 60, 4)
-	d := &model.Data{N: len(r.x), M: 4, Classes: []string{"a", "b", "c"}, Features: []string{"x[0]", "x[1]", "x[2]", "x[3]"}}
+// dataOf is the rows as a fit takes them.
+func dataOf(r rows) *model.Data {
+	d := &model.Data{N: len(r.x), M: len(r.x[0]), Classes: []string{"a", "b", "c"}}
+	for j := range d.M {
+		d.Features = append(d.Features, fmt.Sprintf("x[%d]", j))
+	}
 	for i, x := range r.x {
 		for _, v := range x {
 			d.X = append(d.X, float64(v))
 		}
 		d.Y = append(d.Y, int(r.label[i][0]-'a'))
 	}
-	m, err := fit.Fit(t.Context(), d, fit.Config{Method: "lda"})
+	return d
+}
+
+// fixedModel is a model of four features.
+func fixedModel(t testing.TB) *model.Model {
+	t.Helper()
+	m, err := fit.Fit(t.Context(), dataOf(drawRows(99, 60, 4)), fit.Config{Method: "lda"})
 	if err != nil {
 		t.Fatal(err)
 	}

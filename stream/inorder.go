@@ -35,14 +35,14 @@ import (
 func (p *pipeline) attendPartitions(ctx, work context.Context, h *held, out chan<- *input) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	for p.ready(ctx) && p.awaitFresh(ctx) && p.halt.Wait(ctx) && p.replica.WaitCurrent(ctx) && ctx.Err() == nil {
+	for p.gate.wait(ctx, anything) && ctx.Err() == nil {
 		turn, over := context.WithCancel(ctx)
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
 			p.attendShare(turn, work, h, out)
 		}()
-		for p.mayAnswer() && ctx.Err() == nil {
+		for p.gate.check() == 0 && ctx.Err() == nil {
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
@@ -51,19 +51,6 @@ func (p *pipeline) attendPartitions(ctx, work context.Context, h *held, out chan
 		over()
 		<-ended
 	}
-}
-
-// mayAnswer tells whether nothing keeps this replica from answering that need not keep others from it.
-func (p *pipeline) mayAnswer() bool {
-	if p.WhenStale == StaleHold {
-		if _, stale := p.Freshness.Age(); stale {
-			p.replica.RefreshAge()
-			if _, stale = p.Freshness.Age(); stale {
-				return false
-			}
-		}
-	}
-	return p.halt.Reason() == "" && p.replica.Outdated() == ""
 }
 
 // attendShare holds a share of the partitions until ctx is done, and gives each back when what was pulled of it is answered.
@@ -261,7 +248,7 @@ func (p *pipeline) pullInOrder(ctx context.Context, q needs.Partition, l *lane, 
 	l.binding.bind(c)
 	number := c.CachedInfo().Delivered.Consumer
 	for ctx.Err() == nil {
-		if !p.awaitFresh(ctx) || !p.halt.Wait(ctx) || !p.replica.WaitCurrent(ctx) {
+		if !p.gate.wait(ctx, anything) {
 			return nil
 		}
 		free, most := h.awaitFree(ctx, p.mostHeld())

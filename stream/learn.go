@@ -153,7 +153,7 @@ func (r *reader) step(ctx context.Context) error {
 	switch c := r.cursor; {
 	case c != nil && c.upTo != everything:
 		return r.read(ctx, c.upTo) // a read that was begun
-	case r.Role == RoleTrain || r.Partitions > 0 || r.holds() || time.Since(s.broken) < apart:
+	case r.Role == RoleTrain || r.Partitions > 0 || r.gate.closed()&holding != 0 || time.Since(s.broken) < apart:
 		return r.read(ctx, everything)
 	}
 	if r.head == nil {

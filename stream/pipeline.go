@@ -52,8 +52,10 @@ type pipeline struct {
 	asking     [2]chan struct{}     // held by the partition that asks whether they may begin, and by one of an earlier number
 	over       sync.Map             // the partitions of before that have nothing left
 	halt       health.Halt
+	gate       gate
 
 	drain     time.Duration
+	severed   context.Context // it ends when the host closes the connection
 	claimLife time.Duration
 	told      struct{ unlearned, lost, consumer, owed, before, summing ratelog.Limiter }
 	sight     atomic.Pointer[sight]         // what the watcher last saw; nil on core NATS
@@ -130,41 +132,8 @@ func (p *pipeline) learns() bool { return p.Role != RoleTransform && p.Running.L
 // readsOnce tells whether learning has only the messages that the hot path pulls.
 func (p *pipeline) readsOnce() bool { return p.feed != nil && p.feed.only }
 
-// holds tells whether nothing may leave now: there is no model yet, or none that is fresh enough.
-func (p *pipeline) holds() bool {
-	if p.lacksModel() {
-		return true
-	}
-	_, stale := p.Freshness.Age()
-	return stale && p.WhenStale == StaleHold
-}
-
-// lacksModel tells whether there is no model yet, and none is gone without.
-func (p *pipeline) lacksModel() bool {
-	return p.Running.Live() == nil && p.Stage.Until != plugin.UntilSkip
-}
-
 // joins tells whether labels come apart from their rows.
 func (p *pipeline) joins() bool { return p.Labels != "" && p.learns() }
-
-// ready waits until there is something to answer with: a model, or the permission to go without.
-func (p *pipeline) ready(ctx context.Context) bool {
-	if p.Stage.Until == plugin.UntilSkip {
-		return true
-	}
-	every := time.NewTicker(time.Minute)
-	defer every.Stop()
-	for {
-		select {
-		case <-p.Running.Ready():
-			return true
-		case <-every.C:
-			p.Log.Warn("nothing leaves until a first model exists", "progress", p.progress())
-		case <-ctx.Done():
-			return false
-		}
-	}
-}
 
 // unreadable counts the messages that the learning side could not read, with the reason of the last: while no model
 // is live they have no dead letter yet that would say it.

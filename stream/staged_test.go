@@ -131,7 +131,7 @@ func TestOutdated(t *testing.T) {
 	s.acknowledged("p")
 	s.once(300)
 	s.grant(denied("$JS.API.STREAM.INFO.KV_EMBEDD_MODELS", "$JS.API.STREAM.MSG.GET.KV_EMBEDD_MODELS"))
-	s.stands(e, StateBlocked, false, "the model store has not said since", "nats.adopt_within is 2s")
+	s.stands(e, StateBlocked, false, "the model store has not confirmed since", "nats.adopt_within is 2s")
 	s.send(50)
 	time.Sleep(time.Second)
 	if n := len(s.sources()); n > 300 {

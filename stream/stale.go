@@ -1,43 +1,12 @@
 package stream
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/embedd/embedd/arrowio/wire"
 )
-
-// stalePoll is how often a pipeline that holds looks whether it may go on.
-const stalePoll = 50 * time.Millisecond
-
-// awaitFresh waits while a stale model holds the output back; false where ctx ended first.
-func (p *pipeline) awaitFresh(ctx context.Context) bool {
-	if p.WhenStale != StaleHold {
-		return true
-	}
-	for told := (time.Time{}); ; {
-		age, stale := p.Freshness.Age()
-		if stale {
-			p.replica.RefreshAge()
-			age, stale = p.Freshness.Age()
-		}
-		if !stale {
-			return true
-		}
-		if time.Since(told) > time.Minute {
-			told = time.Now()
-			p.Log.Warn("nothing leaves until the live model is found good again or a newer one is", "age", age,
-				"training.max_age", p.MaxAge, "progress", p.progress())
-		}
-		select {
-		case <-time.After(stalePoll):
-		case <-ctx.Done():
-			return false
-		}
-	}
-}
 
 // mark is what an output says of a stale model; nothing for a fresh one.
 func mark(age time.Duration, stale bool) []wire.Pair {

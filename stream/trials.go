@@ -182,7 +182,7 @@ func (p *pipeline) mayLearn(ctx context.Context, seq uint64, created time.Time) 
 		t.mu.Lock()
 		concerned := created.Equal(t.created) && seq <= t.upTo
 		deadly := concerned && t.counts[seq] > p.Attempts
-		waits := concerned && !deadly && seq > t.floor && time.Since(t.since) < 3*p.AckWait && !p.holds()
+		waits := concerned && !deadly && seq > t.floor && time.Since(t.since) < 3*p.AckWait && p.gate.closed()&holding == 0
 		ask := waits && time.Since(t.asked) > lookAgain
 		if ask {
 			t.asked = time.Now()

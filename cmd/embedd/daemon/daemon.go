@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
@@ -153,22 +154,10 @@ func (d *daemon) readiness() []readiness {
 
 // serve runs the engine until ctx is cancelled or the connection ends for good.
 func (d *daemon) serve(ctx context.Context) error {
-	stop, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		select {
-		case <-d.conn.Ended():
-			cancel(errConnectionEnded)
-		case <-stop.Done():
-		}
-	}()
-	err := d.engine.Load().Run(stop)
-	cancel(nil)
-	<-watched
+	err := d.engine.Load().Run(ctx)
 	switch {
-	case errors.Is(context.Cause(stop), errConnectionEnded):
+	case errors.Is(err, nats.ErrConnectionClosed):
+		<-d.conn.Ended() // then it is known why
 		return fmt.Errorf("%w: %s", errConnectionEnded, d.conn.Trouble())
 	case errors.Is(err, stream.ErrDenied), errors.Is(err, stream.ErrDrain):
 		return err // it contains the reason

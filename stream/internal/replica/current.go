@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -36,19 +35,6 @@ func (r *Replica) Outdated() string {
 		text += "; " + trouble
 	}
 	return text
-}
-
-// WaitCurrent blocks while this replica must not answer. It returns false when ctx is done first.
-func (r *Replica) WaitCurrent(ctx context.Context) bool {
-	for reason := r.Outdated(); reason != ""; reason = r.Outdated() {
-		r.outdatedLog.Warn(r.Log, "this replica answers nothing", "reason", reason)
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-			return false
-		}
-	}
-	return true
 }
 
 // hubSilence is how long a hub may be silent before it is reported as unreachable: it is asked four times in it.

@@ -40,8 +40,8 @@ type Replica struct {
 	adopted  chan struct{}          // signalled when another model was adopted, for the mirror of a hub
 	hubAway  bool                   // it was logged; one goroutine uses it
 
-	outdatedLog, leaseLog, refusedLog ratelog.Limiter
-	hooks                             Hooks
+	leaseLog, refusedLog ratelog.Limiter
+	hooks                Hooks
 }
 
 // Hooks are what a replica calls of the parts of the pipeline above it.

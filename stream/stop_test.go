@@ -1,0 +1,203 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/embedd/embedd/internal/natstest"
+	"github.com/embedd/embedd/model"
+	"github.com/embedd/embedd/model/fit"
+	"github.com/embedd/embedd/stream"
+	"github.com/embedd/embedd/stream/admin"
+)
+
+// corePipeline reads a subject without a stream.
+func corePipeline() stream.Pipeline {
+	p := basicPipeline()
+	p.Stream = ""
+	return p
+}
+
+// publishCore publishes on core NATS until the replica has received so many messages that it has not answered.
+func publishCore(t testing.TB, s *natstest.Server, r *replica, n int, body []byte) {
+	t.Helper()
+	nc := s.JS.Conn()
+	natstest.Await(t, "the replica subscribes", func() bool {
+		if err := nc.Publish("in.x", body); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+		return r.pipeline().Lag > 0
+	})
+	for range n - int(r.pipeline().Lag) {
+		if err := nc.Publish("in.x", body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestStopWithHeldInputs: core NATS keeps no message, so that inputs which wait for a first model are lost with a stop. They
+// are counted and logged, and Run returns an error.
+func TestStopWithHeldInputs(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	r := startReplica(t, s.Connect(), corePipeline())
+	publishCore(t, s, r, 1000, drawRows(1, 1, 4).message(t)[:100]) // no Arrow, so that none is learned from
+	var held uint64
+	natstest.Await(t, "the inputs are held", func() bool {
+		before := r.pipeline().Lag
+		time.Sleep(100 * time.Millisecond)
+		held = r.pipeline().Lag
+		return held >= 1000 && held == before
+	})
+	begin := time.Now()
+	err := r.Stop()
+	if !errors.Is(err, stream.ErrDrain) {
+		t.Errorf("Run returned: %v", err)
+	}
+	if n := r.counter("embedd_dropped_messages_total", "path=answer"); n != float64(held) {
+		t.Errorf("%v messages are counted as dropped", n)
+	}
+	if !r.Log.has("level=WARN", fmt.Sprintf("messages=%d", held)) {
+		t.Errorf("the log does not say so:\n%s", r.Log)
+	}
+	if took := time.Since(begin); took > 10*time.Second {
+		t.Errorf("the stop took %v, and no model could come", took)
+	}
+}
+
+// TestStopBehindSlowModel: a stop waits 15 s for what core NATS has brought, and counts what is left.
+func TestStopBehindSlowModel(t *testing.T) {
+	t.Parallel()
+	s := natstest.New(t)
+	p := corePipeline()
+	p.Stage.Fixed = slowModel(t)
+	p.Stage.Spec.Label = ""
+	r := startReplica(t, s.Connect(), p)
+	publishCore(t, s, r, 1000, arrowMessage(t, column{"x", drawRows(1, 2000, 4).x}))
+	natstest.Await(t, "the first is answered", func() bool { return r.counter("embedd_messages_total") > 0 })
+	begin := time.Now()
+	err := r.Stop()
+	took := time.Since(begin)
+	dropped := r.counter("embedd_dropped_messages_total", "path=answer")
+	t.Logf("stopped after %v with %v dropped: %v", took, dropped, err)
+	if took > 20*time.Second {
+		t.Errorf("the stop took %v", took)
+	}
+	if dropped > 0 && !errors.Is(err, stream.ErrDrain) || dropped == 0 && err != nil {
+		t.Errorf("%v messages are counted as dropped, and Run returned: %v", dropped, err)
+	}
+	if dropped == 0 {
+		t.Error("the model is too fast for this test")
+	}
+}
+
+// slowModel looks at two thousand rows for each that it projects.
+func slowModel(t testing.TB) *model.Model {
+	t.Helper()
+	m, err := fit.Fit(t.Context(), dataOf(drawRows(1, 2000, 4)), fit.Config{Method: "le"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestHostClosesConnection: Run ends when the host closes its connection, with the error that says so.
+func TestHostClosesConnection(t *testing.T) {
+	t.Parallel()
+	core, jets := corePipeline(), basicPipeline()
+	jets.Name, jets.Stage.Fixed = "q", fixedModel(t)
+	held, keyed := basicPipeline(), basicPipeline()
+	keyed.Subject, keyed.Partitions, keyed.Stage.Fixed = "in.*", 2, fixedModel(t)
+	jets.Stream, held.Stream, keyed.Stream = "IN", "IN", "IN"
+	for name, pipelines := range map[string][]stream.Pipeline{"core NATS": {core}, "holding": {held}, "partitions": {keyed},
+		"both": {core, jets}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := natstest.New(t)
+			if _, err := admin.Setup(t.Context(), s.JS, pipelines, true); err != nil {
+				t.Fatal(err)
+			}
+			nc := s.Connect()
+			r := startReplica(t, nc, pipelines...)
+			if err := s.JS.Conn().Publish("in.x", drawRows(1, 2, 4).message(t)); err != nil {
+				t.Fatal(err)
+			}
+			nc.Close()
+			select {
+			case <-r.done:
+			case <-time.After(30 * time.Second):
+				t.Fatalf("Run does not return; the state is %s", r.pipeline().State)
+			}
+			if !errors.Is(r.err, nats.ErrConnectionClosed) {
+				t.Errorf("Run returned: %v", r.err)
+			}
+		})
+	}
+}
+
+// TestRunOnClosedConnection: an engine on a connection that is closed already ends at once.
+func TestRunOnClosedConnection(t *testing.T) {
+	nc := natstest.New(t).Connect()
+	e, err := stream.New(stream.Options{Conn: nc, Pipelines: []stream.Pipeline{basicPipeline()}, Wait: natstest.Timeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), natstest.Timeout)
+	defer cancel()
+	if err := e.Run(ctx); !errors.Is(err, nats.ErrConnectionClosed) {
+		t.Errorf("Run returned: %v", err)
+	}
+}
+
+// TestEngineLeavesHostsValues: an engine changes neither the host's pipelines nor its connection, however often it runs.
+func TestEngineLeavesHostsValues(t *testing.T) {
+	s := natstest.New(t)
+	for _, name := range []string{"in", "out", "dead"} {
+		s.Stream(jetstream.StreamConfig{Name: name})
+	}
+	nc := s.Connect()
+	depth := make(chan int, 1)
+	nc.SetErrorHandler(func(*nats.Conn, *nats.Subscription, error) {
+		select {
+		case depth <- runtime.Callers(0, make([]uintptr, 1000)):
+		default:
+		}
+	})
+	given := []stream.Pipeline{basicPipeline()}
+	before := slices.Clone(given)
+	for range 20 {
+		e, err := stream.New(stream.Options{Conn: nc, Pipelines: given})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- e.Run(ctx) }()
+		natstest.Await(t, "the engine runs", func() bool { return len(e.Status()) > 0 })
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !reflect.DeepEqual(before, given) {
+		t.Errorf("the host's pipelines are changed to %+v", given)
+	}
+	nc.Opts.AsyncErrorCB(nc, nil, nats.ErrTimeout)
+	if n := <-depth; n > 20 {
+		t.Errorf("the host's error handler is called through %d frames", n)
+	}
+}
