@@ -1,6 +1,8 @@
 package needs
 
 import (
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -70,6 +72,19 @@ func TestNeedsAreComplete(t *testing.T) {
 			case n.Kind == Bucket && !mayRun:
 				t.Errorf("%s: run has no permission for %v", name, n)
 			}
+		}
+	}
+}
+
+// TestBucketsAreDocumented: docs/connection.md has each bucket, and why it is needed.
+func TestBucketsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/connection.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range buckets {
+		if row := fmt.Sprintf("| `%s` | %s |", b.name, b.why); !strings.Contains(string(page), row) {
+			t.Errorf("docs/connection.md has no row %s", row)
 		}
 	}
 }
