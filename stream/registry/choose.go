@@ -3,10 +3,9 @@ package registry
 import (
 	"context"
 	"fmt"
-	"strings"
 )
 
-// Pin makes a version the live one and keeps it so; version "" pins the live one.
+// Pin makes a version the live one and keeps it live; version "" pins the live one.
 func (r *Registry) Pin(ctx context.Context, version string) (*Pointer, error) {
 	return r.choose(ctx, func(p *Pointer) (string, error) {
 		if version == "" {
@@ -19,9 +18,9 @@ func (r *Registry) Pin(ctx context.Context, version string) (*Pointer, error) {
 	}, true)
 }
 
-// Unpin lets learning go on from the version that was pinned.
+// Unpin lets training continue from the pinned version.
 func (r *Registry) Unpin(ctx context.Context) (*Pointer, error) {
-	return r.update(ctx, func(p *Pointer) error {
+	return r.pointers.update(ctx, func(p *Pointer) error {
 		if p.Pin == "" {
 			return fmt.Errorf("%w: pipeline %s learns", ErrNotPinned, r.pipeline)
 		}
@@ -30,8 +29,8 @@ func (r *Registry) Unpin(ctx context.Context) (*Pointer, error) {
 	})
 }
 
-// Rollback makes an earlier version the live one, from which learning goes on; version "" is the one before the live
-// one.
+// Rollback makes an earlier version the live one, from which training continues; version "" is the one before the
+// live one.
 func (r *Registry) Rollback(ctx context.Context, version string) (*Pointer, error) {
 	return r.choose(ctx, func(p *Pointer) (string, error) {
 		switch {
@@ -42,19 +41,19 @@ func (r *Registry) Rollback(ctx context.Context, version string) (*Pointer, erro
 			return version, nil
 		case p.Previous == "":
 			return "", &missing{fmt.Sprintf("no version of pipeline %s was live before %s", r.pipeline,
-				nothing(p.Live))}
+				orNone(p.Live))}
 		}
 		return p.Previous, nil
 	}, false)
 }
 
-// choose makes a stored version the live one, once it was read as a start would read it.
+// choose makes a stored version the live one, after reading it as a start does.
 func (r *Registry) choose(ctx context.Context, which func(*Pointer) (string, error), pin bool) (*Pointer, error) {
-	p, _, err := r.read(ctx)
+	p, _, err := r.pointers.read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.upgrade(ctx, p); err != nil {
+	if err := r.pointers.upgrade(ctx, p); err != nil {
 		return nil, err
 	}
 	name, err := which(p)
@@ -63,9 +62,9 @@ func (r *Registry) choose(ctx context.Context, which func(*Pointer) (string, err
 	}
 	v := p.Find(name)
 	if v == nil {
-		return nil, r.noVersion(p, name)
+		return nil, r.pointers.noVersion(p, name)
 	}
-	m, err := r.get(ctx, *v)
+	m, err := r.models.get(ctx, *v)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +72,7 @@ func (r *Registry) choose(ctx context.Context, which func(*Pointer) (string, err
 		return nil, fmt.Errorf("%w: model %s has %d, and readers of the output rely on the %d of %s; choose another version",
 			ErrDim, name, m.Dim(), live.Dim, live.Name)
 	}
-	return r.update(ctx, func(p *Pointer) error {
+	return r.pointers.update(ctx, func(p *Pointer) error {
 		good := m.Note().Created
 		if name == p.Live {
 			good = p.Good
@@ -95,13 +94,38 @@ func (r *Registry) choose(ctx context.Context, which func(*Pointer) (string, err
 	})
 }
 
-func (p *Pointer) names() string {
-	if len(p.Versions) == 0 {
-		return "none"
+// Bind binds the pipeline's name to an input stream, unless it is no longer bound to the one given. It returns the
+// stream that the name is bound to then.
+func (r *Registry) Bind(ctx context.Context, was, stream string) (bound string, err error) {
+	_, err = r.pointers.update(ctx, func(p *Pointer) error {
+		if bound = p.Stream; bound != was || bound == stream {
+			return errUnchanged
+		}
+		p.Stream, bound = stream, stream
+		return nil
+	})
+	return bound, unlessUnchanged(err)
+}
+
+// Retire leaves the pipeline without a live model: the next one is the first of a new epoch. The live model becomes the
+// previous one.
+func (r *Registry) Retire(ctx context.Context) error {
+	r.saving.Lock()
+	defer r.saving.Unlock()
+	_, err := r.pointers.update(ctx, func(p *Pointer) error {
+		if p.Pin != "" {
+			return fmt.Errorf("%w: %s; `embedd model unpin %s` lets another take its place", ErrPinned, p.Pin,
+				r.pipeline)
+		}
+		if err := r.fence(p); err != nil {
+			return err
+		}
+		p.Previous, p.Live, p.State, p.StateOf = p.Live, "", nil, ""
+		return nil
+	})
+	if err == nil {
+		r.setLive(choice{})
+		r.epoch = 0
 	}
-	var names []string
-	for _, v := range p.Versions {
-		names = append(names, v.Name)
-	}
-	return strings.Join(names, ", ")
+	return err
 }

@@ -4,45 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 )
 
-// What a start does where the store is damaged. It goes on: a pipeline that is paged for answers with an older model
-// rather than not at all, and says so.
+// What a start does with a damaged store: it continues. A pipeline that pages an operator answers with an older model
+// rather than not at all, and reports it.
 
-// damaged is ErrDamaged with a sentence of its own.
-type damaged struct{ error }
-
-func (e *damaged) Is(target error) bool { return target == ErrDamaged }
-func (e *damaged) Unwrap() error        { return e.error }
-
-// unreachable is an error of who was asked for bytes, and none of the bytes.
-type unreachable struct{ error }
-
-func (e *unreachable) Unwrap() error { return e.error }
-
-// source remembers that bytes could not be asked for.
-type source struct {
-	io.Reader
-	err error
-}
-
-func (s *source) Read(p []byte) (int, error) {
-	n, err := s.Reader.Read(p)
-	if u := new(unreachable); errors.As(err, &u) {
-		s.err = err
-	}
-	return n, err
-}
-
-// rebuild makes up for a pointer that cannot be read, or is gone while models are there: it is the newest one before it
-// that can be read, and lists the models beside. Without one it is what the models say of themselves, and the newest
-// that reads is live.
-func (r *Registry) rebuild(ctx context.Context, cause error) (*Pointer, error) {
-	there, err := r.store.versions(ctx, r.pipeline)
+// rebuild replaces a pointer that cannot be read, or is gone while models are there. It is the newest earlier pointer
+// that can be read, with the other models added to its list. Without one it is built from the models themselves, and
+// the newest that can be read is live.
+func (s *pointerStore) rebuild(ctx context.Context, cause error) (*Pointer, error) {
+	there, err := s.store.versions(ctx, s.pipeline)
 	if err != nil {
-		return nil, fmt.Errorf("listing the models of %s (%s): %w", r.pipeline, r.store, err)
+		return nil, fmt.Errorf("listing the models of %s (%s): %w", s.pipeline, s.store, err)
 	}
 	if cause == nil && len(there) == 0 {
 		return parse(nil)
@@ -50,9 +24,9 @@ func (r *Registry) rebuild(ctx context.Context, cause error) (*Pointer, error) {
 	if cause == nil {
 		cause = errors.New("it is gone")
 	}
-	older, err := r.store.earlier(ctx, r.pipeline)
+	older, err := s.store.earlier(ctx, s.pipeline)
 	if err != nil {
-		return nil, fmt.Errorf("asking for the pointers of %s before (%s): %w", r.pipeline, r.store, err)
+		return nil, fmt.Errorf("asking for the pointers of %s before (%s): %w", s.pipeline, s.store, err)
 	}
 	p, how := &Pointer{Format: Format, rebuilt: true}, ""
 	for _, value := range older {
@@ -61,12 +35,12 @@ func (r *Registry) rebuild(ctx context.Context, cause error) (*Pointer, error) {
 			break
 		}
 	}
-	for _, s := range there {
-		if p.Find(s.name) != nil {
+	for _, one := range there {
+		if p.Find(one.name) != nil {
 			continue
 		}
-		v := Version{Name: s.name, Created: s.time, Size: s.size}
-		m, err := r.get(ctx, v)
+		v := Version{Name: one.name, Created: one.time, Size: one.size}
+		m, err := s.models.get(ctx, v)
 		switch {
 		case err == nil:
 			v.Digest, v.Method, v.Dim, v.Features = m.Digest(), m.Method(), m.Dim(), m.M()
@@ -82,7 +56,7 @@ func (r *Registry) rebuild(ctx context.Context, cause error) (*Pointer, error) {
 	slices.SortFunc(p.Versions, func(a, b Version) int { return numberOf(a.Name) - numberOf(b.Name) })
 	if p.rebuilt {
 		// Which epochs there were nobody knows; the seconds since 1970 are more.
-		p.Epochs = max(p.Epochs, int(r.options.Clock().Unix()))
+		p.Epochs = max(p.Epochs, int(s.clock().Unix()))
 		how = "no version can be read, and it begins anew"
 		for _, v := range p.Versions {
 			if !v.Damaged {
@@ -91,15 +65,16 @@ func (r *Registry) rebuild(ctx context.Context, cause error) (*Pointer, error) {
 			}
 		}
 	}
-	p.damage = fmt.Sprintf("the pointer to the models of %s (%s) cannot be read: %v; %s; `embedd model ls %s` shows the versions, `embedd model rollback VERSION` chooses another",
-		r.pipeline, r.store, cause, how, r.pipeline)
+	p.damage = fmt.Sprintf("the pointer to the models of %s (%s) cannot be read: %v; %s; `embedd model ls %s` shows "+
+		"the versions, `embedd model rollback VERSION` chooses another",
+		s.pipeline, s.store, cause, how, s.pipeline)
 	return p, nil
 }
 
-// goBack makes the newest version that can be read the live one, the previous one first, and marks those that cannot.
-// Readers rely on the dimensions and the input on the features: it is one of the same. Without one there is no live
-// model. A pin moves with it.
-func (r *Registry) goBack(ctx context.Context, p *Pointer, cause error) (*Pointer, string, error) {
+// fallBack makes the newest version that can be read the live one, the previous one first, and marks those that
+// cannot be read. Readers rely on the dimensions and the input on the features, so it is one with the same. Without
+// one there is no live model. A pin moves with it.
+func (s *pointerStore) fallBack(ctx context.Context, p *Pointer, cause error) (*Pointer, string, error) {
 	live, names := *p.Find(p.Live), []string{p.Previous}
 	for i := len(p.Versions) - 1; i >= 0; i-- {
 		names = append(names, p.Versions[i].Name)
@@ -111,7 +86,7 @@ func (r *Registry) goBack(ctx context.Context, p *Pointer, cause error) (*Pointe
 			live.Dim != 0 && v.Dim != 0 && (v.Dim != live.Dim || v.Features != live.Features) {
 			continue
 		}
-		_, err := r.get(ctx, *v)
+		_, err := s.models.get(ctx, *v)
 		if err == nil {
 			found = name
 			break
@@ -122,7 +97,7 @@ func (r *Registry) goBack(ctx context.Context, p *Pointer, cause error) (*Pointe
 		bad = append(bad, name)
 	}
 	moved := false
-	p, err := r.update(ctx, func(p *Pointer) error {
+	p, err := s.update(ctx, func(p *Pointer) error {
 		if moved = p.Live != live.Name; moved {
 			return nil // somebody chose another meanwhile
 		}
@@ -144,8 +119,9 @@ func (r *Registry) goBack(ctx context.Context, p *Pointer, cause error) (*Pointe
 	if moved {
 		return p, "", err
 	}
-	how := fmt.Sprintf("%s serves instead; `embedd model ls %s` shows the versions, `embedd model rollback VERSION` chooses another",
-		found, r.pipeline)
+	how := fmt.Sprintf("%s serves instead; `embedd model ls %s` shows the versions, `embedd model rollback VERSION` "+
+		"chooses another",
+		found, s.pipeline)
 	if found == "" {
 		how = "no other version of its features and dimensions can be read, and it begins anew"
 	}

@@ -55,15 +55,16 @@ func Mirrors(ctx context.Context, js jetstream.JetStream, domain string) (missin
 		}
 		m := s.CachedInfo().Config.Mirror
 		if m == nil || m.External == nil || m.External.APIPrefix != apiOf(domain) {
-			return nil, fmt.Errorf("%w %s: stream %s is there and holds other models; where nobody needs those, 'nats stream rm %s', and it is made as a mirror",
+			return nil, fmt.Errorf("%w %s: stream %s is there and holds other models; where nobody needs those, 'nats stream "+
+				"rm %s', and it is made as a mirror",
 				ErrNoMirror, domain, name, name)
 		}
 	}
 	return missing, nil
 }
 
-// MakeEdge is the store of a leaf node whose hub has the models; the mirrors are made where they are missing, with so many
-// replicas (see natsx.WithReplicas). The hub need not answer.
+// MakeEdge is the store of a leaf node whose hub has the models; the mirrors are made where they are missing, with so
+// many replicas (see natsx.WithReplicas). The hub need not answer.
 func MakeEdge(ctx context.Context, js jetstream.JetStream, domain string, replicas int) (*Edge, error) {
 	if err := makeMirrors(ctx, js, domain, replicas); err != nil {
 		return nil, err
@@ -279,8 +280,8 @@ func (e *Edge) versions(ctx context.Context, pipeline string) (there []stored, e
 	return there, nil
 }
 
-// Sweep takes out of the mirror what the hub has removed since, which a mirror keeps. Of a pipeline without a model at the
-// hub all stay.
+// Sweep takes out of the mirror what the hub has removed since, which a mirror keeps. Of a pipeline without a model
+// at the hub all stay.
 func (e *Edge) Sweep(ctx context.Context, pipeline string) error {
 	mirrored, err := e.near.versions(ctx, pipeline)
 	if err != nil {
@@ -305,7 +306,7 @@ func (e *Edge) Sweep(ctx context.Context, pipeline string) error {
 			return err
 		}
 	}
-	return e.near.tidy(ctx, pipeline, unfinished)
+	return e.near.tidy(ctx, pipeline, maxWriteIdle)
 }
 
 func (e *Edge) earlier(ctx context.Context, pipeline string) ([][]byte, error) {

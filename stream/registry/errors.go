@@ -1,6 +1,9 @@
 package registry
 
-import "errors"
+import (
+	"errors"
+	"io"
+)
 
 // The errors that a caller reacts to, for errors.Is.
 var (
@@ -32,3 +35,46 @@ var (
 	errMoved  = errors.New("the pointer moved meanwhile")
 	errAbsent = errors.New("there is no such entry")
 )
+
+// errUnchanged ends an update that has nothing to change.
+var errUnchanged = errors.New("unchanged")
+
+func unlessUnchanged(err error) error {
+	if errors.Is(err, errUnchanged) {
+		return nil
+	}
+	return err
+}
+
+// missing is an ErrMissing with its own text.
+type missing struct{ text string }
+
+func (e *missing) Error() string { return e.text }
+
+func (e *missing) Unwrap() error { return ErrMissing }
+
+// damaged is an ErrDamaged with its own text.
+type damaged struct{ error }
+
+func (e *damaged) Is(target error) bool { return target == ErrDamaged }
+
+func (e *damaged) Unwrap() error { return e.error }
+
+// unreachable is an error of the request for bytes, not of the bytes.
+type unreachable struct{ error }
+
+func (e *unreachable) Unwrap() error { return e.error }
+
+// source remembers that its bytes could not be requested.
+type source struct {
+	io.Reader
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	if u := new(unreachable); errors.As(err, &u) {
+		s.err = err
+	}
+	return n, err
+}

@@ -261,8 +261,8 @@ func (s *jetStream) load(ctx context.Context, pipeline string) ([]byte, uint64, 
 	return value, revision, err
 }
 
-// atLeader reads a pointer at the leader of its stream: a write that was not confirmed is looked for there. A pointer that
-// an operator deleted is none.
+// atLeader reads a pointer at the leader of its stream: a write that was not confirmed is looked for there. A pointer
+// that an operator deleted is none.
 func (s *jetStream) atLeader(ctx context.Context, pipeline string) ([]byte, uint64, error) {
 	value, revision, err := s.bucket.Get(ctx, pipeline)
 	if value == nil {

@@ -128,7 +128,7 @@ func TestKilled(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, v := range p.Versions {
-					if _, err := r.get(t.Context(), v); err != nil {
+					if _, err := r.models.get(t.Context(), v); err != nil {
 						t.Errorf("kill %d: the pointer lists a model that cannot be read: %v", kill, err)
 					}
 				}

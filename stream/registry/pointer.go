@@ -7,16 +7,17 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/embedd/embedd/plugin"
 )
 
-// Format is the version of the pointer's form. One that a newer embedd wrote is refused, never rewritten; one of format
-// 1, which named the live model alone, is read and leaves as the newest with the next change.
+// Format is the version of the pointer's encoding. A newer one is an error and is never overwritten. Format 1, which
+// named the live model alone, is read and becomes the current one with the next change.
 const Format = 2
 
-// Pointer is all that is known of the models of a pipeline but their bytes.
+// Pointer is everything that is known of the models of a pipeline, except their bytes.
 type Pointer struct {
 	Format int `json:"format"`
 	Number int `json:"number"` // of versions so far
@@ -48,10 +49,10 @@ type Pointer struct {
 	rebuilt bool   // no pointer could be read at all
 }
 
-// Damage says why this is not what the store says, and how it goes on; "" where all could be read.
+// Damage says why this is not what the store has, and what is used instead; "" if the pointer could be read.
 func (p *Pointer) Damage() string { return p.damage }
 
-// Version is what is known of one model.
+// Version describes one model.
 type Version struct {
 	Name   string `json:"version"`
 	Digest string `json:"digest,omitempty"` // "" for one that an early embedd stored
@@ -76,7 +77,7 @@ type Version struct {
 	Damaged   bool              `json:"damaged,omitempty"` // it could not be read
 }
 
-// Refusal is a candidate that did not go live.
+// Refusal is a candidate that was not promoted.
 type Refusal struct {
 	Time      time.Time `json:"time"`
 	Live      string    `json:"live,omitempty"` // the version that it was compared with
@@ -86,11 +87,17 @@ type Refusal struct {
 	Reason    string    `json:"reason"`
 }
 
-// maxRefused bounds the refusals that are kept, maxText the sentences in the pointer, in bytes.
+// maxRefused is how many refusals are kept, maxText the limit on texts in the pointer, in bytes.
 const (
 	maxRefused = 20
 	maxText    = 500
 )
+
+// Keep says which versions are kept next to the live, the previous and the pinned one. Zero fields mean the defaults.
+type Keep struct {
+	Versions int           // at most so many, those three included; default 20, at most 200
+	Age      time.Duration // none older; 0: no bound
+}
 
 // first is the pointer of format 1.
 type first struct {
@@ -101,7 +108,7 @@ type first struct {
 	Number    int    `json:"number"`
 }
 
-// parse reads a pointer; no bytes are the pointer of a pipeline without a model.
+// parse decodes a pointer. No bytes are the pointer of a pipeline without a model.
 func parse(value []byte) (*Pointer, error) {
 	p := &Pointer{Format: Format}
 	if len(value) == 0 {
@@ -137,7 +144,7 @@ func parse(value []byte) (*Pointer, error) {
 	return p, nil
 }
 
-// Find is the version of a name, nil where the pointer lists none.
+// Find returns the version of a name, nil if the pointer does not list it.
 func (p *Pointer) Find(name string) *Version {
 	if i := slices.IndexFunc(p.Versions, func(v Version) bool { return v.Name == name }); i >= 0 {
 		return &p.Versions[i]
@@ -145,7 +152,7 @@ func (p *Pointer) Find(name string) *Version {
 	return nil
 }
 
-// choose makes a version the live one, good as of a time; what was live becomes the previous one.
+// choose makes a version the live one, confirmed as good at a time. The live version becomes the previous one.
 func (p *Pointer) choose(name string, good time.Time) {
 	if p.Live != name {
 		if p.Live != "" {
@@ -157,7 +164,7 @@ func (p *Pointer) choose(name string, good time.Time) {
 	p.Good = good
 }
 
-// originOf is the first version of the epoch of another, nil where it is the first itself or none is listed.
+// originOf returns the first version of another version's epoch; nil if that is the first, or the first is not listed.
 func (p *Pointer) originOf(v *Version) *Version {
 	i := slices.IndexFunc(p.Versions, func(o Version) bool { return o.NewEpoch && o.Epoch == v.Epoch })
 	if i < 0 || p.Versions[i].Name == v.Name {
@@ -166,31 +173,42 @@ func (p *Pointer) originOf(v *Version) *Version {
 	return &p.Versions[i]
 }
 
-// prune takes the versions out that are too many or too old, the oldest first, and returns their names. What is live,
-// previous or pinned stays, and the first of an epoch as long as any other of it.
+// prune removes the versions that exceed Keep, the oldest first, and returns their names. The live, previous and pinned
+// versions stay, and the first of an epoch as long as another of its epoch does.
 func (p *Pointer) prune(k Keep, now time.Time) (gone []string) {
-	left := len(p.Versions)
-	leave := func(mayLeave func(Version) bool) {
+	count := len(p.Versions)
+	remove := func(mayRemove func(Version) bool) {
 		p.Versions = slices.DeleteFunc(p.Versions, func(v Version) bool {
-			if v.Name == p.Live || v.Name == p.Previous || v.Name == p.Pin || !mayLeave(v) ||
-				left <= k.Versions && (k.Age == 0 || now.Sub(v.Created) <= k.Age) {
+			if v.Name == p.Live || v.Name == p.Previous || v.Name == p.Pin || !mayRemove(v) ||
+				count <= k.Versions && (k.Age == 0 || now.Sub(v.Created) <= k.Age) {
 				return false
 			}
-			left--
+			count--
 			gone = append(gone, v.Name)
 			return true
 		})
 	}
-	leave(func(v Version) bool { return !v.NewEpoch })
+	remove(func(v Version) bool { return !v.NewEpoch })
 	of := map[int]int{}
 	for _, v := range p.Versions {
 		of[v.Epoch]++
 	}
-	leave(func(v Version) bool { return of[v.Epoch] == 1 })
+	remove(func(v Version) bool { return of[v.Epoch] == 1 })
 	return gone
 }
 
-// versionOf is what a release says of itself, under a name.
+func (p *Pointer) names() string {
+	if len(p.Versions) == 0 {
+		return "none"
+	}
+	var names []string
+	for _, v := range p.Versions {
+		names = append(names, v.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// versionOf describes a release under a name.
 func versionOf(name string, r *plugin.Release, created time.Time, size int64) Version {
 	m := r.Model
 	return Version{
@@ -201,7 +219,7 @@ func versionOf(name string, r *plugin.Release, created time.Time, size int64) Ve
 	}
 }
 
-// figure is a number for JSON, nil for what is none.
+// figure is a number for JSON; nil for NaN and infinities.
 func figure(v float64) *float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil
@@ -216,8 +234,8 @@ func short(s string) string {
 	return s
 }
 
-// A version is named PIPELINE-NUMBER-DIGEST, the digest in its first eight digits; PIPELINE-NUMBER-tTERM-DIGEST where it
-// was stored under a lease, so that no two writers have one name.
+// A version is named PIPELINE-NUMBER-DIGEST, with the first eight digits of the digest; PIPELINE-NUMBER-tTERM-DIGEST
+// if it was stored under a lease, so that two writers never share a name.
 var versionForm = regexp.MustCompile(`^([A-Za-z0-9_-]+)-([0-9]+)(?:-t[0-9]+)?-[0-9a-f]{8}$`)
 
 func nameOf(pipeline string, number int, term uint64, digest string) string {
@@ -228,7 +246,7 @@ func nameOf(pipeline string, number int, term uint64, digest string) string {
 	return name + "-" + digest[:8]
 }
 
-// PipelineOf is the pipeline of a version by its name, false where it is no name of a version.
+// PipelineOf is the pipeline in the name of a version; false if it is not the name of a version.
 func PipelineOf(version string) (pipeline string, ok bool) {
 	m := versionForm.FindStringSubmatch(version)
 	if m == nil {

@@ -246,7 +246,7 @@ func TestCutAtEachStep(t *testing.T) {
 					t.Fatalf("cut at %d: live is %s, neither the one before nor the new one", left, l.Version)
 				}
 				for _, v := range p.Versions {
-					if _, err := first.get(t.Context(), v); err != nil {
+					if _, err := first.models.get(t.Context(), v); err != nil {
 						t.Errorf("cut at %d: the pointer lists a model that cannot be read: %v", left, err)
 					}
 				}
@@ -580,7 +580,7 @@ func TestSwap(t *testing.T) {
 			wg.Go(func() {
 				r := Of(s, "digits", Options{})
 				for done := 0; done < each; {
-					_, err := r.update(t.Context(), func(p *Pointer) error { p.Number++; return nil })
+					_, err := r.pointers.update(t.Context(), func(p *Pointer) error { p.Number++; return nil })
 					switch {
 					case err == nil:
 						done++

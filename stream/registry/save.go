@@ -12,9 +12,9 @@ import (
 	"github.com/embedd/embedd/plugin"
 )
 
-// Save stores a model and makes it the live one: it claims a name, writes the model, reads it back as a start does, and
-// moves the pointer. While a version is pinned it is ErrPinned, and ErrOvertaken where the live model is not r.Parent
-// any more.
+// Save stores a model and makes it the live one: it claims a name, writes the model, reads it back as a start does,
+// and moves the pointer. While a version is pinned the error is ErrPinned; it is ErrOvertaken if the live model is no
+// longer release.Parent.
 func (r *Registry) Save(ctx context.Context, release *plugin.Release) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeWait)
 	defer cancel()
@@ -35,7 +35,7 @@ func (r *Registry) Save(ctx context.Context, release *plugin.Release) (string, e
 	}
 	now, begin := r.options.Clock(), time.Now()
 	var gone []string
-	_, err = r.update(ctx, func(p *Pointer) error {
+	_, err = r.pointers.update(ctx, func(p *Pointer) error {
 		if p.Find(name) != nil {
 			return errUnchanged // it was written and not confirmed
 		}
@@ -66,17 +66,17 @@ func (r *Registry) Save(ctx context.Context, release *plugin.Release) (string, e
 		return "", fmt.Errorf("making model %s the live one: %w", name, err)
 	}
 	killpoint.Here(killpoint.Pointed)
-	r.lives(choice{live: name})
+	r.setLive(choice{live: name})
 	r.epoch = release.Epoch
-	r.reach(begin)
+	r.confirm(begin)
 	r.discard(ctx, gone)
 	return name, nil
 }
 
-// claim takes a name that nobody else writes under, and clears what a crash left under the last claim.
+// claim takes a name that no other process writes under, and removes what a crash left under the previous claim.
 func (r *Registry) claim(ctx context.Context, release *plugin.Release) (name string, err error) {
 	var abandoned string
-	_, err = r.update(ctx, func(p *Pointer) error {
+	_, err = r.pointers.update(ctx, func(p *Pointer) error {
 		if err := r.fence(p); err != nil {
 			return err
 		}
@@ -97,19 +97,21 @@ func (r *Registry) claim(ctx context.Context, release *plugin.Release) (name str
 	return name, nil
 }
 
-// mayReplace tells whether a release may take the place of the live model. A store that has lost its models takes any.
+// mayReplace is an error if a release may not replace the live model. A store that lost its models takes any.
 func (r *Registry) mayReplace(p *Pointer, release *plugin.Release) error {
 	switch {
 	case p.Pin != "":
 		return fmt.Errorf("%w: %s; `embedd model unpin %s` lets learning go on", ErrPinned, p.Pin, r.pipeline)
 	case p.Live != "" && p.Live != release.Parent:
-		return fmt.Errorf("%w: %s is live, and the model was to replace %s; somebody chose it, or another process learns pipeline %s",
-			ErrOvertaken, p.Live, nothing(release.Parent), r.pipeline)
+		return fmt.Errorf("%w: %s is live, and the model was to replace %s; somebody chose it, or another process learns "+
+			"pipeline %s",
+			ErrOvertaken, p.Live, orNone(release.Parent), r.pipeline)
 	}
 	return nil
 }
 
-func nothing(version string) string {
+// orNone is a version, or words for none.
+func orNone(version string) string {
 	if version == "" {
 		return "no model"
 	}
@@ -126,13 +128,14 @@ func (r *Registry) write(ctx context.Context, name string, m *model.Model) (size
 	}
 	size = int64(file.Len())
 	if size > r.options.Limit {
-		return 0, fmt.Errorf("%w: it takes %s and limits.model allows %s; raise limits.model, or learn a smaller one: a linear method, or a smaller window.rows where the model holds rows",
+		return 0, fmt.Errorf("%w: it takes %s and limits.model allows %s; raise limits.model, or learn a smaller one: a "+
+			"linear method, or a smaller window.rows where the model holds rows",
 			ErrTooLarge, mebibytes(size), mebibytes(r.options.Limit))
 	}
 	if err := r.store.put(ctx, r.pipeline, name, file.Bytes()); err != nil {
 		return 0, fmt.Errorf("writing model %s (%s): %w", name, r.store, err)
 	}
-	if _, err := r.get(ctx, Version{Name: name, Digest: m.Digest()}); err != nil {
+	if _, err := r.models.get(ctx, Version{Name: name, Digest: m.Digest()}); err != nil {
 		return 0, fmt.Errorf("a model does not read back as it was written: %w", err)
 	}
 	return size, nil
@@ -140,7 +143,7 @@ func (r *Registry) write(ctx context.Context, name string, m *model.Model) (size
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
-// discard removes models that the pointer does not name. What cannot be removed now is found by Sweep.
+// discard removes models that the pointer does not name. Those that cannot be removed now are found by Sweep.
 func (r *Registry) discard(ctx context.Context, names []string) {
 	for _, name := range names {
 		if err := r.store.remove(ctx, r.pipeline, name); err != nil {
@@ -166,8 +169,110 @@ func (r *Registry) Sweep(ctx context.Context) error {
 			r.discard(ctx, []string{s.name})
 		}
 	}
-	return r.store.tidy(ctx, r.pipeline, unfinished)
+	return r.store.tidy(ctx, r.pipeline, maxWriteIdle)
 }
 
-// unfinished is how long a model that is being written may stand still, before it is nobody's any more.
-const unfinished = time.Hour
+// maxWriteIdle is how long an unfinished write may stand still before it is removed.
+const maxWriteIdle = time.Hour
+
+// maxState is the size limit of a checkpoint.
+const maxState = 64 << 10
+
+// Checkpoint stores what the trainer knows outside its window, after it compared the live model with candidates from
+// newer rows and kept it. Before the first model there is nothing it could belong to, and it is dropped.
+func (r *Registry) Checkpoint(ctx context.Context, state []byte) error {
+	if len(state) > maxState {
+		return fmt.Errorf("a checkpoint of %d bytes is over the limit of %d", len(state), maxState)
+	}
+	r.saving.Lock()
+	live := r.known.live
+	r.saving.Unlock()
+	_, err := r.pointers.update(ctx, func(p *Pointer) error {
+		if p.Live == "" || p.Live != live {
+			return errUnchanged
+		}
+		if err := r.fence(p); err != nil {
+			return err
+		}
+		p.State, p.StateOf, p.Good = state, p.Live, r.options.Clock()
+		return nil
+	})
+	return unlessUnchanged(err)
+}
+
+// Refuse notes a candidate that was not promoted.
+func (r *Registry) Refuse(ctx context.Context, f plugin.Outcome) error {
+	one := Refusal{Time: r.options.Clock(), Rows: f.Rows, Score: figure(f.Candidate), LiveScore: figure(f.Previous),
+		Reason: short(f.Reason)}
+	if f.Live != nil {
+		one.Live = f.Live.Version
+	}
+	_, err := r.pointers.update(ctx, func(p *Pointer) error {
+		if err := r.fence(p); err != nil {
+			return err
+		}
+		p.Refused = append(p.Refused, one)
+		p.Refused = p.Refused[max(len(p.Refused)-maxRefused, 0):]
+		if one.Live == p.Live {
+			p.Good = one.Time
+		}
+		return nil
+	})
+	return err
+}
+
+// fence rejects a write of a trainer that has no lease, or whose lease another process has taken since, and marks the
+// pointer with the term of its lease.
+func (r *Registry) fence(p *Pointer) error {
+	if r.options.Term == nil {
+		return nil
+	}
+	term := r.options.Term()
+	switch {
+	case term == 0:
+		return fmt.Errorf("%w: this one does not hold the lease of pipeline %s", ErrFenced, r.pipeline)
+	case p.Term > term:
+		return fmt.Errorf("%w: it took the lease of pipeline %s with term %d, after this one with %d", ErrFenced,
+			r.pipeline, p.Term, term)
+	}
+	p.Term = term
+	return nil
+}
+
+// Seal is the first act of a new lease holder: it writes its term into the pointer. Every revision that a former
+// holder knows is then outdated, so its writes are rejected. If the pointer has a later term although this process
+// holds the lease, as holds reports, the terms of the leases began again, and the new term is one more. Seal returns
+// the term of the pointer. It removes what a former holder has begun to write.
+func (r *Registry) Seal(ctx context.Context, term uint64, holds func(context.Context) (bool, error)) (uint64, error) {
+	r.saving.Lock()
+	defer r.saving.Unlock()
+	sealed, abandoned := term, ""
+	_, err := r.pointers.update(ctx, func(p *Pointer) error {
+		sealed, abandoned = term, ""
+		if p.damage != "" {
+			r.options.Logger.Error("the model store is damaged, and its pointer is written anew", "error", p.damage)
+		}
+		if p.Term == term {
+			return errUnchanged
+		}
+		if p.Term > term {
+			yes, err := holds(ctx)
+			if err != nil {
+				return err
+			}
+			if !yes {
+				return fmt.Errorf("%w: it took the lease of pipeline %s with term %d", ErrFenced, r.pipeline, p.Term)
+			}
+			sealed = p.Term + 1
+		}
+		p.Term, abandoned, p.Candidate = sealed, p.Candidate, ""
+		return nil
+	})
+	if err = unlessUnchanged(err); err != nil {
+		return 0, err
+	}
+	if abandoned != "" {
+		r.discard(ctx, []string{abandoned})
+	}
+	return sealed, nil
+}

@@ -186,7 +186,7 @@ func TestCannotFollow(t *testing.T) {
 			}
 			look()
 			save(t, other, 2, a)
-			p, revision, err := other.read(t.Context())
+			p, revision, err := other.pointers.read(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -203,7 +203,7 @@ func TestCannotFollow(t *testing.T) {
 			if name != "newer" && r.Trouble() != "" {
 				t.Errorf("%s: at once there is %q", name, r.Trouble())
 			}
-			time.Sleep(2 * r.settled())
+			time.Sleep(2 * r.settleTime())
 			look()
 			look()
 			if n := strings.Count(says.String(), c.want); adopted != a || n != 1 || !strings.Contains(r.Trouble(), c.want) {
@@ -233,16 +233,16 @@ func TestStoreThatForgot(t *testing.T) {
 		if r.made, err = s.made(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		r.revision.Add(3) // they were written and seen, and are gone
+		r.pointers.revision.Add(3) // they were written and seen, and are gone
 		before := r.Reached()
-		if err := look(); !errors.Is(err, errOlder) || r.Reached() != before {
+		if err := look(); !errors.Is(err, errStale) || r.Reached() != before {
 			t.Fatalf("the first look: %v", err)
 		}
-		time.Sleep(2 * r.settled())
+		time.Sleep(2 * r.settleTime())
 		if err := look(); err != nil || !r.Reached().After(before) {
 			t.Errorf("when it stays so: %v", err)
 		}
-		if p, revision, err := other.read(t.Context()); err != nil || r.Revision() != revision || p.Live == "" {
+		if p, revision, err := other.pointers.read(t.Context()); err != nil || r.Revision() != revision || p.Live == "" {
 			t.Errorf("revision %d is followed, %d is stored: %v", r.Revision(), revision, err)
 		}
 	})

@@ -41,3 +41,10 @@ type Store interface {
 	// String says where the store is, for messages.
 	String() string
 }
+
+// stored is a model in a store.
+type stored struct {
+	name string
+	time time.Time
+	size int64
+}

@@ -1,0 +1,138 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/embedd/embedd/model"
+)
+
+// modelReader reads the models of one pipeline, and keeps the two that the next start or promotion needs.
+type modelReader struct {
+	store    Store
+	pipeline string
+	limit    int64                        // most bytes of a model
+	fetched  atomic.Pointer[fetchedModel] // before it is live
+	origin   atomic.Pointer[fetchedModel] // the first model of the epoch
+}
+
+// fetchedModel is a model that this process has read, and its version.
+type fetchedModel struct {
+	version string
+	model   *model.Model
+}
+
+// get reads a version as a start does.
+func (m *modelReader) get(ctx context.Context, v Version) (*model.Model, error) {
+	if cached := m.cached(v); cached != nil {
+		return cached, nil
+	}
+	// A limit that was lowered since does not lock out what was stored before.
+	read, err := readModel(ctx, m.store, m.pipeline, v.Name, max(m.limit, v.Size))
+	if err != nil {
+		return nil, err
+	}
+	if v.Digest != "" && read.Digest() != v.Digest {
+		return nil, &damaged{fmt.Errorf("model %s has digest %.16s, its pointer says %.16s; the store (%s) is damaged",
+			v.Name, read.Digest(), v.Digest, m.store)}
+	}
+	return read, nil
+}
+
+// cached returns a model that this process has read before; nil if it has not.
+func (m *modelReader) cached(v Version) *model.Model {
+	for _, f := range []*fetchedModel{m.fetched.Load(), m.origin.Load()} {
+		if f != nil && f.version == v.Name && f.model.Digest() == v.Digest {
+			return f.model
+		}
+	}
+	return nil
+}
+
+// fetch reads a model that is stored and not live yet, and caches it for its promotion. It retries until ctx is done.
+func (m *modelReader) fetch(ctx context.Context, version string) error {
+	if of, ok := PipelineOf(version); !ok || of != m.pipeline {
+		return fmt.Errorf("%q is no version of pipeline %s", version, m.pipeline)
+	}
+	wait := rand.N(fetchDelay)
+	for {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		got, err := readModel(ctx, m.store, m.pipeline, version, m.limit)
+		if err == nil {
+			m.fetched.Store(&fetchedModel{version, got})
+			return nil
+		}
+		if ctx.Err() != nil || errors.Is(err, ErrDamaged) {
+			return err
+		}
+		wait = fetchDelay + rand.N(2*fetchDelay)
+	}
+}
+
+// fetchDelay is the time over which replicas that are notified of a model at once begin to fetch it.
+const fetchDelay = 100 * time.Millisecond
+
+// storeWait is the time limit of storing or reading a model.
+const storeWait = 5 * time.Minute
+
+func readModel(ctx context.Context, s Store, pipeline, version string, limit int64) (*model.Model, error) {
+	ctx, cancel := context.WithTimeout(ctx, storeWait)
+	defer cancel()
+	object, err := s.get(ctx, pipeline, version)
+	if errors.Is(err, errAbsent) {
+		return nil, &missing{fmt.Sprintf("the store (%s) has no model %s", s, version)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading model %s (%s): %w", version, s, err)
+	}
+	defer object.Close()
+	from := &source{Reader: object}
+	m, err := model.ReadLimit(from, limit)
+	if err != nil && from.err != nil {
+		return nil, fmt.Errorf("reading model %s (%s): %w", version, s, from.err)
+	}
+	if err != nil {
+		return nil, &damaged{fmt.Errorf("reading model %s (%s): %w", version, s, err)}
+	}
+	return m, nil
+}
+
+// Read reads a model from a store: the live one of a pipeline, or a version by its name. Where the store has neither
+// it is ErrMissing. The limit is that of a model file, or the size that the version was stored with.
+func Read(ctx context.Context, s Store, name string) (*model.Model, error) {
+	pipeline, isVersion := PipelineOf(name)
+	candidates := []string{name}
+	if isVersion {
+		candidates = []string{pipeline, name}
+	}
+	for _, pipeline := range candidates {
+		r := Of(s, pipeline, Options{})
+		p, err := r.Pointer(ctx)
+		if err != nil {
+			return nil, err
+		}
+		v := p.Find(name)
+		if v == nil && pipeline == name {
+			v = p.Find(p.Live)
+		}
+		if v != nil {
+			return r.models.get(ctx, *v)
+		}
+	}
+	if isVersion {
+		// The pointer of an early embedd does not list it.
+		m, err := readModel(ctx, s, pipeline, name, model.DefaultFileLimit)
+		if !errors.Is(err, ErrMissing) {
+			return m, err
+		}
+	}
+	return nil, &missing{fmt.Sprintf("the store (%s) has neither a model nor a pipeline %q", s, name)}
+}
