@@ -79,7 +79,7 @@ func (e *Encoder) Encode(r Reduced, meta []wire.Pair) (msg []byte, err error) {
 	if fail != nil {
 		return nil, fail
 	}
-	msg, fail = d.Write(&e.buffers, whole, meta, e.codec)
+	msg, fail = d.Write(&e.buffers, &whole, meta, e.codec)
 	if fail != nil {
 		return nil, fail
 	}
@@ -99,7 +99,7 @@ func (e *Encoder) Record(r Reduced, meta []wire.Pair) (rec arrow.Record, err err
 	if fail != nil {
 		return nil, fail
 	}
-	msg, fail := d.Write(&e.buffers, whole, meta, nil)
+	msg, fail := d.Write(&e.buffers, &whole, meta, nil)
 	if fail != nil {
 		return nil, fail
 	}
@@ -200,18 +200,18 @@ func (r *Reduced) drop(k int) []int {
 }
 
 // prepare makes the parts of an undivided output.
-func (e *Encoder) prepare(r Reduced) (*rewrite.Form, *rewrite.Bundle, *Error) {
+func (e *Encoder) prepare(r Reduced) (*rewrite.Form, rewrite.Bundle, *Error) {
 	if fail := r.check(); fail != nil {
-		return nil, nil, fail
+		return nil, rewrite.Bundle{}, fail
 	}
 	d, fail := e.form(r.Message.plan, r.Dim)
 	if fail != nil {
-		return nil, nil, fail
+		return nil, rewrite.Bundle{}, fail
 	}
 	parts := make([]*rewrite.Part, len(r.Message.batches))
 	for k, b := range r.Message.batches {
 		if parts[k], fail = d.Part(&b.data, ipc.Without(0, b.data.Rows, r.drop(k)), r.Y[k], r.Dim); fail != nil {
-			return nil, nil, fail
+			return nil, rewrite.Bundle{}, fail
 		}
 	}
 	return d, d.Whole(parts, r.Message.dicts), nil
@@ -324,7 +324,8 @@ func fromRecord(rec arrow.Record) ([]byte, error) {
 	if fail != nil {
 		return nil, fail
 	}
-	msg, fail := form.Write(&e.buffers, form.Whole([]*rewrite.Part{all}, m.dicts), nil, nil)
+	whole := form.Whole([]*rewrite.Part{all}, m.dicts)
+	msg, fail := form.Write(&e.buffers, &whole, nil, nil)
 	if fail != nil {
 		return nil, fail
 	}

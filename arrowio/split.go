@@ -22,7 +22,7 @@ func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []wire.
 	}
 	s := splitter{e: e, r: r, form: d, maxBytes: d.BodyLimit(limit)}
 	if whole.Size <= s.maxBytes {
-		msg, fail := s.write(whole, limit, 0, 1, meta)
+		msg, fail := s.write(&whole, limit, 0, 1, meta)
 		if fail != nil {
 			return nil, fail
 		}

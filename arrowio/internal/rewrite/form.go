@@ -125,8 +125,8 @@ func transpose(y []float32, dim int, sel []ipc.Span, n int) [][]float32 {
 }
 
 // Whole is the message of these parts, with the dictionaries as they came.
-func (f *Form) Whole(parts []*Part, dicts []ipc.Chunk) *Bundle {
-	g := &Bundle{Parts: parts}
+func (f *Form) Whole(parts []*Part, dicts []ipc.Chunk) Bundle {
+	g := Bundle{Parts: parts}
 	for _, p := range parts {
 		g.Size += p.size()
 	}
