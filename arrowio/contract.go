@@ -16,20 +16,20 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// maxFeatures bounds the number of feature elements, m. Names are kept for each.
+// maxFeatures is the most feature elements, m. A name is kept for each.
 const maxFeatures = 1 << 16
 
-// maxName bounds the name of a feature column, which each element of a list repeats.
+// maxName is the most bytes of a feature column's name. Each element of a list repeats it.
 const maxName = 1024
 
 // contractVersion is the version of a contract's JSON form.
 const contractVersion = 1
 
-// A Contract is the schema that the messages of a pipeline share: its feature elements in order, and the columns of
-// label and key. [Decoder.Decode] finds the features of a message by it, so that every message becomes rows of the same
-// elements, whatever the order and the number types of its columns.
+// A Contract is the schema that the messages of a pipeline share: the names of the feature elements in order, the label
+// column and the key column. With it [Decoder.Decode] finds features by name, so that every message gives rows of the
+// same elements, whatever the order and the number types of its columns.
 //
-// A Contract is immutable and safe for concurrent use. The nil Contract has no features.
+// A Contract is immutable and safe for concurrent use. A nil Contract has no features.
 type Contract struct {
 	columns    []ContractColumn
 	label, key string
@@ -44,13 +44,12 @@ type ContractColumn struct {
 	Name string `json:"column"`
 	// Size is the number of elements of the column's lists, 0 for a column of numbers.
 	Size int `json:"size,omitempty"`
-	// Number is the class of the numbers that the contract was made from: float, integer, decimal or boolean, "" where
-	// it is not known. It is informative: a message may hold numbers of any class.
+	// Number is the class of the numbers in the message that proposed the contract: float, integer, decimal or boolean,
+	// or "" if unknown. It is informative: messages may hold numbers of any class.
 	Number string `json:"number,omitempty"`
 }
 
-// NewContract returns the contract of a model's feature elements: a column's name, or name[0], name[1] ... for the
-// elements of a list.
+// NewContract returns the contract with the feature elements of a model, named as in [Contract.Elements].
 func NewContract(elements []string, label, key string) (*Contract, error) {
 	if len(elements) > maxFeatures {
 		return nil, tooManyElements(len(elements))
@@ -86,10 +85,9 @@ func ParseContract(text []byte) (*Contract, error) {
 	return newContract(c.Features, c.Label, c.Key)
 }
 
-// newContract checks columns, joins those that are named as elements of a list, and makes a contract of them. It keeps
-// columns.
+// newContract checks and joins columns and returns their contract. It takes ownership of columns.
 func newContract(columns []ContractColumn, label, key string) (*Contract, error) {
-	c := &Contract{columns: joined(columns), label: label, key: key}
+	c := &Contract{columns: joinElements(columns), label: label, key: key}
 	sizes := make(map[string]int, len(c.columns))
 	for _, x := range c.columns {
 		switch _, twice := sizes[x.Name]; {
@@ -125,9 +123,9 @@ func newContract(columns []ContractColumn, label, key string) (*Contract, error)
 	return c, nil
 }
 
-// joined replaces columns of numbers x[0], x[1] ... that follow one another by the list x. The names of a model's
-// elements do not say which of the two they were; a message may have either.
-func joined(columns []ContractColumn) []ContractColumn {
+// joinElements replaces consecutive columns of numbers x[0], x[1] ... by the list x. The element names of a model do
+// not say which of the two they were, so a contract does not distinguish them.
+func joinElements(columns []ContractColumn) []ContractColumn {
 	out := columns[:0]
 	for _, x := range columns {
 		base, k, ok := elementOf(x.Name)
@@ -214,8 +212,8 @@ func (c *Contract) Label() string { return c.label }
 // Key returns the name of the key column, "" where there is none.
 func (c *Contract) Key() string { return c.key }
 
-// Equal reports whether two contracts have the same feature elements in the same order: rows of one are rows of the
-// other. Number classes, label and key do not count.
+// Equal reports whether two contracts have the same feature elements in the same order, so that rows of one are rows of
+// the other. It ignores number classes, label and key.
 func (c *Contract) Equal(d *Contract) bool {
 	if c == d || c == nil || d == nil {
 		return c == d
@@ -225,13 +223,13 @@ func (c *Contract) Equal(d *Contract) bool {
 	})
 }
 
-// Has reports whether these are the contract's feature elements in its order, as a model must have them.
+// Has reports whether the contract has exactly these feature elements in this order.
 func (c *Contract) Has(elements []string) bool {
 	return c != nil && slices.Equal(c.elements(), elements)
 }
 
-// ID names the set of feature columns: 32 hexadecimal digits, which contracts share that differ in the order of
-// columns, in number classes, label or key alone.
+// ID identifies the set of feature columns with 32 hexadecimal digits. It does not depend on the order of columns, on
+// number classes, or on label and key.
 func (c *Contract) ID() string { return c.id() }
 
 func (c *Contract) digest() string {
@@ -248,7 +246,7 @@ func (c *Contract) digest() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// MarshalJSON returns what ParseContract reads.
+// MarshalJSON returns the JSON form that [ParseContract] reads.
 func (c *Contract) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Version  int              `json:"version"`
@@ -258,7 +256,7 @@ func (c *Contract) MarshalJSON() ([]byte, error) {
 	}{contractVersion, c.columns, c.label, c.key})
 }
 
-// String describes the contract in a line.
+// String returns a one-line description.
 func (c *Contract) String() string {
 	if c == nil {
 		return "no features"

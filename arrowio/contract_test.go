@@ -295,7 +295,7 @@ func TestContractJSON(t *testing.T) {
 func TestSpecContract(t *testing.T) {
 	s := Spec{Features: []string{"x", "a[*]"}, Sizes: map[string]int{"x": 2, "a[*]": 1}, Label: "l"}
 	c, ok := s.Contract()
-	if !ok || strings.Join(c.Elements(), " ") != "x[0] x[1] a[*]" || !s.Takes(c.Elements()) {
+	if !ok || strings.Join(c.Elements(), " ") != "x[0] x[1] a[*]" || !s.Accepts(c.Elements()) {
 		t.Fatalf("%v, %v", c, ok)
 	}
 	d := newDecoder(t, s)

@@ -8,8 +8,8 @@ import (
 
 var le = binary.LittleEndian
 
-// decimal is the float64 nearest to a decimal: two's complement, little-endian, times ten to the minus scale. It is the
-// number that its text would be read as, so that one value is one feature however a file holds it.
+// decimal returns the float64 nearest to a decimal: a little-endian two's complement integer times 10^-scale. Parsing
+// the decimal's text gives the same number, so a value is the same feature in every file format.
 func decimal(b []byte, scale int) float64 {
 	var limbs [4]uint64
 	n := max(1, len(b)/8)
@@ -27,13 +27,13 @@ func decimal(b []byte, scale int) float64 {
 			limbs[i], carry = bits.Add64(^limbs[i], 0, carry)
 		}
 	}
-	const exact = 1 << 53 // a quotient of two numbers that float64 holds exactly is rounded once
+	const exact = 1 << 53 // division rounds once when both numbers are exact
 	var v float64
 	if limbs[1]|limbs[2]|limbs[3] == 0 && limbs[0] <= exact && 0 <= scale && scale < len(tens) {
 		v = float64(limbs[0]) / tens[scale]
 	} else {
 		text := append(digits(limbs), 'e')
-		// What is beyond float64 is an infinity.
+		// A number beyond float64 becomes an infinity.
 		v, _ = strconv.ParseFloat(string(strconv.AppendInt(text, int64(-scale), 10)), 64)
 	}
 	if negative {
@@ -46,7 +46,8 @@ func decimal(b []byte, scale int) float64 {
 var tens = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
 	1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
-// digits writes a number, 19 digits at a time: what a message costs must not depend on what is in its decimals.
+// digits returns the decimal digits of a number, 19 at a time, so that the cost of a message does not depend on the
+// values of its decimals.
 func digits(limbs [4]uint64) []byte {
 	const chunk, width = 1e19, 19
 	var text [5 * width]byte // 2^255 has 77

@@ -9,8 +9,8 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// A Decoder reads messages. It keeps nothing of them but a bounded cache of their schemas: what Decode returns depends
-// on the message, the Spec and the Contract alone. It is safe for concurrent use.
+// A Decoder reads messages. It keeps no state but a bounded cache of schemas: the result of Decode depends only on the
+// message, the Spec and the Contract. It is safe for concurrent use.
 type Decoder struct {
 	spec   Spec
 	limits Limits
@@ -19,18 +19,18 @@ type Decoder struct {
 	recent atomic.Pointer[recordSchema] // of the last record
 
 	mu     sync.RWMutex
-	plans  map[int][]*entry // by length of the schema's bytes
+	plans  map[int][]*entry // by the length of the schema's metadata
 	cached int              // bytes in plans
 	count  int
 }
 
-// Bounds of the plan cache. When one is reached the cache starts afresh, which costs a parse a schema.
+// Limits of the plan cache. A full cache is emptied, which costs one parse for each schema in use.
 const (
 	maxPlans     = 64
 	maxPlanBytes = 4 << 20
 )
 
-// NewDecoder returns a decoder for messages that look as spec says.
+// NewDecoder returns a decoder of messages as described by spec.
 func NewDecoder(spec Spec) (*Decoder, error) {
 	if err := spec.check(); err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func NewDecoder(spec Spec) (*Decoder, error) {
 	return d, nil
 }
 
-// A Message is one decoded message: a view on the bytes given to Decode, or on the record given to FromRecord. It is
+// A Message is a decoded message: a view on the bytes given to Decode, or on the record given to FromRecord. It is
 // immutable and safe for concurrent use.
 type Message struct {
 	plan    *plan
@@ -49,13 +49,13 @@ type Message struct {
 	batches []*Batch
 	rows    int
 	size    int
-	most    int // Limits.Body
+	maxBody int // Limits.Body
 
-	first Batch // most messages have one: few objects a message, since a small one takes no longer than they do
+	first Batch // the batch of a message with one batch, which saves allocations
 	one   [1]*Batch
 }
 
-// next is a batch that add makes the message's next.
+// next returns an empty batch that add may append to the message.
 func (m *Message) next() *Batch {
 	b := &m.first
 	if len(m.batches) > 0 {
@@ -73,13 +73,13 @@ func (m *Message) Batches() []*Batch { return m.batches }
 // Rows returns the number of rows of all batches.
 func (m *Message) Rows() int { return m.rows }
 
-// Bytes returns what the buffers of the message come to, unpacked and with the features that had to be copied. What it
-// is over the length of the message is memory of the result's own.
+// Bytes returns the total size of the message's buffers, decompressed and with converted features. The part beyond the
+// length of the message is extra memory.
 func (m *Message) Bytes() int { return m.size }
 
-// Contract returns the contract under which the message was decoded. Without one it is the contract that the message
-// itself proposes: the columns that the Spec chooses, in its order. It is nil where the Spec names no features, and
-// where no row says how long the lists of a column are.
+// Contract returns the contract that the message was decoded with. Without one it returns the contract that the message
+// proposes: the columns that the Spec selects, in its order. It is nil if the Spec selects no features, or if no row
+// determines the length of a list column.
 func (m *Message) Contract() *Contract {
 	p := m.plan
 	if p.contract != nil {
@@ -97,13 +97,12 @@ func (m *Message) Contract() *Contract {
 	return c
 }
 
-// Decode reads one message. Its features are the elements of the contract, found by name, with numbers of any class.
-// With a nil contract they are the columns that the Spec chooses, in the order of the message's schema within a glob;
-// [Message.Contract] is then the contract that the message proposes. Give the messages of a pipeline the same *Contract:
-// plans are cached for it.
+// Decode reads one message. With a contract, the features are its elements, found by name, with numbers of any class.
+// With a nil contract, they are the columns that the Spec selects, and [Message.Contract] is the contract that the
+// message proposes. Pass the same *Contract for all messages of a pipeline, because plans are cached by it.
 //
-// The error is always an *Error. A message that the Spec can read and that does not have the features of the contract is
-// wire.SchemaChanged. The result is a view on msg, which must not change as long as the result is in use.
+// The error is always an *Error. If the Spec can read the message but its features do not fit the contract, the code is
+// wire.SchemaChanged. The result is a view on msg, which must not change while the result is in use.
 func (d *Decoder) Decode(msg []byte, c *Contract) (m *Message, err error) {
 	defer rescue(&err)
 	m, e := d.decode(msg, c)
@@ -133,7 +132,7 @@ func (d *Decoder) decode(msg []byte, c *Contract) (*Message, *Error) {
 	if e != nil {
 		return nil, e
 	}
-	m := &Message{plan: p, most: d.limits.Body}
+	m := &Message{plan: p, maxBody: d.limits.Body}
 	budget := d.limits.Body
 	byID := byNumber(ids)
 	var have []bool
@@ -141,7 +140,7 @@ func (d *Decoder) decode(msg []byte, c *Contract) (*Message, *Error) {
 		m.dicts, have = make([]ipc.Chunk, len(ids)), make([]bool, len(ids))
 	}
 	for {
-		marked := len(rest) > 0 // if this is the end
+		marked := len(rest) > 0 // true if an end-of-stream mark may follow
 		if f, rest, end, e = ipc.NextFrame(rest, false); e != nil {
 			return nil, e
 		}
@@ -221,7 +220,7 @@ func (d *Decoder) dictionary(m *Message, f ipc.Frame, byID map[int64]int, have [
 	return e
 }
 
-// dictionaries checks all dictionaries once they are complete, because one may hold indices into another.
+// dictionaries checks all dictionaries once they are complete, because a dictionary may contain indices into another.
 func (d *Decoder) dictionaries(m *Message, have []bool) *Error {
 	for k, ok := range have {
 		if !ok {
@@ -255,7 +254,7 @@ func (d *Decoder) batch(m *Message, f ipc.Frame, budget *int) *Error {
 	return d.add(m, b, budget)
 }
 
-// add checks a batch, finds its features, and makes it the message's next.
+// add checks a batch, finds its features, and appends it to the message.
 func (d *Decoder) add(m *Message, b *Batch, budget *int) (e *Error) {
 	if m.rows += b.data.Rows; m.rows > d.limits.Rows {
 		return ipc.TooManyRows(int64(m.rows), d.limits.Rows)
@@ -273,14 +272,14 @@ func (d *Decoder) add(m *Message, b *Batch, budget *int) (e *Error) {
 	return nil
 }
 
-// Expanded is the number of bytes that a message comes to while it is decoded and answered, told from its frames
-// before anything is unpacked or allocated: its own bytes, every buffer of its batches and dictionaries as it is once
-// decompressed (buffers that share bytes count each), and dim float32 outputs a row. An undivided output is never
-// longer but for metadata, and one that Split divides at most twice as long, or as long as Limits.Body. A message that Decode refuses for
-// what its frames say costs its own bytes and no more. It reads the lists of buffers and nothing behind them.
+// Expanded returns an upper bound of the memory that a message needs while it is decoded and answered, without
+// unpacking or allocating anything: its own bytes, all buffers after decompression (shared bytes count once per
+// buffer), and dim float32 outputs per row. The output is at most this long, apart from metadata; if Split divides it,
+// at most twice as long or Limits.Body. For a message that Decode rejects because of its frames, it is the length of
+// the message.
 //
-// Features that are integers, or have nulls, are copied as well, 8 bytes each. Limits.Body bounds them together with
-// the buffers, and they are gone once the message is answered.
+// Features that are copied (integers, or with nulls) take another 8 bytes each, are bounded by Limits.Body together
+// with the buffers, and are released once the message is answered.
 func (d *Decoder) Expanded(msg []byte, dim int) int {
 	if len(msg) > d.limits.Message {
 		return len(msg)
@@ -292,13 +291,13 @@ func (d *Decoder) Expanded(msg []byte, dim int) int {
 	return len(msg) + size + 4*dim*rows
 }
 
-// A Batch is one record batch of a message.
+// A Batch is a record batch of a message.
 type Batch struct {
 	data    ipc.Batch
 	message *Message
 	blocks  []Block
 	block1  [1]Block
-	columns []column // of the features, in order
+	columns []column // the feature columns in order
 
 	once   sync.Once
 	faults []Fault
@@ -307,6 +306,6 @@ type Batch struct {
 // Rows returns the number of rows, n.
 func (b *Batch) Rows() int { return b.data.Rows }
 
-// Features returns the blocks that side by side make the n x m matrix of features, in the order of the contract.
-// They are views on the message wherever the data allows it and must not be written to.
+// Features returns blocks that form the n x m feature matrix side by side, in the order of the contract. They are views
+// on the message where possible and must not be written to.
 func (b *Batch) Features() []Block { return b.blocks }

@@ -16,20 +16,20 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// Output says what an Encoder writes.
+// Output configures an Encoder.
 type Output struct {
 	Column      string   // name of the output column; "" means "embedding"
-	Columns     bool     // d float32 columns Column_0 ... instead of one fixed_size_list<float32>[d]
-	Keep        []string // nil or "all": every column but the features; "none"; else names and globs. A glob never means a feature; its plain name does
+	Columns     bool     // write d float32 columns Column_0 ... instead of one fixed_size_list<float32>[d]
+	Keep        []string // "none", "all" (default: all columns but the features), or names and globs; a glob never matches a feature
 	Compression string   // "" or "none", "lz4", "zstd"
 }
 
-// Reduced is a message and what a model made of it.
+// Reduced is a message with the outputs of a model.
 type Reduced struct {
 	Message *Message
 	Dim     int         // d, the columns of Y
-	Y       [][]float32 // for each batch n x d, row after row, with all rows of the batch
-	Drop    [][]int     // for each batch the rows to leave out, ascending; nil = none
+	Y       [][]float32 // outputs for each batch: n x d, row-major, for all rows of the batch
+	Drop    [][]int     // rows of each batch that are left out, ascending; nil: none
 }
 
 // An Encoder writes output messages. It is safe for concurrent use.
@@ -39,12 +39,12 @@ type Encoder struct {
 
 	mu     sync.Mutex
 	forms  map[formKey]*rewrite.Form
-	cached int // bytes of the forms and their plans
+	cached int // size of the forms and their plans
 
 	buffers rewrite.Buffers
 }
 
-// Reuse gives the memory of messages that the encoder wrote to later ones. Nothing may use them after it.
+// Reuse returns the memory of messages that the encoder wrote, for later ones. The caller must not use them afterwards.
 func (e *Encoder) Reuse(msgs ...[]byte) { e.buffers.Put(msgs...) }
 
 type formKey struct {
@@ -52,7 +52,7 @@ type formKey struct {
 	dim  int // -1 for the original schema
 }
 
-// NewEncoder returns an encoder of that form.
+// NewEncoder returns an encoder with this configuration.
 func NewEncoder(out Output) (*Encoder, error) {
 	if out.Column == "" {
 		out.Column = "embedding"
@@ -70,8 +70,8 @@ func NewEncoder(out Output) (*Encoder, error) {
 	return &Encoder{out: out, codec: codec, forms: map[formKey]*rewrite.Form{}}, nil
 }
 
-// Encode writes one message: the kept columns as they came, then the output column, with meta added to the schema's
-// metadata (a pair of the same key is replaced). It has the batches of the input, also where all rows of one were
+// Encode writes one message: the kept columns unchanged, then the output column. meta is added to the schema's metadata
+// and replaces pairs of the same key. The output has the batches of the input, including those whose rows are all
 // dropped. The error is always an *Error.
 func (e *Encoder) Encode(r Reduced, meta []wire.Pair) (msg []byte, err error) {
 	defer rescue(&err)
@@ -86,9 +86,8 @@ func (e *Encoder) Encode(r Reduced, meta []wire.Pair) (msg []byte, err error) {
 	return msg, nil
 }
 
-// Record is Encode for a message of one batch, as FromRecord makes it, and gives the output as a record: with the
-// schema and the metadata of the wire form, in memory of its own. The caller releases it. The error is always an
-// *Error.
+// Record is Encode for a message of one batch, and returns the output as a record that does not share memory with the
+// message. The caller releases it. The error is always an *Error.
 func (e *Encoder) Record(r Reduced, meta []wire.Pair) (rec arrow.Record, err error) {
 	defer rescue(&err)
 	if n := len(r.Message.batches); n != 1 {
@@ -103,7 +102,7 @@ func (e *Encoder) Record(r Reduced, meta []wire.Pair) (rec arrow.Record, err err
 	if fail != nil {
 		return nil, fail
 	}
-	// Arrow's reader is safe on what was checked and written here.
+	// Arrow's reader is safe here: the bytes were checked and written by this package.
 	reader, err := arrowipc.NewReader(bytes.NewReader(msg))
 	if err != nil {
 		return nil, noRecord(err)
@@ -122,8 +121,8 @@ func noRecord(err error) *Error {
 		"keep fewer columns, or encode the message")
 }
 
-// Rejected writes a message of the original schema, features included, with only these rows of each batch, and of
-// dictionaries the entries that they use.
+// Rejected writes a message of the original schema, including features, with only these rows of each batch and only the
+// dictionary entries that they use.
 func (e *Encoder) Rejected(m *Message, rows [][]int, meta []wire.Pair) (msg []byte, err error) {
 	defer rescue(&err)
 	if len(rows) != len(m.batches) {
@@ -169,7 +168,7 @@ func ascending(rows []int, n int) *Error {
 	return nil
 }
 
-// check refuses a result that does not fit its message.
+// check returns an error if the outputs do not fit the message.
 func (r *Reduced) check() *Error {
 	m := r.Message
 	if r.Dim < 1 || r.Dim > maxFeatures || len(r.Y) != len(m.batches) || r.Drop != nil &&
@@ -191,7 +190,7 @@ func (r *Reduced) check() *Error {
 	return nil
 }
 
-// drop returns the rows of batch k to leave out.
+// drop returns the rows of batch k that are left out.
 func (r *Reduced) drop(k int) []int {
 	if r.Drop == nil {
 		return nil
@@ -199,7 +198,7 @@ func (r *Reduced) drop(k int) []int {
 	return r.Drop[k]
 }
 
-// prepare makes the parts of an undivided output.
+// prepare returns the undivided output.
 func (e *Encoder) prepare(r Reduced) (*rewrite.Form, rewrite.Bundle, *Error) {
 	if fail := r.check(); fail != nil {
 		return nil, rewrite.Bundle{}, fail
@@ -217,7 +216,7 @@ func (e *Encoder) prepare(r Reduced) (*rewrite.Form, rewrite.Bundle, *Error) {
 	return d, d.Whole(parts, r.Message.dicts), nil
 }
 
-// form returns what the outputs of a plan have in common; with dim -1 that of messages of the plan's own schema.
+// form returns the output form of a plan; with dim -1, of the plan's own schema.
 func (e *Encoder) form(p *plan, dim int) (*rewrite.Form, *Error) {
 	key := formKey{p, dim}
 	e.mu.Lock()
@@ -254,7 +253,7 @@ func (e *Encoder) form(p *plan, dim int) (*rewrite.Form, *Error) {
 	return f, nil
 }
 
-// names are the names of the output columns.
+// names returns the names of the output columns.
 func (e *Encoder) names(dim int) (names []string) {
 	switch {
 	case dim < 0:
@@ -285,7 +284,7 @@ func (e *Encoder) keeps(p *plan, i int) bool {
 	return false
 }
 
-// FromRecords writes records of one schema as one wire message, with Arrow's own writer. The error is always an *Error.
+// FromRecords encodes records of one schema as one message. The error is always an *Error.
 func FromRecords(schema *arrow.Schema, recs ...arrow.Record) (msg []byte, err error) {
 	defer rescue(&err)
 	if len(recs) == 1 && slices.ContainsFunc(schema.Fields(), dictionaryOfViews) {
@@ -294,8 +293,8 @@ func FromRecords(schema *arrow.Schema, recs ...arrow.Record) (msg []byte, err er
 	return writeStream(schema, recs...)
 }
 
-// dictionaryOfViews tells the columns after which Arrow's writer counts the buffers of views wrongly (v15): it carries
-// the counts of a dictionary over to the batch.
+// dictionaryOfViews reports whether Arrow's writer (v15) writes wrong buffer counts after this column: it carries the
+// counts of a dictionary of views over to the batch.
 func dictionaryOfViews(f arrow.Field) bool {
 	d, ok := f.Type.(*arrow.DictionaryType)
 	return ok && (d.ValueType.ID() == arrow.STRING_VIEW || d.ValueType.ID() == arrow.BINARY_VIEW)

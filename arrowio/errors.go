@@ -7,10 +7,10 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// Error is the one error type of this package.
+// Error is the error type of this package.
 type Error = wire.Error
 
-// rescue turns a panic into an error: a fault that the checks did not foresee costs one message, not the process.
+// rescue converts a panic into an error, so that a bug costs one message instead of the process.
 func rescue(err *error) {
 	if r := recover(); r != nil {
 		e := wire.Errorf(wire.Internal, "unexpected fault: %s", wire.Clip(fmt.Sprint(r))).WithHint(

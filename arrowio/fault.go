@@ -9,21 +9,20 @@ import (
 	"github.com/embedd/embedd/arrowio/internal/ipc"
 )
 
-// A Fault is a row whose features hold a null, a NaN, an infinity or a float64 beyond the range of float32, in which
-// outputs are written.
+// A Fault is a row with a feature that is null, NaN, infinite, or beyond the range of float32 (outputs are float32).
 type Fault struct {
 	Row     int
-	Feature string // the first such element
-	What    string // "null", "NaN", "+Inf", "-Inf", or the number and why
+	Feature string // the first such feature element
+	What    string // "null", "NaN", "+Inf", "-Inf", or the number and what is wrong with it
 }
 
-// Faults returns the rows that no method can use as they are, ascending, one fault a row. They are computed once.
+// Faults returns the rows that cannot be projected as they are, ascending, one fault per row. They are computed once.
 func (b *Batch) Faults() []Fault {
 	b.once.Do(func() { b.faults = b.findFaults() })
 	return b.faults
 }
 
-// FaultsIn is Faults for one who knows that no other rows than these, ascending, have any: it looks at no other.
+// FaultsIn is Faults, faster, if the caller knows that only these rows, ascending, can have faults.
 func (b *Batch) FaultsIn(rows []int) []Fault {
 	b.once.Do(func() {
 		switch len(rows) {
@@ -43,12 +42,12 @@ func (b *Batch) FaultsIn(rows []int) []Fault {
 	return b.faults
 }
 
-// firstBad returns the first element of a row that no method can use.
+// firstBad returns the first element of a row that is not a float32 number.
 func (b *Batch) firstBad(row int) (element int, bad bool) {
 	for i := range b.blocks {
 		k := &b.blocks[i]
 		for col := range k.Cols {
-			if !Held(k.At(row, col)) {
+			if !FitsFloat32(k.At(row, col)) {
 				return element + col, true
 			}
 		}
@@ -59,7 +58,7 @@ func (b *Batch) firstBad(row int) (element int, bad bool) {
 
 func (b *Batch) findFaults() []Fault {
 	for _, c := range b.columns {
-		if c.size < 0 { // no row has said how long the list is: all are null
+		if c.size < 0 { // the length of the list is unknown, so all lists are null
 			faults := make([]Fault, b.data.Rows)
 			for row := range faults {
 				faults[row] = Fault{Row: row, Feature: b.data.Layout.Fields[c.field].Name, What: "null"}
@@ -83,7 +82,7 @@ func (b *Batch) findFaults() []Fault {
 		return nil
 	}
 	faults := make([]Fault, 0, len(first))
-	names := map[int]string{} // of elements: many rows may have the same
+	names := map[int]string{} // names of elements, since many rows may have the same
 	for row, element := range first {
 		faults = append(faults, b.faultAt(row, element, names))
 	}
@@ -107,7 +106,7 @@ func (k *Block) unclean(rows int) (bad []cell) {
 				continue
 			}
 			for col := 0; col < k.Cols; col++ {
-				if !Held(k.At(row, col)) {
+				if !FitsFloat32(k.At(row, col)) {
 					bad = append(bad, cell{row, col})
 					break
 				}
@@ -124,7 +123,7 @@ func (k *Block) unclean(rows int) (bad []cell) {
 			seen = make([]bool, rows)
 		}
 		for row := 0; row < rows; row++ {
-			if !seen[row] && !Held(k.At(row, col)) {
+			if !seen[row] && !FitsFloat32(k.At(row, col)) {
 				seen[row] = true
 				bad = append(bad, cell{row, col})
 			}
@@ -142,12 +141,12 @@ func (k *Block) At(row, col int) float64 {
 	return k.F64[at]
 }
 
-// Held tells whether a feature is a number in the range of float32.
-func Held(v float64) bool { return math.Abs(v) < 1<<128 }
+// FitsFloat32 reports whether v is finite as a float32.
+func FitsFloat32(v float64) bool { return math.Abs(v) < 1<<128 }
 
-// clean reports whether n values that stand one after the other are all held. A float32 is not finite exactly when
-// its exponent is all ones; adding one to the exponent then carries into the sign's place, so that the whole scan is
-// an and, an add and an or. A float64 is not held from the exponent of 2^128 on, and what is added makes that one carry.
+// clean reports whether n consecutive values all fit float32. A float32 is not finite exactly if all bits of its
+// exponent are set; adding one to the exponent then carries into the sign bit, so the scan needs one and, one add and
+// one or per value. A float64 does not fit from exponent 128 on; the added constant makes that carry in the same way.
 func (k *Block) clean(from, n int) bool {
 	var acc uint64
 	if k.F32 == nil {
@@ -177,7 +176,7 @@ func (k *Block) clean(from, n int) bool {
 	return acc&0x80000000_80000000 == 0
 }
 
-// faultAt describes feature element of row.
+// faultAt returns the fault of a feature element of a row.
 func (b *Batch) faultAt(row, element int, names map[int]string) Fault {
 	f := Fault{Row: row, Feature: names[element]}
 	var c column
@@ -212,7 +211,7 @@ func (b *Batch) faultAt(row, element int, names map[int]string) Fault {
 	return f
 }
 
-// elementRow returns where the list of a row begins in its child.
+// elementRow returns the index in the child where the list of a row begins.
 func (b *Batch) elementRow(c *column, row int) int {
 	f := &b.data.Layout.Fields[c.field]
 	if f.Kind == ipc.KindList || f.Kind == ipc.KindListView {

@@ -10,10 +10,9 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// A Block is part of the matrix of features: element (i, j) is at i*RowStride + j*ColStride of the one of F32 and F64
-// that is not nil. float32 and float64 columns without nulls are views on the message. float16 is copied to F32;
-// integers, decimals and booleans (0 and 1) are copied to F64.
-// Where a column has nulls the block is a copy with NaN in their place.
+// A Block is part of the feature matrix: element (i, j) is at i*RowStride + j*ColStride of F32 or F64, whichever is not
+// nil. float32 and float64 columns without nulls are views on the message. float16 is converted to F32; integers,
+// decimals and booleans (0 and 1) to F64. A column with nulls is copied, with NaN for each null.
 type Block struct {
 	F32       []float32
 	F64       []float64
@@ -22,7 +21,7 @@ type Block struct {
 	ColStride int
 }
 
-// features makes the blocks. budget pays for copies.
+// features returns the blocks. budget is reduced by the bytes of copies.
 func (b *Batch) features(budget *int, limits Limits) ([]Block, *Error) {
 	p := b.message.plan
 	b.columns = p.columns
@@ -45,11 +44,11 @@ func (b *Batch) features(budget *int, limits Limits) ([]Block, *Error) {
 	return blocks, nil
 }
 
-// sizes completes the columns whose number of elements only the data tell, and checks the others.
+// sizes determines the list lengths that only the data tell, and checks the others.
 func (b *Batch) sizes() *Error {
 	p := b.message.plan
 	if slices.ContainsFunc(b.columns, func(c column) bool { return c.size < 0 }) {
-		b.columns = slices.Clone(b.columns) // the plan's are shared
+		b.columns = slices.Clone(b.columns) // the plan's columns are shared
 	}
 	total := 0
 	for k := range b.columns {
@@ -68,19 +67,19 @@ func (b *Batch) sizes() *Error {
 				return p.otherSize(b.data.Layout.Fields[c.field].Name, size, c.size)
 			case size == 0:
 				return wire.Errorf(wire.FeatureCount, "lists of no elements").WithHint(
-					"send 1 to %d", p.most).In(b.data.Layout.Fields[c.field].Name)
+					"send 1 to %d", p.maxElements).In(b.data.Layout.Fields[c.field].Name)
 			default:
 				c.size = size
 			}
 		}
-		if total += max(0, c.size); total > p.most {
+		if total += max(0, c.size); total > p.maxElements {
 			return p.tooMany().In(b.data.Layout.Fields[c.field].Name)
 		}
 	}
 	return nil
 }
 
-// otherSize is the error of lists of another length than the contract, the Spec or an earlier batch has.
+// otherSize returns the error for lists whose length differs from the contract, the Spec or an earlier batch.
 func (p *plan) otherSize(name string, size, want int) *Error {
 	e := wire.Errorf(wire.FeatureCount, "lists of %d elements, and %d are expected", size, want).WithHint(
 		"send lists of %d elements", want).In(name)
@@ -90,7 +89,7 @@ func (p *plan) otherSize(name string, size, want int) *Error {
 	return e
 }
 
-// listSize returns the one length of the valid lists of a column, -1 when there are none.
+// listSize returns the common length of the non-null lists of a column, -1 if there are none.
 func (b *Batch) listSize(c *column) (int, *Error) {
 	f := &b.data.Layout.Fields[c.field]
 	valid, o, size := b.data.Valid(c.field), b.data.Buffer(c.field, 1), int64(-1)
@@ -113,8 +112,9 @@ func (b *Batch) listSize(c *column) (int, *Error) {
 	return int(size), nil
 }
 
-// run finds columns from k on that are float columns without nulls at equal distances in the body, as writers lay
-// them out: together they are one block with a column stride, and a thousand columns need no thousand blocks.
+// run finds the columns from k on that are float columns without nulls at equal distances in the body, as writers
+// usually lay them out. They become one block with a column stride, so that a thousand columns are not a thousand
+// blocks.
 func (b *Batch) run(k int) (n int, block Block) {
 	first, num, ok := b.plain(k)
 	if !ok {
@@ -158,8 +158,8 @@ func (b *Batch) run(k int) (n int, block Block) {
 	return n, block
 }
 
-// plain returns where the values of feature column k stand in the body, if there is one; ok is false where it is no
-// float column or has nulls.
+// plain returns the position of the values of feature column k in the body. ok is false if it is not a float column or
+// has nulls.
 func (b *Batch) plain(k int) (at int, n ipc.Number, ok bool) {
 	c := &b.columns[k]
 	f := &b.data.Layout.Fields[c.field]
@@ -176,7 +176,7 @@ func (b *Batch) plain(k int) (at int, n ipc.Number, ok bool) {
 	return int(le.Uint64(b.data.Ranges[16*buffer:])), f.Number, true
 }
 
-// block makes the block of one column.
+// block returns the block of one column.
 func (b *Batch) block(c *column, budget *int, limits Limits) (Block, *Error) {
 	f := &b.data.Layout.Fields[c.value]
 	n := f.Number
@@ -185,7 +185,7 @@ func (b *Batch) block(c *column, budget *int, limits Limits) (Block, *Error) {
 	block := Block{Cols: size, RowStride: size, ColStride: 1}
 	count := b.data.Rows * size
 	outer := b.data.Layout.Fields[c.field].Kind
-	whole := b.data.Valid(c.field) == nil && b.data.Valid(c.value) == nil && outer != ipc.KindListView // whose lists stand in any order
+	whole := b.data.Valid(c.field) == nil && b.data.Valid(c.value) == nil && outer != ipc.KindListView // list views may be in any order
 	from := 0
 	if outer == ipc.KindList && b.data.Rows > 0 {
 		from = int(ipc.Offset(b.data.Buffer(c.field, 1), b.data.Layout.Fields[c.field].Width, 0))
@@ -214,7 +214,7 @@ func (b *Batch) block(c *column, budget *int, limits Limits) (Block, *Error) {
 	return block, nil
 }
 
-// fillRows copies a column with nulls, or of list views.
+// fillRows copies a column that has nulls or is a list view.
 func (b *Batch) fillRows(block *Block, c *column, values []byte) {
 	size, numbers := block.Cols, &b.data.Layout.Fields[c.value]
 	outer, inner := b.data.Valid(c.field), b.data.Valid(c.value)
@@ -251,7 +251,7 @@ func (b *Block) null(k int) {
 	}
 }
 
-// fill converts count values from element at of a buffer of field f to element from of the block.
+// fill converts count values of field f, from index at, into the block from index from.
 func (b *Block) fill(from int, values []byte, f *ipc.Field, at, count int) {
 	if count == 0 {
 		return

@@ -4,10 +4,10 @@ import (
 	"github.com/embedd/embedd/arrowio/internal/ipc"
 )
 
-// A Field is a top-level column of a message and what it was taken for.
+// A Field is a top-level column of a message.
 type Field struct {
 	Name    string
-	Holds   string // what is in it, in a word or two that are the same in every format: number, text, date, nested ...
+	Holds   string // content in one or two words, the same for all formats: number, text, date, nested ...
 	Feature bool
 	Empty   bool // no row has a value
 }
@@ -27,8 +27,8 @@ func (m *Message) Fields() []Field {
 	return fields
 }
 
-// holds names what is in a column as its reader sees it, not as it is laid out: three kinds of strings, and a
-// dictionary of them, are text.
+// holds returns the content of a column as users see it: string, large string, string view and dictionaries of them are
+// all text.
 func (p *plan) holds(i int) string {
 	f := &p.schema.Layout.Fields[i]
 	value, _, ok := p.numeric(i)
@@ -38,7 +38,7 @@ func (p *plan) holds(i int) string {
 	case ok:
 		return "list of numbers"
 	}
-	switch f.Type { // of the values, where there is a dictionary
+	switch f.Type { // the type of the values, for a dictionary
 	case ipc.TypeUtf8, ipc.TypeLargeUtf8, ipc.TypeUtf8View:
 		return "text"
 	case ipc.TypeBinary, ipc.TypeLargeBinary, ipc.TypeBinaryView, ipc.TypeFixedBinary:

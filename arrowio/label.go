@@ -4,23 +4,22 @@ import (
 	"github.com/embedd/embedd/arrowio/internal/ipc"
 )
 
-// Label returns the text that names the class of a row: the identity of a label is its text, so that the integer 3,
-// the string "3" and a dictionary entry "3" are one class. ok is false where the row has no label. The text is a
-// copy.
+// Label returns the class of a row as text: the integer 3, the string "3" and a dictionary entry "3" are the same
+// class. ok is false if the row has no label. The text is a copy.
 func (b *Batch) Label(row int) (text string, ok bool) {
 	return b.text(b.message.plan.label, row)
 }
 
-// Key returns the text that joins a row with what comes later about it, in the same way as Label.
+// Key returns the key of a row as text, in the same way as Label.
 func (b *Batch) Key(row int) (text string, ok bool) {
 	return b.text(b.message.plan.key, row)
 }
 
-// LabelKind says what the label column holds: "text", "integers" or "booleans"; "" where the message has none, or one
-// of type null.
+// LabelKind returns what the label column holds: "text", "integers" or "booleans"; "" if the message has no label
+// column or one of type null.
 func (m *Message) LabelKind() string { return m.plan.labels.column() }
 
-// KeyKind is the same for the key column.
+// KeyKind is LabelKind for the key column.
 func (m *Message) KeyKind() string { return m.plan.keys.column() }
 
 func (c class) column() string {
@@ -45,7 +44,7 @@ func (b *Batch) text(i, row int) (string, bool) {
 	return c.Text(i, row), true
 }
 
-// checkNames checks the texts of label and key: they become names of classes, keys of maps and lines of reports.
+// checkNames checks the texts of label and key, which become class names, map keys and lines of reports.
 func (d *Decoder) checkNames(b *Batch) *Error {
 	for _, i := range [...]int{b.message.plan.label, b.message.plan.key} {
 		if i < 0 || b.data.Layout.Fields[i].Dict >= 0 {
@@ -58,7 +57,7 @@ func (d *Decoder) checkNames(b *Batch) *Error {
 	return nil
 }
 
-// checkTexts does the same for the dictionaries of label and key.
+// checkTexts is checkNames for dictionaries.
 func (d *Decoder) checkTexts(m *Message) *Error {
 	for _, i := range [...]int{m.plan.label, m.plan.key} {
 		if i < 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// A class is the kind of a label or key.
+// A class is the kind of values in a label or key column.
 type class uint8
 
 const (
@@ -23,38 +23,38 @@ func (c class) String() string {
 	return [...]string{"nothing", "text", "integers", "booleans"}[c]
 }
 
-// A column is one feature column of a schema.
+// A column is a feature column of a schema.
 type column struct {
-	field int // of the layout
-	value int // the field that holds the numbers: the same, or the list's child
-	size  int // number of its elements, -1 where only the data tell
+	field int // index in the layout
+	value int // index of the field with the numbers: the same, or the list's child
+	size  int // number of elements, -1 if only the data tell
 }
 
-// A plan is a schema with the columns that a Spec and a Contract choose in it.
+// A plan is a schema with the columns that a Spec or a Contract selects in it.
 type plan struct {
-	schema   *ipc.Schema
-	spec     *Spec
-	contract *Contract // nil: the Spec alone chooses
-	columns  []column
-	taken    []bool         // fields that are features
-	index    map[string]int // top-level field by name, -1 where two have it
-	elements int
-	most     int // elements
-	label    int // index of the top-level field, -1 = none
-	key      int
-	labels   class
-	keys     class
+	schema      *ipc.Schema
+	spec        *Spec
+	contract    *Contract // nil: the Spec selects
+	columns     []column
+	taken       []bool         // fields that are features
+	index       map[string]int // top-level field by name, -1 if two have the name
+	elements    int
+	maxElements int // limit of elements
+	label       int // index of the top-level field, -1 = none
+	key         int
+	labels      class
+	keys        class
 
-	proposal atomic.Pointer[proposal] // the newest, where there is no contract
+	proposal atomic.Pointer[proposal] // the latest one, without a contract
 }
 
-// An entry of the cache holds a schema and its newest plan.
+// An entry of the cache is a schema and the latest plan for it.
 type entry struct {
 	schema *ipc.Schema
 	plan   atomic.Pointer[plan]
 }
 
-// planOf returns the plan of a schema frame, and the numbers of the message's dictionaries in normalised order.
+// planOf returns the plan of a schema frame, and the ids of the message's dictionaries in normalised order.
 func (d *Decoder) planOf(f ipc.Frame, c *Contract) (*plan, []int64, *Error) {
 	en, ids, e := d.entry(f)
 	if e != nil {
@@ -71,12 +71,12 @@ func (d *Decoder) planOf(f ipc.Frame, c *Contract) (*plan, []int64, *Error) {
 	return p, ids, nil
 }
 
-// newPlan finds the features of a schema. A message that the Spec alone refuses has the same error with a contract as
-// without one; a message that the Spec can read and the contract cannot is wire.SchemaChanged.
+// newPlan selects the feature columns of a schema. A message that the Spec alone rejects has the same error with and
+// without a contract. A message that only the contract rejects is wire.SchemaChanged.
 func (d *Decoder) newPlan(s *ipc.Schema, c *Contract) (*plan, *Error) {
-	p := &plan{schema: s, spec: &d.spec, contract: c, most: maxFeatures}
+	p := &plan{schema: s, spec: &d.spec, contract: c, maxElements: maxFeatures}
 	if c == nil {
-		p.most = d.limits.Features
+		p.maxElements = d.limits.Features
 	}
 	e := p.resolve()
 	if e == nil {
@@ -91,13 +91,13 @@ func (d *Decoder) newPlan(s *ipc.Schema, c *Contract) (*plan, *Error) {
 	return nil, changed(e)
 }
 
-// aboutFeatures reports whether an error is that features are not as they should be.
+// aboutFeatures reports whether an error concerns the feature columns.
 func aboutFeatures(e *Error) bool {
 	return e.Code == wire.MissingColumn || e.Code == wire.FeatureCount || e.Code == wire.NotNumeric ||
 		e.Code == wire.SchemaChanged
 }
 
-// changed is the error of a message that does not fit a contract.
+// changed returns e as the error of a message that does not fit a contract.
 func changed(e *Error) *Error {
 	e.Code = wire.SchemaChanged
 	return e.WithHint("send it as the pipeline's schema has it, or change the schema: embedd schema reset, or schema.features")
@@ -134,7 +134,7 @@ func (d *Decoder) entry(f ipc.Frame) (*entry, []int64, *Error) {
 	return en, ids, nil
 }
 
-// find returns the top-level column of that name, -1 when there is none.
+// find returns the top-level column of this name, -1 if there is none.
 func (p *plan) find(name string) (int, *Error) {
 	i, ok := p.index[name]
 	switch {
@@ -169,7 +169,7 @@ func (p *plan) resolve() *Error {
 	return p.bySpec()
 }
 
-// named resolves the label or the key. An absent column, or one of type null, names nothing.
+// named finds the label or key column. A missing column, and one of type null, count as none.
 func (p *plan) named(name string, code wire.Code) (int, class, *Error) {
 	if name == "" {
 		return -1, unknown, nil
@@ -201,7 +201,7 @@ func (p *plan) named(name string, code wire.Code) (int, class, *Error) {
 	return i, c, nil
 }
 
-// numeric reports how a column can be read as features: the field with the numbers, and the number of elements.
+// numeric reports whether a column can be a feature, and returns the field with its numbers and the number of elements.
 func (p *plan) numeric(i int) (value, size int, ok bool) {
 	fields := p.schema.Layout.Fields
 	f := &fields[i]
@@ -235,9 +235,9 @@ func (p *plan) add(i int) *Error {
 			WithHint("cast it to float32, or choose the features by other names").In(name)
 	}
 	if size == 0 {
-		return wire.Errorf(wire.FeatureCount, "a list of no elements").WithHint("use 1 to %d features", p.most).In(name)
+		return wire.Errorf(wire.FeatureCount, "a list of no elements").WithHint("use 1 to %d features", p.maxElements).In(name)
 	}
-	if p.elements += max(0, size); p.elements > p.most {
+	if p.elements += max(0, size); p.elements > p.maxElements {
 		return p.tooMany().In(name)
 	}
 	p.taken[i] = true
@@ -246,11 +246,11 @@ func (p *plan) add(i int) *Error {
 }
 
 func (p *plan) tooMany() *Error {
-	return wire.Errorf(wire.TooManyFields, "more than %d features", p.most).WithHint(
+	return wire.Errorf(wire.TooManyFields, "more than %d features", p.maxElements).WithHint(
 		"send fewer, choose fewer columns, or raise limits.features (at most %d)", maxFeatures)
 }
 
-// bySpec chooses the columns that the Spec names.
+// bySpec selects the columns that the Spec names.
 func (p *plan) bySpec() *Error {
 	for _, entry := range p.spec.Features {
 		i, e := p.find(entry)
@@ -288,7 +288,7 @@ func (p *plan) bySpec() *Error {
 	return p.distinct()
 }
 
-// distinct refuses a column of numbers x[0] next to a list x: a model could not tell them apart.
+// distinct rejects a column of numbers x[0] next to a list x, because element names could not tell them apart.
 func (p *plan) distinct() *Error {
 	for _, c := range p.columns {
 		name := p.schema.Layout.Fields[c.field].Name
@@ -301,7 +301,7 @@ func (p *plan) distinct() *Error {
 	return nil
 }
 
-// matching returns the columns that a glob means and no earlier entry took.
+// matching returns the columns that match a glob and are not taken by an earlier entry.
 func (p *plan) matching(glob string) (fields []int) {
 	for _, i := range p.schema.Layout.Columns {
 		name := p.schema.Layout.Fields[i].Name
@@ -330,8 +330,8 @@ func (p *plan) missing(name string) *Error {
 		WithHint("send it, or name other features").In(name)
 }
 
-// byContract finds the columns that hold the elements of the contract. The elements of a list may be columns of numbers
-// too: x[0], x[1] ...
+// byContract finds the columns with the elements of the contract. The elements of a list x may also be columns of
+// numbers x[0], x[1] ...
 func (p *plan) byContract() *Error {
 	for _, want := range p.contract.columns {
 		if want.Size > 0 && !p.isList(want.Name) && p.isNumber(elementName(want.Name, 0)) {
@@ -369,7 +369,7 @@ func (p *plan) isList(name string) bool {
 	return ok && value != i
 }
 
-// take adds the column of this name, with lists of size elements or, with size 0, one number a row.
+// take adds the column of this name. It must hold lists of size elements, or numbers if size is 0.
 func (p *plan) take(name string, size int) *Error {
 	i, e := p.find(name)
 	if e != nil {
@@ -384,8 +384,8 @@ func (p *plan) take(name string, size int) *Error {
 	return p.expect(&p.columns[len(p.columns)-1], size)
 }
 
-// expect checks that a column has lists of size elements or, with size 0, one number a row. It completes a column whose
-// size the schema does not say.
+// expect checks that a column holds lists of size elements, or numbers if size is 0. It sets the size of a column whose
+// schema does not tell it.
 func (p *plan) expect(c *column, size int) *Error {
 	name := p.schema.Layout.Fields[c.field].Name
 	switch list := c.value != c.field; {
@@ -404,13 +404,13 @@ func (p *plan) expect(c *column, size int) *Error {
 	return nil
 }
 
-// A proposal is the contract of a message's columns, kept because the next message is likely to have the same.
+// A proposal caches the contract of a message's columns, because the next message usually has the same.
 type proposal struct {
 	columns  []column
 	contract *Contract
 }
 
-// propose returns the contract of these columns, nil where the length of a list is not known.
+// propose returns the contract of these columns, nil if the length of a list is unknown.
 func (p *plan) propose(columns []column) *Contract {
 	out := make([]ContractColumn, len(columns))
 	for i, c := range columns {
@@ -428,7 +428,7 @@ func (p *plan) propose(columns []column) *Contract {
 	}
 	c, err := newContract(out, p.spec.Label, p.spec.Key)
 	if err != nil {
-		return nil // the plan refuses such columns
+		return nil // not reached: the plan rejects such columns
 	}
 	return c
 }

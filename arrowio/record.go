@@ -6,25 +6,23 @@ import (
 	"github.com/embedd/embedd/arrowio/internal/ipc"
 )
 
-// A recordSchema is the schema of records as a frame, so that a record is planned and cached as a message is.
+// A recordSchema is the schema of records as a frame, so that plans of records are cached like those of messages.
 type recordSchema struct {
 	schema *arrow.Schema
 	frame  ipc.Frame
 }
 
-// FromRecord makes a message of one batch from a record, without the wire form: what Decode makes of the record's
-// stream, with the same features, limits (but Limits.Message), nulls, labels and faults, and the same bits.
-// The error is always an *Error.
+// FromRecord is Decode for a record: the message has one batch, with the same features, limits (except Limits.Message),
+// nulls, labels and faults, bit for bit. The error is always an *Error.
 //
 // The message is a view on the record's memory: fixed-size lists and columns of float32 or float64 without nulls are
-// not copied, sliced or not. It takes no reference: the caller keeps the record (Retain, Release) and does not write
-// to it as long as the message, or a result that shares memory with it, is in use. Many goroutines may read one
-// record.
+// not copied, even if sliced. It takes no reference: the caller retains the record and does not write to it while the
+// message, or a result that shares memory with it, is in use. Goroutines may share a record.
 func (d *Decoder) FromRecord(rec arrow.Record, c *Contract) (m *Message, err error) {
 	defer rescue(&err)
 	s := d.recent.Load()
 	if s == nil || s.schema != rec.Schema() {
-		if s, err = frameOf(rec.Schema()); err != nil {
+		if s, err = schemaFrameOf(rec.Schema()); err != nil {
 			return nil, err
 		}
 		d.recent.Store(s)
@@ -36,8 +34,8 @@ func (d *Decoder) FromRecord(rec arrow.Record, c *Contract) (m *Message, err err
 	return m, nil
 }
 
-// frameOf writes a schema with Arrow's own writer.
-func frameOf(schema *arrow.Schema) (*recordSchema, error) {
+// schemaFrameOf encodes a schema with Arrow's own writer.
+func schemaFrameOf(schema *arrow.Schema) (*recordSchema, error) {
 	msg, err := writeStream(schema)
 	if err != nil {
 		return nil, err
@@ -54,7 +52,7 @@ func (d *Decoder) fromRecord(f ipc.Frame, rec arrow.Record, c *Contract) (*Messa
 	if e != nil {
 		return nil, e
 	}
-	m := &Message{plan: p, most: d.limits.Body}
+	m := &Message{plan: p, maxBody: d.limits.Body}
 	b := &Batch{message: m}
 	budget := d.limits.Body
 	if b.data.Chunk, m.dicts, e = ipc.ImportRecord(p.schema, rec, d.read, &budget); e != nil {

@@ -9,22 +9,22 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// Limits bound what one message may cost. A zero field means the default of DefaultLimits.
+// Limits limit the resources of one message. A zero field means its value in DefaultLimits.
 type Limits struct {
 	Message    int // bytes of a message
-	Body       int // bytes of all buffers of a message, decompressed and converted
-	Rows       int // rows of a message, all batches together
+	Body       int // bytes of all buffers, decompressed and converted
+	Rows       int // rows of all batches of a message
 	Fields     int // fields of a schema, nested ones and dictionary values included
 	Depth      int // levels of nesting of a column
-	Metadata   int // key/value pairs on the schema or on one field; all together at most Fields more
+	Metadata   int // key/value pairs on the schema or on one field; in total at most Fields more
 	Batches    int // record batches of a message
 	LabelBytes int // bytes of one label or key
-	// Features is the most elements of a row's features, m, at most 65536. What learns from them may take m x m numbers.
-	// It does not hold under a Contract, which has as many as it has.
+	// Features is the maximum number of feature elements, m, at most 65536. Training may need m x m numbers. It is not
+	// checked for a message that is decoded with a Contract.
 	Features int
 }
 
-// DefaultLimits returns the limits that hold unless told otherwise.
+// DefaultLimits returns the default limits.
 func DefaultLimits() Limits {
 	return Limits{Message: 8 << 20, Body: 64 << 20, Rows: 100_000, Fields: 4096, Depth: 16, Metadata: 256,
 		Batches: 1024, LabelBytes: 1024, Features: maxFeatures}
@@ -45,22 +45,21 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// read is the part of the limits that concerns the Arrow form.
+// read returns the limits that concern the Arrow format.
 func (l Limits) read() ipc.Limits {
 	return ipc.Limits{Body: l.Body, Rows: l.Rows, Fields: l.Fields, Depth: l.Depth, Metadata: l.Metadata}
 }
 
-// Spec says what a Decoder looks for in a message.
+// Spec says which columns of a message are features, label and key.
 type Spec struct {
-	// Features are names of columns, or globs on them (as path.Match), concatenated in this order; within a glob in
-	// the order of the message's schema. A glob never takes the label or the key. "*" takes every numeric column,
-	// booleans and decimals among them; any other glob must match numeric columns only. No features means that every
-	// column only passes through.
+	// Features are column names or globs (as in path.Match), concatenated in this order; columns that match a glob are
+	// in the order of the message's schema. A glob never matches the label or the key. "*" selects every numeric
+	// column; every other glob must match numeric columns only. Without Features all columns pass through.
 	Features []string
-	Label    string // name of the label column, "" = none
-	Key      string // name of the key column, "" = none
-	// Sizes fix the number of elements of columns that Features names: 1 is a column of numbers, more a column of lists
-	// of so many. An entry of Features that has a size is no glob. See [Spec.Contract].
+	Label    string // label column, "" for none
+	Key      string // key column, "" for none
+	// Sizes fixes the number of elements of columns in Features: 1 for a column of numbers, n for a column of lists of
+	// n. An entry of Features with a size is a literal name. See [Spec.Contract].
 	Sizes  map[string]int
 	Limits Limits
 }
@@ -102,14 +101,14 @@ func (s Spec) check() error {
 	return nil
 }
 
-// Contract returns the contract that the Spec alone fixes, where each entry of Features has a size. ok is false where
-// one has none: then the contract depends on messages.
+// Contract returns the contract if every entry of Features has a size. Otherwise ok is false and the contract depends
+// on the messages.
 func (s Spec) Contract() (c *Contract, ok bool) {
 	c, err := s.contract()
 	return c, c != nil && err == nil
 }
 
-// Fixed returns the Spec that asks for the feature columns of a contract and no others, as a fixed model does.
+// Fixed returns s with exactly the feature columns of a contract, for a fixed model.
 func (s Spec) Fixed(c *Contract) Spec {
 	s.Features, s.Sizes = make([]string, len(c.columns)), make(map[string]int, len(c.columns))
 	for i, x := range c.columns {
@@ -132,7 +131,7 @@ func (s Spec) contract() (*Contract, error) {
 	return newContract(columns, s.Label, s.Key)
 }
 
-// listOf is the size of a contract's column for one of a Spec, where 1 is a column of numbers.
+// listOf converts a size in a Spec, where 1 is a column of numbers, to one in a ContractColumn.
 func listOf(size int) int {
 	if size == 1 {
 		return 0
@@ -140,16 +139,16 @@ func listOf(size int) int {
 	return size
 }
 
-// isGlob tells a pattern from a plain name.
+// isGlob reports whether an entry of Features has a wildcard.
 func isGlob(s string) bool { return strings.ContainsAny(s, `*?[\`) }
 
-// matches reports whether an entry of Features means the column of this name. An entry with a size is no glob.
+// matches reports whether an entry of Features selects the column of this name. An entry with a size is a literal name.
 func (s *Spec) matches(entry, name string) bool {
 	return entry == name || s.Sizes[entry] == 0 && matches(entry, name)
 }
 
-// matches reports whether a column's name is meant by an entry: by the name itself first, so that a column called "x[0]"
-// can be named, or as a glob.
+// matches reports whether an entry is the name of a column or a glob that matches it. The name comes first, so that an
+// entry "x[0]" selects a column of that name.
 func matches(entry, name string) bool {
 	if entry == name {
 		return true

@@ -8,12 +8,14 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// Split writes parts of at most limit bytes each, in the order of the rows; one part when all fits. meta makes the
-// metadata of a part, counted from 0. A part of several has the entries of dictionaries that its rows use and no
-// others. Where it splits depends on the input, the configuration and the dimension, never on the metadata or on the
-// numbers in Y. A single row over the limit is too_wide, with the row named, and others like it. What all rows share stands
-// in every part: where that makes the parts together longer than Limits.Body, and than twice the undivided output and
-// 64 KiB, they are too_large and none is made. The error is always an *Error.
+// Split writes the output as messages of at most limit bytes each, in row order; one message if everything fits. meta
+// returns the metadata of a part, counted from 0. If there are several parts, each has only the dictionary entries that
+// its rows use. The split points depend on the input, the configuration and the dimension, never on the metadata or the
+// values of Y.
+//
+// A row that alone exceeds the limit is wire.TooWide; the error names it, and further ones in Also. Every part repeats
+// the schema and shared dictionary entries: if the parts together exceed both Limits.Body and twice the undivided
+// output plus 64 KiB, the error is wire.TooLarge and nothing is written. The error is always an *Error.
 func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []wire.Pair) (msgs [][]byte, err error) {
 	defer rescue(&err)
 	d, whole, fail := e.prepare(r)
@@ -28,7 +30,7 @@ func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []wire.
 		}
 		return [][]byte{msg}, nil
 	}
-	s.most = max(2*(d.SchemaSize()+whole.Size)+maxRepeated, r.Message.most)
+	s.maxTotal = max(2*(d.SchemaSize()+whole.Size)+maxRepeated, r.Message.maxBody)
 	if fail := s.split(whole.Parts); fail != nil {
 		return nil, fail
 	}
@@ -44,7 +46,7 @@ func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []wire.
 	return msgs, nil
 }
 
-// write writes one part of so many.
+// write encodes one of several parts.
 func (s *splitter) write(g *rewrite.Bundle, limit, part, parts int, meta func(part, parts int) []wire.Pair) ([]byte, *Error) {
 	msg, fail := s.form.Write(&s.e.buffers, g, meta(part, parts), s.e.codec)
 	if fail == nil && len(msg) > limit {
@@ -54,44 +56,44 @@ func (s *splitter) write(g *rewrite.Bundle, limit, part, parts int, meta func(pa
 	return msg, fail
 }
 
-// maxRepeated is how many bytes the parts of one output may take beside twice its length.
+// maxRepeated is how many bytes the parts of an output may take on top of twice its length.
 const maxRepeated = 64 << 10
 
 type splitter struct {
 	e        *Encoder
 	r        Reduced
 	form     *rewrite.Form
-	maxBytes int // bytes for data frames in one part
-	most     int // bytes of all parts together
+	maxBytes int // limit of a part's data frames
+	maxTotal int // limit of all parts together
 	total    int
 	out      []*rewrite.Bundle
-	wide     []*Error // rows that alone are too large
+	wide     []*Error // rows that exceed the limit alone
 }
 
-// maxWide bounds the rows that are named as too wide. Each is tried.
+// maxWide is the most rows that an error names as too wide.
 const maxWide = 128
 
-// close makes a bundle the next part.
+// close adds a bundle to the parts.
 func (s *splitter) close(g *rewrite.Bundle) *Error {
 	if len(s.wide) > 0 {
-		return nil // nothing is written: the rows that are too wide leave first
+		return nil // the split has failed; only too wide rows are still collected
 	}
-	if s.total += s.form.SchemaSize() + g.Size; s.total > s.most {
+	if s.total += s.form.SchemaSize() + g.Size; s.total > s.maxTotal {
 		return wire.Errorf(wire.TooLarge,
 			"the first %d parts of the output come to %d bytes, since each repeats schema and dictionaries; all may have %d",
-			len(s.out)+1, s.total, s.most).
+			len(s.out)+1, s.total, s.maxTotal).
 			WithHint("send fewer rows a message, long texts as plain strings, or raise the server's max_payload or limits.expanded")
 	}
 	s.out = append(s.out, g)
 	return nil
 }
 
-// split gathers batches as long as they fit and divides those that do not.
+// split combines batches while they fit into a part, and divides those that do not fit.
 func (s *splitter) split(whole []*rewrite.Part) *Error {
 	var open *rewrite.Bundle
 	for k, p := range whole {
 		if p.Rows == 0 {
-			continue // with rows elsewhere, an empty batch says nothing
+			continue // other batches have rows, so an empty one is not needed
 		}
 		alone, fail := s.form.Cut([]*rewrite.Part{p}, s.r.Message.dicts)
 		if fail != nil {
@@ -142,8 +144,7 @@ func (s *splitter) tooWide() *Error {
 	return &first
 }
 
-// divide cuts the rows lo to hi-1 of batch k, of which g is what leaves, into as many equal pieces as their size asks
-// for.
+// divide splits rows lo to hi-1 of batch k into equal pieces. g is the output of these rows.
 func (s *splitter) divide(k int, g *rewrite.Bundle, lo, hi int) *Error {
 	p := g.Parts[0]
 	if g.Size <= s.maxBytes {

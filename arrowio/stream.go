@@ -9,7 +9,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// writeStream writes records of one schema with Arrow's own writer.
+// writeStream encodes records of one schema with Arrow's own writer.
 func writeStream(schema *arrow.Schema, recs ...arrow.Record) ([]byte, error) {
 	var buf bytes.Buffer
 	w := arrowipc.NewWriter(&buf, arrowipc.WithSchema(schema))

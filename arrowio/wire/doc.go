@@ -1,4 +1,4 @@
-// Package wire holds the names of embedd's wire contract: the headers and schema metadata of outputs and dead
-// letters, the codes of errors, and the identity of an answer. docs/wire.md is the same contract in prose, and a test
-// holds the two together. It imports the standard library alone, so that a client can use it without the rest.
+// Package wire defines the names in messages: headers and schema metadata of outputs and dead letters, error codes, and
+// the identity of an output. docs/wire.md documents them, and a test compares the two. It imports only the standard
+// library, so clients can use it alone.
 package wire

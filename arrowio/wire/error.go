@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// Error says why a message, or a row of it, cannot be used. Its code and its sentence travel in the headers of a dead
-// letter. errors.Is finds the code: errors.Is(err, wire.SchemaChanged).
+// Error says why a message, or a row of it, cannot be used. Code and sentence are sent in the headers of a dead letter.
+// errors.Is finds the code: errors.Is(err, wire.SchemaChanged).
 type Error struct {
 	Code   Code
 	Column string   // the column concerned, or ""

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The headers. But for Content-Type they stand in the schema's metadata too.
+// The headers. All but Content-Type are also in the schema's metadata.
 const (
 	HeaderContentType = "Content-Type"
 
@@ -19,7 +19,7 @@ const (
 
 	HeaderRedelivered = "Embedd-Redelivered"
 
-	// Of dead letters, beside Embedd-Source.
+	// Headers of dead letters; Embedd-Source is on these too.
 	HeaderError     = "Embedd-Error"
 	HeaderCode      = "Embedd-Code"
 	HeaderAttempts  = "Embedd-Attempts"
@@ -31,34 +31,34 @@ const (
 )
 
 const (
-	NATSPrefix  = "Nats-"                               // of every header that is the server's
-	Prefix      = "Embedd-"                             // of every header that is embedd's own
+	NATSPrefix  = "Nats-"                               // prefix of the server's headers
+	Prefix      = "Embedd-"                             // prefix of embedd's headers
 	Version     = "1"                                   // the value of Embedd-Wire
 	ContentType = "application/vnd.apache.arrow.stream" // the value of Content-Type
 )
 
-// Reserved tells whether a header's name is the server's or embedd's own, in whatever case of letters: neither is
-// copied from an input, for what a server does not read some client or mirror may.
+// Reserved reports whether a header belongs to the server or to embedd, in any case of letters. Such headers are not
+// copied from an input, because a client or a mirror might interpret them.
 func Reserved(name string) bool { return begins(name, NATSPrefix) || begins(name, Prefix) }
 
 func begins(name, prefix string) bool {
 	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
 }
 
-// Pair is one entry of the headers or of the schema's metadata.
+// Pair is an entry of the headers or of the schema's metadata.
 type Pair struct{ Key, Value string }
 
-// VersionPair is the entry that says which version of the contract a message follows.
+// VersionPair returns the pair with the version of docs/wire.md that a message follows.
 func VersionPair() Pair { return Pair{HeaderWire, Version} }
 
-// Model names the model that made an output.
+// Model identifies the model of an output.
 type Model struct {
-	Version string // its name in the store, else the first 16 hexadecimal digits of its digest
+	Version string // its version in the store, else the first 16 hexadecimal digits of its digest
 	Method  string
 	Epoch   uint64 // outputs are comparable within one epoch
 }
 
-// Pairs are the entries of a model, in the order in which they are written.
+// Pairs returns the pairs of a model, in the order in which they are written.
 func (m Model) Pairs() []Pair {
 	return []Pair{{HeaderModel, m.Version}, {HeaderMethod, m.Method}, {HeaderEpoch, strconv.FormatUint(m.Epoch, 10)}}
 }

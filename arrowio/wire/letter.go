@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Kind says what the body of a dead letter holds.
+// Kind is what the body of a dead letter contains.
 type Kind string
 
 // The kinds of dead letter.
@@ -14,19 +14,19 @@ const (
 	KindRows    Kind = "rows"    // an Arrow message of the original schema with only the rejected rows
 )
 
-// Letter is what a dead letter says of itself.
+// Letter is the metadata of a dead letter.
 type Letter struct {
-	Error    string // what was wrong and how to mend it
+	Error    string // what was wrong and how to fix it
 	Code     Code
-	Attempts uint64 // how often embedd tried to process the input, the time that ended in this letter included
+	Attempts uint64 // how often embedd tried to process the input, including the last time
 	Origin   Origin
 	Subject  string // of the input
 	Kind     Kind
-	Rows     string // places of the rejected rows in the message; with KindRows alone
+	Rows     string // positions of the rejected rows in the message; only with KindRows
 }
 
-// Pairs are the entries of a dead letter, in the order in which they are written. How its body left comes after them, in
-// the header alone: Embedd-Part, Embedd-Letter and Embedd-Truncated.
+// Pairs returns the pairs of a dead letter, in the order in which they are written. Embedd-Part, Embedd-Letter and
+// Embedd-Truncated follow in the headers only.
 func (l Letter) Pairs() []Pair {
 	out := []Pair{{HeaderError, l.Error}, {HeaderCode, string(l.Code)},
 		{HeaderAttempts, strconv.FormatUint(l.Attempts, 10)}}
@@ -38,10 +38,10 @@ func (l Letter) Pairs() []Pair {
 	return out
 }
 
-// PartOf is the value of Embedd-Part, a part counted from 0.
+// PartOf returns the value of Embedd-Part for a part counted from 0.
 func PartOf(part, parts int) string { return fmt.Sprintf("%d/%d", part+1, parts) }
 
-// ParsePart reads the value of Embedd-Part; a message that has none is the only part.
+// ParsePart reads the value of Embedd-Part. Without one, the message is the only part.
 func ParsePart(value string) (part, parts int, ok bool) {
 	if value == "" {
 		return 0, 1, true

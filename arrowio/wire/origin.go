@@ -7,18 +7,19 @@ import (
 	"time"
 )
 
-// Origin names one input message for good: a stream that was deleted and filled again has another creation time.
+// Origin identifies an input message permanently: a stream that was deleted and created again has another creation
+// time.
 type Origin struct {
-	Stream  string // "" on core NATS, which keeps no message and gives it no number
+	Stream  string // "" on core NATS, which has no streams and sequence numbers
 	Created time.Time
 	Seq     uint64
 }
 
-// Source is the value of Embedd-Source.
+// Source returns the value of Embedd-Source.
 func (o Origin) Source() string { return o.Stream + ":" + strconv.FormatUint(o.Seq, 10) }
 
-// Pairs say which input an output comes from, where a stream keeps it, and which part of it, counted from 0, where it
-// was split.
+// Pairs returns the pairs that identify the input of an output, if it is in a stream, and its part, counted from 0, if
+// it was split.
 func (o Origin) Pairs(part, parts int) []Pair {
 	var out []Pair
 	if o.Stream != "" {
@@ -30,20 +31,20 @@ func (o Origin) Pairs(part, parts int) []Pair {
 	return out
 }
 
-// Answer is what an input became.
+// Answer is a kind of result of an input.
 type Answer string
 
-// The kinds of answer.
+// The kinds of results.
 const (
 	AnswerOut  Answer = "out"
 	AnswerDead Answer = "dead"      // the message itself, as a dead letter
 	AnswerRows Answer = "dead-rows" // some of its rows, as a dead letter
 )
 
-// ID is the Nats-Msg-Id of one part of an answer. It is a function of the input and the configuration, never of the
-// model: an answer to a redelivery after a model swap is the same answer (Invariant 2).
+// ID returns the Nats-Msg-Id of one part of a result. It depends on the input and the configuration, never on the
+// model, so that a redelivery after a change of models is deduplicated (Invariant 2).
 func (o Origin) ID(pipeline string, a Answer, part int) string {
-	text := append(make([]byte, 0, 256), o.Stream...) // as "%s\x00%d\x00%d\x00%s\x00%s\x00%d" writes it
+	text := append(make([]byte, 0, 256), o.Stream...) // the same as fmt.Sprintf("%s\x00%d\x00%d\x00%s\x00%s\x00%d", ...)
 	text = strconv.AppendInt(append(text, 0), o.Created.UnixNano(), 10)
 	text = strconv.AppendUint(append(text, 0), o.Seq, 10)
 	text = append(append(text, 0), pipeline...)

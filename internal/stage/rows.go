@@ -89,7 +89,7 @@ func copyRow(dst []float64, blocks []arrowio.Block, i int) {
 		} else {
 			for j := range b.Cols {
 				v := b.F64[at+j*b.ColStride]
-				if !arrowio.Held(v) {
+				if !arrowio.FitsFloat32(v) {
 					v = math.NaN()
 				}
 				dst[j] = v

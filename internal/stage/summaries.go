@@ -252,7 +252,7 @@ func (s *Stage) readSummary(b Block, features []string, text []byte) (*window.Su
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrSummary, err)
-	case len(features) == 0 && s.config.Spec.Takes(sum.Features):
+	case len(features) == 0 && s.config.Spec.Accepts(sum.Features):
 		features = sum.Features
 	}
 	if sum.Range != b.window() || sum.Settings != s.Settings() || !slices.Equal(sum.Features, features) ||

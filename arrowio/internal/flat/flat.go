@@ -1,4 +1,4 @@
-// Package flat walks flatbuffers from untrusted sources: a wrong offset is an error and never a read outside
+// Package flat reads flatbuffers from untrusted sources: a wrong offset is an error, never a read outside the buffer
 // (Invariant 6).
 package flat
 
@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// A Table is a checked view of one flatbuffer table. Opening it proves that its vtable lies inside the buffer; every
-// access to a slot, vector or string is checked in the same way.
+// A Table is a checked view of a flatbuffer table. Open checks that its vtable is inside the buffer; each access to a
+// slot, vector or string is checked in the same way.
 type Table struct {
 	Buf   []byte
 	Pos   int // of the table
@@ -45,7 +45,7 @@ func Root(buf []byte, what string) (Table, error) {
 	return Open(buf, follow(buf, 0), what)
 }
 
-// follow resolves the forward offset at pos; -1 where it leads outside.
+// follow resolves the forward offset at pos; -1 if it points outside the buffer.
 func follow(buf []byte, pos int) int {
 	to := uint64(pos) + uint64(le.Uint32(buf[pos:]))
 	if to > uint64(len(buf)) {
@@ -54,7 +54,7 @@ func follow(buf []byte, pos int) int {
 	return int(to)
 }
 
-// Slot returns the position of slot i, of width bytes; 0 where it is absent.
+// Slot returns the position of slot i, which has width bytes; 0 if it is absent.
 func (t Table) Slot(i, width int, what string) (int, error) {
 	if 2*i+2 > len(t.slots) {
 		return 0, nil
@@ -63,7 +63,7 @@ func (t Table) Slot(i, width int, what string) (int, error) {
 	if o == 0 {
 		return 0, nil
 	}
-	// The vtable's own size of the table is no bound: the Go builder shares vtables between tables of different sizes.
+	// The vtable's own size of the table is no limit: the Go builder shares vtables between tables of different sizes.
 	if o < 4 || t.Pos+o+width > len(t.Buf) {
 		return 0, outside(what)
 	}
@@ -87,7 +87,7 @@ func (t Table) Integer(i, width int, missing int64, what string) (int64, error) 
 	return int64(le.Uint64(t.Buf[p:])), nil
 }
 
-// Table opens the table that slot i refers to; ok is false where it is absent.
+// Table opens the table that slot i refers to; ok is false if the slot is absent.
 func (t Table) Table(i int, what string) (sub Table, ok bool, err error) {
 	p, err := t.Slot(i, 4, what)
 	if err != nil || p == 0 {
@@ -97,15 +97,15 @@ func (t Table) Table(i int, what string) (sub Table, ok bool, err error) {
 	return sub, err == nil, err
 }
 
-// A Vector is a checked view of a flatbuffer vector: all its elements lie inside the buffer.
+// A Vector is a checked view of a flatbuffer vector: all its elements are inside the buffer.
 type Vector struct {
 	Buf  []byte
-	Pos  int // of the first element; 0 where the vector is absent
+	Pos  int // position of the first element; 0 if the vector is absent
 	Len  int
 	elem int
 }
 
-// Bytes are the elements.
+// Bytes returns the bytes of the elements.
 func (v Vector) Bytes() []byte { return v.Buf[v.Pos : v.Pos+v.Len*v.elem : v.Pos+v.Len*v.elem] }
 
 // Table opens the table that element i refers to.

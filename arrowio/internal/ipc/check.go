@@ -6,9 +6,9 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// Check proves that every column of the chunk may be read: lengths agree, bitmaps and buffers are long enough,
-// offsets ascend and end inside their data, indices are inside their dictionary. Values are not looked at. dicts are
-// the dictionaries by normalised number.
+// Check checks that every column of the chunk may be read: lengths agree, bitmaps and buffers are long enough, offsets
+// ascend and end inside their data, indices are inside their dictionary. It does not look at values. dicts are the
+// dictionaries by normalised id.
 func (c *Chunk) Check(limits Limits, dicts []Chunk) *wire.Error {
 	for _, i := range c.Layout.Columns {
 		if n, _ := c.Node(i); n != c.Rows {
@@ -26,7 +26,7 @@ func short(what string, have, want int64) *wire.Error {
 	return wire.Errorf(wire.Malformed, "%s has %d bytes and its rows need %d", what, have, want).WithHint(StreamHint)
 }
 
-// column checks field i and its descendants. Its own length is already known to suit its parent.
+// column checks field i and its descendants. Its parent has checked its length.
 func (c *Chunk) column(i int, limits Limits, dicts []Chunk) *wire.Error {
 	f := &c.Layout.Fields[i]
 	b := c.nodes[16*i:]
@@ -67,8 +67,8 @@ func (c *Chunk) column(i int, limits Limits, dicts []Chunk) *wire.Error {
 	return c.nested(i, rows, limits, dicts)
 }
 
-// weightless tells the kinds whose length no buffer bounds, neither their own nor a child's: a loop over 2^62 such
-// rows never ends.
+// weightless reports whether no buffer limits the length of the field, neither its own nor a child's. A loop over 2^62
+// such rows would not end.
 func (f *Field) weightless(i int) bool {
 	switch f.Kind {
 	case KindNull, KindRunEnd:
@@ -83,10 +83,10 @@ func (f *Field) weightless(i int) bool {
 	return false
 }
 
-// nested checks the kinds with children.
+// nested checks fields with children.
 func (c *Chunk) nested(i int, rows int64, limits Limits, dicts []Chunk) *wire.Error {
 	f := &c.Layout.Fields[i]
-	need := rows // of every child
+	need := rows // rows that every child needs
 	switch f.Kind {
 	case KindList:
 		child, _ := c.Node(i + 1)
@@ -140,12 +140,12 @@ func Offset(b []byte, width, k int) int64 {
 	return int64(le.Uint64(b[8*k:]))
 }
 
-// offsets checks that the rows+1 offsets of field i ascend from 0 or more and end inside size, and returns the last.
+// offsets checks that the rows+1 offsets of field i ascend from at least 0 to at most size, and returns the last.
 func (c *Chunk) offsets(i int, rows, size int64, what string) (int64, *wire.Error) {
 	w := c.Layout.Fields[i].Width
 	b := c.Buffer(i, 1)
 	if rows == 0 && len(b) == 0 {
-		return 0, nil // an empty column may leave its one offset out
+		return 0, nil // an empty column may have no offsets
 	}
 	if int64(len(b)/w)-1 < rows {
 		return 0, short("the list of offsets", int64(len(b)), (rows+1)*int64(w))
@@ -177,7 +177,7 @@ func (c *Chunk) offsets(i int, rows, size int64, what string) (int64, *wire.Erro
 	return last, nil
 }
 
-// indices checks the dictionary indices of field i; what stands at a null is not an index.
+// indices checks the dictionary indices of field i, except those of nulls.
 func (c *Chunk) indices(i, rows int, size int64) *wire.Error {
 	valid := c.Valid(i)
 	for k := 0; k < rows; k++ {
@@ -189,13 +189,14 @@ func (c *Chunk) indices(i, rows int, size int64) *wire.Error {
 	return nil
 }
 
-// Index reads a dictionary index; ok is false for a negative one.
+// Index reads a dictionary index; ok is false if it is negative.
 func (c *Chunk) Index(i, row int) (v uint64, ok bool) {
 	f := &c.Layout.Fields[i]
 	return ReadInteger(c.Buffer(i, 1), f.Number, row)
 }
 
-// ReadInteger reads value row of a buffer of integers. A negative value comes back in two's complement with ok false.
+// ReadInteger reads value row of a buffer of integers. For a negative value it returns the two's complement and ok
+// false.
 func ReadInteger(b []byte, n Number, row int) (v uint64, ok bool) {
 	switch n {
 	case Int8:
@@ -218,8 +219,8 @@ func ReadInteger(b []byte, n Number, row int) (v uint64, ok bool) {
 	return v, int64(v) >= 0
 }
 
-// views checks the 16-byte views of field i: length, then the bytes themselves up to 12, else a prefix, a data buffer
-// and an offset in it.
+// views checks the 16-byte views of field i: a length, then up to 12 bytes of data, or a prefix, the number of a data
+// buffer and an offset in it.
 func (c *Chunk) views(i int, rows int64) *wire.Error {
 	b := c.Buffer(i, 1)
 	if int64(len(b)/16) < rows {
@@ -268,7 +269,7 @@ func (c *Chunk) union(i int, rows int64) *wire.Error {
 	if int64(len(types)) < rows {
 		return short("the list of type ids", int64(len(types)), rows)
 	}
-	var size [256]int64 // of the child with this id, -1 when there is none
+	var size [256]int64 // rows of the child with this id, -1 if there is none
 	for k := range size {
 		size[k] = -1
 	}
@@ -307,7 +308,7 @@ func (c *Chunk) runEnds(i int, rows int64) *wire.Error {
 	return nil
 }
 
-// ascendingRuns checks that the run ends of field i ascend from above 0 and reach its length. Their buffer has been
+// ascendingRuns checks that the run ends of field i ascend from above 0 to at least its length. Their buffer is already
 // checked.
 func (c *Chunk) ascendingRuns(i int, rows int64) *wire.Error {
 	n, _ := c.Node(i + 1)

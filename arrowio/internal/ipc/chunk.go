@@ -5,25 +5,24 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// A Chunk is the data of one record batch or dictionary batch: nodes and buffer ranges as they stand in the metadata,
-// and the body they point into. After readChunk every range lies inside the body; after check the columns may be
-// read.
+// A Chunk is the data of a record batch or dictionary batch: nodes and buffer ranges as in the metadata, and the body.
+// After ReadChunk all ranges are inside the body; after Check the columns may be read.
 type Chunk struct {
-	Layout   *layout
+	Layout   *Layout
 	Rows     int
-	nodes    []byte // 16 bytes a field: length, null count
-	Ranges   []byte // 16 bytes a buffer: offset, length
-	variadic []byte // 8 bytes a view column: its number of data buffers
-	Shift    []int  // data buffers of the views before view i, with the total at the end; nil without views
+	nodes    []byte // 16 bytes per field: length, null count
+	Ranges   []byte // 16 bytes per buffer: offset, length
+	variadic []byte // 8 bytes per view column: its number of data buffers
+	Shift    []int  // number of data buffers of the views before view i, then the total; nil without views
 	Body     []byte
-	Arrays   [][]byte // of a record instead of ranges and body: the buffers, each by itself
+	Arrays   [][]byte // for a record, instead of ranges and body: the buffers
 }
 
 // A Batch is a record batch with the metadata of its frame.
 type Batch struct {
 	Chunk
-	Message flat.Table // of the frame
-	Extra   int        // bytes that the metadata takes at most
+	Message flat.Table // message table of the frame
+	Extra   int        // maximum size of the metadata in an output
 }
 
 // Node returns the length and the null count of field i.
@@ -32,7 +31,7 @@ func (c *Chunk) Node(i int) (rows, nulls int) {
 	return int(le.Uint64(b)), int(le.Uint64(b[8:]))
 }
 
-// Buffer returns own buffer k of field i.
+// Buffer returns buffer k of field i, not counting data buffers of views.
 func (c *Chunk) Buffer(i, k int) []byte {
 	f := &c.Layout.Fields[i]
 	at := f.Buffer + k
@@ -57,7 +56,7 @@ func (c *Chunk) Data(i int) (first, n int) {
 	return f.Buffer + 2 + c.Shift[f.Views], c.Shift[f.Views+1] - c.Shift[f.Views]
 }
 
-// Valid returns the validity bitmap of field i, nil when no value is null.
+// Valid returns the validity bitmap of field i, nil if no value is null.
 func (c *Chunk) Valid(i int) []byte {
 	f := &c.Layout.Fields[i]
 	if f.Kind == KindNull || f.Kind == KindRunEnd || f.Kind == KindSparse || f.Kind == KindDense {
@@ -78,9 +77,9 @@ func (c *Chunk) IsNull(i, row int) bool {
 	return v != nil && v[row>>3]>>(row&7)&1 == 0
 }
 
-// ReadChunk reads a RecordBatch table. budget is what is left of Limits.Body; it counts every buffer, so that many
-// small ranges on one piece of body cannot unfold to more.
-func ReadChunk(f Frame, head flat.Table, l *layout, limits Limits, budget *int, codecs *Decompressor) (Chunk, *wire.Error) {
+// ReadChunk reads a RecordBatch table. budget is the rest of Limits.Body; each buffer counts, so that many small ranges
+// of the same bytes cannot expand to more.
+func ReadChunk(f Frame, head flat.Table, l *Layout, limits Limits, budget *int, codecs *Decompressor) (Chunk, *wire.Error) {
 	c := Chunk{Layout: l, Body: f.Body}
 	rows, err := head.Integer(0, 8, 0, "a batch's length")
 	if err != nil {
@@ -139,7 +138,7 @@ func ReadChunk(f Frame, head flat.Table, l *layout, limits Limits, budget *int, 
 	return c, nil
 }
 
-// readVariadic reads the numbers of data buffers of the view columns and returns the number of buffers they come to.
+// readVariadic reads the numbers of data buffers of the view columns and returns the total number of buffers.
 func (c *Chunk) readVariadic(head flat.Table, want, most int) (int, *wire.Error) {
 	v, err := head.Vector(4, 8, "the list of data buffer counts")
 	if err != nil {

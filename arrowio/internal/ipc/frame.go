@@ -9,7 +9,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// Numbers of the Arrow IPC message format (format/Message.fbs).
+// Constants of the Arrow IPC message format (format/Message.fbs).
 const (
 	HeadSchema     = 1
 	HeadDictionary = 2
@@ -19,7 +19,7 @@ const (
 	VersionV5 = 4
 )
 
-// A Frame is one encapsulated IPC message: its metadata and its body, both inside what arrived.
+// A Frame is one encapsulated IPC message: metadata and body, views on the received bytes.
 type Frame struct {
 	Meta    []byte
 	Body    []byte
@@ -31,7 +31,8 @@ type Frame struct {
 
 const StreamHint = "publish one Arrow IPC stream a message (pyarrow.ipc.new_stream, ipc.NewWriter)"
 
-// notArrow says what the bytes look like, because a sender seldom knows that there are two forms of Arrow IPC.
+// notArrow returns an error that says what the bytes look like. Many senders do not know that Arrow IPC has two
+// formats.
 func notArrow(msg []byte) *wire.Error {
 	e := wire.Errorf(wire.NotArrow, "the message does not begin with an Arrow IPC stream marker")
 	switch {
@@ -47,7 +48,7 @@ func notArrow(msg []byte) *wire.Error {
 	return e.WithHint(StreamHint)
 }
 
-// NextFrame cuts one frame off rest. end is true at the end of the stream.
+// NextFrame returns the first frame of rest and what follows it. end is true at the end of the stream.
 func NextFrame(rest []byte, first bool) (f Frame, tail []byte, end bool, e *wire.Error) {
 	if len(rest) == 0 && !first {
 		return f, nil, true, nil // the end-of-stream mark is optional
@@ -139,12 +140,12 @@ func truncated(what string, want int64, have int) *wire.Error {
 		"send the whole stream in one message")
 }
 
-// Broken is the error of a flatbuffer that cannot be walked.
+// Broken returns the error for a flatbuffer that cannot be read.
 func Broken(err error) *wire.Error {
 	return wire.Errorf(wire.Malformed, "%v", err).WithHint("publish the bytes of an Arrow IPC stream writer unchanged")
 }
 
-// EntryError says that the row of an error is an entry of a dictionary, and no row of a batch.
+// EntryError rewrites an error about a row as one about an entry of a dictionary.
 func EntryError(e *wire.Error) *wire.Error {
 	if e != nil && e.Row >= 0 {
 		e.Detail = fmt.Sprintf("dictionary entry %d: %s", e.Row, e.Detail)

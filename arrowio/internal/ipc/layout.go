@@ -6,34 +6,34 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// A Field is one column or one child of a column. A dictionary-encoded field is the column of its indices.
+// A Field is a column or a child of a column. For a dictionary-encoded column it describes the indices.
 type Field struct {
 	Name   string
 	Table  int // position of its Field table in the schema's bytes
-	Type   int // of the format, of the values where dictionary-encoded
-	Kind   kind
-	Number Number // of the indices where dictionary-encoded
+	Type   int // type number of the format; of the values if dictionary-encoded
+	Kind   Kind
+	Number Number // of the indices if dictionary-encoded
 	Width  int    // bytes of a value or of an offset
 	Scale  int    // of a decimal
 	Size   int    // elements of a fixed-size list
-	IDs    []byte // type ids of a union, one a child
+	IDs    []byte // type ids of a union, one per child
 	Dict   int    // index into schema.dicts, -1 when not dictionary-encoded
 	End    int    // index after its last descendant
 	Buffer int    // index of its first buffer, not counting the data buffers of views before it
 	Views  int    // number of view columns before it
 }
 
-// A layout is the columns of a batch with their descendants, depth first: a field's index is its node's index in the
-// batch.
-type layout struct {
+// A Layout describes the columns of a batch with their descendants, depth first. The index of a field is also the index
+// of its node.
+type Layout struct {
 	Fields  []Field
 	Columns []int // the top-level fields
-	Buffers int   // without the data buffers of views
+	Buffers int   // number of buffers without data buffers of views
 	Views   int
 }
 
-// Describe names a field's type, with what is in it.
-func (l *layout) Describe(i int) string {
+// Describe returns the name of a field's type, with the type of its elements.
+func (l *Layout) Describe(i int) string {
 	f := &l.Fields[i]
 	switch {
 	case f.Dict >= 0:
@@ -44,15 +44,15 @@ func (l *layout) Describe(i int) string {
 	return typeName(f.Type)
 }
 
-// same reports whether two layouts hold values in the same way.
-func (l *layout) same(m *layout) bool {
+// same reports whether two layouts have the same physical types.
+func (l *Layout) same(m *Layout) bool {
 	return slices.EqualFunc(l.Fields, m.Fields, func(a, b Field) bool {
 		return a.Type == b.Type && a.Kind == b.Kind && a.Number == b.Number && a.Width == b.Width && a.Scale == b.Scale &&
 			a.Size == b.Size && a.Dict == b.Dict && a.End == b.End && slices.Equal(a.IDs, b.IDs)
 	})
 }
 
-// childCount checks the number of children that a kind needs.
+// childCount checks the number of children.
 func childCount(f *Field, n int) *wire.Error {
 	want := 0
 	switch f.Kind {
@@ -65,7 +65,7 @@ func childCount(f *Field, n int) *wire.Error {
 	case KindSparse, KindDense:
 		if f.IDs == nil && n <= 128 {
 			for i := 0; i < n; i++ {
-				f.IDs = append(f.IDs, byte(i)) // absent ids number the children
+				f.IDs = append(f.IDs, byte(i)) // without ids, the children are numbered
 			}
 		}
 		want = len(f.IDs)
@@ -77,8 +77,8 @@ func childCount(f *Field, n int) *wire.Error {
 	return nil
 }
 
-// childTypes checks what a kind asks of its children's types.
-func (l *layout) childTypes(at int) *wire.Error {
+// childTypes checks the types of the children.
+func (l *Layout) childTypes(at int) *wire.Error {
 	f := &l.Fields[at]
 	switch {
 	case f.Type == TypeMap && f.Dict < 0:

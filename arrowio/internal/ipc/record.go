@@ -9,8 +9,8 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// newArrays is a chunk whose buffers stand each by itself.
-func newArrays(l *layout, rows int) Chunk {
+// newArrays returns an empty chunk with separate buffers.
+func newArrays(l *Layout, rows int) Chunk {
 	c := Chunk{Layout: l, Rows: rows, nodes: make([]byte, 16*len(l.Fields)), Arrays: make([][]byte, 0, l.Buffers)}
 	if l.Views > 0 {
 		c.Shift = make([]int, l.Views+1)
@@ -18,7 +18,7 @@ func newArrays(l *layout, rows int) Chunk {
 	return c
 }
 
-// spend counts the buffers as those of a message are.
+// spend subtracts the buffers from the budget.
 func (c *Chunk) spend(budget *int, limits Limits) *wire.Error {
 	for _, b := range c.Arrays {
 		if *budget -= len(b); *budget < 0 {
@@ -28,14 +28,14 @@ func (c *Chunk) spend(budget *int, limits Limits) *wire.Error {
 	return nil
 }
 
-// An importer reads the arrays of a record.
+// An importer converts the arrays of a record to chunks.
 type importer struct {
 	schema *Schema
 	dicts  []Chunk
 }
 
-// ImportRecord returns the columns of a record, checked as those of a message are but for the values of dictionaries, and
-// its dictionaries.
+// ImportRecord returns the columns of a record and its dictionaries as chunks, which the caller checks as those of a
+// message.
 func ImportRecord(s *Schema, rec arrow.Record, limits Limits, budget *int) (Chunk, []Chunk, *wire.Error) {
 	if rec.NumRows() > int64(limits.Rows) {
 		return Chunk{}, nil, TooManyRows(rec.NumRows(), limits.Rows)
@@ -58,8 +58,8 @@ func ImportRecord(s *Schema, rec arrow.Record, limits Limits, budget *int) (Chun
 	return c, m.dicts, c.spend(budget, limits)
 }
 
-// array appends the rows of an array, from row from on, as field i of c with its descendants. Buffers that are too
-// short stay so: check refuses them.
+// array appends rows of an array, starting at row from, as field i of c with its descendants. It keeps buffers that are
+// too short; Check rejects them.
 func (m *importer) array(c *Chunk, i int, a arrow.ArrayData, from, rows int) *wire.Error {
 	f := &c.Layout.Fields[i]
 	if from+rows > a.Len() {
@@ -77,9 +77,9 @@ func (m *importer) array(c *Chunk, i int, a arrow.ArrayData, from, rows int) *wi
 		switch {
 		case valid == nil:
 		case len(valid) < (rows+7)/8:
-			nulls = rows // check refuses the short bitmap
+			nulls = rows // Check rejects the short bitmap
 		default:
-			nulls = CountNulls(valid, rows) // the array's own count may be written by another reader just now
+			nulls = CountNulls(valid, rows) // another reader may be writing the array's own count
 		}
 		c.Arrays = append(c.Arrays, valid)
 	}
@@ -126,7 +126,7 @@ func (m *importer) array(c *Chunk, i int, a arrow.ArrayData, from, rows int) *wi
 	return nil
 }
 
-// children appends the children of field i whole.
+// children appends all rows of the children of field i.
 func (m *importer) children(c *Chunk, i int, a arrow.ArrayData) *wire.Error {
 	for k, j := 0, i+1; j < c.Layout.Fields[i].End; k, j = k+1, c.Layout.Fields[j].End {
 		if e := m.array(c, j, a.Children()[k], 0, a.Children()[k].Len()); e != nil {
@@ -146,7 +146,7 @@ func (m *importer) slices(c *Chunk, i int, a arrow.ArrayData, from, rows int) *w
 	return nil
 }
 
-// runs appends the runs that cover the rows of a run-end encoded array. In a slice their ends are counted anew.
+// runs appends the runs that cover the rows of a run-end encoded array. The ends of a slice are counted from its start.
 func (m *importer) runs(c *Chunk, i int, a arrow.ArrayData, from, rows int) *wire.Error {
 	ends := a.Children()[0]
 	f := &c.Layout.Fields[i+1]
@@ -171,7 +171,7 @@ func (m *importer) runs(c *Chunk, i int, a arrow.ArrayData, from, rows int) *wir
 	return m.array(c, f.End, a.Children()[1], first, n)
 }
 
-// dictionary reads dictionary k, unless a column that shares it has.
+// dictionary reads dictionary k, unless another column has already read it.
 func (m *importer) dictionary(k int, a arrow.ArrayData) *wire.Error {
 	if m.dicts[k].Layout != nil {
 		return nil
@@ -180,7 +180,7 @@ func (m *importer) dictionary(k int, a arrow.ArrayData) *wire.Error {
 	return m.array(&m.dicts[k], 0, a, 0, a.Len())
 }
 
-// piece is a view on n values of width bytes, or on what is there of them.
+// piece returns a view on n values of width bytes, or on as many as there are.
 func piece(b *memory.Buffer, from, n, width int) []byte {
 	all := bytesOf(b)
 	lo, hi := from*width, (from+n)*width
@@ -190,7 +190,7 @@ func piece(b *memory.Buffer, from, n, width int) []byte {
 	return slices.Clip(all[lo:min(hi, len(all))])
 }
 
-// bitsOf is n bits of a bitmap: a view where they begin on a byte, nil where there is none, empty where it is too
+// bitsOf returns n bits of a bitmap: a view if they begin on a byte, nil if there is no bitmap, empty if it is too
 // short.
 func bitsOf(b *memory.Buffer, from, n int) []byte {
 	all := bytesOf(b)
@@ -203,7 +203,7 @@ func bitsOf(b *memory.Buffer, from, n int) []byte {
 	return TakeBits(all, []Span{{from, from + n}}, n)
 }
 
-// offsetsOf is the offsets of rows, from 0 up, and what they cover of the child or data.
+// offsetsOf returns the offsets of rows, counted from 0, and the range of the child or data that they cover.
 func offsetsOf(b *memory.Buffer, width, from, rows int) (out []byte, lo, hi int) {
 	out = piece(b, from, rows+1, width)
 	if len(out) < (rows+1)*width || rows == 0 {
@@ -220,7 +220,7 @@ func offsetsOf(b *memory.Buffer, width, from, rows int) (out []byte, lo, hi int)
 	return moved, lo, hi
 }
 
-// bytesOf is a buffer's bytes; a missing buffer has none.
+// bytesOf returns the bytes of a buffer, nil if it is missing.
 func bytesOf(b *memory.Buffer) []byte {
 	if b == nil {
 		return nil

@@ -8,19 +8,20 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// A Schema is the parsed first frame of a stream. It is immutable and may be shared by all messages whose schema has
-// the same bytes but for the numbers of its dictionaries.
+// A Schema is the parsed first frame of a stream. It is immutable, and shared by messages whose schemas differ only in
+// the ids of their dictionaries.
 type Schema struct {
-	Bytes   []byte // of the frame's metadata, a copy
-	Layout  layout
-	Dicts   []layout    // value types of the dictionaries, by normalised number
-	IDAt    []int       // where in bytes a dictionary's number stands; ascending; 0 = absent, which means 0
-	IDOf    []int       // the normalised number of each
-	Pairs   flat.Vector // the schema's own metadata, on bytes
+	Bytes   []byte // metadata of the frame, a copy
+	Layout  Layout
+	Dicts   []Layout    // value types of the dictionaries, by normalised id
+	IDAt    []int       // positions of the dictionary ids in Bytes, ascending; 0 = absent, which means id 0
+	IDOf    []int       // normalised id for each of them
+	Pairs   flat.Vector // the schema's own metadata, a view on Bytes
 	version int
 }
 
-// schemaWalk carries the running totals: sharing and cycles cost what they unfold to, so counting bounds them.
+// schemaWalk has the running totals of a schema. Tables may be shared or cyclic, so every visit counts against the
+// limits.
 type schemaWalk struct {
 	s      *Schema
 	limits Limits
@@ -94,7 +95,7 @@ func (w *schemaWalk) reserve(more int) *wire.Error {
 	return nil
 }
 
-// metadata checks the key/value list of slot i and counts it.
+// metadata checks and counts the key/value list of slot i.
 func (w *schemaWalk) metadata(t flat.Table, i int) (flat.Vector, *wire.Error) {
 	v, err := t.Vector(i, 4, "the metadata list")
 	if err != nil {
@@ -124,15 +125,15 @@ func (w *schemaWalk) metadata(t flat.Table, i int) (flat.Vector, *wire.Error) {
 	return v, nil
 }
 
-// MetadataSize checks the metadata of a frame and returns the bytes that it takes at most in an output.
+// MetadataSize checks the metadata of a frame and returns its maximum size in an output.
 func (f *Frame) MetadataSize(l Limits) (int, *wire.Error) {
 	w := schemaWalk{s: &Schema{Bytes: f.Meta}, limits: l}
 	pairs, e := w.metadata(f.Message, 4)
 	return w.text + 64*pairs.Len, e
 }
 
-// addText bounds the texts by what arrived: more than that can only come from many tables that share one text, and
-// would be written out many times.
+// addText limits texts to the received size. More is possible only if many tables share one text, which would be
+// written many times.
 func (w *schemaWalk) addText(n int) *wire.Error {
 	w.text += n
 	if w.text > len(w.s.Bytes)+64<<10 {
@@ -142,9 +143,9 @@ func (w *schemaWalk) addText(n int) *wire.Error {
 	return nil
 }
 
-// field parses one Field table and its children into l. values says that the table is read as the value type of its
+// field parses a Field table and its children into l. With values it reads the table as the value type of its
 // dictionary.
-func (w *schemaWalk) field(l *layout, t flat.Table, depth int, values bool) *wire.Error {
+func (w *schemaWalk) field(l *Layout, t flat.Table, depth int, values bool) *wire.Error {
 	if w.fields++; w.fields > w.limits.Fields {
 		return w.reserve(0x7fffffff)
 	}
@@ -216,7 +217,7 @@ func (w *schemaWalk) field(l *layout, t flat.Table, depth int, values bool) *wir
 	return l.childTypes(at).In(f.Name)
 }
 
-// dictionary parses the encoding of a field and its value type, which two fields with the same number share.
+// dictionary parses the dictionary encoding of a field and its value type. Fields with the same id share both.
 func (w *schemaWalk) dictionary(f *Field, t, d flat.Table, depth int) *wire.Error {
 	at, err := d.Slot(0, 8, "a dictionary's number")
 	if err != nil {
@@ -236,7 +237,7 @@ func (w *schemaWalk) dictionary(f *Field, t, d flat.Table, depth int) *wire.Erro
 			return e
 		}
 	}
-	var values layout
+	var values Layout
 	values.Columns = []int{0}
 	if e := w.field(&values, t, depth+1, true); e != nil {
 		return e
@@ -258,8 +259,8 @@ func (w *schemaWalk) dictionary(f *Field, t, d flat.Table, depth int) *wire.Erro
 	return nil
 }
 
-// SameAs reports whether meta is this schema but for the numbers of its dictionaries, and returns those in normalised
-// order. Some writers number the dictionaries afresh in every message.
+// SameAs reports whether meta is this schema apart from dictionary ids, and returns its ids in normalised order. Some
+// writers number the dictionaries differently in every message.
 func (s *Schema) SameAs(meta []byte) (ids []int64, ok bool) {
 	if len(meta) != len(s.Bytes) {
 		return nil, false
@@ -280,8 +281,8 @@ func (s *Schema) SameAs(meta []byte) (ids []int64, ok bool) {
 	return s.DictionaryIDs(meta)
 }
 
-// DictionaryIDs reads the dictionaries' numbers in normalised order. ok is false where two that are one dictionary in s
-// differ, or the reverse.
+// DictionaryIDs returns the dictionary ids in normalised order. ok is false if fields that share a dictionary in s have
+// different ids, or the reverse.
 func (s *Schema) DictionaryIDs(meta []byte) (ids []int64, ok bool) {
 	if len(s.Dicts) == 0 {
 		return nil, true
@@ -303,7 +304,7 @@ func (s *Schema) DictionaryIDs(meta []byte) (ids []int64, ok bool) {
 	return ids, true
 }
 
-// Size estimates the bytes that a schema and its plan hold, generously.
+// Size estimates the memory of a schema and its plan, rounded up generously.
 func (s *Schema) Size() int {
 	n := len(s.Layout.Fields)
 	for _, d := range s.Dicts {
@@ -312,8 +313,8 @@ func (s *Schema) Size() int {
 	return len(s.Bytes) + 512*n
 }
 
-// Needed returns the dictionaries that fields use, directly or in another dictionary. A dictionary's number is above
-// those inside it.
+// Needed returns the dictionaries that fields use, directly or through another dictionary. A dictionary comes after
+// those that it uses.
 func (s *Schema) Needed(fields []int) (dicts []int) {
 	if len(s.Dicts) == 0 {
 		return nil

@@ -5,12 +5,13 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// Expanded returns the bytes of a message's buffers once they are unpacked (buffers that share bytes count each), and its
-// rows. It reads the frames and allocates nothing. ok is false for a message that is refused for what its frames say.
+// Expanded returns the number of rows of a message and the size of its buffers after decompression, where shared bytes
+// count once per buffer. It reads only frames and allocates nothing. ok is false if the message is rejected because of
+// its frames.
 func Expanded(msg []byte, limits Limits) (size, rows int, ok bool) {
 	defer func() {
 		if recover() != nil {
-			ok = false // Decode meets the same fault and returns it as an error
+			ok = false // decoding finds the same fault and returns it as an error
 		}
 	}()
 	body, total := int64(0), int64(0)
@@ -45,7 +46,7 @@ func Expanded(msg []byte, limits Limits) (size, rows int, ok bool) {
 	}
 }
 
-// bodySize sums the buffers of a batch as they are once unpacked. ok is false where readChunk would refuse them.
+// bodySize returns the size of a batch's buffers after decompression. ok is false if ReadChunk would reject them.
 func bodySize(f Frame, head flat.Table) (total int64, ok bool) {
 	buffers, err := head.Vector(2, 16, "")
 	if err != nil {

@@ -1,6 +1,6 @@
 package ipc
 
-// A Span is the rows lo to hi-1. A list of spans ascends and does not overlap.
+// A Span is the rows Lo to Hi-1. A list of spans is ascending and does not overlap.
 type Span struct{ Lo, Hi int }
 
 func CountRows(sel []Span) (n int) {
@@ -10,7 +10,7 @@ func CountRows(sel []Span) (n int) {
 	return n
 }
 
-// JoinSpans appends rows lo to hi-1, merging with the span before.
+// JoinSpans appends rows lo to hi-1 to sel and merges them with its last span if they follow it.
 func JoinSpans(sel []Span, lo, hi int) []Span {
 	if lo == hi {
 		return sel
@@ -22,7 +22,7 @@ func JoinSpans(sel []Span, lo, hi int) []Span {
 	return append(sel, Span{lo, hi})
 }
 
-// Without returns the rows of lo to hi-1 that are not in drop, which ascends.
+// Without returns the rows lo to hi-1 that are not in drop, which is ascending.
 func Without(lo, hi int, drop []int) (sel []Span) {
 	for _, d := range drop {
 		if d < lo || d >= hi {
@@ -34,8 +34,8 @@ func Without(lo, hi int, drop []int) (sel []Span) {
 	return JoinSpans(sel, lo, hi)
 }
 
-// TakeBits copies n selected bits of a bitmap; nil stays nil. A span that begins on a byte is a view but for what
-// follows its last bit.
+// TakeBits returns n selected bits of a bitmap, nil for nil. A single span that begins on a byte is a view, with
+// undefined bits after its last.
 func TakeBits(b []byte, sel []Span, n int) []byte {
 	if b == nil || n == 0 {
 		return nil

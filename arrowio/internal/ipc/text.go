@@ -62,8 +62,8 @@ func (c *Chunk) CheckTexts(i, limit int) *wire.Error {
 	return nil
 }
 
-// plainTexts is the quick way: all texts together are UTF-8, and none begins inside a character or is too long. What
-// stands at a null can only make it say no.
+// plainTexts is a fast check: all texts together are UTF-8, and none begins inside a character or is too long. Bytes of
+// nulls can make it fail but not succeed.
 func (c *Chunk) plainTexts(i, limit int) bool {
 	w := c.Layout.Fields[i].Width
 	o := c.Buffer(i, 1)

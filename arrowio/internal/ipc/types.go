@@ -35,7 +35,7 @@ const (
 	TypeLargeListView
 )
 
-// typeName is what users call a type, for errors.
+// typeName returns the name of a type in error messages.
 func typeName(typ int) string {
 	names := [...]string{"no type", "null", "integer", "floating point", "binary", "string", "boolean", "decimal",
 		"date", "time", "timestamp", "interval",
@@ -48,14 +48,14 @@ func typeName(typ int) string {
 	return names[typ]
 }
 
-// A kind is the physical layout of a column: which buffers it has and what they mean (Arrow Columnar Format,
-// "Physical Memory Layout").
-type kind uint8
+// A Kind is the physical layout of a column: which buffers it has and what they mean (Arrow Columnar Format, "Physical
+// Memory Layout").
+type Kind uint8
 
 const (
-	KindNull kind = iota
+	KindNull Kind = iota
 	KindBool
-	KindFixed    // width bytes a value
+	KindFixed    // width bytes per value
 	KindBinary   // offsets of width bytes, data
 	KindView     // 16-byte views, any number of data buffers
 	KindList     // offsets of width bytes, one child
@@ -67,12 +67,12 @@ const (
 	KindRunEnd
 )
 
-// ownBuffers is the number of buffers of each kind, the data buffers of views not counted.
+// ownBuffers is the number of buffers of each kind, without data buffers of views.
 var ownBuffers = [...]int{KindNull: 0, KindBool: 2, KindFixed: 2, KindBinary: 3, KindView: 2, KindList: 2,
 	KindListView: 3, KindFixedList: 1,
 	KindStruct: 1, KindSparse: 1, KindDense: 2, KindRunEnd: 0}
 
-// A Number says how the values of a fixed-width column read as numbers.
+// A Number is the type of the numbers in a fixed-width column.
 type Number uint8
 
 const (
@@ -88,7 +88,7 @@ const (
 	Float16
 	Float32
 	Float64
-	Decimal // two's complement of the field's width, times ten to the minus scale
+	Decimal // two's complement of the field's width, times 10^-scale
 	Bool    // false is 0 and true is 1
 )
 
@@ -113,7 +113,7 @@ func integerType(f *Field, t flat.Table) *wire.Error {
 	return nil
 }
 
-// unit reads the 16-bit enumeration of slot i and looks its width up.
+// unit reads the 16-bit enumeration in slot i and returns its width.
 func unit(t flat.Table, i int, missing int64, widths ...int) (int, *wire.Error) {
 	v, err := t.Integer(i, 2, missing, "a type's unit")
 	if err != nil {
@@ -126,7 +126,7 @@ func unit(t flat.Table, i int, missing int64, widths ...int) (int, *wire.Error) 
 	return widths[v], nil
 }
 
-// typed reads the type table of a field into its layout.
+// typed reads the type table of a field.
 func (w *schemaWalk) typed(f *Field, t flat.Table) *wire.Error {
 	typ, err := t.Integer(2, 1, 0, "a field's type")
 	if err != nil {
@@ -234,7 +234,7 @@ func (w *schemaWalk) typed(f *Field, t flat.Table) *wire.Error {
 	return e
 }
 
-// decimalWidth checks a decimal's parameters: who prints a value with a scale of 2^31 runs out of memory.
+// decimalWidth checks the parameters of a decimal. Printing a value with a scale of 2^31 would exhaust the memory.
 func decimalWidth(t flat.Table) (width, scale int, e *wire.Error) {
 	var v [3]int64
 	for i, missing := range [3]int64{0, 0, 128} {
@@ -288,7 +288,7 @@ func (w *schemaWalk) union(f *Field, t flat.Table) *wire.Error {
 	return nil
 }
 
-// Class names the class of a number type.
+// Class returns the class of a number type: float, integer, decimal, boolean, or "".
 func (n Number) Class() string {
 	switch n {
 	case NotNumber:

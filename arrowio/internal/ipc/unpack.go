@@ -13,13 +13,13 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// Codec numbers of the Arrow format (format/Message.fbs, CompressionType).
+// Compression codecs of the Arrow format (format/Message.fbs, CompressionType).
 const (
 	CodecLZ4  = 0
 	CodecZSTD = 1
 )
 
-// Decompressor decompresses bodies. The zstd decoder is made at first use; it is safe for concurrent use.
+// Decompressor decompresses bodies. It creates its zstd decoder at first use and is safe for concurrent use.
 type Decompressor struct {
 	Body int
 	once sync.Once
@@ -30,7 +30,7 @@ type Decompressor struct {
 
 func (d *Decompressor) zstdDecoder() (*zstd.Decoder, error) {
 	d.once.Do(func() {
-		// Output never outgrows the slice that was allocated for the checked size; a window is never larger than that limit either.
+		// The output never exceeds the slice allocated for the checked size, and a window never exceeds that limit.
 		window := uint64(max(d.Body, zstd.MinWindowSize))
 		d.zstd, d.err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true),
 			zstd.WithDecoderMaxMemory(window),
@@ -39,8 +39,8 @@ func (d *Decompressor) zstdDecoder() (*zstd.Decoder, error) {
 	return d.zstd, d.err
 }
 
-// unpack replaces body and ranges of c by their decompressed form. The declared sizes are summed and checked before
-// anything is allocated.
+// unpack replaces body and ranges of c by the decompressed ones. It checks the sum of the declared sizes before it
+// allocates.
 func (d *Decompressor) unpack(c *Chunk, t flat.Table, limits Limits, budget *int) *wire.Error {
 	codec, err := t.Integer(0, 1, 0, "the compression codec")
 	if err != nil {
@@ -86,7 +86,7 @@ func (d *Decompressor) unpack(c *Chunk, t flat.Table, limits Limits, budget *int
 	return nil
 }
 
-// unpackedSize reads the size before a compressed buffer: -1 says that the rest is stored as it is.
+// unpackedSize reads the size in front of a compressed buffer; -1 means that the rest is not compressed.
 func unpackedSize(src []byte) (int64, *wire.Error) {
 	if len(src) == 0 {
 		return 0, nil
@@ -105,7 +105,7 @@ func unpackedSize(src []byte) (int64, *wire.Error) {
 	return size, nil
 }
 
-// buffer decompresses src into dst, which it must fill exactly.
+// buffer decompresses src into dst, which must become exactly full.
 func (d *Decompressor) buffer(dst, src []byte, codec int64) *wire.Error {
 	stored := int64(le.Uint64(src)) == -1
 	src = src[8:]

@@ -2,8 +2,8 @@ package ipc
 
 import "unsafe"
 
-// View reads the first n values of b in place. Values need not be aligned: the processors that Go runs on with this
-// byte order read them so.
+// View returns the first n values of b without a copy. They need not be aligned: all processors with this byte order
+// that Go supports allow that.
 func View[T any](b []byte, n int) []T {
 	if n == 0 {
 		return []T{}
@@ -13,7 +13,7 @@ func View[T any](b []byte, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), n)
 }
 
-// AsBytes is the memory of numbers of so many bytes each.
+// AsBytes returns the memory of numbers of width bytes each.
 func AsBytes[T float32 | float64](s []T, width int) []byte {
 	if len(s) == 0 {
 		return nil

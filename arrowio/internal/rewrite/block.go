@@ -14,7 +14,7 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// typeSlots are the slots of each type's table by width in bytes; s is a string, v a vector of 32-bit integers
+// typeSlots has the slots of each type's table: a width in bytes, s for a string, v for a vector of 32-bit integers
 // (format/Schema.fbs).
 var typeSlots = map[int]string{
 	ipc.TypeInt: "41", ipc.TypeFloat: "2", ipc.TypeDecimal: "444", ipc.TypeDate: "2", ipc.TypeTime: "24", ipc.TypeTimestamp: "2s",
@@ -24,27 +24,27 @@ var typeSlots = map[int]string{
 
 var builders = sync.Pool{New: func() any { return flatbuffers.NewBuilder(1024) }}
 
-// A block is a finished piece of flatbuffer: the kept fields and the user's metadata. Offsets in a flatbuffer point
-// forward and are relative, so a block can be put behind a new head that points into it. Positions are counted from
-// its end, as the builder does.
+// A block is a finished piece of flatbuffer: the kept fields and the user's metadata. Flatbuffer offsets are relative
+// and point forward, so a block can be appended to a new head that refers to it. Positions count from its end, as in
+// the builder.
 type block struct {
-	bytes  []byte // a multiple of 8
+	bytes  []byte // length is a multiple of 8
 	fields []flatbuffers.UOffsetT
 	pairs  []pairAt
-	last   atomic.Pointer[written]
+	last   atomic.Pointer[cachedFrame]
 	plain  atomic.Pointer[plainFrame]
 }
 
-// plainFrame is the metadata of a batch without texts of its own, dictionaries, views and compression. Of such batches
-// of one schema only numbers differ.
+// plainFrame is the frame metadata of a batch without metadata, dictionaries, views or compression. Such batches of one
+// schema differ only in numbers.
 type plainFrame struct {
 	bytes          []byte
-	nodes, buffers int // how many
-	// where the numbers stand
+	nodes, buffers int // number of nodes and buffers
+	// positions of the numbers
 	body, rows, nodeAt, bufferAt int
 }
 
-// newPlainFrame takes a frame, with its prefix and without its body; nil where a number is left out as zero.
+// newPlainFrame returns the plainFrame of a frame without its body; nil if a number is left out because it is zero.
 func newPlainFrame(frame []byte, r *Record) *plainFrame {
 	meta := frame[framePrefix:]
 	message, err := flat.Root(meta, "")
@@ -66,8 +66,8 @@ func newPlainFrame(frame []byte, r *Record) *plainFrame {
 		framePrefix + nodes.Pos, framePrefix + buffers.Pos}
 }
 
-// again appends the frame with the numbers of a record; false where it is another frame but for those.
-func (p *plainFrame) again(dst []byte, r *Record) ([]byte, bool) {
+// appendWith appends the frame with the numbers of a record; false if the record needs another frame.
+func (p *plainFrame) appendWith(dst []byte, r *Record) ([]byte, bool) {
 	if p == nil || len(r.Nodes) != p.nodes || len(r.Buffers) != p.buffers || len(r.Variadic) > 0 || r.Rows == 0 {
 		return dst, false
 	}
@@ -96,7 +96,7 @@ func (k *block) batchFrame(dst []byte, p *Part, codec *Compressor) ([]byte, *wir
 	plain := codec == nil && p.Batch.Extra == 0
 	if plain {
 		var done bool
-		if dst, done = k.plain.Load().again(dst, &p.Record); done {
+		if dst, done = k.plain.Load().appendWith(dst, &p.Record); done {
 			return appendBody(dst, p.Buffers), nil
 		}
 	}
@@ -120,15 +120,15 @@ func appendBody(dst []byte, buffers [][]byte) []byte {
 	return dst
 }
 
-// written is a schema frame as it was written last. The next one mostly differs from it in the digits of a number.
-type written struct {
+// cachedFrame is the last schema frame. The next one usually differs only in the digits of a number.
+type cachedFrame struct {
 	frame []byte
 	meta  []wire.Pair
-	at    []int // where each value of meta stands
+	at    []int // positions of the values of meta
 }
 
-// again appends the frame with the values of meta in place of its own; false where it is another frame but for those.
-func (w *written) again(dst []byte, meta []wire.Pair) ([]byte, bool) {
+// appendWith appends the frame with the values of meta; false if meta needs another frame.
+func (w *cachedFrame) appendWith(dst []byte, meta []wire.Pair) ([]byte, bool) {
 	if w == nil || len(meta) != len(w.meta) {
 		return dst, false
 	}
@@ -150,7 +150,7 @@ type pairAt struct {
 	offset flatbuffers.UOffsetT
 }
 
-// newBlock copies top-level fields of s, and appends those of extra.
+// newBlock copies top-level fields of s and appends those of extra.
 func newBlock(s *ipc.Schema, fields []int, extra func(*flatbuffers.Builder) []flatbuffers.UOffsetT) (*block, *wire.Error) {
 	b := flatbuffers.NewBuilder(1024)
 	k := &block{}
@@ -241,7 +241,7 @@ func References(b *flatbuffers.Builder, at []flatbuffers.UOffsetT) flatbuffers.U
 	return b.EndVector(len(at))
 }
 
-// copyField copies a Field table with its children. Only a dictionary's number changes, to the normalised one.
+// copyField copies a Field table with its children. Dictionary ids are replaced by normalised ones.
 func copyField(s *ipc.Schema, b *flatbuffers.Builder, t flat.Table) (at flatbuffers.UOffsetT, e *wire.Error) {
 	children, err := t.Vector(5, 4, "the list of children")
 	if err != nil {
@@ -335,7 +335,7 @@ func copyEncoding(s *ipc.Schema, b *flatbuffers.Builder, d flat.Table) (flatbuff
 		return 0, ipc.Broken(err)
 	}
 	b.StartObject(4)
-	b.PrependInt64Slot(0, int64(s.IDOf[k]), -1) // written even when 0: some readers want it
+	b.PrependInt64Slot(0, int64(s.IDOf[k]), -1) // written even if 0, because some readers need it
 	b.PrependUOffsetTSlot(1, indexAt, 0)
 	b.PrependBoolSlot(2, ordered != 0, false)
 	return b.EndObject(), nil
@@ -403,7 +403,7 @@ func FloatType(b *flatbuffers.Builder) flatbuffers.UOffsetT {
 	return b.EndObject()
 }
 
-// embeddingFields writes the field of the output column, or the fields of the output columns.
+// embeddingFields writes the fields of the output columns.
 func embeddingFields(b *flatbuffers.Builder, names []string, list int) (at []flatbuffers.UOffsetT) {
 	for _, n := range names {
 		if list == 0 {
@@ -421,16 +421,16 @@ func embeddingFields(b *flatbuffers.Builder, names []string, list int) (at []fla
 	return at
 }
 
-// schemaFrame appends a schema frame: the block, with meta after the pairs of the user.
+// schemaFrame appends a schema frame: the block, with meta after the user's pairs.
 func (k *block) schemaFrame(dst []byte, meta []wire.Pair) []byte {
-	dst, done := k.last.Load().again(dst, meta)
+	dst, done := k.last.Load().appendWith(dst, meta)
 	if done {
 		return dst
 	}
 	b := builders.Get().(*flatbuffers.Builder)
 	defer builders.Put(b)
 	b.Reset()
-	b.CreateByteVector(k.bytes) // the first thing written stands at the end, where its offsets are counted from
+	b.CreateByteVector(k.bytes) // what is written first is at the end, from where its offsets count
 	pairs := make([]flatbuffers.UOffsetT, 0, len(k.pairs)+len(meta))
 	for _, p := range k.pairs {
 		if !slices.ContainsFunc(meta, func(m wire.Pair) bool { return m.Key == p.key }) {
@@ -456,18 +456,18 @@ func (k *block) schemaFrame(dst []byte, meta []wire.Pair) []byte {
 	if len(dst)-begin > len(k.bytes)+metadataReserve {
 		return dst
 	}
-	w := &written{frame: slices.Clone(dst[begin:]), meta: slices.Clone(meta)}
-	for _, value := range values { // counted from the end; the length of the text stands before it
+	w := &cachedFrame{frame: slices.Clone(dst[begin:]), meta: slices.Clone(meta)}
+	for _, value := range values { // positions count from the end, and the text follows its length
 		w.at = append(w.at, framePrefix+len(b.FinishedBytes())-int(value)+flatbuffers.SizeUOffsetT)
 	}
 	k.last.Store(w)
 	return dst
 }
 
-// framePrefix is how many bytes stand before the metadata of a frame.
+// framePrefix is the number of bytes before the metadata of a frame.
 const framePrefix = 8
 
-// AppendFrame finishes the message table and appends prefix and metadata.
+// AppendFrame finishes the message table and appends the frame's prefix and metadata.
 func AppendFrame(dst []byte, b *flatbuffers.Builder, kind byte, head flatbuffers.UOffsetT, body int,
 	pairs flatbuffers.UOffsetT) []byte {
 	b.StartObject(5)
@@ -477,7 +477,7 @@ func AppendFrame(dst []byte, b *flatbuffers.Builder, kind byte, head flatbuffers
 	b.PrependInt16Slot(0, ipc.VersionV5, 0)
 	b.PrependByteSlot(1, kind, 0)
 	message := b.EndObject()
-	b.Prep(8, 4) // the length of the metadata is a multiple of 8, from its end to the root offset
+	b.Prep(8, 4) // the metadata must be a multiple of 8 bytes long
 	b.Finish(message)
 	meta := b.FinishedBytes()
 	dst = le.AppendUint32(dst, 0xFFFFFFFF)
@@ -494,7 +494,7 @@ func Pad(dst []byte, n int) []byte {
 	return dst
 }
 
-// DataFrame appends a record batch frame, or with dict >= 0 a dictionary batch frame, with its body.
+// DataFrame appends the frame of a record batch, or of dictionary dict if it is not negative, with its body.
 func (r *Record) DataFrame(dst []byte, dict int, frame *flat.Table, codec *Compressor) ([]byte, *wire.Error) {
 	buffers := r.Buffers
 	var e *wire.Error

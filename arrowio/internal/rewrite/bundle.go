@@ -5,15 +5,15 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// indices is a buffer of dictionary indices inside a record.
+// indices describes a buffer of dictionary indices in a record.
 type indices struct {
 	buffer, rows int
 	field        *ipc.Field
 	valid        []byte
 }
 
-// mark adds the entries that a buffer of indices refers to.
-func (x indices) mark(g *gathering, b []byte) {
+// mark adds the entries that the indices refer to.
+func (x indices) mark(g *subset, b []byte) {
 	for k := range x.rows {
 		if x.valid == nil || x.valid[k>>3]>>(k&7)&1 == 1 {
 			v, _ := ipc.ReadInteger(b, x.field.Number, k)
@@ -22,14 +22,14 @@ func (x indices) mark(g *gathering, b []byte) {
 	}
 }
 
-// rewrite returns a buffer of indices into the entries that are left. What stands at a null becomes 0.
-func (x indices) rewrite(g *gathering, b []byte) []byte {
+// rewrite returns the indices of the remaining entries. Indices of nulls become 0.
+func (x indices) rewrite(g *subset, b []byte) []byte {
 	out := make([]byte, 0, x.rows*x.field.Width)
 	for k := range x.rows {
 		to := 0
 		if x.valid == nil || x.valid[k>>3]>>(k&7)&1 == 1 {
 			v, _ := ipc.ReadInteger(b, x.field.Number, k)
-			to = g.place(int(v))
+			to = g.position(int(v))
 		}
 		for range x.field.Width {
 			out = append(out, byte(to))
@@ -39,32 +39,31 @@ func (x indices) rewrite(g *gathering, b []byte) []byte {
 	return out
 }
 
-// A Bundle is what one output holds: parts of batches, and dictionaries with the entries that their rows use and no
-// others.
+// A Bundle is the content of one output message: parts of batches, and dictionaries.
 type Bundle struct {
 	Parts []*Part
-	dicts []*Record    // those of the draft
-	used  []*gathering // of entries, by dictionary
-	Size  int          // bytes of the data frames
+	dicts []*Record // in the order of Form.dicts
+	used  []*subset // used entries by dictionary
+	Size  int       // maximum size of the data frames
 }
 
-// Cut is the message of these parts, with the dictionaries cut to what the parts use. The parts, made with their indices noted, are not changed
+// Cut returns the message of these parts with only the dictionary entries that they use. It does not change the parts
 // before Finish.
 func (f *Form) Cut(parts []*Part, dicts []ipc.Chunk) (*Bundle, *wire.Error) {
 	if len(parts) == 0 {
-		return &Bundle{}, nil // dictionaries are written, and may be there at all, only before a batch
+		return &Bundle{}, nil // dictionaries are only written before a batch
 	}
-	g := &Bundle{Parts: parts, dicts: make([]*Record, len(f.dicts)), used: make([]*gathering, len(dicts))}
+	g := &Bundle{Parts: parts, dicts: make([]*Record, len(f.dicts)), used: make([]*subset, len(dicts))}
 	for _, p := range parts {
 		g.Size += p.size()
 	}
-	for k := len(f.dicts) - 1; k >= 0; k-- { // a dictionary's number is above those inside it
+	for k := len(f.dicts) - 1; k >= 0; k-- { // a dictionary comes after those that it uses
 		at := f.dicts[k]
 		c := &dicts[at]
 		reads := 0
-		g.each(at, func(r *Record, x indices) { reads += x.rows })
-		u := newGathering(c.Rows, reads)
-		g.each(at, func(r *Record, x indices) { x.mark(u, r.Buffers[x.buffer]) })
+		g.eachIndex(at, func(r *Record, x indices) { reads += x.rows })
+		u := newSubset(c.Rows, reads)
+		g.eachIndex(at, func(r *Record, x indices) { x.mark(u, r.Buffers[x.buffer]) })
 		u.complete()
 		rec := &Record{Rows: u.total, noting: true}
 		if e := rec.take(c, 0, u.spans); e != nil {
@@ -76,8 +75,8 @@ func (f *Form) Cut(parts []*Part, dicts []ipc.Chunk) (*Bundle, *wire.Error) {
 	return g, nil
 }
 
-// each calls f for the indices into one dictionary.
-func (g *Bundle) each(dict int, f func(*Record, indices)) {
+// eachIndex calls f for all indices into one dictionary.
+func (g *Bundle) eachIndex(dict int, f func(*Record, indices)) {
 	visit := func(r *Record) {
 		for _, x := range r.indices {
 			if x.field.Dict == dict {
@@ -95,12 +94,12 @@ func (g *Bundle) each(dict int, f func(*Record, indices)) {
 	}
 }
 
-// Finish makes the indices those of the dictionaries that are left.
+// Finish replaces the indices by those into the remaining entries.
 func (g *Bundle) Finish() {
 	for at, u := range g.used {
 		if u == nil || u.total == u.domain {
 			continue
 		}
-		g.each(at, func(r *Record, x indices) { r.Buffers[x.buffer] = x.rewrite(u, r.Buffers[x.buffer]) })
+		g.eachIndex(at, func(r *Record, x indices) { r.Buffers[x.buffer] = x.rewrite(u, r.Buffers[x.buffer]) })
 	}
 }

@@ -34,8 +34,8 @@ func NewCompressor(name string) (*Compressor, *wire.Error) {
 	return nil, wire.Errorf(wire.Internal, "compression %q", name).WithHint("use none, lz4 or zstd")
 }
 
-// pack compresses buffers, each behind its size; one that would grow is stored behind the size -1. Empty ones stay
-// empty.
+// pack compresses buffers and puts the size in front of each; a buffer that would grow is stored uncompressed with size
+// -1. Empty buffers stay empty.
 func (c *Compressor) pack(buffers [][]byte) ([][]byte, *wire.Error) {
 	out := make([][]byte, len(buffers))
 	for i, b := range buffers {

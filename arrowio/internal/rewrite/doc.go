@@ -1,3 +1,3 @@
-// Package rewrite writes rows and columns of checked batches as new Arrow IPC streams, with added columns and metadata.
-// What is kept leaves as the bytes that arrived wherever rows stay together.
+// Package rewrite writes rows and columns of checked batches as new Arrow IPC streams, with additional columns and
+// metadata. Bytes of kept columns are copied unchanged where rows stay together.
 package rewrite

@@ -10,23 +10,23 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// metadataReserve is what a part keeps free for the metadata that is added to it. It is fixed, because split points may
-// not depend on that metadata (Invariant 2).
+// metadataReserve is the size that a part reserves for additional metadata. It is fixed, because split points must not
+// depend on that metadata (Invariant 2).
 const metadataReserve = 4096
 
-// A Form is what the outputs of one schema have in common: kept columns of the input, and float32 columns that are added.
+// A Form is what the outputs of one schema have in common: kept columns of the input, and additional float32 columns.
 // It is immutable and safe for concurrent use.
 type Form struct {
 	block   *block
 	fields  []int // the kept top-level fields
-	columns bool  // the output is a column for each dimension
-	dicts   []int // the dictionaries they need, inner ones first
-	// of a record of the fields and the output, but for the data buffers of views
+	columns bool  // the output has a column for each dimension
+	dicts   []int // dictionaries of the fields, each after those that it uses
+	// capacity of a record of the fields and the output, without data buffers of views
 	nodes, buffers int
 }
 
-// NewForm returns the form of outputs with these top-level fields of a schema, and after them columns of these names: of
-// lists of so many float32, or with 0 of float32.
+// NewForm returns the form of outputs with these top-level fields of a schema, followed by columns with these names: of
+// lists of list float32 each, or of float32 if list is 0.
 func NewForm(s *ipc.Schema, fields []int, names []string, list int) (*Form, *wire.Error) {
 	l := &s.Layout
 	f := &Form{fields: fields, columns: list == 0, nodes: len(names) + 1, buffers: 2*len(names) + 1}
@@ -52,15 +52,15 @@ func NewForm(s *ipc.Schema, fields []int, names []string, list int) (*Form, *wir
 	return f, nil
 }
 
-// SchemaSize bounds the bytes of the schema's frame but for metadata that is added.
+// SchemaSize returns the maximum size of the schema frame without additional metadata.
 func (f *Form) SchemaSize() int {
 	return 256 + len(f.block.bytes) + 4*len(f.block.fields) + 4*len(f.block.pairs)
 }
 
-// CacheSize bounds the memory of the form.
+// CacheSize returns the maximum memory of the form.
 func (f *Form) CacheSize() int { return 3*len(f.block.bytes) + metadataReserve }
 
-// BodyLimit is what the data frames of a message may have where the message may have limit bytes: a small limit keeps a
+// BodyLimit returns the maximum size of the data frames of a message of at most limit bytes. A small limit reserves a
 // quarter for metadata.
 func (f *Form) BodyLimit(limit int) int {
 	return limit - min(metadataReserve, limit/4) - f.SchemaSize() - len(endOfStream)
@@ -69,12 +69,12 @@ func (f *Form) BodyLimit(limit int) int {
 // endOfStream is the mark at the end of a stream.
 const endOfStream = "\xff\xff\xff\xff\x00\x00\x00\x00"
 
-// A Part is the selected rows of one batch on their way out.
+// A Part is the selected rows of a batch in an output.
 type Part struct {
 	Record
 	Batch *ipc.Batch
 
-	few struct { // the memory of the record where it has few
+	few struct { // memory of a small record, which saves allocations
 		nodes   [8]Node
 		buffers [12][]byte
 	}
@@ -82,8 +82,7 @@ type Part struct {
 
 func (p *Part) size() int { return p.Record.size() + p.Batch.Extra }
 
-// Part takes rows of a batch, and the rows of y, which has dim columns and a row for each of the batch's; with 0 there is
-// no output.
+// Part selects rows of a batch, and the same rows of y, which has dim columns; with dim 0 there is no output column.
 func (f *Form) Part(b *ipc.Batch, rows []ipc.Span, y []float32, dim int) (*Part, *wire.Error) {
 	p := &Part{Batch: b}
 	p.Rows, p.noting = ipc.CountRows(rows), len(f.dicts) > 0
@@ -124,14 +123,14 @@ func transpose(y []float32, dim int, sel []ipc.Span, n int) [][]float32 {
 	return columns
 }
 
-// Whole is the message of these parts, with the dictionaries as they came.
+// Whole returns the message of these parts with all dictionary entries.
 func (f *Form) Whole(parts []*Part, dicts []ipc.Chunk) Bundle {
 	g := Bundle{Parts: parts}
 	for _, p := range parts {
 		g.Size += p.size()
 	}
 	if len(parts) == 0 {
-		return g // dictionaries are written, and may be there at all, only before a batch
+		return g // dictionaries are only written before a batch
 	}
 	g.dicts = make([]*Record, len(f.dicts))
 	for k, at := range f.dicts {
@@ -142,7 +141,7 @@ func (f *Form) Whole(parts []*Part, dicts []ipc.Chunk) Bundle {
 	return g
 }
 
-// Write writes a message with meta added to the schema's metadata. The compressor may be nil.
+// Write encodes a message, with meta added to the schema's metadata. The compressor may be nil.
 func (f *Form) Write(mem *Buffers, g *Bundle, meta []wire.Pair, codec *Compressor) ([]byte, *wire.Error) {
 	n := f.SchemaSize() + g.Size + len(endOfStream)
 	for _, p := range meta {
@@ -161,7 +160,7 @@ func (f *Form) Write(mem *Buffers, g *Bundle, meta []wire.Pair, codec *Compresso
 		}
 	}
 	dst = append(dst, endOfStream...)
-	if codec != nil && cap(dst)-len(dst) > len(dst)/8 { // the room was for what is not compressed
+	if codec != nil && cap(dst)-len(dst) > len(dst)/8 { // the capacity was for uncompressed data
 		exact := append(mem.get(len(dst)), dst...)
 		mem.Put(dst)
 		return exact, nil
@@ -169,17 +168,18 @@ func (f *Form) Write(mem *Buffers, g *Bundle, meta []wire.Pair, codec *Compresso
 	return dst, nil
 }
 
-// Buffers is the memory of written messages that are not used any more. It is safe for concurrent use.
+// Buffers recycles the memory of messages. It is safe for concurrent use.
 type Buffers struct{ pool sync.Pool } // of *[]byte
 
-// Put gives the memory of messages to later ones.
+// Put makes the memory of messages available to later ones.
 func (m *Buffers) Put(msgs ...[]byte) {
 	for _, b := range msgs {
 		m.pool.Put(&b)
 	}
 }
 
-// get returns room for n bytes, and at most an eighth more: whoever counts the memory of messages counts their length.
+// get returns a buffer with a capacity of at least n and at most an eighth more, because memory limits count the length
+// of messages.
 func (m *Buffers) get(n int) []byte {
 	if b, ok := m.pool.Get().(*[]byte); ok && cap(*b) >= n && cap(*b)-n <= n/8 {
 		return (*b)[:0]

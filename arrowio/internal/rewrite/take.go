@@ -8,14 +8,14 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// A Record is the nodes and buffers of one batch on their way out, in the order of the format. Buffers are views on
-// the input wherever rows stay together, and are copied once, into the output.
+// A Record is the nodes and buffers of a batch in an output, in the order of the format. Buffers are views on the input
+// where rows stay together, and are copied once, into the output.
 type Record struct {
 	Rows     int
 	Nodes    []Node
 	Buffers  [][]byte
 	Variadic []int
-	noting   bool // dictionary indices are noted
+	noting   bool // note the buffers with dictionary indices
 	indices  []indices
 }
 
@@ -25,14 +25,14 @@ func (r *Record) node(rows, nulls int) { r.Nodes = append(r.Nodes, Node{rows, nu
 
 func (r *Record) buffer(b ...[]byte) { r.Buffers = append(r.Buffers, b...) }
 
-// note remembers where the indices of a dictionary-encoded field stand.
+// note records the buffer with the indices of a dictionary-encoded field.
 func (r *Record) note(f *ipc.Field, buffer, rows int, valid []byte) {
 	if r.noting && f.Dict >= 0 {
 		r.indices = append(r.indices, indices{buffer, rows, f, valid})
 	}
 }
 
-// Whole appends field i of c with its descendants as they are.
+// Whole appends all rows of field i of c with its descendants.
 func (r *Record) Whole(c *ipc.Chunk, i int) {
 	l := c.Layout
 	end := l.Fields[i].End
@@ -130,7 +130,7 @@ func (r *Record) children(c *ipc.Chunk, i int, sel []ipc.Span) *wire.Error {
 	return nil
 }
 
-// takeFixed copies values of width bytes; one span is a view.
+// takeFixed returns selected values of width bytes; a single span is a view.
 func takeFixed(b []byte, width int, sel []ipc.Span) []byte {
 	if len(sel) == 0 || width == 0 {
 		return nil
@@ -145,7 +145,8 @@ func takeFixed(b []byte, width int, sel []ipc.Span) []byte {
 	return out
 }
 
-// takeOffsets returns the offsets of the selected rows from 0 up, and the spans of the child or data that they cover.
+// takeOffsets returns the offsets of the selected rows, counted from 0, and the spans of the child or data that they
+// cover.
 func takeOffsets(b []byte, width int, sel []ipc.Span) (out []byte, child []ipc.Span, total int64) {
 	out = make([]byte, 0, (ipc.CountRows(sel)+1)*width)
 	out = ipc.AppendInteger(out, width, 0)
@@ -161,18 +162,18 @@ func takeOffsets(b []byte, width int, sel []ipc.Span) (out []byte, child []ipc.S
 	return out, child, total
 }
 
-// views takes rows of a view column. The long values are gathered in one data buffer when that is the smaller form;
-// bytes that views share are gathered once.
+// views appends rows of a view column. Long values are copied to one data buffer if that is smaller than all data
+// buffers; bytes that views share are copied once.
 func (r *Record) views(c *ipc.Chunk, i int, sel []ipc.Span, n int) {
 	out := takeFixed(c.Buffer(i, 1), 16, sel)
 	first, buffers := c.Data(i)
-	begins, have := make([]int, buffers), 0 // of the data buffers side by side, each a byte apart from the next
+	begins, have := make([]int, buffers), 0 // positions of the data buffers in their concatenation, with a gap of one byte so that they do not merge
 	for k := 0; k < buffers; k++ {
 		begins[k] = have + k
 		have += len(c.Buf(first + k))
 	}
 	valid := c.Valid(i)
-	used := newGathering(have+buffers, n)
+	used := newSubset(have+buffers, n)
 	for _, s := range sel {
 		for k := s.Lo; k < s.Hi; k++ {
 			if size, ok := longView(c.Buffer(i, 1), valid, k); ok {
@@ -197,13 +198,13 @@ func (r *Record) views(c *ipc.Chunk, i int, sel []ipc.Span, n int) {
 		for k := s.Lo; k < s.Hi; k, at = k+1, at+1 {
 			if _, ok := longView(c.Buffer(i, 1), valid, k); !ok {
 				if valid != nil && valid[k>>3]>>(k&7)&1 == 0 {
-					clear(out[16*at : 16*at+16]) // what stands at a null may point anywhere
+					clear(out[16*at : 16*at+16]) // the view of a null may point anywhere
 				}
 				continue
 			}
 			from := begins[le.Uint32(out[16*at+8:])] + int(le.Uint32(out[16*at+12:]))
 			le.PutUint32(out[16*at+8:], 0)
-			le.PutUint32(out[16*at+12:], uint32(used.place(from)))
+			le.PutUint32(out[16*at+12:], uint32(used.position(from)))
 		}
 	}
 	if r.buffer(out); used.total == 0 {
@@ -222,13 +223,13 @@ func (r *Record) views(c *ipc.Chunk, i int, sel []ipc.Span, n int) {
 	r.Variadic = append(r.Variadic, 1)
 }
 
-// longView reports the size of a valid value that is not inside its view.
+// longView returns the size of a valid value, and whether it is too long to be inside its view.
 func longView(views, valid []byte, k int) (int, bool) {
 	size := int(int32(le.Uint32(views[16*k:])))
 	return size, size > 12 && (valid == nil || valid[k>>3]>>(k&7)&1 == 1)
 }
 
-// listViews takes rows of a list-view column, and of the child what their lists cover, once where lists overlap.
+// listViews appends rows of a list-view column, and the part of the child that they use, once where lists overlap.
 func (r *Record) listViews(c *ipc.Chunk, i int, sel []ipc.Span, n int) *wire.Error {
 	w := c.Layout.Fields[i].Width
 	from, size, valid := c.Buffer(i, 1), c.Buffer(i, 2), c.Valid(i)
@@ -244,14 +245,14 @@ func (r *Record) listViews(c *ipc.Chunk, i int, sel []ipc.Span, n int) *wire.Err
 		}
 	}
 	rows, _ := c.Node(i + 1)
-	used := newGathering(rows, n)
+	used := newSubset(rows, n)
 	each(func(at, m int64) { used.add(int(at), int(at+m)) })
 	used.complete()
 	offsets, sizes := make([]byte, 0, n*w), make([]byte, 0, n*w)
 	each(func(at, m int64) {
 		to := 0
 		if m > 0 {
-			to = used.place(int(at))
+			to = used.position(int(at))
 		}
 		offsets, sizes = ipc.AppendInteger(offsets, w, int64(to)), ipc.AppendInteger(sizes, w, m)
 	})
@@ -259,7 +260,8 @@ func (r *Record) listViews(c *ipc.Chunk, i int, sel []ipc.Span, n int) *wire.Err
 	return r.take(c, i+1, used.spans)
 }
 
-// runs takes rows of a run-end encoded column: the runs that they are in, each once where its rows follow one another.
+// runs appends the runs of a run-end encoded column that have selected rows, each once if its rows are consecutive in
+// the output.
 func (r *Record) runs(c *ipc.Chunk, i int, sel []ipc.Span) *wire.Error {
 	ends := &c.Layout.Fields[i+1]
 	n, _ := c.Node(i + 1)
@@ -274,7 +276,7 @@ func (r *Record) runs(c *ipc.Chunk, i int, sel []ipc.Span) *wire.Error {
 			total += hi - lo
 			lo = hi
 			if run == newest {
-				out = out[:len(out)-ends.Width] // the run goes on after rows that are left out
+				out = out[:len(out)-ends.Width] // the run continues after rows that are left out
 			} else {
 				child = ipc.JoinSpans(child, run, run+1)
 			}
@@ -287,7 +289,7 @@ func (r *Record) runs(c *ipc.Chunk, i int, sel []ipc.Span) *wire.Error {
 	return r.take(c, ends.End, child)
 }
 
-// union takes rows of a union, and of the children of a dense one the rows that they use.
+// union appends rows of a union, and for a dense union the rows of the children that they use.
 func (r *Record) union(c *ipc.Chunk, i int, sel []ipc.Span) *wire.Error {
 	f := &c.Layout.Fields[i]
 	types := c.Buffer(i, 0)
@@ -300,16 +302,16 @@ func (r *Record) union(c *ipc.Chunk, i int, sel []ipc.Span) *wire.Error {
 		childOf[id] = k
 	}
 	from := c.Buffer(i, 1)
-	rows := make([]int, len(f.IDs)) // that use each child
+	rows := make([]int, len(f.IDs)) // number of rows that use each child
 	for _, s := range sel {
 		for _, id := range types[s.Lo:s.Hi] {
 			rows[childOf[id]]++
 		}
 	}
-	used := make([]*gathering, len(f.IDs))
+	used := make([]*subset, len(f.IDs))
 	for j, k := i+1, 0; j < f.End; j, k = c.Layout.Fields[j].End, k+1 {
 		domain, _ := c.Node(j)
-		used[k] = newGathering(domain, rows[k])
+		used[k] = newSubset(domain, rows[k])
 	}
 	for _, s := range sel {
 		for k := s.Lo; k < s.Hi; k++ {
@@ -323,7 +325,7 @@ func (r *Record) union(c *ipc.Chunk, i int, sel []ipc.Span) *wire.Error {
 	offsets := make([]byte, 0, 4*ipc.CountRows(sel))
 	for _, s := range sel {
 		for k := s.Lo; k < s.Hi; k++ {
-			offsets = ipc.AppendInteger(offsets, 4, int64(used[childOf[types[k]]].place(int(ipc.Offset(from, 4, k)))))
+			offsets = ipc.AppendInteger(offsets, 4, int64(used[childOf[types[k]]].position(int(ipc.Offset(from, 4, k)))))
 		}
 	}
 	r.buffer(offsets)
@@ -335,12 +337,12 @@ func (r *Record) union(c *ipc.Chunk, i int, sel []ipc.Span) *wire.Error {
 	return nil
 }
 
-// size bounds the bytes of a data frame but for a batch's own metadata. It does not depend on compression, so that
-// what is made from it depends on the input alone (Invariant 2).
+// size returns the maximum size of a data frame without the batch's own metadata. It does not depend on compression, so
+// that split points depend on the input alone (Invariant 2).
 func (r *Record) size() int {
 	n := 256 + 16*len(r.Nodes) + 8*len(r.Variadic)
 	for _, b := range r.Buffers {
-		n += 16 + 16 + len(b) // its range, its padding and, compressed, its size before it
+		n += 16 + 16 + len(b) // range, padding and, if compressed, the size in front
 	}
 	return n
 }

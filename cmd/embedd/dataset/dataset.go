@@ -316,7 +316,7 @@ func (r *Rows) applyNulls(s Spec) error {
 	out := map[int]bool{}
 	for _, f := range r.faults {
 		row := r.X[f.row*r.M : (f.row+1)*r.M]
-		first := slices.IndexFunc(row, func(v float64) bool { return !arrowio.Held(v) })
+		first := slices.IndexFunc(row, func(v float64) bool { return !arrowio.FitsFloat32(v) })
 		if first < 0 {
 			continue // only in a column that dropEmpty removed
 		}

@@ -65,7 +65,7 @@ func (r *Replica) accept(ctx context.Context, c *registry.Choice) (confirmed tim
 // otherFeatures says which features a model has when they are not those of the configuration, else "".
 func (r *Replica) otherFeatures(l *plugin.Live) string {
 	features := l.Model.Features()
-	if r.Stage.Spec.Takes(features) {
+	if r.Stage.Spec.Accepts(features) {
 		return ""
 	}
 	return fmt.Sprintf("has the features %s, and schema.features asks for %s", abbreviate(features), abbreviate(r.Stage.Spec.Features))

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Takes tells whether the feature elements of a model, in their order, are what the Spec asks for, as far as can be told
-// without a message: each is of a column that an entry names, in the order of the entries, and no named column is
-// missing. A column with a size has as many elements. A glob may match more columns than a model has.
-func (s Spec) Takes(elements []string) bool {
+// Accepts reports whether a model with these feature elements fits the Spec, as far as this can be decided without a
+// message: every element belongs to a column that an entry names, in the order of the entries, every plain name is
+// present, and columns with a size have it. A glob may match more columns than the model has.
+func (s Spec) Accepts(elements []string) bool {
 	at, named := 0, map[string]int{}
 	for _, element := range elements {
 		column, _, list := strings.Cut(element, "[")

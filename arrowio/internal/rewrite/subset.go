@@ -7,27 +7,27 @@ import (
 	"github.com/embedd/embedd/arrowio/internal/ipc"
 )
 
-// A gathering is the pieces of a child, of data or of a dictionary that rows use: each is taken once, however many use
-// it and in whatever order. Pieces that come in order cost nothing more; of others it keeps a table where the whole is
-// not much larger than what is read of it, and sorts them where it is.
-type gathering struct {
-	domain int // pieces are within 0 and this
+// A subset collects the ranges of a child, of view data or of a dictionary that rows use, and maps their positions to
+// those in the output; overlapping ranges are copied once. Ascending ranges need no extra memory. For others it keeps a
+// table if the domain is not much larger than what is used, and sorts them otherwise.
+type subset struct {
+	domain int // ranges are within 0 and domain
 	dense  bool
-	table  []int32 // by where a piece begins, the furthest end; once complete, by place, where that stands
+	table  []int32 // by the start of a range, its largest end; after complete, by position, that in the output
 	spans  []ipc.Span
 	sorted bool
-	base   []int // where each span begins in what is gathered
-	at     int   // the span that was last asked for
+	base   []int // output position where each span begins
+	at     int   // the span that position used last
 	total  int
 }
 
-// newGathering expects so many pieces.
-func newGathering(domain, pieces int) *gathering {
+// newSubset returns a subset for about this many ranges.
+func newSubset(domain, pieces int) *subset {
 	most := max(4*pieces, min(16*pieces, 4<<20)) + 4096
-	return &gathering{domain: domain, dense: domain <= most && domain < math.MaxInt32, sorted: true}
+	return &subset{domain: domain, dense: domain <= most && domain < math.MaxInt32, sorted: true}
 }
 
-func (g *gathering) add(lo, hi int) {
+func (g *subset) add(lo, hi int) {
 	last := ipc.Span{}
 	if n := len(g.spans); n > 0 {
 		last = g.spans[n-1]
@@ -51,8 +51,8 @@ func (g *gathering) add(lo, hi int) {
 	}
 }
 
-// complete joins the pieces that overlap or touch.
-func (g *gathering) complete() {
+// complete merges ranges that overlap or touch.
+func (g *subset) complete() {
 	if !g.sorted {
 		slices.SortFunc(g.spans, func(a, b ipc.Span) int { return a.Lo - b.Lo })
 		pieces := g.spans
@@ -78,7 +78,7 @@ func (g *gathering) complete() {
 	}
 }
 
-func (g *gathering) extend(lo, hi int) {
+func (g *subset) extend(lo, hi int) {
 	if n := len(g.spans); n > 0 && lo <= g.spans[n-1].Hi {
 		g.spans[n-1].Hi = max(g.spans[n-1].Hi, hi)
 		return
@@ -86,8 +86,8 @@ func (g *gathering) extend(lo, hi int) {
 	g.spans = append(g.spans, ipc.Span{Lo: lo, Hi: hi})
 }
 
-// place is where what stood at p, in one of the pieces, stands in what is gathered.
-func (g *gathering) place(p int) int {
+// position returns the output position of p, which must be in one of the ranges.
+func (g *subset) position(p int) int {
 	if g.table != nil {
 		return int(g.table[p])
 	}

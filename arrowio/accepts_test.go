@@ -2,7 +2,7 @@ package arrowio
 
 import "testing"
 
-func TestTakes(t *testing.T) {
+func TestAccepts(t *testing.T) {
 	for _, c := range []struct {
 		features []string
 		model    []string
@@ -22,7 +22,7 @@ func TestTakes(t *testing.T) {
 		{[]string{"x[0]"}, []string{"x[0]"}, true},
 		{[]string{"*"}, []string{"a", "label"}, false},
 	} {
-		if got := (Spec{Features: c.features, Label: "label"}).Takes(c.model); got != c.want {
+		if got := (Spec{Features: c.features, Label: "label"}).Accepts(c.model); got != c.want {
 			t.Errorf("%v of a model of %v: %v", c.features, c.model, got)
 		}
 	}
