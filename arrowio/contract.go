@@ -92,7 +92,8 @@ func newContract(columns []ContractColumn, label, key string) (*Contract, error)
 	for _, x := range c.columns {
 		switch _, twice := sizes[x.Name]; {
 		case twice:
-			return nil, wire.Errorf(wire.Malformed, "the schema has this feature column twice").WithHint("name it once").In(x.Name)
+			return nil, wire.Errorf(wire.Malformed, "the schema has this feature column twice").WithHint("name it once").In(
+				x.Name)
 		case len(x.Name) > maxName:
 			return nil, longName(x.Name)
 		case !utf8.ValidString(x.Name):
@@ -160,7 +161,8 @@ func elementOf(name string) (base string, k int, ok bool) {
 }
 
 func tooManyElements(n int) *Error {
-	return wire.Errorf(wire.TooManyFields, "%d features, and the limit is %d", n, maxFeatures).WithHint("use fewer features")
+	return wire.Errorf(wire.TooManyFields, "%d features, and the limit is %d", n,
+		maxFeatures).WithHint("use fewer features")
 }
 
 func longName(name string) *Error {

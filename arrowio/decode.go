@@ -196,16 +196,16 @@ func (d *Decoder) dictionary(m *Message, f ipc.Frame, byID map[int64]int, have [
 		return ipc.Broken(err)
 	}
 	k, known := byID[id]
-	const cure = "send each dictionary whole, once, before the first batch"
+	const fix = "send each dictionary whole, once, before the first batch"
 	switch {
 	case delta != 0:
-		return wire.Errorf(wire.Dictionary, "dictionary %d is extended by a delta", id).WithHint(cure)
+		return wire.Errorf(wire.Dictionary, "dictionary %d is extended by a delta", id).WithHint(fix)
 	case !known:
 		return wire.Errorf(wire.Malformed, "dictionary %d is not in the schema", id).WithHint(ipc.StreamHint)
 	case len(m.batches) > 0:
-		return wire.Errorf(wire.Dictionary, "dictionary %d comes after a record batch", id).WithHint(cure)
+		return wire.Errorf(wire.Dictionary, "dictionary %d comes after a record batch", id).WithHint(fix)
 	case have[k]:
-		return wire.Errorf(wire.Dictionary, "dictionary %d comes twice", id).WithHint(cure)
+		return wire.Errorf(wire.Dictionary, "dictionary %d comes twice", id).WithHint(fix)
 	}
 	data, ok, err := f.Head.Table(1, "a dictionary's data")
 	if err != nil {

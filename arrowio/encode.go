@@ -18,10 +18,11 @@ import (
 
 // Output configures an Encoder.
 type Output struct {
-	Column      string   // name of the output column; "" means "embedding"
-	Columns     bool     // write d float32 columns Column_0 ... instead of one fixed_size_list<float32>[d]
-	Keep        []string // "none", "all" (default: all columns but the features), or names and globs; a glob never matches a feature
-	Compression string   // "" or "none", "lz4", "zstd"
+	Column  string // name of the output column; "" means "embedding"
+	Columns bool   // write d float32 columns Column_0 ... instead of one fixed_size_list<float32>[d]
+	// "none", "all" (default: all columns but the features), or names and globs; a glob never matches a feature
+	Keep        []string
+	Compression string // "" or "none", "lz4", "zstd"
 }
 
 // Reduced is a message with the outputs of a model.
@@ -178,7 +179,8 @@ func (r *Reduced) check() *Error {
 	}
 	for k, b := range m.batches {
 		if len(r.Y[k]) != b.data.Rows*r.Dim {
-			return wire.Errorf(wire.Internal, "batch %d has %d rows and a result of %d numbers for %d dimensions", k, b.data.Rows,
+			return wire.Errorf(wire.Internal, "batch %d has %d rows and a result of %d numbers for %d dimensions", k,
+				b.data.Rows,
 				len(r.Y[k]), r.Dim)
 		}
 		if r.Drop != nil {

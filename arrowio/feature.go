@@ -185,7 +185,8 @@ func (b *Batch) block(c *column, budget *int, limits Limits) (Block, *Error) {
 	block := Block{Cols: size, RowStride: size, ColStride: 1}
 	count := b.data.Rows * size
 	outer := b.data.Layout.Fields[c.field].Kind
-	whole := b.data.Valid(c.field) == nil && b.data.Valid(c.value) == nil && outer != ipc.KindListView // list views may be in any order
+	// list views may be in any order
+	whole := b.data.Valid(c.field) == nil && b.data.Valid(c.value) == nil && outer != ipc.KindListView
 	from := 0
 	if outer == ipc.KindList && b.data.Rows > 0 {
 		from = int(ipc.Offset(b.data.Buffer(c.field, 1), b.data.Layout.Fields[c.field].Width, 0))

@@ -100,7 +100,7 @@ func aboutFeatures(e *Error) bool {
 // changed returns e as the error of a message that does not fit a contract.
 func changed(e *Error) *Error {
 	e.Code = wire.SchemaChanged
-	return e.WithHint("send it as the pipeline's schema has it, or change the schema: embedd schema reset, or schema.features")
+	return e.WithHint("send the features of the pipeline's schema, or change it: embedd schema reset, or schema.features")
 }
 
 func (d *Decoder) entry(f ipc.Frame) (*entry, []int64, *Error) {
@@ -235,7 +235,8 @@ func (p *plan) add(i int) *Error {
 			WithHint("cast it to float32, or choose the features by other names").In(name)
 	}
 	if size == 0 {
-		return wire.Errorf(wire.FeatureCount, "a list of no elements").WithHint("use 1 to %d features", p.maxElements).In(name)
+		return wire.Errorf(wire.FeatureCount, "a list of no elements").WithHint("use 1 to %d features",
+			p.maxElements).In(name)
 	}
 	if p.elements += max(0, size); p.elements > p.maxElements {
 		return p.tooMany().In(name)
@@ -390,7 +391,8 @@ func (p *plan) expect(c *column, size int) *Error {
 	name := p.schema.Layout.Fields[c.field].Name
 	switch list := c.value != c.field; {
 	case list && size == 0:
-		return wire.Errorf(wire.SchemaChanged, "it holds lists, and one number is expected").WithHint("send one number a row").In(name)
+		return wire.Errorf(wire.SchemaChanged, "it holds lists, and one number is expected").WithHint(
+			"send one number a row").In(name)
 	case !list && size > 0:
 		return wire.Errorf(wire.SchemaChanged, "it holds one number, and a list of %d is expected", size).WithHint(
 			"send a list of %d numbers a row", size).In(name)

@@ -85,7 +85,7 @@ func (s Spec) check() error {
 	for name, size := range s.Sizes {
 		if !named[name] || size < 1 || size > maxFeatures {
 			return wire.Errorf(wire.Internal, "size %d of column %q: want a column among the features, and 1 to %d", size, name,
-				maxFeatures).WithHint("mend the size")
+				maxFeatures).WithHint("correct the size")
 		}
 	}
 	if s.Label != "" && s.Label == s.Key {

@@ -47,7 +47,8 @@ func (e *Encoder) Split(r Reduced, limit int, meta func(part, parts int) []wire.
 }
 
 // write encodes one of several parts.
-func (s *splitter) write(g *rewrite.Bundle, limit, part, parts int, meta func(part, parts int) []wire.Pair) ([]byte, *Error) {
+func (s *splitter) write(g *rewrite.Bundle, limit, part, parts int, meta func(part, parts int) []wire.Pair) ([]byte,
+	*Error) {
 	msg, fail := s.form.Write(&s.e.buffers, g, meta(part, parts), s.e.codec)
 	if fail == nil && len(msg) > limit {
 		fail = wire.Errorf(wire.TooLarge, "part %d of %d has %d bytes with its metadata, and the limit is %d", part+1, parts,
@@ -80,9 +81,10 @@ func (s *splitter) close(g *rewrite.Bundle) *Error {
 	}
 	if s.total += s.form.SchemaSize() + g.Size; s.total > s.maxTotal {
 		return wire.Errorf(wire.TooLarge,
-			"the first %d parts of the output come to %d bytes, since each repeats schema and dictionaries; all may have %d",
+			"the first %d parts of the output take %d bytes, because each repeats schema and dictionaries; the limit is %d",
 			len(s.out)+1, s.total, s.maxTotal).
-			WithHint("send fewer rows a message, long texts as plain strings, or raise the server's max_payload or limits.expanded")
+			WithHint("send fewer rows a message, long texts as plain strings, or raise the server's max_payload or " +
+				"limits.expanded")
 	}
 	s.out = append(s.out, g)
 	return nil
@@ -152,7 +154,7 @@ func (s *splitter) divide(k int, g *rewrite.Bundle, lo, hi int) *Error {
 	}
 	if p.Rows == 1 {
 		sel := ipc.Without(lo, hi, s.r.drop(k))
-		e := wire.Errorf(wire.TooWide, "one row comes to %d bytes with its schema and dictionaries, and a part may have %d",
+		e := wire.Errorf(wire.TooWide, "one row takes %d bytes with its schema and dictionaries, and a part may take %d",
 			g.Size+s.form.SchemaSize(), s.maxBytes+s.form.SchemaSize()).
 			WithHint("raise the server's max_payload, or keep fewer columns").At(sel[0].Lo)
 		e.Batch = k

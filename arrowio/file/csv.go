@@ -204,7 +204,8 @@ func (c *csvReader) findDelimiter() error {
 	c.spaces = len(fields) > 1 && c.how.Delimiter != '\t' &&
 		!slices.ContainsFunc(fields[1:], func(s string) bool { return !strings.HasPrefix(s, " ") })
 	if c.how.Delimiter == c.how.Decimal {
-		return fmt.Errorf("%s: the fields are parted by %s, which cannot be the decimal mark too: say which one parts them with --delimiter",
+		return fmt.Errorf("%s: the fields are parted by %s, which cannot be the decimal mark too: say which one parts "+
+			"them with --delimiter",
 			c.name, delimiterName(c.how.Decimal))
 	}
 	return nil
@@ -235,7 +236,8 @@ func (c *csvReader) checkHeader(header []string) error {
 	seen := map[string]int{}
 	for i, name := range header {
 		if name == "" {
-			return fmt.Errorf("%s: line 1: column %d has no name: name it, or leave a row number out (pandas: to_csv(..., index=False))", c.name, i+1)
+			return fmt.Errorf("%s: line 1: column %d has no name: name it, or leave a row number out (pandas: "+
+				"to_csv(..., index=False))", c.name, i+1)
 		}
 		if first, twice := seen[name]; twice {
 			return fmt.Errorf("%s: line 1: columns %d and %d are both named %q: rename one", c.name, first+1, i+1, name)
@@ -278,7 +280,8 @@ func (c *csvReader) explain(err error) error {
 		return fmt.Errorf("%s: %w", c.name, err)
 	}
 	if errors.Is(p.Err, csv.ErrFieldCount) {
-		return fmt.Errorf("%s: line %d has another number of fields than the %d of the header: mend the line, or quote a field that holds %s",
+		return fmt.Errorf("%s: line %d has another number of fields than the %d of the header: mend the line, or "+
+			"quote a field that holds %s",
 			c.name, p.Line, c.rows.FieldsPerRecord, delimiterName(c.how.Delimiter))
 	}
 	return fmt.Errorf("%s: line %d, column %d: %v: a quote inside a quoted field is written twice", c.name, p.Line,
@@ -443,7 +446,8 @@ func (c *csvWriter) writeRecord(rec arrow.Record) error {
 			}
 			elements, from, to := listRange(col, row)
 			if to-from != width && !col.IsNull(row) {
-				return fmt.Errorf("%s: row %d: list column %q has %d elements, the first row had %d: CSV needs one length; write .parquet or .arrow",
+				return fmt.Errorf("%s: row %d: list column %q has %d elements, the first row had %d: CSV needs one length; "+
+					"write .parquet or .arrow",
 					c.name, c.rows, rec.ColumnName(i), to-from, width)
 			}
 			for k := range width {
@@ -492,7 +496,8 @@ func (c *csvWriter) header(schema *arrow.Schema, first arrow.Record) error {
 	seen := map[string]bool{}
 	for _, n := range names {
 		if seen[n] {
-			return fmt.Errorf("%s: two columns would be named %q: give the output another name with --column, or keep fewer columns", c.name, n)
+			return fmt.Errorf("%s: two columns would be named %q: give the output another name with --column, or keep "+
+				"fewer columns", c.name, n)
 		}
 		seen[n] = true
 	}

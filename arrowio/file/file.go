@@ -61,7 +61,8 @@ func formatOf(path string) (formatName, error) {
 			return s.format, nil
 		}
 	}
-	return 0, fmt.Errorf("%s: the name's ending tells no format: use .csv, .csv.gz, .tsv, .parquet, .arrow (IPC file), .arrows (IPC stream), or - for an IPC stream", path)
+	return 0, fmt.Errorf("%s: the name's ending tells no format: use .csv, .csv.gz, .tsv, .parquet, .arrow (IPC "+
+		"file), .arrows (IPC stream), or - for an IPC stream", path)
 }
 
 // tabbed is a tab where the name says that tabs part the fields, else 0.
@@ -209,7 +210,8 @@ func (r *Reader) checkedSchema(msg []byte) (*arrow.Schema, error) {
 	}
 	in, err := ipc.NewReader(bytes.NewReader(msg))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: cast the column to an older type before it is written (decimal128 in place of decimal32 and decimal64)",
+		return nil, fmt.Errorf("%s: %w: cast the column to an older type before it is written (decimal128 in place of "+
+			"decimal32 and decimal64)",
 			r.name, err)
 	}
 	defer in.Release()
@@ -478,6 +480,7 @@ func looksLike(file *os.File, path string, want formatName) error {
 // recoverTo turns a panic of a format's library into an error: Invariant 6.
 func recoverTo(name string, err *error) {
 	if p := recover(); p != nil {
-		*err = fmt.Errorf("%s: the file is damaged or holds what cannot be read or written (%v): write it anew with another tool", name, p)
+		*err = fmt.Errorf("%s: the file is damaged or holds what cannot be read or written (%v): write it anew with "+
+			"another tool", name, p)
 	}
 }

@@ -160,7 +160,8 @@ func readFrame(in io.Reader) (*frame, error) {
 		return nil, errTruncated(err)
 	}
 	if !bytes.Equal(prefix[:4], continuation) {
-		return nil, errors.New("this is not an Arrow IPC stream (or one that was written before Arrow 0.15): write it anew, for example with pyarrow.ipc.new_stream")
+		return nil, errors.New("this is not an Arrow IPC stream (or one that was written before Arrow 0.15): write it " +
+			"anew, for example with pyarrow.ipc.new_stream")
 	}
 	if _, err := io.ReadFull(in, prefix[4:]); err != nil {
 		return nil, errTruncated(err)
@@ -348,7 +349,8 @@ func (fs *frames) next() ([]byte, error) {
 			id, delta := f.dictionaryID()
 			_, known := fs.dicts[id]
 			if delta {
-				return nil, fmt.Errorf("%s: dictionary %d grows by a delta, which is not read: write it without deltas, for example from pyarrow.Table.unify_dictionaries", fs.name, id)
+				return nil, fmt.Errorf("%s: dictionary %d grows by a delta, which is not read: write it without deltas, for "+
+					"example from pyarrow.Table.unify_dictionaries", fs.name, id)
 			}
 			if !known {
 				fs.order = append(fs.order, id)
@@ -366,7 +368,8 @@ func (fs *frames) next() ([]byte, error) {
 			}
 			return append(append(msg, f.bytes...), endOfStream...), nil
 		default:
-			return nil, fmt.Errorf("%s: after batch %d: a frame of kind %d (a tensor or a second schema) cannot be read as rows", fs.name, fs.batches, f.kind)
+			return nil, fmt.Errorf("%s: after batch %d: a frame of kind %d (a tensor or a second schema) cannot be read "+
+				"as rows", fs.name, fs.batches, f.kind)
 		}
 	}
 }
@@ -422,7 +425,8 @@ func (w *frameWriter) write(msg []byte) error {
 				continue // every message brings its dictionaries; a stream needs them once
 			}
 			if known && w.footer {
-				return fmt.Errorf("%s: a dictionary changes between batches, which an Arrow IPC file cannot hold: write .arrows or .parquet", w.name)
+				return fmt.Errorf("%s: a dictionary changes between batches, which an Arrow IPC file cannot hold: write "+
+					".arrows or .parquet", w.name)
 			}
 			w.dicts[id] = bytes.Clone(f.bytes)
 			w.dictBlocks = append(w.dictBlocks, at)

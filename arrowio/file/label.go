@@ -39,7 +39,8 @@ func wholeLabels(rec arrow.Record, at int, schema *arrow.Schema) (arrow.Record, 
 		case col.IsNull(row) || math.IsNaN(v):
 			b.AppendNull()
 		case v != math.Trunc(v) || math.Abs(v) > 1<<53:
-			return nil, fmt.Errorf("column %q is the label and holds %s: a class is text, a whole number (1.0 is read as 1) or a boolean",
+			return nil, fmt.Errorf("column %q is the label and holds %s: a class is text, a whole number (1.0 is read as "+
+				"1) or a boolean",
 				rec.ColumnName(at), col.ValueStr(row))
 		default:
 			b.Append(int64(v))

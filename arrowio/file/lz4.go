@@ -29,7 +29,8 @@ func hasLZ4(f *parquet.File) (bool, error) {
 			case format.Lz4Raw:
 				found = true
 			case format.Lz4:
-				return false, fmt.Errorf("column %q is compressed by the LZ4 of before 2021, which has no specification: write it with Zstandard (pyarrow.parquet.write_table(pyarrow.parquet.read_table(FILE), FILE, compression=%q))",
+				return false, fmt.Errorf("column %q is compressed by the LZ4 of before 2021, which has no specification: "+
+					"write it with Zstandard (pyarrow.parquet.write_table(pyarrow.parquet.read_table(FILE), FILE, compression=%q))",
 					strings.Join(c.MetaData.PathInSchema, "."), "zstd")
 			}
 		}

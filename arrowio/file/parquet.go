@@ -51,7 +51,8 @@ func openParquet(file *os.File, path string) (_ *parquetReader, err error) {
 	}
 	f, err := openPages(file, info.Size())
 	if err != nil {
-		return nil, fmt.Errorf("%s: the Parquet footer cannot be read (%w): the file was cut off or not closed by its writer", path, err)
+		return nil, fmt.Errorf("%s: the Parquet footer cannot be read (%w): the file was cut off or not closed by its "+
+			"writer", path, err)
 	}
 	p := &parquetReader{name: path, file: file}
 	defer func() {
@@ -132,7 +133,8 @@ func checkFooter(file io.ReaderAt, size int64) error {
 		return fmt.Errorf("the Parquet footer cannot be read: %w", err)
 	}
 	if n := int64(binary.LittleEndian.Uint32(tail[:])); n > size-12 {
-		return fmt.Errorf("the Parquet footer declares %d bytes, and the file has %d: the file was cut off or not closed by its writer",
+		return fmt.Errorf("the Parquet footer declares %d bytes, and the file has %d: the file was cut off or not "+
+			"closed by its writer",
 			n, size)
 	}
 	return nil

@@ -67,11 +67,13 @@ func (p *parquetWriter) start(schema *arrow.Schema, msg []byte) error {
 	for _, f := range schema.Fields() {
 		out, err := parquetColumnOf(f)
 		if err != nil {
-			return fmt.Errorf("%s: column %q of type %s cannot be written to Parquet: leave it out with --keep, or write .arrow", p.name, f.Name, f.Type)
+			return fmt.Errorf("%s: column %q of type %s cannot be written to Parquet: leave it out with --keep, or write "+
+				".arrow", p.name, f.Name, f.Type)
 		}
 		p.columns = append(p.columns, out)
 		if _, twice := group.Group[f.Name]; twice {
-			return fmt.Errorf("%s: two columns are named %q, which Parquet cannot hold: give the output another name with --column, or keep fewer columns", p.name, f.Name)
+			return fmt.Errorf("%s: two columns are named %q, which Parquet cannot hold: give the output another name "+
+				"with --column, or keep fewer columns", p.name, f.Name)
 		}
 		group.Group[f.Name] = out.node
 		group.order = append(group.order, f.Name)

@@ -119,7 +119,8 @@ func (c *Chunk) nested(i int, rows int64, limits Limits, dicts []Chunk) *wire.Er
 	}
 	for j := i + 1; j < f.End; j = c.Layout.Fields[j].End {
 		if n, _ := c.Node(j); int64(n) < need {
-			return wire.Errorf(wire.Malformed, "child %q has %d rows and its parent needs %d", wire.Clip(c.Layout.Fields[j].Name),
+			return wire.Errorf(wire.Malformed, "child %q has %d rows and its parent needs %d",
+				wire.Clip(c.Layout.Fields[j].Name),
 				n, need).WithHint(StreamHint)
 		}
 		if e := c.column(j, limits, dicts); e != nil {

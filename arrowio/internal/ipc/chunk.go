@@ -41,6 +41,7 @@ func (c *Chunk) Buffer(i, k int) []byte {
 	return c.Buf(at)
 }
 
+// Buf returns buffer at of the chunk.
 func (c *Chunk) Buf(at int) []byte {
 	if c.Arrays != nil {
 		return c.Arrays[at]
@@ -79,7 +80,8 @@ func (c *Chunk) IsNull(i, row int) bool {
 
 // ReadChunk reads a RecordBatch table. budget is the rest of Limits.Body; each buffer counts, so that many small ranges
 // of the same bytes cannot expand to more.
-func ReadChunk(f Frame, head flat.Table, l *Layout, limits Limits, budget *int, codecs *Decompressor) (Chunk, *wire.Error) {
+func ReadChunk(f Frame, head flat.Table, l *Layout, limits Limits, budget *int, codecs *Decompressor) (Chunk,
+	*wire.Error) {
 	c := Chunk{Layout: l, Body: f.Body}
 	rows, err := head.Integer(0, 8, 0, "a batch's length")
 	if err != nil {
@@ -165,12 +167,14 @@ func (c *Chunk) readVariadic(head flat.Table, want, most int) (int, *wire.Error)
 	return want + c.Shift[v.Len], nil
 }
 
+// TooManyRows returns the error for n rows.
 func TooManyRows(n int64, limit int) *wire.Error {
 	return wire.Errorf(wire.TooManyRows, "%d rows, and the limit is %d", n, limit).WithHint(
 		"send smaller batches or raise limits.rows")
 }
 
+// TooLarge returns the error for buffers of more than limit bytes.
 func TooLarge(limit int) *wire.Error {
-	return wire.Errorf(wire.TooLarge, "the message's buffers come to more than %d bytes", limit).WithHint(
+	return wire.Errorf(wire.TooLarge, "the message's buffers take more than %d bytes", limit).WithHint(
 		"send fewer rows a message, or raise limits.expanded")
 }

@@ -37,6 +37,7 @@ type encoding struct {
 	dict   int
 }
 
+// ParseSchema parses a schema frame.
 func ParseSchema(f Frame, l Limits) (*Schema, *wire.Error) {
 	if len(f.Body) != 0 {
 		return nil, wire.Errorf(wire.Malformed, "the schema has a body of %d bytes", len(f.Body)).WithHint(StreamHint)

@@ -3,6 +3,7 @@ package ipc
 // A Span is the rows Lo to Hi-1. A list of spans is ascending and does not overlap.
 type Span struct{ Lo, Hi int }
 
+// CountRows returns the number of rows in the spans.
 func CountRows(sel []Span) (n int) {
 	for _, s := range sel {
 		n += s.Hi - s.Lo

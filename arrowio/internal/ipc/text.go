@@ -40,6 +40,7 @@ func (c *Chunk) binary(i, row int) []byte {
 	return c.Buf(first + int(le.Uint32(v[8:])))[from : from+n]
 }
 
+// CheckTexts checks that the texts of a binary or view field are UTF-8 and have at most limit bytes.
 func (c *Chunk) CheckTexts(i, limit int) *wire.Error {
 	f := &c.Layout.Fields[i]
 	if f.Kind != KindBinary && f.Kind != KindView || c.Rows == 0 || f.Kind == KindBinary && c.plainTexts(i, limit) {

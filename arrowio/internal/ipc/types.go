@@ -246,7 +246,8 @@ func decimalWidth(t flat.Table) (width, scale int, e *wire.Error) {
 	}
 	digits := map[int64]int64{32: 9, 64: 18, 128: 38, 256: 76}[v[2]]
 	if v[0] < 1 || v[0] > digits || v[1] < -digits || v[1] > digits {
-		return 0, 0, wire.Errorf(wire.Malformed, "a decimal of %d bits with %d digits and scale %d", v[2], v[0], v[1]).WithHint(
+		return 0, 0, wire.Errorf(wire.Malformed, "a decimal of %d bits with %d digits and scale %d", v[2], v[0],
+			v[1]).WithHint(
 			"use at most 38 digits in 128 bits, 76 in 256, and a scale in that range")
 	}
 	return int(v[2] / 8), int(v[1]), nil

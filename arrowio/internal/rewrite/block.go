@@ -17,8 +17,9 @@ import (
 // typeSlots has the slots of each type's table: a width in bytes, s for a string, v for a vector of 32-bit integers
 // (format/Schema.fbs).
 var typeSlots = map[int]string{
-	ipc.TypeInt: "41", ipc.TypeFloat: "2", ipc.TypeDecimal: "444", ipc.TypeDate: "2", ipc.TypeTime: "24", ipc.TypeTimestamp: "2s",
-	ipc.TypeInterval: "2", ipc.TypeUnion: "2v",
+	ipc.TypeInt: "41", ipc.TypeFloat: "2", ipc.TypeDecimal: "444", ipc.TypeDate: "2", ipc.TypeTime: "24",
+	ipc.TypeTimestamp: "2s",
+	ipc.TypeInterval:  "2", ipc.TypeUnion: "2v",
 	ipc.TypeFixedBinary: "4", ipc.TypeFixedList: "4", ipc.TypeMap: "1", ipc.TypeDuration: "2",
 }
 
@@ -151,7 +152,8 @@ type pairAt struct {
 }
 
 // newBlock copies top-level fields of s and appends those of extra.
-func newBlock(s *ipc.Schema, fields []int, extra func(*flatbuffers.Builder) []flatbuffers.UOffsetT) (*block, *wire.Error) {
+func newBlock(s *ipc.Schema, fields []int, extra func(*flatbuffers.Builder) []flatbuffers.UOffsetT) (*block,
+	*wire.Error) {
 	b := flatbuffers.NewBuilder(1024)
 	k := &block{}
 	for i := 0; i < s.Pairs.Len; i++ {
@@ -202,6 +204,7 @@ func copyPair(b *flatbuffers.Builder, kv flat.Table) (flatbuffers.UOffsetT, *wir
 	return Pair(b, at[0], at[1]), nil
 }
 
+// Pair writes a key/value pair.
 func Pair(b *flatbuffers.Builder, key, value flatbuffers.UOffsetT) flatbuffers.UOffsetT {
 	b.StartObject(2)
 	b.PrependUOffsetTSlot(0, key, 0)
@@ -297,6 +300,7 @@ func copyField(s *ipc.Schema, b *flatbuffers.Builder, t flat.Table) (at flatbuff
 	return FieldTable(b, name, nullable != 0, byte(typ), typeAt, encoding, kids, pairs), nil
 }
 
+// FieldTable writes a Field table.
 func FieldTable(b *flatbuffers.Builder, name flatbuffers.UOffsetT, nullable bool, typ byte, typeAt, encoding, kids,
 	pairs flatbuffers.UOffsetT) flatbuffers.UOffsetT {
 	b.StartObject(7)

@@ -18,6 +18,7 @@ type Compressor struct {
 	lz4   sync.Pool
 }
 
+// NewCompressor returns the compressor of this name: lz4 or zstd; nil for none.
 func NewCompressor(name string) (*Compressor, *wire.Error) {
 	switch name {
 	case "", "none":

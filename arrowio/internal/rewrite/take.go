@@ -19,6 +19,7 @@ type Record struct {
 	indices  []indices
 }
 
+// A Node is the metadata of a field in a record.
 type Node struct{ Rows, Nulls int }
 
 func (r *Record) node(rows, nulls int) { r.Nodes = append(r.Nodes, Node{rows, nulls}) }
@@ -167,7 +168,8 @@ func takeOffsets(b []byte, width int, sel []ipc.Span) (out []byte, child []ipc.S
 func (r *Record) views(c *ipc.Chunk, i int, sel []ipc.Span, n int) {
 	out := takeFixed(c.Buffer(i, 1), 16, sel)
 	first, buffers := c.Data(i)
-	begins, have := make([]int, buffers), 0 // positions of the data buffers in their concatenation, with a gap of one byte so that they do not merge
+	// positions of the data buffers in their concatenation, with a gap of one byte so that they do not merge
+	begins, have := make([]int, buffers), 0
 	for k := 0; k < buffers; k++ {
 		begins[k] = have + k
 		have += len(c.Buf(first + k))
