@@ -10,11 +10,10 @@ import (
 	"github.com/embedd/embedd/model"
 )
 
-// Minimize minimises f, which fills g with the gradient at x, from x by L-BFGS
-// with memory 10 and an Armijo line search (Nocedal and Wright, Numerical
-// Optimization, 2006, algorithms 7.4 and 3.1). It ends after the iterations
-// given, at a relative decrease below 1e-6, at |g|_inf below 1e-5, or where no
-// step is downhill, and returns the best point seen.
+// Minimize minimises f, which fills g with the gradient at x, from x by L-BFGS with memory 10 and an Armijo line
+// search (Nocedal and Wright, Numerical Optimization, 2006, algorithms 7.4 and 3.1). It stops after the given
+// iterations, at a relative decrease below 1e-6, at |g|_inf below 1e-5, or if no step is downhill, and rechanges the
+// best point found.
 func Minimize(ctx context.Context, x []float64, iterations int, s *model.Search,
 	f func(x, g []float64) (float64, error)) ([]float64, error) {
 	const memory, armijo, shrunk, flat = 10, 1e-4, 1e-6, 1e-5
@@ -25,10 +24,10 @@ func Minimize(ctx context.Context, x []float64, iterations int, s *model.Search,
 		return nil, err
 	}
 	s.Start, s.End = value, value
-	var steps, turns [][]float64 // s and y of the last iterations
+	var steps, changes [][]float64 // s and y of the last iterations
 	next, gNext := make([]float64, len(x)), make([]float64, len(x))
 	for ; s.Steps < iterations && floats.Norm(g, math.Inf(1)) >= flat; s.Steps++ {
-		direction := towards(g, steps, turns)
+		direction := descentDirection(g, steps, changes)
 		slope := floats.Dot(direction, g)
 		if !(slope < 0) {
 			break
@@ -49,7 +48,7 @@ func Minimize(ctx context.Context, x []float64, iterations int, s *model.Search,
 			if reached <= value+armijo*step*slope {
 				break
 			}
-			// The least of the parabola through both values and the slope.
+			// The minimum of the parabola through both values and the slope.
 			step *= min(max(-slope*step/(2*(reached-value-slope*step)), 0.1), 0.5)
 		}
 		if !(reached < value) {
@@ -59,9 +58,9 @@ func Minimize(ctx context.Context, x []float64, iterations int, s *model.Search,
 		floats.SubTo(moved, next, x)
 		floats.SubTo(turned, gNext, g)
 		if floats.Dot(moved, turned) > 1e-12*floats.Dot(turned, turned) {
-			steps, turns = append(steps, moved), append(turns, turned)
+			steps, changes = append(steps, moved), append(changes, turned)
 			if len(steps) > memory {
-				steps, turns = steps[1:], turns[1:]
+				steps, changes = steps[1:], changes[1:]
 			}
 		}
 		small := value-reached <= shrunk*max(math.Abs(value), math.Abs(reached))
@@ -77,19 +76,19 @@ func Minimize(ctx context.Context, x []float64, iterations int, s *model.Search,
 	return x, nil
 }
 
-// towards is -H g, H the inverse Hessian that the last steps tell of.
-func towards(g []float64, steps, turns [][]float64) []float64 {
+// descentDirection is -H g, where H is the inverse Hessian estimated from the last steps.
+func descentDirection(g []float64, steps, changes [][]float64) []float64 {
 	q := slices.Clone(g)
 	a := make([]float64, len(steps))
 	for i := len(steps) - 1; i >= 0; i-- {
-		a[i] = floats.Dot(steps[i], q) / floats.Dot(steps[i], turns[i])
-		floats.AddScaled(q, -a[i], turns[i])
+		a[i] = floats.Dot(steps[i], q) / floats.Dot(steps[i], changes[i])
+		floats.AddScaled(q, -a[i], changes[i])
 	}
 	if k := len(steps) - 1; k >= 0 {
-		floats.Scale(floats.Dot(steps[k], turns[k])/floats.Dot(turns[k], turns[k]), q)
+		floats.Scale(floats.Dot(steps[k], changes[k])/floats.Dot(changes[k], changes[k]), q)
 	}
 	for i := range steps {
-		b := floats.Dot(turns[i], q) / floats.Dot(steps[i], turns[i])
+		b := floats.Dot(changes[i], q) / floats.Dot(steps[i], changes[i])
 		floats.AddScaled(q, a[i]-b, steps[i])
 	}
 	floats.Scale(-1, q)

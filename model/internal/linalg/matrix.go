@@ -34,8 +34,7 @@ func ColumnMeans(x *mat.Dense) []float64 {
 	return mean
 }
 
-// Cholesky solves A x = b in place, A given by its lower triangle, and says
-// whether A is positive definite.
+// Cholesky solves A x = b in place, A given by its lower triangle, and reports whether A is positive definite.
 func Cholesky(a, b []float64) bool {
 	k := len(b)
 	for i := range k {
@@ -66,8 +65,8 @@ func Cholesky(a, b []float64) bool {
 	return true
 }
 
-// Transpose turns n x d row-major data into d x n, eight rows at a time: reads go along them, and writes fill a cache
-// line.
+// Transpose turns n x d row-major data into d x n, eight rows at a time: reads are sequential in each, and writes fill
+// a cache line.
 func Transpose(a []float64, d int) []float64 {
 	const together = 8
 	n := len(a) / d
@@ -107,9 +106,8 @@ func ScaleColumn(a *mat.Dense, j int, f float64) {
 	}
 }
 
-// Complement is an orthonormal basis (k x k-1) of the vectors orthogonal to the
-// unit vector u: the last columns of the Householder reflection that takes the
-// first axis to it.
+// Complement is an orthonormal basis (k x k-1) of the vectors orthogonal to the unit vector u: the last columns of the
+// Householder reflection that maps the first axis to u.
 func Complement(u []float64) *mat.Dense {
 	k := len(u)
 	w := append([]float64(nil), u...)

@@ -18,8 +18,7 @@ func Median(sorted []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// SquaredDistance is |a - b|^2. Four sums run side by side, in an order that
-// only the length decides.
+// SquaredDistance is |a - b|^2, in four partial sums whose order depends only on the length.
 func SquaredDistance(a, b []float64) float64 {
 	var s0, s1, s2, s3 float64
 	b = b[:len(a)]
@@ -37,7 +36,7 @@ func SquaredDistance(a, b []float64) float64 {
 	return (s0 + s1) + (s2 + s3)
 }
 
-// Dot is a'b, summed as squaredDistance sums.
+// Dot is a'b, summed as in SquaredDistance.
 func Dot(a, b []float64) float64 {
 	var s0, s1, s2, s3 float64
 	b = b[:len(a)]
@@ -54,8 +53,8 @@ func Dot(a, b []float64) float64 {
 	return (s0 + s1) + (s2 + s3)
 }
 
-// RowNorm is the Euclidean norm of the present values of x; 1 for a row
-// without any that differs from zero, which division then leaves as it is.
+// RowNorm is the Euclidean norm of the present values of x; 1 for a row without nonzero values, which division then
+// does not change.
 func RowNorm(x []float64) float64 {
 	var sum, largest float64
 	for _, v := range x {
@@ -70,7 +69,7 @@ func RowNorm(x []float64) float64 {
 	if sum > 1e-290 && sum < 1e300 {
 		return math.Sqrt(sum)
 	}
-	sum = 0 // the squares leave the range of float64: take them relative to the largest
+	sum = 0 // the squares exceed float64: compute them relative to the largest
 	for _, v := range x {
 		if IsFinite(v) {
 			sum += (v / largest) * (v / largest)
@@ -83,9 +82,9 @@ func IsFinite(v float64) bool {
 	return math.Abs(v) <= math.MaxFloat64
 }
 
-// AllFinite says whether there is neither NaN nor an infinity in x.
+// AllFinite reports whether x has neither NaN nor an infinity.
 func AllFinite(x []float64) bool {
-	var a, b, c, d float64 // 0, and NaN from the first of those on
+	var a, b, c, d float64 // 0, or NaN after the first value that is not finite
 	for ; len(x) >= 4; x = x[4:] {
 		a, b, c, d = a+0*x[0], b+0*x[1], c+0*x[2], d+0*x[3]
 	}

@@ -2,15 +2,13 @@ package parallel
 
 import "context"
 
-// Each calls f for every i below n, in order, on all cores, or as many as the
-// limit of ctx allows, and waits for all calls. A panic of f, and the end of ctx, stop the handing out and are the
-// error: a *Panic, or that of ctx.
+// Each calls f for every i below n, in order, on as many cores as ctx allows, and waits for all calls. A panic of f,
+// or the end of ctx, stops it early and is the error: a *Panic, or that of ctx.
 func Each(ctx context.Context, n int, f func(i int)) error {
 	return EachOn(ctx, Workers(ctx), n, f)
 }
 
-// EachOn is Each on at most so many goroutines, the caller's among them: on 1,
-// work that more would not repay.
+// EachOn is Each on at most workers goroutines, including the caller's.
 func EachOn(ctx context.Context, workers, n int, f func(i int)) error {
 	return NewPool(func(p *Pool) {
 		for i, _, ok := p.Next(); ok; i, _, ok = p.Next() {
@@ -19,9 +17,8 @@ func EachOn(ctx context.Context, workers, n int, f func(i int)) error {
 	}).Run(ctx, workers, n, 1)
 }
 
-// EachTold is Each beside the caller, whose goroutine calls told after each call
-// of f with the number of those that are done. A panic of told is as one of f.
-// Under a limit of one the caller does it all.
+// EachTold is Each in goroutines other than the caller's, which calls told after each call of f with the number of
+// completed ones. A panic of told is handled like one of f. With a limit of one, the caller does everything.
 func EachTold(ctx context.Context, n int, f func(i int), told func(done int)) error {
 	if Workers(ctx) == 1 {
 		return EachOn(ctx, 1, n, func(i int) {
@@ -44,7 +41,7 @@ func EachTold(ctx context.Context, n int, f func(i int), told func(done int)) er
 	failed := tell(done, told)
 	if failed != nil {
 		stop()
-		for range done { // whoever panics waits for the others too
+		for range done { // after a panic, wait for the others too
 		}
 		return failed
 	}

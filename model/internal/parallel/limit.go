@@ -6,17 +6,17 @@ import (
 	"sync/atomic"
 )
 
-// budget is the goroutines that may be started under a limit, beside the one that is there.
+// budget is the number of goroutines that may be started under a limit, in addition to the caller's.
 type budget struct {
 	workers int
 	spare   atomic.Int64
-	outer   *budget // of a limit around this one
+	outer   *budget // the budget of an enclosing limit
 }
 
 type budgetKey struct{}
 
-// Limit is ctx, under which at most so many goroutines run at one time, that of the caller among them: all runs under
-// it share them, those inside one another too. Below 1 it is ctx as it is.
+// Limit returns a context under which at most workers goroutines run concurrently, including the caller's. All runs
+// under it share them, nested ones too. Below 1 it is ctx unchanged.
 func Limit(ctx context.Context, workers int) context.Context {
 	if workers < 1 {
 		return ctx
@@ -30,7 +30,7 @@ func Limit(ctx context.Context, workers int) context.Context {
 	return context.WithValue(ctx, budgetKey{}, b)
 }
 
-// Workers is how many goroutines run at one time under ctx at most: as many as there are cores, or the limit.
+// Workers is the most goroutines that run concurrently under ctx: the number of cores, or the limit.
 func Workers(ctx context.Context) int {
 	cores := runtime.GOMAXPROCS(0)
 	if b := budgetOf(ctx); b != nil {
@@ -44,7 +44,7 @@ func budgetOf(ctx context.Context) *budget {
 	return b
 }
 
-// take is how many of n goroutines may be started. Each is given back when it ends.
+// take is how many of n goroutines may be started. Each is returned with give when it ends.
 func (b *budget) take(n int) int {
 	if b == nil {
 		return n

@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// Pool runs a function on several goroutines, which take ranges of [0, n) in
-// order. It runs again and again, once at a time, and allocates nothing then.
+// Pool runs a function on several goroutines, which take ranges of [0, n) in order. It can run repeatedly, one run at
+// a time, without allocating.
 type Pool struct {
 	work   func(*Pool)
-	worker func() // bound once: a go statement then allocates nothing
+	worker func() // bound once, so that a go statement does not allocate
 
 	ctx     context.Context
 	budget  *budget // of ctx, nil without a limit
@@ -25,18 +25,17 @@ var started atomic.Int64
 // Started is how many goroutines this package has started.
 func Started() int64 { return started.Load() }
 
-// NewPool returns a pool whose workers each call work once in a run. It calls
-// Next until there is no range left, or returns before.
+// NewPool returns a pool whose workers each call work once per run. work calls Next until there is no range left, or
+// returns earlier.
 func NewPool(work func(*Pool)) *Pool {
 	p := &Pool{work: work}
 	p.worker = p.other
 	return p
 }
 
-// Run hands out [0, n) in ranges of step to at most so many workers, the caller
-// among them, as the limit of ctx allows, and waits for all. A panic, and the
-// end of ctx, stop the handing out; the first panic is the error as a *Panic,
-// else it is that of ctx.
+// Run hands out [0, n) in ranges of step to at most workers goroutines, including the caller's, as ctx allows, and
+// waits for all. A panic, or the end of ctx, stops it early. The error is the first panic as a *Panic, else that of
+// ctx.
 func (p *Pool) Run(ctx context.Context, workers, n, step int) error {
 	p.ctx, p.n, p.step = ctx, n, step
 	p.next.Store(0)
@@ -61,8 +60,7 @@ func (p *Pool) Run(ctx context.Context, workers, n, step int) error {
 	return ctx.Err()
 }
 
-// Next is the next range [from, to) for the worker that calls it; ok is false
-// where there is none.
+// Next is the next range [from, to) for the calling worker; ok is false if there is none.
 func (p *Pool) Next() (from, to int, ok bool) {
 	if p.failed.Load() != nil || p.ctx.Err() != nil {
 		return 0, 0, false

@@ -7,24 +7,24 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
-// Of columns so many rows are summed up at a time, some columns of a lane after the other: near enough that the sums
-// stay in a cache, and long enough that the processor sees each column as a stream.
+// This many rows of columns are summed at a time, some columns of a lane after the other: few enough that the sums
+// stay in a cache, and enough that the processor recognises each column as a stream.
 const (
-	accRows   = 1024         // of two outputs; of more than that
+	accRows   = 1024         // for two outputs; for more outputs
 	accMany   = 512          // the sums would leave the cache,
-	accFew    = 240          // and of few features sums are most of what is read: these stay in the nearest cache
+	accFew    = 240          // and with few features most reads are sums: these stay in the first-level cache
 	few       = 256          // features
-	accStride = accRows + 16 // whole vectors of rows, and no two outputs at the same place of a page
-	together  = 32           // columns of a lane, or somewhat fewer; of several tiles
-	manyTiles = 64           // that read them again, more, as each turn loads and stores the sums of all
-	aheadRows = 128          // that one tile of two outputs reads ahead
-	aheadMany = 48           // that one of more does
-	levels    = 4            // sums that wait: of one lane, of two, of four, and of what is being summed up
+	accStride = accRows + 16 // whole vectors of rows, and no two outputs at the same page offset
+	together  = 32           // columns of a lane, or slightly fewer; with several tiles
+	manyTiles = 64           // that read them again more, because each iteration loads and stores all sums
+	aheadRows = 128          // that one tile of two outputs prefetches
+	aheadMany = 48           // that one of more outputs prefetches
+	levels    = 4            // pending sums: of one lane, of two, of four, and the current one
 	maxWidth  = 8            // outputs of the widest tile
-	accTiles  = 4            // tiles that see the same columns while they are in a cache
+	accTiles  = 4            // tiles that process the same columns while they are in a cache
 )
 
-// Sums is the memory that columns are summed up in.
+// Sums is the memory that columns are summed in.
 type Sums struct{ of []float32 }
 
 // NewSums is enough for any weights.
@@ -58,13 +58,13 @@ func columnsOf[T float32 | float64](p *Weights, s *side[T], dst []float32, x []*
 	return bad == 0
 }
 
-// at is a level of the sums of tile i of those that see the same columns.
+// at is a level of the sums of tile i of those that process the same columns.
 func (s *Sums) at(p *Weights, i, level int) *float32 {
 	return &s.of[(i*levels+level)*p.tiles[0].width*accStride]
 }
 
-// addLane sums up one lane of tiles i to of, for rows from on. A lane that ends takes the sums of the lanes that it
-// makes a pair with, and of those that the pair makes one with: as many levels as its number has ones at the end.
+// addLane sums one lane of tiles [i, of), for rows starting at from. When a lane ends, it adds the sums of the lane
+// that it forms a pair with, then of the pair's partner, and so on: as many levels as its number has trailing ones.
 func addLane[T float32 | float64](p *Weights, s *side[T], x []*T, lane, i, of, from, rows int, sums *Sums) {
 	size := 4 * p.tiles[0].width * accStride
 	all := (p.features + lanes - 1) / lanes
@@ -77,8 +77,8 @@ func addLane[T float32 | float64](p *Weights, s *side[T], x []*T, lane, i, of, f
 	for k := lane; ; k += turn * lanes {
 		n := min((p.features-k+lanes-1)/lanes, turn)
 		last := k+turn*lanes >= p.features
-		// One tile reads ahead in its own columns; several read those that come next, if these are as many, a share each.
-		// Behind the last lane come the rows of the next block.
+		// One tile prefetches in its own columns; several prefetch the next columns, if there are as many, a share each.
+		// After the last lane come the rows of the next block.
 		next, block, share := k, from, 256/(of-i)
 		if of-i > 1 {
 			if next = k + turn*lanes; last {
@@ -122,7 +122,7 @@ func addLane[T float32 | float64](p *Weights, s *side[T], x []*T, lane, i, of, f
 	}
 }
 
-// finish writes the sums of a tile to their place in the rows of outputs.
+// finish writes the sums of a tile to the rows of outputs.
 func (p *Weights) finish(dst []float32, i int, sums *float32, rows int) (bad int) {
 	t := &p.tiles[i]
 	stride := 4 * p.outputs

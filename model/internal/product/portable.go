@@ -4,8 +4,8 @@ import (
 	"unsafe"
 )
 
-// portable is the set for every processor. It rounds products, explicitly: where the processor can, a compiler may
-// else fuse them with the sum, and the bits would be others.
+// portable is the set for every processor. It rounds products explicitly: otherwise a compiler may fuse them with the
+// sum where the processor can, and the bits would differ.
 var portable = set{
 	name:    "portable",
 	widths:  []int{2},
@@ -16,7 +16,7 @@ var portable = set{
 	scatter: scatters{of2: scatterGo},
 }
 
-// width is that of the portable tile. It decides nothing but how weights lie.
+// width is that of the portable tile. It only affects the layout of the weights.
 const width = 2
 
 func listGo[T float32 | float64](dst *float32, x *T, w *float32, mean *T, offset *float32,

@@ -26,7 +26,7 @@ var avx2 = set{
 	scatter: scatters{of4: scatter4, of2: scatter2},
 }
 
-// sets are the implementations that this machine can run, the fastest first.
+// sets are the implementations that this machine supports, the fastest first.
 func sets() []set {
 	all := []set{portable}
 	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {

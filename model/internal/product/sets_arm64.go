@@ -13,5 +13,5 @@ var neon = set{
 	scatter: scatters{of4: scatterGo, of2: scatterGo},
 }
 
-// sets are the implementations that this machine can run, the fastest first.
+// sets are the implementations that this machine supports, the fastest first.
 func sets() []set { return []set{neon, portable} }

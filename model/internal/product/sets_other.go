@@ -2,5 +2,5 @@
 
 package product
 
-// sets are the implementations that this machine can run.
+// sets are the implementations that this machine supports.
 func sets() []set { return []set{portable} }

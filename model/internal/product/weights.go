@@ -17,33 +17,33 @@ type Weights struct {
 	f64               side[float64]
 }
 
-// tile is some neighbouring outputs that a loop computes together. Its last may be fillers, of weight zero, which are
-// not stored.
+// tile is some neighbouring outputs that a loop computes together. The last ones may be padding of weight zero, which
+// is not stored.
 type tile struct {
 	first, width, used int
-	w                  []float32   // by eight features, by output, by lane; filled up with zeros
-	offset             [16]float32 // of the outputs, again and again
+	w                  []float32   // by eight features, by output, by lane; padded with zeros
+	offset             [16]float32 // of the outputs, repeated
 }
 
 // side is what depends on the type of features.
 type side[T float32 | float64] struct {
-	mean    []T // filled up to whole lanes with zeros
+	mean    []T // padded to whole lanes with zeros
 	lists   []list[T]
 	columns []columns[T]
 }
 
-// list is a loop over rows that lie side by side, strides in bytes, for one tile. It returns 0 where all outputs are
-// finite. Of the memory that it reads ahead asm/main.go says more.
+// list is a loop over row-major rows for one tile, with strides in bytes. It returns 0 if all outputs are finite.
+// asm/main.go describes the memory that it prefetches.
 type list[T float32 | float64] func(dst *float32, x *T, w *float32, mean *T, offset *float32,
 	rows, features, xStride, dstStride, used, ahead, aheadRow, aheadLine, aheadStep int) int
 
 // columns is a loop over every eighth of some columns, which adds to the sums of a tile, accStride apart: they start
-// from load, from zero where that is nil, in the end take as many blocks of size bytes from pending on as adds says,
-// and go to store.
+// from load, or from zero if that is nil; at the end it adds adds blocks of size bytes starting at pending, and writes
+// to store.
 type columns[T float32 | float64] func(load, store, pending *float32, adds, size int,
 	x **T, w *float32, mean *T, features, first, rows int, ahead **T, aheadFirst, aheadShare int)
 
-// scatter turns sums of columns into rows of outputs, as list returns.
+// scatter turns sums of columns into rows of outputs, and returns the same as list.
 type scatter func(dst, sums, offset *float32, rows, dstStride, used int) int
 
 type scatters struct{ of4, of2 scatter }
@@ -59,11 +59,11 @@ type set struct {
 	scatter scatters
 }
 
-// best is the fastest of this machine.
+// best is the fastest set of this machine.
 var best = sets()[0]
 
-// New makes the tables of weights w, outputs x features. mean and offset, which fixes the number of outputs, are kept
-// to float32; what the mean loses by it the caller puts into the offset.
+// New makes the tables of weights w, outputs x features. mean and offset, whose length is the number of outputs, are
+// kept in float32; the caller adds what the mean loses by that to the offset.
 func New(w []float32, mean []float32, offset []float32) *Weights {
 	return newWeights(best, w, mean, offset)
 }
@@ -90,7 +90,7 @@ func newWeights(s set, w []float32, mean []float32, offset []float32) *Weights {
 				t.w[(j/lanes*width+o)*lanes+j%lanes] = v
 			}
 			for again := o; again < len(t.offset); again += width {
-				t.offset[again] = offset[c+o] + 0 // no -0: the sign of a zero would tell rows of zeros apart
+				t.offset[again] = offset[c+o] + 0 // no -0: the sign of zero outputs would differ
 			}
 		}
 		p.tiles = append(p.tiles, t)
@@ -101,23 +101,23 @@ func newWeights(s set, w []float32, mean []float32, offset []float32) *Weights {
 	return p
 }
 
-// List32 writes the outputs of rows that lie stride numbers apart to dst, row after row. It tells whether all of them
-// are finite. Where a feature of a row is not, none of the outputs of the row is.
+// List32 writes the outputs of rows that are stride numbers apart to dst, row-major. It reports whether all of them
+// are finite. If a feature of a row is not finite, none of its outputs is.
 func (p *Weights) List32(dst, x []float32, rows, stride int) (finite bool) {
 	return listOf(p, &p.f32, dst, x, rows, stride)
 }
 
-// List64 is List32 of float64.
+// List64 is List32 for float64.
 func (p *Weights) List64(dst []float32, x []float64, rows, stride int) (finite bool) {
 	return listOf(p, &p.f64, dst, x, rows, stride)
 }
 
-// Columns32 is List32 of rows from on, whose features are in a column each.
+// Columns32 is List32 for rows starting at from whose features are columns.
 func (p *Weights) Columns32(dst []float32, x []*float32, from, rows int, s *Sums) (finite bool) {
 	return columnsOf(p, &p.f32, dst, x, from, rows, s)
 }
 
-// Columns64 is Columns32 of float64.
+// Columns64 is Columns32 for float64.
 func (p *Weights) Columns64(dst []float32, x []*float64, from, rows int, s *Sums) (finite bool) {
 	return columnsOf(p, &p.f64, dst, x, from, rows, s)
 }

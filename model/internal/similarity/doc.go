@@ -1,2 +1,2 @@
-// Package similarity learns the similarities of rows that LEnewS and its kin embed.
+// Package similarity learns the similarities of rows that LEnewS and related methods embed.
 package similarity

@@ -13,24 +13,21 @@ import (
 	"github.com/embedd/embedd/model/internal/parallel"
 )
 
-// Learning a similarity from rows, instead of taking the weights of a
-// neighbourhood graph for granted:
+// Learning a similarity from rows, instead of using the weights of a
+// neighbourhood graph:
 //
 //	min J(W) = |X - X W|^2 + alpha |W - S|^2 + beta sum W   over W = W' >= 0, W_ii = 0
 //
-// with X the rows as columns, G = X'X (or a kernel), and S a heat similarity. J
-// falls at every multiplicative step, which keeps symmetry, sign and the zero
-// diagonal: algorithms 1 and 2 of the LEnewS paper, in the pattern of the rules for
-// nonnegative matrix factorisation (Ding, Li and Jordan, IEEE TPAMI 32, 2010). Where
-// G has no negative entry the step of algorithm 2 needs one
-// product and makes about twice the progress a flop; else that of algorithm 1, which
-// needs W G+ and W G-: for rows many times the features the second comes from the
-// first, as W G is cheap.
+// where X are the rows as columns, G = X'X (or a kernel), and S a heat similarity. J decreases at every multiplicative
+// step, which keeps symmetry, sign and the zero diagonal: algorithms 1 and 2 of the LEnewS paper, similar to the rules
+// of nonnegative matrix factorisation (Ding, Li and Jordan, IEEE TPAMI 32, 2010). If G has no negative entry, the step
+// of algorithm 2 needs one product and makes about twice the progress per flop. Otherwise algorithm 1 is used, which
+// needs W G+ and W G-: with many more rows than features the second follows from the first, because W G is cheap.
 
-// Learned is what is learned, and how it went.
+// Learned is the learned similarity and the course of the learning.
 type Learned struct {
 	W          *mat.Dense
-	Start, End float64 // J
+	Start, End float64 // J at the start and at the end
 	Zero       float64 // J of W = 0
 	Steps      int
 	Gradient   float64 // max |W o grad J| / max |grad J|: the optimality condition for W >= 0
@@ -41,10 +38,9 @@ type Rule struct {
 	Alpha, Beta float64
 	Steps       int
 	Tolerance   float64 // of the relative change of J
-	Signed      bool    // use algorithm 1 whatever G is
-	// sumToOne starts at rows of W that sum to 1, and not at weights of 1 as the
-	// paper. The optimum is the same; from weights of 1 some hundred steps of
-	// algorithm 1 do not come near it, as each shrinks all weights by a little.
+	Signed      bool    // use algorithm 1 for any G
+	// SumToOne starts at rows of W that sum to 1, not at weights of 1 as the paper does. The optimum is the same; from
+	// weights of 1 some hundred steps of algorithm 1 do not get near it, because each shrinks all weights only a little.
 	SumToOne bool
 }
 
@@ -58,7 +54,7 @@ func Width(squared *mat.Dense, sigma float64) float64 {
 	return sigma * least
 }
 
-// MeanNearest is the mean over rows of the squared distance to the nearest other one.
+// MeanNearest is the mean over rows of the squared distance to the nearest other row.
 func MeanNearest(squared *mat.Dense) float64 {
 	n, _ := squared.Dims()
 	mean := 0.0
@@ -92,8 +88,8 @@ func Heat(squared *mat.Dense, width float64) (s *mat.Dense, rate float64) {
 	return s, rate
 }
 
-// SquaredDistances are those of the rows whose products are g, n x n; exact
-// zeros for equal rows are kept by taking the difference where it cancels.
+// SquaredDistances are those of the rows, n x n. Equal rows have exact zeros, because differences are used where
+// products cancel.
 func SquaredDistances(ctx context.Context, x *mat.Dense) (*mat.Dense, error) {
 	n, m := x.Dims()
 	out := mat.NewDense(n, n, nil)
@@ -108,8 +104,8 @@ func SquaredDistances(ctx context.Context, x *mat.Dense) (*mat.Dense, error) {
 	return out, err
 }
 
-// Learn finds the similarity. g and s are n x n and symmetric; s has a zero
-// diagonal. say is told how far it is.
+// Learn finds the similarity. g and s are n x n and symmetric; s has a zero diagonal. say is called with the share
+// that is done.
 func (r Rule) Learn(ctx context.Context, g, s *mat.Dense, say func(float64)) (*Learned, error) {
 	n, _ := g.Dims()
 	scale := 0.0
@@ -121,7 +117,7 @@ func (r Rule) Learn(ctx context.Context, g, s *mat.Dense, say func(float64)) (*L
 		}
 	}
 	if !linalg.IsFinite(scale) || scale > 1e150 {
-		return nil, errors.New("products of rows leave the range of float64; scale the features")
+		return nil, errors.New("products of rows exceed float64; scale the features")
 	}
 	first := 1.0
 	if r.SumToOne {
@@ -187,9 +183,8 @@ func (r Rule) Learn(ctx context.Context, g, s *mat.Dense, say func(float64)) (*L
 	}
 }
 
-// thinFactor is F (n x r) with G = F F' to rounding, where G has a rank r so far
-// below n that products with F are the cheaper ones; else nil. Products of rows
-// have the rank of the features.
+// thinFactor is F (n x r) with G = F F' up to rounding if G has a rank r so far below n that products with F are
+// cheaper; else nil. Products of rows have the rank of the features.
 func thinFactor(g *mat.Dense) *mat.Dense {
 	n, _ := g.Dims()
 	s := linalg.Symmetric(g)
@@ -226,17 +221,16 @@ func subtractThin(wm, wp, w, f *mat.Dense) {
 	}
 }
 
-// SlowProduct is W G for a W that moves slowly: in float64 at every sixteenth step,
-// and between those with the product of what has moved since added to it. That is in
-// float32, twice as fast, and its error is a share of the change: some 1e-8 of the
-// product while weights move by some percent a step, less as they settle.
+// SlowProduct is W G for a W that changes slowly: in float64 at every sixteenth step, and between those with the
+// product of the change added. That is in float32, twice as fast, and its error is a share of the change: about 1e-8
+// of the product while weights change by some percent per step, less as they converge.
 type SlowProduct struct {
 	G      *mat.Dense
 	w, Out *mat.Dense // of the last step in float64
 	steps  int
 
 	stride      int       // of rows in float32, padded as those of a kernel
-	g32, change []float32 // G and what has moved, over their largest
+	g32, change []float32 // G and the change, over their largest
 	scale       float64   // of G
 }
 
@@ -298,9 +292,8 @@ func (p *SlowProduct) round(dst []float32, a *mat.Dense) float64 {
 	return largest
 }
 
-// multiplySquare is dst = a b of n x n matrices, b symmetric: rows times rows
-// are gonum's fastest product, and it is the same. It goes by bands of rows, so
-// that a cancelled fit does not wait for all of it.
+// multiplySquare is dst = a b of n x n matrices, b symmetric: it multiplies rows with rows, which is gonum's fastest
+// product. It works in bands of rows, so that a cancelled fit does not wait for all of it.
 func multiplySquare(ctx context.Context, dst, a, b *mat.Dense) error {
 	const band = 256
 	n, _ := a.Dims()
@@ -348,8 +341,7 @@ func (r Rule) without(g, s *mat.Dense) float64 {
 	return mat.Trace(g) + r.Alpha*norm*norm
 }
 
-// Step is one multiplicative update, in place; both triangles get the same
-// number.
+// Step is one multiplicative update, in place; both triangles get the same numbers.
 func (r Rule) Step(ctx context.Context, plus, minus, s, w, wp, wm *mat.Dense) error {
 	n, _ := w.Dims()
 	err := parallel.Each(ctx, n, func(i int) {
@@ -373,7 +365,7 @@ func (r Rule) Step(ctx context.Context, plus, minus, s, w, wp, wm *mat.Dense) er
 					next = v * math.Sqrt(above/below)
 				}
 			}
-			// The lower triangle is this goroutine's alone; the upper is filled after.
+			// Only this goroutine writes the lower triangle; the upper one is filled later.
 			w.Set(i, j, next)
 		}
 	})
@@ -387,7 +379,7 @@ func (r Rule) Step(ctx context.Context, plus, minus, s, w, wp, wm *mat.Dense) er
 
 func ratio(v, above, below float64) float64 {
 	if below <= 0 {
-		return v // beta = 0 and nothing to weigh: it stays
+		return v // beta = 0 and no terms: keep it
 	}
 	return v * (above / below)
 }

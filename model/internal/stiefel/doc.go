@@ -1,2 +1,2 @@
-// Package stiefel climbs a criterion over matrices with orthonormal columns, the Stiefel manifold.
+// Package stiefel maximises a criterion over matrices with orthonormal columns, the Stiefel manifold.
 package stiefel

@@ -9,16 +9,16 @@ import (
 	"github.com/embedd/embedd/model/internal/linalg"
 )
 
-// Ascent is an ascent over matrices with orthonormal columns.
+// Ascent is a gradient ascent over matrices with orthonormal columns.
 type Ascent struct {
 	Steps    int
-	Relative float64 // ends where a step gains less than this share of the value
+	Relative float64 // stop when a step gains less than this share of the value
 	Value    func(*mat.Dense) float64
 	Gradient func(*mat.Dense) *mat.Dense
 }
 
-// From climbs from o: gradient projected to the tangent space, step doubled and
-// then halved until Armijo's rule holds, QR retraction.
+// From starts at o: the gradient is projected to the tangent space, the step doubled and then halved until Armijo's
+// rule holds, with QR retraction.
 func (c *Ascent) From(ctx context.Context, o *mat.Dense, s *model.Search) (*mat.Dense, error) {
 	const armijo, flat, shortest = 1e-4, 1e-10, 1e-14
 	f, step := s.Start, 1.0

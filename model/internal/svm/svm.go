@@ -17,10 +17,10 @@ import (
 //
 // s_i = +1 for rows of a, -1 for rows of b, by Newton's method (Keerthi and
 // DeCoste, JMLR 6, 2005, the modified finite Newton method; the bias is a
-// constant feature there too). The objective is a quadratic between changes of
-// the set of rows inside the margin, so that it ends at the optimum, in some
-// tens of steps at most. Coordinate descent needs many thousands of passes where
-// classes overlap, and stops where the order of the rows led it.
+// constant feature there too). The objective is quadratic between changes of the
+// set of rows inside the margin, so it ends at the optimum, in some tens of steps
+// at most. Coordinate descent needs many thousands of passes if classes overlap,
+// and its result depends on the order of the rows.
 func Normal(ctx context.Context, a, b *mat.Dense, c float64) (w []float64, err error) {
 	const steps, halvings = 200, 60
 	na, m := a.Dims()
@@ -57,7 +57,7 @@ func Normal(ctx context.Context, a, b *mat.Dense, c float64) (w []float64, err e
 			f, in, g := margins(z, &next, lambda)
 			if f <= value-1e-4*t*slope && f < value {
 				same := t == 1 && slices.Equal(in, inside)
-				moved = !same // the quadratic's own minimum: the optimum
+				moved = !same // the minimum of the quadratic: the optimum
 				value, inside, gradient = f, in, g
 				v.CopyVec(&next)
 				break
@@ -88,8 +88,8 @@ func margins(z *mat.Dense, v *mat.VecDense, lambda float64) (value float64, insi
 	return value, inside, gradient
 }
 
-// newtonStep solves (lambda I + Z'Z) step = gradient over the rows inside. It is
-// not ok where that has no solution in float64: for rows or c out of range.
+// newtonStep solves (lambda I + Z'Z) step = gradient over the rows inside. It is not ok if that has no solution in
+// float64, for rows or c out of range.
 func newtonStep(z *mat.Dense, inside []int, gradient *mat.VecDense, lambda float64) (*mat.VecDense, bool) {
 	m := gradient.Len()
 	h := mat.NewSymDense(m, nil)

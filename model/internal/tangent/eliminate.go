@@ -18,8 +18,7 @@ func (f *Form) order(part *Part) int {
 	return size
 }
 
-// coupling is S2'g of the part, N x c: its tangent coordinates against values g
-// (n x c) at the rows.
+// coupling is S2'g of the part, N x c: its tangent coordinates for values g (n x c) at the rows.
 func (f *Form) coupling(part *Part, g *mat.Dense) *mat.Dense {
 	_, c := g.Dims()
 	out := mat.NewDense(f.order(part), c, nil)
@@ -36,8 +35,7 @@ func (f *Form) coupling(part *Part, g *mat.Dense) *mat.Dense {
 	return out
 }
 
-// EliminateLinear is the form in t alone, f = X t and v at its minimum:
-// X'(S1 - S2 (S3 + a I)^-1 S2')X, m x m.
+// EliminateLinear is the form in t alone, with f = X t and v at its minimum: X'(S1 - S2 (S3 + a I)^-1 S2')X, m x m.
 func (f *Form) EliminateLinear(ctx context.Context, x *mat.Dense, parts []Part) (*mat.SymDense, error) {
 	s, err := graph.LaplacianForm(ctx, x, f.W)
 	if err != nil {
@@ -52,8 +50,7 @@ func (f *Form) EliminateLinear(ctx context.Context, x *mat.Dense, parts []Part) 
 	return s, nil
 }
 
-// Eliminate is the form in f alone, S1 - S2 S3^+ S2', n x n: sparse where S3 is
-// block diagonal (gamma = 0).
+// Eliminate is the form in f alone, S1 - S2 S3^+ S2', n x n: sparse if S3 is block diagonal (gamma = 0).
 func (f *Form) Eliminate(parts []Part) (*graph.Matrix, error) {
 	n := f.W.Order()
 	return graph.Align(n, func(yield func(graph.Patch) bool) {
@@ -61,7 +58,7 @@ func (f *Form) Eliminate(parts []Part) (*graph.Matrix, error) {
 		for i := range n {
 			index, value := laplacian.Row(i)
 			for e, j := range index {
-				// Each pair once: Align makes both triangles of it.
+				// Each pair once: Align adds both triangles.
 				if j == i && !yield(graph.Patch{Rows: []int{i}, L: mat.NewSymDense(1, []float64{2 * value[e]})}) {
 					return
 				}
@@ -79,8 +76,7 @@ func (f *Form) Eliminate(parts []Part) (*graph.Matrix, error) {
 	})
 }
 
-// explained is what the tangent vectors of a part explain, -S2 S3^+ S2', over
-// the rows that the part touches.
+// explained is what the tangent vectors of a part explain, -S2 S3^+ S2', over the rows of the part.
 func (f *Form) explained(part *Part) (graph.Patch, bool) {
 	var rows []int
 	for _, p := range part.patches {

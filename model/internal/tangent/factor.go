@@ -11,12 +11,11 @@ import (
 	"github.com/embedd/embedd/model/pencil"
 )
 
-// Part is one diagonal block of S3, factored: Z Z' is the inverse of
-// S3 + a I, or the pseudo-inverse of S3.
+// Part is one diagonal block of S3, factored: Z Z' is the inverse of S3 + a I, or the pseudo-inverse of S3.
 type Part struct {
 	patches []int
-	Metric  *pencil.Metric // Z by Cholesky; nil where S3 is zero
-	Null    *mat.Dense     // orthonormal columns that Z Z' is to be zero on, or nil
+	Metric  *pencil.Metric // Z by Cholesky; nil if S3 is zero
+	Null    *mat.Dense     // orthonormal columns that Z Z' is zero on, or nil
 }
 
 // outside is b without its part in the null columns.
@@ -48,8 +47,7 @@ func (p *Part) Solve(b *mat.Dense) *mat.Dense {
 	return p.outside(p.Metric.Solve(p.outside(b)))
 }
 
-// Factor factors S3 + ridge I, or for ridge 0 the pseudo-inverse of S3, part by
-// part.
+// Factor factors S3 + ridge I or, for ridge 0, the pseudo-inverse of S3, part by part.
 func (f *Form) Factor(ctx context.Context, ridge float64) ([]Part, error) {
 	position := make([]int, len(f.S3))
 	linked := make([][]Link, len(f.S3))
@@ -97,16 +95,14 @@ func (f *Form) Factor(ctx context.Context, ridge float64) ([]Part, error) {
 	return parts, nil
 }
 
-// tangentCut is the share of the largest eigenvalue of S3 at or below which an
-// eigenvalue is taken for zero.
+// tangentCut is the share of the largest eigenvalue of S3 up to which an eigenvalue counts as zero.
 const tangentCut = 1e-10
 
-// PseudoInverse factors the pseudo-inverse of S3: a Cholesky factor and, where
-// there are any, the eigenvectors of values under the cut. S3 has few of those, and
-// they are the leading ones of its inverse.
+// PseudoInverse factors the pseudo-inverse of S3: a Cholesky factor and, if there are any, the eigenvectors of values
+// below the cut. S3 has few of those, and they are the leading ones of its inverse.
 func PseudoInverse(ctx context.Context, s *mat.SymDense) (*pencil.Metric, *mat.Dense, error) {
 	n := s.SymmetricDim()
-	bound := 0.0 // the largest row sum is no less than the largest eigenvalue
+	bound := 0.0 // the largest row sum is at least the largest eigenvalue
 	for i := range n {
 		sum := 0.0
 		for j := range n {
@@ -136,7 +132,7 @@ func PseudoInverse(ctx context.Context, s *mat.SymDense) (*pencil.Metric, *mat.D
 		q, err := pencil.Ridge(s, 0)
 		return q, nil, err
 	}
-	// 1 on the null space, which is taken out, makes the rest of it a definite one.
+	// Adding 1 on the null space, which is projected out, makes the matrix definite.
 	null := mat.DenseCopyOf(all.Vectors.Slice(0, n, 0, from))
 	whole := mat.NewSymDense(n, nil)
 	whole.SymOuterK(all.Values[n-1], null)
@@ -145,8 +141,8 @@ func PseudoInverse(ctx context.Context, s *mat.SymDense) (*pencil.Metric, *mat.D
 	return q, null, err
 }
 
-// deflated is pseudoInverse for large S3: the small eigenvalues are the largest of
-// its inverse, with a shift far below the cut where that is singular.
+// deflated is PseudoInverse for large S3: the small eigenvalues are the largest of its inverse, with a shift far below
+// the cut if S3 is singular.
 func deflated(ctx context.Context, s *mat.SymDense, bound float64) (*pencil.Metric, *mat.Dense, error) {
 	n := s.SymmetricDim()
 	shift := 0.0

@@ -10,7 +10,7 @@ import (
 	"github.com/embedd/embedd/model/graph"
 )
 
-// Form is the quadratic form that MPDA, TSIMR and their kin share, over
+// Form is the quadratic form that MPDA, TSIMR and related methods share, over
 // values f_j at the rows and tangent vectors v_p at the patches:
 //
 //	sum_ij W_ij (f_i - f_j - v_p(j)' T_p(j)' (x_i - x_j))^2
@@ -24,10 +24,9 @@ import (
 //	S3[p,p]  = sum_{j in p} sum_i W_ij B_ji B_ji' + gamma sum_{j in p} (D_jj I + sum_i W_ij A_ij' A_ij)
 //	S3[p,q] -= gamma sum_{i in p, j in q} 2 W_ij A_ij
 //
-// (Zhou and Sun 2017, supplement, with its slips mended: its S2 has x_i for x_j
-// in the patch, which would make S2 vanish, and T_i T_j' for T_i' T_j.) It is
-// kept by patches: S2 touches the rows of a patch and their neighbours, S3 the
-// patches that share an edge of W.
+// (Zhou and Sun 2017, supplement, with two corrections: its S2 has x_i for x_j in the patch, which would make S2 zero,
+// and T_i T_j' for T_i' T_j.) It is stored by patches: S2 has the rows of a patch and their neighbours, S3 the patches
+// that share an edge of W.
 type Form struct {
 	W     *graph.Matrix
 	Start []int           // of the coordinates of patch p among those of v; P+1
@@ -43,8 +42,8 @@ type Link struct {
 	S3   *mat.Dense
 }
 
-// New builds the form of symmetric weights w over the rows of x. It
-// takes Stored(w) m_p m multiply-adds, and as many again for gamma > 0.
+// New builds the form of symmetric weights w over the rows of x. It takes Stored(w) m_p m multiply-adds, and twice
+// that for gamma > 0.
 func New(ctx context.Context, x *mat.Dense, w *graph.Matrix, tan *Spaces, gamma float64) (*Form, error) {
 	f := Empty(w, tan)
 	members := make([][]int, len(tan.Spaces))
@@ -118,8 +117,7 @@ func (f *Form) addPatch(x *mat.Dense, p int, members []int, basis *mat.Dense) {
 	f.Rows[p], f.S2[p] = touched, s2
 }
 
-// AddConnection adds the term of gamma to S3: how far tangent vectors of
-// neighbours are from being parallel.
+// AddConnection adds the term of gamma to S3, which penalises tangent vectors of neighbours that are not parallel.
 func (f *Form) AddConnection(ctx context.Context, tan *Spaces, gamma float64) error {
 	if gamma == 0 {
 		return nil
@@ -132,7 +130,7 @@ func (f *Form) AddConnection(ctx context.Context, tan *Spaces, gamma float64) er
 		for e, i := range index {
 			q := tan.Patch[i]
 			if q == p {
-				continue // parallel to itself
+				continue // always parallel to itself
 			}
 			if between[p] == nil {
 				between[p] = map[int]float64{}

@@ -4,14 +4,13 @@ import (
 	"github.com/embedd/embedd/model/graph"
 )
 
-// Spaces are the tangent spaces of a manifold: one for each patch of rows, or
-// for each row.
+// Spaces are the tangent spaces of a manifold: one for each patch of rows, or for each row.
 type Spaces struct {
 	Patch  []int            // patch of each row
 	Spaces []*graph.Tangent // T_p of each patch, m x m_p with orthonormal columns; m_p may be 0
 }
 
-// EveryRow is the patch of each of n rows where every row has its own.
+// EveryRow is the patch of each of n rows if every row has a separate one.
 func EveryRow(n int) []int {
 	of := make([]int, n)
 	for i := range of {

@@ -1,12 +1,12 @@
 package tile
 
-// PointPanel is how many points one panel has, side by side.
+// PointPanel is the number of points in a panel, side by side.
 const PointPanel = 48
 
-// PointRows is how many points of one side Compare takes at a time.
+// PointRows is how many points of one side Compare processes at once.
 const PointRows = blockRows
 
-// Points are points in float32, packed in panels of 48: the first coordinates of all, then the second.
+// Points are float32 points, packed in panels of 48: the first coordinates of all, then the second, and so on.
 type Points struct {
 	N, Dim int
 	data   []float32
@@ -17,7 +17,7 @@ func NewPoints(n, dim int) *Points {
 	return &Points{N: n, Dim: dim, data: make([]float32, (n+PointPanel-1)/PointPanel*PointPanel*dim)}
 }
 
-// Panels is how many panels there are; the last is filled up with zeros.
+// Panels is the number of panels; the last is padded with zeros.
 func (p *Points) Panels() int { return len(p.data) / (PointPanel * p.Dim) }
 
 // Set writes point i.
@@ -28,18 +28,18 @@ func (p *Points) Set(i int, x []float32) {
 	}
 }
 
-// Bounds are those of the points of one panel: two numbers each, the first of all, then the second.
+// Bounds are those of the points of one panel, two numbers each: the first numbers of all, then the second.
 type Bounds [2 * PointPanel]float32
 
-// Products are those of eight points with a panel, and which of them are at a bound or above.
+// Products are those of eight points with a panel, and which of them reach a bound.
 type Products struct {
 	Dot  [blockRows * PointPanel]float32
 	Mask [blockRows]uint64 // bit j: of the row with point j of the panel
 }
 
-// Compare takes the eight points of a from group on, a multiple of eight, with panel p of b. Bit j of mask i is set
-// where the product is at least min(rows[0][i]+columns[1][j], rows[1][i]+columns[0][j]); rows are the bounds of the
-// panel that the group is in. It says whether any bit is.
+// Compare multiplies the eight points of a starting at group, a multiple of eight, with panel p of b. Bit j of mask i
+// is set if the product is at least min(rows[0][i]+columns[1][j], rows[1][i]+columns[0][j]); rows are the bounds of
+// the panel that the group is in. It reports whether any bit is set.
 func (out *Products) Compare(a *Points, group int, rows *Bounds, b *Points, p int, columns *Bounds) bool {
 	height := PointPanel * a.Dim
 	in := group % PointPanel
@@ -65,7 +65,7 @@ func comparePortable(k int, a, b []float32, out *Products, rows []float32, colum
 	out.mark(rows, columns)
 }
 
-// mark sets the masks of products that are made.
+// mark sets the masks of computed products.
 func (out *Products) mark(rows []float32, columns *Bounds) {
 	for i := range blockRows {
 		mask := uint64(0)

@@ -2,14 +2,14 @@ package tile
 
 import "math"
 
-// Exp takes the exponentials of numbers of which none is above 0, a multiple of eight of them, in place: within an ulp
-// or two, and of what is below e^-708 nothing is left. It is a polynomial of steps that every processor does alike
-// (but for those of amd64 without FMA), so the bits do not depend on the machine.
+// Exp computes the exponentials of numbers, a multiple of eight and none above 0, in place: within one or two ulp, and
+// 0 below e^-708. It is a polynomial with steps that every processor computes alike (except amd64 without FMA), so the
+// bits do not depend on the machine.
 func Exp(v []float64) { exponentials(v) }
 
 func expPortable(v []float64) {
 	const (
-		shift = 3 << 51 // a number plus this is rounded, and an integer in the lowest bits
+		shift = 3 << 51 // adding it rounds a number to an integer in the lowest bits
 		high  = -6.93147180369123816490e-01
 		low   = -1.90821492927058770002e-10
 	)
@@ -32,6 +32,6 @@ func expPortable(v []float64) {
 	}
 }
 
-// taylor are the coefficients of e^r from the eleventh power on down.
+// taylor are the coefficients of e^r from the eleventh power on, descending.
 var taylor = [...]float64{1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120,
 	1.0 / 24, 1.0 / 6, 0.5, 1, 1}

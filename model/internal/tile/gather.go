@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// Gather sets dst to the sum over p of value[p] times row index[p] of x, whose rows are stride numbers apart: a product
-// of a row of a sparse matrix. Each element is summed by a fused multiply-add a row, in order, from zero. Like an index
-// out of range it panics where x has not as many numbers.
+// Gather sets dst to the sum over p of value[p] times row index[p] of x, whose rows are stride numbers apart: a row of
+// a product with a sparse matrix. Each element is summed by one fused multiply-add per row, in order, from zero. It
+// panics if x is too short, as for an index out of range.
 func Gather(dst []float64, index []int, value, x []float64, stride int) {
 	if len(index) == 0 || len(dst) == 0 {
 		clear(dst)
@@ -15,7 +15,7 @@ func Gather(dst []float64, index []int, value, x []float64, stride int) {
 	}
 	last := (len(x) - len(dst)) / stride
 	for _, i := range index {
-		if i < 0 || i > last || len(x) < len(dst) { // kernels read where they are told to
+		if i < 0 || i > last || len(x) < len(dst) { // kernels do not check bounds
 			panic(fmt.Sprintf("tile: row %d of %d numbers, %d apart, in %d", i, len(dst), stride, len(x)))
 		}
 	}

@@ -13,7 +13,7 @@ const (
 	avx512
 )
 
-// level is the best of the kernels that the machine runs.
+// level is the best kernel set that the machine supports.
 var level = best()
 
 func best() int {
@@ -26,8 +26,8 @@ func best() int {
 	return portable
 }
 
-// update adds alpha a'b to a block of c, whose rows are stride numbers apart; a and b are k rows of panels. Meanwhile
-// the cache fetches k lines from next on.
+// update adds alpha a'b to a block of c, whose rows are stride numbers apart; a and b are k rows of panels. It
+// prefetches k cache lines from next.
 func update(k int, a, b, c []float64, stride int, alpha float64, next []float64) {
 	switch level {
 	case avx512:
@@ -43,7 +43,7 @@ func update(k int, a, b, c []float64, stride int, alpha float64, next []float64)
 	}
 }
 
-// compare is that of eight points, the first at a, with a panel.
+// compare compares eight points, the first at a, with a panel.
 func compare(k int, a, b []float32, out *Products, rows []float32, columns *Bounds) {
 	switch level {
 	case avx512:

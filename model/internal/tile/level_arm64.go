@@ -2,7 +2,7 @@
 
 package tile
 
-// neon is the level of processors of type arm64: all of them have it.
+// neon is the level of arm64 processors, all of which have it.
 const neon = portable + 1
 
 var level = best()

@@ -1,7 +1,7 @@
 package tile
 
-// pack writes what the task says of an operand, as panels: the block's rows of the first 24 numbers, then those of the
-// next.
+// pack packs the part of an operand that the task names into panels: the block's rows of the first 24 numbers, then
+// those of the next.
 func (k *block) pack(t *task, data []float64) {
 	o, dst := k.sum.A, data[k.at:]
 	if t.right {
@@ -58,7 +58,7 @@ func (k *block) packRows(o *Operand, first, count int, dst []float64) {
 	}
 }
 
-// packColumns is some columns, eight at a time: reads go along them, and writes fill a cache line.
+// packColumns packs columns, eight at a time: reads are sequential in each, and writes fill a cache line.
 func (k *block) packColumns(o *Operand, first, count int, dst []float64) {
 	const together = 8
 	var zeros [Depth]float64
@@ -69,7 +69,7 @@ func (k *block) packColumns(o *Operand, first, count int, dst []float64) {
 	for j := first; j < first+count; j += together {
 		var from [together][]float64
 		for i := range from {
-			from[i] = about // less itself nothing is left
+			from[i] = about // minus itself: padding with 0
 			if j+i < o.M {
 				from[i] = o.Column(j + i)[k.from:][:k.rows]
 			}

@@ -5,32 +5,32 @@ import (
 	"sync/atomic"
 )
 
-// plan is a number of sums as pieces of work. They are handed out in order, so that a piece may wait for those before
-// it: whoever has them is at work.
+// plan is several sums as units of work. They are handed out in order, so that a unit may wait for earlier ones: these
+// are already being worked on.
 type plan struct {
 	stages  []stage
 	tasks   []task
-	buffers int // stages that have a place in data at one time
+	buffers int // stages that data has room for
 	size    int // of data
 	data    []float64
 
 	mu   sync.Mutex
-	done sync.Cond // a stage is packed, or multiplied
+	done sync.Cond // signals that a stage is packed, or multiplied
 }
 
 // stage is the blocks that are packed at one time.
 type stage struct {
 	blocks        []block
-	packs, strips atomic.Int64 // pieces of work that are left
+	packs, strips atomic.Int64 // units of work left
 }
 
-// task is a piece of work of a stage.
+// task is a unit of work of a stage.
 type task struct {
 	stage int
-	// To pack count rows of an operand of a block, from the one at first on, or columns where it is given by these.
+	// To pack: count rows of an operand of a block starting at first, or columns if the operand is given by columns.
 	block, first, count int
 	right               bool
-	// Where count is 0, to make some rows and panels of the result of blocks [from, to), which are of one sum.
+	// If count is 0, to multiply: some rows and panels of the result of blocks [from, to), which belong to one sum.
 	from, to, row, panel int
 }
 
@@ -38,7 +38,7 @@ func newPlan(sums []Sum, workers int) *plan {
 	p, sums := &plan{}, narrow(sums)
 	p.done.L = &p.mu
 	largest := 0
-	size := packed // of the stage that is filled
+	size := packed // of the current stage
 	for i := range sums {
 		s := &sums[i]
 		if s.A.M == 0 || s.B.M == 0 {
@@ -58,7 +58,7 @@ func newPlan(sums []Sum, workers int) *plan {
 		}
 	}
 	p.buffers = 1
-	lag := 0 // stages that are packed before one is multiplied
+	lag := 0 // stages that are packed before the first is multiplied
 	if workers > 1 && len(p.stages) > 1 {
 		p.buffers, lag = min(3, len(p.stages)), 1
 	}
@@ -104,7 +104,7 @@ func (p *plan) pack(at int) {
 	st.packs.Store(int64(len(p.tasks) - before))
 }
 
-// multiply makes the tasks that make what a stage adds.
+// multiply makes the tasks that add the products of a stage.
 func (p *plan) multiply(at int) {
 	st, before := &p.stages[at], len(p.tasks)
 	for from := 0; from < len(st.blocks); {
@@ -124,7 +124,7 @@ func (p *plan) multiply(at int) {
 	st.strips.Store(int64(len(p.tasks) - before))
 }
 
-// do is task i, once what it stands on is done.
+// do runs task i once the tasks that it depends on are done.
 func (p *plan) do(i int) {
 	t := &p.tasks[i]
 	st := &p.stages[t.stage]
@@ -147,7 +147,7 @@ func (p *plan) do(i int) {
 	}
 }
 
-// finish takes one from what is left, after a panic too: nobody waits for what does not come.
+// finish decrements left, after a panic too, so that no worker waits indefinitely.
 func (p *plan) finish(left *atomic.Int64) {
 	if left.Add(-1) == 0 {
 		p.mu.Lock()
@@ -156,7 +156,7 @@ func (p *plan) finish(left *atomic.Int64) {
 	}
 }
 
-// wait returns when nothing is left. As a rule that is at once, or soon.
+// wait returns when left is 0, usually at once or soon.
 func (p *plan) wait(left *atomic.Int64) {
 	for range 1 << 14 {
 		if left.Load() == 0 {

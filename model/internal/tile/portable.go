@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// portable is the level of the kernels that every machine runs; better ones are above it.
+// portable is the level of the kernels that run on every machine; better ones are above it.
 const portable = 0
 
-// emulated says that math.FMA is done in software here, at fifty times the cost.
+// emulated reports whether math.FMA is computed in software here, at fifty times the cost.
 var emulated = runtime.GOARCH == "amd64" && !cpu.X86.HasFMA
 
 func updatePortable(k int, a, b, c []float64, stride int, alpha float64) {

@@ -2,15 +2,15 @@ package tile
 
 import "math"
 
-// Lanes is what the order of a matrix of RankTwo is a multiple of.
+// Lanes divides the order of a matrix of RankTwo.
 const Lanes = 8
 
-// RankTwo takes v w' + w v' from a symmetric matrix A of order n, a multiple of eight, and sets y to A x of what is
-// left: one step of a reduction to tridiagonal form (Golub and Van Loan 2013, section 8.3) that reads half of A once.
-// Rows of A are n numbers apart, and hold what is right of the diagonal; the squares of eight on it are in full. v, w
-// and x are zero below from: squares before it are not touched, nor is y there.
+// RankTwo subtracts v w' + w v' from a symmetric matrix A of order n, a multiple of eight, and sets y to A x for the
+// result: one step of a reduction to tridiagonal form (Golub and Van Loan 2013, section 8.3) that reads half of A
+// once. Rows of A are n numbers apart and hold what is right of the diagonal; the eight by eight blocks on the
+// diagonal are complete. v, w and x are zero below from: blocks before it are not accessed, nor is y there.
 //
-// y is summed in an order that does not depend on the machine (but for amd64 processors without FMA).
+// y is summed in an order that does not depend on the machine (except amd64 processors without FMA).
 func RankTwo(a []float64, n, from int, v, w, x, y []float64) {
 	from = from / Lanes * Lanes
 	clear(y[from:n])

@@ -5,24 +5,25 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 )
 
-// Square is the order of squares that stay packed from one product to the next.
+// Square is the order of blocks that stay packed between products.
 const Square = 3 * panel
 
-// Lying is a square as panels: 24 of its rows side by side, column after column; then the next 24.
+// Lying is a block as panels: 24 of its rows side by side, column after column; then the next 24.
 type Lying [Square * Square]float64
 
-// At is the place of a number in it.
+// At is the index of an entry.
 func (*Lying) At(row, column int) int {
 	return row/panel*panel*Square + column*panel + row%panel
 }
 
-// Panels are its panels, of 24 rows each: column after column.
+// Panels are its panels of 24 rows each, column after column.
 func (s *Lying) Panels() [3][]float64 {
 	const size = Square * panel
 	return [3][]float64{s[:size:size], s[size : 2*size : 2*size], s[2*size:]}
 }
 
-// TakeProduct is c -= A B'. A number is summed by a fused multiply-add a column, in order, from zero, and then taken.
+// TakeProduct computes c -= A B'. An entry of A B' is summed by one fused multiply-add per column, in order, from
+// zero, and then subtracted.
 func (s *Lying) TakeProduct(a, b *Lying) {
 	left, right, own := a.Panels(), b.Panels(), s.Panels()
 	for p, rows := range left {
@@ -32,7 +33,7 @@ func (s *Lying) TakeProduct(a, b *Lying) {
 	}
 }
 
-// Divide is s = S L'^-1 of a lower triangle, which is given both ways.
+// Divide computes s = S L'^-1 for a lower triangle, which is given in both forms.
 func (s *Lying) Divide(l *Lying, t blas64.Triangular) {
 	left := l.Panels()
 	for _, own := range s.Panels() {

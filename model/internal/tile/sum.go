@@ -10,29 +10,29 @@ import (
 )
 
 const (
-	panel     = 24 // numbers of a row of a panel
-	blockRows = 8  // rows of the block that a kernel makes; its columns are a panel's
+	panel     = 24 // numbers in a row of a panel
+	blockRows = 8  // rows of the block that a kernel computes; its columns are those of a panel
 
-	// Depth is how many rows of the operands one block of a sum has.
+	// Depth is the number of rows of the operands in one block of a sum.
 	Depth = 256
 
-	stripRows   = 4 * panel // rows and columns of the result that one piece of work makes
+	stripRows   = 4 * panel // rows and columns of the result in one unit of work
 	stripPanels = 6
-	widest      = 42 * stripRows // columns of an operand that a block packs, where these can be cut
-	packRows    = 64             // rows that one piece of work packs
-	packed      = 1 << 17        // numbers that one stage packs, where a block has no more: 1 MB
-	serial      = 1 << 20        // multiply-adds that one core does alone
+	widest      = 42 * stripRows // columns of an operand that a block packs, if they can be split
+	packRows    = 64             // rows that one unit of work packs
+	packed      = 1 << 17        // numbers that one stage packs, unless a block has more: 1 MB
+	serial      = 1 << 20        // multiply-adds up to which one core is used
 )
 
-// Operand is K rows of M numbers, finite or not, as one of the three says.
+// Operand is K rows of M numbers, finite or not, given by one of Row, At and Column.
 type Operand struct {
 	K, M int
 
-	Row func(dst []float64, k int) // writes row k to dst; it is called on several goroutines
+	Row func(dst []float64, k int) // writes row k to dst; called concurrently
 
 	At     func(k int) []float64 // is row k
 	Column func(j int) []float64 // is number j of all rows
-	About  []float64             // of At and Column: is taken from what they are; nil: nothing
+	About  []float64             // subtracted from rows of At and Column; nil: 0
 }
 
 // Dense is the operand of rows of m numbers that are stride apart in data.
@@ -40,13 +40,13 @@ func Dense(data []float64, k, m, stride int) *Operand {
 	return &Operand{K: k, M: m, At: func(i int) []float64 { return data[i*stride : i*stride+m] }}
 }
 
-// Columns is the operand of which row k is column k of data: m rows of it, stride apart.
+// Columns is the operand whose row k is column k of data: m rows of it, stride apart.
 func Columns(data []float64, k, m, stride int) *Operand {
 	return &Operand{K: k, M: m, Column: func(j int) []float64 { return data[j*stride : j*stride+k] }}
 }
 
-// Sum is C += Alpha A'B, of operands with as many rows. C is row-major, Stride numbers a row. Upper leaves out what is
-// below the diagonal: it is for results that are symmetric, as where B is A.
+// Sum is C += Alpha A'B, of operands with the same number of rows. C is row-major with Stride numbers per row. Upper
+// leaves out what is below the diagonal, for symmetric results, as when B is A.
 type Sum struct {
 	C      []float64
 	Stride int
@@ -55,9 +55,9 @@ type Sum struct {
 	Upper  bool
 }
 
-// Add does all sums, each of its own C, on as many cores as ctx allows. It goes to its end also where ctx has ended: no
-// half of a sum is added. It still asks ctx for its error between pieces of work of some tenths of a millisecond: the
-// context of a fit that runs beside a stream pauses in that call, to let the stream go first.
+// Add computes all sums, each with a separate C, on as many cores as ctx allows. It finishes even if ctx ends: no sum
+// is added in part. Between units of work of some tenths of a millisecond it calls ctx.Err: the context of a fit that
+// runs next to a stream pauses in that call, to give the stream priority.
 func Add(ctx context.Context, sums ...Sum) (err error) {
 	defer parallel.Recover(&err, "product")
 	paced := ctx
@@ -86,12 +86,12 @@ func Add(ctx context.Context, sums ...Sum) (err error) {
 	})
 }
 
-// narrow is the sums as ones of few rows and columns of a result each: what is packed at a time would grow with these.
-// A number of the result is made of the same products, in the same order.
+// narrow splits the sums into ones with few rows and columns: what is packed at one time grows with these. An entry of
+// the result is made of the same products, in the same order.
 func narrow(sums []Sum) []Sum {
 	all := make([]Sum, 0, len(sums))
 	for _, s := range sums {
-		if s.Upper || s.A == s.B || s.A.M == 0 || s.B.M == 0 { // the result is larger than what is packed, or none
+		if s.Upper || s.A == s.B || s.A.M == 0 || s.B.M == 0 { // the result is larger than the operands, or empty
 			all = append(all, s)
 			continue
 		}
@@ -106,7 +106,7 @@ func narrow(sums []Sum) []Sum {
 	return all
 }
 
-// parts are widest columns each, or the whole where these are not at hand one by one.
+// parts are at most widest columns each, or the whole if columns cannot be accessed individually.
 func (o *Operand) parts() []*Operand {
 	if o.M <= widest || o.Row != nil {
 		return []*Operand{o}
@@ -128,7 +128,7 @@ func (o *Operand) parts() []*Operand {
 	return all
 }
 
-// check panics where the result has no room for what is made: the kernels see no bounds.
+// check panics if the result has too little room: the kernels do not check bounds.
 func (s *Sum) check() {
 	rows, columns := s.A.M, s.B.M
 	if rows > 0 && columns > 0 && (s.Stride < columns || len(s.C) < (rows-1)*s.Stride+columns) {
@@ -138,17 +138,18 @@ func (s *Sum) check() {
 
 var buffers sync.Pool // of *[]float64, for packed panels
 
-// block is up to Depth rows of the operands of a sum, packed from at on: the panels of A, then those of B.
+// block is up to Depth rows of the operands of a sum, packed at at: the panels of A, then those of B.
 type block struct {
 	sum        *Sum
 	from, rows int
 	at         int
 }
 
-// height is how far apart its panels are: a line more than they take, or all would begin in one set of the cache.
+// height is the distance between its panels: a cache line more than they need, or all would start in one set of the
+// cache.
 func (k *block) height() int { return k.rows*panel + 8 }
 
-// size is how much is packed.
+// size is how many numbers are packed.
 func (k *block) size() int {
 	count := panels(k.sum.A.M)
 	if k.sum.B != k.sum.A {
@@ -157,7 +158,7 @@ func (k *block) size() int {
 	return count * k.height()
 }
 
-// multiply adds what the block gives to stripRows rows from row on and stripPanels panels.
+// multiply adds the block's part of stripRows rows starting at row and stripPanels panels.
 func (k *block) multiply(row, first int, data, edge []float64) {
 	s, height := k.sum, k.height()
 	left, right := data, data
@@ -174,7 +175,7 @@ func (k *block) multiply(row, first int, data, edge []float64) {
 				break
 			}
 			a := left[i/panel*height+i%panel : (i/panel+1)*height]
-			// Meanwhile the cache fetches a third of a panel: of the next on the left, then of that on the right.
+			// Prefetch a third of a panel: of the next one on the left, then of the one on the right.
 			next := right[min(p+1, last-1)*height:]
 			if p == first && i/panel*panel+panel < end {
 				next = left[(i/panel+1)*height:]
@@ -201,7 +202,7 @@ func (k *block) multiply(row, first int, data, edge []float64) {
 
 func panels(m int) int { return (m + panel - 1) / panel }
 
-// aligned is n numbers of the buffer, which it makes larger where need be, from a cache line on.
+// aligned is n numbers of the buffer, starting on a cache line. It grows the buffer if necessary.
 func aligned(buffer *[]float64, n int) []float64 {
 	const line = 64
 	if len(*buffer) < n+line/8 {

@@ -6,7 +6,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Symmetric is the operand of a symmetric matrix that is given by its upper triangle.
+// Symmetric is the operand of a symmetric matrix given by its upper triangle.
 func Symmetric(s *mat.SymDense) *Operand {
 	r := s.RawSymmetric()
 	return &Operand{K: r.N, M: r.N, Row: func(dst []float64, k int) {
@@ -23,7 +23,7 @@ func Multiply(ctx context.Context, a, b *mat.Dense) *mat.Dense {
 	out := mat.NewDense(x.Rows, y.Cols, nil)
 	if err := Add(ctx, Sum{C: out.RawMatrix().Data, Stride: y.Cols, Alpha: 1,
 		A: Columns(x.Data, x.Cols, x.Rows, x.Stride), B: Dense(y.Data, y.Rows, y.Cols, y.Stride)}); err != nil {
-		panic(err) // of what is wrong here alone
+		panic(err) // can only be a bug here
 	}
 	return out
 }
@@ -34,7 +34,7 @@ func Times(ctx context.Context, s *mat.SymDense, a *mat.Dense) *mat.Dense {
 	out := mat.NewDense(r.Rows, r.Cols, nil)
 	if err := Add(ctx, Sum{C: out.RawMatrix().Data, Stride: r.Cols, Alpha: 1, A: Symmetric(s),
 		B: Dense(r.Data, r.Rows, r.Cols, r.Stride)}); err != nil {
-		panic(err) // as a product of gonum's does where shapes differ
+		panic(err) // like a gonum product with mismatched shapes
 	}
 	return out
 }

@@ -6,12 +6,12 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Thin is how many vectors a thin product takes, side by side: a matrix that is larger than a cache is read once for
-// all of them.
+// Thin is how many vectors a thin product processes side by side: a matrix larger than a cache is read once for all of
+// them.
 const Thin = 8
 
 // Along adds alpha A X to dst: A is n rows of k numbers that are stride apart, X has k rows of Thin numbers, dst n.
-// Each element is summed by a fused multiply-add a number of A, in order, from zero, and then added to what is there.
+// Each element is summed by one fused multiply-add per number of A, in order, from zero, and then added to dst.
 func Along(dst, a []float64, n, k, stride int, x []float64, alpha float64) {
 	if n == 0 || k == 0 {
 		return
@@ -31,7 +31,7 @@ func Along(dst, a []float64, n, k, stride int, x []float64, alpha float64) {
 }
 
 // Across adds A'X to dst: A is n rows of k numbers that are stride apart, X has n rows of Thin numbers, dst k. Each
-// element takes a fused multiply-add a row of A, in order.
+// element takes one fused multiply-add per row of A, in order.
 func Across(dst, a []float64, n, k, stride int, x []float64) {
 	if n == 0 || k == 0 {
 		return
@@ -54,7 +54,7 @@ func multiplyAdd(x, y, z float64) float64 {
 	return math.FMA(x, y, z)
 }
 
-// Product is A X, of an X of few columns, on one core.
+// Product is A X, for an X with few columns, on one core.
 func Product(a, x *mat.Dense) *mat.Dense {
 	n, k := a.Dims()
 	return few(x, n, k, func(dst, side []float64) {
@@ -63,7 +63,7 @@ func Product(a, x *mat.Dense) *mat.Dense {
 	})
 }
 
-// CrossProduct is A'X, of an X of few columns, on one core.
+// CrossProduct is A'X, for an X with few columns, on one core.
 func CrossProduct(a, x *mat.Dense) *mat.Dense {
 	n, k := a.Dims()
 	return few(x, k, n, func(dst, side []float64) {
@@ -72,7 +72,7 @@ func CrossProduct(a, x *mat.Dense) *mat.Dense {
 	})
 }
 
-// few makes a product with rows rows, of Thin columns of x at a time.
+// few computes a product with rows rows, Thin columns of x at a time.
 func few(x *mat.Dense, rows, inner int, multiply func(dst, side []float64)) *mat.Dense {
 	r, d := x.Dims()
 	if r != inner {

@@ -2,7 +2,7 @@
 
 package tile
 
-// along does leading rows, and says how many.
+// along processes leading rows, and returns how many.
 func along(dst, a []float64, n, k, stride int, x []float64, alpha float64) (done int) {
 	for ; level == avx512 && done+8 <= n; done += 8 {
 		alongAVX512(k, &a[done*stride], stride, &x[0], &dst[done*Thin], alpha)

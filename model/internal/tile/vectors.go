@@ -1,9 +1,9 @@
 package tile
 
-// Together is how many vectors are multiplied at a time: those of one panel.
+// Together is how many vectors are multiplied at once: those of one panel.
 const Together = panel
 
-// Table is vectors of k numbers, packed once to be multiplied with others again and again. It is immutable.
+// Table is vectors of k numbers, packed once to be multiplied with others repeatedly. It is immutable.
 type Table struct {
 	n, k int
 	data []float64
@@ -21,12 +21,12 @@ func NewTable(data []float64, n, k, stride, step int) *Table {
 	return t
 }
 
-// Rows is how many rows of Together numbers Times writes: as many as vectors, and up to seven more.
+// Rows is how many rows of Together numbers Times writes: the number of vectors rounded up to a multiple of eight.
 func (t *Table) Rows() int { return (t.n + blockRows - 1) / blockRows * blockRows }
 
-// Times writes the products of the table's vectors with up to Together others, given side by side: number l of vector j
-// is x[l*Together+j], its product with vector i of the table goes to dst[i*Together+j]. An element depends on its own
-// two vectors alone.
+// Times writes the products of the table's vectors with up to Together others, given side by side: number l of vector
+// j is x[l*Together+j], and its product with vector i of the table is dst[i*Together+j]. An element depends only on
+// its two vectors.
 func (t *Table) Times(dst, x []float64) {
 	clear(dst[:t.Rows()*panel])
 	for i := 0; i < t.n; i += blockRows {
