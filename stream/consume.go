@@ -464,7 +464,7 @@ func (p *pipeline) pull(ctx context.Context, l *lane, h *held, out chan<- *input
 				}
 			}
 			holds := p.readsOnce() && p.gate.closed()&holding != 0
-			if holds && p.feed.awaitBelow(ctx, p.feed.most/2) {
+			if holds && p.feed.WaitBelow(ctx, p.feed.Limit()/2) {
 				p.hand(in, &lesson{data: in.data})
 			}
 			if bytes, messages := h.free(p.InFlight); holds && (bytes <= 0 || messages <= 0) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/embedd/embedd/internal/bytequeue"
 	"github.com/embedd/embedd/stream/internal/health"
 	"github.com/embedd/embedd/stream/spec"
 )
@@ -17,7 +18,7 @@ import (
 // InFlight bytes; beyond that the oldest is dropped, counted and logged.
 func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 	p.Log.Info("the input has no stream: messages are answered at most once", "subject", p.Subject)
-	waiting := newQueue[*input](p.InFlight)
+	waiting := bytequeue.New(p.InFlight, (*input).bytes)
 	p.waiting.Store(waiting)
 	if p.Running.Learns() {
 		p.feed = newFeed(p.InFlight/4, true)
@@ -39,7 +40,7 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 		if p.feed != nil && p.gate.closed()&holding != 0 {
 			p.hand(in, &lesson{data: in.data})
 		}
-		if gone := waiting.push(in); len(gone) > 0 {
+		if gone := waiting.Push(in); len(gone) > 0 {
 			n := len(gone)
 			p.Series.Add(health.Dropped, float64(n), health.PathAnswer)
 			for _, in := range gone {
@@ -69,12 +70,12 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 	defer context.AfterFunc(p.severed, stop)()
 	lost := 0
 	for p.gate.wait(ctx, anything) {
-		in, ok := waiting.pop(ctx)
+		in, ok := waiting.Pop(ctx)
 		if !ok {
 			break
 		}
 		if p.gate.check() != 0 {
-			waiting.unpop(in)
+			waiting.Unpop(in)
 		} else if !p.answerCore(work, in) {
 			lost++
 		}
@@ -87,7 +88,7 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 	}
 	why := p.gate.check()
 	for ; why == 0 && work.Err() == nil; why = p.gate.check() {
-		in, ok := waiting.tryPop()
+		in, ok := waiting.TryPop()
 		if !ok {
 			break
 		}
@@ -95,7 +96,7 @@ func (p *pipeline) runCore(ctx context.Context, wg *sync.WaitGroup) error {
 			lost++
 		}
 	}
-	return errors.Join(p.lostAtStop(lost+waiting.len(), why), p.Conn.FlushTimeout(5*time.Second))
+	return errors.Join(p.lostAtStop(lost+waiting.Len(), why), p.Conn.FlushTimeout(5*time.Second))
 }
 
 // lostAtStop counts and reports the inputs that a stop leaves without an answer, because no stream keeps them.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/embedd/embedd/arrowio"
 	"github.com/embedd/embedd/arrowio/wire"
+	"github.com/embedd/embedd/internal/bytequeue"
 )
 
 // lesson is one message on its way to the learning side.
@@ -41,7 +42,7 @@ const lessonSize = 256
 // one decoding serve both. It is bounded in bytes; what falls out, and what another replica of the same durable
 // consumer took, shows as a gap between a lesson's after and the number before it.
 type feed struct {
-	*queue[*lesson]
+	*bytequeue.Queue[*lesson]
 	// An input that can be read only once has no second reader that could fill gaps: its redeliveries count too.
 	only bool
 
@@ -66,7 +67,7 @@ func newFeed(most int64, only bool) *feed {
 	if !only {
 		most = min(most, maxFeed)
 	}
-	return &feed{queue: newQueue[*lesson](most), only: only}
+	return &feed{Queue: bytequeue.New(most, (*lesson).bytes), only: only}
 }
 
 // bind begins with a consumer: what it delivered before this process did not see.
@@ -80,7 +81,7 @@ func (f *feed) bind(created time.Time, c *jetstream.ConsumerInfo) {
 	f.created = created
 	f.delivered, f.pulled, f.handed = c.Delivered.Consumer, c.Delivered.Stream, c.Delivered.Stream
 	f.whole = true
-	wake(f.filled)
+	f.Wake()
 }
 
 // saw records a delivery as it is pulled, and says in the input what it is for the learning side.
@@ -124,7 +125,7 @@ func (f *feed) standing() standing {
 
 // hand gives a lesson to the learning side, and returns what had to be dropped for it.
 func (f *feed) hand(l *lesson) (dropped []*lesson) {
-	dropped = f.push(l)
+	dropped = f.Push(l)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if l.binding == f.binding {

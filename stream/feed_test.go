@@ -76,8 +76,8 @@ func TestFeedIsBounded(t *testing.T) {
 		for seq := range uint64(20) {
 			f.hand(&lesson{origin: wire.Origin{Seq: seq + 1}, size: 1 << 20})
 		}
-		if f.size != want {
-			t.Errorf("read once %t: %d bytes wait, want %d", only, f.size, want)
+		if f.Bytes() != want {
+			t.Errorf("read once %t: %d bytes wait, want %d", only, f.Bytes(), want)
 		}
 	}
 }

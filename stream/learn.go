@@ -146,7 +146,7 @@ func (r *reader) step(ctx context.Context) error {
 			return err
 		}
 	}
-	if s.binding > r.binding && r.head == nil && r.feed.empty() {
+	if s.binding > r.binding && r.head == nil && r.feed.Len() == 0 {
 		r.binding, r.doubt = s.binding, true
 		return nil
 	}
@@ -157,7 +157,7 @@ func (r *reader) step(ctx context.Context) error {
 		return r.read(ctx, everything)
 	}
 	if r.head == nil {
-		r.head, _ = r.feed.tryPop()
+		r.head, _ = r.feed.TryPop()
 	}
 	switch l := r.head; {
 	case r.linked(ctx): // it came after that, and its number may be another's
@@ -201,7 +201,7 @@ func (r *reader) await(ctx context.Context, s standing) error {
 	if s.created.Equal(r.at.stream) && s.handed >= r.at.next && s.binding == r.binding {
 		return r.read(ctx, s.handed)
 	}
-	if r.feed.await(ctx, max(quiet, r.PollInterval)) || ctx.Err() != nil {
+	if r.feed.Wait(ctx, max(quiet, r.PollInterval)) || ctx.Err() != nil {
 		return nil
 	}
 	last, err := r.look(ctx)
@@ -462,7 +462,7 @@ func (p *pipeline) hand(in *input, l *lesson) {
 func (p *pipeline) learnFrom(ctx context.Context, take func(context.Context, *lesson)) {
 	stream := p.Created
 	for {
-		l, ok := p.feed.pop(ctx)
+		l, ok := p.feed.Pop(ctx)
 		if !ok {
 			return
 		}

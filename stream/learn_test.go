@@ -243,7 +243,7 @@ func TestRenumberedUnseen(t *testing.T) {
 	s.options.StoreDir = backup
 	s.start()
 	s.send(60)
-	wake(q.feed.filled)
+	q.feed.Wake()
 	q.await(150)
 	q.exactly(to(len(q.got())))
 	q.says("renumbered")

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/embedd/embedd/internal/bytequeue"
 	"github.com/embedd/embedd/stream/internal/replica"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -58,11 +59,11 @@ type pipeline struct {
 	severed   context.Context // it ends when the host closes the connection
 	claimLife time.Duration
 	told      struct{ unlearned, lost, consumer, owed, before, summing ratelog.Limiter }
-	sight     atomic.Pointer[sight]         // what the watcher last saw; nil on core NATS
-	again     chan struct{}                 // has the watcher look at once
-	waiting   atomic.Pointer[queue[*input]] // on core NATS, what is not answered
-	pressure  *pressure                     // of the engine
-	busy      atomic.Int64                  // when an input was last answered, in nanoseconds
+	sight     atomic.Pointer[sight]                   // what the watcher last saw; nil on core NATS
+	again     chan struct{}                           // has the watcher look at once
+	waiting   atomic.Pointer[bytequeue.Queue[*input]] // on core NATS, what is not answered
+	pressure  *pressure                               // of the engine
+	busy      atomic.Int64                            // when an input was last answered, in nanoseconds
 	draining  atomic.Bool
 	spare     spare
 }

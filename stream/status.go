@@ -57,7 +57,7 @@ func (p *pipeline) lag() (messages uint64, age time.Duration, known bool) {
 	if s := p.sight.Load(); s != nil {
 		messages, oldest, known = s.lag, s.oldest, s.counted
 	} else if q := p.waiting.Load(); q != nil {
-		first, n := q.first()
+		first, n := q.Oldest()
 		if messages = uint64(n); n > 0 {
 			oldest = first.time
 		}

@@ -8,34 +8,6 @@ import (
 	"github.com/embedd/embedd/arrowio/wire"
 )
 
-// TestQueueDropsOldest: memory is bounded in bytes, and what is dropped is counted (Invariants 5 and 10).
-func TestQueueDropsOldest(t *testing.T) {
-	q := newQueue[*input](100)
-	dropped := 0
-	for i := range 10 {
-		dropped += len(q.push(&input{origin: wire.Origin{Seq: uint64(i)}, size: 30}))
-	}
-	if dropped != 7 {
-		t.Errorf("%d dropped, want 7: three of 30 bytes fit into 100", dropped)
-	}
-	for want := uint64(7); want < 10; want++ {
-		in, ok := q.pop(context.Background())
-		if !ok || in.origin.Seq != want {
-			t.Fatalf("popped %v, want %d", in, want)
-		}
-	}
-	// One message over the bound is kept: it is all there is.
-	if gone := q.push(&input{size: 1000}); len(gone) != 0 {
-		t.Errorf("the only message was dropped")
-	}
-	q.tryPop()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
-	defer cancel()
-	if _, ok := q.pop(ctx); ok {
-		t.Error("an empty queue gave a message")
-	}
-}
-
 // TestHeld: bytes and messages between pull and acknowledgement are bounded, and a redelivery of a held message is
 // known.
 func TestHeld(t *testing.T) {
