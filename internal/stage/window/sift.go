@@ -162,7 +162,7 @@ func (w *Window) Sift() (more bool) {
 }
 
 func (w *Window) sift() {
-	if !w.changed || w.rows == 0 {
+	if !w.changed || w.blockList.rows == 0 {
 		return
 	}
 	w.changed = false
@@ -172,7 +172,7 @@ func (w *Window) sift() {
 		w.classes.enters = append(w.classes.enters, w.classes.size(c) >= least)
 	}
 	sample := make([][]float64, 0, 2*siftRows)
-	bound := share(siftRows / float64(w.rows))
+	bound := share(siftRows / float64(w.blockList.rows))
 	w.All(func(r *Row) bool {
 		if r.draw(drawUsual) <= bound {
 			sample = append(sample, r.X)
@@ -180,7 +180,7 @@ func (w *Window) sift() {
 		return true
 	})
 	w.usual = usualOf(sample, w.config)
-	ratios := make([]float64, 0, w.rows)
+	ratios := make([]float64, 0, w.blockList.rows)
 	w.All(func(r *Row) bool {
 		ratio, _ := w.usual.ratio(r.X)
 		if ratios = append(ratios, ratio); len(ratios)%restRatios == 0 {
@@ -260,7 +260,10 @@ func (w *Window) Knows(label string) bool {
 
 // Learnable is the number of rows that a first model would be fitted from: those of classes of fewRows, and of enough.
 func (w *Window) Learnable() int {
-	return w.Len() - w.under(max(w.classes.least(w.config.Labelled), fewRows))
+	if !w.config.Labelled {
+		return w.Len()
+	}
+	return w.Len() - w.classes.below(max(w.classes.least(w.config.Labelled), fewRows))
 }
 
 // Established is the number of classes of fewRows or more.
@@ -274,15 +277,12 @@ func (w *Window) Established() (n int) {
 }
 
 // Sparse is the number of rows of classes that have too few of them to enter a fit.
-func (w *Window) Sparse() int { return w.under(w.classes.least(w.config.Labelled)) }
+func (w *Window) Sparse() int { return w.classes.below(w.classes.least(w.config.Labelled)) }
 
-// under is the number of rows of classes that have fewer than so many.
-func (w *Window) under(least int) (n int) {
-	if !w.config.Labelled {
-		return 0
-	}
-	for c := range w.classes.rows {
-		if size := w.classes.size(c); size < least {
+// below is the number of rows of classes that have fewer rows than least.
+func (t *classes) below(least int) (n int) {
+	for c := range t.rows {
+		if size := t.size(c); size < least {
 			n += size
 		}
 	}

@@ -100,7 +100,7 @@ func (w *Window) full() bool {
 // count adds a block to what there is of rows, or takes it off.
 func (w *Window) count(b *block, sign int) {
 	w.changed = true
-	w.rows += sign * len(b.rows)
+	w.blockList.rows += sign * len(b.rows)
 	w.beside += sign * b.beside.all
 	w.bytes += int64(sign) * b.beside.bytes
 	for c, n := range b.beside.rows {
@@ -129,16 +129,6 @@ func (w *Window) cutBlocks(p Position) {
 		p = w.blocks[0].rows[0].Position
 	}
 	w.start = p
-}
-
-// blockBack is the block from which on there are so many rows, the first where there are fewer.
-func (w *Window) blockBack(n int) int {
-	for at := len(w.blocks) - 1; at > 0; at-- {
-		if n -= len(w.blocks[at].rows) + w.blocks[at].beside.all; n <= 0 {
-			return at
-		}
-	}
-	return 0
 }
 
 // summedBytes is the memory of a block of a summary: its rows, their moments and those of the rest, and a copy of the

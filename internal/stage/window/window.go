@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/embedd/embedd/model/moments"
@@ -16,19 +15,17 @@ type Window struct {
 	config  Config
 	maxRows int
 	held    uint64 // a row whose draw is below is held out
-	border  uint64 // a row whose draw is below begins a block
 
-	blocks  []*block
+	blockList
 	by      summing
 	classes classes
-	rows    int
 	beside  int   // rows that are in sums alone
 	bytes   int64 // of blocks with such rows
 	level   int   // most rows a class; it never rises, so that no order of arrival matters
 	newest  int64
 	start   Position // rows before are not taken: see Cut
 
-	source  string // of the newest row
+	source  sourceName
 	capped  int
 	changed bool // since it was looked at last; see Sift
 	more    bool
@@ -39,7 +36,7 @@ type Window struct {
 // New makes an empty window.
 func New(c Config) *Window {
 	w := &Window{config: c, maxRows: c.MaxRows(), classes: classes{index: map[string]int{}}}
-	w.held, w.border = share(c.Holdout), share(1/float64(c.blockRows()))
+	w.held, w.blockList.border = share(c.Holdout), share(1/float64(c.blockRows()))
 	w.level = w.maxRows
 	w.by = summing{features: c.Features, labelled: c.Labelled}
 	if c.Share > 0 {
@@ -67,7 +64,7 @@ func (w *Window) Add(r Row) Outcome {
 		return Duplicate
 	}
 	if _, known := w.classes.index[r.Label]; !known && w.config.Share > 0 && w.config.Classes > 0 &&
-		w.classes.of(w.sameSource(r.Source)) >= portion(w.config.Share, w.config.Classes) {
+		w.classes.of(w.source.intern(r.Source)) >= portion(w.config.Share, w.config.Classes) {
 		return Overfull
 	}
 	c, ok := w.classes.number(r.Label, w.config.Classes)
@@ -83,12 +80,11 @@ func (w *Window) Add(r Row) Outcome {
 		}
 		c, _ = w.classes.number(r.Label, w.config.Classes)
 	}
-	r.Label, r.Source = w.classes.names[c], w.sameSource(r.Source) // one text for many rows
+	r.Label, r.Source = w.classes.names[c], w.source.intern(r.Source) // one text for many rows
 	r.class, r.held, r.out = c, r.draw(drawHeld) < w.held, in
 	row := &r
 	w.place(row)
 	w.insert(row)
-	w.classes.insert(row)
 	w.newest = max(w.newest, r.Time)
 	if w.config.Share > 0 {
 		w.cap(c, row.Source)
@@ -170,7 +166,7 @@ func (w *Window) MaxRows() int { return w.maxRows }
 func (w *Window) Features() int { return w.config.Features }
 
 // Len is the number of rows, those counted that are in sums alone.
-func (w *Window) Len() int { return w.rows + w.beside }
+func (w *Window) Len() int { return w.blockList.rows + w.beside }
 
 // Classes is the number of classes that have rows.
 func (w *Window) Classes() int { return w.classes.alive }
@@ -178,7 +174,7 @@ func (w *Window) Classes() int { return w.classes.alive }
 // Trainable tells whether there are two classes of enough rows to enter a fit, or two rows where there are no labels.
 func (w *Window) Trainable() bool {
 	if !w.config.Labelled {
-		return w.rows >= 2
+		return w.blockList.rows >= 2
 	}
 	n, least := 0, w.classes.least(true)
 	for c := range w.classes.rows {
@@ -204,47 +200,7 @@ func (w *Window) Bytes() int64 {
 	if w.config.Summed {
 		return w.bytes
 	}
-	return int64(w.rows) * w.config.RowBytes()
-}
-
-// Oldest is the position of the oldest row: who reads from its message on has this window again. It is false where the
-// window is empty.
-func (w *Window) Oldest() (Position, bool) {
-	if r := w.oldest(); r != nil {
-		return r.Position, true
-	}
-	return Position{}, false
-}
-
-// Back is the position of the n-th newest row, of the oldest where there are fewer. There is at least one.
-func (w *Window) Back(n int) Position {
-	for i := len(w.blocks) - 1; i >= 0; i-- {
-		rows := w.blocks[i].rows
-		if n <= len(rows) {
-			return rows[len(rows)-max(n, 1)].Position
-		}
-		n -= len(rows)
-	}
-	return w.blocks[0].rows[0].Position
-}
-
-// At is the row at a position, nil where there is none.
-func (w *Window) At(p Position) *Row {
-	if at, i, there := w.find(p); there {
-		return w.blocks[at].rows[i]
-	}
-	return nil
-}
-
-// All calls f for each row, oldest first, until it says false.
-func (w *Window) All(f func(*Row) bool) {
-	for _, b := range w.blocks {
-		for _, r := range b.rows {
-			if !f(r) {
-				return
-			}
-		}
-	}
+	return int64(w.blockList.rows) * w.config.RowBytes()
 }
 
 // Suffix is about the newest rows of a window, to learn from: without those held out, and those that enter no fit.
@@ -308,7 +264,7 @@ func (w *Window) Newest(ctx context.Context, n int) (*Suffix, error) {
 // suffix is a suffix without its rows: it begins at row i of block at, and class number c is to[c] in it.
 func (w *Window) suffix(n int, borders bool) (s *Suffix, at, i int, to []int) {
 	s = &Suffix{}
-	if w.rows == 0 {
+	if w.blockList.rows == 0 {
 		return s, 0, 0, nil
 	}
 	w.sift()
@@ -347,18 +303,6 @@ func (w *Window) suffix(n int, borders bool) (s *Suffix, at, i int, to []int) {
 	return s, at, i, to
 }
 
-// copyRows copies the rows from row i of block at on.
-func (w *Window) copyRows(s *Suffix, at, i int, to []int) {
-	s.X, s.Y = make([]float64, 0, s.Rows*w.config.Features), make([]int, 0, s.Rows)
-	for b, from := at, i; b < len(w.blocks); b, from = b+1, 0 {
-		for _, r := range w.blocks[b].rows[from:] {
-			if r.learned() {
-				s.X, s.Y = append(s.X, r.X...), append(s.Y, to[r.class])
-			}
-		}
-	}
-}
-
 // evict removes rows until the window is within its bounds.
 func (w *Window) evict() {
 	if w.config.Age > 0 {
@@ -368,16 +312,16 @@ func (w *Window) evict() {
 		}
 	}
 	if !w.config.Balance {
-		for w.rows > w.maxRows {
+		for w.blockList.rows > w.maxRows {
 			w.remove(w.oldest())
 		}
 		return
 	}
-	for w.rows > w.maxRows {
+	for w.blockList.rows > w.maxRows {
 		forgotten, small := w.classes.forgotten()
 		level := w.classes.level(w.maxRows)
 		switch {
-		case small > w.maxRows/sparseShare && small < w.rows:
+		case small > w.maxRows/sparseShare && small < w.blockList.rows:
 			w.remove(w.classes.rows[forgotten][0])
 		case level < enoughRows && level < w.level:
 			w.remove(w.oldest()) // a quota never rises again, and one as low would leave nothing to learn from
@@ -405,20 +349,6 @@ func (w *Window) lower(level int) {
 		}
 		w.trim(c)
 	}
-}
-
-// sameSource is the text that the rows of a source share, as long as they follow one another. A long one is told by its
-// begin and a hash, so that it takes no more than Config.RowBytes counts.
-func (w *Window) sameSource(source string) string {
-	if len(source) > maxSource {
-		hash := fnv.New64a()
-		hash.Write([]byte(source))
-		source = fmt.Sprintf("%s~%016x", source[:maxSource-17], hash.Sum64())
-	}
-	if source != w.source {
-		w.source = strings.Clone(source)
-	}
-	return w.source
 }
 
 // maxSource bounds the text of a source.
@@ -454,82 +384,33 @@ func (w *Window) trim(class int) {
 	}
 }
 
-func (w *Window) oldest() *Row {
-	if len(w.blocks) == 0 {
-		return nil
-	}
-	return w.blocks[0].rows[0]
-}
-
-// find is the block of a position, and its place there; the block in which it would stand where it is not there.
-func (w *Window) find(p Position) (at, i int, there bool) {
-	at = len(w.blocks) - 1
-	if at < 0 {
-		return 0, 0, false
-	}
-	if w.blocks[at].rows[0].Compare(p) > 0 {
-		at, there = slices.BinarySearchFunc(w.blocks, p,
-			func(b *block, p Position) int { return b.rows[0].Compare(p) })
-		if there {
-			return at, 0, true
-		}
-		at = max(at-1, 0)
-	}
-	i, there = find(w.blocks[at].rows, p)
-	return at, i, there
-}
-
+// insert adds a row.
 func (w *Window) insert(r *Row) {
-	w.rows++
 	w.changed = true
-	begins := r.draw(drawBorder) < w.border
-	if len(w.blocks) == 0 {
-		w.blocks = append(w.blocks, &block{rows: []*Row{r}})
-		return
-	}
-	at, i, _ := w.find(r.Position)
-	b := w.blocks[at]
-	switch {
-	case i == 0: // before all: the block of the oldest rows need not begin with a border
-		if w.border > b.rows[0].draw(drawBorder) {
-			w.blocks = slices.Insert(w.blocks, 0, &block{rows: []*Row{r}})
-			return
-		}
-		b.rows, b.sum = slices.Insert(b.rows, 0, r), nil
-	case begins:
-		rest := &block{rows: append([]*Row{r}, b.rows[i:]...)}
-		clear(b.rows[i:])
-		if i < len(b.rows) {
-			b.sum = nil
-		}
-		b.rows = b.rows[:i]
-		w.blocks = slices.Insert(w.blocks, at+1, rest)
-	default:
-		b.rows, b.sum = slices.Insert(b.rows, i, r), nil
-	}
+	w.blockList.insert(r)
+	w.classes.insert(r)
 }
 
-// remove takes a row out of its block and its class.
+// remove removes a row.
 func (w *Window) remove(r *Row) {
-	w.rows--
 	w.changed = true
 	w.classes.remove(r)
-	at, i, _ := w.find(r.Position)
-	b := w.blocks[at]
-	if i == 0 {
-		b.rows[0] = nil
-		b.rows = b.rows[1:]
-	} else {
-		b.rows = slices.Delete(b.rows, i, i+1)
+	w.blockList.remove(r)
+}
+
+// sourceName shares the text of a source between the rows that follow one another.
+type sourceName struct{ newest string }
+
+// intern returns the shared text of a source. A long one is shortened to its beginning and a hash, so that it takes no
+// more memory than Config.RowBytes counts.
+func (n *sourceName) intern(source string) string {
+	if len(source) > maxSource {
+		hash := fnv.New64a()
+		hash.Write([]byte(source))
+		source = fmt.Sprintf("%s~%016x", source[:maxSource-17], hash.Sum64())
 	}
-	b.sum = nil
-	switch {
-	case len(b.rows) == 0:
-		w.blocks = slices.Delete(w.blocks, at, at+1)
-	case i == 0 && at > 0 && b.rows[0].draw(drawBorder) >= w.border:
-		// The border has gone: what it began belongs to the block before.
-		before := w.blocks[at-1]
-		before.rows, before.sum = append(before.rows, b.rows...), nil
-		w.blocks = slices.Delete(w.blocks, at, at+1)
+	if source != n.newest {
+		n.newest = strings.Clone(source)
 	}
+	return n.newest
 }

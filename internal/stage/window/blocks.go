@@ -1,0 +1,151 @@
+package window
+
+import "slices"
+
+// blockList holds rows in the order of their positions, in blocks. A row whose draw is below the border begins a block.
+type blockList struct {
+	blocks []*block
+	rows   int
+	border uint64
+}
+
+// Oldest is the position of the oldest row: who reads from its message on has this window again. It is false where the
+// window is empty.
+func (l *blockList) Oldest() (Position, bool) {
+	if r := l.oldest(); r != nil {
+		return r.Position, true
+	}
+	return Position{}, false
+}
+
+// Back is the position of the n-th newest row, of the oldest where there are fewer. There is at least one.
+func (l *blockList) Back(n int) Position {
+	for i := len(l.blocks) - 1; i >= 0; i-- {
+		rows := l.blocks[i].rows
+		if n <= len(rows) {
+			return rows[len(rows)-max(n, 1)].Position
+		}
+		n -= len(rows)
+	}
+	return l.blocks[0].rows[0].Position
+}
+
+// At is the row at a position, nil where there is none.
+func (l *blockList) At(p Position) *Row {
+	if at, i, there := l.find(p); there {
+		return l.blocks[at].rows[i]
+	}
+	return nil
+}
+
+// All calls f for each row, oldest first, until it says false.
+func (l *blockList) All(f func(*Row) bool) {
+	for _, b := range l.blocks {
+		for _, r := range b.rows {
+			if !f(r) {
+				return
+			}
+		}
+	}
+}
+
+// oldest is the oldest row, nil if there is none.
+func (l *blockList) oldest() *Row {
+	if len(l.blocks) == 0 {
+		return nil
+	}
+	return l.blocks[0].rows[0]
+}
+
+// find is the block of a position, and its place there; the block in which it would stand where it is not there.
+func (l *blockList) find(p Position) (at, i int, there bool) {
+	at = len(l.blocks) - 1
+	if at < 0 {
+		return 0, 0, false
+	}
+	if l.blocks[at].rows[0].Compare(p) > 0 {
+		at, there = slices.BinarySearchFunc(l.blocks, p,
+			func(b *block, p Position) int { return b.rows[0].Compare(p) })
+		if there {
+			return at, 0, true
+		}
+		at = max(at-1, 0)
+	}
+	i, there = find(l.blocks[at].rows, p)
+	return at, i, there
+}
+
+// insert adds a row.
+func (l *blockList) insert(r *Row) {
+	l.rows++
+	begins := r.draw(drawBorder) < l.border
+	if len(l.blocks) == 0 {
+		l.blocks = append(l.blocks, &block{rows: []*Row{r}})
+		return
+	}
+	at, i, _ := l.find(r.Position)
+	b := l.blocks[at]
+	switch {
+	case i == 0: // before all: the block of the oldest rows need not begin with a border
+		if l.border > b.rows[0].draw(drawBorder) {
+			l.blocks = slices.Insert(l.blocks, 0, &block{rows: []*Row{r}})
+			return
+		}
+		b.rows, b.sum = slices.Insert(b.rows, 0, r), nil
+	case begins:
+		rest := &block{rows: append([]*Row{r}, b.rows[i:]...)}
+		clear(b.rows[i:])
+		if i < len(b.rows) {
+			b.sum = nil
+		}
+		b.rows = b.rows[:i]
+		l.blocks = slices.Insert(l.blocks, at+1, rest)
+	default:
+		b.rows, b.sum = slices.Insert(b.rows, i, r), nil
+	}
+}
+
+// remove removes a row.
+func (l *blockList) remove(r *Row) {
+	l.rows--
+	at, i, _ := l.find(r.Position)
+	b := l.blocks[at]
+	if i == 0 {
+		b.rows[0] = nil
+		b.rows = b.rows[1:]
+	} else {
+		b.rows = slices.Delete(b.rows, i, i+1)
+	}
+	b.sum = nil
+	switch {
+	case len(b.rows) == 0:
+		l.blocks = slices.Delete(l.blocks, at, at+1)
+	case i == 0 && at > 0 && b.rows[0].draw(drawBorder) >= l.border:
+		// The border has gone: what it began belongs to the block before.
+		before := l.blocks[at-1]
+		before.rows, before.sum = append(before.rows, b.rows...), nil
+		l.blocks = slices.Delete(l.blocks, at, at+1)
+	}
+}
+
+// blockBack is the block from which on there are so many rows, the first where there are fewer.
+func (l *blockList) blockBack(n int) int {
+	for at := len(l.blocks) - 1; at > 0; at-- {
+		if n -= len(l.blocks[at].rows) + l.blocks[at].beside.all; n <= 0 {
+			return at
+		}
+	}
+	return 0
+}
+
+// copyRows copies the rows from row i of block at on.
+func (l *blockList) copyRows(s *Suffix, at, i int, to []int) {
+	s.X, s.Y = make([]float64, 0, s.Rows*len(l.blocks[at].rows[0].X)), make([]int, 0, s.Rows)
+	for b, from := at, i; b < len(l.blocks); b, from = b+1, 0 {
+		for _, r := range l.blocks[b].rows[from:] {
+			if r.learned() {
+				s.X, s.Y = append(s.X, r.X...), append(s.Y, to[r.class])
+			}
+		}
+	}
+}
